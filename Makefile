@@ -1,0 +1,101 @@
+# muxd - see README.md. `make help` lists the targets.
+SHELL := /bin/bash
+SAN   ?=
+CC    := gcc
+BUILD := build$(if $(SAN),/san)
+VERSION := 0.1.0
+
+PKGS     := libuv jansson yaml-0.1 libcrypto libssl zlib libzstd sqlite3 libseccomp
+PKG_NET  := libwebsockets libssh
+CSTD     := -std=c17 -D_GNU_SOURCE -DMUXD_VERSION='"$(VERSION)"'
+WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral
+HARD     := -fstack-protector-strong -fPIE $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O2)
+CFLAGS   := $(CSTD) $(WARN) $(HARD) $(OPT) -g -MMD -MP -I. $(shell pkg-config --cflags $(PKGS) $(PKG_NET) 2>/dev/null)
+LDFLAGS  := -pie -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN))
+LIBS     := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
+LIBS_NET := $(shell pkg-config --libs $(PKG_NET) 2>/dev/null)
+
+# make V=1 shows the commands.
+Q := $(if $(V),,@)
+say := @printf '  %-5s %s\n'
+
+# One static library a part, in link order. A part is a folder; main.c of a program is left out.
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+SRC_base     := $(wildcard muxd/base/*.c)
+SRC_policy   := $(wildcard policy/*.c)
+SRC_recorder := $(filter-out recorder/main.c,$(wildcard recorder/*.c))
+SRC_control  := $(wildcard control/*.c control/*/*.c)
+SRC_link     := $(wildcard muxd/link/*.c)
+SRC_hub      := $(wildcard muxd/hub/*.c)
+SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c)
+SRC_monitor  := $(wildcard muxd/monitor/*.c)
+SRC_net      := $(wildcard muxd/net/*.c)
+SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
+PARTS := net monitor doors hub link control recorder policy base
+lib = $(BUILD)/lib/$(1).a
+LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
+LIBS_CTL := $(foreach p,ctl link recorder policy base,$(call lib,$(p)))
+LIBS_REC := $(foreach p,recorder policy base,$(call lib,$(p)))
+
+all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
+.PHONY: all
+.DEFAULT_GOAL := all
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(CFLAGS) -c $< -o $@
+
+define part_rule
+$(call lib,$(1)): $(call obj,$(SRC_$(1)))
+	@mkdir -p $$(@D); rm -f $$@
+	$(say) AR $$@
+	$(Q)ar rcs $$@ $$^
+$(1): $(call lib,$(1)) ## build one part
+.PHONY: $(1)
+endef
+$(foreach p,$(PARTS) ctl,$(eval $(call part_rule,$(p))))
+
+$(BUILD)/muxd: $(BUILD)/obj/muxd/main.o $(LIBS_ALL)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) $(LIBS)
+$(BUILD)/muxd-recorder: $(BUILD)/obj/recorder/main.o $(LIBS_REC)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_REC) $(LIBS)
+$(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_CTL) -Wl,--end-group $(LIBS)
+
+# muxlet goes into sandboxes: static, libc only (dynamic when a sanitizer wants it).
+SRC_muxlet := $(wildcard muxd/muxlet/*.c) muxd/link/frame.c
+$(BUILD)/muxlet: $(patsubst %.c,$(BUILD)/muxlet.d/%.o,$(SRC_muxlet))
+	$(say) LD $@
+	$(Q)$(CC) $(if $(SAN),-fsanitize=$(SAN),-static -Wl,--gc-sections) -o $@ $^
+$(BUILD)/muxlet.d/%.o: %.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(CSTD) $(WARN) $(OPT) -ffunction-sections -fdata-sections -fstack-protector-strong -g -MMD -MP -I. -c $< -o $@
+
+# --- tests: every tests/unit/test_*.c is one cmocka program
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
+$(BUILD)/unit/%: tests/unit/%.c $(LIBS_ALL) $(call lib,ctl) $(BUILD)/muxlet
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) -lcmocka
+unit: $(UNIT) ## run the unit tests (T=name for one)
+	@set -e; for t in $(if $(T),$(BUILD)/unit/test_$(T),$(UNIT)); do $$t; done
+unit-programs: $(UNIT)
+.PHONY: unit unit-programs
+
+-include tests/tests.mk
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' Makefile tests/tests.mk 2>/dev/null | sort -u | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+.PHONY: help
+
+clean: ## remove what was built
+	rm -rf build
+.PHONY: clean
+
+-include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

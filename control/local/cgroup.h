@@ -1,0 +1,58 @@
+/*
+ * cgroup.h - limits of memory, processes and CPU, on version 1, 2 or both at once.
+ *
+ * A layout says where groups may be made, per controller: below the daemon's
+ * own group where that can be written, else below the root of the hierarchy.
+ * A sandbox's groups are <there>/muxd-<instance>/<agent>, one per hierarchy.
+ * What cannot be written is left out and has an empty path: not enforced.
+ * On version 2 a group with processes of its own cannot hand controllers down,
+ * so the daemon's own group serves only where it was delegated for that.
+ */
+#ifndef CONTROL_LOCAL_CGROUP_H
+#define CONTROL_LOCAL_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum cgroup_kind { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_KINDS };
+
+#define CGROUP_PATH_MAX 768
+#define CGROUP_PLACES   3
+
+struct cgroup_place { /* candidates in order of preference, "" ends them */
+	char dir[CGROUP_PLACES][CGROUP_PATH_MAX];
+};
+struct cgroup_layout {
+	struct cgroup_place v1[CGROUP_KINDS];
+	struct cgroup_place v2;
+};
+struct cgroup_limits {
+	uint64_t memory_max; /* bytes; 0 = no limit */
+	uint32_t pids_max, cpu_milli;
+};
+struct cgroup {
+	char path[CGROUP_KINDS][CGROUP_PATH_MAX]; /* "" = not enforced; on version 2 the same path three times */
+	bool v2[CGROUP_KINDS];
+};
+
+const char *cgroup_kind_name(enum cgroup_kind k);
+/* From the texts of /proc/self/mountinfo and /proc/self/cgroup. */
+void cgroup_layout_parse(const char *mountinfo, const char *self, struct cgroup_layout *out);
+void cgroup_layout_read(struct cgroup_layout *out);
+
+/* Never fails: what could not be made or limited has an empty path in *out. */
+void cgroup_make(const struct cgroup_layout *l, const char *instance, const char *agent,
+		 const struct cgroup_limits *lim, struct cgroup *out);
+/* Groups of this name that are there already, e.g. of a start that was cut short. */
+void cgroup_find(const struct cgroup_layout *l, const char *instance, const char *agent, struct cgroup *out);
+/* Descriptors of cgroup.procs to write "0" into, one per hierarchy; returns how many. ERR_SYS. */
+int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct err *e);
+/* Kills by the kernel for want of memory since the group was made. */
+uint32_t cgroup_oom_kills(const struct cgroup *g);
+/* Kills whatever is in it and removes it, with the instance's group when that is empty. ERR_TIMEOUT. */
+int cgroup_remove(const struct cgroup *g, uint64_t deadline_ns, struct err *e);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * host.h - what is inside struct local: the host's abilities, the configured sizes, the slots.
+ *
+ * Found out once by local_create(). Afterwards only the slots and the last
+ * epoch change, under the lock; everything else may be read by any thread.
+ */
+#ifndef CONTROL_LOCAL_HOST_H
+#define CONTROL_LOCAL_HOST_H
+
+#include "control/local/cgroup.h"
+#include "control/local/local.h"
+#include "control/local/state.h"
+
+#include <pthread.h>
+
+struct local {
+	char *state_dir; /* absolute */
+	char *muxlet;
+	char *shell;
+	char instance[ID_STR_LEN];
+	bool root;
+	int base; /* DIR/sandboxes */
+	char bwrap[64];
+	const char *staging; /* root */
+	bool loops;
+	char loops_why[128]; /* when not */
+	struct cgroup_layout layout;
+	void *filter;
+	size_t filter_size;
+	uint64_t workspace_size, create_timeout_ns;
+	struct cgroup_limits limits;
+	uint32_t uid_base, slots_max;
+
+	pthread_mutex_t lock; /* of what follows */
+	uint8_t *slots;       /* one byte each: taken */
+	uint64_t last_epoch;
+};
+
+/* bwrap, user namespaces, loop devices, control groups. ERR_MISSING names what is not there. */
+int host_probe(struct local *l, struct err *e);
+
+int slot_take(struct local *l, uint32_t *out, struct err *e);
+void slot_mark(struct local *l, uint32_t slot);
+void slot_release(struct local *l, uint32_t slot);
+/* Higher than any handed out before to any sandbox of this boot. */
+uint64_t epoch_next(struct local *l);
+
+/* start.c: dir is locked, s its loaded state. */
+/* Starts one that does not run, with nothing left of an earlier one; s is saved, *out_fd a first stream to it. */
+int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, int *out_fd, struct err *e);
+/* Another stream. ERR_NOT_FOUND: nobody listens; ERR_UNAVAILABLE: muxlet does not take streams. */
+int start_connect(int dir, const char *agent, int *out_fd, struct err *e);
+/* Ends what runs and clears away what it leaves: processes, loop device, groups, socket. Bounded (5 s). */
+int end_sandbox(struct local *l, int dir, const char *agent, struct state *s, struct err *e);
+
+#endif

@@ -1,0 +1,346 @@
+#include "control/local/local.h"
+
+#include "control/local/dir.h"
+#include "control/local/host.h"
+#include "muxd/base/conf.h"
+#include "muxd/base/err.h"
+#define LOG_SUBSYS "sandbox"
+#include "muxd/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UID_NOBODY_RANGE 65520 /* from here to 65535 uids mean something else everywhere */
+#define SLOTS_MAX        60000
+#define DAMAGED_NAME     "sandbox.json.damaged"
+
+static void conf_take(struct local *l, const struct conf *c)
+{
+	l->workspace_size = c->workspace_size;
+	l->create_timeout_ns = c->sandbox_create_timeout_ns;
+	l->limits =
+	    (struct cgroup_limits){.memory_max = c->memory_max, .pids_max = c->pids_max, .cpu_milli = c->cpu_milli};
+	l->uid_base = c->sandbox_uid_base;
+	l->slots_max = l->uid_base < UID_NOBODY_RANGE && UID_NOBODY_RANGE - l->uid_base < SLOTS_MAX
+			   ? UID_NOBODY_RANGE - l->uid_base
+			   : SLOTS_MAX;
+}
+
+static int local_fill(struct local *l, const struct local_params *p, const struct conf *c, struct err *e)
+{
+	conf_take(l, c);
+	l->root = p->root;
+	l->state_dir = realpath(p->state_dir, NULL);
+	if (!l->state_dir)
+		return err_sys(e, errno, "cannot find the state directory %s", p->state_dir);
+	l->muxlet = realpath(p->muxlet_path, NULL);
+	if (!l->muxlet)
+		return err_set(e, ERR_MISSING, "the program muxlet is not at %s: %s", p->muxlet_path, strerror(errno));
+	l->shell = strdup(c->sandbox_shell ? c->sandbox_shell : "");
+	l->slots = calloc(l->slots_max, 1);
+	if (!l->shell || !l->slots)
+		return err_set(e, ERR_NOMEM, "no memory for the sandboxes");
+	/* It becomes part of paths. */
+	if (token_name_check("instance", p->instance, e) != 0 || strchr(p->instance, '/') || p->instance[0] == '.' ||
+	    (size_t)snprintf(l->instance, sizeof(l->instance), "%s", p->instance) >= sizeof(l->instance))
+		return err_set(e, ERR_INVAL, "not an instance id: %.40s", p->instance);
+	return 0;
+}
+
+/* The slots of all that exist, running or not: their files belong to those uids. */
+static int slots_read(struct local *l, struct err *e)
+{
+	char **names;
+	size_t n;
+	int rc = dir_names(l->base, &names, &n, e);
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		struct state s;
+		int dir;
+
+		if (dir_open(l->base, names[i], &dir, NULL) != 0)
+			continue;
+		if (state_load(dir, &s, NULL) == 0) {
+			slot_mark(l, s.slot);
+			if (s.epoch > l->last_epoch && strcmp(s.boot_id, clock_boot_id()) == 0)
+				l->last_epoch = s.epoch;
+			state_finish(&s);
+		}
+		dir_close(dir);
+	}
+	if (rc == 0)
+		dir_names_free(names);
+	return rc;
+}
+
+int local_create(const struct local_params *p, const struct conf *c, struct local **out, struct err *e)
+{
+	struct local *l;
+	int rc;
+
+	if (p->root != (geteuid() == 0))
+		return err_set(e, ERR_INVAL,
+			       p->root ? "mode root needs uid 0"
+				       : "mode user is not for uid 0: sandboxes would have root's uid");
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return err_set(e, ERR_NOMEM, "no memory for the sandboxes");
+	l->base = -1;
+	pthread_mutex_init(&l->lock, NULL);
+	rc = local_fill(l, p, c, e);
+	rc = rc ? rc : dir_open_base(l->state_dir, &l->base, e);
+	rc = rc ? rc : host_probe(l, e);
+	rc = rc ? rc : slots_read(l, e);
+	if (rc)
+		local_destroy(l);
+	else
+		*out = l;
+	return rc;
+}
+
+void local_destroy(struct local *l)
+{
+	if (!l)
+		return;
+	if (l->base >= 0)
+		close(l->base);
+	pthread_mutex_destroy(&l->lock);
+	free(l->filter);
+	free(l->slots);
+	free(l->shell);
+	free(l->muxlet);
+	free(l->state_dir);
+	free(l);
+}
+
+static int target_check(const char *agent, struct err *e)
+{
+	if (strchr(agent, '/'))
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "%.200s names a pod: that needs the Kubernetes backend, this daemon runs local sandboxes", agent);
+	return agent_name_check(agent, e);
+}
+
+static void hand_out(struct local *l, const char *agent, const struct state *s, struct sandbox_info *out)
+{
+	state_info(s, agent, out);
+	out->epoch = epoch_next(l);
+}
+
+/* A first state with a slot of its own, on disk before anything belongs to that uid. */
+static int state_begin(struct local *l, int dir, struct state *s, struct err *e)
+{
+	int rc;
+
+	state_init(s);
+	rc = slot_take(l, &s->slot, e);
+	if (rc)
+		return rc;
+	s->uid = l->root ? l->uid_base + s->slot : geteuid();
+	rc = state_save(dir, s, e);
+	if (rc)
+		slot_release(l, s->slot);
+	return rc;
+}
+
+/*
+ * A file that cannot be read is put aside and made anew, with another uid: the
+ * start then finds the workspace's owner changed and corrects it, and refuses
+ * when the image is still mounted by a sandbox that was lost with the file.
+ */
+static int state_get(struct local *l, int dir, const char *agent, struct state *s, struct err *e)
+{
+	struct err why = {0};
+	int rc = state_load(dir, s, &why);
+
+	if (rc == ERR_CORRUPT) {
+		log_error(&(struct log_ids){.agent = agent}, "%s; it is kept as %s", why.message, DAMAGED_NAME);
+		if (renameat(dir, STATE_NAME, dir, DAMAGED_NAME) != 0)
+			return err_sys(e, errno, "cannot put the damaged %s aside", STATE_NAME);
+		rc = ERR_NOT_FOUND;
+	}
+	if (rc == ERR_NOT_FOUND)
+		return state_begin(l, dir, s, e);
+	return rc ? err_set(e, rc, "sandbox %s: %.300s", agent, why.message) : 0;
+}
+
+static int ensure_locked(struct local *l, int dir, const char *agent, struct sandbox_info *out, int *out_fd,
+			 struct err *e)
+{
+	struct state s;
+	int rc = state_get(l, dir, agent, &s, e);
+
+	if (rc)
+		return rc;
+	rc = state_alive(&s) ? start_connect(dir, agent, out_fd, e) : ERR_NOT_FOUND;
+	if (rc == ERR_NOT_FOUND) {
+		rc = end_sandbox(l, dir, agent, &s, e);
+		rc = rc ? rc : start_sandbox(l, dir, agent, &s, out_fd, e);
+	}
+	if (rc == 0)
+		hand_out(l, agent, &s, out);
+	state_finish(&s);
+	return rc;
+}
+
+int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e)
+{
+	int dir, rc = target_check(agent, e);
+
+	rc = rc ? rc : dir_open_locked(l->base, agent, true, &dir, e);
+	if (rc)
+		return rc;
+	rc = ensure_locked(l, dir, agent, out, out_fd, e);
+	dir_close(dir);
+	return rc;
+}
+
+int local_connect(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e)
+{
+	struct state s;
+	int dir, rc = target_check(agent, e);
+
+	rc = rc ? rc : dir_open(l->base, agent, &dir, e);
+	if (rc)
+		return rc;
+	rc = state_load(dir, &s, e);
+	if (rc == 0) {
+		rc = state_alive(&s) ? start_connect(dir, agent, out_fd, e)
+				     : err_set(e, ERR_NOT_FOUND, "the sandbox of %s does not run", agent);
+		if (rc == 0)
+			hand_out(l, agent, &s, out);
+		state_finish(&s);
+	}
+	dir_close(dir);
+	return rc;
+}
+
+static int stat_one(struct local *l, const char *agent, struct sandbox_info *out, struct err *e)
+{
+	struct err why = {0};
+	struct state s;
+	int dir, rc = dir_open(l->base, agent, &dir, &why);
+
+	if (rc == 0) {
+		rc = state_load(dir, &s, &why);
+		dir_close(dir);
+	}
+	if (rc == 0) {
+		state_info(&s, agent, out);
+		state_finish(&s);
+	} else if (rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) {
+		memset(out, 0, sizeof(*out));
+		snprintf(out->agent, sizeof(out->agent), "%s", agent);
+		out->state = rc == ERR_NOT_FOUND ? SANDBOX_ABSENT : SANDBOX_ERROR;
+		snprintf(out->detail, sizeof(out->detail), "%.250s", why.message);
+	} else {
+		return err_set(e, rc, "%.390s", why.message);
+	}
+	return 0;
+}
+
+int local_stat(struct local *l, const char *agent, struct sandbox_info *out, struct err *e)
+{
+	int rc = target_check(agent, e);
+
+	return rc ? rc : stat_one(l, agent, out, e);
+}
+
+/* The state file goes last: a crash in between leaves a sandbox that can be destroyed once more. */
+static int wipe(struct local *l, int dir, const char *agent, uint32_t slot, struct err *e)
+{
+	static const char *const parts[] = {"workspace.img", "workspace.img.new", "workspace",
+					    "log",           DAMAGED_NAME,        STATE_NAME};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
+		rc = dir_remove(dir, parts[i], e);
+	rc = rc ? rc : dir_remove(l->base, agent, e);
+	if (rc == 0)
+		slot_release(l, slot);
+	return rc;
+}
+
+static int destroy_locked(struct local *l, int dir, const char *agent, bool wipe_too, struct err *e)
+{
+	struct state s;
+	int rc = state_get(l, dir, agent, &s, e);
+
+	if (rc)
+		return rc;
+	rc = end_sandbox(l, dir, agent, &s, e);
+	if (rc == 0)
+		rc = wipe_too ? wipe(l, dir, agent, s.slot, e) : state_save(dir, &s, e);
+	state_finish(&s);
+	return rc;
+}
+
+int local_destroy_sandbox(struct local *l, const char *agent, bool wipe_too, struct err *e)
+{
+	int dir, rc = target_check(agent, e);
+
+	rc = rc ? rc : dir_open_locked(l->base, agent, false, &dir, e);
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	rc = destroy_locked(l, dir, agent, wipe_too, e);
+	dir_close(dir);
+	return rc;
+}
+
+int local_list(struct local *l, struct sandbox_info **out, size_t *out_n, struct err *e)
+{
+	struct sandbox_info *list;
+	char **names = NULL;
+	size_t n = 0, k = 0;
+	int rc = dir_names(l->base, &names, &n, e);
+
+	if (rc)
+		return rc;
+	list = calloc(n ? n : 1, sizeof(*list));
+	if (!list) {
+		dir_names_free(names);
+		return err_set(e, ERR_NOMEM, "no memory for the list of sandboxes");
+	}
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		if (agent_name_check(names[i], NULL) != 0)
+			continue;
+		rc = stat_one(l, names[i], &list[k], e);
+		if (rc == 0 && list[k].state != SANDBOX_ABSENT)
+			k++;
+	}
+	dir_names_free(names);
+	if (rc) {
+		free(list);
+		return rc;
+	}
+	*out = list;
+	*out_n = k;
+	return 0;
+}
+
+int local_destroy_all(struct local *l, struct err *e)
+{
+	char **names;
+	size_t n;
+	int first = 0, rc = dir_names(l->base, &names, &n, e);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		struct err why = {0};
+
+		if (agent_name_check(names[i], NULL) != 0)
+			continue;
+		rc = local_destroy_sandbox(l, names[i], false, &why);
+		if (rc && !first)
+			first = err_set(e, rc, "sandbox %s: %.330s", names[i], why.message);
+	}
+	dir_names_free(names);
+	return first;
+}

@@ -1,0 +1,45 @@
+/*
+ * local.h - sandboxes of bubblewrap on this machine, made and found by the monitor.
+ *
+ * Layout: DIR/sandboxes/<agent>/{sandbox.json, workspace.img | workspace/, link.sock, log}.
+ * A sandbox outlives the monitor; it is found again by pid and start time and
+ * reached through the listener that was bound outside and inherited by its
+ * muxlet. Calls block for milliseconds (mkfs of a new workspace: tens of them).
+ *
+ * Modes: as root the workspace is a loop-mounted ext4 image of the configured
+ * size (hard cap: ENOSPC), seen in the sandbox's mount namespace alone, and
+ * cgroups bound memory, processes and CPU where they can be written (v1 or v2).
+ * Without root it is a plain directory and what is not enforced is said in
+ * sandbox_info.detail and the *_enforced flags (docs/sandboxes.md).
+ *
+ * Any thread may call; calls for one agent wait for each other.
+ */
+#ifndef CONTROL_LOCAL_LOCAL_H
+#define CONTROL_LOCAL_LOCAL_H
+
+#include "control/sandbox.h"
+
+struct conf;
+struct local;
+
+struct local_params {
+	const char *state_dir;   /* DIR */
+	const char *muxlet_path; /* build/muxlet or /usr/libexec/muxd/muxlet */
+	const char *instance;    /* instance id, names the cgroups */
+	bool root;
+};
+
+/* Reads what is there; ERR_MISSING when bwrap is not installed or user namespaces are switched off (says which). */
+int local_create(const struct local_params *p, const struct conf *c, struct local **out, struct err *e);
+void local_destroy(struct local *l); /* forgets; ends nothing */
+/* Make or find; out_fd: a fresh connected stream to muxlet; out->epoch grows with each. */
+int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e);
+int local_connect(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e);
+int local_stat(struct local *l, const char *agent, struct sandbox_info *out, struct err *e);
+/* Ends every process of it (KILL of its pid namespace's init), removes cgroups. wipe: the workspace too. */
+int local_destroy_sandbox(struct local *l, const char *agent, bool wipe, struct err *e);
+/* *out is malloc'd. */
+int local_list(struct local *l, struct sandbox_info **out, size_t *out_n, struct err *e);
+int local_destroy_all(struct local *l, struct err *e);
+
+#endif

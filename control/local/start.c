@@ -1,0 +1,383 @@
+#include "control/local/host.h"
+
+#include "control/local/cmdline.h"
+#include "control/local/dir.h"
+#include "control/local/holder.h"
+#include "control/local/image.h"
+#include "control/local/spawn.h"
+#include "control/local/tool.h"
+#include "muxd/base/err.h"
+#define LOG_SUBSYS "sandbox"
+#include "muxd/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PLAIN_NAME   "workspace"
+#define SOCKET_NAME  "link.sock"
+#define SOCKET_EARLY "link.new" /* its name until muxlet has its secret */
+#define LOG_NAME     "log"
+#define HOLDER_NS    (200 * NS_PER_MS) /* a mount goes with its last process, a moment later */
+#define END_NS       (5 * NS_PER_SEC)
+#define BACKLOG      64
+
+/* One start under way: what is open, to be closed whatever happens. */
+struct start {
+	struct local *l;
+	int dir;
+	const char *agent;
+	struct state *s;
+	uint64_t deadline;
+	bool image, fresh;
+	char loop[IMAGE_LOOP_MAX];
+	int loop_fd, workspace_fd, listen_fd, seccomp_fd;
+	int cgroup_fds[CGROUP_KINDS];
+	int ncgroup_fds;
+	struct cmdline cmdline;
+	struct spawn spawn;
+};
+
+static void detail_add(struct state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void detail_add(struct state *s, const char *fmt, ...)
+{
+	size_t n = strlen(s->detail);
+	va_list ap;
+
+	if (n > 0 && n + 2 < sizeof(s->detail)) {
+		strcpy(s->detail + n, "; ");
+		n += 2;
+	}
+	va_start(ap, fmt);
+	vsnprintf(s->detail + n, sizeof(s->detail) - n, fmt, ap);
+	va_end(ap);
+	tool_text_clean(s->detail);
+}
+
+static int plain_workspace(struct start *t, const char *why, struct err *e)
+{
+	if (mkdirat(t->dir, PLAIN_NAME, 0700) != 0 && errno != EEXIST)
+		return err_sys(e, errno, "cannot make the workspace directory");
+	t->workspace_fd = openat(t->dir, PLAIN_NAME, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (t->workspace_fd < 0)
+		return err_sys(e, errno, "cannot open the workspace directory");
+	/* Without root its owner may have locked himself out; he is who we are. */
+	if (!t->l->root && fchmodat(t->dir, PLAIN_NAME, 0700, 0) != 0)
+		return err_sys(e, errno, "cannot open the workspace directory to its owner");
+	detail_add(t->s, "workspace cap not enforced: %s", why);
+	return 0;
+}
+
+static int image_workspace(struct start *t, struct err *e)
+{
+	bool repaired;
+	int rc = image_wait_free(t->dir, clock_boot_ns() + END_NS, e);
+
+	if (rc == 0 && !image_exists(t->dir)) {
+		rc = image_make(t->dir, t->l->workspace_size, t->s->uid, t->s->uid, e);
+		t->fresh = true;
+	}
+	rc = rc ? rc : image_check(t->dir, &repaired, e);
+	rc = rc ? rc : image_attach(t->dir, t->loop, &t->loop_fd, e);
+	if (rc)
+		return rc;
+	if (repaired)
+		log_warn(&(struct log_ids){.agent = t->agent},
+			 "workspace was not cleanly unmounted, e2fsck repaired it");
+	t->image = t->s->cap_enforced = true;
+	return 0;
+}
+
+/* What is there already decides first: nobody's files are left behind because the host changed. */
+static int start_workspace(struct start *t, struct err *e)
+{
+	bool plain = faccessat(t->dir, PLAIN_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+
+	if (image_exists(t->dir) && !t->l->loops)
+		return err_set(e, ERR_SANDBOX_CREATE, "the workspace is an image and cannot be mounted: %s",
+			       t->l->loops_why);
+	if (image_exists(t->dir) || (t->l->loops && !plain))
+		return image_workspace(t, e);
+	return plain_workspace(t, t->l->loops ? "the workspace was made as a plain directory" : t->l->loops_why, e);
+}
+
+static int start_cgroups(struct start *t, struct err *e)
+{
+	static const char *const promises[CGROUP_KINDS] = {"memory", "process", "CPU"};
+	struct cgroup *g = &t->s->cgroup;
+	char missing[64] = "";
+	int n;
+
+	cgroup_make(&t->l->layout, t->l->instance, t->agent, &t->l->limits, g);
+	n = cgroup_open_procs(g, t->cgroup_fds, e);
+	if (n < 0)
+		return n;
+	t->ncgroup_fds = n;
+	t->s->memory_enforced = g->path[CGROUP_MEMORY][0];
+	/* As root each sandbox has its own uid, so the resource limit of processes serves where no group does. */
+	t->s->pids_enforced = g->path[CGROUP_PIDS][0] || (t->l->root && t->l->limits.pids_max);
+	t->s->cpu_enforced = g->path[CGROUP_CPU][0];
+	for (int k = 0; k < CGROUP_KINDS; k++)
+		if (!g->path[k][0] && !(k == CGROUP_PIDS && t->s->pids_enforced))
+			snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing), "%s%s",
+				 missing[0] ? ", " : "", promises[k]);
+	if (missing[0])
+		detail_add(t->s, "limits not enforced (%s): no control group can be written", missing);
+	if (!t->l->root)
+		detail_add(t->s, "its processes have the uid of the daemon");
+	return 0;
+}
+
+/* The address goes through the directory's descriptor, so the length of DIR does not matter. */
+static socklen_t link_address(int dir, const char *name, struct sockaddr_un *out)
+{
+	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(out->sun_path, sizeof(out->sun_path), "/proc/self/fd/%d/%s", dir, name);
+	return sizeof(*out);
+}
+
+static int start_listener(struct start *t, struct err *e)
+{
+	struct sockaddr_un sun;
+	socklen_t len = link_address(t->dir, SOCKET_EARLY, &sun);
+
+	unlinkat(t->dir, SOCKET_EARLY, 0);
+	t->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (t->listen_fd < 0 || fchmod(t->listen_fd, 0600) != 0 ||
+	    bind(t->listen_fd, (struct sockaddr *)&sun, len) != 0 || listen(t->listen_fd, BACKLOG) != 0)
+		return err_sys(e, errno, "cannot listen on %s", SOCKET_EARLY);
+	return 0;
+}
+
+/* A stream to the listener that muxlet inherited. A full backlog is a muxlet that does not answer. */
+int start_connect(int dir, const char *agent, int *out_fd, struct err *e)
+{
+	struct sockaddr_un sun;
+	socklen_t len = link_address(dir, SOCKET_NAME, &sun);
+	int rc = 0, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return err_sys(e, errno, "cannot make a socket");
+	if (connect(fd, (struct sockaddr *)&sun, len) == 0 && fcntl(fd, F_SETFL, 0) == 0) {
+		*out_fd = fd;
+		return 0;
+	}
+	if (errno == EAGAIN)
+		rc = err_set(e, ERR_UNAVAILABLE, "sandbox %s runs but does not answer", agent);
+	else
+		rc = err_set(e, ERR_NOT_FOUND, "sandbox %s cannot be reached: %s", agent, strerror(errno));
+	close(fd);
+	return rc;
+}
+
+static int start_cmdline(struct start *t, struct err *e)
+{
+	char workspace[4096], muxlet[4096];
+	struct cmdline_params p = {.bwrap = t->l->bwrap,
+				   .agent = t->agent,
+				   .workspace = workspace,
+				   .muxlet = muxlet,
+				   .shell = t->l->shell,
+				   .memory_max = t->l->limits.memory_max};
+	int n, m;
+
+	if (t->l->root) {
+		n = snprintf(workspace, sizeof(workspace), "%s/" SPAWN_WORKSPACE, t->l->staging);
+		m = snprintf(muxlet, sizeof(muxlet), "%s/" SPAWN_MUXLET, t->l->staging);
+	} else {
+		n = snprintf(workspace, sizeof(workspace), "%s/sandboxes/%s/" PLAIN_NAME, t->l->state_dir, t->agent);
+		m = snprintf(muxlet, sizeof(muxlet), "%s", t->l->muxlet);
+	}
+	if ((size_t)n >= sizeof(workspace) || (size_t)m >= sizeof(muxlet))
+		return err_set(e, ERR_CONFIG, "the path of the state directory is too long");
+	if (cmdline_memfile("seccomp", t->l->filter, t->l->filter_size, &t->seccomp_fd, e) != 0)
+		return ERR_SYS;
+	return cmdline_make(&p, &t->cmdline, e);
+}
+
+static int start_identity(struct start *t, struct err *e)
+{
+	struct state *s = t->s;
+	int rc;
+
+	if (s->slot >= t->l->slots_max && (rc = slot_take(t->l, &s->slot, e)) != 0)
+		return rc;
+	/* The base may have been configured anew since; the workspace follows. */
+	s->uid = t->l->root ? t->l->uid_base + s->slot : geteuid();
+	s->detail[0] = '\0';
+	s->cap_enforced = s->memory_enforced = s->pids_enforced = s->cpu_enforced = false;
+	s->created_wall_ns = clock_wall_ns();
+	s->epoch = epoch_next(t->l);
+	snprintf(s->boot_id, sizeof(s->boot_id), "%s", clock_boot_id());
+	if (id_new(&s->sandbox_id) != 0 || random_bytes(s->secret, sizeof(s->secret)) != 0)
+		return err_set(e, ERR_SYS, "no randomness for a new sandbox");
+	return 0;
+}
+
+/*
+ * The file is saved between the start of process 1 and its secret: a monitor
+ * killed before leaves none running. The socket gets its name after that, so
+ * one that will never get its secret cannot be taken for a sandbox that runs.
+ */
+static int start_processes(struct start *t, struct err *e)
+{
+	struct spawn_params p = {.agent = t->agent,
+				 .cmdline = &t->cmdline,
+				 .listen_fd = t->listen_fd,
+				 .seccomp_fd = t->seccomp_fd,
+				 .root = t->l->root,
+				 .uid = t->s->uid,
+				 .gid = t->s->uid,
+				 .staging = t->l->staging,
+				 .loop = t->image ? t->loop : NULL,
+				 .workspace_fd = t->workspace_fd,
+				 .muxlet = t->l->muxlet,
+				 .fresh = t->fresh,
+				 .ncgroup_fds = t->ncgroup_fds,
+				 .nproc_max = t->s->cgroup.path[CGROUP_PIDS][0] ? 0 : t->l->limits.pids_max};
+	int rc;
+
+	memcpy(p.cgroup_fds, t->cgroup_fds, sizeof(p.cgroup_fds));
+	rc = spawn_start(&p, t->deadline, &t->spawn, e);
+	if (rc)
+		return rc;
+	t->s->init = t->spawn.init;
+	t->s->outer = t->spawn.outer;
+	state_set(t->s, t->agent, SANDBOX_RUNNING);
+	rc = state_save(t->dir, t->s, e);
+	rc = rc ? rc : spawn_finish_start(&t->spawn, t->agent, t->s->secret, t->deadline, e);
+	if (rc == 0 && renameat(t->dir, SOCKET_EARLY, t->dir, SOCKET_NAME) != 0)
+		rc = err_sys(e, errno, "cannot name %s", SOCKET_NAME);
+	return rc;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void start_release(struct start *t)
+{
+	close_fd(t->loop_fd);
+	close_fd(t->workspace_fd);
+	close_fd(t->listen_fd);
+	close_fd(t->seccomp_fd);
+	for (int i = 0; i < t->ncgroup_fds; i++)
+		close(t->cgroup_fds[i]);
+	cmdline_finish(&t->cmdline);
+	spawn_close(&t->spawn);
+}
+
+/* What bwrap and muxlet said while starting; an empty one is worth its absence only. */
+static void start_log(const struct start *t)
+{
+	if (t->spawn.tail_len == 0 || dir_write_file(t->dir, LOG_NAME, t->spawn.tail, t->spawn.tail_len, NULL) != 0)
+		unlinkat(t->dir, LOG_NAME, 0);
+}
+
+static int start_run(struct start *t, struct err *e)
+{
+	int rc = start_identity(t, e);
+
+	rc = rc ? rc : start_workspace(t, e);
+	rc = rc ? rc : start_cgroups(t, e);
+	rc = rc ? rc : start_listener(t, e);
+	rc = rc ? rc : start_cmdline(t, e);
+	rc = rc ? rc : start_processes(t, e);
+	if (rc)
+		spawn_abort(&t->spawn, t->agent);
+	start_log(t);
+	start_release(t);
+	return rc;
+}
+
+/* The start failed: nothing of it is left, and the reason stays in the file. */
+static int start_failed(struct local *l, int dir, const char *agent, struct state *s, const struct err *why,
+			struct err *e)
+{
+	end_sandbox(l, dir, agent, s, NULL);
+	state_set(s, agent, SANDBOX_ERROR);
+	snprintf(s->error, sizeof(s->error), "%.*s", (int)sizeof(s->error) - 1, why->message);
+	tool_text_clean(s->error);
+	state_save(dir, s, NULL);
+	return err_set(e, why->code, "sandbox %s: %.330s", agent, why->message);
+}
+
+int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, int *out_fd, struct err *e)
+{
+	struct start t = {
+	    .l = l,
+	    .dir = dir,
+	    .agent = agent,
+	    .s = s,
+	    .deadline = clock_boot_ns() + l->create_timeout_ns,
+	    .loop_fd = -1,
+	    .workspace_fd = -1,
+	    .listen_fd = -1,
+	    .seccomp_fd = -1,
+	    .spawn = {.outer_fd = -1, .init_fd = -1, .secret_fd = -1, .secret_read_fd = -1, .stderr_fd = -1}};
+	struct err why = {0};
+	int rc = start_run(&t, &why);
+
+	if (rc == 0 && start_connect(dir, agent, out_fd, &why) != 0)
+		rc = err_set(&why, ERR_SANDBOX_CREATE, "muxlet ended right after its start");
+	return rc ? start_failed(l, dir, agent, s, &why, e) : 0;
+}
+
+/* Only processes of this boot: after another one the numbers belong to strangers. */
+static int end_processes(const struct state *s, uint64_t until, struct err *e)
+{
+	int rc = 0;
+
+	if (strcmp(s->boot_id, clock_boot_id()) != 0)
+		return 0;
+	rc = found_kill(&s->init, until);
+	/* It only waits for process 1 and ends by itself. */
+	if (rc == 0)
+		rc = found_kill(&s->outer, until);
+	return rc ? err_set(e, rc, "process %d of the sandbox does not end", (int)s->init.pid) : 0;
+}
+
+/* The image is free, also of processes that no file and no group leads to. */
+static int end_image(struct local *l, int dir, const char *agent, uint64_t until, struct err *e)
+{
+	char loop[IMAGE_LOOP_MAX];
+	size_t n;
+
+	if (image_wait_free(dir, clock_boot_ns() + HOLDER_NS, NULL) == 0)
+		return 0;
+	if (l->root && image_in_use(dir, loop) && (n = holder_kill(loop, l->uid_base, l->slots_max)) > 0)
+		log_warn(&(struct log_ids){.agent = agent}, "ended %zu lost processes that held the workspace", n);
+	return image_wait_free(dir, until, e);
+}
+
+int end_sandbox(struct local *l, int dir, const char *agent, struct state *s, struct err *e)
+{
+	uint64_t until = clock_boot_ns() + END_NS;
+	struct cgroup none = {0}, left;
+	int rc;
+
+	/* The name first: whoever goes on after a crash right here must not take the dying one for a running one. */
+	unlinkat(dir, SOCKET_NAME, 0);
+	unlinkat(dir, SOCKET_EARLY, 0);
+	rc = end_processes(s, until, e);
+	rc = rc ? rc : cgroup_remove(&s->cgroup, until, e);
+	cgroup_find(&l->layout, l->instance, agent, &left);
+	rc = rc ? rc : cgroup_remove(&left, until, e);
+	rc = rc ? rc : end_image(l, dir, agent, until, e);
+	if (rc)
+		return rc;
+	s->init = s->outer = (struct found){0};
+	s->cgroup = none;
+	state_set(s, agent, SANDBOX_STOPPED);
+	explicit_bzero(s->secret, sizeof(s->secret));
+	return 0;
+}

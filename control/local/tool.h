@@ -1,0 +1,26 @@
+/*
+ * tool.h - running one of the host's own tools (mkfs.ext4, e2fsck) and reading what it says.
+ *
+ * No shell, a fixed search path, an empty environment, a time limit. Blocking.
+ */
+#ifndef CONTROL_LOCAL_TOOL_H
+#define CONTROL_LOCAL_TOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* Absolute path of a program in the system's directories; ERR_MISSING. */
+int tool_find(const char *name, char *out, size_t size, struct err *e);
+/*
+ * argv[0] is an absolute path; the directory dir is the working directory. Its
+ * exit code comes in *out_code (128 + signal when killed), the first size-1
+ * bytes of what it wrote to both outputs, on one line, in out. ERR_TIMEOUT: it was killed.
+ */
+int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_code, char *out, size_t size,
+	     struct err *e);
+/* Makes one clean line of foreign text: control characters become single blanks, what is not ASCII a question mark. */
+void tool_text_clean(char *text);
+
+#endif

@@ -1,0 +1,16 @@
+#include "control/sandbox.h"
+
+const char *sandbox_state_name(enum sandbox_state s)
+{
+	switch (s) {
+	case SANDBOX_ABSENT:
+		return "absent";
+	case SANDBOX_RUNNING:
+		return "running";
+	case SANDBOX_STOPPED:
+		return "stopped";
+	case SANDBOX_ERROR:
+		return "error";
+	}
+	return "error";
+}

@@ -1,0 +1,60 @@
+/*
+ * sandbox.h - sandboxes as the hub sees them: one provider, whatever the backend.
+ *
+ * A provider makes, finds and ends sandboxes and hands out connected streams to
+ * their muxlets. Calls are asynchronous on the hub's loop; each done callback is
+ * called exactly once, also when the provider is destroyed (ERR_CANCELLED).
+ * The local provider asks the monitor (control/local is linked there); the
+ * Kubernetes provider will speak to the API server itself.
+ */
+#ifndef CONTROL_SANDBOX_H
+#define CONTROL_SANDBOX_H
+
+#include "muxd/base/ids.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum sandbox_state { SANDBOX_ABSENT, SANDBOX_RUNNING, SANDBOX_STOPPED, SANDBOX_ERROR };
+
+#define SANDBOX_SECRET_LEN 32
+
+struct sandbox_info {
+	char agent[AGENT_NAME_MAX + 1];
+	struct id sandbox_id; /* this incarnation */
+	enum sandbox_state state;
+	char detail[256]; /* why error; what this mode cannot promise, e.g. "workspace cap not enforced: no loop devices" */
+	int32_t pid;      /* of the outer process, local only */
+	int64_t created_wall_ns;
+	uint64_t epoch; /* for the stream that comes with it */
+	uint8_t secret[SANDBOX_SECRET_LEN];
+	uint32_t oom_kills; /* counted by the cgroup since the sandbox began */
+	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
+	char snapshot_id[ID_STR_LEN]; /* current snapshot; "" until lifecycle exists */
+};
+
+struct sandbox_provider;
+typedef void sandbox_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+typedef void sandbox_list_done(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n);
+
+struct sandbox_provider_ops {
+	/* Running already or made now; fd is a fresh stream to its muxlet (the callee's to close), epoch in info. */
+	void (*ensure)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+	/* A fresh stream to a sandbox that must exist: ERR_NOT_FOUND when it is gone. */
+	void (*connect)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+	void (*stat)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg); /* fd -1 */
+	/* Gone already is no error. */
+	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
+	void (*list)(struct sandbox_provider *p, sandbox_list_done *done, void *arg);
+	void (*destroy)(struct sandbox_provider *p);
+};
+struct sandbox_provider {
+	const struct sandbox_provider_ops *ops;
+};
+
+const char *sandbox_state_name(enum sandbox_state s);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * conf.h - the configuration: one YAML file, one table of keys, defaults for all.
+ *
+ * The table in conf.c (key, type, default, bounds, one line of help) makes the
+ * parser, `muxd serve --print-config` and docs/man/muxd.conf.5. Unknown keys,
+ * wrong types and values out of bounds are ERR_CONFIG with line and column.
+ * The monitor reads the file and hands its text to the other processes.
+ *
+ * A conf is read-only after loading; strings belong to it.
+ */
+#ifndef MUXD_BASE_CONF_H
+#define MUXD_BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum conf_rule_kind { RULE_FULL, RULE_TRUNCATED, RULE_METADATA };
+
+/* Which bytes a sealed recording keeps. First match wins; the last rule matches everything. */
+struct conf_rule {
+	char *kind;    /* staff, agent, auditor, service or "*" */
+	char *session; /* terminal, exec, round or "*" */
+	enum conf_rule_kind rule;
+	uint64_t head; /* bytes kept at the start: of a stream (round, exec), of a burst (terminal) */
+	uint64_t tail; /* bytes kept at its end */
+};
+
+/* A person of staff who may log in by public key; the reason is asked for at the prompt. */
+struct conf_staff {
+	char *principal;
+	char **keys; /* OpenSSH one-line public keys */
+	size_t nkeys;
+	char **agents; /* names, or "*" */
+	size_t nagents;
+	char *scopes; /* "terminal,observe" */
+	uint64_t ttl_ns;
+};
+
+struct conf {
+	/* listen: "" = take the command line's */
+	char *listen_https, *listen_ssh;
+	char *log_level;  /* log.level: "info" */
+	char *log_format; /* log.format: text, json */
+	/* journal.* */
+	char *journal_dir; /* "" = /dev/shm/muxd-<hash of the state path> */
+	uint64_t journal_size;
+	/* record.* */
+	bool release_durable; /* record.release: journaled, durable */
+	struct conf_rule *rules;
+	size_t nrules;
+	bool mask_input;              /* record.mask_unechoed_input: true */
+	uint64_t record_min_free;     /* record.min_free: below it new sessions are refused */
+	uint64_t record_retain_ns;    /* record.retain: 0 = for ever */
+	uint64_t record_segment_size; /* record.segment_size */
+	/* grants.* */
+	uint64_t grant_ttl_ns, grant_ttl_max_ns, grant_warn_ns; /* 15m, 24h, 60s */
+	struct conf_staff *staff;
+	size_t nstaff;
+	/* ssh.* */
+	uint32_t ssh_max_connections, ssh_max_per_address, ssh_max_auth_tries, ssh_max_channels;
+	uint64_t ssh_login_grace_ns, ssh_keepalive_ns, ssh_rekey_bytes;
+	uint32_t ssh_keepalive_max;
+	/* api.* */
+	uint64_t api_max_body;
+	uint32_t api_max_connections, api_max_per_address;
+	uint64_t api_header_timeout_ns, api_idle_timeout_ns;
+	/* sessions.*, rounds.* */
+	uint64_t session_linger_ns; /* 15m */
+	uint32_t sessions_max, sessions_max_per_agent;
+	uint64_t round_timeout_ns, round_timeout_max_ns, round_wait_max_ns, round_kill_grace_ns;
+	uint64_t round_head, round_tail, round_keep_ns; /* answer limits per stream; how long a result stays at hand */
+	uint32_t round_argv_max;                        /* bytes of argv and environment together */
+	/* sandbox.* */
+	char *sandbox_backend; /* local */
+	uint64_t workspace_size, memory_max;
+	uint32_t pids_max, cpu_milli;
+	char *sandbox_shell; /* "" = bash where there is one, else sh */
+	uint64_t sandbox_create_timeout_ns;
+	/* privsep.* */
+	char *net_user, *recorder_user; /* names or numbers; "" = built-in numbers */
+	uint32_t sandbox_uid_base;
+};
+
+/* All defaults. */
+int conf_create(struct conf **out);
+/* text: YAML, or empty. name: for messages. ERR_CONFIG: "muxd.yaml:3:7: unknown key ..., did you mean ...". */
+int conf_parse(const char *text, size_t len, const char *name, struct conf **out, struct err *e);
+int conf_load(const char *path, struct conf **out, struct err *e);
+void conf_destroy(struct conf *c);
+/* Every key with its default and help, as YAML, to be freed. */
+char *conf_describe(void);
+
+#endif

@@ -1,0 +1,380 @@
+#include "muxd/base/conf_table.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB    UINT64_C(1024)
+#define MIB    (KIB * 1024)
+#define GIB    (MIB * 1024)
+#define TIB    (GIB * 1024)
+#define MINUTE (60 * NS_PER_SEC)
+#define HOUR   (60 * MINUTE)
+#define DAY    (24 * HOUR)
+
+#define STRING_MAX 4096
+
+static int check_absolute(const char *value, struct err *e)
+{
+	if (*value && *value != '/')
+		return err_set(e, ERR_CONFIG, "is a path that does not begin with /");
+	return 0;
+}
+
+static int check_power_of_two(const char *value, struct err *e)
+{
+	uint64_t n = 0;
+
+	/* What is no size at all is refused by its type. */
+	if (conf_parse_size(value, &n) == 0 && (n & (n - 1)))
+		return err_set(e, ERR_CONFIG, "is not a power of two");
+	return 0;
+}
+
+static int check_address(const char *value, struct err *e)
+{
+	const char *colon = strrchr(value, ':');
+
+	if (*value && (!colon || colon == value || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")]))
+		return err_set(e, ERR_CONFIG, "is not HOST:PORT, as in 127.0.0.1:8443");
+	return 0;
+}
+
+#define AT(field) offsetof(struct conf, field)
+
+static const struct conf_key keys[] = {
+    {"listen.https", CONF_STRING, AT(listen_https), "", 0, 0, NULL, check_address,
+     "Address of the API door, HOST:PORT; empty: what the command line says."},
+    {"listen.ssh", CONF_STRING, AT(listen_ssh), "", 0, 0, NULL, check_address,
+     "Address of the SSH door, HOST:PORT; empty: what the command line says."},
+    {"log.level", CONF_STRING, AT(log_level), "info", 0, 0, NULL, log_spec_check,
+     "error, warn, info, debug or trace; by subsystem: info,link=debug."},
+    {"log.format", CONF_CHOICE, AT(log_format), "text", 0, 0, "text|json", NULL, "One line an event, as text or JSON."},
+    {"journal.dir", CONF_STRING, AT(journal_dir), "", 0, 0, NULL, check_absolute,
+     "Where the journal ring lies (tmpfs); empty: a directory in /dev/shm named after the state directory."},
+    {"journal.size", CONF_SIZE, AT(journal_size), "64MiB", MIB, 16 * GIB, NULL, check_power_of_two,
+     "Size of the journal ring, a power of two; it is allocated at start."},
+    {"record.release", CONF_FLAG, AT(release_durable), "journaled", 0, 0, "journaled|durable", NULL,
+     "When clients see a byte: once it is journaled, or once it is on the disk."},
+    {"record.rules", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
+     "What recordings keep; the first match wins. kind: staff, agent, auditor, service or \"*\"; session: terminal, "
+     "exec, round or \"*\"; rule: full, truncated (head and tail are kept) or metadata."},
+    {"record.mask_unechoed_input", CONF_BOOL, AT(mask_input), "true", 0, 0, NULL, NULL,
+     "Input that the terminal does not echo is recorded as its length only."},
+    {"record.min_free", CONF_SIZE, AT(record_min_free), "64MiB", MIB, TIB, NULL, NULL,
+     "Free space below which nothing new may start."},
+    {"record.retain", CONF_DURATION, AT(record_retain_ns), "0", 0, 3650 * DAY, NULL, NULL,
+     "How long sealed recordings are kept; 0: for ever."},
+    {"record.segment_size", CONF_SIZE, AT(record_segment_size), "64MiB", MIB, 4 * GIB, NULL, NULL,
+     "Size at which the segment log begins a new file."},
+    {"grants.ttl", CONF_DURATION, AT(grant_ttl_ns), "15m", NS_PER_SEC, 3650 * DAY, NULL, NULL,
+     "How long a grant lasts when nobody says."},
+    {"grants.ttl_max", CONF_DURATION, AT(grant_ttl_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,
+     "The longest grant that may be made."},
+    {"grants.warn", CONF_DURATION, AT(grant_warn_ns), "60s", 0, DAY, NULL, NULL,
+     "How long before its grant ends a session is warned."},
+    {"staff", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
+     "Who may log in by public key: principal, keys (OpenSSH lines), agents (names or \"*\"), scopes, ttl."},
+    {"ssh.max_connections", CONF_NUMBER, AT(ssh_max_connections), "500", 1, 100000, NULL, NULL, "Connections at once."},
+    {"ssh.max_per_address", CONF_NUMBER, AT(ssh_max_per_address), "400", 1, 100000, NULL, NULL,
+     "Connections at once from one address."},
+    {"ssh.max_auth_tries", CONF_NUMBER, AT(ssh_max_auth_tries), "6", 1, 100, NULL, NULL,
+     "Failed log-ins after which a connection is closed."},
+    {"ssh.max_channels", CONF_NUMBER, AT(ssh_max_channels), "10", 1, 1000, NULL, NULL,
+     "Sessions at once on one connection."},
+    {"ssh.login_grace", CONF_DURATION, AT(ssh_login_grace_ns), "60s", NS_PER_SEC, HOUR, NULL, NULL, "Time to log in."},
+    {"ssh.keepalive", CONF_DURATION, AT(ssh_keepalive_ns), "15s", 0, HOUR, NULL, NULL,
+     "How often a silent client is asked whether it is there; 0: never."},
+    {"ssh.keepalive_max", CONF_NUMBER, AT(ssh_keepalive_max), "4", 1, 1000, NULL, NULL,
+     "Questions without an answer after which it is gone."},
+    {"ssh.rekey", CONF_SIZE, AT(ssh_rekey_bytes), "1GiB", MIB, TIB, NULL, NULL,
+     "Bytes after which session keys are made anew."},
+    {"api.max_body", CONF_SIZE, AT(api_max_body), "1MiB", KIB, 64 * MIB, NULL, NULL, "Largest request body."},
+    {"api.max_connections", CONF_NUMBER, AT(api_max_connections), "1000", 1, 100000, NULL, NULL,
+     "Connections at once."},
+    {"api.max_per_address", CONF_NUMBER, AT(api_max_per_address), "200", 1, 100000, NULL, NULL,
+     "Connections at once from one address."},
+    {"api.header_timeout", CONF_DURATION, AT(api_header_timeout_ns), "10s", NS_PER_SEC, HOUR, NULL, NULL,
+     "Time to send the header of a request."},
+    {"api.idle_timeout", CONF_DURATION, AT(api_idle_timeout_ns), "75s", NS_PER_SEC, DAY, NULL, NULL,
+     "How long a silent connection is kept."},
+    {"sessions.linger", CONF_DURATION, AT(session_linger_ns), "15m", 0, 30 * DAY, NULL, NULL,
+     "How long a terminal waits for a client after the last one left."},
+    {"sessions.max", CONF_NUMBER, AT(sessions_max), "2000", 1, 1000000, NULL, NULL, "Sessions at once."},
+    {"sessions.max_per_agent", CONF_NUMBER, AT(sessions_max_per_agent), "500", 1, 1000000, NULL, NULL,
+     "Sessions at once in one sandbox."},
+    {"rounds.timeout", CONF_DURATION, AT(round_timeout_ns), "10m", NS_PER_MS, 3650 * DAY, NULL, NULL,
+     "Timeout of a round that names none."},
+    {"rounds.timeout_max", CONF_DURATION, AT(round_timeout_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,
+     "The longest timeout a round may ask for."},
+    {"rounds.wait_max", CONF_DURATION, AT(round_wait_max_ns), "60s", 0, HOUR, NULL, NULL,
+     "How long a call may wait for its round."},
+    {"rounds.kill_grace", CONF_DURATION, AT(round_kill_grace_ns), "2s", 0, HOUR, NULL, NULL,
+     "Time between TERM and KILL."},
+    {"rounds.head", CONF_SIZE, AT(round_head), "512KiB", 0, 64 * MIB, NULL, NULL,
+     "Bytes of each stream's beginning in an answer."},
+    {"rounds.tail", CONF_SIZE, AT(round_tail), "512KiB", 0, 64 * MIB, NULL, NULL,
+     "Bytes of each stream's end in an answer."},
+    {"rounds.keep", CONF_DURATION, AT(round_keep_ns), "15m", NS_PER_SEC, 30 * DAY, NULL, NULL,
+     "How long a finished round's answer stays at hand; the record has it longer."},
+    {"rounds.argv_max", CONF_SIZE32, AT(round_argv_max), "128KiB", KIB, MIB, NULL, NULL,
+     "Bytes of arguments and environment together."},
+    {"sandbox.backend", CONF_CHOICE, AT(sandbox_backend), "local", 0, 0, "local", NULL, "Where sandboxes run."},
+    {"sandbox.workspace_size", CONF_SIZE, AT(workspace_size), "1GiB", 16 * MIB, 16 * TIB, NULL, NULL,
+     "Hard cap of /workspace."},
+    {"sandbox.memory", CONF_SIZE, AT(memory_max), "2GiB", 16 * MIB, 16 * TIB, NULL, NULL, "Memory of one sandbox."},
+    {"sandbox.pids", CONF_NUMBER, AT(pids_max), "512", 8, 4194304, NULL, NULL,
+     "Processes and threads at once in one sandbox."},
+    {"sandbox.cpu_milli", CONF_NUMBER, AT(cpu_milli), "2000", 10, 1024000, NULL, NULL,
+     "Thousandths of a processor for one sandbox."},
+    {"sandbox.shell", CONF_STRING, AT(sandbox_shell), "", 0, 0, NULL, check_absolute,
+     "Login shell; empty: bash where there is one, else sh."},
+    {"sandbox.create_timeout", CONF_DURATION, AT(sandbox_create_timeout_ns), "30s", NS_PER_SEC, HOUR, NULL, NULL,
+     "How long a sandbox may take to be ready."},
+    {"privsep.net_user", CONF_STRING, AT(net_user), "", 0, 0, NULL, NULL,
+     "User of the process with the doors, a name or a number; empty: 64801."},
+    {"privsep.recorder_user", CONF_STRING, AT(recorder_user), "", 0, 0, NULL, NULL,
+     "User of the recorder, a name or a number; empty: 64802."},
+    {"privsep.sandbox_uid_base", CONF_NUMBER, AT(sandbox_uid_base), "64900", 1000, 2000000000, NULL, NULL,
+     "First of the user numbers that sandboxes run as."},
+};
+
+#define NKEYS (sizeof(keys) / sizeof(keys[0]))
+
+const struct conf_key *conf_keys(size_t *out_n)
+{
+	*out_n = NKEYS;
+	return keys;
+}
+
+int conf_parse_size(const char *s, uint64_t *out)
+{
+	static const struct {
+		const char *name;
+		uint64_t factor;
+	} units[] = {{"", 1},
+		     {"B", 1},
+		     {"KiB", KIB},
+		     {"MiB", MIB},
+		     {"GiB", GIB},
+		     {"TiB", TIB},
+		     {"KB", 1000},
+		     {"kB", 1000},
+		     {"MB", 1000000},
+		     {"GB", 1000000000},
+		     {"TB", UINT64_C(1000000000000)}};
+	size_t digits = strspn(s, "0123456789");
+	uint64_t n = 0;
+
+	if (digits == 0 || digits > 18)
+		return ERR_INVAL;
+	for (size_t i = 0; i < digits; i++)
+		n = n * 10 + (uint64_t)(s[i] - '0');
+	s += digits;
+	s += strspn(s, " ");
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(units[i].name, s) != 0)
+			continue;
+		if (n > UINT64_MAX / units[i].factor)
+			return ERR_INVAL;
+		*out = n * units[i].factor;
+		return 0;
+	}
+	return ERR_INVAL;
+}
+
+/* Edit distance; words longer than the row are far away from everything. */
+static size_t distance(const char *a, size_t alen, const char *b, size_t blen)
+{
+	size_t row[64];
+
+	if (alen >= 64 || blen >= 64)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= blen; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= alen; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= blen; j++) {
+			size_t change = diagonal + (a[i - 1] != b[j - 1]);
+			diagonal = row[j];
+			size_t add = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+			row[j] = change < add ? change : add;
+		}
+	}
+	return row[blen];
+}
+
+static size_t distance_allowed(size_t len)
+{
+	return len / 4 < 2 ? len / 3 + (len < 3) : len / 4;
+}
+
+const char *conf_key_nearest(const char *path)
+{
+	const char *leaf = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
+	size_t best = distance_allowed(strlen(path)) + 1;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < NKEYS; i++) {
+		size_t d = distance(path, strlen(path), keys[i].path, strlen(keys[i].path));
+		if (d < best) {
+			best = d;
+			found = keys[i].path;
+		}
+	}
+	/* The right name in the wrong section, or without one. */
+	for (size_t i = 0; i < NKEYS && !found; i++) {
+		const char *dot = strchr(keys[i].path, '.');
+		if (dot && strcmp(dot + 1, leaf) == 0)
+			found = keys[i].path;
+	}
+	return found;
+}
+
+const char *conf_choice_nearest(const char *choices, const char *word, size_t *out_len)
+{
+	size_t best = distance_allowed(strlen(word)) + 1;
+	const char *found = NULL;
+
+	while (*choices) {
+		size_t len = strcspn(choices, "|");
+		size_t d = distance(word, strlen(word), choices, len);
+		if (d < best) {
+			best = d;
+			found = choices;
+			*out_len = len;
+		}
+		choices += len + (choices[len] == '|');
+	}
+	return found;
+}
+
+/* Which of "a|b|c" it is; -1 when none. */
+static int choice_index(const char *choices, const char *word)
+{
+	for (int i = 0; *choices; i++) {
+		size_t len = strcspn(choices, "|");
+		if (strlen(word) == len && strncmp(word, choices, len) == 0)
+			return i;
+		choices += len + (choices[len] == '|');
+	}
+	return -1;
+}
+
+static int set_string(char **field, const char *text, struct err *e)
+{
+	if (strlen(text) > STRING_MAX)
+		return err_set(e, ERR_CONFIG, "has more than %d characters", STRING_MAX);
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return err_set(e, ERR_CONFIG, "has a control character");
+	char *copy = strdup(text);
+	if (!copy)
+		return err_set(e, ERR_NOMEM, "no memory for the configuration");
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static int no_choice(const struct conf_key *k, const char *text, struct err *e)
+{
+	size_t len = 0;
+	const char *near = conf_choice_nearest(k->choices, text, &len);
+
+	if (near)
+		return err_set(e, ERR_CONFIG, "is \"%.64s\": did you mean %.*s?", text, (int)len, near);
+	return err_set(e, ERR_CONFIG, "is \"%.64s\", known are: %s", text, k->choices);
+}
+
+static int set_bool(bool *field, const char *text, struct err *e)
+{
+	bool yes = choice_index("true|yes|on", text) >= 0;
+
+	if (!yes && choice_index("false|no|off", text) < 0)
+		return err_set(e, ERR_CONFIG, "is \"%.64s\", neither true nor false", text);
+	*field = yes;
+	return 0;
+}
+
+/* The bounds as one would write them. */
+static int out_of_bounds(const struct conf_key *k, const char *text, struct err *e)
+{
+	char min[64], max[64];
+
+	if (k->type == CONF_DURATION) {
+		clock_format_duration(k->min, min, sizeof(min));
+		clock_format_duration(k->max, max, sizeof(max));
+		return err_set(e, ERR_CONFIG, "is %.64s, %s to %s is allowed", text, min, max);
+	}
+	return err_set(e, ERR_CONFIG, "is %.64s, %llu to %llu is allowed", text, (unsigned long long)k->min,
+		       (unsigned long long)k->max);
+}
+
+static int read_amount(const struct conf_key *k, const char *text, uint64_t *out, struct err *e)
+{
+	uint64_t v = 0;
+
+	if (k->type == CONF_DURATION && strcmp(text, "0") != 0 && clock_parse_duration(text, &v) < 0)
+		return err_set(e, ERR_CONFIG, "is \"%.64s\", not a duration such as 90s, 15m, 1h30m or 2d", text);
+	if ((k->type == CONF_SIZE || k->type == CONF_SIZE32) && conf_parse_size(text, &v) < 0)
+		return err_set(e, ERR_CONFIG, "is \"%.64s\", not a size such as 512KiB, 64MiB or 1GB", text);
+	if (k->type == CONF_NUMBER && (strspn(text, "0123456789") != strlen(text) || conf_parse_size(text, &v) < 0))
+		return err_set(e, ERR_CONFIG, "is \"%.64s\", not a whole number", text);
+	if (v < k->min || v > k->max)
+		return out_of_bounds(k, text, e);
+	*out = v;
+	return 0;
+}
+
+static int set_amount(void *field, const struct conf_key *k, const char *text, struct err *e)
+{
+	uint64_t v = 0;
+	int rc = read_amount(k, text, &v, e);
+
+	if (rc < 0)
+		return rc;
+	if (k->type == CONF_NUMBER || k->type == CONF_SIZE32)
+		*(uint32_t *)field = (uint32_t)v;
+	else
+		*(uint64_t *)field = v;
+	return 0;
+}
+
+int conf_key_set(struct conf *c, const struct conf_key *k, const char *text, struct err *e)
+{
+	void *field = (char *)c + k->offset;
+
+	if (k->check) {
+		struct err why = {0};
+		int rc = k->check(text, &why);
+		if (rc < 0)
+			return err_set(e, ERR_CONFIG, rc == ERR_CONFIG ? "%s" : "is wrong: %s", why.message);
+	}
+	switch (k->type) {
+	case CONF_CHOICE:
+		if (choice_index(k->choices, text) < 0)
+			return no_choice(k, text, e);
+		return set_string(field, text, e);
+	case CONF_STRING:
+		return set_string(field, text, e);
+	case CONF_FLAG:
+		if (choice_index(k->choices, text) < 0)
+			return no_choice(k, text, e);
+		*(bool *)field = choice_index(k->choices, text) == 1;
+		return 0;
+	case CONF_BOOL:
+		return set_bool(field, text, e);
+	case CONF_NUMBER:
+	case CONF_SIZE:
+	case CONF_SIZE32:
+	case CONF_DURATION:
+		return set_amount(field, k, text, e);
+	case CONF_LIST:
+		break;
+	}
+	return err_set(e, ERR_CONFIG, "is a list");
+}

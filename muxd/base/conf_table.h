@@ -1,0 +1,54 @@
+/*
+ * conf_table.h - the table behind conf.h: every key with type, default, bounds and help.
+ *
+ * Owned by base; only conf*.c and the tests look in here.
+ * Defaults go through the same checks as what people write.
+ */
+#ifndef MUXD_BASE_CONF_TABLE_H
+#define MUXD_BASE_CONF_TABLE_H
+
+#include "muxd/base/conf.h"
+
+enum conf_type {
+	CONF_STRING,   /* char * */
+	CONF_CHOICE,   /* char *, one of choices */
+	CONF_FLAG,     /* bool, written as the second of two choices */
+	CONF_BOOL,     /* bool */
+	CONF_NUMBER,   /* uint32_t */
+	CONF_SIZE,     /* uint64_t bytes: 64MiB, 1GB, 512 */
+	CONF_SIZE32,   /* uint32_t bytes */
+	CONF_DURATION, /* uint64_t ns: 15m, 1h30m, 0 */
+	CONF_LIST,     /* read by conf.c itself */
+};
+
+struct conf_key {
+	const char *path; /* "log.level"; "staff" alone has no section */
+	enum conf_type type;
+	size_t offset;     /* in struct conf */
+	const char *value; /* default, as one would write it */
+	uint64_t min, max;
+	const char *choices;                            /* "text|json" */
+	int (*check)(const char *value, struct err *e); /* more than bounds; NULL */
+	const char *help;
+};
+
+const struct conf_key *conf_keys(size_t *out_n);
+/* Set the key from text. ERR_CONFIG saying what is allowed, without the key's name. */
+int conf_key_set(struct conf *c, const struct conf_key *k, const char *text, struct err *e);
+int conf_parse_size(const char *s, uint64_t *out); /* ERR_INVAL */
+/* The path that was likely meant by an unknown one; NULL when nothing is near. */
+const char *conf_key_nearest(const char *path);
+/* The same among "a|b|c"; len of the word in *out_len. */
+const char *conf_choice_nearest(const char *choices, const char *word, size_t *out_len);
+
+/* Append a rule (strings are copied). The list always ends with one that matches everything: see conf_rules_close. */
+int conf_rule_add(struct conf *c, const char *kind, const char *session, enum conf_rule_kind rule, uint64_t head,
+		  uint64_t tail);
+int conf_rules_close(struct conf *c);
+void conf_rules_clear(struct conf *c);
+void conf_staff_finish(struct conf_staff *s);
+
+#define CONF_RULE_HEAD (UINT64_C(256) * 1024)
+#define CONF_RULE_TAIL (UINT64_C(256) * 1024)
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * confine.h - what a process gives up for good, by seccomp.
+ *
+ * Called once, before threads start and after everything that needs the lost
+ * rights is done. It cannot be undone. No state.
+ */
+#ifndef MUXD_BASE_CONFINE_H
+#define MUXD_BASE_CONFINE_H
+
+struct err;
+
+/*
+ * No network and no other program: socket() of any family but AF_UNIX is EACCES,
+ * so are execve() and execveat(). Needs PR_SET_NO_NEW_PRIVS or CAP_SYS_ADMIN.
+ * ERR_UNSUPPORTED where the kernel has no seccomp filters.
+ */
+int confine_local(struct err *e);
+
+#endif

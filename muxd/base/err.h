@@ -1,0 +1,99 @@
+/*
+ * err.h - the one table of errors.
+ *
+ * Library functions return 0 or a negative ERR_*. The table below is the only
+ * place that knows a code's stable name (API, CLI, log), its HTTP status, the
+ * exit code of muxctl and the next step for the person who meets it. Docs and
+ * OpenAPI are generated from it (tests compare them).
+ *
+ * A function that can say more takes a `struct err *` (may be NULL): what was
+ * wrong and where. It is written only on failure.
+ */
+#ifndef MUXD_BASE_ERR_H
+#define MUXD_BASE_ERR_H
+
+#include <stddef.h>
+
+/* X(NAME, stable code, HTTP status, muxctl exit code, hint) */
+#define ERR_TABLE(X)                                                                                                   \
+	X(INTERNAL, "internal", 500, 70, "Look into the daemon's log for the request id; this is a defect in muxd.")   \
+	X(NOMEM, "out_of_memory", 503, 71, "Free memory on the host, then try again.")                                \
+	X(SYS, "system_error", 500, 71, "The operating system refused; the message names the call and its reason.")    \
+	X(INVAL, "invalid_request", 400, 64, "Correct the field that the message names.")                              \
+	X(CONFIG, "invalid_config", 400, 78, "Correct the configuration at the line and column given.")                \
+	X(TOO_LARGE, "too_large", 413, 64, "Send less at once, or raise the limit that the message names.")            \
+	X(NOT_FOUND, "not_found", 404, 66, "List what exists with muxctl session list or muxctl sandbox list.")        \
+	X(UNAUTHENTICATED, "unauthenticated", 401, 77, "Ask for a grant: muxctl grant create.")                        \
+	X(TOKEN_MALFORMED, "token_malformed", 401, 77, "Copy the whole token, without line breaks.")                   \
+	X(TOKEN_FORGED, "token_signature", 401, 77, "This token was not signed by this daemon; ask for a new grant.")  \
+	X(TOKEN_EXPIRED, "token_expired", 401, 77, "Ask for a new grant: muxctl grant create.")                        \
+	X(TOKEN_NOT_YET, "token_not_yet_valid", 401, 77, "Wait until the grant begins, or check the clocks.")          \
+	X(TOKEN_REVOKED, "token_revoked", 401, 77, "The grant was revoked; ask its issuer why.")                       \
+	X(FORBIDDEN, "forbidden", 403, 77, "The grant lacks the agent or scope that the message names.")               \
+	X(REASON_REQUIRED, "reason_required", 400, 64, "Say why: every grant carries a reason that is not empty.")     \
+	X(TASK_REQUIRED, "task_required", 400, 64, "Name the task: task_id in the call or --task in the grant.")       \
+	X(TASK_MISMATCH, "task_mismatch", 403, 77, "The call names another task than its grant.")                      \
+	X(CONFLICT, "conflict", 409, 75, "The id was used before for something else; use a new exec_id.")              \
+	X(BAD_STATE, "bad_state", 409, 75, "What was asked for is not possible in this state.")                        \
+	X(ENDED, "already_ended", 409, 75, "The session or round has ended; start a new one.")                         \
+	X(AGAIN, "try_again", 429, 75, "Wait for the time in Retry-After, then try again.")                            \
+	X(RATE_LIMITED, "rate_limited", 429, 75, "Too many attempts from this address; wait and try again.")           \
+	X(LIMIT, "limit_reached", 429, 75, "End something first, or raise the limit that the message names.")          \
+	X(TIMEOUT, "timeout", 504, 124, "It took longer than allowed; try again or allow more time.")                  \
+	X(CANCELLED, "cancelled", 499, 130, "The caller went away or took the request back.")                          \
+	X(CUT, "grant_ended", 403, 77, "The grant behind the session has ended; ask for a new one.")                   \
+	X(RECORD_UNAVAILABLE, "record_unavailable", 503, 69, "The record cannot be written; nothing may start now.")   \
+	X(DISK_FULL, "disk_full", 507, 69, "Free space on the record's disk; sessions go on by themselves.")           \
+	X(SANDBOX_CREATE, "sandbox_create_failed", 502, 69, "Look at the message, then muxctl sandbox show AGENT.")    \
+	X(SANDBOX_TIMEOUT, "sandbox_create_timeout", 504, 69, "The sandbox did not become ready; look at its log.")    \
+	X(EXEC_TIMEOUT, "sandbox_exec_timeout", 504, 124, "The round passed its timeout and was ended.")               \
+	X(NO_PROGRAM, "program_not_found", 400, 127, "Name a program that exists in the sandbox, or use command for a shell line.")   \
+	X(NOT_EXECUTABLE, "program_not_executable", 400, 126, "Make it executable, or name the program that runs it.")     \
+	X(TRANSFER_TIMEOUT, "sandbox_transfer_timeout", 504, 124, "The transfer passed its timeout.")                  \
+	X(LINK_LOST, "link_lost", 502, 69, "The sandbox went away; resume the agent and look at the round again.")     \
+	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \
+	X(VERSION, "version_unsupported", 400, 76, "Use programs of one version on both sides.")                       \
+	X(CORRUPT, "corrupt", 500, 74, "The stored data does not verify; keep it and run muxctl verify.")              \
+	X(ADDR_IN_USE, "address_in_use", 500, 69, "Another program has this address; stop it or choose another port.") \
+	X(PERMISSION, "permission_denied", 500, 77, "Run as a user who may do this, or give it the right it lacks.")   \
+	X(UNSUPPORTED, "unsupported", 501, 69, "This daemon or mode cannot do that; the message says what can.")       \
+	X(MISSING, "missing_dependency", 500, 69, "Install what the message names; make run does it by itself.")       \
+	X(UNAVAILABLE, "unavailable", 503, 69, "A part of the daemon is starting again; try again in a second.")       \
+	X(EOF, "end_of_file", 500, 74, "The other side closed early.")
+
+enum err_code {
+	ERR_OK = 0,
+	ERR_BASE_ = -1000,
+#define ERR_ENUM_(name, code, http, exit, hint) ERR_##name,
+	ERR_TABLE(ERR_ENUM_)
+#undef ERR_ENUM_
+	ERR_END_
+};
+
+#define ERR_MESSAGE_MAX 400
+
+struct err {
+	int code;                      /* ERR_*, 0 = none */
+	char message[ERR_MESSAGE_MAX]; /* one sentence: what was wrong, where; no secrets */
+};
+
+/* Stable name ("token_expired"); "ok" for 0, "internal" for a number not in the table. Never NULL. */
+const char *err_name(int code);
+const char *err_hint(int code);
+int err_http_status(int code);
+int err_exit_code(int code);
+/* ERR_* for a stable name, 0 when there is none. */
+int err_by_name(const char *name);
+
+/* Fill e (NULL allowed) and return code, so that callers write `return err_set(e, ERR_INVAL, "...")`. */
+int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */
+int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#ifdef __clang_analyzer__
+/* The static analyzer sees one file at a time: it is shown that a failure comes back as one. */
+#define err_set(e, code, ...)   (err_set((e), (code), __VA_ARGS__), (code))
+#define err_sys(e, errnum, ...) (err_sys((e), (errnum), __VA_ARGS__), ERR_SYS)
+#endif
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * ids.h - UUIDv7 (RFC 9562) ids and the names people give to agents.
+ *
+ * Session, round and recording share one id; it is minted by the hub. Ids sort
+ * by creation. Values, no ownership.
+ */
+#ifndef MUXD_BASE_IDS_H
+#define MUXD_BASE_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ID_STR_LEN 37 /* 36 characters and NUL */
+#define AGENT_NAME_MAX 192
+
+struct id {
+	uint8_t b[16];
+};
+
+struct err;
+
+/* Monotonic within a process even when the wall clock steps back. ERR_SYS without randomness. */
+int id_new(struct id *out);
+void id_format(const struct id *id, char out[ID_STR_LEN]);
+int id_parse(const char *s, struct id *out); /* ERR_INVAL */
+static inline bool id_equal(const struct id *a, const struct id *b) { return memcmp(a->b, b->b, 16) == 0; }
+static inline bool id_is_nil(const struct id *a)
+{
+	static const struct id nil;
+	return id_equal(a, &nil);
+}
+
+/* n random bytes from the kernel. */
+int random_bytes(void *out, size_t n);
+
+/*
+ * An agent is a UUID or a DNS label (RFC 1123: a-z 0-9 -, 1 to 63, no dash at
+ * either end). A target is an agent or ns/pod[/container]. The message says
+ * which character is wrong.
+ */
+int agent_name_check(const char *name, struct err *e);
+int target_name_check(const char *name, struct err *e);
+/* task ids, exec ids, principals: 1 to 128 of [A-Za-z0-9._@:/+-]; `what` is named in the error. */
+int token_name_check(const char *what, const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * args.h - the command line of muxctl: one table per command, parsed by getopt_long.
+ *
+ * Every command takes --state DIR, -o table|json and --help besides its own
+ * options, before or after its operands. What stands behind -- is operands only.
+ * A struct ctl_args borrows argv's strings; args_finish() frees its lists.
+ */
+#ifndef MUXD_CTL_ARGS_H
+#define MUXD_CTL_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ctl;
+struct ctl_args;
+struct err;
+
+struct ctl_option {
+	const char *name;    /* "ttl"; NULL ends a table */
+	char letter;         /* 0: none */
+	const char *metavar; /* "DURATION"; NULL: a switch */
+	const char *help;
+};
+
+struct ctl_command {
+	const char *name;                                    /* "grant create" */
+	const char *operands;                                /* "AGENT [--] ARGV..."; "" */
+	int min, max;                                        /* how many; max -1: any number */
+	const char *help;                                    /* one line */
+	const char *more;                                    /* paragraphs behind the options; NULL */
+	const struct ctl_option *options;                    /* NULL: the common ones alone */
+	int (*run)(struct ctl *c, const struct ctl_args *a); /* exit status */
+};
+
+struct ctl_value {
+	const char *name, *value; /* value "" for a switch */
+};
+
+struct ctl_args {
+	const struct ctl_command *command;
+	struct ctl_value *values; /* in the order given */
+	size_t nvalues;
+	char **operands;
+	size_t noperands;
+	bool help, json;
+	const char *state_dir; /* NULL: not given */
+};
+
+/*
+ * What stands before the command: --state, -o, --help, --version. *out_next: the first word of the command, or argc.
+ * ERR_INVAL.
+ */
+int args_global(int argc, char **argv, struct ctl_args *out, bool *out_version, int *out_next, struct err *e);
+/* The command at argv[0] (one word or two), *out_words of them. ERR_INVAL lists what there is. */
+int args_command(int argc, char **argv, const struct ctl_command *const *commands, const struct ctl_command **out,
+		 int *out_words, struct err *e);
+/* The rest: argc/argv begin with the command's last word. out keeps what args_global() put there. */
+int args_parse(const struct ctl_command *cmd, int argc, char **argv, struct ctl_args *out, struct err *e);
+void args_finish(struct ctl_args *a);
+
+/* Last value of an option, NULL when it was not given. */
+const char *args_get(const struct ctl_args *a, const char *name);
+bool args_has(const struct ctl_args *a, const char *name);
+/* "15m" into nanoseconds; absent leaves *out_ns. ERR_INVAL names the option. */
+int args_duration(const struct ctl_args *a, const char *name, unsigned long long *out_ns, struct err *e);
+int args_number(const struct ctl_args *a, const char *name, long long min, long long max, long long *out,
+		struct err *e);
+
+/* Usage of one command, and the list of all: text to be freed. */
+char *args_usage(const struct ctl_command *cmd);
+char *args_usage_all(const struct ctl_command *const *commands);
+
+#endif

@@ -1,0 +1,243 @@
+/* muxctl audit and head: the log over everything, off recorder.sock, or off the disk when no daemon runs. */
+#include "muxd/base/clock.h"
+#include "muxd/ctl/nouns.h"
+#include "recorder/chain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 100
+
+static const struct ctl_option audit_options[] = {
+    {"follow", 'f', NULL, "Go on with what comes."},
+    {"since", 0, "SEQ", "Only events after this one; default: the newest."},
+    {"limit", 'n', "N", "At most so many (default 100)."},
+    {"agent", 0, "AGENT", "Only of this agent."},
+    {"principal", 0, "NAME", "Only of this principal."},
+    {"event", 0, "NAME", "Only events of this name, as grant.create."},
+    {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl audit)."},
+    {NULL, 0, NULL, NULL},
+};
+
+static void print_field(const json_t *record, const char *key, bool named)
+{
+	char *s = ctl_text(json_object_get(record, key));
+
+	if (s && *s)
+		printf(named ? "  %s=%s" : "  %s", named ? key : s, s);
+	free(s);
+}
+
+/* One line: sequence, time, event, who, on what, outcome; then what else is worth a look. */
+static void print_event(const json_t *row)
+{
+	static const char *const named[] = {"agent", "outcome", "session", "scopes", "door",
+					    "peer",  "task",    "by",      "detail", "reason"};
+	const json_t *record = json_object_get(row, "record");
+	char *seq = ctl_text(json_object_get(row, "seq")), *at = ctl_text(json_object_get(row, "at"));
+	char *event = ctl_text(json_object_get(record, "event"));
+
+	printf("%6s  %s  %-18s", seq ? seq : "", at ? at : "", event ? event : "");
+	print_field(record, "principal", false);
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		print_field(json_object_get(record, named[i]) ? record : row, named[i], true);
+	putchar('\n');
+	free(seq);
+	free(at);
+	free(event);
+}
+
+/* Lines of JSON with -o json: a stream that may never end has no closing bracket. */
+static int show(struct ctl *c, const json_t *row)
+{
+	if (!c->json) {
+		print_event(row);
+		return fflush(stdout);
+	}
+	char *text = json_text(row);
+	if (text)
+		puts(text);
+	free(text);
+	return fflush(stdout);
+}
+
+static int show_all(struct ctl *c, struct ctl_peer *p, struct err *e)
+{
+	for (;;) {
+		json_t *row = NULL;
+		int rc = ctl_peer_json(c, p, &row, e);
+		if (rc < 0)
+			return rc;
+		bool end = json_is_true(json_object_get(row, "end"));
+		if (!end && show(c, row) != 0)
+			end = true; /* nobody reads any more */
+		json_decref(row);
+		if (end)
+			return 0;
+	}
+}
+
+static json_t *question(const struct ctl_args *a, long long limit, struct err *e)
+{
+	static const char *const filters[] = {"agent", "principal", "event"};
+	long long since = 0;
+	json_t *q =
+	    json_pack("{s:s,s:I,s:b}", "op", "audit", "limit", (json_int_t)limit, "follow", (int)args_has(a, "follow"));
+
+	if (args_number(a, "since", 0, INT64_MAX, &since, e) < 0) {
+		json_decref(q);
+		return NULL;
+	}
+	if (q && args_has(a, "since"))
+		json_object_set_new(q, "since_seq", json_integer(since));
+	for (size_t i = 0; q && i < sizeof(filters) / sizeof(filters[0]); i++)
+		if (args_has(a, filters[i]))
+			json_object_set_new(q, filters[i], json_string(args_get(a, filters[i])));
+	return q;
+}
+
+static bool matches(const struct ctl_args *a, const json_t *record, const char *key)
+{
+	const char *want = args_get(a, key), *have = json_string_value(json_object_get(record, key));
+
+	return !want || (have && strcmp(want, have) == 0);
+}
+
+/* Without a daemon: the log's files. The newest `limit` that match, unless --since. */
+static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limit, struct err *e)
+{
+	struct chain_reader *r = NULL;
+	struct chain_entry en;
+	char dir[4096], at[40];
+	long long since = 0;
+	json_t *rows = json_array(), *record;
+	int rc = ctl_path(c, "record", dir, sizeof(dir), e);
+
+	if (rc == 0)
+		rc = args_number(a, "since", 0, INT64_MAX, &since, e);
+	if (rc == 0)
+		rc = chain_reader_create(dir, 0, &r, e);
+	while (rc == 0 && (rc = chain_reader_next(r, &en, e)) == 1) {
+		record = NULL;
+		rc = 0;
+		if (en.type != CHAIN_AUDIT || json_parse(en.payload, en.len, MSG_MAX, &record, NULL) < 0)
+			continue;
+		clock_format_utc(en.wall_ns, at, sizeof(at));
+		json_t *row = json_pack("{s:I,s:s,s:o}", "seq", (json_int_t)en.journal_seq, "at", at, "record", record);
+		if (row && (long long)en.journal_seq > since && matches(a, record, "agent") &&
+		    matches(a, record, "principal") && matches(a, record, "event"))
+			json_array_append(rows, row);
+		json_decref(row);
+		if ((long long)json_array_size(rows) > limit)
+			json_array_remove(rows, args_has(a, "since") ? (size_t)limit : 0);
+	}
+	for (size_t i = 0; rc == 0 && i < json_array_size(rows); i++)
+		if (show(c, json_array_get(rows, i)) != 0)
+			break;
+	chain_reader_destroy(r);
+	json_decref(rows);
+	return rc;
+}
+
+static int audit_online(struct ctl *c, const struct ctl_args *a, json_t *q, struct err *e)
+{
+	struct ctl_wish w = {.kind = "auditor",
+			     .agent = "*",
+			     .scopes = "replay",
+			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl audit"};
+	struct ctl_peer p = {.fd = -1};
+	char *token = NULL;
+	int rc = ctl_token(c, &w, &token, e);
+
+	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	if (rc == 0)
+		rc = ctl_peer_open(c, "recorder.sock", &p, e);
+	if (rc == 0)
+		rc = msg_send_json(p.fd, q, e);
+	ctl_token_free(token);
+	if (rc == 0)
+		rc = show_all(c, &p, e);
+	ctl_peer_close(&p);
+	return rc;
+}
+
+static int audit_run(struct ctl *c, const struct ctl_args *a)
+{
+	long long limit = LIMIT_DEFAULT;
+	struct err e = {0};
+	int rc = args_number(a, "limit", 1, 1000, &limit, &e);
+	json_t *q = rc < 0 ? NULL : question(a, limit, &e);
+
+	if (!q && e.code == 0)
+		err_set(&e, ERR_INVAL, "an argument is not UTF-8");
+	rc = q ? audit_online(c, a, q, &e) : e.code;
+	json_decref(q);
+	if (rc == ERR_UNAVAILABLE && !args_has(a, "follow")) {
+		struct err offline = {0};
+		if (audit_offline(c, a, limit, &offline) == 0)
+			return 0;
+	}
+	return rc < 0 ? ctl_fail(c, &e) : 0;
+}
+
+/* The last head in the files; it was signed when it was written. */
+static int head_offline(struct ctl *c, struct chain_head *out, struct err *e)
+{
+	struct chain_reader *r = NULL;
+	struct chain_entry en;
+	char dir[4096];
+	bool found = false;
+	int rc = ctl_path(c, "record", dir, sizeof(dir), e);
+
+	if (rc == 0)
+		rc = chain_reader_create(dir, 0, &r, e);
+	while (rc == 0 && (rc = chain_reader_next(r, &en, e)) == 1)
+		rc = en.type == CHAIN_HEAD && chain_entry_head(r, &en, out) == 0 ? (found = true, 0) : 0;
+	chain_reader_destroy(r);
+	return rc == 0 && !found ? err_set(e, ERR_NOT_FOUND, "the log has no signed head yet") : rc;
+}
+
+static int head_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl head"};
+	json_t *q = json_pack("{s:s}", "op", "head"), *answer = NULL;
+	struct chain_head head;
+	struct err e = {0};
+	char *text = NULL;
+	int rc = ctl_ask(c, "recorder.sock", q, &w, &answer, &e);
+
+	(void)a;
+	json_decref(q);
+	if (rc == 0) {
+		json_t *o = json_object_get(answer, "head");
+		int status = ctl_print_json(c, o ? o : answer);
+		json_decref(answer);
+		return status;
+	}
+	if (rc == ERR_UNAVAILABLE && head_offline(c, &head, &e) == 0) {
+		text = chain_head_export(&head);
+		rc = text ? json_parse(text, strlen(text), MSG_MAX, &answer, &e) : err_set(&e, ERR_NOMEM, "no memory");
+		free(text);
+		int status = rc < 0 ? ctl_fail(c, &e) : ctl_print_json(c, answer);
+		json_decref(answer);
+		return status;
+	}
+	return ctl_fail(c, &e);
+}
+
+const struct ctl_command audit_command = {
+    .name = "audit",
+    .operands = "",
+    .help = "Who was given what, came, went, ran and read; the newest, or all that comes.",
+    .options = audit_options,
+    .run = audit_run,
+};
+
+const struct ctl_command head_command = {
+    .name = "head",
+    .operands = "",
+    .help = "The record's signed head, to be kept elsewhere; see verify --expect-head.",
+    .run = head_run,
+};

@@ -1,0 +1,78 @@
+/*
+ * ctl.h - what the commands of muxctl share: the context, the daemon's sockets, printing.
+ *
+ * One struct ctl per run, owned by main(). A command returns the exit status;
+ * ctl_fail() prints an error in the chosen form and gives the status for it.
+ * Nothing that came from a peer reaches a terminal unescaped, except a
+ * session's own output.
+ */
+#ifndef MUXD_CTL_CTL_H
+#define MUXD_CTL_CTL_H
+
+#include "muxd/base/buf.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/base/msg.h"
+#include "muxd/ctl/args.h"
+
+struct ctl {
+	const char *state_dir;
+	bool json;
+	char hint[256]; /* of a remote error; "" = the table's */
+};
+
+/* Every command, NULL-ended (commands.c), and muxctl itself: argv in, exit status out. */
+extern const struct ctl_command *const ctl_commands[];
+int ctl_main(int argc, char **argv);
+
+/* Prints `muxctl: message`, hint and code (or {"error": ...}) on stderr; returns the exit status of e->code. */
+int ctl_fail(struct ctl *c, const struct err *e);
+/* The same for an {"error":{code,message,hint}} that a peer sent: fills e and the context's hint. Returns e->code. */
+int ctl_remote_error(struct ctl *c, const json_t *error, struct err *e);
+/* Prints o as JSON (indented). Returns the exit status. */
+int ctl_print_json(struct ctl *c, const json_t *o);
+
+struct ctl_column {
+	const char *key; /* field of each row; strings, numbers, booleans; a list's strings joined */
+	const char *title;
+};
+/* A table of objects, widths by content. */
+int ctl_print_table(struct ctl *c, const json_t *rows, const struct ctl_column *columns);
+/* "key  value" lines of one object; rows of the table first, then whatever else it holds. */
+int ctl_print_object(struct ctl *c, const json_t *o, const struct ctl_column *columns);
+/* Text for a terminal: control characters and what is not UTF-8 become '?'. To be freed. */
+char *ctl_clean(const char *s);
+/* A field as text for a person, to be freed. */
+char *ctl_text(const json_t *v);
+
+/* One question on admin.sock and its answer; ERR_UNAVAILABLE says where nobody answered. */
+int ctl_admin_ask(struct ctl *c, const json_t *question, json_t **out, struct err *e);
+
+/* A grant for what muxctl itself is about to do. scopes: "rounds"; ttl_ns 0: the daemon's default. */
+struct ctl_wish {
+	const char *kind, *agent, *scopes, *task, *reason;
+	unsigned long long ttl_ns;
+};
+/* *out_token: to be freed with ctl_token_free(), which wipes it. */
+int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct err *e);
+void ctl_token_free(char *token);
+
+/* A connection to hub.sock or recorder.sock. */
+struct ctl_peer {
+	int fd;
+	struct buf in;
+	size_t taken; /* size of the message that was returned last */
+};
+int ctl_peer_open(struct ctl *c, const char *socket_name, struct ctl_peer *out, struct err *e);
+void ctl_peer_close(struct ctl_peer *p); /* NULL-safe */
+/* Next message; its payload is valid until the next call. */
+int ctl_peer_next(struct ctl_peer *p, struct msg *out, struct err *e);
+/* Next JSON message, {"error"} of it turned into e. */
+int ctl_peer_json(struct ctl *c, struct ctl_peer *p, json_t **out, struct err *e);
+/* A question with a token of ours put in, and its one answer. */
+int ctl_ask(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, json_t **out,
+	    struct err *e);
+/* Path of a file in the state directory. ERR_INVAL when too long. */
+int ctl_path(struct ctl *c, const char *name, char *out, size_t size, struct err *e);
+
+#endif

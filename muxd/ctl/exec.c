@@ -1,0 +1,234 @@
+/* muxctl exec and attach: a round or a terminal, mirrored by relay.h. */
+#include "muxd/base/clock.h"
+#include "muxd/base/ids.h"
+#include "muxd/ctl/escape.h"
+#include "muxd/ctl/nouns.h"
+#include "muxd/ctl/relay.h"
+#include "muxd/ctl/terminal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct ctl_option exec_options[] = {
+    {"task", 0, "ID", "Task that the round belongs to (default: console)."},
+    {"timeout", 0, "DURATION", "End it with all its processes after this time; muxctl exits with 124."},
+    {"cwd", 0, "DIR", "Working directory in the sandbox (default: /workspace)."},
+    {"env", 'e', "K=V", "Add to its environment; may be given many times."},
+    {"command", 'c', "TEXT", "A shell command line instead of an argument list."},
+    {"interactive", 'i', NULL, "Pass the standard input on (always so, unless -n)."},
+    {"tty", 't', NULL, "Make it a terminal; without a command: a login shell."},
+    {"no-stdin", 'n', NULL, "Give it an empty standard input."},
+    {"escape", 0, "KEY", "Escape key of a terminal, as ^] (default), or none."},
+    {"exec-id", 0, "ID", "Idempotency key: the same id and command is started once."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl exec)."},
+    {"ttl", 0, "DURATION", "How long the grant behind it lasts."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_option attach_options[] = {
+    {"observe", 0, NULL, "Watch only."},
+    {"escape", 0, "KEY", "Escape key, as ^] (default), or none."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl attach)."},
+    {"ttl", 0, "DURATION", "How long the grant behind it lasts."},
+    {NULL, 0, NULL, NULL},
+};
+
+static int env_json(const struct ctl_args *a, json_t *out, struct err *e)
+{
+	for (size_t i = 0; i < a->nvalues; i++) {
+		if (strcmp(a->values[i].name, "env") != 0)
+			continue;
+		const char *text = a->values[i].value, *eq = strchr(text, '=');
+		if (!eq || eq == text)
+			return err_set(e, ERR_INVAL, "--env %.60s is not NAME=VALUE", text);
+		json_t *v = json_string(eq + 1);
+		char *name = strndup(text, (size_t)(eq - text));
+		int rc = name && v ? json_object_set_new(out, name, v) : -1;
+		free(name);
+		if (rc < 0)
+			return err_set(e, ERR_INVAL, "--env %.60s is not UTF-8", text);
+	}
+	return 0;
+}
+
+static int argv_json(const struct ctl_args *a, json_t *out, struct err *e)
+{
+	for (size_t i = 1; i < a->noperands; i++)
+		if (json_array_append_new(out, json_string(a->operands[i])) < 0)
+			return err_set(e, ERR_INVAL, "argument %zu of the command is not UTF-8", i);
+	return 0;
+}
+
+static void set_text(json_t *o, const char *key, const char *value)
+{
+	if (value)
+		json_object_set_new(o, key, json_string(value));
+}
+
+static void set_size(json_t *o)
+{
+	unsigned cols, rows, x, y;
+
+	terminal_size(isatty(0) ? 0 : 1, &cols, &rows, &x, &y);
+	json_object_set_new(o, "cols", json_integer(cols));
+	json_object_set_new(o, "rows", json_integer(rows));
+	json_object_set_new(o, "xpixel", json_integer(x));
+	json_object_set_new(o, "ypixel", json_integer(y));
+}
+
+static int exec_question(const struct ctl_args *a, bool tty, unsigned long long timeout_ns, json_t **out, struct err *e)
+{
+	const char *command = args_get(a, "command");
+	json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:{}}", "op", "exec", "agent", a->operands[0], "pty", (int)tty, "stdin",
+			      (int)!args_has(a, "no-stdin"), "env");
+	json_t *argv = json_array();
+	int rc = o && argv ? 0 : err_set(e, ERR_INVAL, "the agent's name is not UTF-8");
+
+	if (rc == 0)
+		rc = env_json(a, json_object_get(o, "env"), e);
+	if (rc == 0)
+		rc = argv_json(a, argv, e);
+	if (rc == 0 && command && json_array_size(argv))
+		rc = err_set(e, ERR_INVAL, "--command and an argument list exclude each other");
+	if (rc == 0 && !tty && !command && json_array_size(argv) == 0)
+		rc = err_set(e, ERR_INVAL, "no command given: muxctl exec AGENT -- COMMAND, or -it for a shell");
+	if (rc < 0) {
+		json_decref(argv);
+		json_decref(o);
+		return rc;
+	}
+	set_text(o, "command", command);
+	set_text(o, "task", args_get(a, "task"));
+	set_text(o, "cwd", args_get(a, "cwd"));
+	set_text(o, "exec_id", args_get(a, "exec-id"));
+	if (json_array_size(argv))
+		json_object_set(o, "argv", argv);
+	json_decref(argv);
+	if (timeout_ns)
+		json_object_set_new(o, "timeout_ms",
+				    json_integer((json_int_t)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS)));
+	if (tty) {
+		const char *term = getenv("TERM");
+		set_size(o);
+		set_text(o, "term", term && *term ? term : NULL);
+	}
+	*out = o;
+	return 0;
+}
+
+static int escape_option(const struct ctl_args *a, int *out, struct err *e)
+{
+	const char *key = args_get(a, "escape");
+
+	*out = key ? escape_key_parse(key) : ESCAPE_KEY_DEFAULT;
+	return *out == -2 ? err_set(e, ERR_INVAL, "--escape is \"%.20s\": write ^] or none", key) : 0;
+}
+
+/* Token, connection, first message; then everything is the relay's. */
+static int converse(struct ctl *c, json_t *question, const struct ctl_wish *w, const struct relay_options *o)
+{
+	struct ctl_peer p = {.fd = -1};
+	struct err e = {0};
+	char *token = NULL;
+	int rc = ctl_token(c, w, &token, &e);
+
+	if (rc == 0)
+		rc = ctl_peer_open(c, "hub.sock", &p, &e);
+	if (rc == 0 && json_object_set_new(question, "token", json_string(token)) < 0)
+		rc = err_set(&e, ERR_NOMEM, "no memory for the question");
+	if (rc == 0)
+		rc = msg_send_json(p.fd, question, &e);
+	ctl_token_free(token);
+	int status = rc < 0 ? ctl_fail(c, &e) : relay_run(c, &p, o);
+	ctl_peer_close(&p);
+	return status;
+}
+
+static int exec_run(struct ctl *c, const struct ctl_args *a)
+{
+	bool tty = args_has(a, "tty");
+	unsigned long long timeout = 0, ttl = 0;
+	struct relay_options o = {.input = !args_has(a, "no-stdin"), .terminal = tty, .collect = c->json && !tty};
+	struct err e = {0};
+	json_t *question = NULL;
+	int rc = args_duration(a, "timeout", &timeout, &e);
+
+	if (rc == 0)
+		rc = args_duration(a, "ttl", &ttl, &e);
+	if (rc == 0)
+		rc = escape_option(a, &o.escape_key, &e);
+	if (rc == 0)
+		rc = target_name_check(a->operands[0], &e);
+	if (rc == 0)
+		rc = exec_question(a, tty, timeout, &question, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	/* A grant must outlive its round, or the round would be cut before its own timeout. */
+	if (!ttl && timeout > 10 * 60 * NS_PER_SEC)
+		ttl = timeout + 60 * NS_PER_SEC;
+	o.timeout_ns = timeout;
+	struct ctl_wish w = {.kind = "staff",
+			     .agent = a->operands[0],
+			     .scopes = tty ? "terminal" : "rounds",
+			     .task = args_get(a, "task"),
+			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl exec",
+			     .ttl_ns = ttl};
+	int status = converse(c, question, &w, &o);
+	json_decref(question);
+	return status;
+}
+
+static int attach_run(struct ctl *c, const struct ctl_args *a)
+{
+	bool observe = args_has(a, "observe");
+	unsigned long long ttl = 0;
+	struct relay_options o = {.input = true, .terminal = true};
+	struct err e = {0};
+	struct id id;
+	int rc = args_duration(a, "ttl", &ttl, &e);
+
+	if (rc == 0)
+		rc = escape_option(a, &o.escape_key, &e);
+	if (rc == 0 && id_parse(a->operands[0], &id) < 0)
+		rc = err_set(&e, ERR_INVAL, "\"%.60s\" is not a session id", a->operands[0]);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	json_t *question = json_pack("{s:s,s:s,s:s}", "op", "attach", "session", a->operands[0], "role",
+				     observe ? "observer" : "driver");
+	set_size(question);
+	/* Which agent a session is of, the hub knows. */
+	struct ctl_wish w = {.kind = "staff",
+			     .agent = "*",
+			     .scopes = observe ? "observe,admin" : "terminal,observe,drive,admin",
+			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl attach",
+			     .ttl_ns = ttl};
+	int status = converse(c, question, &w, &o);
+	json_decref(question);
+	return status;
+}
+
+const struct ctl_command exec_command = {
+    .name = "exec",
+    .operands = "AGENT [--] COMMAND...",
+    .min = 1,
+    .max = -1,
+    .help = "Run a command in an agent's sandbox; input, output and exit status are mirrored.",
+    .more = "The exit status is the command's, 128+n after signal n, 124 after the timeout.\n"
+	    "In a terminal (-it), Ctrl-] d detaches: the session goes on and waits for\n"
+	    "muxctl attach. Ctrl-] ? shows the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n",
+    .options = exec_options,
+    .run = exec_run,
+};
+
+const struct ctl_command attach_command = {
+    .name = "attach",
+    .operands = "SESSION",
+    .min = 1,
+    .max = 1,
+    .help = "Come back to a terminal session, or watch it.",
+    .more = "Ctrl-] d detaches again; the session goes on.\n",
+    .options = attach_options,
+    .run = attach_run,
+};

@@ -1,0 +1,135 @@
+/* muxctl export: a recording in another format, to the standard output or a file. */
+#include "recorder/export.h"
+#include "muxd/ctl/nouns.h"
+#include "muxd/ctl/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct ctl_option options[] = {
+    {"format", 'f', "FORMAT", "asciicast-v2 (default), asciicast-v3, text, json or raw."},
+    {"stream", 0, "STREAM", "output, input, stdout or stderr; default: what fits the format."},
+    {"file", 0, "PATH", "Write there (mode 0600) instead of the standard output."},
+    {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl export)."},
+    {NULL, 0, NULL, NULL},
+};
+
+static int write_out(void *arg, const void *p, size_t n, struct err *e)
+{
+	int fd = *(int *)arg;
+	const char *at = p;
+
+	while (n) {
+		ssize_t done = write(fd, at, n);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return err_sys(e, errno, "write the export");
+		at += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+static int parse(const struct ctl_args *a, struct export_options *o, struct err *e)
+{
+	const char *format = args_get(a, "format"), *stream = args_get(a, "stream");
+	int rc = format ? export_format_parse(format, &o->format, e) : 0;
+
+	if (rc == 0 && stream)
+		rc = export_stream_parse(stream, &o->stream, e);
+	return rc;
+}
+
+/* What the reader of the export should know about it; on stderr, so that the export stays clean. */
+static void report(struct ctl *c, const struct export_result *r, const struct record_facts *f)
+{
+	if (c->json) {
+		json_t *o = json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:b}", "session", f->session, "events",
+				      (json_int_t)r->events, "written_bytes", (json_int_t)r->written, "invalid_bytes",
+				      (json_int_t)r->invalid_bytes, "gaps", (json_int_t)r->gaps, "gap_bytes",
+				      (json_int_t)r->gap_bytes, "missing_bytes", (json_int_t)r->missing_bytes, "ended",
+				      (int)r->ended, "sealed", (int)f->sealed);
+		char *text = o ? json_text(o) : NULL;
+		fprintf(stderr, "%s\n", text ? text : "{}");
+		free(text);
+		json_decref(o);
+		return;
+	}
+	if (r->invalid_bytes)
+		fprintf(stderr,
+			"muxctl: %" PRIu64 " bytes were not UTF-8 and are shown as U+FFFD; --format raw has them\n",
+			r->invalid_bytes);
+	if (r->gaps)
+		fprintf(stderr, "muxctl: %" PRIu64 " bytes in %" PRIu64 " gaps were left out by the recording's rule\n",
+			r->gap_bytes, r->gaps);
+	if (r->missing_bytes)
+		fprintf(stderr, "muxctl: %" PRIu64 " bytes are missing from the journal\n", r->missing_bytes);
+	if (f->partial)
+		fprintf(stderr,
+			"muxctl: the session is not sealed and no daemon answers: its newest part is not here\n");
+	else if (!r->ended)
+		fprintf(stderr, "muxctl: the session has not ended\n");
+}
+
+static int open_target(const char *path, int *out_fd, struct err *e)
+{
+	if (!path) {
+		*out_fd = STDOUT_FILENO;
+		return 0;
+	}
+	*out_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return *out_fd < 0 ? err_sys(e, errno, "open %s", path) : 0;
+}
+
+static int close_target(const char *path, int fd, struct err *e)
+{
+	if (!path)
+		return 0;
+	int bad = fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? errno : 0;
+	if (close(fd) < 0 && !bad)
+		bad = errno;
+	return bad ? err_sys(e, bad, "write %s", path) : 0;
+}
+
+static int run(struct ctl *c, const struct ctl_args *a)
+{
+	struct export_options o = {.format = EXPORT_ASCIICAST_V2};
+	struct export_result result = {0};
+	struct record *r = NULL;
+	struct err e = {0}, closing = {0};
+	int fd = -1, rc = parse(a, &o, &e);
+
+	if (rc == 0)
+		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl export", &r,
+				 &e);
+	if (rc == 0)
+		rc = open_target(args_get(a, "file"), &fd, &e);
+	if (rc == 0) {
+		struct export_source src = {.next = record_next, .arg = r};
+		rc = export_run(&src, &o, write_out, &fd, &result, &e);
+		int closed = close_target(args_get(a, "file"), fd, &closing);
+		if (rc == 0 && closed < 0) {
+			rc = closed;
+			e = closing;
+		}
+	}
+	if (rc == 0)
+		report(c, &result, record_facts(r));
+	record_close(r);
+	return rc < 0 ? ctl_fail(c, &e) : 0;
+}
+
+const struct ctl_command export_command = {
+    .name = "export",
+    .operands = "ID",
+    .min = 1,
+    .max = 1,
+    .help = "A recording (id or file) as asciicast, text, JSON lines or raw bytes.",
+    .options = options,
+    .run = run,
+};

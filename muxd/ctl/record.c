@@ -1,0 +1,212 @@
+#include "muxd/ctl/record.h"
+
+#include "muxd/base/ids.h"
+#include "recorder/event.h"
+#include "recorder/recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct record {
+	struct ctl *c;
+	struct record_facts facts;
+	json_t *open;
+	char *reason;
+	struct recording *file; /* else the peer */
+	struct ctl_peer peer;
+	struct id id;
+	bool at_end;
+	uint64_t first_ns;
+	int64_t wall_ns; /* at first_ns */
+};
+
+const struct record_facts *record_facts(const struct record *r)
+{
+	return &r->facts;
+}
+
+void record_close(struct record *r)
+{
+	if (!r)
+		return;
+	recording_close(r->file);
+	ctl_peer_close(&r->peer);
+	json_decref(r->open);
+	free(r->reason);
+	free(r);
+}
+
+static void take_open(struct record *r, json_t *open)
+{
+	json_decref(r->open);
+	r->open = open;
+	r->facts.open = open;
+	json_opt_int(open, "wall_ns", 0, INT64_MAX, &r->wall_ns, NULL);
+}
+
+static int open_file(struct record *r, const char *path, struct err *e)
+{
+	json_t *open = NULL;
+	int rc = recording_open(path, &r->file, e);
+
+	if (rc < 0)
+		return rc;
+	const struct recording_info *info = recording_info(r->file);
+	r->id = info->session;
+	r->facts.sealed = info->sealed;
+	r->first_ns = info->first_ns;
+	if (info->open_json && json_parse(info->open_json, strlen(info->open_json), RING_RECORD_MAX, &open, NULL) == 0)
+		take_open(r, open);
+	r->wall_ns = info->wall_ns;
+	return 0;
+}
+
+/* (Again) from that moment. A token each time: the one before may have run out during a long pause. */
+static int ask_events(struct record *r, uint64_t from_ns, struct err *e)
+{
+	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = r->reason};
+	json_t *head = NULL, *open, *q = json_pack("{s:s,s:s}", "op", "events", "session", r->facts.session);
+	char *token = NULL;
+	int rc = q ? ctl_token(r->c, &w, &token, e) : err_set(e, ERR_NOMEM, "no memory for the question");
+
+	ctl_peer_close(&r->peer);
+	if (rc == 0 && from_ns)
+		json_object_set_new(q, "from_ns", json_integer((json_int_t)from_ns));
+	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	if (rc == 0)
+		rc = ctl_peer_open(r->c, "recorder.sock", &r->peer, e);
+	if (rc == 0)
+		rc = msg_send_json(r->peer.fd, q, e);
+	if (rc == 0)
+		rc = ctl_peer_json(r->c, &r->peer, &head, e);
+	ctl_token_free(token);
+	json_decref(q);
+	if (rc == 0 && (open = json_object_get(head, "open")) && json_is_object(open))
+		take_open(r, json_incref(open));
+	json_decref(head);
+	r->at_end = false;
+	return rc;
+}
+
+static bool is_path(const char *what)
+{
+	size_t len = strlen(what);
+
+	return strchr(what, '/') || (len > 5 && strcmp(what + len - 5, ".mrec") == 0);
+}
+
+/* Sealed on disk, else the recorder's word, else the unsealed file. */
+static int open_session(struct record *r, struct err *e)
+{
+	char dir[4096], path[4400] = "";
+	struct err ignored;
+	int rc = ctl_path(r->c, "record", dir, sizeof(dir), e);
+
+	if (rc < 0)
+		return rc;
+	if (recording_find(dir, &r->id, path, sizeof(path), &ignored) == 0) {
+		rc = open_file(r, path, e);
+		if (rc == 0 && r->facts.sealed)
+			return 0;
+		recording_close(r->file);
+		r->file = NULL;
+		/* Damage is to be heard of, not walked around. */
+		if (rc < 0 && rc != ERR_PERMISSION && rc != ERR_NOT_FOUND)
+			return rc;
+	}
+	rc = ask_events(r, 0, e);
+	if (rc != ERR_UNAVAILABLE || !path[0])
+		return rc;
+	r->c->hint[0] = '\0';
+	r->facts.partial = true;
+	return open_file(r, path, e);
+}
+
+int record_open(struct ctl *c, const char *what, const char *reason, struct record **out, struct err *e)
+{
+	struct record *r;
+	char newest[ID_STR_LEN];
+	int rc = 0;
+
+	if (strcmp(what, "last") == 0) {
+		rc = session_newest(c, newest, e);
+		if (rc)
+			return rc;
+		what = newest;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r || !(r->reason = strdup(reason))) {
+		free(r);
+		return err_set(e, ERR_NOMEM, "no memory for the recording");
+	}
+	r->c = c;
+	r->peer.fd = -1;
+	if (is_path(what)) {
+		rc = open_file(r, what, e);
+		if (rc == 0)
+			id_format(&r->id, r->facts.session);
+	} else if (id_parse(what, &r->id) < 0) {
+		rc = err_set(e, ERR_INVAL, "\"%.60s\" is neither a session id, nor last, nor a recording's path", what);
+	} else {
+		id_format(&r->id, r->facts.session);
+		rc = open_session(r, e);
+	}
+	if (rc < 0) {
+		record_close(r);
+		return rc;
+	}
+	*out = r;
+	return 0;
+}
+
+/* An event off the socket, or its end. */
+static int peer_next(struct record *r, struct ring_record *out, struct err *e)
+{
+	struct event_context alone = {0};
+	struct msg m;
+	json_t *o = NULL;
+	int rc;
+
+	if (r->at_end)
+		return 0;
+	if ((rc = ctl_peer_next(&r->peer, &m, e)) < 0)
+		return rc;
+	if (m.kind == 'B') {
+		rc = event_decode(&alone, m.payload + 1, m.len - 1, out);
+		out->session = r->id;
+		return rc < 0 ? err_set(e, ERR_PROTOCOL, "the recorder sent an event that cannot be read") : 1;
+	}
+	rc = json_parse(m.payload, m.len, MSG_MAX, &o, e);
+	if (rc == 0 && json_is_object(json_object_get(o, "error")))
+		rc = ctl_remote_error(r->c, json_object_get(o, "error"), e);
+	json_decref(o);
+	r->at_end = true;
+	return rc;
+}
+
+int record_next(void *record, struct ring_record *out, struct err *e)
+{
+	struct record *r = record;
+	int rc = r->file ? recording_next(r->file, out, e) : peer_next(r, out, e);
+
+	if (rc == 1 && !r->first_ns)
+		r->first_ns = out->boot_ns;
+	return rc;
+}
+
+int record_seek(struct record *r, uint64_t boot_ns, struct err *e)
+{
+	if (!r->file)
+		return ask_events(r, boot_ns, e);
+	return boot_ns ? recording_seek_time(r->file, boot_ns, e) : recording_rewind(r->file, e);
+}
+
+int64_t record_wall_ns(const struct record *r, uint64_t boot_ns)
+{
+	if (r->file)
+		return recording_wall_ns(r->file, boot_ns);
+	return r->wall_ns && r->first_ns ? r->wall_ns + (int64_t)(boot_ns - r->first_ns) : 0;
+}

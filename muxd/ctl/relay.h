@@ -1,0 +1,28 @@
+/*
+ * relay.h - muxctl between the caller's descriptors and one session on hub.sock.
+ *
+ * Used by exec and attach after their first message was sent. Everything is
+ * bounded: input is not read while the daemon does not take it, output is not
+ * read while nobody takes it here. States: OPENING (waits for `opened`) -> RUNNING
+ * -> ENDED | DETACHED | LOST.
+ */
+#ifndef MUXD_CTL_RELAY_H
+#define MUXD_CTL_RELAY_H
+
+#include "muxd/ctl/ctl.h"
+
+struct relay_options {
+	bool input;                    /* mirror the standard input */
+	bool terminal;                 /* of the session: raw mode when ours is one, resizes, escape key */
+	int escape_key;                /* -1: none */
+	bool collect;                  /* keep the output for -o json instead of writing it */
+	unsigned long long timeout_ns; /* for the message; 0: unknown */
+};
+
+/* Exit status by what the daemon said of the end: code, 128+n, 124, or of an error. line: for stderr, "" = nothing. */
+int relay_status(const json_t *exit, unsigned long long timeout_ns, char *line, size_t size);
+
+/* Runs until the session or the connection ends; prints what there is to say. Returns the exit status. */
+int relay_run(struct ctl *c, struct ctl_peer *p, const struct relay_options *o);
+
+#endif

@@ -1,0 +1,270 @@
+#include "muxd/ctl/replay_screen.h"
+
+#include "muxd/base/bytes.h"
+#include "muxd/base/clock.h"
+#include "muxd/ctl/replay_view.h"
+#include "recorder/event.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NOTICE_NS (4 * NS_PER_SEC)
+
+void replay_describe(struct replay *r)
+{
+	const json_t *open = record_facts(r->record)->open, *argv = json_object_get(open, "argv");
+	const char *agent = "", *principal = "";
+	int64_t cols = 80, rows = 24;
+	char text[200], *command = ctl_text(argv);
+
+	json_opt_str(open, "agent", &agent, NULL);
+	json_opt_str(open, "principal", &principal, NULL);
+	json_opt_bool(open, "pty", &r->pty, NULL);
+	json_opt_int(open, "cols", 1, 10000, &cols, NULL);
+	json_opt_int(open, "rows", 1, 10000, &rows, NULL);
+	r->cols = (unsigned)cols;
+	r->rows = (unsigned)rows;
+	snprintf(text, sizeof(text), "%s %s %s", agent, principal, command ? command : "");
+	replay_view_ascii(text, r->who, sizeof(r->who));
+	free(command);
+}
+
+bool replay_is_output(const struct ring_record *rec)
+{
+	return rec->type == RING_DATA && (rec->stream == STREAM_OUTPUT || rec->stream == STREAM_STDERR);
+}
+
+bool replay_visible(const struct ring_record *rec)
+{
+	switch (rec->type) {
+	case RING_RESIZE:
+	case RING_EXIT:
+	case EVENT_MISSING:
+	case EVENT_GAP:
+		return rec->type == RING_RESIZE || rec->type == RING_EXIT || rec->stream != STREAM_INPUT;
+	case RING_OPEN:
+		return true;
+	default:
+		return replay_is_output(rec);
+	}
+}
+
+/* All of it: a terminal that is slow is waited for, one that is gone is no error of ours. */
+static int write_all(const void *p, size_t n)
+{
+	const char *at = p;
+
+	while (n) {
+		ssize_t done = write(STDOUT_FILENO, at, n);
+		struct pollfd wait = {.fd = STDOUT_FILENO, .events = POLLOUT};
+		if (done < 0 && (errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1) >= 0)))
+			continue;
+		if (done < 0)
+			return -errno;
+		at += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+static void put(struct replay *r, const char *s)
+{
+	if (write_all(s, strlen(s)) < 0)
+		r->player.state = PLAYER_QUIT;
+}
+
+void replay_notice(struct replay *r, const char *fmt, ...)
+{
+	char text[200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	replay_view_ascii(text, r->notice, sizeof(r->notice));
+	r->notice_until = clock_boot_ns() + NOTICE_NS;
+}
+
+static void own_size(struct replay *r)
+{
+	unsigned x, y;
+
+	terminal_size(STDOUT_FILENO, &r->own_cols, &r->own_rows, &x, &y);
+	if (r->pty && (r->own_cols < r->cols || r->own_rows < r->rows))
+		replay_notice(r, "recorded at %ux%u, this terminal is %ux%u", r->cols, r->rows, r->own_cols,
+			      r->own_rows);
+}
+
+int replay_screen_open(struct replay *r, struct err *e)
+{
+	static const int list[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, 0};
+	int rc = signals_open(&r->signals, list, e);
+
+	if (rc == 0)
+		rc = terminal_raw(STDIN_FILENO, !r->pty, e);
+	if (rc < 0) {
+		signals_close(&r->signals);
+		return rc;
+	}
+	own_size(r);
+	replay_screen_reset(r);
+	return 0;
+}
+
+void replay_screen_close(struct replay *r)
+{
+	char text[64];
+
+	if (!terminal_is_raw())
+		return;
+	terminal_reset_modes(STDOUT_FILENO);
+	snprintf(text, sizeof(text), "\033[%u;1H\033[2K", r->own_rows);
+	put(r, text);
+	terminal_restore();
+	signals_close(&r->signals);
+}
+
+void replay_screen_reset(struct replay *r)
+{
+	terminal_reset_modes(STDOUT_FILENO);
+	put(r, "\033[H\033[2J");
+	memset(&r->scan, 0, sizeof(r->scan));
+	r->drawn[0] = '\0';
+}
+
+static void say(const struct ring_record *rec, char *out, size_t size)
+{
+	struct event_gap gap;
+
+	if (rec->type == RING_RESIZE && rec->len >= 4) {
+		snprintf(out, size, "resized to %ux%u", get_u16(rec->payload), get_u16(rec->payload + 2));
+	} else if (rec->type == EVENT_GAP && event_gap_decode(rec, &gap) == 0) {
+		snprintf(out, size, "%" PRIu64 " bytes of %s left out by the recording's rule", gap.bytes,
+			 event_stream_name(rec->stream));
+	} else if (rec->type == EVENT_MISSING && rec->len >= 8) {
+		snprintf(out, size, "%" PRIu64 " bytes of %s are missing", get_u64(rec->payload),
+			 event_stream_name(rec->stream));
+	}
+}
+
+/* {"cause":"exit","code":0,...} as few words. */
+static void say_exit(const struct ring_record *rec, char *out, size_t size)
+{
+	json_t *o = NULL;
+	const char *cause = "?";
+
+	if (json_parse(rec->payload, rec->len, RING_RECORD_MAX, &o, NULL) < 0)
+		return;
+	json_opt_str(o, "cause", &cause, NULL);
+	char *code = ctl_text(json_object_get(o, "code")), *signum = ctl_text(json_object_get(o, "signal"));
+	bool by_signal = signum && *signum && strcmp(signum, "0") != 0;
+	snprintf(out, size, "end: %s %s%s", cause, by_signal ? "signal " : "", by_signal ? signum : code ? code : "");
+	free(code);
+	free(signum);
+	json_decref(o);
+}
+
+static void describe(const struct ring_record *rec, char *out, size_t size)
+{
+	out[0] = '\0';
+	if (rec->type == RING_EXIT)
+		say_exit(rec, out, size);
+	else
+		say(rec, out, size);
+}
+
+void replay_show(struct replay *r, const struct ring_record *rec)
+{
+	char text[200];
+
+	if (replay_is_output(rec)) {
+		if (write_all(rec->payload, rec->len) < 0)
+			r->player.state = PLAYER_QUIT;
+		vtscan_feed(&r->scan, rec->payload, rec->len);
+		/* It may have gone over the status line, or scrolled it away. */
+		r->drawn[0] = '\0';
+		return;
+	}
+	describe(rec, text, sizeof(text));
+	if (rec->type == RING_RESIZE && rec->len >= 4) {
+		r->cols = get_u16(rec->payload);
+		r->rows = get_u16(rec->payload + 2);
+	}
+	if (text[0])
+		replay_notice(r, "%s", text);
+}
+
+void replay_screen_status(struct replay *r)
+{
+	const struct player *p = &r->player;
+	uint64_t now = clock_boot_ns();
+	char line[512], text[700];
+
+	if (!p->status || r->own_rows < 2 || !vtscan_between(&r->scan))
+		return;
+	/* The one place to save the cursor may be the program's: then only while nothing moves. */
+	if (r->scan.saved && p->state == PLAYER_PLAYING)
+		return;
+	if (now > r->notice_until)
+		r->notice[0] = '\0';
+	uint64_t position = player_position(p, r->have_next ? r->next.boot_ns : 0, now);
+	struct replay_view v = {.player = p,
+				.position = position,
+				.wall_ns = record_wall_ns(r->record, position),
+				.cols = r->own_cols,
+				.who = r->who,
+				.notice = r->notice};
+	replay_view_line(&v, line, sizeof(line));
+	if (strcmp(line, r->drawn) == 0)
+		return;
+	memcpy(r->drawn, line, sizeof(line));
+	snprintf(text, sizeof(text), "\0337\033[?6l\033[%u;1H\033[0;7m%s\033[0m\033[K\0338", r->own_rows, line);
+	put(r, text);
+}
+
+void replay_stop(struct replay *r)
+{
+	terminal_reset_modes(STDOUT_FILENO);
+	signals_stop(STDIN_FILENO, !r->pty);
+	own_size(r);
+}
+
+bool replay_signals(struct replay *r)
+{
+	bool redraw = false;
+	int signum;
+
+	while ((signum = signals_next(&r->signals))) {
+		if (signum == SIGWINCH) {
+			own_size(r);
+			redraw = true;
+		} else if (signum == SIGTSTP) {
+			replay_stop(r);
+			redraw = true;
+		} else {
+			replay_screen_close(r);
+			signals_die(&r->signals, signum);
+		}
+	}
+	return redraw;
+}
+
+int replay_write_plain(const struct ring_record *rec, struct err *e)
+{
+	char text[200];
+
+	if (replay_is_output(rec)) {
+		int rc = write_all(rec->payload, rec->len);
+		return rc < 0 ? err_sys(e, -rc, "write the replay") : 0;
+	}
+	describe(rec, text, sizeof(text));
+	if (text[0] && rec->type != RING_EXIT && rec->type != RING_RESIZE)
+		fprintf(stderr, "muxctl: %s\n", text);
+	return 0;
+}

@@ -1,0 +1,53 @@
+/*
+ * replay_screen.h - the replay that runs, and what of it touches the terminal.
+ *
+ * One struct replay per run of the command, owned by it. The recorded bytes go out
+ * as they are; the status line is drawn only between two characters of them, over
+ * the last line of the terminal. Opened screens are closed on every way out.
+ */
+#ifndef MUXD_CTL_REPLAY_SCREEN_H
+#define MUXD_CTL_REPLAY_SCREEN_H
+
+#include "muxd/ctl/keys.h"
+#include "muxd/ctl/player.h"
+#include "muxd/ctl/record.h"
+#include "muxd/ctl/replay_index.h"
+#include "muxd/ctl/terminal.h"
+#include "muxd/ctl/vtscan.h"
+
+struct replay {
+	struct record *record;
+	struct replay_index index;
+	struct player player;
+	struct keys keys;
+	struct vtscan scan;
+	struct signals signals;
+	struct ring_record next; /* payload is the record's, until the next event is read */
+	bool have_next, at_end;
+	bool pty;            /* recorded from a terminal */
+	unsigned cols, rows; /* of the recording */
+	unsigned own_cols, own_rows;
+	char who[200], notice[200];
+	uint64_t notice_until; /* own clock */
+	char drawn[512];       /* the status line that stands there */
+};
+
+/* Agent, principal and command for the status line; size and kind of what was recorded. */
+void replay_describe(struct replay *r);
+bool replay_is_output(const struct ring_record *rec);
+bool replay_visible(const struct ring_record *rec);
+
+int replay_screen_open(struct replay *r, struct err *e);
+void replay_screen_close(struct replay *r); /* harmless when it is not open */
+void replay_screen_reset(struct replay *r); /* an empty screen, as at the beginning */
+void replay_screen_status(struct replay *r);
+void replay_show(struct replay *r, const struct ring_record *rec);
+void replay_notice(struct replay *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Signals that came: true when the screen must be drawn again. Fatal ones end the process, terminal restored. */
+bool replay_signals(struct replay *r);
+void replay_stop(struct replay *r); /* Ctrl-Z */
+
+/* Output to the standard output, the rest as a line on stderr. */
+int replay_write_plain(const struct ring_record *rec, struct err *e);
+
+#endif

@@ -1,0 +1,274 @@
+/* muxctl session: what runs (asked of the hub) and what was (asked of the recorder). */
+#include "muxd/base/ids.h"
+#include "muxd/ctl/nouns.h"
+#include "muxd/ctl/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 100
+
+static const struct ctl_option list_options[] = {
+    {"agent", 0, "AGENT", "Only of this agent."},
+    {"kind", 0, "KIND", "terminal, exec or round."},
+    {"state", 0, "STATE", "Live ones: opening, running, suspended, ending, ended; recorded: open, ended, sealed."},
+    {"all", 'a', NULL, "From the record: those that have ended too."},
+    {"principal", 0, "NAME", "Only of this principal (with --all)."},
+    {"before", 0, "ID", "Older than this one (with --all)."},
+    {"limit", 'n', "N", "At most so many, newest first (default 100)."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_option terminate_options[] = {
+    {"reason", 0, "TEXT", "Why; required."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_column columns[] = {
+    {"id", "ID"},     {"kind", "KIND"},        {"state", "STATE"},   {"agent", "AGENT"}, {"principal", "PRINCIPAL"},
+    {"task", "TASK"}, {"opened_at", "OPENED"}, {"reason", "REASON"}, {NULL, NULL},
+};
+
+static int filters(const struct ctl_args *a, json_t *q, const char *const *keys, struct err *e)
+{
+	for (; *keys; keys++)
+		if (args_has(a, *keys) && json_object_set_new(q, *keys, json_string(args_get(a, *keys))) < 0)
+			return err_set(e, ERR_INVAL, "--%s is not UTF-8", *keys);
+	return 0;
+}
+
+/* The recorder says "session" for what the hub calls "id". */
+static void name_id(json_t *row)
+{
+	json_t *id = json_object_get(row, "session");
+
+	if (id && !json_object_get(row, "id"))
+		json_object_set(row, "id", id);
+}
+
+/* Rows one by one until the last message. */
+static int recorded(struct ctl *c, json_t *q, json_t *out, struct err *e)
+{
+	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl session list"};
+	struct ctl_peer p = {.fd = -1};
+	char *token = NULL;
+	bool end = false;
+	int rc = ctl_token(c, &w, &token, e);
+
+	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	if (rc == 0)
+		rc = ctl_peer_open(c, "recorder.sock", &p, e);
+	if (rc == 0)
+		rc = msg_send_json(p.fd, q, e);
+	ctl_token_free(token);
+	while (rc == 0 && !end) {
+		json_t *row = NULL;
+		rc = ctl_peer_json(c, &p, &row, e);
+		end = rc == 0 && json_is_true(json_object_get(row, "end"));
+		if (rc == 0 && json_object_get(row, "session")) {
+			name_id(row);
+			json_object_del(row, "end");
+			json_array_append(out, row);
+		}
+		json_decref(row);
+	}
+	ctl_peer_close(&p);
+	return rc;
+}
+
+int session_newest(struct ctl *c, char out[ID_STR_LEN], struct err *e)
+{
+	json_t *rows = json_array(), *q = json_pack("{s:s,s:i}", "op", "sessions", "limit", 1);
+	int rc = recorded(c, q, rows, e);
+	const char *id = json_string_value(json_object_get(json_array_get(rows, 0), "id"));
+
+	if (rc == 0 && !id)
+		rc = err_set(e, ERR_NOT_FOUND, "the record has no session yet");
+	if (rc == 0)
+		snprintf(out, ID_STR_LEN, "%s", id);
+	json_decref(q);
+	json_decref(rows);
+	return rc;
+}
+
+static int live(struct ctl *c, json_t *q, json_t *out, struct err *e)
+{
+	struct ctl_wish w = {.kind = "staff", .agent = "*", .scopes = "observe,admin", .reason = "muxctl session list"};
+	json_t *answer = NULL;
+	int rc = ctl_ask(c, "hub.sock", q, &w, &answer, e);
+
+	if (rc == 0 && json_array_extend(out, json_object_get(answer, "sessions")) < 0)
+		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no list of sessions");
+	json_decref(answer);
+	return rc;
+}
+
+/* The hub keeps what ended for a while; the list of live ones does not show that unless asked. */
+static void drop_ended(json_t *rows)
+{
+	for (size_t i = json_array_size(rows); i-- > 0;) {
+		const char *state = json_string_value(json_object_get(json_array_get(rows, i), "state"));
+		if (state && strcmp(state, "ended") == 0)
+			json_array_remove(rows, i);
+	}
+}
+
+static int list_run(struct ctl *c, const struct ctl_args *a)
+{
+	static const char *const live_keys[] = {"agent", "kind", "state", NULL};
+	static const char *const all_keys[] = {"agent", "kind", "state", "principal", "before", NULL};
+	bool all = args_has(a, "all");
+	long long limit = LIMIT_DEFAULT;
+	struct err e = {0};
+	int rc = args_number(a, "limit", 1, 1000, &limit, &e);
+	json_t *rows = json_array(), *q = json_pack("{s:s,s:I}", "op", "sessions", "limit", (json_int_t)limit);
+
+	if (rc == 0 && !all && (args_has(a, "principal") || args_has(a, "before")))
+		rc = err_set(&e, ERR_INVAL, "--principal and --before go with --all");
+	if (rc == 0)
+		rc = filters(a, q, all ? all_keys : live_keys, &e);
+	if (rc == 0)
+		rc = all ? recorded(c, q, rows, &e) : live(c, q, rows, &e);
+	if (rc == 0 && !all && !args_has(a, "state"))
+		drop_ended(rows);
+	json_decref(q);
+	int status = 0;
+	if (rc < 0) {
+		status = ctl_fail(c, &e);
+	} else if (c->json) {
+		json_t *o = json_pack("{s:O}", "sessions", rows);
+		status = ctl_print_json(c, o);
+		json_decref(o);
+	} else {
+		status = ctl_print_table(c, rows, columns);
+	}
+	json_decref(rows);
+	return status;
+}
+
+/* The hub knows most about a live one; of every other the record knows. */
+static int find_live(struct ctl *c, const char *id, json_t **out, struct err *e)
+{
+	json_t *rows = json_array(), *row, *q = json_pack("{s:s}", "op", "sessions");
+	int rc = live(c, q, rows, e);
+	size_t i;
+
+	json_decref(q);
+	json_array_foreach(rows, i, row)
+	{
+		const char *text = json_string_value(json_object_get(row, "id"));
+		if (rc == 0 && !*out && text && strcasecmp(text, id) == 0)
+			*out = json_incref(row);
+	}
+	json_decref(rows);
+	if (rc == 0 && !*out)
+		rc = err_set(e, ERR_NOT_FOUND, "no session %s is live", id);
+	return rc;
+}
+
+static int find_recorded(struct ctl *c, const char *id, json_t **out, struct err *e)
+{
+	json_t *rows = json_array(), *q = json_pack("{s:s,s:s}", "op", "session", "session", id);
+	int rc = recorded(c, q, rows, e);
+
+	json_decref(q);
+	if (rc == 0 && json_array_size(rows) == 1)
+		*out = json_incref(json_array_get(rows, 0));
+	else if (rc == 0)
+		rc = err_set(e, ERR_NOT_FOUND, "there is no session %s", id);
+	json_decref(rows);
+	return rc;
+}
+
+/* No daemon: what the recording itself says. */
+static int find_file(struct ctl *c, const char *id, json_t **out, struct err *e)
+{
+	struct record *r = NULL;
+	int rc = record_open(c, id, "muxctl session show", &r, e);
+
+	if (rc < 0)
+		return rc;
+	const struct record_facts *f = record_facts(r);
+	*out = json_deep_copy(f->open);
+	if (*out) {
+		json_object_set_new(*out, "id", json_string(f->session));
+		json_object_set_new(*out, "state", json_string(f->sealed ? "sealed" : "open"));
+	} else {
+		rc = err_set(e, ERR_CORRUPT, "the recording of %s has no beginning that can be read", id);
+	}
+	record_close(r);
+	return rc;
+}
+
+static int show_run(struct ctl *c, const struct ctl_args *a)
+{
+	const char *id = a->operands[0];
+	json_t *o = NULL;
+	struct err e = {0};
+	struct id parsed;
+	int rc = id_parse(id, &parsed) < 0 ? err_set(&e, ERR_INVAL, "\"%.60s\" is not a session id", id) : 0;
+
+	if (rc == 0)
+		rc = find_live(c, id, &o, &e);
+	if (rc == ERR_NOT_FOUND || rc == ERR_UNAVAILABLE) {
+		c->hint[0] = '\0';
+		rc = rc == ERR_NOT_FOUND ? find_recorded(c, id, &o, &e) : find_file(c, id, &o, &e);
+	}
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	int status = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, columns);
+	json_decref(o);
+	return status;
+}
+
+static int terminate_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct err e = {0};
+	json_t *answer = NULL;
+
+	if (!args_has(a, "reason")) {
+		err_set(&e, ERR_REASON_REQUIRED, "--reason is missing");
+		return ctl_fail(c, &e);
+	}
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = "*", .scopes = "terminal,rounds,drive,admin", .reason = args_get(a, "reason")};
+	json_t *q = json_pack("{s:s,s:s,s:s}", "op", "session.terminate", "session", a->operands[0], "reason",
+			      args_get(a, "reason"));
+	int rc = q ? ctl_ask(c, "hub.sock", q, &w, &answer, &e) : err_set(&e, ERR_INVAL, "an argument is not UTF-8");
+	json_decref(q);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	json_object_del(answer, "event");
+	int status = c->json ? ctl_print_json(c, answer) : 0;
+	json_decref(answer);
+	return status;
+}
+
+const struct ctl_command session_list_command = {
+    .name = "session list",
+    .operands = "",
+    .help = "Live sessions; with --all those of the record.",
+    .options = list_options,
+    .run = list_run,
+};
+
+const struct ctl_command session_show_command = {
+    .name = "session show",
+    .operands = "ID",
+    .min = 1,
+    .max = 1,
+    .help = "One session, live or recorded.",
+    .run = show_run,
+};
+
+const struct ctl_command session_terminate_command = {
+    .name = "session terminate",
+    .operands = "ID",
+    .min = 1,
+    .max = 1,
+    .help = "End a session: HUP, TERM, KILL.",
+    .options = terminate_options,
+    .run = terminate_run,
+};

@@ -1,0 +1,281 @@
+/* The first message of a conversation on the local door: who asks, and for what. */
+#define LOG_SUBSYS "local"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/base/log.h"
+#include "muxd/doors/local/local.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_MAX 1000
+
+static struct local_conn *redeem(struct local_ticket *t)
+{
+	struct local_conn *c = t->conn;
+
+	if (!c)
+		free(t);
+	return c;
+}
+
+/* ---- exec */
+
+struct strings {
+	const char **v;
+	char **owned;
+};
+
+static int read_list(const json_t *a, const char *what, const char ***out, struct err *e)
+{
+	size_t n = json_array_size(a);
+	const char **v;
+
+	if (!json_is_array(a))
+		return err_set(e, ERR_INVAL, "%s is not a list", what);
+	v = calloc(n + 1, sizeof(*v));
+	if (!v)
+		return err_set(e, ERR_NOMEM, "no memory");
+	for (size_t i = 0; i < n; i++)
+		if (!(v[i] = json_string_value(json_array_get(a, i)))) {
+			free(v);
+			return err_set(e, ERR_INVAL, "%s[%zu] is not a string", what, i);
+		}
+	*out = v;
+	return 0;
+}
+
+static void free_env(char **v)
+{
+	for (char **p = v; p && *p; p++)
+		free(*p);
+	free(v);
+}
+
+static int read_env(json_t *o, char ***out, struct err *e)
+{
+	const char *key;
+	json_t *value;
+	char **v = calloc(json_object_size(o) + 1, sizeof(*v));
+	size_t n = 0;
+
+	if (!v)
+		return err_set(e, ERR_NOMEM, "no memory");
+	json_object_foreach(o, key, value)
+	{
+		if (!json_is_string(value) || asprintf(&v[n], "%s=%s", key, json_string_value(value)) < 0) {
+			v[n] = NULL;
+			free_env(v);
+			return err_set(e, ERR_INVAL, "env.%s is not a string", key);
+		}
+		n++;
+	}
+	*out = v;
+	return 0;
+}
+
+static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, bool existing)
+{
+	struct local_ticket *t = arg;
+	struct local_conn *c = redeem(t);
+
+	(void)existing;
+	if (!c) {
+		attachment_detach(a);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc)
+		local_conn_error(c, rc, e);
+	else if (a)
+		local_attached(c, s, a);
+	else { /* the same exec_id as before: its result, as far as there is one */
+		json_t *o = json_pack("{s:s,s:o}", "event", "result", "round", session_round_json(s));
+
+		local_conn_say(c, o);
+		local_conn_close_soon(c);
+	}
+}
+
+static int read_size(const json_t *o, struct exec_spec *spec, struct err *e)
+{
+	int64_t cols = 80, rows = 24, timeout = 0;
+	int rc;
+
+	if ((rc = json_opt_int(o, "cols", 1, 4096, &cols, e)) || (rc = json_opt_int(o, "rows", 1, 4096, &rows, e)) ||
+	    (rc = json_opt_int(o, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, e)))
+		return rc;
+	spec->cols = (unsigned)cols;
+	spec->rows = (unsigned)rows;
+	spec->timeout_ns = (uint64_t)timeout * NS_PER_MS;
+	return 0;
+}
+
+static int read_exec(const json_t *o, struct exec_spec *spec, const char ***out_argv, char ***out_env, struct err *e)
+{
+	json_t *argv = json_object_get(o, "argv"), *env = json_object_get(o, "env");
+	int rc;
+
+	if ((rc = json_need_str(o, "agent", &spec->agent, e)) || (rc = json_opt_str(o, "task", &spec->task, e)) ||
+	    (rc = json_opt_str(o, "command", &spec->command, e)) || (rc = json_opt_str(o, "cwd", &spec->cwd, e)) ||
+	    (rc = json_opt_str(o, "exec_id", &spec->exec_id, e)) || (rc = json_opt_str(o, "term", &spec->term, e)) ||
+	    (rc = json_opt_bool(o, "pty", &spec->pty, e)) || (rc = json_opt_bool(o, "stdin", &spec->stdin_open, e)) ||
+	    (rc = read_size(o, spec, e)))
+		return rc;
+	if (argv && !json_is_null(argv) && (rc = read_list(argv, "argv", out_argv, e)))
+		return rc;
+	if (env && !json_is_null(env) && (rc = read_env(env, out_env, e)))
+		return rc;
+	spec->argv = *out_argv;
+	spec->env = (const char *const *)*out_env;
+	spec->head = spec->tail = UINT64_MAX;
+	spec->kind = !spec->pty ? SESSION_ROUND : spec->argv || spec->command ? SESSION_EXEC : SESSION_TERMINAL;
+	return 0;
+}
+
+static void ask_exec(struct local_conn *c, const json_t *o)
+{
+	struct exec_spec spec = {0};
+	const char **argv = NULL;
+	char **env = NULL;
+	struct err e = {0};
+	int rc = read_exec(o, &spec, &argv, &env, &e);
+
+	if (rc) {
+		local_conn_error(c, rc, &e);
+	} else {
+		local_conn_set_state(c, LOCAL_ASKED);
+		broker_open(c->door->hub, &c->rq, &spec, &local_attachment_ops, c, on_open, c->ticket);
+	}
+	free(argv);
+	free_env(env);
+}
+
+/* ---- the other questions */
+
+static void ask_attach(struct local_conn *c, const json_t *o)
+{
+	const char *session = "", *agent = NULL, *role = "driver";
+	struct attachment *a = NULL;
+	struct err e = {0};
+	int64_t cols = 0, rows = 0;
+	int rc;
+
+	(void)json_opt_str(o, "session", &session, &e);
+	(void)json_opt_str(o, "agent", &agent, &e);
+	(void)json_opt_str(o, "role", &role, &e);
+	if ((rc = json_opt_int(o, "cols", 1, 4096, &cols, &e)) || (rc = json_opt_int(o, "rows", 1, 4096, &rows, &e))) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	rc = broker_attach(c->door->hub, &c->rq, agent, session,
+			   strcmp(role, "observer") == 0 ? ROLE_OBSERVER : ROLE_DRIVER, &local_attachment_ops, c, &a,
+			   &e);
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	if (cols && rows)
+		(void)attachment_resize(a, (unsigned)cols, (unsigned)rows, 0, 0);
+	local_attached(c, attachment_session(a), a);
+}
+
+static void say_result(struct local_conn *c, const char *key, json_t *value)
+{
+	local_conn_say(c, json_pack("{s:s,s:o}", "event", "result", key, value));
+	local_conn_close_soon(c);
+}
+
+static void ask_sessions(struct local_conn *c, const json_t *o)
+{
+	const char *agent = NULL, *state = NULL, *kind = NULL;
+	struct err e = {0};
+	json_t *list = NULL;
+	int64_t limit = LIST_MAX;
+	int rc;
+
+	(void)json_opt_str(o, "agent", &agent, &e);
+	(void)json_opt_str(o, "state", &state, &e);
+	(void)json_opt_str(o, "kind", &kind, &e);
+	rc = json_opt_int(o, "limit", 1, LIST_MAX, &limit, &e);
+	if (!rc)
+		rc = broker_sessions(c->door->hub, &c->rq, agent, state, kind, (size_t)limit, &list, &e);
+	if (rc)
+		local_conn_error(c, rc, &e);
+	else
+		say_result(c, "sessions", list);
+}
+
+static void ask_terminate(struct local_conn *c, const json_t *o)
+{
+	const char *text = "", *reason = "";
+	struct err e = {0};
+	struct id id;
+	int rc = json_need_str(o, "session", &text, &e);
+
+	(void)json_opt_str(o, "reason", &reason, &e);
+	if (!rc && id_parse(text, &id))
+		rc = err_set(&e, ERR_INVAL, "\"%.64s\" is not a session id", text);
+	if (!rc)
+		rc = broker_terminate(c->door->hub, &c->rq, &id, reason, &e);
+	if (rc)
+		local_conn_error(c, rc, &e);
+	else
+		say_result(c, "session", json_string(text));
+}
+
+static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct local_conn *c = redeem(arg);
+
+	if (!c)
+		return;
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc)
+		local_conn_error(c, rc, e);
+	else
+		say_result(c, "agent", json_incref(result));
+}
+
+static void ask_agent(struct local_conn *c, const json_t *o, bool resume)
+{
+	const char *agent;
+	struct err e = {0};
+	int rc = json_need_str(o, "agent", &agent, &e);
+
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	if (resume)
+		broker_resume(c->door->hub, &c->rq, agent, on_agent, c->ticket);
+	else
+		broker_agent(c->door->hub, &c->rq, agent, on_agent, c->ticket);
+}
+
+void local_ask(struct local_conn *c, const json_t *o)
+{
+	const char *op = "", *token = "";
+	struct err e = {0};
+	int rc;
+
+	if ((rc = json_need_str(o, "op", &op, &e)) || (rc = json_need_str(o, "token", &token, &e)) ||
+	    (rc = broker_authenticate(c->door->hub, token, strlen(token), "local", c->peer, &c->rq, &e))) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	if (strcmp(op, "exec") == 0)
+		ask_exec(c, o);
+	else if (strcmp(op, "attach") == 0)
+		ask_attach(c, o);
+	else if (strcmp(op, "sessions") == 0)
+		ask_sessions(c, o);
+	else if (strcmp(op, "session.terminate") == 0)
+		ask_terminate(c, o);
+	else if (strcmp(op, "agent") == 0 || strcmp(op, "resume") == 0)
+		ask_agent(c, o, op[0] == 'r');
+	else
+		local_conn_error(c, ERR_INVAL, (err_set(&e, ERR_INVAL, "unknown op \"%.40s\"", op), &e));
+}

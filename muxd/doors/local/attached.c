@@ -1,0 +1,202 @@
+/* A connection with an attachment: bytes out as the client takes them, bytes in as the sandbox does. */
+#define LOG_SUBSYS "local"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/base/log.h"
+#include "muxd/base/msg.h"
+#include "muxd/base/ring.h"
+#include "muxd/doors/local/local.h"
+
+#include <string.h>
+
+#define OUT_HIGH  (256 * 1024)
+#define OUT_CHUNK (64 * 1024)
+
+void local_attached(struct local_conn *c, struct session *s, struct attachment *a)
+{
+	char id[ID_STR_LEN];
+
+	id_format(session_id(s), id);
+	c->attachment = a;
+	local_conn_set_state(c, LOCAL_ATTACHED);
+	local_conn_say(c, json_pack("{s:s,s:s,s:s,s:s}", "event", "opened", "session", id, "agent", session_agent(s),
+				    "kind", session_kind_name(session_kind(s))));
+	local_pull(c);
+}
+
+static void pull_stream(struct local_conn *c, int stream)
+{
+	const uint8_t *p;
+	size_t n;
+
+	while (buf_len(&c->out) < OUT_HIGH && (n = attachment_peek(c->attachment, stream, &p))) {
+		n = n < OUT_CHUNK ? n : OUT_CHUNK;
+		if (msg_put_bytes(&c->out, (uint8_t)stream, p, n))
+			return;
+		attachment_consume(c->attachment, stream, n);
+	}
+	c->more = c->more || buf_len(&c->out) >= OUT_HIGH;
+}
+
+void local_pull(struct local_conn *c)
+{
+	c->more = false;
+	for (int stream = STREAM_OUTPUT; stream < STREAM_COUNT; stream++)
+		pull_stream(c, stream);
+	local_conn_update(c);
+}
+
+static json_t *stream_json(const struct session_result *r, int stream)
+{
+	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
+}
+
+static void on_readable(void *arg)
+{
+	local_pull(arg);
+}
+
+static void on_writable(void *arg)
+{
+	local_conn_take(arg);
+}
+
+static void on_notice(void *arg, const char *text)
+{
+	local_conn_say(arg, json_pack("{s:s,s:s}", "event", "notice", "text", text));
+}
+
+static void on_skipped(void *arg, int stream, uint64_t n)
+{
+	local_conn_say(arg, json_pack("{s:s,s:i,s:I}", "event", "skipped", "stream", stream, "bytes", (json_int_t)n));
+}
+
+static void let_go(struct local_conn *c)
+{
+	struct attachment *a = c->attachment;
+
+	c->attachment = NULL;
+	c->more = false;
+	attachment_detach(a);
+	local_conn_close_soon(c);
+}
+
+static void on_ended(void *arg, const struct session_result *r)
+{
+	struct local_conn *c = arg;
+
+	local_conn_say(c, json_pack("{s:s,s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "event", "exit", "exit", "cause",
+				    exit_cause_name(r->cause), "code", r->code, "signal",
+				    r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
+				    stream_json(r, STREAM_OUTPUT), "stderr", stream_json(r, STREAM_STDERR),
+				    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
+	let_go(c);
+}
+
+static void on_cut(void *arg, enum cut_cause cause, const char *text)
+{
+	struct local_conn *c = arg;
+	struct err e = {0};
+
+	err_set(&e, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, "%s", text);
+	local_conn_error(c, e.code, &e);
+	let_go(c);
+}
+
+const struct attachment_ops local_attachment_ops = {.readable = on_readable,
+						    .writable = on_writable,
+						    .notice = on_notice,
+						    .skipped = on_skipped,
+						    .ended = on_ended,
+						    .cut = on_cut};
+
+/* ---- what the client says */
+
+static int say_resize(struct local_conn *c, const json_t *o, struct err *e)
+{
+	int64_t cols, rows, x = 0, y = 0;
+	int rc;
+
+	if ((rc = json_need_int(o, "cols", 1, 4096, &cols, e)) || (rc = json_need_int(o, "rows", 1, 4096, &rows, e)) ||
+	    (rc = json_opt_int(o, "xpixel", 0, 65535, &x, e)) || (rc = json_opt_int(o, "ypixel", 0, 65535, &y, e)))
+		return rc;
+	rc = attachment_resize(c->attachment, (unsigned)cols, (unsigned)rows, (unsigned)x, (unsigned)y);
+	return rc == ERR_ENDED ? 0 : rc ? err_set(e, rc, "the size was not taken: %s", err_name(rc)) : 0;
+}
+
+static int say_signal(struct local_conn *c, const json_t *o, struct err *e)
+{
+	const char *name;
+	int signum, rc;
+
+	if ((rc = json_need_str(o, "signal", &name, e)) || (rc = signal_parse(name, &signum, e)))
+		return rc;
+	rc = attachment_signal(c->attachment, signum);
+	return rc == ERR_ENDED || rc == ERR_AGAIN ? 0 : rc;
+}
+
+static int control(struct local_conn *c, const uint8_t *p, size_t n, struct err *e)
+{
+	const char *op = "";
+	json_t *o = NULL;
+	int rc = json_parse(p, n, MSG_MAX, &o, e);
+
+	if (rc || (rc = json_need_str(o, "op", &op, e)))
+		goto out;
+	if (strcmp(op, "eof") == 0)
+		rc = attachment_input_eof(c->attachment);
+	else if (strcmp(op, "resize") == 0)
+		rc = say_resize(c, o, e);
+	else if (strcmp(op, "signal") == 0)
+		rc = say_signal(c, o, e);
+	else if (strcmp(op, "detach") == 0)
+		let_go(c);
+	else
+		rc = err_set(e, ERR_INVAL, "unknown op \"%.40s\"", op);
+	if (rc == ERR_ENDED)
+		rc = 0; /* it ended in between: the exit is on its way */
+out:
+	json_decref(o);
+	return rc;
+}
+
+/* Input that is taken in part is remembered by moving the payload's start: the rest of the message stays in front. */
+static bool input(struct local_conn *c, const uint8_t *p, size_t n)
+{
+	size_t done = c->in_done;
+
+	while (done < n) {
+		ssize_t took = attachment_input(c->attachment, p + done, n - done);
+
+		if (took < 0)
+			break; /* ended or an observer: the bytes have nowhere to go */
+		if (took == 0) {
+			c->in_done = done;
+			return false;
+		}
+		done += (size_t)took;
+	}
+	c->in_done = 0;
+	return true;
+}
+
+bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n)
+{
+	struct err e = {0};
+	int rc;
+
+	if (!c->attachment)
+		return true;
+	if (kind == 'B')
+		return n < 1 || p[0] != STREAM_INPUT || input(c, p + 1, n - 1);
+	rc = control(c, p, n, &e);
+	if (rc) {
+		struct attachment *a = c->attachment;
+
+		local_conn_error(c, rc, &e);
+		c->attachment = NULL;
+		attachment_detach(a);
+	}
+	return true;
+}

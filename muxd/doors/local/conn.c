@@ -1,0 +1,220 @@
+#define LOG_SUBSYS "local"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/base/log.h"
+#include "muxd/base/msg.h"
+#include "muxd/base/sock.h"
+#include "muxd/doors/local/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define IN_MAX     (2 * MSG_MAX)
+#define OUT_MAX    (4 * MSG_MAX)
+#define READ_CHUNK (64 * 1024)
+
+static void on_event(uv_poll_t *p, int status, int events);
+static void free_handle(uv_handle_t *h)
+{
+	free(h);
+}
+
+void local_conn_set_state(struct local_conn *c, enum local_state s)
+{
+	static const char *const names[] = {"open", "asked", "attached", "closing"};
+
+	log_debug(&(struct log_ids){.peer = c->peer}, "%s -> %s", names[c->state], names[s]);
+	c->state = s;
+}
+
+void local_conn_update(struct local_conn *c)
+{
+	int events = 0;
+
+	if (!c->reading_paused && !c->eof && c->state != LOCAL_CLOSING)
+		events |= UV_READABLE;
+	if (buf_len(&c->out) || c->more)
+		events |= UV_WRITABLE;
+	events |= UV_DISCONNECT;
+	uv_poll_start(c->poll, events, on_event);
+}
+
+int local_conn_create(struct local_door *d, int fd)
+{
+	struct local_conn *c = calloc(1, sizeof(*c));
+	uid_t uid = (uid_t)-1;
+	gid_t gid;
+	pid_t pid = 0;
+
+	if (!c || !(c->poll = malloc(sizeof(*c->poll))) || !(c->ticket = calloc(1, sizeof(*c->ticket)))) {
+		if (c)
+			free(c->poll);
+		free(c);
+		return ERR_NOMEM;
+	}
+	if (sock_peer_cred(fd, &pid, &uid, &gid) || uv_poll_init(hub_loop(d->hub), c->poll, fd)) {
+		free(c->ticket);
+		free(c->poll);
+		free(c);
+		return ERR_SYS;
+	}
+	snprintf(c->peer, sizeof(c->peer), "uid %u", (unsigned)uid);
+	c->door = d;
+	c->fd = fd;
+	c->poll->data = c;
+	c->ticket->conn = c;
+	buf_init(&c->in, IN_MAX);
+	buf_init(&c->out, OUT_MAX);
+	TAILQ_INSERT_TAIL(&d->conns, c, entry);
+	d->count++;
+	local_conn_update(c);
+	return 0;
+}
+
+void local_conn_destroy(struct local_conn *c)
+{
+	attachment_detach(c->attachment);
+	if (c->state == LOCAL_ASKED)
+		c->ticket->conn = NULL; /* the hub's answer frees it */
+	else
+		free(c->ticket);
+	TAILQ_REMOVE(&c->door->conns, c, entry);
+	c->door->count--;
+	uv_poll_stop(c->poll);
+	uv_close((uv_handle_t *)c->poll, free_handle);
+	close(c->fd);
+	buf_finish_secret(&c->in);
+	buf_finish(&c->out);
+	request_finish(&c->rq);
+	free(c);
+}
+
+static int flush(struct local_conn *c)
+{
+	while (buf_len(&c->out)) {
+		ssize_t n = send(c->fd, buf_ptr(&c->out), buf_len(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : ERR_EOF;
+		buf_consume(&c->out, (size_t)n);
+	}
+	return c->state == LOCAL_CLOSING ? ERR_EOF : 0;
+}
+
+void local_conn_say(struct local_conn *c, json_t *o)
+{
+	if (!o || msg_put_json(&c->out, o))
+		log_warn(&(struct log_ids){.peer = c->peer}, "a message to the client was dropped: too much is queued");
+	json_decref(o);
+	local_conn_update(c);
+}
+
+void local_conn_error(struct local_conn *c, int rc, const struct err *e)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&c->rq.id, id);
+	local_conn_say(c, json_pack("{s:s,s:{s:s,s:s,s:s,s:s}}", "event", "error", "error", "code", err_name(rc),
+				    "message", e && e->message[0] ? e->message : err_name(rc), "hint", err_hint(rc),
+				    "request_id", id));
+	local_conn_close_soon(c);
+}
+
+void local_conn_close_soon(struct local_conn *c)
+{
+	local_conn_set_state(c, LOCAL_CLOSING);
+	local_conn_update(c);
+}
+
+/* Whole messages out of the buffer, as far as they can be taken now. */
+static int take_messages(struct local_conn *c)
+{
+	struct err e = {0};
+	json_t *o;
+	struct msg m;
+	size_t size;
+	int rc = 0;
+
+	c->reading_paused = false;
+	while (c->state != LOCAL_CLOSING && c->state != LOCAL_ASKED && (rc = msg_next(&c->in, &m, &size)) == 1) {
+		if (c->state == LOCAL_ATTACHED) {
+			if (!local_message(c, m.kind, m.payload, m.len)) {
+				c->reading_paused = true;
+				return 0;
+			}
+			buf_consume(&c->in, size);
+			continue;
+		}
+		if (m.kind != 'J' || json_parse(m.payload, m.len, MSG_MAX, &o, &e)) {
+			local_conn_error(c, ERR_PROTOCOL, &e);
+			return 0;
+		}
+		buf_consume(&c->in, size);
+		local_ask(c, o);
+		json_decref(o);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* The sandbox takes input again: nothing new need come from the socket for what lies here already. */
+void local_conn_take(struct local_conn *c)
+{
+	struct err e = {0};
+
+	if (take_messages(c)) {
+		err_set(&e, ERR_PROTOCOL, "a message of no known form");
+		local_conn_error(c, ERR_PROTOCOL, &e);
+	}
+	if (c->attachment)
+		local_pull(c);
+	local_conn_update(c);
+}
+
+static int fill(struct local_conn *c)
+{
+	uint8_t *p;
+	ssize_t n;
+
+	if (buf_reserve(&c->in, READ_CHUNK, &p)) {
+		c->reading_paused = true;
+		return 0;
+	}
+	n = recv(c->fd, p, READ_CHUNK, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : ERR_EOF;
+	if (n == 0) {
+		c->eof = true;
+		return c->state == LOCAL_ATTACHED ? 0 : ERR_EOF;
+	}
+	buf_commit(&c->in, (size_t)n);
+	return 0;
+}
+
+/* One turn: at most one read, so that one client's flood is everybody else's next turn. */
+static void on_event(uv_poll_t *p, int status, int events)
+{
+	struct local_conn *c = p->data;
+	int rc = status < 0 ? ERR_EOF : 0;
+
+	if (!rc && events & UV_READABLE && !c->reading_paused)
+		rc = fill(c);
+	if (!rc)
+		rc = take_messages(c);
+	if (!rc && events & UV_DISCONNECT && (c->eof || c->reading_paused || c->state == LOCAL_CLOSING))
+		rc = ERR_EOF;
+	if (!rc)
+		rc = flush(c); /* makes room for what is pulled next */
+	if (!rc && c->attachment) {
+		local_pull(c);
+		rc = flush(c);
+	}
+	if (rc)
+		local_conn_destroy(c);
+	else
+		local_conn_update(c);
+}

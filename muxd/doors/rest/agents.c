@@ -1,0 +1,81 @@
+#include "muxd/doors/rest/handlers.h"
+
+#include "muxd/hub/hub.h"
+
+/* Shared by every route that only passes the broker's object on. */
+static void reply_object(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct http_exchange *x = arg;
+
+	if (rc)
+		http_reply_error(x, rc, e);
+	else
+		http_reply_json(x, 200, result);
+}
+
+static int agent_of(struct http_exchange *x, struct err *e)
+{
+	return target_name_check(x->params[0], e);
+}
+
+void rest_agent_show(struct http_exchange *x)
+{
+	static const char *const no_keys[] = {NULL};
+	struct err e = {0};
+	int rc = agent_of(x, &e);
+
+	if (rc == 0)
+		rc = http_query_only(x, no_keys, &e);
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_agent(x->hub, &x->rq, x->params[0], reply_object, x);
+}
+
+void rest_agent_resume(struct http_exchange *x)
+{
+	static const char *const no_keys[] = {NULL};
+	json_t *body = NULL;
+	struct err e = {0};
+	int rc = agent_of(x, &e);
+
+	if (rc == 0)
+		rc = http_query_only(x, no_keys, &e);
+	if (rc == 0)
+		rc = rest_body_object(x, no_keys, false, &body, &e);
+	json_decref(body);
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_resume(x->hub, &x->rq, x->params[0], reply_object, x);
+}
+
+int rest_param_id(const struct http_exchange *x, struct id *out, struct err *e)
+{
+	if (id_parse(x->params[0], out))
+		return err_set(e, ERR_INVAL, "the id in the path is not a UUID");
+	return 0;
+}
+
+int rest_body_object(struct http_exchange *x, const char *const *keys, bool required, json_t **out, struct err *e)
+{
+	json_t *o;
+	int rc;
+
+	*out = NULL;
+	if (buf_len(&x->body) == 0)
+		return required ? err_set(e, ERR_INVAL, "the body is empty; send a JSON object") : 0;
+	rc = json_parse(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &o, e);
+	if (rc)
+		return rc;
+	if (!json_is_object(o))
+		rc = err_set(e, ERR_INVAL, "the body must be a JSON object");
+	else
+		rc = json_only_keys(o, keys, e);
+	if (rc) {
+		json_decref(o);
+		return rc;
+	}
+	*out = o;
+	return 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * handlers.h - what the routes call; each answers its exchange exactly once.
+ *
+ * A handler is entered with the route matched, the caller authenticated and the
+ * body complete. Rights on the agent or round are the broker's question.
+ */
+#ifndef MUXD_DOORS_REST_HANDLERS_H
+#define MUXD_DOORS_REST_HANDLERS_H
+
+#include "muxd/doors/rest/http.h"
+
+/* agents.c */
+void rest_agent_show(struct http_exchange *x);
+void rest_agent_resume(struct http_exchange *x);
+/* rounds.c */
+void rest_round_start(struct http_exchange *x);
+void rest_round_show(struct http_exchange *x);
+void rest_round_output(struct http_exchange *x);
+void rest_round_stdin(struct http_exchange *x);
+void rest_round_signal(struct http_exchange *x);
+/* sessions.c */
+void rest_session_list(struct http_exchange *x);
+void rest_session_terminate(struct http_exchange *x);
+/* health.c */
+void rest_index(struct http_exchange *x);
+void rest_healthz(struct http_exchange *x);
+void rest_readyz(struct http_exchange *x);
+/* metrics.c */
+void rest_metrics_show(struct http_exchange *x);
+/* The browser door's WebSocket routes, asked for by plain HTTP. */
+void rest_websocket(struct http_exchange *x);
+
+/* The {id} of the path. */
+int rest_param_id(const struct http_exchange *x, struct id *out, struct err *e);
+/* The body as a JSON object with these keys alone; *out NULL when it is empty and that is allowed. */
+int rest_body_object(struct http_exchange *x, const char *const *keys, bool required, json_t **out, struct err *e);
+
+#endif

@@ -1,0 +1,57 @@
+#include "muxd/doors/rest/handlers.h"
+#include "muxd/hub/hub.h"
+
+#include <string.h>
+
+static const char index_text[] =
+    "<!doctype html>\n"
+    "<html lang=\"en\"><head><meta charset=\"utf-8\"><title>muxd</title></head><body>\n"
+    "<h1>muxd</h1>\n"
+    "<p>This is the HTTPS API of muxd: sandboxes for agents, with every byte recorded. Calls carry a grant\n"
+    "(<code>Authorization: Bearer TOKEN</code>); <code>muxctl grant create</code> makes one. The calls are\n"
+    "described in docs/api.md and docs/openapi.yaml of the distribution.</p>\n"
+    "<p>State: <a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a>,\n"
+    "<a href=\"/metrics\">/metrics</a>.</p>\n"
+    "</body></html>\n";
+
+void rest_index(struct http_exchange *x)
+{
+	http_reply_text(x, 200, "text/html; charset=utf-8", index_text, sizeof(index_text) - 1);
+}
+
+static void reply_state(struct http_exchange *x, bool good, const char *good_word, const char *bad_word)
+{
+	enum hub_record_state record = hub_record_state(x->hub);
+	json_t *o = json_pack("{s:s,s:s,s:b}", "status", good ? good_word : bad_word, "record",
+			      hub_record_state_name(record), "ready", (int)hub_ready(x->hub));
+
+	if (!good)
+		x->retry_after_s = 1;
+	if (o)
+		http_reply_json(x, good ? 200 : 503, o);
+	else
+		http_reply_error(x, ERR_NOMEM, NULL);
+	json_decref(o);
+}
+
+/* Healthy: the record can be written, or is about to be (a restart of the recorder is no illness). */
+void rest_healthz(struct http_exchange *x)
+{
+	enum hub_record_state record = hub_record_state(x->hub);
+
+	reply_state(x, record == RECORD_OK || record == RECORD_STARTING, "ok", "record_unavailable");
+}
+
+void rest_readyz(struct http_exchange *x)
+{
+	reply_state(x, hub_ready(x->hub), "ready", "not_ready");
+}
+
+void rest_websocket(struct http_exchange *x)
+{
+	struct err e = {0};
+
+	err_set(&e, ERR_UNSUPPORTED, "%s needs the browser door, which this daemon does not have; use ssh or rounds",
+		x->path);
+	http_reply_error(x, e.code, &e);
+}

@@ -1,0 +1,44 @@
+/*
+ * route.h - the table of what the API answers, and finding a row in it.
+ *
+ * Patterns are paths with {names}, each one segment. The document
+ * docs/openapi.yaml lists the same rows (tests/unit/test_rest_route.c compares
+ * them). A row says which right it asks for; the broker checks it.
+ */
+#ifndef MUXD_DOORS_REST_ROUTE_H
+#define MUXD_DOORS_REST_ROUTE_H
+
+#include "muxd/doors/rest/http.h"
+
+enum route_auth {
+	ROUTE_OPEN,     /* nothing */
+	ROUTE_GRANT,    /* a bearer grant */
+	ROUTE_LOOPBACK, /* nothing from this machine; a grant with scope observe or admin from elsewhere */
+};
+enum route_body { BODY_NONE, BODY_OPTIONAL, BODY_REQUIRED };
+
+struct route {
+	enum http_method method; /* GET answers HEAD too */
+	const char *pattern;
+	void (*handle)(struct http_exchange *x);
+	enum route_auth auth;
+	enum route_body body;
+	const char *scope; /* for people: docs and messages */
+};
+
+enum { ROUTES_MAX = 32 };
+
+const struct route *route_table(size_t *out_n);
+size_t route_index(const struct route *r); /* NULL: the count, the row "nothing matched" */
+/*
+ * Sets x->route and x->params from method and path. ERR_NOT_FOUND; ERR_INVAL
+ * with x->allow set when the path exists with other methods (answer 405).
+ */
+int route_find(struct http_exchange *x, struct err *e);
+/*
+ * The token of an Authorization header, or NULL, by the route's rule; fills
+ * x->rq. token NULL: none was sent.
+ */
+int route_authorize(struct http_exchange *x, const char *token, struct err *e);
+
+#endif

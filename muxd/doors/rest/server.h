@@ -1,0 +1,118 @@
+/*
+ * server.h - inside the HTTPS door: its connections and how they are driven.
+ *
+ * libwebsockets does TLS and reads request heads and bodies; it does not decide
+ * when anything is answered. Its read side is switched off (rx flow control)
+ * from the moment a request is complete until its answer is written, so one
+ * connection works on one request. Answers are written in turns of the loop
+ * outside libwebsockets' callbacks, in bounded pieces.
+ *
+ * A conn belongs to its door and dies with its lws (LWS_CALLBACK_WSI_DESTROY).
+ *
+ * States: IDLE (handshake, or waiting for a head) -> BODY -> WAITING (the
+ * handler works) -> READY -> WRITING -> IDLE (keep-alive) | LINGER (the rest of
+ * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
+ * RAW: the client did not speak HTTP.
+ */
+#ifndef MUXD_DOORS_REST_SERVER_H
+#define MUXD_DOORS_REST_SERVER_H
+
+#include "muxd/doors/rest/chunked.h"
+#include "muxd/doors/rest/http.h"
+#include "muxd/doors/rest/metrics.h"
+#include "muxd/doors/rest/peers.h"
+
+#include <libwebsockets.h>
+#include <uv.h>
+
+#define PIECE_MAX 16384 /* one TLS record */
+
+enum conn_state {
+	CONN_IDLE,
+	CONN_BODY,
+	CONN_WAITING,
+	CONN_DELAYED,
+	CONN_READY,
+	CONN_WRITING,
+	CONN_LINGER,
+	CONN_RAW,
+	CONN_DEAD,
+};
+
+struct choke; /* waiting for room in the socket, see conn_write.c */
+
+struct conn {
+	struct rest_door *door;
+	struct lws *wsi; /* NULL until adopted */
+	struct conn *prev, *next;
+	struct conn *turn_next;
+	bool queued;
+	enum conn_state state;
+	uint64_t deadline_ns; /* CLOCK_BOOTTIME; 0 = none */
+	uint64_t limit_ns;    /* deadline_ns is never moved past it; 0 = none */
+	char peer[64];
+	struct peer *slot;
+	struct http_exchange *x; /* the request in hand */
+	uint64_t read_mark;      /* bytes read from the socket when the last request was done */
+	bool keep_alive;
+	bool unread; /* part of the request's body is still to come */
+	bool is_chunked;
+	struct chunked chunked;
+	struct buf head;
+	struct choke *choke;
+	bool flushing; /* libwebsockets was let loose to write what it buffered */
+};
+
+struct rest_door {
+	struct hub *hub;
+	uv_loop_t *loop;
+	struct lws_context *lws;
+	struct lws_vhost *vhost;
+	int listen_fd, cert_fd, key_fd;
+	struct err tls_err;
+	struct conn *conns, *adopting;
+	struct conn *turns_head, *turns_tail;
+	struct peers *peers;
+	struct rest_metrics metrics;
+	uv_poll_t accept_poll;
+	uv_timer_t sweep_timer, accept_pause;
+	uv_idle_t turns;
+	unsigned handles; /* uv handles not yet closed */
+	bool closing, context_gone;
+	unsigned close_turns;
+	uint8_t piece[LWS_PRE + PIECE_MAX];
+};
+
+/* conn.c: libwebsockets' events of a connection. */
+int conn_create(struct rest_door *d, struct peer *slot, const char *peer, struct conn **out);
+void conn_destroy(struct conn *c);
+int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+void conn_farewell(struct conn *c);
+void conn_set_state(struct conn *c, enum conn_state to);
+void conn_refuse(struct conn *c, int status, int rc, const char *message); /* answer and close */
+void conn_answered(void *arg, struct http_exchange *x);
+void conn_dispatch(struct conn *c); /* the request is whole */
+
+/* conn_head.c: the head of a request, up to what can be refused before the body. */
+int conn_head(struct conn *c, const char *path, size_t len);
+int conn_exchange(struct conn *c, const char *path);
+
+/* conn_write.c: its answers and its end. */
+void conn_queue(struct conn *c); /* a turn, soon */
+void conn_turn(struct conn *c);
+void conn_flushed(struct conn *c); /* libwebsockets wrote what it had */
+void conn_sweep(struct conn *c, uint64_t now_ns);
+void conn_kill(struct conn *c);
+void conn_let_go(struct conn *c); /* of its exchange; nothing more will be answered */
+void conn_log(const struct conn *c, int status);
+uint64_t conn_bytes_read(const struct conn *c); /* from the socket, ever */
+static inline void conn_read_stop(struct conn *c)
+{
+	(void)lws_rx_flow_control(c->wsi, 0);
+}
+static inline void conn_read_start(struct conn *c)
+{
+	(void)lws_rx_flow_control(c->wsi, 1);
+}
+
+#endif

@@ -1,0 +1,397 @@
+#define LOG_SUBSYS "ssh"
+#include "muxd/doors/ssh/auth.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/conf.h"
+#include "muxd/base/log.h"
+#include "muxd/doors/ssh/conn.h"
+#include "muxd/hub/hub.h"
+
+#include <ctype.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An agent full of keys is no attack; a thousand of them is. */
+#define OFFERS_MAX 32
+
+/* Lives until the broker answers, whatever becomes of the connection. */
+struct ssh_auth_issue {
+	struct ssh_conn *conn; /* NULL: gone */
+};
+
+static const char *const state_names[] = {"start",   "token asked", "key shown", "reason asked",
+					  "issuing", "issued",      "done",      "failed"};
+
+static void auth_set_state(struct ssh_conn *c, enum ssh_auth_state to)
+{
+	struct log_ids ids = {.peer = c->peer};
+
+	log_debug(&ids, "log-in: %s -> %s", state_names[c->auth.state], state_names[to]);
+	c->auth.state = to;
+}
+
+/* A line on the client's screen before it is in (SSH_MSG_USERAUTH_BANNER). */
+static void auth_say(struct ssh_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void auth_say(struct ssh_conn *c, const char *fmt, ...)
+{
+	char raw[600], line[610];
+	va_list ap;
+	ssh_string s;
+	size_t n;
+
+	va_start(ap, fmt);
+	vsnprintf(raw, sizeof(raw), fmt, ap);
+	va_end(ap);
+	ssh_login_printable(line, sizeof(raw), raw);
+	n = strlen(line);
+	memcpy(line + n, "\r\n", 3);
+	s = ssh_string_from_char(line);
+	if (s)
+		ssh_send_issue_banner(c->ssh, s);
+	ssh_string_free(s);
+}
+
+static void auth_audit(struct ssh_conn *c, const char *what, int code, const char *text)
+{
+	struct err e;
+
+	err_set(&e, code, "%s", text);
+	broker_audit_refused(c->door->hub, "ssh", c->peer, what, &e);
+}
+
+/* One more failure: the next try is read a second later than after the one before. */
+static void auth_failed(struct ssh_conn *c)
+{
+	uint64_t delay = ++c->auth.failures * NS_PER_SEC;
+
+	ssh_address_failed(c->address, clock_boot_ns());
+	if (c->auth.failures >= hub_conf(c->door->hub)->ssh_max_auth_tries) {
+		auth_set_state(c, SSH_AUTHN_FAILED);
+		auth_audit(c, "too many tries", ERR_RATE_LIMITED, "too many log-ins failed on one connection");
+		ssh_conn_doom(c, "too many log-ins failed");
+		return;
+	}
+	ssh_conn_pause(c, delay);
+}
+
+static int auth_refused(struct ssh_conn *c, const struct err *e)
+{
+	auth_say(c, "muxd: %s (%s). %s", e->message, err_name(e->code), err_hint(e->code));
+	auth_failed(c);
+	return SSH_AUTH_DENIED;
+}
+
+/* The login name holds for the whole connection. False: refused, and said so. */
+static bool auth_user(struct ssh_conn *c, const char *user)
+{
+	struct err e = {0};
+
+	if (c->auth.state == SSH_AUTHN_FAILED || c->auth.state == SSH_AUTHN_DONE)
+		return false;
+	if (!user || strlen(user) >= sizeof(c->auth.user)) {
+		ssh_conn_doom(c, "a login name that is too long");
+		return false;
+	}
+	if (c->auth.user[0])
+		return strcmp(c->auth.user, user) == 0;
+	if (ssh_login_parse(user, &c->auth.login, &e) != 0) {
+		auth_say(c, "muxd: %s. Log in as AGENT@host, or AGENT+SESSION@host.", e.message);
+		auth_audit(c, "login name", e.code, e.message);
+		auth_set_state(c, SSH_AUTHN_FAILED);
+		ssh_conn_doom(c, "no login name");
+		return false;
+	}
+	strcpy(c->auth.user, user);
+	return true;
+}
+
+/* A request that comes while a delay runs is refused unseen; it was sent without waiting for the answer before. */
+static bool auth_too_early(struct ssh_conn *c)
+{
+	if (!c->paused)
+		return false;
+	auth_failed(c);
+	return true;
+}
+
+static int token_check(struct ssh_conn *c, const char *token)
+{
+	struct err e = {0};
+	struct request rq = {0};
+	size_t n = strlen(token);
+	int rc;
+
+	if (auth_too_early(c))
+		return SSH_AUTH_DENIED;
+	while (n > 0 && isspace((unsigned char)token[n - 1]))
+		n--;
+	rc = broker_authenticate(c->door->hub, token, n, "ssh", c->peer, &rq, &e);
+	if (rc == 0) {
+		rc = grant_allows(&rq.grant, c->auth.login.agent, 0, &e);
+		if (rc)
+			broker_audit_refused(c->door->hub, "ssh", c->peer, "agent", &e);
+	}
+	if (rc) {
+		OPENSSL_cleanse(&rq, sizeof(rq));
+		return auth_refused(c, &e);
+	}
+	c->auth.request = rq;
+	OPENSSL_cleanse(&rq, sizeof(rq));
+	auth_set_state(c, SSH_AUTHN_DONE);
+	ssh_conn_opened(c);
+	return SSH_AUTH_SUCCESS;
+}
+
+static int on_none(ssh_session s, const char *user, void *arg)
+{
+	struct ssh_conn *c = arg;
+
+	(void)s;
+	auth_user(c, user);
+	return SSH_AUTH_DENIED;
+}
+
+static int on_password(ssh_session s, const char *user, const char *password, void *arg)
+{
+	struct ssh_conn *c = arg;
+
+	(void)s;
+	if (!auth_user(c, user) || !password)
+		return SSH_AUTH_DENIED;
+	if (c->auth.state != SSH_AUTHN_START && c->auth.state != SSH_AUTHN_TOKEN_ASKED)
+		return SSH_AUTH_DENIED; /* after a key only the reason is wanted */
+	return token_check(c, password);
+}
+
+static const struct conf_staff *key_owner(struct ssh_conn *c, ssh_key key)
+{
+	const struct conf_staff *who = NULL;
+	char *blob = NULL;
+	const char *type = ssh_key_type_to_char(ssh_key_type(key));
+
+	if (ssh_key_type(key) == SSH_KEYTYPE_ECDSA_P256 || ssh_key_type(key) == SSH_KEYTYPE_ECDSA_P384 ||
+	    ssh_key_type(key) == SSH_KEYTYPE_ECDSA_P521)
+		type = ssh_pki_key_ecdsa_name(key);
+	if (type && ssh_pki_export_pubkey_base64(key, &blob) == SSH_OK)
+		who = ssh_login_staff(hub_conf(c->door->hub), type, blob, c->auth.login.agent);
+	ssh_string_free_char(blob);
+	return who;
+}
+
+static int key_shown(struct ssh_conn *c, const struct conf_staff *who)
+{
+	snprintf(c->auth.principal, sizeof(c->auth.principal), "%s", who->principal);
+	auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
+	ssh_set_auth_methods(c->ssh, SSH_AUTH_METHOD_INTERACTIVE);
+	auth_say(c,
+		 "muxd: key of %s accepted. A reason is asked for next, at a prompt: that needs a terminal "
+		 "(no BatchMode). Scripts log in with a grant token as the password.",
+		 c->auth.principal);
+	return SSH_AUTH_PARTIAL;
+}
+
+static int on_key(ssh_session s, const char *user, struct ssh_key_struct *key, char signature, void *arg)
+{
+	struct ssh_conn *c = arg;
+	const struct conf_staff *who;
+
+	(void)s;
+	if (!auth_user(c, user) || (c->auth.state != SSH_AUTHN_START && c->auth.state != SSH_AUTHN_TOKEN_ASKED))
+		return SSH_AUTH_DENIED;
+	if (signature != SSH_PUBLICKEY_STATE_NONE && auth_too_early(c))
+		return SSH_AUTH_DENIED;
+	who = key_owner(c, key);
+	if (who && signature == SSH_PUBLICKEY_STATE_NONE)
+		return SSH_AUTH_SUCCESS; /* go on and sign */
+	if (who && signature == SSH_PUBLICKEY_STATE_VALID)
+		return key_shown(c, who);
+	if (who || signature != SSH_PUBLICKEY_STATE_NONE) {
+		auth_audit(c, "key", ERR_UNAUTHENTICATED, "a signature without a key of staff for this agent");
+		auth_failed(c);
+	} else if (++c->auth.offers > OFFERS_MAX) {
+		auth_audit(c, "key", ERR_UNAUTHENTICATED, "too many keys were offered");
+		auth_set_state(c, SSH_AUTHN_FAILED);
+		ssh_conn_doom(c, "too many keys were offered");
+	}
+	return SSH_AUTH_DENIED;
+}
+
+/* Without an answer libssh would ask the host's Kerberos, before anybody is known. */
+static ssh_string on_gssapi(ssh_session s, const char *user, int n, ssh_string *oids, void *arg)
+{
+	(void)s;
+	(void)user;
+	(void)n;
+	(void)oids;
+	(void)arg;
+	return NULL;
+}
+
+static void ask(struct ssh_conn *c, ssh_message msg, const char *title, const char *prompt, char echo)
+{
+	const char *prompts[] = {prompt};
+
+	if (ssh_message_auth_interactive_request(msg, title, "", prompt ? 1 : 0, prompt ? prompts : NULL,
+						 prompt ? &echo : NULL) == SSH_ERROR)
+		ssh_conn_doom(c, "a prompt could not be sent");
+}
+
+/* The first word of keyboard-interactive: what is missing is asked for. */
+static bool prompt_first(struct ssh_conn *c, ssh_message msg)
+{
+	if (!auth_user(c, ssh_message_auth_user(msg)))
+		return false;
+	switch (c->auth.state) {
+	case SSH_AUTHN_START:
+	case SSH_AUTHN_TOKEN_ASKED:
+		auth_set_state(c, SSH_AUTHN_TOKEN_ASKED);
+		ask(c, msg, "", "Token as password: ", 0);
+		return true;
+	case SSH_AUTHN_KEY_SHOWN:
+	case SSH_AUTHN_REASON_ASKED:
+		auth_set_state(c, SSH_AUTHN_REASON_ASKED);
+		ask(c, msg, "", "Reason: ", 1);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void on_issued(void *arg, int rc, const struct err *e, const struct request *rq)
+{
+	struct ssh_auth_issue *issue = arg;
+	struct ssh_conn *c = issue->conn;
+
+	free(issue);
+	if (!c)
+		return;
+	ssh_conn_enter(c);
+	c->auth.issue = NULL;
+	if (rc == 0)
+		c->auth.request = *rq;
+	else
+		c->auth.issue_error = *e;
+	if (c->auth.state == SSH_AUTHN_ISSUING)
+		auth_set_state(c, SSH_AUTHN_ISSUED);
+	ssh_conn_resume(c);
+	ssh_conn_leave(c);
+}
+
+static int reason_take(const char *answer, char out[GRANT_REASON_MAX + 1], struct err *e)
+{
+	size_t n;
+
+	while (isspace((unsigned char)*answer))
+		answer++;
+	n = strlen(answer);
+	while (n > 0 && isspace((unsigned char)answer[n - 1]))
+		n--;
+	if (n == 0)
+		return err_set(e, ERR_REASON_REQUIRED, "the reason was empty");
+	if (n > GRANT_REASON_MAX)
+		return err_set(e, ERR_TOO_LARGE, "the reason is longer than %d bytes", GRANT_REASON_MAX);
+	ssh_login_printable(out, n + 1, answer);
+	return 0;
+}
+
+/* True when an answer was sent; false: refuse. */
+static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer)
+{
+	char reason[GRANT_REASON_MAX + 1];
+	struct ssh_auth_issue *issue;
+	struct err e = {0};
+
+	if (reason_take(answer, reason, &e) != 0) {
+		auth_audit(c, "reason", e.code, e.message);
+		auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
+		auth_refused(c, &e);
+		return false;
+	}
+	issue = calloc(1, sizeof(*issue));
+	if (!issue) {
+		ssh_conn_doom(c, "out of memory");
+		return false;
+	}
+	issue->conn = c;
+	c->auth.issue = issue;
+	c->auth.issue_error = (struct err){0};
+	auth_set_state(c, SSH_AUTHN_ISSUING);
+	ask(c, msg, "", NULL, 0);
+	ssh_conn_pause(c, 0);
+	broker_issue_staff(c->door->hub, c->auth.principal, c->auth.login.agent, reason, "ssh", c->peer, on_issued,
+			   issue);
+	return true;
+}
+
+/* The client's empty answer after its reason: the grant is there, or why not. */
+static bool issue_finish(struct ssh_conn *c, ssh_message msg)
+{
+	if (c->auth.issue_error.code) {
+		auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
+		auth_refused(c, &c->auth.issue_error);
+		return false;
+	}
+	auth_set_state(c, SSH_AUTHN_DONE);
+	ssh_conn_opened(c);
+	return ssh_message_auth_reply_success(msg, 0) == SSH_OK;
+}
+
+static bool prompt_answered(struct ssh_conn *c, ssh_message msg)
+{
+	const char *answer = NULL;
+
+	if (ssh_userauth_kbdint_getnanswers(c->ssh) == 1)
+		answer = ssh_userauth_kbdint_getanswer(c->ssh, 0);
+	switch (c->auth.state) {
+	case SSH_AUTHN_TOKEN_ASKED:
+		if (answer && token_check(c, answer) == SSH_AUTH_SUCCESS)
+			return ssh_message_auth_reply_success(msg, 0) == SSH_OK;
+		return false;
+	case SSH_AUTHN_REASON_ASKED:
+		return answer && !auth_too_early(c) && reason_given(c, msg, answer);
+	case SSH_AUTHN_ISSUED:
+		return issue_finish(c, msg);
+	default: /* an answer nobody waits for, or before its time */
+		auth_failed(c);
+		return false;
+	}
+}
+
+bool ssh_auth_message(struct ssh_conn *c, ssh_message msg)
+{
+	if (ssh_message_subtype(msg) != SSH_AUTH_METHOD_INTERACTIVE)
+		return false;
+	if (ssh_message_auth_kbdint_is_response(msg))
+		return prompt_answered(c, msg);
+	return prompt_first(c, msg);
+}
+
+void ssh_auth_begin(struct ssh_conn *c)
+{
+	int methods = SSH_AUTH_METHOD_PASSWORD | SSH_AUTH_METHOD_INTERACTIVE;
+
+	if (ssh_login_has_staff(hub_conf(c->door->hub)))
+		methods |= SSH_AUTH_METHOD_PUBLICKEY;
+	ssh_set_auth_methods(c->ssh, methods);
+	c->callbacks.auth_none_function = on_none;
+	c->callbacks.auth_password_function = on_password;
+	c->callbacks.auth_pubkey_function = on_key;
+	c->callbacks.gssapi_select_oid_function = on_gssapi;
+}
+
+void ssh_auth_timeout(struct ssh_conn *c)
+{
+	if (c->auth.user[0])
+		auth_audit(c, "login grace", ERR_TIMEOUT, "the log-in took longer than ssh.login_grace");
+	auth_set_state(c, SSH_AUTHN_FAILED);
+}
+
+void ssh_auth_end(struct ssh_conn *c)
+{
+	if (c->auth.offers > 0 && c->auth.state < SSH_AUTHN_KEY_SHOWN)
+		auth_audit(c, "key", ERR_UNAUTHENTICATED, "no key that was offered is one of staff for this agent");
+	if (c->auth.issue)
+		c->auth.issue->conn = NULL;
+	c->auth.issue = NULL;
+}

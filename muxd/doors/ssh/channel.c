@@ -1,0 +1,344 @@
+#define LOG_SUBSYS "ssh"
+#include "muxd/doors/ssh/channel.h"
+
+#include "muxd/base/conf.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/doors/ssh/conn.h"
+#include "muxd/hub/hub.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENV_VALUE_MAX 256
+#define COMMAND_MAX   (128 * 1024)
+#define SIDE_MAX      4096 /* columns or rows; what the hub takes */
+
+/* `ssh -T host`: a login shell without a terminal, as sshd runs it. */
+static const char plain_shell[] = "exec \"${SHELL:-/bin/sh}\" -l";
+
+static void chan_free(struct ssh_chan *ch)
+{
+	for (size_t i = 0; i < ch->nenv; i++)
+		free(ch->env[i]);
+	buf_finish(&ch->words);
+	free(ch->in_chunk);
+	free(ch);
+}
+
+static bool wants_program(const struct ssh_chan *ch)
+{
+	return ch->state == SSH_CHAN_IDLE && !ch->remote_closed;
+}
+
+static unsigned side(int n, unsigned otherwise)
+{
+	if (n <= 0)
+		return otherwise;
+	return n > SIDE_MAX ? SIDE_MAX : (unsigned)n;
+}
+
+static void size_set(struct ssh_chan *ch, int cols, int rows, int xpixel, int ypixel)
+{
+	ch->cols = side(cols, 80);
+	ch->rows = side(rows, 24);
+	ch->xpixel = xpixel > 0 && xpixel <= UINT16_MAX ? (unsigned)xpixel : 0;
+	ch->ypixel = ypixel > 0 && ypixel <= UINT16_MAX ? (unsigned)ypixel : 0;
+}
+
+static void size_tell(struct ssh_chan *ch)
+{
+	int rc = attachment_resize(ch->att, ch->cols, ch->rows, ch->xpixel, ch->ypixel);
+
+	if (rc)
+		log_debug(NULL, "resize to %ux%u: %s", ch->cols, ch->rows, err_name(rc));
+}
+
+static int on_pty(ssh_session s, ssh_channel c, const char *term, int cols, int rows, int px, int py, void *arg)
+{
+	struct ssh_chan *ch = arg;
+
+	(void)s;
+	(void)c;
+	if (!wants_program(ch) || ch->pty)
+		return -1;
+	/* TERM names a file of the terminfo database inside: nothing but such a name goes through. */
+	for (const char *p = term; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("-_.+", *p))
+			term = "";
+	snprintf(ch->term, sizeof(ch->term), "%s", strlen(term) < sizeof(ch->term) ? term : "");
+	ch->pty = true;
+	size_set(ch, cols, rows, px, py);
+	return 0;
+}
+
+static int on_window(ssh_session s, ssh_channel c, int cols, int rows, int px, int py, void *arg)
+{
+	struct ssh_chan *ch = arg;
+
+	(void)s;
+	(void)c;
+	if (!ch->pty)
+		return -1;
+	size_set(ch, cols, rows, px, py);
+	if (ch->att)
+		size_tell(ch);
+	else
+		ch->sized = true;
+	return 0;
+}
+
+/* Languages only, and printable: what a program inside is told, and the record keeps the names of. */
+static bool env_allowed(const char *name, const char *value)
+{
+	if (strcmp(name, "LANG") != 0 && strncmp(name, "LC_", 3) != 0)
+		return false;
+	if (strlen(name) > 32 || strlen(value) > ENV_VALUE_MAX)
+		return false;
+	for (const char *p = name; *p; p++)
+		if (!isupper((unsigned char)*p) && !isdigit((unsigned char)*p) && *p != '_')
+			return false;
+	for (const char *p = value; *p; p++)
+		if (!isgraph((unsigned char)*p))
+			return false;
+	return true;
+}
+
+static int on_env(ssh_session s, ssh_channel c, const char *name, const char *value, void *arg)
+{
+	struct ssh_chan *ch = arg;
+	char *pair;
+
+	(void)s;
+	(void)c;
+	if (!wants_program(ch) || ch->nenv == SSH_CHAN_ENV_MAX || !env_allowed(name, value))
+		return -1;
+	if (asprintf(&pair, "%s=%s", name, value) < 0)
+		return -1;
+	ch->env[ch->nenv++] = pair;
+	return 0;
+}
+
+static void attached(struct ssh_chan *ch, struct attachment *a)
+{
+	char id[ID_STR_LEN];
+	struct log_ids ids = {.peer = ch->conn->peer, .agent = ch->conn->auth.login.agent, .session = id};
+
+	id_format(session_id(attachment_session(a)), id);
+	log_debug(&ids, "attached");
+	ch->att = a;
+	ch->out_ready = true;
+	ssh_chan_set_state(ch, SSH_CHAN_ATTACHED);
+}
+
+static void on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, bool existing)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	(void)s;
+	(void)existing;
+	ch->answer_due = false;
+	if (!c) { /* the transport went away meanwhile */
+		attachment_detach(a);
+		chan_free(ch);
+		return;
+	}
+	ssh_conn_enter(c);
+	if (ch->state != SSH_CHAN_STARTING) {
+		attachment_detach(a);
+	} else if (rc) {
+		ssh_chan_refuse(ch, "%s (%s). %s", e->message, err_name(rc), err_hint(rc));
+	} else {
+		attached(ch, a);
+		if (ch->sized)
+			size_tell(ch);
+	}
+	ssh_conn_leave(c);
+}
+
+static void start_new(struct ssh_chan *ch, const char *command)
+{
+	struct ssh_conn *c = ch->conn;
+	struct exec_spec spec = {
+	    .kind = command || !ch->pty ? SESSION_EXEC : SESSION_TERMINAL,
+	    .agent = c->auth.login.agent,
+	    .command = command,
+	    .env = (const char *const *)ch->env,
+	    .term = ch->pty && ch->term[0] ? ch->term : NULL,
+	    .pty = ch->pty,
+	    .cols = ch->cols,
+	    .rows = ch->rows,
+	    .xpixel = ch->xpixel,
+	    .ypixel = ch->ypixel,
+	    .stdin_open = true,
+	    .head = UINT64_MAX,
+	    .tail = UINT64_MAX,
+	};
+
+	if (!command && !ch->pty)
+		spec.command = plain_shell;
+	ssh_chan_set_state(ch, SSH_CHAN_STARTING);
+	ch->answer_due = true;
+	broker_open(c->door->hub, &c->auth.request, &spec, &ssh_chan_ops, ch, on_started, ch);
+}
+
+static void start_return(struct ssh_chan *ch)
+{
+	struct ssh_conn *c = ch->conn;
+	struct attachment *a = NULL;
+	struct err e = {0};
+	int rc = broker_attach(c->door->hub, &c->auth.request, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
+			       &ssh_chan_ops, ch, &a, &e);
+
+	if (rc) {
+		ssh_chan_refuse(ch, "%s (%s). %s", e.message, err_name(rc), err_hint(rc));
+		return;
+	}
+	attached(ch, a);
+	if (ch->pty)
+		size_tell(ch);
+}
+
+/* A shell or a command. It is always accepted: a refusal comes as a sentence on stderr and exit status 255. */
+static int start(struct ssh_chan *ch, const char *command)
+{
+	struct ssh_conn *c = ch->conn;
+
+	if (!wants_program(ch))
+		return -1;
+	ssh_conn_enter(c);
+	if (command && strlen(command) > COMMAND_MAX)
+		ssh_chan_refuse(ch, "the command is longer than %d bytes", COMMAND_MAX);
+	else if (c->auth.login.attach && command)
+		ssh_chan_refuse(ch, "%s+... comes back to a session and runs no command; for one, log in as %s",
+				c->auth.login.agent, c->auth.login.agent);
+	else if (c->auth.login.attach)
+		start_return(ch);
+	else
+		start_new(ch, command);
+	ssh_conn_leave(c);
+	return 0;
+}
+
+static int on_shell(ssh_session s, ssh_channel c, void *arg)
+{
+	(void)s;
+	(void)c;
+	return start(arg, NULL);
+}
+
+static int on_exec(ssh_session s, ssh_channel c, const char *command, void *arg)
+{
+	(void)s;
+	(void)c;
+	return start(arg, command ? command : "");
+}
+
+/*
+ * Not offered. A bare refusal would reach the person as "subsystem request failed":
+ * OpenSSH's client leaves before it shows what came on stderr. So it is taken, told
+ * why, and ended with status 255.
+ */
+static int on_subsystem(ssh_session s, ssh_channel c, const char *name, void *arg)
+{
+	struct ssh_chan *ch = arg;
+	char what[32];
+
+	(void)s;
+	(void)c;
+	if (!wants_program(ch))
+		return -1;
+	ssh_login_printable(what, sizeof(what), name ? name : "");
+	ssh_chan_refuse(ch, "%s is not offered yet; ssh AGENT@host cat FILE and scp -O work", what);
+	ch->conn->again = true;
+	return 0;
+}
+
+static void on_signal(ssh_session s, ssh_channel c, const char *name, void *arg)
+{
+	struct ssh_chan *ch = arg;
+	struct err e;
+	int signum, rc;
+
+	(void)s;
+	(void)c;
+	if (!ch->att || !name)
+		return;
+	rc = signal_parse(name, &signum, &e);
+	if (rc == 0)
+		rc = attachment_signal(ch->att, signum);
+	if (rc)
+		log_debug(NULL, "signal: %s", err_name(rc));
+}
+
+static void on_close(ssh_session s, ssh_channel c, void *arg)
+{
+	struct ssh_chan *ch = arg;
+
+	(void)s;
+	(void)c;
+	ch->remote_closed = true;
+	ch->conn->again = true;
+}
+
+static void chan_callbacks(struct ssh_chan *ch)
+{
+	ch->callbacks.userdata = ch;
+	ch->callbacks.channel_pty_request_function = on_pty;
+	ch->callbacks.channel_pty_window_change_function = on_window;
+	ch->callbacks.channel_env_request_function = on_env;
+	ch->callbacks.channel_shell_request_function = on_shell;
+	ch->callbacks.channel_exec_request_function = on_exec;
+	ch->callbacks.channel_subsystem_request_function = on_subsystem;
+	ch->callbacks.channel_signal_function = on_signal;
+	ch->callbacks.channel_close_function = on_close;
+	ssh_chan_io_callbacks(ch);
+	ssh_callbacks_init(&ch->callbacks);
+}
+
+ssh_channel ssh_chan_create(struct ssh_conn *c)
+{
+	struct ssh_chan *ch;
+
+	if (c->nchans >= hub_conf(c->door->hub)->ssh_max_channels)
+		return NULL;
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return NULL;
+	ch->conn = c;
+	buf_init(&ch->words, SSH_CHAN_SLICE);
+	chan_callbacks(ch);
+	ch->ssh = ssh_channel_new(c->ssh);
+	if (!ch->ssh || ssh_set_channel_callbacks(ch->ssh, &ch->callbacks) != SSH_OK) {
+		ssh_channel_free(ch->ssh);
+		free(ch);
+		return NULL;
+	}
+	c->nchans++;
+	TAILQ_INSERT_TAIL(&c->chans, ch, link);
+	return ch->ssh;
+}
+
+bool ssh_chan_reap(struct ssh_chan *ch)
+{
+	struct ssh_conn *c = ch->conn;
+
+	if (ch->state != SSH_CHAN_CLOSED || !ch->remote_closed || ch->answer_due)
+		return false;
+	TAILQ_REMOVE(&c->chans, ch, link);
+	c->nchans--;
+	ssh_channel_free(ch->ssh);
+	chan_free(ch);
+	return true;
+}
+
+void ssh_chan_abandon(struct ssh_chan *ch)
+{
+	attachment_detach(ch->att);
+	ch->att = NULL;
+	ch->conn = NULL;
+	if (!ch->answer_due)
+		chan_free(ch);
+}

@@ -1,0 +1,381 @@
+/*
+ * An agent as the hub knows it: its sandbox, the link into it, who waits for it.
+ *
+ * COLD (nothing known) -> WAKING (the provider was asked) -> UP (link up) ->
+ * LOST (the stream broke; asked again with growing pauses) -> WAKING | COLD.
+ */
+#define LOG_SUBSYS "agent"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RETRY_MIN_MS 50
+#define RETRY_MAX_MS 5000
+
+static const char *const state_names[] = {"cold", "waking", "up", "lost"};
+
+static void agent_set_state(struct agent *a, enum agent_state s)
+{
+	log_debug(&(struct log_ids){.agent = a->name}, "%s -> %s", state_names[a->state], state_names[s]);
+	a->state = s;
+}
+
+struct agent *agent_get(struct hub *h, const char *name)
+{
+	struct agent *a = NULL;
+
+	HASH_FIND_STR(h->agents, name, a);
+	if (a)
+		return a;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return NULL;
+	a->hub = h;
+	snprintf(a->name, sizeof(a->name), "%s", name);
+	snprintf(a->info.agent, sizeof(a->info.agent), "%s", name);
+	a->retry_ms = RETRY_MIN_MS;
+	STAILQ_INIT(&a->waiters);
+	HASH_ADD_STR(h->agents, name, a);
+	return a;
+}
+
+static void answer_waiters(struct agent *a, int rc, const struct err *e)
+{
+	struct agent_waiter *w;
+
+	while ((w = STAILQ_FIRST(&a->waiters))) {
+		STAILQ_REMOVE_HEAD(&a->waiters, entry);
+		w->fn(w->arg, rc, e);
+		free(w);
+	}
+}
+
+static void end_sessions(struct agent *a, enum exit_cause cause, const char *why)
+{
+	struct session *s, *next;
+
+	HASH_ITER(hh_channel, a->channels, s, next)
+	if (s->state != SESSION_ENDED)
+		session_finish(s, cause, -1, 0, why);
+}
+
+/* ---- the link's callbacks */
+
+static const struct link_channel_info *find_info(const struct link_channel_info *list, size_t n, uint32_t channel)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].channel == channel)
+			return &list[i];
+	return NULL;
+}
+
+/* What the sandbox still runs meets what the record says is open; neither is guessed. */
+static void on_up(void *arg, const struct link_channel_info *list, size_t n)
+{
+	struct agent *a = arg;
+	struct session *s, *next;
+
+	agent_set_state(a, AGENT_UP);
+	a->retry_ms = RETRY_MIN_MS;
+	a->hub->stats.sandboxes_up++;
+	for (size_t i = 0; i < n; i++) {
+		HASH_FIND(hh_channel, a->channels, &list[i].channel, sizeof(list[i].channel), s);
+		if (list[i].channel > a->next_channel)
+			a->next_channel = list[i].channel;
+		if (s && s->state != SESSION_ENDED && id_equal(&s->id, &list[i].session))
+			continue;
+		if (!list[i].exited && !s)
+			(void)link_kill(a->link, list[i].channel, EXIT_KILLED); /* not ours: it was never journaled */
+		(void)link_forget(a->link, list[i].channel);
+	}
+	HASH_ITER(hh_channel, a->channels, s, next)
+	{
+		const struct link_channel_info *info = find_info(list, n, s->channel);
+
+		if (s->state == SESSION_ENDED)
+			continue;
+		if (!info || !id_equal(&info->session, &s->id))
+			session_finish(s, EXIT_UNKNOWN, -1, 0,
+				       "the sandbox does not know it: whether it ran is not known");
+		else
+			session_resume(s, info);
+	}
+	answer_waiters(a, 0, NULL);
+	hub_flush(a->hub);
+}
+
+static void suspend_all(struct agent *a)
+{
+	struct session *s, *next;
+
+	HASH_ITER(hh_channel, a->channels, s, next)
+	session_suspend(s);
+}
+
+static void cut_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct agent *a = arg;
+
+	(void)info, (void)fd;
+	if (rc == ERR_CANCELLED)
+		return;
+	if (rc)
+		log_error(&(struct log_ids){.agent = a->name}, "cut off, but its sandbox could not be ended: %s",
+			  e ? e->message : err_name(rc));
+	a->cut = false;
+	agent_set_state(a, AGENT_COLD);
+	memset(&a->linked, 0, sizeof(a->linked));
+	answer_waiters(a, ERR_LINK_LOST, NULL);
+	hub_flush(a->hub);
+}
+
+/* A sandbox that breaks the protocol is not trusted with another word: it is ended, the others go on. */
+static void cut_off(struct agent *a, const char *why)
+{
+	struct sandbox_provider *p = a->hub->p.provider;
+	char text[160];
+
+	snprintf(text, sizeof(text), "its sandbox broke the protocol and was cut off: %s", why);
+	log_error(&(struct log_ids){.agent = a->name}, "%s", text);
+	(void)audit_event(a->hub, "sandbox.cut", NULL, a->name, "error", json_pack("{s:s}", "why", why));
+	a->cut = true;
+	agent_set_state(a, AGENT_WAKING);
+	end_sessions(a, EXIT_LOST, text);
+	p->ops->destroy_sandbox(p, a->name, "protocol error", cut_done, a);
+}
+
+static void on_down(void *arg, int rc, const char *why)
+{
+	struct agent *a = arg;
+
+	log_info(&(struct log_ids){.agent = a->name}, "link down: %s", why);
+	if (a->state == AGENT_UP)
+		a->hub->stats.sandboxes_up--;
+	a->hub->stats.links_down++;
+	if (rc == ERR_PROTOCOL) {
+		cut_off(a, why);
+	} else {
+		suspend_all(a);
+		agent_set_state(a, AGENT_LOST);
+		a->retry_at = clock_boot_ns() + a->retry_ms * NS_PER_MS;
+	}
+	hub_flush(a->hub);
+}
+
+static struct session *by_channel(struct agent *a, uint32_t channel)
+{
+	struct session *s = NULL;
+
+	HASH_FIND(hh_channel, a->channels, &channel, sizeof(channel), s);
+	return s && s->state != SESSION_ENDED ? s : NULL;
+}
+
+static void on_opened(void *arg, uint32_t channel, int rc, const char *why)
+{
+	struct session *s = by_channel(arg, channel);
+
+	if (s)
+		session_on_opened(s, rc, why);
+	hub_flush(((struct agent *)arg)->hub);
+}
+
+static void on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
+{
+	struct session *s = by_channel(arg, channel);
+
+	if (s)
+		session_output(s, stream, offset, p, n);
+	hub_flush(((struct agent *)arg)->hub);
+}
+
+static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
+{
+	struct session *s = by_channel(arg, channel);
+
+	(void)offset;
+	if (s)
+		session_on_consumed(s);
+	hub_flush(((struct agent *)arg)->hub);
+}
+
+static void on_echo(void *arg, uint32_t channel, bool on)
+{
+	struct session *s = by_channel(arg, channel);
+
+	if (s)
+		s->echo_off = !on;
+}
+
+static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
+{
+	struct session *s = by_channel(arg, channel);
+
+	if (s)
+		session_on_exit(s, x);
+	hub_flush(((struct agent *)arg)->hub);
+}
+
+static const struct link_ops link_callbacks = {.up = on_up,
+					       .down = on_down,
+					       .opened = on_opened,
+					       .data = on_data,
+					       .input_consumed = on_consumed,
+					       .echo = on_echo,
+					       .exited = on_exited};
+
+/* ---- asking the provider */
+
+static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
+{
+	struct link_params p = {.epoch = info->epoch, .name = a->name};
+	bool fresh = !a->link || !id_equal(&a->linked, &info->sandbox_id);
+
+	if (fresh) { /* a new incarnation: whatever ran in the one before is gone with it */
+		if (!id_is_nil(&a->linked))
+			end_sessions(a, EXIT_LOST, "its sandbox ended");
+		link_destroy(a->link);
+		a->link = NULL;
+		memcpy(p.secret, info->secret, sizeof(p.secret));
+		if (link_create(a->hub->loop, &p, &link_callbacks, a, &a->link)) {
+			explicit_bzero(&p, sizeof(p));
+			return ERR_NOMEM;
+		}
+		explicit_bzero(&p, sizeof(p));
+	}
+	a->info = *info;
+	a->linked = info->sandbox_id;
+	a->oom_seen = info->oom_kills > a->oom_seen || fresh ? info->oom_kills : a->oom_seen;
+	return link_attach(a->link, fd, info->epoch);
+}
+
+static void on_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct agent *a = arg;
+	struct err here = {0};
+
+	if (rc == 0) {
+		rc = take_stream(a, info, fd);
+		if (!rc)
+			return; /* WAKING until `up` or `down` */
+		err_set(&here, rc, "no link to the sandbox of %s: %s", a->name, err_name(rc));
+		e = &here;
+	}
+	if (rc == ERR_CANCELLED) {
+		answer_waiters(a, rc, e);
+		return;
+	}
+	log_info(&(struct log_ids){.agent = a->name}, "sandbox: %s", e && e->message[0] ? e->message : err_name(rc));
+	if (rc == ERR_NOT_FOUND) {
+		end_sessions(a, EXIT_LOST, "its sandbox ended");
+		memset(&a->linked, 0, sizeof(a->linked));
+		agent_set_state(a, AGENT_COLD);
+	} else {
+		agent_set_state(a, AGENT_LOST);
+		a->retry_ms = a->retry_ms * 2 < RETRY_MAX_MS ? a->retry_ms * 2 : RETRY_MAX_MS;
+		a->retry_at = HASH_CNT(hh_channel, a->channels) ? clock_boot_ns() + a->retry_ms * NS_PER_MS : 0;
+	}
+	answer_waiters(a, rc, e);
+	hub_flush(a->hub);
+}
+
+static void ask(struct agent *a, bool make)
+{
+	struct sandbox_provider *p = a->hub->p.provider;
+
+	agent_set_state(a, AGENT_WAKING);
+	a->retry_at = 0;
+	if (make)
+		p->ops->ensure(p, a->name, on_stream, a);
+	else
+		p->ops->connect(p, a->name, on_stream, a);
+}
+
+void agent_reconnect(struct agent *a)
+{
+	if (a->state == AGENT_COLD || a->state == AGENT_LOST)
+		ask(a, false);
+}
+
+void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
+{
+	struct agent_waiter *w;
+
+	if (a->state == AGENT_UP) {
+		fn(arg, 0, NULL);
+		return;
+	}
+	w = malloc(sizeof(*w));
+	if (!w) {
+		fn(arg, ERR_NOMEM, NULL);
+		return;
+	}
+	w->fn = fn;
+	w->arg = arg;
+	STAILQ_INSERT_TAIL(&a->waiters, w, entry);
+	if (a->state != AGENT_WAKING)
+		ask(a, true);
+}
+
+/* The one place that decides what activity is (requirement A3). */
+void agent_touch(struct agent *a)
+{
+	a->last_activity_wall_ns = clock_wall_ns();
+}
+
+void agent_tick(struct agent *a, uint64_t now)
+{
+	if (a->state == AGENT_LOST && a->retry_at && now >= a->retry_at)
+		ask(a, !STAILQ_EMPTY(&a->waiters));
+}
+
+void agent_destroy(struct agent *a)
+{
+	struct err e = {0};
+
+	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	answer_waiters(a, ERR_CANCELLED, &e);
+	link_destroy(a->link);
+	explicit_bzero(a->info.secret, sizeof(a->info.secret));
+	HASH_DEL(a->hub->agents, a);
+	free(a);
+}
+
+static unsigned live_sessions(const struct agent *a)
+{
+	unsigned n = 0;
+	struct session *s;
+
+	for (s = a->channels; s; s = s->hh_channel.next)
+		n += s->state != SESSION_ENDED;
+	return n;
+}
+
+json_t *agent_describe(struct agent *a)
+{
+	static const char *const shown[] = {"stopped", "starting", "running", "error"};
+	const struct sandbox_info *i = &a->info;
+	char id[ID_STR_LEN], when[40];
+	json_t *o = json_object();
+
+	json_object_set_new(o, "agent", json_string(a->name));
+	json_object_set_new(o, "state", json_string(shown[a->state]));
+	id_format(&i->sandbox_id, id);
+	json_object_set_new(o, "sandbox_id", id_is_nil(&i->sandbox_id) ? json_null() : json_string(id));
+	json_object_set_new(o, "backend", json_string("local"));
+	json_object_set_new(o, "workspace_snapshot_id", i->snapshot_id[0] ? json_string(i->snapshot_id) : json_null());
+	clock_format_utc(a->last_activity_wall_ns, when, sizeof(when));
+	json_object_set_new(o, "last_activity_at", a->last_activity_wall_ns ? json_string(when) : json_null());
+	clock_format_utc(i->created_wall_ns, when, sizeof(when));
+	json_object_set_new(o, "created_at", i->created_wall_ns ? json_string(when) : json_null());
+	json_object_set_new(o, "sessions", json_integer(live_sessions(a)));
+	json_object_set_new(o, "detail", json_string(i->detail));
+	json_object_set_new(o, "enforced",
+			    json_pack("{s:b,s:b,s:b,s:b}", "workspace_size", i->cap_enforced, "memory",
+				      i->memory_enforced, "pids", i->pids_enforced, "cpu", i->cpu_enforced));
+	return o;
+}

@@ -1,0 +1,320 @@
+#define LOG_SUBSYS "attach"
+#include "muxd/hub/attachment.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_MAX_CELLS 4096
+
+static void on_idle(uv_idle_t *h)
+{
+	hub_flush(h->data);
+}
+
+void attachment_wake(struct attachment *a, unsigned wakes)
+{
+	struct hub *h = a->session->hub;
+
+	if (a->over)
+		return;
+	if (a->held) {
+		a->held_wakes |= wakes;
+		return;
+	}
+	if (wakes & WAKE_READABLE && !a->armed)
+		wakes &= ~(unsigned)WAKE_READABLE;
+	if (!wakes)
+		return;
+	if (!a->wakes) {
+		TAILQ_INSERT_TAIL(&h->pending, a, pending);
+		uv_idle_start(h->idle, on_idle); /* callbacks come from the loop, before it sleeps */
+	}
+	a->wakes |= wakes;
+}
+
+void attachment_release(struct attachment *a)
+{
+	a->held = false;
+	attachment_wake(a, a->held_wakes);
+}
+
+void session_wake_all(struct session *s, unsigned wakes)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	attachment_wake(a, wakes);
+}
+
+static void finish(struct attachment *a)
+{
+	a->over = true;
+}
+
+static void call_skipped(struct attachment *a)
+{
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (a->skipped[i]) {
+			uint64_t n = a->skipped[i];
+
+			a->skipped[i] = 0;
+			a->ops->skipped(a->arg, i, n);
+			return; /* the door may have gone; the other stream's turn comes with its next peek */
+		}
+}
+
+/* One callback; the attachment may be gone afterwards. What is left stays queued. */
+static void call_one(struct attachment *a, unsigned w)
+{
+	if (w == WAKE_CUT) {
+		finish(a);
+		a->ops->cut(a->arg, a->cut_cause, a->text);
+	} else if (w == WAKE_NOTICE) {
+		a->ops->notice(a->arg, a->text);
+	} else if (w == WAKE_SKIPPED) {
+		call_skipped(a);
+	} else if (w == WAKE_READABLE) {
+		a->armed = false;
+		a->ops->readable(a->arg);
+	} else if (w == WAKE_WRITABLE) {
+		a->input_blocked = false;
+		a->ops->writable(a->arg);
+	} else if (w == WAKE_ENDED) {
+		finish(a);
+		a->ops->ended(a->arg, &a->session->result);
+	}
+}
+
+/* In this order: what a client must know before what it may see, and the end last. */
+static const unsigned wake_order[] = {WAKE_CUT, WAKE_NOTICE, WAKE_SKIPPED, WAKE_READABLE, WAKE_WRITABLE, WAKE_ENDED};
+
+void hub_flush(struct hub *h)
+{
+	struct attachment *a;
+
+	if (h->flushing)
+		return;
+	h->flushing = true;
+	while ((a = TAILQ_FIRST(&h->pending))) {
+		unsigned w = 0;
+
+		for (size_t i = 0; i < sizeof(wake_order) / sizeof(wake_order[0]) && !w; i++)
+			w = a->wakes & wake_order[i];
+		TAILQ_REMOVE(&h->pending, a, pending);
+		a->wakes &= w == WAKE_CUT ? 0 : ~w;
+		if (a->wakes)
+			TAILQ_INSERT_TAIL(&h->pending, a, pending);
+		call_one(a, w);
+	}
+	h->flushing = false;
+	uv_idle_stop(h->idle);
+}
+
+static bool all_seen(const struct attachment *a)
+{
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (a->cursor[i] < a->session->stream[i].end)
+			return false;
+	return true;
+}
+
+/* The session has its result: whoever has seen everything is told. */
+void attachment_check_end(struct attachment *a)
+{
+	if (a->session->result_ready && all_seen(a))
+		attachment_wake(a, WAKE_ENDED);
+}
+
+int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
+		      const struct attachment_ops *ops, void *arg, bool held, struct attachment **out)
+{
+	struct attachment *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return ERR_NOMEM;
+	a->session = s;
+	a->ops = ops;
+	a->arg = arg;
+	a->role = role;
+	a->grant = rq->grant.id;
+	a->expires_ns = rq->grant.expires_ns;
+	a->door = rq->door;
+	memcpy(a->principal, rq->grant.principal, sizeof(a->principal));
+	memcpy(a->peer, rq->peer, sizeof(a->peer));
+	for (int i = 0; i < STREAM_COUNT; i++)
+		a->cursor[i] = s->stream[i].start;
+	a->armed = true;
+	a->held = held;
+	TAILQ_INSERT_TAIL(&s->attachments, a, of_session);
+	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
+	s->linger_at = 0;
+	s->hub->stats.attachments_live++;
+	session_event(s, "attach",
+		      json_pack("{s:s,s:s,s:s,s:s}", "role", role == ROLE_DRIVER ? "driver" : "observer", "principal",
+				a->principal, "door", a->door, "peer", a->peer));
+	agent_touch(s->agent);
+	*out = a;
+	attachment_wake(a, WAKE_READABLE);
+	attachment_check_end(a);
+	/* After a restart there is no recent output to show: whoever draws the screen is asked to draw it again. */
+	if (s->kind == SESSION_TERMINAL && s->state == SESSION_RUNNING && s->started && !s->stream[STREAM_OUTPUT].cap)
+		(void)link_signal(s->agent->link, s->channel, SIGWINCH);
+	return 0;
+}
+
+size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
+{
+	struct session *s = a->session;
+	const struct stream *st;
+	size_t n = 0;
+
+	if (a->over || stream < STREAM_OUTPUT || stream >= STREAM_COUNT)
+		return 0;
+	st = &s->stream[stream];
+	if (hub_record_state(s->hub) == RECORD_OK || s->state == SESSION_ENDED) {
+		if (a->cursor[stream] < st->start) { /* fell behind by more than the buffer holds */
+			a->skipped[stream] += st->start - a->cursor[stream];
+			a->cursor[stream] = st->start;
+			attachment_wake(a, WAKE_SKIPPED);
+		}
+		n = stream_peek(st, a->cursor[stream], out_p);
+	}
+	if (!n) {
+		a->armed = true;
+		attachment_check_end(a);
+	}
+	return n;
+}
+
+void attachment_consume(struct attachment *a, int stream, size_t n)
+{
+	a->cursor[stream] += n;
+	if (a->role == ROLE_DRIVER)
+		session_update_window(a->session);
+	attachment_check_end(a);
+}
+
+uint64_t attachment_offset(const struct attachment *a, int stream)
+{
+	return a->cursor[stream];
+}
+struct session *attachment_session(const struct attachment *a)
+{
+	return a->session;
+}
+
+ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
+{
+	ssize_t taken;
+
+	if (a->role != ROLE_DRIVER)
+		return ERR_FORBIDDEN;
+	taken = n ? session_input(a->session, p, n) : 0;
+	if (taken >= 0 && (size_t)taken < n)
+		a->input_blocked = true;
+	return taken;
+}
+
+int attachment_input_eof(struct attachment *a)
+{
+	return a->role == ROLE_DRIVER ? session_input_eof(a->session) : ERR_FORBIDDEN;
+}
+
+int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsigned xpixel, unsigned ypixel)
+{
+	struct session *s = a->session;
+	struct launch *l = &s->launch;
+	uint8_t wire[8];
+	int rc;
+
+	if (a->role != ROLE_DRIVER)
+		return ERR_FORBIDDEN;
+	if (cols < 1 || rows < 1 || cols > SIZE_MAX_CELLS || rows > SIZE_MAX_CELLS || xpixel > 65535 || ypixel > 65535)
+		return ERR_INVAL;
+	if (s->state == SESSION_ENDED)
+		return ERR_ENDED;
+	if (!l->pty || (l->cols == cols && l->rows == rows && l->xpixel == xpixel && l->ypixel == ypixel))
+		return 0;
+	l->cols = cols, l->rows = rows, l->xpixel = xpixel, l->ypixel = ypixel;
+	wire[0] = (uint8_t)cols, wire[1] = (uint8_t)(cols >> 8), wire[2] = (uint8_t)rows,
+	wire[3] = (uint8_t)(rows >> 8);
+	wire[4] = (uint8_t)xpixel, wire[5] = (uint8_t)(xpixel >> 8), wire[6] = (uint8_t)ypixel;
+	wire[7] = (uint8_t)(ypixel >> 8);
+	rc = journal_bytes(s->hub->journal, RING_RESIZE, &s->id, wire, sizeof(wire));
+	if (rc)
+		return rc;
+	agent_touch(s->agent);
+	if (s->state != SESSION_RUNNING)
+		return 0; /* sent when the session is taken up again */
+	return link_resize(s->agent->link, s->channel, (uint16_t)cols, (uint16_t)rows, (uint16_t)xpixel,
+			   (uint16_t)ypixel);
+}
+
+int attachment_signal(struct attachment *a, int signum)
+{
+	struct session *s = a->session;
+
+	if (a->role != ROLE_DRIVER)
+		return ERR_FORBIDDEN;
+	if (s->state == SESSION_ENDED || s->exit_known)
+		return ERR_ENDED;
+	if (s->state != SESSION_RUNNING)
+		return ERR_AGAIN;
+	session_event(s, "signal", json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->principal));
+	return link_signal(s->agent->link, s->channel, signum);
+}
+
+void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text)
+{
+	if (a->over || a->wakes & WAKE_CUT)
+		return;
+	a->cut_cause = cause;
+	snprintf(a->text, sizeof(a->text), "%s", text);
+	session_event(a->session, "cut", json_pack("{s:s,s:s}", "principal", a->principal, "why", text));
+	attachment_wake(a, WAKE_CUT);
+}
+
+void attachment_notice(struct attachment *a, const char *text)
+{
+	if (a->over || a->wakes & WAKE_CUT)
+		return;
+	snprintf(a->text, sizeof(a->text), "%s", text);
+	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->principal, "text", text));
+	attachment_wake(a, WAKE_NOTICE);
+}
+
+static void leave(struct session *s)
+{
+	if (!TAILQ_EMPTY(&s->attachments) || s->state == SESSION_ENDED)
+		return;
+	if (s->kind == SESSION_TERMINAL)
+		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;
+	else if (s->kind == SESSION_EXEC)
+		session_kill(s, EXIT_KILLED, "its client went away");
+}
+
+void attachment_detach(struct attachment *a)
+{
+	struct session *s;
+
+	if (!a)
+		return;
+	s = a->session;
+	if (a->wakes)
+		TAILQ_REMOVE(&s->hub->pending, a, pending);
+	TAILQ_REMOVE(&s->attachments, a, of_session);
+	TAILQ_REMOVE(&s->hub->attachments, a, of_hub);
+	s->hub->stats.attachments_live--;
+	session_event(s, "detach",
+		      json_pack("{s:s,s:s,s:s}", "principal", a->principal, "door", a->door, "peer", a->peer));
+	agent_touch(s->agent);
+	free(a);
+	leave(s);
+	session_update_window(s);
+}

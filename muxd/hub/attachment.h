@@ -1,0 +1,73 @@
+/*
+ * attachment.h - one client on a session: a role and a cursor for each output stream.
+ *
+ * Created by the broker (broker.h), owned by the door that asked for it until
+ * attachment_detach(). It outlives the session: after the end it still yields
+ * what was not yet read. Everything happens on the hub's loop.
+ *
+ * Watchers pull. The hub says `readable`; the door peeks, writes as much as its
+ * socket takes, consumes that, and stops. What a driver has not consumed holds
+ * the sandbox back (flow control); an observer that falls behind by more than
+ * the session's ring is moved forward and told (`skipped`). Nothing is shown
+ * that is not journaled (or durable, by configuration).
+ *
+ * States: ATTACHED -> (DRAINING: the session ended, bytes are left) -> FINISHED | CUT.
+ */
+#ifndef MUXD_HUB_ATTACHMENT_H
+#define MUXD_HUB_ATTACHMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct attachment;
+struct session;
+struct session_result;
+
+enum attachment_role { ROLE_DRIVER, ROLE_OBSERVER };
+
+enum cut_cause { CUT_EXPIRED, CUT_REVOKED, CUT_TERMINATED, CUT_SHUTDOWN, CUT_RECORD, CUT_SANDBOX };
+
+/*
+ * Called from the loop, never from inside an attachment_*() call of the same
+ * attachment. Each may call any attachment_*() function including detach.
+ */
+struct attachment_ops {
+	/* Bytes can be peeked on some stream. Edge: not repeated until a peek returned 0 for every stream. */
+	void (*readable)(void *arg);
+	/* Input was refused or cut short before; it is taken again. */
+	void (*writable)(void *arg);
+	/* A sentence for the person (expiry warning, record paused, restored). No line ends inside. */
+	void (*notice)(void *arg, const char *text);
+	/* An observer lost n bytes of that stream by falling behind. */
+	void (*skipped)(void *arg, int stream, uint64_t n);
+	/* The session has ended and every stream was consumed. Last call. */
+	void (*ended)(void *arg, const struct session_result *result);
+	/* This attachment is over though the session may go on. Last call; the door says `text` and closes. */
+	void (*cut)(void *arg, enum cut_cause cause, const char *text);
+};
+
+/*
+ * Contiguous bytes from the cursor of STREAM_OUTPUT or STREAM_STDERR; *out_p is
+ * valid until the next call into the hub. Returns the count, 0 = none now.
+ */
+size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p);
+void attachment_consume(struct attachment *a, int stream, size_t n); /* n <= the last peek */
+uint64_t attachment_offset(const struct attachment *a, int stream);
+
+/*
+ * Input, journaled before the sandbox gets it. Returns bytes taken (0: wait for
+ * `writable`), ERR_FORBIDDEN for an observer, ERR_ENDED, ERR_RECORD_UNAVAILABLE.
+ */
+ssize_t attachment_input(struct attachment *a, const void *p, size_t n);
+int attachment_input_eof(struct attachment *a);
+/* 1..4096 each, else ERR_INVAL; observers: ERR_FORBIDDEN. The newest driver's size counts. */
+int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsigned xpixel, unsigned ypixel);
+int attachment_signal(struct attachment *a, int signum);
+/* The client is gone: a terminal lingers, an exec whose last client this was is ended. No callback afterwards.
+ * NULL-safe. */
+void attachment_detach(struct attachment *a);
+
+struct session *attachment_session(const struct attachment *a);
+
+#endif

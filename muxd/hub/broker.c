@@ -1,0 +1,343 @@
+#define LOG_SUBSYS "broker"
+#include "muxd/hub/broker.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void request_finish(struct request *rq)
+{
+	explicit_bzero(rq->token, sizeof(rq->token));
+}
+
+static void fill_origin(struct request *rq, const char *door, const char *peer)
+{
+	memset(rq, 0, sizeof(*rq));
+	rq->door = door;
+	snprintf(rq->peer, sizeof(rq->peer), "%s", peer);
+	(void)id_new(&rq->id);
+}
+
+void broker_audit_refused(struct hub *h, const char *door, const char *peer, const char *what, const struct err *e)
+{
+	struct request rq;
+
+	fill_origin(&rq, door, peer);
+	h->stats.auth_failed++;
+	(void)audit_event(h, "auth.fail", &rq, NULL, err_name(e ? e->code : ERR_UNAUTHENTICATED),
+			  json_pack("{s:s,s:s}", "what", what, "message", e ? e->message : ""));
+}
+
+int broker_authenticate(struct hub *h, const char *token, size_t len, const char *door, const char *peer,
+			struct request *out, struct err *e)
+{
+	struct request rq;
+	struct err own = {0};
+	int rc;
+
+	fill_origin(&rq, door, peer);
+	e = e ? e : &own;
+	rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), &rq.grant, e);
+	if (!rc && revocations_has(h->revoked, &rq.grant.id))
+		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant of this token was revoked");
+	if (rc) {
+		broker_audit_refused(h, door, peer, "token", e);
+		return rc;
+	}
+	memcpy(rq.token, token, len);
+	h->stats.auth_ok++;
+	*out = rq;
+	request_finish(&rq);
+	return 0;
+}
+
+/* Every refusal of policy is an event with what was asked for. */
+static int refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e)
+{
+	(void)audit_event(h, "verdict", rq, agent, err_name(e->code),
+			  json_pack("{s:s,s:s}", "what", what, "message", e->message));
+	return e->code;
+}
+
+int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
+		 struct err *e)
+{
+	struct err own = {0};
+
+	e = e ? e : &own;
+	if (hub_now_wall(h) >= rq->grant.expires_ns)
+		err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
+	else if (revocations_has(h->revoked, &rq->grant.id))
+		err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
+	else if (target_name_check(agent, e) == 0 && grant_allows(&rq->grant, agent, scopes, e) == 0)
+		return 0;
+	return refused(h, rq, agent, what, e);
+}
+
+/* ---- staff by public key */
+
+struct issue_job {
+	struct hub *hub;
+	const char *door;
+	char peer[64];
+	broker_grant_done *done;
+	void *arg;
+};
+
+static void on_issued(void *arg, int rc, const struct err *e, const char *token, const struct grant *g)
+{
+	struct issue_job *job = arg;
+	struct request rq;
+
+	fill_origin(&rq, job->door, job->peer);
+	if (rc == 0) {
+		rq.grant = *g;
+		snprintf(rq.token, sizeof(rq.token), "%s", token);
+		job->hub->stats.auth_ok++;
+	} else if (rc != ERR_CANCELLED) {
+		broker_audit_refused(job->hub, job->door, job->peer, "public key", e);
+	}
+	job->done(job->arg, rc, e, rc ? NULL : &rq);
+	request_finish(&rq);
+	free(job);
+}
+
+static const struct conf_staff *find_staff(const struct conf *c, const char *principal)
+{
+	for (size_t i = 0; i < c->nstaff; i++)
+		if (strcmp(c->staff[i].principal, principal) == 0)
+			return &c->staff[i];
+	return NULL;
+}
+
+static int staff_grant(struct hub *h, const char *principal, const char *agent, const char *reason, struct grant *out,
+		       uint64_t *out_ttl, struct err *e)
+{
+	const struct conf_staff *staff = find_staff(h->conf, principal);
+	bool listed = false;
+	int rc;
+
+	if (!staff)
+		return err_set(e, ERR_FORBIDDEN, "no such person of staff in the configuration");
+	for (size_t i = 0; i < staff->nagents; i++)
+		listed = listed || strcmp(staff->agents[i], "*") == 0 || strcmp(staff->agents[i], agent) == 0;
+	if (!listed)
+		return err_set(e, ERR_FORBIDDEN, "%s may not enter %s", principal, agent);
+	if (strlen(reason) > GRANT_REASON_MAX)
+		return err_set(e, ERR_TOO_LARGE, "the reason is longer than %d bytes", GRANT_REASON_MAX);
+	memset(out, 0, sizeof(*out));
+	out->kind = GRANT_STAFF;
+	rc = grant_scopes_parse(staff->scopes && staff->scopes[0] ? staff->scopes : "terminal,rounds,observe,drive",
+				&out->scopes, e);
+	snprintf(out->principal, sizeof(out->principal), "%s", principal);
+	snprintf(out->agent, sizeof(out->agent), "%s", agent);
+	snprintf(out->task, sizeof(out->task), "console");
+	snprintf(out->reason, sizeof(out->reason), "%s", reason);
+	*out_ttl = staff->ttl_ns ? staff->ttl_ns : h->conf->grant_ttl_ns;
+	return rc;
+}
+
+void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason, const char *door,
+			const char *peer, broker_grant_done *done, void *arg)
+{
+	struct issue_job *job = calloc(1, sizeof(*job));
+	struct err e = {0};
+	struct grant g;
+	uint64_t ttl = 0;
+	int rc = job ? 0 : err_set(&e, ERR_NOMEM, "no memory");
+
+	if (!rc)
+		rc = staff_grant(h, principal, agent, reason, &g, &ttl, &e);
+	if (rc) {
+		broker_audit_refused(h, door, peer, "public key", &e);
+		free(job);
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	job->hub = h;
+	job->door = door;
+	snprintf(job->peer, sizeof(job->peer), "%s", peer);
+	job->done = done;
+	job->arg = arg;
+	h->p.issuer.issue(h->p.issuer.ctx, &g, ttl, on_issued, job);
+}
+
+/* ---- agents and lists */
+
+void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+	struct agent *a = NULL;
+	json_t *o;
+	int rc = broker_check(h, rq, agent, 0, "agent", &e);
+
+	if (!rc) {
+		HASH_FIND_STR(h->agents, agent, a);
+		if (!a)
+			rc = err_set(&e, ERR_NOT_FOUND,
+				     "no sandbox of %s is known: POST /v1/agents/%s/resume makes one", agent, agent);
+	}
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	o = agent_describe(a);
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+struct resume_job {
+	struct hub *hub;
+	struct request rq;
+	struct agent *agent;
+	broker_json_done *done;
+	void *arg;
+};
+
+static void on_resumed(void *arg, int rc, const struct err *e)
+{
+	struct resume_job *job = arg;
+	json_t *o = rc ? NULL : agent_describe(job->agent);
+
+	if (rc != ERR_CANCELLED)
+		(void)audit_event(job->hub, "agent.resume", &job->rq, job->agent->name, rc ? err_name(rc) : "ok",
+				  e ? json_pack("{s:s}", "message", e->message) : NULL);
+	job->done(job->arg, rc, e, o);
+	json_decref(o);
+	request_finish(&job->rq);
+	free(job);
+}
+
+static int check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+		     struct err *e)
+{
+	for (uint32_t bit = 1; bit <= any; bit <<= 1)
+		if (any & bit && rq->grant.scopes & bit)
+			return broker_check(h, rq, agent, bit, what, e);
+	return broker_check(h, rq, agent, any & (~any + 1), what, e);
+}
+
+void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	struct resume_job *job = calloc(1, sizeof(*job));
+	struct err e = {0};
+	int rc = job ? 0 : err_set(&e, ERR_NOMEM, "no memory");
+
+	if (!rc)
+		rc = check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
+	if (!rc)
+		rc = hub_writable(h, &e);
+	if (!rc && !(job->agent = agent_get(h, agent)))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc) {
+		free(job);
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	job->hub = h;
+	job->rq = *rq;
+	job->done = done;
+	job->arg = arg;
+	agent_touch(job->agent);
+	agent_need(job->agent, on_resumed, job);
+}
+
+static bool may_see(const struct request *rq, const struct session *s)
+{
+	const struct grant *g = &rq->grant;
+
+	if (grant_allows(g, s->agent->name, 0, NULL))
+		return false;
+	return g->scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN) ||
+	       strcmp(g->principal, s->grant.principal) == 0;
+}
+
+int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
+		    size_t limit, json_t **out, struct err *e)
+{
+	json_t *list = json_array();
+	struct session *s;
+
+	if (!list)
+		return err_set(e, ERR_NOMEM, "no memory");
+	TAILQ_FOREACH(s, &h->order, order)
+	{
+		if (json_array_size(list) >= limit)
+			break;
+		if (!may_see(rq, s) || (agent && strcmp(agent, s->agent->name) != 0) ||
+		    (state && strcmp(state, session_state_name(s->state)) != 0) ||
+		    (kind && strcmp(kind, session_kind_name(s->kind)) != 0))
+			continue;
+		json_array_append_new(list, session_describe(s));
+	}
+	*out = list;
+	return 0;
+}
+
+static bool is_owner(const struct request *rq, const struct session *s)
+{
+	return strcmp(rq->grant.principal, s->grant.principal) == 0;
+}
+
+int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
+		     struct err *e)
+{
+	struct session *s = hub_session_find(h, session);
+	uint32_t need;
+	char text[180];
+	int rc;
+
+	if (!s || !may_see(rq, s))
+		return err_set(e, ERR_NOT_FOUND, "no such session");
+	need = is_owner(rq, s)                  ? (s->kind == SESSION_ROUND ? SCOPE_ROUNDS : SCOPE_TERMINAL)
+	       : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN
+						: SCOPE_DRIVE;
+	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
+	if (rc)
+		return rc;
+	if (s->state == SESSION_ENDED)
+		return err_set(e, ERR_ENDED, "the session has ended already");
+	snprintf(text, sizeof(text), "ended by %.60s: %.100s", rq->grant.principal,
+		 reason && *reason ? reason : "no reason given");
+	(void)audit_event(h, "session.terminate", rq, s->agent->name, "ok",
+			  json_pack("{s:s,s:s}", "session", s->id_text, "text", text));
+	session_kill(s, EXIT_KILLED, text);
+	return 0;
+}
+
+int broker_attach(struct hub *h, const struct request *rq, const char *agent, const char *name,
+		  enum attachment_role role, const struct attachment_ops *ops, void *ops_arg, struct attachment **out,
+		  struct err *e)
+{
+	struct session *s = NULL, *each;
+	struct id id;
+	int rc;
+
+	if (name && *name && strcmp(name, "last") != 0) {
+		if (id_parse(name, &id))
+			return err_set(e, ERR_INVAL, "\"%.64s\" is not a session id: use the id, or last", name);
+		s = hub_session_find(h, &id);
+	} else {
+		TAILQ_FOREACH(each, &h->order, order)
+		if (!s && each->kind == SESSION_TERMINAL && each->state != SESSION_ENDED &&
+		    strcmp(each->agent->name, agent) == 0 && is_owner(rq, each))
+			s = each;
+	}
+	if (!s || (agent && *agent && strcmp(s->agent->name, agent) != 0) || !may_see(rq, s))
+		return err_set(e, ERR_NOT_FOUND, "no such session of %s", agent && *agent ? agent : "any agent");
+	rc = broker_check(h, rq, s->agent->name,
+			  role == ROLE_OBSERVER ? SCOPE_OBSERVE
+			  : is_owner(rq, s)     ? SCOPE_TERMINAL
+						: SCOPE_DRIVE,
+			  "attach", e);
+	if (rc)
+		return rc;
+	if (s->state == SESSION_ENDED)
+		return err_set(e, ERR_ENDED, "the session has ended: muxctl replay %s shows it", s->id_text);
+	rc = attachment_create(s, rq, role, ops, ops_arg, false, out);
+	return rc ? err_set(e, rc, "no memory") : 0;
+}

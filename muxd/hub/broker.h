@@ -1,0 +1,115 @@
+/*
+ * broker.h - the only place with steps: authenticate, policy verdict, audit
+ * event, sandbox awake, session or round created, idle timer touched.
+ *
+ * Every door comes through here with a `request`: a verified grant and where it
+ * came from. Calls that may have to wait for a sandbox answer by callback,
+ * exactly once, from the loop (also when the hub ends: ERR_CANCELLED).
+ * Refusals are audited here, not in the doors.
+ */
+#ifndef MUXD_HUB_BROKER_H
+#define MUXD_HUB_BROKER_H
+
+#include "muxd/hub/attachment.h"
+#include "muxd/hub/session.h"
+#include "policy/grant.h"
+
+struct hub;
+struct err;
+
+/* Values; copied by the broker. */
+struct request {
+	struct grant grant;
+	struct id id;                    /* request_id in errors and logs */
+	const char *door;                /* "ssh", "rest", "local" (static strings) */
+	char peer[64];                   /* address, or "uid 1000" */
+	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
+};
+void request_finish(struct request *rq);
+
+/*
+ * A request from a token: signature, times, revocation, audit of failures.
+ * Synchronous. On failure *e is what the client may know.
+ */
+int broker_authenticate(struct hub *h, const char *token, size_t len, const char *door, const char *peer,
+			struct request *out, struct err *e);
+/*
+ * Staff by public key: principal found in the configuration (conf_staff); the
+ * monitor signs a grant with the configured scopes and TTL. Asynchronous.
+ */
+typedef void broker_grant_done(void *arg, int rc, const struct err *e, const struct request *rq);
+void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason, const char *door,
+			const char *peer, broker_grant_done *done, void *arg);
+/* Failed log-ins that never reached a grant (wrong key, too many tries): an audit event. */
+void broker_audit_refused(struct hub *h, const char *door, const char *peer, const char *what, const struct err *e);
+
+/* What to run. Strings are copied. */
+struct exec_spec {
+	enum session_kind kind;
+	const char *agent;
+	const char *task;        /* of the call; NULL */
+	const char *exec_id;     /* rounds: idempotency key; NULL */
+	const char *const *argv; /* NULL-ended; NULL for a terminal = login shell */
+	const char *command;     /* shell string instead of argv; NULL */
+	const char *const *env;  /* "K=V", NULL-ended; NULL */
+	const char *cwd;
+	const char *term; /* TERM of a terminal; NULL = xterm-256color */
+	bool pty;
+	unsigned cols, rows, xpixel, ypixel;
+	const void *stdin_data; /* rounds: input given at once; NULL */
+	size_t stdin_len;
+	bool stdin_open;     /* more input may follow */
+	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
+	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
+};
+
+/* s and a are NULL on failure. With attachment ops: a is the caller's. existing: same exec_id and digest seen before.
+ */
+typedef void broker_open_done(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			      bool existing);
+/* Terminals and exec channels (scope terminal), rounds (scope rounds). ops NULL: nobody attaches (REST rounds). */
+void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
+		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg);
+/*
+ * Attach to a session that exists (scope drive or observe, or one's own). name:
+ * session id, or "" for the newest terminal of that agent and principal.
+ * The cursor of a returning driver starts so that the client sees the recent
+ * output (as much as the ring holds), then the live stream.
+ */
+int broker_attach(struct hub *h, const struct request *rq, const char *agent, const char *name,
+		  enum attachment_role role, const struct attachment_ops *ops, void *ops_arg, struct attachment **out,
+		  struct err *e);
+/* End it: HUP, TERM, KILL. Own sessions: scope terminal/rounds; others': scope admin or drive. */
+int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
+		     struct err *e);
+
+/* {agent, state, sandbox_id, last_activity_at, workspace_snapshot_id, sessions ...}; scope: any on that agent. */
+typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);
+void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
+/* deploy_or_resume: makes or finds the sandbox. Scope: terminal, rounds or lifecycle. */
+void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
+
+/* Sessions the grant may see, filtered: agent, state, kind (NULL = any), limit. */
+int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
+		    size_t limit, json_t **out, struct err *e);
+
+/* Rounds by id: the grant must cover the agent and be the same principal or have scope observe or replay. */
+int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e);
+/* Calls done once when the round has ended or wait_ns passed, with the round's JSON. Also finds rounds of the record.
+ */
+void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
+		       broker_json_done *done, void *arg);
+/* Up to limit (1 MiB at most) bytes of a stream from the record: {offset, total_bytes, data, encoding, eof, gaps}. */
+void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			 uint64_t limit, broker_json_done *done, void *arg);
+/* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes
+ * stdin. */
+int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
+		       size_t n, bool eof, size_t *out_taken, struct err *e);
+int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e);
+
+/* "INT", "SIGINT" or 2; ERR_INVAL names what is known. */
+int signal_parse(const char *s, int *out, struct err *e);
+const char *signal_name(int signum); /* "INT" */
+
+#endif

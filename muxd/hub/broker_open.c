@@ -1,0 +1,235 @@
+/* Opening: verdict, record, sandbox, intent, OPEN, and the answer once the sandbox has said `opened`. */
+#define LOG_SUBSYS "broker"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct open_job {
+	struct hub *hub;
+	struct agent *agent;
+	struct request rq;
+	enum session_kind kind;
+	struct launch launch;
+	const struct attachment_ops *ops;
+	void *ops_arg;
+	broker_open_done *done;
+	void *arg;
+	struct attachment *attachment;
+	bool answered; /* the session knows the job until `opened` */
+};
+
+static void job_free(struct open_job *j)
+{
+	launch_finish(&j->launch);
+	request_finish(&j->rq);
+	free(j);
+}
+
+static void job_fail(struct open_job *j, int rc, const struct err *e)
+{
+	if (rc != ERR_CANCELLED)
+		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent->name, err_name(rc),
+				  json_pack("{s:s}", "message", e ? e->message : ""));
+	j->done(j->arg, rc, e, NULL, NULL, false);
+	job_free(j);
+}
+
+static uint32_t scope_of(enum session_kind k)
+{
+	return k == SESSION_ROUND ? SCOPE_ROUNDS : SCOPE_TERMINAL;
+}
+
+static int check_counts(struct hub *h, const struct agent *a, struct err *e)
+{
+	const struct conf *c = h->conf;
+	const struct session *s;
+	unsigned all = 0, here = 0;
+
+	for (int k = 0; k < 3; k++)
+		all += (unsigned)h->stats.sessions_live[k];
+	if (all >= c->sessions_max)
+		return err_set(e, ERR_LIMIT, "%u sessions are open: sessions.max is reached", all);
+	for (s = a->channels; s; s = s->hh_channel.next)
+		here += s->state != SESSION_ENDED;
+	if (here >= c->sessions_max_per_agent)
+		return err_set(e, ERR_LIMIT, "%u sessions of %s are open: sessions.max_per_agent is reached", here,
+			       a->name);
+	return 0;
+}
+
+static void audit_start(const struct session *s, const struct request *rq)
+{
+	json_t *open = session_open_json(s), *d = json_object();
+	static const char *const shown[] = {"argv", "cwd",         "timeout_ms", "exec_id",
+					    "task", "snapshot_id", "sandbox_id"};
+
+	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
+		if (json_object_get(open, shown[i]))
+			json_object_set(d, shown[i], json_object_get(open, shown[i]));
+	json_object_set_new(d, "session", json_string(s->id_text));
+	json_decref(open);
+	(void)audit_event(s->hub, s->kind == SESSION_ROUND ? "round.start" : "session.open", rq, s->agent->name,
+			  "allowed", d);
+}
+
+/* The sandbox is awake. From here on the session carries the job. */
+static void on_ready(void *arg, int rc, const struct err *e)
+{
+	struct open_job *j = arg;
+	struct session *s = NULL;
+	struct err here = {0};
+
+	if (rc) {
+		if (!e)
+			err_set(&here, rc, "the sandbox of %s is not there: %s", j->agent->name, err_name(rc));
+		job_fail(j, rc, e ? e : &here);
+		return;
+	}
+	rc = hub_writable(j->hub, &here);
+	if (!rc)
+		rc = check_counts(j->hub, j->agent, &here);
+	if (!rc)
+		rc = session_create(j->agent, &j->rq, j->kind, &j->launch, &s, &here);
+	if (!rc)
+		rc = session_intend(s, &here);
+	if (rc) {
+		session_free(s);
+		job_fail(j, rc, &here);
+		return;
+	}
+	audit_start(s, &j->rq);
+	agent_touch(j->agent);
+	s->job = j;
+	if (s->launch.exec_id)
+		rc = exec_key_add(j->hub, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
+				  s->launch.digest);
+	if (!rc && j->ops)
+		rc = attachment_create(s, &j->rq, ROLE_DRIVER, j->ops, j->ops_arg, true, &j->attachment);
+	/* Either failure ends the session, and that answers the job. */
+	if (rc)
+		session_finish(s, EXIT_NOT_STARTED, -1, 0, "no memory");
+	else
+		(void)session_start(s, &here);
+}
+
+/* Not started: the client hears why, and gets no attachment. */
+static void answer_failure(struct open_job *j, int rc, const char *why)
+{
+	struct err e = {0};
+
+	if (j->attachment) {
+		j->attachment->over = true;
+		attachment_detach(j->attachment);
+	}
+	err_set(&e, rc, "%s", why && *why ? why : "the program could not be started");
+	j->done(j->arg, e.code, &e, NULL, NULL, false);
+}
+
+void session_job_done(struct session *s, int rc, const char *why)
+{
+	struct open_job *j = s->job;
+
+	if (!j)
+		return;
+	s->job = NULL;
+	if (rc) {
+		answer_failure(j, rc, why);
+	} else {
+		if (j->attachment)
+			attachment_release(j->attachment); /* queued only: the door hears `done` first */
+		j->done(j->arg, 0, NULL, s, j->attachment, false);
+	}
+	job_free(j);
+}
+
+/* The same exec_id again: the same round if it is the same call, a conflict if not. */
+static bool seen_before(struct open_job *j, int *out_rc, struct err *e)
+{
+	struct exec_key *k;
+	struct session *s;
+
+	if (!j->launch.exec_id)
+		return false;
+	k = exec_key_find(j->hub, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
+	if (!k)
+		return false;
+	*out_rc = 0;
+	if (strcmp(k->digest, j->launch.digest) != 0) {
+		char id[ID_STR_LEN];
+
+		id_format(&k->session, id);
+		*out_rc =
+		    err_set(e, ERR_CONFLICT, "exec_id %s was used for another call: round %s", j->launch.exec_id, id);
+		return true;
+	}
+	s = hub_session_find(j->hub, &k->session);
+	if (!s) {
+		char id[ID_STR_LEN];
+
+		id_format(&k->session, id);
+		*out_rc = err_set(e, ERR_ENDED, "exec_id %s was round %s; its result is in the record",
+				  j->launch.exec_id, id);
+		return true;
+	}
+	j->done(j->arg, 0, NULL, s, NULL, true);
+	return true;
+}
+
+static int prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
+{
+	struct hub *h = j->hub;
+	int rc = broker_check(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
+
+	if (rc)
+		return rc;
+	if (h->stopping)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	j->agent = agent_get(h, spec->agent);
+	if (!j->agent)
+		return err_set(e, ERR_NOMEM, "no memory");
+	rc = launch_from_spec(h, &j->rq.grant, spec, &j->launch, e);
+	if (rc) {
+		(void)audit_event(h, "verdict", &j->rq, spec->agent, err_name(rc),
+				  json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));
+		return rc;
+	}
+	return hub_writable(h, e);
+}
+
+void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
+		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg)
+{
+	struct open_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+	int rc;
+
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, ERR_NOMEM, &e, NULL, NULL, false);
+		return;
+	}
+	j->hub = h;
+	j->rq = *rq;
+	j->kind = spec->kind;
+	j->ops = ops;
+	j->ops_arg = ops_arg;
+	j->done = done;
+	j->arg = arg;
+	rc = prepare(j, spec, &e);
+	if (rc) {
+		done(arg, rc, &e, NULL, NULL, false);
+		job_free(j);
+		return;
+	}
+	if (seen_before(j, &rc, &e)) {
+		if (rc)
+			done(arg, rc, &e, NULL, NULL, false);
+		job_free(j);
+		return;
+	}
+	agent_need(j->agent, on_ready, j);
+}

@@ -1,0 +1,143 @@
+/* Grants in force: keys, revocations, expiry of what is open, and the ids that make a round's start idempotent. */
+#define LOG_SUBSYS "grants"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXEC_ID_KEPT_NS (24 * 3600 * NS_PER_SEC)
+
+int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n)
+{
+	struct grant_public_key *copy = malloc((n ? n : 1) * sizeof(*copy));
+
+	if (!copy)
+		return ERR_NOMEM;
+	memcpy(copy, keys, n * sizeof(*copy));
+	free(h->keys);
+	h->keys = copy;
+	h->keyset = (struct grant_keyset){.keys = copy, .n = n};
+	return 0;
+}
+
+static bool owned_alone(const struct session *s, const struct id *grant)
+{
+	const struct attachment *a;
+
+	if (s->state == SESSION_ENDED || !id_equal(&s->grant.id, grant))
+		return false;
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (!a->over && !(a->wakes & WAKE_CUT))
+		return false;
+	return true;
+}
+
+static void end_owned(struct hub *h, const struct id *grant, const char *why)
+{
+	struct session *s;
+
+	TAILQ_FOREACH(s, &h->order, order)
+	if (owned_alone(s, grant))
+		session_kill(s, EXIT_KILLED, why);
+}
+
+int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns)
+{
+	struct attachment *a;
+	int rc = revocations_add(h->revoked, grant, expires_ns);
+
+	if (rc)
+		return rc;
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	if (id_equal(&a->grant, grant))
+		attachment_cut(a, CUT_REVOKED, "the grant was revoked");
+	end_owned(h, grant, "its grant was revoked");
+	hub_flush(h);
+	return 0;
+}
+
+static void warn(struct attachment *a, int64_t left_ns)
+{
+	char text[160], left[32];
+
+	a->warned = true;
+	clock_format_duration(((uint64_t)left_ns + NS_PER_SEC - 1) / NS_PER_SEC * NS_PER_SEC, left, sizeof(left));
+	snprintf(text, sizeof(text), "the grant ends in %s: what is open is cut then; ask for a new grant to go on",
+		 left);
+	attachment_notice(a, text);
+}
+
+void grants_tick(struct hub *h)
+{
+	int64_t now = hub_now_wall(h);
+	struct attachment *a;
+	struct session *s;
+
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	{
+		if (now >= a->expires_ns)
+			attachment_cut(a, CUT_EXPIRED, "the grant has ended");
+		else if (!a->warned && a->expires_ns - now <= (int64_t)h->conf->grant_warn_ns)
+			warn(a, a->expires_ns - now);
+	}
+	TAILQ_FOREACH(s, &h->order, order)
+	if (s->grant.expires_ns && now >= s->grant.expires_ns && owned_alone(s, &s->grant.id))
+		session_kill(s, EXIT_KILLED, "its grant has ended");
+	revocations_expire(h->revoked, now);
+}
+
+static int make_key(char *out, size_t size, const char *agent, const char *principal, const char *exec_id)
+{
+	int n = snprintf(out, size, "%s\n%s\n%s", agent, principal, exec_id);
+
+	return n > 0 && (size_t)n < size ? n : ERR_TOO_LARGE;
+}
+
+struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id)
+{
+	char key[AGENT_NAME_MAX + 2 * GRANT_NAME_MAX + 8];
+	struct exec_key *k = NULL;
+	int n = make_key(key, sizeof(key), agent, principal, exec_id);
+
+	if (n > 0)
+		HASH_FIND(hh, h->exec_ids, key, (unsigned)n, k);
+	return k;
+}
+
+int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
+		 const char *digest)
+{
+	char key[AGENT_NAME_MAX + 2 * GRANT_NAME_MAX + 8];
+	int n = make_key(key, sizeof(key), agent, principal, exec_id);
+	struct exec_key *k;
+
+	if (n < 0)
+		return n;
+	k = calloc(1, sizeof(*k) + (size_t)n + 1);
+	if (!k)
+		return ERR_NOMEM;
+	memcpy(k->key, key, (size_t)n + 1);
+	k->session = *session;
+	snprintf(k->digest, sizeof(k->digest), "%s", digest);
+	k->boot_ns = clock_boot_ns();
+	HASH_ADD_KEYPTR(hh, h->exec_ids, k->key, (unsigned)n, k);
+	return 0;
+}
+
+/* Entries stand in the order they were made, so the old ones come first. */
+void exec_keys_expire(struct hub *h, uint64_t now)
+{
+	struct exec_key *k, *next;
+
+	HASH_ITER(hh, h->exec_ids, k, next)
+	{
+		if (now != UINT64_MAX && now - k->boot_ns < EXEC_ID_KEPT_NS)
+			return;
+		HASH_DEL(h->exec_ids, k);
+		free(k);
+	}
+}

@@ -1,0 +1,255 @@
+#define LOG_SUBSYS "hub"
+#include "muxd/hub/hub.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+#include "recorder/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS 250
+
+static void on_moved(void *arg, uint64_t durable)
+{
+	struct hub *h = arg;
+	struct session *s;
+
+	(void)durable;
+	TAILQ_FOREACH(s, &h->order, order)
+	session_pump(s);
+	hub_flush(h);
+}
+
+static const char *record_text(enum hub_record_state s)
+{
+	switch (s) {
+	case RECORD_OK:
+		return "the record can be written again: the session goes on";
+	case RECORD_DISK_FULL:
+		return "paused: the disk of the record is full; nothing is lost, it goes on when there is room";
+	case RECORD_SILENT:
+		return "paused: the recorder does not answer; nothing is lost, it goes on when it is back";
+	default:
+		return "paused: the record cannot be written; nothing is lost";
+	}
+}
+
+/* No record, no session: running ones stand still and are told, new ones are refused by hub_writable(). */
+static void on_record_state(void *arg, enum hub_record_state now, enum hub_record_state before)
+{
+	struct hub *h = arg;
+	struct attachment *a;
+
+	(void)before;
+	if (h->recovered && (now == RECORD_OK) == h->paused) {
+		h->paused = now != RECORD_OK;
+		TAILQ_FOREACH(a, &h->attachments, of_hub)
+		attachment_notice(a, record_text(now));
+		(void)audit_event(h, now == RECORD_OK ? "record.ok" : "record.unavailable", NULL, NULL,
+				  hub_record_state_name(now), NULL);
+	}
+	recovery_check(h);
+	if (now == RECORD_OK) {
+		TAILQ_FOREACH(a, &h->attachments, of_hub)
+		{
+			a->armed = true;
+			attachment_wake(a, WAKE_READABLE | (a->input_blocked ? WAKE_WRITABLE : 0u));
+		}
+		on_moved(h, 0);
+	}
+	hub_flush(h);
+}
+
+static const struct journal_ops journal_callbacks = {.moved = on_moved, .state = on_record_state};
+
+int hub_writable(struct hub *h, struct err *e)
+{
+	switch (journal_state(h->journal)) {
+	case RECORD_OK:
+		return 0;
+	case RECORD_DISK_FULL:
+		return err_set(e, ERR_DISK_FULL, "the disk of the record is full: nothing new may start");
+	default:
+		return err_set(e, ERR_RECORD_UNAVAILABLE, "the record cannot be written (%s): nothing may start",
+			       hub_record_state_name(journal_state(h->journal)));
+	}
+}
+
+static void on_second(uv_timer_t *t)
+{
+	struct hub *h = t->data;
+	uint64_t now = clock_boot_ns();
+	struct session *s, *next;
+	struct agent *a, *an;
+
+	grants_tick(h);
+	for (s = TAILQ_FIRST(&h->order); s; s = next) {
+		next = TAILQ_NEXT(s, order);
+		session_tick(s, now);
+	}
+	HASH_ITER(hh, h->agents, a, an)
+	agent_tick(a, now);
+	exec_keys_expire(h, now);
+	hub_flush(h);
+}
+
+static int start_timers(struct hub *h)
+{
+	h->second = malloc(sizeof(*h->second));
+	h->idle = malloc(sizeof(*h->idle));
+	if (!h->second || !h->idle) {
+		free(h->second);
+		free(h->idle);
+		h->second = NULL;
+		return ERR_NOMEM;
+	}
+	uv_timer_init(h->loop, h->second);
+	uv_idle_init(h->loop, h->idle);
+	h->second->data = h;
+	h->idle->data = h;
+	uv_timer_start(h->second, on_second, TICK_MS, TICK_MS);
+	return 0;
+}
+
+int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	int rc = ERR_NOMEM;
+
+	if (!h)
+		return err_set(e, rc, "no memory for the hub");
+	h->p = *p;
+	h->loop = p->loop;
+	h->conf = p->conf;
+	TAILQ_INIT(&h->order);
+	TAILQ_INIT(&h->attachments);
+	TAILQ_INIT(&h->pending);
+	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
+	rc = revocations_create(&h->revoked);
+	if (!rc)
+		rc = journal_create(h->loop, p->ring_fd, p->cursor_fd, &journal_callbacks, h, &h->journal, e);
+	if (!rc)
+		rc = start_timers(h);
+	if (rc) {
+		journal_destroy(h->journal);
+		revocations_destroy(h->revoked);
+		free(h);
+		return rc;
+	}
+	*out = h;
+	return 0;
+}
+
+static void free_handle(uv_handle_t *t)
+{
+	free(t);
+}
+
+void hub_stop(struct hub *h)
+{
+	struct attachment *a;
+
+	h->stopping = true;
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
+	hub_flush(h);
+	(void)audit_event(h, "hub.stop", NULL, NULL, "ok", NULL);
+}
+
+void hub_destroy(struct hub *h)
+{
+	struct session_waiter *w;
+	struct session *s;
+	struct agent *a, *next;
+
+	if (!h)
+		return;
+	HASH_ITER(hh, h->agents, a, next)
+	{
+		link_destroy(a->link);
+		a->link = NULL;
+	}
+	while ((s = TAILQ_FIRST(&h->order))) {
+		session_job_done(s, ERR_CANCELLED, "the daemon is stopping");
+		while ((w = LIST_FIRST(&s->waiters))) {
+			LIST_REMOVE(w, entry);
+			w->fn(w->arg, s);
+		}
+		session_free(s);
+	}
+	HASH_ITER(hh, h->agents, a, next)
+	agent_destroy(a);
+	exec_keys_expire(h, UINT64_MAX);
+	free(h->recovery);
+	uv_close((uv_handle_t *)h->second, free_handle);
+	uv_close((uv_handle_t *)h->idle, free_handle);
+	journal_destroy(h->journal);
+	revocations_destroy(h->revoked);
+	conf_destroy(h->conf);
+	free(h->keys);
+	free(h);
+}
+
+void hub_set_conf(struct hub *h, struct conf *c)
+{
+	conf_destroy(h->conf);
+	h->conf = c;
+}
+
+struct session *hub_session_find(struct hub *h, const struct id *id)
+{
+	struct session *s = NULL;
+
+	HASH_FIND(hh, h->sessions, id, sizeof(*id), s);
+	return s;
+}
+
+void hub_session_each(struct hub *h, bool (*fn)(void *arg, struct session *s), void *arg)
+{
+	struct session *s;
+
+	TAILQ_FOREACH(s, &h->order, order)
+	if (!fn(arg, s))
+		return;
+}
+
+struct uv_loop_s *hub_loop(struct hub *h)
+{
+	return h->loop;
+}
+const struct conf *hub_conf(const struct hub *h)
+{
+	return h->conf;
+}
+int64_t hub_now_wall(struct hub *h)
+{
+	return time_floor_now(&h->floor, clock_wall_ns(), clock_boot_ns());
+}
+enum hub_record_state hub_record_state(const struct hub *h)
+{
+	return journal_state(h->journal);
+}
+bool hub_ready(const struct hub *h)
+{
+	return h->recovered && !h->stopping && journal_state(h->journal) == RECORD_OK;
+}
+const char *hub_instance(const struct hub *h)
+{
+	return h->p.instance;
+}
+
+const char *hub_record_state_name(enum hub_record_state s)
+{
+	static const char *const names[] = {"ok", "starting", "silent", "disk_full", "failed"};
+
+	return names[s];
+}
+
+void hub_stats(struct hub *h, struct hub_stats *out)
+{
+	*out = h->stats;
+	journal_stats(h->journal, out);
+}

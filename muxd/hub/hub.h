@@ -1,0 +1,49 @@
+/*
+ * hub.h - everything the net process knows: grants, sandboxes, links, sessions.
+ *
+ * One per net process, made by net_main() before the doors; destroyed after
+ * them. One loop, no threads touch it. Doors find what they may need to know
+ * about the configuration and the loop here.
+ */
+#ifndef MUXD_HUB_HUB_H
+#define MUXD_HUB_HUB_H
+
+#include "muxd/base/conf.h"
+#include "muxd/base/json.h"
+#include "policy/grant.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hub;
+struct uv_loop_s;
+struct sandbox_provider;
+struct recorder_client;
+struct err;
+
+enum hub_record_state { RECORD_OK, RECORD_STARTING, RECORD_SILENT, RECORD_DISK_FULL, RECORD_FAILED };
+
+/* Numbers for /metrics and muxctl status; a copy. */
+struct hub_stats {
+	uint64_t sessions_opened[3]; /* by session_kind */
+	uint64_t sessions_live[3];
+	uint64_t attachments_live;
+	uint64_t bytes_in, bytes_out;
+	uint64_t auth_ok, auth_failed;
+	uint64_t rounds_by_cause[8]; /* by exit_cause */
+	uint64_t sandboxes_up, links_down;
+	uint64_t ring_used, ring_size, ring_stalls;
+	uint64_t durable_lag; /* bytes journaled, not yet durable */
+	enum hub_record_state record;
+};
+
+struct uv_loop_s *hub_loop(struct hub *h);
+const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
+int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
+void hub_stats(struct hub *h, struct hub_stats *out);
+enum hub_record_state hub_record_state(const struct hub *h);
+const char *hub_record_state_name(enum hub_record_state s);
+bool hub_ready(const struct hub *h); /* recovered, record writable */
+const char *hub_instance(const struct hub *h);
+
+#endif

@@ -1,0 +1,252 @@
+/*
+ * internal.h - the structs of the hub, for muxd/hub/ alone.
+ *
+ * Ownership: hub owns agents and sessions; an agent owns its link; a session
+ * belongs to one agent and is freed once it has ended, its keeping time is over
+ * and nobody is attached or waiting; an attachment is the door's until detach.
+ * Doors see the functions of hub.h, broker.h, session.h and attachment.h only.
+ */
+#ifndef MUXD_HUB_INTERNAL_H
+#define MUXD_HUB_INTERNAL_H
+
+#include "control/sandbox.h"
+#include "muxd/base/buf.h"
+#include "muxd/hub/broker.h"
+#include "muxd/hub/hub.h"
+#include "muxd/hub/journal.h"
+#include "muxd/hub/keep.h"
+#include "muxd/hub/setup.h"
+#include "muxd/hub/stream.h"
+#include "policy/revocation.h"
+#include "policy/time_floor.h"
+
+#include <sys/queue.h>
+#include <uthash.h>
+#include <uv.h>
+
+#define SESSION_WINDOW STREAM_RING_MAX
+#define SESSION_CHUNK  (64 * 1024)
+
+enum wake { WAKE_READABLE = 1, WAKE_WRITABLE = 2, WAKE_ENDED = 4, WAKE_CUT = 8, WAKE_NOTICE = 16, WAKE_SKIPPED = 32 };
+
+struct attachment {
+	struct session *session;
+	TAILQ_ENTRY(attachment) of_session;
+	TAILQ_ENTRY(attachment) pending; /* in hub->pending while wakes != 0 */
+	TAILQ_ENTRY(attachment) of_hub;
+	const struct attachment_ops *ops;
+	void *arg;
+	enum attachment_role role;
+	struct id grant;
+	int64_t expires_ns;
+	char principal[GRANT_NAME_MAX + 1];
+	const char *door;
+	char peer[64];
+	uint64_t cursor[STREAM_COUNT];
+	uint64_t skipped[STREAM_COUNT];
+	unsigned wakes, held_wakes;
+	bool held;          /* its door has not heard of it yet: no callbacks */
+	bool armed;         /* the door has seen everything and waits for `readable` */
+	bool input_blocked; /* ... and for `writable` */
+	bool warned, over;  /* over: ended or cut was said */
+	enum cut_cause cut_cause;
+	char text[256]; /* of a notice or cut */
+};
+TAILQ_HEAD(attachment_list, attachment);
+
+/* What the client asked for, owned. */
+struct launch {
+	char **argv, **env; /* NULL-ended */
+	char *command, *cwd, *exec_id;
+	char task[GRANT_NAME_MAX + 1];
+	char digest[65];
+	bool pty, stdin_open, login;
+	unsigned cols, rows, xpixel, ypixel;
+	uint8_t *stdin_data;
+	size_t stdin_len;
+	uint64_t timeout_ns, head, tail;
+};
+
+typedef void session_waiter_fn(void *arg, struct session *s);
+struct session_waiter {
+	LIST_ENTRY(session_waiter) entry;
+	session_waiter_fn *fn; /* once, after the end (or when the hub goes) */
+	void *arg;
+};
+
+struct session {
+	struct hub *hub;
+	struct agent *agent;
+	UT_hash_handle hh;         /* hub->sessions by id */
+	UT_hash_handle hh_channel; /* agent->channels */
+	TAILQ_ENTRY(session) order;
+	struct id id;
+	char id_text[ID_STR_LEN];
+	uint32_t channel;
+	enum session_kind kind;
+	enum session_state state;
+	struct grant grant; /* who opened it */
+	const char *door;
+	char peer[64];
+	struct launch launch;
+	int64_t opened_wall_ns, ended_wall_ns;
+	uint64_t opened_boot_ns;
+	char snapshot_id[ID_STR_LEN];
+
+	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
+	struct keep keep[STREAM_COUNT];     /* rounds */
+	struct buf backlog[STREAM_COUNT];   /* arrived, not journaled: the ring or the share was full */
+	uint64_t window[STREAM_COUNT], acked[STREAM_COUNT];
+	struct journal_share share;
+	uint64_t in_offset;  /* journaled input */
+	uint64_t in_lost;    /* journaled, never delivered over a restart: link offset = in_offset - in_lost */
+	uint64_t in_eof;     /* 1 + offset of the end, 0 = open */
+	struct buf in_queue; /* a round's stdin waiting for room */
+	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
+	enum exit_cause kill_cause;
+	char kill_text[200];
+	struct link_exit exit;
+	uint64_t exit_position;
+	struct session_result result;
+
+	struct attachment_list attachments;
+	LIST_HEAD(, session_waiter) waiters;
+	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
+	struct open_job *job;                         /* the broker_open() that waits for `opened` */
+};
+TAILQ_HEAD(session_list, session);
+
+enum agent_state { AGENT_COLD, AGENT_WAKING, AGENT_UP, AGENT_LOST };
+
+typedef void agent_ready_fn(void *arg, int rc, const struct err *e);
+struct agent_waiter {
+	STAILQ_ENTRY(agent_waiter) entry;
+	agent_ready_fn *fn;
+	void *arg;
+};
+
+struct agent {
+	struct hub *hub;
+	UT_hash_handle hh; /* hub->agents by name */
+	char name[AGENT_NAME_MAX + 1];
+	enum agent_state state;
+	struct sandbox_info info;
+	struct link *link;
+	struct id linked; /* sandbox_id the link's channels belong to */
+	uint32_t next_channel;
+	struct session *channels; /* hash by channel */
+	STAILQ_HEAD(, agent_waiter) waiters;
+	int64_t last_activity_wall_ns;
+	uint64_t retry_at; /* boot ns, 0 = none */
+	unsigned retry_ms;
+	uint32_t oom_seen;
+	bool cut; /* broke the protocol: this incarnation is not spoken to again */
+};
+
+/* One exec_id of 24 h: agent, principal and id make the key. */
+struct exec_key {
+	UT_hash_handle hh;
+	struct id session;
+	char digest[65];
+	uint64_t boot_ns;
+	char key[];
+};
+
+struct hub {
+	uv_loop_t *loop;
+	struct hub_params p;
+	struct conf *conf;
+	struct journal *journal;
+	struct grant_public_key *keys;
+	struct grant_keyset keyset;
+	struct revocations *revoked;
+	struct time_floor floor;
+	struct agent *agents;
+	struct session *sessions;
+	struct session_list order; /* newest first */
+	struct exec_key *exec_ids;
+	struct attachment_list attachments, pending;
+	struct recorder_client *recorder;
+	struct recovery *recovery; /* waits for the record to be writable */
+	uv_timer_t *second;
+	uv_idle_t *idle;
+	bool flushing, recovered, stopping;
+	bool paused; /* people were told that the record cannot be written */
+	struct hub_stats stats;
+};
+
+/* session_*.c */
+void session_set_state(struct session *s, enum session_state state);
+int session_create(struct agent *a, const struct request *rq, enum session_kind kind, struct launch *launch,
+		   struct session **out, struct err *e); /* takes launch's content on success */
+int session_intend(struct session *s, struct err *e);    /* journals the intent */
+int session_start(struct session *s, struct err *e);     /* OPEN to the sandbox; a failure ends the session */
+void session_free(struct session *s);
+void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
+void session_pump(struct session *s); /* backlog, queued stdin, windows, pending exit */
+void session_update_window(struct session *s);
+void session_ack(struct session *s, bool all);
+void session_on_opened(struct session *s, int rc, const char *why);
+void session_on_exit(struct session *s, const struct link_exit *x);
+void session_on_consumed(struct session *s);
+void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
+void session_kill(struct session *s, enum exit_cause cause, const char *why);
+void session_suspend(struct session *s);
+void session_resume(struct session *s, const struct link_channel_info *info);
+void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg);
+void session_event(struct session *s, const char *event, json_t *detail); /* steals detail, may be NULL */
+ssize_t session_input(struct session *s, const void *p, size_t n);
+int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken);
+int session_input_eof(struct session *s);
+bool session_shown(const struct session *s); /* the end may be told: journaled, or durable by configuration */
+json_t *session_open_json(const struct session *s);
+struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
+				      const uint64_t at[STREAM_COUNT]);
+int session_restore(struct hub *h, const json_t *entry, struct err *e); /* one entry of the recorder's `recover` */
+void session_tick(struct session *s, uint64_t now);
+
+void session_job_done(struct session *s, int rc, const char *why); /* broker_open.c: `opened` came, or never will */
+
+/* attachment.c */
+int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
+		      const struct attachment_ops *ops, void *arg, bool held, struct attachment **out);
+void attachment_wake(struct attachment *a, unsigned wakes);
+void attachment_check_end(struct attachment *a);
+void attachment_release(struct attachment *a); /* its door knows it now */
+void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);
+void attachment_notice(struct attachment *a, const char *text);
+void session_wake_all(struct session *s, unsigned wakes);
+void hub_flush(struct hub *h); /* runs queued callbacks; harmless inside itself */
+
+/* agent.c */
+struct agent *agent_get(struct hub *h, const char *name); /* made when missing; NULL = no memory */
+void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
+void agent_reconnect(struct agent *a);
+void agent_touch(struct agent *a);
+void agent_tick(struct agent *a, uint64_t now);
+void agent_destroy(struct agent *a);
+json_t *agent_describe(struct agent *a);
+
+void recovery_check(struct hub *h);
+
+/* launch.c */
+int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
+		     struct err *e);
+void launch_finish(struct launch *l);
+
+int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
+		 struct err *e); /* grant in force and wide enough; refusals are audited */
+
+/* audit.c: one event into the journal, about a request (NULL), with detail (stolen, NULL). */
+int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
+		json_t *detail);
+
+/* grants.c */
+void grants_tick(struct hub *h);
+int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
+struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id);
+int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
+		 const char *digest);
+void exec_keys_expire(struct hub *h, uint64_t now);
+
+#endif

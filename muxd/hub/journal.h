@@ -1,0 +1,45 @@
+/*
+ * journal.h - the hub's pen: the only writer of the ring.
+ *
+ * Owned by the hub. It knows how far the record is durable, whether the
+ * recorder is alive and able, and how much of the ring each session holds. A
+ * timer follows the cursor (fast while something is not durable, slow at rest)
+ * and tells the hub through `moved` and `state`.
+ */
+#ifndef MUXD_HUB_JOURNAL_H
+#define MUXD_HUB_JOURNAL_H
+
+#include "muxd/base/ring.h"
+#include "muxd/hub/hub.h"
+
+struct journal;
+
+struct journal_ops {
+	void (*moved)(void *arg, uint64_t durable); /* more is durable, or room came free */
+	void (*state)(void *arg, enum hub_record_state now, enum hub_record_state before);
+};
+
+/* A session's part of the ring that is not durable yet. A value inside the session. */
+struct journal_share {
+	uint64_t mark; /* position: once durable, `old` is free */
+	uint64_t old, fresh;
+};
+
+int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const struct journal_ops *ops, void *arg,
+		   struct journal **out, struct err *e);
+void journal_destroy(struct journal *j);
+void journal_refresh(struct journal *j); /* look at the cursor now, not at the next tick */
+
+/* Bytes of a stream. ERR_AGAIN: the ring or the session's quarter of it is full, wait for `moved`. */
+int journal_data(struct journal *j, const struct id *session, struct journal_share *share, int stream, uint64_t offset,
+		 uint16_t flags, const void *p, size_t n);
+/* Control records, from the ring's reserve: JSON (borrowed), or plain bytes. */
+int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o);
+int journal_bytes(struct journal *j, enum ring_type type, const struct id *session, const void *p, size_t n);
+
+uint64_t journal_position(const struct journal *j); /* end of the last record */
+uint64_t journal_durable(const struct journal *j);
+enum hub_record_state journal_state(const struct journal *j);
+void journal_stats(const struct journal *j, struct hub_stats *out);
+
+#endif

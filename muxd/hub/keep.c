@@ -1,0 +1,180 @@
+#include "muxd/hub/keep.h"
+
+#include "muxd/base/err.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+int keep_init(struct keep *k, uint64_t head_max, uint64_t tail_max)
+{
+	memset(k, 0, sizeof(*k));
+	k->head_max = head_max;
+	k->tail_max = tail_max;
+	k->whole = true;
+	k->sha = EVP_MD_CTX_new();
+	if (!k->sha || EVP_DigestInit_ex(k->sha, EVP_sha256(), NULL) != 1)
+		return ERR_NOMEM;
+	return 0;
+}
+
+void keep_finish(struct keep *k)
+{
+	EVP_MD_CTX_free(k->sha);
+	free(k->head);
+	free(k->tail);
+	memset(k, 0, sizeof(*k));
+}
+
+static int grow(uint8_t **p, size_t *cap, size_t need, uint64_t max)
+{
+	size_t n = *cap ? *cap : 1024;
+	uint8_t *q;
+
+	if (need <= *cap)
+		return 0;
+	while (n < need)
+		n *= 2;
+	if (n > max)
+		n = (size_t)max;
+	q = realloc(*p, n);
+	if (!q)
+		return ERR_NOMEM;
+	*p = q;
+	*cap = n;
+	return 0;
+}
+
+static size_t add_head(struct keep *k, const uint8_t *p, size_t n, int *rc)
+{
+	uint64_t room = k->head_max - k->head_len;
+	size_t take = n < room ? n : (size_t)room;
+
+	if (!take)
+		return 0;
+	*rc = grow(&k->head, &k->head_cap, k->head_len + take, k->head_max);
+	if (*rc)
+		return 0;
+	memcpy(k->head + k->head_len, p, take);
+	k->head_len += take;
+	return take;
+}
+
+/* While the tail has not wrapped it grows like a plain buffer; at its full size it becomes a ring. */
+static int add_tail(struct keep *k, const uint8_t *p, size_t n)
+{
+	size_t keep = n < k->tail_max ? n : (size_t)k->tail_max, at, first;
+	uint64_t held = k->tail_total < k->tail_cap ? k->tail_total : k->tail_cap;
+	int rc;
+
+	if (!k->tail_max || !n)
+		return 0;
+	if (k->tail_cap < k->tail_max && k->tail_total + n > k->tail_cap) {
+		uint64_t want = held + n < k->tail_max ? held + n : k->tail_max;
+
+		rc = grow(&k->tail, &k->tail_cap, (size_t)want, k->tail_max);
+		if (rc)
+			return rc;
+	}
+	k->tail_total += n;
+	p += n - keep;
+	at = (size_t)((k->tail_total - keep) % k->tail_cap);
+	first = k->tail_cap - at < keep ? k->tail_cap - at : keep;
+	memcpy(k->tail + at, p, first);
+	memcpy(k->tail, p + first, keep - first);
+	return 0;
+}
+
+int keep_add(struct keep *k, const uint8_t *p, size_t n)
+{
+	size_t taken;
+	int rc = 0, rc2;
+
+	k->total += n;
+	if (k->whole && EVP_DigestUpdate(k->sha, p, n) != 1)
+		rc = ERR_INTERNAL;
+	taken = add_head(k, p, n, &rc);
+	rc2 = add_tail(k, p + taken, n - taken);
+	return rc ? rc : rc2;
+}
+
+const char *keep_digest(struct keep *k)
+{
+	uint8_t md[EVP_MAX_MD_SIZE];
+	unsigned len = 0;
+
+	if (!k->whole || k->hex[0])
+		return k->hex;
+	if (EVP_DigestFinal_ex(k->sha, md, &len) != 1 || len != 32)
+		return "";
+	for (unsigned i = 0; i < len; i++) {
+		static const char digits[] = "0123456789abcdef";
+
+		k->hex[2 * i] = digits[md[i] >> 4];
+		k->hex[2 * i + 1] = digits[md[i] & 15];
+	}
+	return k->hex;
+}
+
+/* The tail in order; caller frees. */
+static uint8_t *tail_copy(const struct keep *k, size_t *out_n)
+{
+	size_t n = k->tail_total < k->tail_cap ? (size_t)k->tail_total : k->tail_cap;
+	size_t at = k->tail_cap ? (size_t)((k->tail_total - n) % k->tail_cap) : 0, first;
+	uint8_t *p = malloc(n + 1);
+
+	if (!p)
+		return NULL;
+	first = k->tail_cap - at < n ? k->tail_cap - at : n;
+	if (n) {
+		memcpy(p, k->tail + at, first);
+		memcpy(p + first, k->tail, n - first);
+	}
+	*out_n = n;
+	return p;
+}
+
+static int set_content(json_t *o, const struct keep *k, uint64_t omitted)
+{
+	size_t tail_len = 0;
+	uint8_t *tail = tail_copy(k, &tail_len), *all = NULL;
+	int rc = ERR_NOMEM;
+
+	if (!tail)
+		return rc;
+	if (omitted) {
+		rc = json_set_bytes(o, "data", "encoding", k->head ? k->head : tail, k->head_len);
+		if (!rc)
+			rc = json_set_bytes(o, "tail", "tail_encoding", tail, tail_len);
+		goto out;
+	}
+	all = malloc(k->head_len + tail_len + 1);
+	if (!all)
+		goto out;
+	if (k->head_len)
+		memcpy(all, k->head, k->head_len);
+	memcpy(all + k->head_len, tail, tail_len);
+	rc = json_set_bytes(o, "data", "encoding", all, k->head_len + tail_len);
+out:
+	free(all);
+	free(tail);
+	return rc;
+}
+
+json_t *keep_json(const struct keep *k)
+{
+	uint64_t tail = k->tail_total < k->tail_cap ? k->tail_total : k->tail_cap;
+	uint64_t omitted = k->total - k->head_len - tail;
+	json_t *o = json_object();
+
+	if (!o || set_content(o, k, omitted)) {
+		json_decref(o);
+		return NULL;
+	}
+	json_object_set_new(o, "total_bytes", json_integer((json_int_t)k->total));
+	json_object_set_new(o, "truncated", json_boolean(omitted > 0));
+	if (omitted)
+		json_object_set_new(o, "omitted_bytes", json_integer((json_int_t)omitted));
+	json_object_set_new(o, "sha256", k->hex[0] ? json_string(k->hex) : json_null());
+	return o;
+}

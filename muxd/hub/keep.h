@@ -1,0 +1,31 @@
+/*
+ * keep.h - what a round's answer keeps of one stream: head, tail, total, SHA-256.
+ *
+ * Owned by its session. Head and tail are bounded by the call's limits; the
+ * digest and the total cover every byte.
+ */
+#ifndef MUXD_HUB_KEEP_H
+#define MUXD_HUB_KEEP_H
+
+#include "muxd/base/json.h"
+
+struct evp_md_ctx_st;
+
+struct keep {
+	uint64_t head_max, tail_max, total;
+	uint8_t *head, *tail; /* tail is a ring of tail_cap bytes */
+	size_t head_len, head_cap, tail_cap;
+	uint64_t tail_total; /* bytes ever given to the tail */
+	struct evp_md_ctx_st *sha;
+	bool whole; /* false: started in the middle (a restart), so digest and head are not known here */
+	char hex[65];
+};
+
+int keep_init(struct keep *k, uint64_t head_max, uint64_t tail_max);
+void keep_finish(struct keep *k);                         /* NULL-safe fields */
+int keep_add(struct keep *k, const uint8_t *p, size_t n); /* ERR_NOMEM: bytes are still counted and hashed */
+const char *keep_digest(struct keep *k);                  /* at the end, once; "" when not known */
+/* {data, encoding, total_bytes, truncated, sha256}; when truncated also tail, tail_encoding, omitted_bytes. */
+json_t *keep_json(const struct keep *k);
+
+#endif

@@ -1,0 +1,196 @@
+/* What a client asked to run: checked, copied, and given a digest that tells one exec_id's uses apart. */
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGS_MAX    1024
+#define COMMAND_MAX (128 * 1024)
+
+void launch_finish(struct launch *l)
+{
+	for (char **p = l->argv; p && *p; p++)
+		free(*p);
+	for (char **p = l->env; p && *p; p++)
+		free(*p);
+	free(l->argv);
+	free(l->env);
+	free(l->command);
+	free(l->cwd);
+	free(l->exec_id);
+	free(l->stdin_data);
+	memset(l, 0, sizeof(*l));
+}
+
+static size_t count(const char *const *v)
+{
+	size_t n = 0;
+
+	while (v && v[n])
+		n++;
+	return n;
+}
+
+static char **copy_list(const char *const *v, const char *extra)
+{
+	size_t n = count(v);
+	char **out = calloc(n + 2, sizeof(*out));
+
+	for (size_t i = 0; out && i < n; i++)
+		if (!(out[i] = strdup(v[i])))
+			goto fail;
+	if (out && extra && !(out[n] = strdup(extra)))
+		goto fail;
+	return out;
+fail:
+	for (size_t i = 0; out && i < n; i++)
+		free(out[i]);
+	free(out);
+	return NULL;
+}
+
+static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct err *e)
+{
+	size_t n = count(spec->argv), m = count(spec->env), bytes = spec->command ? strlen(spec->command) : 0;
+	uint64_t max = h->conf->round_argv_max;
+
+	if (spec->argv && (n == 0 || !spec->argv[0][0]))
+		return err_set(e, ERR_INVAL, "argv is empty: name a program");
+	if (spec->argv && spec->command)
+		return err_set(e, ERR_INVAL, "argv and command are both given: use one");
+	if (spec->command && !spec->command[0])
+		return err_set(e, ERR_INVAL, "command is empty");
+	if (!spec->argv && !spec->command && spec->kind != SESSION_TERMINAL)
+		return err_set(e, ERR_INVAL, "argv or command is missing");
+	if (n > ARGS_MAX || m > ARGS_MAX)
+		return err_set(e, ERR_TOO_LARGE, "more than %d arguments or variables", ARGS_MAX);
+	for (size_t i = 0; spec->argv && i < n; i++)
+		bytes += strlen(spec->argv[i]) + 1;
+	for (size_t i = 0; spec->env && i < m; i++) {
+		bytes += strlen(spec->env[i]) + 1;
+		if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=')
+			return err_set(e, ERR_INVAL, "env[%zu] is not NAME=VALUE", i);
+	}
+	if (bytes > max)
+		return err_set(e, ERR_TOO_LARGE, "argv and environment hold %zu bytes; rounds.argv_max is %llu", bytes,
+			       (unsigned long long)max);
+	if (spec->cwd && (spec->cwd[0] != '/' || strlen(spec->cwd) > 4095))
+		return err_set(e, ERR_INVAL, "cwd is not an absolute path: %.100s", spec->cwd);
+	return 0;
+}
+
+static int check_limits(const struct hub *h, const struct exec_spec *spec, struct err *e)
+{
+	const struct conf *c = h->conf;
+
+	if (spec->kind == SESSION_ROUND && spec->timeout_ns > c->round_timeout_max_ns)
+		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (rounds.timeout_max)",
+			       (unsigned long long)(c->round_timeout_max_ns / 1000000000u));
+	if (spec->pty && (spec->cols < 1 || spec->rows < 1 || spec->cols > 4096 || spec->rows > 4096))
+		return err_set(e, ERR_INVAL, "a terminal of %ux%u cells: 1 to 4096 each", spec->cols, spec->rows);
+	if (spec->head != UINT64_MAX && spec->head > c->round_head)
+		return err_set(e, ERR_INVAL, "limits.head_bytes is over %llu", (unsigned long long)c->round_head);
+	if (spec->tail != UINT64_MAX && spec->tail > c->round_tail)
+		return err_set(e, ERR_INVAL, "limits.tail_bytes is over %llu", (unsigned long long)c->round_tail);
+	return spec->exec_id ? token_name_check("exec_id", spec->exec_id, e) : 0;
+}
+
+static void digest_str(EVP_MD_CTX *md, const char *tag, const char *s)
+{
+	EVP_DigestUpdate(md, tag, strlen(tag) + 1);
+	if (s)
+		EVP_DigestUpdate(md, s, strlen(s) + 1);
+}
+
+static int make_digest(struct launch *l, const struct exec_spec *spec)
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	uint8_t sum[32];
+	int rc = ERR_NOMEM;
+
+	if (!md || EVP_DigestInit_ex(md, EVP_sha256(), NULL) != 1)
+		goto out;
+	for (size_t i = 0; spec->argv && spec->argv[i]; i++)
+		digest_str(md, "argv", spec->argv[i]);
+	digest_str(md, "command", spec->command);
+	for (size_t i = 0; spec->env && spec->env[i]; i++)
+		digest_str(md, "env", spec->env[i]);
+	digest_str(md, "cwd", spec->cwd);
+	digest_str(md, "task", l->task);
+	digest_str(md, "stdin", NULL);
+	EVP_DigestUpdate(md, spec->stdin_data ? spec->stdin_data : "", spec->stdin_len);
+	digest_str(md, spec->pty ? "pty" : "pipe", NULL);
+	if (EVP_DigestFinal_ex(md, sum, NULL) != 1)
+		goto out;
+	for (int i = 0; i < 32; i++)
+		snprintf(l->digest + (size_t)(2 * i), 3, "%02x", sum[i]);
+	rc = 0;
+out:
+	EVP_MD_CTX_free(md);
+	return rc;
+}
+
+static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct launch *out)
+{
+	const char *shell = h->conf->sandbox_shell[0] ? h->conf->sandbox_shell : "/bin/bash";
+	const char *by_shell[] = {shell, "-c", spec->command, NULL};
+	const char *login[] = {shell, NULL};
+
+	out->login = !spec->argv && !spec->command;
+	out->argv = copy_list(spec->argv ? spec->argv : spec->command ? by_shell : login, NULL);
+	return out->argv ? 0 : ERR_NOMEM;
+}
+
+static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct launch *out)
+{
+	const struct conf *c = h->conf;
+	char term[80];
+
+	snprintf(term, sizeof(term), "TERM=%.64s", spec->term && spec->term[0] ? spec->term : "xterm-256color");
+	if (copy_argv(h, spec, out) || !(out->env = copy_list(spec->env, spec->pty ? term : NULL)))
+		return ERR_NOMEM;
+	if ((spec->cwd && !(out->cwd = strdup(spec->cwd))) ||
+	    (spec->exec_id && !(out->exec_id = strdup(spec->exec_id))) ||
+	    (spec->command && !(out->command = strdup(spec->command))))
+		return ERR_NOMEM;
+	if (spec->stdin_len) {
+		out->stdin_data = malloc(spec->stdin_len);
+		if (!out->stdin_data)
+			return ERR_NOMEM;
+		memcpy(out->stdin_data, spec->stdin_data, spec->stdin_len);
+		out->stdin_len = spec->stdin_len;
+	}
+	out->pty = spec->pty;
+	out->stdin_open = spec->stdin_open;
+	out->cols = spec->cols, out->rows = spec->rows, out->xpixel = spec->xpixel, out->ypixel = spec->ypixel;
+	out->timeout_ns = spec->timeout_ns;
+	if (!out->timeout_ns && spec->kind == SESSION_ROUND && !spec->pty)
+		out->timeout_ns = c->round_timeout_ns;
+	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
+	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;
+	return 0;
+}
+
+int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
+		     struct err *e)
+{
+	struct launch l = {0};
+	const char *task;
+	int rc = grant_task(g, spec->task, &task, e);
+
+	if (rc || (rc = token_name_check("task_id", task, e)) || (rc = check_sizes(h, spec, e)) ||
+	    (rc = check_limits(h, spec, e)))
+		return rc;
+	snprintf(l.task, sizeof(l.task), "%s", task);
+	rc = copy_spec(h, spec, &l);
+	if (!rc)
+		rc = make_digest(&l, spec);
+	if (rc) {
+		launch_finish(&l);
+		return err_set(e, rc, "no memory for the call");
+	}
+	*out = l;
+	return 0;
+}

@@ -1,0 +1,252 @@
+/*
+ * After a start: what the record says is open becomes sessions again, suspended
+ * until the link into their sandbox is back and its LIST has been compared.
+ */
+#define LOG_SUBSYS "recover"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+#include "recorder/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct recovery {
+	struct hub *hub;
+	hub_recovered *done;
+	void *arg;
+	unsigned open, ids;
+};
+
+static int parse_kind(const char *s, enum session_kind *out)
+{
+	for (int k = SESSION_TERMINAL; k <= SESSION_ROUND; k++)
+		if (strcmp(s, session_kind_name((enum session_kind)k)) == 0) {
+			*out = (enum session_kind)k;
+			return 0;
+		}
+	return ERR_INVAL;
+}
+
+static void restore_grant(struct grant *g, const json_t *open)
+{
+	const char *principal = "", *kind = "", *reason = "", *id = "";
+	int64_t expires = 0;
+
+	(void)json_opt_str(open, "principal", &principal, NULL);
+	(void)json_opt_str(open, "principal_kind", &kind, NULL);
+	(void)json_opt_str(open, "reason", &reason, NULL);
+	(void)json_opt_str(open, "grant_id", &id, NULL);
+	(void)json_opt_int(open, "grant_expires_ns", 0, INT64_MAX, &expires, NULL);
+	snprintf(g->principal, sizeof(g->principal), "%s", principal);
+	snprintf(g->reason, sizeof(g->reason), "%s", reason);
+	(void)grant_kind_parse(kind, &g->kind, NULL);
+	(void)id_parse(id, &g->id);
+	g->expires_ns = expires;
+}
+
+static int restore_launch(struct launch *l, const json_t *open)
+{
+	const json_t *argv = json_object_get(open, "argv");
+	const char *task = "", *digest = "", *cwd = NULL, *exec_id = NULL;
+	int64_t cols = 0, rows = 0, timeout = 0, head = 0, tail = 0;
+	size_t n = json_array_size(argv);
+
+	(void)json_opt_str(open, "task", &task, NULL);
+	(void)json_opt_str(open, "digest", &digest, NULL);
+	(void)json_opt_str(open, "cwd", &cwd, NULL);
+	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
+	(void)json_opt_bool(open, "pty", &l->pty, NULL);
+	(void)json_opt_int(open, "cols", 0, 65535, &cols, NULL);
+	(void)json_opt_int(open, "rows", 0, 65535, &rows, NULL);
+	(void)json_opt_int(open, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, NULL);
+	(void)json_opt_int(open, "head", 0, INT64_MAX, &head, NULL);
+	(void)json_opt_int(open, "tail", 0, INT64_MAX, &tail, NULL);
+	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
+	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
+	l->head = (uint64_t)head, l->tail = (uint64_t)tail;
+	snprintf(l->task, sizeof(l->task), "%s", task);
+	snprintf(l->digest, sizeof(l->digest), "%s", digest);
+	l->argv = calloc(n + 1, sizeof(*l->argv));
+	if (!l->argv || (cwd && !(l->cwd = strdup(cwd))) || (exec_id && !(l->exec_id = strdup(exec_id))))
+		return ERR_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const char *s = json_string_value(json_array_get(argv, i));
+
+		if (!(l->argv[i] = strdup(s ? s : "?")))
+			return ERR_NOMEM;
+	}
+	return 0;
+}
+
+static void remember_exec_id(struct hub *h, const json_t *open, const struct id *id)
+{
+	const char *agent = NULL, *principal = NULL, *exec_id = NULL, *digest = "";
+
+	(void)json_opt_str(open, "agent", &agent, NULL);
+	(void)json_opt_str(open, "principal", &principal, NULL);
+	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
+	(void)json_opt_str(open, "digest", &digest, NULL);
+	if (agent && principal && exec_id && exec_key_add(h, agent, principal, exec_id, id, digest))
+		log_error(NULL, "exec_id %s is not remembered: no memory", exec_id);
+}
+
+static void restore_time(struct session *s, const json_t *open)
+{
+	int64_t wall = 0, age;
+
+	(void)json_opt_int(open, "wall_ns", 0, INT64_MAX, &wall, NULL);
+	s->opened_wall_ns = wall;
+	age = clock_wall_ns() - wall;
+	s->opened_boot_ns = clock_boot_ns();
+	if (wall && age > 0 && (uint64_t)age < s->opened_boot_ns)
+		s->opened_boot_ns -= (uint64_t)age;
+}
+
+/* The digest of a round that was running is no longer known here: the record has it (keep.whole = false). */
+static int restore_keeps(struct session *s)
+{
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT && s->kind == SESSION_ROUND; i++) {
+		int rc = keep_init(&s->keep[i], s->launch.head, s->launch.tail);
+
+		if (rc)
+			return rc;
+		s->keep[i].whole = s->stream[i].end == 0;
+		s->keep[i].total = s->stream[i].end;
+		if (!s->keep[i].whole)
+			s->keep[i].head_max = 0;
+	}
+	return 0;
+}
+
+static int restore_session(struct hub *h, const struct id *id, const json_t *open, const json_t *offsets, struct err *e)
+{
+	const char *agent, *kind_name;
+	uint64_t at[STREAM_COUNT] = {0};
+	enum session_kind kind;
+	int64_t channel;
+	struct session *s;
+	struct agent *a;
+	int rc;
+
+	if ((rc = json_need_str(open, "agent", &agent, e)) || (rc = json_need_str(open, "kind", &kind_name, e)) ||
+	    (rc = json_need_int(open, "channel", 1, UINT32_MAX, &channel, e)))
+		return rc;
+	if (parse_kind(kind_name, &kind))
+		return err_set(e, ERR_INVAL, "unknown kind %s", kind_name);
+	for (size_t i = 0; i < STREAM_COUNT; i++)
+		at[i] = (uint64_t)json_integer_value(json_array_get(offsets, i));
+	a = agent_get(h, agent);
+	s = a ? session_restore_alloc(a, id, kind, (uint32_t)channel, at) : NULL;
+	if (!s)
+		return err_set(e, ERR_NOMEM, "no memory");
+	restore_grant(&s->grant, open);
+	restore_time(s, open);
+	rc = restore_launch(&s->launch, open);
+	if (!rc)
+		rc = restore_keeps(s);
+	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
+		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
+	if (kind == SESSION_EXEC)
+		session_kill(s, EXIT_KILLED, "the daemon was restarted and its client is gone");
+	return rc;
+}
+
+int session_restore(struct hub *h, const json_t *entry, struct err *e)
+{
+	const json_t *open = json_object_get(entry, "open"), *offsets = json_object_get(entry, "offsets");
+	const char *id_text;
+	bool ended = false;
+	struct id id;
+	int rc;
+
+	if ((rc = json_need_str(entry, "session", &id_text, e)) || (rc = id_parse(id_text, &id)))
+		return rc;
+	(void)json_opt_bool(entry, "ended", &ended, NULL);
+	remember_exec_id(h, open, &id);
+	if (ended || hub_session_find(h, &id))
+		return 0;
+	return restore_session(h, &id, open, offsets, e);
+}
+
+/* The sandbox of each open session is spoken to; where it is gone its sessions end as lost. */
+static void reconnect_all(struct hub *h)
+{
+	struct agent *a, *next;
+
+	HASH_ITER(hh, h->agents, a, next)
+	if (a->channels)
+		agent_reconnect(a);
+}
+
+/* Known again and writable: only then may doors open. */
+void recovery_check(struct hub *h)
+{
+	struct recovery *r = h->recovery;
+
+	if (!r || journal_state(h->journal) != RECORD_OK)
+		return;
+	h->recovery = NULL;
+	h->recovered = true;
+	r->done(r->arg, 0, NULL);
+	free(r);
+}
+
+static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+{
+	struct recovery *r = arg;
+	struct hub *h = r->hub;
+	struct err here = {0};
+
+	(void)p, (void)n;
+	if (rc) {
+		r->done(r->arg, rc, e);
+		free(r);
+		return;
+	}
+	if (json && json_object_get(json, "session")) {
+		if (session_restore(h, json, &here))
+			log_error(NULL, "an open session of the record is not taken up: %s", here.message);
+		else
+			r->open++;
+	}
+	if (!end)
+		return;
+	log_info(NULL, "recovered: %u sessions or exec ids of the record", r->open);
+	(void)audit_event(h, "hub.start", NULL, NULL, "ok", json_pack("{s:i}", "sessions", (int)r->open));
+	reconnect_all(h);
+	h->recovery = r;
+	journal_refresh(h->journal); /* may find the record writable: then r is gone already */
+	recovery_check(h);
+}
+
+void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done, void *arg)
+{
+	struct recovery *r = calloc(1, sizeof(*r));
+	json_t *q = json_pack("{s:s}", "op", "recover");
+	struct err e = {0};
+	int res = ERR_NOMEM;
+
+	h->recorder = rc;
+	if (!r || !q)
+		goto fail;
+	r->hub = h;
+	r->done = done;
+	r->arg = arg;
+	res = recorder_client_ask(rc, q, on_answer, r);
+	json_decref(q);
+	if (!res)
+		return;
+	q = NULL;
+fail:
+	json_decref(q);
+	free(r);
+	err_set(&e, res, "the recorder could not be asked: %s", err_name(res));
+	done(arg, res, &e);
+}
+
+void hub_set_recorder(struct hub *h, struct recorder_client *rc)
+{
+	h->recorder = rc;
+}

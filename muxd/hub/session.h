@@ -1,0 +1,62 @@
+/*
+ * session.h - one recorded terminal, exec channel or round in a sandbox.
+ *
+ * Owned by the hub; it outlives its attachments, the link's stream and, in the
+ * sandbox, the daemon. Its id is the id of its recording and, for a round, the
+ * round's id. Doors hold attachments or ids, never a session across turns of
+ * the loop (look it up again).
+ *
+ * States (session_state): OPENING (intent journaled, OPEN sent) -> RUNNING ->
+ * ENDING (told to end) -> ENDED (EXIT journaled; kept at hand for a while, see
+ * rounds.keep). SUSPENDED: the link is down, programs may live; back to RUNNING.
+ */
+#ifndef MUXD_HUB_SESSION_H
+#define MUXD_HUB_SESSION_H
+
+#include "muxd/base/ids.h"
+#include "muxd/base/json.h"
+#include "muxd/link/link.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct session;
+struct hub;
+struct err;
+
+enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND };
+enum session_state { SESSION_OPENING, SESSION_RUNNING, SESSION_SUSPENDED, SESSION_ENDING, SESSION_ENDED };
+
+/* How it ended. Digests and totals are over everything, computed outside the sandbox. */
+struct session_result {
+	enum exit_cause cause;
+	int code;          /* -1 when none */
+	int signal;        /* 0 when none */
+	char message[200]; /* why it did not start, who ended it */
+	uint64_t total[3];
+	char sha256[3][65]; /* lower-case hex; [0] unused */
+	uint64_t duration_ns;
+};
+
+const char *session_kind_name(enum session_kind k);
+const char *session_state_name(enum session_state s);
+
+const struct id *session_id(const struct session *s);
+enum session_kind session_kind(const struct session *s);
+enum session_state session_state(const struct session *s);
+const char *session_agent(const struct session *s);
+const char *session_principal(const struct session *s);
+const char *session_task(const struct session *s);
+const struct session_result *session_result(const struct session *s); /* NULL before the end */
+
+/* The object of GET /v1/sessions: id, kind, state, agent, principal, task, reason, opened_at, attachments ... */
+json_t *session_describe(const struct session *s);
+/* The object of GET /v1/rounds/{id} (issue's shape: round_id, exec_id, task_id, state, exit, stdout, stderr,
+ * duration_ms). */
+json_t *session_round_json(const struct session *s);
+
+struct session *hub_session_find(struct hub *h, const struct id *id);
+/* From the newest; return false to stop. */
+void hub_session_each(struct hub *h, bool (*fn)(void *arg, struct session *s), void *arg);
+
+#endif

@@ -1,0 +1,202 @@
+/* A session as JSON: for the record, for lists, and as a round's answer. */
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[] = {"terminal", "exec", "round"};
+static const char *const state_names[] = {"opening", "running", "suspended", "ending", "ended"};
+
+const char *session_kind_name(enum session_kind k)
+{
+	return kind_names[k];
+}
+const char *session_state_name(enum session_state s)
+{
+	return state_names[s];
+}
+
+/* An argument need not be UTF-8: then it stands as {"base64": ...}. */
+static json_t *argv_json(char *const *argv)
+{
+	json_t *a = json_array();
+
+	for (; a && argv && *argv; argv++) {
+		json_t *v = json_string(*argv);
+
+		if (!v) {
+			char *b64 = base64_encode(*argv, strlen(*argv), false);
+
+			v = json_pack("{s:s}", "base64", b64 ? b64 : "");
+			free(b64);
+		}
+		json_array_append_new(a, v);
+	}
+	return a;
+}
+
+/* Environment by name only: values may be secrets, and a journal is for ever. */
+static json_t *env_names(char *const *env)
+{
+	json_t *a = json_array();
+
+	for (; a && env && *env; env++) {
+		const char *eq = strchr(*env, '=');
+
+		json_array_append_new(a, json_stringn(*env, eq ? (size_t)(eq - *env) : strlen(*env)));
+	}
+	return a;
+}
+
+static void set_str(json_t *o, const char *key, const char *value)
+{
+	if (value && *value)
+		json_object_set_new(o, key, json_string(value));
+}
+
+json_t *session_open_json(const struct session *s)
+{
+	const struct launch *l = &s->launch;
+	const struct grant *g = &s->grant;
+	char grant_id[ID_STR_LEN], sandbox_id[ID_STR_LEN];
+	json_t *o;
+
+	id_format(&g->id, grant_id);
+	id_format(&s->agent->info.sandbox_id, sandbox_id);
+	o = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:s,s:s,s:s,s:b,s:i,s:i,s:I,s:I,s:I,s:s}", "v", 1, "kind",
+		      session_kind_name(s->kind), "agent", s->agent->name, "sandbox_id", sandbox_id, "principal",
+		      g->principal, "principal_kind", grant_kind_name(g->kind), "grant_id", grant_id,
+		      "grant_expires_ns", (json_int_t)g->expires_ns, "reason", g->reason, "task", l->task, "door",
+		      s->door, "pty", l->pty, "cols", (int)l->cols, "rows", (int)l->rows, "timeout_ms",
+		      (json_int_t)(l->timeout_ns / NS_PER_MS), "channel", (json_int_t)s->channel, "wall_ns",
+		      (json_int_t)s->opened_wall_ns, "boot_id", clock_boot_id());
+	if (!o)
+		return NULL;
+	json_object_set_new(o, "argv", argv_json(l->argv));
+	json_object_set_new(o, "env_names", env_names(l->env));
+	json_object_set_new(o, "command", json_boolean(l->command != NULL));
+	json_object_set_new(o, "head", json_integer((json_int_t)l->head));
+	json_object_set_new(o, "tail", json_integer((json_int_t)l->tail));
+	set_str(o, "cwd", l->cwd);
+	set_str(o, "exec_id", l->exec_id);
+	set_str(o, "digest", l->digest);
+	set_str(o, "peer", s->peer);
+	set_str(o, "snapshot_id", s->snapshot_id);
+	return o;
+}
+
+static void set_time(json_t *o, const char *key, int64_t wall_ns)
+{
+	char text[40];
+
+	if (!wall_ns)
+		return;
+	clock_format_utc(wall_ns, text, sizeof(text));
+	json_object_set_new(o, key, json_string(text));
+}
+
+static json_t *exit_json(const struct session_result *r)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "cause", json_string(exit_cause_name(r->cause)));
+	json_object_set_new(o, "code", r->code >= 0 ? json_integer(r->code) : json_null());
+	json_object_set_new(o, "signal", r->signal ? json_string(signal_name(r->signal)) : json_null());
+	set_str(o, "message", r->message);
+	return o;
+}
+
+json_t *session_describe(const struct session *s)
+{
+	const struct attachment *a;
+	char grant_id[ID_STR_LEN];
+	json_t *o, *list = json_array();
+
+	id_format(&s->grant.id, grant_id);
+	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:o}", "id", s->id_text, "kind", session_kind_name(s->kind),
+		      "state", session_state_name(s->state), "agent", s->agent->name, "principal", s->grant.principal,
+		      "principal_kind", grant_kind_name(s->grant.kind), "grant_id", grant_id, "reason", s->grant.reason,
+		      "task", s->launch.task, "attachments", list);
+	if (!o)
+		return NULL;
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "principal", a->principal, "role",
+					      a->role == ROLE_DRIVER ? "driver" : "observer", "door", a->door, "peer",
+					      a->peer));
+	json_object_set_new(o, "argv", argv_json(s->launch.argv));
+	set_str(o, "exec_id", s->launch.exec_id);
+	set_str(o, "door", s->door);
+	set_time(o, "opened_at", s->opened_wall_ns);
+	set_time(o, "ended_at", s->ended_wall_ns);
+	if (s->launch.pty) {
+		json_object_set_new(o, "cols", json_integer(s->launch.cols));
+		json_object_set_new(o, "rows", json_integer(s->launch.rows));
+	}
+	json_object_set_new(o, "input_bytes", json_integer((json_int_t)s->in_offset));
+	json_object_set_new(o, "output_bytes", json_integer((json_int_t)s->stream[STREAM_OUTPUT].end));
+	json_object_set_new(o, "stderr_bytes", json_integer((json_int_t)s->stream[STREAM_STDERR].end));
+	if (s->result_ready)
+		json_object_set_new(o, "exit", exit_json(&s->result));
+	return o;
+}
+
+json_t *session_round_json(const struct session *s)
+{
+	bool done = s->result_ready;
+	uint64_t ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns;
+	json_t *o = json_object();
+
+	if (!o)
+		return NULL;
+	json_object_set_new(o, "round_id", json_string(s->id_text));
+	json_object_set_new(o, "exec_id", s->launch.exec_id ? json_string(s->launch.exec_id) : json_null());
+	json_object_set_new(o, "task_id", json_string(s->launch.task));
+	json_object_set_new(o, "agent", json_string(s->agent->name));
+	json_object_set_new(o, "state",
+			    json_string(done                        ? "finished"
+					: s->state == SESSION_ENDED ? "ending"
+								    : session_state_name(s->state)));
+	json_object_set_new(o, "exit", done ? exit_json(&s->result) : json_null());
+	json_object_set_new(o, "stdout", keep_json(&s->keep[STREAM_OUTPUT]));
+	json_object_set_new(o, "stderr", keep_json(&s->keep[STREAM_STDERR]));
+	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
+	set_time(o, "started_at", s->opened_wall_ns);
+	return o;
+}
+
+static const struct {
+	const char *name;
+	int num;
+} signals[] = {{"HUP", SIGHUP},       {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"ABRT", SIGABRT},   {"KILL", SIGKILL},
+	       {"USR1", SIGUSR1},     {"USR2", SIGUSR2}, {"ALRM", SIGALRM}, {"TERM", SIGTERM},   {"CONT", SIGCONT},
+	       {"STOP", SIGSTOP},     {"TSTP", SIGTSTP}, {"PIPE", SIGPIPE}, {"WINCH", SIGWINCH}, {"ILL", SIGILL},
+	       {"TRAP", SIGTRAP},     {"BUS", SIGBUS},   {"FPE", SIGFPE},   {"SEGV", SIGSEGV},   {"XCPU", SIGXCPU},
+	       {"XFSZ", SIGXFSZ},     {"SYS", SIGSYS},   {"TTIN", SIGTTIN}, {"TTOU", SIGTTOU},   {"CHLD", SIGCHLD},
+	       {"VTALRM", SIGVTALRM}, {"PROF", SIGPROF}, {"URG", SIGURG},   {"IO", SIGIO}};
+
+int signal_parse(const char *s, int *out, struct err *e)
+{
+	const char *name = strncmp(s, "SIG", 3) == 0 ? s + 3 : s;
+	char number[12];
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		snprintf(number, sizeof(number), "%d", signals[i].num);
+		if (strcmp(name, signals[i].name) == 0 || strcmp(s, number) == 0) {
+			*out = signals[i].num;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVAL, "unknown signal \"%.32s\": HUP, INT, QUIT, TERM, KILL, USR1, USR2, STOP, CONT ...",
+		       s);
+}
+
+const char *signal_name(int signum)
+{
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (signals[i].num == signum)
+			return signals[i].name;
+	return "unknown";
+}

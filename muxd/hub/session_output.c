@@ -1,0 +1,177 @@
+/* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <string.h>
+
+static bool has_driver(const struct session *s)
+{
+	const struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (a->role == ROLE_DRIVER)
+		return true;
+	return false;
+}
+
+/* Where the slowest driver is; nobody driving: the end, so that programs run on. */
+static uint64_t driver_offset(const struct session *s, int stream)
+{
+	uint64_t least = s->stream[stream].end;
+	const struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (a->role == ROLE_DRIVER && a->cursor[stream] < least)
+		least = a->cursor[stream];
+	return least;
+}
+
+void session_update_window(struct session *s)
+{
+	if (s->state != SESSION_RUNNING && s->state != SESSION_ENDING)
+		return;
+	if (hub_record_state(s->hub) != RECORD_OK)
+		return;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		uint64_t until;
+
+		if (buf_len(&s->backlog[i]))
+			continue;
+		until = driver_offset(s, i) + SESSION_WINDOW;
+		if (until >= s->window[i] + SESSION_WINDOW / 4 &&
+		    link_window(s->agent->link, s->channel, i, until) == 0)
+			s->window[i] = until;
+	}
+}
+
+/*
+ * What is journaled is at least as safe as in muxlet's memory when both live on
+ * this machine, so the spool is freed then; a remote backend would wait for durable.
+ */
+void session_ack(struct session *s, bool all)
+{
+	if (!s->agent->link || link_state(s->agent->link) != LINK_UP)
+		return;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		uint64_t end = s->stream[i].end;
+
+		if (end > s->acked[i] && (all || end - s->acked[i] >= SESSION_WINDOW / 4) &&
+		    link_ack(s->agent->link, s->channel, i, end) == 0)
+			s->acked[i] = end;
+	}
+}
+
+/* Bytes that are in the journal now. */
+static void accept_output(struct session *s, int stream, const uint8_t *p, size_t n)
+{
+	struct stream *st = &s->stream[stream];
+	bool hold = s->hub->conf->release_durable;
+
+	if (s->kind == SESSION_ROUND)
+		(void)keep_add(&s->keep[stream], p, n); /* no memory: totals still count, the record has the bytes */
+	if (s->kind == SESSION_ROUND && TAILQ_EMPTY(&s->attachments)) {
+		stream_finish(st);
+		st->end += n;
+		st->start = st->visible = st->end;
+	} else if (stream_append(st, p, n, journal_position(s->hub->journal), hold)) {
+		/* Without memory viewers cannot be shown these bytes: they are told that they were skipped. */
+		stream_finish(st);
+		st->end += n;
+		st->start = st->visible = st->end;
+	}
+	s->hub->stats.bytes_out += n;
+	session_wake_all(s, WAKE_READABLE);
+}
+
+static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
+{
+	size_t done = 0;
+	int rc = 0;
+
+	while (done < n && !rc) {
+		size_t chunk = n - done < SESSION_CHUNK ? n - done : SESSION_CHUNK;
+
+		rc =
+		    journal_data(s->hub->journal, &s->id, &s->share, stream, s->stream[stream].end, 0, p + done, chunk);
+		if (rc)
+			break;
+		accept_output(s, stream, p + done, chunk);
+		done += chunk;
+	}
+	*out_done = done;
+	return rc;
+}
+
+void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n)
+{
+	struct buf *backlog = &s->backlog[stream];
+	size_t done = 0;
+
+	if (stream < STREAM_OUTPUT || stream >= STREAM_COUNT || s->exit_in_ring ||
+	    offset != s->stream[stream].end + buf_len(backlog))
+		return; /* the link keeps order; after the end nothing more is taken */
+	if (!buf_len(backlog) && journal_state(s->hub->journal) == RECORD_OK)
+		(void)write_chunks(s, stream, p, n, &done); /* what the ring refused goes to the backlog */
+	if (done < n && buf_append(backlog, p + done, n - done)) {
+		session_kill(s, EXIT_LOST, "the sandbox sent more output than its window allows");
+		return;
+	}
+	session_update_window(s);
+	session_ack(s, false);
+}
+
+static bool pump_stream(struct session *s, int stream)
+{
+	struct buf *b = &s->backlog[stream];
+	size_t done = 0;
+
+	if (!buf_len(b))
+		return true;
+	(void)write_chunks(s, stream, buf_ptr(b), buf_len(b), &done); /* the rest waits for the next turn */
+	buf_consume(b, done);
+	if (!buf_len(b))
+		buf_finish(b), buf_init(b, 2 * SESSION_WINDOW);
+	return buf_len(b) == 0;
+}
+
+static void pump_stdin(struct session *s)
+{
+	ssize_t n;
+
+	while (buf_len(&s->in_queue)) {
+		n = session_input(s, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
+		if (n <= 0)
+			return;
+		buf_consume(&s->in_queue, (size_t)n);
+	}
+	if (s->in_eof == UINT64_MAX && !buf_len(&s->in_queue) && s->state == SESSION_RUNNING) {
+		s->in_eof = 0;
+		(void)session_input_eof(s);
+	}
+}
+
+/* Everything that may have waited for room, for the record, or for the link. */
+void session_pump(struct session *s)
+{
+	bool clear = true;
+
+	if (journal_state(s->hub->journal) != RECORD_OK || s->state == SESSION_ENDED)
+		goto shown;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		clear = pump_stream(s, i) && clear;
+	pump_stdin(s);
+	if (clear && s->exit_known && !s->exit_in_ring)
+		session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, s->exit.error_at);
+	session_update_window(s);
+	session_ack(s, true);
+shown:
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (stream_release(&s->stream[i], journal_durable(s->hub->journal)))
+			session_wake_all(s, WAKE_READABLE);
+	if (s->exit_in_ring && !s->result_ready && session_shown(s))
+		session_finish(s, s->result.cause, s->result.code, s->result.signal, NULL);
+	if (!has_driver(s) && TAILQ_EMPTY(&s->attachments) && s->kind != SESSION_ROUND)
+		for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+			if (s->stream[i].cap > SESSION_CHUNK)
+				stream_shrink(&s->stream[i], SESSION_CHUNK);
+}

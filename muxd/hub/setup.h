@@ -1,0 +1,45 @@
+/*
+ * setup.h - making and ending the hub, for net_main() alone.
+ *
+ * Order: hub_create, hub_recover (asks the recorder what is open, takes up the
+ * links), then the doors; at the end the doors close first, then hub_stop
+ * journals the stop, then hub_destroy. Sandboxes and their programs stay.
+ */
+#ifndef MUXD_HUB_SETUP_H
+#define MUXD_HUB_SETUP_H
+
+#include "muxd/hub/hub.h"
+
+/* Grants that the monitor signs for staff who come by public key. done: rc, token, its claims. */
+typedef void hub_issue_done(void *arg, int rc, const struct err *e, const char *token, const struct grant *g);
+struct hub_issuer {
+	void (*issue)(void *ctx, const struct grant *wanted, uint64_t ttl_ns, hub_issue_done *done, void *arg);
+	void *ctx;
+};
+
+struct hub_params {
+	struct uv_loop_s *loop;
+	int ring_fd, cursor_fd;            /* dup'ed */
+	struct conf *conf;                 /* becomes the hub's */
+	struct sandbox_provider *provider; /* outlives the hub */
+	struct hub_issuer issuer;
+	char instance[ID_STR_LEN];
+	int64_t floor_ns;
+	bool privsep;
+};
+
+int hub_create(const struct hub_params *p, struct hub **out, struct err *e);
+void hub_destroy(struct hub *h);
+int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n);
+int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns);
+void hub_set_conf(struct hub *h, struct conf *c);
+/* Asynchronous: done once, when every open session of the record is known again and doors may open. */
+typedef void hub_recovered(void *arg, int rc, const struct err *e);
+void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done, void *arg);
+void hub_set_recorder(struct hub *h, struct recorder_client *rc); /* after the recorder came again */
+/* An audit record of the monitor's (grants made and revoked). */
+int hub_audit(struct hub *h, const json_t *record);
+/* Cut every attachment (CUT_SHUTDOWN) and journal the stop. */
+void hub_stop(struct hub *h);
+
+#endif

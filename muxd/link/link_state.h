@@ -1,0 +1,78 @@
+/*
+ * link_state.h - the structs of the hub's end of a link, for muxd/link/ alone.
+ *
+ * A link owns its stream's descriptor and handles, its channels and its output
+ * buffer. It is freed when its last handle has closed, so callbacks may call
+ * link_destroy(): whoever called them looks at `dead` afterwards.
+ */
+#ifndef MUXD_LINK_LINK_STATE_H
+#define MUXD_LINK_LINK_STATE_H
+
+#include "muxd/base/buf.h"
+#include "muxd/link/frame.h"
+#include "muxd/link/link.h"
+
+#include <uthash.h>
+#include <uv.h>
+
+#define LINK_IN_CAP       (FRAME_MAX + LINK_TURN_MAX) /* a frame in part, and a turn of reading */
+#define LINK_TURN_MAX     (64 * 1024)                 /* read in one turn; then everybody else's */
+#define LINK_OUT_MAX      (8 * 1024 * 1024)
+#define LINK_LIST_MAX     8192
+#define LINK_HANDSHAKE_MS 10000
+#define LINK_PING_MS      10000
+#define LINK_SILENT_NS    UINT64_C(30000000000)
+
+struct link_channel {
+	UT_hash_handle hh;
+	uint32_t channel;
+	bool pty, live, exited;             /* live: opened or resumed on this stream */
+	bool opened, echo_off;              /* OPENED or LIST has come; the last ECHO */
+	bool forgotten;                     /* while living: what still comes of it is not looked at */
+	uint64_t next[3];                   /* offset of the next byte from muxlet */
+	uint64_t window[3];                 /* it may send up to there */
+	uint64_t kept_from[3], produced[3]; /* as listed */
+	uint64_t sent, consumed;            /* input */
+};
+
+struct link {
+	uv_loop_t *loop;
+	const struct link_ops *ops;
+	void *arg;
+	enum link_state state;
+	struct link_params p;
+	char name[64];
+	bool dead;
+	unsigned handles; /* not closed yet */
+	uv_prepare_t prepare;
+	uv_timer_t timer;
+	uv_poll_t *poll; /* of the stream; NULL without one */
+	int fd;
+	bool writing; /* the socket was full: UV_WRITABLE is waited for */
+	uint8_t *in;
+	size_t in_at, in_len;
+	struct buf out;
+	bool wipe_out; /* a secret went into it: it is wiped once it is empty */
+	struct frame_hello hub_hello;
+	struct link_channel *channels;
+	uint32_t highest; /* channel number seen on this stream */
+	struct link_channel_info *list;
+	size_t nlist, list_cap;
+	uint64_t heard_ns, ping_ns, ping_token;
+};
+
+void link_set_state(struct link *l, enum link_state s);
+/* The stream is over; rc ERR_PROTOCOL cuts the link for good. Says so to the hub. */
+void link_down(struct link *l, int rc, const char *why);
+/* Queue one frame; ERR_TOO_LARGE when it cannot be said or too much waits. */
+int link_put(struct link *l, const struct frame *f);
+struct link_channel *link_channel_find(const struct link *l, uint32_t channel);
+struct link_channel *link_channel_add(struct link *l, uint32_t channel);
+void link_channel_remove(struct link *l, struct link_channel *c);
+void link_channels_clear(struct link *l);
+
+/* link_frames.c: 0, or ERR_* with *why: the stream ends. */
+int link_handle(struct link *l, const struct frame *f, const char **why);
+int link_hello_start(struct link *l); /* our HELLO */
+
+#endif

@@ -1,0 +1,299 @@
+#define LOG_SUBSYS "admin"
+#include "muxd/monitor/adminops.h"
+
+#include "muxd/base/log.h"
+#include "muxd/monitor/issue.h"
+#include "muxd/monitor/monitor.h"
+
+#include <string.h>
+
+#define LIST_LIMIT      200
+#define LIST_LIMIT_MAX  1000
+#define SANDBOXES_BYTES 160000
+
+/* Done now (*out, 0), an error, or ANSWER_LATER. */
+#define ANSWER_LATER 1
+typedef int op_fn(struct admin_call *c, const json_t *msg, json_t **out, struct err *e);
+
+static void on_created(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
+{
+	struct admin_call *c = arg;
+	json_t *o = NULL;
+
+	if (rc) {
+		admin_answer(c, request_error(rc, e));
+		return;
+	}
+	o = grant_describe(g);
+	if (o &&
+	    (json_object_set_new(o, "rc", json_integer(0)) || json_object_set_new(o, "token", json_string(token)) ||
+	     request_add_doors(o, g->agent, token, c->m->listeners.https_address, c->m->listeners.ssh_address))) {
+		json_decref(o);
+		o = NULL;
+	}
+	admin_answer(c, o);
+}
+
+static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op",     "tag",  "principal", "kind",   "agent",
+					   "scopes", "task", "ttl_ns",    "reason", NULL};
+	struct wish w = {.via = "admin"};
+	int rc = json_only_keys(msg, keys, e);
+
+	(void)out;
+	if (rc == 0)
+		rc = request_wish(msg, &w, e);
+	if (rc)
+		return rc;
+	memcpy(w.by, c->by, sizeof w.by);
+	issue_create(c->m, &w, on_created, c);
+	return ANSWER_LATER;
+}
+
+static int op_grant_list(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "before", "limit", NULL};
+	const char *before = NULL;
+	int64_t limit = LIST_LIMIT;
+	json_t *list = NULL;
+	struct id id;
+	bool more = false;
+	int rc;
+
+	if ((rc = json_only_keys(msg, keys, e)) || (rc = json_opt_str(msg, "before", &before, e)) ||
+	    (rc = json_opt_int(msg, "limit", 1, LIST_LIMIT_MAX, &limit, e)))
+		return rc;
+	if (before && id_parse(before, &id))
+		return err_set(e, ERR_INVAL, "before is not a grant's id");
+	rc = grants_list(c->m->grants, before ? &id : NULL, (size_t)limit, &list, &more);
+	if (rc == 0)
+		*out = json_pack("{s:i, s:o, s:b}", "rc", 0, "grants", list, "more", more);
+	return rc;
+}
+
+static void on_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
+{
+	struct admin_call *c = arg;
+	char id[ID_STR_LEN];
+
+	if (rc) {
+		admin_answer(c, request_error(rc, e));
+		return;
+	}
+	id_format(&g->id, id);
+	admin_answer(c, json_pack("{s:i, s:s}", "rc", 0, "id", id));
+}
+
+static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "id", "reason", NULL};
+	const char *text = NULL;
+	struct id id;
+	int rc = json_only_keys(msg, keys, e);
+
+	(void)out;
+	if (rc == 0)
+		rc = json_need_str(msg, "id", &text, e);
+	if (rc)
+		return rc;
+	if (id_parse(text, &id))
+		return err_set(e, ERR_INVAL, "id is not a grant's id");
+	issue_revoke(c->m, &id, c->by, on_revoked, c);
+	return ANSWER_LATER;
+}
+
+static json_t *sandbox_answer_list(const struct sandbox_answer *a)
+{
+	json_t *list = json_array();
+	size_t used = 0, i = 0;
+
+	for (; list && i < a->n; i++) {
+		json_t *o = sandbox_info_json(&a->list[i], false);
+
+		used += o ? json_dumpb(o, NULL, 0, JSON_COMPACT) + 1 : 0;
+		if (o && used > SANDBOXES_BYTES) {
+			json_decref(o);
+			break;
+		}
+		if (!o || json_array_append_new(list, o)) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:i, s:o, s:b}", "rc", 0, "sandboxes", list, "more", i < a->n);
+}
+
+static void on_sandbox(void *arg, const struct sandbox_answer *a)
+{
+	struct admin_call *c = arg;
+
+	if (a->rc)
+		admin_answer(c, request_error(a->rc, &a->err));
+	else if (c->job == JOB_LIST)
+		admin_answer(c, sandbox_answer_list(a));
+	else if (c->job == JOB_STAT)
+		admin_answer(c, json_pack("{s:i, s:o}", "rc", 0, "sandbox", sandbox_info_json(&a->info, false)));
+	else
+		admin_answer(c, json_pack("{s:i}", "rc", 0));
+}
+
+static int ask_sandbox(struct admin_call *c, enum sandbox_job job, const json_t *msg, struct err *e)
+{
+	const char *agent = NULL;
+	int rc = 0;
+
+	if (job != JOB_LIST && ((rc = json_need_str(msg, "agent", &agent, e)) || (rc = agent_name_check(agent, e))))
+		return rc;
+	c->job = (int)job;
+	rc = sandboxes_ask(c->m->sandboxes, job, agent, on_sandbox, c);
+	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : ANSWER_LATER;
+}
+
+static int op_sandbox_list(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", NULL};
+	int rc = json_only_keys(msg, keys, e);
+
+	(void)out;
+	return rc ? rc : ask_sandbox(c, JOB_LIST, msg, e);
+}
+
+static int op_sandbox_show(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "agent", NULL};
+	int rc = json_only_keys(msg, keys, e);
+
+	(void)out;
+	return rc ? rc : ask_sandbox(c, JOB_STAT, msg, e);
+}
+
+static int op_sandbox_destroy(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "agent", "wipe", "reason", NULL};
+	const char *agent = NULL, *reason = "";
+	bool wipe = false;
+	int rc;
+
+	(void)out;
+	if ((rc = json_only_keys(msg, keys, e)) || (rc = json_opt_bool(msg, "wipe", &wipe, e)) ||
+	    (rc = json_opt_str(msg, "reason", &reason, e)) || (rc = json_need_str(msg, "agent", &agent, e)))
+		return rc;
+	rc = ask_sandbox(c, wipe ? JOB_WIPE : JOB_DESTROY, msg, e);
+	if (rc != ANSWER_LATER)
+		return rc;
+	if (audit_put(c->m->audit,
+		      json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "event", "sandbox.destroy", "agent", agent, "by",
+				c->by, "reason", reason, "wipe", wipe, "outcome", "asked"),
+		      0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: sandbox.destroy of %s by %s is not in it", agent, c->by);
+	return rc;
+}
+
+static int op_shutdown(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "sandboxes", NULL};
+	bool end_sandboxes = false;
+	int rc = json_only_keys(msg, keys, e);
+
+	if (rc == 0)
+		rc = json_opt_bool(msg, "sandboxes", &end_sandboxes, e);
+	if (rc)
+		return rc;
+	log_info(NULL, "shutdown asked for by %s%s", c->by, end_sandboxes ? ", sandboxes too" : "");
+	/* Answered at once; the connection closes when the daemon has ended. */
+	*out = json_pack("{s:i, s:i}", "rc", 0, "pid", (int)getpid());
+	monitor_stop(c->m, end_sandboxes, 0);
+	return 0;
+}
+
+static int op_status(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", NULL};
+	struct monitor *m = c->m;
+	json_t *o;
+	int rc = json_only_keys(msg, keys, e);
+
+	if (rc)
+		return rc;
+	o = ready_describe(m);
+	if (o && (json_object_set_new(o, "rc", json_integer(0)) ||
+		  json_object_set_new(o, "state", json_string(monitor_state_name(m->state))) ||
+		  json_object_set_new(o, "grants", json_integer((json_int_t)grants_count(m->grants))) ||
+		  json_object_set_new(o, "audit_waiting", json_integer((json_int_t)audit_waiting(m->audit))) ||
+		  json_object_set_new(o, "processes",
+				      json_pack("{s:{s:s, s:i}, s:{s:s, s:i}}", "net", "state",
+						proc_state_name(m->net.state), "restarts", (int)m->net.restarts,
+						"recorder", "state", proc_state_name(m->recorder.state), "restarts",
+						(int)m->recorder.restarts)))) {
+		json_decref(o);
+		o = NULL;
+	}
+	*out = o;
+	return 0;
+}
+
+static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "drop_old", NULL};
+	struct monitor *m = c->m;
+	bool drop_old = false;
+	int rc = json_only_keys(msg, keys, e);
+
+	if (rc == 0)
+		rc = json_opt_bool(msg, "drop_old", &drop_old, e);
+	if (rc == 0)
+		rc = keys_rotate(&m->keys, &m->layout, drop_old, e);
+	if (rc)
+		return rc;
+	tell_grant_keys(m);
+	log_info(NULL, "grants are signed by key %s from now on, by %s", m->keys.kid, c->by);
+	if (audit_put(m->audit,
+		      json_pack("{s:s, s:s, s:s, s:b, s:s}", "event", "key.rotate", "kid", m->keys.kid, "by", c->by,
+				"drop_old", drop_old, "outcome", "ok"),
+		      0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: the rotation to key %s is not in it", m->keys.kid);
+	*out = json_pack("{s:i, s:s}", "rc", 0, "kid", m->keys.kid);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	op_fn *run;
+	bool always; /* also while the daemon starts or ends */
+} ops[] = {
+    {"grant.create", op_grant_create, false}, {"grant.list", op_grant_list, true},
+    {"grant.revoke", op_grant_revoke, true},  {"sandbox.list", op_sandbox_list, false},
+    {"sandbox.show", op_sandbox_show, false}, {"sandbox.destroy", op_sandbox_destroy, false},
+    {"shutdown", op_shutdown, true},          {"status", op_status, true},
+    {"key.rotate", op_key_rotate, false},
+};
+
+static int find_and_run(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	const char *op = NULL;
+	int rc = json_need_str(msg, "op", &op, e);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+		if (strcmp(ops[i].name, op) != 0)
+			continue;
+		if (c->m->state != MONITOR_RUNNING && !ops[i].always)
+			return err_set(e, ERR_UNAVAILABLE, "the daemon is %s",
+				       c->m->state == MONITOR_STARTING ? "starting" : "ending");
+		return ops[i].run(c, msg, out, e);
+	}
+	return err_set(e, ERR_UNSUPPORTED, "op %.40s is not known", op);
+}
+
+void adminops_run(struct admin_call *c, const json_t *msg)
+{
+	json_t *out = NULL;
+	struct err e = {0};
+	int rc = find_and_run(c, msg, &out, &e);
+
+	if (rc == ANSWER_LATER)
+		return;
+	admin_answer(c, rc ? request_error(rc, &e) : out);
+}

@@ -1,0 +1,474 @@
+#include "muxd/monitor/grants.h"
+
+#include "muxd/base/buf.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/monitor/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 8192
+#define LOG_MAX_BYTES  (UINT64_C(1) << 30)
+#define COMPACT_DEAD   1000 /* dead lines before a running daemon writes the log anew */
+
+struct entry {
+	struct grant grant;
+	char via[16], by[48];
+	bool revoked;
+};
+
+/* Sorted by id, which is by creation. */
+struct grants {
+	char path[PATH_MAX];
+	int fd;
+	off_t size;  /* of the good part */
+	bool broken; /* a failed append could not be taken back: nothing more may be written behind it */
+	struct entry *list;
+	size_t n, cap;
+	size_t dead; /* lines of the log that no entry needs any more */
+};
+
+json_t *grant_describe(const struct grant *g)
+{
+	char id[ID_STR_LEN], scopes[128], issued[32], begins[32], ends[32];
+
+	id_format(&g->id, id);
+	grant_scopes_format(g->scopes, scopes, sizeof scopes);
+	clock_format_utc(g->issued_ns, issued, sizeof issued);
+	clock_format_utc(g->not_before_ns, begins, sizeof begins);
+	clock_format_utc(g->expires_ns, ends, sizeof ends);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "principal", g->principal,
+			 "kind", grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task,
+			 "reason", g->reason, "issued_at", issued, "not_before", begins, "expires_at", ends);
+}
+
+/* The line of the log: the public face, exact times, and who asked. */
+static json_t *create_line(const struct entry *en)
+{
+	json_t *o = grant_describe(&en->grant);
+
+	if (!o)
+		return NULL;
+	if (json_object_set_new(o, "op", json_string("create")) ||
+	    json_object_set_new(o, "issuer", json_string(en->grant.issuer)) ||
+	    json_object_set_new(o, "issued_ns", json_integer(en->grant.issued_ns)) ||
+	    json_object_set_new(o, "not_before_ns", json_integer(en->grant.not_before_ns)) ||
+	    json_object_set_new(o, "expires_ns", json_integer(en->grant.expires_ns)) ||
+	    json_object_set_new(o, "via", json_string(en->via)) || json_object_set_new(o, "by", json_string(en->by))) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+static json_t *revoke_line(const struct grant *g, int64_t now_ns, const char *by)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&g->id, id);
+	return json_pack("{s:s, s:s, s:I, s:I, s:s}", "op", "revoke", "id", id, "expires_ns", (json_int_t)g->expires_ns,
+			 "at_ns", (json_int_t)now_ns, "by", by);
+}
+
+static size_t lower_bound(const struct grants *g, const struct id *id)
+{
+	size_t lo = 0, hi = g->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (memcmp(g->list[mid].grant.id.b, id->b, sizeof id->b) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct entry *find(const struct grants *g, const struct id *id)
+{
+	size_t at = lower_bound(g, id);
+
+	return at < g->n && id_equal(&g->list[at].grant.id, id) ? &g->list[at] : NULL;
+}
+
+static int reserve_one(struct grants *g)
+{
+	size_t cap = g->cap ? g->cap * 2 : 64;
+	struct entry *list;
+
+	if (g->n < g->cap)
+		return 0;
+	list = reallocarray(g->list, cap, sizeof *list);
+	if (!list)
+		return ERR_NOMEM;
+	g->list = list;
+	g->cap = cap;
+	return 0;
+}
+
+/* Room was reserved. */
+static void insert(struct grants *g, const struct entry *en)
+{
+	size_t at = lower_bound(g, &en->grant.id);
+
+	memmove(g->list + at + 1, g->list + at, (g->n - at) * sizeof *g->list);
+	g->list[at] = *en;
+	g->n++;
+}
+
+static int copy_str(const json_t *o, const char *key, char *out, size_t size, struct err *e)
+{
+	const char *s = NULL;
+	int rc = json_need_str(o, key, &s, e);
+
+	if (rc == 0 && strlen(s) >= size)
+		rc = err_set(e, ERR_INVAL, "%s is too long", key);
+	if (rc == 0)
+		memcpy(out, s, strlen(s) + 1);
+	return rc;
+}
+
+static int read_create(const json_t *o, struct entry *out, struct err *e)
+{
+	char id[ID_STR_LEN], kind[16], scopes[128];
+	struct grant *g = &out->grant;
+	int rc;
+
+	if ((rc = copy_str(o, "id", id, sizeof id, e)) || (rc = id_parse(id, &g->id)) ||
+	    (rc = copy_str(o, "kind", kind, sizeof kind, e)) || (rc = grant_kind_parse(kind, &g->kind, e)) ||
+	    (rc = copy_str(o, "scopes", scopes, sizeof scopes, e)) ||
+	    (rc = grant_scopes_parse(scopes, &g->scopes, e)) ||
+	    (rc = copy_str(o, "issuer", g->issuer, sizeof g->issuer, e)) ||
+	    (rc = copy_str(o, "principal", g->principal, sizeof g->principal, e)) ||
+	    (rc = copy_str(o, "agent", g->agent, sizeof g->agent, e)) ||
+	    (rc = copy_str(o, "task", g->task, sizeof g->task, e)) ||
+	    (rc = copy_str(o, "reason", g->reason, sizeof g->reason, e)) ||
+	    (rc = copy_str(o, "via", out->via, sizeof out->via, e)) ||
+	    (rc = copy_str(o, "by", out->by, sizeof out->by, e)) ||
+	    (rc = json_need_int(o, "issued_ns", 1, INT64_MAX, &g->issued_ns, e)) ||
+	    (rc = json_need_int(o, "not_before_ns", 1, INT64_MAX, &g->not_before_ns, e)) ||
+	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)))
+		return rc;
+	return grant_check(g, e);
+}
+
+static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
+{
+	char text[ID_STR_LEN];
+	struct id id;
+	struct entry *en;
+	int rc;
+
+	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)))
+		return rc;
+	en = find(g, &id);
+	if (!en)
+		return err_set(e, ERR_INVAL, "a revocation of a grant that was never made");
+	en->revoked = true;
+	return 0;
+}
+
+static int apply_line(struct grants *g, const char *line, size_t len, struct err *e)
+{
+	struct entry en = {0};
+	const char *op = NULL;
+	json_t *o = NULL;
+	int rc = json_parse(line, len, LINE_MAX_BYTES, &o, e);
+
+	if (rc == 0)
+		rc = json_need_str(o, "op", &op, e);
+	if (rc == 0 && strcmp(op, "create") == 0) {
+		rc = read_create(o, &en, e);
+		if (rc == 0 && find(g, &en.grant.id))
+			rc = err_set(e, ERR_INVAL, "a grant that was made twice");
+		if (rc == 0)
+			rc = reserve_one(g);
+		if (rc == 0)
+			insert(g, &en);
+	} else if (rc == 0 && strcmp(op, "revoke") == 0) {
+		rc = apply_revoke(g, o, e);
+	} else if (rc == 0) {
+		rc = err_set(e, ERR_VERSION, "unknown entry '%.20s'", op);
+	}
+	json_decref(o);
+	return rc;
+}
+
+/* *out_good: bytes up to the end of the last whole line. */
+static int apply_all(struct grants *g, const char *text, size_t len, size_t *out_good, struct err *e)
+{
+	size_t at = 0, number = 1;
+	struct err inner = {0};
+
+	for (const char *nl; (nl = memchr(text + at, '\n', len - at)); number++) {
+		int rc = apply_line(g, text + at, (size_t)(nl - text) - at, &inner);
+
+		if (rc)
+			return err_set(e, rc == ERR_NOMEM ? rc : ERR_CORRUPT, "%s:%zu: %s", g->path, number,
+				       inner.message[0] ? inner.message : err_name(rc));
+		at = (size_t)(nl - text) + 1;
+	}
+	*out_good = at;
+	return 0;
+}
+
+static size_t drop_expired(struct grants *g, int64_t now_ns)
+{
+	size_t kept = 0, dropped;
+
+	for (size_t i = 0; i < g->n; i++) {
+		if (g->list[i].grant.expires_ns > now_ns)
+			g->list[kept++] = g->list[i];
+		else
+			g->dead += 1 + g->list[i].revoked;
+	}
+	dropped = g->n - kept;
+	g->n = kept;
+	return dropped;
+}
+
+static int put_line(struct buf *b, json_t *o)
+{
+	int rc = o ? json_append(b, o) : ERR_NOMEM;
+
+	json_decref(o);
+	return rc ? rc : buf_append(b, "\n", 1);
+}
+
+static int open_log(struct grants *g, struct err *e)
+{
+	struct stat st;
+	int fd = open(g->path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_sys(e, errno, "open %s", g->path);
+	if (fstat(fd, &st) < 0) {
+		close(fd);
+		return err_sys(e, errno, "stat %s", g->path);
+	}
+	if (g->fd >= 0)
+		close(g->fd);
+	g->fd = fd;
+	g->size = st.st_size;
+	return 0;
+}
+
+/* The log anew, with what is alive. */
+static int rewrite(struct grants *g, struct err *e)
+{
+	struct buf b;
+	int rc = 0;
+
+	buf_init(&b, LOG_MAX_BYTES);
+	for (size_t i = 0; i < g->n && rc == 0; i++) {
+		rc = put_line(&b, create_line(&g->list[i]));
+		if (rc == 0 && g->list[i].revoked)
+			rc = put_line(&b, revoke_line(&g->list[i].grant, g->list[i].grant.not_before_ns, "compaction"));
+	}
+	rc = rc ? err_set(e, rc, "%s could not be written anew", g->path)
+		: file_publish(g->path, buf_ptr(&b), buf_len(&b), 0600, FILE_OWNER_SELF, true, e);
+	buf_finish(&b);
+	if (rc)
+		return rc;
+	g->dead = 0;
+	rc = open_log(g, e);
+	g->broken = rc != 0; /* the open descriptor is the old file's */
+	return rc;
+}
+
+static int cut_torn(struct grants *g, size_t good, struct err *e)
+{
+	if (ftruncate(g->fd, (off_t)good) < 0 || fsync(g->fd) < 0)
+		return err_sys(e, errno, "cut the torn end of %s", g->path);
+	g->size = (off_t)good;
+	return 0;
+}
+
+static int load(struct grants *g, int64_t now_ns, struct grants_load *out, struct err *e)
+{
+	char *text = NULL;
+	size_t len = 0, good = 0;
+	int rc = file_read(g->path, LOG_MAX_BYTES, &text, &len, e);
+	bool fresh = rc == ERR_NOT_FOUND;
+
+	if (rc && !fresh)
+		return rc;
+	rc = text ? apply_all(g, text, len, &good, e) : 0;
+	free(text);
+	if (rc == 0)
+		rc = open_log(g, e);
+	if (rc == 0 && fresh)
+		rc = file_sync_dir(g->path, e);
+	if (rc == 0 && good < len)
+		rc = cut_torn(g, good, e);
+	if (rc)
+		return rc;
+	out->torn_bytes = len - good;
+	out->expired = drop_expired(g, now_ns);
+	out->alive = g->n;
+	return g->dead ? rewrite(g, e) : 0;
+}
+
+int grants_open(const char *path, int64_t now_ns, struct grants **out, struct grants_load *out_load, struct err *e)
+{
+	struct grants *g = calloc(1, sizeof *g);
+	struct grants_load loaded = {0};
+	int rc;
+
+	if (!g)
+		return err_set(e, ERR_NOMEM, "no memory for grants");
+	g->fd = -1;
+	snprintf(g->path, sizeof g->path, "%s", path);
+	rc = load(g, now_ns, &loaded, e);
+	if (rc) {
+		grants_close(g);
+		return rc;
+	}
+	*out = g;
+	*out_load = loaded;
+	return 0;
+}
+
+void grants_close(struct grants *g)
+{
+	if (!g)
+		return;
+	if (g->fd >= 0)
+		close(g->fd);
+	free(g->list);
+	free(g);
+}
+
+/* One line, whole and synced, or not there at all. */
+static int append_line(struct grants *g, json_t *o, struct err *e)
+{
+	char *text = o ? json_text(o) : NULL;
+	size_t len;
+	int rc = 0;
+
+	json_decref(o);
+	if (!text)
+		return err_set(e, ERR_NOMEM, "no memory for a grant");
+	len = strlen(text);
+	text[len++] = '\n'; /* in place of its NUL */
+	if (g->broken)
+		rc = err_set(e, ERR_SYS, "%s has a torn end after a failed write; restart the daemon", g->path);
+	else if (file_write_all(g->fd, text, len) < 0 || fdatasync(g->fd) < 0)
+		rc = err_sys(e, errno, "write %s", g->path);
+	if (rc && !g->broken)
+		g->broken = ftruncate(g->fd, g->size) < 0 || fdatasync(g->fd) < 0;
+	if (rc == 0)
+		g->size += (off_t)len;
+	free(text);
+	return rc;
+}
+
+int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
+{
+	struct entry en = {.grant = *grant};
+	int rc;
+
+	if (g->n >= GRANTS_MAX)
+		return err_set(e, ERR_LIMIT, "%d grants are alive already", GRANTS_MAX);
+	if (find(g, &grant->id))
+		return err_set(e, ERR_CONFLICT, "a grant with this id exists");
+	snprintf(en.via, sizeof en.via, "%s", via);
+	snprintf(en.by, sizeof en.by, "%s", by);
+	rc = reserve_one(g);
+	if (rc)
+		return err_set(e, rc, "no memory for a grant");
+	rc = append_line(g, create_line(&en), e);
+	if (rc == 0)
+		insert(g, &en);
+	return rc;
+}
+
+int grants_revoke(struct grants *g, const struct id *id, int64_t now_ns, const char *by, struct grant *out,
+		  struct err *e)
+{
+	struct entry *en = find(g, id);
+	int rc = 0;
+
+	if (!en)
+		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
+	if (!en->revoked)
+		rc = append_line(g, revoke_line(&en->grant, now_ns, by), e);
+	if (rc)
+		return rc;
+	en->revoked = true;
+	*out = en->grant;
+	return 0;
+}
+
+int grants_expire(struct grants *g, int64_t now_ns, struct err *e)
+{
+	drop_expired(g, now_ns);
+	if (g->broken || g->dead < COMPACT_DEAD || g->dead < g->n)
+		return 0;
+	return rewrite(g, e);
+}
+
+static json_t *describe_entry(const struct entry *en, size_t *out_size)
+{
+	json_t *o = grant_describe(&en->grant);
+
+	if (!o || json_object_set_new(o, "revoked", json_boolean(en->revoked)) ||
+	    json_object_set_new(o, "via", json_string(en->via)) || json_object_set_new(o, "by", json_string(en->by))) {
+		json_decref(o);
+		return NULL;
+	}
+	*out_size = json_dumpb(o, NULL, 0, JSON_COMPACT);
+	return o;
+}
+
+int grants_list(const struct grants *g, const struct id *before, size_t limit, json_t **out, bool *out_more)
+{
+	const size_t budget = 160 * 1024; /* an answer is one packet */
+	size_t i = before ? lower_bound(g, before) : g->n, used = 0;
+	json_t *list = json_array();
+
+	if (!list)
+		return ERR_NOMEM;
+	while (i > 0 && json_array_size(list) < limit) {
+		size_t size = 0;
+		json_t *o = describe_entry(&g->list[i - 1], &size);
+
+		if (o && used + size > budget) {
+			json_decref(o);
+			break;
+		}
+		if (!o || json_array_append_new(list, o)) {
+			json_decref(list);
+			return ERR_NOMEM;
+		}
+		used += size + 1;
+		i--;
+	}
+	*out = list;
+	*out_more = i > 0;
+	return 0;
+}
+
+int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg)
+{
+	int rc = 0;
+
+	for (size_t i = g->n; i > 0 && rc == 0; i--) {
+		if (g->list[i - 1].revoked)
+			rc = fn(arg, &g->list[i - 1].grant.id, g->list[i - 1].grant.expires_ns);
+	}
+	return rc;
+}
+
+size_t grants_count(const struct grants *g)
+{
+	return g->n;
+}

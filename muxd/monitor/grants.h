@@ -1,0 +1,44 @@
+/*
+ * grants.h - the store of grants: DIR/grants.log, JSON lines, durable before an answer.
+ *
+ * Tokens are never stored. A torn last line (the crash during an append) is cut
+ * off and reported; damage anywhere else refuses the start, since a revocation
+ * might be among it. Owned by the monitor's loop.
+ */
+#ifndef MUXD_MONITOR_GRANTS_H
+#define MUXD_MONITOR_GRANTS_H
+
+#include "muxd/base/json.h"
+#include "policy/grant.h"
+
+struct grants;
+struct err;
+
+#define GRANTS_MAX 50000 /* alive at once */
+
+struct grants_load {
+	size_t alive, expired, torn_bytes;
+};
+
+/* Reads the log, drops what expired before now_ns and writes it anew when something was dropped. */
+int grants_open(const char *path, int64_t now_ns, struct grants **out, struct grants_load *out_load, struct err *e);
+void grants_close(struct grants *g); /* NULL-safe */
+
+/* via: "admin" or "ssh-key"; by: who asked, as "uid 1000". Synced when it returns 0. ERR_LIMIT, ERR_DISK_FULL. */
+int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e);
+/* Synced when it returns 0. ERR_NOT_FOUND; a second revocation is no error. *out: the grant. */
+int grants_revoke(struct grants *g, const struct id *id, int64_t now_ns, const char *by, struct grant *out,
+		  struct err *e);
+/* Forget what has expired; rewrites the log once most of it is dead. */
+int grants_expire(struct grants *g, int64_t now_ns, struct err *e);
+
+/* Newest first, at most limit, older than `before` (NULL = from the newest). *out_more: there are older ones. */
+int grants_list(const struct grants *g, const struct id *before, size_t limit, json_t **out, bool *out_more);
+/* Every revocation that still matters. */
+typedef int grants_revoked_fn(void *arg, const struct id *id, int64_t expires_ns);
+int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg);
+size_t grants_count(const struct grants *g);
+/* The public face of a grant: {id, principal, kind, agent, scopes, task, reason, issued_at, not_before, expires_at}. */
+json_t *grant_describe(const struct grant *g);
+
+#endif

@@ -1,0 +1,283 @@
+#define LOG_SUBSYS "grant"
+#include "muxd/monitor/issue.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+#include "muxd/monitor/monitor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define JOURNAL_MS  5000
+#define IN_FORCE_MS 5000
+
+struct pending_create {
+	struct monitor *m;
+	struct grant grant;
+	char *token;
+	char by[48];
+	issue_done *done;
+	void *arg;
+};
+
+/* One revocation that net has not confirmed yet. */
+struct revoke_wait {
+	struct revoke_wait *next;
+	struct monitor *m;
+	struct grant grant;
+	uv_timer_t timer;
+	revoke_done *done;
+	void *arg;
+};
+
+static uint32_t default_scopes(enum grant_kind k)
+{
+	switch (k) {
+	case GRANT_STAFF:
+		return SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_OBSERVE | SCOPE_DRIVE;
+	case GRANT_AGENT:
+		return SCOPE_ROUNDS | SCOPE_FILES;
+	case GRANT_AUDITOR:
+		return SCOPE_REPLAY | SCOPE_OBSERVE;
+	case GRANT_SERVICE:
+		return SCOPE_ROUNDS | SCOPE_FILES | SCOPE_LIFECYCLE;
+	}
+	return 0;
+}
+
+static int copy_name(const char *what, const char *from, char *out, size_t size, struct err *e)
+{
+	if (strlen(from) >= size)
+		return err_set(e, ERR_INVAL, "%s is longer than %zu bytes", what, size - 1);
+	memcpy(out, from, strlen(from) + 1);
+	return 0;
+}
+
+static int set_times(struct monitor *m, uint64_t ttl_ns, struct grant *g, struct err *e)
+{
+	const int64_t s = (int64_t)NS_PER_SEC;
+	char max[32];
+
+	if (ttl_ns == 0)
+		ttl_ns = m->conf->grant_ttl_ns;
+	if (ttl_ns > m->conf->grant_ttl_max_ns) {
+		clock_format_duration(m->conf->grant_ttl_max_ns, max, sizeof max);
+		return err_set(e, ERR_INVAL, "ttl is longer than grants.ttl_max allows (%s)", max);
+	}
+	/* Tokens hold whole seconds: begin with the current one, end with the one that the ttl reaches into. */
+	g->issued_ns = floor_now(&m->floor) / s * s;
+	g->not_before_ns = g->issued_ns;
+	g->expires_ns = g->issued_ns + ((int64_t)ttl_ns + s - 1) / s * s;
+	return 0;
+}
+
+static int make_grant(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
+{
+	const char *task = w->task ? w->task : w->kind == GRANT_STAFF ? "console" : "";
+	struct grant g = {.kind = w->kind, .scopes = w->scopes ? w->scopes : default_scopes(w->kind)};
+	int rc = id_new(&g.id);
+
+	if (rc)
+		return err_set(e, rc, "no random bytes for a grant's id");
+	memcpy(g.issuer, m->layout.instance, sizeof g.issuer);
+	if ((rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e)) ||
+	    (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e)) ||
+	    (rc = copy_name("task", task, g.task, sizeof g.task, e)) ||
+	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) ||
+	    (rc = set_times(m, w->ttl_ns, &g, e)) || (rc = grant_check(&g, e)))
+		return rc;
+	*out = g;
+	return 0;
+}
+
+static json_t *audit_record(const char *event, const struct grant *g, const char *via, const char *by,
+			    const char *outcome)
+{
+	json_t *o = grant_describe(g);
+
+	if (!o || json_object_set(o, "grant_id", json_object_get(o, "id")) || json_object_del(o, "id") ||
+	    json_object_set_new(o, "event", json_string(event)) || json_object_set_new(o, "via", json_string(via)) ||
+	    json_object_set_new(o, "by", json_string(by)) || json_object_set_new(o, "outcome", json_string(outcome))) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+static void log_grant(const char *what, const struct grant *g, const char *by)
+{
+	char id[ID_STR_LEN], scopes[128];
+	const struct log_ids ids = {.grant = id, .agent = g->agent};
+
+	id_format(&g->id, id);
+	grant_scopes_format(g->scopes, scopes, sizeof scopes);
+	log_info(&ids, "grant %s: principal %s, kind %s, scopes %s, by %s, reason \"%s\"", what, g->principal,
+		 grant_kind_name(g->kind), scopes, by, g->reason);
+}
+
+/* One that is down learns it from its next start packet; so does one that cannot be told, after a restart. */
+static void tell_one(struct proc *p, const json_t *msg)
+{
+	if (p->state != PROC_READY && p->state != PROC_STARTING)
+		return;
+	if (!msg || proc_send(p, msg, NULL, 0))
+		proc_kill(p);
+}
+
+static void tell_revoked(struct monitor *m, const struct grant *g)
+{
+	char id[ID_STR_LEN];
+	json_t *msg;
+
+	id_format(&g->id, id);
+	msg = json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", id, "expires_ns", (json_int_t)g->expires_ns);
+	tell_one(&m->net, msg);
+	tell_one(&m->recorder, msg);
+	json_decref(msg);
+}
+
+/* The token was never handed out; its grant must not look alive all the same. */
+static void take_back(struct monitor *m, const struct grant *g)
+{
+	struct grant revoked;
+	struct err e = {0};
+
+	if (grants_revoke(m->grants, &g->id, floor_now(&m->floor), "not journaled", &revoked, &e))
+		log_error(NULL, "a refused grant could not be marked as revoked: %s", e.message);
+	tell_revoked(m, g);
+	audit_put(m->audit, audit_record("grant.revoke", g, "monitor", "not journaled", "ok"), 0, NULL, NULL);
+}
+
+static void on_create_journaled(void *arg, int rc)
+{
+	struct pending_create *p = arg;
+	struct err e = {0};
+
+	if (rc == 0) {
+		log_grant("created", &p->grant, p->by);
+	} else {
+		if (rc != ERR_CANCELLED)
+			take_back(p->m, &p->grant);
+		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "the grant could not be journaled (%s), so it was not given",
+			     err_name(rc));
+		log_error(NULL, "%s", e.message);
+	}
+	p->done(p->arg, rc, &e, rc ? NULL : &p->grant, rc ? NULL : p->token);
+	grant_token_free(p->token);
+	free(p);
+}
+
+void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg)
+{
+	struct pending_create *p = calloc(1, sizeof *p);
+	struct err e = {0};
+	int rc;
+
+	if (!p) {
+		rc = err_set(&e, ERR_NOMEM, "no memory for a grant");
+		done(arg, rc, &e, NULL, NULL);
+		return;
+	}
+	rc = make_grant(m, w, &p->grant, &e);
+	if (rc == 0)
+		rc = grant_sign(&p->grant, m->keys.kid, m->keys.seed, &p->token, &e);
+	if (rc == 0)
+		rc = grants_create(m->grants, &p->grant, w->via, w->by, &e);
+	if (rc == 0) {
+		*p = (struct pending_create){m, p->grant, p->token, "", done, arg};
+		memcpy(p->by, w->by, sizeof p->by);
+		rc = audit_put(m->audit, audit_record("grant.create", &p->grant, w->via, w->by, "ok"), JOURNAL_MS,
+			       on_create_journaled, p);
+		if (rc == 0)
+			return;
+		take_back(m, &p->grant);
+		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "too many audit records wait to be journaled");
+	}
+	done(arg, rc, &e, NULL, NULL);
+	grant_token_free(p->token);
+	free(p);
+}
+
+static void on_wait_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void wait_settle(struct revoke_wait **at)
+{
+	struct revoke_wait *w = *at;
+
+	*at = w->next;
+	w->done(w->arg, 0, NULL, &w->grant);
+	uv_close((uv_handle_t *)&w->timer, on_wait_closed);
+}
+
+static void on_not_in_force(uv_timer_t *t)
+{
+	struct revoke_wait *w = t->data;
+
+	if (w->m->net.state == PROC_STARTING) { /* its doors are closed: nothing to enforce yet */
+		uv_timer_start(t, on_not_in_force, IN_FORCE_MS, 0);
+		return;
+	}
+	/* A net that does not answer may still serve the grant. Its next start packet holds the revocation. */
+	log_error(NULL, "net did not confirm a revocation in time and is started again");
+	proc_kill(&w->m->net);
+}
+
+/* 0 when the caller is answered later. */
+static int wait_for_net(struct monitor *m, const struct grant *g, revoke_done *done, void *arg)
+{
+	struct revoke_wait *w = calloc(1, sizeof *w);
+
+	if (!w || uv_timer_init(&m->loop, &w->timer)) {
+		free(w);
+		return ERR_NOMEM;
+	}
+	w->m = m;
+	w->grant = *g;
+	w->done = done;
+	w->arg = arg;
+	w->timer.data = w;
+	w->next = m->revoke_waits;
+	m->revoke_waits = w;
+	uv_timer_start(&w->timer, on_not_in_force, IN_FORCE_MS, 0);
+	return 0;
+}
+
+void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke_done *done, void *arg)
+{
+	struct grant g;
+	struct err e = {0};
+	int rc = grants_revoke(m->grants, id, floor_now(&m->floor), by, &g, &e);
+
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	log_grant("revoked", &g, by);
+	if (audit_put(m->audit, audit_record("grant.revoke", &g, "admin", by, "ok"), 0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
+	tell_revoked(m, &g);
+	if (m->net.pid > 0 && wait_for_net(m, &g, done, arg) == 0)
+		return;
+	done(arg, 0, NULL, &g);
+}
+
+void issue_revoked(struct monitor *m, const struct id *id)
+{
+	struct revoke_wait **at = &m->revoke_waits;
+
+	while (*at) {
+		if (id_equal(&(*at)->grant.id, id))
+			wait_settle(at);
+		else
+			at = &(*at)->next;
+	}
+}
+
+void issue_net_ended(struct monitor *m)
+{
+	while (m->revoke_waits)
+		wait_settle(&m->revoke_waits);
+}

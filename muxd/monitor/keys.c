@@ -1,0 +1,430 @@
+#include "muxd/monitor/keys.h"
+
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/monitor/layout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KID_LEN    16
+#define KEYS_MAX   64
+#define PUBLIC_MAX 256
+
+/* One public key file of a folder, and its seed's age where the seed is still there. */
+struct key_file {
+	struct grant_public_key key;
+	bool has_seed;
+	struct timespec seed_time, public_time;
+};
+struct key_folder {
+	char path[PATH_MAX];
+	struct key_file files[KEYS_MAX];
+	size_t n;
+};
+
+static int key_path(const char *folder, const char *kid, const char *suffix, char out[PATH_MAX], struct err *e)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%.16s.%s", kid, suffix);
+	return file_join(out, PATH_MAX, folder, name, e);
+}
+
+static int read_public(const char *path, struct grant_public_key *out, struct err *e)
+{
+	char *text = NULL;
+	uint8_t *raw = NULL;
+	size_t len = 0, n = 0;
+	int rc = file_read(path, PUBLIC_MAX, &text, &len, e);
+
+	if (rc)
+		return rc;
+	if (base64_decode(text, strcspn(text, "\n"), true, &raw, &n) || n != GRANT_KEY_LEN)
+		rc = err_set(e, ERR_CORRUPT, "%s holds no public key", path);
+	else
+		memcpy(out->key, raw, n);
+	free(raw);
+	free(text);
+	return rc;
+}
+
+static int read_seed(const char *path, uint8_t seed[GRANT_KEY_LEN], struct err *e)
+{
+	char *raw = NULL;
+	size_t len = 0;
+	int rc = file_read(path, GRANT_KEY_LEN, &raw, &len, e);
+
+	if (rc)
+		return rc;
+	if (len == GRANT_KEY_LEN)
+		memcpy(seed, raw, len);
+	else
+		rc = err_set(e, ERR_CORRUPT, "%s is not a key of %d bytes", path, GRANT_KEY_LEN);
+	OPENSSL_cleanse(raw, len);
+	free(raw);
+	return rc;
+}
+
+/* The public half first: a seed never stands there without it. */
+static int write_key(const char *folder, const uint8_t seed[GRANT_KEY_LEN], const struct grant_public_key *key,
+		     struct file_owner owner, struct err *e)
+{
+	char path[PATH_MAX], line[PUBLIC_MAX], *text = base64_encode(key->key, GRANT_KEY_LEN, true);
+	int rc;
+
+	if (!text)
+		return err_set(e, ERR_NOMEM, "no memory for a key");
+	snprintf(line, sizeof line, "%s\n", text);
+	free(text);
+	rc = key_path(folder, key->kid, "pub", path, e);
+	if (rc == 0)
+		rc = file_publish(path, line, strlen(line), 0644, FILE_OWNER_SELF, true, e);
+	if (rc == 0)
+		rc = key_path(folder, key->kid, "seed", path, e);
+	return rc ? rc : file_publish(path, seed, GRANT_KEY_LEN, 0600, owner, false, e);
+}
+
+static int make_key(const char *folder, struct file_owner owner, struct err *e)
+{
+	struct grant_public_key key;
+	uint8_t seed[GRANT_KEY_LEN];
+	int rc = grant_key_create(seed, &key);
+
+	rc = rc ? err_set(e, rc, "a signing key could not be made") : write_key(folder, seed, &key, owner, e);
+	OPENSSL_cleanse(seed, sizeof seed);
+	return rc;
+}
+
+/* "<kid>.pub" gives kid; anything else in the folder is not ours. */
+static bool is_public_name(const char *name, char kid[KID_LEN + 1])
+{
+	if (strlen(name) != KID_LEN + 4 || strcmp(name + KID_LEN, ".pub") != 0 ||
+	    strspn(name, "0123456789abcdef") < KID_LEN)
+		return false;
+	memcpy(kid, name, KID_LEN);
+	kid[KID_LEN] = '\0';
+	return true;
+}
+
+static int add_file(struct key_folder *f, const char *kid, struct err *e)
+{
+	char path[PATH_MAX];
+	struct key_file *k = &f->files[f->n];
+	struct stat st;
+	int rc;
+
+	if (f->n == KEYS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d keys in %s", KEYS_MAX, f->path);
+	memset(k, 0, sizeof *k);
+	memcpy(k->key.kid, kid, KID_LEN + 1);
+	rc = key_path(f->path, kid, "pub", path, e);
+	if (rc == 0)
+		rc = read_public(path, &k->key, e);
+	if (rc)
+		return rc;
+	if (lstat(path, &st) < 0)
+		return err_sys(e, errno, "stat %s", path);
+	k->public_time = st.st_mtim;
+	rc = key_path(f->path, kid, "seed", path, e);
+	if (rc)
+		return rc;
+	k->has_seed = lstat(path, &st) == 0;
+	if (k->has_seed)
+		k->seed_time = st.st_mtim;
+	f->n++;
+	return 0;
+}
+
+static int scan(const char *folder, struct key_folder *out, struct err *e)
+{
+	char kid[KID_LEN + 1];
+	struct dirent *entry;
+	DIR *d = opendir(folder);
+	int rc = 0;
+
+	if (!d)
+		return err_sys(e, errno, "open %s", folder);
+	out->n = 0;
+	snprintf(out->path, sizeof out->path, "%s", folder);
+	while (rc == 0 && (entry = readdir(d))) {
+		if (is_public_name(entry->d_name, kid))
+			rc = add_file(out, kid, e);
+	}
+	closedir(d);
+	return rc;
+}
+
+static bool newer(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+static const struct key_file *newest_seed(const struct key_folder *f)
+{
+	const struct key_file *best = NULL;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->files[i].has_seed && (!best || newer(&f->files[i].seed_time, &best->seed_time)))
+			best = &f->files[i];
+	}
+	return best;
+}
+
+/* Scan a folder that has at least one seed, made now when there was none. */
+static int scan_or_make(const char *folder, struct file_owner owner, struct key_folder *out, struct err *e)
+{
+	int rc = scan(folder, out, e);
+
+	if (rc || newest_seed(out))
+		return rc;
+	rc = make_key(folder, owner, e);
+	if (rc == 0)
+		rc = scan(folder, out, e);
+	if (rc == 0 && !newest_seed(out))
+		rc = err_set(e, ERR_CORRUPT, "%s holds no seed", folder);
+	return rc;
+}
+
+/* A seed that no longer signs is of use to a thief alone. Its public half gets the time of its retirement. */
+static int retire_others(const struct key_folder *f, const struct key_file *current, struct err *e)
+{
+	char path[PATH_MAX];
+	int rc = 0;
+
+	for (size_t i = 0; i < f->n && rc == 0; i++) {
+		const struct key_file *k = &f->files[i];
+
+		if (k == current || !k->has_seed)
+			continue;
+		rc = key_path(f->path, k->key.kid, "pub", path, e);
+		if (rc == 0 && utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) < 0)
+			rc = err_sys(e, errno, "touch %s", path);
+		if (rc == 0)
+			rc = key_path(f->path, k->key.kid, "seed", path, e);
+		if (rc == 0 && unlink(path) < 0)
+			rc = err_sys(e, errno, "remove %s", path);
+		if (rc == 0)
+			rc = file_sync_dir(path, e);
+	}
+	return rc;
+}
+
+/* The seed that signs, once it is shown to belong to its public half. */
+static int read_signing_seed(const struct key_folder *f, uint8_t seed[GRANT_KEY_LEN], char kid[17], struct err *e)
+{
+	const struct key_file *current = newest_seed(f);
+	struct grant_public_key derived;
+	char path[PATH_MAX];
+	int rc;
+
+	if (!current)
+		return err_set(e, ERR_CORRUPT, "%s holds no seed", f->path);
+	rc = key_path(f->path, current->key.kid, "seed", path, e);
+	if (rc == 0)
+		rc = read_seed(path, seed, e);
+	if (rc)
+		return rc;
+	rc = grant_key_public(seed, &derived);
+	if (rc)
+		return err_set(e, rc, "libcrypto does not take the key in %s", path);
+	if (strcmp(derived.kid, current->key.kid) != 0 || memcmp(derived.key, current->key.key, GRANT_KEY_LEN) != 0)
+		return err_set(e, ERR_CORRUPT, "%s does not belong to its public key", path);
+	memcpy(kid, derived.kid, sizeof derived.kid);
+	return 0;
+}
+
+/* What verifies and what signs, from the folder into *k. */
+static int take_grant_keys(struct keys *k, const struct key_folder *f, struct err *e)
+{
+	struct grant_public_key *list = calloc(f->n + 1, sizeof *list);
+	uint8_t seed[GRANT_KEY_LEN] = {0};
+	char kid[17];
+	int rc;
+
+	if (!list)
+		return err_set(e, ERR_NOMEM, "no memory for keys");
+	rc = read_signing_seed(f, seed, kid, e);
+	if (rc == 0) {
+		for (size_t i = 0; i < f->n; i++)
+			list[i] = f->files[i].key;
+		free(k->set.keys);
+		k->set = (struct grant_keyset){list, f->n};
+		memcpy(k->kid, kid, sizeof k->kid);
+		memcpy(k->seed, seed, sizeof k->seed);
+		list = NULL;
+	}
+	free(list);
+	OPENSSL_cleanse(seed, sizeof seed);
+	return rc;
+}
+
+static int open_grant_keys(struct keys *k, const struct layout *l, struct err *e)
+{
+	struct key_folder *f = calloc(1, sizeof *f);
+	char folder[PATH_MAX];
+	int rc;
+
+	if (!f)
+		return err_set(e, ERR_NOMEM, "no memory for keys");
+	rc = layout_path(l, "keys/grant", folder, e);
+	if (rc == 0)
+		rc = scan_or_make(folder, FILE_OWNER_SELF, f, e);
+	if (rc == 0)
+		rc = retire_others(f, newest_seed(f), e);
+	if (rc == 0)
+		rc = take_grant_keys(k, f, e);
+	free(f);
+	return rc;
+}
+
+static int open_record_key(struct keys *k, const struct layout *l, const struct identity *who, struct err *e)
+{
+	struct key_folder *f = calloc(1, sizeof *f);
+	const struct key_file *newest = NULL;
+	char folder[PATH_MAX];
+	int rc;
+
+	if (!f)
+		return err_set(e, ERR_NOMEM, "no memory for keys");
+	rc = layout_path(l, "keys/record", folder, e);
+	if (rc == 0)
+		rc = scan_or_make(folder, who->recorder, f, e);
+	newest = newest_seed(f);
+	if (rc == 0 && newest)
+		rc = key_path(folder, newest->key.kid, "seed", k->record_seed, e);
+	if (rc == 0)
+		rc = file_own(k->record_seed, 0600, who->recorder, e);
+	free(f);
+	return rc;
+}
+
+static int make_host_key(const char *path, const char *public_path, struct file_owner owner, struct err *e)
+{
+	struct grant_public_key key;
+	uint8_t seed[GRANT_KEY_LEN];
+	char *private_text = NULL, *line = NULL;
+	int rc = grant_key_create(seed, &key);
+
+	if (rc)
+		return err_set(e, rc, "an SSH host key could not be made");
+	rc = hostkey_encode(seed, key.key, "muxd", &private_text, &line, e);
+	OPENSSL_cleanse(seed, sizeof seed);
+	if (rc || !private_text || !line)
+		return rc;
+	rc = file_publish(public_path, line, strlen(line), 0644, FILE_OWNER_SELF, true, e);
+	if (rc == 0)
+		rc = file_publish(path, private_text, strlen(private_text), 0600, owner, false, e);
+	OPENSSL_cleanse(private_text, strlen(private_text));
+	free(private_text);
+	free(line);
+	return rc;
+}
+
+static int open_host_key(struct keys *k, const struct layout *l, const struct identity *who, struct err *e)
+{
+	char public_path[PATH_MAX], *line = NULL;
+	size_t len = 0;
+	int rc = layout_path(l, "keys/ssh_host_ed25519", k->ssh_host_key, e);
+
+	if (rc == 0)
+		rc = layout_path(l, "keys/ssh_host_ed25519.pub", public_path, e);
+	if (rc == 0 && access(k->ssh_host_key, F_OK) < 0 && errno == ENOENT)
+		rc = make_host_key(k->ssh_host_key, public_path, who->net, e);
+	if (rc == 0)
+		rc = file_own(k->ssh_host_key, 0600, who->net, e);
+	if (rc == 0)
+		rc = file_read(public_path, 4096, &line, &len, e);
+	if (rc == 0)
+		rc = hostkey_fingerprint(line, k->ssh_fingerprint, e);
+	free(line);
+	return rc;
+}
+
+int keys_open(const struct layout *l, const struct identity *who, struct keys *out, struct err *e)
+{
+	struct keys k = {0};
+	int rc = open_grant_keys(&k, l, e);
+
+	if (rc == 0)
+		rc = open_record_key(&k, l, who, e);
+	if (rc == 0)
+		rc = open_host_key(&k, l, who, e);
+	if (rc == 0)
+		*out = k;
+	else
+		keys_finish(&k);
+	OPENSSL_cleanse(k.seed, sizeof k.seed);
+	return rc;
+}
+
+void keys_finish(struct keys *k)
+{
+	if (!k)
+		return;
+	free(k->set.keys);
+	OPENSSL_cleanse(k, sizeof *k);
+}
+
+static int drop_public(const struct key_folder *f, const char *kid, struct err *e)
+{
+	char path[PATH_MAX];
+	int rc = key_path(f->path, kid, "pub", path, e);
+
+	if (rc == 0 && unlink(path) < 0)
+		rc = err_sys(e, errno, "remove %s", path);
+	return rc ? rc : file_sync_dir(path, e);
+}
+
+int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t keep_s, size_t *out_dropped,
+		struct err *e)
+{
+	struct key_folder *f = calloc(1, sizeof *f);
+	char folder[PATH_MAX];
+	size_t dropped = 0;
+	int rc;
+
+	if (!f)
+		return err_set(e, ERR_NOMEM, "no memory for keys");
+	rc = layout_path(l, "keys/grant", folder, e);
+	if (rc == 0)
+		rc = scan(folder, f, e);
+	for (size_t i = 0; rc == 0 && i < f->n; i++) {
+		if (f->files[i].has_seed || f->files[i].public_time.tv_sec + keep_s > now_s)
+			continue;
+		rc = drop_public(f, f->files[i].key.kid, e);
+		dropped += rc == 0;
+	}
+	if (rc == 0 && dropped > 0)
+		rc = scan(folder, f, e);
+	if (rc == 0 && dropped > 0)
+		rc = take_grant_keys(k, f, e);
+	if (rc == 0)
+		*out_dropped = dropped;
+	free(f);
+	return rc;
+}
+
+int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e)
+{
+	char folder[PATH_MAX];
+	size_t dropped;
+	int rc = k->set.n >= KEYS_MAX - 1 && !drop_old
+		     ? err_set(e, ERR_LIMIT, "there are %zu keys already; drop the old ones", k->set.n)
+		     : layout_path(l, "keys/grant", folder, e);
+
+	if (rc == 0)
+		rc = make_key(folder, FILE_OWNER_SELF, e);
+	if (rc == 0)
+		rc = open_grant_keys(k, l, e);
+	if (rc == 0 && drop_old)
+		rc = keys_expire(k, l, INT64_MAX / 2, 0, &dropped, e);
+	return rc;
+}

@@ -1,0 +1,37 @@
+/*
+ * keys.h - the keys of one daemon: grants (sign and verify), record, SSH host.
+ *
+ * Made at first start, kept in DIR/keys. The newest grant seed signs; a rotation
+ * makes a new one, removes the old seed and keeps its public half as long as a
+ * grant of it may live. Seeds are 32 raw bytes, public keys one line of base64url.
+ * Owned by the monitor; keys_finish() wipes.
+ */
+#ifndef MUXD_MONITOR_KEYS_H
+#define MUXD_MONITOR_KEYS_H
+
+#include "muxd/monitor/hostkey.h"
+#include "muxd/monitor/identity.h"
+#include "policy/grant.h"
+
+#include <limits.h>
+
+struct layout;
+
+struct keys {
+	struct grant_keyset set; /* every public key that verifies; the signing one among them */
+	char kid[17];            /* of the signing key */
+	uint8_t seed[GRANT_KEY_LEN];
+	char record_seed[PATH_MAX];
+	char ssh_host_key[PATH_MAX];
+	char ssh_fingerprint[HOSTKEY_FINGERPRINT_MAX];
+};
+
+int keys_open(const struct layout *l, const struct identity *who, struct keys *out, struct err *e);
+void keys_finish(struct keys *k); /* NULL-safe */
+/* A new signing key. drop_old: tokens of earlier keys stop verifying at once. On failure *k is as it was. */
+int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e);
+/* Drop public keys that were retired more than keep_s seconds before now_s; *out_dropped of them. */
+int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t keep_s, size_t *out_dropped,
+		struct err *e);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * monitor.h - what the parts of the monitor share. For muxd/monitor/ alone.
+ *
+ * One struct, owned by serve.c; every callback runs on its loop. The monitor
+ * reads no byte that came from the network or a sandbox: its peers are the
+ * operator (admin.sock), net and the recorder.
+ *
+ *   starting -> running -> stopping_net -> stopping_recorder -> stopping_sandboxes -> ended
+ *   starting -> stopping_net ... when something cannot be started
+ */
+#ifndef MUXD_MONITOR_MONITOR_H
+#define MUXD_MONITOR_MONITOR_H
+
+#include "muxd/base/conf.h"
+#include "muxd/base/err.h"
+#include "muxd/monitor/audit.h"
+#include "muxd/monitor/cert.h"
+#include "muxd/monitor/floor.h"
+#include "muxd/monitor/grants.h"
+#include "muxd/monitor/keys.h"
+#include "muxd/monitor/layout.h"
+#include "muxd/monitor/listen.h"
+#include "muxd/monitor/options.h"
+#include "muxd/monitor/proc.h"
+#include "muxd/monitor/sandboxes.h"
+
+enum monitor_state {
+	MONITOR_STARTING,
+	MONITOR_RUNNING,
+	MONITOR_STOPPING_NET,
+	MONITOR_STOPPING_RECORDER,
+	MONITOR_STOPPING_SANDBOXES,
+	MONITOR_ENDED
+};
+
+struct revoke_wait;
+struct admin;
+
+struct monitor {
+	uv_loop_t loop;
+	enum monitor_state state;
+	struct options options;
+	struct identity who;
+	struct layout layout;
+	struct keys keys;
+	struct cert_status cert;
+	struct listeners listeners;
+	struct time_floor floor;
+	struct conf *conf;       /* the newest that was good */
+	struct conf *local_conf; /* what control/local was made with; sandbox.* changes wait for a restart */
+	char *conf_text;
+	size_t conf_len;
+	struct grants *grants;
+	struct audit *audit;
+	struct sandboxes *sandboxes;
+	json_t *sandbox_list; /* for net's start packet; NULL until asked */
+	bool sandbox_list_asked;
+	struct proc net, recorder;
+	struct admin *admin;
+	struct revoke_wait *revoke_waits; /* issue.c */
+	char net_path[PATH_MAX], recorder_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
+	int64_t started_ns; /* wall */
+	uv_signal_t sigterm, sigint, sighup, sigchld;
+	uv_timer_t minute;
+	unsigned minutes;
+	bool end_sandboxes, sandboxes_ended;
+	int exit_rc; /* ERR_* of what ended it, 0 = as wanted */
+};
+
+/* serve.c */
+void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, const struct err *how);
+void monitor_ready(struct monitor *m); /* a child became ready: go on */
+void monitor_stop(struct monitor *m, bool end_sandboxes, int rc);
+const char *monitor_state_name(enum monitor_state s);
+
+/* netipc.c, recorderipc.c: the two conversations */
+extern const struct proc_ops netipc_ops, recorderipc_ops;
+void netipc_recorder_again(struct monitor *m); /* a fresh stream to the recorder for a net that lives */
+
+/* start.c: what both start packets hold, and telling both */
+json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n);
+/* Send it with its descriptors, then the revocations that it had no room for. */
+int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e);
+int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
+void tell_reload(struct monitor *m);
+void tell_grant_keys(struct monitor *m);
+
+/* reload.c */
+int config_load(struct monitor *m, struct err *e); /* reads --config, or the defaults */
+void config_reload(struct monitor *m);             /* SIGHUP; a bad file changes nothing */
+
+/* ready.c */
+json_t *ready_describe(const struct monitor *m);
+int ready_write(const struct monitor *m, struct err *e);
+void ready_remove(const struct monitor *m);
+
+#endif

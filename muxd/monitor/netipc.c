@@ -1,0 +1,381 @@
+/*
+ * The conversation with net. Net is the part that strangers talk to: whatever it
+ * sends is checked here as if a stranger had sent it.
+ */
+#define LOG_SUBSYS "monitor"
+#include "muxd/base/log.h"
+#include "muxd/base/sock.h"
+#include "muxd/monitor/issue.h"
+#include "muxd/monitor/monitor.h"
+#include "muxd/monitor/request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FILES                  65536
+#define SANDBOX_BYTES_IN_START 40000
+
+/* A question of net's that is answered later. */
+struct net_call {
+	struct monitor *m;
+	uint64_t generation; /* of the net that asked */
+	int64_t tag;
+	enum sandbox_job job;
+};
+
+/* It passes on everybody's keys: beside a busy sandbox it must not wait for its turn. */
+#define NET_NICE (-5)
+
+static void on_spec(void *arg, struct child_spec *out)
+{
+	static const char *const argv[] = {"muxd", "net", NULL};
+	struct monitor *m = arg;
+
+	out->path = m->net_path;
+	out->argv = argv;
+	out->cwd = m->layout.dir;
+	out->who = m->who.net;
+	out->files = FILES;
+	out->nice = NET_NICE;
+}
+
+static int open_one(const char *path, int flags, int *out_fd, struct err *e)
+{
+	*out_fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW);
+	return *out_fd < 0 ? err_sys(e, errno, "open %s", path) : 0;
+}
+
+static int recorder_stream(const struct monitor *m, int *out_fd, struct err *e)
+{
+	char path[PATH_MAX];
+	int rc = layout_path(&m->layout, "recorder.sock", path, e);
+
+	return rc ? rc : sock_connect_unix(path, SOCK_STREAM, out_fd, e);
+}
+
+enum { CONF, RING, CURSOR, HTTPS, SSH, HUB, RECORDER, TLS_KEY, TLS_CERT, SSH_KEY, COUNT };
+
+static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
+{
+	char ring[PATH_MAX], cursor[PATH_MAX];
+	int rc;
+
+	if ((rc = file_join(ring, sizeof ring, m->layout.journal, "ring", e)) ||
+	    (rc = file_join(cursor, sizeof cursor, m->layout.journal, "cursor", e)) ||
+	    (rc = conf_descriptor(m, &fds[CONF], e)) || (rc = open_one(ring, O_RDWR, &fds[RING], e)) ||
+	    (rc = open_one(cursor, O_RDONLY, &fds[CURSOR], e)) || (rc = recorder_stream(m, &fds[RECORDER], e)) ||
+	    (rc = open_one(m->tls_key, O_RDONLY, &fds[TLS_KEY], e)) ||
+	    (rc = open_one(m->tls_cert, O_RDONLY, &fds[TLS_CERT], e)) ||
+	    (rc = open_one(m->keys.ssh_host_key, O_RDONLY, &fds[SSH_KEY], e)))
+		return rc;
+	fds[HTTPS] = m->listeners.https;
+	fds[SSH] = m->listeners.ssh;
+	fds[HUB] = m->listeners.hub;
+	return 0;
+}
+
+static int on_hello(void *arg, struct channel *c, struct err *e)
+{
+	static const char *const names[COUNT] = {"conf", "ring",     "cursor",  "https",   "ssh",
+						 "hub",  "recorder", "tls_key", "tls_crt", "ssh_host_key"};
+	struct monitor *m = arg;
+	int fds[COUNT], rc = ERR_NOMEM;
+	json_t *start = start_packet(m, names, COUNT);
+
+	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
+
+	for (size_t i = 0; i < COUNT; i++)
+		fds[i] = -1;
+	if (!start || json_object_set(start, "sandboxes", m->sandbox_list))
+		err_set(e, rc, "no memory for a start packet");
+	else if ((rc = open_all(m, fds, e)) == 0)
+		rc = start_send(m, c, start, fds, COUNT, e);
+	for (size_t i = 0; i < COUNT; i++) {
+		if (i != HTTPS && i != SSH && i != HUB && fds[i] >= 0)
+			close(fds[i]);
+	}
+	json_decref(start);
+	json_decref(m->sandbox_list); /* the next start asks anew */
+	m->sandbox_list = NULL;
+	return rc;
+}
+
+void netipc_recorder_again(struct monitor *m)
+{
+	json_t *msg = json_pack("{s:s, s:[s]}", "op", "recorder", "fds", "recorder");
+	struct err e = {0};
+	int fd = -1, rc = recorder_stream(m, &fd, &e);
+
+	if (rc == 0)
+		rc = msg ? proc_send(&m->net, msg, &fd, 1) : ERR_NOMEM;
+	if (rc) {
+		log_error(NULL, "net could not be given its stream to the recorder (%s) and is started again",
+			  err_name(rc));
+		proc_kill(&m->net);
+	}
+	if (fd >= 0)
+		close(fd);
+	json_decref(msg);
+}
+
+/* Every sandbox, as many as fit. */
+static json_t *info_list(const struct sandbox_answer *a, size_t budget, bool with_secret, bool *out_more)
+{
+	json_t *list = json_array();
+	size_t used = 0, i = 0;
+
+	for (; list && i < a->n; i++) {
+		json_t *o = sandbox_info_json(&a->list[i], with_secret);
+
+		used += o ? json_dumpb(o, NULL, 0, JSON_COMPACT) + 1 : 0;
+		if (o && used > budget) {
+			json_decref(o);
+			break;
+		}
+		if (!o || json_array_append_new(list, o)) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
+	*out_more = i < a->n;
+	return list;
+}
+
+static void on_list_for_start(void *arg, const struct sandbox_answer *a)
+{
+	struct monitor *m = arg;
+	bool more;
+
+	m->sandbox_list_asked = false;
+	if (a->rc)
+		log_error(NULL, "the sandboxes could not be listed: %s", a->err.message);
+	json_decref(m->sandbox_list);
+	m->sandbox_list = info_list(a, SANDBOX_BYTES_IN_START, true, &more);
+	if (m->sandbox_list)
+		proc_start(&m->net);
+}
+
+/* After the recorder, and with a list of the sandboxes that is not older than this start. */
+static bool on_may_start(void *arg)
+{
+	struct monitor *m = arg;
+
+	if ((m->state != MONITOR_STARTING && m->state != MONITOR_RUNNING) || m->recorder.state != PROC_READY)
+		return false;
+	if (m->sandbox_list)
+		return true;
+	if (!m->sandbox_list_asked && sandboxes_ask(m->sandboxes, JOB_LIST, NULL, on_list_for_start, m) == 0)
+		m->sandbox_list_asked = true;
+	return false;
+}
+
+static void answer(const struct net_call *c, json_t *o, const int *fds, size_t nfds)
+{
+	struct proc *net = &c->m->net;
+
+	if (o && json_object_set_new(o, "tag", json_integer(c->tag)) == 0 && c->generation == net->generation &&
+	    proc_send(net, o, fds, nfds) == ERR_LIMIT) {
+		log_error(NULL, "net does not read its answers and is started again");
+		proc_kill(net);
+	}
+	json_decref(o);
+}
+
+static void on_sandbox_answer(void *arg, const struct sandbox_answer *a)
+{
+	struct net_call *c = arg;
+	bool more = false;
+	json_t *o;
+
+	if (a->rc)
+		o = request_error(a->rc, &a->err);
+	else if (c->job == JOB_LIST)
+		o = json_pack("{s:i, s:o}", "rc", 0, "sandboxes", info_list(a, 100000, true, &more));
+	else if (c->job == JOB_DESTROY)
+		o = json_pack("{s:i}", "rc", 0);
+	else
+		o = json_pack("{s:i, s:o}", "rc", 0, "sandbox", sandbox_info_json(&a->info, true));
+	if (o && more)
+		json_object_set_new(o, "more", json_true());
+	answer(c, o, &a->fd, a->fd >= 0 && a->rc == 0 ? 1 : 0);
+	free(c);
+}
+
+static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, struct err *e)
+{
+	static const struct {
+		const char *verb;
+		enum sandbox_job job;
+	} jobs[] = {{"ensure", JOB_ENSURE},
+		    {"connect", JOB_CONNECT},
+		    {"stat", JOB_STAT},
+		    {"destroy", JOB_DESTROY},
+		    {"list", JOB_LIST}};
+	const char *agent = NULL;
+	size_t i = 0;
+	int rc = 0;
+
+	while (i < sizeof jobs / sizeof jobs[0] && strcmp(verb, jobs[i].verb) != 0)
+		i++;
+	if (i == sizeof jobs / sizeof jobs[0])
+		return err_set(e, ERR_UNSUPPORTED, "sandbox.%.20s is not known", verb);
+	c->job = jobs[i].job;
+	if (c->job != JOB_LIST && ((rc = json_need_str(msg, "agent", &agent, e)) || (rc = agent_name_check(agent, e))))
+		return rc;
+	rc = sandboxes_ask(c->m->sandboxes, c->job, agent, on_sandbox_answer, c);
+	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : 0;
+}
+
+static void on_issued(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
+{
+	struct net_call *c = arg;
+	json_t *o = NULL, *grant = NULL;
+
+	if (rc) {
+		o = request_error(rc, e);
+	} else if ((grant = grant_describe(g)) &&
+		   json_object_set_new(grant, "issued_ns", json_integer(g->issued_ns)) == 0 &&
+		   json_object_set_new(grant, "not_before_ns", json_integer(g->not_before_ns)) == 0 &&
+		   json_object_set_new(grant, "expires_ns", json_integer(g->expires_ns)) == 0) {
+		o = json_pack("{s:i, s:s, s:O}", "rc", 0, "token", token, "grant", grant);
+	}
+	json_decref(grant);
+	answer(c, o, NULL, 0);
+	free(c);
+}
+
+static bool staff_may(const struct conf_staff *s, const char *agent)
+{
+	for (size_t i = 0; i < s->nagents; i++) {
+		if (strcmp(s->agents[i], "*") == 0 || strcmp(s->agents[i], agent) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What the configuration gives this person; what net asks for can only be less. */
+static int staff_limits(const struct conf *conf, struct wish *w, struct err *e)
+{
+	const struct conf_staff *s = NULL;
+	uint32_t allowed = 0;
+	int rc;
+
+	for (size_t i = 0; i < conf->nstaff && !s; i++) {
+		if (strcmp(conf->staff[i].principal, w->principal) == 0)
+			s = &conf->staff[i];
+	}
+	if (!s || w->kind != GRANT_STAFF)
+		return err_set(e, ERR_FORBIDDEN, "%.128s is not staff of this configuration", w->principal);
+	if (!staff_may(s, w->agent))
+		return err_set(e, ERR_FORBIDDEN, "%.128s may not reach agent %.192s", w->principal, w->agent);
+	rc = grant_scopes_parse(s->scopes, &allowed, e);
+	if (rc)
+		return rc;
+	if (w->scopes == 0)
+		w->scopes = allowed;
+	if (w->scopes & ~allowed)
+		return err_set(e, ERR_FORBIDDEN, "%.128s may not have these scopes", w->principal);
+	if (s->ttl_ns && (w->ttl_ns == 0 || w->ttl_ns > s->ttl_ns))
+		w->ttl_ns = s->ttl_ns;
+	return 0;
+}
+
+static int issue_for_staff(struct net_call *c, const json_t *msg, struct err *e)
+{
+	const json_t *grant = json_object_get(msg, "grant");
+	struct wish w = {.via = "ssh-key", .by = "net"};
+	int rc;
+
+	if (!json_is_object(grant))
+		return err_set(e, ERR_INVAL, "grant is missing");
+	rc = request_wish(grant, &w, e);
+	if (rc == 0)
+		rc = agent_name_check(w.agent, e);
+	if (rc == 0)
+		rc = staff_limits(c->m->conf, &w, e);
+	if (rc == 0)
+		issue_create(c->m, &w, on_issued, c);
+	return rc;
+}
+
+static void on_question(struct monitor *m, const char *op, const json_t *msg)
+{
+	struct net_call *c = calloc(1, sizeof *c);
+	struct err e = {0};
+	int rc;
+
+	if (!c)
+		return; /* net's own deadline answers its caller */
+	*c = (struct net_call){.m = m, .generation = m->net.generation};
+	rc = json_need_int(msg, "tag", INT64_MIN, INT64_MAX, &c->tag, &e);
+	if (rc) {
+		log_warn(NULL, "net sent '%s' without a tag", op);
+		free(c);
+		return;
+	}
+	if (strncmp(op, "sandbox.", 8) == 0)
+		rc = ask_sandbox(c, op + 8, msg, &e);
+	else if (strcmp(op, "grant.issue") == 0)
+		rc = issue_for_staff(c, msg, &e);
+	else
+		rc = err_set(&e, ERR_UNSUPPORTED, "%.40s is not known", op);
+	if (rc) {
+		answer(c, request_error(rc, &e), NULL, 0);
+		free(c);
+	}
+}
+
+static void on_ready(struct monitor *m)
+{
+	if (m->net.state != PROC_STARTING)
+		return;
+	proc_set_ready(&m->net);
+	log_info(NULL, "net is ready");
+	audit_net_ready(m->audit);
+	monitor_ready(m);
+}
+
+static void on_packet(void *arg, const json_t *msg)
+{
+	struct monitor *m = arg;
+	const char *op = NULL, *id_text = "";
+	int64_t tag = 0, rc = 0;
+	struct id id;
+
+	if (json_opt_str(msg, "op", &op, NULL))
+		return;
+	if (!op) {
+		if (json_opt_int(msg, "tag", 1, INT64_MAX, &tag, NULL) == 0 &&
+		    json_opt_int(msg, "rc", INT32_MIN, 0, &rc, NULL) == 0)
+			audit_answer(m->audit, tag, (int)rc);
+	} else if (strcmp(op, "ready") == 0) {
+		on_ready(m);
+	} else if (strcmp(op, "revoked") == 0) {
+		if (json_opt_str(msg, "id", &id_text, NULL) == 0 && id_parse(id_text, &id) == 0)
+			issue_revoked(m, &id);
+	} else {
+		on_question(m, op, msg);
+	}
+}
+
+static void on_ended(void *arg, bool was_ready, const struct err *how)
+{
+	struct monitor *m = arg;
+
+	issue_net_ended(m);
+	monitor_child_ended(m, &m->net, was_ready, how);
+}
+
+const struct proc_ops netipc_ops = {
+    .name = "net",
+    .spec = on_spec,
+    .hello = on_hello,
+    .packet = on_packet,
+    .may_start = on_may_start,
+    .ended = on_ended,
+};

@@ -1,0 +1,102 @@
+/* The conversation with the recorder. */
+#define LOG_SUBSYS "monitor"
+#include "muxd/base/log.h"
+#include "muxd/monitor/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILES 8192
+
+static void on_spec(void *arg, struct child_spec *out)
+{
+	static const char *const argv[] = {"muxd-recorder", NULL};
+	struct monitor *m = arg;
+
+	out->path = m->recorder_path;
+	out->argv = argv;
+	out->cwd = m->layout.dir;
+	out->who = m->who.recorder;
+	out->files = FILES;
+}
+
+static int open_one(const char *path, int flags, int *out_fd, struct err *e)
+{
+	*out_fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW);
+	return *out_fd < 0 ? err_sys(e, errno, "open %s", path) : 0;
+}
+
+static int on_hello(void *arg, struct channel *c, struct err *e)
+{
+	static const char *const names[] = {"conf", "ring", "cursor", "listen", "record_key"};
+	enum { CONF, RING, CURSOR, LISTEN, RECORD_KEY, COUNT };
+	struct monitor *m = arg;
+	int fds[COUNT] = {-1, -1, -1, m->listeners.recorder, -1}, rc;
+	char ring[PATH_MAX], cursor[PATH_MAX];
+	json_t *start = start_packet(m, names, COUNT);
+
+	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
+
+	/* net's stream to recorder.sock is opened by the monitor, so this is the uid that the recorder sees on it. */
+	if (!start || json_object_set_new(start, "net_uid", json_integer((json_int_t)geteuid()))) {
+		rc = err_set(e, ERR_NOMEM, "no memory for a start packet");
+		goto out;
+	}
+	if ((rc = file_join(ring, sizeof ring, m->layout.journal, "ring", e)) ||
+	    (rc = file_join(cursor, sizeof cursor, m->layout.journal, "cursor", e)) ||
+	    (rc = conf_descriptor(m, &fds[CONF], e)) || (rc = open_one(ring, O_RDONLY, &fds[RING], e)) ||
+	    (rc = open_one(cursor, O_RDWR, &fds[CURSOR], e)) ||
+	    (rc = open_one(m->keys.record_seed, O_RDONLY, &fds[RECORD_KEY], e)))
+		goto out;
+	rc = start_send(m, c, start, fds, COUNT, e);
+out:
+	for (size_t i = 0; i < COUNT; i++) {
+		if (i != LISTEN && fds[i] >= 0)
+			close(fds[i]);
+	}
+	json_decref(start);
+	return rc;
+}
+
+static void on_packet(void *arg, const json_t *msg)
+{
+	struct monitor *m = arg;
+	const char *op = "", *kid = "";
+
+	json_opt_str(msg, "op", &op, NULL);
+	if (strcmp(op, "ready") == 0 && m->recorder.state == PROC_STARTING) {
+		json_opt_str(msg, "kid", &kid, NULL);
+		log_info(NULL, "recorder is ready, record key %s", kid);
+		proc_set_ready(&m->recorder);
+		if (m->net.state == PROC_READY)
+			netipc_recorder_again(m);
+		else
+			proc_start(&m->net);
+		monitor_ready(m);
+	} else if (strcmp(op, "revoked") != 0) {
+		log_warn(NULL, "the recorder sent '%s', which is not expected", op);
+	}
+}
+
+static bool on_may_start(void *arg)
+{
+	const struct monitor *m = arg;
+
+	return m->state == MONITOR_STARTING || m->state == MONITOR_RUNNING;
+}
+
+static void on_ended(void *arg, bool was_ready, const struct err *how)
+{
+	monitor_child_ended(arg, &((struct monitor *)arg)->recorder, was_ready, how);
+}
+
+const struct proc_ops recorderipc_ops = {
+    .name = "recorder",
+    .spec = on_spec,
+    .hello = on_hello,
+    .packet = on_packet,
+    .may_start = on_may_start,
+    .ended = on_ended,
+};

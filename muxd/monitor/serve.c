@@ -1,0 +1,403 @@
+/* `muxd serve`: the order in which a daemon starts, keeps going and stops. */
+#define LOG_SUBSYS "monitor"
+#include "muxd/monitor/serve.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+#include "muxd/monitor/admin.h"
+#include "muxd/monitor/issue.h"
+#include "muxd/monitor/monitor.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HTTPS_DEFAULT     "127.0.0.1:8443"
+#define SSH_DEFAULT       "127.0.0.1:2222"
+#define NET_GRACE_MS      10000
+#define RECORDER_GRACE_MS 20000
+#define LEFTOVERS_NS      (10 * NS_PER_SEC)
+#define MINUTE_MS         60000
+
+const char *monitor_state_name(enum monitor_state s)
+{
+	static const char *const names[] = {"starting",           "running", "stopping_net", "stopping_recorder",
+					    "stopping_sandboxes", "ended"};
+	return names[s];
+}
+
+static void monitor_set_state(struct monitor *m, enum monitor_state s)
+{
+	log_debug(NULL, "monitor: %s -> %s", monitor_state_name(m->state), monitor_state_name(s));
+	m->state = s;
+}
+
+static void close_handles(struct monitor *m)
+{
+	uv_close((uv_handle_t *)&m->sigterm, NULL);
+	uv_close((uv_handle_t *)&m->sigint, NULL);
+	uv_close((uv_handle_t *)&m->sighup, NULL);
+	uv_close((uv_handle_t *)&m->sigchld, NULL);
+	uv_close((uv_handle_t *)&m->minute, NULL);
+}
+
+static void drop_journal(const struct monitor *m)
+{
+	struct err e = {0};
+	bool kept = false;
+
+	if (layout_drop_journal(&m->layout, &kept, &e))
+		log_error(NULL, "the journal stays: %s", e.message);
+	else if (kept)
+		log_warn(NULL, "the journal in %s stays: the recorder has not stored all of it", m->layout.journal);
+}
+
+/* The last step: the loop ends when these are closed. Audit before admin: it answers what still waits. */
+static void end(struct monitor *m)
+{
+	struct err e = {0};
+
+	monitor_set_state(m, MONITOR_ENDED);
+	issue_net_ended(m);
+	audit_destroy(m->audit);
+	m->audit = NULL;
+	proc_finish(&m->net);
+	proc_finish(&m->recorder);
+	ready_remove(m);
+	admin_destroy(m->admin);
+	m->admin = NULL;
+	listeners_close(&m->listeners, &m->layout, 1);
+	if (floor_save(&m->floor, &m->layout, &e))
+		log_error(NULL, "%s", e.message);
+	if (m->end_sandboxes && m->sandboxes_ended)
+		drop_journal(m);
+	close_handles(m);
+}
+
+static void on_sandboxes_ended(void *arg, const struct sandbox_answer *a)
+{
+	struct monitor *m = arg;
+
+	if (a->rc && m->end_sandboxes)
+		log_error(NULL, "not every sandbox ended: %s", a->err.message);
+	m->sandboxes_ended = a->rc == 0;
+	end(m);
+}
+
+/* Jobs run one after the other, so an answered list means that the worker is idle. */
+static void stop_sandboxes(struct monitor *m)
+{
+	enum sandbox_job job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_LIST;
+
+	monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
+	if (sandboxes_ask(m->sandboxes, job, NULL, on_sandboxes_ended, m)) {
+		log_error(NULL, "no memory to end the sandboxes in order");
+		end(m);
+	}
+}
+
+static void audit_daemon(struct monitor *m, const char *event)
+{
+	if (audit_put(m->audit,
+		      json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "event", event, "version", MUXD_VERSION, "mode",
+				identity_mode(&m->who), "privsep", identity_privsep(&m->who), "pid", (int)getpid(),
+				"outcome", "ok"),
+		      0, NULL, NULL))
+		log_error(NULL, "%s is not in the audit log: too many records wait", event);
+}
+
+void monitor_stop(struct monitor *m, bool end_sandboxes, int rc)
+{
+	if (m->state >= MONITOR_STOPPING_NET) {
+		m->end_sandboxes |= end_sandboxes && m->state < MONITOR_STOPPING_SANDBOXES;
+		return;
+	}
+	m->end_sandboxes |= end_sandboxes || m->options.end_sandboxes;
+	m->exit_rc = rc;
+	if (m->state == MONITOR_RUNNING)
+		audit_daemon(m, "daemon.stop");
+	monitor_set_state(m, MONITOR_STOPPING_NET);
+	proc_stop(&m->net, NET_GRACE_MS);
+}
+
+void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, const struct err *how)
+{
+	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
+	if (m->state == MONITOR_STOPPING_NET && p == &m->net) {
+		monitor_set_state(m, MONITOR_STOPPING_RECORDER);
+		proc_stop(&m->recorder, RECORDER_GRACE_MS);
+	} else if (m->state == MONITOR_STOPPING_RECORDER && p == &m->recorder) {
+		stop_sandboxes(m);
+	} else if (m->state == MONITOR_STARTING) {
+		fprintf(stderr, "muxd: %s before it was ready\n", how->message);
+		monitor_stop(m, false, how->code);
+	} else if (m->state == MONITOR_RUNNING) {
+		log_error(NULL, "%s%s; it is started again in %llu ms", how->message,
+			  was_ready ? "" : " before it was ready", (unsigned long long)p->delay_ms);
+	}
+}
+
+void monitor_ready(struct monitor *m)
+{
+	bool first = m->state == MONITOR_STARTING;
+	struct err e = {0};
+
+	if (m->net.state != PROC_READY || m->recorder.state != PROC_READY || m->state > MONITOR_RUNNING)
+		return;
+	if (ready_write(m, &e)) {
+		log_error(NULL, "%s", e.message);
+		if (first) {
+			fprintf(stderr, "muxd: %s\n", e.message);
+			monitor_stop(m, false, e.code);
+		}
+		return;
+	}
+	if (!first)
+		return;
+	monitor_set_state(m, MONITOR_RUNNING);
+	log_info(NULL, "ready: https %s, ssh %s, mode %s, state %s", m->listeners.https_address,
+		 m->listeners.ssh_address, identity_mode(&m->who), m->layout.dir);
+	audit_daemon(m, "daemon.start");
+}
+
+static void on_end_signal(uv_signal_t *s, int signum)
+{
+	struct monitor *m = s->data;
+
+	if (m->state >= MONITOR_STOPPING_NET) {
+		log_warn(NULL, "signal %d again: not waiting any longer", signum);
+		proc_kill(&m->net);
+		proc_kill(&m->recorder);
+		return;
+	}
+	log_info(NULL, "signal %d: stopping", signum);
+	monitor_stop(m, false, 0);
+}
+
+static void on_reload_signal(uv_signal_t *s, int signum)
+{
+	(void)signum;
+	config_reload(s->data);
+}
+
+static void on_child_signal(uv_signal_t *s, int signum)
+{
+	struct monitor *m = s->data;
+
+	(void)signum;
+	proc_reap(&m->net);
+	proc_reap(&m->recorder);
+}
+
+static void on_minute(uv_timer_t *t)
+{
+	struct monitor *m = t->data;
+	struct err e = {0};
+	size_t dropped = 0;
+
+	if (floor_save(&m->floor, &m->layout, &e))
+		log_error(NULL, "the time floor is not saved: %s", e.message);
+	if (grants_expire(m->grants, floor_now(&m->floor), &e))
+		log_error(NULL, "expired grants are not dropped: %s", e.message);
+	if (++m->minutes % 60)
+		return;
+	if (keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
+			(int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, &e))
+		log_error(NULL, "old keys are not dropped: %s", e.message);
+	else if (dropped > 0)
+		tell_grant_keys(m);
+}
+
+static void start_signal(struct monitor *m, uv_signal_t *s, uv_signal_cb cb, int signum)
+{
+	uv_signal_init(&m->loop, s);
+	s->data = m;
+	uv_signal_start(s, cb, signum);
+}
+
+static int start_loop(struct monitor *m, struct local *local, struct err *e)
+{
+	int rc = uv_loop_init(&m->loop) ? ERR_NOMEM : 0;
+
+	if (rc == 0)
+		rc = proc_init(&m->net, &m->loop, &netipc_ops, m);
+	if (rc == 0)
+		rc = proc_init(&m->recorder, &m->loop, &recorderipc_ops, m);
+	if (rc == 0)
+		rc = audit_create(&m->loop, &m->net, &m->audit);
+	if (rc == 0)
+		rc = sandboxes_create(&m->loop, local, &m->sandboxes);
+	if (rc == 0)
+		rc = admin_create(m, &m->admin);
+	if (rc)
+		return err_set(e, rc, "the event loop could not be set up");
+	start_signal(m, &m->sigterm, on_end_signal, SIGTERM);
+	start_signal(m, &m->sigint, on_end_signal, SIGINT);
+	start_signal(m, &m->sighup, on_reload_signal, SIGHUP);
+	start_signal(m, &m->sigchld, on_child_signal, SIGCHLD);
+	uv_timer_init(&m->loop, &m->minute);
+	m->minute.data = m;
+	uv_timer_start(&m->minute, on_minute, MINUTE_MS, MINUTE_MS);
+	return 0;
+}
+
+static int find_programs(struct monitor *m, char muxlet[PATH_MAX], struct err *e)
+{
+	static const char deleted[] = " (deleted)";
+	ssize_t n = readlink("/proc/self/exe", m->net_path, sizeof m->net_path - 1);
+	int rc;
+
+	/* After an upgrade in place the running program is another file than the one of that name. */
+	if (n < 0 || (size_t)n >= sizeof m->net_path - 1 ||
+	    ((size_t)n > sizeof deleted &&
+	     memcmp(m->net_path + n - (sizeof deleted - 1), deleted, sizeof deleted - 1) == 0))
+		n = snprintf(m->net_path, sizeof m->net_path, "/proc/self/exe");
+	m->net_path[n] = '\0';
+	rc = child_find("muxd-recorder", m->recorder_path, e);
+	return rc ? rc : child_find("muxlet", muxlet, e);
+}
+
+static int open_doors(struct monitor *m, struct err *e)
+{
+	const struct conf *c = m->conf;
+	const char *https = m->options.https ? m->options.https : *c->listen_https ? c->listen_https : HTTPS_DEFAULT;
+	const char *ssh = m->options.ssh ? m->options.ssh : *c->listen_ssh ? c->listen_ssh : SSH_DEFAULT;
+	char host[ADDRESS_MAX];
+	int rc = listeners_open(&m->listeners, &m->layout, &m->who, https, ssh, e);
+
+	if (rc == 0)
+		rc = layout_path(&m->layout, "keys/tls.key", m->tls_key, e);
+	if (rc == 0)
+		rc = layout_path(&m->layout, "keys/tls.crt", m->tls_cert, e);
+	if (rc)
+		return rc;
+	address_host(https, host);
+	rc = cert_ensure(m->tls_key, m->tls_cert, host, clock_wall_ns() / (int64_t)NS_PER_SEC, m->who.net, &m->cert, e);
+	if (rc)
+		return rc;
+	if (m->cert.expired)
+		log_warn(NULL, "the TLS certificate %s has expired; it is not muxd's own, so it is kept", m->tls_cert);
+	if (!m->cert.covers_host)
+		log_warn(NULL, "the TLS certificate does not name %s; remove %s to have it made again", host,
+			 m->tls_cert);
+	return 0;
+}
+
+static int open_stores(struct monitor *m, struct err *e)
+{
+	struct grants_load loaded;
+	char path[PATH_MAX];
+	int64_t back_ns = 0;
+	size_t dropped;
+	int rc = floor_open(&m->floor, &m->layout, &back_ns, e);
+
+	if (rc == 0 && back_ns > 60 * (int64_t)NS_PER_SEC)
+		log_warn(NULL,
+			 "the wall clock stands %lld s behind what this daemon saw before; grants go by the later time",
+			 (long long)(back_ns / (int64_t)NS_PER_SEC));
+	if (rc == 0)
+		rc = keys_open(&m->layout, &m->who, &m->keys, e);
+	if (rc == 0)
+		rc = keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
+				 (int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, e);
+	if (rc == 0)
+		rc = layout_path(&m->layout, "grants.log", path, e);
+	if (rc == 0)
+		rc = grants_open(path, floor_now(&m->floor), &m->grants, &loaded, e);
+	if (rc)
+		return rc;
+	if (loaded.torn_bytes > 0)
+		log_warn(NULL,
+			 "grants.log ended in the middle of a line: %zu bytes were cut off; that grant was never given",
+			 loaded.torn_bytes);
+	log_debug(NULL, "grants: %zu alive, %zu expired and dropped", loaded.alive, loaded.expired);
+	return 0;
+}
+
+static int make_local(struct monitor *m, const char *muxlet, struct local **out, struct err *e)
+{
+	const struct local_params params = {
+	    .state_dir = m->layout.dir, .muxlet_path = muxlet, .instance = m->layout.instance, .root = m->who.root};
+	int rc = conf_parse(m->conf_text, m->conf_len, "configuration", &m->local_conf, e);
+
+	return rc ? rc : local_create(&params, m->local_conf, out, e);
+}
+
+static int setup(struct monitor *m, struct err *e)
+{
+	struct local *local = NULL;
+	char muxlet[PATH_MAX];
+	int rc;
+
+	if ((rc = config_load(m, e)) ||
+	    (rc = identity_find(m->conf, geteuid(), getenv("SUDO_UID"), getenv("SUDO_GID"), &m->who, e)) ||
+	    (rc = find_programs(m, muxlet, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
+	    (rc = layout_wait_leftovers(&m->layout, LEFTOVERS_NS, e)) || (rc = open_stores(m, e)) ||
+	    (rc = open_doors(m, e)) || (rc = layout_make_journal(&m->layout, &m->who, m->conf, e)) ||
+	    (rc = make_local(m, muxlet, &local, e)))
+		return rc;
+	return start_loop(m, local, e);
+}
+
+static void finish(struct monitor *m)
+{
+	sandboxes_destroy(m->sandboxes);
+	json_decref(m->sandbox_list);
+	listeners_close(&m->listeners, &m->layout, m->layout.lock_fd >= 0);
+	grants_close(m->grants);
+	keys_finish(&m->keys);
+	conf_destroy(m->conf);
+	conf_destroy(m->local_conf);
+	free(m->conf_text);
+	layout_close(&m->layout);
+}
+
+static int run(struct monitor *m)
+{
+	struct err e = {0};
+	int rc = setup(m, &e);
+
+	if (rc) {
+		fprintf(stderr, "muxd: %s\n", e.message[0] ? e.message : err_name(rc));
+		return rc;
+	}
+	m->started_ns = clock_wall_ns();
+	proc_start(&m->recorder);
+	uv_run(&m->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&m->loop);
+	log_info(NULL, "ended");
+	return m->exit_rc;
+}
+
+int serve_main(int argc, char **argv)
+{
+	struct monitor *m = calloc(1, sizeof *m);
+	struct err e = {0};
+	int rc;
+
+	if (!m)
+		return err_exit_code(ERR_NOMEM);
+	umask(077);
+	signal(SIGPIPE, SIG_IGN);
+	m->layout.lock_fd = -1;
+	m->listeners = (struct listeners){-1, -1, -1, -1, -1, "", ""};
+	rc = options_parse(argc, argv, &m->options, &e);
+	if (rc) {
+		fprintf(stderr, "muxd: %s\n%s", e.message, options_usage);
+	} else if (m->options.help) {
+		fputs(options_usage, stdout);
+	} else if (m->options.print_config) {
+		char *text = conf_describe();
+
+		rc = text && fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : ERR_SYS;
+		free(text);
+	} else {
+		rc = run(m);
+		finish(m);
+	}
+	free(m);
+	return rc ? err_exit_code(rc) : 0;
+}

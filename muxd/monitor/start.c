@@ -1,0 +1,154 @@
+/* What a child is told when it starts, and what both are told later. */
+#define LOG_SUBSYS "monitor"
+#include "muxd/base/log.h"
+#include "muxd/monitor/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define REVOKED_IN_START 1000 /* about 75 KiB: a packet is to stay below 128 */
+
+int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e)
+{
+	int fd = memfd_create("muxd-conf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return err_sys(e, errno, "make a memory file for the configuration");
+	if (file_write_all(fd, m->conf_text, m->conf_len) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
+		int rc = err_sys(e, errno, "write the configuration's memory file");
+		close(fd);
+		return rc;
+	}
+	*out_fd = fd;
+	return 0;
+}
+
+static json_t *grant_keys(const struct monitor *m)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < m->keys.set.n; i++) {
+		const struct grant_public_key *k = &m->keys.set.keys[i];
+		char *text = base64_encode(k->key, sizeof k->key, true);
+
+		if (!text || json_array_append_new(list, json_pack("{s:s, s:s}", "kid", k->kid, "key", text))) {
+			json_decref(list);
+			list = NULL;
+		}
+		free(text);
+	}
+	return list;
+}
+
+static int add_revoked(void *arg, const struct id *id, int64_t expires_ns)
+{
+	json_t *list = arg;
+	char text[ID_STR_LEN];
+
+	if (json_array_size(list) >= REVOKED_IN_START)
+		return 0;
+	id_format(id, text);
+	return json_array_append_new(list, json_pack("{s:s, s:I}", "id", text, "expires_ns", (json_int_t)expires_ns))
+		   ? ERR_NOMEM
+		   : 0;
+}
+
+json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n)
+{
+	json_t *names = json_array(), *revoked = json_array(), *keys = grant_keys(m), *o = NULL;
+	int rc = names && revoked && keys ? 0 : ERR_NOMEM;
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = json_array_append_new(names, json_string(fd_names[i])) ? ERR_NOMEM : 0;
+	if (rc == 0)
+		rc = grants_each_revoked(m->grants, add_revoked, revoked);
+	if (rc == 0)
+		o = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:I}", "op", "start", "mode", identity_mode(&m->who),
+			      "instance", m->layout.instance, "state_dir", m->layout.dir, "fds", names, "grant_keys",
+			      keys, "revoked", revoked, "floor_ns", (json_int_t)floor_now(&m->floor));
+	json_decref(names);
+	json_decref(revoked);
+	json_decref(keys);
+	return o;
+}
+
+struct rest {
+	struct channel *channel;
+	size_t skip;
+};
+
+static int send_revoked(void *arg, const struct id *id, int64_t expires_ns)
+{
+	struct rest *r = arg;
+	char text[ID_STR_LEN];
+	json_t *msg;
+	int rc;
+
+	if (r->skip > 0) {
+		r->skip--;
+		return 0;
+	}
+	id_format(id, text);
+	msg = json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", text, "expires_ns", (json_int_t)expires_ns);
+	rc = msg ? channel_send(r->channel, msg, NULL, 0) : ERR_NOMEM;
+	json_decref(msg);
+	return rc;
+}
+
+int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e)
+{
+	struct rest rest = {c, REVOKED_IN_START};
+	int rc = start ? channel_send(c, start, fds, n) : ERR_NOMEM;
+
+	if (rc == 0)
+		rc = grants_each_revoked(m->grants, send_revoked, &rest);
+	return rc ? err_set(e, rc, "the start packet could not be sent: %s", err_name(rc)) : 0;
+}
+
+/* A child that cannot be told is started again, with the news in its start packet. */
+static void tell(struct proc *p, const json_t *msg, const int *fds, size_t n)
+{
+	if (p->state != PROC_READY && p->state != PROC_STARTING)
+		return;
+	if (!msg || proc_send(p, msg, fds, n)) {
+		log_error(NULL, "%s could not be told of a change and is started again", p->ops->name);
+		proc_kill(p);
+	}
+}
+
+void tell_grant_keys(struct monitor *m)
+{
+	json_t *keys = grant_keys(m);
+	json_t *msg = keys ? json_pack("{s:s, s:o}", "op", "grant_keys", "grant_keys", keys) : NULL;
+
+	tell(&m->net, msg, NULL, 0);
+	tell(&m->recorder, msg, NULL, 0);
+	json_decref(msg);
+}
+
+static void tell_reload_one(struct monitor *m, struct proc *p)
+{
+	json_t *msg = json_pack("{s:s, s:[s]}", "op", "reload", "fds", "conf");
+	struct err e = {0};
+	int fd = -1;
+
+	/* Each its own: a descriptor that is shared shares its position. */
+	if (conf_descriptor(m, &fd, &e)) {
+		log_error(NULL, "%s is not told of the new configuration: %s", p->ops->name, e.message);
+	} else {
+		tell(p, msg, &fd, 1);
+		close(fd);
+	}
+	json_decref(msg);
+}
+
+void tell_reload(struct monitor *m)
+{
+	tell_reload_one(m, &m->net);
+	tell_reload_one(m, &m->recorder);
+}

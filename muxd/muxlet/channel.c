@@ -1,0 +1,44 @@
+#include "muxd/muxlet/muxlet.h"
+
+#include <stdlib.h>
+
+void channel_set_state(struct channel *c, enum channel_state s)
+{
+	static const char *const names[] = {"RUNNING", "ENDING", "DRAINING", "ENDED"};
+	bool ended = s == CHANNEL_ENDED && c->state != CHANNEL_ENDED;
+
+	muxlet_note(c->m, "channel %u: %s -> %s", c->number, names[c->state], names[s]);
+	c->state = s;
+	if (ended)
+		muxlet_ended(c);
+}
+
+void channel_destroy(struct channel *c)
+{
+	struct muxlet *m = c->m;
+
+	timer_cancel(&m->loop, &c->end_timer);
+	timer_cancel(&m->loop, &c->echo_timer);
+	source_close(&m->loop, &c->in);
+	for (int i = 0; i < 2; i++) {
+		source_close(&m->loop, &c->out[i].src);
+		if (m->stream)
+			stream_let_go(m->stream, &c->out[i]);
+		spool_finish(&c->out[i].spool);
+	}
+	if (c->queued)
+		TAILQ_REMOVE(c->queued, c, to_send);
+	if (c->in_lazy)
+		TAILQ_REMOVE(&m->lazy, c, lazy);
+	if (c->pid)
+		LIST_REMOVE(c, by_pid);
+	LIST_REMOVE(c, by_number);
+	TAILQ_REMOVE(c->state == CHANNEL_ENDED ? &m->ended : &m->alive, c, place);
+	if (c->state == CHANNEL_ENDED)
+		m->finished--;
+	else
+		m->living--;
+	m->spooled -= c->spooled;
+	free(c->queue);
+	free(c);
+}

@@ -1,0 +1,112 @@
+/*
+ * channel.h - one terminal or round inside the sandbox.
+ *
+ * Owned by struct muxlet (table by number). States (enum channel_state):
+ *   RUNNING   the program lives
+ *   ENDING    it was told to end: HUP, TERM, KILL on their way to its whole tree
+ *   DRAINING  it ended; its output is read to the end, or until it falls silent
+ *   ENDED     exit known; kept with its spool until the hub forgets it
+ * A channel that never started goes straight to ENDED.
+ */
+#ifndef MUXD_MUXLET_CHANNEL_H
+#define MUXD_MUXLET_CHANNEL_H
+
+#include "muxd/link/frame.h"
+#include "muxd/muxlet/loop.h"
+#include "muxd/muxlet/spool.h"
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct muxlet;
+struct channel;
+TAILQ_HEAD(channel_queue, channel);
+
+enum channel_state { CHANNEL_RUNNING, CHANNEL_ENDING, CHANNEL_DRAINING, CHANNEL_ENDED };
+
+struct output {            /* streams 1 and 2; of a pty only the first */
+	struct source src; /* the pty's is also where its input goes */
+	struct channel *channel;
+	uint8_t stream;
+	bool bulk;          /* a read filled its buffer once */
+	uint64_t window;    /* may send up to here */
+	uint64_t drain_end; /* beyond it nothing is the ended program's own */
+	struct spool spool;
+};
+
+struct channel {
+	struct muxlet *m;
+	uint32_t number;
+	uint8_t session[16];
+	enum channel_state state;
+	bool pty;
+	bool resumed;   /* the hub of this stream has opened or resumed it: output and exit may go */
+	bool frozen;    /* listed, not resumed: no input is delivered */
+	bool forgotten; /* goes when it has ended, without an EXIT */
+	struct output out[2];
+	/* input */
+	struct source in; /* stdin pipe; fd -1 for a pty and when closed */
+	uint8_t *queue;   /* ring of FRAME_INPUT_WINDOW bytes, NULL when empty */
+	size_t queue_at, queue_len;
+	uint64_t received, consumed, accepted; /* bytes from the hub; out of the queue; taken by the program */
+	uint64_t reported;                     /* consumed, as the hub knows it */
+	bool eof_pending, in_closed;
+	uint8_t last_byte; /* of input written to a pty: is a line begun? */
+	/* terminal */
+	uint8_t echo_sent; /* flags of the last ECHO */
+	struct timer echo_timer;
+	uint64_t echo_until_ns;
+	/* life */
+	pid_t pid;              /* leader; 0 once reaped */
+	pid_t session_pid;      /* leader's pid for ever: session and group number */
+	struct timer end_timer; /* timeout, then the steps of ending, then the drain */
+	uint64_t timeout_ns, grace_ns, kill_at_ns, term_at_ns, drain_until_ns, read_at_ns;
+	uint64_t scan_cost_ns; /* of the last look for its processes */
+	unsigned kill_passes;
+	bool opened_pending; /* OPENED waits for company */
+	bool spooled;        /* ended and counted in m->spooled */
+	bool exit_pending;   /* EXIT is to be sent after the last byte */
+	struct frame_exit exit;
+	uint16_t opened_code;
+	/* places */
+	LIST_ENTRY(channel) by_number, by_pid;
+	TAILQ_ENTRY(channel) place, to_send, lazy;
+	bool in_lazy;                 /* OPENED or CONSUMED waits for company */
+	struct channel_queue *queued; /* urgent or bulk, NULL: neither */
+};
+
+#define INPUT_WINDOW (256 * 1024) /* LINK_INPUT_WINDOW */
+
+void channel_set_state(struct channel *c, enum channel_state s);
+/* Ends every part of it and frees it. Its processes are not touched. */
+void channel_destroy(struct channel *c);
+
+/* channel_output.c */
+void output_ready(struct source *s, uint32_t events);
+void output_update(struct output *o); /* watch or stop watching, after anything that changes its room */
+void output_close(struct output *o);
+bool outputs_closed(const struct channel *c);
+/* Reads what is there now, bounded: after the program ended, so that its last bytes travel with the exit. */
+void channel_read_rest(struct channel *c);
+bool channel_has_unsent(const struct channel *c);
+
+/* channel_input.c; -1 when the hub broke the protocol (*why) */
+int channel_input(struct channel *c, uint64_t offset, const uint8_t *p, size_t n, const char **why);
+int channel_input_eof(struct channel *c, uint64_t offset, const char **why);
+void channel_input_ready(struct source *s, uint32_t events);
+void channel_input_flush(struct channel *c); /* writes what is queued as far as it goes */
+void channel_input_drop(struct channel *c, uint64_t go_on_at);
+void channel_input_close(struct channel *c);
+void channel_check_echo(struct channel *c);
+void channel_echo_tick(struct timer *t);
+
+/* channel_end.c */
+void channel_kill(struct channel *c, uint8_t cause);
+/* Everything is being ended: what it gets to hear comes from signals.c, to all at once. */
+void channel_stop(struct channel *c);
+void channel_signal(struct channel *c, int signum);
+void channel_on_exit(struct channel *c, int status); /* the leader was reaped */
+void channel_end_tick(struct timer *t);
+void channel_finish(struct channel *c); /* exit is complete: to ENDED */
+
+#endif

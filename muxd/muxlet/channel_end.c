@@ -1,0 +1,221 @@
+/* How channels end: the program itself, its whole tree, and what it left to read. */
+#include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/terminal.h"
+#include "muxd/muxlet/tree.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DRAIN_QUIET_NS (200 * MS_NS)
+#define DRAIN_MAX_NS   (2000 * MS_NS)
+#define DRAIN_BYTES    (1024 * 1024) /* a pipe or terminal cannot have held more of what the program itself wrote */
+#define SCAN_NS        (50 * MS_NS)  /* between looks for survivors while TERM has its time */
+#define SCAN_SHARE     8             /* and at least this many times as long as a look takes */
+#define HUP_AHEAD_NS   (500 * MS_NS)
+#define PASS_MIN_NS    (5 * MS_NS)
+#define PASS_SLOW      8 /* passes of KILL after which they come once a second */
+
+static bool is_leader(void *arg, pid_t pid)
+{
+	return muxlet_find_pid(arg, pid) != NULL;
+}
+
+/* Signals to the whole tree; how many of it live. A look at /proc costs with what runs in the sandbox: it is timed. */
+static int tree(struct channel *c, const int *signals)
+{
+	char mark[TREE_MARK_LEN + 1];
+	struct tree t = {c->session_pid, c->pid != 0, mark, is_leader, c->m};
+	uint64_t begun = monotonic_ns();
+	int n;
+
+	tree_mark(c->session, mark);
+	n = tree_signal(&t, signals);
+	c->scan_cost_ns = monotonic_ns() - begun;
+	if (n < 0) { /* no /proc: the group is what can be reached */
+		for (; *signals && c->pid; signals++)
+			(void)kill(-c->pid, *signals);
+		n = c->pid != 0;
+	}
+	return n;
+}
+
+static void arm(struct channel *c, uint64_t in_ns)
+{
+	timer_arm(&c->m->loop, &c->end_timer, c->m->loop.now_ns + in_ns);
+}
+
+void channel_finish(struct channel *c)
+{
+	timer_cancel(&c->m->loop, &c->end_timer);
+	for (int i = 0; i < 2; i++) {
+		struct output *o = &c->out[i];
+
+		if (o->src.fd < 0)
+			continue;
+		source_remove(&c->m->loop, &o->src);
+		if (c->pty || sink_add(c->m, o->src.fd))
+			close(o->src.fd);
+		o->src.fd = -1;
+	}
+	channel_input_close(c);
+	c->exit.total[0] = c->accepted;
+	c->exit.total[1] = c->out[0].spool.end;
+	c->exit.total[2] = c->out[1].spool.end;
+	c->exit_pending = true;
+	channel_set_state(c, CHANNEL_ENDED);
+	muxlet_want_send(c);
+}
+
+/* The program is gone, and what was to go with it: its last words are read. */
+static void drain(struct channel *c)
+{
+	channel_set_state(c, CHANNEL_DRAINING);
+	c->read_at_ns = c->m->loop.now_ns;
+	c->drain_until_ns = c->m->loop.now_ns + DRAIN_MAX_NS;
+	for (int i = 0; i < 2; i++)
+		c->out[i].drain_end = c->out[i].spool.end + DRAIN_BYTES;
+	channel_input_close(c);
+	channel_read_rest(c);
+	if (c->state != CHANNEL_DRAINING)
+		return;
+	if (outputs_closed(c))
+		channel_finish(c);
+	else
+		arm(c, DRAIN_QUIET_NS);
+}
+
+/* Held back by the hub or the spool before the program's own last bytes were read. */
+static bool is_held(const struct output *o)
+{
+	return o->src.fd >= 0 && !(o->src.events & EPOLLIN) && o->spool.end < o->drain_end;
+}
+
+/* While we are held back, silence is ours and not the program's. */
+static void drain_tick(struct channel *c)
+{
+	uint64_t now = c->m->loop.now_ns;
+	bool held = !c->forgotten && (is_held(&c->out[0]) || is_held(&c->out[1]));
+
+	if (held) {
+		c->drain_until_ns += DRAIN_QUIET_NS;
+		c->read_at_ns = now;
+	}
+	if (!held && (now >= c->drain_until_ns || now >= c->read_at_ns + DRAIN_QUIET_NS))
+		channel_finish(c);
+	else
+		arm(c, c->read_at_ns + DRAIN_QUIET_NS - now);
+}
+
+static void kill_pass(struct channel *c)
+{
+	static const int signals[] = {SIGKILL, 0};
+	int left = tree(c, signals);
+
+	if (left == 0 && c->pid == 0) {
+		drain(c);
+		return;
+	}
+	c->kill_passes++;
+	arm(c, (c->kill_passes < PASS_SLOW ? PASS_MIN_NS << c->kill_passes / 2 : 1000 * MS_NS) +
+		   SCAN_SHARE * c->scan_cost_ns);
+}
+
+static void ending_tick(struct channel *c)
+{
+	static const int none[] = {0}, term[] = {SIGTERM, SIGCONT, 0};
+	uint64_t now = c->m->loop.now_ns, next;
+	int left;
+
+	if (now >= c->kill_at_ns) {
+		kill_pass(c);
+		return;
+	}
+	if (c->term_at_ns && now >= c->term_at_ns) {
+		c->term_at_ns = 0;
+		left = tree(c, term);
+	} else {
+		left = tree(c, none);
+	}
+	if (left == 0 && c->pid == 0) {
+		drain(c);
+		return;
+	}
+	next = now + SCAN_NS + SCAN_SHARE * c->scan_cost_ns;
+	if (c->term_at_ns && c->term_at_ns < next)
+		next = c->term_at_ns;
+	arm(c, (next < c->kill_at_ns ? next : c->kill_at_ns) - now);
+}
+
+void channel_kill(struct channel *c, uint8_t cause)
+{
+	static const int term[] = {SIGTERM, SIGCONT, 0}, hup[] = {SIGHUP, SIGCONT, 0};
+	uint64_t now = c->m->loop.now_ns;
+
+	if (c->state != CHANNEL_RUNNING)
+		return;
+	c->exit.cause = cause;
+	c->kill_at_ns = now + c->grace_ns;
+	c->term_at_ns = 0;
+	channel_set_state(c, CHANNEL_ENDING);
+	if (c->grace_ns == 0) {
+		kill_pass(c);
+		return;
+	}
+	if (c->pty)
+		c->term_at_ns = now + (c->grace_ns / 2 < HUP_AHEAD_NS ? c->grace_ns / 2 : HUP_AHEAD_NS);
+	(void)tree(c, c->pty ? hup : term);
+	arm(c, c->grace_ns < SCAN_NS ? c->grace_ns : SCAN_NS);
+}
+
+void channel_signal(struct channel *c, int signum)
+{
+	pid_t group = c->pty && c->out[0].src.fd >= 0 ? terminal_foreground(c->out[0].src.fd) : 0;
+
+	if (!group)
+		group = c->pid; /* its number cannot be another's: it is not reaped */
+	if (group > 1)
+		(void)kill(-group, signum);
+}
+
+void channel_on_exit(struct channel *c, int status)
+{
+	LIST_REMOVE(c, by_pid);
+	c->pid = 0;
+	c->exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	c->exit.signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
+	if (c->state == CHANNEL_ENDING && !c->m->stopping)
+		ending_tick(c);
+	else
+		drain(c);
+}
+
+void channel_stop(struct channel *c)
+{
+	timer_cancel(&c->m->loop, &c->end_timer);
+	if (c->state == CHANNEL_RUNNING) {
+		c->exit.cause = CAUSE_KILLED;
+		channel_set_state(c, CHANNEL_ENDING);
+	} else if (c->state == CHANNEL_DRAINING || !c->pid) {
+		channel_finish(c);
+	}
+}
+
+void channel_end_tick(struct timer *t)
+{
+	struct channel *c = container_of(t, struct channel, end_timer);
+
+	switch (c->state) {
+	case CHANNEL_RUNNING:
+		channel_kill(c, CAUSE_TIMEOUT);
+		break;
+	case CHANNEL_ENDING:
+		ending_tick(c);
+		break;
+	case CHANNEL_DRAINING:
+		drain_tick(c);
+		break;
+	case CHANNEL_ENDED:
+		break;
+	}
+}

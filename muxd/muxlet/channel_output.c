@@ -1,0 +1,145 @@
+/* Output from a program into its spool. */
+#include "muxd/muxlet/muxlet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define READ_PIPE  (64 * 1024)
+#define READ_PTY   (16 * 1024)
+#define READ_AHEAD (256 * 1024) /* unsent bytes at which reading waits for the stream */
+#define REST_READS 64           /* reads of a program that has just ended, in one go */
+#define PIPE_BULK  (256 * 1024)
+
+static bool attached(const struct output *o)
+{
+	return o->channel->resumed && o->channel->m->stream;
+}
+
+/* How much may be read now; 0 stops reading. */
+static size_t read_room(const struct output *o)
+{
+	size_t room = spool_room(&o->spool);
+	uint64_t credit;
+
+	if (!attached(o))
+		return room;
+	if (o->spool.end - o->spool.sent >= READ_AHEAD)
+		return 0;
+	credit = o->window > o->spool.end ? o->window - o->spool.end : 0;
+	return credit < room ? (size_t)credit : room;
+}
+
+void output_update(struct output *o)
+{
+	struct channel *c = o->channel;
+	uint32_t want = 0;
+
+	if (o->src.fd < 0)
+		return;
+	if (read_room(o))
+		want |= EPOLLIN;
+	if (c->pty && (c->queue_len || c->eof_pending) && !c->frozen && !c->in_closed)
+		want |= EPOLLOUT;
+	if (source_watch(&c->m->loop, &o->src, want))
+		output_close(o); /* no memory in the kernel: better an end than silence */
+}
+
+bool outputs_closed(const struct channel *c)
+{
+	return c->out[0].src.fd < 0 && c->out[1].src.fd < 0;
+}
+
+void output_close(struct output *o)
+{
+	struct channel *c = o->channel;
+
+	source_close(&c->m->loop, &o->src);
+	if (c->pty)
+		channel_input_close(c);
+	if (c->state == CHANNEL_DRAINING && outputs_closed(c))
+		channel_finish(c);
+}
+
+/* Bytes read; 0 for "not now"; -1 at the end. */
+static ssize_t read_once(struct output *o, size_t want)
+{
+	struct iovec iov[2];
+	size_t room = read_room(o), asked = 0;
+	ssize_t n;
+	int pieces;
+
+	pieces = spool_reserve(&o->spool, room < want ? room : want, iov);
+	if (pieces == 0)
+		return 0;
+	for (int i = 0; i < pieces; i++)
+		asked += iov[i].iov_len;
+	do
+		n = readv(o->src.fd, iov, pieces);
+	while (n < 0 && errno == EINTR);
+	spool_commit(&o->spool, n > 0 ? (size_t)n : 0);
+	if (n == 0 || (n < 0 && errno != EAGAIN))
+		return -1; /* end of the pipe; EIO: nobody holds the terminal any more */
+	if (n == (ssize_t)asked && asked >= READ_PIPE && !o->bulk) {
+		o->bulk = true; /* a pipe of 64 KiB makes writer and reader take turns */
+		(void)fcntl(o->src.fd, F_SETPIPE_SZ, PIPE_BULK);
+	}
+	return n > 0 ? n : 0;
+}
+
+static bool read_turn(struct output *o, size_t budget)
+{
+	struct channel *c = o->channel;
+	size_t total = 0;
+	ssize_t n = 0;
+
+	while (total < budget && read_room(o)) {
+		n = read_once(o, budget - total);
+		if (n <= 0)
+			break;
+		total += (size_t)n;
+		if (!c->pty)
+			break;
+	}
+	if (total) {
+		c->read_at_ns = c->m->loop.now_ns;
+		if (c->pty)
+			channel_check_echo(c); /* before the bytes go: a prompt never overtakes it */
+		muxlet_want_send(c);
+	}
+	if (n < 0) {
+		output_close(o);
+		return false;
+	}
+	return total > 0;
+}
+
+void output_ready(struct source *s, uint32_t events)
+{
+	struct output *o = container_of(s, struct output, src);
+	struct channel *c = o->channel;
+
+	if (c->pty && (events & EPOLLOUT))
+		channel_input_flush(c);
+	if (o->src.fd >= 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+		if (read_room(o))
+			(void)read_turn(o, c->pty ? READ_PTY : READ_PIPE);
+		else if (c->pty && (events & EPOLLHUP))
+			channel_input_close(c); /* else the hang-up would wake us until there is room to read */
+	}
+	output_update(o);
+}
+
+void channel_read_rest(struct channel *c)
+{
+	for (int i = 0; i < 2; i++)
+		for (int n = 0; n < REST_READS && c->out[i].src.fd >= 0 && read_room(&c->out[i]); n++)
+			if (!read_turn(&c->out[i], READ_PIPE))
+				break;
+}
+
+bool channel_has_unsent(const struct channel *c)
+{
+	return c->out[0].spool.sent < c->out[0].spool.end || c->out[1].spool.sent < c->out[1].spool.end;
+}

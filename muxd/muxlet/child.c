@@ -1,0 +1,140 @@
+#include "muxd/muxlet/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct failure {
+	int error;
+	const char *at;
+};
+
+/* Everything in here runs in the child on the parent's memory: only system calls and this struct. */
+static void fail(volatile struct failure *f, const char *at)
+{
+	f->error = errno;
+	f->at = at;
+	_exit(127);
+}
+
+/* Whatever is not meant for the child is close-on-exec; this also takes what muxlet itself inherited. */
+static void close_others(const struct child *c)
+{
+	unsigned from = 3;
+
+	for (size_t i = 0; i < c->nmore; i++) {
+		if ((unsigned)c->more[i].to > from)
+			(void)close_range(from, (unsigned)c->more[i].to - 1, 0);
+		from = (unsigned)c->more[i].to + 1;
+	}
+	(void)close_range(from, ~0U, 0);
+}
+
+static void take_fds(const struct child *c, volatile struct failure *f)
+{
+	if (setsid() < 0)
+		fail(f, "spawn");
+	if (c->tty && ioctl(c->fd[0], TIOCSCTTY, 0) < 0)
+		fail(f, "tty");
+	for (int i = 0; i < 3; i++)
+		if (dup2(c->fd[i], i) < 0)
+			fail(f, "spawn");
+	for (size_t i = 0; i < c->nmore; i++)
+		if (dup2(c->more[i].from, c->more[i].to) < 0)
+			fail(f, "spawn");
+	close_others(c);
+}
+
+static void reset_signals(void)
+{
+	struct sigaction sa;
+	sigset_t none;
+
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_handler = SIG_DFL;
+	(void)sigaction(SIGPIPE, &sa, NULL); /* the only one muxlet ignores */
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* A text without #! is run by the shell, as execvp does. */
+static void exec_file(const struct child *c, const char *file)
+{
+	static const char sh[] = "/bin/sh";
+	char **argv = c->argv;
+
+	execve(file, argv, c->envp);
+	if (errno != ENOEXEC)
+		return;
+	argv[-1] = (char *)(uintptr_t)sh;
+	argv[0] = (char *)(uintptr_t)file;
+	execve(sh, argv - 1, c->envp);
+}
+
+static void exec_search(const struct child *c)
+{
+	char file[PATH_MAX];
+	const char *dir = c->path, *end;
+	size_t len = strlen(c->file);
+	int denied = 0;
+
+	for (;; dir = end + 1) {
+		size_t n;
+
+		end = strchrnul(dir, ':');
+		n = (size_t)(end - dir);
+		if (n + len + 2 <= sizeof(file)) {
+			memcpy(file, dir, n);
+			if (n)
+				file[n++] = '/';
+			memcpy(file + n, c->file, len + 1);
+			exec_file(c, file);
+			if (errno == EACCES)
+				denied = EACCES;
+			else if (errno != ENOENT && errno != ENOTDIR && errno != ENODEV && errno != ESTALE)
+				return;
+		}
+		if (!*end)
+			break;
+	}
+	errno = denied ? denied : ENOENT;
+}
+
+static void run(const struct child *c, volatile struct failure *f)
+{
+	take_fds(c, f);
+	if (chdir(c->cwd) < 0 && !(c->cwd_optional && errno == ENOENT))
+		fail(f, "cwd");
+	(void)setrlimit(RLIMIT_NOFILE, &c->files);
+	(void)setpriority(PRIO_PROCESS, 0, 0); /* muxlet carries keys and goes first; what it starts does not */
+	reset_signals();
+	if (strchr(c->file, '/'))
+		exec_file(c, c->file);
+	else
+		exec_search(c);
+	fail(f, "exec");
+}
+
+int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at)
+{
+	volatile struct failure f = {0, "spawn"};
+	pid_t pid = vfork();
+
+	if (pid == 0)
+		run(c, &f); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone, on its own stack frame */
+	if (pid < 0)
+		f.error = errno;
+	if (f.error == 0) {
+		*out_pid = pid;
+		return 0;
+	}
+	*out_at = f.at;
+	return f.error; /* the corpse is reaped by SIGCHLD like any orphan */
+}

@@ -1,0 +1,40 @@
+/*
+ * child.h - starting a program: vfork, a session of its own, descriptors, exec.
+ *
+ * vfork because a round should cost what posix_spawn costs, which cannot give a
+ * child a controlling terminal. Parent and child share memory until exec, so
+ * what fails there is simply written to a struct.
+ */
+#ifndef MUXD_MUXLET_CHILD_H
+#define MUXD_MUXLET_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#define CHILD_SECRET_FIRST 3
+#define CHILD_SECRET_LAST  255
+
+struct child_fd {
+	int from, to; /* from > CHILD_SECRET_LAST */
+};
+
+struct child {
+	const char *file; /* with a slash: as it is, else looked for in path */
+	char **argv;      /* argv[-1] is a slot for the interpreter of a script without #! */
+	char **envp;
+	const char *path; /* PATH of the child */
+	const char *cwd;
+	bool cwd_optional; /* stay where muxlet is when it does not exist */
+	bool tty;          /* fd[0] becomes the controlling terminal */
+	int fd[3];         /* all >= 3 */
+	const struct child_fd *more;
+	size_t nmore; /* sorted by `to` */
+	struct rlimit files;
+};
+
+/* 0 and the pid; else errno, and where ("spawn", "tty", "cwd", "exec"). */
+int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at);
+
+#endif

@@ -1,0 +1,300 @@
+/* muxlet - see docs/man/muxlet.8. */
+#include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LAST_WORDS_MS 1000
+
+struct options {
+	int listen_fd, secret_fd;
+	bool stdio;
+	const char *socket_path, *bridge_path;
+};
+
+static int usage(void)
+{
+	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
+	      "       muxlet --stdio --socket PATH [--secret-fd N] [--shell PATH] [--workdir PATH]\n"
+	      "       muxlet --bridge PATH\n",
+	      stderr);
+	return 64;
+}
+
+static int number(const char *s, int *out)
+{
+	char *end;
+	long v = strtol(s, &end, 10);
+
+	if (*end || end == s || v < 0 || v > INT_MAX)
+		return -1;
+	*out = (int)v;
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
+{
+	static const struct option longs[] = {
+	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
+	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
+	    {"stdio", no_argument, NULL, 'i'},           {"socket", required_argument, NULL, 'p'},
+	    {"bridge", required_argument, NULL, 'b'},    {"verbose", no_argument, NULL, 'v'},
+	    {"version", no_argument, NULL, 'V'},         {NULL, 0, NULL, 0}};
+	int c, bad = 0;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+		switch (c) {
+		case 'l':
+			bad |= number(optarg, &o->listen_fd);
+			break;
+		case 's':
+			bad |= number(optarg, &o->secret_fd);
+			break;
+		case 'S':
+			m->shell = optarg;
+			break;
+		case 'w':
+			m->workdir = optarg;
+			break;
+		case 'i':
+			o->stdio = true;
+			break;
+		case 'p':
+			o->socket_path = optarg;
+			break;
+		case 'b':
+			o->bridge_path = optarg;
+			break;
+		case 'v':
+			m->verbose = true;
+			break;
+		case 'V':
+			puts("muxlet " MUXD_VERSION);
+			exit(0);
+		default:
+			bad = 1;
+		}
+	if (bad || optind != argc)
+		return -1;
+	if (o->bridge_path)
+		return 0;
+	if (o->stdio)
+		return o->socket_path && o->listen_fd < 0 ? 0 : -1;
+	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
+}
+
+/* From a pipe, or from a memfd that is emptied afterwards. */
+static int read_secret(struct muxlet *m, int fd, bool keep_open)
+{
+	static const uint8_t zero[SECRET_LEN];
+	bool file = lseek(fd, 0, SEEK_SET) == 0;
+	size_t n = 0;
+
+	(void)mlock(m->secret, sizeof(m->secret));
+	while (n < SECRET_LEN) {
+		ssize_t got = read(fd, m->secret + n, SECRET_LEN - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return -1;
+		n += (size_t)got;
+	}
+	if (file)
+		(void)!pwrite(fd, zero, sizeof(zero), 0); /* a sealed or read-only one is its owner's to wipe */
+	if (!keep_open)
+		close(fd);
+	return 0;
+}
+
+/* 0, 1 and 2 are never given to anything else. */
+static int hold_standard_fds(struct muxlet *m)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < 3);
+	if (fd < 0)
+		return -1;
+	m->null_fd = fd;
+	return 0;
+}
+
+static void raise_limits(struct muxlet *m)
+{
+	struct rlimit all;
+
+	if (getrlimit(RLIMIT_NOFILE, &m->files))
+		m->files = (struct rlimit){1024, 4096};
+	all = (struct rlimit){m->files.rlim_max, m->files.rlim_max};
+	(void)setrlimit(RLIMIT_NOFILE, &all);
+	(void)mallopt(M_MMAP_THRESHOLD, SPOOL_CHUNK / 2); /* chunks go back to the kernel when they are freed */
+}
+
+static int harden(void)
+{
+	umask(022);
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+	if (prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return -1;
+	return chdir("/");
+}
+
+/* The exec stream moves away from 0 and 1, so that they can be held. */
+static int take_stdio(struct muxlet *m)
+{
+	int r = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), w = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	if (r < 0 || w < 0 || dup2(m->null_fd, STDIN_FILENO) < 0 || dup2(m->null_fd, STDOUT_FILENO) < 0)
+		return -1;
+	m->pending[0] = stream_create(m, r, w);
+	return m->pending[0] ? 0 : -1;
+}
+
+static void init(struct muxlet *m, char **envp)
+{
+	memset(m, 0, sizeof(*m));
+	TAILQ_INIT(&m->alive);
+	TAILQ_INIT(&m->ended);
+	TAILQ_INIT(&m->urgent);
+	TAILQ_INIT(&m->bulk);
+	TAILQ_INIT(&m->lazy);
+	TAILQ_INIT(&m->sink_list);
+	m->listener.fd = m->signals.fd = m->null_fd = -1;
+	m->environ = envp;
+	m->workdir = "/workspace";
+	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
+}
+
+static int set_up(struct muxlet *m, const struct options *o)
+{
+	int fd = o->listen_fd, secret_fd = o->secret_fd < 0 ? STDIN_FILENO : o->secret_fd, rc;
+
+	if (harden() || hold_standard_fds(m))
+		return -errno;
+	raise_limits(m);
+	if (read_secret(m, secret_fd, secret_fd == STDIN_FILENO))
+		return -EBADMSG;
+	if (!m->shell)
+		m->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+	rc = loop_init(&m->loop);
+	if (!rc)
+		rc = timer_reserve(&m->loop, 16);
+	if (!rc)
+		rc = signals_open(m);
+	if (!rc && o->stdio) {
+		fd = listener_bind(o->socket_path);
+		rc = fd < 0 ? fd : take_stdio(m) ? -errno : 0;
+	}
+	return rc ? rc : listener_open(m, fd);
+}
+
+static void end_of_turn(struct muxlet *m)
+{
+	struct stream *s = m->stream;
+
+	muxlet_sweep(m);
+	if (s) {
+		stream_flush(s);
+		if (s->broken) {
+			muxlet_note(m, "stream of epoch %llu is gone", (unsigned long long)m->epoch);
+			muxlet_detached(m);
+			stream_destroy(s);
+		}
+	}
+	for (int i = 0; i < STREAMS_PENDING; i++) {
+		if (!m->pending[i])
+			continue;
+		stream_flush(m->pending[i]);
+		if (m->pending[i]->broken) {
+			stream_destroy(m->pending[i]);
+			m->pending[i] = NULL;
+		}
+	}
+}
+
+/* What ended last is told if the hub listens; nobody waits for one that does not. */
+static void last_words(struct muxlet *m)
+{
+	uint64_t until = monotonic_ns() + LAST_WORDS_MS * MS_NS;
+	struct stream *s = m->stream;
+
+	while (s && !s->broken && monotonic_ns() < until) {
+		struct pollfd p = {.fd = s->w.fd >= 0 ? s->w.fd : s->r.fd, .events = POLLOUT};
+
+		s->blocked = false;
+		stream_flush(s);
+		if (!s->blocked && !m->loop.again)
+			break;
+		m->loop.again = false;
+		if (s->blocked)
+			(void)poll(&p, 1, 100);
+	}
+	if (s && !s->broken && !s->blocked)
+		stream_goodbye(s, CODE_SHUTDOWN, "the sandbox ends");
+}
+
+static void tear_down(struct muxlet *m)
+{
+	struct channel *c;
+	struct sink *k;
+
+	stream_destroy(m->stream);
+	m->stream = NULL;
+	for (int i = 0; i < STREAMS_PENDING; i++)
+		stream_destroy(m->pending[i]);
+	while ((c = TAILQ_FIRST(&m->alive)) || (c = TAILQ_FIRST(&m->ended)))
+		channel_destroy(c);
+	while ((k = TAILQ_FIRST(&m->sink_list))) {
+		TAILQ_REMOVE(&m->sink_list, k, entry);
+		source_close(&m->loop, &k->src);
+		free(k);
+	}
+	secrets_wipe(m, 0);
+	source_close(&m->loop, &m->listener);
+	source_close(&m->loop, &m->signals);
+	loop_finish(&m->loop);
+	pool_finish(&m->pool);
+	explicit_bzero(m->secret, sizeof(m->secret));
+#ifdef __SANITIZE_ADDRESS__
+	(void)prctl(PR_SET_DUMPABLE, 1); /* the leak checker looks at us as a debugger would */
+#endif
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.listen_fd = -1, .secret_fd = -1};
+	struct muxlet m;
+	int rc;
+
+	init(&m, environ);
+	if (parse(argc, argv, &m, &o))
+		return usage();
+	if (o.bridge_path)
+		return bridge_run(o.bridge_path);
+	rc = set_up(&m, &o);
+	if (rc) {
+		fprintf(stderr, "muxlet: could not begin: %s\n", strerror(-rc));
+		return 71;
+	}
+	while (!rc && !m.done) {
+		rc = loop_turn(&m.loop);
+		end_of_turn(&m);
+	}
+	last_words(&m);
+	tear_down(&m);
+	return rc ? 71 : 0;
+}

@@ -1,0 +1,94 @@
+/*
+ * muxlet.h - the whole helper: its streams to the hub, its channels, its loop.
+ *
+ * One per process, on main's stack; single-threaded. It outlives its streams:
+ * with none it goes on reading programs into their spools and listens.
+ */
+#ifndef MUXD_MUXLET_MUXLET_H
+#define MUXD_MUXLET_MUXLET_H
+
+#include "muxd/muxlet/channel.h"
+#include "muxd/muxlet/stream.h"
+
+#include <sys/resource.h>
+
+#define SECRET_LEN        32
+#define CHANNELS_MAX      1024 /* living */
+#define FINISHED_MAX      2048 /* ended, not forgotten */
+#define FINISHED_SPOOLED  512  /* of those, with their output */
+#define BUCKETS           1024
+#define SINKS_MAX         256
+#define SECRETS_MAX       16
+#define STREAMS_PENDING   4
+#define SHUTDOWN_GRACE_MS 2000
+
+LIST_HEAD(channel_list, channel);
+
+/* A pipe whose round has ended while somebody in the background still holds it: read and thrown away. */
+struct sink {
+	struct source src;
+	struct muxlet *m;
+	TAILQ_ENTRY(sink) entry;
+};
+TAILQ_HEAD(sink_queue, sink);
+
+/* Bytes for a descriptor of a channel that is about to be opened. */
+struct waiting_secret {
+	uint32_t channel;
+	int target, memfd;
+};
+
+struct muxlet {
+	struct loop loop;
+	struct source listener, signals;
+	struct timer listen_timer; /* accepting again after a shortage of descriptors */
+	struct timer shutdown_timer;
+	bool stopping, done;
+	uint64_t stop_kill_ns;
+	bool verbose;
+	uint8_t secret[SECRET_LEN];
+	uint64_t epoch;        /* of the newest stream taken */
+	struct stream *stream; /* the one that is proven */
+	struct stream *pending[STREAMS_PENDING];
+	struct pool pool;
+	struct channel_queue alive, ended; /* ended: the oldest end first */
+	bool doomed;                       /* an ended one was forgotten: it goes at the end of the turn */
+	struct channel_queue urgent, bulk; /* with something to send */
+	struct channel_queue lazy;         /* with something that can wait for company */
+	struct channel_list by_number[BUCKETS], by_pid[BUCKETS];
+	size_t living, finished, spooled, sinks; /* spooled: ended ones that still have output */
+	struct sink_queue sink_list;
+	struct waiting_secret secrets[SECRETS_MAX];
+	size_t nsecrets;
+	int null_fd;
+	const char *shell, *workdir;
+	struct rlimit files; /* as muxlet found it; programs get it back */
+	char user[64];
+	char **environ; /* of the sandbox, as muxlet found it */
+};
+
+struct channel *muxlet_find(struct muxlet *m, uint32_t number);
+struct channel *muxlet_find_pid(struct muxlet *m, pid_t pid);
+/* c has something to send, or may have. */
+void muxlet_want_send(struct channel *c);
+/* Its OPENED or CONSUMED goes with the next frame, but no later than ms from now. */
+void muxlet_lazy(struct channel *c, unsigned ms);
+/* A frame of the proven stream; -1 when it breaks the protocol (*why, *code). */
+int request_handle(struct muxlet *m, const struct frame *f, uint16_t *code, const char **why);
+void request_list(struct muxlet *m);
+void secrets_wipe(struct muxlet *m, uint32_t channel); /* 0: all */
+/* The stream is gone: everything goes on without. */
+void muxlet_detached(struct muxlet *m);
+void muxlet_adopt(struct muxlet *m, struct channel *c); /* into the tables */
+void muxlet_ended(struct channel *c);                   /* keeps the bounds on ended channels */
+void muxlet_sweep(struct muxlet *m);                    /* frees what was forgotten; at the end of a turn */
+void muxlet_room(struct muxlet *m);                     /* the pool has chunks again */
+void muxlet_note(const struct muxlet *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int sink_add(struct muxlet *m, int fd); /* takes fd */
+int signals_open(struct muxlet *m);
+void signals_stop(struct muxlet *m);
+int listener_open(struct muxlet *m, int fd);
+int listener_bind(const char *path); /* a descriptor, or -errno */
+int bridge_run(const char *path);    /* stdin and stdout to the socket at path; exit code */
+
+#endif

@@ -1,0 +1,379 @@
+#include "muxd/muxlet/start.h"
+
+#include "muxd/muxlet/child.h"
+#include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/terminal.h"
+#include "muxd/muxlet/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRACE_MAX_MS   60000
+#define TIMEOUT_MAX_MS (UINT64_C(366) * 86400 * 1000)
+#define PATH_DEFAULT   "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* What a start needs for as long as it takes. */
+struct start {
+	struct muxlet *m;
+	const struct frame_open *o;
+	struct channel *c;
+	char **words; /* two free slots, argv, NULL, envp, NULL */
+	char **argv, **envp;
+	const char *path, *shell;
+	char *login_name;
+	char mark[TREE_MARK_LEN + 1], user[80], shell_var[272];
+	struct child_fd more[SECRETS_MAX];
+	size_t nmore;
+	int fd[3]; /* the child's ends */
+	struct rlimit files;
+};
+
+static bool env_is(const char *entry, const char *name, size_t len)
+{
+	return strncmp(entry, name, len) == 0 && entry[len] == '=';
+}
+
+static const char *env_find(char *const *env, size_t n, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (env_is(env[i], name, len))
+			return env[i] + len + 1;
+	return NULL;
+}
+
+/* Adds an entry unless one of that name is there. */
+static void env_add(struct start *s, size_t *n, const char *entry)
+{
+	size_t len = (size_t)(strchrnul(entry, '=') - entry);
+
+	for (size_t i = 0; i < *n; i++)
+		if (env_is(s->envp[i], entry, len))
+			return;
+	s->envp[(*n)++] = (char *)(uintptr_t)entry;
+}
+
+/* The mark, what OPEN says, what the sandbox has, and defaults: the first of a name wins. */
+static void build_env(struct start *s, const char *const open_env)
+{
+	const char *entry = open_env;
+	size_t n = 0;
+
+	env_add(s, &n, s->mark);
+	for (uint32_t i = 0; i < s->o->envc; i++, entry += strlen(entry) + 1)
+		if (!env_is(entry, "MUXD_CHANNEL", 12))
+			s->envp[n++] = (char *)(uintptr_t)entry; /* said by the hub: duplicates are its own affair */
+	for (char **e = s->m->environ; *e; e++)
+		if (!env_is(*e, "MUXD_CHANNEL", 12) && (!env_is(*e, "TERM", 4) || !s->c->pty))
+			env_add(s, &n, *e);
+	env_add(s, &n, "PATH=" PATH_DEFAULT);
+	env_add(s, &n, "HOME=/workspace");
+	env_add(s, &n, s->user);
+	env_add(s, &n, s->shell_var);
+	env_add(s, &n, "LANG=C.UTF-8");
+	if (s->c->pty)
+		env_add(s, &n, "TERM=xterm-256color");
+	s->envp[n] = NULL;
+	s->path = env_find(s->envp, n, "PATH");
+}
+
+static size_t count(char **v)
+{
+	size_t n = 0;
+
+	while (v[n])
+		n++;
+	return n;
+}
+
+static int build_words(struct start *s)
+{
+	const char *at = s->o->strings;
+	size_t own = count(s->m->environ);
+
+	s->words = calloc(s->o->argc + s->o->envc + own + 16, sizeof(char *));
+	if (!s->words)
+		return ENOMEM;
+	s->argv = s->words + 2;
+	s->envp = s->argv + s->o->argc + 1;
+	for (uint32_t i = 0; i < s->o->argc; i++, at += strlen(at) + 1)
+		s->argv[i] = (char *)(uintptr_t)at;
+	snprintf(s->user, sizeof(s->user), "USER=%s", s->m->user);
+	snprintf(s->shell_var, sizeof(s->shell_var), "SHELL=%s", s->shell);
+	tree_mark(s->o->session, s->mark);
+	build_env(s, at);
+	return 0;
+}
+
+/* What argv[0] names, and how the program sees itself called. */
+static int name_program(struct start *s, const char **out_file)
+{
+	const char *base;
+
+	*out_file = *s->argv[0] ? s->argv[0] : s->shell;
+	if (!*s->argv[0])
+		s->argv[0] = (char *)(uintptr_t)s->shell;
+	if (!(s->o->flags & OPEN_LOGIN))
+		return 0;
+	base = strrchr(*out_file, '/');
+	base = base ? base + 1 : *out_file;
+	s->login_name = malloc(strlen(base) + 2);
+	if (!s->login_name)
+		return ENOMEM;
+	s->login_name[0] = '-';
+	memcpy(s->login_name + 1, base, strlen(base) + 1);
+	s->argv[0] = s->login_name;
+	return 0;
+}
+
+static int open_tty(struct start *s)
+{
+	struct terminal_size size = {s->o->cols, s->o->rows, s->o->xpixel, s->o->ypixel};
+	int slave, err = terminal_open(&size, &s->c->out[0].src.fd, &slave);
+
+	if (err)
+		return err;
+	s->fd[0] = s->fd[1] = s->fd[2] = slave;
+	return 0;
+}
+
+/* Ours is non-blocking; the child's stays as programs expect it. */
+static int open_pipe(int *ours, int *childs, bool child_reads)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC))
+		return errno;
+	*ours = p[child_reads];
+	*childs = p[!child_reads];
+	return fcntl(*ours, F_SETFL, O_NONBLOCK | (child_reads ? O_WRONLY : 0)) ? errno : 0;
+}
+
+static int open_pipes(struct start *s)
+{
+	int err = 0;
+
+	if (s->o->flags & OPEN_STDIN)
+		err = open_pipe(&s->c->in.fd, &s->fd[0], true);
+	else
+		s->fd[0] = s->m->null_fd;
+	for (int i = 0; i < 2 && !err; i++)
+		err = open_pipe(&s->c->out[i].src.fd, &s->fd[i + 1], false);
+	return err;
+}
+
+static void close_childs(struct start *s)
+{
+	for (int i = 0; i < 3; i++) {
+		if (s->fd[i] >= 0 && s->fd[i] != s->m->null_fd && (i == 0 || s->fd[i] != s->fd[0]))
+			close(s->fd[i]);
+	}
+}
+
+static int by_target(const void *a, const void *b)
+{
+	return ((const struct child_fd *)a)->to - ((const struct child_fd *)b)->to;
+}
+
+/* The same descriptor twice: the later secret is the one that is meant. */
+static void collect_secrets(struct start *s)
+{
+	for (size_t i = 0; i < s->m->nsecrets; i++) {
+		const struct waiting_secret *w = &s->m->secrets[i];
+		size_t at = 0;
+
+		if (w->channel != s->c->number)
+			continue;
+		while (at < s->nmore && s->more[at].to != w->target)
+			at++;
+		s->more[at] = (struct child_fd){w->memfd, w->target};
+		s->nmore += at == s->nmore;
+	}
+	qsort(s->more, s->nmore, sizeof(s->more[0]), by_target);
+}
+
+static int launch(struct start *s, const char **at)
+{
+	struct child child = {
+	    .cwd = *s->o->cwd ? s->o->cwd : s->m->workdir, .cwd_optional = !*s->o->cwd, .tty = s->c->pty};
+	int err;
+
+	*at = "spawn";
+	err = build_words(s);
+	if (!err)
+		err = name_program(s, &child.file);
+	if (err)
+		return err;
+	*at = s->c->pty ? "pty" : "pipe";
+	err = s->c->pty ? open_tty(s) : open_pipes(s);
+	if (err)
+		return err;
+	collect_secrets(s);
+	child.argv = s->argv;
+	child.envp = s->envp;
+	child.path = s->path ? s->path : PATH_DEFAULT;
+	memcpy(child.fd, s->fd, sizeof(child.fd));
+	child.more = s->more;
+	child.nmore = s->nmore;
+	child.files = s->m->files;
+	return child_spawn(&child, &s->c->pid, at);
+}
+
+static struct channel *new_channel(struct muxlet *m, const struct frame *f)
+{
+	const struct frame_open *o = &f->u.open;
+	struct channel *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->m = m;
+	c->number = f->channel;
+	memcpy(c->session, o->session, sizeof(c->session));
+	c->pty = o->flags & OPEN_PTY;
+	c->resumed = true;
+	c->in.fd = -1;
+	c->in.ready = channel_input_ready;
+	c->echo_sent = ECHO_ON | ECHO_CANONICAL;
+	c->end_timer.fire = channel_end_tick;
+	c->echo_timer.fire = channel_echo_tick;
+	c->grace_ns = (o->grace_ms < GRACE_MAX_MS ? o->grace_ms : GRACE_MAX_MS) * MS_NS;
+	c->exit.code = -1;
+	for (int i = 0; i < 2; i++) {
+		c->out[i].src.fd = -1;
+		c->out[i].src.ready = output_ready;
+		c->out[i].channel = c;
+		c->out[i].stream = (uint8_t)(i + 1);
+		c->out[i].window = o->window;
+		spool_init(&c->out[i].spool, &m->pool);
+	}
+	return c;
+}
+
+static void started(struct channel *c, uint64_t timeout_ms)
+{
+	struct muxlet *m = c->m;
+
+	c->session_pid = c->pid;
+	LIST_INSERT_HEAD(&m->by_pid[(unsigned)c->pid % BUCKETS], c, by_pid);
+	c->in_closed = !c->pty && c->in.fd < 0;
+	c->opened_pending = true;
+	muxlet_lazy(c, STREAM_OPENED_MS);
+	if (timeout_ms && timeout_ms < TIMEOUT_MAX_MS)
+		timer_arm(&m->loop, &c->end_timer, monotonic_ns() + timeout_ms * MS_NS);
+	output_update(&c->out[0]);
+	output_update(&c->out[1]);
+}
+
+static void not_started(struct channel *c, int err, const char *at)
+{
+	for (int i = 0; i < 2; i++)
+		source_close(&c->m->loop, &c->out[i].src);
+	c->exit.cause = CAUSE_NOT_STARTED;
+	c->exit.error = err;
+	snprintf(c->exit.at, sizeof(c->exit.at), "%s", at);
+	c->opened_code = CODE_SYSTEM;
+	c->opened_pending = true;
+	muxlet_lazy(c, 0);
+	channel_finish(c);
+}
+
+static void refuse(struct muxlet *m, uint32_t channel, uint16_t code, const char *text)
+{
+	stream_put(m->stream, &(struct frame){.type = FRAME_OPENED,
+					      .channel = channel,
+					      .p = (const uint8_t *)text,
+					      .n = strlen(text),
+					      .u.opened.code = code});
+}
+
+/* Refused without a channel: nothing was begun, so nothing is listed later; the EXIT follows at once. */
+static void refuse_new(struct muxlet *m, uint32_t channel, uint16_t code, int err, const char *at, const char *text)
+{
+	struct frame f = {.type = FRAME_EXIT, .channel = channel};
+
+	refuse(m, channel, code, text);
+	f.u.exit = (struct frame_exit){.cause = CAUSE_NOT_STARTED, .code = -1, .error = err};
+	snprintf(f.u.exit.at, sizeof(f.u.exit.at), "%s", at);
+	stream_put(m->stream, &f);
+}
+
+static bool session_known(struct muxlet *m, const uint8_t session[16])
+{
+	struct channel *c;
+
+	TAILQ_FOREACH(c, &m->alive, place)
+	if (memcmp(c->session, session, sizeof(c->session)) == 0)
+		return true;
+	TAILQ_FOREACH(c, &m->ended, place)
+	if (memcmp(c->session, session, sizeof(c->session)) == 0)
+		return true;
+	return false;
+}
+
+static bool may_start(struct muxlet *m, const struct frame *f)
+{
+	if (muxlet_find(m, f->channel)) {
+		refuse(m, f->channel, CODE_CONFLICT, "the channel is in use");
+		return false;
+	}
+	if (session_known(m, f->u.open.session)) {
+		refuse_new(m, f->channel, CODE_CONFLICT, EEXIST, "limit", "the session runs or ran on another channel");
+		return false;
+	}
+	if (m->stopping) {
+		refuse_new(m, f->channel, CODE_SHUTDOWN, ESHUTDOWN, "limit", "the sandbox is ending");
+		return false;
+	}
+	if (m->living >= CHANNELS_MAX) {
+		refuse_new(m, f->channel, CODE_LIMIT, EAGAIN, "limit", "1024 programs run in this sandbox already");
+		return false;
+	}
+	return true;
+}
+
+void start_channel(struct muxlet *m, const struct frame *f)
+{
+	struct start s = {.m = m, .o = &f->u.open, .shell = m->shell, .fd = {-1, -1, -1}};
+	const char *at = "spawn";
+	int err;
+
+	if (!may_start(m, f))
+		goto out;
+	s.c = timer_reserve(&m->loop, 2 * (m->living + m->finished + 1) + 16) ? NULL : new_channel(m, f);
+	if (!s.c) {
+		refuse_new(m, f->channel, CODE_SYSTEM, ENOMEM, "spawn", "out of memory");
+		goto out;
+	}
+	muxlet_adopt(m, s.c);
+	err = launch(&s, &at);
+	close_childs(&s);
+	if (err)
+		not_started(s.c, err, at);
+	else
+		started(s.c, s.o->timeout_ms);
+out:
+	free(s.words);
+	free(s.login_name);
+	secrets_wipe(m, f->channel);
+}
+
+void start_user_name(unsigned uid, const char *passwd_path, char *out, unsigned long size)
+{
+	char line[512], name[64];
+	unsigned found;
+	FILE *f = fopen(passwd_path, "re");
+
+	snprintf(out, size, "sandbox");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%63[^:]:%*[^:]:%u:", name, &found) == 2 && found == uid) {
+			snprintf(out, size, "%s", name);
+			break;
+		}
+	if (f)
+		fclose(f);
+}

@@ -1,0 +1,38 @@
+/*
+ * tree.h - every process that belongs to a channel, found in /proc.
+ *
+ * A process belongs when it is in the leader's session, is a descendant of one
+ * that belongs, or is an orphan (muxlet's own child by now) that carries the
+ * channel's mark in its environment. Zombies do not count. Signals go through pidfds and check the start time again, so
+ * that a number that was given to somebody else meanwhile is never hit.
+ */
+#ifndef MUXD_MUXLET_TREE_H
+#define MUXD_MUXLET_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define TREE_MARK     "MUXD_CHANNEL="
+#define TREE_MARK_LEN (13 + 36)
+
+/* "MUXD_CHANNEL=xxxxxxxx-xxxx-...", NUL-terminated. */
+void tree_mark(const unsigned char session[16], char out[TREE_MARK_LEN + 1]);
+struct tree {
+	pid_t session;     /* the leader's pid */
+	bool leader_alive; /* not reaped yet */
+	const char *mark;
+	/* Leaders of other channels, whose environment need not be read. */
+	bool (*is_leader)(void *arg, pid_t pid);
+	void *arg;
+};
+
+/*
+ * Sends each signal of the 0-ended list to every process of the tree, returns how many live
+ * (before the signal took effect); -1 when /proc cannot be read. An empty list only counts.
+ */
+int tree_signal(const struct tree *t, const int *signals);
+/* The same for everything that descends from this process. */
+int tree_signal_all(const int *signals);
+
+#endif

@@ -1,0 +1,479 @@
+/*
+ * The net process: takes the start packet, builds hub and doors, runs the loop.
+ *
+ * STARTING (recorder asked what is open) -> OPEN (doors open, monitor told)
+ * -> STOPPING (doors closed, stop journaled) -> the loop ends.
+ */
+#define LOG_SUBSYS "net"
+#include "muxd/net/net.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/base/sock.h"
+#include "muxd/doors/door.h"
+#include "muxd/hub/setup.h"
+#include "muxd/net/ipc.h"
+#include "muxd/net/provider.h"
+#include "recorder/client.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define CONF_MAX (4 * 1024 * 1024)
+
+enum net_fd {
+	FD_CONF,
+	FD_RING,
+	FD_CURSOR,
+	FD_HTTPS,
+	FD_SSH,
+	FD_HUB,
+	FD_RECORDER,
+	FD_TLS_KEY,
+	FD_TLS_CRT,
+	FD_HOST_KEY,
+	FD_COUNT
+};
+static const char *const fd_names[FD_COUNT] = {"conf", "ring",     "cursor",  "https",   "ssh",
+					       "hub",  "recorder", "tls_key", "tls_crt", "ssh_host_key"};
+
+enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
+
+struct net {
+	uv_loop_t loop;
+	enum net_state state;
+	int fds[FD_COUNT];
+	struct ipc *ipc;
+	struct sandbox_provider *provider;
+	struct recorder_client *recorder;
+	struct hub *hub;
+	struct ssh_door *ssh;
+	struct rest_door *rest;
+	struct local_door *local;
+	bool recovering; /* the recorder went away before it had answered */
+	int exit_code;
+};
+
+static void net_set_state(struct net *n, enum net_state s)
+{
+	static const char *const names[] = {"starting", "open", "stopping"};
+
+	log_debug(NULL, "%s -> %s", names[n->state], names[s]);
+	n->state = s;
+}
+
+static int take_fd(struct net *n, enum net_fd i)
+{
+	int fd = n->fds[i];
+
+	n->fds[i] = -1;
+	return fd;
+}
+
+static int read_conf(int fd, struct conf **out, struct err *e)
+{
+	struct stat st;
+	char *text = NULL;
+	ssize_t got;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) || st.st_size < 0 || st.st_size > CONF_MAX)
+		return err_set(e, ERR_CONFIG, "the configuration did not arrive");
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return err_set(e, ERR_NOMEM, "no memory for the configuration");
+	got = pread(fd, text, (size_t)st.st_size, 0);
+	if (got != st.st_size)
+		rc = err_sys(e, errno, "reading the configuration");
+	else
+		rc = conf_parse(text, (size_t)got, "configuration", out, e);
+	free(text);
+	return rc;
+}
+
+static int apply_log(const struct conf *c, struct err *e)
+{
+	return log_setup("net", c->log_level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, 2, e);
+}
+
+static int set_keys(struct hub *h, const json_t *list)
+{
+	size_t n = json_array_size(list), got = 0;
+	struct grant_public_key *keys = calloc(n + 1, sizeof(*keys));
+	int rc = keys ? 0 : ERR_NOMEM;
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *kid = json_string_value(json_object_get(o, "kid"));
+		const char *key = json_string_value(json_object_get(o, "key"));
+		uint8_t *p = NULL;
+		size_t len = 0;
+
+		if (kid && key && base64_decode(key, strlen(key), true, &p, &len) == 0 && len == GRANT_KEY_LEN) {
+			snprintf(keys[got].kid, sizeof(keys[got].kid), "%s", kid);
+			memcpy(keys[got++].key, p, len);
+		}
+		free(p);
+	}
+	if (!rc)
+		rc = hub_set_grant_keys(h, keys, got);
+	free(keys);
+	return rc;
+}
+
+static int revoke_one(struct hub *h, const json_t *o)
+{
+	const char *text = json_string_value(json_object_get(o, "id"));
+	struct id id;
+
+	if (!text || id_parse(text, &id))
+		return ERR_INVAL;
+	return hub_revoke(h, &id, json_integer_value(json_object_get(o, "expires_ns")));
+}
+
+/* ---- told by the monitor */
+
+static void stop(struct net *n)
+{
+	if (n->state == NET_STOPPING)
+		return;
+	net_set_state(n, NET_STOPPING);
+	if (n->hub)
+		hub_stop(n->hub);
+	uv_stop(&n->loop);
+}
+
+static void reload(struct net *n, int fd)
+{
+	struct conf *c = NULL;
+	struct err e = {0};
+
+	if (read_conf(fd, &c, &e) || apply_log(c, &e)) {
+		log_error(NULL, "configuration not reloaded: %s", e.message);
+		conf_destroy(c);
+		return;
+	}
+	hub_set_conf(n->hub, c);
+	if (n->ssh)
+		ssh_door_reload(n->ssh);
+	if (n->rest)
+		rest_door_reload(n->rest);
+	log_info(NULL, "configuration reloaded");
+}
+
+static void recover(struct net *n);
+
+static void new_recorder(struct net *n, int fd)
+{
+	struct recorder_client *old = n->recorder;
+
+	if (recorder_client_create(&n->loop, fd, &n->recorder)) {
+		log_error(NULL, "no client for the recorder that came again");
+		n->recorder = old;
+		close(fd);
+		return;
+	}
+	hub_set_recorder(n->hub, n->recorder);
+	recorder_client_destroy(old);
+	if (n->recovering)
+		recover(n);
+}
+
+static void answer_audit(struct net *n, const json_t *json)
+{
+	int rc = hub_audit(n->hub, json_object_get(json, "record"));
+	json_t *tag = json_object_get(json, "tag"), *o = json_pack("{s:i,s:O}", "rc", rc, "tag", tag);
+
+	if (rc && o)
+		json_object_set_new(o, "error",
+				    json_pack("{s:s,s:s}", "code", err_name(ERR_RECORD_UNAVAILABLE), "message",
+					      "the event could not be journaled"));
+	(void)ipc_tell(n->ipc, o);
+}
+
+static void on_told(void *arg, const char *op, const json_t *json, const int *fds, size_t nfds)
+{
+	struct net *n = arg;
+	size_t used = 0;
+
+	if (strcmp(op, "stop") == 0) {
+		stop(n);
+	} else if (strcmp(op, "reload") == 0 && nfds) {
+		reload(n, fds[0]);
+	} else if (strcmp(op, "recorder") == 0 && nfds) {
+		new_recorder(n, fds[0]);
+		used = 1;
+	} else if (strcmp(op, "grant.revoked") == 0) {
+		if (revoke_one(n->hub, json))
+			log_error(NULL, "a revocation was not understood");
+		else
+			(void)ipc_tell(n->ipc,
+				       json_pack("{s:s,s:O}", "op", "revoked", "id", json_object_get(json, "id")));
+	} else if (strcmp(op, "grant_keys") == 0) {
+		(void)set_keys(n->hub, json_object_get(json, "grant_keys"));
+	} else if (strcmp(op, "audit") == 0) {
+		answer_audit(n, json);
+	} else {
+		log_warn(NULL, "the monitor said \"%s\": not known", op);
+	}
+	for (size_t i = used; i < nfds; i++)
+		close(fds[i]);
+}
+
+static void on_closed(void *arg)
+{
+	log_info(NULL, "the monitor is gone: ending");
+	stop(arg);
+}
+
+static const struct ipc_ops ipc_callbacks = {.told = on_told, .closed = on_closed};
+
+/* ---- grants that the monitor signs */
+
+struct issue {
+	hub_issue_done *done;
+	void *arg;
+	struct grant grant; /* as asked for; the answer adds id and times */
+};
+
+static void parse_grant(const json_t *o, struct grant *g)
+{
+	const char *s;
+
+	if ((s = json_string_value(json_object_get(o, "id"))))
+		(void)id_parse(s, &g->id);
+	g->issued_ns = json_integer_value(json_object_get(o, "issued_ns"));
+	g->not_before_ns = json_integer_value(json_object_get(o, "not_before_ns"));
+	g->expires_ns = json_integer_value(json_object_get(o, "expires_ns"));
+}
+
+static void on_issued(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	struct issue *i = arg;
+	const char *token = json_string_value(json_object_get(json, "token"));
+	struct err here = {0};
+
+	if (fd >= 0)
+		close(fd);
+	if (!rc && !token)
+		rc = err_set(&here, ERR_INTERNAL, "the monitor's grant has no token"), e = &here;
+	if (!rc)
+		parse_grant(json_object_get(json, "grant"), &i->grant);
+	i->done(i->arg, rc, rc ? e : NULL, token, rc ? NULL : &i->grant);
+	free(i);
+}
+
+static void issue(void *ctx, const struct grant *wanted, uint64_t ttl_ns, hub_issue_done *done, void *arg)
+{
+	struct net *n = ctx;
+	struct issue *i = malloc(sizeof(*i));
+	struct err e = {0};
+	char scopes[128];
+
+	if (!i) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, ERR_NOMEM, &e, NULL, NULL);
+		return;
+	}
+	i->done = done;
+	i->arg = arg;
+	i->grant = *wanted;
+	grant_scopes_format(wanted->scopes, scopes, sizeof(scopes));
+	ipc_ask(n->ipc,
+		json_pack("{s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s,s:I,s:s}}", "op", "grant.issue", "via", "ssh-key", "grant",
+			  "principal", wanted->principal, "kind", grant_kind_name(wanted->kind), "agent", wanted->agent,
+			  "scopes", scopes, "task", wanted->task, "ttl_ns", (json_int_t)ttl_ns, "reason",
+			  wanted->reason),
+		on_issued, i);
+}
+
+/* ---- start */
+
+static int open_doors(struct net *n, struct err *e)
+{
+	int rc = local_door_open(n->hub, take_fd(n, FD_HUB), &n->local, e);
+
+	if (!rc)
+		rc = ssh_door_open(n->hub, take_fd(n, FD_SSH), take_fd(n, FD_HOST_KEY), &n->ssh, e);
+	if (!rc)
+		rc = rest_door_open(n->hub, take_fd(n, FD_HTTPS), take_fd(n, FD_TLS_CRT), take_fd(n, FD_TLS_KEY),
+				    &n->rest, e);
+	return rc;
+}
+
+static void fail(struct net *n, const struct err *e)
+{
+	log_error(NULL, "%s", e->message);
+	n->exit_code = err_exit_code(e->code);
+	stop(n);
+}
+
+static void on_recovered(void *arg, int rc, const struct err *e)
+{
+	struct net *n = arg;
+	char https[80] = "", ssh[80] = "";
+	struct err here = {0};
+
+	if (n->state != NET_STARTING)
+		return;
+	n->recovering = rc != 0;
+	if (rc) {
+		log_warn(NULL, "the recorder did not say what is open (%s): waiting for it",
+			 e ? e->message : err_name(rc));
+		return;
+	}
+	(void)sock_name(n->fds[FD_HTTPS], 0, https, sizeof(https));
+	(void)sock_name(n->fds[FD_SSH], 0, ssh, sizeof(ssh));
+	if (open_doors(n, &here)) {
+		fail(n, &here);
+		return;
+	}
+	net_set_state(n, NET_OPEN);
+	(void)ipc_tell(n->ipc, json_pack("{s:s,s:s,s:s}", "op", "ready", "https", https, "ssh", ssh));
+}
+
+static void recover(struct net *n)
+{
+	hub_recover(n->hub, n->recorder, on_recovered, n);
+}
+
+static int read_start(int ipc_fd, json_t **out, int fds[SOCK_FDS_MAX], size_t *nfds, struct err *e)
+{
+	const char *op;
+	int rc;
+
+	*nfds = SOCK_FDS_MAX;
+	rc = sock_recv_packet(ipc_fd, out, fds, nfds, e);
+	if (rc)
+		return rc;
+	op = json_string_value(json_object_get(*out, "op"));
+	return op && strcmp(op, "start") == 0 ? 0 : err_set(e, ERR_PROTOCOL, "the monitor's first word is not start");
+}
+
+static void name_fds(struct net *n, const json_t *start, const int *fds, size_t nfds)
+{
+	const json_t *names = json_object_get(start, "fds");
+
+	for (int i = 0; i < FD_COUNT; i++)
+		n->fds[i] = -1;
+	for (size_t k = 0; k < nfds; k++) {
+		const char *name = json_string_value(json_array_get(names, k));
+		int i = 0;
+
+		while (i < FD_COUNT && (!name || strcmp(name, fd_names[i]) != 0))
+			i++;
+		if (i < FD_COUNT && n->fds[i] < 0)
+			n->fds[i] = fds[k];
+		else
+			close(fds[k]);
+	}
+}
+
+static int check_fds(const struct net *n, struct err *e)
+{
+	for (int i = 0; i < FD_COUNT; i++)
+		if (n->fds[i] < 0)
+			return err_set(e, ERR_PROTOCOL, "the monitor did not hand over \"%s\"", fd_names[i]);
+	return 0;
+}
+
+static int make_hub(struct net *n, const json_t *start, struct err *e)
+{
+	struct hub_params p = {.loop = &n->loop, .ring_fd = n->fds[FD_RING], .cursor_fd = n->fds[FD_CURSOR]};
+	const char *instance = "", *mode = "";
+	const json_t *list = json_object_get(start, "revoked");
+	int rc;
+
+	if ((rc = json_need_str(start, "instance", &instance, e)) || (rc = json_need_str(start, "mode", &mode, e)) ||
+	    (rc = json_opt_int(start, "floor_ns", 0, INT64_MAX, &p.floor_ns, e)) ||
+	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)) || (rc = apply_log(p.conf, e)))
+		return rc;
+	snprintf(p.instance, sizeof(p.instance), "%s", instance);
+	p.privsep = strcmp(mode, "root") == 0;
+	p.provider = n->provider;
+	p.issuer = (struct hub_issuer){.issue = issue, .ctx = n};
+	rc = hub_create(&p, &n->hub, e);
+	if (rc)
+		return rc;
+	rc = set_keys(n->hub, json_object_get(start, "grant_keys"));
+	for (size_t i = 0; !rc && i < json_array_size(list); i++)
+		rc = revoke_one(n->hub, json_array_get(list, i));
+	return rc ? err_set(e, rc, "keys and revocations were not taken") : 0;
+}
+
+static int build(struct net *n, int ipc_fd, struct err *e)
+{
+	int fds[SOCK_FDS_MAX], rc;
+	json_t *start = NULL;
+	size_t nfds;
+
+	rc = read_start(ipc_fd, &start, fds, &nfds, e);
+	if (rc)
+		return rc;
+	name_fds(n, start, fds, nfds);
+	rc = check_fds(n, e);
+	if (!rc && (rc = ipc_create(&n->loop, ipc_fd, &ipc_callbacks, n, &n->ipc)))
+		err_set(e, rc, "no conversation with the monitor");
+	if (!rc && (rc = provider_create(n->ipc, &n->provider)))
+		err_set(e, rc, "no memory");
+	if (!rc)
+		rc = make_hub(n, start, e);
+	if (!rc && (rc = recorder_client_create(&n->loop, n->fds[FD_RECORDER], &n->recorder)))
+		err_set(e, rc, "no client for the recorder");
+	else
+		n->fds[FD_RECORDER] = -1;
+	json_decref(start);
+	return rc;
+}
+
+/* Doors first (they hold attachments), then the hub, then what the hub asks. */
+static void tear_down(struct net *n)
+{
+	ssh_door_close(n->ssh);
+	rest_door_close(n->rest);
+	local_door_close(n->local);
+	hub_destroy(n->hub);
+	recorder_client_destroy(n->recorder);
+	ipc_destroy(n->ipc);
+	if (n->provider)
+		n->provider->ops->destroy(n->provider);
+	for (int i = 0; i < FD_COUNT; i++)
+		if (n->fds[i] >= 0)
+			close(n->fds[i]);
+	for (int i = 0; i < 50 && uv_run(&n->loop, UV_RUN_NOWAIT); i++)
+		;
+	(void)uv_loop_close(&n->loop);
+}
+
+int net_main(int ipc_fd)
+{
+	struct net n = {0};
+	struct err e = {0};
+
+	signal(SIGPIPE, SIG_IGN);
+	(void)log_setup("net", "info", LOG_TEXT, 2, NULL);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	for (int i = 0; i < FD_COUNT; i++)
+		n.fds[i] = -1;
+	if (uv_loop_init(&n.loop)) {
+		log_error(NULL, "no event loop");
+		return 71;
+	}
+	if (build(&n, ipc_fd, &e)) {
+		log_error(NULL, "%s", e.message);
+		n.exit_code = err_exit_code(e.code);
+	} else {
+		recover(&n);
+		if (n.state != NET_STOPPING)
+			uv_run(&n.loop, UV_RUN_DEFAULT);
+	}
+	tear_down(&n);
+	return n.exit_code;
+}

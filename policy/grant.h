@@ -1,0 +1,87 @@
+/*
+ * grant.h - the time-boxed permission behind every session and call.
+ *
+ * A grant travels as a compact JWS (RFC 7515) with alg EdDSA (RFC 8037), typ
+ * "muxd-grant" and a kid; claims per RFC 7519: iss (instance id), jti, sub
+ * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason.
+ * Only the monitor signs; everybody else holds public keys. A token is at most
+ * GRANT_TOKEN_MAX bytes so that every SSH client can send it as a password.
+ *
+ * Pure: no files, no sockets, no clock of its own.
+ */
+#ifndef POLICY_GRANT_H
+#define POLICY_GRANT_H
+
+#include "muxd/base/ids.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define GRANT_TOKEN_MAX 1000
+#define GRANT_REASON_MAX 256
+#define GRANT_NAME_MAX 128
+#define GRANT_KEY_LEN 32 /* Ed25519, seed and public key alike */
+
+enum grant_kind { GRANT_STAFF, GRANT_AGENT, GRANT_AUDITOR, GRANT_SERVICE };
+enum grant_scope {
+	SCOPE_TERMINAL = 1 << 0,
+	SCOPE_ROUNDS = 1 << 1,
+	SCOPE_FILES = 1 << 2,
+	SCOPE_OBSERVE = 1 << 3,
+	SCOPE_DRIVE = 1 << 4,
+	SCOPE_REPLAY = 1 << 5,
+	SCOPE_LIFECYCLE = 1 << 6,
+	SCOPE_ADMIN = 1 << 7,
+};
+
+struct grant {
+	struct id id;
+	char issuer[ID_STR_LEN]; /* instance id of the daemon */
+	enum grant_kind kind;
+	uint32_t scopes; /* enum grant_scope */
+	int64_t issued_ns, not_before_ns, expires_ns; /* wall clock; whole seconds in the token */
+	char principal[GRANT_NAME_MAX + 1];
+	char agent[AGENT_NAME_MAX + 1]; /* a target, or "*" (auditor, service, admin) */
+	char task[GRANT_NAME_MAX + 1];  /* "" = each call names its own */
+	char reason[GRANT_REASON_MAX + 1];
+};
+
+struct grant_public_key {
+	char kid[17]; /* first 8 bytes of SHA-256 of the key, in hex */
+	uint8_t key[GRANT_KEY_LEN];
+};
+struct grant_keyset {
+	struct grant_public_key *keys;
+	size_t n;
+};
+
+/* Empty or blank reason: ERR_REASON_REQUIRED. Unknown scope, bad name, ttl <= 0 ...: ERR_INVAL naming it. */
+int grant_check(const struct grant *g, struct err *e);
+/* Sign a checked grant; *out_token is the caller's (free with grant_token_free, which wipes it). ERR_TOO_LARGE. */
+int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_KEY_LEN], char **out_token, struct err *e);
+void grant_token_free(char *token);
+/*
+ * Verify signature, issuer, form and times (now_ns: the guarded wall clock, see
+ * time_floor.h). Revocation is the caller's next question (revocation.h).
+ * ERR_TOKEN_MALFORMED, _FORGED, _EXPIRED, _NOT_YET. Never says which byte differed.
+ */
+int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
+		 struct grant *out, struct err *e);
+/* ERR_FORBIDDEN naming the agent or scope that is missing. all: every scope in `scopes` is needed. */
+int grant_allows(const struct grant *g, const char *agent, uint32_t scopes, struct err *e);
+/* The task of a call: the grant's and the call's (NULL or "" = none). ERR_TASK_REQUIRED, ERR_TASK_MISMATCH. */
+int grant_task(const struct grant *g, const char *call_task, const char **out_task, struct err *e);
+
+const char *grant_kind_name(enum grant_kind k);
+int grant_kind_parse(const char *s, enum grant_kind *out, struct err *e);
+/* "terminal,rounds" both ways; out holds every name at 128 bytes. */
+void grant_scopes_format(uint32_t scopes, char *out, size_t size);
+int grant_scopes_parse(const char *s, uint32_t *out, struct err *e);
+
+int grant_key_create(uint8_t out_seed[GRANT_KEY_LEN], struct grant_public_key *out_public);
+int grant_key_public(const uint8_t seed[GRANT_KEY_LEN], struct grant_public_key *out_public);
+
+#endif

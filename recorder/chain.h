@@ -1,0 +1,96 @@
+/*
+ * chain.h - the one ordered log over audit events and sealed recordings.
+ *
+ * Folder DIR/chain, files <n>.mchain, entries chained by SHA-256; heads signed
+ * with Ed25519 vouch for everything before them. The writer is the recorder (one
+ * process; calls may come from several threads); readers need no daemon.
+ *
+ * Crash safety: what was appended after the last chain_sync() may be torn; the next
+ * chain_open() cuts that off (keeping the bytes in <n>.torn) and the caller derives
+ * it again from the segments. Damage before a signed head is not a torn tail:
+ * ERR_CORRUPT. Keep segments until chain_sync() or chain_sign_head() has returned 0.
+ */
+#ifndef RECORDER_CHAIN_H
+#define RECORDER_CHAIN_H
+
+#include "muxd/base/ids.h"
+
+#include <stddef.h>
+
+struct chain;
+struct chain_reader;
+struct err;
+struct ring_record;
+struct signer;
+struct grant_keyset;
+
+enum chain_type { CHAIN_AUDIT = 1, CHAIN_SEAL = 2, CHAIN_TOMBSTONE = 3, CHAIN_HEAD = 4, CHAIN_KEY = 5 };
+#define CHAIN_HASH 32
+
+struct chain_head {
+	struct id log_id;
+	uint64_t seq; /* of the last entry that it covers; 0: none yet */
+	uint8_t hash[CHAIN_HASH];
+	int64_t wall_ns;
+	char kid[17];
+	uint8_t signature[64];
+};
+
+/* What the log says about a sealed recording. */
+struct chain_seal {
+	struct id session;
+	uint64_t journal_seq;     /* of the last record in it */
+	uint64_t size;            /* of the file */
+	char day[11];             /* sealed/<day>/<id>.mrec */
+	uint8_t leaf[CHAIN_HASH]; /* HMAC-SHA-256 under the recording's salt */
+};
+
+struct chain_entry {
+	uint64_t seq, journal_seq;
+	int64_t wall_ns;
+	unsigned type;
+	struct id session; /* nil: none */
+	const uint8_t *payload;
+	size_t len;
+	uint8_t hash[CHAIN_HASH]; /* after it */
+	uint8_t prev[CHAIN_HASH]; /* before it */
+	unsigned file;            /* number of its file */
+	uint64_t pos;             /* of the entry in it */
+};
+
+/* Begins a log when there is none (log id, key entry, first head). signer is borrowed until chain_close(). */
+int chain_open(const char *dir, const struct signer *s, struct chain **out, uint64_t *out_cut_bytes, struct err *e);
+void chain_close(struct chain *c);
+/* Sequence of the last audit record in the log: records up to it are in, appending them again does nothing. */
+uint64_t chain_audit_seq(struct chain *c);
+int chain_append_audit(struct chain *c, const struct ring_record *rec, int64_t wall_ns, struct err *e);
+/* recovering: look through the whole log first and do nothing when this session's seal is there. */
+int chain_append_seal(struct chain *c, const struct chain_seal *seal, bool recovering, struct err *e);
+/* Append and sign this before the file is removed. reason: "retention", ...; by: who. */
+int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const char *reason, const char *by,
+			   struct err *e);
+int chain_sync(struct chain *c, struct err *e);
+/* Appends a signed head and syncs. Nothing new since the last head: does nothing. */
+int chain_sign_head(struct chain *c, int64_t wall_ns, struct err *e);
+/* The last signed head (export it), and how many entries came after it. */
+void chain_head(struct chain *c, struct chain_head *out, uint64_t *out_unsigned);
+/* Announces the new key in the log, vouched for by the old one; then signs with the new one. */
+int chain_change_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e);
+
+/* {"log_id","seq","hash","wall","kid","signature"}: to be freed; and back (ERR_INVAL). */
+char *chain_head_export(const struct chain_head *h);
+int chain_head_import(const char *text, size_t len, struct chain_head *out, struct err *e);
+int chain_head_verify(const struct chain_head *h,
+		      const struct grant_keyset *keys); /* ERR_TOKEN_FORGED, ERR_NOT_FOUND */
+/* The head or seal that an entry carries (seal: of CHAIN_SEAL and CHAIN_TOMBSTONE). ERR_CORRUPT. */
+int chain_entry_head(const struct chain_reader *r, const struct chain_entry *en, struct chain_head *out);
+int chain_entry_seal(const struct chain_entry *en, struct chain_seal *out);
+
+/* Entries in order, hashes checked. ERR_NOT_FOUND when there is no log. from_seq: 0 = all. */
+int chain_reader_create(const char *dir, uint64_t from_seq, struct chain_reader **out, struct err *e);
+void chain_reader_destroy(struct chain_reader *r);
+const struct id *chain_reader_log_id(const struct chain_reader *r);
+/* 1, 0 at the end, ERR_CORRUPT: *e names file and place; the next call goes on behind the damage. */
+int chain_reader_next(struct chain_reader *r, struct chain_entry *out, struct err *e);
+
+#endif

@@ -1,0 +1,459 @@
+#define LOG_SUBSYS "cutter"
+#include "recorder/cutter.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "recorder/cutter_state.h"
+#include "recorder/retention.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IDLE_WAIT_NS   (100 * NS_PER_MS)
+#define RETRY_NS       (1 * NS_PER_SEC)
+#define IOPRIO_IDLE    (3 << 13)
+#define IOPRIO_PROCESS 1
+
+static int copy_rules(struct cutter *c, const struct conf *conf, struct err *e)
+{
+	struct conf_rule *rules = calloc(conf->nrules ? conf->nrules : 1, sizeof(*rules));
+	int rc = rules ? 0 : ERR_NOMEM;
+	for (size_t i = 0; rc == 0 && i < conf->nrules; i++) {
+		rules[i] = conf->rules[i];
+		rules[i].kind = strdup(conf->rules[i].kind);
+		rules[i].session = strdup(conf->rules[i].session);
+		if (!rules[i].kind || !rules[i].session)
+			rc = ERR_NOMEM;
+	}
+	/* Readers (cutter_rule) hold `lock`, the cutter itself `turn`: writing needs both. */
+	struct conf_rule *old = rc ? rules : c->rules;
+	size_t n = rc ? conf->nrules : c->nrules;
+	pthread_mutex_lock(&c->lock);
+	if (rc == 0) {
+		c->segment_size = conf->record_segment_size;
+		c->retain_ns = conf->record_retain_ns;
+		c->retention_ns = 0;
+		c->rules = rules;
+		c->nrules = conf->nrules;
+	}
+	pthread_mutex_unlock(&c->lock);
+	for (size_t i = 0; old && i < n; i++) {
+		free(old[i].kind);
+		free(old[i].session);
+	}
+	free(old);
+	return rc ? err_set(e, rc, "out of memory") : 0;
+}
+
+int cutter_configure(struct cutter *c, const struct conf *conf, struct err *e)
+{
+	pthread_mutex_lock(&c->turn);
+	int rc = copy_rules(c, conf, e);
+	pthread_mutex_unlock(&c->turn);
+	return rc;
+}
+
+int cutter_create(const struct cutter_params *p, struct cutter **out, struct err *e)
+{
+	uint64_t cut = 0;
+	struct cutter *c = calloc(1, sizeof(*c));
+	if (!c) {
+		index_close(p->index);
+		return err_set(e, ERR_NOMEM, "out of memory");
+	}
+	c->p = *p;
+	c->index = p->index;
+	pthread_mutex_init(&c->turn, NULL);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->moved, &attr);
+	pthread_condattr_destroy(&attr);
+	c->seen.state = "idle";
+	c->dir = strdup(p->dir);
+	int rc = c->dir ? copy_rules(c, p->conf, e) : err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0)
+		rc = chain_open(c->dir, p->signer, &c->chain, &cut, e);
+	if (rc == 0 && cut)
+		log_warn(NULL, "the chain log's torn tail was cut off: %llu bytes", (unsigned long long)cut);
+	if (rc == 0)
+		rc = cut_restore(c, e);
+	if (rc) {
+		cutter_destroy(c);
+		return rc;
+	}
+	c->consumed = c->stored.lsn;
+	c->checkpoint_ns = c->head_ns = clock_boot_ns();
+	*out = c;
+	return 0;
+}
+
+static uint64_t debt_of(const struct segment_tail *durable, const struct index_cursor *at, uint64_t segment_size)
+{
+	if (at->segment >= durable->number)
+		return durable->offset > at->offset ? durable->offset - at->offset : 0;
+	return (durable->number - at->segment) * segment_size + durable->offset;
+}
+
+static void tell_progress(struct cutter *c, const char *state)
+{
+	struct segment_tail durable;
+	struct index_cursor at;
+
+	drain_durable(c->p.drain, &durable);
+	follower_cursor(c->follower, &at);
+	pthread_mutex_lock(&c->lock);
+	if (strcmp(c->seen.state, state) != 0)
+		log_debug(NULL, "state %s -> %s", c->seen.state, state);
+	c->seen.state = state;
+	c->seen.open = c->n;
+	c->seen.message[0] = 0;
+	/* An empty log is consumed as well. */
+	c->consumed = durable.number ? at.lsn : durable.lsn;
+	c->debt = debt_of(&durable, &at, c->segment_size);
+	pthread_cond_broadcast(&c->moved);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int damaged_place(struct cutter *c, const struct segment_tail *until, const struct err *why)
+{
+	static const struct id nobody;
+	struct index_cursor at;
+	char json[256];
+
+	follower_cursor(c->follower, &at);
+	log_error(NULL, "the segment log is damaged: %s", why->message);
+	snprintf(json, sizeof(json),
+		 "{\"event\":\"journal.damaged\",\"outcome\":\"error\",\"principal\":\"recorder\",\"segment\":%llu,"
+		 "\"offset\":%llu}",
+		 (unsigned long long)at.segment, (unsigned long long)at.offset);
+	follower_skip(c->follower, until);
+	return drain_append_own(c->p.drain, RING_AUDIT, &nobody, json);
+}
+
+static int consume(struct cutter *c, bool *out_more, struct err *e)
+{
+	struct segment_tail until;
+	struct segment_record sr;
+	size_t bytes = 0;
+	int rc = 0, n = 0;
+
+	drain_durable(c->p.drain, &until);
+	while (bytes < STEP_BYTES && n < STEP_RECORDS) {
+		rc = follower_read(c->follower, &until, &sr, e);
+		if (rc == ERR_CORRUPT) {
+			rc = damaged_place(c, &until, e);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (rc != 1)
+			break;
+		if ((rc = cut_record(c, &sr, e)) != 0)
+			return rc;
+		bytes += sr.raw_len;
+		n++;
+	}
+	c->bytes += bytes;
+	*out_more = rc == 1 || bytes >= STEP_BYTES || n >= STEP_RECORDS;
+	return rc < 0 ? rc : 0;
+}
+
+static int store_offsets(struct cutter *c, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < c->n; i++) {
+		struct cut_session *s = c->sessions[i];
+		if (!s->touched)
+			continue;
+		rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+		s->touched = false;
+	}
+	return rc;
+}
+
+static bool checkpoint_due(const struct cutter *c)
+{
+	uint64_t now = clock_boot_ns();
+	return c->bytes >= CHECKPOINT_BYTES || (c->bytes && now >= c->checkpoint_ns + CHECKPOINT_NS) ||
+	       (c->bytes && c->stopping);
+}
+
+static int sign_due(struct cutter *c, struct err *e)
+{
+	struct chain_head head;
+	uint64_t fresh, now = clock_boot_ns();
+	if (now < c->head_ns + HEAD_NS)
+		return 0;
+	c->head_ns = now;
+	chain_head(c->chain, &head, &fresh);
+	return fresh ? chain_sign_head(c->chain, clock_wall_ns(), e) : 0;
+}
+
+static int retention_due(struct cutter *c, struct err *e)
+{
+	uint64_t now = clock_boot_ns();
+	size_t n = 0;
+	if (!c->retain_ns || now < c->retention_ns)
+		return 0;
+	int64_t before = clock_wall_ns() - (int64_t)c->retain_ns;
+	int rc = retention_run(c->dir, c->index, c->chain, before, &n, e);
+	/* A full batch: more of them wait. */
+	if (rc == 0 && n < RETENTION_BATCH)
+		c->retention_ns = now + RETENTION_NS;
+	return rc;
+}
+
+static int step_inside(struct cutter *c, bool *out_more, struct err *e)
+{
+	int rc = index_begin(c->index, e);
+	if (rc == 0)
+		rc = consume(c, out_more, e);
+	if (rc == 0)
+		rc = store_offsets(c, e);
+	if (rc == 0)
+		rc = cut_seal_due(c, atomic_load(&c->waiters) ? UINT64_MAX : clock_boot_ns(), e);
+	if (rc == 0)
+		rc = sign_due(c, e);
+	if (rc == 0 && !*out_more)
+		rc = retention_due(c, e);
+	if (rc)
+		return rc;
+	if (checkpoint_due(c))
+		return cut_checkpoint(c, e);
+	return index_commit(c->index, false, e);
+}
+
+static void step_failed(struct cutter *c, const struct err *e)
+{
+	index_rollback(c->index);
+	c->failed = true;
+	c->retry_ns = clock_boot_ns() + RETRY_NS;
+	pthread_mutex_lock(&c->lock);
+	if (strcmp(c->seen.message, e->message) != 0)
+		log_warn(NULL, "cutting waits: %s", e->message);
+	c->seen.state = "waiting";
+	snprintf(c->seen.message, sizeof(c->seen.message), "%s", e->message);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* How long the idle thread may sleep: a seal may come due before anything new arrives. */
+static uint64_t pause_of(const struct cutter *c)
+{
+	uint64_t now = clock_boot_ns(), next = cut_seal_next(c);
+	if (next <= now)
+		return 1;
+	return next - now < IDLE_WAIT_NS ? next - now : IDLE_WAIT_NS;
+}
+
+/* One bounded piece of work. Returns how long there will be nothing to do; 0 = go on. */
+static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
+{
+	struct err e = {0};
+	bool more = false;
+	uint64_t pause = IDLE_WAIT_NS;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->turn);
+	if (c->failed) {
+		if (clock_boot_ns() < c->retry_ns)
+			goto out;
+		rc = cut_restore(c, &e);
+		c->failed = rc != 0;
+	}
+	if (rc == 0)
+		rc = step_inside(c, &more, &e);
+	if (rc) {
+		step_failed(c, &e);
+		goto out;
+	}
+	tell_progress(c, more ? "busy" : "idle");
+	live_forget_ended(c->p.live, c->consumed);
+	pause = more ? 0 : pause_of(c);
+out:
+	*out_consumed = c->consumed;
+	pthread_mutex_unlock(&c->turn);
+	return pause;
+}
+
+static void *idle_main(void *arg)
+{
+	struct cutter *c = arg;
+	uint64_t consumed, pause;
+	if (c->p.idle_priority) {
+		struct sched_param none = {0};
+		/* Best effort: where it is not allowed it runs like the rest. */
+		(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+		(void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
+	}
+	while (!atomic_load(&c->stopping)) {
+		pause = cutter_step(c, &consumed);
+		if (pause)
+			(void)drain_wait(c->p.drain, consumed, pause);
+	}
+	return NULL;
+}
+
+/* Somebody waits, or the debt is too large: idle time alone does not do it. */
+static bool help_wanted(struct cutter *c)
+{
+	if (atomic_load(&c->waiters))
+		return true;
+	pthread_mutex_lock(&c->lock);
+	bool wanted = c->debt > CUTTER_DEBT_MAX;
+	pthread_mutex_unlock(&c->lock);
+	return wanted;
+}
+
+static void *helper_main(void *arg)
+{
+	struct cutter *c = arg;
+	uint64_t consumed;
+	while (!atomic_load(&c->stopping)) {
+		if (!help_wanted(c) || cutter_step(c, &consumed)) {
+			struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+			nanosleep(&pause, NULL);
+		}
+	}
+	return NULL;
+}
+
+int cutter_start(struct cutter *c, struct err *e)
+{
+	int en = pthread_create(&c->idle, NULL, idle_main, c);
+	c->idle_runs = en == 0;
+	if (en == 0) {
+		en = pthread_create(&c->helper, NULL, helper_main, c);
+		c->helper_runs = en == 0;
+	}
+	return en ? err_sys(e, en, "cannot start a thread") : 0;
+}
+
+void cutter_stop(struct cutter *c)
+{
+	struct err e = {0};
+
+	atomic_store(&c->stopping, true);
+	if (c->idle_runs)
+		pthread_join(c->idle, NULL);
+	if (c->helper_runs)
+		pthread_join(c->helper, NULL);
+	bool ran = c->idle_runs;
+	c->idle_runs = c->helper_runs = false;
+	if (!ran || c->failed || !c->follower)
+		return;
+	if (index_begin(c->index, &e) || cut_checkpoint(c, &e) || chain_sign_head(c->chain, clock_wall_ns(), &e)) {
+		index_rollback(c->index);
+		log_warn(NULL, "the last checkpoint could not be stored, the next start reads more again: %s",
+			 e.message);
+	}
+}
+
+void cutter_destroy(struct cutter *c)
+{
+	if (!c)
+		return;
+	cutter_stop(c);
+	cut_clear(c);
+	free(c->sessions);
+	follower_destroy(c->follower);
+	chain_close(c->chain);
+	index_close(c->index);
+	for (size_t i = 0; i < c->nrules; i++) {
+		free(c->rules[i].kind);
+		free(c->rules[i].session);
+	}
+	free(c->rules);
+	pthread_cond_destroy(&c->moved);
+	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->turn);
+	free(c->dir);
+	free(c);
+}
+
+void cutter_rule(struct cutter *c, const char *open, struct trunc_rule *out)
+{
+	struct builder_options options;
+	pthread_mutex_lock(&c->lock);
+	cut_options(c, open, strlen(open), &options);
+	pthread_mutex_unlock(&c->lock);
+	*out = options.rule;
+}
+
+void cutter_status(struct cutter *c, struct cutter_status *out)
+{
+	pthread_mutex_lock(&c->lock);
+	*out = c->seen;
+	out->consumed = c->consumed;
+	out->debt = c->debt;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int cutter_head(struct cutter *c, struct chain_head *out, struct err *e)
+{
+	struct chain_head head;
+	uint64_t fresh;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->turn);
+	chain_head(c->chain, &head, &fresh);
+	if (fresh)
+		rc = chain_sign_head(c->chain, clock_wall_ns(), e);
+	if (rc == 0)
+		chain_head(c->chain, out, &fresh);
+	pthread_mutex_unlock(&c->turn);
+	return rc;
+}
+
+uint64_t cutter_wait_consumed(struct cutter *c, uint64_t lsn, uint64_t timeout_ns)
+{
+	uint64_t until = clock_boot_ns() + timeout_ns;
+	pthread_mutex_lock(&c->lock);
+	while (c->consumed < lsn && clock_boot_ns() < until) {
+		struct timespec ts;
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		ts.tv_nsec += 50 * 1000 * 1000;
+		ts.tv_sec += ts.tv_nsec / 1000000000;
+		ts.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&c->moved, &c->lock, &ts);
+	}
+	uint64_t consumed = c->consumed;
+	pthread_mutex_unlock(&c->lock);
+	return consumed;
+}
+
+static bool waits_for_seal(struct cutter *c, const struct id *session)
+{
+	if (!session)
+		return false;
+	pthread_mutex_lock(&c->turn);
+	const struct cut_session *s = cut_find(c, session);
+	bool waits = s && s->seal_ns;
+	pthread_mutex_unlock(&c->turn);
+	return waits;
+}
+
+int cutter_wait(struct cutter *c, uint64_t lsn, const struct id *session, uint64_t timeout_ns, struct err *e)
+{
+	uint64_t until = clock_boot_ns() + timeout_ns;
+	int rc = 0;
+
+	atomic_fetch_add(&c->waiters, 1);
+	if (cutter_wait_consumed(c, lsn, timeout_ns) < lsn)
+		rc = err_set(e, ERR_TIMEOUT, "the recorder did not get there in time");
+	while (rc == 0 && waits_for_seal(c, session)) {
+		struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+		nanosleep(&pause, NULL);
+		if (clock_boot_ns() >= until)
+			rc = err_set(e, ERR_TIMEOUT, "the session was not sealed in time");
+	}
+	atomic_fetch_sub(&c->waiters, 1);
+	return rc;
+}

@@ -1,0 +1,68 @@
+/*
+ * cutter.h - cuts the segment log into recordings, off the live path.
+ *
+ * It follows the durable log: audit events go to index and chain log, sessions to
+ * a builder each, which is sealed shortly after EXIT. Two threads take turns at
+ * one step function: the first runs at idle priority, the second at normal
+ * priority and only while somebody waits for a seal or the debt is too large.
+ *
+ * What is consumed is stored as one checkpoint (builders, chain and the place in
+ * the log, in one durable transaction); segments before it are deleted, but for
+ * the last CUTTER_KEEP. After a failure (full disk) it forgets its builders and
+ * goes on from the last checkpoint.
+ *
+ * States: IDLE (nothing to do) <-> BUSY; any -> WAITING (an error; again after 1 s).
+ */
+#ifndef RECORDER_CUTTER_H
+#define RECORDER_CUTTER_H
+
+#include "muxd/base/conf.h"
+#include "recorder/chain.h"
+#include "recorder/drain.h"
+#include "recorder/index.h"
+#include "recorder/trunc.h"
+
+struct cutter;
+struct signer;
+
+#define CUTTER_KEEP     4 /* consumed segments that stay, so that live sessions can be read from their start */
+#define CUTTER_DEBT_MAX (UINT64_C(256) << 20)
+
+struct cutter_params {
+	const char *dir; /* the state directory's record/ */
+	int segments_fd;
+	struct index *index; /* the writing connection; becomes the cutter's */
+	struct drain *drain;
+	struct live *live;
+	const struct signer *signer;
+	const struct conf *conf; /* copied from */
+	bool idle_priority;
+};
+
+struct cutter_status {
+	const char *state;
+	uint64_t debt;     /* bytes of the log that are durable and not consumed */
+	uint64_t consumed; /* lsn of the next record */
+	uint64_t sealed;   /* since the start */
+	uint64_t open;     /* builders */
+	uint64_t refused;  /* records that no recording could take */
+	char message[400]; /* why it waits */
+};
+
+int cutter_create(const struct cutter_params *p, struct cutter **out, struct err *e);
+int cutter_start(struct cutter *c, struct err *e);
+/* Stores a checkpoint; seals nothing by force. */
+void cutter_stop(struct cutter *c);
+void cutter_destroy(struct cutter *c);
+int cutter_configure(struct cutter *c, const struct conf *conf, struct err *e);
+/* The rule for a session with this OPEN. */
+void cutter_rule(struct cutter *c, const char *open, struct trunc_rule *out);
+void cutter_status(struct cutter *c, struct cutter_status *out);
+/* The log's last signed head; signs a new one when entries came after it. */
+int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
+/* Until everything before lsn is consumed, or timeout; hurries nobody. Returns the lsn of the next record. */
+uint64_t cutter_wait_consumed(struct cutter *c, uint64_t lsn, uint64_t timeout_ns);
+/* Until everything before lsn is consumed and, if given, the session is sealed (when it has ended). ERR_TIMEOUT. */
+int cutter_wait(struct cutter *c, uint64_t lsn, const struct id *session, uint64_t timeout_ns, struct err *e);
+
+#endif

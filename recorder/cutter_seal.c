@@ -1,0 +1,181 @@
+#define LOG_SUBSYS "cutter"
+#include "muxd/base/buf.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "recorder/cutter_state.h"
+#include "recorder/recording.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int seal_path(const struct chain_seal *seal, char *out, size_t size)
+{
+	char id[ID_STR_LEN];
+	id_format(&seal->session, id);
+	return snprintf(out, size, "sealed/%s/%s.mrec", seal->day, id) < (int)size ? 0 : ERR_TOO_LARGE;
+}
+
+/* Log and index learn of a sealed file. */
+static int seal_tell(struct cutter *c, const struct chain_seal *seal, bool recovering, struct err *e)
+{
+	char path[128];
+	int rc = chain_append_seal(c->chain, seal, recovering, e);
+	if (rc)
+		return rc;
+	if (seal_path(seal, path, sizeof(path)))
+		return err_set(e, ERR_INTERNAL, "a sealed recording has an impossible name");
+	if ((rc = index_put_sealed(c->index, &seal->session, path, e)) != 0)
+		return rc;
+	pthread_mutex_lock(&c->lock);
+	c->seen.sealed++;
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}
+
+bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size)
+{
+	static const char sealed[] = "/sealed/";
+	return recording_find(c->dir, id, out, size, NULL) == 0 &&
+	       strncmp(out + strlen(c->dir), sealed, sizeof(sealed) - 1) == 0;
+}
+
+int cut_seal_mend(struct cutter *c, const struct id *id, const char *path, struct err *e)
+{
+	struct chain_seal seal;
+	struct recording *r;
+	struct err ignored;
+
+	int rc = recording_sealed(path, &seal, e);
+	if (rc || (rc = seal_tell(c, &seal, true, e)) != 0)
+		return rc;
+	/* Its end may lie before the place from which records are read again. */
+	if (recording_open(path, &r, &ignored) == 0) {
+		const struct recording_info *info = recording_info(r);
+		uint64_t offsets[STREAM_COUNT];
+		for (int i = 0; i < STREAM_COUNT; i++)
+			offsets[i] = info->streams[i].total;
+		rc = index_put_offsets(c->index, id, offsets, e);
+		if (rc == 0 && info->exit_json)
+			rc = index_put_end(c->index, id, info->exit_json, seal.journal_seq,
+					   recording_wall_ns(r, info->last_ns), e);
+		recording_close(r);
+	}
+	return rc;
+}
+
+static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)
+{
+	struct chain_head head;
+	struct chain_seal seal;
+	uint64_t fresh;
+	char text[ID_STR_LEN];
+
+	id_format(&s->id, text);
+	struct log_ids ids = {.session = text};
+	int rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+	if (rc)
+		return rc;
+	chain_head(c->chain, &head, &fresh);
+	if ((rc = builder_seal(s->b, c->p.signer, &head, &seal, e)) != 0)
+		return rc;
+	if ((rc = seal_tell(c, &seal, false, e)) != 0)
+		return rc;
+	log_debug(&ids, "sealed, %" PRIu64 " bytes", seal.size);
+	cut_remove(c, s);
+	return 0;
+}
+
+int cut_seal_due(struct cutter *c, uint64_t now, struct err *e)
+{
+	size_t sealed = 0;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->n;) {
+		struct cut_session *s = c->sessions[i];
+		if (!s->seal_ns || s->seal_ns > now) {
+			i++;
+			continue;
+		}
+		rc = seal_one(c, s, e);
+		sealed++;
+	}
+	/* One signature for all of them: it vouches for every entry before it. */
+	if (rc == 0 && sealed) {
+		rc = chain_sign_head(c->chain, clock_wall_ns(), e);
+		c->head_ns = clock_boot_ns();
+	}
+	return rc;
+}
+
+uint64_t cut_seal_next(const struct cutter *c)
+{
+	uint64_t next = UINT64_MAX;
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->sessions[i]->seal_ns && c->sessions[i]->seal_ns < next)
+			next = c->sessions[i]->seal_ns;
+	}
+	return next;
+}
+
+static int checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e)
+{
+	if (!s->dirty)
+		return 0;
+	buf_clear(state);
+	int rc = builder_checkpoint(s->b, state, e);
+	if (rc == 0)
+		rc = index_put_checkpoint(c->index, &s->id, buf_ptr(state), buf_len(state), e);
+	if (rc == 0)
+		rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+	if (rc == 0)
+		s->dirty = s->touched = false;
+	return rc;
+}
+
+/* Segments that hold nothing new for anybody, but for the last few. */
+static void drop_segments(struct cutter *c)
+{
+	uint64_t *list;
+	size_t n;
+	struct err e = {0};
+
+	if (segment_list(c->p.segments_fd, &list, &n, &e)) {
+		log_warn(NULL, "%s", e.message);
+		return;
+	}
+	for (size_t i = 0; i + CUTTER_KEEP < n && list[i] + CUTTER_KEEP < c->stored.segment; i++) {
+		if (segment_delete(c->p.segments_fd, list[i], &e))
+			log_warn(NULL, "%s", e.message);
+	}
+	free(list);
+}
+
+/* Inside an index transaction, which it ends. */
+int cut_checkpoint(struct cutter *c, struct err *e)
+{
+	struct index_cursor at;
+	struct buf state;
+	int rc = 0;
+
+	buf_init(&state, CHECKPOINT_BLOB_MAX);
+	for (size_t i = 0; rc == 0 && i < c->n; i++)
+		rc = checkpoint_session(c, c->sessions[i], &state, e);
+	buf_finish(&state);
+	if (rc == 0)
+		rc = chain_sync(c->chain, e);
+	follower_cursor(c->follower, &at);
+	if (rc == 0)
+		rc = index_put_cursor(c->index, &at, e);
+	if (rc == 0)
+		rc = index_commit(c->index, true, e);
+	if (rc)
+		return rc;
+	c->stored = at;
+	c->bytes = 0;
+	c->checkpoint_ns = clock_boot_ns();
+	drop_segments(c);
+	return 0;
+}

@@ -1,0 +1,90 @@
+/*
+ * cutter_state.h - what the cutter's files share. Private to cutter*.c.
+ *
+ * `turn` is held for a whole step: index, chain, builders and follower belong to
+ * whoever holds it. `lock` guards the small things that others ask for. Order: turn, lock.
+ */
+#ifndef RECORDER_CUTTER_STATE_H
+#define RECORDER_CUTTER_STATE_H
+
+#include "recorder/builder.h"
+#include "recorder/cutter.h"
+#include "recorder/follower.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define STEP_BYTES          (1024 * 1024)
+#define STEP_RECORDS        4096
+#define SEAL_DELAY_NS       (200 * NS_PER_MS) /* who detaches at the end is still in the recording */
+#define CHECKPOINT_BYTES    (UINT64_C(32) << 20)
+#define CHECKPOINT_NS       (10 * NS_PER_SEC)
+#define RETENTION_NS        (600 * NS_PER_SEC)
+#define HEAD_NS             (60 * NS_PER_SEC)
+#define CHECKPOINT_BLOB_MAX ((size_t)64 << 20)
+
+struct cut_session {
+	struct id id;
+	struct builder *b;
+	uint64_t offsets[STREAM_COUNT];
+	bool touched;     /* offsets moved since they were stored */
+	bool dirty;       /* the builder took something since its checkpoint */
+	uint64_t seal_ns; /* when to seal; 0 = has not ended */
+};
+
+struct cutter {
+	struct cutter_params p;
+	char *dir;
+	pthread_t idle, helper;
+	bool idle_runs, helper_runs;
+
+	pthread_mutex_t turn;
+	struct index *index;
+	struct chain *chain;
+	struct follower *follower;
+	struct cut_session **sessions; /* sorted by id */
+	size_t n, cap;
+	struct cut_session *last;
+	struct index_cursor stored; /* the last checkpoint */
+	uint64_t replay_until;      /* records before it may have been cut by an earlier try */
+	uint64_t bytes;             /* consumed since then */
+	uint64_t checkpoint_ns, head_ns;
+	bool failed;
+	uint64_t retry_ns;
+	struct conf_rule *rules;
+	size_t nrules;
+	uint64_t segment_size;
+	uint64_t retain_ns;    /* 0 = for ever */
+	uint64_t retention_ns; /* when to look again */
+
+	pthread_mutex_t lock;
+	pthread_cond_t moved; /* consumed moved, or a session was sealed */
+	uint64_t consumed;
+	uint64_t debt;
+	struct cutter_status seen;
+	atomic_uint waiters;
+	atomic_bool stopping;
+};
+
+/* cutter_session.c */
+struct cut_session *cut_find(struct cutter *c, const struct id *id);
+int cut_add(struct cutter *c, const struct id *id, struct builder *b, struct cut_session **out, struct err *e);
+void cut_remove(struct cutter *c, struct cut_session *s);
+void cut_clear(struct cutter *c);
+int cut_record(struct cutter *c, struct segment_record *sr, struct err *e);
+void cut_options(const struct cutter *c, const char *open, size_t n, struct builder_options *out);
+
+/* cutter_seal.c */
+/* Seal what is due at now (UINT64_MAX: whatever has ended). */
+int cut_seal_due(struct cutter *c, uint64_t now, struct err *e);
+/* When the next one is due; UINT64_MAX = none. */
+uint64_t cut_seal_next(const struct cutter *c);
+/* The sealed file of a session, when there is one. */
+bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size);
+int cut_seal_mend(struct cutter *c, const struct id *id, const char *path, struct err *e);
+int cut_checkpoint(struct cutter *c, struct err *e);
+
+/* cutter_restore.c */
+int cut_restore(struct cutter *c, struct err *e);
+
+#endif

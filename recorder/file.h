@@ -1,0 +1,29 @@
+/*
+ * file.h - whole reads and writes, folders that stay after a power cut.
+ *
+ * No ownership: descriptors and paths are the caller's. EINTR and partial
+ * transfers are dealt with here. Errors name the path given.
+ */
+#ifndef RECORDER_FILE_H
+#define RECORDER_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define FILE_PATH_MAX 4096
+
+/* ERR_EOF when the file is shorter (quietly: *e is filled, but it is often no error). */
+int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, struct err *e);
+int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e);
+int file_size(int fd, const char *path, uint64_t *out, struct err *e);
+/* fdatasync, and fsync of a folder. */
+int file_sync(int fd, const char *path, struct err *e);
+int file_sync_folder(const char *path, struct err *e);
+/* mkdir 0700; there already is fine. The folder above is synced when it was made. */
+int file_make_folder(const char *path, struct err *e);
+/* snprintf for paths; ERR_TOO_LARGE when it does not fit FILE_PATH_MAX. */
+int file_path(char out[FILE_PATH_MAX], struct err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

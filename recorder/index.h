@@ -1,0 +1,98 @@
+/*
+ * index.h - audit.db: what sessions there were, and every audit event, to be asked by SQL.
+ *
+ * Derived from the segments by the cutter, which is its only writer; it can be
+ * made again from sealed recordings, chain log and segments (index_rebuild). One
+ * struct index is one connection: the cutter has the writing one, each reader
+ * makes its own with index_open_reader(). Not thread-safe.
+ *
+ * The writer's place in the log (index_cursor) is stored in the same
+ * transaction as the builders' checkpoints, so after a crash both go on from one
+ * moment; everything else may be put in twice and is the same afterwards.
+ */
+#ifndef RECORDER_INDEX_H
+#define RECORDER_INDEX_H
+
+#include "muxd/base/json.h"
+#include "muxd/base/ring.h"
+
+#include <stdint.h>
+
+struct err;
+struct index;
+
+struct index_cursor {
+	uint64_t segment, offset, lsn; /* of the next record; segment 0 = from the oldest there is */
+};
+
+/* Times are wall clock. */
+struct index_session {
+	struct id id;
+	const char *open; /* JSON text; NULL when it was lost */
+	uint64_t open_lsn, open_segment;
+	int64_t opened_ns;
+};
+
+struct index_filter {
+	const char *agent, *principal, *kind, *state, *event, *session; /* NULL = any */
+	const char *before;                                             /* sessions: ids below this one */
+	uint64_t since;                                                 /* audit: lsn above this one */
+	int64_t limit;
+};
+
+/* ERR_CORRUPT when it is no database of ours or SQLite finds it damaged; ERR_VERSION. */
+int index_open(const char *path, struct index **out, struct err *e);
+int index_open_reader(const char *path, struct index **out, struct err *e);
+void index_close(struct index *ix);
+/* SQLite's own quick check. ERR_CORRUPT. */
+int index_check(struct index *ix, struct err *e);
+
+int index_begin(struct index *ix, struct err *e);
+/* durable: synced to the disk when it returns; otherwise as of the next durable one. */
+int index_commit(struct index *ix, bool durable, struct err *e);
+void index_rollback(struct index *ix);
+
+int index_put_open(struct index *ix, const struct index_session *s, struct err *e);
+int index_put_offsets(struct index *ix, const struct id *id, const uint64_t offsets[STREAM_COUNT], struct err *e);
+int index_put_end(struct index *ix, const struct id *id, const char *exit, uint64_t lsn, int64_t ended_ns,
+		  struct err *e);
+int index_put_sealed(struct index *ix, const struct id *id, const char *path, struct err *e);
+/* Its recording is gone (state "expired", what it was about is emptied), or is kept for ever. */
+int index_put_expired(struct index *ix, const struct id *id, struct err *e);
+int index_put_kept(struct index *ix, const struct id *id, struct err *e);
+int index_put_audit(struct index *ix, uint64_t lsn, int64_t wall_ns, const struct id *session, const char *json,
+		    struct err *e);
+int index_put_cursor(struct index *ix, const struct index_cursor *c, struct err *e);
+int index_put_checkpoint(struct index *ix, const struct id *id, const void *state, size_t n, struct err *e);
+
+int index_cursor(struct index *ix, struct index_cursor *out, struct err *e);
+int index_last_lsn(struct index *ix, uint64_t *out, struct err *e); /* highest seen in any row */
+/* "open", "ended", "sealed" into out; ERR_NOT_FOUND. path may be NULL. */
+int index_session_state(struct index *ix, const struct id *id, char out[8], struct err *e);
+/* First lsn and the segment that holds it. */
+int index_session_start(struct index *ix, const struct id *id, uint64_t *out_lsn, uint64_t *out_segment, struct err *e);
+
+/* One row; a return other than 0 ends it and is returned. o is borrowed. */
+typedef int index_row(void *arg, json_t *o);
+int index_sessions(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e);
+int index_audit(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e);
+/* The lsn before the newest f->limit events. */
+int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *out_since, struct err *e);
+/* Sessions with an exec_id that ended at or after since_ns: {"session","open","offsets","ended","exit"}. */
+int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void *arg, struct err *e);
+/* Sealed sessions that ended before before_ns, at most max. */
+int index_expired(struct index *ix, int64_t before_ns, size_t max, int (*fn)(void *arg, const struct id *id), void *arg,
+		  struct err *e);
+/* Sessions that are not sealed. state: the builder's checkpoint or NULL. */
+struct index_unsealed {
+	struct id id;
+	const char *open;
+	const void *state;
+	size_t state_len;
+	uint64_t offsets[STREAM_COUNT];
+	bool ended;
+};
+typedef int index_unsealed_row(void *arg, const struct index_unsealed *u);
+int index_unsealed(struct index *ix, index_unsealed_row *row, void *arg, struct err *e);
+
+#endif

@@ -1,0 +1,264 @@
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "recorder/index_db.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT_MAX 10000
+
+static uint64_t column_u64(sqlite3_stmt *s, int i)
+{
+	return (uint64_t)sqlite3_column_int64(s, i);
+}
+
+static const char *column_text(sqlite3_stmt *s, int i)
+{
+	return (const char *)sqlite3_column_text(s, i);
+}
+
+int index_cursor(struct index *ix, struct index_cursor *out, struct err *e)
+{
+	sqlite3_stmt *s;
+	struct index_cursor c = {0};
+	int rc = index_stmt(ix, SQL_GET_CURSOR, &s, e);
+	if (rc)
+		return rc;
+	rc = sqlite3_step(s);
+	if (rc == SQLITE_ROW)
+		c = (struct index_cursor){column_u64(s, 0), column_u64(s, 1), column_u64(s, 2)};
+	sqlite3_reset(s);
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		return index_error(ix, rc, e);
+	*out = c;
+	return 0;
+}
+
+int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_LAST_LSN, &s, e);
+	if (rc)
+		return rc;
+	rc = sqlite3_step(s);
+	uint64_t lsn = rc == SQLITE_ROW ? column_u64(s, 0) : 0;
+	sqlite3_reset(s);
+	if (rc != SQLITE_ROW)
+		return index_error(ix, rc, e);
+	*out = lsn;
+	return 0;
+}
+
+static int state_row(struct index *ix, const struct id *id, sqlite3_stmt **out, struct err *e)
+{
+	char text[ID_STR_LEN];
+	int rc = index_stmt(ix, SQL_STATE, out, e);
+	if (rc)
+		return rc;
+	id_format(id, text);
+	index_bind(*out, ":id", text);
+	rc = sqlite3_step(*out);
+	if (rc == SQLITE_ROW)
+		return 0;
+	sqlite3_reset(*out);
+	return rc == SQLITE_DONE ? err_set(e, ERR_NOT_FOUND, "no session %s", text) : index_error(ix, rc, e);
+}
+
+int index_session_state(struct index *ix, const struct id *id, char out[8], struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = state_row(ix, id, &s, e);
+	if (rc)
+		return rc;
+	snprintf(out, 8, "%s", column_text(s, 0));
+	sqlite3_reset(s);
+	return 0;
+}
+
+int index_session_start(struct index *ix, const struct id *id, uint64_t *out_lsn, uint64_t *out_segment, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = state_row(ix, id, &s, e);
+	if (rc)
+		return rc;
+	*out_lsn = column_u64(s, 1);
+	*out_segment = column_u64(s, 2);
+	sqlite3_reset(s);
+	return 0;
+}
+
+static void set_text(json_t *o, const char *key, sqlite3_stmt *s, int i)
+{
+	if (sqlite3_column_type(s, i) != SQLITE_NULL)
+		json_object_set_new(o, key, json_string(column_text(s, i)));
+}
+
+static void set_time(json_t *o, const char *key, sqlite3_stmt *s, int i)
+{
+	char text[40];
+	if (sqlite3_column_type(s, i) == SQLITE_NULL)
+		return;
+	clock_format_utc(sqlite3_column_int64(s, i), text, sizeof(text));
+	json_object_set_new(o, key, json_string(text));
+}
+
+static void set_json(json_t *o, const char *key, sqlite3_stmt *s, int i)
+{
+	json_t *v = NULL;
+	const char *text = column_text(s, i);
+	if (text && json_parse(text, strlen(text), RING_RECORD_MAX, &v, NULL) == 0)
+		json_object_set_new(o, key, v);
+}
+
+/* Columns in the order of SESSION_COLUMNS. */
+static json_t *session_json(sqlite3_stmt *s)
+{
+	static const char *const texts[] = {"session",        "kind", "agent",   "principal",
+					    "principal_kind", "task", "exec_id", "reason"};
+	json_t *o = json_object();
+	if (!o)
+		return NULL;
+	for (int i = 0; i < 8; i++)
+		set_text(o, texts[i], s, i);
+	set_time(o, "opened_at", s, 8);
+	set_time(o, "ended_at", s, 9);
+	set_text(o, "state", s, 10);
+	set_json(o, "open", s, 11);
+	set_json(o, "exit", s, 12);
+	json_object_set_new(o, "offsets",
+			    json_pack("[I,I,I]", sqlite3_column_int64(s, 13), sqlite3_column_int64(s, 14),
+				      sqlite3_column_int64(s, 15)));
+	return o;
+}
+
+static json_t *audit_json(sqlite3_stmt *s)
+{
+	json_t *o = json_object();
+	if (!o)
+		return NULL;
+	json_object_set_new(o, "seq", json_integer(sqlite3_column_int64(s, 0)));
+	set_time(o, "at", s, 1);
+	set_text(o, "session", s, 2);
+	set_json(o, "record", s, 3);
+	return o;
+}
+
+static int each_row(struct index *ix, sqlite3_stmt *s, json_t *(*make)(sqlite3_stmt *), index_row *row, void *arg,
+		    struct err *e)
+{
+	int rc, step;
+	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+		json_t *o = make(s);
+		rc = o ? row(arg, o) : err_set(e, ERR_NOMEM, "out of memory");
+		json_decref(o);
+		if (rc) {
+			sqlite3_reset(s);
+			return rc;
+		}
+	}
+	sqlite3_reset(s);
+	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
+static void bind_filter(sqlite3_stmt *s, const struct index_filter *f)
+{
+	index_bind(s, ":agent", f->agent);
+	index_bind(s, ":principal", f->principal);
+	index_bind(s, ":session", f->session);
+	index_bind_u64(s, ":limit", f->limit > 0 && f->limit < LIMIT_MAX ? (uint64_t)f->limit : LIMIT_MAX);
+}
+
+int index_sessions(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_SESSIONS, &s, e);
+	if (rc)
+		return rc;
+	bind_filter(s, f);
+	index_bind(s, ":kind", f->kind);
+	index_bind(s, ":state", f->state);
+	index_bind(s, ":before", f->before);
+	return each_row(ix, s, session_json, row, arg, e);
+}
+
+int index_audit(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_AUDIT, &s, e);
+	if (rc)
+		return rc;
+	bind_filter(s, f);
+	index_bind(s, ":event", f->event);
+	index_bind_u64(s, ":since", f->since);
+	return each_row(ix, s, audit_json, row, arg, e);
+}
+
+int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *out_since, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_AUDIT_START, &s, e);
+	if (rc)
+		return rc;
+	bind_filter(s, f);
+	index_bind(s, ":event", f->event);
+	rc = sqlite3_step(s);
+	uint64_t since = rc == SQLITE_ROW ? column_u64(s, 0) : 0;
+	sqlite3_reset(s);
+	if (rc != SQLITE_ROW)
+		return index_error(ix, rc, e);
+	*out_since = since;
+	return 0;
+}
+
+int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void *arg, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_RECENT, &s, e);
+	if (rc)
+		return rc;
+	index_bind_u64(s, ":since", since_ns > 0 ? (uint64_t)since_ns : 0);
+	return each_row(ix, s, session_json, row, arg, e);
+}
+
+int index_expired(struct index *ix, int64_t before_ns, size_t max, int (*fn)(void *arg, const struct id *id), void *arg,
+		  struct err *e)
+{
+	sqlite3_stmt *s;
+	struct id id;
+	int step, rc = index_stmt(ix, SQL_EXPIRED, &s, e);
+	if (rc)
+		return rc;
+	index_bind_u64(s, ":before", before_ns > 0 ? (uint64_t)before_ns : 0);
+	index_bind_u64(s, ":limit", max);
+	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
+		rc = id_parse(column_text(s, 0), &id);
+		if (rc == 0)
+			rc = fn(arg, &id);
+	}
+	sqlite3_reset(s);
+	return rc || step == SQLITE_DONE ? rc : index_error(ix, step, e);
+}
+
+int index_unsealed(struct index *ix, index_unsealed_row *row, void *arg, struct err *e)
+{
+	sqlite3_stmt *s;
+	int step, rc = index_stmt(ix, SQL_UNSEALED, &s, e);
+	if (rc)
+		return rc;
+	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+		struct index_unsealed u = {.open = column_text(s, 1),
+					   .state = sqlite3_column_blob(s, 2),
+					   .state_len = (size_t)sqlite3_column_bytes(s, 2),
+					   .offsets = {column_u64(s, 3), column_u64(s, 4), column_u64(s, 5)},
+					   .ended = strcmp(column_text(s, 6), "ended") == 0};
+		rc = id_parse(column_text(s, 0), &u.id);
+		if (rc == 0)
+			rc = row(arg, &u);
+		if (rc) {
+			sqlite3_reset(s);
+			return rc;
+		}
+	}
+	sqlite3_reset(s);
+	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}

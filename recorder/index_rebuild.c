@@ -1,0 +1,197 @@
+#define LOG_SUBSYS "index"
+#include "recorder/index_rebuild.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "recorder/chain.h"
+#include "recorder/recording.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int file_fn(struct index *ix, const char *dir, const char *below, const char *name, struct err *e);
+
+static bool is_recording(const char *name)
+{
+	size_t n = strlen(name);
+	return n > 5 && strcmp(name + n - 5, ".mrec") == 0;
+}
+
+/* Every recording in DIR/below. A folder that is not there has none. */
+static int each_file(struct index *ix, const char *dir, const char *below, file_fn *fn, struct err *e)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	int rc = 0;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, below) >= sizeof(path))
+		return err_set(e, ERR_INVAL, "the path of the record is too long");
+	DIR *d = opendir(path);
+	if (!d)
+		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot list %s", path);
+	while (rc == 0 && (entry = readdir(d))) {
+		if (is_recording(entry->d_name))
+			rc = fn(ix, dir, below, entry->d_name, e);
+	}
+	closedir(d);
+	return rc;
+}
+
+static int put_recording(struct index *ix, const struct recording *r, const char *path, struct err *e)
+{
+	const struct recording_info *info = recording_info(r);
+	struct index_session s = {
+	    .id = info->session, .open = info->open_json, .open_lsn = info->open_seq, .opened_ns = info->wall_ns};
+	uint64_t offsets[STREAM_COUNT];
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		offsets[i] = info->streams[i].total;
+	int rc = index_put_open(ix, &s, e);
+	if (rc == 0)
+		rc = index_put_offsets(ix, &info->session, offsets, e);
+	if (rc == 0 && info->exit_json)
+		rc = index_put_end(ix, &info->session, info->exit_json, 0, recording_wall_ns(r, info->last_ns), e);
+	return rc ? rc : index_put_sealed(ix, &info->session, path, e);
+}
+
+static int sealed_file(struct index *ix, const char *dir, const char *below, const char *name, struct err *e)
+{
+	char path[PATH_MAX];
+	struct recording *r;
+	struct err why = {0};
+
+	snprintf(path, sizeof(path), "%s/%s/%s", dir, below, name);
+	if (recording_open(path, &r, &why)) {
+		log_error(NULL, "%s is left out of the index: %s", path, why.message);
+		return 0;
+	}
+	int rc = put_recording(ix, r, path + strlen(dir) + 1, e);
+	recording_close(r);
+	return rc;
+}
+
+/* Without its checkpoint it cannot go on; what the segments still hold of it is cut anew. */
+static int open_file(struct index *ix, const char *dir, const char *below, const char *name, struct err *e)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+	(void)ix;
+	snprintf(from, sizeof(from), "%s/%s/%s", dir, below, name);
+	snprintf(to, sizeof(to), "%s/%s/%.*s.damaged", dir, below, (int)strlen(name) - 5, name);
+	return rename(from, to) < 0 ? err_sys(e, errno, "cannot set %s aside", from) : 0;
+}
+
+static int put_days(struct index *ix, const char *dir, struct err *e)
+{
+	char path[PATH_MAX], below[NAME_MAX + 8];
+	struct dirent *entry;
+	int rc = 0;
+
+	snprintf(path, sizeof(path), "%s/sealed", dir);
+	DIR *d = opendir(path);
+	if (!d)
+		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot list %s", path);
+	while (rc == 0 && (entry = readdir(d))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(below, sizeof(below), "sealed/%s", entry->d_name);
+		rc = each_file(ix, dir, below, sealed_file, e);
+	}
+	closedir(d);
+	return rc;
+}
+
+static int put_chain(struct index *ix, const char *dir, struct err *e)
+{
+	struct chain_reader *r;
+	struct chain_entry en;
+	struct err why = {0};
+
+	int rc = chain_reader_create(dir, 0, &r, e);
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	while (rc == 0) {
+		int got = chain_reader_next(r, &en, &why);
+		if (got == 0)
+			break;
+		if (got < 0) {
+			log_error(NULL, "the chain log is damaged: %s", why.message);
+			continue;
+		}
+		if (en.type != CHAIN_AUDIT)
+			continue;
+		char *json = strndup((const char *)en.payload, en.len);
+		rc = json ? index_put_audit(ix, en.journal_seq, en.wall_ns, &en.session, json, e)
+			  : err_set(e, ERR_NOMEM, "out of memory");
+		free(json);
+	}
+	chain_reader_destroy(r);
+	return rc;
+}
+
+static int rebuild(struct index *ix, const char *dir, struct err *e)
+{
+	int rc = index_begin(ix, e);
+	if (rc == 0)
+		rc = put_days(ix, dir, e);
+	if (rc == 0)
+		rc = put_chain(ix, dir, e);
+	if (rc == 0)
+		rc = each_file(ix, dir, "open", open_file, e);
+	if (rc == 0)
+		rc = index_commit(ix, true, e);
+	if (rc)
+		index_rollback(ix);
+	return rc;
+}
+
+static int set_aside(const char *path, struct err *e)
+{
+	static const char *const tails[] = {"", "-wal", "-shm"};
+	char from[PATH_MAX], to[PATH_MAX + 64];
+	long long now = clock_wall_ns() / (int64_t)NS_PER_SEC;
+
+	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+		snprintf(from, sizeof(from), "%s%s", path, tails[i]);
+		snprintf(to, sizeof(to), "%s.damaged-%lld%s", path, now, tails[i]);
+		if (rename(from, to) < 0 && errno != ENOENT)
+			return err_sys(e, errno, "cannot set %s aside", from);
+	}
+	return 0;
+}
+
+int index_open_or_rebuild(const char *dir, struct index **out, struct err *e)
+{
+	char path[PATH_MAX];
+	struct index *ix = NULL;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/audit.db", dir) >= sizeof(path) - 64)
+		return err_set(e, ERR_INVAL, "the path of the record is too long");
+	bool was_there = access(path, F_OK) == 0;
+	int rc = index_open(path, &ix, e);
+	if (rc == 0)
+		rc = index_check(ix, e);
+	if (rc == ERR_CORRUPT) {
+		log_error(NULL, "audit.db is damaged and is made again: %s", e ? e->message : "");
+		index_close(ix);
+		ix = NULL;
+		was_there = false;
+		rc = set_aside(path, e);
+		if (rc == 0)
+			rc = index_open(path, &ix, e);
+	}
+	/* A new one beside recordings that are not new: it was lost. */
+	if (rc == 0 && !was_there)
+		rc = rebuild(ix, dir, e);
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}

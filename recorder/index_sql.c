@@ -1,0 +1,70 @@
+#include "recorder/index_db.h"
+
+#define SESSION_COLUMNS                                                                                                \
+	"id, kind, agent, principal, principal_kind, task, exec_id, reason, opened_ns, ended_ns, state, open, exit,"   \
+	" input, output, stderr"
+
+static const char *const texts[INDEX_SQL_COUNT] = {
+    [SQL_PUT_OPEN] =
+	"INSERT INTO sessions(id, kind, agent, principal, principal_kind, task, exec_id, digest, reason, opened_ns,"
+	" state, open, open_lsn, open_segment) VALUES(:id, :kind, :agent, :principal, :principal_kind, :task, :exec_id,"
+	" :digest, :reason, :opened, 'open', :open, :lsn, :segment) ON CONFLICT(id) DO NOTHING",
+    [SQL_PUT_OFFSETS] = "UPDATE sessions SET input = max(input, :in), output = max(output, :out),"
+			" stderr = max(stderr, :err) WHERE id = :id",
+    [SQL_PUT_END] = "UPDATE sessions SET ended_ns = :ended, exit = :exit, cause = :cause, end_lsn = :lsn,"
+		    " state = CASE state WHEN 'sealed' THEN state ELSE 'ended' END WHERE id = :id",
+    [SQL_PUT_SEALED] = "UPDATE sessions SET state = 'sealed', path = :path WHERE id = :id",
+    [SQL_DROP_CHECKPOINT] = "DELETE FROM checkpoints WHERE id = :id",
+    [SQL_PUT_EXPIRED] = "UPDATE sessions SET state = 'expired', open = NULL, exit = NULL, reason = NULL,"
+			" digest = NULL, exec_id = NULL, path = NULL WHERE id = :id",
+    [SQL_PUT_KEPT] = "UPDATE sessions SET state = 'kept' WHERE id = :id",
+    [SQL_EXPIRED] = "SELECT id FROM sessions WHERE state = 'sealed' AND ended_ns < :before ORDER BY ended_ns"
+		    " LIMIT :limit",
+    [SQL_PUT_AUDIT] = "INSERT INTO audit(lsn, wall_ns, event, principal, agent, grant_id, session, outcome, json)"
+		      " VALUES(:lsn, :wall, :event, :principal, :agent, :grant, :session, :outcome, :json)"
+		      " ON CONFLICT(lsn) DO NOTHING",
+    [SQL_PUT_CURSOR] = "INSERT INTO meta(key, a, b, c) VALUES('cursor', :segment, :offset, :lsn)"
+		       " ON CONFLICT(key) DO UPDATE SET a = :segment, b = :offset, c = :lsn",
+    [SQL_PUT_CHECKPOINT] = "INSERT INTO checkpoints(id, state) VALUES(:id, :state)"
+			   " ON CONFLICT(id) DO UPDATE SET state = :state",
+    [SQL_GET_CURSOR] = "SELECT a, b, c FROM meta WHERE key = 'cursor'",
+    [SQL_LAST_LSN] = "SELECT max(coalesce((SELECT max(lsn) FROM audit), 0), coalesce((SELECT c - 1 FROM meta"
+		     " WHERE key = 'cursor'), 0))",
+    [SQL_STATE] = "SELECT state, open_lsn, open_segment FROM sessions WHERE id = :id",
+    [SQL_SESSIONS] = "SELECT " SESSION_COLUMNS " FROM sessions WHERE (:agent IS NULL OR agent = :agent)"
+		     " AND (:principal IS NULL OR principal = :principal) AND (:kind IS NULL OR kind = :kind)"
+		     " AND (:state IS NULL OR state = :state) AND (:session IS NULL OR id = :session)"
+		     " AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit",
+    [SQL_AUDIT] = "SELECT lsn, wall_ns, session, json FROM audit WHERE lsn > :since"
+		  " AND (:agent IS NULL OR agent = :agent) AND (:principal IS NULL OR principal = :principal)"
+		  " AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)"
+		  " ORDER BY lsn LIMIT :limit",
+    [SQL_AUDIT_START] = "SELECT coalesce(min(lsn), 1) - 1 FROM (SELECT lsn FROM audit"
+			" WHERE (:agent IS NULL OR agent = :agent) AND (:principal IS NULL OR principal = :principal)"
+			" AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)"
+			" ORDER BY lsn DESC LIMIT :limit)",
+    [SQL_RECENT] = "SELECT " SESSION_COLUMNS " FROM sessions WHERE exec_id IS NOT NULL AND ended_ns >= :since"
+		   " ORDER BY id",
+    [SQL_UNSEALED] = "SELECT s.id, s.open, c.state, s.input, s.output, s.stderr, s.state FROM sessions s"
+		     " LEFT JOIN checkpoints c ON c.id = s.id WHERE s.state IN ('open', 'ended') ORDER BY s.id",
+};
+
+const char *index_sql_text(enum index_sql which)
+{
+	return texts[which];
+}
+
+void index_bind(sqlite3_stmt *s, const char *name, const char *text)
+{
+	int at = sqlite3_bind_parameter_index(s, name);
+	if (text)
+		sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
+	else
+		sqlite3_bind_null(s, at);
+}
+
+/* SQLite's integers are signed; nothing here comes near the last bit in 200 years. */
+void index_bind_u64(sqlite3_stmt *s, const char *name, uint64_t v)
+{
+	sqlite3_bind_int64(s, sqlite3_bind_parameter_index(s, name), v > INT64_MAX ? INT64_MAX : (int64_t)v);
+}

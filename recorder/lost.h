@@ -1,0 +1,31 @@
+/*
+ * lost.h - sessions whose hub never came back.
+ *
+ * The hub ends its sessions itself. When it is gone and stays gone for
+ * LOST_AFTER_NS (no connection that has recovered, nothing in the ring), the
+ * recorder writes the EXIT that is missing: cause `lost`, "daemon lost". A hub
+ * that comes later finds those sessions ended, and opens a part that names the
+ * one it continues. A value owned by the process's main loop.
+ */
+#ifndef RECORDER_LOST_H
+#define RECORDER_LOST_H
+
+#include "muxd/base/clock.h"
+#include "recorder/drain.h"
+#include "recorder/service.h"
+
+#define LOST_AFTER_NS (15 * 60 * NS_PER_SEC)
+
+struct lost {
+	struct drain *drain;
+	struct live *live;
+	struct service *service; /* NULL in tests */
+	uint64_t after_ns;       /* LOST_AFTER_NS */
+	uint64_t since_ns;       /* the hub was there, or we began to wait */
+};
+
+void lost_init(struct lost *l, struct drain *drain, struct live *live, struct service *service);
+/* Call it every second or so. Returns how many sessions it ended. */
+size_t lost_check(struct lost *l);
+
+#endif

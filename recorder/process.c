@@ -1,0 +1,336 @@
+#define LOG_SUBSYS "recorder"
+#include "recorder/process.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/confine.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/base/sock.h"
+#include "recorder/auth.h"
+#include "recorder/follower.h"
+#include "recorder/index_rebuild.h"
+#include "recorder/lost.h"
+#include "recorder/service.h"
+#include "recorder/sign.h"
+#include "recorder/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TICK_MS 1000
+
+enum process_state { PROCESS_STARTING, PROCESS_RUNNING, PROCESS_STOPPING };
+
+struct process {
+	enum process_state state;
+	int ipc_fd, signal_fd;
+	struct start start;
+	int segments_fd;
+	struct live *live;
+	struct drain *drain;
+	struct cutter *cutter;
+	struct service *service;
+	struct lost lost;
+};
+
+static void process_set_state(struct process *p, enum process_state to)
+{
+	static const char *const names[] = {"starting", "running", "stopping"};
+	log_debug(NULL, "state %s -> %s", names[p->state], names[to]);
+	p->state = to;
+}
+
+static int make_folders(struct process *p, struct err *e)
+{
+	static const char *const names[] = {"segments", "open", "sealed", "chain"};
+	int fd = open(p->start.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, errno, "cannot open %s", p->start.dir);
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (mkdirat(fd, names[i], 0700) < 0 && errno != EEXIST)
+			rc = err_sys(e, errno, "cannot make %s/%s", p->start.dir, names[i]);
+	}
+	if (rc == 0 && fsync(fd) < 0)
+		rc = err_sys(e, errno, "cannot sync %s", p->start.dir);
+	p->segments_fd = rc ? -1 : openat(fd, "segments", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (rc == 0 && p->segments_fd < 0)
+		rc = err_sys(e, errno, "cannot open %s/segments", p->start.dir);
+	close(fd);
+	return rc;
+}
+
+static int restore_live(void *arg, const struct index_unsealed *u)
+{
+	return u->ended ? 0 : live_restore(arg, &u->id, u->open, u->offsets);
+}
+
+/* What the index had as open, then what the segments say behind it. */
+static int rebuild_live(struct process *p, struct index *ix, struct err *e)
+{
+	struct index_cursor cursor;
+	struct segment_tail durable;
+	struct segment_record sr;
+	struct follower *f;
+
+	int rc = index_unsealed(ix, restore_live, p->live, e);
+	if (rc == 0)
+		rc = index_cursor(ix, &cursor, e);
+	if (rc == 0)
+		rc = follower_create(p->segments_fd, &cursor, &f, e);
+	if (rc)
+		return rc;
+	drain_durable(p->drain, &durable);
+	while ((rc = follower_read(f, &durable, &sr, e)) == 1 || rc == ERR_CORRUPT) {
+		if (rc == ERR_CORRUPT) /* the cutter audits it when it comes there */
+			follower_skip(f, &durable);
+		else if ((rc = live_apply(p->live, &sr.rec, sr.lsn)) != 0)
+			break;
+	}
+	follower_destroy(f);
+	return rc;
+}
+
+static int start_drain(struct process *p, struct index *ix, struct err *e)
+{
+	struct drain_params d = {.ring_fd = p->start.ring_fd,
+				 .cursor_fd = p->start.cursor_fd,
+				 .dir_fd = p->segments_fd,
+				 .segment_size = p->start.conf->record_segment_size,
+				 .min_free = p->start.conf->record_min_free,
+				 .io = &segment_io_system};
+	int rc = index_last_lsn(ix, &d.min_lsn, e);
+	if (rc == 0)
+		rc = drain_create(&d, p->live, &p->drain, e);
+	if (rc == 0)
+		rc = rebuild_live(p, ix, e);
+	return rc ? rc : drain_start(p->drain, e);
+}
+
+/* index becomes the cutter's, also on failure. */
+static int start_cutter(struct process *p, struct index *ix, struct err *e)
+{
+	struct cutter_params c = {.dir = p->start.dir,
+				  .segments_fd = p->segments_fd,
+				  .index = ix,
+				  .drain = p->drain,
+				  .live = p->live,
+				  .signer = p->start.signer,
+				  .conf = p->start.conf,
+				  .idle_priority = true};
+	int rc = cutter_create(&c, &p->cutter, e);
+	return rc ? rc : cutter_start(p->cutter, e);
+}
+
+static int start_service(struct process *p, struct err *e)
+{
+	struct service_params s = {.listen_fd = p->start.listen_fd,
+				   .dir = p->start.dir,
+				   .segments_fd = p->segments_fd,
+				   .drain = p->drain,
+				   .live = p->live,
+				   .cutter = p->cutter,
+				   .auth = p->start.auth,
+				   .net_uid = p->start.net_uid};
+	p->start.listen_fd = -1;
+	int rc = service_create(&s, &p->service, e);
+	return rc ? rc : service_start(p->service, e);
+}
+
+static int tell_ready(struct process *p, struct err *e)
+{
+	const struct grant_public_key *k = signer_public(p->start.signer);
+	char *key = base64_encode(k->key, sizeof(k->key), true);
+	json_t *msg = key ? json_pack("{s:s, s:s, s:s}", "op", "ready", "public_key", key, "kid", k->kid) : NULL;
+	int rc = msg ? sock_send_packet(p->ipc_fd, msg, NULL, 0, e) : err_set(e, ERR_NOMEM, "out of memory");
+	json_decref(msg);
+	free(key);
+	return rc;
+}
+
+/* From here on it talks to the monitor and over the socket it was given, and starts nothing. */
+static int confine(struct err *e)
+{
+	struct err why = {0};
+	int rc = confine_local(&why);
+	if (rc == ERR_UNSUPPORTED) {
+		log_warn(NULL, "runs without a seccomp filter: %s", why.message);
+		return 0;
+	}
+	return rc ? err_set(e, rc, "%s", why.message) : 0;
+}
+
+static int process_start(struct process *p, struct err *e)
+{
+	struct index *ix = NULL;
+	int rc = start_receive(p->ipc_fd, &p->start, e);
+	if (rc)
+		return rc;
+	enum log_format format = strcmp(p->start.conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+	if ((rc = log_setup("recorder", p->start.conf->log_level, format, 2, e)) != 0 || (rc = confine(e)) != 0)
+		return rc;
+	if ((rc = make_folders(p, e)) != 0 || (rc = index_open_or_rebuild(p->start.dir, &ix, e)) != 0)
+		return rc;
+	rc = live_create(&p->live) ? err_set(e, ERR_NOMEM, "out of memory") : start_drain(p, ix, e);
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = start_service(p, e)) != 0)
+		return rc;
+	lost_init(&p->lost, p->drain, p->live, p->service);
+	return tell_ready(p, e);
+}
+
+static int take_conf(struct process *p, int fd, struct err *e)
+{
+	struct conf *conf;
+	int rc = start_conf(fd, &conf, e);
+	if (rc)
+		return rc;
+	enum log_format format = strcmp(conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+	if ((rc = log_setup("recorder", conf->log_level, format, 2, e)) == 0)
+		rc = cutter_configure(p->cutter, conf, e);
+	if (rc == 0) {
+		drain_configure(p->drain, conf->record_min_free);
+		log_info(NULL, "took the new configuration");
+	}
+	conf_destroy(conf);
+	return rc;
+}
+
+/* The monitor waits for this before it says that a grant is gone. */
+static int take_revocation(struct process *p, const json_t *msg, struct err *e)
+{
+	int rc = auth_revoke(p->start.auth, msg, e);
+	json_t *answer = json_pack("{s:s, s:O?}", "op", "revoked", "id", json_object_get(msg, "id"));
+	if (rc == 0)
+		rc = answer ? sock_send_packet(p->ipc_fd, answer, NULL, 0, e) : err_set(e, ERR_NOMEM, "out of memory");
+	json_decref(answer);
+	return rc;
+}
+
+static void process_packet(struct process *p, const json_t *msg, int *fds, size_t n)
+{
+	const char *op = "";
+	struct err e = {0};
+	int rc = 0;
+
+	(void)json_opt_str(msg, "op", &op, NULL);
+	if (strcmp(op, "stop") == 0) {
+		process_set_state(p, PROCESS_STOPPING);
+	} else if (strcmp(op, "grant.revoked") == 0) {
+		rc = take_revocation(p, msg, &e);
+	} else if (strcmp(op, "grant_keys") == 0) {
+		rc = auth_set_keys(p->start.auth, json_object_get(msg, "grant_keys"), &e);
+	} else if (strcmp(op, "reload") == 0 && n == 1) {
+		rc = take_conf(p, fds[0], &e);
+		fds[0] = -1;
+	} else {
+		rc = err_set(&e, ERR_PROTOCOL, "a packet '%s' is not expected", op);
+	}
+	if (rc)
+		log_error(NULL, "from the monitor: %s", e.message);
+}
+
+static void process_ipc(struct process *p)
+{
+	int fds[SOCK_FDS_MAX];
+	size_t n = SOCK_FDS_MAX;
+	json_t *msg = NULL;
+	struct err e = {0};
+
+	int rc = sock_recv_packet(p->ipc_fd, &msg, fds, &n, &e);
+	if (rc == ERR_AGAIN)
+		return;
+	if (rc) {
+		log_info(NULL, "the monitor has gone: %s", e.message);
+		process_set_state(p, PROCESS_STOPPING);
+		return;
+	}
+	process_packet(p, msg, fds, n);
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	json_decref(msg);
+}
+
+static void process_loop(struct process *p)
+{
+	struct pollfd pfd[2] = {{.fd = p->ipc_fd, .events = POLLIN}, {.fd = p->signal_fd, .events = POLLIN}};
+	while (p->state == PROCESS_RUNNING) {
+		int n = poll(pfd, 2, TICK_MS);
+		if (n > 0 && pfd[1].revents)
+			process_set_state(p, PROCESS_STOPPING);
+		if (n > 0 && pfd[0].revents)
+			process_ipc(p);
+		lost_check(&p->lost);
+	}
+}
+
+/* Doors first, then the ring's rest into the log, then a checkpoint of what was cut. */
+static void process_finish(struct process *p)
+{
+	service_destroy(p->service);
+	if (p->drain)
+		drain_stop(p->drain);
+	cutter_destroy(p->cutter);
+	drain_destroy(p->drain);
+	live_destroy(p->live);
+	start_finish(&p->start);
+	if (p->segments_fd >= 0)
+		close(p->segments_fd);
+	if (p->signal_fd >= 0)
+		close(p->signal_fd);
+}
+
+static int process_guard(struct process *p)
+{
+	sigset_t set;
+	/* The key is in this process's memory. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return ERR_SYS;
+	umask(077);
+	signal(SIGPIPE, SIG_IGN);
+	/* Ctrl-C reaches the whole group; the monitor decides in which order things end. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return ERR_SYS;
+	p->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return p->signal_fd < 0 ? ERR_SYS : 0;
+}
+
+int process_run(int ipc_fd)
+{
+	struct process p = {.ipc_fd = ipc_fd, .segments_fd = -1, .signal_fd = -1};
+	struct err e = {0};
+
+	p.start = (struct start){.ring_fd = -1, .cursor_fd = -1, .listen_fd = -1};
+	(void)log_setup("recorder", "info", LOG_TEXT, 2, NULL);
+	int rc = process_guard(&p);
+	if (rc)
+		err_sys(&e, errno, "cannot prepare the process");
+	else
+		rc = process_start(&p, &e);
+	if (rc) {
+		log_error(NULL, "cannot start: %s", e.message);
+	} else {
+		process_set_state(&p, PROCESS_RUNNING);
+		process_loop(&p);
+	}
+	process_finish(&p);
+	return rc ? err_exit_code(rc) : 0;
+}

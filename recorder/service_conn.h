@@ -1,0 +1,79 @@
+/*
+ * service_conn.h - one conversation on recorder.sock. Private to service*.c.
+ *
+ * Owned by its thread. `out` is bounded: it is flushed before it holds more than OUT_HIGH.
+ */
+#ifndef RECORDER_SERVICE_CONN_H
+#define RECORDER_SERVICE_CONN_H
+
+#include "muxd/base/buf.h"
+#include "muxd/base/json.h"
+#include "recorder/service.h"
+#include "recorder/source.h"
+
+#include <pthread.h>
+
+#define OUT_HIGH (256 * 1024)
+
+struct service {
+	struct service_params p;
+	char *dir, *index_path;
+	int stop_fd; /* eventfd: readable once the service stops */
+	pthread_t accept_thread;
+	bool runs;
+	pthread_mutex_t lock; /* the list of connections */
+	struct conn *conns;
+	unsigned n;
+	atomic_bool stopping;
+	_Atomic uint64_t hub_seen_ns;
+};
+
+struct conn {
+	struct service *s;
+	struct conn *next;
+	int fd;
+	uid_t uid;
+	pthread_t thread;
+	atomic_bool done; /* its thread is at its end: join it */
+	bool is_hub;      /* has asked `recover` */
+	struct buf in, out;
+	uint8_t *scratch;    /* one encoded event */
+	struct index *index; /* opened at the first question */
+	struct grant grant;  /* of the request at hand */
+	/* `output` in pages goes on where the last page ended. */
+	struct source *paged;
+	unsigned paged_stream;
+	uint64_t paged_offset;
+	struct ring_record paged_rec; /* taken from the source, not used up */
+	bool paged_full;
+	struct id audited, audited_grant; /* the session whose output was read last, under which grant */
+};
+
+typedef int service_op(struct conn *c, const json_t *request, struct err *e);
+
+/* service.c: queue and send. */
+int conn_send(struct conn *c, json_t *o); /* steals o */
+int conn_send_bytes(struct conn *c, uint8_t first, const void *p, size_t n);
+int conn_flush(struct conn *c);
+/* While following: has the client gone, or does the service stop? */
+bool conn_gone(struct conn *c);
+int conn_index(struct conn *c, struct err *e);
+void conn_place(const struct conn *c, struct source_place *out);
+/* An audit event in the log: reading of the record is part of the record. */
+int conn_audit(struct conn *c, const char *op, const struct id *session, const char *agent, const char *outcome,
+	       struct err *e);
+void conn_forget_page(struct conn *c);
+/* What was journaled before the question is in the answer; for lists in the index too. */
+void conn_catch_up(struct conn *c, bool lists);
+
+/* service_ops.c */
+int service_dispatch(struct conn *c, const json_t *request, struct err *e);
+/* Verifies the token of the request into c->grant. */
+int conn_grant(struct conn *c, const json_t *request, struct err *e);
+
+/* service_read.c */
+service_op service_events, service_output;
+/* service_list.c */
+service_op service_recover, service_sessions, service_session, service_audit;
+
+#endif

@@ -1,0 +1,230 @@
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "recorder/service_conn.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define EXEC_ID_NS (24 * 3600 * (int64_t)NS_PER_SEC)
+#define PAGE       1000
+#define FOLLOW_NS  (200 * NS_PER_MS)
+
+static json_t *parsed(const char *text)
+{
+	json_t *o = NULL;
+	if (text && json_parse(text, strlen(text), RING_RECORD_MAX, &o, NULL))
+		return NULL;
+	return o;
+}
+
+struct recover {
+	struct conn *c;
+	struct live *now;
+	int rc;
+};
+
+static bool recover_live(void *arg, const struct live_session *s)
+{
+	struct recover *r = arg;
+	char id[ID_STR_LEN];
+	id_format(&s->id, id);
+	json_t *o = json_pack("{s:s, s:[I,I,I], s:b}", "session", id, "offsets", (json_int_t)s->offsets[0],
+			      (json_int_t)s->offsets[1], (json_int_t)s->offsets[2], "ended", s->ended);
+	json_t *open = parsed(s->open), *exit = parsed(s->exit);
+	json_object_set_new(o, "open", open ? open : json_null());
+	if (exit)
+		json_object_set_new(o, "exit", exit);
+	r->rc = conn_send(r->c, o);
+	return r->rc == 0;
+}
+
+static int recover_row(void *arg, json_t *o)
+{
+	struct recover *r = arg;
+	struct live_session s;
+	struct id id;
+	const char *text = json_string_value(json_object_get(o, "session"));
+
+	if (!text || id_parse(text, &id))
+		return 0;
+	if (live_get(r->now, &id, &s) == 0) {
+		live_session_finish(&s);
+		return 0;
+	}
+	json_object_set_new(o, "ended", json_true());
+	return conn_send(r->c, json_incref(o));
+}
+
+int service_recover(struct conn *c, const json_t *request, struct err *e)
+{
+	struct recover r = {.c = c};
+	(void)request;
+
+	if (c->uid != c->s->p.net_uid && c->uid != getuid())
+		return err_set(e, ERR_FORBIDDEN, "only the hub recovers");
+	c->is_hub = true;
+	(void)conn_gone(c);
+	int rc = drain_live_now(c->s->p.drain, &r.now, e);
+	if (rc)
+		return rc;
+	/* The copy is private: sending under its lock holds up nobody. */
+	live_each(r.now, recover_live, &r);
+	rc = r.rc;
+	if (rc == 0)
+		rc = index_recent_execs(c->index, clock_wall_ns() - EXEC_ID_NS, recover_row, &r, e);
+	live_destroy(r.now);
+	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
+/* Filters of the request, narrowed to what the grant covers. ERR_FORBIDDEN when nothing is left. */
+static int read_filter(struct conn *c, const json_t *request, struct index_filter *out, struct err *e)
+{
+	static const struct {
+		const char *key;
+		size_t at;
+	} texts[] = {
+	    {"agent", offsetof(struct index_filter, agent)},   {"principal", offsetof(struct index_filter, principal)},
+	    {"kind", offsetof(struct index_filter, kind)},     {"state", offsetof(struct index_filter, state)},
+	    {"event", offsetof(struct index_filter, event)},   {"session", offsetof(struct index_filter, session)},
+	    {"before", offsetof(struct index_filter, before)},
+	};
+	struct index_filter f = {.limit = PAGE};
+	int64_t since = 0;
+	int rc = conn_grant(c, request, e);
+
+	for (size_t i = 0; rc == 0 && i < sizeof(texts) / sizeof(texts[0]); i++)
+		rc = json_opt_str(request, texts[i].key, (const char **)(void *)((char *)&f + texts[i].at), e);
+	if (rc == 0)
+		rc = json_opt_int(request, "limit", 1, PAGE, &f.limit, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "since_seq", 0, INT64_MAX, &since, e);
+	if (rc)
+		return rc;
+	f.since = (uint64_t)since;
+	if (strcmp(c->grant.agent, "*") != 0) {
+		if (f.agent && strcmp(f.agent, c->grant.agent) != 0)
+			return err_set(e, ERR_FORBIDDEN, "the grant is for agent %s", c->grant.agent);
+		f.agent = c->grant.agent;
+	}
+	*out = f;
+	return grant_allows(&c->grant, f.agent ? f.agent : c->grant.agent, SCOPE_REPLAY, e);
+}
+
+static int read_filter_audited(struct conn *c, const json_t *request, const char *op, struct index_filter *out,
+			       struct err *e)
+{
+	struct err ignored;
+	int rc = read_filter(c, request, out, e);
+	if (rc == ERR_FORBIDDEN)
+		(void)conn_audit(c, op, NULL, c->grant.agent, "denied", &ignored);
+	if (rc == 0)
+		conn_catch_up(c, true);
+	return rc ? rc : conn_audit(c, op, NULL, out->agent, "ok", e);
+}
+
+static int send_row(void *arg, json_t *o)
+{
+	return conn_send(arg, json_incref(o));
+}
+
+int service_sessions(struct conn *c, const json_t *request, struct err *e)
+{
+	struct index_filter f;
+	int rc = read_filter_audited(c, request, "sessions", &f, e);
+	if (rc == 0)
+		rc = index_sessions(c->index, &f, send_row, c, e);
+	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
+struct one {
+	json_t *found;
+};
+
+static int keep_row(void *arg, json_t *o)
+{
+	((struct one *)arg)->found = json_incref(o);
+	return 0;
+}
+
+int service_session(struct conn *c, const json_t *request, struct err *e)
+{
+	const char *text, *agent = "", *principal = "";
+	struct one one = {NULL};
+	struct id id;
+
+	int rc = conn_grant(c, request, e);
+	if (rc == 0)
+		rc = json_need_str(request, "session", &text, e);
+	if (rc == 0 && id_parse(text, &id))
+		rc = err_set(e, ERR_INVAL, "session: this is no session id");
+	if (rc)
+		return rc;
+	conn_catch_up(c, true);
+	struct index_filter f = {.session = text, .limit = 1};
+	if ((rc = index_sessions(c->index, &f, keep_row, &one, e)) != 0)
+		return rc;
+	if (!one.found)
+		return err_set(e, ERR_NOT_FOUND, "there is no session %s in the record", text);
+	(void)json_opt_str(one.found, "agent", &agent, NULL);
+	(void)json_opt_str(one.found, "principal", &principal, NULL);
+	if (strcmp(principal, c->grant.principal) != 0 || grant_allows(&c->grant, agent, 0, NULL))
+		rc = grant_allows(&c->grant, agent, SCOPE_REPLAY, e);
+	if (rc) {
+		json_decref(one.found);
+		return rc;
+	}
+	json_object_set_new(one.found, "end", json_true());
+	return conn_send(c, one.found);
+}
+
+struct audit_out {
+	struct conn *c;
+	uint64_t last, n;
+	bool follow;
+};
+
+static int audit_row(void *arg, json_t *o)
+{
+	struct audit_out *a = arg;
+	a->last = (uint64_t)json_integer_value(json_object_get(o, "seq"));
+	a->n++;
+	return conn_send(a->c, json_incref(o));
+}
+
+/* Without a start the newest `limit` events are meant, as with tail. */
+static int audit_start(struct conn *c, const json_t *request, struct index_filter *f, struct err *e)
+{
+	if (json_object_get(request, "since_seq"))
+		return 0;
+	return index_audit_start(c->index, f, &f->since, e);
+}
+
+int service_audit(struct conn *c, const json_t *request, struct err *e)
+{
+	struct audit_out a = {.c = c};
+	struct index_filter f;
+	bool follow = false;
+
+	int rc = read_filter_audited(c, request, "audit", &f, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "follow", &follow, e);
+	if (rc == 0)
+		rc = audit_start(c, request, &f, e);
+	if (rc)
+		return rc;
+	a.last = f.since;
+	do {
+		f.since = a.last;
+		a.n = 0;
+		rc = index_audit(c->index, &f, audit_row, &a, e);
+		if (rc == 0 && follow && a.n == 0) {
+			struct cutter_status k;
+			rc = conn_flush(c);
+			cutter_status(c->s->p.cutter, &k);
+			(void)cutter_wait_consumed(c->s->p.cutter, k.consumed + 1, FOLLOW_NS);
+			if (conn_gone(c))
+				rc = ERR_EOF;
+		}
+	} while (rc == 0 && follow);
+	return rc ? rc : conn_send(c, json_pack("{s:b, s:I}", "end", 1, "last_seq", (json_int_t)a.last));
+}

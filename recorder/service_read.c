@@ -1,0 +1,297 @@
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "recorder/event.h"
+#include "recorder/service_conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLLOW_NS  (200 * NS_PER_MS)
+#define OUTPUT_MAX ((uint64_t)1024 * 1024)
+#define PIECE_MAX  ((size_t)64 * 1024)
+#define GAPS_MAX   1000
+
+static int need_session(const json_t *request, struct id *out, struct err *e)
+{
+	const char *text;
+	int rc = json_need_str(request, "session", &text, e);
+	if (rc == 0 && id_parse(text, out))
+		rc = err_set(e, ERR_INVAL, "session: this is no session id");
+	return rc;
+}
+
+/* Replay covers everything of an agent; one's own session can be read with whatever opened it. */
+static int may_read(struct conn *c, const struct source_info *info, bool own_will_do, struct err *e)
+{
+	const char *agent = info->agent[0] ? info->agent : "*";
+	int rc = grant_allows(&c->grant, agent, SCOPE_REPLAY, e);
+	if (rc == 0 || !own_will_do || strcmp(info->principal, c->grant.principal) != 0)
+		return rc;
+	static const uint32_t any[] = {SCOPE_ROUNDS, SCOPE_TERMINAL, SCOPE_OBSERVE};
+	for (size_t i = 0; i < sizeof(any) / sizeof(any[0]); i++) {
+		if (grant_allows(&c->grant, agent, any[i], NULL) == 0)
+			return 0;
+	}
+	return rc;
+}
+
+static int open_source(struct conn *c, const struct id *session, struct source **out, struct err *e)
+{
+	struct source_place place;
+	struct trunc_rule rule;
+	conn_catch_up(c, false);
+	conn_place(c, &place);
+	int rc = source_create(&place, session, out, e);
+	if (rc)
+		return rc;
+	cutter_rule(c->s->p.cutter, source_info(*out)->open, &rule);
+	source_set_rule(*out, &rule);
+	return 0;
+}
+
+static int read_allowed(struct conn *c, const char *op, struct source *s, bool own_will_do, struct err *e)
+{
+	const struct source_info *info = source_info(s);
+	struct err ignored;
+	int rc = may_read(c, info, own_will_do, e);
+	if (rc)
+		(void)conn_audit(c, op, &info->session, info->agent, "denied", &ignored);
+	return rc ? rc : conn_audit(c, op, &info->session, info->agent, "ok", e);
+}
+
+static int send_event(struct conn *c, const struct ring_record *rec)
+{
+	struct event_context alone = {0};
+
+	if (!c->scratch && !(c->scratch = malloc(EVENT_HEADER_MAX + RING_RECORD_MAX)))
+		return ERR_NOMEM;
+	if (rec->len > RING_RECORD_MAX)
+		return ERR_INTERNAL;
+	size_t n = event_encode(&alone, rec, c->scratch);
+	memcpy(c->scratch + n, rec->payload, rec->len);
+	return conn_send_bytes(c, 0, c->scratch, n + rec->len);
+}
+
+static int send_events(struct conn *c, struct source *s, bool follow, struct err *e)
+{
+	struct segment_tail durable;
+	struct ring_record rec;
+	int rc;
+
+	for (;;) {
+		drain_durable(c->s->p.drain, &durable);
+		while ((rc = source_next(s, &rec, e)) == 1) {
+			if ((rc = send_event(c, &rec)) != 0)
+				return rc;
+		}
+		if (rc || !follow || source_info(s)->ended)
+			return rc;
+		if ((rc = conn_flush(c)) != 0)
+			return rc;
+		(void)drain_wait(c->s->p.drain, durable.lsn, FOLLOW_NS);
+		if (conn_gone(c))
+			return ERR_EOF;
+	}
+}
+
+static json_t *events_head(const struct source_info *info)
+{
+	char id[ID_STR_LEN];
+	json_t *open = NULL;
+	id_format(&info->session, id);
+	if (json_parse(info->open, strlen(info->open), RING_RECORD_MAX, &open, NULL))
+		open = json_object();
+	return json_pack("{s:s, s:s, s:o}", "session", id, "state", info->sealed ? "sealed" : "open", "open", open);
+}
+
+int service_events(struct conn *c, const json_t *request, struct err *e)
+{
+	struct source *s = NULL;
+	struct id session;
+	int64_t from = 0;
+	bool follow = false;
+
+	int rc = conn_grant(c, request, e);
+	if (rc == 0)
+		rc = need_session(request, &session, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "from_ns", 0, INT64_MAX, &from, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "follow", &follow, e);
+	if (rc || (rc = open_source(c, &session, &s, e)) != 0)
+		return rc;
+	rc = read_allowed(c, "events", s, false, e);
+	if (rc == 0 && from)
+		rc = source_seek_time(s, (uint64_t)from, e);
+	if (rc == 0)
+		rc = conn_send(c, events_head(source_info(s)));
+	if (rc == 0)
+		rc = send_events(c, s, follow, e);
+	if (rc == 0)
+		rc = conn_send(c, json_pack("{s:b, s:b}", "end", 1, "ended", source_info(s)->ended));
+	source_destroy(s);
+	return rc;
+}
+
+/* One page of a stream: leading gaps, then bytes without a hole. */
+struct page {
+	unsigned stream;
+	uint64_t want, limit; /* asked for */
+	uint64_t at;          /* offset of bytes[0] */
+	struct buf bytes;
+	json_t *gaps;
+	bool full;
+};
+
+static int page_gap(struct page *p, uint64_t offset, uint64_t n)
+{
+	if (buf_len(&p->bytes) || json_array_size(p->gaps) >= GAPS_MAX) {
+		p->full = true;
+		return 0;
+	}
+	if (offset < p->at) {
+		n -= p->at - offset;
+		offset = p->at;
+	}
+	p->at = offset + n;
+	return json_array_append_new(p->gaps,
+				     json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "bytes", (json_int_t)n))
+		   ? ERR_NOMEM
+		   : 0;
+}
+
+/* Take what the page still wants of this event. Sets full at its limit or before a hole. */
+static int page_take(struct page *p, const struct ring_record *rec)
+{
+	uint64_t extent = event_extent(rec), end = rec->offset + extent, at = p->at + buf_len(&p->bytes);
+	if (rec->stream != p->stream || !extent || end <= at)
+		return 0;
+	if (rec->type != RING_DATA)
+		return page_gap(p, rec->offset, extent);
+	if (rec->offset > at) {
+		/* Bytes that wait in the cutter for their rule: not to be had yet. */
+		int rc = page_gap(p, at, rec->offset - at);
+		if (rc || p->full)
+			return rc;
+		at = rec->offset;
+	}
+	uint64_t skip = at - rec->offset, room = p->limit - buf_len(&p->bytes);
+	uint64_t n = rec->len - skip < room ? rec->len - skip : room;
+	p->full = n == room;
+	return buf_append(&p->bytes, rec->payload + skip, (size_t)n);
+}
+
+static int page_fill(struct conn *c, struct page *p, struct err *e)
+{
+	int rc = 0;
+	while (rc == 0 && !p->full) {
+		if (!c->paged_full) {
+			rc = source_next(c->paged, &c->paged_rec, e);
+			if (rc <= 0)
+				return rc;
+			c->paged_full = true;
+		}
+		if ((rc = page_take(p, &c->paged_rec)) != 0)
+			return err_set(e, rc, "out of memory");
+		/* A record that reaches past the page is where the next page begins. */
+		if (!p->full)
+			c->paged_full = false;
+	}
+	return rc;
+}
+
+static int stream_parse(const json_t *request, unsigned *out, struct err *e)
+{
+	static const struct {
+		const char *name;
+		unsigned stream;
+	} names[] = {
+	    {"input", STREAM_INPUT}, {"output", STREAM_OUTPUT}, {"stdout", STREAM_OUTPUT}, {"stderr", STREAM_STDERR}};
+	const char *text = "output";
+	int rc = json_opt_str(request, "stream", &text, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(names[i].name, text) == 0) {
+			*out = names[i].stream;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVAL, "stream: one of input, output, stdout, stderr");
+}
+
+/* A source that stands at or before the offset: that of the last page when it fits, else a new one. */
+static int page_source(struct conn *c, const struct id *session, unsigned stream, uint64_t offset, struct err *e)
+{
+	if (c->paged && id_equal(&source_info(c->paged)->session, session) && c->paged_stream == stream &&
+	    c->paged_offset == offset && id_equal(&c->audited_grant, &c->grant.id)) {
+		struct source *s = c->paged;
+		return may_read(c, source_info(s), true, e);
+	}
+	conn_forget_page(c);
+	int rc = open_source(c, session, &c->paged, e);
+	if (rc)
+		return rc;
+	/* Paging through a session is one reading of it. */
+	if (id_equal(&c->audited, session) && id_equal(&c->audited_grant, &c->grant.id))
+		rc = may_read(c, source_info(c->paged), true, e);
+	else
+		rc = read_allowed(c, "output", c->paged, true, e);
+	if (rc == 0 && source_info(c->paged)->sealed && offset < source_info(c->paged)->totals[stream])
+		rc = source_seek_offset(c->paged, stream, offset, e);
+	if (rc) {
+		conn_forget_page(c);
+		return rc;
+	}
+	c->audited = *session;
+	c->audited_grant = c->grant.id;
+	c->paged_stream = stream;
+	return 0;
+}
+
+static int page_send(struct conn *c, struct page *p)
+{
+	const struct source_info *info = source_info(c->paged);
+	uint64_t end = p->at + buf_len(&p->bytes);
+	uint64_t total = info->totals[p->stream] > end ? info->totals[p->stream] : end;
+	int rc = conn_send(c, json_pack("{s:I, s:I, s:O, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
+					"gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full));
+	const uint8_t *at = buf_ptr(&p->bytes);
+	for (size_t left = buf_len(&p->bytes), n; rc == 0 && left; left -= n, at += n) {
+		n = left < PIECE_MAX ? left : PIECE_MAX;
+		rc = conn_send_bytes(c, (uint8_t)p->stream, at, n);
+	}
+	c->paged_offset = end;
+	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
+int service_output(struct conn *c, const json_t *request, struct err *e)
+{
+	struct page p = {.limit = OUTPUT_MAX};
+	int64_t offset = 0, limit = (int64_t)OUTPUT_MAX;
+	struct id session;
+
+	int rc = conn_grant(c, request, e);
+	if (rc == 0)
+		rc = need_session(request, &session, e);
+	if (rc == 0)
+		rc = stream_parse(request, &p.stream, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "offset", 0, INT64_MAX, &offset, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "limit", 1, INT64_MAX, &limit, e);
+	if (rc || (rc = page_source(c, &session, p.stream, (uint64_t)offset, e)) != 0)
+		return rc;
+	p.at = p.want = (uint64_t)offset;
+	p.limit = (uint64_t)limit < OUTPUT_MAX ? (uint64_t)limit : OUTPUT_MAX;
+	p.gaps = json_array();
+	buf_init(&p.bytes, OUTPUT_MAX);
+	rc = p.gaps ? page_fill(c, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0)
+		rc = page_send(c, &p);
+	else
+		conn_forget_page(c);
+	json_decref(p.gaps);
+	buf_finish(&p.bytes);
+	return rc;
+}

@@ -1,0 +1,31 @@
+/*
+ * start.h - the monitor's start packet, taken apart.
+ */
+#ifndef RECORDER_START_H
+#define RECORDER_START_H
+
+#include "muxd/base/conf.h"
+#include "muxd/base/json.h"
+
+#include <sys/types.h>
+
+struct auth;
+struct err;
+struct signer;
+
+struct start {
+	struct conf *conf;
+	char *dir; /* DIR/record */
+	int ring_fd, cursor_fd, listen_fd;
+	struct signer *signer;
+	struct auth *auth;
+	uid_t net_uid;
+};
+
+/* Waits for the packet. On failure everything received is closed. */
+int start_receive(int ipc_fd, struct start *out, struct err *e);
+void start_finish(struct start *s);
+/* The configuration in a memfd, which is closed. */
+int start_conf(int fd, struct conf **out, struct err *e);
+
+#endif

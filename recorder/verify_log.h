@@ -1,0 +1,37 @@
+/*
+ * verify_log.h - the chain log read once: is it sound, and what does it say of each recording?
+ * Private to verify*.c.
+ *
+ * A key that was given vouches for every entry before a head that it signed, and so
+ * for the keys announced there; those vouch in turn. `keys` is the set that results.
+ */
+#ifndef RECORDER_VERIFY_LOG_H
+#define RECORDER_VERIFY_LOG_H
+
+#include "recorder/sign.h"
+#include "recorder/verify.h"
+
+struct verify_log_seal {
+	struct id session;
+	uint8_t leaf[CHAIN_HASH];
+	char day[11];
+	uint64_t seq;
+	bool tombstone, seen;
+};
+
+struct verify_log {
+	struct verify_log_seal *seals; /* by session; one each */
+	size_t n, cap;
+	struct grant_keyset keys; /* given, then announced and vouched for */
+	uint64_t entries, heads, unsigned_entries, tombstones, last_seq;
+	struct chain_head head; /* the last that verified */
+	bool expected_found;
+};
+
+/* No log at all is a finding, not an error. */
+int verify_log_read(struct verify_log *l, const char *dir, const struct grant_keyset *keys,
+		    const struct chain_head *expect, verify_sink *sink, void *arg, struct err *e);
+void verify_log_finish(struct verify_log *l);
+struct verify_log_seal *verify_log_find(struct verify_log *l, const struct id *session);
+
+#endif

@@ -1,0 +1,108 @@
+#!/bin/bash
+# The record's disk fills up under running work, and has room again later: nothing new starts, what runs stands still and
+# says why on the screen, /healthz says so; then all goes on by itself, and not a byte is missing, on screen or in the
+# record. First by record.min_free; then, as root, on a file system that is full to its last byte.
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+chmod 0711 "$tmp"
+trap 'kill "${client:-}" 2>/dev/null; stop_daemon; umount "$tmp/small/record" 2>/dev/null; rm -rf "$tmp"' EXIT
+agent=full
+# config MIN_FREE
+config() {
+	cat >"$tmp/muxd.yaml" <<Y
+journal: {dir: $journal, size: 8MiB}
+record:
+  min_free: $1
+  segment_size: 4MiB
+  rules:
+    - {kind: "*", session: "*", rule: full}
+Y
+}
+health() { curl -sS -o "$tmp/health" -w '%{http_code}' --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/healthz"; }
+healthy() { [ "$(health)" = 200 ]; }
+unhealthy() { [ "$(health)" = 503 ]; }
+size() { stat -c %s "$1"; }
+said() { tr -d '\r' <"$tmp/screen" | grep -aq "^\[muxd\] $1"; }
+counted() { tr -d '\r' <"$tmp/screen" | grep -aq '^finished'; }
+# What the program printed: without the daemon's lines, which may stand in the middle of one of its own.
+printed() { perl -0777 -pe 's/\r\n\[muxd\][^\r\n]*\r\n//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
+# through FILL FREE: work that runs while FILL takes the room and FREE gives it back
+through() {
+	local token lines want id round before
+	token=$(new_token $agent staff terminal,rounds,observe)
+	sshc "$token" $agent true </dev/null || fail "no session"
+	lines=300000
+	# A terminal that prints as fast as it can, and a round beside it. The screen is kept; keys are typed from a pipe.
+	sshx "$token" $agent -tt < <(
+		echo "stty raw -echo; PS1=; PS2=; for i in \$(seq $lines); do echo \"line \$i of what must not be lost\"; done; echo finished"
+		sleep 55
+	) >"$tmp/screen" 2>"$tmp/client.err" &
+	client=$!
+	wait_for 10 grep -aq '^line 2000 ' "$tmp/screen" || fail "nothing runs: $(cat "$tmp/screen" "$tmp/client.err")"
+	round=$(api "$token" POST /v1/agents/$agent/rounds '{"command":"for i in $(seq 3000); do echo tick $i; sleep 0.001; done","wait_ms":0}' | jq -r .round_id)
+	"$1"
+	wait_for 10 said "paused: the disk of the record is full" || fail "not said on the screen: $(tail -c 300 "$tmp/screen")"
+	ok "the disk is full: said on the screen"
+	wait_for 5 unhealthy && ok "/healthz answers 503" || fail "/healthz: $(health)"
+	jq -e . "$tmp/health" >/dev/null && grep -q disk_full "$tmp/health" && ok "and why" || fail "/healthz says: $(cat "$tmp/health")"
+	equal "a new round is refused" disk_full "$(api "$token" POST /v1/agents/$agent/rounds '{"argv":["true"]}' | jq -r .error.code)"
+	sshc "$token" $agent true </dev/null >"$tmp/out" 2>&1
+	[ $? -ne 0 ] && grep -q disk_full "$tmp/out" && ok "a new session too" || fail "SSH says: $(cat "$tmp/out")"
+	sleep 0.5
+	before=$(size "$tmp/screen")
+	sleep 1
+	equal "the running one stands still" "$before" "$(size "$tmp/screen")"
+	counted && fail "it was over before it could be paused"
+	kill -0 $client || fail "its client was let go"
+	"$2"
+	wait_for 10 said "the record can be written again" && ok "there is room: said on the screen" || fail "not said: $(tail -c 300 "$tmp/screen")"
+	wait_for 5 healthy && ok "/healthz answers 200" || fail "/healthz: $(health)"
+	wait_for 30 counted || fail "it did not go on: $(tail -c 300 "$tmp/screen")"
+	ok "it goes on to its end"
+	want=$(seq -f 'line %.0f of what must not be lost' $lines | sha256sum)
+	equal "on the screen nothing is missing" "$want" "$(printed)"
+	id=$(muxctl session list --all --agent $agent --kind terminal -n 1 -o json | jq -r '.sessions[0].id')
+	equal "nor in the record" "$want" "$(muxctl export "$id" --format raw --stream output | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum)"
+	muxctl export "$id" --format json | jq -r 'select(.type=="event") | .body.text // ""' | grep -q '^paused: the disk' &&
+		ok "which tells of the pause" || fail "the pause is not in the recording"
+	want=$(seq -f 'tick %.0f' 3000 | sha256sum | cut -d' ' -f1)
+	equal "nor of the round beside it" "$want" "$(api "$token" GET "/v1/rounds/$round?wait_ms=20000" | jq -r .stdout.sha256)"
+	equal "nor in its record" "$want" "$(muxctl export "$round" --format raw --stream stdout | sha256sum | cut -d' ' -f1)"
+	equal "new ones start again" "again" "$(sshc "$token" $agent 'echo again' </dev/null)"
+	muxctl audit -n 1000 -o json | jq -r .record.event >"$tmp/audit"
+	grep -q record.unavailable "$tmp/audit" && grep -q record.ok "$tmp/audit" && ok "both are in the audit" || fail "not in the audit"
+	kill $client
+	wait $client 2>/dev/null
+	client=
+	muxctl verify --all >"$tmp/verify"
+	[ $? -ne 74 ] && ok "the record is unchanged" || fail "the record: $(cat "$tmp/verify")"
+}
+
+echo "  record.min_free:"
+journal=$tmp/journal
+config 1MiB
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+reload() { config "$1" && kill -HUP "$DAEMON"; }
+more_than_there_is() { reload 1TiB; }
+less_again() { reload 1MiB; }
+through more_than_there_is less_again
+stop_daemon
+owner=$(stat -c 'uid=%u,gid=%g' "$tmp/state/record")
+
+[ "$(id -u)" -eq 0 ] || exit 0
+mkdir -m 0711 "$tmp/small" && mkdir "$tmp/small/record"
+mount -t tmpfs -o "size=64m,mode=0700,$owner" muxd-test "$tmp/small/record" 2>"$tmp/err" || {
+	echo "  no mounts here ($(cat "$tmp/err")): the second half is left out"
+	exit 0
+}
+echo "  a file system of 64 MiB:"
+journal=$tmp/journal2
+config 2MiB
+start_daemon "$tmp/small" --config "$tmp/muxd.yaml" || fail "no daemon"
+take_all() {
+	dd if=/dev/zero of="$tmp/small/record/filler" bs=64k status=none 2>/dev/null
+	equal "bytes left" 0 "$(df --output=avail "$tmp/small/record" | tail -n 1 | tr -d ' ')"
+}
+give_back() { rm "$tmp/small/record/filler"; }
+through take_all give_back

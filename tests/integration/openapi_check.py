@@ -1,0 +1,419 @@
+#!/usr/bin/python3
+"""Drives a running muxd through every operation of docs/openapi.yaml and checks each answer against it.
+
+Environment: MUXD_URL (https://127.0.0.1:8443), MUXD_TOKEN (a grant with scopes rounds, lifecycle, drive
+and observe on MUXD_AGENT), MUXD_CACERT (the daemon's certificate), MUXD_AGENT (demo), MUXD_TASK (a task
+that the grant allows; default openapi-check).
+
+Exit code 0 when every answer has a status, headers and a body that the document allows, and every
+operation was tried. Needs python3 and python3-yaml alone: the schemas are checked by the small
+validator below, which refuses keywords that it does not know.
+"""
+import json
+import os
+import re
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+import yaml
+
+DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "openapi.yaml")
+
+ANNOTATIONS = {"description", "example", "examples", "default", "title"}
+
+
+class Mismatch(Exception):
+    pass
+
+
+class Schemas:
+    """JSON Schema 2020-12 as far as the document uses it."""
+
+    def __init__(self, document):
+        self.document = document
+
+    def resolve(self, node):
+        while "$ref" in node:
+            target = self.document
+            for part in node["$ref"].lstrip("#/").split("/"):
+                target = target[part]
+            node = {**target, **{k: v for k, v in node.items() if k != "$ref"}}
+        return node
+
+    def check(self, value, schema, where="$"):
+        schema = self.resolve(schema)
+        for keyword, wanted in schema.items():
+            if keyword in ANNOTATIONS:
+                continue
+            rule = getattr(self, "rule_" + keyword, None)
+            if rule is None:
+                raise Mismatch(f"{where}: the checker does not know the keyword {keyword}")
+            rule(value, wanted, schema, where)
+
+    def accepts(self, value, schema, where):
+        try:
+            self.check(value, schema, where)
+            return True
+        except Mismatch:
+            return False
+
+    @staticmethod
+    def fail(where, text):
+        raise Mismatch(f"{where}: {text}")
+
+    def rule_type(self, value, wanted, _schema, where):
+        kinds = {
+            "object": isinstance(value, dict),
+            "array": isinstance(value, list),
+            "string": isinstance(value, str),
+            "boolean": isinstance(value, bool),
+            "integer": isinstance(value, int) and not isinstance(value, bool),
+            "number": isinstance(value, (int, float)) and not isinstance(value, bool),
+            "null": value is None,
+        }
+        names = wanted if isinstance(wanted, list) else [wanted]
+        if not any(kinds[name] for name in names):
+            self.fail(where, f"{value!r} is not of type {wanted}")
+
+    def rule_enum(self, value, wanted, _schema, where):
+        if value not in wanted:
+            self.fail(where, f"{value!r} is none of {wanted}")
+
+    def rule_pattern(self, value, wanted, _schema, where):
+        if isinstance(value, str) and not re.search(wanted, value):
+            self.fail(where, f"{value!r} does not match {wanted}")
+
+    def rule_format(self, value, wanted, _schema, where):
+        if not isinstance(value, str):
+            return
+        if wanted == "uuid":
+            try:
+                uuid.UUID(value)
+            except ValueError:
+                self.fail(where, f"{value!r} is no UUID")
+        elif wanted == "date-time":
+            if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", value):
+                self.fail(where, f"{value!r} is no time")
+        else:
+            self.fail(where, f"the checker does not know the format {wanted}")
+
+    def rule_required(self, value, wanted, _schema, where):
+        if isinstance(value, dict):
+            for key in wanted:
+                if key not in value:
+                    self.fail(where, f"{key} is missing")
+
+    def rule_properties(self, value, wanted, _schema, where):
+        if isinstance(value, dict):
+            for key, schema in wanted.items():
+                if key in value:
+                    self.check(value[key], schema, f"{where}.{key}")
+
+    def rule_additionalProperties(self, value, wanted, schema, where):
+        if not isinstance(value, dict):
+            return
+        for key in value.keys() - schema.get("properties", {}).keys():
+            if wanted is False:
+                self.fail(where, f"{key} is not in the document")
+            if isinstance(wanted, dict):
+                self.check(value[key], wanted, f"{where}.{key}")
+
+    def rule_propertyNames(self, value, wanted, _schema, where):
+        if isinstance(value, dict):
+            for key in value:
+                self.check(key, wanted, f"{where} (name)")
+
+    def rule_items(self, value, wanted, _schema, where):
+        if isinstance(value, list):
+            for i, item in enumerate(value):
+                self.check(item, wanted, f"{where}[{i}]")
+
+    def rule_minItems(self, value, wanted, _schema, where):
+        if isinstance(value, list) and len(value) < wanted:
+            self.fail(where, f"has fewer than {wanted} items")
+
+    def rule_minLength(self, value, wanted, _schema, where):
+        if isinstance(value, str) and len(value) < wanted:
+            self.fail(where, f"is shorter than {wanted}")
+
+    def rule_maxLength(self, value, wanted, _schema, where):
+        if isinstance(value, str) and len(value) > wanted:
+            self.fail(where, f"is longer than {wanted}")
+
+    def rule_minimum(self, value, wanted, _schema, where):
+        if isinstance(value, (int, float)) and value < wanted:
+            self.fail(where, f"{value} is less than {wanted}")
+
+    def rule_maximum(self, value, wanted, _schema, where):
+        if isinstance(value, (int, float)) and value > wanted:
+            self.fail(where, f"{value} is more than {wanted}")
+
+    def rule_oneOf(self, value, wanted, _schema, where):
+        if sum(self.accepts(value, schema, where) for schema in wanted) != 1:
+            self.fail(where, "does not match exactly one alternative")
+
+    def rule_anyOf(self, value, wanted, _schema, where):
+        if not any(self.accepts(value, schema, where) for schema in wanted):
+            self.fail(where, "matches no alternative")
+
+
+class Api:
+    def __init__(self, document):
+        self.schemas = Schemas(document)
+        self.paths = document["paths"]
+        self.url = os.environ["MUXD_URL"].rstrip("/")
+        self.token = os.environ["MUXD_TOKEN"]
+        context = ssl.create_default_context(cafile=os.environ.get("MUXD_CACERT"))
+        context.check_hostname = os.environ.get("MUXD_CHECK_HOSTNAME", "0") == "1"
+        self.opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        self.failures = []
+        self.tried = set()
+        self.calls = 0
+
+    def fail(self, text):
+        self.failures.append(text)
+        print("FAIL", text)
+
+    def send(self, method, target, body, headers):
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + target, data=data, headers=headers, method=method)
+        try:
+            answer = self.opener.open(request, timeout=90)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            return answer.status, answer.headers, answer.read()
+
+    def response_of(self, operation, status):
+        responses = operation["responses"]
+        return self.schemas.resolve(responses.get(str(status), responses["default"]))
+
+    def check_answer(self, name, operation, method, status, headers, body):
+        response = self.response_of(operation, status)
+        for key, header in response.get("headers", {}).items():
+            header = self.schemas.resolve(header)
+            value = headers.get(key)
+            if value is None:
+                self.fail(f"{name}: {status} without {key}")
+            elif header["schema"].get("type") == "integer":
+                self.schemas.check(int(value), header["schema"], key)
+            else:
+                self.schemas.check(value, header["schema"], key)
+        if method == "HEAD":
+            return None
+        kind = headers.get_content_type()
+        content = response.get("content", {})
+        if kind not in content:
+            self.fail(f"{name}: {status} as {kind}, the document has {list(content)}")
+            return None
+        value = json.loads(body) if kind == "application/json" else body.decode()
+        self.schemas.check(value, content[kind]["schema"])
+        return value
+
+    def call(self, method, path, expect, body=None, query="", token=True, headers=None, **params):
+        """One call; `expect`: the statuses that are right here. Returns (status, value)."""
+        operation = self.paths[path]["get" if method == "HEAD" else method.lower()]
+        if method != "HEAD":
+            self.tried.add((method.lower(), path))
+        self.calls += 1
+        target = path
+        for key, value in params.items():
+            target = target.replace("{" + key + "}", value)
+        name = f"{method} {target}{query}"
+        sent = dict(headers or {})
+        if token is True:
+            sent["Authorization"] = "Bearer " + self.token
+        elif token:
+            sent["Authorization"] = "Bearer " + token
+        status, got, raw = self.send(method, target + query, body, sent)
+        value = None
+        try:
+            value = self.check_answer(name, operation, method, status, got, raw)
+        except (Mismatch, ValueError) as error:
+            self.fail(f"{name}: {status}: {error}")
+        if status not in expect:
+            self.fail(f"{name}: {status}, expected {sorted(expect)}: {raw[:300]!r}")
+        return status, value
+
+    def refused(self, method, path, status, code, **more):
+        _, value = self.call(method, path, {status}, **more)
+        if value and value["error"]["code"] != code:
+            self.fail(f"{method} {path}: code {value['error']['code']}, expected {code}")
+
+
+def check_examples(api, document):
+    """The document's own examples fit its schemas."""
+
+    def walk(node, where):
+        if isinstance(node, dict):
+            if "schema" in node:
+                examples = [node["example"]] if "example" in node else []
+                examples += [e["value"] for e in node.get("examples", {}).values()]
+                for example in examples:
+                    try:
+                        api.schemas.check(example, node["schema"], where)
+                    except Mismatch as error:
+                        api.fail(f"example: {error}")
+            for key, value in node.items():
+                walk(value, f"{where}/{key}")
+        elif isinstance(node, list):
+            for i, value in enumerate(node):
+                walk(value, f"{where}/{i}")
+
+    walk(document, "")
+
+
+def state(api):
+    api.call("GET", "/", {200}, token=False)
+    api.call("GET", "/healthz", {200}, token=False)
+    api.call("HEAD", "/healthz", {200}, token=False)
+    api.call("GET", "/readyz", {200}, token=False)
+    _, page = api.call("GET", "/metrics", {200})
+    if "muxd_api_requests_total{" not in (page or ""):
+        api.fail("/metrics counts no requests")
+
+
+def agents(api, agent):
+    api.call("POST", "/v1/agents/{agent}/resume", {200}, body={}, agent=agent)
+    api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent)
+    _, value = api.call("GET", "/v1/agents/{agent}", {200}, agent=agent)
+    if value and value["state"] != "running":
+        api.fail(f"the agent is {value['state']} after resume")
+    api.refused("GET", "/v1/agents/{agent}", 401, "unauthenticated", agent=agent, token=False)
+    api.refused("GET", "/v1/agents/{agent}", 401, "token_malformed", agent=agent, token="nonsense")
+    api.refused("GET", "/v1/agents/{agent}", 400, "invalid_request", agent="Not_a_name")
+    api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={"x": 1})
+    api.refused("GET", "/v1/agents/{agent}/terminal", 501, "unsupported", agent=agent)
+
+
+def finished_rounds(api, agent, task):
+    run = "/v1/agents/{agent}/rounds"
+    body = {"task_id": task, "exec_id": str(uuid.uuid4()), "argv": ["sh", "-c", "cat; echo err >&2; exit 3"],
+            "stdin": "in", "env": {"A": "1"}, "timeout_ms": 20000, "wait_ms": 20000}
+    _, value = api.call("POST", run, {200}, body=body, agent=agent)
+    if not value or "round_id" not in value:
+        return
+    if (value["exit"]["cause"], value["exit"]["code"]) != ("exit", 3):
+        api.fail(f"exit is {value['exit']}")
+    if (value["stdout"]["data"], value["stderr"]["data"]) != ("in", "err\n"):
+        api.fail(f"streams are {value['stdout']} {value['stderr']}")
+    _, again = api.call("POST", run, {200}, body=body, agent=agent)
+    if again and again.get("round_id") != value["round_id"]:
+        api.fail("the same exec_id made another round")
+    api.refused("POST", run, 409, "conflict", body={**body, "argv": ["true"]}, agent=agent)
+    api.call("GET", "/v1/rounds/{id}", {200}, id=value["round_id"])
+    if read_output(api, value["round_id"], "stdout", 1) != "n":
+        api.fail("the output from offset 1 is another")
+    api.refused("POST", "/v1/rounds/{id}/signal", 409, "already_ended", body={"signal": "INT"}, id=value["round_id"])
+    _, value = api.call("POST", run, {200}, agent=agent,
+                        body={"task_id": task, "command": "printf '\\377\\0'; head -c 100000 /dev/zero | tr '\\0' x",
+                              "limits": {"head_bytes": 2, "tail_bytes": 3}, "wait_ms": 20000})
+    if value and "stdout" in value:
+        stream = value["stdout"]
+        if (stream["encoding"], stream["truncated"], stream["total_bytes"]) != ("base64", True, 100002):
+            api.fail(f"a cut stream is {stream}")
+
+
+def read_output(api, number, stream, offset):
+    """The stream from the record, which may be a group commit behind: until it says eof."""
+    text = ""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        query = f"?stream={stream}&offset={offset}&limit=10"
+        _, out = api.call("GET", "/v1/rounds/{id}/output", {200}, query=query, id=number)
+        if not out or "next_offset" not in out:
+            return None
+        text += out["data"]
+        offset = out["next_offset"]
+        if out["eof"]:
+            return text
+        time.sleep(0.02)
+    api.fail(f"the {stream} of {number} never ends")
+    return text
+
+
+def running_round(api, agent, task):
+    _, value = api.call("POST", "/v1/agents/{agent}/rounds", {202}, agent=agent,
+                        body={"task_id": task, "argv": ["cat"], "stdin_open": True, "wait_ms": 0})
+    if not value or "round_id" not in value:
+        return
+    number = value["round_id"]
+    api.call("GET", "/v1/rounds/{id}", {200}, query="?wait_ms=50", id=number)
+    # the program may not be there yet: then it says so, and takes it a little later
+    for _ in range(50):
+        status, value = api.call("POST", "/v1/rounds/{id}/stdin", {200, 429}, id=number,
+                                 body={"data": "aGk=", "encoding": "base64", "offset": 0})
+        if status == 200:
+            break
+        time.sleep(0.1)
+    api.call("POST", "/v1/rounds/{id}/stdin", {200}, body={"eof": True}, id=number)
+    _, value = api.call("GET", "/v1/rounds/{id}", {200}, query="?wait_ms=20000", id=number)
+    if value and (value["state"], value["stdout"]["data"]) != ("finished", "hi"):
+        api.fail(f"cat ended as {value}")
+
+
+def ended_rounds(api, agent, task):
+    for how in ("signal", "terminate"):
+        _, value = api.call("POST", "/v1/agents/{agent}/rounds", {202}, agent=agent,
+                            body={"task_id": task, "argv": ["sleep", "600"], "wait_ms": 300})
+        if not value or "round_id" not in value:
+            return
+        number = value["round_id"]
+        _, listed = api.call("GET", "/v1/sessions", {200}, query=f"?kind=round&state=running&limit=1000&agent={agent}")
+        if listed and number not in [s["id"] for s in listed["sessions"]]:
+            api.fail("a running round is not in the list")
+        if how == "signal":
+            api.call("POST", "/v1/rounds/{id}/signal", {200}, body={"signal": "SIGTERM"}, id=number)
+        else:
+            api.refused("POST", "/v1/sessions/{id}/terminate", 400, "reason_required", body={"reason": " "}, id=number)
+            api.call("POST", "/v1/sessions/{id}/terminate", {200}, body={"reason": "openapi check"}, id=number)
+        _, value = api.call("GET", "/v1/rounds/{id}", {200}, query="?wait_ms=20000", id=number)
+        if value and (value["state"] != "finished" or value["exit"]["signal"] not in ("TERM", "HUP", "KILL")):
+            api.fail(f"after {how} the round is {value}")
+
+
+def refusals(api, agent, task):
+    run = "/v1/agents/{agent}/rounds"
+    nobody = str(uuid.uuid4())
+    for body in (b"", b"{", b"[]", b'{"argv": []}', b'{"command": "x", "argv": ["x"]}', b'{"command": "x", "colour": 1}'):
+        api.refused("POST", run, 400, "invalid_request", body=body, agent=agent)
+    api.refused("POST", run, 413, "too_large", agent=agent, body={"task_id": task, "argv": ["x" * 700000]})
+    for path in ("/v1/rounds/{id}", "/v1/rounds/{id}/output"):
+        api.refused("GET", path, 404, "not_found", id=nobody)
+        api.refused("GET", path, 400, "invalid_request", id="nonsense")
+        api.refused("GET", path, 400, "invalid_request", query="?colour=1", id=nobody)
+    api.refused("POST", "/v1/rounds/{id}/stdin", 404, "not_found", body={"data": "x"}, id=nobody)
+    api.refused("POST", "/v1/rounds/{id}/signal", 404, "not_found", body={"signal": "INT"}, id=nobody)
+    api.refused("POST", "/v1/sessions/{id}/terminate", 404, "not_found", body={"reason": "x"}, id=nobody)
+    api.refused("GET", "/v1/sessions/{id}/attach", 501, "unsupported", id=nobody)
+    api.refused("GET", "/v1/sessions", 400, "invalid_request", query="?state=sleeping")
+
+
+def main():
+    with open(DOCUMENT, encoding="utf-8") as f:
+        document = yaml.safe_load(f)
+    agent = os.environ.get("MUXD_AGENT", "demo")
+    task = os.environ.get("MUXD_TASK", "openapi-check")
+    api = Api(document)
+    check_examples(api, document)
+    state(api)
+    agents(api, agent)
+    finished_rounds(api, agent, task)
+    running_round(api, agent, task)
+    ended_rounds(api, agent, task)
+    refusals(api, agent, task)
+    wanted = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
+    for method, path in sorted(wanted - api.tried):
+        api.fail(f"{method.upper()} {path} was not tried")
+    print(f"openapi check: {api.calls} calls, {len(wanted)} operations, {len(api.failures)} failures")
+    return 1 if api.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+#!/bin/bash
+# Somebody with a grant tries to hurt the SSH door: packets that hold nothing, input past the window, answers never read,
+# sessions never closed, passwords without waiting. Nothing of it hangs the daemon or fills it, and others work beside it.
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+chmod 0711 "$tmp"
+cat >"$tmp/muxd.yaml" <<Y
+ssh: {max_auth_tries: 4}
+journal: {dir: $tmp/journal, size: 16MiB}
+Y
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+trap 'stop_daemon; rm -rf "$tmp"' EXIT
+agent=sshhostile
+token=$(new_token $agent staff terminal)
+net=$(ready pids.net)
+play() { printf '%s' "$token" | timeout 60 /usr/bin/python3 tests/integration/ssh_hostile.py "$(ssh_port)" $agent "$net" "$1" 2>"$tmp/err"; }
+# grew TEXT: how many kB, the last word of it
+grew() { echo "${1##* }"; }
+bound=20000
+[[ $BUILD == */san ]] && bound=100000 # the sanitizer keeps freed memory back for a while
+others() {
+	local start took
+	start=$(date +%s%N)
+	equal "others work beside it" "fine" "$(sshc "$token" $agent 'echo fine' </dev/null)"
+	took=$((($(date +%s%N) - start) / 1000000))
+	[ $took -lt 3000 ] || fail "which took $took ms"
+}
+cd "$(dirname "$0")/../.." || exit 1
+
+others
+equal "signals go to the program, unknown ones nowhere" "up usr1 -1" "$(play signals)"
+[[ $(play tiny_packets) =~ ^(refused|output\ b\'\'$) ]] && ok "packets that hold nothing end the connection" || fail "tiny packets: $(cat "$tmp/err")"
+others
+out=$(play beyond_window)
+[[ $out == "cut off"* ]] && [ "$(grew "$out")" -lt $bound ] && ok "input past the window ends the connection ($out kB)" || fail "window: $out"
+others
+out=$(play unread_answers)
+[ "$(grew "$out")" -lt $bound ] && ok "answers that nobody reads are bounded ($out kB)" || fail "unread: $out"
+others
+equal "sessions never closed count against the limit" "sessions 10" "$(play never_close)"
+equal "passwords without waiting end the connection" "ended True" "$(play impatient)"
+equal "Kerberos is not asked" "authenticated True" "$(play kerberos)"
+others
+stop_daemon
+grep -E 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" && fail "the daemon's log has findings"
+ok "the daemon ended without findings"

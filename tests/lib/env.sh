@@ -1,0 +1,76 @@
+# env.sh - what every story shares; sourced, never run. Expects MUXD_STATE, MUXCTL and BUILD from the runner.
+# shellcheck shell=bash disable=SC2034
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+BUILD=${BUILD:-$here/build}
+MUXCTL=${MUXCTL:-$BUILD/muxctl}
+tmp=$(mktemp -d /tmp/muxd-story.XXXXXX)
+trap 'rm -rf "$tmp"' EXIT
+
+fail() {
+	echo "FAILED: $*" >&2
+	exit 1
+}
+ok() { echo "  ok: $*"; }
+# equal WHAT EXPECTED GOT
+equal() { [ "$2" = "$3" ] && ok "$1" || fail "$1: expected '$2', got '$3'"; }
+ready() { jq -r ".$1" "$MUXD_STATE/ready.json"; }
+muxctl() { "$MUXCTL" --state "$MUXD_STATE" "$@"; }
+# new_token AGENT KIND SCOPES [TTL [REASON]]: prints a token
+new_token() {
+	muxctl grant create --agent "$1" --principal "${PRINCIPAL:-tester}" --kind "$2" --scopes "$3" --task story \
+		--ttl "${4:-15m}" --reason "${5:-story $0}" -o json | jq -r .token
+}
+ssh_port() { ready ssh | sed 's/.*://'; }
+# sshx TOKEN LOGIN [ssh options and command]: OpenSSH with the token as password
+sshx() {
+	local token=$1 login=$2
+	shift 2
+	SSHPASS=$token sshpass -e ssh -F none -p "$(ssh_port)" -o StrictHostKeyChecking=no -o UserKnownHostsFile="$tmp/known" \
+		-o LogLevel=ERROR -o PreferredAuthentications=password -o NumberOfPasswordPrompts=1 -l "$login" "$@" 127.0.0.1
+}
+# sshc TOKEN LOGIN COMMAND...: the same, with the command after the host
+sshc() {
+	local token=$1 login=$2
+	shift 2
+	SSHPASS=$token sshpass -e ssh -F none -p "$(ssh_port)" -o StrictHostKeyChecking=no -o UserKnownHostsFile="$tmp/known" \
+		-o LogLevel=ERROR -o PreferredAuthentications=password -o NumberOfPasswordPrompts=1 ${SSH_OPTS:-} -l "$login" 127.0.0.1 "$@"
+}
+# api TOKEN METHOD PATH [JSON]: body on stdout
+api() {
+	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -X "$2" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' \
+		${4:+--data-binary "$4"} "https://$(ready https)$3"
+}
+# start_daemon STATE [serve arguments]: a daemon of the story's own; sets MUXD_STATE and DAEMON (pid)
+start_daemon() {
+	MUXD_STATE=$1
+	shift
+	mkdir -p "$MUXD_STATE" && chmod 0711 "$MUXD_STATE"
+	rm -f "$MUXD_STATE/ready.json"
+	"$BUILD/muxd" serve --state "$MUXD_STATE" --https 127.0.0.1:0 --ssh 127.0.0.1:0 "$@" 2>>"$MUXD_STATE/daemon.log" &
+	DAEMON=$!
+	for _ in $(seq 300); do
+		[ -s "$MUXD_STATE/ready.json" ] && return 0
+		kill -0 "$DAEMON" 2>/dev/null || break
+		sleep 0.1
+	done
+	tail -n 20 "$MUXD_STATE/daemon.log" >&2
+	return 1
+}
+# Ends it; what a sanitizer has to say fails the story, from a trap on EXIT too.
+stop_daemon() {
+	muxctl shutdown --sandboxes >/dev/null 2>&1 || kill -TERM "$DAEMON" 2>/dev/null
+	wait "$DAEMON" 2>/dev/null
+	grep -E -A20 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" >&2 && fail "the daemon's log has findings"
+	return 0
+}
+# wait_for SECONDS COMMAND...: until it succeeds
+wait_for() {
+	local n=$(($1 * 20))
+	shift
+	for _ in $(seq "$n"); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.05
+	done
+	return 1
+}

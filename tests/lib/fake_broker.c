@@ -1,0 +1,463 @@
+/*
+ * fake_broker.c - a FAKE hub for tests of the HTTPS door. It is no hub: it runs
+ * nothing, records nothing and believes the token "good".
+ *
+ * Included by the test that wants it (one translation unit). Rounds are played:
+ *   ["echo", TEXT...]  ends at once, stdout is the texts joined by spaces
+ *   ["sleep", MS]      ends after MS milliseconds
+ *   ["big", N]         ends at once with N bytes of 'x' on stdout and on stderr
+ *   ["cat"]            ends when stdin does, stdout is what was written
+ */
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/hub/broker.h"
+#include "muxd/hub/hub.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#define FAKE_ROUNDS 256
+
+struct session {
+	bool used, ended, stdin_open;
+	struct id id;
+	char exec_id[129], task[129], digest[512];
+	char signal[16];
+	char *out;
+	size_t out_len;
+	bool same_err;
+	uint64_t ends_ns;
+	uint64_t offset;
+};
+
+struct fake_wait {
+	uv_timer_t timer;
+	struct hub *hub;
+	struct session *s;
+	broker_json_done *done;
+	void *arg;
+	uint64_t until_ns;
+};
+
+struct hub {
+	uv_loop_t *loop;
+	struct conf *conf;
+	enum hub_record_state record;
+	bool not_ready;
+	struct session rounds[FAKE_ROUNDS];
+	unsigned auth_failed, waits_pending;
+	char last_reason[128];
+};
+
+struct uv_loop_s *hub_loop(struct hub *h)
+{
+	return h->loop;
+}
+const struct conf *hub_conf(const struct hub *h)
+{
+	return h->conf;
+}
+int64_t hub_now_wall(struct hub *h)
+{
+	(void)h;
+	return clock_wall_ns();
+}
+enum hub_record_state hub_record_state(const struct hub *h)
+{
+	return h->record;
+}
+const char *hub_record_state_name(enum hub_record_state s)
+{
+	static const char *const names[] = {"ok", "starting", "silent", "disk_full", "failed"};
+
+	return names[s];
+}
+bool hub_ready(const struct hub *h)
+{
+	return !h->not_ready && h->record == RECORD_OK;
+}
+void hub_stats(struct hub *h, struct hub_stats *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->auth_failed = h->auth_failed;
+	out->ring_size = 1 << 20;
+	out->record = h->record;
+}
+
+const char *session_kind_name(enum session_kind k)
+{
+	static const char *const names[] = {"terminal", "exec", "round"};
+
+	return names[k];
+}
+const char *session_state_name(enum session_state s)
+{
+	static const char *const names[] = {"opening", "running", "suspended", "ending", "ended"};
+
+	return names[s];
+}
+const char *exit_cause_name(enum exit_cause c)
+{
+	static const char *const names[] = {"exit", "timeout", "killed", "oom", "lost", "unknown", "not_started"};
+
+	return names[c];
+}
+int signal_parse(const char *s, int *out, struct err *e)
+{
+	if (strcmp(s, "INT") != 0 && strcmp(s, "SIGINT") != 0 && strcmp(s, "2") != 0)
+		return err_set(e, ERR_INVAL, "unknown signal \"%.20s\"", s);
+	*out = SIGINT;
+	return 0;
+}
+const char *signal_name(int signum)
+{
+	return signum == SIGINT ? "INT" : "?";
+}
+void request_finish(struct request *rq)
+{
+	explicit_bzero(rq->token, sizeof(rq->token));
+}
+const struct id *session_id(const struct session *s)
+{
+	return &s->id;
+}
+
+struct session *hub_session_find(struct hub *h, const struct id *id)
+{
+	for (size_t i = 0; i < FAKE_ROUNDS; i++)
+		if (h->rounds[i].used && id_equal(&h->rounds[i].id, id))
+			return &h->rounds[i];
+	return NULL;
+}
+
+json_t *session_describe(const struct session *s)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&s->id, id);
+	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:[s]}", "id", id, "kind", "round", "state",
+			 s->ended ? "ended" : "running", "agent", "demo", "principal", "p", "principal_kind", "agent",
+			 "grant_id", id, "reason", "test", "task", s->task, "attachments", "argv", "fake");
+}
+
+int broker_authenticate(struct hub *h, const char *token, size_t len, const char *door, const char *peer,
+			struct request *out, struct err *e)
+{
+	(void)len;
+	memset(out, 0, sizeof(*out));
+	if (strcmp(token, "good") != 0 && strcmp(token, "weak") != 0) {
+		h->auth_failed++;
+		if (strcmp(token, "expired") == 0)
+			return err_set(e, ERR_TOKEN_EXPIRED, "the token has expired");
+		return err_set(e, ERR_TOKEN_FORGED, "the token was not signed here");
+	}
+	id_new(&out->grant.id);
+	out->grant.scopes = strcmp(token, "good") == 0 ? 0xff : SCOPE_FILES;
+	snprintf(out->grant.agent, sizeof(out->grant.agent), "demo");
+	snprintf(out->grant.principal, sizeof(out->grant.principal), "p");
+	out->door = door;
+	snprintf(out->peer, sizeof(out->peer), "%s", peer);
+	return 0;
+}
+
+static json_t *fake_stream(const struct session *s, bool empty)
+{
+	json_t *o = json_object();
+
+	json_set_bytes(o, "data", "encoding", (const uint8_t *)(empty ? "" : s->out), empty ? 0 : s->out_len);
+	json_object_set_new(o, "total_bytes", json_integer(empty ? 0 : (json_int_t)s->out_len));
+	json_object_set_new(o, "truncated", json_false());
+	json_object_set_new(o, "sha256",
+			    s->ended ? json_string("0000000000000000000000000000000000000000000000000000000000000000")
+				     : json_null());
+	return o;
+}
+
+static json_t *fake_round(const struct session *s)
+{
+	char id[ID_STR_LEN];
+	json_t *o, *exit = json_null();
+
+	id_format(&s->id, id);
+	if (s->ended)
+		exit = s->signal[0] ? json_pack("{s:s,s:n,s:s}", "cause", "killed", "code", "signal", s->signal)
+				    : json_pack("{s:s,s:i,s:n}", "cause", "exit", "code", 0, "signal");
+	o = json_pack("{s:s,s:s?,s:s,s:s,s:s,s:o,s:o,s:o,s:i}", "round_id", id, "exec_id",
+		      s->exec_id[0] ? s->exec_id : NULL, "task_id", s->task, "agent", "demo", "state",
+		      s->ended ? "finished" : "running", "exit", exit, "stdout", fake_stream(s, false), "stderr",
+		      fake_stream(s, !s->same_err), "duration_ms", 1);
+	return o;
+}
+
+static void fake_play(struct session *s, const struct exec_spec *spec)
+{
+	const char *what = spec->argv ? spec->argv[0] : "echo";
+
+	s->ended = true;
+	if (strcmp(what, "sleep") == 0) {
+		s->ended = false;
+		s->ends_ns = clock_boot_ns() + strtoull(spec->argv[1], NULL, 10) * NS_PER_MS;
+	} else if (strcmp(what, "big") == 0) {
+		s->out_len = strtoul(spec->argv[1], NULL, 10);
+		s->out = malloc(s->out_len + 1);
+		memset(s->out, 'x', s->out_len);
+		s->same_err = true;
+	} else if (strcmp(what, "cat") == 0) {
+		s->ended = !spec->stdin_open;
+		s->stdin_open = spec->stdin_open;
+		s->out_len = spec->stdin_len;
+		s->out = malloc(s->out_len + 1);
+		if (spec->stdin_len)
+			memcpy(s->out, spec->stdin_data, spec->stdin_len);
+	} else if (spec->argv) {
+		char *at;
+
+		s->out = at = calloc(1, 65536);
+		for (size_t i = 1; spec->argv[i]; i++)
+			at += sprintf(at, "%s%s", i > 1 ? " " : "", spec->argv[i]);
+		s->out_len = (size_t)(at - s->out);
+	}
+}
+
+static void fake_digest(const struct exec_spec *spec, char *out, size_t size)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; spec->argv && spec->argv[i] && n < size; i++)
+		n += (size_t)snprintf(out + n, size - n, "%s|", spec->argv[i]);
+	if (spec->command)
+		snprintf(out, size, "%s", spec->command);
+}
+
+void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
+		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg)
+{
+	struct session *s = NULL;
+	char digest[512];
+	struct err e = {0};
+
+	(void)ops;
+	(void)ops_arg;
+	if (!(rq->grant.scopes & SCOPE_ROUNDS))
+		err_set(&e, ERR_FORBIDDEN, "the grant lacks scope rounds");
+	else if (strcmp(spec->agent, "demo") != 0)
+		err_set(&e, ERR_NOT_FOUND, "no agent %s", spec->agent);
+	else if (!spec->task)
+		err_set(&e, ERR_TASK_REQUIRED, "no task");
+	else if (h->record == RECORD_DISK_FULL)
+		err_set(&e, ERR_DISK_FULL, "the record's disk is full");
+	if (e.code) {
+		done(arg, e.code, &e, NULL, NULL, false);
+		return;
+	}
+	fake_digest(spec, digest, sizeof(digest));
+	for (size_t i = 0; spec->exec_id && i < FAKE_ROUNDS; i++) {
+		if (!h->rounds[i].used || strcmp(h->rounds[i].exec_id, spec->exec_id) != 0)
+			continue;
+		if (strcmp(h->rounds[i].digest, digest) != 0) {
+			err_set(&e, ERR_CONFLICT, "exec_id %s was used for something else", spec->exec_id);
+			done(arg, e.code, &e, NULL, NULL, false);
+		} else {
+			done(arg, 0, NULL, &h->rounds[i], NULL, true);
+		}
+		return;
+	}
+	for (size_t i = 0; !s && i < FAKE_ROUNDS; i++)
+		s = h->rounds[i].used ? NULL : &h->rounds[i];
+	if (!s) {
+		err_set(&e, ERR_LIMIT, "the fake plays %d rounds", FAKE_ROUNDS);
+		done(arg, e.code, &e, NULL, NULL, false);
+		return;
+	}
+	s->used = true;
+	id_new(&s->id);
+	snprintf(s->exec_id, sizeof(s->exec_id), "%s", spec->exec_id ? spec->exec_id : "");
+	snprintf(s->task, sizeof(s->task), "%s", spec->task);
+	snprintf(s->digest, sizeof(s->digest), "%s", digest);
+	fake_play(s, spec);
+	done(arg, 0, NULL, s, NULL, false);
+}
+
+static void fake_wait_closed(uv_handle_t *t)
+{
+	free(t->data);
+}
+
+static void fake_wait_tick(uv_timer_t *t)
+{
+	struct fake_wait *w = t->data;
+	json_t *o;
+
+	if (w->s->ends_ns && clock_boot_ns() >= w->s->ends_ns)
+		w->s->ended = true;
+	if (!w->s->ended && clock_boot_ns() < w->until_ns)
+		return;
+	o = fake_round(w->s);
+	w->hub->waits_pending--;
+	w->done(w->arg, 0, NULL, o);
+	json_decref(o);
+	uv_close((uv_handle_t *)t, fake_wait_closed);
+}
+
+void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
+		       broker_json_done *done, void *arg)
+{
+	struct session *s = hub_session_find(h, round);
+	struct fake_wait *w;
+	struct err e = {0};
+
+	(void)rq;
+	if (!s) {
+		err_set(&e, ERR_NOT_FOUND, "no such round");
+		done(arg, e.code, &e, NULL);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
+	w->hub = h;
+	w->s = s;
+	w->done = done;
+	w->arg = arg;
+	w->until_ns = clock_boot_ns() + wait_ns;
+	h->waits_pending++;
+	uv_timer_init(h->loop, &w->timer);
+	w->timer.data = w;
+	uv_timer_start(&w->timer, fake_wait_tick, 0, 5);
+}
+
+void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			 uint64_t limit, broker_json_done *done, void *arg)
+{
+	struct session *s = hub_session_find(h, round);
+	struct err e = {0};
+	size_t n;
+	json_t *o;
+
+	(void)rq;
+	(void)stream;
+	if (!s || offset > s->out_len) {
+		err_set(&e, s ? ERR_INVAL : ERR_NOT_FOUND, s ? "offset is past the end" : "no such round");
+		done(arg, e.code, &e, NULL);
+		return;
+	}
+	n = s->out_len - offset < limit ? s->out_len - offset : limit;
+	o = json_pack("{s:I,s:I,s:I,s:b,s:[]}", "offset", (json_int_t)offset, "total_bytes", (json_int_t)s->out_len,
+		      "next_offset", (json_int_t)(offset + n), "eof", offset + n == s->out_len, "gaps");
+	json_set_bytes(o, "data", "encoding", (const uint8_t *)s->out + offset, n);
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
+		       size_t n, bool eof, size_t *out_taken, struct err *e)
+{
+	struct session *s = hub_session_find(h, round);
+
+	(void)rq;
+	(void)offset;
+	if (!s)
+		return err_set(e, ERR_NOT_FOUND, "no such round");
+	if (!s->stdin_open)
+		return err_set(e, ERR_BAD_STATE, "the round's stdin is closed");
+	s->out = realloc(s->out, s->out_len + n + 1);
+	if (n)
+		memcpy(s->out + s->out_len, p, n);
+	s->out_len += n;
+	*out_taken = n;
+	if (eof) {
+		s->ended = true;
+		s->stdin_open = false;
+	}
+	return 0;
+}
+
+int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e)
+{
+	struct session *s = hub_session_find(h, round);
+
+	(void)rq;
+	if (!s)
+		return err_set(e, ERR_NOT_FOUND, "no such round");
+	if (s->ended)
+		return err_set(e, ERR_ENDED, "the round has ended");
+	s->ended = true;
+	snprintf(s->signal, sizeof(s->signal), "%s", signal_name(signum));
+	return 0;
+}
+
+int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
+		    size_t limit, json_t **out, struct err *e)
+{
+	json_t *list = json_array();
+
+	(void)rq;
+	(void)agent;
+	(void)state;
+	(void)e;
+	for (size_t i = 0; i < FAKE_ROUNDS && json_array_size(list) < limit; i++)
+		if (h->rounds[i].used && (!kind || strcmp(kind, "round") == 0))
+			json_array_append_new(list, session_describe(&h->rounds[i]));
+	*out = list;
+	return 0;
+}
+
+int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
+		     struct err *e)
+{
+	struct session *s = hub_session_find(h, session);
+
+	(void)rq;
+	if (!s)
+		return err_set(e, ERR_NOT_FOUND, "no such session");
+	if (s->ended)
+		return err_set(e, ERR_ENDED, "the session has ended already");
+	snprintf(h->last_reason, sizeof(h->last_reason), "%s", reason);
+	s->ended = true;
+	snprintf(s->signal, sizeof(s->signal), "HUP");
+	return 0;
+}
+
+void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+	json_t *o;
+
+	(void)h;
+	(void)rq;
+	if (strcmp(agent, "demo") != 0) {
+		err_set(&e, ERR_NOT_FOUND, "no agent %s", agent);
+		done(arg, e.code, &e, NULL);
+		return;
+	}
+	o = json_pack("{s:s,s:s,s:n,s:s,s:n,s:n,s:n,s:i,s:s,s:{s:b,s:b,s:b,s:b}}", "agent", agent, "state", "running",
+		      "sandbox_id", "backend", "local", "workspace_snapshot_id", "last_activity_at", "created_at",
+		      "sessions", 0, "detail", "", "enforced", "workspace_size", 1, "memory", 1, "pids", 1, "cpu", 1);
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	broker_agent(h, rq, agent, done, arg);
+}
+
+static inline struct hub *fake_hub_create(uv_loop_t *loop)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+
+	h->loop = loop;
+	if (conf_create(&h->conf))
+		abort();
+	return h;
+}
+
+static inline void fake_hub_destroy(struct hub *h)
+{
+	for (size_t i = 0; i < FAKE_ROUNDS; i++)
+		free(h->rounds[i].out);
+	conf_destroy(h->conf);
+	free(h);
+}

@@ -1,0 +1,28 @@
+#!/bin/bash
+# layers.sh: dependencies run one way; each library is fenced. Prints what breaks it, with file and line.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bad=0
+# forbid FILES-PATTERN INCLUDE-REGEX WHY
+forbid() {
+	local hits
+	hits=$(git ls-files -- '*.c' '*.h' | grep -E "$1" | grep -vE "${4:-^$}" | xargs -r grep -nE "^#include [\"<]($2)")
+	[ -z "$hits" ] && return
+	echo "$hits" | sed "s|\$|   ($3)|"
+	bad=1
+}
+forbid '^muxd/base/' '(policy|recorder|control|muxd/(link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
+forbid '^policy/' '(recorder|control|muxd/(link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
+forbid '^recorder/' '(control|muxd/(link|hub|doors|net|monitor|muxlet|ctl))/' 'recorder may know policy and base'
+forbid '^control/' '(recorder|muxd/(link|hub|doors|net|monitor|muxlet|ctl))/' 'control may know policy and base'
+forbid '^muxd/link/' '(policy|recorder|control|muxd/(hub|doors|net|monitor|muxlet|ctl))/' 'link may know base'
+forbid '^muxd/hub/' 'muxd/(doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
+forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
+forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc and frame.h'
+forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/rest/'
+forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
+forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the recorder' '^recorder/'
+forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the configuration' '^muxd/base/conf'
+forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'
+[ $bad -eq 0 ] && echo "layers: fine"
+exit $bad

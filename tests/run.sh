@@ -1,0 +1,94 @@
+#!/bin/bash
+# run.sh [--only NAME]: every test of muxd, in order of how soon it tells.
+# Prints one line a test; ends with "N passed, N failed". Logs of failed ones are shown; all are in build/log.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+only=
+[ "${1:-}" = --only ] && only=$2
+passed=0 failed=0 names=()
+mkdir -p build/log
+
+# attempt NAME SECONDS COMMAND...
+attempt() {
+	local name=$1 limit=$2 t0 log
+	shift 2
+	[ -n "$only" ] && [[ $name != *"$only"* ]] && return
+	log=build/log/${name//\//_}.log
+	t0=$(date +%s.%N)
+	if timeout -k 10 "$limit" "$@" >"$log" 2>&1; then
+		passed=$((passed + 1))
+		printf 'ok    %-34s %6.1f s\n' "$name" "$(echo "$(date +%s.%N) $t0" | awk '{print $1 - $2}')"
+	else
+		failed=$((failed + 1))
+		names+=("$name")
+		printf 'FAIL  %-34s\n' "$name"
+		tail -n 40 "$log" | sed 's/^/      /'
+	fi
+}
+build() { make --no-print-directory -j"$(nproc)" "$@"; }
+
+# One build of everything; a build that fails ends the run.
+log=build/log/build.log
+if ! build all >"$log" 2>&1; then
+	tail -n 30 "$log"
+	echo "0 passed, 1 failed"
+	exit 1
+fi
+units() {
+	local dir=$1 t
+	for t in tests/unit/test_*.c; do
+		t=$(basename "$t" .c)
+		attempt "$2${t#test_}" 180 "$dir/unit/$t"
+	done
+}
+corpora() {
+	local f
+	for f in tests/fuzz/fuzz_*.c; do
+		f=$(basename "$f" .c)
+		attempt "$2${f/_//}" 120 "$1/fuzz/$f" "tests/fuzz/corpus/${f#fuzz_}"
+	done
+}
+stories() {
+	local dir=$1 prefix=$2 state s
+	[ -n "$only" ] && ! ls tests/integration/*"$only"*.sh >/dev/null 2>&1 && return
+	state=$(mktemp -d /tmp/muxd-test.XXXXXX)
+	chmod 0711 "$state"
+	BUILD=$PWD/$dir MUXD_STATE=$state
+	export BUILD MUXD_STATE MUXCTL=$PWD/$dir/muxctl
+	# shellcheck source=tests/lib/env.sh
+	if (. tests/lib/env.sh && start_daemon "$state" && echo "$DAEMON" >"$state/pid" && trap - EXIT); then
+		for s in tests/integration/*.sh; do
+			s=$(basename "$s" .sh)
+			attempt "$prefix$s" 300 bash "tests/integration/$s.sh"
+		done
+		"$MUXCTL" --state "$state" shutdown --sandboxes >/dev/null 2>&1
+		for _ in $(seq 100); do kill -0 "$(cat "$state/pid")" 2>/dev/null || break; sleep 0.1; done
+	else
+		failed=$((failed + 1)) names+=("${prefix}daemon")
+		echo "FAIL  ${prefix}daemon did not start"
+		tail -n 20 "$state/daemon.log" 2>/dev/null
+	fi
+	# A part that a sanitizer stopped is started again by the monitor: the log tells.
+	[ "$prefix" = san/story/ ] && attempt san/story/findings 10 sh -c \
+		"! grep -E 'ERROR: (Address|Leak)Sanitizer|runtime error:' '$state/daemon.log'"
+	cp "$state/daemon.log" "build/log/daemon-${dir//\//-}.log" 2>/dev/null
+	rm -rf "$state"
+}
+
+attempt layers 60 tests/lib/layers.sh
+attempt build-tests 900 make --no-print-directory -j"$(nproc)" unit-programs corpus-programs
+units build unit/
+corpora build ""
+stories build story/
+if [ -z "$only" ] || [[ $only == san* ]]; then
+	attempt san-build 1500 make --no-print-directory -j"$(nproc)" SAN=address,undefined all unit-programs corpus-programs
+	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$PWD/tests/lib/lsan.supp:print_suppressions=0
+	units build/san san/unit/
+	corpora build/san san/
+	stories build/san san/story/
+fi
+attempt lint 900 tests/lib/lint.sh
+
+[ $failed -gt 0 ] && echo "failed: ${names[*]}"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,62 @@
+# What make test, lint, run and the rest do. Included by the Makefile.
+
+# Debian 12 packages: to build and run, to test. `make setup` installs what is missing.
+PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib-uv libuv1-dev libssh-dev libssl-dev \
+	zlib1g-dev libzstd-dev libsqlite3-dev libyaml-dev libjansson-dev libseccomp-dev uthash-dev bubblewrap e2fsprogs \
+	util-linux
+PKG_RUN   := openssh-client curl
+PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
+	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko vim less ca-certificates libcap2-bin git
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+setup-build: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD)
+setup-run: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_RUN)
+setup-test: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_TEST)
+.PHONY: setup-build setup-run setup-test
+
+# Packages first, then a second make, whose pkg-config then finds them.
+run: setup-run ## install what is missing, build, start: SSH on 2222, HTTPS on 8443, Ctrl-C ends it
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@exec tests/lib/run.sh build
+test: setup-test ## everything CI checks (T=name: one test by name)
+	@tests/run.sh $(if $(T),--only $(T))
+check: unit check-layers ## quick: unit tests and layers
+bench: setup-test ## speed against peers, in one run; writes build/bench.json
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@tests/bench/run.sh
+.PHONY: run test check bench
+
+check-layers: ## includes only point downwards (docs/architecture.md)
+	@tests/lib/layers.sh
+lint: ## clang-tidy, shellcheck, mandoc
+	@tests/lib/lint.sh
+format: ## clang-format over the tree
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+.PHONY: check-layers lint format
+
+# --- fuzzing: corpus runs are tests; `make fuzz` looks for new inputs with libFuzzer
+FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SECONDS ?= 60
+$(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/run_corpus.c $(LIBS_ALL) $(call lib,ctl)
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/fuzz/run_corpus.c -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS)
+corpus: $(addprefix $(BUILD)/fuzz/,$(FUZZ))
+	@set -e; for f in $(FUZZ); do $(BUILD)/fuzz/$$f tests/fuzz/corpus/$${f#fuzz_}; done
+fuzz: ## libFuzzer, FUZZ_SECONDS=60 each (T=name for one)
+	@tests/fuzz/run.sh "$(if $(T),fuzz_$(T),$(FUZZ))" $(FUZZ_SECONDS)
+corpus-programs: $(addprefix $(BUILD)/fuzz/,$(FUZZ))
+.PHONY: corpus corpus-programs fuzz
+
+# --- install and dist
+PREFIX ?= /usr/local
+install: all ## into PREFIX (DESTDIR is honoured)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/muxd $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
+	install -s $(BUILD)/muxd-recorder $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
+	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
+dist: ## source tarball of HEAD in build/
+	@mkdir -p build
+	git archive --prefix=muxd-$(VERSION)/ -o build/muxd-$(VERSION).tar.gz HEAD
+.PHONY: install dist

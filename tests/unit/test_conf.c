@@ -1,0 +1,354 @@
+#include "muxd/base/clock.h"
+#include "muxd/base/conf.h"
+#include "muxd/base/conf_table.h"
+#include "muxd/base/err.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+#define KEY "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJh ann@host"
+
+static int parse(const char *text, struct conf **out, struct err *e)
+{
+	return conf_parse(text, strlen(text), "muxd.yaml", out, e);
+}
+
+static struct conf *parsed(const char *text)
+{
+	struct conf *c = NULL;
+	struct err e = {0};
+	if (parse(text, &c, &e) < 0)
+		fail_msg("%s", e.message);
+	return c;
+}
+
+static void assert_defaults(const struct conf *c)
+{
+	assert_string_equal(c->listen_https, "");
+	assert_string_equal(c->log_level, "info");
+	assert_int_equal(c->journal_size, 64 * MIB);
+	assert_false(c->release_durable);
+	assert_true(c->mask_input);
+	assert_int_equal(c->record_min_free, 64 * MIB);
+	assert_int_equal(c->record_retain_ns, 0);
+	assert_int_equal(c->grant_ttl_ns, 900 * NS_PER_SEC);
+	assert_int_equal(c->grant_ttl_max_ns, 86400 * NS_PER_SEC);
+	assert_int_equal(c->grant_warn_ns, 60 * NS_PER_SEC);
+	assert_int_equal(c->nstaff, 0);
+	assert_int_equal(c->ssh_max_connections, 500);
+	assert_int_equal(c->ssh_keepalive_max, 4);
+	assert_int_equal(c->api_max_body, MIB);
+	assert_int_equal(c->session_linger_ns, 900 * NS_PER_SEC);
+	assert_int_equal(c->round_head, 512 * KIB);
+	assert_int_equal(c->round_argv_max, 128 * KIB);
+	assert_int_equal(c->workspace_size, 1024 * MIB);
+	assert_int_equal(c->pids_max, 512);
+	assert_int_equal(c->sandbox_uid_base, 64900);
+	assert_int_equal(c->nrules, 1);
+	assert_string_equal(c->rules[0].kind, "*");
+	assert_string_equal(c->rules[0].session, "*");
+	assert_int_equal(c->rules[0].rule, RULE_TRUNCATED);
+	assert_int_equal(c->rules[0].head, 256 * KIB);
+	assert_int_equal(c->rules[0].tail, 256 * KIB);
+}
+
+static void nothing_written_means_defaults(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"", "# only a comment\n", "---\n", "log:\nssh: ~\n", "staff: []\n"};
+	struct conf *c = NULL;
+	assert_int_equal(conf_create(&c), 0);
+	assert_defaults(c);
+	conf_destroy(c);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		c = parsed(texts[i]);
+		assert_defaults(c);
+		conf_destroy(c);
+	}
+	conf_destroy(NULL);
+}
+
+static void every_default_is_within_its_bounds(void **state)
+{
+	(void)state;
+	size_t n;
+	const struct conf_key *keys = conf_keys(&n);
+	struct conf *c = NULL;
+	assert_int_equal(conf_create(&c), 0);
+	for (size_t i = 0; i < n; i++) {
+		struct err e = {0};
+		assert_true(strlen(keys[i].help) > 5);
+		if (keys[i].type != CONF_LIST && conf_key_set(c, &keys[i], keys[i].value, &e) < 0)
+			fail_msg("%s: %s", keys[i].path, e.message);
+		assert_ptr_equal(conf_key_nearest(keys[i].path), keys[i].path);
+	}
+	conf_destroy(c);
+}
+
+static void what_is_printed_can_be_read(void **state)
+{
+	(void)state;
+	char *text = conf_describe();
+	size_t n;
+	const struct conf_key *keys = conf_keys(&n);
+	assert_non_null(text);
+	struct conf *c = parsed(text);
+	assert_defaults(c);
+	conf_destroy(c);
+	for (size_t i = 0; i < n; i++) {
+		char name[100];
+		const char *dot = strchr(keys[i].path, '.');
+		snprintf(name, sizeof(name), "%s:", dot ? dot + 1 : keys[i].path);
+		assert_non_null(strstr(text, name));
+	}
+	free(text);
+}
+
+static void reads_every_kind_of_value(void **state)
+{
+	(void)state;
+	struct conf *c = parsed("listen: {https: '127.0.0.1:8443', ssh: \"[::1]:2222\"}\n"
+				"log: {level: 'info,link=debug', format: json}\n"
+				"journal: {size: 1MiB, dir: /run/muxd}\n"
+				"record:\n  release: durable\n  mask_unechoed_input: no\n  retain: 30d\n"
+				"ssh: {max_connections: 7, keepalive: 0, rekey: 2 GiB}\n"
+				"grants: {ttl: 1h30m}\n"
+				"rounds: {head: 0, argv_max: 64KiB}\n"
+				"sandbox: {memory: 1000000000, shell: /bin/zsh}\n");
+	assert_string_equal(c->listen_https, "127.0.0.1:8443");
+	assert_string_equal(c->listen_ssh, "[::1]:2222");
+	assert_string_equal(c->log_level, "info,link=debug");
+	assert_string_equal(c->log_format, "json");
+	assert_int_equal(c->journal_size, MIB);
+	assert_true(c->release_durable);
+	assert_false(c->mask_input);
+	assert_int_equal(c->record_retain_ns, UINT64_C(30) * 86400 * NS_PER_SEC);
+	assert_int_equal(c->ssh_max_connections, 7);
+	assert_int_equal(c->ssh_keepalive_ns, 0);
+	assert_int_equal(c->ssh_rekey_bytes, 2048 * MIB);
+	assert_int_equal(c->grant_ttl_ns, 5400 * NS_PER_SEC);
+	assert_int_equal(c->round_head, 0);
+	assert_int_equal(c->round_argv_max, 64 * KIB);
+	assert_int_equal(c->memory_max, 1000000000);
+	assert_string_equal(c->sandbox_shell, "/bin/zsh");
+	conf_destroy(c);
+}
+
+static void rules_end_with_one_for_everything(void **state)
+{
+	(void)state;
+	struct conf *c = parsed("record:\n"
+				"  rules:\n"
+				"    - {kind: agent, session: round, rule: metadata}\n"
+				"    - {kind: auditor, rule: full}\n"
+				"    - {rule: truncated, session: terminal, head: 1MiB, tail: 0}\n");
+	assert_int_equal(c->nrules, 4);
+	assert_string_equal(c->rules[0].kind, "agent");
+	assert_string_equal(c->rules[0].session, "round");
+	assert_int_equal(c->rules[0].rule, RULE_METADATA);
+	assert_int_equal(c->rules[1].rule, RULE_FULL);
+	assert_int_equal(c->rules[2].head, MIB);
+	assert_int_equal(c->rules[2].tail, 0);
+	assert_string_equal(c->rules[3].kind, "*");
+	assert_int_equal(c->rules[3].rule, RULE_TRUNCATED);
+	conf_destroy(c);
+	c = parsed("record: {rules: [{rule: full}]}");
+	assert_int_equal(c->nrules, 1);
+	assert_int_equal(c->rules[0].rule, RULE_FULL);
+	conf_destroy(c);
+}
+
+static void staff_log_in_by_key(void **state)
+{
+	(void)state;
+	struct conf *c = parsed("staff:\n"
+				"  - principal: ann@example.org\n"
+				"    keys: ['" KEY "']\n"
+				"    agents: [demo, 'prod/web-0/main']\n"
+				"    scopes: [terminal, observe]\n"
+				"    ttl: 5m\n"
+				"  - {principal: bob, keys: '" KEY "', agents: '*', scopes: 'terminal,rounds'}\n");
+	assert_int_equal(c->nstaff, 2);
+	assert_string_equal(c->staff[0].principal, "ann@example.org");
+	assert_int_equal(c->staff[0].nkeys, 1);
+	assert_string_equal(c->staff[0].keys[0], KEY);
+	assert_int_equal(c->staff[0].nagents, 2);
+	assert_string_equal(c->staff[0].agents[1], "prod/web-0/main");
+	assert_string_equal(c->staff[0].scopes, "terminal,observe");
+	assert_int_equal(c->staff[0].ttl_ns, 300 * NS_PER_SEC);
+	assert_string_equal(c->staff[1].agents[0], "*");
+	assert_string_equal(c->staff[1].scopes, "terminal,rounds");
+	assert_int_equal(c->staff[1].ttl_ns, c->grant_ttl_ns);
+	conf_destroy(c);
+}
+
+static void mistakes_are_named_with_their_place(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *message;
+	} rows[] = {
+	    {"log:\n  levle: debug\n", "muxd.yaml:2:3: unknown key \"log.levle\", did you mean log.level?"},
+	    {"logs:\n  level: debug\n", "muxd.yaml:1:1: unknown key \"logs\", did you mean log?"},
+	    {"# c\n\nssh: {max_conections: 3}\n",
+	     "muxd.yaml:3:7: unknown key \"ssh.max_conections\", did you mean ssh.max_connections?"},
+	    {"level: debug\n", "muxd.yaml:1:1: unknown key \"level\", did you mean log.level?"},
+	    {"log.level: debug\n", "muxd.yaml:1:1: key \"log.level\" is written as a section with the name inside it, "
+				   "not with a dot"},
+	    {"zzzzzzzzz: 1\n", "muxd.yaml:1:1: unknown key \"zzzzzzzzz\" (muxd serve --print-config shows all)"},
+	    {"ssh:\n  max_connections: many\n", "muxd.yaml:2:20: ssh.max_connections is \"many\", not a whole number"},
+	    {"ssh: {max_connections: 0}", "muxd.yaml:1:24: ssh.max_connections is 0, 1 to 100000 is allowed"},
+	    {"ssh: {max_connections: 99999999999999999999999}",
+	     "muxd.yaml:1:24: ssh.max_connections is \"99999999999999999999999\", not a whole number"},
+	    {"ssh: {max_connections: }", "muxd.yaml:1:24: ssh.max_connections has no value"},
+	    {"ssh: {max_connections: [1]}", "muxd.yaml:1:24: ssh.max_connections is not a single value"},
+	    {"ssh: 7", "muxd.yaml:1:6: ssh is not a section with keys inside it"},
+	    {"[a]", "muxd.yaml:1:1: the configuration is not a mapping of sections"},
+	    {"? [a]\n: b\n", "muxd.yaml:1:3: a key is not a name"},
+	    {"grants: {ttl: 15}", "muxd.yaml:1:15: grants.ttl is \"15\", not a duration such as 90s, 15m, 1h30m or 2d"},
+	    {"grants: {ttl: 0}", "muxd.yaml:1:15: grants.ttl is 0, 1s to 3650d is allowed"},
+	    {"grants: {ttl: 25h}", "muxd.yaml:1:15: grants.ttl is longer than grants.ttl_max"},
+	    {"grants: {ttl_max: 5m}", "muxd.yaml:1:19: grants.ttl is longer than grants.ttl_max"},
+	    {"rounds: {timeout: 2d}", "muxd.yaml:1:19: rounds.timeout is longer than rounds.timeout_max"},
+	    {"journal: {size: 3MiB}", "muxd.yaml:1:17: journal.size is not a power of two"},
+	    {"journal: {size: 64 mib}",
+	     "muxd.yaml:1:17: journal.size is \"64 mib\", not a size such as 512KiB, 64MiB or 1GB"},
+	    {"journal: {dir: run}", "muxd.yaml:1:16: journal.dir is a path that does not begin with /"},
+	    {"api: {max_body: 1mb}",
+	     "muxd.yaml:1:17: api.max_body is \"1mb\", not a size such as 512KiB, 64MiB or 1GB"},
+	    {"api: {max_body: 18446744073709551617}",
+	     "muxd.yaml:1:17: api.max_body is \"18446744073709551617\", not a size such as 512KiB, 64MiB or 1GB"},
+	    {"log: {format: jason}", "muxd.yaml:1:15: log.format is \"jason\": did you mean json?"},
+	    {"log: {format: xml}", "muxd.yaml:1:15: log.format is \"xml\", known are: text|json"},
+	    {"log: {level: loud}",
+	     "muxd.yaml:1:14: log.level is wrong: log level \"loud\" is not known: error, warn, info, debug or trace"},
+	    {"record: {mask_unechoed_input: maybe}",
+	     "muxd.yaml:1:31: record.mask_unechoed_input is \"maybe\", neither true nor false"},
+	    {"listen: {https: '8443'}", "muxd.yaml:1:17: listen.https is not HOST:PORT, as in 127.0.0.1:8443"},
+	    {"log: {level: info, level: warn}", "muxd.yaml:1:20: log.level stands twice, first at line 1"},
+	    {"record: {rules: [{rule: ful}]}", "muxd.yaml:1:25: record.rules: rule is \"ful\": did you mean full?"},
+	    {"record: {rules: [{kind: staff}]}",
+	     "muxd.yaml:1:18: an entry of record.rules names no rule: full, truncated or metadata"},
+	    {"record: {rules: [{rule: full, head: 1}]}",
+	     "muxd.yaml:1:18: head and tail of record.rules go with the rule truncated only"},
+	    {"record: {rules: [{rule: full, knd: agent}]}",
+	     "muxd.yaml:1:31: unknown key \"knd\" in record.rules, did you mean kind?"},
+	    {"record: {rules: {rule: full}}", "muxd.yaml:1:17: record.rules is not a list"},
+	    {"record: {rules: [full]}",
+	     "muxd.yaml:1:18: an entry of record.rules is not a mapping of kind|session|rule|head|tail"},
+	    {"staff: [{principal: ann}]", "muxd.yaml:1:9: an entry of staff has no keys"},
+	    {"staff: [{principal: ann, keys: [x], agents: '*', scopes: terminal}]",
+	     "muxd.yaml:1:33: staff: keys is not an OpenSSH public key (ssh-ed25519 AAAA...)"},
+	    {"staff: [{principal: ann, keys: ['ssh-ed25519 AA!A'], agents: '*', scopes: terminal}]",
+	     "muxd.yaml:1:33: staff: keys is not an OpenSSH public key: its base64 is broken"},
+	    {"staff: [{principal: ann, keys: '" KEY "', agents: Demo, scopes: terminal}]",
+	     "muxd.yaml:1:133: staff: agents: agent name has \"D\" at character 1: a to z, 0 to 9 and inner dashes are "
+	     "allowed"},
+	    {"staff: [{principal: ann, keys: '" KEY "', agents: '*', scopes: 'a b'}]",
+	     "muxd.yaml:1:146: staff: scopes is not a list of scopes such as terminal,observe"},
+	    {"staff: [{principal: ann, keys: '" KEY "', agents: '*', scopes: terminal, ttl: 25h}]",
+	     "muxd.yaml:1:8: the ttl of ann is longer than grants.ttl_max"},
+	    {"log: {level: info}\n---\nlog: {}\n", "muxd.yaml:3:1: a second document begins; one is expected"},
+	    {"log: {level: info", "muxd.yaml:2:1: did not find expected ',' or '}'"},
+	    {"log: \"a\\x00b\"\n", "muxd.yaml:1:6: log is not a section with keys inside it"},
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct conf *c = NULL;
+		struct err e = {0};
+		int rc = parse(rows[i].text, &c, &e);
+		if (rc == 0)
+			fail_msg("accepted: %s", rows[i].text);
+		assert_string_equal(e.message, rows[i].message);
+		assert_int_equal(rc, ERR_CONFIG);
+		assert_int_equal(e.code, ERR_CONFIG);
+		assert_null(c);
+	}
+}
+
+static void bytes_that_are_no_text_are_refused(void **state)
+{
+	(void)state;
+	struct conf *c = NULL;
+	struct err e = {0};
+	assert_int_equal(conf_parse("log: \xff\xfe", 7, "x", &c, &e), ERR_CONFIG);
+	assert_int_equal(conf_parse("a\0b", 3, "x", &c, &e), ERR_CONFIG);
+	char *big = malloc(2 * MIB);
+	memset(big, '#', 2 * MIB);
+	assert_int_equal(conf_parse(big, 2 * MIB, "x", &c, &e), ERR_CONFIG);
+	free(big);
+}
+
+static void loads_a_file(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/muxd-test-conf-XXXXXX";
+	struct conf *c = NULL;
+	struct err e = {0};
+	int fd = mkstemp(path);
+	assert_int_equal(write(fd, "sessions: {max: 3}\n", 19), 19);
+	assert_int_equal(conf_load(path, &c, &e), 0);
+	assert_int_equal(c->sessions_max, 3);
+	conf_destroy(c);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, "sessions: {mx: 3}\n", 18, 0), 18);
+	assert_int_equal(conf_load(path, &c, &e), ERR_CONFIG);
+	assert_memory_equal(e.message, path, strlen(path));
+	close(fd);
+	unlink(path);
+	assert_int_equal(conf_load(path, &c, &e), ERR_NOT_FOUND);
+	assert_non_null(strstr(e.message, path));
+}
+
+static void sizes_have_units(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		uint64_t n;
+	} rows[] = {{"0", 0},
+		    {"7", 7},
+		    {"7B", 7},
+		    {"1KiB", KIB},
+		    {"3 MiB", 3 * MIB},
+		    {"2kB", 2000},
+		    {"1TiB", KIB * KIB * MIB},
+		    {"5GB", UINT64_C(5000000000)}};
+	static const char *const wrong[] = {"", "KiB", "-1", "1.5MiB", "1mib", "1 M", "99999999999999TiB", "1KiBx"};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t n = 1;
+		assert_int_equal(conf_parse_size(rows[i].text, &n), 0);
+		assert_int_equal(n, rows[i].n);
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		uint64_t n = 42;
+		assert_int_equal(conf_parse_size(wrong[i], &n), ERR_INVAL);
+		assert_int_equal(n, 42);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_written_means_defaults),
+	    cmocka_unit_test(every_default_is_within_its_bounds),
+	    cmocka_unit_test(what_is_printed_can_be_read),
+	    cmocka_unit_test(reads_every_kind_of_value),
+	    cmocka_unit_test(rules_end_with_one_for_everything),
+	    cmocka_unit_test(staff_log_in_by_key),
+	    cmocka_unit_test(mistakes_are_named_with_their_place),
+	    cmocka_unit_test(bytes_that_are_no_text_are_refused),
+	    cmocka_unit_test(loads_a_file),
+	    cmocka_unit_test(sizes_have_units),
+	};
+	return cmocka_run_group_tests_name("conf", tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* What a round's answer keeps: head, tail, total and the digest of everything. */
+#include "muxd/base/json.h"
+#include "muxd/hub/keep.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *str(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
+
+static void feed(struct keep *k, const char *text, size_t piece)
+{
+	for (size_t at = 0, n = strlen(text); at < n; at += piece)
+		assert_int_equal(keep_add(k, (const uint8_t *)text + at, n - at < piece ? n - at : piece), 0);
+}
+
+static void small_output_is_whole(void **state)
+{
+	struct keep k;
+	json_t *o;
+
+	(void)state;
+	assert_int_equal(keep_init(&k, 100, 100), 0);
+	feed(&k, "hello\n", 2);
+	assert_string_equal(keep_digest(&k), "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+	o = keep_json(&k);
+	assert_string_equal(str(o, "data"), "hello\n");
+	assert_string_equal(str(o, "encoding"), "utf-8");
+	assert_true(json_is_false(json_object_get(o, "truncated")));
+	assert_null(json_object_get(o, "tail"));
+	json_decref(o);
+	keep_finish(&k);
+}
+
+/* Any piece size, any budget: head and tail are exactly the ends, and nothing is counted twice. */
+static void head_and_tail_are_the_ends(void **state)
+{
+	static const struct {
+		uint64_t head, tail;
+	} budgets[] = {{0, 0}, {0, 7}, {7, 0}, {10, 16}, {13, 13}, {26, 26}, {60, 60}};
+	const char *all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	size_t n = strlen(all);
+
+	(void)state;
+	for (size_t b = 0; b < sizeof(budgets) / sizeof(budgets[0]); b++)
+		for (size_t piece = 1; piece <= n; piece += 5) {
+			uint64_t head = budgets[b].head, tail = budgets[b].tail;
+			struct keep k;
+			json_t *o;
+
+			assert_int_equal(keep_init(&k, head, tail), 0);
+			feed(&k, all, piece);
+			o = keep_json(&k);
+			assert_int_equal(json_integer_value(json_object_get(o, "total_bytes")), n);
+			if (head + tail >= n) {
+				assert_string_equal(str(o, "data"), all);
+				assert_true(json_is_false(json_object_get(o, "truncated")));
+			} else {
+				assert_int_equal(strlen(str(o, "data")), head);
+				assert_memory_equal(str(o, "data"), all, head);
+				assert_string_equal(str(o, "tail"), all + n - tail);
+				assert_int_equal(json_integer_value(json_object_get(o, "omitted_bytes")), n - head - tail);
+			}
+			json_decref(o);
+			keep_finish(&k);
+		}
+}
+
+static void bytes_that_are_no_text_say_so(void **state)
+{
+	struct keep k;
+	json_t *o;
+
+	(void)state;
+	assert_int_equal(keep_init(&k, 100, 100), 0);
+	assert_int_equal(keep_add(&k, (const uint8_t *)"\xff\x00z", 3), 0);
+	o = keep_json(&k);
+	assert_string_equal(str(o, "encoding"), "base64");
+	assert_string_equal(str(o, "data"), "/wB6");
+	json_decref(o);
+	keep_finish(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(small_output_is_whole),
+	    cmocka_unit_test(head_and_tail_are_the_ends),
+	    cmocka_unit_test(bytes_that_are_no_text_say_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

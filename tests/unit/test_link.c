@@ -1,0 +1,846 @@
+/* The hub's end of a link against a real muxlet: rounds, terminals, kills, loss and return. */
+#include "tests/lib/link_rig.h"
+
+#define FRESH(r) struct rig *r = rig_create()
+
+static void a_round_answers_stdout_stderr_and_code(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "echo out; echo err >&2; exit 7", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].opened, 1);
+	assert_int_equal(r->ch[1].opened_rc, 0);
+	assert_string_equal(rig_text(r, 1, 1), "out\n");
+	assert_string_equal(rig_text(r, 1, 2), "err\n");
+	assert_int_equal(r->ch[1].exit.cause, EXIT_EXITED);
+	assert_int_equal(r->ch[1].exit.code, 7);
+	assert_int_equal(r->ch[1].exit.signal, 0);
+	assert_int_equal(r->ch[1].exit.total[1], 4);
+	assert_int_equal(r->ch[1].exit.total[2], 4);
+	rig_destroy(r);
+}
+
+static void a_signal_is_not_a_code(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "kill -USR1 $$", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.code, -1);
+	assert_int_equal(r->ch[1].exit.signal, SIGUSR1);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_EXITED);
+	rig_destroy(r);
+}
+
+static void what_cannot_start_says_where_and_why(void **state)
+{
+	static const char *const nothing[] = {"no-such-program-here", NULL}, *const locked[] = {"/etc/passwd", NULL},
+				 *const fine[] = {"true", NULL};
+	FRESH(r);
+
+	(void)state;
+	assert_int_equal(rig_open_argv(r, 1, nothing, &(struct rig_call){0}), 0);
+	assert_int_equal(rig_open_argv(r, 2, locked, &(struct rig_call){0}), 0);
+	assert_int_equal(rig_open_argv(r, 3, fine, &(struct rig_call){.cwd = "/no/such/place"}), 0);
+	assert_int_equal(rig_open_argv(r, 4, fine, &(struct rig_call){.pty = true, .cwd = "/no/such/place"}), 0);
+	assert_int_equal(rig_open_argv(r, 5, fine, &(struct rig_call){0}), 0);
+	for (int i = 1; i <= 5; i++)
+		rig_wait_exit(r, i);
+	for (int i = 1; i <= 4; i++) {
+		assert_int_equal(r->ch[i].opened, 1);
+		assert_int_equal(r->ch[i].opened_rc, ERR_SYS);
+		assert_int_equal(r->ch[i].exit.cause, EXIT_NOT_STARTED);
+		assert_int_equal(r->ch[i].exit.code, -1);
+	}
+	assert_int_equal(r->ch[1].exit.error, ENOENT);
+	assert_string_equal(r->ch[1].exit.error_at, "exec");
+	assert_int_equal(r->ch[2].exit.error, EACCES);
+	assert_string_equal(r->ch[3].exit.error_at, "cwd");
+	assert_string_equal(r->ch[4].exit.error_at, "cwd");
+	assert_int_equal(r->ch[5].exit.code, 0);
+	rig_destroy(r);
+}
+
+static void environment_and_place_are_as_said(void **state)
+{
+	static const char *const env[] = {"GREETING=hello there", "PATH=/bin:/usr/bin", "MUXD_CHANNEL=mine", NULL};
+	FRESH(r);
+
+	(void)state;
+	rig_open(
+	    r, 1,
+	    "echo \"$GREETING|$PATH|$PWD\"; echo ${#MUXD_CHANNEL}; cat; ls /proc/self/fd; ps -o pid=,sid=,pgid= -p $$",
+	    (struct rig_call){.env = env, .cwd = "/usr"});
+	rig_wait_exit(r, 1);
+	assert_non_null(strstr(rig_text(r, 1, 1), "hello there|/bin:/usr/bin|/usr\n36\n0\n1\n2\n3\n"));
+	rig_destroy(r);
+}
+
+static void stdin_arrives_whole_and_ends(void **state)
+{
+	size_t n = 3 * 1024 * 1024 + 17;
+	uint8_t *sent = malloc(n);
+	FRESH(r);
+	uint64_t at;
+
+	(void)state;
+	assert_non_null(sent);
+	for (size_t i = 0; i < n; i++)
+		sent[i] = (uint8_t)(i * 2654435761u >> 13);
+	rig_open(r, 1, "cat; echo done >&2", (struct rig_call){.with_stdin = true});
+	at = rig_type(r, 1, 0, sent, n);
+	assert_int_equal(at, n);
+	assert_int_equal(link_input_eof(r->link, 1, at), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].len[1], n);
+	assert_memory_equal(r->ch[1].text[1], sent, n);
+	assert_string_equal(rig_text(r, 1, 2), "done\n");
+	assert_int_equal(r->ch[1].exit.total[0], n);
+	free(sent);
+	rig_destroy(r);
+}
+
+static void a_program_that_ends_does_not_hang_its_stdin(void **state)
+{
+	static uint8_t zeros[1024 * 1024];
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "head -c 10 | wc -c", (struct rig_call){.with_stdin = true});
+	rig_type(r, 1, 0, zeros, sizeof(zeros));
+	rig_wait_exit(r, 1);
+	assert_string_equal(rig_text(r, 1, 1), "10\n");
+	assert_true(r->ch[1].exit.total[0] >= 10 && r->ch[1].exit.total[0] <= sizeof(zeros));
+	assert_int_equal(link_forget(r->link, 1), 0);
+	rig_open(r, 2, "exec 0<&-; echo closed; sleep 0.3", (struct rig_call){.with_stdin = true});
+	assert_true(rig_until(r, 5000, r->ch[2].len[1] > 0));
+	rig_type(r, 2, 0, zeros, sizeof(zeros)); /* all of it is taken, and thrown away */
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.total[0], 0);
+	assert_int_equal(r->downs, 0);
+	rig_destroy(r);
+}
+
+static void output_at_exit_is_complete(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	for (uint32_t i = 1; i <= 100; i++) {
+		bool pty = i % 2;
+		size_t n = i % 4 < 2 ? 10 : 1024 * 1024;
+		char script[80];
+
+		snprintf(script, sizeof(script), "head -c %zu /dev/zero | tr '\\0' x", n);
+		rig_open(r, i, script, (struct rig_call){.pty = pty});
+		rig_wait_exit(r, i);
+		assert_int_equal(r->ch[i].len[1], n);
+		assert_int_equal(r->ch[i].exit.code, 0);
+		assert_int_equal(link_forget(r->link, i), 0);
+	}
+	rig_destroy(r);
+}
+
+static void a_window_holds_output_back(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	r->no_grant = true;
+	rig_open(r, 1, "head -c 300000 /dev/zero; echo end >&2", (struct rig_call){.window = 1000});
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] == 1000));
+	rig_sleep(r, 100);
+	assert_int_equal(r->ch[1].len[1], 1000);
+	assert_false(r->ch[1].exited);
+	assert_int_equal(link_window(r->link, 1, 1, 200000), 0);
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] == 200000));
+	assert_false(r->ch[1].exited);
+	assert_int_equal(link_window(r->link, 1, 1, 1000000), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].len[1], 300000);
+	rig_destroy(r);
+}
+
+static void a_spool_that_is_not_acknowledged_fills(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	r->no_ack = true;
+	rig_open(r, 1, "head -c 20000000 /dev/zero", (struct rig_call){0});
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] >= LINK_SPOOL_MAX - 65536));
+	rig_sleep(r, 200);
+	assert_true(r->ch[1].len[1] <= LINK_SPOOL_MAX);
+	r->no_ack = false;
+	assert_int_equal(link_ack(r->link, 1, 1, r->ch[1].next[1]), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].len[1], 20000000);
+	rig_destroy(r);
+}
+
+/* How many programs of this test sleep: the number of seconds is this process's own, since others test beside us. */
+static const char *nap(void)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "97.%07d", (int)getpid());
+	return text;
+}
+
+static const char *const *nap_env(void)
+{
+	static char text[40];
+	static const char *env[] = {text, NULL};
+
+	snprintf(text, sizeof(text), "NAP=%s", nap());
+	return env;
+}
+
+static int nappers(void)
+{
+	char command[200], out[32] = "";
+	FILE *p;
+
+	snprintf(command, sizeof(command), "pgrep -f '^sleep %s$' | wc -l", nap());
+	p = popen(command, "r");
+	assert_non_null(p);
+	assert_non_null(fgets(out, sizeof(out), p));
+	pclose(p);
+	return atoi(out);
+}
+
+static void a_timeout_ends_the_whole_tree(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(
+	    r, 1,
+	    "echo before; trap '' TERM; sleep $NAP & setsid sleep $NAP & (setsid sh -c 'sleep $NAP & sleep $NAP' &); "
+	    "env -i sleep $NAP",
+	    (struct rig_call){.env = nap_env(), .timeout_ms = 4000, .grace_ms = 200});
+	assert_true(rig_until(r, 5000, nappers() == 5));
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_TIMEOUT);
+	assert_string_equal(rig_text(r, 1, 1), "before\n");
+	assert_int_equal(nappers(), 0);
+	rig_destroy(r);
+}
+
+static void a_kill_says_who_did_it(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done", (struct rig_call){0});
+	rig_open(r, 2, "trap '' TERM HUP; echo ready; sleep $NAP; sleep $NAP",
+		 (struct rig_call){.env = nap_env(), .pty = true, .grace_ms = 300});
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] && r->ch[2].len[1]));
+	assert_int_equal(link_kill(r->link, 1, EXIT_KILLED), 0);
+	assert_int_equal(link_kill(r->link, 2, EXIT_TIMEOUT), 0);
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_KILLED);
+	assert_int_equal(r->ch[1].exit.code, 3);
+	assert_string_equal(rig_text(r, 1, 1), "ready\nbye\n");
+	assert_int_equal(r->ch[2].exit.cause, EXIT_TIMEOUT);
+	assert_int_equal(r->ch[2].exit.signal, SIGKILL);
+	assert_int_equal(link_kill(r->link, 1, EXIT_KILLED), ERR_ENDED);
+	rig_destroy(r);
+}
+
+static void the_background_of_a_round_lives_on(void **state)
+{
+	uint64_t begun = clock_boot_ns();
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "(sleep 0.8; echo late; echo later; sleep $NAP) & echo early",
+		 (struct rig_call){.env = nap_env()});
+	rig_wait_exit(r, 1);
+	assert_true(clock_boot_ns() - begun < 2500 * NS_PER_MS);
+	assert_string_equal(rig_text(r, 1, 1), "early\n");
+	assert_true(rig_until(r, 5000, nappers() == 1)); /* not killed by SIGPIPE, nor by us */
+	rig_destroy(r);
+	assert_int_equal(nappers(), 0); /* but it goes with the sandbox */
+}
+
+/* The hub takes it slower than it comes, so that there is never silence: the round ends all the same. */
+static void a_background_that_never_stops_writing_holds_no_round(void **state)
+{
+	uint64_t begun = clock_boot_ns(), until = 10000;
+	FRESH(r);
+
+	(void)state;
+	r->no_grant = true;
+	rig_open(r, 1, "yes & echo began >&2", (struct rig_call){.window = until});
+	while (!r->ch[1].exited && clock_boot_ns() - begun < 15000 * NS_PER_MS) {
+		until += 40000;
+		assert_int_equal(link_window(r->link, 1, 1, until), 0);
+		rig_sleep(r, 10);
+	}
+	assert_true(r->ch[1].exited);
+	assert_string_equal(rig_text(r, 1, 2), "began\n");
+	assert_int_equal(r->ch[1].exit.code, 0);
+	rig_destroy(r);
+}
+
+static void a_signal_reaches_the_group(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "trap 'echo got; exit 0' USR1; echo ready; while :; do sleep 0.05; done", (struct rig_call){0});
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] == 6));
+	assert_int_equal(link_signal(r->link, 1, SIGUSR1), 0);
+	rig_wait_exit(r, 1);
+	assert_non_null(strstr(rig_text(r, 1, 1), "got\n"));
+	assert_int_equal(link_signal(r->link, 1, 0), ERR_INVAL);
+	assert_int_equal(link_signal(r->link, 9, SIGTERM), ERR_BAD_STATE);
+	rig_destroy(r);
+}
+
+static void a_terminal_is_one(void **state)
+{
+	FRESH(r);
+	uint64_t at = 0;
+
+	(void)state;
+	rig_open(r, 1,
+		 "tty; stty size; stty -a | grep -o iutf8; trap 'stty size' WINCH; echo $TERM; until read x; do :; "
+		 "done; echo \"<$x>\"; " /* the trap may interrupt read */
+		 "read y",
+		 (struct rig_call){.pty = true});
+	assert_true(rig_until(r, 5000, strstr(rig_text(r, 1, 1), "xterm-256color")));
+	assert_non_null(strstr(rig_text(r, 1, 1), "/dev/pts/"));
+	assert_non_null(strstr(rig_text(r, 1, 1), "24 80\r\niutf8\r\n"));
+	assert_int_equal(link_resize(r->link, 1, 132, 50, 1000, 700), 0);
+	at = rig_type(r, 1, at, "hi\r", 3);
+	assert_true(rig_until(r, 5000, strstr(rig_text(r, 1, 1), "<hi>")));
+	assert_non_null(strstr(rig_text(r, 1, 1), "50 132"));
+	assert_true(rig_until(r, 5000, r->ch[1].consumed == 3));
+	at = rig_type(r, 1, at, "\003", 1);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.signal, SIGINT);
+	assert_int_equal(r->ch[1].exit.total[0], 4);
+	rig_destroy(r);
+}
+
+static void a_password_prompt_is_seen_before_it_is_shown(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "stty -echo; printf 'Password: '; read x; stty echo; echo; echo \"len ${#x}\"; sleep 0.3",
+		 (struct rig_call){.pty = true});
+	assert_true(rig_until(r, 5000, strstr(rig_text(r, 1, 1), "Password: ")));
+	assert_int_equal(r->ch[1].echo_off, 1);
+	assert_int_equal(r->ch[1].len_at_echo_off, 0);
+	rig_type(r, 1, 0, "secret\r", 7);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].echo_on, 1);
+	assert_string_equal(rig_text(r, 1, 1), "Password: \r\nlen 6\r\n");
+	rig_destroy(r);
+}
+
+static void echo_is_seen_while_someone_types(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "read a; sleep 0.3; stty -echo; read b", (struct rig_call){.pty = true});
+	rig_type(r, 1, 0, "x\r", 2);
+	assert_true(rig_until(r, 1500, r->ch[1].echo_off)); /* nothing is printed: only the timer can see it */
+	rig_type(r, 1, 2, "y\r", 2);
+	rig_wait_exit(r, 1);
+	rig_destroy(r);
+}
+
+static void end_of_input_on_a_terminal_is_typed(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "cat; echo end", (struct rig_call){.pty = true});
+	assert_int_equal(rig_type(r, 1, 0, "line\rpart", 9), 9);
+	assert_int_equal(link_input_eof(r->link, 1, 9), 0); /* a line has been begun: it takes two */
+	rig_wait_exit(r, 1);
+	assert_string_equal(rig_text(r, 1, 1), "line\r\npartline\r\npartend\r\n");
+	rig_destroy(r);
+}
+
+static void a_blocked_terminal_keeps_its_input(void **state)
+{
+	static uint8_t keys[200000];
+	FRESH(r);
+	uint64_t at;
+
+	(void)state;
+	memset(keys, 'k', sizeof(keys));
+	for (size_t i = 79; i < sizeof(keys); i += 80)
+		keys[i] = '\n';
+	rig_open(r, 1, "stty -echo; echo ready; sleep 0.5; head -c 200000 | wc -c", (struct rig_call){.pty = true});
+	assert_true(rig_until(r, 5000, strstr(rig_text(r, 1, 1), "ready")));
+	at = rig_type(r, 1, 0, keys, sizeof(keys));
+	assert_int_equal(at, sizeof(keys));
+	rig_sleep(r, 100);
+	assert_true(r->ch[1].consumed < sizeof(keys)); /* a kernel takes some 64 KiB ahead of a reader */
+	rig_wait_exit(r, 1);
+	assert_non_null(strstr(rig_text(r, 1, 1), "200000"));
+	rig_destroy(r);
+}
+
+static void a_login_shell_of_the_sandbox(void **state)
+{
+	static const char *const argv[] = {"", "-c", "echo $0 $SHELL", NULL};
+	FRESH(r);
+
+	(void)state;
+	assert_int_equal(rig_open_argv(r, 1, argv, &(struct rig_call){.login = true}), 0);
+	rig_wait_exit(r, 1);
+	assert_non_null(strstr(rig_text(r, 1, 1), "-sh "));
+	rig_destroy(r);
+}
+
+static void a_secret_is_a_descriptor(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	assert_int_equal(link_secret(r->link, 1, 5, "first", 5), 0);
+	assert_int_equal(link_secret(r->link, 1, 9, "token", 5), 0);
+	assert_int_equal(link_secret(r->link, 1, 2, "x", 1), ERR_INVAL);
+	rig_open(r, 1, "cat <&9; cat <&5; ls /proc/self/fd | tr '\\n' ' '; (echo x >&9) 2>/dev/null || echo sealed",
+		 (struct rig_call){0});
+	rig_open(r, 2, "ls /proc/self/fd | tr '\\n' ' '", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 2);
+	assert_string_equal(rig_text(r, 1, 1), "tokenfirst0 1 2 3 5 9 sealed\n");
+	assert_string_equal(rig_text(r, 2, 1), "0 1 2 3 ");
+	rig_destroy(r);
+}
+
+static const struct link_channel_info *listed(const struct rig *r, uint32_t channel)
+{
+	for (size_t i = 0; i < r->nlist; i++)
+		if (r->list[i].channel == channel)
+			return &r->list[i];
+	return NULL;
+}
+
+static void resume(struct rig *r, uint32_t channel, uint64_t input_at)
+{
+	uint64_t have[3] = {input_at, r->ch[channel].next[1], r->ch[channel].next[2]};
+
+	assert_int_equal(link_resume(r->link, channel, have, RIG_WINDOW), 0);
+}
+
+static void a_broken_stream_loses_nothing(void **state)
+{
+	uint8_t *want = malloc(30 * 1000 * 1000);
+	size_t n = 0;
+	FRESH(r);
+
+	(void)state;
+	assert_non_null(want);
+	for (int i = 1; n + 12 < 8000000; i++)
+		n += (size_t)sprintf((char *)want + n, "%d\n", i);
+	rig_open(r, 1, "seq 1 3000000 | head -c 7999990; echo over >&2; read last; exit 9",
+		 (struct rig_call){.with_stdin = true});
+	for (int round = 0; round < 40 && r->ch[1].next[2] == 0; round++) {
+		uint64_t target = r->ch[1].next[1] + 100000 + (uint64_t)round * 4321;
+
+		assert_true(rig_until(r, 10000, r->ch[1].next[1] >= target || r->ch[1].next[2]));
+		rig_break(r);
+		usleep(round % 3 ? 0 : 30000);
+		rig_attach(r);
+		assert_non_null(listed(r, 1));
+		assert_true(listed(r, 1)->kept_from[1] <= r->ch[1].next[1]);
+		resume(r, 1, 0);
+	}
+	assert_true(rig_until(r, 10000, r->ch[1].next[2]));
+	rig_type(r, 1, 0, "x\n", 2);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.code, 9);
+	assert_int_equal(r->ch[1].len[1], 7999990);
+	assert_memory_equal(r->ch[1].text[1], want, 7999990);
+	free(want);
+	rig_destroy(r);
+}
+
+static void an_end_without_a_hub_is_told_later(void **state)
+{
+	FRESH(r);
+	uint64_t zero[3] = {0};
+
+	(void)state;
+	rig_open(r, 1, "sleep 0.3; echo alone; exit 4", (struct rig_call){0});
+	rig_sleep(r, 50);
+	rig_break(r);
+	usleep(800000);
+	rig_attach(r);
+	assert_int_equal(r->nlist, 1);
+	assert_true(r->list[0].exited);
+	assert_int_equal(r->list[0].exit.code, 4);
+	assert_int_equal(r->list[0].produced[1], 6);
+	assert_int_equal(link_resume(r->link, 1, zero, 1000), 0);
+	assert_int_equal(link_resume(r->link, 1, zero, 1000), ERR_BAD_STATE);
+	rig_wait_exit(r, 1);
+	assert_string_equal(rig_text(r, 1, 1), "alone\n");
+	assert_int_equal(link_forget(r->link, 1), 0);
+	rig_sleep(r, 50);
+	rig_break(r);
+	rig_attach(r);
+	assert_int_equal(r->nlist, 0);
+	rig_destroy(r);
+}
+
+static void resuming_before_the_spool_is_refused(void **state)
+{
+	FRESH(r);
+	uint64_t have[3] = {0};
+
+	(void)state;
+	rig_open(r, 1, "echo one; sleep $NAP", (struct rig_call){.env = nap_env()});
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] == 4));
+	rig_sleep(r, 50); /* the ACK frees it */
+	rig_break(r);
+	rig_attach(r);
+	assert_int_equal(listed(r, 1)->kept_from[1], 4);
+	assert_int_equal(link_resume(r->link, 1, have, 1000), ERR_INVAL);
+	have[1] = 5;
+	assert_int_equal(link_resume(r->link, 1, have, 1000), ERR_INVAL);
+	assert_int_equal(link_kill(r->link, 1, EXIT_KILLED), 0); /* without a resume */
+	assert_int_equal(link_forget(r->link, 1), 0);
+	assert_true(rig_until(r, 5000, nappers() == 0));
+	rig_destroy(r);
+}
+
+static void undelivered_keys_are_not_sent_again(void **state)
+{
+	static uint8_t keys[150000];
+	FRESH(r);
+	uint64_t consumed;
+
+	(void)state;
+	memset(keys, 'a', sizeof(keys));
+	for (size_t i = 79; i < sizeof(keys); i += 80)
+		keys[i] = '\n';
+	rig_open(r, 1,
+		 "stty -echo; echo ready; sleep 1; while read l; do case $l in NEW*) echo \"$l\"; exit;; esac; done",
+		 (struct rig_call){.pty = true});
+	assert_true(rig_until(r, 5000, strstr(rig_text(r, 1, 1), "ready")));
+	rig_type(r, 1, 0, keys, sizeof(keys));
+	rig_sleep(r, 100);
+	rig_break(r);
+	rig_attach(r);
+	consumed = listed(r, 1)->input_consumed;
+	assert_true(consumed > 0 && consumed < sizeof(keys));
+	/* A gap wider than the input window must not stop input either. */
+	resume(r, 1, consumed + 5 * LINK_INPUT_WINDOW);
+	rig_type(r, 1, consumed + 5 * LINK_INPUT_WINDOW, "\nNEW keys\n", 10);
+	rig_wait_exit(r, 1);
+	assert_non_null(strstr(rig_text(r, 1, 1), "NEW keys"));
+	assert_int_equal(r->ch[1].exit.total[0], consumed + 10);
+	rig_destroy(r);
+}
+
+static void the_stdin_of_a_round_is_sent_again(void **state)
+{
+	static uint8_t text[200000];
+	FRESH(r);
+	uint64_t consumed;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)('a' + i % 26);
+	rig_open(r, 1, "sleep 0.5; cat", (struct rig_call){.with_stdin = true});
+	rig_type(r, 1, 0, text, sizeof(text)); /* a pipe takes 64 KiB, the rest waits in muxlet */
+	rig_sleep(r, 50);
+	rig_break(r);
+	rig_attach(r);
+	consumed = listed(r, 1)->input_consumed;
+	assert_true(consumed > 0 && consumed < sizeof(text));
+	resume(r, 1, consumed);
+	assert_int_equal(rig_type(r, 1, consumed, text + consumed, sizeof(text) - consumed), sizeof(text));
+	assert_int_equal(link_input_eof(r->link, 1, sizeof(text)), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].len[1], sizeof(text));
+	assert_memory_equal(r->ch[1].text[1], text, sizeof(text));
+	rig_destroy(r);
+}
+
+static void input_that_waits_without_a_hub_is_delivered(void **state)
+{
+	static uint8_t text[200000];
+	FRESH(r);
+	uint64_t zero[3] = {0};
+
+	(void)state;
+	memset(text, 'z', sizeof(text));
+	rig_open(r, 1, "sleep 0.4; head -c 200000 | wc -c", (struct rig_call){.with_stdin = true});
+	rig_type(r, 1, 0, text, sizeof(text));
+	rig_sleep(r, 50);
+	rig_break(r);
+	usleep(900000);
+	rig_attach(r);
+	assert_true(r->list[0].exited);
+	assert_int_equal(r->list[0].input_consumed, sizeof(text));
+	assert_int_equal(link_resume(r->link, 1, zero, 1000), 0);
+	rig_wait_exit(r, 1);
+	assert_string_equal(rig_text(r, 1, 1), "200000\n");
+	rig_destroy(r);
+}
+
+static void the_newest_epoch_wins(void **state)
+{
+	FRESH(r);
+	struct link *old = r->link;
+
+	(void)state;
+	rig_new_link(r);
+	assert_int_equal(link_attach(r->link, rig_dial(r), r->epoch), 0); /* the same epoch: too old */
+	assert_true(rig_until(r, 5000, r->downs));
+	assert_int_equal(r->down_rc, ERR_CONFLICT);
+	assert_int_equal(link_state(old), LINK_UP);
+	r->downs = 0;
+	assert_int_equal(link_attach(r->link, rig_dial(r), ++r->epoch), 0);
+	assert_true(rig_until(r, 5000, r->ups == 2 && r->downs == 1));
+	assert_int_equal(link_state(old), LINK_IDLE);
+	assert_int_equal(r->down_rc, ERR_CONFLICT);
+	r->downs = 0;
+	link_destroy(old);
+	rig_destroy(r);
+}
+
+static void a_wrong_secret_opens_nothing(void **state)
+{
+	FRESH(r);
+	struct link *right = r->link;
+
+	(void)state;
+	r->secret[7] ^= 1;
+	rig_new_link(r);
+	r->secret[7] ^= 1;
+	assert_int_equal(link_attach(r->link, rig_dial(r), 99), 0);
+	assert_true(rig_until(r, 5000, r->downs));
+	assert_int_equal(r->down_rc, ERR_PROTOCOL); /* a peer that does not know the secret is not our muxlet */
+	assert_int_equal(link_state(r->link), LINK_CUT);
+	assert_int_equal(link_attach(r->link, rig_dial(r), 100), ERR_BAD_STATE);
+	assert_int_equal(link_state(right), LINK_UP);
+	link_destroy(r->link);
+	r->link = right;
+	rig_open(r, 1, "exit 0", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	rig_destroy(r);
+}
+
+static void many_at_once(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	for (uint32_t i = 1; i <= 200; i++)
+		rig_open(r, i, "echo $$; head -c 5000 /dev/zero | tr '\\0' y", (struct rig_call){.pty = i % 3 == 0});
+	for (uint32_t i = 1; i <= 200; i++) {
+		rig_wait_exit(r, i);
+		assert_true(r->ch[i].len[1] > 5000);
+	}
+	rig_destroy(r);
+}
+
+static void there_is_a_limit_to_living_programs(void **state)
+{
+	const char *const argv[] = {"sleep", nap(), NULL};
+	FRESH(r);
+
+	(void)state;
+	for (uint32_t i = 1; i <= 1030; i++)
+		assert_int_equal(rig_open_argv(r, i, argv, &(struct rig_call){0}), 0);
+	assert_true(rig_until(r, 30000, r->ch[1030].exited));
+	for (uint32_t i = 1; i <= 1024; i++)
+		assert_int_equal(r->ch[i].opened_rc, 0);
+	for (uint32_t i = 1025; i <= 1030; i++) {
+		assert_int_equal(r->ch[i].opened_rc, ERR_LIMIT);
+		assert_int_equal(r->ch[i].exit.cause, EXIT_NOT_STARTED);
+		assert_string_equal(r->ch[i].exit.error_at, "limit");
+	}
+	rig_destroy(r);
+	assert_int_equal(nappers(), 0);
+}
+
+static void arguments_have_a_limit_and_large_ones_arrive(void **state)
+{
+	char *big = malloc(120001);
+	const char *argv[12] = {"printf", "%s"};
+	FRESH(r);
+
+	(void)state;
+	assert_non_null(big);
+	memset(big, 'b', 120000);
+	big[120000] = 0;
+	for (int i = 2; i < 9; i++)
+		argv[i] = big;
+	assert_int_equal(rig_open_argv(r, 1, argv, &(struct rig_call){0}), 0);
+	for (int i = 9; i < 11; i++)
+		argv[i] = big;
+	assert_int_equal(rig_open_argv(r, 2, argv, &(struct rig_call){0}), 0);
+	argv[11] = NULL;
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].len[1], 7 * 120000);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].len[1], 9 * 120000);
+	argv[1] = big;
+	argv[11] = NULL;
+	{
+		const char *more[16] = {"printf"};
+
+		for (int i = 1; i < 15; i++)
+			more[i] = big;
+		assert_int_equal(rig_open_argv(r, 3, more, &(struct rig_call){0}), ERR_TOO_LARGE);
+	}
+	free(big);
+	rig_destroy(r);
+}
+
+static void calls_in_the_wrong_state_are_refused(void **state)
+{
+	static const char *const argv[] = {"true", NULL};
+	struct link_params p = {.name = "x"};
+	uv_loop_t loop;
+	struct link *l;
+	uint64_t have[3] = {0};
+	struct link_open o = {.channel = 1, .argv = argv};
+
+	(void)state;
+	uv_loop_init(&loop);
+	assert_int_equal(link_create(&loop, &p, &rig_ops, NULL, &l), 0);
+	assert_int_equal(link_state(l), LINK_IDLE);
+	assert_int_equal(link_open(l, &o, NULL), ERR_BAD_STATE);
+	assert_int_equal(link_resume(l, 1, have, 1), ERR_BAD_STATE);
+	assert_int_equal(link_input(l, 1, 0, "x", 1), ERR_BAD_STATE);
+	assert_int_equal(link_input_room(l, 1, 0), 0);
+	assert_int_equal(link_kill(l, 1, EXIT_KILLED), ERR_BAD_STATE);
+	assert_int_equal(link_forget(l, 1), ERR_BAD_STATE);
+	assert_int_equal(link_queued(l), 0);
+	link_destroy(l);
+	link_destroy(NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+struct suicide {
+	struct link *link;
+	bool on_data;
+	int calls;
+};
+
+static void die_on_data(void *arg, uint32_t channel, int s, uint64_t offset, const uint8_t *p, size_t n)
+{
+	struct suicide *d = arg;
+
+	(void)channel, (void)s, (void)offset, (void)p, (void)n;
+	d->calls++;
+	link_destroy(d->link);
+}
+
+static void up_opens(void *arg, const struct link_channel_info *list, size_t n)
+{
+	static const char *const argv[] = {"/bin/sh", "-c", "echo a; sleep 0.05; echo b", NULL};
+	struct suicide *d = arg;
+	struct link_open o = {.channel = 1, .argv = argv, .window = 1000};
+
+	(void)list, (void)n;
+	id_new(&o.session);
+	assert_int_equal(link_open(d->link, &o, NULL), 0);
+}
+
+static void ignore_opened(void *arg, uint32_t channel, int rc, const char *why)
+{
+	(void)arg, (void)channel, (void)rc, (void)why;
+}
+
+static void never_exited(void *arg, uint32_t channel, const struct link_exit *x)
+{
+	(void)arg, (void)channel, (void)x;
+	fail();
+}
+
+static void a_callback_may_destroy_the_link(void **state)
+{
+	static const struct link_ops ops = {
+	    .up = up_opens, .opened = ignore_opened, .data = die_on_data, .exited = never_exited};
+	struct link_params p = {.name = "x"};
+	struct suicide d = {0};
+	FRESH(r);
+
+	(void)state;
+	memcpy(p.secret, r->secret, sizeof(p.secret));
+	assert_int_equal(link_create(&r->loop, &p, &ops, &d, &d.link), 0);
+	assert_int_equal(link_attach(d.link, rig_dial(r), ++r->epoch), 0);
+	assert_true(rig_until(r, 5000, d.calls));
+	rig_sleep(r, 200);
+	assert_int_equal(d.calls, 1);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void causes_have_names(void **state)
+{
+	enum exit_cause c;
+
+	(void)state;
+	for (int i = EXIT_EXITED; i <= EXIT_NOT_STARTED; i++) {
+		assert_int_equal(exit_cause_parse(exit_cause_name((enum exit_cause)i), &c), 0);
+		assert_int_equal(c, i);
+	}
+	assert_int_equal(exit_cause_parse("gone", &c), ERR_INVAL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_round_answers_stdout_stderr_and_code),
+	    cmocka_unit_test(a_signal_is_not_a_code),
+	    cmocka_unit_test(what_cannot_start_says_where_and_why),
+	    cmocka_unit_test(environment_and_place_are_as_said),
+	    cmocka_unit_test(stdin_arrives_whole_and_ends),
+	    cmocka_unit_test(a_program_that_ends_does_not_hang_its_stdin),
+	    cmocka_unit_test(output_at_exit_is_complete),
+	    cmocka_unit_test(a_window_holds_output_back),
+	    cmocka_unit_test(a_spool_that_is_not_acknowledged_fills),
+	    cmocka_unit_test(a_timeout_ends_the_whole_tree),
+	    cmocka_unit_test(a_kill_says_who_did_it),
+	    cmocka_unit_test(the_background_of_a_round_lives_on),
+	    cmocka_unit_test(a_background_that_never_stops_writing_holds_no_round),
+	    cmocka_unit_test(a_signal_reaches_the_group),
+	    cmocka_unit_test(a_terminal_is_one),
+	    cmocka_unit_test(a_password_prompt_is_seen_before_it_is_shown),
+	    cmocka_unit_test(echo_is_seen_while_someone_types),
+	    cmocka_unit_test(end_of_input_on_a_terminal_is_typed),
+	    cmocka_unit_test(a_blocked_terminal_keeps_its_input),
+	    cmocka_unit_test(a_login_shell_of_the_sandbox),
+	    cmocka_unit_test(a_secret_is_a_descriptor),
+	    cmocka_unit_test(a_broken_stream_loses_nothing),
+	    cmocka_unit_test(an_end_without_a_hub_is_told_later),
+	    cmocka_unit_test(resuming_before_the_spool_is_refused),
+	    cmocka_unit_test(undelivered_keys_are_not_sent_again),
+	    cmocka_unit_test(the_stdin_of_a_round_is_sent_again),
+	    cmocka_unit_test(input_that_waits_without_a_hub_is_delivered),
+	    cmocka_unit_test(the_newest_epoch_wins),
+	    cmocka_unit_test(a_wrong_secret_opens_nothing),
+	    cmocka_unit_test(many_at_once),
+	    cmocka_unit_test(there_is_a_limit_to_living_programs),
+	    cmocka_unit_test(arguments_have_a_limit_and_large_ones_arrive),
+	    cmocka_unit_test(calls_in_the_wrong_state_are_refused),
+	    cmocka_unit_test(a_callback_may_destroy_the_link),
+	    cmocka_unit_test(causes_have_names),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+#include "muxd/base/err.h"
+#include "muxd/monitor/file.h"
+#include "muxd/monitor/grants.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000000000)
+#define NOW    (INT64_C(1800000000) * SECOND)
+
+struct fixture {
+	char dir[64], path[96];
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof *f);
+
+	strcpy(f->dir, "/tmp/muxd-grants.XXXXXX");
+	if (!mkdtemp(f->dir))
+		return -1;
+	snprintf(f->path, sizeof f->path, "%s/grants.log", f->dir);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	unlink(f->path);
+	rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static struct grant lasting(int64_t seconds)
+{
+	struct grant g = {.kind = GRANT_STAFF,
+			  .scopes = SCOPE_TERMINAL,
+			  .issued_ns = NOW,
+			  .not_before_ns = NOW,
+			  .expires_ns = NOW + seconds * SECOND,
+			  .issuer = "01890a5d-ac96-774b-bcce-b302099a8057",
+			  .principal = "ada",
+			  .agent = "demo",
+			  .task = "console",
+			  .reason = "say \"why\" \xe2\x82\xac"};
+	assert_int_equal(id_new(&g.id), 0);
+	return g;
+}
+
+static struct grants *open_at(const char *path, int64_t now, struct grants_load *load)
+{
+	struct grants *g = NULL;
+	struct err e = {0};
+
+	if (grants_open(path, now, &g, load, &e))
+		fail_msg("%s", e.message);
+	return g;
+}
+
+static size_t lines_of(const char *path)
+{
+	char *text = NULL;
+	size_t len = 0, n = 0;
+
+	assert_int_equal(file_read(path, 1 << 24, &text, &len, NULL), 0);
+	for (size_t i = 0; i < len; i++)
+		n += text[i] == '\n';
+	free(text);
+	return n;
+}
+
+static int count_one(void *arg, const struct id *id, int64_t expires_ns)
+{
+	(void)id;
+	(void)expires_ns;
+	++*(size_t *)arg;
+	return 0;
+}
+
+static size_t revoked_count(const struct grants *g)
+{
+	size_t n = 0;
+
+	assert_int_equal(grants_each_revoked(g, count_one, &n), 0);
+	return n;
+}
+
+static void append(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "a");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void grants_and_revocations_survive_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(900), b = lasting(900), out;
+	struct stat st;
+	json_t *list = NULL;
+	bool more = true;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &b, "ssh-key", "net", NULL), 0);
+	assert_int_equal(grants_create(g, &b, "admin", "uid 0", NULL), ERR_CONFLICT);
+	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0);
+	assert_true(id_equal(&out.id, &a.id));
+	grants_close(g);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+
+	g = open_at(f->path, NOW + SECOND, &load);
+	assert_int_equal(load.alive, 2);
+	assert_int_equal(load.expired, 0);
+	assert_int_equal(load.torn_bytes, 0);
+	assert_int_equal(revoked_count(g), 1);
+	assert_int_equal(grants_list(g, NULL, 10, &list, &more), 0);
+	assert_false(more);
+	assert_int_equal(json_array_size(list), 2);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "reason")), a.reason);
+	assert_true(json_is_true(json_object_get(json_array_get(list, 1), "revoked")));
+	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "via")), "ssh-key");
+	assert_null(json_object_get(json_array_get(list, 0), "token"));
+	json_decref(list);
+	grants_close(g);
+}
+
+static void revoking_again_is_no_error_and_no_second_line(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(900), unknown = lasting(1), out;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(lines_of(f->path), 2);
+	assert_int_equal(grants_revoke(g, &unknown.id, NOW, "uid 0", &out, NULL), ERR_NOT_FOUND);
+	grants_close(g);
+}
+
+static void expired_ones_are_dropped_at_the_start(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant kept = lasting(900), gone = lasting(10), out;
+
+	assert_int_equal(grants_create(g, &gone, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &kept, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_revoke(g, &gone.id, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &kept.id, NOW, "uid 0", &out, NULL), 0);
+	grants_close(g);
+	g = open_at(f->path, NOW + 10 * SECOND, &load);
+	assert_int_equal(load.alive, 1);
+	assert_int_equal(load.expired, 1);
+	assert_int_equal(lines_of(f->path), 2); /* what is kept, and that it is revoked */
+	assert_int_equal(revoked_count(g), 1);
+	/* The new file is the one that is written on. */
+	gone = lasting(800);
+	assert_int_equal(grants_create(g, &gone, "admin", "uid 0", NULL), 0);
+	assert_int_equal(lines_of(f->path), 3);
+	grants_close(g);
+}
+
+static void a_running_store_rewrites_its_log_once_most_of_it_is_dead(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant kept = lasting(900);
+
+	assert_int_equal(grants_create(g, &kept, "admin", "uid 0", NULL), 0);
+	for (int i = 0; i < 1001; i++) {
+		struct grant short_one = lasting(5);
+		assert_int_equal(grants_create(g, &short_one, "admin", "uid 0", NULL), 0);
+	}
+	assert_int_equal(grants_expire(g, NOW + SECOND, NULL), 0);
+	assert_int_equal(lines_of(f->path), 1002);
+	assert_int_equal(grants_expire(g, NOW + 6 * SECOND, NULL), 0);
+	assert_int_equal(grants_count(g), 1);
+	assert_int_equal(lines_of(f->path), 1);
+	grants_close(g);
+}
+
+static void a_torn_last_line_is_cut_off(void **state)
+{
+	static const char *const tails[] = {"{\"op\":\"create\",\"id\":\"0189", "{", "{\"op\":\"revoke\"}"};
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grant a = lasting(900), b = lasting(900);
+	struct grants *g = open_at(f->path, NOW, &load);
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	grants_close(g);
+	for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+		append(f->path, tails[i]);
+		g = open_at(f->path, NOW, &load);
+		assert_int_equal(load.torn_bytes, strlen(tails[i]));
+		assert_int_equal(load.alive, 1);
+		assert_int_equal(lines_of(f->path), 1);
+		grants_close(g);
+	}
+	g = open_at(f->path, NOW, &load);
+	assert_int_equal(load.torn_bytes, 0);
+	assert_int_equal(grants_create(g, &b, "admin", "uid 0", NULL), 0); /* and the log goes on cleanly */
+	grants_close(g);
+	g = open_at(f->path, NOW, &load);
+	assert_int_equal(load.alive, 2);
+	grants_close(g);
+}
+
+static void damage_in_the_middle_refuses_the_start(void **state)
+{
+	static const char *const lines[] = {
+	    "garbage\n",
+	    "{\"op\":\"forget\"}\n",
+	    "{\"op\":\"revoke\",\"id\":\"01890a5d-ac96-774b-bcce-b302099a8057\"}\n", /* of a grant never made */
+	    "{\"op\":\"create\",\"id\":\"01890a5d-ac96-774b-bcce-b302099a8057\"}\n",
+	    "[]\n",
+	    "\n",
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+		struct grants_load load;
+		struct grants *g = open_at(f->path, NOW, &load), *none = NULL;
+		struct grant a = lasting(900);
+		struct err e = {0};
+
+		assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+		grants_close(g);
+		append(f->path, lines[i]);
+		assert_int_equal(grants_open(f->path, NOW, &none, &load, &e), ERR_CORRUPT);
+		assert_non_null(strstr(e.message, "grants.log:2:"));
+		assert_null(none);
+		unlink(f->path);
+	}
+}
+
+static void a_full_disk_leaves_no_half_line(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(900), b = lasting(900), out;
+	struct rlimit old, small;
+	struct stat st;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(stat(f->path, &st), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = (struct rlimit){(rlim_t)st.st_size + 50, old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_true(grants_create(g, &b, "admin", "uid 0", NULL) < 0); /* 50 bytes were written, then EFBIG */
+	assert_true(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL) < 0);
+	assert_int_equal(revoked_count(g), 0); /* not in memory either */
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(lines_of(f->path), 1);
+	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0); /* it works again */
+	grants_close(g);
+	g = open_at(f->path, NOW, &load);
+	assert_int_equal(load.torn_bytes, 0);
+	assert_int_equal(load.alive, 1);
+	assert_int_equal(revoked_count(g), 1);
+	grants_close(g);
+}
+
+static void lists_come_in_pages_newest_first(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant made[7];
+	struct id before = {{0}};
+	bool more = true;
+	size_t seen = 0;
+
+	for (size_t i = 0; i < 7; i++) {
+		made[i] = lasting(900);
+		assert_int_equal(grants_create(g, &made[i], "admin", "uid 0", NULL), 0);
+	}
+	while (more) {
+		json_t *list = NULL;
+
+		assert_int_equal(grants_list(g, seen ? &before : NULL, 3, &list, &more), 0);
+		for (size_t i = 0; i < json_array_size(list); i++, seen++) {
+			const char *id = json_string_value(json_object_get(json_array_get(list, i), "id"));
+
+			assert_int_equal(id_parse(id, &before), 0);
+			assert_true(id_equal(&before, &made[6 - seen].id));
+		}
+		json_decref(list);
+	}
+	assert_int_equal(seen, 7);
+	grants_close(g);
+	grants_close(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(grants_and_revocations_survive_a_restart),
+	    TEST(revoking_again_is_no_error_and_no_second_line),
+	    TEST(expired_ones_are_dropped_at_the_start),
+	    TEST(a_running_store_rewrites_its_log_once_most_of_it_is_dead),
+	    TEST(a_torn_last_line_is_cut_off),
+	    TEST(damage_in_the_middle_refuses_the_start),
+	    TEST(a_full_disk_leaves_no_half_line),
+	    TEST(lists_come_in_pages_newest_first),
+	};
+	return cmocka_run_group_tests_name("monitor_grants", tests, NULL, NULL);
+}

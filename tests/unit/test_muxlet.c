@@ -1,0 +1,719 @@
+/* muxlet as a process: what it lets in, what it gives away, how it starts and ends. Spoken to in raw frames. */
+#include "tests/lib/link_rig.h"
+
+#include "muxd/link/frame.h"
+
+#include <dirent.h>
+#include <openssl/hmac.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+/* A hub that says what it likes. */
+struct peer {
+	int in, out;
+	uint8_t buf[4 * FRAME_MAX];
+	size_t len, used;
+	struct frame_hello ours, theirs;
+};
+
+static struct peer *peer_of(int in, int out)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	p->in = in;
+	p->out = out;
+	return p;
+}
+
+static void peer_close(struct peer *p)
+{
+	close(p->in);
+	if (p->out != p->in)
+		close(p->out);
+	free(p);
+}
+
+static void say(struct peer *p, const struct frame *f)
+{
+	uint8_t *text = malloc(FRAME_OPEN_MAX);
+	size_t n = frame_encode(f, text, FRAME_OPEN_MAX);
+
+	assert_true(n > 0);
+	assert_int_equal(write(p->out, text, n), n);
+	free(text);
+}
+
+/* The next frame; type 0 at the end of the stream or after ms. */
+static struct frame hear(struct peer *p, int ms)
+{
+	struct frame f = {.type = 0};
+	const char *why;
+	size_t size;
+
+	memmove(p->buf, p->buf + p->used, p->len - p->used);
+	p->len -= p->used;
+	p->used = 0;
+	for (;;) {
+		int rc = frame_decode(p->buf, p->len, 'M', &f, &size, &why);
+		struct pollfd w = {.fd = p->in, .events = POLLIN};
+		ssize_t n;
+
+		assert_true(rc >= 0);
+		if (rc > 0) {
+			p->used = size;
+			return f;
+		}
+		if (poll(&w, 1, ms) <= 0 || (n = read(p->in, p->buf + p->len, sizeof(p->buf) - p->len)) <= 0)
+			return (struct frame){.type = 0};
+		p->len += (size_t)n;
+	}
+}
+
+static struct frame hear_of(struct peer *p, uint8_t type)
+{
+	struct frame f;
+
+	do
+		f = hear(p, 5000);
+	while (f.type && f.type != type);
+	assert_int_equal(f.type, type);
+	return f;
+}
+
+static void goodbye_with(struct peer *p, uint16_t code)
+{
+	struct frame f = hear_of(p, FRAME_GOODBYE);
+
+	assert_int_equal(f.u.opened.code, code);
+	assert_int_equal(hear(p, 5000).type, 0);
+}
+
+static void hello(struct peer *p, uint64_t epoch)
+{
+	struct frame f = {.type = FRAME_HELLO};
+
+	p->ours = (struct frame_hello){.major = FRAME_MAJOR, .epoch = epoch};
+	random_bytes(p->ours.nonce, sizeof(p->ours.nonce));
+	f.u.hello = p->ours;
+	say(p, &f);
+	p->theirs = hear_of(p, FRAME_HELLO).u.hello;
+}
+
+static void mac(const struct peer *p, const uint8_t *secret, const char who[9], uint8_t out[FRAME_PROOF_LEN])
+{
+	uint8_t text[FRAME_TRANSCRIPT];
+	unsigned n = FRAME_PROOF_LEN;
+
+	frame_transcript(who, &p->ours, &p->theirs, text);
+	assert_non_null(HMAC(EVP_sha256(), secret, LINK_SECRET_LEN, text, sizeof(text), out, &n));
+}
+
+static void prove(struct peer *p, const uint8_t *secret)
+{
+	struct frame f = {.type = FRAME_PROOF};
+
+	mac(p, secret, "muxd-hub", f.u.proof);
+	say(p, &f);
+}
+
+static struct peer *up(int in, int out, const uint8_t *secret, uint64_t epoch)
+{
+	struct peer *p = peer_of(in, out);
+	uint8_t want[FRAME_PROOF_LEN];
+
+	hello(p, epoch);
+	mac(p, secret, "muxd-let", want);
+	assert_memory_equal(want, p->theirs.proof, sizeof(want));
+	prove(p, secret);
+	return p;
+}
+
+static struct peer *dialed(struct rig *r)
+{
+	int fd = rig_dial(r);
+
+	return up(fd, fd, r->secret, ++r->epoch);
+}
+
+static void say_open(struct peer *p, uint32_t channel, const char *script, uint16_t flags)
+{
+	const char *argv[] = {"/bin/sh", "-c", script};
+	struct frame f = {.type = FRAME_OPEN, .channel = channel};
+
+	f.u.open = (struct frame_open){.flags = flags,
+				       .cols = 80,
+				       .rows = 24,
+				       .grace_ms = 500,
+				       .window = 100000,
+				       .argc = 3,
+				       .cwd = "/tmp",
+				       .argv = argv};
+	random_bytes(f.u.open.session, sizeof(f.u.open.session));
+	say(p, &f);
+}
+
+static int children_of(pid_t pid, char state)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+	int found = 0;
+
+	while ((e = readdir(dir))) {
+		char path[300], text[512] = "", s, *at;
+		int ppid;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' || !(f = fopen(path, "re")))
+			continue;
+		if (fgets(text, sizeof(text), f) && (at = strrchr(text, ')')) &&
+		    sscanf(at + 1, " %c %d", &s, &ppid) == 2)
+			found += ppid == pid && (!state || s == state);
+		fclose(f);
+	}
+	closedir(dir);
+	return found;
+}
+
+static void nothing_before_the_proof(void **state)
+{
+	static const struct {
+		const char *what;
+		struct frame frame;
+		uint16_t code;
+	} table[] = {
+	    {"a round", {.type = FRAME_FORGET, .channel = 1}, CODE_PROTOCOL},
+	    {"a ping", {.type = FRAME_PING}, CODE_PROTOCOL},
+	    {"a proof of nothing", {.type = FRAME_PROOF}, CODE_PROTOCOL},
+	    {"another version", {.type = FRAME_HELLO, .u.hello = {.major = 2}}, CODE_VERSION},
+	};
+	struct rig *r = rig_create();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		int fd = rig_dial(r);
+		struct peer *p = peer_of(fd, fd);
+
+		say(p, &table[i].frame);
+		goodbye_with(p, table[i].code);
+		peer_close(p);
+	}
+	rig_open(r, 1, "exit 0", (struct rig_call){0}); /* and the hub noticed nothing */
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->downs, 0);
+	rig_destroy(r);
+}
+
+static void a_wrong_proof_or_an_old_epoch_is_turned_away(void **state)
+{
+	struct rig *r = rig_create();
+	uint8_t wrong[LINK_SECRET_LEN] = {0};
+	int fd = rig_dial(r);
+	struct peer *p = peer_of(fd, fd);
+
+	(void)state;
+	hello(p, 1000);
+	prove(p, wrong);
+	goodbye_with(p, CODE_AUTH);
+	peer_close(p);
+	fd = rig_dial(r);
+	p = up(fd, fd, r->secret, r->epoch);
+	goodbye_with(p, CODE_STALE);
+	peer_close(p);
+	rig_sleep(r, 50);
+	assert_int_equal(link_state(r->link), LINK_UP);
+	assert_int_equal(r->downs, 0);
+	rig_destroy(r);
+}
+
+/* A proof is worth one stream: replayed on another it is wrong. */
+static void a_proof_cannot_be_replayed(void **state)
+{
+	struct rig *r = rig_create();
+	struct frame proof = {.type = FRAME_PROOF}, first = {.type = FRAME_HELLO};
+	struct peer *p = dialed(r), *q;
+	int fd = rig_dial(r);
+
+	(void)state;
+	mac(p, r->secret, "muxd-hub", proof.u.proof);
+	first.u.hello = p->ours;
+	q = peer_of(fd, fd);
+	say(q, &first);
+	hear_of(q, FRAME_HELLO);
+	say(q, &proof);
+	goodbye_with(q, CODE_AUTH);
+	peer_close(q);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void silent_strangers_lock_nobody_out(void **state)
+{
+	struct rig *r = rig_create();
+	int fds[20];
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		fds[i] = rig_dial(r);
+	rig_break(r);
+	rig_attach(r);
+	for (int i = 0; i < 20; i++)
+		close(fds[i]);
+	rig_destroy(r);
+}
+
+/* Both ends give a silent peer 10 seconds, at the same time here. */
+static void a_handshake_has_its_time(void **state)
+{
+	struct rig *r = rig_create();
+	struct link *up_link = r->link;
+	int silent = rig_dial(r), pair[2];
+	struct peer *p = peer_of(silent, silent);
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	rig_new_link(r);
+	assert_int_equal(link_attach(r->link, pair[0], 5), 0);
+	assert_true(rig_until(r, 15000, r->downs));
+	assert_int_equal(r->down_rc, ERR_TIMEOUT);
+	assert_int_equal(link_state(r->link), LINK_IDLE);
+	goodbye_with(p, CODE_AUTH);
+	assert_int_equal(link_state(up_link), LINK_UP);
+	assert_true(rig_until(r, 15000, r->rtt > 0)); /* a PING went out and came back meanwhile */
+	peer_close(p);
+	close(pair[1]);
+	link_destroy(r->link);
+	r->link = up_link;
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void a_hub_that_breaks_the_protocol_is_cut_and_programs_live(void **state)
+{
+	static const struct frame table[] = {
+	    {.type = FRAME_DATA, .channel = 1, .offset = 5, .p = (const uint8_t *)"x", .n = 1},
+	    {.type = FRAME_EOF, .channel = 1, .offset = 5},
+	    {.type = FRAME_DATA, .channel = 1, .stream = 1, .p = (const uint8_t *)"x", .n = 1},
+	    {.type = FRAME_ACK, .channel = 1, .stream = 1, .offset = 99},
+	    {.type = FRAME_WINDOW, .channel = 1, .stream = 0, .offset = 99},
+	    {.type = FRAME_PROOF},
+	    {.type = FRAME_HELLO},
+	};
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+
+	(void)state;
+	say_open(p, 1, "sleep 60", OPEN_STDIN);
+	hear_of(p, FRAME_OPENED);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct frame resume = {.type = FRAME_RESUME, .channel = 1, .u.resume = {{0, 0, 0}, 1000}};
+
+		say(p, &table[i]);
+		goodbye_with(p, CODE_PROTOCOL);
+		peer_close(p);
+		p = dialed(r);
+		assert_int_equal(hear_of(p, FRAME_LIST).channel, 1);
+		hear_of(p, FRAME_LISTED);
+		say(p, &resume);
+	}
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void more_input_than_the_window_is_refused(void **state)
+{
+	static uint8_t block[FRAME_DATA_MAX];
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+	struct frame f = {.type = FRAME_DATA, .channel = 1, .p = block, .n = sizeof(block)};
+
+	(void)state;
+	say_open(p, 1, "sleep 60", OPEN_STDIN);
+	hear_of(p, FRAME_OPENED);
+	for (int i = 0; i < 6; i++, f.offset += f.n) /* the pipe takes 64 KiB, the queue 256, then it is too much */
+		say(p, &f);
+	goodbye_with(p, CODE_PROTOCOL);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void faults_of_one_request_are_errors(void **state)
+{
+	static const struct {
+		struct frame frame;
+		uint16_t code;
+	} table[] = {
+	    {{.type = FRAME_SIGNAL, .channel = 77, .u.number = 15}, CODE_NOT_FOUND},
+	    {{.type = FRAME_DATA, .channel = 77, .p = (const uint8_t *)"x", .n = 1}, CODE_NOT_FOUND},
+	    {{.type = FRAME_RESIZE, .channel = 1, .u.resize = {1, 1, 0, 0}}, CODE_INVALID},
+	    {{.type = FRAME_RESUME, .channel = 1}, CODE_STATE},
+	    {{.type = FRAME_SECRET, .channel = 1, .u.fd = 5}, CODE_INVALID},
+	    {{.type = FRAME_SECRET, .channel = 2, .u.fd = 2}, CODE_INVALID},
+	    {{.type = FRAME_SIGNAL, .channel = 3, .u.number = 15}, CODE_STATE},
+	};
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+
+	(void)state;
+	say_open(p, 1, "sleep 60", 0);
+	say_open(p, 3, "exit 0", 0);
+	hear_of(p, FRAME_EXIT);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct frame f;
+
+		say(p, &table[i].frame);
+		f = hear_of(p, FRAME_ERROR);
+		assert_int_equal(f.channel, table[i].frame.channel);
+		assert_int_equal(f.u.opened.code, table[i].code);
+	}
+	say_open(p, 1, "echo twice", 0);
+	assert_int_equal(hear_of(p, FRAME_OPENED).u.opened.code, CODE_CONFLICT);
+	say(p, &(struct frame){.type = FRAME_PING, .offset = 42});
+	assert_int_equal(hear_of(p, FRAME_PONG).offset, 42);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void unknown_frames_are_skipped_and_critical_ones_are_not(void **state)
+{
+	static const uint8_t unknown[] = {5, 0, 0, 0, 200, 0, 1, 2, 3}, critical[] = {5, 0, 0, 0, 200, 0x80, 1, 2, 3};
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+
+	(void)state;
+	assert_int_equal(write(p->out, unknown, sizeof(unknown)), sizeof(unknown));
+	say(p, &(struct frame){.type = FRAME_PING, .offset = 1});
+	hear_of(p, FRAME_PONG);
+	assert_int_equal(write(p->out, critical, sizeof(critical)), sizeof(critical));
+	goodbye_with(p, CODE_PROTOCOL);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+/* Any bytes at all from a proven hub: it may be cut, muxlet and its programs stay. */
+static void noise_ends_streams_only(void **state)
+{
+	struct rig *r = rig_create();
+	uint8_t noise[2000];
+	struct peer *p;
+
+	(void)state;
+	srand(7);
+	for (int i = 0; i < 200; i++) {
+		p = dialed(r);
+		if (i == 0)
+			say_open(p, 1, "sleep 60", OPEN_PTY);
+		hear_of(p, FRAME_LISTED);
+		random_bytes(noise, sizeof(noise));
+		for (size_t at = 0; at + 40 < sizeof(noise); at += 40) { /* frames that are whole, of random content */
+			noise[at] = 36;
+			noise[at + 1] = noise[at + 2] = noise[at + 3] = 0;
+			noise[at + 4] = (uint8_t)(rand() % 30);
+			noise[at + 5] = 0;
+			noise[at + 6] = (uint8_t)(rand() % 3);
+			noise[at + 7] = noise[at + 8] = noise[at + 9] = 0;
+			if (noise[at + 4] == FRAME_FORGET || noise[at + 4] == FRAME_KILL ||
+			    noise[at + 4] == FRAME_SIGNAL)
+				noise[at + 6] = 2;
+		}
+		assert_true(write(p->out, noise, sizeof(noise)) > 0);
+		peer_close(p);
+	}
+	p = dialed(r);
+	assert_int_equal(hear_of(p, FRAME_LIST).channel, 1);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
+static void orphans_are_reaped(void **state)
+{
+	struct rig *r = rig_create();
+
+	(void)state;
+	for (uint32_t i = 1; i <= 20; i++)
+		rig_open(r, i, "(sleep 0.1 &) ; (sh -c 'exit 3' &); setsid sh -c 'sleep 0.2 & exit 0'",
+			 (struct rig_call){0});
+	for (uint32_t i = 1; i <= 20; i++)
+		rig_wait_exit(r, i);
+	assert_true(rig_until(r, 5000, children_of(r->pid, 0) == 0));
+	assert_int_equal(children_of(r->pid, 'Z'), 0);
+	rig_destroy(r);
+}
+
+static int open_fds(pid_t pid)
+{
+	char path[64];
+	int n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return -1;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void nothing_leaks_over_many_rounds(void **state)
+{
+	struct rig *r = rig_create();
+	int before = open_fds(r->pid);
+
+	(void)state;
+	for (uint32_t i = 1; i <= 300; i++) {
+		bool pty = i % 3 == 0, fails = i % 5 == 0;
+
+		rig_open(r, i, "echo x; read y",
+			 (struct rig_call){.pty = pty, .with_stdin = i % 2, .cwd = fails ? "/none" : NULL});
+		if (!fails && (pty || i % 2))
+			assert_int_equal(link_kill(r->link, i, EXIT_KILLED), 0);
+		rig_wait_exit(r, i);
+		assert_int_equal(link_forget(r->link, i), 0);
+	}
+	rig_sleep(r, 100);
+	assert_int_equal(open_fds(r->pid), before);
+	rig_destroy(r);
+}
+
+/* muxlet shares its uid with programs that want its secret; root could look anyway, so it is nobody here. */
+static void programs_cannot_look_into_muxlet(void **state)
+{
+	char copy[] = "/tmp/muxd-muxlet-XXXXXX", command[200];
+	const char *const as_nobody[] = {"/usr/bin/setpriv",
+					 "--reuid=65534",
+					 "--regid=65534",
+					 "--clear-groups",
+					 copy,
+					 "--listen-fd",
+					 "3",
+					 "--secret-fd",
+					 "4",
+					 NULL};
+	struct rig *r;
+	int fd = mkstemp(copy);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(command, sizeof(command), "cp %s/muxlet %s && chmod 755 %s", BUILD_DIR, copy, copy);
+	assert_int_equal(system(command), 0);
+	r = rig_create_as(geteuid() == 0 ? as_nobody : NULL);
+	rig_open(r, 1,
+		 "id -u; head -c 1 /proc/self/environ >/dev/null && echo mine; for f in environ mem maps fd/4; do "
+		 "head -c 1 /proc/$PPID/$f >/dev/null && echo $f; done; ls /proc/$PPID/fd && echo listed; echo end",
+		 (struct rig_call){.cwd = "/"});
+	rig_wait_exit(r, 1);
+	assert_string_not_equal(rig_text(r, 1, 1), "0\nmine\nend\n");
+	assert_non_null(strstr(rig_text(r, 1, 1), "\nmine\nend\n"));
+	rig_destroy(r);
+	unlink(copy);
+}
+
+static void a_second_term_is_heeded_at_once(void **state)
+{
+	struct rig *r = rig_create();
+	uint64_t begun;
+	int status;
+
+	(void)state;
+	rig_open(r, 1, "trap '' TERM HUP; echo ready; sleep 60; sleep 60", (struct rig_call){0});
+	assert_true(rig_until(r, 5000, r->ch[1].len[1]));
+	begun = clock_boot_ns();
+	kill(r->pid, SIGTERM);
+	usleep(200000);
+	assert_int_equal(waitpid(r->pid, &status, WNOHANG), 0);
+	kill(r->pid, SIGTERM);
+	rig_wait_exit(r, 1); /* told before the stream ends */
+	assert_int_equal(r->ch[1].exit.cause, EXIT_KILLED);
+	assert_int_equal(r->ch[1].exit.signal, SIGKILL);
+	assert_int_equal(waitpid(r->pid, &status, 0), r->pid);
+	assert_true(clock_boot_ns() - begun < 1500 * NS_PER_MS);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_true(rig_until(r, 5000, r->downs));
+	assert_int_equal(r->down_rc, ERR_LINK_LOST);
+	r->pid = 0;
+	rig_destroy(r);
+}
+
+/* As pid 1 of a namespace of its own, where default signals are ignored and everybody is its child. */
+static void as_the_first_process_of_a_sandbox(void **state)
+{
+	static const char *const argv[] = {"/usr/bin/unshare",
+					   "--user",
+					   "--map-root-user",
+					   "--pid",
+					   "--fork",
+					   "--mount-proc",
+					   "--kill-child=KILL",
+					   BUILD_DIR "/muxlet",
+					   "--listen-fd",
+					   "3",
+					   "--secret-fd",
+					   "4",
+					   "--workdir",
+					   "/tmp",
+					   NULL};
+	struct rig *r;
+	int status;
+	pid_t inner;
+	char command[100];
+	FILE *f;
+
+	(void)state;
+	if (system("unshare --user --map-root-user --pid --fork --mount-proc true 2>/dev/null") != 0)
+		skip(); /* no user namespaces here */
+	r = rig_create_as(argv);
+	rig_open(r, 1, "echo ppid $PPID; (setsid sleep 60 &); (sh -c 'sleep 0.1; exit 3' &)", (struct rig_call){0});
+	rig_open(r, 2, "trap '' HUP; sleep 60", (struct rig_call){.pty = true, .with_stdin = true});
+	rig_wait_exit(r, 1);
+	assert_non_null(strstr(rig_text(r, 1, 1), "ppid 1\n"));
+	snprintf(command, sizeof(command), "pgrep -P %d", (int)r->pid);
+	f = popen(command, "r");
+	assert_int_equal(fscanf(f, "%d", &inner), 1);
+	pclose(f);
+	rig_sleep(r, 300);
+	assert_int_equal(children_of(inner, 'Z'), 0);
+	kill(inner, SIGTERM);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.cause, EXIT_KILLED);
+	assert_int_equal(waitpid(r->pid, &status, 0), r->pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	r->pid = 0;
+	rig_destroy(r);
+}
+
+/* ---- on an exec stream */
+
+struct exec_stream {
+	pid_t pid;
+	int in, out; /* ours: read from, write to */
+};
+
+static struct exec_stream exec_stream(const char *const *argv)
+{
+	int to[2], from[2];
+	struct exec_stream x;
+
+	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+	x.pid = fork();
+	if (x.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(to[0], 0);
+		dup2(from[1], 1);
+		execv(argv[0], (char *const *)(uintptr_t)argv);
+		_exit(127);
+	}
+	close(to[0]);
+	close(from[1]);
+	x.in = from[0];
+	x.out = to[1];
+	return x;
+}
+
+static void over_standard_input_and_output(void **state)
+{
+	char dir[] = "/tmp/muxd-link-XXXXXX", path[64];
+	const char *const stdio[] = {BUILD_DIR "/muxlet", "--stdio", "--socket", path, "--secret-fd", "0",
+				     "--workdir",         "/tmp",    NULL};
+	const char *const bridge[] = {BUILD_DIR "/muxlet", "--bridge", path, NULL};
+	uint8_t secret[LINK_SECRET_LEN];
+	struct exec_stream first, second;
+	struct frame resume = {.type = FRAME_RESUME, .channel = 1, .u.resume = {{0, 2, 0}, 1000}}, f;
+	struct peer *p;
+	struct stat st;
+	int status;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	random_bytes(secret, sizeof(secret));
+	first = exec_stream(stdio);
+	assert_int_equal(write(first.out, secret, sizeof(secret)), sizeof(secret));
+	p = up(first.in, first.out, secret, 1);
+	hear_of(p, FRAME_LISTED);
+	say_open(p, 1, "echo 1; sleep 0.3; echo 2; exit 5", 0);
+	f = hear_of(p, FRAME_DATA);
+	assert_int_equal(f.n, 2);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	peer_close(p); /* the exec stream is cut; the program and muxlet go on */
+	usleep(100000);
+	assert_int_equal(waitpid(first.pid, &status, WNOHANG), 0);
+	second = exec_stream(bridge);
+	p = up(second.in, second.out, secret, 2);
+	assert_int_equal(hear_of(p, FRAME_LIST).channel, 1);
+	hear_of(p, FRAME_LISTED);
+	say(p, &resume);
+	f = hear_of(p, FRAME_DATA);
+	assert_int_equal(f.offset, 2);
+	assert_memory_equal(f.p, "2\n", 2);
+	assert_int_equal(hear_of(p, FRAME_EXIT).u.exit.code, 5);
+	kill(first.pid, SIGTERM);
+	hear_of(p, FRAME_GOODBYE);
+	assert_int_equal(waitpid(first.pid, &status, 0), first.pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(waitpid(second.pid, &status, 0), second.pid);
+	assert_int_equal(WEXITSTATUS(status), 0); /* the bridge ends with its muxlet */
+	peer_close(p);
+	unlink(path);
+	rmdir(dir);
+}
+
+static int run(const char *args)
+{
+	char command[200];
+
+	snprintf(command, sizeof(command), BUILD_DIR "/muxlet %s >/dev/null 2>&1 </dev/null", args);
+	return WEXITSTATUS(system(command));
+}
+
+static void bad_arguments_are_said(void **state)
+{
+	(void)state;
+	assert_int_equal(run(""), 64);
+	assert_int_equal(run("--listen-fd x --secret-fd 4"), 64);
+	assert_int_equal(run("--listen-fd 3"), 64);
+	assert_int_equal(run("--stdio"), 64);
+	assert_int_equal(run("--no-such"), 64);
+	assert_int_equal(run("--listen-fd 3 --secret-fd 4 extra"), 64);
+	assert_int_equal(run("--version"), 0);
+	assert_int_equal(run("--bridge /no/such/socket"), 1);
+	assert_int_equal(run("--stdio --socket /no/such/dir/sock"), 71); /* no secret on an empty stdin */
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_before_the_proof),
+	    cmocka_unit_test(a_wrong_proof_or_an_old_epoch_is_turned_away),
+	    cmocka_unit_test(a_proof_cannot_be_replayed),
+	    cmocka_unit_test(silent_strangers_lock_nobody_out),
+	    cmocka_unit_test(a_handshake_has_its_time),
+	    cmocka_unit_test(a_hub_that_breaks_the_protocol_is_cut_and_programs_live),
+	    cmocka_unit_test(more_input_than_the_window_is_refused),
+	    cmocka_unit_test(faults_of_one_request_are_errors),
+	    cmocka_unit_test(unknown_frames_are_skipped_and_critical_ones_are_not),
+	    cmocka_unit_test(noise_ends_streams_only),
+	    cmocka_unit_test(orphans_are_reaped),
+	    cmocka_unit_test(nothing_leaks_over_many_rounds),
+	    cmocka_unit_test(programs_cannot_look_into_muxlet),
+	    cmocka_unit_test(a_second_term_is_heeded_at_once),
+	    cmocka_unit_test(as_the_first_process_of_a_sandbox),
+	    cmocka_unit_test(over_standard_input_and_output),
+	    cmocka_unit_test(bad_arguments_are_said),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+/* The recorder as a process: what goes into the ring comes out of recorder.sock and the sealed recordings. */
+#include "tests/lib/recorder_rig.h"
+
+static void a_session_is_read_live_and_sealed(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	uint64_t at = 0;
+	struct answer a;
+	recorder_start(p);
+	int fd = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+
+	session_open(p, &id, "pat", "staff");
+	send_pattern(p, &id, &at, 300000);
+	flush(fd, NULL);
+	/* Live: everything so far, and that it goes on. */
+	json_t *q = question("output", token, &id);
+	ask(fd, q, &a);
+	assert_int_equal(buf_len(&a.bytes), 300000);
+	assert_false(json_is_true(json_object_get(nth(&a, 0), "eof")));
+	answer_finish(&a);
+
+	send_pattern(p, &id, &at, 5000);
+	session_exit(p, &id);
+	flush(fd, NULL);
+	check_output(fd, token, &id, at, 100000);
+	flush(fd, &id);
+	check_output(fd, token, &id, at, MIB);
+	check_output(fd, token, &id, at, 7777);
+
+	ask(fd, question("session", token, &id), &a);
+	assert_string_equal(json_string_value(json_object_get(nth(&a, 0), "state")), "sealed");
+	assert_string_equal(json_string_value(json_object_get(nth(&a, 0), "principal")), "pat");
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(nth(&a, 0), "offsets"), 1)), at);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(nth(&a, 0), "exit"), "cause")), "exit");
+	answer_finish(&a);
+
+	ask(fd, question("events", token, &id), &a);
+	assert_true(json_is_true(json_object_get(nth(&a, json_array_size(a.json) - 1), "ended")));
+	assert_true(a.nbytes >= 12); /* OPEN, ten of DATA, EXIT */
+	answer_finish(&a);
+
+	struct err e = {0};
+	struct verify_result v;
+	struct grant_keyset keys = {&p->record_key, 1};
+	if (verify_session(p->record, &id, &keys, print_finding, NULL, &v, &e))
+		fail_msg("%s", e.message);
+	assert_true(v.sealed && v.intact && v.complete && v.signature_checked);
+	assert_int_equal(v.streams[STREAM_OUTPUT].total, at);
+	grant_token_free(token);
+	close(fd);
+	assert_int_equal(recorder_end(p, 0), 0);
+}
+
+static void recover_tells_offsets_up_to_the_rings_head(void **state)
+{
+	struct place *p = *state;
+	struct id open, ended;
+	uint64_t at = 0, there = 0;
+	struct answer a;
+	session_open(p, &open, "pat", "staff");
+	session_open(p, &ended, "pat", "staff");
+	send_pattern(p, &open, &at, 1000);
+	recorder_start(p);
+	session_exit(p, &ended);
+	recorder_end(p, SIGKILL);
+	send_pattern(p, &open, &at, 500);
+	recorder_start(p);
+	int fd = ask_fd(p);
+	send_pattern(p, &open, &at, 11);
+	ask(fd, json_pack("{s:s}", "op", "recover"), &a);
+	assert_int_equal(json_array_size(a.json), 3);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *o = nth(&a, i);
+		struct id id;
+		assert_int_equal(id_parse(json_string_value(json_object_get(o, "session")), &id), 0);
+		if (id_equal(&id, &open)) {
+			there++;
+			assert_int_equal(json_integer_value(json_array_get(json_object_get(o, "offsets"), 1)), 1511);
+			assert_false(json_is_true(json_object_get(o, "ended")));
+			assert_int_equal(json_integer_value(json_object_get(json_object_get(o, "open"), "channel")), 7);
+		} else {
+			assert_true(json_is_true(json_object_get(o, "ended")));
+			assert_string_equal(json_string_value(json_object_get(json_object_get(o, "exit"), "cause")),
+					    "exit");
+		}
+	}
+	assert_int_equal(there, 1);
+	answer_finish(&a);
+	/* The same once all of it is in the index and the ended one is sealed. */
+	flush(fd, &ended);
+	ask(fd, json_pack("{s:s}", "op", "recover"), &a);
+	assert_int_equal(json_array_size(a.json), 3);
+	answer_finish(&a);
+	close(fd);
+}
+
+static void scopes_are_held(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	struct answer a;
+	recorder_start(p);
+	int fd = ask_fd(p);
+	session_open(p, &id, "pat", "staff");
+	text(p, RING_AUDIT, &id, "{\"event\":\"round.start\",\"principal\":\"pat\",\"agent\":\"demo\"}");
+	flush(fd, NULL);
+	const struct {
+		const char *op, *principal, *agent;
+		uint32_t scopes;
+		const char *error;
+	} cases[] = {
+	    {"output", "pat", "demo", SCOPE_ROUNDS, NULL},
+	    {"output", "eve", "demo", SCOPE_ROUNDS, "forbidden"},
+	    {"output", "pat", "other", SCOPE_ROUNDS, "forbidden"},
+	    {"output", "eve", "demo", SCOPE_REPLAY, NULL},
+	    {"events", "pat", "demo", SCOPE_ROUNDS, "forbidden"},
+	    {"events", "eve", "*", SCOPE_REPLAY, NULL},
+	    {"audit", "pat", "demo", SCOPE_ROUNDS, "forbidden"},
+	    {"audit", "eve", "demo", SCOPE_REPLAY, NULL},
+	    {"sessions", "pat", "demo", SCOPE_OBSERVE, "forbidden"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *token = token_of(p, cases[i].principal, cases[i].agent, cases[i].scopes);
+		ask(fd, question(cases[i].op, token, &id), &a);
+		const char *code = error_code(&a);
+		if ((code == NULL) != (cases[i].error == NULL) || (code && strcmp(code, cases[i].error) != 0))
+			fail_msg("case %zu (%s): got %s", i, cases[i].op, code ? code : "an answer");
+		answer_finish(&a);
+		grant_token_free(token);
+	}
+	ask(fd, question("audit", "no.token.atall", &id), &a);
+	assert_non_null(error_code(&a));
+	answer_finish(&a);
+	ask(fd, json_pack("{s:s}", "op", "events"), &a);
+	assert_string_equal(error_code(&a), "unauthenticated");
+	answer_finish(&a);
+	ask(fd, json_pack("{s:s}", "op", "make_coffee"), &a);
+	assert_string_equal(error_code(&a), "invalid_request");
+	answer_finish(&a);
+
+	/* Who read and who was refused is in the audit log itself. */
+	flush(fd, NULL);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	json_t *q = question("audit", token, NULL);
+	json_object_set_new(q, "since_seq", json_integer(0));
+	json_object_set_new(q, "event", json_string("record.read"));
+	ask(fd, q, &a);
+	unsigned denied = 0, ok = 0;
+	for (size_t i = 0; i + 1 < json_array_size(a.json); i++) {
+		const char *outcome =
+		    json_string_value(json_object_get(json_object_get(nth(&a, i), "record"), "outcome"));
+		denied += strcmp(outcome, "denied") == 0;
+		ok += strcmp(outcome, "ok") == 0;
+	}
+	assert_int_equal(denied, 5);
+	assert_true(ok >= 4);
+	answer_finish(&a);
+	grant_token_free(token);
+	close(fd);
+}
+
+static void revoked_grant_reads_nothing(void **state)
+{
+	struct place *p = *state;
+	struct answer a;
+	struct grant g;
+	char id[ID_STR_LEN];
+	size_t n = 0;
+	json_t *told = NULL;
+	recorder_start(p);
+	int fd = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	struct grant_keyset keys = {&p->grant_key, 1};
+	assert_int_equal(grant_verify(token, strlen(token), &keys, INSTANCE, clock_wall_ns(), &g, NULL), 0);
+	ask(fd, question("sessions", token, NULL), &a);
+	assert_null(error_code(&a));
+	answer_finish(&a);
+	id_format(&g.id, id);
+	json_t *o =
+	    json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", id, "expires_ns", (json_int_t)g.expires_ns);
+	assert_int_equal(sock_send_packet(p->ipc, o, NULL, 0, NULL), 0);
+	json_decref(o);
+	assert_int_equal(sock_recv_packet(p->ipc, &told, NULL, &n, NULL), 0);
+	assert_string_equal(json_string_value(json_object_get(told, "op")), "revoked");
+	json_decref(told);
+	ask(fd, question("sessions", token, NULL), &a);
+	assert_string_equal(error_code(&a), "token_revoked");
+	answer_finish(&a);
+	grant_token_free(token);
+	close(fd);
+}
+
+static void metadata_rule_shows_no_bytes_live_or_sealed(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	uint64_t at = 0;
+	struct answer a;
+	recorder_start(p);
+	int fd = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	session_open(p, &id, "bot", "agent");
+	send_pattern(p, &id, &at, 50000);
+	flush(fd, NULL);
+	for (int sealed = 0; sealed < 2; sealed++) {
+		ask(fd, question("output", token, &id), &a);
+		assert_null(error_code(&a));
+		assert_int_equal(buf_len(&a.bytes), 0);
+		assert_int_equal(json_integer_value(json_object_get(nth(&a, 0), "total")), at);
+		uint64_t gone = 0;
+		for (size_t i = 0; i < json_array_size(json_object_get(nth(&a, 0), "gaps")); i++)
+			gone += (uint64_t)json_integer_value(
+			    json_object_get(json_array_get(json_object_get(nth(&a, 0), "gaps"), i), "bytes"));
+		assert_int_equal(gone, at);
+		answer_finish(&a);
+		session_exit(p, &id);
+		flush(fd, &id);
+	}
+	grant_token_free(token);
+	close(fd);
+}
+
+static void follow_sees_what_comes_and_the_end(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	uint64_t at = 0, seen = 0;
+	struct buf in;
+	struct msg m;
+	size_t size;
+	recorder_start(p);
+	int fd = ask_fd(p), other = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	session_open(p, &id, "pat", "staff");
+	send_pattern(p, &id, &at, 1000);
+	flush(other, NULL);
+	json_t *q = question("events", token, &id);
+	json_object_set_new(q, "follow", json_true());
+	assert_int_equal(msg_send_json(fd, q, NULL), 0);
+	json_decref(q);
+	buf_init(&in, MSG_MAX + MSG_HEADER);
+	bool ended = false;
+	for (int step = 0; !ended; step++) {
+		assert_int_equal(msg_recv(fd, &in, &m, &size, NULL), 0);
+		if (m.kind == 'B') {
+			struct event_context alone = {0};
+			struct ring_record rec;
+			assert_true(event_decode(&alone, m.payload + 1, m.len - 1, &rec) > 0);
+			if (rec.type == RING_DATA) {
+				uint8_t want[32768];
+				assert_int_equal(rec.offset, seen);
+				pattern(&id, seen, want, rec.len);
+				assert_memory_equal(rec.payload, want, rec.len);
+				seen += rec.len;
+				if (seen == 1000)
+					send_pattern(p, &id, &at, 2000000);
+				if (seen == 2001000)
+					session_exit(p, &id);
+			}
+		} else if (step > 0) {
+			json_t *o;
+			assert_int_equal(json_parse(m.payload, m.len, MSG_MAX, &o, NULL), 0);
+			ended = json_is_true(json_object_get(o, "ended"));
+			json_decref(o);
+		}
+		buf_consume(&in, size);
+	}
+	assert_int_equal(seen, at);
+	buf_finish(&in);
+	grant_token_free(token);
+	close(fd);
+	close(other);
+}
+
+int main(void)
+{
+#define RECORDER_TEST(f) cmocka_unit_test_setup_teardown(f, place_make, place_remove)
+	const struct CMUnitTest tests[] = {
+	    RECORDER_TEST(a_session_is_read_live_and_sealed),
+	    RECORDER_TEST(recover_tells_offsets_up_to_the_rings_head),
+	    RECORDER_TEST(scopes_are_held),
+	    RECORDER_TEST(revoked_grant_reads_nothing),
+	    RECORDER_TEST(metadata_rule_shows_no_bytes_live_or_sealed),
+	    RECORDER_TEST(follow_sees_what_comes_and_the_end),
+	};
+	return cmocka_run_group_tests_name("recorder", tests, NULL, NULL);
+}

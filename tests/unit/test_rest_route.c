@@ -1,0 +1,220 @@
+/* Finding routes, and the route table against docs/openapi.yaml: neither has a row that the other lacks. */
+#include "tests/lib/fake_broker.c"
+
+#include "muxd/doors/rest/route.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static int find(struct http_exchange *x, enum http_method m, const char *path)
+{
+	struct err e = {0};
+
+	memset(x, 0, sizeof(*x));
+	x->method = m;
+	snprintf(x->path, sizeof(x->path), "%s", path);
+	return route_find(x, &e);
+}
+
+static void test_found(void **state)
+{
+	struct http_exchange x;
+
+	(void)state;
+	assert_int_equal(find(&x, HTTP_GET, "/"), 0);
+	assert_string_equal(x.route->pattern, "/");
+	assert_int_equal(find(&x, HTTP_POST, "/v1/agents/demo/rounds"), 0);
+	assert_string_equal(x.route->pattern, "/v1/agents/{agent}/rounds");
+	assert_string_equal(x.params[0], "demo");
+	assert_int_equal(x.route->body, BODY_REQUIRED);
+	assert_int_equal(find(&x, HTTP_HEAD, "/healthz"), 0);
+	assert_int_equal(x.route->method, HTTP_GET);
+	assert_int_equal(find(&x, HTTP_GET, "/v1/rounds/abc/output"), 0);
+	assert_string_equal(x.params[0], "abc");
+}
+
+static void test_not_found(void **state)
+{
+	static const char *const paths[] = {"",
+					    "/v1",
+					    "/v1/",
+					    "/healthz/",
+					    "/v1/agents/",
+					    "/v1/agents//rounds",
+					    "/v1/rounds/a/b",
+					    "//healthz",
+					    "/v1/agents/a/b/rounds",
+					    "/HEALTHZ"};
+	struct http_exchange x;
+	char long_name[300] = "/v1/agents/";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (find(&x, HTTP_GET, paths[i]) != ERR_NOT_FOUND || x.route)
+			fail_msg("%s was found", paths[i]);
+	memset(long_name + 11, 'a', 200);
+	assert_int_equal(find(&x, HTTP_GET, long_name), ERR_NOT_FOUND);
+}
+
+static void test_other_method(void **state)
+{
+	struct http_exchange x;
+
+	(void)state;
+	assert_int_equal(find(&x, HTTP_DELETE, "/v1/sessions"), ERR_INVAL);
+	assert_string_equal(x.allow, "GET, HEAD");
+	assert_int_equal(find(&x, HTTP_GET, "/v1/agents/demo/rounds"), ERR_INVAL);
+	assert_string_equal(x.allow, "POST");
+	assert_null(x.route);
+}
+
+static void test_authorize(void **state)
+{
+	struct hub h = {0};
+	struct http_exchange x;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(find(&x, HTTP_GET, "/healthz"), 0);
+	x.hub = &h;
+	assert_int_equal(route_authorize(&x, NULL, &e), 0);
+	assert_false(x.authenticated);
+	assert_int_equal(find(&x, HTTP_GET, "/v1/agents/demo"), 0);
+	x.hub = &h;
+	assert_int_equal(route_authorize(&x, NULL, &e), ERR_UNAUTHENTICATED);
+	assert_int_equal(route_authorize(&x, "expired", &e), ERR_TOKEN_EXPIRED);
+	assert_false(x.authenticated);
+	assert_int_equal(route_authorize(&x, "good", &e), 0);
+	assert_true(x.authenticated);
+	assert_true(id_equal(&x.rq.id, &x.id));
+}
+
+static void test_metrics_are_open_from_loopback(void **state)
+{
+	static const struct {
+		const char *peer, *token;
+		int rc;
+	} cases[] = {
+	    {"127.0.0.1:5", NULL, 0},
+	    {"[::1]:5", NULL, 0},
+	    {"[::ffff:127.0.0.1]:5", NULL, 0},
+	    {"192.0.2.1:5", NULL, ERR_UNAUTHENTICATED},
+	    {"[::2]:5", NULL, ERR_UNAUTHENTICATED},
+	    {"unknown", NULL, ERR_UNAUTHENTICATED},
+	    {"192.0.2.1:5", "weak", ERR_FORBIDDEN},
+	    {"192.0.2.1:5", "good", 0},
+	};
+	struct hub h = {0};
+	struct http_exchange x;
+	struct err e = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(find(&x, HTTP_GET, "/metrics"), 0);
+		x.hub = &h;
+		snprintf(x.peer, sizeof(x.peer), "%s", cases[i].peer);
+		assert_int_equal(route_authorize(&x, cases[i].token, &e), cases[i].rc);
+	}
+}
+
+/* --- the document */
+
+static char *document(void)
+{
+	FILE *f = fopen("docs/openapi.yaml", "r");
+	char *text = calloc(1, 1 << 18);
+
+	if (!f || !text)
+		fail_msg("run it from the top of the tree: docs/openapi.yaml is not here");
+	if (fread(text, 1, (1 << 18) - 1, f) == 0)
+		fail_msg("docs/openapi.yaml is empty");
+	fclose(f);
+	return text;
+}
+
+/* "METHOD PATH\n" for each operation of the document. */
+static void operations(char *text, char *out, size_t size)
+{
+	char path[200] = "", *save = NULL;
+	size_t len = 0;
+	bool inside = false;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char method[20];
+
+		if (line[0] != ' ')
+			inside = strcmp(line, "paths:") == 0;
+		else if (inside && strncmp(line, "  /", 3) == 0)
+			snprintf(path, sizeof(path), "%.*s", (int)strcspn(line + 2, ":"), line + 2);
+		else if (inside && sscanf(line, "    %19[a-z]:", method) == 1 && strncmp(line, "     ", 5) != 0) {
+			for (char *c = method; *c; c++)
+				*c = (char)(*c - 'a' + 'A');
+			if (strcmp(method, "PARAMETERS") != 0)
+				len += (size_t)snprintf(out + len, size - len, "%s %s\n", method, path);
+		}
+	}
+}
+
+static void test_document_and_table_agree(void **state)
+{
+	char ops[8192] = "", row[300], *text = document();
+	size_t n, in_document = 0;
+	const struct route *r = route_table(&n);
+
+	(void)state;
+	operations(text, ops, sizeof(ops));
+	for (const char *c = ops; *c; c++)
+		in_document += *c == '\n';
+	for (size_t i = 0; i < n; i++) {
+		snprintf(row, sizeof(row), "%s %s\n", http_method_name(r[i].method), r[i].pattern);
+		if (!strstr(ops, row))
+			fail_msg("not in docs/openapi.yaml: %s", row);
+	}
+	assert_int_equal(in_document, n);
+	free(text);
+}
+
+static void test_document_lists_every_error(void **state)
+{
+	static const char *const codes[] = {
+#define CODE(name, code, http, exit, hint) code,
+	    ERR_TABLE(CODE)
+#undef CODE
+	};
+	char *text = document(), *list = strstr(text, "    ErrorCode:"),
+	     *end = list ? strstr(list, "\n    Error:") : NULL;
+	char line[80];
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(end);
+	*end = '\0';
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		snprintf(line, sizeof(line), "\n        - %s", codes[i]);
+		list = strstr(text, "    ErrorCode:");
+		list = strstr(list, line);
+		if (!list || (list[strlen(line)] != '\n' && list[strlen(line)] != '\0'))
+			fail_msg("not in docs/openapi.yaml: %s", codes[i]);
+	}
+	for (list = strstr(text, "    ErrorCode:"); (list = strstr(list, "\n        - ")); list++)
+		n++;
+	assert_int_equal(n, sizeof(codes) / sizeof(codes[0]));
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_found),
+	    cmocka_unit_test(test_not_found),
+	    cmocka_unit_test(test_other_method),
+	    cmocka_unit_test(test_authorize),
+	    cmocka_unit_test(test_metrics_are_open_from_loopback),
+	    cmocka_unit_test(test_document_and_table_agree),
+	    cmocka_unit_test(test_document_lists_every_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
