@@ -136,6 +136,31 @@ void proc_finish(struct proc *p)
 		uv_close((uv_handle_t *)&p->timer, NULL);
 }
 
+static void describe_end(const struct proc *p, int status, struct err *how)
+{
+	if (WIFSIGNALED(status))
+		err_set(how, ERR_UNAVAILABLE, "%s (pid %ld) was killed by signal %d (%s)", p->ops->name, (long)p->pid,
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		err_set(how, ERR_UNAVAILABLE, "%s (pid %ld) ended with status %d", p->ops->name, (long)p->pid,
+			WEXITSTATUS(status));
+}
+
+/* It could not be talked to: most often because it is gone already, and then how it ended is what to tell. */
+static int give_up(struct proc *p, int rc, struct err *e)
+{
+	int status = 0;
+
+	kill(p->pid, SIGKILL);
+	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		describe_end(p, status, e);
+	else if (e->code == 0)
+		err_set(e, rc, "%s (pid %ld) did not take its first message", p->ops->name, (long)p->pid);
+	return rc;
+}
+
 static int spawn(struct proc *p, struct err *e)
 {
 	struct child_spec spec = {.who = FILE_OWNER_SELF};
@@ -154,12 +179,7 @@ static int spawn(struct proc *p, struct err *e)
 	rc = channel_create(p->loop, fds[0], &channel_ops, p, &p->channel, e);
 	if (rc == 0)
 		rc = p->ops->hello(p->arg, p->channel, e);
-	if (rc == 0)
-		return 0;
-	kill(p->pid, SIGKILL);
-	while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return rc;
+	return rc ? give_up(p, rc, e) : 0;
 }
 
 void proc_start(struct proc *p)
@@ -216,16 +236,6 @@ void proc_kill(struct proc *p)
 {
 	if (p->pid > 0)
 		kill(p->pid, SIGKILL);
-}
-
-static void describe_end(const struct proc *p, int status, struct err *how)
-{
-	if (WIFSIGNALED(status))
-		err_set(how, ERR_UNAVAILABLE, "%s (pid %ld) was killed by signal %d (%s)", p->ops->name, (long)p->pid,
-			WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else
-		err_set(how, ERR_UNAVAILABLE, "%s (pid %ld) ended with status %d", p->ops->name, (long)p->pid,
-			WEXITSTATUS(status));
 }
 
 void proc_reap(struct proc *p)

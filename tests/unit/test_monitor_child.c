@@ -100,7 +100,8 @@ struct fixture {
 	struct audit *audit;
 	const char *part;
 	bool may_start;
-	json_t *first; /* packet */
+	bool greet_late; /* once it is gone */
+	json_t *first;   /* packet */
 	unsigned ready, ended, ended_ready;
 	unsigned limit_to, limit_ended; /* stop the loop at so many; 0: do not */
 	int audited, audit_rc;
@@ -122,10 +123,14 @@ static void on_spec(void *arg, struct child_spec *out)
 
 static int on_hello(void *arg, struct channel *c, struct err *e)
 {
+	struct fixture *f = arg;
 	json_t *o = json_pack("{s:s}", "op", "start");
-	int rc = channel_send(c, o, NULL, 0);
+	siginfo_t gone;
+	int rc;
 
-	(void)arg;
+	if (f->greet_late)
+		assert_int_equal(waitid(P_PID, (id_t)f->proc.pid, &gone, WEXITED | WNOWAIT), 0);
+	rc = channel_send(c, o, NULL, 0);
 	(void)e;
 	json_decref(o);
 	return rc;
@@ -379,6 +384,19 @@ static void one_that_keeps_dying_is_tried_ever_more_seldom(void **state)
 	assert_int_equal(f->proc.pid, 0);
 }
 
+static void one_that_is_gone_before_it_is_greeted_tells_how_it_ended(void **state)
+{
+	struct fixture *f = *state;
+
+	f->part = "die";
+	f->greet_late = true;
+	f->limit_ended = 1;
+	proc_start(&f->proc);
+	run(f, 30000);
+	assert_int_equal(f->ended, 1);
+	assert_non_null(strstr(f->how, "status 3"));
+}
+
 static void one_that_breaks_the_conversation_is_killed(void **state)
 {
 	struct fixture *f = *state;
@@ -484,6 +502,7 @@ int main(int argc, char **argv)
 	    TEST(one_that_does_not_listen_is_killed),
 	    TEST(one_that_was_killed_comes_again),
 	    TEST(one_that_keeps_dying_is_tried_ever_more_seldom),
+	    TEST(one_that_is_gone_before_it_is_greeted_tells_how_it_ended),
 	    TEST(one_that_breaks_the_conversation_is_killed),
 	    TEST(it_waits_until_it_may_start),
 	    TEST(an_audit_record_is_confirmed),
