@@ -64,9 +64,9 @@ stop_daemon() {
 	grep -E -A20 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" >&2 && fail "the daemon's log has findings"
 	return 0
 }
-# wait_for SECONDS COMMAND...: until it succeeds
+# wait_for SECONDS COMMAND...: until it succeeds; four times as long on a machine that is busy with other things
 wait_for() {
-	local n=$(($1 * 20))
+	local n=$(($1 * 80))
 	shift
 	for _ in $(seq "$n"); do
 		"$@" >/dev/null 2>&1 && return 0

@@ -161,7 +161,8 @@ static void rig_tick(uv_timer_t *t)
 /* Turns of the loop until the condition holds; false after ms. */
 #define rig_until(r, ms, condition)                                                                                    \
 	({                                                                                                             \
-		uint64_t until_ = clock_boot_ns() + (uint64_t)(ms)*NS_PER_MS;                                          \
+		/* A long wait is a limit for what will come, and a loaded machine may need more of it. */             \
+		uint64_t until_ = clock_boot_ns() + (uint64_t)(ms) * ((ms) >= 2000 ? 8 : 1) * NS_PER_MS;               \
 		while (!(condition) && clock_boot_ns() < until_) {                                                     \
 			uv_timer_start(&(r)->timer, rig_tick, 20, 20);                                                 \
 			uv_run(&(r)->loop, UV_RUN_ONCE);                                                               \

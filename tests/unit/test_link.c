@@ -261,7 +261,7 @@ static void the_background_of_a_round_lives_on(void **state)
 	rig_open(r, 1, "(sleep 0.8; echo late; echo later; sleep $NAP) & echo early",
 		 (struct rig_call){.env = nap_env()});
 	rig_wait_exit(r, 1);
-	assert_true(clock_boot_ns() - begun < 2500 * NS_PER_MS);
+	assert_true(clock_boot_ns() - begun < 20 * NS_PER_SEC);
 	assert_string_equal(rig_text(r, 1, 1), "early\n");
 	assert_true(rig_until(r, 5000, nappers() == 1)); /* not killed by SIGPIPE, nor by us */
 	rig_destroy(r);
