@@ -59,6 +59,15 @@
 	X(UNSUPPORTED, "unsupported", 501, 69, "This daemon or mode cannot do that; the message says what can.")       \
 	X(MISSING, "missing_dependency", 500, 69, "Install what the message names; make run does it by itself.")       \
 	X(UNAVAILABLE, "unavailable", 503, 69, "A part of the daemon is starting again; try again in a second.")       \
+	X(K8S, "sandbox_k8s_error", 502, 69, "Kubernetes refused; the message holds its own words.")                   \
+	X(K8S_UNREACHABLE, "k8s_unreachable", 502, 69, "Check the server's address, the network and the proxy in the kubeconfig.") \
+	X(K8S_TLS, "k8s_tls_failed", 502, 69, "Check the certificate authority, the names and the dates that the message gives.") \
+	X(K8S_UNAUTHENTICATED, "k8s_unauthenticated", 502, 77, "Renew the daemon's token or certificate for the cluster.") \
+	X(K8S_FORBIDDEN, "k8s_forbidden", 502, 77, "Let the daemon's service account do what the message names (RBAC).") \
+	X(K8S_CONFLICT, "k8s_conflict", 409, 75, "The object exists already or was changed meanwhile; look at it again.") \
+	X(K8S_INVALID, "k8s_invalid", 400, 65, "Correct the fields that Kubernetes names in the message.")              \
+	X(K8S_GONE, "k8s_gone", 502, 75, "What was asked for is too old for the cluster; list again.")                 \
+	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
 	X(EOF, "end_of_file", 500, 74, "The other side closed early.")
 
 enum err_code {
