@@ -308,7 +308,7 @@ static int info_parse(struct spawn *s, const char *text, size_t len, struct err 
 	if (rc)
 		return err_set(e, ERR_SANDBOX_CREATE, "bwrap reports in a form that is not known here");
 	if (found_take((pid_t)pid, &s->init) != 0 || found_open(&s->init, &s->init_fd) != 0)
-		return fail_with_tail(s, "bwrap could not set up the sandbox", e);
+		return fail_with_tail(s, "bwrap ended before the sandbox stood", e);
 	return 0;
 }
 
