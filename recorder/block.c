@@ -1,6 +1,7 @@
 #include "recorder/block.h"
 
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "recorder/file.h"
 
@@ -47,7 +48,7 @@ void block_header_encode(const struct block_header *h, uint8_t out[BLOCK_HEADER]
 	put_u32(out + 84, 0);
 	put_u64(out + 88, (uint64_t)h->wall_ns);
 	put_u32(out + 96, h->payload_crc);
-	put_u32(out + HEADER_CRC, (uint32_t)crc32(0, out, HEADER_CRC));
+	put_u32(out + HEADER_CRC, crc32_add(0, out, HEADER_CRC));
 }
 
 static bool sizes_sane(const struct block_header *h)
@@ -62,7 +63,7 @@ int block_header_decode(const uint8_t p[BLOCK_HEADER], struct block_header *out)
 {
 	struct block_header h;
 
-	if (get_u32(p) != BLOCK_MAGIC || get_u32(p + HEADER_CRC) != (uint32_t)crc32(0, p, HEADER_CRC))
+	if (get_u32(p) != BLOCK_MAGIC || get_u32(p + HEADER_CRC) != crc32_add(0, p, HEADER_CRC))
 		return ERR_CORRUPT;
 	h.type = p[4];
 	h.codec = p[5];
@@ -168,7 +169,7 @@ int block_compress(struct block_coder *c, int codec, const void *p, size_t n, st
 	h->codec = (uint8_t)(stored == p ? CODEC_NONE : codec);
 	h->raw_len = (uint32_t)n;
 	h->stored_len = (uint32_t)got;
-	h->payload_crc = (uint32_t)crc32(0, stored, (uInt)got);
+	h->payload_crc = crc32_add(0, stored, got);
 	*out_p = stored;
 	return 0;
 }
@@ -235,7 +236,7 @@ int block_read(struct block_coder *c, int fd, uint64_t pos, const struct block_h
 
 	if (rc)
 		return rc;
-	if ((uint32_t)crc32(0, stored, h->stored_len) != h->payload_crc)
+	if (crc32_add(0, stored, h->stored_len) != h->payload_crc)
 		return err_set(e, ERR_CORRUPT, "%s: block %u (%u bytes at %" PRIu64 ") has a wrong checksum", path,
 			       h->number, h->stored_len, pos);
 	return block_expand(c, h, stored, out_p, e);

@@ -2,6 +2,7 @@
 
 #include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "recorder/digest.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define FILE_MAGIC  "MUXDCHN\n"
 #define ENTRY_MAGIC UINT32_C(0x544e454d) /* "MENT" */
@@ -30,13 +30,13 @@ void chain_file_encode(const struct chain_file_header *h, uint8_t out[CHAIN_FILE
 	put_u64(out + 32, h->first_seq);
 	put_u64(out + 40, h->audit_seq);
 	memcpy(out + 48, h->prev, CHAIN_HASH);
-	put_u32(out + FILE_CRC, (uint32_t)crc32(0, out, FILE_CRC));
+	put_u32(out + FILE_CRC, crc32_add(0, out, FILE_CRC));
 	put_u32(out + FILE_CRC + 4, 0);
 }
 
 int chain_file_decode(const uint8_t p[CHAIN_FILE_HEADER], struct chain_file_header *out)
 {
-	if (memcmp(p, FILE_MAGIC, 8) != 0 || get_u32(p + FILE_CRC) != (uint32_t)crc32(0, p, FILE_CRC) ||
+	if (memcmp(p, FILE_MAGIC, 8) != 0 || get_u32(p + FILE_CRC) != crc32_add(0, p, FILE_CRC) ||
 	    get_u32(p + FILE_CRC + 4) != 0)
 		return ERR_CORRUPT;
 	if (get_u16(p + 8) != CHAIN_MAJOR)
@@ -61,12 +61,12 @@ void chain_entry_encode(const struct chain_entry_header *h, uint8_t out[CHAIN_EN
 	put_u64(out + 32, (uint64_t)h->wall_ns);
 	memcpy(out + 40, h->session.b, 16);
 	put_u32(out + 56, 0);
-	put_u32(out + ENTRY_CRC, (uint32_t)crc32(0, out, ENTRY_CRC));
+	put_u32(out + ENTRY_CRC, crc32_add(0, out, ENTRY_CRC));
 }
 
 int chain_entry_decode(const uint8_t p[CHAIN_ENTRY_HEADER], struct chain_entry_header *out)
 {
-	if (get_u32(p) != ENTRY_MAGIC || get_u32(p + ENTRY_CRC) != (uint32_t)crc32(0, p, ENTRY_CRC) ||
+	if (get_u32(p) != ENTRY_MAGIC || get_u32(p + ENTRY_CRC) != crc32_add(0, p, ENTRY_CRC) ||
 	    get_u32(p + 8) > CHAIN_PAYLOAD_MAX)
 		return ERR_CORRUPT;
 	out->type = get_u16(p + 4) & ~CHAIN_CRITICAL;

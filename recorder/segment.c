@@ -1,6 +1,7 @@
 #include "recorder/segment.h"
 
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ring_record.h"
 
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #define SEGMENT_MAGIC "MUXDSEGM"
 #define SEGMENT_MAJOR 1
@@ -121,7 +121,7 @@ void segment_header_encode(const struct segment_header *h, uint8_t out[SEGMENT_H
 	memcpy(out + AT_BOOT_ID, h->boot.b, 16);
 	put_u64(out + AT_WALL, (uint64_t)h->wall_ns);
 	put_u64(out + AT_BOOT_NS, h->boot_ns);
-	put_u32(out + AT_CRC, (uint32_t)crc32(0, out + AT_NUMBER, SEGMENT_HEADER - AT_NUMBER));
+	put_u32(out + AT_CRC, crc32_add(0, out + AT_NUMBER, SEGMENT_HEADER - AT_NUMBER));
 }
 
 int segment_header_decode(const uint8_t p[SEGMENT_HEADER], struct segment_header *out, struct err *e)
@@ -131,7 +131,7 @@ int segment_header_decode(const uint8_t p[SEGMENT_HEADER], struct segment_header
 	if (get_u16(p + AT_MAJOR) != SEGMENT_MAJOR)
 		return err_set(e, ERR_VERSION, "segment version %u.%u, this program reads %u", get_u16(p + AT_MAJOR),
 			       get_u16(p + AT_MINOR), SEGMENT_MAJOR);
-	if (get_u32(p + AT_CRC) != (uint32_t)crc32(0, p + AT_NUMBER, SEGMENT_HEADER - AT_NUMBER))
+	if (get_u32(p + AT_CRC) != crc32_add(0, p + AT_NUMBER, SEGMENT_HEADER - AT_NUMBER))
 		return err_set(e, ERR_CORRUPT, "the segment's header is damaged");
 	out->number = get_u64(p + AT_NUMBER);
 	out->base_lsn = get_u64(p + AT_BASE_LSN);

@@ -1,5 +1,6 @@
 #include "recorder/verify.h"
 
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "recorder/file.h"
 #include "recorder/sign.h"
@@ -8,7 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define BLOCK_LEAST (BLOCK_HEADER + BLOCK_HASH)
 #define SCAN_WINDOW (64 * 1024)
@@ -109,7 +109,7 @@ static int check_block(struct verify_check *c, const struct block_header *h, con
 		rc = file_read_at(c->file.fd, hash, sizeof hash, trailer, c->path, e);
 	if (rc)
 		return rc;
-	sound = (uint32_t)crc32(0, stored, h->stored_len) == h->payload_crc;
+	sound = crc32_add(0, stored, h->stored_len) == h->payload_crc;
 	if (!follows(c, head, stored, h->stored_len, said ? said : hash)) {
 		if (sound)
 			block_changed(c, h, "the hash or the content", c->pos, trailer + BLOCK_HASH);

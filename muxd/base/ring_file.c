@@ -1,4 +1,5 @@
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ring.h"
 #include "muxd/base/ring_format.h"
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 int ring_pread(int fd, void *p, size_t n, uint64_t at)
 {
@@ -62,8 +62,8 @@ int ring_info_read(int fd, struct ring_info *out, struct err *e)
 		return err_set(e, ERR_VERSION, "journal ring: version %u.%u, this program reads %u",
 			       get_u16(h + RING_AT_MAJOR), get_u16(h + RING_AT_MINOR), RING_MAJOR);
 	uint64_t size = get_u64(h + RING_AT_SIZE);
-	if (get_u32(h + RING_AT_CRC) != (uint32_t)crc32(0, h, RING_AT_CRC) || size < RING_SIZE_MIN ||
-	    size > RING_SIZE_MAX || (size & (size - 1)) || get_u32(h + RING_AT_HEADER) != RING_HEADER_SIZE)
+	if (get_u32(h + RING_AT_CRC) != crc32_add(0, h, RING_AT_CRC) || size < RING_SIZE_MIN || size > RING_SIZE_MAX ||
+	    (size & (size - 1)) || get_u32(h + RING_AT_HEADER) != RING_HEADER_SIZE)
 		return err_set(e, ERR_CORRUPT, "journal ring: the header is damaged");
 	if ((uint64_t)st.st_size < RING_HEADER_SIZE + size)
 		return err_set(e, ERR_CORRUPT, "journal ring: the file was cut to %lld bytes", (long long)st.st_size);
@@ -89,7 +89,7 @@ static int ring_format_file(int fd, size_t size, struct err *e)
 	put_u32(h + RING_AT_HEADER, RING_HEADER_SIZE);
 	put_u64(h + RING_AT_SIZE, size);
 	memcpy(h + RING_AT_ID, id.b, sizeof(id.b));
-	put_u32(h + RING_AT_CRC, (uint32_t)crc32(0, h, RING_AT_CRC));
+	put_u32(h + RING_AT_CRC, crc32_add(0, h, RING_AT_CRC));
 	put_u64(h + RING_AT_SLOTS + 8, 1); /* at position 0 comes sequence 1 */
 	put_u64(h + RING_AT_SLOTS + 16, UINT64_MAX);
 	if (pwrite_whole(fd, h, sizeof(h), 0))
@@ -145,7 +145,7 @@ int ring_cursor_write(int cursor_fd, const struct ring_cursor *c)
 	put_u64(b + CURSOR_AT_HEARTBEAT, c->heartbeat_ns);
 	put_u32(b + CURSOR_AT_STATE, c->state);
 	put_u32(b + CURSOR_AT_PID, c->reader_pid);
-	put_u32(b + CURSOR_AT_CRC, (uint32_t)crc32(0, b + 16, CURSOR_SIZE - 16));
+	put_u32(b + CURSOR_AT_CRC, crc32_add(0, b + 16, CURSOR_SIZE - 16));
 	ssize_t n;
 	do
 		n = pwrite(cursor_fd, b, sizeof(b), 0);
@@ -161,7 +161,7 @@ int ring_cursor_read(int cursor_fd, struct ring_cursor *out)
 	if (rc)
 		return rc == ERR_EOF ? ERR_CORRUPT : rc;
 	if (memcmp(b + CURSOR_AT_MAGIC, CURSOR_MAGIC, 8) != 0 || get_u16(b + CURSOR_AT_MAJOR) != RING_MAJOR ||
-	    get_u32(b + CURSOR_AT_CRC) != (uint32_t)crc32(0, b + 16, CURSOR_SIZE - 16))
+	    get_u32(b + CURSOR_AT_CRC) != crc32_add(0, b + 16, CURSOR_SIZE - 16))
 		return ERR_CORRUPT;
 	out->durable = get_u64(b + CURSOR_AT_DURABLE);
 	out->durable_seq = get_u64(b + CURSOR_AT_SEQ);

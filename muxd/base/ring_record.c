@@ -1,10 +1,10 @@
 #include "muxd/base/ring_record.h"
 
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 
 #include <string.h>
-#include <zlib.h>
 
 void ring_record_header(uint8_t out[RING_RECORD_HEADER], const struct ring_record *rec, uint32_t epoch,
 			const struct iovec *iov, int iovcnt)
@@ -18,13 +18,10 @@ void ring_record_header(uint8_t out[RING_RECORD_HEADER], const struct ring_recor
 	out[49] = rec->stream;
 	put_u16(out + 50, rec->flags);
 	put_u32(out + 52, epoch);
-	uLong crc = crc32(0, out + 4, RING_RECORD_HEADER - 4);
-	for (int i = 0; i < iovcnt; i++) {
-		/* zlib takes a NULL pointer as a request for the initial value. */
-		if (iov[i].iov_len)
-			crc = crc32(crc, iov[i].iov_base, (uInt)iov[i].iov_len);
-	}
-	put_u32(out, (uint32_t)crc);
+	uint32_t crc = crc32_add(0, out + 4, RING_RECORD_HEADER - 4);
+	for (int i = 0; i < iovcnt; i++)
+		crc = crc32_add(crc, iov[i].iov_base, iov[i].iov_len);
+	put_u32(out, crc);
 }
 
 size_t ring_record_encode(uint8_t *out, const struct ring_record *rec, uint32_t epoch)
@@ -48,7 +45,7 @@ int ring_record_decode(const uint8_t *p, size_t n, struct ring_record *out, size
 	size_t size = ring_record_size(len);
 	if (n < size)
 		return 0;
-	if (get_u32(p) != (uint32_t)crc32(0, p + 4, RING_RECORD_HEADER - 4 + len))
+	if (get_u32(p) != crc32_add(0, p + 4, RING_RECORD_HEADER - 4 + len))
 		return ERR_CORRUPT;
 	struct ring_record rec = {
 	    .seq = get_u64(p + 8),

@@ -4,6 +4,7 @@
  * accepts or cuts, it must be able to go on with.
  */
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "recorder/chain_format.h"
 #include "recorder/sign.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,14 +25,14 @@ static void mend(uint8_t *p, size_t n)
 
 	if (n < CHAIN_FILE_HEADER)
 		return;
-	put_u32(p + 80, (uint32_t)crc32(0, p, 80));
+	put_u32(p + 80, crc32_add(0, p, 80));
 	while (n - at >= CHAIN_ENTRY_HEADER + CHAIN_HASH) {
 		size_t room = n - at - CHAIN_ENTRY_HEADER - CHAIN_HASH;
 		uint32_t len = get_u32(p + at + 8);
 
 		if (len > room)
 			put_u32(p + at + 8, len = (uint32_t)room);
-		put_u32(p + at + 60, (uint32_t)crc32(0, p + at, 60));
+		put_u32(p + at + 60, crc32_add(0, p + at, 60));
 		at += CHAIN_ENTRY_HEADER + len + CHAIN_HASH;
 	}
 }

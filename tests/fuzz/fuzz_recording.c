@@ -4,6 +4,7 @@
  * reached too.
  */
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "recorder/block.h"
 #include "recorder/export.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <zlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,8 +35,8 @@ static void mend(uint8_t *p, size_t n)
 			len = room;
 			put_u32(b + 20, (uint32_t)len);
 		}
-		put_u32(b + 96, (uint32_t)crc32(0, b + BLOCK_HEADER, (uInt)len));
-		put_u32(b + 100, (uint32_t)crc32(0, b, 100));
+		put_u32(b + 96, crc32_add(0, b + BLOCK_HEADER, len));
+		put_u32(b + 100, crc32_add(0, b, 100));
 		at += BLOCK_HEADER + len + BLOCK_HASH;
 		if (b[4] == BLOCK_INDEX)
 			break;

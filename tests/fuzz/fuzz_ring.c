@@ -5,6 +5,7 @@
  * read from, u64 head, then the bytes of the ring from that place on.
  */
 #include "muxd/base/bytes.h"
+#include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ring.h"
 #include "muxd/base/ring_format.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #define SIZE  RING_SIZE_MIN
 #define FRONT 17
@@ -37,7 +37,7 @@ static int ring_empty(void)
 	put_u16(h + RING_AT_MAJOR, RING_MAJOR);
 	put_u32(h + RING_AT_HEADER, RING_HEADER_SIZE);
 	put_u64(h + RING_AT_SIZE, SIZE);
-	put_u32(h + RING_AT_CRC, (uint32_t)crc32(0, h, RING_AT_CRC));
+	put_u32(h + RING_AT_CRC, crc32_add(0, h, RING_AT_CRC));
 	require(pwrite(fd, h, sizeof(h), 0) == (ssize_t)sizeof(h));
 	return fd;
 }
@@ -49,7 +49,7 @@ static void mend(uint8_t *p, size_t n)
 		uint32_t len = get_u32(p + at + 4);
 		if (len > n - at - RING_RECORD_HEADER)
 			return;
-		put_u32(p + at, (uint32_t)crc32(0, p + at + 4, RING_RECORD_HEADER - 4 + len));
+		put_u32(p + at, crc32_add(0, p + at + 4, RING_RECORD_HEADER - 4 + len));
 		at += ring_record_size(len);
 	}
 }

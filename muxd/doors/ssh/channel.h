@@ -27,7 +27,7 @@
 
 struct ssh_conn;
 
-#define SSH_CHAN_SLICE     (16 * 1024)       /* bytes of output a turn */
+#define SSH_CHAN_SLICE     (32 * 1024)       /* bytes of output a turn: one packet of OpenSSH */
 #define SSH_CHAN_INPUT_MAX (4 * 1024 * 1024) /* libssh's own window is 1.28 MB */
 #define SSH_CHAN_ENV_MAX   16
 
