@@ -1,13 +1,27 @@
 #!/bin/bash
-# run.sh [--only NAME]: every test of muxd, in order of how soon it tells.
+# run.sh [--k8s] [--only NAME]: every test of muxd, in order of how soon it tells. --k8s: the Kubernetes stories alone.
 # Prints one line a test; ends with "N passed, N failed". Logs of failed ones are shown; all are in build/log.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-only=
+only='' k8s=
+[ "${1:-}" = --k8s ] && k8s=only && shift
 [ "${1:-}" = --only ] && only=$2
 passed=0 failed=0 names=()
 mkdir -p build/log
 
+# verdict NAME RC STARTED LOG: counts it and prints its line
+verdict() {
+	if [ "$2" -eq 0 ]; then
+		passed=$((passed + 1))
+		printf 'ok    %-34s %6.1f s\n' "$1" "$(echo "$(date +%s.%N) $3" | awk '{print $1 - $2}')"
+	else
+		failed=$((failed + 1))
+		names+=("$1")
+		printf 'FAIL  %-34s\n' "$1"
+		tail -n 40 "$4" | sed 's/^/      /'
+	fi
+	return "$2"
+}
 # attempt NAME SECONDS COMMAND...
 attempt() {
 	local name=$1 limit=$2 t0 log
@@ -15,15 +29,8 @@ attempt() {
 	[ -n "$only" ] && [[ $name != *"$only"* ]] && return
 	log=build/log/${name//\//_}.log
 	t0=$(date +%s.%N)
-	if timeout -k 10 "$limit" "$@" >"$log" 2>&1; then
-		passed=$((passed + 1))
-		printf 'ok    %-34s %6.1f s\n' "$name" "$(echo "$(date +%s.%N) $t0" | awk '{print $1 - $2}')"
-	else
-		failed=$((failed + 1))
-		names+=("$name")
-		printf 'FAIL  %-34s\n' "$name"
-		tail -n 40 "$log" | sed 's/^/      /'
-	fi
+	timeout -k 10 "$limit" "$@" >"$log" 2>&1
+	verdict "$name" $? "$t0" "$log"
 }
 build() { make --no-print-directory -j"$(nproc)" "$@"; }
 
@@ -75,19 +82,64 @@ stories() {
 	rm -rf "$state"
 }
 
-attempt layers 60 tests/lib/layers.sh
-attempt build-tests 900 make --no-print-directory -j"$(nproc)" unit-programs corpus-programs
-units build unit/
-corpora build ""
-stories build story/
-if [ -z "$only" ] || [[ $only == san* ]]; then
-	attempt san-build 1500 make --no-print-directory -j"$(nproc)" SAN=address,undefined all unit-programs corpus-programs
-	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$PWD/tests/lib/lsan.supp:print_suppressions=0
-	units build/san san/unit/
-	corpora build/san san/
-	stories build/san san/story/
-fi
-attempt lint 900 tests/lib/lint.sh
+# k8s_claim: a number and a home for a cluster of this run's own, so that others on this machine are left alone
+k8s_claim() {
+	for K8S_NET in $(seq 100 199); do
+		K8S_HOME=/tmp/muxd-k8s-$K8S_NET
+		[ -e "/sys/class/net/muxd-k8s-$K8S_NET" ] || ! mkdir "$K8S_HOME" 2>/dev/null || break
+	done
+	export K8S_NET K8S_HOME
+	trap 'tests/e2e/k8s/down.sh wipe' EXIT
+}
+# k8s_absent WHY: not an error, unless they were asked for by name
+k8s_absent() {
+	echo "k8s stories: not run: $*"
+	[ -z "$k8s" ] || failed=$((failed + 1))
+}
+# On a cluster that comes and goes with them; or on the one in K8S_HOME, which is left running.
+k8s_stories() {
+	local filter=${only#k8s} only='' e2e=tests/e2e/k8s log=build/log/k8s_build.log why rc t0 s ran=0 own=
+	filter=${filter#/}
+	compgen -G "$e2e/stories/*$filter*.sh" >/dev/null || return
+	why=$($e2e/prepare.sh) || { k8s_absent "$why"; return; }
+	t0=$(date +%s.%N)
+	timeout -k 10 2400 $e2e/build.sh >$log 2>&1
+	rc=$?
+	[ $rc -eq 69 ] && { k8s_absent "$(tail -n 1 $log)"; return; }
+	verdict k8s/build $rc "$t0" $log || return
+	[ -n "${K8S_HOME:-}" ] || { own=1 && k8s_claim; }
+	if attempt k8s/up 600 $e2e/up.sh full; then
+		for s in "$e2e"/stories/*"$filter"*.sh; do
+			BUILD=$PWD/build MUXCTL=$PWD/build/muxctl attempt "k8s/$(basename "$s" .sh)" 900 bash "$s"
+			ran=$((ran + 1))
+		done
+	fi
+	if [ -n "$own" ]; then
+		[ $ran -gt 0 ] || cp "$K8S_HOME"/log/*.log build/log/ 2>/dev/null
+		attempt k8s/down 120 $e2e/down.sh wipe
+		trap - EXIT
+	fi
+	echo "k8s stories: $ran run${own:+, on a cluster of their own}"
+}
+
+everything() {
+	attempt layers 60 tests/lib/layers.sh
+	attempt build-tests 900 make --no-print-directory -j"$(nproc)" unit-programs corpus-programs
+	units build unit/
+	corpora build ""
+	stories build story/
+	if [ -z "$only" ] || [[ $only == san* ]]; then
+		attempt san-build 1500 make --no-print-directory -j"$(nproc)" SAN=address,undefined all unit-programs corpus-programs
+		export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$PWD/tests/lib/lsan.supp:print_suppressions=0
+		units build/san san/unit/
+		corpora build/san san/
+		stories build/san san/story/
+	fi
+	attempt lint 900 tests/lib/lint.sh
+}
+
+[ -n "$k8s" ] || everything
+k8s_stories
 
 [ $failed -gt 0 ] && echo "failed: ${names[*]}"
 echo "$passed passed, $failed failed"

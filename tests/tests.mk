@@ -7,12 +7,15 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
 	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko vim less ca-certificates libcap2-bin git
+PKG_K8S   := golang-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
+	containernetworking-plugins busybox-static iproute2 openssl curl jq python3 gcc libc6-dev procps e2fsprogs
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 setup-build: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD)
 setup-run: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_RUN)
 setup-test: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_TEST)
-.PHONY: setup-build setup-run setup-test
+setup-k8s: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_K8S)
+.PHONY: setup-build setup-run setup-test setup-k8s
 
 # Packages first, then a second make, whose pkg-config then finds them.
 run: setup-run ## install what is missing, build, start: SSH on 2222, HTTPS on 8443, Ctrl-C ends it
@@ -25,6 +28,16 @@ bench: setup-test ## speed against peers, in one run; writes build/bench.json
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@tests/bench/run.sh
 .PHONY: run test check bench
+
+# --- a real Kubernetes cluster on this machine: tests/e2e/k8s/README.md
+k8s-up: setup-k8s ## a one-node Kubernetes, as root (K8S_NET=n: one more)
+	@tests/e2e/k8s/build.sh
+	@tests/e2e/k8s/up.sh full
+k8s-down: ## end it, and forget its data
+	@tests/e2e/k8s/down.sh wipe
+test-k8s: setup-test ## the Kubernetes stories alone (T=name: one; K8S_HOME=dir: on a cluster that is up)
+	@tests/run.sh --k8s $(if $(T),--only $(T))
+.PHONY: k8s-up k8s-down test-k8s
 
 check-layers: ## includes only point downwards (docs/architecture.md)
 	@tests/lib/layers.sh

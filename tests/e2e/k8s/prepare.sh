@@ -20,5 +20,5 @@ for c in cpu cpuacct cpuset memory pids devices freezer blkio; do
 done
 grep -qw overlay /proc/filesystems || modprobe overlay 2>/dev/null || unfit "the kernel has no overlayfs"
 why=$(make -s --no-print-directory setup-k8s 2>&1) || unfit "packages are missing: $(tail -n 1 <<<"$why")"
-unshare --net sh -c 'ip link add b type bridge && ip link add v type veth peer name w' 2>/dev/null ||
+unshare --net sh -c 'ip link add name br0 type bridge && ip link add name ve0 type veth peer name ve1' 2>/dev/null ||
 	unfit "the kernel has no bridges or veth pairs"

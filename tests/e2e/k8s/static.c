@@ -1,6 +1,6 @@
 /*
- * static - all that is in an image without a shell. Called with a verb it does one thing; without one it waits as pid 1 of
- * a pod has to: takes in orphans, ends on TERM.
+ * static - all that is in an image without a shell. Called with a verb it does one thing; without one it waits as pid 1
+ * of a pod has to: takes in orphans, ends on TERM.
  *
  *   static cat             stdin to stdout
  *   static exit N          ends with N

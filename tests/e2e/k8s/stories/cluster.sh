@@ -88,7 +88,7 @@ kubectl exec disk -- sh -c 'echo mine >/workspace/file' && ok "a volume for user
 kubectl exec disk -- dd if=/dev/zero of=/workspace/big bs=1M count=17 2>&1 | grep -q 'No space left' &&
 	ok "a full volume is ENOSPC" || fail "17 MiB fit into a volume of 16 MiB"
 
-mkdir "$tmp/tree" && cp /bin/busybox "$tmp/tree/tool" && chmod 4755 "$tmp/tree/tool"
-cluster image "$tmp/tree" localhost/made:1 /tool sleep 3600
+mkdir "$tmp/tree" && cp /bin/busybox "$tmp/tree/busybox" && chmod 4755 "$tmp/tree/busybox"
+cluster image "$tmp/tree" localhost/made:1 /busybox sleep 3600
 pod made localhost/made:1
-equal "an image made of a directory" "-rwsr-xr-x" "$(kubectl exec made -- /tool ls -l /tool | cut -c1-10)"
+equal "an image made of a directory" "-rwsr-xr-x" "$(kubectl exec made -- /busybox ls -l /busybox | cut -c1-10)"
