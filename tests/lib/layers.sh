@@ -22,7 +22,8 @@ forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|
 forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/rest/'
 forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
 forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the recorder' '^recorder/'
-forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the configuration' '^muxd/base/conf'
+forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
+forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|url)\.c'
 forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'
 [ $bad -eq 0 ] && echo "layers: fine"
 exit $bad
