@@ -2,7 +2,7 @@
 # build.sh: Kubernetes from Debian's source package, as one static program that is kube-apiserver, kube-controller-manager,
 # kube-scheduler or kubelet by the name it is called with; and kubectl beside it, by itself, so that measuring it is fair.
 # Once per machine: some five minutes on two cores, 3 GB of disk while it runs, 120 MB kept in K8S_CACHE. Exit 69: the
-# source cannot be had.
+# source or the room for it cannot be had.
 . "$(dirname "$0")/lib.sh"
 
 package=kubernetes version=1.20.5+really1.20.2-1.1+deb12u1
@@ -89,16 +89,24 @@ step() {
 	exit "$2"
 }
 
-mkdir -p "$K8S_CACHE"
+unavailable() {
+	echo "k8s: $*" >&2
+	exit 69
+}
+mkdir -p "$K8S_CACHE" 2>/dev/null && [ -w "$K8S_CACHE" ] || unavailable "the cache directory $K8S_CACHE cannot be written"
 exec 9>"$K8S_CACHE/lock"
 flock 9
 [ ! -x "$K8S_CACHE/bin/kubelet" ] || exit 0
+[ "$(df -m --output=avail "$K8S_CACHE" | tail -n 1)" -gt 4000 ] || unavailable "building needs 4 GB in $K8S_CACHE"
 trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 rm -rf "$work"
 mkdir -p "$work/tmp"
 : >"$log"
-export GOPATH=$work/go GOCACHE=$work/gocache GOTMPDIR=$work/tmp GO111MODULE=off GOFLAGS='' CGO_ENABLED=0 GOPROXY=off
+# Debian's Go 1.19, whatever else calls itself go here.
+PATH=/usr/lib/go-1.19/bin:$PATH
+unset GOROOT
+export GOENV=off GOPATH=$work/go GOCACHE=$work/gocache GOTMPDIR=$work/tmp GO111MODULE=off GOFLAGS='' CGO_ENABLED=0 GOPROXY=off
 
 say "building Kubernetes $K8S_VERSION into $K8S_CACHE (once; some five minutes)"
 step fetch 69 "getting Debian's source package $package $version"

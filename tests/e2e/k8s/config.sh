@@ -68,6 +68,8 @@ config_kubelet() {
 		cgroupRoot: /$K8S_CGROUP
 		nodeStatusUpdateFrequency: 1s
 		syncFrequency: 1s
+		kubeAPIQPS: 100
+		kubeAPIBurst: 200
 		failSwapOn: false
 		makeIPTablesUtilChains: false
 		resolvConf: ""

@@ -10,7 +10,7 @@ set -eu
 K8S_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 K8S_VERSION=1.20.2
 K8S_CACHE=${K8S_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/muxd-k8s-$K8S_VERSION-1}
-K8S_HOME=${K8S_HOME:-/tmp/muxd-k8s-${K8S_NET:-0}}
+K8S_HOME=$(realpath -m "${K8S_HOME:-/tmp/muxd-k8s-${K8S_NET:-0}}")
 # A cluster that was made keeps the number it was made with.
 # shellcheck source=/dev/null
 [ ! -f "$K8S_HOME/settings" ] || . "$K8S_HOME/settings"
@@ -31,7 +31,8 @@ K8S_ETCD=127.0.0.1:$K8S_PORT
 # What clusters share while there is any: what to put back when the last one goes.
 K8S_SHARED=/run/muxd-k8s
 KUBECONFIG=$K8S_HOME/admin.kubeconfig
-PATH=$K8S_CACHE/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# Debian's programs before whatever else the machine has by these names.
+PATH=$K8S_CACHE/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 export KUBECONFIG PATH K8S_HOME K8S_CACHE
 # What the machine's proxy reaches, the cluster is not.
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
@@ -52,19 +53,21 @@ until_ok() {
 	done
 }
 
-# A process is known by its pid and its start time, so that a pid that came to somebody else is never touched.
-started() { sed -n 's/^.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+# A process is known by its pid and its start time, so that a pid that came to somebody else is never touched. A zombie is
+# gone: whoever inherits it may be slow to notice.
+started() { sed -n 's/^.*) \([^Z] .*\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 # pid_of NAME: prints the pid of what spawn() started; fails if that is gone
 pid_of() {
 	local pid start
 	[ -f "$K8S_HOME/pids/$1" ] && read -r pid start <"$K8S_HOME/pids/$1" || return 1
 	[ -n "$start" ] && [ "$(started "$pid")" = "$start" ] && echo "$pid"
 }
+gone() { ! pid_of "$1" >/dev/null; }
 # spawn NAME COMMAND...: in the background, in a session of its own, unless it runs; output goes to log/NAME.log
 spawn() {
 	local name=$1 pid
 	shift
-	! pid_of "$name" >/dev/null || return 0
+	gone "$name" || return 0
 	setsid "$@" >>"$K8S_HOME/log/$name.log" 2>&1 </dev/null 8>&- 9>&- &
 	pid=$!
 	echo "$pid $(started $pid)" >"$K8S_HOME/pids/$name"
@@ -79,14 +82,21 @@ halt() {
 	fi
 	rm -f "$K8S_HOME/pids/$1"
 }
-# A zombie is gone: whoever started it may be slow to notice.
-gone() {
-	local pid
-	pid=$(pid_of "$1") || return 0
-	grep -q '^State:.Z' "/proc/$pid/status"
+# await NAME SECONDS COMMAND...: until the command succeeds; fails at once when NAME ends before
+await() {
+	local name=$1 seconds=$2
+	shift 2
+	until_ok "$seconds" gone_or "$name" "$@" && ! gone "$name" && return 0
+	! gone "$name" || echo "k8s: $name ended" >&2
+	return 1
 }
-# last NAME: the last complaint of its log, for an error line
-last() { tail -n 1 "$K8S_HOME/log/$1.log" 2>/dev/null | cut -c1-300; }
+gone_or() {
+	local name=$1
+	shift
+	gone "$name" || "$@"
+}
+# last NAME: the last complaint of its log, for an error line; etcd's is JSON
+last() { tail -n 1 "$K8S_HOME/log/$1.log" 2>/dev/null | sed -E 's/^\{.*"error":"([^"]*)".*/\1/' | cut -c1-300; }
 # in_node COMMAND...: in the mount and pid namespace where containerd, kubelet and pods live
 in_node() {
 	local pid

@@ -10,6 +10,7 @@ while read -r dir; do mount -t tmpfs -o mode=0755 tmpfs "$dir"; done <"$K8S_HOME
 : >"$K8S_HOME/run/resolv.conf"
 mount --bind "$K8S_HOME/run/resolv.conf" /etc/resolv.conf
 cd "$K8S_HOME" || exit
+for volume in volumes/*.img; do [ ! -e "$volume" ] || mount -o loop "$volume" "${volume%.img}"; done
 
 # keep NAME COMMAND...
 keep() {

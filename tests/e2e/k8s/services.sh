@@ -7,6 +7,7 @@ start_etcd() {
 		--listen-peer-urls "http://127.0.0.1:$((K8S_PORT + 1))" \
 		--initial-advertise-peer-urls "http://127.0.0.1:$((K8S_PORT + 1))" \
 		--initial-cluster "test=http://127.0.0.1:$((K8S_PORT + 1))"
+	await etcd 60 curl -sf -m 5 "http://$K8S_ETCD/health" || die "etcd does not answer: $(last etcd) ($K8S_HOME/log/etcd.log)"
 }
 # It listens on the address that is also the service `kubernetes` in the cluster: pods reach it without kube-proxy.
 # enable-aggregator-routing: webhooks that name a service are called at its pods, for the same reason.
@@ -21,18 +22,16 @@ start_apiserver() {
 		--service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$p/sa.pub" \
 		--service-account-signing-key-file="$p/sa.key" --service-cluster-ip-range="$K8S_SERVICES" \
 		--enable-aggregator-routing=true --cert-dir="$K8S_HOME/run/apiserver" --profiling=false "${admission[@]}"
-	until_ok 120 api_ready || die "the API server is not ready after 120 s: $(last apiserver) ($K8S_HOME/log/apiserver.log)"
-}
-api_ready() {
-	pid_of apiserver && pid_of etcd || return 1
-	curl -sf -m 5 --cacert "$K8S_HOME/pki/ca.crt" "$K8S_API/readyz"
+	await apiserver 120 curl -sf -m 5 --cacert "$p/ca.crt" "$K8S_API/readyz" ||
+		die "the API server is not ready: $(last apiserver) ($K8S_HOME/log/apiserver.log)"
 }
 start_manager() {
 	spawn manager kube-controller-manager --kubeconfig="$K8S_HOME/pki/manager.kubeconfig" --leader-elect=false \
 		--bind-address=127.0.0.1 --secure-port=$((K8S_PORT + 4)) --port=0 --cert-dir="$K8S_HOME/run/manager" \
 		--use-service-account-credentials=true --service-account-private-key-file="$K8S_HOME/pki/sa.key" \
 		--root-ca-file="$K8S_HOME/pki/ca.crt" --cluster-signing-cert-file="$K8S_HOME/pki/ca.crt" \
-		--cluster-signing-key-file="$K8S_HOME/pki/ca.key" --controllers='*,-cloud-node-lifecycle,-route,-service'
+		--cluster-signing-key-file="$K8S_HOME/pki/ca.key" --kube-api-qps=100 --kube-api-burst=200 \
+		--controllers='*,-cloud-node-lifecycle,-route,-service'
 }
 start_scheduler() {
 	spawn scheduler kube-scheduler --kubeconfig="$K8S_HOME/pki/scheduler.kubeconfig" --leader-elect=false \

@@ -45,7 +45,7 @@ cgroups() {
 }
 import_images() {
 	local tar
-	until_ok 60 ctr -a "$K8S_HOME/run/containerd.sock" version || die "containerd does not answer: $(last containerd)"
+	await node 60 ctr -a "$K8S_HOME/run/containerd.sock" version || die "containerd does not answer: $(last containerd)"
 	for tar in "$K8S_HOME"/images/*.tar; do
 		ctr -a "$K8S_HOME/run/containerd.sock" -n k8s.io images import "$tar" >>"$K8S_HOME/log/images.log" 2>&1 ||
 			die "cannot import $tar: $(last images)"
@@ -60,6 +60,9 @@ node_ready() {
 }
 
 [ "$(id -u)" -eq 0 ] || die "only root can start a cluster"
+[[ $K8S_NET =~ ^[0-9]+$ ]] && [ "$K8S_NET" -le 255 ] || die "K8S_NET is '$K8S_NET': a number of 0 to 255 is wanted"
+[[ $K8S_MODE =~ ^(full|light)$ ]] || die "'$K8S_MODE' is neither full nor light"
+[ ${#K8S_HOME} -le 80 ] || die "the path $K8S_HOME is too long for the sockets in it: 80 characters at most"
 [ -x "$K8S_CACHE/bin/kubelet" ] || die "nothing is built in $K8S_CACHE yet: tests/e2e/k8s/build.sh"
 for tool in etcd containerd runc curl openssl ip python3 cc /usr/lib/cni/bridge /bin/busybox; do
 	command -v $tool >/dev/null || die "$tool is missing: make setup-k8s"
@@ -71,7 +74,7 @@ start=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 mkdir -p "$K8S_HOME"/{conf/cni,containerd,images,log,pids,run}
 chmod 0711 "$K8S_HOME"
 printf 'K8S_NET=%s\nK8S_PORT=%s\nK8S_MODE=%s\nK8S_IDLE=%s\n' "$K8S_NET" "$K8S_PORT" "$K8S_MODE" "$K8S_IDLE" >"$K8S_HOME/settings"
-pid_of node >/dev/null || fresh=1
+! gone node || fresh=1
 bridge
 "$K8S_DIR/pki.sh"
 "$K8S_DIR/images.sh"
@@ -91,7 +94,7 @@ start_apiserver
 since "API server ready"
 [ "$K8S_MODE" = light ] || { start_manager; start_scheduler; }
 [ -n "${fresh:-}" ] || start=
-until_ok 120 node_ready "$start" || die "the node is not ready after 120 s: $(last kubelet) ($K8S_HOME/log/kubelet.log)"
+await node 120 node_ready "$start" || die "the node is not ready after 120 s: $(last kubelet) ($K8S_HOME/log/kubelet.log)"
 [ "$K8S_MODE" = light ] || until_ok 60 kubectl get serviceaccount default -n default ||
 	die "no service account after 60 s: $(last manager) ($K8S_HOME/log/manager.log)"
 since "node ready"

@@ -47,6 +47,23 @@ ok "a role allows it"
 as_story get secrets >"$tmp/out" 2>&1 && fail "the role allows more than it says"
 grep -q 'secrets is forbidden' "$tmp/out" && ok "and nothing else" || fail "denied otherwise: $(cat "$tmp/out")"
 
+# The first custom resource crashed an API server that was built without care.
+kubectl apply -f - >/dev/null <<E || fail "no custom resource definition"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.$ns.example}
+spec:
+  group: $ns.example
+  scope: Namespaced
+  names: {plural: things, singular: thing, kind: Thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+E
+thing() { kubectl create -f - <<<"{\"apiVersion\": \"$ns.example/v1\", \"kind\": \"Thing\", \"metadata\": {\"name\": \"$1\", \"labels\": {\"a\": \"b\"}}}"; }
+kubectl wait crd "things.$ns.example" --for=condition=Established --timeout=60s >/dev/null || fail "the definition is not established"
+until_ok 60 thing one || fail "no custom resource"
+equal "a custom resource" "b" "$(kubectl get things.$ns.example one -o 'jsonpath={.metadata.labels.a}')"
+kubectl delete crd "things.$ns.example" >/dev/null
+
 alive() { equal "$1" "$pid" "$(inside sh -c 'pidof httpd' </dev/null)"; }
 cluster apiserver stop
 kubectl get pods --request-timeout=5s >/dev/null 2>&1 && fail "a killed API server answers"
