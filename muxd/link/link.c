@@ -261,7 +261,7 @@ int link_attach(struct link *l, int fd, uint64_t epoch)
 	l->poll->data = l;
 	l->in_at = l->in_len = 0;
 	l->writing = false;
-	l->p.epoch = epoch;
+	l->p.epoch = epoch > l->epoch_taken ? epoch : l->epoch_taken + 1; /* a clock that was set back */
 	l->heard_ns = clock_boot_ns();
 	l->ping_ns = 0;
 	link_set_state(l, LINK_HELLO);

@@ -99,7 +99,10 @@ struct link_params {
 int link_create(struct uv_loop_s *loop, const struct link_params *p, const struct link_ops *ops, void *arg,
 		struct link **out);
 void link_destroy(struct link *l); /* closes the stream; programs inside live on */
-/* fd: connected, non-blocking or not; becomes the link's. ERR_BAD_STATE when one is attached. */
+/*
+ * fd: connected, non-blocking or not; becomes the link's. ERR_BAD_STATE when one is attached. An epoch that is not above
+ * what muxlet has said it took is raised, so that after a clock was set back the second stream is taken.
+ */
 int link_attach(struct link *l, int fd, uint64_t epoch);
 enum link_state link_state(const struct link *l);
 

@@ -59,6 +59,9 @@ static int on_hello(struct link *l, const struct frame *f, const char **why)
 	if (CRYPTO_memcmp(expected, f->u.hello.proof, sizeof(expected)) != 0)
 		return breaks(why, "it does not know the sandbox's secret");
 	OPENSSL_cleanse(expected, sizeof(expected));
+	if (f->u.hello.epoch == UINT64_MAX)
+		return breaks(why, "an epoch that no stream can follow");
+	l->epoch_taken = f->u.hello.epoch; /* proven: if ours is not higher it will say so, and the next one is */
 	if (prove(l, "muxd-hub", &f->u.hello, answer.u.proof))
 		return ERR_NOMEM;
 	link_set_state(l, LINK_LIST);

@@ -1,103 +1,121 @@
-/* muxlet --bridge PATH: an exec stream's stdin and stdout, joined to the socket of a muxlet that runs already. */
-#include "muxd/muxlet/muxlet.h"
+/* An exec stream's stdin and stdout, joined to the socket of the muxlet that runs already. */
+#include "muxd/muxlet/join.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#define BRIDGE_CHUNK (64 * 1024)
+#define BRIDGE_CHUNK   (64 * 1024)
+#define BRIDGE_LAST_MS 5000 /* for what muxlet said last, when nobody reads it */
 
-static int dial(const char *path)
+struct flow {
+	int from, to;
+	size_t at, len;
+	bool ended;  /* nothing more comes; what is in buf still goes */
+	bool closed; /* and the other side was told so */
+	bool failed;
+	unsigned char buf[BRIDGE_CHUNK];
+};
+
+static bool later(void)
 {
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int fd;
-
-	if (strlen(path) >= sizeof(sa.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	strcpy(sa.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof(sa))) {
-		close(fd);
-		return -1;
-	}
-	return fd;
+	return errno == EINTR || errno == EAGAIN;
 }
 
-static int write_all(int fd, const uint8_t *p, size_t n)
+static void fill(struct flow *f)
 {
-	while (n) {
-		ssize_t done = write(fd, p, n);
+	ssize_t n = read(f->from, f->buf, sizeof(f->buf));
 
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0 && errno == EAGAIN) { /* somebody else made our stdout non-blocking */
-			struct pollfd w = {.fd = fd, .events = POLLOUT};
-
-			if (poll(&w, 1, -1) < 0 && errno != EINTR)
-				return -1;
-			continue;
-		}
-		if (done <= 0)
-			return -1;
-		p += done;
-		n -= (size_t)done;
-	}
-	return 0;
+	f->at = 0;
+	f->len = n > 0 ? (size_t)n : 0;
+	f->ended = n == 0 || (n < 0 && !later());
 }
 
-/* Bytes passed on, 0 at the end, -1 when a side failed. */
-static ssize_t pass(int from, int to, uint8_t *scratch)
+static void drain(struct flow *f)
 {
-	ssize_t n = read(from, scratch, BRIDGE_CHUNK);
+	ssize_t n = write(f->to, f->buf + f->at, f->len);
+
+	if (n < 0 && !later())
+		f->failed = true;
+	if (n <= 0)
+		return;
+	f->at += (size_t)n;
+	f->len -= (size_t)n;
+}
+
+static int nonblock(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+static bool hung_up(int sock)
+{
+	struct pollfd p = {.fd = sock};
+
+	return poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR);
+}
+
+/* Whoever is full is not read from, and a descriptor that nothing is wanted of is not asked: it may have hung up. */
+static int wait_for(const struct flow *in, const struct flow *out, struct pollfd p[3])
+{
+	bool sock = in->len || !(out->len || out->ended);
+
+	p[0] = (struct pollfd){.fd = in->len || in->ended ? -1 : in->from, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = sock ? in->to : -1};
+	p[1].events = (short)((in->len ? POLLOUT : 0) | (out->len || out->ended ? 0 : POLLIN));
+	p[2] = (struct pollfd){.fd = out->to, .events = out->len ? POLLOUT : 0}; /* and whether its reader is gone */
+	return poll(p, 3, out->len ? BRIDGE_LAST_MS : -1);
+}
+
+/* One turn. 0: goes on; else the exit code plus one. */
+static int turn(struct flow *in, struct flow *out)
+{
+	struct pollfd p[3];
+	int n = wait_for(in, out, p);
 
 	if (n < 0)
-		return errno == EINTR || errno == EAGAIN ? 1 : -1;
-	return n == 0 ? 0 : write_all(to, scratch, (size_t)n) ? -1 : n;
+		return errno == EINTR ? 0 : 2;
+	if (n == 0)
+		return out->ended || hung_up(in->to) ? 2 : 0;
+	if (p[2].revents & POLLERR)
+		return 2;
+	if (p[0].revents)
+		fill(in);
+	if (p[1].revents && !out->len && !out->ended)
+		fill(out);
+	if (in->len)
+		drain(in); /* mostly there is room */
+	if (out->len)
+		drain(out);
+	if (in->failed) { /* muxlet closes: what it said before is still to come */
+		in->failed = false;
+		in->ended = true;
+		in->len = 0;
+	}
+	if (in->ended && !in->len && !in->closed) {
+		in->closed = true;
+		(void)shutdown(in->to, SHUT_WR);
+	}
+	return out->failed ? 2 : out->ended && !out->len ? 1 : 0;
 }
 
-/*
- * A write to one side blocks the other direction for as long as it lasts. That
- * cannot lock up: muxlet always reads, and the far end of an exec stream does too.
- */
-int bridge_run(const char *path)
+int bridge_run(int stdin_fd, int stdout_fd, int sock)
 {
-	static const char ends[] = "muxlet: the bridge ended\n";
-	uint8_t scratch[BRIDGE_CHUNK];
-	struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = dial(path), .events = POLLIN}};
-	int rc = 1;
+	struct flow in = {.from = stdin_fd, .to = sock}, out = {.from = sock, .to = stdout_fd};
+	int rc = 0;
 
-	if (p[1].fd < 0) {
-		fprintf(stderr, "muxlet: %s: %s\n", path, strerror(errno));
-		return 1;
-	}
-	for (;;) {
-		ssize_t in = 1, out = 1;
-
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			break;
-		if (p[0].revents)
-			in = pass(STDIN_FILENO, p[1].fd, scratch);
-		if (p[1].revents)
-			out = pass(p[1].fd, STDOUT_FILENO, scratch);
-		if (in < 0 || out < 0)
-			break;
-		if (in == 0) {
-			p[0].fd = -1;
-			(void)shutdown(p[1].fd, SHUT_WR);
-		}
-		if (out == 0) {
-			rc = 0;
-			break;
-		}
-	}
-	if (rc)
-		(void)!write(STDERR_FILENO, ends, sizeof(ends) - 1);
-	close(p[1].fd);
-	return rc;
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (nonblock(stdin_fd) || nonblock(stdout_fd) || nonblock(sock))
+		rc = 2;
+	while (!rc)
+		rc = turn(&in, &out);
+	close(sock);
+	return rc - 1;
 }

@@ -184,6 +184,8 @@ void channel_on_exit(struct channel *c, int status)
 	c->pid = 0;
 	c->exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	c->exit.signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
+	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED && watch_out_of_memory(c->m))
+		c->exit.cause = CAUSE_OOM;
 	if (c->state == CHANNEL_ENDING && !c->m->stopping)
 		ending_tick(c);
 	else

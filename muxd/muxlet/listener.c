@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define RETRY_NS (1000 * MS_NS)
@@ -27,6 +25,14 @@ static int place_of(struct muxlet *m)
 	return oldest;
 }
 
+static bool is_own_user(int fd)
+{
+	struct ucred who;
+	socklen_t size = sizeof(who);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+}
+
 static void listener_ready(struct source *src, uint32_t events)
 {
 	struct muxlet *m = container_of(src, struct muxlet, listener);
@@ -37,7 +43,9 @@ static void listener_ready(struct source *src, uint32_t events)
 		(void)source_watch(&m->loop, src, 0);
 		timer_arm(&m->loop, &m->listen_timer, m->loop.now_ns + RETRY_NS);
 	}
-	if (fd >= 0) {
+	if (fd >= 0 && m->own_uid_only && !is_own_user(fd)) {
+		close(fd);
+	} else if (fd >= 0) {
 		int at = place_of(m);
 
 		m->pending[at] = stream_create(m, fd, fd);
@@ -60,39 +68,4 @@ int listener_open(struct muxlet *m, int fd)
 	m->listener.fd = fd;
 	m->listener.ready = listener_ready;
 	return source_watch(&m->loop, &m->listener, EPOLLIN);
-}
-
-static int address_of(const char *path, struct sockaddr_un *out)
-{
-	memset(out, 0, sizeof(*out));
-	out->sun_family = AF_UNIX;
-	if (strlen(path) >= sizeof(out->sun_path))
-		return -ENAMETOOLONG;
-	strcpy(out->sun_path, path);
-	return 0;
-}
-
-int listener_bind(const char *path)
-{
-	struct sockaddr_un sa;
-	mode_t mask;
-	int rc = address_of(path, &sa), fd;
-
-	if (rc)
-		return rc;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	mask = umask(0177);
-	rc = bind(fd, (struct sockaddr *)&sa, sizeof(sa));
-	if (rc && errno == EADDRINUSE && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) && errno == ECONNREFUSED &&
-	    unlink(path) == 0)
-		rc = bind(fd, (struct sockaddr *)&sa, sizeof(sa)); /* what a muxlet before us left */
-	umask(mask);
-	if (rc || listen(fd, 16)) {
-		rc = -errno;
-		close(fd);
-		return rc ? rc : -EADDRINUSE;
-	}
-	return fd;
 }

@@ -1,4 +1,5 @@
 /* muxlet - see docs/man/muxlet.8. */
+#include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
 
@@ -19,16 +20,16 @@
 #define LAST_WORDS_MS 1000
 
 struct options {
-	int listen_fd, secret_fd;
-	bool stdio;
-	const char *socket_path, *bridge_path;
+	int listen_fd, secret_fd, leave_s;
+	bool pause;
+	const char *join, *check;
 };
 
 static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
-	      "       muxlet --stdio --socket PATH [--secret-fd N] [--shell PATH] [--workdir PATH]\n"
-	      "       muxlet --bridge PATH\n",
+	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
+	      "       muxlet --pause | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
 }
@@ -46,12 +47,17 @@ static int number(const char *s, int *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {
-	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
-	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
-	    {"stdio", no_argument, NULL, 'i'},           {"socket", required_argument, NULL, 'p'},
-	    {"bridge", required_argument, NULL, 'b'},    {"verbose", no_argument, NULL, 'v'},
-	    {"version", no_argument, NULL, 'V'},         {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
+					      {"secret-fd", required_argument, NULL, 's'},
+					      {"shell", required_argument, NULL, 'S'},
+					      {"workdir", required_argument, NULL, 'w'},
+					      {"join", required_argument, NULL, 'j'},
+					      {"leave", required_argument, NULL, 'L'},
+					      {"pause", no_argument, NULL, 'p'},
+					      {"check", required_argument, NULL, 'c'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {"version", no_argument, NULL, 'V'},
+					      {NULL, 0, NULL, 0}};
 	int c, bad = 0;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
@@ -68,14 +74,17 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'w':
 			m->workdir = optarg;
 			break;
-		case 'i':
-			o->stdio = true;
+		case 'j':
+			o->join = optarg;
+			break;
+		case 'L':
+			bad |= number(optarg, &o->leave_s);
 			break;
 		case 'p':
-			o->socket_path = optarg;
+			o->pause = true;
 			break;
-		case 'b':
-			o->bridge_path = optarg;
+		case 'c':
+			o->check = optarg;
 			break;
 		case 'v':
 			m->verbose = true;
@@ -88,21 +97,18 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	if (o->bridge_path)
-		return 0;
-	if (o->stdio)
-		return o->socket_path && o->listen_fd < 0 ? 0 : -1;
+	if (o->pause || o->check || o->join)
+		return o->listen_fd < 0 && o->secret_fd < 0 && o->pause + !!o->check + !!o->join == 1 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
 }
 
 /* From a pipe, or from a memfd that is emptied afterwards. */
-static int read_secret(struct muxlet *m, int fd, bool keep_open)
+static int read_secret(struct muxlet *m, int fd)
 {
 	static const uint8_t zero[SECRET_LEN];
 	bool file = lseek(fd, 0, SEEK_SET) == 0;
 	size_t n = 0;
 
-	(void)mlock(m->secret, sizeof(m->secret));
 	while (n < SECRET_LEN) {
 		ssize_t got = read(fd, m->secret + n, SECRET_LEN - n);
 
@@ -114,8 +120,7 @@ static int read_secret(struct muxlet *m, int fd, bool keep_open)
 	}
 	if (file)
 		(void)!pwrite(fd, zero, sizeof(zero), 0); /* a sealed or read-only one is its owner's to wipe */
-	if (!keep_open)
-		close(fd);
+	close(fd);
 	return 0;
 }
 
@@ -153,17 +158,6 @@ static int harden(void)
 	return chdir("/");
 }
 
-/* The exec stream moves away from 0 and 1, so that they can be held. */
-static int take_stdio(struct muxlet *m)
-{
-	int r = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), w = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-
-	if (r < 0 || w < 0 || dup2(m->null_fd, STDIN_FILENO) < 0 || dup2(m->null_fd, STDOUT_FILENO) < 0)
-		return -1;
-	m->pending[0] = stream_create(m, r, w);
-	return m->pending[0] ? 0 : -1;
-}
-
 static void init(struct muxlet *m, char **envp)
 {
 	memset(m, 0, sizeof(*m));
@@ -175,19 +169,21 @@ static void init(struct muxlet *m, char **envp)
 	TAILQ_INIT(&m->sink_list);
 	m->listener.fd = m->signals.fd = m->null_fd = -1;
 	m->environ = envp;
-	m->workdir = "/workspace";
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
 }
 
+/* The secret is there already where joined. */
 static int set_up(struct muxlet *m, const struct options *o)
 {
-	int fd = o->listen_fd, secret_fd = o->secret_fd < 0 ? STDIN_FILENO : o->secret_fd, rc;
+	int rc;
 
 	if (harden() || hold_standard_fds(m))
 		return -errno;
 	raise_limits(m);
-	if (read_secret(m, secret_fd, secret_fd == STDIN_FILENO))
+	if (!o->join && read_secret(m, o->secret_fd))
 		return -EBADMSG;
+	m->own_uid_only = o->join != NULL;
+	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;
 	if (!m->shell)
 		m->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
 	rc = loop_init(&m->loop);
@@ -195,11 +191,9 @@ static int set_up(struct muxlet *m, const struct options *o)
 		rc = timer_reserve(&m->loop, 16);
 	if (!rc)
 		rc = signals_open(m);
-	if (!rc && o->stdio) {
-		fd = listener_bind(o->socket_path);
-		rc = fd < 0 ? fd : take_stdio(m) ? -errno : 0;
-	}
-	return rc ? rc : listener_open(m, fd);
+	if (!rc)
+		watch_open(m);
+	return rc ? rc : listener_open(m, o->listen_fd);
 }
 
 static void end_of_turn(struct muxlet *m)
@@ -278,13 +272,26 @@ int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .secret_fd = -1};
 	struct muxlet m;
+	char cwd[4096];
 	int rc;
 
 	init(&m, environ);
 	if (parse(argc, argv, &m, &o))
 		return usage();
-	if (o.bridge_path)
-		return bridge_run(o.bridge_path);
+	if (!m.workdir) /* an exec begins where its container's image says */
+		m.workdir = o.join ? getcwd(cwd, sizeof(cwd)) : NULL;
+	if (!m.workdir)
+		m.workdir = "/workspace";
+	if (o.pause)
+		return pause_run();
+	if (o.check)
+		return check_run(o.check);
+	(void)mlock(m.secret, sizeof(m.secret));
+	if (o.join) {
+		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);
+		if (rc != JOIN_SERVE)
+			return rc;
+	}
 	rc = set_up(&m, &o);
 	if (rc) {
 		fprintf(stderr, "muxlet: could not begin: %s\n", strerror(-rc));

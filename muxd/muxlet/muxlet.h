@@ -62,7 +62,11 @@ struct muxlet {
 	size_t nsecrets;
 	int null_fd;
 	const char *shell, *workdir;
-	struct rlimit files; /* as muxlet found it; programs get it back */
+	unsigned long oom_seen; /* kills for want of memory, counted by the container's group */
+	bool own_uid_only;      /* the socket's name is anybody's: who connects must be of our user */
+	struct timer watch_timer;
+	uint64_t leave_ns, alone_ns; /* leave after so long alone (0: never); alone since (0: not) */
+	struct rlimit files;         /* as muxlet found it; programs get it back */
 	char user[64];
 	char **environ; /* of the sandbox, as muxlet found it */
 };
@@ -88,7 +92,8 @@ int sink_add(struct muxlet *m, int fd); /* takes fd */
 int signals_open(struct muxlet *m);
 void signals_stop(struct muxlet *m);
 int listener_open(struct muxlet *m, int fd);
-int listener_bind(const char *path); /* a descriptor, or -errno */
-int bridge_run(const char *path);    /* stdin and stdout to the socket at path; exit code */
+/* watch.c: cuts a silent hub, and ends a muxlet that nobody needs. Once, at the start. */
+void watch_open(struct muxlet *m);
+bool watch_out_of_memory(struct muxlet *m); /* has the kernel killed somebody here since the last call? */
 
 #endif

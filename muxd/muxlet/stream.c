@@ -478,6 +478,7 @@ static void stream_ready(struct source *src, uint32_t events)
 		s->broken = true;
 		return;
 	}
+	s->heard_ns = s->m->loop.now_ns;
 	s->in_len += (size_t)n;
 	if (decode_all(s))
 		s->broken = true;

@@ -48,9 +48,10 @@ struct stream {
 	uint8_t *ctrl; /* frames that are not DATA or EXIT */
 	size_t ctrl_at, ctrl_len, ctrl_cap;
 	struct rest rest;
-	uint64_t lazy_ns; /* when what waits for company must go; 0: nothing waits */
-	bool blocked;     /* the last write did not take everything */
-	bool broken;      /* to be closed at the end of the turn */
+	uint64_t heard_ns; /* the last byte from the hub */
+	uint64_t lazy_ns;  /* when what waits for company must go; 0: nothing waits */
+	bool blocked;      /* the last write did not take everything */
+	bool broken;       /* to be closed at the end of the turn */
 };
 
 /* Takes both descriptors (the same one twice for a socket). NULL when out of memory; then they are closed. */

@@ -607,7 +607,8 @@ static void the_newest_epoch_wins(void **state)
 	assert_int_equal(r->down_rc, ERR_CONFLICT);
 	assert_int_equal(link_state(old), LINK_UP);
 	r->downs = 0;
-	assert_int_equal(link_attach(r->link, rig_dial(r), ++r->epoch), 0);
+	r->epoch++;
+	assert_int_equal(link_attach(r->link, rig_dial(r), 0), 0); /* a clock set back: by now the link knows better */
 	assert_true(rig_until(r, 5000, r->ups == 2 && r->downs == 1));
 	assert_int_equal(link_state(old), LINK_IDLE);
 	assert_int_equal(r->down_rc, ERR_CONFLICT);

@@ -1,157 +1,7 @@
 /* muxlet as a process: what it lets in, what it gives away, how it starts and ends. Spoken to in raw frames. */
-#include "tests/lib/link_rig.h"
-
-#include "muxd/link/frame.h"
+#include "tests/lib/link_peer.h"
 
 #include <dirent.h>
-#include <openssl/hmac.h>
-#include <poll.h>
-#include <sys/stat.h>
-
-/* A hub that says what it likes. */
-struct peer {
-	int in, out;
-	uint8_t buf[4 * FRAME_MAX];
-	size_t len, used;
-	struct frame_hello ours, theirs;
-};
-
-static struct peer *peer_of(int in, int out)
-{
-	struct peer *p = calloc(1, sizeof(*p));
-
-	assert_non_null(p);
-	p->in = in;
-	p->out = out;
-	return p;
-}
-
-static void peer_close(struct peer *p)
-{
-	close(p->in);
-	if (p->out != p->in)
-		close(p->out);
-	free(p);
-}
-
-static void say(struct peer *p, const struct frame *f)
-{
-	uint8_t *text = malloc(FRAME_OPEN_MAX);
-	size_t n = frame_encode(f, text, FRAME_OPEN_MAX);
-
-	assert_true(n > 0);
-	assert_int_equal(write(p->out, text, n), n);
-	free(text);
-}
-
-/* The next frame; type 0 at the end of the stream or after ms. */
-static struct frame hear(struct peer *p, int ms)
-{
-	struct frame f = {.type = 0};
-	const char *why;
-	size_t size;
-
-	memmove(p->buf, p->buf + p->used, p->len - p->used);
-	p->len -= p->used;
-	p->used = 0;
-	for (;;) {
-		int rc = frame_decode(p->buf, p->len, 'M', &f, &size, &why);
-		struct pollfd w = {.fd = p->in, .events = POLLIN};
-		ssize_t n;
-
-		assert_true(rc >= 0);
-		if (rc > 0) {
-			p->used = size;
-			return f;
-		}
-		if (poll(&w, 1, ms) <= 0 || (n = read(p->in, p->buf + p->len, sizeof(p->buf) - p->len)) <= 0)
-			return (struct frame){.type = 0};
-		p->len += (size_t)n;
-	}
-}
-
-static struct frame hear_of(struct peer *p, uint8_t type)
-{
-	struct frame f;
-
-	do
-		f = hear(p, 5000);
-	while (f.type && f.type != type);
-	assert_int_equal(f.type, type);
-	return f;
-}
-
-static void goodbye_with(struct peer *p, uint16_t code)
-{
-	struct frame f = hear_of(p, FRAME_GOODBYE);
-
-	assert_int_equal(f.u.opened.code, code);
-	assert_int_equal(hear(p, 5000).type, 0);
-}
-
-static void hello(struct peer *p, uint64_t epoch)
-{
-	struct frame f = {.type = FRAME_HELLO};
-
-	p->ours = (struct frame_hello){.major = FRAME_MAJOR, .epoch = epoch};
-	random_bytes(p->ours.nonce, sizeof(p->ours.nonce));
-	f.u.hello = p->ours;
-	say(p, &f);
-	p->theirs = hear_of(p, FRAME_HELLO).u.hello;
-}
-
-static void mac(const struct peer *p, const uint8_t *secret, const char who[9], uint8_t out[FRAME_PROOF_LEN])
-{
-	uint8_t text[FRAME_TRANSCRIPT];
-	unsigned n = FRAME_PROOF_LEN;
-
-	frame_transcript(who, &p->ours, &p->theirs, text);
-	assert_non_null(HMAC(EVP_sha256(), secret, LINK_SECRET_LEN, text, sizeof(text), out, &n));
-}
-
-static void prove(struct peer *p, const uint8_t *secret)
-{
-	struct frame f = {.type = FRAME_PROOF};
-
-	mac(p, secret, "muxd-hub", f.u.proof);
-	say(p, &f);
-}
-
-static struct peer *up(int in, int out, const uint8_t *secret, uint64_t epoch)
-{
-	struct peer *p = peer_of(in, out);
-	uint8_t want[FRAME_PROOF_LEN];
-
-	hello(p, epoch);
-	mac(p, secret, "muxd-let", want);
-	assert_memory_equal(want, p->theirs.proof, sizeof(want));
-	prove(p, secret);
-	return p;
-}
-
-static struct peer *dialed(struct rig *r)
-{
-	int fd = rig_dial(r);
-
-	return up(fd, fd, r->secret, ++r->epoch);
-}
-
-static void say_open(struct peer *p, uint32_t channel, const char *script, uint16_t flags)
-{
-	const char *argv[] = {"/bin/sh", "-c", script};
-	struct frame f = {.type = FRAME_OPEN, .channel = channel};
-
-	f.u.open = (struct frame_open){.flags = flags,
-				       .cols = 80,
-				       .rows = 24,
-				       .grace_ms = 500,
-				       .window = 100000,
-				       .argc = 3,
-				       .cwd = "/tmp",
-				       .argv = argv};
-	random_bytes(f.u.open.session, sizeof(f.u.open.session));
-	say(p, &f);
-}
 
 static int children_of(pid_t pid, char state)
 {
@@ -591,84 +441,6 @@ static void as_the_first_process_of_a_sandbox(void **state)
 	rig_destroy(r);
 }
 
-/* ---- on an exec stream */
-
-struct exec_stream {
-	pid_t pid;
-	int in, out; /* ours: read from, write to */
-};
-
-static struct exec_stream exec_stream(const char *const *argv)
-{
-	int to[2], from[2];
-	struct exec_stream x;
-
-	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-	x.pid = fork();
-	if (x.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(to[0], 0);
-		dup2(from[1], 1);
-		execv(argv[0], (char *const *)(uintptr_t)argv);
-		_exit(127);
-	}
-	close(to[0]);
-	close(from[1]);
-	x.in = from[0];
-	x.out = to[1];
-	return x;
-}
-
-static void over_standard_input_and_output(void **state)
-{
-	char dir[] = "/tmp/muxd-link-XXXXXX", path[64];
-	const char *const stdio[] = {BUILD_DIR "/muxlet", "--stdio", "--socket", path, "--secret-fd", "0",
-				     "--workdir",         "/tmp",    NULL};
-	const char *const bridge[] = {BUILD_DIR "/muxlet", "--bridge", path, NULL};
-	uint8_t secret[LINK_SECRET_LEN];
-	struct exec_stream first, second;
-	struct frame resume = {.type = FRAME_RESUME, .channel = 1, .u.resume = {{0, 2, 0}, 1000}}, f;
-	struct peer *p;
-	struct stat st;
-	int status;
-
-	(void)state;
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/sock", dir);
-	random_bytes(secret, sizeof(secret));
-	first = exec_stream(stdio);
-	assert_int_equal(write(first.out, secret, sizeof(secret)), sizeof(secret));
-	p = up(first.in, first.out, secret, 1);
-	hear_of(p, FRAME_LISTED);
-	say_open(p, 1, "echo 1; sleep 0.3; echo 2; exit 5", 0);
-	f = hear_of(p, FRAME_DATA);
-	assert_int_equal(f.n, 2);
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0600);
-	peer_close(p); /* the exec stream is cut; the program and muxlet go on */
-	usleep(100000);
-	assert_int_equal(waitpid(first.pid, &status, WNOHANG), 0);
-	second = exec_stream(bridge);
-	p = up(second.in, second.out, secret, 2);
-	assert_int_equal(hear_of(p, FRAME_LIST).channel, 1);
-	hear_of(p, FRAME_LISTED);
-	say(p, &resume);
-	f = hear_of(p, FRAME_DATA);
-	assert_int_equal(f.offset, 2);
-	assert_memory_equal(f.p, "2\n", 2);
-	assert_int_equal(hear_of(p, FRAME_EXIT).u.exit.code, 5);
-	kill(first.pid, SIGTERM);
-	hear_of(p, FRAME_GOODBYE);
-	assert_int_equal(waitpid(first.pid, &status, 0), first.pid);
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_int_equal(waitpid(second.pid, &status, 0), second.pid);
-	assert_int_equal(WEXITSTATUS(status), 0); /* the bridge ends with its muxlet */
-	peer_close(p);
-	unlink(path);
-	rmdir(dir);
-}
-
 static int run(const char *args)
 {
 	char command[200];
@@ -683,12 +455,12 @@ static void bad_arguments_are_said(void **state)
 	assert_int_equal(run(""), 64);
 	assert_int_equal(run("--listen-fd x --secret-fd 4"), 64);
 	assert_int_equal(run("--listen-fd 3"), 64);
-	assert_int_equal(run("--stdio"), 64);
+	assert_int_equal(run("--join"), 64);
+	assert_int_equal(run("--join x --pause"), 64);
+	assert_int_equal(run("--join x --listen-fd 3"), 64);
 	assert_int_equal(run("--no-such"), 64);
 	assert_int_equal(run("--listen-fd 3 --secret-fd 4 extra"), 64);
 	assert_int_equal(run("--version"), 0);
-	assert_int_equal(run("--bridge /no/such/socket"), 1);
-	assert_int_equal(run("--stdio --socket /no/such/dir/sock"), 71); /* no secret on an empty stdin */
 }
 
 int main(int argc, char **argv)
@@ -709,7 +481,6 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(programs_cannot_look_into_muxlet),
 	    cmocka_unit_test(a_second_term_is_heeded_at_once),
 	    cmocka_unit_test(as_the_first_process_of_a_sandbox),
-	    cmocka_unit_test(over_standard_input_and_output),
 	    cmocka_unit_test(bad_arguments_are_said),
 	};
 
