@@ -14,3 +14,10 @@ const char *sandbox_state_name(enum sandbox_state s)
 	}
 	return "error";
 }
+
+const char *sandbox_backend_name(enum sandbox_backend b)
+{
+	static const char *const names[] = {"local", "link", "plain"};
+
+	return names[b];
+}

@@ -22,6 +22,9 @@ enum sandbox_state { SANDBOX_ABSENT, SANDBOX_RUNNING, SANDBOX_STOPPED, SANDBOX_E
 
 #define SANDBOX_SECRET_LEN 32
 
+/* How its programs are reached: muxlet on this machine, muxlet through an exec stream, or an exec for each session. */
+enum sandbox_backend { SANDBOX_LOCAL, SANDBOX_LINK, SANDBOX_PLAIN };
+
 struct sandbox_info {
 	char agent[AGENT_NAME_MAX + 1];
 	struct id sandbox_id; /* this incarnation */
@@ -34,11 +37,16 @@ struct sandbox_info {
 	uint32_t oom_kills; /* counted by the cgroup since the sandbox began */
 	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
 	char snapshot_id[ID_STR_LEN]; /* current snapshot; "" until lifecycle exists */
+	enum sandbox_backend backend;
+	char why[160];     /* why this backend and no other: a sentence for people; "" for local */
+	char delivery[24]; /* how muxlet came there: "host", "init", "image", "stream"; "" where there is none */
 };
 
 struct sandbox_provider;
 typedef void sandbox_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 typedef void sandbox_list_done(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n);
+/* name: the whole name of what was meant, valid during the call. */
+typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const char *name);
 
 struct sandbox_provider_ops {
 	/* Running already or made now; fd is a fresh stream to its muxlet (the callee's to close), epoch in info. */
@@ -49,6 +57,11 @@ struct sandbox_provider_ops {
 	/* Gone already is no error. */
 	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
 	void (*list)(struct sandbox_provider *p, sandbox_list_done *done, void *arg);
+	/*
+	 * ns/pod becomes ns/pod/container, so that one container has one name: ERR_INVAL with the list where there are
+	 * several and none is the pod's default, ERR_NOT_FOUND. NULL: names are whole as they are.
+	 */
+	void (*resolve)(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg);
 	void (*destroy)(struct sandbox_provider *p);
 };
 struct sandbox_provider {
@@ -56,5 +69,6 @@ struct sandbox_provider {
 };
 
 const char *sandbox_state_name(enum sandbox_state s);
+const char *sandbox_backend_name(enum sandbox_backend b); /* "local", "link", "plain" */
 
 #endif

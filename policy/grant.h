@@ -44,7 +44,7 @@ struct grant {
 	uint32_t scopes; /* enum grant_scope */
 	int64_t issued_ns, not_before_ns, expires_ns; /* wall clock; whole seconds in the token */
 	char principal[GRANT_NAME_MAX + 1];
-	char agent[AGENT_NAME_MAX + 1]; /* a target, or "*" (auditor, service, admin) */
+	char agent[AGENT_NAME_MAX + 1]; /* a target (a pod covers its containers), or "*" (auditor, service, admin) */
 	char task[GRANT_NAME_MAX + 1];  /* "" = each call names its own */
 	char reason[GRANT_REASON_MAX + 1];
 };

@@ -4,6 +4,11 @@
 	"id, kind, agent, principal, principal_kind, task, exec_id, reason, opened_ns, ended_ns, state, open, exit,"   \
 	" input, output, stderr"
 
+/* A pod's name (one slash in it) stands for its containers too; an agent's name has no slash and stands for itself. */
+#define OF_AGENT                                                                                                       \
+	"(:agent IS NULL OR agent = :agent OR (instr(:agent, '/') > 0 AND agent > :agent || '/'"                       \
+	" AND agent < :agent || '0'))"
+
 static const char *const texts[INDEX_SQL_COUNT] = {
     [SQL_PUT_OPEN] =
 	"INSERT INTO sessions(id, kind, agent, principal, principal_kind, task, exec_id, digest, reason, opened_ns,"
@@ -31,16 +36,16 @@ static const char *const texts[INDEX_SQL_COUNT] = {
     [SQL_LAST_LSN] = "SELECT max(coalesce((SELECT max(lsn) FROM audit), 0), coalesce((SELECT c - 1 FROM meta"
 		     " WHERE key = 'cursor'), 0))",
     [SQL_STATE] = "SELECT state, open_lsn, open_segment FROM sessions WHERE id = :id",
-    [SQL_SESSIONS] = "SELECT " SESSION_COLUMNS " FROM sessions WHERE (:agent IS NULL OR agent = :agent)"
+    [SQL_SESSIONS] = "SELECT " SESSION_COLUMNS " FROM sessions WHERE " OF_AGENT
 		     " AND (:principal IS NULL OR principal = :principal) AND (:kind IS NULL OR kind = :kind)"
 		     " AND (:state IS NULL OR state = :state) AND (:session IS NULL OR id = :session)"
 		     " AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit",
     [SQL_AUDIT] = "SELECT lsn, wall_ns, session, json FROM audit WHERE lsn > :since"
-		  " AND (:agent IS NULL OR agent = :agent) AND (:principal IS NULL OR principal = :principal)"
+		  " AND " OF_AGENT " AND (:principal IS NULL OR principal = :principal)"
 		  " AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)"
 		  " ORDER BY lsn LIMIT :limit",
     [SQL_AUDIT_START] = "SELECT coalesce(min(lsn), 1) - 1 FROM (SELECT lsn FROM audit"
-			" WHERE (:agent IS NULL OR agent = :agent) AND (:principal IS NULL OR principal = :principal)"
+			" WHERE " OF_AGENT " AND (:principal IS NULL OR principal = :principal)"
 			" AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)"
 			" ORDER BY lsn DESC LIMIT :limit)",
     [SQL_RECENT] = "SELECT " SESSION_COLUMNS " FROM sessions WHERE exec_id IS NOT NULL AND ended_ns >= :since"

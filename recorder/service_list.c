@@ -102,9 +102,10 @@ static int read_filter(struct conn *c, const json_t *request, struct index_filte
 		return rc;
 	f.since = (uint64_t)since;
 	if (strcmp(c->grant.agent, "*") != 0) {
-		if (f.agent && strcmp(f.agent, c->grant.agent) != 0)
+		if (f.agent && !target_covers(c->grant.agent, f.agent))
 			return err_set(e, ERR_FORBIDDEN, "the grant is for agent %s", c->grant.agent);
-		f.agent = c->grant.agent;
+		if (!f.agent)
+			f.agent = c->grant.agent;
 	}
 	*out = f;
 	return grant_allows(&c->grant, f.agent ? f.agent : c->grant.agent, SCOPE_REPLAY, e);

@@ -39,6 +39,13 @@ struct conf_staff {
 	uint64_t ttl_ns;
 };
 
+/* A label of every pod that muxd makes. */
+struct conf_label {
+	char *key, *value;
+};
+
+#define CONF_IN_CLUSTER "in-cluster"
+
 struct conf {
 	/* listen: "" = take the command line's */
 	char *listen_https, *listen_ssh;
@@ -74,11 +81,25 @@ struct conf {
 	uint64_t round_head, round_tail, round_keep_ns; /* answer limits per stream; how long a result stays at hand */
 	uint32_t round_argv_max;                        /* bytes of argv and environment together */
 	/* sandbox.* */
-	char *sandbox_backend; /* local */
+	char *sandbox_backend; /* local, kubernetes: where agents without a slash in their name are */
 	uint64_t workspace_size, memory_max;
 	uint32_t pids_max, cpu_milli;
 	char *sandbox_shell; /* "" = bash where there is one, else sh */
 	uint64_t sandbox_create_timeout_ns;
+	/* kubernetes.*: strings are "" where nothing is said; quantities as Kubernetes writes them */
+	char *kubernetes_kubeconfig; /* path, paths with ':', or CONF_IN_CLUSTER; "": no cluster */
+	char *kubernetes_context, *kubernetes_namespace;
+	char *kubernetes_image, *kubernetes_pull_policy, *kubernetes_init_image;
+	char *kubernetes_muxlet_path; /* where muxlet lies in image and init_image */
+	char *kubernetes_runtime_class;
+	char *kubernetes_request_cpu, *kubernetes_request_memory, *kubernetes_request_ephemeral;
+	char *kubernetes_limit_cpu, *kubernetes_limit_memory, *kubernetes_limit_ephemeral;
+	char *kubernetes_workspace; /* claim, emptydir, memory; its size is workspace_size */
+	char *kubernetes_storage_class;
+	char *kubernetes_backend; /* auto, link, plain */
+	uint64_t kubernetes_create_timeout_ns;
+	struct conf_label *kubernetes_labels;
+	size_t kubernetes_nlabels;
 	/* privsep.* */
 	char *net_user, *recorder_user; /* names or numbers; "" = built-in numbers */
 	uint32_t sandbox_uid_base;

@@ -78,6 +78,7 @@ void conf_destroy(struct conf *c)
 		if (keys[i].type == CONF_STRING || keys[i].type == CONF_CHOICE)
 			free(*(char **)((char *)c + keys[i].offset));
 	conf_rules_clear(c);
+	conf_labels_clear(c);
 	for (size_t i = 0; i < c->nstaff; i++)
 		conf_staff_finish(&c->staff[i]);
 	free(c->staff);
@@ -129,6 +130,8 @@ static int describe_value(struct buf *b, const struct conf_key *k, const char *i
 				  k->type == CONF_STRING ? "\"" : "");
 	if (strcmp(k->path, "staff") == 0)
 		return buf_printf(b, "%s%s: []\n", indent, name);
+	if (strcmp(k->path, "kubernetes.labels") == 0)
+		return buf_printf(b, "%s%s: {}\n", indent, name);
 	return buf_printf(
 	    b, "%s%s:\n%s  - {kind: \"*\", session: \"*\", rule: truncated, head: %lluKiB, tail: %lluKiB}\n", indent,
 	    name, indent, (unsigned long long)(CONF_RULE_HEAD / 1024), (unsigned long long)(CONF_RULE_TAIL / 1024));

@@ -18,7 +18,7 @@ enum conf_type {
 	CONF_SIZE,     /* uint64_t bytes: 64MiB, 1GB, 512 */
 	CONF_SIZE32,   /* uint32_t bytes */
 	CONF_DURATION, /* uint64_t ns: 15m, 1h30m, 0 */
-	CONF_LIST,     /* read by conf.c itself */
+	CONF_LIST,     /* read by conf.c itself; so are the labels, a mapping */
 };
 
 struct conf_key {
@@ -47,6 +47,17 @@ int conf_rule_add(struct conf *c, const char *kind, const char *session, enum co
 int conf_rules_close(struct conf *c);
 void conf_rules_clear(struct conf *c);
 void conf_staff_finish(struct conf_staff *s);
+
+/* conf_kube.c: values of the section kubernetes; "" is allowed where the key may be left out. */
+int conf_check_kubeconfig(const char *value, struct err *e);
+int conf_check_namespace(const char *value, struct err *e);
+int conf_check_object(const char *value, struct err *e); /* a class */
+int conf_check_image(const char *value, struct err *e);
+int conf_check_image_needed(const char *value, struct err *e);
+int conf_check_quantity(const char *value, struct err *e);
+int conf_check_label(const char *key, const char *value, struct err *e);
+int conf_label_add(struct conf *c, const char *key, const char *value); /* copied; ERR_LIMIT, ERR_NOMEM */
+void conf_labels_clear(struct conf *c);
 
 #define CONF_RULE_HEAD (UINT64_C(256) * 1024)
 #define CONF_RULE_TAIL (UINT64_C(256) * 1024)

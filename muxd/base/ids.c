@@ -202,6 +202,37 @@ int target_name_check(const char *name, struct err *e)
 	return label_check("container name", end + 1, strlen(end + 1), e);
 }
 
+int target_parse(const char *name, struct target *out, struct err *e)
+{
+	struct target t = {0};
+	int rc = target_name_check(name, e);
+
+	if (rc < 0)
+		return rc;
+	if (!target_is_pod(name)) {
+		snprintf(t.agent, sizeof(t.agent), "%s", name);
+	} else {
+		const char *pod = strchr(name, '/') + 1;
+		size_t n = strcspn(pod, "/");
+
+		memcpy(t.ns, name, (size_t)(pod - name) - 1);
+		memcpy(t.pod, pod, n);
+		snprintf(t.container, sizeof(t.container), "%s", pod[n] ? pod + n + 1 : "");
+	}
+	*out = t;
+	return 0;
+}
+
+bool target_covers(const char *wide, const char *name)
+{
+	size_t n = strlen(wide);
+	const char *slash = strchr(wide, '/');
+
+	if (strcmp(wide, name) == 0)
+		return true;
+	return slash && !strchr(slash + 1, '/') && strncmp(wide, name, n) == 0 && name[n] == '/';
+}
+
 int token_name_check(const char *what, const char *name, struct err *e)
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@:/+-";

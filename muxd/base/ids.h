@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define ID_STR_LEN 37 /* 36 characters and NUL */
-#define AGENT_NAME_MAX 192
+#define AGENT_NAME_MAX 192 /* of a target: a namespace, a pod and a container of 63 characters each, and a little more */
 
 struct id {
 	uint8_t b[16];
@@ -41,6 +41,15 @@ int random_bytes(void *out, size_t n);
  */
 int agent_name_check(const char *name, struct err *e);
 int target_name_check(const char *name, struct err *e);
+
+/* A target taken apart. An agent has pod "" and stands in agent; else agent is "", and container may be. */
+struct target {
+	char agent[AGENT_NAME_MAX + 1], ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1], container[AGENT_NAME_MAX + 1];
+};
+int target_parse(const char *name, struct target *out, struct err *e); /* ERR_INVAL as target_name_check() */
+static inline bool target_is_pod(const char *name) { return strchr(name, '/') != NULL; }
+/* Does the right to `wide` reach `name`? To itself, and from a pod to each of its containers. Both are checked names. */
+bool target_covers(const char *wide, const char *name);
 /* task ids, exec ids, principals: 1 to 128 of [A-Za-z0-9._@:/+-]; `what` is named in the error. */
 int token_name_check(const char *what, const char *name, struct err *e);
 

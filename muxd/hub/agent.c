@@ -253,11 +253,31 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 	return link_attach(a->link, fd, info->epoch);
 }
 
+/* One question to the provider, which may answer it when the agent is gone. */
+struct agent_ask {
+	struct agent *agent; /* NULL: gone */
+};
+
+static struct agent *ask_done(struct agent_ask *k)
+{
+	struct agent *a = k->agent;
+
+	if (a)
+		a->ask = NULL;
+	free(k);
+	return a;
+}
+
 static void on_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
 {
-	struct agent *a = arg;
+	struct agent *a = ask_done(arg);
 	struct err here = {0};
 
+	if (!a) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
 	if (rc == 0) {
 		rc = take_stream(a, info, fd);
 		if (!rc)
@@ -286,13 +306,22 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 static void ask(struct agent *a, bool make)
 {
 	struct sandbox_provider *p = a->hub->p.provider;
+	struct agent_ask *k = malloc(sizeof(*k));
 
 	agent_set_state(a, AGENT_WAKING);
 	a->retry_at = 0;
+	if (!k) {
+		agent_set_state(a, AGENT_LOST);
+		a->retry_at = clock_boot_ns() + RETRY_MAX_MS * NS_PER_MS;
+		answer_waiters(a, ERR_NOMEM, NULL);
+		return;
+	}
+	k->agent = a;
+	a->ask = k;
 	if (make)
-		p->ops->ensure(p, a->name, on_stream, a);
+		p->ops->ensure(p, a->name, on_stream, k);
 	else
-		p->ops->connect(p, a->name, on_stream, a);
+		p->ops->connect(p, a->name, on_stream, k);
 }
 
 void agent_reconnect(struct agent *a)
@@ -339,10 +368,23 @@ void agent_destroy(struct agent *a)
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	answer_waiters(a, ERR_CANCELLED, &e);
+	if (a->ask)
+		a->ask->agent = NULL;
 	link_destroy(a->link);
 	explicit_bzero(a->info.secret, sizeof(a->info.secret));
 	HASH_DEL(a->hub->agents, a);
 	free(a);
+}
+
+void hub_resolve(struct hub *h, const char *name, sandbox_name_done *done, void *arg)
+{
+	struct sandbox_provider *p = h->p.provider;
+	const char *slash = strchr(name, '/');
+
+	if (!p->ops->resolve || !slash || strchr(slash + 1, '/'))
+		done(arg, 0, NULL, name);
+	else
+		p->ops->resolve(p, name, done, arg);
 }
 
 static unsigned live_sessions(const struct agent *a)
@@ -355,24 +397,58 @@ static unsigned live_sessions(const struct agent *a)
 	return n;
 }
 
-json_t *agent_describe(struct agent *a)
+static const char *state_shown(const struct agent *a, const struct sandbox_info *i)
 {
-	static const char *const shown[] = {"stopped", "starting", "running", "error"};
-	const struct sandbox_info *i = &a->info;
-	char id[ID_STR_LEN], when[40];
+	static const char *const hub[] = {"stopped", "starting", "running", "error"};
+	static const char *const provider[] = {"stopped", "running", "stopped", "error"};
+
+	return a && a->state != AGENT_COLD ? hub[a->state] : i ? provider[i->state] : "stopped";
+}
+
+static void set_time(json_t *o, const char *key, int64_t wall_ns)
+{
+	char when[40];
+
+	clock_format_utc(wall_ns, when, sizeof(when));
+	json_object_set_new(o, key, wall_ns ? json_string(when) : json_null());
+}
+
+static void set_text(json_t *o, const char *key, const char *text)
+{
+	json_object_set_new(o, key, *text ? json_string(text) : json_null());
+}
+
+/* What a connection found out of its backend stands until the next one; the provider's look from outside may not know.
+ */
+static void set_backend(json_t *o, const struct agent *a, const struct sandbox_info *i)
+{
+	const struct sandbox_info *best = a && a->state != AGENT_COLD && a->info.created_wall_ns ? &a->info : i;
+
+	json_object_set_new(o, "backend", json_string(sandbox_backend_name(best->backend)));
+	set_text(o, "backend_reason", best->why);
+	set_text(o, "delivery", best->delivery);
+}
+
+json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info)
+{
+	static const struct sandbox_info nothing;
+	const struct sandbox_info *i;
+	struct agent *a = NULL;
+	char id[ID_STR_LEN];
 	json_t *o = json_object();
 
-	json_object_set_new(o, "agent", json_string(a->name));
-	json_object_set_new(o, "state", json_string(shown[a->state]));
+	HASH_FIND_STR(h->agents, name, a);
+	i = info ? info : a ? &a->info : &nothing;
+	json_object_set_new(o, "agent", json_string(name));
+	json_object_set_new(o, "state", json_string(state_shown(a, i)));
 	id_format(&i->sandbox_id, id);
-	json_object_set_new(o, "sandbox_id", id_is_nil(&i->sandbox_id) ? json_null() : json_string(id));
-	json_object_set_new(o, "backend", json_string("local"));
-	json_object_set_new(o, "workspace_snapshot_id", i->snapshot_id[0] ? json_string(i->snapshot_id) : json_null());
-	clock_format_utc(a->last_activity_wall_ns, when, sizeof(when));
-	json_object_set_new(o, "last_activity_at", a->last_activity_wall_ns ? json_string(when) : json_null());
-	clock_format_utc(i->created_wall_ns, when, sizeof(when));
-	json_object_set_new(o, "created_at", i->created_wall_ns ? json_string(when) : json_null());
-	json_object_set_new(o, "sessions", json_integer(live_sessions(a)));
+	set_text(o, "sandbox_id", id_is_nil(&i->sandbox_id) ? "" : id);
+	set_backend(o, a, i);
+	set_text(o, "workspace_snapshot_id", i->snapshot_id);
+	set_time(o, "last_activity_at", a ? a->last_activity_wall_ns : 0);
+	set_time(o, "created_at", i->created_wall_ns);
+	json_object_set_new(o, "sessions", json_integer(a ? live_sessions(a) : 0));
+	json_object_set_new(o, "oom_kills", json_integer(i->oom_kills));
 	json_object_set_new(o, "detail", json_string(i->detail));
 	json_object_set_new(o, "enforced",
 			    json_pack("{s:b,s:b,s:b,s:b}", "workspace_size", i->cap_enforced, "memory",

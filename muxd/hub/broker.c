@@ -63,17 +63,31 @@ static int refused(struct hub *h, const struct request *rq, const char *agent, c
 	return e->code;
 }
 
+static int in_force(struct hub *h, const struct request *rq, struct err *e)
+{
+	if (hub_now_wall(h) >= rq->grant.expires_ns)
+		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
+	if (revocations_has(h->revoked, &rq->grant.id))
+		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
+	return 0;
+}
+
+int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e)
+{
+	struct err own = {0};
+
+	e = e ? e : &own;
+	return in_force(h, rq, e) ? refused(h, rq, NULL, what, e) : 0;
+}
+
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e)
 {
 	struct err own = {0};
 
 	e = e ? e : &own;
-	if (hub_now_wall(h) >= rq->grant.expires_ns)
-		err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
-	else if (revocations_has(h->revoked, &rq->grant.id))
-		err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
-	else if (target_name_check(agent, e) == 0 && grant_allows(&rq->grant, agent, scopes, e) == 0)
+	if (in_force(h, rq, e) == 0 && target_name_check(agent, e) == 0 &&
+	    grant_allows(&rq->grant, agent, scopes, e) == 0)
 		return 0;
 	return refused(h, rq, agent, what, e);
 }
@@ -124,7 +138,7 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	if (!staff)
 		return err_set(e, ERR_FORBIDDEN, "no such person of staff in the configuration");
 	for (size_t i = 0; i < staff->nagents; i++)
-		listed = listed || strcmp(staff->agents[i], "*") == 0 || strcmp(staff->agents[i], agent) == 0;
+		listed = listed || strcmp(staff->agents[i], "*") == 0 || target_covers(staff->agents[i], agent);
 	if (!listed)
 		return err_set(e, ERR_FORBIDDEN, "%s may not enter %s", principal, agent);
 	if (strlen(reason) > GRANT_REASON_MAX)
@@ -166,85 +180,7 @@ void broker_issue_staff(struct hub *h, const char *principal, const char *agent,
 	h->p.issuer.issue(h->p.issuer.ctx, &g, ttl, on_issued, job);
 }
 
-/* ---- agents and lists */
-
-void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
-{
-	struct err e = {0};
-	struct agent *a = NULL;
-	json_t *o;
-	int rc = broker_check(h, rq, agent, 0, "agent", &e);
-
-	if (!rc) {
-		HASH_FIND_STR(h->agents, agent, a);
-		if (!a)
-			rc = err_set(&e, ERR_NOT_FOUND,
-				     "no sandbox of %s is known: POST /v1/agents/%s/resume makes one", agent, agent);
-	}
-	if (rc) {
-		done(arg, rc, &e, NULL);
-		return;
-	}
-	o = agent_describe(a);
-	done(arg, 0, NULL, o);
-	json_decref(o);
-}
-
-struct resume_job {
-	struct hub *hub;
-	struct request rq;
-	struct agent *agent;
-	broker_json_done *done;
-	void *arg;
-};
-
-static void on_resumed(void *arg, int rc, const struct err *e)
-{
-	struct resume_job *job = arg;
-	json_t *o = rc ? NULL : agent_describe(job->agent);
-
-	if (rc != ERR_CANCELLED)
-		(void)audit_event(job->hub, "agent.resume", &job->rq, job->agent->name, rc ? err_name(rc) : "ok",
-				  e ? json_pack("{s:s}", "message", e->message) : NULL);
-	job->done(job->arg, rc, e, o);
-	json_decref(o);
-	request_finish(&job->rq);
-	free(job);
-}
-
-static int check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
-		     struct err *e)
-{
-	for (uint32_t bit = 1; bit <= any; bit <<= 1)
-		if (any & bit && rq->grant.scopes & bit)
-			return broker_check(h, rq, agent, bit, what, e);
-	return broker_check(h, rq, agent, any & (~any + 1), what, e);
-}
-
-void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
-{
-	struct resume_job *job = calloc(1, sizeof(*job));
-	struct err e = {0};
-	int rc = job ? 0 : err_set(&e, ERR_NOMEM, "no memory");
-
-	if (!rc)
-		rc = check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
-	if (!rc)
-		rc = hub_writable(h, &e);
-	if (!rc && !(job->agent = agent_get(h, agent)))
-		rc = err_set(&e, ERR_NOMEM, "no memory");
-	if (rc) {
-		free(job);
-		done(arg, rc, &e, NULL);
-		return;
-	}
-	job->hub = h;
-	job->rq = *rq;
-	job->done = done;
-	job->arg = arg;
-	agent_touch(job->agent);
-	agent_need(job->agent, on_resumed, job);
-}
+/* ---- lists */
 
 static bool may_see(const struct request *rq, const struct session *s)
 {
@@ -268,7 +204,7 @@ int broker_sessions(struct hub *h, const struct request *rq, const char *agent, 
 	{
 		if (json_array_size(list) >= limit)
 			break;
-		if (!may_see(rq, s) || (agent && strcmp(agent, s->agent->name) != 0) ||
+		if (!may_see(rq, s) || (agent && !target_covers(agent, s->agent->name)) ||
 		    (state && strcmp(state, session_state_name(s->state)) != 0) ||
 		    (kind && strcmp(kind, session_kind_name(s->kind)) != 0))
 			continue;
@@ -324,10 +260,10 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	} else {
 		TAILQ_FOREACH(each, &h->order, order)
 		if (!s && each->kind == SESSION_TERMINAL && each->state != SESSION_ENDED &&
-		    strcmp(each->agent->name, agent) == 0 && is_owner(rq, each))
+		    target_covers(agent, each->agent->name) && is_owner(rq, each))
 			s = each;
 	}
-	if (!s || (agent && *agent && strcmp(s->agent->name, agent) != 0) || !may_see(rq, s))
+	if (!s || (agent && *agent && !target_covers(agent, s->agent->name)) || !may_see(rq, s))
 		return err_set(e, ERR_NOT_FOUND, "no such session of %s", agent && *agent ? agent : "any agent");
 	rc = broker_check(h, rq, s->agent->name,
 			  role == ROLE_OBSERVER ? SCOPE_OBSERVE

@@ -83,11 +83,16 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
 		     struct err *e);
 
-/* {agent, state, sandbox_id, last_activity_at, workspace_snapshot_id, sessions ...}; scope: any on that agent. */
 typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);
+/* {agent, state, backend, sandbox_id, last_activity_at ...} as it is now; scope: any on that agent. */
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
+/* {agents: [...]}: every sandbox there is that the grant covers. */
+void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg);
 /* deploy_or_resume: makes or finds the sandbox. Scope: terminal, rounds or lifecycle. */
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
+/* Ends the sandbox and what runs in it; none there is no error. Scope: lifecycle or admin; a reason is needed. */
+void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason,
+		    broker_json_done *done, void *arg);
 
 /* Sessions the grant may see, filtered: agent, state, kind (NULL = any), limit. */
 int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,

@@ -10,7 +10,8 @@
 
 struct open_job {
 	struct hub *hub;
-	struct agent *agent;
+	char name[AGENT_NAME_MAX + 1]; /* as it was said */
+	struct agent *agent;           /* NULL until the whole name is known */
 	struct request rq;
 	enum session_kind kind;
 	struct launch launch;
@@ -32,7 +33,7 @@ static void job_free(struct open_job *j)
 static void job_fail(struct open_job *j, int rc, const struct err *e)
 {
 	if (rc != ERR_CANCELLED)
-		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent->name, err_name(rc),
+		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent ? j->agent->name : j->name, err_name(rc),
 				  json_pack("{s:s}", "message", e ? e->message : ""));
 	j->done(j->arg, rc, e, NULL, NULL, false);
 	job_free(j);
@@ -188,9 +189,7 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 		return rc;
 	if (h->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	j->agent = agent_get(h, spec->agent);
-	if (!j->agent)
-		return err_set(e, ERR_NOMEM, "no memory");
+	snprintf(j->name, sizeof(j->name), "%s", spec->agent);
 	rc = launch_from_spec(h, &j->rq.grant, spec, &j->launch, e);
 	if (rc) {
 		(void)audit_event(h, "verdict", &j->rq, spec->agent, err_name(rc),
@@ -198,6 +197,26 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 		return rc;
 	}
 	return hub_writable(h, e);
+}
+
+static void on_named(void *arg, int rc, const struct err *e, const char *name)
+{
+	struct open_job *j = arg;
+	struct err here = {0};
+
+	if (!rc && !(j->agent = agent_get(j->hub, name)))
+		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
+	if (rc) {
+		job_fail(j, rc, e);
+		return;
+	}
+	if (seen_before(j, &rc, &here)) {
+		if (rc)
+			j->done(j->arg, rc, &here, NULL, NULL, false);
+		job_free(j);
+		return;
+	}
+	agent_need(j->agent, on_ready, j);
 }
 
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
@@ -225,11 +244,5 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		job_free(j);
 		return;
 	}
-	if (seen_before(j, &rc, &e)) {
-		if (rc)
-			done(arg, rc, &e, NULL, NULL, false);
-		job_free(j);
-		return;
-	}
-	agent_need(j->agent, on_ready, j);
+	hub_resolve(h, j->name, on_named, j);
 }

@@ -141,6 +141,7 @@ struct agent {
 	unsigned retry_ms;
 	uint32_t oom_seen;
 	bool cut; /* broke the protocol: this incarnation is not spoken to again */
+	struct agent_ask *ask; /* the provider works on it */
 };
 
 /* One exec_id of 24 h: agent, principal and id make the key. */
@@ -225,7 +226,10 @@ void agent_reconnect(struct agent *a);
 void agent_touch(struct agent *a);
 void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
-json_t *agent_describe(struct agent *a);
+/* One object of GET /v1/agents: what the hub knows of it, and the provider (info; NULL: what it said last). */
+json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info);
+/* The whole name of a target (ns/pod becomes ns/pod/container): at once, or when the provider has said. */
+void hub_resolve(struct hub *h, const char *name, sandbox_name_done *done, void *arg);
 
 void recovery_check(struct hub *h);
 
@@ -236,6 +240,8 @@ void launch_finish(struct launch *l);
 
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
+
+int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e); /* not ended, not revoked */
 
 /* audit.c: one event into the journal, about a request (NULL), with detail (stolen, NULL). */
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,

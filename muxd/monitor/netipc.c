@@ -252,7 +252,7 @@ static void on_issued(void *arg, int rc, const struct err *e, const struct grant
 static bool staff_may(const struct conf_staff *s, const char *agent)
 {
 	for (size_t i = 0; i < s->nagents; i++) {
-		if (strcmp(s->agents[i], "*") == 0 || strcmp(s->agents[i], agent) == 0)
+		if (strcmp(s->agents[i], "*") == 0 || target_covers(s->agents[i], agent))
 			return true;
 	}
 	return false;
@@ -295,7 +295,7 @@ static int issue_for_staff(struct net_call *c, const json_t *msg, struct err *e)
 		return err_set(e, ERR_INVAL, "grant is missing");
 	rc = request_wish(grant, &w, e);
 	if (rc == 0)
-		rc = agent_name_check(w.agent, e);
+		rc = target_name_check(w.agent, e);
 	if (rc == 0)
 		rc = staff_limits(c->m->conf, &w, e);
 	if (rc == 0)

@@ -192,6 +192,43 @@ static void staff_log_in_by_key(void **state)
 	conf_destroy(c);
 }
 
+static void a_cluster_is_described(void **state)
+{
+	(void)state;
+	struct conf *c = parsed("sandbox: {backend: kubernetes}\n"
+				"kubernetes:\n"
+				"  kubeconfig: /etc/muxd/a:/etc/muxd/b\n"
+				"  context: dev\n"
+				"  namespace: agents\n"
+				"  image: registry.example:5000/tools@sha256:0011\n"
+				"  runtime_class: gvisor\n"
+				"  request_cpu: 0.1\n"
+				"  limit_memory: 1Gi\n"
+				"  limit_ephemeral:  ''\n"
+				"  workspace: claim\n"
+				"  create_timeout: 120s\n"
+				"  labels: {team: tools, example.org/cost-centre: '7', empty: }\n");
+	assert_string_equal(c->sandbox_backend, "kubernetes");
+	assert_string_equal(c->kubernetes_kubeconfig, "/etc/muxd/a:/etc/muxd/b");
+	assert_string_equal(c->kubernetes_namespace, "agents");
+	assert_string_equal(c->kubernetes_request_cpu, "0.1");
+	assert_string_equal(c->kubernetes_request_memory, "512Mi");
+	assert_string_equal(c->kubernetes_limit_memory, "1Gi");
+	assert_string_equal(c->kubernetes_limit_ephemeral, "");
+	assert_string_equal(c->kubernetes_workspace, "claim");
+	assert_string_equal(c->kubernetes_backend, "auto");
+	assert_int_equal(c->kubernetes_create_timeout_ns, 120 * NS_PER_SEC);
+	assert_int_equal(c->kubernetes_nlabels, 3);
+	assert_string_equal(c->kubernetes_labels[1].key, "example.org/cost-centre");
+	assert_string_equal(c->kubernetes_labels[1].value, "7");
+	assert_string_equal(c->kubernetes_labels[2].value, "");
+	conf_destroy(c);
+	c = parsed("kubernetes: {kubeconfig: in-cluster}");
+	assert_string_equal(c->sandbox_backend, "local");
+	assert_string_equal(c->kubernetes_kubeconfig, CONF_IN_CLUSTER);
+	conf_destroy(c);
+}
+
 static void mistakes_are_named_with_their_place(void **state)
 {
 	(void)state;
@@ -258,6 +295,45 @@ static void mistakes_are_named_with_their_place(void **state)
 	     "muxd.yaml:1:146: staff: scopes is not a list of scopes such as terminal,observe"},
 	    {"staff: [{principal: ann, keys: '" KEY "', agents: '*', scopes: terminal, ttl: 25h}]",
 	     "muxd.yaml:1:8: the ttl of ann is longer than grants.ttl_max"},
+	    {"sandbox: {backend: kubernetes}",
+	     "muxd.yaml:1:20: sandbox.backend is kubernetes, and kubernetes.kubeconfig names no cluster"},
+	    {"sandbox: {backend: kubernets}",
+	     "muxd.yaml:1:20: sandbox.backend is \"kubernets\": did you mean kubernetes?"},
+	    {"kubernets: {namespace: a}", "muxd.yaml:1:1: unknown key \"kubernets\", did you mean kubernetes?"},
+	    {"kubernetes:\n  kube_config: /etc/x\n",
+	     "muxd.yaml:2:3: unknown key \"kubernetes.kube_config\", did you mean kubernetes.kubeconfig?"},
+	    {"kubernetes: {kubeconfig: ~/.kube/config}", "muxd.yaml:1:26: kubernetes.kubeconfig is neither in-cluster "
+							 "nor a path that begins with / (several: with : "
+							 "between them)"},
+	    {"kubernetes: {kubeconfig: '/a:b'}", "muxd.yaml:1:26: kubernetes.kubeconfig is neither in-cluster nor a "
+						 "path that begins with / (several: with : "
+						 "between them)"},
+	    {"kubernetes: {kubeconfig: in-cluster, context: dev}",
+	     "muxd.yaml:1:47: kubernetes.context goes with a kubeconfig; in-cluster has none"},
+	    {"kubernetes: {namespace: Dev}",
+	     "muxd.yaml:1:25: kubernetes.namespace is no namespace: 1 to 63 of a to z, 0 to 9 and inner dashes are "
+	     "allowed"},
+	    {"kubernetes: {image: ''}", "muxd.yaml:1:21: kubernetes.image is empty: pods need an image"},
+	    {"kubernetes: {image: 'a b'}",
+	     "muxd.yaml:1:21: kubernetes.image is no image, as in registry.example/team/tools:1.2"},
+	    {"kubernetes: {runtime_class: g_visor}", "muxd.yaml:1:29: kubernetes.runtime_class is no name of an object "
+						     "in Kubernetes: labels of a to z, 0 to 9 and "
+						     "inner dashes, joined by dots"},
+	    {"kubernetes: {limit_memory: 2GiB}", "muxd.yaml:1:28: kubernetes.limit_memory is \"2GiB\", not a quantity "
+						 "above 0 such as 100m, 2, 512Mi or 5Gi"},
+	    {"kubernetes: {request_cpu: 0}",
+	     "muxd.yaml:1:27: kubernetes.request_cpu is \"0\", not a quantity above 0 such as 100m, 2, 512Mi or 5Gi"},
+	    {"kubernetes: {workspace: disk}", "muxd.yaml:1:25: kubernetes.workspace is \"disk\", known are: "
+					      "claim|emptydir|memory"},
+	    {"kubernetes: {backend: linked}", "muxd.yaml:1:23: kubernetes.backend is \"linked\": did you mean "
+					      "link?"},
+	    {"kubernetes: {labels: [a]}", "muxd.yaml:1:22: kubernetes.labels is not a mapping of labels"},
+	    {"kubernetes: {labels: {agent_id: x}}", "muxd.yaml:1:23: kubernetes.labels: label agent_id is muxd's own"},
+	    {"kubernetes: {labels: {a/b/c: x}}",
+	     "muxd.yaml:1:23: kubernetes.labels: \"a/b/c\" is no key of a label, as in team or example.org/team"},
+	    {"kubernetes: {labels: {a: 'x y'}}", "muxd.yaml:1:23: kubernetes.labels: the value of label a is wrong: up "
+						 "to 63 letters, digits, and -_. inside"},
+	    {"kubernetes: {labels: {a: x, a: y}}", "muxd.yaml:1:29: kubernetes.labels: a stands twice"},
 	    {"log: {level: info}\n---\nlog: {}\n", "muxd.yaml:3:1: a second document begins; one is expected"},
 	    {"log: {level: info", "muxd.yaml:2:1: did not find expected ',' or '}'"},
 	    {"log: \"a\\x00b\"\n", "muxd.yaml:1:6: log is not a section with keys inside it"},
@@ -345,6 +421,7 @@ int main(void)
 	    cmocka_unit_test(reads_every_kind_of_value),
 	    cmocka_unit_test(rules_end_with_one_for_everything),
 	    cmocka_unit_test(staff_log_in_by_key),
+	    cmocka_unit_test(a_cluster_is_described),
 	    cmocka_unit_test(mistakes_are_named_with_their_place),
 	    cmocka_unit_test(bytes_that_are_no_text_are_refused),
 	    cmocka_unit_test(loads_a_file),

@@ -466,6 +466,12 @@ static void what_a_grant_allows(void **state)
 	assert_int_equal(grant_allows(&g, "demo", SCOPE_TERMINAL | SCOPE_REPLAY | SCOPE_ADMIN, &e), ERR_FORBIDDEN);
 	assert_non_null(strstr(e.message, "replay,admin"));
 	assert_int_equal(grant_allows(&g, "*", SCOPE_TERMINAL, &e), ERR_FORBIDDEN);
+	assert_int_equal(grant_allows(&g, "demo/pod", SCOPE_TERMINAL, &e), ERR_FORBIDDEN);
+	strcpy(g.agent, "ns/pod");
+	assert_int_equal(grant_allows(&g, "ns/pod/main", SCOPE_TERMINAL, &e), 0);
+	assert_int_equal(grant_allows(&g, "ns/pod2", SCOPE_TERMINAL, &e), ERR_FORBIDDEN);
+	strcpy(g.agent, "ns/pod/main");
+	assert_int_equal(grant_allows(&g, "ns/pod", SCOPE_TERMINAL, &e), ERR_FORBIDDEN);
 }
 
 static void whose_task_it_is(void **state)

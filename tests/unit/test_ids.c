@@ -105,6 +105,73 @@ static void targets_may_be_pods(void **state)
 	assert_int_equal(target_name_check(NULL, NULL), ERR_INVAL);
 }
 
+static void targets_come_apart(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name, *agent, *ns, *pod, *container;
+	} t[] = {{"demo", "demo", "", "", ""},
+		 {"ns/pod", "", "ns", "pod", ""},
+		 {"ns/web-0.west/main", "", "ns", "web-0.west", "main"},
+		 {"0199a3c4-7b1e-7abc-8def-0123456789ab", "0199a3c4-7b1e-7abc-8def-0123456789ab", "", "", ""}};
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct target got;
+		assert_int_equal(target_parse(t[i].name, &got, NULL), 0);
+		assert_string_equal(got.agent, t[i].agent);
+		assert_string_equal(got.ns, t[i].ns);
+		assert_string_equal(got.pod, t[i].pod);
+		assert_string_equal(got.container, t[i].container);
+		assert_int_equal(target_is_pod(t[i].name), t[i].ns[0] != '\0');
+	}
+}
+
+static void hostile_targets_are_refused(void **state)
+{
+	(void)state;
+	static const char *const t[] = {"../pod",     "ns/..",     "ns/../x", "ns//c",      "ns/pod/",    "ns/pod//",
+					"ns/pod/c\n", "ns/p%2fod", "ns\\pod", "ns/pod/c d", "ns/.pod/c",  "n.s/pod",
+					"ns/pod/c.d", "*/pod",     "ns/*",    "-ns/pod",    "ns/pod\xff", "ns/pod?x=y"};
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct target got = {.pod = "untouched"};
+		struct err e = {0};
+		if (target_parse(t[i], &got, &e) != ERR_INVAL || e.code != ERR_INVAL || !e.message[0])
+			fail_msg("%s was taken", t[i]);
+		assert_string_equal(got.pod, "untouched");
+	}
+	char big[AGENT_NAME_MAX + 2] = "ns/";
+	memset(big + 3, 'a', sizeof(big) - 4);
+	for (size_t i = 60; i < sizeof(big) - 2; i += 60)
+		big[i] = '.';
+	struct target got;
+	struct err e = {0};
+	assert_int_equal(target_parse(big, &got, &e), ERR_INVAL);
+	assert_string_equal(e.message, "target name has 193 characters, 192 are allowed");
+	big[AGENT_NAME_MAX] = '\0';
+	assert_int_equal(target_parse(big, &got, &e), 0);
+}
+
+static void a_pod_covers_its_containers_and_nothing_else(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *wide, *name;
+		bool covers;
+	} t[] = {{"demo", "demo", true},
+		 {"demo", "demo2", false},
+		 {"demo", "demo/pod", false},
+		 {"ns/pod", "ns/pod", true},
+		 {"ns/pod", "ns/pod/main", true},
+		 {"ns/pod", "ns/pod2", false},
+		 {"ns/pod", "ns/pod2/main", false},
+		 {"ns/pod/main", "ns/pod", false},
+		 {"ns/pod/main", "ns/pod/main", true},
+		 {"ns/pod/main", "ns/pod/ma", false},
+		 {"ns", "ns/pod", false}};
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		if (target_covers(t[i].wide, t[i].name) != t[i].covers)
+			fail_msg("%s and %s", t[i].wide, t[i].name);
+}
+
 static void tokens_are_plain_and_named_in_errors(void **state)
 {
 	(void)state;
@@ -125,9 +192,15 @@ static void tokens_are_plain_and_named_in_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(an_id_is_a_uuid_version_7),    cmocka_unit_test(ids_grow_even_when_the_clock_steps_back),
-	    cmocka_unit_test(parses_exactly_the_text_form), cmocka_unit_test(agents_are_labels_or_uuids),
-	    cmocka_unit_test(targets_may_be_pods),          cmocka_unit_test(tokens_are_plain_and_named_in_errors),
+	    cmocka_unit_test(an_id_is_a_uuid_version_7),
+	    cmocka_unit_test(ids_grow_even_when_the_clock_steps_back),
+	    cmocka_unit_test(parses_exactly_the_text_form),
+	    cmocka_unit_test(agents_are_labels_or_uuids),
+	    cmocka_unit_test(targets_may_be_pods),
+	    cmocka_unit_test(targets_come_apart),
+	    cmocka_unit_test(hostile_targets_are_refused),
+	    cmocka_unit_test(a_pod_covers_its_containers_and_nothing_else),
+	    cmocka_unit_test(tokens_are_plain_and_named_in_errors),
 	};
 	return cmocka_run_group_tests_name("ids", tests, NULL, NULL);
 }

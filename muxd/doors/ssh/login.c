@@ -56,7 +56,7 @@ static bool key_line_matches(const char *line, const char *type, const char *blo
 static bool staff_enters(const struct conf_staff *s, const char *agent)
 {
 	for (size_t i = 0; i < s->nagents; i++)
-		if (strcmp(s->agents[i], "*") == 0 || strcmp(s->agents[i], agent) == 0)
+		if (strcmp(s->agents[i], "*") == 0 || target_covers(s->agents[i], agent))
 			return true;
 	return false;
 }

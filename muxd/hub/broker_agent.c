@@ -1,0 +1,277 @@
+/* Agents and their sandboxes: shown, listed, made or woken, ended. */
+#define LOG_SUBSYS "broker"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+#include "policy/reason.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+		     struct err *e)
+{
+	for (uint32_t bit = 1; bit <= any; bit <<= 1)
+		if (any & bit && rq->grant.scopes & bit)
+			return broker_check(h, rq, agent, bit, what, e);
+	return broker_check(h, rq, agent, any & (~any + 1), what, e);
+}
+
+/* One question about an agent: its whole name first, then what the provider has to say. */
+struct agent_job {
+	struct hub *hub;
+	struct request rq;
+	char name[AGENT_NAME_MAX + 1], reason[GRANT_REASON_MAX + 1];
+	struct agent *agent;
+	void (*named)(struct agent_job *job);
+	broker_json_done *done;
+	void *arg;
+};
+
+static void job_end(struct agent_job *job, int rc, const struct err *e, json_t *o)
+{
+	struct err here = {0};
+
+	if (!rc && !o)
+		rc = err_set(&here, ERR_NOMEM, "no memory for the answer"), e = &here;
+	if (rc && !e)
+		err_set(&here, rc, "the sandbox of %s: %s", job->name, err_name(rc)), e = &here;
+	job->done(job->arg, rc, rc ? e : NULL, rc ? NULL : o);
+	json_decref(o);
+	request_finish(&job->rq);
+	free(job);
+}
+
+static void on_name(void *arg, int rc, const struct err *e, const char *name)
+{
+	struct agent_job *job = arg;
+
+	if (rc) {
+		job_end(job, rc, e, NULL);
+		return;
+	}
+	if (name != job->name) /* whole as it was */
+		snprintf(job->name, sizeof(job->name), "%s", name);
+	job->named(job);
+}
+
+/* rc: of the checks that the caller made; a refusal is answered here. */
+static void job_begin(struct hub *h, const struct request *rq, const char *name, const char *reason,
+		      void (*named)(struct agent_job *job), int rc, const struct err *e, broker_json_done *done,
+		      void *arg)
+{
+	struct agent_job *job = rc ? NULL : calloc(1, sizeof(*job));
+	struct err here = {0};
+
+	if (!rc && !job)
+		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
+	if (rc) {
+		done(arg, rc, e, NULL);
+		return;
+	}
+	job->hub = h;
+	job->rq = *rq;
+	snprintf(job->name, sizeof(job->name), "%s", name);
+	snprintf(job->reason, sizeof(job->reason), "%s", reason);
+	job->named = named;
+	job->done = done;
+	job->arg = arg;
+	hub_resolve(h, job->name, on_name, job);
+}
+
+static struct agent *known(struct hub *h, const char *name)
+{
+	struct agent *a = NULL;
+
+	HASH_FIND_STR(h->agents, name, a);
+	return a;
+}
+
+/* ---- show */
+
+static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct agent_job *job = arg;
+	struct err here = {0};
+	struct agent *a;
+
+	(void)fd;
+	if (rc == ERR_CANCELLED) {
+		job_end(job, rc, e, NULL);
+		return;
+	}
+	a = known(job->hub, job->name);
+	if (a && a->state == AGENT_COLD)
+		a = NULL; /* what the provider says is all that is known */
+	if (rc == ERR_NOT_FOUND || (!rc && info->state == SANDBOX_ABSENT))
+		rc = a ? 0
+		       : err_set(&here, ERR_NOT_FOUND, "%s has no sandbox: POST /v1/agents/%s/resume makes one",
+				 job->name, job->name),
+		e = &here, info = NULL;
+	else if (rc && a)
+		rc = 0, info = NULL; /* the provider cannot be asked: what it said last */
+	job_end(job, rc, e, rc ? NULL : agent_describe(job->hub, job->name, info));
+}
+
+static void show(struct agent_job *job)
+{
+	struct sandbox_provider *p = job->hub->p.provider;
+
+	p->ops->stat(p, job->name, on_stat, job);
+}
+
+void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+	int rc = broker_check(h, rq, agent, 0, "agent", &e);
+
+	job_begin(h, rq, agent, "", show, rc, &e, done, arg);
+}
+
+/* ---- list */
+
+struct list_job {
+	struct hub *hub;
+	struct request rq;
+	broker_json_done *done;
+	void *arg;
+};
+
+static void add_seen(struct list_job *job, json_t *list, const char *name, const struct sandbox_info *info)
+{
+	json_t *o;
+
+	if (grant_allows(&job->rq.grant, name, 0, NULL) == 0 && (o = agent_describe(job->hub, name, info)))
+		json_array_append_new(list, o);
+}
+
+static bool listed(const struct sandbox_info *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].agent, name) == 0)
+			return true;
+	return false;
+}
+
+static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+{
+	struct list_job *job = arg;
+	json_t *o = json_object(), *a = json_array();
+	struct agent *each, *next;
+	struct err here = {0};
+
+	for (size_t i = 0; !rc && i < n; i++)
+		add_seen(job, a, list[i].agent, &list[i]);
+	if (!rc)
+		HASH_ITER(hh, job->hub->agents, each, next)
+	if (each->state != AGENT_COLD && !listed(list, n, each->name))
+		add_seen(job, a, each->name, NULL);
+	if (rc && !e)
+		err_set(&here, rc, "the sandboxes cannot be listed: %s", err_name(rc)), e = &here;
+	json_object_set(o, "agents", a);
+	job->done(job->arg, rc, rc ? e : NULL, rc ? NULL : o);
+	json_decref(a);
+	json_decref(o);
+	request_finish(&job->rq);
+	free(job);
+}
+
+void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
+{
+	struct sandbox_provider *p = h->p.provider;
+	struct list_job *job = NULL;
+	struct err e = {0};
+	int rc = broker_in_force(h, rq, "agents", &e);
+
+	if (!rc && !(job = calloc(1, sizeof(*job))))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	*job = (struct list_job){.hub = h, .rq = *rq, .done = done, .arg = arg};
+	p->ops->list(p, on_list, job);
+}
+
+/* ---- make or wake */
+
+static void on_resumed(void *arg, int rc, const struct err *e)
+{
+	struct agent_job *job = arg;
+
+	if (rc != ERR_CANCELLED)
+		(void)audit_event(job->hub, "agent.resume", &job->rq, job->name, rc ? err_name(rc) : "ok",
+				  e ? json_pack("{s:s}", "message", e->message) : NULL);
+	job_end(job, rc, e, rc ? NULL : agent_describe(job->hub, job->name, NULL));
+}
+
+static void resume(struct agent_job *job)
+{
+	struct agent *a = agent_get(job->hub, job->name);
+
+	if (!a) {
+		job_end(job, ERR_NOMEM, NULL, NULL);
+		return;
+	}
+	agent_touch(a);
+	agent_need(a, on_resumed, job);
+}
+
+void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+	int rc = check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
+
+	if (!rc)
+		rc = hub_writable(h, &e);
+	job_begin(h, rq, agent, "", resume, rc, &e, done, arg);
+}
+
+/* ---- end */
+
+static void on_destroyed(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct agent_job *job = arg;
+	json_t *d;
+
+	(void)info, (void)fd;
+	if (rc == ERR_CANCELLED) {
+		job_end(job, rc, e, NULL);
+		return;
+	}
+	d = json_pack("{s:s}", "reason", job->reason);
+	if (e && d)
+		json_object_set_new(d, "message", json_string(e->message));
+	(void)audit_event(job->hub, "sandbox.destroy", &job->rq, job->name, rc ? err_name(rc) : "ok", d);
+	job_end(job, rc, e, rc ? NULL : json_pack("{s:s,s:s}", "agent", job->name, "state", "stopped"));
+}
+
+/* Asked for before it is done: an end that the record does not know of must not happen. */
+static void destroy(struct agent_job *job)
+{
+	struct sandbox_provider *p = job->hub->p.provider;
+	struct err e = {0};
+	int rc = audit_event(job->hub, "sandbox.destroy", &job->rq, job->name, "asked",
+			     json_pack("{s:s}", "reason", job->reason));
+
+	if (rc) {
+		err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: nothing is ended");
+		job_end(job, e.code, &e, NULL);
+		return;
+	}
+	p->ops->destroy_sandbox(p, job->name, job->reason, on_destroyed, job);
+}
+
+void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason,
+		    broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+	int rc = check_any(h, rq, agent, SCOPE_LIFECYCLE | SCOPE_ADMIN, "destroy", &e);
+
+	if (!rc)
+		rc = reason_check(reason, &e);
+	if (!rc)
+		rc = hub_writable(h, &e);
+	job_begin(h, rq, agent, reason, destroy, rc, &e, done, arg);
+}
