@@ -134,7 +134,7 @@ out:
 
 static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct launch *out)
 {
-	const char *shell = h->conf->sandbox_shell[0] ? h->conf->sandbox_shell : "/bin/bash";
+	const char *shell = h->conf->sandbox_shell; /* "": the one that muxlet finds inside */
 	const char *by_shell[] = {shell, "-c", spec->command, NULL};
 	const char *login[] = {shell, NULL};
 

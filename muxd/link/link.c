@@ -235,7 +235,7 @@ static void on_timer(uv_timer_t *t)
 		return;
 	}
 	if (now - l->heard_ns > LINK_SILENT_NS) {
-		link_down(l, ERR_TIMEOUT, "silent for 30 s");
+		link_down(l, ERR_TIMEOUT, "silent for 20 s and more");
 		return;
 	}
 	if (l->ping_ns)

@@ -21,7 +21,7 @@
 #define LINK_LIST_MAX     8192
 #define LINK_HANDSHAKE_MS 10000
 #define LINK_PING_MS      10000
-#define LINK_SILENT_NS    UINT64_C(30000000000)
+#define LINK_SILENT_NS    UINT64_C(19500000000) /* looked at every 10 s, so 30 s at the latest */
 
 struct link_channel {
 	UT_hash_handle hh;
