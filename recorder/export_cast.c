@@ -49,6 +49,8 @@ static json_t *command_text(const struct export *x)
 	buf_init(&b, COMMAND_MAX);
 	for (size_t i = 0; i < json_array_size(argv); i++) {
 		const char *word = json_string_value(json_array_get(argv, i));
+		if (i == 0 && word && !*word)
+			word = "$SHELL"; /* the sandbox's own */
 		if (word && (buf_printf(&b, i ? " %s" : "%s", word)))
 			break; /* as much as fits */
 	}

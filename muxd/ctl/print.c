@@ -103,7 +103,8 @@ static char *list_text(const json_t *v)
 	json_array_foreach((json_t *)(uintptr_t)v, i, item)
 	{
 		char *s = ctl_text(item);
-		buf_printf(&b, "%s%s", i ? " " : "", s ? s : "");
+		/* A program without a name is the sandbox's own shell (docs/protocol.md, OPEN). */
+		buf_printf(&b, "%s%s", i ? " " : "", s && (*s || i) ? s : "$SHELL");
 		free(s);
 	}
 	const char *s = buf_cstr(&b);
