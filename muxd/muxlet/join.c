@@ -1,11 +1,9 @@
 #include "muxd/muxlet/join.h"
 
-#include "muxd/muxlet/sha256.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -231,48 +229,4 @@ int join_run(const char *name, const char *workdir, uint8_t secret[32], int *out
 		return complain(EXIT_SYSTEM, "standard output", errno);
 	}
 	return bridge_run(STDIN_FILENO, STDOUT_FILENO, fd);
-}
-
-int check_run(const char *hex)
-{
-	static const char digits[] = "0123456789abcdef";
-	uint8_t buf[16384], digest[SHA256_LEN];
-	char text[2 * SHA256_LEN + 1];
-	struct sha256 s;
-	ssize_t n;
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return 2;
-	sha256_init(&s);
-	while ((n = read(fd, buf, sizeof(buf))) > 0 || (n < 0 && errno == EINTR))
-		if (n > 0)
-			sha256_add(&s, buf, (size_t)n);
-	close(fd);
-	if (n < 0)
-		return 2;
-	sha256_finish(&s, digest);
-	for (size_t i = 0; i < SHA256_LEN; i++) {
-		text[2 * i] = digits[digest[i] >> 4];
-		text[2 * i + 1] = digits[digest[i] & 15];
-	}
-	text[2 * SHA256_LEN] = '\0';
-	return strcmp(text, hex) == 0 ? 0 : 1;
-}
-
-int pause_run(void)
-{
-	sigset_t set;
-	int signum;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	if (sigprocmask(SIG_SETMASK, &set, NULL))
-		return EXIT_SYSTEM;
-	while (sigwait(&set, &signum) == 0 && signum == SIGCHLD)
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-	return 0;
 }

@@ -31,9 +31,5 @@
 int join_run(const char *name, const char *workdir, uint8_t secret[32], int *out_listener);
 /* Both descriptors to the socket, until it ends: 0, or 1 when a side failed. Closes sock. */
 int bridge_run(int in, int out, int sock);
-/* What comes of /proc/self/exe, against 64 hexadecimal digits: 0, 1 when it differs, 2 when it cannot be read. */
-int check_run(const char *hex);
-/* The first process of a container that only holds it: reaps, ends at TERM. */
-int pause_run(void);
 
 #endif

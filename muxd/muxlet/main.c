@@ -1,4 +1,5 @@
 /* muxlet - see docs/man/muxlet.8. */
+#include "muxd/muxlet/errand.h"
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
@@ -22,14 +23,14 @@
 struct options {
 	int listen_fd, secret_fd, leave_s;
 	bool pause;
-	const char *join, *check;
+	const char *join, *check, *install;
 };
 
 static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
-	      "       muxlet --pause | --check SHA256 | --version\n",
+	      "       muxlet --pause | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
 }
@@ -47,18 +48,14 @@ static int number(const char *s, int *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
-					      {"secret-fd", required_argument, NULL, 's'},
-					      {"shell", required_argument, NULL, 'S'},
-					      {"workdir", required_argument, NULL, 'w'},
-					      {"join", required_argument, NULL, 'j'},
-					      {"leave", required_argument, NULL, 'L'},
-					      {"pause", no_argument, NULL, 'p'},
-					      {"check", required_argument, NULL, 'c'},
-					      {"verbose", no_argument, NULL, 'v'},
-					      {"version", no_argument, NULL, 'V'},
-					      {NULL, 0, NULL, 0}};
-	int c, bad = 0;
+	static const struct option longs[] = {
+	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
+	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
+	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
+	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
+	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
+	    {"version", no_argument, NULL, 'V'},         {NULL, 0, NULL, 0}};
+	int c, bad = 0, modes;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
 		switch (c) {
@@ -83,6 +80,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'p':
 			o->pause = true;
 			break;
+		case 'I':
+			o->install = optarg;
+			break;
 		case 'c':
 			o->check = optarg;
 			break;
@@ -97,8 +97,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	if (o->pause || o->check || o->join)
-		return o->listen_fd < 0 && o->secret_fd < 0 && o->pause + !!o->check + !!o->join == 1 ? 0 : -1;
+	modes = o->pause + !!o->check + !!o->join + !!o->install;
+	if (modes)
+		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
 }
 
@@ -283,9 +284,11 @@ int main(int argc, char **argv)
 	if (!m.workdir)
 		m.workdir = "/workspace";
 	if (o.pause)
-		return pause_run();
+		return errand_pause();
 	if (o.check)
-		return check_run(o.check);
+		return errand_check(o.check);
+	if (o.install)
+		return errand_install(o.install);
 	(void)mlock(m.secret, sizeof(m.secret));
 	if (o.join) {
 		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);

@@ -468,6 +468,27 @@ static void it_knows_its_own_digest(void **state)
 	assert_int_equal(WEXITSTATUS(system(command)), 1);
 }
 
+static void it_installs_itself(void **state)
+{
+	char dir[] = "/tmp/muxd-install-XXXXXX", command[300];
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(command, sizeof(command), BUILD_DIR "/muxlet --install %s/muxlet", dir);
+	assert_int_equal(WEXITSTATUS(system(command)), 0);
+	assert_int_equal(WEXITSTATUS(system(command)), 0); /* again, over the one that is there */
+	snprintf(command, sizeof(command), "cmp " BUILD_DIR "/muxlet %s/muxlet && test \"$(ls %s)\" = muxlet", dir,
+		 dir);
+	assert_int_equal(WEXITSTATUS(system(command)), 0);
+	snprintf(command, sizeof(command), "%s/muxlet", dir);
+	assert_int_equal(stat(command, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0555);
+	assert_int_equal(WEXITSTATUS(system(BUILD_DIR "/muxlet --install /no/such/dir/muxlet 2>/dev/null")), 71);
+	unlink(command);
+	rmdir(dir);
+}
+
 static void it_holds_a_container(void **state)
 {
 	const char *const argv[] = {BUILD_DIR "/muxlet", "--pause", NULL};
@@ -545,6 +566,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(another_user_is_not_spoken_to),
 	    cmocka_unit_test(it_leaves_when_nobody_needs_it),
 	    cmocka_unit_test(it_knows_its_own_digest),
+	    cmocka_unit_test(it_installs_itself),
 	    cmocka_unit_test(it_holds_a_container),
 	    cmocka_unit_test(a_link_carries_bulk_both_ways),
 	};

@@ -1,0 +1,58 @@
+/*
+ * pod.h - what a Pod object of the API server says about one container of it. Pure.
+ *
+ * A view is a copy; nothing of the JSON is kept. `why` holds the cluster's own words
+ * for people: the reason and message of whatever keeps the container from running,
+ * or of how it ended.
+ */
+#ifndef CONTROL_KUBE_POD_H
+#define CONTROL_KUBE_POD_H
+
+#include "muxd/base/ids.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/*
+ * POD_WAITING    not yet: unscheduled, pulling, initialising; or between two runs of a container that is restarted
+ * POD_HOPELESS   not yet, and it never will be as the pod is (a wrong image name)
+ * POD_RUNNING    the container runs
+ * POD_ENDED      the container has ended and is not started again, or the pod has as a whole
+ */
+enum pod_state { POD_WAITING, POD_HOPELESS, POD_RUNNING, POD_ENDED };
+
+#define POD_UID_MAX 63
+#define POD_CID_MAX 191
+
+struct pod_view {
+	enum pod_state state;
+	bool deleting;      /* has a deletionTimestamp */
+	bool started;       /* some container of it has run, or runs: it is more than a plan */
+	bool sandbox;       /* of ours, by its label */
+	char container[64]; /* which one this is about */
+	char uid[POD_UID_MAX + 1];
+	char container_id[POD_CID_MAX + 1]; /* "containerd://..."; "" until it has run */
+	char agent[AGENT_NAME_MAX + 1];     /* the annotation; "" */
+	char spec[65];                      /* the annotation; "" */
+	char why[300];
+	int64_t created_ns; /* wall clock */
+	bool memory_limit, cpu_limit;
+	bool muxlet_dir;    /* mounts KUBE_MUXLET_DIR */
+	bool has_workspace; /* mounts KUBE_WORKSPACE */
+};
+
+/*
+ * container NULL or "": the one that the annotation kubectl.kubernetes.io/default-container names, else the only one;
+ * several: ERR_INVAL with the list. ERR_NOT_FOUND when the pod has none of that name; ERR_K8S when this is no pod.
+ */
+int pod_view(const json_t *pod, const char *container, struct pod_view *out, struct err *e);
+/* The incarnation of a sandbox: a digest of pod and container ids as a UUID of version 8 (RFC 9562). */
+void pod_incarnation(const struct pod_view *v, struct id *out);
+/* "waiting", "hopeless", "running", "ended" */
+const char *pod_state_name(enum pod_state s);
+
+#endif

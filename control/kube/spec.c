@@ -1,0 +1,241 @@
+#include "control/kube/spec.h"
+
+#include "muxd/base/err.h"
+
+#include <ctype.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX       "muxd-"
+#define VERBATIM_MAX 50 /* longer names end in a digest, which makes them 58 characters: never the same length */
+#define HEAD_LEN     42
+#define DIGEST_HEX   10
+#define SPEC_HEX     32
+#define VOLUME_WORK  "workspace"
+#define VOLUME_LET   "muxlet"
+
+/* What holds a container without an init container: any shell will do, and TERM ends it at once. */
+#define HOLD "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
+
+static void sha256_hex(const char *text, size_t digits, char *out)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned n = 0;
+
+	if (!EVP_Digest(text, strlen(text), digest, &n, EVP_sha256(), NULL))
+		n = 0;
+	memset(digest + n, 0, sizeof(digest) - n);
+	for (size_t i = 0; i < digits; i += 2)
+		snprintf(out + i, 3, "%02x", digest[i / 2]);
+}
+
+static bool is_lower(const char *s)
+{
+	for (; *s; s++)
+		if (isupper((unsigned char)*s))
+			return false;
+	return true;
+}
+
+int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e)
+{
+	int rc = agent_name_check(agent, e);
+	size_t len;
+	char *p;
+
+	if (rc)
+		return rc;
+	if (strlen(agent) <= VERBATIM_MAX && is_lower(agent)) {
+		snprintf(out, KUBE_NAME_MAX + 1, PREFIX "%s", agent);
+		return 0;
+	}
+	/* Always the full length, so that a short name with capitals is not that of another agent. */
+	snprintf(out, KUBE_NAME_MAX + 1, PREFIX "%.*s", HEAD_LEN, agent);
+	for (p = out; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	len = strlen(out);
+	memset(out + len, 'x', sizeof(PREFIX) - 1 + HEAD_LEN - len);
+	out[sizeof(PREFIX) - 1 + HEAD_LEN] = '-';
+	sha256_hex(agent, DIGEST_HEX, out + sizeof(PREFIX) + HEAD_LEN);
+	return 0;
+}
+
+/* NULL for "" and NULL: jansson's `s*` leaves the key out. */
+static const char *some(const char *s)
+{
+	return s && *s ? s : NULL;
+}
+
+/* {} when nothing is set: Kubernetes takes that as absent. */
+static json_t *quantities(const char *cpu, const char *memory, const char *ephemeral)
+{
+	return json_pack("{s:s*,s:s*,s:s*}", "cpu", some(cpu), "memory", some(memory), "ephemeral-storage",
+			 some(ephemeral));
+}
+
+static json_t *resources(const struct kube_pod_spec *s)
+{
+	return json_pack("{s:o,s:o}", "requests", quantities(s->request_cpu, s->request_memory, s->request_ephemeral),
+			 "limits", quantities(s->limit_cpu, s->limit_memory, s->limit_ephemeral));
+}
+
+static json_t *container_security(void)
+{
+	return json_pack("{s:b,s:b,s:{s:[s]}}", "allowPrivilegeEscalation", 0, "privileged", 0, "capabilities", "drop",
+			 "ALL");
+}
+
+static json_t *pod_security(void)
+{
+	return json_pack("{s:b,s:i,s:i,s:i,s:{s:s}}", "runAsNonRoot", 1, "runAsUser", KUBE_UID, "runAsGroup", KUBE_UID,
+			 "fsGroup", KUBE_UID, "seccompProfile", "type", "RuntimeDefault");
+}
+
+static const char *muxlet_path(const struct kube_pod_spec *s)
+{
+	return some(s->muxlet_path) ? s->muxlet_path : "/usr/local/bin/muxlet";
+}
+
+/* muxlet copies itself: its image needs neither a shell nor cp. */
+static json_t *init_container(const struct kube_pod_spec *s)
+{
+	return json_pack("{s:s,s:s,s:s*,s:[s,s,s],s:o,s:{s:{s:s,s:s},s:{s:s,s:s}},s:[{s:s,s:s}]}", "name", "muxlet",
+			 "image", s->init_image, "imagePullPolicy", some(s->pull_policy), "command", muxlet_path(s),
+			 "--install", KUBE_MUXLET_THERE, "securityContext", container_security(), "resources",
+			 "requests", "cpu", "10m", "memory", "16Mi", "limits", "cpu", "1", "memory", "64Mi",
+			 "volumeMounts", "name", VOLUME_LET, "mountPath", KUBE_MUXLET_DIR);
+}
+
+static json_t *command(const struct kube_pod_spec *s)
+{
+	if (some(s->init_image))
+		return json_pack("[s,s]", KUBE_MUXLET_THERE, "--pause");
+	return json_pack("[s,s,s]", "/bin/sh", "-c", HOLD);
+}
+
+static json_t *mounts(const struct kube_pod_spec *s)
+{
+	json_t *list = json_pack("[{s:s,s:s}]", "name", VOLUME_WORK, "mountPath", KUBE_WORKSPACE);
+
+	if (some(s->init_image) &&
+	    json_array_append_new(
+		list, json_pack("{s:s,s:s,s:b}", "name", VOLUME_LET, "mountPath", KUBE_MUXLET_DIR, "readOnly", 1))) {
+		json_decref(list);
+		return NULL;
+	}
+	return list;
+}
+
+static json_t *main_container(const struct kube_pod_spec *s)
+{
+	return json_pack("{s:s,s:s,s:s*,s:o,s:s,s:[{s:s,s:s}],s:o,s:o,s:o}", "name", KUBE_CONTAINER, "image", s->image,
+			 "imagePullPolicy", some(s->pull_policy), "command", command(s), "workingDir", KUBE_WORKSPACE,
+			 "env", "name", "HOME", "value", KUBE_WORKSPACE, "resources", resources(s), "securityContext",
+			 container_security(), "volumeMounts", mounts(s));
+}
+
+static json_t *workspace_volume(const struct kube_pod_spec *s, const char *name)
+{
+	char size[24];
+
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)s->workspace_size);
+	if (s->workspace == WORKSPACE_CLAIM)
+		return json_pack("{s:s,s:{s:s}}", "name", VOLUME_WORK, "persistentVolumeClaim", "claimName", name);
+	return json_pack("{s:s,s:{s:s,s:s*}}", "name", VOLUME_WORK, "emptyDir", "sizeLimit", size, "medium",
+			 s->workspace == WORKSPACE_MEMORY ? "Memory" : NULL);
+}
+
+static json_t *volumes(const struct kube_pod_spec *s, const char *name)
+{
+	json_t *list = json_pack("[o]", workspace_volume(s, name));
+
+	if (some(s->init_image) && json_array_append_new(list, json_pack("{s:s,s:{s:s}}", "name", VOLUME_LET,
+									 "emptyDir", "sizeLimit", "16Mi"))) {
+		json_decref(list);
+		return NULL;
+	}
+	return list;
+}
+
+static json_t *pod_spec(const struct kube_pod_spec *s, const char *name)
+{
+	json_t *o = json_pack("{s:s,s:i,s:b,s:b,s:s*,s:o,s:[o],s:o}", "restartPolicy", "Never",
+			      "terminationGracePeriodSeconds", 0, "automountServiceAccountToken", 0,
+			      "enableServiceLinks", 0, "runtimeClassName", some(s->runtime_class), "securityContext",
+			      pod_security(), "containers", main_container(s), "volumes", volumes(s, name));
+
+	if (o && some(s->init_image) && json_object_set_new(o, "initContainers", json_pack("[o]", init_container(s)))) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+/* The configured ones first: muxd's own win. session NULL: for a claim, which outlives its pods. */
+static json_t *labels(const struct kube_pod_spec *s, const char *agent, const struct id *session)
+{
+	char text[ID_STR_LEN];
+	json_t *o = json_object(), *own;
+
+	for (size_t i = 0; i < s->nlabels && o; i++)
+		if (json_object_set_new(o, s->labels[i].key, json_string(s->labels[i].value)))
+			goto fail;
+	if (session)
+		id_format(session, text);
+	own = json_pack("{s:s,s:s,s:s,s:s*}", "app.kubernetes.io/managed-by", "muxd", KUBE_LABEL_ROLE,
+			KUBE_ROLE_SANDBOX, "agent_id", agent, "compute_session_id", session ? text : NULL);
+	if (!own || json_object_update(o, own)) {
+		json_decref(own);
+		goto fail;
+	}
+	json_decref(own);
+	return o;
+fail:
+	json_decref(o);
+	return NULL;
+}
+
+static json_t *object(const char *kind, const struct kube_pod_spec *s, const char *name, const char *agent,
+		      const struct id *session, json_t *spec, struct err *e)
+{
+	char *text = spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS) : NULL, digest[SPEC_HEX + 1] = "";
+	json_t *o = NULL;
+
+	if (text) {
+		sha256_hex(text, SPEC_HEX, digest);
+		o = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:{s:s,s:s}},s:O}", "apiVersion", "v1", "kind", kind, "metadata",
+			      "name", name, "namespace", s->ns, "labels", labels(s, agent, session), "annotations",
+			      KUBE_ANNOTATION_AGENT, agent, KUBE_ANNOTATION_SPEC, digest, "spec", spec);
+	}
+	free(text);
+	json_decref(spec);
+	if (!o) /* jansson packs valid UTF-8 alone; a configured text that is none ends here, too */
+		err_set(e, ERR_INVAL,
+			"no %s can be described for agent %s: out of memory, or a configured text is not UTF-8", kind,
+			agent);
+	return o;
+}
+
+json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e)
+{
+	char name[KUBE_NAME_MAX + 1];
+
+	if (kube_spec_name(agent, name, e))
+		return NULL;
+	return object("Pod", s, name, agent, session, pod_spec(s, name), e);
+}
+
+json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, struct err *e)
+{
+	char name[KUBE_NAME_MAX + 1], size[24];
+
+	if (kube_spec_name(agent, name, e))
+		return NULL;
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)s->workspace_size);
+	return object("PersistentVolumeClaim", s, name, agent, NULL,
+		      json_pack("{s:[s],s:{s:{s:s}},s:s*}", "accessModes", "ReadWriteOnce", "resources", "requests",
+				"storage", size, "storageClassName", some(s->storage_class)),
+		      e);
+}

@@ -1,0 +1,66 @@
+/*
+ * spec.h - the pod of an agent and its claim, as JSON for the API server. Pure.
+ *
+ * One agent has one pod and one claim, both of the name kube_spec_name() gives; the
+ * agent's own name stands in an annotation, and whoever finds a pod of that name
+ * looks at it. Labels: agent_id and compute_session_id, KUBE_LABEL_ROLE to be
+ * found by, and the configured ones. The pod satisfies the restricted Pod Security
+ * Standard, whatever is configured: uid 1000, no capability, no privilege
+ * escalation, no service account token.
+ */
+#ifndef CONTROL_KUBE_SPEC_H
+#define CONTROL_KUBE_SPEC_H
+
+#include "muxd/base/ids.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define KUBE_NAME_MAX         63
+#define KUBE_LABEL_ROLE       "muxd.dev/role"
+#define KUBE_ROLE_SANDBOX     "sandbox"
+#define KUBE_SELECTOR         KUBE_LABEL_ROLE "=" KUBE_ROLE_SANDBOX
+#define KUBE_ANNOTATION_AGENT "muxd.dev/agent"
+#define KUBE_ANNOTATION_SPEC  "muxd.dev/spec" /* digest of what the pod was made from */
+#define KUBE_CONTAINER        "sandbox"
+#define KUBE_UID              1000
+#define KUBE_WORKSPACE        "/workspace"
+#define KUBE_MUXLET_DIR       "/muxd" /* where the init container puts muxlet */
+#define KUBE_MUXLET_THERE     KUBE_MUXLET_DIR "/muxlet"
+
+enum kube_workspace { WORKSPACE_CLAIM, WORKSPACE_EMPTYDIR, WORKSPACE_MEMORY };
+
+struct kube_label {
+	const char *key, *value;
+};
+
+/* Quantities as Kubernetes writes them; NULL or "" leaves a field out. Everything is the caller's. */
+struct kube_pod_spec {
+	const char *ns;
+	const char *image, *pull_policy;
+	const char *init_image;    /* holds muxlet at muxlet_path; "": none, muxlet is in image or is streamed */
+	const char *muxlet_path;   /* in init_image and in image; "": /usr/local/bin/muxlet */
+	const char *runtime_class; /* gvisor */
+	const char *request_cpu, *request_memory, *request_ephemeral;
+	const char *limit_cpu, *limit_memory, *limit_ephemeral;
+	enum kube_workspace workspace;
+	uint64_t workspace_size; /* bytes */
+	const char *storage_class;
+	const struct kube_label *labels;
+	size_t nlabels;
+};
+
+/*
+ * The name of an agent's objects, a DNS label: "muxd-" and the agent's name; of a long one or one with capitals the
+ * beginning and ten digits of its SHA-256. Two agents never have one name of the same form, and the forms differ in
+ * length. ERR_INVAL for what is no agent's name.
+ */
+int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e);
+/* A new reference, or NULL with ERR_NOMEM or ERR_INVAL in e. session: compute_session_id of this pod. */
+json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e);
+json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, struct err *e);
+
+#endif
