@@ -5,7 +5,7 @@
  * their muxlets. Calls are asynchronous on the hub's loop; each done callback is
  * called exactly once, also when the provider is destroyed (ERR_CANCELLED).
  * The local provider asks the monitor (control/local is linked there); the
- * Kubernetes provider will speak to the API server itself.
+ * Kubernetes provider (control/kube/provider.h) speaks to the API server itself.
  */
 #ifndef CONTROL_SANDBOX_H
 #define CONTROL_SANDBOX_H
@@ -29,7 +29,7 @@ struct sandbox_info {
 	char agent[AGENT_NAME_MAX + 1];
 	struct id sandbox_id; /* this incarnation */
 	enum sandbox_state state;
-	char detail[256]; /* why error; what this mode cannot promise, e.g. "workspace cap not enforced: no loop devices" */
+	char detail[256]; /* why error; what this mode cannot promise: "workspace cap not enforced: no loop devices" */
 	int32_t pid;      /* of the outer process, local only */
 	int64_t created_wall_ns;
 	uint64_t epoch; /* for the stream that comes with it */
@@ -48,14 +48,20 @@ typedef void sandbox_list_done(void *arg, int rc, const struct err *e, const str
 /* name: the whole name of what was meant, valid during the call. */
 typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const char *name);
 
+/* The incarnation ended by itself, or somebody else ended it: `why` says it for people. From the loop; once each. */
+typedef void sandbox_gone(void *arg, const char *agent, const struct id *sandbox_id, const char *why);
+
 struct sandbox_provider_ops {
 	/* Running already or made now; fd is a fresh stream to its muxlet (the callee's to close), epoch in info. */
 	void (*ensure)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
 	/* A fresh stream to a sandbox that must exist: ERR_NOT_FOUND when it is gone. */
 	void (*connect)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
 	void (*stat)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg); /* fd -1 */
-	/* Gone already is no error. */
-	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
+	/* Gone already is no error. The workspace stays. */
+	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done,
+				void *arg);
+	/* The same, and its workspace goes for ever. NULL: not through this provider. */
+	void (*wipe)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
 	void (*list)(struct sandbox_provider *p, sandbox_list_done *done, void *arg);
 	/*
 	 * ns/pod becomes ns/pod/container, so that one container has one name: ERR_INVAL with the list where there are
@@ -66,6 +72,9 @@ struct sandbox_provider_ops {
 };
 struct sandbox_provider {
 	const struct sandbox_provider_ops *ops;
+	/* Set by whoever uses it, or NULL. The local provider never calls it: a stream's end tells there. */
+	sandbox_gone *gone;
+	void *gone_arg;
 };
 
 const char *sandbox_state_name(enum sandbox_state s);

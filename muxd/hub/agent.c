@@ -324,6 +324,31 @@ static void ask(struct agent *a, bool make)
 		p->ops->connect(p, a->name, on_stream, k);
 }
 
+/* The provider has seen the end before the stream told: nobody waits for a socket. */
+void agent_gone(void *arg, const char *name, const struct id *sandbox, const char *why)
+{
+	struct hub *h = arg;
+	struct agent *a = NULL;
+	struct err e = {0};
+
+	HASH_FIND_STR(h->agents, name, a);
+	if (!a || a->cut || !id_equal(&a->linked, sandbox))
+		return;
+	log_info(&(struct log_ids){.agent = a->name}, "its sandbox ended: %s", why);
+	h->stats.sandboxes_up -= a->state == AGENT_UP;
+	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
+	end_sessions(a, EXIT_LOST, why);
+	link_destroy(a->link);
+	a->link = NULL;
+	memset(&a->linked, 0, sizeof(a->linked));
+	if (!a->ask) { /* else the answer that is on its way decides */
+		agent_set_state(a, AGENT_COLD);
+		err_set(&e, ERR_LINK_LOST, "the sandbox of %s ended: %s", a->name, why);
+		answer_waiters(a, e.code, &e);
+	}
+	hub_flush(h);
+}
+
 void agent_reconnect(struct agent *a)
 {
 	if (a->state == AGENT_COLD || a->state == AGENT_LOST)

@@ -139,6 +139,10 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		free(h);
 		return rc;
 	}
+	if (p->provider) {
+		p->provider->gone = agent_gone;
+		p->provider->gone_arg = h;
+	}
 	*out = h;
 	return 0;
 }
@@ -167,6 +171,8 @@ void hub_destroy(struct hub *h)
 
 	if (!h)
 		return;
+	if (h->p.provider)
+		h->p.provider->gone = NULL;
 	HASH_ITER(hh, h->agents, a, next)
 	{
 		link_destroy(a->link);

@@ -224,6 +224,7 @@ struct agent *agent_get(struct hub *h, const char *name); /* made when missing; 
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
 void agent_touch(struct agent *a);
+void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
 /* One object of GET /v1/agents: what the hub knows of it, and the provider (info; NULL: what it said last). */
