@@ -44,6 +44,7 @@ struct sandbox_info {
 
 struct sandbox_provider;
 typedef void sandbox_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+/* rc 0 with e: the list lacks what e says. */
 typedef void sandbox_list_done(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n);
 /* name: the whole name of what was meant, valid during the call. */
 typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const char *name);

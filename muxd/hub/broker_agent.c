@@ -170,6 +170,8 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 	if (rc && !e)
 		err_set(&here, rc, "the sandboxes cannot be listed: %s", err_name(rc)), e = &here;
 	json_object_set(o, "agents", a);
+	if (!rc && e)
+		json_object_set_new(o, "incomplete", json_string(e->message));
 	job->done(job->arg, rc, rc ? e : NULL, rc ? NULL : o);
 	json_decref(a);
 	json_decref(o);

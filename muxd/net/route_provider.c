@@ -1,0 +1,174 @@
+#define LOG_SUBSYS "net"
+#include "muxd/net/route_provider.h"
+
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct route {
+	struct sandbox_provider base;
+	struct route_legs legs;
+};
+
+/* The leg of a name; NULL with the reason. */
+static struct sandbox_provider *leg_of(const struct sandbox_provider *p, const char *name, struct err *e)
+{
+	const struct route_legs *l = &((const struct route *)p)->legs;
+
+	if (!target_is_pod(name) && !l->agents_in_cluster)
+		return l->local;
+	if (!l->cluster)
+		err_set(e, ERR_UNSUPPORTED,
+			"%.192s is a pod, and this daemon has no cluster: set kubernetes.kubeconfig", name);
+	return l->cluster;
+}
+
+static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg)
+		leg->ops->ensure(leg, agent, done, arg);
+	else
+		done(arg, e.code, &e, NULL, -1);
+}
+
+static void connect_to(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg)
+		leg->ops->connect(leg, agent, done, arg);
+	else
+		done(arg, e.code, &e, NULL, -1);
+}
+
+static void stat_one(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg)
+		leg->ops->stat(leg, agent, done, arg);
+	else
+		done(arg, e.code, &e, NULL, -1);
+}
+
+static void end_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg)
+		leg->ops->destroy_sandbox(leg, agent, reason, done, arg);
+	else
+		done(arg, e.code, &e, NULL, -1);
+}
+
+static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, name, &e);
+
+	if (!leg)
+		done(arg, e.code, &e, NULL);
+	else if (leg->ops->resolve)
+		leg->ops->resolve(leg, name, done, arg);
+	else
+		done(arg, 0, NULL, name);
+}
+
+/* ---- list: this machine first, then the cluster; what one of them cannot say does not hide the other's answer */
+
+struct list_job {
+	struct sandbox_provider *next; /* NULL: asked already */
+	struct sandbox_info *list;
+	size_t n;
+	struct err missing;
+	sandbox_list_done *done;
+	void *arg;
+};
+
+static int append(struct list_job *j, const struct sandbox_info *list, size_t n)
+{
+	struct sandbox_info *all = n ? realloc(j->list, (j->n + n) * sizeof(*all)) : j->list;
+
+	if (n && !all)
+		return ERR_NOMEM;
+	if (n)
+		memcpy(all + j->n, list, n * sizeof(*all));
+	j->list = all;
+	j->n += n;
+	return 0;
+}
+
+static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+{
+	struct list_job *j = arg;
+	struct sandbox_provider *next = j->next;
+
+	if (!rc && append(j, list, n))
+		rc = ERR_NOMEM, e = NULL;
+	if (rc)
+		err_set(&j->missing, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
+	j->next = NULL;
+	if (next && rc != ERR_CANCELLED) {
+		next->ops->list(next, on_list, j);
+		return;
+	}
+	rc = j->n && rc != ERR_CANCELLED ? 0 : j->missing.code;
+	j->done(j->arg, rc, j->missing.code ? &j->missing : NULL, rc ? NULL : j->list, rc ? 0 : j->n);
+	free(j->list);
+	free(j);
+}
+
+static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
+{
+	struct route_legs *l = &((struct route *)p)->legs;
+	struct list_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory for a list of sandboxes");
+		done(arg, e.code, &e, NULL, 0);
+		return;
+	}
+	j->next = l->cluster;
+	j->done = done;
+	j->arg = arg;
+	l->local->ops->list(l->local, on_list, j);
+}
+
+static void destroy(struct sandbox_provider *p)
+{
+	struct route *r = (struct route *)p;
+
+	if (r->legs.cluster)
+		r->legs.cluster->ops->destroy(r->legs.cluster);
+	r->legs.local->ops->destroy(r->legs.local);
+	free(r);
+}
+
+static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
+						      .connect = connect_to,
+						      .stat = stat_one,
+						      .destroy_sandbox = end_one,
+						      .list = list_all,
+						      .resolve = resolve,
+						      .destroy = destroy};
+
+int route_provider_create(const struct route_legs *legs, struct sandbox_provider **out)
+{
+	struct route *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return ERR_NOMEM;
+	r->base.ops = &route_ops;
+	r->legs = *legs;
+	*out = &r->base;
+	return 0;
+}
