@@ -1,6 +1,7 @@
 /* muxd: one program, two long-lived roles. `muxd net` is started by the monitor alone. */
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
+#include "muxd/monitor/cluster.h"
 #include "muxd/monitor/options.h"
 #include "muxd/monitor/serve.h"
 #include "muxd/net/net.h"
@@ -16,6 +17,8 @@ static int check_config(const char *path)
 	struct err e = {0};
 	int rc = conf_load(path, &c, &e);
 
+	if (rc == 0)
+		rc = cluster_check(c, &e);
 	conf_destroy(c);
 	if (rc) {
 		fprintf(stderr, "muxd: %s\n", e.message);

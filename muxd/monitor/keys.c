@@ -348,6 +348,27 @@ static int open_host_key(struct keys *k, const struct layout *l, const struct id
 	return rc;
 }
 
+/* Made once: with another one the muxlets that run in pods would not know this daemon any more. */
+static int open_link_secret(struct keys *k, const struct layout *l, struct err *e)
+{
+	uint8_t secret[KEYS_LINK_SECRET_LEN];
+	struct stat st;
+	int rc = layout_path(l, "keys/link.secret", k->link_secret, e);
+
+	if (rc)
+		return rc;
+	if (lstat(k->link_secret, &st) < 0 && errno == ENOENT) {
+		rc = random_bytes(secret, sizeof secret);
+		rc = rc ? err_set(e, rc, "no random bytes for the secret of links")
+			: file_publish(k->link_secret, secret, sizeof secret, 0600, FILE_OWNER_SELF, false, e);
+		OPENSSL_cleanse(secret, sizeof secret);
+		return rc;
+	}
+	if (!S_ISREG(st.st_mode) || st.st_size != KEYS_LINK_SECRET_LEN)
+		return err_set(e, ERR_CORRUPT, "%s is not a secret of %d bytes", k->link_secret, KEYS_LINK_SECRET_LEN);
+	return file_own(k->link_secret, 0600, FILE_OWNER_SELF, e);
+}
+
 int keys_open(const struct layout *l, const struct identity *who, struct keys *out, struct err *e)
 {
 	struct keys k = {0};
@@ -357,6 +378,8 @@ int keys_open(const struct layout *l, const struct identity *who, struct keys *o
 		rc = open_record_key(&k, l, who, e);
 	if (rc == 0)
 		rc = open_host_key(&k, l, who, e);
+	if (rc == 0)
+		rc = open_link_secret(&k, l, e);
 	if (rc == 0)
 		*out = k;
 	else

@@ -1,5 +1,5 @@
 /*
- * keys.h - the keys of one daemon: grants (sign and verify), record, SSH host.
+ * keys.h - the keys of one daemon: grants (sign and verify), record, SSH host, links into pods.
  *
  * Made at first start, kept in DIR/keys. The newest grant seed signs; a rotation
  * makes a new one, removes the old seed and keeps its public half as long as a
@@ -17,12 +17,15 @@
 
 struct layout;
 
+#define KEYS_LINK_SECRET_LEN 32
+
 struct keys {
 	struct grant_keyset set; /* every public key that verifies; the signing one among them */
 	char kid[17];            /* of the signing key */
 	uint8_t seed[GRANT_KEY_LEN];
 	char record_seed[PATH_MAX];
 	char ssh_host_key[PATH_MAX];
+	char link_secret[PATH_MAX]; /* KEYS_LINK_SECRET_LEN bytes: secrets of links into pods are derived from it */
 	char ssh_fingerprint[HOSTKEY_FINGERPRINT_MAX];
 };
 

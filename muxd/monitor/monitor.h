@@ -15,6 +15,7 @@
 #include "muxd/base/err.h"
 #include "muxd/monitor/audit.h"
 #include "muxd/monitor/cert.h"
+#include "muxd/monitor/cluster.h"
 #include "muxd/monitor/floor.h"
 #include "muxd/monitor/grants.h"
 #include "muxd/monitor/keys.h"
@@ -44,6 +45,7 @@ struct monitor {
 	struct layout layout;
 	struct keys keys;
 	struct cert_status cert;
+	struct cluster cluster;
 	struct listeners listeners;
 	struct time_floor floor;
 	struct conf *conf;       /* the newest that was good */
@@ -58,7 +60,7 @@ struct monitor {
 	struct proc net, recorder;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
-	char net_path[PATH_MAX], recorder_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
+	char net_path[PATH_MAX], recorder_path[PATH_MAX], muxlet_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
 	int64_t started_ns; /* wall */
 	uv_signal_t sigterm, sigint, sighup, sigchld;
 	uv_timer_t minute;
@@ -82,6 +84,8 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n);
 /* Send it with its descriptors, then the revocations that it had no room for. */
 int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e);
 int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
+/* A sealed memory file that holds data; name: for people who look into /proc. */
+int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e);
 void tell_reload(struct monitor *m);
 void tell_grant_keys(struct monitor *m);
 

@@ -58,7 +58,22 @@ static int recorder_stream(const struct monitor *m, int *out_fd, struct err *e)
 	return rc ? rc : sock_connect_unix(path, SOCK_STREAM, out_fd, e);
 }
 
-enum { CONF, RING, CURSOR, HTTPS, SSH, HUB, RECORDER, TLS_KEY, TLS_CERT, SSH_KEY, COUNT };
+enum {
+	CONF,
+	RING,
+	CURSOR,
+	HTTPS,
+	SSH,
+	HUB,
+	RECORDER,
+	TLS_KEY,
+	TLS_CERT,
+	SSH_KEY,
+	KUBECONFIG,
+	LINK_SECRET,
+	MUXLET,
+	COUNT
+};
 
 static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 {
@@ -71,7 +86,10 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 	    (rc = open_one(cursor, O_RDONLY, &fds[CURSOR], e)) || (rc = recorder_stream(m, &fds[RECORDER], e)) ||
 	    (rc = open_one(m->tls_key, O_RDONLY, &fds[TLS_KEY], e)) ||
 	    (rc = open_one(m->tls_cert, O_RDONLY, &fds[TLS_CERT], e)) ||
-	    (rc = open_one(m->keys.ssh_host_key, O_RDONLY, &fds[SSH_KEY], e)))
+	    (rc = open_one(m->keys.ssh_host_key, O_RDONLY, &fds[SSH_KEY], e)) ||
+	    (rc = open_one(m->keys.link_secret, O_RDONLY, &fds[LINK_SECRET], e)) ||
+	    (rc = open_one(m->muxlet_path, O_RDONLY, &fds[MUXLET], e)) ||
+	    (rc = memory_descriptor("kubeconfig", m->cluster.text, m->cluster.len, &fds[KUBECONFIG], e)))
 		return rc;
 	fds[HTTPS] = m->listeners.https;
 	fds[SSH] = m->listeners.ssh;
@@ -81,8 +99,9 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 
 static int on_hello(void *arg, struct channel *c, struct err *e)
 {
-	static const char *const names[COUNT] = {"conf", "ring",     "cursor",  "https",   "ssh",
-						 "hub",  "recorder", "tls_key", "tls_crt", "ssh_host_key"};
+	static const char *const names[COUNT] = {"conf",       "ring",        "cursor",  "https",   "ssh",
+						 "hub",        "recorder",    "tls_key", "tls_crt", "ssh_host_key",
+						 "kubeconfig", "link_secret", "muxlet"};
 	struct monitor *m = arg;
 	int fds[COUNT], rc = ERR_NOMEM;
 	json_t *start = start_packet(m, names, COUNT);

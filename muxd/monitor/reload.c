@@ -52,6 +52,20 @@ int config_load(struct monitor *m, struct err *e)
 	return 0;
 }
 
+/* What the cluster's credentials are now. A kubeconfig with a mistake is one line, and everything goes on. */
+static void reload_cluster(struct monitor *m)
+{
+	struct err e = {0};
+	bool changed = false;
+
+	if (cluster_reload(&m->cluster, m->conf, &m->layout, &m->who, &changed, &e))
+		log_error(NULL, "the cluster's credentials stay as they were: %s", e.message);
+	else if (changed)
+		log_warn(NULL,
+			 "the kubeconfig names another server, proxy, plug-in or namespace than at the start: that "
+			 "takes effect when muxd is started again");
+}
+
 void config_reload(struct monitor *m)
 {
 	struct err e = {0};
@@ -68,6 +82,7 @@ void config_reload(struct monitor *m)
 		log_error(NULL, "the configuration stays as it was: %s", e.message);
 	} else {
 		log_info(NULL, "configuration %s read again", m->options.config);
+		reload_cluster(m);
 		tell_reload(m);
 	}
 	audit_put(m->audit,

@@ -200,6 +200,7 @@ static void on_minute(uv_timer_t *t)
 
 	if (floor_save(&m->floor, &m->layout, &e))
 		log_error(NULL, "the time floor is not saved: %s", e.message);
+	cluster_refresh(&m->cluster, &m->layout, &m->who);
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);
 	if (++m->minutes % 60)
@@ -244,7 +245,7 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	return 0;
 }
 
-static int find_programs(struct monitor *m, char muxlet[PATH_MAX], struct err *e)
+static int find_programs(struct monitor *m, struct err *e)
 {
 	static const char deleted[] = " (deleted)";
 	ssize_t n = readlink("/proc/self/exe", m->net_path, sizeof m->net_path - 1);
@@ -257,7 +258,7 @@ static int find_programs(struct monitor *m, char muxlet[PATH_MAX], struct err *e
 		n = snprintf(m->net_path, sizeof m->net_path, "/proc/self/exe");
 	m->net_path[n] = '\0';
 	rc = child_find("muxd-recorder", m->recorder_path, e);
-	return rc ? rc : child_find("muxlet", muxlet, e);
+	return rc ? rc : child_find("muxlet", m->muxlet_path, e);
 }
 
 static int open_doors(struct monitor *m, struct err *e)
@@ -317,10 +318,12 @@ static int open_stores(struct monitor *m, struct err *e)
 	return 0;
 }
 
-static int make_local(struct monitor *m, const char *muxlet, struct local **out, struct err *e)
+static int make_local(struct monitor *m, struct local **out, struct err *e)
 {
-	const struct local_params params = {
-	    .state_dir = m->layout.dir, .muxlet_path = muxlet, .instance = m->layout.instance, .root = m->who.root};
+	const struct local_params params = {.state_dir = m->layout.dir,
+					    .muxlet_path = m->muxlet_path,
+					    .instance = m->layout.instance,
+					    .root = m->who.root};
 	int rc = conf_parse(m->conf_text, m->conf_len, "configuration", &m->local_conf, e);
 
 	return rc ? rc : local_create(&params, m->local_conf, out, e);
@@ -329,15 +332,14 @@ static int make_local(struct monitor *m, const char *muxlet, struct local **out,
 static int setup(struct monitor *m, struct err *e)
 {
 	struct local *local = NULL;
-	char muxlet[PATH_MAX];
 	int rc;
 
 	if ((rc = config_load(m, e)) ||
 	    (rc = identity_find(m->conf, geteuid(), getenv("SUDO_UID"), getenv("SUDO_GID"), &m->who, e)) ||
-	    (rc = find_programs(m, muxlet, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
+	    (rc = find_programs(m, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
 	    (rc = layout_wait_leftovers(&m->layout, LEFTOVERS_NS, e)) || (rc = open_stores(m, e)) ||
-	    (rc = open_doors(m, e)) || (rc = layout_make_journal(&m->layout, &m->who, m->conf, e)) ||
-	    (rc = make_local(m, muxlet, &local, e)))
+	    (rc = cluster_open(&m->cluster, m->conf, &m->layout, &m->who, e)) || (rc = open_doors(m, e)) ||
+	    (rc = layout_make_journal(&m->layout, &m->who, m->conf, e)) || (rc = make_local(m, &local, e)))
 		return rc;
 	return start_loop(m, local, e);
 }
@@ -349,6 +351,7 @@ static void finish(struct monitor *m)
 	listeners_close(&m->listeners, &m->layout, m->layout.lock_fd >= 0);
 	grants_close(m->grants);
 	keys_finish(&m->keys);
+	cluster_finish(&m->cluster);
 	conf_destroy(m->conf);
 	conf_destroy(m->local_conf);
 	free(m->conf_text);

@@ -12,20 +12,25 @@
 
 #define REVOKED_IN_START 1000 /* about 75 KiB: a packet is to stay below 128 */
 
-int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e)
+int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e)
 {
-	int fd = memfd_create("muxd-conf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
-		return err_sys(e, errno, "make a memory file for the configuration");
-	if (file_write_all(fd, m->conf_text, m->conf_len) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+		return err_sys(e, errno, "make a memory file for the %s", name);
+	if (file_write_all(fd, data, len) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
-		int rc = err_sys(e, errno, "write the configuration's memory file");
+		int rc = err_sys(e, errno, "write the memory file of the %s", name);
 		close(fd);
 		return rc;
 	}
 	*out_fd = fd;
 	return 0;
+}
+
+int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e)
+{
+	return memory_descriptor("configuration", m->conf_text, m->conf_len, out_fd, e);
 }
 
 static json_t *grant_keys(const struct monitor *m)

@@ -15,6 +15,7 @@
 #include "muxd/hub/setup.h"
 #include "muxd/net/ipc.h"
 #include "muxd/net/provider.h"
+#include "muxd/net/route_provider.h"
 #include "recorder/client.h"
 
 #include <fcntl.h>
@@ -39,10 +40,14 @@ enum net_fd {
 	FD_TLS_KEY,
 	FD_TLS_CRT,
 	FD_HOST_KEY,
+	FD_KUBECONFIG,
+	FD_LINK_SECRET,
+	FD_MUXLET,
 	FD_COUNT
 };
-static const char *const fd_names[FD_COUNT] = {"conf", "ring",     "cursor",  "https",   "ssh",
-					       "hub",  "recorder", "tls_key", "tls_crt", "ssh_host_key"};
+static const char *const fd_names[FD_COUNT] = {"conf",       "ring",        "cursor",  "https",   "ssh",
+					       "hub",        "recorder",    "tls_key", "tls_crt", "ssh_host_key",
+					       "kubeconfig", "link_secret", "muxlet"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
 
@@ -384,6 +389,17 @@ static int check_fds(const struct net *n, struct err *e)
 	return 0;
 }
 
+/* Both legs behind one; from here on they are the route's. */
+static int make_provider(struct net *n, const struct conf *c, struct err *e)
+{
+	struct route_legs legs = {.agents_in_cluster = strcmp(c->sandbox_backend, "kubernetes") == 0};
+	int rc = provider_create(n->ipc, &legs.local);
+
+	if (!rc && (rc = route_provider_create(&legs, &n->provider)))
+		legs.local->ops->destroy(legs.local);
+	return rc ? err_set(e, rc, "no memory") : 0;
+}
+
 static int make_hub(struct net *n, const json_t *start, struct err *e)
 {
 	struct hub_params p = {.loop = &n->loop, .ring_fd = n->fds[FD_RING], .cursor_fd = n->fds[FD_CURSOR]};
@@ -393,8 +409,12 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 
 	if ((rc = json_need_str(start, "instance", &instance, e)) || (rc = json_need_str(start, "mode", &mode, e)) ||
 	    (rc = json_opt_int(start, "floor_ns", 0, INT64_MAX, &p.floor_ns, e)) ||
-	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)) || (rc = apply_log(p.conf, e)))
+	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
+	if ((rc = apply_log(p.conf, e)) || (rc = make_provider(n, p.conf, e))) {
+		conf_destroy(p.conf);
+		return rc;
+	}
 	snprintf(p.instance, sizeof(p.instance), "%s", instance);
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;
@@ -421,8 +441,6 @@ static int build(struct net *n, int ipc_fd, struct err *e)
 	rc = check_fds(n, e);
 	if (!rc && (rc = ipc_create(&n->loop, ipc_fd, &ipc_callbacks, n, &n->ipc)))
 		err_set(e, rc, "no conversation with the monitor");
-	if (!rc && (rc = provider_create(n->ipc, &n->provider)))
-		err_set(e, rc, "no memory");
 	if (!rc)
 		rc = make_hub(n, start, e);
 	if (!rc && (rc = recorder_client_create(&n->loop, n->fds[FD_RECORDER], &n->recorder)))

@@ -45,7 +45,11 @@ static void test_not_found(void **state)
 					    "/v1/agents//rounds",
 					    "/v1/rounds/a/b",
 					    "//healthz",
-					    "/v1/agents/a/b/rounds",
+					    "/v1/agents/a/b/c/d/rounds",
+					    "/v1/agents/a/b/c/d",
+					    "/v1/agents/a//b",
+					    "/v1/agents/a/b/",
+					    "/v1/agents/a/b/rounds/x",
 					    "/HEALTHZ"};
 	struct http_exchange x;
 	char long_name[300] = "/v1/agents/";
@@ -68,6 +72,36 @@ static void test_other_method(void **state)
 	assert_int_equal(find(&x, HTTP_GET, "/v1/agents/demo/rounds"), ERR_INVAL);
 	assert_string_equal(x.allow, "POST");
 	assert_null(x.route);
+}
+
+static void test_pods(void **state)
+{
+	static const struct {
+		enum http_method method;
+		const char *path, *pattern, *agent;
+	} rows[] = {
+	    {HTTP_GET, "/v1/agents/ns/pod", "/v1/agents/{agent}", "ns/pod"},
+	    {HTTP_GET, "/v1/agents/ns/pod/c", "/v1/agents/{agent}", "ns/pod/c"},
+	    {HTTP_POST, "/v1/agents/ns/pod/rounds", "/v1/agents/{agent}/rounds", "ns/pod"},
+	    {HTTP_POST, "/v1/agents/ns/pod/c/rounds", "/v1/agents/{agent}/rounds", "ns/pod/c"},
+	    {HTTP_POST, "/v1/agents/ns/pod/c/resume", "/v1/agents/{agent}/resume", "ns/pod/c"},
+	    {HTTP_POST, "/v1/agents/rounds/rounds", "/v1/agents/{agent}/rounds", "rounds"},
+	    {HTTP_POST, "/v1/agents/ns/rounds/rounds", "/v1/agents/{agent}/rounds", "ns/rounds"},
+	};
+	struct http_exchange x;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (find(&x, rows[i].method, rows[i].path))
+			fail_msg("%s was not found", rows[i].path);
+		assert_string_equal(x.route->pattern, rows[i].pattern);
+		assert_string_equal(x.params[0], rows[i].agent);
+	}
+	/* an operation, not a pod of its name */
+	assert_int_equal(find(&x, HTTP_GET, "/v1/agents/ns/rounds"), ERR_INVAL);
+	assert_string_equal(x.allow, "POST");
+	assert_int_equal(find(&x, HTTP_GET, "/v1/agents/ns/pod/resume"), ERR_INVAL);
+	assert_string_equal(x.allow, "POST");
 }
 
 static void test_authorize(void **state)
@@ -210,6 +244,7 @@ int main(void)
 	    cmocka_unit_test(test_found),
 	    cmocka_unit_test(test_not_found),
 	    cmocka_unit_test(test_other_method),
+	    cmocka_unit_test(test_pods),
 	    cmocka_unit_test(test_authorize),
 	    cmocka_unit_test(test_metrics_are_open_from_loopback),
 	    cmocka_unit_test(test_document_and_table_agree),

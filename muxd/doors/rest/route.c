@@ -37,34 +37,84 @@ size_t route_index(const struct route *r)
 	return r ? (size_t)(r - routes) : sizeof(routes) / sizeof(routes[0]);
 }
 
-/* One segment of the path into the next parameter. ERR_NOT_FOUND when it is empty or too long. */
-static int take_param(struct http_exchange *x, size_t n, const char **path)
-{
-	size_t len = strcspn(*path, "/");
+#define AGENT_PARAM    "{agent}"
+#define AGENT_SEGMENTS 3 /* namespace/pod/container */
 
+/* What stands behind an agent in some pattern: at the end of a path it is meant, and not a pod of that name. */
+static bool is_operation(const char *word, size_t len)
+{
+	static const char under[] = "/v1/agents/" AGENT_PARAM "/";
+
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		const char *p = routes[i].pattern;
+
+		if (strncmp(p, under, sizeof(under) - 1) == 0 && strlen(p + sizeof(under) - 1) == len &&
+		    memcmp(p + sizeof(under) - 1, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The length of the first n segments of path; 0 when there are not as many, or one is empty. */
+static size_t segments(const char *path, unsigned n)
+{
+	const char *p = path;
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t len;
+
+		if (i && *p++ != '/')
+			return 0;
+		len = strcspn(p, "/");
+		if (len == 0)
+			return 0;
+		p += len;
+	}
+	return (size_t)(p - path);
+}
+
+static bool take_param(struct http_exchange *x, size_t n, const char *path, size_t len)
+{
 	if (len == 0 || n >= HTTP_PARAMS_MAX || len >= sizeof(x->params[0]))
-		return ERR_NOT_FOUND;
-	memcpy(x->params[n], *path, len);
+		return false;
+	memcpy(x->params[n], path, len);
 	x->params[n][len] = '\0';
-	*path += len;
-	return 0;
+	return true;
+}
+
+static bool ends_with_operation(const char *path, size_t len)
+{
+	size_t at = len;
+
+	while (at && path[at - 1] != '/')
+		at--;
+	return at && is_operation(path + at, len - at);
+}
+
+/* The n-th parameter begins; the fewest segments that fit are its. */
+static bool matches_from(struct http_exchange *x, const char *pattern, const char *path, size_t n)
+{
+	while (*pattern && *pattern != '{')
+		if (*pattern++ != *path++)
+			return false;
+	if (!*pattern)
+		return *path == '\0';
+	bool agent = strncmp(pattern, AGENT_PARAM, sizeof(AGENT_PARAM) - 1) == 0;
+	const char *after = strchr(pattern, '}') + 1;
+	for (unsigned k = 1; k <= (agent ? AGENT_SEGMENTS : 1); k++) {
+		size_t len = segments(path, k);
+
+		if (len == 0 || (k > 1 && !*after && ends_with_operation(path, len)))
+			return false;
+		if (take_param(x, n, path, len) && matches_from(x, after, path + len, n + 1))
+			return true;
+	}
+	return false;
 }
 
 static bool pattern_matches(struct http_exchange *x, const char *pattern)
 {
-	const char *path = x->path;
-	size_t n = 0;
-
-	while (*pattern) {
-		if (*pattern == '{') {
-			if (take_param(x, n++, &path))
-				return false;
-			pattern = strchr(pattern, '}') + 1;
-		} else if (*pattern++ != *path++) {
-			return false;
-		}
-	}
-	return *path == '\0';
+	return matches_from(x, pattern, x->path, 0);
 }
 
 static void allow_add(struct http_exchange *x, enum http_method m)
