@@ -61,6 +61,7 @@ struct channel {
 	pid_t session_pid;      /* leader's pid for ever: session and group number */
 	struct timer end_timer; /* timeout, then the steps of ending, then the drain */
 	uint64_t timeout_ns, grace_ns, kill_at_ns, term_at_ns, drain_until_ns, read_at_ns;
+	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
 	bool opened_pending; /* OPENED waits for company */

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #define READ_PIPE  (64 * 1024)
-#define READ_PTY   (16 * 1024)
+#define READ_PTY   (16 * 1024)  /* asked for; a terminal gives about 4 KiB at a time */
+#define FLOW       4000         /* and this much when it has more */
 #define READ_AHEAD (256 * 1024) /* unsent bytes at which reading waits for the stream */
 #define REST_READS 64           /* reads of a program that has just ended, in one go */
 #define PIPE_BULK  (256 * 1024)
@@ -88,7 +89,8 @@ static ssize_t read_once(struct output *o, size_t want)
 	return n > 0 ? n : 0;
 }
 
-static bool read_turn(struct output *o, size_t budget)
+/* One read a turn, so that the keys of others get in between; at the end whatever is there. */
+static bool read_turn(struct output *o, size_t budget, bool rest)
 {
 	struct channel *c = o->channel;
 	size_t total = 0;
@@ -99,10 +101,11 @@ static bool read_turn(struct output *o, size_t budget)
 		if (n <= 0)
 			break;
 		total += (size_t)n;
-		if (!c->pty)
+		if (!c->pty || !rest)
 			break;
 	}
 	if (total) {
+		c->flowing = c->pty && !rest && total >= FLOW;
 		c->read_at_ns = c->m->loop.now_ns;
 		if (c->pty)
 			channel_check_echo(c); /* before the bytes go: a prompt never overtakes it */
@@ -124,7 +127,7 @@ void output_ready(struct source *s, uint32_t events)
 		channel_input_flush(c);
 	if (o->src.fd >= 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
 		if (read_room(o))
-			(void)read_turn(o, c->pty ? READ_PTY : READ_PIPE);
+			(void)read_turn(o, c->pty ? READ_PTY : READ_PIPE, false);
 		else if (c->pty && (events & EPOLLHUP))
 			channel_input_close(c); /* else the hang-up would wake us until there is room to read */
 	}
@@ -135,7 +138,7 @@ void channel_read_rest(struct channel *c)
 {
 	for (int i = 0; i < 2; i++)
 		for (int n = 0; n < REST_READS && c->out[i].src.fd >= 0 && read_room(&c->out[i]); n++)
-			if (!read_turn(&c->out[i], READ_PIPE))
+			if (!read_turn(&c->out[i], READ_PIPE, true))
 				break;
 }
 

@@ -370,6 +370,33 @@ static void watch_write(struct stream *s)
 		s->broken = true;
 }
 
+/* True when all that waits is of terminals in full flow: nobody misses it while the next read is made. */
+static bool only_flows(struct muxlet *m)
+{
+	struct channel_queue *lists[] = {&m->urgent, &m->bulk};
+	struct channel *c;
+	bool only = true;
+
+	for (size_t i = 0; i < 2; i++)
+		TAILQ_FOREACH(c, lists[i], to_send)
+		{
+			only = only && c->flowing;
+			c->flowing = false;
+		}
+	return only;
+}
+
+static bool hold(struct stream *s)
+{
+	if (s->ctrl_len || s->rest.head_len || !only_flows(s->m) || s->held == STREAM_HOLD) {
+		s->held = 0;
+		return false;
+	}
+	s->held++;
+	s->m->loop.again = true;
+	return true;
+}
+
 void stream_flush(struct stream *s)
 {
 	struct batch b = {.n = 0, .bytes = 0, .iovs = 0};
@@ -380,7 +407,7 @@ void stream_flush(struct stream *s)
 		return;
 	if (s == s->m->stream && !TAILQ_EMPTY(&s->m->lazy) && (has_output(s) || s->lazy_ns <= s->m->loop.now_ns))
 		put_lazy(s);
-	if (has_output(s)) {
+	if (has_output(s) && !(s == s->m->stream && hold(s))) {
 		if (s == s->m->stream)
 			fill_batch(s, &b);
 		build_iov(s, &b);

@@ -21,6 +21,7 @@ enum stream_state { STREAM_HELLO, STREAM_PROOF, STREAM_UP };
 #define STREAM_HEAD        96 /* an EXIT, or the header of DATA */
 #define STREAM_BATCH_MAX   (256 * 1024)
 #define STREAM_QUANTUM     (64 * 1024) /* of one output in one batch */
+#define STREAM_HOLD        3           /* turns that a flood alone waits, to go in one write */
 #define STREAM_CTRL_MAX    (1024 * 1024)
 #define STREAM_HELLO_MS    10000
 #define STREAM_CONSUMED_MS 10
@@ -50,6 +51,7 @@ struct stream {
 	struct rest rest;
 	uint64_t heard_ns; /* the last byte from the hub */
 	uint64_t lazy_ns;  /* when what waits for company must go; 0: nothing waits */
+	unsigned held;     /* turns that a flood has waited */
 	bool blocked;      /* the last write did not take everything */
 	bool broken;       /* to be closed at the end of the turn */
 };
