@@ -201,7 +201,10 @@ def quantiles(times):
 
 
 def echo(n=400):
-    ways = {"PTY alone": ["sh", "-c", CAT], "sshd": theirs("-tt", CAT), "muxd SSH": ours("-tt", CAT)}
+    # script and tmux: what one and two processes between the terminal and the program cost here.
+    ways = {"PTY alone": ["sh", "-c", CAT], "script": ["script", "-q", "-c", CAT, "/dev/null"],
+            "tmux": ["tmux", "-f", "/dev/null", "-S", tmp + "/tmux", "new-session", CAT], "sshd": theirs("-tt", CAT),
+            "muxd SSH": ours("-tt", CAT)}
     out = {}
     for quiet in (True, False):
         floods = []
@@ -284,6 +287,7 @@ def children(pid):
 def idle():
     out = {}
     net = json.load(open(state + "/ready.json"))["pids"]["net"]
+    subprocess.run(ours("-tt", "true"), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     for n in SESSIONS:
         before, clients = pss([net]), []
         for _ in range(n):
@@ -345,6 +349,8 @@ def report(r):
         "%.2f" % (r["round_bulk"] / b["sshd, pipe"]), "≥ 1.5")
     q, f = e["muxd SSH"], e["muxd SSH, beside a flood"]
     row("key echo, p50", "%.0f µs" % q["p50"], "sshd %.0f µs" % e["sshd"]["p50"], "%.2f" % (q["p50"] / e["sshd"]["p50"]), "≤ 0.7")
+    for peer in ("PTY alone", "script", "tmux"):
+        row("key echo, p50", "%.0f µs" % q["p50"], "%s %.0f µs" % (peer, e[peer]["p50"]), "%.2f" % (q["p50"] / e[peer]["p50"]), "")
     row("key echo, p99", "%.0f µs" % q["p99"], "sshd %.0f µs" % e["sshd"]["p99"], "%.2f" % (q["p99"] / e["sshd"]["p99"]), "")
     row("key echo beside a flood, p50", "%.0f µs" % f["p50"], "own quiet %.0f µs" % q["p50"], "%.2f" % (f["p50"] / q["p50"]), "≤ 1.5")
     row("key echo beside a flood, p99", "%.0f µs" % f["p99"], "sshd %.0f µs" % e["sshd, beside a flood"]["p99"],
@@ -370,12 +376,12 @@ try:
     env = dict(os.environ, SSHPASS=token, TERM="xterm")
     results = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS}
     post({"argv": ["true"]})
+    results["idle"] = idle()  # first: memory that floods leave behind would hide it
     results["bulk"] = bulk()
     results["round_bulk"] = round_bulk()
     results["echo"] = echo()
     results["rounds"] = rounds()
     results["crowd"] = crowd()
-    results["idle"] = idle()
     with open("build/bench.json", "w") as f:
         json.dump(results, f, indent=1)
     report(results)
