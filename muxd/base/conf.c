@@ -146,6 +146,9 @@ static int check_together(struct conf_reader *r)
 	if (c->round_timeout_ns > c->round_timeout_max_ns)
 		return conf_fail(r, mark_of(r, "rounds.timeout", "rounds.timeout_max"),
 				 "rounds.timeout is longer than rounds.timeout_max");
+	if (!c->listen_tls_cert[0] != !c->listen_tls_key[0])
+		return conf_fail(r, mark_of(r, "listen.tls_cert", "listen.tls_key"),
+				 "listen.tls_cert and listen.tls_key go together");
 	if (strcmp(c->sandbox_backend, "kubernetes") == 0 && !c->kubernetes_kubeconfig[0])
 		return conf_fail(r, mark_of(r, "sandbox.backend", "sandbox.backend"),
 				 "sandbox.backend is kubernetes, and kubernetes.kubeconfig names no cluster");

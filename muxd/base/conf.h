@@ -49,6 +49,7 @@ struct conf_label {
 struct conf {
 	/* listen: "" = take the command line's */
 	char *listen_https, *listen_ssh;
+	char *listen_tls_cert, *listen_tls_key; /* both or neither; "": a certificate of muxd's own */
 	char *log_level;  /* log.level: "info" */
 	char *log_format; /* log.format: text, json */
 	/* journal.* */
@@ -98,6 +99,10 @@ struct conf {
 	char *kubernetes_storage_class;
 	char *kubernetes_backend; /* auto, link, plain */
 	uint64_t kubernetes_create_timeout_ns;
+	char *kubernetes_admission_user; /* who muxd is to the cluster; "": the webhook answers nobody */
+	bool kubernetes_staff;           /* who may exec in Kubernetes may open a grant */
+	char *kubernetes_staff_audience, *kubernetes_staff_scopes;
+	uint64_t kubernetes_staff_ttl_ns;
 	struct conf_label *kubernetes_labels;
 	size_t kubernetes_nlabels;
 	/* privsep.* */

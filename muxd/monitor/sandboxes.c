@@ -57,11 +57,20 @@ static int run(struct local *l, struct job *j)
 	return err_set(&a->err, ERR_INTERNAL, "unknown sandbox job");
 }
 
+/* This machine has no sandboxes: nothing to list, nothing to end. */
+static int run_without(struct job *j)
+{
+	if (j->what == JOB_LIST || j->what == JOB_DESTROY_ALL)
+		return 0;
+	return err_set(&j->answer.err, ERR_UNSUPPORTED,
+		       "this machine could not run sandboxes when the daemon started, with sandbox.backend kubernetes");
+}
+
 static void on_work(uv_work_t *w)
 {
 	struct sandboxes *s = w->data;
 
-	s->running->answer.rc = run(s->local, s->running);
+	s->running->answer.rc = s->local ? run(s->local, s->running) : run_without(s->running);
 }
 
 static void on_done(uv_work_t *w, int status);

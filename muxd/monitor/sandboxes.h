@@ -30,7 +30,8 @@ struct sandbox_answer {
 /* Called once for each job that was taken, from the loop. a is borrowed. */
 typedef void sandbox_answered(void *arg, const struct sandbox_answer *a);
 
-int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out); /* local becomes its own */
+/* local becomes its own; NULL: this machine runs none. */
+int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out);
 void sandboxes_destroy(struct sandboxes *s); /* no job may be left: see sandboxes_idle() */
 /* agent: NULL for list and destroy_all. ERR_LIMIT, ERR_NOMEM. */
 int sandboxes_ask(struct sandboxes *s, enum sandbox_job job, const char *agent, sandbox_answered *done, void *arg);

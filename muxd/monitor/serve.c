@@ -8,6 +8,7 @@
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,6 +262,24 @@ static int find_programs(struct monitor *m, struct err *e)
 	return rc ? rc : child_find("muxlet", m->muxlet_path, e);
 }
 
+/* Those of the configuration, or our own, which are made when they are missing. */
+static int tls_files(struct monitor *m, struct err *e)
+{
+	const struct conf *c = m->conf;
+	int rc;
+
+	if (!*c->listen_tls_cert) {
+		rc = layout_path(&m->layout, "keys/tls.key", m->tls_key, e);
+		return rc ? rc : layout_path(&m->layout, "keys/tls.crt", m->tls_cert, e);
+	}
+	if ((size_t)snprintf(m->tls_key, sizeof m->tls_key, "%s", c->listen_tls_key) >= sizeof m->tls_key ||
+	    (size_t)snprintf(m->tls_cert, sizeof m->tls_cert, "%s", c->listen_tls_cert) >= sizeof m->tls_cert)
+		return err_set(e, ERR_CONFIG, "listen.tls_cert or listen.tls_key is too long");
+	if (access(m->tls_key, R_OK))
+		return err_sys(e, errno, "listen.tls_key %s", m->tls_key);
+	return access(m->tls_cert, R_OK) ? err_sys(e, errno, "listen.tls_cert %s", m->tls_cert) : 0;
+}
+
 static int open_doors(struct monitor *m, struct err *e)
 {
 	const struct conf *c = m->conf;
@@ -270,9 +289,7 @@ static int open_doors(struct monitor *m, struct err *e)
 	int rc = listeners_open(&m->listeners, &m->layout, &m->who, https, ssh, e);
 
 	if (rc == 0)
-		rc = layout_path(&m->layout, "keys/tls.key", m->tls_key, e);
-	if (rc == 0)
-		rc = layout_path(&m->layout, "keys/tls.crt", m->tls_cert, e);
+		rc = tls_files(m, e);
 	if (rc)
 		return rc;
 	address_host(https, host);
@@ -281,7 +298,7 @@ static int open_doors(struct monitor *m, struct err *e)
 		return rc;
 	if (m->cert.expired)
 		log_warn(NULL, "the TLS certificate %s has expired; it is not muxd's own, so it is kept", m->tls_cert);
-	if (!m->cert.covers_host)
+	if (!m->cert.covers_host && !*c->listen_tls_cert)
 		log_warn(NULL, "the TLS certificate does not name %s; remove %s to have it made again", host,
 			 m->tls_cert);
 	return 0;
@@ -326,7 +343,13 @@ static int make_local(struct monitor *m, struct local **out, struct err *e)
 					    .root = m->who.root};
 	int rc = conf_parse(m->conf_text, m->conf_len, "configuration", &m->local_conf, e);
 
-	return rc ? rc : local_create(&params, m->local_conf, out, e);
+	rc = rc ? rc : local_create(&params, m->local_conf, out, e);
+	if (rc == 0 || strcmp(m->conf->sandbox_backend, "kubernetes") != 0)
+		return rc;
+	/* A pod needs no bubblewrap to look after other pods. */
+	log_info(NULL, "no sandboxes on this machine (%s): agents are pods", e->message);
+	*out = NULL;
+	return 0;
 }
 
 static int setup(struct monitor *m, struct err *e)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """image.py DIR OUT.tar TAG[,TAG...] [CMD...]: a directory tree as a container image of one layer, which `ctr images import`
-takes (the format of `docker save`). Everything in it belongs to root, or to the owner that OWNER=uid:gid names, and is as
-old as the epoch, so the same tree gives the same image."""
+takes (the format of `docker save`). Everything in it belongs to root, or to the owner that OWNER=uid:gid names, or with
+OWNER=keep to whom the tree says, and is as old as the epoch, so the same tree gives the same image. RUN_AS=uid:gid and
+ENTRYPOINT=["program"] go into its configuration."""
 import hashlib
 import io
 import json
@@ -13,7 +14,9 @@ import tarfile
 
 def layer(tree, uid, gid):
     def plain(info):
-        info.uid, info.gid, info.uname, info.gname, info.mtime = uid, gid, "", "", 0
+        if uid is not None:
+            info.uid, info.gid = uid, gid
+        info.uname, info.gname, info.mtime = "", "", 0
         return info
 
     out = io.BytesIO()
@@ -24,13 +27,19 @@ def layer(tree, uid, gid):
 
 
 def image(tree, out, tags, cmd):
-    uid, gid = (int(n) for n in os.environ.get("OWNER", "0:0").split(":"))
+    owner = os.environ.get("OWNER", "0:0")
+    uid, gid = (None, None) if owner == "keep" else (int(n) for n in owner.split(":"))
     blob = layer(tree, uid, gid)
     blob_id = hashlib.sha256(blob).hexdigest()
     arch = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
+    how = {"Cmd": cmd, "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"}
+    if os.environ.get("RUN_AS"):
+        how["User"] = os.environ["RUN_AS"]
+    if os.environ.get("ENTRYPOINT"):
+        how["Entrypoint"] = json.loads(os.environ["ENTRYPOINT"])
     config = json.dumps({
         "architecture": arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
-        "config": {"Cmd": cmd, "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"},
+        "config": how,
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + blob_id]},
         "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "image.py"}],
     }).encode()
