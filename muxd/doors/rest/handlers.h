@@ -25,6 +25,8 @@ void rest_session_terminate(struct http_exchange *x);
 void rest_index(struct http_exchange *x);
 void rest_healthz(struct http_exchange *x);
 void rest_readyz(struct http_exchange *x);
+/* admission.c */
+void rest_admission(struct http_exchange *x);
 /* metrics.c */
 void rest_metrics_show(struct http_exchange *x);
 /* The browser door's WebSocket routes, asked for by plain HTTP. */

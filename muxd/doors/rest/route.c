@@ -9,6 +9,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/healthz", rest_healthz, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/readyz", rest_readyz, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_LOOPBACK, BODY_NONE, "observe or admin, none from loopback"},
+    {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none"},
     {HTTP_GET, "/v1/agents/{agent}", rest_agent_show, ROUTE_GRANT, BODY_NONE, "any on the agent"},
     {HTTP_POST, "/v1/agents/{agent}/resume", rest_agent_resume, ROUTE_GRANT, BODY_OPTIONAL,
      "terminal, rounds or lifecycle"},

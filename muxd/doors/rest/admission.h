@@ -1,0 +1,34 @@
+/*
+ * admission.h - the verdict of muxd's validating webhook on an AdmissionReview (admission.k8s.io/v1).
+ *
+ * The API server asks before it opens an exec, attach, port-forward or proxy
+ * stream (CONNECT) into a pod, or adds an ephemeral container to it. Such a review
+ * has no labels of the pod: which pods are meant is the matter of the webhook's
+ * namespaceSelector, and everything that is asked here is about a sandbox. One user
+ * may: muxd itself. Whoever else is told how to come in so that the record has it.
+ *
+ * Pure; it keeps nothing. Nobody proves here that he is the API server: an answer
+ * tells no secret and changes nothing.
+ */
+#ifndef MUXD_DOORS_REST_ADMISSION_H
+#define MUXD_DOORS_REST_ADMISSION_H
+
+#include "muxd/base/json.h"
+
+struct err;
+
+struct admission_verdict {
+	bool allowed;
+	char user[192]; /* for the log, cut */
+	char what[256]; /* "CONNECT pods/exec ns/name", cut; may hold any byte but NUL: the log escapes it */
+};
+
+/*
+ * text: len bytes, max at most. user: who muxd is to the cluster, never "". *out_answer: the AdmissionReview to send
+ * back with 200, a new reference. ERR_INVAL, ERR_TOO_LARGE, ERR_NOMEM: no review of this version; the API server takes
+ * any other status as no answer, which the webhook's failurePolicy makes a refusal.
+ */
+int admission_review(const void *text, size_t len, size_t max, const char *user, json_t **out_answer,
+		     struct admission_verdict *out, struct err *e);
+
+#endif

@@ -1,0 +1,28 @@
+/* An AdmissionReview from anybody. Only muxd is let through, and every answer is one that can be sent. */
+#include "muxd/base/err.h"
+#include "muxd/doors/rest/admission.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct admission_verdict v = {0};
+	struct err e = {0};
+	json_t *answer = NULL;
+	int rc = admission_review(data, size, 4096, "m", &answer, &v, &e);
+
+	if (rc == 0) {
+		char *text = json_text(answer);
+
+		if (!text || (v.allowed && strcmp(v.user, "m") != 0))
+			abort();
+		free(text);
+		json_decref(answer);
+	} else if (e.code != rc || !e.message[0] || answer) {
+		abort();
+	}
+	return 0;
+}

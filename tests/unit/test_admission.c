@@ -1,0 +1,193 @@
+/* The verdict of the admission webhook: who may enter a sandbox past muxd, and what the others are told. */
+#include "muxd/base/err.h"
+#include "muxd/doors/rest/admission.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MUXD   "system:serviceaccount:muxd:muxd"
+#define UID    "705ab4f5-6393-11e8-b7cc-42010a800002"
+#define REVIEW "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":"
+
+/* As an API server sends it; what is not looked at is here too. */
+static char *review(const char *user, const char *operation, const char *resource, const char *sub,
+		    const char *container)
+{
+	char *text = NULL;
+
+	assert_true(
+	    asprintf(
+		&text,
+		REVIEW
+		"{\"uid\":\"" UID "\",\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"PodExecOptions\"},"
+		"\"resource\":{\"group\":\"\",\"version\":\"v1\",\"resource\":\"%s\"},\"subResource\":\"%s\","
+		"\"name\":\"muxd-demo\",\"namespace\":\"muxd-sandboxes\",\"operation\":\"%s\","
+		"\"userInfo\":{\"username\":\"%s\",\"groups\":[\"system:masters\"]},"
+		"\"object\":{\"kind\":\"PodExecOptions\",\"apiVersion\":\"v1\",\"stdin\":true,%s\"command\":[\"sh\"]},"
+		"\"oldObject\":null,\"dryRun\":false,\"options\":null}}",
+		resource, sub, operation, user, container) > 0);
+	return text;
+}
+
+/* NULL when it is allowed, else the words; both live in answer. */
+static const char *verdict(char *text, json_t **answer)
+{
+	struct admission_verdict v = {0};
+	struct err e = {0};
+	const json_t *response;
+	const char *message;
+
+	assert_int_equal(admission_review(text, strlen(text), 1 << 20, MUXD, answer, &v, &e), 0);
+	free(text);
+	assert_string_equal(json_string_value(json_object_get(*answer, "apiVersion")), "admission.k8s.io/v1");
+	assert_string_equal(json_string_value(json_object_get(*answer, "kind")), "AdmissionReview");
+	response = json_object_get(*answer, "response");
+	assert_string_equal(json_string_value(json_object_get(response, "uid")), UID);
+	assert_true(json_is_boolean(json_object_get(response, "allowed")));
+	assert_int_equal(json_is_true(json_object_get(response, "allowed")), v.allowed);
+	if (v.allowed) {
+		assert_null(json_object_get(response, "status"));
+		return NULL;
+	}
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(response, "status"), "code")), 403);
+	message = json_string_value(json_object_get(json_object_get(response, "status"), "message"));
+	assert_non_null(message);
+	return message;
+}
+
+static void muxd_itself_may(void **state)
+{
+	json_t *a;
+
+	(void)state;
+	assert_null(verdict(review(MUXD, "CONNECT", "pods", "exec", ""), &a));
+	json_decref(a);
+}
+
+static void an_administrator_is_told_the_way(void **state)
+{
+	const char *why;
+	json_t *a;
+
+	(void)state;
+	why = verdict(review("kubernetes-admin", "CONNECT", "pods", "exec", ""), &a);
+	assert_non_null(why);
+	assert_non_null(strstr(why, "muxctl exec muxd-sandboxes/muxd-demo -- COMMAND"));
+	assert_non_null(strstr(why, "recorded"));
+	json_decref(a);
+	why = verdict(review("kubernetes-admin", "CONNECT", "pods", "attach", "\"container\":\"tools\","), &a);
+	assert_non_null(strstr(why, "ssh -l muxd-sandboxes/muxd-demo/tools to"));
+	json_decref(a);
+}
+
+static void nobody_else_has_another_way(void **state)
+{
+	static const struct {
+		const char *operation, *resource, *sub, *says;
+	} asked[] = {
+	    {"CONNECT", "pods", "portforward", "takes no connections"},
+	    {"CONNECT", "pods", "proxy", "takes no connections"},
+	    {"UPDATE", "pods", "ephemeralcontainers", "no further containers"},
+	    {"DELETE", "secrets", "", "asked about DELETE of secrets, which"},
+	    {"CONNECT", "pods", "exec2", "asked about CONNECT of pods/exec2, which"},
+	};
+	/* who looks like muxd is not muxd */
+	static const char *const users[] = {MUXD "x", "system:serviceaccount:muxd:mux", "",
+					    "SYSTEM:serviceaccount:muxd:muxd"};
+	json_t *a;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		const char *why = verdict(review("eve", asked[i].operation, asked[i].resource, asked[i].sub, ""), &a);
+
+		if (!why || !strstr(why, asked[i].says))
+			fail_msg("%s %s/%s: %s", asked[i].operation, asked[i].resource, asked[i].sub,
+				 why ? why : "allowed");
+		json_decref(a);
+	}
+	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+		assert_non_null(verdict(review(users[i], "CONNECT", "pods", "exec", ""), &a));
+		json_decref(a);
+	}
+}
+
+static void without_a_user_of_its_own_nobody_may(void **state)
+{
+	char *text = review("", "CONNECT", "pods", "exec", "");
+	struct admission_verdict v = {0};
+	struct err e = {0};
+	json_t *a = NULL;
+
+	(void)state;
+	assert_int_equal(admission_review(text, strlen(text), 1 << 20, "", &a, &v, &e), 0);
+	assert_false(v.allowed);
+	json_decref(a);
+	free(text);
+}
+
+/* No answer is a refusal, by the webhook's failurePolicy. */
+static void what_is_no_review_gets_no_answer(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} wrong[] = {
+	    {"", ""},
+	    {"[]", "object"},
+	    {"{}", "apiVersion"},
+	    {"{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\",\"request\":{}}", "v1beta1"},
+	    {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\"}", "Pod of v1"},
+	    {"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\"}", "request is missing"},
+	    {REVIEW "{}}", "uid"},
+	    {REVIEW "{\"uid\":\"\",\"operation\":\"CONNECT\"}}", "uid"},
+	    {REVIEW "{\"uid\":\"a\"}}", "operation"},
+	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\"}}", "resource"},
+	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\",\"resource\":{}}}", "resource"},
+	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\",\"resource\":{\"resource\":\"pods\"}}}", "userInfo"},
+	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\",\"resource\":{\"resource\":\"pods\"},\"userInfo\":{}}}",
+	     "username"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct admission_verdict v = {0};
+		struct err e = {0};
+		json_t *a = NULL;
+		int rc = admission_review(wrong[i].text, strlen(wrong[i].text), 1 << 20, MUXD, &a, &v, &e);
+
+		if (rc != ERR_INVAL || a || v.allowed || !strstr(e.message, wrong[i].says))
+			fail_msg("%s: %s", wrong[i].text, e.message);
+	}
+}
+
+static void a_review_that_is_too_long_is_not_read(void **state)
+{
+	char *text = review(MUXD, "CONNECT", "pods", "exec", "");
+	struct admission_verdict v = {0};
+	struct err e = {0};
+	json_t *a = NULL;
+
+	(void)state;
+	assert_int_equal(admission_review(text, strlen(text), strlen(text) - 1, MUXD, &a, &v, &e), ERR_TOO_LARGE);
+	assert_null(a);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(muxd_itself_may),
+	    cmocka_unit_test(an_administrator_is_told_the_way),
+	    cmocka_unit_test(nobody_else_has_another_way),
+	    cmocka_unit_test(without_a_user_of_its_own_nobody_may),
+	    cmocka_unit_test(what_is_no_review_gets_no_answer),
+	    cmocka_unit_test(a_review_that_is_too_long_is_not_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
