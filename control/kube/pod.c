@@ -247,6 +247,7 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	if (rc)
 		return rc;
 	v.deleting = *text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(text(meta, "deletionTimestamp"), &v.delete_ns);
 	v.sandbox = strcmp(text(json_object_get(meta, "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0;
 	copy(v.uid, sizeof(v.uid), text(meta, "uid"));
 	copy(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT));

@@ -31,6 +31,7 @@ enum pod_state { POD_WAITING, POD_HOPELESS, POD_RUNNING, POD_ENDED };
 struct pod_view {
 	enum pod_state state;
 	bool deleting;      /* has a deletionTimestamp */
+	int64_t delete_ns;  /* when it was to be gone, its grace included; wall clock, 0: not deleting */
 	bool started;       /* some container of it has run, or runs: it is more than a plan */
 	bool sandbox;       /* of ours, by its label */
 	char container[64]; /* which one this is about */

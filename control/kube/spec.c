@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <openssl/evp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,4 +239,68 @@ json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, struct
 		      json_pack("{s:[s],s:{s:{s:s}},s:s*}", "accessModes", "ReadWriteOnce", "resources", "requests",
 				"storage", size, "storageClassName", some(s->storage_class)),
 		      e);
+}
+
+/* ---- copies */
+
+static const size_t strings[] = {offsetof(struct kube_pod_spec, ns),
+				 offsetof(struct kube_pod_spec, image),
+				 offsetof(struct kube_pod_spec, pull_policy),
+				 offsetof(struct kube_pod_spec, init_image),
+				 offsetof(struct kube_pod_spec, muxlet_path),
+				 offsetof(struct kube_pod_spec, runtime_class),
+				 offsetof(struct kube_pod_spec, request_cpu),
+				 offsetof(struct kube_pod_spec, request_memory),
+				 offsetof(struct kube_pod_spec, request_ephemeral),
+				 offsetof(struct kube_pod_spec, limit_cpu),
+				 offsetof(struct kube_pod_spec, limit_memory),
+				 offsetof(struct kube_pod_spec, limit_ephemeral),
+				 offsetof(struct kube_pod_spec, storage_class)};
+
+static const char **string_at(struct kube_pod_spec *s, size_t i)
+{
+	return (const char **)(void *)((char *)s + strings[i]);
+}
+
+static void drop(const char *s)
+{
+	free((char *)(uintptr_t)s);
+}
+
+int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out)
+{
+	struct kube_pod_spec s = *from, source = *from;
+	struct kube_label *labels = calloc(from->nlabels + 1, sizeof(*labels));
+	bool good = labels != NULL;
+
+	s.labels = labels;
+	s.nlabels = labels ? from->nlabels : 0;
+	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+		const char *text = *string_at(&source, i);
+
+		*string_at(&s, i) = strdup(text ? text : "");
+		good = good && *string_at(&s, i);
+	}
+	for (size_t i = 0; i < s.nlabels; i++) {
+		labels[i] = (struct kube_label){strdup(from->labels[i].key), strdup(from->labels[i].value)};
+		good = good && labels[i].key && labels[i].value;
+	}
+	if (!good) {
+		kube_spec_finish(&s);
+		return ERR_NOMEM;
+	}
+	*out = s;
+	return 0;
+}
+
+void kube_spec_finish(struct kube_pod_spec *s)
+{
+	for (size_t i = 0; i < s->nlabels; i++) {
+		drop(s->labels[i].key);
+		drop(s->labels[i].value);
+	}
+	free((struct kube_label *)(uintptr_t)s->labels);
+	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
+		drop(*string_at(s, i));
+	memset(s, 0, sizeof(*s));
 }

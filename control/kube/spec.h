@@ -53,6 +53,10 @@ struct kube_pod_spec {
 	size_t nlabels;
 };
 
+/* Everything, for a spec that lasts. ERR_NOMEM. */
+int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out);
+void kube_spec_finish(struct kube_pod_spec *s); /* of a copy; of a zeroed one, too */
+
 /*
  * The name of an agent's objects, a DNS label: "muxd-" and the agent's name; of a long one or one with capitals the
  * beginning and ten digits of its SHA-256. Two agents never have one name of the same form, and the forms differ in

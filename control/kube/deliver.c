@@ -1,0 +1,129 @@
+#include "control/kube/deliver.h"
+
+#include "control/kube/program.h"
+#include "control/kube/spec.h"
+#include "muxd/base/err.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* image tag dir... */
+static const char look[] = "umask 077\n"
+			   "i=$1 t=$2\n"
+			   "shift 2\n"
+			   "echo \"machine $(uname -m 2>/dev/null)\"\n"
+			   "if [ -n \"$i\" ] && [ -f \"$i\" ] && [ -x \"$i\" ]; then echo \"image $i\"; exit 0; fi\n"
+			   "own() { [ -d \"$1\" ] && [ ! -L \"$1\" ] && [ -O \"$1\" ]; }\n"
+			   "for d; do\n"
+			   "  [ \"$d\" != . ] || d=$PWD\n"
+			   "  p=$d/.muxd-$t\n"
+			   "  if own \"$p\" && [ -x \"$p/muxlet\" ]; then echo \"stream $p/muxlet\"; exit 0; fi\n"
+			   "done\n"
+			   "for d; do\n"
+			   "  [ \"$d\" != . ] || d=$PWD\n"
+			   "  [ -d \"$d\" ] && [ -w \"$d\" ] || continue\n"
+			   "  p=$d/.muxd-$t\n"
+			   "  mkdir \"$p\" 2>/dev/null\n"
+			   "  own \"$p\" || continue\n"
+			   "  chmod 700 \"$p\" && echo '#!/bin/sh' >\"$p/try\" && chmod 700 \"$p/try\" &&\n"
+			   "    \"$p/try\" && rm -f \"$p/try\" && echo \"dir $p\" && exit 0\n"
+			   "  rm -f \"$p/try\"\n"
+			   "  rmdir \"$p\"\n"
+			   "done 2>/dev/null\n"
+			   "echo none\n";
+
+/* dir size sha256. What another version of us left beside it goes; a program that runs is not hurt by that. */
+static const char send[] = "umask 077\n"
+			   "p=$1 t=$1/new.$$\n"
+			   "if command -v head >/dev/null 2>&1; then head -c \"$2\" >\"$t\"\n"
+			   "else dd bs=1 count=\"$2\" of=\"$t\" 2>/dev/null; fi\n"
+			   "chmod 700 \"$t\" && \"$t\" --check \"$3\" && mv -f \"$t\" \"$p/muxlet\"\n"
+			   "r=$?\n"
+			   "rm -f \"$t\"\n"
+			   "[ $r = 0 ] || exit $r\n"
+			   "for o in \"${p%/*}\"/.muxd-*; do\n"
+			   "  [ \"$o\" = \"$p\" ] || [ ! -O \"$o\" ] || rm -rf \"$o\"\n"
+			   "done\n"
+			   "echo done\n";
+
+static size_t begin(const char *script, const char *argv[DELIVER_ARGS])
+{
+	argv[0] = "/bin/sh";
+	argv[1] = "-c";
+	argv[2] = script;
+	argv[3] = "muxd";
+	return 4;
+}
+
+void deliver_look(const char *image_path, const struct program *p, char tag[17], const char *argv[DELIVER_ARGS])
+{
+	static const char *const dirs[] = {KUBE_MUXLET_DIR, "/dev/shm", "/tmp", "/var/tmp", "/run", "."};
+	size_t n = begin(look, argv);
+
+	snprintf(tag, 17, "%.16s", p->sha256);
+	argv[n++] = image_path;
+	argv[n++] = tag;
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		argv[n++] = dirs[i];
+	argv[n] = NULL;
+}
+
+void deliver_send(const char *dir, const struct program *p, char size[24], const char *argv[DELIVER_ARGS])
+{
+	size_t n = begin(send, argv);
+
+	snprintf(size, 24, "%zu", p->len);
+	argv[n++] = dir;
+	argv[n++] = size;
+	argv[n++] = p->sha256;
+	argv[n] = NULL;
+}
+
+/* The rest of the line behind "word "; false when this is another line. A control character is no path. */
+static bool rest_of(const char *line, size_t n, const char *word, char *out, size_t size)
+{
+	size_t w = strlen(word);
+
+	if (n < w + 1 || memcmp(line, word, w) != 0 || line[w] != ' ' || n - w - 1 >= size)
+		return false;
+	for (size_t i = w + 1; i < n; i++)
+		if ((unsigned char)line[i] < 32 || line[i] == 127)
+			return false;
+	memcpy(out, line + w + 1, n - w - 1);
+	out[n - w - 1] = '\0';
+	return true;
+}
+
+static bool take_line(const char *line, size_t n, struct deliver_answer *a)
+{
+	static const char *const words[] = {"image", "stream", "dir"};
+
+	for (int i = 0; i < 3; i++)
+		if (rest_of(line, n, words[i], a->path, sizeof(a->path)) && a->path[0]) {
+			a->kind = i;
+			return true;
+		}
+	if (n == 4 && memcmp(line, "none", 4) == 0) {
+		a->kind = DELIVER_NONE;
+		return true;
+	}
+	(void)rest_of(line, n, "machine", a->machine, sizeof(a->machine));
+	return false;
+}
+
+int deliver_parse(const char *text, size_t n, struct deliver_answer *out)
+{
+	struct deliver_answer a = {.kind = DELIVER_NONE};
+	const char *end;
+
+	while ((end = memchr(text, '\n', n))) {
+		if (take_line(text, (size_t)(end - text), &a)) {
+			*out = a;
+			return 0;
+		}
+		n -= (size_t)(end - text) + 1;
+		text = end + 1;
+	}
+	return ERR_INVAL;
+}

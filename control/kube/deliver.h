@@ -1,0 +1,33 @@
+/*
+ * deliver.h - two small shell scripts that find or put muxlet in a container, and their answers. Pure.
+ *
+ * Both are for any POSIX shell with the usual few tools; nothing in them depends on quoting, since what varies comes as
+ * arguments. LOOK finds muxlet or a directory for it: writable, not mounted noexec (tried with a
+ * script of one line), and private: a directory of our own user in which nobody else can put another program in
+ * muxlet's place. SEND takes a known number of bytes from stdin, which need not end (v4 cannot say so), lets
+ * the program compare its own SHA-256, and only then gives it its name.
+ */
+#ifndef CONTROL_KUBE_DELIVER_H
+#define CONTROL_KUBE_DELIVER_H
+
+#include <stddef.h>
+
+#define DELIVER_PATH_MAX 255
+#define DELIVER_ARGS     16
+
+struct program;
+
+struct deliver_answer {
+	enum { DELIVER_FOUND_IMAGE, DELIVER_FOUND_STREAM, DELIVER_DIR, DELIVER_NONE } kind;
+	char path[DELIVER_PATH_MAX + 1]; /* of muxlet, or of the directory; "" with DELIVER_NONE */
+	char machine[32];                /* "" where uname is missing */
+};
+
+/* argv of LOOK, NULL-ended; image_path "" : not looked for. tag: 17 bytes for the caller to keep until it is used. */
+void deliver_look(const char *image_path, const struct program *p, char tag[17], const char *argv[DELIVER_ARGS]);
+/* argv of SEND; size: 24 bytes, likewise. */
+void deliver_send(const char *dir, const struct program *p, char size[24], const char *argv[DELIVER_ARGS]);
+/* Hostile input: n bytes of stdout. ERR_INVAL. */
+int deliver_parse(const char *text, size_t n, struct deliver_answer *out);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * provider_state.h - the structs of the provider of pods, for control/kube/provider*.c alone.
+ *
+ * kp owns its names (kname) and jobs (kjob). A name is what is remembered between questions: the incarnation
+ * that was reached last, how, and the stream into it. A job is one question; it is freed when it
+ * is answered, and answers from the loop.
+ */
+#ifndef CONTROL_KUBE_PROVIDER_STATE_H
+#define CONTROL_KUBE_PROVIDER_STATE_H
+
+#include "control/kube/pod.h"
+#include "control/kube/program.h"
+#include "control/kube/provider.h"
+#include "control/kube/reach.h"
+#include "control/kube/verbs.h"
+#include "control/kube/watch.h"
+#include "muxd/base/err.h"
+
+#include <sys/queue.h>
+#include <uthash.h>
+#include <uv.h>
+
+#define KP_PAGE       200  /* pods of one page of a list */
+#define KP_POLL_MS    2000 /* a look at the pod, should no watch tell */
+#define KP_AGAIN_MS   250
+#define KP_REACH_MS   60000
+#define KP_CONNECT_MS 75000
+#define KP_END_MS     45000
+#define KP_FORCE_MS   20000 /* after which a pod of ours whose node does not answer is taken out of the cluster */
+#define KP_LEAVE_S    900   /* muxlet in a pod of others, when nobody needs it */
+#define KP_IDLE_NS    (600 * UINT64_C(1000000000))
+#define KP_STUCK_NS   (30 * INT64_C(1000000000))
+
+enum kjob_kind { KJOB_ENSURE, KJOB_CONNECT, KJOB_STAT, KJOB_DESTROY, KJOB_WIPE, KJOB_RESOLVE, KJOB_LIST };
+enum kjob_state {
+	KJOB_LOOKING,
+	KJOB_MAKING,
+	KJOB_REPLACING,
+	KJOB_WAITING,
+	KJOB_ENDING,
+	KJOB_ASKING_WHY,
+	KJOB_REACHING
+};
+
+struct kp;
+
+struct kname {
+	UT_hash_handle hh; /* kp->names by name */
+	struct kp *kp;
+	struct target t;
+	char name[AGENT_NAME_MAX + 1]; /* as the hub says it */
+	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
+	bool ours;
+	uint64_t used_ns; /* boot clock: when a stream was asked for, or ended */
+	/* Of the incarnation that was reached last. */
+	bool linked;
+	struct id incarnation;
+	struct pod_view view;
+	struct reach_result reached; /* path "": not by muxlet */
+	char plain_why[300];         /* "" or why muxlet cannot run in it */
+	struct reach *reach;         /* the stream, while there is one, or is about to be */
+	struct kjob *job;            /* who waits for it */
+	struct kube_watch *watch;    /* pods of others: of that one pod */
+	struct kube_call *confirm;   /* a look, because the watch told something that may be its end */
+};
+
+struct kjob {
+	TAILQ_ENTRY(kjob) entry;
+	struct kp *kp;
+	enum kjob_kind kind;
+	enum kjob_state state;
+	char name[AGENT_NAME_MAX + 1];
+	struct target t;
+	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
+	bool ours, forced, cancelled;
+	struct kube_call *call;
+	uv_timer_t *timer;
+	uint64_t deadline_ns, force_ns; /* boot clock */
+	struct pod_view view;           /* as seen last */
+	char uid[POD_UID_MAX + 1];      /* the pod that is to go */
+	struct err last;                /* what went wrong and may pass */
+	struct sandbox_info *list;
+	size_t nlist;
+	sandbox_done *done;
+	sandbox_name_done *name_done;
+	sandbox_list_done *list_done;
+	void *arg;
+};
+TAILQ_HEAD(kjobs, kjob);
+
+struct kp {
+	struct sandbox_provider base;
+	struct kube_provider_params p;
+	uv_loop_t *loop;
+	struct kube_creds *creds;
+	struct program program;
+	struct kname *names;
+	struct kjobs jobs;
+	struct kube_watch *watch; /* of all pods of ours */
+	uint64_t epoch;
+	bool stopping;
+};
+
+/* provider.c */
+struct kname *kname_get(struct kp *kp, const char *name); /* made when missing; NULL: no memory */
+struct kname *kname_find(struct kp *kp, const char *name);
+/* The stream is cut, what was known is forgotten; the name stays. */
+void kname_forget(struct kname *n);
+void kname_sweep(struct kp *kp);
+struct kube_ref kp_pods(const char *ns, const char *pod);
+/* ERR_K8S_CONFLICT when the pod of this name is somebody else's. */
+int kjob_owns(const struct kjob *j, const struct pod_view *v, struct err *e);
+void kjob_set_state(struct kjob *j, enum kjob_state s);
+/* The answer, and the job's end. info NULL on failure. */
+void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* GET the pod; then kjob_seen(). */
+void kjob_look(struct kjob *j);
+/* kjob_tick() in so many ms, or at the deadline if that is sooner. */
+void kjob_wait(struct kjob *j, uint64_t ms);
+/* What a look or a watch says of a container, without what only a stream knows. */
+void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out);
+
+/* provider_wake.c: ensure and connect. pod NULL: there is none. */
+void wake_seen(struct kjob *j, const json_t *pod);
+void wake_tick(struct kjob *j); /* waiting goes on, or the deadline is there */
+/* provider_end.c: destroy and wipe */
+void end_seen(struct kjob *j, const json_t *pod);
+void end_tick(struct kjob *j);
+/* provider_watch.c */
+int watch_start(struct kp *kp, struct err *e);
+int watch_name(struct kname *n, struct err *e); /* a pod of others; harmless when it is watched already */
+
+#endif
