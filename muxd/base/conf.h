@@ -50,8 +50,8 @@ struct conf {
 	/* listen: "" = take the command line's */
 	char *listen_https, *listen_ssh;
 	char *listen_tls_cert, *listen_tls_key; /* both or neither; "": a certificate of muxd's own */
-	char *log_level;  /* log.level: "info" */
-	char *log_format; /* log.format: text, json */
+	char *log_level;                        /* log.level: "info" */
+	char *log_format;                       /* log.format: text, json */
 	/* journal.* */
 	char *journal_dir; /* "" = /dev/shm/muxd-<hash of the state path> */
 	uint64_t journal_size;

@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+"""manifests.py TOP: deploy/ without a cluster. The Kustomize bases are whole, the Helm chart with its own values makes the
+same objects as deploy/kustomize/base, nobody is given more rights than the list below, every pod is locked down.
+
+The chart is rendered here by a small reader of Go templates that knows what the chart uses (values, if, eq, toYaml, nindent,
+sha256sum) and refuses anything else: a stand-in for `helm template`, which Debian does not have. Where there is a helm, the
+story runs `helm lint` besides. Needs python3-yaml."""
+import hashlib
+import os
+import re
+import sys
+
+import yaml
+
+RELEASE = "muxd"
+RIGHTS = {
+    ("Role", "muxd"): {("pods", "get list watch create delete"), ("pods/exec", "get create"),
+                       ("persistentvolumeclaims", "get create delete")},
+    ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create")},
+    ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
+}
+failures = []
+
+
+def check(what, fine, more=""):
+    print(f"  {'ok' if fine else 'WRONG'}: {what}" + (f": {more}" if not fine else ""))
+    if not fine:
+        failures.append(what)
+
+
+def documents(text):
+    return [d for d in yaml.safe_load_all(text) if d]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def key(o):
+    return o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]
+
+
+def kustomization(directory):
+    """The objects of a directory, its bases first; generated ConfigMaps without the suffix that kustomize gives them."""
+    k = yaml.safe_load(read(os.path.join(directory, "kustomization.yaml")))
+    objects = []
+    for base in k.get("bases", []):
+        objects += kustomization(os.path.join(directory, base))
+    for name in k.get("resources", []):
+        objects += documents(read(os.path.join(directory, name)))
+    for generated in k.get("configMapGenerator", []):
+        objects = [o for o in objects if key(o) != ("ConfigMap", generated["namespace"], generated["name"])]
+        data = {f.split("=")[0]: read(os.path.join(directory, f.split("=")[1])) for f in generated["files"]}
+        objects.append({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+                        "metadata": {"name": generated["name"], "namespace": generated["namespace"]}})
+    for patch in k.get("patchesStrategicMerge", []):
+        for o in documents(read(os.path.join(directory, patch))):
+            check(f"{os.path.basename(directory)}: the patch of {key(o)} has its object", key(o) in map(key, objects))
+    return objects
+
+
+class Chart:
+    def __init__(self, directory, **changes):
+        self.values = yaml.safe_load(read(os.path.join(directory, "values.yaml")))
+        self.values.update(changes)
+        templates = os.path.join(directory, "templates")
+        self.objects = []
+        for name in sorted(os.listdir(templates)):
+            if name.endswith(".yaml"):
+                self.objects += documents(self.render(name, read(os.path.join(templates, name))))
+
+    def value(self, where, word):
+        if word == ".Release.Namespace":
+            return RELEASE
+        if re.fullmatch(r'"[^"]*"', word):
+            return word[1:-1]
+        if not word.startswith(".Values."):
+            sys.exit(f"{where}: {word} is not known here")
+        v = self.values
+        for part in word[len(".Values."):].split("."):
+            v = v[part]
+        return v
+
+    def expression(self, where, text):
+        first, *filters = [p.strip() for p in text.split("|")]
+        words = first.split()
+        if words[0] == "eq" and len(words) == 3:
+            v = self.value(where, words[1]) == self.value(where, words[2])
+        elif words[0] == "toYaml" and len(words) == 2:
+            v = yaml.safe_dump(self.value(where, words[1]), sort_keys=True).rstrip("\n")
+        elif len(words) == 1:
+            v = self.value(where, words[0])
+        else:
+            sys.exit(f"{where}: {text} is not known here")
+        for f in filters:
+            if m := re.fullmatch(r"nindent (\d+)", f):
+                v = "".join("\n" + " " * int(m[1]) + line for line in v.split("\n"))
+            elif f == "sha256sum":
+                v = hashlib.sha256(v.encode()).hexdigest()
+            else:
+                sys.exit(f"{where}: the filter {f} is not known here")
+        return v
+
+    def render(self, name, text):
+        # "{{-" takes the white space before it
+        text = re.sub(r"\s*\{\{-", "{{", text)
+        out, shown = [], [True]
+        for part in re.split(r"(\{\{.*?\}\})", text):
+            if not part.startswith("{{"):
+                out.append(part if all(shown) else "")
+                continue
+            word = part[2:-2].strip()
+            if word.startswith("if "):
+                shown.append(bool(self.expression(name, word[3:])))
+            elif word == "end":
+                shown.pop()
+            elif all(shown):
+                out.append(str(self.expression(name, word)))
+        if shown != [True]:
+            sys.exit(f"{name}: an if without its end")
+        return "".join(out)
+
+
+def normal(o):
+    """As compared between base and chart: without comments, order, and what each has of its own."""
+    o = yaml.safe_load(yaml.safe_dump(o))
+    if o["kind"] == "StatefulSet":
+        o["spec"]["template"]["metadata"].pop("annotations", None)
+    if o["kind"] == "Service":
+        o["spec"].setdefault("type", "ClusterIP")
+    if o["kind"] == "ConfigMap":
+        o["data"] = {k: yaml.safe_load(v) for k, v in o["data"].items()}
+    return o
+
+
+def same(what, wanted, got):
+    wanted = {key(o): normal(o) for o in wanted}
+    got = {key(o): normal(o) for o in got}
+    check(f"{what}: the same objects", wanted.keys() == got.keys(), sorted(wanted.keys() ^ got.keys()))
+    for k in sorted(wanted.keys() & got.keys()):
+        check(f"{what}: {' '.join(filter(None, k))}", wanted[k] == got[k], f"{wanted[k]}\n    {got[k]}")
+
+
+def rights(objects):
+    for o in objects:
+        if o["kind"] in ("Role", "ClusterRole"):
+            got = {(r, " ".join(rule["verbs"])) for rule in o["rules"] for r in rule["resources"]}
+            check(f"the rights of {o['metadata']['name']}", got == RIGHTS.get((o["kind"], o["metadata"]["name"])), got)
+        if o["kind"].endswith("Binding") and "roleRef" in o:
+            check(f"only muxd is bound by {o['metadata']['name']}",
+                  o["subjects"] == [{"kind": "ServiceAccount", "name": "muxd", "namespace": "muxd"}], o["subjects"])
+
+
+def locked_down(objects):
+    for o in objects:
+        if o["kind"] != "StatefulSet":
+            continue
+        spec = o["spec"]["template"]["spec"]
+        pod = spec["securityContext"]
+        check("runs as nobody in particular", pod["runAsNonRoot"] is True and pod["runAsUser"] > 0)
+        check("seccomp", pod["seccompProfile"] == {"type": "RuntimeDefault"})
+        for c in spec["containers"]:
+            check(f"{c['name']} is locked down", c["securityContext"] == {
+                "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}})
+            check(f"{c['name']} has limits and probes", {"limits", "requests"} <= c["resources"].keys()
+                  and {"startupProbe", "readinessProbe", "livenessProbe"} <= c.keys())
+            mounted = {m["name"] for m in c["volumeMounts"]}
+            there = {v["name"] for v in spec["volumes"]} | {v["metadata"]["name"] for v in o["spec"]["volumeClaimTemplates"]}
+            check(f"{c['name']} mounts what there is", mounted == there, mounted ^ there)
+
+
+def admission(webhook, policy):
+    """What the webhook is asked and what the policy matches is one thing."""
+    w, = webhook["webhooks"]
+    m = policy["spec"]["matchConstraints"]
+    check("the webhook fails closed", w["failurePolicy"] == "Fail" and policy["spec"]["failurePolicy"] == "Fail")
+    check("webhook and policy are about the same", w["rules"] == m["resourceRules"]
+          and w["namespaceSelector"] == m["namespaceSelector"])
+
+
+def main():
+    deploy = os.path.join(sys.argv[1], "deploy")
+    base = kustomization(os.path.join(deploy, "kustomize/base"))
+    staff = kustomization(os.path.join(deploy, "kustomize/staff"))
+    policy = kustomization(os.path.join(deploy, "kustomize/policy"))
+    overlay = kustomization(os.path.join(deploy, "kustomize/tests"))
+    check("the overlay changes no object's name", sorted(map(key, overlay)) == sorted(map(key, base + staff)))
+    rights(base + staff)
+    locked_down(base)
+    webhook = [o for o in base if o["kind"] == "ValidatingWebhookConfiguration"]
+    admission(webhook[0], policy[0])
+
+    chart = os.path.join(deploy, "helm/muxd")
+    own = [o for o in base if key(o) != ("Namespace", "", RELEASE)]  # helm makes it, or is told to
+    same("chart", own, Chart(chart).objects)
+    same("chart, staff", own + staff, Chart(chart, staff=True).objects)
+    without = [o for o in own if o not in webhook]
+    same("chart, policy", without + policy, Chart(chart, admission="policy").objects)
+    same("chart, no webhook", without, Chart(chart, admission="none").objects)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
