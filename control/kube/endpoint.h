@@ -57,6 +57,7 @@ typedef void kube_creds_done(void *arg, int rc, const struct err *e);
 struct kube_ask {
 	TAILQ_ENTRY(kube_ask) entry;
 	struct kube_creds *creds; /* NULL: not out */
+	uint64_t round;
 	kube_creds_done *done;
 	void *arg;
 };

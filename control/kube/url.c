@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <curl/curl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,4 +157,14 @@ int kube_url_escape(struct buf *b, const char *s)
 		rc = plain ? buf_append(b, s, 1) : buf_printf(b, "%%%02X", c);
 	}
 	return rc;
+}
+
+char *kube_url_format(const char *scheme, const char *host, uint16_t port, const char *base, const char *path)
+{
+	bool v6 = strchr(host, ':') != NULL;
+	char *out = NULL;
+
+	if (asprintf(&out, "%s%s%s%s:%u%s%s", scheme, v6 ? "[" : "", host, v6 ? "]" : "", port, base, path) < 0)
+		return NULL;
+	return out;
 }

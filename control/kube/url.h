@@ -29,4 +29,8 @@ void kube_url_finish(struct kube_url *u); /* NULL-safe; wiped */
 /* Appends s percent-encoded: all but unreserved characters (RFC 3986 2.3). */
 int kube_url_escape(struct buf *b, const char *s);
 
+/* "SCHEME[HOST]:PORT" with the two paths behind it; brackets where host is an IPv6 address. Caller frees; NULL: no
+ * memory. */
+char *kube_url_format(const char *scheme, const char *host, uint16_t port, const char *base, const char *path);
+
 #endif
