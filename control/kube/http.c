@@ -52,6 +52,8 @@ struct watched {
 	uv_poll_t poll;
 	struct kube_http *http;
 	curl_socket_t fd;
+	int events;
+	bool faulted;
 };
 
 static void turn(struct kube_http *h);
@@ -90,12 +92,20 @@ static void drive(struct kube_http *h, curl_socket_t fd, int events)
 static void on_poll(uv_poll_t *p, int status, int events)
 {
 	struct watched *w = p->data;
-	int what = status < 0 ? CURL_CSELECT_ERR : 0;
+	int what = 0;
 
 	if (events & UV_READABLE)
 		what |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		what |= CURL_CSELECT_OUT;
+	if (status < 0 && !w->faulted) {
+		/* a reset, say: libuv stops; what came before it is still to be read, and tells more */
+		w->faulted = true;
+		what = CURL_CSELECT_IN | CURL_CSELECT_OUT;
+		(void)uv_poll_start(p, w->events, on_poll);
+	} else if (status < 0) {
+		what = CURL_CSELECT_ERR;
+	}
 	drive(w->http, w->fd, what);
 }
 
@@ -138,7 +148,6 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 {
 	struct kube_http *h = arg;
 	struct watched *w = of_socket;
-	int events = 0;
 
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
@@ -153,11 +162,8 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 		w = watch(h, fd);
 	if (!w)
 		return -1;
-	if (what != CURL_POLL_OUT)
-		events |= UV_READABLE;
-	if (what != CURL_POLL_IN)
-		events |= UV_WRITABLE;
-	return uv_poll_start(&w->poll, events, on_poll) < 0 ? -1 : 0;
+	w->events = (what != CURL_POLL_OUT ? UV_READABLE : 0) | (what != CURL_POLL_IN ? UV_WRITABLE : 0);
+	return uv_poll_start(&w->poll, w->events, on_poll) < 0 ? -1 : 0;
 }
 
 /* --- sockets */
