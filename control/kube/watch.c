@@ -478,7 +478,7 @@ static void on_timer(uv_timer_t *t)
 
 	if (w->state == WATCH_WATCHING) {
 		uint64_t silent = uv_now(kube_client_loop(w->kube)) - w->heard_at;
-		log_info(NULL, "%s: nothing for %llu s, opening it anew", w->what, (unsigned long long)silent / 1000);
+		log_info(NULL, "%s: nothing for %llu ms, opening it anew", w->what, (unsigned long long)silent);
 		drop_call(w, silent);
 		open_stream(w);
 	} else if (w->version) {

@@ -26,6 +26,7 @@ Prints one line of JSON: {"port": N, "proxy": N}. Then each line on stdin is a c
 	{"do": "drip", "bytes": N}              of every answer; 0: whole
 	{"do": "seen"}                          requests since the last time: method, path, query, headers, body, conn
 	{"do": "open"}                          how many watches are open
+	{"do": "marks"}                         how many bookmarks were sent
 
 Other kinds of endpoint (exec streams, say) can be added: import this module, subclass Handler, give ROUTES.
 """
@@ -82,6 +83,7 @@ class State:
         self.seen = []
         self.watches = {}  # id -> {"how": None, "lines": []}
         self.conns = 0
+        self.marks = 0
 
     def rule_for(self, method, path):
         with self.lock:
@@ -351,6 +353,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 lines, me["lines"], how, now = me["lines"], [], me["how"], STATE.version
             if how == "reset":
                 self.reset()
+            if select.select([self.connection], [], [], 0)[0]:
+                raise ConnectionResetError  # nothing is said here by a client that stays
             if how == "silence":
                 self.hang()
                 raise ConnectionResetError
@@ -366,6 +370,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 told = max(told, now) if not events else told
                 self.line(json.dumps({"type": "BOOKMARK", "object": {
                     "kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": str(told)}}}))
+                with STATE.lock:
+                    STATE.marks += 1
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
@@ -458,6 +464,8 @@ def command(c):
         elif do == "seen":
             seen, STATE.seen = STATE.seen, []
             return seen
+        elif do == "marks":
+            return STATE.marks
         elif do == "open":
             return len(STATE.watches)
         else:

@@ -238,6 +238,7 @@ static RIG_UNUSED void rig_until_open(struct kube_rig *r, int n)
 		uv_timer_start(&t, rig_tick, 20, 0);
 		uv_run(&r->loop, UV_RUN_ONCE);
 		uv_close((uv_handle_t *)&t, NULL);
+		uv_run(&r->loop, UV_RUN_NOWAIT);
 	}
 	fail_msg("not %d watches for %d s", n, RIG_WAIT_S);
 }
