@@ -1,0 +1,568 @@
+/* The provider of pods: its calls, its names, its jobs from question to answer. */
+#define LOG_SUBSYS "kube"
+#include "control/kube/provider.h"
+
+#include "control/kube/provider_state.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CREATE_TIMEOUT_NS (120 * NS_PER_SEC)
+
+/* ---- names */
+
+struct kname *kname_find(struct kp *kp, const char *name)
+{
+	struct kname *n = NULL;
+
+	HASH_FIND_STR(kp->names, name, n);
+	return n;
+}
+
+/* Where a name leads: namespace and pod. */
+static int locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+		  char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
+{
+	char own[KUBE_NAME_MAX + 1];
+	int rc = target_parse(name, t, e);
+
+	if (rc)
+		return rc;
+	*out_ours = !t->pod[0];
+	if (*out_ours && (rc = kube_spec_name(t->agent, own, e)))
+		return rc;
+	snprintf(ns, AGENT_NAME_MAX + 1, "%s", *out_ours ? kp->p.spec.ns : t->ns);
+	snprintf(pod, AGENT_NAME_MAX + 1, "%s", *out_ours ? own : t->pod);
+	if (*out_ours)
+		snprintf(t->container, sizeof(t->container), "%s", KUBE_CONTAINER);
+	return 0;
+}
+
+struct kname *kname_get(struct kp *kp, const char *name)
+{
+	struct kname *n = kname_find(kp, name);
+
+	if (n)
+		return n;
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return NULL;
+	n->kp = kp;
+	snprintf(n->name, sizeof(n->name), "%s", name);
+	if (locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
+		free(n);
+		return NULL;
+	}
+	HASH_ADD_STR(kp->names, name, n);
+	return n;
+}
+
+void kname_forget(struct kname *n)
+{
+	reach_destroy(n->reach);
+	n->reach = NULL;
+	n->linked = false;
+	memset(&n->incarnation, 0, sizeof(n->incarnation));
+	memset(&n->reached, 0, sizeof(n->reached));
+	n->plain_why[0] = '\0';
+}
+
+static void kname_free(struct kname *n)
+{
+	kname_forget(n);
+	kube_watch_destroy(n->watch);
+	if (n->confirm) {
+		struct kube_call *c = n->confirm;
+
+		n->confirm = NULL;
+		kube_cancel(c);
+	}
+	HASH_DEL(n->kp->names, n);
+	free(n);
+}
+
+/* Pods of others that nobody came back to. A hub with sessions in one would have asked within seconds. */
+void kname_sweep(struct kp *kp)
+{
+	uint64_t now = clock_boot_ns();
+	struct kname *n, *next;
+
+	HASH_ITER(hh, kp->names, n, next)
+	if (!n->ours && !n->reach && !n->job && now - n->used_ns > KP_IDLE_NS)
+		kname_free(n);
+}
+
+/* ---- jobs */
+
+static const char *const kind_names[] = {"ensure", "connect", "stat", "destroy", "wipe", "resolve", "list"};
+static const char *const state_names[] = {"looking", "making",     "replacing", "waiting",
+					  "ending",  "asking why", "reaching"};
+
+void kjob_set_state(struct kjob *j, enum kjob_state s)
+{
+	if (j->state != s)
+		log_debug(&(struct log_ids){.agent = j->name}, "%s: %s -> %s", kind_names[j->kind],
+			  state_names[j->state], state_names[s]);
+	j->state = s;
+}
+
+static void free_timer(uv_handle_t *h)
+{
+	free(h);
+}
+
+static void kjob_free(struct kjob *j)
+{
+	struct kname *n;
+
+	if (j->call) {
+		struct kube_call *c = j->call;
+
+		j->cancelled = true;
+		kube_cancel(c);
+	}
+	if (j->state == KJOB_REACHING && (n = kname_find(j->kp, j->name)) && n->job == j) {
+		n->job = NULL;
+		reach_destroy(n->reach);
+		n->reach = NULL;
+	}
+	if (j->timer)
+		uv_close((uv_handle_t *)j->timer, free_timer);
+	TAILQ_REMOVE(&j->kp->jobs, j, entry);
+	free(j->list);
+	free(j);
+}
+
+void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	sandbox_name_done *name_done = j->name_done;
+	sandbox_list_done *list_done = j->list_done;
+	sandbox_done *done = j->done;
+	struct sandbox_info *list = j->list;
+	char name[AGENT_NAME_MAX + 1];
+	size_t n = j->nlist;
+	void *arg = j->arg;
+
+	snprintf(name, sizeof(name), "%s", j->name);
+	j->list = NULL;
+	kjob_free(j); /* the callee may ask again, or destroy the provider */
+	if (done)
+		done(arg, rc, rc ? e : NULL, rc ? NULL : info, rc ? -1 : fd);
+	else if (name_done)
+		name_done(arg, rc, rc ? e : NULL, name);
+	else
+		list_done(arg, rc, rc ? e : NULL, rc ? NULL : list, rc ? 0 : n);
+	free(list);
+}
+
+void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)
+{
+	char text[ERR_MESSAGE_MAX];
+	struct err e = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	err_set(&e, rc, "%s", text);
+	kjob_answer(j, rc, &e, NULL, -1);
+}
+
+struct kube_ref kp_pods(const char *ns, const char *pod)
+{
+	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
+}
+
+int kjob_owns(const struct kjob *j, const struct pod_view *v, struct err *e)
+{
+	if (!j->ours || (v->sandbox && strcmp(v->agent, j->t.agent) == 0))
+		return 0;
+	return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it", j->pod,
+		       j->ns, j->t.agent);
+}
+
+static void stat_seen(struct kjob *j, const json_t *pod)
+{
+	struct sandbox_info info = {0};
+	struct pod_view v = {0};
+	struct err e = {0};
+	struct kname *n;
+	int rc = pod ? pod_view(pod, j->t.container, &v, &e) : 0;
+
+	if (!rc && pod)
+		rc = kjob_owns(j, &v, &e);
+	if (rc) {
+		kjob_answer(j, rc, &e, NULL, -1);
+		return;
+	}
+	if (pod)
+		kp_describe(j->kp, j->name, j->ours, &v, &info);
+	else
+		snprintf(info.agent, sizeof(info.agent), "%s", j->name), info.backend = SANDBOX_LINK;
+	n = kname_find(j->kp, j->name);
+	if (n && n->linked && id_equal(&n->incarnation, &info.sandbox_id)) {
+		info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
+		snprintf(info.why, sizeof(info.why), "%.159s", n->plain_why);
+		snprintf(info.delivery, sizeof(info.delivery), "%s", n->reached.delivery);
+	}
+	kjob_answer(j, 0, NULL, &info, -1);
+}
+
+static void resolve_seen(struct kjob *j, const json_t *pod)
+{
+	struct pod_view v = {0};
+	struct err e = {0};
+	int rc;
+
+	if (!pod) {
+		kjob_fail(j, ERR_NOT_FOUND, "there is no pod %s in %s", j->pod, j->ns);
+		return;
+	}
+	rc = pod_view(pod, j->t.container, &v, &e);
+	if (!rc && snprintf(j->name, sizeof(j->name), "%s/%s/%s", j->ns, j->pod, v.container) >= (int)sizeof(j->name))
+		rc = err_set(&e, ERR_INVAL, "the name of pod %.64s... is too long", j->pod);
+	kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void seen(struct kjob *j, const json_t *pod)
+{
+	switch (j->kind) {
+	case KJOB_ENSURE:
+	case KJOB_CONNECT:
+		wake_seen(j, pod);
+		break;
+	case KJOB_STAT:
+		stat_seen(j, pod);
+		break;
+	case KJOB_DESTROY:
+	case KJOB_WIPE:
+		end_seen(j, pod);
+		break;
+	case KJOB_RESOLVE:
+		resolve_seen(j, pod);
+		break;
+	case KJOB_LIST:
+		break;
+	}
+}
+
+static void on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND)
+		seen(j, NULL);
+	else if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		seen(j, reply->body);
+}
+
+void kjob_look(struct kjob *j)
+{
+	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	struct err e = {0};
+	int rc;
+
+	if (j->call)
+		return;
+	rc = kube_get(j->kp->p.kube, &ref, on_look, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct kjob *j = t->data;
+
+	if (j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE)
+		end_tick(j);
+	else
+		wake_tick(j);
+}
+
+void kjob_wait(struct kjob *j, uint64_t ms)
+{
+	uint64_t now = clock_boot_ns(), left = j->deadline_ns > now ? (j->deadline_ns - now) / NS_PER_MS : 0;
+
+	uv_timer_start(j->timer, on_timer, ms < left ? ms : left, 0);
+}
+
+/* NULL: it was answered already. */
+static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
+			  const struct kjob *callbacks)
+{
+	struct kp *kp = (struct kp *)p;
+	struct kjob *j = calloc(1, sizeof(*j)), *answer = j;
+	struct kjob none = {0};
+	struct err e = {0};
+	int rc = ERR_NOMEM;
+
+	if (!j)
+		answer = &none;
+	*answer = *callbacks;
+	answer->kp = kp;
+	answer->kind = kind;
+	snprintf(answer->name, sizeof(answer->name), "%s", name);
+	if (j && (j->timer = malloc(sizeof(*j->timer))))
+		rc = kind == KJOB_LIST ? 0 : locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e);
+	if (!rc && kp->stopping)
+		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	if (!rc) {
+		uv_timer_init(kp->loop, j->timer);
+		j->timer->data = j;
+		j->deadline_ns = clock_boot_ns() + limit_ns;
+		TAILQ_INSERT_TAIL(&kp->jobs, j, entry);
+		return j;
+	}
+	if (rc == ERR_NOMEM)
+		err_set(&e, rc, "no memory for a question about %s", name);
+	if (callbacks->done)
+		callbacks->done(callbacks->arg, rc, &e, NULL, -1);
+	else if (callbacks->name_done)
+		callbacks->name_done(callbacks->arg, rc, &e, name);
+	else
+		callbacks->list_done(callbacks->arg, rc, &e, NULL, 0);
+	free(j ? j->timer : NULL);
+	free(j);
+	return NULL;
+}
+
+static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
+		sandbox_done *done, void *arg)
+{
+	struct kjob *j = begin(p, kind, name, limit_ns, &(struct kjob){.done = done, .arg = arg});
+
+	if (j)
+		kjob_look(j);
+}
+
+/* ---- the calls */
+
+static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	uint64_t limit = ((struct kp *)p)->p.create_timeout_ns;
+
+	ask(p, KJOB_ENSURE, agent, limit ? limit : CREATE_TIMEOUT_NS, done, arg);
+}
+
+static void connect_to(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	ask(p, KJOB_CONNECT, agent, KP_CONNECT_MS * NS_PER_MS, done, arg);
+}
+
+static void stat_one(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	ask(p, KJOB_STAT, agent, KP_CONNECT_MS * NS_PER_MS, done, arg);
+}
+
+static void end_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
+{
+	(void)reason; /* the hub has audited it */
+	ask(p, KJOB_DESTROY, agent, KP_END_MS * NS_PER_MS, done, arg);
+}
+
+static void wipe_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
+{
+	(void)reason;
+	ask(p, KJOB_WIPE, agent, KP_END_MS * NS_PER_MS, done, arg);
+}
+
+static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
+{
+	struct kjob *j =
+	    begin(p, KJOB_RESOLVE, name, KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.name_done = done, .arg = arg});
+
+	if (!j)
+		return;
+	if (j->ours)
+		kjob_answer(j, 0, NULL, NULL, -1);
+	else
+		kjob_look(j);
+}
+
+/* ---- list, page by page */
+
+static int list_add(struct kjob *j, const json_t *items)
+{
+	size_t i, n = json_array_size(items);
+	struct sandbox_info *all = realloc(j->list, (j->nlist + n + 1) * sizeof(*all));
+	json_t *o;
+
+	if (!all)
+		return ERR_NOMEM;
+	j->list = all;
+	json_array_foreach((json_t *)(uintptr_t)items, i, o)
+	{
+		struct pod_view v;
+
+		if (pod_view(o, KUBE_CONTAINER, &v, NULL) || !v.agent[0] || agent_name_check(v.agent, NULL))
+			continue; /* labelled like ours by somebody else */
+		kp_describe(j->kp, v.agent, true, &v, &j->list[j->nlist++]);
+	}
+	return 0;
+}
+
+static void list_page(struct kjob *j, const char *next);
+
+static void on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	const char *next;
+	char copy[4096];
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (!rc)
+		rc = list_add(j, json_object_get(reply->body, "items"));
+	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
+	if (next && *next && snprintf(copy, sizeof(copy), "%s", next) < (int)sizeof(copy))
+		list_page(j, copy);
+	else
+		kjob_answer(j, rc, e, NULL, -1);
+}
+
+static void list_page(struct kjob *j, const char *next)
+{
+	struct kube_ref ref = kp_pods(j->kp->p.spec.ns, NULL);
+	struct kube_list_options o = {.labels = KUBE_SELECTOR, .limit = KP_PAGE, .continue_ = next};
+	struct err e = {0};
+	int rc = kube_list(j->kp->p.kube, &ref, &o, on_page, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
+{
+	struct kjob *j =
+	    begin(p, KJOB_LIST, "", KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.list_done = done, .arg = arg});
+
+	if (j)
+		list_page(j, NULL);
+}
+
+/* ---- what a pod promises */
+
+static void say_size(char *out, size_t size, uint64_t bytes)
+{
+	if (bytes % (1 << 20) == 0 && bytes)
+		snprintf(out, size, "%llu MiB", (unsigned long long)(bytes >> 20));
+	else
+		snprintf(out, size, "%llu bytes", (unsigned long long)bytes);
+}
+
+/* What does not hold, in words. The cap is true where the file system itself is no larger: muxlet has looked. */
+static void describe_limits(const struct kp *kp, const struct pod_view *v, uint64_t measured, struct sandbox_info *out)
+{
+	uint64_t cap = kp->p.spec.workspace_size;
+	char size[32], text[200] = "";
+
+	out->memory_enforced = v->memory_limit;
+	out->cpu_enforced = v->cpu_limit;
+	out->cap_enforced = measured && measured <= cap + cap / 16;
+	say_size(size, sizeof(size), cap);
+	if (measured && !out->cap_enforced)
+		snprintf(text, sizeof(text), "workspace cap not enforced: its file system holds %llu MiB, not %s; ",
+			 (unsigned long long)(measured >> 20), size);
+	else if (!measured && kp->p.spec.workspace == WORKSPACE_EMPTYDIR)
+		snprintf(text, sizeof(text),
+			 "workspace cap not enforced at the write: it is on the node's disk, and past %s the kubelet "
+			 "evicts the pod; ",
+			 size);
+	snprintf(out->detail, sizeof(out->detail), "%s%s%s", text, v->memory_limit ? "" : "no memory limit; ",
+		 "processes: what the node allows");
+}
+
+void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out)
+{
+	static const enum sandbox_state states[] = {SANDBOX_STOPPED, SANDBOX_ERROR, SANDBOX_RUNNING, SANDBOX_STOPPED};
+	struct kname *n = kname_find((struct kp *)(uintptr_t)kp, name);
+	struct id incarnation;
+
+	memset(out, 0, sizeof(*out));
+	snprintf(out->agent, sizeof(out->agent), "%s", name);
+	out->state = states[v->state];
+	out->backend = SANDBOX_LINK;
+	out->created_wall_ns = v->created_ns;
+	pod_incarnation(v, &incarnation);
+	if (v->container_id[0])
+		out->sandbox_id = incarnation;
+	if (v->state != POD_RUNNING) {
+		snprintf(out->detail, sizeof(out->detail), "%.255s", v->why);
+	} else if (ours) {
+		bool measured = n && n->linked && id_equal(&n->incarnation, &incarnation);
+
+		describe_limits(kp, v, measured ? n->reached.workspace_size : 0, out);
+	} else {
+		out->memory_enforced = v->memory_limit;
+		out->cpu_enforced = v->cpu_limit;
+		snprintf(out->detail, sizeof(out->detail), "a pod of others: its limits are theirs");
+	}
+}
+
+/* ---- life */
+
+static void destroy(struct sandbox_provider *p)
+{
+	struct kp *kp = (struct kp *)p;
+	struct kname *n, *next;
+	struct kjob *j;
+
+	kp->stopping = true;
+	kp->base.gone = NULL;
+	while ((j = TAILQ_FIRST(&kp->jobs)))
+		kjob_fail(j, ERR_CANCELLED, "the daemon is stopping");
+	HASH_ITER(hh, kp->names, n, next)
+	kname_free(n);
+	kube_watch_destroy(kp->watch);
+	program_finish(&kp->program);
+	explicit_bzero(kp->p.master, sizeof(kp->p.master));
+	kube_spec_finish(&kp->p.spec);
+	free(kp);
+}
+
+static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
+							 .connect = connect_to,
+							 .stat = stat_one,
+							 .destroy_sandbox = end_one,
+							 .wipe = wipe_one,
+							 .list = list_all,
+							 .resolve = resolve,
+							 .destroy = destroy};
+
+int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)
+{
+	struct kp *kp = calloc(1, sizeof(*kp));
+	int rc = ERR_NOMEM;
+
+	if (!kp)
+		return err_set(e, rc, "no memory for sandboxes in the cluster");
+	kp->base.ops = &provider_ops;
+	kp->p = *p;
+	memset(&kp->p.spec, 0, sizeof(kp->p.spec));
+	kp->loop = kube_client_loop(p->kube);
+	kp->creds = kube_client_creds(p->kube);
+	TAILQ_INIT(&kp->jobs);
+	if (kube_spec_copy(&p->spec, &kp->p.spec))
+		err_set(e, rc, "no memory for sandboxes in the cluster");
+	else
+		rc = program_read(p->muxlet_fd, &kp->program, e);
+	if (!rc)
+		rc = watch_start(kp, e);
+	if (rc) {
+		destroy(&kp->base);
+		return rc;
+	}
+	*out = &kp->base;
+	return 0;
+}

@@ -1,0 +1,124 @@
+/* destroy and wipe: the pod of an agent goes, and with wipe its claim. Gone already is fine. */
+#define LOG_SUBSYS "kube"
+#include "control/kube/provider_state.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The answer, and nobody is told of it as of an end by itself. */
+static void ended(struct kjob *j)
+{
+	struct kname *n = kname_find(j->kp, j->name);
+	struct sandbox_info info = {.state = SANDBOX_ABSENT, .backend = SANDBOX_LINK};
+
+	if (n)
+		kname_forget(n);
+	snprintf(info.agent, sizeof(info.agent), "%s", j->name);
+	kjob_answer(j, 0, NULL, &info, -1);
+}
+
+static void on_claim_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc && rc != ERR_NOT_FOUND)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		ended(j);
+}
+
+/* Only a claim that muxd made has this name, so it may go with all it holds. */
+static void pod_is_gone(struct kjob *j)
+{
+	struct kube_ref ref = {.resource = "persistentvolumeclaims", .namespace_ = j->ns, .name = j->pod};
+	struct err e = {0};
+	int rc;
+
+	if (j->kind == KJOB_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM) {
+		ended(j);
+		return;
+	}
+	rc = kube_delete(j->kp->p.kube, &ref, NULL, on_claim_deleted, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT) /* a conflict: the name is another pod's by now */
+		pod_is_gone(j);
+	else if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		kjob_wait(j, KP_AGAIN_MS);
+}
+
+/* A second of grace, so that the object goes when the kubelet has said that the container has ended, and not before. */
+static void delete_pod(struct kjob *j, int64_t grace_s)
+{
+	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	struct kube_delete_options o = {.uid = j->uid, .grace_s = grace_s};
+	struct err e = {0};
+	int rc = kube_delete(j->kp->p.kube, &ref, &o, on_deleted, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void first_look(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_ENDING);
+	snprintf(j->uid, sizeof(j->uid), "%s", j->view.uid);
+	j->force_ns = clock_boot_ns() + KP_FORCE_MS * NS_PER_MS;
+	delete_pod(j, 1);
+}
+
+void end_seen(struct kjob *j, const json_t *pod)
+{
+	struct err e = {0};
+	int rc;
+
+	if (!j->ours) {
+		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: muxd does not end it", j->name);
+		return;
+	}
+	rc = pod ? pod_view(pod, j->t.container, &j->view, &e) : 0;
+	if (!rc && pod)
+		rc = kjob_owns(j, &j->view, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+	else if (!pod || (j->uid[0] && strcmp(j->uid, j->view.uid) != 0))
+		pod_is_gone(j);
+	else if (!j->uid[0])
+		first_look(j);
+	else if (!j->forced && clock_boot_ns() >= j->force_ns) {
+		log_warn(&(struct log_ids){.agent = j->name},
+			 "the node of pod %s does not answer: it is taken out of the cluster", j->pod);
+		j->forced = true;
+		delete_pod(j, 0);
+	} else {
+		kjob_wait(j, KP_AGAIN_MS);
+	}
+}
+
+void end_tick(struct kjob *j)
+{
+	if (j->call)
+		return;
+	if (clock_boot_ns() >= j->deadline_ns)
+		kjob_fail(j, ERR_TIMEOUT, "pod %s in %s does not go away: %s", j->pod, j->ns, j->view.why);
+	else
+		kjob_look(j);
+}

@@ -1,0 +1,201 @@
+/*
+ * Pods that end by themselves, or that somebody else ends: one watch on all of ours, one on each pod of others that
+ * was reached. A pod that is deleted is gone. Anything else that looks like an end is looked at first: a
+ * watch may tell what was true before the stream came up.
+ */
+#define LOG_SUBSYS "kube"
+#include "control/kube/provider_state.h"
+#include "muxd/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *meta_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(json_object_get(o, "metadata"), key));
+
+	return s ? s : "";
+}
+
+static void gone(struct kname *n, const char *why)
+{
+	struct kp *kp = n->kp;
+	struct id incarnation = n->incarnation;
+	bool linked = n->linked;
+	char name[AGENT_NAME_MAX + 1];
+
+	log_info(&(struct log_ids){.agent = n->name}, "gone: %s", why);
+	snprintf(name, sizeof(name), "%s", n->name);
+	if (n->job)
+		kjob_fail(n->job, ERR_NOT_FOUND, "%s: %s", name, why);
+	kname_forget(n);
+	if (linked && kp->base.gone)
+		kp->base.gone(kp->base.gone_arg, name, &incarnation, why);
+}
+
+/* The whole truth about one container that was reached; pod NULL: there is none. */
+static void judge(struct kname *n, const json_t *pod)
+{
+	struct pod_view v;
+	char why[400];
+
+	if (!n->linked && !n->job)
+		return;
+	if (!pod || strcmp(meta_text(pod, "uid"), n->view.uid) != 0) {
+		gone(n, "its pod was deleted");
+		return;
+	}
+	if (pod_view(pod, n->view.container, &v, NULL))
+		return;
+	if (v.state == POD_RUNNING && strcmp(v.container_id, n->view.container_id) == 0) {
+		n->view = v;
+		return;
+	}
+	if (v.state == POD_ENDED)
+		snprintf(why, sizeof(why), "its container ended: %s", v.why);
+	else
+		snprintf(why, sizeof(why), "its container was restarted%s%s", v.why[0] ? ": " : "", v.why);
+	gone(n, why);
+}
+
+static void on_confirmed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kname *n = arg;
+
+	(void)e;
+	if (!n->confirm) /* cancelled: the provider goes */
+		return;
+	n->confirm = NULL;
+	if (rc == 0 || rc == ERR_NOT_FOUND)
+		judge(n, rc ? NULL : reply->body);
+}
+
+static bool looks_alive(const struct kname *n, const json_t *pod)
+{
+	struct pod_view v;
+
+	return strcmp(meta_text(pod, "uid"), n->view.uid) == 0 && pod_view(pod, n->view.container, &v, NULL) == 0 &&
+	       v.state == POD_RUNNING && strcmp(v.container_id, n->view.container_id) == 0;
+}
+
+static void consider(struct kname *n, const json_t *pod)
+{
+	struct kube_ref ref = kp_pods(n->ns, n->pod);
+
+	if ((!n->linked && !n->job) || n->confirm || looks_alive(n, pod))
+		return;
+	if (kube_get(n->kp->p.kube, &ref, on_confirmed, n, &n->confirm, NULL))
+		n->confirm = NULL; /* out of memory: the socket will tell */
+}
+
+/* Whoever waits for this pod looks again now. */
+static void nudge(struct kp *kp, const json_t *pod)
+{
+	struct kjob *j, *next;
+
+	for (j = TAILQ_FIRST(&kp->jobs); j; j = next) {
+		next = TAILQ_NEXT(j, entry);
+		if (!j->call && (j->state == KJOB_WAITING || j->state == KJOB_REPLACING || j->state == KJOB_ENDING) &&
+		    strcmp(j->pod, meta_text(pod, "name")) == 0 && strcmp(j->ns, meta_text(pod, "namespace")) == 0)
+			kjob_wait(j, 0);
+	}
+}
+
+static struct kname *name_of(struct kp *kp, const json_t *pod)
+{
+	struct kname *n, *next;
+
+	HASH_ITER(hh, kp->names, n, next)
+	if (n->ours && strcmp(n->pod, meta_text(pod, "name")) == 0)
+		return n;
+	return NULL;
+}
+
+/* ---- all pods of ours */
+
+static void on_our_change(void *arg, const json_t *pod)
+{
+	struct kname *n = name_of(arg, pod);
+
+	nudge(arg, pod);
+	if (n)
+		consider(n, pod);
+}
+
+static void on_our_end(void *arg, const json_t *pod)
+{
+	struct kname *n = name_of(arg, pod);
+
+	nudge(arg, pod);
+	if (n && (n->linked || n->job) && strcmp(meta_text(pod, "uid"), n->view.uid) == 0)
+		gone(n, "its pod was deleted");
+}
+
+static void on_synced(void *arg, bool resync)
+{
+	(void)arg, (void)resync;
+}
+
+static void on_our_trouble(void *arg, int rc, const struct err *e)
+{
+	(void)arg;
+	if (rc)
+		log_warn(NULL, "pods of ours cannot be watched now: %s", e->message);
+	else
+		log_info(NULL, "pods of ours are watched again");
+}
+
+static const struct kube_watch_ops our_ops = {.added = on_our_change,
+					      .modified = on_our_change,
+					      .deleted = on_our_end,
+					      .synced = on_synced,
+					      .trouble = on_our_trouble};
+
+int watch_start(struct kp *kp, struct err *e)
+{
+	struct kube_ref ref = kp_pods(kp->p.spec.ns, NULL);
+	struct kube_watch_options o = {.labels = KUBE_SELECTOR};
+
+	return kube_watch_create(kp->p.kube, &ref, &o, &our_ops, kp, &kp->watch, e);
+}
+
+/* ---- one pod of others */
+
+static void on_their_change(void *arg, const json_t *pod)
+{
+	consider(arg, pod);
+}
+
+static void on_their_end(void *arg, const json_t *pod)
+{
+	struct kname *n = arg;
+
+	if ((n->linked || n->job) && strcmp(meta_text(pod, "uid"), n->view.uid) == 0)
+		gone(n, "its pod was deleted");
+}
+
+static void on_their_trouble(void *arg, int rc, const struct err *e)
+{
+	struct kname *n = arg;
+
+	if (rc)
+		log_warn(&(struct log_ids){.agent = n->name}, "its pod cannot be watched now: %s", e->message);
+}
+
+static const struct kube_watch_ops their_ops = {.added = on_their_change,
+						.modified = on_their_change,
+						.deleted = on_their_end,
+						.synced = on_synced,
+						.trouble = on_their_trouble};
+
+int watch_name(struct kname *n, struct err *e)
+{
+	struct kube_ref ref = kp_pods(n->ns, NULL);
+	char fields[AGENT_NAME_MAX + 32];
+	struct kube_watch_options o = {.fields = fields};
+
+	if (n->watch)
+		return 0;
+	snprintf(fields, sizeof(fields), "metadata.name=%s", n->pod);
+	return kube_watch_create(n->kp->p.kube, &ref, &o, &their_ops, n, &n->watch, e);
+}
