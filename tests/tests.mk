@@ -37,13 +37,12 @@ k8s-down: ## end it, and forget its data
 	@tests/e2e/k8s/down.sh wipe
 test-k8s: setup-test ## the Kubernetes stories alone (T=name: one; K8S_HOME=dir: on a cluster that is up)
 	@tests/run.sh --k8s $(if $(T),--only $(T))
-.PHONY: k8s-up k8s-down test-k8s
-
-# Programs of the Kubernetes stories: tests/e2e/k8s/NAME_probe.c
-$(BUILD)/probe/%: tests/e2e/k8s/%.c $(LIBS_ALL)
+# What a story drives a part of muxd with: tests/e2e/k8s/NAME.c
+$(BUILD)/e2e/%: tests/e2e/k8s/%.c $(LIBS_ALL)
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) $(LIBS)
+.PHONY: k8s-up k8s-down test-k8s
 
 check-layers: ## includes only point downwards (docs/architecture.md)
 	@tests/lib/layers.sh

@@ -69,6 +69,30 @@ static void end_one(struct sandbox_provider *p, const char *agent, const char *r
 		done(arg, e.code, &e, NULL, -1);
 }
 
+static void wipe(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->wipe) {
+		leg->ops->wipe(leg, agent, reason, done, arg);
+		return;
+	}
+	if (leg)
+		err_set(&e, ERR_UNSUPPORTED,
+			"the workspace of %.192s is on this machine: muxctl sandbox destroy --wipe", agent);
+	done(arg, e.code, &e, NULL, -1);
+}
+
+/* An end that a leg tells of, to whoever uses the route. */
+static void on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why)
+{
+	struct route *r = arg;
+
+	if (r->base.gone)
+		r->base.gone(r->base.gone_arg, agent, sandbox, why);
+}
+
 static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
 {
 	struct err e = {0};
@@ -157,6 +181,7 @@ static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
 						      .connect = connect_to,
 						      .stat = stat_one,
 						      .destroy_sandbox = end_one,
+						      .wipe = wipe,
 						      .list = list_all,
 						      .resolve = resolve,
 						      .destroy = destroy};
@@ -169,6 +194,12 @@ int route_provider_create(const struct route_legs *legs, struct sandbox_provider
 		return ERR_NOMEM;
 	r->base.ops = &route_ops;
 	r->legs = *legs;
+	for (int i = 0; i < 2; i++) {
+		struct sandbox_provider *leg = i ? legs->cluster : legs->local;
+
+		if (leg)
+			leg->gone = on_gone, leg->gone_arg = r;
+	}
 	*out = &r->base;
 	return 0;
 }

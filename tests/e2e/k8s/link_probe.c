@@ -327,7 +327,7 @@ static int make_provider(struct probe *b, const char *kubeconfig, struct kube_pr
 	if (!rc)
 		rc = rc_client_create(&b->loop, &p->rc, e);
 	p->kube = b->kube;
-	p->muxlet_fd = open(getenv("MUXLET") ? getenv("MUXLET") : BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC);
+	p->muxlet_fd = open(getenv("MUXLET") ? getenv("MUXLET") : "build/muxlet", O_RDONLY | O_CLOEXEC);
 	if (!rc)
 		rc = kube_provider_create(p, &b->p, e);
 	close(p->muxlet_fd);
