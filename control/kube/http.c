@@ -307,6 +307,17 @@ static bool never_sent(const struct kube_exchange *x)
 	return curl_easy_getinfo(x->easy, CURLINFO_REQUEST_SIZE, &sent) == CURLE_OK && sent == 0;
 }
 
+static void log_end(const struct kube_exchange *x, CURLcode code, long status)
+{
+	long version = 0, connects = 0;
+
+	(void)curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
+	(void)curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
+	log_debug(NULL, "%s: %ld over %s on %s connection%s%s", x->server, status,
+		  version >= CURL_HTTP_VERSION_2_0 ? "HTTP/2" : "HTTP/1.1", connects ? "a new" : "a kept",
+		  code == CURLE_OK ? "" : ": ", code == CURLE_OK ? "" : fault_of(x, code));
+}
+
 static void end(struct kube_exchange *x, CURLcode code)
 {
 	struct kube_http_answer a = {0};
@@ -317,6 +328,7 @@ static void end(struct kube_exchange *x, CURLcode code)
 
 	(void)curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
 	(void)curl_easy_getinfo(x->easy, CURLINFO_RETRY_AFTER, &retry_after);
+	log_end(x, code, status);
 	if (code != CURLE_OK || x->full)
 		rc = exchange_failed(x, code, &e);
 	a.status = (int)status;
