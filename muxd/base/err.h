@@ -57,6 +57,8 @@
 	X(ADDR_IN_USE, "address_in_use", 500, 69, "Another program has this address; stop it or choose another port.") \
 	X(PERMISSION, "permission_denied", 500, 77, "Run as a user who may do this, or give it the right it lacks.")   \
 	X(UNSUPPORTED, "unsupported", 501, 69, "This daemon or mode cannot do that; the message says what can.")       \
+	X(NO_SHELL, "no_shell", 501, 69, "Name a program by its path: there is no shell in this image, and nothing a shell would do.") \
+	X(NO_INPUT_END, "no_end_of_input", 501, 69, "This cluster's protocol has no end of input; give none, or read it from a file.") \
 	X(MISSING, "missing_dependency", 500, 69, "Install what the message names; make run does it by itself.")       \
 	X(UNAVAILABLE, "unavailable", 503, 69, "A part of the daemon is starting again; try again in a second.")       \
 	X(K8S, "sandbox_k8s_error", 502, 69, "Kubernetes refused; the message holds its own words.")                   \

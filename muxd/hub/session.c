@@ -199,8 +199,9 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 	if (s->exit_known)
 		return;
 	s->exit = *x;
-	if (s->killing && x->cause != EXIT_TIMEOUT && s->kill_cause != EXIT_EXITED)
-		s->exit.cause = s->kill_cause;
+	if (s->killing && s->kill_cause != EXIT_EXITED &&
+	    (x->cause == EXIT_EXITED || x->cause == EXIT_KILLED || x->cause == EXIT_OOM))
+		s->exit.cause = s->kill_cause; /* but what was lost or is not known stays so */
 	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
 		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
 
@@ -251,9 +252,25 @@ static int not_started(const struct session *s, char *out, size_t size)
 		       : x->error == EACCES || x->error == ENOEXEC ? ERR_NOT_EXECUTABLE
 								   : ERR_INVAL;
 	}
+	if (err_by_name(x->error_at)) {
+		if (x->text[0])
+			snprintf(out, size, "%s", x->text);
+		return err_by_name(x->error_at);
+	}
 	if (x->error)
 		snprintf(out, size, "%s: %s", x->error_at, strerror(x->error));
 	return ERR_SANDBOX_CREATE;
+}
+
+/* Who ended it, then what its backend could and could not do about it. */
+static void fill_message(const struct session *s, const char *message, char *out, size_t size)
+{
+	const char *text = s->exit.text;
+
+	if (s->killing && s->kill_text[0])
+		snprintf(out, size, "%s%s%s", s->kill_text, *text ? "; " : "", text);
+	else
+		snprintf(out, size, "%s", *text ? text : message ? message : "");
 }
 
 static void fill_result(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
@@ -264,10 +281,7 @@ static void fill_result(struct session *s, enum exit_cause cause, int code, int 
 	r->code = code;
 	r->signal = signum;
 	r->duration_ns = clock_boot_ns() - s->opened_boot_ns;
-	snprintf(r->message, sizeof(r->message), "%s",
-		 s->killing && s->kill_text[0] ? s->kill_text
-		 : message                     ? message
-					       : "");
+	fill_message(s, message, r->message, sizeof(r->message));
 	r->total[STREAM_INPUT] = s->in_offset;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
 		r->total[i] = s->stream[i].end;

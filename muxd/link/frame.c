@@ -305,6 +305,7 @@ static void body_put(struct cursor *c, const struct frame *f)
 		break;
 	case FRAME_EXIT:
 		exit_put(c, &f->u.exit);
+		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
 		break;
 	case FRAME_RESUME:
 		for (int i = 0; i < 3; i++)
@@ -403,6 +404,7 @@ static void body_get(struct cursor *c, struct frame *f)
 		break;
 	case FRAME_EXIT:
 		exit_get(c, &f->u.exit);
+		rest_get(c, f, FRAME_TEXT_MAX);
 		break;
 	case FRAME_RESUME:
 		for (int i = 0; i < 3; i++)

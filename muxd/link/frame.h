@@ -24,7 +24,7 @@
 #define FRAME_DATA_MAX    (64 * 1024)            /* payload of DATA */
 #define FRAME_MAX         (FRAME_DATA_MAX + 256) /* every frame but OPEN, header included */
 #define FRAME_OPEN_MAX    (1088 * 1024)          /* OPEN, header included */
-#define FRAME_TEXT_MAX    256                    /* text of OPENED, ERROR, GOODBYE */
+#define FRAME_TEXT_MAX    256                    /* text of OPENED, EXIT, ERROR, GOODBYE */
 #define FRAME_SECRET_MAX  (16 * 1024)            /* bytes of one SECRET */
 #define FRAME_NONCE       32
 #define FRAME_PROOF_LEN   32
@@ -87,7 +87,7 @@ struct frame {
 	uint32_t channel;
 	uint8_t stream;
 	uint64_t offset;  /* DATA EOF WINDOW ACK CONSUMED; token of PING and PONG; count of LISTED */
-	const uint8_t *p; /* bytes of DATA, SECRET; text of OPENED, ERROR, GOODBYE (no NUL) */
+	const uint8_t *p; /* bytes of DATA, SECRET; text of OPENED, EXIT, ERROR, GOODBYE (no NUL) */
 	size_t n;
 	union {
 		struct frame_hello hello;

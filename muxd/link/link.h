@@ -38,7 +38,8 @@ struct link_exit {
 	int code;          /* exit code, or -1 */
 	int signal;        /* signal number, or 0 */
 	int error;         /* EXIT_NOT_STARTED: errno of chdir/exec inside, reported */
-	char error_at[64]; /* "cwd", "exec", "user" ... */
+	char error_at[64]; /* "cwd", "exec", "user" ...; or the stable name of an ERR_*, which `text` explains */
+	char text[192];    /* reported; "" when there is nothing to add */
 	uint64_t total[3]; /* bytes consumed of input, produced of output and stderr */
 };
 

@@ -248,11 +248,15 @@ static int on_consumed(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
-/* Not started: neither; else a code or a signal, never both. */
+/* Never both a code and a signal. Neither: not started, or nobody knows; who ended by itself has one of them. */
 static bool exit_adds_up(const struct frame_exit *x)
 {
+	bool neither = x->signal == 0 && x->code == -1;
+
 	if (x->cause == CAUSE_NOT_STARTED)
-		return x->code == -1 && x->signal == 0;
+		return neither;
+	if (neither)
+		return x->cause != CAUSE_EXITED && x->cause != CAUSE_OOM;
 	return x->signal ? x->code == -1 : x->code >= 0 && x->code <= 255;
 }
 
@@ -272,6 +276,7 @@ static int on_channel_exit(struct link *l, const struct frame *f, const char **w
 		return breaks(why, "EXIT with other totals than what came");
 	c->exited = true;
 	fill_exit(&x, &f->u.exit);
+	clean_text(f->p, f->n, x.text, sizeof(x.text));
 	l->ops->exited(l->arg, f->channel, &x);
 	return 0;
 }

@@ -1,0 +1,195 @@
+/*
+ * peer.h - the plain backend's insides: peers, channels, sweeps. For muxd/plain alone.
+ *
+ * A peer: HELLO (waits for the hub's) -> PROOF -> UP -> CLOSED (its descriptor went; freed when its handles are).
+ * What the container has is looked at once, before the first channel starts: UNKNOWN -> ASKING -> SHELL | BARE.
+ *
+ * A channel: WAITING (for the look, or its turn: at most PLAIN_SESSIONS run) -> STARTING (its exec was asked for)
+ * -> RUNNING (OPENED was told) -> ENDED (EXIT was told; kept until the hub forgets it, and its processes are gone).
+ * Beside that runs its ending (channel_end.c): NOT -> ASKED -> DONE.
+ */
+#ifndef MUXD_PLAIN_PEER_H
+#define MUXD_PLAIN_PEER_H
+
+#include "control/sandbox.h"
+#include "muxd/base/buf.h"
+#include "muxd/link/frame.h"
+#include "muxd/plain/answer.h"
+#include "muxd/plain/exec.h"
+#include "muxd/plain/script.h"
+
+#include <sys/queue.h>
+#include <uv.h>
+
+struct kube_creds;
+struct rc_client;
+
+#define PLAIN_EXECS    8                 /* of one container at a time: many do not scale */
+#define PLAIN_SESSIONS (PLAIN_EXECS - 1) /* one is kept for kills and looks */
+#define PLAIN_WAITING  64                /* channels that wait for their turn */
+#define PLAIN_WAIT_MS  30000             /* and how long */
+#define PLAIN_HELD     (256 * 1024)      /* output that waits for the hub's window, of one channel */
+#define PLAIN_INPUT    (256 * 1024)      /* input on its way: LINK_INPUT_WINDOW */
+#define PLAIN_OUT_HIGH (512 * 1024)      /* bytes towards the hub at which output waits */
+#define PLAIN_OUT_MAX  (4 * 1024 * 1024)
+#define PLAIN_BATCH    16 /* trees looked for by one exec */
+
+enum peer_state { PEER_HELLO, PEER_PROOF, PEER_UP, PEER_CLOSED };
+enum peer_look { LOOK_UNKNOWN, LOOK_ASKING, LOOK_STALE, LOOK_SHELL, LOOK_BARE };
+enum channel_state { CHANNEL_WAITING, CHANNEL_STARTING, CHANNEL_RUNNING, CHANNEL_ENDED };
+enum channel_ending { ENDING_NOT, ENDING_ASKED, ENDING_DONE };
+
+struct plain_channel;
+typedef void sweep_done(void *arg, int64_t found);
+
+/* A wish to look for a tree of processes, and to signal it. Embedded in who wishes. */
+struct sweep {
+	TAILQ_ENTRY(sweep) entry;
+	bool queued, out;
+	struct script_target target;
+	sweep_done *done; /* NULL: nobody waits for it */
+	void *arg;
+	bool own; /* freed when done */
+};
+TAILQ_HEAD(sweeps, sweep);
+
+struct plain_channel {
+	struct plain_peer *peer;
+	TAILQ_ENTRY(plain_channel) entry;
+	uint32_t number;
+	enum channel_state state;
+	struct frame_open open; /* its strings are in `strings` */
+	uint8_t *strings;
+	char mark[37];
+	struct plain_exec *exec;
+	bool slot;            /* counts among the running */
+	uint64_t deadline_ns; /* WAITING: gives up; STARTING, without a shell: is taken for begun; RUNNING: timeout */
+	/* output */
+	bool scripted; /* the first line is the script's */
+	bool answered; /* it has come */
+	struct answer_start leader;
+	struct buf held[3];
+	uint64_t sent[3], window[3], got;
+	/* input */
+	enum script_feed feed;
+	struct buf input, framed;              /* framed: pieces that the exec has not taken yet */
+	bool parked;                           /* OPENED was told, and the exec waits for what the input will be */
+	uint64_t received, consumed, accepted; /* from the hub; told as taken; that the exec took */
+	bool eof, eof_sent, dropped;           /* dropped: what still comes is thrown away */
+	uint8_t last_byte;
+	/* the end */
+	bool over; /* the exec has ended: `end` says how */
+	struct rc_exit end;
+	bool refusal_told, forgotten, told; /* told: EXIT went */
+	enum channel_ending ending;
+	uint8_t cause; /* of the first KILL or timeout */
+	unsigned step, tries, failures;
+	uint64_t next_ns, term_ns, kill_ns, give_up_ns; /* ending */
+	struct sweep sweep;
+	char verdict[FRAME_TEXT_MAX]; /* goes with EXIT */
+	bool survived;                /* whether it is gone is not so, or not known */
+};
+TAILQ_HEAD(plain_channels, plain_channel);
+
+struct plain;
+
+struct plain_peer {
+	struct plain *plain;
+	TAILQ_ENTRY(plain_peer) entry;
+	uv_loop_t *loop;
+	uv_poll_t poll;
+	uv_timer_t timer;
+	uv_prepare_t prepare;
+	unsigned handles;
+	int fd;
+	enum peer_state state;
+	char *agent, *ns, *pod, *container;
+	struct kube_creds *creds;
+	struct rc_client *rc;
+	uint8_t secret[SANDBOX_SECRET_LEN];
+	char owner[33];
+	struct frame_hello theirs, ours;
+	uint8_t *in;
+	size_t in_len, in_cap;
+	struct buf out;
+	bool writing, broken; /* broken: ends at the end of the turn */
+	uint32_t secret_for;  /* a channel that was to have a SECRET */
+	struct plain_channels channels;
+	unsigned running, waiting;
+	bool turn; /* a place became free */
+	/* the container, as the look found it */
+	enum peer_look look;
+	int version; /* of the protocol, as the last exec had it; 0: none yet */
+	const char *shell, *login;
+	unsigned shells_tried;
+	struct answer_probe has;
+	struct plain_exec *look_exec;
+	struct buf look_text;
+	struct sweep stale;
+	bool stale_again;
+	uint64_t look_deadline_ns;
+	/* sweeps */
+	struct sweeps sweeps;
+	struct sweep *batch[PLAIN_BATCH];
+	size_t n_batch;
+	struct plain_exec *sweep_exec;
+	struct buf sweep_text;
+	uint64_t sweep_deadline_ns;
+};
+
+/* peer.c */
+void peer_close(struct plain_peer *p, const char *why);
+void peer_kick(struct plain_peer *p);  /* something is to be sent, or may be */
+void peer_timer(struct plain_peer *p); /* a deadline changed */
+
+/* wire.c */
+void wire_put(struct plain_peer *p, const struct frame *f);
+void wire_error(struct plain_peer *p, uint32_t channel, uint16_t code, const char *text);
+/* One frame of the hub; -1: the peer was closed. */
+int wire_handle(struct plain_peer *p, const struct frame *f);
+
+/* look.c: what the container has. Ends in plain_start_waiting(). */
+void look_begin(struct plain_peer *p);
+void look_stop(struct plain_peer *p);
+void look_tick(struct plain_peer *p, uint64_t now);
+
+/* sweep.c */
+void sweep_ask(struct plain_peer *p, struct sweep *s);
+void sweep_cancel(struct plain_peer *p, struct sweep *s);
+/* SIGNAL: nobody waits for the answer. */
+int sweep_signal(struct plain_peer *p, const struct plain_channel *c, int signum);
+void sweep_stop(struct plain_peer *p);
+void sweep_tick(struct plain_peer *p, uint64_t now);
+
+/* channel.c */
+struct plain_channel *channel_find(const struct plain_peer *p, uint32_t number);
+int channel_open(struct plain_peer *p, const struct frame *f); /* -1: the peer was closed */
+void channel_destroy(struct plain_channel *c);
+void channel_start_waiting(struct plain_peer *p);
+/* The look failed: whoever waits is refused with these words. */
+void channel_refuse_waiting(struct plain_peer *p, const struct err *e);
+/* It never ran. error: errno when where is "cwd" or "exec"; else where is the name of an ERR_*. */
+void channel_refuse(struct plain_channel *c, const char *where, int error, const char *text);
+int channel_start_exec(struct plain_channel *c, bool with_input);
+void channel_release(struct plain_channel *c); /* its exec ends here; another may start */
+void channel_settle(struct plain_channel *c);  /* tells EXIT when everything for it is there; may free c */
+/* Deadlines; c lives on. */
+void channel_tick(struct plain_channel *c, uint64_t now);
+void channel_set_state(struct plain_channel *c, enum channel_state s);
+
+/* channel_output.c */
+void channel_data(void *arg, int stream, const uint8_t *p, size_t n);
+void channel_begun(struct plain_channel *c); /* OPENED */
+void channel_pump(struct plain_channel *c);  /* what is held, as far as window and peer allow */
+
+/* channel_input.c; -1: the hub broke the protocol */
+int channel_input(struct plain_channel *c, const struct frame *f, const char **why);
+int channel_input_eof(struct plain_channel *c, const struct frame *f, const char **why);
+void channel_feed(struct plain_channel *c);
+void channel_drop_input(struct plain_channel *c);
+
+/* channel_end.c */
+void channel_kill(struct plain_channel *c, uint8_t cause);
+void channel_end_step(struct plain_channel *c);
+
+#endif

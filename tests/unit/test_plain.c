@@ -1,0 +1,634 @@
+/* The plain backend: the hub's end of a link, the peer behind it, shells and programs that are real, a cluster that is
+ * not. */
+#include "tests/lib/link_rig.h"
+
+#include "muxd/plain/answer.h"
+#include "muxd/plain/plain.h"
+#include "muxd/plain/script.h"
+#include "tests/lib/fake_kubelet.h"
+
+struct world {
+	struct rig *r;
+	struct rc_client rc;
+	struct kube_creds creds;
+	struct plain *plain;
+};
+
+static void dial(struct world *w)
+{
+	struct kube_plain_target t = {
+	    .agent = "test", .ns = "ns", .pod = "pod", .container = "main", .creds = &w->creds, .rc = &w->rc};
+	struct err e = {0};
+	int fd = -1, ups = w->r->ups;
+
+	memcpy(t.secret, w->r->secret, sizeof(t.secret));
+	rig_new_link(w->r);
+	assert_int_equal(plain_open(w->plain, &t, &fd, &e), 0);
+	assert_int_equal(link_attach(w->r->link, fd, ++w->r->epoch), 0);
+	assert_true(rig_until(w->r, 5000, w->r->ups > ups || w->r->downs));
+	assert_int_equal(w->r->downs, 0);
+	assert_int_equal(w->r->nlist, 0);
+}
+
+static struct world *world_create(int version)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct rig *r = calloc(1, sizeof(*r));
+
+	assert_non_null(w);
+	assert_non_null(r);
+	w->r = r;
+	assert_int_equal(uv_loop_init(&r->loop), 0);
+	uv_timer_init(&r->loop, &r->timer);
+	r->timer.data = r;
+	assert_int_equal(random_bytes(r->secret, sizeof(r->secret)), 0);
+	w->rc.loop = &r->loop;
+	w->rc.version = version;
+	w->creds.client = &w->rc;
+	w->creds.ep.generation = 1;
+	TAILQ_INIT(&w->creds.asks);
+	uv_timer_init(&r->loop, &w->creds.timer);
+	w->creds.timer.data = &w->creds;
+	assert_int_equal(plain_create(&r->loop, &w->plain), 0);
+	dial(w);
+	return w;
+}
+
+static void world_destroy(struct world *w)
+{
+	plain_destroy(w->plain);
+	uv_close((uv_handle_t *)&w->creds.timer, NULL);
+	rig_destroy(w->r);
+	free(w);
+}
+
+#define WORLD(version)                                                                                                 \
+	struct world *w = world_create(version);                                                                       \
+	struct rig *r = w->r;                                                                                          \
+	(void)state
+
+/* How many programs of this test sleep: the number of seconds is this process's own. */
+static const char *nap(void)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "96.%07d", (int)getpid());
+	return text;
+}
+
+static const char *const *nap_env(void)
+{
+	static char text[40];
+	static const char *env[] = {text, NULL};
+
+	snprintf(text, sizeof(text), "NAP=%s", nap());
+	return env;
+}
+
+static int nappers(void)
+{
+	char command[200], out[32] = "";
+	FILE *p;
+
+	snprintf(command, sizeof(command), "pgrep -r DRSTt -f '^sleep %s$' | wc -l", nap());
+	p = popen(command, "r");
+	assert_non_null(p);
+	assert_non_null(fgets(out, sizeof(out), p));
+	pclose(p);
+	return atoi(out);
+}
+
+static void end_nappers(void)
+{
+	char command[200];
+
+	snprintf(command, sizeof(command), "pgrep -f '^sleep %s$' | xargs -r kill -9", nap());
+	assert_int_equal(system(command), 0);
+}
+
+/* ---- what the scripts say */
+
+static enum answer_kind answer_of(const char *text, struct answer_start *a)
+{
+	size_t used = 0;
+
+	return answer_start((const uint8_t *)text, strlen(text), a, &used);
+}
+
+static void answers_are_read_strictly(void **state)
+{
+	struct answer_start a;
+	struct answer_probe probe;
+	size_t used = 0;
+
+	(void)state;
+	assert_int_equal(answer_start((const uint8_t *)"muxd started 7 7 7 99\nhello", 27, &a, &used), ANSWER_STARTED);
+	assert_int_equal(used, 22);
+	assert_int_equal(a.pid, 7);
+	assert_string_equal(a.start, "99");
+	assert_int_equal(answer_of("muxd started 7 7 7 99\r\n", &a), ANSWER_STARTED);
+	assert_string_equal(a.start, "99");
+	assert_int_equal(answer_of("muxd cwd 2\n", &a), ANSWER_REFUSED);
+	assert_string_equal(a.at, "cwd");
+	assert_int_equal(a.error, 2);
+	for (size_t i = 0; i < strlen("muxd started 7 7 7 99"); i++) {
+		char part[32];
+
+		snprintf(part, sizeof(part), "%.*s", (int)i, "muxd started 7 7 7 99");
+		assert_int_equal(answer_of(part, &a), ANSWER_MORE);
+	}
+	assert_int_equal(answer_of("mux started", &a), ANSWER_NONE);
+	assert_int_equal(answer_of("muxd started 7 7 7\n", &a), ANSWER_NONE);
+	assert_int_equal(answer_of("muxd started 7 7 -7 1\n", &a), ANSWER_NONE);
+	assert_int_equal(answer_of("muxd started 99999999999 7 7 1\n", &a), ANSWER_NONE);
+	assert_int_equal(answer_of("muxd exec 99999\n", &a), ANSWER_NONE);
+	assert_int_equal(answer_of("\n", &a), ANSWER_NONE);
+	assert_true(answer_probe("muxd probe 1 0 1 0\n", &probe));
+	assert_true(probe.proc && !probe.head && probe.dd && !probe.bash);
+	assert_false(answer_probe("muxd probe 1 0 x", &probe));
+	assert_int_equal(answer_left("muxd left 3\nmuxd left 0\n", 0), 3);
+	assert_int_equal(answer_left("muxd left 3\nmuxd left 0\n", 1), 0);
+	assert_int_equal(answer_left("muxd left 3\nmuxd left 0\n", 2), -1);
+	assert_int_equal(answer_left("muxd left x", 0), -1);
+	assert_int_equal(answer_left("muxd blind\n", 0), -1);
+}
+
+static void names_that_a_shell_cannot_export_are_known(void **state)
+{
+	(void)state;
+	assert_true(script_name_ok("A=b"));
+	assert_true(script_name_ok("_x9="));
+	assert_false(script_name_ok("a.b=c"));
+	assert_false(script_name_ok("9a=c"));
+	assert_false(script_name_ok("=c"));
+	assert_false(script_name_ok("A"));
+	assert_false(script_name_ok("UID=0"));
+	assert_false(script_name_ok("a b=c"));
+	assert_false(script_name_ok("$(x)=c"));
+}
+
+/* ---- rounds */
+
+static void a_round_answers_stdout_stderr_and_code(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1, "echo out; echo err >&2; exit 7", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].opened_rc, 0);
+	assert_string_equal(rig_text(r, 1, 1), "out\n");
+	assert_string_equal(rig_text(r, 1, 2), "err\n");
+	assert_int_equal(r->ch[1].exit.cause, EXIT_EXITED);
+	assert_int_equal(r->ch[1].exit.code, 7);
+	rig_open(r, 2, "kill -9 $$", (struct rig_call){0}); /* a code is all that comes of a signal */
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.code, 137);
+	assert_int_equal(r->ch[2].exit.signal, 0);
+	world_destroy(w);
+}
+
+static void what_cannot_start_says_where_and_why(void **state)
+{
+	static const char *const nothing[] = {"no-such-program-here", NULL}, *const locked[] = {"/etc/passwd", NULL},
+				 *const fine[] = {"true", NULL};
+	WORLD(4);
+
+	assert_int_equal(rig_open_argv(r, 1, nothing, &(struct rig_call){0}), 0);
+	assert_int_equal(rig_open_argv(r, 2, locked, &(struct rig_call){0}), 0);
+	assert_int_equal(rig_open_argv(r, 3, fine, &(struct rig_call){.cwd = "/no/such/place"}), 0);
+	assert_int_equal(rig_open_argv(r, 4, fine, &(struct rig_call){.pty = true, .cwd = "/etc/passwd"}), 0);
+	for (int i = 1; i <= 4; i++) {
+		rig_wait_exit(r, i);
+		assert_int_equal(r->ch[i].opened_rc, ERR_SYS);
+		assert_int_equal(r->ch[i].exit.cause, EXIT_NOT_STARTED);
+		assert_int_equal(r->ch[i].len[1], 0);
+	}
+	assert_int_equal(r->ch[1].exit.error, ENOENT);
+	assert_string_equal(r->ch[1].exit.error_at, "exec");
+	assert_int_equal(r->ch[2].exit.error, EACCES);
+	assert_string_equal(r->ch[3].exit.error_at, "cwd");
+	assert_int_equal(r->ch[4].exit.error, ENOTDIR);
+	world_destroy(w);
+}
+
+static void what_a_caller_says_is_never_script(void **state)
+{
+	static const char *const env[] = {"GREETING=a b'\"$(touch /tmp/muxd-plain-spliced)`;", "IFS=x",
+					  "PATH=/bin:/usr/bin", NULL},
+				 *const bad[] = {"a.b=1", NULL};
+	static const char *const argv[] = {
+	    "/bin/sh", "-c",    "printf '%s|%s|%s|%s' \"$GREETING\" \"$PWD\" ${#MUXD_CHANNEL} \"$1\"",
+	    "sh",      "$(id)", NULL};
+	WORLD(4);
+
+	assert_int_equal(rig_open_argv(r, 1, argv, &(struct rig_call){.env = env, .cwd = "/usr"}), 0);
+	assert_int_equal(rig_open_argv(r, 2, argv, &(struct rig_call){.env = bad}), 0);
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 2);
+	assert_string_equal(rig_text(r, 1, 1), "a b'\"$(touch /tmp/muxd-plain-spliced)`;|/usr|36|$(id)");
+	assert_int_equal(access("/tmp/muxd-plain-spliced", F_OK), -1);
+	assert_string_equal(r->ch[2].exit.error_at, "unsupported");
+	assert_non_null(strstr(r->ch[2].exit.text, "a.b"));
+	world_destroy(w);
+}
+
+static void stdin_ends(struct world *w, uint32_t channel, const char *script)
+{
+	size_t n = 3 * 1024 * 1024 + 17;
+	uint8_t *sent = malloc(n);
+	struct rig *r = w->r;
+	uint64_t at;
+
+	assert_non_null(sent);
+	for (size_t i = 0; i < n; i++)
+		sent[i] = (uint8_t)(i * 2654435761u >> 13);
+	rig_open(r, channel, script, (struct rig_call){.with_stdin = true});
+	assert_true(rig_until(r, 10000, r->ch[channel].opened));
+	at = rig_type(r, channel, 0, sent, n);
+	assert_int_equal(at, n);
+	assert_int_equal(link_input_eof(r->link, channel, at), 0);
+	rig_wait_exit(r, channel);
+	assert_int_equal(r->ch[channel].len[1], n);
+	assert_memory_equal(r->ch[channel].text[1], sent, n);
+	assert_string_equal(rig_text(r, channel, 2), "done\n");
+	assert_int_equal(r->ch[channel].exit.code, 3);
+	assert_int_equal(r->ch[channel].exit.total[0], n);
+	free(sent);
+}
+
+static void stdin_arrives_whole_and_ends_on_v5_and_on_v4(void **state)
+{
+	(void)state;
+	for (int version = 4; version <= 5; version++) {
+		struct world *w = world_create(version);
+
+		stdin_ends(w, 1, "cat; echo done >&2; exit 3");
+		world_destroy(w);
+	}
+}
+
+static void a_program_that_ends_does_not_wait_for_its_stdin(void **state)
+{
+	static uint8_t zeros[1024 * 1024];
+	WORLD(4);
+
+	rig_open(r, 1, "head -c 10 | wc -c", (struct rig_call){.with_stdin = true});
+	assert_true(rig_until(r, 10000, r->ch[1].opened));
+	rig_type(r, 1, 0, zeros, sizeof(zeros));
+	rig_wait_exit(r, 1);
+	assert_string_equal(rig_text(r, 1, 1), "10\n");
+	rig_open(r, 2, "exit 4", (struct rig_call){.with_stdin = true});
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.code, 4);
+	assert_int_equal(r->downs, 0);
+	world_destroy(w);
+}
+
+static void much_output_comes_whole_and_a_window_holds_it_back(void **state)
+{
+	WORLD(4);
+
+	r->no_grant = true;
+	rig_open(r, 1, "head -c 30000000 /dev/zero | tr '\\0' x; echo end >&2", (struct rig_call){.window = 1000});
+	assert_true(rig_until(r, 10000, r->ch[1].len[1] == 1000));
+	rig_sleep(r, 200);
+	assert_int_equal(r->ch[1].len[1], 1000);
+	assert_int_equal(link_window(r->link, 1, 2, 1000), 0);
+	r->no_grant = false;
+	assert_int_equal(link_window(r->link, 1, 1, 100000), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].len[1], 30000000);
+	assert_string_equal(rig_text(r, 1, 2), "end\n");
+	world_destroy(w);
+}
+
+/* ---- terminals */
+
+static void a_terminal_has_its_size_and_its_keys(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1,
+		 "stty size; read x; stty size; echo \"<$x>\"; trap 'echo INT; exit 5' INT; echo ready; while :; do "
+		 "sleep 0.1; done",
+		 (struct rig_call){.pty = true});
+	assert_true(rig_until(r, 10000, strstr(rig_text(r, 1, 1), "24 80\r\n")));
+	assert_int_equal(strncmp(rig_text(r, 1, 1), "24 80", 5), 0);
+	assert_int_equal(link_resize(r->link, 1, 132, 43, 0, 0), 0);
+	rig_type(r, 1, 0, "hello\n", 6);
+	assert_true(rig_until(r, 10000, strstr(rig_text(r, 1, 1), "ready")));
+	assert_non_null(strstr(rig_text(r, 1, 1), "43 132\r\n<hello>"));
+	assert_int_equal(link_signal(r->link, 1, SIGINT), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.code, 5);
+	world_destroy(w);
+}
+
+static void the_shell_of_the_image_is_found_and_ends_at_the_end_of_input(void **state)
+{
+	static const char *const shell[] = {"", NULL};
+	WORLD(4);
+
+	assert_int_equal(rig_open_argv(r, 1, shell, &(struct rig_call){.pty = true, .login = true}), 0);
+	assert_true(rig_until(r, 10000, r->ch[1].opened));
+	rig_type(r, 1, 0, "echo $((6*7))\n", 14);
+	assert_true(rig_until(r, 10000, strstr(rig_text(r, 1, 1), "42\r\n")));
+	assert_int_equal(link_input_eof(r->link, 1, 14), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_EXITED);
+	world_destroy(w);
+}
+
+/* ---- ends */
+
+static void a_kill_ends_the_whole_tree(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1,
+		 "trap '' TERM HUP; sleep $NAP & setsid sleep $NAP & (setsid sh -c 'sleep $NAP & sleep $NAP' &); env "
+		 "-i sleep $NAP",
+		 (struct rig_call){.env = nap_env(), .grace_ms = 300});
+	rig_open(r, 2, "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done", (struct rig_call){0});
+	rig_open(r, 3, "sleep $NAP", (struct rig_call){.env = nap_env(), .pty = true});
+	assert_true(rig_until(r, 10000, nappers() == 6 && r->ch[2].len[1]));
+	assert_int_equal(link_kill(r->link, 1, EXIT_KILLED), 0);
+	assert_int_equal(link_kill(r->link, 2, EXIT_TIMEOUT), 0);
+	assert_int_equal(link_kill(r->link, 3, EXIT_KILLED), 0);
+	for (int i = 1; i <= 3; i++)
+		rig_wait_exit(r, i);
+	assert_int_equal(nappers(), 0);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_KILLED);
+	assert_int_equal(r->ch[1].exit.code, 137);
+	assert_string_equal(r->ch[1].exit.text, "");
+	assert_int_equal(r->ch[2].exit.cause, EXIT_TIMEOUT);
+	assert_int_equal(r->ch[2].exit.code, 3);
+	assert_string_equal(rig_text(r, 2, 1), "ready\nbye\n");
+	assert_int_equal(r->ch[3].exit.cause, EXIT_KILLED);
+	world_destroy(w);
+}
+
+static void a_timeout_and_a_forgotten_one_end_too(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1, "sleep $NAP", (struct rig_call){.env = nap_env(), .timeout_ms = 300});
+	rig_open(r, 2, "sleep $NAP", (struct rig_call){.env = nap_env()});
+	rig_open(r, 3, "cat; sleep $NAP", (struct rig_call){.env = nap_env(), .with_stdin = true});
+	assert_true(rig_until(r, 10000, r->ch[2].opened && r->ch[3].opened));
+	assert_int_equal(link_input_eof(r->link, 3, 0), 0);
+	assert_int_equal(link_forget(r->link, 2), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_TIMEOUT);
+	assert_true(rig_until(r, 10000, nappers() == 1));
+	assert_int_equal(link_kill(r->link, 3, EXIT_KILLED), 0);
+	rig_wait_exit(r, 3);
+	assert_int_equal(nappers(), 0);
+	assert_int_equal(link_forget(r->link, 1), 0);
+	assert_int_equal(link_forget(r->link, 3), 0);
+	world_destroy(w);
+}
+
+static void a_lost_connection_is_a_cause_and_its_program_is_ended_later(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1, "echo before; sleep $NAP", (struct rig_call){.env = nap_env()});
+	rig_open(r, 2, "sleep $NAP", (struct rig_call){.env = nap_env(), .pty = true});
+	assert_true(rig_until(r, 10000, r->ch[1].len[1] && r->ch[2].opened && nappers() == 2));
+	w->rc.refuse = ERR_K8S_UNREACHABLE; /* and for a while nobody can look */
+	w->rc.words = "connection refused";
+	w->rc.refuse_times = 2;
+	kubelet_cut(&w->rc);
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_LOST);
+	assert_int_equal(r->ch[1].exit.code, -1);
+	assert_non_null(strstr(r->ch[1].exit.text, "left_running"));
+	assert_non_null(strstr(r->ch[1].exit.text, "reset"));
+	assert_string_equal(rig_text(r, 1, 1), "before\n");
+	assert_int_equal(link_forget(r->link, 1), 0);
+	assert_true(rig_until(r, 20000, nappers() == 0));
+	assert_int_equal(r->downs, 0);
+	world_destroy(w);
+}
+
+static void no_status_is_unknown_and_never_zero(void **state)
+{
+	WORLD(4);
+
+	w->rc.no_status = false;
+	rig_open(r, 1, "true", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	w->rc.no_status = true;
+	rig_open(r, 2, "echo x", (struct rig_call){0});
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.cause, EXIT_UNKNOWN);
+	assert_int_equal(r->ch[2].exit.code, -1);
+	assert_string_equal(rig_text(r, 2, 1), "x\n");
+	assert_non_null(strstr(r->ch[2].exit.text, "without a status"));
+	world_destroy(w);
+}
+
+/* ---- an image without a shell */
+
+static struct world *bare_world(int version)
+{
+	struct world *w = world_create(version);
+
+	w->rc.absent[0] = "/bin/sh";
+	w->rc.absent[1] = "/bin/bash";
+	w->rc.absent[2] = "/busybox/sh";
+	return w;
+}
+
+static void without_a_shell_programs_run_as_they_are(void **state)
+{
+	static const char *const fine[] = {"/usr/bin/dash", "-c", "echo out; exit 7", NULL},
+				 *const shell[] = {"", NULL}, *const nothing[] = {"/no/such", NULL},
+				 *const idle[] = {"/usr/bin/sleep", "5", NULL};
+	struct world *w = bare_world(4);
+	struct rig *r = w->r;
+
+	(void)state;
+	w->rc.absent[3] = "/no/such";
+	assert_int_equal(rig_open_argv(r, 1, fine, &(struct rig_call){0}), 0);
+	assert_int_equal(rig_open_argv(r, 2, shell, &(struct rig_call){.pty = true}), 0);
+	assert_int_equal(rig_open_argv(r, 3, fine, &(struct rig_call){.cwd = "/tmp"}), 0);
+	assert_int_equal(rig_open_argv(r, 4, nothing, &(struct rig_call){0}), 0);
+	assert_int_equal(rig_open_argv(r, 5, idle, &(struct rig_call){0}), 0);
+	for (int i = 1; i <= 4; i++)
+		rig_wait_exit(r, i);
+	assert_string_equal(rig_text(r, 1, 1), "out\n");
+	assert_int_equal(r->ch[1].exit.code, 7);
+	assert_string_equal(r->ch[2].exit.error_at, "no_shell");
+	assert_string_equal(r->ch[3].exit.error_at, "no_shell");
+	assert_string_equal(r->ch[4].exit.error_at, "exec");
+	assert_int_equal(r->ch[4].exit.error, ENOENT);
+	assert_true(rig_until(r, 10000, r->ch[5].opened));
+	assert_int_equal(link_kill(r->link, 5, EXIT_KILLED), 0);
+	rig_wait_exit(r, 5);
+	assert_int_equal(r->ch[5].exit.cause, EXIT_UNKNOWN);
+	assert_non_null(strstr(r->ch[5].exit.text, "left_running"));
+	world_destroy(w);
+}
+
+static void without_a_shell_v4_has_no_end_of_input(void **state)
+{
+	static const char *const cat[] = {"/usr/bin/cat", NULL};
+	struct world *w = bare_world(4);
+	struct rig *r = w->r;
+
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++)
+		assert_int_equal(rig_open_argv(r, i, cat, &(struct rig_call){.with_stdin = true}), 0);
+	assert_true(rig_until(r, 10000, r->ch[1].opened && r->ch[2].opened && r->ch[3].opened));
+	assert_int_equal(link_input_eof(r->link, 1, 0), 0); /* none at all can be said */
+	rig_type(r, 2, 0, "some", 4);
+	assert_int_equal(link_input_eof(r->link, 2, 4), 0);
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[1].exit.code, 0);
+	assert_int_equal(r->ch[2].exit.cause, EXIT_NOT_STARTED);
+	assert_string_equal(r->ch[2].exit.error_at, "no_end_of_input");
+	rig_type(r, 3, 0, "line\n", 5); /* what never ends flows */
+	assert_true(rig_until(r, 10000, strcmp(rig_text(r, 3, 1), "line\n") == 0));
+	assert_int_equal(link_kill(r->link, 3, EXIT_KILLED), 0);
+	rig_wait_exit(r, 3);
+	world_destroy(w);
+	w = bare_world(5);
+	r = w->r;
+	assert_int_equal(rig_open_argv(r, 1, cat, &(struct rig_call){.with_stdin = true}), 0);
+	assert_true(rig_until(r, 10000, r->ch[1].opened));
+	rig_type(r, 1, 0, "some", 4);
+	assert_int_equal(link_input_eof(r->link, 1, 4), 0);
+	rig_wait_exit(r, 1);
+	assert_string_equal(rig_text(r, 1, 1), "some");
+	assert_int_equal(r->ch[1].exit.code, 0);
+	world_destroy(w);
+}
+
+/* ---- turns, refusals, lives */
+
+static void eight_execs_at_a_time_and_the_others_wait(void **state)
+{
+	WORLD(4);
+
+	for (uint32_t i = 1; i <= 20; i++)
+		rig_open(r, i, "echo on; read x; echo $x", (struct rig_call){.with_stdin = true});
+	assert_true(rig_until(r, 10000, w->rc.running == 7));
+	rig_sleep(r, 200);
+	assert_int_equal(w->rc.running, 7);
+	assert_int_equal(link_kill(r->link, 20, EXIT_KILLED), 0); /* has not begun */
+	rig_wait_exit(r, 20);
+	assert_int_equal(r->ch[20].exit.cause, EXIT_NOT_STARTED);
+	assert_string_equal(r->ch[20].exit.error_at, "cancelled");
+	assert_int_equal(link_kill(r->link, 1, EXIT_KILLED), 0); /* a kill has its place */
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_KILLED);
+	for (uint32_t i = 2; i <= 19; i++) {
+		assert_true(rig_until(r, 10000, r->ch[i].opened));
+		rig_type(r, i, 0, "hi\n", 3);
+		rig_wait_exit(r, i);
+		assert_string_equal(rig_text(r, i, 1), "on\nhi\n");
+	}
+	assert_true(w->rc.most <= 8);
+	for (uint32_t i = 100; i < 200; i++)
+		rig_open(r, i, "read x", (struct rig_call){.with_stdin = true});
+	assert_true(rig_until(r, 10000, r->ch[199].exited));
+	assert_string_equal(r->ch[199].exit.error_at, "limit_reached");
+	world_destroy(w);
+}
+
+static void a_refusal_keeps_the_clusters_words(void **state)
+{
+	WORLD(4);
+
+	w->rc.refuse = ERR_K8S_FORBIDDEN;
+	w->rc.http_status = 403;
+	w->rc.words = "pods \"pod\" is forbidden: User \"x\" cannot create resource \"pods/exec\"";
+	rig_open(r, 1, "true", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	assert_string_equal(r->ch[1].exit.error_at, "k8s_forbidden");
+	assert_string_equal(r->ch[1].exit.text, w->rc.words);
+	w->rc.refuse = ERR_K8S_UNAUTHENTICATED; /* a token that was rotated: asked for again, once */
+	w->rc.http_status = 401;
+	w->rc.refuse_times = 1;
+	rig_open(r, 2, "exit 6", (struct rig_call){0});
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.code, 6);
+	assert_int_equal(w->rc.generation, 2);
+	w->rc.refuse = ERR_K8S_UNAUTHENTICATED;
+	w->rc.http_status = 401;
+	w->rc.refuse_times = 0;
+	rig_open(r, 3, "exit 6", (struct rig_call){0});
+	rig_wait_exit(r, 3);
+	assert_string_equal(r->ch[3].exit.error_at, "k8s_unauthenticated");
+	world_destroy(w);
+}
+
+/* What it ends is known by having no parent in the pod (tests/e2e/k8s shows that): here everything has one. */
+static void the_next_life_knows_nothing_and_harms_nobody(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1, "sleep $NAP & sleep $NAP", (struct rig_call){.env = nap_env()});
+	assert_true(rig_until(r, 10000, nappers() == 2));
+	link_destroy(r->link); /* as when the daemon was killed */
+	rig_sleep(r, 50);
+	assert_int_equal(nappers(), 2);
+	dial(w);
+	rig_open(r, 3, "echo new", (struct rig_call){0});
+	rig_wait_exit(r, 3);
+	assert_string_equal(rig_text(r, 3, 1), "new\n");
+	assert_int_equal(nappers(), 2);
+	end_nappers();
+	world_destroy(w);
+}
+
+static void a_peer_can_go_at_any_moment(void **state)
+{
+	for (unsigned ms = 0; ms < 60; ms += 3) {
+		WORLD(4);
+
+		rig_open(r, 1, "sleep $NAP", (struct rig_call){.env = nap_env(), .pty = true});
+		rig_open(r, 2, "cat", (struct rig_call){.env = nap_env(), .with_stdin = true});
+		rig_sleep(r, ms + 1);
+		if (r->ch[1].opened)
+			assert_int_equal(link_kill(r->link, 1, EXIT_KILLED), 0);
+		rig_sleep(r, ms / 2 + 1);
+		if (ms % 2)
+			plain_destroy(w->plain), w->plain = NULL;
+		world_destroy(w);
+	}
+	end_nappers();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(answers_are_read_strictly),
+	    cmocka_unit_test(names_that_a_shell_cannot_export_are_known),
+	    cmocka_unit_test(a_round_answers_stdout_stderr_and_code),
+	    cmocka_unit_test(what_cannot_start_says_where_and_why),
+	    cmocka_unit_test(what_a_caller_says_is_never_script),
+	    cmocka_unit_test(stdin_arrives_whole_and_ends_on_v5_and_on_v4),
+	    cmocka_unit_test(a_program_that_ends_does_not_wait_for_its_stdin),
+	    cmocka_unit_test(much_output_comes_whole_and_a_window_holds_it_back),
+	    cmocka_unit_test(a_terminal_has_its_size_and_its_keys),
+	    cmocka_unit_test(the_shell_of_the_image_is_found_and_ends_at_the_end_of_input),
+	    cmocka_unit_test(a_kill_ends_the_whole_tree),
+	    cmocka_unit_test(a_timeout_and_a_forgotten_one_end_too),
+	    cmocka_unit_test(a_lost_connection_is_a_cause_and_its_program_is_ended_later),
+	    cmocka_unit_test(no_status_is_unknown_and_never_zero),
+	    cmocka_unit_test(without_a_shell_programs_run_as_they_are),
+	    cmocka_unit_test(without_a_shell_v4_has_no_end_of_input),
+	    cmocka_unit_test(eight_execs_at_a_time_and_the_others_wait),
+	    cmocka_unit_test(a_refusal_keeps_the_clusters_words),
+	    cmocka_unit_test(the_next_life_knows_nothing_and_harms_nobody),
+	    cmocka_unit_test(a_peer_can_go_at_any_moment),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
