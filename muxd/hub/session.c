@@ -267,10 +267,12 @@ static void fill_message(const struct session *s, const char *message, char *out
 {
 	const char *text = s->exit.text;
 
-	if (s->killing && s->kill_text[0])
-		snprintf(out, size, "%s%s%s", s->kill_text, *text ? "; " : "", text);
-	else
+	if (s->killing && s->kill_text[0]) {
+		if (snprintf(out, size, "%.*s%s%s", *text ? 120 : 199, s->kill_text, *text ? "; " : "", text) < 0)
+			out[0] = '\0';
+	} else {
 		snprintf(out, size, "%s", *text ? text : message ? message : "");
+	}
 }
 
 static void fill_result(struct session *s, enum exit_cause cause, int code, int signum, const char *message)

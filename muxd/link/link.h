@@ -101,8 +101,8 @@ int link_create(struct uv_loop_s *loop, const struct link_params *p, const struc
 		struct link **out);
 void link_destroy(struct link *l); /* closes the stream; programs inside live on */
 /*
- * fd: connected, non-blocking or not; becomes the link's. ERR_BAD_STATE when one is attached. An epoch that is not above
- * what muxlet has said it took is raised, so that after a clock was set back the second stream is taken.
+ * fd: connected, non-blocking or not; becomes the link's. ERR_BAD_STATE when one is attached. An epoch that is not
+ * above what muxlet has said it took is raised, so that after a clock was set back the second stream is taken.
  */
 int link_attach(struct link *l, int fd, uint64_t epoch);
 enum link_state link_state(const struct link *l);
