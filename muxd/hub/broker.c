@@ -14,7 +14,7 @@ void request_finish(struct request *rq)
 	explicit_bzero(rq->token, sizeof(rq->token));
 }
 
-static void fill_origin(struct request *rq, const char *door, const char *peer)
+void broker_origin(struct request *rq, const char *door, const char *peer)
 {
 	memset(rq, 0, sizeof(*rq));
 	rq->door = door;
@@ -26,7 +26,7 @@ void broker_audit_refused(struct hub *h, const char *door, const char *peer, con
 {
 	struct request rq;
 
-	fill_origin(&rq, door, peer);
+	broker_origin(&rq, door, peer);
 	h->stats.auth_failed++;
 	(void)audit_event(h, "auth.fail", &rq, NULL, err_name(e ? e->code : ERR_UNAUTHENTICATED),
 			  json_pack("{s:s,s:s}", "what", what, "message", e ? e->message : ""));
@@ -39,7 +39,7 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const char
 	struct err own = {0};
 	int rc;
 
-	fill_origin(&rq, door, peer);
+	broker_origin(&rq, door, peer);
 	e = e ? e : &own;
 	rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), &rq.grant, e);
 	if (!rc && revocations_has(h->revoked, &rq.grant.id))
@@ -107,7 +107,7 @@ static void on_issued(void *arg, int rc, const struct err *e, const char *token,
 	struct issue_job *job = arg;
 	struct request rq;
 
-	fill_origin(&rq, job->door, job->peer);
+	broker_origin(&rq, job->door, job->peer);
 	if (rc == 0) {
 		rq.grant = *g;
 		snprintf(rq.token, sizeof(rq.token), "%s", token);
@@ -177,7 +177,7 @@ void broker_issue_staff(struct hub *h, const char *principal, const char *agent,
 	snprintf(job->peer, sizeof(job->peer), "%s", peer);
 	job->done = done;
 	job->arg = arg;
-	h->p.issuer.issue(h->p.issuer.ctx, &g, ttl, on_issued, job);
+	h->p.issuer.issue(h->p.issuer.ctx, &g, ttl, "ssh-key", on_issued, job);
 }
 
 /* ---- lists */

@@ -40,6 +40,19 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const char
 typedef void broker_grant_done(void *arg, int rc, const struct err *e, const struct request *rq);
 void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason, const char *door,
 			const char *peer, broker_grant_done *done, void *arg);
+/*
+ * Staff by a token of the cluster (kubernetes.staff): who may exec into the agent's pod there gets a grant, his name
+ * the cluster's. TTL and scopes are bounded by kubernetes.staff_ttl and staff_scopes. Asynchronous. ERR_UNSUPPORTED when it is
+ * not configured, ERR_UNAUTHENTICATED, ERR_FORBIDDEN, ERR_K8S*.
+ */
+struct staff_wish {
+	const char *token; /* text of a token's characters */
+	const char *agent, *reason, *task; /* task NULL: "console" */
+	uint32_t scopes;                   /* 0: what is allowed */
+	uint64_t ttl_ns;                   /* 0: grants.ttl */
+};
+void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const char *door, const char *peer,
+			  broker_grant_done *done, void *arg);
 /* Failed log-ins that never reached a grant (wrong key, too many tries): an audit event. */
 void broker_audit_refused(struct hub *h, const char *door, const char *peer, const char *what, const struct err *e);
 

@@ -174,6 +174,7 @@ struct hub {
 	bool flushing, recovered, stopping;
 	bool paused; /* people were told that the record cannot be written */
 	struct hub_stats stats;
+	unsigned reviews; /* tokens of the cluster that are out */
 };
 
 /* session_*.c */
@@ -242,6 +243,7 @@ void launch_finish(struct launch *l);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 
+void broker_origin(struct request *rq, const char *door, const char *peer); /* a request without a grant yet */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e); /* not ended, not revoked */
 
 /* audit.c: one event into the journal, about a request (NULL), with detail (stolen, NULL). */

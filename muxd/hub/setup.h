@@ -10,10 +10,19 @@
 
 #include "muxd/hub/hub.h"
 
-/* Grants that the monitor signs for staff who come by public key. done: rc, token, its claims. */
+/* Grants that the monitor signs for staff; via: "ssh-key", "cluster". done: rc, token, its claims. */
 typedef void hub_issue_done(void *arg, int rc, const struct err *e, const char *token, const struct grant *g);
 struct hub_issuer {
-	void (*issue)(void *ctx, const struct grant *wanted, uint64_t ttl_ns, hub_issue_done *done, void *arg);
+	void (*issue)(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
+		      void *arg);
+	void *ctx;
+};
+
+/* Whose a token of the cluster is, when he may exec into that agent's pod. Done once, before the hub is destroyed. */
+typedef void hub_review_done(void *arg, int rc, const struct err *e, const char *principal);
+struct hub_reviewer {
+	void (*review)(void *ctx, const char *token, const char *audience, const char *agent, hub_review_done *done,
+		       void *arg); /* NULL: there is no cluster */
 	void *ctx;
 };
 
@@ -23,6 +32,7 @@ struct hub_params {
 	struct conf *conf;                 /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
 	struct hub_issuer issuer;
+	struct hub_reviewer reviewer;
 	char instance[ID_STR_LEN];
 	int64_t floor_ns;
 	bool privsep;

@@ -304,19 +304,46 @@ static int staff_limits(const struct conf *conf, struct wish *w, struct err *e)
 	return 0;
 }
 
+/* Who may exec is the cluster's word, which net has heard; how much that gives is the configuration's. */
+static int cluster_limits(const struct conf *conf, struct wish *w, struct err *e)
+{
+	uint32_t allowed = 0;
+	int rc;
+
+	if (!conf->kubernetes_staff || w->kind != GRANT_STAFF)
+		return err_set(e, ERR_FORBIDDEN, "tokens of a cluster open no such grants here (kubernetes.staff)");
+	rc = grant_scopes_parse(conf->kubernetes_staff_scopes, &allowed, e);
+	if (rc)
+		return rc;
+	if (w->scopes == 0)
+		w->scopes = allowed;
+	if (w->scopes & ~allowed)
+		return err_set(e, ERR_FORBIDDEN, "kubernetes.staff_scopes does not hold all of these scopes");
+	if (w->ttl_ns == 0 || w->ttl_ns > conf->kubernetes_staff_ttl_ns)
+		w->ttl_ns = conf->kubernetes_staff_ttl_ns;
+	return 0;
+}
+
 static int issue_for_staff(struct net_call *c, const json_t *msg, struct err *e)
 {
 	const json_t *grant = json_object_get(msg, "grant");
+	const char *via = NULL;
 	struct wish w = {.via = "ssh-key", .by = "net"};
+	bool cluster;
 	int rc;
 
 	if (!json_is_object(grant))
 		return err_set(e, ERR_INVAL, "grant is missing");
-	rc = request_wish(grant, &w, e);
+	rc = json_need_str(msg, "via", &via, e);
+	cluster = rc == 0 && strcmp(via, "cluster") == 0;
+	if (cluster)
+		w.via = "cluster";
+	if (rc == 0)
+		rc = request_wish(grant, &w, e);
 	if (rc == 0)
 		rc = target_name_check(w.agent, e);
 	if (rc == 0)
-		rc = staff_limits(c->m->conf, &w, e);
+		rc = cluster ? cluster_limits(c->m->conf, &w, e) : staff_limits(c->m->conf, &w, e);
 	if (rc == 0)
 		issue_create(c->m, &w, on_issued, c);
 	return rc;

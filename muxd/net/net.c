@@ -13,8 +13,10 @@
 #include "muxd/base/sock.h"
 #include "muxd/doors/door.h"
 #include "muxd/hub/setup.h"
+#include "muxd/net/cluster.h"
 #include "muxd/net/ipc.h"
 #include "muxd/net/provider.h"
+#include "muxd/net/reviewer.h"
 #include "muxd/net/route_provider.h"
 #include "recorder/client.h"
 
@@ -56,6 +58,8 @@ struct net {
 	enum net_state state;
 	int fds[FD_COUNT];
 	struct ipc *ipc;
+	struct cluster_client *cluster; /* NULL: none is configured */
+	struct reviewer *reviewer;      /* likewise */
 	struct sandbox_provider *provider;
 	struct recorder_client *recorder;
 	struct hub *hub;
@@ -275,7 +279,8 @@ static void on_issued(void *arg, int rc, const struct err *e, const json_t *json
 	free(i);
 }
 
-static void issue(void *ctx, const struct grant *wanted, uint64_t ttl_ns, hub_issue_done *done, void *arg)
+static void issue(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
+		  void *arg)
 {
 	struct net *n = ctx;
 	struct issue *i = malloc(sizeof(*i));
@@ -292,7 +297,7 @@ static void issue(void *ctx, const struct grant *wanted, uint64_t ttl_ns, hub_is
 	i->grant = *wanted;
 	grant_scopes_format(wanted->scopes, scopes, sizeof(scopes));
 	ipc_ask(n->ipc,
-		json_pack("{s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s,s:I,s:s}}", "op", "grant.issue", "via", "ssh-key", "grant",
+		json_pack("{s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s,s:I,s:s}}", "op", "grant.issue", "via", via, "grant",
 			  "principal", wanted->principal, "kind", grant_kind_name(wanted->kind), "agent", wanted->agent,
 			  "scopes", scopes, "task", wanted->task, "ttl_ns", (json_int_t)ttl_ns, "reason",
 			  wanted->reason),
@@ -400,6 +405,18 @@ static int make_provider(struct net *n, const struct conf *c, struct err *e)
 	return rc ? err_set(e, rc, "no memory") : 0;
 }
 
+static int make_cluster(struct net *n, const struct conf *c, struct err *e)
+{
+	bool agents = strcmp(c->sandbox_backend, "kubernetes") == 0;
+	int rc = cluster_client_create(&n->loop, n->fds[FD_KUBECONFIG], &n->cluster, e);
+
+	if (rc || !n->cluster)
+		return rc;
+	rc = reviewer_create(cluster_client_kube(n->cluster), cluster_client_namespace(n->cluster, c), agents,
+			     &n->reviewer);
+	return rc ? err_set(e, rc, "no memory") : 0;
+}
+
 static int make_hub(struct net *n, const json_t *start, struct err *e)
 {
 	struct hub_params p = {.loop = &n->loop, .ring_fd = n->fds[FD_RING], .cursor_fd = n->fds[FD_CURSOR]};
@@ -411,7 +428,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	    (rc = json_opt_int(start, "floor_ns", 0, INT64_MAX, &p.floor_ns, e)) ||
 	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
-	if ((rc = apply_log(p.conf, e)) || (rc = make_provider(n, p.conf, e))) {
+	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e))) {
 		conf_destroy(p.conf);
 		return rc;
 	}
@@ -419,6 +436,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;
 	p.issuer = (struct hub_issuer){.issue = issue, .ctx = n};
+	p.reviewer = reviewer_for_hub(n->reviewer);
 	rc = hub_create(&p, &n->hub, e);
 	if (rc)
 		return rc;
@@ -457,11 +475,13 @@ static void tear_down(struct net *n)
 	ssh_door_close(n->ssh);
 	rest_door_close(n->rest);
 	local_door_close(n->local);
+	reviewer_destroy(n->reviewer);
 	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
 	ipc_destroy(n->ipc);
 	if (n->provider)
 		n->provider->ops->destroy(n->provider);
+	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)
 		if (n->fds[i] >= 0)
 			close(n->fds[i]);

@@ -393,6 +393,8 @@ def refusals(api, agent, task):
     api.refused("POST", "/v1/sessions/{id}/terminate", 404, "not_found", body={"reason": "x"}, id=nobody)
     api.refused("GET", "/v1/sessions/{id}/attach", 501, "unsupported", id=nobody)
     api.refused("GET", "/v1/sessions", 400, "invalid_request", query="?state=sleeping")
+    api.refused("POST", "/v1/grants", 401, "unauthenticated", body={"target": agent, "reason": "x"}, token=False)
+    api.refused("POST", "/v1/grants", 501, "unsupported", body={"target": agent, "reason": "x"}, token="a.b.c")
     api.refused("POST", "/k8s/admission", 501, "unsupported", body={}, token=False)
 
 

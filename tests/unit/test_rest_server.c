@@ -340,6 +340,38 @@ static void test_long_token(void **state)
 	free(request);
 }
 
+static void grant(const char *token, const char *body, int status, const char *in_body)
+{
+	char request[1024];
+
+	snprintf(request, sizeof(request),
+		 "POST /v1/grants HTTP/1.1\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: "
+		 "%zu\r\n\r\n%s",
+		 token, strlen(body), body);
+	once(request, status, NULL, in_body);
+}
+
+static void test_grants_by_the_cluster(void **state)
+{
+	(void)state;
+	grant("cluster",
+	      "{\"target\":\"prod/web-0/app\",\"reason\":\"a disk is full\",\"scopes\":\"terminal\",\"ttl\":\"1m\"}",
+	      201, "\"principal\":\"anna\",\"kind\":\"staff\",\"target\":\"prod/web-0/app\",\"scopes\":\"terminal\"");
+	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"ttl\":\"1m\"}", 201,
+	      "\"expires_at\":\"2023-11-14T22:14:20");
+	grant("good", "{\"target\":\"demo\",\"reason\":\"r\"}", 401, "unauthenticated");
+	grant("clus\tter", "{\"target\":\"demo\",\"reason\":\"r\"}", 401, "token_malformed");
+	grant("cluster", "{\"target\":\"secret\",\"reason\":\"r\"}", 403, "rules");
+	grant("cluster", "{\"target\":\"demo\"}", 400, "reason_required");
+	grant("cluster", "{\"reason\":\"r\"}", 400, "target");
+	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"ttl\":\"0\"}", 400, "ttl");
+	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"ttl\":900}", 400, "ttl");
+	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"scopes\":\"everything\"}", 400, "everything");
+	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"principal\":\"root\"}", 400, "principal");
+	once("POST /v1/grants HTTP/1.1\r\nContent-Length: 2\r\n\r\n", 401, "WWW-Authenticate: Bearer",
+	     "token of the cluster");
+}
+
 static void test_plain_http(void **state)
 {
 	char text[1024] = "";
@@ -558,15 +590,25 @@ static void test_open_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_keep_alive),    cmocka_unit_test(test_no_body_no_length),
-	    cmocka_unit_test(test_sent_ahead),    cmocka_unit_test(test_body_in_pieces),
-	    cmocka_unit_test(test_chunked),       cmocka_unit_test(test_framing_refused),
-	    cmocka_unit_test(test_too_large),     cmocka_unit_test(test_expect_continue),
-	    cmocka_unit_test(test_refusals),      cmocka_unit_test(test_long_token),
-	    cmocka_unit_test(test_plain_http),    cmocka_unit_test(test_slow_reader),
-	    cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_wait_and_poll),
-	    cmocka_unit_test(test_timeouts),      cmocka_unit_test(test_limit_per_address),
-	    cmocka_unit_test(test_hostile_churn), cmocka_unit_test(test_wrong_tokens_get_slower),
+	    cmocka_unit_test(test_keep_alive),
+	    cmocka_unit_test(test_no_body_no_length),
+	    cmocka_unit_test(test_sent_ahead),
+	    cmocka_unit_test(test_body_in_pieces),
+	    cmocka_unit_test(test_chunked),
+	    cmocka_unit_test(test_framing_refused),
+	    cmocka_unit_test(test_too_large),
+	    cmocka_unit_test(test_expect_continue),
+	    cmocka_unit_test(test_refusals),
+	    cmocka_unit_test(test_long_token),
+	    cmocka_unit_test(test_grants_by_the_cluster),
+	    cmocka_unit_test(test_plain_http),
+	    cmocka_unit_test(test_slow_reader),
+	    cmocka_unit_test(test_client_leaves),
+	    cmocka_unit_test(test_wait_and_poll),
+	    cmocka_unit_test(test_timeouts),
+	    cmocka_unit_test(test_limit_per_address),
+	    cmocka_unit_test(test_hostile_churn),
+	    cmocka_unit_test(test_wrong_tokens_get_slower),
 	    cmocka_unit_test(test_open_fails),
 	};
 

@@ -21,6 +21,8 @@ void rest_round_signal(struct http_exchange *x);
 /* sessions.c */
 void rest_session_list(struct http_exchange *x);
 void rest_session_terminate(struct http_exchange *x);
+/* grants.c */
+void rest_grant_create(struct http_exchange *x);
 /* health.c */
 void rest_index(struct http_exchange *x);
 void rest_healthz(struct http_exchange *x);

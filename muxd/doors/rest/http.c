@@ -34,6 +34,9 @@ void http_exchange_destroy(struct http_exchange *x)
 	buf_finish_secret(&x->body);
 	buf_finish(&x->out);
 	request_finish(&x->rq);
+	if (x->token)
+		explicit_bzero(x->token, strlen(x->token));
+	free(x->token);
 	free(x);
 }
 
@@ -208,7 +211,8 @@ const char *http_reason(int status)
 		const char *text;
 	} table[] = {
 	    {200, "OK"},
-	    {202, "Accepted"},
+	    {201, "Created"},
+    {202, "Accepted"},
 	    {400, "Bad Request"},
 	    {401, "Unauthorized"},
 	    {403, "Forbidden"},

@@ -52,6 +52,7 @@ struct http_exchange {
 	char peer[64];
 	struct request rq; /* valid when authenticated */
 	bool authenticated;
+	char *token; /* ROUTE_CLUSTER: what was sent; owned, wiped */
 	struct buf body;
 	uint64_t started_ns;
 	uint64_t wait_ns; /* rounds: how long the answer may take */

@@ -10,6 +10,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/readyz", rest_readyz, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_LOOPBACK, BODY_NONE, "observe or admin, none from loopback"},
     {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none"},
+    {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED, "none: a token of the cluster"},
     {HTTP_GET, "/v1/agents/{agent}", rest_agent_show, ROUTE_GRANT, BODY_NONE, "any on the agent"},
     {HTTP_POST, "/v1/agents/{agent}/resume", rest_agent_resume, ROUTE_GRANT, BODY_OPTIONAL,
      "terminal, rounds or lifecycle"},
@@ -168,10 +169,25 @@ static int authenticate(struct http_exchange *x, const char *token, struct err *
 	return 0;
 }
 
+static int take_token(struct http_exchange *x, const char *token, struct err *e)
+{
+	/* RFC 6750, 2.1 */
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+
+	if (!token)
+		return err_set(e, ERR_UNAUTHENTICATED, "send a token of the cluster: Authorization: Bearer TOKEN");
+	if (!*token || strspn(token, allowed) != strlen(token))
+		return err_set(e, ERR_TOKEN_MALFORMED, "that is no bearer token");
+	x->token = strdup(token);
+	return x->token ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+}
+
 int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 {
 	int rc;
 
+	if (x->route->auth == ROUTE_CLUSTER)
+		return take_token(x, token, e);
 	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_LOOPBACK && peer_is_loopback(x->peer)))
 		return 0;
 	rc = authenticate(x, token, e);

@@ -15,6 +15,7 @@
 enum route_auth {
 	ROUTE_OPEN,     /* nothing */
 	ROUTE_GRANT,    /* a bearer grant */
+	ROUTE_CLUSTER,  /* a bearer token of the cluster, which the handler has reviewed */
 	ROUTE_LOOPBACK, /* nothing from this machine; a grant with scope observe or admin from elsewhere */
 };
 enum route_body { BODY_NONE, BODY_OPTIONAL, BODY_REQUIRED };
