@@ -51,6 +51,7 @@ sees "Running" "and bg goes on with it"
 keys 'clear; vi -u NONE -c "set number" /etc/passwd' Enter
 sees "1 root:" "an editor draws its screen"
 keys Escape ':q!' Enter
+sees "agent@" "and gives the screen back" # what is typed before that, an editor may throw away
 keys 'clear; HERE=yes; echo set' Enter
 sees "set" "a variable is set"
 
