@@ -80,6 +80,8 @@ struct conf {
 	uint32_t sessions_max, sessions_max_per_agent;
 	uint64_t round_timeout_ns, round_timeout_max_ns, round_wait_max_ns, round_kill_grace_ns;
 	uint64_t round_head, round_tail, round_keep_ns; /* answer limits per stream; how long a result stays at hand */
+	uint32_t round_keep_max;                        /* finished sessions at hand at once */
+	uint64_t round_keep_size;                       /* and bytes of their answers */
 	uint32_t round_argv_max;                        /* bytes of argv and environment together */
 	/* sandbox.* */
 	char *sandbox_backend; /* local, kubernetes: where agents without a slash in their name are */

@@ -124,6 +124,10 @@ static const struct conf_key keys[] = {
      "Bytes of each stream's end in an answer."},
     {"rounds.keep", CONF_DURATION, AT(round_keep_ns), "15m", NS_PER_SEC, 30 * DAY, NULL, NULL,
      "How long a finished round's answer stays at hand; the record has it longer."},
+    {"rounds.keep_max", CONF_NUMBER, AT(round_keep_max), "100", 1, 100000, NULL, NULL,
+     "Finished sessions at hand at once; older ones are answered from the record."},
+    {"rounds.keep_size", CONF_SIZE, AT(round_keep_size), "32MiB", MIB, 1024 * MIB, NULL, NULL,
+     "Bytes of answers at hand at once."},
     {"rounds.argv_max", CONF_SIZE32, AT(round_argv_max), "128KiB", KIB, MIB, NULL, NULL,
      "Bytes of arguments and environment together."},
     {"sandbox.backend", CONF_CHOICE, AT(sandbox_backend), "local", 0, 0, "local|kubernetes", NULL,
@@ -178,7 +182,8 @@ static const struct conf_key keys[] = {
     {"kubernetes.create_timeout", CONF_DURATION, AT(kubernetes_create_timeout_ns), "2m", NS_PER_SEC, HOUR, NULL, NULL,
      "How long a pod may take to be ready."},
     {"kubernetes.admission_user", CONF_STRING, AT(kubernetes_admission_user), "", 0, 0, NULL, NULL,
-     "Who this daemon is to the cluster, such as system:serviceaccount:muxd:muxd: the only one that its admission webhook "
+     "Who this daemon is to the cluster, such as system:serviceaccount:muxd:muxd: the only one that its admission "
+     "webhook "
      "lets into the sandboxes; empty: no webhook."},
     {"kubernetes.staff", CONF_BOOL, AT(kubernetes_staff), "false", 0, 0, NULL, NULL,
      "Whoever may exec into a pod by the cluster's own rules may open a grant for it with a token of the cluster."},

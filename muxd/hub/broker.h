@@ -76,10 +76,12 @@ struct exec_spec {
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 };
 
-/* s and a are NULL on failure. With attachment ops: a is the caller's. existing: same exec_id and digest seen before.
+/*
+ * s and a are NULL on failure. With attachment ops: a is the caller's. seen: the round that had this exec_id and digest
+ * before, NULL for a new one; when it has left memory s is NULL too and broker_round_wait() answers from the record.
  */
 typedef void broker_open_done(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-			      bool existing);
+			      const struct id *seen);
 /* Terminals and exec channels (scope terminal), rounds (scope rounds). ops NULL: nobody attaches (REST rounds). */
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
 		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg);

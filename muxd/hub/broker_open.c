@@ -35,7 +35,7 @@ static void job_fail(struct open_job *j, int rc, const struct err *e)
 	if (rc != ERR_CANCELLED)
 		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent ? j->agent->name : j->name, err_name(rc),
 				  json_pack("{s:s}", "message", e ? e->message : ""));
-	j->done(j->arg, rc, e, NULL, NULL, false);
+	j->done(j->arg, rc, e, NULL, NULL, NULL);
 	job_free(j);
 }
 
@@ -127,7 +127,7 @@ static void answer_failure(struct open_job *j, int rc, const char *why)
 		attachment_detach(j->attachment);
 	}
 	err_set(&e, rc, "%s", why && *why ? why : "the program could not be started");
-	j->done(j->arg, e.code, &e, NULL, NULL, false);
+	j->done(j->arg, e.code, &e, NULL, NULL, NULL);
 }
 
 void session_job_done(struct session *s, int rc, const char *why)
@@ -142,7 +142,7 @@ void session_job_done(struct session *s, int rc, const char *why)
 	} else {
 		if (j->attachment)
 			attachment_release(j->attachment); /* queued only: the door hears `done` first */
-		j->done(j->arg, 0, NULL, s, j->attachment, false);
+		j->done(j->arg, 0, NULL, s, j->attachment, NULL);
 	}
 	job_free(j);
 }
@@ -168,15 +168,7 @@ static bool seen_before(struct open_job *j, int *out_rc, struct err *e)
 		return true;
 	}
 	s = hub_session_find(j->hub, &k->session);
-	if (!s) {
-		char id[ID_STR_LEN];
-
-		id_format(&k->session, id);
-		*out_rc = err_set(e, ERR_ENDED, "exec_id %s was round %s; its result is in the record",
-				  j->launch.exec_id, id);
-		return true;
-	}
-	j->done(j->arg, 0, NULL, s, NULL, true);
+	j->done(j->arg, 0, NULL, s, NULL, &k->session);
 	return true;
 }
 
@@ -212,7 +204,7 @@ static void on_named(void *arg, int rc, const struct err *e, const char *name)
 	}
 	if (seen_before(j, &rc, &here)) {
 		if (rc)
-			j->done(j->arg, rc, &here, NULL, NULL, false);
+			j->done(j->arg, rc, &here, NULL, NULL, NULL);
 		job_free(j);
 		return;
 	}
@@ -228,7 +220,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 
 	if (!j) {
 		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, ERR_NOMEM, &e, NULL, NULL, false);
+		done(arg, ERR_NOMEM, &e, NULL, NULL, NULL);
 		return;
 	}
 	j->hub = h;
@@ -240,7 +232,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->arg = arg;
 	rc = prepare(j, spec, &e);
 	if (rc) {
-		done(arg, rc, &e, NULL, NULL, false);
+		done(arg, rc, &e, NULL, NULL, NULL);
 		job_free(j);
 		return;
 	}

@@ -18,8 +18,7 @@ static int find_round(struct hub *h, const struct request *rq, const struct id *
 	bool owner;
 
 	if (!s || s->kind != SESSION_ROUND || grant_allows(&rq->grant, s->agent->name, 0, NULL))
-		return err_set(e, ERR_NOT_FOUND,
-			       "no such round at hand: an old one is in the record, see /output or muxctl export");
+		return err_set(e, ERR_NOT_FOUND, "no such round at hand: it may be in the record");
 	owner = strcmp(rq->grant.principal, s->grant.principal) == 0;
 	if (!owner && !(rq->grant.scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_ADMIN)))
 		return err_set(e, ERR_NOT_FOUND, "no such round");
@@ -89,8 +88,13 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 	struct err e = {0};
 	struct session *s;
 	json_t *o;
-	int rc = find_round(h, rq, round, 0, "round", &s, &e);
+	int rc;
 
+	if (!hub_session_find(h, round)) {
+		round_recall(h, rq, round, done, arg);
+		return;
+	}
+	rc = find_round(h, rq, round, 0, "round", &s, &e);
 	if (!rc && (s->result_ready || wait_ns < NS_PER_MS)) {
 		o = session_round_json(s);
 		done(arg, 0, NULL, o);

@@ -125,6 +125,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	h->loop = p->loop;
 	h->conf = p->conf;
 	TAILQ_INIT(&h->order);
+	TAILQ_INIT(&h->ended);
 	TAILQ_INIT(&h->attachments);
 	TAILQ_INIT(&h->pending);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());

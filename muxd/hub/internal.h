@@ -80,6 +80,7 @@ struct session {
 	UT_hash_handle hh;         /* hub->sessions by id */
 	UT_hash_handle hh_channel; /* agent->channels */
 	TAILQ_ENTRY(session) order;
+	TAILQ_ENTRY(session) of_ended; /* hub->ended once it has ended */
 	struct id id;
 	char id_text[ID_STR_LEN];
 	uint32_t channel;
@@ -108,6 +109,7 @@ struct session {
 	struct link_exit exit;
 	uint64_t exit_position;
 	struct session_result result;
+	uint64_t kept_bytes; /* counted in hub->ended_bytes */
 
 	struct attachment_list attachments;
 	LIST_HEAD(, session_waiter) waiters;
@@ -140,7 +142,7 @@ struct agent {
 	uint64_t retry_at; /* boot ns, 0 = none */
 	unsigned retry_ms;
 	uint32_t oom_seen;
-	bool cut; /* broke the protocol: this incarnation is not spoken to again */
+	bool cut;              /* broke the protocol: this incarnation is not spoken to again */
 	struct agent_ask *ask; /* the provider works on it */
 };
 
@@ -165,6 +167,9 @@ struct hub {
 	struct agent *agents;
 	struct session *sessions;
 	struct session_list order; /* newest first */
+	struct session_list ended; /* at hand still, oldest first: at most conf->round_keep_max, round_keep_size */
+	size_t ended_count;
+	uint64_t ended_bytes;
 	struct exec_key *exec_ids;
 	struct attachment_list attachments, pending;
 	struct recorder_client *recorder;
@@ -206,8 +211,12 @@ struct session *session_restore_alloc(struct agent *a, const struct id *id, enum
 				      const uint64_t at[STREAM_COUNT]);
 int session_restore(struct hub *h, const json_t *entry, struct err *e); /* one entry of the recorder's `recover` */
 void session_tick(struct session *s, uint64_t now);
+void sessions_trim(struct hub *h); /* the oldest ended ones go, until the rest is within bounds */
 
 void session_job_done(struct session *s, int rc, const char *why); /* broker_open.c: `opened` came, or never will */
+
+/* recall.c: the answer of a round that has left memory, from the record. */
+void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg);
 
 /* attachment.c */
 int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,

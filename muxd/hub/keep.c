@@ -26,6 +26,11 @@ void keep_finish(struct keep *k)
 	memset(k, 0, sizeof(*k));
 }
 
+size_t keep_held(const struct keep *k)
+{
+	return k->head_cap + k->tail_cap;
+}
+
 static int grow(uint8_t **p, size_t *cap, size_t need, uint64_t max)
 {
 	size_t n = *cap ? *cap : 1024;

@@ -23,6 +23,7 @@ struct keep {
 
 int keep_init(struct keep *k, uint64_t head_max, uint64_t tail_max);
 void keep_finish(struct keep *k);                         /* NULL-safe fields */
+size_t keep_held(const struct keep *k);                   /* bytes of memory behind head and tail */
 int keep_add(struct keep *k, const uint8_t *p, size_t n); /* ERR_NOMEM: bytes are still counted and hashed */
 const char *keep_digest(struct keep *k);                  /* at the end, once; "" when not known */
 /* {data, encoding, total_bytes, truncated, sha256}; when truncated also tail, tail_encoding, omitted_bytes. */

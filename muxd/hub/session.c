@@ -71,6 +71,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	struct session *s = NULL;
 	struct id id;
 
+	sessions_trim(a->hub);
 	if (id_new(&id) || !(s = allocate(a, &id)))
 		return err_set(e, ERR_NOMEM, "no memory for a session");
 	s->kind = kind;
@@ -101,6 +102,11 @@ void session_free(struct session *s)
 		return;
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
+	if (s->result_ready) {
+		TAILQ_REMOVE(&s->hub->ended, s, of_ended);
+		s->hub->ended_count--;
+		s->hub->ended_bytes -= s->kept_bytes;
+	}
 	HASH_DELETE(hh, s->hub->sessions, s);
 	HASH_DELETE(hh_channel, s->agent->channels, s);
 	TAILQ_REMOVE(&s->hub->order, s, order);
@@ -339,6 +345,10 @@ static void tell_end(struct session *s)
 	struct attachment *a;
 
 	s->result_ready = true;
+	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]);
+	TAILQ_INSERT_TAIL(&s->hub->ended, s, of_ended);
+	s->hub->ended_count++;
+	s->hub->ended_bytes += s->kept_bytes;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_check_end(a);
 	while ((w = LIST_FIRST(&s->waiters))) {
@@ -465,10 +475,28 @@ void session_event(struct session *s, const char *event, json_t *detail)
 	json_decref(o);
 }
 
+static bool wanted(const struct session *s)
+{
+	return !TAILQ_EMPTY(&s->attachments) || !LIST_EMPTY(&s->waiters);
+}
+
+void sessions_trim(struct hub *h)
+{
+	struct session *s, *next;
+
+	for (s = TAILQ_FIRST(&h->ended); s; s = next) {
+		next = TAILQ_NEXT(s, of_ended);
+		if (h->ended_count <= h->conf->round_keep_max && h->ended_bytes <= h->conf->round_keep_size)
+			return;
+		if (!wanted(s))
+			session_free(s);
+	}
+}
+
 void session_tick(struct session *s, uint64_t now)
 {
 	if (s->state == SESSION_ENDED) {
-		if (now >= s->forget_at && s->result_ready && TAILQ_EMPTY(&s->attachments) && LIST_EMPTY(&s->waiters))
+		if (now >= s->forget_at && s->result_ready && !wanted(s))
 			session_free(s);
 		return;
 	}

@@ -251,7 +251,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	else if (h->record == RECORD_DISK_FULL)
 		err_set(&e, ERR_DISK_FULL, "the record's disk is full");
 	if (e.code) {
-		done(arg, e.code, &e, NULL, NULL, false);
+		done(arg, e.code, &e, NULL, NULL, NULL);
 		return;
 	}
 	fake_digest(spec, digest, sizeof(digest));
@@ -260,9 +260,9 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 			continue;
 		if (strcmp(h->rounds[i].digest, digest) != 0) {
 			err_set(&e, ERR_CONFLICT, "exec_id %s was used for something else", spec->exec_id);
-			done(arg, e.code, &e, NULL, NULL, false);
+			done(arg, e.code, &e, NULL, NULL, NULL);
 		} else {
-			done(arg, 0, NULL, &h->rounds[i], NULL, true);
+			done(arg, 0, NULL, &h->rounds[i], NULL, NULL);
 		}
 		return;
 	}
@@ -270,7 +270,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		s = h->rounds[i].used ? NULL : &h->rounds[i];
 	if (!s) {
 		err_set(&e, ERR_LIMIT, "the fake plays %d rounds", FAKE_ROUNDS);
-		done(arg, e.code, &e, NULL, NULL, false);
+		done(arg, e.code, &e, NULL, NULL, NULL);
 		return;
 	}
 	s->used = true;

@@ -75,17 +75,25 @@ static int read_env(json_t *o, char ***out, struct err *e)
 	return 0;
 }
 
-static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, bool existing)
+static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+		    const struct id *seen)
 {
 	struct local_ticket *t = arg;
 	struct local_conn *c = redeem(t);
+	struct err here = {0};
 
-	(void)existing;
 	if (!c) {
 		attachment_detach(a);
 		return;
 	}
 	local_conn_set_state(c, LOCAL_OPEN);
+	if (!rc && !s) {
+		char id[ID_STR_LEN];
+
+		id_format(seen, id);
+		rc = err_set(&here, ERR_ENDED, "this exec_id was round %s; its result is in the record", id);
+		e = &here;
+	}
 	if (rc)
 		local_conn_error(c, rc, e);
 	else if (a)

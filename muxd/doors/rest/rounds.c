@@ -33,18 +33,18 @@ static void round_waited(void *arg, int rc, const struct err *e, json_t *round)
 	http_reply_json(x, ended || x->method != HTTP_POST ? 200 : 202, round);
 }
 
-static void round_opened(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, bool existing)
+static void round_opened(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			 const struct id *seen)
 {
 	struct http_exchange *x = arg;
 	struct id id;
 
-	(void)existing; /* the same round, seen again: answered like a new one */
-	(void)a;        /* nobody attaches: no ops were given */
+	(void)a; /* nobody attaches: no ops were given */
 	if (rc) {
 		http_reply_error(x, rc, e);
 		return;
 	}
-	id = *session_id(s);
+	id = seen ? *seen : *session_id(s); /* the same round, seen again: answered like a new one */
 	broker_round_wait(x->hub, &x->rq, &id, x->wait_ns, round_waited, x);
 }
 

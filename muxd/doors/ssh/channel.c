@@ -132,13 +132,13 @@ static void attached(struct ssh_chan *ch, struct attachment *a)
 	ssh_chan_set_state(ch, SSH_CHAN_ATTACHED);
 }
 
-static void on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, bool existing)
+static void on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, const struct id *seen)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
 
 	(void)s;
-	(void)existing;
+	(void)seen;
 	ch->answer_due = false;
 	if (!c) { /* the transport went away meanwhile */
 		attachment_detach(a);
