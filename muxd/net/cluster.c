@@ -2,9 +2,12 @@
 
 #include "control/kube/kube_creds.h"
 #include "control/kube/kubeconfig.h"
+#include "control/kube/provider.h"
+#include "control/kube/remotecommand.h"
 #include "control/kube/rest.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
+#include "muxd/plain/plain.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +20,8 @@
 struct cluster_client {
 	struct kube_creds *creds;
 	struct kube *kube;
+	struct rc_client *rc;
+	struct plain *plain;
 };
 
 static int read_text(int fd, char **out, size_t *out_len, struct err *e)
@@ -46,7 +51,13 @@ static int connect_to(struct cluster_client *c, struct uv_loop_s *loop, const ch
 
 	if (rc == 0 && (rc = kube_creds_create(loop, k, NULL, &c->creds, e)))
 		kubeconfig_destroy(k);
-	return rc ? rc : kube_client_create(loop, c->creds, NULL, &c->kube, e);
+	if (rc == 0)
+		rc = kube_client_create(loop, c->creds, NULL, &c->kube, e);
+	if (rc == 0)
+		rc = rc_client_create(loop, &c->rc, e);
+	if (rc == 0 && (rc = plain_create(loop, &c->plain)))
+		err_set(e, rc, "no memory");
+	return rc;
 }
 
 int cluster_client_create(struct uv_loop_s *loop, int kubeconfig_fd, struct cluster_client **out, struct err *e)
@@ -75,6 +86,8 @@ void cluster_client_destroy(struct cluster_client *c)
 {
 	if (!c)
 		return;
+	plain_destroy(c->plain);
+	rc_client_destroy(c->rc);
 	kube_client_destroy(c->kube);
 	kube_creds_destroy(c->creds);
 	free(c);
@@ -85,12 +98,74 @@ struct kube *cluster_client_kube(const struct cluster_client *c)
 	return c->kube;
 }
 
-struct kube_creds *cluster_client_creds(const struct cluster_client *c)
-{
-	return c->creds;
-}
-
 const char *cluster_client_namespace(const struct cluster_client *c, const struct conf *conf)
 {
 	return *conf->kubernetes_namespace ? conf->kubernetes_namespace : kube_creds_config(c->creds)->namespace_;
+}
+
+static enum kube_workspace workspace_of(const struct conf *conf)
+{
+	if (strcmp(conf->kubernetes_workspace, "claim") == 0)
+		return WORKSPACE_CLAIM;
+	return strcmp(conf->kubernetes_workspace, "memory") == 0 ? WORKSPACE_MEMORY : WORKSPACE_EMPTYDIR;
+}
+
+static enum kube_pin pin_of(const struct conf *conf)
+{
+	if (strcmp(conf->kubernetes_backend, "link") == 0)
+		return KUBE_PIN_LINK;
+	return strcmp(conf->kubernetes_backend, "plain") == 0 ? KUBE_PIN_PLAIN : KUBE_PIN_AUTO;
+}
+
+static void fill_spec(const struct cluster_client *c, const struct conf *conf, const struct kube_label *labels,
+		      struct kube_pod_spec *out)
+{
+	*out = (struct kube_pod_spec){
+	    .ns = cluster_client_namespace(c, conf),
+	    .image = conf->kubernetes_image,
+	    .pull_policy = conf->kubernetes_pull_policy,
+	    .init_image = conf->kubernetes_init_image,
+	    .muxlet_path = conf->kubernetes_muxlet_path,
+	    .runtime_class = conf->kubernetes_runtime_class,
+	    .request_cpu = conf->kubernetes_request_cpu,
+	    .request_memory = conf->kubernetes_request_memory,
+	    .request_ephemeral = conf->kubernetes_request_ephemeral,
+	    .limit_cpu = conf->kubernetes_limit_cpu,
+	    .limit_memory = conf->kubernetes_limit_memory,
+	    .limit_ephemeral = conf->kubernetes_limit_ephemeral,
+	    .workspace = workspace_of(conf),
+	    .workspace_size = conf->workspace_size,
+	    .storage_class = conf->kubernetes_storage_class,
+	    .labels = labels,
+	    .nlabels = conf->kubernetes_nlabels,
+	};
+}
+
+int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, int muxlet_fd, int secret_fd,
+			    struct sandbox_provider **out, struct err *e)
+{
+	struct kube_provider_params p = {
+	    .kube = c->kube,
+	    .rc = c->rc,
+	    .muxlet_fd = muxlet_fd,
+	    .pin = pin_of(conf),
+	    .create_timeout_ns = conf->kubernetes_create_timeout_ns,
+	    .plain = plain_open,
+	    .plain_arg = c->plain,
+	};
+	struct kube_label *labels = calloc(conf->kubernetes_nlabels + 1, sizeof(*labels));
+	int rc;
+
+	if (!labels)
+		return err_set(e, ERR_NOMEM, "no memory");
+	for (size_t i = 0; i < conf->kubernetes_nlabels; i++)
+		labels[i] = (struct kube_label){conf->kubernetes_labels[i].key, conf->kubernetes_labels[i].value};
+	fill_spec(c, conf, labels, &p.spec);
+	if (pread(secret_fd, p.master, sizeof(p.master), 0) == (ssize_t)sizeof(p.master))
+		rc = kube_provider_create(&p, out, e);
+	else
+		rc = err_set(e, ERR_CORRUPT, "the secret of links did not arrive");
+	explicit_bzero(&p, sizeof(p));
+	free(labels);
+	return rc;
 }

@@ -1,5 +1,6 @@
 /*
- * cluster.h - net's clients of the Kubernetes API server, made of the kubeconfig that the monitor handed over.
+ * cluster.h - net's clients of the Kubernetes API server, made of the kubeconfig that the monitor handed over: REST and
+ * watches, exec streams, the plain backend, and the provider of sandboxes on them.
  *
  * Owned by net_main(); outlives whatever asks through it (provider, reviewer). Its
  * handles close in the loop's next turns: run it before uv_loop_close().
@@ -11,7 +12,7 @@ struct cluster_client;
 struct conf;
 struct err;
 struct kube;
-struct kube_creds;
+struct sandbox_provider;
 struct uv_loop_s;
 
 /* kubeconfig_fd: stays the caller's; an empty one means no cluster, and *out is NULL. ERR_CONFIG, ERR_NOMEM, ERR_SYS.
@@ -19,8 +20,14 @@ struct uv_loop_s;
 int cluster_client_create(struct uv_loop_s *loop, int kubeconfig_fd, struct cluster_client **out, struct err *e);
 void cluster_client_destroy(struct cluster_client *c); /* NULL-safe */
 struct kube *cluster_client_kube(const struct cluster_client *c);
-struct kube_creds *cluster_client_creds(const struct cluster_client *c);
 /* Where agents' pods are: kubernetes.namespace, else the kubeconfig's. Lives as long as both. */
 const char *cluster_client_namespace(const struct cluster_client *c, const struct conf *conf);
+
+/*
+ * The sandboxes there. muxlet_fd: the program, for containers that have none; secret_fd: what the secrets of links are
+ * made of. Both stay the caller's. The provider must be destroyed before c.
+ */
+int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, int muxlet_fd, int secret_fd,
+			    struct sandbox_provider **out, struct err *e);
 
 #endif

@@ -400,9 +400,19 @@ static int make_provider(struct net *n, const struct conf *c, struct err *e)
 	struct route_legs legs = {.agents_in_cluster = strcmp(c->sandbox_backend, "kubernetes") == 0};
 	int rc = provider_create(n->ipc, &legs.local);
 
+	if (rc)
+		return err_set(e, rc, "no memory");
+	if (n->cluster)
+		rc =
+		    cluster_client_provider(n->cluster, c, n->fds[FD_MUXLET], n->fds[FD_LINK_SECRET], &legs.cluster, e);
 	if (!rc && (rc = route_provider_create(&legs, &n->provider)))
+		err_set(e, rc, "no memory");
+	if (rc) {
 		legs.local->ops->destroy(legs.local);
-	return rc ? err_set(e, rc, "no memory") : 0;
+		if (legs.cluster)
+			legs.cluster->ops->destroy(legs.cluster);
+	}
+	return rc;
 }
 
 static int make_cluster(struct net *n, const struct conf *c, struct err *e)

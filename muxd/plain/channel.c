@@ -49,7 +49,7 @@ void channel_release(struct plain_channel *c)
 	}
 }
 
-void channel_destroy(struct plain_channel *c)
+void plain_channel_destroy(struct plain_channel *c)
 {
 	if (c->state == CHANNEL_WAITING)
 		c->peer->waiting--;
@@ -174,7 +174,7 @@ void channel_settle(struct plain_channel *c)
 
 	if (c->told || (c->forgotten && !waits)) {
 		if (c->forgotten && c->ending != ENDING_ASKED)
-			channel_destroy(c);
+			plain_channel_destroy(c);
 		return;
 	}
 	if (waits)

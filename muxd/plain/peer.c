@@ -60,7 +60,7 @@ void peer_close(struct plain_peer *p, const char *why)
 	p->state = PEER_CLOSED;
 	look_stop(p);
 	while ((c = TAILQ_FIRST(&p->channels)))
-		channel_destroy(c);
+		plain_channel_destroy(c);
 	sweep_stop(p);
 	uv_close((uv_handle_t *)&p->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&p->timer, on_handle_closed);

@@ -164,7 +164,7 @@ void sweep_tick(struct plain_peer *p, uint64_t now);
 /* channel.c */
 struct plain_channel *channel_find(const struct plain_peer *p, uint32_t number);
 int channel_open(struct plain_peer *p, const struct frame *f); /* -1: the peer was closed */
-void channel_destroy(struct plain_channel *c);
+void plain_channel_destroy(struct plain_channel *c);
 void channel_start_waiting(struct plain_peer *p);
 /* The look failed: whoever waits is refused with these words. */
 void channel_refuse_waiting(struct plain_peer *p, const struct err *e);
