@@ -107,7 +107,8 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 		kjob_answer(j, rc, &e, NULL, -1);
 		return;
 	}
-	snprintf(n->plain_why, sizeof(n->plain_why), "%.299s", why);
+	if (why != n->plain_why)
+		snprintf(n->plain_why, sizeof(n->plain_why), "%.299s", why);
 	n->linked = true;
 	answer_with(j, n, fd);
 }

@@ -561,6 +561,7 @@ void reach_destroy(struct reach *r)
 	if (!r)
 		return;
 	r->told = true;
+	r->state = REACH_OVER;
 	kube_ask_cancel(&r->ask);
 	drop_exec(r);
 	stream_fd_destroy(r->pump);
