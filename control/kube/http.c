@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/socket.h>
 #include <uv.h>
 
 #define STREAM_HELD_MAX (1024 * 1024) /* of one stream, before its owner has seen it */
@@ -43,6 +42,7 @@ struct kube_http {
 	CURLM *multi;
 	uv_timer_t timer;
 	TAILQ_HEAD(, kube_exchange) exchanges;
+	struct kube_tcp sockets;
 	int handles; /* libuv's, not closed */
 	bool closing;
 };
@@ -168,33 +168,33 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 
 /* --- sockets */
 
-/* A child between fork and exec must not keep a connection open. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
-	(void)arg;
+	struct kube_http *h = arg;
+
 	(void)purpose;
-	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+	return kube_tcp_open(&h->sockets, a->family, a->socktype, a->protocol);
 }
 
-static int tune_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+static int close_socket(void *arg, curl_socket_t fd)
 {
-	(void)arg;
-	(void)purpose;
-	kube_tcp_tune(fd);
-	return CURL_SOCKOPT_OK;
+	struct kube_http *h = arg;
+
+	return kube_tcp_close(&h->sockets, fd);
 }
 
-/* libcurl would go on putting others on a dead connection. Shut, it fails them at once, and they go elsewhere. */
+/*
+ * libcurl would go on putting others on a dead connection. Shut, it fails them at once, and they go elsewhere. Which
+ * one an exchange is on, libcurl tells by its local port alone while the exchange lasts.
+ */
 static void shut_if_silent(struct kube_exchange *x, uint64_t silent_ms)
 {
-	curl_socket_t fd = CURL_SOCKET_BAD;
+	long port = 0;
 
-	if (curl_easy_getinfo(x->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd == CURL_SOCKET_BAD ||
-	    kube_tcp_silent_ms(fd) < silent_ms)
-		return;
-	log_debug(NULL, "%s: nothing for %llu ms, the connection is given up", x->server,
-		  (unsigned long long)silent_ms);
-	(void)shutdown(fd, SHUT_RDWR);
+	if (curl_easy_getinfo(x->easy, CURLINFO_LOCAL_PORT, &port) == CURLE_OK && port != 0 &&
+	    kube_tcp_give_up(&x->http->sockets, (int)port, silent_ms) > 0)
+		log_debug(NULL, "%s: nothing for %llu ms, the connection is given up", x->server,
+			  (unsigned long long)silent_ms);
 }
 
 /* --- an exchange */
@@ -546,7 +546,9 @@ static void set_rest(struct kube_exchange *x, uint64_t connect_ms)
 	(void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	(void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
 	(void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	(void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, tune_socket);
+	(void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, x->http);
+	(void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+	(void)curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, x->http);
 	(void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
 	(void)curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
 	(void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -653,6 +655,7 @@ int kube_http_create(struct uv_loop_s *loop, struct kube_http **out, struct err 
 	}
 	h->loop = loop;
 	TAILQ_INIT(&h->exchanges);
+	TAILQ_INIT(&h->sockets);
 	h->multi = curl_multi_init();
 	if (!h->multi || set_multi(h) < 0) {
 		(void)curl_multi_cleanup(h->multi);

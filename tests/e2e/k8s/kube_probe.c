@@ -6,6 +6,8 @@
  *	kube_probe KUBECONFIG watch RESOURCE [LABELS]
  *	                                            a line a change (+name ~name -name, sync. resync.) until stdin ends
  *	kube_probe KUBECONFIG many N                N requests at once
+ *	kube_probe KUBECONFIG ask MS                a line of stdin: the name of a ConfigMap; of stdout: what became of
+ *it
  *
  * KUBECONFIG: a path, PATH@CONTEXT, or pod:DIR for a service account's directory (with KUBERNETES_SERVICE_HOST and
  * _PORT). PROBE_LOG=1: the client's log on stderr. Exit code 0, or that of the error, which is told on stderr as CODE:
@@ -217,6 +219,20 @@ static int many(struct probe *p, int n)
 	return told(p);
 }
 
+/* One after another, on what connection there is. */
+static int ask(struct probe *p)
+{
+	char name[64];
+
+	while (fgets(name, sizeof(name), stdin)) {
+		name[strcspn(name, "\n")] = '\0';
+		get(p, "configmaps", name);
+		puts(p->rc ? err_name(p->rc) : "ok");
+		fflush(stdout);
+	}
+	return 0;
+}
+
 static void say(const char *mark, const json_t *o)
 {
 	printf("%s%s\n", mark, o ? path_text(o, "metadata", "name") : "");
@@ -296,7 +312,7 @@ static int load(const char *where, struct kubeconfig **out, struct err *e)
 	return kubeconfig_load(path, at ? at + 1 : NULL, out, e);
 }
 
-static int connect_to(struct probe *p, const char *where, struct err *e)
+static int connect_to(struct probe *p, const char *where, uint64_t deadline_ms, struct err *e)
 {
 	struct kubeconfig *k = NULL;
 	int rc = load(where, &k, e);
@@ -308,7 +324,7 @@ static int connect_to(struct probe *p, const char *where, struct err *e)
 		return rc;
 	}
 	p->ns = k->namespace_;
-	return kube_client_create(&p->loop, p->creds, NULL, &p->kube, e);
+	return kube_client_create(&p->loop, p->creds, &(struct kube_options){.deadline_ms = deadline_ms}, &p->kube, e);
 }
 
 static int run(struct probe *p, int argc, char **argv)
@@ -319,9 +335,12 @@ static int run(struct probe *p, int argc, char **argv)
 		return tour(p);
 	if (argc == 4 && strcmp(argv[2], "many") == 0)
 		return many(p, atoi(argv[3]));
+	if (argc == 4 && strcmp(argv[2], "ask") == 0)
+		return ask(p);
 	if (argc >= 4 && argc <= 5 && strcmp(argv[2], "watch") == 0)
 		return watch(p, argv[3], argv[4]);
-	fprintf(stderr, "usage: kube_probe KUBECONFIG get RESOURCE NAME | tour | many N | watch RESOURCE [LABELS]\n");
+	fprintf(stderr,
+		"usage: kube_probe KUBECONFIG get RESOURCE NAME | tour | many N | ask MS | watch RESOURCE [LABELS]\n");
 	return 64;
 }
 
@@ -334,7 +353,8 @@ int main(int argc, char **argv)
 	if (getenv("PROBE_LOG"))
 		(void)log_setup("probe", "debug", LOG_TEXT, 2, NULL);
 	uv_loop_init(&p.loop);
-	int rc = argc < 2 ? 0 : connect_to(&p, argv[1], &e);
+	uint64_t deadline_ms = argc == 4 && strcmp(argv[2], "ask") == 0 ? (uint64_t)atoi(argv[3]) : 0;
+	int rc = argc < 2 ? 0 : connect_to(&p, argv[1], deadline_ms, &e);
 	int code = rc < 0 ? err_exit_code(rc) : run(&p, argc, argv);
 	if (rc < 0)
 		fprintf(stderr, "%s: %s\n", err_name(rc), e.message);

@@ -64,6 +64,23 @@ sed 's/certificate-authority-data: .*/certificate-authority: other.crt/; s/certi
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=other -keyout "$tmp/other.key" -out "$tmp/other.crt" 2>/dev/null
 refused "an authority that did not sign the server" 69 'k8s_tls_failed: .*certificate is not trusted: ' "$tmp/other" get pods x
 
+# --- a server that takes connections and answers nobody
+coproc asker { PROBE_LOG=1 probe "$config" ask 5000 2>"$tmp/err"; }
+asks() {
+	echo probe >&"${asker[1]}"
+	read -r -t 60 line <&"${asker[0]}" && echo "$line"
+}
+equal "a server that answers" not_found "$(asks)"
+server=$(pid_of apiserver)
+kill -STOP "$server"
+answer=$(asks)
+kill -CONT "$server"
+equal "a server that hangs" timeout "$answer"
+equal "a server that goes on" not_found "$(asks)"
+equal "gets a new connection" 2 "$(grep -c 'on a new connection' "$tmp/err")"
+grep -q 'the connection is given up' "$tmp/err" && ok "the dead one is given up" || fail "no connection was given up"
+eval "exec ${asker[1]}>&-"
+
 # --- a watch
 mkfifo "$tmp/in"
 probe "$config" watch configmaps app=story <"$tmp/in" >"$tmp/told" 2>"$tmp/trouble" &
