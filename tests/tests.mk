@@ -24,7 +24,7 @@ run: setup-run ## install what is missing, build, start: SSH on 2222, HTTPS on 8
 test: setup-test ## everything CI checks (T=name: one test by name)
 	@tests/run.sh $(if $(T),--only $(T))
 check: unit check-layers ## quick: unit tests and layers
-bench: setup-test ## speed against peers, in one run; writes build/bench.json
+bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods too); writes build/bench*.json
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@tests/bench/run.sh
 .PHONY: run test check bench
