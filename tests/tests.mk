@@ -74,7 +74,10 @@ install: all ## into PREFIX (DESTDIR is honoured)
 	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
 	install -s $(BUILD)/muxd-recorder $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
 	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
+images: all ## container images as tars in build/, without an engine (as root)
+	deploy/image/image.sh muxd $(BUILD) $(BUILD)/muxd-image.tar muxd:$(VERSION)
+	deploy/image/image.sh muxlet $(BUILD) $(BUILD)/muxlet-image.tar muxlet:$(VERSION)
 dist: ## source tarball of HEAD in build/
 	@mkdir -p build
 	git archive --prefix=muxd-$(VERSION)/ -o build/muxd-$(VERSION).tar.gz HEAD
-.PHONY: install dist
+.PHONY: install images dist

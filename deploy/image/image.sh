@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$here/rootfs.sh" "$what" "$build" "$work/root"
 # The same words as in the Dockerfile: who it runs as, what it runs.
-RUN_AS=$(sed -n "/^FROM scratch AS $what\$/,/^FROM/s/^USER //p" "$here/Dockerfile")
-ENTRYPOINT=$(sed -n "/^FROM scratch AS $what\$/,/^FROM/s/^ENTRYPOINT //p" "$here/Dockerfile")
-export RUN_AS ENTRYPOINT
+says() { sed -n "/^FROM scratch AS $what\$/,/^FROM/s/^$1 //p" "$here/Dockerfile"; }
+RUN_AS=$(says USER) ENTRYPOINT=$(says ENTRYPOINT) CMD=$(says CMD)
+export RUN_AS ENTRYPOINT CMD
 OWNER=keep "$here/../../tests/e2e/k8s/image.py" "$work/root" "$out" "$tag"

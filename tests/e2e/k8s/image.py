@@ -2,7 +2,7 @@
 """image.py DIR OUT.tar TAG[,TAG...] [CMD...]: a directory tree as a container image of one layer, which `ctr images import`
 takes (the format of `docker save`). Everything in it belongs to root, or to the owner that OWNER=uid:gid names, or with
 OWNER=keep to whom the tree says, and is as old as the epoch, so the same tree gives the same image. RUN_AS=uid:gid and
-ENTRYPOINT=["program"] go into its configuration."""
+ENTRYPOINT=["program"] go into its configuration, CMD=["argument"] in the place of the command line's."""
 import hashlib
 import io
 import json
@@ -32,6 +32,7 @@ def image(tree, out, tags, cmd):
     blob = layer(tree, uid, gid)
     blob_id = hashlib.sha256(blob).hexdigest()
     arch = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
+    cmd = json.loads(os.environ["CMD"]) if os.environ.get("CMD") else cmd
     how = {"Cmd": cmd, "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"}
     if os.environ.get("RUN_AS"):
         how["User"] = os.environ["RUN_AS"]
