@@ -166,7 +166,7 @@ static int check_principal(const char *text, struct err *e)
 }
 
 /* Which scopes exist is policy's; here only what cannot be a list of them is refused. */
-static int check_scopes(const char *text, struct err *e)
+int conf_check_scopes(const char *text, struct err *e)
 {
 	size_t len = strlen(text);
 
@@ -225,7 +225,7 @@ static int take_scopes(struct conf_reader *r, const yaml_node_t *n, struct conf_
 {
 	char **list = NULL, joined[SCOPES_MAX * 2] = "";
 	size_t count = 0, len = 0;
-	int rc = take_list(r, n, "staff: scopes", check_scopes, &list, &count);
+	int rc = take_list(r, n, "staff: scopes", conf_check_scopes, &list, &count);
 
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		int put = snprintf(joined + len, sizeof(joined) - len, "%s%s", i ? "," : "", list[i]);

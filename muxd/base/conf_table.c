@@ -190,7 +190,7 @@ static const struct conf_key keys[] = {
     {"kubernetes.staff_audience", CONF_STRING, AT(kubernetes_staff_audience), "muxd", 0, 0, NULL, NULL,
      "Audience that such a token must have; empty: that of the API server."},
     {"kubernetes.staff_scopes", CONF_STRING, AT(kubernetes_staff_scopes), "terminal,rounds,files,observe,drive", 0, 0,
-     NULL, NULL, "The most that such a grant may hold."},
+     NULL, conf_check_scopes, "The most that such a grant may hold."},
     {"kubernetes.staff_ttl", CONF_DURATION, AT(kubernetes_staff_ttl_ns), "1h", NS_PER_SEC, 3650 * DAY, NULL, NULL,
      "The longest that such a grant may last; grants.ttl_max bounds it too."},
     {"kubernetes.labels", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,

@@ -46,6 +46,7 @@ int conf_rule_add(struct conf *c, const char *kind, const char *session, enum co
 		  uint64_t tail);
 int conf_rules_close(struct conf *c);
 void conf_rules_clear(struct conf *c);
+int conf_check_scopes(const char *text, struct err *e);
 void conf_staff_finish(struct conf_staff *s);
 
 /* conf_kube.c: values of the section kubernetes; "" is allowed where the key may be left out. */

@@ -327,6 +327,11 @@ static void mistakes_are_named_with_their_place(void **state)
 					      "claim|emptydir|memory"},
 	    {"kubernetes: {backend: linked}", "muxd.yaml:1:23: kubernetes.backend is \"linked\": did you mean "
 					      "link?"},
+	    {"listen: {tls_cert: /a}", "muxd.yaml:1:20: listen.tls_cert and listen.tls_key go together"},
+	    {"listen: {tls_key: a}", "muxd.yaml:1:19: listen.tls_key is a path that does not begin with /"},
+	    {"kubernetes: {staff_ttl: 0s}", "muxd.yaml:1:25: kubernetes.staff_ttl is 0s, 1s to 3650d is allowed"},
+	    {"kubernetes: {staff_scopes: 'a b'}",
+	     "muxd.yaml:1:28: kubernetes.staff_scopes is not a list of scopes such as terminal,observe"},
 	    {"kubernetes: {labels: [a]}", "muxd.yaml:1:22: kubernetes.labels is not a mapping of labels"},
 	    {"kubernetes: {labels: {agent_id: x}}", "muxd.yaml:1:23: kubernetes.labels: label agent_id is muxd's own"},
 	    {"kubernetes: {labels: {a/b/c: x}}",
