@@ -15,6 +15,7 @@
 #define KILL_TRIES    9
 #define KILL_PAUSE_NS (50 * NS_PER_MS) /* doubling, up to a second */
 #define LOOKS_FAILED  3
+#define LOOKS_SLOW    4                  /* doublings of the pause between counts */
 #define STATUS_NS     (2 * NS_PER_SEC)   /* for the exec to say how the program ended, once nobody is left */
 #define LOST_NS       (120 * NS_PER_SEC) /* how long a lost program is looked for */
 #define LOST_PAUSE_NS (2 * NS_PER_SEC)
@@ -91,6 +92,18 @@ static void look_failed(struct plain_channel *c)
 		verdict(c, true, "unknown: its processes could not be looked for");
 }
 
+/* Somebody was there. The exec's end will tell of the leader's; once it has ended, the others are counted now and then.
+ */
+static void wait_for_them(struct plain_channel *c, uint64_t now)
+{
+	uint64_t at = c->step == 1 && c->term_ns ? c->term_ns : c->kill_ns;
+
+	if (c->over && now + (KILL_PAUSE_NS << c->looks) < at)
+		at = now + (KILL_PAUSE_NS << c->looks);
+	c->looks += c->looks < LOOKS_SLOW;
+	wait_until(c, at);
+}
+
 static void on_sweep(void *arg, int64_t found)
 {
 	struct plain_channel *c = arg;
@@ -105,10 +118,7 @@ static void on_sweep(void *arg, int64_t found)
 	} else if (found == 0) {
 		nobody_left(c);
 	} else if (now < c->kill_ns) {
-		wait_until(c, c->step == 1 && c->term_ns ? c->term_ns : c->kill_ns);
-		c->step = c->over ? 3 : c->step; /* it ended, others of it did not: KILL is next */
-		if (c->step == 3)
-			wait_until(c, c->kill_ns);
+		wait_for_them(c, now);
 	} else if (++c->tries < KILL_TRIES) {
 		pause = KILL_PAUSE_NS << c->tries;
 		wait_until(c, now + (pause < NS_PER_SEC ? pause : NS_PER_SEC));
@@ -137,11 +147,11 @@ void channel_end_step(struct plain_channel *c)
 	} else if (c->step == 0) {
 		c->step = 1;
 		look(c, pty ? "1 18" : "15 18");
-	} else if (c->over && c->step < 3) {
-		look(c, ""); /* it ended: did all of it? */
 	} else if (c->term_ns && c->step == 1 && now >= c->term_ns) {
 		c->step = 2;
 		look(c, "15 18");
+	} else if (c->over) {
+		look(c, ""); /* it ended: did all of it? */
 	} else {
 		wait_until(c, c->step == 1 && c->term_ns ? c->term_ns : c->kill_ns);
 	}

@@ -83,7 +83,7 @@ struct plain_channel {
 	bool refusal_told, forgotten, told; /* told: EXIT went */
 	enum channel_ending ending;
 	uint8_t cause; /* of the first KILL or timeout */
-	unsigned step, tries, failures;
+	unsigned step, tries, looks, failures;
 	uint64_t next_ns, term_ns, kill_ns, give_up_ns; /* ending */
 	struct sweep sweep;
 	char verdict[FRAME_TEXT_MAX]; /* goes with EXIT */

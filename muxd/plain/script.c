@@ -19,11 +19,14 @@ static const char probe_script[] =
     "echo \"muxd probe $p $h $d $b\"\n";
 
 /*
- * $1 mark, $2 daemon's tag, $3 cwd or "", $4 feed, $5 number of variables, then those, then argv. Its own variables
- * begin with _muxd_ and are not exported. What /proc says is read before the caller's IFS or PATH come into force.
+ * $1 mark, $2 daemon's tag, $3 cwd or "", $4 feed, $5 and $6 columns and rows of a terminal or 0, $7 number of
+ * variables, then those, then argv. Its own variables begin with _muxd_ and are not exported. What /proc says is read
+ * before the caller's IFS or PATH come into force.
  */
 static const char start_script[] =
-    "_muxd_m=$1 _muxd_o=$2 _muxd_c=$3 _muxd_f=$4 _muxd_n=$5; shift 5\n"
+    "_muxd_m=$1 _muxd_o=$2 _muxd_c=$3 _muxd_f=$4 _muxd_x=$5 _muxd_y=$6 _muxd_n=$7; shift 7\n"
+    /* The runtime sets the size a little later; who looks at once would see none. */
+    "[ \"$_muxd_x\" = 0 ] || stty cols \"$_muxd_x\" rows \"$_muxd_y\" 2>/dev/null\n"
     "_muxd_t='0 0 0 0'\n"
     "_muxd_r() { _muxd_g=$3 _muxd_s=$4; shift 19; _muxd_t=\"$$ $_muxd_g $_muxd_s $1\"; }\n"
     "_muxd_l=\n"
@@ -122,6 +125,8 @@ static const char sweep_script[] =
     "tab= stale=\n"
     "set +f; all=$(echo /proc/[0-9]*/stat); set -f\n"
     "for d in $all; do\n"
+    /* no memory of its own: dead, and in some pods there are thousands; a shell reads byte by byte */
+    "	q=; read -r q <${d}m || continue; case $q in '0 '*) continue;; esac\n"
     "	slurp $d || continue\n"
     "	fields ${e##*) }; p=${d#/proc/}; p=${p%/stat}\n"
     "	case $S in [ZX]) continue;; esac\n"
@@ -190,17 +195,17 @@ int script_start(const struct script_start *s, const struct frame_open *o, struc
 	static const char *const feeds[] = {"0", "1", "2"};
 	const char *env = o->strings;
 
-	if (begin(out, (size_t)o->argc + o->envc) || !(out->own = malloc(16)))
+	if (begin(out, (size_t)o->argc + o->envc) || !(out->own = malloc(48)))
 		goto fail;
 	for (uint32_t i = 0; i < o->argc; i++)
 		env += strlen(env) + 1;
-	snprintf(out->own, 16, "%u", o->envc);
+	snprintf(out->own, 48, "%u%c%u%c%u", o->flags & OPEN_PTY ? o->cols : 0, 0, o->rows, 0, o->envc);
 	add_script(out, s->shell, start_script);
 	add(out, s->mark);
 	add(out, s->owner);
 	add(out, o->cwd);
 	add(out, feeds[s->feed]);
-	add(out, out->own);
+	add_list(out, out->own, 3);
 	add_list(out, env, o->envc);
 	add(out, o->strings[0] ? o->strings : s->login);
 	if (o->flags & OPEN_LOGIN)

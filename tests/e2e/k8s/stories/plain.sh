@@ -1,0 +1,94 @@
+#!/bin/bash
+# The plain backend: sessions straight on exec streams of the real kubelet (v4), with a shell in the image and without. What
+# the protocol cannot do is named in the answer; what is killed is gone, or said to be left.
+# shellcheck source=tests/e2e/k8s/story.sh
+. "$(dirname "$0")/../story.sh"
+
+make --no-print-directory -C "$here" "${BUILD#"$here"/}/e2e/plain_probe" >"$tmp/make" 2>&1 || fail "plain_probe: $(tail -n 5 "$tmp/make")"
+pod box localhost/busybox:1 sh -c 'while :; do sleep 1; done'
+pod bare localhost/static:1
+# probe [OPTIONS] -- POD PROGRAM...: stdout to $tmp/out; $end is the last line, how it ended
+probe() {
+	local o=()
+	while [ "$1" != -- ]; do o+=("$1"); shift; done
+	timeout 300 "$BUILD/e2e/plain_probe" "${o[@]}" "$KUBECONFIG" "$ns/$2/$2" "${@:3}" >"$tmp/out" 2>"$tmp/err"
+	rc=$?
+	end=$(sed -n 's/^probe: //p' "$tmp/err" | tail -n 1)
+}
+# left: programs of sessions in box that are not dead, by the arguments they were given
+left() { kubectl exec box -- ps -o stat,args </dev/null | grep -v '^Z' | grep -c 'sleep 6[0-9][0-9]$'; }
+are_left() { [ "$(left)" "$@" ]; }
+ends() { grep -qE "^$2" <<<"$end" && ok "$1" || fail "$1: no '$2' in: $end"; }
+
+probe -- box sh -c 'echo out; echo err >&2; exit 7'
+equal "a round's code" "7 exit 7 - " "$rc $end"
+equal "its stdout" "out" "$(cat "$tmp/out")"
+equal "its stderr, apart" "err" "$(grep -v '^probe:' "$tmp/err")"
+probe -- box sh -c 'kill -9 $$'
+equal "a kill is a code on this protocol" "exit 137 - " "$end"
+probe -c /etc -e 'A=b "c" $(id)' -- box sh -c 'echo "$A|$PWD"'
+equal "environment and place" 'b "c" $(id)|/etc' "$(cat "$tmp/out")"
+probe -- box nosuch
+ends "a program that is not there" 'not_started -1 exec'
+probe -c /nope -- box true
+ends "a directory that is not there" 'not_started -1 cwd'
+probe -t -r 132x43 -- box sh -c 'stty size; sleep 2; stty size'
+equal "a terminal has its size at once, and its next" "24 80 43 132" "$(tr -d '\r' <"$tmp/out" | xargs)"
+probe -t -i -- box '' < <(printf 'echo $((6*7))\n')
+grep -q 42 "$tmp/out" && ok "a shell, which the end of input ends" || fail "no 42 in: $(cat "$tmp/out")"
+
+head -c 104857600 /dev/urandom >"$tmp/big"
+sum=$(sha256sum <"$tmp/big")
+probe -i -- box sh -c 'tee /tmp/big | wc -c' <"$tmp/big"
+equal "100 MB in, and their end" "104857600" "$(cat "$tmp/out")"
+probe -- box cat /tmp/big
+equal "100 MB out, byte by byte" "$sum" "$(sha256sum <"$tmp/out")"
+kubectl exec box -- rm /tmp/big </dev/null
+
+probe -k 300 -- box sh -c 'sleep 600 & setsid sleep 600 & sleep 600'
+ends "a kill ends the tree" 'killed 143'
+probe -k 300 -g 500 -- box sh -c 'trap "" TERM; setsid sleep 601 & sleep 601; sleep 601'
+ends "and one that does not listen" 'killed 137'
+probe -T 500 -t -- box sleep 602
+ends "a timeout is a cause" 'timeout'
+equal "nothing of them is left" 0 "$(left)"
+probe -n 200 -t -- box sh -c 'sleep 603 & echo on; sleep 603'
+equal "200 sessions, opened and cut: each was killed" "200 killed, 0 left_running, 0 unknown of 200" "$end"
+equal "as the pod says too" 0 "$(left)"
+
+probe -x 300 -- box sh -c 'sleep 604 & sleep 604'
+until_ok 30 are_left -gt 0 || fail "the session of a daemon that went did not run"
+probe -- box true
+until_ok 30 are_left -eq 0 && ok "what a daemon left behind is ended by its next life" || fail "left: $(left)"
+probe -- box sh -c 'setsid sleep 605 >/dev/null 2>&1 & exit 0'
+probe -- box true
+equal "what a session left in the background is not" 1 "$(left)"
+kubectl exec box -- sh -c 'kill $(pidof sleep)' </dev/null
+
+probe -- bare /static args one two
+equal "an image without a shell" "one two" "$(xargs <"$tmp/out")"
+probe -- bare /static exit 7
+equal "its code" "exit 7 - " "$end"
+probe -c / -- bare /static args
+ends "what needs a shell is refused by name" 'not_started -1 no_shell no shell in this image'
+probe -t -- bare ''
+ends "so is a shell" 'not_started -1 no_shell'
+probe -k 1500 -- bare /static sleep 20
+ends "what cannot be ended is said to be left" 'unknown -1 - left_running'
+probe -i -- bare /static cat </dev/null
+equal "no input can be said" "exit 0 - " "$end"
+probe -i -- bare /static cat < <(printf abc)
+ends "its end cannot" 'not_started -1 no_end_of_input'
+
+(sleep 2; cluster apiserver stop; sleep 3; cluster apiserver start) &
+probe -t -- box sh -c 'echo on; sleep 606'
+wait
+ends "an API server that goes ends its sessions, with that cause" 'lost -1 - left_running: the connection was lost'
+until_ok 60 probe -- box true
+until_ok 30 are_left -eq 0 && ok "and what they left is ended later" || fail "left: $(left)"
+probe_as() { KUBECONFIG=$1 probe "${@:2}"; }
+kubectl config view --raw --minify >"$tmp/story.kubeconfig"
+KUBECONFIG=$tmp/story.kubeconfig kubectl config set-credentials story --token="$(cat "$K8S_HOME/pki/story.token")" >/dev/null
+KUBECONFIG=$tmp/story.kubeconfig kubectl config set-context --current --user=story >/dev/null
+probe_as "$tmp/story.kubeconfig" -- box true
+ends "a refusal has the cluster's words" 'not_started -1 k8s_forbidden .*"box" is forbidden'
