@@ -1,11 +1,12 @@
 #include "control/kube/kubeconfig.h"
 
-#include "control/kube/file.h"
 #include "control/kube/kubeconfig_read.h"
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
+#include "muxd/base/slurp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,13 @@ struct reader {
 static void source_finish(struct kube_source *s)
 {
 	free(s->path);
-	kube_file_free(s->data, s->len);
+	slurp_free(s->data, s->len);
 	*s = (struct kube_source){0};
 }
 
 static void secret_free(char *s)
 {
-	kube_file_free(s, s ? strlen(s) : 0);
+	slurp_free(s, s ? strlen(s) : 0);
 }
 
 static void strings_free(char **list)
@@ -237,14 +238,14 @@ static int add_file(struct reader *r, const char *path)
 
 	if (r->n == FILES_MAX)
 		return err_set(r->e, ERR_CONFIG, "%s: more than %d kubeconfig files", path, FILES_MAX);
-	int rc = kube_file_read(path, KUBE_YAML_MAX, &text, &len, r->e);
+	int rc = slurp_file(path, O_NONBLOCK, KUBE_YAML_MAX, &text, &len, r->e);
 	if (rc == ERR_NOT_FOUND)
 		return 0;
 	if (rc == 0) {
 		dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
 		rc = dir ? add_text(r, text, len, path, dir) : kubeconfig_no_memory(r->e);
 	}
-	kube_file_free(text, len);
+	slurp_free(text, len);
 	free(dir);
 	return rc;
 }
@@ -308,7 +309,7 @@ static int pod_namespace(const char *dir, char **out, struct err *e)
 	int rc = kubeconfig_path(dir, "namespace", &path, e);
 
 	if (rc == 0)
-		rc = kube_file_read(path, 256, &text, &len, e);
+		rc = slurp_file(path, O_NONBLOCK, 256, &text, &len, e);
 	free(path);
 	if (!text)
 		return rc;

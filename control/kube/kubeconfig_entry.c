@@ -2,9 +2,9 @@
 #include "control/kube/kubeconfig_read.h"
 
 #include "control/kube/endpoint.h"
-#include "control/kube/file.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "muxd/base/slurp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static int decode(const char *text, uint8_t **out, size_t *out_len)
 		if (!strchr(" \t\r\n", *p))
 			packed[n++] = *p;
 	int rc = base64_decode(packed, n, false, out, out_len);
-	kube_file_free(packed, len);
+	slurp_free(packed, len);
 	return rc;
 }
 
@@ -67,7 +67,7 @@ static int read_data(const struct kube_entry *en, const char *key, const char *t
 	if (rc == ERR_NOMEM)
 		return kubeconfig_no_memory(e);
 	if (rc < 0 || len == 0 || memchr(data, 0, len)) {
-		kube_file_free((char *)data, len);
+		slurp_free((char *)data, len);
 		return kubeconfig_fail_key(en, key, "it is not base64 of a PEM text", e);
 	}
 	out->data = (char *)data;

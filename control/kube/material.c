@@ -1,10 +1,11 @@
 #include "control/kube/material.h"
 
 #include "control/kube/endpoint.h"
-#include "control/kube/file.h"
 #include "control/kube/kubeconfig.h"
 #include "muxd/base/err.h"
+#include "muxd/base/slurp.h"
 
+#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -28,7 +29,7 @@ int kube_bytes_set(struct kube_bytes *b, const char *data, size_t n)
 
 void kube_bytes_finish(struct kube_bytes *b)
 {
-	kube_file_free(b->data, b->len);
+	slurp_free(b->data, b->len);
 	*b = (struct kube_bytes){0};
 }
 
@@ -146,7 +147,7 @@ int kube_material_check_token(const char *token, const char *what, struct err *e
 static int load(const struct kube_source *s, size_t max, struct kube_bytes *out, struct err *e)
 {
 	if (s->path)
-		return kube_file_read(s->path, max, &out->data, &out->len, e);
+		return slurp_file(s->path, O_NONBLOCK, max, &out->data, &out->len, e);
 	if (s->data && kube_bytes_set(out, s->data, s->len) < 0)
 		return err_set(e, ERR_NOMEM, "no memory for credentials");
 	return 0;

@@ -1,17 +1,17 @@
 /* What an exec credential plug-in prints: an ExecCredential. Running one is in plugin.c. */
-#include "control/kube/file.h"
 #include "control/kube/material.h"
 #include "control/kube/plugin.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "muxd/base/slurp.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static void secret_free(char *s)
 {
-	kube_file_free(s, s ? strlen(s) : 0);
+	slurp_free(s, s ? strlen(s) : 0);
 }
 
 void kube_plugin_answer_finish(struct kube_plugin_answer *a)

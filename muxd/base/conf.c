@@ -2,13 +2,10 @@
 
 #include "muxd/base/conf_node.h"
 #include "muxd/base/err.h"
+#include "muxd/base/slurp.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TEXT_MAX (1024 * 1024)
 
@@ -188,6 +185,11 @@ static int check_single(const struct conf_reader *r, yaml_parser_t *p)
 	return rc;
 }
 
+static int too_large(const char *name, struct err *e)
+{
+	return err_set(e, ERR_CONFIG, "%s: larger than %d bytes", name, TEXT_MAX);
+}
+
 int conf_parse(const char *text, size_t len, const char *name, struct conf **out, struct err *e)
 {
 	struct conf_reader r = {.name = name, .e = e};
@@ -195,7 +197,7 @@ int conf_parse(const char *text, size_t len, const char *name, struct conf **out
 	yaml_parser_t parser;
 
 	if (len > TEXT_MAX)
-		return err_set(e, ERR_CONFIG, "%s: larger than %d bytes", name, TEXT_MAX);
+		return too_large(name, e);
 	int rc = conf_create(&r.conf);
 	if (rc < 0)
 		return conf_fail_memory(&r);
@@ -224,37 +226,16 @@ int conf_parse(const char *text, size_t len, const char *name, struct conf **out
 	return rc;
 }
 
-static int read_all(int fd, const char *path, char *text, size_t size, size_t *out_len, struct err *e)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t n = read(fd, text + len, size - len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_sys(e, errno, "read %s", path);
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	*out_len = len;
-	return 0;
-}
-
 int conf_load(const char *path, struct conf **out, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = NULL;
 	size_t len = 0;
+	int rc = slurp_file(path, 0, TEXT_MAX, &text, &len, e);
 
-	if (fd < 0)
-		return err_sys(e, errno, "open %s", path);
-	char *text = malloc(TEXT_MAX + 1);
-	int rc =
-	    text ? read_all(fd, path, text, TEXT_MAX + 1, &len, e) : err_set(e, ERR_NOMEM, "no memory for %s", path);
-	close(fd);
+	if (rc == ERR_TOO_LARGE)
+		rc = too_large(path, e);
 	if (rc == 0)
 		rc = conf_parse(text, len, path, out, e);
-	free(text);
+	slurp_free(text, len);
 	return rc;
 }

@@ -1,14 +1,15 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/cluster.h"
 
-#include "control/kube/file.h"
 #include "control/kube/kubeconfig.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/slurp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static int copy_path(const struct layout *l, size_t i, char out[PATH_MAX], struc
 static int read_source(const struct kube_source *s, char **out, size_t *out_len, struct err *e)
 {
 	if (!s->data)
-		return kube_file_read(s->path, SOURCE_MAX, out, out_len, e); /* mounted secrets are links */
+		return slurp_file(s->path, O_NONBLOCK, SOURCE_MAX, out, out_len, e); /* mounted secrets are links */
 	*out = malloc(s->len + 1);
 	if (!*out)
 		return err_set(e, ERR_NOMEM, "no memory for the cluster's credentials");

@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/slurp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,36 +103,6 @@ int file_publish(const char *path, const void *data, size_t len, mode_t mode, st
 	return file_sync_dir(path, e);
 }
 
-static int read_whole(int fd, size_t max, char **out, size_t *out_len)
-{
-	char *data = malloc(max + 1);
-	size_t len = 0;
-
-	if (!data)
-		return ERR_NOMEM;
-	while (len <= max) {
-		ssize_t n = read(fd, data + len, max + 1 - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			free(data);
-			return ERR_SYS;
-		}
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	if (len > max) {
-		free(data);
-		return ERR_TOO_LARGE;
-	}
-	data[len] = '\0';
-	*out = data;
-	*out_len = len;
-	return 0;
-}
-
 int file_read(const char *path, size_t max, char **out, size_t *out_len, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY), rc;
@@ -140,11 +111,7 @@ int file_read(const char *path, size_t max, char **out, size_t *out_len, struct 
 		return err_set(e, ERR_NOT_FOUND, "%s does not exist", path);
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", path);
-	rc = read_whole(fd, max, out, out_len);
-	if (rc == ERR_SYS)
-		rc = err_sys(e, errno, "read %s", path);
-	else if (rc)
-		err_set(e, rc, "%s is larger than %zu bytes, or memory is short", path, max);
+	rc = slurp_fd(fd, path, max, out, out_len, e);
 	close(fd);
 	return rc;
 }

@@ -1,0 +1,100 @@
+/* A file read whole, or refused. */
+#include "muxd/base/err.h"
+#include "muxd/base/slurp.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A file with these bytes, by a path. */
+static int file_of(const char *text, size_t len, char path[64])
+{
+	int fd = memfd_create("text", 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, len), len);
+	snprintf(path, 64, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
+static void it_comes_whole_up_to_the_limit(void **state)
+{
+	char path[64], *data = NULL;
+	struct err e = {0};
+	size_t len = 0;
+	int fd = file_of("one\0two", 7, path);
+
+	(void)state;
+	assert_int_equal(slurp_file(path, 0, 7, &data, &len, &e), 0);
+	assert_int_equal(len, 7);
+	assert_memory_equal(data, "one\0two", 8); /* and a NUL behind it */
+	slurp_free(data, len);
+	slurp_free(NULL, 0);
+	close(fd);
+}
+
+static void what_is_larger_is_refused(void **state)
+{
+	char path[64], *data = NULL;
+	struct err e = {0};
+	size_t len = 99;
+	int fd = file_of("one two", 7, path);
+
+	(void)state;
+	assert_int_equal(slurp_file(path, 0, 6, &data, &len, &e), ERR_TOO_LARGE);
+	assert_non_null(strstr(e.message, path));
+	assert_null(data);
+	assert_int_equal(len, 99);
+	close(fd);
+}
+
+static void what_cannot_be_read_is_named(void **state)
+{
+	char *data = NULL;
+	struct err e = {0};
+	size_t len;
+
+	(void)state;
+	assert_true(slurp_file("/no/such/file", 0, 10, &data, &len, &e) < 0);
+	assert_non_null(strstr(e.message, "/no/such/file"));
+	assert_true(slurp_file("/", 0, 10, &data, &len, &e) < 0);
+	assert_non_null(strstr(e.message, "read /"));
+	assert_null(data);
+}
+
+static void a_pipe_is_read_to_its_end(void **state)
+{
+	char *data = NULL;
+	struct err e = {0};
+	size_t len = 0;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(write(fds[1], "abc", 3), 3);
+	close(fds[1]);
+	assert_int_equal(slurp_fd(fds[0], "a pipe", 10, &data, &len, &e), 0);
+	assert_string_equal(data, "abc");
+	slurp_free(data, len);
+	close(fds[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(it_comes_whole_up_to_the_limit),
+	    cmocka_unit_test(what_is_larger_is_refused),
+	    cmocka_unit_test(what_cannot_be_read_is_named),
+	    cmocka_unit_test(a_pipe_is_read_to_its_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
