@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/slurp.h"
 
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
@@ -114,36 +115,45 @@ static int publish_bio(BIO *bio, const char *path, mode_t mode, struct file_owne
 	return rc;
 }
 
-static int load(const char *path, X509 **out, struct err *e)
+/* A PEM file in memory that is wiped when freed. */
+static int open_pem(const char *path, BIO **out, struct err *e)
 {
+	BIO *bio = BIO_new(BIO_s_secmem());
 	char *text = NULL;
 	size_t len = 0;
-	BIO *bio;
 	int rc = file_read(path, PEM_MAX, &text, &len, e);
+
+	if (rc == 0 && (!bio || BIO_write(bio, text, (int)len) != (int)len))
+		rc = crypto_error(e, "hold a PEM file");
+	if (rc)
+		BIO_free(bio);
+	else
+		*out = bio;
+	slurp_free(text, len);
+	return rc;
+}
+
+static int load(const char *path, X509 **out, struct err *e)
+{
+	BIO *bio = NULL;
+	int rc = open_pem(path, &bio, e);
 
 	if (rc)
 		return rc;
-	bio = BIO_new_mem_buf(text, (int)len);
-	*out = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+	*out = PEM_read_bio_X509(bio, NULL, NULL, NULL);
 	BIO_free(bio);
-	free(text);
 	return *out ? 0 : err_set(e, ERR_CORRUPT, "%s holds no certificate", path);
 }
 
 static int load_key(const char *path, EVP_PKEY **out, struct err *e)
 {
-	char *text = NULL;
-	size_t len = 0;
-	BIO *bio;
-	int rc = file_read(path, PEM_MAX, &text, &len, e);
+	BIO *bio = NULL;
+	int rc = open_pem(path, &bio, e);
 
 	if (rc)
 		return rc;
-	bio = BIO_new_mem_buf(text, (int)len);
-	*out = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+	*out = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
 	BIO_free(bio);
-	OPENSSL_cleanse(text, len);
-	free(text);
 	return *out ? 0 : err_set(e, ERR_CORRUPT, "%s holds no private key without a pass phrase", path);
 }
 
