@@ -183,7 +183,7 @@ static int audit_run(struct ctl *c, const struct ctl_args *a)
 }
 
 /* The last head in the files; it was signed when it was written. */
-static int head_offline(struct ctl *c, struct chain_head *out, struct err *e)
+static int last_head(struct ctl *c, struct chain_head *out, struct err *e)
 {
 	struct chain_reader *r = NULL;
 	struct chain_entry en;
@@ -199,32 +199,32 @@ static int head_offline(struct ctl *c, struct chain_head *out, struct err *e)
 	return rc == 0 && !found ? err_set(e, ERR_NOT_FOUND, "the log has no signed head yet") : rc;
 }
 
+static int head_offline(struct ctl *c, json_t **out, struct err *e)
+{
+	struct chain_head head;
+	int rc = last_head(c, &head, e);
+
+	if (rc < 0)
+		return rc;
+	char *text = chain_head_export(&head);
+	rc = text ? json_parse(text, strlen(text), MSG_MAX, out, e) : err_set(e, ERR_NOMEM, "no memory");
+	free(text);
+	return rc;
+}
+
 static int head_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl head"};
-	json_t *q = json_pack("{s:s}", "op", "head"), *answer = NULL;
-	struct chain_head head;
+	json_t *head = NULL;
 	struct err e = {0};
-	char *text = NULL;
-	int rc = ctl_ask(c, "recorder.sock", q, &w, &answer, &e);
+	int rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s}", "op", "head"), &w, "head", &head, &e);
 
 	(void)a;
-	json_decref(q);
-	if (rc == 0) {
-		json_t *o = json_object_get(answer, "head");
-		int status = ctl_print_json(c, o ? o : answer);
-		json_decref(answer);
-		return status;
-	}
-	if (rc == ERR_UNAVAILABLE && head_offline(c, &head, &e) == 0) {
-		text = chain_head_export(&head);
-		rc = text ? json_parse(text, strlen(text), MSG_MAX, &answer, &e) : err_set(&e, ERR_NOMEM, "no memory");
-		free(text);
-		int status = rc < 0 ? ctl_fail(c, &e) : ctl_print_json(c, answer);
-		json_decref(answer);
-		return status;
-	}
-	return ctl_fail(c, &e);
+	if (rc == ERR_UNAVAILABLE)
+		rc = head_offline(c, &head, &e);
+	int status = rc < 0 ? ctl_fail(c, &e) : ctl_print_json(c, head);
+	json_decref(head);
+	return status;
 }
 
 const struct ctl_command audit_command = {

@@ -72,6 +72,12 @@ int ctl_peer_json(struct ctl *c, struct ctl_peer *p, json_t **out, struct err *e
 /* A question with a token of ours put in, and its one answer. */
 int ctl_ask(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, json_t **out,
 	    struct err *e);
+/*
+ * The same, of a question that is freed (NULL: an argument was not UTF-8), and of the answer the object under key; all
+ * of it where it has none, or where key is NULL.
+ */
+int ctl_ask_object(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, const char *key,
+		   json_t **out, struct err *e);
 /* Path of a file in the state directory. ERR_INVAL when too long. */
 int ctl_path(struct ctl *c, const char *name, char *out, size_t size, struct err *e);
 

@@ -207,3 +207,20 @@ int ctl_ask(struct ctl *c, const char *socket_name, json_t *question, const stru
 	ctl_token_free(token);
 	return rc;
 }
+
+int ctl_ask_object(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, const char *key,
+		   json_t **out, struct err *e)
+{
+	json_t *answer = NULL, *o;
+	int rc = question ? ctl_ask(c, socket_name, question, w, &answer, e)
+			  : err_set(e, ERR_INVAL, "an argument is not UTF-8");
+
+	json_decref(question);
+	if (rc < 0)
+		return rc;
+	json_object_del(answer, "event");
+	o = key ? json_object_get(answer, key) : NULL;
+	*out = json_incref(json_is_object(o) ? o : answer);
+	json_decref(answer);
+	return 0;
+}

@@ -96,20 +96,17 @@ static int resume_run(struct ctl *c, const struct ctl_args *a)
 			     .agent = a->operands[0],
 			     .scopes = "lifecycle",
 			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl resume"};
-	json_t *q = json_pack("{s:s,s:s}", "op", "resume", "agent", a->operands[0]), *answer = NULL;
+	json_t *agent = NULL;
 	struct err e = {0};
 	int rc = target_name_check(a->operands[0], &e);
 
 	if (rc == 0)
-		rc = ctl_ask(c, "hub.sock", q, &w, &answer, &e);
-	json_decref(q);
+		rc = ctl_ask_object(c, "hub.sock", json_pack("{s:s,s:s}", "op", "resume", "agent", a->operands[0]), &w,
+				    "agent", &agent, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
-	json_object_del(answer, "event");
-	json_t *agent = json_object_get(answer, "agent");
-	agent = json_is_object(agent) ? agent : answer;
 	int status = c->json ? ctl_print_json(c, agent) : ctl_print_object(c, agent, NULL);
-	json_decref(answer);
+	json_decref(agent);
 	return status;
 }
 

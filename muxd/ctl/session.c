@@ -236,11 +236,8 @@ static int terminate_run(struct ctl *c, const struct ctl_args *a)
 	    .kind = "staff", .agent = "*", .scopes = "terminal,rounds,drive,admin", .reason = args_get(a, "reason")};
 	json_t *q = json_pack("{s:s,s:s,s:s}", "op", "session.terminate", "session", a->operands[0], "reason",
 			      args_get(a, "reason"));
-	int rc = q ? ctl_ask(c, "hub.sock", q, &w, &answer, &e) : err_set(&e, ERR_INVAL, "an argument is not UTF-8");
-	json_decref(q);
-	if (rc < 0)
+	if (ctl_ask_object(c, "hub.sock", q, &w, NULL, &answer, &e) < 0)
 		return ctl_fail(c, &e);
-	json_object_del(answer, "event");
 	int status = c->json ? ctl_print_json(c, answer) : 0;
 	json_decref(answer);
 	return status;
