@@ -13,8 +13,12 @@ root=$tmp/root
 "$here/deploy/image/rootfs.sh" muxd "$BUILD" "$root" || fail "no tree"
 equal "no shell, no tool" "muxctl muxd muxd-recorder muxlet" "$(find "$root" -type f '(' -path '*/bin/*' -o -path '*/libexec/*' ')' -printf '%f\n' | sort | xargs)"
 equal "nothing is setuid" "" "$(find "$root" -perm /6000)"
-"$here/deploy/image/rootfs.sh" muxlet "$BUILD" "$tmp/let" || fail "no tree for muxlet"
-equal "muxlet alone" "usr/local/bin/muxlet" "$(cd "$tmp/let" && find . -type f | sed 's|^\./||')"
+if [[ $BUILD == */san ]]; then
+	echo "  not run: muxlet alone, which is not static with sanitizers"
+else
+	"$here/deploy/image/rootfs.sh" muxlet "$BUILD" "$tmp/let" || fail "no tree for muxlet"
+	equal "muxlet alone" "usr/local/bin/muxlet" "$(cd "$tmp/let" && find . -type f | sed 's|^\./||')"
+fi
 
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=muxd -addext subjectAltName=DNS:muxd.example \
 	-keyout "$root/etc/muxd/tls.key" -out "$root/etc/muxd/tls.crt" 2>/dev/null || fail "no certificate"
