@@ -1,5 +1,5 @@
 /*
- * http.h - HTTP to an API server: libcurl's multi interface on the loop, and the only file that knows it.
+ * http.h - HTTP to an API server: libcurl's multi interface on the loop. Only http*.c know it.
  *
  * One exchange is one question and one answer, tried once: who repeats, and when,
  * is rest.h's matter. Connections are kept and shared, HTTP/2 is taken where TLS

@@ -24,7 +24,7 @@ forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS doo
 forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
 forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the recorder' '^recorder/'
 forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
-forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|url)\.c'
+forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|http_exchange|http_question|url)\.[ch]'
 forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'
 [ $bad -eq 0 ] && echo "layers: fine"
 exit $bad
