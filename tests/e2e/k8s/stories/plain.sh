@@ -92,3 +92,28 @@ KUBECONFIG=$tmp/story.kubeconfig kubectl config set-credentials story --token="$
 KUBECONFIG=$tmp/story.kubeconfig kubectl config set-context --current --user=story >/dev/null
 probe_as "$tmp/story.kubeconfig" -- box true
 ends "a refusal has the cluster's words" 'not_started -1 k8s_forbidden .*"box" is forbidden'
+
+# --- the same through the daemon, pinned to plain
+printf 'kubernetes: {kubeconfig: %s, backend: plain}\n' "$KUBECONFIG" >"$tmp/muxd.yaml"
+chmod 711 "$tmp"
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
+trap 'stop_daemon; end_story' EXIT
+exec_in() { timeout 120 "$MUXCTL" --state "$MUXD_STATE" exec "$ns/$1/$1" "${@:2}"; }
+exec_in box -- sh -c 'echo out; exit 7' </dev/null >"$tmp/out"
+equal "a round through the daemon" "7 out" "$? $(cat "$tmp/out")"
+equal "its input, and its end" "3" "$(printf abc | exec_in box -- wc -c)"
+exec_in bare --cwd / -- /static args </dev/null 2>"$tmp/err"
+grep -q 'no shell in this image.*' "$tmp/err" && grep -q '\[no_shell\]' "$tmp/err" && ok "no shell, by name" || fail "otherwise: $(cat "$tmp/err")"
+printf abc | exec_in bare -- /static cat >/dev/null 2>"$tmp/err"
+grep -q 'no_end_of_input: this cluster' "$tmp/err" && ok "no end of input, by name" || fail "otherwise: $(cat "$tmp/err")"
+token=$(new_token "$ns/box/box" staff rounds,terminal,observe,replay)
+answer=$(api "$token" GET "/v1/agents/${ns}%2Fbox%2Fbox")
+equal "how it is reached, and why" "plain kubernetes.backend is plain" "$(jq -r '.backend + " " + .backend_reason' <<<"$answer")"
+(exec_in box -- sh -c 'echo on; sleep 607' </dev/null >"$tmp/out" 2>"$tmp/err"; echo "$?" >"$tmp/code") &
+cut=$!
+until_ok 30 grep -q on "$tmp/out" || fail "the session did not begin: $(cat "$tmp/err")"
+cluster apiserver stop
+wait $cut
+grep -q left_running "$tmp/err" && ok "an API server that goes: $(grep -m 1 left_running "$tmp/err")" || fail "otherwise: $(cat "$tmp/err")"
+cluster apiserver start
+until_ok 60 are_left -eq 0 && ok "its program is ended by the daemon that lost it" || fail "left: $(left)"
