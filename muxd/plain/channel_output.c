@@ -15,6 +15,10 @@ void channel_begun(struct plain_channel *c)
 		wire_put(c->peer, &(struct frame){.type = FRAME_OPENED,
 						  .channel = c->number,
 						  .u.opened = {CODE_OK, (uint32_t)c->leader.pid}});
+	if ((c->open.flags & OPEN_PTY) &&
+	    !c->forgotten) /* how its terminal stands cannot be seen: all input is masked */
+		wire_put(c->peer,
+			 &(struct frame){.type = FRAME_ECHO, .channel = c->number, .u.number = ECHO_CANONICAL});
 	if (c->exec && (c->open.flags & OPEN_PTY) && c->open.cols && c->open.rows)
 		plain_exec_resize(c->exec, c->open.cols, c->open.rows); /* what came meanwhile */
 	c->deadline_ns = c->open.timeout_ms && !c->over ? clock_boot_ns() + c->open.timeout_ms * NS_PER_MS : 0;

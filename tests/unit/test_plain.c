@@ -314,6 +314,7 @@ static void a_terminal_has_its_size_and_its_keys(void **state)
 		 (struct rig_call){.pty = true});
 	assert_true(rig_until(r, 10000, strstr(rig_text(r, 1, 1), "24 80\r\n")));
 	assert_int_equal(strncmp(rig_text(r, 1, 1), "24 80", 5), 0);
+	assert_int_equal(r->ch[1].echo_off, 1); /* nobody knows when it asks for a password */
 	assert_int_equal(link_resize(r->link, 1, 132, 43, 0, 0), 0);
 	rig_type(r, 1, 0, "hello\n", 6);
 	assert_true(rig_until(r, 10000, strstr(rig_text(r, 1, 1), "ready")));

@@ -17,7 +17,7 @@ probe() {
 }
 # left: programs of sessions in box that are not dead, by the arguments they were given
 left() { kubectl exec box -- ps -o stat,args </dev/null | grep -v '^Z' | grep -c 'sleep 6[0-9][0-9]$'; }
-are_left() { [ "$(left)" "$@" ]; }
+are_left() { test "$(left)" "$@"; }
 ends() { grep -qE "^$2" <<<"$end" && ok "$1" || fail "$1: no '$2' in: $end"; }
 
 probe -- box sh -c 'echo out; echo err >&2; exit 7'
