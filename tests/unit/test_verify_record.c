@@ -1,0 +1,342 @@
+/* Verification of a whole record: its recordings against its log, and its log against heads that were exported. */
+#include "tests/lib/verify_rig.h"
+
+static void each(void *arg, const char *path, const struct verify_result *r)
+{
+	struct seen *s = arg;
+
+	(void)path;
+	(void)r;
+	s->lines++;
+}
+
+static struct verify_summary check_all(struct record *r, const struct chain_head *expect, struct seen *s)
+{
+	struct verify_summary sum;
+	struct err e = {0};
+
+	need(verify_all(r->dir, &r->keys, expect, sink, each, s, &sum, &e), &e, "verify_all");
+	assert_int_equal(sum.intact, s->integrity == 0);
+	assert_int_equal(sum.complete, s->completeness == 0);
+	return sum;
+}
+
+/* A record of three recordings, one of them erased by retention, and one still open. */
+static struct chain_head build_record(struct record *r, struct chain_seal seals[3], bool tombstone)
+{
+	struct chain *c = NULL;
+	struct chain_head head;
+	struct id id = record_id(9);
+	struct id nobody = {{0}};
+	struct err e = {0};
+	char path[256];
+	struct buf state;
+
+	need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "chain_open");
+	for (unsigned i = 0; i < 3; i++) {
+		struct ring_record rec = record_make(r, &nobody, RING_AUDIT, "{\"event\":\"connect\"}", 19);
+		need(chain_append_audit(c, &rec, (int64_t)WALL, &e), &e, "audit");
+		build_small(r, i + 1, c, &seals[i]);
+		need(chain_sign_head(c, (int64_t)WALL + i, &e), &e, "head");
+	}
+	if (tombstone) {
+		need(chain_append_tombstone(c, &seals[0], "retention", "recorder", &e), &e, "tombstone");
+		need(chain_sign_head(c, (int64_t)WALL + 9, &e), &e, "head");
+		record_path(r, &seals[0], path);
+		assert_int_equal(unlink(path), 0);
+	}
+	struct builder *b = record_open(r, &id, "terminal", NULL);
+	buf_init(&state, 1 << 20);
+	need(builder_checkpoint(b, &state, &e), &e, "checkpoint");
+	buf_finish(&state);
+	builder_destroy(b);
+	chain_head(c, &head, NULL);
+	chain_close(c);
+	return head;
+}
+
+static void a_whole_record_verifies(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct chain_head head = build_record(r, seals, true);
+	struct seen s = {0};
+	struct verify_summary sum = check_all(r, &head, &s);
+
+	assert_true(sum.intact);
+	assert_false(sum.complete); /* one is still open, and so not sealed and without an end */
+	assert_string_equal(s.codes, " not_sealed no_exit");
+	assert_int_equal(sum.recordings, 3);
+	assert_int_equal(s.lines, 3);
+	assert_int_equal(sum.open, 1);
+	assert_int_equal(sum.tombstones, 1);
+	assert_int_equal(sum.missing, 0);
+	assert_int_equal(sum.unsigned_entries, 0);
+	assert_true(sum.expected_found);
+	assert_int_equal(sum.head.seq, head.seq);
+}
+
+static void deleted_recordings_are_named(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	char path[256];
+
+	build_record(r, seals, false);
+	for (int i = 0; i < 3; i++) {
+		struct seen s = {.session = seals[i].session};
+		size_t n;
+		record_path(r, &seals[i], path);
+		uint8_t *all = file_slurp(path, &n);
+		unlink(path);
+		struct verify_summary sum = check_all(r, NULL, &s);
+		assert_int_equal(sum.missing, 1);
+		assert_non_null(strstr(s.codes, "recording_missing"));
+		assert_true(s.named);
+		assert_true(sum.intact);
+		file_spill(path, all, n);
+		free(all);
+	}
+}
+
+static void a_recording_put_in_place_of_another_is_named(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3], again;
+	char path[256], other[256];
+	struct seen s = {0};
+
+	build_record(r, seals, false);
+	/* One under another's name. */
+	record_path(r, &seals[0], path);
+	record_path(r, &seals[1], other);
+	assert_int_equal(rename(other, path), 0);
+	struct verify_summary sum = check_all(r, NULL, &s);
+	assert_false(sum.intact);
+	assert_non_null(strstr(s.codes, "name_differs"));
+	assert_non_null(strstr(s.codes, "recording_missing"));
+	/* The same session sealed anew, even with the right key: its leaf is another. */
+	unlink(path);
+	r->seq = 0;
+	build_small(r, 1, NULL, &again);
+	s = (struct seen){.session = seals[0].session};
+	sum = check_all(r, NULL, &s);
+	assert_false(sum.intact);
+	assert_non_null(strstr(s.codes, "leaf_differs"));
+	assert_true(s.named);
+}
+
+static void a_file_that_the_log_does_not_know_is_named(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3], extra;
+	struct chain_head none = {.seq = 0};
+	struct id id = record_id(77);
+	struct seen s = {.session = id};
+	struct err e = {0};
+
+	build_record(r, seals, false);
+	struct builder *b = record_open(r, &id, "terminal", NULL);
+	record_exit(r, b, 0);
+	need(builder_seal(b, r->signer, &none, &extra, &e), &e, "seal");
+	builder_destroy(b);
+	struct verify_summary sum = check_all(r, NULL, &s);
+	assert_int_equal(sum.unknown, 1);
+	assert_non_null(strstr(s.codes, "recording_unknown"));
+	assert_true(s.named);
+}
+
+static void a_seal_that_the_log_lacks_after_a_crash_is_pending(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3], extra;
+	struct chain_head head = build_record(r, seals, false);
+	struct id id = record_id(77);
+	struct seen s = {0};
+	struct err e = {0};
+
+	struct builder *b = record_open(r, &id, "terminal", NULL);
+	record_exit(r, b, 0);
+	need(builder_seal(b, r->signer, &head, &extra, &e), &e, "seal");
+	builder_destroy(b);
+	assert_true(check_all(r, NULL, &s).intact);
+	assert_non_null(strstr(s.codes, "seal_pending"));
+}
+
+/* The newest recording deleted together with the log's tail: only an exported head can tell. */
+static void a_roll_back_is_found_by_an_exported_head(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct chain_head head = build_record(r, seals, false);
+	struct seen s = {0};
+	char path[256];
+	size_t n, at;
+	uint8_t *all;
+
+	snprintf(path, sizeof path, "%s/chain/00000001.mchain", r->dir);
+	all = file_slurp(path, &n);
+	/* Cut behind the second seal's head: five entries are left after key and head, audit, seal, head twice. */
+	size_t places[32] = {0}, count = 0;
+	for (size_t i = 0; i + 4 < n && count < 32; i++)
+		if (memcmp(all + i, "MENT", 4) == 0)
+			places[count++] = i;
+	assert_int_equal(count, 11);
+	at = places[8];
+	file_spill(path, all, at);
+	record_path(r, &seals[2], path);
+	unlink(path);
+	struct verify_summary sum = check_all(r, NULL, &s);
+	assert_null(strstr(s.codes, "recording_missing"));
+	assert_null(strstr(s.codes, "rolled_back"));
+	s = (struct seen){0};
+	sum = check_all(r, &head, &s);
+	assert_false(sum.complete || sum.expected_found);
+	assert_non_null(strstr(s.codes, "rolled_back"));
+	/* The whole log gone is found too. */
+	snprintf(path, sizeof path, "%s/chain/00000001.mchain", r->dir);
+	unlink(path);
+	s = (struct seen){0};
+	check_all(r, &head, &s);
+	assert_non_null(strstr(s.codes, "log_missing"));
+	assert_non_null(strstr(s.codes, "rolled_back"));
+	free(all);
+}
+
+/* A crash in the middle of an entry is no change; a changed entry is one, and every bit of the log counts. */
+static void damage_to_the_log_is_named(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct seen s = {0};
+	char path[256];
+	size_t n;
+	uint8_t *all;
+
+	build_record(r, seals, false);
+	snprintf(path, sizeof path, "%s/chain/00000001.mchain", r->dir);
+	all = file_slurp(path, &n);
+	for (size_t at = 0; at < n; at += 3) {
+		s = (struct seen){0};
+		all[at] ^= 1;
+		file_spill(path, all, n);
+		if (check_all(r, NULL, &s).intact)
+			fail_msg("byte %zu of the log:%s", at, s.codes);
+		all[at] ^= 1;
+	}
+	file_spill(path, all, n - 10);
+	s = (struct seen){0};
+	assert_true(check_all(r, NULL, &s).intact);
+	assert_non_null(strstr(s.codes, "log_torn"));
+	free(all);
+}
+
+static void a_kept_recording_tells_of_a_roll_back(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct seen s = {0};
+	char path[256];
+	size_t n, count = 0, places[32] = {0};
+	uint8_t *all;
+
+	build_record(r, seals, false);
+	snprintf(path, sizeof path, "%s/chain/00000001.mchain", r->dir);
+	all = file_slurp(path, &n);
+	for (size_t i = 0; i + 4 < n && count < 32; i++)
+		if (memcmp(all + i, "MENT", 4) == 0)
+			places[count++] = i;
+	file_spill(path, all, places[5]); /* up to the first recording's head */
+	free(all);
+	check_all(r, NULL, &s);
+	assert_non_null(strstr(s.codes, "rolled_back"));
+}
+
+static void a_head_of_another_record_is_refused(void **state)
+{
+	struct record *r = *state, other;
+	struct chain_seal seals[3];
+	struct chain_head head;
+	struct seen s = {0};
+	struct chain *c = NULL;
+	struct err e = {0};
+
+	record_begin(&other, 7);
+	need(chain_open(other.dir, other.signer, &c, NULL, &e), &e, "open");
+	chain_head(c, &head, NULL);
+	chain_close(c);
+	record_end(&other);
+	build_record(r, seals, false);
+	check_all(r, &head, &s);
+	assert_non_null(strstr(s.codes, "expected_log"));
+}
+
+static void keys_are_learned_from_the_log(void **state)
+{
+	struct record *r = *state;
+	uint8_t seed[GRANT_KEY_LEN] = {42};
+	struct signer *fresh = NULL;
+	struct grant_public_key old = r->key;
+	struct chain_seal seals[3], last;
+	struct chain *c = NULL;
+	struct err e = {0};
+	struct seen s = {0};
+
+	build_record(r, seals, false);
+	need(signer_create(seed, &fresh, &e), &e, "signer");
+	need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "open");
+	need(chain_change_key(c, fresh, (int64_t)WALL, &e), &e, "change");
+	struct signer *before = r->signer;
+	r->signer = fresh;
+	build_small(r, 50, c, &last);
+	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
+	chain_close(c);
+	r->signer = before;
+	/* The old key alone, the new key alone: each vouches for the other by way of the log. */
+	assert_true(check_all(r, NULL, &s).intact);
+	r->key = *signer_public(fresh);
+	s = (struct seen){0};
+	assert_true(check_all(r, NULL, &s).intact);
+	r->key = old;
+	signer_destroy(fresh);
+	/* A stranger's key vouches for nothing. */
+	seed[0] = 43;
+	assert_int_equal(grant_key_public(seed, &r->key), 0);
+	s = (struct seen){0};
+	assert_false(check_all(r, NULL, &s).intact);
+	assert_non_null(strstr(s.codes, "log_unsigned"));
+}
+
+static void one_session_with_its_line_in_the_log(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct verify_result v;
+	struct seen s = {0};
+	struct err e = {0};
+	struct id unknown = record_id(500);
+
+	build_record(r, seals, false);
+	need(verify_session(r->dir, &seals[1].session, &r->keys, sink, &s, &v, &e), &e, "verify_session");
+	assert_true(v.intact && v.complete && v.sealed);
+	assert_int_equal(verify_session(r->dir, &unknown, &r->keys, sink, &s, &v, &e), ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    VERIFY_TEST(a_whole_record_verifies),
+	    VERIFY_TEST(deleted_recordings_are_named),
+	    VERIFY_TEST(a_recording_put_in_place_of_another_is_named),
+	    VERIFY_TEST(a_file_that_the_log_does_not_know_is_named),
+	    VERIFY_TEST(a_seal_that_the_log_lacks_after_a_crash_is_pending),
+	    VERIFY_TEST(a_roll_back_is_found_by_an_exported_head),
+	    VERIFY_TEST(damage_to_the_log_is_named),
+	    VERIFY_TEST(a_kept_recording_tells_of_a_roll_back),
+	    VERIFY_TEST(a_head_of_another_record_is_refused),
+	    VERIFY_TEST(keys_are_learned_from_the_log),
+	    VERIFY_TEST(one_session_with_its_line_in_the_log),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
