@@ -225,6 +225,30 @@ static void a_list_is_of_both(void **state)
 	rig_end(r, 21);
 }
 
+static void seen_gone(void *arg, const char *agent, const struct id *sandbox_id, const char *why)
+{
+	struct rig *r = arg;
+
+	(void)sandbox_id;
+	snprintf(r->text, sizeof(r->text), "%s: %s", agent, why);
+}
+
+static void an_end_is_passed_on(void **state)
+{
+	struct rig *r = rig_make(true, false);
+	struct id id = {{1}};
+
+	(void)state;
+	r->cluster.base.gone(r->cluster.base.gone_arg, "ns/pod/main", &id, "nobody listens: no harm");
+	r->p->gone = seen_gone;
+	r->p->gone_arg = r;
+	r->cluster.base.gone(r->cluster.base.gone_arg, "ns/pod/main", &id, "evicted");
+	assert_string_equal(r->text, "ns/pod/main: evicted");
+	r->p->ops->wipe(r->p, "demo", "why", on_done, r);
+	assert_int_equal(r->rc, ERR_UNSUPPORTED);
+	rig_end(r, 21);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +256,7 @@ int main(void)
 	    cmocka_unit_test(pods_are_in_the_cluster),
 	    cmocka_unit_test(without_a_cluster_a_pod_is_refused_with_the_key),
 	    cmocka_unit_test(a_list_is_of_both),
+	    cmocka_unit_test(an_end_is_passed_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
