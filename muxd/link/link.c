@@ -27,6 +27,11 @@ enum link_state link_state(const struct link *l)
 	return l->state;
 }
 
+bool link_has_files(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_FILES;
+}
+
 /* ---- channels */
 
 struct link_channel *link_channel_find(const struct link *l, uint32_t channel)

@@ -27,7 +27,7 @@ int link_hello_start(struct link *l)
 		return rc;
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
-	l->hub_hello.features = 0;
+	l->hub_hello.features = FEATURE_FILES;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);
@@ -61,6 +61,7 @@ static int on_hello(struct link *l, const struct frame *f, const char **why)
 	OPENSSL_cleanse(expected, sizeof(expected));
 	if (f->u.hello.epoch == UINT64_MAX)
 		return breaks(why, "an epoch that no stream can follow");
+	l->features = l->hub_hello.features & f->u.hello.features;
 	l->epoch_taken = f->u.hello.epoch; /* proven: if ours is not higher it will say so, and the next one is */
 	if (prove(l, "muxd-hub", &f->u.hello, answer.u.proof))
 		return ERR_NOMEM;

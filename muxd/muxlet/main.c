@@ -1,5 +1,6 @@
 /* muxlet - see docs/man/muxlet.8. */
 #include "muxd/muxlet/errand.h"
+#include "muxd/muxlet/file.h"
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
@@ -23,13 +24,15 @@
 struct options {
 	int listen_fd, secret_fd, leave_s;
 	bool pause;
-	const char *join, *check, *install;
+	const char *join, *check, *install, *get;
+	struct file_put put;
 };
 
 static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
+	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH\n"
 	      "       muxlet --pause | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
@@ -46,16 +49,36 @@ static int number(const char *s, int *out)
 	return 0;
 }
 
+static int amount(const char *s, int base, long *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtol(s, &end, base);
+	return *end || end == s || *out < 0 || errno ? -1 : 0;
+}
+
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {
-	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
-	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
-	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
-	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
-	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
-	    {"version", no_argument, NULL, 'V'},         {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
+					      {"secret-fd", required_argument, NULL, 's'},
+					      {"shell", required_argument, NULL, 'S'},
+					      {"workdir", required_argument, NULL, 'w'},
+					      {"join", required_argument, NULL, 'j'},
+					      {"leave", required_argument, NULL, 'L'},
+					      {"pause", no_argument, NULL, 'p'},
+					      {"check", required_argument, NULL, 'c'},
+					      {"install", required_argument, NULL, 'I'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {"version", no_argument, NULL, 'V'},
+					      {"put", required_argument, NULL, 'P'},
+					      {"mode", required_argument, NULL, 'm'},
+					      {"size", required_argument, NULL, 'z'},
+					      {"parents", no_argument, NULL, 'd'},
+					      {"get", required_argument, NULL, 'G'},
+					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes;
+	long size = -1;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
 		switch (c) {
@@ -86,6 +109,22 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'c':
 			o->check = optarg;
 			break;
+		case 'P':
+			o->put.path = optarg;
+			break;
+		case 'm':
+			bad |= amount(optarg, 8, &o->put.mode);
+			break;
+		case 'z':
+			bad |= amount(optarg, 10, &size);
+			o->put.size = size;
+			break;
+		case 'd':
+			o->put.parents = true;
+			break;
+		case 'G':
+			o->get = optarg;
+			break;
 		case 'v':
 			m->verbose = true;
 			break;
@@ -97,7 +136,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	modes = o->pause + !!o->check + !!o->join + !!o->install;
+	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -271,7 +310,7 @@ static void tear_down(struct muxlet *m)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.listen_fd = -1, .secret_fd = -1};
+	struct options o = {.listen_fd = -1, .secret_fd = -1, .put = {.mode = -1, .size = -1}};
 	struct muxlet m;
 	char cwd[4096];
 	int rc;
@@ -289,6 +328,10 @@ int main(int argc, char **argv)
 		return errand_check(o.check);
 	if (o.install)
 		return errand_install(o.install);
+	if (o.put.path)
+		return file_put(&o.put);
+	if (o.get)
+		return file_get(o.get);
 	(void)mlock(m.secret, sizeof(m.secret));
 	if (o.join) {
 		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);

@@ -115,6 +115,11 @@ static int name_program(struct start *s, const char **out_file)
 {
 	const char *base;
 
+	/* The child's own link to what it runs still: us, wherever we lie and whatever PATH says. */
+	if (s->o->flags & OPEN_SELF) {
+		*out_file = "/proc/self/exe";
+		return 0;
+	}
 	*out_file = *s->argv[0] ? s->argv[0] : s->shell;
 	if (!*s->argv[0])
 		s->argv[0] = (char *)(uintptr_t)s->shell;
