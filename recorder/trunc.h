@@ -39,7 +39,8 @@ struct trunc_totals {
 	uint8_t sha256[32];
 };
 
-/* session: "terminal", "exec", "round"; pty: an exec with one counts as a terminal. First match wins; none: full. */
+/* session: "terminal", "exec", "round"; pty: an exec with one counts as a terminal. First match wins; none: full.
+ * "file" is matched by rules that name it alone; none: metadata. */
 void trunc_rule_choose(const struct conf_rule *rules, size_t n, const char *principal_kind, const char *session,
 		       bool pty, struct trunc_rule *out);
 const char *trunc_rule_name(enum conf_rule_kind k);

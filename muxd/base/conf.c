@@ -63,7 +63,8 @@ static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, c
 {
 	size_t len = 0;
 	const char *near = conf_choice_nearest(
-	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|sandbox|kubernetes|privsep", name, &len);
+	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|sandbox|kubernetes|privsep", name,
+	    &len);
 
 	if (near)
 		return conf_fail(r, at, "unknown key \"%.64s\", did you mean %.*s?", name, (int)len, near);
@@ -152,6 +153,9 @@ static int check_together(struct conf_reader *r)
 	if (strcmp(c->kubernetes_kubeconfig, CONF_IN_CLUSTER) == 0 && c->kubernetes_context[0])
 		return conf_fail(r, mark_of(r, "kubernetes.context", "kubernetes.context"),
 				 "kubernetes.context goes with a kubeconfig; " CONF_IN_CLUSTER " has none");
+	if (c->file_timeout_ns > c->file_timeout_max_ns)
+		return conf_fail(r, mark_of(r, "files.timeout", "files.timeout_max"),
+				 "files.timeout is longer than files.timeout_max");
 	for (size_t i = 0; i < c->nstaff; i++) {
 		if (c->staff[i].ttl_ns == 0)
 			c->staff[i].ttl_ns = c->grant_ttl_ns;

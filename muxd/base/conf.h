@@ -22,7 +22,7 @@ enum conf_rule_kind { RULE_FULL, RULE_TRUNCATED, RULE_METADATA };
 /* Which bytes a sealed recording keeps. First match wins; the last rule matches everything. */
 struct conf_rule {
 	char *kind;    /* staff, agent, auditor, service or "*" */
-	char *session; /* terminal, exec, round or "*" */
+	char *session; /* terminal, exec, round, file, or "*": all of these but file */
 	enum conf_rule_kind rule;
 	uint64_t head; /* bytes kept at the start: of a stream (round, exec), of a burst (terminal) */
 	uint64_t tail; /* bytes kept at its end */
@@ -83,6 +83,8 @@ struct conf {
 	uint32_t round_keep_max;                        /* finished sessions at hand at once */
 	uint64_t round_keep_size;                       /* and bytes of their answers */
 	uint32_t round_argv_max;                        /* bytes of argv and environment together */
+	/* files.* */
+	uint64_t file_timeout_ns, file_timeout_max_ns;
 	/* sandbox.* */
 	char *sandbox_backend; /* local, kubernetes: where agents without a slash in their name are */
 	uint64_t workspace_size, memory_max;

@@ -65,7 +65,9 @@ static const struct conf_key keys[] = {
      "When clients see a byte: once it is journaled, or once it is on the disk."},
     {"record.rules", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "What recordings keep; the first match wins. kind: staff, agent, auditor, service or \"*\"; session: terminal, "
-     "exec, round or \"*\"; rule: full, truncated (head and tail are kept) or metadata."},
+     "exec, round, file or \"*\" (all but file, of which metadata is kept where no rule names it); rule: full, "
+     "truncated "
+     "(head and tail are kept) or metadata."},
     {"record.mask_unechoed_input", CONF_BOOL, AT(mask_input), "true", 0, 0, NULL, NULL,
      "Input that the terminal does not echo is recorded as its length only."},
     {"record.min_free", CONF_SIZE, AT(record_min_free), "64MiB", MIB, TIB, NULL, NULL,
@@ -130,6 +132,10 @@ static const struct conf_key keys[] = {
      "Bytes of answers at hand at once."},
     {"rounds.argv_max", CONF_SIZE32, AT(round_argv_max), "128KiB", KIB, MIB, NULL, NULL,
      "Bytes of arguments and environment together."},
+    {"files.timeout", CONF_DURATION, AT(file_timeout_ns), "10m", NS_PER_SEC, 3650 * DAY, NULL, NULL,
+     "Timeout of a file transfer that names none."},
+    {"files.timeout_max", CONF_DURATION, AT(file_timeout_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,
+     "The longest timeout a file transfer may ask for."},
     {"sandbox.backend", CONF_CHOICE, AT(sandbox_backend), "local", 0, 0, "local|kubernetes", NULL,
      "Where the sandboxes of agents are. Pods by their own name (namespace/pod) are reached whatever stands here."},
     {"sandbox.workspace_size", CONF_SIZE, AT(workspace_size), "1GiB", 16 * MIB, 16 * TIB, NULL, NULL,

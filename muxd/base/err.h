@@ -50,6 +50,11 @@
 	X(NO_PROGRAM, "program_not_found", 400, 127, "Name a program that exists in the sandbox, or use command for a shell line.")   \
 	X(NOT_EXECUTABLE, "program_not_executable", 400, 126, "Make it executable, or name the program that runs it.")     \
 	X(TRANSFER_TIMEOUT, "sandbox_transfer_timeout", 504, 124, "The transfer passed its timeout.")                  \
+	X(TRANSFER, "sandbox_transfer_failed", 502, 74, "The message says how; what was there before is untouched. Try again.")  \
+	X(NO_FILE, "file_not_found", 404, 66, "Name a file that exists in the sandbox; a put makes directories with --parents.") \
+	X(FILE_DENIED, "file_permission_denied", 403, 77, "The sandbox's user may not do that to the file or its directory.")  \
+	X(NOT_A_FILE, "not_a_file", 409, 65, "The path is a directory or a device; name a file.")                        \
+	X(NO_SPACE, "workspace_full", 507, 73, "Free space in the sandbox, or raise sandbox.workspace_size for new ones.") \
 	X(LINK_LOST, "link_lost", 502, 69, "The sandbox went away; resume the agent and look at the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \
 	X(VERSION, "version_unsupported", 400, 76, "Use programs of one version on both sides.")                       \

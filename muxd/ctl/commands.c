@@ -11,6 +11,8 @@ const struct ctl_command *const ctl_commands[] = {
     &grant_revoke_command,
     &exec_command,
     &attach_command,
+    &put_command,
+    &get_command,
     &session_list_command,
     &session_show_command,
     &session_terminate_command,

@@ -7,7 +7,7 @@
 #include "muxd/ctl/ctl.h"
 
 extern const struct ctl_command grant_create_command, grant_list_command, grant_revoke_command;
-extern const struct ctl_command exec_command, attach_command;
+extern const struct ctl_command exec_command, attach_command, put_command, get_command;
 extern const struct ctl_command session_list_command, session_show_command, session_terminate_command;
 extern const struct ctl_command sandbox_list_command, sandbox_show_command, sandbox_destroy_command;
 extern const struct ctl_command resume_command, status_command, shutdown_command, key_rotate_command;

@@ -197,9 +197,8 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 {
 	struct session *s = by_channel(arg, channel);
 
-	(void)offset;
 	if (s)
-		session_on_consumed(s);
+		session_on_consumed(s, offset);
 	hub_flush(((struct agent *)arg)->hub);
 }
 

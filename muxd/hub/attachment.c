@@ -177,6 +177,10 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 	if (a->over || stream < STREAM_OUTPUT || stream >= STREAM_COUNT)
 		return 0;
 	st = &s->stream[stream];
+	if (s->launch.transfer && !s->launch.transfer->head_known) {
+		a->armed = true; /* of the content nothing is there */
+		return 0;
+	}
 	if (hub_record_state(s->hub) == RECORD_OK || s->state == SESSION_ENDED) {
 		if (a->cursor[stream] < st->start) { /* fell behind by more than the buffer holds */
 			a->skipped[stream] += st->start - a->cursor[stream];
@@ -295,7 +299,7 @@ static void leave(struct session *s)
 		return;
 	if (s->kind == SESSION_TERMINAL)
 		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;
-	else if (s->kind == SESSION_EXEC)
+	else if (s->kind == SESSION_EXEC || s->kind == SESSION_FILE)
 		session_kill(s, EXIT_KILLED, "its client went away");
 }
 

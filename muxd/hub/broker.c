@@ -229,9 +229,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 
 	if (!s || !may_see(rq, s))
 		return err_set(e, ERR_NOT_FOUND, "no such session");
-	need = is_owner(rq, s)                  ? (s->kind == SESSION_ROUND ? SCOPE_ROUNDS : SCOPE_TERMINAL)
-	       : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN
-						: SCOPE_DRIVE;
+	need = is_owner(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
 	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
 	if (rc)
 		return rc;
@@ -272,6 +270,8 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 			  "attach", e);
 	if (rc)
 		return rc;
+	if (s->kind == SESSION_FILE)
+		return err_set(e, ERR_BAD_STATE, "this is a file transfer: nobody but its client can come to it");
 	if (s->state == SESSION_ENDED)
 		return err_set(e, ERR_ENDED, "the session has ended: muxctl replay %s shows it", s->id_text);
 	rc = attachment_create(s, rq, role, ops, ops_arg, false, out);

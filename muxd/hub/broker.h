@@ -56,6 +56,16 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const char 
 /* Failed log-ins that never reached a grant (wrong key, too many tries): an audit event. */
 void broker_audit_refused(struct hub *h, const char *door, const char *peer, const char *what, const struct err *e);
 
+/* A file to move. */
+enum file_op { FILE_PUT, FILE_GET };
+struct file_spec {
+	enum file_op op;
+	const char *path; /* in the sandbox; not absolute: from /workspace. Any bytes but NUL */
+	int64_t mode;     /* put: permission bits; -1: as the file has that is replaced, else 0644 */
+	uint64_t size;    /* put: when known, else UINT64_MAX */
+	bool parents;     /* put: make missing directories */
+};
+
 /* What to run. Strings are copied. */
 struct exec_spec {
 	enum session_kind kind;
@@ -71,6 +81,8 @@ struct exec_spec {
 	unsigned cols, rows, xpixel, ypixel;
 	const void *stdin_data; /* rounds: input given at once; NULL */
 	size_t stdin_len;
+	const struct file_spec
+	    *file;           /* SESSION_FILE, and nothing to run then: input is a put's content, output a get's */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
@@ -82,7 +94,10 @@ struct exec_spec {
  */
 typedef void broker_open_done(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
 			      const struct id *seen);
-/* Terminals and exec channels (scope terminal), rounds (scope rounds). ops NULL: nobody attaches (REST rounds). */
+/*
+ * Terminals and exec channels (scope terminal), rounds (scope rounds), file transfers (scope files). ops NULL: nobody
+ * attaches (REST rounds).
+ */
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
 		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg);
 /*
@@ -105,8 +120,11 @@ void broker_agent(struct hub *h, const struct request *rq, const char *agent, br
 void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg);
 /* deploy_or_resume: makes or finds the sandbox. Scope: terminal, rounds or lifecycle. */
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
-/* Ends the sandbox and what runs in it; none there is no error. Scope: lifecycle or admin; a reason is needed. */
-void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason,
+/*
+ * Ends the sandbox and what runs in it, with wipe its workspace too; none there is no error. Scope: lifecycle or admin;
+ * a reason is needed.
+ */
+void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason, bool wipe,
 		    broker_json_done *done, void *arg);
 
 /* Sessions the grant may see, filtered: agent, state, kind (NULL = any), limit. */

@@ -23,7 +23,7 @@ struct agent_job {
 	struct hub *hub;
 	struct request rq;
 	char name[AGENT_NAME_MAX + 1], reason[GRANT_REASON_MAX + 1];
-	struct agent *agent;
+	bool wipe;
 	void (*named)(struct agent_job *job);
 	broker_json_done *done;
 	void *arg;
@@ -235,12 +235,22 @@ void broker_resume(struct hub *h, const struct request *rq, const char *agent, b
 static void on_destroyed(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
 {
 	struct agent_job *job = arg;
+	struct agent *a;
 	json_t *d;
 
 	(void)info, (void)fd;
 	if (rc == ERR_CANCELLED) {
 		job_end(job, rc, e, NULL);
 		return;
+	}
+	a = known(job->hub, job->name);
+	if (!rc && a) {
+		struct id was = a->linked;
+		char why[200];
+
+		snprintf(why, sizeof(why), "its sandbox was ended by %.60s: %.100s", job->rq.grant.principal,
+			 job->reason);
+		agent_gone(job->hub, a->name, &was, why);
 	}
 	d = json_pack("{s:s}", "reason", job->reason);
 	if (e && d)
@@ -255,17 +265,30 @@ static void destroy(struct agent_job *job)
 	struct sandbox_provider *p = job->hub->p.provider;
 	struct err e = {0};
 	int rc = audit_event(job->hub, "sandbox.destroy", &job->rq, job->name, "asked",
-			     json_pack("{s:s}", "reason", job->reason));
+			     json_pack("{s:s,s:b}", "reason", job->reason, "wipe", job->wipe));
 
 	if (rc) {
 		err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: nothing is ended");
 		job_end(job, e.code, &e, NULL);
 		return;
 	}
-	p->ops->destroy_sandbox(p, job->name, job->reason, on_destroyed, job);
+	if (!job->wipe) {
+		p->ops->destroy_sandbox(p, job->name, job->reason, on_destroyed, job);
+	} else if (p->ops->wipe) {
+		p->ops->wipe(p, job->name, job->reason, on_destroyed, job);
+	} else {
+		err_set(&e, ERR_UNSUPPORTED, "workspaces cannot be removed here");
+		job_end(job, e.code, &e, NULL);
+	}
 }
 
-void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason,
+static void destroy_all(struct agent_job *job)
+{
+	job->wipe = true;
+	destroy(job);
+}
+
+void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason, bool wipe,
 		    broker_json_done *done, void *arg)
 {
 	struct err e = {0};
@@ -275,5 +298,5 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 		rc = reason_check(reason, &e);
 	if (!rc)
 		rc = hub_writable(h, &e);
-	job_begin(h, rq, agent, reason, destroy, rc, &e, done, arg);
+	job_begin(h, rq, agent, reason, wipe ? destroy_all : destroy, rc, &e, done, arg);
 }

@@ -39,9 +39,16 @@ static void job_fail(struct open_job *j, int rc, const struct err *e)
 	job_free(j);
 }
 
-static uint32_t scope_of(enum session_kind k)
+uint32_t scope_of(enum session_kind k)
 {
-	return k == SESSION_ROUND ? SCOPE_ROUNDS : SCOPE_TERMINAL;
+	return k == SESSION_ROUND ? SCOPE_ROUNDS : k == SESSION_FILE ? SCOPE_FILES : SCOPE_TERMINAL;
+}
+
+static const char *start_event(const struct session *s)
+{
+	if (s->kind == SESSION_FILE)
+		return s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get";
+	return s->kind == SESSION_ROUND ? "round.start" : "session.open";
 }
 
 static int check_counts(struct hub *h, const struct agent *a, struct err *e)
@@ -50,7 +57,7 @@ static int check_counts(struct hub *h, const struct agent *a, struct err *e)
 	const struct session *s;
 	unsigned all = 0, here = 0;
 
-	for (int k = 0; k < 3; k++)
+	for (int k = 0; k < SESSION_KINDS; k++)
 		all += (unsigned)h->stats.sessions_live[k];
 	if (all >= c->sessions_max)
 		return err_set(e, ERR_LIMIT, "%u sessions are open: sessions.max is reached", all);
@@ -66,15 +73,14 @@ static void audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
 	static const char *const shown[] = {"argv", "cwd",         "timeout_ms", "exec_id",
-					    "task", "snapshot_id", "sandbox_id"};
+					    "task", "snapshot_id", "sandbox_id", "file"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))
 			json_object_set(d, shown[i], json_object_get(open, shown[i]));
 	json_object_set_new(d, "session", json_string(s->id_text));
 	json_decref(open);
-	(void)audit_event(s->hub, s->kind == SESSION_ROUND ? "round.start" : "session.open", rq, s->agent->name,
-			  "allowed", d);
+	(void)audit_event(s->hub, start_event(s), rq, s->agent->name, "allowed", d);
 }
 
 /* The sandbox is awake. From here on the session carries the job. */
@@ -91,6 +97,11 @@ static void on_ready(void *arg, int rc, const struct err *e)
 		return;
 	}
 	rc = hub_writable(j->hub, &here);
+	if (!rc && j->kind == SESSION_FILE && !link_has_files(j->agent->link))
+		rc =
+		    err_set(&here, ERR_UNSUPPORTED,
+			    "the muxlet in the sandbox of %s is from before files could be moved: end the sandbox once",
+			    j->agent->name);
 	if (!rc)
 		rc = check_counts(j->hub, j->agent, &here);
 	if (!rc)

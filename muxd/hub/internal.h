@@ -17,6 +17,7 @@
 #include "muxd/hub/keep.h"
 #include "muxd/hub/setup.h"
 #include "muxd/hub/stream.h"
+#include "muxd/hub/transfer.h"
 #include "policy/revocation.h"
 #include "policy/time_floor.h"
 
@@ -58,6 +59,7 @@ TAILQ_HEAD(attachment_list, attachment);
 struct launch {
 	char **argv, **env; /* NULL-ended */
 	char *command, *cwd, *exec_id;
+	struct transfer *transfer; /* SESSION_FILE, but for one from before a restart */
 	char task[GRANT_NAME_MAX + 1];
 	char digest[65];
 	bool pty, stdin_open, login;
@@ -100,7 +102,9 @@ struct session {
 	uint64_t window[STREAM_COUNT], acked[STREAM_COUNT];
 	struct journal_share share;
 	uint64_t in_offset;  /* journaled input */
-	uint64_t in_lost;    /* journaled, never delivered over a restart: link offset = in_offset - in_lost */
+	uint64_t in_lost;    /* journaled, never delivered over a restart */
+	uint64_t in_extra;   /* delivered, not journaled: the trailer of a put */
+	struct buf in_flight; /* without a terminal: what the program has not taken yet, to be sent again after a break */
 	uint64_t in_eof;     /* 1 + offset of the end, 0 = open */
 	struct buf in_queue; /* a round's stdin waiting for room */
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
@@ -190,12 +194,13 @@ int session_intend(struct session *s, struct err *e);    /* journals the intent 
 int session_start(struct session *s, struct err *e);     /* OPEN to the sandbox; a failure ends the session */
 void session_free(struct session *s);
 void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
+void session_pass_over(struct session *s, int stream); /* what its clients have not seen of it is not for them */
 void session_pump(struct session *s); /* backlog, queued stdin, windows, pending exit */
 void session_update_window(struct session *s);
 void session_ack(struct session *s, bool all);
 void session_on_opened(struct session *s, int rc, const char *why);
 void session_on_exit(struct session *s, const struct link_exit *x);
-void session_on_consumed(struct session *s);
+void session_on_consumed(struct session *s, uint64_t offset);
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
 void session_suspend(struct session *s);
@@ -203,6 +208,10 @@ void session_resume(struct session *s, const struct link_channel_info *info);
 void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg);
 void session_event(struct session *s, const char *event, json_t *detail); /* steals detail, may be NULL */
 ssize_t session_input(struct session *s, const void *p, size_t n);
+/* What of the input the program had not taken when the link broke; from where input goes on. */
+uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
+void session_input_again(struct session *s, uint64_t from); /* ... once the channel is resumed */
+void session_pump_input(struct session *s);                 /* what is queued, then the end if it is wanted */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken);
 int session_input_eof(struct session *s);
 bool session_shown(const struct session *s); /* the end may be told: journaled, or durable by configuration */
@@ -249,6 +258,7 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 		     struct err *e);
 void launch_finish(struct launch *l);
 
+uint32_t scope_of(enum session_kind k);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 

@@ -21,6 +21,7 @@ void launch_finish(struct launch *l)
 	free(l->cwd);
 	free(l->exec_id);
 	free(l->stdin_data);
+	transfer_destroy(l->transfer);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -62,7 +63,7 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 		return err_set(e, ERR_INVAL, "argv and command are both given: use one");
 	if (spec->command && !spec->command[0])
 		return err_set(e, ERR_INVAL, "command is empty");
-	if (!spec->argv && !spec->command && spec->kind != SESSION_TERMINAL)
+	if (!spec->argv && !spec->command && !spec->file && spec->kind != SESSION_TERMINAL)
 		return err_set(e, ERR_INVAL, "argv or command is missing");
 	if (n > ARGS_MAX || m > ARGS_MAX)
 		return err_set(e, ERR_TOO_LARGE, "more than %d arguments or variables", ARGS_MAX);
@@ -88,6 +89,9 @@ static int check_limits(const struct hub *h, const struct exec_spec *spec, struc
 	if (spec->kind == SESSION_ROUND && spec->timeout_ns > c->round_timeout_max_ns)
 		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (rounds.timeout_max)",
 			       (unsigned long long)(c->round_timeout_max_ns / 1000000000u));
+	if (spec->kind == SESSION_FILE && spec->timeout_ns > c->file_timeout_max_ns)
+		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (files.timeout_max)",
+			       (unsigned long long)(c->file_timeout_max_ns / 1000000000u));
 	if (spec->pty && (spec->cols < 1 || spec->rows < 1 || spec->cols > 4096 || spec->rows > 4096))
 		return err_set(e, ERR_INVAL, "a terminal of %ux%u cells: 1 to 4096 each", spec->cols, spec->rows);
 	if (spec->head != UINT64_MAX && spec->head > c->round_head)
@@ -138,6 +142,10 @@ static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct l
 	const char *by_shell[] = {shell, "-c", spec->command, NULL};
 	const char *login[] = {shell, NULL};
 
+	if (out->transfer) {
+		out->argv = transfer_argv(out->transfer);
+		return out->argv ? 0 : ERR_NOMEM;
+	}
 	out->login = !spec->argv && !spec->command;
 	out->argv = copy_list(spec->argv ? spec->argv : spec->command ? by_shell : login, NULL);
 	return out->argv ? 0 : ERR_NOMEM;
@@ -168,6 +176,8 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	out->timeout_ns = spec->timeout_ns;
 	if (!out->timeout_ns && spec->kind == SESSION_ROUND && !spec->pty)
 		out->timeout_ns = c->round_timeout_ns;
+	if (!out->timeout_ns && spec->kind == SESSION_FILE)
+		out->timeout_ns = c->file_timeout_ns;
 	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
 	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;
 	return 0;
@@ -182,6 +192,8 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 
 	if (rc || (rc = token_name_check("task_id", task, e)) || (rc = check_sizes(h, spec, e)) ||
 	    (rc = check_limits(h, spec, e)))
+		return rc;
+	if (spec->kind == SESSION_FILE && (rc = transfer_create(spec->file, &l.transfer, e)))
 		return rc;
 	snprintf(l.task, sizeof(l.task), "%s", task);
 	rc = copy_spec(h, spec, &l);

@@ -21,7 +21,7 @@ struct recovery {
 
 static int parse_kind(const char *s, enum session_kind *out)
 {
-	for (int k = SESSION_TERMINAL; k <= SESSION_ROUND; k++)
+	for (int k = SESSION_TERMINAL; k < SESSION_KINDS; k++)
 		if (strcmp(s, session_kind_name((enum session_kind)k)) == 0) {
 			*out = (enum session_kind)k;
 			return 0;
@@ -148,7 +148,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		rc = restore_keeps(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
 		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
-	if (kind == SESSION_EXEC)
+	if (kind == SESSION_EXEC || kind == SESSION_FILE)
 		session_kill(s, EXIT_KILLED, "the daemon was restarted and its client is gone");
 	return rc;
 }

@@ -116,6 +116,7 @@ void session_free(struct session *s)
 		keep_finish(&s->keep[i]);
 	}
 	buf_finish(&s->in_queue);
+	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
 	free(s);
 }
@@ -135,6 +136,7 @@ static int send_open(struct session *s, struct err *e)
 			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
+			      .self = l->transfer != NULL,
 			      .window = SESSION_WINDOW};
 
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
@@ -281,6 +283,25 @@ static void fill_message(const struct session *s, const char *message, char *out
 	}
 }
 
+/* The file's own numbers, and whether it is there. */
+static void fill_transfer(struct session *s)
+{
+	struct session_result *r = &s->result;
+	struct transfer *t = s->launch.transfer;
+	struct err e = {0};
+
+	(void)keep_digest(&t->content);
+	if (t->op == FILE_PUT)
+		r->total[STREAM_INPUT] = t->content.total;
+	else
+		r->total[STREAM_OUTPUT] = t->content.total;
+	r->failed = transfer_result(t, s->agent->name, r, &e);
+	if (r->failed)
+		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
+	if (!t->head_known) /* there is nothing that a client could still take */
+		session_pass_over(s, STREAM_OUTPUT);
+}
+
 static void fill_result(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
 	struct session_result *r = &s->result;
@@ -296,6 +317,8 @@ static void fill_result(struct session *s, enum exit_cause cause, int code, int 
 		if (s->kind == SESSION_ROUND)
 			snprintf(r->sha256[i], sizeof(r->sha256[i]), "%s", keep_digest(&s->keep[i]));
 	}
+	if (s->launch.transfer)
+		fill_transfer(s);
 }
 
 static int journal_exit(struct session *s)
@@ -312,11 +335,29 @@ static int journal_exit(struct session *s)
 	if (s->kind == SESSION_ROUND)
 		json_object_set_new(o, "sha256",
 				    json_pack("{s:s,s:s}", "stdout", r->sha256[1], "stderr", r->sha256[2]));
+	if (s->launch.transfer)
+		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
 	rc = journal_json(s->hub->journal, RING_EXIT, &s->id, o);
 	if (!rc)
 		s->exit_position = journal_position(s->hub->journal);
 	json_decref(o);
 	return rc;
+}
+
+/* Who moved which file, how large, with which digest: the same whichever rule its recording has. */
+static void audit_transfer(struct session *s, const struct request *rq)
+{
+	const struct session_result *r = &s->result;
+	json_t *d = transfer_json(s->launch.transfer);
+
+	if (d) {
+		json_object_set_new(d, "session", json_string(s->id_text));
+		json_object_set_new(d, "task", json_string(s->launch.task));
+		if (r->failed)
+			json_object_set_new(d, "message", json_string(r->message));
+	}
+	(void)audit_event(s->hub, s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get", rq, s->agent->name,
+			  r->failed ? err_name(r->failed) : "ok", d);
 }
 
 static void audit_end(struct session *s)
@@ -325,6 +366,10 @@ static void audit_end(struct session *s)
 	const struct session_result *r = &s->result;
 
 	memcpy(rq.peer, s->peer, sizeof(rq.peer));
+	if (s->launch.transfer) {
+		audit_transfer(s, &rq);
+		return;
+	}
 	(void)audit_event(s->hub, s->kind == SESSION_ROUND ? "round.end" : "session.end", &rq, s->agent->name,
 			  exit_cause_name(r->cause),
 			  json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
@@ -416,26 +461,13 @@ void session_suspend(struct session *s)
 	}
 }
 
-/* Keys nobody delivered are not sent again; a round's stdin is (from the record, by the recovery). */
-static void settle_input(struct session *s, const struct link_channel_info *info)
-{
-	uint64_t sent = s->in_offset - s->in_lost;
-
-	if (info->input_consumed >= sent)
-		return;
-	session_event(s, "undelivered", json_pack("{s:I}", "bytes", (json_int_t)(sent - info->input_consumed)));
-	s->in_lost += sent - info->input_consumed;
-}
-
 void session_resume(struct session *s, const struct link_channel_info *info)
 {
 	uint64_t have[STREAM_COUNT];
 
 	for (int i = 0; i < STREAM_COUNT; i++)
 		have[i] = s->stream[i].end + buf_len(&s->backlog[i]);
-	if (!info->exited)
-		settle_input(s, info);
-	have[STREAM_INPUT] = s->in_offset - s->in_lost;
+	have[STREAM_INPUT] = info->exited ? info->input_consumed : session_input_settle(s, info);
 	if (link_resume(s->agent->link, s->channel, have, SESSION_WINDOW)) {
 		session_finish(s, EXIT_LOST, -1, 0, "the sandbox no longer has the output from where the record ends");
 		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
@@ -446,13 +478,15 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	s->started = true;
 	session_event(s, "link_up", NULL);
 	session_set_state(s, s->killing ? SESSION_ENDING : SESSION_RUNNING);
+	if (!info->exited)
+		session_input_again(s, have[STREAM_INPUT]);
 	if (s->launch.pty && s->launch.cols)
 		(void)link_resize(s->agent->link, s->channel, (uint16_t)s->launch.cols, (uint16_t)s->launch.rows,
 				  (uint16_t)s->launch.xpixel, (uint16_t)s->launch.ypixel);
 	if (s->killing)
 		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
 	session_job_done(s, 0, NULL);
-	session_on_consumed(s);
+	session_on_consumed(s, have[STREAM_INPUT]);
 }
 
 void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg)
@@ -506,9 +540,12 @@ void session_tick(struct session *s, uint64_t now)
 	}
 	if (s->kill_deadline && now >= s->kill_deadline && s->state == SESSION_ENDING)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");
-	if (s->launch.timeout_ns && s->state == SESSION_RUNNING &&
-	    now - s->opened_boot_ns > s->launch.timeout_ns + KILL_DEADLINE_NS)
+	if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + KILL_DEADLINE_NS)
+		return;
+	if (s->state == SESSION_RUNNING)
 		session_kill(s, EXIT_TIMEOUT, "it passed its timeout");
+	else if (s->kind == SESSION_FILE) /* its client need not wait until the sandbox is there again */
+		session_finish(s, EXIT_TIMEOUT, -1, 0, NULL);
 }
 
 const struct id *session_id(const struct session *s)

@@ -24,7 +24,8 @@ struct session;
 struct hub;
 struct err;
 
-enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND };
+enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND, SESSION_FILE };
+#define SESSION_KINDS 4
 enum session_state { SESSION_OPENING, SESSION_RUNNING, SESSION_SUSPENDED, SESSION_ENDING, SESSION_ENDED };
 
 /* How it ended. Digests and totals are over everything, computed outside the sandbox. */
@@ -34,7 +35,8 @@ struct session_result {
 	int signal;        /* 0 when none */
 	char message[200]; /* why it did not start, who ended it */
 	uint64_t total[3];
-	char sha256[3][65]; /* lower-case hex; [0] unused */
+	char sha256[3][65]; /* lower-case hex; of rounds, without [0] */
+	int failed;         /* of a file transfer: ERR_*, and message says it; 0 when the file is there */
 	uint64_t duration_ns;
 };
 
@@ -54,6 +56,9 @@ json_t *session_describe(const struct session *s);
 /* The object of GET /v1/rounds/{id} (issue's shape: round_id, exec_id, task_id, state, exit, stdout, stderr,
  * duration_ms). */
 json_t *session_round_json(const struct session *s);
+
+/* A file transfer: {op, path, size, mode, mtime, sha256}, of the file alone. NULL: it is none, or no memory. */
+json_t *session_file_json(const struct session *s);
 
 struct session *hub_session_find(struct hub *h, const struct id *id);
 /* From the newest; return false to stop. */

@@ -8,6 +8,13 @@
 
 #define INPUT_CHUNK     (32 * 1024)
 #define STDIN_QUEUE_MAX (1024 * 1024)
+#define FLIGHT_KEPT     (16 * 1024) /* memory kept for the next input once all is taken */
+
+/* Where the input stands as the link counts it. */
+static uint64_t link_at(const struct session *s)
+{
+	return s->in_offset - s->in_lost + s->in_extra;
+}
 
 static int journal_input(struct session *s, const void *p, size_t n)
 {
@@ -20,18 +27,108 @@ static int journal_input(struct session *s, const void *p, size_t n)
 	return journal_data(s->hub->journal, &s->id, &s->share, STREAM_INPUT, s->in_offset, RING_MASKED, stars, n);
 }
 
+/* ---- what is on its way */
+
+static int keep_in_flight(struct session *s, const void *p, size_t n)
+{
+	if (s->in_flight.max == 0)
+		buf_init(&s->in_flight, LINK_INPUT_WINDOW);
+	return buf_append(&s->in_flight, p, n);
+}
+
+/* To the program, at `at`. Keys that a break swallows are not sent again, what a program reads from a pipe is. */
+static void deliver(struct session *s, uint64_t at, const void *p, size_t n)
+{
+	struct link *l = s->agent->link;
+	ssize_t sent;
+
+	if (!s->launch.pty && keep_in_flight(s, p, n)) {
+		session_kill(s, EXIT_LOST, "no memory for its input");
+		return;
+	}
+	sent = link_input(l, s->channel, at, p, n);
+	if (sent == (ssize_t)n)
+		return;
+	if (!s->launch.pty) { /* room was asked for: the stream broke in between, or there is no memory */
+		if (link_state(l) == LINK_UP)
+			session_kill(s, EXIT_LOST, "its input could not be sent");
+		return;
+	}
+	log_debug(NULL, "session %s: input at %llu not sent", s->id_text, (unsigned long long)at);
+	n -= sent > 0 ? (size_t)sent : 0;
+	s->in_lost += n;
+	session_event(s, "undelivered", json_pack("{s:I}", "bytes", (json_int_t)n));
+}
+
+static void flight_landed(struct session *s, uint64_t consumed)
+{
+	uint64_t held = buf_len(&s->in_flight), base = link_at(s) - held;
+
+	if (consumed <= base)
+		return;
+	buf_consume(&s->in_flight, (size_t)(consumed - base < held ? consumed - base : held));
+	if (!buf_len(&s->in_flight) && s->in_flight.cap > FLIGHT_KEPT) {
+		buf_finish(&s->in_flight);
+		buf_init(&s->in_flight, LINK_INPUT_WINDOW);
+	}
+}
+
+uint64_t session_input_settle(struct session *s, const struct link_channel_info *info)
+{
+	uint64_t base = link_at(s) - buf_len(&s->in_flight), lost;
+
+	if (info->input_consumed >= base) {
+		flight_landed(s, info->input_consumed);
+		return link_at(s) - buf_len(&s->in_flight);
+	}
+	lost = base - info->input_consumed;
+	session_event(s, "undelivered", json_pack("{s:I}", "bytes", (json_int_t)lost));
+	s->in_lost += lost;
+	return info->input_consumed;
+}
+
+void session_input_again(struct session *s, uint64_t from)
+{
+	struct link *l = s->agent->link;
+	size_t n = buf_len(&s->in_flight);
+
+	if (n && link_input(l, s->channel, from, buf_ptr(&s->in_flight), n) != (ssize_t)n)
+		session_kill(s, EXIT_LOST, "its input could not be sent again");
+	if (s->in_eof && s->in_eof != UINT64_MAX)
+		(void)link_input_eof(l, s->channel, link_at(s));
+}
+
+/* ---- new input */
+
+/* A put takes what was announced and no more; nothing else takes content. */
+static int check_transfer(struct session *s, size_t n)
+{
+	const struct transfer *t = s->launch.transfer;
+
+	if (s->kind != SESSION_FILE)
+		return 0;
+	if (!t || t->op != FILE_PUT || t->trailer_due)
+		return ERR_ENDED;
+	if (t->size == UINT64_MAX || n <= t->size - t->content.total)
+		return 0;
+	session_kill(s, EXIT_KILLED, "more content came than was announced");
+	return ERR_TOO_LARGE;
+}
+
 /* Bytes taken; 0 = not now. */
 ssize_t session_input(struct session *s, const void *p, size_t n)
 {
 	struct link *l = s->agent->link;
-	uint64_t at = s->in_offset - s->in_lost;
+	uint64_t at = link_at(s);
 	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room;
-	ssize_t sent;
 	int rc;
 
 	if (s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known || s->in_eof)
 		if (s->in_eof != UINT64_MAX)
 			return ERR_ENDED;
+	rc = check_transfer(s, n);
+	if (rc)
+		return rc;
 	if (s->state != SESSION_RUNNING || journal_state(s->hub->journal) != RECORD_OK ||
 	    link_queued(l) > LINK_OUT_HIGH)
 		return 0;
@@ -42,39 +139,75 @@ ssize_t session_input(struct session *s, const void *p, size_t n)
 	rc = journal_input(s, p, take);
 	if (rc == ERR_AGAIN)
 		return 0;
+	if (!rc && s->kind == SESSION_FILE)
+		rc = transfer_input(s->launch.transfer, p, take);
 	if (rc)
 		return rc;
 	s->in_offset += take;
 	s->hub->stats.bytes_in += take;
-	sent = link_input(l, s->channel, at, p, take);
-	if (sent != (ssize_t)take) { /* room was asked for: the stream broke in between */
-		log_debug(NULL, "session %s: input at %llu not sent", s->id_text, (unsigned long long)at);
-		s->in_lost += take - (sent > 0 ? (size_t)sent : 0);
-		session_event(s, "undelivered",
-			      json_pack("{s:I}", "bytes", (json_int_t)(take - (sent > 0 ? (size_t)sent : 0))));
-	}
+	deliver(s, at, p, take);
 	agent_touch(s->agent);
 	return (ssize_t)take;
 }
 
-int session_input_eof(struct session *s)
+/* Size and digest behind a put's content: muxlet's to check, no content and so not journaled. True: none is left. */
+static bool pump_trailer(struct session *s)
 {
-	int rc;
+	struct transfer *t = s->launch.transfer;
+	size_t n, room;
 
-	if (s->state == SESSION_ENDED || s->exit_known)
-		return ERR_ENDED;
-	if (s->in_eof)
-		return 0;
-	if (s->state != SESSION_RUNNING || buf_len(&s->in_queue)) {
-		s->in_eof = UINT64_MAX; /* wanted: session_pump() sends it once what is queued has gone */
-		return 0;
+	if (!t || !t->trailer_due || t->trailer_sent == TRANSFER_TRAILER_LEN)
+		return true;
+	if (s->state != SESSION_RUNNING)
+		return false;
+	n = TRANSFER_TRAILER_LEN - t->trailer_sent;
+	room = link_input_room(s->agent->link, s->channel, link_at(s));
+	n = n < room ? n : room;
+	if (n) {
+		uint64_t at = link_at(s);
+
+		/* Counted first: what is in flight is reckoned from the end. */
+		s->in_extra += n;
+		deliver(s, at, t->trailer + t->trailer_sent, n);
+		t->trailer_sent += n;
 	}
-	rc = link_input_eof(s->agent->link, s->channel, s->in_offset - s->in_lost);
+	return t->trailer_sent == TRANSFER_TRAILER_LEN;
+}
+
+static int send_eof(struct session *s)
+{
+	int rc = link_input_eof(s->agent->link, s->channel, link_at(s));
+
 	if (rc)
 		return rc;
 	if (!s->launch.pty) /* a terminal's end of file is a character: it can be typed again */
 		s->in_eof = 1 + s->in_offset;
 	session_event(s, "eof", json_pack("{s:I}", "offset", (json_int_t)s->in_offset));
+	return 0;
+}
+
+static int complete_transfer(struct session *s)
+{
+	struct transfer *t = s->launch.transfer;
+	int rc;
+
+	if (!t || t->op != FILE_PUT || t->trailer_due)
+		return 0;
+	rc = transfer_complete(t);
+	if (rc)
+		session_kill(s, EXIT_KILLED, rc == ERR_EOF ? "less content came than was announced" : "no digest");
+	return rc;
+}
+
+int session_input_eof(struct session *s)
+{
+	if (s->state == SESSION_ENDED || s->exit_known)
+		return ERR_ENDED;
+	if (s->in_eof || complete_transfer(s))
+		return 0;
+	if (s->state == SESSION_RUNNING && !buf_len(&s->in_queue) && pump_trailer(s))
+		return send_eof(s);
+	s->in_eof = UINT64_MAX; /* wanted: session_pump_input() sends it once what is queued has gone */
 	return 0;
 }
 
@@ -98,10 +231,27 @@ int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_
 	return 0;
 }
 
-void session_on_consumed(struct session *s)
+void session_pump_input(struct session *s)
+{
+	while (buf_len(&s->in_queue)) {
+		ssize_t n = session_input(s, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
+
+		if (n <= 0)
+			return;
+		buf_consume(&s->in_queue, (size_t)n);
+	}
+	if (s->in_eof == UINT64_MAX && s->state == SESSION_RUNNING && pump_trailer(s)) {
+		s->in_eof = 0;
+		if (send_eof(s) && !s->launch.pty)
+			s->in_eof = UINT64_MAX;
+	}
+}
+
+void session_on_consumed(struct session *s, uint64_t offset)
 {
 	struct attachment *a;
 
+	flight_landed(s, offset);
 	session_pump(s);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	if (a->input_blocked)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[] = {"terminal", "exec", "round"};
+static const char *const kind_names[] = {"terminal", "exec", "round", "file"};
 static const char *const state_names[] = {"opening", "running", "suspended", "ending", "ended"};
 
 const char *session_kind_name(enum session_kind k)
@@ -80,6 +80,8 @@ json_t *session_open_json(const struct session *s)
 	json_object_set_new(o, "command", json_boolean(l->command != NULL));
 	json_object_set_new(o, "head", json_integer((json_int_t)l->head));
 	json_object_set_new(o, "tail", json_integer((json_int_t)l->tail));
+	if (l->transfer)
+		json_object_set_new(o, "file", transfer_json(l->transfer));
 	set_str(o, "cwd", l->cwd);
 	set_str(o, "exec_id", l->exec_id);
 	set_str(o, "digest", l->digest);
@@ -127,6 +129,8 @@ json_t *session_describe(const struct session *s)
 					      a->role == ROLE_DRIVER ? "driver" : "observer", "door", a->door, "peer",
 					      a->peer));
 	json_object_set_new(o, "argv", argv_json(s->launch.argv));
+	if (s->launch.transfer)
+		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
 	set_str(o, "exec_id", s->launch.exec_id);
 	set_str(o, "door", s->door);
 	set_time(o, "opened_at", s->opened_wall_ns);
@@ -141,6 +145,11 @@ json_t *session_describe(const struct session *s)
 	if (s->result_ready)
 		json_object_set_new(o, "exit", exit_json(&s->result));
 	return o;
+}
+
+json_t *session_file_json(const struct session *s)
+{
+	return s->launch.transfer ? transfer_json(s->launch.transfer) : NULL;
 }
 
 json_t *session_round_json(const struct session *s)

@@ -61,6 +61,47 @@ void session_ack(struct session *s, bool all)
 	}
 }
 
+static void drop(struct stream *st, size_t n)
+{
+	stream_finish(st);
+	st->end += n;
+	st->start = st->visible = st->end;
+}
+
+static void move_cursors(struct session *s, int stream, uint64_t to)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	a->cursor[stream] = to;
+}
+
+void session_pass_over(struct session *s, int stream)
+{
+	move_cursors(s, stream, s->stream[stream].end);
+}
+
+/* A client of a transfer sees a get's content. What muxlet says besides is for the record. True: to be shown. */
+static bool accept_transfer(struct session *s, int stream, const uint8_t *p, size_t n)
+{
+	struct transfer *t = s->launch.transfer;
+	struct stream *st = &s->stream[stream];
+	size_t content = 0;
+	bool begins;
+
+	if (!t || t->op != FILE_GET || stream != STREAM_OUTPUT) {
+		drop(st, n);
+		session_pass_over(s, stream);
+		return false;
+	}
+	begins = !t->head_known;
+	if (transfer_output(t, p, n, &content))
+		session_kill(s, EXIT_LOST, "what came of the file is not what muxlet sends");
+	if (begins)
+		move_cursors(s, stream, st->end + (n - content));
+	return true;
+}
+
 /* Bytes that are in the journal now. */
 static void accept_output(struct session *s, int stream, const uint8_t *p, size_t n)
 {
@@ -70,14 +111,12 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 	if (s->kind == SESSION_ROUND)
 		(void)keep_add(&s->keep[stream], p, n); /* no memory: totals still count, the record has the bytes */
 	if (s->kind == SESSION_ROUND && TAILQ_EMPTY(&s->attachments)) {
-		stream_finish(st);
-		st->end += n;
-		st->start = st->visible = st->end;
+		drop(st, n);
+	} else if (s->kind == SESSION_FILE && !accept_transfer(s, stream, p, n)) {
+		/* nobody is shown it */
 	} else if (stream_append(st, p, n, journal_position(s->hub->journal), hold)) {
 		/* Without memory viewers cannot be shown these bytes: they are told that they were skipped. */
-		stream_finish(st);
-		st->end += n;
-		st->start = st->visible = st->end;
+		drop(st, n);
 	}
 	s->hub->stats.bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
@@ -134,22 +173,6 @@ static bool pump_stream(struct session *s, int stream)
 	return buf_len(b) == 0;
 }
 
-static void pump_stdin(struct session *s)
-{
-	ssize_t n;
-
-	while (buf_len(&s->in_queue)) {
-		n = session_input(s, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
-		if (n <= 0)
-			return;
-		buf_consume(&s->in_queue, (size_t)n);
-	}
-	if (s->in_eof == UINT64_MAX && !buf_len(&s->in_queue) && s->state == SESSION_RUNNING) {
-		s->in_eof = 0;
-		(void)session_input_eof(s);
-	}
-}
-
 /* Everything that may have waited for room, for the record, or for the link. */
 void session_pump(struct session *s)
 {
@@ -159,7 +182,7 @@ void session_pump(struct session *s)
 		goto shown;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		clear = pump_stream(s, i) && clear;
-	pump_stdin(s);
+	session_pump_input(s);
 	if (clear && s->exit_known && !s->exit_in_ring)
 		session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, s->exit.error_at);
 	session_update_window(s);

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 PRINCIPAL=openapi
-MUXD_TOKEN=$(new_token openapi staff terminal,rounds,observe,drive,replay,lifecycle)
+MUXD_TOKEN=$(new_token openapi staff terminal,rounds,files,observe,drive,replay,lifecycle)
 MUXD_URL=https://$(ready https) MUXD_CACERT=$MUXD_STATE/keys/tls.crt MUXD_AGENT=openapi MUXD_TASK=story
 export MUXD_TOKEN MUXD_URL MUXD_CACERT MUXD_AGENT MUXD_TASK
 /usr/bin/python3 "$here/tests/integration/openapi_check.py" || fail "the API and its document differ"

@@ -9,6 +9,7 @@ Exit code 0 when every answer has a status, headers and a body that the document
 operation was tried. Needs python3 and python3-yaml alone: the schemas are checked by the small
 validator below, which refuses keywords that it does not know.
 """
+import hashlib
 import json
 import os
 import re
@@ -181,6 +182,8 @@ class Api:
         print("FAIL", text)
 
     def send(self, method, target, body, headers):
+        if isinstance(body, (bytes, bytearray)):
+            headers = {"Content-Type": "application/octet-stream", **headers}
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self.url + target, data=data, headers=headers, method=method)
         try:
@@ -289,7 +292,46 @@ def agents(api, agent):
     api.refused("GET", "/v1/agents/{agent}", 401, "token_malformed", agent=agent, token="nonsense")
     api.refused("GET", "/v1/agents/{agent}", 400, "invalid_request", agent="Not_a_name")
     api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={"x": 1})
+    _, value = api.call("GET", "/v1/agents", {200})
+    if value and agent not in [a["agent"] for a in value["agents"]]:
+        api.fail("the agent is not in the list")
     api.refused("GET", "/v1/agents/{agent}/terminal", 501, "unsupported", agent=agent)
+
+
+def files(api, agent, task):
+    path = "/v1/agents/{agent}/files"
+    content = bytes(range(128)) * 3000
+    _, value = api.call("PUT", path, {200}, body=content, agent=agent,
+                        query=f"?path=dir/a%20b&parents=true&mode=0640&timeout_ms=60000&task_id={task}")
+    if value and (value["size"], value["mode"], value["sha256"]) != (
+            len(content), "0640", hashlib.sha256(content).hexdigest()):
+        api.fail(f"what was put is {value}")
+    _, got = api.call("GET", path, {200}, agent=agent, query=f"?path_base64=ZGlyL2EgYg==&task_id={task}")
+    if got is None or got.encode() != content:
+        api.fail("what was put does not come back")
+    api.call("PUT", path, {200}, body=b"", agent=agent, query=f"?path=empty&task_id={task}")
+    query = f"&task_id={task}"
+    api.refused("GET", path, 404, "file_not_found", agent=agent, query="?path=none" + query)
+    api.refused("GET", path, 409, "not_a_file", agent=agent, query="?path=dir" + query)
+    api.refused("GET", path, 400, "invalid_request", agent=agent)
+    api.refused("GET", path, 400, "invalid_request", agent=agent, query="?path=a&mode=0644")
+    api.refused("PUT", path, 409, "not_a_file", body=b"x", agent=agent, query="?path=/workspace" + query)
+    api.refused("PUT", path, 404, "file_not_found", body=b"x", agent=agent, query="?path=no/a" + query)
+    api.refused("PUT", path, 400, "invalid_request", body=b"x", agent=agent, query="?path=a&mode=9" + query)
+    api.refused("PUT", path, 401, "unauthenticated", body=b"x", agent=agent, query="?path=a", token=False)
+
+
+def the_end(api, agent):
+    path = "/v1/agents/{agent}"
+    api.refused("DELETE", path, 400, "reason_required", agent=agent)
+    api.refused("DELETE", path, 400, "invalid_request", agent=agent, query="?reason=x&wipe=maybe")
+    _, value = api.call("DELETE", path, {200}, agent=agent, query="?reason=openapi%20check")
+    if value and value["state"] != "stopped":
+        api.fail(f"after its end the sandbox is {value['state']}")
+    api.call("DELETE", path, {200}, agent=agent, query="?reason=again")
+    _, value = api.call("GET", path, {200, 404}, agent=agent)
+    if value and "state" in value and value["state"] != "stopped":
+        api.fail(f"after its end the sandbox is {value['state']}")
 
 
 def finished_rounds(api, agent, task):
@@ -411,6 +453,8 @@ def main():
     running_round(api, agent, task)
     ended_rounds(api, agent, task)
     refusals(api, agent, task)
+    files(api, agent, task)
+    the_end(api, agent)
     wanted = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
     for method, path in sorted(wanted - api.tried):
         api.fail(f"{method.upper()} {path} was not tried")

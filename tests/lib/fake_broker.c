@@ -89,7 +89,7 @@ void hub_stats(struct hub *h, struct hub_stats *out)
 
 const char *session_kind_name(enum session_kind k)
 {
-	static const char *const names[] = {"terminal", "exec", "round"};
+	static const char *const names[] = {"terminal", "exec", "round", "file"};
 
 	return names[k];
 }
@@ -222,6 +222,8 @@ static void fake_play(struct session *s, const struct exec_spec *spec)
 	}
 }
 
+#include "tests/lib/fake_files.c"
+
 static void fake_digest(const struct exec_spec *spec, char *out, size_t size)
 {
 	size_t n = 0;
@@ -240,8 +242,10 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	char digest[512];
 	struct err e = {0};
 
-	(void)ops;
-	(void)ops_arg;
+	if (spec->file) {
+		fake_file(h, spec, ops, ops_arg, done, arg);
+		return;
+	}
 	if (!(rq->grant.scopes & SCOPE_ROUNDS))
 		err_set(&e, ERR_FORBIDDEN, "the grant lacks scope rounds");
 	else if (strcmp(spec->agent, "demo") != 0)
@@ -436,6 +440,31 @@ void broker_agent(struct hub *h, const struct request *rq, const char *agent, br
 		      "sandbox_id", "backend", "local", "workspace_snapshot_id", "last_activity_at", "created_at",
 		      "sessions", 0, "detail", "", "enforced", "workspace_size", 1, "memory", 1, "pids", 1, "cpu", 1);
 	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
+{
+	json_t *o = json_pack("{s:[]}", "agents");
+
+	(void)h;
+	(void)rq;
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason, bool wipe,
+		    broker_json_done *done, void *arg)
+{
+	json_t *o = json_pack("{s:s,s:s}", "agent", agent, "state", "stopped");
+	struct err e = {0};
+
+	(void)h;
+	(void)rq;
+	(void)wipe;
+	if (!*reason)
+		err_set(&e, ERR_REASON_REQUIRED, "no reason");
+	done(arg, e.code, e.code ? &e : NULL, e.code ? NULL : o);
 	json_decref(o);
 }
 

@@ -160,6 +160,71 @@ static void ask_exec(struct local_conn *c, const json_t *o)
 	free_env(env);
 }
 
+/* ---- files */
+
+/* A text, or {"base64": ...} for names that are not UTF-8. *out_owned is the caller's. */
+static int read_path(const json_t *o, const char **out, char **out_owned, struct err *e)
+{
+	const json_t *v = json_object_get(o, "path");
+	const char *b64 = json_string_value(json_object_get(v, "base64"));
+	uint8_t *bytes = NULL;
+	size_t n = 0;
+
+	if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v)) {
+		*out = json_string_value(v);
+		return 0;
+	}
+	if (!b64 || base64_decode(b64, strlen(b64), false, &bytes, &n) < 0 || memchr(bytes, 0, n)) {
+		free(bytes);
+		return err_set(e, ERR_INVAL, "path is neither a text without NUL nor {\"base64\": ...}");
+	}
+	*out_owned = realloc(bytes, n + 1);
+	if (!*out_owned) {
+		free(bytes);
+		return err_set(e, ERR_NOMEM, "no memory");
+	}
+	(*out_owned)[n] = '\0';
+	*out = *out_owned;
+	return 0;
+}
+
+static int read_file(const json_t *o, struct exec_spec *spec, struct file_spec *file, char **out_owned, struct err *e)
+{
+	static const char *const keys[] = {"op",   "token",   "agent",      "task", "path",
+					   "mode", "parents", "timeout_ms", "size", NULL};
+	int64_t timeout = 0, size = -1;
+	int rc;
+
+	if ((rc = json_only_keys(o, keys, e)) || (rc = json_need_str(o, "agent", &spec->agent, e)) ||
+	    (rc = json_opt_str(o, "task", &spec->task, e)) || (rc = read_path(o, &file->path, out_owned, e)) ||
+	    (rc = json_opt_int(o, "mode", 0, 07777, &file->mode, e)) ||
+	    (rc = json_opt_int(o, "size", 0, INT64_MAX, &size, e)) ||
+	    (rc = json_opt_bool(o, "parents", &file->parents, e)) ||
+	    (rc = json_opt_int(o, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, e)))
+		return rc;
+	file->size = size < 0 ? UINT64_MAX : (uint64_t)size;
+	spec->timeout_ns = (uint64_t)timeout * NS_PER_MS;
+	spec->stdin_open = file->op == FILE_PUT;
+	return 0;
+}
+
+static void ask_file(struct local_conn *c, const json_t *o, enum file_op op)
+{
+	struct file_spec file = {.op = op, .mode = -1};
+	struct exec_spec spec = {.kind = SESSION_FILE, .file = &file, .head = UINT64_MAX, .tail = UINT64_MAX};
+	char *owned = NULL;
+	struct err e = {0};
+	int rc = read_file(o, &spec, &file, &owned, &e);
+
+	if (rc) {
+		local_conn_error(c, rc, &e);
+	} else {
+		local_conn_set_state(c, LOCAL_ASKED);
+		broker_open(c->door->hub, &c->rq, &spec, &local_attachment_ops, c, on_open, c->ticket);
+	}
+	free(owned);
+}
+
 /* ---- the other questions */
 
 static void ask_attach(struct local_conn *c, const json_t *o)
@@ -246,21 +311,52 @@ static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
 		say_result(c, "agent", json_incref(result));
 }
 
-static void ask_agent(struct local_conn *c, const json_t *o, bool resume)
+static void ask_agent(struct local_conn *c, const json_t *o, const char *op)
 {
-	const char *agent;
+	const char *agent, *reason = "";
+	struct hub *h = c->door->hub;
+	bool wipe = false;
 	struct err e = {0};
 	int rc = json_need_str(o, "agent", &agent, &e);
 
+	if (!rc)
+		rc = json_opt_bool(o, "wipe", &wipe, &e);
+
+	if (!rc)
+		rc = json_opt_str(o, "reason", &reason, &e);
 	if (rc) {
 		local_conn_error(c, rc, &e);
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	if (resume)
-		broker_resume(c->door->hub, &c->rq, agent, on_agent, c->ticket);
+	if (strcmp(op, "resume") == 0)
+		broker_resume(h, &c->rq, agent, on_agent, c->ticket);
+	else if (strcmp(op, "sandbox.destroy") == 0)
+		broker_destroy(h, &c->rq, agent, reason, wipe, on_agent, c->ticket);
 	else
-		broker_agent(c->door->hub, &c->rq, agent, on_agent, c->ticket);
+		broker_agent(h, &c->rq, agent, on_agent, c->ticket);
+}
+
+static void on_agents(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct local_conn *c = redeem(arg);
+
+	if (!c)
+		return;
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc) {
+		local_conn_error(c, rc, e);
+		return;
+	}
+	json_object_set_new(result, "event", json_string("result"));
+	local_conn_say(c, json_incref(result));
+	local_conn_close_soon(c);
+}
+
+static void ask_agents(struct local_conn *c)
+{
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_agents(c->door->hub, &c->rq, on_agents, c->ticket);
 }
 
 void local_ask(struct local_conn *c, const json_t *o)
@@ -276,14 +372,18 @@ void local_ask(struct local_conn *c, const json_t *o)
 	}
 	if (strcmp(op, "exec") == 0)
 		ask_exec(c, o);
+	else if (strcmp(op, "put") == 0 || strcmp(op, "get") == 0)
+		ask_file(c, o, op[0] == 'p' ? FILE_PUT : FILE_GET);
 	else if (strcmp(op, "attach") == 0)
 		ask_attach(c, o);
 	else if (strcmp(op, "sessions") == 0)
 		ask_sessions(c, o);
 	else if (strcmp(op, "session.terminate") == 0)
 		ask_terminate(c, o);
-	else if (strcmp(op, "agent") == 0 || strcmp(op, "resume") == 0)
-		ask_agent(c, o, op[0] == 'r');
+	else if (strcmp(op, "agent") == 0 || strcmp(op, "resume") == 0 || strcmp(op, "sandbox.destroy") == 0)
+		ask_agent(c, o, op);
+	else if (strcmp(op, "agents") == 0)
+		ask_agents(c);
 	else
 		local_conn_error(c, ERR_INVAL, (err_set(&e, ERR_INVAL, "unknown op \"%.40s\"", op), &e));
 }

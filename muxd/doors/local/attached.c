@@ -82,10 +82,29 @@ static void let_go(struct local_conn *c)
 	local_conn_close_soon(c);
 }
 
+static void end_transfer(struct local_conn *c, const struct session *s, const struct session_result *r)
+{
+	struct err e = {0};
+
+	if (r->failed) {
+		err_set(&e, r->failed, "%s", r->message);
+		local_conn_error(c, e.code, &e);
+	} else {
+		local_conn_say(c, json_pack("{s:s,s:o,s:I}", "event", "file", "file", session_file_json(s),
+					    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
+	}
+	let_go(c);
+}
+
 static void on_ended(void *arg, const struct session_result *r)
 {
 	struct local_conn *c = arg;
+	const struct session *s = attachment_session(c->attachment);
 
+	if (session_kind(s) == SESSION_FILE) {
+		end_transfer(c, s, r);
+		return;
+	}
 	local_conn_say(c, json_pack("{s:s,s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "event", "exit", "exit", "cause",
 				    exit_cause_name(r->cause), "code", r->code, "signal",
 				    r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",

@@ -32,6 +32,46 @@ void rest_agent_show(struct http_exchange *x)
 		broker_agent(x->hub, &x->rq, x->params[0], reply_object, x);
 }
 
+void rest_agent_list(struct http_exchange *x)
+{
+	static const char *const no_keys[] = {NULL};
+	struct err e = {0};
+	int rc = http_query_only(x, no_keys, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_agents(x->hub, &x->rq, reply_object, x);
+}
+
+static int read_wipe(const struct http_exchange *x, bool *out, struct err *e)
+{
+	const char *s = http_query_str(x, "wipe");
+
+	*out = s && strcmp(s, "true") == 0;
+	return !s || *out || strcmp(s, "false") == 0
+		   ? 0
+		   : err_set(e, ERR_INVAL, "query parameter wipe must be true or false");
+}
+
+void rest_agent_destroy(struct http_exchange *x)
+{
+	static const char *const keys[] = {"reason", "wipe", NULL};
+	const char *reason = http_query_str(x, "reason");
+	bool wipe = false;
+	struct err e = {0};
+	int rc = agent_of(x, &e);
+
+	if (rc == 0)
+		rc = http_query_only(x, keys, &e);
+	if (rc == 0)
+		rc = read_wipe(x, &wipe, &e);
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_destroy(x->hub, &x->rq, x->params[0], reason ? reason : "", wipe, reply_object, x);
+}
+
 void rest_agent_resume(struct http_exchange *x)
 {
 	static const char *const no_keys[] = {NULL};

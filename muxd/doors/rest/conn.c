@@ -8,11 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AUTHORIZATION_MAX (8 * 1024)
-#define BODY_RATE_MIN     8192 /* bytes a second that a body must come with, on average */
-
-static const char *const state_names[] = {"idle",    "body",   "waiting", "delayed", "ready",
-					  "writing", "linger", "raw",     "dead"};
+static const char *const state_names[] = {"idle",  "body",    "stream", "waiting", "delayed",
+					  "ready", "writing", "linger", "raw",     "dead"};
 
 void conn_set_state(struct conn *c, enum conn_state to)
 {
@@ -86,6 +83,9 @@ void conn_answered(void *arg, struct http_exchange *x)
 	struct conn *c = arg;
 	uint64_t now = clock_boot_ns();
 
+	if (c->unread) /* refused before it was whole: nobody knows where the next request begins */
+		c->keep_alive = false;
+	conn_read_stop(c);
 	if (x->status == 401 && peers_failed(c->slot, now)) {
 		c->door->metrics.delayed++;
 		c->deadline_ns = now + NS_PER_SEC;
@@ -103,6 +103,10 @@ void conn_refuse(struct conn *c, int status, int rc, const char *message)
 
 	c->keep_alive = false;
 	conn_read_stop(c);
+	if (c->x->flow) { /* it would answer, too */
+		c->x->flow->drop(c->x);
+		c->x->flow = NULL;
+	}
 	err_set(&e, rc, "%s", message);
 	http_reply_status(c->x, status, rc, &e);
 }
@@ -130,6 +134,8 @@ static int on_body(struct conn *c, const uint8_t *p, size_t n)
 	int rc;
 
 	c->door->metrics.bytes_received += n;
+	if (c->state == CONN_STREAM)
+		return conn_flow_body(c, p, n);
 	if (c->state != CONN_BODY || n == 0)
 		return 0;
 	more_time(c);
@@ -154,6 +160,8 @@ static int on_body_complete(struct conn *c)
 {
 	if (c->state == CONN_LINGER)
 		return -1;
+	if (c->state == CONN_STREAM)
+		return conn_flow_body_end(c);
 	if (c->state != CONN_BODY || c->is_chunked)
 		return 0;
 	c->unread = false;
@@ -243,7 +251,7 @@ static int on_raw(struct conn *c, size_t len)
 	if (!lws_is_ssl(c->wsi))
 		return answer_and_close(c, 400, ERR_INVAL, "this port speaks HTTPS: use https:// in the address",
 					LWS_WRITE_RAW);
-	snprintf(c->x->allow, sizeof(c->x->allow), "GET, HEAD, POST");
+	snprintf(c->x->allow, sizeof(c->x->allow), "GET, HEAD, POST, PUT, DELETE");
 	return answer_and_close(c, 405, ERR_INVAL, "this is no HTTP/1.1 request with a method known here",
 				LWS_WRITE_RAW);
 }

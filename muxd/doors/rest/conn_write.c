@@ -120,7 +120,7 @@ void conn_let_go(struct conn *c)
 		return;
 	if (!c->x->answered) {
 		/* the body never came whole, or the client did not wait for its answer */
-		bool pending = c->state == CONN_WAITING;
+		bool pending = c->state == CONN_WAITING || c->state == CONN_STREAM;
 
 		c->door->metrics.clients_gone++;
 		conn_log(c, 499);
@@ -198,13 +198,25 @@ static size_t take(struct buf *b, uint8_t *to, size_t max)
 	return n;
 }
 
-/* 1: written, 0: nothing is left, ERR_EOF: the connection is lost. */
+static size_t give(struct http_exchange *x, uint8_t *to, size_t max)
+{
+	size_t n;
+
+	if (!x->stream_left || x->stream_broken || !max)
+		return 0;
+	n = x->flow->give(x, to, max < x->stream_left ? max : (size_t)x->stream_left);
+	x->stream_left -= n;
+	return n;
+}
+
+/* 1: written, 0: nothing is there, ERR_EOF: the connection is lost. */
 static int write_piece(struct conn *c)
 {
 	uint8_t *p = c->door->piece + LWS_PRE;
 	size_t n = take(&c->head, p, PIECE_MAX);
 
 	n += take(&c->x->out, p + n, PIECE_MAX - n);
+	n += give(c->x, p + n, PIECE_MAX - n);
 	if (n == 0)
 		return 0;
 	if (lws_write(c->wsi, p, n, LWS_WRITE_HTTP) < 0)
@@ -227,6 +239,12 @@ static void write_some(struct conn *c)
 			return;
 		}
 		rc = write_piece(c);
+		if (rc == 0 && c->x->stream_left && !c->x->stream_broken) {
+			c->deadline_ns = 0; /* it is the sandbox that is waited for */
+			return;
+		}
+		if (rc == 0 && c->x->stream_left)
+			rc = ERR_EOF; /* an answer cut short must not look whole */
 		if (rc == 0) {
 			finish(c);
 			return;
@@ -248,10 +266,13 @@ static void begin_writing(struct conn *c)
 		conn_kill(c);
 		return;
 	}
-	if (c->x->method == HTTP_HEAD)
+	if (c->x->method == HTTP_HEAD) {
 		buf_clear(&c->x->out);
+		c->x->stream_left = 0;
+	}
 	c->deadline_ns = now + hub_conf(c->door->hub)->api_idle_timeout_ns;
-	c->limit_ns = c->deadline_ns + buf_len(&c->x->out) / WRITE_RATE_MIN * NS_PER_SEC;
+	c->limit_ns = c->x->streams ? UINT64_MAX /* the transfer has a timeout of its own */
+				    : c->deadline_ns + buf_len(&c->x->out) / WRITE_RATE_MIN * NS_PER_SEC;
 	conn_set_state(c, CONN_WRITING);
 	write_some(c);
 }
@@ -285,6 +306,7 @@ static void on_deadline(struct conn *c)
 		conn_queue(c);
 		break;
 	case CONN_BODY:
+	case CONN_STREAM:
 		c->door->metrics.timeouts++;
 		conn_refuse(c, 408, ERR_TIMEOUT, "the body did not come in time");
 		break;
@@ -303,7 +325,8 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 {
 	if (!c->wsi || c->state == CONN_DEAD)
 		return;
-	if (c->state == CONN_WAITING && client_gone(c)) {
+	if ((c->state == CONN_WAITING || c->state == CONN_STREAM || (c->state == CONN_WRITING && c->x->streams)) &&
+	    client_gone(c)) {
 		conn_kill(c);
 		return;
 	}

@@ -10,8 +10,13 @@
 #include "muxd/doors/rest/http.h"
 
 /* agents.c */
+void rest_agent_list(struct http_exchange *x);
 void rest_agent_show(struct http_exchange *x);
+void rest_agent_destroy(struct http_exchange *x);
 void rest_agent_resume(struct http_exchange *x);
+/* files.c */
+void rest_file_get(struct http_exchange *x);
+void rest_file_put(struct http_exchange *x); /* entered before its body */
 /* rounds.c */
 void rest_round_start(struct http_exchange *x);
 void rest_round_show(struct http_exchange *x);

@@ -31,6 +31,9 @@ void http_exchange_destroy(struct http_exchange *x)
 {
 	if (!x)
 		return;
+	if (x->flow)
+		x->flow->drop(x);
+	free(x->file_path);
 	buf_finish_secret(&x->body);
 	buf_finish(&x->out);
 	request_finish(&x->rq);
@@ -46,6 +49,12 @@ void http_exchange_abandon(struct http_exchange *x)
 		return;
 	x->done = NULL;
 	x->done_arg = NULL;
+	x->wake = NULL;
+	if (x->flow && !x->answered) {
+		/* nobody is left who would send or take the rest */
+		x->flow->drop(x);
+		x->answered = true;
+	}
 	if (x->answered)
 		http_exchange_destroy(x);
 	else
@@ -62,6 +71,33 @@ void http_exchange_set_id(struct http_exchange *x, const char *text)
 	id_format(&id, x->id_text);
 }
 
+/* n bytes at p, which may be anything. */
+static int set_path(struct http_exchange *x, const void *p, size_t n, struct err *e)
+{
+	if (x->file_path)
+		return err_set(e, ERR_INVAL, "query parameter path is given twice");
+	if (n > HTTP_FILE_PATH_MAX)
+		return err_set(e, ERR_INVAL, "query parameter path has more than %d bytes", HTTP_FILE_PATH_MAX);
+	if (memchr(p, 0, n))
+		return err_set(e, ERR_INVAL, "query parameter path holds a NUL character");
+	x->file_path = strndup(p, n);
+	return x->file_path ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Either alphabet: a query is easier written with the one for URLs. */
+static int set_path_base64(struct http_exchange *x, const char *value, struct err *e)
+{
+	uint8_t *p = NULL;
+	size_t n = 0;
+	int rc;
+
+	if (base64_decode(value, strlen(value), true, &p, &n) && base64_decode(value, strlen(value), false, &p, &n))
+		return err_set(e, ERR_INVAL, "query parameter path_base64 is not base64");
+	rc = set_path(x, p, n, e);
+	free(p);
+	return rc;
+}
+
 int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
 {
 	const char *eq = strchr(arg, '=');
@@ -74,6 +110,10 @@ int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
 	if (x->nquery == HTTP_QUERY_MAX)
 		return err_set(e, ERR_INVAL, "the query has more than %d parameters", HTTP_QUERY_MAX);
 	q = &x->query[x->nquery];
+	if (klen == 4 && memcmp(arg, "path", 4) == 0)
+		return set_path(x, value, strlen(value), e);
+	if (klen == 11 && memcmp(arg, "path_base64", 11) == 0)
+		return set_path_base64(x, value, e);
 	if (klen == 0 || klen >= sizeof(q->key) || strlen(value) >= sizeof(q->value))
 		return err_set(e, ERR_INVAL, "a query parameter has no name, or is too long");
 	memcpy(q->key, arg, klen);
@@ -87,6 +127,12 @@ int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
 
 int http_query_only(const struct http_exchange *x, const char *const *keys, struct err *e)
 {
+	bool path = false;
+
+	for (size_t k = 0; keys[k]; k++)
+		path = path || strcmp(keys[k], "path") == 0;
+	if (x->file_path && !path)
+		return err_set(e, ERR_INVAL, "unknown query parameter path");
 	for (size_t i = 0; i < x->nquery; i++) {
 		size_t k = 0;
 
@@ -163,6 +209,13 @@ void http_reply_text(struct http_exchange *x, int status, const char *content_ty
 		http_reply_error(x, ERR_NOMEM, NULL);
 		return;
 	}
+	answer(x, status, content_type);
+}
+
+void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n)
+{
+	x->streams = true;
+	x->stream_len = x->stream_left = n;
 	answer(x, status, content_type);
 }
 
@@ -256,12 +309,15 @@ int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 			    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 			    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 			    "Strict-Transport-Security: max-age=31536000\r\nX-Request-Id: %s\r\n",
-			    x->status, http_reason(x->status), x->content_type, buf_len(&x->out), x->id_text);
+			    x->status, http_reason(x->status), x->content_type,
+			    x->streams ? (size_t)x->stream_len : buf_len(&x->out), x->id_text);
 
 	if (rc == 0)
 		rc = head_date(out);
 	if (rc == 0 && x->allow[0])
 		rc = buf_printf(out, "Allow: %s\r\n", x->allow);
+	if (rc == 0 && x->file_mode[0])
+		rc = buf_printf(out, "X-File-Mode: %s\r\n", x->file_mode);
 	if (rc == 0 && x->location[0])
 		rc = buf_printf(out, "Location: %s\r\n", x->location);
 	if (rc == 0 && x->challenge)

@@ -23,12 +23,28 @@
 struct hub;
 struct route;
 struct rest_metrics;
+struct http_exchange;
+
+/*
+ * A body that is handed on as it comes, or an answer that is made as it goes, for routes with BODY_STREAM and for
+ * http_reply_stream(). Called by the connection; after take() or give() said 0 the handler calls x->wake when it can
+ * go on.
+ */
+struct http_flow {
+	ssize_t (*take)(struct http_exchange *x, const uint8_t *p, size_t n); /* bytes taken; < 0: no more is wanted */
+	void (*complete)(struct http_exchange *x);                            /* the body is over and was taken */
+	size_t (*give)(struct http_exchange *x, uint8_t *to, size_t max);     /* bytes of the answer */
+	/* The connection, or the answer, is over: let go of everything but x. */
+	void (*drop)(struct http_exchange *x);
+};
 
 #define HTTP_PATH_MAX        1024
 #define HTTP_PARAMS_MAX      2
 #define HTTP_QUERY_MAX       12
 #define HTTP_QUERY_VALUE_MAX 256
-#define HTTP_RESPONSE_MAX    (48u * 1024 * 1024) /* a round's two streams as JSON, with room */
+#define HTTP_FILE_PATH_MAX   4095
+#define HTTP_ARGUMENT_MAX    (HTTP_FILE_PATH_MAX * 4 / 3 + 64) /* one "key=value", the longest */
+#define HTTP_RESPONSE_MAX    (48u * 1024 * 1024)               /* a round's two streams as JSON, with room */
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
 
@@ -54,6 +70,11 @@ struct http_exchange {
 	bool authenticated;
 	char *token; /* ROUTE_CLUSTER: what was sent; owned, wiped */
 	struct buf body;
+	uint64_t body_len; /* BODY_STREAM: as announced, UINT64_MAX when chunked */
+	char *file_path;   /* query parameter path, or path_base64: any bytes but NUL, up to HTTP_FILE_PATH_MAX */
+	const struct http_flow *flow;
+	void *flow_arg;
+	void (*wake)(void *arg, struct http_exchange *x); /* set by the connection; done_arg is its arg */
 	uint64_t started_ns;
 	uint64_t wait_ns; /* rounds: how long the answer may take */
 	/* response */
@@ -61,9 +82,12 @@ struct http_exchange {
 	int status;
 	const char *content_type; /* static */
 	struct buf out;
-	char allow[32];     /* 405 */
-	char location[128]; /* 202 of a round */
-	bool challenge;     /* WWW-Authenticate */
+	char allow[32];                   /* 405 */
+	char location[128];               /* 202 of a round */
+	char file_mode[8];                /* of a file's content */
+	uint64_t stream_len, stream_left; /* http_reply_stream() */
+	bool streams, stream_broken;      /* broken: the rest will never come, so the connection has to end */
+	bool challenge;                   /* WWW-Authenticate */
 	unsigned retry_after_s;
 	/* told once, on the loop, from inside the reply */
 	void (*done)(void *arg, struct http_exchange *x);
@@ -88,6 +112,8 @@ int http_query_int(const struct http_exchange *x, const char *key, int64_t min, 
 
 /* Exactly one of these, once. result is borrowed. */
 void http_reply_json(struct http_exchange *x, int status, const json_t *result);
+/* The head now, n bytes through x->flow as the client takes them. */
+void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n);
 void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len);
 /* rc: ERR_*; e may be NULL or empty. The status is the table's. */
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e);

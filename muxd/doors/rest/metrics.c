@@ -168,12 +168,12 @@ static int sessions_render(const struct hub_stats *s, struct buf *out)
 {
 	int rc = head(out, "muxd_sessions_opened_total", "counter", "Sessions opened, by kind.");
 
-	for (int k = 0; rc == 0 && k < 3; k++)
+	for (int k = 0; rc == 0 && k < SESSION_KINDS; k++)
 		rc = labelled(out, "muxd_sessions_opened_total", "kind", session_kind_name((enum session_kind)k),
 			      s->sessions_opened[k]);
 	if (rc == 0)
 		rc = head(out, "muxd_sessions", "gauge", "Sessions that have not ended, by kind.");
-	for (int k = 0; rc == 0 && k < 3; k++)
+	for (int k = 0; rc == 0 && k < SESSION_KINDS; k++)
 		rc = labelled(out, "muxd_sessions", "kind", session_kind_name((enum session_kind)k),
 			      s->sessions_live[k]);
 	if (rc == 0)

@@ -18,7 +18,12 @@ enum route_auth {
 	ROUTE_CLUSTER,  /* a bearer token of the cluster, which the handler has reviewed */
 	ROUTE_LOOPBACK, /* nothing from this machine; a grant with scope observe or admin from elsewhere */
 };
-enum route_body { BODY_NONE, BODY_OPTIONAL, BODY_REQUIRED };
+enum route_body {
+	BODY_NONE,
+	BODY_OPTIONAL,
+	BODY_REQUIRED,
+	BODY_STREAM, /* of any size; the handler is entered before it, and takes it through x->flow */
+};
 
 struct route {
 	enum http_method method; /* GET answers HEAD too */

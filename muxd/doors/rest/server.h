@@ -12,6 +12,7 @@
  * States: IDLE (handshake, or waiting for a head) -> BODY -> WAITING (the
  * handler works) -> READY -> WRITING -> IDLE (keep-alive) | LINGER (the rest of
  * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
+ * STREAM: the handler takes the body as it comes (conn_flow.c).
  * RAW: the client did not speak HTTP.
  */
 #ifndef MUXD_DOORS_REST_SERVER_H
@@ -30,6 +31,7 @@
 enum conn_state {
 	CONN_IDLE,
 	CONN_BODY,
+	CONN_STREAM,
 	CONN_WAITING,
 	CONN_DELAYED,
 	CONN_READY,
@@ -57,6 +59,8 @@ struct conn {
 	bool keep_alive;
 	bool unread; /* part of the request's body is still to come */
 	bool is_chunked;
+	bool reading;              /* STREAM: the read side runs */
+	bool body_done, body_told; /* STREAM: all of it was read here; and its handler knows */
 	struct chunked chunked;
 	struct buf head;
 	struct choke *choke;
@@ -96,6 +100,12 @@ void conn_dispatch(struct conn *c); /* the request is whole */
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);
 int conn_exchange(struct conn *c, const char *path);
+
+/* conn_flow.c: bodies and answers that are not held in memory. */
+void conn_flow_begin(struct conn *c, uint64_t body_len);
+int conn_flow_body(struct conn *c, const uint8_t *p, size_t n);
+int conn_flow_body_end(struct conn *c);
+void conn_flow_wake(void *arg, struct http_exchange *x);
 
 /* conn_write.c: its answers and its end. */
 void conn_queue(struct conn *c); /* a turn, soon */

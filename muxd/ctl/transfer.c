@@ -1,0 +1,241 @@
+/* muxctl put and get: a file into a sandbox, a file out of it. */
+#include "muxd/base/ids.h"
+#include "muxd/ctl/files.h"
+#include "muxd/ctl/nouns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct ctl_option put_options[] = {
+    {"mode", 0, "OCTAL", "Permissions it gets; default: those of LOCAL, or of the file that is replaced."},
+    {"parents", 'p', NULL, "Make missing directories."},
+    {"timeout", 0, "DURATION", "Give up after this time."},
+    {"task", 0, "ID", "Task that it belongs to (default: console)."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl put)."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_option get_options[] = {
+    {"timeout", 0, "DURATION", "Give up after this time."},
+    {"task", 0, "ID", "Task that it belongs to (default: console)."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl get)."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_column columns[] = {{"path", "path"}, {"size", "size"}, {"sha256", "sha256"}, {NULL, NULL}};
+
+/* Where a file is put together here; the handler takes it away. */
+static char temporary[PATH_MAX];
+
+static void on_end(int signum)
+{
+	if (temporary[0])
+		(void)unlink(temporary);
+	_exit(128 + signum);
+}
+
+static int take_wish(const struct ctl_args *a, const char *reason, struct file_wish *w, struct err *e)
+{
+	int rc;
+
+	*w = (struct file_wish){.agent = a->operands[0],
+				.task = args_get(a, "task"),
+				.reason = args_has(a, "reason") ? args_get(a, "reason") : reason,
+				.mode = -1,
+				.size = -1,
+				.parents = args_has(a, "parents")};
+	rc = target_name_check(w->agent, e);
+	return rc < 0 ? rc : args_duration(a, "timeout", &w->timeout_ns, e);
+}
+
+static int take_mode(const struct ctl_args *a, struct file_wish *w, struct err *e)
+{
+	const char *text = args_get(a, "mode");
+	char *end;
+
+	if (!text)
+		return 0;
+	w->mode = strtol(text, &end, 8);
+	if (*end || end == text || w->mode < 0 || w->mode > 07777)
+		return err_set(e, ERR_INVAL, "--mode is \"%.20s\", not permissions such as 644 or 0755", text);
+	return 0;
+}
+
+/* "dir/" means the same name in it. To be freed. */
+static char *into(const char *to, const char *from)
+{
+	const char *slash = strrchr(from, '/');
+	size_t n = strlen(to);
+	char *out = NULL;
+
+	if (!n || to[n - 1] != '/')
+		return strdup(to);
+	return asprintf(&out, "%s%s", to, slash ? slash + 1 : from) < 0 ? NULL : out;
+}
+
+static int finish(struct ctl *c, int rc, const struct err *e, json_t *o, bool quiet)
+{
+	int status = 0;
+
+	if (rc < 0)
+		status = ctl_fail(c, e);
+	else if (c->json && !quiet)
+		status = ctl_print_json(c, o);
+	else if (!quiet)
+		status = ctl_print_object(c, o, columns);
+	json_decref(o);
+	return status;
+}
+
+static int open_source(const char *local, struct file_wish *w, int *out_fd, struct err *e)
+{
+	struct stat st;
+
+	if (strcmp(local, "-") == 0) {
+		*out_fd = STDIN_FILENO;
+		return 0;
+	}
+	*out_fd = open(local, O_RDONLY | O_CLOEXEC);
+	if (*out_fd < 0 || fstat(*out_fd, &st) < 0)
+		return err_sys(e, errno, "open %s", local);
+	if (S_ISDIR(st.st_mode))
+		return err_set(e, ERR_INVAL, "%s is a directory", local);
+	if (S_ISREG(st.st_mode)) {
+		w->size = st.st_size;
+		if (w->mode < 0)
+			w->mode = st.st_mode & 07777;
+	}
+	return 0;
+}
+
+static int put_run(struct ctl *c, const struct ctl_args *a)
+{
+	const char *local = a->operands[1];
+	struct file_wish w;
+	char *path = NULL;
+	json_t *o = NULL;
+	struct err e = {0};
+	int fd = -1, rc = take_wish(a, "muxctl put", &w, &e);
+
+	if (rc == 0)
+		rc = take_mode(a, &w, &e);
+	if (rc == 0)
+		rc = open_source(local, &w, &fd, &e);
+	if (rc == 0 && !(w.path = path = into(a->operands[2], local)))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc == 0)
+		rc = files_put(c, &w, fd, &o, &e);
+	if (fd > STDIN_FILENO)
+		close(fd);
+	free(path);
+	return finish(c, rc, &e, o, false);
+}
+
+/* ---- get */
+
+/* What LOCAL is: a new name or a file to replace (put together beside it), or something to write into as it is. */
+static int open_sink(const char *local, char real[PATH_MAX], int *out_fd, struct err *e)
+{
+	struct stat st;
+
+	if (stat(local, &st) == 0 && !S_ISREG(st.st_mode)) {
+		if (S_ISDIR(st.st_mode))
+			return err_set(e, ERR_INVAL, "%s is a directory: name a file in it, or end it with /", local);
+		*out_fd = open(local, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		return *out_fd < 0 ? err_sys(e, errno, "open %s", local) : 0;
+	}
+	if (!realpath(local, real) && snprintf(real, PATH_MAX, "%s", local) >= PATH_MAX)
+		return err_set(e, ERR_INVAL, "the name of the file is too long");
+	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", real) >= (int)sizeof(temporary)) {
+		temporary[0] = '\0';
+		return err_set(e, ERR_INVAL, "the name of the file is too long");
+	}
+	*out_fd = mkostemp(temporary, O_CLOEXEC);
+	if (*out_fd >= 0)
+		return 0;
+	temporary[0] = '\0';
+	return err_sys(e, errno, "make a file beside %s", local);
+}
+
+/* Complete: it takes its name. */
+static int settle(int fd, const char *real, const json_t *o, struct err *e)
+{
+	const char *mode = json_string_value(json_object_get(o, "mode"));
+	mode_t bits = (mode_t)(mode ? strtol(mode, NULL, 8) : 0644) & 0777; /* no set-uid out of a sandbox */
+
+	if (fchmod(fd, bits) < 0 || fsync(fd) < 0 || rename(temporary, real) < 0)
+		return err_sys(e, errno, "write %s", real);
+	temporary[0] = '\0';
+	return 0;
+}
+
+static int get_to(struct ctl *c, const struct file_wish *w, const char *local, json_t **out, struct err *e)
+{
+	char real[PATH_MAX] = "";
+	int fd = -1, rc;
+
+	if (strcmp(local, "-") == 0)
+		return files_get(c, w, STDOUT_FILENO, out, e);
+	(void)signal(SIGINT, on_end);
+	(void)signal(SIGTERM, on_end);
+	(void)signal(SIGHUP, on_end);
+	rc = open_sink(local, real, &fd, e);
+	if (rc == 0)
+		rc = files_get(c, w, fd, out, e);
+	if (rc == 0 && temporary[0])
+		rc = settle(fd, real, *out, e);
+	if (temporary[0])
+		(void)unlink(temporary);
+	temporary[0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int get_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct file_wish w;
+	char *local = NULL;
+	json_t *o = NULL;
+	struct err e = {0};
+	int rc = take_wish(a, "muxctl get", &w, &e);
+
+	w.path = a->operands[1];
+	if (rc == 0 && !(local = into(a->operands[2], w.path)))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc == 0)
+		rc = get_to(c, &w, local, &o, &e);
+	free(local);
+	return finish(c, rc, &e, o, strcmp(a->operands[2], "-") == 0);
+}
+
+const struct ctl_command put_command = {
+    .name = "put",
+    .operands = "AGENT LOCAL REMOTE",
+    .min = 3,
+    .max = 3,
+    .help = "A file into an agent's sandbox: whole, or not at all.",
+    .more = "LOCAL - is the standard input. REMOTE begins at /workspace unless it begins with /;\n"
+	    "one that ends with / is a directory. What has the name is replaced at the end.\n",
+    .options = put_options,
+    .run = put_run,
+};
+
+const struct ctl_command get_command = {
+    .name = "get",
+    .operands = "AGENT REMOTE LOCAL",
+    .min = 3,
+    .max = 3,
+    .help = "A file out of an agent's sandbox: whole, or not at all.",
+    .more = "LOCAL - is the standard output; what came before a failure stands there then.\n"
+	    "A LOCAL that ends with / is a directory.\n",
+    .options = get_options,
+    .run = get_run,
+};

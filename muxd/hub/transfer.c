@@ -1,0 +1,251 @@
+#include "muxd/hub/transfer.h"
+
+#include "muxd/base/bytes.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH_LONGEST 4095
+#define MODE_MAX     07777
+#define YEAR_10000_S 253402300800
+
+const char *file_op_name(enum file_op op)
+{
+	return op == FILE_PUT ? "put" : "get";
+}
+
+int transfer_create(const struct file_spec *spec, struct transfer **out, struct err *e)
+{
+	size_t n = spec->path ? strlen(spec->path) : 0;
+	struct transfer *t;
+
+	if (!n)
+		return err_set(e, ERR_INVAL, "path is missing or empty");
+	if (n > PATH_LONGEST)
+		return err_set(e, ERR_INVAL, "path has %zu bytes, %d are allowed", n, PATH_LONGEST);
+	if (spec->mode > MODE_MAX)
+		return err_set(e, ERR_INVAL, "mode is more than 7777 (octal)");
+	t = calloc(1, sizeof(*t));
+	if (!t || !(t->path = strdup(spec->path)) || keep_init(&t->content, 0, 0)) {
+		transfer_destroy(t);
+		return err_set(e, ERR_NOMEM, "no memory for a transfer");
+	}
+	t->op = spec->op;
+	t->mode = spec->op == FILE_PUT ? spec->mode : -1;
+	t->size = spec->op == FILE_PUT ? spec->size : UINT64_MAX;
+	t->parents = spec->parents;
+	*out = t;
+	return 0;
+}
+
+void transfer_destroy(struct transfer *t)
+{
+	if (!t)
+		return;
+	keep_finish(&t->content);
+	free(t->path);
+	free(t);
+}
+
+/* No shell ever sees it: each is one argument, and the path stands behind its option whatever it begins with. */
+char **transfer_argv(const struct transfer *t)
+{
+	char **v = calloc(9, sizeof(*v));
+	size_t n = 0;
+	bool whole = v != NULL;
+
+	if (!v)
+		return NULL;
+	v[n++] = strdup("muxlet");
+	v[n++] = strdup(t->op == FILE_PUT ? "--put" : "--get");
+	v[n++] = strdup(t->path);
+	if (t->op == FILE_PUT && t->mode >= 0) {
+		v[n++] = strdup("--mode");
+		whole = asprintf(&v[n++], "%llo", (unsigned long long)t->mode) >= 0;
+	}
+	if (whole && t->op == FILE_PUT && t->size <= INT64_MAX) {
+		v[n++] = strdup("--size");
+		whole = asprintf(&v[n++], "%llu", (unsigned long long)t->size) >= 0;
+	}
+	if (whole && t->op == FILE_PUT && t->parents)
+		v[n++] = strdup("--parents");
+	for (size_t i = 0; i < n; i++)
+		whole = whole && v[i];
+	if (whole)
+		return v;
+	for (size_t i = 0; i < n; i++)
+		free(v[i]);
+	free(v);
+	return NULL;
+}
+
+/* "muxlet-file 1 SIZE MODE MTIME", exactly; what a sandbox says is not believed beyond its form. */
+static int parse_head(struct transfer *t)
+{
+	unsigned long long size;
+	unsigned mode;
+	long long mtime;
+	int end = 0;
+
+	t->head[t->head_len] = '\0';
+	if (sscanf(t->head, "muxlet-file 1 %19llu %5o %19lld%n", &size, &mode, &mtime, &end) != 3 ||
+	    t->head[end] != '\0' || mode > MODE_MAX || size > INT64_MAX)
+		return ERR_PROTOCOL;
+	t->size = size;
+	t->mode = (int64_t)mode;
+	t->mtime_s = mtime > 0 && mtime < YEAR_10000_S ? mtime : 0;
+	t->head_known = true;
+	return 0;
+}
+
+int transfer_output(struct transfer *t, const uint8_t *p, size_t n, size_t *out_content)
+{
+	*out_content = 0;
+	while (n && !t->head_known) {
+		if (*p == '\n') {
+			int rc = parse_head(t);
+
+			if (rc)
+				return rc;
+		} else if (*p < 0x20 || *p >= 0x7f || t->head_len == TRANSFER_HEAD_MAX) {
+			return ERR_PROTOCOL;
+		} else {
+			t->head[t->head_len++] = (char)*p;
+		}
+		p++;
+		n--;
+	}
+	if (n && t->content.total + n > t->size)
+		return ERR_PROTOCOL;
+	*out_content = n;
+	return n ? keep_add(&t->content, p, n) : 0;
+}
+
+int transfer_input(struct transfer *t, const uint8_t *p, size_t n)
+{
+	if (t->size != UINT64_MAX && n > t->size - t->content.total)
+		return ERR_TOO_LARGE;
+	return keep_add(&t->content, p, n);
+}
+
+int transfer_complete(struct transfer *t)
+{
+	const char *hex = keep_digest(&t->content);
+	unsigned byte;
+
+	if (t->size != UINT64_MAX && t->content.total < t->size)
+		return ERR_EOF;
+	if (!*hex)
+		return ERR_INTERNAL;
+	put_u64(t->trailer, t->content.total);
+	for (size_t i = 0; i < 32; i++) {
+		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+			return ERR_INTERNAL;
+		t->trailer[8 + i] = (uint8_t)byte;
+	}
+	t->trailer_due = true;
+	return 0;
+}
+
+static int code_of(int errnum)
+{
+	switch (errnum) {
+	case ENOSPC:
+	case EDQUOT:
+		return ERR_NO_SPACE;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return ERR_FILE_DENIED;
+	case ENOENT:
+	case ENOTDIR:
+		return ERR_NO_FILE;
+	case EISDIR:
+	case ENODEV:
+		return ERR_NOT_A_FILE;
+	case ENAMETOOLONG:
+	case ELOOP:
+	case EINVAL:
+		return ERR_INVAL;
+	default:
+		return ERR_TRANSFER;
+	}
+}
+
+static const char *text_of(int errnum, char *buf, size_t size)
+{
+	if (errnum == EBADMSG)
+		return "its content did not arrive whole";
+	if (errnum == ESTALE)
+		return "it became shorter while it was read";
+	if (errnum == ENODEV)
+		return "it is neither a file nor a directory";
+	return strerror_r(errnum, buf, size);
+}
+
+int transfer_result(const struct transfer *t, const char *agent, const struct session_result *r, struct err *e)
+{
+	char what[300], buf[128];
+
+	snprintf(what, sizeof(what), "%s of %.160s in %.100s", file_op_name(t->op), t->path, agent);
+	switch (r->cause) {
+	case EXIT_EXITED:
+		break;
+	case EXIT_TIMEOUT:
+		return err_set(e, ERR_TRANSFER_TIMEOUT, "%s passed its timeout", what);
+	case EXIT_LOST:
+		return err_set(e, ERR_LINK_LOST, "%s: %s", what, r->message[0] ? r->message : "the sandbox went away");
+	default:
+		return err_set(e, ERR_TRANSFER, "%s: %s", what, r->message[0] ? r->message : exit_cause_name(r->cause));
+	}
+	if (r->signal)
+		return err_set(e, ERR_TRANSFER, "%s: muxlet was ended by signal %s", what, signal_name(r->signal));
+	if (r->code)
+		return err_set(e, code_of(r->code), "%s: %s", what, text_of(r->code, buf, sizeof(buf)));
+	if (t->op == FILE_GET && (!t->head_known || t->content.total != t->size))
+		return err_set(e, ERR_TRANSFER, "%s: %llu of %llu bytes came", what,
+			       (unsigned long long)t->content.total, (unsigned long long)(t->head_known ? t->size : 0));
+	if (t->op == FILE_PUT && !t->trailer_due)
+		return err_set(e, ERR_TRANSFER, "%s: muxlet ended before the content did", what);
+	return 0;
+}
+
+static json_t *path_json(const char *path)
+{
+	json_t *v = json_string(path);
+	char *b64;
+
+	if (v)
+		return v;
+	b64 = base64_encode(path, strlen(path), false);
+	v = b64 ? json_pack("{s:s}", "base64", b64) : NULL;
+	free(b64);
+	return v;
+}
+
+json_t *transfer_json(const struct transfer *t)
+{
+	json_t *o = json_pack("{s:s, s:o}", "op", file_op_name(t->op), "path", path_json(t->path));
+	char text[40];
+
+	if (!o)
+		return NULL;
+	snprintf(text, sizeof(text), "%04llo", (unsigned long long)t->mode);
+	if (t->mode >= 0)
+		json_object_set_new(o, "mode", json_string(text));
+	if (t->head_known) {
+		clock_format_utc(t->mtime_s * (int64_t)NS_PER_SEC, text, sizeof(text));
+		json_object_set_new(o, "mtime", json_string(text));
+	}
+	if (t->content.hex[0]) {
+		json_object_set_new(o, "size", json_integer((json_int_t)t->content.total));
+		json_object_set_new(o, "sha256", json_string(t->content.hex));
+	} else if (t->size <= INT64_MAX) {
+		json_object_set_new(o, "size", json_integer((json_int_t)t->size));
+	}
+	return o;
+}

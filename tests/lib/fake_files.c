@@ -1,0 +1,159 @@
+/*
+ * fake_files.c - the FAKE hub's files: nothing is stored. Included by fake_broker.c.
+ *
+ * get of "N": N bytes of 'x', 32 KiB each few milliseconds. "cut/N": N are announced, half of them come.
+ * "none": there is no such file. put: takes 10,000 bytes each few milliseconds and says how many there were;
+ * to "full": after 50,000 there is no space left.
+ */
+#define FAKE_GIVE 32768
+#define FAKE_TAKE 10000
+#define FAKE_FULL 50000
+
+struct attachment {
+	struct session session; /* what the door asks about */
+	struct hub *hub;
+	uv_timer_t timer;
+	const struct attachment_ops *ops;
+	void *arg;
+	enum file_op op;
+	char path[64];
+	uint64_t size, ready, moved, taken;
+	bool cut, eof, closing, over;
+	struct session_result result;
+};
+
+static unsigned fake_transfers; /* attached now */
+
+static void fake_end(struct attachment *a, int failed, const char *message)
+{
+	a->over = true;
+	a->result.failed = failed;
+	snprintf(a->result.message, sizeof(a->result.message), "%s", message);
+	a->ops->ended(a->arg, &a->result);
+}
+
+static void fake_get_tick(struct attachment *a)
+{
+	uint64_t most = a->cut ? a->size / 2 : a->size;
+
+	if (strcmp(a->path, "none") == 0) {
+		fake_end(a, ERR_NO_FILE, "get of none in demo: No such file or directory");
+	} else if (a->ready < most) {
+		a->ready += most - a->ready < FAKE_GIVE ? most - a->ready : FAKE_GIVE;
+		a->ops->readable(a->arg);
+	} else if (a->moved == a->ready) {
+		fake_end(a, a->cut ? ERR_TRANSFER : 0, "half of it came");
+	}
+}
+
+static void fake_put_tick(struct attachment *a)
+{
+	if (strcmp(a->path, "full") == 0 && a->moved >= FAKE_FULL) {
+		fake_end(a, ERR_NO_SPACE, "put of full in demo: No space left on device");
+	} else if (a->eof) {
+		a->size = a->moved;
+		fake_end(a, 0, "");
+	} else {
+		a->taken = 0;
+		a->ops->writable(a->arg);
+	}
+}
+
+static void fake_file_tick(uv_timer_t *t)
+{
+	struct attachment *a = t->data;
+
+	if (a->over || a->closing)
+		return;
+	if (a->op == FILE_GET)
+		fake_get_tick(a);
+	else
+		fake_put_tick(a);
+}
+
+static void fake_file_closed(uv_handle_t *t)
+{
+	free(t->data);
+}
+
+void attachment_detach(struct attachment *a)
+{
+	if (!a || a->closing)
+		return;
+	a->closing = true;
+	fake_transfers--;
+	uv_close((uv_handle_t *)&a->timer, fake_file_closed);
+}
+
+size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
+{
+	static uint8_t x[FAKE_GIVE];
+
+	if (stream != 1 || a->op != FILE_GET)
+		return 0;
+	memset(x, 'x', sizeof(x));
+	*out_p = x;
+	return a->ready - a->moved < sizeof(x) ? (size_t)(a->ready - a->moved) : sizeof(x);
+}
+
+void attachment_consume(struct attachment *a, int stream, size_t n)
+{
+	(void)stream;
+	a->moved += n;
+}
+
+ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
+{
+	size_t room = FAKE_TAKE - a->taken;
+
+	(void)p;
+	n = n < room ? n : room;
+	a->moved += n;
+	a->taken += n;
+	return (ssize_t)n;
+}
+
+int attachment_input_eof(struct attachment *a)
+{
+	a->eof = true;
+	return 0;
+}
+
+struct session *attachment_session(const struct attachment *a)
+{
+	return (struct session *)(uintptr_t)&a->session;
+}
+
+const char *session_agent(const struct session *s)
+{
+	(void)s;
+	return "demo";
+}
+
+json_t *session_file_json(const struct session *s)
+{
+	const struct attachment *a = (const struct attachment *)s;
+
+	return json_pack("{s:s,s:s,s:s,s:I,s:s}", "op", a->op == FILE_PUT ? "put" : "get", "path", a->path, "mode",
+			 "0644", "size", (json_int_t)a->size, "sha256", "00");
+}
+
+static void fake_file(struct hub *h, const struct exec_spec *spec, const struct attachment_ops *ops, void *ops_arg,
+		      broker_open_done *done, void *arg)
+{
+	struct attachment *a = calloc(1, sizeof(*a));
+
+	a->hub = h;
+	a->ops = ops;
+	a->arg = ops_arg;
+	a->op = spec->file->op;
+	a->cut = strncmp(spec->file->path, "cut/", 4) == 0;
+	snprintf(a->path, sizeof(a->path), "%s", spec->file->path);
+	a->size = strtoull(a->cut ? a->path + 4 : a->path, NULL, 10);
+	id_new(&a->session.id);
+	uv_timer_init(h->loop, &a->timer);
+	a->timer.data = a;
+	uv_timer_start(&a->timer, fake_file_tick, 2, 2);
+	fake_transfers++;
+	done(arg, 0, NULL, &a->session, a, false);
+}
