@@ -9,7 +9,8 @@
 extern const struct ctl_command grant_create_command, grant_list_command, grant_revoke_command;
 extern const struct ctl_command exec_command, attach_command, put_command, get_command;
 extern const struct ctl_command session_list_command, session_show_command, session_terminate_command;
-extern const struct ctl_command sandbox_list_command, sandbox_show_command, sandbox_destroy_command;
+extern const struct ctl_command sandbox_list_command, sandbox_show_command;
+extern const struct ctl_command sandbox_create_command, sandbox_destroy_command, demo_command;
 extern const struct ctl_command resume_command, status_command, shutdown_command, key_rotate_command;
 extern const struct ctl_command audit_command, replay_command, export_command, verify_command, head_command;
 
