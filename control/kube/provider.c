@@ -329,7 +329,7 @@ static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const
 		callbacks->done(callbacks->arg, rc, &e, NULL, -1);
 	else if (callbacks->name_done)
 		callbacks->name_done(callbacks->arg, rc, &e, name);
-	else
+	else if (callbacks->list_done)
 		callbacks->list_done(callbacks->arg, rc, &e, NULL, 0);
 	free(j ? j->timer : NULL);
 	free(j);
