@@ -447,6 +447,8 @@ int channel_open(struct plain_peer *p, const struct frame *f)
 	else if (p->secret_for == f->channel)
 		refuse_new(p, f->channel, CODE_INVALID, "unsupported",
 			   "without muxlet no secret can be handed to a program");
+	else if (f->u.open.flags & OPEN_SELF) /* HELLO promised no such feature */
+		refuse_new(p, f->channel, CODE_INVALID, "unsupported", "there is no muxlet in this container");
 	else if (p->waiting >= PLAIN_WAITING)
 		refuse_new(p, f->channel, CODE_LIMIT, "limit_reached",
 			   "too many programs wait for one of this container's execs");
