@@ -467,6 +467,11 @@ void channel_tick(struct plain_channel *c, uint64_t now)
 		c->next_ns = 0;
 		channel_end_step(c);
 	}
+	if (c->eof_at_ns && now >= c->eof_at_ns) {
+		c->eof_at_ns = 0;
+		c->eof = true;
+		channel_feed(c);
+	}
 	if (!c->deadline_ns || now < c->deadline_ns)
 		return;
 	c->deadline_ns = 0;

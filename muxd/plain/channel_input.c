@@ -1,11 +1,13 @@
 /* Input of a channel: taken from the hub, handed to the exec, as it is or in pieces with their lengths. */
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/plain/peer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define EOF_CHAR 4 /* ^D: VEOF, unless somebody changed it */
+#define EOF_CHAR  4 /* ^D: VEOF, unless somebody changed it */
+#define EOF_AGAIN 4
 
 static const char no_end[] = "no_end_of_input: this cluster's protocol has no end of input";
 
@@ -58,6 +60,18 @@ static void feed_pieces(struct plain_channel *c)
 	}
 }
 
+/*
+ * A shell that was between two modes of its terminal at that moment reads a NUL instead. So it is typed a few times
+ * more, with growing pauses, unless more input comes.
+ */
+static void type_again(struct plain_channel *c)
+{
+	if (c->eof_typed++ >= EOF_AGAIN)
+		return;
+	c->eof_at_ns = clock_boot_ns() + (NS_PER_SEC << (c->eof_typed - 1));
+	peer_timer(c->peer);
+}
+
 static void feed_eof(struct plain_channel *c)
 {
 	static const uint8_t keys[2] = {EOF_CHAR, EOF_CHAR};
@@ -67,10 +81,11 @@ static void feed_eof(struct plain_channel *c)
 		return;
 	if (c->open.flags & OPEN_PTY) {
 		/* typed: how the terminal stands is not known here */
-		c->eof_sent = plain_exec_room(c->exec) >= 2 && plain_exec_input(c->exec, keys, begun ? 2 : 1) > 0;
-		c->eof = !c->eof_sent; /* it can be typed again */
-		c->eof_sent = false;
+		if (plain_exec_room(c->exec) < 2 || plain_exec_input(c->exec, keys, begun ? 2 : 1) <= 0)
+			return;
+		c->eof = false;
 		c->last_byte = 0;
+		type_again(c);
 		return;
 	}
 	c->eof_sent = true;
@@ -104,6 +119,7 @@ void channel_drop_input(struct plain_channel *c)
 	uint64_t before = c->consumed;
 
 	c->dropped = true;
+	c->eof_at_ns = 0;
 	c->consumed = c->received;
 	buf_finish(&c->input);
 	buf_finish(&c->framed);
@@ -127,6 +143,7 @@ int channel_input(struct plain_channel *c, const struct frame *f, const char **w
 			return -1;
 		}
 		c->received += f->n - skip;
+		c->eof_at_ns = c->eof_typed = 0;
 		channel_feed(c);
 		return 0;
 	}

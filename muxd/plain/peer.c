@@ -228,7 +228,7 @@ void peer_timer(struct plain_peer *p)
 	if (p->state == PEER_CLOSED)
 		return;
 	TAILQ_FOREACH(c, &p->channels, entry)
-	first = earlier(first, earlier(c->deadline_ns, c->next_ns));
+	first = earlier(first, earlier(c->eof_at_ns, earlier(c->deadline_ns, c->next_ns)));
 	if (!first)
 		uv_timer_stop(&p->timer);
 	else

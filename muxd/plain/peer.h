@@ -77,6 +77,8 @@ struct plain_channel {
 	uint64_t received, consumed, accepted; /* from the hub; told as taken; that the exec took */
 	bool eof, eof_sent, dropped;           /* dropped: what still comes is thrown away */
 	uint8_t last_byte;
+	uint64_t eof_at_ns; /* a terminal's end of file is typed again */
+	unsigned eof_typed;
 	/* the end */
 	bool over; /* the exec has ended: `end` says how */
 	struct rc_exit end;
