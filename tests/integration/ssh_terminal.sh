@@ -38,12 +38,14 @@ keys 'clear; stty size' Enter
 sees "30 100" "and follows it"
 keys "clear; printf 'gr\\303\\274n %s\\n' '✓ 漢字'" Enter
 sees "grün ✓ 漢字" "letters beyond ASCII, both ways"
-keys 'clear; sleep 600; echo status $?' Enter
-sleep 0.5
+keys "clear; echo be''gun; sleep 600; echo status \$?" Enter
+sees begun "a program runs"
+sleep 0.3
 keys C-c
 sees "^C" "Ctrl-C arrives"
-keys 'clear; sleep 601' Enter
-sleep 0.5
+keys "clear; echo be''gun; sleep 601" Enter
+sees begun "another runs"
+sleep 0.3
 keys C-z
 sees "Stopped" "Ctrl-Z stops a job"
 keys 'clear; bg; jobs; kill %1; wait' Enter

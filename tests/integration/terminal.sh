@@ -88,14 +88,18 @@ same 'END' "the end"
 text 'q'
 same '\$ ?$' "less gives the screen back"
 
-line 'clear; sleep 1000'
-sleep 0.5
+# begun COMMAND: it runs in both; what is typed before that belongs to the shell, and no key of the terminal takes it back
+begun() {
+	line "clear; echo be''gun; $1"
+	same '^begun' "$1 runs"
+	sleep 0.3
+}
+begun 'sleep 1000'
 keys C-c
 same '\^C' "Ctrl-C"
 line 'echo status $?'
 same 'status 130' "ends the program by its signal"
-line 'clear; sleep 1001'
-sleep 0.5
+begun 'sleep 1001'
 keys C-z
 same 'Stopped' "Ctrl-Z stops it"
 line 'jobs'
@@ -105,7 +109,7 @@ same '^sleep 1001' "fg"
 keys C-c
 line 'echo status $?'
 same 'status 130' "and Ctrl-C ends it"
-line 'clear; cat'
+begun cat
 text $'漢字 wide'
 same '^漢字 wide' "wide characters are echoed"
 keys BSpace BSpace BSpace BSpace BSpace BSpace
