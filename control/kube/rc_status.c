@@ -70,16 +70,15 @@ static int exit_code(const json_t *status)
 	return -1;
 }
 
-/* ERR_* when the words say that the program was never begun, else 0. */
-static int could_not_start(const char *message)
+int rc_status_not_begun(const char *words)
 {
 	int error = 0;
 
 	for (size_t i = 0; !error && i < sizeof(not_begun) / sizeof(not_begun[0]); i++)
-		if (strstr(message, not_begun[i].words))
+		if (strstr(words, not_begun[i].words))
 			error = not_begun[i].error;
 	for (size_t i = 0; error == ERR_K8S && i < sizeof(because) / sizeof(because[0]); i++)
-		if (strstr(message, because[i].words))
+		if (strstr(words, because[i].words))
 			error = because[i].error;
 	return error;
 }
@@ -96,7 +95,7 @@ static void judge(const json_t *o, bool had_output, struct rc_exit *x)
 		return;
 	}
 	if (strcmp(x->reason, "InternalError") == 0 || !*x->reason) {
-		x->err.code = had_output ? 0 : could_not_start(x->err.message);
+		x->err.code = had_output ? 0 : rc_status_not_begun(x->err.message);
 		x->cause = x->err.code ? RC_NOT_STARTED : RC_UNKNOWN;
 		x->err.code = x->err.code ? x->err.code : ERR_K8S;
 		return;

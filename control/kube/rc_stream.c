@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELD_MAX  (2 * RC_SERV_BUF + 64 * 1024) /* what reads bring that the window does not let out, with marks */
-#define HELD_MARK 5                             /* stream, length */
+#define HELD_MAX  (8 * RC_READ) /* what reads bring that the window does not let out, with marks */
+#define HELD_MARK 5             /* stream, length */
 
 const char *rc_state_name(enum rc_state s)
 {
@@ -177,11 +177,15 @@ static void refused(struct rc_stream *s, const struct rc_ws_end *end)
 	struct rc_exit *x = &s->exit;
 	json_t *o = NULL;
 	bool words = json_parse(end->body, end->body_len, KUBE_STATUS_BODY_MAX, &o, NULL) == 0 && kube_status_is(o);
+	int not_begun;
 
 	(void)kube_status_error(end->status, end->body, end->body_len, s->what, &x->err);
+	not_begun = end->status >= 500 ? rc_status_not_begun(x->err.message) : 0;
 	x->http_status = end->status;
-	/* a gateway that had no answer in time does not say that there was nothing to answer */
-	x->cause = end->status >= 500 && !words ? RC_UNKNOWN : RC_NOT_STARTED;
+	/* a gateway that had no answer in time does not say that there was nothing to answer; a kubelet may, without
+	 * Status */
+	x->cause = end->status >= 500 && !words && !not_begun ? RC_UNKNOWN : RC_NOT_STARTED;
+	x->err.code = not_begun ? not_begun : x->err.code;
 	if (words)
 		snprintf(x->reason, sizeof(x->reason), "%s", kube_status_reason(o));
 	json_decref(o);

@@ -35,6 +35,9 @@ static int check(const struct rc_params *p, struct err *e)
 		return err_set(e, ERR_INVAL, "exec: there is no command");
 	if (!p->in && !p->out && !p->err)
 		return err_set(e, ERR_INVAL, "exec: none of input, output and stderr is wanted");
+	/* runtimes drop the output of a terminal that nobody types into (seen: containerd 1.6) */
+	if (p->tty && !p->in)
+		return err_set(e, ERR_INVAL, "exec: a terminal needs its input");
 	if (p->tty && p->err)
 		return err_set(e, ERR_INVAL, "exec: a terminal has no stderr of its own");
 	return 0;

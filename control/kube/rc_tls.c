@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define READ_AHEAD (64 * 1024) /* several records a system call; who reads asks SSL_has_pending() */
+
 struct rc_tls {
 	X509_STORE *store;
 	X509 *cert;
@@ -145,7 +147,6 @@ void rc_tls_destroy(struct rc_tls *t)
 	free(t);
 }
 
-/* libwebsockets looks at the verify result again: with insecure it has to find nothing there. */
 static int on_verify(int fine, X509_STORE_CTX *x)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(x, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -154,10 +155,8 @@ static int on_verify(int fine, X509_STORE_CTX *x)
 
 	if (fine || !t)
 		return fine;
-	if (t->insecure) {
-		X509_STORE_CTX_set_error(x, X509_V_OK);
+	if (t->insecure)
 		return 1;
-	}
 	if (t->verify_error == X509_V_OK) {
 		t->verify_error = X509_STORE_CTX_get_error(x);
 		if (cert)
@@ -197,11 +196,31 @@ int rc_tls_apply(struct rc_tls *t, SSL *ssl, struct err *e)
 	return ok ? 0 : tls_err(e, "TLS");
 }
 
-void rc_tls_alert(struct rc_tls *t, int in, int ret)
+/* close_notify is an end, not a complaint. */
+static void on_info(const SSL *ssl, int where, int ret)
 {
-	/* close_notify is an end, not a complaint */
-	if (in && !t->alert && (ret & 0xff) != SSL_AD_CLOSE_NOTIFY)
+	struct rc_tls *t = SSL_get_app_data(ssl);
+
+	if (t && where == SSL_CB_READ_ALERT && !t->alert && (ret & 0xff) != SSL_AD_CLOSE_NOTIFY)
 		t->alert = ret;
+}
+
+SSL_CTX *rc_tls_context(void)
+{
+	static const unsigned char alpn[] = "\x08http/1.1";
+	SSL_CTX *c = SSL_CTX_new(TLS_client_method());
+
+	if (!c || SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1 ||
+	    SSL_CTX_set_alpn_protos(c, alpn, sizeof(alpn) - 1) != 0) {
+		SSL_CTX_free(c);
+		return NULL;
+	}
+	SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+				SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_read_ahead(c, 1);
+	SSL_CTX_set_default_read_buffer_len(c, READ_AHEAD);
+	SSL_CTX_set_info_callback(c, on_info);
+	return c;
 }
 
 bool rc_tls_refused(const struct rc_tls *t)

@@ -14,13 +14,13 @@ struct err;
 struct kube_endpoint;
 struct rc_tls;
 
+/* TLS 1.2 and later, http/1.1 (an exec cannot be asked for over HTTP/2). NULL when out of memory. */
+SSL_CTX *rc_tls_context(void);
 /* system: trusted where the endpoint names no CA; a reference is taken. ERR_K8S_TLS: what does not parse, and why. */
 int rc_tls_create(const struct kube_endpoint *ep, X509_STORE *system, struct rc_tls **out, struct err *e);
 void rc_tls_destroy(struct rc_tls *t); /* NULL-safe */
-/* Between SSL_new() and the first flight. t must outlive the handshake. ERR_K8S_TLS, ERR_NOMEM. */
+/* Between SSL_new() of a context of ours and the first flight. t must outlive ssl. ERR_K8S_TLS. */
 int rc_tls_apply(struct rc_tls *t, SSL *ssl, struct err *e);
-/* An alert, of the server (in) or ours: what rc_tls_words() may tell of. */
-void rc_tls_alert(struct rc_tls *t, int in, int ret);
 /* The server sent an alert. */
 bool rc_tls_refused(const struct rc_tls *t);
 /* After a failed handshake: why, "certificate has expired (CN=api)", "the server said: bad certificate". Never NULL. */

@@ -2,29 +2,30 @@
 #include "control/kube/rc_ws_state.h"
 
 #include "control/kube/endpoint.h"
+#include "control/kube/rc_answer.h"
 #include "control/kube/rc_target.h"
 #include "control/kube/remotecommand.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
-#include <poll.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#define HEAD_MAX       (RC_TARGET_MAX + KUBE_TOKEN_MAX + 4096)
-#define PROXY_USER_MAX 95 /* user, colon, password: libwebsockets has no room for more */
-
-static void step(struct rc_ws *w, int events);
+#define HEAD_MAX     (RC_TARGET_MAX + KUBE_TOKEN_MAX + 4096)
+#define OUT_MAX      (HEAD_MAX + 2 * RC_MESSAGE_MAX) /* with what TLS adds */
+#define ANSWER_MS    5000                            /* from an answer's first byte to its end */
+#define ANSWER_PIECE 4096
+#define CLOSE_NORMAL 1000
 
 void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s)
 {
-	static const char *const names[] = {"connecting", "tls", "asked", "refused", "open", "dead"};
+	static const char *const names[] = {"connecting", "proxy", "tls", "asked", "open", "dead"};
 
 	if (w->state == s)
 		return;
@@ -32,17 +33,13 @@ void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s)
 	w->state = s;
 }
 
-/* --- handles, memory */
+/* --- the end */
 
 static void free_ws(struct rc_ws *w)
 {
-	if (w->proxy)
-		explicit_bzero(w->proxy, strlen(w->proxy));
-	free(w->proxy);
-	free(w->server);
-	free(w->host);
-	free(w->addresses);
+	rc_ws_free_way(w);
 	buf_finish_secret(&w->head);
+	buf_finish_secret(&w->out);
 	buf_finish(&w->answer);
 	rc_tls_destroy(w->tls);
 	rc_client_unref(w->client);
@@ -54,112 +51,27 @@ static void on_timer_closed(uv_handle_t *h)
 	free_ws(h->data);
 }
 
-static void on_poll_closed(uv_handle_t *h)
+/* Says good-bye where it may, and lets go. */
+static void release(struct rc_ws *w)
 {
-	free(h);
-}
+	static const uint8_t normal[] = {CLOSE_NORMAL >> 8, CLOSE_NORMAL & 0xff};
 
-/* The duplicate goes now, the rest when the loop has turned: it is no concern of w any more. */
-void rc_ws_drop_poll(struct rc_ws *w)
-{
-	struct rc_ws_poll *p = w->poll;
-
-	if (!p)
+	if (w->released)
 		return;
-	w->poll = NULL;
-	w->polled = 0;
-	(void)uv_poll_stop(&p->h);
-	p->h.data = NULL;
-	uv_close((uv_handle_t *)&p->h, on_poll_closed);
-	close(p->fd);
+	w->released = true;
+	if (w->state == RC_WS_OPEN && !buf_len(&w->out)) {
+		rc_ws_send(w, RC_OP_CLOSE, -1, normal, sizeof(normal));
+		if (w->ssl && !w->ended && SSL_shutdown(w->ssl) >= 0)
+			rc_ws_drain_tls(w);
+	}
+	rc_ws_drop_socket(w);
+	rc_task_cancel(w->client, &w->task);
+	rc_ws_set_state(w, RC_WS_DEAD);
+	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
 }
-
-/* --- polling */
-
-static void on_poll(uv_poll_t *h, int status, int events)
-{
-	struct rc_ws *w = h->data;
-
-	if (status < 0) {
-		/* libuv stopped the poll. What the server said before it hung up is still there to be read. */
-		w->hung_up = w->mute = true;
-		w->polled = 0;
-		events = w->state == RC_WS_CONNECTING ? UV_WRITABLE : UV_READABLE;
-	}
-	step(w, events);
-}
-
-static int add_poll(struct rc_ws *w, struct err *e)
-{
-	struct rc_ws_poll *p = calloc(1, sizeof(*p));
-	int rc;
-
-	if (!p)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	p->fd = fcntl(rc_ws_lws_fd(w), F_DUPFD_CLOEXEC, 0);
-	if (p->fd < 0) {
-		free(p);
-		return err_sys(e, errno, "a second descriptor for a connection");
-	}
-	rc = uv_poll_init(w->client->loop, &p->h, p->fd);
-	if (rc) {
-		close(p->fd);
-		free(p);
-		return err_sys(e, -rc, "polling a connection");
-	}
-	p->h.data = w;
-	w->poll = p;
-	w->polled = 0;
-	return 0;
-}
-
-static int wanted(const struct rc_ws *w)
-{
-	switch (w->state) {
-	case RC_WS_CONNECTING:
-		return UV_WRITABLE;
-	case RC_WS_TLS:
-		return UV_READABLE | (rc_ws_lws_wants_out(w) ? UV_WRITABLE : 0);
-	case RC_WS_ASKED:
-		return w->looks ? 0 : UV_READABLE;
-	case RC_WS_REFUSED:
-		return UV_READABLE;
-	case RC_WS_OPEN:
-		return (w->reading ? UV_READABLE : 0) | (rc_ws_lws_backlog(w) && !w->mute ? UV_WRITABLE : 0);
-	default:
-		return 0;
-	}
-}
-
-static void update_poll(struct rc_ws *w)
-{
-	int want = wanted(w);
-
-	if (!w->poll || !w->wsi)
-		return;
-	if (w->hung_up) {
-		/* the loop tells no more of this socket */
-		if (want & (UV_READABLE | UV_WRITABLE))
-			rc_task_queue(w->client, &w->task);
-		return;
-	}
-	if (want != w->polled) {
-		if (want)
-			(void)uv_poll_start(&w->poll->h, want, on_poll);
-		else
-			(void)uv_poll_stop(&w->poll->h);
-		w->polled = want;
-	}
-	if (w->state == RC_WS_OPEN && w->want_write && !w->mute && !(want & UV_WRITABLE))
-		rc_task_queue(w->client, &w->task);
-}
-
-/* --- the end */
 
 void rc_ws_tell_end(struct rc_ws *w)
 {
-	const struct rc_ws_ops *ops = w->ops;
-
 	if (w->told)
 		return;
 	w->told = true;
@@ -167,312 +79,324 @@ void rc_ws_tell_end(struct rc_ws *w)
 	(void)uv_timer_stop(&w->timer);
 	rc_task_cancel(w->client, &w->task);
 	buf_finish_secret(&w->head);
-	if (ops)
-		ops->end(w->arg, &w->end);
+	if (w->ops)
+		w->ops->end(w->arg, &w->end);
 }
 
-void rc_ws_fail(struct rc_ws *w, int code, const char *why)
+static void fail(struct rc_ws *w, int code, const char *why)
 {
 	w->end.how = RC_WS_END_FAILED;
-	w->end.asked = w->state >= RC_WS_ASKED && code != ERR_K8S_TLS;
-	if (why)
-		err_set(&w->end.err, code, "%s (%s): %s", w->server, w->address, why);
-	rc_ws_lws_kill(w);
-	rc_ws_drop_poll(w);
+	w->end.asked = w->state == RC_WS_ASKED && code != ERR_K8S_TLS;
+	err_set(&w->end.err, code, "%s (%s): %s", w->server, w->address, why);
+	rc_ws_drop_socket(w);
 	rc_ws_tell_end(w);
 }
 
-/* Whatever was on the way when the connection went before it was open. */
-static void fail_early(struct rc_ws *w)
+static void fail_tls(struct rc_ws *w)
 {
-	char words[256], why[ERR_MESSAGE_MAX];
-	struct err said = w->end.err;
+	char words[256];
 
-	if (w->state == RC_WS_ASKED && w->tls && rc_tls_refused(w->tls)) {
-		/* TLS 1.3: what a server thinks of our certificate comes after the handshake */
-		rc_ws_fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
-	} else if (w->state == RC_WS_TLS && w->proxy && !w->proxy_fine) {
-		snprintf(why, sizeof(why), "the proxy %s", *w->proxy_said ? w->proxy_said : "hung up");
-		rc_ws_fail(w, ERR_K8S_UNREACHABLE, why);
-	} else if (w->state == RC_WS_TLS && w->tls && said.code != ERR_NOMEM) {
-		rc_ws_fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
-	} else if (said.code) {
-		snprintf(why, sizeof(why), "%s", said.message);
-		rc_ws_fail(w, said.code, why);
-	} else {
-		rc_ws_fail(w, ERR_K8S_UNREACHABLE, "the server hung up before it answered");
+	fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
+}
+
+static void over(struct rc_ws *w)
+{
+	w->end.how = w->peer_closed ? RC_WS_END_CLOSED : RC_WS_END_LOST;
+	if (!w->peer_closed && !w->end.err.code)
+		err_set(&w->end.err, ERR_LINK_LOST, "%s: the connection %s", w->server,
+			w->hung_up ? "was reset" : "ended without a word");
+	if (w->peer_closed && !w->mute) {
+		uint8_t code[2] = {(uint8_t)(w->end.close_code >> 8), (uint8_t)w->end.close_code};
+
+		rc_ws_send(w, RC_OP_CLOSE, -1, code, w->end.close_code ? sizeof(code) : 0);
 	}
+	rc_ws_drop_socket(w);
+	rc_ws_tell_end(w);
 }
 
-/* --- connecting */
+/* --- the answer to what was asked, of a proxy or the server */
 
-/* The present address did not work; the last one's reason is what is told. */
-static void refused_here(struct rc_ws *w, int errnum)
+/* 1: it is there. 0: not yet, or not at all: then w is dead. */
+static int read_answer(struct rc_ws *w, bool connect, struct rc_answer *out)
 {
-	err_set(&w->end.err, ERR_K8S_UNREACHABLE, "%s (%s): %s", w->server, w->address, strerror(errnum));
-	rc_ws_lws_kill(w);
-	rc_ws_drop_poll(w);
+	bool begun = buf_len(&w->answer) > 0;
+	uint64_t soon = clock_boot_ns() + ANSWER_MS * NS_PER_MS;
+	size_t n = 1;
+	uint8_t *to;
+	int rc;
+
+	while (n > 0 && buf_room(&w->answer) > 0) {
+		size_t room = buf_room(&w->answer) < ANSWER_PIECE ? buf_room(&w->answer) : ANSWER_PIECE;
+
+		if (buf_reserve(&w->answer, room, &to))
+			break;
+		n = rc_ws_get(w, to, room);
+		buf_commit(&w->answer, n);
+	}
+	if (!begun && buf_len(&w->answer) && soon < w->attempt_ns) {
+		w->attempt_ns = soon;
+		rc_ws_start_timer(w);
+	}
+	if (!buf_len(&w->answer) && !w->ended)
+		return 0;
+	if (!buf_len(&w->answer)) {
+		if (!connect && w->tls && rc_tls_refused(w->tls))
+			fail_tls(w); /* TLS 1.3: what a server thinks of our certificate comes after the handshake */
+		else
+			fail(w, ERR_K8S_UNREACHABLE,
+			     connect ? "the proxy hung up" : "the server hung up before it answered");
+		return 0;
+	}
+	rc = rc_answer_parse(w->answer.data + w->answer.off, buf_len(&w->answer), w->ended, connect, out);
+	if (rc < 0)
+		fail(w, ERR_PROTOCOL, connect ? "the proxy's answer is not HTTP" : "the answer is not HTTP");
+	return rc > 0;
+}
+
+/* "a, b" refused without a word: "b" alone, from the first address on. */
+static bool offer_less(struct rc_ws *w)
+{
+	char *last = strrchr(w->offer, ' ');
+	uint8_t *at = last ? memmem(buf_ptr(&w->head), buf_len(&w->head), w->offer, strlen(w->offer)) : NULL;
+	size_t cut = last ? (size_t)(last + 1 - w->offer) : 0;
+
+	if (!at || w->end.status != 403 || memchr(w->end.body, '{', w->end.body_len))
+		return false;
+	memmove(at, at + cut, (size_t)(w->head.data + w->head.off + w->head.len - at) - cut);
+	w->head.len -= cut;
+	memmove(w->offer, last + 1, strlen(last + 1) + 1);
+	log_debug(NULL, "exec at %s: a bare 403: offering %s alone", w->server, w->offer);
+	w->end = (struct rc_ws_end){0};
+	rc_ws_drop_socket(w);
+	w->next = w->addresses;
 	rc_ws_next_address(w);
+	return true;
 }
 
-static void on_timer(uv_timer_t *t);
-
-/* ms from now, or at the end of what the present attempt may take. */
-void rc_ws_start_timer(struct rc_ws *w, uint64_t ms)
+static void refused(struct rc_ws *w, const struct rc_answer *a)
 {
-	uint64_t now = clock_boot_ns(), left = w->attempt_ns > now ? (w->attempt_ns - now) / NS_PER_MS + 1 : 0;
-
-	(void)uv_timer_start(&w->timer, on_timer, ms < left ? ms : left, 0);
+	w->end.how = RC_WS_END_REFUSED;
+	w->end.status = a->status;
+	w->end.body = a->body;
+	w->end.body_len = a->body_len;
+	w->end.err.code = 0;
+	if (offer_less(w))
+		return;
+	rc_ws_drop_socket(w);
+	rc_ws_tell_end(w);
 }
 
-static int vhost_for(struct rc_ws *w, struct err *e)
+/* --- from connected to open */
+
+static void ask(struct rc_ws *w)
 {
-	char proxy[512];
+	struct buf request;
 
-	if (!w->proxy)
-		return rc_client_vhost(w->client, NULL, &w->vhost, e);
-	if (snprintf(proxy, sizeof(proxy), strchr(w->address, ':') ? "%s[%s]:%u" : "%s%s:%u", w->proxy, w->address,
-		     w->connect_port) >= (int)sizeof(proxy))
-		return err_set(e, ERR_UNSUPPORTED, "the proxy's user and password are too long");
-	int rc = rc_client_vhost(w->client, proxy, &w->vhost, e);
-
-	explicit_bzero(proxy, sizeof(proxy));
-	return rc;
+	buf_init(&request, HEAD_MAX + sizeof(w->key) + 4);
+	if (rc_wire_key(w->key) || buf_append(&request, buf_ptr(&w->head), buf_len(&w->head)) ||
+	    buf_append_str(&request, w->key) || buf_append_str(&request, "\r\n\r\n")) {
+		fail(w, ERR_NOMEM, "out of memory");
+	} else {
+		rc_ws_set_state(w, RC_WS_ASKED);
+		rc_ws_put(w, buf_ptr(&request), buf_len(&request));
+	}
+	buf_finish_secret(&request);
 }
 
-static void try_address(struct rc_ws *w)
+static void shake_hands(struct rc_ws *w)
 {
-	uint64_t now = clock_boot_ns(), left = w->deadline_ns > now ? w->deadline_ns - now : 0;
-	unsigned shares = 1;
+	int rc, why;
+
+	ERR_clear_error();
+	rc = SSL_do_handshake(w->ssl);
+	why = SSL_get_error(w->ssl, rc);
+	rc_ws_drain_tls(w);
+	ERR_clear_error();
+	if (rc == 1)
+		ask(w);
+	else if (why != SSL_ERROR_WANT_READ || w->hung_up)
+		fail_tls(w);
+}
+
+static void begin_tls(struct rc_ws *w)
+{
+	BIO *in;
 	struct err e = {0};
 
-	for (const char *s = w->next; s && *s; s += strcspn(s, ",") + 1) {
-		shares++;
-		if (!strchr(s, ','))
-			break;
-	}
-	w->attempt_ns = now + left / shares;
-	rc_ws_start_timer(w, UINT64_MAX);
-	if (vhost_for(w, &e) == 0 && rc_ws_lws_connect(w, &e) == 0 && add_poll(w, &e) == 0) {
-		update_poll(w);
+	if (!w->tls) {
+		ask(w);
 		return;
 	}
-	w->end.err = e;
-	rc_ws_lws_kill(w);
-	rc_ws_drop_poll(w);
-	rc_ws_next_address(w);
-}
-
-void rc_ws_next_address(struct rc_ws *w)
-{
-	size_t n;
-
-	rc_ws_set_state(w, RC_WS_CONNECTING);
-	w->hung_up = w->mute = w->proxy_fine = false;
-	if (!w->next || !w->ops) {
-		w->end.how = RC_WS_END_FAILED;
-		rc_ws_tell_end(w);
-		return;
-	}
-	n = strcspn(w->next, ",");
-	snprintf(w->address, sizeof(w->address), "%.*s", (int)n, w->next);
-	w->next = w->next[n] ? w->next + n + 1 : NULL;
-	rc_task_queue(w->client, &w->task);
-}
-
-static void connected(struct rc_ws *w)
-{
-	int errnum = 0;
-	socklen_t len = sizeof(errnum);
-
-	if (getsockopt(w->poll->fd, SOL_SOCKET, SO_ERROR, &errnum, &len) || errnum) {
-		refused_here(w, errnum ? errnum : errno);
-		return;
-	}
-	w->next = NULL;
 	rc_ws_set_state(w, RC_WS_TLS);
-	w->attempt_ns = w->deadline_ns;
-	rc_ws_start_timer(w, UINT64_MAX);
-	rc_ws_lws_serve(w, POLLOUT);
+	w->ssl = SSL_new(w->client->ssl);
+	in = w->ssl ? BIO_new_socket(w->socket->fd, BIO_NOCLOSE) : NULL;
+	if (!in || !BIO_up_ref(w->client->tls_out)) {
+		BIO_free(in);
+		fail(w, ERR_NOMEM, "out of memory");
+		return;
+	}
+	SSL_set_bio(w->ssl, in, w->client->tls_out);
+	SSL_set_connect_state(w->ssl);
+	if (rc_tls_apply(w->tls, w->ssl, &e))
+		fail(w, e.code, e.message);
+	else
+		shake_hands(w);
 }
 
-static void on_timer(uv_timer_t *t)
+static void ask_proxy(struct rc_ws *w)
 {
-	struct rc_ws *w = t->data;
-	static const char *const what[] = {"no connection in time", "no TLS in time", "no answer in time"};
+	struct buf b;
 
-	if (clock_boot_ns() < w->attempt_ns) {
-		rc_ws_start_timer(w, UINT64_MAX);
-		step(w, UV_READABLE);
-	} else if (w->state == RC_WS_CONNECTING && w->next) {
-		refused_here(w, ETIMEDOUT);
-	} else if (w->state == RC_WS_REFUSED) {
-		w->hung_up = true;
-		step(w, UV_READABLE);
-	} else if (w->state <= RC_WS_ASKED) {
-		rc_ws_fail(w, ERR_TIMEOUT, what[w->state]);
+	rc_ws_set_state(w, RC_WS_PROXY);
+	buf_init(&b, 4096);
+	if (buf_printf(&b, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: muxd/%s\r\n%s%s%s\r\n", w->proxy_host,
+		       w->proxy_host, MUXD_VERSION, w->proxy_auth ? "Proxy-Authorization: " : "",
+		       w->proxy_auth ? w->proxy_auth : "", w->proxy_auth ? "\r\n" : ""))
+		fail(w, ERR_UNSUPPORTED, "the proxy's user and password are too long");
+	else
+		rc_ws_put(w, buf_ptr(&b), buf_len(&b));
+	buf_finish_secret(&b);
+}
+
+static void step_proxy(struct rc_ws *w)
+{
+	struct rc_answer a;
+	char why[160];
+
+	if (!read_answer(w, true, &a))
+		return;
+	if (a.status / 100 != 2) {
+		snprintf(why, sizeof(why), "the proxy said: %.*s", (int)strcspn(buf_cstr(&w->answer), "\r\n"),
+			 buf_cstr(&w->answer));
+		fail(w, ERR_K8S_UNREACHABLE, why);
+		return;
 	}
+	buf_clear(&w->answer);
+	w->attempt_ns = w->deadline_ns;
+	rc_ws_start_timer(w);
+	begin_tls(w);
+}
+
+static void step_asked(struct rc_ws *w)
+{
+	struct rc_answer a;
+	char protocol[32];
+	struct buf rest;
+	struct err e = {0};
+
+	if (!read_answer(w, false, &a))
+		return;
+	if (a.status != 101) {
+		refused(w, &a);
+		return;
+	}
+	if (rc_answer_check(buf_ptr(&w->answer), a.head_len, w->key, w->offer, protocol, sizeof(protocol), &e)) {
+		fail(w, e.code, e.message);
+		return;
+	}
+	(void)uv_timer_stop(&w->timer);
+	buf_finish_secret(&w->head);
+	rest = w->answer; /* what came behind the head is WebSocket */
+	buf_init(&w->answer, RC_ANSWER_MAX);
+	buf_consume(&rest, a.head_len);
+	rc_ws_set_state(w, RC_WS_OPEN);
+	w->ops->open(w->arg, protocol);
+	if (w->ops)
+		(void)rc_ws_take(w, buf_ptr(&rest), buf_len(&rest));
+	buf_finish(&rest);
+}
+
+static void step_connecting(struct rc_ws *w, int events)
+{
+	if (!w->socket)
+		rc_ws_try_address(w);
+	else if (!(events & UV_WRITABLE) || !rc_ws_connected(w))
+		return;
+	else if (w->proxy_host)
+		ask_proxy(w);
+	else
+		begin_tls(w);
 }
 
 /* --- what the socket is ready for */
 
-/* Without TLS a write to a connection that was hung up would end reading, too: see rc_ws.h. */
-static bool may_write(struct rc_ws *w)
+static void step_state(struct rc_ws *w, int events)
 {
-	struct pollfd p = {.fd = w->poll->fd, .events = POLLRDHUP};
-
-	if (!w->mute && !w->tls && poll(&p, 1, 0) > 0)
-		w->mute = true;
-	return !w->mute;
-}
-
-static void step_open(struct rc_ws *w, bool read)
-{
-	if (read)
-		rc_ws_lws_serve(w, POLLIN);
-	/* pongs and close frames that libwebsockets owes go out here, too */
-	if (w->wsi && w->ops && may_write(w))
-		rc_ws_lws_serve(w, POLLOUT);
-	if (w->peer_closed)
-		rc_ws_lws_kill(w);
-}
-
-static void step_early(struct rc_ws *w, int events)
-{
-	if (w->state == RC_WS_CONNECTING) {
-		if (w->poll && (events & UV_WRITABLE))
-			connected(w);
-		else if (!w->poll)
-			try_address(w);
-		return;
-	}
-	if (w->state == RC_WS_TLS) {
-		if (!w->proxy || w->proxy_fine || rc_ws_look_at_proxy(w))
-			rc_ws_lws_serve(
-			    w, (short)((events & UV_READABLE ? POLLIN : 0) | (events & UV_WRITABLE ? POLLOUT : 0)));
-		return;
-	}
-	if (w->state == RC_WS_ASKED && !w->answer_is_101)
-		rc_ws_look_at_answer(w);
-	if (w->state == RC_WS_ASKED && w->answer_is_101)
-		rc_ws_lws_serve(w, POLLIN);
-	if (w->state == RC_WS_REFUSED)
-		rc_ws_read_refusal(w);
-	/* what came behind the 101 waits inside libwebsockets, where no poll sees it */
-	if (w->state == RC_WS_OPEN && w->wsi) {
-		(void)uv_timer_stop(&w->timer);
-		buf_finish_secret(&w->head);
-		step_open(w, true);
+	if (events & UV_WRITABLE && w->state != RC_WS_CONNECTING)
+		(void)rc_ws_flush(w);
+	switch (w->state) {
+	case RC_WS_CONNECTING:
+		step_connecting(w, events);
+		break;
+	case RC_WS_PROXY:
+		step_proxy(w);
+		break;
+	case RC_WS_TLS:
+		shake_hands(w);
+		break;
+	case RC_WS_ASKED:
+		step_asked(w);
+		break;
+	case RC_WS_OPEN:
+		if (events & UV_READABLE)
+			rc_ws_read_messages(w);
+		break;
+	case RC_WS_DEAD:
+		break;
 	}
 }
 
-static void release(struct rc_ws *w)
+void rc_ws_step(struct rc_ws *w, int events)
 {
-	if (w->released)
+	if (!w->ops || w->state == RC_WS_DEAD)
 		return;
-	w->released = true;
-	rc_ws_lws_kill(w);
-	rc_ws_drop_poll(w);
-	rc_task_cancel(w->client, &w->task);
-	rc_ws_set_state(w, RC_WS_DEAD);
-	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
-}
-
-static void settle(struct rc_ws *w);
-
-static void step(struct rc_ws *w, int events)
-{
-	if (w->state == RC_WS_DEAD)
-		return;
-	if (w->state == RC_WS_OPEN)
-		step_open(w, (events & UV_READABLE) && w->reading);
-	else
-		step_early(w, events);
-	settle(w);
-}
-
-/* After libwebsockets had its turn: closed meanwhile, over, or polled for what is wanted now. */
-static void settle(struct rc_ws *w)
-{
-	if (w->state == RC_WS_DEAD)
-		return;
-	if (!w->ops) {
+	w->busy++;
+	step_state(w, events);
+	if (w->ops && w->state == RC_WS_OPEN && w->ended)
+		over(w);
+	else if (w->ops && w->state == RC_WS_OPEN)
+		rc_ws_write_messages(w);
+	w->busy--;
+	if (!w->ops)
 		release(w);
-	} else if (!w->wsi && w->state == RC_WS_OPEN) {
-		rc_ws_drop_poll(w);
-		w->end.how = w->peer_closed ? RC_WS_END_CLOSED : RC_WS_END_LOST;
-		if (!w->peer_closed)
-			err_set(&w->end.err, ERR_LINK_LOST, "%s: the connection %s", w->server,
-				w->hung_up ? "was reset" : "ended without a word");
-		rc_ws_tell_end(w);
-	} else if (!w->wsi && w->end.how == RC_WS_END_REFUSED) {
-		rc_ws_drop_poll(w);
-		rc_ws_tell_end(w);
-	} else if (!w->wsi && w->state != RC_WS_CONNECTING) {
-		fail_early(w);
-	} else {
-		update_poll(w);
-	}
+	else
+		rc_ws_update_poll(w);
 }
 
 static void on_task(void *arg)
 {
 	struct rc_ws *w = arg;
+	bool input = w->hung_up || w->state != RC_WS_OPEN || rc_ws_holds_input(w);
 
-	if (!w->ops)
-		release(w);
-	else if (w->state == RC_WS_OPEN)
-		step(w, w->hung_up ? UV_READABLE : 0);
-	else
-		step(w, UV_READABLE);
+	rc_ws_step(w, input ? UV_READABLE | (w->hung_up ? UV_WRITABLE : 0) : 0);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	static const char *const what[] = {"no connection in time", "no answer of the proxy in time", "no TLS in time",
+					   "no answer in time"};
+	struct rc_ws *w = t->data;
+
+	if (clock_boot_ns() < w->attempt_ns) {
+		rc_ws_start_timer(w);
+	} else if (w->state == RC_WS_CONNECTING && w->next) {
+		rc_ws_address_failed(w, ETIMEDOUT);
+	} else if (w->state == RC_WS_ASKED && buf_len(&w->answer)) {
+		w->ended = true; /* what there is of it has to do */
+		rc_ws_step(w, UV_READABLE);
+	} else if (w->state <= RC_WS_ASKED) {
+		fail(w, ERR_TIMEOUT, what[w->state]);
+	}
+}
+
+void rc_ws_start_timer(struct rc_ws *w)
+{
+	uint64_t now = clock_boot_ns();
+
+	(void)uv_timer_start(&w->timer, on_timer, w->attempt_ns > now ? (w->attempt_ns - now) / NS_PER_MS + 1 : 0, 0);
 }
 
 /* --- what the stream calls */
-
-/* "http://user:s%40cret@proxy:3128" to "user:s@cret@"; "" without a user. */
-static int proxy_user(const char *proxy, char **out, struct err *e)
-{
-	const char *from = proxy + strlen("http://"), *at;
-	char *to;
-
-	if (strncmp(proxy, "http://", strlen("http://")) != 0)
-		return err_set(e, ERR_UNSUPPORTED, "exec through this kind of proxy is not possible: http:// alone is");
-	at = from + strcspn(from, "@/");
-	*out = to = calloc(1, (size_t)(at - from) + 2);
-	if (!to)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	if (*at != '@')
-		return 0;
-	for (; from < at; from++, to++) {
-		unsigned v;
-
-		*to = *from;
-		if (*from == '%' && at - from > 2 && sscanf(from + 1, "%2x", &v) == 1) {
-			*to = (char)v;
-			from += 2;
-		}
-	}
-	*to = '@';
-	if (to - *out <= PROXY_USER_MAX)
-		return 0;
-	return err_set(e, ERR_UNSUPPORTED, "a proxy's user and password may be %d bytes long", PROXY_USER_MAX);
-}
-
-static int copy_endpoint(struct rc_ws *w, const struct kube_endpoint *ep, struct err *e)
-{
-	w->server = strdup(ep->server);
-	w->host = strdup(ep->host);
-	w->addresses = strdup(ep->addresses);
-	w->next = w->addresses;
-	w->port = ep->port;
-	w->connect_port = ep->connect_port;
-	if (!w->server || !w->host || !w->addresses)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	if (ep->proxy && proxy_user(ep->proxy, &w->proxy, e))
-		return e && e->code ? e->code : ERR_UNSUPPORTED;
-	return ep->tls ? rc_tls_create(ep, ep->ca_pem || ep->insecure ? NULL : rc_client_trust(w->client), &w->tls, e)
-		       : 0;
-}
 
 int rc_ws_open(struct rc_client *c, const struct kube_endpoint *ep, const char *target, const char *protocols,
 	       uint32_t connect_ms, const struct rc_ws_ops *ops, void *arg, struct rc_ws **out, struct err *e)
@@ -486,10 +410,13 @@ int rc_ws_open(struct rc_client *c, const struct kube_endpoint *ep, const char *
 	*w = (struct rc_ws){.client = c, .ops = ops, .arg = arg, .reading = true};
 	w->task = (struct rc_task){.run = on_task, .arg = w};
 	buf_init(&w->head, HEAD_MAX);
-	buf_init(&w->answer, RC_REFUSAL_MAX);
+	buf_init(&w->out, OUT_MAX);
+	buf_init(&w->answer, RC_ANSWER_MAX);
 	rc_client_ref(c);
 	snprintf(w->offer, sizeof(w->offer), "%s", protocols);
-	rc = copy_endpoint(w, ep, &mine);
+	rc = rc_ws_copy_way(w, ep, &mine);
+	if (rc == 0 && ep->tls)
+		rc = rc_tls_create(ep, ep->ca_pem || ep->insecure ? NULL : rc_client_trust(c), &w->tls, &mine);
 	if (rc == 0)
 		rc = rc_request_head(ep, target, protocols, &w->head, &mine);
 	if (rc) {
@@ -509,19 +436,17 @@ void rc_ws_close(struct rc_ws *w)
 	if (!w || !w->ops)
 		return;
 	w->ops = NULL;
-	if (!w->client->serving)
+	if (!w->busy)
 		release(w);
-	else
-		rc_task_queue(w->client, &w->task);
 }
 
 void rc_ws_read(struct rc_ws *w, bool on)
 {
-	if (w->reading == on || w->state != RC_WS_OPEN)
+	if (w->reading == on)
 		return;
 	w->reading = on;
-	if (w->client->serving != w)
-		update_poll(w);
+	if (!w->busy && w->state == RC_WS_OPEN)
+		rc_ws_update_poll(w);
 }
 
 void rc_ws_want_write(struct rc_ws *w)
@@ -529,8 +454,8 @@ void rc_ws_want_write(struct rc_ws *w)
 	if (w->want_write)
 		return;
 	w->want_write = true;
-	if (w->state == RC_WS_OPEN && w->client->serving != w)
-		update_poll(w);
+	if (!w->busy && w->state == RC_WS_OPEN)
+		rc_ws_update_poll(w);
 }
 
 uint32_t rc_ws_silent_ms(const struct rc_ws *w)
@@ -538,7 +463,7 @@ uint32_t rc_ws_silent_ms(const struct rc_ws *w)
 	struct tcp_info i = {0};
 	socklen_t len = sizeof(i);
 
-	if (!w->poll || getsockopt(w->poll->fd, IPPROTO_TCP, TCP_INFO, &i, &len))
+	if (!w->socket || getsockopt(w->socket->fd, IPPROTO_TCP, TCP_INFO, &i, &len))
 		return 0;
 	return i.tcpi_unacked > 0 || i.tcpi_probes > 1 ? i.tcpi_last_ack_recv : 0;
 }

@@ -19,9 +19,10 @@
  *	- Closing or losing the connection never ends the program in the pod; there is no signal.
  *	- A program ended by signal N shows as code 128+N on most runtimes; the signal itself is not told.
  *	- A server may close with output still on its way (v4, 1.20 and later): what was not sent is not known here.
+ *	- A program that ends with more than a pipe of its input unread may never be reported (containerd 1.6 waits for
+ *its own copy of stdin for good; kubectl hangs as well): who feeds programs that may not read needs a deadline.
  *
- * libwebsockets 4.1.6 carries the WebSocket. What it cannot do is done around it, in rc_ws.c, which says how: words of
- * a refused upgrade, requests longer than 2 kB, reading what a server said before it reset the connection.
+ * The WebSocket is ours (rc_wire.h, rc_ws.h): docs/architecture.md says why it is not libwebsockets.
  */
 #ifndef CONTROL_KUBE_REMOTECOMMAND_H
 #define CONTROL_KUBE_REMOTECOMMAND_H
@@ -51,7 +52,7 @@ struct rc_params {
 	const char *ns, *pod;
 	const char *container;   /* NULL: the only one; the server refuses with a list where there are several */
 	const char *const *argv; /* NULL-ended, at least one */
-	bool in, out, err;       /* which streams are there. At least one; err with a tty is refused: it is out then */
+	bool in, out, err;       /* which streams are there. At least one; with a tty in and out, and err is refused */
 	bool tty;
 	uint16_t cols, rows; /* tty: its first size; 0: the server's */
 	uint64_t window;     /* first value of rc_window() */

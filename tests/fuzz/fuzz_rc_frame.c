@@ -1,10 +1,11 @@
 /*
  * What an API server may say to an exec stream. The first byte chooses: a message
- * in pieces (the second byte cuts it), a status, an answer to the upgrade.
+ * in pieces (the second byte cuts it), a status, an answer to the upgrade, frames.
  */
+#include "control/kube/rc_answer.h"
 #include "control/kube/rc_frame.h"
-#include "control/kube/rc_refusal.h"
 #include "control/kube/rc_status.h"
+#include "control/kube/rc_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,28 +57,73 @@ static void status(const uint8_t *p, size_t n)
 static void answer(const uint8_t *p, size_t n)
 {
 	uint8_t *copy = malloc(n ? n : 1);
-	struct rc_refusal r = {0};
+	struct rc_answer r = {0};
+	char protocol[32];
 
-	for (int eof = 0; copy && eof < 2; eof++) {
+	for (int how = 0; copy && how < 4; how++) {
 		memcpy(copy, p, n);
-		if (rc_refusal_parse(copy, n, eof, &r) == 1)
-			must(r.status >= 100 && r.status < 1000 && r.body >= copy && r.body_len <= n &&
-			     r.body + r.body_len <= copy + n);
-		else
+		r = (struct rc_answer){0};
+		if (rc_answer_parse(copy, n, how & 1, how & 2, &r) != 1) {
 			must(r.status == 0);
+			continue;
+		}
+		must(r.status >= 100 && r.status < 1000 && r.head_len <= n && r.body >= copy &&
+		     r.body + r.body_len <= copy + n);
+		if (r.status == 101 && rc_answer_check(copy, r.head_len, "dGhlIHNhbXBsZSBub25jZQ==", "a, b", protocol,
+						       sizeof(protocol), NULL) == 0)
+			must(strlen(protocol) < sizeof(protocol));
 	}
 	free(copy);
+}
+
+/* However frames are cut, the same bytes come out, and the same end. */
+static void wire(const uint8_t *p, size_t n, size_t step, uint64_t *sum, int *out_rc)
+{
+	struct rc_wire w = {0};
+	struct rc_wire_event ev;
+	ssize_t took = 0;
+
+	*sum = 0;
+	for (size_t i = 0; i < n && took >= 0; i += step) {
+		size_t have = n - i < step ? n - i : step;
+
+		for (const uint8_t *at = p + i; have > 0; at += took, have -= (size_t)took) {
+			took = rc_wire_decode(&w, at, have, &ev, NULL);
+			if (took < 0)
+				break;
+			must(took > 0 && (size_t)took <= have);
+			must(ev.kind != RC_WIRE_DATA || ev.n == 0 || (ev.p >= at && ev.p + ev.n <= at + took));
+			must(ev.kind == RC_WIRE_DATA || ev.n <= RC_WIRE_CONTROL_MAX);
+			for (size_t k = 0; k < ev.n; k++)
+				*sum = *sum * 31 + ev.p[k] + 1;
+			if (ev.last)
+				*sum = *sum * 31 + 7;
+		}
+	}
+	*out_rc = took < 0 ? (int)took : 0;
+}
+
+static void frames(const uint8_t *p, size_t n)
+{
+	uint64_t whole, bytes;
+	int rc_whole, rc_bytes;
+
+	wire(p, n, n ? n : 1, &whole, &rc_whole);
+	wire(p, n, 1, &bytes, &rc_bytes);
+	must(rc_whole == rc_bytes && whole == bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size == 0)
 		return 0;
-	if (data[0] % 3 == 0)
+	if (data[0] % 4 == 0)
 		message(data + 1, size - 1);
-	else if (data[0] % 3 == 1)
+	else if (data[0] % 4 == 1)
 		status(data + 1, size - 1);
-	else
+	else if (data[0] % 4 == 2)
 		answer(data + 1, size - 1);
+	else
+		frames(data + 1, size - 1);
 	return 0;
 }

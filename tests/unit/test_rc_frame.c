@@ -1,9 +1,10 @@
-/* The pure parts of an exec stream: channel messages, statuses, requests, and answers that are no 101. */
+/* The pure parts of an exec stream: WebSocket frames, channel messages, statuses, requests and answers. */
 #include "control/kube/endpoint.h"
+#include "control/kube/rc_answer.h"
 #include "control/kube/rc_frame.h"
-#include "control/kube/rc_refusal.h"
 #include "control/kube/rc_status.h"
 #include "control/kube/rc_target.h"
+#include "control/kube/rc_wire.h"
 #include "control/kube/remotecommand.h"
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
@@ -96,6 +97,132 @@ static void test_encode(void **state)
 	assert_int_equal(rc_protocol_version("v4.channel.k8s.io"), 4);
 	assert_int_equal(rc_protocol_version("channel.k8s.io"), 0);
 	assert_int_equal(rc_protocol_version(NULL), 0);
+}
+
+/* --- WebSocket frames */
+
+struct heard {
+	char text[512]; /* "data ", "+data " when more of the message follows, "ping:x ", "close:1000:why " */
+};
+
+static void hear(struct heard *h, const struct rc_wire_event *ev)
+{
+	static char data[256];
+	size_t at = strlen(h->text), room = sizeof(h->text) - at, had = strlen(data);
+
+	if (ev->kind == RC_WIRE_DATA) {
+		snprintf(data + had, sizeof(data) - had, "%.*s", (int)ev->n, ev->n ? (const char *)ev->p : "");
+		if (ev->last) {
+			snprintf(h->text + at, room, "%s ", data);
+			data[0] = '\0';
+		}
+	} else if (ev->kind == RC_WIRE_PING || ev->kind == RC_WIRE_PONG) {
+		snprintf(h->text + at, room, "%s:%.*s ", ev->kind == RC_WIRE_PING ? "ping" : "pong", (int)ev->n, ev->p);
+	} else if (ev->kind == RC_WIRE_CLOSE) {
+		snprintf(h->text + at, room, "close:%d:%.*s ", ev->n >= 2 ? ev->p[0] << 8 | ev->p[1] : 0,
+			 ev->n > 2 ? (int)ev->n - 2 : 0, ev->p + 2);
+	}
+}
+
+/* In pieces of step bytes. 0, or ERR_PROTOCOL with the reason in e. */
+static int listen_to(const char *wire, size_t n, size_t step, struct heard *h, struct err *e)
+{
+	struct rc_wire w = {0};
+	struct rc_wire_event ev;
+
+	for (size_t i = 0; i < n; i += step) {
+		size_t have = n - i < step ? n - i : step;
+		const uint8_t *p = (const uint8_t *)wire + i;
+
+		while (have > 0) {
+			ssize_t took = rc_wire_decode(&w, p, have, &ev, e);
+
+			if (took < 0)
+				return (int)took;
+			assert_in_range(took, 1, have);
+			p += took;
+			have -= (size_t)took;
+			hear(h, &ev);
+		}
+	}
+	return 0;
+}
+
+#define WIRE(text) text, sizeof(text) - 1
+
+static const struct {
+	const char *wire;
+	size_t n;
+	const char *heard; /* or, with broken, the reason */
+	bool broken;
+} wires[] = {
+    {WIRE("\x82\x05hello"), "hello ", false},
+    {WIRE("\x81\x05hello\x82\x00"), "hello  ", false},
+    {WIRE("\x02\x03hel\x89\x01x\x00\x00\x80\x02lo\x8a\x00"), "ping:x hello pong: ", false},
+    {WIRE("\x02\x00\x00\x00\x80\x00\x82\x01y"), " y ", false},
+    {WIRE("\x82\x7e\x00\x02hi\x82\x7f\x00\x00\x00\x00\x00\x00\x00\x02ho"), "hi ho ", false},
+    {WIRE("\x88\x00"), "close:0: ", false},
+    {WIRE("\x88\x05\x03\xe8why"), "close:1000:why ", false},
+    {WIRE("\x82\x85\x00\x00\x00\x00hello"), "masked", true},
+    {WIRE("\xc2\x05hello"), "reserved bit", true},
+    {WIRE("\x83\x00"), "not known", true},
+    {WIRE("\x8b\x00"), "not known", true},
+    {WIRE("\x80\x01x"), "continuation of nothing", true},
+    {WIRE("\x02\x01x\x82\x01y"), "inside a message", true},
+    {WIRE("\x09\x01x"), "in fragments", true},
+    {WIRE("\x89\x7e\x00\x7e"), "too long", true},
+    {WIRE("\x82\x7f\x80\x00\x00\x00\x00\x00\x00\x00"), "highest bit", true},
+};
+
+static void test_wire(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(wires) / sizeof(wires[0]); i++) {
+		for (size_t step = 1; step <= wires[i].n; step++) {
+			struct heard h = {0};
+			struct err e = {0};
+			int rc = listen_to(wires[i].wire, wires[i].n, step, &h, &e);
+
+			if (wires[i].broken ? rc != ERR_PROTOCOL || !strstr(e.message, wires[i].heard)
+					    : rc || strcmp(h.text, wires[i].heard) != 0)
+				fail_msg("%zu in %zus: %d, \"%s\", %s", i, step, rc, h.text, e.message);
+		}
+	}
+}
+
+/* What we send is what RFC 6455, 5.7 says: a head, a mask, masked bytes, however it is put together. */
+static void test_wire_out(void **state)
+{
+	static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
+	static const size_t sizes[] = {0, 1, 125, 126, 65535, 65536};
+	static const size_t heads[] = {6, 6, 6, 8, 8, 14};
+	uint8_t head[RC_WIRE_HEAD_MAX], a[64], b[64];
+	char accept[RC_WIRE_ACCEPT_LEN + 1], key[RC_WIRE_KEY_LEN + 1], other[RC_WIRE_KEY_LEN + 1];
+
+	(void)state;
+	assert_int_equal(rc_wire_head(RC_OP_TEXT, 5, mask, head), 6);
+	assert_memory_equal(head, "\x81\x85\x37\xfa\x21\x3d", 6);
+	rc_wire_mask((const uint8_t *)"Hello", a, 5, mask, 0);
+	assert_memory_equal(a, "\x7f\x9f\x4d\x51\x58", 5);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		assert_int_equal(rc_wire_head(RC_OP_BINARY, sizes[i], mask, head), heads[i]);
+	assert_memory_equal(head, "\x82\xff\0\0\0\0\0\1\0\0", 10);
+	for (size_t i = 0; i < sizeof(a); i++)
+		a[i] = (uint8_t)(i * 5);
+	rc_wire_mask(a, b, sizeof(a), mask, 0);
+	for (size_t cut = 0; cut <= sizeof(a); cut++) {
+		uint8_t c[64];
+
+		rc_wire_mask(a, c, cut, mask, 0);
+		rc_wire_mask(a + cut, c + cut, sizeof(a) - cut, mask, cut);
+		assert_memory_equal(b, c, sizeof(b));
+	}
+	rc_wire_accept("dGhlIHNhbXBsZSBub25jZQ==", accept);
+	assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+	assert_int_equal(rc_wire_key(key), 0);
+	assert_int_equal(rc_wire_key(other), 0);
+	assert_int_equal(strlen(key), RC_WIRE_KEY_LEN);
+	assert_string_not_equal(key, other);
 }
 
 /* --- statuses */
@@ -225,9 +352,11 @@ static void test_target(void **state)
 			    "/base/api/v1/namespaces/ns/pods/web-0/exec?command=sh&command=-c&command="
 			    "echo%20a%26b%3Dc%20%23%25%20%C3%A9%2B&command=&stdin=true&stdout=true&stderr=true");
 	buf_clear(&b);
-	p = (struct rc_params){.ns = "n", .pod = "p", .container = "c", .argv = argv + 3, .out = true, .tty = true};
+	p = (struct rc_params){
+	    .ns = "n", .pod = "p", .container = "c", .argv = argv + 3, .in = true, .out = true, .tty = true};
 	assert_int_equal(rc_target("", &p, &b, &e), 0);
-	assert_string_equal(buf_cstr(&b), "/api/v1/namespaces/n/pods/p/exec?command=&container=c&stdout=true&tty=true");
+	assert_string_equal(buf_cstr(&b),
+			    "/api/v1/namespaces/n/pods/p/exec?command=&container=c&stdin=true&stdout=true&tty=true");
 	buf_finish(&b);
 }
 
@@ -261,8 +390,11 @@ static void test_bad_target(void **state)
 		      "container");
 	refuse_target((struct rc_params){.ns = "n", .pod = "p", .argv = none, .out = true}, ERR_INVAL, "command");
 	refuse_target((struct rc_params){.ns = "n", .pod = "p", .argv = argv}, ERR_INVAL, "none of");
-	refuse_target((struct rc_params){.ns = "n", .pod = "p", .argv = argv, .out = true, .err = true, .tty = true},
-		      ERR_INVAL, "stderr");
+	refuse_target(
+	    (struct rc_params){.ns = "n", .pod = "p", .argv = argv, .in = true, .out = true, .err = true, .tty = true},
+	    ERR_INVAL, "stderr");
+	refuse_target((struct rc_params){.ns = "n", .pod = "p", .argv = argv, .out = true, .tty = true}, ERR_INVAL,
+		      "needs its input");
 	refuse_target((struct rc_params){.ns = "n", .pod = "p", .argv = long_argv, .out = true}, ERR_TOO_LARGE, "4096");
 	free(big);
 }
@@ -331,11 +463,11 @@ static void test_answers(void **state)
 	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		size_t n = strlen(answers[i].wire);
 		uint8_t *copy = malloc(n + 1);
-		struct rc_refusal r = {0};
+		struct rc_answer r = {0};
 		int rc;
 
 		memcpy(copy, answers[i].wire, n);
-		rc = rc_refusal_parse(copy, n, answers[i].eof, &r);
+		rc = rc_answer_parse(copy, n, answers[i].eof, false, &r);
 		if (rc != answers[i].rc || r.status != answers[i].status)
 			fail_msg("%s: %d, status %d", answers[i].wire, rc, r.status);
 		if (answers[i].body &&
@@ -345,13 +477,77 @@ static void test_answers(void **state)
 	}
 }
 
+/* A 101: with what RFC 6455, 4.1 asks of it. The key is the RFC's. */
+#define HEAD_101 "HTTP/1.1 101 Switching Protocols\r\n"
+#define ACCEPT   "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+#define UPGRADE  "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+
+static const struct {
+	const char *head, *protocol, *says;
+} upgrades[] = {
+    {HEAD_101 UPGRADE ACCEPT "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n", "v4.channel.k8s.io", NULL},
+    {HEAD_101 "upgrade:WebSocket\r\nconnection: keep-alive,  Upgrade \r\n" ACCEPT
+	      "sec-websocket-protocol:v5.channel.k8s.io\r\n\r\n",
+     "v5.channel.k8s.io", NULL},
+    {HEAD_101 "Connection: Upgrade\r\n" ACCEPT "\r\n", NULL, "something else"},
+    {HEAD_101 "Upgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n", NULL, "something else"},
+    {HEAD_101 "Upgrade: websocket\r\nConnection: close\r\n" ACCEPT "\r\n", NULL, "without an upgrade"},
+    {HEAD_101 UPGRADE "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOp=\r\n\r\n", NULL, "Accept is wrong"},
+    {HEAD_101 UPGRADE "\r\n", NULL, "Accept is wrong"},
+    {HEAD_101 UPGRADE ACCEPT "\r\n", NULL, "none of v5.channel.k8s.io, v4"},
+    {HEAD_101 UPGRADE ACCEPT "Sec-WebSocket-Protocol: v9\r\n\r\n", NULL, "none of v5.channel.k8s.io, v4"},
+    {HEAD_101 UPGRADE ACCEPT "Sec-WebSocket-Protocol: v4.channel.k8s\r\n\r\n", NULL, "none of"},
+    {HEAD_101 UPGRADE ACCEPT "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", NULL, "extension"},
+};
+
+static void test_upgrades(void **state)
+{
+	char text[512], protocol[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(upgrades) / sizeof(upgrades[0]); i++) {
+		struct rc_answer r = {0};
+		struct err e = {0};
+		int n = snprintf(text, sizeof(text), "%s\x82\x01\x01", upgrades[i].head), rc;
+
+		for (int cut = 0; cut < n - 3; cut++)
+			assert_int_equal(rc_answer_parse((uint8_t *)text, (size_t)cut, false, false, &r), 0);
+		assert_int_equal(rc_answer_parse((uint8_t *)text, (size_t)n, false, false, &r), 1);
+		assert_int_equal(r.status, 101);
+		assert_int_equal(r.head_len, n - 3);
+		rc = rc_answer_check((uint8_t *)text, r.head_len,
+				     "dGhlIHNhbXBsZSBub25jZQ==", "v5.channel.k8s.io, v4.channel.k8s.io", protocol,
+				     sizeof(protocol), &e);
+		if (upgrades[i].says ? rc != ERR_PROTOCOL || !strstr(e.message, upgrades[i].says)
+				     : rc || strcmp(protocol, upgrades[i].protocol) != 0)
+			fail_msg("%s: %d, %s", upgrades[i].head, rc, e.message);
+	}
+}
+
+/* A proxy's 200 ends with its head, whatever that says of a body. */
+static void test_connect(void **state)
+{
+	char fine[] = "HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n",
+	     no[] = "HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n";
+	struct rc_answer r = {0};
+
+	(void)state;
+	assert_int_equal(rc_answer_parse((uint8_t *)fine, strlen(fine), false, true, &r), 1);
+	assert_int_equal(r.status, 200);
+	assert_int_equal(rc_answer_parse((uint8_t *)fine, strlen(fine) - 1, false, true, &r), 0);
+	assert_int_equal(rc_answer_parse((uint8_t *)fine, strlen(fine) - 1, true, true, &r), ERR_PROTOCOL);
+	assert_int_equal(rc_answer_parse((uint8_t *)no, strlen(no), false, true, &r), 1);
+	assert_int_equal(r.status, 407);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_pieces),   cmocka_unit_test(test_every_cut),  cmocka_unit_test(test_encode),
 	    cmocka_unit_test(test_statuses), cmocka_unit_test(test_no_status),  cmocka_unit_test(test_words),
 	    cmocka_unit_test(test_target),   cmocka_unit_test(test_bad_target), cmocka_unit_test(test_head),
-	    cmocka_unit_test(test_answers),
+	    cmocka_unit_test(test_answers),  cmocka_unit_test(test_wire),       cmocka_unit_test(test_wire_out),
+	    cmocka_unit_test(test_upgrades), cmocka_unit_test(test_connect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

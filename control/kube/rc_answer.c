@@ -1,5 +1,6 @@
-#include "control/kube/rc_refusal.h"
+#include "control/kube/rc_answer.h"
 
+#include "control/kube/rc_wire.h"
 #include "muxd/base/err.h"
 
 #include <string.h>
@@ -121,7 +122,7 @@ static int chunks_whole(const uint8_t *p, size_t n)
 	return rc;
 }
 
-static int chunked_body(uint8_t *p, size_t n, bool all, struct rc_refusal *out)
+static int chunked_body(uint8_t *p, size_t n, bool all, struct rc_answer *out)
 {
 	int rc = chunks_whole(p, n);
 	size_t len = 0;
@@ -136,32 +137,89 @@ static int chunked_body(uint8_t *p, size_t n, bool all, struct rc_refusal *out)
 	return 1;
 }
 
-int rc_refusal_parse(uint8_t *p, size_t n, bool eof, struct rc_refusal *out)
+/* A body that ends by what the head says, or with the connection. */
+static int take_body(uint8_t *p, bool all, struct rc_answer *r)
 {
-	const uint8_t *end = n ? memmem(p, n, "\r\n\r\n", 4) : NULL, *v;
-	bool all = eof || n >= RC_REFUSAL_MAX, bounded;
-	struct rc_refusal r = {.status = status_of(p, n)};
-	size_t head, len = 0, body;
+	const uint8_t *v;
+	size_t len = 0, body = 0;
+	bool bounded;
+
+	v = field(p, r->head_len, "Transfer-Encoding", &len);
+	if (v && len == 7 && strncasecmp((const char *)v, "chunked", len) == 0)
+		return chunked_body(r->body, r->body_len, all, r);
+	v = field(p, r->head_len, "Content-Length", &len);
+	bounded = v && number(v, len, &body);
+	if (bounded && r->body_len > body)
+		r->body_len = body;
+	return all || (bounded && r->body_len == body) ? 1 : 0;
+}
+
+int rc_answer_parse(uint8_t *p, size_t n, bool eof, bool connect, struct rc_answer *out)
+{
+	const uint8_t *end = n ? memmem(p, n, "\r\n\r\n", 4) : NULL;
+	bool all = eof || n >= RC_ANSWER_MAX, no_body;
+	struct rc_answer r = {.status = status_of(p, n)};
 	int rc = 1;
 
 	if (r.status < 0)
 		return n < STATUS_LINE_MIN && !all ? 0 : ERR_PROTOCOL;
-	if (!end && !all)
-		return 0;
-	head = end ? (size_t)(end - p) + 4 : n;
-	r.body = p + head;
-	r.body_len = n - head;
-	v = field(p, head, "Transfer-Encoding", &len);
-	if (v && len == 7 && strncasecmp((const char *)v, "chunked", len) == 0) {
-		rc = chunked_body(r.body, r.body_len, all, &r);
-	} else {
-		v = field(p, head, "Content-Length", &len);
-		bounded = v && number(v, len, &body);
-		if (bounded && r.body_len > body)
-			r.body_len = body;
-		rc = all || (bounded && r.body_len == body) ? 1 : 0;
-	}
+	no_body = r.status == 101 || (connect && r.status / 100 == 2);
+	if (!end && (!all || no_body))
+		return all ? ERR_PROTOCOL : 0;
+	r.head_len = end ? (size_t)(end - p) + 4 : n;
+	r.body = p + r.head_len;
+	r.body_len = no_body ? 0 : n - r.head_len;
+	if (!no_body)
+		rc = take_body(p, all, &r);
 	if (rc == 1)
 		*out = r;
 	return rc;
+}
+
+/* --- a 101 */
+
+/* Is word one of the comma-separated ones in s[0..n)? */
+static bool lists(const char *s, size_t n, const char *word)
+{
+	const char *end = s + n, *from = s, *to;
+
+	for (; from < end; from = to + 1) {
+		to = memchr(from, ',', (size_t)(end - from));
+		to = to ? to : end;
+		while (from < to && (*from == ' ' || *from == '\t'))
+			from++;
+		if ((size_t)(to - from) >= strlen(word) && strncasecmp(from, word, strlen(word)) == 0 &&
+		    strspn(from + strlen(word), " \t") >= (size_t)(to - from) - strlen(word))
+			return true;
+	}
+	return false;
+}
+
+int rc_answer_check(const uint8_t *p, size_t n, const char *key, const char *offer, char *protocol, size_t size,
+		    struct err *e)
+{
+	char want[RC_WIRE_ACCEPT_LEN + 1];
+	size_t len = 0;
+	const uint8_t *v;
+
+	rc_wire_accept(key, want);
+	v = field(p, n, "Upgrade", &len);
+	if (!v || !lists((const char *)v, len, "websocket"))
+		return err_set(e, ERR_PROTOCOL, "the server upgraded to something else than WebSocket");
+	v = field(p, n, "Connection", &len);
+	if (!v || !lists((const char *)v, len, "upgrade"))
+		return err_set(e, ERR_PROTOCOL, "the server answered 101 without an upgrade");
+	v = field(p, n, "Sec-WebSocket-Accept", &len);
+	if (!v || len != RC_WIRE_ACCEPT_LEN || memcmp(v, want, len) != 0)
+		return err_set(e, ERR_PROTOCOL, "the server's Sec-WebSocket-Accept is wrong");
+	if (field(p, n, "Sec-WebSocket-Extensions", &len))
+		return err_set(e, ERR_PROTOCOL, "the server chose an extension that was not offered");
+	v = field(p, n, "Sec-WebSocket-Protocol", &len);
+	if (!v || len == 0 || len >= size)
+		return err_set(e, ERR_PROTOCOL, "the server upgraded, but chose none of %s", offer);
+	memcpy(protocol, v, len);
+	protocol[len] = '\0';
+	if (!lists(offer, strlen(offer), protocol))
+		return err_set(e, ERR_PROTOCOL, "the server chose a protocol that is none of %s", offer);
+	return 0;
 }
