@@ -20,7 +20,8 @@ struct kube_plain_target {
 	const char *container;    /* NULL: the only one */
 	struct kube_creds *creds; /* outlives the backend, as does rc */
 	struct rc_client *rc;
-	uint8_t secret[SANDBOX_SECRET_LEN]; /* of this incarnation, as in sandbox_info: proves both ends to each other */
+	uint8_t
+	    secret[SANDBOX_SECRET_LEN]; /* of this incarnation, as in sandbox_info: proves both ends to each other */
 };
 
 /*

@@ -248,7 +248,6 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 		return rc;
 	v.deleting = *text(meta, "deletionTimestamp");
 	(void)clock_parse_utc(text(meta, "deletionTimestamp"), &v.delete_ns);
-	v.sandbox = strcmp(text(json_object_get(meta, "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0;
 	copy(v.uid, sizeof(v.uid), text(meta, "uid"));
 	copy(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT));
 	copy(v.spec, sizeof(v.spec), text(notes, KUBE_ANNOTATION_SPEC));
@@ -260,6 +259,12 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	find_state(pod, &v);
 	*out = v;
 	return 0;
+}
+
+bool pod_is_sandbox_of(const json_t *pod, const char *agent)
+{
+	return strcmp(text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0 &&
+	       strcmp(text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
 }
 
 void pod_incarnation(const struct pod_view *v, struct id *out)

@@ -33,7 +33,6 @@ struct pod_view {
 	bool deleting;      /* has a deletionTimestamp */
 	int64_t delete_ns;  /* when it was to be gone, its grace included; wall clock, 0: not deleting */
 	bool started;       /* some container of it has run, or runs: it is more than a plan */
-	bool sandbox;       /* of ours, by its label */
 	char container[64]; /* which one this is about */
 	char uid[POD_UID_MAX + 1];
 	char container_id[POD_CID_MAX + 1]; /* "containerd://..."; "" until it has run */
@@ -51,6 +50,8 @@ struct pod_view {
  * several: ERR_INVAL with the list. ERR_NOT_FOUND when the pod has none of that name; ERR_K8S when this is no pod.
  */
 int pod_view(const json_t *pod, const char *container, struct pod_view *out, struct err *e);
+/* Labelled as a sandbox, and annotated as this agent's. */
+bool pod_is_sandbox_of(const json_t *pod, const char *agent);
 /* The incarnation of a sandbox: a digest of pod and container ids as a UUID of version 8 (RFC 9562). */
 void pod_incarnation(const struct pod_view *v, struct id *out);
 /* "waiting", "hopeless", "running", "ended" */

@@ -155,7 +155,7 @@ void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandb
 		done(arg, rc, rc ? e : NULL, rc ? NULL : info, rc ? -1 : fd);
 	else if (name_done)
 		name_done(arg, rc, rc ? e : NULL, name);
-	else
+	else if (list_done)
 		list_done(arg, rc, rc ? e : NULL, rc ? NULL : list, rc ? 0 : n);
 	free(list);
 }
@@ -178,12 +178,12 @@ struct kube_ref kp_pods(const char *ns, const char *pod)
 	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
 }
 
-int kjob_owns(const struct kjob *j, const struct pod_view *v, struct err *e)
+int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
 {
-	if (!j->ours || (v->sandbox && strcmp(v->agent, j->t.agent) == 0))
-		return 0;
-	return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it", j->pod,
-		       j->ns, j->t.agent);
+	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))
+		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it",
+			       j->pod, j->ns, j->t.agent);
+	return pod_view(pod, j->t.container, out, e);
 }
 
 static void stat_seen(struct kjob *j, const json_t *pod)
@@ -192,10 +192,8 @@ static void stat_seen(struct kjob *j, const json_t *pod)
 	struct pod_view v = {0};
 	struct err e = {0};
 	struct kname *n;
-	int rc = pod ? pod_view(pod, j->t.container, &v, &e) : 0;
+	int rc = pod ? kjob_view(j, pod, &v, &e) : 0;
 
-	if (!rc && pod)
-		rc = kjob_owns(j, &v, &e);
 	if (rc) {
 		kjob_answer(j, rc, &e, NULL, -1);
 		return;
@@ -223,7 +221,7 @@ static void resolve_seen(struct kjob *j, const json_t *pod)
 		kjob_fail(j, ERR_NOT_FOUND, "there is no pod %s in %s", j->pod, j->ns);
 		return;
 	}
-	rc = pod_view(pod, j->t.container, &v, &e);
+	rc = kjob_view(j, pod, &v, &e);
 	if (!rc && snprintf(j->name, sizeof(j->name), "%s/%s/%s", j->ns, j->pod, v.container) >= (int)sizeof(j->name))
 		rc = err_set(&e, ERR_INVAL, "the name of pod %.64s... is too long", j->pod);
 	kjob_answer(j, rc, &e, NULL, -1);

@@ -94,9 +94,7 @@ void end_seen(struct kjob *j, const json_t *pod)
 		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: muxd does not end it", j->name);
 		return;
 	}
-	rc = pod ? pod_view(pod, j->t.container, &j->view, &e) : 0;
-	if (!rc && pod)
-		rc = kjob_owns(j, &j->view, &e);
+	rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 	else if (!pod || (j->uid[0] && strcmp(j->uid, j->view.uid) != 0))

@@ -108,8 +108,8 @@ struct kname *kname_find(struct kp *kp, const char *name);
 void kname_forget(struct kname *n);
 void kname_sweep(struct kp *kp);
 struct kube_ref kp_pods(const char *ns, const char *pod);
-/* ERR_K8S_CONFLICT when the pod of this name is somebody else's. */
-int kjob_owns(const struct kjob *j, const struct pod_view *v, struct err *e);
+/* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
+int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
 void kjob_set_state(struct kjob *j, enum kjob_state s);
 /* The answer, and the job's end. info NULL on failure. */
 void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);

@@ -380,10 +380,8 @@ static void seen_not_running(struct kjob *j)
 void wake_seen(struct kjob *j, const json_t *pod)
 {
 	struct err e = {0};
-	int rc = pod ? pod_view(pod, j->t.container, &j->view, &e) : 0;
+	int rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
 
-	if (!rc && pod)
-		rc = kjob_owns(j, &j->view, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 	else if (!pod && j->kind == KJOB_ENSURE && j->ours)

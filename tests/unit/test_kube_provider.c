@@ -756,10 +756,7 @@ static void somebody_elses_pod_is_not_taken(void **state)
 	(void)state;
 	begin();
 	other_pod("muxd-coder", "Always");
-	json_array_append_new(
-	    json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "spec"), "containers"),
-	    json_pack("{s:s}", "name", KUBE_CONTAINER));
-	set_running("muxd-coder", KUBE_CONTAINER, "containerd://1");
+	set_running("muxd-coder", "main", "containerd://1");
 	c.p->ops->ensure(c.p, "coder", on_done, &r);
 	settle();
 	assert_int_equal(r.rc, ERR_K8S_CONFLICT);

@@ -1,8 +1,9 @@
 /*
  * link_probe.c - the provider of pods and the link, without the daemon: one program in one pod, like kubectl exec.
  *
- *	link_probe [-n NS] [-i IMAGE] [-I INIT_IMAGE] [-w claim|emptydir|memory] [-t SECONDS] [-m MASTER_HEX_BYTE]
- *KUBECONFIG VERB NAME [ARGS]
+ *	link_probe [-n NS] [-i IMAGE] [-I INIT_IMAGE] [-p PULL_POLICY] [-c CPU] [-r RUNTIME_CLASS] [-w
+ *claim|emptydir|memory]
+ *		[-s WORKSPACE_BYTES] [-t SECONDS] [-m BYTE_OF_MASTER] KUBECONFIG VERB NAME [ARGS]
  *
  * VERB: exec NAME PROGRAM ARGS... (stdin, stdout, stderr; its exit code), attach NAME (like exec, but never makes a
  *pod), stat, destroy, wipe, resolve NAME; list. It says on stderr what it got, as lines of "probe: ...". Losses of the
@@ -352,7 +353,7 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int c, rc;
 
-	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:")) != -1)
+	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:")) != -1)
 		if (c == 'n')
 			p.spec.ns = optarg;
 		else if (c == 'i')
@@ -367,6 +368,12 @@ int main(int argc, char **argv)
 			p.spec.workspace_size = strtoull(optarg, NULL, 10);
 		else if (c == 't')
 			p.create_timeout_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
+		else if (c == 'p')
+			p.spec.pull_policy = optarg;
+		else if (c == 'c')
+			p.spec.request_cpu = optarg, p.spec.limit_cpu = "";
+		else if (c == 'r')
+			p.spec.runtime_class = optarg;
 		else if (c == 'm')
 			p.master[0] = (uint8_t)strtoul(optarg, NULL, 16);
 		else
