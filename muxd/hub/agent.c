@@ -290,7 +290,7 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 	}
 	log_info(&(struct log_ids){.agent = a->name}, "sandbox: %s", e && e->message[0] ? e->message : err_name(rc));
 	if (rc == ERR_NOT_FOUND) {
-		end_sessions(a, EXIT_LOST, "its sandbox ended");
+		end_sessions(a, EXIT_LOST, e && e->message[0] ? e->message : "its sandbox ended");
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
 	} else {

@@ -31,6 +31,7 @@
 #define WINDOW (1024 * 1024)
 
 struct probe {
+	unsigned not_found;
 	uv_loop_t loop;
 	uv_timer_t retry, pump;
 	struct kube *kube;
@@ -230,7 +231,8 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		return;
 	if (rc) {
 		fprintf(stderr, "probe: %s: %s\n", err_name(rc), e ? e->message : "");
-		if (b->opened && rc != ERR_NOT_FOUND)
+		/* Not there: why comes from the watch, a little later than the end of the stream. */
+		if (b->opened && (rc != ERR_NOT_FOUND || b->not_found++ < 20))
 			uv_timer_start(&b->retry, on_retry, 500, 0);
 		else
 			finish(b, 90);
