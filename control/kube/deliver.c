@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* image tag dir... */
@@ -126,4 +127,37 @@ int deliver_parse(const char *text, size_t n, struct deliver_answer *out)
 		text = end + 1;
 	}
 	return ERR_INVAL;
+}
+
+/* The value behind " key=", up to a blank; "" where it is not there, is cut short where it is too long. */
+static void field(const char *line, size_t n, const char *key, char *out, size_t size)
+{
+	const char *at = memmem(line, n, key, strlen(key)), *end;
+
+	out[0] = '\0';
+	if (!at)
+		return;
+	at += strlen(key);
+	for (end = at; end<line + n && * end> 32 && *end < 127 && (size_t)(end - at) + 1 < size; end++)
+		;
+	memcpy(out, at, (size_t)(end - at));
+	out[end - at] = '\0';
+}
+
+int deliver_joined(const char *line, size_t n, struct deliver_joined *out)
+{
+	static const char mine[] = "muxlet join=1 ";
+	struct deliver_joined j = {0};
+	char text[32];
+
+	if (n < sizeof(mine) - 1 || memcmp(line, mine, sizeof(mine) - 1) != 0)
+		return ERR_INVAL;
+	field(line, n, " version=", j.version, sizeof(j.version));
+	field(line, n, " daemon=", text, sizeof(text));
+	j.started = strcmp(text, "started") == 0;
+	field(line, n, " workspace_size=", text, sizeof(text));
+	if (text[0] >= '0' && text[0] <= '9')
+		j.workspace_size = strtoull(text, NULL, 10);
+	*out = j;
+	return 0;
 }

@@ -103,11 +103,19 @@ static const json_t *status_of(const json_t *pod, const char *container)
 
 /* ---- the cluster's words */
 
+void pod_plain_text(char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 32 || (unsigned char)*s > 126)
+			*s = '?';
+}
+
 /* "who: Reason: message", without what is not there. */
 static void say(struct pod_view *v, const char *who, const char *reason, const char *message)
 {
 	snprintf(v->why, sizeof(v->why), "%s%s%s%s%s", who, *who ? ": " : "", reason, *reason && *message ? ": " : "",
 		 message);
+	pod_plain_text(v->why);
 }
 
 static void say_terminated(struct pod_view *v, const char *who, const json_t *t)

@@ -38,7 +38,7 @@ struct pod_view {
 	char container_id[POD_CID_MAX + 1]; /* "containerd://..."; "" until it has run */
 	char agent[AGENT_NAME_MAX + 1];     /* the annotation; "" */
 	char spec[65];                      /* the annotation; "" */
-	char why[300];
+	char why[256];      /* plain ASCII: a container writes its own last message, and it may be cut anywhere */
 	int64_t created_ns; /* wall clock */
 	bool memory_limit, cpu_limit;
 	bool muxlet_dir;    /* mounts KUBE_MUXLET_DIR */
@@ -50,6 +50,8 @@ struct pod_view {
  * several: ERR_INVAL with the list. ERR_NOT_FOUND when the pod has none of that name; ERR_K8S when this is no pod.
  */
 int pod_view(const json_t *pod, const char *container, struct pod_view *out, struct err *e);
+/* What is not printable ASCII becomes '?': in place. */
+void pod_plain_text(char *s);
 /* Labelled as a sandbox, and annotated as this agent's. */
 bool pod_is_sandbox_of(const json_t *pod, const char *agent);
 /* The incarnation of a sandbox: a digest of pod and container ids as a UUID of version 8 (RFC 9562). */

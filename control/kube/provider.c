@@ -86,14 +86,17 @@ static void kname_free(struct kname *n)
 	free(n);
 }
 
-/* Pods of others that nobody came back to. A hub with sessions in one would have asked within seconds. */
+/*
+ * Names that nobody came back to. A hub with sessions behind one would have asked within seconds; the plain backend
+ * has no stream of ours, and keeps its name until the container ends.
+ */
 void kname_sweep(struct kp *kp)
 {
 	uint64_t now = clock_boot_ns();
 	struct kname *n, *next;
 
 	HASH_ITER(hh, kp->names, n, next)
-	if (!n->ours && !n->reach && !n->job && now - n->used_ns > KP_IDLE_NS)
+	if (!n->reach && !n->job && !(n->linked && n->plain_why[0]) && now - n->used_ns > KP_IDLE_NS)
 		kname_free(n);
 }
 
@@ -500,7 +503,7 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 	} else if (ours) {
 		bool measured = n && n->linked && id_equal(&n->incarnation, &incarnation);
 
-		describe_limits(kp, v, measured ? n->reached.workspace_size : 0, out);
+		describe_limits(kp, v, measured ? n->reached.joined.workspace_size : 0, out);
 	} else {
 		out->memory_enforced = v->memory_limit;
 		out->cpu_enforced = v->cpu_limit;

@@ -109,6 +109,7 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 	}
 	if (why != n->plain_why)
 		snprintf(n->plain_why, sizeof(n->plain_why), "%.299s", why);
+	pod_plain_text(n->plain_why);
 	n->linked = true;
 	answer_with(j, n, fd);
 }
@@ -132,8 +133,8 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 		n->reached = *r;
 		n->plain_why[0] = '\0';
 		n->linked = true;
-		log_info(&(struct log_ids){.agent = n->name}, "muxlet %s at %s (%s), %s", r->version, r->path,
-			 r->delivery, r->started ? "begun now" : "runs already");
+		log_info(&(struct log_ids){.agent = n->name}, "muxlet %s at %s (%s), %s", r->joined.version, r->path,
+			 r->delivery, r->joined.started ? "begun now" : "runs already");
 		answer_with(j, n, fd);
 	}
 }

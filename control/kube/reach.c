@@ -144,25 +144,11 @@ static void pump_closed(void *arg)
 
 static const struct stream_fd_ops pump_ops = {pump_input, pump_window, pump_closed};
 
-/* "key=" of the first line. */
-static const char *field(const char *line, const char *key, char *out, size_t size)
-{
-	const char *at = strstr(line, key);
-	size_t n = at ? strcspn(at + strlen(key), " ") : 0;
-
-	snprintf(out, size, "%.*s", (int)n, at ? at + strlen(key) : "");
-	return out;
-}
-
-static void come_up(struct reach *r, const char *line, size_t rest_at)
+static void come_up(struct reach *r, size_t rest_at)
 {
 	size_t rest = r->out_len - rest_at;
-	char text[32];
 	int fd, rc;
 
-	field(line, " version=", r->result.version, sizeof(r->result.version));
-	r->result.started = strcmp(field(line, " daemon=", text, sizeof(text)), "started") == 0;
-	r->result.workspace_size = strtoull(field(line, " workspace_size=", text, sizeof(text)), NULL, 10);
 	rc = stream_fd_create(r->p.loop, &pump_ops, r, r->received - rest, &r->pump, &fd);
 	if (!rc && rest)
 		rc = stream_fd_output(r->pump, (const uint8_t *)r->out + rest_at, rest);
@@ -191,18 +177,16 @@ static void keep(char *to, size_t *len, size_t size, const uint8_t *p, size_t n)
 
 static void take_first_line(struct reach *r)
 {
-	static const char mine[] = "muxlet join=1 ";
-	char *end = memchr(r->out, '\n', r->out_len);
+	const char *end = memchr(r->out, '\n', r->out_len);
 
 	if (!end) {
 		if (r->out_len == sizeof(r->out))
 			fail(r, ERR_PROTOCOL, "what was begun as muxlet does not speak as one");
 		return;
 	}
-	if ((size_t)(end - r->out) < sizeof(mine) || memcmp(r->out, mine, sizeof(mine) - 1) != 0)
-		return; /* an older one tells how to use it, and exits */
-	*end = '\0';
-	come_up(r, r->out, (size_t)(end - r->out) + 1);
+	if (deliver_joined(r->out, (size_t)(end - r->out), &r->result.joined) == 0)
+		come_up(r, (size_t)(end - r->out) + 1);
+	/* Else an older one tells how to use it, and exits. */
 }
 
 static void on_data(void *arg, int stream, const uint8_t *p, size_t n)

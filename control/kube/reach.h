@@ -48,9 +48,7 @@ struct reach_params {
 struct reach_result {
 	char path[DELIVER_PATH_MAX + 1];
 	char delivery[24]; /* "init", "image", "stream" */
-	char version[32];  /* muxlet's own */
-	bool started;      /* it was begun by this very exec */
-	uint64_t workspace_size;
+	struct deliver_joined joined;
 };
 
 struct reach_ops {

@@ -169,6 +169,21 @@ static void what_is_no_pod_is_refused(void **state)
 	}
 }
 
+/* A container writes its own last message: nothing in it may move a terminal's cursor. */
+static void last_messages_are_hostile(void **state)
+{
+	json_t *o =
+	    pod(",'restartPolicy':'Never'", "",
+		"{'phase':'Running','containerStatuses':[{'name':'main','containerID':'c','state':{'terminated':"
+		"{'exitCode':1,'reason':'Error','message':'\\u001b[2J\\n\\u00e4\\u009b31m'}}}]}");
+	struct pod_view v;
+
+	(void)state;
+	assert_int_equal(pod_view(o, NULL, &v, NULL), 0);
+	assert_string_equal(v.why, "Error: exit code 1, ?[2J?????31m");
+	json_decref(o);
+}
+
 /* Pod and container make an incarnation; nothing else does. */
 static void incarnations(void **state)
 {
@@ -199,6 +214,7 @@ int main(void)
 	    cmocka_unit_test(states_and_their_reasons),
 	    cmocka_unit_test(which_container_is_meant),
 	    cmocka_unit_test(what_is_no_pod_is_refused),
+	    cmocka_unit_test(last_messages_are_hostile),
 	    cmocka_unit_test(incarnations),
 	};
 

@@ -263,8 +263,9 @@ void reach_destroy(struct reach *r)
 
 static void reach_up(uint64_t workspace_size)
 {
-	struct reach_result res = {
-	    .path = "/tmp/.muxd-1/muxlet", .delivery = "stream", .version = "0.1.0", .workspace_size = workspace_size};
+	struct reach_result res = {.path = "/tmp/.muxd-1/muxlet",
+				   .delivery = "stream",
+				   .joined = {.version = "0.1.0", .workspace_size = workspace_size}};
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	assert_non_null(c.reach);
@@ -924,6 +925,41 @@ static void a_pod_that_ends_while_it_is_reached(void **state)
 	end();
 }
 
+static int watches(void)
+{
+	struct kube_watch *w;
+	int n = 0;
+
+	LIST_FOREACH(w, &c.watches, entry)
+	n++;
+	return n;
+}
+
+/* Names that nobody comes back to cost nothing: no watch, no memory. One with a stream stays. */
+static void names_are_forgotten_in_the_end(void **state)
+{
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = clock_wall_ns();
+	struct result r = {0};
+
+	(void)state;
+	begin();
+	clock_test_set(boot, wall);
+	reached_web();
+	assert_int_equal(watches(), 2);
+	clock_test_set(boot + 3600 * NS_PER_SEC, wall);
+	ensured("coder", "muxd-coder");
+	assert_int_equal(watches(), 2); /* an hour of use */
+	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	settle();
+	reach_fails(ERR_K8S_UNREACHABLE, "no route");
+	clock_test_set(boot + 2 * 3600 * NS_PER_SEC, wall);
+	ensured("other", "muxd-other");
+	assert_int_equal(watches(), 1);
+	clock_test_reset();
+	end();
+}
+
 static void destroying_waits_for_the_kubelet(void **state)
 {
 	struct result r = {0};
@@ -1106,6 +1142,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_restart_or_a_deletion_is_told_at_once),
 	    cmocka_unit_test(an_old_word_ends_nothing),
 	    cmocka_unit_test(a_pod_that_ends_while_it_is_reached),
+	    cmocka_unit_test(names_are_forgotten_in_the_end),
 	    cmocka_unit_test(destroying_waits_for_the_kubelet),
 	    cmocka_unit_test(only_the_pod_that_was_seen_is_ended),
 	    cmocka_unit_test(where_muxlet_cannot_run),

@@ -246,9 +246,9 @@ static void came_up(const char *path, const char *delivery)
 	assert_int_equal(t.rc, 0);
 	assert_string_equal(t.result.path, path);
 	assert_string_equal(t.result.delivery, delivery);
-	assert_string_equal(t.result.version, "0.1.0");
-	assert_true(t.result.started);
-	assert_int_equal(t.result.workspace_size, 1 << 30);
+	assert_string_equal(t.result.joined.version, "0.1.0");
+	assert_true(t.result.joined.started);
+	assert_int_equal(t.result.joined.workspace_size, 1 << 30);
 }
 
 static void failed(int rc, const char *words)
