@@ -129,6 +129,8 @@ void end_seen(struct kjob *j, const json_t *pod);
 void end_tick(struct kjob *j);
 /* provider_watch.c */
 int watch_start(struct kp *kp, struct err *e);
+/* The whole truth about one container that was reached: has it ended? pod NULL: there is none. May call `gone`. */
+void watch_judge(struct kname *n, const json_t *pod);
 int watch_name(struct kname *n, struct err *e); /* a pod of others; harmless when it is watched already */
 
 #endif

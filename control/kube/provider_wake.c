@@ -114,6 +114,13 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 	answer_with(j, n, fd);
 }
 
+/* What there is now decides. */
+static void again(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_LOOKING);
+	kjob_wait(j, KP_AGAIN_MS);
+}
+
 static void on_reached(void *arg, int rc, const struct err *e, const struct reach_result *r, int fd)
 {
 	struct kname *n = arg;
@@ -127,6 +134,9 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 	if (rc == ERR_UNSUPPORTED && j->kp->p.pin == KUBE_PIN_AUTO && j->kp->p.plain) {
 		log_info(&(struct log_ids){.agent = n->name}, "an exec for each session: %s", e->message);
 		begin_plain(j, n, e->message);
+	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE) {
+		j->last = *e; /* the kubelet knows of an end that the API server has not been told of yet */
+		again(j);
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -211,12 +221,6 @@ static void reach(struct kjob *j)
 }
 
 /* ---- making */
-
-static void again(struct kjob *j)
-{
-	kjob_set_state(j, KJOB_LOOKING);
-	kjob_wait(j, KP_AGAIN_MS);
-}
 
 /* Somebody else was quicker, or the answer was lost: what there is now decides. */
 static bool is_worth_a_look(int rc)
@@ -382,7 +386,10 @@ void wake_seen(struct kjob *j, const json_t *pod)
 {
 	struct err e = {0};
 	int rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
+	struct kname *n = kname_find(j->kp, j->name);
 
+	if (n && n->linked && !n->job) /* the stream broke before the watch told: the cause is told first */
+		watch_judge(n, pod);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 	else if (!pod && j->kind == KJOB_ENSURE && j->ours)

@@ -33,8 +33,7 @@ static void gone(struct kname *n, const char *why)
 		kp->base.gone(kp->base.gone_arg, name, &incarnation, why);
 }
 
-/* The whole truth about one container that was reached; pod NULL: there is none. */
-static void judge(struct kname *n, const json_t *pod)
+void watch_judge(struct kname *n, const json_t *pod)
 {
 	struct pod_view v;
 	char why[400];
@@ -67,7 +66,7 @@ static void on_confirmed(void *arg, int rc, const struct err *e, const struct ku
 		return;
 	n->confirm = NULL;
 	if (rc == 0 || rc == ERR_NOT_FOUND)
-		judge(n, rc ? NULL : reply->body);
+		watch_judge(n, rc ? NULL : reply->body);
 }
 
 static bool looks_alive(const struct kname *n, const json_t *pod)

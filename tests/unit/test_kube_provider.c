@@ -881,6 +881,53 @@ static void a_restart_or_a_deletion_is_told_at_once(void **state)
 	end();
 }
 
+/* The stream breaks first and the hub comes back before the watch has told: the cause is told all the same, and once.
+ */
+static void who_comes_back_first_hears_the_cause(void **state)
+{
+	struct result r = {0};
+
+	(void)state;
+	begin();
+	reached_web();
+	c.reach->ops->ended(c.reach->arg, "cut");
+	set_status("web",
+		   "{'phase':'Running','containerStatuses':[{'name':'main','containerID':'containerd://1','state':"
+		   "{'terminated':{'exitCode':137,'reason':'Error'}}}]}");
+	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	settle();
+	assert_int_equal(c.gone, 1);
+	assert_string_equal(c.gone_why, "its container was restarted: Error: exit code 137");
+	assert_int_equal(r.rc, ERR_NOT_FOUND);
+	tell("web");
+	assert_int_equal(c.gone, 1);
+	end();
+}
+
+/* The kubelet says first that the container is gone; the API server learns it later, and says why. */
+static void the_kubelet_knows_before_the_api_server(void **state)
+{
+	struct result r = {0};
+
+	(void)state;
+	begin();
+	reached_web();
+	c.reach->ops->ended(c.reach->arg, "cut");
+	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	settle();
+	reach_fails(ERR_NOT_FOUND, "container not found");
+	settle();
+	assert_int_equal(r.times, 0);
+	set_status("web",
+		   "{'phase':'Running','containerStatuses':[{'name':'main','containerID':'containerd://1','state':"
+		   "{'terminated':{'exitCode':137,'reason':'Error'}}}]}");
+	assert_true(until(&r.times));
+	assert_int_equal(r.rc, ERR_NOT_FOUND);
+	assert_int_equal(c.gone, 1);
+	assert_string_equal(c.gone_why, "its container was restarted: Error: exit code 137");
+	end();
+}
+
 /* A watch that is behind tells of the time before the stream came up: a look at the pod says what is true. */
 static void an_old_word_ends_nothing(void **state)
 {
@@ -1140,6 +1187,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(pods_of_others_are_neither_made_nor_ended),
 	    cmocka_unit_test(names_become_whole),
 	    cmocka_unit_test(a_restart_or_a_deletion_is_told_at_once),
+	    cmocka_unit_test(who_comes_back_first_hears_the_cause),
+	    cmocka_unit_test(the_kubelet_knows_before_the_api_server),
 	    cmocka_unit_test(an_old_word_ends_nothing),
 	    cmocka_unit_test(a_pod_that_ends_while_it_is_reached),
 	    cmocka_unit_test(names_are_forgotten_in_the_end),
