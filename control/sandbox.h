@@ -36,10 +36,23 @@ struct sandbox_info {
 	uint8_t secret[SANDBOX_SECRET_LEN];
 	uint32_t oom_kills; /* counted by the cgroup since the sandbox began */
 	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
-	char snapshot_id[ID_STR_LEN]; /* current snapshot; "" until lifecycle exists */
+	char snapshot_id[ID_STR_LEN]; /* the snapshot that was current when it was asked; "": none */
+	bool has_workspace;           /* there is a disk that outlives the programs, running or not */
 	enum sandbox_backend backend;
 	char why[160];     /* why this backend and no other: a sentence for people; "" for local */
 	char delivery[24]; /* how muxlet came there: "host", "init", "image", "stream"; "" where there is none */
+};
+
+/* A copy of a workspace as it was at one moment. Its id is the caller's; the backend finds it again by it. */
+struct sandbox_snapshot {
+	struct id id;
+	char agent[AGENT_NAME_MAX + 1]; /* whose workspace it was */
+	char name[254];                 /* the backend's own name for it: a VolumeSnapshot, a file */
+	char how[24];                   /* "VolumeSnapshot", "reflink", "copy", "tar+zstd" */
+	uint64_t size;                  /* bytes it takes, best effort; 0: not known */
+	int64_t created_wall_ns;
+	bool ready;       /* whole and durable: false while it is made, and when that failed */
+	char detail[256]; /* why it is not ready */
 };
 
 struct sandbox_provider;
@@ -48,6 +61,10 @@ typedef void sandbox_done(void *arg, int rc, const struct err *e, const struct s
 typedef void sandbox_list_done(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n);
 /* name: the whole name of what was meant, valid during the call. */
 typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const char *name);
+
+/* n 1 for what is about one snapshot, 0 for what answers without any. */
+typedef void sandbox_snapshots_done(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list,
+				    size_t n);
 
 /* The incarnation ended by itself, or somebody else ended it: `why` says it for people. From the loop; once each. */
 typedef void sandbox_gone(void *arg, const char *agent, const struct id *sandbox_id, const char *why);
@@ -69,6 +86,32 @@ struct sandbox_provider_ops {
 	 * several and none is the pod's default, ERR_NOT_FOUND. NULL: names are whole as they are.
 	 */
 	void (*resolve)(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg);
+	/*
+	 * Snapshots; all four or none (NULL: this backend has none, a stop of it keeps the workspace as it is).
+	 * Each is idempotent, so that a caller which died in between asks again: take of an id that exists answers
+	 * that one once it is ready, drop of one that is gone is fine, restore of what was restored is fine.
+	 *
+	 * take: the workspace as it is now, the sandbox running or not. Done when it is whole and durable.
+	 * ERR_NOT_FOUND (no workspace), ERR_UNSUPPORTED (this workspace cannot be copied: says why), ERR_TIMEOUT after
+	 * timeout_ns, ERR_SNAPSHOT (the backend's words). A take that failed leaves nothing that counts as ready.
+	 */
+	void (*snapshot_take)(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+			      uint64_t timeout_ns, sandbox_snapshots_done *done, void *arg);
+	/* What there is, of one agent or (NULL) of all. */
+	void (*snapshot_list)(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg);
+	/* agent: whose it is. */
+	void (*snapshot_drop)(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+			      sandbox_snapshots_done *done, void *arg);
+	/*
+	 * The workspace of `agent`, which does not run, becomes a copy of a snapshot of `from` (another agent: a fork).
+	 * The workspace that was there goes only when the new one is whole; a failure leaves it as it was. read_only:
+	 * programs inside cannot write to it, from the next start on.
+	 */
+	void (*restore)(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
+			bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg);
+	/* The workspace of an agent that does not run goes; what else is known of it stays. Gone already is fine. NULL:
+	 * as above. */
+	void (*drop_workspace)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
 	void (*destroy)(struct sandbox_provider *p);
 };
 struct sandbox_provider {

@@ -75,6 +75,7 @@
 	X(K8S_INVALID, "k8s_invalid", 400, 65, "Correct the fields that Kubernetes names in the message.")              \
 	X(K8S_GONE, "k8s_gone", 502, 75, "What was asked for is too old for the cluster; list again.")                 \
 	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
+	X(SNAPSHOT, "snapshot_failed", 502, 74, "The message says why; the workspace and the last good snapshot are as they were.") \
 	X(EOF, "end_of_file", 500, 74, "The other side closed early.")
 
 enum err_code {

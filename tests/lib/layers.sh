@@ -22,7 +22,7 @@ forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors
 forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc and frame.h'
 forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/rest/'
 forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
-forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the recorder' '^recorder/'
+forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'
 forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
 forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|http_exchange|http_question|url)\.[ch]'
 forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'

@@ -1,0 +1,133 @@
+/*
+ * life.h - the life of agents' sandboxes: one state machine for each, in control.db.
+ *
+ *                     resume                    ready
+ *   (none), stopped ---------> starting --------------------> running
+ *      ^   ^   error --resume--^  |                            |  |
+ *      |   |     ^                +-- failed --> error         |  |
+ *      |   |     +------------------- failed ------------------+  |
+ *      |   +-- idle_stopping <------- idle, stop -----------------+
+ *      |          | resume: cancelled while the snapshot is not ready, else awaited
+ *      +-- stopping <-- terminate without a snapshot; destroying: the workspace, too, then no row
+ *
+ * Every change is a compare-and-swap on the row's generation, durable before the next step
+ * begins, and an audit event with its cause and how long the state before lasted. Steps
+ * (life_steps.h) are idempotent: who finds a row in a transient state after a crash does its step again.
+ * The reconciler compares rows with what the provider has, at start, each minute and at each
+ * `gone`; nothing is guessed, what has no row and is ours becomes a row.
+ *
+ * It is a provider itself: the hub asks life_provider() as it would ask the backend's, and gets
+ * sandboxes that were restored, started and are watched. Names with a slash (pods of others) go through untouched.
+ *
+ * Owned by net_main(), made before the hub's recovery, destroyed after the hub. One loop.
+ */
+#ifndef CONTROL_LIFE_LIFE_H
+#define CONTROL_LIFE_LIFE_H
+
+#include "control/sandbox.h"
+
+#include <jansson.h>
+
+struct conf;
+struct life;
+struct store;
+struct uv_loop_s;
+
+enum life_state {
+	LIFE_STOPPED,
+	LIFE_STARTING,
+	LIFE_RUNNING,
+	LIFE_IDLE_STOPPING,
+	LIFE_STOPPING,
+	LIFE_DESTROYING,
+	LIFE_ERROR
+};
+const char *life_state_name(enum life_state s);
+
+/* What the hub knows of an agent when it is asked whether it may sleep (requirement A3). */
+struct life_activity {
+	int64_t last_wall_ns; /* of any activity; 0: none since the hub began */
+	unsigned holding;     /* running rounds, transfers, forwarded connections: the timer stands still */
+	unsigned attached;    /* clients on its terminals */
+};
+
+/* What life asks of the hub. done of quiesce and leave: once, from the loop. */
+typedef void life_host_done(void *arg, int rc, const struct err *e);
+struct life_host {
+	void *ctx;
+	void (*activity)(void *ctx, const char *agent, struct life_activity *out);
+	void (*warn)(void *ctx, const char *agent, const char *text); /* on every screen attached to it */
+	/* What programs inside have written reaches the disk. ERR_TIMEOUT, ERR_UNSUPPORTED: the snapshot is
+	 * crash-consistent then. */
+	void (*quiesce)(void *ctx, const char *agent, uint64_t timeout_ns, life_host_done *done, void *arg);
+	/* Its sessions end with that cause, its link is let go: the sandbox is about to stop. */
+	void (*leave)(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg);
+	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no
+	 * change). */
+	int (*audit)(void *ctx, json_t *record);
+};
+
+struct life_params {
+	struct uv_loop_s *loop;
+	struct store *store;            /* outlives it */
+	struct sandbox_provider *inner; /* becomes life's */
+	const struct conf *conf;        /* lifecycle.*; copied */
+};
+int life_create(const struct life_params *p, struct life **out, struct err *e);
+void life_destroy(struct life *l); /* every waiter hears ERR_CANCELLED; rows stay as they are */
+void life_set_host(struct life *l, const struct life_host *h); /* once, before life_begin() */
+void life_set_conf(struct life *l, const struct conf *c);
+/* Reconciles, then times. Doors may open before it is through: a call about an agent waits for that agent. */
+void life_begin(struct life *l);
+struct sandbox_provider *life_provider(struct life *l); /* life's */
+
+/*
+ * Calls. Everything is answered once, from the loop; result is the answer's, borrowed. Concurrent calls that want
+ * the same share one transition; each has its own deadline (timeout_ns; 0: lifecycle.*_timeout), after which it hears
+ * ERR_SANDBOX_TIMEOUT while the transition goes on. ERR_BAD_STATE names the states that would do. The result of those
+ * about one agent is life_show()'s object.
+ */
+typedef void life_done(void *arg, int rc, const struct err *e, json_t *result);
+
+struct life_options {         /* of an agent's sandbox; a field that is UINT64_MAX is left as it is */
+	uint64_t idle_ttl_ns; /* 0: never */
+	uint64_t ttl_ns;      /* from now on; 0: none. Attaching never shortens it */
+};
+void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
+		 void *arg);
+/* Snapshot, then stop. */
+void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg);
+/* reason decides about the snapshot by lifecycle.terminate; wipe: the workspace and its snapshots go as well. */
+enum life_end { LIFE_END_SNAPSHOT, LIFE_END_KEEP, LIFE_END_WIPE };
+void life_terminate(struct life *l, const char *agent, const char *reason, enum life_end how, uint64_t timeout_ns,
+		    life_done *done, void *arg);
+/* result: {"snapshot": {...}}. */
+void life_snapshot(struct life *l, const char *agent, uint64_t timeout_ns, life_done *done, void *arg);
+/* The workspace as it was in that snapshot of its own; it is stopped for it (with a snapshot) when it runs. */
+void life_restore(struct life *l, const char *agent, const struct id *snapshot, uint64_t timeout_ns, life_done *done,
+		  void *arg);
+struct life_fork {
+	struct id snapshot; /* nil: `agent`'s current one at `at_wall_ns`, or its newest before that */
+	const char *agent;  /* whose, with at_wall_ns: the session's agent and time */
+	int64_t at_wall_ns;
+	const char *as; /* the new agent's name; NULL: made from the first one's */
+	bool writable;
+	struct life_options options;
+};
+void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg);
+void life_snapshot_drop(struct life *l, const char *agent, const struct id *snapshot, life_done *done, void *arg);
+
+/* From the store, at once. Objects of requirement A6; list: {"agents": [...], "more": bool} by name. */
+struct life_filter {
+	const char *state, *prefix, *after; /* NULL: any */
+	size_t limit;
+};
+int life_show(struct life *l, const char *agent, json_t **out, struct err *e); /* ERR_NOT_FOUND */
+int life_list(struct life *l, const struct life_filter *f, json_t **out, struct err *e);
+int life_snapshots(struct life *l, const char *agent, json_t **out,
+		   struct err *e); /* {"snapshots": [...]}, newest first */
+
+/* Numbers for /metrics: histograms as {"name", "help", "buckets", ...}; see life_metrics.c. */
+json_t *life_metrics(struct life *l);
+
+#endif
