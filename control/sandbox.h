@@ -66,6 +66,9 @@ typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const cha
 typedef void sandbox_snapshots_done(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list,
 				    size_t n);
 
+/* The end of a log; text is borrowed, and any bytes. */
+typedef void sandbox_log_done(void *arg, int rc, const struct err *e, const uint8_t *text, size_t n);
+
 /* The incarnation ended by itself, or somebody else ended it: `why` says it for people. From the loop; once each. */
 typedef void sandbox_gone(void *arg, const char *agent, const struct id *sandbox_id, const char *why);
 
@@ -112,6 +115,11 @@ struct sandbox_provider_ops {
 	/* The workspace of an agent that does not run goes; what else is known of it stays. Gone already is fine. NULL:
 	 * as above. */
 	void (*drop_workspace)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+	/*
+	 * The last `max` bytes at most of what the outer program, or the container, has said. ERR_NOT_FOUND: nothing is
+	 * kept of it. NULL: this backend keeps none.
+	 */
+	void (*log)(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg);
 	void (*destroy)(struct sandbox_provider *p);
 };
 struct sandbox_provider {
