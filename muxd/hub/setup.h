@@ -10,6 +10,8 @@
 
 #include "muxd/hub/hub.h"
 
+struct life;
+
 /* Grants that the monitor signs for staff; via: "ssh-key", "cluster". done: rc, token, its claims. */
 typedef void hub_issue_done(void *arg, int rc, const struct err *e, const char *token, const struct grant *g);
 struct hub_issuer {
@@ -31,6 +33,7 @@ struct hub_params {
 	int ring_fd, cursor_fd;            /* dup'ed */
 	struct conf *conf;                 /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
+	struct life *life;                 /* whose provider that is; NULL: sandboxes have no life of their own here */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	char instance[ID_STR_LEN];
