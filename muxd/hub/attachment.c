@@ -204,6 +204,12 @@ void attachment_consume(struct attachment *a, int stream, size_t n)
 	attachment_check_end(a);
 }
 
+/* Screens come with their worker: until then there is none to be had. */
+void attachment_want_screen(struct attachment *a)
+{
+	(void)a;
+}
+
 uint64_t attachment_offset(const struct attachment *a, int stream)
 {
 	return a->cursor[stream];

@@ -16,6 +16,7 @@
 #ifndef MUXD_HUB_ATTACHMENT_H
 #define MUXD_HUB_ATTACHMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,6 +26,19 @@ struct session;
 struct session_result;
 
 enum attachment_role { ROLE_DRIVER, ROLE_OBSERVER };
+
+/*
+ * What a terminal has to be fed to show the session as it is: it clears first, whatever was there, and leaves cursor
+ * and modes as the program set them. Made by a confined worker from hostile bytes (screen/screen.h): evidence of
+ * nothing.
+ */
+struct screen_shot {
+	uint64_t offset;     /* of STREAM_OUTPUT: drawn by the bytes before it; the next peek yields those from it on */
+	unsigned cols, rows; /* the size it is drawn for: the session's at that offset */
+	bool exact;          /* false: drawn from a part of the output alone */
+	const uint8_t *bytes;
+	size_t len; /* at most 1 MiB */
+};
 
 enum cut_cause { CUT_EXPIRED, CUT_REVOKED, CUT_TERMINATED, CUT_SHUTDOWN, CUT_RECORD, CUT_SANDBOX };
 
@@ -39,6 +53,12 @@ struct attachment_ops {
 	void (*writable)(void *arg);
 	/* A sentence for the person (expiry warning, record paused, restored). No line ends inside. */
 	void (*notice)(void *arg, const char *text);
+	/*
+	 * Show this instead of what was shown before. A terminal's attachment whose door has this callback begins with
+	 * it when there was output already, and an observer gets it again where it would be `skipped`; until it comes,
+	 * peek yields nothing. When there is none within half a second: the recent output, or `skipped`. May be NULL.
+	 */
+	void (*screen)(void *arg, const struct screen_shot *shot);
 	/* An observer lost n bytes of that stream by falling behind. */
 	void (*skipped)(void *arg, int stream, uint64_t n);
 	/* The session has ended and every stream was consumed. Last call. */
@@ -53,6 +73,9 @@ struct attachment_ops {
  */
 size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p);
 void attachment_consume(struct attachment *a, int stream, size_t n); /* n <= the last peek */
+/* Go on with the current screen instead of the bytes up to it (an observer that is behind). Nothing where none can be
+ * had. */
+void attachment_want_screen(struct attachment *a);
 uint64_t attachment_offset(const struct attachment *a, int stream);
 
 /*
