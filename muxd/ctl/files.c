@@ -125,6 +125,17 @@ static int push(struct ctl_peer *p, struct buf *b, struct err *e)
 	return 1;
 }
 
+/* 1: there is something to read, or its end; 0: the daemon speaks first. A source may be silent for hours. */
+static int await_content(const struct ctl_peer *p, int fd, struct err *e)
+{
+	struct pollfd w[] = {{.fd = fd, .events = POLLIN}, {.fd = p->fd, .events = POLLIN}};
+
+	while (poll(w, 2, -1) < 0)
+		if (errno != EINTR)
+			return err_sys(e, errno, "wait for what is to be put");
+	return w[1].revents ? 0 : 1;
+}
+
 /* 1: all of it went, the end too; 0: the daemon speaks first. */
 static int push_content(struct ctl_peer *p, int fd, struct err *e)
 {
@@ -136,7 +147,7 @@ static int push_content(struct ctl_peer *p, int fd, struct err *e)
 	buf_init(&b, 2 * CHUNK);
 	if (!eof || !chunk)
 		rc = err_set(e, ERR_NOMEM, "no memory for the content");
-	while (rc == 1) {
+	while (rc == 1 && (rc = await_content(p, fd, e)) == 1) {
 		ssize_t n = read(fd, chunk, CHUNK);
 
 		if (n < 0 && errno == EINTR)

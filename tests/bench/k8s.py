@@ -9,13 +9,14 @@ import concurrent.futures, http.client, json, os, pty, select, ssl, statistics, 
 BUILD = os.environ.get("BUILD", "build")
 MIB, ROUNDS, CROWD = (int(os.environ.get(k, v)) for k, v in (("MIB", "256"), ("ROUNDS", "500"), ("CROWD", "100")))
 HOME = os.environ["K8S_HOME"]
+CACHE = subprocess.run(["bash", "-c", ". tests/e2e/k8s/lib.sh && echo $K8S_CACHE"], capture_output=True, text=True).stdout.strip()
 NS, AGENT = "bench-%d" % os.getpid(), "bench"
 tmp = tempfile.mkdtemp(prefix="muxd-bench.")
 os.chmod(tmp, 0o711)
 state = tmp + "/state"
 env = dict(os.environ, KUBECONFIG=tmp + "/kubeconfig", NO_PROXY="*", no_proxy="*")
 KUBECTL = os.environ.get("KUBECTL") or next(
-    (d + "/kubectl" for d in [os.path.expanduser("~/.cache/muxd-k8s-1.20.2-1/bin"), *os.environ["PATH"].split(":")]
+    (d + "/kubectl" for d in [CACHE + "/bin", *os.environ["PATH"].split(":")]
      if os.access(d + "/kubectl", os.X_OK)), "kubectl")
 
 

@@ -20,6 +20,16 @@ runs() {
 	muxctl session list --agent "$agent" -o json | jq -e '.sessions[] | select(.kind == "file" and .state == "running")'
 }
 
+# begin_put NAME: a put that got 3 MB and waits for more, as process $putting
+begin_put() {
+	rm -f "$tmp/held"
+	mkfifo "$tmp/held"
+	exec 8<>"$tmp/held"
+	"$MUXCTL" --state "$MUXD_STATE" put "$agent" - "$1" <"$tmp/held" 8>&- >/dev/null 2>"$tmp/err" &
+	putting=$!
+	head -c 3000000 /dev/zero >&8 &
+}
+
 # Every size, byte by byte.
 files_there_and_back() {
 	for n in 0 1 65535 65536 65537 104857600; do
@@ -101,11 +111,10 @@ files_cut() {
 	token=$(new_token "$agent" staff files)
 	url=https://$(ready https)/v1/agents/$agent/files
 	(head -c 3000000 /dev/zero; sleep 2) | curl_ -m 1 -H 'Content-Length: 5000000' -H 'Transfer-Encoding:' -T - "$url?path=cut1" >/dev/null 2>&1
-	(head -c 3000000 /dev/zero; sleep 60) | muxctl put "$agent" - cut2 >/dev/null 2>&1 &
-	putting=$!
+	begin_put cut2
 	wait_for 10 runs || fail "the transfer is not in the list of sessions"
 	ok "a running transfer is a session of kind file"
-	pkill -KILL -P $putting muxctl 2>/dev/null || kill -KILL $putting
+	kill -KILL $putting
 	wait $putting 2>/dev/null
 	no_transfer() {
 		[ "$(muxctl session list --agent "$agent" -o json | jq '[.sessions[] | select(.kind == "file" and .state != "ended")] | length')" = 0 ]
@@ -162,8 +171,7 @@ files_no_space() {
 
 # A daemon of the story's own: it dies in the middle.
 files_daemon_dies() {
-	(head -c 3000000 /dev/zero; sleep 60) | muxctl put "$agent" - cut3 >/dev/null 2>"$tmp/err" &
-	putting=$!
+	begin_put cut3
 	wait_for 10 runs || fail "the transfer is not in the list of sessions"
 	kill -KILL "$(jq -r .pids.net "$MUXD_STATE/ready.json")"
 	wait $putting && fail "a transfer survived its daemon"
