@@ -78,7 +78,7 @@ corpora() {
 }
 stories() {
 	local dir=$1 prefix=$2 state s
-	[ -n "$only" ] && ! ls tests/integration/*"$only"*.sh >/dev/null 2>&1 && return
+	[ -n "$only" ] && ! ls tests/integration/*"${only##*/}"*.sh >/dev/null 2>&1 && return
 	state=$(mktemp -d /tmp/muxd-test.XXXXXX)
 	chmod 0711 "$state"
 	BUILD=$PWD/$dir MUXD_STATE=$state
@@ -165,4 +165,5 @@ k8s_stories
 [ ${#unsteady[@]} -gt 0 ] && echo "unsteady, passed the second time: ${unsteady[*]}"
 [ $failed -gt 0 ] && echo "failed: ${names[*]}"
 echo "$passed passed, $failed failed"
+[ -z "$only" ] || [ $((passed + failed)) -gt 0 ] || { echo "no test is called $only" && failed=1; }
 [ $failed -eq 0 ]
