@@ -46,7 +46,7 @@ const char *life_state_name(enum life_state s);
 
 /* What the hub knows of an agent when it is asked whether it may sleep (requirement A3). */
 struct life_activity {
-	int64_t last_wall_ns; /* of any activity; 0: none since the hub began */
+	uint64_t last_boot_ns; /* CLOCK_BOOTTIME of any activity; 0: none since the hub began */
 	unsigned holding;     /* running rounds, transfers, forwarded connections: the timer stands still */
 	unsigned attached;    /* clients on its terminals */
 };
@@ -80,6 +80,8 @@ void life_set_conf(struct life *l, const struct conf *c);
 /* Reconciles, then times. Doors may open before it is through: a call about an agent waits for that agent. */
 void life_begin(struct life *l);
 struct sandbox_provider *life_provider(struct life *l); /* life's */
+/* The snapshot that is current for what is opened in its sandbox now; "" where there is none. */
+void life_current(struct life *l, const char *agent, char out[ID_STR_LEN]);
 
 /*
  * Calls. Everything is answered once, from the loop; result is the answer's, borrowed. Concurrent calls that want
@@ -97,8 +99,9 @@ void life_resume(struct life *l, const char *agent, const struct life_options *o
 		 void *arg);
 /* Snapshot, then stop. */
 void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg);
-/* reason decides about the snapshot by lifecycle.terminate; wipe: the workspace and its snapshots go as well. */
-enum life_end { LIFE_END_SNAPSHOT, LIFE_END_KEEP, LIFE_END_WIPE };
+/* BY_REASON: lifecycle.terminate, .snapshot_reasons and .keep_reasons decide between SNAPSHOT and KEEP. WIPE: the
+ * workspace and its snapshots go as well, and result is {"agent", "state": "absent"}. */
+enum life_end { LIFE_END_SNAPSHOT, LIFE_END_KEEP, LIFE_END_WIPE, LIFE_END_BY_REASON };
 void life_terminate(struct life *l, const char *agent, const char *reason, enum life_end how, uint64_t timeout_ns,
 		    life_done *done, void *arg);
 /* result: {"snapshot": {...}}. */

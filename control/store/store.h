@@ -7,7 +7,7 @@
  * on a connection of their own, and see what was committed; they are by index and bounded.
  *
  * The nouns (agents, snapshots, leases, runs, workflows) have files of their own in
- * their folders, with their SQL; the schema of all is in store_schema.c, in numbered steps.
+ * their folders, with their SQL (store_sql.h); the schema of all is in store_schema.c, in numbered steps.
  *
  * A database that is damaged, or newer than this program, is refused with what to
  * do, and nothing in it is touched.
@@ -20,7 +20,10 @@ struct sqlite3;
 struct store;
 struct uv_loop_s;
 
-/* path: the file; its directory exists. ERR_CORRUPT, ERR_UNSUPPORTED (newer: says which version wrote it), ERR_BUSY. */
+/*
+ * path: the file; its directory exists. ERR_CORRUPT, ERR_UNSUPPORTED (newer: says which version wrote it),
+ * ERR_CONFLICT (another process has it), ERR_SYS, ERR_DISK_FULL.
+ */
 int store_open(struct uv_loop_s *loop, const char *path, struct store **out, struct err *e);
 /* Runs what is queued first: nothing that was asked is lost. NULL-safe. */
 void store_close(struct store *s);

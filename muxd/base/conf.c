@@ -63,7 +63,7 @@ static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, c
 {
 	size_t len = 0;
 	const char *near = conf_choice_nearest(
-	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|sandbox|kubernetes|privsep", name,
+	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|sandbox|kubernetes|lifecycle|privsep", name,
 	    &len);
 
 	if (near)

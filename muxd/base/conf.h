@@ -44,6 +44,14 @@ struct conf_label {
 	char *key, *value;
 };
 
+/* What one agent, or those whose names begin so ("ci-*"), do otherwise than the section lifecycle says. */
+struct conf_life_agent {
+	char *agent;
+	uint64_t idle_ttl_ns, ttl_ns; /* UINT64_MAX: not said */
+	char *ttl_action, *at_rest;   /* NULL: not said */
+	int hold_attached;            /* -1: not said */
+};
+
 #define CONF_IN_CLUSTER "in-cluster"
 
 struct conf {
@@ -109,6 +117,20 @@ struct conf {
 	uint64_t kubernetes_staff_ttl_ns;
 	struct conf_label *kubernetes_labels;
 	size_t kubernetes_nlabels;
+	/* lifecycle.*: durations of the clock that lifecycle.speed makes faster, but for start and snapshot_timeout */
+	uint64_t life_idle_ttl_ns, life_idle_warning_ns; /* 1h, 60s; 0: never */
+	bool life_hold_attached, life_cpu_counts;
+	uint64_t life_ttl_ns;  /* 0: none */
+	char *life_ttl_action; /* stop, delete */
+	char *life_at_rest;    /* drop, keep: the workspace of a stopped sandbox once its snapshot is ready */
+	char *life_terminate;  /* keep, snapshot: of an end whose reason says nothing else */
+	char *life_snapshot_reasons, *life_keep_reasons; /* "a,b": first words of reasons */
+	uint32_t life_keep_snapshots;
+	uint64_t life_keep_age_ns; /* 0: for ever */
+	uint64_t life_start_timeout_ns, life_snapshot_timeout_ns;
+	uint32_t life_speed;
+	struct conf_life_agent *life_agents;
+	size_t life_nagents;
 	/* privsep.* */
 	char *net_user, *recorder_user; /* names or numbers; "" = built-in numbers */
 	uint32_t sandbox_uid_base;

@@ -290,6 +290,87 @@ static int read_staff(struct conf_reader *r, const yaml_node_t *n)
 	return rc;
 }
 
+static int field_duration(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
+			  uint64_t *out)
+{
+	const yaml_node_t *v = field(r, n, key);
+	const char *text = "";
+	int rc;
+
+	if (!v)
+		return 0;
+	rc = conf_need_scalar(r, v, what, &text);
+	if (rc == 0 && strcmp(text, "0") == 0)
+		*out = 0;
+	else if (rc == 0 && clock_parse_duration(text, out) < 0)
+		rc = conf_fail(r, &v->start_mark, "%s is \"%.64s\", not a duration such as 90s, 15m or 2h", what, text);
+	return rc;
+}
+
+static int field_copy(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
+		      const char *choices, char **out)
+{
+	const char *text = NULL;
+	int rc = field_choice(r, n, what, key, choices, &text);
+
+	if (rc == 0 && text && !(*out = strdup(text)))
+		rc = conf_fail_memory(r);
+	return rc;
+}
+
+/* A name, or the beginning of names and a star. */
+static int check_agents(const char *text, struct err *e)
+{
+	size_t len = strlen(text);
+	char name[AGENT_NAME_MAX + 2];
+
+	if (len == 0 || len > AGENT_NAME_MAX || strcmp(text, "*") == 0)
+		return strcmp(text, "*") == 0 ? 0 : err_set(e, ERR_CONFIG, "is no agent's name");
+	snprintf(name, sizeof(name), "%s", text);
+	if (name[len - 1] == '*')
+		name[len - 1] = 'x';
+	return agent_name_check(name, e);
+}
+
+static int read_life_agent(struct conf_reader *r, const yaml_node_t *n)
+{
+	struct conf_life_agent a = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX, .hold_attached = -1};
+	const char *hold = NULL;
+	int rc = check_fields(r, n, "lifecycle.agents", "agent|idle_ttl|ttl|ttl_action|hold_attached|at_rest");
+
+	if (rc == 0 && !field(r, n, "agent"))
+		rc = conf_fail(r, &n->start_mark, "an entry of lifecycle.agents names no agent");
+	if (rc == 0)
+		rc = take_text(r, field(r, n, "agent"), "lifecycle.agents: agent", check_agents, &a.agent);
+	if (rc == 0)
+		rc = field_duration(r, n, "lifecycle.agents: idle_ttl", "idle_ttl", &a.idle_ttl_ns);
+	if (rc == 0)
+		rc = field_duration(r, n, "lifecycle.agents: ttl", "ttl", &a.ttl_ns);
+	if (rc == 0)
+		rc = field_copy(r, n, "lifecycle.agents: ttl_action", "ttl_action", "stop|delete", &a.ttl_action);
+	if (rc == 0)
+		rc = field_copy(r, n, "lifecycle.agents: at_rest", "at_rest", "drop|keep", &a.at_rest);
+	if (rc == 0)
+		rc = field_choice(r, n, "lifecycle.agents: hold_attached", "hold_attached", "true|false", &hold);
+	if (rc == 0 && hold)
+		a.hold_attached = strcmp(hold, "true") == 0;
+	if (rc == 0 && conf_life_agent_add(r->conf, &a))
+		rc = conf_fail_memory(r);
+	if (rc < 0)
+		conf_life_agent_finish(&a);
+	return rc;
+}
+
+static int read_life_agents(struct conf_reader *r, const yaml_node_t *n)
+{
+	size_t count = 0;
+	int rc = need_list(r, n, "lifecycle.agents", &count);
+
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = read_life_agent(r, conf_node_at(r, n->data.sequence.items.start[i]));
+	return rc;
+}
+
 /* One pair of kubernetes.labels; the value is a scalar, "" where nothing stands. */
 static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_node_t *v)
 {
@@ -330,5 +411,7 @@ int conf_read_list(struct conf_reader *r, const char *path, const yaml_node_t *n
 {
 	if (strcmp(path, "staff") == 0)
 		return read_staff(r, n);
+	if (strcmp(path, "lifecycle.agents") == 0)
+		return read_life_agents(r, n);
 	return strcmp(path, "kubernetes.labels") == 0 ? read_labels(r, n) : read_rules(r, n);
 }

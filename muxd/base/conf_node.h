@@ -10,7 +10,7 @@
 
 #include <yaml.h>
 
-#define CONF_KEYS_MAX 128
+#define CONF_KEYS_MAX 256
 
 /* One reading: the document, what it becomes, and where each key stood (line 0: nowhere). */
 struct conf_reader {

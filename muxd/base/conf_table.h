@@ -60,6 +60,12 @@ int conf_check_label(const char *key, const char *value, struct err *e);
 int conf_label_add(struct conf *c, const char *key, const char *value); /* copied; ERR_LIMIT, ERR_NOMEM */
 void conf_labels_clear(struct conf *c);
 
+/* conf_life.c: the section lifecycle. */
+int conf_check_cpu_counts(const char *value, struct err *e);
+int conf_life_agent_add(struct conf *c, const struct conf_life_agent *a); /* becomes c's on success; ERR_NOMEM */
+void conf_life_agent_finish(struct conf_life_agent *a);
+void conf_life_agents_clear(struct conf *c);
+
 #define CONF_RULE_HEAD (UINT64_C(256) * 1024)
 #define CONF_RULE_TAIL (UINT64_C(256) * 1024)
 

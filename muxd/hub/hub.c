@@ -227,6 +227,10 @@ struct uv_loop_s *hub_loop(struct hub *h)
 {
 	return h->loop;
 }
+struct life *hub_life(const struct hub *h)
+{
+	return h->p.life;
+}
 const struct conf *hub_conf(const struct hub *h)
 {
 	return h->conf;

@@ -19,6 +19,7 @@ struct hub;
 struct uv_loop_s;
 struct sandbox_provider;
 struct recorder_client;
+struct life;
 struct err;
 
 enum hub_record_state { RECORD_OK, RECORD_STARTING, RECORD_SILENT, RECORD_DISK_FULL, RECORD_FAILED };
@@ -38,6 +39,7 @@ struct hub_stats {
 };
 
 struct uv_loop_s *hub_loop(struct hub *h);
+struct life *hub_life(const struct hub *h); /* NULL: nothing sleeps here (tests of parts) */
 const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
 int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
 void hub_stats(struct hub *h, struct hub_stats *out);

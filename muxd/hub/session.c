@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
 
+#include "control/life/life.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
@@ -80,6 +81,8 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	s->door = rq->door;
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
 	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
+	if (s->hub->p.life) /* one may have been taken since the stream was asked for */
+		life_current(s->hub->p.life, a->name, s->snapshot_id);
 	s->channel = ++a->next_channel;
 	s->opened_wall_ns = hub_now_wall(s->hub);
 	s->opened_boot_ns = clock_boot_ns();

@@ -33,7 +33,7 @@ struct hub_params {
 	int ring_fd, cursor_fd;            /* dup'ed */
 	struct conf *conf;                 /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
-	struct life *life;                 /* whose provider that is; NULL: sandboxes have no life of their own here */
+	struct life *life;                 /* outlives the hub, which becomes its host; provider is its own; NULL: none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	char instance[ID_STR_LEN];

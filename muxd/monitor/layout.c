@@ -109,7 +109,7 @@ static int make_dirs(const struct layout *l, const struct identity *who, struct 
 	} dirs[] = {
 	    {"keys", 0755, FILE_OWNER_SELF},        {"keys/grant", 0755, FILE_OWNER_SELF},
 	    {"keys/record", 0755, FILE_OWNER_SELF}, {"sandboxes", 0711, FILE_OWNER_SELF},
-	    {"record", 0700, who->recorder},
+	    {"record", 0700, who->recorder},        {"control", 0700, who->net},
 	};
 	char path[PATH_MAX];
 	int rc = 0;

@@ -7,6 +7,8 @@
 #define LOG_SUBSYS "net"
 #include "muxd/net/net.h"
 
+#include "control/life/life.h"
+#include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
@@ -21,6 +23,7 @@
 #include "recorder/client.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +61,11 @@ struct net {
 	enum net_state state;
 	int fds[FD_COUNT];
 	struct ipc *ipc;
-	struct cluster_client *cluster; /* NULL: none is configured */
-	struct reviewer *reviewer;      /* likewise */
-	struct sandbox_provider *provider;
+	struct cluster_client *cluster;    /* NULL: none is configured */
+	struct reviewer *reviewer;         /* likewise */
+	struct sandbox_provider *provider; /* life's, once there is one */
+	struct store *store;
+	struct life *life;
 	struct recorder_client *recorder;
 	struct hub *hub;
 	struct ssh_door *ssh;
@@ -169,6 +174,7 @@ static void reload(struct net *n, int fd)
 		conf_destroy(c);
 		return;
 	}
+	life_set_conf(n->life, c);
 	hub_set_conf(n->hub, c);
 	if (n->ssh)
 		ssh_door_reload(n->ssh);
@@ -345,6 +351,7 @@ static void on_recovered(void *arg, int rc, const struct err *e)
 		fail(n, &here);
 		return;
 	}
+	life_begin(n->life);
 	net_set_state(n, NET_OPEN);
 	(void)ipc_tell(n->ipc, json_pack("{s:s,s:s,s:s}", "op", "ready", "https", https, "ssh", ssh));
 }
@@ -427,6 +434,26 @@ static int make_cluster(struct net *n, const struct conf *c, struct err *e)
 	return rc ? err_set(e, rc, "no memory") : 0;
 }
 
+/* control.db, and lifecycle over the provider; from here on that one is lifecycle's. */
+static int make_life(struct net *n, const json_t *start, const struct conf *c, struct err *e)
+{
+	struct life_params p = {.loop = &n->loop, .inner = n->provider, .conf = c};
+	const char *dir = "";
+	char path[PATH_MAX];
+	int rc = json_need_str(start, "state_dir", &dir, e);
+
+	if (!rc && snprintf(path, sizeof(path), "%s/control/control.db", dir) >= (int)sizeof(path))
+		rc = err_set(e, ERR_CONFIG, "the path of the state directory is too long");
+	if (!rc)
+		rc = store_open(&n->loop, path, &n->store, e);
+	p.store = n->store;
+	if (!rc)
+		rc = life_create(&p, &n->life, e);
+	if (!rc)
+		n->provider = life_provider(n->life);
+	return rc;
+}
+
 static int make_hub(struct net *n, const json_t *start, struct err *e)
 {
 	struct hub_params p = {.loop = &n->loop, .ring_fd = n->fds[FD_RING], .cursor_fd = n->fds[FD_CURSOR]};
@@ -438,13 +465,15 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	    (rc = json_opt_int(start, "floor_ns", 0, INT64_MAX, &p.floor_ns, e)) ||
 	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
-	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e))) {
+	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e)) ||
+	    (rc = make_life(n, start, p.conf, e))) {
 		conf_destroy(p.conf);
 		return rc;
 	}
 	snprintf(p.instance, sizeof(p.instance), "%s", instance);
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;
+	p.life = n->life;
 	p.issuer = (struct hub_issuer){.issue = issue, .ctx = n};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	rc = hub_create(&p, &n->hub, e);
@@ -489,8 +518,11 @@ static void tear_down(struct net *n)
 	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
 	ipc_destroy(n->ipc);
-	if (n->provider)
+	if (n->life)
+		life_destroy(n->life);
+	else if (n->provider)
 		n->provider->ops->destroy(n->provider);
+	store_close(n->store);
 	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)
 		if (n->fds[i] >= 0)

@@ -1,0 +1,333 @@
+/*
+ * Two connections: the writer's, used by one job of the pool at a time (or by store_close()), and the reader's, used in
+ * the loop. What is queued when the writer becomes free goes into one transaction, each closure in a savepoint of its
+ * own: one wait for the disk, and one that fails takes nothing else with it.
+ */
+#define LOG_SUBSYS "store"
+#include "control/store/store.h"
+
+#include "control/store/store_schema.h"
+#include "control/store/store_sql.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define BATCH_MAX 256
+
+struct store_job {
+	STAILQ_ENTRY(store_job) entry;
+	store_fn *fn;
+	store_done *done;
+	void *job;
+	int rc;
+	struct err e;
+};
+STAILQ_HEAD(store_jobs, store_job);
+
+/* One turn of the pool. It may outlive the store: the loop frees it. */
+struct store_turn {
+	uv_work_t work;
+	struct store *store; /* NULL: closed meanwhile */
+	struct store_jobs jobs;
+	sqlite3 *db;
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool over;
+};
+
+struct store {
+	struct uv_loop_s *loop;
+	sqlite3 *writer, *reader;
+	struct store_jobs queue;
+	struct store_turn *turn; /* in the pool */
+	int lock_fd;
+};
+
+/* ---- running jobs: in the pool, or at the end in the loop */
+
+static void run_one(sqlite3 *db, struct store_job *j)
+{
+	j->rc = store_exec(db, "SAVEPOINT one", &j->e);
+	if (j->rc)
+		return;
+	j->rc = j->fn(db, j->job, &j->e);
+	if (j->rc && !j->e.message[0])
+		err_set(&j->e, j->rc, "%s", err_name(j->rc));
+	if (j->rc)
+		(void)store_exec(db, "ROLLBACK TO one", NULL);
+	(void)store_exec(db, "RELEASE one", NULL);
+}
+
+static void fail_all(struct store_jobs *jobs, const struct err *e)
+{
+	struct store_job *j;
+
+	STAILQ_FOREACH(j, jobs, entry)
+	{
+		j->rc = e->code == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_RECORD_UNAVAILABLE;
+		err_set(&j->e, j->rc, "%s", e->message);
+	}
+}
+
+static void run_jobs(sqlite3 *db, struct store_jobs *jobs)
+{
+	struct err e = {0};
+	struct store_job *j;
+	int rc = store_exec(db, "BEGIN IMMEDIATE", &e);
+
+	if (!rc) {
+		STAILQ_FOREACH(j, jobs, entry)
+		run_one(db, j);
+		rc = store_exec(db, "COMMIT", &e);
+	}
+	if (rc) {
+		if (!sqlite3_get_autocommit(db))
+			(void)store_exec(db, "ROLLBACK", NULL);
+		fail_all(jobs, &e);
+	}
+}
+
+static void answer(struct store_jobs *jobs)
+{
+	struct store_job *j;
+
+	while ((j = STAILQ_FIRST(jobs))) {
+		STAILQ_REMOVE_HEAD(jobs, entry);
+		if (j->done)
+			j->done(j->job, j->rc, j->rc ? &j->e : NULL);
+		free(j);
+	}
+}
+
+static void on_work(uv_work_t *w)
+{
+	struct store_turn *t = w->data;
+
+	run_jobs(t->db, &t->jobs);
+	pthread_mutex_lock(&t->lock);
+	t->over = true;
+	pthread_cond_signal(&t->ended);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void turn_free(struct store_turn *t)
+{
+	pthread_mutex_destroy(&t->lock);
+	pthread_cond_destroy(&t->ended);
+	free(t);
+}
+
+static void begin_turn(struct store *s);
+
+static void on_worked(uv_work_t *w, int status)
+{
+	struct store_turn *t = w->data;
+	struct store *s = t->store;
+	struct store_jobs jobs = STAILQ_HEAD_INITIALIZER(jobs);
+
+	(void)status;
+	STAILQ_CONCAT(&jobs, &t->jobs);
+	turn_free(t);
+	if (!s)
+		return;
+	s->turn = NULL;
+	begin_turn(s); /* the next runs while these are told; order of the answers stays */
+	answer(&jobs);
+}
+
+static struct store_turn *turn_create(struct store *s)
+{
+	struct store_turn *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->work.data = t;
+	t->store = s;
+	t->db = s->writer;
+	STAILQ_INIT(&t->jobs);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->ended, NULL);
+	return t;
+}
+
+static void begin_turn(struct store *s)
+{
+	struct store_turn *t;
+	struct store_job *j;
+
+	if (s->turn || STAILQ_EMPTY(&s->queue))
+		return;
+	t = turn_create(s);
+	if (!t)
+		return; /* the next write tries again; the close runs what is left */
+	for (int i = 0; i < BATCH_MAX && (j = STAILQ_FIRST(&s->queue)); i++) {
+		STAILQ_REMOVE_HEAD(&s->queue, entry);
+		STAILQ_INSERT_TAIL(&t->jobs, j, entry);
+	}
+	s->turn = t;
+	if (uv_queue_work(s->loop, &t->work, on_work, on_worked)) {
+		STAILQ_CONCAT(&t->jobs, &s->queue);
+		STAILQ_CONCAT(&s->queue, &t->jobs);
+		s->turn = NULL;
+		turn_free(t);
+	}
+}
+
+void store_write(struct store *s, store_fn *fn, store_done *done, void *job)
+{
+	struct store_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory for a change of the control database");
+		done(job, e.code, &e);
+		return;
+	}
+	*j = (struct store_job){.fn = fn, .done = done, .job = job};
+	STAILQ_INSERT_TAIL(&s->queue, j, entry);
+	begin_turn(s);
+}
+
+int store_read(struct store *s, store_fn *fn, void *job, struct err *e)
+{
+	return fn(s->reader, job, e);
+}
+
+/* ---- opening */
+
+static int open_file(const char *path, int flags, sqlite3 **out, struct err *e)
+{
+	sqlite3 *db = NULL;
+	int rc = sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_busy_timeout(db, 5000);
+	if (rc != SQLITE_OK) {
+		rc = store_error(db, rc, path, e);
+		sqlite3_close(db);
+		return rc;
+	}
+	*out = db;
+	return 0;
+}
+
+/* A file beside it, so that looking at the database never drops SQLite's own locks. */
+static int take_lock(struct store *s, const char *path, struct err *e)
+{
+	char name[PATH_MAX];
+
+	if (snprintf(name, sizeof(name), "%s.lock", path) >= (int)sizeof(name))
+		return err_set(e, ERR_INVAL, "the path of the control database is too long");
+	s->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->lock_fd < 0)
+		return err_sys(e, errno, "open %s", name);
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK
+			   ? err_set(e, ERR_CONFLICT, "another process works on %s: end it first", path)
+			   : err_sys(e, errno, "lock %s", name);
+	return 0;
+}
+
+/* What is there, looked at without writing. *out_version 0: nothing yet. */
+static int look(const char *path, int *out_version, struct err *e)
+{
+	sqlite3 *db = NULL;
+	struct stat st;
+	int rc;
+
+	*out_version = 0;
+	if (stat(path, &st) || st.st_size == 0)
+		return 0;
+	rc = open_file(path, SQLITE_OPEN_READONLY, &db, e);
+	if (!rc)
+		rc = store_schema_check(db, path, out_version, e);
+	sqlite3_close(db);
+	return rc;
+}
+
+static int prepare_writer(struct store *s, const char *path, int version, struct err *e)
+{
+	int rc = open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &s->writer, e);
+
+	if (!rc)
+		rc = store_exec(s->writer,
+				"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+				"PRAGMA wal_autocheckpoint = 1000; PRAGMA journal_size_limit = 16777216",
+				e);
+	return rc ? rc : store_schema_apply(s->writer, version, e);
+}
+
+int store_open(struct uv_loop_s *loop, const char *path, struct store **out, struct err *e)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	int version = 0, rc;
+
+	if (!s)
+		return err_set(e, ERR_NOMEM, "no memory for the control database");
+	s->loop = loop;
+	s->lock_fd = -1;
+	STAILQ_INIT(&s->queue);
+	rc = take_lock(s, path, e);
+	if (!rc)
+		rc = look(path, &version, e);
+	if (!rc)
+		rc = prepare_writer(s, path, version, e);
+	if (!rc)
+		rc = open_file(path, SQLITE_OPEN_READONLY, &s->reader, e);
+	if (rc) {
+		store_close(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+static void finish_turn(struct store *s)
+{
+	struct store_turn *t = s->turn;
+	struct store_jobs jobs = STAILQ_HEAD_INITIALIZER(jobs);
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->over)
+		pthread_cond_wait(&t->ended, &t->lock);
+	pthread_mutex_unlock(&t->lock);
+	t->store = NULL;
+	s->turn = NULL;
+	STAILQ_CONCAT(&jobs, &t->jobs);
+	answer(&jobs);
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	while (s->turn || !STAILQ_EMPTY(&s->queue)) {
+		struct store_jobs jobs = STAILQ_HEAD_INITIALIZER(jobs);
+
+		if (s->turn) {
+			finish_turn(s);
+			continue;
+		}
+		STAILQ_CONCAT(&jobs, &s->queue);
+		run_jobs(s->writer, &jobs);
+		answer(&jobs);
+	}
+	sqlite3_close(s->reader);
+	sqlite3_close(s->writer);
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	free(s);
+}

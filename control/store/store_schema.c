@@ -1,0 +1,98 @@
+#include "control/store/store_schema.h"
+
+#include "control/store/store_sql.h"
+#include "muxd/base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const steps[] = {
+    store_schema_life_1, /* 1: agents, snapshots */
+};
+#define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
+
+int store_schema_version(void)
+{
+	return VERSION;
+}
+
+static int number_of(sqlite3 *db, const char *sql, int64_t *out, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, sql, "");
+
+	if (!rc && (rc = store_step(db, st, e)) > 0) {
+		*out = sqlite3_column_int64(st, 0);
+		rc = 0;
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+/* The first complaint of SQLite about its own structures. */
+static int whole(sqlite3 *db, const char *path, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct err why = {0};
+	int rc = store_prepare(db, &st, &why, "PRAGMA quick_check(1)", "");
+
+	if (!rc)
+		rc = store_step(db, st, &why);
+	if (rc > 0 && strcmp(store_text(st, 0), "ok") == 0)
+		rc = 0;
+	else
+		rc = err_set(e, ERR_CORRUPT,
+			     "%s is damaged (%s). It was not touched. Put it aside and start again: what runs is found "
+			     "and taken up; or restore a copy of it",
+			     path, rc > 0 ? store_text(st, 0) : why.message);
+	sqlite3_finalize(st);
+	return rc;
+}
+
+int store_schema_check(sqlite3 *db, const char *path, int *out_version, struct err *e)
+{
+	int64_t version = 0, application = 0, tables = 0;
+	struct err why = {0};
+
+	if (number_of(db, "PRAGMA user_version", &version, &why) ||
+	    number_of(db, "PRAGMA application_id", &application, &why) ||
+	    number_of(db, "SELECT count(*) FROM sqlite_schema", &tables, &why))
+		return err_set(e, ERR_CORRUPT,
+			       "%s cannot be read (%s). It was not touched. Put it aside and start again: what runs is "
+			       "found and taken up; or restore a copy of it",
+			       path, why.message);
+	if (!version && !application && !tables) {
+		*out_version = 0;
+		return 0;
+	}
+	if (application != STORE_APPLICATION_ID)
+		return err_set(e, ERR_CORRUPT, "%s is no control database of muxd. It was not touched: put it aside",
+			       path);
+	if (version > VERSION)
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "%s has version %lld, written by a newer muxd; this one knows up to %d. It was not touched: "
+		    "start the newer program, or put the file aside",
+		    path, (long long)version, VERSION);
+	*out_version = (int)version;
+	return whole(db, path, e);
+}
+
+int store_schema_apply(sqlite3 *db, int from, struct err *e)
+{
+	char note[96];
+	int rc = 0;
+
+	for (int v = from; !rc && v < VERSION; v++) {
+		snprintf(note, sizeof(note), "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+			 STORE_APPLICATION_ID, v + 1);
+		rc = store_exec(db, "BEGIN IMMEDIATE", e);
+		if (!rc)
+			rc = store_exec(db, steps[v], e);
+		if (!rc)
+			rc = store_exec(db, note, e);
+		if (rc)
+			(void)store_exec(db, "ROLLBACK", NULL);
+	}
+	return rc;
+}

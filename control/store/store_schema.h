@@ -1,0 +1,27 @@
+/*
+ * store_schema.h - the steps that make control.db, one number each; user_version says how many were done.
+ *
+ * A step is never changed once it was released: what comes later is another one, at the end of
+ * the table in store_schema.c. A noun's SQL stands in a file of its own (store_schema_NOUN.c).
+ */
+#ifndef CONTROL_STORE_STORE_SCHEMA_H
+#define CONTROL_STORE_STORE_SCHEMA_H
+
+struct err;
+struct sqlite3;
+
+#define STORE_APPLICATION_ID 0x6d757863 /* "muxc" */
+
+/* What a step runs; in the table of store_schema.c. */
+extern const char store_schema_life_1[];
+
+int store_schema_version(void); /* of this program */
+/*
+ * Looks without touching: 0 with *out_version (0: empty), ERR_UNSUPPORTED for what a newer program wrote,
+ * ERR_CORRUPT for what is damaged or is no control database.
+ */
+int store_schema_check(struct sqlite3 *db, const char *path, int *out_version, struct err *e);
+/* From that version to this program's, each step in a transaction of its own. */
+int store_schema_apply(struct sqlite3 *db, int from, struct err *e);
+
+#endif

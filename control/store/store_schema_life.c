@@ -1,0 +1,28 @@
+/* Agents and their snapshots (control/life/). */
+#include "control/store/store_schema.h"
+
+/*
+ * agents.state: enum life_state. due_ns: when somebody has to look at it next, NULL: never. told: the generation whose
+ * outcome is in the audit log. workspace 0: there is none, or what is there is not it: a start restores snapshot_id.
+ * Times are of lifecycle's clock (life_clock.h) but for *_wall_ns.
+ */
+const char store_schema_life_1[] =
+    "CREATE TABLE agents(agent TEXT PRIMARY KEY, state INTEGER NOT NULL, generation INTEGER NOT NULL,"
+    " told INTEGER NOT NULL DEFAULT 0, step TEXT NOT NULL DEFAULT '', cause TEXT NOT NULL DEFAULT '',"
+    " detail TEXT NOT NULL DEFAULT '', sandbox_id TEXT, workspace INTEGER NOT NULL DEFAULT 0, snapshot_id TEXT,"
+    " next_snapshot_id TEXT, read_only INTEGER NOT NULL DEFAULT 0, fork_agent TEXT, fork_snapshot_id TEXT,"
+    " idle_ttl_ns INTEGER, expires_ns INTEGER, active_ns INTEGER NOT NULL DEFAULT 0, due_ns INTEGER,"
+    " since_wall_ns INTEGER NOT NULL, created_wall_ns INTEGER NOT NULL, updated_wall_ns INTEGER NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE INDEX agents_due ON agents(due_ns) WHERE due_ns IS NOT NULL;"
+    "CREATE INDEX agents_state ON agents(state, agent);"
+    "CREATE INDEX agents_snapshot ON agents(snapshot_id) WHERE snapshot_id IS NOT NULL;"
+    "CREATE INDEX agents_untold ON agents(agent) WHERE told <> generation;"
+    "CREATE TABLE snapshots(id TEXT PRIMARY KEY, agent TEXT NOT NULL, name TEXT NOT NULL DEFAULT '',"
+    " how TEXT NOT NULL DEFAULT '', size INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL, detail TEXT NOT NULL"
+    " DEFAULT '', previous_id TEXT, cause TEXT NOT NULL DEFAULT '', quiesced INTEGER NOT NULL DEFAULT 0,"
+    " created_wall_ns INTEGER NOT NULL, ended_wall_ns INTEGER) WITHOUT ROWID;"
+    "CREATE INDEX snapshots_agent ON snapshots(agent, created_wall_ns);"
+    "CREATE INDEX snapshots_open ON snapshots(status) WHERE status IN (0, 3);"
+    "CREATE TABLE life_clock(one INTEGER PRIMARY KEY CHECK (one = 1), life_ns INTEGER NOT NULL,"
+    " boot_ns INTEGER NOT NULL, boot_id TEXT NOT NULL);";
