@@ -23,6 +23,11 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
 #define DEADLINE_S 60
 
 struct rig {
@@ -354,6 +359,31 @@ static inline unsigned open_descriptors(void)
 		n++;
 	closedir(d);
 	return n;
+}
+
+__attribute__((unused)) static int start(void **state)
+{
+	(void)state;
+	rig_start();
+	return 0;
+}
+
+__attribute__((unused)) static int stop(void **state)
+{
+	(void)state;
+	rig_stop();
+	return 0;
+}
+
+__attribute__((unused)) static void check_exit(const struct run *r, enum rc_cause cause, int code)
+{
+	if (r->exit.cause != cause || r->exit.code != code)
+		fail_msg("%s, code %d: %s", rc_cause_name(r->exit.cause), r->exit.code, r->exit.err.message);
+	assert_int_equal(r->exits, 1);
+	assert_int_equal(r->calls_after_exit, 0);
+	assert_int_equal(rc_state(r->stream), RC_ENDED);
+	assert_true((r->exit.err.code == 0) == (cause == RC_EXITED));
+	assert_true((r->exit.err.message[0] == 0) == (cause == RC_EXITED && code == 0));
 }
 
 #endif

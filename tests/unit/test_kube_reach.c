@@ -3,6 +3,8 @@
  *
  * The exec streams and the credentials are fake, defined here instead of in the library: a container without a
  * shell, of another machine, with an old muxlet, with a full disk. Real ones are in tests/e2e/k8s.
+ *
+ * A little over the length of a file: one set of fakes, and what is told of them.
  */
 #include "control/kube/reach.h"
 

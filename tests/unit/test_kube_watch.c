@@ -1,6 +1,8 @@
 /*
  * Watches: what a consumer is told, whatever becomes of streams, versions and servers. The server is a fake
  * (tests/lib/fake_apiserver.py); the real one is met in tests/e2e/k8s.
+ *
+ * A little over the length of a file: one fake server, and what is told of it.
  */
 #include "control/kube/known.h"
 #include "control/kube/watch.h"

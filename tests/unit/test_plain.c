@@ -1,5 +1,8 @@
 /* The plain backend: the hub's end of a link, the peer behind it, shells and programs that are real, a cluster that is
- * not. */
+ * not.
+ *
+ * A little over the length of a file: one set of fakes, and what is told of them.
+ */
 #include "tests/lib/link_rig.h"
 
 #include "muxd/plain/answer.h"
