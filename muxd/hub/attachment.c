@@ -79,6 +79,9 @@ static void call_one(struct attachment *a, unsigned w)
 		a->ops->notice(a->arg, a->text);
 	} else if (w == WAKE_SKIPPED) {
 		call_skipped(a);
+	} else if (w == WAKE_RESIZED) {
+		if (a->ops->resized)
+			a->ops->resized(a->arg, a->session->launch.cols, a->session->launch.rows);
 	} else if (w == WAKE_READABLE) {
 		a->armed = false;
 		a->ops->readable(a->arg);
@@ -92,7 +95,7 @@ static void call_one(struct attachment *a, unsigned w)
 }
 
 /* In this order: what a client must know before what it may see, and the end last. */
-static const unsigned wake_order[] = {WAKE_CUT, WAKE_NOTICE, WAKE_SKIPPED, WAKE_READABLE, WAKE_WRITABLE, WAKE_ENDED};
+static const unsigned wake_order[] = {WAKE_CUT, WAKE_NOTICE, WAKE_SKIPPED, WAKE_RESIZED, WAKE_READABLE, WAKE_WRITABLE, WAKE_ENDED};
 
 void hub_flush(struct hub *h)
 {
@@ -214,6 +217,19 @@ uint64_t attachment_offset(const struct attachment *a, int stream)
 {
 	return a->cursor[stream];
 }
+int attachment_seek(struct attachment *a, int stream, uint64_t offset, uint64_t *out_missing)
+{
+	const struct stream *st = &a->session->stream[stream];
+
+	if (offset > st->end)
+		return ERR_INVAL;
+	*out_missing = offset < a->cursor[stream] ? a->cursor[stream] - offset : 0;
+	if (offset > a->cursor[stream])
+		a->cursor[stream] = offset;
+	attachment_check_end(a);
+	return 0;
+}
+
 struct session *attachment_session(const struct attachment *a)
 {
 	return a->session;
@@ -240,6 +256,7 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 {
 	struct session *s = a->session;
 	struct launch *l = &s->launch;
+	struct attachment *other;
 	uint8_t wire[8];
 	int rc;
 
@@ -260,6 +277,9 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 	if (rc)
 		return rc;
 	agent_touch(s->agent);
+	TAILQ_FOREACH(other, &s->attachments, of_session)
+	if (other != a)
+		attachment_wake(other, WAKE_RESIZED);
 	if (s->state != SESSION_RUNNING)
 		return 0; /* sent when the session is taken up again */
 	return link_resize(s->agent->link, s->channel, (uint16_t)cols, (uint16_t)rows, (uint16_t)xpixel,

@@ -65,6 +65,8 @@ struct attachment_ops {
 	void (*ended)(void *arg, const struct session_result *result);
 	/* This attachment is over though the session may go on. Last call; the door says `text` and closes. */
 	void (*cut)(void *arg, enum cut_cause cause, const char *text);
+	/* Another driver gave the terminal a new size. NULL: not of interest. */
+	void (*resized)(void *arg, unsigned cols, unsigned rows);
 };
 
 /*
@@ -77,6 +79,11 @@ void attachment_consume(struct attachment *a, int stream, size_t n); /* n <= the
  * had. */
 void attachment_want_screen(struct attachment *a);
 uint64_t attachment_offset(const struct attachment *a, int stream);
+/*
+ * A client that comes back has everything before offset. Before the first peek only. *out_missing: bytes from offset on
+ * that the buffer no longer holds (the record has them); the cursor stands behind them. ERR_INVAL: beyond the end.
+ */
+int attachment_seek(struct attachment *a, int stream, uint64_t offset, uint64_t *out_missing);
 
 /*
  * Input, journaled before the sandbox gets it. Returns bytes taken (0: wait for

@@ -140,6 +140,13 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 /* Up to limit (1 MiB at most) bytes of a stream from the record: {offset, total_bytes, data, encoding, eof, gaps}. */
 void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
 			 uint64_t limit, broker_json_done *done, void *arg);
+/*
+ * The same for any session, as bytes: p and n are of stream from offset on (behind what truncation left out), valid
+ * during the call. For who may read it in the record, as the recorder judges.
+ */
+typedef void broker_bytes_done(void *arg, int rc, const struct err *e, uint64_t offset, const uint8_t *p, size_t n);
+void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
+			 uint64_t limit, broker_bytes_done *done, void *arg);
 /* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes
  * stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,

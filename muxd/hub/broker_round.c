@@ -119,7 +119,8 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 /* ---- output from the record */
 
 struct output_job {
-	broker_json_done *done;
+	broker_json_done *done; /* one of the two */
+	broker_bytes_done *bytes_done;
 	void *arg;
 	json_t *head;
 	struct buf bytes;
@@ -128,15 +129,20 @@ struct output_job {
 
 static void output_finish(struct output_job *j, int rc, const struct err *e)
 {
+	int64_t total = 0, offset = (int64_t)j->offset;
 	struct err here = {0};
 
 	if (!rc && !j->head)
 		rc = err_set(&here, ERR_INTERNAL, "the recorder's answer has no head"), e = &here;
 	if (!rc) {
-		int64_t total = 0, offset = (int64_t)j->offset;
-
 		(void)json_opt_int(j->head, "total", 0, INT64_MAX, &total, NULL);
 		(void)json_opt_int(j->head, "offset", 0, INT64_MAX, &offset, NULL);
+	}
+	if (j->bytes_done) {
+		j->bytes_done(j->arg, rc, rc ? e : NULL, (uint64_t)offset, buf_ptr(&j->bytes), buf_len(&j->bytes));
+		goto out;
+	}
+	if (!rc) {
 		json_object_del(j->head, "total");
 		json_object_set_new(j->head, "total_bytes", json_integer(total));
 		json_object_set_new(j->head, "offset", json_integer(offset));
@@ -145,6 +151,7 @@ static void output_finish(struct output_job *j, int rc, const struct err *e)
 				    buf_ptr(&j->bytes) ? buf_ptr(&j->bytes) : (const uint8_t *)"", buf_len(&j->bytes));
 	}
 	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->head);
+out:
 	json_decref(j->head);
 	buf_finish(&j->bytes);
 	free(j);
@@ -167,21 +174,19 @@ static void on_output(void *arg, int rc, const struct err *e, const json_t *json
 		output_finish(j, 0, &here);
 }
 
-void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
-			 uint64_t limit, broker_json_done *done, void *arg)
+static int ask_output(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
+		      uint64_t limit, const struct output_job *how)
 {
 	static const char *const names[] = {"input", "stdout", "stderr"};
-	struct output_job *j = calloc(1, sizeof(*j));
+	struct output_job *j = malloc(sizeof(*j));
 	char id[ID_STR_LEN];
-	struct err e = {0};
 	json_t *q;
-	int rc = ERR_NOMEM;
+	int rc;
 
 	if (!j)
-		goto fail;
-	id_format(round, id);
-	j->done = done;
-	j->arg = arg;
+		return ERR_NOMEM;
+	id_format(session, id);
+	*j = *how;
 	j->offset = offset;
 	j->limit = limit && limit < OUTPUT_LIMIT_MAX ? limit : OUTPUT_LIMIT_MAX;
 	buf_init(&j->bytes, OUTPUT_LIMIT_MAX);
@@ -189,12 +194,33 @@ void broker_round_output(struct hub *h, const struct request *rq, const struct i
 		      names[stream], "offset", (json_int_t)offset, "limit", (json_int_t)j->limit);
 	rc = q && h->recorder ? recorder_client_ask(h->recorder, q, on_output, j) : ERR_UNAVAILABLE;
 	json_decref(q);
-	if (!rc)
-		return;
-fail:
-	free(j);
-	err_set(&e, rc, "the recorder could not be asked");
-	done(arg, rc, &e, NULL);
+	if (rc)
+		free(j);
+	return rc;
+}
+
+void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			 uint64_t limit, broker_json_done *done, void *arg)
+{
+	struct output_job how = {.done = done, .arg = arg};
+	struct err e = {0};
+
+	if (ask_output(h, rq, round, stream, offset, limit, &how)) {
+		err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+		done(arg, e.code, &e, NULL);
+	}
+}
+
+void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
+			 uint64_t limit, broker_bytes_done *done, void *arg)
+{
+	struct output_job how = {.bytes_done = done, .arg = arg};
+	struct err e = {0};
+
+	if (ask_output(h, rq, session, stream, offset, limit, &how)) {
+		err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+		done(arg, e.code, &e, offset, NULL, 0);
+	}
 }
 
 /* ---- stdin and signals */

@@ -28,7 +28,15 @@
 #define SESSION_WINDOW STREAM_RING_MAX
 #define SESSION_CHUNK  (64 * 1024)
 
-enum wake { WAKE_READABLE = 1, WAKE_WRITABLE = 2, WAKE_ENDED = 4, WAKE_CUT = 8, WAKE_NOTICE = 16, WAKE_SKIPPED = 32 };
+enum wake {
+	WAKE_READABLE = 1,
+	WAKE_WRITABLE = 2,
+	WAKE_ENDED = 4,
+	WAKE_CUT = 8,
+	WAKE_NOTICE = 16,
+	WAKE_SKIPPED = 32,
+	WAKE_RESIZED = 64
+};
 
 struct attachment {
 	struct session *session;

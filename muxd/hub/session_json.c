@@ -152,6 +152,12 @@ json_t *session_file_json(const struct session *s)
 	return s->launch.transfer ? transfer_json(s->launch.transfer) : NULL;
 }
 
+void session_size(const struct session *s, unsigned *out_cols, unsigned *out_rows)
+{
+	*out_cols = s->launch.pty ? s->launch.cols : 0;
+	*out_rows = s->launch.pty ? s->launch.rows : 0;
+}
+
 json_t *session_round_json(const struct session *s)
 {
 	bool done = s->result_ready;

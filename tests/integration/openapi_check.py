@@ -295,7 +295,7 @@ def agents(api, agent):
     _, value = api.call("GET", "/v1/agents", {200})
     if value and agent not in [a["agent"] for a in value["agents"]]:
         api.fail("the agent is not in the list")
-    api.refused("GET", "/v1/agents/{agent}/terminal", 501, "unsupported", agent=agent)
+    api.refused("GET", "/v1/agents/{agent}/terminal", 426, "invalid_request", agent=agent)
 
 
 def files(api, agent, task):
@@ -433,7 +433,7 @@ def refusals(api, agent, task):
     api.refused("POST", "/v1/rounds/{id}/stdin", 404, "not_found", body={"data": "x"}, id=nobody)
     api.refused("POST", "/v1/rounds/{id}/signal", 404, "not_found", body={"signal": "INT"}, id=nobody)
     api.refused("POST", "/v1/sessions/{id}/terminate", 404, "not_found", body={"reason": "x"}, id=nobody)
-    api.refused("GET", "/v1/sessions/{id}/attach", 501, "unsupported", id=nobody)
+    api.refused("GET", "/v1/sessions/{id}/attach", 426, "invalid_request", id=nobody)
     api.refused("GET", "/v1/sessions", 400, "invalid_request", query="?state=sleeping")
     api.refused("POST", "/v1/grants", 401, "unauthenticated", body={"target": agent, "reason": "x"}, token=False)
     api.refused("POST", "/v1/grants", 501, "unsupported", body={"target": agent, "reason": "x"}, token="a.b.c")

@@ -8,6 +8,7 @@
  *   ["big", N]         ends at once with N bytes of 'x' on stdout and on stderr
  *   ["cat"]            ends when stdin does, stdout is what was written
  */
+#include "muxd/base/buf.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/hub/broker.h"
@@ -242,7 +243,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	char digest[512];
 	struct err e = {0};
 
-	if (spec->file) {
+	if (spec->file || spec->kind == SESSION_TERMINAL) {
 		fake_file(h, spec, ops, ops_arg, done, arg);
 		return;
 	}

@@ -1,9 +1,11 @@
 /*
- * fake_files.c - the FAKE hub's files: nothing is stored. Included by fake_broker.c.
+ * fake_files.c - the FAKE hub's files and terminals. Files: nothing is stored. Included by fake_broker.c.
  *
  * get of "N": N bytes of 'x', 32 KiB each few milliseconds. "cut/N": N are announced, half of them come.
  * "none": there is no such file. put: takes 10,000 bytes each few milliseconds and says how many there were;
  * to "full": after 50,000 there is no space left.
+ *
+ * And its terminals: an echo of what is typed. "!" ends it with code 3.
  */
 #define FAKE_GIVE 32768
 #define FAKE_TAKE 10000
@@ -19,6 +21,9 @@ struct attachment {
 	char path[64];
 	uint64_t size, ready, moved, taken;
 	bool cut, eof, closing, over;
+	bool terminal;
+	struct buf echo;
+	unsigned cols, rows;
 	struct session_result result;
 };
 
@@ -59,12 +64,28 @@ static void fake_put_tick(struct attachment *a)
 	}
 }
 
+static void fake_terminal_tick(struct attachment *a)
+{
+	if (a->eof && buf_len(&a->echo) == 0) {
+		a->result.code = 3;
+		fake_end(a, 0, "");
+	} else if (buf_len(&a->echo)) {
+		a->ops->readable(a->arg);
+	} else {
+		a->ops->writable(a->arg);
+	}
+}
+
 static void fake_file_tick(uv_timer_t *t)
 {
 	struct attachment *a = t->data;
 
 	if (a->over || a->closing)
 		return;
+	if (a->terminal) {
+		fake_terminal_tick(a);
+		return;
+	}
 	if (a->op == FILE_GET)
 		fake_get_tick(a);
 	else
@@ -73,6 +94,7 @@ static void fake_file_tick(uv_timer_t *t)
 
 static void fake_file_closed(uv_handle_t *t)
 {
+	buf_finish(&((struct attachment *)t->data)->echo);
 	free(t->data);
 }
 
@@ -89,6 +111,10 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 {
 	static uint8_t x[FAKE_GIVE];
 
+	if (a->terminal && stream == 1) {
+		*out_p = buf_ptr(&a->echo);
+		return buf_len(&a->echo);
+	}
 	if (stream != 1 || a->op != FILE_GET)
 		return 0;
 	memset(x, 'x', sizeof(x));
@@ -100,13 +126,19 @@ void attachment_consume(struct attachment *a, int stream, size_t n)
 {
 	(void)stream;
 	a->moved += n;
+	if (a->terminal)
+		buf_consume(&a->echo, n);
 }
 
 ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
 {
 	size_t room = FAKE_TAKE - a->taken;
 
-	(void)p;
+	if (a->terminal) {
+		n = n < buf_room(&a->echo) ? n : buf_room(&a->echo);
+		a->eof = a->eof || memchr(p, '!', n);
+		return buf_append(&a->echo, p, n) ? 0 : (ssize_t)n;
+	}
 	n = n < room ? n : room;
 	a->moved += n;
 	a->taken += n;
@@ -138,6 +170,72 @@ json_t *session_file_json(const struct session *s)
 			 "0644", "size", (json_int_t)a->size, "sha256", "00");
 }
 
+uint64_t attachment_offset(const struct attachment *a, int stream)
+{
+	return stream == 1 ? a->moved : 0;
+}
+
+int attachment_seek(struct attachment *a, int stream, uint64_t offset, uint64_t *out_missing)
+{
+	(void)stream;
+	*out_missing = 0;
+	return offset > a->moved ? ERR_INVAL : 0;
+}
+
+int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsigned xpixel, unsigned ypixel)
+{
+	(void)xpixel, (void)ypixel;
+	a->cols = cols;
+	a->rows = rows;
+	return 0;
+}
+
+int attachment_signal(struct attachment *a, int signum)
+{
+	(void)a, (void)signum;
+	return 0;
+}
+
+enum session_kind session_kind(const struct session *s)
+{
+	(void)s;
+	return SESSION_TERMINAL;
+}
+
+const char *session_principal(const struct session *s)
+{
+	(void)s;
+	return "p";
+}
+
+void session_size(const struct session *s, unsigned *out_cols, unsigned *out_rows)
+{
+	(void)s;
+	*out_cols = 80;
+	*out_rows = 24;
+}
+
+const struct session_result *session_result(const struct session *s)
+{
+	(void)s;
+	return NULL;
+}
+
+int broker_attach(struct hub *h, const struct request *rq, const char *agent, const char *name,
+		  enum attachment_role role, const struct attachment_ops *ops, void *ops_arg, struct attachment **out,
+		  struct err *e)
+{
+	(void)h, (void)rq, (void)agent, (void)name, (void)role, (void)ops, (void)ops_arg, (void)out;
+	return err_set(e, ERR_NOT_FOUND, "the fake has no session to join");
+}
+
+void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
+			 uint64_t limit, broker_bytes_done *done, void *arg)
+{
+	(void)h, (void)rq, (void)session, (void)stream, (void)limit;
+	done(arg, ERR_NOT_FOUND, NULL, offset, NULL, 0);
+}
+
 static void fake_file(struct hub *h, const struct exec_spec *spec, const struct attachment_ops *ops, void *ops_arg,
 		      broker_open_done *done, void *arg)
 {
@@ -146,10 +244,14 @@ static void fake_file(struct hub *h, const struct exec_spec *spec, const struct 
 	a->hub = h;
 	a->ops = ops;
 	a->arg = ops_arg;
-	a->op = spec->file->op;
-	a->cut = strncmp(spec->file->path, "cut/", 4) == 0;
-	snprintf(a->path, sizeof(a->path), "%s", spec->file->path);
-	a->size = strtoull(a->cut ? a->path + 4 : a->path, NULL, 10);
+	a->terminal = !spec->file;
+	buf_init(&a->echo, 64 * 1024);
+	if (spec->file) {
+		a->op = spec->file->op;
+		a->cut = strncmp(spec->file->path, "cut/", 4) == 0;
+		snprintf(a->path, sizeof(a->path), "%s", spec->file->path);
+		a->size = strtoull(a->cut ? a->path + 4 : a->path, NULL, 10);
+	}
 	id_new(&a->session.id);
 	uv_timer_init(h->loop, &a->timer);
 	a->timer.data = a;

@@ -20,7 +20,7 @@ forbid '^muxd/plain/' '(policy|recorder|muxd/(hub|doors|net|monitor|muxlet|ctl|l
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
 forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc and frame.h'
-forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/rest/'
+forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/(rest|web)/'
 forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
 forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'
 forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'

@@ -206,7 +206,7 @@ static void test_refusals(void **state)
 	refused(HTTP_GET, "/v1/rounds/not-an-id", NULL, 400, "invalid_request");
 	refused(HTTP_GET, "/v1/rounds/01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", NULL, 404, "not_found");
 	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"force\":true}", 400, "invalid_request");
-	refused(HTTP_GET, "/v1/agents/demo/terminal", NULL, 501, "unsupported");
+	refused(HTTP_GET, "/v1/agents/demo/terminal", NULL, 426, "invalid_request");
 	fx.hub->record = RECORD_DISK_FULL;
 	refused(HTTP_POST, ROUNDS, "{\"task_id\":\"t\",\"argv\":[\"echo\"]}", 507, "disk_full");
 }

@@ -116,7 +116,7 @@ static void test_refusals(void **state)
 	once("\x01\x02\x03\x04\r\n\r\n", 405, NULL, "invalid_request");
 	once("GET /v1/agents/demo/terminal HTTP/1.1\r\n" AUTH "Upgrade: websocket\r\nConnection: Upgrade\r\n"
 	     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
-	     501, "Connection: close", "unsupported");
+	     400, "Connection: close", "muxd.v1");
 	once("GET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nHTTP2-Settings: AAMAAABk\r\n\r\n", 501, NULL,
 	     "unsupported");
 }

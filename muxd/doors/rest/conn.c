@@ -1,15 +1,19 @@
 #define LOG_SUBSYS "rest"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/doors/rest/handlers.h"
+#include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/server.h"
 #include "muxd/doors/rest/tls.h"
+#include "muxd/doors/web/ws.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
-static const char *const state_names[] = {"idle",  "body",    "stream", "waiting", "delayed",
-					  "ready", "writing", "linger", "raw",     "dead"};
+static const char *const state_names[] = {"idle",    "body",   "stream", "waiting", "delayed", "ready",
+					  "writing", "linger", "ws",     "raw",     "dead"};
 
 void conn_set_state(struct conn *c, enum conn_state to)
 {
@@ -205,6 +209,8 @@ void conn_farewell(struct conn *c)
 	enum http_method method;
 	char path[HTTP_PATH_MAX];
 
+	if (c->ws && c->wsi)
+		ws_farewell(c->ws);
 	if (c->state != CONN_WAITING || !c->wsi || !c->x)
 		return;
 	method = c->x->method;
@@ -219,21 +225,40 @@ void conn_farewell(struct conn *c)
 			       LWS_WRITE_HTTP);
 }
 
-/* WebSockets come with the browser door; libwebsockets cannot go on as plain HTTP from here. */
+static bool is_websocket(struct lws *wsi)
+{
+	char text[16] = "";
+
+	return lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_UPGRADE) > 0 && strcasecmp(text, "websocket") == 0;
+}
+
+/* From here on the connection is the WebSocket's, or ends: libwebsockets cannot go on as plain HTTP. */
 static int on_upgrade(struct conn *c)
 {
 	char *path = NULL;
 	struct err e = {0};
-	int len = 0;
+	int rc, len = 0;
 
 	if (c->state != CONN_IDLE || c->x || lws_http_get_uri_and_method(c->wsi, &path, &len) < 0 ||
 	    conn_exchange(c, path))
 		return -1;
-	if (route_find(c->x, &e))
-		return answer_and_close(c, err_http_status(e.code), e.code, e.message, LWS_WRITE_HTTP);
-	return answer_and_close(c, 501, ERR_UNSUPPORTED,
-				"WebSockets need the browser door, which this daemon does not have; use ssh or rounds",
-				LWS_WRITE_HTTP);
+	rc = route_find(c->x, &e);
+	if (!rc && (!is_websocket(c->wsi) || c->x->route->handle != rest_websocket))
+		rc = err_set(&e, ERR_UNSUPPORTED, "this path has no other protocol to change to");
+	if (!rc)
+		rc = conn_read_query(c, &e);
+	if (!rc)
+		rc = ws_upgrade(c, &e);
+	if (rc)
+		return answer_and_close(c, err_http_status(rc), rc, e.message, LWS_WRITE_HTTP);
+	conn_log(c, 101);
+	c->x->answered = true;
+	http_exchange_destroy(c->x);
+	c->x = NULL;
+	c->deadline_ns = 0;
+	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
+	conn_set_state(c, CONN_WS);
+	return 0;
 }
 
 static int on_raw(struct conn *c, size_t len)
@@ -289,6 +314,12 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 	case LWS_CALLBACK_RAW_ADOPT:
 	case LWS_CALLBACK_RAW_RX:
 		return on_raw(c, len);
+	case LWS_CALLBACK_ESTABLISHED:
+	case LWS_CALLBACK_RECEIVE:
+	case LWS_CALLBACK_RECEIVE_PONG:
+	case LWS_CALLBACK_SERVER_WRITEABLE:
+		return c->ws ? ws_event(c->ws, reason, in, len) : -1;
+	case LWS_CALLBACK_CLOSED:
 	case LWS_CALLBACK_CLOSED_HTTP:
 	case LWS_CALLBACK_RAW_CLOSE:
 		conn_let_go(c);
@@ -310,6 +341,11 @@ static bool is_conn_event(enum lws_callback_reasons reason)
 	case LWS_CALLBACK_HTTP_BODY:
 	case LWS_CALLBACK_HTTP_BODY_COMPLETION:
 	case LWS_CALLBACK_HTTP_WRITEABLE:
+	case LWS_CALLBACK_ESTABLISHED:
+	case LWS_CALLBACK_RECEIVE:
+	case LWS_CALLBACK_RECEIVE_PONG:
+	case LWS_CALLBACK_SERVER_WRITEABLE:
+	case LWS_CALLBACK_CLOSED:
 	case LWS_CALLBACK_CLOSED_HTTP:
 	case LWS_CALLBACK_RAW_ADOPT:
 	case LWS_CALLBACK_RAW_RX:

@@ -27,7 +27,7 @@ static enum http_method method_of(struct lws *wsi)
 	return HTTP_OTHER;
 }
 
-static int read_query(struct conn *c, struct err *e)
+int conn_read_query(struct conn *c, struct err *e)
 {
 	char arg[HTTP_ARGUMENT_MAX];
 
@@ -211,7 +211,7 @@ static int check_head(struct conn *c, uint64_t *out_len, bool *out_body, struct 
 	if (rc == 0)
 		rc = authorize(c, e);
 	if (rc == 0)
-		rc = read_query(c, e);
+		rc = conn_read_query(c, e);
 	if (rc == 0 && c->x->route->body == BODY_STREAM && !given && !c->is_chunked)
 		rc = err_set(e, ERR_INVAL, "send a Content-Length, or the body in chunks");
 	if (rc == 0 && *out_body && c->x->route->body == BODY_NONE)

@@ -2,6 +2,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 #include "muxd/doors/rest/server.h"
+#include "muxd/doors/web/ws.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
@@ -116,6 +117,8 @@ void conn_log(const struct conn *c, int status)
 void conn_let_go(struct conn *c)
 {
 	choke_stop(c);
+	ws_destroy(c->ws);
+	c->ws = NULL;
 	if (!c->x)
 		return;
 	if (!c->x->answered) {
@@ -325,6 +328,10 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 {
 	if (!c->wsi || c->state == CONN_DEAD)
 		return;
+	if (c->ws) {
+		ws_sweep(c->ws, now_ns);
+		return;
+	}
 	if ((c->state == CONN_WAITING || c->state == CONN_STREAM || (c->state == CONN_WRITING && c->x->streams)) &&
 	    client_gone(c)) {
 		conn_kill(c);

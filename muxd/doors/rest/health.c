@@ -51,7 +51,6 @@ void rest_websocket(struct http_exchange *x)
 {
 	struct err e = {0};
 
-	err_set(&e, ERR_UNSUPPORTED, "%s needs the browser door, which this daemon does not have; use ssh or rounds",
-		x->path);
-	http_reply_error(x, e.code, &e);
+	err_set(&e, ERR_INVAL, "%s is a WebSocket with subprotocol muxd.v1: see docs/protocol.md", x->path);
+	http_reply_status(x, 426, e.code, &e);
 }

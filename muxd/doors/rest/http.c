@@ -276,6 +276,7 @@ const char *http_reason(int status)
 	    {411, "Length Required"},
 	    {413, "Content Too Large"},
 	    {417, "Expectation Failed"},
+	    {426, "Upgrade Required"},
 	    {429, "Too Many Requests"},
 	    {499, "Client Closed Request"},
 	    {500, "Internal Server Error"},
@@ -314,6 +315,8 @@ int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 
 	if (rc == 0)
 		rc = head_date(out);
+	if (rc == 0 && x->status == 426) /* RFC 9110, 15.5.22 */
+		rc = buf_append_str(out, "Upgrade: websocket\r\n");
 	if (rc == 0 && x->allow[0])
 		rc = buf_printf(out, "Allow: %s\r\n", x->allow);
 	if (rc == 0 && x->file_mode[0])

@@ -5,6 +5,7 @@
 #include "muxd/base/sock.h"
 #include "muxd/doors/door.h"
 #include "muxd/doors/rest/tls.h"
+#include "muxd/doors/web/wire.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
@@ -26,6 +27,8 @@
 
 static const struct lws_protocols protocols[] = {
     {"muxd", conn_callback, 0, 0, 0, NULL, 0},
+    /* received in small pieces, which every connection has memory for; sent in large ones */
+    {WIRE_SUBPROTOCOL, conn_callback, 0, 2048, 0, NULL, FRAME_MAX},
     {NULL, NULL, 0, 0, 0, NULL, 0},
 };
 

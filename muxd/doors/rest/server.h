@@ -13,6 +13,7 @@
  * handler works) -> READY -> WRITING -> IDLE (keep-alive) | LINGER (the rest of
  * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
  * STREAM: the handler takes the body as it comes (conn_flow.c).
+ * WS: a terminal's WebSocket, which c->ws goes on with (muxd/doors/web/ws.h).
  * RAW: the client did not speak HTTP.
  */
 #ifndef MUXD_DOORS_REST_SERVER_H
@@ -26,7 +27,8 @@
 #include <libwebsockets.h>
 #include <uv.h>
 
-#define PIECE_MAX 16384 /* one TLS record */
+#define PIECE_MAX 16384       /* one TLS record */
+#define FRAME_MAX (64 * 1024) /* of a WebSocket, ours */
 
 enum conn_state {
 	CONN_IDLE,
@@ -37,10 +39,12 @@ enum conn_state {
 	CONN_READY,
 	CONN_WRITING,
 	CONN_LINGER,
+	CONN_WS,
 	CONN_RAW,
 	CONN_DEAD,
 };
 
+struct ws;
 struct choke; /* waiting for room in the socket, see conn_write.c */
 
 struct conn {
@@ -63,6 +67,7 @@ struct conn {
 	bool body_done, body_told; /* STREAM: all of it was read here; and its handler knows */
 	struct chunked chunked;
 	struct buf head;
+	struct ws *ws; /* WS; owned */
 	struct choke *choke;
 	bool flushing; /* libwebsockets was let loose to write what it buffered */
 };
@@ -85,6 +90,7 @@ struct rest_door {
 	bool closing, context_gone;
 	unsigned close_turns;
 	uint8_t piece[LWS_PRE + PIECE_MAX];
+	uint8_t frame[LWS_PRE + FRAME_MAX]; /* a message of a WebSocket */
 };
 
 /* conn.c: libwebsockets' events of a connection. */
@@ -100,6 +106,7 @@ void conn_dispatch(struct conn *c); /* the request is whole */
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);
 int conn_exchange(struct conn *c, const char *path);
+int conn_read_query(struct conn *c, struct err *e);
 
 /* conn_flow.c: bodies and answers that are not held in memory. */
 void conn_flow_begin(struct conn *c, uint64_t body_len);
