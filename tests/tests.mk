@@ -2,7 +2,7 @@
 
 # Debian 12 packages: to build and run, to test. `make setup` installs what is missing.
 PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib-uv libuv1-dev libssh-dev libssl-dev \
-	zlib1g-dev libdeflate-dev libzstd-dev libsqlite3-dev libyaml-dev libjansson-dev libseccomp-dev libcurl4-openssl-dev uthash-dev bubblewrap e2fsprogs \
+	zlib1g-dev libdeflate-dev libzstd-dev libsqlite3-dev libyaml-dev libjansson-dev libseccomp-dev libcurl4-openssl-dev uthash-dev bubblewrap e2fsprogs zstd \
 	util-linux
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \

@@ -242,8 +242,8 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 	add_system(&c);
 	rc = add_etc(&c, p, shell, e);
 	add_volatile(&c, p->memory_max);
-	ADD(&c, "--bind", p->workspace, "/workspace", "--ro-bind", p->muxlet, "/.muxlet/muxlet", "--remount-ro", "/",
-	    "--chdir", "/workspace");
+	ADD(&c, p->read_only ? "--ro-bind" : "--bind", p->workspace, "/workspace", "--ro-bind", p->muxlet,
+	    "/.muxlet/muxlet", "--remount-ro", "/", "--chdir", "/workspace");
 	add_environment(&c, shell);
 	ADD(&c, "--info-fd");
 	add(&c, "%d", CMDLINE_FD_INFO);

@@ -9,6 +9,7 @@
 #ifndef CONTROL_LOCAL_CMDLINE_H
 #define CONTROL_LOCAL_CMDLINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct cmdline_params {
 	const char *workspace; /* path of the directory that becomes /workspace, as bwrap's uid can reach it */
 	const char *muxlet;    /* likewise */
 	const char *shell;     /* "" = bash where there is one, else sh */
+	bool read_only;        /* the workspace */
 	uint64_t memory_max;   /* sizes of the memory file systems follow it */
 };
 

@@ -31,7 +31,7 @@ int dir_read_file(int dir, const char *name, struct buf *b, struct err *e);
 int dir_write_file(int dir, const char *name, const void *p, size_t n, struct err *e);
 /* A file or a whole tree of any depth; absent is fine. Stays on the tree: links are removed, not followed. */
 int dir_remove(int dir, const char *name, struct err *e);
-/* Names of the directories in dir, NULL-ended, to be freed with dir_names_free(). */
+/* Names of the directories in dir, sorted, NULL-ended, to be freed with dir_names_free(). */
 int dir_names(int dir, char ***out, size_t *out_n, struct err *e);
 void dir_names_free(char **names);
 

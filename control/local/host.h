@@ -45,6 +45,24 @@ void slot_release(struct local *l, uint32_t slot);
 /* Higher than any handed out before to any sandbox of this boot. */
 uint64_t epoch_next(struct local *l);
 
+#define WORKSPACE_NAME "workspace" /* a plain one; image.h has the other */
+#define LOG_NAME       "log"
+
+/* local.c: an agent's name; a pod's is ERR_UNSUPPORTED. */
+int local_check_agent(const char *agent, struct err *e);
+/* The state of a locked directory, begun when there is none, with a slot of its own. */
+int local_state_get(struct local *l, int dir, const char *agent, struct state *s, struct err *e);
+/* All of it, the locked directory too; slot: its state's. */
+int local_wipe(struct local *l, int dir, const char *agent, uint32_t slot, struct err *e);
+void local_info(const struct state *s, int dir, const char *agent, struct sandbox_info *out);
+/* An image or a directory. */
+bool workspace_exists(int dir);
+/* Both, and what a cut restore has left. */
+int workspace_remove(int dir, struct err *e);
+
+/* restore.c: what a death in mid-restore or mid-snapshot left of this agent. */
+void local_clean(struct local *l, int dir, const char *agent, const struct state *s);
+
 /* start.c: dir is locked, s its loaded state. */
 /* Starts one that does not run, with nothing left of an earlier one; s is saved, *out_fd a first stream to it. */
 int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, int *out_fd, struct err *e);

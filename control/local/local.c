@@ -2,6 +2,8 @@
 
 #include "control/local/dir.h"
 #include "control/local/host.h"
+#include "control/local/snapshot.h"
+#include "muxd/base/buf.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
@@ -17,6 +19,7 @@
 
 #define UID_NOBODY_RANGE 65520 /* from here to 65535 uids mean something else everywhere */
 #define SLOTS_MAX        60000
+#define LOG_MAX          65536
 #define DAMAGED_NAME     "sandbox.json.damaged"
 
 static void conf_take(struct local *l, const struct conf *c)
@@ -66,6 +69,7 @@ static int slots_read(struct local *l, struct err *e)
 		if (dir_open(l->base, names[i], &dir, NULL) != 0)
 			continue;
 		if (state_load(dir, &s, NULL) == 0) {
+			local_clean(l, dir, names[i], &s);
 			slot_mark(l, s.slot);
 			if (s.epoch > l->last_epoch && strcmp(s.boot_id, clock_boot_id()) == 0)
 				l->last_epoch = s.epoch;
@@ -118,7 +122,7 @@ void local_destroy(struct local *l)
 	free(l);
 }
 
-static int target_check(const char *agent, struct err *e)
+int local_check_agent(const char *agent, struct err *e)
 {
 	if (strchr(agent, '/'))
 		return err_set(
@@ -127,9 +131,15 @@ static int target_check(const char *agent, struct err *e)
 	return agent_name_check(agent, e);
 }
 
-static void hand_out(struct local *l, const char *agent, const struct state *s, struct sandbox_info *out)
+void local_info(const struct state *s, int dir, const char *agent, struct sandbox_info *out)
 {
 	state_info(s, agent, out);
+	out->has_workspace = workspace_exists(dir);
+}
+
+static void hand_out(struct local *l, int dir, const char *agent, const struct state *s, struct sandbox_info *out)
+{
+	local_info(s, dir, agent, out);
 	out->epoch = epoch_next(l);
 }
 
@@ -154,7 +164,7 @@ static int state_begin(struct local *l, int dir, struct state *s, struct err *e)
  * start then finds the workspace's owner changed and corrects it, and refuses
  * when the image is still mounted by a sandbox that was lost with the file.
  */
-static int state_get(struct local *l, int dir, const char *agent, struct state *s, struct err *e)
+int local_state_get(struct local *l, int dir, const char *agent, struct state *s, struct err *e)
 {
 	struct err why = {0};
 	int rc = state_load(dir, s, &why);
@@ -174,7 +184,7 @@ static int ensure_locked(struct local *l, int dir, const char *agent, struct san
 			 struct err *e)
 {
 	struct state s;
-	int rc = state_get(l, dir, agent, &s, e);
+	int rc = local_state_get(l, dir, agent, &s, e);
 
 	if (rc)
 		return rc;
@@ -184,14 +194,19 @@ static int ensure_locked(struct local *l, int dir, const char *agent, struct san
 		rc = rc ? rc : start_sandbox(l, dir, agent, &s, out_fd, e);
 	}
 	if (rc == 0)
-		hand_out(l, agent, &s, out);
+		hand_out(l, dir, agent, &s, out);
 	state_finish(&s);
 	return rc;
 }
 
 int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e)
 {
-	int dir, rc = target_check(agent, e);
+	int dir, rc = local_check_agent(agent, e);
+
+	/* One that runs is reached without the lock: a snapshot that is being taken holds it for as long as the copy
+	 * takes. */
+	if (rc == 0 && local_connect(l, agent, out, out_fd, NULL) == 0)
+		return 0;
 
 	rc = rc ? rc : dir_open_locked(l->base, agent, true, &dir, e);
 	if (rc)
@@ -204,7 +219,7 @@ int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, i
 int local_connect(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e)
 {
 	struct state s;
-	int dir, rc = target_check(agent, e);
+	int dir, rc = local_check_agent(agent, e);
 
 	rc = rc ? rc : dir_open(l->base, agent, &dir, e);
 	if (rc)
@@ -214,7 +229,7 @@ int local_connect(struct local *l, const char *agent, struct sandbox_info *out, 
 		rc = state_alive(&s) ? start_connect(dir, agent, out_fd, e)
 				     : err_set(e, ERR_NOT_FOUND, "the sandbox of %s does not run", agent);
 		if (rc == 0)
-			hand_out(l, agent, &s, out);
+			hand_out(l, dir, agent, &s, out);
 		state_finish(&s);
 	}
 	dir_close(dir);
@@ -225,39 +240,38 @@ static int stat_one(struct local *l, const char *agent, struct sandbox_info *out
 {
 	struct err why = {0};
 	struct state s;
-	int dir, rc = dir_open(l->base, agent, &dir, &why);
+	int dir = -1, rc = dir_open(l->base, agent, &dir, &why);
 
+	rc = rc ? rc : state_load(dir, &s, &why);
 	if (rc == 0) {
-		rc = state_load(dir, &s, &why);
-		dir_close(dir);
-	}
-	if (rc == 0) {
-		state_info(&s, agent, out);
+		local_info(&s, dir, agent, out);
 		state_finish(&s);
 	} else if (rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) {
 		memset(out, 0, sizeof(*out));
 		snprintf(out->agent, sizeof(out->agent), "%s", agent);
 		out->state = rc == ERR_NOT_FOUND ? SANDBOX_ABSENT : SANDBOX_ERROR;
 		snprintf(out->detail, sizeof(out->detail), "%.250s", why.message);
+		out->has_workspace = dir >= 0 && workspace_exists(dir);
+		rc = 0;
 	} else {
-		return err_set(e, rc, "%.390s", why.message);
+		err_set(e, rc, "%.390s", why.message);
 	}
-	return 0;
+	dir_close(dir);
+	return rc;
 }
 
 int local_stat(struct local *l, const char *agent, struct sandbox_info *out, struct err *e)
 {
-	int rc = target_check(agent, e);
+	int rc = local_check_agent(agent, e);
 
 	return rc ? rc : stat_one(l, agent, out, e);
 }
 
 /* The state file goes last: a crash in between leaves a sandbox that can be destroyed once more. */
-static int wipe(struct local *l, int dir, const char *agent, uint32_t slot, struct err *e)
+int local_wipe(struct local *l, int dir, const char *agent, uint32_t slot, struct err *e)
 {
-	static const char *const parts[] = {"workspace.img", "workspace.img.new", "workspace",
-					    "log",           DAMAGED_NAME,        STATE_NAME};
-	int rc = 0;
+	static const char *const parts[] = {SNAPSHOT_DIR, LOG_NAME, DAMAGED_NAME, STATE_NAME};
+	int rc = workspace_remove(dir, e);
 
 	for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
 		rc = dir_remove(dir, parts[i], e);
@@ -270,20 +284,20 @@ static int wipe(struct local *l, int dir, const char *agent, uint32_t slot, stru
 static int destroy_locked(struct local *l, int dir, const char *agent, bool wipe_too, struct err *e)
 {
 	struct state s;
-	int rc = state_get(l, dir, agent, &s, e);
+	int rc = local_state_get(l, dir, agent, &s, e);
 
 	if (rc)
 		return rc;
 	rc = end_sandbox(l, dir, agent, &s, e);
 	if (rc == 0)
-		rc = wipe_too ? wipe(l, dir, agent, s.slot, e) : state_save(dir, &s, e);
+		rc = wipe_too ? local_wipe(l, dir, agent, s.slot, e) : state_save(dir, &s, e);
 	state_finish(&s);
 	return rc;
 }
 
 int local_destroy_sandbox(struct local *l, const char *agent, bool wipe_too, struct err *e)
 {
-	int dir, rc = target_check(agent, e);
+	int dir, rc = local_check_agent(agent, e);
 
 	rc = rc ? rc : dir_open_locked(l->base, agent, false, &dir, e);
 	if (rc)
@@ -293,23 +307,31 @@ int local_destroy_sandbox(struct local *l, const char *agent, bool wipe_too, str
 	return rc;
 }
 
-int local_list(struct local *l, struct sandbox_info **out, size_t *out_n, struct err *e)
+int local_list(struct local *l, const char *after, size_t max, struct sandbox_info **out, size_t *out_n, bool *out_more,
+	       struct err *e)
 {
 	struct sandbox_info *list;
 	char **names = NULL;
 	size_t n = 0, k = 0;
+	bool more = false;
 	int rc = dir_names(l->base, &names, &n, e);
 
 	if (rc)
 		return rc;
-	list = calloc(n ? n : 1, sizeof(*list));
+	if (max > n)
+		max = n;
+	list = calloc(max ? max : 1, sizeof(*list));
 	if (!list) {
 		dir_names_free(names);
 		return err_set(e, ERR_NOMEM, "no memory for the list of sandboxes");
 	}
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		if (agent_name_check(names[i], NULL) != 0)
+	for (size_t i = 0; rc == 0 && i < n && !more; i++) {
+		if (agent_name_check(names[i], NULL) != 0 || (after && strcmp(names[i], after) <= 0))
 			continue;
+		if (k == max) {
+			more = true;
+			break;
+		}
 		rc = stat_one(l, names[i], &list[k], e);
 		if (rc == 0 && list[k].state != SANDBOX_ABSENT)
 			k++;
@@ -321,6 +343,7 @@ int local_list(struct local *l, struct sandbox_info **out, size_t *out_n, struct
 	}
 	*out = list;
 	*out_n = k;
+	*out_more = more;
 	return 0;
 }
 
@@ -343,4 +366,27 @@ int local_destroy_all(struct local *l, struct err *e)
 	}
 	dir_names_free(names);
 	return first;
+}
+
+int local_log(struct local *l, const char *agent, size_t max, struct buf *b, struct err *e)
+{
+	struct buf all;
+	size_t n;
+	int dir, rc = local_check_agent(agent, e);
+
+	rc = rc ? rc : dir_open(l->base, agent, &dir, e);
+	if (rc)
+		return rc;
+	buf_init(&all, LOG_MAX);
+	rc = dir_read_file(dir, LOG_NAME, &all, NULL);
+	dir_close(dir);
+	if (rc == ERR_NOT_FOUND)
+		err_set(e, rc, "nothing is kept of what the sandbox of %s said at its start", agent);
+	else if (rc)
+		err_set(e, rc, "the log of sandbox %s cannot be read", agent);
+	n = buf_len(&all) < max ? buf_len(&all) : max;
+	if (rc == 0)
+		rc = buf_append(b, (const uint8_t *)buf_ptr(&all) + buf_len(&all) - n, n);
+	buf_finish(&all);
+	return rc;
 }

@@ -1,7 +1,8 @@
 /*
  * local.h - sandboxes of bubblewrap on this machine, made and found by the monitor.
  *
- * Layout: DIR/sandboxes/<agent>/{sandbox.json, workspace.img | workspace/, link.sock, log}.
+ * Layout: DIR/sandboxes/<agent>/{sandbox.json, workspace.img | workspace/, link.sock, log,
+ * snapshots/} (snapshot.h).
  * A sandbox outlives the monitor; it is found again by pid and start time and
  * reached through the listener that was bound outside and inherited by its
  * muxlet. Calls block for milliseconds (mkfs of a new workspace: tens of them).
@@ -19,6 +20,7 @@
 
 #include "control/sandbox.h"
 
+struct buf;
 struct conf;
 struct local;
 
@@ -38,8 +40,25 @@ int local_connect(struct local *l, const char *agent, struct sandbox_info *out, 
 int local_stat(struct local *l, const char *agent, struct sandbox_info *out, struct err *e);
 /* Ends every process of it (KILL of its pid namespace's init), removes cgroups. wipe: the workspace too. */
 int local_destroy_sandbox(struct local *l, const char *agent, bool wipe, struct err *e);
-/* *out is malloc'd. */
-int local_list(struct local *l, struct sandbox_info **out, size_t *out_n, struct err *e);
+/* In the order of names, from the one after `after` on (NULL: all), max at most; *out_more: there are others. *out is
+ * malloc'd. */
+int local_list(struct local *l, const char *after, size_t max, struct sandbox_info **out, size_t *out_n, bool *out_more,
+	       struct err *e);
 int local_destroy_all(struct local *l, struct err *e);
+/* The last max bytes at most of what its outer program said at its last start. ERR_NOT_FOUND: nothing. b is empty. */
+int local_log(struct local *l, const char *agent, size_t max, struct buf *b, struct err *e);
+
+/* Snapshots: control/sandbox.h says what each promises, docs/sandboxes.md how. They block for as long as the copy
+ * takes. */
+int local_snapshot_take(struct local *l, const char *agent, const struct id *id, uint64_t timeout_ns,
+			struct sandbox_snapshot *out, struct err *e);
+/* agent NULL: of all. In the order of (agent, id), from the one after `after` ("agent/id", NULL: all) on, max at most.
+ */
+int local_snapshot_list(struct local *l, const char *agent, const char *after, size_t max,
+			struct sandbox_snapshot **out, size_t *out_n, bool *out_more, struct err *e);
+int local_snapshot_drop(struct local *l, const char *agent, const struct id *id, struct err *e);
+int local_restore(struct local *l, const char *agent, const char *from, const struct id *id, bool read_only,
+		  uint64_t timeout_ns, struct sandbox_info *out, struct err *e);
+int local_drop_workspace(struct local *l, const char *agent, struct sandbox_info *out, struct err *e);
 
 #endif

@@ -94,7 +94,11 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* As root in the sandbox's own mount namespace, where nobody else looks. Rare: only after sandbox.json was lost. */
+/*
+ * As root in the sandbox's own mount namespace, where nobody else looks. Rare: a kernel without mapped mounts, or a
+ * plain directory whose sandbox.json was lost. A directory's owner changes after all in it, so a walk that was cut is
+ * done again.
+ */
 static int chown_tree(const struct spawn_child *c)
 {
 	static const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
@@ -118,6 +122,105 @@ static int chown_tree(const struct spawn_child *c)
 	return -1;
 }
 
+/* Decimal, without stdio; returns behind it. */
+static char *put_number(char *to, unsigned long v)
+{
+	char digits[20];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while ((v /= 10) > 0);
+	while (n > 0)
+		*to++ = digits[--n];
+	*to = '\0';
+	return to;
+}
+
+/* "/proc/<pid>/<name>" */
+static int proc_open(pid_t pid, const char *name, int flags)
+{
+	char path[64] = "/proc/";
+	char *p = put_number(path + strlen(path), (unsigned long)pid);
+
+	*p++ = '/';
+	strcpy(p, name);
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* One id on the disk is one id here. */
+static int map_write(pid_t pid, const char *name, unsigned long on_disk, unsigned long here)
+{
+	char line[64];
+	int fd = proc_open(pid, name, O_WRONLY);
+	char *p = put_number(line, on_disk);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	*p++ = ' ';
+	p = put_number(p, here);
+	strcpy(p, " 1\n");
+	n = write(fd, line, strlen(line));
+	close(fd);
+	return n == (ssize_t)strlen(line) ? 0 : -1;
+}
+
+/* A user namespace with just these two mappings; it lives as long as the descriptor. */
+static int map_namespace(const struct spawn_child *c, const struct stat *st)
+{
+	int fd = -1, ready[2], hold[2];
+	char word;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC) != 0)
+		return -1;
+	if (pipe2(hold, O_CLOEXEC) != 0 || (pid = fork()) < 0)
+		return -1;
+	if (pid == 0) {
+		close(hold[1]);
+		if (unshare(CLONE_NEWUSER) == 0 && write(ready[1], "", 1) == 1)
+			(void)!read(hold[0], &word, 1); /* until the other end closes */
+		_exit(0);
+	}
+	close(ready[1]);
+	close(hold[0]);
+	if (read(ready[0], &word, 1) == 1 && map_write(pid, "uid_map", st->st_uid, c->p->uid) == 0 &&
+	    map_write(pid, "gid_map", st->st_gid, c->p->gid) == 0)
+		fd = proc_open(pid, "ns/user", O_RDONLY);
+	close(hold[1]);
+	close(ready[0]);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return fd;
+}
+
+/*
+ * A file system that was made for another uid (the copy of another agent's workspace) is mounted once more, over
+ * itself, with its uid mapped to ours: nothing in it is written, however many files it holds. Linux 5.12.
+ */
+static int map_owner(const struct spawn_child *c, const struct stat *st)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
+	int ns, tree, rc = -1;
+
+	if (!c->p->loop || st->st_uid == 0)
+		return -1;
+	ns = map_namespace(c, st);
+	tree = ns < 0 ? -1 : open_tree(AT_FDCWD, c->workspace, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree >= 0) {
+		attr.userns_fd = (__u64)ns;
+		rc = mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+	}
+	if (rc == 0)
+		rc = move_mount(tree, "", AT_FDCWD, c->workspace, MOVE_MOUNT_F_EMPTY_PATH);
+	if (tree >= 0)
+		close(tree);
+	if (ns >= 0)
+		close(ns);
+	return rc;
+}
+
 static void give_workspace(const struct spawn_child *c)
 {
 	char lost[sizeof(c->workspace) + 16];
@@ -130,7 +233,7 @@ static void give_workspace(const struct spawn_child *c)
 	}
 	if (stat(c->workspace, &st) != 0)
 		fail(c, STAGE_OWNER);
-	if ((st.st_uid != c->p->uid || st.st_gid != c->p->gid) && chown_tree(c) != 0)
+	if ((st.st_uid != c->p->uid || st.st_gid != c->p->gid) && map_owner(c, &st) != 0 && chown_tree(c) != 0)
 		fail(c, STAGE_OWNER);
 	/* Its owner may have taken his own rights away, and the sandbox could never start again. */
 	if ((st.st_mode & 0700) != 0700 && chmod(c->workspace, (st.st_mode & 07777) | 0700) != 0)
@@ -140,17 +243,8 @@ static void give_workspace(const struct spawn_child *c)
 /* "/proc/self/fd/<n>", without stdio. */
 static void fd_path(char out[FD_PATH_MAX], int fd)
 {
-	char digits[12];
-	int n = 0;
-
 	strcpy(out, "/proc/self/fd/");
-	do
-		digits[n++] = (char)('0' + fd % 10);
-	while ((fd /= 10) > 0);
-	out += strlen(out);
-	while (n > 0)
-		*out++ = digits[--n];
-	*out = '\0';
+	put_number(out + strlen(out), (unsigned long)fd);
 }
 
 /*

@@ -21,10 +21,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PLAIN_NAME   "workspace"
 #define SOCKET_NAME  "link.sock"
-#define SOCKET_EARLY "link.new" /* its name until muxlet has its secret */
-#define LOG_NAME     "log"
+#define SOCKET_EARLY "link.new"        /* its name until muxlet has its secret */
 #define HOLDER_NS    (200 * NS_PER_MS) /* a mount goes with its last process, a moment later */
 #define END_NS       (5 * NS_PER_SEC)
 #define BACKLOG      64
@@ -63,13 +61,13 @@ static void detail_add(struct state *s, const char *fmt, ...)
 
 static int plain_workspace(struct start *t, const char *why, struct err *e)
 {
-	if (mkdirat(t->dir, PLAIN_NAME, 0700) != 0 && errno != EEXIST)
+	if (mkdirat(t->dir, WORKSPACE_NAME, 0700) != 0 && errno != EEXIST)
 		return err_sys(e, errno, "cannot make the workspace directory");
-	t->workspace_fd = openat(t->dir, PLAIN_NAME, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	t->workspace_fd = openat(t->dir, WORKSPACE_NAME, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (t->workspace_fd < 0)
 		return err_sys(e, errno, "cannot open the workspace directory");
 	/* Without root its owner may have locked himself out; he is who we are. */
-	if (!t->l->root && fchmodat(t->dir, PLAIN_NAME, 0700, 0) != 0)
+	if (!t->l->root && fchmodat(t->dir, WORKSPACE_NAME, 0700, 0) != 0)
 		return err_sys(e, errno, "cannot open the workspace directory to its owner");
 	detail_add(t->s, "workspace cap not enforced: %s", why);
 	return 0;
@@ -98,7 +96,7 @@ static int image_workspace(struct start *t, struct err *e)
 /* What is there already decides first: nobody's files are left behind because the host changed. */
 static int start_workspace(struct start *t, struct err *e)
 {
-	bool plain = faccessat(t->dir, PLAIN_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	bool plain = faccessat(t->dir, WORKSPACE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 
 	if (image_exists(t->dir) && !t->l->loops)
 		return err_set(e, ERR_SANDBOX_CREATE, "the workspace is an image and cannot be mounted: %s",
@@ -185,6 +183,7 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .workspace = workspace,
 				   .muxlet = muxlet,
 				   .shell = t->l->shell,
+				   .read_only = t->s->read_only,
 				   .memory_max = t->l->limits.memory_max};
 	int n, m;
 
@@ -192,7 +191,8 @@ static int start_cmdline(struct start *t, struct err *e)
 		n = snprintf(workspace, sizeof(workspace), "%s/" SPAWN_WORKSPACE, t->l->staging);
 		m = snprintf(muxlet, sizeof(muxlet), "%s/" SPAWN_MUXLET, t->l->staging);
 	} else {
-		n = snprintf(workspace, sizeof(workspace), "%s/sandboxes/%s/" PLAIN_NAME, t->l->state_dir, t->agent);
+		n = snprintf(workspace, sizeof(workspace), "%s/sandboxes/%s/" WORKSPACE_NAME, t->l->state_dir,
+			     t->agent);
 		m = snprintf(muxlet, sizeof(muxlet), "%s", t->l->muxlet);
 	}
 	if ((size_t)n >= sizeof(workspace) || (size_t)m >= sizeof(muxlet))
@@ -377,6 +377,8 @@ int end_sandbox(struct local *l, int dir, const char *agent, struct state *s, st
 		return rc;
 	s->init = s->outer = (struct found){0};
 	s->cgroup = none;
+	if (s->state != SANDBOX_STOPPED) /* programs may have written */
+		s->restored = (struct id){0};
 	state_set(s, agent, SANDBOX_STOPPED);
 	explicit_bzero(s->secret, sizeof(s->secret));
 	return 0;

@@ -84,20 +84,22 @@ static json_t *cgroup_json(const struct cgroup *g)
 
 static json_t *state_json(const struct state *s)
 {
-	char id[ID_STR_LEN];
+	char id[ID_STR_LEN], restored[ID_STR_LEN];
 	char *secret = base64_encode(s->secret, sizeof(s->secret), true);
 	json_t *o = NULL;
 
 	id_format(&s->sandbox_id, id);
+	id_format(&s->restored, restored);
 	if (secret)
-		o = json_pack(
-		    "{s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:s, s:o, s:b, s:b, s:b, s:b, s:s, s:s}",
-		    "version", STATE_VERSION, "state", sandbox_state_name(s->state), "sandbox_id", id, "slot",
-		    (json_int_t)s->slot, "uid", (json_int_t)s->uid, "init", found_json(&s->init), "outer",
-		    found_json(&s->outer), "boot_id", s->boot_id, "created_wall_ns", (json_int_t)s->created_wall_ns,
-		    "epoch", (json_int_t)s->epoch, "secret", secret, "cgroup", cgroup_json(&s->cgroup), "cap_enforced",
-		    s->cap_enforced, "memory_enforced", s->memory_enforced, "pids_enforced", s->pids_enforced,
-		    "cpu_enforced", s->cpu_enforced, "detail", s->detail, "error", s->error);
+		o = json_pack("{s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:s, s:o, s:b, s:b, s:b, s:b, s:s, "
+			      "s:s, s:b, s:s}",
+			      "version", STATE_VERSION, "state", sandbox_state_name(s->state), "sandbox_id", id, "slot",
+			      (json_int_t)s->slot, "uid", (json_int_t)s->uid, "init", found_json(&s->init), "outer",
+			      found_json(&s->outer), "boot_id", s->boot_id, "created_wall_ns",
+			      (json_int_t)s->created_wall_ns, "epoch", (json_int_t)s->epoch, "secret", secret, "cgroup",
+			      cgroup_json(&s->cgroup), "cap_enforced", s->cap_enforced, "memory_enforced",
+			      s->memory_enforced, "pids_enforced", s->pids_enforced, "cpu_enforced", s->cpu_enforced,
+			      "detail", s->detail, "error", s->error, "read_only", s->read_only, "restored", restored);
 	if (secret)
 		OPENSSL_cleanse(secret, strlen(secret));
 	free(secret);
@@ -204,6 +206,16 @@ static int parse_flags(const json_t *o, struct state *s, struct err *e)
 	return rc ? rc : json_opt_bool(o, "cpu_enforced", &s->cpu_enforced, e);
 }
 
+/* Not in files of versions before snapshots. */
+static int parse_workspace(const json_t *o, struct state *s, struct err *e)
+{
+	const char *restored = NULL;
+	int rc = json_opt_bool(o, "read_only", &s->read_only, e);
+
+	rc = rc ? rc : json_opt_str(o, "restored", &restored, e);
+	return rc ? rc : restored ? id_parse(restored, &s->restored) : 0;
+}
+
 static int state_parse(const json_t *o, struct state *s, struct err *e)
 {
 	int64_t version, slot, uid, created, epoch;
@@ -225,6 +237,7 @@ static int state_parse(const json_t *o, struct state *s, struct err *e)
 	rc = rc ? rc : parse_cgroup(o, &s->cgroup, e);
 	rc = rc ? rc : parse_secret(o, s, e);
 	rc = rc ? rc : parse_flags(o, s, e);
+	rc = rc ? rc : parse_workspace(o, s, e);
 	if (rc)
 		return rc;
 	s->slot = (uint32_t)slot;

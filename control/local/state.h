@@ -32,8 +32,10 @@ struct state {
 	uint8_t secret[SANDBOX_SECRET_LEN];
 	struct cgroup cgroup;
 	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
-	char detail[256]; /* what this mode does not promise */
-	char error[256];  /* why state is ERROR */
+	bool read_only;     /* programs inside may not write to the workspace */
+	struct id restored; /* the snapshot that the workspace is, until the sandbox that was started on it ends; nil */
+	char detail[256];   /* what this mode does not promise */
+	char error[256];    /* why state is ERROR */
 };
 
 void state_init(struct state *s);

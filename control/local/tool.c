@@ -45,7 +45,8 @@ void tool_text_clean(char *text)
 	*to = '\0';
 }
 
-static int tool_spawn(int dir, const char *const *argv, int out_fd, pid_t *out_pid)
+/* dir -1: where we are; in -1: nothing to read. */
+static int tool_spawn(int dir, const char *const *argv, int in_fd, int out_fd, int err_fd, pid_t *out_pid)
 {
 	static const char *const env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL};
 	posix_spawn_file_actions_t fa;
@@ -65,10 +66,12 @@ static int tool_spawn(int dir, const char *const *argv, int out_fd, pid_t *out_p
 	posix_spawnattr_setsigmask(&at, &none);
 	posix_spawnattr_setsigdefault(&at, &all);
 	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	rc = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	rc = in_fd < 0 ? posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0)
+		       : posix_spawn_file_actions_adddup2(&fa, in_fd, 0);
 	rc = rc ? rc : posix_spawn_file_actions_adddup2(&fa, out_fd, 1);
-	rc = rc ? rc : posix_spawn_file_actions_adddup2(&fa, out_fd, 2);
-	rc = rc ? rc : posix_spawn_file_actions_addfchdir_np(&fa, dir);
+	rc = rc ? rc : posix_spawn_file_actions_adddup2(&fa, err_fd, 2);
+	if (rc == 0 && dir >= 0)
+		rc = posix_spawn_file_actions_addfchdir_np(&fa, dir);
 	rc = rc ? rc : posix_spawn(out_pid, argv[0], &fa, &at, (char *const *)argv, (char *const *)env);
 	posix_spawnattr_destroy(&at);
 	posix_spawn_file_actions_destroy(&fa);
@@ -112,8 +115,8 @@ static int tool_reap(pid_t pid, int *out_code)
 	return 0;
 }
 
-int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_code, char *out, size_t size,
-	     struct err *e)
+static int tool_do(int dir, const char *const *argv, const struct tool_io *io, uint64_t timeout_ns, int *out_code,
+		   char *out, size_t size, struct err *e)
 {
 	int pipes[2], rc, code;
 	pid_t pid;
@@ -121,7 +124,7 @@ int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_cod
 	out[0] = '\0';
 	if (pipe2(pipes, O_CLOEXEC) != 0)
 		return err_sys(e, errno, "cannot make a pipe for %s", argv[0]);
-	rc = tool_spawn(dir, argv, pipes[1], &pid);
+	rc = tool_spawn(dir, argv, io->in, io->out < 0 ? pipes[1] : io->out, pipes[1], &pid);
 	close(pipes[1]);
 	if (rc) {
 		close(pipes[0]);
@@ -138,4 +141,16 @@ int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_cod
 	tool_text_clean(out);
 	*out_code = code;
 	return 0;
+}
+
+int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_code, char *out, size_t size,
+	     struct err *e)
+{
+	return tool_do(dir, argv, &(struct tool_io){.in = -1, .out = -1}, timeout_ns, out_code, out, size, e);
+}
+
+int tool_run_io(const char *const *argv, const struct tool_io *io, uint64_t timeout_ns, int *out_code, char *out,
+		size_t size, struct err *e)
+{
+	return tool_do(-1, argv, io, timeout_ns, out_code, out, size, e);
 }

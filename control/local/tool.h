@@ -1,5 +1,5 @@
 /*
- * tool.h - running one of the host's own tools (mkfs.ext4, e2fsck) and reading what it says.
+ * tool.h - running one of the host's own tools (mkfs.ext4, e2fsck, tar) and reading what it says.
  *
  * No shell, a fixed search path, an empty environment, a time limit. Blocking.
  */
@@ -20,6 +20,13 @@ int tool_find(const char *name, char *out, size_t size, struct err *e);
  */
 int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_code, char *out, size_t size,
 	     struct err *e);
+/* What a tool reads and writes beside its words; -1: nothing, and its output is among its words. */
+struct tool_io {
+	int in, out;
+};
+/* The same with an input and an output, where we are. */
+int tool_run_io(const char *const *argv, const struct tool_io *io, uint64_t timeout_ns, int *out_code, char *out,
+		size_t size, struct err *e);
 /* Makes one clean line of foreign text: control characters become single blanks, what is not ASCII a question mark. */
 void tool_text_clean(char *text);
 

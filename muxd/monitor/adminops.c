@@ -10,6 +10,7 @@
 #define LIST_LIMIT      200
 #define LIST_LIMIT_MAX  1000
 #define SANDBOXES_BYTES 160000
+#define SANDBOXES_MAX   1000
 
 /* Done now (*out, 0), an error, or ANSWER_LATER. */
 #define ANSWER_LATER 1
@@ -121,7 +122,7 @@ static json_t *sandbox_answer_list(const struct sandbox_answer *a)
 			return NULL;
 		}
 	}
-	return json_pack("{s:i, s:o, s:b}", "rc", 0, "sandboxes", list, "more", i < a->n);
+	return json_pack("{s:i, s:o, s:b}", "rc", 0, "sandboxes", list, "more", i < a->n || a->more);
 }
 
 static void on_sandbox(void *arg, const struct sandbox_answer *a)
@@ -146,7 +147,8 @@ static int ask_sandbox(struct admin_call *c, enum sandbox_job job, const json_t 
 	if (job != JOB_LIST && ((rc = json_need_str(msg, "agent", &agent, e)) || (rc = agent_name_check(agent, e))))
 		return rc;
 	c->job = (int)job;
-	rc = sandboxes_ask(c->m->sandboxes, job, agent, on_sandbox, c);
+	rc = sandboxes_ask(c->m->sandboxes,
+			   &(struct sandbox_question){.job = job, .agent = agent, .max = SANDBOXES_MAX}, on_sandbox, c);
 	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : ANSWER_LATER;
 }
 

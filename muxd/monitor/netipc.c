@@ -19,6 +19,8 @@
 
 #define FILES                  65536
 #define SANDBOX_BYTES_IN_START 40000
+#define LIST_BYTES             100000
+#define LOG_BYTES              16384 /* escaped it still fits a packet */
 
 /* A question of net's that is answered later. */
 struct net_call {
@@ -161,7 +163,20 @@ static json_t *info_list(const struct sandbox_answer *a, size_t budget, bool wit
 			list = NULL;
 		}
 	}
-	*out_more = i < a->n;
+	*out_more = i < a->n || a->more;
+	return list;
+}
+
+static json_t *snapshot_list(const struct sandbox_answer *a)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < a->n; i++) {
+		if (json_array_append_new(list, sandbox_snapshot_json(&a->snapshots[i]))) {
+			json_decref(list);
+			list = NULL;
+		}
+	}
 	return list;
 }
 
@@ -188,7 +203,8 @@ static bool on_may_start(void *arg)
 		return false;
 	if (m->sandbox_list)
 		return true;
-	if (!m->sandbox_list_asked && sandboxes_ask(m->sandboxes, JOB_LIST, NULL, on_list_for_start, m) == 0)
+	if (!m->sandbox_list_asked &&
+	    sandboxes_ask(m->sandboxes, &(struct sandbox_question){.job = JOB_LIST}, on_list_for_start, m) == 0)
 		m->sandbox_list_asked = true;
 	return false;
 }
@@ -205,24 +221,83 @@ static void answer(const struct net_call *c, json_t *o, const int *fds, size_t n
 	json_decref(o);
 }
 
+static json_t *list_answer(const struct sandbox_answer *a)
+{
+	bool more = false;
+	json_t *o = json_pack("{s:i, s:o}", "rc", 0, "sandboxes", info_list(a, LIST_BYTES, true, &more));
+
+	if (o && more)
+		json_object_set_new(o, "more", json_true());
+	return o;
+}
+
+static json_t *log_answer(const struct sandbox_answer *a)
+{
+	json_t *o = json_pack("{s:i}", "rc", 0);
+
+	if (o && json_set_bytes(o, "text", "encoding", buf_ptr(&a->text), buf_len(&a->text))) {
+		json_decref(o);
+		o = NULL;
+	}
+	return o;
+}
+
+static json_t *sandbox_answer(enum sandbox_job job, const struct sandbox_answer *a)
+{
+	switch (job) {
+	case JOB_LIST:
+		return list_answer(a);
+	case JOB_LOG:
+		return log_answer(a);
+	case JOB_SNAPSHOT:
+	case JOB_SNAPSHOTS:
+		return json_pack("{s:i, s:o, s:b}", "rc", 0, "snapshots", snapshot_list(a), "more", a->more);
+	case JOB_DESTROY:
+	case JOB_WIPE:
+	case JOB_SNAPSHOT_DROP:
+		return json_pack("{s:i}", "rc", 0);
+	default:
+		return json_pack("{s:i, s:o}", "rc", 0, "sandbox", sandbox_info_json(&a->info, true));
+	}
+}
+
 static void on_sandbox_answer(void *arg, const struct sandbox_answer *a)
 {
 	struct net_call *c = arg;
-	bool more = false;
-	json_t *o;
 
-	if (a->rc)
-		o = request_error(a->rc, &a->err);
-	else if (c->job == JOB_LIST)
-		o = json_pack("{s:i, s:o}", "rc", 0, "sandboxes", info_list(a, 100000, true, &more));
-	else if (c->job == JOB_DESTROY)
-		o = json_pack("{s:i}", "rc", 0);
-	else
-		o = json_pack("{s:i, s:o}", "rc", 0, "sandbox", sandbox_info_json(&a->info, true));
-	if (o && more)
-		json_object_set_new(o, "more", json_true());
-	answer(c, o, &a->fd, a->fd >= 0 && a->rc == 0 ? 1 : 0);
+	answer(c, a->rc ? request_error(a->rc, &a->err) : sandbox_answer(c->job, a), &a->fd,
+	       a->fd >= 0 && a->rc == 0 ? 1 : 0);
 	free(c);
+}
+
+/* What each question holds beside its verb. */
+enum { WITH_AGENT = 1, MAY_AGENT = 2, WITH_SNAPSHOT = 4, WITH_FROM = 8, WITH_TIME = 16 };
+
+static int sandbox_question(const json_t *msg, unsigned with, struct sandbox_question *q, struct err *e)
+{
+	const char *snapshot = NULL;
+	int64_t timeout = 0, max = 0;
+	int rc = json_opt_str(msg, "agent", &q->agent, e);
+
+	if (rc == 0 && with & WITH_AGENT)
+		rc = json_need_str(msg, "agent", &q->agent, e);
+	if (rc == 0 && with & WITH_FROM && (rc = json_need_str(msg, "from", &q->from, e)) == 0)
+		rc = agent_name_check(q->from, e);
+	if (rc == 0 && with & WITH_SNAPSHOT && (rc = json_need_str(msg, "snapshot", &snapshot, e)) == 0 &&
+	    id_parse(snapshot, &q->snapshot))
+		rc = err_set(e, ERR_INVAL, "snapshot is not an id");
+	if (rc == 0 && with & WITH_TIME)
+		rc = json_need_int(msg, "timeout_ns", 1, INT64_MAX / 4, &timeout, e);
+	rc = rc ? rc : json_opt_bool(msg, "read_only", &q->read_only, e);
+	rc = rc ? rc : json_opt_str(msg, "after", &q->after, e);
+	rc = rc ? rc : json_opt_int(msg, "max", 1, LOG_BYTES, &max, e);
+	if (!(with & (WITH_AGENT | MAY_AGENT)))
+		q->agent = NULL;
+	if (rc == 0 && q->agent)
+		rc = agent_name_check(q->agent, e);
+	q->timeout_ns = (uint64_t)timeout;
+	q->max = q->job == JOB_LOG ? (size_t)max : 0; /* pages of lists are ours to size */
+	return rc;
 }
 
 static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, struct err *e)
@@ -230,23 +305,32 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 	static const struct {
 		const char *verb;
 		enum sandbox_job job;
-	} jobs[] = {{"ensure", JOB_ENSURE},
-		    {"connect", JOB_CONNECT},
-		    {"stat", JOB_STAT},
-		    {"destroy", JOB_DESTROY},
-		    {"list", JOB_LIST}};
-	const char *agent = NULL;
+		unsigned with;
+	} jobs[] = {{"ensure", JOB_ENSURE, WITH_AGENT},
+		    {"connect", JOB_CONNECT, WITH_AGENT},
+		    {"stat", JOB_STAT, WITH_AGENT},
+		    {"destroy", JOB_DESTROY, WITH_AGENT},
+		    {"wipe", JOB_WIPE, WITH_AGENT},
+		    {"log", JOB_LOG, WITH_AGENT},
+		    {"snapshot", JOB_SNAPSHOT, WITH_AGENT | WITH_SNAPSHOT | WITH_TIME},
+		    {"snapshots", JOB_SNAPSHOTS, MAY_AGENT},
+		    {"snapshot_drop", JOB_SNAPSHOT_DROP, WITH_AGENT | WITH_SNAPSHOT},
+		    {"restore", JOB_RESTORE, WITH_AGENT | WITH_FROM | WITH_SNAPSHOT | WITH_TIME},
+		    {"drop_workspace", JOB_DROP_WORKSPACE, WITH_AGENT},
+		    {"list", JOB_LIST, 0}};
+	struct sandbox_question q = {0};
 	size_t i = 0;
-	int rc = 0;
+	int rc;
 
 	while (i < sizeof jobs / sizeof jobs[0] && strcmp(verb, jobs[i].verb) != 0)
 		i++;
 	if (i == sizeof jobs / sizeof jobs[0])
 		return err_set(e, ERR_UNSUPPORTED, "sandbox.%.20s is not known", verb);
-	c->job = jobs[i].job;
-	if (c->job != JOB_LIST && ((rc = json_need_str(msg, "agent", &agent, e)) || (rc = agent_name_check(agent, e))))
+	c->job = q.job = jobs[i].job;
+	rc = sandbox_question(msg, jobs[i].with, &q, e);
+	if (rc)
 		return rc;
-	rc = sandboxes_ask(c->m->sandboxes, c->job, agent, on_sandbox_answer, c);
+	rc = sandboxes_ask(c->m->sandboxes, &q, on_sandbox_answer, c);
 	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : 0;
 }
 

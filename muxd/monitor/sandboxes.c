@@ -4,24 +4,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
+#define LOG_BYTES 65536
+#define PLACE_MAX (AGENT_NAME_MAX + 1 + ID_STR_LEN)
+
 struct job {
-	struct job *next;
-	enum sandbox_job what;
-	char agent[AGENT_NAME_MAX + 1];
+	TAILQ_ENTRY(job) entry;
+	uv_work_t work;
+	struct sandboxes *owner;
+	struct sandbox_question q;
+	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], after[PLACE_MAX];
 	sandbox_answered *done;
 	void *arg;
 	struct sandbox_answer answer;
 };
+TAILQ_HEAD(jobs, job);
 
 struct sandboxes {
 	uv_loop_t *loop;
-	uv_work_t work;
-	struct local *local; /* touched by the worker while `running`, by nobody else then */
-	struct job *first, **last;
-	struct job *running;
-	size_t n;
+	struct local *local; /* any thread may call it */
+	struct jobs waiting, running;
+	size_t n, nrunning, ncopying;
 };
 
 static void job_free(struct job *j)
@@ -32,14 +37,28 @@ static void job_free(struct job *j)
 	if (j->answer.list)
 		OPENSSL_cleanse(j->answer.list, j->answer.n * sizeof *j->answer.list);
 	free(j->answer.list);
+	free(j->answer.snapshots);
+	buf_finish(&j->answer.text);
 	free(j);
+}
+
+static int run_take(struct local *l, struct job *j)
+{
+	struct sandbox_answer *a = &j->answer;
+
+	a->snapshots = calloc(1, sizeof *a->snapshots);
+	if (!a->snapshots)
+		return err_set(&a->err, ERR_NOMEM, "no memory for a snapshot's description");
+	a->n = 1;
+	return local_snapshot_take(l, j->agent, &j->q.snapshot, j->q.timeout_ns, a->snapshots, &a->err);
 }
 
 static int run(struct local *l, struct job *j)
 {
 	struct sandbox_answer *a = &j->answer;
+	const char *after = j->q.after ? j->after : NULL;
 
-	switch (j->what) {
+	switch (j->q.job) {
 	case JOB_ENSURE:
 		return local_ensure(l, j->agent, &a->info, &a->fd, &a->err);
 	case JOB_CONNECT:
@@ -48,11 +67,27 @@ static int run(struct local *l, struct job *j)
 		return local_stat(l, j->agent, &a->info, &a->err);
 	case JOB_DESTROY:
 	case JOB_WIPE:
-		return local_destroy_sandbox(l, j->agent, j->what == JOB_WIPE, &a->err);
+		return local_destroy_sandbox(l, j->agent, j->q.job == JOB_WIPE, &a->err);
 	case JOB_LIST:
-		return local_list(l, &a->list, &a->n, &a->err);
+		return local_list(l, after, j->q.max, &a->list, &a->n, &a->more, &a->err);
+	case JOB_LOG:
+		return local_log(l, j->agent, j->q.max, &a->text, &a->err);
+	case JOB_SNAPSHOT:
+		return run_take(l, j);
+	case JOB_SNAPSHOTS:
+		return local_snapshot_list(l, j->q.agent ? j->agent : NULL, after, j->q.max, &a->snapshots, &a->n,
+					   &a->more, &a->err);
+	case JOB_SNAPSHOT_DROP:
+		return local_snapshot_drop(l, j->agent, &j->q.snapshot, &a->err);
+	case JOB_RESTORE:
+		return local_restore(l, j->agent, j->from, &j->q.snapshot, j->q.read_only, j->q.timeout_ns, &a->info,
+				     &a->err);
+	case JOB_DROP_WORKSPACE:
+		return local_drop_workspace(l, j->agent, &a->info, &a->err);
 	case JOB_DESTROY_ALL:
 		return local_destroy_all(l, &a->err);
+	case JOB_NOTHING:
+		return 0;
 	}
 	return err_set(&a->err, ERR_INTERNAL, "unknown sandbox job");
 }
@@ -60,42 +95,96 @@ static int run(struct local *l, struct job *j)
 /* This machine has no sandboxes: nothing to list, nothing to end. */
 static int run_without(struct job *j)
 {
-	if (j->what == JOB_LIST || j->what == JOB_DESTROY_ALL)
+	switch (j->q.job) {
+	case JOB_LIST:
+	case JOB_SNAPSHOTS:
+	case JOB_DESTROY_ALL:
+	case JOB_NOTHING:
 		return 0;
-	return err_set(&j->answer.err, ERR_UNSUPPORTED,
-		       "this machine could not run sandboxes when the daemon started, with sandbox.backend kubernetes");
+	default:
+		return err_set(
+		    &j->answer.err, ERR_UNSUPPORTED,
+		    "this machine could not run sandboxes when the daemon started, with sandbox.backend kubernetes");
+	}
 }
 
 static void on_work(uv_work_t *w)
 {
-	struct sandboxes *s = w->data;
+	struct job *j = w->data;
 
-	s->running->answer.rc = s->local ? run(s->local, s->running) : run_without(s->running);
+	j->answer.rc = j->owner->local ? run(j->owner->local, j) : run_without(j);
+}
+
+/* Takes as long as a workspace is large. */
+static bool copies(const struct job *j)
+{
+	return j->q.job == JOB_SNAPSHOT || j->q.job == JOB_RESTORE;
+}
+
+static bool alone(const struct job *j)
+{
+	return j->q.job == JOB_DESTROY_ALL || j->q.job == JOB_NOTHING;
+}
+
+/* Must `later` wait until `j` is done? */
+static bool holds_back(const struct job *j, const struct job *later)
+{
+	enum sandbox_job what = later->q.job;
+
+	if (alone(j) || alone(later))
+		return true;
+	if (!j->agent[0] || strcmp(j->agent, later->agent) != 0)
+		return false;
+	return j->q.job != JOB_SNAPSHOT || (what != JOB_ENSURE && what != JOB_CONNECT && what != JOB_STAT &&
+					    what != JOB_LOG && what != JOB_SNAPSHOTS);
+}
+
+static bool may_run(const struct sandboxes *s, const struct job *j)
+{
+	const struct job *before;
+
+	if (copies(j) && s->ncopying == SANDBOX_COPIERS)
+		return false;
+	TAILQ_FOREACH(before, &s->running, entry)
+	if (holds_back(before, j))
+		return false;
+	for (before = TAILQ_FIRST(&s->waiting); before != j; before = TAILQ_NEXT(before, entry))
+		if (holds_back(before, j))
+			return false;
+	return true;
 }
 
 static void on_done(uv_work_t *w, int status);
 
 static void next(struct sandboxes *s)
 {
-	struct job *j = s->first;
+	struct job *j, *after;
 
-	if (s->running || !j)
-		return;
-	s->first = j->next;
-	if (!s->first)
-		s->last = &s->first;
-	s->running = j;
-	uv_queue_work(s->loop, &s->work, on_work, on_done);
+	for (j = TAILQ_FIRST(&s->waiting); j && s->nrunning < SANDBOX_WORKERS; j = after) {
+		after = TAILQ_NEXT(j, entry);
+		if (!may_run(s, j)) {
+			if (alone(j))
+				return;
+			continue;
+		}
+		TAILQ_REMOVE(&s->waiting, j, entry);
+		TAILQ_INSERT_TAIL(&s->running, j, entry);
+		s->nrunning++;
+		s->ncopying += copies(j);
+		uv_queue_work(s->loop, &j->work, on_work, on_done);
+	}
 }
 
 static void on_done(uv_work_t *w, int status)
 {
-	struct sandboxes *s = w->data;
-	struct job *j = s->running;
+	struct job *j = w->data;
+	struct sandboxes *s = j->owner;
 
 	if (status)
 		j->answer.rc = err_set(&j->answer.err, ERR_CANCELLED, "the daemon is ending");
-	s->running = NULL;
+	TAILQ_REMOVE(&s->running, j, entry);
+	s->nrunning--;
+	s->ncopying -= copies(j);
 	s->n--;
 	next(s); /* before the callback, which may take its time */
 	j->done(j->arg, &j->answer);
@@ -110,8 +199,8 @@ int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **ou
 		return ERR_NOMEM;
 	s->loop = loop;
 	s->local = local;
-	s->last = &s->first;
-	s->work.data = s;
+	TAILQ_INIT(&s->waiting);
+	TAILQ_INIT(&s->running);
 	*out = s;
 	return 0;
 }
@@ -124,7 +213,7 @@ void sandboxes_destroy(struct sandboxes *s)
 	free(s);
 }
 
-int sandboxes_ask(struct sandboxes *s, enum sandbox_job what, const char *agent, sandbox_answered *done, void *arg)
+int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg)
 {
 	struct job *j;
 
@@ -133,14 +222,18 @@ int sandboxes_ask(struct sandboxes *s, enum sandbox_job what, const char *agent,
 	j = calloc(1, sizeof *j);
 	if (!j)
 		return ERR_NOMEM;
-	j->what = what;
+	j->owner = s;
+	j->work.data = j;
+	j->q = *q;
+	j->q.max = q->max ? q->max : SANDBOX_PAGE;
 	j->done = done;
 	j->arg = arg;
 	j->answer.fd = -1;
-	if (agent)
-		snprintf(j->agent, sizeof j->agent, "%s", agent);
-	*s->last = j;
-	s->last = &j->next;
+	buf_init(&j->answer.text, LOG_BYTES);
+	snprintf(j->agent, sizeof j->agent, "%s", q->agent ? q->agent : "");
+	snprintf(j->from, sizeof j->from, "%s", q->from ? q->from : "");
+	snprintf(j->after, sizeof j->after, "%s", q->after ? q->after : "");
+	TAILQ_INSERT_TAIL(&s->waiting, j, entry);
 	s->n++;
 	next(s);
 	return 0;
@@ -158,12 +251,12 @@ json_t *sandbox_info_json(const struct sandbox_info *i, bool with_secret)
 	json_t *o;
 
 	id_format(&i->sandbox_id, id);
-	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:s}", "agent", i->agent,
+	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:s, s:b}", "agent", i->agent,
 		      "sandbox_id", id, "state", sandbox_state_name(i->state), "detail", i->detail, "pid", (int)i->pid,
 		      "created_wall_ns", (json_int_t)i->created_wall_ns, "epoch", (json_int_t)i->epoch, "oom_kills",
 		      (json_int_t)i->oom_kills, "cap_enforced", i->cap_enforced, "memory_enforced", i->memory_enforced,
-		      "pids_enforced", i->pids_enforced, "cpu_enforced", i->cpu_enforced, "snapshot_id",
-		      i->snapshot_id);
+		      "pids_enforced", i->pids_enforced, "cpu_enforced", i->cpu_enforced, "snapshot_id", i->snapshot_id,
+		      "has_workspace", i->has_workspace);
 	if (!o || !with_secret)
 		return o;
 	secret = base64_encode(i->secret, sizeof i->secret, true);
@@ -175,4 +268,14 @@ json_t *sandbox_info_json(const struct sandbox_info *i, bool with_secret)
 		OPENSSL_cleanse(secret, strlen(secret));
 	free(secret);
 	return o;
+}
+
+json_t *sandbox_snapshot_json(const struct sandbox_snapshot *s)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&s->id, id);
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s}", "id", id, "agent", s->agent, "name", s->name,
+			 "how", s->how, "size", (json_int_t)s->size, "created_wall_ns", (json_int_t)s->created_wall_ns,
+			 "ready", s->ready, "detail", s->detail);
 }

@@ -1,13 +1,16 @@
 /*
- * sandboxes.h - control/local from the monitor's loop: one job at a time on a worker thread.
+ * sandboxes.h - control/local from the monitor's loop, on a few worker threads.
  *
- * local.h blocks for milliseconds, so its calls leave the loop; they leave one
- * after the other, so that it needs no lock. At most SANDBOX_JOBS_MAX wait.
+ * local.h blocks: for milliseconds, or, where a workspace is copied, for as long as the copy takes. So its calls leave
+ * the loop. Jobs about one agent run one after the other, in the order in which they were asked; a question about one
+ * that runs does not wait behind a snapshot of it. Of several agents' jobs SANDBOX_WORKERS run at once, and no more
+ * than SANDBOX_COPIERS of those that copy, so that a start always finds a worker. At most SANDBOX_JOBS_MAX wait.
  */
 #ifndef MUXD_MONITOR_SANDBOXES_H
 #define MUXD_MONITOR_SANDBOXES_H
 
 #include "control/local/local.h"
+#include "muxd/base/buf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 
@@ -17,15 +20,49 @@ struct sandboxes;
 
 #define SANDBOX_JOBS_MAX 1024
 
-enum sandbox_job { JOB_ENSURE, JOB_CONNECT, JOB_STAT, JOB_DESTROY, JOB_WIPE, JOB_LIST, JOB_DESTROY_ALL };
+#define SANDBOX_WORKERS 4 /* libuv's pool has as many */
+#define SANDBOX_COPIERS 2
+#define SANDBOX_PAGE    100 /* entries of a list at once */
+
+enum sandbox_job {
+	JOB_ENSURE,
+	JOB_CONNECT,
+	JOB_STAT,
+	JOB_DESTROY,
+	JOB_WIPE,
+	JOB_LIST,
+	JOB_LOG,
+	JOB_SNAPSHOT,
+	JOB_SNAPSHOTS,
+	JOB_SNAPSHOT_DROP,
+	JOB_RESTORE,
+	JOB_DROP_WORKSPACE,
+	JOB_DESTROY_ALL, /* this and the next: when all before are done, and before all that come after */
+	JOB_NOTHING
+};
+
+/* What is not needed for the job is 0 or NULL; texts are copied. */
+struct sandbox_question {
+	enum sandbox_job job;
+	const char *agent; /* NULL for list, destroy_all, nothing; may be for snapshots */
+	const char *from;  /* restore: whose snapshot */
+	const char *after; /* list, snapshots: the last one of the page before */
+	struct id snapshot;
+	bool read_only;
+	uint64_t timeout_ns;
+	size_t max; /* list, snapshots: entries; log: bytes; 0: SANDBOX_PAGE */
+};
 
 struct sandbox_answer {
 	int rc;
 	struct err err;
-	struct sandbox_info info;  /* ensure, connect, stat */
-	int fd;                    /* ensure, connect: closed after the callback; -1 otherwise */
-	struct sandbox_info *list; /* list */
-	size_t n;
+	struct sandbox_info info;           /* ensure, connect, stat, restore, drop_workspace */
+	int fd;                             /* ensure, connect: closed after the callback; -1 otherwise */
+	struct sandbox_info *list;          /* list */
+	struct sandbox_snapshot *snapshots; /* snapshot, snapshots */
+	size_t n;                           /* of either */
+	bool more;                          /* the list goes on after the last one */
+	struct buf text;                    /* log */
 };
 /* Called once for each job that was taken, from the loop. a is borrowed. */
 typedef void sandbox_answered(void *arg, const struct sandbox_answer *a);
@@ -33,11 +70,12 @@ typedef void sandbox_answered(void *arg, const struct sandbox_answer *a);
 /* local becomes its own; NULL: this machine runs none. */
 int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out);
 void sandboxes_destroy(struct sandboxes *s); /* no job may be left: see sandboxes_idle() */
-/* agent: NULL for list and destroy_all. ERR_LIMIT, ERR_NOMEM. */
-int sandboxes_ask(struct sandboxes *s, enum sandbox_job job, const char *agent, sandbox_answered *done, void *arg);
+/* ERR_LIMIT, ERR_NOMEM. */
+int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg);
 bool sandboxes_idle(const struct sandboxes *s);
 
 /* The fields of struct sandbox_info by name; with_secret for net alone. NULL when out of memory. */
 json_t *sandbox_info_json(const struct sandbox_info *i, bool with_secret);
+json_t *sandbox_snapshot_json(const struct sandbox_snapshot *s);
 
 #endif

@@ -88,13 +88,13 @@ static void on_sandboxes_ended(void *arg, const struct sandbox_answer *a)
 	end(m);
 }
 
-/* Jobs run one after the other, so an answered list means that the worker is idle. */
+/* Nothing is done when all that was asked before is. */
 static void stop_sandboxes(struct monitor *m)
 {
-	enum sandbox_job job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_LIST;
+	struct sandbox_question q = {.job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_NOTHING};
 
 	monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
-	if (sandboxes_ask(m->sandboxes, job, NULL, on_sandboxes_ended, m)) {
+	if (sandboxes_ask(m->sandboxes, &q, on_sandboxes_ended, m)) {
 		log_error(NULL, "no memory to end the sandboxes in order");
 		end(m);
 	}

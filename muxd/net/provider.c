@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LOG_MAX 16384 /* as the monitor has it */
+
 struct provider {
 	struct sandbox_provider base;
 	struct ipc *ipc;
@@ -14,9 +16,31 @@ struct provider {
 
 struct job {
 	sandbox_done *done;
-	sandbox_list_done *list_done;
 	void *arg;
 	bool want_fd;
+};
+
+/* A list comes in pages. */
+struct list_job {
+	struct ipc *ipc;
+	struct sandbox_info *list;
+	size_t n;
+	sandbox_list_done *done;
+	void *arg;
+};
+
+struct snapshots_job {
+	struct ipc *ipc;
+	char agent[AGENT_NAME_MAX + 1]; /* "": of all */
+	struct sandbox_snapshot *list;
+	size_t n;
+	sandbox_snapshots_done *done;
+	void *arg;
+};
+
+struct log_job {
+	sandbox_log_done *done;
+	void *arg;
 };
 
 static int parse_state(const char *s)
@@ -63,6 +87,7 @@ static int parse_info(const json_t *o, struct sandbox_info *out, bool secret)
 	copy_str(o, "state", state, sizeof(state));
 	copy_str(o, "detail", i.detail, sizeof(i.detail));
 	copy_str(o, "snapshot_id", i.snapshot_id, sizeof(i.snapshot_id));
+	i.has_workspace = json_is_true(json_object_get(o, "has_workspace"));
 	if (id[0] && id_parse(id, &i.sandbox_id))
 		return ERR_INVAL;
 	i.state = (enum sandbox_state)parse_state(state);
@@ -139,34 +164,294 @@ static void end_one(struct sandbox_provider *p, const char *agent, const char *r
 	ask(p, json_pack("{s:s,s:s,s:s}", "op", "sandbox.destroy", "agent", agent, "reason", reason), false, done, arg);
 }
 
+static void wipe(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
+{
+	ask(p, json_pack("{s:s,s:s,s:s}", "op", "sandbox.wipe", "agent", agent, "reason", reason), false, done, arg);
+}
+
+static void restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
+		    bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg)
+{
+	char id[ID_STR_LEN];
+
+	id_format(snapshot, id);
+	ask(p,
+	    json_pack("{s:s,s:s,s:s,s:s,s:b,s:I}", "op", "sandbox.restore", "agent", agent, "from", from, "snapshot",
+		      id, "read_only", read_only, "timeout_ns", (json_int_t)timeout_ns),
+	    false, done, arg);
+}
+
+static void drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	ask(p, json_pack("{s:s,s:s}", "op", "sandbox.drop_workspace", "agent", agent), false, done, arg);
+}
+
+static int not_understood(struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, "the monitor's answer about sandboxes is not understood");
+}
+
+/* ---- the list of sandboxes */
+
+static void list_end(struct list_job *j, int rc, const struct err *e)
+{
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->list, rc ? 0 : j->n);
+	free(j->list);
+	free(j);
+}
+
+static int list_append(struct list_job *j, const json_t *a, struct err *e)
+{
+	size_t n = json_array_size(a);
+	struct sandbox_info *list = realloc(j->list, (j->n + n + 1) * sizeof(*list));
+
+	if (!list)
+		return err_set(e, ERR_NOMEM, "no memory for a list of sandboxes");
+	j->list = list;
+	for (size_t i = 0; i < n; i++)
+		if (parse_info(json_array_get(a, i), &list[j->n], false) == 0)
+			j->n++;
+	return 0;
+}
+
+static void list_page(struct list_job *j);
+
 static void on_list(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
-	struct job *j = arg;
-	const json_t *a = json_object_get(json, "sandboxes");
-	size_t n = json_array_size(a), got = 0;
-	struct sandbox_info *list = calloc(n + 1, sizeof(*list));
+	struct list_job *j = arg;
+	struct err here = {0};
+	size_t before = j->n;
 
 	if (fd >= 0)
 		close(fd);
-	for (size_t i = 0; list && i < n; i++)
-		if (parse_info(json_array_get(a, i), &list[got], false) == 0)
-			got++;
-	j->list_done(j->arg, list ? rc : ERR_NOMEM, e, list, got);
-	free(list);
-	free(j);
+	if (rc == 0 && (rc = list_append(j, json_object_get(json, "sandboxes"), &here)))
+		e = &here;
+	if (rc == 0 && json_is_true(json_object_get(json, "more"))) {
+		if (j->n > before) {
+			list_page(j);
+			return;
+		}
+		rc = not_understood(&here), e = &here;
+	}
+	list_end(j, rc, e);
+}
+
+static void list_page(struct list_job *j)
+{
+	json_t *q = json_pack("{s:s}", "op", "sandbox.list");
+
+	if (q && j->n)
+		json_object_set_new(q, "after", json_string(j->list[j->n - 1].agent));
+	ipc_ask(j->ipc, q, on_list, j);
 }
 
 static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct list_job *j = calloc(1, sizeof(*j));
 
 	if (!j) {
 		done(arg, ERR_NOMEM, NULL, NULL, 0);
 		return;
 	}
-	j->list_done = done;
+	j->ipc = ((struct provider *)p)->ipc;
+	j->done = done;
 	j->arg = arg;
-	ipc_ask(((struct provider *)p)->ipc, json_pack("{s:s}", "op", "sandbox.list"), on_list, j);
+	list_page(j);
+}
+
+/* ---- snapshots */
+
+static int parse_snapshot(const json_t *o, struct sandbox_snapshot *out)
+{
+	struct sandbox_snapshot s = {0};
+	char id[ID_STR_LEN];
+
+	copy_str(o, "id", id, sizeof(id));
+	if (id_parse(id, &s.id))
+		return ERR_INVAL;
+	copy_str(o, "agent", s.agent, sizeof(s.agent));
+	copy_str(o, "name", s.name, sizeof(s.name));
+	copy_str(o, "how", s.how, sizeof(s.how));
+	copy_str(o, "detail", s.detail, sizeof(s.detail));
+	s.size = (uint64_t)json_integer_value(json_object_get(o, "size"));
+	s.created_wall_ns = json_integer_value(json_object_get(o, "created_wall_ns"));
+	s.ready = json_is_true(json_object_get(o, "ready"));
+	*out = s;
+	return 0;
+}
+
+static void snapshots_end(struct snapshots_job *j, int rc, const struct err *e)
+{
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->list, rc ? 0 : j->n);
+	free(j->list);
+	free(j);
+}
+
+static int snapshots_append(struct snapshots_job *j, const json_t *a, struct err *e)
+{
+	size_t n = json_array_size(a);
+	struct sandbox_snapshot *list = realloc(j->list, (j->n + n + 1) * sizeof(*list));
+
+	if (!list)
+		return err_set(e, ERR_NOMEM, "no memory for a list of snapshots");
+	j->list = list;
+	for (size_t i = 0; i < n; i++)
+		if (parse_snapshot(json_array_get(a, i), &list[j->n]) == 0)
+			j->n++;
+	return 0;
+}
+
+static void snapshots_page(struct snapshots_job *j);
+
+static void on_snapshots(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	struct snapshots_job *j = arg;
+	struct err here = {0};
+	size_t before = j->n;
+
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0 && (rc = snapshots_append(j, json_object_get(json, "snapshots"), &here)))
+		e = &here;
+	if (rc == 0 && json_is_true(json_object_get(json, "more"))) {
+		if (j->n > before) {
+			snapshots_page(j);
+			return;
+		}
+		rc = not_understood(&here), e = &here;
+	}
+	snapshots_end(j, rc, e);
+}
+
+static void snapshots_page(struct snapshots_job *j)
+{
+	char after[AGENT_NAME_MAX + 1 + ID_STR_LEN], id[ID_STR_LEN];
+	json_t *q = json_pack("{s:s}", "op", "sandbox.snapshots");
+
+	if (q && j->agent[0])
+		json_object_set_new(q, "agent", json_string(j->agent));
+	if (q && j->n) {
+		id_format(&j->list[j->n - 1].id, id);
+		snprintf(after, sizeof(after), "%s/%s", j->list[j->n - 1].agent, id);
+		json_object_set_new(q, "after", json_string(after));
+	}
+	ipc_ask(j->ipc, q, on_snapshots, j);
+}
+
+/* A take's answer is a list of one. */
+static void on_snapshot(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	struct snapshots_job *j = arg;
+	struct err here = {0};
+
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0 && (rc = snapshots_append(j, json_object_get(json, "snapshots"), &here)))
+		e = &here;
+	if (rc == 0 && j->n != 1)
+		rc = not_understood(&here), e = &here;
+	snapshots_end(j, rc, e);
+}
+
+static void on_dropped(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	(void)json;
+	if (fd >= 0)
+		close(fd);
+	snapshots_end(arg, rc, e);
+}
+
+static struct snapshots_job *snapshots_job(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done,
+					   void *arg)
+{
+	struct snapshots_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, ERR_NOMEM, &e, NULL, 0);
+		return NULL;
+	}
+	j->ipc = ((struct provider *)p)->ipc;
+	j->done = done;
+	j->arg = arg;
+	snprintf(j->agent, sizeof(j->agent), "%s", agent ? agent : "");
+	return j;
+}
+
+static void snapshot_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
+			  sandbox_snapshots_done *done, void *arg)
+{
+	struct snapshots_job *j = snapshots_job(p, agent, done, arg);
+	char id[ID_STR_LEN];
+
+	id_format(snapshot, id);
+	if (j)
+		ipc_ask(j->ipc,
+			json_pack("{s:s,s:s,s:s,s:I}", "op", "sandbox.snapshot", "agent", agent, "snapshot", id,
+				  "timeout_ns", (json_int_t)timeout_ns),
+			on_snapshot, j);
+}
+
+static void snapshot_list(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
+{
+	struct snapshots_job *j = snapshots_job(p, agent, done, arg);
+
+	if (j)
+		snapshots_page(j);
+}
+
+static void snapshot_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+			  sandbox_snapshots_done *done, void *arg)
+{
+	struct snapshots_job *j = snapshots_job(p, agent, done, arg);
+	char id[ID_STR_LEN];
+
+	id_format(snapshot, id);
+	if (j)
+		ipc_ask(j->ipc,
+			json_pack("{s:s,s:s,s:s}", "op", "sandbox.snapshot_drop", "agent", agent, "snapshot", id),
+			on_dropped, j);
+}
+
+/* ---- the log */
+
+static void on_log(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	struct log_job *j = arg;
+	const char *text = json_string_value(json_object_get(json, "text"));
+	const char *encoding = json_string_value(json_object_get(json, "encoding"));
+	struct err here = {0};
+	uint8_t *bytes = NULL;
+	size_t n = text ? strlen(text) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0 && (!text || !encoding))
+		rc = not_understood(&here), e = &here;
+	if (rc == 0 && strcmp(encoding, "base64") == 0 && base64_decode(text, n, false, &bytes, &n))
+		rc = not_understood(&here), e = &here;
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : bytes ? bytes : (const uint8_t *)text, rc ? 0 : n);
+	free(bytes);
+	free(j);
+}
+
+static void log_tail(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg)
+{
+	struct log_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, ERR_NOMEM, &e, NULL, 0);
+		return;
+	}
+	j->done = done;
+	j->arg = arg;
+	ipc_ask(((struct provider *)p)->ipc,
+		json_pack("{s:s,s:s,s:I}", "op", "sandbox.log", "agent", agent, "max",
+			  (json_int_t)(max < LOG_MAX ? max ? max : 1 : LOG_MAX)),
+		on_log, j);
 }
 
 static void destroy(struct sandbox_provider *p)
@@ -178,7 +463,14 @@ static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .connect = connect_to,
 							 .stat = stat_one,
 							 .destroy_sandbox = end_one,
+							 .wipe = wipe,
 							 .list = list_all,
+							 .snapshot_take = snapshot_take,
+							 .snapshot_list = snapshot_list,
+							 .snapshot_drop = snapshot_drop,
+							 .restore = restore,
+							 .drop_workspace = drop_workspace,
+							 .log = log_tail,
 							 .destroy = destroy};
 
 int provider_create(struct ipc *ipc, struct sandbox_provider **out)

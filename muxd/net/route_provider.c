@@ -9,6 +9,7 @@
 
 struct route {
 	struct sandbox_provider base;
+	struct sandbox_provider_ops ops; /* without those that the agents' leg lacks */
 	struct route_legs legs;
 };
 
@@ -23,6 +24,11 @@ static struct sandbox_provider *leg_of(const struct sandbox_provider *p, const c
 		err_set(e, ERR_UNSUPPORTED,
 			"%.192s is a pod, and this daemon has no cluster: set kubernetes.kubeconfig", name);
 	return l->cluster;
+}
+
+static int no_op(const char *what, const char *name, struct err *e)
+{
+	return err_set(e, ERR_UNSUPPORTED, "the backend of %.192s %s", name, what);
 }
 
 static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
@@ -79,9 +85,96 @@ static void wipe(struct sandbox_provider *p, const char *agent, const char *reas
 		return;
 	}
 	if (leg)
-		err_set(&e, ERR_UNSUPPORTED,
-			"the workspace of %.192s is on this machine: muxctl sandbox destroy --wipe", agent);
+		no_op("does not remove workspaces", agent, &e);
 	done(arg, e.code, &e, NULL, -1);
+}
+
+/* ---- snapshots: what the leg of this name lacks is answered for here */
+
+static void snapshot_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
+			  sandbox_snapshots_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->snapshot_take) {
+		leg->ops->snapshot_take(leg, agent, snapshot, timeout_ns, done, arg);
+		return;
+	}
+	if (leg)
+		no_op("has no snapshots", agent, &e);
+	done(arg, e.code, &e, NULL, 0);
+}
+
+static void snapshot_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+			  sandbox_snapshots_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->snapshot_drop) {
+		leg->ops->snapshot_drop(leg, agent, snapshot, done, arg);
+		return;
+	}
+	if (leg)
+		no_op("has no snapshots", agent, &e);
+	done(arg, e.code, &e, NULL, 0);
+}
+
+/* Of all: of the leg where agents are; nobody takes snapshots of other pods. */
+static void snapshot_list(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
+{
+	const struct route_legs *l = &((struct route *)p)->legs;
+	struct err e = {0};
+	struct sandbox_provider *leg = agent ? leg_of(p, agent, &e) : l->agents_in_cluster ? l->cluster : l->local;
+
+	if (leg && leg->ops->snapshot_list)
+		leg->ops->snapshot_list(leg, agent, done, arg);
+	else
+		done(arg, e.code, e.code ? &e : NULL, NULL, 0); /* a backend without snapshots has none */
+}
+
+static void restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
+		    bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e), *source = leg ? leg_of(p, from, &e) : NULL;
+
+	if (leg && source && leg == source && leg->ops->restore) {
+		leg->ops->restore(leg, agent, from, snapshot, read_only, timeout_ns, done, arg);
+		return;
+	}
+	if (leg && source)
+		no_op("cannot restore that snapshot", agent, &e);
+	done(arg, e.code, &e, NULL, -1);
+}
+
+static void drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->drop_workspace) {
+		leg->ops->drop_workspace(leg, agent, done, arg);
+		return;
+	}
+	if (leg)
+		no_op("keeps its workspace", agent, &e);
+	done(arg, e.code, &e, NULL, -1);
+}
+
+static void log_tail(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->log) {
+		leg->ops->log(leg, agent, max, done, arg);
+		return;
+	}
+	if (leg)
+		no_op("keeps no log", agent, &e);
+	done(arg, e.code, &e, NULL, 0);
 }
 
 /* An end that a leg tells of, to whoever uses the route. */
@@ -184,7 +277,27 @@ static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
 						      .wipe = wipe,
 						      .list = list_all,
 						      .resolve = resolve,
+						      .snapshot_take = snapshot_take,
+						      .snapshot_list = snapshot_list,
+						      .snapshot_drop = snapshot_drop,
+						      .restore = restore,
+						      .drop_workspace = drop_workspace,
+						      .log = log_tail,
 						      .destroy = destroy};
+
+/* Who uses the route asks for snapshots by looking whether there are any. */
+static void leave_out(struct route *r)
+{
+	const struct sandbox_provider *leg = r->legs.agents_in_cluster ? r->legs.cluster : r->legs.local;
+
+	if (leg && leg->ops->snapshot_take)
+		return;
+	r->ops.snapshot_take = NULL;
+	r->ops.snapshot_list = NULL;
+	r->ops.snapshot_drop = NULL;
+	r->ops.restore = NULL;
+	r->ops.drop_workspace = NULL;
+}
 
 int route_provider_create(const struct route_legs *legs, struct sandbox_provider **out)
 {
@@ -192,8 +305,10 @@ int route_provider_create(const struct route_legs *legs, struct sandbox_provider
 
 	if (!r)
 		return ERR_NOMEM;
-	r->base.ops = &route_ops;
+	r->ops = route_ops;
+	r->base.ops = &r->ops;
 	r->legs = *legs;
+	leave_out(r);
 	for (int i = 0; i < 2; i++) {
 		struct sandbox_provider *leg = i ? legs->cluster : legs->local;
 

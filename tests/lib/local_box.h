@@ -167,8 +167,9 @@ static inline void box_wipe(struct box *b)
 	struct sandbox_info *list;
 	struct err e = {0};
 	size_t n;
+	bool more;
 
-	assert_int_equal(local_list(b->l, &list, &n, &e), 0);
+	assert_int_equal(local_list(b->l, NULL, SIZE_MAX, &list, &n, &more, &e), 0);
 	for (size_t i = 0; i < n; i++)
 		if (local_destroy_sandbox(b->l, list[i].agent, true, &e) != 0)
 			fail_msg("destroy %s: %s", list[i].agent, e.message);

@@ -159,6 +159,7 @@ static void test_twenty_at_once(void **state)
 	struct err e = {0};
 	struct box b;
 	size_t n;
+	bool more;
 
 	(void)state;
 	box_open(&b, "twenty");
@@ -173,7 +174,7 @@ static void test_twenty_at_once(void **state)
 		if (jobs[i].rc)
 			fail_msg("agent-%d: %s", jobs[i].number, jobs[i].e.message);
 	}
-	assert_int_equal(local_list(b.l, &list, &n, &e), 0);
+	assert_int_equal(local_list(b.l, NULL, SIZE_MAX, &list, &n, &more, &e), 0);
 	assert_int_equal(n, 20);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < i; k++)

@@ -1,0 +1,311 @@
+#include "control/local/snapshot.h"
+
+#include "control/local/dir.h"
+#include "muxd/base/buf.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define META_MAX     4096
+#define META_VERSION 1
+#define NAME_SIZE    64
+#define ID_LEN       (ID_STR_LEN - 1)
+
+static const char *const suffixes[] = {".img", ".tar.zst"};
+
+static void name_of(const struct id *id, const char *suffix, char out[NAME_SIZE])
+{
+	char text[ID_STR_LEN];
+
+	id_format(id, text);
+	snprintf(out, NAME_SIZE, "%s%s", text, suffix);
+}
+
+int snapshot_dir_open(int dir, bool create, int *out_fd, struct err *e)
+{
+	int fd;
+
+	if (create && mkdirat(dir, SNAPSHOT_DIR, 0700) == 0)
+		(void)fsync(dir);
+	else if (create && errno != EEXIST)
+		return err_sys(e, errno, "cannot make the directory of snapshots");
+	fd = openat(dir, SNAPSHOT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, "there are no snapshots");
+	if (fd < 0)
+		return err_sys(e, errno, "cannot open the directory of snapshots");
+	*out_fd = fd;
+	return 0;
+}
+
+static int data_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd)
+{
+	for (int k = SNAPSHOT_IMAGE; k <= SNAPSHOT_TREE; k++) {
+		char name[NAME_SIZE];
+		int fd;
+
+		name_of(id, suffixes[k], name);
+		fd = openat(snaps, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		*out = (enum snapshot_kind)k;
+		*out_fd = fd;
+		return 0;
+	}
+	return ERR_NOT_FOUND;
+}
+
+static int meta_parse(const json_t *o, struct sandbox_snapshot *s, struct err *e)
+{
+	int64_t version, size, created;
+	const char *how;
+	int rc = json_need_int(o, "version", META_VERSION, META_VERSION, &version, e);
+
+	rc = rc ? rc : json_need_str(o, "how", &how, e);
+	rc = rc ? rc : json_need_int(o, "size", 0, INT64_MAX, &size, e);
+	rc = rc ? rc : json_need_int(o, "created_wall_ns", INT64_MIN, INT64_MAX, &created, e);
+	if (rc)
+		return rc;
+	snprintf(s->how, sizeof(s->how), "%s", how);
+	s->size = (uint64_t)size;
+	s->created_wall_ns = created;
+	return 0;
+}
+
+static int no_such(const char *agent, const struct id *id, struct err *e)
+{
+	char text[ID_STR_LEN];
+
+	id_format(id, text);
+	return err_set(e, ERR_NOT_FOUND, "agent %s has no snapshot %s", agent, text);
+}
+
+int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e)
+{
+	struct sandbox_snapshot s = {.id = *id, .ready = true};
+	struct err why = {0};
+	enum snapshot_kind kind = SNAPSHOT_IMAGE;
+	char meta[NAME_SIZE];
+	json_t *o = NULL;
+	struct buf b;
+	int rc, fd = -1;
+
+	name_of(id, ".json", meta);
+	buf_init(&b, META_MAX);
+	rc = dir_read_file(snaps, meta, &b, &why);
+	if (rc == ERR_NOT_FOUND) {
+		rc = no_such(agent, id, e);
+		goto out;
+	}
+	rc = rc ? rc : json_parse(buf_ptr(&b), buf_len(&b), META_MAX, &o, &why);
+	rc = rc ? rc : meta_parse(o, &s, &why);
+	if (rc == 0 && data_open(snaps, id, &kind, &fd) != 0)
+		rc = err_set(&why, ERR_CORRUPT, "its data is not there");
+	if (rc) {
+		rc = err_set(e, ERR_CORRUPT, "snapshot %s: %.300s", meta, why.message);
+		goto out;
+	}
+	name_of(id, suffixes[kind], s.name);
+	snprintf(s.agent, sizeof(s.agent), "%s", agent);
+	*out = s;
+out:
+	if (fd >= 0)
+		close(fd);
+	json_decref(o);
+	buf_finish(&b);
+	return rc;
+}
+
+int snapshot_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd, struct err *e)
+{
+	if (data_open(snaps, id, out, out_fd) != 0)
+		return err_set(e, ERR_NOT_FOUND, "the snapshot's data is not there");
+	return 0;
+}
+
+int snapshot_begin(int snaps, const struct id *id, int *out_fd, struct err *e)
+{
+	char name[NAME_SIZE];
+	int fd;
+
+	name_of(id, ".new", name);
+	fd = openat(snaps, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, errno, "cannot make a snapshot's file");
+	*out_fd = fd;
+	return 0;
+}
+
+static int meta_write(int snaps, const char *name, const struct sandbox_snapshot *s, struct err *e)
+{
+	char id[ID_STR_LEN];
+	json_t *o;
+	struct buf b;
+	int rc;
+
+	id_format(&s->id, id);
+	o = json_pack("{s:i, s:s, s:s, s:s, s:I, s:I}", "version", META_VERSION, "id", id, "agent", s->agent, "how",
+		      s->how, "size", (json_int_t)s->size, "created_wall_ns", (json_int_t)s->created_wall_ns);
+	buf_init(&b, META_MAX);
+	rc = o ? json_append(&b, o) : ERR_NOMEM;
+	rc = rc ? rc : buf_append_str(&b, "\n");
+	rc = rc ? err_set(e, rc, "no memory for a snapshot's description")
+		: dir_write_file(snaps, name, buf_ptr(&b), buf_len(&b), e);
+	buf_finish(&b);
+	json_decref(o);
+	return rc;
+}
+
+int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const char *agent, const struct id *id,
+		    struct sandbox_snapshot *out, struct err *e)
+{
+	struct sandbox_snapshot s = {.id = *id, .created_wall_ns = clock_wall_ns(), .ready = true};
+	char fresh[NAME_SIZE], data[NAME_SIZE], meta[NAME_SIZE];
+	struct stat st;
+	int rc = 0;
+
+	name_of(id, ".new", fresh);
+	name_of(id, suffixes[kind], data);
+	name_of(id, ".json", meta);
+	snprintf(s.agent, sizeof(s.agent), "%s", agent);
+	snprintf(s.name, sizeof(s.name), "%s", data);
+	snprintf(s.how, sizeof(s.how), "%s", how);
+	if (fdatasync(fd) != 0 || fstat(fd, &st) != 0)
+		rc = err_sys(e, errno, "cannot write the snapshot");
+	else if (renameat(snaps, fresh, snaps, data) != 0)
+		rc = err_sys(e, errno, "cannot name the snapshot");
+	if (rc) {
+		snapshot_abort(snaps, id);
+		return rc;
+	}
+	s.size = (uint64_t)st.st_blocks * 512;
+	rc = meta_write(snaps, meta, &s, e);
+	if (rc == 0 && fsync(snaps) != 0)
+		rc = err_sys(e, errno, "cannot write the directory of snapshots");
+	if (rc) {
+		unlinkat(snaps, meta, 0);
+		unlinkat(snaps, data, 0);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void snapshot_abort(int snaps, const struct id *id)
+{
+	char name[NAME_SIZE];
+
+	name_of(id, ".new", name);
+	unlinkat(snaps, name, 0);
+}
+
+/* The description first: a death in between leaves data that nobody takes for a snapshot. */
+int snapshot_drop(int snaps, const struct id *id, struct err *e)
+{
+	static const char *const parts[] = {".json", ".img", ".tar.zst", ".new"};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		char name[NAME_SIZE];
+
+		name_of(id, parts[i], name);
+		if (unlinkat(snaps, name, 0) != 0 && errno != ENOENT)
+			return err_sys(e, errno, "cannot remove snapshot %s", name);
+		if (i == 0)
+			(void)fsync(snaps);
+	}
+	return 0;
+}
+
+/* The id at the beginning of a name, and what follows it. */
+static bool name_parse(const char *name, struct id *out, const char **out_suffix)
+{
+	char text[ID_STR_LEN];
+
+	if (strlen(name) <= ID_LEN)
+		return false;
+	memcpy(text, name, ID_LEN);
+	text[ID_LEN] = '\0';
+	*out_suffix = name + ID_LEN;
+	return id_parse(text, out) == 0;
+}
+
+static DIR *list_open(int snaps)
+{
+	int fd = openat(snaps, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d && fd >= 0)
+		close(fd);
+	return d;
+}
+
+static int id_compare(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct id));
+}
+
+int snapshot_ids(int snaps, struct id **out, size_t *out_n, struct err *e)
+{
+	struct id *list = NULL, id;
+	size_t n = 0, room = 0;
+	DIR *d = list_open(snaps);
+
+	if (!d)
+		return err_sys(e, errno, "cannot read the directory of snapshots");
+	for (struct dirent *de; (de = readdir(d));) {
+		const char *suffix;
+
+		if (!name_parse(de->d_name, &id, &suffix) || strcmp(suffix, ".json") != 0)
+			continue;
+		if (n == room) {
+			struct id *more = realloc(list, (room = room ? room * 2 : 8) * sizeof(*list));
+
+			if (!more) {
+				free(list);
+				closedir(d);
+				return err_set(e, ERR_NOMEM, "no memory for a list of snapshots");
+			}
+			list = more;
+		}
+		list[n++] = id;
+	}
+	closedir(d);
+	if (n)
+		qsort(list, n, sizeof(*list), id_compare);
+	*out = list;
+	*out_n = n;
+	return 0;
+}
+
+bool snapshot_clean(int snaps)
+{
+	bool cut = false;
+	DIR *d = list_open(snaps);
+
+	for (struct dirent *de; d && (de = readdir(d));) {
+		char meta[NAME_SIZE];
+		const char *suffix;
+		struct id id;
+
+		if (!name_parse(de->d_name, &id, &suffix)) /* nobody's but ours can be in here; "." and ".." */
+			continue;
+		name_of(&id, ".json", meta);
+		if (strcmp(suffix, ".json") == 0 || (strcmp(suffix, ".new") != 0 && strcmp(suffix, ".json.new") != 0 &&
+						     faccessat(snaps, meta, F_OK, AT_SYMLINK_NOFOLLOW) == 0))
+			continue;
+		cut |= strcmp(suffix, ".new") == 0;
+		unlinkat(snaps, de->d_name, 0);
+	}
+	if (d)
+		closedir(d);
+	return cut;
+}
