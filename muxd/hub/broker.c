@@ -94,7 +94,7 @@ int broker_check(struct hub *h, const struct request *rq, const char *agent, uin
 
 /* ---- lists */
 
-static bool may_see(const struct request *rq, const struct session *s)
+bool broker_may_see(const struct request *rq, const struct session *s)
 {
 	const struct grant *g = &rq->grant;
 
@@ -116,7 +116,7 @@ int broker_sessions(struct hub *h, const struct request *rq, const char *agent, 
 	{
 		if (json_array_size(list) >= limit)
 			break;
-		if (!may_see(rq, s) || (agent && !target_covers(agent, s->agent->name)) ||
+		if (!broker_may_see(rq, s) || (agent && !target_covers(agent, s->agent->name)) ||
 		    (state && strcmp(state, session_state_name(s->state)) != 0) ||
 		    (kind && strcmp(kind, session_kind_name(s->kind)) != 0))
 			continue;
@@ -139,7 +139,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 	char text[180];
 	int rc;
 
-	if (!s || !may_see(rq, s))
+	if (!s || !broker_may_see(rq, s))
 		return err_set(e, ERR_NOT_FOUND, "no such session");
 	need = is_owner(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
 	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
@@ -173,7 +173,7 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 		    target_covers(agent, each->agent->name) && is_owner(rq, each))
 			s = each;
 	}
-	if (!s || (agent && *agent && !target_covers(agent, s->agent->name)) || !may_see(rq, s))
+	if (!s || (agent && *agent && !target_covers(agent, s->agent->name)) || !broker_may_see(rq, s))
 		return err_set(e, ERR_NOT_FOUND, "no such session of %s", agent && *agent ? agent : "any agent");
 	rc = broker_check(h, rq, s->agent->name,
 			  role == ROLE_OBSERVER ? SCOPE_OBSERVE

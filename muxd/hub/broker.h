@@ -42,11 +42,11 @@ void broker_issue_staff(struct hub *h, const char *principal, const char *agent,
 			const char *peer, broker_grant_done *done, void *arg);
 /*
  * Staff by a token of the cluster (kubernetes.staff): who may exec into the agent's pod there gets a grant, his name
- * the cluster's. TTL and scopes are bounded by kubernetes.staff_ttl and staff_scopes. Asynchronous. ERR_UNSUPPORTED when it is
- * not configured, ERR_UNAUTHENTICATED, ERR_FORBIDDEN, ERR_K8S*.
+ * the cluster's. TTL and scopes are bounded by kubernetes.staff_ttl and staff_scopes. Asynchronous. ERR_UNSUPPORTED
+ * when it is not configured, ERR_UNAUTHENTICATED, ERR_FORBIDDEN, ERR_K8S*.
  */
 struct staff_wish {
-	const char *token; /* text of a token's characters */
+	const char *token;                 /* text of a token's characters */
 	const char *agent, *reason, *task; /* task NULL: "console" */
 	uint32_t scopes;                   /* 0: what is allowed */
 	uint64_t ttl_ns;                   /* 0: grants.ttl */
@@ -116,8 +116,14 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);
 /* {agent, state, backend, sandbox_id, last_activity_at ...} as it is now; scope: any on that agent. */
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
-/* {agents: [...]}: every sandbox there is that the grant covers. */
-void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg);
+/*
+ * {agents: [...], more}: by name, what there is that the grant covers. f (control/life/life.h) is copied; NULL: all
+ * there is room for. more: ask again with `after` the last one's name.
+ */
+struct life_filter;
+#define BROKER_AGENTS_MAX 1000
+void broker_agents(struct hub *h, const struct request *rq, const struct life_filter *f, broker_json_done *done,
+		   void *arg);
 /* deploy_or_resume: makes or finds the sandbox. Scope: terminal, rounds or lifecycle. */
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
 /*

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e)
 {
 	for (uint32_t bit = 1; bit <= any; bit <<= 1)
@@ -95,6 +95,7 @@ static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox
 	struct agent_job *job = arg;
 	struct err here = {0};
 	struct agent *a;
+	json_t *row;
 
 	(void)fd;
 	if (rc == ERR_CANCELLED) {
@@ -104,14 +105,16 @@ static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox
 	a = known(job->hub, job->name);
 	if (a && a->state == AGENT_COLD)
 		a = NULL; /* what the provider says is all that is known */
+	row = agent_row(job->hub, job->name);
 	if (rc == ERR_NOT_FOUND || (!rc && info->state == SANDBOX_ABSENT))
-		rc = a ? 0
-		       : err_set(&here, ERR_NOT_FOUND, "%s has no sandbox: POST /v1/agents/%s/resume makes one",
-				 job->name, job->name),
+		rc = a || row ? 0
+			      : err_set(&here, ERR_NOT_FOUND, "%s has no sandbox: POST /v1/agents/%s/resume makes one",
+					job->name, job->name),
 		e = &here, info = NULL;
-	else if (rc && a)
+	else if (rc && (a || row))
 		rc = 0, info = NULL; /* the provider cannot be asked: what it said last */
-	job_end(job, rc, e, rc ? NULL : agent_describe(job->hub, job->name, info));
+	job_end(job, rc, e, rc ? NULL : agent_show(job->hub, job->name, info, row));
+	json_decref(row);
 }
 
 static void show(struct agent_job *job)
@@ -129,73 +132,6 @@ void broker_agent(struct hub *h, const struct request *rq, const char *agent, br
 	job_begin(h, rq, agent, "", show, rc, &e, done, arg);
 }
 
-/* ---- list */
-
-struct list_job {
-	struct hub *hub;
-	struct request rq;
-	broker_json_done *done;
-	void *arg;
-};
-
-static void add_seen(struct list_job *job, json_t *list, const char *name, const struct sandbox_info *info)
-{
-	json_t *o;
-
-	if (grant_allows(&job->rq.grant, name, 0, NULL) == 0 && (o = agent_describe(job->hub, name, info)))
-		json_array_append_new(list, o);
-}
-
-static bool listed(const struct sandbox_info *list, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(list[i].agent, name) == 0)
-			return true;
-	return false;
-}
-
-static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
-{
-	struct list_job *job = arg;
-	json_t *o = json_object(), *a = json_array();
-	struct agent *each, *next;
-	struct err here = {0};
-
-	for (size_t i = 0; !rc && i < n; i++)
-		add_seen(job, a, list[i].agent, &list[i]);
-	if (!rc)
-		HASH_ITER(hh, job->hub->agents, each, next)
-	if (each->state != AGENT_COLD && !listed(list, n, each->name))
-		add_seen(job, a, each->name, NULL);
-	if (rc && !e)
-		err_set(&here, rc, "the sandboxes cannot be listed: %s", err_name(rc)), e = &here;
-	json_object_set(o, "agents", a);
-	if (!rc && e)
-		json_object_set_new(o, "incomplete", json_string(e->message));
-	job->done(job->arg, rc, rc ? e : NULL, rc ? NULL : o);
-	json_decref(a);
-	json_decref(o);
-	request_finish(&job->rq);
-	free(job);
-}
-
-void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
-{
-	struct sandbox_provider *p = h->p.provider;
-	struct list_job *job = NULL;
-	struct err e = {0};
-	int rc = broker_in_force(h, rq, "agents", &e);
-
-	if (!rc && !(job = calloc(1, sizeof(*job))))
-		rc = err_set(&e, ERR_NOMEM, "no memory");
-	if (rc) {
-		done(arg, rc, &e, NULL);
-		return;
-	}
-	*job = (struct list_job){.hub = h, .rq = *rq, .done = done, .arg = arg};
-	p->ops->list(p, on_list, job);
-}
-
 /* ---- make or wake */
 
 static void on_resumed(void *arg, int rc, const struct err *e)
@@ -205,7 +141,7 @@ static void on_resumed(void *arg, int rc, const struct err *e)
 	if (rc != ERR_CANCELLED)
 		(void)audit_event(job->hub, "agent.resume", &job->rq, job->name, rc ? err_name(rc) : "ok",
 				  e ? json_pack("{s:s}", "message", e->message) : NULL);
-	job_end(job, rc, e, rc ? NULL : agent_describe(job->hub, job->name, NULL));
+	job_end(job, rc, e, rc ? NULL : agent_show_now(job->hub, job->name));
 }
 
 static void resume(struct agent_job *job)
@@ -223,7 +159,7 @@ static void resume(struct agent_job *job)
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
 {
 	struct err e = {0};
-	int rc = check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
+	int rc = broker_check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
 
 	if (!rc)
 		rc = hub_writable(h, &e);
@@ -292,7 +228,7 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 		    broker_json_done *done, void *arg)
 {
 	struct err e = {0};
-	int rc = check_any(h, rq, agent, SCOPE_LIFECYCLE | SCOPE_ADMIN, "destroy", &e);
+	int rc = broker_check_any(h, rq, agent, SCOPE_LIFECYCLE | SCOPE_ADMIN, "destroy", &e);
 
 	if (!rc)
 		rc = reason_check(reason, &e);

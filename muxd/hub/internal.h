@@ -109,11 +109,12 @@ struct session {
 	struct buf backlog[STREAM_COUNT];   /* arrived, not journaled: the ring or the share was full */
 	uint64_t window[STREAM_COUNT], acked[STREAM_COUNT];
 	struct journal_share share;
-	uint64_t in_offset;  /* journaled input */
-	uint64_t in_lost;    /* journaled, never delivered over a restart */
-	uint64_t in_extra;   /* delivered, not journaled: the trailer of a put */
-	struct buf in_flight; /* without a terminal: what the program has not taken yet, to be sent again after a break */
-	uint64_t in_eof;     /* 1 + offset of the end, 0 = open */
+	uint64_t in_offset; /* journaled input */
+	uint64_t in_lost;   /* journaled, never delivered over a restart */
+	uint64_t in_extra;  /* delivered, not journaled: the trailer of a put */
+	struct buf
+	    in_flight;   /* without a terminal: what the program has not taken yet, to be sent again after a break */
+	uint64_t in_eof; /* 1 + offset of the end, 0 = open */
 	struct buf in_queue; /* a round's stdin waiting for room */
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
 	enum exit_cause kill_cause;
@@ -203,7 +204,7 @@ int session_start(struct session *s, struct err *e);     /* OPEN to the sandbox;
 void session_free(struct session *s);
 void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
 void session_pass_over(struct session *s, int stream); /* what its clients have not seen of it is not for them */
-void session_pump(struct session *s); /* backlog, queued stdin, windows, pending exit */
+void session_pump(struct session *s);                  /* backlog, queued stdin, windows, pending exit */
 void session_update_window(struct session *s);
 void session_ack(struct session *s, bool all);
 void session_on_opened(struct session *s, int rc, const char *why);
@@ -256,6 +257,10 @@ void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
 /* One object of GET /v1/agents: what the hub knows of it, and the provider (info; NULL: what it said last). */
 json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info);
+/* broker_list.c: the same with the row that life keeps of it (NULL: none), which knows better. */
+json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *info, const json_t *row);
+json_t *agent_row(struct hub *h, const char *name);      /* NULL: none, or no life here */
+json_t *agent_show_now(struct hub *h, const char *name); /* with the row as it is now */
 /* The whole name of a target (ns/pod becomes ns/pod/container): at once, or when the provider has said. */
 void hub_resolve(struct hub *h, const char *name, sandbox_name_done *done, void *arg);
 
@@ -270,8 +275,13 @@ uint32_t scope_of(enum session_kind k);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 
+/* The same with one of the scopes `any`. */
+int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+		     struct err *e);
+bool broker_may_see(const struct request *rq, const struct session *s);
 void broker_origin(struct request *rq, const char *door, const char *peer); /* a request without a grant yet */
-int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e); /* not ended, not revoked */
+int broker_in_force(struct hub *h, const struct request *rq, const char *what,
+		    struct err *e); /* not ended, not revoked */
 
 /* audit.c: one event into the journal, about a request (NULL), with detail (stolen, NULL). */
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,

@@ -12,6 +12,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/broker_life.h"
 #include "muxd/hub/hub.h"
 
 #include <signal.h>
@@ -444,12 +445,80 @@ void broker_agent(struct hub *h, const struct request *rq, const char *agent, br
 	json_decref(o);
 }
 
-void broker_agents(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
+/* One agent, demo, where the filter lets it through; what was asked for stands beside it. */
+void broker_agents(struct hub *h, const struct request *rq, const struct life_filter *f, broker_json_done *done,
+		   void *arg)
 {
-	json_t *o = json_pack("{s:[]}", "agents");
+	bool shown = (!f->state || strcmp(f->state, "running") == 0) && (!f->after || strcmp("demo", f->after) > 0);
+	json_t *o = json_pack("{s:[],s:b,s:I}", "agents", "more", 0, "limit", (json_int_t)f->limit);
 
 	(void)h;
 	(void)rq;
+	if (shown)
+		json_array_append_new(json_object_get(o, "agents"),
+				      json_pack("{s:s,s:s}", "agent", "demo", "state", "running"));
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void life_call_init(struct life_call *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->options.idle_ttl_ns = c->options.ttl_ns = UINT64_MAX;
+}
+const char *life_verb_name(enum life_verb v)
+{
+	static const char *const names[] = {"resume", "stop", "terminate", "snapshot", "restore", "fork", "drop"};
+
+	return names[v];
+}
+bool life_verb_needs_reason(enum life_verb v)
+{
+	return v == VERB_STOP || v == VERB_TERMINATE || v == VERB_RESTORE || v == VERB_DROP;
+}
+
+/* Does nothing, and answers with what it was asked for. */
+void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,
+		 broker_json_done *done, void *arg)
+{
+	char snapshot[ID_STR_LEN], session[ID_STR_LEN];
+	struct err e = {0};
+	json_t *o;
+
+	(void)h;
+	id_format(&c->snapshot, snapshot);
+	id_format(&c->session, session);
+	if (!(rq->grant.scopes & SCOPE_LIFECYCLE))
+		err_set(&e, ERR_FORBIDDEN, "the grant lacks scope lifecycle");
+	else if (life_verb_needs_reason(v) && (!c->reason || !*c->reason))
+		err_set(&e, ERR_REASON_REQUIRED, "no reason");
+	else if (c->agent && strcmp(c->agent, "demo") != 0)
+		err_set(&e, ERR_NOT_FOUND, "no agent %s", c->agent);
+	o = json_pack("{s:s?,s:s,s:s,s:s?,s:s,s:s,s:s?,s:b,s:i,s:I,s:I,s:I,s:I}", "agent", c->agent, "state", "running",
+		      "verb", life_verb_name(v), "reason", c->reason, "snapshot_id", snapshot, "session", session, "as",
+		      c->as, "writable", (int)c->writable, "how", c->how_given ? (int)c->how : -1, "at_ns",
+		      (json_int_t)c->at_ns, "timeout_ns", (json_int_t)c->timeout_ns, "idle_ttl_ns",
+		      (json_int_t)c->options.idle_ttl_ns, "ttl_ns", (json_int_t)c->options.ttl_ns);
+	done(arg, e.code, e.code ? &e : NULL, e.code ? NULL : o);
+	json_decref(o);
+}
+
+void broker_snapshots(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	json_t *o = json_pack("{s:[]}", "snapshots");
+
+	(void)h, (void)rq, (void)agent;
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void broker_log(struct hub *h, const struct request *rq, const char *agent, size_t max, broker_json_done *done,
+		void *arg)
+{
+	json_t *o =
+	    json_pack("{s:s,s:I,s:s,s:s}", "agent", agent, "bytes", (json_int_t)max, "data", "", "encoding", "utf-8");
+
+	(void)h, (void)rq;
 	done(arg, 0, NULL, o);
 	json_decref(o);
 }
@@ -467,11 +536,6 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 		err_set(&e, ERR_REASON_REQUIRED, "no reason");
 	done(arg, e.code, e.code ? &e : NULL, e.code ? NULL : o);
 	json_decref(o);
-}
-
-void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
-{
-	broker_agent(h, rq, agent, done, arg);
 }
 
 /* Believes the token "cluster": it is anna's, and she may enter everything but "secret". */

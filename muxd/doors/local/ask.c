@@ -11,15 +11,6 @@
 
 #define LIST_MAX 1000
 
-static struct local_conn *redeem(struct local_ticket *t)
-{
-	struct local_conn *c = t->conn;
-
-	if (!c)
-		free(t);
-	return c;
-}
-
 /* ---- exec */
 
 struct strings {
@@ -79,7 +70,7 @@ static void on_open(void *arg, int rc, const struct err *e, struct session *s, s
 		    const struct id *seen)
 {
 	struct local_ticket *t = arg;
-	struct local_conn *c = redeem(t);
+	struct local_conn *c = local_redeem(t);
 	struct err here = {0};
 
 	if (!c) {
@@ -254,12 +245,6 @@ static void ask_attach(struct local_conn *c, const json_t *o)
 	local_attached(c, attachment_session(a), a);
 }
 
-static void say_result(struct local_conn *c, const char *key, json_t *value)
-{
-	local_conn_say(c, json_pack("{s:s,s:o}", "event", "result", key, value));
-	local_conn_close_soon(c);
-}
-
 static void ask_sessions(struct local_conn *c, const json_t *o)
 {
 	const char *agent = NULL, *state = NULL, *kind = NULL;
@@ -277,7 +262,7 @@ static void ask_sessions(struct local_conn *c, const json_t *o)
 	if (rc)
 		local_conn_error(c, rc, &e);
 	else
-		say_result(c, "sessions", list);
+		local_conn_result(c, "sessions", list);
 }
 
 static void ask_terminate(struct local_conn *c, const json_t *o)
@@ -295,68 +280,7 @@ static void ask_terminate(struct local_conn *c, const json_t *o)
 	if (rc)
 		local_conn_error(c, rc, &e);
 	else
-		say_result(c, "session", json_string(text));
-}
-
-static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct local_conn *c = redeem(arg);
-
-	if (!c)
-		return;
-	local_conn_set_state(c, LOCAL_OPEN);
-	if (rc)
-		local_conn_error(c, rc, e);
-	else
-		say_result(c, "agent", json_incref(result));
-}
-
-static void ask_agent(struct local_conn *c, const json_t *o, const char *op)
-{
-	const char *agent, *reason = "";
-	struct hub *h = c->door->hub;
-	bool wipe = false;
-	struct err e = {0};
-	int rc = json_need_str(o, "agent", &agent, &e);
-
-	if (!rc)
-		rc = json_opt_bool(o, "wipe", &wipe, &e);
-
-	if (!rc)
-		rc = json_opt_str(o, "reason", &reason, &e);
-	if (rc) {
-		local_conn_error(c, rc, &e);
-		return;
-	}
-	local_conn_set_state(c, LOCAL_ASKED);
-	if (strcmp(op, "resume") == 0)
-		broker_resume(h, &c->rq, agent, on_agent, c->ticket);
-	else if (strcmp(op, "sandbox.destroy") == 0)
-		broker_destroy(h, &c->rq, agent, reason, wipe, on_agent, c->ticket);
-	else
-		broker_agent(h, &c->rq, agent, on_agent, c->ticket);
-}
-
-static void on_agents(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct local_conn *c = redeem(arg);
-
-	if (!c)
-		return;
-	local_conn_set_state(c, LOCAL_OPEN);
-	if (rc) {
-		local_conn_error(c, rc, e);
-		return;
-	}
-	json_object_set_new(result, "event", json_string("result"));
-	local_conn_say(c, json_incref(result));
-	local_conn_close_soon(c);
-}
-
-static void ask_agents(struct local_conn *c)
-{
-	local_conn_set_state(c, LOCAL_ASKED);
-	broker_agents(c->door->hub, &c->rq, on_agents, c->ticket);
+		local_conn_result(c, "session", json_string(text));
 }
 
 void local_ask(struct local_conn *c, const json_t *o)
@@ -380,10 +304,6 @@ void local_ask(struct local_conn *c, const json_t *o)
 		ask_sessions(c, o);
 	else if (strcmp(op, "session.terminate") == 0)
 		ask_terminate(c, o);
-	else if (strcmp(op, "agent") == 0 || strcmp(op, "resume") == 0 || strcmp(op, "sandbox.destroy") == 0)
-		ask_agent(c, o, op);
-	else if (strcmp(op, "agents") == 0)
-		ask_agents(c);
-	else
+	else if (!local_ask_life(c, o, op))
 		local_conn_error(c, ERR_INVAL, (err_set(&e, ERR_INVAL, "unknown op \"%.40s\"", op), &e));
 }

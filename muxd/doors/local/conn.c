@@ -218,3 +218,18 @@ static void on_event(uv_poll_t *p, int status, int events)
 	else
 		local_conn_update(c);
 }
+
+struct local_conn *local_redeem(struct local_ticket *t)
+{
+	struct local_conn *c = t->conn;
+
+	if (!c)
+		free(t);
+	return c;
+}
+
+void local_conn_result(struct local_conn *c, const char *key, json_t *value)
+{
+	local_conn_say(c, json_pack("{s:s,s:o}", "event", "result", key, value));
+	local_conn_close_soon(c);
+}

@@ -58,6 +58,13 @@ void local_conn_close_soon(struct local_conn *c); /* once everything queued is w
 void local_conn_take(struct local_conn *c);       /* messages that waited for the sandbox */
 void local_conn_update(struct local_conn *c);     /* which events are waited for */
 
+/* Whom a callback of the hub's is for, once; NULL: the connection went meanwhile, and the ticket with it. */
+struct local_conn *local_redeem(struct local_ticket *t);
+/* {"event": "result", key: value}, value stolen, and the end. */
+void local_conn_result(struct local_conn *c, const char *key, json_t *value);
+
+/* ask_life.c: questions about agents and their sandboxes. false: op is none of them. */
+bool local_ask_life(struct local_conn *c, const json_t *o, const char *op);
 /* ask.c: the first message of a conversation. attached.c: what follows, and the attachment's callbacks. */
 void local_ask(struct local_conn *c, const json_t *o);
 bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n); /* false: not now, keep it */

@@ -13,7 +13,17 @@
 void rest_agent_list(struct http_exchange *x);
 void rest_agent_show(struct http_exchange *x);
 void rest_agent_destroy(struct http_exchange *x);
+/* life.c */
 void rest_agent_resume(struct http_exchange *x);
+void rest_agent_stop(struct http_exchange *x);
+void rest_agent_terminate(struct http_exchange *x);
+void rest_agent_restore(struct http_exchange *x);
+void rest_agent_fork(struct http_exchange *x);
+void rest_agent_logs(struct http_exchange *x);
+void rest_session_fork(struct http_exchange *x);
+void rest_snapshot_list(struct http_exchange *x);
+void rest_snapshot_take(struct http_exchange *x);
+void rest_snapshot_drop(struct http_exchange *x);
 /* files.c */
 void rest_file_get(struct http_exchange *x);
 void rest_file_put(struct http_exchange *x); /* entered before its body */
@@ -41,6 +51,8 @@ void rest_websocket(struct http_exchange *x);
 
 /* The {id} of the path. */
 int rest_param_id(const struct http_exchange *x, struct id *out, struct err *e);
+/* The body as a JSON object, whose keys are the caller's to check; *out NULL when it is empty. */
+int rest_body_any(struct http_exchange *x, json_t **out, struct err *e);
 /* The body as a JSON object with these keys alone; *out NULL when it is empty and that is allowed. */
 int rest_body_object(struct http_exchange *x, const char *const *keys, bool required, json_t **out, struct err *e);
 

@@ -34,7 +34,7 @@ struct route {
 	const char *scope; /* for people: docs and messages */
 };
 
-enum { ROUTES_MAX = 32 };
+enum { ROUTES_MAX = 96 };
 
 const struct route *route_table(size_t *out_n);
 size_t route_index(const struct route *r); /* NULL: the count, the row "nothing matched" */

@@ -1,0 +1,107 @@
+#include "muxd/doors/life_args.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+
+#include <string.h>
+
+#define KEYS_MAX   24
+#define TIMEOUT_MS (24 * INT64_C(3600000))
+
+static const char *const verb_keys[VERB_COUNT][9] = {
+    [VERB_RESUME] = {"idle_ttl", "ttl", "timeout_ms"},
+    [VERB_STOP] = {"reason", "timeout_ms"},
+    [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
+    [VERB_SNAPSHOT] = {"reason", "timeout_ms"},
+    [VERB_RESTORE] = {"snapshot_id", "reason", "timeout_ms"},
+    [VERB_FORK] = {"snapshot_id", "as", "writable", "idle_ttl", "ttl", "reason", "timeout_ms", "at"},
+    [VERB_DROP] = {"snapshot_id", "reason"},
+};
+
+static int check_keys(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct err *e)
+{
+	const char *keys[KEYS_MAX] = {NULL};
+	size_t n = 0;
+
+	for (size_t i = 0; verb_keys[v][i]; i++)
+		keys[n++] = of_session && strcmp(verb_keys[v][i], "at") == 0 ? "at_ms" : verb_keys[v][i];
+	for (; more && *more && n < KEYS_MAX - 1; more++)
+		keys[n++] = *more;
+	return json_only_keys(o, keys, e);
+}
+
+static int read_duration(const json_t *o, const char *key, uint64_t *out, struct err *e)
+{
+	const char *text = NULL;
+	int rc = json_opt_str(o, key, &text, e);
+
+	if (!rc && text && clock_parse_duration(text, out))
+		rc = err_set(e, ERR_INVAL, "%s is \"%.40s\", not a duration as 90s, 1h30m, or 0s for none", key, text);
+	return rc;
+}
+
+static int read_how(const json_t *o, struct life_call *out, struct err *e)
+{
+	static const char *const names[] = {"snapshot", "keep", "wipe"};
+	const char *text = NULL;
+	int rc = json_opt_str(o, "how", &text, e);
+
+	if (rc || !text)
+		return rc;
+	for (int i = 0; i < 3; i++)
+		if (strcmp(text, names[i]) == 0) {
+			out->how = (enum life_end)i;
+			out->how_given = true;
+			return 0;
+		}
+	return err_set(e, ERR_INVAL, "how is \"%.40s\", not snapshot, keep or wipe", text);
+}
+
+static int read_snapshot(const json_t *o, struct id *out, struct err *e)
+{
+	const char *text = NULL;
+	int rc = json_opt_str(o, "snapshot_id", &text, e);
+
+	if (!rc && text && (id_parse(text, out) || id_is_nil(out)))
+		rc = err_set(e, ERR_INVAL, "snapshot_id is \"%.64s\", not the id of a snapshot", text);
+	return rc;
+}
+
+static int read_moment(const json_t *o, bool of_session, int64_t *out, struct err *e)
+{
+	const char *text = NULL;
+	int64_t ms = 0;
+	int rc;
+
+	if (of_session) {
+		rc = json_opt_int(o, "at_ms", 0, INT64_MAX / (int64_t)NS_PER_MS / 4, &ms, e);
+		*out = ms * (int64_t)NS_PER_MS;
+		return rc;
+	}
+	rc = json_opt_str(o, "at", &text, e);
+	if (!rc && text && clock_parse_utc(text, out))
+		rc = err_set(e, ERR_INVAL, "at is \"%.40s\", not a time as 2026-11-21T08:01:40Z", text);
+	return rc;
+}
+
+int life_args_read(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct life_call *out,
+		   struct err *e)
+{
+	int64_t timeout = 0;
+	int rc;
+
+	life_call_init(out);
+	if (!o)
+		return 0;
+	if ((rc = check_keys(v, o, more, of_session, e)) || (rc = json_opt_str(o, "reason", &out->reason, e)) ||
+	    (rc = json_opt_int(o, "timeout_ms", 1, TIMEOUT_MS, &timeout, e)) ||
+	    (rc = read_duration(o, "idle_ttl", &out->options.idle_ttl_ns, e)) ||
+	    (rc = read_duration(o, "ttl", &out->options.ttl_ns, e)) || (rc = read_how(o, out, e)) ||
+	    (rc = read_snapshot(o, &out->snapshot, e)) || (rc = json_opt_str(o, "as", &out->as, e)) ||
+	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
+	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
+		return rc;
+	out->timeout_ns = (uint64_t)timeout * NS_PER_MS;
+	return 0;
+}

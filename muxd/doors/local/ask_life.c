@@ -1,0 +1,201 @@
+/* Questions of the local door about agents and their sandboxes: shown, listed, made, ended, moved through their lives.
+ */
+#define LOG_SUBSYS "local"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/doors/life_args.h"
+#include "muxd/doors/local/local.h"
+
+#include <string.h>
+
+static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct local_conn *c = local_redeem(arg);
+
+	if (!c)
+		return;
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc)
+		local_conn_error(c, rc, e);
+	else
+		local_conn_result(c, "agent", json_incref(result));
+}
+
+/* The answer's own keys beside "event". */
+static void on_object(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct local_conn *c = local_redeem(arg);
+	json_t *o;
+
+	if (!c)
+		return;
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc) {
+		local_conn_error(c, rc, e);
+		return;
+	}
+	o = json_copy(result);
+	json_object_set_new(o, "event", json_string("result"));
+	local_conn_say(c, o);
+	local_conn_close_soon(c);
+}
+
+static void ask_show(struct local_conn *c, const json_t *o)
+{
+	const char *agent;
+	struct err e = {0};
+	int rc = json_need_str(o, "agent", &agent, &e);
+
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_agent(c->door->hub, &c->rq, agent, on_agent, c->ticket);
+}
+
+static void ask_destroy(struct local_conn *c, const json_t *o)
+{
+	const char *agent, *reason = "";
+	bool wipe = false;
+	struct err e = {0};
+	int rc = json_need_str(o, "agent", &agent, &e);
+
+	if (!rc)
+		rc = json_opt_bool(o, "wipe", &wipe, &e);
+	if (!rc)
+		rc = json_opt_str(o, "reason", &reason, &e);
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_destroy(c->door->hub, &c->rq, agent, reason, wipe, on_agent, c->ticket);
+}
+
+static void ask_list(struct local_conn *c, const json_t *o)
+{
+	static const char *const keys[] = {"op", "token", "state", "prefix", "after", "limit", NULL};
+	struct life_filter f = {0};
+	int64_t limit = BROKER_AGENTS_MAX;
+	struct err e = {0};
+	int rc = json_only_keys(o, keys, &e);
+
+	if (!rc)
+		rc = json_opt_str(o, "state", &f.state, &e);
+	if (!rc)
+		rc = json_opt_str(o, "prefix", &f.prefix, &e);
+	if (!rc)
+		rc = json_opt_str(o, "after", &f.after, &e);
+	if (!rc)
+		rc = json_opt_int(o, "limit", 1, BROKER_AGENTS_MAX, &limit, &e);
+	f.limit = (size_t)limit;
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_agents(c->door->hub, &c->rq, &f, on_object, c->ticket);
+}
+
+static void ask_snapshots(struct local_conn *c, const json_t *o)
+{
+	const char *agent;
+	struct err e = {0};
+	int rc = json_need_str(o, "agent", &agent, &e);
+
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_snapshots(c->door->hub, &c->rq, agent, on_object, c->ticket);
+}
+
+static void ask_log(struct local_conn *c, const json_t *o)
+{
+	const char *agent;
+	int64_t bytes = BROKER_LOG_MAX;
+	struct err e = {0};
+	int rc = json_need_str(o, "agent", &agent, &e);
+
+	if (!rc)
+		rc = json_opt_int(o, "bytes", 1, BROKER_LOG_MAX, &bytes, &e);
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_log(c->door->hub, &c->rq, agent, (size_t)bytes, on_object, c->ticket);
+}
+
+static int read_session(const json_t *o, struct id *out, struct err *e)
+{
+	const char *text = NULL;
+	int rc = json_opt_str(o, "session", &text, e);
+
+	if (!rc && text && id_parse(text, out))
+		rc = err_set(e, ERR_INVAL, "\"%.64s\" is not a session id", text);
+	return rc;
+}
+
+static void ask_verb(struct local_conn *c, const json_t *o, enum life_verb v)
+{
+	static const char *const keys[] = {"op", "token", "agent", "session", NULL};
+	bool made = v == VERB_SNAPSHOT || v == VERB_DROP;
+	struct life_call call;
+	struct err e = {0};
+	int rc = life_args_read(v, o, keys, json_object_get(o, "session") != NULL, &call, &e);
+
+	if (!rc)
+		rc = json_opt_str(o, "agent", &call.agent, &e);
+	if (!rc)
+		rc = read_session(o, &call.session, &e);
+	if (!rc && !call.agent && v != VERB_FORK)
+		rc = err_set(&e, ERR_INVAL, "agent is missing");
+	if (rc) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_life(c->door->hub, &c->rq, v, &call, made ? on_object : on_agent, c->ticket);
+}
+
+static bool verb_of(const char *op, enum life_verb *out)
+{
+	static const char prefix[] = "sandbox.";
+
+	if (strcmp(op, "resume") == 0) {
+		*out = VERB_RESUME;
+		return true;
+	}
+	if (strncmp(op, prefix, sizeof(prefix) - 1) != 0)
+		return false;
+	for (int v = 0; v < VERB_COUNT; v++)
+		if (strcmp(op + sizeof(prefix) - 1, life_verb_name((enum life_verb)v)) == 0) {
+			*out = (enum life_verb)v;
+			return true;
+		}
+	return false;
+}
+
+bool local_ask_life(struct local_conn *c, const json_t *o, const char *op)
+{
+	enum life_verb v;
+
+	if (verb_of(op, &v))
+		ask_verb(c, o, v);
+	else if (strcmp(op, "agent") == 0)
+		ask_show(c, o);
+	else if (strcmp(op, "agents") == 0)
+		ask_list(c, o);
+	else if (strcmp(op, "sandbox.destroy") == 0)
+		ask_destroy(c, o);
+	else if (strcmp(op, "sandbox.snapshots") == 0)
+		ask_snapshots(c, o);
+	else if (strcmp(op, "sandbox.log") == 0)
+		ask_log(c, o);
+	else
+		return false;
+	return true;
+}

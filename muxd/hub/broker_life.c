@@ -1,0 +1,499 @@
+/*
+ * Lifecycle through the broker.
+ *
+ * A job: CHECKED -> (a fork of a session: FINDING it) -> ASKED (audited, with life) -> (a resume: LINKING) -> answered.
+ * Its end may come after the hub's, with ERR_CANCELLED: then the hub is not touched.
+ */
+#define LOG_SUBSYS "broker"
+#include "muxd/hub/broker_life.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+#include "policy/reason.h"
+#include "recorder/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIFECYCLE (SCOPE_LIFECYCLE | SCOPE_ADMIN)
+
+struct life_job {
+	struct hub *hub;
+	enum life_verb verb;
+	struct request rq;
+	struct life_call call;
+	char agent[AGENT_NAME_MAX + 1], as[AGENT_NAME_MAX + 1], reason[GRANT_REASON_MAX + 1];
+	int64_t at_wall_ns; /* fork */
+	json_t *result;
+	broker_json_done *done;
+	void *arg;
+};
+
+static void act_resume(struct life *l, struct life_job *j);
+static void act_stop(struct life *l, struct life_job *j);
+static void act_terminate(struct life *l, struct life_job *j);
+static void act_snapshot(struct life *l, struct life_job *j);
+static void act_restore(struct life *l, struct life_job *j);
+static void act_fork(struct life *l, struct life_job *j);
+static void act_drop(struct life *l, struct life_job *j);
+
+static const struct verb {
+	const char *name, *event;
+	bool reason;
+	void (*act)(struct life *l, struct life_job *j);
+} verbs[VERB_COUNT] = {
+    [VERB_RESUME] = {"resume", "agent.resume", false, act_resume},
+    [VERB_STOP] = {"stop", "sandbox.stop", true, act_stop},
+    [VERB_TERMINATE] = {"terminate", "sandbox.terminate", true, act_terminate},
+    [VERB_SNAPSHOT] = {"snapshot", "sandbox.snapshot", false, act_snapshot},
+    [VERB_RESTORE] = {"restore", "sandbox.restore", true, act_restore},
+    [VERB_FORK] = {"fork", "sandbox.fork", false, act_fork},
+    [VERB_DROP] = {"drop", "snapshot.drop", true, act_drop},
+};
+
+const char *life_verb_name(enum life_verb v)
+{
+	return verbs[v].name;
+}
+
+bool life_verb_needs_reason(enum life_verb v)
+{
+	return verbs[v].reason;
+}
+
+void life_call_init(struct life_call *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->options.idle_ttl_ns = c->options.ttl_ns = UINT64_MAX;
+}
+
+/* ---- the end of a job */
+
+static void job_free(struct life_job *j)
+{
+	json_decref(j->result);
+	request_finish(&j->rq);
+	free(j);
+}
+
+static void job_answer(struct life_job *j, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (!rc && !j->result)
+		rc = err_set(&here, ERR_NOMEM, "no memory for the answer"), e = &here;
+	if (rc && (!e || !e->message[0]))
+		err_set(&here, rc, "%s of %s: %s", verbs[j->verb].name, j->agent, err_name(rc)), e = &here;
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->result);
+	job_free(j);
+}
+
+static void set_id(json_t *o, const char *key, const struct id *id)
+{
+	char text[ID_STR_LEN];
+
+	id_format(id, text);
+	if (o && !id_is_nil(id))
+		json_object_set_new(o, key, json_string(text));
+}
+
+static json_t *asked_detail(const struct life_job *j)
+{
+	static const char *const ends[] = {"snapshot", "keep", "wipe"};
+	const struct life_call *c = &j->call;
+	json_t *o = json_pack("{s:s}", "reason", j->reason[0] ? j->reason : j->rq.grant.reason);
+
+	if (!o)
+		return NULL;
+	set_id(o, "snapshot_id", &c->snapshot);
+	set_id(o, "of_session", &c->session);
+	if (j->verb == VERB_TERMINATE && c->how_given)
+		json_object_set_new(o, "how", json_string(ends[c->how]));
+	if (j->as[0])
+		json_object_set_new(o, "as", json_string(j->as));
+	if (j->verb == VERB_FORK)
+		json_object_set_new(o, "writable", json_boolean(c->writable));
+	if (c->options.idle_ttl_ns != UINT64_MAX)
+		json_object_set_new(o, "idle_ttl_ms", json_integer((json_int_t)(c->options.idle_ttl_ns / NS_PER_MS)));
+	if (c->options.ttl_ns != UINT64_MAX)
+		json_object_set_new(o, "ttl_ms", json_integer((json_int_t)(c->options.ttl_ns / NS_PER_MS)));
+	return o;
+}
+
+static void audit_outcome(struct life_job *j, int rc, const struct err *e)
+{
+	json_t *o = asked_detail(j);
+	const char *made = json_string_value(json_object_get(j->result, "agent"));
+
+	if (o && rc && e)
+		json_object_set_new(o, "message", json_string(e->message));
+	if (o && !rc && j->verb == VERB_FORK && made)
+		json_object_set_new(o, "as", json_string(made));
+	(void)audit_event(j->hub, verbs[j->verb].event, &j->rq, j->agent, rc ? err_name(rc) : "ok", o);
+}
+
+static void job_end(struct life_job *j, int rc, const struct err *e)
+{
+	if (rc != ERR_CANCELLED)
+		audit_outcome(j, rc, e);
+	job_answer(j, rc, e);
+}
+
+/* ---- what life answers */
+
+static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct life_job *j = arg;
+	const char *name = json_string_value(json_object_get(result, "agent"));
+
+	if (!rc)
+		j->result = result && name ? agent_show(j->hub, name, NULL, result)
+					   : json_pack("{s:s,s:s}", "agent", j->agent, "state", "removed");
+	job_end(j, rc, e);
+}
+
+static void on_linked(void *arg, int rc, const struct err *e)
+{
+	struct life_job *j = arg;
+
+	if (!rc)
+		j->result = agent_show_now(j->hub, j->agent);
+	job_end(j, rc, e);
+}
+
+static void on_resumed(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct life_job *j = arg;
+	struct agent *a;
+
+	(void)result;
+	if (rc) {
+		job_end(j, rc, e);
+		return;
+	}
+	a = agent_get(j->hub, j->agent);
+	if (!a) {
+		job_end(j, ERR_NOMEM, NULL);
+		return;
+	}
+	agent_touch(a);
+	agent_need(a, on_linked, j);
+}
+
+static void on_snapshot(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct life_job *j = arg;
+
+	if (!rc)
+		j->result = json_incref(result);
+	job_end(j, rc, e);
+}
+
+static void on_dropped(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct life_job *j = arg;
+
+	(void)result;
+	if (!rc) {
+		j->result = json_pack("{s:s,s:s}", "agent", j->agent, "state", "removed");
+		set_id(j->result, "snapshot_id", &j->call.snapshot);
+	}
+	job_end(j, rc, e);
+}
+
+/* ---- asking life */
+
+static void act_resume(struct life *l, struct life_job *j)
+{
+	life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, on_resumed, j);
+}
+
+static void act_stop(struct life *l, struct life_job *j)
+{
+	life_stop(l, j->agent, j->reason, j->call.timeout_ns, on_agent, j);
+}
+
+static void act_terminate(struct life *l, struct life_job *j)
+{
+	life_terminate(l, j->agent, j->reason, j->call.how_given ? j->call.how : LIFE_END_SNAPSHOT, j->call.timeout_ns,
+		       on_agent, j);
+}
+
+static void act_snapshot(struct life *l, struct life_job *j)
+{
+	life_snapshot(l, j->agent, j->call.timeout_ns, on_snapshot, j);
+}
+
+static void act_restore(struct life *l, struct life_job *j)
+{
+	life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, on_agent, j);
+}
+
+static void act_drop(struct life *l, struct life_job *j)
+{
+	life_snapshot_drop(l, j->agent, &j->call.snapshot, on_dropped, j);
+}
+
+/* A snapshot is named by itself, and must be one of the agent that the grant was checked for. */
+static int check_owner(struct life *l, const char *agent, const struct id *snapshot, struct err *e)
+{
+	json_t *list = NULL, *each;
+	char id[ID_STR_LEN];
+	bool found = false;
+	size_t i;
+	int rc = life_snapshots(l, agent, &list, e);
+
+	if (rc)
+		return rc;
+	id_format(snapshot, id);
+	json_array_foreach(json_object_get(list, "snapshots"), i, each)
+	{
+		const char *own = json_string_value(json_object_get(each, "id"));
+
+		found = found || (own && strcmp(own, id) == 0);
+	}
+	json_decref(list);
+	return found ? 0 : err_set(e, ERR_NOT_FOUND, "%s has no snapshot %s", agent, id);
+}
+
+static void act_fork(struct life *l, struct life_job *j)
+{
+	struct life_fork f = {.snapshot = j->call.snapshot,
+			      .agent = j->agent,
+			      .at_wall_ns = j->at_wall_ns ? j->at_wall_ns : hub_now_wall(j->hub),
+			      .as = j->as[0] ? j->as : NULL,
+			      .writable = j->call.writable,
+			      .options = j->call.options};
+	struct err e = {0};
+	int rc = id_is_nil(&f.snapshot) ? 0 : check_owner(l, j->agent, &f.snapshot, &e);
+
+	if (rc)
+		job_end(j, rc, &e);
+	else
+		life_fork(l, &f, j->call.timeout_ns, on_agent, j);
+}
+
+/* ---- checks, the same for all */
+
+static int check_scope(struct life_job *j, const char *agent, struct err *e)
+{
+	const struct life_options *o = &j->call.options;
+	bool set = o->idle_ttl_ns != UINT64_MAX || o->ttl_ns != UINT64_MAX;
+	uint32_t any = j->verb == VERB_RESUME && !set ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE : LIFECYCLE;
+
+	return broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
+}
+
+static int check_call(struct life_job *j, struct err *e)
+{
+	int rc = check_scope(j, j->agent, e);
+
+	if (!rc && target_is_pod(j->agent))
+		rc = err_set(e, ERR_UNSUPPORTED, "%s is a pod of others: muxd enters it and does not rule its life",
+			     j->agent);
+	if (!rc && j->as[0] && !(rc = agent_name_check(j->as, e)))
+		rc = check_scope(j, j->as, e);
+	if (!rc && !j->hub->p.life)
+		rc = err_set(e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes");
+	if (!rc && j->hub->stopping)
+		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	return rc ? rc : hub_writable(j->hub, e);
+}
+
+/* Asked for before it is done: a change that the record does not know of must not happen. */
+static void job_ask(struct life_job *j)
+{
+	const struct verb *v = &verbs[j->verb];
+	struct err e = {0};
+	int rc = check_call(j, &e);
+
+	if (!rc && audit_event(j->hub, v->event, &j->rq, j->agent, "asked", asked_detail(j)))
+		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: nothing is changed");
+	if (rc)
+		job_answer(j, rc, &e);
+	else
+		v->act(j->hub->p.life, j);
+}
+
+/* ---- a fork of a session: whose it was and when, from the hub or the record */
+
+static void found_session(struct life_job *j, const char *agent, int64_t opened_wall_ns, const char *snapshot)
+{
+	snprintf(j->agent, sizeof(j->agent), "%s", agent);
+	j->at_wall_ns = opened_wall_ns + j->call.at_ns;
+	if (!j->call.at_ns && snapshot && *snapshot && id_is_nil(&j->call.snapshot))
+		(void)id_parse(snapshot, &j->call.snapshot); /* what is no id leaves it to the time */
+	job_ask(j);
+}
+
+static void on_recorded(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			bool end)
+{
+	struct life_job *j = arg;
+	json_t *open = json_object_get(json, "open");
+	struct err here = {0};
+
+	(void)p, (void)n;
+	if (!rc && json_is_object(open) && !j->result)
+		j->result = json_deep_copy(open);
+	if (!rc && !end)
+		return;
+	open = j->result;
+	j->result = NULL;
+	if (!rc && !json_is_string(json_object_get(open, "agent")))
+		rc = err_set(&here, ERR_NOT_FOUND, "no such session"), e = &here;
+	if (rc)
+		job_answer(j, rc, e);
+	else
+		found_session(j, json_string_value(json_object_get(open, "agent")),
+			      json_integer_value(json_object_get(open, "wall_ns")),
+			      json_string_value(json_object_get(open, "snapshot_id")));
+	json_decref(open);
+}
+
+static void find_session(struct life_job *j)
+{
+	struct session *s = hub_session_find(j->hub, &j->call.session);
+	char id[ID_STR_LEN];
+	struct err e = {0};
+	json_t *q;
+	int rc;
+
+	if (s && broker_may_see(&j->rq, s)) {
+		found_session(j, s->agent->name, s->opened_wall_ns, s->snapshot_id);
+		return;
+	}
+	id_format(&j->call.session, id);
+	q = json_pack("{s:s,s:s,s:s}", "op", "session", "token", j->rq.token, "session", id);
+	rc = s                         ? err_set(&e, ERR_NOT_FOUND, "no such session")
+	     : !q || !j->hub->recorder ? err_set(&e, ERR_UNAVAILABLE, "the recorder cannot be asked now")
+				       : recorder_client_ask(j->hub->recorder, q, on_recorded, j);
+	json_decref(q);
+	if (!rc)
+		return;
+	if (!e.code)
+		err_set(&e, rc, "the recorder could not be asked");
+	job_answer(j, rc, &e);
+}
+
+/* ---- begin */
+
+static int take_call(struct life_job *j, const struct life_call *c, struct err *e)
+{
+	bool known = c->agent && *c->agent;
+	int rc = broker_in_force(j->hub, &j->rq, verbs[j->verb].name, e);
+
+	j->call = *c;
+	j->call.agent = j->call.as = j->call.reason = NULL; /* the copies count */
+	if (!rc && known)
+		rc = target_name_check(c->agent, e);
+	if (!rc && c->as)
+		rc = agent_name_check(c->as, e);
+	if (!rc && (verbs[j->verb].reason || (c->reason && *c->reason)))
+		rc = reason_check(c->reason ? c->reason : "", e);
+	if (!rc && !known && (j->verb != VERB_FORK || id_is_nil(&c->session)))
+		rc = err_set(e, ERR_INVAL, "agent is missing");
+	if (!rc && (j->verb == VERB_RESTORE || j->verb == VERB_DROP) && id_is_nil(&c->snapshot))
+		rc = err_set(e, ERR_INVAL, "snapshot_id is missing");
+	if (rc)
+		return rc;
+	snprintf(j->agent, sizeof(j->agent), "%s", known ? c->agent : "");
+	snprintf(j->as, sizeof(j->as), "%s", c->as ? c->as : "");
+	snprintf(j->reason, sizeof(j->reason), "%s", c->reason ? c->reason : "");
+	return 0;
+}
+
+void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,
+		 broker_json_done *done, void *arg)
+{
+	struct life_job *j;
+	struct err e = {0};
+	int rc;
+
+	if (v == VERB_RESUME && (!h->p.life || target_is_pod(c->agent)) && c->options.idle_ttl_ns == UINT64_MAX &&
+	    c->options.ttl_ns == UINT64_MAX) {
+		broker_resume(h, rq, c->agent, done, arg); /* found and linked: more is not ours */
+		return;
+	}
+	j = calloc(1, sizeof(*j));
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, e.code, &e, NULL);
+		return;
+	}
+	j->hub = h;
+	j->verb = v;
+	j->rq = *rq;
+	j->done = done;
+	j->arg = arg;
+	rc = take_call(j, c, &e);
+	if (rc)
+		job_answer(j, rc, &e);
+	else if (!j->agent[0])
+		find_session(j);
+	else {
+		j->at_wall_ns = v == VERB_FORK ? c->at_ns : 0;
+		job_ask(j);
+	}
+}
+
+/* ---- reading */
+
+void broker_snapshots(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+{
+	json_t *list = NULL;
+	struct err e = {0};
+	int rc = broker_check(h, rq, agent, 0, "snapshots", &e);
+
+	if (!rc)
+		rc = !h->p.life ? err_set(&e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes")
+				: life_snapshots(h->p.life, agent, &list, &e);
+	done(arg, rc, rc ? &e : NULL, list);
+	json_decref(list);
+}
+
+struct log_job {
+	char agent[AGENT_NAME_MAX + 1];
+	broker_json_done *done;
+	void *arg;
+};
+
+static void on_log(void *arg, int rc, const struct err *e, const uint8_t *text, size_t n)
+{
+	struct log_job *j = arg;
+	json_t *o = rc ? NULL : json_pack("{s:s,s:I}", "agent", j->agent, "bytes", (json_int_t)n);
+	struct err here = {0};
+
+	if (!rc && (!o || json_set_bytes(o, "data", "encoding", n ? text : (const uint8_t *)"", n)))
+		rc = err_set(&here, ERR_NOMEM, "no memory for the log"), e = &here;
+	if (rc && (!e || !e->message[0]))
+		err_set(&here, rc, "the log of %s: %s", j->agent, err_name(rc)), e = &here;
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : o);
+	json_decref(o);
+	free(j);
+}
+
+void broker_log(struct hub *h, const struct request *rq, const char *agent, size_t max, broker_json_done *done,
+		void *arg)
+{
+	struct sandbox_provider *p = h->p.provider;
+	struct log_job *j = NULL;
+	struct err e = {0};
+	int rc = broker_check_any(h, rq, agent, SCOPE_OBSERVE | LIFECYCLE, "log", &e);
+
+	if (!rc && !p->ops->log)
+		rc = err_set(&e, ERR_UNSUPPORTED, "this backend keeps no logs of sandboxes");
+	if (!rc && !(j = calloc(1, sizeof(*j))))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc || !j) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	snprintf(j->agent, sizeof(j->agent), "%s", agent);
+	j->done = done;
+	j->arg = arg;
+	(void)audit_event(h, "sandbox.log", rq, agent, "ok", NULL);
+	p->ops->log(p, agent, max && max < BROKER_LOG_MAX ? max : BROKER_LOG_MAX, on_log, j);
+}

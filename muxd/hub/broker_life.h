@@ -1,0 +1,60 @@
+/*
+ * broker_life.h - lifecycle through the broker: one table of verbs, the same steps for each.
+ *
+ * Grant in force and wide enough, the reason where one is needed, the record writable,
+ * "asked" in the audit log, then life (control/life/life.h), then its outcome in the audit log. A pod of
+ * others (namespace/pod) has no life here: ERR_UNSUPPORTED, but for resume. Whatever is refused leaves the
+ * sandbox as it was.
+ */
+#ifndef MUXD_HUB_BROKER_LIFE_H
+#define MUXD_HUB_BROKER_LIFE_H
+
+#include "control/life/life.h"
+#include "muxd/hub/broker.h"
+
+enum life_verb {
+	VERB_RESUME,    /* terminal, rounds or lifecycle; with options: lifecycle or admin */
+	VERB_STOP,      /* lifecycle or admin, as all that follow; reason */
+	VERB_TERMINATE, /* reason */
+	VERB_SNAPSHOT,
+	VERB_RESTORE, /* snapshot; reason */
+	VERB_FORK,    /* of the source agent; of `as` too, when that is given */
+	VERB_DROP,    /* snapshot; reason */
+	VERB_COUNT
+};
+const char *life_verb_name(enum life_verb v); /* "resume", "stop", "terminate", ..., "drop" */
+bool life_verb_needs_reason(enum life_verb v);
+
+/* What a call may say. All strings are copied; begin with life_call_init(). */
+struct life_call {
+	const char *agent;  /* NULL: the session's (fork) */
+	const char *reason; /* "" where none is needed: the grant's stands in the record */
+	uint64_t timeout_ns;
+	struct life_options options; /* resume, fork */
+	bool how_given;              /* terminate; not given: lifecycle.terminate decides by the reason */
+	enum life_end how;
+	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
+	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
+	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
+	const char *as;     /* fork; NULL: made from the agent's */
+	bool writable;      /* fork */
+};
+void life_call_init(struct life_call *c);
+
+/*
+ * The result is the agent as broker_agent() shows it (fork: the new one); {"agent", "state": "removed"} after a wipe;
+ * {"snapshot": {...}} of a snapshot; {"agent", "snapshot_id", "state": "removed"} of a drop.
+ */
+void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,
+		 broker_json_done *done, void *arg);
+/* {"snapshots": [...]}, newest first. Any scope on the agent. */
+void broker_snapshots(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
+/*
+ * {"agent", "data", "encoding", "bytes"}: the last `max` bytes (BROKER_LOG_MAX at most) of what the sandbox's outer
+ * program or container said. Scope: observe, lifecycle or admin.
+ */
+#define BROKER_LOG_MAX (256 * 1024)
+void broker_log(struct hub *h, const struct request *rq, const char *agent, size_t max, broker_json_done *done,
+		void *arg);
+
+#endif

@@ -1,0 +1,303 @@
+/*
+ * Agents for people: the rows that life keeps, with what the hub and the provider know of those that run.
+ *
+ * A list is a page of rows by name. Only where one of them runs and the hub has no link to it is
+ * the provider asked, so that ten thousand that sleep cost a look into the store and no more.
+ */
+#define LOG_SUBSYS "broker"
+#include "control/life/life.h"
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one */
+
+static bool later(const json_t *a, const json_t *b)
+{
+	return json_is_string(a) && json_is_string(b) && strcmp(json_string_value(a), json_string_value(b)) > 0;
+}
+
+/* What is known of nobody is not said, so that nothing looks like a fact that is none. */
+static void drop_unknown(json_t *o)
+{
+	static const char *const keys[] = {"backend", "backend_reason", "delivery", "enforced", "oom_kills", "detail"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		json_object_del(o, keys[i]);
+}
+
+static void overlay(json_t *o, const json_t *row)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)row, key, value)
+	{
+		json_t *old = json_object_get(o, key);
+
+		if (json_is_null(value) && old)
+			continue;
+		if (strcmp(key, "last_activity_at") == 0 && later(old, value))
+			continue;
+		if (strcmp(key, "detail") == 0 && json_is_string(value) && !*json_string_value(value))
+			continue;
+		json_object_set(o, key, value);
+	}
+}
+
+json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *info, const json_t *row)
+{
+	static const char *const links[] = {NULL, "waking", "up", "lost"};
+	json_t *o = agent_describe(h, name, info);
+	struct agent *a = NULL;
+
+	if (!o)
+		return NULL;
+	HASH_FIND_STR(h->agents, name, a);
+	json_object_set(o, "started_at", json_object_get(o, "created_at"));
+	json_object_set_new(o, "link", a && links[a->state] ? json_string(links[a->state]) : json_null());
+	if (!info && !(a && a->info.agent[0]))
+		drop_unknown(o);
+	if (row)
+		overlay(o, row);
+	return o;
+}
+
+json_t *agent_row(struct hub *h, const char *name)
+{
+	json_t *row = NULL;
+
+	if (!h->p.life || target_is_pod(name) || life_show(h->p.life, name, &row, NULL))
+		return NULL;
+	return row;
+}
+
+json_t *agent_show_now(struct hub *h, const char *name)
+{
+	json_t *row = agent_row(h, name), *o = agent_show(h, name, NULL, row);
+
+	json_decref(row);
+	return o;
+}
+
+/* ---- a list */
+
+struct list_job {
+	struct hub *hub;
+	struct request rq;
+	char state[32], prefix[AGENT_NAME_MAX + 1], after[AGENT_NAME_MAX + 1];
+	size_t limit;
+	json_t *rows; /* of life, by name */
+	bool more;
+	broker_json_done *done;
+	void *arg;
+};
+
+static void job_end(struct list_job *j, int rc, const struct err *e, json_t *o)
+{
+	struct err here = {0};
+
+	if (!rc && !o)
+		rc = err_set(&here, ERR_NOMEM, "no memory for a list of sandboxes"), e = &here;
+	if (rc && (!e || !e->message[0]))
+		err_set(&here, rc, "the sandboxes cannot be listed: %s", err_name(rc)), e = &here;
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : o);
+	json_decref(o);
+	json_decref(j->rows);
+	request_finish(&j->rq);
+	free(j);
+}
+
+static const char *name_of(const json_t *row)
+{
+	const char *s = json_string_value(json_object_get(row, "agent"));
+
+	return s ? s : "";
+}
+
+/* One that has no row, or whose row was not asked for: pods of others, and all of them where there is no life. */
+static bool wanted(const struct list_job *j, const char *name, const json_t *shown)
+{
+	const char *state = json_string_value(json_object_get(shown, "state"));
+
+	if (grant_allows(&j->rq.grant, name, 0, NULL) || strncmp(name, j->prefix, strlen(j->prefix)) != 0 ||
+	    strcmp(name, j->after) <= 0)
+		return false;
+	/* life may have told of it after this page */
+	if (j->more && strcmp(name, name_of(json_array_get(j->rows, json_array_size(j->rows) - 1))) > 0)
+		return false;
+	return !j->state[0] || (state && strcmp(j->state, state) == 0);
+}
+
+static void add(struct list_job *j, json_t *all, const char *name, const struct sandbox_info *info, json_t *row)
+{
+	json_t *o = json_object_get(all, name) ? NULL : agent_show(j->hub, name, info, row);
+
+	if (o && (row || wanted(j, name, o)))
+		json_object_set(all, name, o);
+	json_decref(o);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The first `limit` by name. NULL: no memory. */
+static json_t *page(struct list_job *j, json_t *all)
+{
+	size_t n = json_object_size(all), i = 0;
+	const char **names = calloc(n + 1, sizeof(*names)), *key;
+	json_t *list = json_array(), *value;
+
+	if (!names || !list) {
+		free(names);
+		json_decref(list);
+		return NULL;
+	}
+	json_object_foreach(all, key, value) names[i++] = key;
+	qsort(names, n, sizeof(*names), by_name);
+	for (i = 0; i < n && i < j->limit; i++)
+		json_array_append(list, json_object_get(all, names[i]));
+	j->more = j->more || i < n;
+	free(names);
+	return list;
+}
+
+static const struct sandbox_info *find(const struct sandbox_info *list, const json_t *index, const char *name)
+{
+	const json_t *at = json_object_get(index, name);
+
+	return at ? &list[json_integer_value(at)] : NULL;
+}
+
+/* missing: what the provider could not say; NULL. */
+static void finish(struct list_job *j, const struct sandbox_info *list, size_t n, const struct err *missing)
+{
+	json_t *all = json_object(), *index = json_object(), *row, *o = NULL, *agents;
+	struct agent *a, *next;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_object_set_new(index, list[i].agent, json_integer((json_int_t)i));
+	json_array_foreach(j->rows, i, row) add(j, all, name_of(row), find(list, index, name_of(row)), row);
+	for (i = 0; i < n; i++)
+		if (!j->hub->p.life || target_is_pod(list[i].agent))
+			add(j, all, list[i].agent, &list[i], NULL);
+	HASH_ITER(hh, j->hub->agents, a, next)
+	if (a->state != AGENT_COLD && (!j->hub->p.life || target_is_pod(a->name)))
+		add(j, all, a->name, NULL, NULL);
+	agents = page(j, all);
+	if (agents)
+		o = json_pack("{s:o,s:b}", "agents", agents, "more", (int)j->more);
+	if (o && missing)
+		json_object_set_new(o, "incomplete", json_string(missing->message));
+	json_decref(all);
+	json_decref(index);
+	job_end(j, 0, NULL, o);
+}
+
+static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+{
+	struct list_job *j = arg;
+
+	if (rc == ERR_CANCELLED || (rc && !j->rows))
+		job_end(j, rc, e, NULL);
+	else
+		finish(j, rc ? NULL : list, rc ? 0 : n, e);
+}
+
+/* Something runs that the hub has no link to: only the provider can tell more of it. */
+static bool needs_provider(const struct list_job *j)
+{
+	const json_t *row;
+	struct agent *a;
+	size_t i;
+
+	json_array_foreach(j->rows, i, row)
+	{
+		const char *state = json_string_value(json_object_get(row, "state"));
+
+		HASH_FIND_STR(j->hub->agents, name_of(row), a);
+		if (state && strcmp(state, "running") == 0 && (!a || a->state == AGENT_COLD))
+			return true;
+	}
+	return !j->rows;
+}
+
+static int ask_life(struct list_job *j, struct err *e)
+{
+	struct life_filter f = {.state = j->state[0] ? j->state : NULL,
+				.prefix = j->prefix[0] ? j->prefix : NULL,
+				.after = j->after[0] ? j->after : NULL,
+				.limit = j->limit};
+	const char *only = j->rq.grant.agent;
+	json_t *o = NULL, *row = NULL;
+	int rc;
+
+	if (strcmp(only, "*") == 0) {
+		rc = life_list(j->hub->p.life, &f, &o, e);
+		j->rows = json_incref(json_object_get(o, "agents"));
+		j->more = json_is_true(json_object_get(o, "more"));
+		json_decref(o);
+		return rc;
+	}
+	j->rows = json_array();
+	row = agent_row(j->hub, only);
+	if (row && wanted(j, only, row))
+		json_array_append(j->rows, row);
+	json_decref(row);
+	return j->rows ? 0 : ERR_NOMEM;
+}
+
+static int take_filter(struct list_job *j, const struct life_filter *f, struct err *e)
+{
+	bool known = !f || !f->state;
+
+	j->limit = f && f->limit && f->limit < BROKER_AGENTS_MAX ? f->limit : BROKER_AGENTS_MAX;
+	for (int s = LIFE_STOPPED; !known && s <= LIFE_ERROR; s++)
+		known = strcmp(f->state, life_state_name((enum life_state)s)) == 0;
+	if (!known)
+		return err_set(e, ERR_INVAL,
+			       "state \"%.40s\" is not known: running, idle_stopping, stopped, error, "
+			       "starting, stopping or destroying",
+			       f->state);
+	if (!f)
+		return 0;
+	if ((f->prefix && strlen(f->prefix) > AGENT_NAME_MAX) || (f->after && strlen(f->after) > AGENT_NAME_MAX))
+		return err_set(e, ERR_INVAL, "prefix or after is longer than a name can be (%d)", AGENT_NAME_MAX);
+	snprintf(j->state, sizeof(j->state), "%s", f->state ? f->state : "");
+	snprintf(j->prefix, sizeof(j->prefix), "%s", f->prefix ? f->prefix : "");
+	snprintf(j->after, sizeof(j->after), "%s", f->after ? f->after : "");
+	return 0;
+}
+
+void broker_agents(struct hub *h, const struct request *rq, const struct life_filter *f, broker_json_done *done,
+		   void *arg)
+{
+	struct sandbox_provider *p = h->p.provider;
+	struct list_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+	int rc = j ? broker_in_force(h, rq, "agents", &e) : err_set(&e, ERR_NOMEM, "no memory");
+
+	if (!j) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	j->hub = h;
+	j->rq = *rq;
+	j->done = done;
+	j->arg = arg;
+	if (!rc)
+		rc = take_filter(j, f, &e);
+	if (!rc && h->p.life)
+		rc = ask_life(j, &e);
+	if (rc)
+		job_end(j, rc, &e, NULL);
+	else if (needs_provider(j))
+		p->ops->list(p, on_list, j);
+	else
+		finish(j, NULL, 0, NULL);
+}
