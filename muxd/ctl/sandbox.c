@@ -1,4 +1,5 @@
-/* muxctl sandbox and resume: asked of the hub, which knows every backend. */
+/* muxctl sandbox: listed, shown, made, ended. Asked of the hub, which knows every backend. */
+#include "muxd/ctl/sandbox.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/ids.h"
 #include "muxd/ctl/nouns.h"
@@ -17,48 +18,106 @@ static const struct ctl_option create_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static const struct ctl_option resume_options[] = {
-    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl resume)."},
+static const struct ctl_option list_options[] = {
+    {"in", 0, "STATE", "Only those in this state: running, idle_stopping, stopped, error, starting, stopping or destroying."},
+    {"prefix", 0, "TEXT", "Only names that begin so."},
+    {"after", 0, "NAME", "Only names behind this one."},
+    {"limit", 'n', "N", "At most so many (default: all)."},
     {NULL, 0, NULL, NULL},
 };
 
 static const struct ctl_column list_columns[] = {
-    {"agent", "AGENT"},       {"state", "STATE"},        {"backend", "BACKEND"}, {"sandbox_id", "SANDBOX"},
-    {"sessions", "SESSIONS"}, {"created_at", "CREATED"}, {"detail", "DETAIL"},   {NULL, NULL},
+    {"agent", "AGENT"},
+    {"state", "STATE"},
+    {"backend", "BACKEND"},
+    {"sessions", "SESSIONS"},
+    {"last_activity_at", "LAST ACTIVITY"},
+    {"workspace_snapshot_id", "SNAPSHOT"},
+    {"detail", "DETAIL"},
+    {NULL, NULL},
 };
 
 static const struct ctl_column show_columns[] = {
-    {"agent", "agent"},         {"state", "state"},
-    {"backend", "backend"},     {"backend_reason", "why"},
-    {"delivery", "delivery"},   {"enforced", "enforced"},
-    {"sandbox_id", "sandbox"},  {"sessions", "sessions"},
-    {"created_at", "created"},  {"last_activity_at", "last activity"},
-    {"oom_kills", "oom kills"}, {"workspace_snapshot_id", "snapshot"},
-    {"detail", "detail"},       {NULL, NULL},
+    {"agent", "agent"},           {"state", "state"},
+    {"backend", "backend"},       {"backend_reason", "why"},
+    {"delivery", "delivery"},     {"enforced", "enforced"},
+    {"sandbox_id", "sandbox"},    {"sessions", "sessions"},
+    {"lease_expires_at", "ends"}, {"started_at", "started"},
+    {"created_at", "created"},    {"last_activity_at", "last activity"},
+    {"oom_kills", "oom kills"},   {"workspace_snapshot_id", "snapshot"},
+    {"detail", "detail"},         {NULL, NULL},
 };
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+#define PAGE 500
+
+static int list_question(const struct ctl_args *a, const char *after, long long limit, json_t **out, struct err *e)
+{
+	json_t *q = json_pack("{s:s,s:I}", "op", "agents", "limit", (json_int_t)(limit < PAGE ? limit : PAGE));
+	const char *state = args_get(a, "in"), *prefix = args_get(a, "prefix");
+
+	if (q && ((state && json_object_set_new(q, "state", json_string(state))) ||
+		  (prefix && json_object_set_new(q, "prefix", json_string(prefix))) ||
+		  (after && json_object_set_new(q, "after", json_string(after))))) {
+		json_decref(q);
+		q = NULL;
+	}
+	*out = q;
+	return q ? 0 : err_set(e, ERR_INVAL, "an option is not UTF-8");
+}
+
+/* One page behind `after`, appended; *out_more: where the next begins, or NULL. */
+static int list_page(struct ctl *c, const struct ctl_args *a, long long limit, json_t *all, const char **out_more,
+		     struct err *e)
 {
 	struct ctl_wish w = {
 	    .kind = "staff", .agent = "*", .scopes = "lifecycle,admin", .reason = "muxctl sandbox list"};
-	json_t *answer = NULL, *q = json_pack("{s:s}", "op", "agents");
-	struct err e = {0};
-	int rc = ctl_ask(c, "hub.sock", q, &w, &answer, &e);
+	const char *after = *out_more;
+	json_t *answer = NULL, *q = NULL, *rows = json_object_get(all, "agents"), *page;
+	int rc = list_question(a, after, limit, &q, e);
 
-	(void)a;
+	*out_more = NULL;
+	if (!rc)
+		rc = ctl_ask(c, "hub.sock", q, &w, &answer, e);
 	json_decref(q);
-	if (rc < 0)
+	if (rc)
+		return rc;
+	page = json_object_get(answer, "agents");
+	if (!json_is_array(page) || json_array_extend(rows, page))
+		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no list of agents");
+	if (json_object_get(answer, "incomplete"))
+		json_object_set(all, "incomplete", json_object_get(answer, "incomplete"));
+	json_object_set_new(all, "more", json_boolean(json_is_true(json_object_get(answer, "more"))));
+	if (!rc && json_array_size(page) && json_is_true(json_object_get(answer, "more")))
+		*out_more =
+		    json_string_value(json_object_get(json_array_get(rows, json_array_size(rows) - 1), "agent"));
+	json_decref(answer);
+	return rc;
+}
+
+static int list_run(struct ctl *c, const struct ctl_args *a)
+{
+	json_t *all = json_pack("{s:[]}", "agents"), *rows = json_object_get(all, "agents");
+	const char *next = args_get(a, "after");
+	long long limit = INT32_MAX;
+	struct err e = {0};
+	int rc = args_number(a, "limit", 1, INT32_MAX, &limit, &e);
+
+	do {
+		if (!rc)
+			rc = list_page(c, a, limit - (long long)json_array_size(rows), all, &next, &e);
+	} while (!rc && next && (long long)json_array_size(rows) < limit);
+	if (rc < 0) {
+		json_decref(all);
 		return ctl_fail(c, &e);
-	json_object_del(answer, "event");
-	int status =
-	    c->json ? ctl_print_json(c, answer) : ctl_print_table(c, json_object_get(answer, "agents"), list_columns);
-	const char *missing = json_string_value(json_object_get(answer, "incomplete"));
+	}
+	int status = c->json ? ctl_print_json(c, all) : ctl_print_table(c, rows, list_columns);
+	const char *missing = json_string_value(json_object_get(all, "incomplete"));
 	if (missing && !c->json) {
 		char *text = ctl_clean(missing);
 		fprintf(stderr, "Some may be missing: %s\n", text ? text : "");
 		free(text);
 	}
-	json_decref(answer);
+	json_decref(all);
 	return status;
 }
 
@@ -78,8 +137,15 @@ static void enforced_words(json_t *agent)
 	json_object_set_new(agent, "enforced", list);
 }
 
+int sandbox_print(struct ctl *c, json_t *o)
+{
+	if (!c->json && json_is_object(json_object_get(o, "enforced")))
+		enforced_words(o);
+	return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, show_columns);
+}
+
 /* One question about an agent, and its object printed. question: stolen. */
-static int one(struct ctl *c, const char *agent, json_t *question, const char *reason, const struct ctl_column *columns)
+static int one(struct ctl *c, const char *agent, json_t *question, const char *reason)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
 	json_t *answer = NULL;
@@ -94,9 +160,7 @@ static int one(struct ctl *c, const char *agent, json_t *question, const char *r
 	json_t *o = json_object_get(answer, "agent");
 	if (!json_is_object(o))
 		o = answer;
-	if (!c->json && json_is_object(json_object_get(o, "enforced")))
-		enforced_words(o);
-	int status = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, columns);
+	int status = sandbox_print(c, o);
 	json_decref(answer);
 	return status;
 }
@@ -104,23 +168,13 @@ static int one(struct ctl *c, const char *agent, json_t *question, const char *r
 static int show_run(struct ctl *c, const struct ctl_args *a)
 {
 	return one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "agent", "agent", a->operands[0]),
-		   "muxctl sandbox show", show_columns);
-}
-
-static int make_run(struct ctl *c, const struct ctl_args *a, const char *reason)
-{
-	return one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "resume", "agent", a->operands[0]),
-		   args_has(a, "reason") ? args_get(a, "reason") : reason, show_columns);
+		   "muxctl sandbox show");
 }
 
 static int create_run(struct ctl *c, const struct ctl_args *a)
 {
-	return make_run(c, a, "muxctl sandbox create");
-}
-
-static int resume_run(struct ctl *c, const struct ctl_args *a)
-{
-	return make_run(c, a, "muxctl resume");
+	return one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "resume", "agent", a->operands[0]),
+		   args_has(a, "reason") ? args_get(a, "reason") : "muxctl sandbox create");
 }
 
 /* Workspaces of this machine are the monitor's, and not in the reach of the part that strangers talk to. */
@@ -181,7 +235,8 @@ static int destroy_run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command sandbox_list_command = {
     .name = "sandbox list",
     .operands = "",
-    .help = "Sandboxes on this machine and in the cluster, and their states.",
+    .help = "Agents and their sandboxes, on this machine and in the cluster, and their states.",
+    .options = list_options,
     .run = list_run,
 };
 
@@ -212,14 +267,4 @@ const struct ctl_command sandbox_destroy_command = {
     .help = "End a sandbox and everything that runs in it; one that is not there is no error.",
     .options = destroy_options,
     .run = destroy_run,
-};
-
-const struct ctl_command resume_command = {
-    .name = "resume",
-    .operands = "AGENT",
-    .min = 1,
-    .max = 1,
-    .help = "Make or wake the agent's sandbox.",
-    .options = resume_options,
-    .run = resume_run,
 };

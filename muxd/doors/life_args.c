@@ -52,7 +52,6 @@ static int read_how(const json_t *o, struct life_call *out, struct err *e)
 	for (int i = 0; i < 3; i++)
 		if (strcmp(text, names[i]) == 0) {
 			out->how = (enum life_end)i;
-			out->how_given = true;
 			return 0;
 		}
 	return err_set(e, ERR_INVAL, "how is \"%.40s\", not snapshot, keep or wipe", text);

@@ -67,6 +67,7 @@ void life_call_init(struct life_call *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->options.idle_ttl_ns = c->options.ttl_ns = UINT64_MAX;
+	c->how = LIFE_END_BY_REASON;
 }
 
 /* ---- the end of a job */
@@ -101,7 +102,7 @@ static void set_id(json_t *o, const char *key, const struct id *id)
 
 static json_t *asked_detail(const struct life_job *j)
 {
-	static const char *const ends[] = {"snapshot", "keep", "wipe"};
+	static const char *const ends[] = {"snapshot", "keep", "wipe", "by reason"};
 	const struct life_call *c = &j->call;
 	json_t *o = json_pack("{s:s}", "reason", j->reason[0] ? j->reason : j->rq.grant.reason);
 
@@ -109,7 +110,7 @@ static json_t *asked_detail(const struct life_job *j)
 		return NULL;
 	set_id(o, "snapshot_id", &c->snapshot);
 	set_id(o, "of_session", &c->session);
-	if (j->verb == VERB_TERMINATE && c->how_given)
+	if (j->verb == VERB_TERMINATE)
 		json_object_set_new(o, "how", json_string(ends[c->how]));
 	if (j->as[0])
 		json_object_set_new(o, "as", json_string(j->as));
@@ -147,10 +148,10 @@ static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
 	const char *name = json_string_value(json_object_get(result, "agent"));
+	bool wiped = j->verb == VERB_TERMINATE && j->call.how == LIFE_END_WIPE;
 
-	if (!rc)
-		j->result = result && name ? agent_show(j->hub, name, NULL, result)
-					   : json_pack("{s:s,s:s}", "agent", j->agent, "state", "removed");
+	if (!rc && name)
+		j->result = wiped ? json_incref(result) : agent_show(j->hub, name, NULL, result);
 	job_end(j, rc, e);
 }
 
@@ -217,8 +218,7 @@ static void act_stop(struct life *l, struct life_job *j)
 
 static void act_terminate(struct life *l, struct life_job *j)
 {
-	life_terminate(l, j->agent, j->reason, j->call.how_given ? j->call.how : LIFE_END_SNAPSHOT, j->call.timeout_ns,
-		       on_agent, j);
+	life_terminate(l, j->agent, j->reason, j->call.how, j->call.timeout_ns, on_agent, j);
 }
 
 static void act_snapshot(struct life *l, struct life_job *j)
@@ -277,11 +277,15 @@ static void act_fork(struct life *l, struct life_job *j)
 
 /* ---- checks, the same for all */
 
+static bool sets_options(const struct life_call *c)
+{
+	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX;
+}
+
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
-	const struct life_options *o = &j->call.options;
-	bool set = o->idle_ttl_ns != UINT64_MAX || o->ttl_ns != UINT64_MAX;
-	uint32_t any = j->verb == VERB_RESUME && !set ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE : LIFECYCLE;
+	bool plain = j->verb == VERB_RESUME && !sets_options(&j->call);
+	uint32_t any = plain ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE : LIFECYCLE;
 
 	return broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
 }
@@ -412,9 +416,8 @@ void broker_life(struct hub *h, const struct request *rq, enum life_verb v, cons
 	struct err e = {0};
 	int rc;
 
-	if (v == VERB_RESUME && (!h->p.life || target_is_pod(c->agent)) && c->options.idle_ttl_ns == UINT64_MAX &&
-	    c->options.ttl_ns == UINT64_MAX) {
-		broker_resume(h, rq, c->agent, done, arg); /* found and linked: more is not ours */
+	if (v == VERB_RESUME && !sets_options(c) && (!c->timeout_ns || target_is_pod(c->agent))) {
+		broker_resume(h, rq, c->agent, done, arg); /* the provider is life's: it does the rest */
 		return;
 	}
 	j = calloc(1, sizeof(*j));

@@ -31,8 +31,7 @@ struct life_call {
 	const char *reason; /* "" where none is needed: the grant's stands in the record */
 	uint64_t timeout_ns;
 	struct life_options options; /* resume, fork */
-	bool how_given;              /* terminate; not given: lifecycle.terminate decides by the reason */
-	enum life_end how;
+	enum life_end how;           /* terminate */
 	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
 	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
 	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
@@ -42,7 +41,7 @@ struct life_call {
 void life_call_init(struct life_call *c);
 
 /*
- * The result is the agent as broker_agent() shows it (fork: the new one); {"agent", "state": "removed"} after a wipe;
+ * The result is the agent as broker_agent() shows it (fork: the new one); {"agent", "state": "absent"} after a wipe;
  * {"snapshot": {...}} of a snapshot; {"agent", "snapshot_id", "state": "removed"} of a drop.
  */
 void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,

@@ -184,10 +184,10 @@ static void finish(struct list_job *j, const struct sandbox_info *list, size_t n
 		json_object_set_new(index, list[i].agent, json_integer((json_int_t)i));
 	json_array_foreach(j->rows, i, row) add(j, all, name_of(row), find(list, index, name_of(row)), row);
 	for (i = 0; i < n; i++)
-		if (!j->hub->p.life || target_is_pod(list[i].agent))
+		if (!j->rows || target_is_pod(list[i].agent))
 			add(j, all, list[i].agent, &list[i], NULL);
 	HASH_ITER(hh, j->hub->agents, a, next)
-	if (a->state != AGENT_COLD && (!j->hub->p.life || target_is_pod(a->name)))
+	if (a->state != AGENT_COLD && (!j->rows || target_is_pod(a->name)))
 		add(j, all, a->name, NULL, NULL);
 	agents = page(j, all);
 	if (agents)
@@ -292,8 +292,8 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 	j->arg = arg;
 	if (!rc)
 		rc = take_filter(j, f, &e);
-	if (!rc && h->p.life)
-		rc = ask_life(j, &e);
+	if (!rc && h->p.life && (rc = ask_life(j, &e)) == ERR_UNSUPPORTED)
+		rc = 0; /* it keeps no rows: what the provider says */
 	if (rc)
 		job_end(j, rc, &e, NULL);
 	else if (needs_provider(j))

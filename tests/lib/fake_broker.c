@@ -465,6 +465,7 @@ void life_call_init(struct life_call *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->options.idle_ttl_ns = c->options.ttl_ns = UINT64_MAX;
+	c->how = LIFE_END_BY_REASON;
 }
 const char *life_verb_name(enum life_verb v)
 {
@@ -496,9 +497,9 @@ void broker_life(struct hub *h, const struct request *rq, enum life_verb v, cons
 		err_set(&e, ERR_NOT_FOUND, "no agent %s", c->agent);
 	o = json_pack("{s:s?,s:s,s:s,s:s?,s:s,s:s,s:s?,s:b,s:i,s:I,s:I,s:I,s:I}", "agent", c->agent, "state", "running",
 		      "verb", life_verb_name(v), "reason", c->reason, "snapshot_id", snapshot, "session", session, "as",
-		      c->as, "writable", (int)c->writable, "how", c->how_given ? (int)c->how : -1, "at_ns",
-		      (json_int_t)c->at_ns, "timeout_ns", (json_int_t)c->timeout_ns, "idle_ttl_ns",
-		      (json_int_t)c->options.idle_ttl_ns, "ttl_ns", (json_int_t)c->options.ttl_ns);
+		      c->as, "writable", (int)c->writable, "how", (int)c->how, "at_ns", (json_int_t)c->at_ns,
+		      "timeout_ns", (json_int_t)c->timeout_ns, "idle_ttl_ns", (json_int_t)c->options.idle_ttl_ns,
+		      "ttl_ns", (json_int_t)c->options.ttl_ns);
 	done(arg, e.code, e.code ? &e : NULL, e.code ? NULL : o);
 	json_decref(o);
 }

@@ -162,7 +162,7 @@ static void test_ends(void **state)
 		json_decref(o);
 	}
 	o = call(HTTP_POST, "/v1/agents/demo/terminate", "{\"reason\":\"done\"}", 200);
-	assert_int_equal(number(o, "how"), -1); /* the configuration decides */
+	assert_int_equal(number(o, "how"), LIFE_END_BY_REASON); /* the configuration decides */
 	json_decref(o);
 	refused(HTTP_POST, "/v1/agents/demo/terminate", "{\"reason\":\"x\",\"how\":\"burn\"}", 400, "invalid_request",
 		"keep");

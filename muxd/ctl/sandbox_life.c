@@ -1,0 +1,352 @@
+/* muxctl sandbox: the life of sandboxes, asked of the hub. One table of what each command sends. */
+#include "muxd/base/clock.h"
+#include "muxd/base/ids.h"
+#include "muxd/ctl/nouns.h"
+#include "muxd/ctl/sandbox.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON                                                                                                         \
+	{                                                                                                              \
+		"reason", 0, "TEXT", "Why; required."                                                                  \
+	}
+#define TIMEOUT                                                                                                        \
+	{                                                                                                              \
+		"timeout", 0, "DURATION", "How long to wait for it; it goes on all the same."                          \
+	}
+#define END                                                                                                            \
+	{                                                                                                              \
+		NULL, 0, NULL, NULL                                                                                    \
+	}
+
+static const struct ctl_option resume_options[] = {
+    {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
+    {"ttl", 0, "DURATION", "End it so long from now, whatever happens in it; 0s: no end."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
+    TIMEOUT,
+    END,
+};
+static const struct ctl_option end_options[] = {REASON, TIMEOUT, END};
+static const struct ctl_option terminate_options[] = {
+    REASON,
+    {"how", 0, "HOW", "snapshot, keep (the workspace stays), or wipe (all of it goes); default: by the reason."},
+    TIMEOUT,
+    END,
+};
+static const struct ctl_option snapshot_options[] = {
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
+    TIMEOUT,
+    END,
+};
+static const struct ctl_option restore_options[] = {REASON, TIMEOUT, END};
+static const struct ctl_option drop_options[] = {REASON, END};
+static const struct ctl_option fork_options[] = {
+    {"from-session", 0, "ID", "The workspace as it was in that session; no AGENT then."},
+    {"snapshot", 0, "ID", "The workspace of that snapshot of AGENT."},
+    {"at", 0, "MOMENT", "When: a time (2026-11-21T08:01:40Z), or with --from-session so long after its beginning."},
+    {"as", 0, "NAME", "Name of the new agent (default: made from the first one's)."},
+    {"writable", 'w', NULL, "Programs inside may write; else the copy is read-only."},
+    {"idle-ttl", 0, "DURATION", "As of resume."},
+    {"ttl", 0, "DURATION", "As of resume."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
+    TIMEOUT,
+    END,
+};
+
+static const struct ctl_column snapshot_columns[] = {
+    {"id", "SNAPSHOT"},        {"status", "STATUS"}, {"how", "HOW"},       {"size", "SIZE"},
+    {"created_at", "CREATED"}, {"cause", "CAUSE"},   {"detail", "DETAIL"}, {NULL, NULL},
+};
+
+/* ---- what a command sends */
+
+static int put_text(json_t *q, const struct ctl_args *a, const char *option, const char *key, struct err *e)
+{
+	const char *value = args_get(a, option);
+
+	if (value && json_object_set_new(q, key, json_string(value)) < 0)
+		return err_set(e, ERR_INVAL, "--%s is not UTF-8", option);
+	return 0;
+}
+
+static int put_duration(json_t *q, const struct ctl_args *a, const char *option, const char *key, struct err *e)
+{
+	unsigned long long ns;
+	int rc = args_duration(a, option, &ns, e);
+
+	return rc ? rc : put_text(q, a, option, key, e);
+}
+
+static int put_timeout(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	unsigned long long ns = 0;
+	int rc = args_duration(a, "timeout", &ns, e);
+
+	if (rc || !args_has(a, "timeout"))
+		return rc;
+	if (ns < NS_PER_MS)
+		return err_set(e, ERR_INVAL, "--timeout is less than a millisecond");
+	return json_object_set_new(q, "timeout_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
+}
+
+static int put_id(json_t *q, const char *what, const char *text, const char *key, struct err *e)
+{
+	struct id id;
+
+	if (id_parse(text, &id))
+		return err_set(e, ERR_INVAL, "\"%.60s\" is not the id of a %s", text, what);
+	return json_object_set_new(q, key, json_string(text)) ? ERR_NOMEM : 0;
+}
+
+/* --at: a time of the clock, or how far into the session. */
+static int put_moment(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	unsigned long long ns = 0;
+	int64_t wall;
+	int rc;
+
+	if (!args_has(a, "at"))
+		return 0;
+	if (args_has(a, "from-session")) {
+		rc = args_duration(a, "at", &ns, e);
+		return rc ? rc : json_object_set_new(q, "at_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
+	}
+	if (clock_parse_utc(args_get(a, "at"), &wall))
+		return err_set(e, ERR_INVAL, "--at is \"%.40s\", not a time as 2026-11-21T08:01:40Z",
+			       args_get(a, "at"));
+	return put_text(q, a, "at", "at", e);
+}
+
+static int put_fork(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *session = args_get(a, "from-session"), *as = args_get(a, "as");
+	int rc = 0;
+
+	if (!session == !a->noperands)
+		return err_set(e, ERR_INVAL, "name an AGENT or --from-session, one of the two");
+	if (args_has(a, "snapshot") && args_has(a, "at"))
+		return err_set(e, ERR_INVAL, "--snapshot is a moment already: no --at with it");
+	if (as)
+		rc = agent_name_check(as, e);
+	if (!rc && session)
+		rc = put_id(q, "session", session, "session", e);
+	if (!rc && args_has(a, "snapshot"))
+		rc = put_id(q, "snapshot", args_get(a, "snapshot"), "snapshot_id", e);
+	if (!rc && args_has(a, "writable"))
+		json_object_set_new(q, "writable", json_true());
+	if (!rc)
+		rc = put_text(q, a, "as", "as", e);
+	return rc ? rc : put_moment(q, a, e);
+}
+
+static bool is(const struct ctl_args *a, const char *verb)
+{
+	const char *space = strchr(a->command->name, ' ');
+
+	return strcmp(space ? space + 1 : a->command->name, verb) == 0;
+}
+
+static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *how = args_get(a, "how");
+	int rc = a->noperands ? target_name_check(a->operands[0], e) : 0;
+
+	if (!rc && a->noperands)
+		json_object_set_new(q, "agent", json_string(a->operands[0]));
+	if (!rc && how && strcmp(how, "snapshot") != 0 && strcmp(how, "keep") != 0 && strcmp(how, "wipe") != 0)
+		rc = err_set(e, ERR_INVAL, "--how is \"%.40s\", not snapshot, keep or wipe", how);
+	if (!rc && a->noperands > 1)
+		rc = put_id(q, "snapshot", a->operands[1], "snapshot_id", e);
+	if (!rc && is(a, "fork"))
+		rc = put_fork(q, a, e);
+	if (!rc)
+		rc = put_text(q, a, "how", "how", e);
+	if (!rc && !is(a, "resume"))
+		rc = put_text(q, a, "reason", "reason", e);
+	if (!rc)
+		rc = put_duration(q, a, "idle-ttl", "idle_ttl", e);
+	if (!rc)
+		rc = put_duration(q, a, "ttl", "ttl", e);
+	return rc ? rc : put_timeout(q, a, e);
+}
+
+/* ---- what comes back */
+
+static int print_snapshots(struct ctl *c, json_t *answer)
+{
+	json_t *list = json_object_get(answer, "snapshots"), *one = json_object_get(answer, "snapshot"), *rows;
+	int status;
+
+	if (c->json)
+		return ctl_print_json(c, answer);
+	rows = list ? json_incref(list) : json_array();
+	if (one)
+		json_array_append(rows, one);
+	status = ctl_print_table(c, rows, snapshot_columns);
+	json_decref(rows);
+	return status;
+}
+
+static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
+{
+	if (is(a, "snapshot"))
+		return print_snapshots(c, o);
+	if (is(a, "drop"))
+		return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, NULL);
+	return sandbox_print(c, o);
+}
+
+/* A grant for this one call, as for every command: of the agent where one is named. */
+static int ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out, struct err *e)
+{
+	bool all = !a->noperands || args_has(a, "as");
+	char reason[80];
+	struct ctl_wish w = {.kind = "staff",
+			     .agent = all ? "*" : a->operands[0],
+			     .scopes = all ? "lifecycle,replay,observe,admin" : "lifecycle",
+			     .reason = args_get(a, "reason")};
+
+	if (!w.reason) {
+		snprintf(reason, sizeof(reason), "muxctl %s", a->command->name);
+		w.reason = reason;
+	}
+	return ctl_ask_object(c, "hub.sock", q, &w, "agent", out, e);
+}
+
+static int life_run(struct ctl *c, const struct ctl_args *a)
+{
+	bool needs_reason = is(a, "stop") || is(a, "terminate") || is(a, "restore") || is(a, "drop");
+	char op[40];
+	json_t *q, *o = NULL;
+	struct err e = {0};
+	int rc = needs_reason && !args_has(a, "reason") ? err_set(&e, ERR_REASON_REQUIRED, "--reason is missing") : 0;
+
+	if (is(a, "resume"))
+		snprintf(op, sizeof(op), "resume");
+	else
+		snprintf(op, sizeof(op), "sandbox.%s", strchr(a->command->name, ' ') + 1);
+	q = json_pack("{s:s}", "op", op);
+	if (!rc)
+		rc = put_all(q, a, &e);
+	if (rc)
+		json_decref(q);
+	else
+		rc = ask(c, a, q, &o, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	int status = print_answer(c, a, o);
+	json_decref(o);
+	return status;
+}
+
+static int snapshots_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc = target_name_check(a->operands[0], &e);
+
+	if (!rc)
+		rc = ask(c, a, json_pack("{s:s,s:s}", "op", "sandbox.snapshots", "agent", a->operands[0]), &o, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	int status = print_snapshots(c, o);
+	json_decref(o);
+	return status;
+}
+
+/* ---- logs */
+
+static const struct ctl_option logs_options[] = {
+    {"bytes", 'n', "N", "The last so many (default 65536, at most 262144)."},
+    END,
+};
+
+/* Line by line, and nothing of it can speak to the terminal. */
+static int print_log(const json_t *o)
+{
+	const char *data = json_string_value(json_object_get(o, "data")), *encoding = NULL;
+	uint8_t *bytes = NULL;
+	size_t n = 0;
+
+	json_opt_str(o, "encoding", &encoding, NULL);
+	if (data && encoding && strcmp(encoding, "base64") == 0) {
+		if (base64_decode(data, strlen(data), false, &bytes, &n))
+			return ERR_PROTOCOL;
+	} else if (data) {
+		n = strlen(data);
+		bytes = (uint8_t *)strdup(data);
+	}
+	for (size_t at = 0; bytes && at < n;) {
+		const uint8_t *end = memchr(bytes + at, '\n', n - at);
+		size_t len = end ? (size_t)(end - bytes) - at : n - at;
+		char *line = strndup((const char *)bytes + at, len), *clean = line ? ctl_clean(line) : NULL;
+
+		printf("%s\n", clean ? clean : "");
+		free(line);
+		free(clean);
+		at += len + 1;
+	}
+	free(bytes);
+	return fflush(stdout) == 0 ? 0 : ERR_SYS;
+}
+
+static int logs_run(struct ctl *c, const struct ctl_args *a)
+{
+	long long bytes = 65536;
+	json_t *o = NULL, *q;
+	struct err e = {0};
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = a->operands[0], .scopes = "observe", .reason = "muxctl sandbox logs"};
+	int status, rc = target_name_check(a->operands[0], &e);
+
+	if (!rc)
+		rc = args_number(a, "bytes", 1, 262144, &bytes, &e);
+	if (!rc) {
+		q = json_pack("{s:s,s:s,s:I}", "op", "sandbox.log", "agent", a->operands[0], "bytes",
+			      (json_int_t)bytes);
+		rc = ctl_ask_object(c, "hub.sock", q, &w, NULL, &o, &e);
+	}
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	if (c->json) {
+		status = ctl_print_json(c, o);
+	} else if ((rc = print_log(o))) {
+		err_set(&e, rc, "the log could not be shown");
+		status = ctl_fail(c, &e);
+	} else {
+		status = 0;
+	}
+	json_decref(o);
+	return status;
+}
+
+#define COMMAND(var, words, ops, lo, hi, text, opts, fn)                                                               \
+	const struct ctl_command var = {.name = (words),                                                               \
+					.operands = (ops),                                                             \
+					.min = (lo),                                                                   \
+					.max = (hi),                                                                   \
+					.help = (text),                                                                \
+					.options = (opts),                                                             \
+					.run = (fn)}
+
+COMMAND(resume_command, "resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options, life_run);
+COMMAND(sandbox_resume_command, "sandbox resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options,
+	life_run);
+COMMAND(sandbox_stop_command, "sandbox stop", "AGENT", 1, 1, "Snapshot the workspace, then stop the sandbox.",
+	end_options, life_run);
+COMMAND(sandbox_terminate_command, "sandbox terminate", "AGENT", 1, 1,
+	"End the sandbox: with a snapshot, without, or with its workspace.", terminate_options, life_run);
+COMMAND(sandbox_snapshot_command, "sandbox snapshot", "AGENT", 1, 1, "Copy the workspace as it is now.",
+	snapshot_options, life_run);
+COMMAND(sandbox_snapshots_command, "sandbox snapshots", "AGENT", 1, 1, "Snapshots of its workspace, newest first.",
+	NULL, snapshots_run);
+COMMAND(sandbox_restore_command, "sandbox restore", "AGENT SNAPSHOT", 2, 2,
+	"The workspace becomes what it was in that snapshot.", restore_options, life_run);
+COMMAND(sandbox_drop_command, "sandbox drop", "AGENT SNAPSHOT", 2, 2, "Remove a snapshot for ever.", drop_options,
+	life_run);
+COMMAND(sandbox_fork_command, "sandbox fork", "[AGENT]", 0, 1,
+	"A new agent with the workspace of a moment: of a session, a snapshot, a time.", fork_options, life_run);
+COMMAND(sandbox_logs_command, "sandbox logs", "AGENT", 1, 1, "The end of the sandbox's own log.", logs_options,
+	logs_run);
