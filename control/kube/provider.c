@@ -24,9 +24,8 @@ struct kname *kname_find(struct kp *kp, const char *name)
 	return n;
 }
 
-/* Where a name leads: namespace and pod. */
-static int locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
-		  char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
+int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
 {
 	char own[KUBE_NAME_MAX + 1];
 	int rc = target_parse(name, t, e);
@@ -54,7 +53,7 @@ struct kname *kname_get(struct kp *kp, const char *name)
 		return NULL;
 	n->kp = kp;
 	snprintf(n->name, sizeof(n->name), "%s", name);
-	if (locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
+	if (kp_locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
 		free(n);
 		return NULL;
 	}
@@ -314,7 +313,7 @@ static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const
 	answer->kind = kind;
 	snprintf(answer->name, sizeof(answer->name), "%s", name);
 	if (j && (j->timer = malloc(sizeof(*j->timer))))
-		rc = kind == KJOB_LIST ? 0 : locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e);
+		rc = kind == KJOB_LIST ? 0 : kp_locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e);
 	if (!rc && kp->stopping)
 		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	if (!rc) {
@@ -539,6 +538,7 @@ static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .wipe = wipe_one,
 							 .list = list_all,
 							 .resolve = resolve,
+							 .log = kp_log,
 							 .destroy = destroy};
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)

@@ -121,6 +121,11 @@ void kjob_wait(struct kjob *j, uint64_t ms);
 /* What a look or a watch says of a container, without what only a stream knows. */
 void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out);
 
+/* Where a name leads: namespace and pod. ERR_INVAL. */
+int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e);
+/* provider_log.c */
+void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg);
 /* provider_wake.c: ensure and connect. pod NULL: there is none. */
 void wake_seen(struct kjob *j, const json_t *pod);
 void wake_tick(struct kjob *j); /* waiting goes on, or the deadline is there */

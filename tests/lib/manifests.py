@@ -14,9 +14,9 @@ import yaml
 
 RELEASE = "muxd"
 RIGHTS = {
-    ("Role", "muxd"): {("pods", "get list watch create delete"), ("pods/exec", "get create"),
+    ("Role", "muxd"): {("pods", "get list watch create delete"), ("pods/exec", "get create"), ("pods/log", "get"),
                        ("persistentvolumeclaims", "get create delete")},
-    ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create")},
+    ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
 }
 failures = []
