@@ -244,9 +244,11 @@ static int ask_life(struct list_job *j, struct err *e)
 		json_decref(o);
 		return rc;
 	}
-	j->rows = json_array();
 	row = agent_row(j->hub, only);
-	if (row && wanted(j, only, row))
+	if (!row)
+		return 0; /* a pod, or never made: the provider may know of it */
+	j->rows = json_array();
+	if (wanted(j, only, row))
 		json_array_append(j->rows, row);
 	json_decref(row);
 	return j->rows ? 0 : ERR_NOMEM;

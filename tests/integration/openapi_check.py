@@ -298,6 +298,55 @@ def agents(api, agent):
     api.refused("GET", "/v1/agents/{agent}/terminal", 426, "invalid_request", agent=agent)
 
 
+NOBODY = "0193aaaa-0000-7000-8000-000000000001"
+
+
+def lifecycle_refused(api, agent):
+    path = "/v1/agents/{agent}"
+    for verb in ("stop", "terminate", "restore"):
+        api.refused("POST", path + "/" + verb, 400, "invalid_request", agent=agent, body={"x": 1})
+        api.refused("POST", path + "/" + verb, 401, "unauthenticated", agent=agent, body={}, token=False)
+    api.refused("POST", path + "/stop", 400, "reason_required", agent=agent, body={})
+    api.refused("POST", path + "/terminate", 400, "invalid_request", agent=agent, body={"reason": "x", "how": "y"})
+    api.refused("POST", path + "/restore", 400, "invalid_request", agent=agent, body={"reason": "x"})
+    api.refused("POST", path + "/snapshots", 400, "invalid_request", agent=agent, body={"x": 1})
+    api.refused("POST", path + "/fork", 400, "invalid_request", agent=agent, body={"ttl": "soon"})
+    api.refused("POST", path + "/fork", 403, "forbidden", agent=agent, body={"as": "someone-elses"})
+    api.refused("POST", path + "/stop", 403, "forbidden", agent="someone-elses", body={"reason": "x"})
+    api.refused("DELETE", path + "/snapshots/{id}", 400, "reason_required", agent=agent, id=NOBODY)
+    api.refused("POST", "/v1/sessions/{id}/fork", 404, "not_found", id=NOBODY, body={})
+    api.refused("GET", "/v1/agents", 400, "invalid_request", query="?state=asleep")
+    api.refused("GET", path + "/logs", 400, "invalid_request", agent=agent, query="?bytes=0")
+    api.refused("GET", path + "/snapshots", 403, "forbidden", agent="someone-elses")
+
+
+def lifecycle(api, agent):
+    path = "/v1/agents/{agent}"
+    _, value = api.call("POST", path + "/snapshots", {201}, agent=agent, body={"reason": "openapi check"})
+    first = value["snapshot"]["id"] if value else NOBODY
+    _, value = api.call("GET", path + "/snapshots", {200}, agent=agent)
+    if value and [s["id"] for s in value["snapshots"]] != [first]:
+        api.fail(f"the snapshots are {value}")
+    api.call("POST", path + "/resume", {200}, agent=agent, body={"idle_ttl": "2h", "ttl": "0s"})
+    _, value = api.call("POST", path + "/stop", {200}, agent=agent, body={"reason": "openapi check"})
+    if value and value["state"] != "stopped":
+        api.fail(f"after a stop it is {value['state']}")
+    _, value = api.call("GET", "/v1/agents", {200}, query="?state=stopped&prefix=" + agent)
+    if value and [a["agent"] for a in value["agents"]] != [agent]:
+        api.fail(f"the stopped ones are {value}")
+    api.call("POST", path + "/restore", {200}, agent=agent, body={"reason": "openapi check", "snapshot_id": first})
+    api.refused("POST", path + "/restore", 404, "not_found", agent=agent,
+                body={"reason": "openapi check", "snapshot_id": NOBODY})
+    _, value = api.call("POST", path + "/fork", {201}, agent=agent, body={"snapshot_id": first, "ttl": "1h"})
+    if value and value["agent"] == agent:
+        api.fail("the fork is the agent itself")
+    api.call("POST", path + "/terminate", {200}, agent=agent, body={"reason": "openapi check", "how": "snapshot"})
+    api.call("DELETE", path + "/snapshots/{id}", {200}, agent=agent, id=first, query="?reason=openapi%20check")
+    api.refused("DELETE", path + "/snapshots/{id}", 404, "not_found", agent=agent, id=first, query="?reason=again")
+    api.call("POST", path + "/resume", {200}, agent=agent)
+    api.call("GET", path + "/logs", {200, 404}, agent=agent, query="?bytes=1000")
+
+
 def files(api, agent, task):
     path = "/v1/agents/{agent}/files"
     content = bytes(range(128)) * 3000
@@ -454,6 +503,7 @@ def main():
     ended_rounds(api, agent, task)
     refusals(api, agent, task)
     files(api, agent, task)
+    lifecycle_refused(api, agent)
     the_end(api, agent)
     wanted = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
     for method, path in sorted(wanted - api.tried):
