@@ -24,8 +24,9 @@ struct kname *kname_find(struct kp *kp, const char *name)
 	return n;
 }
 
-int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
-	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
+/* Where a name leads: namespace and pod. */
+static int locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+		  char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
 {
 	char own[KUBE_NAME_MAX + 1];
 	int rc = target_parse(name, t, e);
@@ -53,7 +54,7 @@ struct kname *kname_get(struct kp *kp, const char *name)
 		return NULL;
 	n->kp = kp;
 	snprintf(n->name, sizeof(n->name), "%s", name);
-	if (kp_locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
+	if (locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
 		free(n);
 		return NULL;
 	}
@@ -313,7 +314,7 @@ static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const
 	answer->kind = kind;
 	snprintf(answer->name, sizeof(answer->name), "%s", name);
 	if (j && (j->timer = malloc(sizeof(*j->timer))))
-		rc = kind == KJOB_LIST ? 0 : kp_locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e);
+		rc = kind == KJOB_LIST ? 0 : locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e);
 	if (!rc && kp->stopping)
 		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	if (!rc) {
@@ -529,6 +530,12 @@ static void destroy(struct sandbox_provider *p)
 	explicit_bzero(kp->p.master, sizeof(kp->p.master));
 	kube_spec_finish(&kp->p.spec);
 	free(kp);
+}
+
+int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
+{
+	return locate(kp, name, t, ns, pod, out_ours, e);
 }
 
 static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,

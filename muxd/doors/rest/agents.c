@@ -1,6 +1,6 @@
 #include "muxd/doors/rest/handlers.h"
 
-#include "control/life/life.h"
+#include "muxd/hub/broker_life.h"
 #include "muxd/hub/hub.h"
 
 #define LIST_DEFAULT 100
