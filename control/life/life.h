@@ -130,7 +130,11 @@ int life_list(struct life *l, const struct life_filter *f, json_t **out, struct 
 int life_snapshots(struct life *l, const char *agent, json_t **out,
 		   struct err *e); /* {"snapshots": [...]}, newest first */
 
-/* Numbers for /metrics: histograms as {"name", "help", "buckets", ...}; see life_metrics.c. */
+/*
+ * Numbers for /metrics, as families of muxd/base/metric.h: muxd_sandbox_start_seconds, _snapshot_seconds, _restore_seconds,
+ * _stop_seconds, muxd_filespace_sync_seconds (histograms), muxd_agents{state} (gauge),
+ * muxd_lifecycle_transitions_total{to}, muxd_lifecycle_failures_total{reason: err_name()} (counters).
+ */
 json_t *life_metrics(struct life *l);
 
 #endif

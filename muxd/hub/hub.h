@@ -39,12 +39,14 @@ struct hub_stats {
 };
 
 struct uv_loop_s *hub_loop(struct hub *h);
-struct life *hub_life(const struct hub *h); /* NULL: nothing sleeps here (tests of parts) */
+struct life *hub_life(const struct hub *h);       /* NULL: nothing sleeps here (tests of parts) */
 const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
 int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
 void hub_stats(struct hub *h, struct hub_stats *out);
 enum hub_record_state hub_record_state(const struct hub *h);
 const char *hub_record_state_name(enum hub_record_state s);
+/* What is counted beside hub_stats(): families of muxd/base/metric.h, the caller's. NULL: no memory. */
+json_t *hub_metrics(struct hub *h);
 bool hub_ready(const struct hub *h); /* recovered, record writable */
 const char *hub_instance(const struct hub *h);
 

@@ -11,6 +11,7 @@
 
 #include "control/sandbox.h"
 #include "muxd/base/buf.h"
+#include "muxd/base/metric.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/journal.h"
@@ -192,6 +193,7 @@ struct hub {
 	bool flushing, recovered, stopping;
 	bool paused; /* people were told that the record cannot be written */
 	struct hub_stats stats;
+	struct metric_times round_times;
 	unsigned reviews; /* tokens of the cluster that are out */
 };
 

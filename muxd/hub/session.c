@@ -422,6 +422,8 @@ void session_finish(struct session *s, enum exit_cause cause, int code, int sign
 			return; /* session_pump() comes back when there is room */
 		s->exit_in_ring = true;
 		s->hub->stats.rounds_by_cause[cause] += s->kind == SESSION_ROUND;
+		if (s->kind == SESSION_ROUND)
+			metric_times_add(&s->hub->round_times, s->result.duration_ns);
 		s->hub->stats.sessions_live[s->kind]--;
 		session_set_state(s, SESSION_ENDED);
 		s->ended_wall_ns = hub_now_wall(s->hub);

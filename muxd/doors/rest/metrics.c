@@ -1,5 +1,6 @@
 #include "muxd/doors/rest/metrics.h"
 #include "muxd/base/clock.h"
+#include "muxd/base/metric.h"
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/hub/hub.h"
 
@@ -230,6 +231,7 @@ static int hub_render(struct hub *h, struct buf *out)
 int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf *out)
 {
 	int rc = head(out, "muxd_build_info", "gauge", "1, with the version.");
+	json_t *more;
 	size_t n;
 
 	if (rc == 0)
@@ -244,7 +246,13 @@ int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf 
 		rc = histogram_row(m, row, out);
 	if (rc == 0)
 		rc = door_render(m, out);
-	return rc ? rc : hub_render(h, out);
+	if (rc == 0)
+		rc = hub_render(h, out);
+	more = rc == 0 ? hub_metrics(h) : NULL;
+	if (more)
+		rc = metric_render(more, out);
+	json_decref(more);
+	return rc;
 }
 
 void rest_metrics_show(struct http_exchange *x)
