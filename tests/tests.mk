@@ -27,6 +27,11 @@ check: unit check-layers ## quick: unit tests and layers
 bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods too); writes build/bench*.json
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@tests/bench/run.sh
+# What snapshots of local workspaces cost: build/bench/local_snapshot [image|plain] [runs], as root.
+$(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL)
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) -lcmocka $(LIBS)
 .PHONY: run test check bench
 
 # --- a real Kubernetes cluster on this machine: tests/e2e/k8s/README.md

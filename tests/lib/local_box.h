@@ -276,7 +276,8 @@ static inline bool box_begin(int argc, char **argv, int *out_rc)
 		log_setup("test", getenv("TEST_LOG"), LOG_TEXT, 2, NULL);
 	snprintf(instance, sizeof(instance), "test-local-%d", (int)getpid());
 	uid_base = 70000 + (unsigned)getpid() % 10000 * 100;
-	snprintf(top, sizeof(top), "/tmp/test-local.XXXXXX");
+	snprintf(top, sizeof(top), "%.40s/test-local.XXXXXX",
+		 getenv("LOCAL_BOX_DIR") ? getenv("LOCAL_BOX_DIR") : "/tmp");
 	if (!mkdtemp(top) || chmod(top, 0755) != 0) {
 		*out_rc = 1;
 		return false;

@@ -1,0 +1,149 @@
+/* The monitor's queue of sandbox jobs, on real sandboxes: one agent's in order, several agents' beside each other. */
+#include "tests/lib/local_box.h"
+
+#include "muxd/monitor/sandboxes.h"
+
+#define AGENTS 6
+
+struct seen {
+	struct sandboxes *s;
+	int order;  /* of answers, over all */
+	int failed; /* the first that did not give what it had to */
+	struct err e;
+};
+
+struct step {
+	struct seen *seen;
+	enum sandbox_job job;
+	int wanted; /* rc */
+	int place;  /* in which it was answered; -1: not yet */
+	enum sandbox_state state;
+};
+
+static void on_step(void *arg, const struct sandbox_answer *a)
+{
+	struct step *p = arg;
+
+	p->place = p->seen->order++;
+	p->state = a->info.state;
+	if (a->rc != p->wanted && !p->seen->failed) {
+		p->seen->failed = 1;
+		p->seen->e = a->err;
+		print_message("job %d: %s: %s\n", (int)p->job, err_name(a->rc), a->err.message);
+	}
+}
+
+static void put(struct step *p, struct seen *seen, struct sandbox_question q, int wanted)
+{
+	*p = (struct step){.seen = seen, .job = q.job, .wanted = wanted, .place = -1};
+	assert_int_equal(sandboxes_ask(seen->s, &q, on_step, p), 0);
+}
+
+/* The queue took the box's sandboxes with it. */
+static void box_local_again(struct box *b, struct sandboxes *s)
+{
+	sandboxes_destroy(s);
+	b->l = box_local(b, true);
+}
+
+static void test_order(void **state)
+{
+	enum { STEPS = 7 };
+	struct step steps[AGENTS][STEPS], last, after;
+	struct seen seen = {0};
+	struct id ids[AGENTS];
+	struct box b;
+	uv_loop_t loop;
+
+	(void)state;
+	box_open(&b, "queue");
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(sandboxes_create(&loop, b.l, &seen.s), 0);
+	for (int i = 0; i < AGENTS; i++) {
+		char name[16];
+		struct sandbox_question q = {.agent = name, .from = name, .timeout_ns = 60 * NS_PER_SEC};
+		struct step *p = steps[i];
+		/* Any two of these the other way round, and one of them fails. */
+		static const enum sandbox_job jobs[STEPS] = {JOB_ENSURE,  JOB_SNAPSHOT, JOB_DESTROY, JOB_DROP_WORKSPACE,
+							     JOB_RESTORE, JOB_ENSURE,   JOB_DESTROY};
+
+		snprintf(name, sizeof(name), "agent-%d", i);
+		assert_int_equal(id_new(&ids[i]), 0);
+		q.snapshot = ids[i];
+		for (int k = 0; k < STEPS; k++) {
+			q.job = jobs[k];
+			put(&p[k], &seen, q, 0);
+		}
+	}
+	put(&last, &seen, (struct sandbox_question){.job = JOB_NOTHING}, 0);
+	put(&after, &seen, (struct sandbox_question){.job = JOB_STAT, .agent = "agent-0"}, 0);
+	assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+
+	assert_false(seen.failed);
+	assert_true(sandboxes_idle(seen.s));
+	for (int i = 0; i < AGENTS; i++)
+		for (int k = 1; k < STEPS; k++)
+			assert_true(steps[i][k].place > steps[i][k - 1].place);
+	assert_int_equal(last.place, AGENTS * STEPS); /* after all that came before */
+	assert_int_equal(after.place, AGENTS * STEPS + 1);
+	assert_int_equal(after.state, SANDBOX_STOPPED);
+	box_local_again(&b, seen.s);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
+/* Copies take two workers at the most; a start asked for after ten of them is not the last to be answered. */
+static void test_copies_leave_room(void **state)
+{
+	enum { COPIES = 10 };
+	struct step copies[COPIES], start;
+	struct seen seen = {0};
+	struct id id;
+	struct box b;
+	uv_loop_t loop;
+
+	(void)state;
+	box_open(&b, "room");
+	for (int i = 0; i < COPIES; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "agent-%d", i);
+		ask(&b, name, "head -c 10M /dev/urandom > f");
+	}
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(sandboxes_create(&loop, b.l, &seen.s), 0);
+	assert_int_equal(id_new(&id), 0);
+	for (int i = 0; i < COPIES; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "agent-%d", i);
+		put(&copies[i], &seen,
+		    (struct sandbox_question){
+			.job = JOB_SNAPSHOT, .agent = name, .snapshot = id, .timeout_ns = 60 * NS_PER_SEC},
+		    0);
+	}
+	/* Of the last one, whose copy waits: a question about it does not. */
+	put(&start, &seen, (struct sandbox_question){.job = JOB_CONNECT, .agent = "agent-9"}, 0);
+	assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+	assert_false(seen.failed);
+	assert_true(start.place < COPIES);
+	box_local_again(&b, seen.s);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_teardown(test_order, box_leftover),
+	    cmocka_unit_test_teardown(test_copies_leave_room, box_leftover),
+	};
+	int rc;
+
+	if (!box_begin(argc, argv, &rc))
+		return rc;
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	return box_end(rc);
+}
