@@ -228,7 +228,8 @@ static void find_state(const json_t *pod, struct pod_view *v)
 	}
 }
 
-static bool mounts(const json_t *container, const char *path)
+/* NULL: none. */
+static const json_t *mount_at(const json_t *container, const char *path)
 {
 	size_t i;
 	json_t *o;
@@ -236,9 +237,19 @@ static bool mounts(const json_t *container, const char *path)
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(container, "volumeMounts"), i, o)
 	{
 		if (strcmp(text(o, "mountPath"), path) == 0)
-			return true;
+			return o;
 	}
-	return false;
+	return NULL;
+}
+
+static void find_workspace(const json_t *pod, const json_t *container, struct pod_view *v)
+{
+	const json_t *mount = mount_at(container, KUBE_WORKSPACE),
+		     *volume = mount ? by_name(in(pod, "spec", "volumes"), text(mount, "name")) : NULL;
+
+	v->has_workspace = mount != NULL;
+	v->read_only = mount && json_is_true(json_object_get(mount, "readOnly"));
+	copy(v->claim, sizeof(v->claim), text(json_object_get(volume, "persistentVolumeClaim"), "claimName"));
 }
 
 int pod_view(const json_t *pod, const char *container, struct pod_view *out, struct err *e)
@@ -262,8 +273,9 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	(void)clock_parse_utc(text(meta, "creationTimestamp"), &v.created_ns);
 	v.memory_limit = *text(in(spec, "resources", "limits"), "memory");
 	v.cpu_limit = *text(in(spec, "resources", "limits"), "cpu");
-	v.muxlet_dir = mounts(spec, KUBE_MUXLET_DIR);
-	v.has_workspace = mounts(spec, KUBE_WORKSPACE);
+	v.muxlet_dir = mount_at(spec, KUBE_MUXLET_DIR) != NULL;
+	find_workspace(pod, spec, &v);
+	copy(v.node, sizeof(v.node), text(json_object_get(pod, "spec"), "nodeName"));
 	find_state(pod, &v);
 	*out = v;
 	return 0;

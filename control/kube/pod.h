@@ -43,6 +43,9 @@ struct pod_view {
 	bool memory_limit, cpu_limit;
 	bool muxlet_dir;    /* mounts KUBE_MUXLET_DIR */
 	bool has_workspace; /* mounts KUBE_WORKSPACE */
+	char claim[254];    /* that is mounted there; "": none */
+	bool read_only;     /* and so */
+	char node[254];     /* "" until it is scheduled */
 };
 
 /*

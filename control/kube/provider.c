@@ -102,9 +102,10 @@ void kname_sweep(struct kp *kp)
 
 /* ---- jobs */
 
-static const char *const kind_names[] = {"ensure", "connect", "stat", "destroy", "wipe", "resolve", "list"};
-static const char *const state_names[] = {"looking", "making",     "replacing", "waiting",
-					  "ending",  "asking why", "reaching"};
+static const char *const kind_names[] = {"ensure", "connect", "stat",      "destroy", "wipe",    "resolve",
+					 "list",   "take",    "snapshots", "drop",    "restore", "drop workspace"};
+static const char *const state_names[] = {"looking",    "making",   "replacing", "waiting", "ending",
+					  "asking why", "reaching", "copying",   "tidying"};
 
 void kjob_set_state(struct kjob *j, enum kjob_state s)
 {
@@ -138,6 +139,8 @@ static void kjob_free(struct kjob *j)
 		uv_close((uv_handle_t *)j->timer, free_timer);
 	TAILQ_REMOVE(&j->kp->jobs, j, entry);
 	free(j->list);
+	free(j->claims);
+	free(j->snapshots);
 	free(j);
 }
 
@@ -145,14 +148,17 @@ void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandb
 {
 	sandbox_name_done *name_done = j->name_done;
 	sandbox_list_done *list_done = j->list_done;
+	sandbox_snapshots_done *snapshots_done = j->snapshots_done;
 	sandbox_done *done = j->done;
 	struct sandbox_info *list = j->list;
+	struct sandbox_snapshot *snapshots = j->snapshots;
 	char name[AGENT_NAME_MAX + 1];
-	size_t n = j->nlist;
+	size_t n = j->nlist, nsnapshots = j->nsnapshots;
 	void *arg = j->arg;
 
 	snprintf(name, sizeof(name), "%s", j->name);
 	j->list = NULL;
+	j->snapshots = NULL;
 	kjob_free(j); /* the callee may ask again, or destroy the provider */
 	if (done)
 		done(arg, rc, rc ? e : NULL, rc ? NULL : info, rc ? -1 : fd);
@@ -160,7 +166,10 @@ void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandb
 		name_done(arg, rc, rc ? e : NULL, name);
 	else if (list_done)
 		list_done(arg, rc, rc ? e : NULL, rc ? NULL : list, rc ? 0 : n);
+	else if (snapshots_done)
+		snapshots_done(arg, rc, rc ? e : NULL, rc ? NULL : snapshots, rc ? 0 : nsnapshots);
 	free(list);
+	free(snapshots);
 }
 
 void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)
@@ -181,37 +190,22 @@ struct kube_ref kp_pods(const char *ns, const char *pod)
 	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
 }
 
+struct kube_ref kp_claims(const char *ns, const char *claim)
+{
+	return (struct kube_ref){.resource = "persistentvolumeclaims", .namespace_ = ns, .name = claim};
+}
+
+bool kp_may_pass(int rc)
+{
+	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF;
+}
+
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
 {
 	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))
 		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it",
 			       j->pod, j->ns, j->t.agent);
 	return pod_view(pod, j->t.container, out, e);
-}
-
-static void stat_seen(struct kjob *j, const json_t *pod)
-{
-	struct sandbox_info info = {0};
-	struct pod_view v = {0};
-	struct err e = {0};
-	struct kname *n;
-	int rc = pod ? kjob_view(j, pod, &v, &e) : 0;
-
-	if (rc) {
-		kjob_answer(j, rc, &e, NULL, -1);
-		return;
-	}
-	if (pod)
-		kp_describe(j->kp, j->name, j->ours, &v, &info);
-	else
-		snprintf(info.agent, sizeof(info.agent), "%s", j->name), info.backend = SANDBOX_LINK;
-	n = kname_find(j->kp, j->name);
-	if (n && n->linked && id_equal(&n->incarnation, &info.sandbox_id)) {
-		info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
-		snprintf(info.why, sizeof(info.why), "%.159s", n->plain_why);
-		snprintf(info.delivery, sizeof(info.delivery), "%s", n->reached.delivery);
-	}
-	kjob_answer(j, 0, NULL, &info, -1);
 }
 
 static void resolve_seen(struct kjob *j, const json_t *pod)
@@ -247,7 +241,14 @@ static void seen(struct kjob *j, const json_t *pod)
 	case KJOB_RESOLVE:
 		resolve_seen(j, pod);
 		break;
+	case KJOB_RESTORE:
+	case KJOB_DROP_WORKSPACE:
+		restore_seen(j, pod);
+		break;
 	case KJOB_LIST:
+	case KJOB_TAKE:
+	case KJOB_SNAPSHOTS:
+	case KJOB_DROP:
 		break;
 	}
 }
@@ -284,10 +285,17 @@ static void on_timer(uv_timer_t *t)
 {
 	struct kjob *j = t->data;
 
-	if (j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE)
+	if (j->tick)
+		j->tick(j);
+	else if (j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE)
 		end_tick(j);
 	else
 		wake_tick(j);
+}
+
+bool kjob_is_late(const struct kjob *j)
+{
+	return clock_boot_ns() >= j->deadline_ns;
 }
 
 void kjob_wait(struct kjob *j, uint64_t ms)
@@ -297,9 +305,8 @@ void kjob_wait(struct kjob *j, uint64_t ms)
 	uv_timer_start(j->timer, on_timer, ms < left ? ms : left, 0);
 }
 
-/* NULL: it was answered already. */
-static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
-			  const struct kjob *callbacks)
+struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
+			const struct kjob *callbacks)
 {
 	struct kp *kp = (struct kp *)p;
 	struct kjob *j = calloc(1, sizeof(*j)), *answer = j;
@@ -314,13 +321,14 @@ static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const
 	answer->kind = kind;
 	snprintf(answer->name, sizeof(answer->name), "%s", name);
 	if (j && (j->timer = malloc(sizeof(*j->timer))))
-		rc = kind == KJOB_LIST ? 0 : locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e);
+		rc = *name ? locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e) : 0;
 	if (!rc && kp->stopping)
 		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	if (!rc) {
 		uv_timer_init(kp->loop, j->timer);
 		j->timer->data = j;
-		j->deadline_ns = clock_boot_ns() + limit_ns;
+		j->began_ns = clock_boot_ns();
+		j->deadline_ns = j->began_ns + limit_ns;
 		TAILQ_INSERT_TAIL(&kp->jobs, j, entry);
 		return j;
 	}
@@ -332,6 +340,8 @@ static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const
 		callbacks->name_done(callbacks->arg, rc, &e, name);
 	else if (callbacks->list_done)
 		callbacks->list_done(callbacks->arg, rc, &e, NULL, 0);
+	else if (callbacks->snapshots_done)
+		callbacks->snapshots_done(callbacks->arg, rc, &e, NULL, 0);
 	free(j ? j->timer : NULL);
 	free(j);
 	return NULL;
@@ -340,7 +350,7 @@ static struct kjob *begin(struct sandbox_provider *p, enum kjob_kind kind, const
 static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
 		sandbox_done *done, void *arg)
 {
-	struct kjob *j = begin(p, kind, name, limit_ns, &(struct kjob){.done = done, .arg = arg});
+	struct kjob *j = kjob_begin(p, kind, name, limit_ns, &(struct kjob){.done = done, .arg = arg});
 
 	if (j)
 		kjob_look(j);
@@ -380,7 +390,7 @@ static void wipe_one(struct sandbox_provider *p, const char *agent, const char *
 static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
 {
 	struct kjob *j =
-	    begin(p, KJOB_RESOLVE, name, KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.name_done = done, .arg = arg});
+	    kjob_begin(p, KJOB_RESOLVE, name, KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.name_done = done, .arg = arg});
 
 	if (!j)
 		return;
@@ -390,125 +400,13 @@ static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_d
 		kjob_look(j);
 }
 
-/* ---- list, page by page */
-
-static int list_add(struct kjob *j, const json_t *items)
-{
-	size_t i, n = json_array_size(items);
-	struct sandbox_info *all = realloc(j->list, (j->nlist + n + 1) * sizeof(*all));
-	json_t *o;
-
-	if (!all)
-		return ERR_NOMEM;
-	j->list = all;
-	json_array_foreach((json_t *)(uintptr_t)items, i, o)
-	{
-		struct pod_view v;
-
-		if (pod_view(o, KUBE_CONTAINER, &v, NULL) || !v.agent[0] || agent_name_check(v.agent, NULL))
-			continue; /* labelled like ours by somebody else */
-		kp_describe(j->kp, v.agent, true, &v, &j->list[j->nlist++]);
-	}
-	return 0;
-}
-
-static void list_page(struct kjob *j, const char *next);
-
-static void on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
-	const char *next;
-	char copy[4096];
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	if (!rc)
-		rc = list_add(j, json_object_get(reply->body, "items"));
-	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
-	if (next && *next && snprintf(copy, sizeof(copy), "%s", next) < (int)sizeof(copy))
-		list_page(j, copy);
-	else
-		kjob_answer(j, rc, e, NULL, -1);
-}
-
-static void list_page(struct kjob *j, const char *next)
-{
-	struct kube_ref ref = kp_pods(j->kp->p.spec.ns, NULL);
-	struct kube_list_options o = {.labels = KUBE_SELECTOR, .limit = KP_PAGE, .continue_ = next};
-	struct err e = {0};
-	int rc = kube_list(j->kp->p.kube, &ref, &o, on_page, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
-}
-
 static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
 {
 	struct kjob *j =
-	    begin(p, KJOB_LIST, "", KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.list_done = done, .arg = arg});
+	    kjob_begin(p, KJOB_LIST, "", KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.list_done = done, .arg = arg});
 
 	if (j)
-		list_page(j, NULL);
-}
-
-/* ---- what a pod promises */
-
-static void say_size(char *out, size_t size, uint64_t bytes)
-{
-	if (bytes % (1 << 20) == 0 && bytes)
-		snprintf(out, size, "%llu MiB", (unsigned long long)(bytes >> 20));
-	else
-		snprintf(out, size, "%llu bytes", (unsigned long long)bytes);
-}
-
-/* What does not hold, in words. The cap is true where the file system itself is no larger: muxlet has looked. */
-static void describe_limits(const struct kp *kp, const struct pod_view *v, uint64_t measured, struct sandbox_info *out)
-{
-	uint64_t cap = kp->p.spec.workspace_size;
-	char size[32], text[200] = "";
-
-	out->memory_enforced = v->memory_limit;
-	out->cpu_enforced = v->cpu_limit;
-	out->cap_enforced = measured && measured <= cap + cap / 16;
-	say_size(size, sizeof(size), cap);
-	if (measured && !out->cap_enforced)
-		snprintf(text, sizeof(text), "workspace cap not enforced: its file system holds %llu MiB, not %s; ",
-			 (unsigned long long)(measured >> 20), size);
-	else if (!measured && kp->p.spec.workspace == WORKSPACE_EMPTYDIR)
-		snprintf(text, sizeof(text),
-			 "workspace cap not enforced at the write: it is on the node's disk, and past %s the kubelet "
-			 "evicts the pod; ",
-			 size);
-	snprintf(out->detail, sizeof(out->detail), "%s%s%s", text, v->memory_limit ? "" : "no memory limit; ",
-		 "processes: what the node allows");
-}
-
-void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out)
-{
-	static const enum sandbox_state states[] = {SANDBOX_STOPPED, SANDBOX_ERROR, SANDBOX_RUNNING, SANDBOX_STOPPED};
-	struct kname *n = kname_find((struct kp *)(uintptr_t)kp, name);
-	struct id incarnation;
-
-	memset(out, 0, sizeof(*out));
-	snprintf(out->agent, sizeof(out->agent), "%s", name);
-	out->state = states[v->state];
-	out->backend = SANDBOX_LINK;
-	out->created_wall_ns = v->created_ns;
-	pod_incarnation(v, &incarnation);
-	if (v->container_id[0])
-		out->sandbox_id = incarnation;
-	if (v->state != POD_RUNNING) {
-		snprintf(out->detail, sizeof(out->detail), "%.255s", v->why);
-	} else if (ours) {
-		bool measured = n && n->linked && id_equal(&n->incarnation, &incarnation);
-
-		describe_limits(kp, v, measured ? n->reached.joined.workspace_size : 0, out);
-	} else {
-		out->memory_enforced = v->memory_limit;
-		out->cpu_enforced = v->cpu_limit;
-		snprintf(out->detail, sizeof(out->detail), "a pod of others: its limits are theirs");
-	}
+		list_begin(j);
 }
 
 /* ---- life */
@@ -546,6 +444,11 @@ static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .list = list_all,
 							 .resolve = resolve,
 							 .log = kp_log,
+							 .snapshot_take = provider_take,
+							 .snapshot_list = provider_snapshots,
+							 .snapshot_drop = provider_drop,
+							 .restore = provider_restore,
+							 .drop_workspace = provider_drop_workspace,
 							 .destroy = destroy};
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)

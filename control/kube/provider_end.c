@@ -1,4 +1,4 @@
-/* destroy and wipe: the pod of an agent goes, and with wipe its claim. Gone already is fine. */
+/* destroy and wipe: the pod of an agent goes, and with wipe its claims. Gone already is fine. */
 #define LOG_SUBSYS "kube"
 #include "control/kube/provider_state.h"
 #include "muxd/base/clock.h"
@@ -19,34 +19,18 @@ static void ended(struct kjob *j)
 	kjob_answer(j, 0, NULL, &info, -1);
 }
 
-static void on_claim_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void claims_listed(struct kjob *j)
 {
-	struct kjob *j = arg;
-
-	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	if (rc && rc != ERR_NOT_FOUND)
-		kjob_answer(j, rc, e, NULL, -1);
-	else
-		ended(j);
+	j->binding = true; /* a restore that was cut short may have left one */
+	claims_tidy(j, NULL, ended);
 }
 
-/* Only a claim that muxd made has this name, so it may go with all it holds. */
 static void pod_is_gone(struct kjob *j)
 {
-	struct kube_ref ref = {.resource = "persistentvolumeclaims", .namespace_ = j->ns, .name = j->pod};
-	struct err e = {0};
-	int rc;
-
-	if (j->kind == KJOB_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM) {
+	if (j->kind == KJOB_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
 		ended(j);
-		return;
-	}
-	rc = kube_delete(j->kp->p.kube, &ref, NULL, on_claim_deleted, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	else
+		claims_get(j, claims_listed);
 }
 
 static void on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)

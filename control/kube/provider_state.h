@@ -8,10 +8,12 @@
 #ifndef CONTROL_KUBE_PROVIDER_STATE_H
 #define CONTROL_KUBE_PROVIDER_STATE_H
 
+#include "control/kube/claim.h"
 #include "control/kube/pod.h"
 #include "control/kube/program.h"
 #include "control/kube/provider.h"
 #include "control/kube/reach.h"
+#include "control/kube/snapshot.h"
 #include "control/kube/verbs.h"
 #include "control/kube/watch.h"
 #include "muxd/base/err.h"
@@ -31,7 +33,23 @@
 #define KP_IDLE_NS    (600 * UINT64_C(1000000000))
 #define KP_STUCK_NS   (30 * INT64_C(1000000000))
 
-enum kjob_kind { KJOB_ENSURE, KJOB_CONNECT, KJOB_STAT, KJOB_DESTROY, KJOB_WIPE, KJOB_RESOLVE, KJOB_LIST };
+#define KP_BIND_MS  500  /* a claim that waits longer is given a first consumer */
+#define KP_GRACE_MS 5000 /* controllers try again: an error of a snapshot counts once it has stood so long */
+
+enum kjob_kind {
+	KJOB_ENSURE,
+	KJOB_CONNECT,
+	KJOB_STAT,
+	KJOB_DESTROY,
+	KJOB_WIPE,
+	KJOB_RESOLVE,
+	KJOB_LIST,
+	KJOB_TAKE,
+	KJOB_SNAPSHOTS,
+	KJOB_DROP,
+	KJOB_RESTORE,
+	KJOB_DROP_WORKSPACE
+};
 enum kjob_state {
 	KJOB_LOOKING,
 	KJOB_MAKING,
@@ -39,7 +57,9 @@ enum kjob_state {
 	KJOB_WAITING,
 	KJOB_ENDING,
 	KJOB_ASKING_WHY,
-	KJOB_REACHING
+	KJOB_REACHING,
+	KJOB_COPYING, /* a snapshot, or a claim from one */
+	KJOB_TIDYING  /* what is not needed any more goes */
 };
 
 struct kp;
@@ -72,8 +92,11 @@ struct kjob {
 	char name[AGENT_NAME_MAX + 1];
 	struct target t;
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
-	bool ours, forced, cancelled;
+	bool ours, forced, cancelled, there; /* there: there is a pod */
 	struct kube_call *call;
+	void (*step)(struct kjob *j); /* after the claims */
+	void (*then)(struct kjob *j); /* after that */
+	void (*tick)(struct kjob *j); /* when a wait is over, of those that need no pod */
 	uv_timer_t *timer;
 	uint64_t deadline_ns, force_ns; /* boot clock */
 	struct pod_view view;           /* as seen last */
@@ -81,6 +104,20 @@ struct kjob {
 	struct err last;                /* what went wrong and may pass */
 	struct sandbox_info *list;
 	size_t nlist;
+	struct claim_view *claims; /* the agent's, as listed last */
+	size_t nclaims, at;
+	const char *keep;        /* of them, by name */
+	struct claim_view claim; /* the workspace; its name "": none */
+	/* Snapshots, and what comes of them. */
+	struct id snapshot;
+	char from[AGENT_NAME_MAX + 1];
+	bool read_only, binding; /* binding: there may be a first consumer that has to go */
+	struct snapshot_view copy;
+	struct claim_view next;
+	uint64_t began_ns, error_ns, poll_ms; /* boot clock; error: since when, 0: there is none */
+	struct sandbox_snapshot *snapshots;
+	size_t nsnapshots;
+	sandbox_snapshots_done *snapshots_done;
 	sandbox_done *done;
 	sandbox_name_done *name_done;
 	sandbox_list_done *list_done;
@@ -99,6 +136,7 @@ struct kp {
 	struct kube_watch *watch; /* of all pods of ours */
 	uint64_t epoch;
 	bool stopping;
+	bool late_binding; /* claims of this storage were seen to wait for their first consumer */
 };
 
 /* provider.c */
@@ -108,6 +146,13 @@ struct kname *kname_find(struct kp *kp, const char *name);
 void kname_forget(struct kname *n);
 void kname_sweep(struct kp *kp);
 struct kube_ref kp_pods(const char *ns, const char *pod);
+struct kube_ref kp_claims(const char *ns, const char *claim);
+/* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
+struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
+			const struct kjob *c);
+bool kjob_is_late(const struct kjob *j);
+/* What may pass: the server is away or busy, an answer was lost. */
+bool kp_may_pass(int rc);
 /* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
 void kjob_set_state(struct kjob *j, enum kjob_state s);
@@ -118,6 +163,9 @@ void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((form
 void kjob_look(struct kjob *j);
 /* kjob_tick() in so many ms, or at the deadline if that is sooner. */
 void kjob_wait(struct kjob *j, uint64_t ms);
+/* provider_view.c */
+void stat_seen(struct kjob *j, const json_t *pod);
+void list_begin(struct kjob *j);
 /* What a look or a watch says of a container, without what only a stream knows. */
 void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out);
 
@@ -132,6 +180,31 @@ void wake_tick(struct kjob *j); /* waiting goes on, or the deadline is there */
 /* provider_end.c: destroy and wipe */
 void end_seen(struct kjob *j, const json_t *pod);
 void end_tick(struct kjob *j);
+/*
+ * provider_claims.c: the claims of the job's agent into j->claims, and the workspace among them into j->claim; then
+ * step. An error is answered.
+ */
+void claims_get(struct kjob *j, void (*step)(struct kjob *j));
+/* Those of j->claims go that are not called keep (NULL: all), and the first consumer, where there may be one; then
+ * step. */
+void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
+/* ensure's: a claim there is, the right one in j->claim; then step. */
+void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
+/* provider_snapshot.c: ops, and what restore needs of it */
+void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
+		   sandbox_snapshots_done *done, void *arg);
+void provider_snapshots(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg);
+void provider_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+		   sandbox_snapshots_done *done, void *arg);
+struct kube_ref kp_snapshots(const char *ns, const char *name);
+/* GET the content that j->copy names, and is it its own? then step. An error is answered. */
+void content_check(struct kjob *j, void (*step)(struct kjob *j));
+int snapshots_allowed(const struct kp *kp, struct err *e);
+/* provider_restore.c */
+void provider_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
+		      bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg);
+void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+void restore_seen(struct kjob *j, const json_t *pod); /* and drop_workspace's */
 /* provider_watch.c */
 int watch_start(struct kp *kp, struct err *e);
 /* The whole truth about one container that was reached: has it ended? pod NULL: there is none. May call `gone`. */

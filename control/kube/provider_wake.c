@@ -246,58 +246,33 @@ static void on_pod_made(void *arg, int rc, const struct err *e, const struct kub
 	}
 }
 
-static void make(struct kjob *j, const char *resource, json_t *object, kube_done *done, const struct err *why)
-{
-	struct kube_ref ref = {.resource = resource, .namespace_ = j->ns};
-	struct err e = {0};
-	int rc;
-
-	if (!object) {
-		kjob_answer(j, why->code, why, NULL, -1);
-		return;
-	}
-	kjob_set_state(j, KJOB_MAKING);
-	rc = kube_create(j->kp->p.kube, &ref, object, done, j, &j->call, &e);
-	json_decref(object);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
-}
-
 static void make_pod(struct kjob *j)
 {
+	struct kube_ref ref = kp_pods(j->ns, NULL);
+	struct kube_pod_spec spec = j->kp->p.spec;
 	struct err e = {0};
 	struct id session;
 	json_t *pod;
+	int rc;
 
 	if (id_new(&session)) {
 		kjob_fail(j, ERR_SYS, "no randomness for the sandbox of %s", j->name);
 		return;
 	}
-	pod = kube_spec_pod(&j->kp->p.spec, j->t.agent, &session, &e);
-	make(j, "pods", pod, on_pod_made, &e);
-}
-
-/* One that is there already is the agent's own workspace of an earlier day, whatever its size. */
-static void on_claim_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
-
-	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	if (rc && rc != ERR_K8S_CONFLICT)
-		kjob_answer(j, rc, e, NULL, -1);
-	else
-		make_pod(j);
+	spec.claim = j->claim.name;
+	spec.read_only = j->claim.read_only;
+	pod = kube_spec_pod(&spec, j->t.agent, &session, &e);
+	kjob_set_state(j, KJOB_MAKING);
+	rc = pod ? kube_create(j->kp->p.kube, &ref, pod, on_pod_made, j, &j->call, &e) : e.code;
+	json_decref(pod);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
 }
 
 static void make_all(struct kjob *j)
 {
-	struct err e = {0};
-
 	if (j->kp->p.spec.workspace == WORKSPACE_CLAIM)
-		make(j, "persistentvolumeclaims", kube_spec_claim(&j->kp->p.spec, j->t.agent, &e), on_claim_made, &e);
+		claims_ensure(j, make_pod);
 	else
 		make_pod(j);
 }
@@ -335,15 +310,23 @@ static void replace(struct kjob *j)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-/* Made from another configuration, and nothing has run in it yet. */
+/* Made from another configuration, and nothing has run in it yet. Its claim is no matter of that. */
 static bool is_outdated(const struct kjob *j)
 {
+	struct kube_pod_spec spec = j->kp->p.spec;
 	struct id any = {0};
-	json_t *o = j->view.started ? NULL : kube_spec_pod(&j->kp->p.spec, j->t.agent, &any, NULL);
-	const char *now = json_string_value(
-	    json_object_get(json_object_get(json_object_get(o, "metadata"), "annotations"), KUBE_ANNOTATION_SPEC));
-	bool differs = now && j->view.spec[0] && strcmp(now, j->view.spec) != 0;
+	const char *now;
+	bool differs;
+	json_t *o;
 
+	if (j->view.started || !j->view.spec[0])
+		return false;
+	spec.claim = j->view.claim;
+	spec.read_only = j->view.read_only;
+	o = kube_spec_pod(&spec, j->t.agent, &any, NULL);
+	now = json_string_value(
+	    json_object_get(json_object_get(json_object_get(o, "metadata"), "annotations"), KUBE_ANNOTATION_SPEC));
+	differs = now && strcmp(now, j->view.spec) != 0;
 	json_decref(o);
 	return differs;
 }

@@ -1,5 +1,6 @@
 #include "control/kube/spec.h"
 
+#include "control/kube/claim.h"
 #include "muxd/base/err.h"
 
 #include <ctype.h>
@@ -118,7 +119,8 @@ static json_t *command(const struct kube_pod_spec *s)
 
 static json_t *mounts(const struct kube_pod_spec *s)
 {
-	json_t *list = json_pack("[{s:s,s:s}]", "name", VOLUME_WORK, "mountPath", KUBE_WORKSPACE);
+	json_t *list = json_pack("[{s:s,s:s,s:o*}]", "name", VOLUME_WORK, "mountPath", KUBE_WORKSPACE, "readOnly",
+				 s->read_only ? json_true() : NULL);
 
 	if (some(s->init_image) &&
 	    json_array_append_new(
@@ -143,7 +145,8 @@ static json_t *workspace_volume(const struct kube_pod_spec *s, const char *name)
 
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)s->workspace_size);
 	if (s->workspace == WORKSPACE_CLAIM)
-		return json_pack("{s:s,s:{s:s}}", "name", VOLUME_WORK, "persistentVolumeClaim", "claimName", name);
+		return json_pack("{s:s,s:{s:s}}", "name", VOLUME_WORK, "persistentVolumeClaim", "claimName",
+				 some(s->claim) ? s->claim : name);
 	return json_pack("{s:s,s:{s:s,s:s*}}", "name", VOLUME_WORK, "emptyDir", "sizeLimit", size, "medium",
 			 s->workspace == WORKSPACE_MEMORY ? "Memory" : NULL);
 }
@@ -160,12 +163,26 @@ static json_t *volumes(const struct kube_pod_spec *s, const char *name)
 	return list;
 }
 
+/* NULL: what the cluster does with every pod. */
+static json_t *tolerations(const struct kube_pod_spec *s)
+{
+	static const char *const taints[] = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"};
+	json_t *list = s->node_timeout_s ? json_array() : NULL;
+
+	for (size_t i = 0; list && i < sizeof(taints) / sizeof(taints[0]); i++)
+		(void)json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:I}", "key", taints[i], "operator", "Exists",
+							    "effect", "NoExecute", "tolerationSeconds",
+							    (json_int_t)s->node_timeout_s));
+	return list;
+}
+
 static json_t *pod_spec(const struct kube_pod_spec *s, const char *name)
 {
-	json_t *o = json_pack("{s:s,s:i,s:b,s:b,s:s*,s:o,s:[o],s:o}", "restartPolicy", "Never",
-			      "terminationGracePeriodSeconds", 0, "automountServiceAccountToken", 0,
-			      "enableServiceLinks", 0, "runtimeClassName", some(s->runtime_class), "securityContext",
-			      pod_security(), "containers", main_container(s), "volumes", volumes(s, name));
+	json_t *o =
+	    json_pack("{s:s,s:i,s:b,s:b,s:s*,s:o,s:[o],s:o,s:o*}", "restartPolicy", "Never",
+		      "terminationGracePeriodSeconds", 0, "automountServiceAccountToken", 0, "enableServiceLinks", 0,
+		      "runtimeClassName", some(s->runtime_class), "securityContext", pod_security(), "containers",
+		      main_container(s), "volumes", volumes(s, name), "tolerations", tolerations(s));
 
 	if (o && some(s->init_image) && json_object_set_new(o, "initContainers", json_pack("[o]", init_container(s)))) {
 		json_decref(o);
@@ -174,19 +191,16 @@ static json_t *pod_spec(const struct kube_pod_spec *s, const char *name)
 	return o;
 }
 
-/* The configured ones first: muxd's own win. session NULL: for a claim, which outlives its pods. */
-static json_t *labels(const struct kube_pod_spec *s, const char *agent, const struct id *session)
+/* The configured ones first: muxd's own win. */
+json_t *kube_spec_labels(const struct kube_pod_spec *s, const char *agent, const char *role)
 {
-	char text[ID_STR_LEN];
 	json_t *o = json_object(), *own;
 
 	for (size_t i = 0; i < s->nlabels && o; i++)
 		if (json_object_set_new(o, s->labels[i].key, json_string(s->labels[i].value)))
 			goto fail;
-	if (session)
-		id_format(session, text);
-	own = json_pack("{s:s,s:s,s:s,s:s*}", "app.kubernetes.io/managed-by", "muxd", KUBE_LABEL_ROLE,
-			KUBE_ROLE_SANDBOX, "agent_id", agent, "compute_session_id", session ? text : NULL);
+	own = json_pack("{s:s,s:s,s:s}", "app.kubernetes.io/managed-by", "muxd", KUBE_LABEL_ROLE, role, "agent_id",
+			agent);
 	if (!own || json_object_update(o, own)) {
 		json_decref(own);
 		goto fail;
@@ -199,7 +213,7 @@ fail:
 }
 
 static json_t *object(const char *kind, const struct kube_pod_spec *s, const char *name, const char *agent,
-		      const struct id *session, json_t *spec, struct err *e)
+		      const char *role, json_t *spec, struct err *e)
 {
 	char *text = spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS) : NULL, digest[SPEC_HEX + 1] = "";
 	json_t *o = NULL;
@@ -207,8 +221,8 @@ static json_t *object(const char *kind, const struct kube_pod_spec *s, const cha
 	if (text) {
 		sha256_hex(text, SPEC_HEX, digest);
 		o = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:{s:s,s:s}},s:O}", "apiVersion", "v1", "kind", kind, "metadata",
-			      "name", name, "namespace", s->ns, "labels", labels(s, agent, session), "annotations",
-			      KUBE_ANNOTATION_AGENT, agent, KUBE_ANNOTATION_SPEC, digest, "spec", spec);
+			      "name", name, "namespace", s->ns, "labels", kube_spec_labels(s, agent, role),
+			      "annotations", KUBE_ANNOTATION_AGENT, agent, KUBE_ANNOTATION_SPEC, digest, "spec", spec);
 	}
 	free(text);
 	json_decref(spec);
@@ -219,26 +233,87 @@ static json_t *object(const char *kind, const struct kube_pod_spec *s, const cha
 	return o;
 }
 
-json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e)
+static json_t *meta(json_t *o, const char *key)
 {
-	char name[KUBE_NAME_MAX + 1];
-
-	if (kube_spec_name(agent, name, e))
-		return NULL;
-	return object("Pod", s, name, agent, session, pod_spec(s, name), e);
+	return json_object_get(json_object_get(o, "metadata"), key);
 }
 
-json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, struct err *e)
+json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e)
 {
-	char name[KUBE_NAME_MAX + 1], size[24];
+	char name[KUBE_NAME_MAX + 1], text[ID_STR_LEN];
+	json_t *o;
 
 	if (kube_spec_name(agent, name, e))
 		return NULL;
-	snprintf(size, sizeof(size), "%llu", (unsigned long long)s->workspace_size);
-	return object("PersistentVolumeClaim", s, name, agent, NULL,
-		      json_pack("{s:[s],s:{s:{s:s}},s:s*}", "accessModes", "ReadWriteOnce", "resources", "requests",
-				"storage", size, "storageClassName", some(s->storage_class)),
-		      e);
+	o = object("Pod", s, name, agent, KUBE_ROLE_SANDBOX, pod_spec(s, name), e);
+	id_format(session, text);
+	if (o && json_object_set_new(meta(o, "labels"), "compute_session_id", json_string(text))) {
+		err_set(e, ERR_NOMEM, "no memory for the pod of %s", agent);
+		json_decref(o);
+		o = NULL;
+	}
+	return o;
+}
+
+json_t *kube_spec_binder(const struct kube_pod_spec *s, const char *agent, const char *claim, struct err *e)
+{
+	struct kube_pod_spec small = *s;
+	char name[KUBE_NAME_MAX + 1], own[KUBE_OBJECT_MAX + 1];
+
+	if (kube_spec_name(agent, name, e))
+		return NULL;
+	snprintf(own, sizeof(own), "%s.bind", name);
+	small.init_image = "";
+	small.request_cpu = "10m";
+	small.request_memory = "16Mi";
+	small.request_ephemeral = "";
+	small.claim = claim;
+	small.read_only = false;
+	return object("Pod", &small, own, agent, KUBE_ROLE_BINDER, pod_spec(&small, name), e);
+}
+
+/* What a claim is beside its spec: its place in the order, and where its content comes from. */
+static int annotate(json_t *o, const struct kube_claim_plan *p)
+{
+	char number[24], hex[ID_STR_LEN];
+	int rc;
+
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)(p ? p->generation : 1));
+	rc = json_object_set_new(meta(o, "annotations"), KUBE_ANNOTATION_GENERATION, json_string(number));
+	rc |= json_object_set_new(meta(o, "labels"), KUBE_LABEL_WORKSPACE,
+				  json_string(claim_state_name(p && p->snapshot ? CLAIM_NEXT : CLAIM_CURRENT)));
+	if (p && p->snapshot) {
+		id_format(p->snapshot, hex);
+		rc |= json_object_set_new(meta(o, "annotations"), KUBE_ANNOTATION_SNAPSHOT, json_string(hex));
+	}
+	if (p && p->read_only)
+		rc |= json_object_set_new(meta(o, "annotations"), KUBE_ANNOTATION_READ_ONLY, json_string("true"));
+	return rc;
+}
+
+json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, const struct kube_claim_plan *p,
+			struct err *e)
+{
+	uint64_t bytes = p && p->size_min > s->workspace_size ? p->size_min : s->workspace_size;
+	char name[KUBE_NAME_MAX + 1], size[24];
+	json_t *o, *source = NULL;
+
+	if (kube_spec_name(agent, name, e))
+		return NULL;
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)bytes);
+	if (p && p->snapshot)
+		source = json_pack("{s:s,s:s,s:s}", "apiGroup", "snapshot.storage.k8s.io", "kind", "VolumeSnapshot",
+				   "name", p->source);
+	o = object("PersistentVolumeClaim", s, p ? p->name : name, agent, KUBE_ROLE_SANDBOX,
+		   json_pack("{s:[s],s:{s:{s:s}},s:s*,s:o*}", "accessModes", "ReadWriteOnce", "resources", "requests",
+			     "storage", size, "storageClassName", some(s->storage_class), "dataSource", source),
+		   e);
+	if (o && annotate(o, p)) {
+		err_set(e, ERR_NOMEM, "no memory for the claim of %s", agent);
+		json_decref(o);
+		o = NULL;
+	}
+	return o;
 }
 
 /* ---- copies */
@@ -255,7 +330,9 @@ static const size_t strings[] = {offsetof(struct kube_pod_spec, ns),
 				 offsetof(struct kube_pod_spec, limit_cpu),
 				 offsetof(struct kube_pod_spec, limit_memory),
 				 offsetof(struct kube_pod_spec, limit_ephemeral),
-				 offsetof(struct kube_pod_spec, storage_class)};
+				 offsetof(struct kube_pod_spec, storage_class),
+				 offsetof(struct kube_pod_spec, snapshot_class),
+				 offsetof(struct kube_pod_spec, claim)};
 
 static const char **string_at(struct kube_pod_spec *s, size_t i)
 {

@@ -1,9 +1,9 @@
 /*
  * spec.h - the pod of an agent and its claim, as JSON for the API server. Pure.
  *
- * One agent has one pod and one claim, both of the name kube_spec_name() gives; the
- * agent's own name stands in an annotation, and whoever finds a pod of that name
- * looks at it. Labels: agent_id and compute_session_id, KUBE_LABEL_ROLE to be
+ * One agent has one pod, of the name kube_spec_name() gives, and one claim, whose name changes with each restore
+ * (claim.h); the agent's own name stands in an annotation, and whoever finds an object by
+ * name or label looks at it. Labels: agent_id and compute_session_id, KUBE_LABEL_ROLE to be
  * found by, and the configured ones. The pod satisfies the restricted Pod Security
  * Standard, whatever is configured: uid 1000, no capability, no privilege
  * escalation, no service account token.
@@ -14,6 +14,7 @@
 #include "muxd/base/ids.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct err;
 #define KUBE_NAME_MAX         63
 #define KUBE_LABEL_ROLE       "muxd.dev/role"
 #define KUBE_ROLE_SANDBOX     "sandbox"
+#define KUBE_ROLE_BINDER      "binder"
 #define KUBE_SELECTOR         KUBE_LABEL_ROLE "=" KUBE_ROLE_SANDBOX
 #define KUBE_ANNOTATION_AGENT "muxd.dev/agent"
 #define KUBE_ANNOTATION_SPEC  "muxd.dev/spec" /* digest of what the pod was made from */
@@ -48,7 +50,12 @@ struct kube_pod_spec {
 	const char *limit_cpu, *limit_memory, *limit_ephemeral;
 	enum kube_workspace workspace;
 	uint64_t workspace_size; /* bytes */
-	const char *storage_class;
+	const char *storage_class, *snapshot_class;
+	const char *claim; /* that the pod mounts; "": kube_spec_name() */
+	bool read_only;    /* the pod mounts it so */
+	/* A node that is lost holds a pod so long, then the cluster deletes it; 0: the cluster's default, five minutes
+	 */
+	uint64_t node_timeout_s;
 	const struct kube_label *labels;
 	size_t nlabels;
 };
@@ -65,6 +72,25 @@ void kube_spec_finish(struct kube_pod_spec *s); /* of a copy; of a zeroed one, t
 int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e);
 /* A new reference, or NULL with ERR_NOMEM or ERR_INVAL in e. session: compute_session_id of this pod. */
 json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e);
-json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, struct err *e);
+
+struct kube_claim_plan {
+	const char *name;
+	uint64_t generation;
+	/* A copy: of this snapshot of ours, by the name of its object, and no smaller than that wants. NULL: empty */
+	const struct id *snapshot;
+	const char *source;
+	uint64_t size_min; /* bytes */
+	bool read_only;
+};
+/* plan NULL: the first one of an agent. */
+json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, const struct kube_claim_plan *plan,
+			struct err *e);
+/*
+ * A pod that does nothing but mount a claim, so that storage which waits for its first consumer (WaitForFirstConsumer)
+ * provides it. Its name is "NAME.bind".
+ */
+json_t *kube_spec_binder(const struct kube_pod_spec *s, const char *agent, const char *claim, struct err *e);
+/* muxd's labels and the configured ones, for an object of that role. */
+json_t *kube_spec_labels(const struct kube_pod_spec *s, const char *agent, const char *role);
 
 #endif

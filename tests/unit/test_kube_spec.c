@@ -138,7 +138,7 @@ static void workspaces(void **state)
 		{"spec|volumes", "[{\"name\":\"workspace\",\"persistentVolumeClaim\":{\"claimName\":\"muxd-coder\"}}]"},
 		{"spec|runtimeClassName", "\"gvisor\""},
 		{NULL, NULL}});
-	expect_all(kube_spec_claim(&s, "coder", NULL),
+	expect_all(kube_spec_claim(&s, "coder", NULL, NULL),
 		   (const struct expect[]){{"kind", "\"PersistentVolumeClaim\""},
 					   {"metadata|name", "\"muxd-coder\""},
 					   {"metadata|labels|agent_id", "\"coder\""},
@@ -148,7 +148,7 @@ static void workspaces(void **state)
 					   {"spec|storageClassName", "\"fast\""},
 					   {NULL, NULL}});
 	s.storage_class = "";
-	expect_all(kube_spec_claim(&s, "coder", NULL),
+	expect_all(kube_spec_claim(&s, "coder", NULL, NULL),
 		   (const struct expect[]){{"spec|storageClassName", "-"}, {NULL, NULL}});
 	s.workspace = WORKSPACE_MEMORY;
 	expect_all(kube_spec_pod(&s, "coder", &session, NULL),
@@ -258,7 +258,7 @@ static void hostile_names_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
 		assert_int_equal(kube_spec_name(hostile[i], name, &e), ERR_INVAL);
 		assert_null(kube_spec_pod(&s, hostile[i], &session, &e));
-		assert_null(kube_spec_claim(&s, hostile[i], &e));
+		assert_null(kube_spec_claim(&s, hostile[i], NULL, &e));
 	}
 	s.image = "bad\xff";
 	assert_null(kube_spec_pod(&s, "coder", &session, &e));

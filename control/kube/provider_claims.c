@@ -1,0 +1,240 @@
+/* The claims of one agent: listed, the workspace among them chosen; made when there is none; taken away. */
+#define LOG_SUBSYS "kube"
+#include "control/kube/provider_state.h"
+#include "control/kube/spec.h"
+#include "muxd/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLAIMS_MAX 100 /* of one agent: more are nobody's work here */
+
+/* ---- listing */
+
+static int read_claims(struct kjob *j, const json_t *items, struct err *e)
+{
+	const struct claim_view *chosen = NULL;
+	size_t i, n = json_array_size(items);
+	json_t *o;
+	int rc;
+
+	free(j->claims);
+	j->nclaims = 0;
+	memset(&j->claim, 0, sizeof(j->claim));
+	j->claims = calloc(n + 1, sizeof(*j->claims));
+	if (!j->claims)
+		return err_set(e, ERR_NOMEM, "no memory for the claims of %s", j->name);
+	json_array_foreach((json_t *)(uintptr_t)items, i, o)
+	{
+		rc = claim_view(o, &j->claims[j->nclaims], e);
+		if (rc)
+			return rc;
+		if (strcmp(j->claims[j->nclaims].agent, j->t.agent) == 0) /* else labelled like ours by somebody else */
+			j->nclaims++;
+	}
+	rc = claim_choose(j->claims, j->nclaims, &chosen, e);
+	if (!rc && chosen)
+		j->claim = *chosen;
+	return rc;
+}
+
+static void claims_again(struct kjob *j)
+{
+	j->tick = NULL;
+	claims_get(j, j->step);
+}
+
+static void on_claims(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (!rc && (rc = read_claims(j, json_object_get(reply->body, "items"), &here)))
+		e = &here;
+	if (kp_may_pass(rc) && !kjob_is_late(j)) {
+		j->tick = claims_again;
+		kjob_wait(j, KP_AGAIN_MS);
+	} else if (rc) {
+		kjob_answer(j, rc, e, NULL, -1);
+	} else {
+		j->step(j);
+	}
+}
+
+void claims_get(struct kjob *j, void (*step)(struct kjob *j))
+{
+	struct kube_ref ref = kp_claims(j->ns, NULL);
+	char labels[AGENT_NAME_MAX + 64];
+	struct kube_list_options o = {.labels = labels, .limit = CLAIMS_MAX};
+	struct err e = {0};
+	int rc;
+
+	j->step = step;
+	snprintf(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
+	rc = kube_list(j->kp->p.kube, &ref, &o, on_claims, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- taking away */
+
+static void tidy_next(struct kjob *j);
+
+static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
+		rc = 0;
+	if (rc && j->kind == KJOB_RESTORE) { /* what was asked for is done: the next start tidies up */
+		log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
+		rc = 0;
+	}
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		tidy_next(j);
+}
+
+static void tidy_next(struct kjob *j)
+{
+	struct kube_delete_options o = {.grace_s = -1};
+	char name[KUBE_OBJECT_MAX + 1];
+	struct kube_ref ref;
+	struct err e = {0};
+	int rc;
+
+	while (j->at < j->nclaims &&
+	       (j->claims[j->at].deleting || (j->keep && strcmp(j->claims[j->at].name, j->keep) == 0)))
+		j->at++;
+	if (j->at < j->nclaims) {
+		const struct claim_view *c = &j->claims[j->at++];
+
+		log_info(&(struct log_ids){.agent = j->name}, "claim %s (%s) goes", c->name,
+			 claim_state_name(c->state));
+		ref = kp_claims(j->ns, c->name);
+		o.uid = c->uid;
+	} else if (j->binding) {
+		j->binding = false;
+		snprintf(name, sizeof(name), "%s.bind", j->pod);
+		ref = kp_pods(j->ns, name);
+		o.grace_s = 0;
+	} else {
+		j->step(j);
+		return;
+	}
+	rc = kube_delete(j->kp->p.kube, &ref, &o, on_tidied, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j))
+{
+	kjob_set_state(j, KJOB_TIDYING);
+	j->at = 0;
+	j->keep = keep;
+	j->step = step;
+	tidy_next(j);
+}
+
+/* ---- ensure's */
+
+/* Somebody else was quicker, or the answer was lost: what there is now decides. */
+static void once_more(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_LOOKING);
+	kjob_wait(j, KP_AGAIN_MS);
+}
+
+static void on_written(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) {
+		j->last = *e;
+		once_more(j);
+	} else if (rc) {
+		kjob_answer(j, rc, e, NULL, -1);
+	} else {
+		if (claim_view(reply->body, &j->claim, NULL))
+			once_more(j);
+		else
+			j->step(j);
+	}
+}
+
+static void make_first(struct kjob *j)
+{
+	char name[KUBE_OBJECT_MAX + 1];
+	struct kube_claim_plan plan = {.name = name, .generation = claim_next_generation(j->claims, j->nclaims)};
+	struct kube_ref ref = kp_claims(j->ns, NULL);
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc = claim_name(j->pod, plan.generation, NULL, name);
+
+	kjob_set_state(j, KJOB_MAKING);
+	if (rc)
+		err_set(&e, rc, "claims of %s have no name any more: wipe it", j->name);
+	else if (!(o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e)))
+		rc = e.code;
+	else
+		rc = kube_create(j->kp->p.kube, &ref, o, on_written, j, &j->call, &e);
+	json_decref(o);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* From now on a pod may change it: the same restore, asked for again, is another one. */
+static void mark_used(struct kjob *j)
+{
+	struct kube_ref ref = kp_claims(j->ns, j->claim.name);
+	json_t *patch = claim_patch(&j->claim, CLAIM_CURRENT);
+	struct err e = {0};
+	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_written, j, &j->call, &e)
+		       : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
+
+	json_decref(patch);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void ensure_chosen(struct kjob *j)
+{
+	j->step = j->then;
+	if (!j->claim.name[0])
+		make_first(j);
+	else if (j->claim.lost)
+		kjob_fail(j, ERR_SANDBOX_CREATE,
+			  "the volume of claim %.120s, the workspace of %.63s, is lost: restore it from a snapshot",
+			  j->claim.name, j->name);
+	else if (j->claim.state == CLAIM_RESTORED)
+		mark_used(j);
+	else
+		j->step(j);
+}
+
+/* What an interrupted restore has left goes: nobody restores what is being started. */
+static void ensure_listed(struct kjob *j)
+{
+	if (j->nclaims == 1 && j->claim.name[0])
+		ensure_chosen(j);
+	else
+		claims_tidy(j, j->claim.name, ensure_chosen);
+}
+
+void claims_ensure(struct kjob *j, void (*step)(struct kjob *j))
+{
+	j->then = step;
+	claims_get(j, ensure_listed);
+}
