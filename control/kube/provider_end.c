@@ -16,6 +16,7 @@ static void ended(struct kjob *j)
 	if (n)
 		kname_forget(n);
 	snprintf(info.agent, sizeof(info.agent), "%s", j->name);
+	info.has_workspace = j->kind == KJOB_DESTROY && j->view.claim[0];
 	kjob_answer(j, 0, NULL, &info, -1);
 }
 

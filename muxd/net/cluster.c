@@ -5,6 +5,7 @@
 #include "control/kube/provider.h"
 #include "control/kube/remotecommand.h"
 #include "control/kube/rest.h"
+#include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #include "muxd/plain/plain.h"
@@ -136,6 +137,8 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .workspace = workspace_of(conf),
 	    .workspace_size = conf->workspace_size,
 	    .storage_class = conf->kubernetes_storage_class,
+	    .snapshot_class = conf->kubernetes_snapshot_class,
+	    .node_timeout_s = (conf->kubernetes_node_timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC,
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

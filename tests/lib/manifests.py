@@ -15,7 +15,9 @@ import yaml
 RELEASE = "muxd"
 RIGHTS = {
     ("Role", "muxd"): {("pods", "get list watch create delete"), ("pods/exec", "get create"), ("pods/log", "get"),
-                       ("persistentvolumeclaims", "get create delete")},
+                       ("persistentvolumeclaims", "get list create patch delete"), ("events", "list"),
+                       ("volumesnapshots", "get list create delete")},
+    ("ClusterRole", "muxd-snapshots"): {("volumesnapshotcontents", "get")},
     ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
 }

@@ -5,6 +5,7 @@
 #   containerd restart [IDLE]    kills containerd and waits for the next one (pods run on); IDLE: its stream_idle_timeout (20s)
 #   image DIR TAG [CMD...]       makes an image of a directory tree and gives it to the node; owner root, or OWNER=uid:gid
 #   volume NAME SIZE             a persistent volume that is full at SIZE (1Gi), of the storage class `standard` (the default)
+#   storage start|stop           volumes and snapshots of the classes in objects/storage.yaml (storage.py), or no longer
 #   status                       what runs, with pids
 . "$(dirname "$0")/lib.sh"
 . "$K8S_DIR/config.sh"
@@ -88,9 +89,24 @@ volume() {
 		      - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [$K8S_NODE]}]
 	E
 }
+# The definitions and classes first. What it made stays when it is stopped, and nobody looks after it.
+storage() {
+	case $1 in
+	start)
+		kubectl apply -f "$K8S_DIR/objects/snapshots.yaml" >>"$K8S_HOME/log/storage.log" || die "storage: the API server refused the definitions"
+		kubectl wait --for=condition=Established --timeout=30s crd volumesnapshots.snapshot.storage.k8s.io \
+			volumesnapshotcontents.snapshot.storage.k8s.io volumesnapshotclasses.snapshot.storage.k8s.io >>"$K8S_HOME/log/storage.log" ||
+			die "storage: the definitions are not taken"
+		until_ok 30 kubectl apply -f "$K8S_DIR/objects/storage.yaml" || die "storage: the API server refused the classes"
+		K8S_API=$K8S_API K8S_NODE=$K8S_NODE spawn storage python3 "$K8S_DIR/storage.py"
+		;;
+	stop) halt storage TERM ;;
+	*) usage "storage $1" ;;
+	esac
+}
 status() {
 	local name pid
-	for name in etcd apiserver manager scheduler node; do
+	for name in etcd apiserver manager scheduler node storage; do
 		if pid=$(pid_of $name); then say "$name runs, pid $pid"; else say "$name does not run"; fi
 	done
 }
@@ -100,7 +116,7 @@ verb=${1:-}
 [ -f "$K8S_HOME/settings" ] || die "no cluster in $K8S_HOME: make k8s-up"
 lock
 case $verb/$# in
-apiserver/1 | kubelet/1 | volume/2 | status/0) "$verb" "$@" ;;
+apiserver/1 | kubelet/1 | volume/2 | storage/1 | status/0) "$verb" "$@" ;;
 containerd/1 | containerd/2) containerd_ "$@" ;;
 image/[2-9]*) image "$@" ;;
 *) usage "'$verb' with $# arguments" ;;

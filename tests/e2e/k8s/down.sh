@@ -28,6 +28,7 @@ leave_machine() {
 [ "$(id -u)" -eq 0 ] || die "only root can end a cluster"
 lock
 # All but etcd can be killed: they keep nothing, and take long to end while watches are open.
+halt storage TERM
 halt manager KILL
 halt scheduler KILL
 halt node KILL

@@ -6,8 +6,10 @@
  *		[-s WORKSPACE_BYTES] [-t SECONDS] [-m BYTE_OF_MASTER] KUBECONFIG VERB NAME [ARGS]
  *
  * VERB: exec NAME PROGRAM ARGS... (stdin, stdout, stderr; its exit code), attach NAME (like exec, but never makes a
- *pod), stat, destroy, wipe, resolve NAME; list. It says on stderr what it got, as lines of "probe: ...". Losses of the
- *stream are taken up again, as the hub does.
+ *pod), stat, destroy, wipe, resolve, drop_workspace NAME; list; take NAME ID, snapshots [NAME], drop NAME ID, restore
+ *NAME FROM ID [ro]. -S SNAPSHOT_CLASS, -C STORAGE_CLASS, -t also bounds take and restore, -N seconds a lost node holds
+ *a pod. It says on stderr what it got, as lines of "probe: ...". Losses of the stream are taken up again, as the hub
+ *does.
  */
 #include "control/kube/kube_creds.h"
 #include "control/kube/kubeconfig.h"
@@ -40,6 +42,7 @@ struct probe {
 	const char *verb, *name;
 	const char *const *argv;
 	struct id linked;
+	uint64_t timeout_ns;
 	bool over, opened, eof, eof_sent;
 	int code;
 	uint64_t have[3], in_offset, consumed;
@@ -216,10 +219,11 @@ static void say(const struct sandbox_info *i)
 
 	id_format(&i->sandbox_id, id);
 	fprintf(stderr,
-		"probe: %s %s %s backend=%s delivery=%s cap=%s memory=%s cpu=%s pids=%s why=\"%s\" detail=\"%s\"\n",
+		"probe: %s %s %s backend=%s delivery=%s cap=%s memory=%s cpu=%s pids=%s workspace=%s why=\"%s\" "
+		"detail=\"%s\"\n",
 		i->agent, sandbox_state_name(i->state), id, sandbox_backend_name(i->backend), i->delivery,
-		yes(i->cap_enforced), yes(i->memory_enforced), yes(i->cpu_enforced), yes(i->pids_enforced), i->why,
-		i->detail);
+		yes(i->cap_enforced), yes(i->memory_enforced), yes(i->cpu_enforced), yes(i->pids_enforced),
+		yes(i->has_workspace), i->why, i->detail);
 }
 
 static void on_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
@@ -281,6 +285,21 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 	finish(arg, rc ? 90 : 0);
 }
 
+static void on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+{
+	if (rc)
+		fprintf(stderr, "probe: %s: %s\n", err_name(rc), e ? e->message : "");
+	for (size_t i = 0; i < n; i++) {
+		char id[ID_STR_LEN];
+
+		id_format(&list[i].id, id);
+		fprintf(stderr, "probe: snapshot %s of %s: %s %s size=%llu ready=%s detail=\"%s\"\n", id, list[i].agent,
+			list[i].how, list[i].name, (unsigned long long)list[i].size, yes(list[i].ready),
+			list[i].detail);
+	}
+	finish(arg, rc ? 90 : 0);
+}
+
 static void on_name(void *arg, int rc, const struct err *e, const char *name)
 {
 	fprintf(stderr, "probe: %s: %s\n", rc ? err_name(rc) : "name", rc ? e->message : name);
@@ -297,6 +316,17 @@ static void on_gone(void *arg, const char *agent, const struct id *id, const cha
 		finish(b, 93);
 }
 
+static const struct id *an_id(const struct probe *b, int i)
+{
+	static struct id id;
+
+	if (!b->argv[i] || id_parse(b->argv[i], &id)) {
+		fprintf(stderr, "probe: no id of a snapshot\n");
+		exit(64);
+	}
+	return &id;
+}
+
 static void begin(struct probe *b)
 {
 	const struct sandbox_provider_ops *o = b->p->ops;
@@ -309,6 +339,17 @@ static void begin(struct probe *b)
 		o->destroy_sandbox(b->p, b->name, "probe", on_answer, b);
 	else if (strcmp(b->verb, "wipe") == 0)
 		o->wipe(b->p, b->name, "probe", on_answer, b);
+	else if (strcmp(b->verb, "drop_workspace") == 0)
+		o->drop_workspace(b->p, b->name, on_answer, b);
+	else if (strcmp(b->verb, "take") == 0)
+		o->snapshot_take(b->p, b->name, an_id(b, 0), b->timeout_ns, on_snapshots, b);
+	else if (strcmp(b->verb, "snapshots") == 0)
+		o->snapshot_list(b->p, *b->name ? b->name : NULL, on_snapshots, b);
+	else if (strcmp(b->verb, "drop") == 0)
+		o->snapshot_drop(b->p, b->name, an_id(b, 0), on_snapshots, b);
+	else if (strcmp(b->verb, "restore") == 0)
+		o->restore(b->p, b->name, b->argv[0], an_id(b, 1), b->argv[1] && b->argv[2], b->timeout_ns, on_answer,
+			   b);
 	else if (strcmp(b->verb, "list") == 0)
 		o->list(b->p, on_list, b);
 	else if (strcmp(b->verb, "resolve") == 0)
@@ -355,7 +396,7 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int c, rc;
 
-	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:")) != -1)
+	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:S:C:N:")) != -1)
 		if (c == 'n')
 			p.spec.ns = optarg;
 		else if (c == 'i')
@@ -369,7 +410,13 @@ int main(int argc, char **argv)
 		else if (c == 's')
 			p.spec.workspace_size = strtoull(optarg, NULL, 10);
 		else if (c == 't')
-			p.create_timeout_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
+			p.create_timeout_ns = b.timeout_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
+		else if (c == 'S')
+			p.spec.snapshot_class = optarg;
+		else if (c == 'C')
+			p.spec.storage_class = optarg;
+		else if (c == 'N')
+			p.spec.node_timeout_s = strtoull(optarg, NULL, 10);
 		else if (c == 'p')
 			p.spec.pull_policy = optarg;
 		else if (c == 'c')
