@@ -7,6 +7,7 @@ VERSION := 0.1.0
 
 PKGS     := libuv jansson yaml-0.1 libcrypto libssl zlib libdeflate libzstd sqlite3 libseccomp libcurl
 PKG_NET  := libwebsockets libssh
+PKG_VT   := vterm
 CSTD     := -std=c17 -D_GNU_SOURCE -DMUXD_VERSION='"$(VERSION)"'
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral
 HARD     := -fstack-protector-strong -fPIE $(if $(SAN),,-D_FORTIFY_SOURCE=2)
@@ -15,6 +16,7 @@ CFLAGS   := $(CSTD) $(WARN) $(HARD) $(OPT) -g -MMD -MP -I. $(shell pkg-config --
 LDFLAGS  := -pie -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN))
 LIBS     := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
 LIBS_NET := $(shell pkg-config --libs $(PKG_NET) 2>/dev/null)
+LIBS_VT  := $(shell pkg-config --libs $(PKG_VT) 2>/dev/null)
 
 # make V=1 shows the commands.
 Q := $(if $(V),,@)
@@ -27,19 +29,20 @@ SRC_policy   := $(wildcard policy/*.c)
 SRC_recorder := $(filter-out recorder/main.c,$(wildcard recorder/*.c))
 SRC_control  := $(wildcard control/*.c control/*/*.c)
 SRC_link     := $(wildcard muxd/link/*.c)
+SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
 SRC_hub      := $(wildcard muxd/hub/*.c)
 SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c)
 SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
-PARTS := net monitor doors hub plain link control recorder policy base
+PARTS := net monitor doors hub screen plain link control recorder policy base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
 LIBS_CTL := $(foreach p,ctl link recorder policy base,$(call lib,$(p)))
 LIBS_REC := $(foreach p,recorder policy base,$(call lib,$(p)))
 
-all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
+all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all
 .DEFAULT_GOAL := all
 
@@ -64,6 +67,9 @@ $(BUILD)/muxd: $(BUILD)/obj/muxd/main.o $(LIBS_ALL)
 $(BUILD)/muxd-recorder: $(BUILD)/obj/recorder/main.o $(LIBS_REC)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_REC) $(LIBS)
+$(BUILD)/muxd-screen: $(BUILD)/obj/muxd/screen/main.o $(call lib,screen) $(call lib,base)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS_VT) $(LIBS)
 $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_CTL) -Wl,--end-group $(LIBS)
@@ -80,10 +86,10 @@ $(BUILD)/muxlet.d/%.o: %.c
 
 # --- tests: every tests/unit/test_*.c is one cmocka program
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
-$(BUILD)/unit/%: tests/unit/%.c $(LIBS_ALL) $(call lib,ctl) $(BUILD)/muxlet
+$(BUILD)/unit/%: tests/unit/%.c $(LIBS_ALL) $(call lib,ctl) $(BUILD)/muxlet $(BUILD)/muxd-screen
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) -lcmocka
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) $(LIBS_VT) -lcmocka
 unit: $(UNIT) ## run the unit tests (T=name for one)
 	@set -e; for t in $(if $(T),$(BUILD)/unit/test_$(T),$(UNIT)); do $$t; done
 unit-programs: $(UNIT)

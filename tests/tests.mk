@@ -1,7 +1,7 @@
 # What make test, lint, run and the rest do. Included by the Makefile.
 
 # Debian 12 packages: to build and run, to test. `make setup` installs what is missing.
-PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib-uv libuv1-dev libssh-dev libssl-dev \
+PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib-uv libuv1-dev libssh-dev libvterm-dev libssl-dev \
 	zlib1g-dev libdeflate-dev libzstd-dev libsqlite3-dev libyaml-dev libjansson-dev libseccomp-dev libcurl4-openssl-dev uthash-dev bubblewrap e2fsprogs zstd \
 	util-linux
 PKG_RUN   := openssh-client curl
@@ -63,7 +63,7 @@ FUZZ_SECONDS ?= 60
 $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/run_corpus.c $(LIBS_ALL) $(call lib,ctl)
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/fuzz/run_corpus.c -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/fuzz/run_corpus.c -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) $(LIBS_VT)
 corpus: $(addprefix $(BUILD)/fuzz/,$(FUZZ))
 	@set -e; for f in $(FUZZ); do $(BUILD)/fuzz/$$f tests/fuzz/corpus/$${f#fuzz_}; done
 fuzz: ## libFuzzer, FUZZ_SECONDS=60 each (T=name for one)
@@ -77,7 +77,7 @@ install: all ## into PREFIX (DESTDIR is honoured)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/muxd $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
-	install -s $(BUILD)/muxd-recorder $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
+	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
 	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
 images: all ## container images as tars in build/, without an engine (as root)
 	deploy/image/image.sh muxd $(BUILD) $(BUILD)/muxd-image.tar muxd:$(VERSION)

@@ -58,8 +58,9 @@ muxd_tree() {
 	program muxd usr/local/bin/muxd
 	program muxctl usr/local/bin/muxctl
 	program muxd-recorder usr/local/libexec/muxd/muxd-recorder
+	program muxd-screen usr/local/libexec/muxd/muxd-screen
 	program muxlet usr/local/libexec/muxd/muxlet
-	for p in muxd muxctl muxd-recorder; do closure "$build/$p"; done
+	for p in muxd muxctl muxd-recorder muxd-screen; do closure "$build/$p"; done
 	for l in $OPENED; do opened "$l"; done
 	people
 	# for a cluster or a proxy whose certificate a public authority signed

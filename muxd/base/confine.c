@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <seccomp.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 static int add_rules(scmp_filter_ctx filter)
@@ -18,16 +19,40 @@ static int add_rules(scmp_filter_ctx filter)
 	return rc;
 }
 
-int confine_local(struct err *e)
+static int load(scmp_filter_ctx filter, int rc, struct err *e)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-	if (!filter)
-		return err_set(e, ERR_NOMEM, "cannot make a seccomp filter");
-	int rc = add_rules(filter);
 	if (rc == 0)
 		rc = seccomp_load(filter);
 	seccomp_release(filter);
 	if (rc == -EINVAL || rc == -ENOSYS || rc == -EOPNOTSUPP)
 		return err_set(e, ERR_UNSUPPORTED, "the kernel has no seccomp filters");
 	return rc ? err_sys(e, -rc, "cannot load a seccomp filter") : 0;
+}
+
+int confine_local(struct err *e)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+	if (!filter)
+		return err_set(e, ERR_NOMEM, "cannot make a seccomp filter");
+	return load(filter, add_rules(filter), e);
+}
+
+int confine_pure(struct err *e)
+{
+	static const int calls[] = {SCMP_SYS(read),           SCMP_SYS(write),      SCMP_SYS(brk),
+				    SCMP_SYS(munmap),         SCMP_SYS(mremap),     SCMP_SYS(madvise),
+				    SCMP_SYS(exit),           SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn),
+				    SCMP_SYS(restart_syscall)};
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	int rc = 0;
+
+	if (!filter)
+		return err_set(e, ERR_NOMEM, "cannot make a seccomp filter");
+	for (size_t i = 0; rc == 0 && i < sizeof(calls) / sizeof(calls[0]); i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i], 0);
+	if (rc == 0)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	return load(filter, rc, e);
 }

@@ -16,4 +16,10 @@ struct err;
  */
 int confine_local(struct err *e);
 
+/*
+ * Nothing but to read and write what is open, to get memory that holds no code, and to end: any other system call kills
+ * the process (SIGSYS). The same needs, the same ERR_UNSUPPORTED.
+ */
+int confine_pure(struct err *e);
+
 #endif

@@ -11,12 +11,15 @@ forbid() {
 	echo "$hits" | sed "s|\$|   ($3)|"
 	bad=1
 }
-forbid '^muxd/base/' '(policy|recorder|control|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
-forbid '^policy/' '(recorder|control|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
-forbid '^recorder/' '(control|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'recorder may know policy and base'
-forbid '^control/' '(recorder|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'control may know policy and base'
-forbid '^muxd/link/' '(policy|recorder|control|muxd/(plain|hub|doors|net|monitor|muxlet|ctl))/' 'link may know base'
+forbid '^muxd/base/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
+forbid '^policy/' '(recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
+forbid '^recorder/' '(control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'recorder may know policy and base'
+forbid '^control/' '(recorder|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'control may know policy and base'
+forbid '^muxd/link/' '(policy|recorder|control|muxd/(plain|screen|hub|doors|net|monitor|muxlet|ctl))/' 'link may know base'
 forbid '^muxd/plain/' '(policy|recorder|muxd/(hub|doors|net|monitor|muxlet|ctl|link/link))/' 'plain may know control, base and the frames'
+forbid '^muxd/screen/' '(policy|recorder|control|jansson|uv|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))' 'a screen knows base'
+forbid '^muxd/' 'muxd/screen/(term|filter|grid|draw|fast|sgr|worker)' 'others know the frames of a screen worker' '^muxd/screen/'
+forbid '^(muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term\.c'
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
 forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc and frame.h'

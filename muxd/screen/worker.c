@@ -1,0 +1,187 @@
+#include "muxd/screen/worker.h"
+
+#include "muxd/base/buf.h"
+#include "muxd/base/bytes.h"
+#include "muxd/base/confine.h"
+#include "muxd/base/err.h"
+#include "muxd/screen/draw.h"
+#include "muxd/screen/frame.h"
+#include "muxd/screen/term.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MEMORY_MAX (256UL * 1024 * 1024)
+#define READ_STEP  (128 * 1024)
+
+struct worker {
+	int fd;
+	struct term *term;
+	uint64_t offset;
+	struct buf in, out, drawn;
+};
+
+static int flush(struct worker *w)
+{
+	while (buf_len(&w->out)) {
+		ssize_t n = write(w->fd, buf_ptr(&w->out), buf_len(&w->out));
+
+		if (n < 0 && errno != EINTR)
+			return ERR_SYS;
+		if (n > 0)
+			buf_consume(&w->out, (size_t)n);
+	}
+	return 0;
+}
+
+static int do_open(struct worker *w, const struct screen_frame *f)
+{
+	if (f->len != 12)
+		return ERR_PROTOCOL;
+	term_destroy(w->term);
+	w->term = NULL;
+	w->offset = get_u64(f->payload);
+	return term_create(get_u16(f->payload + 8), get_u16(f->payload + 10), &w->term);
+}
+
+static int do_feed(struct worker *w, const struct screen_frame *f)
+{
+	if (f->len < 8 || get_u64(f->payload) != w->offset)
+		return ERR_PROTOCOL;
+	term_feed(w->term, f->payload + 8, f->len - 8);
+	w->offset += f->len - 8;
+	return 0;
+}
+
+static int do_cut(struct worker *w, const struct screen_frame *f)
+{
+	if (f->len != 8 || get_u64(f->payload) < w->offset)
+		return ERR_PROTOCOL;
+	term_cut(w->term);
+	w->offset = get_u64(f->payload);
+	return 0;
+}
+
+static int do_resize(struct worker *w, const struct screen_frame *f)
+{
+	return f->len == 4 ? term_resize(w->term, get_u16(f->payload), get_u16(f->payload + 2)) : ERR_PROTOCOL;
+}
+
+static int do_shoot(struct worker *w, const struct screen_frame *f)
+{
+	uint8_t head[SCREEN_SHOT_HEAD];
+	struct term_view v;
+	int rc;
+
+	if (f->len != 4)
+		return ERR_PROTOCOL;
+	buf_clear(&w->drawn);
+	rc = draw_term(w->term, &w->drawn);
+	if (rc == ERR_TOO_LARGE)
+		buf_clear(&w->drawn);
+	else if (rc)
+		return rc;
+	term_view(w->term, &v);
+	memcpy(head, f->payload, 4);
+	put_u64(head + 4, w->offset);
+	put_u16(head + 12, (uint16_t)v.cols);
+	put_u16(head + 14, (uint16_t)v.rows);
+	rc = screen_frame_put(&w->out, SCREEN_SHOT, head, sizeof(head), buf_ptr(&w->drawn), buf_len(&w->drawn));
+	return rc ? rc : flush(w);
+}
+
+static int handle(struct worker *w, const struct screen_frame *f)
+{
+	if (f->type != SCREEN_OPEN && !w->term)
+		return ERR_PROTOCOL;
+	switch (f->type) {
+	case SCREEN_OPEN:
+		return do_open(w, f);
+	case SCREEN_FEED:
+		return do_feed(w, f);
+	case SCREEN_CUT:
+		return do_cut(w, f);
+	case SCREEN_DRAW:
+		term_feed(w->term, f->payload, f->len);
+		return 0;
+	case SCREEN_RESIZE:
+		return do_resize(w, f);
+	case SCREEN_SHOOT:
+		return do_shoot(w, f);
+	default:
+		return ERR_PROTOCOL;
+	}
+}
+
+/* 1: more may come. */
+static int receive(struct worker *w)
+{
+	size_t room = buf_room(&w->in) < READ_STEP ? buf_room(&w->in) : READ_STEP;
+	uint8_t *to;
+	ssize_t n;
+	int rc = buf_reserve(&w->in, room, &to);
+
+	if (rc)
+		return rc;
+	n = read(w->fd, to, room);
+	if (n < 0)
+		return errno == EINTR ? 1 : ERR_SYS;
+	buf_commit(&w->in, (size_t)n);
+	return n > 0;
+}
+
+static int consume(struct worker *w)
+{
+	struct screen_frame f;
+	size_t size;
+	int rc;
+
+	while ((rc = screen_frame_next(&w->in, &f, &size)) == 1) {
+		if ((rc = handle(w, &f)) != 0)
+			return rc;
+		buf_consume(&w->in, size);
+	}
+	return rc;
+}
+
+int worker_run(int fd)
+{
+	struct worker w = {.fd = fd};
+	int rc;
+
+	buf_init(&w.in, SCREEN_HEADER + SCREEN_FRAME_MAX);
+	buf_init(&w.out, SCREEN_HEADER + SCREEN_FRAME_MAX);
+	buf_init(&w.drawn, SCREEN_SHOT_MAX);
+	while ((rc = receive(&w)) == 1)
+		if ((rc = consume(&w)) != 0)
+			break;
+	term_destroy(w.term);
+	buf_finish(&w.in);
+	buf_finish(&w.out);
+	buf_finish(&w.drawn);
+	return rc;
+}
+
+static int limit(int what, rlim_t most)
+{
+	const struct rlimit r = {most, most};
+
+	return setrlimit(what, &r);
+}
+
+int worker_confine(struct err *e)
+{
+#ifdef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit, and it calls the kernel as it likes */
+	return confine_local(e);
+#else
+	if (limit(RLIMIT_AS, MEMORY_MAX) || limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) ||
+	    limit(RLIMIT_NOFILE, 0) || limit(RLIMIT_NPROC, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return err_sys(e, errno, "limit itself");
+	return confine_pure(e);
+#endif
+}
