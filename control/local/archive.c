@@ -71,7 +71,7 @@ int archive_make(const struct archive_params *p, struct err *e)
 		return rc;
 	add_cage(&a, p, true);
 	/* Owners are not kept: all belongs to the agent, under whatever uid it has when it comes back. */
-	ADD(&a, tar, "--create", "--file=-", "--directory=" AT, "--format=pax", "--sparse", "--owner=0", "--group=0",
+	ADD(&a, tar, "--create", "--file=-", "--directory", AT, "--format=pax", "--sparse", "--owner=0", "--group=0",
 	    "--numeric-owner", "--xattrs", "--xattrs-include=user.*", "--warning=no-file-changed",
 	    "--warning=no-file-removed", "--warning=no-file-ignored", "--use-compress-program=zstd -q -1 -T2", ".");
 	rc = tool_run_io(a.v, &(struct tool_io){.in = -1, .out = p->file}, p->timeout_ns, &code, said, sizeof(said), e);
@@ -94,7 +94,7 @@ int archive_extract(const struct archive_params *p, struct err *e)
 	snprintf(regid, sizeof(regid), "--regid=%u", (unsigned)p->uid);
 	if (p->root)
 		ADD(&a, setpriv, reuid, regid, "--clear-groups", "--");
-	ADD(&a, tar, "--extract", "--file=-", "--directory=" AT, "--no-same-owner", "--same-permissions", "--xattrs",
+	ADD(&a, tar, "--extract", "--file=-", "--directory", AT, "--no-same-owner", "--same-permissions", "--xattrs",
 	    "--xattrs-include=user.*", "--delay-directory-restore", "--use-compress-program=zstd -q");
 	rc = tool_run_io(a.v, &(struct tool_io){.in = p->file, .out = -1}, p->timeout_ns, &code, said, sizeof(said), e);
 	if (rc == 0 && code != 0)

@@ -60,7 +60,7 @@ static void test_order(void **state)
 	assert_int_equal(uv_loop_init(&loop), 0);
 	assert_int_equal(sandboxes_create(&loop, b.l, &seen.s), 0);
 	for (int i = 0; i < AGENTS; i++) {
-		char name[16];
+		char name[24];
 		struct sandbox_question q = {.agent = name, .from = name, .timeout_ns = 60 * NS_PER_SEC};
 		struct step *p = steps[i];
 		/* Any two of these the other way round, and one of them fails. */
@@ -106,7 +106,7 @@ static void test_copies_leave_room(void **state)
 	(void)state;
 	box_open(&b, "room");
 	for (int i = 0; i < COPIES; i++) {
-		char name[16];
+		char name[24];
 
 		snprintf(name, sizeof(name), "agent-%d", i);
 		ask(&b, name, "head -c 10M /dev/urandom > f");
@@ -115,7 +115,7 @@ static void test_copies_leave_room(void **state)
 	assert_int_equal(sandboxes_create(&loop, b.l, &seen.s), 0);
 	assert_int_equal(id_new(&id), 0);
 	for (int i = 0; i < COPIES; i++) {
-		char name[16];
+		char name[24];
 
 		snprintf(name, sizeof(name), "agent-%d", i);
 		put(&copies[i], &seen,
