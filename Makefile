@@ -32,7 +32,7 @@ SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
 SRC_hub      := $(wildcard muxd/hub/*.c)
-SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c)
+SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c) build/web/assets.c
 SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
@@ -83,6 +83,11 @@ $(BUILD)/muxlet.d/%.o: %.c
 	@mkdir -p $(@D)
 	$(say) CC $<
 	$(Q)$(CC) $(CSTD) $(WARN) $(OPT) -ffunction-sections -fdata-sections -fstack-protector-strong -g -MMD -MP -I. -c $< -o $@
+
+# The pages, built from TypeScript and linked in: nothing of node is needed when muxd runs.
+build/web/assets.c: $(shell find webclient/src -type f) webclient/build.mjs webclient/build.sh webclient/package-lock.json
+	$(say) WEB $@
+	$(Q)webclient/build.sh
 
 # --- tests: every tests/unit/test_*.c is one cmocka program
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))

@@ -6,16 +6,19 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 	util-linux
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
-	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-prometheus-client vim less ca-certificates openssl libcap2-bin git
+	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-prometheus-client vim less ca-certificates openssl libcap2-bin git \
+	chromium fonts-dejavu-core
 PKG_K8S   := golang-1.19-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
 	containernetworking-plugins busybox-static iproute2 openssl curl jq python3 gcc libc6-dev procps e2fsprogs
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-setup-build: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD)
-setup-run: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_RUN)
-setup-test: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_TEST)
+setup-build: setup-node ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD)
+# Any node from 18 on with its npm, wherever it comes from.
+setup-node: ; @command -v node >/dev/null && command -v npm >/dev/null || tests/lib/packages.sh "$(SUDO)" nodejs npm
+setup-run: setup-node ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_RUN)
+setup-test: setup-node ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD) $(PKG_TEST)
 setup-k8s: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_K8S)
-.PHONY: setup-build setup-run setup-test setup-k8s
+.PHONY: setup-node setup-build setup-run setup-test setup-k8s
 
 # Packages first, then a second make, whose pkg-config then finds them.
 run: setup-run ## install what is missing, build, start: SSH on 2222, HTTPS on 8443, Ctrl-C ends it

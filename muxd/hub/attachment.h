@@ -81,7 +81,8 @@ void attachment_want_screen(struct attachment *a);
 uint64_t attachment_offset(const struct attachment *a, int stream);
 /*
  * A client that comes back has everything before offset. Before the first peek only. *out_missing: bytes from offset on
- * that the buffer no longer holds (the record has them); the cursor stands behind them. ERR_INVAL: beyond the end.
+ * that the buffer no longer holds (the record has them); the cursor stands behind them. No screen is sent then: what
+ * follows completes the one the client has. ERR_INVAL: beyond the end.
  */
 int attachment_seek(struct attachment *a, int stream, uint64_t offset, uint64_t *out_missing);
 

@@ -137,6 +137,15 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
 		    size_t limit, json_t **out, struct err *e);
 
+/* Sessions of the record, newest first: {recordings: [...]}. Scope: replay, as the recorder judges. */
+struct recording_filter {
+	const char *agent, *principal, *kind, *state; /* NULL = any */
+	struct id before;                             /* older than this session; nil: from the newest */
+	size_t limit;
+};
+void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
+		       broker_json_done *done, void *arg);
+
 /* Rounds by id: the grant must cover the agent and be the same principal or have scope observe or replay. */
 int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e);
 /* Calls done once when the round has ended or wait_ns passed, with the round's JSON. Also finds rounds of the record.

@@ -1,5 +1,7 @@
 #include "muxd/base/clock.h"
+#include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/server.h"
+#include "muxd/doors/web/origin.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -134,10 +136,65 @@ static int read_token(struct conn *c, char **out, struct err *e)
 	return 0;
 }
 
+static void read_header(struct conn *c, enum lws_token_indexes token, char *out, size_t size)
+{
+	out[0] = '\0';
+	if (lws_hdr_total_length(c->wsi, token) > 0 && lws_hdr_copy(c->wsi, out, (int)size, token) < 0)
+		out[0] = '\0';
+}
+
+int conn_origin(struct conn *c, bool cookie, struct err *e)
+{
+	static const char name[] = "sec-fetch-site:";
+	char origin[300], host[300], site[32] = "";
+
+	read_header(c, WSI_TOKEN_ORIGIN, origin, sizeof(origin));
+	if (!origin[0] && lws_hdr_total_length(c->wsi, WSI_TOKEN_ORIGIN) > 0)
+		snprintf(origin, sizeof(origin), "null"); /* too long to be ours */
+	read_header(c, WSI_TOKEN_HOST, host, sizeof(host));
+	if (lws_hdr_custom_length(c->wsi, name, (int)sizeof(name) - 1) > 0 &&
+	    lws_hdr_custom_copy(c->wsi, site, sizeof(site), name, (int)sizeof(name) - 1) < 0)
+		snprintf(site, sizeof(site), "?");
+	return web_origin_check(&(struct web_origin){.origin = origin, .host = host, .fetch_site = site}, cookie, e);
+}
+
+void conn_cookie(struct conn *c, char **out)
+{
+	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_COOKIE);
+	char *text;
+
+	*out = NULL;
+	if (n <= 0)
+		return;
+	text = malloc((size_t)n + 1);
+	*out = malloc(GRANT_TOKEN_MAX + 2);
+	if (!text || !*out || lws_hdr_copy(c->wsi, text, n + 1, WSI_TOKEN_HTTP_COOKIE) < 0 ||
+	    !web_cookie_token(text, *out, GRANT_TOKEN_MAX + 2)) {
+		free(*out);
+		*out = NULL;
+	}
+	if (text)
+		explicit_bzero(text, (size_t)n);
+	free(text);
+}
+
+/* A page's cookie stands for a bearer token. What changes something must come from a page of ours. */
+static int read_cookie(struct conn *c, char **out, struct err *e)
+{
+	bool changes = c->x->method != HTTP_GET && c->x->method != HTTP_HEAD;
+
+	conn_cookie(c, out);
+	return *out ? conn_origin(c, changes, e) : 0;
+}
+
 static int authorize(struct conn *c, struct err *e)
 {
+	enum route_auth auth = c->x->route->auth;
 	char *token = NULL;
 	int rc = read_token(c, &token, e);
+
+	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_LOOPBACK))
+		rc = read_cookie(c, &token, e);
 
 	if (rc == 0 || c->x->route->auth == ROUTE_OPEN)
 		rc = route_authorize(c->x, token, e);
@@ -235,6 +292,7 @@ static void refuse_head(struct conn *c, int rc, const struct err *e)
 int conn_exchange(struct conn *c, const char *path)
 {
 	struct rest_door *d = c->door;
+	char encodings[128];
 	int rc = http_exchange_create(d->hub, hub_conf(d->hub)->api_max_body, &c->x);
 
 	if (rc)
@@ -247,6 +305,10 @@ int conn_exchange(struct conn *c, const char *path)
 	snprintf(c->x->peer, sizeof(c->x->peer), "%s", c->peer);
 	snprintf(c->x->path, sizeof(c->x->path), "%s", path);
 	read_request_id(c);
+	read_header(c, WSI_TOKEN_HOST, c->x->host, sizeof(c->x->host));
+	read_header(c, WSI_TOKEN_HTTP_IF_NONE_MATCH, c->x->if_none_match, sizeof(c->x->if_none_match));
+	read_header(c, WSI_TOKEN_HTTP_ACCEPT_ENCODING, encodings, sizeof(encodings));
+	c->x->accepts_gzip = strstr(encodings, "gzip") != NULL;
 	return 0;
 }
 

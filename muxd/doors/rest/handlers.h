@@ -34,12 +34,12 @@ void rest_round_output(struct http_exchange *x);
 void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);
 /* sessions.c */
+void rest_recording_list(struct http_exchange *x);
 void rest_session_list(struct http_exchange *x);
 void rest_session_terminate(struct http_exchange *x);
 /* grants.c */
 void rest_grant_create(struct http_exchange *x);
 /* health.c */
-void rest_index(struct http_exchange *x);
 void rest_healthz(struct http_exchange *x);
 void rest_readyz(struct http_exchange *x);
 /* admission.c */

@@ -3,22 +3,6 @@
 
 #include <string.h>
 
-static const char index_text[] =
-    "<!doctype html>\n"
-    "<html lang=\"en\"><head><meta charset=\"utf-8\"><title>muxd</title></head><body>\n"
-    "<h1>muxd</h1>\n"
-    "<p>This is the HTTPS API of muxd: sandboxes for agents, with every byte recorded. Calls carry a grant\n"
-    "(<code>Authorization: Bearer TOKEN</code>); <code>muxctl grant create</code> makes one. The calls are\n"
-    "described in docs/api.md and docs/openapi.yaml of the distribution.</p>\n"
-    "<p>State: <a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a>,\n"
-    "<a href=\"/metrics\">/metrics</a>.</p>\n"
-    "</body></html>\n";
-
-void rest_index(struct http_exchange *x)
-{
-	http_reply_text(x, 200, "text/html; charset=utf-8", index_text, sizeof(index_text) - 1);
-}
-
 static void reply_state(struct http_exchange *x, bool good, const char *good_word, const char *bad_word)
 {
 	enum hub_record_state record = hub_record_state(x->hub);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define HEADERS_MAX 3072
+
 int http_exchange_create(struct hub *hub, size_t body_max, struct http_exchange **out)
 {
 	struct http_exchange *x = calloc(1, sizeof(*x));
@@ -23,6 +25,7 @@ int http_exchange_create(struct hub *hub, size_t body_max, struct http_exchange 
 	x->started_ns = clock_boot_ns();
 	buf_init(&x->body, body_max);
 	buf_init(&x->out, HTTP_RESPONSE_MAX);
+	buf_init(&x->headers, HEADERS_MAX);
 	*out = x;
 	return 0;
 }
@@ -36,6 +39,7 @@ void http_exchange_destroy(struct http_exchange *x)
 	free(x->file_path);
 	buf_finish_secret(&x->body);
 	buf_finish(&x->out);
+	buf_finish_secret(&x->headers);
 	request_finish(&x->rq);
 	if (x->token)
 		explicit_bzero(x->token, strlen(x->token));
@@ -244,6 +248,8 @@ void http_reply_status(struct http_exchange *x, int status, int rc, const struct
 	if ((status == 429 || status == 503) && !x->retry_after_s)
 		x->retry_after_s = 1;
 	buf_clear(&x->out);
+	buf_clear(&x->headers);
+	x->cache = NULL;
 	if (!o || json_append(&x->out, o) || buf_append_str(&x->out, "\n"))
 		error_minimal(x, rc);
 	json_decref(o);
@@ -265,7 +271,8 @@ const char *http_reason(int status)
 	} table[] = {
 	    {200, "OK"},
 	    {201, "Created"},
-    {202, "Accepted"},
+	    {202, "Accepted"},
+	    {304, "Not Modified"},
 	    {400, "Bad Request"},
 	    {401, "Unauthorized"},
 	    {403, "Forbidden"},
@@ -308,13 +315,16 @@ int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 {
 	int rc = buf_printf(out,
 			    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-			    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+			    "Cache-Control: %s\r\nX-Content-Type-Options: nosniff\r\n"
 			    "Strict-Transport-Security: max-age=31536000\r\nX-Request-Id: %s\r\n",
 			    x->status, http_reason(x->status), x->content_type,
-			    x->streams ? (size_t)x->stream_len : buf_len(&x->out), x->id_text);
+			    x->streams ? (size_t)x->stream_len : buf_len(&x->out), x->cache ? x->cache : "no-store",
+			    x->id_text);
 
 	if (rc == 0)
 		rc = head_date(out);
+	if (rc == 0 && buf_len(&x->headers))
+		rc = buf_append(out, buf_ptr(&x->headers), buf_len(&x->headers));
 	if (rc == 0 && x->status == 426) /* RFC 9110, 15.5.22 */
 		rc = buf_append_str(out, "Upgrade: websocket\r\n");
 	if (rc == 0 && x->allow[0])

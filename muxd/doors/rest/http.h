@@ -66,6 +66,9 @@ struct http_exchange {
 	struct id id;
 	char id_text[ID_STR_LEN];
 	char peer[64];
+	char host[256];          /* as the client named us; "" */
+	char if_none_match[72];  /* "" when there is none, or more than one */
+	bool accepts_gzip;
 	struct request rq; /* valid when authenticated */
 	bool authenticated;
 	char *token; /* ROUTE_CLUSTER: what was sent; owned, wiped */
@@ -82,6 +85,8 @@ struct http_exchange {
 	int status;
 	const char *content_type; /* static */
 	struct buf out;
+	struct buf headers;               /* lines of its own, each with its end; wiped */
+	const char *cache;                /* Cache-Control; static; NULL: no-store */
 	char allow[32];                   /* 405 */
 	char location[128];               /* 202 of a round */
 	char file_mode[8];                /* of a file's content */

@@ -1,11 +1,18 @@
 #include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/handlers.h"
+#include "muxd/doors/web/page.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const struct route routes[] = {
-    {HTTP_GET, "/", rest_index, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/sandboxes", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/sessions", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/sessions/{id}", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/terminal/{agent}", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/replay/{id}", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/ui/{file}", web_file, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/healthz", rest_healthz, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/readyz", rest_readyz, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_LOOPBACK, BODY_NONE, "observe or admin, none from loopback"},
@@ -40,6 +47,10 @@ static const struct route routes[] = {
     {HTTP_POST, "/v1/sessions/{id}/fork", rest_session_fork, ROUTE_GRANT, BODY_OPTIONAL,
      "lifecycle or admin on its agent; replay, or one's own"},
     {HTTP_GET, "/v1/sessions/{id}/attach", rest_websocket, ROUTE_OPEN, BODY_NONE, "drive or observe"},
+    {HTTP_GET, "/v1/web/session", web_session_show, ROUTE_GRANT, BODY_NONE, "any"},
+    {HTTP_POST, "/v1/web/session", web_session_create, ROUTE_GRANT, BODY_OPTIONAL, "any"},
+    {HTTP_DELETE, "/v1/web/session", web_session_end, ROUTE_GRANT, BODY_NONE, "any"},
+    {HTTP_GET, "/v1/recordings", rest_recording_list, ROUTE_GRANT, BODY_NONE, "replay"},
 };
 
 _Static_assert(sizeof(routes) / sizeof(routes[0]) < ROUTES_MAX, "raise ROUTES_MAX");

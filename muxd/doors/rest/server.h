@@ -106,6 +106,8 @@ void conn_dispatch(struct conn *c); /* the request is whole */
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);
 int conn_exchange(struct conn *c, const char *path);
+int conn_origin(struct conn *c, bool cookie, struct err *e); /* ERR_FORBIDDEN; cookie: there has to be an Origin */
+void conn_cookie(struct conn *c, char **out);                /* its token, to be wiped and freed; NULL: none */
 int conn_read_query(struct conn *c, struct err *e);
 
 /* conn_flow.c: bodies and answers that are not held in memory. */

@@ -4,7 +4,6 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 #include "muxd/doors/rest/route.h"
-#include "muxd/doors/web/origin.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -119,18 +118,6 @@ static void header(const struct conn *c, enum lws_token_indexes token, char *out
 		snprintf(out, size, "?"); /* too long to be right */
 }
 
-static int check_origin(const struct conn *c, bool cookie, struct err *e)
-{
-	char origin[300], host[300], site[32] = "";
-	static const char name[] = "sec-fetch-site:";
-
-	header(c, WSI_TOKEN_ORIGIN, origin, sizeof(origin));
-	header(c, WSI_TOKEN_HOST, host, sizeof(host));
-	if (lws_hdr_custom_length(c->wsi, name, (int)sizeof(name) - 1) > 0)
-		(void)lws_hdr_custom_copy(c->wsi, site, sizeof(site), name, (int)sizeof(name) - 1);
-	return web_origin_check(&(struct web_origin){.origin = origin, .host = host, .fetch_site = site}, cookie, e);
-}
-
 static int read_query(struct ws *w, struct err *e)
 {
 	static const char *const open_keys[] = {"cols", "rows", "task", NULL};
@@ -171,23 +158,22 @@ static int read_target(struct ws *w, struct err *e)
 		   : 0;
 }
 
-/* The bearer token that a program sends, or the cookie of a browser. Wiped by the caller. */
-static int read_token(const struct conn *c, char *out, size_t size, bool *out_cookie, struct err *e)
+/* The bearer token that a program sends, or the cookie of a browser; to be wiped and freed. */
+static char *read_token(struct conn *c, bool *out_cookie)
 {
-	char text[4096];
-	size_t n = 0;
+	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
+	char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
 
 	*out_cookie = false;
-	header(c, WSI_TOKEN_HTTP_AUTHORIZATION, text, sizeof(text));
-	if (strncasecmp(text, "Bearer ", 7) == 0) {
-		n = strlen(text + 7) < size ? (size_t)snprintf(out, size, "%s", text + 7) : 0;
-	} else if (lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_COOKIE) > 0) {
-		header(c, WSI_TOKEN_HTTP_COOKIE, text, sizeof(text));
-		n = web_cookie_token(text, out, size);
-		*out_cookie = n > 0;
+	if (text && lws_hdr_copy(c->wsi, text, n + 1, WSI_TOKEN_HTTP_AUTHORIZATION) > 7 &&
+	    strncasecmp(text, "Bearer ", 7) == 0) {
+		memmove(text, text + 7, (size_t)n - 6);
+		return text;
 	}
-	explicit_bzero(text, sizeof(text));
-	return n ? 0 : err_set(e, ERR_UNAUTHENTICATED, "there is no grant here: open the link of one");
+	free(text);
+	conn_cookie(c, &text);
+	*out_cookie = text != NULL;
+	return text;
 }
 
 static int authenticate(struct ws *w, const char *token, struct err *e)
@@ -221,7 +207,7 @@ static int create(struct conn *c, struct ws **out)
 static int check(struct ws *w, bool cookie, struct err *e)
 {
 	char protocol[64];
-	int rc = check_origin(w->conn, cookie, e);
+	int rc = conn_origin(w->conn, cookie, e);
 
 	header(w->conn, WSI_TOKEN_PROTOCOL, protocol, sizeof(protocol));
 	if (!rc && strcmp(protocol, WIRE_SUBPROTOCOL) != 0)
@@ -234,23 +220,26 @@ static int check(struct ws *w, bool cookie, struct err *e)
 /* What is wrong with the grant is told by a close code: a page sees nothing else. */
 int ws_upgrade(struct conn *c, struct err *e)
 {
-	char token[GRANT_TOKEN_MAX + 2] = "";
-	bool cookie = false;
-	struct ws *w;
+	bool cookie;
+	char *token = read_token(c, &cookie);
+	struct ws *w = NULL;
 	int rc = create(c, &w);
 
 	if (rc)
-		return err_set(e, rc, "no memory");
-	rc = read_token(c, token, sizeof(token), &cookie, &w->refused);
-	if (check(w, cookie, e)) {
-		ws_destroy(w);
-		w = NULL;
-	} else if (rc == 0) {
+		err_set(e, rc, "no memory");
+	else
+		rc = check(w, cookie, e);
+	if (!rc && token)
 		(void)authenticate(w, token, &w->refused);
+	else if (!rc)
+		err_set(&w->refused, ERR_UNAUTHENTICATED, "there is no grant here: open the link of one");
+	if (token)
+		explicit_bzero(token, strlen(token));
+	free(token);
+	if (rc) {
+		ws_destroy(w);
+		return rc;
 	}
-	explicit_bzero(token, sizeof(token));
-	if (!w)
-		return e->code;
 	w->heard_ns = w->pinged_ns = clock_boot_ns();
 	c->ws = w;
 	return 0;

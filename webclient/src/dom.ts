@@ -1,0 +1,54 @@
+// Elements without a framework. Text is always text: nothing here takes HTML.
+
+type Child = Node | string | number | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined | ((e: Event) => void)>;
+
+/** h("button.primary", {onclick: f, "aria-label": "End"}, "End") */
+export function h<K extends keyof HTMLElementTagNameMap>(spec: K | `${K}.${string}`, attributes?: Attributes | null, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const [tag, ...classes] = spec.split(".");
+  const e = document.createElement(tag as K);
+  if (classes.length) e.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") e.addEventListener(key.replace(/^on/, ""), value);
+    else e.setAttribute(key, value === true ? "" : String(value));
+  }
+  append(e, ...children);
+  return e;
+}
+
+export function append(to: Element, ...children: Child[]): void {
+  for (const c of children) if (c !== null && c !== undefined && c !== false) to.append(typeof c === "number" ? String(c) : c);
+}
+
+export function replace(in_: Element, ...children: Child[]): void {
+  in_.replaceChildren();
+  append(in_, ...children);
+}
+
+/** "3 min ago", with the exact time as its title. */
+export function ago(iso: string | null | undefined): HTMLElement {
+  if (!iso) return h("span.muted", null, "–");
+  const at = new Date(iso);
+  const s = Math.max(0, (Date.now() - at.getTime()) / 1000);
+  const text = s < 60 ? "just now" : s < 3600 ? `${Math.floor(s / 60)} min ago` : s < 86400 ? `${Math.floor(s / 3600)} h ago` : at.toLocaleDateString();
+  return h("time", { datetime: iso, title: at.toLocaleString() }, text);
+}
+
+/** Milliseconds as "1:04:05" or "4:05". */
+export function clock(ms: number): string {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  const two = (n: number): string => String(n).padStart(2, "0");
+  const hours = Math.floor(s / 3600);
+  return hours ? `${hours}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}` : `${Math.floor(s / 60)}:${two(s % 60)}`;
+}
+
+/** Bytes as "12 kB". */
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} B`;
+  for (const unit of ["kB", "MB", "GB"]) {
+    n /= 1000;
+    if (n < 1000) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`;
+  }
+  return `${Math.round(n / 1000)} TB`;
+}

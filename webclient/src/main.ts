@@ -1,0 +1,133 @@
+// Where a page's address leads, and how its reader comes to a grant.
+import "@xterm/xterm/css/xterm.css";
+import "./style.css";
+import { ApiError, exchange, leave, whoami, type Grant } from "./api";
+import { errorNotice, frame, notice, type Context, type Page, type Show } from "./app";
+import { h, replace } from "./dom";
+import { mirrorStyles } from "./term/styles";
+import { applyTheme } from "./theme";
+
+/** Pages are loaded when they are first shown. The groups of the pattern are the page's parameters. */
+const routes: { pattern: RegExp; load: () => Promise<Show> }[] = [
+  { pattern: /^\/sandboxes$/, load: async () => (await import("./pages/sandboxes")).show },
+  { pattern: /^\/sessions$/, load: async () => (await import("./pages/sessions")).show },
+  { pattern: /^\/sessions\/([0-9a-f-]{36})$/, load: async () => (await import("./pages/terminal")).join },
+  { pattern: /^\/terminal\/(.+)$/, load: async () => (await import("./pages/terminal")).open },
+  { pattern: /^\/replay\/([0-9a-f-]{36})$/, load: async () => (await import("./replay/page")).show },
+];
+
+let grant: Grant | null = null;
+let expires = 0;
+let page: Page | null = null;
+let leaving = new AbortController();
+const app = frame(() => {
+  void leave()
+    .catch(() => undefined)
+    .then(() => {
+      setGrant(null);
+      end();
+      replace(app.main, notice("Goodbye", "The grant is forgotten in this browser. It is valid until it ends: revoke it where it was made if that is too long."));
+    });
+});
+
+function setGrant(g: Grant | null): void {
+  grant = g;
+  expires = g ? Date.now() + g.expires_in_ms : 0;
+  app.setGrant(g);
+}
+
+function end(): void {
+  leaving.abort();
+  leaving = new AbortController();
+  page?.destroy?.();
+  page = null;
+}
+
+function go(path: string, how?: "replace"): void {
+  if (how === "replace") history.replaceState(null, "", path);
+  else history.pushState(null, "", path);
+  void show();
+}
+
+async function show(): Promise<void> {
+  end();
+  const signal = leaving.signal;
+  const path = location.pathname;
+  app.setActive(path);
+  if (!grant) {
+    replace(app.main, howToEnter());
+    return;
+  }
+  const g = grant;
+  const context: Context = { grant: g, expires, go, signal, has: (scope) => g.scopes.split(",").includes(scope) };
+  if (path === "/") {
+    go(g.agent !== "*" && context.has("terminal") ? `/terminal/${g.agent}` : "/sandboxes", "replace");
+    return;
+  }
+  const root = h("div.page");
+  replace(app.main, root);
+  try {
+    for (const r of routes) {
+      const m = r.pattern.exec(path);
+      if (!m) continue;
+      const shown = await (await r.load())(root, m.slice(1).map(decodeURIComponent), context);
+      if (signal.aborted) {
+        shown.destroy?.();
+        return;
+      }
+      page = shown;
+      document.title = `${page.title} · muxd`;
+      app.element.classList.toggle("full", page.full === true);
+      return;
+    }
+    app.element.classList.remove("full");
+    replace(root, notice("Not found", "There is no page at this address."));
+  } catch (e) {
+    if (signal.aborted) return;
+    app.element.classList.remove("full");
+    replace(root, errorNotice(e));
+  }
+}
+
+function howToEnter(): HTMLElement {
+  app.element.classList.remove("full");
+  return notice("No grant", "These pages open with a link that holds a grant.", h("p", null, "Make one: ", h("code", null, 'muxctl grant create --agent NAME --kind staff --reason "…"'), ", then open its web address."));
+}
+
+/** A grant's token has three parts; other fragments belong to the pages. It leaves the address bar before anything else happens. */
+function takeToken(): string | null {
+  const text = location.hash.slice(1);
+  if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)) return null;
+  history.replaceState(null, "", location.pathname + location.search);
+  return text;
+}
+
+async function enter(): Promise<void> {
+  const token = takeToken();
+  try {
+    setGrant(await (token ? exchange(token) : whoami()));
+  } catch (e) {
+    setGrant(null);
+    if (e instanceof ApiError && e.code === "unauthenticated") replace(app.main, howToEnter());
+    else replace(app.main, errorNotice(e));
+    return;
+  }
+  await show();
+}
+
+document.addEventListener("click", (e) => {
+  const a = e.target instanceof Element ? e.target.closest("a") : null;
+  if (!a || e.defaultPrevented || e.button !== 0 || e.ctrlKey || e.metaKey || e.shiftKey || a.target || a.origin !== location.origin) return;
+  if (a.hash && a.pathname === location.pathname) return;
+  e.preventDefault();
+  go(a.pathname + a.search + a.hash);
+});
+window.addEventListener("popstate", () => void show());
+window.addEventListener("hashchange", () => {
+  if (/^#[\w-]+\.[\w-]+\.[\w-]+$/.test(location.hash)) void enter();
+});
+
+mirrorStyles();
+applyTheme();
+document.body.append(app.element);
+void enter();
