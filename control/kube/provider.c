@@ -34,7 +34,7 @@ static int locate(const struct kp *kp, const char *name, struct target *t, char 
 	if (rc)
 		return rc;
 	*out_ours = !t->pod[0];
-	if (*out_ours && (rc = kube_spec_name(t->agent, own, e)))
+	if (*out_ours && (rc = kube_pod_name(kp->p.spec.hold, t->agent, own, e)))
 		return rc;
 	snprintf(ns, AGENT_NAME_MAX + 1, "%s", *out_ours ? kp->p.spec.ns : t->ns);
 	snprintf(pod, AGENT_NAME_MAX + 1, "%s", *out_ours ? own : t->pod);
@@ -70,12 +70,22 @@ void kname_forget(struct kname *n)
 	memset(&n->incarnation, 0, sizeof(n->incarnation));
 	memset(&n->reached, 0, sizeof(n->reached));
 	n->plain_why[0] = '\0';
+	n->ending = false;
+	if (n->lost)
+		uv_timer_stop(n->lost);
+}
+
+static void free_timer(uv_handle_t *h)
+{
+	free(h);
 }
 
 static void kname_free(struct kname *n)
 {
 	kname_forget(n);
 	kube_watch_destroy(n->watch);
+	if (n->lost)
+		uv_close((uv_handle_t *)n->lost, free_timer);
 	if (n->confirm) {
 		struct kube_call *c = n->confirm;
 
@@ -113,11 +123,6 @@ void kjob_set_state(struct kjob *j, enum kjob_state s)
 		log_debug(&(struct log_ids){.agent = j->name}, "%s: %s -> %s", kind_names[j->kind],
 			  state_names[j->state], state_names[s]);
 	j->state = s;
-}
-
-static void free_timer(uv_handle_t *h)
-{
-	free(h);
 }
 
 static void kjob_free(struct kjob *j)
@@ -352,7 +357,9 @@ static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *nam
 {
 	struct kjob *j = kjob_begin(p, kind, name, limit_ns, &(struct kjob){.done = done, .arg = arg});
 
-	if (j)
+	if (j && j->ours && j->kp->p.spec.hold == KUBE_HOLD_SANDBOX && (kind == KJOB_DESTROY || kind == KJOB_WIPE))
+		hold_let_go(j);
+	else if (j)
 		kjob_look(j);
 }
 
@@ -360,9 +367,12 @@ static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *nam
 
 static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
 {
-	uint64_t limit = ((struct kp *)p)->p.create_timeout_ns;
+	const struct kube_provider_params *params = &((struct kp *)p)->p;
+	uint64_t limit = params->create_timeout_ns ? params->create_timeout_ns : CREATE_TIMEOUT_NS;
 
-	ask(p, KJOB_ENSURE, agent, limit ? limit : CREATE_TIMEOUT_NS, done, arg);
+	if (params->spec.hold == KUBE_HOLD_SANDBOX && limit > KP_HOLD_NS)
+		limit = KP_HOLD_NS;
+	ask(p, KJOB_ENSURE, agent, limit, done, arg);
 }
 
 static void connect_to(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)

@@ -107,7 +107,7 @@ static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_
 static void tidy_next(struct kjob *j)
 {
 	struct kube_delete_options o = {.grace_s = -1};
-	char name[KUBE_OBJECT_MAX + 1];
+	char name[KUBE_OBJECT_MAX + 1], own[KUBE_NAME_MAX + 1] = "";
 	struct kube_ref ref;
 	struct err e = {0};
 	int rc;
@@ -124,7 +124,8 @@ static void tidy_next(struct kjob *j)
 		o.uid = c->uid;
 	} else if (j->binding) {
 		j->binding = false;
-		snprintf(name, sizeof(name), "%s.bind", j->pod);
+		(void)kube_spec_name(j->t.agent, own, NULL);
+		snprintf(name, sizeof(name), "%s.bind", own);
 		ref = kp_pods(j->ns, name);
 		o.grace_s = 0;
 	} else {
@@ -181,7 +182,9 @@ static void make_first(struct kjob *j)
 	struct kube_ref ref = kp_claims(j->ns, NULL);
 	struct err e = {0};
 	json_t *o = NULL;
-	int rc = claim_name(j->pod, plan.generation, NULL, name);
+	char base[KUBE_NAME_MAX + 1] = "";
+	int rc =
+	    kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan.generation, NULL, name) ? ERR_INVAL : 0;
 
 	kjob_set_state(j, KJOB_MAKING);
 	if (rc)

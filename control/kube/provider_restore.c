@@ -74,12 +74,20 @@ static void restore_failed(struct kjob *j)
 		say_failed(j);
 }
 
-/* The storage's own words, and the scheduler's: the newest of one page. */
+static const char *str(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* The storage's own words: the newest warning of one page, else the newest event. */
 static void on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
-	const char *newest = "", *words = "";
+	const char *newest = "";
 	char text[300] = "";
+	bool warning = false;
 	size_t i;
 	json_t *o;
 
@@ -89,15 +97,13 @@ static void on_events(void *arg, int rc, const struct err *e, const struct kube_
 		return;
 	json_array_foreach(rc ? NULL : json_object_get(reply->body, "items"), i, o)
 	{
-		const char *when = json_string_value(json_object_get(o, "lastTimestamp"));
+		bool warns = strcmp(str(o, "type"), "Warning") == 0;
 
-		when = when ? when : "";
-		if (strcmp(when, newest) < 0)
+		if ((warning && !warns) || (warning == warns && strcmp(str(o, "lastTimestamp"), newest) < 0))
 			continue;
-		newest = when;
-		words = json_string_value(json_object_get(o, "message"));
-		snprintf(text, sizeof(text), ": %s: %s", json_string_value(json_object_get(o, "reason")),
-			 words ? words : "");
+		warning = warns;
+		newest = str(o, "lastTimestamp");
+		snprintf(text, sizeof(text), ": %s: %s", str(o, "reason"), str(o, "message"));
 	}
 	pod_plain_text(text);
 	err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound after %llu s%.220s", j->next.name,
@@ -274,7 +280,10 @@ static void make_next(struct kjob *j)
 	struct kube_ref ref = kp_claims(j->ns, NULL);
 	struct err e = {0};
 	json_t *o = NULL;
-	int rc = claim_name(j->pod, plan.generation, &j->snapshot, name);
+	char base[KUBE_NAME_MAX + 1] = "";
+	int rc = kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan.generation, &j->snapshot, name)
+		     ? ERR_INVAL
+		     : 0;
 
 	if (rc)
 		err_set(&e, rc, "claims of %s have no name any more: wipe it", j->name);

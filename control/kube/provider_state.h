@@ -29,7 +29,8 @@
 #define KP_CONNECT_MS 75000
 #define KP_END_MS     45000
 #define KP_FORCE_MS   20000 /* after which a pod of ours whose node does not answer is taken out of the cluster */
-#define KP_LEAVE_S    900   /* muxlet in a pod of others, when nobody needs it */
+#define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
+#define KP_LEAVE_S    900                /* muxlet in a pod of others, when nobody needs it */
 #define KP_IDLE_NS    (600 * UINT64_C(1000000000))
 #define KP_STUCK_NS   (30 * INT64_C(1000000000))
 
@@ -82,6 +83,8 @@ struct kname {
 	struct kjob *job;            /* who waits for it */
 	struct kube_watch *watch;    /* pods of others: of that one pod */
 	struct kube_call *confirm;   /* a look, because the watch told something that may be its end */
+	bool ending;                 /* it is the node that is looked at, and `gone` comes whatever it says */
+	uv_timer_t *lost;            /* a pod that is being deleted, and whose node may not answer */
 };
 
 struct kjob {
@@ -92,7 +95,9 @@ struct kjob {
 	char name[AGENT_NAME_MAX + 1];
 	struct target t;
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
-	bool ours, forced, cancelled, there; /* there: there is a pod */
+	bool ours, forced, cancelled;
+	bool there; /* there is a pod */
+	bool held;  /* its Sandbox is awake */
 	struct kube_call *call;
 	void (*step)(struct kjob *j); /* after the claims */
 	void (*then)(struct kjob *j); /* after that */
@@ -190,6 +195,10 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j));
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
 /* ensure's: a claim there is, the right one in j->claim; then step. */
 void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
+/* provider_hold.c: ensure's Sandbox, then a wait; why there is no pod of it; asleep or deleted, then a look */
+void hold_make(struct kjob *j);
+void hold_late(struct kjob *j);
+void hold_let_go(struct kjob *j);
 /* provider_snapshot.c: ops, and what restore needs of it */
 void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
 		   sandbox_snapshots_done *done, void *arg);
@@ -207,6 +216,8 @@ void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sand
 void restore_seen(struct kjob *j, const json_t *pod); /* and drop_workspace's */
 /* provider_watch.c */
 int watch_start(struct kp *kp, struct err *e);
+/* Deleted, and half a minute late: its node does not answer. */
+bool watch_is_stuck(const struct pod_view *v);
 /* The whole truth about one container that was reached: has it ended? pod NULL: there is none. May call `gone`. */
 void watch_judge(struct kname *n, const json_t *pod);
 int watch_name(struct kname *n, struct err *e); /* a pod of others; harmless when it is watched already */

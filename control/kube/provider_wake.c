@@ -271,10 +271,14 @@ static void make_pod(struct kjob *j)
 
 static void make_all(struct kjob *j)
 {
-	if (j->kp->p.spec.workspace == WORKSPACE_CLAIM)
-		claims_ensure(j, make_pod);
+	void (*make)(struct kjob *) = j->kp->p.spec.hold == KUBE_HOLD_SANDBOX ? hold_make : make_pod;
+
+	if (j->held) /* its controller has the word */
+		kjob_wait(j, KP_POLL_MS);
+	else if (j->kp->p.spec.workspace == WORKSPACE_CLAIM)
+		claims_ensure(j, make);
 	else
-		make_pod(j);
+		make(j);
 }
 
 /* ---- what was there before, and has to go first */
@@ -301,7 +305,14 @@ static void replace(struct kjob *j)
 	int rc;
 
 	kjob_set_state(j, KJOB_REPLACING);
-	if (j->view.deleting) {
+	j->held = false; /* a Sandbox is told again, once this one is gone */
+	if (watch_is_stuck(&j->view) && !j->forced) {
+		log_warn(&(struct log_ids){.agent = j->name},
+			 "node %s of pod %s does not answer: the pod is taken out of the cluster", j->view.node,
+			 j->pod);
+		j->forced = true;
+		o.grace_s = 0;
+	} else if (j->view.deleting) {
 		kjob_wait(j, KP_AGAIN_MS);
 		return;
 	}
@@ -347,11 +358,6 @@ static void seen_ours(struct kjob *j)
 	}
 }
 
-static bool is_stuck(const struct pod_view *v)
-{
-	return v->deleting && v->delete_ns && clock_wall_ns() - v->delete_ns > KP_STUCK_NS;
-}
-
 static void seen_not_running(struct kjob *j)
 {
 	const struct pod_view *v = &j->view;
@@ -371,6 +377,10 @@ void wake_seen(struct kjob *j, const json_t *pod)
 	int rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
 	struct kname *n = kname_find(j->kp, j->name);
 
+	if (n && n->ending) { /* `gone` comes first */
+		again(j);
+		return;
+	}
 	if (n && n->linked && !n->job) /* the stream broke before the watch told: the cause is told first */
 		watch_judge(n, pod);
 	if (rc)
@@ -379,8 +389,9 @@ void wake_seen(struct kjob *j, const json_t *pod)
 		make_all(j);
 	else if (!pod)
 		kjob_fail(j, ERR_NOT_FOUND, "there is no pod %s in %s", j->pod, j->ns);
-	else if (j->view.state == POD_RUNNING && is_stuck(&j->view))
-		kjob_fail(j, ERR_NOT_FOUND, "pod %s was deleted, and its node does not answer", j->pod);
+	else if (j->view.state == POD_RUNNING && watch_is_stuck(&j->view) && !(j->kind == KJOB_ENSURE && j->ours))
+		kjob_fail(j, ERR_NOT_FOUND, "pod %s was deleted, and its node %s does not answer", j->pod,
+			  j->view.node);
 	else if (j->view.state == POD_RUNNING && !(j->kind == KJOB_ENSURE && j->ours && j->view.deleting))
 		reach(j);
 	else
@@ -447,6 +458,8 @@ void wake_tick(struct kjob *j)
 		return;
 	if (late && j->state == KJOB_WAITING && j->view.uid[0])
 		ask_why(j);
+	else if (late && j->held)
+		hold_late(j);
 	else if (late)
 		fail_late(j, "");
 	else

@@ -5,9 +5,11 @@
  */
 #define LOG_SUBSYS "kube"
 #include "control/kube/provider_state.h"
+#include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *meta_text(const json_t *o, const char *key)
@@ -33,6 +35,83 @@ static void gone(struct kname *n, const char *why)
 		kp->base.gone(kp->base.gone_arg, name, &incarnation, why);
 }
 
+bool watch_is_stuck(const struct pod_view *v)
+{
+	return v->deleting && v->delete_ns && clock_wall_ns() - v->delete_ns > KP_STUCK_NS;
+}
+
+/* ---- a pod that is gone, and was not ended here: what its node says of it */
+
+static void say_node(const char *name, int rc, const json_t *node, char *out, size_t size)
+{
+	const char *base = "its pod was deleted";
+	const json_t *list = json_object_get(json_object_get(node, "status"), "conditions");
+	size_t i;
+	json_t *o;
+
+	snprintf(out, size, "%s", base);
+	if (rc == ERR_NOT_FOUND)
+		snprintf(out, size, "%s: node %.100s is no longer in the cluster", base, name);
+	json_array_foreach((json_t *)(uintptr_t)(rc ? NULL : list), i, o)
+	{
+		const char *type = json_string_value(json_object_get(o, "type")),
+			   *status = json_string_value(json_object_get(o, "status")),
+			   *words = json_string_value(json_object_get(o, "message"));
+
+		if (type && status && strcmp(type, "Ready") == 0 && strcmp(status, "True") != 0)
+			snprintf(out, size, "%s: node %.100s is not ready: %.150s", base, name, words ? words : status);
+	}
+	pod_plain_text(out);
+}
+
+static void on_node(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kname *n = arg;
+	char why[400];
+
+	(void)e;
+	if (!n->confirm) /* cancelled: the provider goes */
+		return;
+	n->confirm = NULL;
+	if (!n->ending)
+		return;
+	n->ending = false;
+	say_node(n->view.node, rc, reply->body, why, sizeof(why));
+	gone(n, why);
+}
+
+/* Whoever may not look at nodes hears the plain cause. */
+static void gone_with_node(struct kname *n)
+{
+	struct kube_ref ref = {.resource = "nodes", .name = n->view.node};
+
+	if (n->ending)
+		return;
+	if (!n->linked || n->confirm || !n->view.node[0] ||
+	    kube_get(n->kp->p.kube, &ref, on_node, n, &n->confirm, NULL))
+		gone(n, "its pod was deleted");
+	else
+		n->ending = true;
+}
+
+static void on_lost_time(uv_timer_t *t);
+
+/* Nothing will be told when its time is over. */
+static void watch_lost(struct kname *n, const struct pod_view *v)
+{
+	int64_t left = v->delete_ns + KP_STUCK_NS - clock_wall_ns();
+
+	if (!v->delete_ns)
+		return;
+	if (!n->lost && (n->lost = malloc(sizeof(*n->lost)))) {
+		uv_timer_init(n->kp->loop, n->lost);
+		n->lost->data = n;
+	}
+	if (n->lost && !uv_is_active((uv_handle_t *)n->lost))
+		uv_timer_start(n->lost, on_lost_time, left > 0 ? (uint64_t)(left / (int64_t)NS_PER_MS) + 1000 : 1000,
+			       0);
+}
+
 void watch_judge(struct kname *n, const json_t *pod)
 {
 	struct pod_view v;
@@ -46,8 +125,15 @@ void watch_judge(struct kname *n, const json_t *pod)
 	}
 	if (pod_view(pod, n->view.container, &v, NULL))
 		return;
+	if (v.state == POD_RUNNING && strcmp(v.container_id, n->view.container_id) == 0 && watch_is_stuck(&v)) {
+		snprintf(why, sizeof(why), "its pod was deleted, and its node %.100s does not answer", v.node);
+		gone(n, why);
+		return;
+	}
 	if (v.state == POD_RUNNING && strcmp(v.container_id, n->view.container_id) == 0) {
 		n->view = v;
+		if (v.deleting)
+			watch_lost(n, &v);
 		return;
 	}
 	if (v.state == POD_ENDED)
@@ -69,12 +155,21 @@ static void on_confirmed(void *arg, int rc, const struct err *e, const struct ku
 		watch_judge(n, rc ? NULL : reply->body);
 }
 
+static void on_lost_time(uv_timer_t *t)
+{
+	struct kname *n = t->data;
+	struct kube_ref ref = kp_pods(n->ns, n->pod);
+
+	if ((n->linked || n->job) && !n->confirm && kube_get(n->kp->p.kube, &ref, on_confirmed, n, &n->confirm, NULL))
+		n->confirm = NULL;
+}
+
 static bool looks_alive(const struct kname *n, const json_t *pod)
 {
 	struct pod_view v;
 
 	return strcmp(meta_text(pod, "uid"), n->view.uid) == 0 && pod_view(pod, n->view.container, &v, NULL) == 0 &&
-	       v.state == POD_RUNNING && strcmp(v.container_id, n->view.container_id) == 0;
+	       v.state == POD_RUNNING && !v.deleting && strcmp(v.container_id, n->view.container_id) == 0;
 }
 
 static void consider(struct kname *n, const json_t *pod)
@@ -127,7 +222,7 @@ static void on_our_end(void *arg, const json_t *pod)
 
 	nudge(arg, pod);
 	if (n && (n->linked || n->job) && strcmp(meta_text(pod, "uid"), n->view.uid) == 0)
-		gone(n, "its pod was deleted");
+		gone_with_node(n);
 }
 
 static void on_synced(void *arg, bool resync)
@@ -170,7 +265,7 @@ static void on_their_end(void *arg, const json_t *pod)
 	struct kname *n = arg;
 
 	if ((n->linked || n->job) && strcmp(meta_text(pod, "uid"), n->view.uid) == 0)
-		gone(n, "its pod was deleted");
+		gone_with_node(n);
 }
 
 static void on_their_trouble(void *arg, int rc, const struct err *e)

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX       "muxd-"
-#define VERBATIM_MAX 50 /* longer names end in a digest, which makes them 58 characters: never the same length */
-#define HEAD_LEN     42
-#define DIGEST_HEX   10
-#define SPEC_HEX     32
-#define VOLUME_WORK  "workspace"
-#define VOLUME_LET   "muxlet"
+#define PREFIX      "muxd-"
+#define PREFIX_HOLD "investigation-"
+#define NAME_LEN    58 /* of one that ends in a digest: longer than any that does not */
+#define DIGEST_HEX  10
+#define SPEC_HEX    32
+#define VOLUME_WORK "workspace"
+#define VOLUME_LET  "muxlet"
 
 /* What holds a container without an init container: any shell will do, and TERM ends it at once. */
 #define HOLD "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
@@ -41,27 +41,38 @@ static bool is_lower(const char *s)
 	return true;
 }
 
-int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e)
+/* Names of the whole length, 58 characters, end in a digest; whatever is shorter is verbatim. */
+static int object_name(const char *prefix, const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e)
 {
+	size_t head = strlen(prefix), len, cut = NAME_LEN - head - 1 - DIGEST_HEX;
 	int rc = agent_name_check(agent, e);
-	size_t len;
 	char *p;
 
 	if (rc)
 		return rc;
-	if (strlen(agent) <= VERBATIM_MAX && is_lower(agent)) {
-		snprintf(out, KUBE_NAME_MAX + 1, PREFIX "%s", agent);
+	if (head + strlen(agent) < NAME_LEN - 2 && is_lower(agent)) {
+		snprintf(out, KUBE_NAME_MAX + 1, "%s%s", prefix, agent);
 		return 0;
 	}
 	/* Always the full length, so that a short name with capitals is not that of another agent. */
-	snprintf(out, KUBE_NAME_MAX + 1, PREFIX "%.*s", HEAD_LEN, agent);
+	snprintf(out, KUBE_NAME_MAX + 1, "%s%.*s", prefix, (int)cut, agent);
 	for (p = out; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	len = strlen(out);
-	memset(out + len, 'x', sizeof(PREFIX) - 1 + HEAD_LEN - len);
-	out[sizeof(PREFIX) - 1 + HEAD_LEN] = '-';
-	sha256_hex(agent, DIGEST_HEX, out + sizeof(PREFIX) + HEAD_LEN);
+	memset(out + len, 'x', head + cut - len);
+	out[head + cut] = '-';
+	sha256_hex(agent, DIGEST_HEX, out + head + cut + 1);
 	return 0;
+}
+
+int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e)
+{
+	return object_name(PREFIX, agent, out, e);
+}
+
+int kube_pod_name(enum kube_hold hold, const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e)
+{
+	return object_name(hold == KUBE_HOLD_SANDBOX ? PREFIX_HOLD : PREFIX, agent, out, e);
 }
 
 /* NULL for "" and NULL: jansson's `s*` leaves the key out. */

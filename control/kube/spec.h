@@ -34,6 +34,9 @@ struct err;
 #define KUBE_MUXLET_THERE     KUBE_MUXLET_DIR "/muxlet"
 
 enum kube_workspace { WORKSPACE_CLAIM, WORKSPACE_EMPTYDIR, WORKSPACE_MEMORY };
+/* What an agent's sandbox is to the cluster: a pod, or a Sandbox whose controller makes one (agentsandbox.h). */
+enum kube_hold { KUBE_HOLD_POD, KUBE_HOLD_SANDBOX };
+enum kube_sandbox_api { KUBE_SANDBOX_V1ALPHA1, KUBE_SANDBOX_V1BETA1 };
 
 struct kube_label {
 	const char *key, *value;
@@ -56,6 +59,9 @@ struct kube_pod_spec {
 	/* A node that is lost holds a pod so long, then the cluster deletes it; 0: the cluster's default, five minutes
 	 */
 	uint64_t node_timeout_s;
+	enum kube_hold hold;
+	enum kube_sandbox_api sandbox_api;
+	uint64_t ttl_ns; /* of a Sandbox; 0: none */
 	const struct kube_label *labels;
 	size_t nlabels;
 };
@@ -70,6 +76,8 @@ void kube_spec_finish(struct kube_pod_spec *s); /* of a copy; of a zeroed one, t
  * length. ERR_INVAL for what is no agent's name.
  */
 int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e);
+/* That of its pod: the same, or "investigation-" and the agent's name in the same way, where a Sandbox holds it. */
+int kube_pod_name(enum kube_hold hold, const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e);
 /* A new reference, or NULL with ERR_NOMEM or ERR_INVAL in e. session: compute_session_id of this pod. */
 json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e);
 

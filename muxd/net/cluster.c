@@ -104,6 +104,11 @@ const char *cluster_client_namespace(const struct cluster_client *c, const struc
 	return *conf->kubernetes_namespace ? conf->kubernetes_namespace : kube_creds_config(c->creds)->namespace_;
 }
 
+enum kube_hold cluster_client_hold(const struct conf *conf)
+{
+	return strcmp(conf->kubernetes_hold, "sandbox") == 0 ? KUBE_HOLD_SANDBOX : KUBE_HOLD_POD;
+}
+
 static enum kube_workspace workspace_of(const struct conf *conf)
 {
 	if (strcmp(conf->kubernetes_workspace, "claim") == 0)
@@ -139,6 +144,10 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .storage_class = conf->kubernetes_storage_class,
 	    .snapshot_class = conf->kubernetes_snapshot_class,
 	    .node_timeout_s = (conf->kubernetes_node_timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC,
+	    .hold = cluster_client_hold(conf),
+	    .sandbox_api =
+		strcmp(conf->kubernetes_sandbox_api, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1 : KUBE_SANDBOX_V1ALPHA1,
+	    .ttl_ns = conf->life_ttl_ns,
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

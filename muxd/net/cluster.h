@@ -8,6 +8,8 @@
 #ifndef MUXD_NET_CLUSTER_H
 #define MUXD_NET_CLUSTER_H
 
+#include "control/kube/spec.h"
+
 struct cluster_client;
 struct conf;
 struct err;
@@ -22,6 +24,7 @@ void cluster_client_destroy(struct cluster_client *c); /* NULL-safe */
 struct kube *cluster_client_kube(const struct cluster_client *c);
 /* Where agents' pods are: kubernetes.namespace, else the kubeconfig's. Lives as long as both. */
 const char *cluster_client_namespace(const struct cluster_client *c, const struct conf *conf);
+enum kube_hold cluster_client_hold(const struct conf *conf);
 
 /*
  * The sandboxes there. muxlet_fd: the program, for containers that have none; secret_fd: what the secrets of links are

@@ -430,7 +430,7 @@ static int make_cluster(struct net *n, const struct conf *c, struct err *e)
 	if (rc || !n->cluster)
 		return rc;
 	rc = reviewer_create(cluster_client_kube(n->cluster), cluster_client_namespace(n->cluster, c), agents,
-			     &n->reviewer);
+			     cluster_client_hold(c), &n->reviewer);
 	return rc ? err_set(e, rc, "no memory") : 0;
 }
 

@@ -21,6 +21,7 @@ struct reviewer {
 	struct kube *kube;
 	char *ns;
 	bool agents_in_cluster;
+	enum kube_hold hold;
 	TAILQ_HEAD(, question) questions;
 };
 
@@ -43,7 +44,7 @@ static int find_pod(const struct reviewer *v, const char *agent, struct target *
 	if (!v->agents_in_cluster)
 		return err_set(e, ERR_FORBIDDEN, "%s is no pod: who may enter it is not for the cluster to say", agent);
 	snprintf(t->ns, sizeof(t->ns), "%s", v->ns);
-	return kube_spec_name(t->agent, t->pod, e);
+	return kube_pod_name(v->hold, t->agent, t->pod, e);
 }
 
 static int ask(struct reviewer *v, const char *token, const char *audience, const char *agent, struct question *q,
@@ -78,7 +79,7 @@ static void review(void *ctx, const char *token, const char *audience, const cha
 	TAILQ_INSERT_TAIL(&v->questions, q, entry);
 }
 
-int reviewer_create(struct kube *k, const char *ns, bool agents_in_cluster, struct reviewer **out)
+int reviewer_create(struct kube *k, const char *ns, bool agents_in_cluster, enum kube_hold hold, struct reviewer **out)
 {
 	struct reviewer *v = calloc(1, sizeof(*v));
 
@@ -91,6 +92,7 @@ int reviewer_create(struct kube *k, const char *ns, bool agents_in_cluster, stru
 	}
 	v->kube = k;
 	v->agents_in_cluster = agents_in_cluster;
+	v->hold = hold;
 	TAILQ_INIT(&v->questions);
 	*out = v;
 	return 0;

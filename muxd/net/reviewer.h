@@ -8,13 +8,14 @@
 #ifndef MUXD_NET_REVIEWER_H
 #define MUXD_NET_REVIEWER_H
 
+#include "control/kube/spec.h"
 #include "muxd/hub/setup.h"
 
 struct kube;
 struct reviewer;
 
-/* ns: of the pods of agents, copied. agents_in_cluster: sandbox.backend is kubernetes. ERR_NOMEM. */
-int reviewer_create(struct kube *k, const char *ns, bool agents_in_cluster, struct reviewer **out);
+/* ns: of the pods of agents, copied. agents_in_cluster: sandbox.backend is kubernetes; hold: how. ERR_NOMEM. */
+int reviewer_create(struct kube *k, const char *ns, bool agents_in_cluster, enum kube_hold hold, struct reviewer **out);
 void reviewer_destroy(struct reviewer *v); /* NULL-safe */
 /* For hub_params; NULL: a hub without a cluster. */
 struct hub_reviewer reviewer_for_hub(struct reviewer *v);

@@ -17,6 +17,7 @@ Prints one line of JSON: {"port": N, "proxy": N}. Then each line on stdin is a c
 	{"do": "unrule"}                        forget all rules
 	{"do": "tokens", "accept": ["t"]}       401 for others; null: nobody is asked
 	{"do": "put", "path": P, "object": O}   create or replace, as if another client did it
+	{"do": "merge", "path": P, "object": O} into what is there, likewise; null when there is nothing
 	{"do": "remove", "path": P}
 	{"do": "compact"}                       history is forgotten: watches from before now get 410, pages too
 	{"do": "expire"}                        the same for pages alone: a continue of now is 410
@@ -254,7 +255,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def store(self, body):
         path = self.url.path
-        collection = path.rstrip("/").rsplit("/", 1)[1] in ("pods", "configmaps", "things")
+        collection = path.rstrip("/").rsplit("/", 1)[1] in ("pods", "configmaps", "things", "events", "persistentvolumeclaims",
+                                                              "volumesnapshots", "sandboxes")
         if self.command == "GET" and collection:
             if self.query.get("watch") in ("1", "true"):
                 return self.watch(path)
@@ -277,6 +279,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.command == "GET":
                 return 200, o
             if self.command == "PATCH":
+                wanted = body.get("metadata", {}).get("resourceVersion")
+                if wanted and wanted != o["metadata"]["resourceVersion"]:
+                    return status(409, "Conflict", "the object has been modified")
                 return 200, STATE.put(path, merge(copy.deepcopy(o), body))
             if self.command == "PUT":
                 wanted = body["metadata"].get("resourceVersion")
@@ -442,6 +447,9 @@ def command(c):
             STATE.tokens = c["accept"]
         elif do == "put":
             return STATE.put(c["path"], c["object"])
+        elif do == "merge":
+            old = STATE.objects.get(c["path"])
+            return STATE.put(c["path"], merge(copy.deepcopy(old), c["object"])) if old else None
         elif do == "remove":
             return STATE.remove(c["path"])
         elif do == "compact":

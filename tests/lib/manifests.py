@@ -16,8 +16,8 @@ RELEASE = "muxd"
 RIGHTS = {
     ("Role", "muxd"): {("pods", "get list watch create delete"), ("pods/exec", "get create"), ("pods/log", "get"),
                        ("persistentvolumeclaims", "get list create patch delete"), ("events", "list"),
-                       ("volumesnapshots", "get list create delete")},
-    ("ClusterRole", "muxd-snapshots"): {("volumesnapshotcontents", "get")},
+                       ("volumesnapshots", "get list create delete"), ("sandboxes", "get create patch delete")},
+    ("ClusterRole", "muxd-cluster"): {("volumesnapshotcontents", "get"), ("nodes", "get")},
     ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
 }

@@ -396,7 +396,7 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int c, rc;
 
-	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:S:C:N:")) != -1)
+	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:S:C:N:H:T:")) != -1)
 		if (c == 'n')
 			p.spec.ns = optarg;
 		else if (c == 'i')
@@ -415,7 +415,13 @@ int main(int argc, char **argv)
 			p.spec.snapshot_class = optarg;
 		else if (c == 'C')
 			p.spec.storage_class = optarg;
-		else if (c == 'N')
+		else if (c == 'T')
+			p.spec.ttl_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
+		else if (c == 'H') {
+			p.spec.hold = KUBE_HOLD_SANDBOX;
+			p.spec.sandbox_api =
+			    strcmp(optarg, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1 : KUBE_SANDBOX_V1ALPHA1;
+		} else if (c == 'N')
 			p.spec.node_timeout_s = strtoull(optarg, NULL, 10);
 		else if (c == 'p')
 			p.spec.pull_policy = optarg;

@@ -1,0 +1,138 @@
+#include "control/kube/agentsandbox.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROLE_HOLD "hold"
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+const char *agentsandbox_version(enum kube_sandbox_api api)
+{
+	return api == KUBE_SANDBOX_V1BETA1 ? "v1beta1" : "v1alpha1";
+}
+
+static void read_ready(const json_t *conditions, struct agentsandbox_view *v)
+{
+	size_t i;
+	json_t *o;
+
+	json_array_foreach((json_t *)(uintptr_t)conditions, i, o)
+	{
+		if (strcmp(text(o, "type"), "Ready") != 0)
+			continue;
+		v->ready = strcmp(text(o, "status"), "True") == 0;
+		snprintf(v->why, sizeof(v->why), "%s%s%s", text(o, "reason"), *text(o, "message") ? ": " : "",
+			 text(o, "message"));
+		pod_plain_text(v->why);
+	}
+}
+
+int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err *e)
+{
+	const json_t *meta = json_object_get(o, "metadata");
+	struct agentsandbox_view v = {0};
+	const char *agent = text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT);
+
+	if (!*text(meta, "uid") || strlen(text(meta, "uid")) >= sizeof(v.uid) ||
+	    strlen(text(meta, "resourceVersion")) >= sizeof(v.version) || strlen(agent) >= sizeof(v.agent))
+		return err_set(e, ERR_K8S, "the API server's answer is no Sandbox");
+	snprintf(v.uid, sizeof(v.uid), "%s", text(meta, "uid"));
+	snprintf(v.version, sizeof(v.version), "%s", text(meta, "resourceVersion"));
+	snprintf(v.agent, sizeof(v.agent), "%s", agent);
+	v.deleting = *text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(text(json_object_get(o, "spec"), "shutdownTime"), &v.shutdown_ns);
+	read_ready(json_object_get(json_object_get(o, "status"), "conditions"), &v);
+	*out = v;
+	return 0;
+}
+
+/* Into spec: asleep or awake, in the words of this version. */
+static int set_mode(const struct kube_pod_spec *s, json_t *spec, bool awake)
+{
+	if (s->sandbox_api == KUBE_SANDBOX_V1BETA1)
+		return json_object_set_new(spec, "operatingMode", json_string(awake ? "Running" : "Suspended"));
+	return json_object_set_new(spec, "replicas", json_integer(awake));
+}
+
+/* RFC 3339 in whole seconds, as Kubernetes takes them. */
+static int set_shutdown(json_t *spec, int64_t shutdown_ns)
+{
+	char when[32];
+
+	if (!shutdown_ns)
+		return 0;
+	clock_format_utc(shutdown_ns, when, sizeof(when));
+	snprintf(when + strcspn(when, ".Z"), 2, "Z");
+	return json_object_set_new(spec, "shutdownTime", json_string(when)) ||
+	       json_object_set_new(spec, "shutdownPolicy", json_string("Delete"));
+}
+
+/* {"podTemplate": ..., awake}: the pod's labels and annotations go into the template, its name does not. */
+static json_t *awake(const struct kube_pod_spec *s, const char *agent, const struct id *session, int64_t shutdown_ns,
+		     struct err *e)
+{
+	json_t *pod = kube_spec_pod(s, agent, session, e), *meta = json_object_get(pod, "metadata"), *spec;
+
+	if (!pod)
+		return NULL;
+	spec = json_pack("{s:{s:{s:O,s:O},s:O}}", "podTemplate", "metadata", "labels", json_object_get(meta, "labels"),
+			 "annotations", json_object_get(meta, "annotations"), "spec", json_object_get(pod, "spec"));
+	json_decref(pod);
+	if (spec && !set_mode(s, spec, true) && !set_shutdown(spec, shutdown_ns))
+		return spec;
+	json_decref(spec);
+	err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", agent);
+	return NULL;
+}
+
+json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, const struct id *session,
+			    int64_t shutdown_ns, struct err *e)
+{
+	json_t *spec = awake(s, agent, session, shutdown_ns, e), *labels, *o;
+	char name[KUBE_NAME_MAX + 1], version[64];
+
+	if (!spec)
+		return NULL;
+	labels = kube_spec_labels(s, agent, ROLE_HOLD);
+	if (labels)
+		(void)json_object_set_new(labels, "thread-id", json_string(agent));
+	(void)kube_pod_name(s->hold, agent, name, NULL);
+	snprintf(version, sizeof(version), AGENTSANDBOX_GROUP "/%s", agentsandbox_version(s->sandbox_api));
+	o = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:{s:s}},s:o}", "apiVersion", version, "kind", "Sandbox", "metadata",
+		      "name", name, "namespace", s->ns, "labels", labels, "annotations", KUBE_ANNOTATION_AGENT, agent,
+		      "spec", spec);
+	if (!o)
+		err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", agent);
+	return o;
+}
+
+json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
+			  int64_t shutdown_ns, struct err *e)
+{
+	json_t *spec = awake(s, v->agent, session, shutdown_ns, e), *o = NULL;
+
+	if (spec && !(o = json_pack("{s:{s:s,s:s},s:o}", "metadata", "uid", v->uid, "resourceVersion", v->version,
+				    "spec", spec)))
+		err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", v->agent);
+	return o;
+}
+
+json_t *agentsandbox_sleep(const struct kube_pod_spec *s)
+{
+	json_t *o = json_pack("{s:{}}", "spec");
+
+	if (o && set_mode(s, json_object_get(o, "spec"), false)) {
+		json_decref(o);
+		o = NULL;
+	}
+	return o;
+}

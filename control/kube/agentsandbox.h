@@ -1,0 +1,41 @@
+/*
+ * agentsandbox.h - Sandbox objects of agents.x-k8s.io (kubernetes-sigs/agent-sandbox), as a second way to hold a pod.
+ * Pure.
+ *
+ * One for each agent, "investigation-AGENT", with the label thread-id. That project's controller makes a pod of the
+ * same name from its template, which is our pod (spec.h) word for word; who finds and reaches it does not see the
+ * difference. Asleep it is `replicas: 0` in v1alpha1, `operatingMode: Suspended` in v1beta1. With a TTL it carries
+ * shutdownTime and shutdownPolicy Delete: the controller ends it even when muxd does not run. Nothing
+ * happens where no controller runs.
+ */
+#ifndef CONTROL_KUBE_AGENTSANDBOX_H
+#define CONTROL_KUBE_AGENTSANDBOX_H
+
+#include "control/kube/pod.h"
+#include "control/kube/spec.h"
+
+#define AGENTSANDBOX_GROUP "agents.x-k8s.io"
+
+struct agentsandbox_view {
+	char uid[POD_UID_MAX + 1], version[64];
+	char agent[AGENT_NAME_MAX + 1];
+	bool deleting, ready;
+	int64_t shutdown_ns; /* wall clock; 0: none */
+	char why[256];       /* the controller's words on Ready; "" where it has said nothing yet */
+};
+
+/* ERR_K8S when this is none. */
+int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err *e);
+const char *agentsandbox_version(enum kube_sandbox_api api); /* "v1alpha1" */
+
+/*
+ * The whole object, awake. shutdown_ns: wall clock, 0: none. NULL with ERR_NOMEM or ERR_INVAL in e.
+ * The patches are for a merge, and for the version that v saw: awake with the template of now, and asleep.
+ */
+json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, const struct id *session,
+			    int64_t shutdown_ns, struct err *e);
+json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
+			  int64_t shutdown_ns, struct err *e);
+json_t *agentsandbox_sleep(const struct kube_pod_spec *s);
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * kubernetes.hold: sandbox. ensure makes or wakes the agent's Sandbox and waits for the pod that its controller makes;
+ * destroy puts it to sleep first, wipe deletes it, so that no controller makes again what we end.
+ */
+#define LOG_SUBSYS "kube"
+#include "control/kube/agentsandbox.h"
+#include "control/kube/provider_state.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct kube_ref sandboxes(const struct kjob *j, const char *name)
+{
+	return (struct kube_ref){.group = AGENTSANDBOX_GROUP,
+				 .version = agentsandbox_version(j->kp->p.spec.sandbox_api),
+				 .resource = "sandboxes",
+				 .namespace_ = j->ns,
+				 .name = name};
+}
+
+static int no_such_kind(const struct kjob *j, struct err *e)
+{
+	return err_set(e, ERR_UNSUPPORTED,
+		       "the cluster knows no Sandbox (" AGENTSANDBOX_GROUP
+		       "/%s): install agent-sandbox, set kubernetes.sandbox_api, or kubernetes.hold to pod",
+		       agentsandbox_version(j->kp->p.spec.sandbox_api));
+}
+
+/* One that has a while to go keeps it: an absolute TTL counts from the beginning. */
+static int64_t shutdown_at(const struct kjob *j, int64_t was)
+{
+	int64_t now = clock_wall_ns();
+
+	if (!j->kp->p.spec.ttl_ns)
+		return 0;
+	return was > now ? was : now + (int64_t)j->kp->p.spec.ttl_ns;
+}
+
+static void wait_for_pod(struct kjob *j)
+{
+	j->held = true;
+	kjob_set_state(j, KJOB_WAITING);
+	kjob_wait(j, KP_AGAIN_MS);
+}
+
+static void on_woken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (!rc) {
+		log_info(&(struct log_ids){.agent = j->name}, "Sandbox %s/%s is awake", j->ns, j->pod);
+		wait_for_pod(j);
+	} else if (rc == ERR_K8S_CONFLICT || rc == ERR_NOT_FOUND || kp_may_pass(rc)) {
+		j->last = *e; /* once more from the beginning */
+		kjob_set_state(j, KJOB_LOOKING);
+		kjob_wait(j, KP_AGAIN_MS);
+	} else {
+		kjob_answer(j, rc, e, NULL, -1);
+	}
+}
+
+static void fill(const struct kjob *j, struct kube_pod_spec *spec)
+{
+	*spec = j->kp->p.spec;
+	spec->claim = j->claim.name;
+	spec->read_only = j->claim.read_only;
+}
+
+static void on_there(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct agentsandbox_view v = {0};
+	struct kube_pod_spec spec;
+	struct id session = {0};
+	struct err here = {0};
+	json_t *patch = NULL;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (!rc && (rc = agentsandbox_view(reply->body, &v, &here)))
+		e = &here;
+	if (!rc && strcmp(v.agent, j->t.agent) != 0) {
+		rc = err_set(&here, ERR_K8S_CONFLICT, "Sandbox %s in %s is not that of %s: muxd did not make it",
+			     j->pod, j->ns, j->t.agent);
+		e = &here;
+		kjob_answer(j, rc, e, NULL, -1);
+		return;
+	}
+	if (!rc && !v.deleting) {
+		fill(j, &spec);
+		(void)id_new(&session);
+		patch = agentsandbox_wake(&spec, &v, &session, shutdown_at(j, v.shutdown_ns), &here);
+		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_woken, j, &j->call, &here)
+			   : here.code;
+		json_decref(patch);
+		if (rc)
+			kjob_answer(j, rc, &here, NULL, -1);
+		return;
+	}
+	on_woken(j, rc ? rc : ERR_K8S_CONFLICT, rc ? e : &here, reply);
+}
+
+static void on_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND) {
+		rc = no_such_kind(j, &here);
+		kjob_answer(j, rc, &here, NULL, -1);
+	} else if (rc == ERR_K8S_CONFLICT) {
+		rc = kube_get(j->kp->p.kube, &ref, on_there, j, &j->call, &here);
+		if (rc)
+			kjob_answer(j, rc, &here, NULL, -1);
+	} else {
+		on_woken(j, rc, e, reply);
+	}
+}
+
+void hold_make(struct kjob *j)
+{
+	struct kube_ref ref = sandboxes(j, NULL);
+	struct kube_pod_spec spec;
+	struct id session;
+	struct err e = {0};
+	json_t *o;
+	int rc;
+
+	if (id_new(&session)) {
+		kjob_fail(j, ERR_SYS, "no randomness for the sandbox of %s", j->name);
+		return;
+	}
+	fill(j, &spec);
+	kjob_set_state(j, KJOB_MAKING);
+	o = agentsandbox_object(&spec, j->t.agent, &session, shutdown_at(j, 0), &e);
+	rc = o ? kube_create(j->kp->p.kube, &ref, o, on_made, j, &j->call, &e) : e.code;
+	json_decref(o);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- the controller's words, at the deadline */
+
+static void on_why(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct agentsandbox_view v = {0};
+
+	(void)e;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (!rc)
+		rc = agentsandbox_view(reply->body, &v, NULL);
+	if (rc)
+		kjob_fail(j, ERR_SANDBOX_TIMEOUT,
+			  "Sandbox %s in %s has no pod in time, and cannot be looked at: %.150s", j->pod, j->ns,
+			  e ? e->message : "");
+	else
+		kjob_fail(j, ERR_SANDBOX_TIMEOUT, "Sandbox %s in %s has no pod in time: %.200s", j->pod, j->ns,
+			  v.why[0] ? v.why : "its status is empty: does the controller of agent-sandbox run?");
+}
+
+void hold_late(struct kjob *j)
+{
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct err e = {0};
+	int rc;
+
+	kjob_set_state(j, KJOB_ASKING_WHY);
+	rc = kube_get(j->kp->p.kube, &ref, on_why, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- asleep, or gone */
+
+static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc && rc != ERR_NOT_FOUND)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		kjob_look(j);
+}
+
+void hold_let_go(struct kjob *j)
+{
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct err e = {0};
+	json_t *patch = NULL;
+	int rc;
+
+	if (j->kind == KJOB_WIPE) {
+		rc = kube_delete(j->kp->p.kube, &ref, NULL, on_let_go, j, &j->call, &e);
+	} else {
+		patch = agentsandbox_sleep(&j->kp->p.spec);
+		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_let_go, j, &j->call, &e)
+			   : err_set(&e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
+		json_decref(patch);
+	}
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
