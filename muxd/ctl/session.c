@@ -202,6 +202,51 @@ static int find_file(struct ctl *c, const char *id, json_t **out, struct err *e)
 	return rc;
 }
 
+/* The workspace before and after a recorded one: its record knows the first, the daemon the second. */
+static void add_moment(struct ctl *c, json_t *o)
+{
+	const json_t *open = json_object_get(o, "open");
+	const char *agent = json_string_value(json_object_get(o, "agent")),
+		   *opened = json_string_value(json_object_get(o, "opened_at")),
+		   *snapshot = json_string_value(json_object_get(open ? open : o, "snapshot_id"));
+	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "observe", .reason = "muxctl session show"};
+	json_t *moment = NULL, *q;
+	struct err e = {0};
+
+	if (json_object_get(o, "next_snapshot_id") || !agent || !opened)
+		return;
+	q = json_pack("{s:s,s:s,s:s,s:s}", "op", "sandbox.moment", "agent", agent, "opened_at", opened, "snapshot_id",
+		      snapshot ? snapshot : "");
+	if (ctl_ask_object(c, "hub.sock", q, &w, "moment", &moment, &e) == 0)
+		json_object_update(o, moment);
+	else
+		c->hint[0] = '\0'; /* without the daemon the record is shown all the same */
+	json_decref(moment);
+}
+
+static int print_session(struct ctl *c, const json_t *o)
+{
+	static const struct ctl_column with_moment[] = {
+	    {"id", "ID"},
+	    {"kind", "KIND"},
+	    {"state", "STATE"},
+	    {"agent", "AGENT"},
+	    {"principal", "PRINCIPAL"},
+	    {"task", "TASK"},
+	    {"opened_at", "OPENED"},
+	    {"reason", "REASON"},
+	    {"snapshot_id", "snapshot before"},
+	    {"next_snapshot_id", "snapshot after"},
+	    {NULL, NULL},
+	};
+	int status = ctl_print_object(c, o, with_moment);
+	const char *id = json_string_value(json_object_get(o, "id"));
+
+	if (!status && id && json_is_string(json_object_get(o, "snapshot_id")))
+		printf("%-22s muxctl sandbox fork --from-session %s\n", "to look into it", id);
+	return status;
+}
+
 static int show_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *id = a->operands[0];
@@ -218,7 +263,8 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 	}
 	if (rc < 0)
 		return ctl_fail(c, &e);
-	int status = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, columns);
+	add_moment(c, o);
+	int status = c->json ? ctl_print_json(c, o) : print_session(c, o);
 	json_decref(o);
 	return status;
 }

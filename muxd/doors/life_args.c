@@ -8,6 +8,8 @@
 
 #define KEYS_MAX   24
 #define TIMEOUT_MS (24 * INT64_C(3600000))
+#define TTL_MIN    NS_PER_SEC
+#define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
 static const char *const verb_keys[VERB_COUNT][9] = {
     [VERB_RESUME] = {"idle_ttl", "ttl", "timeout_ms"},
@@ -34,11 +36,18 @@ static int check_keys(enum life_verb v, const json_t *o, const char *const *more
 static int read_duration(const json_t *o, const char *key, uint64_t *out, struct err *e)
 {
 	const char *text = NULL;
+	uint64_t ns = 0;
 	int rc = json_opt_str(o, key, &text, e);
 
-	if (!rc && text && clock_parse_duration(text, out))
-		rc = err_set(e, ERR_INVAL, "%s is \"%.40s\", not a duration as 90s, 1h30m, or 0s for none", key, text);
-	return rc;
+	if (rc || !text)
+		return rc;
+	if (clock_parse_duration(text, &ns))
+		return err_set(e, ERR_INVAL, "%s is \"%.40s\", not a duration as 90s, 1h30m, or 0s for none", key,
+			       text);
+	if (ns && (ns < TTL_MIN || ns > TTL_MAX))
+		return err_set(e, ERR_INVAL, "%s is \"%.40s\": 1s to 3650d are allowed, and 0s for none", key, text);
+	*out = ns;
+	return 0;
 }
 
 static int read_how(const json_t *o, struct life_call *out, struct err *e)

@@ -107,11 +107,14 @@ bool broker_may_see(const struct request *rq, const struct session *s)
 int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
 		    size_t limit, json_t **out, struct err *e)
 {
-	json_t *list = json_array();
+	json_t *list = json_array(), *seen = json_object(), *o;
 	struct session *s;
 
-	if (!list)
+	if (!list || !seen) {
+		json_decref(list);
+		json_decref(seen);
 		return err_set(e, ERR_NOMEM, "no memory");
+	}
 	TAILQ_FOREACH(s, &h->order, order)
 	{
 		if (json_array_size(list) >= limit)
@@ -120,8 +123,11 @@ int broker_sessions(struct hub *h, const struct request *rq, const char *agent, 
 		    (state && strcmp(state, session_state_name(s->state)) != 0) ||
 		    (kind && strcmp(kind, session_kind_name(s->kind)) != 0))
 			continue;
-		json_array_append_new(list, session_describe(s));
+		o = session_describe(s);
+		moment_add(h, o, s->agent->name, s->opened_wall_ns, s->snapshot_id, seen);
+		json_array_append_new(list, o);
 	}
+	json_decref(seen);
 	*out = list;
 	return 0;
 }

@@ -46,6 +46,12 @@ void life_call_init(struct life_call *c);
  */
 void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,
 		 broker_json_done *done, void *arg);
+/*
+ * {"snapshot_id", "next_snapshot_id"} (null: none) of what was opened at wall_ns with that snapshot ("": none). Any scope on
+ * the agent.
+ */
+int broker_moment(struct hub *h, const struct request *rq, const char *agent, int64_t wall_ns, const char *snapshot,
+		  json_t **out, struct err *e);
 /* {"snapshots": [...]}, newest first. Any scope on the agent. */
 void broker_snapshots(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
 /*

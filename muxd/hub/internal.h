@@ -266,6 +266,13 @@ json_t *agent_show_now(struct hub *h, const char *name); /* with the row as it i
 /* The whole name of a target (ns/pod becomes ns/pod/container): at once, or when the provider has said. */
 void hub_resolve(struct hub *h, const char *name, sandbox_name_done *done, void *arg);
 
+/*
+ * moment.c: snapshot_id and next_snapshot_id into o, of something opened then, with that snapshot ("": none). seen: an
+ * object that one list shares, so that the store is asked once for each agent.
+ */
+void moment_add(struct hub *h, json_t *o, const char *agent, int64_t opened_wall_ns, const char *snapshot,
+		json_t *seen);
+
 void recovery_check(struct hub *h);
 
 /* launch.c */

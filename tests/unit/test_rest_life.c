@@ -142,6 +142,7 @@ static void test_options_of_a_resume(void **state)
 	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"ttl\":\"soon\"}", 400, "invalid_request", "ttl is \"soon\"");
 	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"ttl\":\"-1s\"}", 400, "invalid_request", "ttl");
 	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"ttl\":\"99999d\"}", 400, "invalid_request", "ttl");
+	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"idle_ttl\":\"999ms\"}", 400, "invalid_request", "1s to 3650d");
 	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"timeout_ms\":0}", 400, "invalid_request", "timeout_ms");
 	refused(HTTP_POST, "/v1/agents/demo/resume", "{\"force\":true}", 400, "invalid_request", "force");
 	refused(HTTP_POST, "/v1/agents/demo/resume", "[]", 400, "invalid_request", "object");

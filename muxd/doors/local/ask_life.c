@@ -1,6 +1,7 @@
 /* Questions of the local door about agents and their sandboxes: shown, listed, made, ended, moved through their lives.
  */
 #define LOG_SUBSYS "local"
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/doors/life_args.h"
@@ -129,6 +130,28 @@ static void ask_log(struct local_conn *c, const json_t *o)
 	broker_log(c->door->hub, &c->rq, agent, (size_t)bytes, on_object, c->ticket);
 }
 
+static void ask_moment(struct local_conn *c, const json_t *o)
+{
+	const char *agent, *opened, *snapshot = "";
+	json_t *result = NULL;
+	int64_t wall = 0;
+	struct err e = {0};
+	int rc = json_need_str(o, "agent", &agent, &e);
+
+	if (!rc)
+		rc = json_need_str(o, "opened_at", &opened, &e);
+	if (!rc && clock_parse_utc(opened, &wall))
+		rc = err_set(&e, ERR_INVAL, "opened_at is no time");
+	if (!rc)
+		rc = json_opt_str(o, "snapshot_id", &snapshot, &e);
+	if (!rc)
+		rc = broker_moment(c->door->hub, &c->rq, agent, wall, snapshot, &result, &e);
+	if (rc)
+		local_conn_error(c, rc, &e);
+	else
+		local_conn_result(c, "moment", result);
+}
+
 static int read_session(const json_t *o, struct id *out, struct err *e)
 {
 	const char *text = NULL;
@@ -193,6 +216,8 @@ bool local_ask_life(struct local_conn *c, const json_t *o, const char *op)
 		ask_destroy(c, o);
 	else if (strcmp(op, "sandbox.snapshots") == 0)
 		ask_snapshots(c, o);
+	else if (strcmp(op, "sandbox.moment") == 0)
+		ask_moment(c, o);
 	else if (strcmp(op, "sandbox.log") == 0)
 		ask_log(c, o);
 	else

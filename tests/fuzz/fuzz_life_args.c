@@ -1,0 +1,43 @@
+/*
+ * The first byte chooses the verb, and whether a fork is of a session; the rest is the JSON of a lifecycle call. What
+ * is accepted is within its bounds; what is refused is named.
+ */
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/doors/life_args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_ttl(uint64_t ns)
+{
+	if (ns != UINT64_MAX && ns && (ns < NS_PER_SEC || ns > 3650 * 86400 * NS_PER_SEC))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct life_call c;
+	json_t *o = NULL;
+	struct err e = {0};
+	int rc;
+
+	if (size == 0 || json_parse(data + 1, size - 1, 1 << 16, &o, NULL))
+		return 0;
+	rc = json_is_object(o) ? life_args_read((enum life_verb)(data[0] % VERB_COUNT), o, NULL, data[0] & 0x80, &c, &e)
+			       : 0;
+	if (rc == 0 && json_is_object(o)) {
+		check_ttl(c.options.idle_ttl_ns);
+		check_ttl(c.options.ttl_ns);
+		if (c.how > LIFE_END_BY_REASON || (c.reason && strlen(c.reason) > size) ||
+		    (c.as && strlen(c.as) > size))
+			abort();
+	} else if (rc && (e.code != rc || !e.message[0])) {
+		abort();
+	}
+	json_decref(o);
+	return 0;
+}
