@@ -1,14 +1,19 @@
+/* Lifecycle's own life, and who gets what next: an agent's waiters are served one after the other. */
 #define LOG_SUBSYS "life"
 #include "control/life/life.h"
 
-#include "muxd/base/err.h"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/conf.h"
+#include "muxd/base/log.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-struct life {
-	struct sandbox_provider base;
-	struct life_params p;
-};
+#define TICK_MAX_MS 1000
+#define TICK_MIN_MS 50
 
 const char *life_state_name(enum life_state s)
 {
@@ -18,106 +23,581 @@ const char *life_state_name(enum life_state s)
 	return names[s];
 }
 
-int life_create(const struct life_params *p, struct life **out, struct err *e)
+int64_t life_now(const struct life *l)
 {
-	struct life *l = calloc(1, sizeof(*l));
-
-	if (!l)
-		return err_set(e, ERR_NOMEM, "no memory for lifecycle");
-	l->p = *p;
-	*out = l;
-	return 0;
+	return life_clock_now(&l->clock);
 }
-void life_destroy(struct life *l)
+
+struct id life_fresh_id(void)
 {
-	if (!l)
+	struct id id = {0};
+
+	if (id_new(&id))
+		log_error(NULL, "no random bytes for an id");
+	return id;
+}
+
+/* ---- agents in memory */
+
+struct life_agent *life_known(struct life *l, const char *name)
+{
+	struct life_agent *a = NULL;
+
+	HASH_FIND_STR(l->agents, name, a);
+	return a;
+}
+
+static int load(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_agent *a = job;
+
+	return row_get(db, a->name, &a->row, e);
+}
+
+struct life_agent *life_agent(struct life *l, const char *name, struct err *e)
+{
+	struct life_agent *a = life_known(l, name);
+
+	if (a)
+		return a;
+	a = calloc(1, sizeof(*a));
+	if (!a) {
+		err_set(e, ERR_NOMEM, "no memory");
+		return NULL;
+	}
+	a->life = l;
+	TAILQ_INIT(&a->waiters);
+	snprintf(a->name, sizeof(a->name), "%s", name);
+	if (store_read(l->store, load, a, e)) {
+		free(a);
+		return NULL;
+	}
+	HASH_ADD_STR(l->agents, name, a);
+	return a;
+}
+
+static void forget(struct life_agent *a)
+{
+	HASH_DEL(a->life->agents, a);
+	free(a);
+}
+
+void life_sweep(struct life *l)
+{
+	struct life_agent *a, *next;
+
+	HASH_ITER(hh, l->agents, a, next)
+	if (!a->run && TAILQ_EMPTY(&a->waiters) && !a->taking && !a->retry_at && !a->warned)
+		forget(a);
+}
+
+/* ---- waiters */
+
+struct life_waiter *life_first(struct life_agent *a, unsigned wants)
+{
+	struct life_waiter *w;
+
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (wants & WANTS(w->want))
+		return w;
+	return NULL;
+}
+
+static int show(struct life_agent *a, json_t **out)
+{
+	*out = life_describe(a->life, &a->row);
+	return *out ? 0 : ERR_NOMEM;
+}
+
+void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e)
+{
+	struct err here = {0};
+	json_t *o = NULL;
+
+	if (!w)
 		return;
-	l->p.inner->ops->destroy(l->p.inner);
-	free(l);
-}
-void life_set_host(struct life *l, const struct life_host *h)
-{
-	(void)l, (void)h;
-}
-void life_set_conf(struct life *l, const struct conf *c)
-{
-	(void)l, (void)c;
-}
-void life_begin(struct life *l)
-{
-	(void)l;
-}
-struct sandbox_provider *life_provider(struct life *l)
-{
-	return l->p.inner;
-}
-void life_current(struct life *l, const char *agent, char out[ID_STR_LEN])
-{
-	(void)l, (void)agent, (void)out;
+	TAILQ_REMOVE(&a->waiters, w, entry);
+	if (!rc && w->done)
+		rc = show(a, &o);
+	if (rc && (!e || !e->message[0]))
+		err_set(&here, rc, "%s: %s", a->name, err_name(rc)), e = &here;
+	if (w->stream)
+		w->stream(w->arg, rc, rc ? e : NULL, NULL, -1);
+	else if (w->done)
+		w->done(w->arg, rc, rc ? e : NULL, o);
+	json_decref(o);
+	free(w);
 }
 
-static void not_yet(life_done *done, void *arg)
+void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e)
+{
+	struct life_waiters now = TAILQ_HEAD_INITIALIZER(now);
+	struct life_waiter *w, *next;
+
+	/* Who comes while these are told waits for what comes next. */
+	for (w = TAILQ_FIRST(&a->waiters); w; w = next) {
+		next = TAILQ_NEXT(w, entry);
+		if (!(wants & WANTS(w->want)))
+			continue;
+		TAILQ_REMOVE(&a->waiters, w, entry);
+		TAILQ_INSERT_TAIL(&now, w, entry);
+	}
+	while ((w = TAILQ_FIRST(&now))) {
+		TAILQ_REMOVE(&now, w, entry);
+		TAILQ_INSERT_HEAD(&a->waiters, w, entry);
+		life_answer(a, w, rc, e);
+	}
+}
+
+static void refuse(const struct life_waiter *w, int rc, const struct err *e)
+{
+	if (w->stream)
+		w->stream(w->arg, rc, e, NULL, -1);
+	else if (w->done)
+		w->done(w->arg, rc, e, NULL);
+}
+
+void life_want(struct life *l, const char *agent, const struct life_waiter *w)
+{
+	struct life_waiter *copy = NULL;
+	struct life_agent *a;
+	struct err e = {0};
+
+	if (l->dying) {
+		err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+		refuse(w, e.code, &e);
+		return;
+	}
+	a = life_agent(l, agent, &e);
+	if (a && !(copy = malloc(sizeof(*copy))))
+		err_set(&e, ERR_NOMEM, "no memory");
+	if (!copy) {
+		refuse(w, e.code, &e);
+		return;
+	}
+	*copy = *w;
+	TAILQ_INSERT_TAIL(&a->waiters, copy, entry);
+	if (a->run && a->run->may_cancel && !a->run->left && (w->want == WANT_ENSURE || w->want == WANT_RESUME))
+		life_stop_cancel(a, "resumed while it was stopping");
+	life_turn(a);
+}
+
+void life_want_nobody(struct life_agent *a, enum life_want want, const struct id *snapshot, const char *reason)
+{
+	struct life_waiter w = {.want = want, .deadline = UINT64_MAX}, *there;
+
+	if (snapshot)
+		w.snapshot = *snapshot;
+	TAILQ_FOREACH(there, &a->waiters, entry)
+	if (there->want == want && !there->done && !there->stream && id_equal(&there->snapshot, &w.snapshot))
+		return;
+	snprintf(w.reason, sizeof(w.reason), "%s", reason);
+	life_want(a->life, a->name, &w);
+}
+
+/* ---- serving */
+
+static void bad_state(struct life_agent *a, struct life_waiter *w, const char *what, const char *would)
 {
 	struct err e = {0};
 
-	err_set(&e, ERR_UNSUPPORTED, "lifecycle is not there yet");
-	done(arg, e.code, &e, NULL);
+	if (!a->row.generation)
+		err_set(&e, ERR_NOT_FOUND, "there is no agent %s: a resume makes its sandbox", a->name);
+	else
+		err_set(&e, ERR_BAD_STATE, "%s is %s, and cannot be %s: %s would do", a->name,
+			life_state_name(a->row.state), what, would);
+	life_answer(a, w, e.code, &e);
 }
-void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
-		 void *arg)
+
+static int take_options(struct life_agent *a, const struct life_waiter *w, struct life_row *next)
 {
-	(void)l, (void)agent, (void)o, (void)timeout_ns;
-	not_yet(done, arg);
+	uint64_t idle = w->options.idle_ttl_ns, ttl = w->options.ttl_ns;
+
+	*next = a->row;
+	if (w->want != WANT_RESUME || (idle == UINT64_MAX && ttl == UINT64_MAX))
+		return 0;
+	if (idle != UINT64_MAX)
+		next->idle_ttl_ns = (int64_t)idle;
+	if (ttl != UINT64_MAX)
+		next->expires_ns = ttl ? life_now(a->life) + (int64_t)life_scaled(&a->life->policy, ttl) : 0;
+	return 1;
 }
-void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg)
+
+static void on_options(struct life_agent *a, int rc, const struct err *e)
 {
-	(void)l, (void)agent, (void)reason, (void)timeout_ns;
-	not_yet(done, arg);
+	if (rc) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	life_answer(a, life_first(a, WANTS(WANT_RESUME)), 0, NULL);
+	life_run_end(a);
 }
-void life_terminate(struct life *l, const char *agent, const char *reason, enum life_end how, uint64_t timeout_ns,
-		    life_done *done, void *arg)
+
+/* ---- a stream to what runs: asked beside everything else */
+
+static void on_connected(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
 {
-	(void)l, (void)agent, (void)reason, (void)how, (void)timeout_ns;
-	not_yet(done, arg);
+	struct life_call *c = arg;
+	struct life *l = c->life;
+	struct life_waiter *w = c->w;
+	struct life_agent *a = l && !l->dying ? life_agent(l, c->agent, NULL) : NULL;
+	struct sandbox_info copy = {0};
+
+	if (l)
+		LIST_REMOVE(c, entry);
+	free(c);
+	if (a && rc == ERR_NOT_FOUND && !w->tried) { /* gone: that is found out first */
+		life_want_nobody(a, WANT_CHECK, NULL, e ? e->message : "");
+		if (w->want == WANT_ENSURE) {
+			w->tried = true;
+			life_want(l, a->name, w);
+			free(w);
+			return;
+		}
+	}
+	if (!rc && info)
+		copy = *info;
+	if (a && !rc) {
+		life_overlay(l, &a->row, &copy);
+		if (!a->row.generation || !id_equal(&a->row.sandbox, &copy.sandbox_id))
+			life_want_nobody(a, WANT_CHECK, NULL, "");
+	}
+	w->stream(w->arg, rc, e, rc ? NULL : &copy, fd);
+	explicit_bzero(&copy, sizeof(copy));
+	free(w);
 }
-void life_snapshot(struct life *l, const char *agent, uint64_t timeout_ns, life_done *done, void *arg)
+
+static void connect_it(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l, (void)agent, (void)timeout_ns;
-	not_yet(done, arg);
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		life_answer(a, w, ERR_NOMEM, NULL);
+		return;
+	}
+	TAILQ_REMOVE(&a->waiters, w, entry);
+	c->life = a->life;
+	c->w = w;
+	memcpy(c->agent, a->name, sizeof(c->agent));
+	LIST_INSERT_HEAD(&a->life->calls, c, entry);
+	p->ops->connect(p, a->name, on_connected, c);
 }
-void life_restore(struct life *l, const char *agent, const struct id *snapshot, uint64_t timeout_ns, life_done *done,
-		  void *arg)
+
+static bool awake(const struct life_agent *a)
 {
-	(void)l, (void)agent, (void)snapshot, (void)timeout_ns;
-	not_yet(done, arg);
+	return a->row.generation && (a->row.state == LIFE_RUNNING || a->row.state == LIFE_IDLE_STOPPING);
 }
-void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg)
+
+static void serve_connect(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l, (void)f, (void)timeout_ns;
-	not_yet(done, arg);
+	struct err e = {0};
+
+	if (!a->row.generation || awake(a)) {
+		connect_it(a, w);
+		return;
+	}
+	err_set(&e, ERR_NOT_FOUND, "the sandbox of %s is %s%s%s", a->name, life_state_name(a->row.state),
+		a->row.cause[0] ? ": " : "", a->row.cause);
+	life_answer(a, w, e.code, &e);
 }
-void life_snapshot_drop(struct life *l, const char *agent, const struct id *snapshot, life_done *done, void *arg)
+
+static void serve_awake(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l, (void)agent, (void)snapshot;
-	not_yet(done, arg);
+	struct life_row next;
+	int changed = take_options(a, w, &next);
+
+	if (a->row.generation && a->row.state == LIFE_RUNNING) {
+		if (w->want == WANT_ENSURE)
+			connect_it(a, w);
+		else if (!changed)
+			life_answer(a, w, 0, NULL);
+		else if (life_run_begin(a, RUN_NOTE, "options"))
+			life_commit(a, &next, NULL, on_options);
+		return;
+	}
+	if (changed) { /* with the start's own swap */
+		a->row.idle_ttl_ns = next.idle_ttl_ns;
+		a->row.expires_ns = next.expires_ns;
+		w->options.idle_ttl_ns = w->options.ttl_ns = UINT64_MAX;
+	}
+	life_start(a, w->reason[0] ? w->reason : a->row.generation ? "resumed" : "made");
 }
-int life_show(struct life *l, const char *agent, json_t **out, struct err *e)
+
+static void serve_stop(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l, (void)out;
-	return err_set(e, ERR_NOT_FOUND, "no agent %s", agent);
+	if (a->row.generation && a->row.state == LIFE_STOPPED)
+		life_answer(a, w, 0, NULL);
+	else if (a->row.generation && a->row.state == LIFE_RUNNING)
+		life_stop_run(a, w->reason, false, true, false);
+	else
+		bad_state(a, w, "stopped", "running");
 }
-int life_list(struct life *l, const struct life_filter *f, json_t **out, struct err *e)
+
+static void serve_end(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l, (void)f, (void)out;
-	return err_set(e, ERR_UNSUPPORTED, "lifecycle is not there yet");
+	if (w->end == LIFE_END_WIPE)
+		life_wipe_run(a, w->reason);
+	else if (!a->row.generation || a->row.state == LIFE_STOPPED)
+		life_answer(a, w, 0, NULL);
+	else if (w->end == LIFE_END_SNAPSHOT && a->row.state == LIFE_RUNNING)
+		life_stop_run(a, w->reason, false, false, false);
+	else
+		life_end_run(a, w->reason);
 }
-int life_snapshots(struct life *l, const char *agent, json_t **out, struct err *e)
+
+static void serve_snapshot(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l, (void)agent, (void)out;
-	return err_set(e, ERR_UNSUPPORTED, "lifecycle is not there yet");
+	if (a->row.generation && (a->row.state == LIFE_RUNNING ||
+				  ((a->row.state == LIFE_STOPPED || a->row.state == LIFE_ERROR) && a->row.workspace)))
+		life_snapshot_run(a, id_is_nil(&w->snapshot) ? NULL : &w->snapshot, w->reason);
+	else
+		bad_state(a, w, "snapshotted",
+			  a->row.state == LIFE_STOPPED
+			      ? "stopped with its workspace kept (there is a snapshot of it), or running"
+			      : "running");
 }
-json_t *life_metrics(struct life *l)
+
+static void serve_restore(struct life_agent *a, struct life_waiter *w)
 {
-	(void)l;
-	return json_object();
+	if (!a->row.generation)
+		bad_state(a, w, "restored", "stopped");
+	else if (a->row.state == LIFE_RUNNING)
+		life_stop_run(a, w->reason, false, false, true);
+	else
+		life_restore_run(a, w);
+}
+
+static void serve(struct life_agent *a, struct life_waiter *w)
+{
+	struct id snapshot = w->snapshot;
+
+	switch (w->want) {
+	case WANT_CONNECT:
+		serve_connect(a, w);
+		break;
+	case WANT_ENSURE:
+	case WANT_RESUME:
+		serve_awake(a, w);
+		break;
+	case WANT_STOP:
+		serve_stop(a, w);
+		break;
+	case WANT_END:
+		serve_end(a, w);
+		break;
+	case WANT_SNAPSHOT:
+		serve_snapshot(a, w);
+		break;
+	case WANT_RESTORE:
+		serve_restore(a, w);
+		break;
+	case WANT_DROP:
+		life_drop_run(a, &snapshot, w->reason);
+		break;
+	case WANT_CHECK:
+		life_check_run(a);
+		break;
+	case WANT_TAKEN:
+		life_taken(a, &snapshot);
+		break;
+	case WANT_IDLE:
+		life_idle_look(a, w);
+		break;
+	}
+}
+
+/* A row that was found between two states is brought to the end of what was begun. */
+static bool go_on(struct life_agent *a)
+{
+	switch (a->row.generation ? a->row.state : LIFE_STOPPED) {
+	case LIFE_STARTING:
+		life_start(a, a->row.cause);
+		return true;
+	case LIFE_IDLE_STOPPING:
+		life_stop_again(a);
+		return true;
+	case LIFE_STOPPING:
+		life_end_run(a, a->row.cause);
+		return true;
+	case LIFE_DESTROYING:
+		life_wipe_run(a, a->row.cause);
+		return true;
+	default:
+		return false;
+	}
+}
+
+void life_turn(struct life_agent *a)
+{
+	struct life *l = a->life;
+	struct life_waiter *w;
+
+	while (!a->run && !l->dying) {
+		if (!l->begun) { /* nothing changes before the record can be written; streams to what runs are given */
+			w = life_first(a, WANTS(WANT_CONNECT));
+			if (!w || (a->row.generation && !awake(a)))
+				return;
+			serve_connect(a, w);
+			continue;
+		}
+		if (a->retry_at && clock_boot_ns() < a->retry_at)
+			return;
+		a->retry_at = 0;
+		if (go_on(a))
+			return;
+		w = TAILQ_FIRST(&a->waiters);
+		if (!w)
+			return;
+		serve(a, w);
+	}
+	/* While a snapshot is taken of what runs, it runs. */
+	while (a->run && a->run->kind == RUN_SNAPSHOT && a->row.state == LIFE_RUNNING && !l->dying) {
+		w = life_first(a, WANTS(WANT_CONNECT) | WANTS(WANT_ENSURE));
+		if (!w)
+			return;
+		connect_it(a, w);
+	}
+}
+
+/* ---- making and ending it */
+
+static void on_tick(uv_timer_t *t)
+{
+	life_tick(t->data);
+}
+
+static void free_handle(uv_handle_t *h)
+{
+	free(h);
+}
+
+static int read_clock(struct sqlite3 *db, void *job, struct err *e)
+{
+	return life_clock_get(db, job, e);
+}
+
+static void start_timer(struct life *l)
+{
+	uint64_t ms = TICK_MAX_MS / (l->policy.speed ? l->policy.speed : 1);
+
+	if (ms < TICK_MIN_MS)
+		ms = TICK_MIN_MS;
+	uv_timer_start(l->tick, on_tick, ms, ms);
+}
+
+int life_create(const struct life_params *p, struct life **out, struct err *e)
+{
+	static const char *const names[STEPS] = {"filespace.pull", "filespace.push", "mcp.start", "artifacts.keep"};
+	struct life *l = calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l || !(l->tick = malloc(sizeof(*l->tick))) || life_policy_init(&l->policy, p->conf)) {
+		free(l ? l->tick : NULL);
+		free(l);
+		return err_set(e, ERR_NOMEM, "no memory for lifecycle");
+	}
+	l->loop = p->loop;
+	l->store = p->store;
+	for (int i = 0; i < STEPS; i++)
+		l->steps[i].name = names[i];
+	LIST_INIT(&l->calls);
+	LIST_INIT(&l->forks);
+	rc = store_read(l->store, read_clock, &l->clock, e);
+	if (rc) {
+		life_policy_finish(&l->policy);
+		free(l->tick);
+		free(l);
+		return rc;
+	}
+	l->inner = p->inner;
+	l->inner->gone = life_on_gone;
+	l->inner->gone_arg = l;
+	l->base.ops = &life_provider_ops;
+	uv_timer_init(l->loop, l->tick);
+	l->tick->data = l;
+	*out = l;
+	return 0;
+}
+
+static void let_go(struct life *l)
+{
+	struct err e = {0};
+	struct life_agent *a, *next;
+	struct life_call *c;
+
+	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	HASH_ITER(hh, l->agents, a, next)
+	life_answer_wants(a, ~0u, e.code, &e);
+	l->inner->gone = NULL;
+	l->inner->ops->destroy(l->inner); /* what is out there answers now */
+	while ((c = LIST_FIRST(&l->calls))) {
+		LIST_REMOVE(c, entry);
+		c->life = NULL; /* answered later, to nobody */
+	}
+	life_forks_let_go(l);
+	HASH_ITER(hh, l->agents, a, next)
+	{
+		if (a->run) {
+			if (a->run->fd >= 0)
+				close(a->run->fd);
+			free(a->run->list);
+			free(a->run);
+		}
+		forget(a);
+	}
+}
+
+void life_destroy(struct life *l)
+{
+	struct life_failure *f, *next;
+
+	if (!l)
+		return;
+	l->dying = true;
+	let_go(l);
+	HASH_ITER(hh, l->failures, f, next)
+	{
+		HASH_DEL(l->failures, f);
+		free(f);
+	}
+	life_policy_finish(&l->policy);
+	uv_close((uv_handle_t *)l->tick, free_handle);
+	free(l);
+}
+
+void life_set_host(struct life *l, const struct life_host *h)
+{
+	l->host = *h;
+}
+
+void life_set_conf(struct life *l, const struct conf *c)
+{
+	struct life_policy fresh;
+
+	if (life_policy_init(&fresh, c)) {
+		log_error(NULL, "lifecycle's configuration is not reloaded: no memory");
+		return;
+	}
+	life_policy_finish(&l->policy);
+	l->policy = fresh;
+	if (l->begun)
+		start_timer(l);
+}
+
+void life_begin(struct life *l)
+{
+	if (l->begun)
+		return;
+	l->begun = true;
+	l->began_ns = life_now(l);
+	start_timer(l);
+	l->reconcile_at = clock_boot_ns();
+	l->keep_at = 0;
+	life_tick(l);
+}
+
+struct sandbox_provider *life_provider(struct life *l)
+{
+	return &l->base;
 }

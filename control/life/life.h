@@ -47,8 +47,8 @@ const char *life_state_name(enum life_state s);
 /* What the hub knows of an agent when it is asked whether it may sleep (requirement A3). */
 struct life_activity {
 	uint64_t last_boot_ns; /* CLOCK_BOOTTIME of any activity; 0: none since the hub began */
-	unsigned holding;     /* running rounds, transfers, forwarded connections: the timer stands still */
-	unsigned attached;    /* clients on its terminals */
+	unsigned holding;      /* running rounds, transfers, forwarded connections: the timer stands still */
+	unsigned attached;     /* clients on its terminals */
 };
 
 /* What life asks of the hub. done of quiesce and leave: once, from the loop. */
@@ -131,8 +131,8 @@ int life_snapshots(struct life *l, const char *agent, json_t **out,
 		   struct err *e); /* {"snapshots": [...]}, newest first */
 
 /*
- * Numbers for /metrics, as families of muxd/base/metric.h: muxd_sandbox_start_seconds, _snapshot_seconds, _restore_seconds,
- * _stop_seconds, muxd_filespace_sync_seconds (histograms), muxd_agents{state} (gauge),
+ * Numbers for /metrics, as families of muxd/base/metric.h: muxd_sandbox_start_seconds, _snapshot_seconds,
+ * _restore_seconds, _stop_seconds, muxd_filespace_sync_seconds (histograms), muxd_agents{state} (gauge),
  * muxd_lifecycle_transitions_total{to}, muxd_lifecycle_failures_total{reason: err_name()} (counters).
  */
 json_t *life_metrics(struct life *l);

@@ -1,0 +1,362 @@
+/* What others ask of lifecycle: checked here, then a waiter like any other. */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t deadline(const struct life *l, uint64_t timeout_ns, bool copies)
+{
+	uint64_t most = l->policy.start_timeout_ns + (copies ? l->policy.snapshot_timeout_ns : 0);
+
+	return clock_boot_ns() + (timeout_ns ? timeout_ns : most);
+}
+
+static struct life_waiter waiter(enum life_want want, const char *reason, uint64_t until, life_done *done, void *arg)
+{
+	struct life_waiter w = {.want = want,
+				.deadline = until,
+				.options = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX},
+				.done = done,
+				.arg = arg};
+
+	snprintf(w.reason, sizeof(w.reason), "%.150s", reason ? reason : "");
+	return w;
+}
+
+/* Agents alone have a life: pods of others are never made, stopped or copied. */
+static bool refused(const char *agent, life_done *done, void *arg)
+{
+	struct err e = {0};
+
+	if (target_is_pod(agent))
+		err_set(&e, ERR_UNSUPPORTED, "%.192s is a pod of somebody else: muxd neither stops nor copies it",
+			agent);
+	else
+		(void)agent_name_check(agent, &e);
+	if (e.code)
+		done(arg, e.code, &e, NULL);
+	return e.code;
+}
+
+void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
+		 void *arg)
+{
+	struct life_waiter w = waiter(WANT_RESUME, "", deadline(l, timeout_ns, false), done, arg);
+
+	if (refused(agent, done, arg))
+		return;
+	if (o)
+		w.options = *o;
+	life_want(l, agent, &w);
+}
+
+void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg)
+{
+	struct life_waiter w = waiter(WANT_STOP, reason, deadline(l, timeout_ns, true), done, arg);
+
+	if (!refused(agent, done, arg))
+		life_want(l, agent, &w);
+}
+
+void life_terminate(struct life *l, const char *agent, const char *reason, enum life_end how, uint64_t timeout_ns,
+		    life_done *done, void *arg)
+{
+	struct life_waiter w = waiter(WANT_END, reason, deadline(l, timeout_ns, true), done, arg);
+
+	if (refused(agent, done, arg))
+		return;
+	w.end = how == LIFE_END_BY_REASON ? life_end_by_reason(&l->policy, reason ? reason : "") : how;
+	life_want(l, agent, &w);
+}
+
+void life_snapshot(struct life *l, const char *agent, uint64_t timeout_ns, life_done *done, void *arg)
+{
+	struct life_waiter w = waiter(WANT_SNAPSHOT, "asked for", deadline(l, timeout_ns, true), done, arg);
+
+	if (!refused(agent, done, arg))
+		life_want(l, agent, &w);
+}
+
+/* ---- about one snapshot */
+
+static int read_snap(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_snap *s = job;
+
+	return snap_get(db, &s->id, s, e);
+}
+
+static int find(struct life *l, const struct id *id, struct life_snap *out, struct err *e)
+{
+	char text[ID_STR_LEN];
+	int rc;
+
+	out->id = *id;
+	id_format(id, text);
+	rc = store_read(l->store, read_snap, out, e);
+	if (rc || out->status == SNAP_READY)
+		return rc;
+	return err_set(e, out->status == SNAP_DROPPED ? ERR_NOT_FOUND : ERR_BAD_STATE,
+		       "snapshot %s of %s is %s%s%s: ready would do", text, out->agent, snap_status_name(out->status),
+		       out->detail[0] ? ": " : "", out->detail);
+}
+
+static int find_own(struct life *l, const char *agent, const struct id *id, struct life_snap *out, struct err *e)
+{
+	char text[ID_STR_LEN];
+	int rc = find(l, id, out, e);
+
+	id_format(id, text);
+	if (!rc && strcmp(out->agent, agent) != 0)
+		rc = err_set(e, ERR_INVAL, "snapshot %s is of %s, not of %s: fork it instead", text, out->agent, agent);
+	return rc;
+}
+
+void life_restore(struct life *l, const char *agent, const struct id *snapshot, uint64_t timeout_ns, life_done *done,
+		  void *arg)
+{
+	struct life_waiter w = waiter(WANT_RESTORE, "", deadline(l, timeout_ns, true), done, arg);
+	char text[ID_STR_LEN];
+	struct life_snap s;
+	struct err e = {0};
+
+	if (refused(agent, done, arg))
+		return;
+	if (find_own(l, agent, snapshot, &s, &e)) {
+		done(arg, e.code, &e, NULL);
+		return;
+	}
+	id_format(snapshot, text);
+	snprintf(w.reason, sizeof(w.reason), "back to snapshot %s", text);
+	w.snapshot = *snapshot;
+	life_want(l, agent, &w);
+}
+
+struct needed {
+	const struct id *id;
+	const char *agent;
+	bool yes;
+	struct life_row row;
+};
+
+static int ask_needed(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct needed *n = job;
+	int rc = row_get(db, n->agent, &n->row, e);
+
+	return rc ? rc : snap_needed(db, n->id, n->agent, &n->yes, e);
+}
+
+void life_snapshot_drop(struct life *l, const char *agent, const struct id *snapshot, life_done *done, void *arg)
+{
+	struct life_waiter w = waiter(WANT_DROP, "asked for", deadline(l, 0, true), done, arg);
+	struct needed n = {.id = snapshot, .agent = agent};
+	struct life_snap s;
+	struct err e = {0};
+	char text[ID_STR_LEN];
+	int rc;
+
+	if (refused(agent, done, arg))
+		return;
+	id_format(snapshot, text);
+	rc = find_own(l, agent, snapshot, &s, &e);
+	if (!rc)
+		rc = store_read(l->store, ask_needed, &n, &e);
+	if (!rc && id_equal(&n.row.snapshot, snapshot) && n.row.generation)
+		rc =
+		    err_set(&e, ERR_BAD_STATE,
+			    "snapshot %s is the current one of %s: take another first, or wipe the agent", text, agent);
+	if (!rc && n.yes)
+		rc = err_set(&e, ERR_BAD_STATE, "a fork still has to be made of snapshot %s: resume it first", text);
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	w.snapshot = *snapshot;
+	life_want(l, agent, &w);
+}
+
+/* ---- forks */
+
+struct moment {
+	int64_t at;
+	struct life_snap found;
+	bool yes, gone; /* gone: the right one was dropped */
+};
+
+/* Newest first: the first that was there at that moment. */
+static bool at_moment(void *arg, const struct life_snap *s)
+{
+	struct moment *m = arg;
+
+	if (s->created_wall_ns > m->at || s->status == SNAP_FAILED || s->status == SNAP_TAKING ||
+	    (s->status == SNAP_DROPPED && !s->name[0]))
+		return true;
+	m->found = *s;
+	m->gone = s->status != SNAP_READY;
+	m->yes = !m->gone;
+	return false;
+}
+
+struct moment_job {
+	const char *agent;
+	struct moment m;
+};
+
+static int read_moment(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct moment_job *j = job;
+
+	return snaps_of(db, j->agent, at_moment, &j->m, e);
+}
+
+/* The snapshot that a session of that time began with is the newest one before it. */
+static int find_moment(struct life *l, const char *agent, int64_t at, struct life_snap *out, struct err *e)
+{
+	struct moment_job j = {.agent = agent, .m = {.at = at}};
+	char text[ID_STR_LEN];
+	int rc = store_read(l->store, read_moment, &j, e);
+
+	if (rc)
+		return rc;
+	id_format(&j.m.found.id, text);
+	if (j.m.gone)
+		return err_set(e, ERR_NOT_FOUND, "the snapshot of that moment, %s, is no longer there: %s", text,
+			       j.m.found.detail);
+	if (!j.m.yes)
+		return err_set(e, ERR_NOT_FOUND, "%s had no snapshot yet at that moment", agent);
+	*out = j.m.found;
+	return 0;
+}
+
+struct fork_job {
+	struct life *life; /* NULL: gone */
+	LIST_ENTRY(fork_job) entry;
+	struct life_row row;
+	uint64_t deadline;
+	life_done *done;
+	void *arg;
+};
+
+static int fork_put(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct fork_job *j = job;
+	struct life_snap s;
+	int rc = snap_get(db, &j->row.snapshot, &s, e);
+
+	if (!rc && s.status != SNAP_READY)
+		rc = err_set(e, ERR_NOT_FOUND, "the snapshot was dropped meanwhile");
+	if (!rc)
+		rc = row_swap(db, 0, &j->row, NULL);
+	if (rc == ERR_CONFLICT)
+		rc = err_set(e, ERR_CONFLICT, "there is an agent %s already: choose another name", j->row.agent);
+	return rc;
+}
+
+static void fork_done(void *job, int rc, const struct err *e)
+{
+	struct fork_job *j = job;
+	struct life *l = j->life;
+	struct err here = {0};
+
+	if (l)
+		LIST_REMOVE(j, entry);
+	if (!l || l->dying)
+		rc = err_set(&here, ERR_CANCELLED, "the daemon is stopping"), e = &here;
+	if (rc) {
+		j->done(j->arg, rc, e, NULL);
+	} else {
+		struct life_waiter w = waiter(WANT_RESUME, "forked", j->deadline, j->done, j->arg);
+		struct life_agent *a = life_known(l, j->row.agent);
+
+		if (a && !a->run)
+			a->row = j->row;
+		(void)life_audit(l, "sandbox.fork", j->row.agent, "ok",
+				 json_pack("{s:s,s:b}", "from", j->row.fork_agent, "read_only", j->row.read_only));
+		life_want(l, j->row.agent, &w);
+	}
+	free(j);
+}
+
+static int fork_name(const struct life_fork *f, const char *from, char out[AGENT_NAME_MAX + 1], struct err *e)
+{
+	struct id id = life_fresh_id();
+	char text[ID_STR_LEN];
+
+	if (f->as) {
+		snprintf(out, AGENT_NAME_MAX + 1, "%s", f->as);
+	} else { /* a label holds 63 characters; the last ones of a UUIDv7 are random */
+		id_format(&id, text);
+		snprintf(out, AGENT_NAME_MAX + 1, "%.45s-fork-%s", from, text + 24);
+	}
+	return target_is_pod(out) ? err_set(e, ERR_INVAL, "%.100s is no agent's name", out) : agent_name_check(out, e);
+}
+
+static int fork_row(struct life *l, const struct life_fork *f, struct life_row *r, struct err *e)
+{
+	int64_t wall = clock_wall_ns(), now = life_now(l);
+	struct life_wish wish;
+	struct life_snap s;
+	int rc =
+	    id_is_nil(&f->snapshot) ? find_moment(l, f->agent, f->at_wall_ns, &s, e) : find(l, &f->snapshot, &s, e);
+
+	if (!rc && f->agent && !id_is_nil(&f->snapshot) && strcmp(f->agent, s.agent) != 0)
+		rc = err_set(e, ERR_INVAL, "the snapshot is of %s, not of %s", s.agent, f->agent);
+	if (!rc && !l->inner->ops->restore)
+		rc = err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
+	if (!rc)
+		rc = fork_name(f, s.agent, r->agent, e);
+	if (rc)
+		return rc;
+	r->state = LIFE_STOPPED;
+	r->generation = 1;
+	snprintf(r->cause, sizeof(r->cause), "forked");
+	r->snapshot = r->fork_snapshot = s.id;
+	memcpy(r->fork_agent, s.agent, sizeof(r->fork_agent));
+	r->read_only = !f->writable;
+	r->idle_ttl_ns = f->options.idle_ttl_ns == UINT64_MAX ? LIFE_TTL_CONF : (int64_t)f->options.idle_ttl_ns;
+	life_wish(&l->policy, r->agent, r->idle_ttl_ns, &wish);
+	if (f->options.ttl_ns != UINT64_MAX)
+		wish.ttl_ns = life_scaled(&l->policy, f->options.ttl_ns);
+	r->expires_ns = wish.ttl_ns ? now + (int64_t)wish.ttl_ns : 0;
+	r->since_wall_ns = r->created_wall_ns = r->updated_wall_ns = wall;
+	return 0;
+}
+
+void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg)
+{
+	struct fork_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+	int rc = j ? 0 : err_set(&e, ERR_NOMEM, "no memory");
+
+	if (!rc && id_is_nil(&f->snapshot) && !f->agent)
+		rc = err_set(&e, ERR_INVAL, "a fork needs a snapshot, or an agent and a moment");
+	if (!rc)
+		rc = fork_row(l, f, &j->row, &e);
+	if (!rc)
+		rc = life_audit(l, "sandbox.fork", j->row.agent, "intended", NULL);
+	if (rc) {
+		free(j);
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	j->life = l;
+	j->deadline = deadline(l, timeout_ns, true);
+	j->done = done;
+	j->arg = arg;
+	LIST_INSERT_HEAD(&l->forks, j, entry);
+	store_write(l->store, fork_put, fork_done, j);
+}
+
+void life_forks_let_go(struct life *l)
+{
+	struct fork_job *j;
+
+	while ((j = LIST_FIRST(&l->forks))) {
+		LIST_REMOVE(j, entry);
+		j->life = NULL;
+	}
+}

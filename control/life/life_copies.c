@@ -1,0 +1,572 @@
+/* What is done about snapshots beside a stop: taking one, dropping one, making one the workspace; and the end of all.
+ */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUIESCE_NS (10 * NS_PER_SEC)
+
+static bool broke(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc)
+		life_run_break(a, rc, e);
+	return rc;
+}
+
+static int snap_read(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_snap *s = job;
+
+	return snap_get(db, &s->id, s, e);
+}
+
+static int load(struct life_agent *a, const struct id *id, struct life_snap *out, struct err *e)
+{
+	out->id = *id;
+	return store_read(a->life->store, snap_read, out, e);
+}
+
+static json_t *snapshot_answer(const struct life_snap *s)
+{
+	return json_pack("{s:o}", "snapshot", life_describe_snap(s));
+}
+
+/* Everybody who wanted one gets this one. */
+static void answer_snapshot(struct life_agent *a, const struct life_snap *s)
+{
+	struct life_waiter *w;
+
+	while ((w = life_first(a, WANTS(WANT_SNAPSHOT)))) {
+		json_t *o = snapshot_answer(s);
+
+		TAILQ_REMOVE(&a->waiters, w, entry);
+		if (w->done)
+			w->done(w->arg, 0, NULL, o);
+		json_decref(o);
+		free(w);
+	}
+}
+
+/* ---- a snapshot of what runs, or rests */
+
+static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (broke(a, rc, e))
+		return;
+	if (r->snap.status == SNAP_READY) {
+		answer_snapshot(a, &r->snap);
+		life_keep(a);
+	} else {
+		life_answer_wants(a, WANTS(WANT_SNAPSHOT), r->failed.code, &r->failed);
+	}
+	life_run_end(a);
+}
+
+static void on_copied(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_row next = a->row;
+
+	r->taking = false;
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	next.next = (struct id){0};
+	r->snap.ended_wall_ns = clock_wall_ns();
+	if (!rc && r->copy.ready) {
+		life_time(a->life, TIME_SNAPSHOT, r->step_began);
+		r->snap.status = SNAP_READY;
+		r->snap.size = r->copy.size;
+		memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
+		memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
+		next.snapshot = r->snap.id;
+	} else {
+		err_set(&r->failed, rc ? rc : ERR_SNAPSHOT, "%.390s",
+			rc ? e && e->message[0] ? e->message : err_name(rc) : r->copy.detail);
+		r->snap.status = SNAP_FAILED;
+		snprintf(r->snap.detail, sizeof(r->snap.detail), "%.250s", r->failed.message);
+		life_count_failure(a->life, r->failed.code);
+	}
+	life_commit(a, &next, &r->snap, on_copy_noted);
+}
+
+static void copy(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	a->run->step_began = clock_boot_ns();
+	c = life_call(a, on_copied);
+	if (!c)
+		return;
+	c->take = true;
+	c->snapshot = a->run->snap.id;
+	a->run->taking = true;
+	p->ops->snapshot_take(p, a->name, &a->run->snap.id, a->life->policy.snapshot_timeout_ns, life_on_snapshots, c);
+}
+
+static void on_copy_quiesced(struct life_agent *a, int rc, const struct err *e)
+{
+	(void)e;
+	a->run->snap.quiesced = rc == 0;
+	copy(a);
+}
+
+static void quiesce(struct life_agent *a)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+
+	if (a->row.state != LIFE_RUNNING || !h->quiesce) {
+		on_copy_quiesced(a, a->row.state == LIFE_RUNNING ? ERR_UNSUPPORTED : 0, NULL);
+		return;
+	}
+	c = life_call(a, on_copy_quiesced);
+	if (c)
+		h->quiesce(h->ctx, a->name, QUIESCE_NS, life_on_host, c);
+}
+
+static void on_copy_begun(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!broke(a, rc, e))
+		quiesce(a);
+}
+
+/* again: one that a crash interrupted; its take is asked for once more, and answered when it is ready. */
+void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause)
+{
+	struct life_row next = a->row;
+	struct err e = {0};
+	struct life_run *r;
+
+	if (!a->life->inner->ops->snapshot_take) {
+		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
+		life_answer_wants(a, WANTS(WANT_SNAPSHOT), e.code, &e);
+		life_turn(a);
+		return;
+	}
+	r = life_run_begin(a, RUN_SNAPSHOT, cause);
+	if (!r)
+		return;
+	if (again && !load(a, again, &r->snap, NULL)) {
+		copy(a);
+		return;
+	}
+	r->snap = (struct life_snap){.id = life_fresh_id(),
+				     .status = SNAP_TAKING,
+				     .previous = a->row.snapshot,
+				     .created_wall_ns = clock_wall_ns()};
+	memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
+	snprintf(r->snap.cause, sizeof(r->snap.cause), "%.190s", cause);
+	next.next = r->snap.id;
+	life_commit(a, &next, &r->snap, on_copy_begun);
+}
+
+/* ---- one that became ready when its run was over */
+
+static void on_taken_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!broke(a, rc, e))
+		life_run_end(a);
+}
+
+void life_taken(struct life_agent *a, const struct id *snapshot)
+{
+	struct life_waiter *w = life_first(a, WANTS(WANT_TAKEN));
+	struct life_run *r = life_run_begin(a, RUN_NOTE, "a snapshot became ready");
+	struct life_row next = a->row;
+	bool ready = w && w->tried;
+
+	if (!r)
+		return;
+	if (load(a, snapshot, &r->snap, NULL) || r->snap.status != SNAP_TAKING) {
+		if (w)
+			life_answer(a, w, 0, NULL);
+		life_run_end(a);
+		return;
+	}
+	r->snap.status = ready ? SNAP_READY : SNAP_FAILED;
+	r->snap.ended_wall_ns = clock_wall_ns();
+	if (w)
+		snprintf(r->snap.detail, sizeof(r->snap.detail), "%.150s", w->reason);
+	/* Ids order by time: an older one never takes the place of a newer one. */
+	if (ready && a->row.generation && memcmp(snapshot, &a->row.snapshot, sizeof(*snapshot)) > 0)
+		next.snapshot = *snapshot;
+	if (w)
+		life_answer(a, w, 0, NULL);
+	if (!a->row.generation) {
+		life_put_snap(a->life, &r->snap);
+		life_run_end(a);
+		return;
+	}
+	life_commit(a, &next, &r->snap, on_taken_noted);
+}
+
+/* ---- back to a snapshot of its own */
+
+static void on_restore_over(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_waiter *w = life_first(a, WANTS(WANT_RESTORE));
+	struct life_run *r = a->run;
+
+	if (broke(a, rc, e))
+		return;
+	if (w)
+		life_answer(a, w, r->failed.code, r->failed.code ? &r->failed : NULL);
+	life_run_end(a);
+}
+
+static void on_put_back(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_row next = a->row;
+	char id[ID_STR_LEN];
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	id_format(&a->row.snapshot, id);
+	(void)life_audit(a->life, "snapshot.restore", a->name, rc ? err_name(rc) : "ok",
+			 json_pack("{s:s,s:s*}", "id", id, "message", rc && e ? e->message : NULL));
+	if (rc) { /* the workspace that was there is there still */
+		err_set(&a->run->failed, rc, "%.390s", e && e->message[0] ? e->message : err_name(rc));
+		life_count_failure(a->life, rc);
+		next.workspace = a->run->before.workspace;
+		next.snapshot = a->run->before.snapshot;
+		snprintf(next.detail, sizeof(next.detail), "the restore failed: %.220s", a->run->failed.message);
+	} else {
+		life_time(a->life, TIME_RESTORE, a->run->began);
+		next.workspace = true;
+	}
+	next.step[0] = '\0';
+	life_commit(a, &next, NULL, on_restore_over);
+}
+
+static void on_restore_begun(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (broke(a, rc, e))
+		return;
+	c = life_call(a, on_put_back);
+	if (c)
+		p->ops->restore(p, a->name, a->run->snap.agent, &a->run->snap.id, a->row.read_only,
+				a->life->policy.snapshot_timeout_ns, life_on_sandbox, c);
+}
+
+/*
+ * The row names the snapshot first, with no workspace: whatever dies from here on, the next start restores it. What it
+ * was before comes back only with the provider's word that nothing was changed.
+ */
+void life_restore_run(struct life_agent *a, struct life_waiter *w)
+{
+	struct life_row next = a->row;
+	struct life_run *r = life_run_begin(a, RUN_RESTORE, w->reason);
+	struct err e = {0};
+	int rc;
+
+	if (!r)
+		return;
+	rc = load(a, &w->snapshot, &r->snap, &e);
+	if (!rc && !a->life->inner->ops->restore)
+		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
+	if (rc) {
+		life_answer(a, w, rc, &e);
+		life_run_end(a);
+		return;
+	}
+	next.state = LIFE_STOPPED;
+	next.snapshot = w->snapshot;
+	next.workspace = false;
+	next.detail[0] = '\0';
+	snprintf(next.step, sizeof(next.step), "restore");
+	snprintf(next.cause, sizeof(next.cause), "%.190s", w->reason);
+	life_commit(a, &next, NULL, on_restore_begun);
+}
+
+/* ---- one snapshot goes */
+
+static void on_gone(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
+	char id[ID_STR_LEN];
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	id_format(&r->snap.id, id);
+	if (rc == ERR_NOT_FOUND)
+		rc = 0;
+	r->snap.status = rc ? SNAP_DROPPING : SNAP_DROPPED; /* a failure is tried again by the reconciler */
+	snprintf(r->snap.detail, sizeof(r->snap.detail), "%s%.180s", rc ? "it could not be dropped: " : "dropped: ",
+		 rc ? e && e->message[0] ? e->message : err_name(rc) : r->cause);
+	r->snap.ended_wall_ns = clock_wall_ns();
+	life_put_snap(a->life, &r->snap);
+	(void)life_audit(
+	    a->life, "snapshot.drop", a->name, rc ? err_name(rc) : "ok",
+	    json_pack("{s:s,s:s,s:s*}", "id", id, "cause", r->cause, "message", rc && e ? e->message : NULL));
+	if (w)
+		life_answer(a, w, rc, e);
+	life_run_end(a);
+}
+
+void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
+	struct life_run *r = life_run_begin(a, RUN_DROP, cause);
+	struct life_call *c;
+	struct err e = {0};
+
+	if (!r)
+		return;
+	if (load(a, snapshot, &r->snap, &e) || !p->ops->snapshot_drop) {
+		if (!e.code)
+			err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
+		life_answer(a, w, e.code, &e);
+		life_run_end(a);
+		return;
+	}
+	r->snap.status = SNAP_DROPPING; /* durable before anything goes: nobody restores from it any more */
+	life_put_snap(a->life, &r->snap);
+	c = life_call(a, on_gone);
+	if (c)
+		p->ops->snapshot_drop(p, a->name, snapshot, life_on_snapshots, c);
+}
+
+/* ---- all of it goes */
+
+static void next_drop(struct life_agent *a);
+
+static void on_deleted(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_waiter *w;
+	json_t *o;
+
+	if (broke(a, rc, e))
+		return;
+	o = json_pack("{s:s,s:s}", "agent", a->name, "state", "absent");
+	while ((w = life_first(a, WANTS(WANT_END) | WANTS(WANT_STOP)))) {
+		TAILQ_REMOVE(&a->waiters, w, entry);
+		if (w->done)
+			w->done(w->arg, 0, NULL, o);
+		else if (w->stream)
+			w->stream(w->arg, 0, NULL, NULL, -1);
+		free(w);
+	}
+	json_decref(o);
+	life_run_end(a);
+}
+
+static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_snap s = {0};
+
+	if (rc == ERR_CANCELLED || (rc && rc != ERR_NOT_FOUND)) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (!load(a, &r->list[r->at], &s, NULL)) {
+		s.status = SNAP_DROPPED;
+		s.ended_wall_ns = clock_wall_ns();
+		snprintf(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
+		life_put_snap(a->life, &s);
+	}
+	r->at++;
+	next_drop(a);
+}
+
+static bool add_kept(void *arg, const struct life_snap *s)
+{
+	struct life_run *r = arg;
+
+	struct id *list;
+
+	if (s->status == SNAP_DROPPED)
+		return true;
+	list = realloc(r->list, (r->nlist + 1) * sizeof(*list));
+	if (!list)
+		return false; /* what is left goes with the next try */
+	r->list = list;
+	r->list[r->nlist++] = s->id;
+	return true;
+}
+
+static int find_kept(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_agent *a = job;
+
+	return snaps_of(db, a->name, add_kept, a->run, e);
+}
+
+struct needed {
+	const struct id *id;
+	const char *agent;
+	bool yes;
+};
+
+static int ask_needed(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct needed *n = job;
+
+	return snap_needed(db, n->id, n->agent, &n->yes, e);
+}
+
+/* Those that a fork still has to be made of stay, and that is said. */
+static bool stays(struct life_agent *a, const struct id *id)
+{
+	struct needed n = {.id = id, .agent = a->name};
+	char text[ID_STR_LEN];
+
+	if (store_read(a->life->store, ask_needed, &n, NULL) || !n.yes)
+		return false;
+	id_format(id, text);
+	(void)life_audit(a->life, "snapshot.drop", a->name, "kept",
+			 json_pack("{s:s,s:s}", "id", text, "why", "a fork of it needs it"));
+	return true;
+}
+
+static void next_drop(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_run *r = a->run;
+	struct life_call *c;
+
+	while (r->at < r->nlist && (!p->ops->snapshot_drop || stays(a, &r->list[r->at])))
+		r->at++;
+	if (r->at == r->nlist) {
+		life_commit_delete(a, on_deleted);
+		return;
+	}
+	c = life_call(a, on_one_dropped);
+	if (c)
+		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
+}
+
+static void on_wiped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc && rc != ERR_NOT_FOUND) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	a->run->nlist = a->run->at = 0;
+	(void)store_read(a->life->store, find_kept, a, NULL);
+	next_drop(a);
+}
+
+static void on_wipe_ended(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc && rc != ERR_NOT_FOUND) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	c = life_call(a, on_wiped);
+	if (c)
+		p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
+}
+
+static void on_not_wiped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (broke(a, rc, e))
+		return;
+	life_answer_wants(a, WANTS(WANT_END), a->run->failed.code, &a->run->failed);
+	life_want_nobody(a, WANT_CHECK, NULL, "");
+	life_run_end(a);
+}
+
+static void cannot_wipe(struct life_agent *a, const struct err *e)
+{
+	struct life_row next = a->row;
+
+	err_set(&a->run->failed, ERR_UNSUPPORTED, "%.390s",
+		e && e->message[0] ? e->message : "this backend does not remove workspaces");
+	next.state = LIFE_ERROR;
+	snprintf(next.cause, sizeof(next.cause), "it cannot be wiped");
+	snprintf(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
+	life_commit(a, &next, NULL, on_not_wiped);
+}
+
+static void on_wipe_asked(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc == ERR_UNSUPPORTED && !p->ops->drop_workspace) {
+		cannot_wipe(a, e);
+		return;
+	}
+	if (rc != ERR_UNSUPPORTED) {
+		on_wiped(a, rc, e);
+		return;
+	}
+	c = life_call(a, on_wipe_ended);
+	if (c)
+		p->ops->destroy_sandbox(p, a->name, a->row.cause, life_on_sandbox, c);
+}
+
+static void on_wipe_left(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (!p->ops->wipe) {
+		on_wipe_asked(a, ERR_UNSUPPORTED, NULL);
+		return;
+	}
+	c = life_call(a, on_wipe_asked);
+	if (c)
+		p->ops->wipe(p, a->name, a->row.cause, life_on_sandbox, c);
+}
+
+static void on_destroying(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+	char why[256];
+
+	if (broke(a, rc, e))
+		return;
+	if (!h->leave) {
+		on_wipe_left(a, 0, NULL);
+		return;
+	}
+	snprintf(why, sizeof(why), "its sandbox was ended: %.200s", a->row.cause);
+	c = life_call(a, on_wipe_left);
+	if (c)
+		h->leave(h->ctx, a->name, why, life_on_host, c);
+}
+
+void life_wipe_run(struct life_agent *a, const char *cause)
+{
+	struct life_row next = a->row;
+
+	if (!life_run_begin(a, RUN_WIPE, cause))
+		return;
+	if (a->row.generation && a->row.state == LIFE_DESTROYING) {
+		on_destroying(a, 0, NULL);
+		return;
+	}
+	next.state = LIFE_DESTROYING;
+	next.step[0] = '\0';
+	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	life_commit(a, &next, NULL, on_destroying);
+}

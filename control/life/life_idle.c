@@ -1,0 +1,316 @@
+/* One timer for all agents: those whose time has come are found by an index, the others cost nothing. */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEEP_CLOCK_NS (5 * NS_PER_SEC)
+#define RECONCILE_NS  (60 * NS_PER_SEC)
+
+/* Last activity, of the hub or the row, whichever is later. */
+static int64_t activity(struct life_agent *a, struct life_activity *act)
+{
+	struct life *l = a->life;
+	int64_t at = a->row.active_ns, seen;
+
+	memset(act, 0, sizeof(*act));
+	if (!l->host.activity)
+		return at;
+	l->host.activity(l->host.ctx, a->name, act);
+	seen = act->last_boot_ns ? life_clock_of_boot(&l->clock, act->last_boot_ns) : 0;
+	/*
+	 * Of the time before this daemon only what was kept is known, and that each KEEP_CLOCK_NS alone: nobody is cut
+	 * for what was not written down.
+	 */
+	if (!seen && at < l->began_ns)
+		at += (int64_t)KEEP_CLOCK_NS;
+	return seen > at ? seen : at;
+}
+
+static void verdict(struct life_agent *a, struct life_verdict *v)
+{
+	struct life_activity act;
+	struct life_wish w;
+	int64_t last = activity(a, &act);
+
+	if (last > a->row.active_ns)
+		a->warned = false;
+	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &w);
+	life_decide(&w, &act, last, life_now(a->life), a->warned, v);
+}
+
+bool life_is_idle(struct life_agent *a)
+{
+	struct life_verdict v;
+
+	verdict(a, &v);
+	return v.due;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return !a ? b : !b ? a : a < b ? a : b;
+}
+
+/* When to look because of the absolute time: for the warning first. */
+static int64_t expiry_look(const struct life_row *r, const struct life_wish *w, int64_t now)
+{
+	int64_t warn = r->expires_ns - (int64_t)w->idle_warning_ns;
+
+	if (!r->expires_ns)
+		return 0;
+	return r->state == LIFE_RUNNING && w->idle_warning_ns && now < warn ? warn : r->expires_ns;
+}
+
+void life_set_due(struct life_agent *a, struct life_row *r)
+{
+	struct life_wish w;
+	int64_t look = 0, end;
+
+	r->due_ns = 0;
+	life_wish(&a->life->policy, a->name, r->idle_ttl_ns, &w);
+	end = r->active_ns + (int64_t)w.idle_ttl_ns;
+	if (r->state == LIFE_RUNNING && w.idle_ttl_ns)
+		look = w.idle_warning_ns < w.idle_ttl_ns ? end - (int64_t)w.idle_warning_ns : end;
+	if (r->state == LIFE_RUNNING || ((r->state == LIFE_STOPPED || r->state == LIFE_ERROR) && w.ttl_delete))
+		r->due_ns = earlier(look, expiry_look(r, &w, life_now(a->life)));
+}
+
+/* ---- one agent whose time may have come */
+
+static int put_times(struct sqlite3 *db, void *job, struct err *e)
+{
+	return row_set_times(db, job, e);
+}
+
+static void times_put(void *job, int rc, const struct err *e)
+{
+	struct life_row *r = job;
+
+	if (rc)
+		log_error(&(struct log_ids){.agent = r->agent}, "its timer is not kept: %s", e ? e->message : "");
+	free(r);
+}
+
+static void keep_times(struct life_agent *a)
+{
+	struct life_row *r = malloc(sizeof(*r));
+
+	if (!r)
+		return;
+	*r = a->row;
+	store_write(a->life->store, put_times, times_put, r);
+}
+
+static void warn(struct life_agent *a, int64_t stops_at, const char *why, const char *then)
+{
+	int64_t left = (stops_at - life_now(a->life)) / (int64_t)NS_PER_SEC;
+	char text[160];
+
+	if (!a->life->host.warn)
+		return;
+	snprintf(text, sizeof(text), "%s: the sandbox is stopped in %lld s%s", why, (long long)(left > 0 ? left : 1),
+		 then);
+	a->life->host.warn(a->life->host.ctx, a->name, text);
+}
+
+static void expire(struct life_agent *a)
+{
+	struct life_wish w;
+
+	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &w);
+	if (w.ttl_delete)
+		life_wipe_run(a, LIFE_CAUSE_TTL);
+	else
+		life_stop_run(a, LIFE_CAUSE_TTL, false, false, false);
+}
+
+void life_idle_look(struct life_agent *a, struct life_waiter *w)
+{
+	struct life_activity act;
+	struct life_verdict v;
+	struct life_wish wish;
+	int64_t now = life_now(a->life), last;
+
+	life_answer(a, w, 0, NULL);
+	if (!a->row.generation || !a->row.due_ns)
+		return;
+	if (a->row.expires_ns && now >= a->row.expires_ns) {
+		expire(a);
+		return;
+	}
+	if (a->row.state != LIFE_RUNNING)
+		return;
+	last = activity(a, &act);
+	verdict(a, &v);
+	if (v.due && a->taking)
+		v.due = false, v.look_at = now + (int64_t)NS_PER_SEC; /* one thing after the other */
+	if (v.due) {
+		life_stop_run(a, LIFE_CAUSE_IDLE, true, true, false);
+		return;
+	}
+	if (v.warn) {
+		a->warned = true;
+		v.look_at = v.stops_at;
+		warn(a, v.stops_at, "nothing has happened here for a while", "; any key keeps it");
+	}
+	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &wish);
+	if (a->row.expires_ns && wish.idle_warning_ns && now >= a->row.expires_ns - (int64_t)wish.idle_warning_ns)
+		warn(a, a->row.expires_ns, "the time of this sandbox is nearly over", "");
+	if (act.last_boot_ns)
+		a->row.active_ns = last;
+	a->row.due_ns = earlier(v.look_at, expiry_look(&a->row, &wish, now));
+	keep_times(a);
+}
+
+/* ---- the timer */
+
+struct due {
+	struct life *l;
+	char name[64][AGENT_NAME_MAX + 1];
+	size_t n;
+	int64_t now;
+};
+
+static bool add_due(void *arg, const struct life_row *r)
+{
+	struct due *d = arg;
+
+	memcpy(d->name[d->n++], r->agent, sizeof(r->agent));
+	return d->n < 64;
+}
+
+static int find_due(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct due *d = job;
+
+	return rows_due(db, d->now, add_due, d, e);
+}
+
+static void look_at_due(struct life *l)
+{
+	struct due d = {.l = l, .now = life_now(l)};
+
+	if (store_read(l->store, find_due, &d, NULL))
+		return;
+	for (size_t i = 0; i < d.n; i++) {
+		struct life_agent *a = life_agent(l, d.name[i], NULL);
+
+		/* What is being done for it sets its next time; what it asks of the store may not be written yet. */
+		if (a && !a->run && a->row.due_ns && a->row.due_ns <= d.now && !life_first(a, WANTS(WANT_IDLE)))
+			life_want_nobody(a, WANT_IDLE, NULL, "");
+	}
+}
+
+/* What a restart goes on from: the clock, and what the hub knows of activity. */
+struct kept {
+	struct life *l;
+	struct life_clock clock;
+	struct life_row *rows;
+	size_t n;
+};
+
+static bool add_active(void *arg, const struct life_row *r)
+{
+	struct kept *k = arg;
+	struct life_activity act = {0};
+	struct life_row *rows;
+	int64_t at;
+
+	if (r->state != LIFE_RUNNING || !k->l->host.activity)
+		return true;
+	k->l->host.activity(k->l->host.ctx, r->agent, &act);
+	at = act.holding ? k->clock.life_ns : act.last_boot_ns ? life_clock_of_boot(&k->clock, act.last_boot_ns) : 0;
+	if (at <= r->active_ns)
+		return true;
+	rows = realloc(k->rows, (k->n + 1) * sizeof(*rows));
+	if (!rows)
+		return false;
+	k->rows = rows;
+	rows[k->n] = *r;
+	rows[k->n++].active_ns = at;
+	return true;
+}
+
+static int find_active(struct sqlite3 *db, void *job, struct err *e)
+{
+	return rows_awake(db, add_active, job, e);
+}
+
+static int put_kept(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct kept *k = job;
+	int rc = life_clock_put(db, &k->clock, e);
+
+	for (size_t i = 0; !rc && i < k->n; i++)
+		rc = row_set_active(db, &k->rows[i], e);
+	return rc;
+}
+
+static void kept_done(void *job, int rc, const struct err *e)
+{
+	struct kept *k = job;
+
+	if (rc)
+		log_error(NULL, "what the timers go on from is not kept: %s", e ? e->message : err_name(rc));
+	free(k->rows);
+	free(k);
+}
+
+static void keep_clock(struct life *l)
+{
+	struct kept *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return;
+	k->l = l;
+	k->clock.boot_ns = clock_boot_ns();
+	k->clock.life_ns = life_clock_of_boot(&l->clock, k->clock.boot_ns);
+	(void)store_read(l->store, find_active, k, NULL);
+	store_write(l->store, put_kept, kept_done, k);
+}
+
+static void deadlines(struct life_agent *a, uint64_t now)
+{
+	struct life_waiter *w, *next;
+	struct err e = {0};
+
+	for (w = TAILQ_FIRST(&a->waiters); w; w = next) {
+		next = TAILQ_NEXT(w, entry);
+		if (now < w->deadline)
+			continue;
+		err_set(&e, ERR_SANDBOX_TIMEOUT, "%s is %s still%s%s: that goes on, ask again", a->name,
+			life_state_name(a->row.state), a->row.step[0] ? ", step " : "", a->row.step);
+		life_count_failure(a->life, e.code);
+		life_answer(a, w, e.code, &e);
+		next = TAILQ_FIRST(&a->waiters); /* the answer may have changed the list */
+	}
+}
+
+void life_tick(struct life *l)
+{
+	uint64_t now = clock_boot_ns();
+	struct life_agent *a, *next;
+
+	if (!l->begun || l->dying)
+		return;
+	HASH_ITER(hh, l->agents, a, next)
+	{
+		deadlines(a, now);
+		life_turn(a);
+	}
+	look_at_due(l);
+	life_sweep(l);
+	if (now >= l->keep_at) {
+		l->keep_at = now + KEEP_CLOCK_NS;
+		keep_clock(l);
+	}
+	if (now >= l->reconcile_at) {
+		l->reconcile_at = now + RECONCILE_NS;
+		life_reconcile(l);
+	}
+}

@@ -1,0 +1,339 @@
+/*
+ * Rows and what the provider has, compared: at start, each minute, when an end is told of, and when a stream is
+ * refused. A list is only a hint, it may be old when it comes; an agent that differs is asked for by itself before
+ * anything is changed.
+ */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one agent */
+
+static void checked(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	a->gone[0] = '\0';
+	life_answer(a, life_first(a, WANTS(WANT_CHECK)), 0, NULL);
+	life_run_end(a);
+}
+
+static void becomes(struct life_agent *a, enum life_state state, const char *cause, const char *detail, bool workspace)
+{
+	const struct sandbox_info *i = &a->run->info;
+	struct life_row next = a->row;
+
+	next.state = state;
+	next.step[0] = '\0';
+	next.sandbox = state == LIFE_RUNNING ? i->sandbox_id : (struct id){0};
+	next.workspace = workspace;
+	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	snprintf(next.detail, sizeof(next.detail), "%.250s", detail);
+	if (state == LIFE_RUNNING)
+		next.active_ns = life_now(a->life);
+	life_commit(a, &next, NULL, checked);
+}
+
+/* It ended, and not by us. */
+static void ended(struct life_agent *a)
+{
+	const struct sandbox_info *i = &a->run->info;
+	struct life_waiter *w = life_first(a, WANTS(WANT_CHECK));
+	const char *why = a->gone[0] ? a->gone : i->detail[0] ? i->detail : w && w->reason[0] ? w->reason : "it ended";
+	bool bad = a->gone[0] || i->state == SANDBOX_ERROR || !i->has_workspace;
+	char detail[256] = "", id[ID_STR_LEN];
+
+	if (!i->has_workspace && id_is_nil(&a->row.snapshot)) {
+		snprintf(detail, sizeof(detail), "its workspace is gone and there is no snapshot of it");
+	} else if (!i->has_workspace) {
+		id_format(&a->row.snapshot, id);
+		snprintf(detail, sizeof(detail),
+			 "its workspace is gone; the last good snapshot is %s, what was written after it "
+			 "is lost",
+			 id);
+	} else if (bad) {
+		snprintf(detail, sizeof(detail), "its workspace is there");
+	}
+	if (bad)
+		life_count_failure(a->life, ERR_LINK_LOST);
+	becomes(a, bad ? LIFE_ERROR : LIFE_STOPPED, why, detail, i->has_workspace);
+}
+
+static void on_orphan_ended(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	(void)life_audit(a->life, "sandbox.orphan", a->name, rc ? err_name(rc) : "ended",
+			 json_pack("{s:s}", "why", "it ran though it should be stopped"));
+	checked(a, 0, NULL);
+}
+
+/* Runs though its row says that nothing does. */
+static void found_running(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (!a->row.generation || a->row.workspace || id_is_nil(&a->row.snapshot)) {
+		becomes(a, LIFE_RUNNING, "found running", "", true);
+		return;
+	}
+	/* Its workspace is not the one of its snapshot: nobody may work in it. */
+	c = life_call(a, on_orphan_ended);
+	if (c)
+		p->ops->destroy_sandbox(p, a->name, "it should be stopped", life_on_sandbox, c);
+}
+
+static void on_stat(struct life_agent *a, int rc, const struct err *e)
+{
+	const struct sandbox_info *i = &a->run->info;
+	bool row = a->row.generation != 0;
+
+	if (rc == ERR_NOT_FOUND) {
+		memset(&a->run->info, 0, sizeof(a->run->info));
+	} else if (rc) { /* it cannot be asked: nothing is guessed */
+		log_info(&(struct log_ids){.agent = a->name}, "not compared: %s",
+			 e && e->message[0] ? e->message : err_name(rc));
+		checked(a, 0, NULL);
+		return;
+	}
+	if (row && a->row.state == LIFE_RUNNING) {
+		if (i->state != SANDBOX_RUNNING)
+			ended(a);
+		else if (!id_equal(&i->sandbox_id, &a->row.sandbox) && !id_is_nil(&i->sandbox_id))
+			becomes(a, LIFE_RUNNING, "another incarnation was found", "", true);
+		else
+			checked(a, 0, NULL);
+	} else if (i->state == SANDBOX_RUNNING) {
+		found_running(a);
+	} else if (!row && i->state != SANDBOX_ABSENT) {
+		becomes(a, i->state == SANDBOX_ERROR ? LIFE_ERROR : LIFE_STOPPED, "found", i->detail, i->has_workspace);
+	} else {
+		checked(a, 0, NULL);
+	}
+}
+
+void life_check_run(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (!life_run_begin(a, RUN_CHECK, "compared"))
+		return;
+	c = life_call(a, on_stat);
+	if (c)
+		p->ops->stat(p, a->name, life_on_sandbox, c);
+}
+
+void life_on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why)
+{
+	struct life *l = arg;
+	struct life_agent *a;
+
+	if (l->dying)
+		return;
+	if (l->base.gone)
+		l->base.gone(l->base.gone_arg, agent, sandbox, why);
+	if (target_is_pod(agent) || !(a = life_agent(l, agent, NULL)))
+		return;
+	if (!a->row.generation || a->row.state != LIFE_RUNNING || !id_equal(&a->row.sandbox, sandbox))
+		return; /* an end that was asked for */
+	snprintf(a->gone, sizeof(a->gone), "%s", why);
+	life_want_nobody(a, WANT_CHECK, NULL, why);
+}
+
+/* ---- all */
+
+struct names {
+	char (*list)[AGENT_NAME_MAX + 1];
+	size_t n;
+};
+
+static bool names_add(struct names *s, const char *name)
+{
+	void *list = realloc(s->list, (s->n + 1) * sizeof(*s->list));
+
+	if (!list)
+		return false;
+	s->list = list;
+	snprintf(s->list[s->n++], sizeof(*s->list), "%s", name);
+	return true;
+}
+
+static bool add_awake(void *arg, const struct life_row *r)
+{
+	return names_add(arg, r->agent);
+}
+
+static int find_awake(struct sqlite3 *db, void *job, struct err *e)
+{
+	return rows_awake(db, add_awake, job, e);
+}
+
+static const struct sandbox_info *listed(const struct sandbox_info *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].agent, name) == 0)
+			return &list[i];
+	return NULL;
+}
+
+/* Everything that is awake by its row, and is not listed as running; what is between two states goes on. */
+static void compare_awake(struct life *l, const struct sandbox_info *list, size_t n)
+{
+	struct names names = {0};
+
+	(void)store_read(l->store, find_awake, &names, NULL);
+	for (size_t i = 0; i < names.n; i++) {
+		const struct sandbox_info *s = listed(list, n, names.list[i]);
+		struct life_agent *a = life_agent(l, names.list[i], NULL);
+
+		if (!a || a->run)
+			continue;
+		if (a->row.state == LIFE_RUNNING &&
+		    (!s || s->state != SANDBOX_RUNNING || !id_equal(&s->sandbox_id, &a->row.sandbox)))
+			life_want_nobody(a, WANT_CHECK, NULL, "it is not there any more");
+		else
+			life_turn(a);
+	}
+	free(names.list);
+}
+
+/* What is there and has no row, in one question for all. */
+struct unknown {
+	const struct sandbox_info *list;
+	size_t n;
+	bool stopped_too;
+	struct names names;
+};
+
+static int find_unknown(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct unknown *u = job;
+	struct life_row r;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < u->n; i++) {
+		const struct sandbox_info *s = &u->list[i];
+
+		if (target_is_pod(s->agent) || (s->state != SANDBOX_RUNNING && !u->stopped_too))
+			continue;
+		rc = row_get(db, s->agent, &r, e);
+		if (!rc && (!r.generation ||
+			    (s->state == SANDBOX_RUNNING && (r.state == LIFE_STOPPED || r.state == LIFE_ERROR))))
+			(void)names_add(&u->names, s->agent);
+	}
+	return rc;
+}
+
+static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+{
+	struct life_call *c = arg;
+	struct life *l = c->life;
+	struct unknown u = {.list = list, .n = n};
+
+	if (l)
+		LIST_REMOVE(c, entry);
+	u.stopped_too = c->take; /* the first one */
+	free(c);
+	if (!l || l->dying)
+		return;
+	l->reconciling = false;
+	if (rc) {
+		log_warn(NULL, "the sandboxes cannot be compared: %s", e && e->message[0] ? e->message : err_name(rc));
+		n = 0;
+		compare_awake(l, list, 0); /* each is asked for by itself */
+		return;
+	}
+	compare_awake(l, list, n);
+	(void)store_read(l->store, find_unknown, &u, NULL);
+	for (size_t i = 0; i < u.names.n; i++) {
+		struct life_agent *a = life_agent(l, u.names.list[i], NULL);
+
+		if (a && !a->run)
+			life_want_nobody(a, WANT_CHECK, NULL, "");
+	}
+	free(u.names.list);
+}
+
+/* ---- snapshots that were being taken or dropped, outcomes that nobody told */
+
+static bool go_on(void *arg, const struct life_snap *s)
+{
+	struct life *l = arg;
+	struct life_agent *a = life_agent(l, s->agent, NULL);
+
+	if (!a || a->run || a->taking)
+		return true;
+	if (s->status == SNAP_DROPPING)
+		life_want_nobody(a, WANT_DROP, &s->id, "a drop that was begun");
+	else if (a->row.generation && (a->row.state == LIFE_RUNNING || a->row.workspace))
+		life_want_nobody(a, WANT_SNAPSHOT, &s->id, s->cause);
+	return true;
+}
+
+static int find_open(struct sqlite3 *db, void *job, struct err *e)
+{
+	return snaps_open(db, go_on, job, e);
+}
+
+static bool tell(void *arg, const struct life_row *r)
+{
+	struct life *l = arg;
+
+	if (r->state == LIFE_STOPPED || r->state == LIFE_RUNNING || r->state == LIFE_ERROR)
+		(void)life_audit(l, "sandbox.state", r->agent, "ok",
+				 json_pack("{s:s,s:s,s:I,s:s}", "to", life_state_name(r->state), "cause", r->cause,
+					   "generation", (json_int_t)r->generation, "told",
+					   "after a restart of the daemon"));
+	return true;
+}
+
+static int find_untold(struct sqlite3 *db, void *job, struct err *e)
+{
+	return rows_untold(db, tell, job, e);
+}
+
+static int all_told(struct sqlite3 *db, void *job, struct err *e)
+{
+	(void)job;
+	return row_all_told(db, e);
+}
+
+static void all_told_done(void *job, int rc, const struct err *e)
+{
+	(void)job, (void)rc, (void)e;
+}
+
+void life_reconcile(struct life *l)
+{
+	struct sandbox_provider *p = l->inner;
+	bool first = !l->compared;
+	struct life_call *c;
+
+	if (l->reconciling)
+		return;
+	if (first) {
+		(void)store_read(l->store, find_untold, l, NULL);
+		store_write(l->store, all_told, all_told_done, NULL);
+	}
+	(void)store_read(l->store, find_open, l, NULL);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return;
+	c->life = l;
+	c->take = first;
+	LIST_INSERT_HEAD(&l->calls, c, entry);
+	l->reconciling = true;
+	l->compared = true;
+	p->ops->list(p, on_list, c);
+}

@@ -1,0 +1,392 @@
+#include "control/life/life_row.h"
+
+#include "control/store/store_sql.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COLUMNS                                                                                                        \
+	"agent, state, generation, step, cause, detail, sandbox_id, workspace, snapshot_id, next_snapshot_id,"         \
+	" read_only, fork_agent, fork_snapshot_id, idle_ttl_ns, expires_ns, active_ns, due_ns, since_wall_ns,"         \
+	" created_wall_ns, updated_wall_ns"
+#define SNAP_COLUMNS                                                                                                   \
+	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns"
+
+const char *snap_status_name(enum snap_status s)
+{
+	static const char *const names[] = {"taking", "ready", "failed", "dropping", "dropped"};
+
+	return names[s];
+}
+
+static void copy(char *out, size_t size, sqlite3_stmt *st, int column)
+{
+	snprintf(out, size, "%s", store_text(st, column));
+}
+
+static void read_row(sqlite3_stmt *st, struct life_row *r)
+{
+	memset(r, 0, sizeof(*r));
+	copy(r->agent, sizeof(r->agent), st, 0);
+	r->state = (enum life_state)sqlite3_column_int(st, 1);
+	r->generation = sqlite3_column_int64(st, 2);
+	copy(r->step, sizeof(r->step), st, 3);
+	copy(r->cause, sizeof(r->cause), st, 4);
+	copy(r->detail, sizeof(r->detail), st, 5);
+	r->sandbox = store_id(st, 6);
+	r->workspace = sqlite3_column_int(st, 7);
+	r->snapshot = store_id(st, 8);
+	r->next = store_id(st, 9);
+	r->read_only = sqlite3_column_int(st, 10);
+	copy(r->fork_agent, sizeof(r->fork_agent), st, 11);
+	r->fork_snapshot = store_id(st, 12);
+	r->idle_ttl_ns = sqlite3_column_type(st, 13) == SQLITE_NULL ? LIFE_TTL_CONF : sqlite3_column_int64(st, 13);
+	r->expires_ns = sqlite3_column_int64(st, 14);
+	r->active_ns = sqlite3_column_int64(st, 15);
+	r->due_ns = sqlite3_column_int64(st, 16);
+	r->since_wall_ns = sqlite3_column_int64(st, 17);
+	r->created_wall_ns = sqlite3_column_int64(st, 18);
+	r->updated_wall_ns = sqlite3_column_int64(st, 19);
+}
+
+static void read_snap(sqlite3_stmt *st, struct life_snap *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->id = store_id(st, 0);
+	copy(s->agent, sizeof(s->agent), st, 1);
+	copy(s->name, sizeof(s->name), st, 2);
+	copy(s->how, sizeof(s->how), st, 3);
+	s->size = (uint64_t)sqlite3_column_int64(st, 4);
+	s->status = (enum snap_status)sqlite3_column_int(st, 5);
+	copy(s->detail, sizeof(s->detail), st, 6);
+	s->previous = store_id(st, 7);
+	copy(s->cause, sizeof(s->cause), st, 8);
+	s->quiesced = sqlite3_column_int(st, 9);
+	s->created_wall_ns = sqlite3_column_int64(st, 10);
+	s->ended_wall_ns = sqlite3_column_int64(st, 11);
+}
+
+int row_get(sqlite3 *db, const char *agent, struct life_row *out, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE agent = ?", "t", agent);
+
+	if (rc)
+		return rc;
+	rc = store_step(db, st, e);
+	if (rc >= 0) {
+		if (rc)
+			read_row(st, out);
+		else
+			*out = (struct life_row){.idle_ttl_ns = LIFE_TTL_CONF};
+		rc = 0;
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *out_changed, struct err *e)
+{
+	static const char types[] = "tiitttdiddidt"; /* the rest may be NULL */
+	const char *sql =
+	    was ? "UPDATE agents SET state = ?2, generation = ?3, step = ?4, cause = ?5, detail = ?6, sandbox_id = ?7,"
+		  " workspace = ?8, snapshot_id = ?9, next_snapshot_id = ?10, read_only = ?11, fork_agent = ?13,"
+		  " fork_snapshot_id = ?12, idle_ttl_ns = ?14, expires_ns = ?15, due_ns = ?16, active_ns = ?17,"
+		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20 WHERE agent = ?1 AND generation "
+		  "= ?21"
+		: "INSERT INTO agents(agent, state, generation, step, cause, detail, sandbox_id, workspace, "
+		  "snapshot_id,"
+		  " next_snapshot_id, read_only, fork_snapshot_id, fork_agent, idle_ttl_ns, expires_ns, due_ns, "
+		  "active_ns,"
+		  " since_wall_ns, created_wall_ns, updated_wall_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+		  "?11,"
+		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
+		  " ON CONFLICT(agent) DO NOTHING";
+	sqlite3_stmt *st = NULL;
+	int rc;
+
+	rc = store_prepare(db, &st, e, sql, types, r->agent, (int64_t)r->state, r->generation, r->step, r->cause,
+			   r->detail, &r->sandbox, (int64_t)r->workspace, &r->snapshot, &r->next, (int64_t)r->read_only,
+			   &r->fork_snapshot, r->fork_agent[0] ? r->fork_agent : NULL);
+	if (rc)
+		return rc;
+	if (r->idle_ttl_ns != LIFE_TTL_CONF)
+		sqlite3_bind_int64(st, 14, r->idle_ttl_ns);
+	if (r->expires_ns)
+		sqlite3_bind_int64(st, 15, r->expires_ns);
+	if (r->due_ns)
+		sqlite3_bind_int64(st, 16, r->due_ns);
+	sqlite3_bind_int64(st, 17, r->active_ns);
+	sqlite3_bind_int64(st, 18, r->since_wall_ns);
+	sqlite3_bind_int64(st, 19, r->created_wall_ns);
+	sqlite3_bind_int64(st, 20, r->updated_wall_ns);
+	if (was)
+		sqlite3_bind_int64(st, 21, was);
+	rc = store_step(db, st, e);
+	sqlite3_finalize(st);
+	*out_changed = sqlite3_changes(db);
+	return rc < 0 ? rc : 0;
+}
+
+static int other_generation(const char *agent, struct err *e)
+{
+	return err_set(e, ERR_CONFLICT, "the state of %s was changed by somebody else meanwhile", agent);
+}
+
+int row_swap(sqlite3 *db, int64_t was, const struct life_row *next, struct err *e)
+{
+	int changed = 0, rc = row_write(db, was, next, &changed, e);
+
+	return rc || changed == 1 ? rc : other_generation(next->agent, e);
+}
+
+int row_delete(sqlite3 *db, const char *agent, int64_t was, struct err *e)
+{
+	int changed = 0;
+	int rc = store_run(db, &changed, e, "DELETE FROM agents WHERE agent = ? AND generation = ?", "ti", agent, was);
+
+	return rc || changed == 1 ? rc : other_generation(agent, e);
+}
+
+int row_set_times(sqlite3 *db, const struct life_row *r, struct err *e)
+{
+	return store_run(db, NULL, e,
+			 "UPDATE agents SET due_ns = nullif(?, 0), active_ns = ?, expires_ns = nullif(?, 0)"
+			 " WHERE agent = ? AND generation = ?",
+			 "iiiti", r->due_ns, r->active_ns, r->expires_ns, r->agent, r->generation);
+}
+
+int row_set_active(sqlite3 *db, const struct life_row *r, struct err *e)
+{
+	return store_run(db, NULL, e, "UPDATE agents SET active_ns = ?1 WHERE agent = ?2 AND active_ns < ?1", "it",
+			 r->active_ns, r->agent);
+}
+
+int life_clock_put(sqlite3 *db, const struct life_clock *c, struct err *e)
+{
+	return store_run(db, NULL, e,
+			 "INSERT OR REPLACE INTO life_clock(one, life_ns, boot_ns, boot_id) VALUES(1, ?, ?, ?)", "iit",
+			 c->life_ns, (int64_t)c->boot_ns, clock_boot_id());
+}
+
+int life_clock_get(sqlite3 *db, struct life_clock *out, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT life_ns, boot_ns, boot_id FROM life_clock", "");
+
+	if (!rc)
+		rc = store_step(db, st, e);
+	if (rc > 0)
+		life_clock_begin(out, sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 1),
+				 store_text(st, 2));
+	else if (!rc)
+		life_clock_begin(out, 0, 0, "");
+	sqlite3_finalize(st);
+	return rc < 0 ? rc : 0;
+}
+
+int row_set_told(sqlite3 *db, const char *agent, int64_t generation, struct err *e)
+{
+	return store_run(db, NULL, e, "UPDATE agents SET told = ?2 WHERE agent = ?1 AND told < ?2", "ti", agent,
+			 generation);
+}
+
+int row_all_told(sqlite3 *db, struct err *e)
+{
+	return store_run(db, NULL, e, "UPDATE agents SET told = generation WHERE told <> generation", "");
+}
+
+int snap_get(sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	char text[ID_STR_LEN];
+	int rc = store_prepare(db, &st, e, "SELECT " SNAP_COLUMNS " FROM snapshots WHERE id = ?", "d", id);
+
+	if (!rc)
+		rc = store_step(db, st, e);
+	if (rc > 0) {
+		read_snap(st, out);
+		rc = 0;
+	} else if (!rc) {
+		id_format(id, text);
+		rc = err_set(e, ERR_NOT_FOUND, "there is no snapshot %s", text);
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+int snap_put(sqlite3 *db, const struct life_snap *s, struct err *e)
+{
+	return store_run(
+	    db, NULL, e,
+	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))"
+	    " ON CONFLICT(id) DO UPDATE SET name = excluded.name, how = excluded.how, size = excluded.size,"
+	    " status = excluded.status, detail = excluded.detail, quiesced = excluded.quiesced,"
+	    " ended_wall_ns = excluded.ended_wall_ns",
+	    "dtttiitdtiii", &s->id, s->agent, s->name, s->how, (int64_t)s->size, (int64_t)s->status, s->detail,
+	    &s->previous, s->cause, (int64_t)s->quiesced, s->created_wall_ns, s->ended_wall_ns);
+}
+
+/* ---- questions */
+
+static int each_row(sqlite3 *db, sqlite3_stmt *st, row_each *each, void *arg, struct err *e)
+{
+	struct life_row r;
+	int rc;
+
+	while ((rc = store_step(db, st, e)) > 0) {
+		read_row(st, &r);
+		if (!each(arg, &r)) {
+			rc = 0;
+			break;
+		}
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+int rows_due(sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE due_ns <= ? ORDER BY due_ns LIMIT 64",
+			       "i", now);
+
+	return rc ? rc : each_row(db, st, each, arg, e);
+}
+
+int rows_awake(sqlite3 *db, row_each *each, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE state > 0", "");
+
+	return rc ? rc : each_row(db, st, each, arg, e);
+}
+
+int rows_untold(sqlite3 *db, row_each *each, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE told <> generation", "");
+
+	return rc ? rc : each_row(db, st, each, arg, e);
+}
+
+static int state_by_name(const char *name, int64_t *out, struct err *e)
+{
+	for (int s = LIFE_STOPPED; s <= LIFE_ERROR; s++)
+		if (strcmp(name, life_state_name((enum life_state)s)) == 0) {
+			*out = s;
+			return 0;
+		}
+	return err_set(
+	    e, ERR_INVAL,
+	    "there is no state \"%.40s\": stopped, starting, running, idle_stopping, stopping, destroying, error",
+	    name);
+}
+
+/* The end of all names that begin so: the next string of its length. */
+static void past(const char *prefix, char out[AGENT_NAME_MAX + 2])
+{
+	size_t n;
+
+	snprintf(out, AGENT_NAME_MAX + 1, "%s", prefix);
+	n = strlen(out);
+	if (n)
+		out[n - 1] = (char)(out[n - 1] + 1);
+	else
+		snprintf(out, AGENT_NAME_MAX + 1, "~"); /* after every name */
+}
+
+int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e)
+{
+	const char *from = f->prefix ? f->prefix : "", *after = f->after ? f->after : "";
+	char until[AGENT_NAME_MAX + 2];
+	sqlite3_stmt *st = NULL;
+	int64_t state = 0;
+	int rc = f->state ? state_by_name(f->state, &state, e) : 0;
+
+	if (rc)
+		return rc;
+	past(from, until);
+	if (f->state)
+		rc = store_prepare(db, &st, e,
+				   "SELECT " COLUMNS
+				   " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
+				   " AND agent < ? AND agent > ? ORDER BY agent LIMIT ?",
+				   "ittti", state, from, until, after, (int64_t)f->limit);
+	else
+		rc = store_prepare(db, &st, e,
+				   "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? AND agent > ?"
+				   " ORDER BY agent LIMIT ?",
+				   "ttti", from, until, after, (int64_t)f->limit);
+	return rc ? rc : each_row(db, st, each, arg, e);
+}
+
+int rows_count(sqlite3 *db, int64_t out[7], struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT state, count(*) FROM agents GROUP BY state", "");
+
+	memset(out, 0, 7 * sizeof(*out));
+	while (!rc && (rc = store_step(db, st, e)) > 0) {
+		int state = sqlite3_column_int(st, 0);
+
+		if (state >= 0 && state < 7)
+			out[state] = sqlite3_column_int64(st, 1);
+		rc = 0;
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+static int each_snap(sqlite3 *db, sqlite3_stmt *st, snap_each *each, void *arg, struct err *e)
+{
+	struct life_snap s;
+	int rc;
+
+	while ((rc = store_step(db, st, e)) > 0) {
+		read_snap(st, &s);
+		if (!each(arg, &s)) {
+			rc = 0;
+			break;
+		}
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+int snaps_of(sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e,
+			       "SELECT " SNAP_COLUMNS " FROM snapshots WHERE agent = ?"
+			       " ORDER BY created_wall_ns DESC, id DESC",
+			       "t", agent);
+
+	return rc ? rc : each_snap(db, st, each, arg, e);
+}
+
+int snaps_open(sqlite3 *db, snap_each *each, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status IN (0, 3)", "");
+
+	return rc ? rc : each_snap(db, st, each, arg, e);
+}
+
+int snap_needed(sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e,
+			       "SELECT 1 FROM agents WHERE snapshot_id = ? AND agent <> ?"
+			       " AND (workspace = 0 OR fork_snapshot_id IS NOT snapshot_id) LIMIT 1",
+			       "dt", id, besides ? besides : "");
+
+	if (!rc && (rc = store_step(db, st, e)) >= 0) {
+		*out = rc;
+		rc = 0;
+	}
+	sqlite3_finalize(st);
+	return rc;
+}

@@ -1,0 +1,82 @@
+/*
+ * life_row.h - agents and snapshots in control.db. The SQL of lifecycle is in life_row.c alone.
+ *
+ * Values; the functions run inside a store_fn, those that write in a store_write().
+ */
+#ifndef CONTROL_LIFE_LIFE_ROW_H
+#define CONTROL_LIFE_LIFE_ROW_H
+
+#include "control/life/life.h"
+#include "control/life/life_clock.h"
+#include "muxd/base/ids.h"
+
+struct sqlite3;
+
+#define LIFE_TTL_CONF INT64_MIN /* idle_ttl_ns: as the configuration says */
+
+struct life_row {
+	char agent[AGENT_NAME_MAX + 1];
+	enum life_state state;
+	int64_t generation; /* 0: there is no row */
+	char step[24], cause[200], detail[256];
+	struct id sandbox;
+	bool workspace; /* there, and no older than `snapshot` */
+	struct id snapshot, next;
+	bool read_only;
+	char fork_agent[AGENT_NAME_MAX + 1]; /* "": no fork */
+	struct id fork_snapshot;
+	int64_t idle_ttl_ns;
+	int64_t expires_ns, active_ns, due_ns; /* lifecycle's clock; 0: none */
+	int64_t since_wall_ns, created_wall_ns, updated_wall_ns;
+};
+
+enum snap_status { SNAP_TAKING, SNAP_READY, SNAP_FAILED, SNAP_DROPPING, SNAP_DROPPED };
+const char *snap_status_name(enum snap_status s);
+
+struct life_snap {
+	struct id id;
+	char agent[AGENT_NAME_MAX + 1];
+	char name[254], how[24], detail[256], cause[200];
+	uint64_t size;
+	enum snap_status status;
+	struct id previous;
+	bool quiesced;
+	int64_t created_wall_ns, ended_wall_ns;
+};
+
+/* *out->generation 0: none. */
+int row_get(struct sqlite3 *db, const char *agent, struct life_row *out, struct err *e);
+/*
+ * next becomes the row if the one there has generation `was` (0: none is there); next->generation is was + 1.
+ * ERR_CONFLICT when it has another.
+ */
+int row_swap(struct sqlite3 *db, int64_t was, const struct life_row *next, struct err *e);
+int row_delete(struct sqlite3 *db, const char *agent, int64_t was, struct err *e);
+/* Only these two, the generation stays; a row of another generation is left alone. */
+int row_set_times(struct sqlite3 *db, const struct life_row *r, struct err *e);
+/* active_ns alone, where it is later. */
+int row_set_active(struct sqlite3 *db, const struct life_row *r, struct err *e);
+int life_clock_put(struct sqlite3 *db, const struct life_clock *c, struct err *e);
+/* Begins it from what was kept. */
+int life_clock_get(struct sqlite3 *db, struct life_clock *out, struct err *e);
+int row_set_told(struct sqlite3 *db, const char *agent, int64_t generation, struct err *e);
+int row_all_told(struct sqlite3 *db, struct err *e);
+
+int snap_get(struct sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
+int snap_put(struct sqlite3 *db, const struct life_snap *s, struct err *e);
+
+/* Calls each() with rows until it returns false. */
+typedef bool row_each(void *arg, const struct life_row *r);
+typedef bool snap_each(void *arg, const struct life_snap *s);
+int rows_due(struct sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e);
+/* Those that are not stopped. */
+int rows_awake(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
+int rows_untold(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
+int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e);
+int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);                              /* by state */
+int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e); /* newest first */
+int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */
+/* Is it somebody's current one, other than `besides`' (NULL)? Or a fork's that has no copy of it yet. */
+int snap_needed(struct sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e);
+
+#endif

@@ -1,0 +1,429 @@
+/* What all runs share: questions and their answers, the swap of a row, and what the audit log is told. */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RETRY_NS (1 * NS_PER_SEC)
+
+struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const char *cause)
+{
+	struct life_run *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		struct err e = {0};
+
+		err_set(&e, ERR_NOMEM, "no memory");
+		a->retry_at = clock_boot_ns() + RETRY_NS;
+		life_answer_wants(a, ~0u, e.code, &e);
+		return NULL;
+	}
+	r->kind = kind;
+	r->id = ++a->life->next_run;
+	r->began = r->step_began = clock_boot_ns();
+	r->fd = -1;
+	r->before = a->row;
+	snprintf(r->cause, sizeof(r->cause), "%s", cause);
+	a->run = r;
+	return r;
+}
+
+void life_run_end(struct life_agent *a)
+{
+	if (a->run->fd >= 0)
+		close(a->run->fd);
+	explicit_bzero(a->run->info.secret, sizeof(a->run->info.secret));
+	free(a->run->list);
+	free(a->run);
+	a->run = NULL;
+	life_turn(a);
+}
+
+void life_run_break(struct life_agent *a, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (!e || !e->message[0])
+		err_set(&here, rc, "%s: %s", a->name, err_name(rc)), e = &here;
+	log_error(&(struct log_ids){.agent = a->name}, "%s, cannot go on: %s", life_state_name(a->row.state),
+		  e->message);
+	a->retry_at = clock_boot_ns() + (RETRY_NS << (a->tries < 6 ? a->tries++ : 6));
+	life_count_failure(a->life, rc);
+	life_answer_wants(a, ~0u, rc, e);
+	life_run_end(a);
+}
+
+/* ---- questions */
+
+struct life_call *life_call(struct life_agent *a, life_next *next)
+{
+	struct life_call *c = calloc(1, sizeof(*c));
+	struct err e = {0};
+
+	if (!c) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		next(a, e.code, &e);
+		return NULL;
+	}
+	c->life = a->life;
+	snprintf(c->agent, sizeof(c->agent), "%s", a->name);
+	c->run = a->run ? a->run->id : 0;
+	c->next = next;
+	LIST_INSERT_HEAD(&a->life->calls, c, entry);
+	return c;
+}
+
+struct life_agent *life_called(struct life_call *c, life_next **out_next)
+{
+	struct life *l = c->life;
+	struct life_agent *a = l ? life_known(l, c->agent) : NULL;
+
+	if (a && (!a->run || a->run->id != c->run))
+		a = NULL;
+	*out_next = c->next;
+	if (l)
+		LIST_REMOVE(c, entry);
+	free(c);
+	return l && l->dying ? NULL : a;
+}
+
+void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	life_next *next;
+	struct life_agent *a = life_called(arg, &next);
+
+	if (!a) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	if (a->run->fd >= 0)
+		close(a->run->fd);
+	a->run->fd = fd;
+	memset(&a->run->info, 0, sizeof(a->run->info));
+	if (!rc && info)
+		a->run->info = *info;
+	next(a, rc, e);
+}
+
+/* A take that nobody waits for any more: what became of it is noted all the same. */
+static void take_was_late(struct life *l, const char *agent, const struct id *snapshot, int rc, const struct err *e,
+			  const struct sandbox_snapshot *copy)
+{
+	struct life_agent *a = life_agent(l, agent, NULL);
+	struct life_waiter w = {.want = WANT_TAKEN, .deadline = UINT64_MAX, .snapshot = *snapshot, .tried = rc == 0};
+
+	if (a && a->taking)
+		a->taking--;
+	snprintf(w.reason, sizeof(w.reason), "%.150s", rc ? e && e->message[0] ? e->message : err_name(rc) : "");
+	(void)copy;
+	life_want(l, agent, &w);
+}
+
+void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+{
+	struct life_call *c = arg;
+	struct life *l = c->life;
+	struct id snapshot = c->snapshot;
+	bool take = c->take;
+	char agent[AGENT_NAME_MAX + 1];
+	life_next *next;
+	struct life_agent *a;
+
+	memcpy(agent, c->agent, sizeof(agent));
+	a = life_called(c, &next);
+	if (!a) {
+		if (l && !l->dying && take)
+			take_was_late(l, agent, &snapshot, rc, e, n ? list : NULL);
+		return;
+	}
+	memset(&a->run->copy, 0, sizeof(a->run->copy));
+	if (!rc && n)
+		a->run->copy = list[0];
+	next(a, rc, e);
+}
+
+void life_on_host(void *arg, int rc, const struct err *e)
+{
+	life_next *next;
+	struct life_agent *a = life_called(arg, &next);
+
+	if (a)
+		next(a, rc, e);
+}
+
+/* ---- the audit log */
+
+int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail)
+{
+	json_t *o;
+	int rc;
+
+	if (!l->host.audit) {
+		json_decref(detail);
+		return 0;
+	}
+	o = json_pack("{s:s,s:s,s:s,s:o*}", "event", event, "agent", agent, "outcome", outcome, "detail", detail);
+	if (!o)
+		return ERR_NOMEM;
+	rc = l->host.audit(l->host.ctx, o);
+	if (rc)
+		log_error(&(struct log_ids){.agent = agent}, "%s is not in the audit log: %s", event, err_name(rc));
+	return rc;
+}
+
+static json_t *transition(const struct life_row *was, const struct life_row *now, const char *step)
+{
+	int64_t spent = was->since_wall_ns ? now->since_wall_ns - was->since_wall_ns : 0;
+
+	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:s*,s:s*}", "from",
+			 was->generation ? life_state_name(was->state) : "none", "to", life_state_name(now->state),
+			 "cause", now->cause, "generation", (json_int_t)now->generation, "duration_ms",
+			 (json_int_t)(spent > 0 ? spent / (int64_t)NS_PER_MS : 0), "detail",
+			 now->detail[0] ? now->detail : NULL, "step", step && *step ? step : NULL);
+}
+
+static void id_set(json_t *o, const char *key, const struct id *id)
+{
+	char text[ID_STR_LEN];
+
+	id_format(id, text);
+	if (!id_is_nil(id))
+		json_object_set_new(o, key, json_string(text));
+}
+
+static void tell_snapshot(struct life *l, const struct life_snap *s)
+{
+	json_t *d = json_pack("{s:s,s:s,s:b,s:I,s:s,s:s*}", "cause", s->cause, "how", s->how, "quiesced", s->quiesced,
+			      "size", (json_int_t)s->size, "name", s->name, "message", s->detail[0] ? s->detail : NULL);
+
+	if (!d)
+		return;
+	id_set(d, "id", &s->id);
+	id_set(d, "previous", &s->previous);
+	json_object_set_new(d, "duration_ms",
+			    json_integer((s->ended_wall_ns - s->created_wall_ns) / (int64_t)NS_PER_MS));
+	(void)life_audit(l, "snapshot.create", s->agent, s->status == SNAP_READY ? "ok" : "failed", d);
+}
+
+/* ---- rows */
+
+struct commit {
+	struct life_call *call;
+	struct life *life;
+	bool with_snap, drop, told;
+	int64_t was;
+	struct life_row before, next;
+	struct life_snap snap;
+};
+
+static int commit_fn(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct commit *c = job;
+	int rc = c->drop ? row_delete(db, c->next.agent, c->was, e) : row_swap(db, c->was, &c->next, e);
+
+	return rc || !c->with_snap ? rc : snap_put(db, &c->snap, e);
+}
+
+struct told {
+	char agent[AGENT_NAME_MAX + 1];
+	int64_t generation;
+};
+
+static int told_fn(struct sqlite3 *db, void *job, struct err *e)
+{
+	const struct told *t = job;
+
+	return row_set_told(db, t->agent, t->generation, e);
+}
+
+static void told_done(void *job, int rc, const struct err *e)
+{
+	(void)rc, (void)e;
+	free(job);
+}
+
+/* Its outcome is in the audit log: after a crash nobody tells it again. */
+static void note_told(struct life *l, const struct life_row *r)
+{
+	struct told *t = malloc(sizeof(*t));
+
+	if (!t)
+		return;
+	memcpy(t->agent, r->agent, sizeof(t->agent));
+	t->generation = r->generation;
+	store_write(l->store, told_fn, told_done, t);
+}
+
+static void tell(struct life *l, const struct commit *c)
+{
+	if (c->drop || !c->before.generation || c->before.state != c->next.state) {
+		l->transitions[c->next.state]++;
+		log_info(&(struct log_ids){.agent = c->next.agent}, "%s -> %s: %s%s%s",
+			 c->before.generation ? life_state_name(c->before.state) : "none",
+			 c->drop ? "none" : life_state_name(c->next.state), c->next.cause,
+			 c->next.detail[0] ? ": " : "", c->next.detail);
+		(void)life_audit(l, "sandbox.state", c->next.agent, "ok",
+				 transition(&c->before, &c->next, c->next.step));
+	}
+	if (c->with_snap && (c->snap.status == SNAP_READY || c->snap.status == SNAP_FAILED))
+		tell_snapshot(l, &c->snap);
+	if (!c->drop && (c->next.state == LIFE_STOPPED || c->next.state == LIFE_RUNNING || c->next.state == LIFE_ERROR))
+		note_told(l, &c->next);
+}
+
+static void commit_done(void *job, int rc, const struct err *e)
+{
+	struct commit *c = job;
+	struct life *l = c->call ? c->call->life : NULL;
+	struct life_agent *a = NULL;
+	life_next *next = NULL;
+
+	if (c->call)
+		a = life_called(c->call, &next);
+	if (!rc && l && !l->dying)
+		tell(l, c);
+	if (a) {
+		a->run->writing = false;
+		if (!rc && c->drop)
+			a->row = (struct life_row){.idle_ttl_ns = LIFE_TTL_CONF};
+		else if (!rc)
+			a->row = c->next, a->tries = 0;
+		next(a, rc, e);
+	}
+	free(c);
+}
+
+static struct commit *commit_new(struct life_agent *a, const struct life_row *next, life_next *done)
+{
+	struct commit *c = calloc(1, sizeof(*c));
+	struct err e = {0};
+
+	if (!c) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(a, e.code, &e);
+		return NULL;
+	}
+	c->was = a->row.generation;
+	c->before = a->row;
+	c->next = *next;
+	return c;
+}
+
+static void commit_go(struct life_agent *a, struct commit *c, life_next *done)
+{
+	struct err e = {0};
+
+	/* What the record cannot hold does not happen. */
+	if ((c->drop || !c->before.generation || c->before.state != c->next.state) &&
+	    life_audit(a->life, "sandbox.state", a->name, "intended", transition(&c->before, &c->next, c->next.step))) {
+		free(c);
+		err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: %s stays %s", a->name,
+			life_state_name(a->row.state));
+		done(a, e.code, &e);
+		return;
+	}
+	c->call = life_call(a, done);
+	if (!c->call) {
+		free(c);
+		return;
+	}
+	a->run->writing = true;
+	store_write(a->life->store, commit_fn, commit_done, c);
+}
+
+void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done)
+{
+	struct commit *c = commit_new(a, next, done);
+	int64_t wall = clock_wall_ns();
+
+	if (!c)
+		return;
+	memcpy(c->next.agent, a->name, sizeof(c->next.agent));
+	c->next.generation = a->row.generation + 1;
+	if (!a->row.generation)
+		c->next.created_wall_ns = wall;
+	if (!a->row.generation || a->row.state != next->state)
+		c->next.since_wall_ns = wall;
+	c->next.updated_wall_ns = wall;
+	life_set_due(a, &c->next);
+	if (snap) {
+		c->with_snap = true;
+		c->snap = *snap;
+	}
+	commit_go(a, c, done);
+}
+
+void life_commit_delete(struct life_agent *a, life_next *done)
+{
+	struct commit *c = commit_new(a, &a->row, done);
+
+	if (!c)
+		return;
+	c->drop = true;
+	c->next.generation++;
+	c->next.since_wall_ns = clock_wall_ns();
+	commit_go(a, c, done);
+}
+
+/* ---- snapshots beside any run */
+
+static int put_fn(struct sqlite3 *db, void *job, struct err *e)
+{
+	return snap_put(db, job, e);
+}
+
+static void put_done(void *job, int rc, const struct err *e)
+{
+	struct life_snap *s = job;
+
+	if (rc)
+		log_error(&(struct log_ids){.agent = s->agent}, "a snapshot's state is not noted: %s",
+			  e ? e->message : err_name(rc));
+	free(s);
+}
+
+void life_put_snap(struct life *l, const struct life_snap *s)
+{
+	struct life_snap *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return;
+	*copy = *s;
+	if (s->status == SNAP_READY || s->status == SNAP_FAILED)
+		tell_snapshot(l, s);
+	store_write(l->store, put_fn, put_done, copy);
+}
+
+/* ---- the named steps */
+
+static int step_once(struct life *l, const struct life_step *s, const char *agent, struct err *e)
+{
+	uint64_t began = clock_boot_ns();
+	int rc = s->run(s->ctx, agent, e);
+
+	life_time(l, TIME_SYNC, began);
+	(void)life_audit(l, s->name, agent, rc ? err_name(rc) : "ok",
+			 rc && e->message[0] ? json_pack("{s:s}", "message", e->message) : NULL);
+	return rc;
+}
+
+/* A failure gets one more try (requirement A8). */
+int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e)
+{
+	const struct life_step *s = &a->life->steps[n];
+	int rc;
+
+	if (!s->run)
+		return life_audit(a->life, s->name, a->name, "skipped",
+				  json_pack("{s:s}", "why", "nothing is configured"));
+	rc = step_once(a->life, s, a->name, e);
+	if (rc)
+		rc = step_once(a->life, s, a->name, e);
+	return rc;
+}

@@ -1,0 +1,213 @@
+/*
+ * life_state.h - the structs of lifecycle, for control/life/ alone.
+ *
+ * An agent is in memory while somebody waits for it or something is done for it; its truth is its row. At most
+ * one run works on it at a time, a chain of continuations: each asks one question (of the provider, the hub or the
+ * store), and its answer calls the next. An answer that comes when its run is over finds nobody and is dropped (a
+ * snapshot that became ready is still noted). Rows change through life_commit() alone.
+ */
+#ifndef CONTROL_LIFE_LIFE_STATE_H
+#define CONTROL_LIFE_LIFE_STATE_H
+
+#include "control/life/life.h"
+#include "control/life/life_clock.h"
+#include "control/life/life_policy.h"
+#include "control/life/life_row.h"
+#include "muxd/base/err.h"
+#include "muxd/base/metric.h"
+
+#include <sys/queue.h>
+#include <uthash.h>
+#include <uv.h>
+
+#define LIFE_CAUSE_IDLE "idle"
+#define LIFE_CAUSE_TTL  "its time is over"
+
+enum life_want {
+	WANT_ENSURE,
+	WANT_CONNECT,
+	WANT_RESUME,
+	WANT_STOP,
+	WANT_END,
+	WANT_SNAPSHOT,
+	WANT_RESTORE,
+	WANT_DROP,  /* of a snapshot */
+	WANT_CHECK, /* compare with the provider */
+	WANT_TAKEN, /* a snapshot whose run was over when it became ready */
+	WANT_IDLE,  /* the timer: look whether it is due */
+};
+
+struct life_waiter {
+	TAILQ_ENTRY(life_waiter) entry;
+	enum life_want want;
+	uint64_t deadline; /* boot ns */
+	struct life_options options;
+	enum life_end end;
+	struct id snapshot;
+	char reason[160];
+	sandbox_done *stream; /* one of these, or none */
+	life_done *done;
+	void *arg;
+	bool tried; /* a check was made for it */
+};
+TAILQ_HEAD(life_waiters, life_waiter);
+
+struct life_agent;
+typedef void life_next(struct life_agent *a, int rc, const struct err *e);
+
+enum run_kind { RUN_START, RUN_STOP, RUN_END, RUN_WIPE, RUN_SNAPSHOT, RUN_RESTORE, RUN_CHECK, RUN_DROP, RUN_NOTE };
+
+struct life_run {
+	enum run_kind kind;
+	uint64_t id;
+	char cause[160];
+	uint64_t began, step_began;  /* boot ns */
+	bool idle;                   /* nobody asked: the timer did */
+	bool may_cancel, cancel;     /* a resume takes it back */
+	bool writing, taking;        /* the store, the provider has something of it */
+	bool strict;                 /* a snapshot that fails ends it, the sandbox runs on */
+	bool no_copy;                /* nothing to take: what is there is the snapshot it came from */
+	bool left;                   /* its sessions were told: no way back */
+	bool has_workspace, running; /* as the provider said */
+	size_t at;
+	struct err failed; /* what went wrong on the way, for the row's detail */
+	struct life_snap snap;
+	struct id *list; /* snapshots that go with it */
+	size_t nlist;
+	struct sandbox_info info; /* of the last answer */
+	struct sandbox_snapshot copy;
+	int fd;
+	struct life_row before; /* to be gone back to */
+};
+
+struct life_agent {
+	struct life *life;
+	UT_hash_handle hh;
+	char name[AGENT_NAME_MAX + 1];
+	struct life_row row;
+	struct life_run *run;
+	struct life_waiters waiters;
+	uint64_t retry_at; /* boot ns; a transient state is gone on with then */
+	unsigned tries;
+	unsigned taking; /* snapshots whose run was over before they were */
+	bool warned;
+	char gone[200]; /* why the provider says it ended */
+};
+
+/* One question that is out. */
+struct life_call {
+	LIST_ENTRY(life_call) entry;
+	struct life *life; /* NULL: gone */
+	char agent[AGENT_NAME_MAX + 1];
+	uint64_t run;
+	life_next *next;
+	bool take; /* ... of this snapshot */
+	struct id snapshot;
+	struct life_waiter *w; /* of a connect: its own */
+};
+
+enum life_timing { TIME_START, TIME_SNAPSHOT, TIME_RESTORE, TIME_STOP, TIME_SYNC, TIMINGS };
+
+struct life_failure {
+	UT_hash_handle hh;
+	uint64_t n;
+	int code;
+};
+
+/* A named step with nothing in it yet; tests put something there. */
+struct life_step {
+	const char *name;
+	int (*run)(void *ctx, const char *agent, struct err *e); /* NULL: nothing is configured */
+	void *ctx;
+};
+enum life_step_no { STEP_PULL, STEP_PUSH, STEP_MCP, STEP_ARTIFACTS, STEPS };
+
+struct life {
+	struct sandbox_provider base;
+	struct uv_loop_s *loop;
+	struct store *store;
+	struct sandbox_provider *inner;
+	struct life_policy policy;
+	struct life_host host;
+	struct life_clock clock;
+	struct life_agent *agents;
+	LIST_HEAD(, life_call) calls;
+	LIST_HEAD(, fork_job) forks;
+	struct life_step steps[STEPS];
+	uv_timer_t *tick;
+	uint64_t next_run, reconcile_at, keep_at;
+	int64_t began_ns; /* lifecycle's clock at life_begin() */
+	bool begun, dying, reconciling, compared;
+	struct metric_times timing[TIMINGS];
+	struct life_failure *failures;
+	uint64_t transitions[LIFE_ERROR + 1]; /* by the new state */
+};
+
+/* life.c */
+struct life_agent *life_agent(struct life *l, const char *name, struct err *e); /* loaded; NULL with e */
+struct life_agent *life_known(struct life *l, const char *name);                /* in memory already, or NULL */
+void life_turn(struct life_agent *a); /* begins what is next for it, if it can */
+void life_sweep(struct life *l);      /* forgets those that nobody waits for; from the timer alone */
+/* w: copied. The waiter is answered once. */
+void life_want(struct life *l, const char *agent, const struct life_waiter *w);
+void life_want_nobody(struct life_agent *a, enum life_want want, const struct id *snapshot, const char *reason);
+void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e); /* removed and freed */
+/* Those that wait for one of these wants (a mask of bits), or all. */
+void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e);
+#define WANTS(w) (1u << (w))
+struct life_waiter *life_first(struct life_agent *a, unsigned wants);
+int64_t life_now(const struct life *l);
+struct id life_fresh_id(void);
+
+void life_forks_let_go(struct life *l);
+
+/* life_run.c */
+struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const char *cause);
+void life_run_end(struct life_agent *a); /* and the agent's next turn */
+/* Every way of failing that leaves the row as it is: a second later somebody tries again. */
+void life_run_break(struct life_agent *a, int rc, const struct err *e);
+struct life_call *life_call(struct life_agent *a, life_next *next);        /* NULL: no memory, next was called */
+struct life_agent *life_called(struct life_call *c, life_next **out_next); /* freed; NULL: its run is over */
+void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n);
+void life_on_host(void *arg, int rc, const struct err *e);
+/* Swaps the row (a->row.generation) for *next, and puts snap beside it; told in the audit log where the state changes.
+ */
+void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done);
+void life_commit_delete(struct life_agent *a, life_next *done);
+void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
+/* ERR_RECORD_UNAVAILABLE: nothing may change. */
+int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
+int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);
+void life_set_due(struct life_agent *a, struct life_row *r); /* when somebody has to look at it next */
+void life_count_failure(struct life *l, int code);
+void life_time(struct life *l, enum life_timing t, uint64_t began_boot_ns);
+
+/* The runs. */
+void life_start(struct life_agent *a, const char *cause);
+void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict);
+void life_stop_cancel(struct life_agent *a, const char *cause);
+void life_stop_again(struct life_agent *a); /* found in idle_stopping */
+void life_end_run(struct life_agent *a, const char *cause);
+void life_wipe_run(struct life_agent *a, const char *cause);
+void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause);
+void life_restore_run(struct life_agent *a, struct life_waiter *w);
+void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause);
+void life_check_run(struct life_agent *a);
+void life_taken(struct life_agent *a, const struct id *snapshot);
+
+/* life_idle.c */
+void life_idle_look(struct life_agent *a, struct life_waiter *w);
+bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
+void life_tick(struct life *l);          /* what the timer does */
+
+/* life_reconcile.c, life_keep.c, life_provider.c, life_show.c */
+void life_reconcile(struct life *l);
+void life_keep(struct life_agent *a); /* retention, of an agent that just got a snapshot */
+extern const struct sandbox_provider_ops life_provider_ops;
+void life_on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why);
+void life_overlay(struct life *l, const struct life_row *r, struct sandbox_info *info);
+json_t *life_describe(struct life *l, const struct life_row *r);
+json_t *life_describe_snap(const struct life_snap *s);
+
+#endif

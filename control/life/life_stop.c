@@ -1,0 +1,493 @@
+/*
+ * running -> idle_stopping -> stopped: look, quiesce, push, take, look again, leave, end, drop.
+ * A resume takes it back until the sessions are told to leave; a snapshot that came of it by then is kept.
+ */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <string.h>
+
+#define QUIESCE_NS (10 * NS_PER_SEC)
+
+static void take(struct life_agent *a);
+static void leave(struct life_agent *a);
+
+static bool broke(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc)
+		life_run_break(a, rc, e);
+	return rc;
+}
+
+static void nobody(struct life_agent *a, int rc, const struct err *e)
+{
+	(void)a, (void)rc, (void)e;
+}
+
+/* What a failed take may have left; nobody waits for the answer. */
+static void discard(struct life_agent *a, const struct id *id)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c = p->ops->snapshot_drop ? life_call(a, nobody) : NULL;
+
+	if (!c)
+		return;
+	c->run = 0;
+	p->ops->snapshot_drop(p, a->name, id, life_on_snapshots, c);
+}
+
+/* ---- taken back: it runs on */
+
+static void on_back(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct err why = {0};
+
+	if (broke(a, rc, e))
+		return;
+	if (r->failed.code)
+		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
+				  &r->failed);
+	else if (!r->idle) {
+		err_set(&why, ERR_CANCELLED, "the stop of %s was taken back: %s", a->name, a->row.cause);
+		life_answer_wants(a, WANTS(WANT_STOP), why.code, &why);
+	}
+	life_run_end(a);
+}
+
+static void back(struct life_agent *a, const char *cause, const char *detail)
+{
+	struct life_run *r = a->run;
+	struct life_row next = a->row;
+
+	if (r->taking) {
+		a->taking++; /* its end is heard of by life_taken() */
+		r->taking = false;
+	} else if (r->snap.status == SNAP_TAKING) {
+		r->snap.status = SNAP_DROPPED;
+		r->snap.ended_wall_ns = clock_wall_ns();
+		snprintf(r->snap.detail, sizeof(r->snap.detail), "not taken: %.200s", cause);
+	}
+	next.state = LIFE_RUNNING;
+	next.step[0] = '\0';
+	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	snprintf(next.detail, sizeof(next.detail), "%.250s", detail);
+	next.next = (struct id){0};
+	next.active_ns = life_now(a->life);
+	if (r->snap.status == SNAP_READY)
+		next.snapshot = r->snap.id;
+	r->may_cancel = false;
+	a->warned = false;
+	life_commit(a, &next, r->snap.status == SNAP_TAKING || id_is_nil(&r->snap.id) ? NULL : &r->snap, on_back);
+}
+
+void life_stop_cancel(struct life_agent *a, const char *cause)
+{
+	if (a->run->cancel)
+		return;
+	a->run->cancel = true;
+	snprintf(a->run->cause, sizeof(a->run->cause), "%s", cause);
+	if (!a->run->writing) {
+		a->run->id = ++a->life->next_run; /* the question that is out finds nobody */
+		back(a, cause, "");
+	}
+}
+
+/* Before each step that could not be taken back: did somebody come meanwhile? */
+static bool turned_back(struct life_agent *a)
+{
+	if (a->run->cancel)
+		back(a, a->run->cause, "");
+	else if (a->run->idle && a->run->running && !life_is_idle(a))
+		back(a, "there was activity while it was stopping", "");
+	else
+		return false;
+	return true;
+}
+
+/* ---- the end: stopped, or error with what went wrong */
+
+static void on_over(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (broke(a, rc, e))
+		return;
+	life_time(a->life, TIME_STOP, r->began);
+	if (r->failed.code)
+		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
+				  &r->failed);
+	life_keep(a);
+	life_run_end(a);
+}
+
+static void over(struct life_agent *a, bool workspace)
+{
+	struct life_run *r = a->run;
+	struct life_row next = a->row;
+
+	next.state = r->failed.code ? LIFE_ERROR : LIFE_STOPPED;
+	next.step[0] = '\0';
+	next.sandbox = (struct id){0};
+	next.workspace = workspace;
+	if (r->failed.code)
+		snprintf(next.detail, sizeof(next.detail), "%.250s", r->failed.message);
+	life_commit(a, &next, NULL, on_over);
+}
+
+static void on_dropped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (rc)
+		snprintf(a->row.detail, sizeof(a->row.detail), "its workspace could not be removed: %.200s",
+			 e && e->message[0] ? e->message : err_name(rc));
+	over(a, rc != 0);
+}
+
+static void on_ended(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_run *r = a->run;
+	struct life_wish wish;
+	bool copied = r->snap.status == SNAP_READY || (r->no_copy && !id_is_nil(&a->row.snapshot));
+	struct life_call *c;
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (rc && rc != ERR_NOT_FOUND) {
+		err_set(&r->failed, rc, "it could not be ended: %.300s",
+			e && e->message[0] ? e->message : err_name(rc));
+		life_count_failure(a->life, rc);
+	}
+	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &wish);
+	if (r->failed.code || !copied || r->kind != RUN_STOP || !wish.at_rest_drop || !p->ops->drop_workspace ||
+	    !r->has_workspace) {
+		over(a, r->has_workspace);
+		return;
+	}
+	c = life_call(a, on_dropped);
+	if (c)
+		p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
+}
+
+static void on_left(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	c = life_call(a, on_ended);
+	if (c)
+		p->ops->destroy_sandbox(p, a->name, a->row.cause, life_on_sandbox, c);
+}
+
+static void leave(struct life_agent *a)
+{
+	struct life_call *c;
+	char why[256];
+
+	a->run->left = true;
+	if (!a->life->host.leave) {
+		on_left(a, 0, NULL);
+		return;
+	}
+	snprintf(why, sizeof(why), "its sandbox was stopped: %.200s", a->row.cause);
+	c = life_call(a, on_left);
+	if (c)
+		a->life->host.leave(a->life->host.ctx, a->name, why, life_on_host, c);
+}
+
+/* ---- the snapshot */
+
+static void on_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!broke(a, rc, e) && !turned_back(a))
+		leave(a);
+}
+
+static void note(struct life_agent *a)
+{
+	struct life_run *r = a->run;
+	struct life_row next = a->row;
+
+	if (turned_back(a))
+		return;
+	if (r->snap.status == SNAP_READY)
+		next.snapshot = r->snap.id;
+	next.next = (struct id){0};
+	snprintf(next.step, sizeof(next.step), "leave");
+	life_commit(a, &next, id_is_nil(&r->snap.id) ? NULL : &r->snap, on_noted);
+}
+
+/* Its end would be the end of the workspace: it runs on, and says so. */
+static void stays(struct life_agent *a, int rc, const char *why)
+{
+	char detail[256];
+
+	err_set(&a->run->failed, rc, "%s is not stopped, that would lose its workspace: %.250s", a->name, why);
+	snprintf(detail, sizeof(detail), "not stopped, that would lose its workspace: %.200s", why);
+	back(a, "it cannot be stopped", detail);
+}
+
+static void no_snapshot(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	const char *why = e && e->message[0] ? e->message : err_name(rc);
+
+	r->snap.status = rc == ERR_UNSUPPORTED ? SNAP_DROPPED : SNAP_FAILED;
+	r->snap.ended_wall_ns = clock_wall_ns();
+	snprintf(r->snap.detail, sizeof(r->snap.detail), "%.250s", why);
+	life_count_failure(a->life, rc);
+	if (rc != ERR_UNSUPPORTED)
+		discard(a, &r->snap.id);
+	if (!r->has_workspace || r->strict) {
+		stays(a, rc, why);
+		return;
+	}
+	if (rc == ERR_UNSUPPORTED)
+		snprintf(a->row.detail, sizeof(a->row.detail), "no snapshot, the workspace stays as it is: %.180s",
+			 why);
+	else
+		err_set(&r->failed, rc, "the snapshot failed, the workspace and the last good one are kept: %.250s",
+			why);
+	note(a);
+}
+
+static void on_taken(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct err why = {0};
+
+	r->taking = false;
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (!rc && !r->copy.ready)
+		rc = err_set(&why, ERR_SNAPSHOT, "the snapshot is not ready: %.300s", r->copy.detail), e = &why;
+	if (rc) {
+		no_snapshot(a, rc, e);
+		return;
+	}
+	life_time(a->life, TIME_SNAPSHOT, r->step_began);
+	r->snap.status = SNAP_READY;
+	r->snap.size = r->copy.size;
+	r->snap.ended_wall_ns = clock_wall_ns();
+	memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
+	memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
+	note(a);
+}
+
+static void take(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_run *r = a->run;
+	struct life_call *c;
+	struct err e = {0};
+
+	if (turned_back(a))
+		return;
+	if (r->no_copy) {
+		note(a);
+		return;
+	}
+	if (!p->ops->snapshot_take) {
+		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
+		no_snapshot(a, e.code, &e);
+		return;
+	}
+	r->step_began = clock_boot_ns();
+	c = life_call(a, on_taken);
+	if (!c)
+		return;
+	c->take = true;
+	c->snapshot = r->snap.id;
+	r->taking = true;
+	p->ops->snapshot_take(p, a->name, &r->snap.id, a->life->policy.snapshot_timeout_ns, life_on_snapshots, c);
+}
+
+static void on_quiesced(struct life_agent *a, int rc, const struct err *e)
+{
+	struct err why = {0};
+
+	if (rc)
+		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
+			 e && e->message[0] ? e->message : err_name(rc));
+	a->run->snap.quiesced = rc == 0;
+	if (life_step_run(a, STEP_PUSH, &why)) {
+		err_set(&a->run->failed, why.code ? why.code : ERR_INTERNAL, "the filespace was not pushed: %.300s",
+			why.message);
+		life_count_failure(a->life, a->run->failed.code);
+	}
+	take(a);
+}
+
+static void on_looked(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_call *c;
+
+	if (rc && rc != ERR_NOT_FOUND) {
+		err_set(&r->failed, rc, "%.300s", e && e->message[0] ? e->message : err_name(rc));
+		back(a, "its backend cannot be asked", r->failed.message);
+		return;
+	}
+	r->running = !rc && r->info.state == SANDBOX_RUNNING;
+	r->has_workspace = !rc && r->info.has_workspace;
+	if (!r->running && !r->has_workspace) {
+		err_set(&r->failed, ERR_NOT_FOUND, "its sandbox and its workspace were gone when it was to be stopped");
+		r->snap.status = SNAP_DROPPED;
+		note(a);
+		return;
+	}
+	if (turned_back(a))
+		return;
+	if (!r->running || r->no_copy || !a->life->host.quiesce) {
+		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
+		return;
+	}
+	c = life_call(a, on_quiesced);
+	if (c)
+		a->life->host.quiesce(a->life->host.ctx, a->name, QUIESCE_NS, life_on_host, c);
+}
+
+static void look(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c = life_call(a, on_looked);
+
+	if (c)
+		p->ops->stat(p, a->name, life_on_sandbox, c);
+}
+
+static void on_stopping(struct life_agent *a, int rc, const struct err *e)
+{
+	if (broke(a, rc, e))
+		return;
+	a->run->running = true;
+	if (!turned_back(a))
+		look(a);
+}
+
+void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict)
+{
+	struct life_row next = a->row;
+	struct life_run *r = life_run_begin(a, RUN_STOP, cause);
+
+	if (!r)
+		return;
+	r->idle = idle;
+	r->may_cancel = may_cancel;
+	r->strict = strict;
+	r->no_copy = a->row.read_only && !id_is_nil(&a->row.snapshot);
+	next.state = LIFE_IDLE_STOPPING;
+	snprintf(next.step, sizeof(next.step), "snapshot");
+	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	next.detail[0] = '\0';
+	if (!r->no_copy) {
+		r->snap = (struct life_snap){.id = life_fresh_id(),
+					     .status = SNAP_TAKING,
+					     .previous = a->row.snapshot,
+					     .created_wall_ns = clock_wall_ns()};
+		memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
+		snprintf(r->snap.cause, sizeof(r->snap.cause), "%.190s", cause);
+		next.next = r->snap.id;
+	}
+	life_commit(a, &next, r->no_copy ? NULL : &r->snap, on_stopping);
+}
+
+/* ---- found in idle_stopping after a crash */
+
+static void on_found(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (rc && rc != ERR_NOT_FOUND) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	r->running = !rc && r->info.state == SANDBOX_RUNNING;
+	r->has_workspace = !rc && r->info.has_workspace;
+	if (!r->running && strcmp(a->row.step, "leave") == 0) {
+		r->snap.status = SNAP_READY; /* it is what row.snapshot says */
+		r->snap.id = (struct id){0};
+		r->no_copy = !id_is_nil(&a->row.snapshot);
+		on_ended(a, 0, NULL);
+		return;
+	}
+	if (!r->running)
+		life_want_nobody(a, WANT_CHECK, NULL, "");
+	else if (strcmp(r->cause, LIFE_CAUSE_IDLE) != 0 && strcmp(r->cause, LIFE_CAUSE_TTL) != 0)
+		life_want_nobody(a, WANT_STOP, NULL, r->cause);
+	/* Programs may have gone on while nobody looked: what was taken before is not what is there now. */
+	back(a,
+	     r->running ? "found running after a restart of the daemon" : "found stopped after a restart of the daemon",
+	     "");
+}
+
+void life_stop_again(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (!life_run_begin(a, RUN_STOP, a->row.cause))
+		return;
+	a->run->idle = true; /* nobody waits for it any more */
+	c = life_call(a, on_found);
+	if (c)
+		p->ops->stat(p, a->name, life_on_sandbox, c);
+}
+
+/* ---- running, error -> stopping -> stopped: as it is, without a snapshot */
+
+static void on_end_looked(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc && rc != ERR_NOT_FOUND) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	a->run->has_workspace = !rc && a->run->info.has_workspace;
+	leave(a);
+}
+
+static void end_look(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c = life_call(a, on_end_looked);
+
+	if (c)
+		p->ops->stat(p, a->name, life_on_sandbox, c);
+}
+
+static void on_stopping_now(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!broke(a, rc, e))
+		end_look(a);
+}
+
+void life_end_run(struct life_agent *a, const char *cause)
+{
+	struct life_row next = a->row;
+
+	if (!life_run_begin(a, RUN_END, cause))
+		return;
+	if (a->row.state == LIFE_STOPPING) {
+		end_look(a);
+		return;
+	}
+	next.state = LIFE_STOPPING;
+	next.step[0] = '\0';
+	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	next.detail[0] = '\0';
+	life_commit(a, &next, NULL, on_stopping_now);
+}
