@@ -115,7 +115,10 @@ static void copy(struct life_agent *a)
 
 static void on_copy_quiesced(struct life_agent *a, int rc, const struct err *e)
 {
-	(void)e;
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
 	a->run->snap.quiesced = rc == 0;
 	copy(a);
 }

@@ -320,6 +320,10 @@ static void on_quiesced(struct life_agent *a, int rc, const struct err *e)
 {
 	struct err why = {0};
 
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
 	if (rc)
 		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
 			 e && e->message[0] ? e->message : err_name(rc));

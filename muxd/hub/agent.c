@@ -157,6 +157,7 @@ static void on_down(void *arg, int rc, const char *why)
 	if (a->state == AGENT_UP)
 		a->hub->stats.sandboxes_up--;
 	a->hub->stats.links_down++;
+	lifecycle_link_down(a);
 	if (rc == ERR_PROTOCOL) {
 		cut_off(a, why);
 	} else {
@@ -214,7 +215,7 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 {
 	struct session *s = by_channel(arg, channel);
 
-	if (s)
+	if (!lifecycle_exited(arg, channel, x) && s)
 		session_on_exit(s, x);
 	hub_flush(((struct agent *)arg)->hub);
 }
@@ -323,28 +324,40 @@ static void ask(struct agent *a, bool make)
 		p->ops->connect(p, a->name, on_stream, k);
 }
 
+void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
+{
+	lifecycle_link_down(a);
+	a->hub->stats.sandboxes_up -= a->state == AGENT_UP;
+	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
+	end_sessions(a, cause, why);
+	link_destroy(a->link);
+	a->link = NULL;
+	memset(&a->linked, 0, sizeof(a->linked));
+}
+
+void agent_set_cold(struct agent *a, const char *why)
+{
+	struct err e = {0};
+
+	if (a->ask) /* the answer that is on its way decides */
+		return;
+	agent_set_state(a, AGENT_COLD);
+	err_set(&e, ERR_LINK_LOST, "the sandbox of %s ended: %s", a->name, why);
+	answer_waiters(a, e.code, &e);
+}
+
 /* The provider has seen the end before the stream told: nobody waits for a socket. */
 void agent_gone(void *arg, const char *name, const struct id *sandbox, const char *why)
 {
 	struct hub *h = arg;
 	struct agent *a = NULL;
-	struct err e = {0};
 
 	HASH_FIND_STR(h->agents, name, a);
 	if (!a || a->cut || !id_equal(&a->linked, sandbox))
 		return;
 	log_info(&(struct log_ids){.agent = a->name}, "its sandbox ended: %s", why);
-	h->stats.sandboxes_up -= a->state == AGENT_UP;
-	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
-	end_sessions(a, EXIT_LOST, why);
-	link_destroy(a->link);
-	a->link = NULL;
-	memset(&a->linked, 0, sizeof(a->linked));
-	if (!a->ask) { /* else the answer that is on its way decides */
-		agent_set_state(a, AGENT_COLD);
-		err_set(&e, ERR_LINK_LOST, "the sandbox of %s ended: %s", a->name, why);
-		answer_waiters(a, e.code, &e);
-	}
+	agent_leave(a, EXIT_LOST, why);
+	agent_set_cold(a, why);
 	hub_flush(h);
 }
 
@@ -378,10 +391,24 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 void agent_touch(struct agent *a)
 {
 	a->last_activity_wall_ns = clock_wall_ns();
+	a->last_activity_boot_ns = clock_boot_ns();
+}
+
+void agent_hold(struct agent *a)
+{
+	a->held++;
+	agent_touch(a);
+}
+
+void agent_release(struct agent *a)
+{
+	a->held--;
+	agent_touch(a);
 }
 
 void agent_tick(struct agent *a, uint64_t now)
 {
+	lifecycle_tick(a, now);
 	if (a->state == AGENT_LOST && a->retry_at && now >= a->retry_at)
 		ask(a, !STAILQ_EMPTY(&a->waiters));
 }
@@ -392,6 +419,7 @@ void agent_destroy(struct agent *a)
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	answer_waiters(a, ERR_CANCELLED, &e);
+	lifecycle_link_down(a);
 	if (a->ask)
 		a->ask->agent = NULL;
 	link_destroy(a->link);

@@ -144,6 +144,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		p->provider->gone = agent_gone;
 		p->provider->gone_arg = h;
 	}
+	lifecycle_begin(h);
 	*out = h;
 	return 0;
 }

@@ -153,7 +153,10 @@ struct agent {
 	struct session *channels; /* hash by channel */
 	STAILQ_HEAD(, agent_waiter) waiters;
 	int64_t last_activity_wall_ns;
-	uint64_t retry_at; /* boot ns, 0 = none */
+	uint64_t last_activity_boot_ns;
+	unsigned held;           /* forwarded connections and the like, see agent_hold() */
+	struct quiesce *quiesce; /* life waits for its disk to be written */
+	uint64_t retry_at;       /* boot ns, 0 = none */
 	unsigned retry_ms;
 	uint32_t oom_seen;
 	bool cut;              /* broke the protocol: this incarnation is not spoken to again */
@@ -254,6 +257,11 @@ struct agent *agent_get(struct hub *h, const char *name); /* made when missing; 
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
 void agent_touch(struct agent *a);
+void agent_hold(struct agent *a); /* something of it is in use until agent_release(): its idle timer stands still */
+void agent_release(struct agent *a);
+/* Its sessions end with that cause and words, its link is let go. */
+void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
+void agent_set_cold(struct agent *a, const char *why);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
@@ -274,6 +282,13 @@ void moment_add(struct hub *h, json_t *o, const char *agent, int64_t opened_wall
 		json_t *seen);
 
 void recovery_check(struct hub *h);
+
+/* lifecycle.c: the hub as life sees it */
+void lifecycle_begin(struct hub *h);
+/* True: the channel was one of its own. */
+bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
+void lifecycle_link_down(struct agent *a);
+void lifecycle_tick(struct agent *a, uint64_t now);
 
 /* launch.c */
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,

@@ -51,7 +51,10 @@ enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM,
 	CODE_PROTOCOL, CODE_VERSION, CODE_AUTH, CODE_STALE, CODE_SHUTDOWN };
 /* clang-format on */
 enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8 };
-enum frame_feature { FEATURE_FILES = 1 }; /* OPEN_SELF, and muxlet --put and --get behind it */
+enum frame_feature {
+	FEATURE_FILES = 1, /* OPEN_SELF, and muxlet --put and --get behind it */
+	FEATURE_SYNC = 4   /* ... and --sync */
+};
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };
 

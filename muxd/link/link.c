@@ -32,6 +32,11 @@ bool link_has_files(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_FILES;
 }
 
+bool link_has_sync(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_SYNC;
+}
+
 /* ---- channels */
 
 struct link_channel *link_channel_find(const struct link *l, uint32_t channel)

@@ -113,3 +113,16 @@ int errand_pause(void)
 			;
 	return 0;
 }
+
+int errand_sync(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0 || syncfs(fd))
+		rc = errno;
+	if (rc)
+		fprintf(stderr, "muxlet: %s: %s\n", path, strerror(rc));
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}

@@ -11,5 +11,7 @@ int errand_check(const char *hex);
 int errand_install(const char *path);
 /* The first process of a container that only holds it: reaps, ends at TERM with 0. */
 int errand_pause(void);
+/* What was written to the file system at path is on its disk: 0, or the errno. */
+int errand_sync(const char *path);
 
 #endif

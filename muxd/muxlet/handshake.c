@@ -39,7 +39,7 @@ static int on_hello(struct stream *s, const struct frame *f)
 		return -1;
 	}
 	s->ours = (struct frame_hello){
-	    .major = FRAME_MAJOR, .minor = FRAME_MINOR, .features = FEATURE_FILES, .epoch = s->m->epoch};
+	    .major = FRAME_MAJOR, .minor = FRAME_MINOR, .features = FEATURE_FILES | FEATURE_SYNC, .epoch = s->m->epoch};
 	if (fill_random(s->ours.nonce, sizeof(s->ours.nonce))) {
 		stream_goodbye(s, CODE_SYSTEM, "no randomness");
 		return -1;

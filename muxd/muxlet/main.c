@@ -24,7 +24,7 @@
 struct options {
 	int listen_fd, secret_fd, leave_s;
 	bool pause;
-	const char *join, *check, *install, *get;
+	const char *join, *check, *install, *get, *sync;
 	struct file_put put;
 };
 
@@ -32,7 +32,7 @@ static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
-	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH\n"
+	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --sync PATH\n"
 	      "       muxlet --pause | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
@@ -76,6 +76,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 					      {"size", required_argument, NULL, 'z'},
 					      {"parents", no_argument, NULL, 'd'},
 					      {"get", required_argument, NULL, 'G'},
+					      {"sync", required_argument, NULL, 'y'},
 					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes;
 	long size = -1;
@@ -125,6 +126,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'G':
 			o->get = optarg;
 			break;
+		case 'y':
+			o->sync = optarg;
+			break;
 		case 'v':
 			m->verbose = true;
 			break;
@@ -136,7 +140,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get;
+	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -322,6 +326,8 @@ int main(int argc, char **argv)
 		m.workdir = o.join ? getcwd(cwd, sizeof(cwd)) : NULL;
 	if (!m.workdir)
 		m.workdir = "/workspace";
+	if (o.sync)
+		return errand_sync(o.sync);
 	if (o.pause)
 		return errand_pause();
 	if (o.check)

@@ -1,0 +1,192 @@
+/* The hub as lifecycle sees it: who works in a sandbox, their screens, its link, the audit log. */
+#define LOG_SUBSYS "lifecycle"
+#include "control/life/life.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SYNC_PATH "/workspace"
+
+struct quiesce {
+	uint32_t channel;
+	uint64_t deadline;
+	life_host_done *done;
+	void *arg;
+};
+
+static struct agent *known(struct hub *h, const char *name)
+{
+	struct agent *a = NULL;
+
+	HASH_FIND_STR(h->agents, name, a);
+	return a;
+}
+
+/* ---- what is activity, and what holds (requirement A3) */
+
+/*
+ * A round, a transfer and a command over SSH hold the timer while they run: each is a call that somebody waits for. A
+ * terminal does not, however busy what runs in it; who is at it is known by what is typed.
+ */
+static bool holds(const struct session *s)
+{
+	return s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL;
+}
+
+static void activity(void *ctx, const char *name, struct life_activity *out)
+{
+	struct agent *a = known(ctx, name);
+	const struct session *s;
+	const struct attachment *t;
+
+	memset(out, 0, sizeof(*out));
+	if (!a)
+		return;
+	out->last_boot_ns = a->last_activity_boot_ns;
+	out->holding = a->held;
+	for (s = a->channels; s; s = s->hh_channel.next) {
+		out->holding += holds(s);
+		if (s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED)
+			TAILQ_FOREACH(t, &s->attachments, of_session)
+		out->attached += !t->over;
+	}
+}
+
+static void warn(void *ctx, const char *name, const char *text)
+{
+	struct agent *a = known(ctx, name);
+	struct session *s;
+	struct attachment *t;
+
+	for (s = a ? a->channels : NULL; s; s = s->hh_channel.next)
+		TAILQ_FOREACH(t, &s->attachments, of_session)
+	attachment_notice(t, text);
+	hub_flush(ctx);
+}
+
+/* ---- what programs wrote reaches the disk */
+
+static void quiesced(struct agent *a, int rc, const char *why)
+{
+	struct quiesce *q = a->quiesce;
+	struct err e = {0};
+
+	a->quiesce = NULL;
+	if (rc)
+		err_set(&e, rc, "%s", why);
+	q->done(q->arg, rc, rc ? &e : NULL);
+	free(q);
+}
+
+bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit *x)
+{
+	char why[96];
+
+	if (!a->quiesce || a->quiesce->channel != channel)
+		return false;
+	(void)link_forget(a->link, channel);
+	snprintf(why, sizeof(why), "the sync ended with %s %d", exit_cause_name(x->cause), x->code);
+	if (x->cause == EXIT_EXITED && x->code == 0)
+		quiesced(a, 0, NULL);
+	else
+		quiesced(a, x->cause == EXIT_TIMEOUT ? ERR_TIMEOUT : ERR_SYS, why);
+	return true;
+}
+
+void lifecycle_link_down(struct agent *a)
+{
+	if (a->quiesce)
+		quiesced(a, a->hub->stopping ? ERR_CANCELLED : ERR_LINK_LOST, "the link went away");
+}
+
+void lifecycle_tick(struct agent *a, uint64_t now)
+{
+	if (a->quiesce && now >= a->quiesce->deadline)
+		quiesced(a, ERR_TIMEOUT, "the sync did not end in time");
+}
+
+static int open_sync(struct agent *a, uint64_t timeout_ns, uint32_t *out_channel, struct err *e)
+{
+	static const char *const argv[] = {"muxlet", "--sync", SYNC_PATH, NULL};
+	static const char *const env[] = {NULL};
+	struct link_open o = {.argv = argv,
+			      .env = env,
+			      .cwd = "/",
+			      .timeout_ms = timeout_ns / NS_PER_MS,
+			      .grace_ms = 100,
+			      .self = true,
+			      .window = 4096};
+
+	if (a->state != AGENT_UP || !link_has_sync(a->link))
+		return err_set(e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync", a->name);
+	if (a->quiesce)
+		return err_set(e, ERR_BAD_STATE, "%s is being synced already", a->name);
+	if (id_new(&o.session))
+		return err_set(e, ERR_SYS, "no random bytes");
+	o.channel = *out_channel = ++a->next_channel;
+	return link_open(a->link, &o, e);
+}
+
+static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, life_host_done *done, void *arg)
+{
+	struct agent *a = known(ctx, name);
+	struct quiesce *q = calloc(1, sizeof(*q));
+	struct err e = {0};
+	int rc;
+
+	if (!a || !q)
+		rc = err_set(&e, a ? ERR_NOMEM : ERR_UNSUPPORTED, "no link to the sandbox of %s", name);
+	else
+		rc = open_sync(a, timeout_ns, &q->channel, &e);
+	if (rc) {
+		free(q);
+		done(arg, rc, &e);
+		return;
+	}
+	q->deadline = clock_boot_ns() + timeout_ns;
+	q->done = done;
+	q->arg = arg;
+	a->quiesce = q;
+}
+
+/* ---- the end */
+
+static void leave(void *ctx, const char *name, const char *why, life_host_done *done, void *arg)
+{
+	struct hub *h = ctx;
+	struct agent *a = known(h, name);
+
+	if (a) {
+		agent_leave(a, EXIT_KILLED, why);
+		agent_set_cold(a, why);
+		hub_flush(h);
+	}
+	done(arg, 0, NULL);
+}
+
+static int audit(void *ctx, json_t *record)
+{
+	const char *event = json_string_value(json_object_get(record, "event"));
+	const char *agent = json_string_value(json_object_get(record, "agent"));
+	const char *outcome = json_string_value(json_object_get(record, "outcome"));
+	json_t *detail = json_object_get(record, "detail");
+	int rc = ERR_INVAL;
+
+	if (event && agent && outcome)
+		rc = audit_event(ctx, event, NULL, agent, outcome, detail ? json_incref(detail) : NULL);
+	json_decref(record);
+	return rc;
+}
+
+void lifecycle_begin(struct hub *h)
+{
+	struct life_host host = {
+	    .ctx = h, .activity = activity, .warn = warn, .quiesce = quiesce, .leave = leave, .audit = audit};
+
+	if (h->p.life)
+		life_set_host(h->p.life, &host);
+}
