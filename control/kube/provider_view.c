@@ -42,9 +42,16 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 {
 	static const enum sandbox_state states[] = {SANDBOX_STOPPED, SANDBOX_ERROR, SANDBOX_RUNNING, SANDBOX_STOPPED};
 	struct kname *n = kname_find((struct kp *)(uintptr_t)kp, name);
+	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	struct id incarnation;
+	struct target t;
+	bool own;
 
 	memset(out, 0, sizeof(*out));
+	if (kp_locate(kp, name, &t, ns, pod, &own, NULL) == 0) {
+		snprintf(out->ns, sizeof(out->ns), "%.63s", ns);
+		snprintf(out->pod, sizeof(out->pod), "%.63s", pod);
+	}
 	snprintf(out->agent, sizeof(out->agent), "%s", name);
 	out->state = states[v->state];
 	out->backend = SANDBOX_LINK;

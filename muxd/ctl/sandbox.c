@@ -19,7 +19,8 @@ static const struct ctl_option create_options[] = {
 };
 
 static const struct ctl_option list_options[] = {
-    {"in", 0, "STATE", "Only those in this state: running, idle_stopping, stopped, error, starting, stopping or destroying."},
+    {"in", 0, "STATE",
+     "Only those in this state: running, idle_stopping, stopped, error, starting, stopping or destroying."},
     {"prefix", 0, "TEXT", "Only names that begin so."},
     {"after", 0, "NAME", "Only names behind this one."},
     {"limit", 'n', "N", "At most so many (default: all)."},
@@ -38,14 +39,31 @@ static const struct ctl_column list_columns[] = {
 };
 
 static const struct ctl_column show_columns[] = {
-    {"agent", "agent"},           {"state", "state"},
-    {"backend", "backend"},       {"backend_reason", "why"},
-    {"delivery", "delivery"},     {"enforced", "enforced"},
-    {"sandbox_id", "sandbox"},    {"sessions", "sessions"},
-    {"lease_expires_at", "ends"}, {"started_at", "started"},
-    {"created_at", "created"},    {"last_activity_at", "last activity"},
-    {"oom_kills", "oom kills"},   {"workspace_snapshot_id", "snapshot"},
-    {"detail", "detail"},         {NULL, NULL},
+    {"agent", "agent"},
+    {"state", "state"},
+    {"step", "step"},
+    {"cause", "cause"},
+    {"detail", "detail"},
+    {"state_since", "since"},
+    {"backend", "backend"},
+    {"backend_reason", "why"},
+    {"delivery", "delivery"},
+    {"namespace", "namespace"},
+    {"pod", "pod"},
+    {"link", "link"},
+    {"enforced", "enforced"},
+    {"sandbox_id", "sandbox"},
+    {"started_at", "started"},
+    {"sessions", "sessions"},
+    {"last_activity_at", "last activity"},
+    {"idle_stops_at", "idle stop"},
+    {"lease_expires_at", "ends"},
+    {"workspace_snapshot_id", "snapshot"},
+    {"next_snapshot_id", "next snapshot"},
+    {"created_at", "created"},
+    {"updated_at", "updated"},
+    {"oom_kills", "oom kills"},
+    {NULL, NULL},
 };
 
 #define PAGE 500
