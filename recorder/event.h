@@ -3,8 +3,8 @@
  *
  * An event is a struct ring_record. A recording adds two types of its own, below.
  * Encoded: u8 type, u8 stream, then LEB128 varints: flags, payload length, and the
- * differences of sequence, time and offset against the event before (zigzag for
- * time and offset), then the payload. A context is the memory between events: all
+ * differences (zigzag) of sequence, time and offset against the event before,
+ * then the payload. A context is the memory between events: all
  * zero at the start of a block, and all zero for each single message (so that a
  * message stands alone). The session id is not encoded; its surroundings know it.
  */

@@ -63,6 +63,11 @@ static const struct block_header *header_of(const struct recording *r, size_t i)
 	return &r->f.blocks[i].header;
 }
 
+const struct block_header *recording_block(const struct recording *r, size_t i)
+{
+	return i < r->f.n ? header_of(r, i) : NULL;
+}
+
 static void stand_before(struct recording *r, size_t block)
 {
 	r->block = block;

@@ -9,6 +9,7 @@
 #ifndef RECORDER_RECORDING_H
 #define RECORDER_RECORDING_H
 
+#include "recorder/block.h"
 #include "recorder/chain.h"
 #include "recorder/event.h"
 #include "recorder/trunc.h"
@@ -41,6 +42,8 @@ struct recording_info {
 int recording_open(const char *path, struct recording **out, struct err *e);
 void recording_close(struct recording *r);
 const struct recording_info *recording_info(const struct recording *r);
+/* The header of event block i, counted from 0; NULL behind the last. */
+const struct block_header *recording_block(const struct recording *r, size_t i);
 /* DIR/sealed/.../<id>.mrec or DIR/open/<id>.mrec. ERR_NOT_FOUND. */
 int recording_find(const char *dir, const struct id *session, char *out_path, size_t size, struct err *e);
 /* What the chain log must say about a sealed file: its leaf, day and size. */

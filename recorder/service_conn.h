@@ -47,6 +47,7 @@ struct conn {
 	struct ring_record paged_rec; /* taken from the source, not used up */
 	bool paged_full;
 	struct id audited, audited_grant; /* the session whose output was read last, under which grant */
+	struct reading *readings;         /* recordings that are paged through event by event */
 };
 
 typedef int service_op(struct conn *c, const json_t *request, struct err *e);
@@ -73,6 +74,14 @@ int conn_grant(struct conn *c, const json_t *request, struct err *e);
 
 /* service_read.c */
 service_op service_events, service_output;
+int read_open(struct conn *c, const struct id *session, struct source **out, struct err *e);
+int read_check(struct conn *c, const char *op, struct source *s, bool own_will_do, struct err *e); /* audited */
+int read_session_id(const json_t *request, struct id *out, struct err *e);
+json_t *read_head(const struct source_info *info);
+int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_bytes);
+/* service_pages.c */
+service_op service_recording, service_page;
+void conn_forget_readings(struct conn *c);
 /* service_list.c */
 service_op service_recover, service_sessions, service_session, service_audit;
 

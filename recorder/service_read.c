@@ -11,7 +11,7 @@
 #define PIECE_MAX  ((size_t)64 * 1024)
 #define GAPS_MAX   1000
 
-static int need_session(const json_t *request, struct id *out, struct err *e)
+int read_session_id(const json_t *request, struct id *out, struct err *e)
 {
 	const char *text;
 	int rc = json_need_str(request, "session", &text, e);
@@ -35,7 +35,7 @@ static int may_read(struct conn *c, const struct source_info *info, bool own_wil
 	return rc;
 }
 
-static int open_source(struct conn *c, const struct id *session, struct source **out, struct err *e)
+int read_open(struct conn *c, const struct id *session, struct source **out, struct err *e)
 {
 	struct source_place place;
 	struct trunc_rule rule;
@@ -49,7 +49,7 @@ static int open_source(struct conn *c, const struct id *session, struct source *
 	return 0;
 }
 
-static int read_allowed(struct conn *c, const char *op, struct source *s, bool own_will_do, struct err *e)
+int read_check(struct conn *c, const char *op, struct source *s, bool own_will_do, struct err *e)
 {
 	const struct source_info *info = source_info(s);
 	struct err ignored;
@@ -59,7 +59,7 @@ static int read_allowed(struct conn *c, const char *op, struct source *s, bool o
 	return rc ? rc : conn_audit(c, op, &info->session, info->agent, "ok", e);
 }
 
-static int send_event(struct conn *c, const struct ring_record *rec)
+int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_bytes)
 {
 	struct event_context alone = {0};
 
@@ -69,6 +69,7 @@ static int send_event(struct conn *c, const struct ring_record *rec)
 		return ERR_INTERNAL;
 	size_t n = event_encode(&alone, rec, c->scratch);
 	memcpy(c->scratch + n, rec->payload, rec->len);
+	*out_bytes = n + rec->len;
 	return conn_send_bytes(c, 0, c->scratch, n + rec->len);
 }
 
@@ -76,12 +77,13 @@ static int send_events(struct conn *c, struct source *s, bool follow, struct err
 {
 	struct segment_tail durable;
 	struct ring_record rec;
+	size_t bytes;
 	int rc;
 
 	for (;;) {
 		drain_durable(c->s->p.drain, &durable);
 		while ((rc = source_next(s, &rec, e)) == 1) {
-			if ((rc = send_event(c, &rec)) != 0)
+			if ((rc = read_send_event(c, &rec, &bytes)) != 0)
 				return rc;
 		}
 		if (rc || !follow || source_info(s)->ended)
@@ -94,7 +96,7 @@ static int send_events(struct conn *c, struct source *s, bool follow, struct err
 	}
 }
 
-static json_t *events_head(const struct source_info *info)
+json_t *read_head(const struct source_info *info)
 {
 	char id[ID_STR_LEN];
 	json_t *open = NULL;
@@ -113,18 +115,18 @@ int service_events(struct conn *c, const json_t *request, struct err *e)
 
 	int rc = conn_grant(c, request, e);
 	if (rc == 0)
-		rc = need_session(request, &session, e);
+		rc = read_session_id(request, &session, e);
 	if (rc == 0)
 		rc = json_opt_int(request, "from_ns", 0, INT64_MAX, &from, e);
 	if (rc == 0)
 		rc = json_opt_bool(request, "follow", &follow, e);
-	if (rc || (rc = open_source(c, &session, &s, e)) != 0)
+	if (rc || (rc = read_open(c, &session, &s, e)) != 0)
 		return rc;
-	rc = read_allowed(c, "events", s, false, e);
+	rc = read_check(c, "events", s, false, e);
 	if (rc == 0 && from)
 		rc = source_seek_time(s, (uint64_t)from, e);
 	if (rc == 0)
-		rc = conn_send(c, events_head(source_info(s)));
+		rc = conn_send(c, read_head(source_info(s)));
 	if (rc == 0)
 		rc = send_events(c, s, follow, e);
 	if (rc == 0)
@@ -229,14 +231,14 @@ static int page_source(struct conn *c, const struct id *session, unsigned stream
 		return may_read(c, source_info(s), true, e);
 	}
 	conn_forget_page(c);
-	int rc = open_source(c, session, &c->paged, e);
+	int rc = read_open(c, session, &c->paged, e);
 	if (rc)
 		return rc;
 	/* Paging through a session is one reading of it. */
 	if (id_equal(&c->audited, session) && id_equal(&c->audited_grant, &c->grant.id))
 		rc = may_read(c, source_info(c->paged), true, e);
 	else
-		rc = read_allowed(c, "output", c->paged, true, e);
+		rc = read_check(c, "output", c->paged, true, e);
 	if (rc == 0 && source_info(c->paged)->sealed && offset < source_info(c->paged)->totals[stream])
 		rc = source_seek_offset(c->paged, stream, offset, e);
 	if (rc) {
@@ -273,7 +275,7 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 
 	int rc = conn_grant(c, request, e);
 	if (rc == 0)
-		rc = need_session(request, &session, e);
+		rc = read_session_id(request, &session, e);
 	if (rc == 0)
 		rc = stream_parse(request, &p.stream, e);
 	if (rc == 0)

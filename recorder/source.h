@@ -11,6 +11,7 @@
 
 #include "recorder/drain.h"
 #include "recorder/index.h"
+#include "recorder/recording.h"
 #include "recorder/trunc.h"
 
 struct source;
@@ -44,6 +45,8 @@ void source_set_rule(struct source *s, const struct trunc_rule *rule);
 int source_next(struct source *s, struct ring_record *out, struct err *e);
 /* Only events at or after this moment. Call it before the first source_next(). */
 int source_seek_time(struct source *s, uint64_t boot_ns, struct err *e);
+/* The recording it reads from, borrowed; NULL: from the log. */
+const struct recording *source_recording(const struct source *s);
 /* Sealed only (else ERR_BAD_STATE): next is what holds that offset. */
 int source_seek_offset(struct source *s, unsigned stream, uint64_t offset, struct err *e);
 

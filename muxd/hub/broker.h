@@ -162,6 +162,15 @@ void broker_round_output(struct hub *h, const struct request *rq, const struct i
 typedef void broker_bytes_done(void *arg, int rc, const struct err *e, uint64_t offset, const uint8_t *p, size_t n);
 void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
 			 uint64_t limit, broker_bytes_done *done, void *arg);
+/*
+ * One recording and its events, for scope replay. A page: events after a sequence (0: those from from_ns on), encoded
+ * as in recorder/event.h, each alone; end: {more, ended, next_seq}. p is valid during the call.
+ */
+void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
+		      void *arg);
+typedef void broker_page_done(void *arg, int rc, const struct err *e, const uint8_t *p, size_t n, const json_t *end);
+void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
+			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg);
 /* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes
  * stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,

@@ -1,41 +1,109 @@
-/* Sessions of the record, as the recorder lists them; it checks the token itself, and writes down who looked. */
+/*
+ * The record, read by players: lists, one recording, its events page by page.
+ *
+ * The recorder judges with the token that was presented, and audits; here questions are put and answers collected.
+ */
 #define LOG_SUBSYS "broker"
 #include "muxd/base/err.h"
+#include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
 #include "recorder/client.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct listing {
-	broker_json_done *done;
+#define PAGE_BYTES_MAX (4 * 1024 * 1024) /* a page, and one last event that is long */
+
+struct record_job {
+	broker_json_done *done; /* one of the two */
+	broker_page_done *page_done;
 	void *arg;
-	json_t *list;
+	json_t *rows; /* lists: what came before the end; else NULL */
+	struct buf bytes;
 };
 
-static void on_row(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void job_free(struct record_job *j)
 {
-	struct listing *l = arg;
-	json_t *o;
-
-	(void)p, (void)n;
-	if (!rc && json && json_object_get(json, "session"))
-		json_array_append_new(l->list, json_deep_copy(json));
-	if (!rc && !end)
-		return;
-	o = rc ? NULL : json_pack("{s:O}", "recordings", l->list);
-	l->done(l->arg, rc, rc ? e : NULL, o);
-	json_decref(o);
-	json_decref(l->list);
-	free(l);
+	json_decref(j->rows);
+	buf_finish(&j->bytes);
+	free(j);
 }
 
-static json_t *question(const struct request *rq, const struct recording_filter *f)
+static void job_fail(struct record_job *j, int rc, const struct err *e)
+{
+	if (j->done)
+		j->done(j->arg, rc, e, NULL);
+	else
+		j->page_done(j->arg, rc, e, NULL, 0, NULL);
+	job_free(j);
+}
+
+static void job_end(struct record_job *j, const json_t *last)
+{
+	json_t *o;
+
+	if (j->page_done) {
+		j->page_done(j->arg, 0, NULL, buf_ptr(&j->bytes), buf_len(&j->bytes), last);
+		job_free(j);
+		return;
+	}
+	o = j->rows ? json_pack("{s:O}", "recordings", j->rows) : json_copy((json_t *)(uintptr_t)last);
+	json_object_del(o, "end");
+	j->done(j->arg, 0, NULL, o);
+	json_decref(o);
+	job_free(j);
+}
+
+static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+{
+	struct record_job *j = arg;
+	struct err here = {0};
+
+	if (!rc && p && buf_append(&j->bytes, p, n))
+		log_warn(NULL, "the recorder sent more than was asked for: cut");
+	if (!rc && json && !end && j->rows && json_array_append(j->rows, (json_t *)(uintptr_t)json))
+		rc = err_set(&here, ERR_NOMEM, "no memory for the list"), e = &here;
+	if (rc)
+		job_fail(j, rc, e);
+	else if (end)
+		job_end(j, json);
+}
+
+/* q: stolen. */
+static void ask(struct hub *h, const struct request *rq, json_t *q, struct record_job how)
+{
+	struct record_job *j = malloc(sizeof(*j));
+	struct err e = {0};
+	int rc = ERR_NOMEM;
+
+	if (j) {
+		*j = how;
+		buf_init(&j->bytes, PAGE_BYTES_MAX);
+		rc = q && !json_object_set_new(q, "token", json_string(rq->token)) && h->recorder
+			 ? recorder_client_ask(h->recorder, q, on_answer, j)
+			 : ERR_UNAVAILABLE;
+	}
+	json_decref(q);
+	if (!rc)
+		return;
+	err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	if (j) {
+		job_fail(j, e.code, &e);
+	} else {
+		json_decref(how.rows);
+		if (how.done)
+			how.done(how.arg, e.code, &e, NULL);
+		else
+			how.page_done(how.arg, e.code, &e, NULL, 0, NULL);
+	}
+}
+
+static json_t *list_question(const struct recording_filter *f)
 {
 	const struct {
 		const char *key, *value;
 	} texts[] = {{"agent", f->agent}, {"principal", f->principal}, {"kind", f->kind}, {"state", f->state}};
-	json_t *q = json_pack("{s:s,s:s,s:I}", "op", "sessions", "token", rq->token, "limit", (json_int_t)f->limit);
+	json_t *q = json_pack("{s:s,s:I}", "op", "sessions", "limit", (json_int_t)f->limit);
 	char id[ID_STR_LEN];
 
 	for (size_t i = 0; q && i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -51,22 +119,27 @@ static json_t *question(const struct request *rq, const struct recording_filter 
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg)
 {
-	struct listing *l = calloc(1, sizeof(*l));
-	struct err e = {0};
-	json_t *q = question(rq, f);
-	int rc = ERR_NOMEM;
+	ask(h, rq, list_question(f), (struct record_job){.done = done, .arg = arg, .rows = json_array()});
+}
 
-	if (l && q && (l->list = json_array())) {
-		l->done = done;
-		l->arg = arg;
-		rc = h->recorder ? recorder_client_ask(h->recorder, q, on_row, l) : ERR_UNAVAILABLE;
-	}
-	json_decref(q);
-	if (!rc)
-		return;
-	if (l)
-		json_decref(l->list);
-	free(l);
-	err_set(&e, rc, "the recorder could not be asked");
-	done(arg, rc, &e, NULL);
+void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
+		      void *arg)
+{
+	char id[ID_STR_LEN];
+
+	id_format(session, id);
+	ask(h, rq, json_pack("{s:s,s:s}", "op", "recording", "session", id),
+	    (struct record_job){.done = done, .arg = arg});
+}
+
+void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
+			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg)
+{
+	char id[ID_STR_LEN];
+
+	id_format(session, id);
+	ask(h, rq,
+	    json_pack("{s:s,s:s,s:I,s:I,s:I}", "op", "page", "session", id, "from_ns", (json_int_t)from_ns, "after_seq",
+		      (json_int_t)after_seq, "limit", (json_int_t)limit),
+	    (struct record_job){.page_done = done, .arg = arg});
 }

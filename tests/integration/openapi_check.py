@@ -215,7 +215,7 @@ class Api:
         if kind not in content:
             self.fail(f"{name}: {status} as {kind}, the document has {list(content)}")
             return None
-        value = json.loads(body) if kind == "application/json" else body.decode()
+        value = json.loads(body) if kind == "application/json" else body.decode("latin-1")
         self.schemas.check(value, content[kind]["schema"])
         return value
 
@@ -411,6 +411,34 @@ def finished_rounds(api, agent, task):
             api.fail(f"a cut stream is {stream}")
 
 
+def recordings(api, agent, task):
+    """What a round left is listed, described and read, once it is sealed."""
+    _, value = api.call("POST", "/v1/agents/{agent}/rounds", {200}, agent=agent,
+                        body={"task_id": task, "argv": ["echo", "in the record"], "wait_ms": 20000})
+    if not value or "round_id" not in value:
+        return
+    number = value["round_id"]
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        _, seen = api.call("GET", "/v1/recordings/{id}", {200}, id=number)
+        if seen and seen.get("state") == "sealed":
+            break
+        time.sleep(0.2)
+    else:
+        api.fail(f"{number} was never sealed")
+    _, listed = api.call("GET", "/v1/recordings", {200}, query=f"?agent={agent}&kind=round&limit=50")
+    if listed and number not in [r["session"] for r in listed["recordings"]]:
+        api.fail(f"{number} is not listed")
+    _, events = api.call("GET", "/v1/recordings/{id}/events", {200}, id=number)
+    if not events or "in the record" not in events:
+        api.fail(f"the events of {number} lack its output")
+    nobody = str(uuid.uuid4())
+    api.refused("GET", "/v1/recordings/{id}", 404, "not_found", id=nobody)
+    api.refused("GET", "/v1/recordings/{id}/events", 404, "not_found", id=nobody)
+    api.refused("GET", "/v1/recordings/{id}/events", 400, "invalid_request", query="?limit=0", id=number)
+    api.refused("GET", "/v1/recordings", 400, "invalid_request", query="?colour=red")
+
+
 def read_output(api, number, stream, offset):
     """The stream from the record, which may be a group commit behind: until it says eof."""
     text = ""
@@ -502,6 +530,7 @@ def main():
     running_round(api, agent, task)
     ended_rounds(api, agent, task)
     refusals(api, agent, task)
+    recordings(api, agent, task)
     files(api, agent, task)
     lifecycle_refused(api, agent)
     the_end(api, agent)

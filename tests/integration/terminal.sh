@@ -129,7 +129,7 @@ C
 sshc "$token" $agent 'cat > /workspace/inner.conf' <"$tmp/plain/inner.conf" || fail "no file for tmux"
 line 'clear'
 line 'tmux -u -S ./sock -f ../inner.conf new-session -n one'
-same 'inner.*one' "tmux runs inside"
+same '^\$ ?$(?s:.*)inner.*one' "tmux runs inside"
 line 'echo in tmux; stty size'
 same '^23 80' "with a terminal of its own"
 keys C-b '"'

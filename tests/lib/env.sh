@@ -66,11 +66,10 @@ stop_daemon() {
 }
 # wait_for SECONDS COMMAND...: until it succeeds; four times as long on a machine that is busy with other things
 wait_for() {
-	local n=$(($1 * 80))
+	local end=$((SECONDS + $1 * 4)) tries=0
 	shift
-	for _ in $(seq "$n"); do
-		"$@" >/dev/null 2>&1 && return 0
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || [ $((tries++)) -lt 40 ] || return 1
 		sleep 0.05
 	done
-	return 1
 }

@@ -239,6 +239,26 @@ void broker_recordings(struct hub *h, const struct request *rq, const struct rec
 	json_decref(o);
 }
 
+void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
+		      void *arg)
+{
+	json_t *o = json_pack("{s:s}", "state", "open");
+
+	(void)h, (void)rq, (void)session;
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
+			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg)
+{
+	json_t *end = json_pack("{s:b}", "ended", 1);
+
+	(void)h, (void)rq, (void)session, (void)from_ns, (void)after_seq, (void)limit;
+	done(arg, 0, NULL, (const uint8_t *)"", 0, end);
+	json_decref(end);
+}
+
 void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
 			 uint64_t limit, broker_bytes_done *done, void *arg)
 {

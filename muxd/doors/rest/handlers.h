@@ -34,9 +34,12 @@ void rest_round_output(struct http_exchange *x);
 void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);
 /* sessions.c */
-void rest_recording_list(struct http_exchange *x);
 void rest_session_list(struct http_exchange *x);
 void rest_session_terminate(struct http_exchange *x);
+/* recordings.c */
+void rest_recording_list(struct http_exchange *x);
+void rest_recording_show(struct http_exchange *x);
+void rest_recording_events(struct http_exchange *x);
 /* grants.c */
 void rest_grant_create(struct http_exchange *x);
 /* health.c */

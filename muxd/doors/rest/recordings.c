@@ -1,11 +1,13 @@
-/* GET /v1/recordings: sessions live and past, from the record. */
+/* Recordings: listed, looked at, and read event by event, as the page's player does. */
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/hub/hub.h"
 
 #define LIST_DEFAULT 100
 #define LIST_MAX     1000
+#define PAGE_DEFAULT (256 * 1024)
+#define PAGE_MAX     (1024 * 1024)
 
-static void on_list(void *arg, int rc, const struct err *e, json_t *result)
+static void reply(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct http_exchange *x = arg;
 
@@ -45,5 +47,55 @@ void rest_recording_list(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_recordings(x->hub, &x->rq, &f, on_list, x);
+		broker_recordings(x->hub, &x->rq, &f, reply, x);
+}
+
+void rest_recording_show(struct http_exchange *x)
+{
+	struct err e = {0};
+	struct id id;
+	int rc = rest_param_id(x, &id, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_recording(x->hub, &x->rq, &id, reply, x);
+}
+
+static void reply_page(void *arg, int rc, const struct err *e, const uint8_t *p, size_t n, const json_t *end)
+{
+	struct http_exchange *x = arg;
+	const char *behind = json_is_true(json_object_get(end, "more"))    ? "more"
+			     : json_is_true(json_object_get(end, "ended")) ? "end"
+									   : "live";
+
+	if (!rc)
+		rc = buf_printf(&x->headers, "Muxd-Page: %s\r\n", behind);
+	if (rc)
+		http_reply_error(x, rc, e);
+	else
+		http_reply_text(x, 200, "application/vnd.muxd.events", n ? (const char *)p : "", n);
+}
+
+void rest_recording_events(struct http_exchange *x)
+{
+	static const char *const keys[] = {"from_ns", "after_seq", "limit", NULL};
+	int64_t from = 0, seq = 0, limit = PAGE_DEFAULT;
+	struct err e = {0};
+	struct id id;
+	int rc = rest_param_id(x, &id, &e);
+
+	if (rc == 0)
+		rc = http_query_only(x, keys, &e);
+	if (rc == 0)
+		rc = http_query_int(x, "from_ns", 0, INT64_MAX, &from, &e);
+	if (rc == 0)
+		rc = http_query_int(x, "after_seq", 0, INT64_MAX, &seq, &e);
+	if (rc == 0)
+		rc = http_query_int(x, "limit", 1, PAGE_MAX, &limit, &e);
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_recording_page(x->hub, &x->rq, &id, (uint64_t)from, (uint64_t)seq, (uint64_t)limit, reply_page,
+				      x);
 }

@@ -37,6 +37,9 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/agents/{agent}/logs", rest_agent_logs, ROUTE_GRANT, BODY_NONE, "observe, lifecycle or admin"},
     {HTTP_POST, "/v1/agents/{agent}/rounds", rest_round_start, ROUTE_GRANT, BODY_REQUIRED, "rounds"},
     {HTTP_GET, "/v1/agents/{agent}/terminal", rest_websocket, ROUTE_OPEN, BODY_NONE, "terminal"},
+    {HTTP_GET, "/v1/recordings", rest_recording_list, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/recordings/{id}", rest_recording_show, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/recordings/{id}/events", rest_recording_events, ROUTE_GRANT, BODY_NONE, "replay"},
     {HTTP_GET, "/v1/rounds/{id}", rest_round_show, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay"},
     {HTTP_GET, "/v1/rounds/{id}/output", rest_round_output, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay"},
     {HTTP_POST, "/v1/rounds/{id}/stdin", rest_round_stdin, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive"},
@@ -50,7 +53,6 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/web/session", web_session_show, ROUTE_GRANT, BODY_NONE, "any"},
     {HTTP_POST, "/v1/web/session", web_session_create, ROUTE_GRANT, BODY_OPTIONAL, "any"},
     {HTTP_DELETE, "/v1/web/session", web_session_end, ROUTE_GRANT, BODY_NONE, "any"},
-    {HTTP_GET, "/v1/recordings", rest_recording_list, ROUTE_GRANT, BODY_NONE, "replay"},
 };
 
 _Static_assert(sizeof(routes) / sizeof(routes[0]) < ROUTES_MAX, "raise ROUTES_MAX");

@@ -1,0 +1,134 @@
+#include "recorder/summary.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SIZES_MAX 1000
+
+struct timeline {
+	uint64_t first, step;
+	size_t n;
+	uint64_t in[SUMMARY_STEPS], out[SUMMARY_STEPS];
+};
+
+static void timeline_init(struct timeline *t, uint64_t first, uint64_t last)
+{
+	uint64_t span = last > first ? last - first : 1;
+
+	*t = (struct timeline){.first = first, .step = span / SUMMARY_STEPS + 1};
+	t->n = (size_t)(span / t->step) + 1;
+	if (t->n > SUMMARY_STEPS)
+		t->n = SUMMARY_STEPS;
+}
+
+static size_t step_of(const struct timeline *t, uint64_t at)
+{
+	size_t i = at > t->first ? (size_t)((at - t->first) / t->step) : 0;
+
+	return i < t->n ? i : t->n - 1;
+}
+
+/* What a block holds is spread over the time that it covers. */
+static void spread(struct timeline *t, uint64_t *to, const struct block_header *h, uint64_t bytes)
+{
+	size_t from = step_of(t, h->first_ns), end = step_of(t, h->last_ns) + 1;
+	uint64_t each = bytes / (end - from);
+
+	for (size_t i = from; i < end; i++)
+		to[i] += each;
+	to[from] += bytes - each * (end - from);
+}
+
+static json_t *numbers(const uint64_t *v, size_t n)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; a && i < n; i++)
+		json_array_append_new(a, json_integer((json_int_t)v[i]));
+	return a;
+}
+
+static uint64_t moved(const struct block_header *h, const struct recording_info *info, const struct block_header *next,
+		      unsigned stream)
+{
+	uint64_t end = next ? next->offset[stream] : info->streams[stream].total;
+
+	return end > h->offset[stream] ? end - h->offset[stream] : 0;
+}
+
+static json_t *nanoseconds(uint64_t ns)
+{
+	return json_sprintf("%llu", (unsigned long long)ns);
+}
+
+static json_t *timeline_json(const struct recording *r, const struct recording_info *info)
+{
+	struct timeline *t = malloc(sizeof(*t));
+	const struct block_header *h;
+	json_t *o;
+
+	if (!t)
+		return NULL;
+	timeline_init(t, info->first_ns, info->last_ns);
+	for (size_t i = 0; (h = recording_block(r, i)); i++) {
+		const struct block_header *next = recording_block(r, i + 1);
+
+		spread(t, t->in, h, moved(h, info, next, STREAM_INPUT));
+		spread(t, t->out, h, moved(h, info, next, STREAM_OUTPUT) + moved(h, info, next, STREAM_STDERR));
+	}
+	o = json_pack("{s:I, s:o, s:o}", "step_ns", (json_int_t)t->step, "input", numbers(t->in, t->n), "output",
+		      numbers(t->out, t->n));
+	free(t);
+	return o;
+}
+
+static json_t *sizes_json(const struct recording *r)
+{
+	const struct block_header *h;
+	unsigned cols = 0, rows = 0;
+	json_t *a = json_array();
+
+	for (size_t i = 0; a && (h = recording_block(r, i)) && json_array_size(a) < SIZES_MAX; i++) {
+		if (!h->cols || (h->cols == cols && h->rows == rows))
+			continue;
+		cols = h->cols;
+		rows = h->rows;
+		json_array_append_new(a, json_pack("{s:o, s:i, s:i}", "at_ns", nanoseconds(h->first_ns), "cols",
+						   (int)cols, "rows", (int)rows));
+	}
+	return a;
+}
+
+static json_t *streams_json(const struct recording_info *info)
+{
+	json_t *a = json_array();
+
+	for (unsigned i = 0; a && i < STREAM_COUNT; i++)
+		json_array_append_new(a, json_pack("{s:s, s:I, s:I, s:I}", "name", event_stream_name(i), "total",
+						   (json_int_t)info->streams[i].total, "omitted",
+						   (json_int_t)info->streams[i].omitted, "missing",
+						   (json_int_t)info->streams[i].missing));
+	return a;
+}
+
+int summary_make(const struct recording *r, json_t **out, struct err *e)
+{
+	const struct recording_info *info = recording_info(r);
+	char wall[40];
+	json_t *exit = NULL, *o;
+
+	clock_format_utc(info->wall_ns, wall, sizeof(wall));
+	if (info->exit_json)
+		(void)json_parse(info->exit_json, strlen(info->exit_json), RING_RECORD_MAX, &exit, NULL);
+	o = json_pack("{s:o, s:o, s:s, s:I, s:I, s:o?, s:s, s:o, s:o, s:o}", "first_ns", nanoseconds(info->first_ns),
+		      "last_ns", nanoseconds(info->last_ns), "wall_at", wall, "events", (json_int_t)info->events,
+		      "file_size", (json_int_t)info->file_size, "exit", exit, "rule", trunc_rule_name(info->rule.kind),
+		      "streams", streams_json(info), "timeline", timeline_json(r, info), "sizes", sizes_json(r));
+	if (!o)
+		return err_set(e, ERR_NOMEM, "no memory for a summary");
+	*out = o;
+	return 0;
+}

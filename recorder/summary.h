@@ -1,0 +1,22 @@
+/*
+ * summary.h - what a player needs to know of a recording before it plays: when, how long, where something happened.
+ *
+ * Made from the block headers alone (no payload is read), so it costs the same for an hour as for a
+ * minute: activity is as exact as blocks are. Owned by nobody; pure but for the file it is handed.
+ */
+#ifndef RECORDER_SUMMARY_H
+#define RECORDER_SUMMARY_H
+
+#include "muxd/base/json.h"
+#include "recorder/recording.h"
+
+#define SUMMARY_STEPS 480 /* of the timeline, at most */
+
+/*
+ * Sealed recordings. {"first_ns","last_ns" (text: more than 53 bits),"wall_at","events","file_size","exit",
+ * "rule","streams":[{"name","total","omitted","missing"}],"timeline":{"step_ns","input":[bytes],"output":[bytes]},
+ * "sizes":[{"at_ns","cols","rows"}]}; output: with stderr. ERR_NOMEM.
+ */
+int summary_make(const struct recording *r, json_t **out, struct err *e);
+
+#endif
