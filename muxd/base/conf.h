@@ -81,7 +81,7 @@ struct conf {
 	uint32_t ssh_keepalive_max;
 	/* api.* */
 	uint64_t api_max_body;
-	uint32_t api_max_connections, api_max_per_address;
+	uint32_t api_max_connections, api_max_per_address, api_connect_rate;
 	uint64_t api_header_timeout_ns, api_idle_timeout_ns;
 	/* sessions.*, rounds.* */
 	uint64_t session_linger_ns; /* 15m */

@@ -103,6 +103,8 @@ static const struct conf_key keys[] = {
      "Connections at once."},
     {"api.max_per_address", CONF_NUMBER, AT(api_max_per_address), "200", 1, 100000, NULL, NULL,
      "Connections at once from one address."},
+    {"api.connect_rate", CONF_NUMBER, AT(api_connect_rate), "200", 1, 100000, NULL, NULL,
+     "New connections a second from one address; twice as many after a quiet time."},
     {"api.header_timeout", CONF_DURATION, AT(api_header_timeout_ns), "10s", NS_PER_SEC, HOUR, NULL, NULL,
      "Time to send the header of a request."},
     {"api.idle_timeout", CONF_DURATION, AT(api_idle_timeout_ns), "75s", NS_PER_SEC, DAY, NULL, NULL,

@@ -47,7 +47,10 @@ A grant for $me into the sandbox "demo", 15 minutes, reason "first look". Its to
 
 $token
 
-Enter it (the token is the password):
+Enter it in a browser (which will ask about the certificate once):
+  $(get web_url)
+
+Enter it by SSH (the token is the password):
   $(get ssh_command)
 
 Run a round in it:

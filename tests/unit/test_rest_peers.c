@@ -29,7 +29,7 @@ static int enter(struct peers *p, const char *text, struct peer **out)
 {
 	struct sockaddr_storage s = address(text);
 
-	return peers_enter(p, (struct sockaddr *)&s, 2, out);
+	return peers_enter(p, (struct sockaddr *)&s, 2, 100, 0, out);
 }
 
 static void test_limit(void **state)
@@ -49,6 +49,7 @@ static void test_limit(void **state)
 	peers_leave(p, a, 0);
 	peers_leave(p, a, 0);
 	peers_leave(p, c, 0);
+	peers_prune(p, 3 * NS_PER_SEC);
 	assert_int_equal(peers_count(p), 0);
 	peers_destroy(p);
 	peers_destroy(NULL);
@@ -95,12 +96,42 @@ static void test_failures(void **state)
 	peers_destroy(p);
 }
 
+static void test_rate(void **state)
+{
+	struct sockaddr_storage s = address("192.0.2.1"), other = address("192.0.2.2");
+	uint64_t now = 1000 * NS_PER_SEC;
+	struct peer *a;
+	struct peers *p;
+	int in = 0;
+
+	(void)state;
+	assert_int_equal(peers_create(&p), 0);
+	for (int i = 0; i < 1000; i++) {
+		int rc = peers_enter(p, (struct sockaddr *)&s, 10, 100, now, &a);
+
+		if (rc == 0)
+			peers_leave(p, a, now);
+		else
+			assert_int_equal(rc, ERR_RATE_LIMITED);
+		in += rc == 0;
+	}
+	assert_int_equal(in, 200);
+	assert_int_equal(peers_enter(p, (struct sockaddr *)&other, 10, 100, now, &a), 0);
+	peers_leave(p, a, now);
+	assert_int_equal(peers_enter(p, (struct sockaddr *)&s, 10, 100, now + NS_PER_SEC / 10, &a), 0);
+	peers_leave(p, a, now);
+	peers_prune(p, now + 10 * NS_PER_SEC);
+	assert_int_equal(peers_count(p), 0);
+	peers_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_limit),
 	    cmocka_unit_test(test_v6_counts_by_64),
 	    cmocka_unit_test(test_failures),
+	    cmocka_unit_test(test_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

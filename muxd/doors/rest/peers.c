@@ -17,6 +17,8 @@ struct peer {
 	uint32_t conns;
 	uint32_t failures;
 	uint64_t window_ns; /* when the failures began */
+	double tokens;      /* connections that may come now */
+	uint64_t filled_ns;
 };
 
 struct peers {
@@ -81,7 +83,21 @@ static struct peer *find(struct peers *p, const uint8_t key[17])
 	return s;
 }
 
-int peers_enter(struct peers *p, const struct sockaddr *sa, uint32_t max, struct peer **out)
+/* A bucket of two seconds' worth. */
+static bool too_fast(struct peer *s, uint32_t rate, uint64_t now_ns)
+{
+	s->tokens += (double)(now_ns - s->filled_ns) / (double)NS_PER_SEC * rate;
+	s->filled_ns = now_ns;
+	if (s->tokens > 2.0 * rate)
+		s->tokens = 2.0 * rate;
+	if (s->tokens < 1)
+		return true;
+	s->tokens -= 1;
+	return false;
+}
+
+int peers_enter(struct peers *p, const struct sockaddr *sa, uint32_t max, uint32_t rate, uint64_t now_ns,
+		struct peer **out)
 {
 	uint8_t key[17];
 	struct peer *s;
@@ -90,6 +106,8 @@ int peers_enter(struct peers *p, const struct sockaddr *sa, uint32_t max, struct
 	s = find(p, key);
 	if (s && s->conns >= max)
 		return ERR_LIMIT;
+	if (s && too_fast(s, rate, now_ns))
+		return ERR_RATE_LIMITED;
 	if (!s) {
 		size_t b = bucket_of(key);
 
@@ -97,6 +115,8 @@ int peers_enter(struct peers *p, const struct sockaddr *sa, uint32_t max, struct
 		if (!s)
 			return ERR_NOMEM;
 		memcpy(s->key, key, 17);
+		s->tokens = 2.0 * rate - 1;
+		s->filled_ns = now_ns;
 		s->next = p->buckets[b];
 		p->buckets[b] = s;
 		p->n++;
@@ -108,7 +128,7 @@ int peers_enter(struct peers *p, const struct sockaddr *sa, uint32_t max, struct
 
 static bool idle(const struct peer *s, uint64_t now_ns)
 {
-	return s->conns == 0 && (s->failures == 0 || now_ns - s->window_ns > WINDOW_NS);
+	return s->conns == 0 && now_ns - s->filled_ns > 2 * NS_PER_SEC && (s->failures == 0 || now_ns - s->window_ns > WINDOW_NS);
 }
 
 static void prune_bucket(struct peers *p, size_t b, uint64_t now_ns)

@@ -89,7 +89,7 @@ static void admit(struct rest_door *d, int fd, const struct sockaddr *sa)
 		close(fd);
 		return;
 	}
-	if (peers_enter(d->peers, sa, conf->api_max_per_address, &slot)) {
+	if (peers_enter(d->peers, sa, conf->api_max_per_address, conf->api_connect_rate, clock_boot_ns(), &slot)) {
 		d->metrics.refused_address++;
 		close(fd);
 		return;

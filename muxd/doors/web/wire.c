@@ -127,3 +127,11 @@ void web_wire_output_head(uint8_t *p, int stream, uint64_t offset)
 	p[0] = stream == 2 ? WIRE_STDERR : WIRE_OUTPUT;
 	put_u64(p + 1, offset);
 }
+
+void web_wire_screen_head(uint8_t *p, uint64_t offset, unsigned cols, unsigned rows)
+{
+	p[0] = WIRE_SCREEN;
+	put_u64(p + 1, offset);
+	put_u16(p + 9, (uint16_t)cols);
+	put_u16(p + 11, (uint16_t)rows);
+}

@@ -17,6 +17,7 @@ struct buf;
 
 #define WIRE_SUBPROTOCOL "muxd.v1"
 #define WIRE_CLIENT_MAX  (64 * 1024 + 1) /* of a client's message */
+#define WEB_SCREEN_HEAD  13          /* type, offset and size in front of a screen */
 #define WIRE_OUTPUT_HEAD 9               /* type and offset in front of output */
 #define WIRE_OUTPUT_MAX  (45 * 1024)     /* bytes of output in one message */
 #define WIRE_PING_MAX    32
@@ -62,6 +63,7 @@ int web_wire_put_json(struct buf *b, enum web_type type, const json_t *o);
 int web_wire_put_skipped(struct buf *b, int stream, uint64_t from, uint64_t to);
 int web_wire_put_resized(struct buf *b, unsigned cols, unsigned rows);
 /* The head of an OUTPUT or STDERR message: WIRE_OUTPUT_HEAD bytes. */
+void web_wire_screen_head(uint8_t *p, uint64_t offset, unsigned cols, unsigned rows); /* WEB_SCREEN_HEAD bytes */
 void web_wire_output_head(uint8_t *p, int stream, uint64_t offset);
 
 #endif

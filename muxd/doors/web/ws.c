@@ -105,6 +105,7 @@ void ws_destroy(struct ws *w)
 	buf_finish_secret(&w->input);
 	buf_finish(&w->page);
 	json_decref(w->farewell);
+	free(w->screen);
 	request_finish(&w->rq);
 	free(w);
 }

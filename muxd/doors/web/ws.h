@@ -51,6 +51,8 @@ struct ws {
 	uint64_t history_at, history_end;
 	struct buf page;
 	bool history_asked;
+	uint8_t *screen;    /* a SCREEN message that waits, behind LWS_PRE */
+	size_t screen_len;
 	json_t *farewell; /* EXIT of a session that had ended before */
 	int close_code;
 	char close_reason[WS_REASON_MAX + 1];

@@ -7,6 +7,7 @@
 #include "muxd/base/log.h"
 #include "muxd/base/ring.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- in */
@@ -238,6 +239,16 @@ static int write_history(struct ws *w)
 	return rc;
 }
 
+static int write_screen(struct ws *w)
+{
+	int rc = lws_write(w->conn->wsi, w->screen + LWS_PRE, w->screen_len, LWS_WRITE_BINARY);
+
+	w->conn->door->metrics.bytes_sent += w->screen_len;
+	free(w->screen);
+	w->screen = NULL;
+	return rc < 0 ? -1 : 1;
+}
+
 static int write_ping(struct ws *w)
 {
 	w->ping_due = false;
@@ -256,6 +267,8 @@ int ws_writeable(struct ws *w)
 		rc = write_message(w);
 	else if (w->state == WS_CLOSING)
 		return ws_write_close(w);
+	else if (w->screen)
+		rc = write_screen(w);
 	else if (w->ping_due)
 		rc = write_ping(w);
 	else if (w->state == WS_HISTORY)

@@ -7,6 +7,7 @@
 #include "muxd/hub/hub.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_WINDOW (128 * 1024) /* before the client has said how much it takes */
 #define PAGE_MAX     (512 * 1024)
@@ -284,6 +285,26 @@ static void on_notice(void *arg, const char *text)
 	ws_want_write(w);
 }
 
+static void on_screen(void *arg, const struct screen_shot *shot)
+{
+	struct ws *w = arg;
+	uint8_t *p;
+
+	free(w->screen); /* an older one that was not sent yet */
+	w->screen_len = WEB_SCREEN_HEAD + shot->len;
+	w->screen = malloc(LWS_PRE + w->screen_len);
+	if (!w->screen) {
+		no_memory(w);
+		return;
+	}
+	p = w->screen + LWS_PRE;
+	web_wire_screen_head(p, shot->offset, shot->cols, shot->rows);
+	memcpy(p + WEB_SCREEN_HEAD, shot->bytes, shot->len);
+	if (w->window[STREAM_OUTPUT] < shot->offset + FIRST_WINDOW)
+		w->window[STREAM_OUTPUT] = shot->offset + FIRST_WINDOW;
+	ws_want_write(w);
+}
+
 static void on_skipped(void *arg, int stream, uint64_t n)
 {
 	struct ws *w = arg;
@@ -322,6 +343,7 @@ static void on_cut(void *arg, enum cut_cause cause, const char *text)
 const struct attachment_ops ws_attachment_ops = {.readable = on_readable,
 						 .writable = on_writable,
 						 .notice = on_notice,
+						 .screen = on_screen,
 						 .skipped = on_skipped,
 						 .ended = on_ended,
 						 .cut = on_cut,
