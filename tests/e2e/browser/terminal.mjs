@@ -1,0 +1,141 @@
+// A terminal in a browser is a terminal: keys, paste, sizes, wide characters, mouse, alternate screen; it is told what it
+// shows, and what it shows is what the page's policy allows.
+import { browser, enter, equal, grant, lines, live, message, ok, person, shot, shows, text, type, until, Wire } from "./lib.mjs";
+
+const wire = await new Wire().open();
+const chrome = await browser();
+try {
+  const page = await person(chrome);
+  const { token, web_url } = grant();
+  ok("the printed address holds the grant behind #", new URL(web_url).hash === `#${token}` && new URL(web_url).pathname === "/");
+  await enter(page, wire, token);
+  ok("the token has left the address", !page.url().includes("#") && /\/sessions\/[0-9a-f-]{36}$/.test(page.url()));
+  equal("scripts cannot read the cookie", "", await page.evaluate(() => document.cookie));
+
+  await type(page, "PS1='$ '; clear; echo typed-$((6*7))");
+  await shows(page, /^typed-42$/m);
+  ok("typing", true);
+
+  await type(page, "clear; printf '漢字|é|😀|\\n'");
+  await shows(page, /^漢字\|é\|😀\|$/m);
+  const widths = await page.evaluate(() => {
+    const b = window.muxdTerminal.buffer.active;
+    for (let y = 0; y < b.length; y++) {
+      const l = b.getLine(y);
+      if (l.translateToString(true).startsWith("漢字|")) return Array.from({ length: 10 }, (_, x) => l.getCell(x).getWidth());
+    }
+    return [];
+  });
+  equal("wide characters take two cells, combined ones one", [2, 0, 2, 0, 1, 1, 1, 2, 0, 1], widths);
+
+  await page.setViewportSize({ width: 820, height: 500 });
+  const size = await until("another size", async () => {
+    const s = await page.evaluate(() => [window.muxdTerminal.rows, window.muxdTerminal.cols]);
+    return s[1] < 110 && s;
+  });
+  await type(page, "clear; stty size");
+  await shows(page, new RegExp(`^${size[0]} ${size[1]}$`, "m"));
+  ok(`a new size reaches the program: ${size.join(" ")}`, true);
+  await page.setViewportSize({ width: 1000, height: 700 });
+
+  await type(page, "clear; printf '\\033[?2004h'; cat -v");
+  await page.waitForFunction(() => window.muxdTerminal.modes.bracketedPasteMode);
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.setData("text/plain", "one\ntwo");
+    document.querySelector(".xterm-helper-textarea").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await page.keyboard.press("Enter");
+  await shows(page, /\^\[\[200~one[\s\S]*two\^\[\[201~/);
+  ok("a paste is bracketed", true);
+  await page.keyboard.press("Control+c");
+  await shows(page, /\$ ?$/m);
+
+  await type(page, "clear; echo before-vim; seq 1 60 >numbers; vim -u NONE -i NONE -c 'set mouse=a nu' numbers");
+  await shows(page, /^ +10 10$/m);
+  equal("vim has the alternate screen", "alternate", await page.evaluate(() => window.muxdTerminal.buffer.active.type));
+  const at = await page.evaluate(() => {
+    const t = window.muxdTerminal;
+    const box = t.element.querySelector(".xterm-screen").getBoundingClientRect();
+    return { x: box.left + (box.width / t.cols) * 5.5, y: box.top + (box.height / t.rows) * 11.5 };
+  });
+  await page.mouse.click(at.x, at.y);
+  await page.keyboard.type("iHERE ");
+  await shows(page, /^ +12 .*HERE/m);
+  ok("a click moves vim's cursor", true);
+  await page.keyboard.press("Escape");
+  await page.keyboard.type(":q!");
+  await page.keyboard.press("Enter");
+  await shows(page, /before-vim[\s\S]*\$ ?$/m);
+  equal("the normal screen is back", "normal", await page.evaluate(() => window.muxdTerminal.buffer.active.type));
+
+  await type(page, "clear; echo find-me; echo see https://example.org/x");
+  await shows(page, /^find-me$/m);
+  await page.keyboard.press("Control+Shift+F");
+  await page.keyboard.type("find-me");
+  await page.keyboard.press("Enter");
+  equal("search selects what is found", "find-me", await page.evaluate(() => window.muxdTerminal.getSelection()));
+  await page.keyboard.press("Escape");
+
+  // another browser watches
+  const watcher = await person(chrome);
+  const watch = grant({ principal: "watcher", scopes: "observe" });
+  await watcher.goto(`https://${wire.host}/sandboxes#${watch.token}`);
+  await watcher.getByRole("link", { name: "Watch" }).first().click();
+  await live(watcher);
+  await shows(watcher, /^find-me$/m);
+  equal("a grant to observe makes an observer", "observer", await watcher.locator(".role").innerText());
+  await watcher.locator(".xterm-helper-textarea").focus();
+  await watcher.keyboard.type("rm -rf /");
+  await type(page, "clear; echo for-both");
+  await shows(watcher, /^for-both$/m);
+  ok("the observer's keys go nowhere", !(await text(page)).includes("rm -rf"));
+  await page.setViewportSize({ width: 900, height: 600 });
+  await until("the driver's size at the observer's", async () => {
+    const s = (p) => p.evaluate(() => `${window.muxdTerminal.cols}x${window.muxdTerminal.rows}`);
+    return (await s(page)) === (await s(watcher));
+  });
+  equal("both show the same", await lines(page), await until("", () => lines(watcher)));
+  await shot(watcher, "observer");
+
+  await page.goto(`https://${wire.host}/sandboxes`);
+  await page.getByText("watcher (observer)").waitFor();
+  ok("the sandboxes' page names who is inside", true);
+  await page.goto(`https://${wire.host}/sessions`);
+  await page.getByRole("link", { name: "Join" }).first().click();
+  await live(page);
+  await shows(page, /^for-both$/m);
+  ok("a terminal is joined from the sessions' page", true);
+
+  await type(page, "exit 3");
+  await message(page, /ended with code 3/);
+  await message(watcher, /ended with code 3/);
+  ok("the end is told, to both", true);
+  await page.reload();
+  await message(page, /has ended/);
+  ok("an ended session says so when it is opened again", true);
+
+  equal("nothing the page's policy forbids, no error in its script", [], [...page.complaints, ...watcher.complaints]);
+  await page.context().close();
+  await watcher.context().close();
+
+  for (const [name, width, height, dark] of [["light-1280", 1280, 800, false], ["dark-1280", 1280, 800, true], ["light-390", 390, 844, false], ["dark-390", 390, 844, true]]) {
+    const p = await person(chrome, { width, height, dark });
+    await enter(p, wire, token);
+    await type(p, "clear; ls -la --color /; printf '\\033[1;32mgreen \\033[4;34mblue\\033[0m 漢字\\n'");
+    await shows(p, /green blue/);
+    await shot(p, `terminal-${name}`);
+    for (const where of ["sandboxes", "sessions"]) {
+      await p.goto(`https://${wire.host}/${where}`);
+      await p.getByText("live").or(p.getByText("running")).first().waitFor();
+      const wide = await p.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      equal(`${where} at ${name} fits its window`, 0, Math.max(0, wide));
+      await shot(p, `${where}-${name}`);
+    }
+    equal(`no complaint at ${name}`, [], p.complaints);
+    await p.context().close();
+  }
+} finally {
+  await chrome.close();
+  wire.close();
+}
