@@ -205,6 +205,25 @@ bool kp_may_pass(int rc)
 	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF;
 }
 
+bool kjob_may_wait(const struct kjob *j, int rc)
+{
+	if (!kp_may_pass(rc) || kjob_is_late(j))
+		return false;
+	switch (j->kind) {
+	case KJOB_DESTROY:
+	case KJOB_WIPE:
+	case KJOB_TAKE:
+	case KJOB_RESTORE:
+	case KJOB_DROP_WORKSPACE:
+		return true;
+	case KJOB_ENSURE:
+	case KJOB_STAT:
+		return j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS;
+	default:
+		return false; /* whoever asked asks again */
+	}
+}
+
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
 {
 	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))
@@ -258,6 +277,12 @@ static void seen(struct kjob *j, const json_t *pod)
 	}
 }
 
+static void look_again(struct kjob *j)
+{
+	j->tick = NULL;
+	kjob_look(j);
+}
+
 static void on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -265,12 +290,17 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	j->call = NULL;
 	if (j->cancelled)
 		return;
-	if (rc == ERR_NOT_FOUND)
+	if (rc == ERR_NOT_FOUND) {
 		seen(j, NULL);
-	else if (rc)
+	} else if (kjob_may_wait(j, rc)) {
+		j->last = *e;
+		j->tick = look_again;
+		kjob_wait(j, KP_AGAIN_MS);
+	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
-	else
+	} else {
 		seen(j, reply->body);
+	}
 }
 
 void kjob_look(struct kjob *j)

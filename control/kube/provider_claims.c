@@ -55,7 +55,7 @@ static void on_claims(void *arg, int rc, const struct err *e, const struct kube_
 		return;
 	if (!rc && (rc = read_claims(j, json_object_get(reply->body, "items"), &here)))
 		e = &here;
-	if (kp_may_pass(rc) && !kjob_is_late(j)) {
+	if (kjob_may_wait(j, rc)) {
 		j->tick = claims_again;
 		kjob_wait(j, KP_AGAIN_MS);
 	} else if (rc) {
@@ -84,6 +84,15 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j))
 
 static void tidy_next(struct kjob *j);
 
+/* From the beginning: what is gone by now is no error. */
+static void tidy_again(struct kjob *j)
+{
+	j->tick = NULL;
+	j->at = 0;
+	j->binding = true;
+	tidy_next(j);
+}
+
 static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -94,6 +103,11 @@ static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_
 		return;
 	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
 		rc = 0;
+	if (kjob_may_wait(j, rc) && j->kind != KJOB_RESTORE) {
+		j->tick = tidy_again;
+		kjob_wait(j, KP_AGAIN_MS);
+		return;
+	}
 	if (rc && j->kind == KJOB_RESTORE) { /* what was asked for is done: the next start tidies up */
 		log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
 		rc = 0;

@@ -44,7 +44,7 @@ static void on_deleted(void *arg, int rc, const struct err *e, const struct kube
 		return;
 	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT) /* a conflict: the name is another pod's by now */
 		pod_is_gone(j);
-	else if (rc)
+	else if (rc && !kjob_may_wait(j, rc))
 		kjob_answer(j, rc, e, NULL, -1);
 	else
 		kjob_wait(j, KP_AGAIN_MS);

@@ -187,6 +187,12 @@ void hold_late(struct kjob *j)
 
 /* ---- asleep, or gone */
 
+static void let_go_again(struct kjob *j)
+{
+	j->tick = NULL;
+	hold_let_go(j);
+}
+
 static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -195,10 +201,14 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 	j->call = NULL;
 	if (j->cancelled)
 		return;
-	if (rc && rc != ERR_NOT_FOUND)
+	if (kjob_may_wait(j, rc)) {
+		j->tick = let_go_again;
+		kjob_wait(j, KP_AGAIN_MS);
+	} else if (rc && rc != ERR_NOT_FOUND) {
 		kjob_answer(j, rc, e, NULL, -1);
-	else
+	} else {
 		kjob_look(j);
+	}
 }
 
 void hold_let_go(struct kjob *j)

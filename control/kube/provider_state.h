@@ -34,6 +34,7 @@
 #define KP_IDLE_NS    (600 * UINT64_C(1000000000))
 #define KP_STUCK_NS   (30 * INT64_C(1000000000))
 
+#define KP_AWAY_MS  30000
 #define KP_BIND_MS  500  /* a claim that waits longer is given a first consumer */
 #define KP_GRACE_MS 5000 /* controllers try again: an error of a snapshot counts once it has stood so long */
 
@@ -158,6 +159,9 @@ struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const c
 bool kjob_is_late(const struct kjob *j);
 /* What may pass: the server is away or busy, an answer was lost. */
 bool kp_may_pass(int rc);
+/* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
+ */
+bool kjob_may_wait(const struct kjob *j, int rc);
 /* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
 void kjob_set_state(struct kjob *j, enum kjob_state s);

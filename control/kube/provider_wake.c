@@ -134,7 +134,7 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 	if (rc == ERR_UNSUPPORTED && j->kp->p.pin == KUBE_PIN_AUTO && j->kp->p.plain) {
 		log_info(&(struct log_ids){.agent = n->name}, "an exec for each session: %s", e->message);
 		begin_plain(j, n, e->message);
-	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE) {
+	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE || (j->kind == KJOB_ENSURE && kjob_may_wait(j, rc))) {
 		j->last = *e; /* the kubelet knows of an end that the API server has not been told of yet */
 		again(j);
 	} else if (rc) {
@@ -223,9 +223,9 @@ static void reach(struct kjob *j)
 /* ---- making */
 
 /* Somebody else was quicker, or the answer was lost: what there is now decides. */
-static bool is_worth_a_look(int rc)
+static bool is_worth_a_look(const struct kjob *j, int rc)
 {
-	return rc == ERR_K8S_CONFLICT || rc == ERR_EOF || rc == ERR_TIMEOUT;
+	return rc == ERR_K8S_CONFLICT || rc == ERR_EOF || rc == ERR_TIMEOUT || kjob_may_wait(j, rc);
 }
 
 static void on_pod_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
@@ -235,7 +235,7 @@ static void on_pod_made(void *arg, int rc, const struct err *e, const struct kub
 	j->call = NULL;
 	if (j->cancelled)
 		return;
-	if (rc && is_worth_a_look(rc)) {
+	if (rc && is_worth_a_look(j, rc)) {
 		j->last = *e;
 		again(j);
 	} else if (rc) {

@@ -1,0 +1,81 @@
+#!/bin/bash
+# A node that is gone, a kubelet that is dead, a pod that is evicted: `gone` says why, and the agent comes up again with what
+# survived: the claim where there is one, else a snapshot. By the provider alone (link_probe). The cluster has one node, so "elsewhere"
+# is that node when it is back, as a pod of its own: the old one is never waited for.
+# shellcheck source=tests/e2e/k8s/story.sh
+. "$(dirname "$0")/../story.sh"
+
+make -s --no-print-directory -C "$here" "$(realpath --relative-to="$here" "$BUILD")/e2e/link_probe" || fail "link_probe does not build"
+export MUXLET=$BUILD/muxlet
+cluster storage start || fail "no storage"
+trap 'cluster kubelet start >/dev/null 2>&1; end_story' EXIT
+probe() {
+	local opts=()
+	while [ "$1" != -- ]; do opts+=("$1") && shift; done
+	shift
+	timeout 300 "$BUILD/e2e/link_probe" -n "$ns" -w claim -s 67108864 -C loop -N 5 "${opts[@]}" "$KUBECONFIG" "$@" 2>"$tmp/said" </dev/null
+}
+said() { grep -qE -- "$2" "$tmp/said" && ok "$1" || fail "$1: no '$2' in: $(tail -n 5 "$tmp/said")"; }
+# hold AGENT: a program in it, watched; what is said of it is in $tmp/AGENT, its probe's pid in $held
+hold() {
+	timeout 400 "$BUILD/e2e/link_probe" -n "$ns" -w claim -s 67108864 -C loop -N 5 "$KUBECONFIG" exec "$1" sleep 1000 2>"$tmp/$1" </dev/null &
+	held=$!
+	wait_for 60 grep -q 'up, stream' "$tmp/$1" || fail "no stream: $(cat "$tmp/$1")"
+}
+# ended AGENT PATTERN WHAT
+ended() {
+	wait $held
+	equal "$3: what runs in it ends" 93 $?
+	grep -qE "gone: $1: $2" "$tmp/$1" && ok "with that cause" || fail "$(tail -n 5 "$tmp/$1")"
+}
+is_ready() { [ "$(kubectl get node "$K8S_NODE" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
+uid() { kubectl get pod "$1" -o jsonpath='{.metadata.uid}'; }
+
+# ---- evicted
+probe -- exec kept sh -c 'echo kept >keep; sync' || fail "$(cat "$tmp/said")"
+snapshot=$(cat /proc/sys/kernel/random/uuid)
+probe -- take kept "$snapshot" || fail "$(cat "$tmp/said")"
+timeout 400 "$BUILD/e2e/link_probe" -n "$ns" -s 2097152 "$KUBECONFIG" exec evicted sh -c 'head -c 20000000 /dev/zero >big; sleep 1000' 2>"$tmp/evicted" </dev/null &
+held=$!
+ended evicted 'its container ended: Evicted: .*(limit|EmptyDir)' "a pod that the kubelet evicts"
+probe -w emptydir -s 2097152 -- exec evicted true && ok "and it begins again" || fail "$(cat "$tmp/said")"
+kubectl create -f - --raw "/api/v1/namespaces/$ns/pods/muxd-kept/eviction" >/dev/null <<-J
+	{"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "muxd-kept", "namespace": "$ns"}}
+J
+equal "one that is drained comes up with its claim" kept "$(probe -- exec kept cat keep)"
+
+# ---- the kubelet is dead
+hold kept
+before=$(uid muxd-kept)
+cluster kubelet stop || fail "the kubelet does not stop"
+ended kept 'its pod was deleted, and its node node does not answer' "a node that falls silent"
+probe -t 5 -- exec kept true
+said "nowhere to go: the scheduler's words" 'sandbox_create_timeout: .*(Unschedulable|taint)'
+[ "$(uid muxd-kept)" != "$before" ] && ok "and the old pod is not waited for" || fail "it is the old pod still"
+probe -- stat kept
+said "the claim survives" 'workspace=yes'
+cluster kubelet start || fail "the kubelet does not start"
+wait_for 90 is_ready || fail "the node is not ready"
+equal "a node that is there: up again, from the claim" kept "$(probe -- exec kept cat keep)"
+
+# ---- the node object is gone
+hold kept
+kubectl delete node "$K8S_NODE" --wait=false >/dev/null
+ended kept 'its pod was deleted: node node is no longer in the cluster' "a node that is taken out of the cluster"
+cluster kubelet stop && cluster kubelet start || fail "the kubelet does not come again"
+wait_for 90 is_ready || fail "the node is not ready"
+equal "up again, from the claim" kept "$(probe -- exec kept cat keep)"
+
+# ---- and its disk with it
+probe -- destroy kept || fail "$(cat "$tmp/said")"
+volume=$(kubectl get pvc muxd-kept -o jsonpath='{.spec.volumeName}')
+kubectl delete pv "$volume" --wait=false >/dev/null
+kubectl patch pv "$volume" --type=merge -p '{"metadata":{"finalizers":null}}' >/dev/null 2>&1
+is_lost() { [ "$(kubectl get pvc muxd-kept -o jsonpath='{.status.phase}')" = Lost ]; }
+wait_for 60 is_lost || fail "the claim is not lost: $(kubectl get pvc muxd-kept)"
+probe -- stat kept
+said "a claim without its volume is no workspace" 'kept stopped .*workspace=no .*is lost'
+probe -t 10 -- exec kept true
+said "and nothing is begun on it" 'sandbox_create_failed: .*is lost: restore it from a snapshot'
+probe -- restore kept kept "$snapshot" || fail "$(cat "$tmp/said")"
+equal "the last good snapshot brings it back" kept "$(probe -- exec kept cat keep)"
