@@ -8,6 +8,7 @@
 
 static const char *const steps[] = {
     store_schema_life_1, /* 1: agents, snapshots */
+    store_schema_work_1, /* 2: workflows, pool, leases, runs */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -63,7 +63,9 @@ static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, c
 {
 	size_t len = 0;
 	const char *near = conf_choice_nearest(
-	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|sandbox|kubernetes|lifecycle|privsep", name,
+	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|pool|leases|sandbox|kubernetes|lifecycle|"
+	    "privsep",
+	    name,
 	    &len);
 
 	if (near)
@@ -156,6 +158,12 @@ static int check_together(struct conf_reader *r)
 	if (c->file_timeout_ns > c->file_timeout_max_ns)
 		return conf_fail(r, mark_of(r, "files.timeout", "files.timeout_max"),
 				 "files.timeout is longer than files.timeout_max");
+	if (c->lease_ttl_ns > c->lease_ttl_max_ns)
+		return conf_fail(r, mark_of(r, "leases.ttl", "leases.ttl_max"),
+				 "leases.ttl is longer than leases.ttl_max");
+	if (c->run_timeout_ns > c->run_timeout_max_ns)
+		return conf_fail(r, mark_of(r, "leases.run_timeout", "leases.run_timeout_max"),
+				 "leases.run_timeout is longer than leases.run_timeout_max");
 	for (size_t i = 0; i < c->nstaff; i++) {
 		if (c->staff[i].ttl_ns == 0)
 			c->staff[i].ttl_ns = c->grant_ttl_ns;

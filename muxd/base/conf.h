@@ -93,6 +93,10 @@ struct conf {
 	uint32_t round_argv_max;                        /* bytes of argv and environment together */
 	/* files.* */
 	uint64_t file_timeout_ns, file_timeout_max_ns;
+	/* pool.*, leases.* */
+	uint32_t pool_size, pool_max, pool_fill, leases_max;
+	uint64_t lease_ttl_ns, lease_ttl_max_ns, lease_wait_ns, lease_retain_ns;
+	uint64_t run_timeout_ns, run_timeout_max_ns; /* leases.run_timeout, .run_timeout_max */
 	/* sandbox.* */
 	char *sandbox_backend; /* local, kubernetes: where agents without a slash in their name are */
 	uint64_t workspace_size, memory_max;
@@ -144,6 +148,11 @@ int conf_create(struct conf **out);
 int conf_parse(const char *text, size_t len, const char *name, struct conf **out, struct err *e);
 int conf_load(const char *path, struct conf **out, struct err *e);
 void conf_destroy(struct conf *c);
+/*
+ * What the environment says goes before what the file says: POOL_SIZE, SANDBOX_IMAGE, SANDBOX_TIMEOUT_SECONDS,
+ * LEASE_TTL_SECONDS. Empty is as unset. ERR_CONFIG names the variable.
+ */
+int conf_environment(struct conf *c, struct err *e);
 /* Every key with its default and help, as YAML, to be freed. */
 char *conf_describe(void);
 

@@ -206,6 +206,8 @@ static void line_ids(struct line *l, const struct log_ids *ids, bool json)
 	line_field(l, "agent", ids->agent, json);
 	line_field(l, "grant", ids->grant, json);
 	line_field(l, "peer", ids->peer, json);
+	line_field(l, "lease", ids->lease, json);
+	line_field(l, "run", ids->run, json);
 }
 
 static void line_text(struct line *l, const struct log_sink *sink, const char *subsys, enum log_level level,

@@ -23,6 +23,8 @@ struct log_ids {
 	const char *agent;
 	const char *grant;
 	const char *peer;
+	const char *lease;
+	const char *run;
 };
 
 /*

@@ -20,7 +20,7 @@
 #define IPC_FD     3
 #define REPORT_FD  4
 #define PROGRAM_FD 5
-#define ENV_MAX    12
+#define ENV_MAX    16
 
 /* What the child says when it could not become what it should: which step, and errno. */
 struct failure {
@@ -38,9 +38,19 @@ extern char **environ;
 /* Names that carry no secret and that libraries or sanitizers look for. */
 static void filter_environment(char *out[ENV_MAX])
 {
-	static const char *const keep[] = {
-	    "PATH=",          "TZ=",           "LANG=",        "LC_ALL=", "LC_CTYPE=", "ASAN_OPTIONS=",
-	    "UBSAN_OPTIONS=", "LSAN_OPTIONS=", "TSAN_OPTIONS="};
+	static const char *const keep[] = {"PATH=",
+					   "TZ=",
+					   "LANG=",
+					   "LC_ALL=",
+					   "LC_CTYPE=",
+					   "ASAN_OPTIONS=",
+					   "UBSAN_OPTIONS=",
+					   "LSAN_OPTIONS=",
+					   "TSAN_OPTIONS=",
+					   "POOL_SIZE=",
+					   "SANDBOX_IMAGE=",
+					   "SANDBOX_TIMEOUT_SECONDS=",
+					   "LEASE_TTL_SECONDS="};
 	size_t n = 0;
 
 	for (char **v = environ; v && *v && n + 1 < ENV_MAX; v++) {

@@ -38,6 +38,8 @@ int config_load(struct monitor *m, struct err *e)
 	if (rc == 0)
 		rc = conf_parse(text, len, m->options.config ? m->options.config : "defaults", &c, e);
 	if (rc == 0)
+		rc = conf_environment(c, e);
+	if (rc == 0)
 		rc = setup_log(c, e);
 	if (rc) {
 		conf_destroy(c);

@@ -1,0 +1,500 @@
+#include "control/work/db.h"
+
+#include "control/store/store_sql.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef int row_fn(void *arg, sqlite3_stmt *st);
+
+/* Each row of what was prepared (rc: how that went), to its end. */
+static int each_row(sqlite3 *db, int rc, sqlite3_stmt **st, row_fn *fn, void *arg, struct err *e)
+{
+	while (!rc && (rc = store_step(db, *st, e)) > 0)
+		if ((rc = fn(arg, *st)))
+			err_set(e, rc, "no memory for what control.db holds");
+	sqlite3_finalize(*st);
+	return rc;
+}
+
+static int must_change(int rc, int changes, struct err *e, const char *what)
+{
+	return rc ? rc : changes == 1 ? 0 : err_set(e, ERR_BAD_STATE, "%s", what);
+}
+
+static void text(sqlite3_stmt *st, int col, char *out, size_t size)
+{
+	snprintf(out, size, "%s", store_text(st, col));
+}
+
+/* ---- leases */
+
+#define LEASE_COLUMNS                                                                                                  \
+	"l.id, l.principal, l.user, l.workflow, l.request, l.ttl_s, l.asked_ttl_s, l.sandbox, l.state, l.cause, "      \
+	"l.call, l.created_ns, l.expires_ns, l.ended_ns, "                                                             \
+	"(SELECT run FROM runs r WHERE r.lease = l.id ORDER BY r.created_ns DESC LIMIT 1)"
+
+static void lease_read(sqlite3_stmt *st, struct lease_row *l)
+{
+	memset(l, 0, sizeof(*l));
+	text(st, 0, l->id, sizeof(l->id));
+	text(st, 1, l->principal, sizeof(l->principal));
+	text(st, 2, l->user, sizeof(l->user));
+	text(st, 3, l->workflow, sizeof(l->workflow));
+	text(st, 4, l->request, sizeof(l->request));
+	l->ttl_s = sqlite3_column_int64(st, 5);
+	l->asked_ttl_s = sqlite3_column_int64(st, 6);
+	text(st, 7, l->sandbox, sizeof(l->sandbox));
+	text(st, 8, l->state, sizeof(l->state));
+	text(st, 9, l->cause, sizeof(l->cause));
+	text(st, 10, l->call, sizeof(l->call));
+	l->created_ns = sqlite3_column_int64(st, 11);
+	l->expires_ns = sqlite3_column_int64(st, 12);
+	l->ended_ns = sqlite3_column_int64(st, 13);
+	text(st, 14, l->run, sizeof(l->run));
+}
+
+struct one_lease {
+	struct lease_row *out;
+	bool found;
+};
+
+static int on_lease(void *arg, sqlite3_stmt *st)
+{
+	struct one_lease *one = arg;
+
+	lease_read(st, one->out);
+	one->found = true;
+	return 0;
+}
+
+int db_lease_get(struct sqlite3 *db, const char *id, struct lease_row *out, bool *out_found, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct one_lease one = {out, false};
+	int rc =
+	    each_row(db, store_prepare(db, &st, e, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.id = ?", "t", id),
+		     &st, on_lease, &one, e);
+
+	*out_found = one.found;
+	return rc;
+}
+
+int db_lease_by_key(struct sqlite3 *db, const struct lease_row *k, struct lease_row *out, bool *out_found,
+		    struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct one_lease one = {out, false};
+	int rc = each_row(db,
+			  store_prepare(db, &st, e,
+					"SELECT " LEASE_COLUMNS " FROM leases l"
+					" WHERE l.principal = ? AND l.user = ? AND l.workflow = ? AND l.request = ?",
+					"tttt", k->principal, k->user, k->workflow, k->request),
+			  &st, on_lease, &one, e);
+
+	*out_found = one.found;
+	return rc;
+}
+
+int db_lease_claim(struct sqlite3 *db, const struct lease_row *l, struct err *e)
+{
+	int changes = 0;
+	int rc = store_run(db, &changes, e,
+			   "UPDATE pool SET state = 'leased', lease = ? WHERE sandbox = ? AND state = 'ready'", "tt",
+			   l->id, l->sandbox);
+
+	rc = must_change(rc, changes, e, "the sandbox is not ready any more");
+	if (rc)
+		return rc;
+	return store_run(
+	    db, NULL, e,
+	    "INSERT INTO leases(id, principal, user, workflow, request, ttl_s, asked_ttl_s, sandbox, state,"
+	    " call, created_ns, expires_ns) VALUES(?,?,?,?,?,?,?,?,'ACTIVE',?,?,?)",
+	    "tttttiittii", l->id, l->principal, l->user, l->workflow, l->request, l->ttl_s, l->asked_ttl_s, l->sandbox,
+	    l->call, l->created_ns, l->expires_ns);
+}
+
+int db_lease_extend(struct sqlite3 *db, const char *id, int64_t expires_ns, struct err *e)
+{
+	int changes = 0;
+	int rc = store_run(db, &changes, e,
+			   "UPDATE leases SET expires_ns = max(expires_ns, ?) WHERE id = ? AND state = 'ACTIVE'", "it",
+			   expires_ns, id);
+
+	return must_change(rc, changes, e, "the lease is not ACTIVE");
+}
+
+int db_lease_end(struct sqlite3 *db, const struct db_end *x, struct err *e)
+{
+	int changes = 0;
+	int rc = store_run(db, &changes, e,
+			   "UPDATE leases SET state = ?, cause = ?, ended_ns = ? WHERE id = ? AND state = 'ACTIVE'",
+			   "ttit", x->state, x->cause, x->now_ns, x->lease);
+
+	rc = must_change(rc, changes, e, "the lease is not ACTIVE");
+	if (!rc)
+		rc = store_run(db, NULL, e,
+			       "UPDATE runs SET state = ?, reason = ?, message = ?, ended_ns = ?,"
+			       " steps = coalesce(?, steps) WHERE lease = ? AND state = 'RUNNING'",
+			       "tttitt", x->run_state, x->run_reason, x->run_message, x->now_ns, x->steps, x->lease);
+	if (!rc)
+		rc = store_run(db, NULL, e,
+			       "UPDATE pool SET state = 'discarding', why = ? WHERE lease = ? AND state = 'leased'",
+			       "tt", x->cause, x->lease);
+	return rc;
+}
+
+/* ---- runs */
+
+struct one_run {
+	struct run_row *out;
+	bool found;
+};
+
+static int on_run(void *arg, sqlite3_stmt *st)
+{
+	struct one_run *one = arg;
+	struct run_row *r = one->out;
+
+	memset(r, 0, sizeof(*r));
+	text(st, 0, r->id, sizeof(r->id));
+	text(st, 1, r->lease, sizeof(r->lease));
+	text(st, 2, r->run, sizeof(r->run));
+	text(st, 3, r->principal, sizeof(r->principal));
+	text(st, 4, r->workflow, sizeof(r->workflow));
+	r->version = sqlite3_column_int64(st, 5);
+	r->asked_timeout_s = sqlite3_column_int64(st, 6);
+	text(st, 7, r->state, sizeof(r->state));
+	one->found = true;
+	return 0;
+}
+
+int db_run_by_key(struct sqlite3 *db, const char *lease, const char *run, struct run_row *out, bool *out_found,
+		  struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct one_run one = {out, false};
+	int rc = each_row(
+	    db,
+	    store_prepare(db, &st, e,
+			  "SELECT id, lease, run, principal, workflow, version, asked_timeout_s, state FROM runs"
+			  " WHERE lease = ? AND run = ?",
+			  "tt", lease, run),
+	    &st, on_run, &one, e);
+
+	*out_found = one.found;
+	return rc;
+}
+
+/* Only on a lease that is ACTIVE and has no run. */
+int db_run_insert(struct sqlite3 *db, const struct run_row *r, struct err *e)
+{
+	int changes = 0;
+	int rc = store_run(db, &changes, e,
+			   "INSERT INTO runs(id, lease, run, principal, user, workflow, version, timeout_s,"
+			   " asked_timeout_s, state, call, created_ns) SELECT ?,?,?,?,?,?,?,?,?,'RUNNING',?,?"
+			   " WHERE EXISTS(SELECT 1 FROM leases WHERE id = ? AND state = 'ACTIVE')"
+			   " AND NOT EXISTS(SELECT 1 FROM runs WHERE lease = ?)",
+			   "ttttttiiititt", r->id, r->lease, r->run, r->principal, r->user, r->workflow, r->version,
+			   r->timeout_s, r->asked_timeout_s, r->call, r->created_ns, r->lease, r->lease);
+
+	return must_change(rc, changes, e, "the lease is not ACTIVE, or has a run");
+}
+
+int db_run_steps(struct sqlite3 *db, const char *id, const char *steps, struct err *e)
+{
+	return store_run(db, NULL, e, "UPDATE runs SET steps = ? WHERE id = ? AND state = 'RUNNING'", "tt", steps, id);
+}
+
+/* ---- the pool */
+
+int db_pool_insert(struct sqlite3 *db, const char *sandbox, const char *state, int64_t now_ns, struct err *e)
+{
+	return store_run(db, NULL, e, "INSERT INTO pool(sandbox, state, created_ns) VALUES(?,?,?)", "tti", sandbox,
+			 state, now_ns);
+}
+
+/* From filling; what was ready before a start is reached again, and stays it. */
+int db_pool_ready(struct sqlite3 *db, const char *sandbox, struct err *e)
+{
+	int changes = 0;
+	int rc = store_run(db, &changes, e,
+			   "UPDATE pool SET state = 'ready' WHERE sandbox = ? AND state IN ('filling', 'ready')", "t",
+			   sandbox);
+
+	return must_change(rc, changes, e, "the sandbox is in another state");
+}
+
+int db_pool_discard(struct sqlite3 *db, const char *sandbox, const char *why, struct err *e)
+{
+	return store_run(db, NULL, e,
+			 "UPDATE pool SET state = 'discarding', why = ? WHERE sandbox = ? AND state <> 'leased'", "tt",
+			 why, sandbox);
+}
+
+int db_pool_remove(struct sqlite3 *db, const char *sandbox, struct err *e)
+{
+	return store_run(db, NULL, e, "DELETE FROM pool WHERE sandbox = ? AND state = 'discarding'", "t", sandbox);
+}
+
+/* ---- after a start */
+
+int db_mend(struct sqlite3 *db, int64_t now_ns, struct db_mended *out, struct err *e)
+{
+	int n = 0;
+	int rc = store_run(db, &out->leases, e,
+			   "UPDATE leases SET state = 'RELEASED', cause = 'crash: the daemon ended during its run',"
+			   " ended_ns = ? WHERE state = 'ACTIVE' AND id IN"
+			   " (SELECT lease FROM runs WHERE state = 'RUNNING')",
+			   "i", now_ns);
+
+	if (!rc)
+		rc = store_run(db, &out->runs, e,
+			       "UPDATE runs SET state = 'FAILED', reason = 'crash', ended_ns = ?, message ="
+			       " 'the daemon ended during the run; its token is gone and nothing of it is run again'"
+			       " WHERE state = 'RUNNING'",
+			       "i", now_ns);
+	if (!rc)
+		rc = store_run(db, &n, e,
+			       "UPDATE leases SET state = 'EXPIRED', cause = 'its time was over', ended_ns = ?"
+			       " WHERE state = 'ACTIVE' AND expires_ns <= ?",
+			       "ii", now_ns, now_ns);
+	out->leases += n;
+	if (!rc)
+		rc = store_run(
+		    db, &n, e,
+		    "UPDATE leases SET state = 'RELEASED', cause = 'lost: its sandbox is not there', ended_ns = ?"
+		    " WHERE state = 'ACTIVE' AND NOT EXISTS"
+		    " (SELECT 1 FROM pool WHERE pool.lease = leases.id AND pool.state = 'leased')",
+		    "i", now_ns);
+	out->leases += n;
+	if (!rc)
+		rc = store_run(db, &out->sandboxes, e,
+			       "UPDATE pool SET state = 'discarding', why = coalesce(why, 'left by a crash') WHERE"
+			       " state = 'filling' OR (state = 'leased' AND NOT EXISTS"
+			       " (SELECT 1 FROM leases WHERE leases.id = pool.lease AND leases.state = 'ACTIVE'))",
+			       "");
+	return rc;
+}
+
+struct each_lease {
+	db_lease_fn *fn;
+	void *arg;
+};
+
+static int pass_lease(void *arg, sqlite3_stmt *st)
+{
+	struct each_lease *each = arg;
+	struct lease_row l;
+
+	lease_read(st, &l);
+	return each->fn(each->arg, &l);
+}
+
+int db_leases_active(struct sqlite3 *db, db_lease_fn *fn, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct each_lease each = {fn, arg};
+
+	return each_row(
+	    db, store_prepare(db, &st, e, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.state = 'ACTIVE'", ""), &st,
+	    pass_lease, &each, e);
+}
+
+struct each_pool {
+	db_pool_fn *fn;
+	void *arg;
+};
+
+static int pass_pool(void *arg, sqlite3_stmt *st)
+{
+	struct each_pool *each = arg;
+	char sandbox[WORK_SANDBOX_MAX], state[12], lease[ID_STR_LEN];
+
+	text(st, 0, sandbox, sizeof(sandbox));
+	text(st, 1, state, sizeof(state));
+	text(st, 2, lease, sizeof(lease));
+	return each->fn(each->arg, sandbox, state, lease);
+}
+
+int db_pool_all(struct sqlite3 *db, db_pool_fn *fn, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct each_pool each = {fn, arg};
+
+	return each_row(db, store_prepare(db, &st, e, "SELECT sandbox, state, lease FROM pool ORDER BY created_ns", ""),
+			&st, pass_pool, &each, e);
+}
+
+int db_purge(struct sqlite3 *db, int64_t before_ns, struct err *e)
+{
+	int rc = store_run(db, NULL, e,
+			   "DELETE FROM runs WHERE state <> 'RUNNING' AND lease IN (SELECT id FROM leases WHERE"
+			   " state <> 'ACTIVE' AND ended_ns < ? LIMIT 1000)",
+			   "i", before_ns);
+
+	return rc ? rc
+		  : store_run(db, NULL, e,
+			      "DELETE FROM leases WHERE id IN (SELECT id FROM leases WHERE state <> 'ACTIVE' AND"
+			      " ended_ns < ? LIMIT 1000)",
+			      "i", before_ns);
+}
+
+/* ---- workflows */
+
+struct one_workflow {
+	struct workflow_row *out;
+	bool found;
+};
+
+static int on_workflow(void *arg, sqlite3_stmt *st)
+{
+	struct one_workflow *one = arg;
+	struct workflow_row *r = one->out;
+
+	memset(r, 0, sizeof(*r));
+	text(st, 0, r->name, sizeof(r->name));
+	r->version = sqlite3_column_int64(st, 1);
+	text(st, 2, r->owner, sizeof(r->owner));
+	text(st, 3, r->principal, sizeof(r->principal));
+	r->created_ns = sqlite3_column_int64(st, 5);
+	r->body = strdup(store_text(st, 4));
+	one->found = true;
+	return r->body ? 0 : ERR_NOMEM;
+}
+
+int db_workflow_get(struct sqlite3 *db, const char *name, int64_t version, struct workflow_row *out, bool *out_found,
+		    struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	struct one_workflow one = {out, false};
+	int rc = each_row(db,
+			  store_prepare(db, &st, e,
+					"SELECT name, version, owner, principal, body, created_ns FROM workflows"
+					" WHERE name = ? AND (? = 0 OR version = ?) ORDER BY version DESC LIMIT 1",
+					"tii", name, version, version),
+			  &st, on_workflow, &one, e);
+
+	*out_found = !rc && one.found;
+	return rc;
+}
+
+int db_workflow_insert(struct sqlite3 *db, const struct workflow_row *r, struct err *e)
+{
+	return store_run(db, NULL, e,
+			 "INSERT INTO workflows(name, version, owner, principal, body, created_ns) VALUES(?,?,?,?,?,?)",
+			 "tittti", r->name, r->version, r->owner, r->principal, r->body, r->created_ns);
+}
+
+/* ---- for people */
+
+static json_t *when(int64_t ns)
+{
+	char out[40];
+
+	clock_format_utc(ns, out, sizeof(out));
+	return ns ? json_string(out) : json_null();
+}
+
+static json_t *word(const char *s)
+{
+	return *s ? json_string(s) : json_null();
+}
+
+json_t *lease_row_json(const struct lease_row *l)
+{
+	return json_pack("{s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "leaseId", l->id, "sandboxId",
+			 l->sandbox, "expiresAt", when(l->expires_ns), "state", l->state, "userId", l->user,
+			 "workflowId", l->workflow, "requestId", l->request, "principal", l->principal, "ttlSeconds",
+			 (json_int_t)l->ttl_s, "createdAt", when(l->created_ns), "endedAt", when(l->ended_ns), "cause",
+			 word(l->cause), "runId", word(l->run));
+}
+
+static int append(json_t *list, json_t *o)
+{
+	return json_array_append_new(list, o) ? ERR_NOMEM : 0;
+}
+
+static int add_lease(void *arg, sqlite3_stmt *st)
+{
+	struct lease_row l;
+
+	lease_read(st, &l);
+	return append(arg, lease_row_json(&l));
+}
+
+int db_leases_json(struct sqlite3 *db, const char *principal, const char *state, size_t limit, json_t *list,
+		   struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	return each_row(db,
+			store_prepare(db, &st, e,
+				      "SELECT " LEASE_COLUMNS
+				      " FROM leases l WHERE (?1 IS NULL OR l.principal = ?1) AND"
+				      " (?2 IS NULL OR l.state = ?2) ORDER BY l.id DESC LIMIT ?3",
+				      "tti", principal, state, (int64_t)limit),
+			&st, add_lease, list, e);
+}
+
+static json_t *parsed(sqlite3_stmt *st, int col)
+{
+	json_t *v = json_loads(store_text(st, col), 0, NULL);
+
+	return v ? v : json_array();
+}
+
+static json_t *column(sqlite3_stmt *st, int col)
+{
+	const char *s = store_text(st, col);
+
+	return word(s);
+}
+
+static int add_run(void *arg, sqlite3_stmt *st)
+{
+	json_t *o = json_pack("{s:o,s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o,s:o}", "runId", column(st, 2),
+			      "leaseId", column(st, 1), "userId", column(st, 4), "principal", column(st, 3),
+			      "workflowId", column(st, 5), "version", (json_int_t)sqlite3_column_int64(st, 6), "state",
+			      column(st, 8), "reason", column(st, 9), "message", column(st, 10), "timeoutSeconds",
+			      (json_int_t)sqlite3_column_int64(st, 7), "steps", parsed(st, 11), "artifacts",
+			      parsed(st, 12), "createdAt", when(sqlite3_column_int64(st, 13)), "endedAt",
+			      when(sqlite3_column_int64(st, 14)), "requestId", column(st, 15));
+
+	return append(arg, o);
+}
+
+int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit,
+		 json_t *list, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	return each_row(
+	    db,
+	    store_prepare(
+		db, &st, e,
+		"SELECT id, lease, run, principal, user, workflow, version, timeout_s, state, reason, message,"
+		" steps, artifacts, created_ns, ended_ns, call FROM runs WHERE (?1 IS NULL OR principal = ?1)"
+		" AND (?2 IS NULL OR run = ?2) AND (?3 IS NULL OR lease = ?3) ORDER BY id DESC LIMIT ?4",
+		"ttti", principal, run, lease, (int64_t)limit),
+	    &st, add_run, list, e);
+}
+
+static int add_workflow(void *arg, sqlite3_stmt *st)
+{
+	return append(arg, json_pack("{s:o,s:o,s:I,s:o,s:o}", "workflowId", column(st, 0), "name", column(st, 0),
+				     "version", (json_int_t)sqlite3_column_int64(st, 1), "owner", column(st, 2),
+				     "createdAt", when(sqlite3_column_int64(st, 3))));
+}
+
+int db_workflows_json(struct sqlite3 *db, const char *principal, size_t limit, json_t *list, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	return each_row(db,
+			store_prepare(db, &st, e,
+				      "SELECT name, version, owner, created_ns FROM workflows w WHERE version ="
+				      " (SELECT max(version) FROM workflows v WHERE v.name = w.name) AND (?1 IS NULL "
+				      "OR principal = ?1) ORDER BY name LIMIT ?2",
+				      "ti", principal, (int64_t)limit),
+			&st, add_workflow, list, e);
+}

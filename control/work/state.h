@@ -1,0 +1,160 @@
+/*
+ * state.h - what control/work/ holds in memory; control.db is the truth, this follows it.
+ *
+ * A job is one transaction and what follows it. What a job found is applied in its `after`, in the order of the
+ * transactions. Entries, leases and runs belong to the work; a run is freed when it is over and no step of it is out.
+ */
+#ifndef CONTROL_WORK_STATE_H
+#define CONTROL_WORK_STATE_H
+
+#include "control/work/body.h"
+#include "control/work/db.h"
+#include "control/work/demand.h"
+#include "control/work/work.h"
+
+#include <sys/queue.h>
+#include <uthash.h>
+#include <uv.h>
+
+struct work_conf {
+	uint32_t pool_size, pool_max, leases_max, fill;
+	uint64_t wait_ns, retain_ns;
+	uint64_t memory_max;
+	struct work_limits limits;
+};
+
+enum pool_state { POOL_FILLING, POOL_READY, POOL_CLAIMED, POOL_LEASED, POOL_DISCARDING };
+
+struct pool_entry {
+	UT_hash_handle hh;
+	struct work *w;
+	char name[WORK_SANDBOX_MAX];
+	enum pool_state state;
+	char lease[ID_STR_LEN];
+	char principal[WORK_NAME_MAX + 1]; /* of the lease */
+	char why[200];                     /* discarding */
+	bool out;                          /* the host works on it */
+	uint64_t retry_at, backoff_ns;     /* discarding: boot ns */
+};
+
+struct run {
+	TAILQ_ENTRY(run) entry;
+	struct work *w;
+	struct run_row row;
+	char sandbox[WORK_SANDBOX_MAX];
+	json_t *definition, *results;
+	size_t step;
+	void *auth;
+	char *token;
+	size_t token_len;
+	uint64_t begun, deadline; /* boot ns */
+	bool over, ending, out;
+};
+
+struct lease {
+	UT_hash_handle hh;
+	struct lease_row row;
+	uint64_t deadline; /* boot ns */
+	struct run *run;   /* NULL: none yet */
+	bool ending;
+};
+
+/* Somebody waits for a sandbox. */
+struct wish {
+	TAILQ_ENTRY(wish) entry;
+	struct lease_row row;
+	work_done *done;
+	void *arg;
+	uint64_t asked, until; /* boot ns */
+};
+
+struct job {
+	LIST_ENTRY(job) entry;
+	struct work *w;
+	work_done *done;
+	void *arg;
+	int64_t now_ns; /* when it was written: the pool asks no clock of the hub's */
+	int (*in_db)(struct sqlite3 *db, struct job *j, struct err *e);
+	void (*after)(struct job *j, int rc, const struct err *e);
+	void (*drop)(struct job *j); /* what it holds; NULL: nothing */
+};
+
+struct work {
+	struct uv_loop_s *loop;
+	struct store *store;
+	struct work_conf conf;
+	struct work_host host;
+	uv_timer_t *timer;
+	bool begun, ready, stopped;
+	struct pool_entry *pool;
+	struct lease *leases;
+	TAILQ_HEAD(, run) runs;
+	TAILQ_HEAD(wishes, wish) wishes;
+	LIST_HEAD(, job) jobs;
+	struct demand demand;
+	uint64_t fill_at, fill_backoff_ns, purge_at;
+	struct work_numbers n;
+};
+
+/* work.c */
+/* size: of the struct that begins with a job. NULL: no memory, and the caller has heard it. */
+void *job_create(struct work *w, size_t size, work_done *done, void *arg);
+void job_write(struct job *j, int (*in_db)(struct sqlite3 *, struct job *, struct err *),
+	       void (*after)(struct job *, int, const struct err *));
+void job_answer(struct job *j, int rc, const struct err *e, json_t *result); /* result is stolen */
+void answer(work_done *done, void *arg, int rc, const struct err *e, json_t *result);
+int64_t now_wall(const struct work *w);
+void audit(struct work *w, const char *event, const char *sandbox, const char *outcome, json_t *detail);
+void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns);
+/* Its own, or the caller sees all. */
+int may_touch(const struct work_caller *c, const char *principal, const char *what, struct err *e);
+int may_act_for(const struct work_caller *c, const char *user, struct err *e);
+
+/* pool.c */
+struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s);
+struct pool_entry *pool_find(const struct work *w, const char *name);
+void pool_set_state(struct pool_entry *p, enum pool_state s);
+void pool_prepare(struct pool_entry *p);
+void pool_discard(struct pool_entry *p, const char *why); /* its row says so already */
+void pool_give_up(struct pool_entry *p, const char *why); /* and this makes the row say so */
+void pool_tick(struct work *w, uint64_t now);
+void pool_reconcile(struct work *w);
+unsigned pool_count(const struct work *w, enum pool_state s);
+json_t *pool_json(struct work *w);
+
+/* lease.c */
+void lease_create(struct work *w, const struct work_caller *c, const json_t *body, work_done *done, void *arg);
+void lease_heartbeat(struct work *w, const struct work_caller *c, const char *id, work_done *done, void *arg);
+void lease_release(struct work *w, const struct work_caller *c, const char *id, work_done *done, void *arg);
+int lease_show(struct work *w, const struct work_caller *c, const char *id, json_t **out, struct err *e);
+int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
+int lease_load(struct work *w, const struct lease_row *row);
+void lease_pump(struct work *w); /* who waits meets what is ready */
+void lease_fail_first(struct work *w, int rc, const struct err *e);
+void lease_tick(struct work *w, uint64_t now);
+struct lease_end {
+	const char *state, *cause;
+	const char *run_state, *run_reason, *run_message;
+	json_t *steps; /* borrowed */
+};
+void lease_end(struct work *w, struct lease *l, const struct lease_end *x);
+struct lease *lease_find(const struct work *w, const char *id);
+
+/* run.c */
+void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg);
+int run_show(struct work *w, const struct work_caller *c, const char *id, const json_t *body, json_t **out,
+	     struct err *e);
+int run_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
+void run_over(struct run *r, const char *state, const char *reason); /* its lease has ended with it */
+void run_free(struct run *r);
+void runs_tick(struct work *w, uint64_t now);
+
+/* stored.c */
+void workflow_put(struct work *w, const struct work_caller *c, const json_t *body, work_done *done, void *arg);
+int workflow_show(struct work *w, const struct work_caller *c, const char *id, json_t **out, struct err *e);
+int workflow_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
+/* The definition that a workflowId means now; *out_row's body is the caller's. ERR_NOT_FOUND. */
+int workflow_find(struct sqlite3 *db, const struct work_caller *c, const char *id, struct workflow_row *out,
+		  struct err *e);
+
+#endif

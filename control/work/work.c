@@ -1,0 +1,476 @@
+#define LOG_SUBSYS "work"
+#include "control/work/work.h"
+
+#include "control/store/store.h"
+#include "control/work/state.h"
+#include "control/work/workflow.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/conf.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS  500
+#define PURGE_NS (3600 * NS_PER_SEC)
+
+static const char *const call_names[WORK_CALLS] = {
+    [WORK_LEASE_CREATE] = "lease.create",   [WORK_LEASE_LIST] = "lease.list",
+    [WORK_LEASE_SHOW] = "lease.show",       [WORK_LEASE_HEARTBEAT] = "lease.heartbeat",
+    [WORK_LEASE_RELEASE] = "lease.release", [WORK_RUN_START] = "run.start",
+    [WORK_RUN_LIST] = "run.list",           [WORK_RUN_SHOW] = "run.show",
+    [WORK_WORKFLOW_PUT] = "workflow.put",   [WORK_WORKFLOW_LIST] = "workflow.list",
+    [WORK_WORKFLOW_SHOW] = "workflow.show", [WORK_POOL_SHOW] = "pool.show",
+};
+
+const char *work_call_name(enum work_call c)
+{
+	return call_names[c];
+}
+
+int work_call_parse(const char *name, enum work_call *out)
+{
+	for (int i = 0; i < WORK_CALLS; i++)
+		if (strcmp(call_names[i], name) == 0) {
+			*out = (enum work_call)i;
+			return 0;
+		}
+	return ERR_INVAL;
+}
+
+bool work_call_changes(enum work_call c)
+{
+	return c == WORK_LEASE_CREATE || c == WORK_LEASE_HEARTBEAT || c == WORK_LEASE_RELEASE || c == WORK_RUN_START ||
+	       c == WORK_WORKFLOW_PUT;
+}
+
+/* ---- shared by the files of this folder */
+
+int64_t now_wall(const struct work *w)
+{
+	return w->host.now ? w->host.now(w->host.ctx) : clock_wall_ns();
+}
+
+void audit(struct work *w, const char *event, const char *sandbox, const char *outcome, json_t *detail)
+{
+	json_t *o =
+	    json_pack("{s:s,s:s,s:o}", "event", event, "outcome", outcome, "detail", detail ? detail : json_object());
+
+	if (o && sandbox && *sandbox)
+		json_object_set_new(o, "agent", json_string(sandbox));
+	if (o)
+		(void)w->host.audit(w->host.ctx, o);
+}
+
+void answer(work_done *done, void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct err here = {0};
+
+	if (rc && (!e || !e->message[0]))
+		err_set(&here, rc, "%s", err_name(rc)), e = &here;
+	if (done)
+		done(arg, rc, rc ? e : NULL, rc ? NULL : result);
+	json_decref(result);
+}
+
+void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns)
+{
+	unsigned i = 0;
+
+	while (i < WORK_BUCKETS && ns > bucket(i) * NS_PER_MS)
+		i++;
+	buckets[i]++;
+}
+
+int may_touch(const struct work_caller *c, const char *principal, const char *what, struct err *e)
+{
+	if (c->sees_all || strcmp(c->principal, principal) == 0)
+		return 0;
+	return err_set(e, ERR_FORBIDDEN, "the %s belongs to another principal", what);
+}
+
+int may_act_for(const struct work_caller *c, const char *user, struct err *e)
+{
+	if (c->acts_for_all || strcmp(c->principal, user) == 0)
+		return 0;
+	return err_set(e, ERR_FORBIDDEN, "%.64s may not act for %.64s: only a service's grant names other users",
+		       c->principal, user);
+}
+
+/* ---- jobs */
+
+static void job_free(struct job *j)
+{
+	if (j->drop)
+		j->drop(j);
+	free(j);
+}
+
+void *job_create(struct work *w, size_t size, work_done *done, void *arg)
+{
+	struct job *j = calloc(1, size);
+
+	if (!j) {
+		answer(done, arg, ERR_NOMEM, NULL, NULL);
+		return NULL;
+	}
+	j->w = w;
+	j->done = done;
+	j->arg = arg;
+	LIST_INSERT_HEAD(&w->jobs, j, entry);
+	return j;
+}
+
+static int in_db(struct sqlite3 *db, void *p, struct err *e)
+{
+	struct job *j = p;
+
+	return j->in_db(db, j, e);
+}
+
+static void on_written(void *p, int rc, const struct err *e)
+{
+	struct job *j = p;
+
+	LIST_REMOVE(j, entry);
+	if (!j->w->stopped && j->after)
+		j->after(j, rc, e);
+	job_free(j);
+}
+
+void job_write(struct job *j, int (*fn)(struct sqlite3 *, struct job *, struct err *),
+	       void (*after)(struct job *, int, const struct err *))
+{
+	j->now_ns = now_wall(j->w);
+	j->in_db = fn;
+	j->after = after;
+	store_write(j->w->store, in_db, on_written, j);
+}
+
+void job_answer(struct job *j, int rc, const struct err *e, json_t *result)
+{
+	work_done *done = j->done;
+
+	j->done = NULL;
+	answer(done, j->arg, rc, e, result);
+}
+
+/* ---- making and ending */
+
+static void read_conf(struct work *w, const struct conf *c)
+{
+	w->conf = (struct work_conf){
+	    .pool_size = c->pool_size,
+	    .pool_max = c->pool_max > c->pool_size ? c->pool_max : c->pool_size,
+	    .leases_max = c->leases_max,
+	    .fill = c->pool_fill,
+	    .wait_ns = c->lease_wait_ns,
+	    .retain_ns = c->lease_retain_ns,
+	    .memory_max = c->memory_max,
+	    .limits = {.ttl_s = (int64_t)(c->lease_ttl_ns / NS_PER_SEC),
+		       .ttl_max_s = (int64_t)(c->lease_ttl_max_ns / NS_PER_SEC),
+		       .run_timeout_s = (int64_t)(c->run_timeout_ns / NS_PER_SEC),
+		       .run_timeout_max_s = (int64_t)(c->run_timeout_max_ns / NS_PER_SEC)},
+	};
+}
+
+int work_create(const struct work_params *p, struct work **out, struct err *e)
+{
+	struct work *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return err_set(e, ERR_NOMEM, "no memory");
+	w->loop = p->loop;
+	w->store = p->store;
+	TAILQ_INIT(&w->runs);
+	TAILQ_INIT(&w->wishes);
+	LIST_INIT(&w->jobs);
+	read_conf(w, p->conf);
+	*out = w;
+	return 0;
+}
+
+void work_set_conf(struct work *w, const struct conf *c)
+{
+	if (w)
+		read_conf(w, c);
+}
+
+static void tick(uv_timer_t *t)
+{
+	struct work *w = t->data;
+	uint64_t now = clock_boot_ns();
+
+	if (!w->ready)
+		return;
+	lease_tick(w, now);
+	runs_tick(w, now);
+	pool_tick(w, now);
+}
+
+struct mend_job {
+	struct job j;
+	struct db_mended mended;
+};
+
+static int mend(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	return db_mend(db, j->now_ns, &((struct mend_job *)j)->mended, e);
+}
+
+static int load_lease(void *arg, const struct lease_row *l)
+{
+	return lease_load(arg, l);
+}
+
+static int load_pool(void *arg, const char *sandbox, const char *state, const char *lease)
+{
+	enum pool_state s = strcmp(state, "ready") == 0    ? POOL_FILLING /* until it is reached again */
+			    : strcmp(state, "leased") == 0 ? POOL_LEASED
+							   : POOL_DISCARDING;
+	struct pool_entry *p = pool_add(arg, sandbox, s);
+
+	if (!p)
+		return ERR_NOMEM;
+	snprintf(p->lease, sizeof(p->lease), "%s", lease);
+	return 0;
+}
+
+static int load(struct sqlite3 *db, void *arg, struct err *e)
+{
+	int rc = db_pool_all(db, load_pool, arg, e);
+
+	return rc ? rc : db_leases_active(db, load_lease, arg, e);
+}
+
+static void on_mended(struct job *j, int rc, const struct err *e)
+{
+	struct db_mended *m = &((struct mend_job *)j)->mended;
+	struct work *w = j->w;
+	struct err here = {0};
+
+	if (!rc)
+		rc = store_read(w->store, load, w, &here), e = &here;
+	if (rc) {
+		log_error(NULL, "leases and pool are not served: %s", e ? e->message : err_name(rc));
+		return;
+	}
+	w->n.runs_failed[1] += (uint64_t)m->runs;
+	if (m->runs || m->leases || m->sandboxes) {
+		log_warn(NULL, "left by the last end: %d runs, %d leases, %d sandboxes", m->runs, m->leases,
+			 m->sandboxes);
+		audit(w, "work.mend", NULL, "ok",
+		      json_pack("{s:i,s:i,s:i}", "runs_failed", m->runs, "leases_ended", m->leases, "sandboxes",
+				m->sandboxes));
+	}
+	w->ready = true;
+	pool_reconcile(w);
+}
+
+void work_begin(struct work *w, const struct work_host *h)
+{
+	struct mend_job *j;
+
+	if (!w || w->begun)
+		return;
+	w->begun = true;
+	w->host = *h;
+	w->timer = malloc(sizeof(*w->timer));
+	if (!w->timer || !(j = job_create(w, sizeof(*j), NULL, NULL))) {
+		log_error(NULL, "leases and pool are not served: no memory");
+		return;
+	}
+	uv_timer_init(w->loop, w->timer);
+	w->timer->data = w;
+	uv_timer_start(w->timer, tick, TICK_MS, TICK_MS);
+	w->purge_at = clock_boot_ns() + PURGE_NS;
+	job_write(&j->j, mend, on_mended);
+}
+
+static void free_timer(uv_handle_t *t)
+{
+	free(t);
+}
+
+void work_stop(struct work *w)
+{
+	struct err e = {0};
+	struct wish *wish;
+	struct job *j;
+
+	if (!w || w->stopped)
+		return;
+	w->stopped = true;
+	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	while ((wish = TAILQ_FIRST(&w->wishes))) {
+		TAILQ_REMOVE(&w->wishes, wish, entry);
+		answer(wish->done, wish->arg, ERR_CANCELLED, &e, NULL);
+		free(wish);
+	}
+	LIST_FOREACH(j, &w->jobs, entry)
+	job_answer(j, ERR_CANCELLED, &e, NULL);
+	if (w->timer)
+		uv_close((uv_handle_t *)w->timer, free_timer);
+	w->timer = NULL;
+}
+
+void work_destroy(struct work *w)
+{
+	struct pool_entry *p, *next;
+	struct lease *l, *after;
+	struct run *r;
+
+	if (!w)
+		return;
+	work_stop(w);
+	while ((r = TAILQ_FIRST(&w->runs)))
+		run_free(r);
+	HASH_ITER(hh, w->leases, l, after)
+	{
+		HASH_DEL(w->leases, l);
+		free(l);
+	}
+	HASH_ITER(hh, w->pool, p, next)
+	{
+		HASH_DEL(w->pool, p);
+		free(p);
+	}
+	free(w);
+}
+
+/* ---- calls */
+
+static int ask_now(struct work *w, enum work_call call, const struct work_caller *c, const char *id, const json_t *body,
+		   json_t **out, struct err *e)
+{
+	switch (call) {
+	case WORK_LEASE_LIST:
+		return lease_list(w, c, body, out, e);
+	case WORK_LEASE_SHOW:
+		return lease_show(w, c, id, out, e);
+	case WORK_RUN_LIST:
+		return run_list(w, c, body, out, e);
+	case WORK_RUN_SHOW:
+		return run_show(w, c, id, body, out, e);
+	case WORK_WORKFLOW_LIST:
+		return workflow_list(w, c, body, out, e);
+	case WORK_WORKFLOW_SHOW:
+		return workflow_show(w, c, id, out, e);
+	default:
+		*out = pool_json(w);
+		return *out ? 0 : ERR_NOMEM;
+	}
+}
+
+static bool takes_id(enum work_call c)
+{
+	return c == WORK_LEASE_SHOW || c == WORK_LEASE_HEARTBEAT || c == WORK_LEASE_RELEASE || c == WORK_RUN_SHOW ||
+	       c == WORK_WORKFLOW_SHOW;
+}
+
+static int check_call(const struct work *w, enum work_call call, const char *id, const json_t *body, struct err *e)
+{
+	bool needs = call == WORK_LEASE_CREATE || call == WORK_RUN_START || call == WORK_WORKFLOW_PUT;
+
+	if (!w || !w->ready || w->stopped)
+		return err_set(e, ERR_UNAVAILABLE, "leases and pool are not ready yet");
+	if (takes_id(call) && (!id || !*id))
+		return err_set(e, ERR_INVAL, "%s needs an id", work_call_name(call));
+	if (needs && !json_is_object(body))
+		return err_set(e, ERR_INVAL, "send a JSON object");
+	return 0;
+}
+
+void work_ask(struct work *w, enum work_call call, const struct work_caller *c, const char *id, json_t *body,
+	      work_done *done, void *arg)
+{
+	json_t *result = NULL;
+	struct err e = {0};
+	int rc = check_call(w, call, id, body, &e);
+
+	if (rc) {
+		answer(done, arg, rc, &e, NULL);
+		return;
+	}
+	switch (call) {
+	case WORK_LEASE_CREATE:
+		lease_create(w, c, body, done, arg);
+		break;
+	case WORK_LEASE_HEARTBEAT:
+		lease_heartbeat(w, c, id, done, arg);
+		break;
+	case WORK_LEASE_RELEASE:
+		lease_release(w, c, id, done, arg);
+		break;
+	case WORK_RUN_START:
+		run_start(w, c, body, done, arg);
+		break;
+	case WORK_WORKFLOW_PUT:
+		workflow_put(w, c, body, done, arg);
+		break;
+	default:
+		rc = ask_now(w, call, c, id, body, &result, &e);
+		answer(done, arg, rc, &e, result);
+	}
+}
+
+/* ---- who may enter */
+
+bool work_is_pool_name(const char *agent)
+{
+	struct id id;
+
+	return strncmp(agent, WORK_POOL_PREFIX, sizeof(WORK_POOL_PREFIX) - 1) == 0 &&
+	       id_parse(agent + sizeof(WORK_POOL_PREFIX) - 1, &id) == 0;
+}
+
+int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e)
+{
+	const struct pool_entry *p;
+
+	if (!work_is_pool_name(agent))
+		return 0;
+	p = w ? pool_find(w, agent) : NULL;
+	if (!p)
+		return err_set(e, ERR_NOT_FOUND, "%s is no sandbox of the pool", agent);
+	if (only_looks || (p->state == POOL_LEASED && strcmp(p->principal, principal) == 0))
+		return 0;
+	return err_set(e, p->state == POOL_LEASED ? ERR_FORBIDDEN : ERR_BAD_STATE,
+		       p->state == POOL_LEASED ? "%s is leased to another principal" : "%s is not leased", agent);
+}
+
+/* ---- numbers */
+
+static const uint64_t run_ms[WORK_BUCKETS] = {100, 500, 1000, 5000, 15000, 30000, 60000, 300000, 900000, 3600000};
+static const uint64_t claim_ms[WORK_BUCKETS] = {1, 2, 5, 10, 25, 50, 100, 500, 2500, 10000};
+
+uint64_t work_run_bucket_ms(unsigned i)
+{
+	return run_ms[i];
+}
+uint64_t work_claim_bucket_ms(unsigned i)
+{
+	return claim_ms[i];
+}
+
+const char *work_reason_name(unsigned i)
+{
+	static const char *const names[WORK_REASONS] = {"timeout", "crash", "error", "released", "expired", "lost"};
+
+	return names[i];
+}
+
+void work_numbers(const struct work *w, struct work_numbers *out)
+{
+	if (!w) {
+		memset(out, 0, sizeof(*out));
+		return;
+	}
+	*out = w->n;
+	out->leases_active = HASH_COUNT(w->leases);
+	out->pool_ready = pool_count(w, POOL_READY);
+	out->pool_filling = pool_count(w, POOL_FILLING);
+	out->pool_discarding = pool_count(w, POOL_DISCARDING);
+}
