@@ -351,11 +351,11 @@ void pool_tick(struct work *w, uint64_t now)
 
 /* ---- after a start */
 
-static bool is_listed(const char *const *running, size_t n, const char *name)
+static bool runs(const struct work_seen *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(running[i], name) == 0)
-			return true;
+		if (strcmp(list[i].name, name) == 0)
+			return list[i].running;
 	return false;
 }
 
@@ -369,7 +369,7 @@ static void adopt_orphan(struct work *w, const char *name)
 		pool_discard(p, "no row knows of it");
 }
 
-static void on_list(void *arg, int rc, const struct err *e, const char *const *running, size_t n)
+static void on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n)
 {
 	struct work *w = arg;
 	struct lease *l, *next;
@@ -381,10 +381,10 @@ static void on_list(void *arg, int rc, const struct err *e, const char *const *r
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (work_is_pool_name(running[i]) && !pool_find(w, running[i]))
-			adopt_orphan(w, running[i]);
+		if (work_is_pool_name(list[i].name) && !pool_find(w, list[i].name))
+			adopt_orphan(w, list[i].name);
 	HASH_ITER(hh, w->leases, l, next)
-	if (!is_listed(running, n, l->row.sandbox))
+	if (!runs(list, n, l->row.sandbox))
 		work_sandbox_gone(w, l->row.sandbox, "it does not run after a start");
 }
 

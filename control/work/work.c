@@ -198,6 +198,29 @@ void work_set_conf(struct work *w, const struct conf *c)
 		read_conf(w, c);
 }
 
+struct purge_job {
+	struct job j;
+	int64_t before_ns;
+};
+
+static int purge_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	return db_purge(db, ((struct purge_job *)j)->before_ns, e);
+}
+
+static void purge(struct work *w, uint64_t now)
+{
+	struct purge_job *k;
+
+	if (now < w->purge_at || !w->conf.retain_ns)
+		return;
+	w->purge_at = now + PURGE_NS;
+	if (!(k = job_create(w, sizeof(*k), NULL, NULL)))
+		return;
+	k->before_ns = now_wall(w) - (int64_t)w->conf.retain_ns;
+	job_write(&k->j, purge_in_db, NULL);
+}
+
 static void tick(uv_timer_t *t)
 {
 	struct work *w = t->data;
@@ -208,6 +231,7 @@ static void tick(uv_timer_t *t)
 	lease_tick(w, now);
 	runs_tick(w, now);
 	pool_tick(w, now);
+	purge(w, now);
 }
 
 struct mend_job {

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct conf;
 struct err;
 struct store;
@@ -63,7 +64,11 @@ struct work_result {
 
 typedef void work_host_done(void *arg, int rc, const struct err *e);
 typedef void work_exec_done(void *arg, int rc, const struct err *e, const struct work_result *r);
-typedef void work_list_done(void *arg, int rc, const struct err *e, const char *const *running, size_t n);
+struct work_seen {
+	const char *name;
+	bool running;
+};
+typedef void work_list_done(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n);
 
 /* What the hub does for it. done: once each, from the loop, also when the hub is destroyed. */
 struct work_host {
@@ -73,7 +78,7 @@ struct work_host {
 	void (*prepare)(void *ctx, const char *sandbox, work_host_done *done, void *arg);
 	/* It ends, its workspace too; gone already is fine. */
 	void (*discard)(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg);
-	/* Names of the sandboxes of the pool that run, whoever made them. */
+	/* What there is of sandboxes of the pool, running or not, whoever made them. */
 	void (*list)(void *ctx, work_list_done *done, void *arg);
 	/* auth: what came with the call that began the run. */
 	void (*exec)(void *ctx, void *auth, const struct work_exec *x, work_exec_done *done, void *arg);
@@ -153,5 +158,7 @@ void work_numbers(const struct work *w, struct work_numbers *out); /* w NULL: ze
 const char *work_reason_name(unsigned i);                          /* timeout crash error released expired lost */
 uint64_t work_run_bucket_ms(unsigned i);
 uint64_t work_claim_bucket_ms(unsigned i);
+/* The same in Prometheus' text format. ERR_TOO_LARGE, ERR_NOMEM. */
+int work_metrics(const struct work *w, struct buf *out);
 
 #endif

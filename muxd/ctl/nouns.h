@@ -17,4 +17,9 @@ extern const struct ctl_command sandbox_drop_command, sandbox_fork_command, sand
 extern const struct ctl_command resume_command, status_command, shutdown_command, key_rotate_command;
 extern const struct ctl_command audit_command, replay_command, export_command, verify_command, head_command;
 
+extern const struct ctl_command lease_create_command, lease_list_command, lease_show_command;
+extern const struct ctl_command lease_heartbeat_command, lease_release_command;
+extern const struct ctl_command run_start_command, run_list_command, run_show_command;
+extern const struct ctl_command workflow_put_command, workflow_list_command, workflow_show_command, pool_show_command;
+
 #endif

@@ -12,6 +12,10 @@ static void set_request(json_t *o, const struct request *rq)
 	json_object_set_new(o, "peer", json_string(rq->peer));
 	id_format(&rq->id, text);
 	json_object_set_new(o, "request_id", json_string(text));
+	if (rq->lease[0])
+		json_object_set_new(o, "lease_id", json_string(rq->lease));
+	if (rq->run[0])
+		json_object_set_new(o, "run_id", json_string(rq->run));
 	if (id_is_nil(&rq->grant.id))
 		return;
 	id_format(&rq->grant.id, text);

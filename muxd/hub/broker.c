@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/broker.h"
 
+#include "control/work/work.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
@@ -80,6 +81,14 @@ int broker_in_force(struct hub *h, const struct request *rq, const char *what, s
 	return in_force(h, rq, e) ? refused(h, rq, NULL, what, e) : 0;
 }
 
+/* A sandbox of the pool is its lease's: staff may watch it and take over, and who administers may end it. */
+static bool only_looks(const struct request *rq, uint32_t scopes)
+{
+	if (rq->grant.kind == GRANT_STAFF && scopes == SCOPE_DRIVE)
+		return true;
+	return !(scopes & (SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_DRIVE));
+}
+
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e)
 {
@@ -87,7 +96,8 @@ int broker_check(struct hub *h, const struct request *rq, const char *agent, uin
 
 	e = e ? e : &own;
 	if (in_force(h, rq, e) == 0 && target_name_check(agent, e) == 0 &&
-	    grant_allows(&rq->grant, agent, scopes, e) == 0)
+	    grant_allows(&rq->grant, agent, scopes, e) == 0 &&
+	    work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e) == 0)
 		return 0;
 	return refused(h, rq, agent, what, e);
 }

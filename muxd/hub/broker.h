@@ -23,6 +23,7 @@ struct request {
 	struct id id;                    /* request_id in errors and logs */
 	const char *door;                /* "ssh", "rest", "local" (static strings) */
 	char peer[64];                   /* address, or "uid 1000" */
+	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* "", or what of a lease it is done for; in every event */
 	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
 };
 void request_finish(struct request *rq);
@@ -86,7 +87,14 @@ struct exec_spec {
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
+	/*
+	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable
+	 * MUXD_TOKEN_FD names; the record has their number alone. ERR_UNSUPPORTED where there is no muxlet.
+	 */
+	const void *secret;
+	size_t secret_len;
 };
+#define SECRET_FD 3
 
 /*
  * s and a are NULL on failure. With attachment ops: a is the caller's. seen: the round that had this exec_id and digest
@@ -176,6 +184,14 @@ void broker_recording_page(struct hub *h, const struct request *rq, const struct
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e);
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e);
+
+/*
+ * Leases, runs, workflows, the pool (control/work/work.h). call: "lease.create", ... (work_call_name); id: of a
+ * lease, a run or a workflow, or NULL; body: an object or NULL, whose secrets are wiped. Scope: lifecycle on every
+ * agent ("*"), and rounds to begin a run.
+ */
+void broker_work(struct hub *h, const struct request *rq, const char *call, const char *id, json_t *body,
+		 broker_json_done *done, void *arg);
 
 /* "INT", "SIGINT" or 2; ERR_INVAL names what is known. */
 int signal_parse(const char *s, int *out, struct err *e);

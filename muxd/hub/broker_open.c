@@ -194,6 +194,8 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	snprintf(j->name, sizeof(j->name), "%s", spec->agent);
 	rc = launch_from_spec(h, &j->rq.grant, spec, &j->launch, e);
+	memcpy(j->launch.lease, j->rq.lease, sizeof(j->launch.lease));
+	memcpy(j->launch.run, j->rq.run, sizeof(j->launch.run));
 	if (rc) {
 		(void)audit_event(h, "verdict", &j->rq, spec->agent, err_name(rc),
 				  json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
 struct hub;
 struct uv_loop_s;
 struct sandbox_provider;
@@ -43,6 +44,7 @@ struct life *hub_life(const struct hub *h);       /* NULL: nothing sleeps here (
 const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
 int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
 void hub_stats(struct hub *h, struct hub_stats *out);
+int hub_work_metrics(struct hub *h, struct buf *out); /* of leases, runs and the pool, as Prometheus reads them */
 enum hub_record_state hub_record_state(const struct hub *h);
 const char *hub_record_state_name(enum hub_record_state s);
 /* What is counted beside hub_stats(): families of muxd/base/metric.h, the caller's. NULL: no memory. */

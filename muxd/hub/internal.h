@@ -75,6 +75,9 @@ struct launch {
 	unsigned cols, rows, xpixel, ypixel;
 	uint8_t *stdin_data;
 	size_t stdin_len;
+	uint8_t *secret; /* until OPEN is sent; wiped */
+	size_t secret_len;
+	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* of the request */
 	uint64_t timeout_ns, head, tail;
 };
 
@@ -294,6 +297,7 @@ void lifecycle_tick(struct agent *a, uint64_t now);
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
 		     struct err *e);
 void launch_finish(struct launch *l);
+void launch_forget_secret(struct launch *l); /* its length stays */
 
 uint32_t scope_of(enum session_kind k);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,

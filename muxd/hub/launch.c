@@ -9,6 +9,14 @@
 #define ARGS_MAX    1024
 #define COMMAND_MAX (128 * 1024)
 
+void launch_forget_secret(struct launch *l)
+{
+	if (l->secret)
+		explicit_bzero(l->secret, l->secret_len);
+	free(l->secret);
+	l->secret = NULL;
+}
+
 void launch_finish(struct launch *l)
 {
 	for (char **p = l->argv; p && *p; p++)
@@ -21,6 +29,7 @@ void launch_finish(struct launch *l)
 	free(l->cwd);
 	free(l->exec_id);
 	free(l->stdin_data);
+	launch_forget_secret(l);
 	transfer_destroy(l->transfer);
 	memset(l, 0, sizeof(*l));
 }
@@ -59,6 +68,8 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 
 	if (spec->argv && (n == 0 || !spec->argv[0][0]))
 		return err_set(e, ERR_INVAL, "argv is empty: name a program");
+	if (spec->secret_len && (spec->kind != SESSION_ROUND || spec->pty))
+		return err_set(e, ERR_INVAL, "a secret goes to a round");
 	if (spec->argv && spec->command)
 		return err_set(e, ERR_INVAL, "argv and command are both given: use one");
 	if (spec->command && !spec->command[0])
@@ -151,13 +162,27 @@ static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct l
 	return out->argv ? 0 : ERR_NOMEM;
 }
 
+static int copy_secret(const struct exec_spec *spec, struct launch *out)
+{
+	out->secret = malloc(spec->secret_len);
+	if (!out->secret)
+		return ERR_NOMEM;
+	memcpy(out->secret, spec->secret, spec->secret_len);
+	out->secret_len = spec->secret_len;
+	return 0;
+}
+
 static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct launch *out)
 {
 	const struct conf *c = h->conf;
-	char term[80];
+	char term[80], token_fd[32];
 
+	snprintf(token_fd, sizeof(token_fd), "MUXD_TOKEN_FD=%d", SECRET_FD);
 	snprintf(term, sizeof(term), "TERM=%.64s", spec->term && spec->term[0] ? spec->term : "xterm-256color");
-	if (copy_argv(h, spec, out) || !(out->env = copy_list(spec->env, spec->pty ? term : NULL)))
+	if (copy_argv(h, spec, out) ||
+	    !(out->env = copy_list(spec->env, spec->pty ? term : spec->secret_len ? token_fd : NULL)))
+		return ERR_NOMEM;
+	if (spec->secret_len && copy_secret(spec, out))
 		return ERR_NOMEM;
 	if ((spec->cwd && !(out->cwd = strdup(spec->cwd))) ||
 	    (spec->exec_id && !(out->exec_id = strdup(spec->exec_id))) ||

@@ -16,7 +16,10 @@
 
 void session_set_state(struct session *s, enum session_state state)
 {
-	struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
+	struct log_ids ids = {.session = s->id_text,
+			      .agent = s->agent->name,
+			      .lease = s->launch.lease[0] ? s->launch.lease : NULL,
+			      .run = s->launch.run[0] ? s->launch.run : NULL};
 
 	log_debug(&ids, "%s: %s -> %s", session_kind_name(s->kind), session_state_name(s->state),
 		  session_state_name(state));
@@ -126,7 +129,7 @@ void session_free(struct session *s)
 
 static int send_open(struct session *s, struct err *e)
 {
-	const struct launch *l = &s->launch;
+	struct launch *l = &s->launch;
 	struct link_open o = {.channel = s->channel,
 			      .session = s->id,
 			      .pty = l->pty,
@@ -142,9 +145,14 @@ static int send_open(struct session *s, struct err *e)
 			      .self = l->transfer != NULL,
 			      .window = SESSION_WINDOW};
 
+	int rc = 0;
+
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		s->window[i] = SESSION_WINDOW;
-	return link_open(s->agent->link, &o, e);
+	if (l->secret && (rc = link_secret(s->agent->link, s->channel, SECRET_FD, l->secret, l->secret_len)))
+		err_set(e, rc, "the link did not take the secret: %s", err_name(rc));
+	launch_forget_secret(l);
+	return rc ? rc : link_open(s->agent->link, &o, e);
 }
 
 /* The intent stands in the journal before anything else of the session, and before the sandbox hears of it. */
@@ -369,6 +377,8 @@ static void audit_end(struct session *s)
 	const struct session_result *r = &s->result;
 
 	memcpy(rq.peer, s->peer, sizeof(rq.peer));
+	memcpy(rq.lease, s->launch.lease, sizeof(rq.lease));
+	memcpy(rq.run, s->launch.run, sizeof(rq.run));
 	if (s->launch.transfer) {
 		audit_transfer(s, &rq);
 		return;

@@ -83,6 +83,10 @@ json_t *session_open_json(const struct session *s)
 	if (l->transfer)
 		json_object_set_new(o, "file", transfer_json(l->transfer));
 	set_str(o, "cwd", l->cwd);
+	set_str(o, "lease_id", l->lease);
+	set_str(o, "run_id", l->run);
+	if (l->secret_len)
+		json_object_set_new(o, "secret_bytes", json_integer((json_int_t)l->secret_len));
 	set_str(o, "exec_id", l->exec_id);
 	set_str(o, "digest", l->digest);
 	set_str(o, "peer", s->peer);

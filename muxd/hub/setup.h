@@ -11,6 +11,7 @@
 #include "muxd/hub/hub.h"
 
 struct life;
+struct work;
 
 /* Grants that the monitor signs for staff; via: "ssh-key", "cluster". done: rc, token, its claims. */
 typedef void hub_issue_done(void *arg, int rc, const struct err *e, const char *token, const struct grant *g);
@@ -34,6 +35,7 @@ struct hub_params {
 	struct conf *conf;                 /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
 	struct life *life;                 /* outlives the hub, which becomes its host; provider is its own; NULL: none */
+	struct work *work;                 /* begun by hub_begin_work(), outlives the hub; NULL: none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	char instance[ID_STR_LEN];
@@ -50,6 +52,8 @@ void hub_set_conf(struct hub *h, struct conf *c);
 typedef void hub_recovered(void *arg, int rc, const struct err *e);
 void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done, void *arg);
 void hub_set_recorder(struct hub *h, struct recorder_client *rc); /* after the recorder came again */
+/* Leases, runs and the pool begin: once, after hub_recover(), before the doors. */
+void hub_begin_work(struct hub *h);
 /* An audit record of the monitor's (grants made and revoked). */
 int hub_audit(struct hub *h, const json_t *record);
 /* Cut every attachment (CUT_SHUTDOWN) and journal the stop. */

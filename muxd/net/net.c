@@ -9,6 +9,7 @@
 
 #include "control/life/life.h"
 #include "control/store/store.h"
+#include "control/work/work.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
@@ -66,6 +67,7 @@ struct net {
 	struct sandbox_provider *provider; /* life's, once there is one */
 	struct store *store;
 	struct life *life;
+	struct work *work;
 	struct recorder_client *recorder;
 	struct hub *hub;
 	struct ssh_door *ssh;
@@ -108,6 +110,10 @@ static int read_conf(int fd, struct conf **out, struct err *e)
 		rc = err_sys(e, errno, "reading the configuration");
 	else
 		rc = conf_parse(text, (size_t)got, "configuration", out, e);
+	if (!rc && (rc = conf_environment(*out, e))) {
+		conf_destroy(*out);
+		*out = NULL;
+	}
 	free(text);
 	return rc;
 }
@@ -175,6 +181,7 @@ static void reload(struct net *n, int fd)
 		return;
 	}
 	life_set_conf(n->life, c);
+	work_set_conf(n->work, c);
 	hub_set_conf(n->hub, c);
 	if (n->ssh)
 		ssh_door_reload(n->ssh);
@@ -352,6 +359,7 @@ static void on_recovered(void *arg, int rc, const struct err *e)
 		return;
 	}
 	life_begin(n->life);
+	hub_begin_work(n->hub);
 	net_set_state(n, NET_OPEN);
 	(void)ipc_tell(n->ipc, json_pack("{s:s,s:s,s:s}", "op", "ready", "https", https, "ssh", ssh));
 }
@@ -451,6 +459,8 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 		rc = life_create(&p, &n->life, e);
 	if (!rc)
 		n->provider = life_provider(n->life);
+	if (!rc)
+		rc = work_create(&(struct work_params){.loop = &n->loop, .store = n->store, .conf = c}, &n->work, e);
 	return rc;
 }
 
@@ -474,6 +484,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;
 	p.life = n->life;
+	p.work = n->work;
 	p.issuer = (struct hub_issuer){.issue = issue, .ctx = n};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	rc = hub_create(&p, &n->hub, e);
@@ -514,6 +525,7 @@ static void tear_down(struct net *n)
 	ssh_door_close(n->ssh);
 	rest_door_close(n->rest);
 	local_door_close(n->local);
+	work_stop(n->work);
 	reviewer_destroy(n->reviewer);
 	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
@@ -523,6 +535,7 @@ static void tear_down(struct net *n)
 	else if (n->provider)
 		n->provider->ops->destroy(n->provider);
 	store_close(n->store);
+	work_destroy(n->work);
 	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)
 		if (n->fds[i] >= 0)

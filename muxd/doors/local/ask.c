@@ -283,6 +283,36 @@ static void ask_terminate(struct local_conn *c, const json_t *o)
 		local_conn_result(c, "session", json_string(text));
 }
 
+/* {"op":"work","call":"lease.create","id","body"}: {"object": what the call answers}. */
+static void on_work(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct local_conn *c = redeem(arg);
+
+	if (!c)
+		return;
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc)
+		local_conn_error(c, rc, e);
+	else
+		local_conn_result(c, "object", json_incref(result));
+}
+
+static void ask_work(struct local_conn *c, const json_t *o)
+{
+	static const char *const keys[] = {"op", "token", "call", "id", "body", NULL};
+	const char *call = "", *id = NULL;
+	struct err e = {0};
+	int rc;
+
+	if ((rc = json_only_keys(o, keys, &e)) || (rc = json_need_str(o, "call", &call, &e)) ||
+	    (rc = json_opt_str(o, "id", &id, &e))) {
+		local_conn_error(c, rc, &e);
+		return;
+	}
+	local_conn_set_state(c, LOCAL_ASKED);
+	broker_work(c->door->hub, &c->rq, call, id, json_object_get(o, "body"), on_work, c->ticket);
+}
+
 void local_ask(struct local_conn *c, const json_t *o)
 {
 	const char *op = "", *token = "";
@@ -304,6 +334,8 @@ void local_ask(struct local_conn *c, const json_t *o)
 		ask_sessions(c, o);
 	else if (strcmp(op, "session.terminate") == 0)
 		ask_terminate(c, o);
+	else if (strcmp(op, "work") == 0)
+		ask_work(c, o);
 	else if (!local_ask_life(c, o, op))
 		local_conn_error(c, ERR_INVAL, (err_set(&e, ERR_INVAL, "unknown op \"%.40s\"", op), &e));
 }

@@ -47,6 +47,19 @@ void rest_healthz(struct http_exchange *x);
 void rest_readyz(struct http_exchange *x);
 /* admission.c */
 void rest_admission(struct http_exchange *x);
+/* work.c */
+void rest_lease_create(struct http_exchange *x);
+void rest_lease_list(struct http_exchange *x);
+void rest_lease_show(struct http_exchange *x);
+void rest_lease_heartbeat(struct http_exchange *x);
+void rest_lease_release(struct http_exchange *x);
+void rest_run_start(struct http_exchange *x);
+void rest_run_list(struct http_exchange *x);
+void rest_run_show(struct http_exchange *x);
+void rest_workflow_put(struct http_exchange *x);
+void rest_workflow_list(struct http_exchange *x);
+void rest_workflow_show(struct http_exchange *x);
+void rest_pool_show(struct http_exchange *x);
 /* metrics.c */
 void rest_metrics_show(struct http_exchange *x);
 /* The browser door's WebSocket routes, asked for by plain HTTP. */

@@ -225,6 +225,8 @@ static int hub_render(struct hub *h, struct buf *out)
 		rc = one(out, "muxd_sandboxes_up", "gauge", "Sandboxes with a live link.", s.sandboxes_up);
 	if (rc == 0)
 		rc = one(out, "muxd_links_down", "gauge", "Sandboxes whose link is down.", s.links_down);
+	if (rc == 0)
+		rc = hub_work_metrics(h, out);
 	return rc ? rc : record_render(&s, out);
 }
 

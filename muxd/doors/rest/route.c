@@ -53,6 +53,19 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/web/session", web_session_show, ROUTE_GRANT, BODY_NONE, "any"},
     {HTTP_POST, "/v1/web/session", web_session_create, ROUTE_GRANT, BODY_OPTIONAL, "any"},
     {HTTP_DELETE, "/v1/web/session", web_session_end, ROUTE_GRANT, BODY_NONE, "any"},
+    {HTTP_POST, "/sandboxes/leases", rest_lease_create, ROUTE_GRANT, BODY_REQUIRED, "lifecycle on every agent"},
+    {HTTP_GET, "/sandboxes/leases", rest_lease_list, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/leases/{id}", rest_lease_show, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_DELETE, "/sandboxes/leases/{id}", rest_lease_release, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_POST, "/sandboxes/leases/{id}/heartbeat", rest_lease_heartbeat, ROUTE_GRANT, BODY_OPTIONAL,
+     "lifecycle; one's own"},
+    {HTTP_POST, "/sandboxes/runs", rest_run_start, ROUTE_GRANT, BODY_REQUIRED, "lifecycle and rounds; one's own lease"},
+    {HTTP_GET, "/sandboxes/runs", rest_run_list, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/runs/{id}", rest_run_show, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_POST, "/sandboxes/workflows", rest_workflow_put, ROUTE_GRANT, BODY_REQUIRED, "lifecycle on every agent"},
+    {HTTP_GET, "/sandboxes/workflows", rest_workflow_list, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/workflows/{id}", rest_workflow_show, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/pool", rest_pool_show, ROUTE_GRANT, BODY_NONE, "lifecycle on every agent"},
 };
 
 _Static_assert(sizeof(routes) / sizeof(routes[0]) < ROUTES_MAX, "raise ROUTES_MAX");

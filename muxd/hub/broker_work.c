@@ -1,0 +1,409 @@
+/* Leases, runs and the pool: who may ask, and what control/work/ asks of the hub. */
+#define LOG_SUBSYS "broker"
+#include "control/life/life.h"
+#include "control/work/work.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+#include "muxd/hub/setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making and ending sandboxes of the pool */
+
+struct host_job {
+	struct hub *hub;
+	char name[WORK_SANDBOX_MAX];
+	char why[200];
+	work_host_done *done;
+	void *arg;
+};
+
+static struct host_job *host_job_create(struct hub *h, const char *name, const char *why, work_host_done *done,
+					void *arg)
+{
+	struct host_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		done(arg, err_set(&e, ERR_NOMEM, "no memory"), &e);
+		return NULL;
+	}
+	j->hub = h;
+	snprintf(j->name, sizeof(j->name), "%s", name);
+	snprintf(j->why, sizeof(j->why), "%s", why);
+	j->done = done;
+	j->arg = arg;
+	return j;
+}
+
+static void host_job_end(struct host_job *j, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (rc && !e)
+		err_set(&here, rc, "the sandbox %s: %s", j->name, err_name(rc)), e = &here;
+	j->done(j->arg, rc, rc ? e : NULL);
+	free(j);
+}
+
+static void on_reached(void *arg, int rc, const struct err *e)
+{
+	host_job_end(arg, rc, e);
+}
+
+static void on_awake(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct host_job *j = arg;
+	struct agent *a;
+
+	(void)result;
+	if (rc && rc != ERR_UNSUPPORTED) { /* unsupported: nothing sleeps here, and `ensure` makes it */
+		host_job_end(j, rc, e);
+		return;
+	}
+	a = agent_get(j->hub, j->name);
+	if (a)
+		agent_need(a, on_reached, j);
+	else
+		host_job_end(j, ERR_NOMEM, NULL);
+}
+
+/* It waits for its lease however long that takes: no idle timer, no end of its own. */
+static void prepare(void *ctx, const char *sandbox, work_host_done *done, void *arg)
+{
+	static const struct life_options awake = {.idle_ttl_ns = 0, .ttl_ns = 0};
+	struct hub *h = ctx;
+	struct host_job *j = host_job_create(h, sandbox, "", done, arg);
+
+	if (j && h->p.life)
+		life_resume(h->p.life, sandbox, &awake, 0, on_awake, j);
+	else if (j)
+		on_awake(j, 0, NULL, NULL);
+}
+
+static void discard_done(struct host_job *j, int rc, const struct err *e)
+{
+	struct agent *a = NULL;
+
+	if (!rc) {
+		HASH_FIND_STR(j->hub->agents, j->name, a);
+		if (a) {
+			struct id was = a->linked;
+
+			agent_gone(j->hub, a->name, &was, j->why);
+		}
+	}
+	host_job_end(j, rc, e);
+}
+
+static void on_gone_only(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct host_job *j = arg;
+
+	(void)info, (void)fd;
+	if (rc == ERR_CANCELLED)
+		host_job_end(j, rc, e);
+	else
+		discard_done(j, rc, e);
+}
+
+static void on_wiped(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct host_job *j = arg;
+
+	(void)info, (void)fd;
+	if (rc == ERR_CANCELLED) { /* the hub may be gone */
+		host_job_end(j, rc, e);
+	} else if (rc == ERR_UNSUPPORTED) { /* then it is ended; names of the pool are never used again */
+		struct sandbox_provider *p = j->hub->p.provider;
+
+		p->ops->destroy_sandbox(p, j->name, j->why, on_gone_only, j);
+	} else {
+		discard_done(j, rc, e);
+	}
+}
+
+static void discard(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg)
+{
+	struct hub *h = ctx;
+	struct sandbox_provider *p = h->p.provider;
+	struct host_job *j = host_job_create(h, sandbox, why, done, arg);
+
+	if (!j)
+		return;
+	if (p->ops->wipe)
+		p->ops->wipe(p, j->name, j->why, on_wiped, j);
+	else
+		p->ops->destroy_sandbox(p, j->name, j->why, on_gone_only, j);
+}
+
+struct list_job {
+	work_list_done *done;
+	void *arg;
+};
+
+static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+{
+	struct list_job *j = arg;
+	struct work_seen *seen = calloc(n + 1, sizeof(*seen));
+	size_t got = 0;
+
+	if (!rc && !seen)
+		rc = ERR_NOMEM;
+	if (!rc && e) /* what is missing in it must not be taken for gone */
+		rc = e->code ? e->code : ERR_UNAVAILABLE;
+	for (size_t i = 0; !rc && i < n; i++)
+		if (work_is_pool_name(list[i].agent))
+			seen[got++] = (struct work_seen){list[i].agent, list[i].state == SANDBOX_RUNNING};
+	j->done(j->arg, rc, e, seen, got);
+	free(seen);
+	free(j);
+}
+
+static void list(void *ctx, work_list_done *done, void *arg)
+{
+	struct hub *h = ctx;
+	struct sandbox_provider *p = h->p.provider;
+	struct list_job *j = calloc(1, sizeof(*j));
+
+	if (!j) {
+		done(arg, ERR_NOMEM, NULL, NULL, 0);
+		return;
+	}
+	*j = (struct list_job){done, arg};
+	p->ops->list(p, on_list, j);
+}
+
+/* ---- steps of a run, as rounds */
+
+struct exec_job {
+	struct session_waiter waiter;
+	struct hub *hub;
+	work_exec_done *done;
+	void *arg;
+};
+
+static void on_round_end(void *arg, struct session *s)
+{
+	struct exec_job *j = arg;
+	const struct session_result *r = session_result(s);
+	struct work_result out = {.cause = "unknown", .code = -1};
+
+	memcpy(out.round, s->id_text, sizeof(out.round));
+	if (r) {
+		snprintf(out.cause, sizeof(out.cause), "%s", exit_cause_name(r->cause));
+		snprintf(out.message, sizeof(out.message), "%s", r->message);
+		out.code = r->code;
+		out.signal = r->signal;
+		out.duration_ns = r->duration_ns;
+	}
+	j->done(j->arg, 0, NULL, &out);
+	free(j);
+}
+
+static void on_round(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+		     const struct id *seen)
+{
+	struct exec_job *j = arg;
+	struct err here = {0};
+
+	(void)a, (void)seen;
+	if (!rc && !s)
+		rc = err_set(&here, ERR_CONFLICT, "the step was begun before"), e = &here;
+	if (rc) {
+		j->done(j->arg, rc, e, NULL);
+		free(j);
+	} else if (session_result(s)) {
+		on_round_end(j, s);
+	} else {
+		session_wait(s, &j->waiter, on_round_end, j);
+	}
+}
+
+static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_done *done, void *arg)
+{
+	struct request rq = *(const struct request *)auth;
+	struct exec_spec spec = {.kind = SESSION_ROUND,
+				 .agent = x->sandbox,
+				 .task = rq.grant.task[0] ? NULL : x->run,
+				 .exec_id = x->exec_id,
+				 .argv = x->argv,
+				 .command = x->command,
+				 .env = x->env,
+				 .cwd = x->cwd,
+				 .stdin_data = x->input,
+				 .stdin_len = x->input_len,
+				 .secret = x->token,
+				 .secret_len = x->token_len,
+				 .timeout_ns = x->timeout_ns,
+				 .head = UINT64_MAX,
+				 .tail = UINT64_MAX};
+	struct hub *h = ctx;
+	struct exec_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		done(arg, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
+		return;
+	}
+	j->hub = h;
+	j->done = done;
+	j->arg = arg;
+	if (spec.timeout_ns > h->conf->round_timeout_max_ns)
+		spec.timeout_ns = h->conf->round_timeout_max_ns;
+	snprintf(rq.lease, sizeof(rq.lease), "%s", x->lease);
+	snprintf(rq.run, sizeof(rq.run), "%s", x->run);
+	broker_open(h, &rq, &spec, NULL, NULL, on_round, j);
+}
+
+static void release(void *ctx, void *auth)
+{
+	(void)ctx;
+	request_finish(auth);
+	free(auth);
+}
+
+static int audit(void *ctx, json_t *o)
+{
+	struct hub *h = ctx;
+	int rc;
+
+	json_object_set_new(o, "wall_ns", json_integer((json_int_t)hub_now_wall(h)));
+	rc = journal_json(h->journal, RING_AUDIT, NULL, o);
+	if (rc)
+		log_error(NULL, "audit event %s not journaled: %s", json_string_value(json_object_get(o, "event")),
+			  err_name(rc));
+	json_decref(o);
+	return rc;
+}
+
+static int64_t now(void *ctx)
+{
+	return hub_now_wall(ctx);
+}
+
+void hub_begin_work(struct hub *h)
+{
+	struct work_host host = {.ctx = h,
+				 .now = now,
+				 .prepare = prepare,
+				 .discard = discard,
+				 .list = list,
+				 .exec = exec,
+				 .release = release,
+				 .audit = audit};
+
+	work_begin(h->p.work, &host);
+}
+
+int hub_work_metrics(struct hub *h, struct buf *out)
+{
+	return work_metrics(h->p.work, out);
+}
+
+/* ---- who may ask */
+
+struct ask_job {
+	struct hub *hub;
+	struct request rq;
+	enum work_call call;
+	broker_json_done *done;
+	void *arg;
+};
+
+static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct ask_job *j = arg;
+
+	if (rc && rc != ERR_CANCELLED && work_call_changes(j->call))
+		(void)audit_event(j->hub, "verdict", &j->rq, NULL, err_name(rc),
+				  json_pack("{s:s,s:s}", "what", work_call_name(j->call), "message", e->message));
+	j->done(j->arg, rc, e, result);
+	request_finish(&j->rq);
+	free(j);
+}
+
+static int check(struct hub *h, const struct request *rq, enum work_call call, struct err *e)
+{
+	uint32_t scopes = SCOPE_LIFECYCLE | (call == WORK_RUN_START ? SCOPE_ROUNDS : 0);
+	int rc = broker_in_force(h, rq, work_call_name(call), e);
+
+	if (rc)
+		return rc;
+	if (strcmp(rq->grant.agent, "*") != 0)
+		rc = err_set(e, ERR_FORBIDDEN,
+			     "the grant is for %.64s: leases and runs need one for every agent (\"*\")",
+			     rq->grant.agent);
+	else
+		rc = grant_allows(&rq->grant, "pool", scopes, e);
+	if (rc)
+		(void)audit_event(h, "verdict", rq, NULL, err_name(rc),
+				  json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
+	if (!rc && !h->p.work)
+		rc = err_set(e, ERR_UNSUPPORTED, "there are no leases here");
+	return !rc && work_call_changes(call) ? hub_writable(h, e) : rc;
+}
+
+/* What the run's rounds are opened with: the caller's grant, without its token. */
+static struct request *auth_of(const struct request *rq)
+{
+	struct request *auth = malloc(sizeof(*auth));
+
+	if (auth) {
+		*auth = *rq;
+		request_finish(auth);
+	}
+	return auth;
+}
+
+static void ask(struct ask_job *j, const char *id, json_t *body)
+{
+	const struct grant *g = &j->rq.grant;
+	char request[ID_STR_LEN];
+	bool taken = false;
+	struct work_caller c = {.principal = g->principal,
+				.request = request,
+				.acts_for_all = g->kind == GRANT_SERVICE || g->scopes & SCOPE_ADMIN,
+				.sees_all = g->scopes & SCOPE_ADMIN,
+				.expires_ns = g->expires_ns,
+				.auth = j->call == WORK_RUN_START ? auth_of(&j->rq) : NULL,
+				.auth_taken = &taken};
+	struct work *w = j->hub->p.work;
+	enum work_call call = j->call;
+
+	id_format(&j->rq.id, request);
+	if (call == WORK_RUN_START && !c.auth) {
+		struct err e = {0};
+
+		on_answer(j, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
+		return;
+	}
+	work_ask(w, call, &c, id, body, on_answer, j); /* j may be gone now */
+	if (c.auth && !taken)
+		release(NULL, c.auth);
+}
+
+void broker_work(struct hub *h, const struct request *rq, const char *call, const char *id, json_t *body,
+		 broker_json_done *done, void *arg)
+{
+	struct ask_job *j = NULL;
+	enum work_call which;
+	struct err e = {0};
+	int rc = work_call_parse(call, &which);
+
+	if (rc)
+		err_set(&e, rc, "unknown call \"%.40s\"", call);
+	else
+		rc = check(h, rq, which, &e);
+	if (!rc && !(j = calloc(1, sizeof(*j))))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	*j = (struct ask_job){.hub = h, .rq = *rq, .call = which, .done = done, .arg = arg};
+	ask(j, id, body);
+}
