@@ -3,7 +3,8 @@
 
 Environment: MUXD_URL (https://127.0.0.1:8443), MUXD_TOKEN (a grant with scopes rounds, lifecycle, drive
 and observe on MUXD_AGENT), MUXD_CACERT (the daemon's certificate), MUXD_AGENT (demo), MUXD_TASK (a task
-that the grant allows; default openapi-check).
+that the grant allows; default openapi-check), MUXD_SERVICE_TOKEN (a service's grant for every agent with scopes
+lifecycle and rounds).
 
 Exit code 0 when every answer has a status, headers and a body that the document allows, and every
 operation was tried. Needs python3 and python3-yaml alone: the schemas are checked by the small
@@ -517,6 +518,56 @@ def refusals(api, agent, task):
     api.refused("POST", "/k8s/admission", 501, "unsupported", body={}, token=False)
 
 
+def leases(api, service):
+    """Leases, runs, workflows and the pool, by a service's grant for every agent."""
+    leases, one, runs, stored = ("/sandboxes/leases", "/sandboxes/leases/{id}", "/sandboxes/runs", "/sandboxes/workflows")
+    user, unique = "alice", uuid.uuid4().hex
+    flow = {"name": "check-" + unique, "owner": user, "version": 1, "description": "",
+            "steps": [{"name": "one", "shell": "test -e /proc/self/fd/$MUXD_TOKEN_FD", "env": {"A": "b"}, "cwd": "/"},
+                      {"code": {"language": "python", "source": "raise SystemExit(3)"}, "continueOnError": True},
+                      {"argv": ["true"], "timeoutSeconds": 60}],
+            "hints": {"timeoutSeconds": 60, "memoryBytes": 1048576},
+            "schedule": {"cron": "0 7 * * *", "timeZone": "UTC", "enabled": False}}
+    api.refused("POST", stored, 400, "invalid_request", body={**flow, "steps": [{"argv": [1]}]}, token=service)
+    api.refused("POST", stored, 501, "unsupported", token=service,
+                body={**flow, "schedule": {"cron": "0 7 * * *", "enabled": True}})
+    api.call("POST", stored, {200}, body=flow, token=service)
+    api.call("POST", stored, {200}, body=flow, token=service)
+    api.refused("POST", stored, 409, "conflict", body={**flow, "steps": [{"shell": "true"}]}, token=service)
+    api.call("GET", stored, {200}, query="?limit=5", token=service)
+    api.call("GET", stored + "/{id}", {200}, id=flow["name"] + "@1", token=service)
+    api.refused("GET", stored + "/{id}", 404, "not_found", id=flow["name"] + "@2", token=service)
+    wish = {"userId": user, "workflowId": flow["name"], "requestId": unique, "ttlSeconds": 300}
+    api.refused("POST", leases, 403, "forbidden", body=wish)
+    api.refused("POST", leases, 404, "not_found", body={**wish, "workflowId": "none"}, token=service)
+    _, lease = api.call("POST", leases, {200}, body=wish, token=service)
+    _, again = api.call("POST", leases, {200}, body=wish, token=service)
+    if not lease or "leaseId" not in lease:
+        return
+    if again != lease:
+        api.fail(f"the same request made {again}, not {lease}")
+    api.refused("POST", leases, 409, "conflict", body={**wish, "ttlSeconds": 301}, token=service)
+    api.call("GET", one, {200}, id=lease["leaseId"], token=service)
+    api.call("GET", leases, {200}, query="?state=ACTIVE&limit=10", token=service)
+    api.call("POST", one + "/heartbeat", {200}, id=lease["leaseId"], token=service)
+    run = {"leaseId": lease["leaseId"], "workflowId": flow["name"], "runId": unique, "token": "none"}
+    api.call("POST", runs, {202}, body=run, token=service)
+    api.call("POST", runs, {202}, body=run, token=service)
+    deadline = time.monotonic() + 30
+    value = None
+    while time.monotonic() < deadline and (not value or value["state"] == "RUNNING"):
+        _, value = api.call("GET", runs + "/{id}", {200}, id=unique, query="?leaseId=" + lease["leaseId"], token=service)
+        time.sleep(0.05)
+    if not value or (value["state"], [s["code"] for s in value["steps"]]) != ("SUCCEEDED", [0, 3, 0]):
+        api.fail(f"the run is {value}")
+    api.call("GET", runs, {200}, query="?limit=5", token=service)
+    _, value = api.call("DELETE", one, {200}, id=lease["leaseId"], token=service)
+    if value and value["state"] != "RELEASED":
+        api.fail(f"after its run the lease is {value}")
+    api.refused("DELETE", one, 404, "not_found", id=str(uuid.uuid4()), token=service)
+    api.call("GET", "/sandboxes/pool", {200}, token=service)
+
+
 def main():
     with open(DOCUMENT, encoding="utf-8") as f:
         document = yaml.safe_load(f)
@@ -534,6 +585,7 @@ def main():
     files(api, agent, task)
     lifecycle_refused(api, agent)
     the_end(api, agent)
+    leases(api, os.environ["MUXD_SERVICE_TOKEN"])
     wanted = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
     for method, path in sorted(wanted - api.tried):
         api.fail(f"{method.upper()} {path} was not tried")

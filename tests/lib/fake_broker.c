@@ -585,3 +585,19 @@ static inline void fake_hub_destroy(struct hub *h)
 	conf_destroy(h->conf);
 	free(h);
 }
+
+/* Leases and the rest of control/work/: the fake has none. */
+void broker_work(struct hub *h, const struct request *rq, const char *call, const char *id, json_t *body,
+		 broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+
+	(void)h, (void)rq, (void)call, (void)id, (void)body;
+	done(arg, err_set(&e, ERR_UNSUPPORTED, "the fake has no leases"), &e, NULL);
+}
+
+int hub_work_metrics(struct hub *h, struct buf *out)
+{
+	(void)h;
+	return buf_append_str(out, "muxd_leases_active 0\n");
+}

@@ -286,7 +286,7 @@ static void ask_terminate(struct local_conn *c, const json_t *o)
 /* {"op":"work","call":"lease.create","id","body"}: {"object": what the call answers}. */
 static void on_work(void *arg, int rc, const struct err *e, json_t *result)
 {
-	struct local_conn *c = redeem(arg);
+	struct local_conn *c = local_redeem(arg);
 
 	if (!c)
 		return;
