@@ -599,5 +599,6 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 int hub_work_metrics(struct hub *h, struct buf *out)
 {
 	(void)h;
-	return buf_append_str(out, "muxd_leases_active 0\n");
+	return buf_append_str(out, "# HELP muxd_leases_active Leases that live now.\n# TYPE muxd_leases_active gauge\n"
+				   "muxd_leases_active 0\n");
 }
