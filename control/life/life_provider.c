@@ -274,6 +274,19 @@ static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_d
 		done(arg, 0, NULL, name);
 }
 
+static void log_tail(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg)
+{
+	struct sandbox_provider *inner = of(p)->inner;
+	struct err e = {0};
+
+	if (inner->ops->log) {
+		inner->ops->log(inner, agent, max, done, arg);
+		return;
+	}
+	err_set(&e, ERR_UNSUPPORTED, "this backend keeps no logs of sandboxes");
+	done(arg, e.code, &e, NULL, 0);
+}
+
 static void destroy(struct sandbox_provider *p)
 {
 	(void)p; /* life_destroy() does */
@@ -286,4 +299,5 @@ const struct sandbox_provider_ops life_provider_ops = {.ensure = ensure,
 						       .wipe = wipe,
 						       .list = list_all,
 						       .resolve = resolve,
+						       .log = log_tail,
 						       .destroy = destroy};

@@ -56,8 +56,8 @@ static const struct ctl_option fork_options[] = {
 };
 
 static const struct ctl_column snapshot_columns[] = {
-    {"id", "SNAPSHOT"},        {"status", "STATUS"}, {"how", "HOW"},       {"size", "SIZE"},
-    {"created_at", "CREATED"}, {"cause", "CAUSE"},   {"detail", "DETAIL"}, {NULL, NULL},
+    {"id", "SNAPSHOT"},        {"status", "STATUS"}, {"current", "CURRENT"}, {"how", "HOW"}, {"size", "SIZE"},
+    {"created_at", "CREATED"}, {"cause", "CAUSE"},   {"detail", "DETAIL"},   {NULL, NULL},
 };
 
 /* ---- what a command sends */

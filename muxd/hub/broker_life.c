@@ -226,16 +226,6 @@ static void act_snapshot(struct life *l, struct life_job *j)
 	life_snapshot(l, j->agent, j->call.timeout_ns, on_snapshot, j);
 }
 
-static void act_restore(struct life *l, struct life_job *j)
-{
-	life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, on_agent, j);
-}
-
-static void act_drop(struct life *l, struct life_job *j)
-{
-	life_snapshot_drop(l, j->agent, &j->call.snapshot, on_dropped, j);
-}
-
 /* A snapshot is named by itself, and must be one of the agent that the grant was checked for. */
 static int check_owner(struct life *l, const char *agent, const struct id *snapshot, struct err *e)
 {
@@ -258,6 +248,29 @@ static int check_owner(struct life *l, const char *agent, const struct id *snaps
 	return found ? 0 : err_set(e, ERR_NOT_FOUND, "%s has no snapshot %s", agent, id);
 }
 
+/* ... and is ended with the refusal where it is not. */
+static bool owned(struct life *l, struct life_job *j)
+{
+	struct err e = {0};
+	int rc = check_owner(l, j->agent, &j->call.snapshot, &e);
+
+	if (rc)
+		job_end(j, rc, &e);
+	return rc == 0;
+}
+
+static void act_restore(struct life *l, struct life_job *j)
+{
+	if (owned(l, j))
+		life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, on_agent, j);
+}
+
+static void act_drop(struct life *l, struct life_job *j)
+{
+	if (owned(l, j))
+		life_snapshot_drop(l, j->agent, &j->call.snapshot, on_dropped, j);
+}
+
 static void act_fork(struct life *l, struct life_job *j)
 {
 	struct life_fork f = {.snapshot = j->call.snapshot,
@@ -266,12 +279,8 @@ static void act_fork(struct life *l, struct life_job *j)
 			      .as = j->as[0] ? j->as : NULL,
 			      .writable = j->call.writable,
 			      .options = j->call.options};
-	struct err e = {0};
-	int rc = id_is_nil(&f.snapshot) ? 0 : check_owner(l, j->agent, &f.snapshot, &e);
 
-	if (rc)
-		job_end(j, rc, &e);
-	else
+	if (id_is_nil(&f.snapshot) || owned(l, j))
 		life_fork(l, &f, j->call.timeout_ns, on_agent, j);
 }
 

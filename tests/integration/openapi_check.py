@@ -326,7 +326,7 @@ def lifecycle(api, agent):
     _, value = api.call("POST", path + "/snapshots", {201}, agent=agent, body={"reason": "openapi check"})
     first = value["snapshot"]["id"] if value else NOBODY
     _, value = api.call("GET", path + "/snapshots", {200}, agent=agent)
-    if value and [s["id"] for s in value["snapshots"]] != [first]:
+    if value and (value["snapshots"][0]["id"] != first or not value["snapshots"][0]["current"]):
         api.fail(f"the snapshots are {value}")
     api.call("POST", path + "/resume", {200}, agent=agent, body={"idle_ttl": "2h", "ttl": "0s"})
     _, value = api.call("POST", path + "/stop", {200}, agent=agent, body={"reason": "openapi check"})
@@ -341,6 +341,8 @@ def lifecycle(api, agent):
     _, value = api.call("POST", path + "/fork", {201}, agent=agent, body={"snapshot_id": first, "ttl": "1h"})
     if value and value["agent"] == agent:
         api.fail("the fork is the agent itself")
+    api.refused("DELETE", path + "/snapshots/{id}", 409, "bad_state", agent=agent, id=first, query="?reason=current")
+    api.call("POST", path + "/resume", {200}, agent=agent)
     api.call("POST", path + "/terminate", {200}, agent=agent, body={"reason": "openapi check", "how": "snapshot"})
     api.call("DELETE", path + "/snapshots/{id}", {200}, agent=agent, id=first, query="?reason=openapi%20check")
     api.refused("DELETE", path + "/snapshots/{id}", 404, "not_found", agent=agent, id=first, query="?reason=again")
@@ -584,6 +586,7 @@ def main():
     recordings(api, agent, task)
     files(api, agent, task)
     lifecycle_refused(api, agent)
+    lifecycle(api, agent)
     the_end(api, agent)
     leases(api, os.environ["MUXD_SERVICE_TOKEN"])
     wanted = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
