@@ -298,54 +298,76 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 
 /* ---- one snapshot goes */
 
-static void on_gone(struct life_agent *a, int rc, const struct err *e)
+static void on_drop_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
 	char id[ID_STR_LEN];
 
+	if (broke(a, rc, e))
+		return;
+	id_format(&r->snap.id, id);
+	(void)life_audit(a->life, "snapshot.drop", a->name, r->failed.code ? err_name(r->failed.code) : "ok",
+			 json_pack("{s:s,s:s,s:s*}", "id", id, "cause", r->cause, "message",
+				   r->failed.code ? r->failed.message : NULL));
+	if (w)
+		life_answer(a, w, r->failed.code, r->failed.code ? &r->failed : NULL);
+	life_run_end(a);
+}
+
+static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
 	if (rc == ERR_CANCELLED) {
 		life_run_break(a, rc, e);
 		return;
 	}
-	id_format(&r->snap.id, id);
-	if (rc == ERR_NOT_FOUND)
-		rc = 0;
-	r->snap.status = rc ? SNAP_DROPPING : SNAP_DROPPED; /* a failure is tried again by the reconciler */
-	snprintf(r->snap.detail, sizeof(r->snap.detail), "%s%.180s", rc ? "it could not be dropped: " : "dropped: ",
-		 rc ? e && e->message[0] ? e->message : err_name(rc) : r->cause);
+	if (rc && rc != ERR_NOT_FOUND) /* the reconciler tries again */
+		err_set(&r->failed, rc, "%.390s", e && e->message[0] ? e->message : err_name(rc));
+	else
+		r->snap.status = SNAP_DROPPED;
+	snprintf(
+	    r->snap.detail, sizeof(r->snap.detail), "%s%.180s",
+	    r->failed.code ? "it could not be dropped: " : "dropped: ", r->failed.code ? r->failed.message : r->cause);
 	r->snap.ended_wall_ns = clock_wall_ns();
-	life_put_snap(a->life, &r->snap);
-	(void)life_audit(
-	    a->life, "snapshot.drop", a->name, rc ? err_name(rc) : "ok",
-	    json_pack("{s:s,s:s,s:s*}", "id", id, "cause", r->cause, "message", rc && e ? e->message : NULL));
-	if (w)
-		life_answer(a, w, rc, e);
-	life_run_end(a);
+	life_commit_snap(a, &r->snap, on_drop_noted);
+}
+
+static void on_dropping(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (broke(a, rc, e))
+		return;
+	c = life_call(a, on_drop_done);
+	if (c)
+		p->ops->snapshot_drop(p, a->name, &a->run->snap.id, life_on_snapshots, c);
 }
 
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause)
 {
-	struct sandbox_provider *p = a->life->inner;
 	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
 	struct life_run *r = life_run_begin(a, RUN_DROP, cause);
-	struct life_call *c;
 	struct err e = {0};
 
 	if (!r)
 		return;
-	if (load(a, snapshot, &r->snap, &e) || !p->ops->snapshot_drop) {
-		if (!e.code)
-			err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
+	if (!load(a, snapshot, &r->snap, &e) && r->snap.status == SNAP_DROPPED) {
+		life_answer(a, w, 0, NULL);
+		life_run_end(a);
+		return;
+	}
+	if (!e.code && !a->life->inner->ops->snapshot_drop)
+		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
+	if (e.code) {
 		life_answer(a, w, e.code, &e);
 		life_run_end(a);
 		return;
 	}
 	r->snap.status = SNAP_DROPPING; /* durable before anything goes: nobody restores from it any more */
-	life_put_snap(a->life, &r->snap);
-	c = life_call(a, on_gone);
-	if (c)
-		p->ops->snapshot_drop(p, a->name, snapshot, life_on_snapshots, c);
+	life_commit_snap(a, &r->snap, on_dropping);
 }
 
 /* ---- all of it goes */

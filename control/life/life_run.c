@@ -216,7 +216,7 @@ static void tell_snapshot(struct life *l, const struct life_snap *s)
 struct commit {
 	struct life_call *call;
 	struct life *life;
-	bool with_snap, drop, told;
+	bool with_snap, drop, only_snap;
 	int64_t was;
 	struct life_row before, next;
 	struct life_snap snap;
@@ -225,7 +225,9 @@ struct commit {
 static int commit_fn(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct commit *c = job;
-	int rc = c->drop ? row_delete(db, c->next.agent, c->was, e) : row_swap(db, c->was, &c->next, e);
+	int rc = c->only_snap ? 0
+		 : c->drop    ? row_delete(db, c->next.agent, c->was, e)
+			      : row_swap(db, c->was, &c->next, e);
 
 	return rc || !c->with_snap ? rc : snap_put(db, &c->snap, e);
 }
@@ -286,11 +288,13 @@ static void commit_done(void *job, int rc, const struct err *e)
 
 	if (c->call)
 		a = life_called(c->call, &next);
-	if (!rc && l && !l->dying)
+	if (!rc && l && !l->dying && !c->only_snap)
 		tell(l, c);
 	if (a) {
 		a->run->writing = false;
-		if (!rc && c->drop)
+		if (!rc && c->only_snap)
+			a->tries = 0;
+		else if (!rc && c->drop)
 			a->row = (struct life_row){.idle_ttl_ns = LIFE_TTL_CONF};
 		else if (!rc)
 			a->row = c->next, a->tries = 0;
@@ -369,6 +373,23 @@ void life_commit_delete(struct life_agent *a, life_next *done)
 	c->next.generation++;
 	c->next.since_wall_ns = clock_wall_ns();
 	commit_go(a, c, done);
+}
+
+void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done)
+{
+	struct commit *c = commit_new(a, &a->row, done);
+
+	if (!c)
+		return;
+	c->only_snap = c->with_snap = true;
+	c->snap = *snap;
+	c->call = life_call(a, done);
+	if (!c->call) {
+		free(c);
+		return;
+	}
+	a->run->writing = true;
+	store_write(a->life->store, commit_fn, commit_done, c);
 }
 
 /* ---- snapshots beside any run */

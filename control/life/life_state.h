@@ -175,6 +175,7 @@ void life_on_host(void *arg, int rc, const struct err *e);
  */
 void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done);
 void life_commit_delete(struct life_agent *a, life_next *done);
+void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done); /* the row stays */
 void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
 /* ERR_RECORD_UNAVAILABLE: nothing may change. */
 int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);

@@ -1,0 +1,348 @@
+/*
+ * fake_world.h - a FAKE backend of sandboxes, for tests of lifecycle. Nothing runs: a workspace is a number (what was
+ * written last), a snapshot is the number it had. The world outlives providers made on it, so that a daemon can die and
+ * come again.
+ *
+ * Calls wait in a queue; world_step() answers the oldest. What a call does is done when it is made (world.late false),
+ * or when it is answered (true): so an answer or a whole call can be lost with its daemon.
+ */
+#ifndef TESTS_FAKE_WORLD_H
+#define TESTS_FAKE_WORLD_H
+
+#include "control/sandbox.h"
+#include "muxd/base/err.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define WORLD_AGENTS 16
+#define WORLD_SNAPS  64
+
+struct world_agent {
+	char name[AGENT_NAME_MAX + 1];
+	bool running, disk, read_only;
+	int content;
+	struct id sandbox;
+};
+struct world_snap {
+	struct id id;
+	char agent[AGENT_NAME_MAX + 1];
+	int content;
+	bool there;
+};
+enum world_op { W_ENSURE, W_CONNECT, W_STAT, W_END, W_LIST, W_TAKE, W_DROP, W_RESTORE, W_WIPE, W_BARE, W_OPS };
+
+struct world_call {
+	TAILQ_ENTRY(world_call) entry;
+	enum world_op op;
+	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1];
+	struct id snapshot;
+	bool read_only, done_already;
+	int rc;
+	sandbox_done *done;
+	sandbox_list_done *list_done;
+	sandbox_snapshots_done *snaps_done;
+	void *arg;
+};
+
+struct world {
+	struct world_agent agents[WORLD_AGENTS];
+	struct world_snap snaps[WORLD_SNAPS];
+	TAILQ_HEAD(, world_call) queue;
+	struct sandbox_provider *provider; /* the one that is on it now */
+	bool late, no_disk, no_takes, hold[W_OPS];
+	int fail[W_OPS]; /* the next one of these answers that, once; negative: ERR_* */
+	bool fail_always[W_OPS];
+	unsigned made[W_OPS]; /* how often each was asked */
+	unsigned violations;  /* two sandboxes for one, a restore under a running one */
+	char words[80];
+};
+struct world_provider {
+	struct sandbox_provider base;
+	struct world *w;
+};
+
+static inline struct world_agent *world_agent(struct world *w, const char *name)
+{
+	for (int i = 0; i < WORLD_AGENTS; i++)
+		if (strcmp(w->agents[i].name, name) == 0)
+			return &w->agents[i];
+	for (int i = 0; i < WORLD_AGENTS; i++)
+		if (!w->agents[i].name[0]) {
+			snprintf(w->agents[i].name, sizeof(w->agents[i].name), "%s", name);
+			return &w->agents[i];
+		}
+	abort();
+}
+
+static inline struct world_snap *world_snap(struct world *w, const struct id *id)
+{
+	for (int i = 0; i < WORLD_SNAPS; i++)
+		if (id_equal(&w->snaps[i].id, id))
+			return &w->snaps[i];
+	return NULL;
+}
+
+static inline unsigned world_snaps(const struct world *w, const char *agent)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < WORLD_SNAPS; i++)
+		n += w->snaps[i].there && strcmp(w->snaps[i].agent, agent) == 0;
+	return n;
+}
+
+static inline void world_end(struct world *w, struct world_agent *a)
+{
+	a->running = false;
+	if (w->no_disk)
+		a->disk = false, a->content = 0;
+}
+
+static inline int world_take(struct world *w, const struct world_call *c)
+{
+	struct world_agent *a = world_agent(w, c->agent);
+
+	if (w->no_takes)
+		return ERR_UNSUPPORTED;
+	if (!a->disk && !a->running)
+		return ERR_NOT_FOUND;
+	if (world_snap(w, &c->snapshot) && world_snap(w, &c->snapshot)->there)
+		return 0;
+	for (int i = 0; i < WORLD_SNAPS; i++)
+		if (!w->snaps[i].there) {
+			w->snaps[i] = (struct world_snap){.id = c->snapshot, .content = a->content, .there = true};
+			memcpy(w->snaps[i].agent, c->agent, sizeof(c->agent));
+			return 0;
+		}
+	return ERR_LIMIT;
+}
+
+static inline int world_do(struct world *w, struct world_call *c)
+{
+	struct world_agent *a = world_agent(w, c->agent);
+	struct world_snap *s;
+
+	if (w->fail[c->op]) {
+		int rc = w->fail[c->op];
+
+		if (!w->fail_always[c->op])
+			w->fail[c->op] = 0;
+		return rc;
+	}
+	switch (c->op) {
+	case W_ENSURE:
+		if (!a->running) {
+			if (!a->disk)
+				a->content = 0;
+			a->running = a->disk = true;
+			(void)id_new(&a->sandbox);
+		}
+		return 0;
+	case W_CONNECT:
+		return a->running ? 0 : ERR_NOT_FOUND;
+	case W_END:
+		world_end(w, a);
+		return 0;
+	case W_TAKE:
+		return world_take(w, c);
+	case W_DROP:
+		s = world_snap(w, &c->snapshot);
+		if (s)
+			s->there = false;
+		return 0;
+	case W_RESTORE:
+		s = world_snap(w, &c->snapshot);
+		w->violations += a->running;
+		if (!s || !s->there || strcmp(s->agent, c->from) != 0)
+			return ERR_NOT_FOUND;
+		a->content = s->content;
+		a->disk = true;
+		a->read_only = c->read_only;
+		return 0;
+	case W_BARE:
+	case W_WIPE:
+		w->violations += c->op == W_BARE && a->running;
+		a->running = a->disk = false;
+		a->content = 0;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static inline void world_info(struct world *w, const struct world_agent *a, struct sandbox_info *i)
+{
+	memset(i, 0, sizeof(*i));
+	memcpy(i->agent, a->name, sizeof(i->agent));
+	i->state = a->running ? SANDBOX_RUNNING : a->disk ? SANDBOX_STOPPED : SANDBOX_ABSENT;
+	i->has_workspace = a->disk && !w->no_disk;
+	if (a->running)
+		i->sandbox_id = a->sandbox;
+}
+
+static inline void world_answer(struct world *w, struct world_call *c, int rc)
+{
+	struct world_agent *a = world_agent(w, c->agent[0] ? c->agent : "nobody");
+	struct sandbox_snapshot snap = {.id = c->snapshot, .ready = true, .how = "fake", .name = "fake"};
+	struct sandbox_info info, list[WORLD_AGENTS];
+	struct err e = {0};
+	size_t n = 0;
+
+	if (rc)
+		err_set(&e, rc, "%s", w->words[0] ? w->words : err_name(rc));
+	world_info(w, a, &info);
+	for (int i = 0; c->op == W_LIST && i < WORLD_AGENTS; i++)
+		if (w->agents[i].running || w->agents[i].disk)
+			world_info(w, &w->agents[i], &list[n++]);
+	if (c->list_done)
+		c->list_done(c->arg, rc, rc ? &e : NULL, list, n);
+	else if (c->snaps_done)
+		c->snaps_done(c->arg, rc, rc ? &e : NULL, &snap, rc || c->op == W_DROP ? 0 : 1);
+	else
+		c->done(c->arg, rc, rc ? &e : NULL, rc ? NULL : &info,
+			!rc && (c->op == W_ENSURE || c->op == W_CONNECT) ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1);
+	free(c);
+}
+
+/* Answers the oldest call that is not held. False: there is none. */
+static inline bool world_step(struct world *w)
+{
+	struct world_call *c;
+	int rc;
+
+	TAILQ_FOREACH(c, &w->queue, entry)
+	if (!w->hold[c->op])
+		break;
+	if (!c)
+		return false;
+	TAILQ_REMOVE(&w->queue, c, entry);
+	rc = c->done_already ? c->rc : world_do(w, c);
+	world_answer(w, c, rc);
+	return true;
+}
+
+static inline struct world_call *world_queue(struct sandbox_provider *p, enum world_op op, const char *agent, void *arg)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+	struct world_call *c = calloc(1, sizeof(*c));
+
+	c->op = op;
+	c->arg = arg;
+	snprintf(c->agent, sizeof(c->agent), "%s", agent ? agent : "");
+	w->made[op]++;
+	TAILQ_INSERT_TAIL(&w->queue, c, entry);
+	return c;
+}
+static inline void world_now(struct sandbox_provider *p, struct world_call *c)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+
+	if (w->late || w->hold[c->op])
+		return;
+	c->rc = world_do(w, c);
+	c->done_already = true;
+}
+
+#define WORLD_SIMPLE(name, op)                                                                                         \
+	static inline void name(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)          \
+	{                                                                                                              \
+		struct world_call *c = world_queue(p, op, agent, arg);                                                 \
+		c->done = done;                                                                                        \
+		world_now(p, c);                                                                                       \
+	}
+WORLD_SIMPLE(fw_ensure, W_ENSURE)
+WORLD_SIMPLE(fw_connect, W_CONNECT)
+WORLD_SIMPLE(fw_stat, W_STAT)
+WORLD_SIMPLE(fw_bare, W_BARE)
+static inline void fw_end(struct sandbox_provider *p, const char *agent, const char *why, sandbox_done *done, void *arg)
+{
+	struct world_call *c = world_queue(p, W_END, agent, arg);
+
+	(void)why;
+	c->done = done;
+	world_now(p, c);
+}
+static inline void fw_wipe(struct sandbox_provider *p, const char *agent, const char *why, sandbox_done *done,
+			   void *arg)
+{
+	struct world_call *c = world_queue(p, W_WIPE, agent, arg);
+
+	(void)why;
+	c->done = done;
+	world_now(p, c);
+}
+static inline void fw_list(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
+{
+	world_queue(p, W_LIST, NULL, arg)->list_done = done;
+}
+static inline void fw_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout,
+			   sandbox_snapshots_done *done, void *arg)
+{
+	struct world_call *c = world_queue(p, W_TAKE, agent, arg);
+
+	(void)timeout;
+	c->snapshot = *snapshot;
+	c->snaps_done = done;
+	world_now(p, c);
+}
+static inline void fw_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+			   sandbox_snapshots_done *done, void *arg)
+{
+	struct world_call *c = world_queue(p, W_DROP, agent, arg);
+
+	c->snapshot = *snapshot;
+	c->snaps_done = done;
+	world_now(p, c);
+}
+static inline void fw_restore(struct sandbox_provider *p, const char *agent, const char *from,
+			      const struct id *snapshot, bool read_only, uint64_t timeout, sandbox_done *done,
+			      void *arg)
+{
+	struct world_call *c = world_queue(p, W_RESTORE, agent, arg);
+
+	(void)timeout;
+	snprintf(c->from, sizeof(c->from), "%s", from);
+	c->snapshot = *snapshot;
+	c->read_only = read_only;
+	c->done = done;
+	world_now(p, c);
+}
+static inline void fw_destroy(struct sandbox_provider *p)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+	struct world_call *c;
+
+	while ((c = TAILQ_FIRST(&w->queue))) {
+		TAILQ_REMOVE(&w->queue, c, entry);
+		world_answer(w, c, ERR_CANCELLED);
+	}
+	w->provider = NULL;
+	free(p);
+}
+
+static const struct sandbox_provider_ops world_ops = {.ensure = fw_ensure,
+						      .connect = fw_connect,
+						      .stat = fw_stat,
+						      .destroy_sandbox = fw_end,
+						      .wipe = fw_wipe,
+						      .list = fw_list,
+						      .snapshot_take = fw_take,
+						      .snapshot_drop = fw_drop,
+						      .restore = fw_restore,
+						      .drop_workspace = fw_bare,
+						      .destroy = fw_destroy};
+
+static inline struct sandbox_provider *world_provider(struct world *w)
+{
+	struct world_provider *p = calloc(1, sizeof(*p));
+
+	p->base.ops = &world_ops;
+	p->w = w;
+	w->provider = &p->base;
+	return &p->base;
+}
+
+#endif

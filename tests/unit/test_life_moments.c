@@ -1,0 +1,258 @@
+/* Snapshots as moments to go back to: restore, fork, retention. */
+#include "tests/lib/life_rig.h"
+
+static struct id snapshot(struct rig *r, const char *agent, int content)
+{
+	world_agent(&r->world, agent)->content = content;
+	rig_clock(r, MINUTE);
+	life_snapshot(r->life, agent, 0, rig_answer, r);
+	rig_settle(r);
+	if (r->rc)
+		fail_msg("%s", r->message);
+	return rig_row(r, agent).snapshot;
+}
+
+static int current_content(struct rig *r, const char *agent)
+{
+	return world_agent(&r->world, agent)->content;
+}
+
+static void back_to_a_snapshot_of_its_own(void **state)
+{
+	struct rig *r = *state;
+	struct id first;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	(void)snapshot(r, "ann", 2);
+	world_agent(&r->world, "ann")->content = 3;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_int_equal(world_snaps(&r->world, "ann"), 3); /* what was there is in one, too */
+	rig_run(r, "ann");
+	assert_int_equal(current_content(r, "ann"), 1);
+}
+
+static void a_restore_that_fails_changes_nothing(void **state)
+{
+	struct rig *r = *state;
+	struct life_row before, after;
+	struct id first;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 4;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	before = rig_row(r, "ann");
+	r->world.fail[W_RESTORE] = ERR_SNAPSHOT;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_SNAPSHOT);
+	after = rig_row(r, "ann");
+	assert_int_equal(after.state, LIFE_STOPPED);
+	assert_true(id_equal(&before.snapshot, &after.snapshot));
+	rig_run(r, "ann");
+	assert_int_equal(current_content(r, "ann"), 4);
+}
+
+static void a_snapshot_that_cannot_be_taken_first_stops_a_restore(void **state)
+{
+	struct rig *r = *state;
+	struct id first;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 2;
+	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_SNAPSHOT);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(current_content(r, "ann"), 2);
+}
+
+static void what_is_not_there_or_of_another_is_refused(void **state)
+{
+	struct rig *r = *state;
+	struct id of_bob, none;
+
+	rig_run(r, "ann");
+	rig_run(r, "bob");
+	of_bob = snapshot(r, "bob", 1);
+	assert_int_equal(id_new(&none), 0);
+	life_restore(r->life, "ann", &none, 0, rig_answer, r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	life_restore(r->life, "ann", &of_bob, 0, rig_answer, r);
+	assert_int_equal(r->rc, ERR_INVAL);
+	assert_non_null(strstr(r->message, "bob"));
+	life_snapshot_drop(r->life, "ann", &of_bob, rig_answer, r);
+	assert_int_equal(r->rc, ERR_INVAL);
+	life_snapshot_drop(r->life, "bob", &of_bob, rig_answer, r);
+	assert_int_equal(r->rc, ERR_BAD_STATE); /* its current one */
+	assert_state(r, "ann", LIFE_RUNNING);
+}
+
+static void fork_it(struct rig *r, struct life_fork *f)
+{
+	if (!f->options.idle_ttl_ns)
+		f->options = (struct life_options){UINT64_MAX, UINT64_MAX};
+	life_fork(r->life, f, 0, rig_answer, r);
+	rig_settle(r);
+}
+
+static void a_fork_is_an_agent_of_its_own(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look"};
+	struct world_agent *look;
+
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	(void)snapshot(r, "ann", 2);
+	fork_it(r, &f);
+	if (r->rc)
+		fail_msg("%s", r->message);
+	look = world_agent(&r->world, "look");
+	assert_true(look->running && look->read_only);
+	assert_int_equal(look->content, 1);
+	assert_int_equal(current_content(r, "ann"), 2);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(r->result, "forked_from"), "agent")),
+			    "ann");
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_CONFLICT); /* the name is taken */
+	rig_stop(r, "look");                   /* nothing can have changed: no copy is made of it */
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(world_snaps(&r->world, "look"), 0);
+	rig_run(r, "look");
+	assert_int_equal(look->content, 1);
+}
+
+static void a_moment_finds_the_snapshot_before_it(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.agent = "ann", .writable = true};
+	int64_t early, between;
+	const char *name;
+
+	rig_run(r, "ann");
+	early = r->wall;
+	(void)snapshot(r, "ann", 1);
+	rig_clock(r, MINUTE);
+	between = r->wall;
+	(void)snapshot(r, "ann", 2);
+	f.at_wall_ns = between;
+	fork_it(r, &f);
+	if (r->rc)
+		fail_msg("%s", r->message);
+	name = json_string_value(json_object_get(r->result, "agent"));
+	assert_non_null(strstr(name, "ann-fork-"));
+	assert_int_equal(world_agent(&r->world, name)->content, 1);
+	assert_false(world_agent(&r->world, name)->read_only);
+	f.at_wall_ns = early;
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	assert_non_null(strstr(r->message, "no snapshot yet"));
+}
+
+static void a_fork_ends_when_its_time_is_over(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look", .options = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = 10 * MINUTE}};
+
+	free(r->conf->life_ttl_action);
+	r->conf->life_ttl_action = strdup("delete");
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	fork_it(r, &f);
+	assert_int_equal(r->rc, 0);
+	rig_pass(r, 11 * MINUTE, MINUTE);
+	assert_int_equal(rig_row(r, "look").generation, 0);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
+	assert_state(r, "ann", LIFE_RUNNING);
+}
+
+static void the_oldest_go_first_and_the_current_never(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.agent = "ann"};
+	struct id first = {0}, last = {0}, now;
+	int64_t then = 0;
+	json_t *list = NULL;
+
+	r->conf->life_keep_snapshots = 3;
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	for (int i = 1; i <= 6; i++) {
+		last = snapshot(r, "ann", i);
+		if (i == 1)
+			first = last, then = r->wall;
+	}
+	assert_int_equal(world_snaps(&r->world, "ann"), 3);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 3);
+	assert_int_equal(life_snapshots(r->life, "ann", &list, NULL), 0);
+	assert_int_equal(json_array_size(json_object_get(list, "snapshots")), 3);
+	assert_true(json_is_true(json_object_get(json_array_get(json_object_get(list, "snapshots"), 0), "current")));
+	json_decref(list);
+	f.at_wall_ns = then; /* a session of that time: its snapshot is gone, and why is known */
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	assert_non_null(strstr(r->message, "keep_snapshots"));
+	f.snapshot = first;
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	r->conf->life_keep_snapshots = 10;
+	r->conf->life_keep_age_ns = HOUR;
+	r->conf->life_idle_ttl_ns = 0;
+	life_set_conf(r->life, r->conf);
+	rig_clock(r, 3 * HOUR);
+	last = snapshot(r, "ann", 7);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1); /* age */
+	now = rig_row(r, "ann").snapshot;
+	assert_true(id_equal(&now, &last));
+}
+
+static void what_a_fork_still_needs_stays(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look"};
+
+	r->conf->life_keep_snapshots = 1;
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	r->world.fail[W_RESTORE] = ERR_SNAPSHOT;
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_SNAPSHOT);
+	assert_state(r, "look", LIFE_ERROR);
+	(void)snapshot(r, "ann", 2);
+	assert_int_equal(world_snaps(&r->world, "ann"), 2);
+	life_terminate(r->life, "ann", "gone", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "kept"), 1);
+	rig_run(r, "look");
+	assert_int_equal(current_content(r, "look"), 1);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    T(back_to_a_snapshot_of_its_own),
+	    T(a_restore_that_fails_changes_nothing),
+	    T(a_snapshot_that_cannot_be_taken_first_stops_a_restore),
+	    T(what_is_not_there_or_of_another_is_refused),
+	    T(a_fork_is_an_agent_of_its_own),
+	    T(a_moment_finds_the_snapshot_before_it),
+	    T(a_fork_ends_when_its_time_is_over),
+	    T(the_oldest_go_first_and_the_current_never),
+	    T(what_a_fork_still_needs_stays),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
