@@ -34,6 +34,15 @@ export async function until(what, f, ms = patience) {
 
 export const ready = () => JSON.parse(readFileSync(`${state}/ready.json`, "utf8"));
 
+/** Where the daemon listens; null while it is gone. */
+function address() {
+  try {
+    return ready().https;
+  } catch {
+    return null;
+  }
+}
+
 export function grant({ agent = "web", principal = "tester", scopes = "terminal,rounds,observe,drive,replay", ttl = "30m", reason = "a story" } = {}) {
   const text = execFileSync(`${build}/muxctl`, ["--state", state, "grant", "create", "--agent", agent, "--principal", principal, "--kind", "staff", "--scopes", scopes, "--task", "story", "--ttl", ttl, "--reason", reason, "-o", "json"]);
   return JSON.parse(text);
@@ -48,11 +57,12 @@ export class Wire {
   up = true;
   async open() {
     this.server = net.createServer((client) => {
-      if (!this.up) {
+      const there = this.up ? address() : null;
+      if (!there) {
         client.destroy();
         return;
       }
-      const [host, port] = ready().https.split(":");
+      const [host, port] = there.split(":");
       const far = net.connect(Number(port), host);
       for (const [a, b] of [[client, far], [far, client]]) {
         this.sockets.add(a);

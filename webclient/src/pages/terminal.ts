@@ -53,8 +53,11 @@ function makeTerminal(): Terminal {
   });
 }
 
-/** The graphics card draws where it can; where it cannot, or is taken away, the document does. */
+/** The graphics card draws where there is one. Without one (WebGL by the processor is several times slower), or when it is taken away, the document does. */
 function accelerate(term: Terminal): void {
+  const probe = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  if (!probe) return;
+  probe.getExtension("WEBGL_lose_context")?.loseContext();
   try {
     const webgl = new WebglAddon();
     webgl.onContextLoss(() => {

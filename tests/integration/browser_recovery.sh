@@ -1,0 +1,22 @@
+#!/bin/bash
+# What a page in Chromium survives: a cut line, kill -9 of the whole daemon (RUNS=50 for acceptance), the end of its
+# grant. Nothing shown is lost, nothing is shown twice, and it says what is going on.
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+webclient/build.sh all >"$tmp/npm" 2>&1 || fail "npm: $(tail -n 3 "$tmp/npm")"
+chmod 0711 "$tmp"
+mkdir "$tmp/state" && chmod 0711 "$tmp/state"
+echo 'grants: {warn: 8s}' >"$tmp/state/story.yaml"
+start_daemon "$tmp/state" --config "$tmp/state/story.yaml" || fail "no daemon"
+disown "$DAEMON"
+finish() {
+	muxctl shutdown --sandboxes >/dev/null 2>&1
+	# the daemon that the story started again is no child of ours
+	for _ in $(seq 200); do kill -0 "$(jq -r .pids.monitor "$tmp/state/ready.json" 2>/dev/null)" 2>/dev/null || break; sleep 0.1; done
+	grep -E -A20 'Sanitizer|runtime error' "$tmp/state/daemon.log" >&2 && fail "the daemon's log has findings"
+	rm -rf "$tmp"
+}
+trap finish EXIT
+export MUXD_STATE BUILD
+timeout -k 5 "${LIMIT:-280}" node tests/e2e/browser/recovery.mjs || fail "see above"
