@@ -310,7 +310,11 @@ int dir_names(int dir, char ***out, size_t *out_n, struct err *e)
 	for (struct dirent *de; rc == 0 && (de = readdir(d));) {
 		struct stat st;
 
-		if (*de->d_name != '.' && fstatat(fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+		/* Not every file system tells in the directory. */
+		if (*de->d_name != '.' &&
+		    (de->d_type == DT_DIR ||
+		     (de->d_type == DT_UNKNOWN && fstatat(fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		      S_ISDIR(st.st_mode))))
 			rc = names_add(&names, &n, &cap, de->d_name);
 	}
 	closedir(d);
