@@ -11,6 +11,9 @@ several. Every CHECK kills, and at the end, all threads rest, and then:
  - every snapshot that was answered as ready is listed, and a fork of it holds what it held when it was taken;
  - each workspace holds what it must.
 
+Four users lease sandboxes of the pool beside that: a request that is asked again is the same lease, no sandbox is ever handed out
+twice or used before, and at rest the pool is full and nothing is leased.
+
 lifecycle_kill.py STATE; KILLS, AGENTS, SEED, CHECK, GAP (seconds between kills, at most) from the environment.
 """
 import http.client, json, os, random, signal, ssl, subprocess, sys, threading, time, traceback
@@ -23,11 +26,13 @@ SEED = int(os.environ.get("SEED", str(int(time.time()))))
 CHECK = int(os.environ.get("CHECK", "25"))
 GAP = float(os.environ.get("GAP", "3"))
 SAMPLE = int(os.environ.get("SAMPLE", "30"))
+POOL, USERS = 3, 4
 UID_BASE = 500000 + os.getpid() % 10000 * 100
 CONF = """
 log: {level: info}
 privsep: {sandbox_uid_base: %d}
 sandbox: {workspace_size: 16MiB, memory: 64MiB}
+pool: {size: 3, fill: 2}
 lifecycle: {idle_ttl: 6s, idle_warning: 0s, keep_snapshots: 100000, keep_age: 0s, start_timeout: 90s, snapshot_timeout: 60s}
 """ % UID_BASE
 STEADY = ("running", "stopped")
@@ -519,15 +524,132 @@ class Agent(threading.Thread):
         self.paused.set()
 
 
+# --- leases
+
+
+class User(threading.Thread):
+    """Asks for sandboxes of the pool, one after the other, and gives them back or lets them expire."""
+
+    given = {}  # sandbox -> lease, for ever: a sandbox serves one lease
+
+    def __init__(self, n):
+        super().__init__(daemon=True)
+        self.n, self.rng, self.c, self.k = n, random.Random("%d/user/%d" % (SEED, n)), Client(), 0
+        self.pause, self.paused, self.end = threading.Event(), threading.Event(), False
+
+    def lease(self, ttl):
+        """The same request again after each loss: it is one lease."""
+        body = {"userId": "user-%d" % self.n, "workflowId": "story", "requestId": "%d-%d" % (self.n, self.k), "ttlSeconds": ttl}
+        seen, end = set(), time.time() + 240
+        for again in range(self.rng.choice([1, 1, 2])):
+            while True:
+                s, o = self.c.sure("POST", "/sandboxes/leases", body)
+                if s == 200:
+                    break
+                count("lease " + code(o))
+                if code(o) not in ("limit_reached", "timeout", "unavailable", "cancelled", "try_again") or time.time() > end:
+                    fault("user %d: lease: %s %s" % (self.n, s, words(o)))
+                    return None
+                time.sleep(0.2)
+            seen.add((o["leaseId"], o["sandboxId"]))
+        if len(seen) != 1:
+            fault("user %d: one request is several leases: %s" % (self.n, seen))
+        id_, sandbox = seen.pop()
+        with lock:
+            before = User.given.setdefault(sandbox, id_)
+        if before != id_:
+            fault("sandbox %s was handed out twice: %s and %s" % (sandbox, before, id_))
+        count("lease")
+        return id_, sandbox
+
+    def use(self, id_, sandbox):
+        """Nobody was here before, and what we leave is ours until the end."""
+        body = {"argv": ["sh", "-c", "cat owner 2>/dev/null; echo %s > owner" % id_], "exec_id": "use-" + id_, "wait_ms": 20000}
+        s, o = self.c.sure("POST", "/v1/agents/%s/rounds" % sandbox, body)
+        while s == 202:
+            s, o = self.c.sure("GET", "/v1/rounds/%s?wait_ms=5000" % o["round_id"])
+        if s != 200:
+            s2, l = self.c.sure("GET", "/sandboxes/leases/" + id_)
+            if s2 == 200 and l["state"] == "ACTIVE":
+                fault("%s of lease %s cannot be used: %s; %s" % (sandbox, id_, words(o), l))
+            return
+        if o["stdout"]["total_bytes"]:
+            fault("%s of lease %s was used before: %s" % (sandbox, id_, o["stdout"]))
+
+    def run_workflow(self, id_):
+        body = {"leaseId": id_, "workflowId": "story", "runId": "run-" + id_, "token": "secret-" + id_, "timeoutSeconds": 60}
+        s, o = self.c.sure("POST", "/sandboxes/runs", body)
+        end = time.time() + 120
+        while s == 202 and time.time() < end:
+            s2, r = self.c.sure("GET", "/sandboxes/runs/run-" + id_)
+            if s2 == 200 and r["state"] != "RUNNING":
+                count("run %s %s" % (r["state"], r.get("reason") or ""))
+                return
+            time.sleep(0.2)
+        if s != 202 and code(o) not in ("bad_state", "ended", "already_ended"):
+            fault("user %d: run: %s %s" % (self.n, s, words(o)))
+        elif s == 202:
+            fault("run of lease %s does not end" % id_)
+
+    def turn(self):
+        self.k += 1
+        how = self.rng.choice(["release", "release", "run", "expire"])
+        got = self.lease(2 if how == "expire" else 600)
+        if not got or how == "expire":
+            return
+        self.use(*got)
+        time.sleep(self.rng.random())
+        if how == "run":
+            self.run_workflow(got[0])
+        s, o = self.c.sure("DELETE", "/sandboxes/leases/" + got[0])
+        if s != 200 and code(o) not in ("bad_state", "ended", "already_ended", "conflict"):
+            fault("user %d: release of %s: %s %s" % (self.n, got[0], s, words(o)))
+
+    def run(self):
+        while not self.end:
+            if self.pause.is_set():
+                self.paused.set()
+                time.sleep(0.05)
+                continue
+            self.paused.clear()
+            try:
+                self.turn()
+            except Exception:
+                fault("user %d: %s" % (self.n, traceback.format_exc()))
+                return
+            time.sleep(self.rng.random() * 2)
+        self.paused.set()
+
+
+def check_leases(c):
+    """Nothing is leased any more, and the pool is full again."""
+    end, p = time.time() + 120, {}
+    while time.time() < end:
+        s, p = c.sure("GET", "/sandboxes/pool")
+        if s == 200 and (p["ready"], p["leased"], p["discarding"], p["filling"]) == (POOL, 0, 0, 0):
+            break
+        time.sleep(0.2)
+    else:
+        fault("the pool is not full again: %s" % p)
+    s, o = c.sure("GET", "/sandboxes/leases?state=ACTIVE&limit=1000")
+    if s != 200 or o["leases"]:
+        fault("leases are left: %s %s" % (s, o))
+    s, o = c.sure("GET", "/sandboxes/leases?limit=1000")
+    boxes = [l["sandboxId"] for l in o["leases"]] if s == 200 else []
+    if len(boxes) != len(set(boxes)):
+        fault("two leases have one sandbox: %s" % boxes)
+
+
 # --- everything at rest
 
 
-def check_all(agents, everything, rng):
-    for a in agents:
+def check_all(agents, users, everything, rng):
+    for a in agents + users:
         a.pause.set()
-    for a in agents:
+    for a in agents + users:
         while a.is_alive() and not a.paused.wait(1):
             pass
+    check_leases(agents[0].c)
     states = {}
     for a in agents:
         o = a.settled()
@@ -563,7 +685,7 @@ def check_all(agents, everything, rng):
     print("  at rest: %d agents, %d snapshots, %d looked into; %s" %
           (len([s for s in states.values() if s]), len(jobs), len(jobs) if everything else min(SAMPLE, len(jobs)),
            ", ".join("%s %d" % (k, list(states.values()).count(k)) for k in sorted(set(states.values()), key=str))), flush=True)
-    for a in agents:
+    for a in agents + users:
         a.pause.clear()
 
 
@@ -592,8 +714,12 @@ def main():
     print("  seed %d, %d kills, %d agents" % (SEED, KILLS, AGENTS), flush=True)
     daemon.start()
     TOKEN = make_token()
-    agents = [Agent(n) for n in range(AGENTS)]
-    for a in agents:
+    agents, users = [Agent(n) for n in range(AGENTS)], [User(n) for n in range(USERS)]
+    s, o = agents[0].c.sure("POST", "/sandboxes/workflows", {"name": "story", "owner": "killer", "version": 1, "steps": [
+        {"shell": "cat <&$MUXD_TOKEN_FD > /dev/null; sleep 0.5; echo done"}]})
+    if s != 200:
+        sys.exit("FAILED: no workflow: " + words(o))
+    for a in agents + users:
         a.start()
     time.sleep(3)
     done, started = 0, time.time()
@@ -605,10 +731,10 @@ def main():
         count("kill " + which)
         if done % CHECK == 0 and done < KILLS:
             print("  %d kills in %d s" % (done, time.time() - started), flush=True)
-            check_all(agents, False, rng)
+            check_all(agents, users, False, rng)
     time.sleep(1)
-    check_all(agents, True, rng)
-    for a in agents:
+    check_all(agents, users, True, rng)
+    for a in agents + users:
         a.end = True
     print("  counts: " + ", ".join("%s %d" % (k, counts[k]) for k in sorted(counts)), flush=True)
     subprocess.run([MUXCTL, "--state", STATE, "shutdown", "--sandboxes"], capture_output=True, timeout=120)
