@@ -339,6 +339,8 @@ class Agent(threading.Thread):
             return
         if s != 200:
             self.odd("resume", s, o)
+        elif o.get("state") == "idle_stopping":  # it fell asleep in the very moment; the call that just ended takes that back
+            count("resume met idle_stopping")
         elif o.get("state") != "running":
             fault("%s: resume answered with %s" % (self.name_, o))
 
