@@ -241,8 +241,10 @@ static int check_owner(struct life *l, const char *agent, const struct id *snaps
 	json_array_foreach(json_object_get(list, "snapshots"), i, each)
 	{
 		const char *own = json_string_value(json_object_get(each, "id"));
+		const char *status =
+		    json_string_value(json_object_get(each, "status")); /* dropping is as good as gone */
 
-		found = found || (own && strcmp(own, id) == 0);
+		found = found || (own && strcmp(own, id) == 0 && status && strncmp(status, "drop", 4) != 0);
 	}
 	json_decref(list);
 	return found ? 0 : err_set(e, ERR_NOT_FOUND, "%s has no snapshot %s", agent, id);
