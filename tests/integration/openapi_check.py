@@ -299,6 +299,17 @@ def agents(api, agent):
     api.refused("GET", "/v1/agents/{agent}/terminal", 426, "invalid_request", agent=agent)
 
 
+def pages(api, agent):
+    page = NOBODY
+    for path, params in (("/sandboxes", {}), ("/sessions", {}), ("/sessions/{id}", {"id": page}),
+                         ("/terminal/{agent}", {"agent": agent}), ("/replay/{id}", {"id": page})):
+        api.call("GET", path, {200}, token=False, **params)
+    api.refused("GET", "/ui/{file}", 404, "not_found", token=False, file="none.js")
+    for method in ("GET", "POST", "DELETE"):
+        api.call(method, "/v1/web/session", {200})
+    api.refused("GET", "/v1/web/session", 401, "unauthenticated", token=False)
+
+
 NOBODY = "0193aaaa-0000-7000-8000-000000000001"
 
 
@@ -585,6 +596,7 @@ def main():
     refusals(api, agent, task)
     recordings(api, agent, task)
     files(api, agent, task)
+    pages(api, agent)
     lifecycle_refused(api, agent)
     lifecycle(api, agent)
     the_end(api, agent)
