@@ -1,0 +1,607 @@
+/*
+ * Leases, runs and the pool over a real store and a FAKE host, which makes no sandboxes: it remembers what it was asked
+ * for. A crash is a store that is closed and opened again under a new struct work.
+ */
+#include "control/store/store.h"
+#include "control/work/work.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/conf.h"
+#include "muxd/base/err.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#define FAKES 64
+
+struct fake {
+	char name[64];
+	bool running;
+};
+
+struct rig {
+	char dir[64], path[96];
+	uv_loop_t loop;
+	struct store *store;
+	struct work *work;
+	struct conf *conf;
+	struct fake fakes[FAKES];
+	unsigned made, wiped, execs, released, audits;
+	int fail_prepare; /* ERR_* */
+	bool hold_discard;
+	work_exec_done *exec_done; /* a step that hangs */
+	void *exec_arg;
+	char token[64];
+	bool answered;
+	int rc;
+	struct err e;
+	json_t *result;
+};
+
+static int64_t host_now(void *ctx)
+{
+	(void)ctx;
+	return clock_wall_ns();
+}
+
+static struct fake *fake_find(struct rig *r, const char *name)
+{
+	for (int i = 0; i < FAKES; i++)
+		if (strcmp(r->fakes[i].name, name) == 0)
+			return &r->fakes[i];
+	return NULL;
+}
+
+static void host_prepare(void *ctx, const char *sandbox, work_host_done *done, void *arg)
+{
+	struct rig *r = ctx;
+	struct fake *f = fake_find(r, sandbox);
+	struct err e = {0};
+
+	if (r->fail_prepare) {
+		done(arg, err_set(&e, r->fail_prepare, "the cluster says: quota exceeded"), &e);
+		return;
+	}
+	if (!f) {
+		f = fake_find(r, "");
+		assert_non_null(f);
+		snprintf(f->name, sizeof(f->name), "%s", sandbox);
+		r->made++;
+	}
+	f->running = true;
+	done(arg, 0, NULL);
+}
+
+static void host_discard(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg)
+{
+	struct rig *r = ctx;
+	struct fake *f = fake_find(r, sandbox);
+
+	assert_true(*why);
+	if (r->hold_discard)
+		return;
+	if (f)
+		memset(f, 0, sizeof(*f));
+	r->wiped++;
+	done(arg, 0, NULL);
+}
+
+static void host_list(void *ctx, work_list_done *done, void *arg)
+{
+	struct work_seen list[FAKES];
+	struct rig *r = ctx;
+	size_t n = 0;
+
+	for (int i = 0; i < FAKES; i++)
+		if (r->fakes[i].name[0])
+			list[n++] = (struct work_seen){r->fakes[i].name, r->fakes[i].running};
+	done(arg, 0, NULL, list, n);
+}
+
+/* "code N", "timeout", "refused", "hang" */
+static void host_exec(void *ctx, void *auth, const struct work_exec *x, work_exec_done *done, void *arg)
+{
+	struct work_result out = {.cause = "exit"};
+	struct rig *r = ctx;
+	struct err e = {0};
+
+	assert_string_equal(auth, "auth");
+	assert_non_null(fake_find(r, x->sandbox));
+	assert_true(x->timeout_ns > 0);
+	snprintf(r->token, sizeof(r->token), "%.*s", (int)x->token_len, x->token);
+	r->execs++;
+	if (strcmp(x->command, "hang") == 0) {
+		r->exec_done = done;
+		r->exec_arg = arg;
+	} else if (strcmp(x->command, "refused") == 0) {
+		done(arg, err_set(&e, ERR_NO_PROGRAM, "no such program"), &e, NULL);
+	} else if (strcmp(x->command, "timeout") == 0) {
+		snprintf(out.cause, sizeof(out.cause), "timeout");
+		out.code = -1;
+		done(arg, 0, NULL, &out);
+	} else {
+		out.code = atoi(x->command + 5);
+		done(arg, 0, NULL, &out);
+	}
+}
+
+static void host_release(void *ctx, void *auth)
+{
+	((struct rig *)ctx)->released++;
+	free(auth);
+}
+
+static int host_audit(void *ctx, json_t *o)
+{
+	((struct rig *)ctx)->audits++;
+	assert_non_null(json_object_get(o, "event"));
+	json_decref(o);
+	return 0;
+}
+
+static void turn(struct rig *r)
+{
+	uv_run(&r->loop, UV_RUN_ONCE);
+}
+
+static void start(struct rig *r)
+{
+	struct work_params p = {.loop = &r->loop, .conf = r->conf};
+	struct work_host h = {r, host_now, host_prepare, host_discard, host_list, host_exec, host_release, host_audit};
+	struct err e = {0};
+
+	if (store_open(&r->loop, r->path, &r->store, &e))
+		fail_msg("%s", e.message);
+	p.store = r->store;
+	assert_int_equal(work_create(&p, &r->work, &e), 0);
+	work_begin(r->work, &h);
+}
+
+static void finish(struct rig *r)
+{
+	work_stop(r->work);
+	store_close(r->store);
+	work_destroy(r->work);
+	r->work = NULL;
+	r->store = NULL;
+}
+
+static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct rig *r = arg;
+
+	assert_false(r->answered);
+	r->answered = true;
+	r->rc = rc;
+	r->e = rc ? *e : (struct err){0};
+	json_decref(r->result);
+	r->result = rc ? NULL : json_incref(result);
+}
+
+static void begin_ask(struct rig *r, enum work_call call, const char *who, const char *id, const char *body)
+{
+	char *auth = strdup("auth");
+	bool taken = false;
+	struct work_caller c = {.principal = who,
+				.request = "01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11",
+				.acts_for_all = strcmp(who, "service") == 0,
+				.sees_all = strcmp(who, "admin") == 0,
+				.expires_ns = clock_wall_ns() + (int64_t)(1000 * NS_PER_SEC),
+				.auth = auth,
+				.auth_taken = &taken};
+	json_t *o = body ? json_loads(body, 0, NULL) : NULL;
+
+	r->answered = false;
+	work_ask(r->work, call, &c, id, o, on_answer, r);
+	if (!taken)
+		free(auth);
+	json_decref(o);
+}
+
+static int ask(struct rig *r, enum work_call call, const char *who, const char *id, const char *body)
+{
+	begin_ask(r, call, who, id, body);
+	while (!r->answered)
+		turn(r);
+	return r->rc;
+}
+
+static const char *text(struct rig *r, const char *key)
+{
+	const char *s = json_string_value(json_object_get(r->result, key));
+
+	return s ? s : "";
+}
+
+static int64_t pool(struct rig *r, const char *what)
+{
+	assert_int_equal(ask(r, WORK_POOL_SHOW, "admin", NULL, NULL), 0);
+	return json_integer_value(json_object_get(r->result, what));
+}
+
+/* Until so many are ready and none is on its way. */
+static void settle(struct rig *r, int ready)
+{
+	while (ask(r, WORK_POOL_SHOW, "admin", NULL, NULL) == ERR_UNAVAILABLE ||
+	       json_integer_value(json_object_get(r->result, "ready")) != ready ||
+	       json_integer_value(json_object_get(r->result, "filling")) ||
+	       json_integer_value(json_object_get(r->result, "discarding")))
+		turn(r);
+}
+
+static void store_flow(struct rig *r, const char *name, const char *steps)
+{
+	char body[400];
+
+	snprintf(body, sizeof(body), "{\"name\":\"%s\",\"owner\":\"alice\",\"version\":1,\"steps\":[%s]}", name, steps);
+	assert_int_equal(ask(r, WORK_WORKFLOW_PUT, "service", NULL, body), 0);
+}
+
+static int setup(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	snprintf(r->dir, sizeof(r->dir), "/tmp/test-work.XXXXXX");
+	assert_non_null(mkdtemp(r->dir));
+	snprintf(r->path, sizeof(r->path), "%s/control.db", r->dir);
+	assert_int_equal(uv_loop_init(&r->loop), 0);
+	assert_int_equal(conf_create(&r->conf), 0);
+	r->conf->pool_size = 2;
+	r->conf->leases_max = 4;
+	start(r);
+	settle(r, 2);
+	store_flow(r, "good", "{\"shell\":\"code 0\"},{\"shell\":\"code 3\",\"continueOnError\":true}");
+	store_flow(r, "bad", "{\"shell\":\"code 5\"},{\"shell\":\"code 0\"}");
+	store_flow(r, "late", "{\"shell\":\"timeout\"}");
+	store_flow(r, "none", "{\"shell\":\"refused\"}");
+	store_flow(r, "long", "{\"shell\":\"hang\"},{\"shell\":\"code 0\"}");
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rig *r = *state;
+	char cmd[128];
+
+	finish(r);
+	clock_test_reset();
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&r->loop), 0);
+	conf_destroy(r->conf);
+	json_decref(r->result);
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", r->dir);
+	assert_int_equal(system(cmd), 0);
+	free(r);
+	return 0;
+}
+
+static void lease(struct rig *r, const char *request, const char *workflow, int ttl, char id[40], char sandbox[64])
+{
+	char body[300];
+
+	snprintf(body, sizeof(body),
+		 "{\"userId\":\"alice\",\"workflowId\":\"%s\",\"requestId\":\"%s\",\"ttlSeconds\":%d}", workflow,
+		 request, ttl);
+	if (ask(r, WORK_LEASE_CREATE, "service", NULL, body))
+		fail_msg("%s", r->e.message);
+	snprintf(id, 40, "%s", text(r, "leaseId"));
+	snprintf(sandbox, 64, "%s", text(r, "sandboxId"));
+}
+
+static int run(struct rig *r, const char *lease_id, const char *workflow, const char *id)
+{
+	char body[300];
+
+	snprintf(
+	    body, sizeof(body),
+	    "{\"leaseId\":\"%s\",\"workflowId\":\"%s\",\"runId\":\"%s\",\"token\":\"secret\",\"timeoutSeconds\":100}",
+	    lease_id, workflow, id);
+	return ask(r, WORK_RUN_START, "service", NULL, body);
+}
+
+static const char *run_state(struct rig *r, const char *id)
+{
+	assert_int_equal(ask(r, WORK_RUN_SHOW, "service", id, NULL), 0);
+	return text(r, "state");
+}
+
+static const char *lease_state(struct rig *r, const char *id)
+{
+	assert_int_equal(ask(r, WORK_LEASE_SHOW, "service", id, NULL), 0);
+	return text(r, "state");
+}
+
+static void test_one_sandbox_one_lease(void **state)
+{
+	char a[40], b[40], again[40], sa[64], sb[64], same[64];
+	struct rig *r = *state;
+	struct err e = {0};
+
+	lease(r, "r1", "good", 60, a, sa);
+	lease(r, "r2", "good", 60, b, sb);
+	lease(r, "r1", "good", 60, again, same);
+	assert_string_equal(a, again);
+	assert_string_equal(sa, same);
+	assert_string_not_equal(a, b);
+	assert_string_not_equal(sa, sb);
+	assert_int_equal(ask(r, WORK_LEASE_CREATE, "service", NULL,
+			     "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"r1\",\"ttlSeconds\":61}"),
+			 ERR_CONFLICT);
+	assert_non_null(strstr(r->e.message, a));
+	/* another principal's key is another key, and other users are a service's to name */
+	assert_int_equal(ask(r, WORK_LEASE_CREATE, "bob", NULL,
+			     "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"r1\"}"),
+			 ERR_FORBIDDEN);
+	assert_int_equal(work_may_enter(r->work, sa, "service", false, &e), 0);
+	assert_int_equal(work_may_enter(r->work, sa, "bob", false, &e), ERR_FORBIDDEN);
+	assert_int_equal(work_may_enter(r->work, sa, "bob", true, &e), 0);
+	assert_int_equal(work_may_enter(r->work, "pool-01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", "x", false, &e),
+			 ERR_NOT_FOUND);
+	assert_int_equal(work_may_enter(r->work, "pool-9", "x", false, &e), 0); /* somebody's own agent */
+	settle(r, 2);
+	assert_int_equal(r->made, 4);
+}
+
+static void test_limit(void **state)
+{
+	char id[40], sandbox[64], request[8];
+	struct rig *r = *state;
+
+	for (int i = 0; i < 4; i++) {
+		snprintf(request, sizeof(request), "r%d", i);
+		lease(r, request, "good", 60, id, sandbox);
+	}
+	assert_int_equal(ask(r, WORK_LEASE_CREATE, "service", NULL,
+			     "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"r9\"}"),
+			 ERR_LIMIT);
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), 0);
+	lease(r, "r9", "good", 60, id, sandbox);
+}
+
+static void test_release(void **state)
+{
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	lease(r, "r1", "good", 60, id, sandbox);
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "bob", id, NULL), ERR_FORBIDDEN);
+	assert_int_equal(ask(r, WORK_LEASE_HEARTBEAT, "bob", id, NULL), ERR_FORBIDDEN);
+	assert_int_equal(ask(r, WORK_LEASE_HEARTBEAT, "service", id, NULL), 0);
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), 0);
+	assert_string_equal(text(r, "state"), "RELEASED");
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), 0);
+	assert_int_equal(ask(r, WORK_LEASE_HEARTBEAT, "service", id, NULL), ERR_BAD_STATE);
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", "01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", NULL),
+			 ERR_NOT_FOUND);
+	settle(r, 2);
+	assert_null(fake_find(r, sandbox));
+}
+
+static void test_time(void **state)
+{
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = clock_wall_ns();
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	clock_test_set(boot, wall);
+	lease(r, "r1", "good", 60, id, sandbox);
+	/* a wall clock that jumps a day ends nothing; time that passes does */
+	clock_test_set(boot + 59 * NS_PER_SEC, wall + (int64_t)(86400 * NS_PER_SEC));
+	for (int i = 0; i < 3; i++)
+		turn(r); /* the timer's turns */
+	assert_string_equal(lease_state(r, id), "ACTIVE");
+	assert_int_equal(ask(r, WORK_LEASE_HEARTBEAT, "service", id, NULL), 0);
+	clock_test_set(boot + 118 * NS_PER_SEC, wall);
+	for (int i = 0; i < 3; i++)
+		turn(r);
+	assert_string_equal(lease_state(r, id), "ACTIVE");
+	clock_test_set(boot + 120 * NS_PER_SEC, wall);
+	while (strcmp(lease_state(r, id), "EXPIRED") != 0)
+		turn(r);
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), ERR_BAD_STATE);
+	assert_int_equal(ask(r, WORK_LEASE_HEARTBEAT, "service", id, NULL), ERR_BAD_STATE);
+	settle(r, 2);
+}
+
+static void test_runs(void **state)
+{
+	static const struct {
+		const char *workflow, *state, *reason;
+		unsigned execs;
+	} rows[] = {{"good", "SUCCEEDED", "", 2},
+		    {"bad", "FAILED", "error", 1},
+		    {"late", "FAILED", "timeout", 1},
+		    {"none", "FAILED", "error", 1}};
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		unsigned execs = r->execs, released = r->released;
+
+		lease(r, rows[i].workflow, rows[i].workflow, 60, id, sandbox);
+		assert_int_equal(run(r, id, rows[i].workflow, rows[i].workflow), 0);
+		assert_true(json_is_true(json_object_get(r->result, "accepted")));
+		while (strcmp(run_state(r, rows[i].workflow), "RUNNING") == 0)
+			turn(r);
+		assert_string_equal(text(r, "state"), rows[i].state);
+		assert_string_equal(text(r, "reason"), rows[i].reason);
+		assert_int_equal(json_array_size(json_object_get(r->result, "steps")), rows[i].execs);
+		assert_int_equal(r->execs - execs, rows[i].execs);
+		assert_int_equal(r->released - released, 1);
+		assert_string_equal(r->token, "secret");
+		assert_string_equal(lease_state(r, id), "RELEASED");
+		assert_int_equal(run(r, id, rows[i].workflow, rows[i].workflow), 0); /* the same, and nothing runs */
+		assert_int_equal(run(r, id, rows[i].workflow, "another"), ERR_BAD_STATE);
+		assert_int_equal(r->execs - execs, rows[i].execs);
+		settle(r, 2);
+		assert_null(fake_find(r, sandbox));
+	}
+}
+
+static void test_run_refused(void **state)
+{
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	lease(r, "r1", "long", 60, id, sandbox);
+	assert_int_equal(run(r, "01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", "long", "a"), ERR_NOT_FOUND);
+	assert_int_equal(run(r, id, "good", "a"), ERR_INVAL);
+	assert_int_equal(run(r, id, "long", "a"), 0);
+	assert_int_equal(run(r, id, "long", "b"), ERR_BAD_STATE);
+	assert_non_null(strstr(r->e.message, "a."));
+	assert_int_equal(r->execs, 1);
+	/* released in the middle: the step's end, whenever it comes, changes nothing */
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), 0);
+	assert_string_equal(run_state(r, "a"), "FAILED");
+	assert_string_equal(text(r, "reason"), "released");
+	r->exec_done(r->exec_arg, 0, NULL, &(struct work_result){.cause = "lost", .code = -1});
+	settle(r, 2);
+	assert_int_equal(r->execs, 1);
+	/* a grant that ends before the run would */
+	lease(r, "r2", "good", 60, id, sandbox);
+	char body[300];
+	snprintf(body, sizeof(body),
+		 "{\"leaseId\":\"%s\",\"workflowId\":\"good\",\"runId\":\"c\",\"token\":\"t\",\"timeoutSeconds\":2000}",
+		 id);
+	assert_int_equal(ask(r, WORK_RUN_START, "service", NULL, body), ERR_FORBIDDEN);
+}
+
+static void test_fill_fails(void **state)
+{
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	lease(r, "r1", "good", 60, id, sandbox);
+	settle(r, 2);
+	r->fail_prepare = ERR_K8S_FORBIDDEN;
+	lease(r, "r2", "good", 60, id, sandbox);
+	lease(r, "r3", "good", 60, id, sandbox);
+	assert_int_equal(ask(r, WORK_LEASE_CREATE, "service", NULL,
+			     "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"r4\"}"),
+			 ERR_K8S_FORBIDDEN);
+	assert_non_null(strstr(r->e.message, "quota exceeded"));
+	r->fail_prepare = 0;
+	settle(r, 2); /* after a pause it is tried again */
+	assert_int_equal(pool(r, "leased"), 3);
+}
+
+static void test_gone(void **state)
+{
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	lease(r, "r1", "long", 60, id, sandbox);
+	assert_int_equal(run(r, id, "long", "a"), 0);
+	work_sandbox_gone(r->work, sandbox, "the node is gone");
+	while (strcmp(run_state(r, "a"), "RUNNING") == 0)
+		turn(r);
+	assert_string_equal(text(r, "reason"), "lost");
+	assert_string_equal(lease_state(r, id), "RELEASED");
+	assert_non_null(strstr(text(r, "cause"), "the node is gone"));
+	r->exec_done(r->exec_arg, 0, NULL, &(struct work_result){.cause = "lost", .code = -1});
+	settle(r, 2);
+}
+
+/* Whatever it did when it was cut: afterwards nothing is without an owner, and nothing has two. */
+static void test_crash(void **state)
+{
+	char a[40], b[40], c[40], sa[64], sb[64], sc[64];
+	struct rig *r = *state;
+
+	lease(r, "ran", "long", 60, a, sa);
+	lease(r, "kept", "good", 60, b, sb);
+	lease(r, "lost", "good", 60, c, sc);
+	assert_int_equal(run(r, a, "long", "a"), 0);
+	r->hold_discard = true; /* one on its way out, one asked for, when the end comes */
+	begin_ask(r, WORK_LEASE_CREATE, "service", NULL,
+		  "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"cut\"}");
+	finish(r);
+	assert_int_equal(r->released, 1); /* and its token went with it */
+	r->hold_discard = false;
+	memset(fake_find(r, sc), 0, sizeof(struct fake));
+	snprintf(fake_find(r, "")->name, 64, "pool-01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11"); /* nobody's */
+	start(r);
+	settle(r, 2);
+	assert_string_equal(run_state(r, "a"), "FAILED");
+	assert_string_equal(text(r, "reason"), "crash");
+	assert_string_equal(lease_state(r, a), "RELEASED");
+	assert_string_equal(lease_state(r, b), "ACTIVE");
+	while (strcmp(lease_state(r, c), "ACTIVE") == 0)
+		turn(r);
+	assert_non_null(strstr(text(r, "cause"), "lost"));
+	settle(r, 2);
+	assert_null(fake_find(r, sa));
+	assert_non_null(fake_find(r, sb));
+	assert_null(fake_find(r, "pool-01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11"));
+	assert_int_equal(run(r, a, "long", "a"), 0); /* accepted once: known, and not run again */
+	assert_int_equal(r->execs, 1);
+	/* the call that was cut is made again, and gets one lease */
+	lease(r, "kept", "good", 60, c, sc);
+	assert_string_equal(c, b);
+	assert_int_equal(ask(r, WORK_LEASE_CREATE, "service", NULL,
+			     "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"cut\"}"),
+			 0);
+	settle(r, 2);
+	assert_int_equal(pool(r, "leased"), 2);
+	unsigned sandboxes = 0;
+	for (int i = 0; i < FAKES; i++)
+		sandboxes += r->fakes[i].name[0] != '\0';
+	assert_int_equal(sandboxes, 4);
+}
+
+static void test_versions(void **state)
+{
+	static const char two[] =
+	    "{\"name\":\"good\",\"owner\":\"alice\",\"version\":2,\"steps\":[{\"shell\":\"code 1\"}]}";
+	struct rig *r = *state;
+
+	assert_int_equal(ask(r, WORK_WORKFLOW_PUT, "service", NULL, two), 0);
+	assert_int_equal(ask(r, WORK_WORKFLOW_PUT, "service", NULL, two), 0);
+	assert_int_equal(
+	    ask(r, WORK_WORKFLOW_PUT, "service", NULL,
+		"{\"name\":\"good\",\"owner\":\"alice\",\"version\":1,\"steps\":[{\"shell\":\"code 1\"}]}"),
+	    ERR_CONFLICT);
+	assert_int_equal(ask(r, WORK_WORKFLOW_PUT, "service", NULL,
+			     "{\"name\":\"good\",\"owner\":\"bob\",\"version\":3,\"steps\":[{\"shell\":\"code 1\"}]}"),
+			 ERR_CONFLICT);
+	assert_int_equal(
+	    ask(r, WORK_WORKFLOW_PUT, "alice", NULL,
+		"{\"name\":\"good\",\"owner\":\"alice\",\"version\":3,\"steps\":[{\"shell\":\"code 1\"}]}"),
+	    ERR_FORBIDDEN);
+	assert_int_equal(ask(r, WORK_WORKFLOW_SHOW, "service", "good", NULL), 0);
+	assert_int_equal(json_integer_value(json_object_get(r->result, "version")), 2);
+	assert_int_equal(ask(r, WORK_WORKFLOW_SHOW, "service", "good@1", NULL), 0);
+	assert_int_equal(ask(r, WORK_WORKFLOW_SHOW, "service", "good@3", NULL), ERR_NOT_FOUND);
+	assert_int_equal(ask(r, WORK_WORKFLOW_SHOW, "alice", "good", NULL), ERR_NOT_FOUND);
+}
+
+#define WORK_TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    WORK_TEST(test_one_sandbox_one_lease),
+	    WORK_TEST(test_limit),
+	    WORK_TEST(test_release),
+	    WORK_TEST(test_time),
+	    WORK_TEST(test_runs),
+	    WORK_TEST(test_run_refused),
+	    WORK_TEST(test_fill_fails),
+	    WORK_TEST(test_gone),
+	    WORK_TEST(test_crash),
+	    WORK_TEST(test_versions),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
