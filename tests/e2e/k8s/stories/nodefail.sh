@@ -1,14 +1,48 @@
 #!/bin/bash
 # A node that is gone, a kubelet that is dead, a pod that is evicted: `gone` says why, and the agent comes up again with what
 # survived: the claim where there is one, else a snapshot. By the provider alone (link_probe). The cluster has one node, so "elsewhere"
-# is that node when it is back, as a pod of its own: the old one is never waited for.
+# is that node when it is back, as a pod of its own: the old one is never waited for. A second node is a name with a heartbeat,
+# played here: where every node is lost, Kubernetes takes the control plane for the one that is cut off, and evicts nobody.
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 
 make -s --no-print-directory -C "$here" "$(realpath --relative-to="$here" "$BUILD")/e2e/link_probe" || fail "link_probe does not build"
 export MUXLET=$BUILD/muxlet
 cluster storage start || fail "no storage"
-trap 'cluster kubelet start >/dev/null 2>&1; end_story' EXIT
+spare=
+finish() {
+	[ -z "$spare" ] || kill "$spare" 2>/dev/null
+	cluster kubelet start >/dev/null 2>&1
+	kubectl delete node spare --wait=false --request-timeout=10s >/dev/null 2>&1
+	end_story
+}
+trap finish EXIT
+beat() {
+	local now
+	now=$(date -u +%Y-%m-%dT%H:%M:%S.000000Z)
+	kubectl patch lease spare -n kube-node-lease --type=merge -p "{\"spec\":{\"renewTime\":\"$now\"}}" --request-timeout=10s >/dev/null 2>&1
+}
+kubectl apply -f - >/dev/null <<-Y || fail "no second node"
+	apiVersion: v1
+	kind: Node
+	metadata: {name: spare}
+	spec: {unschedulable: true}
+	---
+	apiVersion: coordination.k8s.io/v1
+	kind: Lease
+	metadata: {name: spare, namespace: kube-node-lease}
+	spec: {holderIdentity: spare, leaseDurationSeconds: 40}
+Y
+now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+curl -sf -X PATCH --cacert "$K8S_HOME/pki/ca.crt" --cert "$K8S_HOME/pki/admin.crt" --key "$K8S_HOME/pki/admin.key" \
+	-H 'Content-Type: application/merge-patch+json' "$K8S_API/api/v1/nodes/spare/status" --data-binary @- >/dev/null <<-J || fail "no heartbeat"
+	{"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played", "message": "by the story", "lastHeartbeatTime": "$now", "lastTransitionTime": "$now"}]}}
+J
+while :; do
+	beat
+	sleep 5
+done &
+spare=$!
 probe() {
 	local opts=()
 	while [ "$1" != -- ]; do opts+=("$1") && shift; done
@@ -48,7 +82,7 @@ equal "one that is drained comes up with its claim" kept "$(probe -- exec kept c
 hold kept
 before=$(uid muxd-kept)
 cluster kubelet stop || fail "the kubelet does not stop"
-ended kept 'its pod was deleted, and its node node does not answer' "a node that falls silent"
+ended kept 'its pod was deleted: node node is not ready: Kubelet stopped posting node status' "a node that falls silent"
 probe -t 5 -- exec kept true
 said "nowhere to go: the scheduler's words" 'sandbox_create_timeout: .*(Unschedulable|taint)'
 [ "$(uid muxd-kept)" != "$before" ] && ok "and the old pod is not waited for" || fail "it is the old pod still"

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Lifecycle under kill -9, in the cluster: the story of tests/integration/lifecycle_kill.py with pods, claims and VolumeSnapshots, and
+the API server among those that are killed. What is asked of the cluster at rest: one pod for each agent that runs and none for any
+other, one claim at the most, no copy that was not finished, no VolumeSnapshot that muxd does not know.
+
+lifecycle_kill.py STATE NAMESPACE KUBECONFIG; KILLS, AGENTS, SEED, CHECK, GAP as there; K8S_HOME, K8S_API."""
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../integration"))
+for name, value in (("GAP", "6"), ("CHECK", "10"), ("SAMPLE", "10")):
+    os.environ.setdefault(name, value)
+import lifecycle_kill as story  # noqa: E402
+from storage import CORE, SNAP, Api, meta  # noqa: E402
+
+STATE, NS, KUBECONFIG = sys.argv[1:4]
+api = Api()
+CONF = f"""
+log: {{level: info}}
+sandbox: {{backend: kubernetes, workspace_size: 24MiB}}
+kubernetes:
+  kubeconfig: {KUBECONFIG}
+  namespace: {NS}
+  image: localhost/busybox:1
+  pull_policy: Never
+  request_cpu: 5m
+  request_memory: 16Mi
+  limit_memory: 64Mi
+  workspace: claim
+  storage_class: loop
+lifecycle: {{idle_ttl: 30s, idle_warning: 0s, keep_snapshots: 100000, keep_age: 0s, start_timeout: 180s, snapshot_timeout: 120s}}
+"""
+
+
+def ours(path, role):
+    return [o for o in api.items(f"{path}?labelSelector=muxd.dev/role%3D{role}") if not meta(o).get("deletionTimestamp")]
+
+
+def of(o):
+    return meta(o)["annotations"]["muxd.dev/agent"]
+
+
+def pods():
+    out = {}
+    for o in ours(f"{CORE}/namespaces/{NS}/pods", "sandbox"):
+        out.setdefault(of(o), []).append(meta(o)["uid"])
+    return out
+
+
+def left_over():
+    wrong, claims = [], {}
+    for o in ours(f"{CORE}/namespaces/{NS}/persistentvolumeclaims", "sandbox"):
+        claims.setdefault(of(o), []).append(meta(o)["name"])
+    wrong += [f"{agent} has the claims {names}" for agent, names in claims.items() if len(names) > 1]
+    wrong += [meta(o)["name"] for o in ours(f"{CORE}/namespaces/{NS}/pods", "binder")]
+    known, client = set(), story.Client()
+    for row in client.sure("GET", "/v1/agents?limit=1000")[1].get("agents", []):
+        _, o = client.sure("GET", f"/v1/agents/{row['agent']}/snapshots")
+        known |= {x["snapshot_id"] for x in o.get("snapshots", [])}
+    client.close()
+    wrong += [f"VolumeSnapshot {meta(o)['name']} of {of(o)} is unknown" for o in ours(f"{SNAP}/namespaces/{NS}/volumesnapshots", "snapshot")
+              if meta(o)["annotations"]["muxd.dev/snapshot"] not in known]
+    return wrong
+
+
+def cluster(*words):
+    subprocess.run([os.path.join(HERE, "cluster.sh"), *words], check=True, capture_output=True, timeout=300)
+
+
+def kill(daemon, which, kill_part=story.Daemon.kill):
+    """Who is the recorder there is the API server here, for a moment or two."""
+    if "recorder" in which:
+        cluster("apiserver", "stop")
+        story.count("kill apiserver")
+        if "net" in which:
+            kill_part(daemon, "net")
+        time.sleep(story.random.Random(time.time()).random() * 3)
+        cluster("apiserver", "start")
+        return
+    kill_part(daemon, which)
+
+
+story.processes = story.loops = pods
+story.half_made = left_over
+story.Daemon.kill = kill
+with open(STATE + "/muxd.yaml", "w", encoding="ascii") as f:
+    f.write(CONF)
+try:
+    RC = story.main()
+finally:
+    if story.daemon.p and story.daemon.p.poll() is None:
+        subprocess.run([story.MUXCTL, "--state", STATE, "shutdown", "--sandboxes"], capture_output=True, timeout=120)
+sys.exit(RC)
