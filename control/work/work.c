@@ -456,6 +456,8 @@ int work_may_enter(const struct work *w, const char *agent, const char *principa
 
 	if (!work_is_pool_name(agent))
 		return 0;
+	if (w && !w->ready) /* it was asked right after the start, and is being read */
+		return err_set(e, ERR_UNAVAILABLE, "leases and pool are not ready yet");
 	p = w ? pool_find(w, agent) : NULL;
 	if (!p)
 		return err_set(e, ERR_NOT_FOUND, "%s is no sandbox of the pool", agent);

@@ -141,6 +141,7 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 
 /* Is it a name of the pool's kind? Such a sandbox is entered by who leased it, and looked at by staff. */
 bool work_is_pool_name(const char *agent);
+/* ERR_UNAVAILABLE until what is stored has been read. */
 int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e);
 /* It ended by itself, or by somebody else's hand. */
 void work_sandbox_gone(struct work *w, const char *agent, const char *why);
