@@ -493,6 +493,7 @@ class Agent(threading.Thread):
             del self.snaps[id_]
             count("dropped")
         elif code(o) != "bad_state":  # the current one
+            del self.snaps[id_]  # a daemon that ends meanwhile answers so, and it may be gone
             self.odd("drop", s, o)
 
     def idle(self):
