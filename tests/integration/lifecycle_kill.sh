@@ -4,6 +4,7 @@
 # KILLS=n (default 6), AGENTS=n, SEED=n to do the same again, KEEP=1 to look at the state directory afterwards.
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
+[ "$(id -u)" = 0 ] || { echo "SKIP: needs root, to see whose sandboxes there are" && exit 0; }
 chmod 711 "$tmp"
 [ -z "${KEEP:-}" ] || { trap - EXIT && echo "  state: $tmp/state"; }
 BUILD=$BUILD MUXCTL=$MUXCTL /usr/bin/python3 "$(dirname "$0")/lifecycle_kill.py" "$tmp/state"

@@ -76,11 +76,40 @@ static void leg_destroy(struct sandbox_provider *p)
 	*l->destroyed = *l->destroyed * 10 + (strcmp(l->name, "cluster") == 0 ? 2 : 1);
 }
 
+static void leg_take(struct sandbox_provider *p, const char *agent, const struct id *id, uint64_t timeout_ns,
+		     sandbox_snapshots_done *done, void *arg)
+{
+	struct leg *l = (struct leg *)p;
+	struct sandbox_snapshot s = {.id = *id, .ready = true};
+
+	assert_int_equal(timeout_ns, 7);
+	snprintf(l->asked, sizeof(l->asked), "take %s", agent);
+	snprintf(s.agent, sizeof(s.agent), "%s", agent);
+	snprintf(s.name, sizeof(s.name), "%s", l->name);
+	done(arg, 0, NULL, &s, 1);
+}
+static void leg_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *id,
+			bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg)
+{
+	char what[AGENT_NAME_MAX + 30];
+
+	(void)id, (void)timeout_ns;
+	snprintf(what, sizeof(what), "restore %s%s to", from, read_only ? " read-only" : "");
+	answer(p, what, agent, done, arg);
+}
+static void leg_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	answer(p, "drop", agent, done, arg);
+}
+
 static const struct sandbox_provider_ops local_ops = {.ensure = leg_ensure,
 						      .connect = leg_connect,
 						      .stat = leg_stat,
 						      .destroy_sandbox = leg_end,
 						      .list = leg_list,
+						      .snapshot_take = leg_take,
+						      .restore = leg_restore,
+						      .drop_workspace = leg_drop_workspace,
 						      .destroy = leg_destroy};
 static const struct sandbox_provider_ops cluster_ops = {.ensure = leg_ensure,
 							.connect = leg_connect,
@@ -249,9 +278,55 @@ static void an_end_is_passed_on(void **state)
 	rig_end(r, 21);
 }
 
+static void on_snapshot(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+{
+	struct rig *r = arg;
+
+	r->rc = rc;
+	r->n = n;
+	snprintf(r->message, sizeof(r->message), "%s", e ? e->message : "");
+	snprintf(r->text, sizeof(r->text), "%s", n ? list[0].name : "");
+}
+
+static void snapshots_are_where_agents_are(void **state)
+{
+	struct rig *r = rig_make(true, false);
+	struct id id = {{1}};
+
+	(void)state;
+	r->p->ops->snapshot_take(r->p, "demo", &id, 7, on_snapshot, r);
+	assert_string_equal(r->text, "local");
+	assert_string_equal(r->local.asked, "take demo");
+	r->p->ops->restore(r->p, "copy", "demo", &id, true, 7, on_done, r);
+	assert_string_equal(r->local.asked, "restore demo read-only to copy");
+	r->p->ops->drop_workspace(r->p, "demo", on_done, r);
+	assert_string_equal(r->local.asked, "drop demo");
+	/* Between two backends nothing is copied, and what a leg lacks is named. */
+	r->p->ops->restore(r->p, "copy", "ns/pod/main", &id, true, 7, on_done, r);
+	assert_int_equal(r->rc, ERR_UNSUPPORTED);
+	r->p->ops->snapshot_take(r->p, "ns/pod/main", &id, 7, on_snapshot, r);
+	assert_int_equal(r->rc, ERR_UNSUPPORTED);
+	rig_end(r, 21);
+}
+
+/* Agents in a cluster that has no snapshots: who asks by looking for the calls finds none. */
+static void without_snapshots_there_are_no_such_calls(void **state)
+{
+	struct rig *r = rig_make(true, true);
+
+	(void)state;
+	assert_null(r->p->ops->snapshot_take);
+	assert_null(r->p->ops->snapshot_list);
+	assert_null(r->p->ops->snapshot_drop);
+	assert_null(r->p->ops->restore);
+	rig_end(r, 21);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(snapshots_are_where_agents_are),
+	    cmocka_unit_test(without_snapshots_there_are_no_such_calls),
 	    cmocka_unit_test(agents_are_where_the_configuration_says),
 	    cmocka_unit_test(pods_are_in_the_cluster),
 	    cmocka_unit_test(without_a_cluster_a_pod_is_refused_with_the_key),
