@@ -301,7 +301,7 @@ static void past(const char *prefix, char out[AGENT_NAME_MAX + 2])
 int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e)
 {
 	const char *from = f->prefix ? f->prefix : "", *after = f->after ? f->after : "";
-	char until[AGENT_NAME_MAX + 2];
+	char until[AGENT_NAME_MAX + 2], first[AGENT_NAME_MAX + 2];
 	sqlite3_stmt *st = NULL;
 	int64_t state = 0;
 	int rc = f->state ? state_by_name(f->state, &state, e) : 0;
@@ -309,17 +309,20 @@ int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *ar
 	if (rc)
 		return rc;
 	past(from, until);
+	/* One bound below, so that a page begins where the last one ended: a name after `after` is one from the next on. */
+	if (strcmp(after, from) >= 0 && *after)
+		snprintf(first, sizeof(first), "%.192s\x01", after);
+	else
+		snprintf(first, sizeof(first), "%.192s", from);
 	if (f->state)
 		rc = store_prepare(db, &st, e,
-				   "SELECT " COLUMNS
-				   " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
-				   " AND agent < ? AND agent > ? ORDER BY agent LIMIT ?",
-				   "ittti", state, from, until, after, (int64_t)f->limit);
+				   "SELECT " COLUMNS " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
+				   " AND agent < ? ORDER BY agent LIMIT ?",
+				   "itti", state, first, until, (int64_t)f->limit);
 	else
 		rc = store_prepare(db, &st, e,
-				   "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? AND agent > ?"
-				   " ORDER BY agent LIMIT ?",
-				   "ttti", from, until, after, (int64_t)f->limit);
+				   "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? ORDER BY agent LIMIT ?",
+				   "tti", first, until, (int64_t)f->limit);
 	return rc ? rc : each_row(db, st, each, arg, e);
 }
 

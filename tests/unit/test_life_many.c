@@ -1,0 +1,98 @@
+/* Ten thousand agents that sleep: what a start and a list cost, and that no timer looks at them. Figures are printed,
+ * not judged. */
+#include "tests/lib/life_rig.h"
+
+#include "control/store/store_sql.h"
+
+#define MANY 10000
+
+static double ms_since(const struct timespec *t)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - t->tv_sec) * 1e3 + (double)(now.tv_nsec - t->tv_nsec) / 1e6;
+}
+
+static int fill(sqlite3 *db, void *job, struct err *e)
+{
+	int rc = 0;
+
+	(void)job;
+	for (int i = 0; i < MANY && !rc; i++) {
+		struct life_row r = {
+		    .state = LIFE_STOPPED, .generation = 1, .workspace = false, .idle_ttl_ns = LIFE_TTL_CONF};
+		struct life_snap s = {.status = SNAP_READY, .created_wall_ns = i + 1};
+
+		snprintf(r.agent, sizeof(r.agent), "agent-%05d", i);
+		memcpy(s.agent, r.agent, sizeof(s.agent));
+		rc = id_new(&s.id);
+		r.snapshot = s.id;
+		if (!rc)
+			rc = row_swap(db, 0, &r, e);
+		if (!rc)
+			rc = snap_put(db, &s, e);
+	}
+	return rc ? rc : row_all_told(db, e);
+}
+
+static void filled(void *job, int rc, const struct err *e)
+{
+	if (rc)
+		fail_msg("%s", e ? e->message : "?");
+	*(bool *)job = true;
+}
+
+static void listed(struct rig *r, const char *what, const struct life_filter *f, size_t expected)
+{
+	struct timespec t;
+	json_t *o = NULL;
+	double ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	assert_int_equal(life_list(r->life, f, &o, NULL), 0);
+	ms = ms_since(&t);
+	assert_int_equal(json_array_size(json_object_get(o, "agents")), expected);
+	json_decref(o);
+	print_message("list, %-34s %6.2f ms\n", what, ms);
+}
+
+static void ten_thousand_that_sleep(void **state)
+{
+	struct rig *r = *state;
+	struct timespec t;
+	bool done = false;
+	unsigned stats;
+
+	store_write(r->store, fill, filled, &done);
+	while (!done)
+		uv_run(&r->loop, UV_RUN_ONCE);
+	rig_run(r, "one-awake");
+	rig_down(r);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	rig_up(r);
+	rig_settle(r);
+	print_message("open, check, reconcile with %d agents     %6.2f ms\n", MANY, ms_since(&t));
+	listed(r, "100 of all", &(struct life_filter){.limit = 100}, 100);
+	listed(r, "1000 stopped", &(struct life_filter){.limit = 1000, .state = "stopped"}, 1000);
+	listed(r, "running, of all of them", &(struct life_filter){.limit = 1000, .state = "running"}, 1);
+	listed(r, "by prefix", &(struct life_filter){.limit = 1000, .prefix = "agent-001"}, 100);
+	listed(r, "the last page", &(struct life_filter){.limit = 100, .after = "agent-09949"}, 51);
+	stats = r->world.made[W_STAT];
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	for (int i = 0; i < 1000; i++) {
+		rig_clock(r, SECOND / 100);
+		life_tick(r->life);
+	}
+	print_message("a tick of the timer                       %6.4f ms\n", ms_since(&t) / 1000);
+	assert_int_equal(r->world.made[W_STAT], stats); /* nobody was looked at */
+	assert_int_equal(HASH_COUNT(r->life->agents), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(ten_thousand_that_sleep, rig_setup, rig_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
