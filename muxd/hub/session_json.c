@@ -183,6 +183,7 @@ json_t *session_round_json(const struct session *s)
 	json_object_set_new(o, "stderr", keep_json(&s->keep[STREAM_STDERR]));
 	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
 	set_time(o, "started_at", s->opened_wall_ns);
+	set_str(o, "snapshot_id", s->snapshot_id);
 	return o;
 }
 

@@ -70,6 +70,17 @@ grep -q 'not_found' "$tmp/out" && ok "before the first snapshot there is nothing
 session=$(muxctl session list --all --kind round --agent $a -n 1 -o json | jq -r '.sessions[0].id')
 muxctl sandbox fork --from-session "$session" --as api-five >/dev/null || fail "a session was not forked"
 equal "the workspace of a session" first "$(run api-five 'cat file')"
+muxctl session show "$session" >"$tmp/out" || fail "no session"
+before_it=$(awk '/^snapshot before/ { print $3 }' "$tmp/out")
+equal "a session names the snapshot before it" "$first" "$before_it"
+grep -qF "muxctl sandbox fork --from-session $session" "$tmp/out" && ok "and how to look into it" || fail "no way to fork: $(cat "$tmp/out")"
+later=$(muxctl sandbox snapshot $a -o json | jq -r .snapshot.id)
+equal "and, when there is one, the snapshot after it" "$later" \
+	"$(muxctl session show "$session" -o json | jq -r .next_snapshot_id)"
+equal "in the list of sessions, too" "$later" \
+	"$(answer GET "/v1/sessions?agent=$a&limit=1000" >/dev/null; jq -r --arg s "$session" '.sessions[] | select(.id == $s) | .next_snapshot_id' "$tmp/body")"
+round=$(api "$token" POST /v1/agents/$a/rounds '{"argv":["true"],"wait_ms":30000}' | jq -r .snapshot_id)
+equal "a round as well" "$later" "$round"
 equal "over HTTPS, too" 201 "$(answer POST "/v1/sessions/$session/fork" '{}')"
 made=$(jq -r .agent "$tmp/body")
 [ "$made" != $a ] && ok "as $made" || fail "the fork is $made"
