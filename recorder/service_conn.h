@@ -46,6 +46,7 @@ struct conn {
 	uint64_t paged_offset;
 	struct ring_record paged_rec; /* taken from the source, not used up */
 	bool paged_full;
+	uint64_t paged_seen; /* end of what the source has told of that stream */
 	struct id audited, audited_grant; /* the session whose output was read last, under which grant */
 	struct reading *readings;         /* recordings that are paged through event by event */
 };

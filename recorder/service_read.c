@@ -1,3 +1,4 @@
+#include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "recorder/event.h"
@@ -5,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FOLLOW_NS  (200 * NS_PER_MS)
 #define OUTPUT_MAX ((uint64_t)1024 * 1024)
@@ -142,6 +144,7 @@ struct page {
 	uint64_t at;          /* offset of bytes[0] */
 	struct buf bytes;
 	json_t *gaps;
+	json_t *sizes; /* for a screen: [[offset, cols, rows], ...] of the terminal, NULL when nobody asked */
 	bool full;
 };
 
@@ -158,6 +161,17 @@ static int page_gap(struct page *p, uint64_t offset, uint64_t n)
 	p->at = offset + n;
 	return json_array_append_new(p->gaps,
 				     json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "bytes", (json_int_t)n))
+		   ? ERR_NOMEM
+		   : 0;
+}
+
+/* Sizes belong to the page when they came at its first byte or later. */
+static int page_size(struct page *p, const struct ring_record *rec, uint64_t seen)
+{
+	if (!p->sizes || rec->len < 4 || seen < p->want || json_array_size(p->sizes) >= GAPS_MAX)
+		return 0;
+	return json_array_append_new(
+		   p->sizes, json_pack("[I, i, i]", (json_int_t)seen, get_u16(rec->payload), get_u16(rec->payload + 2)))
 		   ? ERR_NOMEM
 		   : 0;
 }
@@ -183,6 +197,15 @@ static int page_take(struct page *p, const struct ring_record *rec)
 	return buf_append(&p->bytes, rec->payload + skip, (size_t)n);
 }
 
+static void page_note(struct conn *c, const struct page *p)
+{
+	const struct ring_record *rec = &c->paged_rec;
+	uint64_t end = rec->stream == p->stream ? rec->offset + event_extent(rec) : 0;
+
+	if (!p->full && end > c->paged_seen)
+		c->paged_seen = end;
+}
+
 static int page_fill(struct conn *c, struct page *p, struct err *e)
 {
 	int rc = 0;
@@ -193,8 +216,11 @@ static int page_fill(struct conn *c, struct page *p, struct err *e)
 				return rc;
 			c->paged_full = true;
 		}
-		if ((rc = page_take(p, &c->paged_rec)) != 0)
+		rc = c->paged_rec.type == RING_RESIZE ? page_size(p, &c->paged_rec, c->paged_seen)
+						      : page_take(p, &c->paged_rec);
+		if (rc)
 			return err_set(e, rc, "out of memory");
+		page_note(c, p);
 		/* A record that reaches past the page is where the next page begins. */
 		if (!p->full)
 			c->paged_full = false;
@@ -222,23 +248,50 @@ static int stream_parse(const json_t *request, unsigned *out, struct err *e)
 	return err_set(e, ERR_INVAL, "stream: one of input, output, stdout, stderr");
 }
 
+/* Who may attach to a terminal sees its screen: the hub, which checks that, draws it from the bytes of a session that
+ * runs. */
+static int may_see(struct conn *c, const struct source_info *info, bool screen, struct err *e)
+{
+	const char *agent = info->agent[0] ? info->agent : "*";
+	bool hub = c->uid == c->s->p.net_uid || c->uid == getuid();
+
+	if (screen && hub && !info->ended &&
+	    (grant_allows(&c->grant, agent, SCOPE_OBSERVE, NULL) == 0 ||
+	     grant_allows(&c->grant, agent, SCOPE_DRIVE, NULL) == 0))
+		return 0;
+	return may_read(c, info, true, e);
+}
+
+static int see_allowed(struct conn *c, struct source *s, bool screen, struct err *e)
+{
+	const struct source_info *info = source_info(s);
+	const char *op = screen ? "screen" : "output";
+	struct err ignored;
+	int rc = may_see(c, info, screen, e);
+
+	if (rc)
+		(void)conn_audit(c, op, &info->session, info->agent, "denied", &ignored);
+	return rc ? rc : conn_audit(c, op, &info->session, info->agent, "ok", e);
+}
+
 /* A source that stands at or before the offset: that of the last page when it fits, else a new one. */
-static int page_source(struct conn *c, const struct id *session, unsigned stream, uint64_t offset, struct err *e)
+static int page_source(struct conn *c, const struct id *session, unsigned stream, uint64_t offset, bool screen,
+		       struct err *e)
 {
 	if (c->paged && id_equal(&source_info(c->paged)->session, session) && c->paged_stream == stream &&
 	    c->paged_offset == offset && id_equal(&c->audited_grant, &c->grant.id)) {
-		struct source *s = c->paged;
-		return may_read(c, source_info(s), true, e);
+		return may_see(c, source_info(c->paged), screen, e);
 	}
 	conn_forget_page(c);
+	c->paged_seen = 0;
 	int rc = read_open(c, session, &c->paged, e);
 	if (rc)
 		return rc;
 	/* Paging through a session is one reading of it. */
 	if (id_equal(&c->audited, session) && id_equal(&c->audited_grant, &c->grant.id))
-		rc = may_read(c, source_info(c->paged), true, e);
+		rc = may_see(c, source_info(c->paged), screen, e);
 	else
-		rc = read_check(c, "output", c->paged, true, e);
+		rc = see_allowed(c, c->paged, screen, e);
 	if (rc == 0 && source_info(c->paged)->sealed && offset < source_info(c->paged)->totals[stream])
 		rc = source_seek_offset(c->paged, stream, offset, e);
 	if (rc) {
@@ -256,8 +309,13 @@ static int page_send(struct conn *c, struct page *p)
 	const struct source_info *info = source_info(c->paged);
 	uint64_t end = p->at + buf_len(&p->bytes);
 	uint64_t total = info->totals[p->stream] > end ? info->totals[p->stream] : end;
-	int rc = conn_send(c, json_pack("{s:I, s:I, s:O, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
-					"gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full));
+	json_t *head = json_pack("{s:I, s:I, s:O, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
+				 "gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full);
+	if (head && p->sizes && json_object_set(head, "sizes", p->sizes)) {
+		json_decref(head);
+		head = NULL;
+	}
+	int rc = conn_send(c, head);
 	const uint8_t *at = buf_ptr(&p->bytes);
 	for (size_t left = buf_len(&p->bytes), n; rc == 0 && left; left -= n, at += n) {
 		n = left < PIECE_MAX ? left : PIECE_MAX;
@@ -271,6 +329,7 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 {
 	struct page p = {.limit = OUTPUT_MAX};
 	int64_t offset = 0, limit = (int64_t)OUTPUT_MAX;
+	bool screen = false;
 	struct id session;
 
 	int rc = conn_grant(c, request, e);
@@ -282,11 +341,14 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 		rc = json_opt_int(request, "offset", 0, INT64_MAX, &offset, e);
 	if (rc == 0)
 		rc = json_opt_int(request, "limit", 1, INT64_MAX, &limit, e);
-	if (rc || (rc = page_source(c, &session, p.stream, (uint64_t)offset, e)) != 0)
+	if (rc == 0)
+		rc = json_opt_bool(request, "screen", &screen, e);
+	if (rc || (rc = page_source(c, &session, p.stream, (uint64_t)offset, screen, e)) != 0)
 		return rc;
 	p.at = p.want = (uint64_t)offset;
 	p.limit = (uint64_t)limit < OUTPUT_MAX ? (uint64_t)limit : OUTPUT_MAX;
 	p.gaps = json_array();
+	p.sizes = screen ? json_array() : NULL;
 	buf_init(&p.bytes, OUTPUT_MAX);
 	rc = p.gaps ? page_fill(c, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
 	if (rc == 0)
@@ -294,6 +356,7 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 	else
 		conn_forget_page(c);
 	json_decref(p.gaps);
+	json_decref(p.sizes);
 	buf_finish(&p.bytes);
 	return rc;
 }

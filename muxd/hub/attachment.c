@@ -4,7 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/screen.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -95,7 +95,8 @@ static void call_one(struct attachment *a, unsigned w)
 }
 
 /* In this order: what a client must know before what it may see, and the end last. */
-static const unsigned wake_order[] = {WAKE_CUT, WAKE_NOTICE, WAKE_SKIPPED, WAKE_RESIZED, WAKE_READABLE, WAKE_WRITABLE, WAKE_ENDED};
+static const unsigned wake_order[] = {WAKE_CUT,      WAKE_NOTICE,   WAKE_SKIPPED, WAKE_RESIZED,
+				      WAKE_READABLE, WAKE_WRITABLE, WAKE_ENDED};
 
 void hub_flush(struct hub *h)
 {
@@ -165,10 +166,23 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	*out = a;
 	attachment_wake(a, WAKE_READABLE);
 	attachment_check_end(a);
+	if (s->stream[STREAM_OUTPUT].end && screen_want(a, rq->token))
+		; /* what was before comes as one screen */
 	/* After a restart there is no recent output to show: whoever draws the screen is asked to draw it again. */
-	if (s->kind == SESSION_TERMINAL && s->state == SESSION_RUNNING && s->started && !s->stream[STREAM_OUTPUT].cap)
+	else if (s->kind == SESSION_TERMINAL && s->state == SESSION_RUNNING && s->started &&
+		 !s->stream[STREAM_OUTPUT].cap)
 		(void)link_signal(s->agent->link, s->channel, SIGWINCH);
 	return 0;
+}
+
+/* Instead of the bytes that are gone: the current screen. Once without, it is told what it lost. */
+static bool screen_behind(struct attachment *a)
+{
+	if (a->screen_missed) {
+		a->screen_missed = false;
+		return false;
+	}
+	return screen_want(a, NULL);
 }
 
 size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
@@ -179,6 +193,10 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 
 	if (a->over || stream < STREAM_OUTPUT || stream >= STREAM_COUNT)
 		return 0;
+	if (a->screening) {
+		a->armed = true;
+		return 0;
+	}
 	st = &s->stream[stream];
 	if (s->launch.transfer && !s->launch.transfer->head_known) {
 		a->armed = true; /* of the content nothing is there */
@@ -186,6 +204,8 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 	}
 	if (hub_record_state(s->hub) == RECORD_OK || s->state == SESSION_ENDED) {
 		if (a->cursor[stream] < st->start) { /* fell behind by more than the buffer holds */
+			if (stream == STREAM_OUTPUT && a->role == ROLE_OBSERVER && screen_behind(a))
+				return 0;
 			a->skipped[stream] += st->start - a->cursor[stream];
 			a->cursor[stream] = st->start;
 			attachment_wake(a, WAKE_SKIPPED);
@@ -207,10 +227,10 @@ void attachment_consume(struct attachment *a, int stream, size_t n)
 	attachment_check_end(a);
 }
 
-/* Screens come with their worker: until then there is none to be had. */
 void attachment_want_screen(struct attachment *a)
 {
-	(void)a;
+	if (!a->over)
+		(void)screen_want(a, NULL);
 }
 
 uint64_t attachment_offset(const struct attachment *a, int stream)
@@ -269,6 +289,7 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 	if (!l->pty || (l->cols == cols && l->rows == rows && l->xpixel == xpixel && l->ypixel == ypixel))
 		return 0;
 	l->cols = cols, l->rows = rows, l->xpixel = xpixel, l->ypixel = ypixel;
+	session_note_size(s);
 	wire[0] = (uint8_t)cols, wire[1] = (uint8_t)(cols >> 8), wire[2] = (uint8_t)rows,
 	wire[3] = (uint8_t)(rows >> 8);
 	wire[4] = (uint8_t)xpixel, wire[5] = (uint8_t)(xpixel >> 8), wire[6] = (uint8_t)ypixel;
@@ -336,6 +357,7 @@ void attachment_detach(struct attachment *a)
 	if (!a)
 		return;
 	s = a->session;
+	screen_unwant(a);
 	if (a->wakes)
 		TAILQ_REMOVE(&s->hub->pending, a, pending);
 	TAILQ_REMOVE(&s->attachments, a, of_session);

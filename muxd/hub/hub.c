@@ -128,6 +128,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->ended);
 	TAILQ_INIT(&h->attachments);
 	TAILQ_INIT(&h->pending);
+	TAILQ_INIT(&h->screens);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
 	if (!rc)

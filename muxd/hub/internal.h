@@ -39,11 +39,18 @@ enum wake {
 	WAKE_RESIZED = 64
 };
 
+enum screening { SCREENING_NO, SCREENING_WANTED, SCREENING_ASKED };
+
 struct attachment {
 	struct session *session;
 	TAILQ_ENTRY(attachment) of_session;
 	TAILQ_ENTRY(attachment) pending; /* in hub->pending while wakes != 0 */
 	TAILQ_ENTRY(attachment) of_hub;
+	TAILQ_ENTRY(attachment) of_screen; /* in session->screen->want while screening */
+	enum screening screening;          /* nothing is peeked until its screen is there */
+	uint64_t screen_from, screen_by;   /* an offset; boot ns */
+	uint32_t screen_tag;
+	bool screen_missed; /* none came in time */
 	const struct attachment_ops *ops;
 	void *arg;
 	enum attachment_role role;
@@ -88,6 +95,13 @@ struct session_waiter {
 	void *arg;
 };
 
+/* The size of a terminal from an offset of its output on. */
+struct session_size {
+	uint64_t offset;
+	uint16_t cols, rows;
+};
+#define SESSION_SIZES 64
+
 struct session {
 	struct hub *hub;
 	struct agent *agent;
@@ -127,6 +141,12 @@ struct session {
 	uint64_t exit_position;
 	struct session_result result;
 	uint64_t kept_bytes; /* counted in hub->ended_bytes */
+
+	struct session_size sizes[SESSION_SIZES]; /* of a terminal; the first is where it began */
+	size_t nsizes;
+	struct screen *screen; /* NULL: nobody needs one */
+	unsigned screen_failures;
+	uint64_t screen_failed_ns;
 
 	struct attachment_list attachments;
 	LIST_HEAD(, session_waiter) waiters;
@@ -192,6 +212,8 @@ struct hub {
 	uint64_t ended_bytes;
 	struct exec_key *exec_ids;
 	struct attachment_list attachments, pending;
+	TAILQ_HEAD(, screen) screens;
+	unsigned nscreens;
 	struct recorder_client *recorder;
 	struct recovery *recovery; /* waits for the record to be writable */
 	uv_timer_t *second;

@@ -6,7 +6,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/screen.h"
 #include "recorder/client.h"
 
 #include <stdlib.h>
@@ -146,6 +146,8 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	rc = restore_launch(&s->launch, open);
 	if (!rc)
 		rc = restore_keeps(s);
+	if (!rc)
+		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
 		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
 	if (kind == SESSION_EXEC || kind == SESSION_FILE)

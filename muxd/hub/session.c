@@ -5,7 +5,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/screen.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,6 +93,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	s->launch = *launch;
 	memset(launch, 0, sizeof(*launch));
 	enlist(s);
+	session_note_size(s);
 	s->hub->stats.sessions_opened[kind]++;
 	if (init_keeps(s)) {
 		session_free(s);
@@ -106,6 +107,7 @@ void session_free(struct session *s)
 {
 	if (!s)
 		return;
+	screen_close(s);
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
 	if (s->result_ready) {
@@ -544,6 +546,7 @@ void sessions_trim(struct hub *h)
 
 void session_tick(struct session *s, uint64_t now)
 {
+	screen_tick(s, now);
 	if (s->state == SESSION_ENDED) {
 		if (now >= s->forget_at && s->result_ready && !wanted(s))
 			session_free(s);

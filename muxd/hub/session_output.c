@@ -1,6 +1,6 @@
 /* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
 #include "muxd/base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/screen.h"
 
 #include <string.h>
 
@@ -120,6 +120,7 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 	}
 	s->hub->stats.bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
+	screen_moved(s);
 }
 
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
@@ -189,8 +190,10 @@ void session_pump(struct session *s)
 	session_ack(s, true);
 shown:
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		if (stream_release(&s->stream[i], journal_durable(s->hub->journal)))
+		if (stream_release(&s->stream[i], journal_durable(s->hub->journal))) {
 			session_wake_all(s, WAKE_READABLE);
+			screen_moved(s);
+		}
 	if (s->exit_in_ring && !s->result_ready && session_shown(s))
 		session_finish(s, s->result.cause, s->result.code, s->result.signal, NULL);
 	if (!has_driver(s) && TAILQ_EMPTY(&s->attachments) && s->kind != SESSION_ROUND)

@@ -29,6 +29,13 @@ struct hub_reviewer {
 	void *ctx;
 };
 
+/* A worker that draws a session's screen (docs/protocol.md). fd: a stream to it, the callee's; -1 on failure. */
+typedef void hub_screen_done(void *arg, int rc, const struct err *e, int fd);
+struct hub_screens {
+	void (*start)(void *ctx, hub_screen_done *done, void *arg); /* NULL: there are none */
+	void *ctx;
+};
+
 struct hub_params {
 	struct uv_loop_s *loop;
 	int ring_fd, cursor_fd;            /* dup'ed */
@@ -38,6 +45,7 @@ struct hub_params {
 	struct work *work;                 /* begun by hub_begin_work(), outlives the hub; NULL: none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
+	struct hub_screens screens;
 	char instance[ID_STR_LEN];
 	int64_t floor_ns;
 	bool privsep;

@@ -1,7 +1,7 @@
 /*
  * identity.h - who this daemon runs as, and who its children become.
  *
- * Mode root: three uids. Mode user: one uid for all, and ready.json says so.
+ * Mode root: four uids. Mode user: one uid for all, and ready.json says so.
  * owner is the person who started the daemon: SUDO_UID when root was reached by
  * sudo, else the caller. The sockets belong to him, so that muxctl works for him.
  */
@@ -18,11 +18,12 @@ struct err;
 
 #define IDENTITY_NET_UID      64801
 #define IDENTITY_RECORDER_UID 64802
+#define IDENTITY_SCREEN_UID   64803
 
 struct identity {
 	bool root;
 	struct file_owner owner;
-	struct file_owner net, recorder; /* FILE_OWNER_SELF in mode user */
+	struct file_owner net, recorder, screen; /* FILE_OWNER_SELF in mode user */
 };
 
 /* sudo_uid, sudo_gid: the environment's values, NULL when not set. ERR_CONFIG names an unknown user. */

@@ -24,6 +24,7 @@
 #include "muxd/monitor/options.h"
 #include "muxd/monitor/proc.h"
 #include "muxd/monitor/sandboxes.h"
+#include "muxd/monitor/screens.h"
 
 enum monitor_state {
 	MONITOR_STARTING,
@@ -58,6 +59,7 @@ struct monitor {
 	json_t *sandbox_list; /* for net's start packet; NULL until asked */
 	bool sandbox_list_asked;
 	struct proc net, recorder;
+	struct screens screens;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
 	char net_path[PATH_MAX], recorder_path[PATH_MAX], muxlet_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];

@@ -352,6 +352,17 @@ static void on_issued(void *arg, int rc, const struct err *e, const struct grant
 	free(c);
 }
 
+static void start_screen(struct net_call *c)
+{
+	struct err e = {0};
+	int fd = -1, rc = screens_start(&c->m->screens, &fd, &e);
+
+	answer(c, rc ? request_error(rc, &e) : json_pack("{s:i}", "rc", 0), &fd, rc == 0);
+	if (rc == 0)
+		close(fd);
+	free(c);
+}
+
 static bool staff_may(const struct conf_staff *s, const char *agent)
 {
 	for (size_t i = 0; i < s->nagents; i++) {
@@ -450,6 +461,8 @@ static void on_question(struct monitor *m, const char *op, const json_t *msg)
 	}
 	if (strncmp(op, "sandbox.", 8) == 0)
 		rc = ask_sandbox(c, op + 8, msg, &e);
+	else if (strcmp(op, "screen.start") == 0)
+		start_screen(c);
 	else if (strcmp(op, "grant.issue") == 0)
 		rc = issue_for_staff(c, msg, &e);
 	else

@@ -191,6 +191,7 @@ static void on_child_signal(uv_signal_t *s, int signum)
 	(void)signum;
 	proc_reap(&m->net);
 	proc_reap(&m->recorder);
+	screens_reap(&m->screens);
 }
 
 static void on_minute(uv_timer_t *t)
@@ -259,6 +260,8 @@ static int find_programs(struct monitor *m, struct err *e)
 		n = snprintf(m->net_path, sizeof m->net_path, "/proc/self/exe");
 	m->net_path[n] = '\0';
 	rc = child_find("muxd-recorder", m->recorder_path, e);
+	rc = rc ? rc : screens_find(&m->screens, e);
+	m->screens.who = m->who.screen;
 	return rc ? rc : child_find("muxlet", m->muxlet_path, e);
 }
 
@@ -369,6 +372,7 @@ static int setup(struct monitor *m, struct err *e)
 
 static void finish(struct monitor *m)
 {
+	screens_finish(&m->screens);
 	sandboxes_destroy(m->sandboxes);
 	json_decref(m->sandbox_list);
 	listeners_close(&m->listeners, &m->layout, m->layout.lock_fd >= 0);

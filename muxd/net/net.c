@@ -317,6 +317,42 @@ static void issue(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const 
 		on_issued, i);
 }
 
+/* ---- screen workers, which the monitor starts */
+
+struct screen_job {
+	hub_screen_done *done;
+	void *arg;
+};
+
+static void on_screen(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	struct screen_job *j = arg;
+	struct err here = {0};
+
+	(void)json;
+	if (!rc && fd < 0)
+		rc = err_set(&here, ERR_INTERNAL, "the monitor's answer has no descriptor"), e = &here;
+	if (rc && fd >= 0)
+		close(fd);
+	j->done(j->arg, rc, rc ? e : NULL, rc ? -1 : fd);
+	free(j);
+}
+
+static void start_screen(void *ctx, hub_screen_done *done, void *arg)
+{
+	struct net *n = ctx;
+	struct screen_job *j = malloc(sizeof(*j));
+	struct err e = {0};
+
+	if (!j) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, ERR_NOMEM, &e, -1);
+		return;
+	}
+	*j = (struct screen_job){.done = done, .arg = arg};
+	ipc_ask(n->ipc, json_pack("{s:s}", "op", "screen.start"), on_screen, j);
+}
+
 /* ---- start */
 
 static int open_doors(struct net *n, struct err *e)
@@ -487,6 +523,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.work = n->work;
 	p.issuer = (struct hub_issuer){.issue = issue, .ctx = n};
 	p.reviewer = reviewer_for_hub(n->reviewer);
+	p.screens = (struct hub_screens){.start = start_screen, .ctx = n};
 	rc = hub_create(&p, &n->hub, e);
 	if (rc)
 		return rc;

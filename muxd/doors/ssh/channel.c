@@ -23,6 +23,7 @@ static void chan_free(struct ssh_chan *ch)
 	for (size_t i = 0; i < ch->nenv; i++)
 		free(ch->env[i]);
 	buf_finish(&ch->words);
+	buf_finish(&ch->shot);
 	free(ch->in_chunk);
 	free(ch);
 }
@@ -132,7 +133,8 @@ static void attached(struct ssh_chan *ch, struct attachment *a)
 	ssh_chan_set_state(ch, SSH_CHAN_ATTACHED);
 }
 
-static void on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a, const struct id *seen)
+static void on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+		       const struct id *seen)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -190,7 +192,7 @@ static void start_return(struct ssh_chan *ch)
 	struct attachment *a = NULL;
 	struct err e = {0};
 	int rc = broker_attach(c->door->hub, &c->auth.request, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
-			       &ssh_chan_ops, ch, &a, &e);
+			       ch->pty ? &ssh_chan_terminal_ops : &ssh_chan_ops, ch, &a, &e);
 
 	if (rc) {
 		ssh_chan_refuse(ch, "%s (%s). %s", e.message, err_name(rc), err_hint(rc));
@@ -309,6 +311,7 @@ ssh_channel ssh_chan_create(struct ssh_conn *c)
 		return NULL;
 	ch->conn = c;
 	buf_init(&ch->words, SSH_CHAN_SLICE);
+	buf_init(&ch->shot, SSH_CHAN_SHOT_MAX);
 	chan_callbacks(ch);
 	ch->ssh = ssh_channel_new(c->ssh);
 	if (!ch->ssh || ssh_set_channel_callbacks(ch->ssh, &ch->callbacks) != SSH_OK) {

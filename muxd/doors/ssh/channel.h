@@ -29,6 +29,7 @@ struct ssh_conn;
 
 #define SSH_CHAN_SLICE     (32 * 1024)       /* bytes of output a turn: one packet of OpenSSH */
 #define SSH_CHAN_INPUT_MAX (4 * 1024 * 1024) /* libssh's own window is 1.28 MB */
+#define SSH_CHAN_SHOT_MAX  (1024 * 1024)     /* a screen: attachment.h */
 #define SSH_CHAN_ENV_MAX   16
 
 enum ssh_chan_state { SSH_CHAN_IDLE, SSH_CHAN_STARTING, SSH_CHAN_ATTACHED, SSH_CHAN_FINISHING, SSH_CHAN_CLOSED };
@@ -55,6 +56,7 @@ struct ssh_chan {
 	bool in_blocked; /* the session takes nothing until `writable` */
 	bool eof_seen, eof_told;
 	bool remote_closed;
+	struct buf shot;  /* a screen on its way to the client, before any more output */
 	struct buf words; /* notices and refusals on their way to the client, with their line ends */
 	struct ssh_exit exit;
 	bool exit_told;
@@ -79,6 +81,6 @@ void ssh_chan_set_state(struct ssh_chan *ch, enum ssh_chan_state to);
 void ssh_chan_say(struct ssh_chan *ch, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ssh_chan_finish(struct ssh_chan *ch, const struct ssh_exit *x);
 void ssh_chan_io_callbacks(struct ssh_chan *ch);
-extern const struct attachment_ops ssh_chan_ops;
+extern const struct attachment_ops ssh_chan_ops, ssh_chan_terminal_ops; /* the second: the client has a terminal */
 
 #endif

@@ -135,6 +135,25 @@ static void chan_write_words(struct ssh_chan *ch)
 	}
 }
 
+/* True: there is more of it, and it would be taken. */
+static bool chan_write_shot(struct ssh_chan *ch)
+{
+	ssize_t w;
+
+	if (buf_len(&ch->shot) == 0)
+		return false;
+	w = chan_write(ch, false, buf_ptr(&ch->shot), buf_len(&ch->shot));
+	if (w < 0)
+		buf_clear(&ch->shot);
+	else
+		buf_consume(&ch->shot, (size_t)w);
+	if (buf_len(&ch->shot) > 0)
+		return w > 0;
+	buf_finish(&ch->shot);
+	buf_init(&ch->shot, SSH_CHAN_SHOT_MAX);
+	return true;
+}
+
 /* One slice of one stream. False: it has nothing now. */
 static bool chan_write_stream(struct ssh_chan *ch, int stream)
 {
@@ -233,7 +252,7 @@ static bool chan_feed(struct ssh_chan *ch)
 /* Exit, EOF and close, in this order, after the last words. */
 static void chan_say_goodbye(struct ssh_chan *ch)
 {
-	if (!ch->remote_closed && buf_len(&ch->words) > 0)
+	if (!ch->remote_closed && (buf_len(&ch->words) > 0 || buf_len(&ch->shot) > 0))
 		return;
 	if (!ch->remote_closed && !ch->exit_told) {
 		if (ch->exit.name)
@@ -265,8 +284,11 @@ bool ssh_chan_pump(struct ssh_chan *ch)
 		more = chan_feed(ch);
 	if (ch->state == SSH_CHAN_CLOSED || ch->conn->doom[0])
 		return false;
-	chan_write_words(ch);
-	if (ch->state == SSH_CHAN_ATTACHED && buf_len(&ch->words) == 0 && chan_write_output(ch))
+	more = chan_write_shot(ch) || more;
+	if (buf_len(&ch->shot) == 0) /* it would clear them away */
+		chan_write_words(ch);
+	if (ch->state == SSH_CHAN_ATTACHED && buf_len(&ch->shot) == 0 && buf_len(&ch->words) == 0 &&
+	    chan_write_output(ch))
 		more = true;
 	if (ch->remote_closed && ch->state < SSH_CHAN_FINISHING)
 		chan_left(ch);
@@ -344,6 +366,19 @@ static void on_notice(void *arg, const char *text)
 	ssh_conn_leave(c);
 }
 
+static void on_shot(void *arg, const struct screen_shot *shot)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	ssh_conn_enter(c);
+	buf_clear(&ch->shot); /* an older one that is not out yet */
+	if (buf_append(&ch->shot, shot->bytes, shot->len))
+		ssh_chan_say(ch, "the screen could not be kept: no memory");
+	c->again = true;
+	ssh_conn_leave(c);
+}
+
 static void on_skipped(void *arg, int stream, uint64_t n)
 {
 	struct ssh_chan *ch = arg;
@@ -378,6 +413,17 @@ static void on_cut(void *arg, enum cut_cause cause, const char *text)
 	ssh_conn_leave(c);
 }
 
+const struct attachment_ops ssh_chan_terminal_ops = {
+    .readable = on_readable,
+    .writable = on_writable,
+    .notice = on_notice,
+    .screen = on_shot,
+    .skipped = on_skipped,
+    .ended = on_ended,
+    .cut = on_cut,
+};
+
+/* What is no terminal cannot be brought to a screen: it gets the bytes. */
 const struct attachment_ops ssh_chan_ops = {
     .readable = on_readable,
     .writable = on_writable,

@@ -1,0 +1,69 @@
+/*
+ * screen.h - a session's current screen, drawn by a worker process beside the live path. For muxd/hub/ alone.
+ *
+ * Made when an attachment first wants a screen, owned by its session. It is fed from the session's stream where that
+ * still holds everything, else from the record first, with the right of the client who asked; sizes at their offsets.
+ * It is fed when somebody wants a screen or when it has fallen behind, never before bytes may be shown, and nobody
+ * waits for it: what is not there SCREEN_WAIT_NS after it was wanted comes as recent output instead. A worker that dies
+ * is forgotten with its screen; the next who wants one gets another.
+ *
+ *   STARTING (the monitor was asked) -> FILLING (from the record) <-> LIVE (from the stream) -> CLOSED
+ */
+#ifndef MUXD_HUB_SCREEN_H
+#define MUXD_HUB_SCREEN_H
+
+#include "muxd/hub/internal.h"
+
+#define SCREEN_WAIT_NS (500 * NS_PER_MS)
+#define SCREENS_MAX    64                    /* workers at a time */
+#define SCREEN_IDLE_NS (60 * NS_PER_SEC)     /* ... and how long one stays that nobody needs */
+#define SCREEN_LAG     (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
+
+enum screen_state { SCREEN_STARTING, SCREEN_FILLING, SCREEN_LIVE, SCREEN_CLOSED };
+
+struct screen {
+	struct hub *hub;
+	struct session *session; /* NULL once closed */
+	TAILQ_ENTRY(screen) of_hub;
+	enum screen_state state;
+	uv_pipe_t pipe;
+	uv_timer_t timer;
+	unsigned held; /* handles, questions and writes that still name it */
+	bool has_pipe, asking;
+	struct buf in;
+	uint64_t offset;     /* fed so far */
+	size_t size_at;      /* the session's sizes up to this one are told */
+	unsigned cols, rows; /* as told */
+	bool exact;
+	uint32_t tag;
+	uint64_t page_from;          /* of the question to the recorder */
+	char *token;                 /* while it is filled */
+	struct attachment_list want; /* of_screen */
+	uint64_t needed_ns;          /* boot; when somebody last wanted it */
+};
+
+/* screen.c */
+/* a waits for a screen from now on (a->screening). token: may read the record, NULL when there is none. False: there is
+ * none to be had. */
+bool screen_want(struct attachment *a, const char *token);
+void screen_unwant(struct attachment *a); /* it goes, or goes on without */
+void screen_moved(struct session *s);     /* more became visible */
+void screen_tick(struct session *s, uint64_t now);
+void screen_close(struct session *s);      /* NULL-safe */
+void session_note_size(struct session *s); /* launch's size holds from here on */
+
+/* screen_feed.c */
+void screen_pump(struct screen *sc);
+int screen_send(struct screen *sc, uint8_t type, const void *head, size_t nhead, const void *body, size_t nbody);
+int screen_feed_bytes(struct screen *sc, const uint8_t *p, size_t n);
+int screen_feed_size(struct screen *sc, unsigned cols, unsigned rows);
+int screen_feed_cut(struct screen *sc, uint64_t offset);
+bool screen_clogged(const struct screen *sc);
+void screen_fail(struct screen *sc, const char *why);
+void screen_release(struct screen *sc);
+void screen_set_state(struct screen *sc, enum screen_state state);
+
+/* screen_record.c: one page after the other until the stream has the rest. */
+void screen_fill(struct screen *sc);
+
+#endif
