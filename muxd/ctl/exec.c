@@ -197,6 +197,8 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 		return ctl_fail(c, &e);
 	json_t *question = json_pack("{s:s,s:s,s:s}", "op", "attach", "session", a->operands[0], "role",
 				     observe ? "observer" : "driver");
+	if (isatty(STDOUT_FILENO))
+		json_object_set_new(question, "screen", json_true());
 	set_size(question);
 	/* Which agent a session is of, the hub knows. */
 	struct ctl_wish w = {.kind = "staff",

@@ -243,6 +243,7 @@ int attachment_seek(struct attachment *a, int stream, uint64_t offset, uint64_t 
 
 	if (offset > st->end)
 		return ERR_INVAL;
+	screen_unwant(a);
 	*out_missing = offset < a->cursor[stream] ? a->cursor[stream] - offset : 0;
 	if (offset > a->cursor[stream])
 		a->cursor[stream] = offset;
@@ -286,10 +287,12 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 		return ERR_INVAL;
 	if (s->state == SESSION_ENDED)
 		return ERR_ENDED;
-	if (!l->pty || (l->cols == cols && l->rows == rows && l->xpixel == xpixel && l->ypixel == ypixel))
+	if (!l->pty ||
+	    (!s->size_unsure && l->cols == cols && l->rows == rows && l->xpixel == xpixel && l->ypixel == ypixel))
 		return 0;
 	l->cols = cols, l->rows = rows, l->xpixel = xpixel, l->ypixel = ypixel;
 	session_note_size(s);
+	s->size_unsure = false;
 	wire[0] = (uint8_t)cols, wire[1] = (uint8_t)(cols >> 8), wire[2] = (uint8_t)rows,
 	wire[3] = (uint8_t)(rows >> 8);
 	wire[4] = (uint8_t)xpixel, wire[5] = (uint8_t)(xpixel >> 8), wire[6] = (uint8_t)ypixel;
@@ -301,8 +304,9 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 	TAILQ_FOREACH(other, &s->attachments, of_session)
 	if (other != a)
 		attachment_wake(other, WAKE_RESIZED);
-	if (s->state != SESSION_RUNNING)
-		return 0; /* sent when the session is taken up again */
+	s->size_due = s->state != SESSION_RUNNING; /* then it is sent when the session is taken up again */
+	if (s->size_due)
+		return 0;
 	return link_resize(s->agent->link, s->channel, (uint16_t)cols, (uint16_t)rows, (uint16_t)xpixel,
 			   (uint16_t)ypixel);
 }

@@ -144,6 +144,8 @@ struct session {
 
 	struct session_size sizes[SESSION_SIZES]; /* of a terminal; the first is where it began */
 	size_t nsizes;
+	bool size_due;         /* a size that the sandbox has not heard: the link was down */
+	bool size_unsure;      /* after a restart: the terminal may have another one than launch says */
 	struct screen *screen; /* NULL: nobody needs one */
 	unsigned screen_failures;
 	uint64_t screen_failed_ns;

@@ -146,6 +146,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	rc = restore_launch(&s->launch, open);
 	if (!rc)
 		rc = restore_keeps(s);
+	s->size_unsure = true;
 	if (!rc)
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */

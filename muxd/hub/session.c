@@ -154,7 +154,12 @@ static int send_open(struct session *s, struct err *e)
 	if (l->secret && (rc = link_secret(s->agent->link, s->channel, SECRET_FD, l->secret, l->secret_len)))
 		err_set(e, rc, "the link did not take the secret: %s", err_name(rc));
 	launch_forget_secret(l);
-	return rc ? rc : link_open(s->agent->link, &o, e);
+	rc = rc ? rc : link_open(s->agent->link, &o, e);
+	/* OPEN has no pixels; a terminal that learned them later would be drawn again for no reason. */
+	if (!rc && l->pty && (l->xpixel || l->ypixel))
+		(void)link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows,
+				  (uint16_t)l->xpixel, (uint16_t)l->ypixel);
+	return rc;
 }
 
 /* The intent stands in the journal before anything else of the session, and before the sandbox hears of it. */
@@ -194,6 +199,16 @@ static void feed_stdin(struct session *s)
 	l->stdin_len = 0;
 }
 
+/* What the terminal has already is not sent: programs would draw again. */
+static void send_size_due(struct session *s)
+{
+	const struct launch *l = &s->launch;
+
+	if (s->size_due && link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows,
+				       (uint16_t)l->xpixel, (uint16_t)l->ypixel) == 0)
+		s->size_due = false;
+}
+
 void session_on_opened(struct session *s, int rc, const char *why)
 {
 	struct attachment *a;
@@ -202,6 +217,7 @@ void session_on_opened(struct session *s, int rc, const char *why)
 		s->started = true;
 		if (s->state == SESSION_OPENING)
 			session_set_state(s, SESSION_RUNNING);
+		send_size_due(s);
 		feed_stdin(s);
 	}
 	if (rc == 0)
@@ -497,9 +513,7 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	session_set_state(s, s->killing ? SESSION_ENDING : SESSION_RUNNING);
 	if (!info->exited)
 		session_input_again(s, have[STREAM_INPUT]);
-	if (s->launch.pty && s->launch.cols)
-		(void)link_resize(s->agent->link, s->channel, (uint16_t)s->launch.cols, (uint16_t)s->launch.rows,
-				  (uint16_t)s->launch.xpixel, (uint16_t)s->launch.ypixel);
+	send_size_due(s);
 	if (s->killing)
 		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
 	session_job_done(s, 0, NULL);

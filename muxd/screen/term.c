@@ -467,9 +467,8 @@ static void repeat(struct term *t, int n)
 {
 	uint8_t text[4 * 64];
 	size_t len = t->last_len;
-	int most = shown(t)->rows * shown(t)->cols;
 
-	n = len ? clamp(n, 0, most) : 0;
+	n = len ? clamp(n, 0, shown(t)->cols) : 0;
 	while (n > 0) {
 		int part = n < 64 ? n : 64;
 

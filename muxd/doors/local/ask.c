@@ -224,8 +224,10 @@ static void ask_attach(struct local_conn *c, const json_t *o)
 	struct attachment *a = NULL;
 	struct err e = {0};
 	int64_t cols = 0, rows = 0;
+	bool screen = false;
 	int rc;
 
+	(void)json_opt_bool(o, "screen", &screen, &e);
 	(void)json_opt_str(o, "session", &session, &e);
 	(void)json_opt_str(o, "agent", &agent, &e);
 	(void)json_opt_str(o, "role", &role, &e);
@@ -234,8 +236,8 @@ static void ask_attach(struct local_conn *c, const json_t *o)
 		return;
 	}
 	rc = broker_attach(c->door->hub, &c->rq, agent, session,
-			   strcmp(role, "observer") == 0 ? ROLE_OBSERVER : ROLE_DRIVER, &local_attachment_ops, c, &a,
-			   &e);
+			   strcmp(role, "observer") == 0 ? ROLE_OBSERVER : ROLE_DRIVER,
+			   screen ? &local_terminal_ops : &local_attachment_ops, c, &a, &e);
 	if (rc) {
 		local_conn_error(c, rc, &e);
 		return;

@@ -67,6 +67,19 @@ static void on_notice(void *arg, const char *text)
 	local_conn_say(arg, json_pack("{s:s,s:s}", "event", "notice", "text", text));
 }
 
+/* As output: the client's terminal clears and draws. */
+static void on_shot(void *arg, const struct screen_shot *shot)
+{
+	struct local_conn *c = arg;
+	size_t at = 0, n;
+
+	for (int rc = 0; !rc && at < shot->len; at += n) {
+		n = shot->len - at < OUT_CHUNK ? shot->len - at : OUT_CHUNK;
+		rc = msg_put_bytes(&c->out, STREAM_OUTPUT, shot->bytes + at, n);
+	}
+	local_pull(c);
+}
+
 static void on_skipped(void *arg, int stream, uint64_t n)
 {
 	local_conn_say(arg, json_pack("{s:s,s:i,s:I}", "event", "skipped", "stream", stream, "bytes", (json_int_t)n));
@@ -129,6 +142,14 @@ const struct attachment_ops local_attachment_ops = {.readable = on_readable,
 						    .skipped = on_skipped,
 						    .ended = on_ended,
 						    .cut = on_cut};
+
+const struct attachment_ops local_terminal_ops = {.readable = on_readable,
+						  .writable = on_writable,
+						  .notice = on_notice,
+						  .screen = on_shot,
+						  .skipped = on_skipped,
+						  .ended = on_ended,
+						  .cut = on_cut};
 
 /* ---- what the client says */
 

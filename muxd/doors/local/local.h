@@ -70,6 +70,6 @@ void local_ask(struct local_conn *c, const json_t *o);
 bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n); /* false: not now, keep it */
 void local_pull(struct local_conn *c);
 void local_attached(struct local_conn *c, struct session *s, struct attachment *a);
-extern const struct attachment_ops local_attachment_ops;
+extern const struct attachment_ops local_attachment_ops, local_terminal_ops; /* the second: shows screens */
 
 #endif
