@@ -377,12 +377,12 @@ void wake_seen(struct kjob *j, const json_t *pod)
 	int rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
 	struct kname *n = kname_find(j->kp, j->name);
 
-	if (n && n->ending) { /* `gone` comes first */
+	if (n && n->linked && !n->job) /* the stream broke before the watch told: the cause is told first */
+		watch_judge(n, pod);
+	if (n && (n = kname_find(j->kp, j->name)) && n->ending) { /* `gone` comes first */
 		again(j);
 		return;
 	}
-	if (n && n->linked && !n->job) /* the stream broke before the watch told: the cause is told first */
-		watch_judge(n, pod);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 	else if (!pod && j->kind == KJOB_ENSURE && j->ours)

@@ -84,11 +84,15 @@ static void on_node(void *arg, int rc, const struct err *e, const struct kube_re
 static void gone_with_node(struct kname *n)
 {
 	struct kube_ref ref = {.resource = "nodes", .name = n->view.node};
+	struct kube_call *look = n->confirm;
 
 	if (n->ending)
 		return;
-	if (!n->linked || n->confirm || !n->view.node[0] ||
-	    kube_get(n->kp->p.kube, &ref, on_node, n, &n->confirm, NULL))
+	if (look) { /* at the pod: that is answered */
+		n->confirm = NULL;
+		kube_cancel(look);
+	}
+	if (!n->linked || !n->view.node[0] || kube_get(n->kp->p.kube, &ref, on_node, n, &n->confirm, NULL))
 		gone(n, "its pod was deleted");
 	else
 		n->ending = true;
@@ -120,7 +124,7 @@ void watch_judge(struct kname *n, const json_t *pod)
 	if (!n->linked && !n->job)
 		return;
 	if (!pod || strcmp(meta_text(pod, "uid"), n->view.uid) != 0) {
-		gone(n, "its pod was deleted");
+		gone_with_node(n);
 		return;
 	}
 	if (pod_view(pod, n->view.container, &v, NULL))

@@ -55,6 +55,9 @@ static struct {
 	LIST_HEAD(, kube_watch) watches;
 	json_t *pods; /* name -> pod */
 	json_t *claims;
+	json_t *boxes; /* Sandbox objects */
+	json_t *patch; /* the last */
+	json_t *node;  /* every node there is */
 	int gets, creates, deletes, serial;
 	int fail_get, fail_create, fail_delete; /* ERR_* for the next one of its kind */
 	bool lingering;                         /* a deleted pod stays, with a deletionTimestamp */
@@ -128,7 +131,8 @@ static int take(int *what)
 int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *arg, struct kube_call **out,
 	     struct err *e)
 {
-	json_t *pod = json_object_get(c.pods, r->name);
+	bool node = strcmp(r->resource, "nodes") == 0, box = strcmp(r->resource, "sandboxes") == 0;
+	json_t *pod = node ? c.node : json_object_get(box ? c.boxes : c.pods, r->name);
 	int rc = take(&c.fail_get);
 
 	(void)k, (void)e;
@@ -141,7 +145,10 @@ int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *ar
 int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, kube_done *done, void *arg,
 		struct kube_call **out, struct err *e)
 {
-	json_t *to = strcmp(r->resource, "pods") == 0 ? c.pods : c.claims, *made, *meta;
+	json_t *to = strcmp(r->resource, "pods") == 0        ? c.pods
+		     : strcmp(r->resource, "sandboxes") == 0 ? c.boxes
+							     : c.claims,
+	       *made, *meta;
 	const char *name = json_string_value(json_object_get(json_object_get(object, "metadata"), "name"));
 	int rc = take(&c.fail_create);
 	char uid[20];
@@ -191,9 +198,16 @@ int kube_delete(struct kube *k, const struct kube_ref *r, const struct kube_dele
 int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind kind, const json_t *patch,
 	       kube_done *done, void *arg, struct kube_call **out, struct err *e)
 {
-	(void)k, (void)r, (void)patch, (void)e;
-	fail_msg("nothing is patched here: kind %d", kind);
-	return later(ERR_INTERNAL, NULL, "", done, arg, out);
+	json_t *box = json_object_get(c.boxes, r->name);
+
+	(void)k, (void)e;
+	assert_int_equal(kind, KUBE_PATCH_MERGE);
+	assert_string_equal(r->resource, "sandboxes");
+	json_decref(c.patch);
+	c.patch = json_deep_copy(patch);
+	if (box)
+		json_object_update(json_object_get(box, "spec"), json_object_get(c.patch, "spec"));
+	return later(box ? 0 : ERR_NOT_FOUND, json_deep_copy(box), "", done, arg, out);
 }
 
 int kube_list(struct kube *k, const struct kube_ref *r, const struct kube_list_options *o, kube_done *done, void *arg,
@@ -469,13 +483,17 @@ static void other_pod(const char *name, const char *restart)
 				      "name", "main", "status", "phase", "Pending"));
 }
 
+static enum kube_hold hold; /* of the next provider */
+
 static void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_t timeout_ns, bool plain)
 {
 	struct kube_provider_params p = {.spec = {.ns = "agents",
 						  .image = "busybox",
 						  .limit_memory = "1Gi",
 						  .workspace = workspace,
-						  .workspace_size = 1 << 30},
+						  .workspace_size = 1 << 30,
+						  .hold = hold,
+						  .ttl_ns = 7200 * NS_PER_SEC},
 					 .muxlet_fd = open(BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC),
 					 .master = {42},
 					 .pin = pin,
@@ -488,6 +506,7 @@ static void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_
 	TAILQ_INIT(&c.calls);
 	c.pods = json_object();
 	c.claims = json_object();
+	c.boxes = json_object();
 	assert_int_equal(uv_loop_init(&c.loop), 0);
 	assert_int_equal(kube_provider_create(&p, &c.p, &e), 0);
 	close(p.muxlet_fd);
@@ -509,6 +528,9 @@ static void end(void)
 	assert_int_equal(uv_loop_close(&c.loop), 0);
 	json_decref(c.pods);
 	json_decref(c.claims);
+	json_decref(c.boxes);
+	json_decref(c.patch);
+	json_decref(c.node);
 }
 
 static struct result ensured(const char *agent, const char *pod)
@@ -1242,6 +1264,149 @@ static void the_end_of_a_log(void **state)
 	end();
 }
 
+/* ---- nodes that are lost */
+
+static struct result ensured_on_a_node(const char *agent, const char *pod)
+{
+	struct result r = {0};
+
+	c.p->ops->ensure(c.p, agent, on_done, &r);
+	settle();
+	json_object_set_new(json_object_get(json_object_get(c.pods, pod), "spec"), "nodeName", json_string("node-1"));
+	set_running(pod, KUBE_CONTAINER, "containerd://1");
+	tell(pod);
+	reach_up(0);
+	assert_int_equal(r.rc, 0);
+	return r;
+}
+
+static void a_pod_that_went_with_its_node_says_so(void **state)
+{
+	(void)state;
+	begin();
+	ensured_on_a_node("coder", "muxd-coder");
+	tell_deleted("muxd-coder");
+	assert_int_equal(c.gone, 1);
+	assert_string_equal(c.gone_why, "its pod was deleted: node node-1 is no longer in the cluster");
+	c.node = json_pack("{s:{s:[{s:s,s:s,s:s}]}}", "status", "conditions", "type", "Ready", "status", "Unknown",
+			   "message", "Kubelet stopped posting node status.");
+	ensured_on_a_node("coder", "muxd-coder");
+	tell_deleted("muxd-coder");
+	assert_int_equal(c.gone, 2);
+	assert_string_equal(c.gone_why,
+			    "its pod was deleted: node node-1 is not ready: Kubelet stopped posting node status.");
+	ensured_on_a_node("coder", "muxd-coder");
+	c.fail_get = ERR_K8S_FORBIDDEN; /* who may not look at nodes */
+	tell_deleted("muxd-coder");
+	assert_int_equal(c.gone, 3);
+	assert_string_equal(c.gone_why, "its pod was deleted");
+	end();
+}
+
+/* Whoever comes back hears of the end first, even before the watch does. */
+static void the_cause_comes_before_the_next_start(void **state)
+{
+	struct result r = {0};
+
+	(void)state;
+	begin();
+	ensured_on_a_node("coder", "muxd-coder");
+	json_object_del(c.pods, "muxd-coder");
+	c.creates = 0;
+	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	assert_true(until(&c.gone));
+	assert_non_null(strstr(c.gone_why, "no longer in the cluster"));
+	assert_int_equal(c.creates, 0);
+	assert_true(until(&c.creates));
+	assert_int_equal(c.gone, 1);
+	end();
+}
+
+static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
+{
+	struct result r = {0};
+	char first[40];
+
+	(void)state;
+	begin();
+	ensured_on_a_node("coder", "muxd-coder");
+	snprintf(first, sizeof(first), "%s", uid_of("muxd-coder"));
+	c.lingering = true;
+	json_object_set_new(json_object_get(json_object_get(c.pods, "muxd-coder"), "metadata"), "deletionTimestamp",
+			    json_string("2020-11-21T08:00:00Z"));
+	tell("muxd-coder");
+	assert_int_equal(c.gone, 1);
+	assert_string_equal(c.gone_why, "its pod was deleted, and its node node-1 does not answer");
+	c.p->ops->connect(c.p, "coder", on_done, &r);
+	settle();
+	assert_int_equal(r.rc, ERR_NOT_FOUND);
+	memset(&r, 0, sizeof(r));
+	c.creates = 0;
+	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	assert_true(until(&c.creates));
+	assert_int_equal(c.last_grace, 0);
+	settle();
+	assert_string_not_equal(uid_of("muxd-coder"), first);
+	end();
+}
+
+/* ---- held by a Sandbox, whose controller is the test */
+
+static const char *str_at(const json_t *o, const char *a, const char *b, const char *d)
+{
+	return json_string_value(json_object_get(json_object_get(json_object_get(o, a), b), d));
+}
+
+static json_int_t replicas(const json_t *o)
+{
+	const json_t *n = json_object_get(json_object_get(o, "spec"), "replicas");
+
+	assert_true(json_is_integer(n));
+	return json_integer_value(n);
+}
+
+static void a_sandbox_holds_the_pod(void **state)
+{
+	struct result r = {0};
+	json_t *box, *pod, *spec;
+
+	(void)state;
+	hold = KUBE_HOLD_SANDBOX;
+	begin();
+	hold = KUBE_HOLD_POD;
+	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	settle();
+	assert_int_equal(json_object_size(c.pods), 0);
+	box = json_object_get(c.boxes, "investigation-coder");
+	assert_non_null(box);
+	spec = json_object_get(box, "spec");
+	assert_string_equal(str_at(box, "metadata", "labels", "thread-id"), "coder");
+	assert_int_equal(replicas(box), 1);
+	assert_string_equal(json_string_value(json_object_get(spec, "shutdownPolicy")), "Delete");
+	assert_int_equal(strlen(json_string_value(json_object_get(spec, "shutdownTime"))),
+			 strlen("2026-11-21T08:00:00Z"));
+	pod = json_deep_copy(json_object_get(spec, "podTemplate"));
+	json_object_update_new(
+	    json_object_get(pod, "metadata"),
+	    json_pack("{s:s,s:s,s:s}", "name", "investigation-coder", "namespace", "agents", "uid", "uid-pod"));
+	json_object_set_new(c.pods, "investigation-coder", pod);
+	set_running("investigation-coder", KUBE_CONTAINER, "containerd://1");
+	tell("investigation-coder");
+	reach_up(0);
+	assert_int_equal(r.rc, 0);
+	memset(&r, 0, sizeof(r));
+	c.p->ops->destroy_sandbox(c.p, "coder", "test", on_done, &r);
+	assert_true(until(&r.times));
+	assert_int_equal(r.rc, 0);
+	assert_int_equal(replicas(c.patch), 0);
+	assert_int_equal(c.gone, 0);
+	memset(&r, 0, sizeof(r));
+	c.p->ops->ensure(c.p, "coder", on_done, &r); /* there already: woken */
+	settle();
+	assert_int_equal(replicas(c.patch), 1);
+	end();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -1271,6 +1436,10 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(looks),
 	    cmocka_unit_test(an_end_answers_every_question_once),
 	    cmocka_unit_test(the_end_of_a_log),
+	    cmocka_unit_test(a_pod_that_went_with_its_node_says_so),
+	    cmocka_unit_test(the_cause_comes_before_the_next_start),
+	    cmocka_unit_test(a_pod_that_its_node_never_confirms_is_not_waited_for),
+	    cmocka_unit_test(a_sandbox_holds_the_pod),
 	};
 
 	(void)log_setup("test", "error", LOG_TEXT, 2, NULL);
