@@ -16,7 +16,7 @@
 #define SECONDS_MAX (INT64_MAX / SECOND)
 #define SCOPES_ALL                                                                                                     \
 	(SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_OBSERVE | SCOPE_DRIVE | SCOPE_REPLAY | SCOPE_LIFECYCLE |  \
-	 SCOPE_ADMIN)
+	 SCOPE_ADMIN | SCOPE_PORTS)
 #define SCOPES_TEXT 128
 
 static int check_agent(const struct grant *g, struct err *e)

@@ -35,6 +35,7 @@ enum grant_scope {
 	SCOPE_REPLAY = 1 << 5,
 	SCOPE_LIFECYCLE = 1 << 6,
 	SCOPE_ADMIN = 1 << 7,
+	SCOPE_PORTS = 1 << 8, /* connections to ports inside */
 };
 
 struct grant {

@@ -11,9 +11,9 @@ void trunc_rule_choose(const struct conf_rule *rules, size_t n, const char *prin
 		       bool pty, struct trunc_rule *out)
 {
 	struct trunc_rule r = {.kind = RULE_FULL, .burst = pty || strcmp(session, "terminal") == 0};
-	bool file = strcmp(session, "file") == 0;
+	bool file = strcmp(session, "file") == 0 || strcmp(session, "port") == 0;
 
-	if (file) /* whole files are not what "everything" is meant to keep */
+	if (file) /* whole files and what servers say are not what "everything" is meant to keep */
 		r.kind = RULE_METADATA;
 	for (size_t i = 0; i < n; i++) {
 		const struct conf_rule *c = &rules[i];

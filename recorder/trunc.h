@@ -40,7 +40,7 @@ struct trunc_totals {
 };
 
 /* session: "terminal", "exec", "round"; pty: an exec with one counts as a terminal. First match wins; none: full.
- * "file" is matched by rules that name it alone; none: metadata. */
+ * "file" and "port" are matched by rules that name them; none: metadata. */
 void trunc_rule_choose(const struct conf_rule *rules, size_t n, const char *principal_kind, const char *session,
 		       bool pty, struct trunc_rule *out);
 const char *trunc_rule_name(enum conf_rule_kind k);

@@ -63,8 +63,8 @@ static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, c
 {
 	size_t len = 0;
 	const char *near = conf_choice_nearest(
-	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|pool|leases|sandbox|kubernetes|lifecycle|"
-	    "privsep",
+	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|router|pool|leases|sandbox|kubernetes|"
+	    "lifecycle|privsep",
 	    name,
 	    &len);
 

@@ -22,7 +22,7 @@ enum conf_rule_kind { RULE_FULL, RULE_TRUNCATED, RULE_METADATA };
 /* Which bytes a sealed recording keeps. First match wins; the last rule matches everything. */
 struct conf_rule {
 	char *kind;    /* staff, agent, auditor, service or "*" */
-	char *session; /* terminal, exec, round, file, or "*": all of these but file */
+	char *session; /* terminal, exec, round, file, port, or "*": the first three */
 	enum conf_rule_kind rule;
 	uint64_t head; /* bytes kept at the start: of a stream (round, exec), of a burst (terminal) */
 	uint64_t tail; /* bytes kept at its end */
@@ -97,6 +97,9 @@ struct conf {
 	uint32_t pool_size, pool_max, pool_fill, leases_max;
 	uint64_t lease_ttl_ns, lease_ttl_max_ns, lease_wait_ns, lease_retain_ns;
 	uint64_t run_timeout_ns, run_timeout_max_ns; /* leases.run_timeout, .run_timeout_max */
+	/* router.* */
+	char *router_ports; /* muxd/base/ports.h; "": none */
+	uint64_t router_answer_timeout_ns, router_idle_timeout_ns;
 	/* sandbox.* */
 	char *sandbox_backend; /* local, kubernetes: where agents without a slash in their name are */
 	uint64_t workspace_size, memory_max;

@@ -2,6 +2,7 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/ports.h"
 #include "muxd/base/log.h"
 
 #include <stdlib.h>
@@ -16,6 +17,11 @@
 #define DAY    (24 * HOUR)
 
 #define STRING_MAX 4096
+
+static int check_ports(const char *value, struct err *e)
+{
+	return ports_check(value, e);
+}
 
 static int check_absolute(const char *value, struct err *e)
 {
@@ -158,6 +164,12 @@ static const struct conf_key keys[] = {
      "goes first."},
     {"leases.run_timeout_max", CONF_DURATION, AT(run_timeout_max_ns), "24h", NS_PER_SEC, 30 * DAY, NULL, NULL,
      "The longest timeout a run or one of its steps may ask for."},
+    {"router.ports", CONF_STRING, AT(router_ports), "1024-65535", 0, 0, NULL, check_ports,
+     "Ports in sandboxes that may be connected to: numbers and ranges, as 3000,8000-8999. Empty: none."},
+    {"router.answer_timeout", CONF_DURATION, AT(router_answer_timeout_ns), "5m", NS_PER_SEC, DAY, NULL, NULL,
+     "How long a server in a sandbox may take until its answer begins."},
+    {"router.idle_timeout", CONF_DURATION, AT(router_idle_timeout_ns), "1h", NS_PER_SEC, 30 * DAY, NULL, NULL,
+     "A routed connection on which nothing moves for so long is closed."},
     {"sandbox.backend", CONF_CHOICE, AT(sandbox_backend), "local", 0, 0, "local|kubernetes", NULL,
      "Where the sandboxes of agents are. Pods by their own name (namespace/pod) are reached whatever stands here."},
     {"sandbox.workspace_size", CONF_SIZE, AT(workspace_size), "1GiB", 16 * MIB, 16 * TIB, NULL, NULL,

@@ -55,6 +55,9 @@
 	X(FILE_DENIED, "file_permission_denied", 403, 77, "The sandbox's user may not do that to the file or its directory.")  \
 	X(NOT_A_FILE, "not_a_file", 409, 65, "The path is a directory or a device; name a file.")                        \
 	X(NO_SPACE, "workspace_full", 507, 73, "Free space in the sandbox, or raise sandbox.workspace_size for new ones.") \
+	X(PORT, "port_unreachable", 502, 69, "Start the server in the sandbox on that port, or look there why it ended.")  \
+	X(PORT_ANSWER, "port_bad_answer", 502, 76, "The program on that port does not speak HTTP/1.1; look at what it is.")  \
+	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")         \
 	X(LINK_LOST, "link_lost", 502, 69, "The sandbox went away; resume the agent and look at the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \
 	X(VERSION, "version_unsupported", 400, 76, "Use programs of one version on both sides.")                       \

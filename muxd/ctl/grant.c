@@ -10,7 +10,7 @@ static const struct ctl_option create_options[] = {
     {"agent", 0, "AGENT", "Agent (or ns/pod[/container]) it is for; * for auditors and services."},
     {"principal", 0, "NAME", "Who holds it."},
     {"kind", 0, "KIND", "staff (default), agent, auditor or service."},
-    {"scopes", 0, "LIST", "terminal,rounds,files,observe,drive,replay,lifecycle,admin; default by kind."},
+    {"scopes", 0, "LIST", "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports; default by kind."},
     {"task", 0, "ID", "Task of every call made with it (staff: console)."},
     {"ttl", 0, "DURATION", "How long it lasts; default and limit by configuration."},
     {"reason", 0, "TEXT", "Why; required."},

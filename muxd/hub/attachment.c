@@ -350,7 +350,7 @@ static void leave(struct session *s)
 		return;
 	if (s->kind == SESSION_TERMINAL)
 		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;
-	else if (s->kind == SESSION_EXEC || s->kind == SESSION_FILE)
+	else if (s->kind != SESSION_ROUND)
 		session_kill(s, EXIT_KILLED, "its client went away");
 }
 

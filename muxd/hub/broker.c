@@ -198,8 +198,9 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 			  "attach", e);
 	if (rc)
 		return rc;
-	if (s->kind == SESSION_FILE)
-		return err_set(e, ERR_BAD_STATE, "this is a file transfer: nobody but its client can come to it");
+	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)
+		return err_set(e, ERR_BAD_STATE, "this is a %s: nobody but its client can come to it",
+			       s->kind == SESSION_FILE ? "file transfer" : "connection to a port");
 	if (s->state == SESSION_ENDED)
 		return err_set(e, ERR_ENDED, "the session has ended: muxctl replay %s shows it", s->id_text);
 	rc = attachment_create(s, rq, role, ops, ops_arg, false, out);

@@ -67,6 +67,12 @@ struct file_spec {
 	bool parents;     /* put: make missing directories */
 };
 
+/* A port inside the sandbox to be connected to, on its loopback. */
+struct port_spec {
+	uint16_t port;
+	const char *use; /* for the record: "GET /path"; no secrets. NULL */
+};
+
 /* What to run. Strings are copied. */
 struct exec_spec {
 	enum session_kind kind;
@@ -84,6 +90,7 @@ struct exec_spec {
 	size_t stdin_len;
 	const struct file_spec
 	    *file;           /* SESSION_FILE, and nothing to run then: input is a put's content, output a get's */
+	const struct port_spec *port; /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
@@ -103,8 +110,11 @@ struct exec_spec {
 typedef void broker_open_done(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
 			      const struct id *seen);
 /*
- * Terminals and exec channels (scope terminal), rounds (scope rounds), file transfers (scope files). ops NULL: nobody
- * attaches (REST rounds).
+ * Terminals and exec channels (scope terminal), rounds (scope rounds), file transfers (scope files), connections to
+ * ports (scope ports; router.ports has to allow it). ops NULL: nobody attaches (REST rounds).
+ *
+ * A connection to a port has ended well with cause exit and code 0; code is the errno of what broke it off (muxlet's
+ * report: ECONNREFUSED, ECONNRESET); failed and message of its result are for its client.
  */
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
 		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg);

@@ -41,11 +41,19 @@ static void job_fail(struct open_job *j, int rc, const struct err *e)
 
 uint32_t scope_of(enum session_kind k)
 {
-	return k == SESSION_ROUND ? SCOPE_ROUNDS : k == SESSION_FILE ? SCOPE_FILES : SCOPE_TERMINAL;
+	static const uint32_t scopes[SESSION_KINDS] = {[SESSION_TERMINAL] = SCOPE_TERMINAL,
+						       [SESSION_EXEC] = SCOPE_TERMINAL,
+						       [SESSION_ROUND] = SCOPE_ROUNDS,
+						       [SESSION_FILE] = SCOPE_FILES,
+						       [SESSION_PORT] = SCOPE_PORTS};
+
+	return scopes[k];
 }
 
 static const char *start_event(const struct session *s)
 {
+	if (s->kind == SESSION_PORT)
+		return "port.open";
 	if (s->kind == SESSION_FILE)
 		return s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get";
 	return s->kind == SESSION_ROUND ? "round.start" : "session.open";
@@ -73,7 +81,7 @@ static void audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
 	static const char *const shown[] = {"argv", "cwd",         "timeout_ms", "exec_id",
-					    "task", "snapshot_id", "sandbox_id", "file"};
+					    "task", "snapshot_id", "sandbox_id", "file", "port"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))
@@ -102,6 +110,12 @@ static void on_ready(void *arg, int rc, const struct err *e)
 		    err_set(&here, ERR_UNSUPPORTED,
 			    "the muxlet in the sandbox of %s is from before files could be moved: end the sandbox once",
 			    j->agent->name);
+	if (!rc && j->kind == SESSION_PORT && !link_has_ports(j->agent->link))
+		rc = err_set(&here, ERR_UNSUPPORTED,
+			     "ports in the sandbox of %s cannot be reached: %s", j->agent->name,
+			     j->agent->info.backend == SANDBOX_PLAIN
+				 ? "muxlet does not run there, and an exec of the cluster cannot connect to one"
+				 : "its muxlet is from before that was possible; end the sandbox once");
 	if (!rc)
 		rc = check_counts(j->hub, j->agent, &here);
 	if (!rc)

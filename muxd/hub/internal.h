@@ -76,6 +76,8 @@ struct launch {
 	char **argv, **env; /* NULL-ended */
 	char *command, *cwd, *exec_id;
 	struct transfer *transfer; /* SESSION_FILE, but for one from before a restart */
+	uint16_t port;             /* SESSION_PORT: inside, on the loopback */
+	char *port_use;            /* ... and what for; NULL */
 	char task[GRANT_NAME_MAX + 1];
 	char digest[65];
 	bool pty, stdin_open, login;
@@ -322,6 +324,11 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 		     struct err *e);
 void launch_finish(struct launch *l);
 void launch_forget_secret(struct launch *l); /* its length stays */
+
+/* port.c */
+int port_allowed(const struct hub *h, uint16_t port, struct err *e); /* ERR_PORT_DENIED */
+json_t *port_json(const struct launch *l);
+int port_result(const struct session *s, const struct session_result *r, struct err *e); /* 0, or for its client */
 
 uint32_t scope_of(enum session_kind k);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,

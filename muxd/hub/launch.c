@@ -28,6 +28,7 @@ void launch_finish(struct launch *l)
 	free(l->command);
 	free(l->cwd);
 	free(l->exec_id);
+	free(l->port_use);
 	free(l->stdin_data);
 	launch_forget_secret(l);
 	transfer_destroy(l->transfer);
@@ -74,7 +75,7 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 		return err_set(e, ERR_INVAL, "argv and command are both given: use one");
 	if (spec->command && !spec->command[0])
 		return err_set(e, ERR_INVAL, "command is empty");
-	if (!spec->argv && !spec->command && !spec->file && spec->kind != SESSION_TERMINAL)
+	if (!spec->argv && !spec->command && !spec->file && !spec->port && spec->kind != SESSION_TERMINAL)
 		return err_set(e, ERR_INVAL, "argv or command is missing");
 	if (n > ARGS_MAX || m > ARGS_MAX)
 		return err_set(e, ERR_TOO_LARGE, "more than %d arguments or variables", ARGS_MAX);
@@ -152,9 +153,15 @@ static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct l
 	const char *shell = h->conf->sandbox_shell; /* "": the one that muxlet finds inside */
 	const char *by_shell[] = {shell, "-c", spec->command, NULL};
 	const char *login[] = {shell, NULL};
+	char port[8];
 
 	if (out->transfer) {
 		out->argv = transfer_argv(out->transfer);
+		return out->argv ? 0 : ERR_NOMEM;
+	}
+	if (out->port) {
+		snprintf(port, sizeof(port), "%u", out->port);
+		out->argv = copy_list((const char *const[]){"muxlet", "--dial", port, NULL}, NULL);
 		return out->argv ? 0 : ERR_NOMEM;
 	}
 	out->login = !spec->argv && !spec->command;
@@ -186,6 +193,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 		return ERR_NOMEM;
 	if ((spec->cwd && !(out->cwd = strdup(spec->cwd))) ||
 	    (spec->exec_id && !(out->exec_id = strdup(spec->exec_id))) ||
+	    (spec->port && spec->port->use && !(out->port_use = strdup(spec->port->use))) ||
 	    (spec->command && !(out->command = strdup(spec->command))))
 		return ERR_NOMEM;
 	if (spec->stdin_len) {
@@ -220,6 +228,9 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 		return rc;
 	if (spec->kind == SESSION_FILE && (rc = transfer_create(spec->file, &l.transfer, e)))
 		return rc;
+	if (spec->kind == SESSION_PORT && (rc = port_allowed(h, spec->port->port, e)))
+		return rc;
+	l.port = spec->kind == SESSION_PORT ? spec->port->port : 0;
 	snprintf(l.task, sizeof(l.task), "%s", task);
 	rc = copy_spec(h, spec, &l);
 	if (!rc)

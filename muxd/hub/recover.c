@@ -151,7 +151,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
 		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
-	if (kind == SESSION_EXEC || kind == SESSION_FILE)
+	if (kind == SESSION_EXEC || kind == SESSION_FILE || kind == SESSION_PORT)
 		session_kill(s, EXIT_KILLED, "the daemon was restarted and its client is gone");
 	return rc;
 }

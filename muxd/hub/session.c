@@ -144,7 +144,7 @@ static int send_open(struct session *s, struct err *e)
 			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
-			      .self = l->transfer != NULL,
+			      .self = l->transfer || l->port,
 			      .window = SESSION_WINDOW};
 
 	int rc = 0;
@@ -331,6 +331,16 @@ static void fill_transfer(struct session *s)
 		session_pass_over(s, STREAM_OUTPUT);
 }
 
+static void fill_port(struct session *s)
+{
+	struct session_result *r = &s->result;
+	struct err e = {0};
+
+	r->failed = port_result(s, r, &e);
+	if (r->failed)
+		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
+}
+
 static void fill_result(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
 	struct session_result *r = &s->result;
@@ -348,6 +358,8 @@ static void fill_result(struct session *s, enum exit_cause cause, int code, int 
 	}
 	if (s->launch.transfer)
 		fill_transfer(s);
+	else if (s->launch.port && cause != EXIT_NOT_STARTED)
+		fill_port(s);
 }
 
 static int journal_exit(struct session *s)
@@ -401,7 +413,9 @@ static void audit_end(struct session *s)
 		audit_transfer(s, &rq);
 		return;
 	}
-	(void)audit_event(s->hub, s->kind == SESSION_ROUND ? "round.end" : "session.end", &rq, s->agent->name,
+	(void)audit_event(s->hub, s->kind == SESSION_ROUND  ? "round.end"
+			     : s->kind == SESSION_PORT ? "port.close"
+						       : "session.end", &rq, s->agent->name,
 			  exit_cause_name(r->cause),
 			  json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
 				    s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,

@@ -24,8 +24,8 @@ struct session;
 struct hub;
 struct err;
 
-enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND, SESSION_FILE };
-#define SESSION_KINDS 4
+enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND, SESSION_FILE, SESSION_PORT };
+#define SESSION_KINDS 5
 enum session_state { SESSION_OPENING, SESSION_RUNNING, SESSION_SUSPENDED, SESSION_ENDING, SESSION_ENDED };
 
 /* How it ended. Digests and totals are over everything, computed outside the sandbox. */
@@ -36,7 +36,7 @@ struct session_result {
 	char message[200]; /* why it did not start, who ended it */
 	uint64_t total[3];
 	char sha256[3][65]; /* lower-case hex; of rounds, without [0] */
-	int failed;         /* of a file transfer: ERR_*, and message says it; 0 when the file is there */
+	int failed;         /* of a transfer or a connection to a port: ERR_*, and message says it; 0: it went well */
 	uint64_t duration_ns;
 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[] = {"terminal", "exec", "round", "file"};
+static const char *const kind_names[] = {"terminal", "exec", "round", "file", "port"};
 static const char *const state_names[] = {"opening", "running", "suspended", "ending", "ended"};
 
 const char *session_kind_name(enum session_kind k)
@@ -82,6 +82,8 @@ json_t *session_open_json(const struct session *s)
 	json_object_set_new(o, "tail", json_integer((json_int_t)l->tail));
 	if (l->transfer)
 		json_object_set_new(o, "file", transfer_json(l->transfer));
+	if (l->port)
+		json_object_set_new(o, "port", port_json(l));
 	set_str(o, "cwd", l->cwd);
 	set_str(o, "lease_id", l->lease);
 	set_str(o, "run_id", l->run);
@@ -135,6 +137,8 @@ json_t *session_describe(const struct session *s)
 	json_object_set_new(o, "argv", argv_json(s->launch.argv));
 	if (s->launch.transfer)
 		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
+	if (s->launch.port)
+		json_object_set_new(o, "port", port_json(&s->launch));
 	set_str(o, "exec_id", s->launch.exec_id);
 	set_str(o, "door", s->door);
 	set_time(o, "opened_at", s->opened_wall_ns);

@@ -114,6 +114,9 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 		drop(st, n);
 	} else if (s->kind == SESSION_FILE && !accept_transfer(s, stream, p, n)) {
 		/* nobody is shown it */
+	} else if (s->kind == SESSION_PORT && stream == STREAM_STDERR) { /* muxlet's own words, for the record */
+		drop(st, n);
+		session_pass_over(s, stream);
 	} else if (stream_append(st, p, n, journal_position(s->hub->journal), hold)) {
 		/* Without memory viewers cannot be shown these bytes: they are told that they were skipped. */
 		drop(st, n);

@@ -53,6 +53,7 @@ enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM,
 enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8 };
 enum frame_feature {
 	FEATURE_FILES = 1, /* OPEN_SELF, and muxlet --put and --get behind it */
+	FEATURE_PORTS = 2, /* ... and --dial */
 	FEATURE_SYNC = 4   /* ... and --sync */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };

@@ -66,7 +66,7 @@ struct link_open {
 	uint64_t grace_ms;       /* TERM to KILL */
 	bool stdin_open;         /* false: /dev/null */
 	bool login_shell;        /* argv[0] gets a leading dash */
-	bool self;               /* the program is muxlet itself; link_has_files() first */
+	bool self;               /* the program is muxlet itself; link_has_files(), link_has_ports() first */
 	uint64_t window;         /* first credit for each output stream */
 };
 
@@ -110,6 +110,7 @@ enum link_state link_state(const struct link *l);
 /* UP, and its muxlet moves files (muxd/muxlet/file.h). One from before an upgrade may not. */
 bool link_has_files(const struct link *l);
 bool link_has_sync(const struct link *l); /* muxlet --sync */
+bool link_has_ports(const struct link *l); /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 
 int link_open(struct link *l, const struct link_open *o, struct err *e); /* ERR_BAD_STATE unless UP; ERR_TOO_LARGE */
 /* After `up`: go on with a channel; the next data is at have[stream]. ERR_INVAL when the spool no longer reaches back.

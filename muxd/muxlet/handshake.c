@@ -38,8 +38,10 @@ static int on_hello(struct stream *s, const struct frame *f)
 		stream_goodbye(s, CODE_VERSION, "this muxlet speaks version 1 of the link protocol");
 		return -1;
 	}
-	s->ours = (struct frame_hello){
-	    .major = FRAME_MAJOR, .minor = FRAME_MINOR, .features = FEATURE_FILES | FEATURE_SYNC, .epoch = s->m->epoch};
+	s->ours = (struct frame_hello){.major = FRAME_MAJOR,
+				       .minor = FRAME_MINOR,
+				       .features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC,
+				       .epoch = s->m->epoch};
 	if (fill_random(s->ours.nonce, sizeof(s->ours.nonce))) {
 		stream_goodbye(s, CODE_SYSTEM, "no randomness");
 		return -1;

@@ -1,4 +1,5 @@
 /* muxlet - see docs/man/muxlet.8. */
+#include "muxd/muxlet/dial.h"
 #include "muxd/muxlet/errand.h"
 #include "muxd/muxlet/file.h"
 #include "muxd/muxlet/join.h"
@@ -22,7 +23,7 @@
 #define LAST_WORDS_MS 1000
 
 struct options {
-	int listen_fd, secret_fd, leave_s;
+	int listen_fd, secret_fd, leave_s, dial;
 	bool pause;
 	const char *join, *check, *install, *get, *sync;
 	struct file_put put;
@@ -32,7 +33,8 @@ static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
-	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --sync PATH\n"
+	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
+	      "PATH\n"
 	      "       muxlet --pause | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
@@ -77,6 +79,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 					      {"parents", no_argument, NULL, 'd'},
 					      {"get", required_argument, NULL, 'G'},
 					      {"sync", required_argument, NULL, 'y'},
+					      {"dial", required_argument, NULL, 'D'},
 					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes;
 	long size = -1;
@@ -129,6 +132,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'y':
 			o->sync = optarg;
 			break;
+		case 'D':
+			bad |= number(optarg, &o->dial) || o->dial < 1 || o->dial > UINT16_MAX;
+			break;
 		case 'v':
 			m->verbose = true;
 			break;
@@ -140,7 +146,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync;
+	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync + !!o->dial;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -338,6 +344,8 @@ int main(int argc, char **argv)
 		return file_put(&o.put);
 	if (o.get)
 		return file_get(o.get);
+	if (o.dial)
+		return dial_port((uint16_t)o.dial);
 	(void)mlock(m.secret, sizeof(m.secret));
 	if (o.join) {
 		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);

@@ -506,7 +506,7 @@ static void names_go_both_ways(void **state)
 	}
 	assert_int_equal(grant_kind_parse("Staff", &kind, NULL), ERR_INVAL);
 	grant_scopes_format(0xff, text, sizeof text);
-	assert_string_equal(text, "terminal,rounds,files,observe,drive,replay,lifecycle,admin");
+	assert_string_equal(text, "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports");
 	assert_int_equal(grant_scopes_parse(text, &scopes, NULL), 0);
 	assert_int_equal(scopes, 0xff);
 	for (uint32_t s = 1; s < 256; s++) {
