@@ -119,6 +119,14 @@ typedef void broker_open_done(void *arg, int rc, const struct err *e, struct ses
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
 		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg);
 /*
+ * The agent or pod (a target's name) that `id` in `space` means: id is an agent's name or a sandbox_id; space a
+ * namespace of the cluster, "" or our own for agents. ERR_NOT_FOUND where no such sandbox runs or sleeps: nothing is
+ * made. Scope: ports.
+ */
+typedef void broker_name_done(void *arg, int rc, const struct err *e, const char *name);
+void broker_locate(struct hub *h, const struct request *rq, const char *id, const char *space, broker_name_done *done,
+		   void *arg);
+/*
  * Attach to a session that exists (scope drive or observe, or one's own). name:
  * session id, or "" for the newest terminal of that agent and principal.
  * The cursor of a returning driver starts so that the client sees the recent

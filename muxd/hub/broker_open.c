@@ -80,8 +80,8 @@ static int check_counts(struct hub *h, const struct agent *a, struct err *e)
 static void audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
-	static const char *const shown[] = {"argv", "cwd",         "timeout_ms", "exec_id",
-					    "task", "snapshot_id", "sandbox_id", "file", "port"};
+	static const char *const shown[] = {"argv",        "cwd",        "timeout_ms", "exec_id", "task",
+					    "snapshot_id", "sandbox_id", "file",       "port"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))
@@ -111,8 +111,7 @@ static void on_ready(void *arg, int rc, const struct err *e)
 			    "the muxlet in the sandbox of %s is from before files could be moved: end the sandbox once",
 			    j->agent->name);
 	if (!rc && j->kind == SESSION_PORT && !link_has_ports(j->agent->link))
-		rc = err_set(&here, ERR_UNSUPPORTED,
-			     "ports in the sandbox of %s cannot be reached: %s", j->agent->name,
+		rc = err_set(&here, ERR_UNSUPPORTED, "ports in the sandbox of %s cannot be reached: %s", j->agent->name,
 			     j->agent->info.backend == SANDBOX_PLAIN
 				 ? "muxlet does not run there, and an exec of the cluster cannot connect to one"
 				 : "its muxlet is from before that was possible; end the sandbox once");

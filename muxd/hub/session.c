@@ -413,10 +413,11 @@ static void audit_end(struct session *s)
 		audit_transfer(s, &rq);
 		return;
 	}
-	(void)audit_event(s->hub, s->kind == SESSION_ROUND  ? "round.end"
-			     : s->kind == SESSION_PORT ? "port.close"
-						       : "session.end", &rq, s->agent->name,
-			  exit_cause_name(r->cause),
+	(void)audit_event(s->hub,
+			  s->kind == SESSION_ROUND  ? "round.end"
+			  : s->kind == SESSION_PORT ? "port.close"
+						    : "session.end",
+			  &rq, s->agent->name, exit_cause_name(r->cause),
 			  json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
 				    s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
 				    "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],
@@ -436,7 +437,12 @@ static void tell_end(struct session *s)
 
 	s->result_ready = true;
 	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]);
-	TAILQ_INSERT_TAIL(&s->hub->ended, s, of_ended);
+	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
+		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
+		s->forget_at = 0;
+	} else {
+		TAILQ_INSERT_TAIL(&s->hub->ended, s, of_ended);
+	}
 	s->hub->ended_count++;
 	s->hub->ended_bytes += s->kept_bytes;
 	TAILQ_FOREACH(a, &s->attachments, of_session)

@@ -602,3 +602,11 @@ int hub_work_metrics(struct hub *h, struct buf *out)
 	return buf_append_str(out, "# HELP muxd_leases_active Leases that live now.\n# TYPE muxd_leases_active gauge\n"
 				   "muxd_leases_active 0\n");
 }
+
+/* Every id is an agent's name here. */
+void broker_locate(struct hub *h, const struct request *rq, const char *id, const char *space, broker_name_done *done,
+		   void *arg)
+{
+	(void)h, (void)rq, (void)space;
+	done(arg, 0, NULL, id);
+}

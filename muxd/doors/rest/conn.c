@@ -13,7 +13,7 @@
 #include <strings.h>
 
 static const char *const state_names[] = {"idle",    "body",   "stream", "waiting", "delayed", "ready",
-					  "writing", "linger", "ws",     "raw",     "dead"};
+					  "writing", "linger", "ws",     "raw",     "routed",  "dead"};
 
 void conn_set_state(struct conn *c, enum conn_state to)
 {
@@ -34,6 +34,7 @@ int conn_create(struct rest_door *d, struct peer *slot, const char *peer, struct
 	c->slot = slot;
 	snprintf(c->peer, sizeof(c->peer), "%s", peer);
 	buf_init(&c->head, 4096);
+	buf_init(&c->raw, 0);
 	c->read_mark = UINT64_MAX;
 	c->deadline_ns = clock_boot_ns() + hub_conf(d->hub)->api_header_timeout_ns;
 	c->next = d->conns;
@@ -66,6 +67,8 @@ void conn_destroy(struct conn *c)
 	struct rest_door *d = c->door;
 
 	conn_let_go(c);
+	if (d->serving == c)
+		d->serving = NULL;
 	if (c->queued)
 		unqueue(c);
 	if (c->prev)
@@ -76,6 +79,7 @@ void conn_destroy(struct conn *c)
 		c->next->prev = c->prev;
 	peers_leave(d->peers, c->slot, clock_boot_ns());
 	buf_finish(&c->head);
+	buf_finish_secret(&c->raw);
 	d->metrics.connections--;
 	free(c);
 }
@@ -300,6 +304,10 @@ static int on_destroy(struct conn *c)
 static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in, size_t len)
 {
 	switch (reason) {
+	case LWS_CALLBACK_SSL_INFO: /* the handshake is done */
+		if (c->state == CONN_IDLE && !c->x && !c->watch)
+			conn_await(c, false);
+		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 		return on_upgrade(c);
 	case LWS_CALLBACK_HTTP:
@@ -336,6 +344,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 static bool is_conn_event(enum lws_callback_reasons reason)
 {
 	switch (reason) {
+	case LWS_CALLBACK_SSL_INFO:
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 	case LWS_CALLBACK_HTTP:
 	case LWS_CALLBACK_HTTP_BODY:

@@ -333,7 +333,10 @@ static int take_head(struct conn *c, const char *path, size_t len, uint64_t *out
 	int rc;
 
 	c->keep_alive = wants_keep_alive(c);
-	if (len >= HTTP_PATH_MAX || strlen(path) != len) {
+	if (lws_hdr_custom_length(c->wsi, "x-sandbox-id:", 13) > 0) {
+		c->keep_alive = false; /* it came behind others, unasked: it was not seen in time */
+		rc = err_set(e, ERR_INVAL, "a routed request waits until the one before it is answered");
+	} else if (len >= HTTP_PATH_MAX || strlen(path) != len) {
 		/* decoding hands %00 on as it is */
 		c->keep_alive = false;
 		rc = err_set(e, ERR_INVAL, "the path is too long, or holds a NUL character");
@@ -342,7 +345,7 @@ static int take_head(struct conn *c, const char *path, size_t len, uint64_t *out
 	}
 	if (rc == 0 && body)
 		rc = expect_continue(c, e);
-	c->unread = body;
+	c->unread = c->had_body = body;
 	return rc;
 }
 

@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "rest"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/doors/rest/router.h"
 #include "muxd/doors/rest/server.h"
 #include "muxd/doors/web/ws.h"
 #include "muxd/hub/hub.h"
@@ -109,14 +110,20 @@ void conn_log(const struct conn *c, int status)
 		ids.grant = grant;
 		ids.agent = x->rq.grant.agent;
 	}
-	rest_metrics_count(&c->door->metrics, x->route, status, took);
-	log_info(&ids, "%s %s %d %llu ms", http_method_name(x->method), x->path, status,
+	if (x->routed)
+		rest_metrics_routed(&c->door->metrics, status);
+	else
+		rest_metrics_count(&c->door->metrics, x->route, status, took);
+	log_info(&ids, "%s%s %s %d %llu ms", x->routed ? "routed " : "", http_method_name(x->method), x->path, status,
 		 (unsigned long long)(took / NS_PER_MS));
 }
 
 void conn_let_go(struct conn *c)
 {
 	choke_stop(c);
+	router_destroy(c->router);
+	c->router = NULL;
+	watch_destroy(c);
 	ws_destroy(c->ws);
 	c->ws = NULL;
 	if (!c->x)
@@ -186,7 +193,7 @@ static void finish(struct conn *c)
 	if (lws_http_transaction_completed(c->wsi))
 		conn_kill(c);
 	else
-		conn_read_start(c);
+		conn_await_next(c);
 }
 
 /* --- writing */
@@ -288,6 +295,8 @@ void conn_turn(struct conn *c)
 		begin_writing(c);
 	else if (c->state == CONN_WRITING)
 		write_some(c);
+	else if (c->state == CONN_ROUTED)
+		router_turn(c->router);
 }
 
 /* --- time */
@@ -328,6 +337,10 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 {
 	if (!c->wsi || c->state == CONN_DEAD)
 		return;
+	if (c->router) {
+		router_sweep(c->router, now_ns);
+		return;
+	}
 	if (c->ws) {
 		ws_sweep(c->ws, now_ns);
 		return;

@@ -71,6 +71,7 @@ struct http_exchange {
 	bool accepts_gzip;
 	struct request rq; /* valid when authenticated */
 	bool authenticated;
+	bool routed; /* to a port in a sandbox: none of the routes */
 	char *token; /* ROUTE_CLUSTER: what was sent; owned, wiped */
 	struct buf body;
 	uint64_t body_len; /* BODY_STREAM: as announced, UINT64_MAX when chunked */

@@ -135,6 +135,27 @@ static int histogram_row(const struct rest_metrics *m, size_t row, struct buf *o
 	return rc ? rc : histogram_line(out, row, "count", NULL, value);
 }
 
+static int routed_render(const struct rest_metrics *m, struct buf *out)
+{
+	static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
+	int rc = head(out, "muxd_routed_requests_total", "counter", "Requests to ports in sandboxes, by status.");
+
+	for (int i = 2; rc == 0 && i < 6; i++)
+		rc = labelled(out, "muxd_routed_requests_total", "status", classes[i], m->routed[i]);
+	if (rc == 0)
+		rc = one(out, "muxd_routed_received_bytes_total", "counter", "Bytes from clients to ports in sandboxes.",
+			 m->routed_bytes_in);
+	return rc ? rc
+		  : one(out, "muxd_routed_sent_bytes_total", "counter", "Bytes from ports in sandboxes to clients.",
+			m->routed_bytes_out);
+}
+
+void rest_metrics_routed(struct rest_metrics *m, int status)
+{
+	/* an upgrade is a success */
+	m->routed[status < 200 ? 2 : status < 600 ? status / 100 : 5]++;
+}
+
 static int door_render(const struct rest_metrics *m, struct buf *out)
 {
 	int rc = one(out, "muxd_api_connections", "gauge", "API connections open now.", m->connections);
@@ -248,6 +269,8 @@ int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf 
 		rc = histogram_row(m, row, out);
 	if (rc == 0)
 		rc = door_render(m, out);
+	if (rc == 0)
+		rc = routed_render(m, out);
 	if (rc == 0)
 		rc = hub_render(h, out);
 	more = rc == 0 ? hub_metrics(h) : NULL;

@@ -23,11 +23,14 @@ struct rest_metrics {
 	uint64_t duration_ns[ROUTES_MAX];
 	uint64_t connections; /* now */
 	uint64_t accepted, refused_total, refused_address, delayed;
+	uint64_t routed[6]; /* by the first digit of the status */
+	uint64_t routed_bytes_in, routed_bytes_out;
 	uint64_t timeouts, clients_gone, malformed;
 	uint64_t bytes_received, bytes_sent;
 };
 
 void rest_metrics_count(struct rest_metrics *m, const struct route *r, int status, uint64_t duration_ns);
+void rest_metrics_routed(struct rest_metrics *m, int status);
 int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf *out);
 
 #endif

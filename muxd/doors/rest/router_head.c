@@ -165,7 +165,8 @@ static bool is_hop(const struct http1_head *h, struct http1_text name)
 	for (size_t i = 0; fields[i]; i++)
 		if (http1_is_like(name, fields[i]))
 			return true;
-	if (name.n >= sizeof(word))
+	/* without the length both sides would not agree on where the body ends */
+	if (name.n >= sizeof(word) || http1_is_like(name, "Content-Length") || http1_is_like(name, "Host"))
 		return false;
 	memcpy(word, name.p, name.n);
 	word[name.n] = '\0';

@@ -251,6 +251,7 @@ static int open_context(struct rest_door *d, struct err *e)
 	    .max_http_header_data2 = HEADER_DATA_MAX,
 	    .max_http_header_pool = 0, /* as many as there are connections; a small pool shuts people out */
 	    .pt_serv_buf_size = LWS_PRE + PIECE_MAX + 1024, /* a whole record a read: nothing stays inside TLS */
+	    .ssl_info_event_mask = SSL_CB_HANDSHAKE_DONE,
 	    .timeout_secs = NEVER_S,
 	    .keepalive_timeout = NEVER_S,
 	    .timeout_secs_ah_idle = NEVER_S,

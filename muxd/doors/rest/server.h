@@ -14,7 +14,7 @@
  * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
  * STREAM: the handler takes the body as it comes (conn_flow.c).
  * WS: a terminal's WebSocket, which c->ws goes on with (muxd/doors/web/ws.h).
- * RAW: the client did not speak HTTP.
+ * RAW: the client did not speak HTTP. ROUTED: the connection is the router's (router.h).
  */
 #ifndef MUXD_DOORS_REST_SERVER_H
 #define MUXD_DOORS_REST_SERVER_H
@@ -41,10 +41,13 @@ enum conn_state {
 	CONN_LINGER,
 	CONN_WS,
 	CONN_RAW,
+	CONN_ROUTED,
 	CONN_DEAD,
 };
 
 struct ws;
+struct router;
+struct watch; /* of the socket, see conn_watch.c */
 struct choke; /* waiting for room in the socket, see conn_write.c */
 
 struct conn {
@@ -69,7 +72,12 @@ struct conn {
 	struct buf head;
 	struct ws *ws; /* WS; owned */
 	struct choke *choke;
-	bool flushing; /* libwebsockets was let loose to write what it buffered */
+	struct watch *watch;
+	struct buf raw;        /* IDLE: what was looked at of a head that is not whole yet */
+	bool ahead;            /* libwebsockets has read beyond the request in hand */
+	bool had_body;         /* of the request in hand */
+	struct router *router; /* ROUTED */
+	bool flushing;         /* libwebsockets was let loose to write what it buffered */
 };
 
 struct rest_door {
@@ -80,6 +88,7 @@ struct rest_door {
 	int listen_fd, cert_fd, key_fd;
 	struct err tls_err;
 	struct conn *conns, *adopting;
+	struct conn *serving; /* libwebsockets is made to read for it; NULL again when it dies meanwhile */
 	struct conn *turns_head, *turns_tail;
 	struct peers *peers;
 	struct rest_metrics metrics;
@@ -102,6 +111,13 @@ void conn_set_state(struct conn *c, enum conn_state to);
 void conn_refuse(struct conn *c, int status, int rc, const char *message); /* answer and close */
 void conn_answered(void *arg, struct http_exchange *x);
 void conn_dispatch(struct conn *c); /* the request is whole */
+
+/* conn_watch.c: waiting on the socket beside libwebsockets. */
+typedef void watch_fn(struct conn *c, int events);
+int watch_set(struct conn *c, int events, watch_fn *fn); /* uv_poll events; 0: none */
+void watch_destroy(struct conn *c);                      /* NULL-safe */
+void conn_await(struct conn *c, bool had_body);          /* IDLE: for a head; had_body: the last request */
+void conn_await_next(struct conn *c);                    /* ... after an answer through libwebsockets */
 
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);

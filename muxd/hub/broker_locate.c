@@ -1,0 +1,125 @@
+/* Which sandbox a name, an id or a pod means, for who comes by port. */
+#define LOG_SUBSYS "broker"
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct locate_job {
+	struct hub *hub;
+	struct request rq;
+	struct id id; /* of a sandbox; nil: name is known */
+	char name[AGENT_NAME_MAX + 1];
+	broker_name_done *done;
+	void *arg;
+};
+
+static void job_end(struct locate_job *j, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (rc && !e)
+		err_set(&here, rc, "the sandbox of %s: %s", j->name, err_name(rc)), e = &here;
+	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->name);
+	request_finish(&j->rq);
+	free(j);
+}
+
+static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct locate_job *j = arg;
+	struct err here = {0};
+
+	(void)fd;
+	if (rc == ERR_NOT_FOUND || (!rc && info->state == SANDBOX_ABSENT && !info->has_workspace))
+		rc = err_set(&here, ERR_NOT_FOUND, "there is no sandbox of %s, running or asleep", j->name), e = &here;
+	job_end(j, rc, e);
+}
+
+/* Nothing is made for a request that only wants to be let through. */
+static void look(struct locate_job *j)
+{
+	struct sandbox_provider *p = j->hub->p.provider;
+	struct agent *a = NULL;
+	struct err e = {0};
+	int rc = broker_check(j->hub, &j->rq, j->name, SCOPE_PORTS, "port", &e);
+
+	HASH_FIND_STR(j->hub->agents, j->name, a);
+	if (rc || (a && a->state == AGENT_UP) || strchr(j->name, '/')) /* opening looks for pods of others */
+		job_end(j, rc, &e);
+	else
+		p->ops->stat(p, j->name, on_stat, j);
+}
+
+static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+{
+	struct locate_job *j = arg;
+
+	if (rc) {
+		job_end(j, rc, e);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (id_equal(&list[i].sandbox_id, &j->id))
+			snprintf(j->name, sizeof(j->name), "%s", list[i].agent);
+	look(j); /* or an agent that is called like an id */
+}
+
+/* The hub's own first; the provider's list is long. */
+static void find_id(struct locate_job *j)
+{
+	struct sandbox_provider *p = j->hub->p.provider;
+	struct agent *a, *next;
+
+	HASH_ITER(hh, j->hub->agents, a, next)
+	{
+		if (!id_equal(&a->info.sandbox_id, &j->id))
+			continue;
+		snprintf(j->name, sizeof(j->name), "%s", a->name);
+		look(j);
+		return;
+	}
+	p->ops->list(p, on_list, j);
+}
+
+/* What the two say together: an agent of ours, or a pod of others. */
+static int make_name(const struct hub *h, const char *id, const char *space, char *out, size_t size, struct err *e)
+{
+	const struct conf *c = h->conf;
+	const char *own = *c->kubernetes_namespace ? c->kubernetes_namespace : "default";
+
+	if (!*space || strcmp(space, own) == 0) {
+		snprintf(out, size, "%s", id);
+		return target_name_check(out, e);
+	}
+	if (!*c->kubernetes_kubeconfig)
+		return err_set(e, ERR_NOT_FOUND, "namespace %s names nothing: this daemon has no cluster", space);
+	if (snprintf(out, size, "%s/%s", space, id) >= (int)size)
+		return err_set(e, ERR_INVAL, "namespace and name together are too long");
+	return target_name_check(out, e);
+}
+
+void broker_locate(struct hub *h, const struct request *rq, const char *id, const char *space, broker_name_done *done,
+		   void *arg)
+{
+	struct locate_job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
+	int rc = j ? 0 : err_set(&e, ERR_NOMEM, "no memory");
+
+	if (!rc)
+		rc = make_name(h, id, space, j->name, sizeof(j->name), &e);
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		free(j);
+		return;
+	}
+	j->hub = h;
+	j->rq = *rq;
+	j->done = done;
+	j->arg = arg;
+	if (id_parse(id, &j->id) || id_is_nil(&j->id))
+		look(j);
+	else
+		find_id(j);
+}
