@@ -351,8 +351,7 @@ static void leave(struct session *s)
 	if (s->kind == SESSION_TERMINAL)
 		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;
 	else if (s->kind != SESSION_ROUND)
-		session_kill(s, EXIT_KILLED,
-			     s->kind == SESSION_PORT ? "closed from its client's side" : "its client went away");
+		session_kill(s, EXIT_KILLED, s->kind == SESSION_PORT ? PORT_CLOSED : "its client went away");
 }
 
 void attachment_detach(struct attachment *a)

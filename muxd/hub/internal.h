@@ -326,6 +326,7 @@ void launch_finish(struct launch *l);
 void launch_forget_secret(struct launch *l); /* its length stays */
 
 /* port.c */
+#define PORT_CLOSED "closed from its client's side" /* the kill of a connection that was let go: it ended well */
 int port_allowed(const struct hub *h, uint16_t port, struct err *e); /* ERR_PORT_DENIED */
 json_t *port_json(const struct launch *l);
 int port_result(const struct session *s, const struct session_result *r, struct err *e); /* 0, or for its client */

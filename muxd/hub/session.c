@@ -401,8 +401,16 @@ static void audit_transfer(struct session *s, const struct request *rq)
 			  r->failed ? err_name(r->failed) : "ok", d);
 }
 
+static const char *end_event(const struct session *s)
+{
+	if (s->kind == SESSION_PORT)
+		return "port.close";
+	return s->kind == SESSION_ROUND ? "round.end" : "session.end";
+}
+
 static void audit_end(struct session *s)
 {
+	const char *outcome = exit_cause_name(s->result.cause);
 	struct request rq = {.grant = s->grant, .id = s->id, .door = s->door};
 	const struct session_result *r = &s->result;
 
@@ -413,11 +421,9 @@ static void audit_end(struct session *s)
 		audit_transfer(s, &rq);
 		return;
 	}
-	(void)audit_event(s->hub,
-			  s->kind == SESSION_ROUND  ? "round.end"
-			  : s->kind == SESSION_PORT ? "port.close"
-						    : "session.end",
-			  &rq, s->agent->name, exit_cause_name(r->cause),
+	if (s->kind == SESSION_PORT)
+		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
+	(void)audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
 			  json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
 				    s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
 				    "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],

@@ -132,6 +132,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Takes the request and never answers."""
         self.connection.recv(1)
 
+    def reset(self):
+        """Without a FIN before it, which shutdown() would send."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket.close(self.connection.detach())
+        raise ConnectionAbortedError("reset")
+
     def do_abort(self):
         """Half of what it promised, then a reset."""
         self.send_response(200)
@@ -139,8 +145,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"x" * 1000)
         self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
+        self.reset()
 
     def do_abort_open(self):
         """A body without a length, then a reset."""
@@ -148,8 +153,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"x" * 1000)
         self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
+        self.reset()
 
     def do_nothing(self):
         """Closes without a word."""

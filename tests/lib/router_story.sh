@@ -103,7 +103,7 @@ router_websocket() {
 router_ends() {
 	inside rm -f released
 	local pid
-	(exec_routed=exec && routed 8000 /hold -N >"$tmp/held") &
+	(exec_routed="exec" && routed 8000 /hold -N >"$tmp/held") &
 	pid=$!
 	wait_for 30 grep -q held "$tmp/held" || fail "nothing came"
 	kill $pid

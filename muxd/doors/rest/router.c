@@ -168,14 +168,21 @@ static bool finish(struct router *r, bool whole)
 	return true;
 }
 
-/* An answer that stops here must not look whole: no close_notify, no orderly end. */
+/*
+ * An answer that stops here must not look whole: no close_notify, no orderly end. Many clients do not mind the first
+ * where the connection's end is the answer's, so the connection is reset then (connect(2): AF_UNSPEC dissolves it).
+ */
 static void cut_off(struct router *r)
 {
+	static const struct sockaddr none = {.sa_family = AF_UNSPEC};
 	struct conn *c = r->c;
+	int fd = lws_get_socket_fd(c->wsi);
 
 	let_go(r);
 	log_end(r);
-	(void)shutdown(lws_get_socket_fd(c->wsi), SHUT_RDWR);
+	if (r->state == UPGRADED || r->down.kind == HTTP1_TO_THE_END)
+		(void)connect(fd, &none, sizeof(none));
+	(void)shutdown(fd, SHUT_RDWR);
 	conn_kill(c);
 }
 
