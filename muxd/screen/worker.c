@@ -166,12 +166,14 @@ int worker_run(int fd)
 	return rc;
 }
 
+#ifndef __SANITIZE_ADDRESS__
 static int limit(int what, rlim_t most)
 {
 	const struct rlimit r = {most, most};
 
 	return setrlimit(what, &r);
 }
+#endif
 
 int worker_confine(struct err *e)
 {
