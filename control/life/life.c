@@ -348,7 +348,7 @@ static void serve_end(struct life_agent *a, struct life_waiter *w)
 
 static void serve_snapshot(struct life_agent *a, struct life_waiter *w)
 {
-	if (a->row.generation && (a->row.state == LIFE_RUNNING ||
+	if (a->row.generation && (a->row.state == LIFE_RUNNING || !id_is_nil(&w->snapshot) ||
 				  ((a->row.state == LIFE_STOPPED || a->row.state == LIFE_ERROR) && a->row.workspace)))
 		life_snapshot_run(a, id_is_nil(&w->snapshot) ? NULL : &w->snapshot, w->reason);
 	else

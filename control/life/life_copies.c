@@ -36,17 +36,37 @@ static json_t *snapshot_answer(const struct life_snap *s)
 	return json_pack("{s:o}", "snapshot", life_describe_snap(s));
 }
 
-/* Everybody who wanted one gets this one. */
-static void answer_snapshot(struct life_agent *a, const struct life_snap *s)
+/* Those who wanted one when it was begun share it; who comes later has written later, and gets the next. */
+static void mark_sharers(struct life_agent *a, const struct id *again)
+{
+	static const struct id nil;
+	struct life_waiter *w;
+
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (w->want == WANT_SNAPSHOT)
+		w->tried = id_equal(&w->snapshot, again ? again : &nil);
+}
+
+static struct life_waiter *sharer(struct life_agent *a)
 {
 	struct life_waiter *w;
 
-	while ((w = life_first(a, WANTS(WANT_SNAPSHOT)))) {
-		json_t *o = snapshot_answer(s);
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (w->want == WANT_SNAPSHOT && w->tried)
+		return w;
+	return NULL;
+}
+
+static void answer_snapshot(struct life_agent *a, const struct life_snap *s, const struct err *failed)
+{
+	struct life_waiter *w;
+
+	while ((w = sharer(a))) {
+		json_t *o = failed->code ? NULL : snapshot_answer(s);
 
 		TAILQ_REMOVE(&a->waiters, w, entry);
 		if (w->done)
-			w->done(w->arg, 0, NULL, o);
+			w->done(w->arg, failed->code, failed->code ? failed : NULL, o);
 		json_decref(o);
 		free(w);
 	}
@@ -60,12 +80,9 @@ static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)
 
 	if (broke(a, rc, e))
 		return;
-	if (r->snap.status == SNAP_READY) {
-		answer_snapshot(a, &r->snap);
+	answer_snapshot(a, &r->snap, &r->failed);
+	if (r->snap.status == SNAP_READY)
 		life_keep(a);
-	} else {
-		life_answer_wants(a, WANTS(WANT_SNAPSHOT), r->failed.code, &r->failed);
-	}
 	life_run_end(a);
 }
 
@@ -87,7 +104,9 @@ static void on_copied(struct life_agent *a, int rc, const struct err *e)
 		r->snap.size = r->copy.size;
 		memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
 		memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
-		next.snapshot = r->snap.id;
+		/* Ids order by time: one from before a crash does not take the place of a newer one. */
+		if (memcmp(&r->snap.id, &a->row.snapshot, sizeof(r->snap.id)) > 0)
+			next.snapshot = r->snap.id;
 	} else {
 		err_set(&r->failed, rc ? rc : ERR_SNAPSHOT, "%.390s",
 			rc ? e && e->message[0] ? e->message : err_name(rc) : r->copy.detail);
@@ -159,7 +178,14 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 	r = life_run_begin(a, RUN_SNAPSHOT, cause);
 	if (!r)
 		return;
-	if (again && !load(a, again, &r->snap, NULL)) {
+	mark_sharers(a, again);
+	if (again && load(a, again, &r->snap, &e)) {
+		r->failed = e;
+		answer_snapshot(a, &r->snap, &r->failed);
+		life_run_end(a);
+		return;
+	}
+	if (again) {
 		copy(a);
 		return;
 	}

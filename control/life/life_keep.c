@@ -12,7 +12,7 @@
 struct keep {
 	struct life_agent *a;
 	int64_t oldest_wall_ns; /* 0: any age */
-	unsigned ready, kept_most;
+	unsigned ready, failed, kept_most;
 	struct id drop[DROPS_AT_ONCE];
 	bool aged[DROPS_AT_ONCE];
 	size_t n;
@@ -22,12 +22,14 @@ static bool judge(void *arg, const struct life_snap *s)
 {
 	struct keep *k = arg;
 	bool old = k->oldest_wall_ns && s->created_wall_ns < k->oldest_wall_ns, current;
+	unsigned n;
 
 	if (s->status != SNAP_READY && s->status != SNAP_FAILED)
 		return true;
 	current = id_equal(&s->id, &k->a->row.snapshot);
-	k->ready++;
-	if (current || (k->ready <= k->kept_most && !old))
+	/* Failed ones are counted by themselves: they must not push out what can be gone back to. */
+	n = s->status == SNAP_READY ? ++k->ready : ++k->failed;
+	if (current || (n <= k->kept_most && !old))
 		return true;
 	k->aged[k->n] = old;
 	k->drop[k->n++] = s->id;

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* That there was a snapshot, when, and why it went, is known so long. */
+#define FORGET_NS ((int64_t)(400 * 24 * 3600 * NS_PER_SEC))
+
 /* ---- one agent */
 
 static void checked(struct life_agent *a, int rc, const struct err *e)
@@ -276,7 +279,9 @@ static bool go_on(void *arg, const struct life_snap *s)
 		return true;
 	if (s->status == SNAP_DROPPING)
 		life_want_nobody(a, WANT_DROP, &s->id, "a drop that was begun");
-	else if (a->row.generation && (a->row.state == LIFE_RUNNING || a->row.workspace))
+	else if (!a->row.generation)
+		life_want_nobody(a, WANT_DROP, &s->id, "its agent is gone");
+	else if (a->row.state == LIFE_RUNNING || a->row.state == LIFE_STOPPED || a->row.state == LIFE_ERROR)
 		life_want_nobody(a, WANT_SNAPSHOT, &s->id, s->cause);
 	return true;
 }
@@ -305,8 +310,10 @@ static int find_untold(struct sqlite3 *db, void *job, struct err *e)
 
 static int all_told(struct sqlite3 *db, void *job, struct err *e)
 {
+	int rc = row_all_told(db, e);
+
 	(void)job;
-	return row_all_told(db, e);
+	return rc ? rc : snaps_forget(db, clock_wall_ns() - FORGET_NS, e);
 }
 
 static void all_told_done(void *job, int rc, const struct err *e)

@@ -309,20 +309,22 @@ int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *ar
 	if (rc)
 		return rc;
 	past(from, until);
-	/* One bound below, so that a page begins where the last one ended: a name after `after` is one from the next on. */
+	/* One bound below, so that a page begins where the last one ended: a name after `after` is one from the next
+	 * on. */
 	if (strcmp(after, from) >= 0 && *after)
 		snprintf(first, sizeof(first), "%.192s\x01", after);
 	else
 		snprintf(first, sizeof(first), "%.192s", from);
 	if (f->state)
 		rc = store_prepare(db, &st, e,
-				   "SELECT " COLUMNS " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
+				   "SELECT " COLUMNS
+				   " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
 				   " AND agent < ? ORDER BY agent LIMIT ?",
 				   "itti", state, first, until, (int64_t)f->limit);
 	else
-		rc = store_prepare(db, &st, e,
-				   "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? ORDER BY agent LIMIT ?",
-				   "tti", first, until, (int64_t)f->limit);
+		rc = store_prepare(
+		    db, &st, e, "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? ORDER BY agent LIMIT ?",
+		    "tti", first, until, (int64_t)f->limit);
 	return rc ? rc : each_row(db, st, each, arg, e);
 }
 
@@ -376,6 +378,12 @@ int snaps_open(sqlite3 *db, snap_each *each, void *arg, struct err *e)
 	int rc = store_prepare(db, &st, e, "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status IN (0, 3)", "");
 
 	return rc ? rc : each_snap(db, st, each, arg, e);
+}
+
+int snaps_forget(sqlite3 *db, int64_t before_wall_ns, struct err *e)
+{
+	return store_run(db, NULL, e, "DELETE FROM snapshots WHERE status = 4 AND ended_wall_ns < ?", "i",
+			 before_wall_ns);
 }
 
 int snap_needed(sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e)

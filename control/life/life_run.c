@@ -265,7 +265,7 @@ static void note_told(struct life *l, const struct life_row *r)
 static void tell(struct life *l, const struct commit *c)
 {
 	if (c->drop || !c->before.generation || c->before.state != c->next.state) {
-		l->transitions[c->next.state]++;
+		l->transitions[c->next.state] += !c->drop;
 		log_info(&(struct log_ids){.agent = c->next.agent}, "%s -> %s: %s%s%s",
 			 c->before.generation ? life_state_name(c->before.state) : "none",
 			 c->drop ? "none" : life_state_name(c->next.state), c->next.cause,

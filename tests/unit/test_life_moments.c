@@ -95,6 +95,24 @@ static void what_is_not_there_or_of_another_is_refused(void **state)
 	assert_state(r, "ann", LIFE_RUNNING);
 }
 
+static void who_comes_later_gets_one_of_its_own(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	r->answers = 0;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	life_snapshot(r->life, "ann", 0, rig_answer, r); /* while the first one is begun: too late to share it */
+	rig_settle(r);
+	world_agent(&r->world, "ann")->content = 2;
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_int_equal(r->answers, 2);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(world_snaps(&r->world, "ann"), 2);
+}
+
 static void fork_it(struct rig *r, struct life_fork *f)
 {
 	if (!f->options.idle_ttl_ns)
@@ -248,6 +266,7 @@ int main(void)
 	    T(a_restore_that_fails_changes_nothing),
 	    T(a_snapshot_that_cannot_be_taken_first_stops_a_restore),
 	    T(what_is_not_there_or_of_another_is_refused),
+	    T(who_comes_later_gets_one_of_its_own),
 	    T(a_fork_is_an_agent_of_its_own),
 	    T(a_moment_finds_the_snapshot_before_it),
 	    T(a_fork_ends_when_its_time_is_over),
