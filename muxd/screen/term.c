@@ -12,8 +12,9 @@
 #include <string.h>
 #include <vterm.h>
 
-#define MOUSE_WHAT (TERM_MOUSE_X10 | TERM_MOUSE_CLICK | TERM_MOUSE_DRAG | TERM_MOUSE_MOVE)
-#define MOUSE_HOW  (TERM_MOUSE_UTF8 | TERM_MOUSE_SGR | TERM_MOUSE_URXVT)
+#define SEQUENCE_REST 128 /* bytes; longer ones are strings */
+#define MOUSE_WHAT    (TERM_MOUSE_X10 | TERM_MOUSE_CLICK | TERM_MOUSE_DRAG | TERM_MOUSE_MOVE)
+#define MOUSE_HOW     (TERM_MOUSE_UTF8 | TERM_MOUSE_SGR | TERM_MOUSE_URXVT)
 
 struct term {
 	VTerm *vt;
@@ -606,9 +607,13 @@ void term_destroy(struct term *t)
 void term_feed(struct term *t, const uint8_t *p, size_t n)
 {
 	struct fast_cut cut;
-	struct grid *g = shown(t);
+	struct grid *g;
 
+	/* What the last piece ended in the midst of. */
+	for (int i = 0; i < SEQUENCE_REST && n && !filter_between(&t->filter); i++, p++, n--)
+		filter_feed(&t->filter, p, 1);
 	/* Lines upon lines: only the last of them can still be seen. */
+	g = shown(t);
 	if (filter_between(&t->filter) && t->top == 0 && t->bottom == g->rows && !(t->modes & TERM_ORIGIN) &&
 	    fast_find(p, n, g->rows, &cut)) {
 		fast_pens(p, &cut, &t->filter);
