@@ -33,7 +33,7 @@
 	X(REASON_REQUIRED, "reason_required", 400, 64, "Say why: every grant carries a reason that is not empty.")     \
 	X(TASK_REQUIRED, "task_required", 400, 64, "Name the task: task_id in the call or --task in the grant.")       \
 	X(TASK_MISMATCH, "task_mismatch", 403, 77, "The call names another task than its grant.")                      \
-	X(CONFLICT, "conflict", 409, 75, "The id was used before for something else; use a new exec_id.")              \
+	X(CONFLICT, "conflict", 409, 75, "The id or name was used before for something else; choose another.")          \
 	X(BAD_STATE, "bad_state", 409, 75, "What was asked for is not possible in this state.")                        \
 	X(ENDED, "already_ended", 409, 75, "The session or round has ended; start a new one.")                         \
 	X(AGAIN, "try_again", 429, 75, "Wait for the time in Retry-After, then try again.")                            \

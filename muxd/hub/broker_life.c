@@ -148,8 +148,11 @@ static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
 	const char *name = json_string_value(json_object_get(result, "agent"));
-	bool wiped = j->verb == VERB_TERMINATE && j->call.how == LIFE_END_WIPE;
+	bool end = j->verb == VERB_TERMINATE, wiped = end && j->call.how == LIFE_END_WIPE;
+	struct err here = {0};
 
+	if (!rc && end && !wiped && json_integer_value(json_object_get(result, "generation")) == 0)
+		rc = err_set(&here, ERR_NOT_FOUND, "there is no agent %s: nothing was ended", j->agent), e = &here;
 	if (!rc && name)
 		j->result = wiped ? json_incref(result) : agent_show(j->hub, name, NULL, result);
 	job_end(j, rc, e);

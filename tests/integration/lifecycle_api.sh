@@ -88,6 +88,9 @@ made=$(jq -r .agent "$tmp/body")
 # --- refused
 before=$(still)
 refused "an agent that is not there" 66 not_found nobody-here sandbox stop nobody-here --reason x
+refused "an end of one that is not there" 66 not_found nobody-here sandbox terminate nobody-here --reason x
+refused "a snapshot of one that is not there" 66 not_found nobody-here sandbox snapshot nobody-here
+refused "a fork of one that is not there" 66 not_found nobody-here sandbox fork nobody-here
 refused "a stop without a reason" 64 reason_required --reason sandbox stop $a
 refused "a blank reason" 64 reason_required reason sandbox stop $a --reason " "
 refused "a reason with a line end" 64 invalid_request "line break" sandbox stop $a --reason $'x\ny'
