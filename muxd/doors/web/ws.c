@@ -264,11 +264,7 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 	case LWS_CALLBACK_ESTABLISHED:
 		return on_established(w);
 	case LWS_CALLBACK_RECEIVE:
-		w->heard_ns = clock_boot_ns();
 		return ws_receive(w, p, n);
-	case LWS_CALLBACK_RECEIVE_PONG:
-		w->heard_ns = clock_boot_ns();
-		return 0;
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return ws_writeable(w);
 	default:
@@ -280,6 +276,12 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 
 void ws_sweep(struct ws *w, uint64_t now_ns)
 {
+	uint64_t bytes = conn_bytes_read(w->conn);
+
+	if (bytes != w->bytes_read) { /* libwebsockets does not tell of every pong */
+		w->bytes_read = bytes;
+		w->heard_ns = now_ns;
+	}
 	if (w->state == WS_UPGRADING && w->closing_ns && now_ns - w->closing_ns > HELD_NS) {
 		ws_fail(w, w->refused.code, &w->refused);
 	} else if (w->state >= WS_CLOSING) {

@@ -51,11 +51,12 @@ struct ws {
 	uint64_t history_at, history_end;
 	struct buf page;
 	bool history_asked;
-	uint8_t *screen;    /* a SCREEN message that waits, behind LWS_PRE */
+	uint8_t *screen; /* a SCREEN message that waits, behind LWS_PRE */
 	size_t screen_len;
 	json_t *farewell; /* EXIT of a session that had ended before */
 	int close_code;
 	char close_reason[WS_REASON_MAX + 1];
+	uint64_t bytes_read; /* when last looked at */
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
 };
