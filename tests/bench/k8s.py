@@ -2,12 +2,13 @@
 """Speed into pods, through the link, against kubectl exec for the same argv in the same run, on a real cluster.
 
 Needs a cluster that is up: K8S_HOME (make k8s-up names it). Prints a table and writes build/bench-k8s.json.
-Sizes: MIB (default 256), ROUNDS (500), CROWD (100 at once through muxd; kubectl gets 20: more take minutes).
+Sizes: MIB (default 256), ROUNDS (500), CROWD (100 at once through muxd; kubectl gets 20: more take minutes), RESUMES (7).
+Resumes are from a VolumeSnapshot of the tests' own storage (tests/e2e/k8s/storage.py): a 100 MiB volume with 20 MB in it.
 """
 import concurrent.futures, http.client, json, os, pty, select, ssl, statistics, subprocess, sys, tempfile, threading, time, shutil
 
 BUILD = os.environ.get("BUILD", "build")
-MIB, ROUNDS, CROWD = (int(os.environ.get(k, v)) for k, v in (("MIB", "256"), ("ROUNDS", "500"), ("CROWD", "100")))
+MIB, ROUNDS, CROWD, RESUMES = (int(os.environ.get(k, v)) for k, v in (("MIB", "256"), ("ROUNDS", "500"), ("CROWD", "100"), ("RESUMES", "7")))
 HOME = os.environ["K8S_HOME"]
 CACHE = subprocess.run(["bash", "-c", ". tests/e2e/k8s/lib.sh && echo $K8S_CACHE"], capture_output=True, text=True).stdout.strip()
 NS, AGENT = "bench-%d" % os.getpid(), "bench"
@@ -29,10 +30,13 @@ def kubectl(*args, **more):
 
 
 def start_muxd():
+    """Agents have claims; the pod of the rounds has an emptyDir's speed all the same: nothing is written there."""
     os.mkdir(state, 0o711)
+    subprocess.run(["tests/e2e/k8s/cluster.sh", "storage", "start"], check=True, capture_output=True)
     with open(tmp + "/muxd.yaml", "w") as f:
-        f.write("sandbox: {backend: kubernetes}\nkubernetes: {kubeconfig: %s, namespace: %s, image: 'localhost/busybox:1', "
-                "pull_policy: Never, request_cpu: 10m, request_memory: 32Mi, limit_memory: 1Gi}\n"
+        f.write("sandbox: {backend: kubernetes, workspace_size: 100MiB}\n"
+                "kubernetes: {kubeconfig: %s, namespace: %s, image: 'localhost/busybox:1', pull_policy: Never, request_cpu: 10m, "
+                "request_memory: 32Mi, limit_memory: 1Gi, workspace: claim, storage_class: loop}\n"
                 "sessions: {max: 2000, max_per_agent: 1000}\n" % (tmp + "/kubeconfig", NS))
     p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--config",
                           tmp + "/muxd.yaml", "--end-sandboxes"], stderr=open(tmp + "/muxd.log", "w"))
@@ -139,6 +143,27 @@ def crowd_terminals(argv, n):
     return seconds
 
 
+def resumes():
+    """From asleep to the end of the first round, against a pod without any volume that kubectl makes and waits for."""
+    out = {"muxd": [], "stop": [], "kubectl run": []}
+    do = lambda *args: subprocess.run(muxctl(*args), check=True, capture_output=True, env=env)
+    do("exec", "-n", "asleep", "--task", "bench", "--", "sh", "-c", "head -c 20000000 /dev/urandom >data; sync")
+    for i in range(RESUMES):
+        t0 = time.perf_counter()
+        do("sandbox", "stop", "asleep", "--reason", "bench")
+        out["stop"].append(time.perf_counter() - t0)
+        t0 = time.perf_counter()
+        do("exec", "-n", "asleep", "--task", "bench", "--", "test", "-s", "data")
+        out["muxd"].append(time.perf_counter() - t0)
+        t0 = time.perf_counter()
+        kubectl("run", "peer-%d" % i, "--image=localhost/busybox:1", "--image-pull-policy=Never", "--restart=Never", "--command", "--", "sleep", "1000")
+        kubectl("wait", "pod", "peer-%d" % i, "--for=condition=Ready", "--timeout=60s")
+        out["kubectl run"].append(time.perf_counter() - t0)
+        kubectl("delete", "pod", "peer-%d" % i, "--grace-period=0", "--force")
+        note("resume: %s" % {k: round(v[-1], 2) for k, v in out.items()})
+    return {k: statistics.median(v) for k, v in out.items()}
+
+
 def row(what, value, peer, ratio, goal):
     print("| %-46s | %-16s | %-28s | %-6s | %-8s |" % (what, value, peer, ratio, goal))
 
@@ -153,6 +178,10 @@ def report(r):
     row("%d rounds at once" % CROWD, "%.2f s" % r["crowd_rounds"], "", "", "≤ 1 s")
     row("%d terminals at once (muxctl exec -it)" % CROWD, "%.2f s" % r["crowd_terminals"],
         "20 of kubectl exec -it: %.1f s" % r["crowd_kubectl_20"], "", "≤ 1 s")
+    w = r["resumes"]
+    row("asleep to the end of the first round, p50", "%.2f s" % w["muxd"], "kubectl run + wait %.2f s" % w["kubectl run"],
+        "%.2f" % (w["muxd"] / w["kubectl run"]), "")
+    row("stop with a snapshot, p50", "%.2f s" % w["stop"], "", "", "")
 
 
 muxd = None
@@ -179,6 +208,7 @@ try:
     results["crowd_terminals"] = crowd_terminals(muxctl("exec", "-it", AGENT, "--task", "bench", "--", *show), CROWD)
     note("crowd of terminals: %.2f s" % results["crowd_terminals"])
     results["crowd_kubectl_20"] = crowd_terminals([KUBECTL, "-n", NS, "exec", "-it", POD, "--", *show], 20)
+    results["resumes"] = resumes()
     with open("build/bench-k8s.json", "w") as f:
         json.dump(results, f, indent=1)
     report(results)

@@ -57,7 +57,7 @@ now=$(claims coder)
 [[ $now =~ ^persistentvolumeclaim/muxd-coder\.2-[0-9a-f]{8}$ ]] && ok "one claim, a new one" || fail "claims: $now"
 probe -- restore coder coder "$one" || fail "$(cat "$tmp/said")"
 equal "asked for again it is the same" "$now" "$(claims coder)"
-equal "with what was in it" "$(echo $sum) first" "$(probe -- exec coder sh -c 'sha256sum <d/data; cat word' | xargs)"
+equal "with what was in it" "$(xargs <<<"$sum") first" "$(probe -- exec coder sh -c 'sha256sum <d/data; cat word' | xargs)"
 probe -- exec coder sh -c 'echo third >word; sync' || fail "$(cat "$tmp/said")"
 probe -- destroy coder && probe -- restore coder coder "$one" || fail "$(cat "$tmp/said")"
 equal "one that was used since is made anew" first "$(probe -- exec coder cat word)"
