@@ -31,6 +31,7 @@ kubernetes:
   limit_memory: 64Mi
   workspace: claim
   storage_class: loop
+pool: {{size: 3, fill: 2}}
 lifecycle: {{idle_ttl: 30s, idle_warning: 0s, keep_snapshots: 100000, keep_age: 0s, start_timeout: 180s, snapshot_timeout: 120s}}
 """
 
@@ -59,7 +60,7 @@ def left_over():
     known, client = set(), story.Client()
     for row in client.sure("GET", "/v1/agents?limit=1000")[1].get("agents", []):
         _, o = client.sure("GET", f"/v1/agents/{row['agent']}/snapshots")
-        known |= {x["snapshot_id"] for x in o.get("snapshots", [])}
+        known |= {x["id"] for x in o.get("snapshots", [])}
     client.close()
     wrong += [f"VolumeSnapshot {meta(o)['name']} of {of(o)} is unknown" for o in ours(f"{SNAP}/namespaces/{NS}/volumesnapshots", "snapshot")
               if meta(o)["annotations"]["muxd.dev/snapshot"] not in known]
@@ -70,6 +71,9 @@ def cluster(*words):
     subprocess.run([os.path.join(HERE, "cluster.sh"), *words], check=True, capture_output=True, timeout=300)
 
 
+moments = story.random.Random(f"{story.SEED}/apiserver")
+
+
 def kill(daemon, which, kill_part=story.Daemon.kill):
     """Who is the recorder there is the API server here, for a moment or two."""
     if "recorder" in which:
@@ -77,7 +81,7 @@ def kill(daemon, which, kill_part=story.Daemon.kill):
         story.count("kill apiserver")
         if "net" in which:
             kill_part(daemon, "net")
-        time.sleep(story.random.Random(time.time()).random() * 3)
+        time.sleep(moments.random() * 3)
         cluster("apiserver", "start")
         return
     kill_part(daemon, which)
