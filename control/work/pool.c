@@ -10,6 +10,7 @@
 
 #define BACKOFF_MIN NS_PER_SEC
 #define BACKOFF_MAX (60 * NS_PER_SEC)
+#define LIST_AGAIN  (10 * NS_PER_SEC)
 
 static const char *const state_names[] = {"filling", "ready", "claimed", "leased", "discarding"};
 
@@ -323,6 +324,8 @@ static void shrink(struct work *w, unsigned surplus)
 	}
 }
 
+static void on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n);
+
 void pool_tick(struct work *w, uint64_t now)
 {
 	unsigned ready = pool_count(w, POOL_READY), filling = pool_count(w, POOL_FILLING), waiting = wishes_waiting(w);
@@ -331,6 +334,10 @@ void pool_tick(struct work *w, uint64_t now)
 
 	if (!w->ready || w->stopped)
 		return;
+	if (w->list_at && now >= w->list_at) {
+		w->list_at = 0;
+		w->host.list(w->host.ctx, on_list, w);
+	}
 	w->n.pool_target = target;
 	while (ready + filling < target + waiting && filling < w->conf.fill && now >= w->fill_at) {
 		unsigned before = HASH_COUNT(w->pool);
@@ -369,6 +376,27 @@ static void adopt_orphan(struct work *w, const char *name)
 		pool_discard(p, "no row knows of it");
 }
 
+/* What is leased is reached again after a start: so its end is noticed, and who leased it does not wait. */
+static void on_reached(void *arg, int rc, const struct err *e)
+{
+	struct pool_entry *p = arg;
+	struct log_ids ids = ids_of(p);
+
+	if (p->w->stopped)
+		return;
+	p->out = false;
+	if (p->state == POOL_DISCARDING) /* its lease has ended meanwhile */
+		wipe(p);
+	else if (rc)
+		log_warn(&ids, "leased, and not reached after a start: %s", e ? e->message : err_name(rc));
+}
+
+static void reach(struct pool_entry *p)
+{
+	p->out = true;
+	p->w->host.prepare(p->w->host.ctx, p->name, on_reached, p);
+}
+
 static void on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n)
 {
 	struct work *w = arg;
@@ -377,15 +405,23 @@ static void on_list(void *arg, int rc, const struct err *e, const struct work_se
 	if (w->stopped)
 		return;
 	if (rc) {
-		log_warn(NULL, "which sandboxes of the pool run is not known: %s", e ? e->message : err_name(rc));
+		log_warn(NULL, "which sandboxes of the pool run is not known, and is asked again: %s",
+			 e ? e->message : err_name(rc));
+		w->list_at = clock_boot_ns() + LIST_AGAIN;
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
 		if (work_is_pool_name(list[i].name) && !pool_find(w, list[i].name))
 			adopt_orphan(w, list[i].name);
 	HASH_ITER(hh, w->leases, l, next)
-	if (!runs(list, n, l->row.sandbox))
-		work_sandbox_gone(w, l->row.sandbox, "it does not run after a start");
+	{
+		struct pool_entry *p = pool_find(w, l->row.sandbox);
+
+		if (!runs(list, n, l->row.sandbox))
+			work_sandbox_gone(w, l->row.sandbox, "it does not run after a start");
+		else if (p && !p->out)
+			reach(p);
+	}
 }
 
 /* What was ready is reached again before it is handed out; what was leased has to be there. */

@@ -92,7 +92,7 @@ struct work {
 	TAILQ_HEAD(wishes, wish) wishes;
 	LIST_HEAD(, job) jobs;
 	struct demand demand;
-	uint64_t fill_at, fill_backoff_ns, purge_at;
+	uint64_t fill_at, fill_backoff_ns, purge_at, list_at; /* boot ns; list_at 0: known */
 	struct work_numbers n;
 };
 

@@ -5,6 +5,7 @@
  * LOST (the stream broke; asked again with growing pauses) -> WAKING | COLD.
  */
 #define LOG_SUBSYS "agent"
+#include "control/work/work.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
@@ -294,6 +295,7 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		end_sessions(a, EXIT_LOST, e && e->message[0] ? e->message : "its sandbox ended");
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
+		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
 	} else {
 		agent_set_state(a, AGENT_LOST);
 		a->retry_ms = a->retry_ms * 2 < RETRY_MAX_MS ? a->retry_ms * 2 : RETRY_MAX_MS;
@@ -353,6 +355,8 @@ void agent_gone(void *arg, const char *name, const struct id *sandbox, const cha
 	struct agent *a = NULL;
 
 	HASH_FIND_STR(h->agents, name, a);
+	if (!a || id_equal(&a->linked, sandbox))
+		work_sandbox_gone(h->p.work, name, why);
 	if (!a || a->cut || !id_equal(&a->linked, sandbox))
 		return;
 	log_info(&(struct log_ids){.agent = a->name}, "its sandbox ended: %s", why);

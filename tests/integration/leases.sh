@@ -172,6 +172,14 @@ equal "what is busy has an owner" '["'"$l7"'"]' "$(get pool | jq -c '[.sandboxes
 equal "and every sandbox of the pool is known" "$(get pool | jq -r '.sandboxes[].sandboxId' | sort | tr '\n' ' ')" \
 	"$(cd "$MUXD_STATE/sandboxes" && for d in pool-*; do echo "$d"; done | sort | tr '\n' ' ')"
 
+# --- sandboxes that end by themselves
+pid_of() { jq .init.pid "$MUXD_STATE/sandboxes/$1/sandbox.json"; }
+dead=$(get pool | jq -r '[.sandboxes[] | select(.state == "ready")][0].sandboxId')
+kill -9 "$(pid_of "$dead")" "$(pid_of "$s7")"
+reaches "leases/$l7" '"\(.state) \(.cause | split(":")[0])"' "RELEASED lost"
+replaced() { get pool | jq -e --arg s "$dead" '.ready == 2 and .discarding == 0 and ([.sandboxes[].sandboxId] | index($s) | not)'; }
+wait_for 30 replaced && ok "a sandbox that dies takes its lease along, or is replaced" || fail "the pool: $(get pool)"
+
 # --- by muxctl
 equal "muxctl shows the pool" 2 "$(muxctl pool show -o json | jq .ready)"
 printf '%s\n' "$secret" >"$tmp/token"
