@@ -4,6 +4,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 ulimit -n "$(ulimit -H -n)"
 /usr/bin/python3 tests/bench/bench.py
+/usr/bin/python3 tests/bench/web.py
 if [ -n "${K8S_HOME:-}" ]; then
 	/usr/bin/python3 tests/bench/k8s.py
 else
