@@ -172,8 +172,19 @@ export async function type(page, line) {
   await page.keyboard.type(line);
   await page.keyboard.press("Enter");
 }
+/** Chromium gives up a load when an interface of the machine comes or goes meanwhile: that is nobody's fault here. */
+export async function visit(page, url) {
+  for (let i = 0; ; i++) {
+    try {
+      return await page.goto(url);
+    } catch (e) {
+      if (i === 5 || !/ERR_NETWORK_CHANGED/.test(String(e))) throw e;
+      await sleep(500);
+    }
+  }
+}
 export async function enter(page, wire, token) {
-  await page.goto(`https://${wire.host}/#${token}`);
+  await visit(page, `https://${wire.host}/#${token}`);
   await live(page);
   await shows(page, /\$ ?$/m);
 }

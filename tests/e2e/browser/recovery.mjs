@@ -1,5 +1,5 @@
 // What a page survives: a cut line, a daemon that is killed, the end of its grant; and what it says meanwhile.
-import { browser, enter, equal, grant, killAndStart, lines, live, message, muxctl, ok, person, shot, shows, sleep, text, type, Wire } from "./lib.mjs";
+import { browser, enter, equal, grant, killAndStart, lines, live, message, muxctl, ok, person, shot, shows, sleep, text, type, visit, Wire } from "./lib.mjs";
 
 const runs = Number(process.env.RUNS ?? 2);
 const wire = await new Wire().open();
@@ -63,15 +63,15 @@ try {
   ok("a grant that ends: warned, cut, and the page says so", true);
 
   const revoked = grant({ agent: "brief" });
-  await brief.goto(`https://${wire.host}/#${revoked.token}`);
+  await visit(brief, `https://${wire.host}/#${revoked.token}`);
   await live(brief);
   muxctl("grant", "revoke", revoked.id);
   await message(brief, /revoked/);
-  await brief.goto(`https://${wire.host}/sandboxes#${revoked.token}`);
+  await visit(brief, `https://${wire.host}/sandboxes#${revoked.token}`);
   await brief.getByText("The grant was revoked").first().waitFor();
   ok("a revoked grant is cut at once, and its link opens nothing", true);
-  await brief.goto("about:blank");
-  await brief.goto(`https://${wire.host}/#aaa.bbb.ccc`);
+  await visit(brief, "about:blank");
+  await visit(brief, `https://${wire.host}/#aaa.bbb.ccc`);
   await brief.locator(".notice").waitFor();
   ok("a broken link says so", /That did not work|No grant/.test(await brief.locator(".notice h1").innerText()));
 

@@ -1,6 +1,6 @@
 // A terminal in a browser is a terminal: keys, paste, sizes, wide characters, mouse, alternate screen; it is told what it
 // shows, and what it shows is what the page's policy allows.
-import { browser, enter, equal, grant, lines, live, message, ok, person, shot, shows, text, type, until, Wire } from "./lib.mjs";
+import { browser, enter, equal, grant, lines, live, message, ok, person, shot, shows, text, type, until, visit, Wire } from "./lib.mjs";
 
 const wire = await new Wire().open();
 const chrome = await browser();
@@ -80,7 +80,7 @@ try {
   // another browser watches
   const watcher = await person(chrome);
   const watch = grant({ principal: "watcher", scopes: "observe" });
-  await watcher.goto(`https://${wire.host}/sandboxes#${watch.token}`);
+  await visit(watcher, `https://${wire.host}/sandboxes#${watch.token}`);
   await watcher.getByRole("link", { name: "Watch" }).first().click();
   await live(watcher);
   await shows(watcher, /^find-me$/m);
@@ -98,10 +98,10 @@ try {
   equal("both show the same", await lines(page), await until("", () => lines(watcher)));
   await shot(watcher, "observer");
 
-  await page.goto(`https://${wire.host}/sandboxes`);
+  await visit(page, `https://${wire.host}/sandboxes`);
   await page.getByText("watcher (observer)").waitFor();
   ok("the sandboxes' page names who is inside", true);
-  await page.goto(`https://${wire.host}/sessions`);
+  await visit(page, `https://${wire.host}/sessions`);
   await page.getByRole("link", { name: "Join" }).first().click();
   await live(page);
   await shows(page, /^for-both$/m);
@@ -126,7 +126,7 @@ try {
     await shows(p, /green blue/);
     await shot(p, `terminal-${name}`);
     for (const where of ["sandboxes", "sessions"]) {
-      await p.goto(`https://${wire.host}/${where}`);
+      await visit(p, `https://${wire.host}/${where}`);
       await p.getByText("live").or(p.getByText("running")).first().waitFor();
       const wide = await p.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
       equal(`${where} at ${name} fits its window`, 0, Math.max(0, wide));
