@@ -34,12 +34,17 @@ static const char look[] = "umask 077\n"
 			   "done 2>/dev/null\n"
 			   "echo none\n";
 
-/* dir size sha256. What another version of us left beside it goes; a program that runs is not hurt by that. */
+/*
+ * dir size sha256. What another version of us left beside it goes; a program that runs is not hurt by that. A stream
+ * that broke leaves less, down to nothing; what the kernel does not take for a program a shell runs as a script, and an
+ * empty script is fine with everything. So it has to refuse a digest that is none, too.
+ */
 static const char send[] = "umask 077\n"
 			   "p=$1 t=$1/new.$$\n"
 			   "if command -v head >/dev/null 2>&1; then head -c \"$2\" >\"$t\"\n"
 			   "else dd bs=1 count=\"$2\" of=\"$t\" 2>/dev/null; fi\n"
-			   "chmod 700 \"$t\" && \"$t\" --check \"$3\" && mv -f \"$t\" \"$p/muxlet\"\n"
+			   "chmod 700 \"$t\" && [ -s \"$t\" ] && ! \"$t\" --check none 2>/dev/null &&\n"
+			   "  \"$t\" --check \"$3\" && mv -f \"$t\" \"$p/muxlet\"\n"
 			   "r=$?\n"
 			   "rm -f \"$t\"\n"
 			   "[ $r = 0 ] || exit $r\n"
