@@ -552,7 +552,8 @@ int lease_list(struct work *w, const struct work_caller *c, const json_t *body, 
 		rc = json_opt_str(body, "state", &k.state, e);
 	if (!rc && body)
 		rc = json_opt_int(body, "limit", 1, LIST_MAX, &k.limit, e);
-	if (!rc && k.state && strcmp(k.state, "ACTIVE") && strcmp(k.state, "EXPIRED") && strcmp(k.state, "RELEASED"))
+	if (!rc && k.state && strcmp(k.state, "ACTIVE") != 0 && strcmp(k.state, "EXPIRED") != 0 &&
+	    strcmp(k.state, "RELEASED") != 0)
 		rc = err_set(e, ERR_INVAL, "state is none of ACTIVE, EXPIRED, RELEASED");
 	if (rc)
 		return rc;
