@@ -53,7 +53,7 @@ static int put_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 		if (rc)
 			return rc;
 	}
-	if (!found || strcmp(k->found.body, k->row.body) != 0)
+	if (!found || !k->found.body || strcmp(k->found.body, k->row.body) != 0)
 		return err_set(e, ERR_CONFLICT,
 			       "version %lld of %s is stored with other content, or is not the next: a "
 			       "version is never changed",

@@ -103,10 +103,9 @@ static int lease_create_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *o = json_object();
 	struct err e = {0};
-	int rc;
 
-	if ((rc = set_text(o, "userId", a, "user", &e)) || (rc = set_text(o, "workflowId", a, "workflow", &e)) ||
-	    (rc = set_text(o, "requestId", a, "request", &e)) || (rc = set_seconds(o, "ttlSeconds", a, "ttl", &e))) {
+	if (set_text(o, "userId", a, "user", &e) || set_text(o, "workflowId", a, "workflow", &e) ||
+	    set_text(o, "requestId", a, "request", &e) || set_seconds(o, "ttlSeconds", a, "ttl", &e)) {
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
@@ -170,11 +169,10 @@ static int run_start_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *o = json_object();
 	struct err e = {0};
-	int rc;
 
-	if ((rc = set_text(o, "leaseId", a, "lease", &e)) || (rc = set_text(o, "workflowId", a, "workflow", &e)) ||
-	    (rc = set_text(o, "runId", a, "run-id", &e)) || (rc = set_seconds(o, "timeoutSeconds", a, "timeout", &e)) ||
-	    (rc = set_token(o, a, &e))) {
+	if (set_text(o, "leaseId", a, "lease", &e) || set_text(o, "workflowId", a, "workflow", &e) ||
+	    set_text(o, "runId", a, "run-id", &e) || set_seconds(o, "timeoutSeconds", a, "timeout", &e) ||
+	    set_token(o, a, &e)) {
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
