@@ -417,6 +417,39 @@ static void sizes_have_units(void **state)
 	}
 }
 
+static void the_environment_goes_first(void **state)
+{
+	static const struct {
+		const char *name, *value, *fault; /* NULL: taken */
+	} rows[] = {{"POOL_SIZE", "7", NULL},
+		    {"POOL_SIZE", "", NULL},
+		    {"POOL_SIZE", "1001", "POOL_SIZE (pool.size)"},
+		    {"POOL_SIZE", "many", "POOL_SIZE (pool.size)"},
+		    {"LEASE_TTL_SECONDS", "90", NULL},
+		    {"LEASE_TTL_SECONDS", "172800", NULL}, /* over leases.ttl_max, which follows */
+		    {"LEASE_TTL_SECONDS", "15m", "LEASE_TTL_SECONDS is not a number of seconds"},
+		    {"SANDBOX_TIMEOUT_SECONDS", "0", "SANDBOX_TIMEOUT_SECONDS (leases.run_timeout)"},
+		    {"SANDBOX_IMAGE", "registry.example/agent:1", NULL},
+		    {"SANDBOX_IMAGE", "not an image", "SANDBOX_IMAGE (kubernetes.image)"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct conf *c = NULL;
+		struct err e = {0};
+
+		assert_int_equal(conf_parse("pool: {size: 3}\n", 16, "t", &c, &e), 0);
+		setenv(rows[i].name, rows[i].value, 1);
+		int rc = conf_environment(c, &e);
+		unsetenv(rows[i].name);
+		if (!rc != !rows[i].fault || (rc && !strstr(e.message, rows[i].fault)))
+			fail_msg("%s=%s: %s", rows[i].name, rows[i].value, rc ? e.message : "taken");
+		assert_int_equal(c->pool_size, i == 0 ? 7 : 3);
+		if (!rc)
+			assert_true(c->lease_ttl_ns <= c->lease_ttl_max_ns);
+		conf_destroy(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +464,7 @@ int main(void)
 	    cmocka_unit_test(bytes_that_are_no_text_are_refused),
 	    cmocka_unit_test(loads_a_file),
 	    cmocka_unit_test(sizes_have_units),
+	    cmocka_unit_test(the_environment_goes_first),
 	};
 	return cmocka_run_group_tests_name("conf", tests, NULL, NULL);
 }
