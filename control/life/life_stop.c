@@ -341,6 +341,10 @@ static void on_looked(struct life_agent *a, int rc, const struct err *e)
 	struct life_run *r = a->run;
 	struct life_call *c;
 
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
 	if (rc && rc != ERR_NOT_FOUND) {
 		err_set(&r->failed, rc, "%.300s", e && e->message[0] ? e->message : err_name(rc));
 		back(a, "its backend cannot be asked", r->failed.message);

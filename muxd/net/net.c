@@ -566,11 +566,12 @@ static void tear_down(struct net *n)
 	reviewer_destroy(n->reviewer);
 	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
-	ipc_destroy(n->ipc);
+	/* Before what it asks: an answer that is taken back must not move it, the hub that it would tell is gone. */
 	if (n->life)
 		life_destroy(n->life);
 	else if (n->provider)
 		n->provider->ops->destroy(n->provider);
+	ipc_destroy(n->ipc);
 	store_close(n->store);
 	work_destroy(n->work);
 	cluster_client_destroy(n->cluster);
