@@ -191,7 +191,7 @@ wait_for 30 shows && ok "muxctl shows the run" || fail "muxctl run show"
 rm "$tmp/token"
 muxctl lease list >/dev/null && muxctl workflow list >/dev/null && muxctl run list >/dev/null || fail "muxctl's lists"
 
-# --- the token is nowhere: the record sealed, the daemon ended, every file it has
+# --- the token is nowhere: ring, segments, control.db, logs as they are; recordings, which are compressed, as exported
 journal=$(/usr/bin/python3 -c 'import hashlib, os, sys; print("/dev/shm/muxd-" + hashlib.sha256(os.path.realpath(sys.argv[1]).encode()).hexdigest()[:12])' "$MUXD_STATE")
 [ -s "$journal/ring" ] || fail "no ring at $journal"
 anywhere "$journal" && fail "the token is in the ring"
