@@ -166,24 +166,31 @@ int worker_run(int fd)
 	return rc;
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit, and it calls the kernel as it likes */
+static int confine(struct err *e)
+{
+	return confine_local(e);
+}
+#else
 static int limit(int what, rlim_t most)
 {
 	const struct rlimit r = {most, most};
 
 	return setrlimit(what, &r);
 }
+
+static int confine(struct err *e)
+{
+	if (limit(RLIMIT_AS, MEMORY_MAX) || limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) ||
+	    limit(RLIMIT_NOFILE, 0) || limit(RLIMIT_NPROC, 0))
+		return err_sys(e, errno, "limit itself");
+	return confine_pure(e);
+}
 #endif
 
 int worker_confine(struct err *e)
 {
-#ifdef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit, and it calls the kernel as it likes */
-	return confine_local(e);
-#else
-	if (limit(RLIMIT_AS, MEMORY_MAX) || limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) ||
-	    limit(RLIMIT_NOFILE, 0) || limit(RLIMIT_NPROC, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return err_sys(e, errno, "limit itself");
-	return confine_pure(e);
-#endif
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return err_sys(e, errno, "give up its privileges");
+	return confine(e);
 }
