@@ -16,6 +16,7 @@ const routes: { pattern: RegExp; load: () => Promise<Show> }[] = [
   { pattern: /^\/replay\/([0-9a-f-]{36})$/, load: async () => (await import("./replay/page")).show },
 ];
 
+const reloaded = "muxd-reloaded";
 let grant: Grant | null = null;
 let expires = 0;
 let page: Page | null = null;
@@ -75,6 +76,7 @@ async function show(): Promise<void> {
         shown.destroy?.();
         return;
       }
+      sessionStorage.removeItem(reloaded);
       page = shown;
       document.title = `${page.title} · muxd`;
       app.element.classList.toggle("full", page.full === true);
@@ -84,6 +86,12 @@ async function show(): Promise<void> {
     replace(root, notice("Not found", "There is no page at this address."));
   } catch (e) {
     if (signal.aborted) return;
+    // A part of the page did not come: the line was cut, or muxd is another version by now. Once, it is loaded anew.
+    if (e instanceof TypeError && /import/.test(e.message) && !sessionStorage.getItem(reloaded)) {
+      sessionStorage.setItem(reloaded, "1");
+      location.reload();
+      return;
+    }
     app.element.classList.remove("full");
     replace(root, errorNotice(e));
   }

@@ -184,7 +184,13 @@ export async function visit(page, url) {
   }
 }
 export async function enter(page, wire, token) {
-  await visit(page, `https://${wire.host}/#${token}`);
+  for (let i = 0; i < 5; i++) {
+    await visit(page, `https://${wire.host}/#${token}`);
+    await page.waitForSelector(".state, .notice", { timeout: patience });
+    const said = (await page.locator(".notice").count()) ? await page.locator(".notice").innerText() : "";
+    if (!/does not answer/.test(said)) break; // an interface of the machine came or went
+    await visit(page, "about:blank");
+  }
   await live(page);
   await shows(page, /\$ ?$/m);
 }
