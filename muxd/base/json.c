@@ -225,3 +225,16 @@ int json_set_bytes(json_t *o, const char *data_key, const char *encoding_key, co
 		return ERR_NOMEM;
 	return 0;
 }
+
+json_t *json_text_or_base64(const char *s)
+{
+	json_t *v = json_string(s);
+	char *b64;
+
+	if (v)
+		return v;
+	b64 = base64_encode(s, strlen(s), false);
+	v = b64 ? json_pack("{s:s}", "base64", b64) : NULL;
+	free(b64);
+	return v;
+}

@@ -33,6 +33,8 @@ int json_append(struct buf *b, const json_t *o);
 
 /* Bytes as JSON: {"data": text, "encoding": "utf-8"} or base64 when they are not UTF-8 (or hold NUL). */
 int json_set_bytes(json_t *o, const char *data_key, const char *encoding_key, const uint8_t *p, size_t n);
+/* A string that need not be UTF-8: then {"base64": ...}. NULL: no memory. */
+json_t *json_text_or_base64(const char *s);
 /* RFC 4648. Caller frees. url = the URL-safe alphabet without padding. */
 char *base64_encode(const void *p, size_t n, bool url);
 int base64_decode(const char *s, size_t len, bool url, uint8_t **out, size_t *out_len);

@@ -13,23 +13,10 @@
 #define CHUNK        (64 * 1024)
 #define TTL_SPARE_NS (60 * NS_PER_SEC)
 
-static json_t *path_json(const char *path)
-{
-	json_t *v = json_string(path);
-	char *b64;
-
-	if (v)
-		return v;
-	b64 = base64_encode(path, strlen(path), false);
-	v = b64 ? json_pack("{s:s}", "base64", b64) : NULL;
-	free(b64);
-	return v;
-}
-
 static json_t *question(const struct file_wish *w, const char *op, const char *token)
 {
-	json_t *o =
-	    json_pack("{s:s,s:s,s:s,s:o}", "op", op, "agent", w->agent, "token", token, "path", path_json(w->path));
+	json_t *o = json_pack("{s:s,s:s,s:s,s:o}", "op", op, "agent", w->agent, "token", token, "path",
+			      json_text_or_base64(w->path));
 
 	if (!o)
 		return NULL;

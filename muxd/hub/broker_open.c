@@ -77,6 +77,21 @@ static int check_counts(struct hub *h, const struct agent *a, struct err *e)
 	return 0;
 }
 
+/* Files and ports are muxlet's own work. */
+static int check_muxlet(const struct agent *a, enum session_kind kind, struct err *e)
+{
+	const char *what = kind == SESSION_FILE ? "files cannot be moved in or out of" : "ports cannot be reached in";
+
+	if ((kind != SESSION_FILE && kind != SESSION_PORT) ||
+	    (kind == SESSION_FILE ? link_has_files(a->link) : link_has_ports(a->link)))
+		return 0;
+	if (a->info.backend == SANDBOX_PLAIN)
+		return err_set(e, ERR_UNSUPPORTED, "%s %s: that is muxlet's work, which does not run there (%.120s)",
+			       what, a->name, a->info.why[0] ? a->info.why : "plain");
+	return err_set(e, ERR_UNSUPPORTED, "%s %s: its muxlet is from before that was possible; end the sandbox once",
+		       what, a->name);
+}
+
 static void audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
@@ -105,16 +120,8 @@ static void on_ready(void *arg, int rc, const struct err *e)
 		return;
 	}
 	rc = hub_writable(j->hub, &here);
-	if (!rc && j->kind == SESSION_FILE && !link_has_files(j->agent->link))
-		rc =
-		    err_set(&here, ERR_UNSUPPORTED,
-			    "the muxlet in the sandbox of %s is from before files could be moved: end the sandbox once",
-			    j->agent->name);
-	if (!rc && j->kind == SESSION_PORT && !link_has_ports(j->agent->link))
-		rc = err_set(&here, ERR_UNSUPPORTED, "ports in the sandbox of %s cannot be reached: %s", j->agent->name,
-			     j->agent->info.backend == SANDBOX_PLAIN
-				 ? "muxlet does not run there, and an exec of the cluster cannot connect to one"
-				 : "its muxlet is from before that was possible; end the sandbox once");
+	if (!rc)
+		rc = check_muxlet(j->agent, j->kind, &here);
 	if (!rc)
 		rc = check_counts(j->hub, j->agent, &here);
 	if (!rc)

@@ -268,6 +268,7 @@ void sessions_trim(struct hub *h); /* the oldest ended ones go, until the rest i
 void session_job_done(struct session *s, int rc, const char *why); /* broker_open.c: `opened` came, or never will */
 
 /* recall.c: the answer of a round that has left memory, from the record. */
+json_t *recall_stream(const json_t *exit, int stream, const json_t *page); /* one stream of it */
 void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg);
 
 /* attachment.c */

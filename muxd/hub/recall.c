@@ -40,18 +40,19 @@ static const json_t *exit_of(const struct recall *r)
 }
 
 /* The beginning of a stream as the record has it, with the whole's length and digest. */
-static json_t *stream_json(const struct recall *r, json_t *page)
+json_t *recall_stream(const json_t *exit, int stream, const json_t *page)
 {
-	const char *name = r->stream == STREAM_OUTPUT ? "stdout" : "stderr";
-	const json_t *totals = json_object_get(exit_of(r), "totals");
-	const json_t *sum = json_object_get(json_object_get(exit_of(r), "sha256"), name);
-	json_int_t total = json_integer_value(json_array_get(totals, (size_t)r->stream));
+	const char *name = stream == STREAM_OUTPUT ? "stdout" : "stderr";
+	const json_t *totals = json_object_get(exit, "totals");
+	const json_t *sum = json_object_get(json_object_get(exit, "sha256"), name);
+	json_int_t total = json_integer_value(json_array_get(totals, (size_t)stream));
 	bool from_start = json_integer_value(json_object_get(page, "offset")) == 0;
 	json_int_t end = from_start ? json_integer_value(json_object_get(page, "next_offset")) : 0;
 	json_t *o = json_object();
 
-	json_object_set(o, "data", from_start ? json_object_get(page, "data") : json_string(""));
-	json_object_set(o, "encoding", from_start ? json_object_get(page, "encoding") : json_string("utf-8"));
+	json_object_set_new(o, "data", from_start ? json_incref(json_object_get(page, "data")) : json_string(""));
+	json_object_set_new(o, "encoding",
+			    from_start ? json_incref(json_object_get(page, "encoding")) : json_string("utf-8"));
 	json_object_set_new(o, "total_bytes", json_integer(total));
 	json_object_set_new(o, "truncated", json_boolean(end < total));
 	json_object_set_new(o, "sha256", json_string_length(sum) ? json_deep_copy(sum) : json_null());
@@ -68,7 +69,8 @@ static void on_page(void *arg, int rc, const struct err *e, json_t *page)
 		recall_end(r, rc, e);
 		return;
 	}
-	json_object_set_new(r->answer, r->stream == STREAM_OUTPUT ? "stdout" : "stderr", stream_json(r, page));
+	json_object_set_new(r->answer, r->stream == STREAM_OUTPUT ? "stdout" : "stderr",
+			    recall_stream(exit_of(r), r->stream, page));
 	if (++r->stream < STREAM_COUNT)
 		ask_stream(r);
 	else

@@ -24,17 +24,8 @@ static json_t *argv_json(char *const *argv)
 {
 	json_t *a = json_array();
 
-	for (; a && argv && *argv; argv++) {
-		json_t *v = json_string(*argv);
-
-		if (!v) {
-			char *b64 = base64_encode(*argv, strlen(*argv), false);
-
-			v = json_pack("{s:s}", "base64", b64 ? b64 : "");
-			free(b64);
-		}
-		json_array_append_new(a, v);
-	}
+	for (; a && argv && *argv; argv++)
+		json_array_append_new(a, json_text_or_base64(*argv));
 	return a;
 }
 

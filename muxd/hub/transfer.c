@@ -214,22 +214,9 @@ int transfer_result(const struct transfer *t, const char *agent, const struct se
 	return 0;
 }
 
-static json_t *path_json(const char *path)
-{
-	json_t *v = json_string(path);
-	char *b64;
-
-	if (v)
-		return v;
-	b64 = base64_encode(path, strlen(path), false);
-	v = b64 ? json_pack("{s:s}", "base64", b64) : NULL;
-	free(b64);
-	return v;
-}
-
 json_t *transfer_json(const struct transfer *t)
 {
-	json_t *o = json_pack("{s:s, s:o}", "op", file_op_name(t->op), "path", path_json(t->path));
+	json_t *o = json_pack("{s:s, s:o}", "op", file_op_name(t->op), "path", json_text_or_base64(t->path));
 	char text[40];
 
 	if (!o)

@@ -1,0 +1,168 @@
+/* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put; and a recalled
+ * stream. */
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct transfer *make(enum file_op op, uint64_t size)
+{
+	struct file_spec spec = {.op = op, .path = "a/b", .mode = 0640, .size = size, .parents = true};
+	struct transfer *t = NULL;
+
+	assert_int_equal(transfer_create(&spec, &t, NULL), 0);
+	return t;
+}
+
+static void what_is_refused_at_once(void **state)
+{
+	static char longest[4097];
+	struct file_spec spec = {.op = FILE_PUT, .path = "", .mode = -1, .size = UINT64_MAX};
+	struct transfer *t = NULL;
+
+	(void)state;
+	assert_int_equal(transfer_create(&spec, &t, NULL), ERR_INVAL);
+	memset(longest, 'a', 4096);
+	spec.path = longest;
+	assert_int_equal(transfer_create(&spec, &t, NULL), ERR_INVAL);
+	longest[4095] = '\0';
+	assert_int_equal(transfer_create(&spec, &t, NULL), 0);
+	transfer_destroy(t);
+	spec.mode = 010000;
+	assert_int_equal(transfer_create(&spec, &t, NULL), ERR_INVAL);
+}
+
+static void free_list(char **v)
+{
+	for (char **p = v; *p; p++)
+		free(*p);
+	free(v);
+}
+
+static void what_muxlet_is_asked(void **state)
+{
+	static const char *const put[] = {"muxlet", "--put", "a/b", "--mode", "640", "--size", "7", "--parents", NULL};
+	struct transfer *t = make(FILE_PUT, 7);
+	char **v = transfer_argv(t);
+
+	(void)state;
+	for (size_t i = 0; put[i] || v[i]; i++)
+		assert_string_equal(v[i], put[i]);
+	free_list(v);
+	transfer_destroy(t);
+	t = make(FILE_GET, 0);
+	v = transfer_argv(t);
+	assert_string_equal(v[1], "--get");
+	assert_null(v[3]);
+	free_list(v);
+	transfer_destroy(t);
+}
+
+static int head_of(const char *text, struct transfer **out)
+{
+	size_t content;
+
+	*out = make(FILE_GET, 0);
+	return transfer_output(*out, (const uint8_t *)text, strlen(text), &content);
+}
+
+static void the_line_ahead_of_a_get(void **state)
+{
+	static const char *const bad[] = {
+	    "muxlet-file 1 5 644\nhello",
+	    "muxlet-file 2 5 644 0\nhello",
+	    "muxlet-file 1 -5 644 0\n",
+	    "muxlet-file 1 5 8 0\nhello",
+	    "muxlet-file 1 5 17777 0\n",
+	    "muxlet-file 1 5 644 0 x\n",
+	    "muxlet-file 1 9999999999999999999 644 0\n",
+	    "\n",
+	    "muxlet-file 1 5 644 \t0\n",
+	    "muxlet-file 1 5 644 0\nhello!",
+	    "hello"
+	    "hellohellohellohellohellohellohellohellohellohellohellohello"
+	    "hellohellohellohellohellohellohellohellohellohellohellohello",
+	};
+	static const char good[] = "muxlet-file 1 5 644 1700000000\nhello";
+	struct transfer *t;
+	size_t content, all = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (head_of(bad[i], &t) != ERR_PROTOCOL)
+			fail_msg("taken: %s", bad[i]);
+		transfer_destroy(t);
+	}
+	for (size_t piece = 1; piece <= strlen(good); piece++) {
+		t = make(FILE_GET, 0);
+		all = 0;
+		for (size_t at = 0; at < strlen(good); at += piece) {
+			size_t n = strlen(good) - at < piece ? strlen(good) - at : piece;
+
+			assert_int_equal(transfer_output(t, (const uint8_t *)good + at, n, &content), 0);
+			all += content;
+		}
+		assert_int_equal(all, 5);
+		assert_int_equal(t->size, 5);
+		assert_int_equal(t->mode, 0644);
+		transfer_destroy(t);
+	}
+}
+
+static void a_put_is_what_was_announced(void **state)
+{
+	struct transfer *t = make(FILE_PUT, 5);
+
+	(void)state;
+	assert_int_equal(transfer_input(t, (const uint8_t *)"hel", 3), 0);
+	assert_int_equal(transfer_input(t, (const uint8_t *)"lo!", 3), ERR_TOO_LARGE);
+	assert_int_equal(transfer_input(t, (const uint8_t *)"lo", 2), 0);
+	assert_int_equal(transfer_complete(t), 0);
+	assert_true(t->trailer_due);
+	assert_memory_equal(t->trailer, "\x05\0\0\0\0\0\0\0\x2c\xf2\x4d\xba", 12); /* SHA-256 of hello */
+	transfer_destroy(t);
+	t = make(FILE_PUT, 5);
+	assert_int_equal(transfer_input(t, (const uint8_t *)"hell", 4), 0);
+	assert_int_equal(transfer_complete(t), ERR_EOF);
+	assert_false(t->trailer_due);
+	transfer_destroy(t);
+}
+
+/* A page that does not begin at the beginning is not shown as if it did. */
+static void a_stream_of_the_record(void **state)
+{
+	json_t *exit = json_pack("{s:[i,i,i], s:{s:s}}", "totals", 0, 9, 0, "sha256", "stdout", "ab");
+	json_t *page =
+	    json_pack("{s:i,s:i,s:s,s:s}", "offset", 0, "next_offset", 5, "data", "hello", "encoding", "utf-8");
+	json_t *o = recall_stream(exit, 1, page);
+
+	(void)state;
+	assert_string_equal(json_string_value(json_object_get(o, "data")), "hello");
+	assert_true(json_is_true(json_object_get(o, "truncated")));
+	assert_string_equal(json_string_value(json_object_get(o, "sha256")), "ab");
+	json_decref(o);
+	json_object_set_new(page, "offset", json_integer(4));
+	o = recall_stream(exit, 1, page);
+	assert_string_equal(json_string_value(json_object_get(o, "data")), "");
+	assert_int_equal(json_object_get(o, "data")->refcount, 1); /* and nobody else's */
+	json_decref(o);
+	json_decref(page);
+	json_decref(exit);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_is_refused_at_once), cmocka_unit_test(what_muxlet_is_asked),
+	    cmocka_unit_test(the_line_ahead_of_a_get), cmocka_unit_test(a_put_is_what_was_announced),
+	    cmocka_unit_test(a_stream_of_the_record),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
