@@ -103,12 +103,6 @@ struct life_waiter *life_first(struct life_agent *a, unsigned wants)
 	return NULL;
 }
 
-static int show(struct life_agent *a, json_t **out)
-{
-	*out = life_describe(a->life, &a->row);
-	return *out ? 0 : ERR_NOMEM;
-}
-
 void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e)
 {
 	struct err here = {0};
@@ -118,7 +112,7 @@ void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const stru
 		return;
 	TAILQ_REMOVE(&a->waiters, w, entry);
 	if (!rc && w->done)
-		rc = show(a, &o);
+		rc = (o = life_describe(a->life, &a->row)) ? 0 : ERR_NOMEM;
 	if (rc && (!e || !e->message[0]))
 		err_set(&here, rc, "%s: %s", a->name, err_name(rc)), e = &here;
 	if (w->stream)

@@ -253,7 +253,6 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 	l->reconciling = false;
 	if (rc) {
 		log_warn(NULL, "the sandboxes cannot be compared: %s", e && e->message[0] ? e->message : err_name(rc));
-		n = 0;
 		compare_awake(l, list, 0); /* each is asked for by itself */
 		return;
 	}

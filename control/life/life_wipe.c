@@ -1,0 +1,253 @@
+/* The end of an agent: its sandbox, its workspace, its snapshots, then its row. */
+#define LOG_SUBSYS "life"
+#include "control/life/life_state.h"
+#include "control/store/store.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool broke(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc)
+		life_run_break(a, rc, e);
+	return rc;
+}
+
+static int snap_read(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_snap *s = job;
+
+	return snap_get(db, &s->id, s, e);
+}
+
+static int load(struct life_agent *a, const struct id *id, struct life_snap *out, struct err *e)
+{
+	out->id = *id;
+	return store_read(a->life->store, snap_read, out, e);
+}
+
+static void next_drop(struct life_agent *a);
+
+static void on_deleted(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_waiter *w;
+	json_t *o;
+
+	if (broke(a, rc, e))
+		return;
+	o = json_pack("{s:s,s:s}", "agent", a->name, "state", "absent");
+	while ((w = life_first(a, WANTS(WANT_END) | WANTS(WANT_STOP)))) {
+		TAILQ_REMOVE(&a->waiters, w, entry);
+		if (w->done)
+			w->done(w->arg, 0, NULL, o);
+		else if (w->stream)
+			w->stream(w->arg, 0, NULL, NULL, -1);
+		free(w);
+	}
+	json_decref(o);
+	life_run_end(a);
+}
+
+static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_snap s = {0};
+
+	if (rc == ERR_CANCELLED || (rc && rc != ERR_NOT_FOUND)) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (!load(a, &r->list[r->at], &s, NULL)) {
+		s.status = SNAP_DROPPED;
+		s.ended_wall_ns = clock_wall_ns();
+		snprintf(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
+		life_put_snap(a->life, &s);
+	}
+	r->at++;
+	next_drop(a);
+}
+
+static bool add_kept(void *arg, const struct life_snap *s)
+{
+	struct life_run *r = arg;
+
+	struct id *list;
+
+	if (s->status == SNAP_DROPPED)
+		return true;
+	list = realloc(r->list, (r->nlist + 1) * sizeof(*list));
+	if (!list)
+		return false; /* what is left goes with the next try */
+	r->list = list;
+	r->list[r->nlist++] = s->id;
+	return true;
+}
+
+static int find_kept(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_agent *a = job;
+
+	return snaps_of(db, a->name, add_kept, a->run, e);
+}
+
+struct needed {
+	const struct id *id;
+	const char *agent;
+	bool yes;
+};
+
+static int ask_needed(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct needed *n = job;
+
+	return snap_needed(db, n->id, n->agent, &n->yes, e);
+}
+
+/* Those that a fork still has to be made of stay, and that is said. */
+static bool stays(struct life_agent *a, const struct id *id)
+{
+	struct needed n = {.id = id, .agent = a->name};
+	char text[ID_STR_LEN];
+
+	if (store_read(a->life->store, ask_needed, &n, NULL) || !n.yes)
+		return false;
+	id_format(id, text);
+	(void)life_audit(a->life, "snapshot.drop", a->name, "kept",
+			 json_pack("{s:s,s:s}", "id", text, "why", "a fork of it needs it"));
+	return true;
+}
+
+static void next_drop(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_run *r = a->run;
+	struct life_call *c;
+
+	while (r->at < r->nlist && (!p->ops->snapshot_drop || stays(a, &r->list[r->at])))
+		r->at++;
+	if (r->at == r->nlist || !p->ops->snapshot_drop) {
+		life_commit_delete(a, on_deleted);
+		return;
+	}
+	c = life_call(a, on_one_dropped);
+	if (c)
+		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
+}
+
+static void on_wiped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc && rc != ERR_NOT_FOUND) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	a->run->nlist = a->run->at = 0;
+	(void)store_read(a->life->store, find_kept, a, NULL);
+	next_drop(a);
+}
+
+static void on_wipe_ended(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc && rc != ERR_NOT_FOUND) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	c = life_call(a, on_wiped);
+	if (c)
+		p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
+}
+
+static void on_not_wiped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (broke(a, rc, e))
+		return;
+	life_answer_wants(a, WANTS(WANT_END), a->run->failed.code, &a->run->failed);
+	life_want_nobody(a, WANT_CHECK, NULL, "");
+	life_run_end(a);
+}
+
+static void cannot_wipe(struct life_agent *a, const struct err *e)
+{
+	struct life_row next = a->row;
+
+	err_set(&a->run->failed, ERR_UNSUPPORTED, "%.390s",
+		e && e->message[0] ? e->message : "this backend does not remove workspaces");
+	next.state = LIFE_ERROR;
+	snprintf(next.cause, sizeof(next.cause), "it cannot be wiped");
+	snprintf(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
+	life_commit(a, &next, NULL, on_not_wiped);
+}
+
+static void on_wipe_asked(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc == ERR_UNSUPPORTED && !p->ops->drop_workspace) {
+		cannot_wipe(a, e);
+		return;
+	}
+	if (rc != ERR_UNSUPPORTED) {
+		on_wiped(a, rc, e);
+		return;
+	}
+	c = life_call(a, on_wipe_ended);
+	if (c)
+		p->ops->destroy_sandbox(p, a->name, a->row.cause, life_on_sandbox, c);
+}
+
+static void on_wipe_left(struct life_agent *a, int rc, const struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (!p->ops->wipe) {
+		on_wipe_asked(a, ERR_UNSUPPORTED, NULL);
+		return;
+	}
+	c = life_call(a, on_wipe_asked);
+	if (c)
+		p->ops->wipe(p, a->name, a->row.cause, life_on_sandbox, c);
+}
+
+static void on_destroying(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+	char why[256];
+
+	if (broke(a, rc, e))
+		return;
+	if (!h->leave) {
+		on_wipe_left(a, 0, NULL);
+		return;
+	}
+	snprintf(why, sizeof(why), "its sandbox was ended: %.200s", a->row.cause);
+	c = life_call(a, on_wipe_left);
+	if (c)
+		h->leave(h->ctx, a->name, why, life_on_host, c);
+}
+
+void life_wipe_run(struct life_agent *a, const char *cause)
+{
+	struct life_row next = a->row;
+
+	if (!life_run_begin(a, RUN_WIPE, cause))
+		return;
+	if (a->row.generation && a->row.state == LIFE_DESTROYING) {
+		on_destroying(a, 0, NULL);
+		return;
+	}
+	next.state = LIFE_DESTROYING;
+	next.step[0] = '\0';
+	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	life_commit(a, &next, NULL, on_destroying);
+}
