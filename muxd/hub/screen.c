@@ -355,6 +355,8 @@ static bool failing(struct session *s)
 bool screen_want(struct attachment *a, const char *token)
 {
 	struct session *s = a->session;
+	const struct stream *st = &s->stream[STREAM_OUTPUT];
+	uint64_t wait = st->end > st->start ? SCREEN_WAIT_NS : SCREEN_WAIT_EMPTY_NS;
 	struct screen *sc = s->screen;
 
 	if (a->screening)
@@ -368,11 +370,11 @@ bool screen_want(struct attachment *a, const char *token)
 		sc->token = strdup(token);
 	a->screening = SCREENING_WANTED;
 	a->screen_from = s->stream[STREAM_OUTPUT].visible;
-	a->screen_by = clock_boot_ns() + SCREEN_WAIT_NS;
+	a->screen_by = clock_boot_ns() + wait;
 	sc->needed_ns = clock_boot_ns();
 	TAILQ_INSERT_TAIL(&sc->want, a, of_screen);
-	if (!uv_is_active((uv_handle_t *)&sc->timer))
-		uv_timer_start(&sc->timer, on_deadline, SCREEN_WAIT_NS / NS_PER_MS, 0);
+	if (!uv_is_active((uv_handle_t *)&sc->timer) || uv_timer_get_due_in(&sc->timer) > wait / NS_PER_MS)
+		uv_timer_start(&sc->timer, on_deadline, wait / NS_PER_MS, 0);
 	return true;
 }
 

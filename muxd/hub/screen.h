@@ -14,10 +14,11 @@
 
 #include "muxd/hub/internal.h"
 
-#define SCREEN_WAIT_NS (500 * NS_PER_MS)
-#define SCREENS_MAX    64                    /* workers at a time */
-#define SCREEN_IDLE_NS (60 * NS_PER_SEC)     /* ... and how long one stays that nobody needs */
-#define SCREEN_LAG     (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
+#define SCREEN_WAIT_NS       (500 * NS_PER_MS)
+#define SCREEN_WAIT_EMPTY_NS (3 * NS_PER_SEC)      /* where there is nothing else to show */
+#define SCREENS_MAX          64                    /* workers at a time */
+#define SCREEN_IDLE_NS       (60 * NS_PER_SEC)     /* ... and how long one stays that nobody needs */
+#define SCREEN_LAG           (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
 
 enum screen_state { SCREEN_STARTING, SCREEN_FILLING, SCREEN_LIVE, SCREEN_CLOSED };
 
