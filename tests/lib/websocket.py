@@ -61,11 +61,23 @@ class WebSocket:
                 n = struct.unpack(">Q", self._take(8))[0]
             data = self._take(n)
             if first & 15 == 8:
+                self.answer_close(data)
                 raise Closed(struct.unpack(">H", data[:2])[0] if n >= 2 else 1005, data[2:].decode())
             if first & 15 == 9:
                 self.frame(data, 10)
             elif first & 15 == 2:
                 return data
+
+    def answer_close(self, data):
+        """RFC 6455, 5.5.1: the answer, after which the other side says nothing more."""
+        try:
+            self.frame(data, 8)
+            self._fill()
+        except Closed:
+            return
+        except (ssl.SSLError, OSError):
+            return
+        raise AssertionError("something came behind the close frame")
 
     def frame(self, data, opcode=2, final=True):
         n, mask = len(data), os.urandom(4)

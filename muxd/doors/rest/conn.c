@@ -324,6 +324,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 		return on_raw(c, len);
 	case LWS_CALLBACK_ESTABLISHED:
 	case LWS_CALLBACK_RECEIVE:
+	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return c->ws ? ws_event(c->ws, reason, in, len) : -1;
 	case LWS_CALLBACK_CLOSED:
@@ -351,6 +352,7 @@ static bool is_conn_event(enum lws_callback_reasons reason)
 	case LWS_CALLBACK_HTTP_WRITEABLE:
 	case LWS_CALLBACK_ESTABLISHED:
 	case LWS_CALLBACK_RECEIVE:
+	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 	case LWS_CALLBACK_CLOSED:
 	case LWS_CALLBACK_CLOSED_HTTP:

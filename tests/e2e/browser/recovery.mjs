@@ -56,7 +56,8 @@ try {
   await enter(brief, wire, short.token);
   await message(brief, /grant ends in/);
   await shot(brief, "expiry-warning");
-  await message(brief, /grant has ended/);
+  await live(brief, "refused");
+  await message(brief, /^The grant has ended/);
   await shot(brief, "expiry-cut");
   await brief.reload();
   await brief.getByText("No grant").or(brief.getByText("grant has ended")).first().waitFor();
@@ -66,7 +67,8 @@ try {
   await visit(brief, `https://${wire.host}/#${revoked.token}`);
   await live(brief);
   muxctl("grant", "revoke", revoked.id);
-  await message(brief, /revoked/);
+  await live(brief, "refused");
+  await message(brief, /^The grant was revoked/);
   await visit(brief, `https://${wire.host}/sandboxes#${revoked.token}`);
   await brief.getByText("The grant was revoked").first().waitFor();
   ok("a revoked grant is cut at once, and its link opens nothing", true);
