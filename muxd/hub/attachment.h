@@ -56,7 +56,7 @@ struct attachment_ops {
 	/*
 	 * Show this instead of what was shown before. A terminal's attachment whose door has this callback begins with
 	 * it when there was output already, and an observer gets it again where it would be `skipped`; until it comes,
-	 * peek yields nothing. When there is none within half a second: the recent output, or `skipped`. May be NULL.
+	 * peek yields nothing. When there is none in time (hub/screen.h): the recent output, or `skipped`. May be NULL.
 	 */
 	void (*screen)(void *arg, const struct screen_shot *shot);
 	/* An observer lost n bytes of that stream by falling behind. */

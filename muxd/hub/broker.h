@@ -129,8 +129,8 @@ void broker_locate(struct hub *h, const struct request *rq, const char *id, cons
 /*
  * Attach to a session that exists (scope drive or observe, or one's own). name:
  * session id, or "" for the newest terminal of that agent and principal.
- * The cursor of a returning driver starts so that the client sees the recent
- * output (as much as the ring holds), then the live stream.
+ * Where ops has `screen`, the client of a terminal is shown the current screen first (attachment.h), else the recent
+ * output (as much as the ring holds); then the live stream.
  */
 int broker_attach(struct hub *h, const struct request *rq, const char *agent, const char *name,
 		  enum attachment_role role, const struct attachment_ops *ops, void *ops_arg, struct attachment **out,
