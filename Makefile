@@ -40,7 +40,7 @@ PARTS := net monitor doors hub screen plain link control recorder policy base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
 LIBS_CTL := $(foreach p,ctl link recorder policy base,$(call lib,$(p)))
-LIBS_REC := $(foreach p,recorder policy base,$(call lib,$(p)))
+LIBS_REC := $(foreach p,recorder screen policy base,$(call lib,$(p)))
 
 all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all

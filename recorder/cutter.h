@@ -37,6 +37,8 @@ struct cutter_params {
 	const struct signer *signer;
 	const struct conf *conf; /* copied from */
 	bool idle_priority;
+	void (*sealed)(void *arg, const struct id *session); /* told of each seal, from its threads; NULL: nobody */
+	void *sealed_arg;
 };
 
 struct cutter_status {

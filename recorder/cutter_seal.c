@@ -84,6 +84,8 @@ static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)
 	if ((rc = seal_tell(c, &seal, false, e)) != 0)
 		return rc;
 	log_debug(&ids, "sealed, %" PRIu64 " bytes", seal.size);
+	if (c->p.sealed)
+		c->p.sealed(c->p.sealed_arg, &s->id);
 	cut_remove(c, s);
 	return 0;
 }

@@ -1,6 +1,8 @@
 #define LOG_SUBSYS "recorder"
 #include "recorder/process.h"
 
+#include "recorder/keyframer.h"
+
 #include "muxd/base/clock.h"
 #include "muxd/base/confine.h"
 #include "muxd/base/err.h"
@@ -39,6 +41,7 @@ struct process {
 	struct drain *drain;
 	struct cutter *cutter;
 	struct service *service;
+	struct keyframer *keyframer;
 	struct lost lost;
 };
 
@@ -116,6 +119,29 @@ static int start_drain(struct process *p, struct index *ix, struct err *e)
 	return rc ? rc : drain_start(p->drain, e);
 }
 
+/* The recorder starts no program: the monitor does, and answers with a descriptor. */
+static int ask_worker(void *arg, struct err *e)
+{
+	const struct process *p = arg;
+	json_t *msg = json_pack("{s:s}", "op", "screen.start");
+	int rc = msg ? sock_send_packet(p->ipc_fd, msg, NULL, 0, e) : err_set(e, ERR_NOMEM, "out of memory");
+
+	json_decref(msg);
+	return rc;
+}
+
+static int start_keyframer(struct process *p, struct err *e)
+{
+	struct keyframer_params k = {.dir = p->start.dir, .ask = ask_worker, .arg = p};
+
+	return keyframer_create(&k, &p->keyframer, e);
+}
+
+static void on_sealed(void *arg, const struct id *session)
+{
+	keyframer_want(arg, session);
+}
+
 /* index becomes the cutter's, also on failure. */
 static int start_cutter(struct process *p, struct index *ix, struct err *e)
 {
@@ -126,7 +152,9 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 				  .live = p->live,
 				  .signer = p->start.signer,
 				  .conf = p->start.conf,
-				  .idle_priority = true};
+				  .idle_priority = true,
+				  .sealed = on_sealed,
+				  .sealed_arg = p->keyframer};
 	int rc = cutter_create(&c, &p->cutter, e);
 	return rc ? rc : cutter_start(p->cutter, e);
 }
@@ -140,6 +168,7 @@ static int start_service(struct process *p, struct err *e)
 				   .live = p->live,
 				   .cutter = p->cutter,
 				   .auth = p->start.auth,
+				   .keyframer = p->keyframer,
 				   .net_uid = p->start.net_uid};
 	p->start.listen_fd = -1;
 	int rc = service_create(&s, &p->service, e);
@@ -182,6 +211,10 @@ static int process_start(struct process *p, struct err *e)
 		return rc;
 	rc = live_create(&p->live) ? err_set(e, ERR_NOMEM, "out of memory") : start_drain(p, ix, e);
 	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	if ((rc = start_keyframer(p, e)) != 0) {
 		index_close(ix);
 		return rc;
 	}
@@ -230,6 +263,9 @@ static void process_packet(struct process *p, const json_t *msg, int *fds, size_
 		process_set_state(p, PROCESS_STOPPING);
 	} else if (strcmp(op, "grant.revoked") == 0) {
 		rc = take_revocation(p, msg, &e);
+	} else if (strcmp(op, "screen") == 0) {
+		keyframer_worker(p->keyframer, n == 1 ? fds[0] : -1);
+		fds[0] = -1;
 	} else if (strcmp(op, "grant_keys") == 0) {
 		rc = auth_set_keys(p->start.auth, json_object_get(msg, "grant_keys"), &e);
 	} else if (strcmp(op, "reload") == 0 && n == 1) {
@@ -285,6 +321,7 @@ static void process_finish(struct process *p)
 	if (p->drain)
 		drain_stop(p->drain);
 	cutter_destroy(p->cutter);
+	keyframer_destroy(p->keyframer);
 	drain_destroy(p->drain);
 	live_destroy(p->live);
 	start_finish(&p->start);

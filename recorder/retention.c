@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "recorder/keyframes.h"
 #include "recorder/recording.h"
 
 #include <errno.h>
@@ -38,8 +39,13 @@ static int bury(const char *dir, struct chain *chain, const struct id *id, char 
 	return rc ? rc : chain_append_tombstone(chain, &seal, "retention", "recorder", e);
 }
 
+/* The recording, and what was derived from it. */
 static int remove_file(const char *path, struct err *e)
 {
+	char keyframes[FILE_PATH_MAX];
+
+	if (path[0] && keyframes_path(path, keyframes, NULL) == 0 && unlink(keyframes) < 0 && errno != ENOENT)
+		return err_sys(e, errno, "cannot remove %s", keyframes);
 	if (path[0] && unlink(path) < 0 && errno != ENOENT)
 		return err_sys(e, errno, "cannot remove %s", path);
 	return 0;

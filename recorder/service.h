@@ -14,6 +14,7 @@
 #include "recorder/auth.h"
 #include "recorder/cutter.h"
 #include "recorder/drain.h"
+#include "recorder/keyframer.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -30,6 +31,7 @@ struct service_params {
 	struct live *live;
 	struct cutter *cutter;
 	struct auth *auth;
+	struct keyframer *keyframer; /* NULL: none are made */
 	uid_t net_uid;
 };
 

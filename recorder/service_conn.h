@@ -48,6 +48,7 @@ struct conn {
 	bool paged_full;
 	uint64_t paged_seen; /* end of what the source has told of that stream */
 	struct id audited, audited_grant; /* the session whose output was read last, under which grant */
+	struct id jumped, jumped_grant;   /* the same for keyframes */
 	struct reading *readings;         /* recordings that are paged through event by event */
 };
 
@@ -81,7 +82,7 @@ int read_session_id(const json_t *request, struct id *out, struct err *e);
 json_t *read_head(const struct source_info *info);
 int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_bytes);
 /* service_pages.c */
-service_op service_recording, service_page;
+service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_list.c */
 service_op service_recover, service_sessions, service_session, service_audit;

@@ -115,8 +115,8 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	} ops[] = {
 	    {"recover", service_recover},     {"sessions", service_sessions}, {"session", service_session},
 	    {"events", service_events},       {"output", service_output},     {"audit", service_audit},
-	    {"recording", service_recording}, {"page", service_page},         {"head", service_head},
-	    {"status", service_status},       {"flush", service_flush},
+	    {"recording", service_recording}, {"page", service_page},         {"keyframe", service_keyframe},
+	    {"head", service_head},           {"status", service_status},     {"flush", service_flush},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);

@@ -8,6 +8,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "recorder/event.h"
+#include "recorder/keyframes.h"
 #include "recorder/service_conn.h"
 #include "recorder/summary.h"
 
@@ -114,10 +115,15 @@ static int send_page(struct conn *c, struct reading *r, size_t limit, struct err
 	return rc < 0 ? rc : 0;
 }
 
+static json_t *u64_text(uint64_t v)
+{
+	return json_sprintf("%llu", (unsigned long long)v);
+}
+
 static json_t *page_end(const struct reading *r)
 {
-	return json_pack("{s:b, s:o, s:b, s:b}", "end", 1, "next_seq", json_sprintf("%llu", (unsigned long long)r->seq),
-			 "more", r->full, "ended", source_info(r->source)->ended && !r->full);
+	return json_pack("{s:b, s:o, s:b, s:b}", "end", 1, "next_seq", u64_text(r->seq), "more", r->full, "ended",
+			 source_info(r->source)->ended && !r->full);
 }
 
 static int opt_u64(const json_t *request, const char *key, uint64_t *out, struct err *e)
@@ -172,7 +178,7 @@ static int begun(struct source *s, json_t **out, struct err *e)
 		return rc;
 	*out = json_object();
 	if (rc == 1)
-		json_object_set_new(*out, "first_ns", json_sprintf("%llu", (unsigned long long)rec.boot_ns));
+		json_object_set_new(*out, "first_ns", u64_text(rec.boot_ns));
 	return 0;
 }
 
@@ -201,6 +207,51 @@ int service_recording(struct conn *c, const json_t *request, struct err *e)
 		rc = conn_send(c, json_incref(o));
 	}
 	json_decref(o);
+	source_destroy(s);
+	return rc;
+}
+
+/* How a player begins in the middle: the screen at or before a moment. Without keyframes (yet) it begins at the start.
+ */
+int service_keyframe(struct conn *c, const json_t *request, struct err *e)
+{
+	struct source *s = NULL;
+	struct keyframe k;
+	char path[FILE_PATH_MAX];
+	struct id session;
+	uint64_t at = 0;
+	struct buf data;
+	int rc = conn_grant(c, request, e), found = 0;
+
+	buf_init(&data, KEYFRAME_DATA_MAX);
+	if (rc == 0)
+		rc = read_session_id(request, &session, e);
+	if (rc == 0)
+		rc = opt_u64(request, "at_ns", &at, e);
+	if (rc == 0)
+		rc = read_open(c, &session, &s, e);
+	/* Jumping about in a session is one reading of it. */
+	if (rc == 0 && !(id_equal(&c->jumped, &session) && id_equal(&c->jumped_grant, &c->grant.id)))
+		rc = read_check(c, "keyframe", s, false, e);
+	if (rc == 0) {
+		c->jumped = session;
+		c->jumped_grant = c->grant.id;
+	}
+	if (rc == 0 && source_info(s)->sealed)
+		rc = recording_find(c->s->dir, &session, path, sizeof(path), e);
+	if (rc == 0 && source_info(s)->sealed)
+		found = keyframes_find(path, &session, at, &k, &data, NULL);
+	if (found == ERR_NOT_FOUND && c->s->p.keyframer)
+		keyframer_want(c->s->p.keyframer, &session);
+	if (rc == 0 && found == 1)
+		rc = conn_send(c, json_pack("{s:o, s:o, s:i, s:i}", "at_ns", u64_text(k.ns), "seq", u64_text(k.seq),
+					    "cols", (int)k.cols, "rows", (int)k.rows));
+	if (rc == 0 && found == 1)
+		rc = conn_send_bytes(c, 0, buf_ptr(&data), buf_len(&data));
+	if (rc == 0)
+		rc = conn_send(
+		    c, json_pack("{s:b, s:b, s:b}", "end", 1, "found", found == 1, "waits", found == ERR_NOT_FOUND));
+	buf_finish(&data);
 	source_destroy(s);
 	return rc;
 }

@@ -195,6 +195,9 @@ void broker_output_bytes(struct hub *h, const struct request *rq, const struct i
 void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
 		      void *arg);
 typedef void broker_page_done(void *arg, int rc, const struct err *e, const uint8_t *p, size_t n, const json_t *end);
+/* The screen at or before a moment: {found, waits, at_ns, seq, cols, rows, data (base64)}; waits: it is being made. */
+void broker_recording_screen(struct hub *h, const struct request *rq, const struct id *session, uint64_t at_ns,
+			     broker_json_done *done, void *arg);
 void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
 			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg);
 /* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes

@@ -19,6 +19,7 @@ struct record_job {
 	broker_page_done *page_done;
 	void *arg;
 	json_t *rows; /* lists: what came before the end; else NULL */
+	bool screen;  /* one object of the first row, the bytes and the end */
 	struct buf bytes;
 };
 
@@ -38,6 +39,18 @@ static void job_fail(struct record_job *j, int rc, const struct err *e)
 	job_free(j);
 }
 
+static json_t *screen_json(const struct record_job *j, const json_t *last)
+{
+	json_t *o = json_copy((json_t *)(uintptr_t)last);
+	char *data = buf_len(&j->bytes) ? base64_encode(buf_ptr(&j->bytes), buf_len(&j->bytes), false) : NULL;
+
+	json_object_update(o, json_array_get(j->rows, 0));
+	if (data)
+		json_object_set_new(o, "data", json_string(data));
+	free(data);
+	return o;
+}
+
 static void job_end(struct record_job *j, const json_t *last)
 {
 	json_t *o;
@@ -47,7 +60,10 @@ static void job_end(struct record_job *j, const json_t *last)
 		job_free(j);
 		return;
 	}
-	o = j->rows ? json_pack("{s:O}", "recordings", j->rows) : json_copy((json_t *)(uintptr_t)last);
+	if (j->screen)
+		o = screen_json(j, last);
+	else
+		o = j->rows ? json_pack("{s:O}", "recordings", j->rows) : json_copy((json_t *)(uintptr_t)last);
 	json_object_del(o, "end");
 	j->done(j->arg, 0, NULL, o);
 	json_decref(o);
@@ -130,6 +146,16 @@ void broker_recording(struct hub *h, const struct request *rq, const struct id *
 	id_format(session, id);
 	ask(h, rq, json_pack("{s:s,s:s}", "op", "recording", "session", id),
 	    (struct record_job){.done = done, .arg = arg});
+}
+
+void broker_recording_screen(struct hub *h, const struct request *rq, const struct id *session, uint64_t at_ns,
+			     broker_json_done *done, void *arg)
+{
+	char id[ID_STR_LEN];
+
+	id_format(session, id);
+	ask(h, rq, json_pack("{s:s,s:s,s:I}", "op", "keyframe", "session", id, "at_ns", (json_int_t)at_ns),
+	    (struct record_job){.done = done, .arg = arg, .rows = json_array(), .screen = true});
 }
 
 void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,

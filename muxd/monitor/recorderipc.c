@@ -60,6 +60,22 @@ out:
 	return rc;
 }
 
+/* For the keyframes of what was sealed: the recorder starts nothing itself. Without a descriptor: there is none now. */
+static void give_screen(struct monitor *m)
+{
+	json_t *msg = json_pack("{s:s}", "op", "screen");
+	struct err e = {0};
+	int fd = -1, rc = screens_start(&m->screens, &fd, &e);
+
+	if (rc)
+		log_warn(NULL, "no screen worker for the recorder: %s", e.message);
+	if (!msg || proc_send(&m->recorder, msg, &fd, rc == 0))
+		log_warn(NULL, "the recorder could not be told of its screen worker");
+	if (fd >= 0)
+		close(fd);
+	json_decref(msg);
+}
+
 static void on_packet(void *arg, const json_t *msg)
 {
 	struct monitor *m = arg;
@@ -75,6 +91,8 @@ static void on_packet(void *arg, const json_t *msg)
 		else
 			proc_start(&m->net);
 		monitor_ready(m);
+	} else if (strcmp(op, "screen.start") == 0) {
+		give_screen(m);
 	} else if (strcmp(op, "revoked") != 0) {
 		log_warn(NULL, "the recorder sent '%s', which is not expected", op);
 	}

@@ -1,5 +1,5 @@
 /*
- * screens.h - the screen workers that net asked for: started, counted, reaped.
+ * screens.h - the screen workers that net and recorder asked for: started, counted, reaped.
  *
  * Embedded in the monitor. A worker gets one end of a stream and nothing else, net the other; it ends when that does,
  * by itself, and is not started again: net asks for another. The monitor reads nothing of what they say.

@@ -446,6 +446,9 @@ def recordings(api, agent, task):
     _, events = api.call("GET", "/v1/recordings/{id}/events", {200}, id=number)
     if not events or "in the record" not in events:
         api.fail(f"the events of {number} lack its output")
+    _, screen = api.call("GET", "/v1/recordings/{id}/screen", {200}, id=number)
+    if screen and screen["found"]:
+        api.fail(f"a round has a screen: {screen}")
     nobody = str(uuid.uuid4())
     api.refused("GET", "/v1/recordings/{id}", 404, "not_found", id=nobody)
     api.refused("GET", "/v1/recordings/{id}/events", 404, "not_found", id=nobody)

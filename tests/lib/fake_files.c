@@ -249,6 +249,13 @@ void broker_recording(struct hub *h, const struct request *rq, const struct id *
 	json_decref(o);
 }
 
+void broker_recording_screen(struct hub *h, const struct request *rq, const struct id *session, uint64_t at_ns,
+			     broker_json_done *done, void *arg)
+{
+	(void)at_ns;
+	broker_recording(h, rq, session, done, arg);
+}
+
 void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
 			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg)
 {

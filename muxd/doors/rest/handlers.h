@@ -40,6 +40,7 @@ void rest_session_terminate(struct http_exchange *x);
 void rest_recording_list(struct http_exchange *x);
 void rest_recording_show(struct http_exchange *x);
 void rest_recording_events(struct http_exchange *x);
+void rest_recording_screen(struct http_exchange *x);
 /* grants.c */
 void rest_grant_create(struct http_exchange *x);
 /* health.c */

@@ -99,3 +99,21 @@ void rest_recording_events(struct http_exchange *x)
 		broker_recording_page(x->hub, &x->rq, &id, (uint64_t)from, (uint64_t)seq, (uint64_t)limit, reply_page,
 				      x);
 }
+
+void rest_recording_screen(struct http_exchange *x)
+{
+	static const char *const keys[] = {"at_ns", NULL};
+	int64_t at = 0;
+	struct err e = {0};
+	struct id id;
+	int rc = rest_param_id(x, &id, &e);
+
+	if (rc == 0)
+		rc = http_query_only(x, keys, &e);
+	if (rc == 0)
+		rc = http_query_int(x, "at_ns", 0, INT64_MAX, &at, &e);
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_recording_screen(x->hub, &x->rq, &id, (uint64_t)at, reply, x);
+}

@@ -40,6 +40,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/recordings", rest_recording_list, ROUTE_GRANT, BODY_NONE, "replay"},
     {HTTP_GET, "/v1/recordings/{id}", rest_recording_show, ROUTE_GRANT, BODY_NONE, "replay"},
     {HTTP_GET, "/v1/recordings/{id}/events", rest_recording_events, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/recordings/{id}/screen", rest_recording_screen, ROUTE_GRANT, BODY_NONE, "replay"},
     {HTTP_GET, "/v1/rounds/{id}", rest_round_show, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay"},
     {HTTP_GET, "/v1/rounds/{id}/output", rest_round_output, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay"},
     {HTTP_POST, "/v1/rounds/{id}/stdin", rest_round_stdin, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive"},

@@ -1,0 +1,37 @@
+/*
+ * keyframer.h - makes keyframes of sealed recordings, one after the other, at idle priority.
+ *
+ * One thread of its own. What a program once wrote is parsed in a screen worker, a process without rights that the
+ * monitor starts (the recorder starts nothing): the keyframer asks for one, gets its descriptor by keyframer_worker(),
+ * and lets it go after each recording. A worker that dies costs the keyframes behind that place.
+ *
+ * States: IDLE -> WAITING (for a worker) -> DRAWING -> IDLE.
+ */
+#ifndef RECORDER_KEYFRAMER_H
+#define RECORDER_KEYFRAMER_H
+
+#include "muxd/base/ids.h"
+
+#include <stdint.h>
+
+struct err;
+struct keyframer;
+
+#define KEYFRAMER_QUEUE_MAX 1024
+#define KEYFRAMER_SPACING   ((uint64_t)512 * 1024) /* bytes of output between two */
+
+struct keyframer_params {
+	const char *dir; /* the state directory's record/ */
+	/* Asks for a worker; from the keyframer's thread. The answer is keyframer_worker(). */
+	int (*ask)(void *arg, struct err *e);
+	void *arg;
+};
+
+int keyframer_create(const struct keyframer_params *p, struct keyframer **out, struct err *e);
+void keyframer_destroy(struct keyframer *k); /* ends what is being drawn; NULL-safe */
+/* A recording that was sealed, or whose keyframes somebody missed. From any thread; the queue full: it is not taken. */
+void keyframer_want(struct keyframer *k, const struct id *session);
+/* A connected socket to a fresh worker, the keyframer's now; -1: there is none to be had. */
+void keyframer_worker(struct keyframer *k, int fd);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * keyframes.h - screens at moments of a sealed recording, so that a player need not draw everything before.
+ *
+ * One file beside each recording that is worth it: <id>.mkey. Derived by a worker that parses hostile bytes: it is no
+ * evidence, nothing vouches for it, and it can be made again at any time. Format:
+ * docs/recording-format.md. Written under another name and renamed: it is whole or not there.
+ *
+ * A writer and a reader are values owned by one thread.
+ */
+#ifndef RECORDER_KEYFRAMES_H
+#define RECORDER_KEYFRAMES_H
+
+#include "muxd/base/buf.h"
+#include "muxd/base/ids.h"
+#include "recorder/file.h"
+
+struct err;
+
+#define KEYFRAME_DATA_MAX ((size_t)1024 * 1024)
+
+struct keyframe {
+	uint64_t ns, seq; /* of the last event that it shows; what follows goes on behind seq */
+	uint64_t offset;  /* of output */
+	uint16_t cols, rows;
+	uint32_t len; /* bytes that draw it on a terminal of that size, after a reset */
+};
+
+struct keyframes_writer {
+	int fd;
+	char path[FILE_PATH_MAX], part[FILE_PATH_MAX];
+	uint64_t pos;
+	uint32_t n;
+};
+
+/* recording: path of the .mrec; ERR_TOO_LARGE. */
+int keyframes_path(const char *recording, char out[FILE_PATH_MAX], struct err *e);
+int keyframes_begin(struct keyframes_writer *w, const char *recording, const struct id *session, struct err *e);
+int keyframes_add(struct keyframes_writer *w, const struct keyframe *k, const uint8_t *data, struct err *e);
+/* It gets its name; a writer that was not ended so leaves nothing. */
+int keyframes_end(struct keyframes_writer *w, struct err *e);
+void keyframes_abandon(struct keyframes_writer *w);
+
+/*
+ * The last one at or before ns: 1 with *out and its bytes appended to data, 0 when there is none so early,
+ * ERR_NOT_FOUND without a file, ERR_CORRUPT.
+ */
+int keyframes_find(const char *recording, const struct id *session, uint64_t ns, struct keyframe *out, struct buf *data,
+		   struct err *e);
+
+#endif

@@ -1,0 +1,120 @@
+// A recording as its player reads it: forward from any moment, page by page, a page ahead.
+import { ApiError, call } from "../api";
+import { decode, type RecordedEvent } from "./events";
+
+export interface Size {
+  cols: number;
+  rows: number;
+}
+export interface About {
+  session: string;
+  state: "open" | "sealed";
+  open: { agent?: string; kind?: string; principal?: string; reason?: string; task?: string; pty?: boolean; cols?: number; rows?: number; wall_ns?: number; argv?: unknown[]; snapshot_id?: string };
+  first_ns?: string;
+  last_ns?: string;
+  wall_at?: string;
+  events?: number;
+  file_size?: number;
+  rule?: string;
+  exit?: { cause?: string; code?: number; signal?: number };
+  streams?: { name: string; total: number; omitted: number; missing: number }[];
+  timeline?: { step_ns: number; input: number[]; output: number[] };
+  sizes?: { at_ns: string; cols: number; rows: number }[];
+}
+export interface Screen extends Size {
+  found: boolean;
+  waits?: boolean;
+  at_ns: string;
+  seq: string;
+  data: string;
+}
+/** What comes behind the events at hand. */
+export type Behind = "more" | "end" | "live";
+
+const pageBytes = 512 * 1024;
+
+export const about = (id: string, signal: AbortSignal): Promise<About> => call("GET", `/v1/recordings/${id}`, { signal });
+export const screenAt = (id: string, ns: bigint, signal: AbortSignal): Promise<Screen> => call("GET", `/v1/recordings/${id}/screen?at_ns=${ns}`, { signal });
+
+interface Page {
+  events: RecordedEvent[];
+  behind: Behind;
+}
+
+/** A network that changes under the page fails what is on its way: that is asked for again, for a while. */
+async function patiently(ask: () => Promise<Response>, signal: AbortSignal): Promise<Response> {
+  for (let wait = 250; ; wait *= 2) {
+    try {
+      return await ask();
+    } catch (e) {
+      if (signal.aborted) throw e;
+      if (wait > 16_000) throw new ApiError(0, "unreachable", "muxd does not answer.", "Is the network there, and the daemon running?");
+      await new Promise((r) => setTimeout(r, wait));
+    }
+  }
+}
+
+async function fetchPage(id: string, after: bigint, signal: AbortSignal): Promise<Page> {
+  const answer = await patiently(() => fetch(`/v1/recordings/${id}/events?after_seq=${after}&limit=${pageBytes}`, { credentials: "same-origin", cache: "no-store", signal }), signal);
+  if (!answer.ok) {
+    const value = (await answer.json().catch(() => null)) as { error?: { code?: string; message?: string; hint?: string } } | null;
+    throw new ApiError(answer.status, value?.error?.code ?? "internal", value?.error?.message ?? `The answer was ${answer.status}.`, value?.error?.hint ?? "");
+  }
+  return { events: decode(new Uint8Array(await answer.arrayBuffer())), behind: (answer.headers.get("Muxd-Page") ?? "end") as Behind };
+}
+
+/** Events behind a sequence, in order, each once. */
+export class Reader {
+  private events: RecordedEvent[] = [];
+  private at = 0;
+  private after: bigint;
+  private behind: Behind = "more";
+  private ahead: Promise<Page> | null = null;
+
+  constructor(
+    private readonly id: string,
+    after: bigint,
+    private readonly signal: AbortSignal,
+  ) {
+    this.after = after;
+  }
+
+  /** The next event at hand, without taking it; undefined: none is loaded. */
+  peek(): RecordedEvent | undefined {
+    return this.events[this.at];
+  }
+  take(): RecordedEvent | undefined {
+    const e = this.events[this.at];
+    if (e) this.at++;
+    if (this.behind === "more" && !this.ahead && this.at * 2 > this.events.length) this.prefetch();
+    return e;
+  }
+  get state(): Behind {
+    return this.at < this.events.length ? "more" : this.behind;
+  }
+
+  private prefetch(): void {
+    const last = this.events[this.events.length - 1];
+    const ahead = fetchPage(this.id, last ? last.seq : this.after, this.signal);
+    ahead.catch(() => undefined); // told to whoever waits for it in load()
+    this.ahead = ahead;
+  }
+
+  /** Until there is an event at hand, or there is none for now. */
+  async load(): Promise<void> {
+    if (this.at < this.events.length || this.behind === "end") return;
+    if (!this.ahead) this.prefetch();
+    const ahead = this.ahead;
+    if (!ahead) return;
+    try {
+      const page = await ahead;
+      const last = this.events[this.events.length - 1];
+      if (last) this.after = last.seq;
+      this.events = page.events;
+      this.at = 0;
+      this.behind = page.behind;
+    } finally {
+      this.ahead = null;
+    }
+  }
+}
