@@ -100,7 +100,8 @@ static int open_unsealed(struct source *s, struct err *e)
 	if (segment >= oldest && segment)
 		return open_log(s, segment, e);
 	rc = open_recording(s, e);
-	return rc == 0 || rc == ERR_NOT_FOUND ? open_log(s, oldest, e) : rc;
+	/* CORRUPT: its head is just being written. */
+	return rc == 0 || rc == ERR_NOT_FOUND || rc == ERR_CORRUPT ? open_log(s, oldest, e) : rc;
 }
 
 static int info_row(void *arg, json_t *o)
