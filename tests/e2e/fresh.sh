@@ -10,9 +10,10 @@ root=${1:-/tmp/muxd-fresh}
 shift || true
 [ "$(id -u)" -eq 0 ] || { echo "fresh.sh: only root can" >&2; exit 77; }
 [ -x "$root/usr/bin/apt-get" ] || debootstrap --variant=minbase bookworm "$root"
-# The way to the package mirror is the machine's own affair: whatever it has is lent.
+# The way to the packages of Debian and npm is the machine's own affair: whatever it has is lent.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
+for f in /etc/npmrc /root/.npmrc; do [ ! -e $f ] || cp $f "$root$f"; done
 rm -rf "$root/srv/muxd"
 git clone -q --no-hardlinks . "$root/srv/muxd"
 exec unshare -m --propagation private bash -c '
