@@ -288,6 +288,9 @@ static void waiting_is_bounded(void **state)
 static void rules_are_chosen_first_match_first(void **state)
 {
 	char agent[] = "agent", round[] = "round", any[] = "*", staff[] = "staff";
+	static char port[] = "port";
+	const struct conf_rule every = {.kind = any, .session = any, .rule = RULE_FULL};
+	const struct conf_rule named = {.kind = any, .session = port, .rule = RULE_FULL};
 	struct conf_rule rules[] = {
 	    {agent, round, RULE_TRUNCATED, 10, 20}, {staff, any, RULE_FULL, 0, 0}, {any, any, RULE_METADATA, 0, 0}};
 	struct trunc_rule r;
@@ -303,6 +306,15 @@ static void rules_are_chosen_first_match_first(void **state)
 	trunc_rule_choose(rules, 3, "agent", "exec", true, &r);
 	assert_int_equal(r.kind, RULE_METADATA);
 	assert_true(r.burst);
+	/* whole files and what servers say: by their own name alone */
+	trunc_rule_choose(NULL, 0, "agent", "file", false, &r);
+	assert_int_equal(r.kind, RULE_METADATA);
+	trunc_rule_choose(NULL, 0, "agent", "port", false, &r);
+	assert_int_equal(r.kind, RULE_METADATA);
+	trunc_rule_choose(&every, 1, "agent", "port", false, &r);
+	assert_int_equal(r.kind, RULE_METADATA);
+	trunc_rule_choose(&named, 1, "agent", "port", false, &r);
+	assert_int_equal(r.kind, RULE_FULL);
 	trunc_rule_choose(rules, 1, "auditor", "exec", false, &r);
 	assert_int_equal(r.kind, RULE_FULL);
 }

@@ -1,3 +1,4 @@
+/* One state machine with two directions that share every state: over 600 lines, since parts of it mean nothing alone. */
 #define LOG_SUBSYS "rest"
 #include "muxd/doors/rest/router.h"
 
