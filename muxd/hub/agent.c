@@ -257,6 +257,7 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 /* One question to the provider, which may answer it when the agent is gone. */
 struct agent_ask {
 	struct agent *agent; /* NULL: gone */
+	bool make;
 };
 
 static struct agent *ask_done(struct agent_ask *k)
@@ -269,8 +270,11 @@ static struct agent *ask_done(struct agent_ask *k)
 	return a;
 }
 
+static void ask(struct agent *a, bool make);
+
 static void on_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
 {
+	bool made = ((struct agent_ask *)arg)->make;
 	struct agent *a = ask_done(arg);
 	struct err here = {0};
 
@@ -296,6 +300,12 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
 		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
+		/* Who came while its old stream was looked for wants a sandbox, not that one. */
+		if (!made && !STAILQ_EMPTY(&a->waiters)) {
+			ask(a, true);
+			hub_flush(a->hub);
+			return;
+		}
 	} else {
 		agent_set_state(a, AGENT_LOST);
 		a->retry_ms = a->retry_ms * 2 < RETRY_MAX_MS ? a->retry_ms * 2 : RETRY_MAX_MS;
@@ -318,7 +328,7 @@ static void ask(struct agent *a, bool make)
 		answer_waiters(a, ERR_NOMEM, NULL);
 		return;
 	}
-	k->agent = a;
+	*k = (struct agent_ask){.agent = a, .make = make};
 	a->ask = k;
 	if (make)
 		p->ops->ensure(p, a->name, on_stream, k);

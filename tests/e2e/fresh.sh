@@ -13,7 +13,10 @@ shift || true
 # The way to the packages of Debian and npm is the machine's own affair: whatever it has is lent.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
-for f in /etc/npmrc /root/.npmrc; do [ ! -e $f ] || cp $f "$root$f"; done
+mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"
+for f in /etc/npmrc /root/.npmrc /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates/*.crt; do
+	[ ! -e "$f" ] || cp -L "$f" "$root$f"
+done
 rm -rf "$root/srv/muxd"
 git clone -q --no-hardlinks . "$root/srv/muxd"
 exec unshare -m --propagation private bash -c '
