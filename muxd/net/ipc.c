@@ -233,6 +233,11 @@ void ipc_ask(struct ipc *c, json_t *question, ipc_answer *done, void *arg)
 fail:
 	json_decref(question);
 	free(q);
+	if (rc == ERR_EOF) { /* it has died, and so shall we: nothing failed, and nobody should note that it did */
+		err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+		done(arg, ERR_CANCELLED, &e, NULL, -1);
+		return;
+	}
 	err_set(&e, rc, "the monitor could not be asked: %s", err_name(rc));
 	done(arg, rc, &e, NULL, -1);
 }
