@@ -131,9 +131,7 @@ static int walk(int fd, const char *path, uint64_t size, uint64_t ns, struct key
 
 	*out_at = 0;
 	for (uint64_t pos = HEAD; pos < size; pos += ENTRY + k.len) {
-		int rc = file_read_at(fd, entry, sizeof(entry), pos, path, e);
-
-		if (rc || (rc = entry_decode(entry, &k, &crc)) != 0)
+		if (file_read_at(fd, entry, sizeof(entry), pos, path, e) || entry_decode(entry, &k, &crc))
 			return err_set(e, ERR_CORRUPT, "%s is damaged at byte %llu", path, (unsigned long long)pos);
 		if (k.ns > ns)
 			break;

@@ -278,7 +278,7 @@ int source_seek_time(struct source *s, uint64_t boot_ns, struct err *e)
 	return s->info.sealed && s->recording ? recording_seek_time(s->recording, boot_ns, e) : 0;
 }
 
-const struct recording *source_recording(const struct source *s)
+struct recording *source_recording(const struct source *s)
 {
 	return s->recording;
 }

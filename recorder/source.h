@@ -46,7 +46,7 @@ int source_next(struct source *s, struct ring_record *out, struct err *e);
 /* Only events at or after this moment. Call it before the first source_next(). */
 int source_seek_time(struct source *s, uint64_t boot_ns, struct err *e);
 /* The recording it reads from, borrowed; NULL: from the log. */
-const struct recording *source_recording(const struct source *s);
+struct recording *source_recording(const struct source *s);
 /* Sealed only (else ERR_BAD_STATE): next is what holds that offset. */
 int source_seek_offset(struct source *s, unsigned stream, uint64_t offset, struct err *e);
 

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SIZES_MAX 1000
+#define SIZES_MAX    1000
+#define EXACT_BLOCKS 8 /* up to so many, events are counted one by one */
 
 struct timeline {
 	uint64_t first, step;
@@ -34,12 +35,13 @@ static size_t step_of(const struct timeline *t, uint64_t at)
 /* What a block holds is spread over the time that it covers. */
 static void spread(struct timeline *t, uint64_t *to, const struct block_header *h, uint64_t bytes)
 {
-	size_t from = step_of(t, h->first_ns), end = step_of(t, h->last_ns) + 1;
-	uint64_t each = bytes / (end - from);
+	size_t from = step_of(t, h->first_ns), last = step_of(t, h->last_ns);
+	size_t n = last > from ? last - from + 1 : 1; /* clocks that went back: all of it in the first */
+	uint64_t each = bytes / n;
 
-	for (size_t i = from; i < end; i++)
-		to[i] += each;
-	to[from] += bytes - each * (end - from);
+	for (size_t i = 0; i < n; i++)
+		to[from + i] += each;
+	to[from] += bytes - each * n;
 }
 
 static json_t *numbers(const uint64_t *v, size_t n)
@@ -64,23 +66,46 @@ static json_t *nanoseconds(uint64_t ns)
 	return json_sprintf("%llu", (unsigned long long)ns);
 }
 
-static json_t *timeline_json(const struct recording *r, const struct recording_info *info)
+static void by_blocks(struct timeline *t, const struct recording *r, const struct recording_info *info)
 {
-	struct timeline *t = malloc(sizeof(*t));
 	const struct block_header *h;
-	json_t *o;
 
-	if (!t)
-		return NULL;
-	timeline_init(t, info->first_ns, info->last_ns);
 	for (size_t i = 0; (h = recording_block(r, i)); i++) {
 		const struct block_header *next = recording_block(r, i + 1);
 
 		spread(t, t->in, h, moved(h, info, next, STREAM_INPUT));
 		spread(t, t->out, h, moved(h, info, next, STREAM_OUTPUT) + moved(h, info, next, STREAM_STDERR));
 	}
-	o = json_pack("{s:I, s:o, s:o}", "step_ns", (json_int_t)t->step, "input", numbers(t->in, t->n), "output",
-		      numbers(t->out, t->n));
+}
+
+static int by_events(struct timeline *t, struct recording *r, struct err *e)
+{
+	struct ring_record rec;
+	int rc = recording_rewind(r, e);
+
+	if (rc)
+		return rc;
+	while ((rc = recording_next(r, &rec, e)) == 1)
+		(rec.stream == STREAM_INPUT ? t->in : t->out)[step_of(t, rec.boot_ns)] += event_extent(&rec);
+	return rc;
+}
+
+static json_t *timeline_json(struct recording *r, const struct recording_info *info, struct err *e)
+{
+	struct timeline *t = malloc(sizeof(*t));
+	json_t *o = NULL;
+	int rc = 0;
+
+	if (!t)
+		return NULL;
+	timeline_init(t, info->first_ns, info->last_ns);
+	if (info->blocks <= EXACT_BLOCKS)
+		rc = by_events(t, r, e);
+	else
+		by_blocks(t, r, info);
+	if (rc == 0)
+		o = json_pack("{s:I, s:o, s:o}", "step_ns", (json_int_t)t->step, "input", numbers(t->in, t->n),
+			      "output", numbers(t->out, t->n));
 	free(t);
 	return o;
 }
@@ -114,7 +139,7 @@ static json_t *streams_json(const struct recording_info *info)
 	return a;
 }
 
-int summary_make(const struct recording *r, json_t **out, struct err *e)
+int summary_make(struct recording *r, json_t **out, struct err *e)
 {
 	const struct recording_info *info = recording_info(r);
 	char wall[40];
@@ -126,7 +151,7 @@ int summary_make(const struct recording *r, json_t **out, struct err *e)
 	o = json_pack("{s:o, s:o, s:s, s:I, s:I, s:o?, s:s, s:o, s:o, s:o}", "first_ns", nanoseconds(info->first_ns),
 		      "last_ns", nanoseconds(info->last_ns), "wall_at", wall, "events", (json_int_t)info->events,
 		      "file_size", (json_int_t)info->file_size, "exit", exit, "rule", trunc_rule_name(info->rule.kind),
-		      "streams", streams_json(info), "timeline", timeline_json(r, info), "sizes", sizes_json(r));
+		      "streams", streams_json(info), "timeline", timeline_json(r, info, e), "sizes", sizes_json(r));
 	if (!o)
 		return err_set(e, ERR_NOMEM, "no memory for a summary");
 	*out = o;

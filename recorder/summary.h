@@ -1,8 +1,8 @@
 /*
  * summary.h - what a player needs to know of a recording before it plays: when, how long, where something happened.
  *
- * Made from the block headers alone (no payload is read), so it costs the same for an hour as for a
- * minute: activity is as exact as blocks are. Owned by nobody; pure but for the file it is handed.
+ * Made from the block headers, so that it costs the same for an hour as for a minute: activity is as exact as blocks
+ * are. Of short recordings every event counts. Pure but for the reader it is handed, which stands elsewhere afterwards.
  */
 #ifndef RECORDER_SUMMARY_H
 #define RECORDER_SUMMARY_H
@@ -17,6 +17,6 @@
  * "rule","streams":[{"name","total","omitted","missing"}],"timeline":{"step_ns","input":[bytes],"output":[bytes]},
  * "sizes":[{"at_ns","cols","rows"}]}; output: with stderr. ERR_NOMEM.
  */
-int summary_make(const struct recording *r, json_t **out, struct err *e);
+int summary_make(struct recording *r, json_t **out, struct err *e);
 
 #endif

@@ -49,7 +49,7 @@ int life_policy_init(struct life_policy *p, const struct conf *c)
 
 void life_policy_finish(struct life_policy *p)
 {
-	for (size_t i = 0; i < p->nagents; i++) {
+	for (size_t i = 0; p->agents && i < p->nagents; i++) {
 		free(p->agents[i].agent);
 		free(p->agents[i].ttl_action);
 		free(p->agents[i].at_rest);

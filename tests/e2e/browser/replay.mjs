@@ -109,7 +109,7 @@ try {
   // One that goes on.
   const running = spawn("script", ["-qc", `${build}/muxctl --state ${state} exec -it web --task story -- sh -c 'n=0; while sleep 0.3; do n=$((n+1)); echo tick-$n; done'`, "/dev/null"], { stdio: "ignore" });
   const liveId = await until("a live session", () => {
-    const s = JSON.parse(muxctl("session", "list", "--agent", "web", "-o", "json")).sessions.find((x) => x.state === "running" && x.kind !== "round");
+    const s = JSON.parse(muxctl("session", "list", "--agent", "web", "-o", "json")).sessions.find((x) => x.state === "running" && x.kind === "exec");
     return s && s.id;
   });
   await go(page, `https://${wire.host}/replay/${liveId}`);
