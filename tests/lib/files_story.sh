@@ -27,7 +27,7 @@ begin_put() {
 	exec 8<>"$tmp/held"
 	"$MUXCTL" --state "$MUXD_STATE" put "$agent" - "$1" <"$tmp/held" 8>&- >/dev/null 2>"$tmp/err" &
 	putting=$!
-	head -c 3000000 /dev/zero >&8 &
+	head -c 3000000 /dev/zero >"$tmp/held" 8>&- &
 }
 
 # Every size, byte by byte.
