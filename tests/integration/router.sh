@@ -24,3 +24,4 @@ printf 'router: {ports: "8000, 9000-9100", answer_timeout: 1s, idle_timeout: 2s}
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon of our own"
 trap 'MUXD_STATE=$tmp/state; stop_daemon; rm -rf "$tmp"' EXIT
 router_limits
+router_wakes

@@ -178,3 +178,11 @@ router_limits() {
 	routed 8000 /hold >"$tmp/held" 2>"$tmp/e" && fail "a silent connection ended well"
 	grep -q held "$tmp/held" && ok "a connection on which nothing moves is closed" || fail "$(cat "$tmp/e")"
 }
+
+# A request is a use: who sleeps is woken by it, even where nothing listens any more.
+router_wakes() {
+	muxctl sandbox stop "$agent" --reason "the story goes on" >/dev/null || fail "it does not stop"
+	equal "it sleeps" stopped "$(muxctl sandbox show "$agent" -o json | jq -r .state)"
+	refused "a request to a sandbox that sleeps" 502 port_unreachable 8000 /
+	equal "wakes it" running "$(muxctl sandbox show "$agent" -o json | jq -r .state)"
+}
