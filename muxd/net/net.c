@@ -17,6 +17,7 @@
 #include "muxd/doors/door.h"
 #include "muxd/hub/setup.h"
 #include "muxd/net/cluster.h"
+#include "muxd/net/asks.h"
 #include "muxd/net/ipc.h"
 #include "muxd/net/provider.h"
 #include "muxd/net/reviewer.h"
@@ -257,102 +258,6 @@ static void on_closed(void *arg)
 
 static const struct ipc_ops ipc_callbacks = {.told = on_told, .closed = on_closed};
 
-/* ---- grants that the monitor signs */
-
-struct issue {
-	hub_issue_done *done;
-	void *arg;
-	struct grant grant; /* as asked for; the answer adds id and times */
-};
-
-static void parse_grant(const json_t *o, struct grant *g)
-{
-	const char *s;
-
-	if ((s = json_string_value(json_object_get(o, "id"))))
-		(void)id_parse(s, &g->id);
-	g->issued_ns = json_integer_value(json_object_get(o, "issued_ns"));
-	g->not_before_ns = json_integer_value(json_object_get(o, "not_before_ns"));
-	g->expires_ns = json_integer_value(json_object_get(o, "expires_ns"));
-}
-
-static void on_issued(void *arg, int rc, const struct err *e, const json_t *json, int fd)
-{
-	struct issue *i = arg;
-	const char *token = json_string_value(json_object_get(json, "token"));
-	struct err here = {0};
-
-	if (fd >= 0)
-		close(fd);
-	if (!rc && !token)
-		rc = err_set(&here, ERR_INTERNAL, "the monitor's grant has no token"), e = &here;
-	if (!rc)
-		parse_grant(json_object_get(json, "grant"), &i->grant);
-	i->done(i->arg, rc, rc ? e : NULL, token, rc ? NULL : &i->grant);
-	free(i);
-}
-
-static void issue(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
-		  void *arg)
-{
-	struct net *n = ctx;
-	struct issue *i = malloc(sizeof(*i));
-	struct err e = {0};
-	char scopes[128];
-
-	if (!i) {
-		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, ERR_NOMEM, &e, NULL, NULL);
-		return;
-	}
-	i->done = done;
-	i->arg = arg;
-	i->grant = *wanted;
-	grant_scopes_format(wanted->scopes, scopes, sizeof(scopes));
-	ipc_ask(n->ipc,
-		json_pack("{s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s,s:I,s:s}}", "op", "grant.issue", "via", via, "grant",
-			  "principal", wanted->principal, "kind", grant_kind_name(wanted->kind), "agent", wanted->agent,
-			  "scopes", scopes, "task", wanted->task, "ttl_ns", (json_int_t)ttl_ns, "reason",
-			  wanted->reason),
-		on_issued, i);
-}
-
-/* ---- screen workers, which the monitor starts */
-
-struct screen_job {
-	hub_screen_done *done;
-	void *arg;
-};
-
-static void on_screen(void *arg, int rc, const struct err *e, const json_t *json, int fd)
-{
-	struct screen_job *j = arg;
-	struct err here = {0};
-
-	(void)json;
-	if (!rc && fd < 0)
-		rc = err_set(&here, ERR_INTERNAL, "the monitor's answer has no descriptor"), e = &here;
-	if (rc && fd >= 0)
-		close(fd);
-	j->done(j->arg, rc, rc ? e : NULL, rc ? -1 : fd);
-	free(j);
-}
-
-static void start_screen(void *ctx, hub_screen_done *done, void *arg)
-{
-	struct net *n = ctx;
-	struct screen_job *j = malloc(sizeof(*j));
-	struct err e = {0};
-
-	if (!j) {
-		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, ERR_NOMEM, &e, -1);
-		return;
-	}
-	*j = (struct screen_job){.done = done, .arg = arg};
-	ipc_ask(n->ipc, json_pack("{s:s}", "op", "screen.start"), on_screen, j);
-}
-
 /* ---- start */
 
 static int open_doors(struct net *n, struct err *e)
@@ -521,9 +426,9 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.provider = n->provider;
 	p.life = n->life;
 	p.work = n->work;
-	p.issuer = (struct hub_issuer){.issue = issue, .ctx = n};
+	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ctx = n->ipc};
 	p.reviewer = reviewer_for_hub(n->reviewer);
-	p.screens = (struct hub_screens){.start = start_screen, .ctx = n};
+	p.screens = (struct hub_screens){.start = net_ask_screen, .ctx = n->ipc};
 	rc = hub_create(&p, &n->hub, e);
 	if (rc)
 		return rc;

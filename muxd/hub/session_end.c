@@ -1,0 +1,280 @@
+/* How a session ends: what its sandbox reported becomes its result, is journaled, audited, and then told. */
+#define LOG_SUBSYS "session"
+#include "muxd/hub/session.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+#include "muxd/hub/screen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+
+void session_on_exit(struct session *s, const struct link_exit *x)
+{
+	struct sandbox_provider *p = s->hub->p.provider;
+
+	if (s->exit_known)
+		return;
+	s->exit = *x;
+	if (s->killing && s->kill_cause != EXIT_EXITED &&
+	    (x->cause == EXIT_EXITED || x->cause == EXIT_KILLED || x->cause == EXIT_OOM))
+		s->exit.cause = s->kill_cause; /* but what was lost or is not known stays so */
+	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
+		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
+
+		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
+			*key = s->id;
+			memcpy(key + 1, &s->hub, sizeof(s->hub));
+			p->ops->stat(p, s->agent->name, oom_checked, key);
+			return;
+		}
+	}
+	s->exit_known = true;
+	session_pump(s);
+}
+
+static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct id *key = arg;
+	struct session *s;
+	struct hub *h;
+
+	(void)e, (void)fd;
+	memcpy(&h, key + 1, sizeof(h));
+	s = rc == ERR_CANCELLED ? NULL : hub_session_find(h, key);
+	free(key);
+	if (!s || s->exit_known)
+		return;
+	if (rc == 0 && info->oom_kills > s->agent->oom_seen) {
+		s->agent->oom_seen = info->oom_kills;
+		s->exit.cause = EXIT_OOM;
+	}
+	s->exit_known = true;
+	session_pump(s);
+	hub_flush(h);
+}
+
+/* Why it did not start, as the caller may know it: the path of the call, the errno that was reported. */
+static int not_started(const struct session *s, char *out, size_t size)
+{
+	const struct link_exit *x = &s->exit;
+
+	if (strcmp(x->error_at, "cwd") == 0) {
+		snprintf(out, size, "cwd %s: %s", s->launch.cwd ? s->launch.cwd : "/workspace", strerror(x->error));
+		return ERR_INVAL;
+	}
+	if (strcmp(x->error_at, "exec") == 0) {
+		snprintf(out, size, "%s: %s", s->launch.argv[0], strerror(x->error));
+		return x->error == ENOENT                          ? ERR_NO_PROGRAM
+		       : x->error == EACCES || x->error == ENOEXEC ? ERR_NOT_EXECUTABLE
+								   : ERR_INVAL;
+	}
+	if (err_by_name(x->error_at)) {
+		if (x->text[0])
+			snprintf(out, size, "%s", x->text);
+		return err_by_name(x->error_at);
+	}
+	if (x->error)
+		snprintf(out, size, "%s: %s", x->error_at, strerror(x->error));
+	return ERR_SANDBOX_CREATE;
+}
+
+/* Who ended it, then what its backend could and could not do about it. */
+static void fill_message(const struct session *s, const char *message, char *out, size_t size)
+{
+	const char *text = s->exit.text;
+
+	if (s->killing && s->kill_text[0]) {
+		if (snprintf(out, size, "%.*s%s%s", *text ? 120 : 199, s->kill_text, *text ? "; " : "", text) < 0)
+			out[0] = '\0';
+	} else {
+		snprintf(out, size, "%s", *text ? text : message ? message : "");
+	}
+}
+
+/* The file's own numbers, and whether it is there. */
+static void fill_transfer(struct session *s)
+{
+	struct session_result *r = &s->result;
+	struct transfer *t = s->launch.transfer;
+	struct err e = {0};
+
+	(void)keep_digest(&t->content);
+	if (t->op == FILE_PUT)
+		r->total[STREAM_INPUT] = t->content.total;
+	else
+		r->total[STREAM_OUTPUT] = t->content.total;
+	r->failed = transfer_result(t, s->agent->name, r, &e);
+	if (r->failed)
+		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
+	if (!t->head_known) /* there is nothing that a client could still take */
+		session_pass_over(s, STREAM_OUTPUT);
+}
+
+static void fill_port(struct session *s)
+{
+	struct session_result *r = &s->result;
+	struct err e = {0};
+
+	r->failed = port_result(s, r, &e);
+	if (r->failed)
+		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
+}
+
+static void fill_result(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
+{
+	struct session_result *r = &s->result;
+
+	r->cause = cause;
+	r->code = code;
+	r->signal = signum;
+	r->duration_ns = clock_boot_ns() - s->opened_boot_ns;
+	fill_message(s, message, r->message, sizeof(r->message));
+	r->total[STREAM_INPUT] = s->in_offset;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		r->total[i] = s->stream[i].end;
+		if (s->kind == SESSION_ROUND)
+			snprintf(r->sha256[i], sizeof(r->sha256[i]), "%s", keep_digest(&s->keep[i]));
+	}
+	if (s->launch.transfer)
+		fill_transfer(s);
+	else if (s->launch.port && cause != EXIT_NOT_STARTED)
+		fill_port(s);
+}
+
+static int journal_exit(struct session *s)
+{
+	const struct session_result *r = &s->result;
+	json_t *o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(r->cause), "code",
+			      r->code, "signal", r->signal, "message", r->message, "totals", (json_int_t)r->total[0],
+			      (json_int_t)r->total[1], (json_int_t)r->total[2], "duration_ns",
+			      (json_int_t)r->duration_ns, "reported", r->cause == EXIT_EXITED);
+	int rc;
+
+	if (!o)
+		return ERR_NOMEM;
+	if (s->kind == SESSION_ROUND)
+		json_object_set_new(o, "sha256",
+				    json_pack("{s:s,s:s}", "stdout", r->sha256[1], "stderr", r->sha256[2]));
+	if (s->launch.transfer)
+		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
+	rc = journal_json(s->hub->journal, RING_EXIT, &s->id, o);
+	if (!rc)
+		s->exit_position = journal_position(s->hub->journal);
+	json_decref(o);
+	return rc;
+}
+
+/* Who moved which file, how large, with which digest: the same whichever rule its recording has. */
+static void audit_transfer(struct session *s, const struct request *rq)
+{
+	const struct session_result *r = &s->result;
+	json_t *d = transfer_json(s->launch.transfer);
+
+	if (d) {
+		json_object_set_new(d, "session", json_string(s->id_text));
+		json_object_set_new(d, "task", json_string(s->launch.task));
+		if (r->failed)
+			json_object_set_new(d, "message", json_string(r->message));
+	}
+	(void)audit_event(s->hub, s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get", rq, s->agent->name,
+			  r->failed ? err_name(r->failed) : "ok", d);
+}
+
+static const char *end_event(const struct session *s)
+{
+	if (s->kind == SESSION_PORT)
+		return "port.close";
+	return s->kind == SESSION_ROUND ? "round.end" : "session.end";
+}
+
+static void audit_end(struct session *s)
+{
+	const char *outcome = exit_cause_name(s->result.cause);
+	struct request rq = {.grant = s->grant, .id = s->id, .door = s->door};
+	const struct session_result *r = &s->result;
+
+	memcpy(rq.peer, s->peer, sizeof(rq.peer));
+	memcpy(rq.lease, s->launch.lease, sizeof(rq.lease));
+	memcpy(rq.run, s->launch.run, sizeof(rq.run));
+	if (s->launch.transfer) {
+		audit_transfer(s, &rq);
+		return;
+	}
+	if (s->kind == SESSION_PORT)
+		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
+	(void)audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
+			  json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
+				    s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
+				    "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],
+				    "stdout_sha256", r->sha256[1], "stderr_sha256", r->sha256[2]));
+}
+
+bool session_shown(const struct session *s)
+{
+	return s->exit_in_ring &&
+	       (!s->hub->conf->release_durable || journal_durable(s->hub->journal) >= s->exit_position);
+}
+
+static void tell_end(struct session *s)
+{
+	struct session_waiter *w;
+	struct attachment *a;
+
+	s->result_ready = true;
+	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]);
+	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
+		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
+		s->forget_at = 0;
+	} else {
+		TAILQ_INSERT_TAIL(&s->hub->ended, s, of_ended);
+	}
+	s->hub->ended_count++;
+	s->hub->ended_bytes += s->kept_bytes;
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	attachment_check_end(a);
+	while ((w = LIST_FIRST(&s->waiters))) {
+		LIST_REMOVE(w, entry);
+		w->fn(w->arg, s);
+	}
+}
+
+/* In three steps that may lie turns apart: EXIT in the journal, then (by configuration) durable, then told. */
+void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
+{
+	if (!s->exit_in_ring) {
+		int refusal = ERR_SANDBOX_CREATE;
+
+		s->exit_known = true;
+		s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
+		if (message && message != s->exit.error_at)
+			snprintf(s->exit.error_at, sizeof(s->exit.error_at), "%s", message);
+		fill_result(s, cause, code, signum, message);
+		if (cause == EXIT_NOT_STARTED)
+			refusal = not_started(s, s->result.message, sizeof(s->result.message));
+		if (journal_exit(s))
+			return; /* session_pump() comes back when there is room */
+		s->exit_in_ring = true;
+		s->hub->stats.rounds_by_cause[cause] += s->kind == SESSION_ROUND;
+		if (s->kind == SESSION_ROUND)
+			metric_times_add(&s->hub->round_times, s->result.duration_ns);
+		s->hub->stats.sessions_live[s->kind]--;
+		session_set_state(s, SESSION_ENDED);
+		s->ended_wall_ns = hub_now_wall(s->hub);
+		s->forget_at = clock_boot_ns() + s->hub->conf->round_keep_ns;
+		audit_end(s);
+		agent_touch(s->agent);
+		session_ack(s, true);
+		if (s->agent->link && link_state(s->agent->link) == LINK_UP)
+			(void)link_forget(s->agent->link,
+					  s->channel); /* else LIST shows it again, and it is forgotten then */
+		session_job_done(s, refusal, s->result.message);
+	}
+	if (!s->result_ready && session_shown(s))
+		tell_end(s);
+}
