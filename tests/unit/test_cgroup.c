@@ -172,19 +172,28 @@ static pid_t member(const struct cgroup *g, void (*run)(void))
 {
 	int fds[CGROUP_KINDS];
 	struct err e = {0};
-	int n = cgroup_open_procs(g, fds, &e);
+	int n = cgroup_open_procs(g, fds, &e), joined[2];
+	char c;
 	pid_t pid;
 
 	assert_true(n >= 0);
+	assert_int_equal(pipe(joined), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		for (int i = 0; i < n; i++)
 			if (write(fds[i], "0", 1) != 1)
 				_exit(99);
+		close(joined[0]);
+		if (write(joined[1], "", 1) != 1)
+			_exit(98);
+		close(joined[1]);
 		run();
 		_exit(0);
 	}
+	close(joined[1]);
+	assert_int_equal(read(joined[0], &c, 1), 1); /* it is in the group from here on */
+	close(joined[0]);
 	for (int i = 0; i < n; i++)
 		close(fds[i]);
 	return pid;
@@ -263,7 +272,8 @@ static void test_this_host(void **state)
 		fail_msg("%s", e.message);
 	if (g.path[0][0] || g.path[1][0] || g.path[2][0]) {
 		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_true(WIFSIGNALED(status));
+		if (!WIFSIGNALED(status))
+			fail_msg("what was in the group ended by itself: status %#x", status);
 	} else {
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
