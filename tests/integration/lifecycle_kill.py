@@ -661,14 +661,15 @@ def check_all(agents, users, everything, rng):
             fault("%s is in error: %s" % (a.name_, o.get("detail")))
         if o is None and None not in a.may:
             fault("%s is gone, and it had %s" % (a.name_, a.may))
-    # Idle stops go on meanwhile: what is there is compared once nobody is between two states, and again if not alike.
-    wrong = ["?"]
-    for _ in range(60):
-        wrong = compare(agents)
+    # Idle stops go on meanwhile, so that somebody may always be between two states: wrong is who was never right.
+    wrong = compare(agents)
+    for _ in range(120):
         if not wrong:
             break
         time.sleep(0.5)
-    for w in wrong:
+        now = compare(agents)
+        wrong = {name: text for name, text in now.items() if name in wrong}
+    for w in wrong.values():
         fault(w)
     for a in agents:
         s, o = a.c.sure("GET", a.path("/snapshots"))
@@ -693,22 +694,24 @@ def check_all(agents, users, everything, rng):
 
 
 def compare(agents):
-    wrong = []
+    """What is not as it should be, by whom it is about."""
+    wrong = {}
     s, o = agents[0].c.sure("GET", "/v1/agents?limit=1000")
     rows = {x["agent"]: x for x in o.get("agents", [])}
     real, held = processes(), loops()
     for name, row in rows.items():
         n = len(real.get(name, []))
         if row["state"] not in STEADY:
-            wrong.append("%s is %s: %s" % (name, row["state"], row.get("detail")))
+            wrong[name] = "%s is %s: %s" % (name, row["state"], row.get("detail"))
         elif n != (row["state"] == "running"):
-            wrong.append("%s is %s and has %d sandboxes" % (name, row["state"], n))
+            wrong[name] = "%s is %s and has %d sandboxes" % (name, row["state"], n)
         elif len(held.get(name, [])) != n:
-            wrong.append("%s has %d sandboxes and loop devices %s" % (name, n, held.get(name, [])))
+            wrong[name] = "%s has %d sandboxes and loop devices %s" % (name, n, held.get(name, []))
     for name in set(real) | set(held):
         if name not in rows:
-            wrong.append("a sandbox without an owner: %s %s %s" % (name, real.get(name), held.get(name)))
-    return wrong + ["left: " + p for p in half_made()]
+            wrong[name] = "a sandbox without an owner: %s %s %s" % (name, real.get(name), held.get(name))
+    wrong.update(("left " + p, "left: " + p) for p in half_made())
+    return wrong
 
 
 def main():
