@@ -268,7 +268,7 @@ static void a_damaged_database_is_left_alone(void **state)
 {
 	struct box *b = *state;
 	struct note n[200];
-	char names[200][16];
+	char names[200][24];
 	int counter = 0;
 	FILE *f;
 

@@ -361,7 +361,7 @@ static void test_one_sandbox_one_lease(void **state)
 
 static void test_limit(void **state)
 {
-	char id[40], sandbox[64], request[8];
+	char id[40], sandbox[64], request[16];
 	struct rig *r = *state;
 
 	for (int i = 0; i < 4; i++) {
