@@ -77,8 +77,9 @@ corpora() {
 	done
 }
 stories() {
-	local dir=$1 prefix=$2 state s
-	[ -n "$only" ] && ! ls tests/integration/*"${only##*/}"*.sh >/dev/null 2>&1 && return
+	local dir=$1 prefix=$2 state s part=${only##*/}
+	[[ $part == san || $part == story ]] && part= # all of them
+	[ -n "$only" ] && ! ls tests/integration/*"$part"*.sh >/dev/null 2>&1 && return
 	state=$(mktemp -d /tmp/muxd-test.XXXXXX)
 	chmod 0711 "$state"
 	BUILD=$PWD/$dir MUXD_STATE=$state
