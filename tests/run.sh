@@ -2,14 +2,17 @@
 # run.sh [--k8s] [--only NAME]: every test of muxd, in order of how soon it tells. --k8s: the Kubernetes stories alone.
 # Prints one line a test; ends with "N passed, N failed". Logs of failed ones are shown; all are in build/log.
 # What runs against clocks, terminals and a cluster on a machine that may be busy gets a second run when it fails. That is
-# never silent: the first log is shown, and the end names what was unsteady. A finding of a sanitizer gets none.
+# never silent: the end names what was unsteady and shows its first log. A finding of a sanitizer gets none. The logs of what
+# failed are shown where they fail, and once more as the last thing before the count: who sees only the end sees them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 only='' k8s=
 [ "${1:-}" = --k8s ] && k8s=only && shift
 [ "${1:-}" = --only ] && only=$2
-passed=0 failed=0 names=() unsteady=()
+passed=0 failed=0 names=() unsteady=() shown=() first=()
 mkdir -p build/log
+
+show() { tail -n "$2" "$1" 2>/dev/null | sed 's/^/      /'; }
 
 # verdict NAME RC STARTED LOG: counts it and prints its line
 verdict() {
@@ -19,8 +22,9 @@ verdict() {
 	else
 		failed=$((failed + 1))
 		names+=("$1")
+		shown+=("$4")
 		printf 'FAIL  %-34s\n' "$1"
-		tail -n 40 "$4" | sed 's/^/      /'
+		show "$4" 40
 	fi
 	return "$2"
 }
@@ -38,11 +42,14 @@ attempt() {
 	rc=$?
 	if [ $rc -ne 0 ] && may_run_again "$name" "$log"; then
 		printf 'again %-34s\n' "$name"
-		tail -n 40 "$log" | sed 's/^/      /'
 		mv "$log" "${log%.log}.first.log"
 		timeout -k 10 "$limit" "$@" >"$log" 2>&1
 		rc=$?
-		[ $rc -eq 0 ] && unsteady+=("$name")
+		if [ $rc -eq 0 ]; then
+			unsteady+=("$name") first+=("${log%.log}.first.log")
+		else
+			show "${log%.log}.first.log" 20
+		fi
 	fi
 	verdict "$name" $rc "$t0" "$log"
 }
@@ -200,6 +207,14 @@ else
 	k8s_join
 fi
 
+for log in "${first[@]}"; do
+	echo "== failed once: $log"
+	show "$log" 20
+done
+for log in "${shown[@]}"; do
+	echo "== failed: $log"
+	show "$log" 15
+done
 [ ${#unsteady[@]} -gt 0 ] && echo "unsteady, passed the second time: ${unsteady[*]}"
 [ $failed -gt 0 ] && echo "failed: ${names[*]}"
 echo "$passed passed, $failed failed"
