@@ -23,7 +23,11 @@ const char *snap_status_name(enum snap_status s)
 
 static void copy(char *out, size_t size, sqlite3_stmt *st, int column)
 {
-	snprintf(out, size, "%s", store_text(st, column));
+	const char *text = store_text(st, column);
+	size_t n = strnlen(text, size - 1);
+
+	memcpy(out, text, n);
+	out[n] = '\0';
 }
 
 static void read_row(sqlite3_stmt *st, struct life_row *r)

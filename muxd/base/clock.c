@@ -75,6 +75,15 @@ const char *clock_boot_id(void)
 	return boot_id;
 }
 
+/* Without printf: lists format thousands. An int64_t of nanoseconds reaches from 1677 to 2262. */
+static void put_digits(char *to, int n, int v)
+{
+	while (n--) {
+		to[n] = (char)('0' + v % 10);
+		v /= 10;
+	}
+}
+
 void clock_format_utc(int64_t wall_ns, char *out, size_t size)
 {
 	int64_t ms = wall_ns / (int64_t)NS_PER_MS - (wall_ns % (int64_t)NS_PER_MS < 0);
@@ -83,10 +92,23 @@ void clock_format_utc(int64_t wall_ns, char *out, size_t size)
 	if (part < 0)
 		part += 1000;
 	time_t seconds = (time_t)((ms - part) / 1000);
+	char text[] = "yyyy-mm-ddThh:mm:ss.mmmZ";
 	struct tm tm;
+
 	gmtime_r(&seconds, &tm);
-	snprintf(out, size, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-		 tm.tm_hour, tm.tm_min, tm.tm_sec, (int)part);
+	put_digits(text, 4, tm.tm_year + 1900);
+	put_digits(text + 5, 2, tm.tm_mon + 1);
+	put_digits(text + 8, 2, tm.tm_mday);
+	put_digits(text + 11, 2, tm.tm_hour);
+	put_digits(text + 14, 2, tm.tm_min);
+	put_digits(text + 17, 2, tm.tm_sec);
+	put_digits(text + 20, 3, (int)part);
+	if (size) {
+		size_t n = size < sizeof(text) ? size - 1 : sizeof(text) - 1;
+
+		memcpy(out, text, n);
+		out[n] = '\0';
+	}
 }
 
 /* Exactly n digits; the place after them, or NULL. */

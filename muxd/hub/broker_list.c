@@ -132,38 +132,66 @@ static bool wanted(const struct list_job *j, const char *name, const json_t *sho
 	return !j->state[0] || (state && strcmp(j->state, state) == 0);
 }
 
-static void add(struct list_job *j, json_t *all, const char *name, const struct sandbox_info *info, json_t *row)
+/*
+ * A row of life's that nobody else knows more of becomes what is shown, without a copy: what agent_show() says of a
+ * sandbox that the hub and the provider have never heard of. NULL: somebody does know more.
+ */
+static json_t *show_row(struct list_job *j, const struct sandbox_info *info, json_t *row)
 {
-	json_t *o = json_object_get(all, name) ? NULL : agent_show(j->hub, name, info, row);
+	struct agent *a = NULL;
 
-	if (o && (row || wanted(j, name, o)))
-		json_object_set(all, name, o);
+	HASH_FIND_STR(j->hub->agents, name_of(row), a);
+	if (info || a)
+		return NULL;
+	json_object_set_new(row, "sessions", json_integer(0));
+	json_object_set_new(row, "started_at", json_null());
+	json_object_set_new(row, "link", json_null());
+	return json_incref(row);
+}
+
+/* Rows are of one name each, and come by name. */
+static void add_row(struct list_job *j, json_t *list, const struct sandbox_info *info, json_t *row)
+{
+	json_t *o = show_row(j, info, row);
+
+	json_array_append_new(list, o ? o : agent_show(j->hub, name_of(row), info, row));
+}
+
+/* What has no row, once for each name. */
+static void add_other(struct list_job *j, json_t *others, const char *name, const struct sandbox_info *info)
+{
+	json_t *o = json_object_get(others, name) ? NULL : agent_show(j->hub, name, info, NULL);
+
+	if (o && wanted(j, name, o))
+		json_object_set(others, name, o);
 	json_decref(o);
 }
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	return strcmp(name_of(*(json_t *const *)a), name_of(*(json_t *const *)b));
 }
 
-/* The first `limit` by name. NULL: no memory. */
-static json_t *page(struct list_job *j, json_t *all)
+/* The first `limit` by name of both. NULL: no memory. */
+static json_t *page(struct list_job *j, json_t *rows, json_t *others)
 {
-	size_t n = json_object_size(all), i = 0;
-	const char **names = calloc(n + 1, sizeof(*names)), *key;
-	json_t *list = json_array(), *value;
+	size_t n = json_array_size(rows) + json_object_size(others), i = 0;
+	json_t **all = calloc(n + 1, sizeof(json_t *)), *list = json_array(), *value;
+	const char *key;
 
-	if (!names || !list) {
-		free(names);
+	if (!all || !list) {
+		free(all);
 		json_decref(list);
 		return NULL;
 	}
-	json_object_foreach(all, key, value) names[i++] = key;
-	qsort(names, n, sizeof(*names), by_name);
+	json_array_foreach(rows, i, value) all[i] = value;
+	json_object_foreach(others, key, value) all[i++] = value;
+	if (json_object_size(others))
+		qsort(all, n, sizeof(json_t *), by_name);
 	for (i = 0; i < n && i < j->limit; i++)
-		json_array_append(list, json_object_get(all, names[i]));
+		json_array_append(list, all[i]);
 	j->more = j->more || i < n;
-	free(names);
+	free(all);
 	return list;
 }
 
@@ -177,25 +205,26 @@ static const struct sandbox_info *find(const struct sandbox_info *list, const js
 /* missing: what the provider could not say; NULL. */
 static void finish(struct list_job *j, const struct sandbox_info *list, size_t n, const struct err *missing)
 {
-	json_t *all = json_object(), *index = json_object(), *row, *o = NULL, *agents;
+	json_t *rows = json_array(), *others = json_object(), *index = json_object(), *row, *o = NULL, *agents;
 	struct agent *a, *next;
 	size_t i;
 
 	for (i = 0; i < n; i++)
 		json_object_set_new(index, list[i].agent, json_integer((json_int_t)i));
-	json_array_foreach(j->rows, i, row) add(j, all, name_of(row), find(list, index, name_of(row)), row);
+	json_array_foreach(j->rows, i, row) add_row(j, rows, n ? find(list, index, name_of(row)) : NULL, row);
 	for (i = 0; i < n; i++)
 		if (!j->rows || target_is_pod(list[i].agent))
-			add(j, all, list[i].agent, &list[i], NULL);
+			add_other(j, others, list[i].agent, &list[i]);
 	HASH_ITER(hh, j->hub->agents, a, next)
 	if (a->state != AGENT_COLD && (!j->rows || target_is_pod(a->name)))
-		add(j, all, a->name, NULL, NULL);
-	agents = page(j, all);
+		add_other(j, others, a->name, NULL);
+	agents = page(j, rows, others);
 	if (agents)
 		o = json_pack("{s:o,s:b}", "agents", agents, "more", (int)j->more);
 	if (o && missing)
 		json_object_set_new(o, "incomplete", json_string(missing->message));
-	json_decref(all);
+	json_decref(rows);
+	json_decref(others);
 	json_decref(index);
 	job_end(j, 0, NULL, o);
 }
