@@ -28,13 +28,14 @@ test: setup-test ## everything CI checks (T=name: one test by name)
 	@tests/run.sh $(if $(T),--only $(T))
 check: unit check-layers ## quick: unit tests and layers
 bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods too); writes build/bench*.json
-	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client
 	@tests/bench/run.sh
 # What snapshots of local workspaces cost: build/bench/local_snapshot [image|plain] [runs], as root.
 $(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL)
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) -lcmocka $(LIBS)
+$(BUILD)/bench/client: tests/bench/peer.h tests/bench/keys.h tests/bench/crowd.h
 .PHONY: run test check bench
 
 # --- a real Kubernetes cluster on this machine: tests/e2e/k8s/README.md

@@ -1,27 +1,31 @@
 #!/usr/bin/env python3
-"""Speed of the browser door (WebSocket, TLS, recorder on) against the bare PTY, in one run. Every byte is received.
+"""Speed of the browser door (WebSocket, TLS, recorder on) and of the router against the bare PTY and loopback, in one run.
 
-Prints a table and writes build/bench-web.json. Sizes: MIB (256), RUNS (3), SESSIONS ("1 100 500 1000")."""
-import json, os, pty, re, ssl, statistics, subprocess, sys, tempfile, threading, time, tty
-
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from websocket import Closed, Terminal  # noqa: E402
+The clients are those of client.c: every byte is received, and those of a flood are compared. Prints a table and writes
+build/bench-web.json. Sizes: MIB (256), RUNS (3), SESSIONS ("1 100 500 1000"), SECONDS of each load (8), CROWD ("200 200 100":
+WebSockets, SSH connections, observers of one).
+"""
+import json, os, re, socket, statistics, subprocess, sys, tempfile, time
 
 BUILD = os.environ.get("BUILD", "build")
 MIB, RUNS = int(os.environ.get("MIB", "256")), int(os.environ.get("RUNS", "3"))
 SESSIONS = [int(x) for x in os.environ.get("SESSIONS", "1 100 500 1000").split()]
+SECONDS = int(os.environ.get("SECONDS", "8"))
+CROWD = os.environ.get("CROWD", "200 200 100").split()
+ONLY = os.environ.get("ONLY", "").split()  # parts by name; all without
 AGENT = "webbench"
 tmp = tempfile.mkdtemp(prefix="muxd-bench-web.")
 os.chmod(tmp, 0o711)
 state = tmp + "/state"
-CAT = b"stty raw -echo; printf REA''DY; exec cat\n"
+TICK = os.sysconf("SC_CLK_TCK")
 
 
 def start():
     os.mkdir(state, 0o711)
     with open(tmp + "/muxd.yaml", "w") as f:
-        f.write("api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\nsessions: {max: 3000, max_per_agent: 3000}\n"
-                "sandbox: {pids: 4096}\n")
+        f.write("api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\n"
+                "ssh: {max_connections: 3000, max_per_address: 3000}\n"
+                "sessions: {max: 3000, max_per_agent: 3000}\nsandbox: {pids: 4096}\n")
     p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--config",
                           tmp + "/muxd.yaml", "--end-sandboxes"], stderr=open(tmp + "/muxd.log", "w"))
     for _ in range(300):
@@ -35,16 +39,60 @@ def note(text):
     print("# " + text, file=sys.stderr, flush=True)
 
 
-def terminal(command=b"", size="cols=100&rows=30"):
-    t = Terminal(ready["https"], "/v1/agents/%s/terminal?%s" % (AGENT, size), token)
-    if command:
-        t.keys(command)
-    return t
+def client(*args, look=None):
+    """What the client found; look(phase) is called where it waits for that."""
+    with subprocess.Popen([BUILD + "/bench/client", https, ssh, AGENT, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as p:
+        p.stdin.write(token + "\n")
+        p.stdin.flush()
+        text = ""
+        for line in p.stdout:
+            if line.startswith("phase "):
+                look(line.split()[1])
+                p.stdin.write("\n")
+                p.stdin.flush()
+            else:
+                text += line
+    if p.returncode:
+        sys.exit("the bench's client failed: " + " ".join(map(str, args)))
+    return json.loads(text)
 
 
-def net_pss():
+# --- the daemon, looked at from outside
+
+def net_kb():
+    """Memory of its own of the hub, in kB."""
     with open("/proc/%d/smaps_rollup" % ready["pids"]["net"]) as f:
         return int(re.search(r"^Pss_Anon:\s+(\d+)", f.read(), re.M).group(1))
+
+
+def cpu(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+class Hub:
+    """Memory and processor time of the hub at each phase."""
+
+    def __init__(self):
+        self.at = {}
+
+    def look(self, phase):
+        self.at[phase] = (time.monotonic(), cpu(ready["pids"]["net"]), net_kb())
+
+    def busy(self, a, b):
+        """Share of a core between two phases."""
+        (t0, c0, _), (t1, c1, _) = self.at[a], self.at[b]
+        return (c1 - c0) / (t1 - t0)
+
+    def kb(self, phase):
+        return self.at[phase][2]
+
+
+def exec_in(*argv, stdin=None):
+    subprocess.run([BUILD + "/muxctl", "--state", state, "exec", "-n", AGENT, "--", *argv], check=True, stdin=stdin,
+                   stdout=subprocess.DEVNULL)
 
 
 # --- bulk
@@ -59,213 +107,217 @@ def make_text():
         while left > 0:
             f.write(block[:left])
             left -= len(block)
-    script = ("import sys\nblock = ''.join(%r %% (i, i %% 8, i * 7) for i in range(8000)).encode()\nleft = %d\n"
-              "while left > 0:\n  sys.stdout.buffer.write(block[:left]); left -= len(block)\n" % (LINE, MIB << 20))
-    t = terminal()
-    t.keys(b"stty -echo; cat >make.py <<'END'\n" + script.encode() + b"END\npython3 make.py >text && echo ma''de; exit\n")
-    t.until(b"made")
-    t.rest()
+    subprocess.run([BUILD + "/muxctl", "--state", state, "put", AGENT, tmp + "/text", "text"], check=True, stdout=subprocess.DEVNULL)
 
 
-def bulk_pty():
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execvp("sh", ["sh", "-c", "stty raw; cat " + tmp + "/text"])
-    tty.setraw(fd)
-    n, start = 0, None
-    while True:
-        try:
-            b = os.read(fd, 1 << 18)
-        except OSError:
-            break
-        if not b:
-            break
-        start = start or time.perf_counter()
-        n += len(b)
-    took = time.perf_counter() - start
-    os.close(fd)
-    os.waitpid(pid, 0)
-    return n / took / 1e6
+def bulk():
+    make_text()
+    speeds = {"pty": [], "web": [], "ssh": []}
+    inside = "stty raw -echo; printf REA''DY; exec cat text"
+    for _ in range(RUNS):
+        speeds["pty"].append(client("pty-bulk", "stty raw; cat " + tmp + "/text", MIB << 20)["mb_per_s"])
+        for door in ("web", "ssh"):
+            speeds[door].append(client("bulk", door, inside, MIB << 20)["mb_per_s"])
+        note("bulk: " + ", ".join("%s %.0f" % (k, v[-1]) for k, v in speeds.items()) + " MB/s")
+    return {k: statistics.median(v) for k, v in speeds.items()}
 
 
-def bulk_web():
-    t = terminal(b"stty raw -echo; printf MA''RK; exec cat text\n")
-    first = t.until(b"MARK")
-    start, n = time.perf_counter(), [len(first) - first.index(b"MARK") - 4]
+# --- keys
 
-    def sink(data):
-        n[0] += len(data)
-
-    t.rest(sink)
-    took = time.perf_counter() - start
-    if n[0] != MIB << 20:
-        sys.exit("%d bytes of %d came" % (n[0], MIB << 20))
-    return n[0] / took / 1e6
+def echo():
+    found = {"pty": [], "web": [], "ssh": []}
+    for _ in range(RUNS):
+        found["pty"].append(client("pty-echo", 200)["keys"])
+        for door in ("web", "ssh"):
+            found[door].append(client("echo", door, 200)["keys"])
+        note("echo, p50: " + ", ".join("%s %.0f" % (k, v[-1]["p50"]) for k, v in found.items()) + " µs")
+    return {k: {q: statistics.median(x[q] for x in v) for q in ("p50", "p99")} for k, v in found.items()}
 
 
-# --- echo
-
-def quantiles(times):
-    times = sorted(times)
-    return {"p50": times[len(times) // 2], "p99": times[int(len(times) * 0.99)]}
-
-
-def echo_pty(n):
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execvp("sh", ["sh", "-c", "stty raw -echo; printf READY; exec cat"])
-    tty.setraw(fd)
-    got = b""
-    while b"READY" not in got:
-        got += os.read(fd, 4096)
-    times = []
-    for i in range(n):
-        key = b"abcdefghij"[i % 10:i % 10 + 1]
-        start = time.perf_counter()
-        os.write(fd, key)
-        while os.read(fd, 4096) != key:
-            pass
-        times.append((time.perf_counter() - start) * 1e6)
-        time.sleep(0.004)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    os.close(fd)
-    return quantiles(times)
+def watched():
+    r = client("watched", CROWD[2], 300)
+    note("keys watched by %s: %s" % (CROWD[2], r))
+    return r
 
 
-def echo_web(n):
-    t = terminal(CAT)
-    t.until(b"READY")
-    times = []
-    for i in range(n):
-        key = b"abcdefghij"[i % 10:i % 10 + 1]
-        start = time.perf_counter()
-        t.keys(key)
-        t.until(key)
-        times.append((time.perf_counter() - start) * 1e6)
-        time.sleep(0.004)
-    t.close()
-    return quantiles(times)
+# --- connecting and waiting
 
+def connect():
+    r = {"web": client("connect", "web", 100)["ms"], "ssh": client("connect", "ssh", 30)["ms"]}
+    note("connect: %s" % r)
+    return r
 
-class Drain(threading.Thread):
-    """A client in its own thread that takes what comes."""
-
-    def __init__(self, t):
-        super().__init__(daemon=True)
-        self.t, self.n = t, 0
-
-    def run(self):
-        def count(data):
-            self.n += len(data)
-        try:
-            self.t.rest(count)
-        except (OSError, ssl.SSLError, Closed, AssertionError):
-            pass
-
-
-# --- the rest
 
 def idle():
     out = {}
-    for n in SESSIONS:
-        before, all_ = net_pss(), []
-        try:
-            for _ in range(n):
-                t = terminal(b"exec sleep 1000\n")
-                t.until(b"sleep 1000")
-                all_.append(t)
-        except (Closed, OSError, ssl.SSLError) as e:
-            note("idle %d: %d were opened: %s" % (n, len(all_), e))
-        time.sleep(2)
-        if all_:
-            out[len(all_)] = (net_pss() - before) / len(all_)
-            note("idle %d: %.0f kB a session" % (len(all_), out[len(all_)]))
-        for t in all_:
-            t.frame(b"\x23\x0f")
-            t.close()
-        time.sleep(2)
+    client("idle", "web", 20, look=lambda phase: None)  # what the first ones make is not theirs
+    for door, counts in (("web", SESSIONS), ("ssh", SESSIONS)):
+        for n in counts:
+            hub = Hub()
+            hub.look("before")
+            client("idle", door, n, look=hub.look)
+            out["%s %d" % (door, n)] = {"kb": (hub.kb("idle") - hub.kb("before")) / n, "busy": hub.busy("open", "idle")}
+            note("idle, %s, %d: %.0f kB each, %.1f %% of a core" % (door, n, out["%s %d" % (door, n)]["kb"], 100 * hub.busy("open", "idle")))
+            time.sleep(1)
     return out
 
 
-def connect(n=40):
-    times = []
-    for _ in range(n):
-        start = time.perf_counter()
-        t = terminal()
-        while not t.step():
-            pass
-        times.append((time.perf_counter() - start) * 1e3)
-        t.keys(b"exit\n")
-        t.close()
-    return statistics.median(times)
+# --- floods
+
+def observers():
+    """A flood alone and with observers, several times: how fast it is, what the hub spends on it."""
+    runs = []
+    for _ in range(RUNS):
+        hub = Hub()
+        r = client("observers", CROWD[2], SECONDS, look=hub.look)
+        r["hub alone"], r["hub with"] = hub.busy("alone", "open"), hub.busy("with", "end")
+        runs.append(r)
+        note("flood alone %.0f MB/s (hub %.2f), observed %.0f (hub %.2f), to observers %.0f MB/s, %d screens" % (
+            r["alone"]["flood_mb_per_s"], r["hub alone"], r["with"]["flood_mb_per_s"], r["hub with"], r["with"]["observed_mb_per_s"],
+            r["with"]["screens"]))
+    return sorted(runs, key=lambda r: r["with"]["flood_mb_per_s"] / r["alone"]["flood_mb_per_s"])[len(runs) // 2]
 
 
-def observers(count):
-    """MB/s that a driver gets of a flood with `count` watchers, all but ten of whom read nothing."""
-    t = terminal(b"stty raw -echo; exec cat text\n")
-    t.step()
-    watchers = [Terminal(ready["https"], "/v1/sessions/%s/attach?role=observer" % t.opened["session"], token) for _ in range(count)]
-    readers = [Drain(w) for w in watchers[:10]]
-    for r in readers:
-        r.start()
-    n = [0]
-
-    def sink(data):
-        n[0] += len(data)
-
-    start = time.perf_counter()
-    t.rest(sink)
-    took = time.perf_counter() - start
-    for w in watchers:
-        w.plain.close()
-    return n[0] / took / 1e6
+def crowd():
+    hub = Hub()
+    hub.look("before")
+    r = client("crowd", *CROWD, SECONDS, look=hub.look)
+    r["hub"] = {k: {"kb": v[2]} for k, v in hub.at.items()}
+    for a, b in (("open", "quiet"), ("flood", "observers"), ("observers", "end")):
+        r["hub"][a]["busy"] = hub.busy(a, b)
+    note("crowd: %s" % json.dumps(r))
+    return r
 
 
-def row(what, value, peer, ratio, goal):
-    print("| %-46s | %-16s | %-28s | %-6s | %-8s |" % (what, value, peer, ratio, goal))
+# --- through the router
 
+SERVER = os.path.join(os.path.dirname(__file__), "..", "lib", "router_server.py")
+
+
+def fetch(url, *headers):
+    """MB/s of one answer of MIB MiB."""
+    args = ["curl", "-sS", "-k", "-o", "/dev/null", "-w", "%{size_download} %{time_total}", *headers, "%s/big?%d" % (url, MIB << 20)]
+    size, took = subprocess.run(args, check=True, capture_output=True, text=True).stdout.split()
+    if int(size) != MIB << 20:
+        sys.exit("%s bytes of %d came through" % (size, MIB << 20))
+    return int(size) / float(took) / 1e6
+
+
+def wait_port(url, *headers):
+    for _ in range(300):
+        if subprocess.run(["curl", "-sfk", "-o", "/dev/null", *headers, url + "/echo"]).returncode == 0:
+            return
+        time.sleep(0.1)
+    sys.exit("no server at " + url)
+
+
+def router():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    direct = subprocess.Popen([sys.executable, SERVER, port])
+    subprocess.run([BUILD + "/muxctl", "--state", state, "put", AGENT, SERVER, "server.py"], check=True, stdout=subprocess.DEVNULL)
+    inside = subprocess.Popen([BUILD + "/muxctl", "--state", state, "exec", "-n", AGENT, "--", "python3", "server.py", "8000"],
+                              stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    with open(tmp + "/headers", "w") as f:
+        f.write("Authorization: Bearer %s\nX-Sandbox-ID: %s\nX-Sandbox-Port: 8000\n" % (token, AGENT))
+    headers = ("-H", "@" + tmp + "/headers")
+    urls = {"direct": ("http://127.0.0.1:" + port,), "routed": ("https://127.0.0.1:" + https, *headers)}
+    try:
+        found = {k: [] for k in urls}
+        for u in urls.values():
+            wait_port(*u)
+        for _ in range(RUNS):
+            for k, u in urls.items():
+                found[k].append(fetch(*u))
+        note("router: %s" % found)
+        return {k: statistics.median(v) for k, v in found.items()}
+    finally:
+        for p in (direct, inside):
+            p.terminate()
+            p.wait()
+
+
+# --- the table
+
+def row(what, value, peer="", ratio="", goal=""):
+    print("| %-52s | %-20s | %-30s | %-6s | %-8s |" % (what, value, peer, ratio, goal))
+
+
+def against(what, unit, mine, name, theirs, goal=""):
+    row(what, unit % mine, name + " " + unit % theirs, "%.2f" % (mine / theirs), goal)
+
+
+def report_keys(r):
+    if "echo" in r:
+        e = r["echo"]
+        against("browser door, key echo, p50", "%.0f µs", e["web"]["p50"], "PTY alone", e["pty"]["p50"])
+        against("browser door, key echo, p99", "%.0f µs", e["web"]["p99"], "PTY alone", e["pty"]["p99"])
+    if "watched" in r:
+        for q, goal in (("p50", ""), ("p99", "+ ≤ 1 ms")):
+            against("... watched by %s, one stalled, %s" % (CROWD[2], q), "%.0f µs", r["watched"]["watched"][q], "unwatched",
+                    r["watched"]["alone"][q], goal)
+    if "connect" in r:
+        c = r["connect"]
+        row("browser door, connect to first prompt byte", "%.1f ms" % c["web"]["p50"], "p99 %.1f ms" % c["web"]["p99"])
+        row("SSH door, connect to first prompt byte", "%.1f ms" % c["ssh"]["p50"], "p99 %.1f ms" % c["ssh"]["p99"])
+
+
+def report_crowd(c):
+    row("**%s WebSocket and %s SSH sessions at once**" % (CROWD[0], CROWD[1]))
+    for phase, name in (("flood", "beside a flood and two stalls"), ("observers", "and %s observers of the flood" % CROWD[2])):
+        for door in ("web", "ssh"):
+            for q in ("p50", "p99"):
+                against("%s: %s keys, %s" % (name, {"web": "browser", "ssh": "SSH"}[door], q), "%.0f µs", c[phase][door][q], "quiet",
+                        c["quiet"][door][q], {"p50": "≤ 1.5", "p99": "+ ≤ 1 ms"}[q])
+    against("speed of the flood, observed", "%.0f MB/s", c["observed"]["flood_mb_per_s"], "unobserved", c["flooding"]["flood_mb_per_s"])
+    against("memory of the hub in the end", "%.0f kB", c["hub"]["end"]["kb"], "all open, quiet", c["hub"]["open"]["kb"])
+    row("hub, of a core: quiet / flood / observed", " / ".join("%.2f" % c["hub"][k]["busy"] for k in ("open", "flood", "observers")))
+
+
+def report(r):
+    row("what", "muxd", "peer", "ratio", "goal")
+    row("-" * 52, "-" * 20, "-" * 30, "-" * 6, "-" * 8)
+    if "bulk" in r:
+        against("browser door, bulk, TLS", "%.0f MB/s", r["bulk"]["web"], "PTY alone", r["bulk"]["pty"], "≥ 0.90")
+    report_keys(r)
+    for k, v in r.get("idle", {}).items():
+        door, n = k.split()
+        row("%s door, idle session, at %s" % ({"web": "browser", "ssh": "SSH"}[door], n), "%.0f kB" % v["kb"],
+            "hub: %.1f %% of a core" % (100 * v["busy"]), "", {"web": "≤ 35 kB", "ssh": "≤ 50 kB"}[door])
+    if "observers" in r:
+        o = r["observers"]
+        against("a flood, %s observers" % CROWD[2], "%.0f MB/s", o["with"]["flood_mb_per_s"], "unobserved", o["alone"]["flood_mb_per_s"])
+    if "crowd" in r:
+        report_crowd(r["crowd"])
+    if "router" in r:
+        against("through the router, %d MiB, TLS" % MIB, "%.0f MB/s", r["router"]["routed"], "loopback, plain", r["router"]["direct"])
+
+
+PARTS = {"idle": idle, "connect": connect, "echo": echo, "watched": watched, "bulk": bulk, "observers": observers, "crowd": crowd,
+         "router": router}
 
 muxd, ready = start()
 try:
+    https, ssh = (ready[k].rsplit(":", 1)[1] for k in ("https", "ssh"))
     out = subprocess.run([BUILD + "/muxctl", "--state", state, "grant", "create", "--agent", AGENT, "--principal", "bench", "--kind",
-                          "staff", "--scopes", "terminal,observe,drive", "--task", "bench", "--ttl", "3h", "--reason", "bench", "-o", "json"],
-                         capture_output=True, check=True)
+                          "staff", "--scopes", "terminal,observe,drive,rounds,ports,files", "--task", "bench", "--ttl", "3h", "--reason",
+                          "bench", "-o", "json"], capture_output=True, check=True)
     token = json.loads(out.stdout)["token"]
-    terminal(b"exit\n").rest()
-    r = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS}
-    r["idle"] = idle()
-    make_text()
-    speeds = {"pty": [], "web": []}
-    for _ in range(RUNS):
-        speeds["pty"].append(bulk_pty())
-        speeds["web"].append(bulk_web())
-        note("bulk: PTY %.0f, browser door %.0f MB/s" % (speeds["pty"][-1], speeds["web"][-1]))
-    r["bulk"] = {k: statistics.median(v) for k, v in speeds.items()}
-    r["echo"] = {"pty": echo_pty(300), "web": echo_web(300)}
-    flood = Drain(terminal(b"yes flood\n"))
-    flood.start()
-    time.sleep(1)
-    r["echo"]["web beside a flood"] = echo_web(300)
-    flood.t.plain.close()
-    r["connect_ms"] = connect()
-    r["observed"] = {n: observers(n) for n in (0, 100)}
-    with open("build/bench-web.json", "w") as f:
-        json.dump(r, f, indent=1)
-    b, e = r["bulk"], r["echo"]
-    row("what", "muxd", "peer", "ratio", "goal")
-    row("-" * 46, "-" * 16, "-" * 28, "-" * 6, "-" * 8)
-    row("browser door, bulk, TLS", "%.0f MB/s" % b["web"], "PTY alone %.0f MB/s" % b["pty"], "%.2f" % (b["web"] / b["pty"]), "≥ 0.90")
-    row("browser door, key echo, p50", "%.0f µs" % e["web"]["p50"], "PTY alone %.0f µs" % e["pty"]["p50"], "%.2f" % (e["web"]["p50"] / e["pty"]["p50"]), "")
-    f = e["web beside a flood"]
-    row("browser door, key echo beside a flood, p50", "%.0f µs" % f["p50"], "own quiet %.0f µs" % e["web"]["p50"], "%.2f" % (f["p50"] / e["web"]["p50"]), "≤ 1.5")
-    row("browser door, connect to first prompt byte", "%.1f ms" % r["connect_ms"], "", "", "")
-    for n, kb in r["idle"].items():
-        row("browser door, idle session, at %d" % n, "%.0f kB" % kb, "", "", "≤ 35 kB")
-    o = r["observed"]
-    row("a flood, 100 observers (90 read nothing)", "%.0f MB/s" % o[100], "unobserved %.0f MB/s" % o[0], "%.2f" % (o[100] / o[0]), "")
+    results = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "load": os.getloadavg()[0]}
+    for name, part in PARTS.items():
+        if not ONLY or name in ONLY:
+            begin = time.monotonic()
+            results[name] = part()
+            note("%s took %.0f s" % (name, time.monotonic() - begin))
+    with open(BUILD + "/bench-web.json", "w") as f:
+        json.dump(results, f, indent=1)
+    report(results)
 finally:
+    if os.environ.get("KEEP"):
+        note("kept: " + tmp)
     subprocess.run([BUILD + "/muxctl", "--state", state, "shutdown", "--sandboxes"], capture_output=True)
     muxd.terminate()
     muxd.wait()
-    subprocess.run(["rm", "-rf", tmp])
+    if not os.environ.get("KEEP"):
+        subprocess.run(["rm", "-rf", tmp])
