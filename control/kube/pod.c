@@ -281,10 +281,20 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	return 0;
 }
 
+static bool is_of(const json_t *pod, const char *role, const char *agent)
+{
+	return strcmp(text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), role) == 0 &&
+	       strcmp(text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
+}
+
 bool pod_is_sandbox_of(const json_t *pod, const char *agent)
 {
-	return strcmp(text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0 &&
-	       strcmp(text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
+	return is_of(pod, KUBE_ROLE_SANDBOX, agent);
+}
+
+bool pod_is_binder_of(const json_t *pod, const char *agent)
+{
+	return is_of(pod, KUBE_ROLE_BINDER, agent);
 }
 
 void pod_incarnation(const struct pod_view *v, struct id *out)

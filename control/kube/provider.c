@@ -202,7 +202,8 @@ struct kube_ref kp_claims(const char *ns, const char *claim)
 
 bool kp_may_pass(int rc)
 {
-	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF;
+	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF ||
+	       rc == ERR_LINK_LOST;
 }
 
 bool kjob_may_wait(const struct kjob *j, int rc)

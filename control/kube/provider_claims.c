@@ -80,7 +80,7 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j))
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-/* ---- taking away */
+/* ---- taking away: the first consumer of a new claim, which would hold it, then claims */
 
 static void tidy_next(struct kjob *j);
 
@@ -93,17 +93,12 @@ static void tidy_again(struct kjob *j)
 	tidy_next(j);
 }
 
-static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+/* One step of it was answered. A server that is away is waited for: nobody else would come back to what is left. */
+static void tidied(struct kjob *j, int rc, const struct err *e)
 {
-	struct kjob *j = arg;
-
-	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
 		rc = 0;
-	if (kjob_may_wait(j, rc) && j->kind != KJOB_RESTORE) {
+	if (kjob_may_wait(j, rc)) {
 		j->tick = tidy_again;
 		kjob_wait(j, KP_AGAIN_MS);
 		return;
@@ -118,10 +113,59 @@ static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_
 		tidy_next(j);
 }
 
+static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (!j->cancelled)
+		tidied(j, rc, e);
+}
+
+/* A pod of that name that is not ours is somebody else's. */
+static void on_binder_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kube_delete_options o = {.grace_s = 0};
+	struct kjob *j = arg;
+	const json_t *meta;
+	const char *name;
+	struct kube_ref ref;
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc || !pod_is_binder_of(reply->body, j->t.agent)) {
+		if (!rc)
+			log_warn(&(struct log_ids){.agent = j->name},
+				 "a pod has the name of its first consumer, and is not ours: it is left alone");
+		tidied(j, rc, e);
+		return;
+	}
+	meta = json_object_get(reply->body, "metadata");
+	name = json_string_value(json_object_get(meta, "name"));
+	o.uid = json_string_value(json_object_get(meta, "uid"));
+	ref = kp_pods(j->ns, name ? name : "");
+	rc = kube_delete(j->kp->p.kube, &ref, &o, on_tidied, j, &j->call, &here);
+	if (rc)
+		kjob_answer(j, rc, &here, NULL, -1);
+}
+
+static int look_for_binder(struct kjob *j, struct err *e)
+{
+	char name[KUBE_OBJECT_MAX + 1] = "", own[KUBE_NAME_MAX + 1] = "";
+	struct kube_ref ref = kp_pods(j->ns, name);
+
+	j->binding = false;
+	(void)kube_spec_name(j->t.agent, own, NULL);
+	snprintf(name, sizeof(name), "%s.bind", own);
+	return kube_get(j->kp->p.kube, &ref, on_binder_seen, j, &j->call, e);
+}
+
 static void tidy_next(struct kjob *j)
 {
 	struct kube_delete_options o = {.grace_s = -1};
-	char name[KUBE_OBJECT_MAX + 1], own[KUBE_NAME_MAX + 1] = "";
 	struct kube_ref ref;
 	struct err e = {0};
 	int rc;
@@ -129,24 +173,20 @@ static void tidy_next(struct kjob *j)
 	while (j->at < j->nclaims &&
 	       (j->claims[j->at].deleting || (j->keep && strcmp(j->claims[j->at].name, j->keep) == 0)))
 		j->at++;
-	if (j->at < j->nclaims) {
+	if (j->binding) {
+		rc = look_for_binder(j, &e);
+	} else if (j->at < j->nclaims) {
 		const struct claim_view *c = &j->claims[j->at++];
 
 		log_info(&(struct log_ids){.agent = j->name}, "claim %s (%s) goes", c->name,
 			 claim_state_name(c->state));
 		ref = kp_claims(j->ns, c->name);
 		o.uid = c->uid;
-	} else if (j->binding) {
-		j->binding = false;
-		(void)kube_spec_name(j->t.agent, own, NULL);
-		snprintf(name, sizeof(name), "%s.bind", own);
-		ref = kp_pods(j->ns, name);
-		o.grace_s = 0;
+		rc = kube_delete(j->kp->p.kube, &ref, &o, on_tidied, j, &j->call, &e);
 	} else {
 		j->step(j);
 		return;
 	}
-	rc = kube_delete(j->kp->p.kube, &ref, &o, on_tidied, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -244,7 +284,10 @@ static void ensure_chosen(struct kjob *j)
 /* What an interrupted restore has left goes: nobody restores what is being started. */
 static void ensure_listed(struct kjob *j)
 {
-	if (j->nclaims == 1 && j->claim.name[0])
+	bool one = j->nclaims == 1 && j->claim.name[0] && j->claim.state == CLAIM_CURRENT;
+
+	j->binding = true;
+	if (!j->nclaims || one)
 		ensure_chosen(j);
 	else
 		claims_tidy(j, j->claim.name, ensure_chosen);

@@ -12,6 +12,7 @@
 #include "muxd/base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define POLL_FIRST_MS 50
@@ -47,31 +48,17 @@ static void say_failed(struct kjob *j)
 	kjob_answer(j, why.code, &why, NULL, -1);
 }
 
-static void on_next_gone(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
-
-	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	if (rc && rc != ERR_NOT_FOUND && rc != ERR_K8S_CONFLICT)
-		log_warn(&(struct log_ids){.agent = j->name}, "claim %s is of no use and still there: %s", j->next.name,
-			 e->message);
-	j->nclaims = 0;
-	claims_tidy(j, NULL, say_failed);
-}
-
 /* j->last says why. */
 static void restore_failed(struct kjob *j)
 {
-	struct kube_ref ref = kp_claims(j->ns, j->next.name);
-	struct kube_delete_options o = {.uid = j->next.uid, .grace_s = -1};
-
 	j->tick = NULL;
-	kjob_set_state(j, KJOB_TIDYING);
-	if (!j->next.uid[0] || kube_delete(j->kp->p.kube, &ref, &o, on_next_gone, j, &j->call, NULL))
-		say_failed(j);
+	free(j->claims);
+	j->claims = j->next.uid[0] ? malloc(sizeof(*j->claims)) : NULL;
+	j->nclaims = j->claims ? 1 : 0;
+	if (j->claims)
+		j->claims[0] = j->next;
+	j->binding = true;
+	claims_tidy(j, NULL, say_failed);
 }
 
 static const char *str(const json_t *o, const char *key)
@@ -128,6 +115,7 @@ static void restore_late(struct kjob *j)
 
 static void committed(struct kjob *j)
 {
+	j->binding = true; /* whoever was here before may have made a consumer */
 	claims_tidy(j, j->next.name, answer_workspace);
 }
 
@@ -169,6 +157,12 @@ static void commit(struct kjob *j)
 
 static void await_bound(struct kjob *j);
 
+static void old_binder_gone(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_COPYING);
+	poll_again(j, await_bound);
+}
+
 static void on_binder(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -177,7 +171,11 @@ static void on_binder(void *arg, int rc, const struct err *e, const struct kube_
 	j->call = NULL;
 	if (j->cancelled)
 		return;
-	if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
+	if (rc == ERR_K8S_CONFLICT && !j->forced) { /* of an earlier restore, and perhaps for another claim */
+		j->forced = true;
+		j->nclaims = 0;
+		claims_tidy(j, NULL, old_binder_gone);
+	} else if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
 		j->last = *e;
 		restore_failed(j);
 	} else {
@@ -320,7 +318,6 @@ static void claims_seen(struct kjob *j)
 		else if (c->state == CLAIM_NEXT && !c->deleting)
 			stray = c;
 	}
-	j->binding = true; /* whoever was here before may have made a consumer */
 	if (j->claim.name[0] && j->claim.state == CLAIM_RESTORED && is_this(j, &j->claim)) {
 		j->next = j->claim;
 		committed(j);
@@ -332,6 +329,7 @@ static void claims_seen(struct kjob *j)
 	} else if (stray) { /* of another restore, which nobody waits for any more; the workspace stays */
 		for (size_t i = 0; i < j->nclaims; i++)
 			j->claims[i].deleting = j->claims[i].deleting || j->claims[i].state != CLAIM_NEXT;
+		j->binding = true;
 		claims_tidy(j, NULL, strays_gone);
 	} else {
 		j->binding = false;

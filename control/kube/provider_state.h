@@ -96,9 +96,10 @@ struct kjob {
 	char name[AGENT_NAME_MAX + 1];
 	struct target t;
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
-	bool ours, forced, cancelled;
-	bool there; /* there is a pod */
-	bool held;  /* its Sandbox is awake */
+	bool ours, cancelled;
+	bool forced; /* what was in the way was taken out of it, once */
+	bool there;  /* there is a pod */
+	bool held;   /* its Sandbox is awake */
 	struct kube_call *call;
 	void (*step)(struct kjob *j); /* after the claims */
 	void (*then)(struct kjob *j); /* after that */

@@ -417,6 +417,11 @@ static bool go_on(struct life_agent *a)
 	case LIFE_DESTROYING:
 		life_wipe_run(a, a->row.cause);
 		return true;
+	case LIFE_STOPPED:
+		if (!a->row.generation || strcmp(a->row.step, LIFE_STEP_RESTORE) != 0)
+			return false;
+		life_restore_again(a);
+		return true;
 	default:
 		return false;
 	}

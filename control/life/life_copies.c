@@ -248,7 +248,7 @@ static void on_restore_over(struct life_agent *a, int rc, const struct err *e)
 
 	if (broke(a, rc, e))
 		return;
-	if (w)
+	if (w && id_equal(&w->snapshot, &r->snap.id)) /* one of another snapshot gets a run of its own */
 		life_answer(a, w, r->failed.code, r->failed.code ? &r->failed : NULL);
 	life_run_end(a);
 }
@@ -317,9 +317,27 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	next.snapshot = w->snapshot;
 	next.workspace = false;
 	next.detail[0] = '\0';
-	snprintf(next.step, sizeof(next.step), "restore");
+	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
 	snprintf(next.cause, sizeof(next.cause), "%.190s", w->reason);
 	life_commit(a, &next, NULL, on_restore_begun);
+}
+
+/* Found after a crash: what is half made in the backend does not wait for the next resume. */
+void life_restore_again(struct life_agent *a)
+{
+	struct life_run *r = life_run_begin(a, RUN_RESTORE, a->row.cause);
+	struct err e = {0};
+	int rc;
+
+	if (!r)
+		return;
+	rc = load(a, &a->row.snapshot, &r->snap, &e);
+	if (!rc && !a->life->inner->ops->restore)
+		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
+	if (rc)
+		on_put_back(a, rc, &e);
+	else
+		on_restore_begun(a, 0, NULL);
 }
 
 /* ---- one snapshot goes */

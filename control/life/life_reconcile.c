@@ -190,6 +190,26 @@ static const struct sandbox_info *listed(const struct sandbox_info *list, size_t
 	return NULL;
 }
 
+static int find_restoring(struct sqlite3 *db, void *job, struct err *e)
+{
+	return rows_restoring(db, add_awake, job, e);
+}
+
+/* A restore that was begun before a crash; it may have left half of its work in the backend. */
+static void finish_restores(struct life *l)
+{
+	struct names names = {0};
+
+	(void)store_read(l->store, find_restoring, &names, NULL);
+	for (size_t i = 0; i < names.n; i++) {
+		struct life_agent *a = life_agent(l, names.list[i], NULL);
+
+		if (a)
+			life_turn(a);
+	}
+	free(names.list);
+}
+
 /* Everything that is awake by its row, and is not listed as running; what is between two states goes on. */
 static void compare_awake(struct life *l, const struct sandbox_info *list, size_t n)
 {
@@ -331,6 +351,7 @@ void life_reconcile(struct life *l)
 	if (first) {
 		(void)store_read(l->store, find_untold, l, NULL);
 		store_write(l->store, all_told, all_told_done, NULL);
+		finish_restores(l);
 	}
 	(void)store_read(l->store, find_open, l, NULL);
 	c = calloc(1, sizeof(*c));

@@ -268,6 +268,15 @@ int rows_awake(sqlite3 *db, row_each *each, void *arg, struct err *e)
 	return rc ? rc : each_row(db, st, each, arg, e);
 }
 
+int rows_restoring(sqlite3 *db, row_each *each, void *arg, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE state = ? AND step = ?", "it",
+			       (int64_t)LIFE_STOPPED, LIFE_STEP_RESTORE);
+
+	return rc ? rc : each_row(db, st, each, arg, e);
+}
+
 int rows_untold(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
 	sqlite3_stmt *st = NULL;

@@ -12,7 +12,8 @@
 
 struct sqlite3;
 
-#define LIFE_TTL_CONF INT64_MIN /* idle_ttl_ns: as the configuration says */
+#define LIFE_TTL_CONF     INT64_MIN /* idle_ttl_ns: as the configuration says */
+#define LIFE_STEP_RESTORE "restore" /* the workspace is being made from the current snapshot */
 
 struct life_row {
 	char agent[AGENT_NAME_MAX + 1];
@@ -71,12 +72,14 @@ typedef bool snap_each(void *arg, const struct life_snap *s);
 int rows_due(struct sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e);
 /* Those that are not stopped. */
 int rows_awake(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
+/* Stopped, and their restore was begun: after a crash these go on, too. */
+int rows_restoring(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_untold(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e);
 int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);                              /* by state */
 int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e); /* newest first */
 int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */
-int snaps_forget(struct sqlite3 *db, int64_t before_wall_ns, struct err *e); /* those dropped by then */
+int snaps_forget(struct sqlite3 *db, int64_t before_wall_ns, struct err *e);   /* those dropped by then */
 /* Is it somebody's current one, other than `besides`' (NULL)? Or a fork's that has no copy of it yet. */
 int snap_needed(struct sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e);
 

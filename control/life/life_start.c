@@ -232,7 +232,7 @@ void life_start(struct life_agent *a, const char *cause)
 		return;
 	}
 	next.state = LIFE_STARTING;
-	snprintf(next.step, sizeof(next.step), "restore");
+	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
 	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
 	next.detail[0] = '\0';
 	life_commit(a, &next, NULL, on_starting);

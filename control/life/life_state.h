@@ -176,7 +176,7 @@ void life_on_host(void *arg, int rc, const struct err *e);
 void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done);
 void life_commit_delete(struct life_agent *a, life_next *done);
 void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done); /* the row stays */
-void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
+void life_put_snap(struct life *l, const struct life_snap *s);                              /* beside any run */
 /* ERR_RECORD_UNAVAILABLE: nothing may change. */
 int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
 int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);
@@ -193,6 +193,7 @@ void life_end_run(struct life_agent *a, const char *cause);
 void life_wipe_run(struct life_agent *a, const char *cause);
 void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause);
 void life_restore_run(struct life_agent *a, struct life_waiter *w);
+void life_restore_again(struct life_agent *a); /* found stopped, and not restored to the end */
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause);
 void life_check_run(struct life_agent *a);
 void life_taken(struct life_agent *a, const struct id *snapshot);

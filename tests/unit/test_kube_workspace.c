@@ -388,6 +388,82 @@ static void a_claim_that_stays_pending_leaves_the_old_one(void **state)
 	end(&r);
 }
 
+#define BINDER "/api/v1/namespaces/ns/pods/muxd-coder.bind"
+
+static void binder(struct rig *r, const char *role, const char *claim)
+{
+	rig_do(r->k,
+	       "{\"do\":\"put\",\"path\":\"" BINDER
+	       "\",\"object\":{\"metadata\":{\"labels\":{\"muxd.dev/role\":\"%s\"},\"annotations\":{\"muxd.dev/agent\":"
+	       "\"coder\"}},\"spec\":{\"volumes\":[{\"persistentVolumeClaim\":{\"claimName\":\"%s\"}}]}}}",
+	       role, claim);
+}
+
+/* The daemon that made it died before the claim was bound; and the server is away when it is to go. */
+static void what_an_interrupted_restore_has_left_goes_with_the_next(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	rig_do(r.k,
+	       "{\"do\":\"put\",\"path\":\"" NEXT
+	       "\",\"object\":{\"metadata\":{\"labels\":{\"muxd.dev/role\":\"sandbox\","
+	       "\"agent_id\":\"coder\",\"muxd.dev/workspace\":\"next\"},\"annotations\":{\"muxd.dev/agent\":\"coder\","
+	       "\"muxd.dev/generation\":\"2\",\"muxd.dev/snapshot\":\"" ID "\"}}," BOUND "}}");
+	binder(&r, "binder", "muxd-coder.2-456789ab");
+	rig_do(r.k, "{\"do\":\"rule\",\"method\":\"DELETE\",\"path\":\"\",\"times\":3,\"close\":true}");
+	restore(&r, 30 * SECONDS, &a);
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	assert_true(is_there(&r, NEXT));
+	assert_false(is_there(&r, CLAIMS "/muxd-coder"));
+	assert_false(is_there(&r, BINDER));
+	end(&r);
+}
+
+static void a_consumer_of_an_earlier_restore_makes_room(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	binder(&r, "binder", "muxd-coder.2-00000000");
+	restore(&r, 30 * SECONDS, &a);
+	for (bool right = false; !right;) {
+		json_t *o = rig_ask(r.k, "{\"do\":\"merge\",\"path\":\"" BINDER "\",\"object\":{}}");
+		char *text = json_is_null(o) ? NULL : json_dumps(o, 0);
+
+		right = text && strstr(text, "muxd-coder.2-456789ab");
+		free(text);
+		json_decref(o);
+		assert_false(a.done);
+		uv_run(&r.k->loop, UV_RUN_ONCE);
+	}
+	merge(&r, NEXT, "{" BOUND "}");
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	assert_false(is_there(&r, BINDER));
+	end(&r);
+}
+
+static void a_pod_that_has_only_its_name_is_left_alone(void **state)
+{
+	struct rig r = begin();
+	struct answer a = {0};
+
+	(void)state;
+	binder(&r, "somebody-elses", "theirs");
+	r.p->ops->wipe(r.p, "coder", "over", on_done, &a);
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	assert_false(is_there(&r, CLAIMS "/muxd-coder"));
+	assert_true(is_there(&r, BINDER));
+	end(&r);
+}
+
 static void a_quota_is_told_in_the_servers_words(void **state)
 {
 	struct rig r = begin();
@@ -530,6 +606,9 @@ int main(void)
 	    cmocka_unit_test(an_answer_that_is_lost_is_asked_for_again),
 	    cmocka_unit_test(a_restore_makes_a_new_claim_and_then_the_old_one_goes),
 	    cmocka_unit_test(a_claim_that_stays_pending_leaves_the_old_one),
+	    cmocka_unit_test(what_an_interrupted_restore_has_left_goes_with_the_next),
+	    cmocka_unit_test(a_consumer_of_an_earlier_restore_makes_room),
+	    cmocka_unit_test(a_pod_that_has_only_its_name_is_left_alone),
 	    cmocka_unit_test(a_quota_is_told_in_the_servers_words),
 	    cmocka_unit_test(two_workspaces_are_nobodys),
 	    cmocka_unit_test(a_snapshot_that_is_not_ready_or_anothers_is_refused),

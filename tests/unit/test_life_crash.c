@@ -82,6 +82,9 @@ static void check(struct rig *r, const struct story *s, int at)
 	row = rig_row(r, "ann");
 	if (row.generation && !stable(row.state))
 		fail_msg("%s, %d: ann is %s", s->name, at, life_state_name(row.state));
+	if (row.generation && row.step[0])
+		fail_msg("%s, %d: ann is %s, and never came to the end of \"%s\"", s->name, at,
+			 life_state_name(row.state), row.step);
 	if (ann->running != (row.generation && row.state == LIFE_RUNNING))
 		fail_msg("%s, %d: a sandbox %s and its row says %s", s->name, at,
 			 ann->running ? "runs" : "does not run", life_state_name(row.state));
