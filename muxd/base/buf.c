@@ -137,6 +137,14 @@ void buf_clear(struct buf *b)
 	b->len = 0;
 }
 
+void buf_truncate(struct buf *b, size_t n)
+{
+	if (n < b->len)
+		b->len = n;
+	if (b->len == 0)
+		b->off = 0;
+}
+
 const char *buf_cstr(struct buf *b)
 {
 	if (buf_grow(b, 0) < 0)

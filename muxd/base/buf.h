@@ -36,6 +36,7 @@ int buf_reserve(struct buf *b, size_t n, uint8_t **out_p);
 void buf_commit(struct buf *b, size_t n);
 void buf_consume(struct buf *b, size_t n); /* n <= len */
 void buf_clear(struct buf *b);
+void buf_truncate(struct buf *b, size_t n); /* to its first n bytes, n <= len */
 /* NUL-terminated view of the content (the NUL is not counted). NULL when out of memory. */
 const char *buf_cstr(struct buf *b);
 

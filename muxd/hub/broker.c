@@ -86,7 +86,7 @@ static bool only_looks(const struct request *rq, uint32_t scopes)
 {
 	if (rq->grant.kind == GRANT_STAFF && scopes == SCOPE_DRIVE)
 		return true;
-	return !(scopes & (SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_DRIVE));
+	return !(scopes & (SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_DRIVE | SCOPE_PORTS));
 }
 
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
@@ -100,6 +100,11 @@ int broker_check(struct hub *h, const struct request *rq, const char *agent, uin
 	    work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e) == 0)
 		return 0;
 	return refused(h, rq, agent, what, e);
+}
+
+int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e)
+{
+	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? refused(h, rq, agent, what, e) : 0;
 }
 
 /* ---- lists */

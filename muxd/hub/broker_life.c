@@ -296,12 +296,16 @@ static bool sets_options(const struct life_call *c)
 	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX;
 }
 
+/* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
 	bool plain = j->verb == VERB_RESUME && !sets_options(&j->call);
 	uint32_t any = plain ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE : LIFECYCLE;
+	int rc = broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
 
-	return broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
+	if (rc || j->verb == VERB_STOP || j->verb == VERB_TERMINATE)
+		return rc;
+	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);
 }
 
 static int check_call(struct life_job *j, struct err *e)

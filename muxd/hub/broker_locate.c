@@ -118,8 +118,8 @@ void broker_locate(struct hub *h, const struct request *rq, const char *id, cons
 	j->rq = *rq;
 	j->done = done;
 	j->arg = arg;
-	if (id_parse(id, &j->id) || id_is_nil(&j->id))
-		look(j);
+	if (id_parse(id, &j->id) || id_is_nil(&j->id) || !(rq->grant.scopes & SCOPE_PORTS))
+		look(j); /* without the scope nobody learns whose an id is */
 	else
 		find_id(j);
 }

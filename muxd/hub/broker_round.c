@@ -11,6 +11,8 @@
 
 #define OUTPUT_LIMIT_MAX (1024 * 1024)
 
+/* scope: what its own principal needs to act on it, 0: to look at it. Another's is looked at with observe, replay or
+ * admin, and acted on with drive. */
 static int find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
 		      struct session **out, struct err *e)
 {
@@ -20,10 +22,10 @@ static int find_round(struct hub *h, const struct request *rq, const struct id *
 	if (!s || s->kind != SESSION_ROUND || grant_allows(&rq->grant, s->agent->name, 0, NULL))
 		return err_set(e, ERR_NOT_FOUND, "no such round at hand: it may be in the record");
 	owner = strcmp(rq->grant.principal, s->grant.principal) == 0;
-	if (!owner && !(rq->grant.scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_ADMIN)))
+	if (!owner && !(rq->grant.scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN)))
 		return err_set(e, ERR_NOT_FOUND, "no such round");
 	*out = s;
-	return broker_check(h, rq, s->agent->name, owner ? scope : 0, what, e);
+	return broker_check(h, rq, s->agent->name, owner || !scope ? scope : SCOPE_DRIVE, what, e);
 }
 
 int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e)

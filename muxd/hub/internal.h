@@ -339,6 +339,8 @@ int broker_check(struct hub *h, const struct request *rq, const char *agent, uin
 /* The same with one of the scopes `any`. */
 int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e);
+/* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
+int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
 void broker_origin(struct request *rq, const char *door, const char *peer); /* a request without a grant yet */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what,

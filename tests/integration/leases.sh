@@ -70,6 +70,14 @@ other=$(service other)
 equal "another principal sees nothing of it" forbidden "$(api "$other" GET "/sandboxes/leases/$l1" | code)"
 equal "and cannot release it" forbidden "$(api "$other" DELETE "/sandboxes/leases/$l1" | code)"
 equal "nor enter its sandbox" forbidden "$(api "$other" POST "/v1/agents/$s1/rounds" '{"argv":["true"]}' | code)"
+# routed AGENT: a port of its sandbox
+routed() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $ports" -H "X-Sandbox-ID: $1" -H 'X-Sandbox-Port: 8000' "https://$(ready https)/"; }
+ports=$(PRINCIPAL=other new_token '*' service ports)
+equal "nor reach its ports" forbidden "$(routed "$s1" | code)"
+equal "nor copy its workspace" forbidden "$(api "$other" POST "/v1/agents/$s1/fork" '{}' | code)"
+equal "nor say how long it lives" forbidden "$(api "$other" POST "/v1/agents/$s1/resume" '{"ttl":"1h"}' | code)"
+ports=$(PRINCIPAL=planner new_token '*' service ports)
+equal "its lease's principal reaches them" port_unreachable "$(routed "$s1" | code)"
 pooled=$(get pool | jq -r '[.sandboxes[] | select(.state == "ready")][0].sandboxId')
 [ "$pooled" != null ] || { ready_again; pooled=$(get pool | jq -r '[.sandboxes[] | select(.state == "ready")][0].sandboxId'); }
 equal "nobody enters what is not leased" bad_state "$(api "$svc" POST "/v1/agents/$pooled/rounds" '{"argv":["true"]}' | code)"

@@ -49,8 +49,15 @@ equal "stdin written later, then closed" "one two" "$(jq -r .stdout.data <<<"$r"
 r=$(api "$token" POST "/v1/rounds/$id/signal" '{"signal":"INT"}')
 equal "a signal to an ended round" already_ended "$(jq -r .error.code <<<"$r")"
 
-r=$(round '{"argv":["sleep","100"],"wait_ms":0}')
+r=$(round '{"argv":["sleep","100"],"stdin_open":true,"wait_ms":0}')
 id=$(jq -r .round_id <<<"$r")
+watcher=$(PRINCIPAL=watcher new_token $agent staff rounds,observe,replay)
+equal "who may watch another's round does not type into it" forbidden \
+	"$(api "$watcher" POST "/v1/rounds/$id/stdin" '{"data":"x"}' | jq -r .error.code)"
+equal "nor end it" forbidden "$(api "$watcher" POST "/v1/rounds/$id/signal" '{"signal":"KILL"}' | jq -r .error.code)"
+equal "but sees it" running "$(api "$watcher" GET "/v1/rounds/$id" | jq -r .state)"
+driver=$(PRINCIPAL=driver new_token $agent staff drive)
+equal "who may drive types" null "$(api "$driver" POST "/v1/rounds/$id/stdin" '{"data":"x"}' | jq -r .error.code)"
 api "$token" POST "/v1/rounds/$id/signal" '{"signal":"TERM"}' >/dev/null
 equal "a signal ends a round" TERM "$(api "$token" GET "/v1/rounds/$id?wait_ms=5000" | jq -r .exit.signal)"
 

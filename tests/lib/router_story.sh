@@ -66,6 +66,8 @@ router_bodies() {
 	equal "and in chunks" "104857600 $digest" "$r"
 	r=$(routed 8000 /echo -X PUT --data-binary '' | tail -1)
 	equal "an empty one" "0 $(sum </dev/null)" "$r"
+	r=$(routed 8000 /echo -X POST --data-binary abc -H 'Connection: Upgrade' -H 'Upgrade: h2c' | tail -1)
+	equal "a body beside an Upgrade" "3 $(printf abc | sum)" "$r"
 	equal "chunks back" "$(seq 0 999 | sum)" "$(routed 8000 /chunks | sum)"
 	equal "to a client of HTTP/1.0" "GET /echo" "$(routed 8000 /echo --http1.0 | head -1)"
 	equal "a body that ends with the connection" "until the end" "$(routed 8000 /close)"
@@ -168,6 +170,13 @@ router_split_heads() {
 		sleep 1
 	} | timeout 30 openssl s_client -quiet -connect "$(ready https)" -CAfile "$MUXD_STATE/keys/tls.crt" 2>/dev/null)
 	grep -q 'GET /echo' <<<"$r" && ok "a head in five pieces" || fail "a head in pieces: $r"
+	# Two requests at once, of which the first is refused: its answer must not pass for both.
+	r=$({
+		printf 'GET / HTTP/1.1\r\nHost: x\r\nX-Sandbox-ID: %s\r\nX-Sandbox-Port: 0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n' "$agent"
+		sleep 5
+	} | timeout 60 openssl s_client -quiet -connect "$(ready https)" -CAfile "$MUXD_STATE/keys/tls.crt" 2>/dev/null | tr -d '\r')
+	equal "a refusal with a request behind it ends the connection" "HTTP/1.1 400 Bad Request Connection: close" \
+		"$(grep -iE '^(HTTP/|connection:)' <<<"$r" | paste -sd' ')"
 }
 
 router_limits() {

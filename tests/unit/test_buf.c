@@ -23,6 +23,12 @@ static void appends_and_consumes_in_order(void **state)
 	assert_int_equal(buf_len(&b), 3);
 	assert_memory_equal(buf_ptr(&b), "w-7", 3);
 	assert_int_equal(buf_room(&b), 97);
+	buf_truncate(&b, 1);
+	assert_string_equal(buf_cstr(&b), "w");
+	assert_int_equal(buf_append_str(&b, "x"), 0);
+	assert_string_equal(buf_cstr(&b), "wx");
+	buf_truncate(&b, 0);
+	assert_int_equal(buf_room(&b), 100);
 	buf_finish(&b);
 	buf_finish(&b);
 	buf_finish(NULL);

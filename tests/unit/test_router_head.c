@@ -75,6 +75,12 @@ static void what_is_asked_for(void **state)
 	assert_true(r.upgrade);
 	assert_int_equal(read_fields("GET / HTTP/1.0", TO, &r, &e), 0);
 	assert_false(r.keep_alive);
+	/* with a body it goes as a plain request */
+	assert_int_equal(
+	    read_fields("POST / HTTP/1.1", TO "Content-Length: 3\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n", &r, &e),
+	    0);
+	assert_false(r.upgrade);
+	assert_true(r.keep_alive);
 }
 
 static void what_is_refused(void **state)
@@ -147,6 +153,7 @@ static void our_cookies_stay_here(void **state)
 	assert_non_null(strstr(passed("GET / HTTP/1.1", TO "Cookie: a=1; muxd=t; __Host-muxd_grant=t; b=2\r\n"),
 			       "\r\nCookie: a=1; b=2\r\n"));
 	assert_null(strstr(passed("GET / HTTP/1.1", TO "Cookie: muxd=t\r\n"), "Cookie"));
+	assert_null(strstr(passed("GET / HTTP/1.1", TO "Cookie: a=1;\t__Host-muxd=t\r\n"), "muxd="));
 }
 
 static void what_the_client_gets(void **state)
@@ -165,8 +172,30 @@ static void what_the_client_gets(void **state)
 	assert_int_equal(router_head_answer(&h, &body, false, true, "id", &b), 0);
 	assert_string_equal(buf_cstr(&b),
 			    "HTTP/1.1 200 Fine\r\nX-In: 1\r\nSet-Cookie: a=1\r\nTransfer-Encoding: chunked\r\n"
-			    "Via: 1.1 muxd\r\nX-Muxd-Request-Id: id\r\nConnection: keep-alive\r\n\r\n");
+			    "Via: 1.1 muxd\r\nVary: X-Sandbox-ID, X-Sandbox-Port, X-Sandbox-Namespace\r\n"
+			    "X-Muxd-Request-Id: id\r\nConnection: keep-alive\r\n\r\n");
 	buf_finish(&b);
+}
+
+/* A client that believed it would take our next answer for this one's body. */
+static void what_has_no_body_has_no_length(void **state)
+{
+	static const char *const answers[] = {"HTTP/1.1 103 Early Hints\r\nContent-Length: 50\r\nLink: </x>\r\n\r\n",
+					      "HTTP/1.1 204 None\r\nContent-Length: 50\r\nLink: </x>\r\n\r\n"};
+	struct http1_body body;
+	struct http1_head h;
+	struct buf b;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		buf_init(&b, 4096);
+		assert_int_equal(http1_answer(answers[i], strlen(answers[i]), &h, NULL), 1);
+		assert_int_equal(http1_answer_body(&h, false, &body, NULL), 0);
+		assert_int_equal(router_head_answer(&h, &body, false, true, "id", &b), 0);
+		assert_null(strstr(buf_cstr(&b), "Content-Length"));
+		assert_non_null(strstr(buf_cstr(&b), "\r\nLink: </x>\r\n"));
+		buf_finish(&b);
+	}
 }
 
 static void lists_of_ports(void **state)
@@ -198,6 +227,7 @@ int main(void)
 	    cmocka_unit_test(the_length_is_never_for_one_hop),
 	    cmocka_unit_test(our_cookies_stay_here),
 	    cmocka_unit_test(what_the_client_gets),
+	    cmocka_unit_test(what_has_no_body_has_no_length),
 	    cmocka_unit_test(lists_of_ports),
 	};
 

@@ -67,13 +67,15 @@ void router_on_replied(void *arg, struct http_exchange *x)
 {
 	struct router *r = arg;
 	struct conn *c = r->c;
+	size_t had = buf_len(&r->out); /* interim answers that the socket did not take yet, maybe half of one */
 
 	r->status = x->status;
 	r->ask.keep_alive = r->ask.keep_alive && r->up.done && r->untouched && !r->behind;
-	buf_clear(&r->out);
 	if (http_head(x, r->ask.keep_alive, &r->out) ||
-	    (!r->ask.head && buf_append(&r->out, buf_ptr(&x->out), buf_len(&x->out))))
-		buf_clear(&r->out); /* no memory: the connection ends without a word */
+	    (!r->ask.head && buf_append(&r->out, buf_ptr(&x->out), buf_len(&x->out)))) {
+		buf_truncate(&r->out, had); /* no memory: the connection ends without a word */
+		r->ask.keep_alive = false;
+	}
 	if (x->status == 401 && peers_failed(c->slot, clock_boot_ns())) {
 		c->door->metrics.delayed++;
 		r->hold_until_ns = clock_boot_ns() + WAIT_401_NS;

@@ -134,6 +134,7 @@ static int begin_answer(struct router *r, const struct http1_head *h, struct err
 {
 	bool upgraded = h->status == 101 && r->ask.upgrade, keep;
 	int rc = http1_answer_body(h, r->ask.head, &r->down, e);
+	size_t had = buf_len(&r->out);
 
 	if (rc == 0 && h->status == 101 && !upgraded)
 		rc = err_set(e, ERR_PROTOCOL, "the server changes the protocol unasked");
@@ -142,8 +143,10 @@ static int begin_answer(struct router *r, const struct http1_head *h, struct err
 	keep = r->untouched && r->ask.keep_alive && !r->behind && r->down.kind != HTTP1_TO_THE_END && !upgraded &&
 	       r->up.done && !(r->ask.upgrade && buf_len(&r->in));
 	r->ask.keep_alive = keep;
-	if (router_head_answer(h, &r->down, upgraded, keep, r->c->x->id_text, &r->out))
+	if (router_head_answer(h, &r->down, upgraded, keep, r->c->x->id_text, &r->out)) {
+		buf_truncate(&r->out, had);
 		return err_set(e, ERR_NOMEM, "no memory for the answer");
+	}
 	buf_consume(&r->answer, h->len);
 	r->status = h->status;
 	router_set_state(r, upgraded ? UPGRADED : ANSWERING);
@@ -154,9 +157,12 @@ static int begin_answer(struct router *r, const struct http1_head *h, struct err
 static int interim(struct router *r, const struct http1_head *h)
 {
 	static const struct http1_body none = {.kind = HTTP1_NONE, .done = true};
+	size_t had = buf_len(&r->out);
 
-	if (router_head_answer(h, &none, false, true, "", &r->out))
+	if (router_head_answer(h, &none, false, true, "", &r->out)) {
+		buf_truncate(&r->out, had);
 		return ERR_NOMEM;
+	}
 	buf_consume(&r->answer, h->len);
 	return 0;
 }

@@ -137,7 +137,6 @@ int router_head_read(const struct http1_head *h, struct router_head *out, struct
 
 	memset(out, 0, sizeof(*out));
 	out->head = http1_is(h->method, "HEAD");
-	out->upgrade = http1_lists(h, "Connection", "upgrade") && http1_find(h, "Upgrade", NULL) && h->minor == 1;
 	out->keep_alive = h->minor == 1 && !http1_lists(h, "Connection", "close");
 	read_use(h, out);
 	if (http1_is(h->method, "CONNECT"))
@@ -145,6 +144,10 @@ int router_head_read(const struct http1_head *h, struct router_head *out, struct
 	if (*h->target.p != '/' && !http1_is(h->target, "*"))
 		return err_set(e, ERR_INVAL, "the target of a routed request begins with /");
 	rc = http1_request_body(h, &out->body, e);
+	/* With a body it is a plain request (RFC 9110, 7.8: an Upgrade may be ignored): nobody could tell its end from
+	 * the other protocol's beginning. */
+	out->upgrade = rc == 0 && out->body.done && h->minor == 1 && http1_lists(h, "Connection", "upgrade") &&
+		       http1_find(h, "Upgrade", NULL);
 	if (rc == 0)
 		rc = read_names(h, out, e);
 	if (rc == 0)
@@ -186,7 +189,7 @@ static int field(struct buf *out, struct http1_text name, struct http1_text valu
 
 static bool is_our_cookie(struct http1_text t)
 {
-	while (t.n && *t.p == ' ')
+	while (t.n && (*t.p == ' ' || *t.p == '\t'))
 		t.p++, t.n--;
 	return starts(t, PSEUDONYM) || starts(t, "__Host-" PSEUDONYM) || starts(t, "__Secure-" PSEUDONYM);
 }
@@ -301,14 +304,17 @@ int router_head_request(const struct http1_head *h, const struct router_head *r,
 	return rc ? rc : buf_append(out, "\r\n", 2);
 }
 
+/* What has no body has no length either (RFC 9110, 8.6): a client that believed one would read on into our answers. */
 static int answer_fields(const struct http1_head *h, struct buf *out)
 {
+	bool no_body = h->status < 200 || h->status == 204;
 	int rc = 0;
 
 	for (size_t i = 0; i < h->nfields && rc == 0; i++) {
 		const struct http1_field *f = &h->field[i];
 
 		if (is_hop(h, f->name) || http1_is_like(f->name, "Via") ||
+		    (no_body && http1_is_like(f->name, "Content-Length")) ||
 		    (http1_is_like(f->name, "Set-Cookie") && is_our_cookie(f->value)))
 			continue;
 		rc = field(out, f->name, f->value);
@@ -327,8 +333,10 @@ int router_head_answer(const struct http1_head *h, const struct http1_body *body
 		rc = buf_append_str(out, "Transfer-Encoding: chunked\r\n");
 	if (rc == 0)
 		rc = list_field(h, out, "Via", via(h->minor));
-	if (rc == 0 && h->status >= 200)
-		rc = buf_printf(out, "X-Muxd-Request-Id: %s\r\n", request_id);
+	if (rc == 0 && h->status >= 200) /* no cache may give it for the page of ours that has the same path */
+		rc = buf_printf(out,
+				"Vary: X-Sandbox-ID, X-Sandbox-Port, X-Sandbox-Namespace\r\nX-Muxd-Request-Id: %s\r\n",
+				request_id);
 	if (rc == 0 && upgraded)
 		rc = upgrade_fields(h, out);
 	else if (rc == 0 && h->status >= 200)

@@ -156,6 +156,9 @@ static int accept_head(struct router *r, const struct http1_head *h, struct err 
 	if (rc == 0)
 		rc = router_head_request(h, &r->ask, r->c->peer, &r->head);
 	buf_init(&r->in, ROUTER_IN_MAX + PIECE_MAX + ROUTER_HEAD_MAX);
+	if (rc && buf_len(&all) > h->len)
+		r->behind =
+		    true; /* thrown away: what comes next on this connection would be taken for something else */
 	if (rc == 0 && buf_len(&all) > h->len && router_take_in(r, buf_ptr(&all) + h->len, buf_len(&all) - h->len))
 		rc = err_set(e, ERR_INVAL, "the chunks of the request's body are malformed");
 	r->ask.token = (struct http1_text){.p = NULL, .n = 0};
