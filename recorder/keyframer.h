@@ -18,7 +18,7 @@ struct err;
 struct keyframer;
 
 #define KEYFRAMER_QUEUE_MAX 1024
-#define KEYFRAMER_SPACING   ((uint64_t)512 * 1024) /* bytes of output between two */
+#define KEYFRAMER_SPACING   ((uint64_t)256 * 1024) /* bytes of output between two */
 
 struct keyframer_params {
 	const char *dir; /* the state directory's record/ */

@@ -255,6 +255,22 @@ int recording_seek_offset(struct recording *r, unsigned stream, uint64_t offset,
 	return step_to(r, false, stream, offset, e);
 }
 
+int recording_seek_seq(struct recording *r, uint64_t seq, struct err *e)
+{
+	size_t low = 0, high = r->f.n;
+
+	(void)e;
+	while (low < high) { /* the first block that ends behind it */
+		size_t mid = low + (high - low) / 2;
+		if (header_of(r, mid)->last_seq <= seq)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	stand_before(r, low);
+	return 0;
+}
+
 void recording_size(const struct recording *r, unsigned *out_cols, unsigned *out_rows)
 {
 	*out_cols = r->cols;

@@ -54,6 +54,8 @@ int recording_next(struct recording *r, struct ring_record *out, struct err *e);
 int recording_rewind(struct recording *r, struct err *e);
 /* The next event will be the first at or after boot_ns. Reads one block. */
 int recording_seek_time(struct recording *r, uint64_t boot_ns, struct err *e);
+/* Before the block that holds the first event behind seq; events up to it may come first. Reads nothing. */
+int recording_seek_seq(struct recording *r, uint64_t seq, struct err *e);
 /* The next event of `stream` will be the DATA, GAP or MISSING that holds `offset`. Reads one block. */
 int recording_seek_offset(struct recording *r, unsigned stream, uint64_t offset, struct err *e);
 /* Terminal size, and wall clock of a moment, at the place where the reader stands. */

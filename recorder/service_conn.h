@@ -13,7 +13,8 @@
 
 #include <pthread.h>
 
-#define OUT_HIGH (256 * 1024)
+#define OUT_HIGH   (256 * 1024)
+#define LOOKED_MAX 16
 
 struct service {
 	struct service_params p;
@@ -46,10 +47,12 @@ struct conn {
 	uint64_t paged_offset;
 	struct ring_record paged_rec; /* taken from the source, not used up */
 	bool paged_full;
-	uint64_t paged_seen; /* end of what the source has told of that stream */
+	uint64_t paged_seen;              /* end of what the source has told of that stream */
 	struct id audited, audited_grant; /* the session whose output was read last, under which grant */
-	struct id jumped, jumped_grant;   /* the same for keyframes */
-	struct reading *readings;         /* recordings that are paged through event by event */
+	struct looked {
+		struct id session, grant;
+	} looked[LOOKED_MAX];     /* what is jumped about in, the last used first: that was audited */
+	struct reading *readings; /* recordings that are paged through event by event */
 };
 
 typedef int service_op(struct conn *c, const json_t *request, struct err *e);

@@ -71,6 +71,25 @@ static struct reading *kept(struct conn *c, const struct id *session, uint64_t s
 	return NULL;
 }
 
+/* Jumping about in a session is one reading of it, audited once. */
+static int look(struct conn *c, const char *op, struct source *s, struct err *e)
+{
+	struct looked now = {.session = source_info(s)->session, .grant = c->grant.id};
+	size_t i = 0;
+	int rc = 0;
+
+	while (i < LOOKED_MAX - 1 &&
+	       !(id_equal(&c->looked[i].session, &now.session) && id_equal(&c->looked[i].grant, &now.grant)))
+		i++;
+	if (!id_equal(&c->looked[i].session, &now.session) || !id_equal(&c->looked[i].grant, &now.grant))
+		rc = read_check(c, op, s, false, e);
+	if (rc)
+		return rc;
+	memmove(c->looked + 1, c->looked, i * sizeof(c->looked[0]));
+	c->looked[0] = now;
+	return 0;
+}
+
 static int begin(struct conn *c, const struct id *session, uint64_t from_ns, uint64_t seq, struct reading **out,
 		 struct err *e)
 {
@@ -78,9 +97,11 @@ static int begin(struct conn *c, const struct id *session, uint64_t from_ns, uin
 	int rc = r ? read_open(c, session, &r->source, e) : err_set(e, ERR_NOMEM, "out of memory");
 
 	if (rc == 0)
-		rc = read_check(c, "events", r->source, false, e);
+		rc = seq ? look(c, "events", r->source, e) : read_check(c, "events", r->source, false, e);
 	if (rc == 0 && from_ns)
 		rc = source_seek_time(r->source, from_ns, e);
+	else if (rc == 0 && seq)
+		rc = source_seek_seq(r->source, seq, e);
 	if (rc) {
 		if (r)
 			reading_destroy(r);
@@ -230,13 +251,8 @@ int service_keyframe(struct conn *c, const json_t *request, struct err *e)
 		rc = opt_u64(request, "at_ns", &at, e);
 	if (rc == 0)
 		rc = read_open(c, &session, &s, e);
-	/* Jumping about in a session is one reading of it. */
-	if (rc == 0 && !(id_equal(&c->jumped, &session) && id_equal(&c->jumped_grant, &c->grant.id)))
-		rc = read_check(c, "keyframe", s, false, e);
-	if (rc == 0) {
-		c->jumped = session;
-		c->jumped_grant = c->grant.id;
-	}
+	if (rc == 0)
+		rc = look(c, "keyframe", s, e);
 	if (rc == 0 && source_info(s)->sealed)
 		rc = recording_find(c->s->dir, &session, path, sizeof(path), e);
 	if (rc == 0 && source_info(s)->sealed)

@@ -41,11 +41,18 @@ int read_open(struct conn *c, const struct id *session, struct source **out, str
 {
 	struct source_place place;
 	struct trunc_rule rule;
-	conn_catch_up(c, false);
+	struct source *s = NULL;
 	conn_place(c, &place);
-	int rc = source_create(&place, session, out, e);
+	int rc = source_create(&place, session, &s, e);
+	/* A sealed one is what it will always be; of others what was journaled before the question is in the answer. */
+	if (rc || !source_info(s)->sealed) {
+		source_destroy(s);
+		conn_catch_up(c, false);
+		rc = source_create(&place, session, &s, e);
+	}
 	if (rc)
 		return rc;
+	*out = s;
 	cutter_rule(c->s->p.cutter, source_info(*out)->open, &rule);
 	source_set_rule(*out, &rule);
 	return 0;

@@ -278,6 +278,11 @@ int source_seek_time(struct source *s, uint64_t boot_ns, struct err *e)
 	return s->info.sealed && s->recording ? recording_seek_time(s->recording, boot_ns, e) : 0;
 }
 
+int source_seek_seq(struct source *s, uint64_t seq, struct err *e)
+{
+	return s->info.sealed && s->recording ? recording_seek_seq(s->recording, seq, e) : 0;
+}
+
 struct recording *source_recording(const struct source *s)
 {
 	return s->recording;

@@ -45,6 +45,9 @@ void source_set_rule(struct source *s, const struct trunc_rule *rule);
 int source_next(struct source *s, struct ring_record *out, struct err *e);
 /* Only events at or after this moment. Call it before the first source_next(). */
 int source_seek_time(struct source *s, uint64_t boot_ns, struct err *e);
+/* Of a sealed one what lies before seq need not be read; events up to it may still come. Before the first
+ * source_next(). */
+int source_seek_seq(struct source *s, uint64_t seq, struct err *e);
 /* The recording it reads from, borrowed; NULL: from the log. */
 struct recording *source_recording(const struct source *s);
 /* Sealed only (else ERR_BAD_STATE): next is what holds that offset. */

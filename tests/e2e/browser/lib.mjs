@@ -176,9 +176,9 @@ export async function type(page, line) {
 export async function visit(page, url) {
   for (let i = 0; ; i++) {
     try {
-      return await page.goto(url);
+      return await page.goto(url, { timeout: patience });
     } catch (e) {
-      if (i === 5 || !/ERR_NETWORK_CHANGED/.test(String(e))) throw e;
+      if (i === 20 || !/ERR_NETWORK_CHANGED|chrome-error:/.test(String(e))) throw e;
       await sleep(500);
     }
   }
@@ -193,4 +193,36 @@ export async function enter(page, wire, token) {
   }
   await live(page);
   await shows(page, /\$ ?$/m);
+}
+
+/** The player of a page is at rest. */
+export const settled = (page) => page.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state !== "loading", null, { timeout: patience });
+/** Without the record's screens: every event from the start. */
+export async function seekPlain(page, to) {
+  await page.evaluate(async (t) => {
+    const p = window.muxdPlayer;
+    const real = p.sealed;
+    p.sealed = false;
+    p.at = 0;
+    await p.seek(t);
+    p.sealed = real;
+  }, to);
+  await settled(page);
+}
+/** Every cell with its colours, and the cursor. */
+export function cells(page) {
+  return page.evaluate(() => {
+    const b = window.muxdTerminal.buffer.active;
+    const out = [];
+    for (let y = b.baseY; y < b.baseY + window.muxdTerminal.rows; y++) {
+      const l = b.getLine(y);
+      let row = "";
+      for (let x = 0; x < window.muxdTerminal.cols; x++) {
+        const c = l.getCell(x);
+        row += `${c.getChars() || " "}${c.getFgColor()}${c.isBold() ? "b" : ""}`;
+      }
+      out.push(row);
+    }
+    return { rows: out.join("\n"), x: b.cursorX, y: b.cursorY };
+  });
 }

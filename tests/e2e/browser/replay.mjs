@@ -1,7 +1,7 @@
 // The replay: what the page shows at a moment is what the terminal showed then, however far in; it plays, stops, steps,
 // follows what still goes on, and a link leads back to the moment.
 import { execFileSync, spawn } from "node:child_process";
-import { browser, build, equal, grant, muxctl, ok, person, shot, shows, sleep, state, text, until, Wire } from "./lib.mjs";
+import { browser, build, cells, equal, grant, muxctl, ok, person, seekPlain, settled, shot, shows, sleep, state, text, until, visit, Wire } from "./lib.mjs";
 
 const wire = await new Wire().open();
 const chrome = await browser();
@@ -24,7 +24,6 @@ async function sealed(id) {
   });
 }
 const player = (page, f) => page.evaluate(f);
-const settled = (page) => page.waitForFunction(() => window.muxdPlayer && !["loading"].includes(window.muxdPlayer.state), null, { timeout: 60_000 });
 async function seek(page, ms) {
   await page.evaluate((t) => {
     window.muxdPlayer.pause();
@@ -37,9 +36,9 @@ try {
   const page = await person(chrome);
   const id = record("stty rows 24 cols 80; for i in 1 2 3; do clear; echo screen-$i; sleep 1; done; echo the end; printf x >&2; stty -a >/dev/null; exit 4");
   await sealed(id);
-  await go(page, `https://${wire.host}/replay/${id}#${token}`);
+  await visit(page, `https://${wire.host}/replay/${id}#${token}`);
   await until("the grant's page", async () => (await page.locator(".status, .notice").count()) > 0);
-  await go(page, `https://${wire.host}/replay/${id}`);
+  await visit(page, `https://${wire.host}/replay/${id}`);
   await page.waitForFunction(() => window.muxdPlayer);
   await page.waitForFunction(() => window.muxdPlayer.state === "ended", null, { timeout: 60_000 });
   await shows(page, /^screen-3[\s\S]*the end/m);
@@ -69,18 +68,18 @@ try {
   const link = await page.evaluate(() => navigator.clipboard.readText());
   ok("a link to the moment", /#t=\d+\.\d+$/.test(link), link);
   const second = await person(chrome);
-  await go(second, `https://${wire.host}/#${token}`);
+  await visit(second, `https://${wire.host}/#${token}`);
   await until("the first page", async () => (await second.locator("main").innerText()).length > 0);
-  await go(second, link);
+  await visit(second, link);
   await second.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state === "paused", null, { timeout: 60_000 });
   await shows(second, /^screen-2$/m);
   ok("leads there", true);
   await second.context().close();
   for (const [name, options] of [["light", {}], ["dark", { dark: true }], ["small", { width: 390, height: 800 }], ["wide", { width: 1280, height: 800 }]]) {
     const p = await person(chrome, options);
-    await go(p, `https://${wire.host}/#${token}`);
+    await visit(p, `https://${wire.host}/#${token}`);
     await until("a page", async () => (await p.locator("main").innerText()).length > 0);
-    await go(p, link);
+    await visit(p, link);
     await p.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state === "paused", null, { timeout: 60_000 });
     await shot(p, `replay-${name}`);
     await p.context().close();
@@ -90,7 +89,7 @@ try {
   const mib = Number(process.env.MIB ?? 8);
   const long = record(`i=0; while [ $i -lt ${mib * 8} ]; do i=$((i+1)); printf "\\033[H\\033[2Jpage-$i\\n"; head -c 96000 /dev/zero | tr "\\0" "a" | fold -w 79; printf "\\033[3;1Hmark-$i \\033[1;31mred\\033[0m"; sleep 0.02; done`);
   await sealed(long);
-  await go(page, `https://${wire.host}/replay/${long}`);
+  await visit(page, `https://${wire.host}/replay/${long}`);
   await page.waitForFunction(() => window.muxdPlayer);
   await until("its keyframes", () => page.evaluate(async (s) => (await (await fetch(`/v1/recordings/${s}/screen?at_ns=9000000000000000000`)).json()).found, long));
   ok("a long recording has screens to begin from", true);
@@ -100,9 +99,7 @@ try {
     const to = (await player(page, () => window.muxdPlayer.duration)) * part;
     await seek(page, to);
     const jumped = await cells(page);
-    await page.evaluate(() => window.muxdPlayer.seek(0));
-    await settled(page);
-    await plain(page, to);
+      await seekPlain(page, to);
     equal(`the screen at ${Math.round(part * 100)} % is the one that playing from the start gives`, await cells(page), jumped);
   }
 
@@ -112,7 +109,7 @@ try {
     const s = JSON.parse(muxctl("session", "list", "--agent", "web", "-o", "json")).sessions.find((x) => x.state === "running" && x.kind === "exec");
     return s && s.id;
   });
-  await go(page, `https://${wire.host}/replay/${liveId}`);
+  await visit(page, `https://${wire.host}/replay/${liveId}`);
   await page.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state === "live", null, { timeout: 60_000 });
   const n = async () => Math.max(0, ...[...(await text(page)).matchAll(/tick-(\d+)/g)].map((m) => Number(m[1])));
   const now = await n();
@@ -129,7 +126,7 @@ try {
   muxctl("session", "terminate", liveId, "--reason", "the story is over");
   running.kill();
 
-  await go(page, `https://${wire.host}/replay/01900000-0000-7000-8000-000000000000`);
+  await visit(page, `https://${wire.host}/replay/01900000-0000-7000-8000-000000000000`);
   await until("a sentence", async () => /Not found/.test(await page.locator("main").innerText()));
   ok("what is not there is said", true);
   equal("the pages had nothing to complain of", [], page.complaints);
@@ -137,19 +134,6 @@ try {
   await chrome.close();
   wire.close();
 }
-/** Interfaces that come and go on a machine fail a page that is loading: then it is loaded again. */
-async function go(page, url) {
-  await until(`the page ${new URL(url).pathname}`, () =>
-    page.goto(url).then(
-      () => true,
-      (e) => {
-        if (/ERR_NETWORK_CHANGED/.test(String(e))) return false;
-        throw e;
-      },
-    ),
-  );
-}
-
 async function findMoment(page, word) {
   const whole = await page.evaluate(() => window.muxdPlayer.duration);
   for (let t = 0; t < whole; t += 200) {
@@ -157,33 +141,4 @@ async function findMoment(page, word) {
     if ((await text(page)).includes(word)) return t;
   }
   throw new Error(`${word} was never shown`);
-}
-/** Without the record's screens: every event from the start. */
-async function plain(page, to) {
-  await page.evaluate(async (t) => {
-    const p = window.muxdPlayer;
-    const real = p.sealed;
-    p.sealed = false;
-    p.at = 0;
-    await p.seek(t);
-    p.sealed = real;
-  }, to);
-  await settled(page);
-}
-/** Every cell with its colours, and the cursor. */
-function cells(page) {
-  return page.evaluate(() => {
-    const b = window.muxdTerminal.buffer.active;
-    const out = [];
-    for (let y = b.baseY; y < b.baseY + window.muxdTerminal.rows; y++) {
-      const l = b.getLine(y);
-      let row = "";
-      for (let x = 0; x < window.muxdTerminal.cols; x++) {
-        const c = l.getCell(x);
-        row += `${c.getChars() || " "}${c.getFgColor()}${c.isBold() ? "b" : ""}`;
-      }
-      out.push(row);
-    }
-    return { rows: out.join("\n"), x: b.cursorX, y: b.cursorY };
-  });
 }

@@ -7,6 +7,7 @@ import { bytes, clock, h, replace } from "../dom";
 import { themes } from "../pages/terminal";
 import { isDark, onTheme } from "../theme";
 import { Player } from "./player";
+import { noReflow } from "./size";
 import { about as describe, type About } from "./source";
 import { timeline, type Mark } from "./timeline";
 
@@ -16,7 +17,7 @@ const causes: Record<string, string> = { exit: "ended", timeout: "passed its tim
 
 export async function show(root: HTMLElement, [id = ""]: string[], context: Context): Promise<Page> {
   const about = await describe(id, context.signal);
-  const term = new Terminal({ allowProposedApi: true, disableStdin: true, cursorBlink: false, fontFamily: font, fontSize: 14, scrollback: 5000, convertEol: about.open.pty !== true, theme: isDark() ? themes.dark : themes.light, cols: about.open.cols || 80, rows: about.open.rows || 24 });
+  const term = new Terminal({ allowProposedApi: true, disableStdin: true, cursorBlink: false, fontFamily: font, fontSize: 14, scrollback: 5000, convertEol: about.open.pty !== true, windowsPty: noReflow, theme: isDark() ? themes.dark : themes.light, cols: about.open.cols || 80, rows: about.open.rows || 24 });
   term.loadAddon(new Unicode11Addon());
   term.unicode.activeVersion = "11";
 
@@ -66,8 +67,12 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
       input: (text, masked) => {
         typed.textContent = (masked ? "•".repeat(Math.min(text.length, 8)) : printable(typed.textContent + text)).slice(-40);
       },
+      jumped: () => {
+        typed.textContent = "";
+        if (message.dataset["kind"] === "gap") say(null);
+      },
       gap: (n) => {
-        say(`${bytes(n)} are not in the recording here: its rule left them out.`, "info");
+        say(`${bytes(n)} are not in the recording here: its rule left them out.`, "gap");
       },
       failed: (e) => {
         if (!context.signal.aborted) say(e instanceof Error ? sentence(e.message) : String(e), "error");
@@ -118,7 +123,7 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
   async function fork(): Promise<void> {
     try {
       say("The workspace of that time is being restored …", "info");
-      const made = await call<{ agent: string }>("POST", `/v1/sessions/${id}/fork`, { body: {} });
+      const made = await call<{ agent: string }>("POST", `/v1/sessions/${id}/fork`, { body: { at_ms: Math.round(player.at) } });
       replace(message, "A copy of that workspace is ", h("code", null, made.agent), ". A grant for it opens it: ", h("code", null, `muxctl grant create --agent ${made.agent} --kind staff --reason "…"`));
     } catch (e) {
       replace(message, errorNotice(e));

@@ -1,25 +1,31 @@
 // Plays a recording into a terminal. Times are milliseconds since its first event.
 //
 // One loop owns the terminal: `show` applies an event, `seek` begins anew from the nearest screen that the record has, `tick`
-// (each frame) shows what is due. A jump that another jump overtakes is given up at the next await.
+// (each frame) shows what is due. A jump that another jump overtakes is given up at the next await. The terminal parses
+// later than it is written to: it is never given another size, or begun anew, before it has parsed what was written.
 import type { Terminal } from "@xterm/xterm";
 import { DATA, EXIT, GAP, INPUT, MISSING, RESIZE, STDERR, leftOut, u16, type RecordedEvent } from "./events";
-import { Reader, screenAt, type About } from "./source";
+import { Reader, seekBytes, screenAt, type About } from "./source";
+import { setSize } from "./size";
 
 export interface PlayerEvents {
   /** Moved, paused, at the end, more is known: draw the controls anew. */
   changed(): void;
   size(cols: number, rows: number): void;
   input(text: string, masked: boolean): void;
+  /** Somewhere else: what was typed last is not known there. */
+  jumped(): void;
   gap(bytes: number): void;
   failed(e: unknown): void;
 }
 export type PlayerState = "loading" | "paused" | "playing" | "ended" | "live";
 
 const frameBytes = 256 * 1024; // shown in one frame at the most
-const jumpBytes = 2 * 1024 * 1024; // handed to the terminal at once while jumping
+const jumpBytes = 256 * 1024; // handed to the terminal at once while jumping: parsed in one go, nothing is painted meanwhile
 const pollMs = 700;
 const decoder = new TextDecoder();
+const red = new TextEncoder().encode("\x1b[31m");
+const plain = new TextEncoder().encode("\x1b[39m");
 
 export class Player {
   state: PlayerState = "loading";
@@ -38,6 +44,9 @@ export class Player {
   private frame = 0;
   private last = 0; // performance.now() of the last frame
   private writing = 0; // bytes that the terminal has not parsed
+  private collected: Uint8Array[] = []; // of a jump: not yet handed to it
+  private collectedBytes = 0;
+  private stepping = false;
   private loading = false;
   private poll = 0;
   private wanted: "play" | "pause" = "pause";
@@ -58,6 +67,7 @@ export class Player {
 
   destroy(): void {
     this.jump++;
+    this.reader.close();
     cancelAnimationFrame(this.frame);
     window.clearTimeout(this.poll);
   }
@@ -91,7 +101,8 @@ export class Player {
   }
 
   toggle(): void {
-    if (this.state === "playing" || this.state === "live") this.pause();
+    const plays = this.state === "playing" || this.state === "live" || (this.state === "loading" && this.wanted === "play");
+    if (plays) this.pause();
     else this.play();
   }
 
@@ -118,36 +129,59 @@ export class Player {
 
   /** To the next event that shows something. */
   async step(): Promise<void> {
+    if (this.state === "loading" || this.stepping) return;
     this.pause();
+    this.stepping = true;
+    try {
+      await this.next();
+    } catch (e) {
+      this.events.failed(e);
+    }
+    this.stepping = false;
+    if (this.state === "paused" && this.reader.state === "end") this.setState("ended");
+    this.events.changed();
+  }
+  private async next(): Promise<void> {
+    const jump = this.jump;
     await this.reader.load();
     for (let e = this.reader.peek(); e; e = this.reader.peek()) {
+      if (e.type === RESIZE) await this.parsed();
+      if (jump !== this.jump) return;
       this.reader.take();
       this.show(e);
       this.at = Math.max(this.at, this.ms(e.ns));
       if (e.type === DATA && e.stream !== INPUT) break;
       await this.reader.load();
     }
-    this.events.changed();
   }
 
   /** From where to go on: from here, from a screen of the record, or from the start. */
   private async begin(to: number, over: () => boolean): Promise<void> {
     const ns = this.first + BigInt(Math.round(to * 1e6));
+    if (to >= this.at && this.at > 0 && this.reader.covers(ns)) return; // what is at hand leads there
     const screen = this.sealed && this.pty && to > 0 ? await screenAt(this.id, ns, this.signal) : null;
     if (over()) return;
     const from = screen?.found ? this.ms(BigInt(screen.at_ns)) : 0;
     if (to >= this.at && this.at > 0 && from <= this.at) return; // what is on the screen already is nearer
+    const reader = new Reader(this.id, screen?.found ? BigInt(screen.seq) : 0n, this.signal, screen?.found ? seekBytes : undefined);
+    reader.ahead(); // while the terminal gets ready
+    await this.parsed();
+    if (over()) {
+      reader.close();
+      return;
+    }
+    this.reader.close();
+    this.reader = reader;
     this.term.reset();
     this.exit = null;
+    this.at = from;
+    this.events.jumped();
     if (screen?.found) {
       this.resize(screen.cols, screen.rows);
-      this.term.write(Uint8Array.from(atob(screen.data), (c) => c.charCodeAt(0)));
-      this.reader = new Reader(this.id, BigInt(screen.seq), this.signal);
+      this.collect(Uint8Array.from(atob(screen.data), (c) => c.charCodeAt(0)));
     } else {
       this.resize(this.about.open.cols ?? 80, this.about.open.rows ?? 24);
-      this.reader = new Reader(this.id, 0n, this.signal);
     }
-    this.at = from;
   }
 
   /** Everything up to that moment, as fast as the terminal takes it. */
@@ -157,17 +191,34 @@ export class Player {
       if (over()) return;
       const e = this.reader.peek();
       if (!e || this.ms(e.ns) > to) break;
+      if (e.type === RESIZE || this.collectedBytes > jumpBytes) {
+        await this.parsed();
+        if (over()) return;
+      }
       this.reader.take();
-      this.show(e);
-      if (this.writing > jumpBytes) await this.parsed();
-      if (over()) return;
+      this.show(e, true);
+      this.at = Math.max(this.at, this.ms(e.ns));
     }
     await this.parsed();
   }
 
+  private collect(p: Uint8Array): void {
+    this.collected.push(p);
+    this.collectedBytes += p.length;
+  }
+
+  /** Hands on what was collected; resolved when the terminal shows all that it was given. */
   private parsed(): Promise<void> {
+    const whole = new Uint8Array(this.collectedBytes);
+    let at = 0;
+    for (const p of this.collected) {
+      whole.set(p, at);
+      at += p.length;
+    }
+    this.collected = [];
+    this.collectedBytes = 0;
     return new Promise((done) => {
-      this.term.write("", done);
+      this.term.write(whole, done);
     });
   }
 
@@ -182,16 +233,21 @@ export class Player {
 
   private resize(cols: number, rows: number): void {
     if (cols < 1 || rows < 1) return;
-    this.term.resize(Math.min(cols, 1000), Math.min(rows, 500));
+    setSize(this.term, Math.min(cols, 1000), Math.min(rows, 500));
     this.events.size(cols, rows);
   }
 
-  private show(e: RecordedEvent): void {
+  private show(e: RecordedEvent, jumping = false): void {
     this.duration = Math.max(this.duration, this.ms(e.ns));
     if (e.type === DATA && e.stream === INPUT) {
       this.events.input(decoder.decode(e.payload), (e.flags & 1) !== 0);
     } else if (e.type === DATA) {
-      this.write(e.payload, e.stream === STDERR && !this.pty);
+      const marked = e.stream === STDERR && !this.pty;
+      const parts = marked ? [red, e.payload, plain] : [e.payload];
+      for (const p of parts) {
+        if (jumping) this.collect(p);
+        else this.write(p);
+      }
     } else if (e.type === RESIZE && e.payload.length >= 4) {
       this.resize(u16(e.payload, 0), u16(e.payload, 2));
     } else if ((e.type === GAP || e.type === MISSING) && e.stream !== INPUT) {
@@ -201,13 +257,11 @@ export class Player {
     }
   }
 
-  private write(p: Uint8Array, red: boolean): void {
+  private write(p: Uint8Array): void {
     this.writing += p.length;
-    if (red) this.term.write("\x1b[31m");
     this.term.write(p, () => {
       this.writing -= p.length;
     });
-    if (red) this.term.write("\x1b[39m");
   }
 
   // ---- playing
@@ -234,6 +288,7 @@ export class Player {
         this.more();
         return;
       }
+      if (e.type === RESIZE && this.writing) return; // the next frame
       const due = this.ms(e.ns);
       if (this.idleMs && due - this.at > this.idleMs) {
         const skipped = due - this.at - this.idleMs; // the rest of the silence is played
@@ -273,7 +328,7 @@ export class Player {
           .then(() => {
             this.loading = false;
             if (jump !== this.jump || (this.state !== "live" && this.state !== "playing")) return;
-            if (live) this.follow();
+            if (live) void this.follow();
             else this.last = performance.now();
           })
           .catch((e: unknown) => {
@@ -288,8 +343,14 @@ export class Player {
   }
 
   /** The live tail is shown as it comes. */
-  private follow(): void {
-    for (let e = this.reader.take(); e; e = this.reader.take()) this.show(e);
+  private async follow(): Promise<void> {
+    const jump = this.jump;
+    for (let e = this.reader.peek(); e; e = this.reader.peek()) {
+      if (e.type === RESIZE) await this.parsed();
+      if (jump !== this.jump || this.state !== "live") return;
+      this.reader.take();
+      this.show(e);
+    }
     this.at = this.duration;
     this.events.changed();
     this.more();

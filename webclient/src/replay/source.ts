@@ -32,9 +32,11 @@ export interface Screen extends Size {
 export type Behind = "more" | "end" | "live";
 
 const pageBytes = 512 * 1024;
+/** The first page behind a screen: what there is between two of them (KEYFRAMER_SPACING), and a little more. */
+export const seekBytes = 272 * 1024;
 
-export const about = (id: string, signal: AbortSignal): Promise<About> => call("GET", `/v1/recordings/${id}`, { signal });
-export const screenAt = (id: string, ns: bigint, signal: AbortSignal): Promise<Screen> => call("GET", `/v1/recordings/${id}/screen?at_ns=${ns}`, { signal });
+export const about = (id: string, signal: AbortSignal): Promise<About> => patiently(() => call("GET", `/v1/recordings/${id}`, { signal }), signal);
+export const screenAt = (id: string, ns: bigint, signal: AbortSignal): Promise<Screen> => patiently(() => call("GET", `/v1/recordings/${id}/screen?at_ns=${ns}`, { signal }), signal);
 
 interface Page {
   events: RecordedEvent[];
@@ -42,20 +44,20 @@ interface Page {
 }
 
 /** A network that changes under the page fails what is on its way: that is asked for again, for a while. */
-async function patiently(ask: () => Promise<Response>, signal: AbortSignal): Promise<Response> {
+async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let wait = 250; ; wait *= 2) {
     try {
       return await ask();
     } catch (e) {
-      if (signal.aborted) throw e;
+      if (signal.aborted || (e instanceof ApiError && e.status !== 0)) throw e;
       if (wait > 16_000) throw new ApiError(0, "unreachable", "muxd does not answer.", "Is the network there, and the daemon running?");
       await new Promise((r) => setTimeout(r, wait));
     }
   }
 }
 
-async function fetchPage(id: string, after: bigint, signal: AbortSignal): Promise<Page> {
-  const answer = await patiently(() => fetch(`/v1/recordings/${id}/events?after_seq=${after}&limit=${pageBytes}`, { credentials: "same-origin", cache: "no-store", signal }), signal);
+async function fetchPage(id: string, after: bigint, limit: number, signal: AbortSignal): Promise<Page> {
+  const answer = await patiently(() => fetch(`/v1/recordings/${id}/events?after_seq=${after}&limit=${limit}`, { credentials: "same-origin", cache: "no-store", signal }), signal);
   if (!answer.ok) {
     const value = (await answer.json().catch(() => null)) as { error?: { code?: string; message?: string; hint?: string } } | null;
     throw new ApiError(answer.status, value?.error?.code ?? "internal", value?.error?.message ?? `The answer was ${answer.status}.`, value?.error?.hint ?? "");
@@ -69,14 +71,28 @@ export class Reader {
   private at = 0;
   private after: bigint;
   private behind: Behind = "more";
-  private ahead: Promise<Page> | null = null;
+  private coming: Promise<Page> | null = null;
+  private readonly stop = new AbortController();
 
   constructor(
     private readonly id: string,
     after: bigint,
-    private readonly signal: AbortSignal,
+    signal: AbortSignal,
+    private limit = pageBytes,
   ) {
     this.after = after;
+    if (signal.aborted) this.stop.abort();
+    signal.addEventListener("abort", () => { this.stop.abort(); }, { signal: this.stop.signal });
+  }
+
+  /** Nobody reads on: what is on its way is not wanted. */
+  close(): void {
+    this.stop.abort();
+  }
+  /** Is the next event behind that moment at hand? */
+  covers(ns: bigint): boolean {
+    const last = this.events[this.events.length - 1];
+    return this.at < this.events.length && last !== undefined && last.ns > ns;
   }
 
   /** The next event at hand, without taking it; undefined: none is loaded. */
@@ -86,35 +102,38 @@ export class Reader {
   take(): RecordedEvent | undefined {
     const e = this.events[this.at];
     if (e) this.at++;
-    if (this.behind === "more" && !this.ahead && this.at * 2 > this.events.length) this.prefetch();
+    if (this.at * 2 > this.events.length) this.ahead();
     return e;
   }
   get state(): Behind {
     return this.at < this.events.length ? "more" : this.behind;
   }
 
-  private prefetch(): void {
+  /** Asks for the next page. */
+  ahead(): void {
+    if (this.behind === "more" && !this.coming) void this.ask();
+  }
+  private ask(): Promise<Page> {
     const last = this.events[this.events.length - 1];
-    const ahead = fetchPage(this.id, last ? last.seq : this.after, this.signal);
-    ahead.catch(() => undefined); // told to whoever waits for it in load()
-    this.ahead = ahead;
+    const coming = fetchPage(this.id, last ? last.seq : this.after, this.limit, this.stop.signal);
+    coming.catch(() => undefined); // told to whoever waits for it in load()
+    this.coming = coming;
+    this.limit = pageBytes;
+    return coming;
   }
 
   /** Until there is an event at hand, or there is none for now. */
   async load(): Promise<void> {
     if (this.at < this.events.length || this.behind === "end") return;
-    if (!this.ahead) this.prefetch();
-    const ahead = this.ahead;
-    if (!ahead) return;
     try {
-      const page = await ahead;
+      const page = await (this.coming ?? this.ask());
       const last = this.events[this.events.length - 1];
       if (last) this.after = last.seq;
       this.events = page.events;
       this.at = 0;
       this.behind = page.behind;
     } finally {
-      this.ahead = null;
+      this.coming = null;
     }
   }
 }

@@ -1,5 +1,6 @@
-// xterm.js writes <style> elements, which the page's policy forbids (style-src 'self'). It gets hidden elements instead,
-// whose text goes into constructed style sheets: those are no inline code.
+// xterm.js writes <style> elements and, for true colours, style attributes, which the page's policy forbids
+// (style-src 'self'). It gets hidden elements instead, whose text goes into constructed style sheets, and attributes
+// become properties: those are no inline code.
 
 const sheets = new Map<HTMLElement, CSSStyleSheet>();
 
@@ -7,6 +8,10 @@ export function mirrorStyles(): void {
   const maker = document as unknown as { createElement(tag: string, options?: ElementCreationOptions): HTMLElement };
   const create = maker.createElement.bind(document);
   maker.createElement = (tag, options): HTMLElement => (tag === "style" ? mirrored(create("span")) : create(tag, options));
+  HTMLElement.prototype.setAttribute = function (this: HTMLElement, name: string, value: string): void {
+    if (name === "style") this.style.cssText = value;
+    else Element.prototype.setAttribute.call(this, name, value);
+  };
 }
 
 function mirrored(e: HTMLElement): HTMLElement {
