@@ -13,8 +13,10 @@
 #define GAP_NS      (5 * 1000000u)
 /* Interrupts stay on, so that ^C ends it. What it prints is not in what is typed. */
 #define CAT   "stty -icanon -echo -opost; printf REA''DY; exec cat\n"
-#define LINE  "a line of a flood, sixty-four bytes with its newline 0123456789ab"
-#define FLOOD "stty -icanon -echo -opost; printf REA''DY; exec yes '" LINE "'\n"
+#define LINE  "a line of a flood, as long as a line of a compiler or a log is 0123"
+#define FLOOD "stty -icanon -echo; printf REA''DY; exec yes '" LINE "'\n"
+#define FLOOD_LINE LINE "\r\n"
+#define FLOOD_SIZE (sizeof(FLOOD_LINE) - 1)
 
 struct samples {
 	double us[SAMPLES_MAX];
@@ -94,7 +96,7 @@ static inline void on_key(struct peer *p, const unsigned char *at, size_t n)
 
 static inline void check_flood(uint64_t at_flood, const unsigned char *at, size_t n)
 {
-	if (memcmp(at, flood_text + at_flood % (sizeof(LINE)), n) != 0)
+	if (memcmp(at, flood_text + at_flood % FLOOD_SIZE, n) != 0)
 		die("the flood's bytes are not those of the flood");
 }
 
@@ -115,7 +117,7 @@ static inline void on_watched_flood(struct peer *p, const unsigned char *at, siz
 static inline void make_flood_text(void)
 {
 	for (size_t i = 0; i < sizeof(flood_text); i++)
-		flood_text[i] = i % sizeof(LINE) == sizeof(LINE) - 1 ? '\n' : (unsigned char)LINE[i % sizeof(LINE)];
+		flood_text[i] = (unsigned char)FLOOD_LINE[i % FLOOD_SIZE];
 }
 
 static inline bool is_ready(void *arg)

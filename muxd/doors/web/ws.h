@@ -82,6 +82,8 @@ void ws_history_go_on(struct ws *w);
 int ws_receive(struct ws *w, const uint8_t *p, size_t n);
 int ws_writeable(struct ws *w);
 void ws_want_write(struct ws *w);
+/* At once, from the loop's turn: waiting until the socket is known to have room costs ten system calls. */
+void ws_write_now(struct ws *w);
 void ws_take_input(struct ws *w);
 
 #endif

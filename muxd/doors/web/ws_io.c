@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WRITES_PER_TURN 2 /* as much as one read of a link gives */
+
 /* --- in */
 
 static void bad_message(struct ws *w, int code, const char *text)
@@ -255,27 +257,43 @@ static int write_ping(struct ws *w)
 	return lws_write(w->conn->wsi, w->conn->door->frame + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 1;
 }
 
+/* The next of what there is to write: 1: written, 0: nothing, -1: the connection is lost. */
+static int write_one(struct ws *w)
+{
+	if (buf_len(&w->out))
+		return write_message(w);
+	if (w->state == WS_CLOSING)
+		return ws_write_close(w);
+	if (w->screen)
+		return write_screen(w);
+	if (w->ping_due)
+		return write_ping(w);
+	if (w->state == WS_HISTORY)
+		return write_history(w);
+	return w->state == WS_LIVE ? write_live(w) : 0;
+}
+
+static int write_some(struct ws *w)
+{
+	for (int i = 0; i < WRITES_PER_TURN && !lws_partial_buffered(w->conn->wsi); i++) {
+		int rc = w->state == WS_CLOSED ? 0 : write_one(w);
+
+		if (rc <= 0)
+			return rc;
+	}
+	ws_want_write(w); /* what could not be written whole libwebsockets keeps, and calls when that is gone */
+	return 0;
+}
+
 int ws_writeable(struct ws *w)
 {
-	int rc = 0;
+	return write_some(w);
+}
 
-	if (w->state == WS_CLOSED)
-		return 0;
-	if (lws_partial_buffered(w->conn->wsi))
-		return 0; /* it calls again when that is gone */
-	if (buf_len(&w->out))
-		rc = write_message(w);
-	else if (w->state == WS_CLOSING)
-		return ws_write_close(w);
-	else if (w->screen)
-		rc = write_screen(w);
-	else if (w->ping_due)
-		rc = write_ping(w);
-	else if (w->state == WS_HISTORY)
-		rc = write_history(w);
-	else if (w->state == WS_LIVE)
-		rc = write_live(w);
-	if (rc > 0)
+void ws_write_now(struct ws *w)
+{
+	if (w->state != WS_LIVE || !w->conn->wsi)
 		ws_want_write(w);
-	return rc < 0 ? -1 : 0;
+	else if (write_some(w) < 0)
+		ws_want_write(w); /* there its end is noticed */
 }

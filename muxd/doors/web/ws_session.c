@@ -266,7 +266,7 @@ void ws_ask(struct ws *w)
 
 static void on_readable(void *arg)
 {
-	ws_want_write(arg);
+	ws_write_now(arg);
 }
 
 static void on_writable(void *arg)
