@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/hub/pace.h"
 #include "muxd/hub/screen.h"
 
 #include <signal.h>
@@ -17,25 +18,37 @@ static void on_idle(uv_idle_t *h)
 	hub_flush(h->data);
 }
 
-void attachment_wake(struct attachment *a, unsigned wakes)
+static void enqueue(struct attachment *a, unsigned wakes)
 {
 	struct hub *h = a->session->hub;
 
+	if (!a->wakes) {
+		TAILQ_INSERT_TAIL(&h->pending, a, pending);
+		uv_idle_start(h->idle, on_idle); /* callbacks come from the loop, before it sleeps */
+	}
+	a->wakes |= wakes;
+}
+
+void attachment_wake(struct attachment *a, unsigned wakes)
+{
 	if (a->over)
 		return;
 	if (a->held) {
 		a->held_wakes |= wakes;
 		return;
 	}
-	if (wakes & WAKE_READABLE && !a->armed)
+	if (wakes & WAKE_READABLE && a->armed && a->role == ROLE_OBSERVER)
+		pace_wait(a);
+	if (wakes & WAKE_READABLE && (!a->armed || a->role == ROLE_OBSERVER))
 		wakes &= ~(unsigned)WAKE_READABLE;
-	if (!wakes)
-		return;
-	if (!a->wakes) {
-		TAILQ_INSERT_TAIL(&h->pending, a, pending);
-		uv_idle_start(h->idle, on_idle); /* callbacks come from the loop, before it sleeps */
-	}
-	a->wakes |= wakes;
+	if (wakes)
+		enqueue(a, wakes);
+}
+
+void attachment_tell(struct attachment *a)
+{
+	if (!a->over && a->armed)
+		enqueue(a, WAKE_READABLE);
 }
 
 void attachment_release(struct attachment *a)
@@ -57,16 +70,21 @@ static void finish(struct attachment *a)
 	a->over = true;
 }
 
+/* Told before what is behind the hole is shown, which follows in the same turn: by the next there may be another hole.
+ */
 static void call_skipped(struct attachment *a)
 {
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		if (a->skipped[i]) {
-			uint64_t n = a->skipped[i];
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		uint64_t start = a->session->stream[i].start, n = start - a->cursor[i];
 
-			a->skipped[i] = 0;
-			a->ops->skipped(a->arg, i, n);
-			return; /* the door may have gone; the other stream's turn comes with its next peek */
-		}
+		if (a->cursor[i] >= start)
+			continue;
+		a->cursor[i] = start;
+		enqueue(a, WAKE_READABLE);
+		attachment_check_end(a);
+		a->ops->skipped(a->arg, i, n);
+		return; /* the door may have gone; the other stream's turn comes with its next peek */
+	}
 }
 
 /* One callback; the attachment may be gone afterwards. What is left stays queued. */
@@ -156,6 +174,8 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	a->armed = true;
 	a->held = held;
 	TAILQ_INSERT_TAIL(&s->attachments, a, of_session);
+	s->observers += role == ROLE_OBSERVER;
+	pace_begin(a);
 	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
 	s->linger_at = 0;
 	s->hub->stats.attachments_live++;
@@ -185,33 +205,52 @@ static bool screen_behind(struct attachment *a)
 	return screen_want(a, NULL);
 }
 
+/* An observer who has had its share, or who is too far behind to be shown every byte. True: it is told when it may go
+ * on. */
+static bool observer_waits(struct attachment *a, int stream)
+{
+	const struct stream *st = &a->session->stream[stream];
+
+	if (a->cursor[stream] >= st->visible)
+		return false;
+	if (!pace_allows(a))
+		return true;
+	if (stream != STREAM_OUTPUT)
+		return false;
+	if (a->cursor[stream] < st->start)
+		return screen_behind(a);
+	return !a->screen_missed && pace_behind(a) && screen_want(a, NULL);
+}
+
+static size_t peek(struct attachment *a, int stream, const uint8_t **out_p)
+{
+	const struct stream *st = &a->session->stream[stream];
+	size_t n;
+
+	if (a->role == ROLE_OBSERVER && observer_waits(a, stream))
+		return 0;
+	if (a->cursor[stream] < st->start) { /* fell behind by more than the buffer holds */
+		a->armed = true;
+		attachment_wake(a, WAKE_SKIPPED);
+		return 0;
+	}
+	n = stream_peek(st, a->cursor[stream], out_p);
+	return a->role == ROLE_OBSERVER && n > a->share ? a->share : n;
+}
+
 size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 {
 	struct session *s = a->session;
-	const struct stream *st;
 	size_t n = 0;
 
 	if (a->over || stream < STREAM_OUTPUT || stream >= STREAM_COUNT)
 		return 0;
-	if (a->screening) {
-		a->armed = true;
+	if (a->screening || (s->launch.transfer && !s->launch.transfer->head_known)) {
+		a->armed = true; /* a screen is on its way; of the content of a file nothing is there */
 		return 0;
 	}
-	st = &s->stream[stream];
-	if (s->launch.transfer && !s->launch.transfer->head_known) {
-		a->armed = true; /* of the content nothing is there */
-		return 0;
-	}
-	if (hub_record_state(s->hub) == RECORD_OK || s->state == SESSION_ENDED) {
-		if (a->cursor[stream] < st->start) { /* fell behind by more than the buffer holds */
-			if (stream == STREAM_OUTPUT && a->role == ROLE_OBSERVER && screen_behind(a))
-				return 0;
-			a->skipped[stream] += st->start - a->cursor[stream];
-			a->cursor[stream] = st->start;
-			attachment_wake(a, WAKE_SKIPPED);
-		}
-		n = stream_peek(st, a->cursor[stream], out_p);
-	}
+	if (hub_record_state(s->hub) == RECORD_OK || s->state == SESSION_ENDED)
+		n = peek(a, stream, out_p);
 	if (!n) {
 		a->armed = true;
 		attachment_check_end(a);
@@ -224,6 +263,8 @@ void attachment_consume(struct attachment *a, int stream, size_t n)
 	a->cursor[stream] += n;
 	if (a->role == ROLE_DRIVER)
 		session_update_window(a->session);
+	else
+		pace_took(a, n);
 	attachment_check_end(a);
 }
 
@@ -362,6 +403,8 @@ void attachment_detach(struct attachment *a)
 		return;
 	s = a->session;
 	screen_unwant(a);
+	pace_forget(a);
+	s->observers -= a->role == ROLE_OBSERVER;
 	if (a->wakes)
 		TAILQ_REMOVE(&s->hub->pending, a, pending);
 	TAILQ_REMOVE(&s->attachments, a, of_session);

@@ -4,7 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/pace.h"
 #include "recorder/client.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static int start_timers(struct hub *h)
 {
 	h->second = malloc(sizeof(*h->second));
 	h->idle = malloc(sizeof(*h->idle));
-	if (!h->second || !h->idle) {
+	if (!h->second || !h->idle || pace_create(h)) {
 		free(h->second);
 		free(h->idle);
 		h->second = NULL;
@@ -128,6 +128,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->ended);
 	TAILQ_INIT(&h->attachments);
 	TAILQ_INIT(&h->pending);
+	TAILQ_INIT(&h->paced);
 	TAILQ_INIT(&h->screens);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
@@ -195,6 +196,7 @@ void hub_destroy(struct hub *h)
 	free(h->recovery);
 	uv_close((uv_handle_t *)h->second, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);
+	pace_destroy(h);
 	journal_destroy(h->journal);
 	revocations_destroy(h->revoked);
 	conf_destroy(h->conf);

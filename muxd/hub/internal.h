@@ -47,8 +47,12 @@ struct attachment {
 	TAILQ_ENTRY(attachment) pending; /* in hub->pending while wakes != 0 */
 	TAILQ_ENTRY(attachment) of_hub;
 	TAILQ_ENTRY(attachment) of_screen; /* in session->screen->want while screening */
-	enum screening screening;          /* nothing is peeked until its screen is there */
-	uint64_t screen_from, screen_by;   /* an offset; boot ns */
+	TAILQ_ENTRY(attachment) of_paced;  /* an observer, in hub->paced while paced */
+	bool paced;
+	size_t share; /* bytes that an observer may still be shown of what it was given at share_ms (uv_now) */
+	uint64_t share_ms;
+	enum screening screening;        /* nothing is peeked until its screen is there */
+	uint64_t screen_from, screen_by; /* an offset; boot ns */
 	uint32_t screen_tag;
 	bool screen_missed; /* none came in time */
 	const struct attachment_ops *ops;
@@ -60,7 +64,6 @@ struct attachment {
 	const char *door;
 	char peer[64];
 	uint64_t cursor[STREAM_COUNT];
-	uint64_t skipped[STREAM_COUNT];
 	unsigned wakes, held_wakes;
 	bool held;          /* its door has not heard of it yet: no callbacks */
 	bool armed;         /* the door has seen everything and waits for `readable` */
@@ -153,6 +156,7 @@ struct session {
 	uint64_t screen_failed_ns;
 
 	struct attachment_list attachments;
+	unsigned observers; /* of them */
 	LIST_HEAD(, session_waiter) waiters;
 	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
 	struct open_job *job;                         /* the broker_open() that waits for `opened` */
@@ -215,13 +219,14 @@ struct hub {
 	size_t ended_count;
 	uint64_t ended_bytes;
 	struct exec_key *exec_ids;
-	struct attachment_list attachments, pending;
+	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
 	struct recorder_client *recorder;
 	struct recovery *recovery; /* waits for the record to be writable */
 	uv_timer_t *second;
 	uv_idle_t *idle;
+	uv_timer_t *pace;
 	bool flushing, recovered, stopping;
 	bool paused; /* people were told that the record cannot be written */
 	struct hub_stats stats;
@@ -275,6 +280,7 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
 		      const struct attachment_ops *ops, void *arg, bool held, struct attachment **out);
 void attachment_wake(struct attachment *a, unsigned wakes);
+void attachment_tell(struct attachment *a); /* an observer whose time has come: `readable` (pace.h) */
 void attachment_check_end(struct attachment *a);
 void attachment_release(struct attachment *a); /* its door knows it now */
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);

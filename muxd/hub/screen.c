@@ -83,9 +83,11 @@ static void tell_all_without(struct screen *sc)
 		do_without(a);
 }
 
-static void on_deadline(uv_timer_t *t)
+/* The time of some is up, or it is time for the next shot. */
+static void on_timer(uv_timer_t *t)
 {
 	struct screen *sc = t->data;
+	struct hub *h = sc->hub;
 	uint64_t now = clock_boot_ns(), least = UINT64_MAX;
 	struct attachment *a, *next;
 
@@ -97,8 +99,15 @@ static void on_deadline(uv_timer_t *t)
 			least = a->screen_by;
 	}
 	if (least != UINT64_MAX)
-		uv_timer_start(t, on_deadline, (least - now) / NS_PER_MS + 1, 0);
-	hub_flush(sc->hub);
+		uv_timer_start(t, on_timer, (least - now) / NS_PER_MS + 1, 0);
+	screen_pump(sc); /* a shot that was too early; it may be the end of sc */
+	hub_flush(h);
+}
+
+void screen_timer(struct screen *sc, uint64_t ms)
+{
+	if (!uv_is_active((uv_handle_t *)&sc->timer) || uv_timer_get_due_in(&sc->timer) > ms)
+		uv_timer_start(&sc->timer, on_timer, ms, 0);
 }
 
 /* The client sees the shot, then the bytes after it. */
@@ -107,7 +116,6 @@ static void show(struct attachment *a, const struct screen_shot *shot)
 	done_waiting(a);
 	a->screen_missed = false;
 	a->cursor[STREAM_OUTPUT] = shot->offset;
-	a->skipped[STREAM_OUTPUT] = 0;
 	if (a->role == ROLE_DRIVER)
 		session_update_window(a->session);
 	if (a->over)
@@ -118,7 +126,10 @@ static void show(struct attachment *a, const struct screen_shot *shot)
 
 /* ---- shots */
 
-/* Those who asked by then. One whose bytes after it are gone already asks again, until its time is up. */
+/*
+ * Those who asked by then. A driver whose bytes after it are gone already asks again, until its time is up; an observer
+ * sees it all the same: of a flood that is faster than he reads he is shown one picture after the other.
+ */
 static void on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *shot)
 {
 	struct stream *st = &sc->session->stream[STREAM_OUTPUT];
@@ -130,7 +141,7 @@ static void on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *s
 			continue;
 		if (!shot->len) {
 			do_without(a);
-		} else if (shot->offset < st->start || a->held) {
+		} else if ((shot->offset < st->start && a->role == ROLE_DRIVER) || a->held) {
 			a->screening = SCREENING_WANTED;
 			a->screen_from = st->visible;
 		} else {
@@ -373,8 +384,7 @@ bool screen_want(struct attachment *a, const char *token)
 	a->screen_by = clock_boot_ns() + wait;
 	sc->needed_ns = clock_boot_ns();
 	TAILQ_INSERT_TAIL(&sc->want, a, of_screen);
-	if (!uv_is_active((uv_handle_t *)&sc->timer) || uv_timer_get_due_in(&sc->timer) > wait / NS_PER_MS)
-		uv_timer_start(&sc->timer, on_deadline, wait / NS_PER_MS, 0);
+	screen_timer(sc, wait / NS_PER_MS);
 	return true;
 }
 

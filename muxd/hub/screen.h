@@ -16,6 +16,7 @@
 
 #define SCREEN_WAIT_NS       (500 * NS_PER_MS)
 #define SCREEN_WAIT_EMPTY_NS (3 * NS_PER_SEC)      /* where there is nothing else to show */
+#define SCREEN_PACE_MS       40                    /* between two shots */
 #define SCREENS_MAX          64                    /* workers at a time */
 #define SCREEN_IDLE_NS       (60 * NS_PER_SEC)     /* ... and how long one stays that nobody needs */
 #define SCREEN_LAG           (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
@@ -37,6 +38,7 @@ struct screen {
 	unsigned cols, rows; /* as told */
 	bool exact;
 	uint32_t tag;
+	uint64_t shot_ms;            /* when one was last asked for (uv_now); 0: never */
 	uint64_t page_from;          /* of the question to the recorder */
 	char *token;                 /* while it is filled */
 	struct attachment_list want; /* of_screen */
@@ -62,6 +64,7 @@ int screen_feed_cut(struct screen *sc, uint64_t offset);
 bool screen_clogged(const struct screen *sc);
 void screen_fail(struct screen *sc, const char *why);
 void screen_release(struct screen *sc);
+void screen_timer(struct screen *sc, uint64_t ms); /* pumps and looks for deadlines then, or before */
 void screen_set_state(struct screen *sc, enum screen_state state);
 
 /* screen_record.c: one page after the other until the stream has the rest. */

@@ -113,12 +113,20 @@ static int feed_sizes(struct screen *sc)
 	return rc;
 }
 
+/* One shot serves all who wait for one by then, so there are not more than eyes can tell apart. */
 static int shoot(struct screen *sc)
 {
+	uint64_t now = uv_now(sc->hub->loop);
 	struct attachment *a;
 	uint8_t head[4];
 	bool any = false;
 
+	if (TAILQ_EMPTY(&sc->want))
+		return 0;
+	if (now - sc->shot_ms < SCREEN_PACE_MS && sc->shot_ms) {
+		screen_timer(sc, sc->shot_ms + SCREEN_PACE_MS - now);
+		return 0;
+	}
 	TAILQ_FOREACH(a, &sc->want, of_screen)
 	if (a->screening == SCREENING_WANTED && sc->offset >= a->screen_from) {
 		if (!any)
@@ -127,6 +135,8 @@ static int shoot(struct screen *sc)
 		a->screening = SCREENING_ASKED;
 		a->screen_tag = sc->tag;
 	}
+	if (any)
+		sc->shot_ms = now;
 	put_u32(head, sc->tag);
 	return any ? screen_send(sc, SCREEN_SHOOT, head, sizeof(head), NULL, 0) : 0;
 }
