@@ -110,7 +110,8 @@ class Terminal(WebSocket):
         if self.status != 101:
             raise Closed(1006, self.head)
         self.opened = self.notice = self.exit = self.error = None
-        self.offset = self.granted = 0
+        self.offset = self.granted = self.screens = 0
+        self.screen = b""  # the last one
         while self.opened is None:
             self.step()
 
@@ -140,6 +141,9 @@ class Terminal(WebSocket):
             self.error = json.loads(rest)
         elif kind == 0x16:
             self.offset = struct.unpack("<Q", rest[:8])[0]
+            self.screen = rest[12:]
+            self.screens += 1
+            self.move()
             return None
         return None
 
