@@ -7,6 +7,7 @@ The end of the daemon leaves pods as they are, so nothing is asked of them then.
 
 lifecycle_kill.py STATE NAMESPACE KUBECONFIG; KILLS, AGENTS, SEED, CHECK, GAP, SAMPLE as there; AT_END=sample: SAMPLE snapshots are looked
 into at the end, too, instead of all; K8S_HOME, K8S_API."""
+import http.client
 import os
 import subprocess
 import sys
@@ -39,8 +40,20 @@ lifecycle: {{idle_ttl: 30s, idle_warning: 0s, keep_snapshots: 100000, keep_age: 
 """
 
 
+def items(path):
+    """Of an API server that may have been killed since it was last asked."""
+    end = time.time() + 60
+    while True:
+        try:
+            return api.items(path)
+        except (OSError, http.client.HTTPException):
+            if time.time() > end:
+                raise
+            time.sleep(0.2)
+
+
 def ours(path, role):
-    return [o for o in api.items(f"{path}?labelSelector=muxd.dev/role%3D{role}") if not meta(o).get("deletionTimestamp")]
+    return [o for o in items(f"{path}?labelSelector=muxd.dev/role%3D{role}") if not meta(o).get("deletionTimestamp")]
 
 
 def of(o):
@@ -92,8 +105,9 @@ def kill(daemon, which, kill_part=story.Daemon.kill):
     kill_part(daemon, which)
 
 
-# What a caller hears while the API server is away, and of a pool that cannot keep up with one node: said by name, and nothing lost.
-AWAY = ("k8s_unreachable", "k8s_tls_failed", "k8s_busy", "no sandbox of the pool became ready in time")
+# What a caller hears while the API server is away for longer than muxd waits, and of a pool that cannot keep up with one node: said by
+# name, and nothing lost. link_lost: the exec by which a new sandbox is reached broke off.
+AWAY = ("k8s_unreachable", "link_lost", "k8s_tls_failed", "k8s_busy", "no sandbox of the pool became ready in time")
 
 
 def fault(text, plain=story.fault):

@@ -9,14 +9,24 @@
 make -s --no-print-directory -C "$here" "$(realpath --relative-to="$here" "$BUILD")/e2e/link_probe" || fail "link_probe does not build"
 export MUXLET=$BUILD/muxlet
 cluster storage start || fail "no storage"
-spare=
+spare='' held=''
+is_ready() { [ "$(kubectl get node "$K8S_NODE" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
+is_free() { is_ready && [ -z "$(kubectl get node "$K8S_NODE" -o jsonpath='{.spec.taints}{.spec.unschedulable}')" ]; }
+# node_back: a kubelet makes its node's object when it begins, and never again
+node_back() {
+	kubectl get node "$K8S_NODE" >/dev/null 2>&1 || cluster kubelet stop || return
+	cluster kubelet start && wait_for 90 is_free
+}
+# Whatever happened, the next story finds the node.
 finish() {
 	[ -z "$spare" ] || kill "$spare" 2>/dev/null
-	cluster kubelet start >/dev/null 2>&1
+	[ -z "$held" ] || kill "$held" 2>/dev/null
 	kubectl delete node spare --wait=false --request-timeout=10s >/dev/null 2>&1
+	node_back >/dev/null 2>&1
 	end_story
 }
 trap finish EXIT
+trap 'exit 1' TERM INT
 beat() {
 	local now
 	now=$(date -u +%Y-%m-%dT%H:%M:%S.000000Z)
@@ -52,17 +62,19 @@ probe() {
 said() { grep -qE -- "$2" "$tmp/said" && ok "$1" || fail "$1: no '$2' in: $(tail -n 5 "$tmp/said")"; }
 # hold AGENT: a program in it, watched; what is said of it is in $tmp/AGENT, its probe's pid in $held
 hold() {
-	timeout 400 "$BUILD/e2e/link_probe" -n "$ns" -w claim -s 67108864 -C loop -N 5 "$KUBECONFIG" exec "$1" sleep 1000 2>"$tmp/$1" </dev/null &
+	PROBE_LOG=debug timeout 400 "$BUILD/e2e/link_probe" -n "$ns" -w claim -s 67108864 -C loop -N 5 "$KUBECONFIG" exec "$1" sleep 1000 2>"$tmp/$1" </dev/null &
 	held=$!
 	wait_for 60 grep -q 'up, stream' "$tmp/$1" || fail "no stream: $(cat "$tmp/$1")"
 }
 # ended AGENT PATTERN WHAT
 ended() {
 	wait $held
-	equal "$3: what runs in it ends" 93 $?
+	rc=$?
+	held=''
+	[ $rc -eq 93 ] || tail -n 40 "$tmp/$1"
+	equal "$3: what runs in it ends" 93 $rc
 	grep -qE "gone: $1: $2" "$tmp/$1" && ok "with that cause" || fail "$(tail -n 5 "$tmp/$1")"
 }
-is_ready() { [ "$(kubectl get node "$K8S_NODE" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
 uid() { kubectl get pod "$1" -o jsonpath='{.metadata.uid}'; }
 
 # ---- evicted
@@ -88,16 +100,14 @@ said "nowhere to go: the scheduler's words" 'sandbox_create_timeout: .*(Unschedu
 [ "$(uid muxd-kept)" != "$before" ] && ok "and the old pod is not waited for" || fail "it is the old pod still"
 probe -- stat kept
 said "the claim survives" 'workspace=yes'
-cluster kubelet start || fail "the kubelet does not start"
-wait_for 90 is_ready || fail "the node is not ready"
+node_back || fail "the node does not come back"
 equal "a node that is there: up again, from the claim" kept "$(probe -- exec kept cat keep)"
 
 # ---- the node object is gone
 hold kept
 kubectl delete node "$K8S_NODE" --wait=false >/dev/null
 ended kept 'its pod was deleted: node node is no longer in the cluster' "a node that is taken out of the cluster"
-cluster kubelet stop && cluster kubelet start || fail "the kubelet does not come again"
-wait_for 90 is_ready || fail "the node is not ready"
+node_back || fail "the node does not come back"
 equal "up again, from the claim" kept "$(probe -- exec kept cat keep)"
 
 # ---- and its disk with it
