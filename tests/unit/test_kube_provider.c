@@ -260,6 +260,32 @@ static void a_lost_answer_makes_no_second_pod(void **state)
 	end();
 }
 
+/* The server was killed in the middle of the exec: whoever makes a sandbox waits, whoever comes back to it is told. */
+static void an_exec_that_breaks_off_is_begun_again(void **state)
+{
+	struct result r = {0}, again = {0};
+
+	(void)state;
+	begin();
+	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	settle();
+	set_running("muxd-coder", KUBE_CONTAINER, "containerd://1");
+	tell("muxd-coder");
+	reach_fails(ERR_LINK_LOST, "the connection ended without a word");
+	assert_int_equal(r.times, 0);
+	while (c.reaches < 2)
+		settle();
+	reach_up(0);
+	assert_int_equal(r.rc, 0);
+	c.reach->ops->ended(c.reach->arg, "cut");
+	c.p->ops->connect(c.p, "coder", on_done, &again);
+	settle();
+	reach_fails(ERR_LINK_LOST, "the connection ended without a word");
+	assert_int_equal(again.times, 1);
+	assert_int_equal(again.rc, ERR_LINK_LOST);
+	end();
+}
+
 static void somebody_elses_pod_is_not_taken(void **state)
 {
 	struct result r = {0};
@@ -502,6 +528,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(what_cannot_begin_is_told_at_once),
 	    cmocka_unit_test(refusals_are_the_servers_own),
 	    cmocka_unit_test(a_lost_answer_makes_no_second_pod),
+	    cmocka_unit_test(an_exec_that_breaks_off_is_begun_again),
 	    cmocka_unit_test(somebody_elses_pod_is_not_taken),
 	    cmocka_unit_test(where_muxlet_cannot_run),
 	    cmocka_unit_test(looks),

@@ -63,7 +63,7 @@ said() { grep -qE -- "$2" "$tmp/said" && ok "$1" || fail "$1: no '$2' in: $(tail
 # hold AGENT: a program in it, watched; what is said of it is in $tmp/AGENT, its probe's pid in $held
 hold() {
 	rm -f "$tmp/$1" # what an earlier one said there would be taken for this one's
-	PROBE_LOG=debug timeout 400 "$BUILD/e2e/link_probe" -n "$ns" -w claim -s 67108864 -C loop -N 5 "$KUBECONFIG" exec "$1" sleep 1000 2>"$tmp/$1" </dev/null &
+	PROBE_LOG=info timeout 400 "$BUILD/e2e/link_probe" -n "$ns" -w claim -s 67108864 -C loop -N 5 "$KUBECONFIG" exec "$1" sleep 1000 2>"$tmp/$1" </dev/null &
 	held=$!
 	wait_for 60 grep -q 'up, stream' "$tmp/$1" || fail "no stream: $(cat "$tmp/$1")"
 }
