@@ -81,7 +81,8 @@ equal "back to the first snapshot" one "$(inside $a 'cat /workspace/word')"
 equal "the one after it is there still" two "$(muxctl sandbox fork $a --snapshot "$second" --as looker2 >/dev/null && inside looker2 'cat /workspace/word')"
 
 # ---- retention
-for i in 1 2 3; do muxctl sandbox snapshot $a >/dev/null || fail "snapshot $i"; done
+copied() { inside $a true && muxctl sandbox snapshot $a; } # awake first: an hour is short on a machine that is busy
+for i in 1 2 3; do wait_for "$patience" copied || fail "snapshot $i"; done
 ready() { [ "$(muxctl sandbox snapshots $a -o json | jq '[.snapshots[] | select(.status == "ready")] | length')" = 3 ]; }
 wait_for "$patience" ready && ok "three are kept" || fail "kept: $(muxctl sandbox snapshots $a)"
 muxctl sandbox snapshots $a -o json | jq -e '.snapshots[0].current' >/dev/null && ok "the current one among them" || fail "not the current one"
