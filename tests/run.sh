@@ -92,7 +92,7 @@ stories() {
 	BUILD=$PWD/$dir MUXD_STATE=$state
 	export BUILD MUXD_STATE MUXCTL=$PWD/$dir/muxctl
 	# shellcheck source=tests/lib/env.sh
-	if (. tests/lib/env.sh && start_daemon "$state" && echo "$DAEMON" >"$state/pid" && trap - EXIT); then
+	if (. tests/lib/env.sh && start_daemon "$state" && echo "$DAEMON" >"$state/pid" && rmdir "$tmp" && trap - EXIT); then
 		for s in tests/integration/*.sh; do
 			s=$(basename "$s" .sh)
 			attempt "$prefix$s" 300 bash "tests/integration/$s.sh"

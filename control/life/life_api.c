@@ -82,21 +82,13 @@ void life_snapshot(struct life *l, const char *agent, uint64_t timeout_ns, life_
 
 /* ---- about one snapshot */
 
-static int read_snap(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct life_snap *s = job;
-
-	return snap_get(db, &s->id, s, e);
-}
-
 static int find(struct life *l, const struct id *id, struct life_snap *out, struct err *e)
 {
 	char text[ID_STR_LEN];
 	int rc;
 
-	out->id = *id;
 	id_format(id, text);
-	rc = store_read(l->store, read_snap, out, e);
+	rc = life_snap_load(l, id, out, e);
 	if (rc || out->status == SNAP_READY)
 		return rc;
 	return err_set(e, out->status == SNAP_DROPPED ? ERR_NOT_FOUND : ERR_BAD_STATE,

@@ -11,26 +11,6 @@
 
 #define QUIESCE_NS (10 * NS_PER_SEC)
 
-static bool broke(struct life_agent *a, int rc, const struct err *e)
-{
-	if (rc)
-		life_run_break(a, rc, e);
-	return rc;
-}
-
-static int snap_read(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct life_snap *s = job;
-
-	return snap_get(db, &s->id, s, e);
-}
-
-static int load(struct life_agent *a, const struct id *id, struct life_snap *out, struct err *e)
-{
-	out->id = *id;
-	return store_read(a->life->store, snap_read, out, e);
-}
-
 static json_t *snapshot_answer(const struct life_snap *s)
 {
 	return json_pack("{s:o}", "snapshot", life_describe_snap(s));
@@ -78,7 +58,7 @@ static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	answer_snapshot(a, &r->snap, &r->failed);
 	if (r->snap.status == SNAP_READY)
@@ -158,7 +138,7 @@ static void quiesce(struct life_agent *a)
 
 static void on_copy_begun(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!broke(a, rc, e))
+	if (!life_run_broke(a, rc, e))
 		quiesce(a);
 }
 
@@ -179,7 +159,7 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 	if (!r)
 		return;
 	mark_sharers(a, again);
-	if (again && load(a, again, &r->snap, &e)) {
+	if (again && life_snap_load(a->life, again, &r->snap, &e)) {
 		r->failed = e;
 		answer_snapshot(a, &r->snap, &r->failed);
 		life_run_end(a);
@@ -203,7 +183,7 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 
 static void on_taken_noted(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!broke(a, rc, e))
+	if (!life_run_broke(a, rc, e))
 		life_run_end(a);
 }
 
@@ -216,7 +196,7 @@ void life_taken(struct life_agent *a, const struct id *snapshot)
 
 	if (!r)
 		return;
-	if (load(a, snapshot, &r->snap, NULL) || r->snap.status != SNAP_TAKING) {
+	if (life_snap_load(a->life, snapshot, &r->snap, NULL) || r->snap.status != SNAP_TAKING) {
 		if (w)
 			life_answer(a, w, 0, NULL);
 		life_run_end(a);
@@ -246,7 +226,7 @@ static void on_restore_over(struct life_agent *a, int rc, const struct err *e)
 	struct life_waiter *w = life_first(a, WANTS(WANT_RESTORE));
 	struct life_run *r = a->run;
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	if (w && id_equal(&w->snapshot, &r->snap.id)) /* one of another snapshot gets a run of its own */
 		life_answer(a, w, r->failed.code, r->failed.code ? &r->failed : NULL);
@@ -284,7 +264,7 @@ static void on_restore_begun(struct life_agent *a, int rc, const struct err *e)
 	struct sandbox_provider *p = a->life->inner;
 	struct life_call *c;
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	c = life_call(a, on_put_back);
 	if (c)
@@ -305,7 +285,7 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 
 	if (!r)
 		return;
-	rc = load(a, &w->snapshot, &r->snap, &e);
+	rc = life_snap_load(a->life, &w->snapshot, &r->snap, &e);
 	if (!rc && !a->life->inner->ops->restore)
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
 	if (rc) {
@@ -331,7 +311,7 @@ void life_restore_again(struct life_agent *a)
 
 	if (!r)
 		return;
-	rc = load(a, &a->row.snapshot, &r->snap, &e);
+	rc = life_snap_load(a->life, &a->row.snapshot, &r->snap, &e);
 	if (!rc && !a->life->inner->ops->restore)
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
 	if (rc)
@@ -348,7 +328,7 @@ static void on_drop_noted(struct life_agent *a, int rc, const struct err *e)
 	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
 	char id[ID_STR_LEN];
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	id_format(&r->snap.id, id);
 	(void)life_audit(a->life, "snapshot.drop", a->name, r->failed.code ? err_name(r->failed.code) : "ok",
@@ -383,7 +363,7 @@ static void on_dropping(struct life_agent *a, int rc, const struct err *e)
 	struct sandbox_provider *p = a->life->inner;
 	struct life_call *c;
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	c = life_call(a, on_drop_done);
 	if (c)
@@ -398,7 +378,7 @@ void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *
 
 	if (!r)
 		return;
-	if (!load(a, snapshot, &r->snap, &e) && r->snap.status == SNAP_DROPPED) {
+	if (!life_snap_load(a->life, snapshot, &r->snap, &e) && r->snap.status == SNAP_DROPPED) {
 		life_answer(a, w, 0, NULL);
 		life_run_end(a);
 		return;

@@ -58,6 +58,13 @@ void life_run_break(struct life_agent *a, int rc, const struct err *e)
 	life_run_end(a);
 }
 
+bool life_run_broke(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc)
+		life_run_break(a, rc, e);
+	return rc;
+}
+
 /* ---- questions */
 
 struct life_call *life_call(struct life_agent *a, life_next *next)
@@ -407,6 +414,19 @@ static void put_done(void *job, int rc, const struct err *e)
 		log_error(&(struct log_ids){.agent = s->agent}, "a snapshot's state is not noted: %s",
 			  e ? e->message : err_name(rc));
 	free(s);
+}
+
+static int snap_read(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_snap *s = job;
+
+	return snap_get(db, &s->id, s, e);
+}
+
+int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e)
+{
+	out->id = *id;
+	return store_read(l->store, snap_read, out, e);
 }
 
 void life_put_snap(struct life *l, const struct life_snap *s)

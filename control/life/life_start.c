@@ -16,13 +16,6 @@
 
 static void failed(struct life_agent *a, int rc, const struct err *e);
 
-static bool broke(struct life_agent *a, int rc, const struct err *e)
-{
-	if (rc)
-		life_run_break(a, rc, e);
-	return rc;
-}
-
 /* ---- ready */
 
 static void hand_out(struct life_agent *a)
@@ -43,7 +36,7 @@ static void hand_out(struct life_agent *a)
 
 static void on_running(struct life_agent *a, int rc, const struct err *e)
 {
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	life_time(a->life, TIME_START, a->run->began);
 	hand_out(a);
@@ -95,7 +88,7 @@ static void go(struct life_agent *a)
 
 static void on_restore_noted(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!broke(a, rc, e))
+	if (!life_run_broke(a, rc, e))
 		go(a);
 }
 
@@ -123,20 +116,13 @@ static void on_restored(struct life_agent *a, int rc, const struct err *e)
 	life_commit(a, &next, NULL, on_restore_noted);
 }
 
-static int snap_of(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct life_snap *s = job;
-
-	return snap_get(db, &s->id, s, e);
-}
-
 static void restore(struct life_agent *a)
 {
 	struct sandbox_provider *p = a->life->inner;
-	struct life_snap s = {.id = a->row.snapshot};
+	struct life_snap s = {0};
 	struct err e = {0};
 	struct life_call *c;
-	int rc = store_read(a->life->store, snap_of, &s, &e);
+	int rc = life_snap_load(a->life, &a->row.snapshot, &s, &e);
 
 	if (!rc && s.status != SNAP_READY)
 		rc = err_set(&e, ERR_SNAPSHOT, "the snapshot that %s needs is %s%s%s", a->name,
@@ -217,7 +203,7 @@ static void look(struct life_agent *a)
 
 static void on_starting(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!broke(a, rc, e))
+	if (!life_run_broke(a, rc, e))
 		look(a);
 }
 
@@ -242,7 +228,7 @@ void life_start(struct life_agent *a, const char *cause)
 
 static void on_failed(struct life_agent *a, int rc, const struct err *e)
 {
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	life_answer_wants(a, START_WANTS, a->run->failed.code, &a->run->failed);
 	life_run_end(a);

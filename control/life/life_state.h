@@ -166,7 +166,9 @@ struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const 
 void life_run_end(struct life_agent *a); /* and the agent's next turn */
 /* Every way of failing that leaves the row as it is: a second later somebody tries again. */
 void life_run_break(struct life_agent *a, int rc, const struct err *e);
-struct life_call *life_call(struct life_agent *a, life_next *next);        /* NULL: no memory, next was called */
+bool life_run_broke(struct life_agent *a, int rc,
+		    const struct err *e);                           /* ... where there was one: then the run is over */
+struct life_call *life_call(struct life_agent *a, life_next *next); /* NULL: no memory, next was called */
 struct life_agent *life_called(struct life_call *c, life_next **out_next); /* freed; NULL: its run is over */
 void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n);
@@ -175,8 +177,9 @@ void life_on_host(void *arg, int rc, const struct err *e);
  */
 void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done);
 void life_commit_delete(struct life_agent *a, life_next *done);
-void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done); /* the row stays */
-void life_put_snap(struct life *l, const struct life_snap *s);                              /* beside any run */
+void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done);    /* the row stays */
+int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
+void life_put_snap(struct life *l, const struct life_snap *s);                                 /* beside any run */
 /* ERR_RECORD_UNAVAILABLE: nothing may change. */
 int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
 int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);

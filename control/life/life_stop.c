@@ -14,13 +14,6 @@
 static void take(struct life_agent *a);
 static void leave(struct life_agent *a);
 
-static bool broke(struct life_agent *a, int rc, const struct err *e)
-{
-	if (rc)
-		life_run_break(a, rc, e);
-	return rc;
-}
-
 static void nobody(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)a, (void)rc, (void)e;
@@ -45,7 +38,7 @@ static void on_back(struct life_agent *a, int rc, const struct err *e)
 	struct life_run *r = a->run;
 	struct err why = {0};
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	if (r->failed.code)
 		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
@@ -113,7 +106,7 @@ static void on_over(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	life_time(a->life, TIME_STOP, r->began);
 	if (r->failed.code)
@@ -211,7 +204,7 @@ static void leave(struct life_agent *a)
 
 static void on_noted(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!broke(a, rc, e) && !turned_back(a))
+	if (!life_run_broke(a, rc, e) && !turned_back(a))
 		leave(a);
 }
 
@@ -380,7 +373,7 @@ static void look(struct life_agent *a)
 
 static void on_stopping(struct life_agent *a, int rc, const struct err *e)
 {
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	a->run->running = true;
 	if (!turned_back(a))
@@ -479,7 +472,7 @@ static void end_look(struct life_agent *a)
 
 static void on_stopping_now(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!broke(a, rc, e))
+	if (!life_run_broke(a, rc, e))
 		end_look(a);
 }
 

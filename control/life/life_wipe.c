@@ -8,26 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool broke(struct life_agent *a, int rc, const struct err *e)
-{
-	if (rc)
-		life_run_break(a, rc, e);
-	return rc;
-}
-
-static int snap_read(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct life_snap *s = job;
-
-	return snap_get(db, &s->id, s, e);
-}
-
-static int load(struct life_agent *a, const struct id *id, struct life_snap *out, struct err *e)
-{
-	out->id = *id;
-	return store_read(a->life->store, snap_read, out, e);
-}
-
 static void next_drop(struct life_agent *a);
 
 static void on_deleted(struct life_agent *a, int rc, const struct err *e)
@@ -35,7 +15,7 @@ static void on_deleted(struct life_agent *a, int rc, const struct err *e)
 	struct life_waiter *w;
 	json_t *o;
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	o = json_pack("{s:s,s:s}", "agent", a->name, "state", "absent");
 	while ((w = life_first(a, WANTS(WANT_END) | WANTS(WANT_STOP)))) {
@@ -59,7 +39,7 @@ static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
 		life_run_break(a, rc, e);
 		return;
 	}
-	if (!load(a, &r->list[r->at], &s, NULL)) {
+	if (!life_snap_load(a->life, &r->list[r->at], &s, NULL)) {
 		s.status = SNAP_DROPPED;
 		s.ended_wall_ns = clock_wall_ns();
 		snprintf(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
@@ -163,7 +143,7 @@ static void on_wipe_ended(struct life_agent *a, int rc, const struct err *e)
 
 static void on_not_wiped(struct life_agent *a, int rc, const struct err *e)
 {
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	life_answer_wants(a, WANTS(WANT_END), a->run->failed.code, &a->run->failed);
 	life_want_nobody(a, WANT_CHECK, NULL, "");
@@ -224,7 +204,7 @@ static void on_destroying(struct life_agent *a, int rc, const struct err *e)
 	struct life_call *c;
 	char why[256];
 
-	if (broke(a, rc, e))
+	if (life_run_broke(a, rc, e))
 		return;
 	if (!h->leave) {
 		on_wipe_left(a, 0, NULL);

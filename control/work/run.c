@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX 1000
 /* A round that neither ends nor is told lost: the run does not wait for it longer than this past its time. */
 #define OVERDUE_NS (60 * NS_PER_SEC)
 
@@ -485,87 +484,70 @@ static void begin(struct work *w, const struct start *s, work_done *done, void *
 	job_write(&k->j, insert_in_db, on_inserted);
 }
 
+/* The same run asked for again while the first call is still being written: it hears what becomes of that. */
+struct again {
+	struct job j;
+	struct run_body body;
+	struct run_row first;
+	bool seen;
+};
+
+static int again_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	struct again *k = (struct again *)j;
+
+	return db_run_by_key(db, k->body.lease, k->body.run, &k->first, &k->seen, e);
+}
+
+static void on_again(struct job *j, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (!rc && !((struct again *)j)->seen)
+		rc = err_set(&here, ERR_UNAVAILABLE, "the run was not begun: ask again"), e = &here;
+	job_answer(j, rc, e, rc ? NULL : json_pack("{s:b}", "accepted", 1));
+}
+
+static bool being_begun(const struct work *w, const struct start *s)
+{
+	const struct lease *l = lease_find(w, s->body.lease);
+
+	return !s->seen && l && l->run && strcmp(l->run->row.run, s->body.run) == 0;
+}
+
+static void begin_again(struct work *w, const struct start *s, work_done *done, void *arg)
+{
+	struct again *k = job_create(w, sizeof(*k), done, arg);
+
+	if (!k)
+		return;
+	k->body = s->body;
+	k->body.token = NULL; /* the caller's */
+	job_write(&k->j, again_in_db, on_again);
+}
+
 void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg)
 {
 	struct start s = {.caller = c};
 	struct err e = {0};
 	int rc = run_body(body, &w->conf.limits, &s.body, &e);
+	bool again;
 
 	if (!rc)
 		rc = store_read(w->store, start_in_db, &s, &e);
+	again = !rc && being_begun(w, &s);
+	if (again)
+		s.first = lease_find(w, s.body.lease)->run->row;
 	if (!rc)
-		rc = s.seen ? check_seen(&s, &e) : check_lease(w, &s, &e);
+		rc = s.seen || again ? check_seen(&s, &e) : check_lease(w, &s, &e);
 	if (rc)
 		answer(done, arg, rc, &e, NULL);
+	else if (again)
+		begin_again(w, &s, done, arg);
 	else if (s.seen)
 		answer(done, arg, 0, NULL, json_pack("{s:b}", "accepted", 1));
 	else
 		begin(w, &s, done, arg);
 	wipe_text(body);
 	free(s.workflow.body);
-}
-
-/* ---- looking */
-
-struct listing {
-	const char *principal, *run, *lease;
-	int64_t limit;
-	json_t *list;
-};
-
-static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
-{
-	struct listing *k = arg;
-
-	return db_runs_json(db, k->principal, k->run, k->lease, (size_t)k->limit, k->list, e);
-}
-
-static int list_runs(struct work *w, struct listing *k, struct err *e)
-{
-	int rc;
-
-	k->list = json_array();
-	rc = k->list ? store_read(w->store, list_in_db, k, e) : err_set(e, ERR_NOMEM, "no memory");
-	if (rc) {
-		json_decref(k->list);
-		k->list = NULL;
-	}
-	return rc;
-}
-
-int run_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
-{
-	static const char *const keys[] = {"leaseId", "limit", NULL};
-	struct listing k = {.principal = c->sees_all ? NULL : c->principal, .limit = 100};
-	int rc = body ? json_only_keys(body, keys, e) : 0;
-
-	if (!rc && body)
-		rc = json_opt_str(body, "leaseId", &k.lease, e);
-	if (!rc && body)
-		rc = json_opt_int(body, "limit", 1, LIST_MAX, &k.limit, e);
-	if (!rc)
-		rc = list_runs(w, &k, e);
-	if (!rc)
-		*out = json_pack("{s:o}", "runs", k.list);
-	return rc;
-}
-
-/* By the caller's own id of it; leaseId says which where it was used for several leases, else the newest. */
-int run_show(struct work *w, const struct work_caller *c, const char *id, const json_t *body, json_t **out,
-	     struct err *e)
-{
-	static const char *const keys[] = {"leaseId", NULL};
-	struct listing k = {.principal = c->sees_all ? NULL : c->principal, .run = id, .limit = 1};
-	int rc = body ? json_only_keys(body, keys, e) : 0;
-
-	if (!rc && body)
-		rc = json_opt_str(body, "leaseId", &k.lease, e);
-	if (!rc)
-		rc = list_runs(w, &k, e);
-	if (!rc && json_array_size(k.list) == 0)
-		rc = err_set(e, ERR_NOT_FOUND, "there is no run %.64s", id);
-	if (!rc)
-		*out = json_incref(json_array_get(k.list, 0));
-	json_decref(k.list);
-	return rc;
 }

@@ -142,12 +142,14 @@ struct lease *lease_find(const struct work *w, const char *id);
 
 /* run.c */
 void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg);
-int run_show(struct work *w, const struct work_caller *c, const char *id, const json_t *body, json_t **out,
-	     struct err *e);
-int run_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
 void run_over(struct run *r, const char *state, const char *reason); /* its lease has ended with it */
 void run_free(struct run *r);
 void runs_tick(struct work *w, uint64_t now);
+
+/* run_look.c */
+int run_show(struct work *w, const struct work_caller *c, const char *id, const json_t *body, json_t **out,
+	     struct err *e);
+int run_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
 
 /* stored.c */
 void workflow_put(struct work *w, const struct work_caller *c, const json_t *body, work_done *done, void *arg);

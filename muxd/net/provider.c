@@ -20,21 +20,23 @@ struct job {
 	bool want_fd;
 };
 
+/* What lists are of. */
+struct kind {
+	const char *op, *key; /* the question, and where its answer has the list */
+	size_t size;          /* of an item */
+	int (*parse)(const json_t *o, void *item);
+	void (*after)(const void *item, char *out, size_t size); /* where the next page begins */
+};
+
 /* A list comes in pages. */
 struct list_job {
 	struct ipc *ipc;
-	struct sandbox_info *list;
-	size_t n;
-	sandbox_list_done *done;
-	void *arg;
-};
-
-struct snapshots_job {
-	struct ipc *ipc;
+	const struct kind *kind;
 	char agent[AGENT_NAME_MAX + 1]; /* "": of all */
-	struct sandbox_snapshot *list;
+	void *items;
 	size_t n;
-	sandbox_snapshots_done *done;
+	sandbox_list_done *sandboxes; /* one of the two, by kind */
+	sandbox_snapshots_done *snapshots;
 	void *arg;
 };
 
@@ -191,32 +193,45 @@ static int not_understood(struct err *e)
 	return err_set(e, ERR_INTERNAL, "the monitor's answer about sandboxes is not understood");
 }
 
-/* ---- the list of sandboxes */
+/* ---- lists */
 
 static void list_end(struct list_job *j, int rc, const struct err *e)
 {
-	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->list, rc ? 0 : j->n);
-	free(j->list);
+	const void *items = rc ? NULL : j->items;
+	size_t n = rc ? 0 : j->n;
+
+	if (j->sandboxes)
+		j->sandboxes(j->arg, rc, rc ? e : NULL, items, n);
+	else
+		j->snapshots(j->arg, rc, rc ? e : NULL, items, n);
+	free(j->items);
 	free(j);
 }
 
-static int list_append(struct list_job *j, const json_t *a, struct err *e)
+static void *item_at(const struct list_job *j, size_t i)
 {
-	size_t n = json_array_size(a);
-	struct sandbox_info *list = realloc(j->list, (j->n + n + 1) * sizeof(*list));
+	return (char *)j->items + i * j->kind->size;
+}
 
-	if (!list)
-		return err_set(e, ERR_NOMEM, "no memory for a list of sandboxes");
-	j->list = list;
+/* What does not parse is left out. */
+static int list_append(struct list_job *j, const json_t *answer, struct err *e)
+{
+	const json_t *a = json_object_get(answer, j->kind->key);
+	size_t n = json_array_size(a);
+	void *items = realloc(j->items, (j->n + n + 1) * j->kind->size);
+
+	if (!items)
+		return err_set(e, ERR_NOMEM, "no memory for a list of %s", j->kind->key);
+	j->items = items;
 	for (size_t i = 0; i < n; i++)
-		if (parse_info(json_array_get(a, i), &list[j->n], false) == 0)
+		if (j->kind->parse(json_array_get(a, i), item_at(j, j->n)) == 0)
 			j->n++;
 	return 0;
 }
 
 static void list_page(struct list_job *j);
 
-static void on_list(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void on_page(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct list_job *j = arg;
 	struct err here = {0};
@@ -224,7 +239,7 @@ static void on_list(void *arg, int rc, const struct err *e, const json_t *json, 
 
 	if (fd >= 0)
 		close(fd);
-	if (rc == 0 && (rc = list_append(j, json_object_get(json, "sandboxes"), &here)))
+	if (rc == 0 && (rc = list_append(j, json, &here)))
 		e = &here;
 	if (rc == 0 && json_is_true(json_object_get(json, "more"))) {
 		if (j->n > before) {
@@ -238,30 +253,61 @@ static void on_list(void *arg, int rc, const struct err *e, const json_t *json, 
 
 static void list_page(struct list_job *j)
 {
-	json_t *q = json_pack("{s:s}", "op", "sandbox.list");
+	char after[AGENT_NAME_MAX + 1 + ID_STR_LEN];
+	json_t *q = json_pack("{s:s}", "op", j->kind->op);
 
-	if (q && j->n)
-		json_object_set_new(q, "after", json_string(j->list[j->n - 1].agent));
-	ipc_ask(j->ipc, q, on_list, j);
+	if (q && j->agent[0])
+		json_object_set_new(q, "agent", json_string(j->agent));
+	if (q && j->n) {
+		j->kind->after(item_at(j, j->n - 1), after, sizeof(after));
+		json_object_set_new(q, "after", json_string(after));
+	}
+	ipc_ask(j->ipc, q, on_page, j);
 }
+
+static struct list_job *list_job(struct sandbox_provider *p, const struct kind *kind, const char *agent, void *arg)
+{
+	struct list_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->ipc = ((struct provider *)p)->ipc;
+	j->kind = kind;
+	j->arg = arg;
+	snprintf(j->agent, sizeof(j->agent), "%s", agent ? agent : "");
+	return j;
+}
+
+/* ---- the list of sandboxes */
+
+static int parse_listed(const json_t *o, void *item)
+{
+	return parse_info(o, item, false);
+}
+
+static void after_sandbox(const void *item, char *out, size_t size)
+{
+	snprintf(out, size, "%s", ((const struct sandbox_info *)item)->agent);
+}
+
+static const struct kind sandboxes = {"sandbox.list", "sandboxes", sizeof(struct sandbox_info), parse_listed,
+				      after_sandbox};
 
 static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
 {
-	struct list_job *j = calloc(1, sizeof(*j));
+	struct list_job *j = list_job(p, &sandboxes, NULL, arg);
 
 	if (!j) {
 		done(arg, ERR_NOMEM, NULL, NULL, 0);
 		return;
 	}
-	j->ipc = ((struct provider *)p)->ipc;
-	j->done = done;
-	j->arg = arg;
+	j->sandboxes = done;
 	list_page(j);
 }
 
 /* ---- snapshots */
 
-static int parse_snapshot(const json_t *o, struct sandbox_snapshot *out)
+static int parse_snapshot(const json_t *o, void *item)
 {
 	struct sandbox_snapshot s = {0};
 	char id[ID_STR_LEN];
@@ -276,81 +322,35 @@ static int parse_snapshot(const json_t *o, struct sandbox_snapshot *out)
 	s.size = (uint64_t)json_integer_value(json_object_get(o, "size"));
 	s.created_wall_ns = json_integer_value(json_object_get(o, "created_wall_ns"));
 	s.ready = json_is_true(json_object_get(o, "ready"));
-	*out = s;
+	*(struct sandbox_snapshot *)item = s;
 	return 0;
 }
 
-static void snapshots_end(struct snapshots_job *j, int rc, const struct err *e)
+static void after_snapshot(const void *item, char *out, size_t size)
 {
-	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->list, rc ? 0 : j->n);
-	free(j->list);
-	free(j);
+	const struct sandbox_snapshot *s = item;
+	char id[ID_STR_LEN];
+
+	id_format(&s->id, id);
+	snprintf(out, size, "%s/%s", s->agent, id);
 }
 
-static int snapshots_append(struct snapshots_job *j, const json_t *a, struct err *e)
-{
-	size_t n = json_array_size(a);
-	struct sandbox_snapshot *list = realloc(j->list, (j->n + n + 1) * sizeof(*list));
-
-	if (!list)
-		return err_set(e, ERR_NOMEM, "no memory for a list of snapshots");
-	j->list = list;
-	for (size_t i = 0; i < n; i++)
-		if (parse_snapshot(json_array_get(a, i), &list[j->n]) == 0)
-			j->n++;
-	return 0;
-}
-
-static void snapshots_page(struct snapshots_job *j);
-
-static void on_snapshots(void *arg, int rc, const struct err *e, const json_t *json, int fd)
-{
-	struct snapshots_job *j = arg;
-	struct err here = {0};
-	size_t before = j->n;
-
-	if (fd >= 0)
-		close(fd);
-	if (rc == 0 && (rc = snapshots_append(j, json_object_get(json, "snapshots"), &here)))
-		e = &here;
-	if (rc == 0 && json_is_true(json_object_get(json, "more"))) {
-		if (j->n > before) {
-			snapshots_page(j);
-			return;
-		}
-		rc = not_understood(&here), e = &here;
-	}
-	snapshots_end(j, rc, e);
-}
-
-static void snapshots_page(struct snapshots_job *j)
-{
-	char after[AGENT_NAME_MAX + 1 + ID_STR_LEN], id[ID_STR_LEN];
-	json_t *q = json_pack("{s:s}", "op", "sandbox.snapshots");
-
-	if (q && j->agent[0])
-		json_object_set_new(q, "agent", json_string(j->agent));
-	if (q && j->n) {
-		id_format(&j->list[j->n - 1].id, id);
-		snprintf(after, sizeof(after), "%s/%s", j->list[j->n - 1].agent, id);
-		json_object_set_new(q, "after", json_string(after));
-	}
-	ipc_ask(j->ipc, q, on_snapshots, j);
-}
+static const struct kind snapshots = {"sandbox.snapshots", "snapshots", sizeof(struct sandbox_snapshot), parse_snapshot,
+				      after_snapshot};
 
 /* A take's answer is a list of one. */
 static void on_snapshot(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
-	struct snapshots_job *j = arg;
+	struct list_job *j = arg;
 	struct err here = {0};
 
 	if (fd >= 0)
 		close(fd);
-	if (rc == 0 && (rc = snapshots_append(j, json_object_get(json, "snapshots"), &here)))
+	if (rc == 0 && (rc = list_append(j, json, &here)))
 		e = &here;
 	if (rc == 0 && j->n != 1)
 		rc = not_understood(&here), e = &here;
-	snapshots_end(j, rc, e);
+	list_end(j, rc, e);
 }
 
 static void on_dropped(void *arg, int rc, const struct err *e, const json_t *json, int fd)
@@ -358,13 +358,13 @@ static void on_dropped(void *arg, int rc, const struct err *e, const json_t *jso
 	(void)json;
 	if (fd >= 0)
 		close(fd);
-	snapshots_end(arg, rc, e);
+	list_end(arg, rc, e);
 }
 
-static struct snapshots_job *snapshots_job(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done,
-					   void *arg)
+static struct list_job *snapshots_job(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done,
+				      void *arg)
 {
-	struct snapshots_job *j = calloc(1, sizeof(*j));
+	struct list_job *j = list_job(p, &snapshots, agent, arg);
 	struct err e = {0};
 
 	if (!j) {
@@ -372,17 +372,14 @@ static struct snapshots_job *snapshots_job(struct sandbox_provider *p, const cha
 		done(arg, ERR_NOMEM, &e, NULL, 0);
 		return NULL;
 	}
-	j->ipc = ((struct provider *)p)->ipc;
-	j->done = done;
-	j->arg = arg;
-	snprintf(j->agent, sizeof(j->agent), "%s", agent ? agent : "");
+	j->snapshots = done;
 	return j;
 }
 
 static void snapshot_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
 			  sandbox_snapshots_done *done, void *arg)
 {
-	struct snapshots_job *j = snapshots_job(p, agent, done, arg);
+	struct list_job *j = snapshots_job(p, agent, done, arg);
 	char id[ID_STR_LEN];
 
 	id_format(snapshot, id);
@@ -395,16 +392,16 @@ static void snapshot_take(struct sandbox_provider *p, const char *agent, const s
 
 static void snapshot_list(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
 {
-	struct snapshots_job *j = snapshots_job(p, agent, done, arg);
+	struct list_job *j = snapshots_job(p, agent, done, arg);
 
 	if (j)
-		snapshots_page(j);
+		list_page(j);
 }
 
 static void snapshot_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
 			  sandbox_snapshots_done *done, void *arg)
 {
-	struct snapshots_job *j = snapshots_job(p, agent, done, arg);
+	struct list_job *j = snapshots_job(p, agent, done, arg);
 	char id[ID_STR_LEN];
 
 	id_format(snapshot, id);

@@ -6,7 +6,7 @@
 webclient/build.sh all >"$tmp/npm" 2>&1 || fail "npm: $(tail -n 3 "$tmp/npm")"
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 export MUXD_STATE BUILD
 # sanitizers make the daemon slow, and its memory is theirs
 [[ $BUILD == */san ]] && export FLOOD=${FLOOD:-10000000}

@@ -15,7 +15,7 @@ finish() {
 	# the daemon that the story started again is no child of ours
 	for _ in $(seq 200); do kill -0 "$(jq -r .pids.monitor "$tmp/state/ready.json" 2>/dev/null)" 2>/dev/null || break; sleep 0.1; done
 	grep -E -A20 'Sanitizer|runtime error' "$tmp/state/daemon.log" >&2 && fail "the daemon's log has findings"
-	rm -rf "$tmp"
+	tidy
 }
 trap finish EXIT
 export MUXD_STATE BUILD

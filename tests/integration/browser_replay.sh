@@ -12,6 +12,6 @@ record:
     - {kind: "*", session: "*", rule: full}
 Y
 start_daemon "$tmp/state" --config "$tmp/story.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 export MUXD_STATE BUILD
 timeout -k 5 280 node tests/e2e/browser/replay.mjs || fail "see above"

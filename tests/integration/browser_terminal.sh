@@ -6,6 +6,6 @@
 webclient/build.sh all >"$tmp/npm" 2>&1 || fail "npm: $(tail -n 3 "$tmp/npm")"
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 export MUXD_STATE BUILD
 timeout -k 5 280 node tests/e2e/browser/terminal.mjs || fail "see above"

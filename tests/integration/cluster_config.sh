@@ -51,7 +51,7 @@ equal "its last words are one line" 1 "$(grep -c 'kubernetes.kubeconfig: ' "$tmp
 cp "$tmp/good" "$tmp/kubeconfig"
 shared=$MUXD_STATE
 start_daemon "$state" --config "$tmp/muxd.yaml" || fail "no daemon with a good kubeconfig"
-trap 'MUXD_STATE=$state; stop_daemon; rm -rf "$tmp"' EXIT
+trap 'MUXD_STATE=$state; stop_daemon; tidy' EXIT
 equal "net has its own copy of the token" secret "$(cat "$state/keys/kube/token")"
 equal "for itself alone" 600 "$(stat -c %a "$state/keys/kube/token")"
 echo fresher >"$tmp/token"

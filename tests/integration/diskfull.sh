@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
-trap 'kill "${client:-}" 2>/dev/null; stop_daemon; umount "$tmp/small/record" 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'kill "${client:-}" 2>/dev/null; stop_daemon; umount "$tmp/small/record" 2>/dev/null; tidy' EXIT
 agent=full
 # config MIN_FREE
 config() {

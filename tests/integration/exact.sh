@@ -22,7 +22,7 @@ chmod 0700 "$tmp/askpass"
 (umask 077 && printf '%s' "$token" >"$tmp/token")
 options=(-F none -p "$(ssh_port)" -o StrictHostKeyChecking=no -o UserKnownHostsFile="$tmp/known" -o LogLevel=QUIET
 	-l "$agent" -o ControlPath="$tmp/cm")
-trap 'ssh "${options[@]}" -O exit 127.0.0.1 2>/dev/null; stop_daemon; rm -rf "$tmp"' EXIT
+trap 'ssh "${options[@]}" -O exit 127.0.0.1 2>/dev/null; stop_daemon; tidy' EXIT
 SSH_ASKPASS=$tmp/askpass SSH_ASKPASS_REQUIRE=force ssh "${options[@]}" -o PreferredAuthentications=password -o ControlMaster=yes -f -N 127.0.0.1 || fail "no connection"
 # over [options] COMMAND: a session over the one connection
 over() { ssh "${options[@]}" -o ControlMaster=no -o BatchMode=yes "${tty[@]}" 127.0.0.1 "$@" </dev/null; }

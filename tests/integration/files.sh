@@ -19,7 +19,7 @@ files_recorded
 chmod 0711 "$tmp"
 printf 'sandbox: {workspace_size: 32MiB}\n' >"$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon of our own"
-trap 'MUXD_STATE=$tmp/state; stop_daemon; rm -rf "$tmp"' EXIT
+trap 'MUXD_STATE=$tmp/state; stop_daemon; tidy' EXIT
 agent=small
 inside true
 files_no_space 50000000 20000000

@@ -11,7 +11,7 @@ grants: {warn: 2s}
 journal: {dir: $tmp/journal, size: 8MiB}
 Y
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=granted
 code() { jq -r '.error.code // "none"'; }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }

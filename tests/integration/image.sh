@@ -46,7 +46,7 @@ end() {
 	kill -TERM "$daemon" 2>/dev/null
 	wait "$daemon" 2>/dev/null
 	umount "$root/proc" "$root/dev/null" "$root/dev/urandom"
-	rm -rf "$tmp"
+	tidy
 }
 trap end EXIT
 MUXD_STATE=$root/var/lib/muxd

@@ -12,7 +12,7 @@ log: {level: "info,pool=debug,lease=debug,run=debug,session=debug,link=debug"}
 Y
 begin() { LEASE_TTL_SECONDS=600 POOL_SIZE='' start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"; }
 begin
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 service() { PRINCIPAL=${1:-planner} new_token '*' service lifecycle,rounds,files 30m; }
 svc=$(service)
 lease() { api "$svc" POST /sandboxes/leases "{\"userId\":\"alice\",\"workflowId\":\"${2:-hello}\",\"requestId\":\"$1\"${3:+,\"ttlSeconds\":$3}}"; }

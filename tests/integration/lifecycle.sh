@@ -17,7 +17,7 @@ a=sleeper
 chmod 0711 "$tmp"
 printf '%s\nlifecycle: {idle_ttl: 1h, idle_warning: 20m, speed: %s, keep_snapshots: 3}\n' "${LIFE_CONFIG:-}" "$speed" >"$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'MUXD_STATE=$tmp/state; stop_daemon; rm -rf "$tmp"' EXIT
+trap 'MUXD_STATE=$tmp/state; stop_daemon; tidy' EXIT
 
 inside() { muxctl exec -n --task story -c "$2" "$1"; }
 show() { muxctl sandbox show "$1" -o json; }

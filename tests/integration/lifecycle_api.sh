@@ -5,7 +5,7 @@
 
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 a=api-one b=api-two nobody=0193aaaa-0000-7000-8000-000000000001
 token=$(new_token $a staff rounds,lifecycle,observe)
 

@@ -8,7 +8,7 @@ ROUNDS=${ROUNDS:-400}
 chmod 0711 "$tmp"
 printf 'rounds: {keep_max: 3}\n' >"$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=recall
 token=$(new_token $agent agent rounds)
 round() { api "$token" POST /v1/agents/$agent/rounds "$1"; }

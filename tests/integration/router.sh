@@ -22,6 +22,6 @@ router_split_heads
 chmod 0711 "$tmp"
 printf 'router: {ports: "8000, 9000-9100", answer_timeout: 1s, idle_timeout: 2s}\n' >"$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon of our own"
-trap 'MUXD_STATE=$tmp/state; stop_daemon; rm -rf "$tmp"' EXIT
+trap 'MUXD_STATE=$tmp/state; stop_daemon; tidy' EXIT
 router_limits
 router_wakes

@@ -25,7 +25,7 @@ all_away() {
 	[ -z "${KEEP_LOG:-}" ] || cp "$MUXD_STATE/daemon.log" "$KEEP_LOG"
 	for c in "${clients[@]}"; do tm "$c" kill-server 2>/dev/null; done
 	stop_daemon
-	rm -rf "$tmp"
+	tidy
 }
 trap all_away EXIT
 

@@ -12,7 +12,7 @@ Y
 # The sanitizer keeps freed memory back to catch late uses: little of it here, where growth is what is measured.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:quarantine_size_mb=16
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=sshhostile
 token=$(new_token $agent staff terminal)
 net=$(ready pids.net)

@@ -18,7 +18,7 @@ ssh: {max_auth_tries: 3, login_grace: 20s, max_per_address: 8}
 journal: {dir: $tmp/journal, size: 4MiB}
 Y
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 token=$(new_token sshlogin staff terminal)
 base=(-F none -p "$(ssh_port)" -o StrictHostKeyChecking=no -o UserKnownHostsFile="$tmp/known" -o LogLevel=INFO
 	-o NumberOfPasswordPrompts=1 -o IdentityFile=none -o IdentitiesOnly=yes)

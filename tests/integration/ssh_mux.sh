@@ -17,7 +17,7 @@ master() { ssh "${options[@]}" -o ControlMaster=yes -f -N 127.0.0.1; }
 over() { SSH_ASKPASS=/bin/false ssh "${options[@]}" -o ControlMaster=no 127.0.0.1 "$@"; }
 # The same as a process of its own, to be run with &: $! is the client.
 apart() { SSH_ASKPASS=/bin/false exec ssh "${options[@]}" -o ControlMaster=no 127.0.0.1 "$@"; }
-trap 'ssh "${options[@]}" -O exit 127.0.0.1 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'ssh "${options[@]}" -O exit 127.0.0.1 2>/dev/null; tidy' EXIT
 
 master || fail "no connection"
 jobs=()

@@ -11,7 +11,7 @@ grants: {warn: 3s}
 journal: {dir: $tmp/journal, size: 16MiB}
 Y
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=sshslow
 token=$(new_token $agent staff terminal,drive)
 printf '#!/bin/sh\ncat "%s/token"\n' "$tmp" >"$tmp/askpass"

@@ -7,7 +7,7 @@
 agent=sshterm
 token=$(new_token $agent staff terminal,rounds,observe,drive)
 tm() { tmux -L "muxd-$$" -f /dev/null "$@"; }
-trap 'tm kill-server 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'tm kill-server 2>/dev/null; tidy' EXIT
 printf '#!/bin/sh\ncat "%s/token"\n' "$tmp" >"$tmp/askpass"
 chmod 0700 "$tmp/askpass"
 (umask 077 && printf '%s' "$token" >"$tmp/token")

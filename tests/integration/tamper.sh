@@ -11,7 +11,7 @@ record:
     - {kind: "*", session: "*", rule: full}
 Y
 start_daemon "$tmp/state" --config "$tmp/full.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=tampered
 verified() { muxctl verify "$1"; }
 ids=()
@@ -27,7 +27,7 @@ wait_for 20 verified "${ids[3]}" || fail "not sealed: ${ids[3]}"
 sleep 0.2
 muxctl head >"$tmp/head" || fail "no head"
 stop_daemon
-trap 'rm -rf "$tmp"' EXIT
+trap tidy EXIT
 
 record=$tmp/state/record
 # on WORDS: verify on the copy, offline

@@ -9,7 +9,7 @@ agent=terminal
 token=$(new_token $agent staff terminal)
 tm() { tmux -L "muxd-terminal-$$" -f /dev/null "$@"; }
 inner_end() { for s in "$tmp"/plain/story.*/sock; do [ -S "$s" ] && tmux -S "$s" kill-server; done 2>/dev/null; }
-trap 'tm kill-server 2>/dev/null; inner_end; rm -rf "$tmp"' EXIT
+trap 'tm kill-server 2>/dev/null; inner_end; tidy' EXIT
 printf '#!/bin/sh\ncat "%s/token"\n' "$tmp" >"$tmp/askpass"
 chmod 0700 "$tmp/askpass"
 (umask 077 && printf '%s' "$token" >"$tmp/token")

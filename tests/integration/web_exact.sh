@@ -14,7 +14,7 @@ record:
 grants: {ttl: 2h}
 Y
 start_daemon "$tmp/state" --config "$tmp/full.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=webexact
 token=$(new_token $agent staff terminal,files,replay 2h)
 (umask 077 && printf '%s' "$token" >"$tmp/token")

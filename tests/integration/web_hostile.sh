@@ -10,7 +10,7 @@ journal: {dir: $tmp/journal, size: 16MiB}
 Y
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:quarantine_size_mb=16
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 agent=webhostile
 (umask 077 && new_token $agent staff terminal,observe,drive >"$tmp/token")
 BUILD=$BUILD timeout 250 /usr/bin/python3 tests/integration/web_hostile.py "$(ready https)" $agent "$tmp/token" "$(ready pids.net)" || fail "see above"

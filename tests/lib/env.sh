@@ -5,10 +5,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=${BUILD:-$here/build}
 MUXCTL=${MUXCTL:-$BUILD/muxctl}
 tmp=$(mktemp -d /tmp/muxd-story.XXXXXX)
-trap 'rm -rf "$tmp"' EXIT
+# At the end, from a trap: a story that passed leaves nothing, one that failed its directory.
+tidy() { [ -e "$tmp/failed" ] || rm -rf "$tmp"; }
+trap tidy EXIT
 
 fail() {
-	echo "FAILED: $*" >&2
+	echo "FAILED: $* (its directory is kept: $tmp)" >&2
+	: >"$tmp/failed"
 	exit 1
 }
 ok() { echo "  ok: $*"; }

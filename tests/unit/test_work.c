@@ -40,7 +40,7 @@ struct rig {
 	work_exec_done *exec_done; /* a step that hangs */
 	void *exec_arg;
 	char token[64];
-	bool answered;
+	unsigned asked, answers;
 	int rc;
 	struct err e;
 	json_t *result;
@@ -178,8 +178,7 @@ static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct rig *r = arg;
 
-	assert_false(r->answered);
-	r->answered = true;
+	assert_true(++r->answers <= r->asked);
 	r->rc = rc;
 	r->e = rc ? *e : (struct err){0};
 	json_decref(r->result);
@@ -199,7 +198,7 @@ static void begin_ask(struct rig *r, enum work_call call, const char *who, const
 				.auth_taken = &taken};
 	json_t *o = body ? json_loads(body, 0, NULL) : NULL;
 
-	r->answered = false;
+	r->asked++;
 	work_ask(r->work, call, &c, id, o, on_answer, r);
 	if (!taken)
 		free(auth);
@@ -209,7 +208,7 @@ static void begin_ask(struct rig *r, enum work_call call, const char *who, const
 static int ask(struct rig *r, enum work_call call, const char *who, const char *id, const char *body)
 {
 	begin_ask(r, call, who, id, body);
-	while (!r->answered)
+	while (r->answers < r->asked)
 		turn(r);
 	return r->rc;
 }
@@ -305,15 +304,20 @@ static void lease(struct rig *r, const char *request, const char *workflow, int 
 	snprintf(sandbox, 64, "%s", text(r, "sandboxId"));
 }
 
-static int run(struct rig *r, const char *lease_id, const char *workflow, const char *id)
+static const char *run_text(const char *lease_id, const char *workflow, const char *id)
 {
-	char body[300];
+	static char body[300];
 
 	snprintf(
 	    body, sizeof(body),
 	    "{\"leaseId\":\"%s\",\"workflowId\":\"%s\",\"runId\":\"%s\",\"token\":\"secret\",\"timeoutSeconds\":100}",
 	    lease_id, workflow, id);
-	return ask(r, WORK_RUN_START, "service", NULL, body);
+	return body;
+}
+
+static int run(struct rig *r, const char *lease_id, const char *workflow, const char *id)
+{
+	return ask(r, WORK_RUN_START, "service", NULL, run_text(lease_id, workflow, id));
 }
 
 static const char *run_state(struct rig *r, const char *id)
@@ -464,6 +468,9 @@ static void test_run_refused(void **state)
 	lease(r, "r1", "long", 60, id, sandbox);
 	assert_int_equal(run(r, "01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", "long", "a"), ERR_NOT_FOUND);
 	assert_int_equal(run(r, id, "good", "a"), ERR_INVAL);
+	/* twice at once: the second hears what became of the first, and one runs */
+	begin_ask(r, WORK_RUN_START, "service", NULL, run_text(id, "long", "a"));
+	assert_int_equal(r->asked - r->answers, 1);
 	assert_int_equal(run(r, id, "long", "a"), 0);
 	assert_int_equal(run(r, id, "long", "b"), ERR_BAD_STATE);
 	assert_non_null(strstr(r->e.message, "a."));

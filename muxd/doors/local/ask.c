@@ -288,15 +288,7 @@ static void ask_terminate(struct local_conn *c, const json_t *o)
 /* {"op":"work","call":"lease.create","id","body"}: {"object": what the call answers}. */
 static void on_work(void *arg, int rc, const struct err *e, json_t *result)
 {
-	struct local_conn *c = local_redeem(arg);
-
-	if (!c)
-		return;
-	local_conn_set_state(c, LOCAL_OPEN);
-	if (rc)
-		local_conn_error(c, rc, e);
-	else
-		local_conn_result(c, "object", json_incref(result));
+	local_conn_answer(arg, "object", rc, e, result);
 }
 
 static void ask_work(struct local_conn *c, const json_t *o)

@@ -11,34 +11,13 @@
 
 static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
 {
-	struct local_conn *c = local_redeem(arg);
-
-	if (!c)
-		return;
-	local_conn_set_state(c, LOCAL_OPEN);
-	if (rc)
-		local_conn_error(c, rc, e);
-	else
-		local_conn_result(c, "agent", json_incref(result));
+	local_conn_answer(arg, "agent", rc, e, result);
 }
 
 /* The answer's own keys beside "event". */
 static void on_object(void *arg, int rc, const struct err *e, json_t *result)
 {
-	struct local_conn *c = local_redeem(arg);
-	json_t *o;
-
-	if (!c)
-		return;
-	local_conn_set_state(c, LOCAL_OPEN);
-	if (rc) {
-		local_conn_error(c, rc, e);
-		return;
-	}
-	o = json_copy(result);
-	json_object_set_new(o, "event", json_string("result"));
-	local_conn_say(c, o);
-	local_conn_close_soon(c);
+	local_conn_answer(arg, NULL, rc, e, result);
 }
 
 static void ask_show(struct local_conn *c, const json_t *o)

@@ -233,3 +233,23 @@ void local_conn_result(struct local_conn *c, const char *key, json_t *value)
 	local_conn_say(c, json_pack("{s:s,s:o}", "event", "result", key, value));
 	local_conn_close_soon(c);
 }
+
+void local_conn_answer(struct local_ticket *t, const char *key, int rc, const struct err *e, json_t *result)
+{
+	struct local_conn *c = local_redeem(t);
+	json_t *o;
+
+	if (!c)
+		return;
+	local_conn_set_state(c, LOCAL_OPEN);
+	if (rc) {
+		local_conn_error(c, rc, e);
+	} else if (key) {
+		local_conn_result(c, key, json_incref(result));
+	} else {
+		o = json_copy(result);
+		json_object_set_new(o, "event", json_string("result"));
+		local_conn_say(c, o);
+		local_conn_close_soon(c);
+	}
+}

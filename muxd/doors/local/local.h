@@ -62,6 +62,8 @@ void local_conn_update(struct local_conn *c);     /* which events are waited for
 struct local_conn *local_redeem(struct local_ticket *t);
 /* {"event": "result", key: value}, value stolen, and the end. */
 void local_conn_result(struct local_conn *c, const char *key, json_t *value);
+/* What the hub said to a question: under key, or (NULL) as keys of the message itself. result is borrowed. */
+void local_conn_answer(struct local_ticket *t, const char *key, int rc, const struct err *e, json_t *result);
 
 /* ask_life.c: questions about agents and their sandboxes. false: op is none of them. */
 bool local_ask_life(struct local_conn *c, const json_t *o, const char *op);

@@ -18,7 +18,7 @@ kubectl config set-context --current --namespace="$ns" >/dev/null
 kubectl create namespace "$ns" >/dev/null || fail "cannot make the namespace $ns"
 end_story() {
 	kubectl delete namespace "$ns" --wait=false --request-timeout=10s >/dev/null 2>&1
-	rm -rf "$tmp"
+	tidy
 }
 trap end_story EXIT
 until_ok 30 kubectl get serviceaccount default || fail "no service account in $ns after 30 s"
