@@ -1,5 +1,5 @@
 // Bundles src/ into ../build/web, compresses it, and writes the table that muxd links in (muxd/doors/web/assets.h).
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -36,7 +36,9 @@ const icon = readFileSync(join(here, "src/icon.svg"));
 const iconName = `icon-${createHash("sha256").update(icon).digest("hex").slice(0, 8)}.svg`;
 writeFileSync(join(files, iconName), icon);
 const page = readFileSync(join(here, "src/index.html"), "utf8");
-writeFileSync(join(files, "index.html"), page.replace("{{script}}", script).replace("{{style}}", style).replace("{{icon}}", iconName));
+const boot = (await transform(readFileSync(join(here, "src/boot.js"), "utf8"), { minify: true, target: "chrome100" })).code.trim();
+const bootDigest = `sha256-${createHash("sha256").update(boot).digest("base64")}`;
+writeFileSync(join(files, "index.html"), page.replace("{{boot}}", () => boot).replace("{{script}}", script).replace("{{style}}", style).replace("{{icon}}", iconName));
 
 const rows = [];
 const arrays = [];
@@ -62,5 +64,6 @@ const struct web_asset web_assets[] = {
 ${rows.join("\n")}
 };
 const size_t web_assets_count = sizeof(web_assets) / sizeof(web_assets[0]);
+const char web_boot_digest[] = "${bootDigest}";
 `);
 console.log(`  web   ${first} bytes compressed, ${rows.length} files`);

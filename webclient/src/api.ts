@@ -73,6 +73,8 @@ export class ApiError extends Error {
   }
 }
 
+export const unreachable = (): ApiError => new ApiError(0, "unreachable", "muxd does not answer.", "Is the network there, and the daemon running?");
+
 export async function call<T>(method: string, path: string, options: { body?: unknown; token?: string; signal?: AbortSignal } = {}): Promise<T> {
   const headers: Record<string, string> = {};
   if (options.token) headers["Authorization"] = `Bearer ${options.token}`;
@@ -89,7 +91,7 @@ export async function call<T>(method: string, path: string, options: { body?: un
     });
   } catch (e) {
     if (options.signal?.aborted) throw e;
-    throw new ApiError(0, "unreachable", "muxd does not answer.", "Is the network there, and the daemon running?");
+    throw unreachable();
   }
   const value: unknown = await answer.json().catch(() => null);
   if (answer.ok) return value as T;

@@ -1,7 +1,7 @@
 // Where a page's address leads, and how its reader comes to a grant.
 import "@xterm/xterm/css/xterm.css";
 import "./style.css";
-import { ApiError, exchange, leave, whoami, type Grant } from "./api";
+import { ApiError, exchange, leave, unreachable, whoami, type Grant } from "./api";
 import { errorNotice, frame, notice, type Context, type Page, type Show } from "./app";
 import { h, replace } from "./dom";
 import { mirrorStyles } from "./term/styles";
@@ -16,7 +16,11 @@ const routes: { pattern: RegExp; load: () => Promise<Show> }[] = [
   { pattern: /^\/replay\/([0-9a-f-]{36})$/, load: async () => (await import("./replay/page")).show },
 ];
 
-const reloaded = "muxd-reloaded";
+/** How often a part of a page was asked for in vain; and when something that failed is tried again. */
+const reloads = "muxd-reloads";
+const delays = [500, 1000, 2000, 4000, 8000];
+const delay = (tries: number): number => delays[tries] ?? 15_000;
+let retry = 0;
 let grant: Grant | null = null;
 let expires = 0;
 let page: Page | null = null;
@@ -38,6 +42,7 @@ function setGrant(g: Grant | null): void {
 }
 
 function end(): void {
+  window.clearTimeout(retry);
   leaving.abort();
   leaving = new AbortController();
   page?.destroy?.();
@@ -76,7 +81,7 @@ async function show(): Promise<void> {
         shown.destroy?.();
         return;
       }
-      sessionStorage.removeItem(reloaded);
+      sessionStorage.removeItem(reloads);
       page = shown;
       document.title = `${page.title} · muxd`;
       app.element.classList.toggle("full", page.full === true);
@@ -86,13 +91,15 @@ async function show(): Promise<void> {
     replace(root, notice("Not found", "There is no page at this address."));
   } catch (e) {
     if (signal.aborted) return;
-    // A part of the page did not come: the line was cut, or muxd is another version by now. Once, it is loaded anew.
-    if (e instanceof TypeError && /import/.test(e.message) && !sessionStorage.getItem(reloaded)) {
-      sessionStorage.setItem(reloaded, "1");
-      location.reload();
+    app.element.classList.remove("full");
+    // A part of the page did not come: the line was cut, or muxd is another version by now. It is loaded anew.
+    if (e instanceof TypeError && /import/.test(e.message)) {
+      const tries = Number(sessionStorage.getItem(reloads)) || 0;
+      sessionStorage.setItem(reloads, String(tries + 1));
+      retry = window.setTimeout(() => { location.reload(); }, tries && delay(tries));
+      replace(root, errorNotice(unreachable()));
       return;
     }
-    app.element.classList.remove("full");
     replace(root, errorNotice(e));
   }
 }
@@ -110,14 +117,16 @@ function takeToken(): string | null {
   return text;
 }
 
-async function enter(): Promise<void> {
-  const token = takeToken();
+async function enter(token = takeToken(), tries = 0): Promise<void> {
+  window.clearTimeout(retry);
   try {
     setGrant(await (token ? exchange(token) : whoami()));
   } catch (e) {
     setGrant(null);
     if (e instanceof ApiError && e.code === "unauthenticated") replace(app.main, howToEnter());
     else replace(app.main, errorNotice(e));
+    // The daemon is starting anew, or the line is cut: it is asked again until it answers.
+    if (e instanceof ApiError && (e.status === 0 || e.status === 503)) retry = window.setTimeout(() => void enter(token, tries + 1), delay(tries));
     return;
   }
   await show();
@@ -135,6 +144,7 @@ window.addEventListener("hashchange", () => {
   if (/^#[\w-]+\.[\w-]+\.[\w-]+$/.test(location.hash)) void enter();
 });
 
+sessionStorage.removeItem("muxd-loads"); // of boot.js: all parts came
 mirrorStyles();
 applyTheme();
 document.body.append(app.element);

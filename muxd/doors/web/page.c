@@ -10,8 +10,11 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Nothing inline, nothing from elsewhere, in nobody's frame. wss: for browsers that do not count it as 'self'. */
-static const char policy[] = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+/*
+ * Nothing inline but what loads the page again when a part of it did not come; nothing from elsewhere, in nobody's
+ * frame. wss: for browsers that do not count it as 'self'.
+ */
+static const char policy[] = "Content-Security-Policy: default-src 'none'; script-src 'self' '%s'; style-src 'self'; "
 			     "img-src 'self' data:; font-src 'self'; connect-src 'self'%s%s; base-uri 'none'; "
 			     "form-action 'none'; frame-ancestors 'none'\r\n"
 			     "Referrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: same-origin\r\n"
@@ -53,7 +56,7 @@ static int unzip(const struct web_asset *a, struct buf *out)
 static void reply_asset(struct http_exchange *x, const struct web_asset *a)
 {
 	bool host = plain_host(x->host), same = strcmp(x->if_none_match, a->etag) == 0;
-	int rc = buf_printf(&x->headers, policy, host ? " wss://" : "", host ? x->host : "");
+	int rc = buf_printf(&x->headers, policy, web_boot_digest, host ? " wss://" : "", host ? x->host : "");
 
 	if (!rc)
 		rc = buf_printf(&x->headers, "ETag: %s\r\nVary: Accept-Encoding\r\n", a->etag);

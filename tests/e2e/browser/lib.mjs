@@ -124,6 +124,7 @@ export async function browser() {
 /** A person's browser: what its pages complain of is kept. */
 export async function person(chrome, { width = 1000, height = 700, dark = false } = {}) {
   const context = await chrome.newContext({ ignoreHTTPSErrors: true, viewport: { width, height }, colorScheme: dark ? "dark" : "light", permissions: ["clipboard-read", "clipboard-write"] });
+  context.setDefaultTimeout(patience);
   const page = await context.newPage();
   page.complaints = [];
   page.on("console", (m) => {
@@ -172,25 +173,27 @@ export async function type(page, line) {
   await page.keyboard.type(line);
   await page.keyboard.press("Enter");
 }
-/** Chromium gives up a load when an interface of the machine comes or goes meanwhile: that is nobody's fault here. */
+/**
+ * The document at url, and the page in it. Chromium gives up what it loads when an interface of the machine comes or goes
+ * meanwhile: for the document that is nobody's fault here; what follows it the page has to see to.
+ */
 export async function visit(page, url) {
-  for (let i = 0; ; i++) {
+  for (const end = Date.now() + patience; ; await sleep(500)) {
     try {
-      return await page.goto(url, { timeout: patience });
+      await page.goto(url, { timeout: patience });
+      if (!url.startsWith("https:")) return;
+      await until("the page", async () => (await page.evaluate(() => (location.protocol === "chrome-error:" ? "error" : document.querySelector("main > *") && "there")).catch(() => null)) ?? false).then((is) => {
+        if (is === "error") throw new Error("net::ERR_ page of the browser");
+      });
+      return;
     } catch (e) {
-      if (i === 20 || !/ERR_NETWORK_CHANGED|chrome-error:/.test(String(e))) throw e;
-      await sleep(500);
+      if (Date.now() > end || !/net::ERR_|interrupted by another|chrome-error:/.test(String(e))) throw e;
     }
   }
 }
+
 export async function enter(page, wire, token) {
-  for (let i = 0; i < 5; i++) {
-    await visit(page, `https://${wire.host}/#${token}`);
-    await page.waitForSelector(".state, .notice", { timeout: patience });
-    const said = (await page.locator(".notice").count()) ? await page.locator(".notice").innerText() : "";
-    if (!/does not answer/.test(said)) break; // an interface of the machine came or went
-    await visit(page, "about:blank");
-  }
+  await visit(page, `https://${wire.host}/#${token}`);
   await live(page);
   await shows(page, /\$ ?$/m);
 }

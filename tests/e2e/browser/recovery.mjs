@@ -1,5 +1,5 @@
 // What a page survives: a cut line, a daemon that is killed, the end of its grant; and what it says meanwhile.
-import { browser, enter, equal, grant, killAndStart, lines, live, message, muxctl, ok, person, shot, shows, sleep, text, type, visit, Wire } from "./lib.mjs";
+import { browser, enter, equal, grant, killAndStart, lines, live, message, muxctl, ok, person, shot, shows, sleep, text, type, until, visit, Wire } from "./lib.mjs";
 
 const runs = Number(process.env.RUNS ?? 2);
 const wire = await new Wire().open();
@@ -75,7 +75,19 @@ try {
   await visit(brief, "about:blank");
   await visit(brief, `https://${wire.host}/#aaa.bbb.ccc`);
   await brief.locator(".notice").waitFor();
-  ok("a broken link says so", /That did not work|No grant/.test(await brief.locator(".notice h1").innerText()));
+  const said = await brief.locator(".notice h1").innerText();
+  ok("a broken link says so", /That did not work|No grant/.test(said), said);
+
+  // a part of the page that does not come: its script, its style, what is loaded later
+  for (const [what, part] of [["script", /\/ui\/app-[^/]*\.js/], ["style", /\/ui\/[^/]*\.css/], ["later part", /\/ui\/(?!app-)[^/]*\.js/]]) {
+    await visit(page, "about:blank");
+    let failed = 0;
+    await page.route(part, (r) => (failed++ ? r.continue() : r.abort("connectionreset")));
+    await enter(page, wire, token);
+    await until("its style", () => page.evaluate(() => getComputedStyle(document.querySelector(".app")).display !== "block"));
+    ok(`a page whose ${what} did not come is there nonetheless`, failed > 1, `asked for ${failed} times`);
+    await page.unroute(part);
+  }
 
   equal("no complaint of the pages", [], [...page.complaints, ...brief.complaints]);
 } finally {

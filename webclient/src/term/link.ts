@@ -28,6 +28,8 @@ export type Target = { agent: string } | { session: string; role?: "driver" | "o
 const windowSize = 512 * 1024;
 const pingEvery = 15_000;
 const pongWithin = 10_000;
+/** A network that swallows everything gives neither a connection nor an error. */
+const connectWithin = 20_000;
 const delays = [250, 500, 1000, 2000, 4000, 8000, 15_000];
 /** These say that trying again would not help. */
 const final = new Set([1000, 1003, 1008, 1009, 4400, 4401, 4403, 4404, 4409, 4410]);
@@ -123,6 +125,12 @@ export class Link {
     const socket = new WebSocket(this.address(), wire.subprotocol);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
+    this.pongTimer = window.setTimeout(() => {
+      this.lost();
+    }, connectWithin);
+    socket.onopen = (): void => {
+      if (this.socket === socket) window.clearTimeout(this.pongTimer);
+    };
     socket.onmessage = (e: MessageEvent<unknown>): void => {
       if (this.socket === socket && e.data instanceof ArrayBuffer) this.receive(e.data);
     };
