@@ -92,11 +92,11 @@ export class Wire {
   }
 }
 
-/** Ends the daemon with SIGKILL, all of its processes at once, and starts it again on the same state. */
-export async function killAndStart() {
+/** Ends the daemon with SIGKILL, all of its processes at once (or one that the others die with), and starts it again on the same state. */
+export async function killAndStart(which = null) {
   const { pids } = ready();
   rmSync(`${state}/ready.json`);
-  for (const pid of Object.values(pids)) process.kill(pid, "SIGKILL");
+  for (const [name, pid] of Object.entries(pids)) if (!which || which.includes(name)) process.kill(pid, "SIGKILL");
   await until("the end of the killed daemon", () => Object.values(pids).every((pid) => !existsSync(`/proc/${pid}/exe`)) || zombies(pids));
   const log = openSync(`${state}/daemon.log`, "a");
   const args = ["serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0"];

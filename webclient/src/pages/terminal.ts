@@ -6,7 +6,7 @@ import { WebLinksAddon } from "@xterm/addon-web-links";
 import { WebglAddon } from "@xterm/addon-webgl";
 import { Terminal, type ITheme } from "@xterm/xterm";
 import { terminate } from "../api";
-import { errorNotice, sentence, type Context, type Page } from "../app";
+import { sentence, type Context, type Page } from "../app";
 import { bytes, clock, h, replace } from "../dom";
 import { Link, type LinkState, type Target } from "../term/link";
 import type { Opened } from "../term/wire";
@@ -91,7 +91,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
   const actions = h("div.actions", null, button("Search", "Ctrl+Shift+F", () => { found.toggle(); }), button("A−", "Smaller letters", () => { font_(-1); }), button("A+", "Larger letters", () => { font_(1); }), readerButton(term), button("Copy link", "The address of this session", copyLink), h("button.danger", { type: "button", hidden: true, onclick: () => void endSession() }, "End session"));
   const endButton = actions.lastElementChild as HTMLButtonElement;
   root.classList.add("terminal");
-  root.append(h("div.status", null, state, where, role, size, latency, h("span.grow"), left, actions), found.element, message, h("div.stage", null, screen));
+  root.append(h("div.status", null, state, where, role, size, latency, h("span.grow"), left, actions), found.element, h("div.over", null, h("div.stage", null, screen), message));
 
   let opened: Opened | null = null;
   let expires = context.expires;
@@ -102,11 +102,11 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
   await document.fonts.ready;
   fit.fit();
 
+  /** Over the terminal, not beside it: a sentence must not change its size, and with that what it shows. */
   function say(text: string | null, kind = ""): void {
     message.hidden = text === null;
     message.dataset["kind"] = kind;
-    message.textContent = text ?? "";
-    refit();
+    replace(message, h("span.text", null, text ?? ""), h("button.quiet", { type: "button", title: "Close", "aria-label": "Close this message", onclick: () => { say(null); term.focus(); } }, "✕"));
   }
 
   function showState(s: LinkState): void {
@@ -115,6 +115,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     if (s.name === "live") {
       state.textContent = "live";
       say(null);
+      refit();
     } else if (s.name === "connecting") {
       state.textContent = opened ? "reconnecting" : "connecting";
     } else if (s.name === "waiting") {
@@ -141,7 +142,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     if (id) more.append(" ", h("a", { href: `/replay/${id}` }, "Replay it"));
     const agent = opened?.agent ?? ("agent" in target ? target.agent : "");
     if (agent && context.has("terminal")) more.append(" · ", h("a", { href: `/terminal/${agent}` }, "Open a new terminal"));
-    message.append(more);
+    message.firstElementChild?.append(more);
   }
 
   function tick(): void {
@@ -201,8 +202,9 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
   function showSize(): void {
     size.textContent = `${term.cols}×${term.rows}`;
   }
+  /** A program that is not told of another size would not draw again what a smaller terminal loses. */
   function refit(): void {
-    if (opened?.role === "observer") return;
+    if (opened?.role === "observer" || (opened && pending?.name !== "live")) return;
     fit.fit();
   }
   function font_(by: number): void {
@@ -216,8 +218,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     try {
       await terminate(opened.session, "ended from its page");
     } catch (e) {
-      replace(message, errorNotice(e));
-      message.hidden = false;
+      say(e instanceof Error ? sentence(e.message) : String(e), "error");
     }
   }
 
