@@ -1,5 +1,6 @@
 #include "recorder/summary.h"
 
+#include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 
 #define SIZES_MAX    1000
+#define SIZES_READ   64
 #define EXACT_BLOCKS 8 /* up to so many, events are counted one by one */
 
 struct timeline {
@@ -110,21 +112,50 @@ static json_t *timeline_json(struct recording *r, const struct recording_info *i
 	return o;
 }
 
-static json_t *sizes_json(const struct recording *r)
-{
-	const struct block_header *h;
-	unsigned cols = 0, rows = 0;
-	json_t *a = json_array();
+struct sizes {
+	json_t *list;
+	unsigned cols, rows;
+	size_t read; /* blocks that were looked into */
+};
 
-	for (size_t i = 0; a && (h = recording_block(r, i)) && json_array_size(a) < SIZES_MAX; i++) {
-		if (!h->cols || (h->cols == cols && h->rows == rows))
+static void sizes_add(struct sizes *s, uint64_t ns, unsigned cols, unsigned rows)
+{
+	if (!cols || (cols == s->cols && rows == s->rows) || json_array_size(s->list) >= SIZES_MAX)
+		return;
+	s->cols = cols;
+	s->rows = rows;
+	json_array_append_new(
+	    s->list, json_pack("{s:o, s:i, s:i}", "at_ns", nanoseconds(ns), "cols", (int)cols, "rows", (int)rows));
+}
+
+/* When within a block; what cannot be read is left to whoever plays it. */
+static void sizes_of_block(struct sizes *s, struct recording *r, const struct block_header *h)
+{
+	struct ring_record rec;
+
+	if (recording_seek_seq(r, h->first_seq ? h->first_seq - 1 : 0, NULL))
+		return;
+	while (recording_next(r, &rec, NULL) == 1 && rec.seq <= h->last_seq)
+		if (rec.type == RING_RESIZE && rec.len >= 4 && rec.seq >= h->first_seq)
+			sizes_add(s, rec.boot_ns, get_u16(rec.payload), get_u16(rec.payload + 2));
+}
+
+/* Short recordings are read; of long ones blocks that end with another size than they begin with, SIZES_READ of them.
+ */
+static json_t *sizes_json(struct recording *r, size_t blocks)
+{
+	struct sizes s = {.list = json_array()};
+	const struct block_header *h, *next;
+
+	for (size_t i = 0; s.list && (h = recording_block(r, i)); i++) {
+		next = recording_block(r, i + 1);
+		sizes_add(&s, h->first_ns, h->cols, h->rows);
+		if (blocks > EXACT_BLOCKS && (!next || (next->cols == h->cols && next->rows == h->rows)))
 			continue;
-		cols = h->cols;
-		rows = h->rows;
-		json_array_append_new(a, json_pack("{s:o, s:i, s:i}", "at_ns", nanoseconds(h->first_ns), "cols",
-						   (int)cols, "rows", (int)rows));
+		if (s.read++ < SIZES_READ)
+			sizes_of_block(&s, r, h);
 	}
-	return a;
+	return s.list;
 }
 
 static json_t *streams_json(const struct recording_info *info)
@@ -151,7 +182,8 @@ int summary_make(struct recording *r, json_t **out, struct err *e)
 	o = json_pack("{s:o, s:o, s:s, s:I, s:I, s:o?, s:s, s:o, s:o, s:o}", "first_ns", nanoseconds(info->first_ns),
 		      "last_ns", nanoseconds(info->last_ns), "wall_at", wall, "events", (json_int_t)info->events,
 		      "file_size", (json_int_t)info->file_size, "exit", exit, "rule", trunc_rule_name(info->rule.kind),
-		      "streams", streams_json(info), "timeline", timeline_json(r, info, e), "sizes", sizes_json(r));
+		      "streams", streams_json(info), "timeline", timeline_json(r, info, e), "sizes",
+		      sizes_json(r, info->blocks));
 	if (!o)
 		return err_set(e, ERR_NOMEM, "no memory for a summary");
 	*out = o;

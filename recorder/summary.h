@@ -2,7 +2,8 @@
  * summary.h - what a player needs to know of a recording before it plays: when, how long, where something happened.
  *
  * Made from the block headers, so that it costs the same for an hour as for a minute: activity is as exact as blocks
- * are. Of short recordings every event counts. Pure but for the reader it is handed, which stands elsewhere afterwards.
+ * are; of blocks in which the size changed, 64 at most are read for the moment. Of short recordings every event counts.
+ * Pure but for the reader it is handed, which stands elsewhere afterwards.
  */
 #ifndef RECORDER_SUMMARY_H
 #define RECORDER_SUMMARY_H

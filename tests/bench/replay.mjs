@@ -6,7 +6,7 @@
 // until the exact screen is painted. CHECKS of the moments are played from the recording's start as well, without the
 // record's screens, and compared cell by cell.
 import { readFileSync } from "node:fs";
-import { browser, cells, grant, person, ready, settled, seekPlain } from "../e2e/browser/lib.mjs";
+import { browser, cells, grant, person, ready, seekPlain, settled, until, visit } from "../e2e/browser/lib.mjs";
 
 const id = process.env.SESSION;
 const seeks = Number(process.env.SEEKS ?? 200);
@@ -40,12 +40,15 @@ try {
     };
     requestAnimationFrame(look);
   });
-  await page.goto(`https://${host}/#${token}`);
+  await visit(page, `https://${host}/#${token}`);
   await page.waitForSelector(".notice, .sandboxes, main h1");
+  const begun = Date.now();
+  await until("its screens", () => page.evaluate(async (s) => (await (await fetch(`/v1/recordings/${s}/screen?at_ns=9000000000000000000`)).json()).found, id), 30 * 60_000);
+  const screens = Math.round((Date.now() - begun) / 100) / 10;
   const opens = [];
   for (const hash of ["", "#t=5000", "#t=3600", "#t=7100", ""]) {
-    await page.goto("about:blank");
-    await page.goto(`https://${host}/replay/${id}${hash}`);
+    await visit(page, "about:blank");
+    await visit(page, `https://${host}/replay/${id}${hash}`);
     await page.waitForFunction(() => window.opened);
     opens.push(await page.evaluate(() => window.opened));
   }
@@ -86,7 +89,7 @@ try {
       throw new Error(`the screen at ${to} ms is not the one that playing from the start gives`);
     }
   }
-  console.log(JSON.stringify({ open_ms: spread(opens), seek_ms: spread(times), seek_kb: spread(bytes.map((n) => n / 1000)), seeks, checks, page_mb: [first, last], net_mb: memory(pids.net), recorder_mb: memory(pids.recorder), complaints: page.complaints }));
+  console.log(JSON.stringify({ open_ms: spread(opens), seek_ms: spread(times), seek_kb: spread(bytes.map((n) => n / 1000)), seeks, checks, screens_s: screens, page_mb: [first, last], net_mb: memory(pids.net), recorder_mb: memory(pids.recorder), complaints: page.complaints }));
 } finally {
   await chrome.close();
 }

@@ -1,7 +1,7 @@
 // The replay of a session: play, speed, silences, steps, a timeline, links to a moment, the live tail.
 import { Unicode11Addon } from "@xterm/addon-unicode11";
 import { Terminal } from "@xterm/xterm";
-import { call, recordings } from "../api";
+import { call, idOfTime, recordings } from "../api";
 import { errorNotice, sentence, type Context, type Page } from "../app";
 import { bytes, clock, h, replace } from "../dom";
 import { themes } from "../pages/terminal";
@@ -110,6 +110,13 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
     if (now !== size) term.options.fontSize = now;
   }
 
+  let places: number[] = []; // of the marks, in order
+  function toMark(ahead: boolean): void {
+    const to = ahead ? places.find((t) => t > player.at + 1) : places.filter((t) => t < player.at - 1000).pop();
+    if (to !== undefined) void player.seek(to);
+    else if (!ahead) void player.seek(0);
+  }
+
   function moment(): string {
     return `${location.origin}/replay/${id}#t=${(player.at / 1000).toFixed(2)}`;
   }
@@ -139,6 +146,8 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
     ArrowRight: () => void player.seek(player.at + 10_000),
     Home: () => void player.seek(0),
     End: () => void player.seek(player.duration),
+    "[": () => { toMark(false); },
+    "]": () => { toMark(true); },
     "+": () => { faster(1); },
     "-": () => { faster(-1); },
   };
@@ -174,10 +183,16 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
 
   if (about.timeline) line.activity(about.timeline.output, about.timeline.input);
   const start = /^#t=([\d.]+)$/.exec(location.hash)?.[1];
-  void (about.state === "open" && start === undefined ? player.toLive() : player.seek(Number(start ?? 0) * 1000)).then(() => {
-    if (start === undefined && about.state === "sealed") player.play();
+  if (about.state === "open" && start === undefined) void player.toLive();
+  else {
+    if (start === undefined) player.play(); // once it is there, unless somebody stops it before
+    void player.seek(Number(start ?? 0) * 1000);
+  }
+  void marks(about, id, context.signal).then((list) => {
+    list.sort((a, b) => a.at - b.at);
+    places = list.map((m) => m.at);
+    line.marks(list);
   });
-  void marks(about, id, context.signal).then((list) => { line.marks(list); });
   // For tests: the terminal's cells are on a canvas.
   Object.assign(window, { muxdTerminal: term, muxdPlayer: player });
 
@@ -219,16 +234,23 @@ function printable(text: string): string {
 /** Sizes of this recording, and rounds of the same agent in its time. */
 async function marks(about: About, id: string, signal: AbortSignal): Promise<Mark[]> {
   const list: Mark[] = [];
+  const pages = 5; // of rounds in its time: more marks than that nobody tells apart
   const first = BigInt(about.first_ns ?? "0");
   for (const s of (about.sizes ?? []).slice(1)) list.push({ at: Number(BigInt(s.at_ns) - first) / 1e6, kind: "resize", title: `${s.cols}×${s.rows}` });
   if (!about.wall_at || !about.last_ns || about.open.kind === "round" || !about.open.agent) return list;
   const from = Date.parse(about.wall_at);
   const to = from + Number(BigInt(about.last_ns) - first) / 1e6;
   try {
-    const { recordings: rounds } = await recordings({ agent: about.open.agent, kind: "round", limit: 200 }, signal);
-    for (const r of rounds) {
-      const at = Date.parse(r.opened_at ?? "");
-      if (r.session !== id && at >= from && at <= to) list.push({ at: at - from, kind: "round", title: `Round of ${r.principal} at ${clock(at - from)}`, href: `/replay/${r.session}` });
+    let before = idOfTime(to + 1);
+    for (let i = 0; i < pages; i++) {
+      const { recordings: rounds } = await recordings({ agent: about.open.agent, kind: "round", before, limit: 200 }, signal);
+      for (const r of rounds) {
+        const at = Date.parse(r.opened_at ?? "");
+        if (r.session !== id && at >= from && at <= to) list.push({ at: at - from, kind: "round", title: `Round of ${r.principal} at ${clock(at - from)}`, href: `/replay/${r.session}` });
+      }
+      const last = rounds[rounds.length - 1];
+      if (!last || rounds.length < 200 || Date.parse(last.opened_at ?? "") < from) break;
+      before = last.session;
     }
   } catch {
     // the marks are an extra

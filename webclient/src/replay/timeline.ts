@@ -61,16 +61,17 @@ export function timeline(seek: (ms: number) => void): Timeline {
     const n = output.length;
     const most = Math.log1p(Math.max(1, ...output));
     const done = (at / duration) * w;
+    const [accent, muted, warn] = [color("--accent"), color("--muted"), color("--warn")];
     for (let i = 0; i < n; i++) {
       const x = (i / n) * w;
       const bar = Math.max(1, w / n - ratio * 0.5);
       const y = (Math.log1p(output[i] ?? 0) / most) * (height - 4 * ratio);
-      g.fillStyle = x < done ? color("--accent") : color("--muted");
+      g.fillStyle = x < done ? accent : muted;
       g.globalAlpha = x < done ? 0.85 : 0.4;
       if (output[i]) g.fillRect(x, height - Math.max(y, ratio), bar, Math.max(y, ratio));
       if (input[i]) {
         g.globalAlpha = 0.9;
-        g.fillStyle = color("--warn");
+        g.fillStyle = warn;
         g.fillRect(x, 0, bar, 2 * ratio);
       }
     }
