@@ -41,6 +41,9 @@ try {
   ok("it is two hours long", duration > 7_100_000 && duration < 7_400_000, String(duration));
   await page.waitForSelector(".timeline .tick[data-kind=round]");
   equal("every round of that time has its mark", 12, await page.locator(".timeline .tick[data-kind=round]").count());
+  const places = await page.locator(".timeline .tick[data-kind=round]").evaluateAll((list) => list.map((e) => Math.round(parseFloat(e.style.left))));
+  places.sort((a, b) => a - b);
+  ok("each at its time", places.every((p, i) => Math.abs(p - ((2 * i + 1) * 100) / 24) < 3), String(places));
   const sizes = await page.locator(".timeline .tick[data-kind=resize]").count();
   ok("sizes have marks", sizes > 20, String(sizes));
   await until("its screens", () => page.evaluate(async (s) => (await (await fetch(`/v1/recordings/${s}/screen?at_ns=9000000000000000000`)).json()).found, id), 2 * patience);
@@ -101,7 +104,7 @@ try {
     await until("a page", async () => (await p.locator("main").innerText()).length > 0);
     await visit(p, `https://${wire.host}/replay/${id}#t=4000`);
     await p.waitForFunction(() => window.muxdPlayer?.state === "paused", null, { timeout: patience });
-    await p.waitForSelector(".timeline .tick[data-kind=round]");
+    await p.waitForSelector(".timeline .tick[data-kind=round]", { state: "attached" });
     await shot(p, `replay-long-${name}`);
     equal(`${name}: nothing to complain of`, [], p.complaints);
     await p.context().close();

@@ -17,7 +17,7 @@ const causes: Record<string, string> = { exit: "ended", timeout: "passed its tim
 
 export async function show(root: HTMLElement, [id = ""]: string[], context: Context): Promise<Page> {
   const about = await describe(id, context.signal);
-  const term = new Terminal({ allowProposedApi: true, disableStdin: true, cursorBlink: false, fontFamily: font, fontSize: 14, scrollback: 5000, convertEol: about.open.pty !== true, windowsPty: noReflow, theme: isDark() ? themes.dark : themes.light, cols: about.open.cols || 80, rows: about.open.rows || 24 });
+  const term = new Terminal({ allowProposedApi: true, disableStdin: true, cursorBlink: false, fontFamily: font, fontSize: 14, scrollback: 5000, convertEol: about.open.pty !== true, windowsPty: noReflow, minimumContrastRatio: 4.5, theme: isDark() ? themes.dark : themes.light, cols: about.open.cols || 80, rows: about.open.rows || 24 });
   term.loadAddon(new Unicode11Addon());
   term.unicode.activeVersion = "11";
 

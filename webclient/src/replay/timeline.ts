@@ -27,6 +27,11 @@ export function timeline(seek: (ms: number) => void): Timeline {
   let at = 0;
   let output: number[] = [];
   let input: number[] = [];
+  let ticks: [HTMLElement, number][] = [];
+
+  function place(): void {
+    for (const [e, ms] of ticks) e.style.setProperty("left", `${Math.min(100, (ms / duration) * 100)}%`);
+  }
 
   slider.addEventListener("input", () => {
     seek(Number(slider.value));
@@ -83,7 +88,10 @@ export function timeline(seek: (ms: number) => void): Timeline {
     draw,
     set: (ms, d) => {
       at = ms;
-      duration = Math.max(1, d);
+      if (duration !== Math.max(1, d)) {
+        duration = Math.max(1, d);
+        place();
+      }
       slider.max = String(duration);
       slider.step = "any";
       slider.value = String(ms);
@@ -96,14 +104,13 @@ export function timeline(seek: (ms: number) => void): Timeline {
       draw();
     },
     marks: (list) => {
-      marks_.replaceChildren(
-        ...list.map((m) => {
-          const e = m.href ? h("a.tick", { href: m.href, title: m.title, "aria-label": m.title }) : h("span.tick", { title: m.title });
-          e.dataset["kind"] = m.kind;
-          e.style.setProperty("left", `${Math.min(100, (m.at / duration) * 100)}%`);
-          return e;
-        }),
-      );
+      ticks = list.map((m) => {
+        const e = m.href ? h("a.tick", { href: m.href, title: m.title, "aria-label": m.title }) : h("span.tick", { title: m.title });
+        e.dataset["kind"] = m.kind;
+        return [e, m.at];
+      });
+      marks_.replaceChildren(...ticks.map(([e]) => e));
+      place();
     },
   };
 }
