@@ -147,7 +147,7 @@ static void mode_idle(bool web, unsigned n)
 		all[i] = open_program(web, CAT, on_key);
 	loop_until(now_ns() + 2000000000u, NULL, NULL);
 	phase("open");
-	loop_until(now_ns() + 5000000000u, NULL, NULL);
+	loop_until(now_ns() + 4000000000u, NULL, NULL);
 	phase("idle");
 	end_all(all, n);
 	printf("{\"sessions\": %u}\n", n);

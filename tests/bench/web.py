@@ -14,25 +14,44 @@ SECONDS = int(os.environ.get("SECONDS", "8"))
 CROWD = os.environ.get("CROWD", "200 200 100").split()
 ONLY = os.environ.get("ONLY", "").split()  # parts by name; all without
 AGENT = "webbench"
-tmp = tempfile.mkdtemp(prefix="muxd-bench-web.")
-os.chmod(tmp, 0o711)
-state = tmp + "/state"
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def start():
-    os.mkdir(state, 0o711)
-    with open(tmp + "/muxd.yaml", "w") as f:
-        f.write("api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\n"
-                "ssh: {max_connections: 3000, max_per_address: 3000}\n"
-                "sessions: {max: 3000, max_per_agent: 3000}\nsandbox: {pids: 4096}\n")
-    p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--config",
-                          tmp + "/muxd.yaml", "--end-sandboxes"], stderr=open(tmp + "/muxd.log", "w"))
-    for _ in range(300):
-        if os.path.exists(state + "/ready.json"):
-            return p, json.load(open(state + "/ready.json"))
-        time.sleep(0.1)
-    sys.exit("muxd did not start: " + open(tmp + "/muxd.log").read()[-2000:])
+class Daemon:
+    """One that the functions below speak to while it is there; its sandbox is, too."""
+
+    def __enter__(self):
+        global ready, https, ssh, token, state, tmp
+        tmp = tempfile.mkdtemp(prefix="muxd-bench-web.")
+        os.chmod(tmp, 0o711)
+        state = tmp + "/state"
+        os.mkdir(state, 0o711)
+        with open(tmp + "/muxd.yaml", "w") as f:
+            f.write("api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\n"
+                    "ssh: {max_connections: 3000, max_per_address: 3000}\n"
+                    "sessions: {max: 3000, max_per_agent: 3000}\nsandbox: {pids: 4096}\n")
+        self.process = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0",
+                                         "--config", tmp + "/muxd.yaml", "--end-sandboxes"], stderr=open(tmp + "/muxd.log", "w"))
+        for _ in range(300):
+            if os.path.exists(state + "/ready.json"):
+                break
+            time.sleep(0.1)
+        else:
+            sys.exit("muxd did not start: " + open(tmp + "/muxd.log").read()[-2000:])
+        with open(state + "/ready.json") as f:
+            ready = json.load(f)
+        https, ssh = (ready[k].rsplit(":", 1)[1] for k in ("https", "ssh"))
+        out = subprocess.run([BUILD + "/muxctl", "--state", state, "grant", "create", "--agent", AGENT, "--principal", "bench", "--kind",
+                              "staff", "--scopes", "terminal,observe,drive,rounds,ports,files", "--task", "bench", "--ttl", "3h",
+                              "--reason", "bench", "-o", "json"], capture_output=True, check=True)
+        token = json.loads(out.stdout)["token"]
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([BUILD + "/muxctl", "--state", state, "shutdown", "--sandboxes"], capture_output=True)
+        self.process.terminate()
+        self.process.wait()
+        subprocess.run(["rm", "-rf", tmp])
 
 
 def note(text):
@@ -149,16 +168,18 @@ def connect():
 
 
 def idle():
+    """Each in a daemon of its own: what others gave back would be taken again unseen."""
     out = {}
-    client("idle", "web", 20, look=lambda phase: None)  # what the first ones make is not theirs
-    for door, counts in (("web", SESSIONS), ("ssh", SESSIONS)):
-        for n in counts:
-            hub = Hub()
-            hub.look("before")
-            client("idle", door, n, look=hub.look)
-            out["%s %d" % (door, n)] = {"kb": (hub.kb("idle") - hub.kb("before")) / n, "busy": hub.busy("open", "idle")}
-            note("idle, %s, %d: %.0f kB each, %.1f %% of a core" % (door, n, out["%s %d" % (door, n)]["kb"], 100 * hub.busy("open", "idle")))
-            time.sleep(1)
+    for door in ("web", "ssh"):
+        for n in SESSIONS:
+            with Daemon():
+                client("echo", door, 5)  # what the first one makes is not theirs
+                hub = Hub()
+                hub.look("before")
+                client("idle", door, n, look=hub.look)
+                r = {"kb": (hub.kb("idle") - hub.kb("before")) / n, "busy": hub.busy("open", "idle")}
+                out["%s %d" % (door, n)] = r
+                note("idle, %s, %d: %.0f kB each, %.1f %% of a core" % (door, n, r["kb"], 100 * r["busy"]))
     return out
 
 
@@ -240,7 +261,7 @@ def router():
 
 # --- the table
 
-def row(what, value, peer="", ratio="", goal=""):
+def row(what, value="", peer="", ratio="", goal=""):
     print("| %-52s | %-20s | %-30s | %-6s | %-8s |" % (what, value, peer, ratio, goal))
 
 
@@ -297,27 +318,20 @@ def report(r):
 PARTS = {"idle": idle, "connect": connect, "echo": echo, "watched": watched, "bulk": bulk, "observers": observers, "crowd": crowd,
          "router": router}
 
-muxd, ready = start()
-try:
-    https, ssh = (ready[k].rsplit(":", 1)[1] for k in ("https", "ssh"))
-    out = subprocess.run([BUILD + "/muxctl", "--state", state, "grant", "create", "--agent", AGENT, "--principal", "bench", "--kind",
-                          "staff", "--scopes", "terminal,observe,drive,rounds,ports,files", "--task", "bench", "--ttl", "3h", "--reason",
-                          "bench", "-o", "json"], capture_output=True, check=True)
-    token = json.loads(out.stdout)["token"]
-    results = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "load": os.getloadavg()[0]}
-    for name, part in PARTS.items():
+results = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "load": os.getloadavg()[0]}
+
+
+def measure(names):
+    for name in names:
         if not ONLY or name in ONLY:
             begin = time.monotonic()
-            results[name] = part()
+            results[name] = PARTS[name]()
             note("%s took %.0f s" % (name, time.monotonic() - begin))
-    with open(BUILD + "/bench-web.json", "w") as f:
-        json.dump(results, f, indent=1)
-    report(results)
-finally:
-    if os.environ.get("KEEP"):
-        note("kept: " + tmp)
-    subprocess.run([BUILD + "/muxctl", "--state", state, "shutdown", "--sandboxes"], capture_output=True)
-    muxd.terminate()
-    muxd.wait()
-    if not os.environ.get("KEEP"):
-        subprocess.run(["rm", "-rf", tmp])
+
+
+measure(["idle"])
+with Daemon():
+    measure(name for name in PARTS if name != "idle")
+with open(BUILD + "/bench-web.json", "w") as f:
+    json.dump(results, f, indent=1)
+report(results)
