@@ -418,10 +418,7 @@ static bool go_on(struct life_agent *a)
 		life_wipe_run(a, a->row.cause);
 		return true;
 	case LIFE_STOPPED:
-		if (!a->row.generation || strcmp(a->row.step, LIFE_STEP_RESTORE) != 0)
-			return false;
-		life_restore_again(a);
-		return true;
+		return life_restore_again(a);
 	default:
 		return false;
 	}

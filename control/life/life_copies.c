@@ -303,14 +303,17 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 }
 
 /* Found after a crash: what is half made in the backend does not wait for the next resume. */
-void life_restore_again(struct life_agent *a)
+bool life_restore_again(struct life_agent *a)
 {
-	struct life_run *r = life_run_begin(a, RUN_RESTORE, a->row.cause);
+	struct life_run *r;
 	struct err e = {0};
 	int rc;
 
+	if (!a->row.generation || strcmp(a->row.step, LIFE_STEP_RESTORE) != 0)
+		return false;
+	r = life_run_begin(a, RUN_RESTORE, a->row.cause);
 	if (!r)
-		return;
+		return true;
 	rc = life_snap_load(a->life, &a->row.snapshot, &r->snap, &e);
 	if (!rc && !a->life->inner->ops->restore)
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
@@ -318,6 +321,7 @@ void life_restore_again(struct life_agent *a)
 		on_put_back(a, rc, &e);
 	else
 		on_restore_begun(a, 0, NULL);
+	return true;
 }
 
 /* ---- one snapshot goes */

@@ -196,7 +196,7 @@ void life_end_run(struct life_agent *a, const char *cause);
 void life_wipe_run(struct life_agent *a, const char *cause);
 void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause);
 void life_restore_run(struct life_agent *a, struct life_waiter *w);
-void life_restore_again(struct life_agent *a); /* found stopped, and not restored to the end */
+bool life_restore_again(struct life_agent *a); /* found stopped, and not restored to the end; else false */
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause);
 void life_check_run(struct life_agent *a);
 void life_taken(struct life_agent *a, const struct id *snapshot);

@@ -528,45 +528,6 @@ static void a_snapshot_that_is_not_ready_or_anothers_is_refused(void **state)
 
 /* ---- pure */
 
-static void quantities(void **state)
-{
-	static const struct {
-		const char *text;
-		int rc;
-		uint64_t bytes;
-	} table[] = {{"0", 0, 0},
-		     {"1073741824", 0, 1073741824},
-		     {"18446744073709551615", 0, UINT64_MAX},
-		     {"1Gi", 0, 1 << 30},
-		     {"1.5Gi", 0, 3 << 29},
-		     {"128974848", 0, 128974848},
-		     {"129M", 0, 129000000},
-		     {"129e6", 0, 129000000},
-		     {"123Mi", 0, 123 << 20},
-		     {"1500m", 0, 2},
-		     {"1E", 0, 1000000000000000000},
-		     {"1Ei", 0, UINT64_C(1) << 60},
-		     {"16Ei", ERR_TOO_LARGE, 0},
-		     {"99999999999999999999", ERR_TOO_LARGE, 0},
-		     {"1e99", ERR_TOO_LARGE, 0},
-		     {"", ERR_INVAL, 0},
-		     {"-1", ERR_INVAL, 0},
-		     {"1.", ERR_INVAL, 0},
-		     {"Gi", ERR_INVAL, 0},
-		     {"1GB", ERR_INVAL, 0},
-		     {"1e", ERR_INVAL, 0},
-		     {"1 Gi", ERR_INVAL, 0}};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		uint64_t n = 0;
-		int rc = kube_quantity(table[i].text, &n);
-
-		if (rc != table[i].rc || n != table[i].bytes)
-			fail_msg("%s: %d, %llu", table[i].text, rc, (unsigned long long)n);
-	}
-}
-
 static void the_highest_generation_is_the_workspace(void **state)
 {
 	struct claim_view c[4] = {{.name = "a", .state = CLAIM_CURRENT, .generation = 1},
@@ -612,7 +573,6 @@ int main(void)
 	    cmocka_unit_test(a_quota_is_told_in_the_servers_words),
 	    cmocka_unit_test(two_workspaces_are_nobodys),
 	    cmocka_unit_test(a_snapshot_that_is_not_ready_or_anothers_is_refused),
-	    cmocka_unit_test(quantities),
 	    cmocka_unit_test(the_highest_generation_is_the_workspace),
 	};
 
