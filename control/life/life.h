@@ -52,14 +52,21 @@ struct life_activity {
 };
 
 /* What life asks of the hub. done of quiesce and leave: once, from the loop. */
+#define LIFE_FROZEN 1
 typedef void life_host_done(void *arg, int rc, const struct err *e);
 struct life_host {
 	void *ctx;
 	void (*activity)(void *ctx, const char *agent, struct life_activity *out);
 	void (*warn)(void *ctx, const char *agent, const char *text); /* on every screen attached to it */
-	/* What programs inside have written reaches the disk. ERR_TIMEOUT, ERR_UNSUPPORTED: the snapshot is
-	 * crash-consistent then. */
-	void (*quiesce)(void *ctx, const char *agent, uint64_t timeout_ns, life_host_done *done, void *arg);
+	/*
+	 * What programs inside have written reaches the disk. LIFE_FROZEN: and they stand still from then on, until
+	 * thaw, or for hold_ns at most. ERR_TIMEOUT, ERR_UNSUPPORTED: the snapshot is crash-consistent then.
+	 */
+	void (*quiesce)(void *ctx, const char *agent, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done,
+			void *arg);
+	bool (*frozen)(void *ctx, const char *agent); /* have they stood still until now? */
+	/* They go on, also where a daemon before this one has frozen them. Nothing frozen is fine. */
+	void (*thaw)(void *ctx, const char *agent);
 	/* Its sessions end with that cause, its link is let go: the sandbox is about to stop. */
 	void (*leave)(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg);
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no

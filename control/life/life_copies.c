@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUIESCE_NS (10 * NS_PER_SEC)
+#define HOLD_NS (30 * NS_PER_SEC) /* programs that go on afterwards stand still no longer than that */
 
 static json_t *snapshot_answer(const struct life_snap *s)
 {
@@ -76,6 +76,8 @@ static void on_copied(struct life_agent *a, int rc, const struct err *e)
 		life_run_break(a, rc, e);
 		return;
 	}
+	life_frozen_until_now(a);
+	life_thaw(a);
 	next.next = (struct id){0};
 	r->snap.ended_wall_ns = clock_wall_ns();
 	if (!rc && r->copy.ready) {
@@ -118,22 +120,14 @@ static void on_copy_quiesced(struct life_agent *a, int rc, const struct err *e)
 		life_run_break(a, rc, e);
 		return;
 	}
-	a->run->snap.quiesced = rc == 0;
+	life_quiesced(a, rc);
 	copy(a);
 }
 
 static void quiesce(struct life_agent *a)
 {
-	struct life_host *h = &a->life->host;
-	struct life_call *c;
-
-	if (a->row.state != LIFE_RUNNING || !h->quiesce) {
+	if (a->row.state != LIFE_RUNNING || !life_quiesce(a, HOLD_NS, on_copy_quiesced))
 		on_copy_quiesced(a, a->row.state == LIFE_RUNNING ? ERR_UNSUPPORTED : 0, NULL);
-		return;
-	}
-	c = life_call(a, on_copy_quiesced);
-	if (c)
-		h->quiesce(h->ctx, a->name, QUIESCE_NS, life_on_host, c);
 }
 
 static void on_copy_begun(struct life_agent *a, int rc, const struct err *e)
@@ -166,6 +160,7 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 		return;
 	}
 	if (again) {
+		r->frozen = a->row.state == LIFE_RUNNING; /* maybe, by the daemon that began it */
 		copy(a);
 		return;
 	}

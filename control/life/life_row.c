@@ -21,6 +21,13 @@ const char *snap_status_name(enum snap_status s)
 	return names[s];
 }
 
+const char *snap_quiesce_name(enum snap_quiesce q)
+{
+	static const char *const names[] = {"none", "synced", "frozen"};
+
+	return names[q <= SNAP_FROZEN ? q : SNAP_NOT_QUIESCED];
+}
+
 static void copy(char *out, size_t size, sqlite3_stmt *st, int column)
 {
 	const char *text = store_text(st, column);
@@ -67,7 +74,7 @@ static void read_snap(sqlite3_stmt *st, struct life_snap *s)
 	copy(s->detail, sizeof(s->detail), st, 6);
 	s->previous = store_id(st, 7);
 	copy(s->cause, sizeof(s->cause), st, 8);
-	s->quiesced = sqlite3_column_int(st, 9);
+	s->quiesced = (enum snap_quiesce)sqlite3_column_int(st, 9);
 	s->created_wall_ns = sqlite3_column_int64(st, 10);
 	s->ended_wall_ns = sqlite3_column_int64(st, 11);
 }

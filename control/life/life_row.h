@@ -34,6 +34,9 @@ struct life_row {
 enum snap_status { SNAP_TAKING, SNAP_READY, SNAP_FAILED, SNAP_DROPPING, SNAP_DROPPED };
 const char *snap_status_name(enum snap_status s);
 
+enum snap_quiesce { SNAP_NOT_QUIESCED, SNAP_SYNCED, SNAP_FROZEN };
+const char *snap_quiesce_name(enum snap_quiesce q); /* "none", "synced", "frozen" */
+
 struct life_snap {
 	struct id id;
 	char agent[AGENT_NAME_MAX + 1];
@@ -41,7 +44,7 @@ struct life_snap {
 	uint64_t size;
 	enum snap_status status;
 	struct id previous;
-	bool quiesced;
+	enum snap_quiesce quiesced;
 	int64_t created_wall_ns, ended_wall_ns;
 };
 

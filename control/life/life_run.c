@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RETRY_NS (1 * NS_PER_SEC)
+#define RETRY_NS   (1 * NS_PER_SEC)
+#define QUIESCE_NS (10 * NS_PER_SEC)
 
 struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const char *cause)
 {
@@ -33,8 +34,47 @@ struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const 
 	return r;
 }
 
+void life_thaw(struct life_agent *a)
+{
+	if (!a->run->frozen || a->run->left || a->life->dying)
+		return;
+	a->run->frozen = false;
+	if (a->life->host.thaw)
+		a->life->host.thaw(a->life->host.ctx, a->name);
+}
+
+void life_frozen_until_now(struct life_agent *a)
+{
+	struct life_host *h = &a->life->host;
+
+	if (a->run->snap.quiesced == SNAP_FROZEN && !(h->frozen && h->frozen(h->ctx, a->name)))
+		a->run->snap.quiesced = SNAP_SYNCED;
+}
+
+void life_quiesced(struct life_agent *a, int rc)
+{
+	a->run->snap.quiesced = rc == LIFE_FROZEN ? SNAP_FROZEN : rc ? SNAP_NOT_QUIESCED : SNAP_SYNCED;
+	a->run->frozen = rc == LIFE_FROZEN;
+}
+
+bool life_quiesce(struct life_agent *a, uint64_t hold_ns, life_next *next)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+
+	if (!h->quiesce)
+		return false;
+	c = life_call(a, next);
+	if (!c)
+		return true;
+	a->run->frozen = true; /* from the question on: its answer may come when nobody listens any more */
+	h->quiesce(h->ctx, a->name, QUIESCE_NS, hold_ns, life_on_host, c);
+	return true;
+}
+
 void life_run_end(struct life_agent *a)
 {
+	life_thaw(a);
 	if (a->run->fd >= 0)
 		close(a->run->fd);
 	explicit_bzero(a->run->info.secret, sizeof(a->run->info.secret));
@@ -206,8 +246,9 @@ static void id_set(json_t *o, const char *key, const struct id *id)
 
 static void tell_snapshot(struct life *l, const struct life_snap *s)
 {
-	json_t *d = json_pack("{s:s,s:s,s:b,s:I,s:s,s:s*}", "cause", s->cause, "how", s->how, "quiesced", s->quiesced,
-			      "size", (json_int_t)s->size, "name", s->name, "message", s->detail[0] ? s->detail : NULL);
+	json_t *d = json_pack("{s:s,s:s,s:s,s:I,s:s,s:s*}", "cause", s->cause, "how", s->how, "quiesce",
+			      snap_quiesce_name(s->quiesced), "size", (json_int_t)s->size, "name", s->name, "message",
+			      s->detail[0] ? s->detail : NULL);
 
 	if (!d)
 		return;

@@ -100,6 +100,7 @@ json_t *life_describe_snap(const struct life_snap *s)
 	set_text(o, "cause", s->cause);
 	set_text(o, "detail", s->detail);
 	json_object_set_new(o, "quiesced", json_boolean(s->quiesced));
+	json_object_set_new(o, "quiesce", json_string(snap_quiesce_name(s->quiesced)));
 	set_time(o, "created_at", s->created_wall_ns);
 	set_time(o, "ended_at", s->ended_wall_ns);
 	return o;

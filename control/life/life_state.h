@@ -68,6 +68,7 @@ struct life_run {
 	bool strict;                 /* a snapshot that fails ends it, the sandbox runs on */
 	bool no_copy;                /* nothing to take: what is there is the snapshot it came from */
 	bool left;                   /* its sessions were told: no way back */
+	bool frozen;                 /* its programs may stand still for it */
 	bool has_workspace, running; /* as the provider said */
 	size_t at;
 	struct err failed; /* what went wrong on the way, for the row's detail */
@@ -183,6 +184,14 @@ void life_put_snap(struct life *l, const struct life_snap *s);                  
 /* ERR_RECORD_UNAVAILABLE: nothing may change. */
 int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
 int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);
+/*
+ * Asks the hub for it; next() takes its answer with life_quiesced(). False: there is nobody to ask. Whatever was frozen
+ * goes on at life_thaw(), at the latest at the run's end; but where its sandbox is about to be ended.
+ */
+bool life_quiesce(struct life_agent *a, uint64_t hold_ns, life_next *next);
+void life_quiesced(struct life_agent *a, int rc);
+void life_frozen_until_now(struct life_agent *a); /* else the snapshot is synced, and no more */
+void life_thaw(struct life_agent *a);
 void life_set_due(struct life_agent *a, struct life_row *r); /* when somebody has to look at it next */
 void life_count_failure(struct life *l, int code);
 void life_time(struct life *l, enum life_timing t, uint64_t began_boot_ns);

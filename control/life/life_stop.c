@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define QUIESCE_NS (10 * NS_PER_SEC)
+#define LEAVE_NS (60 * NS_PER_SEC) /* from the snapshot to the sandbox's end */
 
 static void take(struct life_agent *a);
 static void leave(struct life_agent *a);
@@ -55,6 +55,7 @@ static void back(struct life_agent *a, const char *cause, const char *detail)
 	struct life_run *r = a->run;
 	struct life_row next = a->row;
 
+	life_thaw(a);
 	if (r->taking) {
 		a->taking++; /* its end is heard of by life_taken() */
 		r->taking = false;
@@ -266,6 +267,7 @@ static void on_taken(struct life_agent *a, int rc, const struct err *e)
 		life_run_break(a, rc, e);
 		return;
 	}
+	life_frozen_until_now(a);
 	if (!rc && !r->copy.ready)
 		rc = err_set(&why, ERR_SNAPSHOT, "the snapshot is not ready: %.300s", r->copy.detail), e = &why;
 	if (rc) {
@@ -317,10 +319,10 @@ static void on_quiesced(struct life_agent *a, int rc, const struct err *e)
 		life_run_break(a, rc, e);
 		return;
 	}
-	if (rc)
+	if (rc < 0)
 		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
 			 e && e->message[0] ? e->message : err_name(rc));
-	a->run->snap.quiesced = rc == 0;
+	life_quiesced(a, rc);
 	if (life_step_run(a, STEP_PUSH, &why)) {
 		err_set(&a->run->failed, why.code ? why.code : ERR_INTERNAL, "the filespace was not pushed: %.300s",
 			why.message);
@@ -332,7 +334,6 @@ static void on_quiesced(struct life_agent *a, int rc, const struct err *e)
 static void on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
-	struct life_call *c;
 
 	if (rc == ERR_CANCELLED) {
 		life_run_break(a, rc, e);
@@ -353,13 +354,8 @@ static void on_looked(struct life_agent *a, int rc, const struct err *e)
 	}
 	if (turned_back(a))
 		return;
-	if (!r->running || r->no_copy || !a->life->host.quiesce) {
+	if (!r->running || r->no_copy || !life_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, on_quiesced))
 		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
-		return;
-	}
-	c = life_call(a, on_quiesced);
-	if (c)
-		a->life->host.quiesce(a->life->host.ctx, a->name, QUIESCE_NS, life_on_host, c);
 }
 
 static void look(struct life_agent *a)
@@ -426,6 +422,8 @@ static void on_found(struct life_agent *a, int rc, const struct err *e)
 		on_ended(a, 0, NULL);
 		return;
 	}
+	r->frozen = r->running; /* by the daemon that began it */
+	life_thaw(a);
 	if (!r->running)
 		life_want_nobody(a, WANT_CHECK, NULL, "");
 	else if (strcmp(r->cause, LIFE_CAUSE_IDLE) != 0 && strcmp(r->cause, LIFE_CAUSE_TTL) != 0)

@@ -190,7 +190,7 @@ static void on_data(void *arg, uint32_t channel, int stream, uint64_t offset, co
 {
 	struct session *s = by_channel(arg, channel);
 
-	if (s)
+	if (!lifecycle_said(arg, channel, p, n) && s)
 		session_output(s, stream, offset, p, n);
 	hub_flush(((struct agent *)arg)->hub);
 }

@@ -186,7 +186,7 @@ struct agent {
 	int64_t last_activity_wall_ns;
 	uint64_t last_activity_boot_ns;
 	unsigned held;           /* forwarded connections and the like, see agent_hold() */
-	struct quiesce *quiesce; /* life waits for its disk to be written */
+	struct quiesce *quiesce; /* life waits for its disk to be written, or holds its programs frozen */
 	uint64_t retry_at;       /* boot ns, 0 = none */
 	unsigned retry_ms;
 	uint32_t oom_seen;
@@ -323,6 +323,7 @@ void recovery_check(struct hub *h);
 void lifecycle_begin(struct hub *h);
 /* True: the channel was one of its own. */
 bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
+bool lifecycle_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
 void lifecycle_link_down(struct agent *a);
 void lifecycle_tick(struct agent *a, uint64_t now);
 

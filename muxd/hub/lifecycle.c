@@ -11,9 +11,14 @@
 
 #define SYNC_PATH "/workspace"
 
+/*
+ * ASKED -> (its answer) -> nothing more, or HELD: its programs are frozen for as long as the channel lives, and
+ * lifecycle_exited() says when it has ended by itself.
+ */
 struct quiesce {
 	uint32_t channel;
-	uint64_t deadline;
+	bool held;
+	uint64_t deadline; /* of the answer */
 	life_host_done *done;
 	void *arg;
 };
@@ -78,8 +83,22 @@ static void quiesced(struct agent *a, int rc, const char *why)
 	a->quiesce = NULL;
 	if (rc)
 		err_set(&e, rc, "%s", why);
-	q->done(q->arg, rc, rc ? &e : NULL);
+	if (!q->held)
+		q->done(q->arg, rc, rc ? &e : NULL);
 	free(q);
+}
+
+bool lifecycle_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n)
+{
+	struct quiesce *q = a->quiesce;
+
+	if (!q || q->channel != channel)
+		return false;
+	if (!q->held && n && *p == 'f') { /* "frozen", else "synced" and an exit */
+		q->held = true;
+		q->done(q->arg, LIFE_FROZEN, NULL);
+	}
+	return true;
 }
 
 bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit *x)
@@ -105,24 +124,28 @@ void lifecycle_link_down(struct agent *a)
 
 void lifecycle_tick(struct agent *a, uint64_t now)
 {
-	if (a->quiesce && now >= a->quiesce->deadline)
-		quiesced(a, ERR_TIMEOUT, "the sync did not end in time");
+	struct quiesce *q = a->quiesce;
+
+	if (!q || q->held || now < q->deadline)
+		return;
+	(void)link_forget(a->link, q->channel);
+	quiesced(a, ERR_TIMEOUT, "the sync did not end in time");
 }
 
-static int open_sync(struct agent *a, uint64_t timeout_ns, uint32_t *out_channel, struct err *e)
+/* hold_ns: at most so long frozen, whatever becomes of us: muxlet's own clock ends it. */
+static int open_sync(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, uint32_t *out_channel, struct err *e)
 {
-	static const char *const argv[] = {"muxlet", "--sync", SYNC_PATH, NULL};
+	bool freeze = hold_ns && link_has_freeze(a->link);
+	const char *const argv[] = {"muxlet", freeze ? "--freeze" : "--sync", SYNC_PATH, NULL};
 	static const char *const env[] = {NULL};
 	struct link_open o = {.argv = argv,
 			      .env = env,
 			      .cwd = "/",
-			      .timeout_ms = timeout_ns / NS_PER_MS,
-			      .grace_ms = 100,
+			      .timeout_ms = (timeout_ns + (freeze ? hold_ns : 0)) / NS_PER_MS,
+			      .grace_ms = freeze ? 5000 : 100,
 			      .self = true,
 			      .window = 4096};
 
-	if (a->state != AGENT_UP || !link_has_sync(a->link))
-		return err_set(e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync", a->name);
 	if (a->quiesce)
 		return err_set(e, ERR_BAD_STATE, "%s is being synced already", a->name);
 	if (id_new(&o.session))
@@ -131,7 +154,7 @@ static int open_sync(struct agent *a, uint64_t timeout_ns, uint32_t *out_channel
 	return link_open(a->link, &o, e);
 }
 
-static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, life_host_done *done, void *arg)
+static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done, void *arg)
 {
 	struct agent *a = known(ctx, name);
 	struct quiesce *q = calloc(1, sizeof(*q));
@@ -140,8 +163,10 @@ static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, life_host_
 
 	if (!a || !q)
 		rc = err_set(&e, a ? ERR_NOMEM : ERR_UNSUPPORTED, "no link to the sandbox of %s", name);
+	else if (a->state != AGENT_UP || !link_has_sync(a->link))
+		rc = err_set(&e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync", a->name);
 	else
-		rc = open_sync(a, timeout_ns, &q->channel, &e);
+		rc = open_sync(a, timeout_ns, hold_ns, &q->channel, &e);
 	if (rc) {
 		free(q);
 		done(arg, rc, &e);
@@ -151,6 +176,29 @@ static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, life_host_
 	q->done = done;
 	q->arg = arg;
 	a->quiesce = q;
+}
+
+static bool frozen(void *ctx, const char *name)
+{
+	struct agent *a = known(ctx, name);
+
+	return a && a->quiesce && a->quiesce->held;
+}
+
+/* Its channel is ended, and lets go. Without a link there may be one of a daemon before this: a link ends those. */
+static void thaw(void *ctx, const char *name)
+{
+	struct hub *h = ctx;
+	struct agent *a = h->stopping ? NULL : agent_get(h, name);
+
+	if (!a)
+		return;
+	if (a->quiesce) {
+		(void)link_forget(a->link, a->quiesce->channel);
+		quiesced(a, ERR_CANCELLED, "nobody waits for it any more");
+	} else if (a->state == AGENT_COLD) {
+		agent_reconnect(a);
+	}
 }
 
 /* ---- the end */
@@ -184,8 +232,14 @@ static int audit(void *ctx, json_t *record)
 
 void lifecycle_begin(struct hub *h)
 {
-	struct life_host host = {
-	    .ctx = h, .activity = activity, .warn = warn, .quiesce = quiesce, .leave = leave, .audit = audit};
+	struct life_host host = {.ctx = h,
+				 .activity = activity,
+				 .warn = warn,
+				 .quiesce = quiesce,
+				 .frozen = frozen,
+				 .thaw = thaw,
+				 .leave = leave,
+				 .audit = audit};
 
 	if (h->p.life)
 		life_set_host(h->p.life, &host);

@@ -54,7 +54,8 @@ enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF =
 enum frame_feature {
 	FEATURE_FILES = 1, /* OPEN_SELF, and muxlet --put and --get behind it */
 	FEATURE_PORTS = 2, /* ... and --dial */
-	FEATURE_SYNC = 4   /* ... and --sync */
+	FEATURE_SYNC = 4,  /* ... and --sync */
+	FEATURE_FREEZE = 8 /* ... and --freeze */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };

@@ -37,6 +37,11 @@ bool link_has_sync(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_SYNC;
 }
 
+bool link_has_freeze(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_FREEZE;
+}
+
 bool link_has_ports(const struct link *l)
 {
 	return l->state == LINK_UP && l->features & FEATURE_PORTS;

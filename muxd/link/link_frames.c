@@ -27,7 +27,7 @@ int link_hello_start(struct link *l)
 		return rc;
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
-	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC;
+	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);

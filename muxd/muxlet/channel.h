@@ -64,6 +64,7 @@ struct channel {
 	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
+	bool freezes;        /* its program is --freeze: what it stopped goes on if it is killed */
 	bool opened_pending; /* OPENED waits for company */
 	bool spooled;        /* ended and counted in m->spooled */
 	bool exit_pending;   /* EXIT is to be sent after the last byte */

@@ -184,6 +184,8 @@ void channel_on_exit(struct channel *c, int status)
 	c->pid = 0;
 	c->exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	c->exit.signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
+	if (c->freezes && c->exit.signal) /* it could not let go itself */
+		(void)tree_signal_all((const int[]){SIGCONT, 0});
 	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED && watch_out_of_memory(c->m))
 		c->exit.cause = CAUSE_OOM;
 	if (c->state == CHANNEL_ENDING && !c->m->stopping)

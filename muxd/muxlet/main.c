@@ -2,6 +2,7 @@
 #include "muxd/muxlet/dial.h"
 #include "muxd/muxlet/errand.h"
 #include "muxd/muxlet/file.h"
+#include "muxd/muxlet/freeze.h"
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
@@ -25,7 +26,7 @@
 struct options {
 	int listen_fd, secret_fd, leave_s, dial;
 	bool pause;
-	const char *join, *check, *install, *get, *sync;
+	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
 };
 
@@ -34,7 +35,7 @@ static int usage(void)
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
-	      "PATH\n"
+	      "PATH | --freeze PATH\n"
 	      "       muxlet --pause | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
@@ -62,25 +63,17 @@ static int amount(const char *s, int base, long *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
-					      {"secret-fd", required_argument, NULL, 's'},
-					      {"shell", required_argument, NULL, 'S'},
-					      {"workdir", required_argument, NULL, 'w'},
-					      {"join", required_argument, NULL, 'j'},
-					      {"leave", required_argument, NULL, 'L'},
-					      {"pause", no_argument, NULL, 'p'},
-					      {"check", required_argument, NULL, 'c'},
-					      {"install", required_argument, NULL, 'I'},
-					      {"verbose", no_argument, NULL, 'v'},
-					      {"version", no_argument, NULL, 'V'},
-					      {"put", required_argument, NULL, 'P'},
-					      {"mode", required_argument, NULL, 'm'},
-					      {"size", required_argument, NULL, 'z'},
-					      {"parents", no_argument, NULL, 'd'},
-					      {"get", required_argument, NULL, 'G'},
-					      {"sync", required_argument, NULL, 'y'},
-					      {"dial", required_argument, NULL, 'D'},
-					      {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {
+	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
+	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
+	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
+	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
+	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
+	    {"version", no_argument, NULL, 'V'},         {"put", required_argument, NULL, 'P'},
+	    {"mode", required_argument, NULL, 'm'},      {"size", required_argument, NULL, 'z'},
+	    {"parents", no_argument, NULL, 'd'},         {"get", required_argument, NULL, 'G'},
+	    {"sync", required_argument, NULL, 'y'},      {"freeze", required_argument, NULL, 'f'},
+	    {"dial", required_argument, NULL, 'D'},      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes;
 	long size = -1;
 
@@ -132,6 +125,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'y':
 			o->sync = optarg;
 			break;
+		case 'f':
+			o->freeze = optarg;
+			break;
 		case 'D':
 			bad |= number(optarg, &o->dial) || o->dial < 1 || o->dial > UINT16_MAX;
 			break;
@@ -146,7 +142,8 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync + !!o->dial;
+	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync + !!o->freeze +
+		!!o->dial;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -334,6 +331,8 @@ int main(int argc, char **argv)
 		m.workdir = "/workspace";
 	if (o.sync)
 		return errand_sync(o.sync);
+	if (o.freeze)
+		return freeze_run(o.freeze);
 	if (o.pause)
 		return errand_pause();
 	if (o.check)

@@ -118,6 +118,7 @@ static int name_program(struct start *s, const char **out_file)
 	/* The child's own link to what it runs still: us, wherever we lie and whatever PATH says. */
 	if (s->o->flags & OPEN_SELF) {
 		*out_file = "/proc/self/exe";
+		s->c->freezes = s->o->argc > 1 && strcmp(s->argv[1], "--freeze") == 0;
 		return 0;
 	}
 	*out_file = *s->argv[0] ? s->argv[0] : s->shell;

@@ -14,14 +14,8 @@
 #define PROCS_MAX   32768
 #define ENVIRON_MAX (256 * 1024)
 
-struct proc {
-	pid_t pid, ppid, session;
-	unsigned long long started;
-	bool zombie, ours;
-};
-
 struct procs {
-	struct proc *v;
+	struct tree_proc *v;
 	size_t n, cap;
 };
 
@@ -56,7 +50,7 @@ static ssize_t read_file(int proc_fd, pid_t pid, const char *name, char *out, si
 }
 
 /* "pid (any name) S ppid pgrp session tty ... starttime(22nd) ..." */
-static int read_stat(int proc_fd, pid_t pid, struct proc *out)
+static int read_stat(int proc_fd, pid_t pid, struct tree_proc *out)
 {
 	char text[1024], state, *at;
 	ssize_t n = read_file(proc_fd, pid, "stat", text, sizeof(text) - 1);
@@ -77,13 +71,13 @@ static int read_stat(int proc_fd, pid_t pid, struct proc *out)
 	return 0;
 }
 
-static int add(struct procs *ps, const struct proc *p)
+static int add(struct procs *ps, const struct tree_proc *p)
 {
 	if (ps->n == PROCS_MAX)
 		return -1;
 	if (ps->n == ps->cap) {
 		size_t cap = ps->cap ? 2 * ps->cap : 64;
-		struct proc *v = realloc(ps->v, cap * sizeof(*v));
+		struct tree_proc *v = realloc(ps->v, cap * sizeof(*v));
 
 		if (!v)
 			return -1;
@@ -97,7 +91,7 @@ static int add(struct procs *ps, const struct proc *p)
 /* readdir of /proc goes by ascending pid, but nothing promises it. */
 static int by_pid(const void *a, const void *b)
 {
-	return ((const struct proc *)a)->pid - ((const struct proc *)b)->pid;
+	return ((const struct tree_proc *)a)->pid - ((const struct tree_proc *)b)->pid;
 }
 
 static int read_all(DIR *dir, struct procs *out)
@@ -106,7 +100,7 @@ static int read_all(DIR *dir, struct procs *out)
 	pid_t self = getpid();
 
 	while ((e = readdir(dir))) {
-		struct proc p;
+		struct tree_proc p;
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 
 		if (pid <= 0 || pid == self || read_stat(dirfd(dir), pid, &p) || p.zombie)
@@ -137,8 +131,8 @@ static bool carries_mark(int proc_fd, pid_t pid, const char *mark, char *scratch
 
 static bool is_ours(const struct procs *ps, pid_t pid)
 {
-	struct proc key = {.pid = pid};
-	const struct proc *p = bsearch(&key, ps->v, ps->n, sizeof(key), by_pid);
+	struct tree_proc key = {.pid = pid};
+	const struct tree_proc *p = bsearch(&key, ps->v, ps->n, sizeof(key), by_pid);
 
 	return p && p->ours;
 }
@@ -147,7 +141,7 @@ static bool is_ours(const struct procs *ps, pid_t pid)
 static bool session_is_old(const struct procs *ps, pid_t session, bool leader_alive)
 {
 	return leader_alive || !ps->n ||
-	       bsearch(&(struct proc){.pid = session}, ps->v, ps->n, sizeof(*ps->v), by_pid) == NULL;
+	       bsearch(&(struct tree_proc){.pid = session}, ps->v, ps->n, sizeof(*ps->v), by_pid) == NULL;
 }
 
 static void add_children(struct procs *ps)
@@ -168,7 +162,7 @@ static void choose(struct procs *ps, int proc_fd, const struct tree *t, char *sc
 	pid_t self = getpid();
 
 	for (size_t i = 0; i < ps->n; i++) {
-		struct proc *p = &ps->v[i];
+		struct tree_proc *p = &ps->v[i];
 
 		p->ours = (t->leader_alive && p->pid == t->session) || (by_session && p->session == t->session) ||
 			  (p->ppid == self && !t->is_leader(t->arg, p->pid) &&
@@ -186,9 +180,9 @@ static void choose_all(struct procs *ps)
 	add_children(ps);
 }
 
-static void send_signals(int proc_fd, const struct proc *p, const int *signals)
+static void send_signals(int proc_fd, const struct tree_proc *p, const int *signals)
 {
-	struct proc now;
+	struct tree_proc now;
 	int fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 
 	if (fd < 0 && errno != ENOSYS)
@@ -243,4 +237,38 @@ int tree_signal(const struct tree *t, const int *signals)
 int tree_signal_all(const int *signals)
 {
 	return signal_chosen(NULL, signals);
+}
+
+int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n)
+{
+	DIR *dir = opendir("/proc");
+	struct procs ps = {0};
+	size_t n = 0;
+
+	if (!dir || read_all(dir, &ps)) {
+		if (dir)
+			closedir(dir);
+		free(ps.v);
+		return -1;
+	}
+	closedir(dir);
+	for (size_t i = 0; i < ps.n; i++)
+		ps.v[i].ours = ps.v[i].ppid == root;
+	add_children(&ps);
+	for (size_t i = 0; i < ps.n; i++)
+		if (ps.v[i].ours)
+			ps.v[n++] = ps.v[i];
+	*out = ps.v;
+	*out_n = n;
+	return 0;
+}
+
+void tree_tell(const struct tree_proc *p, int signum)
+{
+	int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (proc_fd < 0)
+		return;
+	send_signals(proc_fd, p, (const int[]){signum, 0});
+	close(proc_fd);
 }

@@ -35,4 +35,14 @@ int tree_signal(const struct tree *t, const int *signals);
 /* The same for everything that descends from this process. */
 int tree_signal_all(const int *signals);
 
+struct tree_proc {
+	pid_t pid, ppid, session;
+	unsigned long long started; /* with the pid: exactly this one */
+	bool zombie, ours;
+};
+/* What descends from that process, by pid, without us; *out is malloc'd. -1 when /proc cannot be read. */
+int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n);
+/* To exactly that one, if it is there still. */
+void tree_tell(const struct tree_proc *p, int signum);
+
 #endif

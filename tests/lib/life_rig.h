@@ -38,7 +38,8 @@ struct rig {
 	int64_t wall;
 	/* the fake hub */
 	struct life_activity act;
-	unsigned warned, left, quiesced, pushes;
+	unsigned warned, left, quiesced, thawed, pushes;
+	bool frozen;
 	int quiesce_rc, audit_rc, push_fails;
 	char last_warning[200], last_leave[300];
 	json_t *audit;
@@ -69,13 +70,28 @@ static inline void fh_warn(void *ctx, const char *agent, const char *text)
 	r->warned++;
 	snprintf(r->last_warning, sizeof(r->last_warning), "%s", text);
 }
-static inline void fh_quiesce(void *ctx, const char *agent, uint64_t timeout, life_host_done *done, void *arg)
+static inline void fh_quiesce(void *ctx, const char *agent, uint64_t timeout, uint64_t hold, life_host_done *done,
+			      void *arg)
 {
 	struct rig *r = ctx;
 
-	(void)agent, (void)timeout;
+	(void)agent, (void)timeout, (void)hold;
 	r->quiesced++;
+	r->frozen = r->quiesce_rc == LIFE_FROZEN;
 	done(arg, r->quiesce_rc, NULL);
+}
+static inline bool fh_frozen(void *ctx, const char *agent)
+{
+	(void)agent;
+	return ((struct rig *)ctx)->frozen;
+}
+static inline void fh_thaw(void *ctx, const char *agent)
+{
+	struct rig *r = ctx;
+
+	(void)agent;
+	r->frozen = false;
+	r->thawed++;
 }
 static inline void fh_leave(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg)
 {
@@ -103,6 +119,8 @@ static inline void rig_up(struct rig *r)
 			      .activity = fh_activity,
 			      .warn = fh_warn,
 			      .quiesce = fh_quiesce,
+			      .frozen = fh_frozen,
+			      .thaw = fh_thaw,
 			      .leave = fh_leave,
 			      .audit = fh_audit};
 	struct life_params p = {.loop = &r->loop, .conf = r->conf};

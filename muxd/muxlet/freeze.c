@@ -1,0 +1,210 @@
+#include "muxd/muxlet/freeze.h"
+
+#include "muxd/muxlet/errand.h"
+#include "muxd/muxlet/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAUSE_MOST_MS 16
+
+/* Whom we stopped, in that order. */
+struct stopped {
+	struct tree_proc *v;
+	size_t n, cap;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A thread's state: "pid (any name) S ...". 0: it is gone. */
+static char state_of(pid_t pid, const char *tid)
+{
+	char path[64], text[512], *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	return at && at[1] ? at[2] : 0;
+}
+
+/* Every thread of it, or it has ended. */
+static bool stands_still(pid_t pid)
+{
+	char path[32];
+	struct dirent *e;
+	bool still = true;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	while (d && still && (e = readdir(d))) {
+		char s = e->d_name[0] == '.' ? 'T' : state_of(pid, e->d_name);
+
+		still = !s || strchr("TtZX", s);
+	}
+	if (d)
+		closedir(d);
+	return still;
+}
+
+/* Another one of us, that is just letting go: it must not be held. */
+static bool freezes(pid_t pid)
+{
+	static const char own[] = "muxlet\0--freeze";
+	char path[32], text[sizeof(own)];
+	struct stat a, b;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (stat(path, &a) || stat("/proc/self/exe", &b) || a.st_ino != b.st_ino || a.st_dev != b.st_dev)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+	if (fd >= 0)
+		close(fd);
+	return n == (ssize_t)sizeof(text) && memcmp(text, own, sizeof(own)) == 0;
+}
+
+static int remember(struct stopped *s, const struct tree_proc *p)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].pid == p->pid && s->v[i].started == p->started)
+			return 0;
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 64;
+		struct tree_proc *v = realloc(s->v, cap * sizeof(*v));
+
+		if (!v)
+			return -1;
+		s->v = v;
+		s->cap = cap;
+	}
+	s->v[s->n++] = *p;
+	return 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	return ((const struct tree_proc *)a)->pid - ((const struct tree_proc *)b)->pid;
+}
+
+/* One look at all of them. 1: all stand still; 0: not yet; -1: it cannot be done. */
+static int pass(struct stopped *s)
+{
+	struct tree_proc *v = NULL;
+	int rc = 1;
+	size_t n = 0;
+
+	if (tree_descendants(getppid(), &v, &n))
+		return -1;
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		const struct tree_proc *parent;
+
+		if (stands_still(v[i].pid) || freezes(v[i].pid))
+			continue;
+		rc = 0;
+		parent = bsearch(&(struct tree_proc){.pid = v[i].ppid}, v, n, sizeof(*v), by_pid);
+		if (parent && !stands_still(parent->pid))
+			continue; /* its parent first */
+		if (remember(s, &v[i]))
+			rc = -1;
+		else
+			tree_tell(&v[i], SIGSTOP);
+	}
+	free(v);
+	return rc;
+}
+
+/* Was the end told, within that time? */
+static bool told(const sigset_t *ends, long ms)
+{
+	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+	return sigtimedwait(ends, NULL, &t) > 0;
+}
+
+/* Twice in a row: who is made while one looks is seen the next time, and nobody is left to make one. */
+static bool freeze(struct stopped *s, const sigset_t *ends)
+{
+	uint64_t until = now_ms() + FREEZE_MOST_MS;
+	int clean = 0, rc;
+	long ms = 1;
+
+	while (clean < 2) {
+		rc = pass(s);
+		if (rc < 0)
+			return false;
+		clean = rc ? clean + 1 : 0;
+		if (rc)
+			continue;
+		if (now_ms() >= until || told(ends, ms))
+			return false;
+		ms = ms < PAUSE_MOST_MS ? ms * 2 : ms;
+	}
+	return true;
+}
+
+static void go_on(struct stopped *s)
+{
+	while (s->n)
+		tree_tell(&s->v[--s->n], SIGCONT);
+}
+
+static int say(const char *word)
+{
+	return write(STDOUT_FILENO, word, strlen(word)) == (ssize_t)strlen(word) ? 0 : errno;
+}
+
+int freeze_run(const char *path)
+{
+	struct stopped s = {0};
+	pid_t parent = getppid();
+	sigset_t ends;
+	bool frozen;
+	int rc;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigaddset(&ends, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &ends, NULL) || prctl(PR_SET_PDEATHSIG, SIGTERM))
+		return errno;
+	(void)signal(SIGPIPE, SIG_IGN);
+	rc = errand_sync(path); /* while they run: the less there is to do while they do not */
+	frozen = !rc && getppid() == parent && freeze(&s, &ends);
+	if (!frozen)
+		go_on(&s);
+	rc = rc ? rc : errand_sync(path);
+	rc = rc ? rc : say(frozen ? "frozen\n" : "synced\n");
+	while (frozen && !rc && !told(&ends, 3600 * 1000L))
+		;
+	go_on(&s);
+	free(s.v);
+	return rc;
+}

@@ -1,0 +1,39 @@
+#!/bin/bash
+# A program that nobody watches writes as fast as it can while its sandbox is stopped: the snapshot holds every line it
+# ever wrote, because it stood still from then on. And a snapshot of what runs on lets it go on.
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+chmod 0711 "$tmp"
+cat >"$tmp/muxd.yaml" <<'C'
+lifecycle:
+  at_rest: keep
+C
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+trap 'stop_daemon; rm -rf "$tmp"' EXIT
+a=counter
+run() { muxctl exec -n --task story -c "$1" $a; }
+# It ends by itself after a million lines.
+count='i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); echo $i; done >>/workspace/lines'
+lines() { run 'wc -l </workspace/lines'; }
+more_than() { [ "$(lines)" -gt "$1" ]; }
+told() { muxctl audit -n 100 --agent $a --event snapshot.create -o json | jq -r 'select(.record.outcome == "ok") | .record.detail.quiesce' | tail -n 1; }
+whole() { run 'awk "\$1 != NR { print \"line \" NR \" is \" \$1; exit 1 }" /workspace/lines'; }
+
+run "setsid sh -c '$count' >/dev/null 2>&1 </dev/null &" || fail "no sandbox"
+wait_for 30 more_than 100 || fail "it does not count"
+
+muxctl sandbox snapshot $a >/dev/null || fail "no snapshot"
+equal "what runs on is frozen for the snapshot" frozen "$(told)"
+now=$(lines)
+wait_for 30 more_than "$now" && ok "and goes on afterwards" || fail "it stands still at $now"
+
+muxctl sandbox stop $a --reason story >/dev/null || fail "no stop"
+equal "what is stopped is frozen" frozen "$(told)"
+equal "and shown so" frozen "$(muxctl sandbox snapshots $a -o json | jq -r '.snapshots[0].quiesce')"
+last=$(muxctl sandbox snapshots $a -o json | jq -r '.snapshots[0].id')
+kept=$(lines)
+whole && ok "the workspace that was kept: $kept lines, none missing" || fail "a hole"
+muxctl sandbox restore $a "$last" --reason story >/dev/null || fail "no restore"
+equal "the snapshot has as many: nothing was written after it" "$kept" "$(lines)"
+whole && ok "and none missing" || fail "a hole in the snapshot"
