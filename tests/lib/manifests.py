@@ -181,7 +181,33 @@ def admission(webhook, policy):
           and w["namespaceSelector"] == m["namespaceSelector"])
 
 
+# Of the Compose specification what the file may use; a word that is not here is a slip of the pen, or belongs here.
+COMPOSE = {"image", "build", "command", "environment", "ports", "volumes", "privileged", "shm_size", "stop_grace_period", "restart"}
+
+
+def compose(top):
+    """No engine runs it: it parses, its words are Compose's, and what it names of ours exists."""
+    c = yaml.safe_load(read(os.path.join(top, "deploy/compose.yaml")))
+    s = c["services"]["muxd"]
+    check("Compose: known words alone", set(c) == {"services", "volumes"} and set(s) <= COMPOSE, set(s) - COMPOSE)
+    build = s["build"]
+    dockerfile = os.path.join(top, "deploy", build["context"], build["dockerfile"])
+    stage = rf"^FROM \S+ AS {re.escape(build['target'])}$"
+    check("Compose: its build exists", os.path.exists(dockerfile) and re.search(stage, read(dockerfile), re.M), build)
+    ours = set(re.findall(r'\{"([A-Z_]+)", "', read(os.path.join(top, "muxd/base/conf_environment.c")))) | {"MUXD_STATE"}
+    check("Compose: muxd reads these variables", set(s["environment"]) <= ours, set(s["environment"]) - ours)
+    taken = set(re.findall(r'\{"(--[a-z]+)"', read(os.path.join(top, "muxd/monitor/options.c"))))
+    flags = {w for w in s["command"] if w.startswith("--")}
+    check("Compose: muxd serve takes these options", s["command"][0] == "serve" and flags <= taken, flags - taken)
+    named = {v.split(":")[0] for v in s["volumes"]}
+    check("Compose: its volumes are declared", named == set(c["volumes"]), named)
+    inner = {str(p).rsplit(":", 1)[1] for p in s["ports"]}
+    bound = {w.rsplit(":", 1)[1] for w in s["command"] if ":" in w}
+    check("Compose: the ports that are handed out are bound", inner == bound, inner ^ bound)
+
+
 def main():
+    compose(sys.argv[1])
     deploy = os.path.join(sys.argv[1], "deploy")
     base = kustomization(os.path.join(deploy, "kustomize/base"))
     staff = kustomization(os.path.join(deploy, "kustomize/staff"))
