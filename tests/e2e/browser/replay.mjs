@@ -123,6 +123,14 @@ try {
   const still = await n();
   await sleep(1500);
   equal("and stands still when paused", still, await n());
+  await player(page, () => window.muxdPlayer.play());
+  await until("what came meanwhile, and more", async () => (await n()) > still + 6);
+  ok("and goes on from there", true);
+  await page.keyboard.press("Home");
+  await until("its beginning", async () => (await player(page, () => window.muxdPlayer.at)) < 3000);
+  await page.getByRole("button", { name: "Live" }).click();
+  await page.waitForFunction(() => window.muxdPlayer.state === "live", null, { timeout: 60_000 });
+  ok("from its beginning there is a way back to now", true);
   muxctl("session", "terminate", liveId, "--reason", "the story is over");
   running.kill();
 

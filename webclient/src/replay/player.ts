@@ -96,8 +96,13 @@ export class Player {
 
   pause(): void {
     this.wanted = "pause";
-    window.clearTimeout(this.poll);
+    this.stopPolling();
     if (this.state === "playing" || this.state === "live") this.setState("paused");
+  }
+
+  private stopPolling(): void {
+    window.clearTimeout(this.poll);
+    this.loading = false;
   }
 
   toggle(): void {
@@ -112,7 +117,7 @@ export class Player {
     const over = (): boolean => jump !== this.jump || this.signal.aborted;
     to = Math.max(0, this.sealed ? Math.min(to, this.duration) : to);
     cancelAnimationFrame(this.frame);
-    window.clearTimeout(this.poll);
+    this.stopPolling();
     this.setState("loading");
     try {
       await this.begin(to, over);
@@ -280,6 +285,7 @@ export class Player {
   private tick(now: number): void {
     const passed = (now - this.last) * this.speed;
     this.last = now;
+    this.reader.soon();
     if (this.loading || this.writing > frameBytes) return; // time stands still while there is nothing to show, or too much
     let to = this.at + passed;
     for (let shown = 0; shown < frameBytes; ) {

@@ -72,6 +72,7 @@ export class Reader {
   private after: bigint;
   private behind: Behind = "more";
   private coming: Promise<Page> | null = null;
+  private landing: Promise<void> | null = null; // one at a time, however many wait for it
   private readonly stop = new AbortController();
 
   constructor(
@@ -102,8 +103,11 @@ export class Reader {
   take(): RecordedEvent | undefined {
     const e = this.events[this.at];
     if (e) this.at++;
-    if (this.at * 2 > this.events.length) this.ahead();
     return e;
+  }
+  /** Who plays wants the next page before this one is over. */
+  soon(): void {
+    if (this.at * 2 > this.events.length) this.ahead();
   }
   get state(): Behind {
     return this.at < this.events.length ? "more" : this.behind;
@@ -125,6 +129,10 @@ export class Reader {
   /** Until there is an event at hand, or there is none for now. */
   async load(): Promise<void> {
     if (this.at < this.events.length || this.behind === "end") return;
+    this.landing ??= this.land().finally(() => (this.landing = null));
+    await this.landing;
+  }
+  private async land(): Promise<void> {
     try {
       const page = await (this.coming ?? this.ask());
       const last = this.events[this.events.length - 1];
