@@ -94,19 +94,27 @@ begun() {
 	same '^begun' "$1 runs"
 	sleep 0.3
 }
+# prompt_again: both shells have it; what is typed before that is echoed twice, or thrown away by what is just ending
+prompts() {
+	for side in far near; do tm capture-pane -p -t $side | grep -v '^ *$' | tail -n 1 | grep -qx '\$ *' || return 1; done
+}
+prompt_again() { wait_for 10 prompts || fail "no prompt: $(tm capture-pane -p -t far)"; }
 begun 'sleep 1000'
 keys C-c
+prompt_again
 same '\^C' "Ctrl-C"
 line 'echo status $?'
 same 'status 130' "ends the program by its signal"
 begun 'sleep 1001'
 keys C-z
+prompt_again
 same 'Stopped' "Ctrl-Z stops it"
 line 'jobs'
 same 'Stopped.*sleep 1001' "it is a job"
 line 'fg'
 same '^sleep 1001' "fg"
 keys C-c
+prompt_again
 line 'echo status $?'
 same 'status 130' "and Ctrl-C ends it"
 begun cat
@@ -168,6 +176,7 @@ wait_for 10 tops && ok "top draws" || fail "top: $(layout far) / $(layout near)"
 keys 1
 sleep 1.2
 text 'q'
+prompt_again
 line 'clear; echo after top'
 same '^after top' "and quits"
 

@@ -171,6 +171,8 @@ static char *read_token(struct conn *c, bool *out_cookie)
 		memmove(text, text + 7, (size_t)n - 6);
 		return text;
 	}
+	if (text)
+		explicit_bzero(text, (size_t)n);
 	free(text);
 	conn_cookie(c, &text);
 	*out_cookie = text != NULL;
