@@ -212,7 +212,7 @@ def observers():
     runs = []
     for _ in range(RUNS):
         hub = Hub()
-        r = client("observers", CROWD[2], SECONDS, look=hub.look)
+        r = client("observers", CROWD[2], (SECONDS + 1) // 2, look=hub.look)
         r["hub alone"], r["hub with"] = hub.busy("alone", "open"), hub.busy("with", "end")
         runs.append(r)
         note("flood alone %.0f MB/s (hub %.2f), observed %.0f (hub %.2f), to observers %.0f MB/s, %d screens" % (
