@@ -112,6 +112,7 @@ class Terminal(WebSocket):
         self.opened = self.notice = self.exit = self.error = None
         self.offset = self.granted = self.screens = 0
         self.screen = b""  # the last one
+        self.partial = False  # a screen was said to be drawn from a part of the output
         while self.opened is None:
             self.step()
 
@@ -133,6 +134,7 @@ class Terminal(WebSocket):
             self.move()
         elif kind == 0x11:
             self.notice = json.loads(rest)
+            self.partial = self.notice.get("exact") is False or self.partial
         elif kind == 0x12:
             self.offset = struct.unpack("<Q", rest[9:17])[0]
         elif kind == 0x13:

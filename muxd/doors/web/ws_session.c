@@ -274,15 +274,22 @@ static void on_writable(void *arg)
 	ws_take_input(arg);
 }
 
-static void on_notice(void *arg, const char *text)
+/* exact: false is said of the screen that follows. */
+static void say_notice(struct ws *w, const char *text, bool exact)
 {
-	struct ws *w = arg;
 	int64_t left = w->rq.grant.expires_ns - hub_now_wall(w->conn->door->hub);
 	json_t *o = json_pack("{s:s,s:I}", "text", text, "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS));
 
+	if (o && !exact)
+		json_object_set_new(o, "exact", json_false());
 	(void)web_wire_put_json(&w->out, WIRE_NOTICE, o);
 	json_decref(o);
 	ws_want_write(w);
+}
+
+static void on_notice(void *arg, const char *text)
+{
+	say_notice(arg, text, true);
 }
 
 static void on_screen(void *arg, const struct screen_shot *shot)
@@ -290,6 +297,11 @@ static void on_screen(void *arg, const struct screen_shot *shot)
 	struct ws *w = arg;
 	uint8_t *p;
 
+	if (!shot->exact)
+		say_notice(
+		    w,
+		    "this screen is drawn from the newest output alone: what a program painted before may be missing",
+		    false);
 	free(w->screen); /* an older one that was not sent yet */
 	w->screen_len = WEB_SCREEN_HEAD + shot->len;
 	w->screen = malloc(LWS_PRE + w->screen_len);

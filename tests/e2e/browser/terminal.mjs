@@ -119,6 +119,27 @@ try {
   await page.context().close();
   await watcher.context().close();
 
+  // a server of this story's own: a screen that is drawn from a part of the output is told to be one, until a whole one comes
+  const part = await person(chrome);
+  let far;
+  await part.routeWebSocket(/\/terminal\?/, (ws) => {
+    far = ws;
+    const json = (type, o) => ws.send(Buffer.concat([Buffer.from([type]), Buffer.from(JSON.stringify(o))]));
+    far.screen = (words) => ws.send(Buffer.concat([Buffer.from([0x16, 9, 0, 0, 0, 0, 0, 0, 0, 80, 0, 24, 0]), Buffer.from(`\x1b[H\x1b[2J${words}`)]));
+    json(0x10, { session: "01900000-0000-7000-8000-000000000000", agent: "web", kind: "terminal", principal: "tester", role: "observer", offset: 0, cols: 80, rows: 24, grant: { id: "", principal: "tester", reason: "", expires_at: "", expires_in_ms: 600_000 } });
+    json(0x11, { text: "this screen is drawn from the newest output alone", expires_in_ms: 600_000, exact: false });
+    far.screen("a part");
+  });
+  await visit(part, `https://${wire.host}/terminal/web#${token}`);
+  await shows(part, /^a part$/m);
+  await message(part, /^This screen is drawn from the newest output alone/);
+  await shot(part, "screen-of-a-part");
+  far.screen("the whole");
+  await shows(part, /^the whole$/m);
+  await until("the end of the sentence", async () => part.locator(".message").isHidden());
+  ok("a screen that is not exact is told to be so, until an exact one comes", true);
+  await part.context().close();
+
   for (const [name, width, height, dark] of [["light-1280", 1280, 800, false], ["dark-1280", 1280, 800, true], ["light-390", 390, 844, false], ["dark-390", 390, 844, true]]) {
     const p = await person(chrome, { width, height, dark });
     await enter(p, wire, token);

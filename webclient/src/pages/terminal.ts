@@ -174,7 +174,8 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     output: (data, shown) => {
       term.write(data, shown);
     },
-    screen: (cols, rows, data, shown) => {
+    screen: (cols, rows, data, exact, shown) => {
+      if (exact && message.dataset["kind"] === "part") say(null);
       term.reset();
       term.resize(cols, rows);
       term.write(data, () => {
@@ -188,7 +189,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     },
     notice: (n) => {
       expires = Date.now() + n.expires_in_ms;
-      say(sentence(n.text), "warning");
+      say(sentence(n.text), n.exact === false ? "part" : "warning");
     },
     resized: (cols, rows) => {
       term.resize(cols, rows);

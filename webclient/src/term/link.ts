@@ -15,7 +15,8 @@ export interface LinkEvents {
   opened(opened: wire.Opened, returning: boolean): void;
   /** Call shown() once the terminal has taken it in. */
   output(data: Uint8Array, shown: () => void): void;
-  screen(cols: number, rows: number, data: Uint8Array, shown: () => void): void;
+  /** Not exact: drawn from a part of the output alone; a notice has said so. */
+  screen(cols: number, rows: number, data: Uint8Array, exact: boolean, shown: () => void): void;
   skipped(bytes: number): void;
   notice(notice: wire.Notice): void;
   resized(cols: number, rows: number): void;
@@ -49,6 +50,8 @@ export class Link {
   private pingedAt = 0;
   private lastError: wire.Refusal | null = null;
   private exit: wire.Exit | null = null;
+  /** What the next screen is. */
+  private exact = true;
   private done = false;
   private readonly online = (): void => {
     if (this.state.name === "waiting") this.connect();
@@ -150,7 +153,8 @@ export class Link {
         break;
       case "screen":
         this.received = this.shown = m.offset;
-        this.on.screen(m.cols, m.rows, m.data, this.shownUpTo(m.offset));
+        this.on.screen(m.cols, m.rows, m.data, this.exact, this.shownUpTo(m.offset));
+        this.exact = true;
         break;
       case "skipped":
         if (m.stream !== 1) break;
@@ -159,6 +163,7 @@ export class Link {
         this.moveWindow();
         break;
       case "notice":
+        this.exact = m.notice.exact !== false;
         this.on.notice(m.notice);
         break;
       case "resized":

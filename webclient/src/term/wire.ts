@@ -18,6 +18,8 @@ export interface Opened {
 export interface Notice {
   text: string;
   expires_in_ms: number;
+  /** False: of the screen that follows. */
+  exact?: boolean;
 }
 export interface Exit {
   exit: { cause: string; code: number; signal: string; message: string };
