@@ -80,6 +80,8 @@ int index_audit(struct index *ix, const struct index_filter *f, index_row *row, 
 int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *out_since, struct err *e);
 /* Sessions with an exec_id that ended at or after since_ns: {"session","open","offsets","ended","exit"}. */
 int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void *arg, struct err *e);
+/* How many sessions of the agent were opened with that snapshot as the current one, whose recordings are there. */
+int index_refers(struct index *ix, const char *agent, const char *snapshot, uint64_t *out, struct err *e);
 /* Sealed sessions that ended before before_ns, at most max. */
 int index_expired(struct index *ix, int64_t before_ns, size_t max, int (*fn)(void *arg, const struct id *id), void *arg,
 		  struct err *e);

@@ -220,6 +220,24 @@ int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void 
 	return each_row(ix, s, session_json, row, arg, e);
 }
 
+int index_refers(struct index *ix, const char *agent, const char *snapshot, uint64_t *out, struct err *e)
+{
+	sqlite3_stmt *s;
+	int step, rc = index_stmt(ix, SQL_REFERS, &s, e);
+
+	if (rc)
+		return rc;
+	index_bind(s, ":agent", agent);
+	index_bind(s, ":snapshot", snapshot);
+	step = sqlite3_step(s);
+	if (step == SQLITE_ROW)
+		*out = (uint64_t)sqlite3_column_int64(s, 0);
+	else
+		rc = index_error(ix, step, e);
+	sqlite3_reset(s);
+	return rc;
+}
+
 int index_expired(struct index *ix, int64_t before_ns, size_t max, int (*fn)(void *arg, const struct id *id), void *arg,
 		  struct err *e)
 {

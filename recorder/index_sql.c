@@ -50,6 +50,8 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 			" ORDER BY lsn DESC LIMIT :limit)",
     [SQL_RECENT] = "SELECT " SESSION_COLUMNS " FROM sessions WHERE exec_id IS NOT NULL AND ended_ns >= :since"
 		   " ORDER BY id",
+    [SQL_REFERS] = "SELECT count(*) FROM sessions WHERE agent = :agent AND state <> 'expired' AND json_valid(open)"
+		   " AND json_extract(open, '$.snapshot_id') = :snapshot",
     [SQL_UNSEALED] = "SELECT s.id, s.open, c.state, s.input, s.output, s.stderr, s.state FROM sessions s"
 		     " LEFT JOIN checkpoints c ON c.id = s.id WHERE s.state IN ('open', 'ended') ORDER BY s.id",
 };

@@ -88,6 +88,6 @@ int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_b
 service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_list.c */
-service_op service_recover, service_sessions, service_session, service_audit;
+service_op service_recover, service_refers, service_sessions, service_session, service_audit;
 
 #endif

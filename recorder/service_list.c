@@ -76,6 +76,21 @@ int service_recover(struct conn *c, const json_t *request, struct err *e)
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
+/* Whose recordings say that a snapshot was the workspace before them; the hub asks before it removes one. */
+int service_refers(struct conn *c, const json_t *request, struct err *e)
+{
+	const char *agent, *snapshot;
+	uint64_t n = 0;
+	int rc;
+
+	if (c->uid != c->s->p.net_uid && c->uid != getuid())
+		return err_set(e, ERR_FORBIDDEN, "only the hub asks that");
+	rc = json_need_str(request, "agent", &agent, e);
+	rc = rc ? rc : json_need_str(request, "snapshot", &snapshot, e);
+	rc = rc ? rc : index_refers(c->index, agent, snapshot, &n, e);
+	return rc ? rc : conn_send(c, json_pack("{s:I,s:b}", "recordings", (json_int_t)n, "end", 1));
+}
+
 /* Filters of the request, narrowed to what the grant covers. ERR_FORBIDDEN when nothing is left. */
 static int read_filter(struct conn *c, const json_t *request, struct index_filter *out, struct err *e)
 {

@@ -113,10 +113,11 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 		const char *name;
 		service_op *op;
 	} ops[] = {
-	    {"recover", service_recover},     {"sessions", service_sessions}, {"session", service_session},
-	    {"events", service_events},       {"output", service_output},     {"audit", service_audit},
-	    {"recording", service_recording}, {"page", service_page},         {"keyframe", service_keyframe},
-	    {"head", service_head},           {"status", service_status},     {"flush", service_flush},
+	    {"recover", service_recover},   {"sessions", service_sessions},   {"session", service_session},
+	    {"refers", service_refers},     {"events", service_events},       {"output", service_output},
+	    {"audit", service_audit},       {"recording", service_recording}, {"page", service_page},
+	    {"keyframe", service_keyframe}, {"head", service_head},           {"status", service_status},
+	    {"flush", service_flush},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);

@@ -67,6 +67,8 @@ struct life_host {
 	bool (*frozen)(void *ctx, const char *agent); /* have they stood still until now? */
 	/* They go on, also where a daemon before this one has frozen them. Nothing frozen is fine. */
 	void (*thaw)(void *ctx, const char *agent);
+	/* How many recordings say that this snapshot was the workspace before them: rc of done. Negative: not known. */
+	void (*refers)(void *ctx, const char *agent, const struct id *snapshot, life_host_done *done, void *arg);
 	/* Its sessions end with that cause, its link is let go: the sandbox is about to stop. */
 	void (*leave)(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg);
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no

@@ -325,14 +325,10 @@ static void on_drop_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
-	char id[ID_STR_LEN];
 
 	if (life_run_broke(a, rc, e))
 		return;
-	id_format(&r->snap.id, id);
-	(void)life_audit(a->life, "snapshot.drop", a->name, r->failed.code ? err_name(r->failed.code) : "ok",
-			 json_pack("{s:s,s:s,s:s*}", "id", id, "cause", r->cause, "message",
-				   r->failed.code ? r->failed.message : NULL));
+	life_tell_drop(a, &r->snap.id, r->cause, r->failed.code ? &r->failed : NULL);
 	if (w)
 		life_answer(a, w, r->failed.code, r->failed.code ? &r->failed : NULL);
 	life_run_end(a);
@@ -357,16 +353,25 @@ static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
 	life_commit_snap(a, &r->snap, on_drop_noted);
 }
 
-static void on_dropping(struct life_agent *a, int rc, const struct err *e)
+static void on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
 	struct life_call *c;
 
-	if (life_run_broke(a, rc, e))
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
 		return;
+	}
+	a->run->refers = rc;
 	c = life_call(a, on_drop_done);
 	if (c)
 		p->ops->snapshot_drop(p, a->name, &a->run->snap.id, life_on_snapshots, c);
+}
+
+static void on_dropping(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!life_run_broke(a, rc, e))
+		life_ask_refers(a, &a->run->snap.id, on_referred);
 }
 
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause)

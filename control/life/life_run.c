@@ -259,6 +259,33 @@ static void tell_snapshot(struct life *l, const struct life_snap *s)
 	(void)life_audit(l, "snapshot.create", s->agent, s->status == SNAP_READY ? "ok" : "failed", d);
 }
 
+void life_ask_refers(struct life_agent *a, const struct id *snapshot, life_next *next)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+
+	a->run->refers = ERR_UNAVAILABLE;
+	if (!h->refers) {
+		next(a, ERR_UNAVAILABLE, NULL);
+		return;
+	}
+	c = life_call(a, next);
+	if (c)
+		h->refers(h->ctx, a->name, snapshot, life_on_host, c);
+}
+
+void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed)
+{
+	json_t *d = json_pack("{s:s,s:s*}", "cause", cause, "message", failed ? failed->message : NULL);
+
+	if (!d)
+		return;
+	id_set(d, "id", snapshot);
+	if (a->run->refers >= 0)
+		json_object_set_new(d, "recordings", json_integer(a->run->refers));
+	(void)life_audit(a->life, "snapshot.drop", a->name, failed ? err_name(failed->code) : "ok", d);
+}
+
 /* ---- rows */
 
 struct commit {

@@ -71,6 +71,7 @@ struct life_run {
 	bool frozen;                 /* its programs may stand still for it */
 	bool has_workspace, running; /* as the provider said */
 	size_t at;
+	int refers;        /* recordings that name the snapshot which goes; negative: not known */
 	struct err failed; /* what went wrong on the way, for the row's detail */
 	struct life_snap snap;
 	struct id *list; /* snapshots that go with it */
@@ -180,7 +181,11 @@ void life_commit(struct life_agent *a, const struct life_row *next, const struct
 void life_commit_delete(struct life_agent *a, life_next *done);
 void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done);    /* the row stays */
 int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
-void life_put_snap(struct life *l, const struct life_snap *s);                                 /* beside any run */
+/* Asks how many recordings name it, for life_tell_drop(); next() hears of it whatever comes. */
+void life_ask_refers(struct life_agent *a, const struct id *snapshot, life_next *next);
+/* snapshot.drop, in the audit log. failed: NULL or the error. */
+void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed);
+void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
 /* ERR_RECORD_UNAVAILABLE: nothing may change. */
 int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
 int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);

@@ -45,6 +45,7 @@ static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
 		snprintf(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
 		life_put_snap(a->life, &s);
 	}
+	life_tell_drop(a, &r->list[r->at], r->cause, NULL);
 	r->at++;
 	next_drop(a);
 }
@@ -99,11 +100,26 @@ static bool stays(struct life_agent *a, const struct id *id)
 	return true;
 }
 
-static void next_drop(struct life_agent *a)
+static void on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
 	struct life_run *r = a->run;
 	struct life_call *c;
+
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	r->refers = rc;
+	c = life_call(a, on_one_dropped);
+	if (c)
+		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
+}
+
+static void next_drop(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_run *r = a->run;
 
 	while (r->at < r->nlist && (!p->ops->snapshot_drop || stays(a, &r->list[r->at])))
 		r->at++;
@@ -111,9 +127,7 @@ static void next_drop(struct life_agent *a)
 		life_commit_delete(a, on_deleted);
 		return;
 	}
-	c = life_call(a, on_one_dropped);
-	if (c)
-		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
+	life_ask_refers(a, &r->list[r->at], on_referred);
 }
 
 static void on_wiped(struct life_agent *a, int rc, const struct err *e)

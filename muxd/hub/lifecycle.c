@@ -5,7 +5,9 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
+#include "recorder/client.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,6 +218,52 @@ static void leave(void *ctx, const char *name, const char *why, life_host_done *
 	done(arg, 0, NULL);
 }
 
+/* ---- who still names a snapshot that goes */
+
+struct referring {
+	struct hub *hub;
+	life_host_done *done;
+	void *arg;
+	int n;
+};
+
+static void on_refers(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+{
+	struct referring *r = arg;
+	json_int_t count = json_integer_value(json_object_get(json, "recordings"));
+
+	(void)p, (void)n;
+	if (!rc && json_object_get(json, "recordings"))
+		r->n = count < INT_MAX ? (int)count : INT_MAX;
+	(void)e;
+	if (!rc && !end)
+		return;
+	/* A recorder that is started again is no reason to keep a snapshot; the end of the hub is. */
+	r->done(r->arg, !rc ? r->n : r->hub->stopping ? ERR_CANCELLED : ERR_UNAVAILABLE, NULL);
+	free(r);
+}
+
+static void refers(void *ctx, const char *name, const struct id *snapshot, life_host_done *done, void *arg)
+{
+	struct hub *h = ctx;
+	struct referring *r = calloc(1, sizeof(*r));
+	char id[ID_STR_LEN];
+	json_t *q;
+	int rc = ERR_UNAVAILABLE;
+
+	id_format(snapshot, id);
+	q = json_pack("{s:s,s:s,s:s}", "op", "refers", "agent", name, "snapshot", id);
+	if (r && q && h->recorder) {
+		*r = (struct referring){.hub = h, .done = done, .arg = arg, .n = ERR_UNAVAILABLE};
+		rc = recorder_client_ask(h->recorder, q, on_refers, r);
+	}
+	json_decref(q);
+	if (!rc)
+		return;
+	free(r);
+	done(arg, rc, NULL);
+}
+
 static int audit(void *ctx, json_t *record)
 {
 	const char *event = json_string_value(json_object_get(record, "event"));
@@ -238,6 +286,7 @@ void lifecycle_begin(struct hub *h)
 				 .quiesce = quiesce,
 				 .frozen = frozen,
 				 .thaw = thaw,
+				 .refers = refers,
 				 .leave = leave,
 				 .audit = audit};
 

@@ -37,3 +37,13 @@ whole && ok "the workspace that was kept: $kept lines, none missing" || fail "a 
 muxctl sandbox restore $a "$last" --reason story >/dev/null || fail "no restore"
 equal "the snapshot has as many: nothing was written after it" "$kept" "$(lines)"
 whole && ok "and none missing" || fail "a hole in the snapshot"
+
+# ---- what goes says who still names it: the rounds since it was taken
+named() { muxctl session list --all --agent $a --kind round -o json | jq --arg id "$last" '[.sessions[] | select(.state == "sealed" and (.open.snapshot_id // .snapshot_id) == $id)] | length'; }
+sealed() { [ "$(named)" -ge 2 ]; }
+muxctl sandbox stop $a --reason story >/dev/null || fail "no second stop"
+wait_for 60 sealed || fail "no sealed rounds name it: $(named)"
+muxctl sandbox drop $a "$last" --reason story >/dev/null || fail "not dropped"
+muxctl audit -n 100 --agent $a --event snapshot.drop -o json |
+	jq -se --arg id "$last" 'any(.record.detail.id == $id and .record.detail.recordings >= 2)' >/dev/null && ok "a snapshot that goes says how many recordings name it" ||
+	fail "$(muxctl audit -n 100 --agent $a --event snapshot.drop -o json | jq -c .record.detail)"

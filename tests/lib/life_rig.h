@@ -40,6 +40,8 @@ struct rig {
 	struct life_activity act;
 	unsigned warned, left, quiesced, thawed, pushes;
 	bool frozen;
+	unsigned referred;
+	int refers_rc;
 	int quiesce_rc, audit_rc, push_fails;
 	char last_warning[200], last_leave[300];
 	json_t *audit;
@@ -93,6 +95,14 @@ static inline void fh_thaw(void *ctx, const char *agent)
 	r->frozen = false;
 	r->thawed++;
 }
+static inline void fh_refers(void *ctx, const char *agent, const struct id *snapshot, life_host_done *done, void *arg)
+{
+	struct rig *r = ctx;
+
+	(void)agent, (void)snapshot;
+	r->referred++;
+	done(arg, r->refers_rc, NULL);
+}
 static inline void fh_leave(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg)
 {
 	struct rig *r = ctx;
@@ -121,6 +131,7 @@ static inline void rig_up(struct rig *r)
 			      .quiesce = fh_quiesce,
 			      .frozen = fh_frozen,
 			      .thaw = fh_thaw,
+			      .refers = fh_refers,
 			      .leave = fh_leave,
 			      .audit = fh_audit};
 	struct life_params p = {.loop = &r->loop, .conf = r->conf};

@@ -111,6 +111,45 @@ static void a_resume_takes_a_stop_back_while_the_snapshot_is_made(void **state)
 	assert_int_equal(world_snaps(&r->world, "ann"), 1);
 }
 
+static json_t *last_drop(const struct rig *r)
+{
+	json_t *found = NULL, *o;
+	size_t i;
+
+	json_array_foreach(r->audit, i, o) if (strcmp(json_string_value(json_object_get(o, "event")),
+						      "snapshot.drop") == 0) found = json_object_get(o, "detail");
+	return found;
+}
+
+static void what_goes_says_how_many_recordings_name_it(void **state)
+{
+	struct rig *r = *state;
+	struct id snapshot;
+	json_t *d;
+
+	r->refers_rc = 3;
+	rig_run(r, "ann");
+	rig_stop(r, "ann");
+	rig_settle(r);
+	snapshot = rig_row(r, "ann").snapshot;
+	rig_run(r, "ann");
+	rig_stop(r, "ann");
+	rig_settle(r);
+	life_snapshot_drop(r->life, "ann", &snapshot, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	d = last_drop(r);
+	assert_int_equal(json_integer_value(json_object_get(d, "recordings")), 3);
+	assert_non_null(json_object_get(d, "id"));
+	r->refers_rc = ERR_UNAVAILABLE; /* the recorder is away: it goes all the same, and nothing is claimed */
+	life_terminate(r->life, "ann", "test", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(r->referred, 2);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 2); /* with its agent, each by itself */
+	assert_null(json_object_get(last_drop(r), "recordings"));
+}
+
 static const char *last_quiesce(const struct rig *r)
 {
 	const char *found = "nothing told";
@@ -623,6 +662,7 @@ int main(void)
 	    T(what_is_stopped_is_frozen_and_never_goes_on),
 	    T(what_runs_on_is_frozen_for_the_snapshot_alone),
 	    T(a_stop_that_is_taken_back_thaws),
+	    T(what_goes_says_how_many_recordings_name_it),
 	    T(after_a_crash_the_reconciler_thaws),
 	    T(activity_during_a_stop_takes_it_back),
 	    T(a_snapshot_that_fails_keeps_the_last_good_one),
