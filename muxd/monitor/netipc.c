@@ -355,7 +355,7 @@ static void on_issued(void *arg, int rc, const struct err *e, const struct grant
 static void start_screen(struct net_call *c)
 {
 	struct err e = {0};
-	int fd = -1, rc = screens_start(&c->m->screens, &fd, &e);
+	int fd = -1, rc = screens_start(&c->m->screens, SCREENS_NICE_WATCHED, &fd, &e);
 
 	answer(c, rc ? request_error(rc, &e) : json_pack("{s:i}", "rc", 0), &fd, rc == 0);
 	if (rc == 0)

@@ -65,7 +65,7 @@ static void give_screen(struct monitor *m)
 {
 	json_t *msg = json_pack("{s:s}", "op", "screen");
 	struct err e = {0};
-	int fd = -1, rc = screens_start(&m->screens, &fd, &e);
+	int fd = -1, rc = screens_start(&m->screens, SCREENS_NICE_RECORDED, &fd, &e);
 
 	if (rc)
 		log_warn(NULL, "no screen worker for the recorder: %s", e.message);

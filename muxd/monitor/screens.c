@@ -14,18 +14,17 @@
 #include <unistd.h>
 
 #define FILES 16
-#define NICE  5 /* people's keys come first */
 
 int screens_find(struct screens *s, struct err *e)
 {
 	return child_find("muxd-screen", s->path, e);
 }
 
-int screens_start(struct screens *s, int *out_fd, struct err *e)
+int screens_start(struct screens *s, int nice, int *out_fd, struct err *e)
 {
 	static const char *const argv[] = {"muxd-screen", NULL};
 	struct child_spec spec = {
-	    .path = s->path, .argv = argv, .cwd = "/", .who = s->who, .files = FILES, .nice = NICE};
+	    .path = s->path, .argv = argv, .cwd = "/", .who = s->who, .files = FILES, .nice = nice};
 	int fds[2], rc;
 
 	if (s->n == SCREENS_MAX)

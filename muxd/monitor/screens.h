@@ -25,8 +25,10 @@ struct screens {
 
 /* ERR_MISSING: the program is not where the others are. */
 int screens_find(struct screens *s, struct err *e);
-/* *out_fd: net's end, the caller's. ERR_LIMIT. */
-int screens_start(struct screens *s, int *out_fd, struct err *e);
+#define SCREENS_NICE_WATCHED  5  /* somebody waits for it; people's keys come first */
+#define SCREENS_NICE_RECORDED 10 /* nobody does */
+/* nice: one of the two. *out_fd: net's or the recorder's end, the caller's. ERR_LIMIT. */
+int screens_start(struct screens *s, int nice, int *out_fd, struct err *e);
 void screens_reap(struct screens *s); /* after SIGCHLD */
 void screens_finish(struct screens *s);
 

@@ -237,7 +237,7 @@ export class Player {
   }
 
   private resize(cols: number, rows: number): void {
-    if (cols < 1 || rows < 1) return;
+    if (cols < 1 || rows < 1 || (cols === this.term.cols && rows === this.term.rows)) return;
     setSize(this.term, Math.min(cols, 1000), Math.min(rows, 500));
     this.events.size(cols, rows);
   }
