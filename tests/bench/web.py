@@ -332,7 +332,7 @@ def report(r):
             "hub: %.1f %% of a core" % (100 * v["busy"]), "", {"web": "≤ 35 kB", "ssh": "≤ 50 kB"}[door])
     if "observers" in r:
         o = r["observers"]
-        against("a flood, %s observers" % CROWD[2], "%.0f MB/s", o["with"]["flood_mb_per_s"], "unobserved", o["alone"]["flood_mb_per_s"])
+        against("a flood, %s observers, one stalled" % CROWD[2], "%.0f MB/s", o["with"]["flood_mb_per_s"], "unobserved", o["alone"]["flood_mb_per_s"])
     if "crowd" in r:
         report_crowd(r["crowd"])
     if "router" in r:
