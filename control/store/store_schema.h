@@ -15,6 +15,7 @@ struct sqlite3;
 /* What a step runs; in the table of store_schema.c. */
 extern const char store_schema_life_1[];
 extern const char store_schema_work_1[];
+extern const char store_schema_outbox_1[];
 
 int store_schema_version(void); /* of this program */
 /*

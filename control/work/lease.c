@@ -25,12 +25,6 @@ static struct log_ids ids_of(const struct lease_row *l)
 	return (struct log_ids){.request = l->call, .agent = l->sandbox, .lease = l->id};
 }
 
-static json_t *detail_of(const struct lease_row *l)
-{
-	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "lease_id", l->id, "request_id", l->call, "principal",
-			 l->principal, "user_id", l->user, "workflow_id", l->workflow, "client_request_id", l->request);
-}
-
 /* Into memory, with the time that is left of it on the boot clock. */
 static struct lease *take(struct work *w, const struct lease_row *row)
 {
@@ -185,7 +179,6 @@ static void claim_granted(struct claim *k)
 	w->n.claim_duration_ns += took;
 	count_time(w->n.claim_buckets, work_claim_bucket_ms, took);
 	log_info(&ids, "granted to %s for %lld s", k->row.user, (long long)k->row.ttl_s);
-	audit(w, "lease.create", k->row.sandbox, "ok", detail_of(&k->row));
 	job_answer(&k->j, 0, NULL, granted_json(&k->row));
 }
 
@@ -407,14 +400,10 @@ static void apply_end(struct work *w, struct ending *x)
 	struct lease *l = lease_find(w, x->row.id);
 	struct pool_entry *p = pool_find(w, x->row.sandbox);
 	struct log_ids ids = ids_of(&x->row);
-	json_t *d = detail_of(&x->row);
 
 	log_info(&ids, "%s: %s", x->row.state, x->row.cause);
 	w->n.leases_expired += strcmp(x->row.state, "EXPIRED") == 0;
 	w->n.leases_released += strcmp(x->row.state, "RELEASED") == 0;
-	if (d)
-		json_object_set_new(d, "cause", json_string(x->row.cause));
-	audit(w, "lease.end", x->row.sandbox, x->row.state, d);
 	if (l) {
 		if (l->run)
 			run_over(l->run, x->run_state, x->run_reason);

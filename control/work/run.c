@@ -22,13 +22,6 @@ static struct log_ids ids_of(const struct run *r)
 	return (struct log_ids){.request = r->row.call, .agent = r->sandbox, .lease = r->row.lease, .run = r->row.run};
 }
 
-static json_t *detail_of(const struct run *r)
-{
-	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "lease_id", r->row.lease, "run_id", r->row.run, "request_id",
-			 r->row.call, "principal", r->row.principal, "user_id", r->row.user, "workflow",
-			 r->row.workflow, "version", (json_int_t)r->row.version);
-}
-
 /* A token in the request's own text: jansson frees without wiping. */
 static void wipe_text(json_t *body)
 {
@@ -64,7 +57,6 @@ void run_over(struct run *r, const char *state, const char *reason)
 	struct work *w = r->w;
 	struct log_ids ids = ids_of(r);
 	uint64_t took = clock_boot_ns() - r->begun;
-	json_t *d = detail_of(r);
 
 	for (unsigned i = 0; i < WORK_REASONS; i++)
 		w->n.runs_failed[i] += strcmp(reason, work_reason_name(i)) == 0;
@@ -73,9 +65,6 @@ void run_over(struct run *r, const char *state, const char *reason)
 	w->n.run_duration_ns += took;
 	count_time(w->n.run_buckets, work_run_bucket_ms, took);
 	log_info(&ids, "%s%s%s", state, *reason ? ": " : "", reason);
-	if (d && *reason)
-		json_object_set_new(d, "reason", json_string(reason));
-	audit(w, "run.end", r->sandbox, state, d);
 	r->over = true;
 	forget_token(r);
 	if (!r->out)
@@ -337,7 +326,6 @@ static void on_inserted(struct job *j, int rc, const struct err *e)
 	r->begun = clock_boot_ns();
 	r->deadline = r->begun + (uint64_t)r->row.timeout_s * NS_PER_SEC;
 	j->w->n.runs_live++;
-	audit(j->w, "run.start", r->sandbox, "ok", detail_of(r));
 	job_answer(j, 0, NULL, json_pack("{s:b}", "accepted", 1));
 	next_step(r);
 }

@@ -86,6 +86,9 @@ struct work {
 	struct work_host host;
 	uv_timer_t *timer;
 	bool begun, ready, stopped;
+	bool forgetting; /* outbox.c */
+	int64_t told, forgotten;
+	uint64_t tell_at; /* boot ns; the audit log refused */
 	struct pool_entry *pool;
 	struct lease *leases;
 	TAILQ_HEAD(, run) runs;
@@ -109,6 +112,9 @@ void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned)
 /* Its own, or the caller sees all. */
 int may_touch(const struct work_caller *c, const char *principal, const char *what, struct err *e);
 int may_act_for(const struct work_caller *c, const char *user, struct err *e);
+
+/* outbox.c */
+void outbox_tell(struct work *w); /* what is there; from the timer, too, so that what was refused is told later */
 
 /* pool.c */
 struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s);

@@ -135,7 +135,11 @@ static void on_written(void *p, int rc, const struct err *e)
 	struct job *j = p;
 
 	LIST_REMOVE(j, entry);
-	if (!j->w->stopped && j->after)
+	struct work *w = j->w;
+
+	if (!rc)
+		outbox_tell(w); /* ahead of the answer: who hears of a change can find it in the log */
+	if (!w->stopped && j->after)
 		j->after(j, rc, e);
 	job_free(j);
 }
@@ -232,6 +236,7 @@ static void tick(uv_timer_t *t)
 	runs_tick(w, now);
 	pool_tick(w, now);
 	purge(w, now);
+	outbox_tell(w);
 }
 
 struct mend_job {
@@ -289,6 +294,7 @@ static void on_mended(struct job *j, int rc, const struct err *e)
 		      json_pack("{s:i,s:i,s:i}", "runs_failed", m->runs, "leases_ended", m->leases, "sandboxes",
 				m->sandboxes));
 	}
+	outbox_tell(w);
 	w->ready = true;
 	pool_reconcile(w);
 }

@@ -35,6 +35,8 @@ struct rig {
 	struct conf *conf;
 	struct fake fakes[FAKES];
 	unsigned made, wiped, execs, released, audits;
+	json_t *told; /* to the audit log */
+	bool audit_refuses;
 	int fail_prepare; /* ERR_* */
 	bool hold_discard;
 	work_exec_done *exec_done; /* a step that hangs */
@@ -141,10 +143,15 @@ static void host_release(void *ctx, void *auth)
 
 static int host_audit(void *ctx, json_t *o)
 {
-	((struct rig *)ctx)->audits++;
+	struct rig *r = ctx;
+
 	assert_non_null(json_object_get(o, "event"));
+	if (!r->audit_refuses) {
+		r->audits++;
+		json_array_append(r->told, o);
+	}
 	json_decref(o);
-	return 0;
+	return r->audit_refuses ? ERR_RECORD_UNAVAILABLE : 0;
 }
 
 static void turn(struct rig *r)
@@ -256,6 +263,7 @@ static int setup(void **state)
 	struct rig *r = calloc(1, sizeof(*r));
 
 	assert_non_null(r);
+	r->told = json_array();
 	snprintf(r->dir, sizeof(r->dir), "/tmp/test-work.XXXXXX");
 	assert_non_null(mkdtemp(r->dir));
 	snprintf(r->path, sizeof(r->path), "%s/control.db", r->dir);
@@ -284,6 +292,7 @@ static int teardown(void **state)
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&r->loop), 0);
 	conf_destroy(r->conf);
+	json_decref(r->told);
 	json_decref(r->result);
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", r->dir);
 	assert_int_equal(system(cmd), 0);
@@ -574,6 +583,58 @@ static void test_crash(void **state)
 	assert_int_equal(sandboxes, 4);
 }
 
+/* How often the audit log heard that of this lease; each time with an event_id of its own. */
+static unsigned told(struct rig *r, const char *event, const char *lease_id, const char *outcome)
+{
+	unsigned n = 0;
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(r->told, i, o)
+	{
+		json_t *d = json_object_get(o, "detail");
+		const char *id = json_string_value(json_object_get(d, "lease_id"));
+
+		if (strcmp(json_string_value(json_object_get(o, "event")), event) || !id || strcmp(id, lease_id))
+			continue;
+		n++;
+		assert_string_equal(json_string_value(json_object_get(o, "outcome")), outcome);
+		assert_int_equal(strlen(json_string_value(json_object_get(d, "event_id"))), 32);
+		assert_string_equal(json_string_value(json_object_get(d, "principal")), "service");
+		assert_non_null(json_object_get(o, "agent"));
+	}
+	return n;
+}
+
+/* What was committed is told, be it by the next daemon: the end came between the commit and the word of it. */
+static void test_told_once(void **state)
+{
+	char a[40], b[40], sa[64], sb[64];
+	struct rig *r = *state;
+
+	lease(r, "heard", "good", 60, a, sa);
+	assert_int_equal(told(r, "lease.create", a, "ok"), 1); /* ahead of the answer */
+	r->audit_refuses = true;
+	lease(r, "unheard", "long", 60, b, sb);
+	assert_int_equal(run(r, b, "long", "a"), 0);
+	assert_int_equal(told(r, "lease.create", b, "ok"), 0);
+	finish(r);
+	r->audit_refuses = false;
+	start(r);
+	settle(r, 2);
+	assert_int_equal(told(r, "lease.create", a, "ok"), 1);
+	assert_int_equal(told(r, "lease.create", b, "ok"), 1);
+	assert_int_equal(told(r, "run.start", b, "ok"), 1);
+	assert_int_equal(told(r, "run.end", b, "FAILED"), 1); /* by what mends after a crash */
+	assert_int_equal(told(r, "lease.end", b, "RELEASED"), 1);
+	finish(r);
+	start(r);
+	settle(r, 2);
+	assert_int_equal(told(r, "lease.create", b, "ok"), 1);
+	assert_int_equal(told(r, "lease.end", b, "RELEASED"), 1);
+	assert_int_equal(told(r, "lease.end", a, "RELEASED"), 0);
+}
+
 static void test_versions(void **state)
 {
 	static const char two[] =
@@ -614,6 +675,7 @@ int main(void)
 	    WORK_TEST(test_fill_fails),
 	    WORK_TEST(test_gone),
 	    WORK_TEST(test_crash),
+	    WORK_TEST(test_told_once),
 	    WORK_TEST(test_versions),
 	};
 

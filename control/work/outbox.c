@@ -1,0 +1,124 @@
+/*
+ * What happens to leases and runs is told in the audit log from a table that triggers fill (store_schema_outbox.c): the
+ * change and the word of it are one transaction, so no crash comes between. A row goes when the log has it. A
+ * crash before that tells it again at the next start, with the same event_id.
+ *
+ * What is in the log (told) and what is deleted (forgotten) are two marks: one deletion at a time follows the first.
+ */
+#define LOG_SUBSYS "work"
+#include "control/store/store.h"
+#include "control/store/store_sql.h"
+#include "control/work/state.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/base/log.h"
+
+#include <string.h>
+
+#define PAGE     100
+#define AGAIN_NS (5 * NS_PER_SEC)
+
+struct page {
+	struct work *w;
+	int64_t told; /* the highest seq that the audit log has */
+	int n;
+	bool refused;
+};
+
+static json_t *record_of(sqlite3_stmt *st)
+{
+	const char *detail = store_text(st, 5), *sandbox = store_text(st, 3);
+	json_t *d = NULL, *o;
+
+	if (json_parse(detail, strlen(detail), 64 * 1024, &d, NULL))
+		d = json_object();
+	json_object_set_new(d, "event_id", json_string(store_text(st, 1)));
+	if (json_is_null(json_object_get(d, "reason")))
+		json_object_del(d, "reason");
+	o = json_pack("{s:s,s:s,s:o}", "event", store_text(st, 2), "outcome", store_text(st, 4), "detail", d);
+	if (o && *sandbox)
+		json_object_set_new(o, "agent", json_string(sandbox));
+	return o;
+}
+
+static int tell_page(struct sqlite3 *db, void *arg, struct err *e)
+{
+	struct page *p = arg;
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e,
+			       "SELECT seq, event_id, event, sandbox, outcome, detail FROM outbox WHERE seq > ?"
+			       " ORDER BY seq LIMIT ?",
+			       "ii", p->told, (int64_t)PAGE);
+
+	while (!rc && !p->refused && (rc = store_step(db, st, e)) > 0) {
+		json_t *o = record_of(st);
+
+		p->refused = !o || p->w->host.audit(p->w->host.ctx, o);
+		if (!p->refused) {
+			p->told = sqlite3_column_int64(st, 0);
+			p->n++;
+		}
+		rc = 0;
+	}
+	sqlite3_finalize(st);
+	return rc < 0 ? rc : 0;
+}
+
+struct forget_job {
+	struct job j;
+	int64_t until;
+};
+
+static int forget_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	return store_run(db, NULL, e, "DELETE FROM outbox WHERE seq <= ?", "i", ((struct forget_job *)j)->until);
+}
+
+static void forget(struct work *w);
+
+static void on_forgotten(struct job *j, int rc, const struct err *e)
+{
+	struct work *w = j->w;
+
+	w->forgetting = false;
+	if (rc)
+		log_error(NULL, "what the audit log has of leases could not be forgotten: %s",
+			  e ? e->message : err_name(rc));
+	else
+		w->forgotten = ((struct forget_job *)j)->until;
+	if (!rc)
+		forget(w);
+}
+
+static void forget(struct work *w)
+{
+	struct forget_job *k;
+
+	if (w->forgetting || w->forgotten == w->told || !(k = job_create(w, sizeof(*k), NULL, NULL)))
+		return;
+	w->forgetting = true;
+	k->until = w->told;
+	job_write(&k->j, forget_in_db, on_forgotten);
+}
+
+void outbox_tell(struct work *w)
+{
+	uint64_t now = clock_boot_ns();
+	struct page p;
+	struct err e = {0};
+
+	if (w->stopped || now < w->tell_at)
+		return;
+	do {
+		p = (struct page){.w = w, .told = w->told};
+		if (store_read(w->store, tell_page, &p, &e)) {
+			log_error(NULL, "what the audit log has to hear of leases cannot be read: %s", e.message);
+			p.refused = true;
+		}
+		w->told = p.told;
+	} while (p.n == PAGE && !p.refused);
+	if (p.refused)
+		w->tell_at = now + AGAIN_NS;
+	forget(w);
+}
