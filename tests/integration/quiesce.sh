@@ -13,8 +13,8 @@ start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'stop_daemon; rm -rf "$tmp"' EXIT
 a=counter
 run() { muxctl exec -n --task story -c "$1" $a; }
-# It ends by itself after a million lines.
-count='i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); echo $i; done >>/workspace/lines'
+# It ends by itself after thirty million lines.
+count='i=0; while [ $i -lt 30000000 ]; do i=$((i+1)); echo $i; done >>/workspace/lines'
 lines() { run 'wc -l </workspace/lines'; }
 more_than() { [ "$(lines)" -gt "$1" ]; }
 told() { muxctl audit -n 100 --agent $a --event snapshot.create -o json | jq -r 'select(.record.outcome == "ok") | .record.detail.quiesce' | tail -n 1; }
