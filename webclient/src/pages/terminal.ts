@@ -106,6 +106,8 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
   function say(text: string | null, kind = ""): void {
     message.hidden = text === null;
     message.dataset["kind"] = kind;
+    const { cursorY } = term.buffer.active;
+    message.dataset["at"] = cursorY < term.rows / 2 ? "bottom" : "top"; // not where one reads
     replace(message, h("span.text", null, text ?? ""), h("button.quiet", { type: "button", title: "Close", "aria-label": "Close this message", onclick: () => { say(null); term.focus(); } }, "✕"));
   }
 
