@@ -9,7 +9,7 @@ if ! command -v "${CHROMIUM:-chromium}" >/dev/null; then
 fi
 BUILD=$PWD/${BUILD:-build}
 mib=${MIB:-500} minutes=${MINUTES:-120}
-make -s --no-print-directory "$(realpath --relative-to=. "$BUILD")/bench/long_recording"
+make -s --no-print-directory "$(realpath --relative-to=. "$BUILD")/bench/long_recording" >/dev/null
 webclient/build.sh all >/dev/null
 # shellcheck source=tests/lib/env.sh
 . tests/lib/env.sh
