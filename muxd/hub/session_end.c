@@ -248,7 +248,8 @@ static void tell_end(struct session *s)
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
 	if (!s->exit_in_ring) {
-		int refusal = ERR_SANDBOX_CREATE;
+		/* Who still waits for its start: its sandbox went away, or somebody ended it. */
+		int refusal = cause == EXIT_LOST ? ERR_LINK_LOST : ERR_ENDED;
 
 		s->exit_known = true;
 		s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
