@@ -80,7 +80,8 @@ muxctl sandbox restore $a "$first" --reason story >/dev/null || fail "no restore
 equal "back to the first snapshot" one "$(inside $a 'cat /workspace/word')"
 equal "the one after it is there still" two "$(muxctl sandbox fork $a --snapshot "$second" --as looker2 >/dev/null && inside looker2 'cat /workspace/word')"
 
-# ---- retention
+# ---- retention. First the copies go: asleep, without a workspace, they would need the snapshots that they were made of.
+for i in looker looker2; do muxctl sandbox terminate $i --how wipe --reason story >/dev/null || fail "$i is not wiped"; done
 copied() { inside $a true && muxctl sandbox snapshot $a; } # awake first: an hour is short on a machine that is busy
 for i in 1 2 3; do wait_for "$patience" copied || fail "snapshot $i"; done
 ready() { [ "$(muxctl sandbox snapshots $a -o json | jq '[.snapshots[] | select(.status == "ready")] | length')" = 3 ]; }
