@@ -16,7 +16,7 @@ twice or used before, and at rest the pool is full and nothing is leased.
 
 lifecycle_kill.py STATE; KILLS, AGENTS, SEED, CHECK, GAP (seconds between kills, at most) from the environment.
 """
-import http.client, json, os, random, signal, ssl, subprocess, sys, threading, time, traceback
+import collections, http.client, json, os, random, signal, ssl, subprocess, sys, threading, time, traceback
 
 STATE = sys.argv[1]
 BUILD, MUXCTL = os.environ["BUILD"], os.environ["MUXCTL"]
@@ -250,6 +250,13 @@ class Agent(threading.Thread):
         self.may = {None}  # contents that the workspace may have: a hash, ("v", number) of a write that was not heard, None
         self.snaps = {}  # id -> contents that it may have
         self.pause, self.paused, self.end = threading.Event(), threading.Event(), False
+        self.past = collections.deque(maxlen=40)  # what it did and heard last; shown with a fault of its contents
+
+    def note(self, text):
+        self.past.append("%s %s" % (time.strftime("%H:%M:%S"), text))
+
+    def story(self):
+        return "".join("\n      " + t for t in self.past)
 
     def path(self, tail=""):
         return "/v1/agents/" + self.name_ + tail
@@ -264,10 +271,12 @@ class Agent(threading.Thread):
                 time.sleep(0.1)
                 s, o = self.c.sure("GET", "/v1/rounds/%s?wait_ms=5000" % o["round_id"])
             if s == 200 and o["exit"]["cause"] == "exit":
+                self.note("%s: round %s: %s" % (agent, tag, o["stdout"]["data"][:40].split()))
                 if o["exit"]["code"] != 0:
                     fault("%s: round %s gave %s: %s" % (agent, tag, o["exit"], o["stderr"]["data"][:200]))
                 return self.stdout(agent, tag, o)
             count("round " + (o["exit"]["cause"] if s == 200 else code(o)))
+            self.note("%s: round %s: %s" % (agent, tag, o["exit"] if s == 200 else words(o)))
             if s == 200 or code(o) not in ("bad_state", "sandbox_create_timeout", "timeout") or time.time() > end:
                 if s != 200:
                     self.odd("round", s, o)
@@ -329,7 +338,7 @@ class Agent(threading.Thread):
         if got == "?":
             return
         if not self.fits(got, self.may):
-            fault("%s holds %s, it must be one of %s" % (self.name_, got, self.may))
+            fault("%s holds %s, it must be one of %s%s" % (self.name_, got, self.may, self.story()))
         self.may = {got[0]}
 
     def resume(self):
@@ -347,6 +356,7 @@ class Agent(threading.Thread):
     def note_snapshot(self, id_):
         if id_ and id_ not in self.snaps:
             self.snaps[id_] = frozenset(self.may)
+            self.note("snapshot %s holds one of %s" % (id_, self.may))
 
     def stop(self):
         began = int(time.time() * 1000)
@@ -398,6 +408,7 @@ class Agent(threading.Thread):
         id_ = self.rng.choice(sorted(self.snaps))
         before, then = set(self.may), set(self.snaps[id_])
         self.may = before | then
+        self.note("back to %s, %s" % (id_, then))
         try:
             s, o = self.c.call("POST", self.path("/restore"), {"reason": "kill story", "snapshot_id": id_})
         except Gone:
@@ -441,7 +452,7 @@ class Agent(threading.Thread):
             time.sleep(0.2)
         got = self.look(name, "fork-%d" % self.forks)
         if got != "?" and not self.fits(got, may):
-            fault("snapshot %s of %s holds %s, it was taken of one of %s" % (id_, self.name_, got, set(may)))
+            fault("snapshot %s of %s holds %s, it was taken of one of %s%s" % (id_, self.name_, got, set(may), self.story()))
         count("forked")
         self.wipe(name)
 
@@ -517,6 +528,7 @@ class Agent(threading.Thread):
                 continue
             self.paused.clear()
             step = self.rng.choices(names, weights)[0]
+            self.note(step)
             try:
                 getattr(self, step)()
             except Exception:
