@@ -143,12 +143,19 @@ static void on_dropped(struct life_agent *a, int rc, const struct err *e)
 	over(a, rc != 0);
 }
 
+/* What is in the workspace is in the row's snapshot. */
+static bool copied(const struct life_agent *a)
+{
+	const struct life_run *r = a->run;
+
+	return r->snap.status == SNAP_READY || (r->no_copy && !id_is_nil(&a->row.snapshot));
+}
+
 static void on_ended(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
 	struct life_run *r = a->run;
 	struct life_wish wish;
-	bool copied = r->snap.status == SNAP_READY || (r->no_copy && !id_is_nil(&a->row.snapshot));
 	struct life_call *c;
 
 	if (rc == ERR_CANCELLED) {
@@ -161,7 +168,7 @@ static void on_ended(struct life_agent *a, int rc, const struct err *e)
 		life_count_failure(a->life, rc);
 	}
 	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &wish);
-	if (r->failed.code || !copied || r->kind != RUN_STOP || !wish.at_rest_drop || !p->ops->drop_workspace ||
+	if (r->failed.code || !copied(a) || r->kind != RUN_STOP || !wish.at_rest_drop || !p->ops->drop_workspace ||
 	    !r->has_workspace) {
 		over(a, r->has_workspace);
 		return;
@@ -219,7 +226,8 @@ static void note(struct life_agent *a)
 	if (r->snap.status == SNAP_READY)
 		next.snapshot = r->snap.id;
 	next.next = (struct id){0};
-	snprintf(next.step, sizeof(next.step), "leave");
+	/* Who goes on after a crash must know whether the workspace is in that snapshot. */
+	snprintf(next.step, sizeof(next.step), copied(a) ? "leave" : "leave it");
 	life_commit(a, &next, id_is_nil(&r->snap.id) ? NULL : &r->snap, on_noted);
 }
 
@@ -415,11 +423,11 @@ static void on_found(struct life_agent *a, int rc, const struct err *e)
 	}
 	r->running = !rc && r->info.state == SANDBOX_RUNNING;
 	r->has_workspace = !rc && r->info.has_workspace;
-	if (!r->running && strcmp(a->row.step, "leave") == 0) {
-		r->snap.status = SNAP_READY; /* it is what row.snapshot says */
+	if (!r->running && strncmp(a->row.step, "leave", 5) == 0) {
+		/* The snapshot is what the row says. What its end may have left is taken away once more. */
+		r->snap.status = strcmp(a->row.step, "leave") == 0 ? SNAP_READY : SNAP_FAILED;
 		r->snap.id = (struct id){0};
-		r->no_copy = !id_is_nil(&a->row.snapshot);
-		on_ended(a, 0, NULL);
+		on_left(a, 0, NULL);
 		return;
 	}
 	r->frozen = r->running; /* by the daemon that began it */
