@@ -55,6 +55,20 @@ static int local_fill(struct local *l, const struct local_params *p, const struc
 	return 0;
 }
 
+/* By its state it would run, and nobody could reach it. */
+static void end_cut_short(struct local *l, int dir, const char *agent, struct state *s)
+{
+	struct log_ids ids = {.agent = agent};
+	struct err e = {0};
+	int rc = end_sandbox(l, dir, agent, s, &e);
+
+	rc = rc ? rc : state_save(dir, s, &e);
+	if (rc)
+		log_warn(&ids, "its end was cut short, and cannot be finished: %s", e.message);
+	else
+		log_info(&ids, "its end was cut short; it is finished now");
+}
+
 /* The slots of all that exist, running or not: their files belong to those uids. */
 static int slots_read(struct local *l, struct err *e)
 {
@@ -70,6 +84,8 @@ static int slots_read(struct local *l, struct err *e)
 			continue;
 		if (state_load(dir, &s, NULL) == 0) {
 			local_clean(l, dir, names[i], &s);
+			if (start_cut_short(dir, &s))
+				end_cut_short(l, dir, names[i], &s);
 			slot_mark(l, s.slot);
 			if (s.epoch > l->last_epoch && strcmp(s.boot_id, clock_boot_id()) == 0)
 				l->last_epoch = s.epoch;

@@ -175,6 +175,11 @@ int start_connect(int dir, const char *agent, int *out_fd, struct err *e)
 	return rc;
 }
 
+bool start_cut_short(int dir, const struct state *s)
+{
+	return state_alive(s) && faccessat(dir, SOCKET_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 static int start_cmdline(struct start *t, struct err *e)
 {
 	char workspace[4096], muxlet[4096];

@@ -34,6 +34,32 @@ static void test_found_again(void **state)
 	assert_nothing_left();
 }
 
+/* The monitor died between taking its name away and ending it: by its state it would run, and nobody could reach it. */
+static void test_an_end_that_was_cut_short(void **state)
+{
+	struct sandbox_info before, after;
+	struct err e = {0};
+	char path[512];
+	struct box b;
+	int fd;
+
+	(void)state;
+	box_open(&b, "cut");
+	ask(&b, "demo", "echo kept > file");
+	assert_int_equal(local_stat(b.l, "demo", &before, &e), 0);
+	local_destroy(b.l);
+	snprintf(path, sizeof(path), "%s/sandboxes/demo/link.sock", b.dir);
+	assert_int_equal(unlink(path), 0);
+	b.l = box_local(&b, true);
+	assert_int_equal(local_stat(b.l, "demo", &after, &e), 0);
+	assert_int_equal(after.state, SANDBOX_STOPPED);
+	assert_int_equal(kill(before.pid, 0), -1);
+	assert_int_equal(local_connect(b.l, "demo", &after, &fd, &e), ERR_NOT_FOUND);
+	assert_string_equal(ask(&b, "demo", "cat file"), "kept\n");
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 static void test_killed_and_made_anew(void **state)
 {
 	struct sandbox_info first, now, second;
@@ -256,6 +282,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(test_found_again, box_leftover),
+	    cmocka_unit_test_teardown(test_an_end_that_was_cut_short, box_leftover),
 	    cmocka_unit_test_teardown(test_killed_and_made_anew, box_leftover),
 	    cmocka_unit_test_teardown(test_bwrap_says_why, box_leftover),
 	    cmocka_unit_test_teardown(test_muxlet_ends_at_once, box_leftover),
