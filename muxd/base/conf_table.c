@@ -2,8 +2,8 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
-#include "muxd/base/ports.h"
 #include "muxd/base/log.h"
+#include "muxd/base/ports.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +205,7 @@ static const struct conf_key keys[] = {
     {"kubernetes.request_memory", CONF_STRING, AT(kubernetes_request_memory), "512Mi", 0, 0, NULL, conf_check_quantity,
      "Memory requested; empty: none."},
     {"kubernetes.request_ephemeral", CONF_STRING, AT(kubernetes_request_ephemeral), "", 0, 0, NULL, conf_check_quantity,
-     "Ephemeral storage requested; empty: none."},
+     "Ephemeral storage requested; empty: what the limit says, Kubernetes takes that."},
     {"kubernetes.limit_cpu", CONF_STRING, AT(kubernetes_limit_cpu), "2", 0, 0, NULL, conf_check_quantity,
      "Limit of processor time; empty: none."},
     {"kubernetes.limit_memory", CONF_STRING, AT(kubernetes_limit_memory), "2Gi", 0, 0, NULL, conf_check_quantity,

@@ -35,7 +35,7 @@ def start_muxd():
     subprocess.run(["tests/e2e/k8s/cluster.sh", "storage", "start"], check=True, capture_output=True)
     with open(tmp + "/muxd.yaml", "w") as f:
         f.write("sandbox: {backend: kubernetes, workspace_size: 100MiB}\n"
-                "kubernetes: {kubeconfig: %s, namespace: %s, image: 'localhost/busybox:1', pull_policy: Never, request_cpu: 10m, "
+                "kubernetes: {kubeconfig: %s, namespace: %s, image: 'localhost/busybox:1', pull_policy: Never, request_cpu: 10m, request_ephemeral: 1Mi, "
                 "request_memory: 32Mi, limit_memory: 1Gi, workspace: claim, storage_class: loop}\n"
                 "sessions: {max: 2000, max_per_agent: 1000}\n" % (tmp + "/kubeconfig", NS))
     p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--config",

@@ -10,7 +10,7 @@ ROUNDS=${ROUNDS:-1000} SESSIONS=${SESSIONS:-100} LIMIT_KB=${LIMIT_KB:-1024}
 
 cat >"$tmp/muxd.yaml" <<Y
 sandbox: {backend: kubernetes}
-kubernetes: {kubeconfig: $tmp/kubeconfig, namespace: $ns, image: 'localhost/busybox:1', pull_policy: Never, request_cpu: 10m,
+kubernetes: {kubeconfig: $tmp/kubeconfig, namespace: $ns, image: 'localhost/busybox:1', pull_policy: Never, request_cpu: 10m, request_ephemeral: 1Mi,
   request_memory: 32Mi, limit_memory: 1Gi}
 Y
 chmod 0711 "$tmp"

@@ -32,6 +32,7 @@ kubernetes:
   pull_policy: Never
   request_cpu: 5m
   request_memory: 16Mi
+  request_ephemeral: 1Mi
   limit_memory: 64Mi
   workspace: claim
   storage_class: loop

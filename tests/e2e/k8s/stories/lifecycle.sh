@@ -13,6 +13,7 @@ kubernetes:
   image: localhost/busybox:1
   pull_policy: Never
   request_cpu: 10m
+  request_ephemeral: 1Mi
   request_memory: 32Mi
   limit_memory: 128Mi
   workspace: claim

@@ -14,6 +14,7 @@ cat >"$tmp/muxd.yaml" <<-Y
 	  image: localhost/busybox:1
 	  pull_policy: Never
 	  request_cpu: 10m
+	  request_ephemeral: 1Mi
 	  request_memory: 16Mi
 	  limit_memory: 64Mi
 	  workspace: claim
