@@ -195,14 +195,11 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	return 0;
 }
 
-/* Instead of the bytes that are gone: the current screen. Once without, it is told what it lost. */
+/* Instead of the bytes that are gone: the current screen. Who waited for one in vain is told what it lost, and shown
+ * bytes before it waits for the next: a worker that is always late must not leave it with nothing. */
 static bool screen_behind(struct attachment *a)
 {
-	if (a->screen_missed) {
-		a->screen_missed = false;
-		return false;
-	}
-	return screen_want(a, NULL);
+	return !a->screen_missed && screen_want(a, NULL);
 }
 
 /* An observer who has had its share, or who is too far behind to be shown every byte. True: it is told when it may go
@@ -219,7 +216,7 @@ static bool observer_waits(struct attachment *a, int stream)
 		return false;
 	if (a->cursor[stream] < st->start)
 		return screen_behind(a);
-	return !a->screen_missed && pace_behind(a) && screen_want(a, NULL);
+	return pace_behind(a) && screen_behind(a);
 }
 
 static size_t peek(struct attachment *a, int stream, const uint8_t **out_p)
@@ -261,6 +258,8 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 void attachment_consume(struct attachment *a, int stream, size_t n)
 {
 	a->cursor[stream] += n;
+	if (stream == STREAM_OUTPUT && n)
+		a->screen_missed = false;
 	if (a->role == ROLE_DRIVER)
 		session_update_window(a->session);
 	else
