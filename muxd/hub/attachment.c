@@ -70,19 +70,29 @@ static void finish(struct attachment *a)
 	a->over = true;
 }
 
+/* The oldest byte there is; in a flood that one is gone by the time a door has its turn, so who watches goes to the
+ * end. */
+static uint64_t after_hole(const struct attachment *a, int stream)
+{
+	const struct stream *st = &a->session->stream[stream];
+	bool near_end = a->role == ROLE_OBSERVER && st->visible - st->start > a->share;
+
+	return near_end ? st->visible - a->share : st->start;
+}
+
 /* Told before what is behind the hole is shown, which follows in the same turn: by the next there may be another hole.
  */
 static void call_skipped(struct attachment *a)
 {
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
-		uint64_t start = a->session->stream[i].start, n = start - a->cursor[i];
+		uint64_t from = a->cursor[i], to = after_hole(a, i);
 
-		if (a->cursor[i] >= start)
+		if (from >= a->session->stream[i].start)
 			continue;
-		a->cursor[i] = start;
+		a->cursor[i] = to;
 		enqueue(a, WAKE_READABLE);
 		attachment_check_end(a);
-		a->ops->skipped(a->arg, i, n);
+		a->ops->skipped(a->arg, i, to - from);
 		return; /* the door may have gone; the other stream's turn comes with its next peek */
 	}
 }

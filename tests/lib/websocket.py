@@ -137,6 +137,7 @@ class Terminal(WebSocket):
             self.partial = self.notice.get("exact") is False or self.partial
         elif kind == 0x12:
             self.offset = struct.unpack("<Q", rest[9:17])[0]
+            self.move()
         elif kind == 0x13:
             self.exit = json.loads(rest)
         elif kind == 0x14:
