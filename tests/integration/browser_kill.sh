@@ -20,7 +20,7 @@ finish() {
 	for _ in $(seq 200); do kill -0 "$(jq -r .pids.monitor "$tmp/state/ready.json" 2>/dev/null)" 2>/dev/null || break; sleep 0.1; done
 	[ -z "${KEEP_LOG:-}" ] || cp "$tmp/state/daemon.log" "$KEEP_LOG"
 	grep -E -A20 'Sanitizer|runtime error' "$tmp/state/daemon.log" >&2 && fail "the daemon's log has findings"
-	rm -rf "$tmp"
+	tidy
 }
 trap finish EXIT
 export MUXD_STATE BUILD

@@ -15,7 +15,7 @@ start_daemon "$tmp/state" || fail "no daemon"
 stop_daemon
 SESSION=$("$BUILD/bench/long_recording" "$tmp/state" web 20 120) || fail "no recording"
 start_daemon "$tmp/state" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 muxctl verify "$SESSION" >"$tmp/verify" || fail "$(cat "$tmp/verify")"
 ok "the recording is intact and complete"
 export MUXD_STATE BUILD SESSION

@@ -10,7 +10,7 @@ lifecycle:
   at_rest: keep
 C
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'stop_daemon; rm -rf "$tmp"' EXIT
+trap 'stop_daemon; tidy' EXIT
 a=counter
 run() { muxctl exec -n --task story -c "$1" $a; }
 # It ends by itself after thirty million lines.
