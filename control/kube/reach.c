@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "kube"
 #include "control/kube/reach.h"
 
+#include "control/kube/backoff.h"
 #include "control/kube/endpoint.h"
 #include "control/kube/program.h"
 #include "control/kube/remotecommand.h"
@@ -22,6 +23,8 @@
 #define NOT_RUNNABLE 126
 #define TOO_OLD      64 /* a muxlet that does not know --join */
 #define NAME_TAKEN   77
+#define AGAIN_MS     250
+#define AGAIN_MAX_MS 4000
 
 /* Where muxlet is looked for, in turn. */
 enum place { PLACE_KNOWN, PLACE_INIT, PLACE_FOUND, PLACE_SENT, PLACE_IMAGE };
@@ -46,6 +49,8 @@ struct reach {
 	size_t out_len, err_len, sent;
 	uint64_t received, aside, until; /* bytes of both streams; of them stderr since UP; the pump's window */
 	struct stream_fd *pump;
+	unsigned refusals;              /* that may pass, of the exec that is tried */
+	uint64_t deadline_at, again_at; /* of the loop's clock; again_at 0: no exec is waited with */
 	uv_timer_t timer;
 };
 
@@ -98,14 +103,61 @@ static void unsupported(struct reach *r, const char *why)
 	fail(r, ERR_UNSUPPORTED, text);
 }
 
-static void on_deadline(uv_timer_t *t)
+/* ---- time */
+
+static void on_timer(uv_timer_t *t);
+
+static void arm(struct reach *r)
+{
+	uint64_t at = r->again_at && r->again_at < r->deadline_at ? r->again_at : r->deadline_at;
+	uint64_t now = uv_now(r->p.loop);
+
+	(void)uv_timer_start(&r->timer, on_timer, at > now ? at - now : 0, 0);
+}
+
+static void on_deadline(struct reach *r)
+{
+	char text[ERR_MESSAGE_MAX];
+
+	snprintf(text, sizeof(text), "no stream to muxlet within %llu s (%s)%s%.300s",
+		 (unsigned long long)(r->p.deadline_ms / 1000), state_names[r->state], r->refusals ? ": " : "",
+		 r->refusals ? r->words.message : "");
+	fail(r, ERR_TIMEOUT, text);
+}
+
+static void on_timer(uv_timer_t *t)
 {
 	struct reach *r = t->data;
-	char text[160];
 
-	snprintf(text, sizeof(text), "no stream to muxlet within %llu s (%s)",
-		 (unsigned long long)(r->p.deadline_ms / 1000), state_names[r->state]);
-	fail(r, ERR_TIMEOUT, text);
+	if (uv_now(r->p.loop) >= r->deadline_at) {
+		on_deadline(r);
+		return;
+	}
+	if (r->again_at) {
+		r->again_at = 0;
+		run(r);
+	}
+	arm(r);
+}
+
+/*
+ * A busy server; or the webhook in front of it did not answer, which may be muxd's own and its address not yet known
+ * to the cluster (docs/operations.md). Nothing was begun.
+ */
+static bool may_pass(const struct rc_exit *x)
+{
+	return x->http_status == 429 || (x->http_status == 500 && strstr(x->err.message, "failed calling webhook"));
+}
+
+static void try_later(struct reach *r, const struct rc_exit *x)
+{
+	uint64_t ms = kube_backoff_ms(++r->refusals, AGAIN_MS, AGAIN_MAX_MS);
+
+	err_set(&r->words, 0, "%s", x->err.message);
+	log_debug(&(struct log_ids){.agent = r->agent}, "reach: %s; again in %llu ms", x->err.message,
+		  (unsigned long long)ms);
+	r->again_at = uv_now(r->p.loop) + ms;
+	arm(r);
 }
 
 /* ---- the stream, once it is up */
@@ -393,10 +445,15 @@ static void on_exited(void *arg, const struct rc_exit *x)
 		kube_creds_ask(r->p.creds, &r->ask, r->generation, with_creds, r);
 		return;
 	}
+	if (x->cause == RC_NOT_STARTED && may_pass(x)) {
+		try_later(r, x);
+		return;
+	}
 	if (x->cause == RC_NOT_STARTED && x->http_status) {
 		fail_as(r, x);
 		return;
 	}
+	r->refusals = 0;
 	remember_words(r, x);
 	if (r->state == REACH_JOINING)
 		joining_ended(r, x);
@@ -523,7 +580,8 @@ int reach_create(const struct reach_params *p, const struct reach_ops *ops, void
 	r->arg = arg;
 	uv_timer_init(p->loop, &r->timer);
 	r->timer.data = r;
-	uv_timer_start(&r->timer, on_deadline, p->deadline_ms, 0);
+	r->deadline_at = uv_now(p->loop) + p->deadline_ms;
+	arm(r);
 	*out = r;
 	if (p->known && *p->known)
 		try_at(r, PLACE_KNOWN, p->known, p->known_delivery);

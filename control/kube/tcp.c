@@ -10,7 +10,7 @@
 #define KEEPALIVE_IDLE_S 20
 #define KEEPALIVE_EACH_S 5
 #define KEEPALIVE_COUNT  3
-#define UNACKED_MS       30000
+#define UNACKED_MS       15000 /* half of a call's deadline: what may be repeated finds time for it, elsewhere */
 
 struct kube_tcp_socket {
 	TAILQ_ENTRY(kube_tcp_socket) entry;

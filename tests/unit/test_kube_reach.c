@@ -429,6 +429,42 @@ static void what_may_pass_is_no_verdict(void **state)
 	end();
 }
 
+/* Nothing was begun: the exec is asked for again, until the deadline; then the last refusal is told. */
+static void a_refusal_that_may_pass(void **state)
+{
+	static const char webhook[] = "InternalError: Internal error occurred: failed calling webhook \"x\": timeout";
+	uint64_t end_ns = clock_boot_ns() + 30 * NS_PER_SEC;
+
+	(void)state;
+	begin((struct reach_params){.muxlet_dir = true});
+	exits(RC_NOT_STARTED, -1, ERR_K8S, 500, webhook);
+	assert_int_equal(t.done, 0);
+	for (int i = 2; i < 4; i++) {
+		while (t.opened < i && clock_boot_ns() < end_ns) {
+			uv_run(&t.loop, UV_RUN_ONCE);
+			turn();
+		}
+		assert_int_equal(t.opened, i);
+		if (i == 2)
+			exits(RC_NOT_STARTED, -1, ERR_K8S_BUSY, 429, "too many requests");
+	}
+	says(1, LINE);
+	assert_int_equal(t.done, 1);
+	end();
+
+	begin((struct reach_params){.muxlet_dir = true, .deadline_ms = 50});
+	exits(RC_NOT_STARTED, -1, ERR_K8S, 500, webhook);
+	while (!t.done && clock_boot_ns() < end_ns)
+		uv_run(&t.loop, UV_RUN_ONCE);
+	failed(ERR_TIMEOUT, "failed calling webhook");
+	end();
+
+	begin((struct reach_params){.muxlet_dir = true});
+	exits(RC_NOT_STARTED, -1, ERR_K8S, 500, "InternalError: something else");
+	failed(ERR_K8S, "something else");
+	end();
+}
+
 static void fresh_credentials_once(void **state)
 {
 	(void)state;
@@ -622,6 +658,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(without_a_shell_the_image_is_tried),
 	    cmocka_unit_test(reasons),
 	    cmocka_unit_test(what_may_pass_is_no_verdict),
+	    cmocka_unit_test(a_refusal_that_may_pass),
 	    cmocka_unit_test(fresh_credentials_once),
 	    cmocka_unit_test(a_deadline),
 	    cmocka_unit_test(every_cut_of_the_first_line),

@@ -32,7 +32,9 @@ bridge() {
 		[ "$(cat "$owner")" = "$K8S_HOME" ] || die "the bridge $K8S_BRIDGE belongs to '$(cat "$owner")': end that cluster or choose another K8S_NET"
 		return 0
 	fi
-	ip link add name "$K8S_BRIDGE" type bridge || die "cannot make the bridge $K8S_BRIDGE"
+	# Without an address of its own it takes the lowest of its ports': each pod that comes or goes could change it, and
+	# what other pods send goes to the old one, until they ask again.
+	ip link add name "$K8S_BRIDGE" address "$(printf '02:00:c6:12:%02x:01' "$K8S_NET")" type bridge || die "cannot make the bridge $K8S_BRIDGE"
 	ip link set dev "$K8S_BRIDGE" alias "$K8S_HOME" up
 	ip address add "$K8S_NODE_IP/24" dev "$K8S_BRIDGE"
 	ip address add "$K8S_API_IP/32" dev "$K8S_BRIDGE"

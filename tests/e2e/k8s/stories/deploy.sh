@@ -19,6 +19,9 @@ done
 ok "two images, $(du -m "$tmp/muxd.tar" | cut -f1) and $(du -m "$tmp/muxlet.tar" | cut -f1) MB"
 cluster volume "muxd-$$" 256Mi
 
+# what an earlier turn left goes by itself; nothing can be made in a namespace that is going
+none_left() { [ -z "$(kubectl get namespace muxd $box --ignore-not-found -o name)" ]; }
+wait_for 120 none_left || fail "an earlier muxd is still there: $(kubectl get namespace muxd $box)"
 kubectl apply -k "$here/deploy/kustomize/tests" >"$tmp/applied" || fail "kubectl apply -k: $(cat "$tmp/applied")"
 "$here/deploy/tls.sh" >"$tmp/tls" || fail "tls.sh: $(cat "$tmp/tls")"
 grep -q 'the webhook trusts it' "$tmp/tls" && ok "a certificate, and the webhook's trust in it" || fail "tls.sh: $(cat "$tmp/tls")"
