@@ -20,20 +20,11 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max);
-void buf_finish(struct buf *b);        /* NULL-safe; wipes nothing */
-void buf_finish_secret(struct buf *b); /* the same, overwritten first */
-static inline const uint8_t *buf_ptr(const struct buf *b)
-{
-	return b->data ? b->data + b->off : NULL;
-}
-static inline size_t buf_len(const struct buf *b)
-{
-	return b->len;
-}
-static inline size_t buf_room(const struct buf *b)
-{
-	return b->max - b->len;
-}
+void buf_finish(struct buf *b);               /* NULL-safe; wipes nothing */
+void buf_finish_secret(struct buf *b);        /* the same, overwritten first */
+static inline const uint8_t *buf_ptr(const struct buf *b) { return b->data ? b->data + b->off : NULL; }
+static inline size_t buf_len(const struct buf *b) { return b->len; }
+static inline size_t buf_room(const struct buf *b) { return b->max - b->len; }
 
 /* ERR_TOO_LARGE past max, ERR_NOMEM. */
 int buf_append(struct buf *b, const void *p, size_t n);

@@ -22,17 +22,8 @@ static inline void put_u64(uint8_t *p, uint64_t v)
 	put_u32(p, (uint32_t)v);
 	put_u32(p + 4, (uint32_t)(v >> 32));
 }
-static inline uint16_t get_u16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] | p[1] << 8);
-}
-static inline uint32_t get_u32(const uint8_t *p)
-{
-	return get_u16(p) | (uint32_t)get_u16(p + 2) << 16;
-}
-static inline uint64_t get_u64(const uint8_t *p)
-{
-	return get_u32(p) | (uint64_t)get_u32(p + 4) << 32;
-}
+static inline uint16_t get_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+static inline uint32_t get_u32(const uint8_t *p) { return get_u16(p) | (uint32_t)get_u16(p + 2) << 16; }
+static inline uint64_t get_u64(const uint8_t *p) { return get_u32(p) | (uint64_t)get_u32(p + 4) << 32; }
 
 #endif

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #define CLOCK_BOOT_ID_LEN 37 /* 36 characters and NUL */
-#define NS_PER_SEC        UINT64_C(1000000000)
-#define NS_PER_MS         UINT64_C(1000000)
+#define NS_PER_SEC UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
 
 uint64_t clock_boot_ns(void);
 int64_t clock_wall_ns(void); /* since 1970-01-01T00:00:00Z */

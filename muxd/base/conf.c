@@ -62,10 +62,11 @@ static bool is_section(const char *name)
 static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, const char *name)
 {
 	size_t len = 0;
-	const char *near = conf_choice_nearest("listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|"
-					       "router|pool|leases|sandbox|kubernetes|"
-					       "lifecycle|privsep",
-					       name, &len);
+	const char *near = conf_choice_nearest(
+	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|router|pool|leases|sandbox|kubernetes|"
+	    "lifecycle|privsep",
+	    name,
+	    &len);
 
 	if (near)
 		return conf_fail(r, at, "unknown key \"%.64s\", did you mean %.*s?", name, (int)len, near);

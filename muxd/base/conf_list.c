@@ -103,8 +103,7 @@ static int read_rule(struct conf_reader *r, const yaml_node_t *n)
 	if (rc == 0)
 		rc = field_choice(r, n, "record.rules: kind", "kind", "*|staff|agent|auditor|service", &kind);
 	if (rc == 0)
-		rc =
-		    field_choice(r, n, "record.rules: session", "session", "*|terminal|exec|round|file|port", &session);
+		rc = field_choice(r, n, "record.rules: session", "session", "*|terminal|exec|round|file|port", &session);
 	if (rc == 0)
 		rc = field_choice(r, n, "record.rules: rule", "rule", "full|truncated|metadata", &rule);
 	if (rc == 0)

@@ -40,8 +40,8 @@ void log_write(const char *subsys, enum log_level level, const struct log_ids *i
     __attribute__((format(printf, 4, 5)));
 
 #define log_error(ids, ...) log_write(LOG_SUBSYS, LOG_ERROR, ids, __VA_ARGS__)
-#define log_warn(ids, ...)  log_write(LOG_SUBSYS, LOG_WARN, ids, __VA_ARGS__)
-#define log_info(ids, ...)  log_write(LOG_SUBSYS, LOG_INFO, ids, __VA_ARGS__)
+#define log_warn(ids, ...) log_write(LOG_SUBSYS, LOG_WARN, ids, __VA_ARGS__)
+#define log_info(ids, ...) log_write(LOG_SUBSYS, LOG_INFO, ids, __VA_ARGS__)
 #define log_debug(ids, ...)                                                                                            \
 	do {                                                                                                           \
 		if (log_enabled(LOG_SUBSYS, LOG_DEBUG))                                                                \

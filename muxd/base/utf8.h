@@ -16,9 +16,6 @@
  */
 size_t utf8_step(const uint8_t *p, size_t n, uint32_t *out_cp);
 /* C0, DEL and C1: what a terminal may act on. */
-static inline bool utf8_is_control(uint32_t cp)
-{
-	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0);
-}
+static inline bool utf8_is_control(uint32_t cp) { return cp < 0x20 || (cp >= 0x7f && cp < 0xa0); }
 
 #endif

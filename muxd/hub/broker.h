@@ -20,9 +20,9 @@ struct err;
 /* Values; copied by the broker. */
 struct request {
 	struct grant grant;
-	struct id id;                                    /* request_id in errors and logs */
-	const char *door;                                /* "ssh", "rest", "local" (static strings) */
-	char peer[64];                                   /* address, or "uid 1000" */
+	struct id id;                    /* request_id in errors and logs */
+	const char *door;                /* "ssh", "rest", "local" (static strings) */
+	char peer[64];                   /* address, or "uid 1000" */
 	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* "", or what of a lease it is done for; in every event */
 	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
 };
@@ -89,9 +89,8 @@ struct exec_spec {
 	const void *stdin_data; /* rounds: input given at once; NULL */
 	size_t stdin_len;
 	const struct file_spec
-	    *file; /* SESSION_FILE, and nothing to run then: input is a put's content, output a get's */
-	const struct port_spec
-	    *port;           /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
+	    *file;           /* SESSION_FILE, and nothing to run then: input is a put's content, output a get's */
+	const struct port_spec *port; /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */

@@ -32,11 +32,11 @@ struct life_call {
 	uint64_t timeout_ns;
 	struct life_options options; /* resume, fork */
 	enum life_end how;           /* terminate */
-	struct id snapshot;          /* restore, drop; fork: nil for the one of a moment */
-	struct id session;           /* fork: of the sandbox as it was in that session; nil: none */
-	int64_t at_ns;  /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
-	const char *as; /* fork; NULL: made from the agent's */
-	bool writable;  /* fork */
+	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
+	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
+	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
+	const char *as;     /* fork; NULL: made from the agent's */
+	bool writable;      /* fork */
 };
 void life_call_init(struct life_call *c);
 
@@ -47,8 +47,8 @@ void life_call_init(struct life_call *c);
 void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,
 		 broker_json_done *done, void *arg);
 /*
- * {"snapshot_id", "next_snapshot_id"} (null: none) of what was opened at wall_ns with that snapshot ("": none). Any
- * scope on the agent.
+ * {"snapshot_id", "next_snapshot_id"} (null: none) of what was opened at wall_ns with that snapshot ("": none). Any scope on
+ * the agent.
  */
 int broker_moment(struct hub *h, const struct request *rq, const char *agent, int64_t wall_ns, const char *snapshot,
 		  json_t **out, struct err *e);

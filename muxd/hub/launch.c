@@ -186,9 +186,8 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 
 	snprintf(token_fd, sizeof(token_fd), "MUXD_TOKEN_FD=%d", SECRET_FD);
 	snprintf(term, sizeof(term), "TERM=%.64s", spec->term && spec->term[0] ? spec->term : "xterm-256color");
-	if (copy_argv(h, spec, out) || !(out->env = copy_list(spec->env, spec->pty          ? term
-									 : spec->secret_len ? token_fd
-											    : NULL)))
+	if (copy_argv(h, spec, out) ||
+	    !(out->env = copy_list(spec->env, spec->pty ? term : spec->secret_len ? token_fd : NULL)))
 		return ERR_NOMEM;
 	if (spec->secret_len && copy_secret(spec, out))
 		return ERR_NOMEM;

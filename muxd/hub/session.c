@@ -157,8 +157,8 @@ static int send_open(struct session *s, struct err *e)
 	rc = rc ? rc : link_open(s->agent->link, &o, e);
 	/* OPEN has no pixels; a terminal that learned them later would be drawn again for no reason. */
 	if (!rc && l->pty && (l->xpixel || l->ypixel))
-		(void)link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows, (uint16_t)l->xpixel,
-				  (uint16_t)l->ypixel);
+		(void)link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows,
+				  (uint16_t)l->xpixel, (uint16_t)l->ypixel);
 	return rc;
 }
 

@@ -49,7 +49,7 @@ enum session_state session_state(const struct session *s);
 const char *session_agent(const struct session *s);
 const char *session_principal(const struct session *s);
 const char *session_task(const struct session *s);
-const struct session_result *session_result(const struct session *s);               /* NULL before the end */
+const struct session_result *session_result(const struct session *s); /* NULL before the end */
 void session_size(const struct session *s, unsigned *out_cols, unsigned *out_rows); /* 0 without a terminal */
 
 /* The object of GET /v1/sessions: id, kind, state, agent, principal, task, reason, opened_at, attachments ... */

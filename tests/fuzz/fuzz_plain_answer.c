@@ -1,5 +1,4 @@
-/* What the scripts of the plain backend say, as a container may forge it: lines of a start, of a look and of a sweep.
- */
+/* What the scripts of the plain backend say, as a container may forge it: lines of a start, of a look and of a sweep. */
 #include "muxd/plain/answer.h"
 
 #include <stdlib.h>

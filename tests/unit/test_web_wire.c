@@ -116,8 +116,7 @@ static void test_cookie(void **state)
 	assert_int_equal(web_cookie_token(NULL, token, sizeof(token)), 0);
 	buf_init(&b, 4096);
 	assert_int_equal(web_cookie_header("a.b.c", 60, &b), 0);
-	assert_string_equal(buf_cstr(&b),
-			    "Set-Cookie: __Host-muxd=a.b.c; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Strict\r\n");
+	assert_string_equal(buf_cstr(&b), "Set-Cookie: __Host-muxd=a.b.c; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Strict\r\n");
 	buf_clear(&b);
 	assert_int_equal(web_cookie_header(NULL, 60, &b), 0);
 	assert_non_null(strstr(buf_cstr(&b), "__Host-muxd=; Path=/; Max-Age=0;"));

@@ -66,8 +66,8 @@ struct http_exchange {
 	struct id id;
 	char id_text[ID_STR_LEN];
 	char peer[64];
-	char host[256];         /* as the client named us; "" */
-	char if_none_match[72]; /* "" when there is none, or more than one */
+	char host[256];          /* as the client named us; "" */
+	char if_none_match[72];  /* "" when there is none, or more than one */
 	bool accepts_gzip;
 	struct request rq; /* valid when authenticated */
 	bool authenticated;

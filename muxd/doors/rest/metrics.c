@@ -143,8 +143,8 @@ static int routed_render(const struct rest_metrics *m, struct buf *out)
 	for (int i = 2; rc == 0 && i < 6; i++)
 		rc = labelled(out, "muxd_routed_requests_total", "status", classes[i], m->routed[i]);
 	if (rc == 0)
-		rc = one(out, "muxd_routed_received_bytes_total", "counter",
-			 "Bytes from clients to ports in sandboxes.", m->routed_bytes_in);
+		rc = one(out, "muxd_routed_received_bytes_total", "counter", "Bytes from clients to ports in sandboxes.",
+			 m->routed_bytes_in);
 	return rc ? rc
 		  : one(out, "muxd_routed_sent_bytes_total", "counter", "Bytes from ports in sandboxes to clients.",
 			m->routed_bytes_out);

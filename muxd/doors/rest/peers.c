@@ -128,8 +128,7 @@ int peers_enter(struct peers *p, const struct sockaddr *sa, uint32_t max, uint32
 
 static bool idle(const struct peer *s, uint64_t now_ns)
 {
-	return s->conns == 0 && now_ns - s->filled_ns > 2 * NS_PER_SEC &&
-	       (s->failures == 0 || now_ns - s->window_ns > WINDOW_NS);
+	return s->conns == 0 && now_ns - s->filled_ns > 2 * NS_PER_SEC && (s->failures == 0 || now_ns - s->window_ns > WINDOW_NS);
 }
 
 static void prune_bucket(struct peers *p, size_t b, uint64_t now_ns)

@@ -270,8 +270,7 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return ws_writeable(w);
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken
-		 * connection. */
+		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken connection. */
 		return w->state == WS_CLOSED ? -1 : 0;
 	default:
 		return 0;
