@@ -139,6 +139,7 @@ new_token '*' service lifecycle,admin >"$tmp/all"
 equal "a page" "page-1 page-2 page-3 true" "$(list '' | jq -r '[.agents[].agent, .more] | join(" ")')"
 equal "the next" "page-4 page-5 page-6 true" "$(list page-3 | jq -r '[.agents[].agent, .more] | join(" ")')"
 equal "the last" "page-7 false" "$(list page-6 | jq -r '[.agents[].agent, .more] | join(" ")')"
+equal "a question mark with nothing behind it asks for all" true "$(api "$(cat "$tmp/all")" GET '/v1/agents?' | jq '[.agents[].agent | select(startswith("page-"))] | length == 7')"
 equal "all of them, by muxctl" 7 "$(muxctl sandbox list --prefix page- -o json | jq '.agents | length')"
 equal "as many as wanted" 2 "$(muxctl sandbox list --prefix page- -n 2 -o json | jq '.agents | length')"
 

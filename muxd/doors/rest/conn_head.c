@@ -42,6 +42,8 @@ int conn_read_query(struct conn *c, struct err *e)
 			return err_set(e, ERR_INVAL, "a query parameter is too long");
 		if (strlen(arg) != (size_t)n)
 			return err_set(e, ERR_INVAL, "a query parameter holds a NUL character");
+		if (i == 0 && strcmp(arg, "/") == 0) /* so libwebsockets 4.1.6 tells a "?" with nothing behind it */
+			continue;
 		rc = http_query_add(c->x, arg, e);
 		if (rc)
 			return rc;
