@@ -375,6 +375,10 @@ bool screen_want(struct attachment *a, const char *token)
 	if (!a->ops->screen || s->kind != SESSION_TERMINAL || s->state == SESSION_ENDED || s->hub->stopping ||
 	    failing(s))
 		return false;
+	if (sc && sc->jumped && token && TAILQ_EMPTY(&sc->want)) {
+		screen_close(s);
+		sc = NULL;
+	}
 	if (!sc && !(sc = create(s)))
 		return false;
 	if (token && !sc->token)

@@ -5,7 +5,9 @@
  * still holds everything, else from the record first, with the right of the client who asked; sizes at their offsets.
  * It is fed when somebody wants a screen or when it has fallen behind, never before bytes may be shown, and nobody
  * waits for it: what is not there SCREEN_WAIT_NS after it was wanted comes as recent output instead. A worker that dies
- * is forgotten with its screen; the next who wants one gets another.
+ * is forgotten with its screen; the next who wants one gets another. A program that writes faster than the record is
+ * read, or than the worker draws, is drawn from the stream alone, inexactly, until somebody comes who may read the
+ * record: then the worker is a new one.
  *
  *   STARTING (the monitor was asked) -> FILLING (from the record) <-> LIVE (from the stream) -> CLOSED
  */
@@ -37,6 +39,8 @@ struct screen {
 	size_t size_at;      /* the session's sizes up to this one are told */
 	unsigned cols, rows; /* as told */
 	bool exact;
+	bool jumped;          /* left out what the record has */
+	uint64_t gap, gap_ns; /* between what it was fed and the stream, and when that was measured (boot) */
 	uint32_t tag;
 	uint64_t shot_ms;            /* when one was last asked for (uv_now); 0: never */
 	uint64_t page_from;          /* of the question to the recorder */
@@ -68,6 +72,7 @@ void screen_timer(struct screen *sc, uint64_t ms); /* pumps and looks for deadli
 void screen_set_state(struct screen *sc, enum screen_state state);
 
 /* screen_record.c: one page after the other until the stream has the rest. */
+void screen_fill_begin(struct screen *sc);
 void screen_fill(struct screen *sc);
 
 #endif

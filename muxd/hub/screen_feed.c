@@ -172,8 +172,7 @@ void screen_pump(struct screen *sc)
 	if (sc->state != SCREEN_LIVE || screen_clogged(sc) || hub_record_state(s->hub) != RECORD_OK)
 		return;
 	if (sc->offset < s->stream[STREAM_OUTPUT].start) {
-		screen_set_state(sc, SCREEN_FILLING);
-		screen_fill(sc);
+		screen_fill_begin(sc);
 		return;
 	}
 	if (feed_stream(sc))

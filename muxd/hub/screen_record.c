@@ -4,6 +4,7 @@
  * exact.
  */
 #define LOG_SUBSYS "screen"
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/screen.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 
 #define PAGE_MAX (1024 * 1024)
+#define GAP_NS   NS_PER_SEC /* how often it is looked whether the record catches up with the stream */
 
 /* One question: its page, and the sizes in it. */
 struct page {
@@ -25,6 +27,7 @@ static void go_on_from_stream(struct screen *sc)
 {
 	int rc = screen_feed_cut(sc, sc->session->stream[STREAM_OUTPUT].start);
 
+	sc->jumped = true;
 	screen_set_state(sc, SCREEN_LIVE);
 	if (rc)
 		screen_fail(sc, "no memory");
@@ -125,6 +128,37 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 		page_end(p, rc, e);
 }
 
+static uint64_t gap_of(const struct screen *sc)
+{
+	uint64_t start = sc->session->stream[STREAM_OUTPUT].start;
+
+	return start > sc->offset ? start - sc->offset : 0;
+}
+
+/* More comes than is read: of a flood the record would tell ever older screens. */
+static bool loses_ground(struct screen *sc)
+{
+	uint64_t gap = gap_of(sc), before = sc->gap, now = clock_boot_ns();
+
+	if (now - sc->gap_ns < GAP_NS)
+		return false;
+	sc->gap = gap;
+	sc->gap_ns = now;
+	return gap > before;
+}
+
+void screen_fill_begin(struct screen *sc)
+{
+	if (sc->jumped) { /* it happens again and again, and the screen is not exact any more anyhow */
+		go_on_from_stream(sc);
+		return;
+	}
+	sc->gap = gap_of(sc);
+	sc->gap_ns = clock_boot_ns();
+	screen_set_state(sc, SCREEN_FILLING);
+	screen_fill(sc);
+}
+
 void screen_fill(struct screen *sc)
 {
 	struct session *s = sc->session;
@@ -133,6 +167,11 @@ void screen_fill(struct screen *sc)
 
 	if (sc->asking || screen_clogged(sc))
 		return;
+	if (loses_ground(sc)) {
+		log_debug(&(struct log_ids){.session = s->id_text}, "screen: the record does not catch up");
+		go_on_from_stream(sc);
+		return;
+	}
 	if (!sc->token || !sc->hub->recorder || !(p = calloc(1, sizeof(*p)))) {
 		go_on_from_stream(sc);
 		return;

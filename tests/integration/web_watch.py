@@ -1,7 +1,8 @@
 """web_watch.py ADDRESS CAFILE AGENT TOKENFILE: ten who watch a flood, and one who does not read.
 
 The flood is faster than they are shown it. Each must see something of it while it runs, every hole must be announced before what
-is behind it (the client checks the offsets), and each must see how it ends; the driver gets every byte."""
+is behind it (the client checks the offsets), and each must see how it ends; the driver gets every byte. Then a program that paints,
+faster than anybody can draw it: they are shown the current screen all the same, and told that it is made from a part of the output."""
 import os, sys, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
@@ -9,7 +10,8 @@ from websocket import Terminal  # noqa: E402
 
 address, cafile, agent, tokenfile = sys.argv[1:5]
 token = open(tokenfile).read().strip()
-LINE = b"a line of a flood that nobody can read as fast as it comes\r\n"
+PLAIN = b"a line of a flood that nobody can read as fast as it comes"
+PAINTED = b"\x1b[3;5H\x1b[1;35ma program that paints\x1b[12;40H\x1b[K\x1b[mand goes on\x1b[7;7H and on and on"
 END = b"THE-END"
 
 
@@ -32,45 +34,58 @@ class Watcher(threading.Thread):
             self.error = repr(e)
 
 
-def wait(what, condition, watchers, driver=None):
-    end = time.monotonic() + 120
-    while not condition():
-        bad = [w.error for w in watchers if w.error]
-        if bad or time.monotonic() > end:
-            sys.exit("%s: %s" % (what, bad or [(w.shown, w.ended) for w in watchers]))
-        if driver:
-            check(driver)
-        else:
-            time.sleep(0.05)
+class Flood:
+    """A line over and over, a driver who reads it all and ten who watch."""
+
+    def __init__(self, line):
+        self.line, self.came = line + b"\r\n", 0
+        self.driver = Terminal(address, "/v1/agents/%s/terminal?cols=80&rows=24" % agent, token, cafile=cafile)
+        octal = "".join("\\%03o" % c for c in line)
+        self.driver.keys(("stty -echo; PS1=; printf 'REA''DY'; read x; yes \"$(printf '%s')\"\n" % octal).encode())
+        self.driver.until(b"READY")
+        self.session = self.driver.opened["session"]
+        self.watchers = [Watcher(self.session) for _ in range(10)]
+        self.stalled = Terminal(address, "/v1/sessions/%s/attach?role=observer" % self.session, token, cafile=cafile)
+        for w in self.watchers:
+            w.start()
+        self.driver.keys(b"\n")
+
+    def check(self):
+        data = self.driver.step() or b""
+        at = self.came % len(self.line)
+        if data != (self.line * (len(data) // len(self.line) + 2))[at:at + len(data)]:
+            sys.exit("the driver got something else than the flood at %d" % self.came)
+        self.came += len(data)
+
+    def wait(self, what, condition, flowing=True):
+        end = time.monotonic() + 120
+        while not condition():
+            bad = [w.error for w in self.watchers if w.error]
+            if bad or time.monotonic() > end:
+                sys.exit("%s: %s" % (what, bad or [(w.shown, w.ended, w.t.screens, w.t.partial) for w in self.watchers]))
+            if flowing:
+                self.check()
+            else:
+                time.sleep(0.05)
+
+    def all(self, condition):
+        return all(condition(w) for w in self.watchers)
+
+    def stop(self):
+        self.driver.keys(b"\x03")
+        self.driver.keys(b"printf '\\033[HTHE-''END'\n")
+        self.driver.until(END)
+        self.wait("they do not see the end", lambda: self.all(lambda w: w.ended), flowing=False)
 
 
-flooded = 0
-
-
-def check(driver):
-    """A piece of the flood at the driver: the line over and over."""
-    global flooded
-    data = driver.step() or b""
-    at = flooded % len(LINE)
-    if data != (LINE * (len(data) // len(LINE) + 2))[at:at + len(data)]:
-        sys.exit("the driver got something else than the flood at %d" % flooded)
-    flooded += len(data)
-
-
-driver = Terminal(address, "/v1/agents/%s/terminal?cols=80&rows=24" % agent, token, cafile=cafile)
-driver.keys(b"stty -echo; PS1=; printf 'REA''DY'; read x; yes '" + LINE.strip() + b"'\n")
-driver.until(b"READY")
-session = driver.opened["session"]
-watchers = [Watcher(session) for _ in range(10)]
-stalled = Terminal(address, "/v1/sessions/%s/attach?role=observer" % session, token, cafile=cafile)
-for w in watchers:
-    w.start()
-driver.keys(b"\n")
-wait("they see nothing", lambda: flooded > 8 << 20 and all(w.shown for w in watchers), watchers, driver)
-seen = [w.shown for w in watchers]
-wait("what they see stands still", lambda: all(w.shown > s for w, s in zip(watchers, seen)), watchers, driver)
-driver.keys(b"\x03")
-driver.keys(b"printf 'THE-''END'\n")
-driver.until(END)
-wait("they do not see the end", lambda: all(w.ended for w in watchers), watchers)
-print("fine", sum(w.t.screens for w in watchers), "screens")
+plain = Flood(PLAIN)
+plain.wait("they see nothing", lambda: plain.came > 8 << 20 and plain.all(lambda w: w.shown))
+seen = {w: w.shown for w in plain.watchers}
+plain.wait("what they see stands still", lambda: plain.all(lambda w: w.shown > seen[w]))
+plain.stop()
+painted = Flood(PAINTED)
+painted.wait("nobody is shown a screen", lambda: painted.all(lambda w: w.t.partial))
+seen = {w: w.t.screens for w in painted.watchers}
+painted.wait("the screens stand still", lambda: painted.all(lambda w: w.t.screens >= seen[w] + 5))
+painted.stop()
+print("fine", sum(w.t.screens for w in plain.watchers), sum(w.t.screens for w in painted.watchers), "screens")

@@ -104,6 +104,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
 
   /** Over the terminal, not beside it: a sentence must not change its size, and with that what it shows. */
   function say(text: string | null, kind = ""): void {
+    if (!message.hidden && text !== null && message.dataset["kind"] === kind && message.firstChild?.textContent === text) return;
     message.hidden = text === null;
     message.dataset["kind"] = kind;
     const { cursorY } = term.buffer.active;
