@@ -202,6 +202,7 @@ static inline void peer_take(struct peer *p, const unsigned char *m, size_t n)
 	case 0x12:
 		p->left_out += peer_u64(m + 10) - p->offset;
 		p->offset = peer_u64(m + 10);
+		peer_move_window(p); /* it stayed before the hole */
 		break;
 	case 0x13:
 		p->whole = true;

@@ -207,17 +207,27 @@ def idle():
 
 # --- floods
 
+def shown(found, seconds):
+    """What observers were shown, a second and eye; a flood that nobody is shown would cost nothing."""
+    eyes = int(CROWD[2]) - 1
+    mb, screens = found["observed_mb_per_s"] / eyes, found["screens"] / seconds / eyes
+    if not mb and not screens:
+        sys.exit("the observers were shown nothing")
+    return "%.2f MB and %.1f screens a second" % (mb, screens)
+
+
 def observers():
     """A flood alone and with observers, several times: how fast it is, what the hub spends on it."""
     runs = []
     for _ in range(RUNS):
         hub = Hub()
-        r = client("observers", CROWD[2], (SECONDS + 1) // 2, look=hub.look)
+        seconds = (SECONDS + 1) // 2
+        r = client("observers", CROWD[2], seconds, look=hub.look)
+        r["shown"] = shown(r["with"], seconds)
         r["hub alone"], r["hub with"] = hub.busy("alone", "open"), hub.busy("with", "end")
         runs.append(r)
-        note("flood alone %.0f MB/s (hub %.2f), observed %.0f (hub %.2f), to observers %.0f MB/s, %d screens" % (
-            r["alone"]["flood_mb_per_s"], r["hub alone"], r["with"]["flood_mb_per_s"], r["hub with"], r["with"]["observed_mb_per_s"],
-            r["with"]["screens"]))
+        note("flood alone %.0f MB/s (hub %.2f), observed %.0f (hub %.2f), to each observer %s" % (
+            r["alone"]["flood_mb_per_s"], r["hub alone"], r["with"]["flood_mb_per_s"], r["hub with"], r["shown"]))
     return sorted(runs, key=lambda r: r["with"]["flood_mb_per_s"] / r["alone"]["flood_mb_per_s"])[len(runs) // 2]
 
 
@@ -225,6 +235,7 @@ def crowd():
     hub = Hub()
     hub.look("before")
     r = client("crowd", *CROWD, SECONDS, look=hub.look)
+    r["shown"] = shown(r["observed"], SECONDS)
     r["hub"] = {k: {"kb": v[2]} for k, v in hub.at.items()}
     for a, b in (("open", "quiet"), ("flood", "observers"), ("observers", "end")):
         r["hub"][a]["busy"] = hub.busy(a, b)
@@ -314,6 +325,7 @@ def report_crowd(c):
                 against("%s: %s keys, %s" % (name, {"web": "browser", "ssh": "SSH"}[door], q), "%.0f µs", c[phase][door][q], "quiet",
                         c["quiet"][door][q], {"p50": "≤ 1.5", "p99": "+ ≤ 1 ms"}[q])
     against("speed of the flood, observed", "%.0f MB/s", c["observed"]["flood_mb_per_s"], "unobserved", c["flooding"]["flood_mb_per_s"])
+    row("... of which each observer is shown", c["shown"])
     against("memory of the hub in the end", "%.0f kB", c["hub"]["end"]["kb"], "all open, quiet", c["hub"]["open"]["kb"])
     row("hub, of a core: quiet / flood / observed", " / ".join("%.2f" % c["hub"][k]["busy"] for k in ("open", "flood", "observers")))
 
@@ -333,6 +345,7 @@ def report(r):
     if "observers" in r:
         o = r["observers"]
         against("a flood, %s observers, one stalled" % CROWD[2], "%.0f MB/s", o["with"]["flood_mb_per_s"], "unobserved", o["alone"]["flood_mb_per_s"])
+        row("... of which each observer is shown", o["shown"])
     if "crowd" in r:
         report_crowd(r["crowd"])
     if "router" in r:
