@@ -82,18 +82,30 @@ static void fail_all(struct store_jobs *jobs, const struct err *e)
 	}
 }
 
+static int run_batch(sqlite3 *db, struct store_jobs *jobs, struct err *e)
+{
+	struct store_job *j;
+	int rc = store_exec(db, "BEGIN IMMEDIATE", e);
+
+	if (rc)
+		return rc;
+	STAILQ_FOREACH(j, jobs, entry)
+	{
+		run_one(db, j);
+		/* A full disk or an I/O error may undo all of it at once; what came after would be a transaction of
+		 * its own. */
+		if (sqlite3_get_autocommit(db))
+			return err_set(e, j->rc ? j->rc : ERR_SYS, "%s",
+				       j->e.message[0] ? j->e.message : "control.db: the transaction was undone");
+	}
+	return store_exec(db, "COMMIT", e);
+}
+
 static void run_jobs(sqlite3 *db, struct store_jobs *jobs)
 {
 	struct err e = {0};
-	struct store_job *j;
-	int rc = store_exec(db, "BEGIN IMMEDIATE", &e);
 
-	if (!rc) {
-		STAILQ_FOREACH(j, jobs, entry)
-		run_one(db, j);
-		rc = store_exec(db, "COMMIT", &e);
-	}
-	if (rc) {
+	if (run_batch(db, jobs, &e)) {
 		if (!sqlite3_get_autocommit(db))
 			(void)store_exec(db, "ROLLBACK", NULL);
 		fail_all(jobs, &e);

@@ -157,6 +157,38 @@ static void one_that_fails_takes_nothing_else_with_it(void **state)
 	assert_int_equal(rows(b), 2);
 }
 
+/* As SQLite does it by itself when the disk is full or an I/O error comes: all of the transaction is undone. */
+static int undo_all(sqlite3 *db, void *job, struct err *e)
+{
+	(void)job;
+	return store_exec(db, "ROLLBACK", e) ? ERR_INTERNAL : err_set(e, ERR_DISK_FULL, "the disk is full");
+}
+
+static void what_is_told_as_failed_is_not_there(void **state)
+{
+	struct box *b = *state;
+	struct note n[4] = {{.name = "first"}, {.name = "a"}, {.name = "full"}, {.name = "b"}};
+	int counter = 0;
+
+	open_it(b);
+	for (int i = 0; i < 4; i++) {
+		n[i].counter = &counter;
+		store_write(b->s, i == 2 ? undo_all : put, noted, &n[i]); /* "first" has a turn of its own */
+	}
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	assert_int_equal(n[0].rc, 0);
+	for (int i = 1; i < 4; i++) {
+		assert_int_equal(n[i].rc, ERR_DISK_FULL);
+		assert_non_null(strstr(n[i].message, "the disk is full"));
+	}
+	assert_int_equal(rows(b), 1);
+	n[3].rc = 99;
+	store_write(b->s, put, noted, &n[3]); /* the next turn is as any other */
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	assert_int_equal(n[3].rc, 0);
+	assert_int_equal(rows(b), 2);
+}
+
 static void a_close_finishes_what_was_asked(void **state)
 {
 	struct box *b = *state;
@@ -327,6 +359,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(answers_come_in_order_and_readers_see_them, setup, teardown),
 	    cmocka_unit_test_setup_teardown(one_that_fails_takes_nothing_else_with_it, setup, teardown),
+	    cmocka_unit_test_setup_teardown(what_is_told_as_failed_is_not_there, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_close_finishes_what_was_asked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_kill_loses_nothing_that_was_answered, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_second_process_is_refused, setup, teardown),
