@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-#define LEAVE_NS (60 * NS_PER_SEC) /* from the snapshot to the sandbox's end */
+#define LEAVE_NS   (60 * NS_PER_SEC) /* from the snapshot to the sandbox's end */
+#define STEP_LEAVE "leave"           /* its end was begun, the workspace is whole */
+#define STEP_DROP  "drop"            /* it has ended, the workspace goes: what is left of it does not count */
 
 static void take(struct life_agent *a);
 static void leave(struct life_agent *a);
@@ -140,7 +142,7 @@ static void on_dropped(struct life_agent *a, int rc, const struct err *e)
 	if (rc)
 		snprintf(a->row.detail, sizeof(a->row.detail), "its workspace could not be removed: %.200s",
 			 e && e->message[0] ? e->message : err_name(rc));
-	over(a, rc != 0);
+	over(a, false); /* what may be left of it is half of it: the next start restores */
 }
 
 /* What is in the workspace is in the row's snapshot. */
@@ -151,12 +153,41 @@ static bool copied(const struct life_agent *a)
 	return r->snap.status == SNAP_READY || (r->no_copy && !id_is_nil(&a->row.snapshot));
 }
 
+static bool dropping(const struct life_agent *a)
+{
+	return strcmp(a->row.step, STEP_DROP) == 0;
+}
+
+static void drop(struct life_agent *a)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c = p->ops->drop_workspace ? life_call(a, on_dropped) : NULL;
+
+	if (c)
+		p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
+	else if (!p->ops->drop_workspace)
+		over(a, false);
+}
+
+static void on_drop_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!life_run_broke(a, rc, e))
+		drop(a);
+}
+
+static void drop_it(struct life_agent *a)
+{
+	struct life_row next = a->row;
+
+	snprintf(next.step, sizeof(next.step), STEP_DROP);
+	life_commit(a, &next, NULL, on_drop_noted);
+}
+
 static void on_ended(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
 	struct life_run *r = a->run;
 	struct life_wish wish;
-	struct life_call *c;
 
 	if (rc == ERR_CANCELLED) {
 		life_run_break(a, rc, e);
@@ -168,14 +199,14 @@ static void on_ended(struct life_agent *a, int rc, const struct err *e)
 		life_count_failure(a->life, rc);
 	}
 	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &wish);
-	if (r->failed.code || !copied(a) || r->kind != RUN_STOP || !wish.at_rest_drop || !p->ops->drop_workspace ||
-	    !r->has_workspace) {
-		over(a, r->has_workspace);
-		return;
-	}
-	c = life_call(a, on_dropped);
-	if (c)
-		p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
+	if (dropping(a) && !r->failed.code)
+		drop(a);
+	else if (dropping(a) || !r->has_workspace)
+		over(a, false);
+	else if (r->failed.code || !copied(a) || r->kind != RUN_STOP || !wish.at_rest_drop || !p->ops->drop_workspace)
+		over(a, true);
+	else
+		drop_it(a);
 }
 
 static void on_left(struct life_agent *a, int rc, const struct err *e)
@@ -226,8 +257,7 @@ static void note(struct life_agent *a)
 	if (r->snap.status == SNAP_READY)
 		next.snapshot = r->snap.id;
 	next.next = (struct id){0};
-	/* Who goes on after a crash must know whether the workspace is in that snapshot. */
-	snprintf(next.step, sizeof(next.step), copied(a) ? "leave" : "leave it");
+	snprintf(next.step, sizeof(next.step), STEP_LEAVE);
 	life_commit(a, &next, id_is_nil(&r->snap.id) ? NULL : &r->snap, on_noted);
 }
 
@@ -423,10 +453,12 @@ static void on_found(struct life_agent *a, int rc, const struct err *e)
 	}
 	r->running = !rc && r->info.state == SANDBOX_RUNNING;
 	r->has_workspace = !rc && r->info.has_workspace;
-	if (!r->running && strncmp(a->row.step, "leave", 5) == 0) {
-		/* The snapshot is what the row says. What its end may have left is taken away once more. */
-		r->snap.status = strcmp(a->row.step, "leave") == 0 ? SNAP_READY : SNAP_FAILED;
-		r->snap.id = (struct id){0};
+	/*
+	 * What its end may have left is taken away once more. The workspace stays: programs went on while nobody
+	 * looked, and what they wrote is in no snapshot. Only one whose removal was begun goes, after its end was heard
+	 * of.
+	 */
+	if (dropping(a) || (!r->running && strcmp(a->row.step, STEP_LEAVE) == 0)) {
 		on_left(a, 0, NULL);
 		return;
 	}

@@ -269,9 +269,12 @@ static int drop_locked(struct local *l, int dir, const char *agent, struct sandb
 	if (state_alive(&s))
 		rc = err_set(e, ERR_BAD_STATE, "sandbox %s runs: its workspace can go when it is stopped", agent);
 	rc = rc ? rc : end_sandbox(l, dir, agent, &s, e);
+	if (rc == 0) { /* first: half of it is not that snapshot any more */
+		s.restored = (struct id){0};
+		rc = state_save(dir, &s, e);
+	}
 	rc = rc ? rc : workspace_remove(dir, e);
 	if (rc == 0) {
-		s.restored = (struct id){0};
 		s.read_only = false;
 		rc = state_save(dir, &s, e);
 	}

@@ -196,6 +196,58 @@ static void what_could_not_be_copied_outlives_a_crash(void **state)
 	assert_int_equal(world_agent(&r->world, "ann")->content, 77);
 }
 
+/* The snapshot was whole and the row said so; what ran went on while nobody looked, and ended by itself. */
+static void what_was_written_while_no_daemon_ran_is_kept(void **state)
+{
+	struct world_agent *ann;
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	ann = world_agent(&r->world, "ann");
+	ann->content = 4;
+	r->world.late = true;
+	r->world.hold[W_END] = true;
+	stop(r);
+	rig_settle(r);
+	assert_string_equal(rig_row(r, "ann").step, "leave");
+	rig_down(r);
+	ann->content = 5;
+	world_end(&r->world, ann);
+	r->world.hold[W_END] = r->world.late = false;
+	rig_up(r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	rig_run(r, "ann");
+	assert_int_equal(ann->content, 5);
+}
+
+/* Half of the workspace is gone: the snapshot is what counts, with a daemon that hears of it and with the next one. */
+static void a_workspace_half_removed_does_not_count(void **state)
+{
+	struct world_agent *ann;
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	ann = world_agent(&r->world, "ann");
+	for (int crash = 0; crash < 2; crash++) {
+		ann->content = 4;
+		r->world.fail[W_BARE] = ERR_SYS;
+		r->world.hold[W_BARE] = crash;
+		stop(r);
+		rig_settle(r);
+		if (crash)
+			rig_down(r);
+		ann->content = 99;
+		r->world.hold[W_BARE] = false;
+		if (crash)
+			rig_up(r);
+		rig_settle(r);
+		assert_state(r, "ann", LIFE_STOPPED);
+		rig_run(r, "ann");
+		assert_int_equal(ann->content, 4);
+	}
+}
+
 /* An outcome that nobody could tell is told by the next start. */
 static void what_was_done_and_not_told_is_told(void **state)
 {
@@ -245,6 +297,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(from_each_step),
 	    cmocka_unit_test_setup_teardown(what_could_not_be_copied_outlives_a_crash, rig_setup, rig_teardown),
+	    cmocka_unit_test_setup_teardown(what_was_written_while_no_daemon_ran_is_kept, rig_setup, rig_teardown),
+	    cmocka_unit_test_setup_teardown(a_workspace_half_removed_does_not_count, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(what_was_done_and_not_told_is_told, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_swap_needs_the_generation, rig_setup, rig_teardown),
 	};
