@@ -162,7 +162,7 @@ void life_snapshot_drop(struct life *l, const char *agent, const struct id *snap
 		    err_set(&e, ERR_BAD_STATE,
 			    "snapshot %s is the current one of %s: take another first, or wipe the agent", text, agent);
 	if (!rc && n.yes)
-		rc = err_set(&e, ERR_BAD_STATE, "a fork still has to be made of snapshot %s: resume it first", text);
+		rc = err_set(&e, ERR_BAD_STATE, "a fork still needs snapshot %s: end that fork, or resume it where it was not made yet", text);
 	if (rc) {
 		done(arg, rc, &e, NULL);
 		return;

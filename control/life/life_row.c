@@ -411,7 +411,8 @@ int snap_needed(sqlite3 *db, const struct id *id, const char *besides, bool *out
 	sqlite3_stmt *st = NULL;
 	int rc = store_prepare(db, &st, e,
 			       "SELECT 1 FROM agents WHERE snapshot_id = ? AND agent <> ?"
-			       " AND (workspace = 0 OR fork_snapshot_id IS NOT snapshot_id) LIMIT 1",
+			       " AND (workspace = 0 OR read_only = 1 OR fork_snapshot_id IS NOT snapshot_id)"
+			       " LIMIT 1",
 			       "dt", id, besides ? besides : "");
 
 	if (!rc && (rc = store_step(db, st, e)) >= 0) {

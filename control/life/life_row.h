@@ -83,7 +83,8 @@ int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);              
 int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e); /* newest first */
 int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */
 int snaps_forget(struct sqlite3 *db, int64_t before_wall_ns, struct err *e);   /* those dropped by then */
-/* Is it somebody's current one, other than `besides`' (NULL)? Or a fork's that has no copy of it yet. */
+/* Is it somebody's current one, other than `besides`' (NULL)? Or a fork's that has no copy of it yet, or is
+ * read-only and so never has one of its own. */
 int snap_needed(struct sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e);
 
 #endif

@@ -414,6 +414,14 @@ static void on_stopping(struct life_agent *a, int rc, const struct err *e)
 		look(a);
 }
 
+/* What is read-only is still the snapshot that it was made from, where that is there to go back to. */
+static bool nothing_to_take(struct life_agent *a)
+{
+	struct life_snap s;
+
+	return a->row.read_only && life_snap_load(a->life, &a->row.snapshot, &s, NULL) == 0 && s.status == SNAP_READY;
+}
+
 void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict)
 {
 	struct life_row next = a->row;
@@ -424,7 +432,7 @@ void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_
 	r->idle = idle;
 	r->may_cancel = may_cancel;
 	r->strict = strict;
-	r->no_copy = a->row.read_only && !id_is_nil(&a->row.snapshot);
+	r->no_copy = nothing_to_take(a);
 	next.state = LIFE_IDLE_STOPPING;
 	snprintf(next.step, sizeof(next.step), "snapshot");
 	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);

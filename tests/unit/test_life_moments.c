@@ -257,6 +257,55 @@ static void what_a_fork_still_needs_stays(void **state)
 	assert_int_equal(current_content(r, "look"), 1);
 }
 
+/* It is never copied: what it is made of is all there is of it. */
+static void what_a_read_only_fork_is_made_of_stays_while_it_is_there(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look"};
+
+	r->conf->life_keep_snapshots = 1;
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	fork_it(r, &f);
+	assert_int_equal(r->rc, 0);
+	(void)snapshot(r, "ann", 2);
+	life_snapshot_drop(r->life, "ann", &f.snapshot, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_BAD_STATE);
+	life_terminate(r->life, "ann", "gone", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	rig_stop(r, "look");
+	rig_settle(r);
+	assert_false(world_agent(&r->world, "look")->disk);
+	rig_run(r, "look");
+	assert_int_equal(current_content(r, "look"), 1);
+	assert_int_equal(world_snaps(&r->world, "look"), 0);
+}
+
+/* As an earlier muxd may have left it. */
+static void a_read_only_fork_whose_snapshot_is_gone_is_copied(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look"};
+	struct life_snap s;
+
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	fork_it(r, &f);
+	assert_int_equal(life_snap_load(r->life, &f.snapshot, &s, NULL), 0);
+	s.status = SNAP_DROPPED;
+	life_put_snap(r->life, &s);
+	world_snap(&r->world, &f.snapshot)->there = false;
+	rig_run(r, "bob"); /* written after it: then that is written, too */
+	rig_stop(r, "look");
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	rig_run(r, "look");
+	assert_int_equal(current_content(r, "look"), 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -272,6 +321,8 @@ int main(void)
 	    T(a_fork_ends_when_its_time_is_over),
 	    T(the_oldest_go_first_and_the_current_never),
 	    T(what_a_fork_still_needs_stays),
+	    T(what_a_read_only_fork_is_made_of_stays_while_it_is_there),
+	    T(a_read_only_fork_whose_snapshot_is_gone_is_copied),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
