@@ -227,56 +227,7 @@ static void on_options(struct life_agent *a, int rc, const struct err *e)
 	life_run_end(a);
 }
 
-/* ---- a stream to what runs: asked beside everything else */
-
-static void on_connected(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
-{
-	struct life_call *c = arg;
-	struct life *l = c->life;
-	struct life_waiter *w = c->w;
-	struct life_agent *a = l && !l->dying ? life_agent(l, c->agent, NULL) : NULL;
-	struct sandbox_info copy = {0};
-
-	if (l)
-		LIST_REMOVE(c, entry);
-	free(c);
-	if (a && rc == ERR_NOT_FOUND && !w->tried) { /* gone: that is found out first */
-		life_want_nobody(a, WANT_CHECK, NULL, e ? e->message : "");
-		if (w->want == WANT_ENSURE) {
-			w->tried = true;
-			life_want(l, a->name, w);
-			free(w);
-			return;
-		}
-	}
-	if (!rc && info)
-		copy = *info;
-	if (a && !rc) {
-		life_overlay(l, &a->row, &copy);
-		if (!a->row.generation || !id_equal(&a->row.sandbox, &copy.sandbox_id))
-			life_want_nobody(a, WANT_CHECK, NULL, "");
-	}
-	w->stream(w->arg, rc, e, rc ? NULL : &copy, fd);
-	explicit_bzero(&copy, sizeof(copy));
-	free(w);
-}
-
-static void connect_it(struct life_agent *a, struct life_waiter *w)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c = calloc(1, sizeof(*c));
-
-	if (!c) {
-		life_answer(a, w, ERR_NOMEM, NULL);
-		return;
-	}
-	TAILQ_REMOVE(&a->waiters, w, entry);
-	c->life = a->life;
-	c->w = w;
-	memcpy(c->agent, a->name, sizeof(c->agent));
-	LIST_INSERT_HEAD(&a->life->calls, c, entry);
-	p->ops->connect(p, a->name, on_connected, c);
-}
+/* ---- what is asked of one that is awake */
 
 static bool awake(const struct life_agent *a)
 {
@@ -288,7 +239,7 @@ static void serve_connect(struct life_agent *a, struct life_waiter *w)
 	struct err e = {0};
 
 	if (!a->row.generation || awake(a)) {
-		connect_it(a, w);
+		life_connect(a, w);
 		return;
 	}
 	err_set(&e, ERR_NOT_FOUND, "the sandbox of %s is %s%s%s", a->name, life_state_name(a->row.state),
@@ -303,7 +254,7 @@ static void serve_awake(struct life_agent *a, struct life_waiter *w)
 
 	if (a->row.generation && a->row.state == LIFE_RUNNING) {
 		if (w->want == WANT_ENSURE)
-			connect_it(a, w);
+			life_connect(a, w);
 		else if (!changed)
 			life_answer(a, w, 0, NULL);
 		else if (life_run_begin(a, RUN_NOTE, "options"))
@@ -452,7 +403,7 @@ void life_turn(struct life_agent *a)
 		w = life_first(a, WANTS(WANT_CONNECT) | WANTS(WANT_ENSURE));
 		if (!w)
 			return;
-		connect_it(a, w);
+		life_connect(a, w);
 	}
 }
 

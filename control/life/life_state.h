@@ -215,6 +215,9 @@ void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *
 void life_check_run(struct life_agent *a);
 void life_taken(struct life_agent *a, const struct id *snapshot);
 
+/* life_connect.c: its waiter (ENSURE, CONNECT) gets a stream, or hears why not. */
+void life_connect(struct life_agent *a, struct life_waiter *w);
+
 /* life_idle.c */
 void life_idle_look(struct life_agent *a, struct life_waiter *w);
 bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */

@@ -1,0 +1,55 @@
+/* A stream to what runs: asked beside everything else, of the provider, by a call that no run owns. */
+#include "control/life/life_state.h"
+#include "muxd/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_connected(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct life_call *c = arg;
+	struct life *l = c->life;
+	struct life_waiter *w = c->w;
+	struct life_agent *a = l && !l->dying ? life_agent(l, c->agent, NULL) : NULL;
+	struct sandbox_info copy = {0};
+
+	if (l)
+		LIST_REMOVE(c, entry);
+	free(c);
+	if (a && rc == ERR_NOT_FOUND && !w->tried) { /* gone: that is found out first */
+		life_want_nobody(a, WANT_CHECK, NULL, e ? e->message : "");
+		if (w->want == WANT_ENSURE) {
+			w->tried = true;
+			life_want(l, a->name, w);
+			free(w);
+			return;
+		}
+	}
+	if (!rc && info)
+		copy = *info;
+	if (a && !rc) {
+		life_overlay(l, &a->row, &copy);
+		if (!a->row.generation || !id_equal(&a->row.sandbox, &copy.sandbox_id))
+			life_want_nobody(a, WANT_CHECK, NULL, "");
+	}
+	w->stream(w->arg, rc, e, rc ? NULL : &copy, fd);
+	explicit_bzero(&copy, sizeof(copy));
+	free(w);
+}
+
+void life_connect(struct life_agent *a, struct life_waiter *w)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		life_answer(a, w, ERR_NOMEM, NULL);
+		return;
+	}
+	TAILQ_REMOVE(&a->waiters, w, entry);
+	c->life = a->life;
+	c->w = w;
+	memcpy(c->agent, a->name, sizeof(c->agent));
+	LIST_INSERT_HEAD(&a->life->calls, c, entry);
+	p->ops->connect(p, a->name, on_connected, c);
+}
