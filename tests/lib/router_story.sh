@@ -177,6 +177,13 @@ router_split_heads() {
 	} | timeout 60 openssl s_client -quiet -connect "$(ready https)" -CAfile "$MUXD_STATE/keys/tls.crt" 2>/dev/null | tr -d '\r')
 	equal "a refusal with a request behind it ends the connection" "HTTP/1.1 400 Bad Request Connection: close" \
 		"$(grep -iE '^(HTTP/|connection:)' <<<"$r" | paste -sd' ')"
+	# The same, of one that asks for another protocol: what is behind it might have been of that protocol.
+	r=$({
+		printf 'GET /ws HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Sandbox-ID: %s\r\nX-Sandbox-Port: 8001\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n' "$token" "$agent"
+		sleep 5
+	} | timeout 60 openssl s_client -quiet -connect "$(ready https)" -CAfile "$MUXD_STATE/keys/tls.crt" 2>/dev/null | tr -d '\r')
+	equal "and so does one of an Upgrade" "HTTP/1.1 502 Bad Gateway Connection: close" \
+		"$(grep -iE '^(HTTP/|connection:)' <<<"$r" | paste -sd' ')"
 }
 
 router_limits() {

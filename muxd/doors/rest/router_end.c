@@ -90,6 +90,8 @@ void router_refuse(struct router *r, int rc, const char *message)
 	struct err e = {0};
 
 	router_let_go(r);
+	/* behind an Upgrade: a request, or words of a protocol that it did not change to; nobody can tell */
+	r->behind = r->behind || (r->ask.upgrade && buf_len(&r->in));
 	buf_clear(&r->in);
 	buf_clear(&r->head);
 	err_set(&e, rc, "%s", message);
