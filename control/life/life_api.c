@@ -127,44 +127,17 @@ void life_restore(struct life *l, const char *agent, const struct id *snapshot, 
 	life_want(l, agent, &w);
 }
 
-struct needed {
-	const struct id *id;
-	const char *agent;
-	bool yes;
-	struct life_row row;
-};
-
-static int ask_needed(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct needed *n = job;
-	int rc = row_get(db, n->agent, &n->row, e);
-
-	return rc ? rc : snap_needed(db, n->id, n->agent, &n->yes, e);
-}
-
+/* Whether it may go is asked when it goes. */
 void life_snapshot_drop(struct life *l, const char *agent, const struct id *snapshot, life_done *done, void *arg)
 {
 	struct life_waiter w = waiter(WANT_DROP, "asked for", deadline(l, 0, true), done, arg);
-	struct needed n = {.id = snapshot, .agent = agent};
 	struct life_snap s;
 	struct err e = {0};
-	char text[ID_STR_LEN];
-	int rc;
 
 	if (refused(agent, done, arg))
 		return;
-	id_format(snapshot, text);
-	rc = find_own(l, agent, snapshot, &s, &e);
-	if (!rc)
-		rc = store_read(l->store, ask_needed, &n, &e);
-	if (!rc && id_equal(&n.row.snapshot, snapshot) && n.row.generation)
-		rc =
-		    err_set(&e, ERR_BAD_STATE,
-			    "snapshot %s is the current one of %s: take another first, or wipe the agent", text, agent);
-	if (!rc && n.yes)
-		rc = err_set(&e, ERR_BAD_STATE, "a fork still needs snapshot %s: end that fork, or resume it where it was not made yet", text);
-	if (rc) {
-		done(arg, rc, &e, NULL);
+	if (find_own(l, agent, snapshot, &s, &e)) {
+		done(arg, e.code, &e, NULL);
 		return;
 	}
 	w.snapshot = *snapshot;

@@ -281,6 +281,8 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	if (!r)
 		return;
 	rc = life_snap_load(a->life, &w->snapshot, &r->snap, &e);
+	if (!rc && r->snap.status != SNAP_READY) /* since it was asked for */
+		rc = err_set(&e, ERR_BAD_STATE, "the snapshot is %s: ready would do", snap_status_name(r->snap.status));
 	if (!rc && !a->life->inner->ops->restore)
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
 	if (rc) {
@@ -321,17 +323,26 @@ bool life_restore_again(struct life_agent *a)
 
 /* ---- one snapshot goes */
 
+/* Who asked for it may have gone, and others wait for other ones. */
+static void drop_over(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_waiter *w;
+
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (w->want == WANT_DROP && id_equal(&w->snapshot, &a->run->snap.id))
+		break;
+	life_answer(a, w, rc, e);
+	life_run_end(a);
+}
+
 static void on_drop_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
-	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
 
 	if (life_run_broke(a, rc, e))
 		return;
 	life_tell_drop(a, &r->snap.id, r->cause, r->failed.code ? &r->failed : NULL);
-	if (w)
-		life_answer(a, w, r->failed.code, r->failed.code ? &r->failed : NULL);
-	life_run_end(a);
+	drop_over(a, r->failed.code, &r->failed);
 }
 
 static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
@@ -370,30 +381,46 @@ static void on_referred(struct life_agent *a, int rc, const struct err *e)
 
 static void on_dropping(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!life_run_broke(a, rc, e))
+	if (rc == ERR_BAD_STATE)
+		drop_over(a, rc, e);
+	else if (!life_run_broke(a, rc, e))
 		life_ask_refers(a, &a->run->snap.id, on_referred);
+}
+
+/* It may be needed again since the drop was asked for. */
+static int may_go(struct life_agent *a, const struct id *snapshot, struct err *e)
+{
+	char text[ID_STR_LEN];
+
+	id_format(snapshot, text);
+	if (!a->life->inner->ops->snapshot_drop)
+		return err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
+	if (a->row.generation && id_equal(snapshot, &a->row.snapshot))
+		return err_set(e, ERR_BAD_STATE,
+			       "snapshot %s is the current one of %s: take another first, or wipe the agent", text,
+			       a->name);
+	if (life_keep_restores(a, snapshot))
+		return err_set(e, ERR_BAD_STATE, "%s is about to go back to snapshot %s", a->name, text);
+	return 0;
 }
 
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause)
 {
-	struct life_waiter *w = life_first(a, WANTS(WANT_DROP));
 	struct life_run *r = life_run_begin(a, RUN_DROP, cause);
 	struct err e = {0};
+	int rc;
 
 	if (!r)
 		return;
-	if (!life_snap_load(a->life, snapshot, &r->snap, &e) && r->snap.status == SNAP_DROPPED) {
-		life_answer(a, w, 0, NULL);
-		life_run_end(a);
+	rc = life_snap_load(a->life, snapshot, &r->snap, &e);
+	if (!rc && r->snap.status == SNAP_DROPPING) { /* begun by a run before */
+		on_dropping(a, 0, NULL);
 		return;
 	}
-	if (!e.code && !a->life->inner->ops->snapshot_drop)
-		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
-	if (e.code) {
-		life_answer(a, w, e.code, &e);
-		life_run_end(a);
-		return;
-	}
-	r->snap.status = SNAP_DROPPING; /* durable before anything goes: nobody restores from it any more */
-	life_commit_snap(a, &r->snap, on_dropping);
+	if (!rc && r->snap.status != SNAP_DROPPED)
+		rc = may_go(a, snapshot, &e);
+	if (rc || r->snap.status == SNAP_DROPPED)
+		drop_over(a, rc, &e);
+	else
+		life_commit_dropping(a, &r->snap, on_dropping);
 }

@@ -1,5 +1,5 @@
-/* Retention: an agent's snapshots by count and age. Its current one never goes, nor one that a fork still has to be
- * made of. */
+/* Retention: an agent's snapshots by count and age. Its current one never goes, nor one that is gone back to, nor one
+ * that a fork needs. */
 #define LOG_SUBSYS "life"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
@@ -18,18 +18,28 @@ struct keep {
 	size_t n;
 };
 
+bool life_keep_restores(const struct life_agent *a, const struct id *snapshot)
+{
+	const struct life_waiter *w;
+
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (w->want == WANT_RESTORE && id_equal(&w->snapshot, snapshot))
+		return true;
+	return false;
+}
+
 static bool judge(void *arg, const struct life_snap *s)
 {
 	struct keep *k = arg;
-	bool old = k->oldest_wall_ns && s->created_wall_ns < k->oldest_wall_ns, current;
+	bool old = k->oldest_wall_ns && s->created_wall_ns < k->oldest_wall_ns, used;
 	unsigned n;
 
 	if (s->status != SNAP_READY && s->status != SNAP_FAILED)
 		return true;
-	current = id_equal(&s->id, &k->a->row.snapshot);
+	used = id_equal(&s->id, &k->a->row.snapshot) || life_keep_restores(k->a, &s->id);
 	/* Failed ones are counted by themselves: they must not push out what can be gone back to. */
 	n = s->status == SNAP_READY ? ++k->ready : ++k->failed;
-	if (current || (n <= k->kept_most && !old))
+	if (used || (n <= k->kept_most && !old))
 		return true;
 	k->aged[k->n] = old;
 	k->drop[k->n++] = s->id;

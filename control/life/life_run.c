@@ -291,18 +291,33 @@ void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char 
 struct commit {
 	struct life_call *call;
 	struct life *life;
-	bool with_snap, drop, only_snap;
+	bool with_snap, drop, only_snap, dropping;
 	int64_t was;
 	struct life_row before, next;
 	struct life_snap snap;
 };
 
+/* Asked where it is decided: whoever forks it from here on finds it dropping. */
+static int nobody_needs(struct sqlite3 *db, const struct life_snap *s, struct err *e)
+{
+	char text[ID_STR_LEN];
+	bool needed = false;
+	int rc = snap_needed(db, &s->id, s->agent, &needed, e);
+
+	id_format(&s->id, text);
+	return rc || !needed
+		   ? rc
+		   : err_set(e, ERR_BAD_STATE,
+			     "a fork needs snapshot %s: end the fork, or resume it where it was not made yet", text);
+}
+
 static int commit_fn(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct commit *c = job;
-	int rc = c->only_snap ? 0
-		 : c->drop    ? row_delete(db, c->next.agent, c->was, e)
-			      : row_swap(db, c->was, &c->next, e);
+	int rc = c->dropping    ? nobody_needs(db, &c->snap, e)
+		 : c->only_snap ? 0
+		 : c->drop      ? row_delete(db, c->next.agent, c->was, e)
+				: row_swap(db, c->was, &c->next, e);
 
 	return rc || !c->with_snap ? rc : snap_put(db, &c->snap, e);
 }
@@ -450,13 +465,14 @@ void life_commit_delete(struct life_agent *a, life_next *done)
 	commit_go(a, c, done);
 }
 
-void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done)
+static void commit_snap(struct life_agent *a, const struct life_snap *snap, bool dropping, life_next *done)
 {
 	struct commit *c = commit_new(a, &a->row, done);
 
 	if (!c)
 		return;
 	c->only_snap = c->with_snap = true;
+	c->dropping = dropping;
 	c->snap = *snap;
 	c->call = life_call(a, done);
 	if (!c->call) {
@@ -465,6 +481,17 @@ void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_n
 	}
 	a->run->writing = true;
 	store_write(a->life->store, commit_fn, commit_done, c);
+}
+
+void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done)
+{
+	commit_snap(a, snap, false, done);
+}
+
+void life_commit_dropping(struct life_agent *a, struct life_snap *snap, life_next *done)
+{
+	snap->status = SNAP_DROPPING;
+	commit_snap(a, snap, true, done);
 }
 
 /* ---- snapshots beside any run */

@@ -179,7 +179,9 @@ void life_on_host(void *arg, int rc, const struct err *e);
  */
 void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done);
 void life_commit_delete(struct life_agent *a, life_next *done);
-void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done);    /* the row stays */
+void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done); /* the row stays */
+/* Durable before anything goes: nobody restores from it any more. ERR_BAD_STATE: a fork needs it, it stays as it is. */
+void life_commit_dropping(struct life_agent *a, struct life_snap *snap, life_next *done);
 int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
 /* Asks how many recordings name it, for life_tell_drop(); next() hears of it whatever comes. */
 void life_ask_refers(struct life_agent *a, const struct id *snapshot, life_next *next);
@@ -226,6 +228,8 @@ void life_tick(struct life *l);          /* what the timer does */
 /* life_reconcile.c, life_keep.c, life_provider.c, life_show.c */
 void life_reconcile(struct life *l);
 void life_keep(struct life_agent *a); /* retention, of an agent that just got a snapshot */
+/* Somebody waits to go back to it. */
+bool life_keep_restores(const struct life_agent *a, const struct id *snapshot);
 extern const struct sandbox_provider_ops life_provider_ops;
 void life_on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why);
 void life_overlay(struct life *l, const struct life_row *r, struct sandbox_info *info);

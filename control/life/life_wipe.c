@@ -73,33 +73,6 @@ static int find_kept(struct sqlite3 *db, void *job, struct err *e)
 	return snaps_of(db, a->name, add_kept, a->run, e);
 }
 
-struct needed {
-	const struct id *id;
-	const char *agent;
-	bool yes;
-};
-
-static int ask_needed(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct needed *n = job;
-
-	return snap_needed(db, n->id, n->agent, &n->yes, e);
-}
-
-/* Those that a fork still has to be made of stay, and that is said. */
-static bool stays(struct life_agent *a, const struct id *id)
-{
-	struct needed n = {.id = id, .agent = a->name};
-	char text[ID_STR_LEN];
-
-	if (store_read(a->life->store, ask_needed, &n, NULL) || !n.yes)
-		return false;
-	id_format(id, text);
-	(void)life_audit(a->life, "snapshot.drop", a->name, "kept",
-			 json_pack("{s:s,s:s}", "id", text, "why", "a fork of it needs it"));
-	return true;
-}
-
 static void on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
@@ -116,18 +89,40 @@ static void on_referred(struct life_agent *a, int rc, const struct err *e)
 		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
 }
 
-static void next_drop(struct life_agent *a)
+/* One that a fork needs stays, and that is said. */
+static void on_dropping(struct life_agent *a, int rc, const struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
 	struct life_run *r = a->run;
+	char text[ID_STR_LEN];
 
-	while (r->at < r->nlist && (!p->ops->snapshot_drop || stays(a, &r->list[r->at])))
-		r->at++;
-	if (r->at == r->nlist || !p->ops->snapshot_drop) {
-		life_commit_delete(a, on_deleted);
+	if (!rc) {
+		life_ask_refers(a, &r->list[r->at], on_referred);
 		return;
 	}
-	life_ask_refers(a, &r->list[r->at], on_referred);
+	if (rc != ERR_BAD_STATE) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	id_format(&r->list[r->at], text);
+	(void)life_audit(a->life, "snapshot.drop", a->name, "kept",
+			 json_pack("{s:s,s:s}", "id", text, "why", "a fork of it needs it"));
+	r->at++;
+	next_drop(a);
+}
+
+static void next_drop(struct life_agent *a)
+{
+	struct life_run *r = a->run;
+	struct err e = {0};
+
+	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop)
+		life_commit_delete(a, on_deleted);
+	else if (life_snap_load(a->life, &r->list[r->at], &r->snap, &e))
+		life_run_break(a, e.code, &e);
+	else if (r->snap.status == SNAP_DROPPING)
+		on_dropping(a, 0, NULL);
+	else
+		life_commit_dropping(a, &r->snap, on_dropping);
 }
 
 static void on_wiped(struct life_agent *a, int rc, const struct err *e)

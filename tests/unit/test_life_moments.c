@@ -306,6 +306,90 @@ static void a_read_only_fork_whose_snapshot_is_gone_is_copied(void **state)
 	assert_int_equal(current_content(r, "look"), 1);
 }
 
+/* The stop ahead of a restore takes one more: retention must not take what is gone back to. */
+static void what_a_restore_goes_back_to_stays(void **state)
+{
+	struct rig *r = *state;
+	struct id first, now;
+
+	r->conf->life_keep_snapshots = 3;
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	(void)snapshot(r, "ann", 2);
+	(void)snapshot(r, "ann", 3);
+	r->world.fail[W_RESTORE] = ERR_SNAPSHOT;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_SNAPSHOT);
+	assert_true(world_snap(&r->world, &first)->there); /* to be tried again */
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	now = rig_row(r, "ann").snapshot;
+	assert_true(id_equal(&now, &first));
+	assert_true(world_snap(&r->world, &first)->there);
+	rig_run(r, "ann");
+	assert_int_equal(current_content(r, "ann"), 1);
+}
+
+/* Asked for, and then its time comes when it is needed again: by a restore, by a fork. */
+static void a_drop_that_is_late_does_no_harm(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look", .options = {UINT64_MAX, UINT64_MAX}};
+	struct id second;
+
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	second = snapshot(r, "ann", 2);
+	(void)snapshot(r, "ann", 3);
+	r->world.hold[W_TAKE] = r->world.hold[W_RESTORE] = true;
+	life_snapshot(r->life, "ann", 0, rig_answer, r); /* until it is taken, whatever comes waits */
+	rig_settle(r);
+	life_snapshot_drop(r->life, "ann", &f.snapshot, rig_answer, r);
+	life_fork(r->life, &f, 0, rig_answer, r);
+	life_snapshot_drop(r->life, "ann", &second, rig_answer, r);
+	life_restore(r->life, "ann", &second, 0, rig_answer, r);
+	rig_settle(r);
+	r->world.hold[W_TAKE] = r->world.hold[W_RESTORE] = false;
+	r->answers = 0;
+	rig_settle(r);
+	assert_int_equal(r->answers, 5);
+	assert_int_equal(r->rc, 0);
+	assert_true(world_snap(&r->world, &f.snapshot)->there);
+	assert_true(world_snap(&r->world, &second)->there);
+	assert_int_equal(current_content(r, "look"), 1);
+	rig_run(r, "ann");
+	assert_int_equal(current_content(r, "ann"), 2);
+}
+
+/* Who waited for another one is not told of this one. */
+static void who_waits_for_a_drop_hears_of_his_own(void **state)
+{
+	struct rig *r = *state;
+	struct id first, second;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	second = snapshot(r, "ann", 2);
+	(void)snapshot(r, "ann", 3);
+	r->world.hold[W_DROP] = true;
+	life_snapshot_drop(r->life, "ann", &first, rig_answer, r);
+	rig_settle(r);
+	r->answers = 0;
+	rig_pass(r, HOUR / 2, HOUR / 2); /* he does not wait any longer */
+	assert_int_equal(r->answers, 1);
+	assert_int_equal(r->rc, ERR_SANDBOX_TIMEOUT);
+	life_snapshot_drop(r->life, "ann", &second, rig_answer, r);
+	rig_step(r);
+	r->world.hold[W_DROP] = false;
+	while (r->answers == 1)
+		rig_step(r);
+	assert_int_equal(r->rc, 0);
+	assert_false(world_snap(&r->world, &second)->there);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -323,6 +407,9 @@ int main(void)
 	    T(what_a_fork_still_needs_stays),
 	    T(what_a_read_only_fork_is_made_of_stays_while_it_is_there),
 	    T(a_read_only_fork_whose_snapshot_is_gone_is_copied),
+	    T(what_a_restore_goes_back_to_stays),
+	    T(a_drop_that_is_late_does_no_harm),
+	    T(who_waits_for_a_drop_hears_of_his_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
