@@ -45,6 +45,12 @@ static void claims_again(struct kjob *j)
 	claims_get(j, j->step);
 }
 
+static void claims_failed(struct kjob *j, int rc, const struct err *e)
+{
+	if (!restore_is_past(j, e))
+		kjob_answer(j, rc, e, NULL, -1);
+}
+
 static void on_claims(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -59,7 +65,7 @@ static void on_claims(void *arg, int rc, const struct err *e, const struct kube_
 		j->tick = claims_again;
 		kjob_wait(j, KP_AGAIN_MS);
 	} else if (rc) {
-		kjob_answer(j, rc, e, NULL, -1);
+		claims_failed(j, rc, e);
 	} else {
 		j->step(j);
 	}
@@ -77,7 +83,7 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j))
 	snprintf(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
 	rc = kube_list(j->kp->p.kube, &ref, &o, on_claims, j, &j->call, &e);
 	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+		claims_failed(j, rc, &e);
 }
 
 /* ---- taking away: the first consumer of a new claim, which would hold it, then claims */
@@ -103,7 +109,9 @@ static void tidied(struct kjob *j, int rc, const struct err *e)
 		kjob_wait(j, KP_AGAIN_MS);
 		return;
 	}
-	if (rc && j->kind == KJOB_RESTORE) { /* what was asked for is done: the next start tidies up */
+	if (rc && j->kind == KJOB_RESTORE) { /* the next start tidies up, unless it would take the new one for good */
+		if (!j->committed && restore_is_past(j, e))
+			return;
 		log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
 		rc = 0;
 	}

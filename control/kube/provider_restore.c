@@ -113,8 +113,24 @@ static void restore_late(struct kjob *j)
 
 /* ---- the new claim becomes the workspace */
 
+/* From here on a failure is none, or not known to be one: the next start takes the new claim if it is the workspace. */
+bool restore_is_past(struct kjob *j, const struct err *e)
+{
+	bool past = j->committed || j->committing; /* of one that is answered nothing is left */
+
+	if (j->committed) {
+		log_warn(&(struct log_ids){.agent = j->name}, "restored, and the earlier claim may be there still: %s",
+			 e->message);
+		answer_workspace(j);
+	} else if (j->committing) {
+		kjob_fail(j, ERR_CANCELLED, "whether %.63s was restored is not known: %.300s", j->name, e->message);
+	}
+	return past;
+}
+
 static void committed(struct kjob *j)
 {
+	j->committed = true;
 	j->binding = true; /* whoever was here before may have made a consumer */
 	claims_tidy(j, j->next.name, answer_workspace);
 }
@@ -124,16 +140,19 @@ static void on_committed(void *arg, int rc, const struct err *e, const struct ku
 {
 	struct kjob *j = arg;
 
-	(void)reply;
 	j->call = NULL;
 	if (j->cancelled)
 		return;
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
 		poll_again(j, restore_claims);
+	} else if (kp_may_pass(rc)) {
+		(void)restore_is_past(j, e);
 	} else if (rc) {
+		j->committing = reply->status >= 500; /* it may have been done before the server failed */
 		j->last = *e;
 		restore_failed(j);
 	} else {
+		j->committed = true;
 		log_info(&(struct log_ids){.agent = j->name}, "claim %s is its workspace, restored from %s",
 			 j->next.name, j->copy.name);
 		claims_get(j, committed);
@@ -145,8 +164,11 @@ static void commit(struct kjob *j)
 	struct kube_ref ref = kp_claims(j->ns, j->next.name);
 	json_t *patch = claim_patch(&j->next, CLAIM_RESTORED);
 	struct err e = {0};
-	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_committed, j, &j->call, &e)
-		       : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
+	int rc;
+
+	j->committing = true;
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_committed, j, &j->call, &e)
+		   : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
 
 	json_decref(patch);
 	if (rc)
@@ -310,6 +332,7 @@ static void claims_seen(struct kjob *j)
 {
 	const struct claim_view *mine = NULL, *stray = NULL;
 
+	j->committing = false; /* what was asked for before is seen now */
 	for (size_t i = 0; i < j->nclaims; i++) {
 		struct claim_view *c = &j->claims[i];
 

@@ -121,6 +121,8 @@ struct kjob {
 	bool read_only, binding; /* binding: there may be a first consumer that has to go */
 	struct snapshot_view copy;
 	struct claim_view next;
+	/* The claim from it was asked to become the workspace, and nothing has told yet whether it is; it is. */
+	bool committing, committed;
 	uint64_t began_ns, error_ns, poll_ms; /* boot clock; error: since when, 0: there is none */
 	struct sandbox_snapshot *snapshots;
 	size_t nsnapshots;
@@ -192,7 +194,7 @@ void end_seen(struct kjob *j, const json_t *pod);
 void end_tick(struct kjob *j);
 /*
  * provider_claims.c: the claims of the job's agent into j->claims, and the workspace among them into j->claim; then
- * step. An error is answered.
+ * step. An error is answered; to a restore whose claim is the workspace, or may be, by what that means.
  */
 void claims_get(struct kjob *j, void (*step)(struct kjob *j));
 /* Those of j->claims go that are not called keep (NULL: all), and the first consumer, where there may be one; then
@@ -215,6 +217,8 @@ struct kube_ref kp_snapshots(const char *ns, const char *name);
 void content_check(struct kjob *j, void (*step)(struct kjob *j));
 int snapshots_allowed(const struct kp *kp, struct err *e);
 /* provider_restore.c */
+/* A step behind the one that makes the new claim the workspace failed; false: there was no such step. */
+bool restore_is_past(struct kjob *j, const struct err *e);
 void provider_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
 		      bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg);
 void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);

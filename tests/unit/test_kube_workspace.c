@@ -12,6 +12,7 @@
 
 #include "control/kube/claim.h"
 #include "control/kube/provider.h"
+#include "muxd/base/clock.h"
 #include "tests/lib/kube_rig.h"
 
 #define CA       ", certificate-authority: ca.crt"
@@ -24,7 +25,11 @@
 #define OF_CODER                                                                                                       \
 	"\"labels\":{\"muxd.dev/role\":\"sandbox\",\"agent_id\":\"coder\"},\"annotations\":{\"muxd.dev/"               \
 	"agent\":\"coder\"}"
-#define BOUND   "\"status\":{\"phase\":\"Bound\"}"
+#define BOUND "\"status\":{\"phase\":\"Bound\"}"
+#define REFUSE_LIST                                                                                                    \
+	"{\"do\":\"rule\",\"method\":\"GET\",\"path\":\"persistentvolumeclaims\\\\?\",\"times\":0,\"status\":403,"     \
+	"\"text\":\"no\"}"
+#define CUT     "\"body\":{\"a\":\"long enough to be cut\"},\"cut\":5"
 #define SECONDS ((uint64_t)1000 * 1000 * 1000)
 
 struct rig {
@@ -199,6 +204,24 @@ static void restore(struct rig *r, uint64_t timeout_ns, struct answer *a)
 	r->p->ops->restore(r->p, "coder", "coder", &id, false, timeout_ns, on_done, a);
 }
 
+/* Runs the loop until the server was asked so. */
+static void until_seen(struct rig *r, const char *method, const char *end)
+{
+	uv_timer_t t;
+	bool seen = false;
+
+	uv_timer_init(&r->k->loop, &t);
+	uv_timer_start(&t, rig_tick, 10, 10);
+	for (time_t stop = time(NULL) + RIG_WAIT_S; !seen && time(NULL) <= stop;) {
+		seen = rig_seen(r->k, method, end) > 0;
+		uv_run(&r->k->loop, UV_RUN_ONCE);
+	}
+	uv_close((uv_handle_t *)&t, NULL);
+	uv_run(&r->k->loop, UV_RUN_NOWAIT);
+	if (!seen)
+		fail_msg("no %s of %s", method, end);
+}
+
 /* ---- take */
 
 static void not_known_is_not_ready(void **state)
@@ -365,6 +388,81 @@ static void a_restore_makes_a_new_claim_and_then_the_old_one_goes(void **state)
 	assert_int_equal(a.rc, 0);
 	assert_true(is_there(&r, NEXT));
 	end(&r);
+}
+
+/* The new claim is the workspace, and what there is besides it cannot be seen: done, and the next start tidies up. */
+static void a_restore_that_is_done_stays_done(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	restore(&r, 30 * SECONDS, &a);
+	merge(&r, NEXT, "{}");
+	rig_do(r.k, REFUSE_LIST);
+	merge(&r, NEXT, "{" BOUND "}");
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	assert_true(a.info.has_workspace);
+	expect_text(&r, NEXT, "metadata|labels|muxd.dev/workspace", "restored");
+	end(&r);
+}
+
+/* The answer to the patch is lost and nobody can look: neither done nor failed, and nothing is taken away. */
+static void what_is_not_known_is_not_called_a_failure(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	restore(&r, 30 * SECONDS, &a);
+	merge(&r, NEXT, "{}");
+	rig_do(r.k, "{\"do\":\"rule\",\"method\":\"PATCH\",\"path\":\"muxd-coder.2\"," CUT "}");
+	rig_do(r.k, REFUSE_LIST);
+	merge(&r, NEXT, "{" BOUND "}");
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, ERR_CANCELLED);
+	assert_non_null(strstr(a.message, "is not known"));
+	assert_true(is_there(&r, NEXT) && is_there(&r, CLAIMS "/muxd-coder"));
+	rig_do(r.k, "{\"do\":\"unrule\"}");
+	restore(&r, 30 * SECONDS, &a); /* whoever asks again is told */
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	expect_text(&r, NEXT, "metadata|labels|muxd.dev/workspace", "restored");
+	assert_false(is_there(&r, CLAIMS "/muxd-coder"));
+	end(&r);
+}
+
+/* The same at the deadline, and with a server that says 500: it may have done it before. */
+static void a_lost_answer_at_the_deadline_is_no_failure(void **state)
+{
+	static const char *const patched[] = {CUT ",\"delay_ms\":500", "\"status\":500,\"text\":\"no\""};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct rig r = begin();
+		struct answer a;
+
+		snapshot(&r, "1Gi");
+		restore(&r, 600 * SECONDS, &a);
+		merge(&r, NEXT, "{}");
+		rig_do(r.k, "{\"do\":\"rule\",\"method\":\"PATCH\",\"path\":\"muxd-coder.2\",%s}", patched[i]);
+		rig_do(r.k, "{\"do\":\"rule\",\"method\":\"DELETE\",\"path\":\"\",\"times\":0,\"status\":403,"
+			    "\"text\":\"no\"}");
+		merge(&r, NEXT, "{" BOUND "}");
+		if (i == 0) {
+			until_seen(&r, "PATCH", "/muxd-coder.2-456789ab");
+			clock_test_set(clock_boot_ns() + 601 * SECONDS, clock_wall_ns());
+		}
+		rig_until(r.k, &a.done);
+		clock_test_reset();
+		assert_int_equal(a.rc, ERR_CANCELLED);
+		assert_non_null(strstr(a.message, "is not known"));
+		assert_true(is_there(&r, NEXT) && is_there(&r, CLAIMS "/muxd-coder"));
+		end(&r);
+	}
 }
 
 static void a_claim_that_stays_pending_leaves_the_old_one(void **state)
@@ -566,6 +664,9 @@ int main(void)
 	    cmocka_unit_test(what_goes_with_its_pod_cannot_be_copied),
 	    cmocka_unit_test(an_answer_that_is_lost_is_asked_for_again),
 	    cmocka_unit_test(a_restore_makes_a_new_claim_and_then_the_old_one_goes),
+	    cmocka_unit_test(a_restore_that_is_done_stays_done),
+	    cmocka_unit_test(what_is_not_known_is_not_called_a_failure),
+	    cmocka_unit_test(a_lost_answer_at_the_deadline_is_no_failure),
 	    cmocka_unit_test(a_claim_that_stays_pending_leaves_the_old_one),
 	    cmocka_unit_test(what_an_interrupted_restore_has_left_goes_with_the_next),
 	    cmocka_unit_test(a_consumer_of_an_earlier_restore_makes_room),
