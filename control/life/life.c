@@ -213,7 +213,7 @@ static int take_options(struct life_agent *a, const struct life_waiter *w, struc
 	if (idle != UINT64_MAX)
 		next->idle_ttl_ns = (int64_t)idle;
 	if (ttl != UINT64_MAX)
-		next->expires_ns = ttl ? life_now(a->life) + (int64_t)life_scaled(&a->life->policy, ttl) : 0;
+		next->expires_ns = life_expires(a->life, ttl);
 	return 1;
 }
 

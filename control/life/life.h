@@ -102,7 +102,7 @@ typedef void life_done(void *arg, int rc, const struct err *e, json_t *result);
 
 struct life_options {         /* of an agent's sandbox; a field that is UINT64_MAX is left as it is */
 	uint64_t idle_ttl_ns; /* 0: never */
-	uint64_t ttl_ns;      /* from now on; 0: none. Attaching never shortens it */
+	uint64_t ttl_ns;      /* from now on; 0: never, whatever is configured. Attaching never shortens it */
 };
 void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
 		 void *arg);

@@ -285,8 +285,9 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 	r->idle_ttl_ns = f->options.idle_ttl_ns == UINT64_MAX ? LIFE_TTL_CONF : (int64_t)f->options.idle_ttl_ns;
 	life_wish(&l->policy, r->agent, r->idle_ttl_ns, &wish);
 	if (f->options.ttl_ns != UINT64_MAX)
-		wish.ttl_ns = life_scaled(&l->policy, f->options.ttl_ns);
-	r->expires_ns = wish.ttl_ns ? now + (int64_t)wish.ttl_ns : 0;
+		r->expires_ns = life_expires(l, f->options.ttl_ns);
+	else
+		r->expires_ns = wish.ttl_ns ? now + (int64_t)wish.ttl_ns : 0;
 	r->since_wall_ns = r->created_wall_ns = r->updated_wall_ns = wall;
 	return 0;
 }

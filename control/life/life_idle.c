@@ -56,12 +56,17 @@ static int64_t earlier(int64_t a, int64_t b)
 	return !a ? b : !b ? a : a < b ? a : b;
 }
 
+int64_t life_expires(const struct life *l, uint64_t ttl_ns)
+{
+	return ttl_ns ? life_now(l) + (int64_t)life_scaled(&l->policy, ttl_ns) : LIFE_NEVER;
+}
+
 /* When to look because of the absolute time: for the warning first. */
 static int64_t expiry_look(const struct life_row *r, const struct life_wish *w, int64_t now)
 {
 	int64_t warn = r->expires_ns - (int64_t)w->idle_warning_ns;
 
-	if (!r->expires_ns)
+	if (!r->expires_ns || r->expires_ns == LIFE_NEVER)
 		return 0;
 	return r->state == LIFE_RUNNING && w->idle_warning_ns && now < warn ? warn : r->expires_ns;
 }

@@ -13,6 +13,7 @@
 struct sqlite3;
 
 #define LIFE_TTL_CONF     INT64_MIN /* idle_ttl_ns: as the configuration says */
+#define LIFE_NEVER        INT64_MAX /* expires_ns: no end, whatever the configuration says */
 #define LIFE_STEP_RESTORE "restore" /* the workspace is being made from the current snapshot */
 
 struct life_row {
@@ -27,7 +28,8 @@ struct life_row {
 	char fork_agent[AGENT_NAME_MAX + 1]; /* "": no fork */
 	struct id fork_snapshot;
 	int64_t idle_ttl_ns;
-	int64_t expires_ns, active_ns, due_ns; /* lifecycle's clock; 0: none */
+	int64_t expires_ns;        /* lifecycle's clock, as the next two; 0: none yet, its next start may set one */
+	int64_t active_ns, due_ns; /* 0: none */
 	int64_t since_wall_ns, created_wall_ns, updated_wall_ns;
 };
 

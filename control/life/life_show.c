@@ -46,7 +46,8 @@ static void set_timer(struct life *l, const struct life_row *r, json_t *o)
 		life_decide(&w, &act, last, life_now(l), true, &v);
 	set_time(o, "last_activity_at", last ? life_clock_wall(&l->clock, last) : 0);
 	set_time(o, "idle_stops_at", v.stops_at ? life_clock_wall(&l->clock, v.stops_at) : 0);
-	set_time(o, "lease_expires_at", r->expires_ns ? life_clock_wall(&l->clock, r->expires_ns) : 0);
+	set_time(o, "lease_expires_at",
+		 r->expires_ns && r->expires_ns != LIFE_NEVER ? life_clock_wall(&l->clock, r->expires_ns) : 0);
 	json_object_set_new(o, "ttl_action", json_string(w.ttl_delete ? "delete" : "stop"));
 	json_object_set_new(o, "idle_ttl_ms", json_integer((json_int_t)(w.idle_ttl_ns * l->policy.speed / NS_PER_MS)));
 	json_object_set_new(o, "holding", json_integer(act.holding));

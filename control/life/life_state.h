@@ -221,6 +221,7 @@ void life_taken(struct life_agent *a, const struct id *snapshot);
 void life_connect(struct life_agent *a, struct life_waiter *w);
 
 /* life_idle.c */
+int64_t life_expires(const struct life *l, uint64_t ttl_ns); /* for expires_ns, of a TTL as a caller gives it */
 void life_idle_look(struct life_agent *a, struct life_waiter *w);
 bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
 void life_tick(struct life *l);          /* what the timer does */
