@@ -126,9 +126,9 @@ json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandb
 	return o;
 }
 
-json_t *agentsandbox_sleep(const struct kube_pod_spec *s)
+json_t *agentsandbox_sleep(const struct kube_pod_spec *s, const struct agentsandbox_view *v)
 {
-	json_t *o = json_pack("{s:{}}", "spec");
+	json_t *o = json_pack("{s:{s:s},s:{}}", "metadata", "uid", v->uid, "spec");
 
 	if (o && set_mode(s, json_object_get(o, "spec"), false)) {
 		json_decref(o);

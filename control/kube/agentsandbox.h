@@ -30,12 +30,13 @@ const char *agentsandbox_version(enum kube_sandbox_api api); /* "v1alpha1" */
 
 /*
  * The whole object, awake. shutdown_ns: wall clock, 0: none. NULL with ERR_NOMEM or ERR_INVAL in e.
- * The patches are for a merge, and for the version that v saw: awake with the template of now, and asleep.
+ * The patches are for a merge (RFC 7386), and for the object that v saw: awake with the template of now, in that
+ * version alone, and asleep.
  */
 json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, const struct id *session,
 			    int64_t shutdown_ns, struct err *e);
 json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
 			  int64_t shutdown_ns, struct err *e);
-json_t *agentsandbox_sleep(const struct kube_pod_spec *s);
+json_t *agentsandbox_sleep(const struct kube_pod_spec *s, const struct agentsandbox_view *v);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * kubernetes.hold: sandbox. ensure makes or wakes the agent's Sandbox and waits for the pod that its controller makes;
- * destroy puts it to sleep first, wipe deletes it, so that no controller makes again what we end.
+ * destroy puts it to sleep first, wipe deletes it, so that no controller makes again what we end. One that is another
+ * agent's, or nobody's here, is left alone by all of them.
  */
 #define LOG_SUBSYS "kube"
 #include "control/kube/agentsandbox.h"
@@ -26,6 +27,12 @@ static int no_such_kind(const struct kjob *j, struct err *e)
 		       "the cluster knows no Sandbox (" AGENTSANDBOX_GROUP
 		       "/%s): install agent-sandbox, set kubernetes.sandbox_api, or kubernetes.hold to pod",
 		       agentsandbox_version(j->kp->p.spec.sandbox_api));
+}
+
+static int not_ours(const struct kjob *j, struct err *e)
+{
+	return err_set(e, ERR_K8S_CONFLICT, "Sandbox %s in %s is not that of %s: muxd did not make it", j->pod, j->ns,
+		       j->t.agent);
 }
 
 /* One that has a while to go keeps it: an absolute TTL counts from the beginning. */
@@ -88,10 +95,8 @@ static void on_there(void *arg, int rc, const struct err *e, const struct kube_r
 	if (!rc && (rc = agentsandbox_view(reply->body, &v, &here)))
 		e = &here;
 	if (!rc && strcmp(v.agent, j->t.agent) != 0) {
-		rc = err_set(&here, ERR_K8S_CONFLICT, "Sandbox %s in %s is not that of %s: muxd did not make it",
-			     j->pod, j->ns, j->t.agent);
-		e = &here;
-		kjob_answer(j, rc, e, NULL, -1);
+		rc = not_ours(j, &here);
+		kjob_answer(j, rc, &here, NULL, -1);
 		return;
 	}
 	if (!rc && !v.deleting) {
@@ -201,7 +206,7 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 	j->call = NULL;
 	if (j->cancelled)
 		return;
-	if (kjob_may_wait(j, rc)) {
+	if (kjob_may_wait(j, rc) || (rc == ERR_K8S_CONFLICT && !kjob_is_late(j))) { /* a conflict: another one's name */
 		j->tick = let_go_again;
 		kjob_wait(j, KP_AGAIN_MS);
 	} else if (rc && rc != ERR_NOT_FOUND) {
@@ -211,21 +216,50 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 	}
 }
 
+static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err *e)
+{
+	struct kube_delete_options o = {.uid = v->uid, .grace_s = -1};
+	struct kube_ref ref = sandboxes(j, j->pod);
+	json_t *patch;
+	int rc;
+
+	if (j->kind == KJOB_WIPE)
+		return kube_delete(j->kp->p.kube, &ref, &o, on_let_go, j, &j->call, e);
+	patch = agentsandbox_sleep(&j->kp->p.spec, v);
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_let_go, j, &j->call, e)
+		   : err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
+	json_decref(patch);
+	return rc;
+}
+
+static void on_held(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct agentsandbox_view v = {0};
+	struct err here = {0};
+
+	if (rc) { /* absent, away or forbidden: as after the word itself */
+		on_let_go(j, rc, e, reply);
+		return;
+	}
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	rc = agentsandbox_view(reply->body, &v, &here);
+	if (!rc && strcmp(v.agent, j->t.agent) != 0)
+		rc = not_ours(j, &here);
+	if (!rc)
+		rc = let_go(j, &v, &here);
+	if (rc)
+		kjob_answer(j, rc, &here, NULL, -1);
+}
+
 void hold_let_go(struct kjob *j)
 {
 	struct kube_ref ref = sandboxes(j, j->pod);
 	struct err e = {0};
-	json_t *patch = NULL;
-	int rc;
+	int rc = kube_get(j->kp->p.kube, &ref, on_held, j, &j->call, &e);
 
-	if (j->kind == KJOB_WIPE) {
-		rc = kube_delete(j->kp->p.kube, &ref, NULL, on_let_go, j, &j->call, &e);
-	} else {
-		patch = agentsandbox_sleep(&j->kp->p.spec);
-		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_let_go, j, &j->call, &e)
-			   : err_set(&e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
-		json_decref(patch);
-	}
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }

@@ -63,10 +63,11 @@ static struct {
 	json_t *boxes; /* Sandbox objects */
 	json_t *patch; /* the last */
 	json_t *node;  /* every node there is */
-	int gets, creates, deletes, serial;
+	int gets, creates, deletes, patches, serial;
 	int fail_get, fail_create, fail_delete; /* ERR_* for the next one of its kind */
 	bool lingering;                         /* a deleted pod stays, with a deletionTimestamp */
 	int64_t last_grace;
+	char last_uid[64]; /* that a deletion was bound to */
 	const char *event, *log;
 	struct reach *reach; /* the newest */
 	int reaches, reaches_alive;
@@ -183,12 +184,16 @@ static RIG_UNUSED const char *uid_of(const char *name)
 int kube_delete(struct kube *k, const struct kube_ref *r, const struct kube_delete_options *o, kube_done *done,
 		void *arg, struct kube_call **out, struct err *e)
 {
-	json_t *from = strcmp(r->resource, "pods") == 0 ? c.pods : c.claims, *it = json_object_get(from, r->name);
+	json_t *from = strcmp(r->resource, "pods") == 0        ? c.pods
+		       : strcmp(r->resource, "sandboxes") == 0 ? c.boxes
+							       : c.claims,
+	       *it = json_object_get(from, r->name);
 	int rc = take(&c.fail_delete);
 
 	(void)k, (void)e;
 	c.deletes++;
 	c.last_grace = o ? o->grace_s : -1;
+	snprintf(c.last_uid, sizeof(c.last_uid), "%s", o && o->uid ? o->uid : "");
 	if (!rc && !it)
 		rc = ERR_NOT_FOUND;
 	else if (!rc && o && o->uid && from == c.pods && strcmp(o->uid, uid_of(r->name)) != 0)
@@ -209,6 +214,7 @@ int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind ki
 	(void)k, (void)e;
 	assert_int_equal(kind, KUBE_PATCH_MERGE);
 	assert_string_equal(r->resource, "sandboxes");
+	c.patches++;
 	json_decref(c.patch);
 	c.patch = json_deep_copy(patch);
 	if (box)

@@ -461,7 +461,9 @@ static void the_end_of_a_log(void **state)
 
 static const char *str_at(const json_t *o, const char *a, const char *b, const char *d)
 {
-	return json_string_value(json_object_get(json_object_get(json_object_get(o, a), b), d));
+	const json_t *at = json_object_get(json_object_get(o, a), b);
+
+	return json_string_value(d ? json_object_get(at, d) : at);
 }
 
 static json_int_t replicas(const json_t *o)
@@ -506,11 +508,41 @@ static void a_sandbox_holds_the_pod(void **state)
 	assert_true(until(&r.times));
 	assert_int_equal(r.rc, 0);
 	assert_int_equal(replicas(c.patch), 0);
+	assert_string_equal(str_at(c.patch, "metadata", "uid", NULL), str_at(box, "metadata", "uid", NULL));
 	assert_int_equal(c.gone, 0);
 	memset(&r, 0, sizeof(r));
 	c.p->ops->ensure(c.p, "coder", on_done, &r); /* there already: woken */
 	settle();
 	assert_int_equal(replicas(c.patch), 1);
+	end();
+}
+
+static void somebody_elses_sandbox_is_left_alone(void **state)
+{
+	struct result ended = {0}, wiped = {0}, again = {0};
+	json_t *box;
+
+	(void)state;
+	hold = KUBE_HOLD_SANDBOX;
+	begin();
+	hold = KUBE_HOLD_POD;
+	box = json_pack("{s:{s:s,s:{s:s}},s:{s:i}}", "metadata", "uid", "uid-box", "annotations", KUBE_ANNOTATION_AGENT,
+			"writer", "spec", "replicas", 1);
+	json_object_set_new(c.boxes, "investigation-coder", box);
+	c.p->ops->destroy_sandbox(c.p, "coder", "test", on_done, &ended);
+	c.p->ops->wipe(c.p, "coder", "test", on_done, &wiped);
+	settle();
+	assert_int_equal(ended.rc, ERR_K8S_CONFLICT);
+	assert_non_null(strstr(ended.message, "investigation-coder"));
+	assert_int_equal(wiped.rc, ERR_K8S_CONFLICT);
+	assert_int_equal(c.patches + c.deletes, 0);
+	json_object_set_new(json_object_get(json_object_get(box, "metadata"), "annotations"), KUBE_ANNOTATION_AGENT,
+			    json_string("coder"));
+	c.p->ops->wipe(c.p, "coder", "test", on_done, &again);
+	assert_true(until(&again.times));
+	assert_int_equal(again.rc, 0);
+	assert_string_equal(c.last_uid, "uid-box"); /* the one that was looked at, and no other of its name */
+	assert_null(json_object_get(c.boxes, "investigation-coder"));
 	end();
 }
 
@@ -535,6 +567,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(an_end_answers_every_question_once),
 	    cmocka_unit_test(the_end_of_a_log),
 	    cmocka_unit_test(a_sandbox_holds_the_pod),
+	    cmocka_unit_test(somebody_elses_sandbox_is_left_alone),
 	};
 
 	(void)log_setup("test", "error", LOG_TEXT, 2, NULL);
