@@ -13,6 +13,9 @@ static void ended(struct kjob *j)
 	struct kname *n = kname_find(j->kp, j->name);
 	struct sandbox_info info = {.state = SANDBOX_ABSENT, .backend = SANDBOX_LINK};
 
+	if (n && n->job) /* nothing else would: its reach goes without a word */
+		kjob_fail(n->job, ERR_NOT_FOUND, "the sandbox of %s was ended", j->name);
+	n = kname_find(j->kp, j->name);
 	if (n)
 		kname_forget(n);
 	snprintf(info.agent, sizeof(info.agent), "%s", j->name);

@@ -36,7 +36,7 @@ struct kube_call {
 	void *arg;
 	int rc;
 	json_t *body;
-	char message[200];
+	char message[200], resource[64]; /* resource: of a GET */
 	TAILQ_ENTRY(kube_call) entry;
 };
 struct kube_watch {
@@ -56,7 +56,7 @@ struct reach {
 
 static struct {
 	uv_loop_t loop;
-	TAILQ_HEAD(, kube_call) calls;
+	TAILQ_HEAD(calls, kube_call) calls;
 	LIST_HEAD(, kube_watch) watches;
 	json_t *pods; /* name -> pod */
 	json_t *claims;
@@ -69,7 +69,8 @@ static struct {
 	int64_t last_grace;
 	char last_uid[64]; /* that a deletion was bound to */
 	const char *event, *log;
-	struct reach *reach; /* the newest */
+	const char *hold_back; /* GETs of this resource are not answered by settle() */
+	struct reach *reach;   /* the newest */
 	int reaches, reaches_alive;
 	char gone_agent[200], gone_why[300];
 	int gone;
@@ -140,13 +141,17 @@ int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *ar
 {
 	bool node = strcmp(r->resource, "nodes") == 0, box = strcmp(r->resource, "sandboxes") == 0;
 	json_t *pod = node ? c.node : json_object_get(box ? c.boxes : c.pods, r->name);
+	struct kube_call *call;
 	int rc = take(&c.fail_get);
 
 	(void)k, (void)e;
 	c.gets++;
 	if (!rc && !pod)
 		rc = ERR_NOT_FOUND;
-	return later(rc, rc ? NULL : json_deep_copy(pod), "the API server said so", done, arg, out);
+	later(rc, rc ? NULL : json_deep_copy(pod), "the API server said so", done, arg, out);
+	call = TAILQ_LAST(&c.calls, calls);
+	snprintf(call->resource, sizeof(call->resource), "%s", r->resource);
+	return 0;
 }
 
 int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, kube_done *done, void *arg,

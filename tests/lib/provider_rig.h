@@ -66,13 +66,24 @@ static RIG_UNUSED void on_gone(void *arg, const char *agent, const struct id *id
 
 /* ---- turning the world */
 
+/* The first that is not held back. */
+static struct kube_call *next_due(void)
+{
+	struct kube_call *k;
+
+	TAILQ_FOREACH(k, &c.calls, entry)
+	if (!c.hold_back || strcmp(k->resource, c.hold_back) != 0)
+		return k;
+	return NULL;
+}
+
 /* Everything that is due: answers in order, and the loop's timers. */
 static RIG_UNUSED void settle(void)
 {
 	struct kube_call *k;
 
 	for (int i = 0; i < 50; i++) {
-		while ((k = TAILQ_FIRST(&c.calls)))
+		while ((k = next_due()))
 			answer(k);
 		uv_run(&c.loop, UV_RUN_NOWAIT);
 	}

@@ -374,6 +374,36 @@ static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
 	end();
 }
 
+/* Somebody comes back while the sandbox is ended, and the pod is gone before its node has told why: told once. */
+static void who_comes_back_to_what_is_ended_is_told(void **state)
+{
+	struct result back = {0}, over = {0};
+
+	(void)state;
+	begin();
+	ensured_on_a_node("coder", "muxd-coder");
+	c.reach->ops->ended(c.reach->arg, "cut");
+	c.p->ops->connect(c.p, "coder", on_done, &back);
+	settle();
+	assert_int_equal(c.reaches_alive, 1);
+	c.lingering = true;
+	c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &over);
+	settle();
+	assert_int_equal(c.deletes, 1);
+	c.hold_back = "nodes";
+	tell_deleted("muxd-coder");
+	assert_true(until(&over.times));
+	assert_int_equal(over.rc, 0);
+	assert_int_equal(back.times, 1);
+	assert_int_equal(back.rc, ERR_NOT_FOUND);
+	c.hold_back = NULL;
+	settle();
+	assert_int_equal(back.times, 1);
+	assert_int_equal(c.reaches_alive, 0);
+	assert_int_equal(c.gone, 0); /* it did not end by itself */
+	end();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +420,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_pod_that_went_with_its_node_says_so),
 	    cmocka_unit_test(the_cause_comes_before_the_next_start),
 	    cmocka_unit_test(a_pod_that_its_node_never_confirms_is_not_waited_for),
+	    cmocka_unit_test(who_comes_back_to_what_is_ended_is_told),
 	};
 
 	(void)log_setup("test", "error", LOG_TEXT, 2, NULL);
