@@ -75,7 +75,9 @@ static void finish(struct attachment *a)
 static uint64_t after_hole(const struct attachment *a, int stream)
 {
 	const struct stream *st = &a->session->stream[stream];
-	bool near_end = a->role == ROLE_OBSERVER && st->visible - st->start > a->share;
+	/* where bytes wait for the disk before they may be shown, the oldest may be among those */
+	uint64_t shown = st->visible > st->start ? st->visible - st->start : 0;
+	bool near_end = a->role == ROLE_OBSERVER && shown > a->share;
 
 	return near_end ? st->visible - a->share : st->start;
 }
@@ -397,6 +399,8 @@ void attachment_notice(struct attachment *a, const char *text)
 static void leave(struct session *s)
 {
 	if (!TAILQ_EMPTY(&s->attachments) || s->state == SESSION_ENDED)
+		return;
+	if (s->hub->stopping && !s->agent->link) /* the daemon ends, and the session does not by that */
 		return;
 	if (s->kind == SESSION_TERMINAL)
 		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;

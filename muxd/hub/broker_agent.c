@@ -162,6 +162,8 @@ void broker_resume(struct hub *h, const struct request *rq, const char *agent, b
 	int rc = broker_check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
 
 	if (!rc)
+		rc = broker_check_enter(h, rq, agent, "resume", &e);
+	if (!rc)
 		rc = hub_writable(h, &e);
 	job_begin(h, rq, agent, "", resume, rc, &e, done, arg);
 }

@@ -52,6 +52,12 @@ static void look(struct locate_job *j)
 		p->ops->stat(p, j->name, on_stat, j);
 }
 
+/* A refusal names whom it is about: of an id that is somebody else's it would tell whose. */
+static bool may_hear_of(const struct locate_job *j, const char *agent)
+{
+	return grant_allows(&j->rq.grant, agent, 0, NULL) == 0;
+}
+
 static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
 {
 	struct locate_job *j = arg;
@@ -61,7 +67,7 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (id_equal(&list[i].sandbox_id, &j->id))
+		if (id_equal(&list[i].sandbox_id, &j->id) && may_hear_of(j, list[i].agent))
 			snprintf(j->name, sizeof(j->name), "%s", list[i].agent);
 	look(j); /* or an agent that is called like an id */
 }
@@ -74,7 +80,7 @@ static void find_id(struct locate_job *j)
 
 	HASH_ITER(hh, j->hub->agents, a, next)
 	{
-		if (!id_equal(&a->info.sandbox_id, &j->id))
+		if (!id_equal(&a->info.sandbox_id, &j->id) || !may_hear_of(j, a->name))
 			continue;
 		snprintf(j->name, sizeof(j->name), "%s", a->name);
 		look(j);

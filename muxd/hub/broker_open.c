@@ -120,6 +120,8 @@ static void on_ready(void *arg, int rc, const struct err *e)
 		return;
 	}
 	rc = hub_writable(j->hub, &here);
+	if (!rc) /* waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone */
+		rc = broker_check(j->hub, &j->rq, j->agent->name, scope_of(j->kind), session_kind_name(j->kind), &here);
 	if (!rc)
 		rc = check_muxlet(j->agent, j->kind, &here);
 	if (!rc)

@@ -363,6 +363,12 @@ static bool failing(struct session *s)
 	return false;
 }
 
+/* Of a flood that goes on another worker would lose the same bytes. */
+static bool keeps_up(const struct screen *sc)
+{
+	return sc->state == SCREEN_LIVE && sc->offset + SCREEN_LAG >= sc->session->stream[STREAM_OUTPUT].visible;
+}
+
 bool screen_want(struct attachment *a, const char *token)
 {
 	struct session *s = a->session;
@@ -375,7 +381,7 @@ bool screen_want(struct attachment *a, const char *token)
 	if (!a->ops->screen || s->kind != SESSION_TERMINAL || s->state == SESSION_ENDED || s->hub->stopping ||
 	    failing(s))
 		return false;
-	if (sc && sc->jumped && token && TAILQ_EMPTY(&sc->want)) {
+	if (sc && sc->jumped && token && TAILQ_EMPTY(&sc->want) && keeps_up(sc)) {
 		screen_close(s);
 		sc = NULL;
 	}
@@ -396,7 +402,7 @@ void screen_moved(struct session *s)
 {
 	struct screen *sc = s->screen;
 
-	if (sc && (!TAILQ_EMPTY(&sc->want) || s->stream[STREAM_OUTPUT].visible - sc->offset >= SCREEN_LAG))
+	if (sc && (!TAILQ_EMPTY(&sc->want) || s->stream[STREAM_OUTPUT].visible >= sc->offset + SCREEN_LAG))
 		screen_pump(sc);
 }
 

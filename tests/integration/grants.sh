@@ -57,6 +57,20 @@ equal "the task of the grant" T-1 "$(round "$bound" '{"argv":["true"]}')"
 equal "both, and the same" T-1 "$(round "$bound" '{"argv":["true"],"task_id":"T-1"}')"
 equal "both, and another" task_mismatch "$(round "$bound" '{"argv":["true"],"task_id":"T-2"}')"
 
+# A sandbox takes its time to wake; a grant that is revoked meanwhile begins nothing in it.
+late=$(muxctl grant create --agent '*' --principal agent.3 --kind service --scopes rounds --task T-1 --reason story -o json)
+for n in $(seq 12); do
+	api "$(jq -r .token <<<"$late")" POST "/v1/agents/late-$n/rounds" \
+		'{"command": "sleep 3; touch /workspace/late", "wait_ms": 0}' >"$tmp/late.$n" 2>&1 &
+done
+wait_for 10 muxctl sandbox show late-1 # the first of them; the others wait for their turn
+muxctl grant revoke "$(jq -r .id <<<"$late")" >/dev/null || fail "not revoked"
+for n in $(seq 12); do wait_for 20 grep -q . "$tmp/late.$n"; done
+sleep 4
+for n in $(seq 12); do muxctl exec "late-$n" -- sh -c '[ ! -e /workspace/late ]' || fail "late-$n was entered: $(cat "$tmp/late.$n")"; done
+ok "revoked while sandboxes wake: $(cat "$tmp"/late.* | grep -c token_revoked) refused, the others cut"
+for n in $(seq 12); do muxctl sandbox terminate "late-$n" --reason story --how wipe >/dev/null; done
+
 # enter TOKEN NAME: a terminal whose screen is in $tmp/NAME.screen and whose end, in ms, in $tmp/NAME.end
 enter() {
 	{

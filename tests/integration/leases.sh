@@ -69,6 +69,8 @@ after=$(api "$svc" POST "/sandboxes/leases/$l1/heartbeat" | jq -r .expiresAt)
 other=$(service other)
 equal "another principal sees nothing of it" forbidden "$(api "$other" GET "/sandboxes/leases/$l1" | code)"
 equal "and cannot release it" forbidden "$(api "$other" DELETE "/sandboxes/leases/$l1" | code)"
+wakes=$(PRINCIPAL=other new_token '*' service lifecycle)
+equal "nor wake its sandbox" forbidden "$(api "$wakes" POST "/v1/agents/$s1/resume" | code)"
 equal "nor enter its sandbox" forbidden "$(api "$other" POST "/v1/agents/$s1/rounds" '{"argv":["true"]}' | code)"
 # routed AGENT: a port of its sandbox
 routed() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $ports" -H "X-Sandbox-ID: $1" -H 'X-Sandbox-Port: 8000' "https://$(ready https)/"; }

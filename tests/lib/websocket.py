@@ -110,7 +110,7 @@ class Terminal(WebSocket):
         if self.status != 101:
             raise Closed(1006, self.head)
         self.opened = self.notice = self.exit = self.error = None
-        self.offset = self.granted = self.screens = 0
+        self.offset = self.granted = self.screens = self.skips = 0
         self.screen = b""  # the last one
         self.partial = False  # a screen was said to be drawn from a part of the output
         while self.opened is None:
@@ -136,8 +136,13 @@ class Terminal(WebSocket):
             self.notice = json.loads(rest)
             self.partial = self.notice.get("exact") is False or self.partial
         elif kind == 0x12:
-            self.offset = struct.unpack("<Q", rest[9:17])[0]
-            self.move()
+            start, end = struct.unpack("<QQ", rest[1:17])
+            if end <= start or (rest[0] == 1 and start != self.offset):
+                raise AssertionError("a hole from %d to %d, at %d" % (start, end, self.offset))
+            self.skips += 1
+            if rest[0] == 1:
+                self.offset = end
+                self.move()
         elif kind == 0x13:
             self.exit = json.loads(rest)
         elif kind == 0x14:
