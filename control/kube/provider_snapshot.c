@@ -227,6 +227,8 @@ static void on_take_look(void *arg, int rc, const struct err *e, const struct ku
 		return;
 	if (rc == ERR_NOT_FOUND && !kjob_is_late(j)) {
 		claims_get(j, take_make);
+	} else if (rc == ERR_NOT_FOUND) { /* of the snapshot, and not of the workspace */
+		take_late(j);
 	} else if (kp_may_pass(rc) && !kjob_is_late(j)) {
 		j->last = *e;
 		take_again(j);

@@ -305,12 +305,14 @@ static void serve_snapshot(struct life_agent *a, struct life_waiter *w)
 
 static void serve_restore(struct life_agent *a, struct life_waiter *w)
 {
-	if (!a->row.generation)
+	if (!a->row.generation) {
 		bad_state(a, w, "restored", "stopped");
-	else if (a->row.state == LIFE_RUNNING)
+	} else if (a->row.state == LIFE_RUNNING) {
+		w->tried = true; /* the stop's own snapshot is of all that there is */
 		life_stop_run(a, w->reason, false, false, true);
-	else
+	} else {
 		life_restore_run(a, w);
+	}
 }
 
 static void serve(struct life_agent *a, struct life_waiter *w)

@@ -52,6 +52,23 @@ static void answer_snapshot(struct life_agent *a, const struct life_snap *s, con
 	}
 }
 
+/*
+ * A restore had it taken first (life_restore_run()). Nothing is overwritten that could not be copied; what is not there
+ * needs no copy.
+ */
+static void answer_restore(struct life_agent *a, const struct err *failed)
+{
+	struct life_waiter *w = life_first(a, WANTS(WANT_RESTORE));
+	struct err e = {0};
+
+	if (!w || !w->tried || !failed->code || failed->code == ERR_NOT_FOUND)
+		return;
+	err_set(&e, failed->code,
+		"nothing was restored: the workspace of %s is in no snapshot, and one could not be taken: %.250s",
+		a->name, failed->message);
+	life_answer(a, w, e.code, &e);
+}
+
 /* ---- a snapshot of what runs, or rests */
 
 static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)
@@ -61,6 +78,7 @@ static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)
 	if (life_run_broke(a, rc, e))
 		return;
 	answer_snapshot(a, &r->snap, &r->failed);
+	answer_restore(a, &r->failed);
 	if (r->snap.status == SNAP_READY)
 		life_keep(a);
 	life_run_end(a);
@@ -271,7 +289,7 @@ static void on_restore_begun(struct life_agent *a, int rc, const struct err *e)
  * The row names the snapshot first, with no workspace: whatever dies from here on, the next start restores it. What it
  * was before comes back only with the provider's word that nothing was changed.
  */
-void life_restore_run(struct life_agent *a, struct life_waiter *w)
+static void restore_it(struct life_agent *a, struct life_waiter *w)
 {
 	struct life_row next = a->row;
 	struct life_run *r = life_run_begin(a, RUN_RESTORE, w->reason);
@@ -297,6 +315,17 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
 	snprintf(next.cause, sizeof(next.cause), "%.190s", w->reason);
 	life_commit(a, &next, NULL, on_restore_begun);
+}
+
+void life_restore_run(struct life_agent *a, struct life_waiter *w)
+{
+	/* What was written since the last snapshot may be on the disk alone. */
+	if (a->row.workspace && !a->row.read_only && !w->tried && a->life->inner->ops->snapshot_take) {
+		w->tried = true;
+		life_snapshot_run(a, NULL, w->reason);
+	} else {
+		restore_it(a, w);
+	}
 }
 
 /* Found after a crash: what is half made in the backend does not wait for the next resume. */

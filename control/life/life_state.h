@@ -48,7 +48,7 @@ struct life_waiter {
 	sandbox_done *stream; /* one of these, or none */
 	life_done *done;
 	void *arg;
-	bool tried; /* a check was made for it */
+	bool tried; /* a check was made for it; of a restore: a snapshot of what it overwrites */
 };
 TAILQ_HEAD(life_waiters, life_waiter);
 
@@ -211,7 +211,7 @@ void life_stop_again(struct life_agent *a); /* found in idle_stopping */
 void life_end_run(struct life_agent *a, const char *cause);
 void life_wipe_run(struct life_agent *a, const char *cause);
 void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause);
-void life_restore_run(struct life_agent *a, struct life_waiter *w);
+void life_restore_run(struct life_agent *a, struct life_waiter *w); /* does not run; copied first where it is kept */
 bool life_restore_again(struct life_agent *a); /* found stopped, and not restored to the end; else false */
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause);
 void life_check_run(struct life_agent *a);

@@ -35,6 +35,80 @@ static void back_to_a_snapshot_of_its_own(void **state)
 	assert_int_equal(current_content(r, "ann"), 1);
 }
 
+/* Ended without a snapshot: what was written since the last one is on the disk alone. */
+static struct id ended_with_its_workspace_kept(struct rig *r)
+{
+	struct id first;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 2;
+	life_terminate(r->life, "ann", "enough", LIFE_END_KEEP, 0, rig_answer, r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	return first;
+}
+
+static void what_is_in_no_snapshot_is_copied_before_a_restore(void **state)
+{
+	struct rig *r = *state;
+	struct id first = ended_with_its_workspace_kept(r), last = {0};
+
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(current_content(r, "ann"), 1);
+	assert_int_equal(world_snaps(&r->world, "ann"), 2);
+	for (int i = 0; i < WORLD_SNAPS; i++)
+		if (r->world.snaps[i].there && !id_equal(&r->world.snaps[i].id, &first))
+			last = r->world.snaps[i].id;
+	life_restore(r->life, "ann", &last, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(current_content(r, "ann"), 2);
+}
+
+static void what_cannot_be_copied_is_not_restored_over(void **state)
+{
+	struct rig *r = *state;
+	struct id first = ended_with_its_workspace_kept(r), now;
+
+	r->world.fail[W_TAKE] = ERR_DISK_FULL;
+	r->answers = 0;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->answers, 1);
+	assert_int_equal(r->rc, ERR_DISK_FULL);
+	assert_int_equal(r->world.made[W_RESTORE], 0);
+	assert_int_equal(current_content(r, "ann"), 2);
+	now = rig_row(r, "ann").snapshot;
+	assert_true(id_equal(&now, &first));
+	world_agent(&r->world, "ann")->disk = false; /* what is not there needs no copy */
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(current_content(r, "ann"), 1);
+}
+
+/* The stop's own snapshot is enough where the workspace stays on the disk. */
+static void what_a_stop_has_copied_is_not_copied_again(void **state)
+{
+	struct rig *r = *state;
+	struct id first;
+
+	free(r->conf->life_at_rest);
+	r->conf->life_at_rest = strdup("keep");
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 2;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(current_content(r, "ann"), 1);
+	assert_int_equal(r->world.made[W_TAKE], 2);
+}
+
 static void a_restore_that_fails_changes_nothing(void **state)
 {
 	struct rig *r = *state;
@@ -396,6 +470,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(back_to_a_snapshot_of_its_own),
+	    T(what_is_in_no_snapshot_is_copied_before_a_restore),
+	    T(what_cannot_be_copied_is_not_restored_over),
+	    T(what_a_stop_has_copied_is_not_copied_again),
 	    T(a_restore_that_fails_changes_nothing),
 	    T(a_snapshot_that_cannot_be_taken_first_stops_a_restore),
 	    T(what_is_not_there_or_of_another_is_refused),
