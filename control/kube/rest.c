@@ -210,6 +210,12 @@ static int refusal(const struct kube_call *c, const struct kube_reply *r, struct
 	return rc;
 }
 
+/* 500 is what an API server says while its etcd has no leader, too. */
+static bool may_pass(int status)
+{
+	return status >= 500 && status <= 504 && status != 501;
+}
+
 static void refused(struct kube_call *c, const struct kube_reply *r, uint64_t retry_after_s)
 {
 	struct err e = {0};
@@ -224,7 +230,7 @@ static void refused(struct kube_call *c, const struct kube_reply *r, uint64_t re
 		ask(c, c->generation);
 	} else if (retry_after_s && (r->status == 429 || r->status >= 500)) {
 		wait_or_fail(c, rc, &e, r, kube_jitter(retry_after_s * 1000));
-	} else if (r->status == 429 || (c->repeatable && r->status >= 502 && r->status <= 504)) {
+	} else if (r->status == 429 || (c->repeatable && may_pass(r->status))) {
 		back_off(c, rc, &e, r);
 	} else {
 		finish(c, rc, &e, r);

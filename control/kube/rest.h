@@ -4,8 +4,8 @@
  * A call: asking (credentials) -> running (one HTTP exchange) -> done; between
  * tries waiting. Repeated are: what a 401 turned away, once, with fresh
  * credentials; 429 and whatever says Retry-After, after that time; a server that
- * could not be reached, with backoff and jitter; a cut answer only when the
- * request may be sent twice. All of it within one deadline.
+ * could not be reached, with backoff and jitter; a cut answer, 500 and 502 to
+ * 504 only when the request may be sent twice. All of it within one deadline.
  *
  * The loop's thread only. The creds have to outlive the kube, or be destroyed first.
  */

@@ -209,9 +209,9 @@ static void test_refusals_keep_the_servers_words(void **state)
 		  "\"too old\"}}");
 	get(r, &config_x, &o);
 	failed(&o, ERR_K8S_GONE, "410 Expired: too old", NULL);
-	rig_do(r, "{\"do\":\"rule\",\"status\":500,\"text\":\"<html>oops</html>\"}");
+	rig_do(r, "{\"do\":\"rule\",\"status\":501,\"text\":\"<html>oops</html>\"}");
 	get(r, &config_x, &o);
-	failed(&o, ERR_K8S, "500 without a Status of Kubernetes", NULL);
+	failed(&o, ERR_K8S, "501 without a Status of Kubernetes", NULL);
 	rig_do(r, "{\"do\":\"rule\",\"status\":400,\"text\":\"client sent\\nnonsense\"}");
 	get(r, &config_x, &o);
 	failed(&o, ERR_K8S, "400 client sent", NULL);
@@ -267,6 +267,17 @@ static void test_tries_are_counted(void **state)
 	kube_create(r->kube, &config_x, map, on_done, &o, NULL, NULL);
 	rig_until(r, &o.done);
 	failed(&o, ERR_K8S_BUSY, NULL); /* it may have been done: a create is not repeated */
+	assert_int_equal(rig_seen(r, "POST", "/configmaps"), 1);
+	rig_do(r, "{\"do\":\"unrule\"}");
+	rig_do(r, "{\"do\":\"rule\",\"status\":500,\"text\":\"etcdserver: leader changed\"}");
+	get(r, &config_x, &o);
+	failed(&o, ERR_NOT_FOUND, NULL); /* the second time */
+	assert_int_equal(rig_seen(r, "GET", "/x"), 2);
+	rig_do(r, "{\"do\":\"rule\",\"status\":500,\"text\":\"failed calling webhook\"}");
+	outcome_reset(&o);
+	kube_create(r->kube, &config_x, map, on_done, &o, NULL, NULL);
+	rig_until(r, &o.done);
+	failed(&o, ERR_K8S, "500 failed calling webhook", NULL);
 	assert_int_equal(rig_seen(r, "POST", "/configmaps"), 1);
 	json_decref(map);
 	outcome_reset(&o);
