@@ -302,7 +302,7 @@ void conn_turn(struct conn *c)
 /* --- time */
 
 /* While a request is worked on nothing is read, so a client that left is seen here. */
-static bool client_gone(const struct conn *c)
+bool conn_client_gone(const struct conn *c)
 {
 	struct pollfd p = {.fd = lws_get_socket_fd(c->wsi), .events = POLLRDHUP};
 
@@ -346,7 +346,7 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 		return;
 	}
 	if ((c->state == CONN_WAITING || c->state == CONN_STREAM || (c->state == CONN_WRITING && c->x->streams)) &&
-	    client_gone(c)) {
+	    conn_client_gone(c)) {
 		conn_kill(c);
 		return;
 	}

@@ -141,6 +141,7 @@ void conn_kill(struct conn *c);
 void conn_let_go(struct conn *c); /* of its exchange; nothing more will be answered */
 void conn_log(const struct conn *c, int status);
 uint64_t conn_bytes_read(const struct conn *c); /* from the socket, ever */
+bool conn_client_gone(const struct conn *c);    /* seen without reading */
 static inline void conn_read_stop(struct conn *c)
 {
 	(void)lws_rx_flow_control(c->wsi, 0);

@@ -279,6 +279,12 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 
 /* --- time */
 
+/* While its input waits nothing is read, and so nothing heard. */
+static bool is_lost(const struct ws *w, uint64_t now_ns)
+{
+	return now_ns - w->heard_ns > SILENCE_NS && (!w->reading_stopped || conn_client_gone(w->conn));
+}
+
 void ws_sweep(struct ws *w, uint64_t now_ns)
 {
 	uint64_t bytes = conn_bytes_read(w->conn);
@@ -292,7 +298,7 @@ void ws_sweep(struct ws *w, uint64_t now_ns)
 	} else if (w->state >= WS_CLOSING) {
 		if (now_ns - w->closing_ns > CLOSE_NS)
 			conn_kill(w->conn); /* w is gone */
-	} else if (now_ns - w->heard_ns > SILENCE_NS) {
+	} else if (is_lost(w, now_ns)) {
 		log_debug(&(struct log_ids){.peer = w->conn->peer}, "websocket: not a word for 90 s");
 		conn_kill(w->conn);
 	} else if (now_ns - w->heard_ns > PING_NS && now_ns - w->pinged_ns > PING_NS) {

@@ -53,12 +53,13 @@ struct ws {
 	bool history_asked;
 	uint8_t *screen; /* a SCREEN message that waits, behind LWS_PRE */
 	size_t screen_len;
-	json_t *farewell; /* EXIT of a session that had ended before */
+	json_t *farewell; /* EXIT of a session that ended before all of it was sent */
 	int close_code;
 	char close_reason[WS_REASON_MAX + 1];
 	uint64_t bytes_read; /* when last looked at */
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
+	bool eof_due; /* of the client's input, behind what waits of it */
 };
 
 /* ws.c. The upgrade of conn's request, whose route matched; 0: c->ws is there, ERR_*: answer it. */

@@ -32,15 +32,33 @@ static void reading(struct ws *w, bool on)
 	if (w->reading_stopped != on)
 		return;
 	w->reading_stopped = !on;
-	if (on)
+	if (on) {
+		w->heard_ns = clock_boot_ns();
 		conn_read_start(w->conn);
-	else
+	} else {
 		conn_read_stop(w->conn);
+	}
 }
 
-/* What the sandbox does not take now stops the reading, and with it the client. */
+/* Much that the sandbox does not take stops the reading, and with it the client. A few keys do not: what keeps the
+ * connection alive is behind them. */
+static void pace_reading(struct ws *w)
+{
+	reading(w, !w->eof_due && buf_len(&w->input) <= w->input.max / 2);
+}
+
+/* The session is over, its client is still being sent what it missed: there is nowhere to go for input. */
+static bool nobody_takes(const struct ws *w)
+{
+	return !w->attachment && w->state == WS_HISTORY;
+}
+
 void ws_take_input(struct ws *w)
 {
+	if (nobody_takes(w)) {
+		buf_clear(&w->input);
+		w->eof_due = false;
+	}
 	while (w->attachment && buf_len(&w->input)) {
 		ssize_t n = attachment_input(w->attachment, buf_ptr(&w->input), buf_len(&w->input));
 
@@ -57,14 +75,18 @@ void ws_take_input(struct ws *w)
 			buf_finish_secret(&w->input);
 			buf_init(&w->input, max);
 		}
-		reading(w, true);
-	} else {
-		reading(w, false);
+		if (w->eof_due && w->attachment) {
+			w->eof_due = false;
+			(void)attachment_input_eof(w->attachment);
+		}
 	}
+	pace_reading(w);
 }
 
 static void on_input(struct ws *w, const struct web_message *m)
 {
+	if (nobody_takes(w))
+		return;
 	if (w->attachment && buf_len(&w->input) == 0) {
 		ssize_t n = attachment_input(w->attachment, m->p, m->n);
 		size_t took = n < 0 ? m->n : (size_t)n;
@@ -72,11 +94,11 @@ static void on_input(struct ws *w, const struct web_message *m)
 		if (took == m->n)
 			return;
 		if (buf_append(&w->input, m->p + took, m->n - took) == 0) {
-			reading(w, false);
+			pace_reading(w);
 			return;
 		}
 	} else if (buf_append(&w->input, m->p, m->n) == 0) {
-		reading(w, false);
+		pace_reading(w);
 		return;
 	}
 	bad_message(w, 1008, "more input at once than is kept for a sandbox that does not take it");
@@ -121,8 +143,8 @@ static void on_message(struct ws *w, const uint8_t *p, size_t n)
 			(void)attachment_signal(w->attachment, m.signal);
 		break;
 	default: /* WIRE_EOF */
-		if (w->attachment)
-			(void)attachment_input_eof(w->attachment);
+		w->eof_due = !nobody_takes(w);
+		ws_take_input(w);
 		break;
 	}
 }

@@ -339,6 +339,13 @@ static void on_ended(void *arg, const struct session_result *r)
 	struct ws *w = arg;
 	json_t *o = exit_json(r);
 
+	if (w->state == WS_HISTORY) { /* behind what the client is still being sent */
+		w->farewell = o;
+		attachment_detach(w->attachment);
+		w->attachment = NULL;
+		ws_take_input(w);
+		return;
+	}
 	(void)web_wire_put_json(&w->out, WIRE_EXIT, o);
 	json_decref(o);
 	ws_close(w, 1000, "the session has ended");

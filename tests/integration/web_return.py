@@ -1,0 +1,141 @@
+"""web_return.py STATE AGENT TOKENFILE CONFIG DAEMON: clients of the browser door while something stands still."""
+import hashlib, json, os, signal, struct, subprocess, sys, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+from websocket import Terminal  # noqa: E402
+
+state, agent, tokenfile, config, daemon = sys.argv[1:6]
+token = open(tokenfile).read().strip()
+MISSED = 3 << 20
+
+
+def ok(what):
+    print("  ok: " + what, flush=True)
+
+
+def equal(what, expected, got):
+    if expected != got:
+        sys.exit("FAILED: %s: expected %r, got %r" % (what, expected, got))
+    ok(what)
+
+
+def ready():
+    with open(state + "/ready.json") as f:
+        return json.load(f)
+
+
+def ctl(*args):
+    return subprocess.run([os.environ["MUXCTL"], "--state", state, *args], capture_output=True, timeout=60)
+
+
+def until(what, condition):
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit("FAILED: " + what)
+        time.sleep(0.1)
+
+
+class Client(Terminal):
+    """still: it does not move its window."""
+
+    def __init__(self, path, still=False):
+        self.still, self.pong = still, None
+        super().__init__(ready()["https"], path, token, cafile=state + "/keys/tls.crt")
+
+    def move(self):
+        if not self.still:
+            super().move()
+
+    def message(self):
+        m = super().message()
+        if m[0] == 0x15:
+            self.pong = m[1:]
+        return m
+
+    def answered(self, what):
+        """A ping is answered; what is shown meanwhile."""
+        self.frame(b"\x22" + what)
+        got = b""
+        while self.pong != what:
+            got += self.step() or b""
+        return got
+
+    def notices(self, words):
+        while words not in (self.notice or {}).get("text", ""):
+            self.step()
+
+
+def terminal(command):
+    """A terminal whose shell gives way to the command, which says READY; and what it has said behind that."""
+    t = Client("/v1/agents/%s/terminal?cols=80&rows=24" % agent)
+    t.keys(b"stty -echo; PS1=; exec sh -c '" + command.encode() + b"'\n")
+    return t, t.until(b"READY\r\n").split(b"READY\r\n", 1)[1]
+
+
+def min_free(size):
+    with open(config) as f:
+        lines = f.read().splitlines()
+    with open(config, "w") as f:
+        f.write("\n".join("  min_free: " + size if "min_free" in line else line for line in lines) + "\n")
+    os.kill(int(daemon), signal.SIGHUP)
+
+
+# --- the record is paused
+t, _ = terminal("echo RE''ADY; cat; echo be''hind; exec cat")
+min_free("1TiB")
+t.notices("paused")
+t.keys(b"typed\n")
+equal("a key that has to wait does not make the connection deaf", b"", t.answered(b"one"))
+t.keys(b"more\n")
+t.frame(b"\x24")
+t.keys(b"after\n")
+min_free("1MiB")
+t.notices("can be written again")
+equal("all of it arrives afterwards, in its order, on the same connection", b"typed\r\nmore\r\nbehind\r\nafter\r\n", t.until(b"after\r\n"))
+t.answered(b"two")
+t.close()
+
+# --- the session ends while what a client missed is on its way
+t, first = terminal("echo RE''ADY; head -c %d /dev/zero | tr \"\\\\0\" x; echo DO''NE; until [ -e go ]; do sleep 0.2; done" % MISSED)
+session, start = t.opened["session"], t.offset - len(first)
+digest = hashlib.sha256(first + t.until(b"DONE\r\n"))
+end = t.offset
+equal("a program has printed 3 MiB and waits", MISSED + 6, end - start)
+t.close()
+net = ready()["pids"]["net"]
+os.kill(net, signal.SIGKILL)
+until("the daemon does not come back", lambda: ready()["pids"]["net"] != net and ctl("session", "list").returncode == 0)
+
+
+def path(offset):
+    return "/v1/sessions/%s/attach?role=driver&offset=%d" % (session, offset)
+
+
+def is_running():
+    sessions = json.loads(ctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"]
+    return any(s["id"] == session and s["state"] == "running" for s in sessions)
+
+
+def all_of_it(t, what, got=b""):
+    h = hashlib.sha256(got)
+    t.still = False
+    t.move()
+    closed = t.rest(h.update)
+    equal(what, (end, digest.hexdigest(), 1000, 0), (t.offset, h.hexdigest(), closed.code, t.exit and t.exit["exit"]["code"]))
+    t.close()
+
+
+until("the program is not found again", is_running)
+t = Client(path(start), still=True)
+got = t.answered(b"joined")
+if ctl("exec", "-n", agent, "--", "touch", "go").returncode:
+    sys.exit("FAILED: the program is not told to go on")
+until("the program does not end", lambda: not is_running())
+got += t.answered(b"ended")
+equal("the end waits while the client holds its window", None, t.exit)
+all_of_it(t, "every byte comes before the end", got)
+t = Client(path(start), still=True)
+t.keys(b"x")
+got = t.answered(b"deaf")
+all_of_it(t, "a key typed into the past of a session that has ended does not stop it", got)
