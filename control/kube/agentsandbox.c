@@ -115,13 +115,36 @@ json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, co
 	return o;
 }
 
+/* A merge leaves alone what it does not name: what was configured once and is not any more is taken away by name. */
+static int name_absent(json_t *spec)
+{
+	static const char *const of_pod[] = {"initContainers", "runtimeClassName", "tolerations"};
+	static const char *const of_box[] = {"shutdownTime", "shutdownPolicy"};
+	json_t *pod = json_object_get(json_object_get(spec, "podTemplate"), "spec");
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(of_pod) / sizeof(of_pod[0]); i++)
+		if (!json_object_get(pod, of_pod[i]))
+			rc |= json_object_set_new(pod, of_pod[i], json_null());
+	for (size_t i = 0; i < sizeof(of_box) / sizeof(of_box[0]); i++)
+		if (!json_object_get(spec, of_box[i]))
+			rc |= json_object_set_new(spec, of_box[i], json_null());
+	return rc;
+}
+
 json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
 			  int64_t shutdown_ns, struct err *e)
 {
 	json_t *spec = awake(s, v->agent, session, shutdown_ns, e), *o = NULL;
 
-	if (spec && !(o = json_pack("{s:{s:s,s:s},s:o}", "metadata", "uid", v->uid, "resourceVersion", v->version,
-				    "spec", spec)))
+	if (!spec)
+		return NULL;
+	if (name_absent(spec))
+		json_decref(spec);
+	else
+		o = json_pack("{s:{s:s,s:s},s:o}", "metadata", "uid", v->uid, "resourceVersion", v->version, "spec",
+			      spec);
+	if (!o)
 		err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", v->agent);
 	return o;
 }

@@ -1,4 +1,5 @@
 /* The pod and the claim of an agent, as the API server gets them. */
+#include "control/kube/agentsandbox.h"
 #include "control/kube/claim.h"
 #include "control/kube/spec.h"
 
@@ -266,6 +267,39 @@ static void hostile_names_are_refused(void **state)
 	assert_int_equal(e.code, ERR_INVAL);
 }
 
+/* A merge takes away only what it names: what was configured once and is not any more. */
+static void waking_takes_away_what_is_not_configured_any_more(void **state)
+{
+	static const char *const gone[] = {
+	    "spec|podTemplate|spec|initContainers", "spec|podTemplate|spec|runtimeClassName",
+	    "spec|podTemplate|spec|tolerations", "spec|shutdownTime", "spec|shutdownPolicy"};
+	struct agentsandbox_view v = {.uid = "u", .version = "7", .agent = "coder"};
+	struct kube_pod_spec s = defaults();
+	struct err e = {0};
+	json_t *o;
+
+	(void)state;
+	o = agentsandbox_wake(&s, &v, &session, 0, &e);
+	assert_non_null(o);
+	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+		assert_string_equal(at(o, gone[i]), "null");
+	json_decref(o);
+	o = agentsandbox_object(&s, "coder", &session, 0, &e);
+	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+		assert_string_equal(at(o, gone[i]), "-");
+	json_decref(o);
+	s.init_image = "muxlet";
+	s.runtime_class = "gvisor";
+	s.node_timeout_s = 60;
+	o = agentsandbox_wake(&s, &v, &session, 1, &e);
+	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+		assert_string_not_equal(at(o, gone[i]), "null");
+		assert_string_not_equal(at(o, gone[i]), "-");
+	}
+	assert_string_equal(at(o, "metadata"), "{\"resourceVersion\":\"7\",\"uid\":\"u\"}");
+	json_decref(o);
+}
+
 static void quantities(void **state)
 {
 	static const struct {
@@ -314,6 +348,7 @@ int main(void)
 	    cmocka_unit_test(workspaces),
 	    cmocka_unit_test(configured_labels_never_replace_our_own),
 	    cmocka_unit_test(the_digest_tells_what_a_pod_was_made_from),
+	    cmocka_unit_test(waking_takes_away_what_is_not_configured_any_more),
 	    cmocka_unit_test(names_of_agents_become_labels),
 	    cmocka_unit_test(two_agents_never_share_a_name),
 	    cmocka_unit_test(hostile_names_are_refused),
