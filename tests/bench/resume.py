@@ -82,7 +82,7 @@ def once(first, agent):
 
 def tell(what, times):
     times.sort()
-    print("%-46s p50 %7.1f ms   worst %7.1f ms   (%d)" % (what, times[len(times) // 2], times[-1], len(times)))
+    print("| resume to the first prompt byte, %s, p50 of %d | %.1f ms | worst %.1f ms | | |" % (what, len(times), times[len(times) // 2], times[-1]))
 
 
 def round_(agent, script):
