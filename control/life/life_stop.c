@@ -9,9 +9,10 @@
 
 #include <string.h>
 
-#define LEAVE_NS   (60 * NS_PER_SEC) /* from the snapshot to the sandbox's end */
-#define STEP_LEAVE "leave"           /* its end was begun, the workspace is whole */
-#define STEP_DROP  "drop"            /* it has ended, the workspace goes: what is left of it does not count */
+#define LEAVE_NS   (60 * NS_PER_SEC)  /* from the snapshot to the sandbox's end */
+#define AGAIN_NS   (300 * NS_PER_SEC) /* from an end whose time had come, and that failed, to the next */
+#define STEP_LEAVE "leave"            /* its end was begun, the workspace is whole */
+#define STEP_DROP  "drop"             /* it has ended, the workspace goes: what is left of it does not count */
 
 static void take(struct life_agent *a);
 static void leave(struct life_agent *a);
@@ -49,6 +50,8 @@ static void on_back(struct life_agent *a, int rc, const struct err *e)
 		err_set(&why, ERR_CANCELLED, "the stop of %s was taken back: %s", a->name, a->row.cause);
 		life_answer_wants(a, WANTS(WANT_STOP), why.code, &why);
 	}
+	if (r->snap.status == SNAP_FAILED)
+		life_keep(a);
 	life_run_end(a);
 }
 
@@ -56,6 +59,7 @@ static void back(struct life_agent *a, const char *cause, const char *detail)
 {
 	struct life_run *r = a->run;
 	struct life_row next = a->row;
+	int64_t now = life_now(a->life);
 
 	life_thaw(a);
 	if (r->taking) {
@@ -71,7 +75,9 @@ static void back(struct life_agent *a, const char *cause, const char *detail)
 	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
 	snprintf(next.detail, sizeof(next.detail), "%.250s", detail);
 	next.next = (struct id){0};
-	next.active_ns = life_now(a->life);
+	next.active_ns = now;
+	if (r->failed.code && next.expires_ns && next.expires_ns <= now)
+		next.expires_ns = now + (int64_t)life_scaled(&a->life->policy, AGAIN_NS);
 	if (r->snap.status == SNAP_READY)
 		next.snapshot = r->snap.id;
 	r->may_cancel = false;
