@@ -530,6 +530,7 @@ void life_set_conf(struct life *l, const struct conf *c)
 	}
 	life_policy_finish(&l->policy);
 	l->policy = fresh;
+	l->reconcile_at = 0; /* times are reckoned anew, too */
 	if (l->begun)
 		start_timer(l);
 }

@@ -128,10 +128,14 @@ static void expire(struct life_agent *a)
 	struct life_wish w;
 
 	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &w);
-	if (w.ttl_delete)
+	if (w.ttl_delete) {
 		life_wipe_run(a, LIFE_CAUSE_TTL);
-	else
+	} else if (a->row.state == LIFE_RUNNING) {
 		life_stop_run(a, LIFE_CAUSE_TTL, false, false, false);
+	} else { /* it was to be deleted, and the configuration has changed since */
+		a->row.due_ns = 0;
+		keep_times(a);
+	}
 }
 
 void life_idle_look(struct life_agent *a, struct life_waiter *w)
@@ -209,6 +213,31 @@ static void look_at_due(struct life *l)
 		if (a && !a->run && a->row.due_ns && a->row.due_ns <= d.now && !life_first(a, WANTS(WANT_IDLE)))
 			life_want_nobody(a, WANT_IDLE, NULL, "");
 	}
+}
+
+/* What runs, by the configuration of now: it may have to be looked at sooner than was thought, or at all. */
+static bool reckon(void *arg, const struct life_row *r)
+{
+	struct life_agent *a = r->state == LIFE_RUNNING ? life_agent(arg, r->agent, NULL) : NULL;
+	struct life_verdict v;
+	struct life_wish w;
+	int64_t look;
+
+	if (!a || a->run || a->row.state != LIFE_RUNNING)
+		return true;
+	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &w);
+	verdict(a, &v);
+	look = earlier(v.look_at, expiry_look(&a->row, &w, life_now(a->life)));
+	if (look && (!a->row.due_ns || look < a->row.due_ns)) {
+		a->row.due_ns = look;
+		keep_times(a);
+	}
+	return true;
+}
+
+static int reckon_all(struct sqlite3 *db, void *job, struct err *e)
+{
+	return rows_awake(db, reckon, job, e);
 }
 
 /* What a restart goes on from: the clock, and what the hub knows of activity. */
@@ -316,6 +345,7 @@ void life_tick(struct life *l)
 	}
 	if (now >= l->reconcile_at) {
 		l->reconcile_at = now + RECONCILE_NS;
+		(void)store_read(l->store, reckon_all, l, NULL);
 		life_reconcile(l);
 	}
 }
