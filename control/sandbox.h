@@ -82,7 +82,7 @@ struct sandbox_provider_ops {
 	/* Gone already is no error. The workspace stays. */
 	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done,
 				void *arg);
-	/* The same, and its workspace goes for ever. NULL: not through this provider. */
+	/* The same, and its workspace goes for ever; its snapshots stay. NULL: not through this provider. */
 	void (*wipe)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
 	void (*list)(struct sandbox_provider *p, sandbox_list_done *done, void *arg);
 	/*

@@ -52,8 +52,10 @@ uint64_t epoch_next(struct local *l);
 int local_check_agent(const char *agent, struct err *e);
 /* The state of a locked directory, begun when there is none, with a slot of its own. */
 int local_state_get(struct local *l, int dir, const char *agent, struct state *s, struct err *e);
-/* All of it, the locked directory too; slot: its state's. */
+/* All but its snapshots; the locked directory too, where there are none. slot: its state's. */
 int local_wipe(struct local *l, int dir, const char *agent, uint32_t slot, struct err *e);
+/* There is no more than snapshots, if that. */
+bool local_is_wiped(int dir);
 void local_info(const struct state *s, int dir, const char *agent, struct sandbox_info *out);
 /* An image or a directory. */
 bool workspace_exists(int dir);

@@ -283,25 +283,37 @@ int local_stat(struct local *l, const char *agent, struct sandbox_info *out, str
 	return rc ? rc : stat_one(l, agent, out, e);
 }
 
-/* The state file goes last: a crash in between leaves a sandbox that can be destroyed once more. */
+/*
+ * The state file goes last: a crash in between leaves a sandbox that can be destroyed once more. Snapshots are not the
+ * workspace: each goes by its own drop, and the last one takes the directory with it.
+ */
 int local_wipe(struct local *l, int dir, const char *agent, uint32_t slot, struct err *e)
 {
-	static const char *const parts[] = {SNAPSHOT_DIR, LOG_NAME, DAMAGED_NAME, STATE_NAME};
+	static const char *const parts[] = {LOG_NAME, DAMAGED_NAME, STATE_NAME};
 	int rc = workspace_remove(dir, e);
 
 	for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
 		rc = dir_remove(dir, parts[i], e);
-	rc = rc ? rc : dir_remove(l->base, agent, e);
+	if (rc == 0 && snapshot_dir_drop(dir))
+		rc = dir_remove(l->base, agent, e);
 	if (rc == 0)
 		slot_release(l, slot);
 	return rc;
 }
 
+bool local_is_wiped(int dir)
+{
+	return faccessat(dir, STATE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT && !workspace_exists(dir);
+}
+
 static int destroy_locked(struct local *l, int dir, const char *agent, bool wipe_too, struct err *e)
 {
 	struct state s;
-	int rc = local_state_get(l, dir, agent, &s, e);
+	int rc;
 
+	if (!wipe_too && local_is_wiped(dir))
+		return 0;
+	rc = local_state_get(l, dir, agent, &s, e);
 	if (rc)
 		return rc;
 	rc = end_sandbox(l, dir, agent, &s, e);

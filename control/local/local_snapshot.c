@@ -164,6 +164,8 @@ int local_snapshot_drop(struct local *l, const char *agent, const struct id *id,
 		rc = snapshot_drop(snaps, id, e);
 		close(snaps);
 	}
+	if (rc == 0 && local_is_wiped(dir) && snapshot_dir_drop(dir))
+		rc = dir_remove(l->base, agent, e);
 	dir_close(dir);
 	return rc == ERR_NOT_FOUND ? 0 : rc;
 }

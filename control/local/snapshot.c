@@ -47,6 +47,17 @@ int snapshot_dir_open(int dir, bool create, int *out_fd, struct err *e)
 	return 0;
 }
 
+bool snapshot_dir_drop(int dir)
+{
+	int snaps, rc = snapshot_dir_open(dir, false, &snaps, NULL);
+
+	if (rc)
+		return rc == ERR_NOT_FOUND;
+	(void)snapshot_clean(snaps);
+	close(snaps);
+	return unlinkat(dir, SNAPSHOT_DIR, AT_REMOVEDIR) == 0;
+}
+
 static int data_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd)
 {
 	for (int k = SNAPSHOT_IMAGE; k <= SNAPSHOT_TREE; k++) {

@@ -21,6 +21,8 @@ enum snapshot_kind { SNAPSHOT_IMAGE, SNAPSHOT_TREE };
 
 /* dir: the agent's. create: made when missing. ERR_NOT_FOUND: it has none. */
 int snapshot_dir_open(int dir, bool create, int *out_fd, struct err *e);
+/* Goes with what is not whole in it, unless it holds a ready one: then false. */
+bool snapshot_dir_drop(int dir);
 /* One that is ready. ERR_NOT_FOUND, ERR_CORRUPT. */
 int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e);
 /* Its data for reading, with what it is. */

@@ -154,6 +154,59 @@ static void test_deep_tree(void **state)
 	box_wipe(&b);
 }
 
+static size_t listed(struct box *b)
+{
+	struct sandbox_info *list;
+	struct err e = {0};
+	size_t n;
+	bool more;
+
+	assert_int_equal(local_list(b->l, NULL, SIZE_MAX, &list, &n, &more, &e), 0);
+	free(list);
+	return n;
+}
+
+/* A fork may still have to be made of a snapshot when its agent is wiped: each goes by its own drop, the last one with
+ * all that was left. */
+static void test_wiped_with_snapshots(void **state)
+{
+	struct sandbox_snapshot s;
+	struct sandbox_info info;
+	struct id id[2];
+	struct err e = {0};
+	struct box b;
+	char path[4200];
+
+	(void)state;
+	box_open(&b, "wiped");
+	ask(&b, "demo", "echo kept > f");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(id_new(&id[i]), 0);
+		assert_int_equal(local_snapshot_take(b.l, "demo", &id[i], 60 * NS_PER_SEC, &s, &e), 0);
+	}
+	assert_int_equal(local_destroy_sandbox(b.l, "demo", true, &e), 0);
+	local_destroy(b.l);
+	b.l = box_local(&b, true); /* and the next daemon does not take it for one that is there */
+	assert_int_equal(local_destroy_all(b.l, &e), 0);
+	assert_int_equal(local_stat(b.l, "demo", &info, &e), 0);
+	assert_int_equal(info.state, SANDBOX_ABSENT);
+	assert_false(info.has_workspace);
+	assert_int_equal(listed(&b), 0);
+	assert_int_equal(local_snapshot_drop(b.l, "demo", &id[1], &e), 0);
+	if (local_restore(b.l, "look", "demo", &id[0], false, 60 * NS_PER_SEC, &info, &e) != 0)
+		fail_msg("restore: %s", e.message);
+	assert_string_equal(ask(&b, "look", "cat f"), "kept\n");
+	assert_string_equal(ask(&b, "demo", "ls -A"), ""); /* another of that name begins empty */
+	assert_int_equal(local_destroy_sandbox(b.l, "demo", true, &e), 0);
+	snprintf(path, sizeof(path), "%s/sandboxes/demo", b.dir);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(local_snapshot_drop(b.l, "demo", &id[0], &e), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(local_destroy_sandbox(b.l, "demo", true, &e), 0);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +215,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_teardown(test_damaged_image, box_leftover),
 	    cmocka_unit_test_teardown(test_unclean_image, box_leftover),
 	    cmocka_unit_test_teardown(test_deep_tree, box_leftover),
+	    cmocka_unit_test_teardown(test_wiped_with_snapshots, box_leftover),
 	};
 	int rc;
 
