@@ -42,6 +42,19 @@ static int no_such_kind(struct err *e)
 
 /* ---- the content behind one */
 
+static void take_failed(struct kjob *j);
+
+/* A look failed. What was asked for here, and seen, may become ready all the same: it goes. */
+static void look_failed(struct kjob *j, int rc, const struct err *e)
+{
+	if (j->kind == KJOB_TAKE && j->copy.uid[0]) {
+		j->last = *e;
+		take_failed(j);
+	} else {
+		kjob_answer(j, rc, e, NULL, -1);
+	}
+}
+
 static void on_content(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -55,7 +68,7 @@ static void on_content(void *arg, int rc, const struct err *e, const struct kube
 	if (kp_may_pass(rc) && j->tick && !kjob_is_late(j))
 		kjob_wait(j, j->poll_ms);
 	else if (rc)
-		kjob_answer(j, rc, e, NULL, -1);
+		look_failed(j, rc, e);
 	else
 		j->step(j);
 }
@@ -233,7 +246,7 @@ static void on_take_look(void *arg, int rc, const struct err *e, const struct ku
 		j->last = *e;
 		take_again(j);
 	} else if (rc) {
-		kjob_answer(j, rc, e, NULL, -1);
+		look_failed(j, rc, e);
 	} else {
 		take_seen(j, reply->body);
 	}

@@ -306,6 +306,47 @@ static void a_content_of_somebody_else_is_refused(void **state)
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, ERR_SNAPSHOT);
 	assert_non_null(strstr(a.message, "belongs to elsewhere/"));
+	assert_false(is_there(&r, SNAP));
+	end(&r);
+}
+
+/* Whoever may not look at what is behind a snapshot has none, and none that becomes ready unseen. */
+static void a_snapshot_that_cannot_be_looked_at_goes(void **state)
+{
+	static const char *const refused[] = {"volumesnapshotcontents", "volumesnapshots/"};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct rig r = begin();
+		struct answer a;
+
+		take(&r, 30 * SECONDS, &a);
+		merge(&r, SNAP, "{}");
+		content(&r, "ns");
+		rig_do(
+		    r.k,
+		    "{\"do\":\"rule\",\"method\":\"GET\",\"path\":\"%s\",\"times\":0,\"status\":403,\"text\":\"no\"}",
+		    refused[i]);
+		merge(&r, SNAP, "{\"status\":{\"readyToUse\":true,\"boundVolumeSnapshotContentName\":\"c\"}}");
+		rig_until(r.k, &a.done);
+		assert_int_equal(a.rc, ERR_K8S_FORBIDDEN);
+		assert_false(is_there(&r, SNAP));
+		end(&r);
+	}
+}
+
+static void a_snapshot_of_somebody_else_stays(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	merge(&r, SNAP, "{\"metadata\":{\"annotations\":{\"muxd.dev/agent\":\"other\"}}}");
+	take(&r, 30 * SECONDS, &a);
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, ERR_CONFLICT);
+	assert_true(is_there(&r, SNAP));
 	end(&r);
 }
 
@@ -660,6 +701,8 @@ int main(void)
 	    cmocka_unit_test(an_error_that_passes_is_none),
 	    cmocka_unit_test(one_that_is_never_ready_is_given_up),
 	    cmocka_unit_test(a_content_of_somebody_else_is_refused),
+	    cmocka_unit_test(a_snapshot_that_cannot_be_looked_at_goes),
+	    cmocka_unit_test(a_snapshot_of_somebody_else_stays),
 	    cmocka_unit_test(a_cluster_without_snapshots_says_so),
 	    cmocka_unit_test(what_goes_with_its_pod_cannot_be_copied),
 	    cmocka_unit_test(an_answer_that_is_lost_is_asked_for_again),
