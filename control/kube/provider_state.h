@@ -32,6 +32,8 @@
 #define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
 #define KP_LEAVE_S    900                /* muxlet in a pod of others, when nobody needs it */
 #define KP_IDLE_NS    (600 * UINT64_C(1000000000))
+#define KP_LOOK_MS    1000  /* until a look that failed, or came too early, is made again */
+#define KP_REFUSED_MS 30000 /* likewise, where the server would not have it */
 #define KP_STUCK_NS   (30 * INT64_C(1000000000))
 
 #define KP_AWAY_MS  30000
@@ -84,8 +86,9 @@ struct kname {
 	struct kjob *job;            /* who waits for it */
 	struct kube_watch *watch;    /* pods of others: of that one pod */
 	struct kube_call *confirm;   /* a look, because the watch told something that may be its end */
+	bool missed;                 /* it told another while that look was out */
 	bool ending;                 /* it is the node that is looked at, and `gone` comes whatever it says */
-	uv_timer_t *lost;            /* a pod that is being deleted, and whose node may not answer */
+	uv_timer_t *lost;            /* another look: its node may not answer, or the last look failed */
 };
 
 struct kjob {

@@ -64,6 +64,28 @@ static void say_node(const char *name, int rc, const json_t *node, char *out, si
 	pod_plain_text(out);
 }
 
+static void on_lost_time(uv_timer_t *t);
+
+/* No look can be asked for without one: whoever has no memory hears of the end from the socket. */
+static void look_later(struct kname *n, uint64_t ms)
+{
+	if (!n->lost && (n->lost = malloc(sizeof(*n->lost)))) {
+		uv_timer_init(n->kp->loop, n->lost);
+		n->lost->data = n;
+	}
+	if (n->lost && (!uv_is_active((uv_handle_t *)n->lost) || uv_timer_get_due_in(n->lost) > ms))
+		uv_timer_start(n->lost, on_lost_time, ms, 0);
+}
+
+/* What was told while it was out. */
+static void look_is_back(struct kname *n)
+{
+	n->confirm = NULL;
+	if (n->missed)
+		look_later(n, KP_LOOK_MS);
+	n->missed = false;
+}
+
 static void on_node(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kname *n = arg;
@@ -72,7 +94,7 @@ static void on_node(void *arg, int rc, const struct err *e, const struct kube_re
 	(void)e;
 	if (!n->confirm) /* cancelled: the provider goes */
 		return;
-	n->confirm = NULL;
+	look_is_back(n);
 	if (!n->ending)
 		return;
 	n->ending = false;
@@ -98,22 +120,13 @@ static void gone_with_node(struct kname *n)
 		n->ending = true;
 }
 
-static void on_lost_time(uv_timer_t *t);
-
 /* Nothing will be told when its time is over. */
 static void watch_lost(struct kname *n, const struct pod_view *v)
 {
 	int64_t left = v->delete_ns + KP_STUCK_NS - clock_wall_ns();
 
-	if (!v->delete_ns)
-		return;
-	if (!n->lost && (n->lost = malloc(sizeof(*n->lost)))) {
-		uv_timer_init(n->kp->loop, n->lost);
-		n->lost->data = n;
-	}
-	if (n->lost && !uv_is_active((uv_handle_t *)n->lost))
-		uv_timer_start(n->lost, on_lost_time, left > 0 ? (uint64_t)(left / (int64_t)NS_PER_MS) + 1000 : 1000,
-			       0);
+	if (v->delete_ns)
+		look_later(n, (left > 0 ? (uint64_t)(left / (int64_t)NS_PER_MS) : 0) + KP_LOOK_MS);
 }
 
 void watch_judge(struct kname *n, const json_t *pod)
@@ -154,9 +167,11 @@ static void on_confirmed(void *arg, int rc, const struct err *e, const struct ku
 	(void)e;
 	if (!n->confirm) /* cancelled: the provider goes */
 		return;
-	n->confirm = NULL;
+	look_is_back(n);
 	if (rc == 0 || rc == ERR_NOT_FOUND)
 		watch_judge(n, rc ? NULL : reply->body);
+	else /* it was told of once: nobody will tell again */
+		look_later(n, kp_may_pass(rc) ? KP_LOOK_MS : KP_REFUSED_MS);
 }
 
 static void on_lost_time(uv_timer_t *t)
@@ -180,9 +195,10 @@ static void consider(struct kname *n, const json_t *pod)
 {
 	struct kube_ref ref = kp_pods(n->ns, n->pod);
 
-	if ((!n->linked && !n->job) || n->confirm || looks_alive(n, pod))
+	if ((!n->linked && !n->job) || looks_alive(n, pod))
 		return;
-	if (kube_get(n->kp->p.kube, &ref, on_confirmed, n, &n->confirm, NULL))
+	n->missed = n->confirm != NULL;
+	if (!n->missed && kube_get(n->kp->p.kube, &ref, on_confirmed, n, &n->confirm, NULL))
 		n->confirm = NULL; /* out of memory: the socket will tell */
 }
 

@@ -374,6 +374,50 @@ static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
 	end();
 }
 
+#define EVICTED "{'phase':'Failed','reason':'Evicted','message':'disk pressure'}"
+
+/* The watch tells of an end once, and the look behind it fails: it is looked at again until that succeeds. */
+static void an_end_is_not_forgotten_when_nobody_can_look(void **state)
+{
+	(void)state;
+	begin();
+	reached_web();
+	set_status("web", EVICTED);
+	c.fail_get = ERR_K8S_UNREACHABLE;
+	tell("web");
+	assert_int_equal(c.gone, 0);
+	c.fail_get = ERR_K8S_UNREACHABLE; /* and once more */
+	assert_true(until(&c.gone));
+	assert_string_equal(c.gone_why, "its container ended: Evicted: disk pressure");
+	settle();
+	assert_int_equal(c.gone, 1);
+	end();
+}
+
+/* An end that is told while an earlier look is out, whose answer knows nothing of it. */
+static void an_end_behind_a_look_is_looked_at_again(void **state)
+{
+	json_t *old;
+
+	(void)state;
+	begin();
+	reached_web();
+	old = json_deep_copy(json_object_get(c.pods, "web"));
+	json_object_set_new(old, "status", json_pack("{s:s}", "phase", "Pending"));
+	c.hold_back = "pods";
+	for (struct kube_watch *w = LIST_FIRST(&c.watches); w; w = LIST_NEXT(w, entry))
+		if (w->fields[0])
+			w->ops->modified(w->arg, old);
+	json_decref(old);
+	set_status("web", EVICTED);
+	tell("web");
+	c.hold_back = NULL;
+	settle();
+	assert_true(until(&c.gone));
+	assert_string_equal(c.gone_why, "its container ended: Evicted: disk pressure");
+	end();
+}
+
 /* Somebody comes back while the sandbox is ended, and the pod is gone before its node has told why: told once. */
 static void who_comes_back_to_what_is_ended_is_told(void **state)
 {
@@ -421,6 +465,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(the_cause_comes_before_the_next_start),
 	    cmocka_unit_test(a_pod_that_its_node_never_confirms_is_not_waited_for),
 	    cmocka_unit_test(who_comes_back_to_what_is_ended_is_told),
+	    cmocka_unit_test(an_end_is_not_forgotten_when_nobody_can_look),
+	    cmocka_unit_test(an_end_behind_a_look_is_looked_at_again),
 	};
 
 	(void)log_setup("test", "error", LOG_TEXT, 2, NULL);
