@@ -50,20 +50,24 @@ static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
 	next_drop(a);
 }
 
-static bool add_kept(void *arg, const struct life_snap *s)
+static bool add_one(struct life_run *r, const struct id *id)
 {
-	struct life_run *r = arg;
-
 	struct id *list;
 
-	if (s->status == SNAP_DROPPED)
-		return true;
+	for (size_t i = 0; i < r->nlist; i++)
+		if (id_equal(&r->list[i], id))
+			return true;
 	list = realloc(r->list, (r->nlist + 1) * sizeof(*list));
 	if (!list)
 		return false; /* what is left goes with the next try */
 	r->list = list;
-	r->list[r->nlist++] = s->id;
+	r->list[r->nlist++] = *id;
 	return true;
+}
+
+static bool add_kept(void *arg, const struct life_snap *s)
+{
+	return s->status == SNAP_DROPPED || add_one(arg, &s->id);
 }
 
 static int find_kept(struct sqlite3 *db, void *job, struct err *e)
@@ -114,26 +118,68 @@ static void next_drop(struct life_agent *a)
 {
 	struct life_run *r = a->run;
 	struct err e = {0};
+	int rc;
 
-	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop)
+	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop) {
 		life_commit_delete(a, on_deleted);
-	else if (life_snap_load(a->life, &r->list[r->at], &r->snap, &e))
-		life_run_break(a, e.code, &e);
+		return;
+	}
+	rc = life_snap_load(a->life, &r->list[r->at], &r->snap, &e);
+	if (rc == ERR_NOT_FOUND) {
+		r->snap = (struct life_snap){.id = r->list[r->at], .created_wall_ns = clock_wall_ns()};
+		memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
+	}
+	if (rc && rc != ERR_NOT_FOUND)
+		life_run_break(a, rc, &e);
 	else if (r->snap.status == SNAP_DROPPING)
 		on_dropping(a, 0, NULL);
 	else
 		life_commit_dropping(a, &r->snap, on_dropping);
 }
 
+static void on_all_found(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc == ERR_CANCELLED) {
+		life_run_break(a, rc, e);
+		return;
+	}
+	if (rc && rc != ERR_UNSUPPORTED && rc != ERR_NOT_FOUND)
+		log_warn(&(struct log_ids){.agent = a->name},
+			 "its snapshots cannot be listed, those of its rows go: %s",
+			 e && e->message[0] ? e->message : err_name(rc));
+	next_drop(a);
+}
+
+static void on_listed(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+{
+	life_next *next;
+	struct life_agent *a = life_called(arg, &next);
+
+	for (size_t i = 0; a && !rc && i < n; i++)
+		(void)add_one(a->run, &list[i].id);
+	if (a)
+		next(a, rc, e);
+}
+
+/* Those of its rows, and those that no row knows of since control.db was lost. */
 static void on_wiped(struct life_agent *a, int rc, const struct err *e)
 {
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
 	if (rc && rc != ERR_NOT_FOUND) {
 		life_run_break(a, rc, e);
 		return;
 	}
 	a->run->nlist = a->run->at = 0;
 	(void)store_read(a->life->store, find_kept, a, NULL);
-	next_drop(a);
+	if (!p->ops->snapshot_list) {
+		next_drop(a);
+		return;
+	}
+	c = life_call(a, on_all_found);
+	if (c)
+		p->ops->snapshot_list(p, a->name, on_listed, c);
 }
 
 static void on_wipe_ended(struct life_agent *a, int rc, const struct err *e)

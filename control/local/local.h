@@ -38,7 +38,8 @@ void local_destroy(struct local *l); /* forgets; ends nothing */
 int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e);
 int local_connect(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e);
 int local_stat(struct local *l, const char *agent, struct sandbox_info *out, struct err *e);
-/* Ends every process of it (KILL of its pid namespace's init), removes cgroups. wipe: the workspace too; snapshots stay. */
+/* Ends every process of it (KILL of its pid namespace's init), removes cgroups. wipe: the workspace too; snapshots
+ * stay. */
 int local_destroy_sandbox(struct local *l, const char *agent, bool wipe, struct err *e);
 /* In the order of names, from the one after `after` on (NULL: all), max at most; *out_more: there are others. *out is
  * malloc'd. */

@@ -297,6 +297,18 @@ static inline void fw_drop(struct sandbox_provider *p, const char *agent, const 
 	c->snaps_done = done;
 	world_now(p, c);
 }
+/* Answered at once. */
+static inline void fw_snaps(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+	struct sandbox_snapshot list[WORLD_SNAPS] = {0};
+	size_t n = 0;
+
+	for (int i = 0; i < WORLD_SNAPS; i++)
+		if (w->snaps[i].there && (!agent || strcmp(w->snaps[i].agent, agent) == 0))
+			list[n++].id = w->snaps[i].id;
+	done(arg, 0, NULL, list, n);
+}
 static inline void fw_restore(struct sandbox_provider *p, const char *agent, const char *from,
 			      const struct id *snapshot, bool read_only, uint64_t timeout, sandbox_done *done,
 			      void *arg)
@@ -330,6 +342,7 @@ static const struct sandbox_provider_ops world_ops = {.ensure = fw_ensure,
 						      .wipe = fw_wipe,
 						      .list = fw_list,
 						      .snapshot_take = fw_take,
+						      .snapshot_list = fw_snaps,
 						      .snapshot_drop = fw_drop,
 						      .restore = fw_restore,
 						      .drop_workspace = fw_bare,

@@ -464,6 +464,22 @@ static void who_waits_for_a_drop_hears_of_his_own(void **state)
 	assert_false(world_snap(&r->world, &second)->there);
 }
 
+/* As after control.db was lost. */
+static void a_wipe_takes_snapshots_that_no_row_knows_of(void **state)
+{
+	struct rig *r = *state;
+	struct world_snap *stray = &r->world.snaps[WORLD_SNAPS - 1];
+
+	rig_run(r, "ann");
+	(void)snapshot(r, "ann", 1);
+	*stray = (struct world_snap){.id = life_fresh_id(), .agent = "ann", .there = true};
+	life_terminate(r->life, "ann", "gone", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(rig_row(r, "ann").generation, 0);
+	assert_int_equal(world_snaps(&r->world, "ann"), 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -487,6 +503,7 @@ int main(void)
 	    T(what_a_restore_goes_back_to_stays),
 	    T(a_drop_that_is_late_does_no_harm),
 	    T(who_waits_for_a_drop_hears_of_his_own),
+	    T(a_wipe_takes_snapshots_that_no_row_knows_of),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
