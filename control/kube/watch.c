@@ -38,6 +38,7 @@ struct kube_watch {
 	struct kube_call *call;               /* NULL: none, or one whose end does not matter */
 	uv_timer_t timer;                     /* waiting: the next try; watching: silence */
 	uint64_t began_at, heard_at, ends_at; /* of the stream, by the loop's clock */
+	uint64_t listed_at;                   /* the last list's end; 0: none yet */
 	char *continue_;                      /* of the list under way */
 	char *version;                        /* told up to here; NULL: list first */
 	struct known known;
@@ -171,6 +172,12 @@ static void tell_gone(struct kube_watch *w)
 	}
 }
 
+/* A list alone shows no recovery: the version it gave may be forgotten by the time a stream is asked for. */
+static bool listed_lately(const struct kube_watch *w)
+{
+	return w->listed_at && uv_now(kube_client_loop(w->kube)) - w->listed_at < STEADY_MS;
+}
+
 static int tell_page(struct kube_watch *w, const json_t *page)
 {
 	const json_t *items = json_object_get(page, "items"), *o;
@@ -198,9 +205,13 @@ static void list_ended(struct kube_watch *w, const json_t *page)
 	free(w->continue_);
 	w->continue_ = NULL;
 	tell_gone(w);
-	if (!closing(w))
-		all_is_well(w);
+	if (closing(w)) /* and what it watched with may be gone */
+		return;
+	if (!listed_lately(w))
+		w->failures = 0;
+	w->listed_at = uv_now(kube_client_loop(w->kube));
 	w->synced = true;
+	trouble_over(w);
 	if (!closing(w))
 		w->ops->synced(w->arg, resync);
 	if (!closing(w))
@@ -270,6 +281,17 @@ static void list(struct kube_watch *w)
 
 /* --- the stream */
 
+/* What is forgotten is listed; one list close upon another only after a while. */
+static void version_gone(struct kube_watch *w)
+{
+	log_debug(NULL, "%s: version %s is forgotten, listing again", w->what, w->version);
+	forget_version(w);
+	if (listed_lately(w))
+		wait(w);
+	else
+		list(w);
+}
+
 static void arm_silence(struct kube_watch *w)
 {
 	uint64_t now = uv_now(kube_client_loop(w->kube)), at = w->ends_at;
@@ -286,9 +308,7 @@ static void event_error(struct kube_watch *w, const json_t *status)
 
 	drop_call(w, 0);
 	if (code == 410) {
-		log_debug(NULL, "%s: version %s is forgotten, listing again", w->what, w->version);
-		forget_version(w);
-		list(w);
+		version_gone(w);
 		return;
 	}
 	int rc = kube_status_error_json(code, status, w->what, &e);
@@ -404,8 +424,7 @@ static void on_stream_end(void *arg, int rc, const struct err *e, const struct k
 	w->call = NULL;
 	(void)uv_timer_stop(&w->timer);
 	if (rc == ERR_K8S_GONE) {
-		forget_version(w);
-		list(w);
+		version_gone(w);
 	} else if (rc < 0 && !began) {
 		fail(w, rc, e);
 	} else if (rc == 0 &&

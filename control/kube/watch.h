@@ -3,7 +3,8 @@
  *
  * States: listing (page by page) -> watching, with bookmarks -> watching again
  * from the last resourceVersion when the stream ends; listing again when the
- * server has forgotten that version (410). Between tries waiting, with backoff
+ * server has forgotten that version (410), within seconds of the last list
+ * after a pause that grows. Between tries waiting, with backoff
  * and jitter. It never gives up: trouble() tells, destroy ends it.
  *
  * The watch remembers name, uid and version of each object, so a second list is

@@ -328,6 +328,37 @@ static void run_ms(struct consumer *c, int ms)
 	}
 }
 
+/* Lists that the server was asked for. */
+static int lists(struct consumer *c)
+{
+	json_t *seen = rig_ask(c->rig, "{\"do\":\"seen\"}"), *o;
+	size_t i;
+	int n = 0;
+
+	json_array_foreach(seen, i, o) n += !json_object_get(json_object_get(o, "query"), "watch");
+	json_decref(seen);
+	return n;
+}
+
+/* A server that forgets every version at once (its watch cache is being filled, say) is not asked without a pause. */
+static void test_versions_that_are_always_forgotten(void **state)
+{
+	static const struct kube_watch_options slow = {.backoff_ms = 200, .backoff_max_ms = 10000};
+	struct consumer *c = *state;
+
+	rig_do(c->rig, "{\"do\":\"rule\",\"path\":\"watch=true\",\"times\":0,\"status\":410,\"body\":{\"kind\":"
+		       "\"Status\",\"reason\":\"Expired\",\"message\":\"too old\",\"code\":410}}");
+	start(c, &slow);
+	run_ms(c, 2000);
+	assert_in_range(lists(c), 1, 20);
+	rig_do(c->rig, "{\"do\":\"unrule\"}");
+	rig_until_open(c->rig, 1);
+	c->len = 0;
+	c->told[0] = '\0';
+	put(c, "a");
+	expect(c, "+a");
+}
+
 /* The version from which the newest stream that the server has seen goes on; 0: none since the last time. */
 static int newest_version(struct consumer *c)
 {
@@ -591,6 +622,7 @@ int main(void)
 	    WATCH(test_a_stream_that_ends_is_opened_again),
 	    WATCH(test_a_forgotten_version_is_made_up_for),
 	    WATCH(test_410_inside_a_stream),
+	    WATCH(test_versions_that_are_always_forgotten),
 	    WATCH(test_bookmarks_move_the_version_on),
 	    WATCH(test_a_stream_that_falls_silent),
 	    WATCH(test_a_server_that_goes_and_comes),
