@@ -144,6 +144,10 @@ equal "all of them, by muxctl" 7 "$(muxctl sandbox list --prefix page- -o json |
 equal "as many as wanted" 2 "$(muxctl sandbox list --prefix page- -n 2 -o json | jq '.agents | length')"
 
 # --- the ends
+refused "a snapshot that a read-only fork is of" 75 bad_state "$second" sandbox drop $a "$second" --reason x
+for fork in $b api-five "$made"; do
+	muxctl sandbox terminate "$fork" --reason "story: wipe" --how wipe >/dev/null || fail "$fork is not wiped"
+done
 muxctl sandbox drop $a "$second" --reason "story: drop" >/dev/null || fail "not dropped"
 refused "a snapshot that was dropped" 66 not_found "$second" sandbox drop $a "$second" --reason x
 muxctl sandbox terminate $a --reason "story: wipe" --how wipe >"$tmp/out" || fail "not wiped"
