@@ -144,15 +144,21 @@ equal "all of them, by muxctl" 7 "$(muxctl sandbox list --prefix page- -o json |
 equal "as many as wanted" 2 "$(muxctl sandbox list --prefix page- -n 2 -o json | jq '.agents | length')"
 
 # --- the ends
-refused "a snapshot that a read-only fork is of" 75 bad_state "$second" sandbox drop $a "$second" --reason x
-for fork in $b api-five "$made"; do
-	muxctl sandbox terminate "$fork" --reason "story: wipe" --how wipe >/dev/null || fail "$fork is not wiped"
-done
+refused "a snapshot that a read-only fork was made of is not dropped" 75 bad_state "$second" sandbox drop $a "$second" --reason x
+muxctl sandbox terminate $b --reason "story: wipe" --how wipe >/dev/null || fail "the fork is not wiped"
 muxctl sandbox drop $a "$second" --reason "story: drop" >/dev/null || fail "not dropped"
 refused "a snapshot that was dropped" 66 not_found "$second" sandbox drop $a "$second" --reason x
 muxctl sandbox terminate $a --reason "story: wipe" --how wipe >"$tmp/out" || fail "not wiped"
 equal "wiped: there is no such agent" 66 "$(muxctl sandbox show $a >/dev/null 2>&1; echo $?)"
-equal "nor a snapshot of it" 66 "$(muxctl sandbox snapshots $a >/dev/null 2>&1; echo $?)"
+equal "nor a snapshot of it, but the one that forks need" "$first" "$(muxctl sandbox snapshots $a -o json | jq -r '[.snapshots[] | select(.status == "ready").id] | join(" ")')"
+for i in api-five "$made"; do
+	muxctl sandbox stop $i --reason "story: stop" >/dev/null || fail "$i is not stopped"
+	equal "of which $i is made again" first "$(run $i 'cat file')"
+	muxctl sandbox terminate $i --reason "story: wipe" --how wipe >/dev/null || fail "$i is not wiped"
+done
+muxctl sandbox drop $a "$first" --reason "story: drop" >/dev/null || fail "the last one is not dropped"
+equal "then it goes, too" 66 "$(muxctl sandbox snapshots $a >/dev/null 2>&1; echo $?)"
+[ -e "$MUXD_STATE/sandboxes/$a" ] && fail "its directory is there still" || ok "with all that was left on the disk"
 muxctl sandbox resume api-three >/dev/null || fail "not resumed"
 printf 'a line\n\033[31mred\n' >>"$MUXD_STATE/sandboxes/api-three/log" || fail "no log of a sandbox"
 muxctl sandbox logs api-three >"$tmp/log" || fail "no logs"

@@ -349,7 +349,7 @@ def lifecycle(api, agent):
     api.call("POST", path + "/restore", {200}, agent=agent, body={"reason": "openapi check", "snapshot_id": first})
     api.refused("POST", path + "/restore", 404, "not_found", agent=agent,
                 body={"reason": "openapi check", "snapshot_id": NOBODY})
-    _, value = api.call("POST", path + "/fork", {201}, agent=agent, body={"snapshot_id": first, "ttl": "1h"})
+    _, value = api.call("POST", path + "/fork", {201}, agent=agent, body={"snapshot_id": first, "ttl": "1h", "writable": True})
     if value and value["agent"] == agent:
         api.fail("the fork is the agent itself")
     api.refused("DELETE", path + "/snapshots/{id}", 409, "bad_state", agent=agent, id=first, query="?reason=current")
