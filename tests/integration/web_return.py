@@ -40,7 +40,7 @@ class Client(Terminal):
     """still: it does not move its window."""
 
     def __init__(self, path, still=False):
-        self.still, self.pong = still, None
+        self.still, self.pong, self.taken = still, None, 0
         super().__init__(ready()["https"], path, token, cafile=state + "/keys/tls.crt")
 
     def move(self):
@@ -51,6 +51,8 @@ class Client(Terminal):
         m = super().message()
         if m[0] == 0x15:
             self.pong = m[1:]
+        elif m[0] == 0x18:
+            self.taken = struct.unpack("<Q", m[1:])[0]
         return m
 
     def answered(self, what):
@@ -94,6 +96,26 @@ min_free("1MiB")
 t.notices("can be written again")
 equal("all of it arrives afterwards, in its order, on the same connection", b"typed\r\nmore\r\nbehind\r\nafter\r\n", t.until(b"after\r\n"))
 t.answered(b"two")
+t.close()
+
+# --- a program that reads nothing, and then very much
+t, _ = terminal("stty raw opost; echo RE''ADY; until [ -e read ]; do sleep 0.2; done; head -c %d | sha256sum" % MISSED)
+pasted, sent = (b"what is pasted 0123456789abcdef\n" * (MISSED // 32 + 1))[:MISSED], 0
+while sent < MISSED and sent - t.taken < 98304:
+    t.keys(pasted[sent:sent + 16384])
+    sent += 16384
+    t.answered(b"%d" % sent)
+    t.answered(b"and what came with that")
+equal("what no program reads is not taken, and does not make the connection deaf", True, sent < MISSED)
+if ctl("exec", "-n", agent, "--", "touch", "read").returncode:
+    sys.exit("FAILED: the program is not told to read")
+while sent < MISSED:
+    if sent - t.taken < 98304:
+        t.keys(pasted[sent:sent + 16384])
+        sent += 16384
+    else:
+        t.step()
+equal("3 MiB at the pace at which they are taken", hashlib.sha256(pasted).hexdigest().encode(), t.until(b"-").split(b" ")[0])
 t.close()
 
 # --- the session ends while what a client missed is on its way

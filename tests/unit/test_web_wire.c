@@ -41,6 +41,15 @@ static void test_messages(void **state)
 	assert_int_equal(parse("\x22 12345678901234567890123456789012", 33, &m, &e), 0);
 }
 
+static void test_taken(void **state)
+{
+	uint8_t p[WIRE_TAKEN_LEN];
+
+	(void)state;
+	web_wire_taken(p, 0x010203040506);
+	assert_memory_equal(p, "\x18\x06\x05\x04\x03\x02\x01\x00\x00", sizeof(p));
+}
+
 static void test_refused(void **state)
 {
 	static const struct {
@@ -116,7 +125,8 @@ static void test_cookie(void **state)
 	assert_int_equal(web_cookie_token(NULL, token, sizeof(token)), 0);
 	buf_init(&b, 4096);
 	assert_int_equal(web_cookie_header("a.b.c", 60, &b), 0);
-	assert_string_equal(buf_cstr(&b), "Set-Cookie: __Host-muxd=a.b.c; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Strict\r\n");
+	assert_string_equal(buf_cstr(&b),
+			    "Set-Cookie: __Host-muxd=a.b.c; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Strict\r\n");
 	buf_clear(&b);
 	assert_int_equal(web_cookie_header(NULL, 60, &b), 0);
 	assert_non_null(strstr(buf_cstr(&b), "__Host-muxd=; Path=/; Max-Age=0;"));
@@ -126,10 +136,8 @@ static void test_cookie(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_messages),
-	    cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_origin),
-	    cmocka_unit_test(test_cookie),
+	    cmocka_unit_test(test_messages), cmocka_unit_test(test_taken),  cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_origin),   cmocka_unit_test(test_cookie),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,3 +135,9 @@ void web_wire_screen_head(uint8_t *p, uint64_t offset, unsigned cols, unsigned r
 	put_u16(p + 9, (uint16_t)cols);
 	put_u16(p + 11, (uint16_t)rows);
 }
+
+void web_wire_taken(uint8_t *p, uint64_t total)
+{
+	p[0] = WIRE_TAKEN;
+	put_u64(p + 1, total);
+}

@@ -21,7 +21,9 @@ struct buf;
 #define WIRE_OUTPUT_HEAD 9               /* type and offset in front of output */
 #define WIRE_OUTPUT_MAX  (45 * 1024)     /* bytes of output in one message */
 #define WIRE_PING_MAX    32
-#define WIRE_SIZE_MAX    4096 /* columns, rows */
+#define WIRE_SIZE_MAX    4096        /* columns, rows */
+#define WIRE_TAKEN_STEP  (32 * 1024) /* of input: a TAKEN each */
+#define WIRE_TAKEN_LEN   9
 
 enum web_type {
 	/* from the client */
@@ -42,6 +44,7 @@ enum web_type {
 	WIRE_PONG = 0x15,
 	WIRE_SCREEN = 0x16,
 	WIRE_RESIZED = 0x17,
+	WIRE_TAKEN = 0x18,
 };
 
 struct web_message {
@@ -65,5 +68,6 @@ int web_wire_put_resized(struct buf *b, unsigned cols, unsigned rows);
 /* The head of an OUTPUT or STDERR message: WIRE_OUTPUT_HEAD bytes. */
 void web_wire_screen_head(uint8_t *p, uint64_t offset, unsigned cols, unsigned rows); /* WEB_SCREEN_HEAD bytes */
 void web_wire_output_head(uint8_t *p, int stream, uint64_t offset);
+void web_wire_taken(uint8_t *p, uint64_t total); /* the message: WIRE_TAKEN_LEN bytes */
 
 #endif

@@ -43,10 +43,11 @@ struct ws {
 	uint64_t offset;          /* what the client has of the output */
 	struct ws_ticket *ticket; /* while the hub is asked */
 	struct attachment *attachment;
-	struct buf out;     /* messages of ours that wait, each with its length in front */
-	struct buf message; /* of the client, not yet whole */
-	struct buf input;   /* not yet taken by the sandbox */
-	uint64_t window[3]; /* how far output may be sent */
+	struct buf out;                  /* messages of ours that wait, each with its length in front */
+	struct buf message;              /* of the client, not yet whole */
+	struct buf input;                /* not yet taken by the sandbox */
+	uint64_t input_came, taken_told; /* bytes of input: all of this connection; what TAKEN has said */
+	uint64_t window[3];              /* how far output may be sent */
 	/* HISTORY: [history_at, history_end) is still to be sent; page: what of it is here */
 	uint64_t history_at, history_end;
 	struct buf page;

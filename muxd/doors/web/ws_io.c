@@ -53,6 +53,16 @@ static bool nobody_takes(const struct ws *w)
 	return !w->attachment && w->state == WS_HISTORY;
 }
 
+static uint64_t taken(const struct ws *w)
+{
+	return w->input_came - buf_len(&w->input);
+}
+
+static bool taken_due(const struct ws *w)
+{
+	return taken(w) - w->taken_told >= WIRE_TAKEN_STEP;
+}
+
 void ws_take_input(struct ws *w)
 {
 	if (nobody_takes(w)) {
@@ -81,27 +91,27 @@ void ws_take_input(struct ws *w)
 		}
 	}
 	pace_reading(w);
+	if (taken_due(w))
+		ws_want_write(w);
 }
 
 static void on_input(struct ws *w, const struct web_message *m)
 {
-	if (nobody_takes(w))
-		return;
+	size_t took = nobody_takes(w) ? m->n : 0;
+
 	if (w->attachment && buf_len(&w->input) == 0) {
 		ssize_t n = attachment_input(w->attachment, m->p, m->n);
-		size_t took = n < 0 ? m->n : (size_t)n;
 
-		if (took == m->n)
-			return;
-		if (buf_append(&w->input, m->p + took, m->n - took) == 0) {
-			pace_reading(w);
-			return;
-		}
-	} else if (buf_append(&w->input, m->p, m->n) == 0) {
-		pace_reading(w);
+		took = n < 0 ? m->n : (size_t)n;
+	}
+	if (buf_append(&w->input, m->p + took, m->n - took)) {
+		bad_message(w, 1008, "more input at once than is kept for a sandbox that does not take it");
 		return;
 	}
-	bad_message(w, 1008, "more input at once than is kept for a sandbox that does not take it");
+	w->input_came += m->n;
+	pace_reading(w);
+	if (taken_due(w))
+		ws_want_write(w);
 }
 
 static void on_resize(struct ws *w, const struct web_message *m)
@@ -279,6 +289,13 @@ static int write_ping(struct ws *w)
 	return lws_write(w->conn->wsi, w->conn->door->frame + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 1;
 }
 
+static int write_taken(struct ws *w)
+{
+	w->taken_told = taken(w);
+	web_wire_taken(w->conn->door->frame + LWS_PRE, w->taken_told);
+	return write_piece(w, WIRE_TAKEN_LEN);
+}
+
 /* The next of what there is to write: 1: written, 0: nothing, -1: the connection is lost. */
 static int write_one(struct ws *w)
 {
@@ -290,6 +307,8 @@ static int write_one(struct ws *w)
 		return write_screen(w);
 	if (w->ping_due)
 		return write_ping(w);
+	if (taken_due(w))
+		return write_taken(w);
 	if (w->state == WS_HISTORY)
 		return write_history(w);
 	return w->state == WS_LIVE ? write_live(w) : 0;

@@ -140,6 +140,40 @@ try {
   ok("a screen that is not exact is told to be so, until an exact one comes", true);
   await part.context().close();
 
+  // another, of a program that reads nothing: of a large paste it is sent a piece, and what keeps the connection alive
+  const paster = await person(chrome);
+  let slow;
+  await paster.routeWebSocket(/\/terminal\?/, (ws) => {
+    slow = ws;
+    slow.came = 0;
+    slow.take = () => {
+      const m = Buffer.alloc(9, 0);
+      m[0] = 0x18;
+      m.writeUInt32LE(slow.came, 1);
+      ws.send(m);
+    };
+    ws.onMessage((m) => {
+      if (m[0] === 0x00) slow.came += m.length - 1;
+    });
+    ws.send(Buffer.concat([Buffer.from([0x10]), Buffer.from(JSON.stringify({ session: "01900000-0000-7000-8000-000000000000", agent: "web", kind: "terminal", principal: "tester", role: "driver", offset: 0, cols: 80, rows: 24, grant: { id: "", principal: "tester", reason: "", expires_at: "", expires_in_ms: 600_000 } }))]));
+  });
+  await visit(paster, `https://${wire.host}/terminal/web#${token}`);
+  await live(paster);
+  await paster.evaluate(() => {
+    const data = new DataTransfer();
+    data.setData("text/plain", "x".repeat(300_000));
+    document.querySelector(".xterm-helper-textarea").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await until("the first of the paste", async () => slow.came >= 98_304);
+  await paster.evaluate(() => 0); // more would have come by now
+  equal("a large paste waits in the page", 98_304, slow.came);
+  await until("all of the paste", async () => {
+    slow.take();
+    return slow.came >= 300_000;
+  });
+  equal("and goes on as the program takes it", 300_000, slow.came);
+  await paster.context().close();
+
   for (const [name, width, height, dark] of [["light-1280", 1280, 800, false], ["dark-1280", 1280, 800, true], ["light-390", 390, 844, false], ["dark-390", 390, 844, true]]) {
     const p = await person(chrome, { width, height, dark });
     await enter(p, wire, token);

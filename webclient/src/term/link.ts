@@ -43,6 +43,10 @@ export class Link {
   private received = 0;
   private shown = 0;
   private granted = 0;
+  /** Input that waits here; and of this connection's, in bytes, what was sent and what the sandbox has taken. */
+  private waiting: Uint8Array[] = [];
+  private sent = 0;
+  private taken = 0;
   private tries = 0;
   private retryTimer = 0;
   private pingTimer = 0;
@@ -74,8 +78,21 @@ export class Link {
   /** Nothing typed while there is no connection is sent later: nobody wants an old Enter. */
   input(data: Uint8Array): boolean {
     if (this.state.name !== "live" || this.opened?.role !== "driver") return false;
-    for (let at = 0; at < data.length; at += wire.inputMax) this.send(wire.input(data.subarray(at, at + wire.inputMax)));
+    for (let at = 0; at < data.length; at += wire.inputMax) this.waiting.push(data.subarray(at, at + wire.inputMax));
+    this.sendInput();
     return true;
+  }
+
+  /** Never so much that the server stops reading: pings and windows are behind it. */
+  private sendInput(): void {
+    let pieces = 0;
+    for (const piece of this.waiting) {
+      if (this.sent - this.taken >= wire.inputAhead) break;
+      this.send(wire.input(piece));
+      this.sent += piece.length;
+      pieces++;
+    }
+    this.waiting.splice(0, pieces);
   }
 
   resize(cols: number, rows: number, xpixel: number, ypixel: number): void {
@@ -169,6 +186,10 @@ export class Link {
       case "resized":
         this.on.resized(m.cols, m.rows);
         break;
+      case "taken":
+        this.taken = m.total;
+        this.sendInput();
+        break;
       case "exit":
         this.exit = m.exit;
         break;
@@ -189,6 +210,8 @@ export class Link {
     this.opened = opened;
     this.received = this.shown = opened.offset;
     this.granted = opened.offset + wire.firstWindow;
+    this.waiting = [];
+    this.sent = this.taken = 0;
     this.tries = 0;
     this.setState({ name: "live" });
     this.on.opened(opened, returning);

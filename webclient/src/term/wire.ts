@@ -2,6 +2,8 @@
 
 export const subprotocol = "muxd.v1";
 export const inputMax = 16 * 1024;
+/** How far INPUT may run ahead of TAKEN: so little never stops the reading there, with what is behind it. */
+export const inputAhead = 96 * 1024;
 export const firstWindow = 128 * 1024;
 
 export interface Opened {
@@ -43,6 +45,7 @@ export type ServerMessage =
   | { type: "pong"; data: Uint8Array }
   | { type: "screen"; offset: number; cols: number; rows: number; data: Uint8Array }
   | { type: "resized"; cols: number; rows: number }
+  | { type: "taken"; total: number }
   | { type: "unknown" };
 
 const text = new TextDecoder();
@@ -74,6 +77,8 @@ export function parse(buffer: ArrayBuffer): ServerMessage {
       return { type: "screen", offset: u64(v, 1), cols: v.getUint16(9, true), rows: v.getUint16(11, true), data: new Uint8Array(buffer, 13) };
     case 0x17:
       return { type: "resized", cols: v.getUint16(1, true), rows: v.getUint16(3, true) };
+    case 0x18:
+      return { type: "taken", total: u64(v, 1) };
     default:
       return { type: "unknown" };
   }
