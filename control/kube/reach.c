@@ -23,6 +23,7 @@
 #define NOT_RUNNABLE 126
 #define TOO_OLD      64 /* a muxlet that does not know --join */
 #define NAME_TAKEN   77
+#define KILLED       (128 + 9) /* by whoever ends the container, before the API server says that it ends */
 #define AGAIN_MS     250
 #define AGAIN_MAX_MS 4000
 
@@ -355,6 +356,8 @@ static void joining_ended(struct reach *r, const struct rc_exit *x)
 
 	if (x->cause == RC_EXITED && x->code == NAME_TAKEN) {
 		fail(r, ERR_CONFLICT, r->words.message);
+	} else if (x->cause == RC_EXITED && x->code == KILLED) {
+		fail(r, ERR_BAD_STATE, "muxlet was killed before it answered: the container may be ending");
 	} else if (!is_absent(x) && !old) {
 		if (x->cause == RC_EXITED)
 			fail(r, ERR_SANDBOX_CREATE, r->words.message);

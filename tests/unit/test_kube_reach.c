@@ -422,6 +422,11 @@ static void what_may_pass_is_no_verdict(void **state)
 	failed(ERR_CONFLICT, "held by a process of another user");
 	end();
 
+	begin((struct reach_params){.muxlet_dir = true}); /* what there is then decides, not this */
+	exits(RC_EXITED, 137, 0, 0, "");
+	failed(ERR_BAD_STATE, "killed before it answered");
+	end();
+
 	begin((struct reach_params){.muxlet_dir = true});
 	says(2, "muxlet: no muxlet could be begun: Resource temporarily unavailable\n");
 	exits(RC_EXITED, 71, 0, 0, "");
