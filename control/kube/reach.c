@@ -26,6 +26,7 @@
 #define KILLED       (128 + 9) /* by whoever ends the container, before the API server says that it ends */
 #define AGAIN_MS     250
 #define AGAIN_MAX_MS 4000
+#define BEGUN_TRIES  4 /* of an exec that the runtime could not begin */
 
 /* Where muxlet is looked for, in turn. */
 enum place { PLACE_KNOWN, PLACE_INIT, PLACE_FOUND, PLACE_SENT, PLACE_IMAGE };
@@ -143,10 +144,13 @@ static void on_timer(uv_timer_t *t)
 
 /*
  * A busy server; or the webhook in front of it did not answer, which may be muxd's own and its address not yet known
- * to the cluster (docs/operations.md). Nothing was begun.
+ * to the cluster (docs/operations.md). Or the runtime could not begin it, as in a container that is about to end: the
+ * next try is told so. Nothing was begun.
  */
-static bool may_pass(const struct rc_exit *x)
+static bool may_pass(const struct reach *r, const struct rc_exit *x)
 {
+	if (!x->http_status)
+		return x->err.code == ERR_K8S && r->refusals + 1 < BEGUN_TRIES;
 	return x->http_status == 429 || (x->http_status == 500 && strstr(x->err.message, "failed calling webhook"));
 }
 
@@ -448,7 +452,7 @@ static void on_exited(void *arg, const struct rc_exit *x)
 		kube_creds_ask(r->p.creds, &r->ask, r->generation, with_creds, r);
 		return;
 	}
-	if (x->cause == RC_NOT_STARTED && may_pass(x)) {
+	if (x->cause == RC_NOT_STARTED && may_pass(r, x)) {
 		try_later(r, x);
 		return;
 	}

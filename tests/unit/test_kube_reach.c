@@ -457,6 +457,28 @@ static void a_refusal_that_may_pass(void **state)
 	assert_int_equal(t.done, 1);
 	end();
 
+	begin((struct reach_params){.muxlet_dir = true}); /* a container that ends: the next try hears of it */
+	exits(RC_NOT_STARTED, -1, ERR_K8S, 0, "failed to start exec: read init-p: connection reset by peer");
+	assert_int_equal(t.done, 0);
+	while (t.opened < 2 && clock_boot_ns() < end_ns) {
+		uv_run(&t.loop, UV_RUN_ONCE);
+		turn();
+	}
+	exits(RC_NOT_STARTED, -1, ERR_BAD_STATE, 0, "container not running");
+	failed(ERR_BAD_STATE, "container not running");
+	end();
+
+	begin((struct reach_params){.muxlet_dir = true}); /* one that never begins anything is told */
+	for (int i = 1; i <= 4; i++) {
+		while (t.opened < i && clock_boot_ns() < end_ns) {
+			uv_run(&t.loop, UV_RUN_ONCE);
+			turn();
+		}
+		exits(RC_NOT_STARTED, -1, ERR_K8S, 0, "failed to create exec: no space");
+	}
+	failed(ERR_K8S, "no space");
+	end();
+
 	begin((struct reach_params){.muxlet_dir = true, .deadline_ms = 50});
 	exits(RC_NOT_STARTED, -1, ERR_K8S, 500, webhook);
 	while (!t.done && clock_boot_ns() < end_ns)
