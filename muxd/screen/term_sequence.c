@@ -92,6 +92,16 @@ static void set_tab(struct term *t, int col, bool on)
 	t->tabs[term_clamp(col, 0, TERM_COLS_MAX - 1)] = on;
 }
 
+/* DECALN, as terminals do it: without margins, and the cursor goes home. libvterm leaves both as they were. */
+static void align(struct term *t)
+{
+	t->top = 0;
+	t->bottom = term_shown(t)->rows;
+	term_tell_csi(t, "", 1, t->bottom, 'r');
+	term_tell(t, "\033#8", 3);
+	term_go(t, 0, 0);
+}
+
 void term_on_escape(void *arg, char intermed, char final)
 {
 	struct term *t = arg;
@@ -101,8 +111,7 @@ void term_on_escape(void *arg, char intermed, char final)
 	if (intermed == '(' || intermed == ')') {
 		t->cursor.drawing[intermed == ')'] = final == '0';
 	} else if (intermed == '#') {
-		term_tell(t, "\033#8", 3);
-		term_moved(t, before, 0);
+		align(t);
 	} else if (final == '7') {
 		save_cursor(t);
 	} else if (final == '8') {

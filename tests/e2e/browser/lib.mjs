@@ -25,7 +25,13 @@ export const sleep = (ms) => new Promise((r) => setTimeout(r, ms));
 export async function until(what, f, ms = patience) {
   const end = Date.now() + ms;
   for (;;) {
-    const got = await f();
+    let got = null;
+    try {
+      got = await f();
+    } catch (e) {
+      // Chromium fails what it is loading when an interface of the machine comes or goes, as those of pods do.
+      if (!/Failed to fetch|ERR_NETWORK_CHANGED/.test(String(e))) throw e;
+    }
     if (got) return got;
     if (Date.now() > end) throw new Error(`${what} did not come about`);
     await sleep(50);
