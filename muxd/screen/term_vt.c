@@ -102,6 +102,14 @@ void term_go(struct term *t, int row, int col)
 	t->last_row = -1;
 }
 
+/* Behind a wide character libvterm waits to wrap in its first column. Without that character no output leads there. */
+static bool waits_nowhere(const struct term *t, struct place now)
+{
+	const struct grid *g = &t->grid[t->on];
+
+	return t->wrapped && now.col + 1 < g->cols && grid_cell(g, now.row, now.col)->width != 2;
+}
+
 /* libvterm forgets the pending wrap when the cursor moved, and at these. */
 void term_moved(struct term *t, struct place before, char final)
 {
@@ -109,6 +117,8 @@ void term_moved(struct term *t, struct place before, char final)
 
 	if (now.row != before.row || now.col != before.col || (final && strchr("ABCDEFGH`adefjk", final)))
 		t->wrapped = false;
+	else if (waits_nowhere(t, now)) /* scrolled away, say: the cursor is in the last column, as it is elsewhere */
+		term_go(t, now.row, t->grid[t->on].cols - 1);
 	t->last_row = -1;
 }
 

@@ -151,7 +151,8 @@ static const char *const screens[] = {
     "\033[3g\033[4G\033H\033[12G\033H\r\033[4h\033[20h\033[?5h\033[?7l\033[>4;2m",
     "\033(0lqqk\033)0\016x\017\033[2;2H\0337\033(B",
     "\033]2;title \xc3\xa9\a\033#8\033[2;2H\033[1J",
-    "\033[2;4r\033[2;24H\xe5\xad\x97\033#8", /* a wide one that waits to wrap, and is overwritten */
+    "\033[2;4r\033[2;24H\xe5\xad\x97\033#8",                     /* a wide one that waits to wrap, and is overwritten */
+    "\033[2;24H\xe5\xad\x97\033[S\033[3;24H\xe5\xad\x97\033[1L", /* ... or scrolled away */
 };
 
 static void drawn_into_another_terminal_it_is_the_same(void **state)
