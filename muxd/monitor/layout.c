@@ -16,6 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define DYING_PAUSE_NS 50000000 /* between looks at a lock whose holder dies */
+#define DYING_PAUSES   100      /* then it is told */
+
 int layout_path(const struct layout *l, const char *name, char out[PATH_MAX], struct err *e)
 {
 	return file_join(out, PATH_MAX, l->dir, name, e);
@@ -63,6 +66,35 @@ static int write_lock(int fd, pid_t net, pid_t recorder)
 	return pwrite(fd, text, (size_t)n, 0) == n && ftruncate(fd, n) == 0 ? 0 : ERR_SYS;
 }
 
+/* Its memory is gone: there is no program behind its pid any more. */
+static bool is_dying(long pid)
+{
+	char path[40], exe[8];
+
+	snprintf(path, sizeof path, "/proc/%ld/exe", pid);
+	return pid && readlink(path, exe, sizeof exe) < 0 && errno == ENOENT;
+}
+
+/* One that was killed holds the lock until its files are closed, which on a busy machine is a while after its memory.
+ */
+static int lock_file(int fd)
+{
+	const struct timespec pause = {.tv_nsec = DYING_PAUSE_NS};
+	long pids[3];
+
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK)
+			return -1;
+		read_lock(fd, pids);
+		if (i == DYING_PAUSES || !is_dying(pids[0])) {
+			errno = EWOULDBLOCK;
+			return -1;
+		}
+		(void)nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 static int take_lock(struct layout *l, struct err *e)
 {
 	char path[PATH_MAX];
@@ -74,7 +106,7 @@ static int take_lock(struct layout *l, struct err *e)
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", path);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	if (lock_file(fd) < 0) {
 		rc = errno == EWOULDBLOCK ? ERR_CONFLICT : err_sys(e, errno, "lock %s", path);
 		read_lock(fd, pids);
 		if (rc == ERR_CONFLICT)

@@ -1,7 +1,8 @@
 /*
  * layout.h - the state directory and the journal directory of one daemon.
  *
- * layout_open() takes the lock, so that one daemon works on a directory, makes
+ * layout_open() takes the lock, so that one daemon works on a directory (one
+ * that was killed and is not quite gone is waited for, 5 s at most), makes
  * what is missing and leaves what is there. layout_close() gives the lock back;
  * the files stay. Owned by the monitor; nobody else writes these directories.
  *

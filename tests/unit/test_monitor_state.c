@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -364,6 +366,46 @@ static void time_does_not_fall_behind_the_file(void **state)
 	assert_int_equal(floor_open(&floor, &f->layout, &back, NULL), ERR_CORRUPT);
 }
 
+/* A process that lives holds the lock for one that is dead: what is left of a daemon that was killed. */
+static void one_daemon_at_a_time_and_a_dying_one_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct layout second;
+	struct err e = {0};
+	char path[PATH_MAX], text[32];
+	int ready[2];
+	pid_t dead, holder;
+
+	assert_int_equal(layout_open(f->dir, &f->who, &second, &e), ERR_CONFLICT);
+	snprintf(text, sizeof text, "(pid %d)", getpid());
+	assert_non_null(strstr(e.message, text));
+
+	assert_int_equal(layout_path(&f->layout, "muxd.lock", path, NULL), 0);
+	layout_close(&f->layout);
+	assert_int_equal(pipe(ready), 0);
+	if ((dead = fork()) == 0)
+		_exit(0);
+	if ((holder = fork()) == 0) {
+		int fd = open(path, O_RDWR | O_TRUNC);
+
+		snprintf(text, sizeof text, "%d 0 0\n", dead);
+		if (flock(fd, LOCK_EX) < 0 || write(fd, text, strlen(text)) < 0 || write(ready[1], "!", 1) != 1)
+			_exit(1);
+		usleep(300000);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], text, 1), 1);
+	open_layout(f);
+	for (int i = 0; i < 2; i++) {
+		int status;
+
+		assert_int_equal(waitpid(i ? holder : dead, &status, 0), i ? holder : dead);
+		assert_int_equal(status, 0);
+	}
+	close(ready[0]);
+	close(ready[1]);
+}
+
 static void who_the_children_become(void **state)
 {
 	struct conf *c = NULL;
@@ -414,6 +456,7 @@ static void a_closed_directory_above_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(one_daemon_at_a_time_and_a_dying_one_is_waited_for),
 	    TEST(the_first_start_makes_keys_and_the_second_finds_them),
 	    TEST(a_rotation_signs_anew_and_goes_on_verifying),
 	    TEST(a_rotation_can_drop_every_earlier_key_at_once),
