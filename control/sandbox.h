@@ -121,6 +121,12 @@ struct sandbox_provider_ops {
 	 * kept of it. NULL: this backend keeps none.
 	 */
 	void (*log)(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg);
+	/*
+	 * When the backend itself is to end it, by the wall clock, should nobody be there to do so (0: never). Said
+	 * ahead of each ensure, which makes or wakes it; runs: it runs already, and the time changes. Nothing is
+	 * answered. NULL: this backend ends nothing by itself.
+	 */
+	void (*set_end)(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs);
 	void (*destroy)(struct sandbox_provider *p);
 };
 struct sandbox_provider {

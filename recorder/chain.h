@@ -8,7 +8,9 @@
  * Crash safety: what was appended after the last chain_sync() may be torn; the next
  * chain_open() cuts that off (keeping the bytes in <n>.torn) and the caller derives
  * it again from the segments. Damage before a signed head is not a torn tail:
- * ERR_CORRUPT. Keep segments until chain_sync() or chain_sign_head() has returned 0.
+ * ERR_CORRUPT. A tombstone or a stranger's key that no head of the signer vouches for is cut
+ * off in the same way: what stands behind it is appended again. Keep segments until chain_sync() or chain_sign_head()
+ * has returned 0.
  */
 #ifndef RECORDER_CHAIN_H
 #define RECORDER_CHAIN_H
@@ -60,6 +62,9 @@ struct chain_entry {
 
 /* Begins a log when there is none (log id, key entry, first head). signer is borrowed until chain_close(). */
 int chain_open(const char *dir, const struct signer *s, struct chain **out, uint64_t *out_cut_bytes, struct err *e);
+/* After a sync that failed everything fails until this has returned 0: back to the last sync, the rest is to be derived
+ * again. */
+int chain_reopen(struct chain *c, struct err *e);
 void chain_close(struct chain *c);
 /* Sequence of the last audit record in the log: records up to it are in, appending them again does nothing. */
 uint64_t chain_audit_seq(struct chain *c);

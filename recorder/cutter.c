@@ -5,7 +5,6 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "recorder/cutter_state.h"
-#include "recorder/retention.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -85,6 +84,8 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 		log_warn(NULL, "the chain log's torn tail was cut off: %llu bytes", (unsigned long long)cut);
 	if (rc == 0)
 		rc = cut_restore(c, e);
+	if (rc == 0)
+		rc = cut_retain_start(c, e);
 	if (rc) {
 		cutter_destroy(c);
 		return rc;
@@ -97,7 +98,9 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 
 static uint64_t debt_of(const struct segment_tail *durable, const struct index_cursor *at, uint64_t segment_size)
 {
-	if (at->segment >= durable->number)
+	if (at->segment > durable->number)
+		return 0;
+	if (at->segment == durable->number)
 		return durable->offset > at->offset ? durable->offset - at->offset : 0;
 	return (durable->number - at->segment) * segment_size + durable->offset;
 }
@@ -115,8 +118,8 @@ static void tell_progress(struct cutter *c, const char *state)
 	c->seen.state = state;
 	c->seen.open = c->n;
 	c->seen.message[0] = 0;
-	/* An empty log is consumed as well. */
-	c->consumed = durable.number ? at.lsn : durable.lsn;
+	/* A log that is empty, or ends before the place where one goes on, is consumed as well. */
+	c->consumed = durable.number && at.segment <= durable.number ? at.lsn : durable.lsn;
 	c->debt = debt_of(&durable, &at, c->segment_size);
 	pthread_cond_broadcast(&c->moved);
 	pthread_mutex_unlock(&c->lock);
@@ -190,25 +193,12 @@ static int sign_due(struct cutter *c, struct err *e)
 {
 	struct chain_head head;
 	uint64_t fresh, now = clock_boot_ns();
-	if (now < c->head_ns + HEAD_NS)
+	if (!c->sign_now && now < c->head_ns + HEAD_NS)
 		return 0;
+	c->sign_now = false;
 	c->head_ns = now;
 	chain_head(c->chain, &head, &fresh);
 	return fresh ? chain_sign_head(c->chain, clock_wall_ns(), e) : 0;
-}
-
-static int retention_due(struct cutter *c, struct err *e)
-{
-	uint64_t now = clock_boot_ns();
-	size_t n = 0;
-	if (!c->retain_ns || now < c->retention_ns)
-		return 0;
-	int64_t before = clock_wall_ns() - (int64_t)c->retain_ns;
-	int rc = retention_run(c->dir, c->index, c->chain, before, &n, e);
-	/* A full batch: more of them wait. */
-	if (rc == 0 && n < RETENTION_BATCH)
-		c->retention_ns = now + RETENTION_NS;
-	return rc;
 }
 
 static int step_inside(struct cutter *c, bool *out_more, struct err *e)
@@ -223,7 +213,7 @@ static int step_inside(struct cutter *c, bool *out_more, struct err *e)
 	if (rc == 0)
 		rc = sign_due(c, e);
 	if (rc == 0 && !*out_more)
-		rc = retention_due(c, e);
+		rc = cut_retain_due(c, e);
 	if (rc)
 		return rc;
 	if (checkpoint_due(c))

@@ -1,8 +1,10 @@
 #define LOG_SUBSYS "cutter"
+#include "muxd/base/buf.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "recorder/cutter_state.h"
+#include "recorder/file.h"
 #include "recorder/recording.h"
 
 #include <stdio.h>
@@ -12,6 +14,7 @@
 struct restore {
 	struct cutter *c;
 	struct err *e;
+	bool anew; /* some file did not fit its checkpoint */
 };
 
 static int restore_add(struct cutter *c, const struct index_unsealed *u, struct builder *b, struct err *e)
@@ -31,15 +34,17 @@ static int restore_add(struct cutter *c, const struct index_unsealed *u, struct 
 /* File and checkpoint do not fit: keep the file as evidence; what follows goes into a new one that says so. */
 static int restore_anew(struct cutter *c, const struct index_unsealed *u, const char *why, struct err *e)
 {
-	char id[ID_STR_LEN], from[4096], to[4096], json[512];
+	char id[ID_STR_LEN], from[FILE_PATH_MAX], to[FILE_PATH_MAX], json[512];
 	static const struct id nobody;
 
 	id_format(&u->id, id);
 	struct log_ids ids = {.session = id};
 	log_error(&ids, "the open recording is damaged, it is kept as %s.damaged: %s", id, why);
 	snprintf(from, sizeof(from), "%s/open/%s.mrec", c->dir, id);
-	snprintf(to, sizeof(to), "%s/open/%s.damaged", c->dir, id);
-	(void)rename(from, to);
+	snprintf(to, sizeof(to), "%s/open/%s", c->dir, id);
+	int rc = file_set_aside(from, to, e);
+	if (rc && rc != ERR_NOT_FOUND)
+		return rc;
 	snprintf(json, sizeof(json),
 		 "{\"event\":\"record.damaged\",\"outcome\":\"error\",\"principal\":\"recorder\",\"session\":\"%s\"}",
 		 id);
@@ -55,7 +60,7 @@ static int restore_anew(struct cutter *c, const struct index_unsealed *u, const 
 				  .len = (uint32_t)strlen(open),
 				  .payload = (const uint8_t *)open};
 	cut_options(c, open, strlen(open), &options);
-	int rc = builder_create(&options, &rec, &b, e);
+	rc = builder_create(&options, &rec, &b, e);
 	if (rc || (rc = restore_add(c, u, b, e)) != 0)
 		return rc;
 	/* Its EXIT may have been read already, and is then lost with the file. */
@@ -84,6 +89,7 @@ static int restore_row(void *arg, const struct index_unsealed *u)
 	int rc = builder_reopen(&options, &u->id, u->state, u->state_len, &b, &why);
 	bool found = recording_find(c->dir, &u->id, path, sizeof(path), NULL) == 0;
 	bool passing = rc == ERR_SYS || rc == ERR_DISK_FULL || rc == ERR_NOMEM;
+	r->anew = r->anew || (rc && (!passing || !found));
 	if (rc && (!passing || !found))
 		return restore_anew(c, u, why.message, r->e);
 	return rc ? err_set(r->e, rc, "%s", why.message) : restore_add(c, u, b, r->e);
@@ -134,6 +140,24 @@ static int restore_sealed(struct cutter *c, struct err *e)
 	return rc;
 }
 
+/*
+ * What was begun anew gets a checkpoint at once: the old one would not fit at the next
+ * start either. One that may have lost its EXIT gets none, as that is not stored with it.
+ */
+static int store_anew(struct cutter *c, struct err *e)
+{
+	struct buf state;
+	int rc = index_begin(c->index, e);
+
+	buf_init(&state, CHECKPOINT_BLOB_MAX);
+	for (size_t i = 0; rc == 0 && i < c->n; i++) {
+		if (!c->sessions[i]->seal_ns)
+			rc = cut_checkpoint_session(c, c->sessions[i], &state, e);
+	}
+	buf_finish(&state);
+	return rc ? rc : index_commit(c->index, true, e);
+}
+
 int cut_restore(struct cutter *c, struct err *e)
 {
 	struct restore r = {.c = c, .e = e};
@@ -142,11 +166,15 @@ int cut_restore(struct cutter *c, struct err *e)
 	cut_clear(c);
 	follower_destroy(c->follower);
 	c->follower = NULL;
-	int rc = index_cursor(c->index, &c->stored, e);
+	int rc = chain_reopen(c->chain, e);
+	if (rc == 0)
+		rc = index_cursor(c->index, &c->stored, e);
 	if (rc == 0)
 		rc = restore_sealed(c, e);
 	if (rc == 0)
 		rc = index_unsealed(c->index, restore_row, &r, e);
+	if (rc == 0 && r.anew)
+		rc = store_anew(c, e);
 	if (rc == 0)
 		rc = follower_create(c->p.segments_fd, &c->stored, &c->follower, e);
 	if (rc) {

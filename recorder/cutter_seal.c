@@ -122,7 +122,7 @@ uint64_t cut_seal_next(const struct cutter *c)
 	return next;
 }
 
-static int checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e)
+int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e)
 {
 	if (!s->dirty)
 		return 0;
@@ -164,7 +164,7 @@ int cut_checkpoint(struct cutter *c, struct err *e)
 
 	buf_init(&state, CHECKPOINT_BLOB_MAX);
 	for (size_t i = 0; rc == 0 && i < c->n; i++)
-		rc = checkpoint_session(c, c->sessions[i], &state, e);
+		rc = cut_checkpoint_session(c, c->sessions[i], &state, e);
 	buf_finish(&state);
 	if (rc == 0)
 		rc = chain_sync(c->chain, e);

@@ -158,6 +158,8 @@ static int known_sealed(struct cutter *c, const struct id *id, uint64_t lsn, boo
 		return 0;
 	if ((rc = cut_seal_mend(c, id, path, e)) == 0)
 		*out = true;
+	/* Signed and synced in this step: the index is not to say what the chain may lose. */
+	c->sign_now = true;
 	return rc;
 }
 

@@ -7,9 +7,11 @@
 #ifndef RECORDER_CUTTER_STATE_H
 #define RECORDER_CUTTER_STATE_H
 
+#include "muxd/base/buf.h"
 #include "recorder/builder.h"
 #include "recorder/cutter.h"
 #include "recorder/follower.h"
+#include "recorder/retention.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -49,6 +51,7 @@ struct cutter {
 	uint64_t replay_until;      /* records before it may have been cut by an earlier try */
 	uint64_t bytes;             /* consumed since then */
 	uint64_t checkpoint_ns, head_ns;
+	bool sign_now; /* without waiting for HEAD_NS */
 	bool failed;
 	uint64_t retry_ns;
 	struct conf_rule *rules;
@@ -56,6 +59,7 @@ struct cutter {
 	uint64_t segment_size;
 	uint64_t retain_ns;    /* 0 = for ever */
 	uint64_t retention_ns; /* when to look again */
+	struct retention_guard guard;
 
 	pthread_mutex_t lock;
 	pthread_cond_t moved; /* consumed moved, or a session was sealed */
@@ -83,6 +87,13 @@ uint64_t cut_seal_next(const struct cutter *c);
 bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size);
 int cut_seal_mend(struct cutter *c, const struct id *id, const char *path, struct err *e);
 int cut_checkpoint(struct cutter *c, struct err *e);
+/* Of one that changed, inside an index transaction. state: room to work in. */
+int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e);
+
+/* cutter_retain.c */
+int cut_retain_start(struct cutter *c, struct err *e);
+/* Inside an index transaction. */
+int cut_retain_due(struct cutter *c, struct err *e);
 
 /* cutter_restore.c */
 int cut_restore(struct cutter *c, struct err *e);

@@ -25,7 +25,8 @@ struct drain;
 struct drain_params {
 	int ring_fd, cursor_fd, dir_fd; /* stay the caller's */
 	uint64_t segment_size, min_free;
-	uint64_t min_lsn; /* the log must go on above this (what the index has seen) */
+	uint64_t min_lsn;     /* the log must go on above this (what the index has seen) */
+	uint64_t min_segment; /* where the index stands; when lost, what is new gets higher numbers */
 	const struct segment_io *io;
 };
 

@@ -110,9 +110,13 @@ int drain_recover(struct drain *d, struct err *e)
 	struct segment_tail tail;
 	struct segment_tear tear;
 
+	segment_log_used(d->log, d->p.min_segment);
 	int rc = segment_log_recover(d->log, &tail, &tear, e);
 	if (rc || (rc = recover_ring(d, &tail, e)) != 0)
 		return rc;
+	/* Who follows the log stands behind it: what comes next must not go where he has been. */
+	if (tail.number < d->p.min_segment)
+		d->restart_segment = true;
 	if (tail.lsn <= d->p.min_lsn) {
 		/* The index remembers more than the log holds: segments were lost. Their numbers are not given again.
 		 */

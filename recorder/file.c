@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ASIDE_MAX 1000
+
 int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, struct err *e)
 {
 	uint8_t *at = p;
@@ -76,6 +78,19 @@ int file_sync_folder(const char *path, struct err *e)
 	if (fsync(fd) != 0)
 		rc = err_sys(e, errno, "cannot sync the folder %s", path);
 	close(fd);
+	return rc;
+}
+
+int file_set_aside(const char *from, const char *to, struct err *e)
+{
+	char aside[FILE_PATH_MAX];
+	int rc = file_path(aside, e, "%s.damaged", to);
+
+	for (unsigned n = 2; !rc && renameat2(AT_FDCWD, from, AT_FDCWD, aside, RENAME_NOREPLACE) != 0; n++) {
+		if (errno != EEXIST || n > ASIDE_MAX)
+			return err_sys(e, errno, "cannot set %s aside", from);
+		rc = file_path(aside, e, "%s.damaged.%u", to, n);
+	}
 	return rc;
 }
 

@@ -21,6 +21,9 @@ int file_size(int fd, const char *path, uint64_t *out, struct err *e);
 /* fdatasync, and fsync of a folder. */
 int file_sync(int fd, const char *path, struct err *e);
 int file_sync_folder(const char *path, struct err *e);
+/* Renames from to TO.damaged, or to the first of TO.damaged.2, .3, ... that is free: what was kept before stays as it
+ * is. */
+int file_set_aside(const char *from, const char *to, struct err *e);
 /* mkdir 0700; there already is fine. The folder above is synced when it was made. */
 int file_make_folder(const char *path, struct err *e);
 /* snprintf for paths; ERR_TOO_LARGE when it does not fit FILE_PATH_MAX. */

@@ -1,13 +1,17 @@
+#define LOG_SUBSYS "index"
 #include "recorder/index.h"
 
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/log.h"
 #include "recorder/index_db.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define INDEX_VERSION 1
+#define CHECK_NS      (20 * NS_PER_SEC)
+#define CHECK_STEPS   10000 /* of SQLite's machine, between two looks at the clock */
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER) WITHOUT ROWID;"
@@ -126,14 +130,26 @@ int index_open(const char *path, struct index **out, struct err *e)
 		rc = check_version(ix, &version, e);
 	if (rc == 0)
 		rc = run(ix, schema, e);
-	if (rc == 0 && version == 0)
-		rc = run(ix, "PRAGMA user_version=1", e);
+	ix->complete = version > 0;
 	if (rc) {
 		index_close(ix);
 		return rc;
 	}
 	*out = ix;
 	return 0;
+}
+
+bool index_complete(const struct index *ix)
+{
+	return ix->complete;
+}
+
+int index_put_complete(struct index *ix, struct err *e)
+{
+	int rc = run(ix, "PRAGMA user_version=1", e);
+	if (rc == 0)
+		ix->complete = true;
+	return rc;
 }
 
 int index_open_reader(const char *path, struct index **out, struct err *e)
@@ -173,10 +189,24 @@ static int check_row(void *arg, int n, char **v, char **names)
 	return 0;
 }
 
+static int check_time_over(void *arg)
+{
+	return clock_boot_ns() >= *(const uint64_t *)arg;
+}
+
 int index_check(struct index *ix, struct err *e)
 {
+	uint64_t until = clock_boot_ns() + CHECK_NS;
 	bool damaged = false;
+	/* It reads all of a file that only grows, and somebody waits for this start. */
+	sqlite3_progress_handler(ix->db, CHECK_STEPS, check_time_over, &until);
 	int rc = sqlite3_exec(ix->db, "PRAGMA quick_check(1)", check_row, &damaged, NULL);
+	sqlite3_progress_handler(ix->db, 0, NULL, NULL);
+	if (rc == SQLITE_INTERRUPT) {
+		log_info(NULL, "audit.db is large: the check at the start stopped after %u s",
+			 (unsigned)(CHECK_NS / NS_PER_SEC));
+		return 0;
+	}
 	if (rc != SQLITE_OK)
 		return index_error(ix, rc, e);
 	return damaged ? err_set(e, ERR_CORRUPT, "audit.db fails its check") : 0;

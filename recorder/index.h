@@ -44,7 +44,10 @@ struct index_filter {
 int index_open(const char *path, struct index **out, struct err *e);
 int index_open_reader(const char *path, struct index **out, struct err *e);
 void index_close(struct index *ix);
-/* SQLite's own quick check. ERR_CORRUPT. */
+/* Does it hold what the record held when it was made? A new one says so in the transaction that fills it. */
+bool index_complete(const struct index *ix);
+int index_put_complete(struct index *ix, struct err *e);
+/* SQLite's own quick check, as far as it comes in 20 s. ERR_CORRUPT. */
 int index_check(struct index *ix, struct err *e);
 
 int index_begin(struct index *ix, struct err *e);
@@ -60,13 +63,20 @@ int index_put_sealed(struct index *ix, const struct id *id, const char *path, st
 /* Its recording is gone (state "expired", what it was about is emptied), or is kept for ever. */
 int index_put_expired(struct index *ix, const struct id *id, struct err *e);
 int index_put_kept(struct index *ix, const struct id *id, struct err *e);
+/* One of which no more is known than that state: it is not to be cut again. Does nothing when there is a row. */
+int index_put_gone(struct index *ix, const struct id *id, const char *state, struct err *e);
 int index_put_audit(struct index *ix, uint64_t lsn, int64_t wall_ns, const struct id *session, const char *json,
 		    struct err *e);
 int index_put_cursor(struct index *ix, const struct index_cursor *c, struct err *e);
+/* Retention waits until that uptime of that boot; 0: it does not. */
+int index_put_wait(struct index *ix, uint64_t boot, uint64_t until_ns, struct err *e);
 int index_put_checkpoint(struct index *ix, const struct id *id, const void *state, size_t n, struct err *e);
 
 int index_cursor(struct index *ix, struct index_cursor *out, struct err *e);
 int index_last_lsn(struct index *ix, uint64_t *out, struct err *e); /* highest seen in any row */
+int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e);
+/* Wall time of the newest thing in it, 0: it is empty. */
+int index_newest(struct index *ix, int64_t *out_wall_ns, struct err *e);
 /* "open", "ended", "sealed" into out; ERR_NOT_FOUND. path may be NULL. */
 int index_session_state(struct index *ix, const struct id *id, char out[8], struct err *e);
 /* First lsn and the segment that holds it. */

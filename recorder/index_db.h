@@ -7,6 +7,7 @@
 #include "recorder/index.h"
 
 #include <sqlite3.h>
+#include <stdbool.h>
 
 enum index_sql {
 	SQL_PUT_OPEN,
@@ -16,6 +17,7 @@ enum index_sql {
 	SQL_DROP_CHECKPOINT,
 	SQL_PUT_EXPIRED,
 	SQL_PUT_KEPT,
+	SQL_PUT_GONE,
 	SQL_EXPIRED,
 	SQL_PUT_AUDIT,
 	SQL_PUT_CURSOR,
@@ -29,12 +31,16 @@ enum index_sql {
 	SQL_RECENT,
 	SQL_REFERS,
 	SQL_UNSEALED,
+	SQL_PUT_WAIT,
+	SQL_GET_WAIT,
+	SQL_NEWEST,
 	INDEX_SQL_COUNT,
 };
 
 struct index {
 	sqlite3 *db;
 	sqlite3_stmt *stmts[INDEX_SQL_COUNT];
+	bool complete;
 };
 
 const char *index_sql_text(enum index_sql which);

@@ -34,19 +34,48 @@ int index_cursor(struct index *ix, struct index_cursor *out, struct err *e)
 	return 0;
 }
 
-int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
+/* One row of at most two numbers; none leaves them 0. */
+static int numbers(struct index *ix, enum index_sql which, uint64_t out[2], struct err *e)
 {
 	sqlite3_stmt *s;
-	int rc = index_stmt(ix, SQL_LAST_LSN, &s, e);
+	int step, rc = index_stmt(ix, which, &s, e);
+	out[0] = out[1] = 0;
 	if (rc)
 		return rc;
-	rc = sqlite3_step(s);
-	uint64_t lsn = rc == SQLITE_ROW ? column_u64(s, 0) : 0;
+	step = sqlite3_step(s);
+	for (int i = 0; step == SQLITE_ROW && i < sqlite3_column_count(s); i++)
+		out[i] = column_u64(s, i);
 	sqlite3_reset(s);
-	if (rc != SQLITE_ROW)
-		return index_error(ix, rc, e);
-	*out = lsn;
-	return 0;
+	return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
+int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
+{
+	uint64_t n[2];
+	int rc = numbers(ix, SQL_LAST_LSN, n, e);
+	if (rc == 0)
+		*out = n[0];
+	return rc;
+}
+
+int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e)
+{
+	uint64_t n[2];
+	int rc = numbers(ix, SQL_GET_WAIT, n, e);
+	if (rc == 0) {
+		*out_boot = n[0];
+		*out_until_ns = n[1];
+	}
+	return rc;
+}
+
+int index_newest(struct index *ix, int64_t *out_wall_ns, struct err *e)
+{
+	uint64_t n[2];
+	int rc = numbers(ix, SQL_NEWEST, n, e);
+	if (rc == 0)
+		*out_wall_ns = (int64_t)n[0];
+	return rc;
 }
 
 static int state_row(struct index *ix, const struct id *id, sqlite3_stmt **out, struct err *e)

@@ -112,6 +112,17 @@ int index_put_kept(struct index *ix, const struct id *id, struct err *e)
 	return put_by_id(ix, SQL_PUT_KEPT, id, e);
 }
 
+int index_put_gone(struct index *ix, const struct id *id, const char *state, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_PUT_GONE, &s, e);
+	if (rc)
+		return rc;
+	bind_id(s, id);
+	index_bind(s, ":state", state);
+	return index_step_done(ix, s, e);
+}
+
 int index_put_audit(struct index *ix, uint64_t lsn, int64_t wall_ns, const struct id *session, const char *json,
 		    struct err *e)
 {
@@ -149,6 +160,17 @@ int index_put_cursor(struct index *ix, const struct index_cursor *c, struct err 
 	index_bind_u64(s, ":segment", c->segment);
 	index_bind_u64(s, ":offset", c->offset);
 	index_bind_u64(s, ":lsn", c->lsn);
+	return index_step_done(ix, s, e);
+}
+
+int index_put_wait(struct index *ix, uint64_t boot, uint64_t until_ns, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_PUT_WAIT, &s, e);
+	if (rc)
+		return rc;
+	index_bind_u64(s, ":boot", boot);
+	index_bind_u64(s, ":until", until_ns);
 	return index_step_done(ix, s, e);
 }
 

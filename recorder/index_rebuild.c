@@ -5,6 +5,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "recorder/chain.h"
+#include "recorder/file.h"
 #include "recorder/recording.h"
 
 #include <dirent.h>
@@ -60,6 +61,20 @@ static int put_recording(struct index *ix, const struct recording *r, const char
 	return rc ? rc : index_put_sealed(ix, &info->session, path, e);
 }
 
+/* It is evidence, and not to be made again from what the segments still hold of it. */
+static int unreadable_file(struct index *ix, const char *path, const char *name, const struct err *why, struct err *e)
+{
+	char text[ID_STR_LEN];
+	struct id id;
+
+	log_error(NULL, "%s is in the index by its name alone: %s", path, why->message);
+	if (strlen(name) < ID_STR_LEN - 1)
+		return 0;
+	memcpy(text, name, ID_STR_LEN - 1);
+	text[ID_STR_LEN - 1] = '\0';
+	return id_parse(text, &id) ? 0 : index_put_gone(ix, &id, "kept", e);
+}
+
 static int sealed_file(struct index *ix, const char *dir, const char *below, const char *name, struct err *e)
 {
 	char path[PATH_MAX];
@@ -67,11 +82,12 @@ static int sealed_file(struct index *ix, const char *dir, const char *below, con
 	struct err why = {0};
 
 	snprintf(path, sizeof(path), "%s/%s/%s", dir, below, name);
-	if (recording_open(path, &r, &why)) {
-		log_error(NULL, "%s is left out of the index: %s", path, why.message);
-		return 0;
-	}
-	int rc = put_recording(ix, r, path + strlen(dir) + 1, e);
+	int rc = recording_open(path, &r, &why);
+	if (rc == ERR_NOMEM)
+		return err_set(e, rc, "%s", why.message);
+	if (rc)
+		return unreadable_file(ix, path, name, &why, e);
+	rc = put_recording(ix, r, path + strlen(dir) + 1, e);
 	recording_close(r);
 	return rc;
 }
@@ -82,8 +98,8 @@ static int open_file(struct index *ix, const char *dir, const char *below, const
 	char from[PATH_MAX], to[PATH_MAX];
 	(void)ix;
 	snprintf(from, sizeof(from), "%s/%s/%s", dir, below, name);
-	snprintf(to, sizeof(to), "%s/%s/%.*s.damaged", dir, below, (int)strlen(name) - 5, name);
-	return rename(from, to) < 0 ? err_sys(e, errno, "cannot set %s aside", from) : 0;
+	snprintf(to, sizeof(to), "%s/%s/%.*s", dir, below, (int)strlen(name) - 5, name);
+	return file_set_aside(from, to, e);
 }
 
 static int put_days(struct index *ix, const char *dir, struct err *e)
@@ -119,10 +135,17 @@ static int put_chain(struct index *ix, const char *dir, struct err *e)
 		int got = chain_reader_next(r, &en, &why);
 		if (got == 0)
 			break;
+		if (got < 0 && got != ERR_CORRUPT) {
+			/* The reader does not get past anything else. */
+			rc = err_set(e, got, "%s", why.message);
+			break;
+		}
 		if (got < 0) {
 			log_error(NULL, "the chain log is damaged: %s", why.message);
 			continue;
 		}
+		if (en.type == CHAIN_TOMBSTONE)
+			rc = index_put_gone(ix, &en.session, "expired", e);
 		if (en.type != CHAIN_AUDIT)
 			continue;
 		char *json = strndup((const char *)en.payload, en.len);
@@ -143,6 +166,8 @@ static int rebuild(struct index *ix, const char *dir, struct err *e)
 		rc = put_chain(ix, dir, e);
 	if (rc == 0)
 		rc = each_file(ix, dir, "open", open_file, e);
+	if (rc == 0)
+		rc = index_put_complete(ix, e);
 	if (rc == 0)
 		rc = index_commit(ix, true, e);
 	if (rc)
@@ -172,7 +197,6 @@ int index_open_or_rebuild(const char *dir, struct index **out, struct err *e)
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/audit.db", dir) >= sizeof(path) - 64)
 		return err_set(e, ERR_INVAL, "the path of the record is too long");
-	bool was_there = access(path, F_OK) == 0;
 	int rc = index_open(path, &ix, e);
 	if (rc == 0)
 		rc = index_check(ix, e);
@@ -180,13 +204,12 @@ int index_open_or_rebuild(const char *dir, struct index **out, struct err *e)
 		log_error(NULL, "audit.db is damaged and is made again: %s", e ? e->message : "");
 		index_close(ix);
 		ix = NULL;
-		was_there = false;
 		rc = set_aside(path, e);
 		if (rc == 0)
 			rc = index_open(path, &ix, e);
 	}
-	/* A new one beside recordings that are not new: it was lost. */
-	if (rc == 0 && !was_there)
+	/* New, perhaps beside recordings that are not; or the making of it did not come to its end. */
+	if (rc == 0 && !index_complete(ix))
 		rc = rebuild(ix, dir, e);
 	if (rc) {
 		index_close(ix);

@@ -23,6 +23,7 @@ static const char *const texts[INDEX_SQL_COUNT] = {
     [SQL_PUT_EXPIRED] = "UPDATE sessions SET state = 'expired', open = NULL, exit = NULL, reason = NULL,"
 			" digest = NULL, exec_id = NULL, path = NULL WHERE id = :id",
     [SQL_PUT_KEPT] = "UPDATE sessions SET state = 'kept' WHERE id = :id",
+    [SQL_PUT_GONE] = "INSERT INTO sessions(id, state) VALUES(:id, :state) ON CONFLICT(id) DO NOTHING",
     [SQL_EXPIRED] = "SELECT id FROM sessions WHERE state = 'sealed' AND ended_ns < :before ORDER BY ended_ns"
 		    " LIMIT :limit",
     [SQL_PUT_AUDIT] = "INSERT INTO audit(lsn, wall_ns, event, principal, agent, grant_id, session, outcome, json)"
@@ -54,6 +55,12 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 		   " AND json_extract(open, '$.snapshot_id') = :snapshot",
     [SQL_UNSEALED] = "SELECT s.id, s.open, c.state, s.input, s.output, s.stderr, s.state FROM sessions s"
 		     " LEFT JOIN checkpoints c ON c.id = s.id WHERE s.state IN ('open', 'ended') ORDER BY s.id",
+    [SQL_PUT_WAIT] = "INSERT INTO meta(key, a, b) VALUES('retention_wait', :boot, :until)"
+		     " ON CONFLICT(key) DO UPDATE SET a = :boot, b = :until",
+    [SQL_GET_WAIT] = "SELECT a, b FROM meta WHERE key = 'retention_wait'",
+    /* The last event, not the latest: one day of a wrong clock is not to stand for the newest thing for ever. */
+    [SQL_NEWEST] = "SELECT coalesce((SELECT wall_ns FROM audit ORDER BY lsn DESC LIMIT 1),"
+		   " (SELECT max(ended_ns) FROM sessions WHERE state = 'sealed'), 0)",
 };
 
 const char *index_sql_text(enum index_sql which)

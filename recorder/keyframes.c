@@ -42,6 +42,8 @@ int keyframes_begin(struct keyframes_writer *w, const char *recording, const str
 	w->n = 0;
 	w->pos = HEAD;
 	if (rc == 0)
+		rc = file_path(w->recording, e, "%s", recording);
+	if (rc == 0)
 		rc = file_path(w->part, e, "%s.part", w->path);
 	if (rc)
 		return rc;
@@ -103,6 +105,11 @@ int keyframes_end(struct keyframes_writer *w, struct err *e)
 
 	if (rc == 0 && rename(w->part, w->path) < 0)
 		rc = err_sys(e, errno, "cannot rename %s", w->part);
+	/* Looked at after: retention removes the recording first and what is beside it then. */
+	if (rc == 0 && access(w->recording, F_OK) != 0) {
+		(void)unlink(w->path);
+		rc = err_set(e, ERR_NOT_FOUND, "%s was removed meanwhile", w->recording);
+	}
 	if (rc) {
 		keyframes_abandon(w);
 		return rc;

@@ -27,7 +27,7 @@ struct keyframe {
 
 struct keyframes_writer {
 	int fd;
-	char path[FILE_PATH_MAX], part[FILE_PATH_MAX];
+	char recording[FILE_PATH_MAX], path[FILE_PATH_MAX], part[FILE_PATH_MAX];
 	uint64_t pos;
 	uint32_t n;
 };
@@ -36,7 +36,7 @@ struct keyframes_writer {
 int keyframes_path(const char *recording, char out[FILE_PATH_MAX], struct err *e);
 int keyframes_begin(struct keyframes_writer *w, const char *recording, const struct id *session, struct err *e);
 int keyframes_add(struct keyframes_writer *w, const struct keyframe *k, const uint8_t *data, struct err *e);
-/* It gets its name; a writer that was not ended so leaves nothing. */
+/* It gets its name, unless the recording is gone (ERR_NOT_FOUND); a writer that was not ended so leaves nothing. */
 int keyframes_end(struct keyframes_writer *w, struct err *e);
 void keyframes_abandon(struct keyframes_writer *w);
 

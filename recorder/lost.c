@@ -60,7 +60,10 @@ size_t lost_check(struct lost *l)
 		l->since_ns = hub;
 	if (d.last_record_ns > l->since_ns)
 		l->since_ns = d.last_record_ns;
-	/* While nothing can be written, nothing can be ended either. */
+	/* While nothing can be written, nothing can be ended either; and a hub that waits for that is not gone. */
+	if (d.ring_head != l->head || d.state != RING_READER_OK)
+		l->since_ns = now;
+	l->head = d.ring_head;
 	if (now < l->since_ns + l->after_ns || d.state != RING_READER_OK)
 		return 0;
 	live_each(l->live, collect, &list);

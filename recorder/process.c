@@ -111,7 +111,11 @@ static int start_drain(struct process *p, struct index *ix, struct err *e)
 				 .segment_size = p->start.conf->record_segment_size,
 				 .min_free = p->start.conf->record_min_free,
 				 .io = &segment_io_system};
+	struct index_cursor cursor = {0};
 	int rc = index_last_lsn(ix, &d.min_lsn, e);
+	if (rc == 0)
+		rc = index_cursor(ix, &cursor, e);
+	d.min_segment = cursor.segment;
 	if (rc == 0)
 		rc = drain_create(&d, p->live, &p->drain, e);
 	if (rc == 0)

@@ -22,6 +22,7 @@ struct segment_log {
 	int dir_fd;
 	int fd; /* newest segment; -1 before begin() */
 	uint64_t max_size;
+	uint64_t used; /* the highest number that was ever given, as far as is known */
 	const struct segment_io *io;
 };
 
@@ -213,6 +214,12 @@ static int log_set_damaged_aside(struct segment_log *log, uint64_t number, struc
 	return log_sync_dir(log, e);
 }
 
+void segment_log_used(struct segment_log *log, uint64_t number)
+{
+	if (number > log->used)
+		log->used = number;
+}
+
 int segment_log_recover(struct segment_log *log, struct segment_tail *out, struct segment_tear *out_tear, struct err *e)
 {
 	struct segment_tail tail = {.lsn = 1};
@@ -223,6 +230,8 @@ int segment_log_recover(struct segment_log *log, struct segment_tail *out, struc
 	if (unlinkat(log->dir_fd, NEW_NAME, 0) < 0 && errno != ENOENT)
 		return err_sys(e, errno, "cannot remove a segment that was never begun");
 	int rc = segment_list(log->dir_fd, &list, &n, e);
+	if (rc == 0 && n)
+		segment_log_used(log, list[n - 1]);
 	while (rc == 0 && n > 0) {
 		rc = log_recover_newest(log, list[n - 1], &tail, &tear, e);
 		if (rc != ERR_CORRUPT)
@@ -268,7 +277,8 @@ static void log_close(struct segment_log *log, uint64_t size)
 int segment_log_begin(struct segment_log *log, struct segment_tail *tail, struct err *e)
 {
 	char name[SEGMENT_NAME_MAX];
-	struct segment_header h = {.number = tail->number + 1,
+	segment_log_used(log, tail->number);
+	struct segment_header h = {.number = log->used + 1,
 				   .base_lsn = tail->lsn,
 				   .ring = tail->ring,
 				   .ring_base = tail->ring_pos,

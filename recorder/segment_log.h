@@ -48,6 +48,8 @@ void segment_log_destroy(struct segment_log *log); /* closes; syncs nothing */
 /* Find the end, cut a torn tail, sync. With no segment, out->number is 0 and lsn is 1. */
 int segment_log_recover(struct segment_log *log, struct segment_tail *out, struct segment_tear *out_tear,
 			struct err *e);
+/* Numbers up to this one were in use, whatever the folder holds now: they are not given again. */
+void segment_log_used(struct segment_log *log, uint64_t number);
 /* New segment after `tail`, whose ring fields say where it begins. The one before must be synced. Fills tail. */
 int segment_log_begin(struct segment_log *log, struct segment_tail *tail, struct err *e);
 /* Append whole records at tail->offset, which the caller moves on. */

@@ -76,6 +76,8 @@ void conn_catch_up(struct conn *c, bool lists);
 int service_dispatch(struct conn *c, const json_t *request, struct err *e);
 /* Verifies the token of the request into c->grant. */
 int conn_grant(struct conn *c, const json_t *request, struct err *e);
+/* Between two looks of who follows: ERR_EOF once the client has gone; the grant's end or revocation ends it too. */
+int conn_goes_on(struct conn *c, const json_t *request, struct err *e);
 
 /* service_read.c */
 service_op service_events, service_output;

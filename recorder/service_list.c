@@ -238,8 +238,8 @@ int service_audit(struct conn *c, const json_t *request, struct err *e)
 			rc = conn_flush(c);
 			cutter_status(c->s->p.cutter, &k);
 			(void)cutter_wait_consumed(c->s->p.cutter, k.consumed + 1, FOLLOW_NS);
-			if (conn_gone(c))
-				rc = ERR_EOF;
+			if (rc == 0)
+				rc = conn_goes_on(c, request, e);
 		}
 	} while (rc == 0 && follow);
 	return rc ? rc : conn_send(c, json_pack("{s:b, s:I}", "end", 1, "last_seq", (json_int_t)a.last));

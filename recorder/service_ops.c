@@ -15,6 +15,11 @@ int conn_grant(struct conn *c, const json_t *request, struct err *e)
 	return auth_verify(c->s->p.auth, token, &c->grant, e);
 }
 
+int conn_goes_on(struct conn *c, const json_t *request, struct err *e)
+{
+	return conn_gone(c) ? ERR_EOF : conn_grant(c, request, e);
+}
+
 /* Peers that may ask how things are: the daemon's own processes and root. */
 static bool is_house(const struct conn *c)
 {

@@ -82,7 +82,7 @@ int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_b
 	return conn_send_bytes(c, 0, c->scratch, n + rec->len);
 }
 
-static int send_events(struct conn *c, struct source *s, bool follow, struct err *e)
+static int send_events(struct conn *c, struct source *s, const json_t *request, bool follow, struct err *e)
 {
 	struct segment_tail durable;
 	struct ring_record rec;
@@ -100,8 +100,8 @@ static int send_events(struct conn *c, struct source *s, bool follow, struct err
 		if ((rc = conn_flush(c)) != 0)
 			return rc;
 		(void)drain_wait(c->s->p.drain, durable.lsn, FOLLOW_NS);
-		if (conn_gone(c))
-			return ERR_EOF;
+		if ((rc = conn_goes_on(c, request, e)) != 0)
+			return rc;
 	}
 }
 
@@ -137,7 +137,7 @@ int service_events(struct conn *c, const json_t *request, struct err *e)
 	if (rc == 0)
 		rc = conn_send(c, read_head(source_info(s)));
 	if (rc == 0)
-		rc = send_events(c, s, follow, e);
+		rc = send_events(c, s, request, follow, e);
 	if (rc == 0)
 		rc = conn_send(c, json_pack("{s:b, s:b}", "end", 1, "ended", source_info(s)->ended));
 	source_destroy(s);
@@ -151,7 +151,8 @@ struct page {
 	uint64_t at;          /* offset of bytes[0] */
 	struct buf bytes;
 	json_t *gaps;
-	json_t *sizes; /* for a screen: [[offset, cols, rows], ...] of the terminal, NULL when nobody asked */
+	json_t *sizes;     /* for a screen: [[offset, cols, rows], ...] of the terminal, NULL when nobody asked */
+	bool screen, live; /* of a session that runs, the hub says who may see it */
 	bool full;
 };
 
@@ -255,26 +256,26 @@ static int stream_parse(const json_t *request, unsigned *out, struct err *e)
 	return err_set(e, ERR_INVAL, "stream: one of input, output, stdout, stderr");
 }
 
-/* Who may attach to a terminal sees its screen: the hub, which checks that, draws it from the bytes of a session that
- * runs. */
-static int may_see(struct conn *c, const struct source_info *info, bool screen, struct err *e)
+/* Who may attach to a terminal sees its screen, who may watch a round its output: the hub checks that, of a session
+ * that runs. */
+static int may_see(struct conn *c, const struct source_info *info, const struct page *p, struct err *e)
 {
 	const char *agent = info->agent[0] ? info->agent : "*";
 	bool hub = c->uid == c->s->p.net_uid || c->uid == getuid();
 
-	if (screen && hub && !info->ended &&
+	if ((p->screen || p->live) && hub && !info->ended &&
 	    (grant_allows(&c->grant, agent, SCOPE_OBSERVE, NULL) == 0 ||
 	     grant_allows(&c->grant, agent, SCOPE_DRIVE, NULL) == 0))
 		return 0;
 	return may_read(c, info, true, e);
 }
 
-static int see_allowed(struct conn *c, struct source *s, bool screen, struct err *e)
+static int see_allowed(struct conn *c, struct source *s, const struct page *p, struct err *e)
 {
 	const struct source_info *info = source_info(s);
-	const char *op = screen ? "screen" : "output";
+	const char *op = p->screen ? "screen" : "output";
 	struct err ignored;
-	int rc = may_see(c, info, screen, e);
+	int rc = may_see(c, info, p, e);
 
 	if (rc)
 		(void)conn_audit(c, op, &info->session, info->agent, "denied", &ignored);
@@ -282,12 +283,11 @@ static int see_allowed(struct conn *c, struct source *s, bool screen, struct err
 }
 
 /* A source that stands at or before the offset: that of the last page when it fits, else a new one. */
-static int page_source(struct conn *c, const struct id *session, unsigned stream, uint64_t offset, bool screen,
-		       struct err *e)
+static int page_source(struct conn *c, const struct id *session, const struct page *p, struct err *e)
 {
-	if (c->paged && id_equal(&source_info(c->paged)->session, session) && c->paged_stream == stream &&
-	    c->paged_offset == offset && id_equal(&c->audited_grant, &c->grant.id)) {
-		return may_see(c, source_info(c->paged), screen, e);
+	if (c->paged && id_equal(&source_info(c->paged)->session, session) && c->paged_stream == p->stream &&
+	    c->paged_offset == p->want && id_equal(&c->audited_grant, &c->grant.id)) {
+		return may_see(c, source_info(c->paged), p, e);
 	}
 	conn_forget_page(c);
 	c->paged_seen = 0;
@@ -296,18 +296,18 @@ static int page_source(struct conn *c, const struct id *session, unsigned stream
 		return rc;
 	/* Paging through a session is one reading of it. */
 	if (id_equal(&c->audited, session) && id_equal(&c->audited_grant, &c->grant.id))
-		rc = may_see(c, source_info(c->paged), screen, e);
+		rc = may_see(c, source_info(c->paged), p, e);
 	else
-		rc = see_allowed(c, c->paged, screen, e);
-	if (rc == 0 && source_info(c->paged)->sealed && offset < source_info(c->paged)->totals[stream])
-		rc = source_seek_offset(c->paged, stream, offset, e);
+		rc = see_allowed(c, c->paged, p, e);
+	if (rc == 0 && source_info(c->paged)->sealed && p->want < source_info(c->paged)->totals[p->stream])
+		rc = source_seek_offset(c->paged, p->stream, p->want, e);
 	if (rc) {
 		conn_forget_page(c);
 		return rc;
 	}
 	c->audited = *session;
 	c->audited_grant = c->grant.id;
-	c->paged_stream = stream;
+	c->paged_stream = p->stream;
 	return 0;
 }
 
@@ -336,7 +336,6 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 {
 	struct page p = {.limit = OUTPUT_MAX};
 	int64_t offset = 0, limit = (int64_t)OUTPUT_MAX;
-	bool screen = false;
 	struct id session;
 
 	int rc = conn_grant(c, request, e);
@@ -349,13 +348,15 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 	if (rc == 0)
 		rc = json_opt_int(request, "limit", 1, INT64_MAX, &limit, e);
 	if (rc == 0)
-		rc = json_opt_bool(request, "screen", &screen, e);
-	if (rc || (rc = page_source(c, &session, p.stream, (uint64_t)offset, screen, e)) != 0)
-		return rc;
+		rc = json_opt_bool(request, "screen", &p.screen, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "live", &p.live, e);
 	p.at = p.want = (uint64_t)offset;
+	if (rc || (rc = page_source(c, &session, &p, e)) != 0)
+		return rc;
 	p.limit = (uint64_t)limit < OUTPUT_MAX ? (uint64_t)limit : OUTPUT_MAX;
 	p.gaps = json_array();
-	p.sizes = screen ? json_array() : NULL;
+	p.sizes = p.screen ? json_array() : NULL;
 	buf_init(&p.bytes, OUTPUT_MAX);
 	rc = p.gaps ? page_fill(c, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
 	if (rc == 0)

@@ -76,6 +76,14 @@ static void ignore(void *arg, const struct verify_finding *f)
 	(void)f;
 }
 
+static void read_later(struct whole *w)
+{
+	verify_log_finish(&w->later);
+	if (verify_log_read(&w->later, w->dir, &w->log.keys, NULL, ignore, NULL, NULL))
+		memset(&w->later, 0, sizeof w->later);
+	w->later_read = true;
+}
+
 /* A recorder at work may have sealed it since the log was read. */
 static struct verify_log_seal *find_seal(struct whole *w, const struct id *session)
 {
@@ -83,10 +91,21 @@ static struct verify_log_seal *find_seal(struct whole *w, const struct id *sessi
 
 	if (s)
 		return s;
-	if (!w->later_read && verify_log_read(&w->later, w->dir, &w->log.keys, NULL, ignore, NULL, NULL))
-		memset(&w->later, 0, sizeof w->later);
-	w->later_read = true;
+	if (!w->later_read)
+		read_later(w);
 	return verify_log_find(&w->later, session);
+}
+
+/* And it may have erased it: what was gone when the files were looked at stands in the log by now. */
+static bool erased_since(struct whole *w, const struct id *session, bool *asked)
+{
+	const struct verify_log_seal *s;
+
+	if (!*asked)
+		read_later(w);
+	*asked = true;
+	s = verify_log_find(&w->later, session);
+	return s && s->tombstone;
 }
 
 /* A file says where the log stood when it was sealed; a log that ends before has lost its newest part. */
@@ -214,11 +233,13 @@ static int walk_sealed(struct whole *w, struct err *e)
 
 static void report_missing(struct whole *w)
 {
+	bool asked = false;
+
 	for (size_t i = 0; i < w->log.n; i++) {
 		const struct verify_log_seal *s = &w->log.seals[i];
 		char name[ID_STR_LEN], path[FILE_PATH_MAX];
 
-		if (s->seen || s->tombstone)
+		if (s->seen || s->tombstone || erased_since(w, &s->session, &asked))
 			continue;
 		id_format(&s->session, name);
 		if (file_path(path, NULL, "%s/sealed/%s/%s.mrec", w->dir, s->day, name))

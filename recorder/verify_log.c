@@ -194,9 +194,12 @@ static void merge_seals(struct reading *r)
 		qsort(l->seals, l->n, sizeof *l->seals, compare_seals);
 	for (size_t i = 0; i < l->n; i++) {
 		struct verify_log_seal *s = &l->seals[i], *last = n ? &l->seals[n - 1] : NULL;
+		bool erases = s->tombstone;
 
+		/* Anybody can append a tombstone; only a signed one excuses what is missing. */
+		s->tombstone = erases && s->seq <= r->vouched_seq;
 		if (!last || !id_equal(&last->session, &s->session)) {
-			if (s->tombstone)
+			if (erases)
 				found(r, VERIFY_INTEGRITY, "tombstone_alone", &s->session,
 				      "the log erases a recording that it never had");
 			l->seals[n++] = *s;

@@ -1,6 +1,6 @@
 /*
  * verify_log.h - the chain log read once: is it sound, and what does it say of each recording?
- * Private to verify*.c.
+ * Private to verify*.c and chain_open.c.
  *
  * A key that was given vouches for every entry before a head that it signed, and so
  * for the keys announced there; those vouch in turn. `keys` is the set that results.

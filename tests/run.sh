@@ -140,7 +140,7 @@ k8s_stories() {
 	if attempt k8s/up 600 $e2e/up.sh full; then
 		# Last the one that takes the node away: it can take it from nobody.
 		for s in $(printf '%s\n' "$e2e"/stories/*"$filter"*.sh | awk '/nodefail/ {last = $0; next} {print} END {print last}'); do
-			BUILD=$PWD/build MUXCTL=$PWD/build/muxctl attempt "k8s/$(basename "$s" .sh)" 900 bash "$s"
+			BUILD=$PWD/build MUXCTL=$PWD/build/muxctl attempt "k8s/$(basename "$s" .sh)" 1500 bash "$s"
 			ran=$((ran + 1))
 		done
 	fi

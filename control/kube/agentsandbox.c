@@ -115,21 +115,29 @@ json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, co
 	return o;
 }
 
-/* A merge leaves alone what it does not name: what was configured once and is not any more is taken away by name. */
-static int name_absent(json_t *spec)
+/* A merge leaves alone what it does not name: what was said once and is not any more is taken away by name. */
+static int null_absent(json_t *o, const char *const *keys)
 {
-	static const char *const of_pod[] = {"initContainers", "runtimeClassName", "tolerations"};
-	static const char *const of_box[] = {"shutdownTime", "shutdownPolicy"};
-	json_t *pod = json_object_get(json_object_get(spec, "podTemplate"), "spec");
 	int rc = 0;
 
-	for (size_t i = 0; i < sizeof(of_pod) / sizeof(of_pod[0]); i++)
-		if (!json_object_get(pod, of_pod[i]))
-			rc |= json_object_set_new(pod, of_pod[i], json_null());
-	for (size_t i = 0; i < sizeof(of_box) / sizeof(of_box[0]); i++)
-		if (!json_object_get(spec, of_box[i]))
-			rc |= json_object_set_new(spec, of_box[i], json_null());
+	for (; *keys; keys++)
+		if (!json_object_get(o, *keys))
+			rc |= json_object_set_new(o, *keys, json_null());
 	return rc;
+}
+
+static int name_absent_end(json_t *spec)
+{
+	static const char *const keys[] = {"shutdownTime", "shutdownPolicy", NULL};
+
+	return null_absent(spec, keys);
+}
+
+static int name_absent(json_t *spec)
+{
+	static const char *const keys[] = {"initContainers", "runtimeClassName", "tolerations", NULL};
+
+	return null_absent(json_object_get(json_object_get(spec, "podTemplate"), "spec"), keys) | name_absent_end(spec);
 }
 
 json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
@@ -158,4 +166,14 @@ json_t *agentsandbox_sleep(const struct kube_pod_spec *s, const struct agentsand
 		o = NULL;
 	}
 	return o;
+}
+
+json_t *agentsandbox_end(const struct agentsandbox_view *v, int64_t shutdown_ns)
+{
+	json_t *o = json_pack("{s:{s:s},s:{}}", "metadata", "uid", v->uid, "spec"), *spec = json_object_get(o, "spec");
+
+	if (o && !set_shutdown(spec, shutdown_ns) && !name_absent_end(spec))
+		return o;
+	json_decref(o);
+	return NULL;
 }

@@ -5,7 +5,8 @@
  * One for each agent, "investigation-AGENT", with the label thread-id. That project's controller makes a pod of the
  * same name from its template, which is our pod (spec.h) word for word; who finds and reaches it does not see the
  * difference. Asleep it is `replicas: 0` in v1alpha1, `operatingMode: Suspended` in v1beta1. With a TTL it carries
- * shutdownTime and shutdownPolicy Delete: the controller ends it even when muxd does not run. Nothing
+ * shutdownTime, a while behind the end that muxd has for it, and shutdownPolicy Delete: the controller ends it
+ * even when muxd does not run. Nothing
  * happens where no controller runs.
  */
 #ifndef CONTROL_KUBE_AGENTSANDBOX_H
@@ -31,12 +32,13 @@ const char *agentsandbox_version(enum kube_sandbox_api api); /* "v1alpha1" */
 /*
  * The whole object, awake. shutdown_ns: wall clock, 0: none. NULL with ERR_NOMEM or ERR_INVAL in e.
  * The patches are for a merge (RFC 7386), and for the object that v saw: awake with the template of now, in that
- * version alone, and asleep.
+ * version alone; asleep; and with another end.
  */
 json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, const struct id *session,
 			    int64_t shutdown_ns, struct err *e);
 json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
 			  int64_t shutdown_ns, struct err *e);
 json_t *agentsandbox_sleep(const struct kube_pod_spec *s, const struct agentsandbox_view *v);
+json_t *agentsandbox_end(const struct agentsandbox_view *v, int64_t shutdown_ns);
 
 #endif

@@ -112,8 +112,8 @@ void kname_sweep(struct kp *kp)
 
 /* ---- jobs */
 
-static const char *const kind_names[] = {"ensure", "connect", "stat",      "destroy", "wipe",    "resolve",
-					 "list",   "take",    "snapshots", "drop",    "restore", "drop workspace"};
+static const char *const kind_names[] = {"ensure", "connect",   "stat", "destroy", "wipe",           "resolve", "list",
+					 "take",   "snapshots", "drop", "restore", "drop workspace", "set end"};
 static const char *const state_names[] = {"looking",    "making",   "replacing", "waiting", "ending",
 					  "asking why", "reaching", "copying",   "tidying"};
 
@@ -216,6 +216,7 @@ bool kjob_may_wait(const struct kjob *j, int rc)
 	case KJOB_TAKE:
 	case KJOB_RESTORE:
 	case KJOB_DROP_WORKSPACE:
+	case KJOB_SET_END:
 		return true;
 	case KJOB_ENSURE:
 	case KJOB_STAT:
@@ -274,6 +275,7 @@ static void seen(struct kjob *j, const json_t *pod)
 	case KJOB_TAKE:
 	case KJOB_SNAPSHOTS:
 	case KJOB_DROP:
+	case KJOB_SET_END:
 		break;
 	}
 }
@@ -450,6 +452,21 @@ static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *
 		list_begin(j);
 }
 
+static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs)
+{
+	static const struct kjob nobody;
+	struct kp *kp = (struct kp *)p;
+	struct kname *n = kp->p.spec.hold == KUBE_HOLD_SANDBOX ? kname_get(kp, agent) : NULL;
+	struct kjob *j;
+
+	if (!n || !n->ours)
+		return;
+	n->used_ns = clock_boot_ns();
+	n->end_ns = end_wall_ns;
+	if (runs && (j = kjob_begin(p, KJOB_SET_END, agent, KP_END_MS * NS_PER_MS, &nobody)))
+		hold_set_end(j);
+}
+
 /* ---- life */
 
 static void destroy(struct sandbox_provider *p)
@@ -490,6 +507,7 @@ static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .snapshot_drop = provider_drop,
 							 .restore = provider_restore,
 							 .drop_workspace = provider_drop_workspace,
+							 .set_end = set_end,
 							 .destroy = destroy};
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)

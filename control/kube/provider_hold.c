@@ -35,14 +35,12 @@ static int not_ours(const struct kjob *j, struct err *e)
 		       j->t.agent);
 }
 
-/* One that has a while to go keeps it: an absolute TTL counts from the beginning. */
-static int64_t shutdown_at(const struct kjob *j, int64_t was)
+/* The end that its agent has by now, whatever it was when the object was made. */
+static int64_t shutdown_at(const struct kjob *j)
 {
-	int64_t now = clock_wall_ns();
+	const struct kname *n = kname_find(j->kp, j->name);
 
-	if (!j->kp->p.spec.ttl_ns)
-		return 0;
-	return was > now ? was : now + (int64_t)j->kp->p.spec.ttl_ns;
+	return n ? n->end_ns : 0;
 }
 
 static void wait_for_pod(struct kjob *j)
@@ -102,7 +100,7 @@ static void on_there(void *arg, int rc, const struct err *e, const struct kube_r
 	if (!rc && !v.deleting) {
 		fill(j, &spec);
 		(void)id_new(&session);
-		patch = agentsandbox_wake(&spec, &v, &session, shutdown_at(j, v.shutdown_ns), &here);
+		patch = agentsandbox_wake(&spec, &v, &session, shutdown_at(j), &here);
 		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_woken, j, &j->call, &here)
 			   : here.code;
 		json_decref(patch);
@@ -149,7 +147,7 @@ void hold_make(struct kjob *j)
 	}
 	fill(j, &spec);
 	kjob_set_state(j, KJOB_MAKING);
-	o = agentsandbox_object(&spec, j->t.agent, &session, shutdown_at(j, 0), &e);
+	o = agentsandbox_object(&spec, j->t.agent, &session, shutdown_at(j), &e);
 	rc = o ? kube_create(j->kp->p.kube, &ref, o, on_made, j, &j->call, &e) : e.code;
 	json_decref(o);
 	if (rc)
@@ -259,6 +257,74 @@ void hold_let_go(struct kjob *j)
 	struct kube_ref ref = sandboxes(j, j->pod);
 	struct err e = {0};
 	int rc = kube_get(j->kp->p.kube, &ref, on_held, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- another end, of one that is awake */
+
+static void set_end_again(struct kjob *j)
+{
+	j->tick = NULL;
+	hold_set_end(j);
+}
+
+static void on_end_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (kjob_may_wait(j, rc)) {
+		j->tick = set_end_again;
+		kjob_wait(j, KP_AGAIN_MS);
+		return;
+	}
+	if (rc && rc != ERR_NOT_FOUND) /* the next start of its pod says it again */
+		log_warn(&(struct log_ids){.agent = j->name}, "Sandbox %s/%s keeps the shutdownTime that it had: %s",
+			 j->ns, j->pod, e->message);
+	kjob_answer(j, rc, e, NULL, -1);
+}
+
+static void on_end_looked(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct agentsandbox_view v = {0};
+	struct err here = {0};
+	json_t *patch = NULL;
+
+	if (rc) {
+		on_end_set(j, rc, e, reply);
+		return;
+	}
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	rc = agentsandbox_view(reply->body, &v, &here);
+	if (!rc && strcmp(v.agent, j->t.agent) != 0)
+		rc = not_ours(j, &here);
+	if (!rc && v.shutdown_ns / (int64_t)NS_PER_SEC == shutdown_at(j) / (int64_t)NS_PER_SEC) {
+		kjob_answer(j, 0, NULL, NULL, -1);
+		return;
+	}
+	if (!rc && !(patch = agentsandbox_end(&v, shutdown_at(j))))
+		rc = err_set(&here, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
+	if (!rc)
+		rc = kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_end_set, j, &j->call, &here);
+	json_decref(patch);
+	if (rc)
+		on_end_set(j, rc, &here, reply);
+}
+
+void hold_set_end(struct kjob *j)
+{
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct err e = {0};
+	int rc = kube_get(j->kp->p.kube, &ref, on_end_looked, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);

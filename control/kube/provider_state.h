@@ -52,7 +52,8 @@ enum kjob_kind {
 	KJOB_SNAPSHOTS,
 	KJOB_DROP,
 	KJOB_RESTORE,
-	KJOB_DROP_WORKSPACE
+	KJOB_DROP_WORKSPACE,
+	KJOB_SET_END
 };
 enum kjob_state {
 	KJOB_LOOKING,
@@ -76,6 +77,7 @@ struct kname {
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	bool ours;
 	uint64_t used_ns; /* boot clock: when a stream was asked for, or ended */
+	int64_t end_ns;   /* wall clock: when its Sandbox is to end by itself; 0: never */
 	/* Of the incarnation that was reached last. */
 	bool linked;
 	struct id incarnation;
@@ -209,6 +211,8 @@ void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
 void hold_make(struct kjob *j);
 void hold_late(struct kjob *j);
 void hold_let_go(struct kjob *j);
+/* The Sandbox that there is ends when its name says. */
+void hold_set_end(struct kjob *j);
 /* provider_snapshot.c: ops, and what restore needs of it */
 void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
 		   sandbox_snapshots_done *done, void *arg);

@@ -61,7 +61,6 @@ struct kube_pod_spec {
 	uint64_t node_timeout_s;
 	enum kube_hold hold;
 	enum kube_sandbox_api sandbox_api;
-	uint64_t ttl_ns; /* of a Sandbox; 0: none */
 	const struct kube_label *labels;
 	size_t nlabels;
 };

@@ -171,7 +171,8 @@ void life_want(struct life *l, const char *agent, const struct life_waiter *w)
 	}
 	*copy = *w;
 	TAILQ_INSERT_TAIL(&a->waiters, copy, entry);
-	if (a->run && a->run->may_cancel && !a->run->left && (w->want == WANT_ENSURE || w->want == WANT_RESUME))
+	if (a->run && a->run->may_cancel && !a->run->left && (a->run->idle || !w->implied) &&
+	    (w->want == WANT_ENSURE || w->want == WANT_RESUME))
 		life_stop_cancel(a, "resumed while it was stopping");
 	life_turn(a);
 }
@@ -354,6 +355,18 @@ static void serve(struct life_agent *a, struct life_waiter *w)
 	}
 }
 
+/* What needs no more than a sandbox that runs. */
+static struct life_waiter *needs_it_running(struct life_agent *a)
+{
+	struct life_waiter *w;
+
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (w->want == WANT_CONNECT || w->want == WANT_ENSURE ||
+	    (w->want == WANT_RESUME && w->options.idle_ttl_ns == UINT64_MAX && w->options.ttl_ns == UINT64_MAX))
+		return w;
+	return NULL;
+}
+
 /* A row that was found between two states is brought to the end of what was begun. */
 static bool go_on(struct life_agent *a)
 {
@@ -400,12 +413,22 @@ void life_turn(struct life_agent *a)
 			return;
 		serve(a, w);
 	}
-	/* While a snapshot is taken of what runs, it runs. */
-	while (a->run && a->run->kind == RUN_SNAPSHOT && a->row.state == LIFE_RUNNING && !l->dying) {
-		w = life_first(a, WANTS(WANT_CONNECT) | WANTS(WANT_ENSURE));
+	/* A stop asks what runs to stand still, for which a link may have to come first. */
+	while (a->run && a->run->kind == RUN_STOP && a->run->held && !a->run->left && !l->dying) {
+		w = life_first(a, WANTS(WANT_CONNECT));
 		if (!w)
 			return;
 		life_connect(a, w);
+	}
+	/* While a snapshot is taken of what runs, it runs. */
+	while (a->run && a->run->kind == RUN_SNAPSHOT && a->row.state == LIFE_RUNNING && !l->dying) {
+		w = needs_it_running(a);
+		if (!w)
+			return;
+		if (w->want == WANT_RESUME)
+			life_answer(a, w, 0, NULL);
+		else
+			life_connect(a, w);
 	}
 }
 
@@ -531,6 +554,7 @@ void life_set_conf(struct life *l, const struct conf *c)
 	life_policy_finish(&l->policy);
 	l->policy = fresh;
 	l->reconcile_at = 0; /* times are reckoned anew, too */
+	l->keep_after[0] = '\0';
 	if (l->begun)
 		start_timer(l);
 }

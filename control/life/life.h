@@ -65,6 +65,12 @@ struct life_host {
 	void (*quiesce)(void *ctx, const char *agent, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done,
 			void *arg);
 	bool (*frozen)(void *ctx, const char *agent); /* have they stood still until now? */
+	/*
+	 * A stop is under way: nothing begins in it any more, as what it wrote would be in no snapshot. Who comes
+	 * waits, until hold(false) where the stop was taken back, or until leave, and then for the sandbox to be awake
+	 * again.
+	 */
+	void (*hold)(void *ctx, const char *agent, bool on);
 	/* They go on, also where a daemon before this one has frozen them. Nothing frozen is fine. */
 	void (*thaw)(void *ctx, const char *agent);
 	/* How many recordings say that this snapshot was the workspace before them: rc of done. Negative: not known. */
@@ -106,6 +112,9 @@ struct life_options {         /* of an agent's sandbox; a field that is UINT64_M
 };
 void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
 		 void *arg);
+/* Somebody's work waits for it while it is being stopped: awake again, after an idle stop that is taken back, or after
+ * the end of one that was asked for. Its options stay. */
+void life_need(struct life *l, const char *agent, life_done *done, void *arg);
 /* Snapshot, then stop. */
 void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg);
 /* BY_REASON: lifecycle.terminate, .snapshot_reasons and .keep_reasons decide between SNAPSHOT and KEEP. WIPE: the

@@ -53,6 +53,15 @@ void life_resume(struct life *l, const char *agent, const struct life_options *o
 	life_want(l, agent, &w);
 }
 
+void life_need(struct life *l, const char *agent, life_done *done, void *arg)
+{
+	struct life_waiter w = waiter(WANT_RESUME, "", deadline(l, 0, false), done, arg);
+
+	w.implied = true;
+	if (!refused(agent, done, arg))
+		life_want(l, agent, &w);
+}
+
 void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg)
 {
 	struct life_waiter w = waiter(WANT_STOP, reason, deadline(l, timeout_ns, true), done, arg);

@@ -71,6 +71,14 @@ static void answer_restore(struct life_agent *a, const struct err *failed)
 
 /* ---- a snapshot of what runs, or rests */
 
+static void is_whole(struct life_snap *s, const struct sandbox_snapshot *copy)
+{
+	s->status = SNAP_READY;
+	s->size = copy->size;
+	memcpy(s->name, copy->name, sizeof(s->name));
+	memcpy(s->how, copy->how, sizeof(s->how));
+}
+
 static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
@@ -100,10 +108,7 @@ static void on_copied(struct life_agent *a, int rc, const struct err *e)
 	r->snap.ended_wall_ns = clock_wall_ns();
 	if (!rc && r->copy.ready) {
 		life_time(a->life, TIME_SNAPSHOT, r->step_began);
-		r->snap.status = SNAP_READY;
-		r->snap.size = r->copy.size;
-		memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
-		memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
+		is_whole(&r->snap, &r->copy);
 		/* Ids order by time: one from before a crash does not take the place of a newer one. */
 		if (memcmp(&r->snap.id, &a->row.snapshot, sizeof(r->snap.id)) > 0)
 			next.snapshot = r->snap.id;
@@ -215,7 +220,10 @@ void life_taken(struct life_agent *a, const struct id *snapshot)
 		life_run_end(a);
 		return;
 	}
-	r->snap.status = ready ? SNAP_READY : SNAP_FAILED;
+	if (ready)
+		is_whole(&r->snap, &w->copy);
+	else
+		r->snap.status = SNAP_FAILED;
 	r->snap.ended_wall_ns = clock_wall_ns();
 	if (w)
 		snprintf(r->snap.detail, sizeof(r->snap.detail), "%.150s", w->reason);

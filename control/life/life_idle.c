@@ -10,6 +10,7 @@
 
 #define KEEP_CLOCK_NS (5 * NS_PER_SEC)
 #define RECONCILE_NS  (60 * NS_PER_SEC)
+#define LATE_NS       (600 * NS_PER_SEC) /* so much later than we the backend ends it */
 
 /* Last activity, of the hub or the row, whichever is later. */
 static int64_t activity(struct life_agent *a, struct life_activity *act)
@@ -59,6 +60,20 @@ static int64_t earlier(int64_t a, int64_t b)
 int64_t life_expires(const struct life *l, uint64_t ttl_ns)
 {
 	return ttl_ns ? life_now(l) + (int64_t)life_scaled(&l->policy, ttl_ns) : LIFE_NEVER;
+}
+
+void life_tell_end(struct life_agent *a, int64_t expires_ns, bool runs)
+{
+	struct sandbox_provider *p = a->life->inner;
+	int64_t end = 0;
+
+	if (!p->ops->set_end)
+		return;
+	/* Behind ours, with its snapshot: the backend deletes, which is not what ttl_action may say. */
+	if (expires_ns && expires_ns != LIFE_NEVER)
+		end = clock_wall_ns() + expires_ns - life_now(a->life) +
+		      (int64_t)(a->life->policy.snapshot_timeout_ns + LATE_NS);
+	p->ops->set_end(p, a->name, end, runs);
 }
 
 /* When to look because of the absolute time: for the warning first. */
@@ -308,6 +323,22 @@ static void keep_clock(struct life *l)
 	store_write(l->store, put_kept, kept_done, k);
 }
 
+/* Its caller hears that it takes longer. What is known to this waiter alone goes on: where a restore is to go back to.
+ */
+static void answer_late(struct life_agent *a, struct life_waiter *w, const struct err *e)
+{
+	life_done *done = w->done;
+
+	life_count_failure(a->life, e->code);
+	if (w->want != WANT_RESTORE || !w->tried || !done) {
+		life_answer(a, w, e->code, e);
+		return;
+	}
+	w->done = NULL;
+	w->deadline = UINT64_MAX;
+	done(w->arg, e->code, e, NULL);
+}
+
 static void deadlines(struct life_agent *a, uint64_t now)
 {
 	struct life_waiter *w, *next;
@@ -319,8 +350,7 @@ static void deadlines(struct life_agent *a, uint64_t now)
 			continue;
 		err_set(&e, ERR_SANDBOX_TIMEOUT, "%s is %s still%s%s: that goes on, ask again", a->name,
 			life_state_name(a->row.state), a->row.step[0] ? ", step " : "", a->row.step);
-		life_count_failure(a->life, e.code);
-		life_answer(a, w, e.code, &e);
+		answer_late(a, w, &e);
 		next = TAILQ_FIRST(&a->waiters); /* the answer may have changed the list */
 	}
 }

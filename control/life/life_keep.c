@@ -1,11 +1,13 @@
 /* Retention: an agent's snapshots by count and age. Its current one never goes, nor one that is gone back to, nor one
- * that a fork needs. */
+ * that a fork needs. Looked at when it got one, and all in their turn: time passes, and the configuration changes. Of
+ * an agent that is gone none is kept, once no fork needs it. */
 #define LOG_SUBSYS "life"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define DROPS_AT_ONCE 16
 
@@ -39,7 +41,7 @@ static bool judge(void *arg, const struct life_snap *s)
 	used = id_equal(&s->id, &k->a->row.snapshot) || life_keep_restores(k->a, &s->id);
 	/* Failed ones are counted by themselves: they must not push out what can be gone back to. */
 	n = s->status == SNAP_READY ? ++k->ready : ++k->failed;
-	if (used || (n <= k->kept_most && !old))
+	if (used || (n <= k->kept_most && !old && k->a->row.generation))
 		return true;
 	k->aged[k->n] = old;
 	k->drop[k->n++] = s->id;
@@ -64,18 +66,56 @@ static int look(struct sqlite3 *db, void *job, struct err *e)
 	return rc;
 }
 
+static const char *cause(const struct keep *k, size_t i)
+{
+	return !k->a->row.generation ? "its agent is gone"
+	       : k->aged[i]          ? "retention: older than lifecycle.keep_age"
+				     : "retention: more than lifecycle.keep_snapshots";
+}
+
+/* 0: any age. */
+static int64_t oldest(const struct life *l)
+{
+	uint64_t age = life_scaled(&l->policy, l->policy.keep_age_ns);
+
+	return age ? clock_wall_ns() - (int64_t)age : 0;
+}
+
 void life_keep(struct life_agent *a)
 {
-	const struct life_policy *p = &a->life->policy;
-	uint64_t age = life_scaled(p, p->keep_age_ns);
-	struct keep k = {.a = a, .kept_most = p->keep_snapshots};
+	struct keep k = {.a = a, .oldest_wall_ns = oldest(a->life), .kept_most = a->life->policy.keep_snapshots};
 
-	if (age)
-		k.oldest_wall_ns = clock_wall_ns() - (int64_t)age;
 	if (store_read(a->life->store, look, &k, NULL))
 		return;
 	for (size_t i = 0; i < k.n; i++)
-		life_want_nobody(a, WANT_DROP, &k.drop[i],
-				 k.aged[i] ? "retention: older than lifecycle.keep_age"
-					   : "retention: more than lifecycle.keep_snapshots");
+		life_want_nobody(a, WANT_DROP, &k.drop[i], cause(&k, i));
+}
+
+/* ---- all, some at a time: those that sleep cost no timer */
+
+struct some {
+	struct life *l;
+	char name[SNAP_AGENTS][AGENT_NAME_MAX + 1];
+	size_t n;
+};
+
+static int look_on(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct some *s = job;
+
+	return snaps_surplus(db, oldest(s->l), s->l->policy.keep_snapshots, s->l->keep_after, s->name, &s->n, e);
+}
+
+void life_keep_some(struct life *l)
+{
+	struct some s = {.l = l};
+
+	if (store_read(l->store, look_on, &s, NULL))
+		return;
+	for (size_t i = 0; i < s.n; i++) {
+		struct life_agent *a = life_agent(l, s.name[i], NULL);
+
+		if (a && !a->run)
+			life_keep(a);
+	}
 }

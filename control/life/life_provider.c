@@ -29,6 +29,7 @@ static void want_stream(struct life *l, const char *agent, enum life_want want, 
 	struct life_waiter w = {.want = want,
 				.deadline = deadline(l),
 				.options = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX},
+				.implied = true,
 				.stream = done,
 				.arg = arg};
 

@@ -354,6 +354,7 @@ void life_reconcile(struct life *l)
 		finish_restores(l);
 	}
 	(void)store_read(l->store, find_open, l, NULL);
+	life_keep_some(l);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;

@@ -400,6 +400,49 @@ int snaps_open(sqlite3 *db, snap_each *each, void *arg, struct err *e)
 	return rc ? rc : each_snap(db, st, each, arg, e);
 }
 
+/* The last name of the next page; "": there is none. */
+static int surplus_page(sqlite3 *db, const char *after, char out[AGENT_NAME_MAX + 1], struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e,
+			       "SELECT max(agent) FROM (SELECT DISTINCT agent FROM snapshots WHERE agent > ?"
+			       " ORDER BY agent LIMIT 500)",
+			       "t", after);
+
+	out[0] = '\0';
+	if (!rc && (rc = store_step(db, st, e)) > 0)
+		copy(out, AGENT_NAME_MAX + 1, st, 0);
+	sqlite3_finalize(st);
+	return rc < 0 ? rc : 0;
+}
+
+int snaps_surplus(sqlite3 *db, int64_t oldest_wall_ns, unsigned most, char after[AGENT_NAME_MAX + 1],
+		  char out[SNAP_AGENTS][AGENT_NAME_MAX + 1], size_t *out_n, struct err *e)
+{
+	char last[AGENT_NAME_MAX + 1];
+	sqlite3_stmt *st = NULL;
+	int rc = surplus_page(db, after, last, e);
+
+	*out_n = 0;
+	if (!rc && last[0])
+		rc = store_prepare(db, &st, e,
+				   "SELECT s.agent FROM snapshots s LEFT JOIN agents a ON a.agent = s.agent"
+				   " WHERE s.agent > ?1 AND s.agent <= ?2 AND s.status IN (1, 2) GROUP BY s.agent"
+				   " HAVING sum(s.status = 1) > ?4 OR sum(s.status = 2) > ?4 OR a.agent IS NULL OR"
+				   " max(s.created_wall_ns < ?3 AND s.id IS NOT a.snapshot_id)"
+				   " ORDER BY s.agent LIMIT ?5",
+				   "ttiii", after, last, oldest_wall_ns, (int64_t)most, (int64_t)SNAP_AGENTS);
+	while (!rc && st && (rc = store_step(db, st, e)) > 0) {
+		copy(out[(*out_n)++], AGENT_NAME_MAX + 1, st, 0);
+		rc = 0;
+		if (*out_n == SNAP_AGENTS)
+			break;
+	}
+	sqlite3_finalize(st);
+	memcpy(after, *out_n == SNAP_AGENTS ? out[SNAP_AGENTS - 1] : last, AGENT_NAME_MAX + 1);
+	return rc;
+}
+
 int snaps_forget(sqlite3 *db, int64_t before_wall_ns, struct err *e)
 {
 	return store_run(db, NULL, e, "DELETE FROM snapshots WHERE status = 4 AND ended_wall_ns < ?", "i",

@@ -84,7 +84,15 @@ int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, v
 int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);                              /* by state */
 int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e); /* newest first */
 int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */
-int snaps_forget(struct sqlite3 *db, int64_t before_wall_ns, struct err *e);   /* those dropped by then */
+/*
+ * Agents with a ready or failed one, not current, that is older than oldest_wall_ns (0: any age), with more of either
+ * than most, or without a row: by name from the one behind `after` on, a few at a time. *after: where to go on; "":
+ * they are through.
+ */
+#define SNAP_AGENTS 32
+int snaps_surplus(struct sqlite3 *db, int64_t oldest_wall_ns, unsigned most, char after[AGENT_NAME_MAX + 1],
+		  char out[SNAP_AGENTS][AGENT_NAME_MAX + 1], size_t *out_n, struct err *e);
+int snaps_forget(struct sqlite3 *db, int64_t before_wall_ns, struct err *e); /* those dropped by then */
 /* Is it somebody's current one, other than `besides`' (NULL)? Or a fork's that has no copy of it yet, or is
  * read-only and so never has one of its own. */
 int snap_needed(struct sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e);

@@ -34,13 +34,32 @@ struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const 
 	return r;
 }
 
-void life_thaw(struct life_agent *a)
+void life_hold(struct life_agent *a)
 {
-	if (!a->run->frozen || a->run->left || a->life->dying)
+	a->run->held = true;
+	if (a->life->host.hold)
+		a->life->host.hold(a->life->host.ctx, a->name, true);
+}
+
+static void go_on(struct life_agent *a)
+{
+	if (!a->run->frozen)
 		return;
 	a->run->frozen = false;
 	if (a->life->host.thaw)
 		a->life->host.thaw(a->life->host.ctx, a->name);
+}
+
+void life_thaw(struct life_agent *a)
+{
+	if (a->run->left || a->life->dying)
+		return;
+	go_on(a);
+	if (!a->run->held)
+		return;
+	a->run->held = false;
+	if (a->life->host.hold)
+		a->life->host.hold(a->life->host.ctx, a->name, false);
 }
 
 void life_frozen_until_now(struct life_agent *a)
@@ -163,12 +182,17 @@ static void take_was_late(struct life *l, const char *agent, const struct id *sn
 			  const struct sandbox_snapshot *copy)
 {
 	struct life_agent *a = life_agent(l, agent, NULL);
-	struct life_waiter w = {.want = WANT_TAKEN, .deadline = UINT64_MAX, .snapshot = *snapshot, .tried = rc == 0};
+	bool ready = !rc && copy && copy->ready;
+	struct life_waiter w = {.want = WANT_TAKEN, .deadline = UINT64_MAX, .snapshot = *snapshot, .tried = ready};
 
 	if (a && a->taking)
 		a->taking--;
-	snprintf(w.reason, sizeof(w.reason), "%.150s", rc ? e && e->message[0] ? e->message : err_name(rc) : "");
-	(void)copy;
+	if (copy && !rc)
+		w.copy = *copy;
+	snprintf(w.reason, sizeof(w.reason), "%.150s",
+		 rc      ? e && e->message[0] ? e->message : err_name(rc)
+		      : ready ? ""
+			 : w.copy.detail);
 	life_want(l, agent, &w);
 }
 
@@ -369,6 +393,13 @@ static void tell(struct life *l, const struct commit *c)
 		note_told(l, &c->next);
 }
 
+/* ... while it runs: a start says it by itself. */
+static bool end_changed(const struct commit *c)
+{
+	return !c->only_snap && !c->drop && c->next.state == LIFE_RUNNING && c->before.generation &&
+	       c->before.state != LIFE_STARTING && c->before.expires_ns != c->next.expires_ns;
+}
+
 static void commit_done(void *job, int rc, const struct err *e)
 {
 	struct commit *c = job;
@@ -388,6 +419,8 @@ static void commit_done(void *job, int rc, const struct err *e)
 			a->row = (struct life_row){.idle_ttl_ns = LIFE_TTL_CONF};
 		else if (!rc)
 			a->row = c->next, a->tries = 0;
+		if (!rc && end_changed(c))
+			life_tell_end(a, c->next.expires_ns, true);
 		next(a, rc, e);
 	}
 	free(c);

@@ -69,6 +69,19 @@ static void on_started(struct life_agent *a, int rc, const struct err *e)
 	life_commit(a, &next, NULL, on_running);
 }
 
+/* Its end as on_started() will have it, which is no later than this. */
+static int64_t end_to_come(const struct life_agent *a)
+{
+	const struct life_policy *p = &a->life->policy;
+	int64_t now = life_now(a->life);
+	struct life_wish wish;
+
+	life_wish(p, a->name, a->row.idle_ttl_ns, &wish);
+	if (a->row.expires_ns > now)
+		return a->row.expires_ns;
+	return wish.ttl_ns ? now + (int64_t)(wish.ttl_ns + p->start_timeout_ns) : 0;
+}
+
 static void go(struct life_agent *a)
 {
 	struct sandbox_provider *p = a->life->inner;
@@ -79,6 +92,7 @@ static void go(struct life_agent *a)
 		failed(a, why.code, &why);
 		return;
 	}
+	life_tell_end(a, end_to_come(a), false);
 	c = life_call(a, on_started);
 	if (c)
 		p->ops->ensure(p, a->name, life_on_sandbox, c);

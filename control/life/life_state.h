@@ -45,10 +45,13 @@ struct life_waiter {
 	enum life_end end;
 	struct id snapshot;
 	char reason[160];
-	sandbox_done *stream; /* one of these, or none */
+	struct sandbox_snapshot copy; /* that became ready late */
+	sandbox_done *stream;         /* one of these, or none */
 	life_done *done;
 	void *arg;
-	bool tried; /* a check was made for it; of a restore: a snapshot of what it overwrites */
+	bool implied; /* work that needs it: that takes an idle stop back, and waits for the end of one that was asked
+			 for */
+	bool tried;   /* a check was made for it; of a restore: a snapshot of what it overwrites was begun */
 };
 TAILQ_HEAD(life_waiters, life_waiter);
 
@@ -69,6 +72,7 @@ struct life_run {
 	bool no_copy;                /* nothing to take: what is there is the snapshot it came from */
 	bool left;                   /* its sessions were told: no way back */
 	bool frozen;                 /* its programs may stand still for it */
+	bool held;                   /* nothing begins in it */
 	bool has_workspace, running; /* as the provider said */
 	size_t at;
 	int refers;        /* recordings that name the snapshot which goes; negative: not known */
@@ -138,7 +142,8 @@ struct life {
 	struct life_step steps[STEPS];
 	uv_timer_t *tick;
 	uint64_t next_run, reconcile_at, keep_at;
-	int64_t began_ns; /* lifecycle's clock at life_begin() */
+	char keep_after[AGENT_NAME_MAX + 1]; /* life_keep_some() goes on behind it */
+	int64_t began_ns;                    /* lifecycle's clock at life_begin() */
 	bool begun, dying, reconciling, compared;
 	struct metric_times timing[TIMINGS];
 	struct life_failure *failures;
@@ -196,6 +201,7 @@ int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);
  * goes on at life_thaw(), at the latest at the run's end; but where its sandbox is about to be ended.
  */
 bool life_quiesce(struct life_agent *a, uint64_t hold_ns, life_next *next);
+void life_hold(struct life_agent *a); /* nothing begins in it, until life_thaw() or its end */
 void life_quiesced(struct life_agent *a, int rc);
 void life_frozen_until_now(struct life_agent *a); /* else the snapshot is synced, and no more */
 void life_thaw(struct life_agent *a);
@@ -221,6 +227,8 @@ void life_taken(struct life_agent *a, const struct id *snapshot);
 void life_connect(struct life_agent *a, struct life_waiter *w);
 
 /* life_idle.c */
+/* The backend's own end of it, for when nobody is there to end it in time. runs: of one that runs already. */
+void life_tell_end(struct life_agent *a, int64_t expires_ns, bool runs);
 int64_t life_expires(const struct life *l, uint64_t ttl_ns); /* for expires_ns, of a TTL as a caller gives it */
 void life_idle_look(struct life_agent *a, struct life_waiter *w);
 bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
@@ -229,6 +237,7 @@ void life_tick(struct life *l);          /* what the timer does */
 /* life_reconcile.c, life_keep.c, life_provider.c, life_show.c */
 void life_reconcile(struct life *l);
 void life_keep(struct life_agent *a); /* retention, of an agent that just got a snapshot */
+void life_keep_some(struct life *l);  /* of some more of all agents; from the reconciler */
 /* Somebody waits to go back to it. */
 bool life_keep_restores(const struct life_agent *a, const struct id *snapshot);
 extern const struct sandbox_provider_ops life_provider_ops;

@@ -398,6 +398,8 @@ static void on_looked(struct life_agent *a, int rc, const struct err *e)
 	}
 	if (turned_back(a))
 		return;
+	if (r->running)
+		life_hold(a);
 	if (!r->running || r->no_copy || !life_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, on_quiesced))
 		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
 }

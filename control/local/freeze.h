@@ -3,7 +3,7 @@
  *
  * FIFREEZE outlives whoever asked for it, so a process of its own asks: it thaws
  * when it is told to, when its asker has died, and when the time is up. Should
- * that process be killed as well, freeze_lift() of the next start thaws.
+ * that process be killed, freeze_lift() thaws: of who asked, or of the next start.
  *
  * States: none -> frozen (freeze_begin) -> none (freeze_end).
  */
@@ -28,7 +28,7 @@ struct freeze {
 int freeze_begin(const struct found *init, const char *device, uint64_t deadline_ns, struct freeze *out, struct err *e);
 /* ERR_TIMEOUT: it did not last until now. None is fine. */
 int freeze_end(struct freeze *f, struct err *e);
-/* Thaws what a killed daemon left frozen; nothing frozen is fine. */
+/* Thaws what a killed holder left frozen; nothing frozen is fine. */
 void freeze_lift(const struct found *init, const char *device);
 
 #endif

@@ -16,6 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SLOTS_MAX    60000
+#define UID_RESERVED 65520  /* from here to 65535: nobody, and -1 of 16 bits */
+#define UID_SUBIDS   100000 /* from here on uids are often given to users of their own sandboxes */
+
 /* -1 when there is no such file. */
 static long sysctl_number(const char *path)
 {
@@ -103,6 +107,40 @@ int host_probe(struct local *l, struct err *e)
 	return 0;
 }
 
+/*
+ * A directory keeps its slot for as long as it is there, asleep or not. From a base below 65520 the uids skip those up
+ * to 65535, which mean something else everywhere, and end where the ranges of /etc/subuid begin.
+ */
+void slots_range(struct local *l, uint32_t uid_base)
+{
+	l->uid_base = uid_base;
+	l->slots_low = l->slots_max = SLOTS_MAX;
+	if (!l->root || uid_base >= UID_RESERVED)
+		return;
+	if (l->slots_low > UID_RESERVED - uid_base)
+		l->slots_low = UID_RESERVED - uid_base;
+	if (l->slots_max > l->slots_low + (UID_SUBIDS - SLOT_UID_HIGH))
+		l->slots_max = l->slots_low + (UID_SUBIDS - SLOT_UID_HIGH);
+}
+
+uint32_t slots_high(struct local *l)
+{
+	uint32_t top = l->slots_max;
+
+	pthread_mutex_lock(&l->lock);
+	while (top > l->slots_low && !l->slots[top - 1])
+		top--;
+	pthread_mutex_unlock(&l->lock);
+	return top > l->slots_low ? top - l->slots_low : 0;
+}
+
+uint32_t slot_uid(const struct local *l, uint32_t slot)
+{
+	if (!l->root)
+		return geteuid();
+	return slot < l->slots_low ? l->uid_base + slot : SLOT_UID_HIGH + (slot - l->slots_low);
+}
+
 int slot_take(struct local *l, uint32_t *out, struct err *e)
 {
 	uint32_t i = 0;
@@ -115,7 +153,9 @@ int slot_take(struct local *l, uint32_t *out, struct err *e)
 	pthread_mutex_unlock(&l->lock);
 	if (i == l->slots_max)
 		return err_set(e, ERR_LIMIT,
-			       "no free uid for another sandbox: %u from privsep.sandbox_uid_base on are taken", i);
+			       "no room for another sandbox: all of the %u that there may be from this "
+			       "privsep.sandbox_uid_base on have a directory",
+			       i);
 	*out = i;
 	return 0;
 }

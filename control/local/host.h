@@ -30,6 +30,7 @@ struct local {
 	uint64_t workspace_size, create_timeout_ns;
 	struct cgroup_limits limits;
 	uint32_t uid_base, slots_max;
+	uint32_t slots_low; /* so many of them have uids from uid_base on, the others from SLOT_UID_HIGH on */
 
 	pthread_mutex_t lock; /* of what follows */
 	uint8_t *slots;       /* one byte each: taken */
@@ -39,6 +40,15 @@ struct local {
 /* bwrap, user namespaces, loop devices, control groups. ERR_MISSING names what is not there. */
 int host_probe(struct local *l, struct err *e);
 
+#define SLOT_UID_HIGH 65536
+
+/* How many slots there are, and which uids they have. root must be set. */
+void slots_range(struct local *l, uint32_t uid_base);
+/* How many uids from SLOT_UID_HIGH on sandboxes may have now. Others of them may be people's. */
+uint32_t slots_high(struct local *l);
+/* The outside uid of a slot; without root everybody's. */
+uint32_t slot_uid(const struct local *l, uint32_t slot);
+/* ERR_LIMIT: all are taken. */
 int slot_take(struct local *l, uint32_t *out, struct err *e);
 void slot_mark(struct local *l, uint32_t slot);
 void slot_release(struct local *l, uint32_t slot);

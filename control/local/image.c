@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -23,6 +24,7 @@
 #define LOOP_CONTROL   "/dev/loop-control"
 #define TOOL_TIMEOUT   (UINT64_C(120) * NS_PER_SEC)
 #define ATTACH_TRIES   64
+#define LOCK_NS        (3 * NS_PER_SEC)
 #define SUPERBLOCK_AT  1024
 #define SUPERBLOCK_LEN 256
 
@@ -132,7 +134,37 @@ static bool image_is_clean(int dir)
 	return (get_u16(sb + 58) & 3) == 1 && !(get_u32(sb + 96) & 4); /* valid, no error; no journal to replay */
 }
 
-int image_check(int dir, bool *out_repaired, struct err *e)
+static void pause_ms(long ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+int image_lock(int dir, int *out_fd, struct err *e)
+{
+	uint64_t until = clock_boot_ns() + LOCK_NS;
+	int fd = openat(dir, IMAGE_NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return err_sys(e, errno, "cannot open %s", IMAGE_NAME);
+	while (rc == 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK)
+			rc = err_sys(e, errno, "cannot lock %s", IMAGE_NAME);
+		else if (clock_boot_ns() >= until)
+			rc = err_set(e, ERR_SANDBOX_CREATE,
+				     "%s is still being repaired, for a daemon that has ended; try again later",
+				     IMAGE_NAME);
+		else
+			pause_ms(20);
+	}
+	if (rc)
+		close(fd);
+	else
+		*out_fd = fd;
+	return rc;
+}
+
+/* lock: image_lock()'s. */
+static int image_repair(int dir, int lock, bool *out_repaired, struct err *e)
 {
 	char fsck[64], said[300];
 	const char *argv[] = {fsck, "-p", IMAGE_NAME, NULL};
@@ -147,13 +179,24 @@ int image_check(int dir, bool *out_repaired, struct err *e)
 	}
 	rc = tool_find("e2fsck", fsck, sizeof(fsck), e);
 	if (rc == 0)
-		rc = tool_run(dir, argv, TOOL_TIMEOUT, &code, said, sizeof(said), e);
+		rc = tool_run_held(dir, argv, lock, TOOL_TIMEOUT, &code, said, sizeof(said), e);
 	if (rc)
 		return rc;
 	if (code & ~3) /* 1 and 2: corrected */
 		return err_set(e, ERR_CORRUPT, "%s is damaged, e2fsck gave %d: %s", IMAGE_NAME, code, said);
 	*out_repaired = code != 0;
 	return 0;
+}
+
+int image_check(int dir, bool *out_repaired, struct err *e)
+{
+	int lock, rc = image_lock(dir, &lock, e);
+
+	if (rc)
+		return rc;
+	rc = image_repair(dir, lock, out_repaired, e);
+	close(lock);
+	return rc;
 }
 
 static int image_configure(int loop, int image)
@@ -163,11 +206,6 @@ static int image_configure(int loop, int image)
 	c.info.lo_flags = LO_FLAGS_AUTOCLEAR;
 	snprintf((char *)c.info.lo_file_name, LO_NAME_SIZE, "muxd %s", IMAGE_NAME);
 	return ioctl(loop, LOOP_CONFIGURE, &c) == 0 ? 0 : -errno;
-}
-
-static void pause_ms(long ms)
-{
-	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
 /* Another program may take the free device between the question and the answer: then ask again. */
@@ -195,19 +233,21 @@ static int image_attach_try(int control, int image, char path[IMAGE_LOOP_MAX], i
 int image_attach(int dir, char out_path[IMAGE_LOOP_MAX], int *out_fd, struct err *e)
 {
 	char busy[IMAGE_LOOP_MAX];
-	int image, rc, control;
+	int image, control, rc = image_lock(dir, &image, e);
 
-	if (image_in_use(dir, busy))
+	if (rc)
+		return rc;
+	if (image_in_use(dir, busy)) {
+		close(image);
 		return err_set(e, ERR_SANDBOX_CREATE, "%s is still in use by %s", IMAGE_NAME, busy);
-	image = openat(dir, IMAGE_NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (image < 0)
-		return err_sys(e, errno, "cannot open %s", IMAGE_NAME);
+	}
 	control = loop_control_open();
 	rc = control < 0 ? -errno : image_attach_try(control, image, out_path, out_fd);
 	if (rc)
 		rc = err_sys(e, -rc, "cannot attach %s to a loop device", IMAGE_NAME);
 	if (control >= 0)
 		close(control);
+	(void)flock(image, LOCK_UN); /* the device keeps the file open, and would the lock */
 	close(image);
 	return rc;
 }

@@ -29,6 +29,11 @@ bool image_exists(int dir);
 /* A new image of `size` bytes whose root belongs to uid:gid. Appears whole or not at all. */
 int image_make(int dir, uint64_t size, uid_t uid, gid_t gid, struct err *e);
 /*
+ * Held while the image is repaired or attached, by the tool as well: one that outlives its daemon is not met by
+ * another, nor by a mount. Waits a little. ERR_SANDBOX_CREATE: it is still at work. close() lets go.
+ */
+int image_lock(int dir, int *out_fd, struct err *e);
+/*
  * Repairs what a power cut left (e2fsck -p), only when the file system was not
  * cleanly unmounted. ERR_CORRUPT: e2fsck's words; *out_repaired: it changed something.
  */

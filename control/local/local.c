@@ -17,10 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define UID_NOBODY_RANGE 65520 /* from here to 65535 uids mean something else everywhere */
-#define SLOTS_MAX        60000
-#define LOG_MAX          65536
-#define DAMAGED_NAME     "sandbox.json.damaged"
+#define LOG_MAX      65536
+#define DAMAGED_NAME "sandbox.json.damaged"
 
 static void conf_take(struct local *l, const struct conf *c)
 {
@@ -28,16 +26,13 @@ static void conf_take(struct local *l, const struct conf *c)
 	l->create_timeout_ns = c->sandbox_create_timeout_ns;
 	l->limits =
 	    (struct cgroup_limits){.memory_max = c->memory_max, .pids_max = c->pids_max, .cpu_milli = c->cpu_milli};
-	l->uid_base = c->sandbox_uid_base;
-	l->slots_max = l->uid_base < UID_NOBODY_RANGE && UID_NOBODY_RANGE - l->uid_base < SLOTS_MAX
-			   ? UID_NOBODY_RANGE - l->uid_base
-			   : SLOTS_MAX;
+	slots_range(l, c->sandbox_uid_base);
 }
 
 static int local_fill(struct local *l, const struct local_params *p, const struct conf *c, struct err *e)
 {
-	conf_take(l, c);
 	l->root = p->root;
+	conf_take(l, c);
 	l->state_dir = realpath(p->state_dir, NULL);
 	if (!l->state_dir)
 		return err_sys(e, errno, "cannot find the state directory %s", p->state_dir);
@@ -168,7 +163,7 @@ static int state_begin(struct local *l, int dir, struct state *s, struct err *e)
 	rc = slot_take(l, &s->slot, e);
 	if (rc)
 		return rc;
-	s->uid = l->root ? l->uid_base + s->slot : geteuid();
+	s->uid = slot_uid(l, s->slot);
 	rc = state_save(dir, s, e);
 	if (rc)
 		slot_release(l, s->slot);

@@ -27,12 +27,13 @@ struct take {
 	const struct id *id;
 	uint64_t deadline;
 	const char *how;
+	struct found init;           /* of the sandbox that has the image mounted, */
+	char device[IMAGE_LOOP_MAX]; /* behind this; "": none has */
 };
 
 /* The image stands still: frozen where it is mounted, else because nobody has it. */
-static int image_still(const struct take *t, struct freeze *f, struct err *e)
+static int image_still(struct take *t, struct freeze *f, struct err *e)
 {
-	char device[IMAGE_LOOP_MAX];
 	struct err why = {0};
 	struct state s;
 	bool alive;
@@ -40,8 +41,9 @@ static int image_still(const struct take *t, struct freeze *f, struct err *e)
 
 	if (rc)
 		return rc;
-	alive = state_alive(&s) && image_in_use(t->dir, device);
-	rc = alive ? freeze_begin(&s.init, device, t->deadline, f, &why) : ERR_NOT_FOUND;
+	alive = state_alive(&s) && image_in_use(t->dir, t->device);
+	t->init = s.init;
+	rc = alive ? freeze_begin(&t->init, t->device, t->deadline, f, &why) : ERR_NOT_FOUND;
 	state_finish(&s);
 	if (rc == ERR_NOT_FOUND) /* it does not run, or ended just now */
 		return image_wait_free(t->dir, clock_boot_ns() + FREE_NS, e);
@@ -61,6 +63,9 @@ static int take_image(struct take *t, struct err *e)
 	rc = image_still(t, &f, e);
 	rc = rc ? rc : copy_file(from, t->file, t->deadline, &reflink, e);
 	end = freeze_end(&f, &thaw);
+	/* Its holder may have been killed. The file that is taken away next is what would tell the next start of it. */
+	if ((rc || end) && t->device[0])
+		freeze_lift(&t->init, t->device);
 	close(from);
 	if (rc == 0 && end)
 		rc = err_set(e, end, "%s", thaw.message);

@@ -138,7 +138,7 @@ static int restore_copy(const struct restore *r, struct state *s, struct err *e)
 {
 	int rc;
 
-	s->uid = r->l->root ? r->l->uid_base + s->slot : geteuid();
+	s->uid = slot_uid(r->l, s->slot);
 	s->restored = (struct id){0};
 	s->read_only |= r->read_only;
 	rc = state_save(r->dir, s, e);

@@ -215,7 +215,7 @@ static int start_identity(struct start *t, struct err *e)
 	if (s->slot >= t->l->slots_max && (rc = slot_take(t->l, &s->slot, e)) != 0)
 		return rc;
 	/* The base may have been configured anew since; the workspace follows. */
-	s->uid = t->l->root ? t->l->uid_base + s->slot : geteuid();
+	s->uid = slot_uid(t->l, s->slot);
 	s->detail[0] = '\0';
 	s->cap_enforced = s->memory_enforced = s->pids_enforced = s->cpu_enforced = false;
 	s->created_wall_ns = clock_wall_ns();
@@ -359,7 +359,8 @@ static int end_image(struct local *l, int dir, const char *agent, uint64_t until
 
 	if (image_wait_free(dir, clock_boot_ns() + HOLDER_NS, NULL) == 0)
 		return 0;
-	if (l->root && image_in_use(dir, loop) && (n = holder_kill(loop, l->uid_base, l->slots_max)) > 0)
+	if (l->root && image_in_use(dir, loop) &&
+	    (n = holder_kill(loop, l->uid_base, l->slots_low) + holder_kill(loop, SLOT_UID_HIGH, slots_high(l))) > 0)
 		log_warn(&(struct log_ids){.agent = agent}, "ended %zu lost processes that held the workspace", n);
 	return image_wait_free(dir, until, e);
 }

@@ -149,6 +149,12 @@ int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_cod
 	return tool_do(dir, argv, &(struct tool_io){.in = -1, .out = -1}, timeout_ns, out_code, out, size, e);
 }
 
+int tool_run_held(int dir, const char *const *argv, int held, uint64_t timeout_ns, int *out_code, char *out,
+		  size_t size, struct err *e)
+{
+	return tool_do(dir, argv, &(struct tool_io){.in = held, .out = -1}, timeout_ns, out_code, out, size, e);
+}
+
 int tool_run_io(const char *const *argv, const struct tool_io *io, uint64_t timeout_ns, int *out_code, char *out,
 		size_t size, struct err *e)
 {

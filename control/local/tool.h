@@ -20,6 +20,9 @@ int tool_find(const char *name, char *out, size_t size, struct err *e);
  */
 int tool_run(int dir, const char *const *argv, uint64_t timeout_ns, int *out_code, char *out, size_t size,
 	     struct err *e);
+/* The same. held becomes its input, unread: a lock on it lives as long as the tool does, even where we do not. */
+int tool_run_held(int dir, const char *const *argv, int held, uint64_t timeout_ns, int *out_code, char *out,
+		  size_t size, struct err *e);
 /* What a tool reads and writes beside its words; -1: nothing, and its output is among its words. */
 struct tool_io {
 	int in, out;

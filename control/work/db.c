@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PURGE_MAX 1000
+
 typedef int row_fn(void *arg, sqlite3_stmt *st);
 
 /* Each row of what was prepared (rc: how that went), to its end. */
@@ -328,18 +330,21 @@ int db_pool_all(struct sqlite3 *db, db_pool_fn *fn, void *arg, struct err *e)
 			&st, pass_pool, &each, e);
 }
 
-int db_purge(struct sqlite3 *db, int64_t before_ns, struct err *e)
+int db_purge(struct sqlite3 *db, int64_t before_ns, bool *out_more, struct err *e)
 {
+	int removed = 0;
 	int rc = store_run(db, NULL, e,
 			   "DELETE FROM runs WHERE state <> 'RUNNING' AND lease IN (SELECT id FROM leases WHERE"
-			   " state <> 'ACTIVE' AND ended_ns < ? LIMIT 1000)",
-			   "i", before_ns);
+			   " state <> 'ACTIVE' AND ended_ns < ? ORDER BY ended_ns LIMIT ?)",
+			   "ii", before_ns, (int64_t)PURGE_MAX);
 
-	return rc ? rc
-		  : store_run(db, NULL, e,
-			      "DELETE FROM leases WHERE id IN (SELECT id FROM leases WHERE state <> 'ACTIVE' AND"
-			      " ended_ns < ? LIMIT 1000)",
-			      "i", before_ns);
+	if (!rc)
+		rc = store_run(db, &removed, e,
+			       "DELETE FROM leases WHERE id IN (SELECT id FROM leases WHERE state <> 'ACTIVE' AND"
+			       " ended_ns < ? ORDER BY ended_ns LIMIT ?)",
+			       "ii", before_ns, (int64_t)PURGE_MAX);
+	*out_more = removed == PURGE_MAX;
+	return rc;
 }
 
 /* ---- workflows */

@@ -63,8 +63,8 @@ typedef int db_lease_fn(void *arg, const struct lease_row *l);
 typedef int db_pool_fn(void *arg, const char *sandbox, const char *state, const char *lease);
 int db_leases_active(struct sqlite3 *db, db_lease_fn *fn, void *arg, struct err *e);
 int db_pool_all(struct sqlite3 *db, db_pool_fn *fn, void *arg, struct err *e);
-/* Ended leases and their runs that ended before that; bounded. */
-int db_purge(struct sqlite3 *db, int64_t before_ns, struct err *e);
+/* Ended leases and their runs that ended before that; bounded, *out_more: there may be more of them. */
+int db_purge(struct sqlite3 *db, int64_t before_ns, bool *out_more, struct err *e);
 
 /* Workflows. */
 struct workflow_row {

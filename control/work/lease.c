@@ -105,7 +105,7 @@ static int wish_add(struct work *w, const struct lease_row *row, work_done *done
 
 	TAILQ_FOREACH(each, &w->wishes, entry)
 	waiting++;
-	if (HASH_COUNT(w->leases) + waiting >= w->conf.leases_max)
+	if (HASH_COUNT(w->leases) + pool_count(w, POOL_CLAIMED) + waiting >= w->conf.leases_max)
 		return err_set(e, ERR_LIMIT, "%u leases are live: leases.max is reached", w->conf.leases_max);
 	if (waiting >= WISHES_MAX || !(wish = calloc(1, sizeof(*wish))))
 		return err_set(e, ERR_NOMEM, "too many wait for a sandbox");
@@ -268,6 +268,7 @@ struct beat {
 	struct job j;
 	char id[ID_STR_LEN];
 	int64_t expires_ns;
+	bool counted; /* its lease knows of it */
 };
 
 static int beat_in_db(struct sqlite3 *db, struct job *j, struct err *e)
@@ -283,6 +284,8 @@ static void on_beaten(struct job *j, int rc, const struct err *e)
 	struct lease *l = lease_find(j->w, b->id);
 	struct err here = {0};
 
+	if (l && b->counted)
+		l->beats--;
 	if (!rc && !l)
 		rc = err_set(&here, ERR_BAD_STATE, "the lease has ended"), e = &here;
 	if (!rc) {
@@ -340,6 +343,7 @@ void lease_heartbeat(struct work *w, const struct work_caller *c, const char *id
 {
 	struct lease_row row;
 	struct err e = {0};
+	struct lease *l;
 	struct beat *b;
 	int rc = find_row(w, c, id, &row, &e);
 
@@ -353,6 +357,8 @@ void lease_heartbeat(struct work *w, const struct work_caller *c, const char *id
 		return;
 	memcpy(b->id, row.id, sizeof(b->id));
 	b->expires_ns = now_wall(w) + row.ttl_s * (int64_t)NS_PER_SEC;
+	if ((l = lease_find(w, b->id)))
+		l->beats++, b->counted = true;
 	job_write(&b->j, beat_in_db, on_beaten);
 }
 
@@ -437,6 +443,14 @@ static void drop_ending(struct job *j)
 	free(((struct ending *)j)->steps);
 }
 
+static void fill_run(struct ending *x, const char *state, const char *reason, const char *message, const json_t *steps)
+{
+	snprintf(x->run_state, sizeof(x->run_state), "%s", state);
+	snprintf(x->run_reason, sizeof(x->run_reason), "%s", reason);
+	snprintf(x->run_message, sizeof(x->run_message), "%s", message);
+	x->steps = steps ? json_dumps(steps, JSON_COMPACT) : NULL;
+}
+
 static void begin_end(struct work *w, const char *id, const struct lease_end *by, bool released, work_done *done,
 		      void *arg)
 {
@@ -452,10 +466,10 @@ static void begin_end(struct work *w, const char *id, const struct lease_end *by
 	snprintf(x->row.id, sizeof(x->row.id), "%s", id);
 	snprintf(x->state, sizeof(x->state), "%s", by->state);
 	snprintf(x->cause, sizeof(x->cause), "%s", by->cause);
-	snprintf(x->run_state, sizeof(x->run_state), "%s", by->run_state);
-	snprintf(x->run_reason, sizeof(x->run_reason), "%s", by->run_reason ? by->run_reason : "");
-	snprintf(x->run_message, sizeof(x->run_message), "%s", by->run_message ? by->run_message : "");
-	x->steps = by->steps ? json_dumps(by->steps, JSON_COMPACT) : NULL;
+	if (l && l->run && l->run->ending) /* what came of it is known, and could not be stored so far */
+		fill_run(x, l->run->row.state, l->run->row.reason, l->run->row.message, l->run->results);
+	else
+		fill_run(x, by->run_state, by->run_reason, by->run_message, NULL);
 	job_write(&x->j, end_in_db, on_ended);
 }
 
@@ -495,7 +509,7 @@ void lease_tick(struct work *w, uint64_t now)
 	struct err e = {0};
 
 	HASH_ITER(hh, w->leases, l, next)
-	if (!l->ending && now >= l->deadline)
+	if (!l->ending && !l->beats && now >= l->deadline)
 		lease_end(w, l, &by);
 	err_set(&e, ERR_SANDBOX_TIMEOUT, "no sandbox of the pool became ready in time (leases.wait): try again");
 	for (wish = TAILQ_FIRST(&w->wishes); wish; wish = after) {

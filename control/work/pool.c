@@ -130,6 +130,13 @@ static void on_discarded(void *arg, int rc, const struct err *e)
 	try_later(p);
 }
 
+/* Who tries again hands in the cause that is there. */
+static void keep_why(struct pool_entry *p, const char *why)
+{
+	if (why != p->why)
+		snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
 static void wipe(struct pool_entry *p)
 {
 	p->out = true;
@@ -139,7 +146,7 @@ static void wipe(struct pool_entry *p)
 
 void pool_discard(struct pool_entry *p, const char *why)
 {
-	snprintf(p->why, sizeof(p->why), "%s", why);
+	keep_why(p, why);
 	if (p->state != POOL_DISCARDING)
 		pool_set_state(p, POOL_DISCARDING);
 	if (!p->out)
@@ -173,7 +180,7 @@ void pool_give_up(struct pool_entry *p, const char *why)
 
 	if (p->state == POOL_DISCARDING)
 		return;
-	snprintf(p->why, sizeof(p->why), "%s", why);
+	keep_why(p, why);
 	pool_set_state(p, POOL_DISCARDING);
 	if (p->out) /* the host's answer leads on */
 		return;

@@ -71,25 +71,29 @@ void run_over(struct run *r, const char *state, const char *reason)
 		run_free(r);
 }
 
-/* The run, its lease and its sandbox end in one transaction. */
-static void finish(struct run *r, const char *state, const char *reason, const char *message)
+/* The run, its lease and its sandbox end in one transaction; what came of the run is in its row. Asked again where that
+ * could not be stored. */
+static void store_end(struct run *r)
 {
 	char cause[64];
-	struct lease_end end = {.state = "RELEASED",
-				.cause = cause,
-				.run_state = state,
-				.run_reason = reason,
-				.run_message = message,
-				.steps = r->results};
+	struct lease_end end = {.state = "RELEASED", .cause = cause};
 	struct lease *l = lease_find(r->w, r->row.lease);
 
-	if (r->ending || r->over)
-		return;
-	snprintf(cause, sizeof(cause), "its run %s", strcmp(state, "SUCCEEDED") == 0 ? "succeeded" : "failed");
-	r->ending = true;
-	forget_token(r);
+	snprintf(cause, sizeof(cause), "its run %s", strcmp(r->row.state, "SUCCEEDED") == 0 ? "succeeded" : "failed");
 	if (l && !l->ending)
 		lease_end(r->w, l, &end);
+}
+
+static void finish(struct run *r, const char *state, const char *reason, const char *message)
+{
+	if (r->ending || r->over)
+		return;
+	r->ending = true;
+	snprintf(r->row.state, sizeof(r->row.state), "%s", state);
+	snprintf(r->row.reason, sizeof(r->row.reason), "%s", reason ? reason : "");
+	snprintf(r->row.message, sizeof(r->row.message), "%s", message ? message : "");
+	forget_token(r);
+	store_end(r);
 }
 
 /* ---- steps */
@@ -287,10 +291,8 @@ void runs_tick(struct work *w, uint64_t now)
 		next = TAILQ_NEXT(r, entry);
 		if (!r->over && !r->ending && now > r->deadline + OVERDUE_NS)
 			finish(r, "FAILED", "timeout", "it passed its timeout, and its round did not end");
-		else if (r->ending && !r->over && lease_find(w, r->row.lease) && !lease_find(w, r->row.lease)->ending) {
-			r->ending = false; /* its end could not be stored */
-			finish(r, "FAILED", "error", "its end could not be stored at first");
-		}
+		else if (r->ending && !r->over) /* its end could not be stored, or is being */
+			store_end(r);
 	}
 }
 
@@ -326,6 +328,7 @@ static void on_inserted(struct job *j, int rc, const struct err *e)
 	r->begun = clock_boot_ns();
 	r->deadline = r->begun + (uint64_t)r->row.timeout_s * NS_PER_SEC;
 	j->w->n.runs_live++;
+	memcpy(l->row.run, r->row.run, sizeof(l->row.run));
 	job_answer(j, 0, NULL, json_pack("{s:b}", "accepted", 1));
 	next_step(r);
 }

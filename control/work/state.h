@@ -56,6 +56,7 @@ struct lease {
 	struct lease_row row;
 	uint64_t deadline; /* boot ns */
 	struct run *run;   /* NULL: none yet */
+	unsigned beats;    /* heartbeats on their way to the store: its time is not over before they are there */
 	bool ending;
 };
 
@@ -140,8 +141,7 @@ void lease_fail_first(struct work *w, int rc, const struct err *e);
 void lease_tick(struct work *w, uint64_t now);
 struct lease_end {
 	const char *state, *cause;
-	const char *run_state, *run_reason, *run_message;
-	json_t *steps; /* borrowed */
+	const char *run_state, *run_reason, *run_message; /* of a run that is cut by it */
 };
 void lease_end(struct work *w, struct lease *l, const struct lease_end *x);
 struct lease *lease_find(const struct work *w, const char *id);

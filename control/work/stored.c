@@ -16,6 +16,7 @@
 struct put_job {
 	struct job j;
 	struct workflow_row row, found;
+	char by[WORK_NAME_MAX + 1]; /* whose call it is */
 	bool same, sees_all;
 };
 
@@ -37,11 +38,13 @@ static int put_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 
 	if (rc)
 		return rc;
-	if (found && !k->sees_all && strcmp(k->found.principal, k->row.principal) != 0)
+	if (found && !k->sees_all && strcmp(k->found.principal, k->by) != 0)
 		return err_set(e, ERR_FORBIDDEN, "the workflow %s belongs to another principal", k->row.name);
 	if (found && strcmp(k->found.owner, k->row.owner) != 0)
 		return err_set(e, ERR_CONFLICT, "the workflow %s is owned by %.64s since version %lld", k->row.name,
 			       k->found.owner, (long long)k->found.version);
+	if (found) /* an administrator's version stays the workflow of whoever it belongs to */
+		memcpy(k->row.principal, k->found.principal, sizeof(k->row.principal));
 	if (!found || k->row.version > k->found.version) {
 		k->row.created_ns = j->now_ns;
 		return db_workflow_insert(db, &k->row, e);
@@ -70,7 +73,7 @@ static void on_put(struct job *j, int rc, const struct err *e)
 	if (!rc && !k->same)
 		audit(j->w, "workflow.put", NULL, "ok",
 		      json_pack("{s:s,s:I,s:s,s:s}", "name", k->row.name, "version", (json_int_t)k->row.version,
-				"owner", k->row.owner, "principal", k->row.principal));
+				"owner", k->row.owner, "principal", k->by));
 	job_answer(j, rc, e, rc ? NULL : stored_json(&k->row));
 }
 
@@ -104,6 +107,7 @@ void workflow_put(struct work *w, const struct work_caller *c, const json_t *bod
 	snprintf(k->row.name, sizeof(k->row.name), "%s", json_string_value(json_object_get(body, "name")));
 	snprintf(k->row.owner, sizeof(k->row.owner), "%s", owner);
 	snprintf(k->row.principal, sizeof(k->row.principal), "%s", c->principal);
+	snprintf(k->by, sizeof(k->by), "%s", c->principal);
 	k->row.version = json_integer_value(json_object_get(body, "version"));
 	k->row.body = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
 	job_write(&k->j, put_in_db, on_put);

@@ -205,11 +205,21 @@ void work_set_conf(struct work *w, const struct conf *c)
 struct purge_job {
 	struct job j;
 	int64_t before_ns;
+	bool more;
 };
 
 static int purge_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 {
-	return db_purge(db, ((struct purge_job *)j)->before_ns, e);
+	struct purge_job *k = (struct purge_job *)j;
+
+	return db_purge(db, k->before_ns, &k->more, e);
+}
+
+static void on_purged(struct job *j, int rc, const struct err *e)
+{
+	(void)e;
+	if (!rc && ((struct purge_job *)j)->more)
+		j->w->purge_at = 0; /* the next tick goes on */
 }
 
 static void purge(struct work *w, uint64_t now)
@@ -222,7 +232,7 @@ static void purge(struct work *w, uint64_t now)
 	if (!(k = job_create(w, sizeof(*k), NULL, NULL)))
 		return;
 	k->before_ns = now_wall(w) - (int64_t)w->conf.retain_ns;
-	job_write(&k->j, purge_in_db, NULL);
+	job_write(&k->j, purge_in_db, on_purged);
 }
 
 static void tick(uv_timer_t *t)

@@ -66,7 +66,9 @@ static const struct conf_key keys[] = {
     {"journal.dir", CONF_STRING, AT(journal_dir), "", 0, 0, NULL, check_absolute,
      "Where the journal ring lies (tmpfs); empty: a directory in /dev/shm named after the state directory."},
     {"journal.size", CONF_SIZE, AT(journal_size), "64MiB", MIB, 16 * GIB, NULL, check_power_of_two,
-     "Size of the journal ring, a power of two; it is allocated at start."},
+     "Size of the journal ring, a power of two; it is allocated at start. A change counts at the next start, unless "
+     "the "
+     "ring holds what is not on the disk yet."},
     {"record.release", CONF_FLAG, AT(release_durable), "journaled", 0, 0, "journaled|durable", NULL,
      "When clients see a byte: once it is journaled, or once it is on the disk."},
     {"record.rules", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
@@ -287,7 +289,8 @@ static const struct conf_key keys[] = {
     {"privsep.recorder_user", CONF_STRING, AT(recorder_user), "", 0, 0, NULL, NULL,
      "User of the recorder, a name or a number; empty: 64802."},
     {"privsep.sandbox_uid_base", CONF_NUMBER, AT(sandbox_uid_base), "64900", 1000, 2000000000, NULL, NULL,
-     "First of the user numbers that sandboxes run as."},
+     "First of the user numbers that sandboxes run as: one for each agent that has a directory, running or asleep. "
+     "After 65519 come 65536 to 99999; 60000 at most."},
 };
 
 #define NKEYS (sizeof(keys) / sizeof(keys[0]))

@@ -76,6 +76,8 @@ enum ring_reader_state {
 
 /* Create the file when missing (posix_fallocate; ERR_DISK_FULL), check it when there. size: power of two >= 1 MiB. */
 int ring_file_prepare(const char *path, size_t size, struct err *e);
+/* A fresh one in the place of what is there, or nothing changes. For a ring that nobody uses and nobody needs. */
+int ring_file_renew(const char *path, size_t size, struct err *e);
 int ring_cursor_prepare(const char *path, struct err *e);
 
 struct ring_writer;

@@ -128,10 +128,15 @@ int ring_file_prepare(const char *path, size_t size, struct err *e)
 		return file_create(path, ring_format_file, size, e);
 	if (fd < 0)
 		return err_sys(e, errno, "cannot open %s", path);
-	/* A ring of another size may hold records that nobody has drained: it stays as it is. */
+	/* A ring of another size may hold records that nobody has drained: whoever knows may renew it. */
 	int rc = ring_info_read(fd, &info, e);
 	close(fd);
 	return rc;
+}
+
+int ring_file_renew(const char *path, size_t size, struct err *e)
+{
+	return file_create(path, ring_format_file, size, e);
 }
 
 int ring_cursor_write(int cursor_fd, const struct ring_cursor *c)

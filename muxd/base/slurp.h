@@ -10,6 +10,7 @@ struct err;
 
 /*
  * From where fd stands to its end, max bytes at most (ERR_TOO_LARGE), NUL-terminated besides. path is for messages.
+ * Memory is taken for what is there, not for max.
  * *out is the caller's, for slurp_free(); on failure what was read has been wiped.
  */
 int slurp_fd(int fd, const char *path, size_t max, char **out, size_t *out_len, struct err *e);

@@ -62,7 +62,8 @@ static int show(struct ctl *c, const json_t *row)
 	return fflush(stdout);
 }
 
-static int show_all(struct ctl *c, struct ctl_peer *p, struct err *e)
+/* *last_seq: the newest event that was shown, from where to go on. */
+static int show_all(struct ctl *c, struct ctl_peer *p, json_int_t *last_seq, struct err *e)
 {
 	for (;;) {
 		json_t *row = NULL;
@@ -72,6 +73,8 @@ static int show_all(struct ctl *c, struct ctl_peer *p, struct err *e)
 		bool end = json_is_true(json_object_get(row, "end"));
 		if (!end && show(c, row) != 0)
 			end = true; /* nobody reads any more */
+		if (!end)
+			*last_seq = json_integer_value(json_object_get(row, "seq"));
 		json_decref(row);
 		if (end)
 			return 0;
@@ -140,7 +143,8 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 	return rc;
 }
 
-static int audit_online(struct ctl *c, const struct ctl_args *a, json_t *q, struct err *e)
+/* With one grant. */
+static int audit_turn(struct ctl *c, const struct ctl_args *a, json_t *q, json_int_t *last_seq, struct err *e)
 {
 	struct ctl_wish w = {.kind = "auditor",
 			     .agent = "*",
@@ -158,9 +162,26 @@ static int audit_online(struct ctl *c, const struct ctl_args *a, json_t *q, stru
 		rc = msg_send_json(p.fd, q, e);
 	ctl_token_free(token);
 	if (rc == 0)
-		rc = show_all(c, &p, e);
+		rc = show_all(c, &p, last_seq, e);
 	ctl_peer_close(&p);
 	return rc;
+}
+
+/* Who follows for longer than a grant lasts asks for the next one, which is audited like the first. */
+static int audit_online(struct ctl *c, const struct ctl_args *a, json_t *q, struct err *e)
+{
+	json_int_t last_seq = -1;
+	int rc;
+
+	for (;;) {
+		rc = audit_turn(c, a, q, &last_seq, e);
+		if (rc != ERR_TOKEN_EXPIRED || !args_has(a, "follow"))
+			return rc;
+		if (last_seq >= 0 && json_object_set_new(q, "since_seq", json_integer(last_seq)) < 0)
+			return err_set(e, ERR_NOMEM, "no memory for the question");
+		*e = (struct err){0};
+		c->hint[0] = '\0';
+	}
 }
 
 static int audit_run(struct ctl *c, const struct ctl_args *a)

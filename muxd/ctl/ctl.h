@@ -52,6 +52,7 @@ int ctl_admin_ask(struct ctl *c, const json_t *question, json_t **out, struct er
 struct ctl_wish {
 	const char *kind, *agent, *scopes, *task, *reason;
 	unsigned long long ttl_ns;
+	unsigned long long work_ns; /* what is done with it may take so long; 0: unknown. Then the default, or longer */
 };
 /* *out_token: to be freed with ctl_token_free(), which wipes it. */
 int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct err *e);

@@ -207,43 +207,16 @@ static int step_get(struct demo *d, struct err *e)
 	return rc ? rc : compare(d, e);
 }
 
-/* With its workspace where that can be asked for; what is on this machine is the monitor's to remove. */
-static int destroy_question(struct demo *d, bool wipe, struct err *e)
+static int step_destroy(struct demo *d, struct err *e)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = d->agent, .scopes = "lifecycle", .reason = "muxctl demo"};
 	json_t *q = json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.destroy", "agent", d->agent, "reason", "muxctl demo",
-			      "wipe", (int)wipe);
+			      "wipe", 1);
 	json_t *answer = NULL;
 	int rc = ctl_ask(d->c, "hub.sock", q, &w, &answer, e);
 
 	json_decref(q);
 	json_decref(answer);
-	return rc;
-}
-
-static int wipe_local(struct demo *d, struct err *e)
-{
-	json_t *q = json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.destroy", "agent", d->agent, "reason", "muxctl demo",
-			      "wipe", 1);
-	json_t *answer = NULL;
-	int rc = ctl_admin_ask(d->c, q, &answer, e);
-
-	json_decref(q);
-	json_decref(answer);
-	return rc;
-}
-
-static int step_destroy(struct demo *d, struct err *e)
-{
-	int rc = destroy_question(d, true, e);
-
-	if (rc == ERR_UNSUPPORTED) {
-		*e = (struct err){0};
-		d->c->hint[0] = '\0';
-		rc = destroy_question(d, false, e);
-		if (rc == 0)
-			rc = wipe_local(d, e);
-	}
 	if (rc == 0)
 		snprintf(d->told, sizeof(d->told), "sandbox and workspace are gone");
 	return rc;

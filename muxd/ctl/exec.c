@@ -165,16 +165,14 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 		rc = exec_question(a, tty, timeout, &question, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
-	/* A grant must outlive its round, or the round would be cut before its own timeout. */
-	if (!ttl && timeout > 10 * 60 * NS_PER_SEC)
-		ttl = timeout + 60 * NS_PER_SEC;
 	o.timeout_ns = timeout;
 	struct ctl_wish w = {.kind = "staff",
 			     .agent = a->operands[0],
 			     .scopes = tty ? "terminal" : "rounds",
 			     .task = args_get(a, "task"),
 			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl exec",
-			     .ttl_ns = ttl};
+			     .ttl_ns = ttl,
+			     .work_ns = timeout};
 	int status = converse(c, question, &w, &o);
 	json_decref(question);
 	return status;
@@ -184,7 +182,7 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 {
 	bool observe = args_has(a, "observe");
 	unsigned long long ttl = 0;
-	struct relay_options o = {.input = true, .terminal = true};
+	struct relay_options o = {.input = true, .terminal = true, .observer = observe};
 	struct err e = {0};
 	struct id id;
 	int rc = args_duration(a, "ttl", &ttl, &e);

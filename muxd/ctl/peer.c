@@ -119,6 +119,8 @@ int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct 
 		json_object_set_new(q, "task", json_string(w->task));
 	if (w->ttl_ns)
 		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)w->ttl_ns));
+	else if (w->work_ns) /* it must outlive the work, or that would be cut before its own timeout */
+		json_object_set_new(q, "least_ns", json_integer((json_int_t)w->work_ns));
 	int rc = ctl_admin_ask(c, q, &answer, e);
 	json_decref(q);
 	if (rc < 0)

@@ -4,6 +4,7 @@
 #include "muxd/base/ids.h"
 #include "muxd/base/sock.h"
 #include "muxd/ctl/escape.h"
+#include "muxd/ctl/recall.h"
 #include "muxd/ctl/terminal.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ struct relay_out {
 	bool broken;  /* nobody reads it any more */
 	struct buf kept;
 	uint64_t total;
+	struct relay *relay;
 };
 
 struct relay {
@@ -49,7 +51,7 @@ struct relay {
 	char session[ID_STR_LEN];
 	json_t *exit; /* the whole exit event */
 	struct err err;
-	bool input_open, tty;
+	bool input_open, tty, recalled;
 	int interrupts, died_by; /* signal to end by, 0 = none */
 	int give_up_by;
 	uint64_t give_up_ns; /* 0 = never */
@@ -93,14 +95,15 @@ static void queue_size(struct relay *r)
 {
 	unsigned cols, rows, x, y;
 
-	if (terminal_size(0, &cols, &rows, &x, &y))
+	if (!r->o->observer && terminal_size(0, &cols, &rows, &x, &y))
 		queue_json(r, json_pack("{s:s,s:i,s:i,s:i,s:i}", "op", "resize", "cols", (int)cols, "rows", (int)rows,
 					"xpixel", (int)x, "ypixel", (int)y));
 }
 
 static void queue_signal(struct relay *r, const char *name)
 {
-	queue_json(r, json_pack("{s:s,s:s}", "op", "signal", "signal", name));
+	if (!r->o->observer)
+		queue_json(r, json_pack("{s:s,s:s}", "op", "signal", "signal", name));
 }
 
 /* It was told to end: wait for that, but not for ever. */
@@ -129,43 +132,20 @@ static void take_bytes(struct relay *r, const struct msg *m)
 	}
 }
 
-static int take_kept(struct relay_out *out, const json_t *stream)
-{
-	const char *data = "", *encoding = "utf-8";
-	uint8_t *bytes = NULL;
-	size_t n = 0;
-
-	json_opt_str(stream, "data", &data, NULL);
-	json_opt_str(stream, "encoding", &encoding, NULL);
-	json_opt_int(stream, "total_bytes", 0, INT64_MAX, (int64_t *)&out->total, NULL);
-	if (strcmp(encoding, "base64") != 0)
-		return buf_append_str(&out->buf, data);
-	int rc = base64_decode(data, strlen(data), false, &bytes, &n);
-	if (rc == 0)
-		rc = buf_append(&out->buf, bytes, n);
-	free(bytes);
-	return rc;
-}
-
-/* The same exec_id as before: the round ran already, and this is what became of it. */
+/* The same exec_id as before: the round ran already, and this is what became of it; its output is in the record. */
 static void take_round(struct relay *r, json_t *round)
 {
 	const char *id = "", *state = "";
-	int rc = take_kept(&r->out[0], json_object_get(round, "stdout"));
 
-	if (rc == 0)
-		rc = take_kept(&r->out[1], json_object_get(round, "stderr"));
 	json_opt_str(round, "round_id", &id, NULL);
 	json_opt_str(round, "state", &state, NULL);
 	snprintf(r->session, sizeof(r->session), "%s", id);
-	if (rc < 0) {
-		err_set(&r->err, rc, "the daemon's answer does not fit or decode");
-		fail(r);
-	} else if (!json_is_object(json_object_get(round, "exit"))) {
+	if (!json_is_object(json_object_get(round, "exit"))) {
 		err_set(&r->err, ERR_BAD_STATE, "round %s with this exec id is %s", id, state);
 		fail(r);
 	} else {
 		r->exit = json_incref(round);
+		r->recalled = true;
 		set_state(r, RELAY_ENDED);
 	}
 }
@@ -302,7 +282,8 @@ static void read_input(struct relay *r)
 		pass_input(r, p, (size_t)n);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		r->input_open = false;
-		queue_json(r, json_pack("{s:s}", "op", "eof"));
+		if (!r->o->observer)
+			queue_json(r, json_pack("{s:s}", "op", "eof"));
 	}
 	explicit_bzero(p, n > 0 ? (size_t)n : 0);
 }
@@ -323,7 +304,7 @@ static void take_signal(struct relay *r, int signum)
 	case SIGQUIT:
 		/* On a terminal of the session these are keys; here somebody sent them, or there is none. */
 		queue_signal(r, signum == SIGINT ? "INT" : "QUIT");
-		if (++r->interrupts < INTERRUPTS)
+		if (++r->interrupts < INTERRUPTS && !r->o->observer)
 			return;
 		break;
 	default:
@@ -366,7 +347,7 @@ static void flush_out(struct relay *r, struct relay_out *out)
 			if (errno == EPIPE && r->state < RELAY_ENDED && !r->give_up_ns) {
 				/* As a program in a pipe would: its reader is gone, so it goes. */
 				queue_signal(r, "PIPE");
-				give_up(r, SIGPIPE, PIPE_WAIT_NS);
+				give_up(r, SIGPIPE, r->o->observer ? 0 : PIPE_WAIT_NS);
 			} else if (errno != EPIPE && r->err.code == 0) {
 				err_sys(&r->err, errno, "write the output");
 				fail(r);
@@ -449,8 +430,8 @@ static void say_goodbye(struct relay *r)
 	}
 }
 
-/* What is left for a slow reader. */
-static void relay_drain(struct relay *r)
+/* What is left for a slow reader; false: a signal, and the rest is dropped. */
+static bool drain_out(struct relay *r)
 {
 	while (buf_len(&r->out[0].buf) + buf_len(&r->out[1].buf)) {
 		struct pollfd p[3] = {
@@ -459,21 +440,59 @@ static void relay_drain(struct relay *r)
 		    {.fd = r->signals.fd, .events = POLLIN},
 		};
 		if (poll(p, 3, -1) < 0 && errno != EINTR)
-			break;
+			return false;
 		flush_out(r, &r->out[0]);
 		flush_out(r, &r->out[1]);
 		int signum = p[2].revents ? signals_next(&r->signals) : 0;
 		if (signum && signum != SIGWINCH && signum != SIGTSTP)
-			break;
+			return false;
 	}
+	return true;
+}
+
+static int take_recalled(void *arg, const uint8_t *p, size_t n)
+{
+	struct relay_out *out = arg;
+
+	if (!out->relay->o->collect)
+		return out->broken || buf_append(&out->buf, p, n) < 0 || !drain_out(out->relay) ? ERR_CANCELLED : 0;
+	if (n > buf_room(&out->kept))
+		n = buf_room(&out->kept);
+	return buf_append(&out->kept, p, n);
+}
+
+/* What a round printed that ran before. */
+static void recall(struct relay *r)
+{
+	for (int i = 0, rc = 0; i < 2 && rc == 0; i++) {
+		const char *name = i ? "stderr" : "stdout";
+		uint64_t missing = 0;
+		rc = recall_stream(r->c, r->exit, name, take_recalled, &r->out[i], &missing, &r->err);
+
+		json_opt_int(json_object_get(r->exit, name), "total_bytes", 0, INT64_MAX, (int64_t *)&r->out[i].total,
+			     NULL);
+		if (missing)
+			fprintf(stderr, "muxctl: the record left out %llu bytes of %s\n", (unsigned long long)missing,
+				name);
+		if (rc < 0 && rc != ERR_CANCELLED)
+			r->state = RELAY_LOST;
+	}
+}
+
+static void relay_drain(struct relay *r)
+{
+	drain_out(r);
+	if (r->state == RELAY_ENDED && r->recalled)
+		recall(r);
 	if (r->state == RELAY_DETACHED)
 		say_goodbye(r);
 }
 
-static void out_init(struct relay_out *out, int fd)
+static void out_init(struct relay *r, struct relay_out *out, int fd)
 {
 	struct stat st;
 
+	out->relay = r;
 	buf_init(&out->buf, OUTPUT_HIGH);
 	buf_init(&out->kept, COLLECT_MAX);
 	out->fd = fd;
@@ -487,8 +506,8 @@ static int relay_start(struct relay *r)
 
 	sigaction(SIGPIPE, &ignore, NULL);
 	buf_init(&r->to_daemon, INPUT_HIGH + MSG_MAX);
-	out_init(&r->out[0], 1);
-	out_init(&r->out[1], 2);
+	out_init(r, &r->out[0], 1);
+	out_init(r, &r->out[1], 2);
 	int rc = signals_open(&r->signals, list, &r->err);
 	if (rc == 0 && r->tty)
 		rc = terminal_raw(0, false, &r->err);

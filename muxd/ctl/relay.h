@@ -15,6 +15,7 @@ struct relay_options {
 	bool input;                    /* mirror the standard input */
 	bool terminal;                 /* of the session: raw mode when ours is one, resizes, escape key */
 	int escape_key;                /* -1: none */
+	bool observer;                 /* it watches: no size, end of input or signal of ours is said */
 	bool collect;                  /* keep the output for -o json instead of writing it */
 	unsigned long long timeout_ns; /* for the message; 0: unknown */
 };

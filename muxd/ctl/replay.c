@@ -91,19 +91,28 @@ static int push_until(struct replay *r, uint64_t to, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
+/* The screen as it was at `to`, from where a clean one begins. The player's time is left alone. */
+static int draw(struct replay *r, uint64_t to, struct err *e)
+{
+	uint64_t from = replay_index_from(&r->index, to);
+	int rc;
+
+	replay_screen_reset(r);
+	r->have_next = r->at_end = false;
+	rc = record_seek(r->record, from == r->index.first ? 0 : from, e);
+	return rc ? rc : push_until(r, to, e);
+}
+
 static int seek(struct replay *r, uint64_t to, struct err *e)
 {
 	uint64_t from = replay_index_from(&r->index, to);
-	int rc = 0;
+	int rc;
 
 	r->notice[0] = '\0';
 	/* Forward from where it stands, unless a later clean screen makes that needless. */
-	if (to < r->player.pos || from > r->player.pos || r->player.state == PLAYER_DONE) {
-		replay_screen_reset(r);
-		r->have_next = r->at_end = false;
-		rc = record_seek(r->record, from == r->index.first ? 0 : from, e);
-	}
-	if (rc == 0)
+	if (to < r->player.pos || from > r->player.pos || r->player.state == PLAYER_DONE)
+		rc = draw(r, to, e);
+	else
 		rc = push_until(r, to, e);
 	if (rc == 0)
 		player_sought(&r->player, to, clock_boot_ns());
@@ -127,11 +136,11 @@ static int obey(struct replay *r, enum player_order order, struct err *e)
 		return 0;
 	case ORDER_STOP:
 		replay_stop(r);
-		return seek(r, player_position(&r->player, r->have_next ? r->next.boot_ns : 0, clock_boot_ns()), e);
+		return draw(r, r->player.pos, e);
 	case ORDER_REDRAW:
 		r->notice[0] = '\0';
 		/* A line that goes leaves the screen under it to be drawn again. */
-		return r->player.status ? 0 : seek(r, r->player.pos, e);
+		return r->player.status ? 0 : draw(r, r->player.pos, e);
 	default:
 		return 0;
 	}
@@ -191,7 +200,7 @@ static int play_turn(struct replay *r, struct err *e)
 	if (n == 0)
 		keys_idle(&r->keys);
 	if (n > 0 && p[1].revents)
-		rc = replay_signals(r) ? seek(r, r->player.pos, e) : 0;
+		rc = replay_signals(r) ? draw(r, r->player.pos, e) : 0;
 	if (n > 0 && p[0].revents && rc == 0)
 		rc = read_keys(r, e);
 	return rc;

@@ -228,11 +228,16 @@ void replay_screen_status(struct replay *r)
 	put(r, text);
 }
 
+/* How long it was away is none of the recording's time. */
 void replay_stop(struct replay *r)
 {
+	uint64_t at = player_position(&r->player, r->have_next ? r->next.boot_ns : 0, clock_boot_ns());
+
 	terminal_reset_modes(STDOUT_FILENO);
 	signals_stop(STDIN_FILENO, !r->pty);
 	own_size(r);
+	if (r->player.state != PLAYER_DONE)
+		player_sought(&r->player, at, clock_boot_ns());
 }
 
 bool replay_signals(struct replay *r)

@@ -195,25 +195,6 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 		   args_has(a, "reason") ? args_get(a, "reason") : "muxctl sandbox create");
 }
 
-/* Workspaces of this machine are the monitor's, and not in the reach of the part that strangers talk to. */
-static int wipe_local(struct ctl *c, const char *agent, const char *reason)
-{
-	json_t *q =
-	    json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.destroy", "agent", agent, "reason", reason, "wipe", 1);
-	json_t *answer = NULL;
-	struct err e = {0};
-	int rc = ctl_admin_ask(c, q, &answer, &e);
-
-	json_decref(q);
-	json_decref(answer);
-	if (rc < 0)
-		return ctl_fail(c, &e);
-	json_t *o = json_pack("{s:s,s:s}", "agent", agent, "state", "removed");
-	int status = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, NULL);
-	json_decref(o);
-	return status;
-}
-
 static int ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **out, struct err *e)
 {
 	const char *agent = a->operands[0], *reason = args_get(a, "reason");
@@ -229,23 +210,17 @@ static int ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **
 static int destroy_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *agent = a->operands[0], *reason = args_get(a, "reason");
-	bool wipe = args_has(a, "wipe"), local = false;
+	bool wipe = args_has(a, "wipe");
 	json_t *answer = NULL;
 	struct err e = {0};
 	int rc = reason ? target_name_check(agent, &e) : err_set(&e, ERR_REASON_REQUIRED, "--reason is missing");
 
 	if (rc == 0)
 		rc = ask_end(c, a, wipe, &answer, &e);
-	if (rc == ERR_UNSUPPORTED && wipe && !target_is_pod(agent)) {
-		local = true;
-		rc = ask_end(c, a, false, &answer, &e);
-	}
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	json_t *o = json_object_get(answer, "agent");
-	int status = local     ? wipe_local(c, agent, reason)
-		     : c->json ? ctl_print_json(c, o)
-			       : ctl_print_object(c, o, NULL);
+	int status = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, NULL);
 	json_decref(answer);
 	return status;
 }

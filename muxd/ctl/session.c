@@ -12,7 +12,8 @@
 static const struct ctl_option list_options[] = {
     {"agent", 0, "AGENT", "Only of this agent."},
     {"kind", 0, "KIND", "terminal, exec or round."},
-    {"state", 0, "STATE", "Live ones: opening, running, suspended, ending, ended; recorded: open, ended, sealed."},
+    {"in", 0, "STATE",
+     "In this state. Live ones: opening, running, suspended, ending, ended; recorded: open, ended, sealed."},
     {"all", 'a', NULL, "From the record: those that have ended too."},
     {"principal", 0, "NAME", "Only of this principal (with --all)."},
     {"before", 0, "ID", "Older than this one (with --all)."},
@@ -32,9 +33,11 @@ static const struct ctl_column columns[] = {
 
 static int filters(const struct ctl_args *a, json_t *q, const char *const *keys, struct err *e)
 {
-	for (; *keys; keys++)
-		if (args_has(a, *keys) && json_object_set_new(q, *keys, json_string(args_get(a, *keys))) < 0)
-			return err_set(e, ERR_INVAL, "--%s is not UTF-8", *keys);
+	for (; *keys; keys++) {
+		const char *option = strcmp(*keys, "state") == 0 ? "in" : *keys; /* --state is the daemon's directory */
+		if (args_has(a, option) && json_object_set_new(q, *keys, json_string(args_get(a, option))) < 0)
+			return err_set(e, ERR_INVAL, "--%s is not UTF-8", option);
+	}
 	return 0;
 }
 
@@ -93,26 +96,35 @@ int session_newest(struct ctl *c, char out[ID_STR_LEN], struct err *e)
 	return rc;
 }
 
-static int live(struct ctl *c, json_t *q, json_t *out, struct err *e)
+/* One answer's rows, appended; *out_more: the next question is for what did not fit. */
+static int live_page(struct ctl *c, json_t *q, json_t *out, bool *out_more, struct err *e)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = "*", .scopes = "observe,admin", .reason = "muxctl session list"};
 	json_t *answer = NULL;
+	size_t before = json_array_size(out);
 	int rc = ctl_ask(c, "hub.sock", q, &w, &answer, e);
 
 	if (rc == 0 && json_array_extend(out, json_object_get(answer, "sessions")) < 0)
 		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no list of sessions");
+	*out_more = rc == 0 && json_is_true(json_object_get(answer, "more")) && json_array_size(out) > before;
 	json_decref(answer);
 	return rc;
 }
 
-/* The hub keeps what ended for a while; the list of live ones does not show that unless asked. */
-static void drop_ended(json_t *rows)
+static int live(struct ctl *c, json_t *q, size_t limit, json_t *out, struct err *e)
 {
-	for (size_t i = json_array_size(rows); i-- > 0;) {
-		const char *state = json_string_value(json_object_get(json_array_get(rows, i), "state"));
-		if (state && strcmp(state, "ended") == 0)
-			json_array_remove(rows, i);
+	bool more = true;
+	int rc = 0;
+
+	while (rc == 0 && more && json_array_size(out) < limit) {
+		size_t n = json_array_size(out);
+
+		json_object_set_new(q, "limit", json_integer((json_int_t)(limit - n)));
+		if (n)
+			json_object_set(q, "before", json_object_get(json_array_get(out, n - 1), "id"));
+		rc = live_page(c, q, out, &more, e);
 	}
+	return rc;
 }
 
 static int list_run(struct ctl *c, const struct ctl_args *a)
@@ -129,10 +141,11 @@ static int list_run(struct ctl *c, const struct ctl_args *a)
 		rc = err_set(&e, ERR_INVAL, "--principal and --before go with --all");
 	if (rc == 0)
 		rc = filters(a, q, all ? all_keys : live_keys, &e);
+	/* The hub keeps what ended for a while; the list of live ones shows that only when it is asked for. */
+	if (!all && !args_has(a, "in"))
+		json_object_set_new(q, "live", json_true());
 	if (rc == 0)
-		rc = all ? recorded(c, q, rows, &e) : live(c, q, rows, &e);
-	if (rc == 0 && !all && !args_has(a, "state"))
-		drop_ended(rows);
+		rc = all ? recorded(c, q, rows, &e) : live(c, q, (size_t)limit, rows, &e);
 	json_decref(q);
 	int status = 0;
 	if (rc < 0) {
@@ -151,20 +164,15 @@ static int list_run(struct ctl *c, const struct ctl_args *a)
 /* The hub knows most about a live one; of every other the record knows. */
 static int find_live(struct ctl *c, const char *id, json_t **out, struct err *e)
 {
-	json_t *rows = json_array(), *row, *q = json_pack("{s:s}", "op", "sessions");
-	int rc = live(c, q, rows, e);
-	size_t i;
+	json_t *rows = json_array(), *q = json_pack("{s:s,s:s}", "op", "sessions", "session", id);
+	int rc = live(c, q, 1, rows, e);
 
 	json_decref(q);
-	json_array_foreach(rows, i, row)
-	{
-		const char *text = json_string_value(json_object_get(row, "id"));
-		if (rc == 0 && !*out && text && strcasecmp(text, id) == 0)
-			*out = json_incref(row);
-	}
-	json_decref(rows);
-	if (rc == 0 && !*out)
+	if (rc == 0 && json_array_size(rows) == 1)
+		*out = json_incref(json_array_get(rows, 0));
+	else if (rc == 0)
 		rc = err_set(e, ERR_NOT_FOUND, "no session %s is live", id);
+	json_decref(rows);
 	return rc;
 }
 

@@ -48,18 +48,21 @@ static const struct ctl_column pool_columns[] = {
 };
 
 /* One call, and its object printed: as a table where list names one. body is stolen. */
-static int call(struct ctl *c, const char *name, const char *id, json_t *body, const char *list,
-		const struct ctl_column *columns)
+static int call_for(struct ctl *c, const char *name, const char *id, json_t *body, unsigned long long ttl_ns,
+		    const char *list, const struct ctl_column *columns)
 {
 	char reason[64];
 	struct ctl_wish w = {.kind = "staff", .agent = "*", .scopes = "lifecycle,rounds,admin", .reason = reason};
+	const json_t *timeout = json_object_get(body, "timeoutSeconds");
+	unsigned long long work_s = (unsigned long long)json_integer_value(timeout);
 	json_t *q = json_pack("{s:s,s:s,s:s*,s:o*}", "op", "work", "call", name, "id", id, "body", body), *o = NULL;
 	struct err e = {0};
 	int rc, status;
 
 	snprintf(reason, sizeof(reason), "muxctl %s", name);
 	/* A run ends before its grant does. */
-	w.ttl_ns = strcmp(name, "run.start") == 0 ? 3600ull * 1000000000ull : 0;
+	w.ttl_ns = ttl_ns;
+	w.work_ns = work_s * 1000000000ull;
 	rc = ctl_ask_object(c, "hub.sock", q, &w, "object", &o, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
@@ -68,6 +71,12 @@ static int call(struct ctl *c, const char *name, const char *id, json_t *body, c
 			 : ctl_print_object(c, o, columns);
 	json_decref(o);
 	return status;
+}
+
+static int call(struct ctl *c, const char *name, const char *id, json_t *body, const char *list,
+		const struct ctl_column *columns)
+{
+	return call_for(c, name, id, body, 0, list, columns);
 }
 
 static int set_text(json_t *o, const char *key, const struct ctl_args *a, const char *option, struct err *e)
@@ -141,6 +150,7 @@ static const struct ctl_option run_start_options[] = {
     {"run-id", 0, "ID", "The same again is the same run; required."},
     {"token-file", 0, "FILE", "What its programs find at MUXD_TOKEN_FD; - is standard input; required."},
     {"timeout", 0, "DURATION", "All of its steps together; default by workflow and configuration."},
+    {"ttl", 0, "DURATION", "How long the grant behind it lasts; the run ends before it does."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -167,16 +177,17 @@ static int set_token(json_t *o, const struct ctl_args *a, struct err *e)
 
 static int run_start_run(struct ctl *c, const struct ctl_args *a)
 {
+	unsigned long long ttl = 0;
 	json_t *o = json_object();
 	struct err e = {0};
 
 	if (set_text(o, "leaseId", a, "lease", &e) || set_text(o, "workflowId", a, "workflow", &e) ||
 	    set_text(o, "runId", a, "run-id", &e) || set_seconds(o, "timeoutSeconds", a, "timeout", &e) ||
-	    set_token(o, a, &e)) {
+	    args_duration(a, "ttl", &ttl, &e) || set_token(o, a, &e)) {
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
-	return call(c, "run.start", NULL, o, NULL, NULL);
+	return call_for(c, "run.start", NULL, o, ttl, NULL, NULL);
 }
 
 static int run_list_run(struct ctl *c, const struct ctl_args *a)

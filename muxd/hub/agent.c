@@ -5,6 +5,7 @@
  * LOST (the stream broke; asked again with growing pauses) -> WAKING | COLD.
  */
 #define LOG_SUBSYS "agent"
+#include "control/life/life.h"
 #include "control/work/work.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
@@ -56,6 +57,13 @@ static void answer_waiters(struct agent *a, int rc, const struct err *e)
 	}
 }
 
+uint64_t agent_patience(const struct agent *a)
+{
+	const struct conf *c = a->hub->conf;
+
+	return a->info.backend == SANDBOX_LOCAL ? c->sandbox_create_timeout_ns : c->kubernetes_create_timeout_ns;
+}
+
 static void end_sessions(struct agent *a, enum exit_cause cause, const char *why)
 {
 	struct session *s, *next;
@@ -75,6 +83,13 @@ static const struct link_channel_info *find_info(const struct link_channel_info 
 	return NULL;
 }
 
+static void link_is_up(struct agent *a)
+{
+	lifecycle_link_up(a);
+	if (!a->stopping)
+		answer_waiters(a, 0, NULL);
+}
+
 /* What the sandbox still runs meets what the record says is open; neither is guessed. */
 static void on_up(void *arg, const struct link_channel_info *list, size_t n)
 {
@@ -83,6 +98,7 @@ static void on_up(void *arg, const struct link_channel_info *list, size_t n)
 
 	agent_set_state(a, AGENT_UP);
 	a->retry_ms = RETRY_MIN_MS;
+	a->silent_since = 0;
 	a->hub->stats.sandboxes_up++;
 	for (size_t i = 0; i < n; i++) {
 		HASH_FIND(hh_channel, a->channels, &list[i].channel, sizeof(list[i].channel), s);
@@ -106,7 +122,7 @@ static void on_up(void *arg, const struct link_channel_info *list, size_t n)
 		else
 			session_resume(s, info);
 	}
-	answer_waiters(a, 0, NULL);
+	link_is_up(a);
 	hub_flush(a->hub);
 }
 
@@ -146,8 +162,25 @@ static void cut_off(struct agent *a, const char *why)
 	(void)audit_event(a->hub, "sandbox.cut", NULL, a->name, "error", json_pack("{s:s}", "why", why));
 	a->cut = true;
 	agent_set_state(a, AGENT_WAKING);
+	suspend_all(a); /* an end that has to wait for the journal must not look for the link */
 	end_sessions(a, EXIT_LOST, text);
 	p->ops->destroy_sandbox(p, a->name, "protocol error", cut_done, a);
+}
+
+static unsigned longer(unsigned retry_ms)
+{
+	return retry_ms * 2 < RETRY_MAX_MS ? retry_ms * 2 : RETRY_MAX_MS;
+}
+
+/* There is a sandbox, and it does not answer. Who waits for one hears that in time; what runs in it may come back. */
+static void answer_in_time(struct agent *a, const char *why)
+{
+	struct err e = {0};
+
+	if (!a->silent_since || clock_boot_ns() - a->silent_since < agent_patience(a))
+		return;
+	err_set(&e, ERR_LINK_LOST, "the sandbox of %s does not answer: %s", a->name, why);
+	answer_waiters(a, e.code, &e);
 }
 
 static void on_down(void *arg, int rc, const char *why)
@@ -157,6 +190,8 @@ static void on_down(void *arg, int rc, const char *why)
 	log_info(&(struct log_ids){.agent = a->name}, "link down: %s", why);
 	if (a->state == AGENT_UP)
 		a->hub->stats.sandboxes_up--;
+	else
+		a->retry_ms = longer(a->retry_ms);
 	a->hub->stats.links_down++;
 	lifecycle_link_down(a);
 	if (rc == ERR_PROTOCOL) {
@@ -165,6 +200,7 @@ static void on_down(void *arg, int rc, const char *why)
 		suspend_all(a);
 		agent_set_state(a, AGENT_LOST);
 		a->retry_at = clock_boot_ns() + a->retry_ms * NS_PER_MS;
+		answer_in_time(a, why);
 	}
 	hub_flush(a->hub);
 }
@@ -248,6 +284,8 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 		}
 		explicit_bzero(&p, sizeof(p));
 	}
+	if (fresh || !a->silent_since)
+		a->silent_since = clock_boot_ns();
 	a->info = *info;
 	a->linked = info->sandbox_id;
 	a->oom_seen = info->oom_kills > a->oom_seen || fresh ? info->oom_kills : a->oom_seen;
@@ -269,6 +307,11 @@ static struct agent *ask_done(struct agent_ask *k)
 	free(k);
 	return a;
 }
+
+/* The same of a question to lifecycle. */
+struct agent_want {
+	struct agent *agent;
+};
 
 static void ask(struct agent *a, bool make);
 
@@ -295,6 +338,7 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		return;
 	}
 	log_info(&(struct log_ids){.agent = a->name}, "sandbox: %s", e && e->message[0] ? e->message : err_name(rc));
+	lifecycle_link_down(a);
 	if (rc == ERR_NOT_FOUND) {
 		end_sessions(a, EXIT_LOST, e && e->message[0] ? e->message : "its sandbox ended");
 		memset(&a->linked, 0, sizeof(a->linked));
@@ -308,7 +352,7 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		}
 	} else {
 		agent_set_state(a, AGENT_LOST);
-		a->retry_ms = a->retry_ms * 2 < RETRY_MAX_MS ? a->retry_ms * 2 : RETRY_MAX_MS;
+		a->retry_ms = longer(a->retry_ms);
 		a->retry_at = HASH_CNT(hh_channel, a->channels) ? clock_boot_ns() + a->retry_ms * NS_PER_MS : 0;
 	}
 	answer_waiters(a, rc, e);
@@ -354,6 +398,8 @@ void agent_set_cold(struct agent *a, const char *why)
 	if (a->ask) /* the answer that is on its way decides */
 		return;
 	agent_set_state(a, AGENT_COLD);
+	if (a->stopping) /* who waits for its end waits for the next one */
+		return;
 	err_set(&e, ERR_LINK_LOST, "the sandbox of %s ended: %s", a->name, why);
 	answer_waiters(a, e.code, &e);
 }
@@ -381,11 +427,50 @@ void agent_reconnect(struct agent *a)
 		ask(a, false);
 }
 
+/* Taken back, or stopped and awake again: hold() and the link answer then. */
+static void on_wanted(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct agent *a = ((struct agent_want *)arg)->agent;
+
+	(void)result;
+	free(arg);
+	if (!a)
+		return;
+	a->want = NULL;
+	if (rc && a->stopping)
+		answer_waiters(a, rc, e);
+}
+
+/* Who comes while it is being stopped wants it awake: that takes the stop back, or follows it. */
+static void want_it(struct agent *a)
+{
+	if (a->want)
+		return;
+	a->want = malloc(sizeof(*a->want));
+	if (!a->want) {
+		answer_waiters(a, ERR_NOMEM, NULL);
+		return;
+	}
+	a->want->agent = a;
+	life_need(a->hub->p.life, a->name, on_wanted, a->want);
+}
+
+void agent_stopping(struct agent *a, bool on)
+{
+	a->stopping = on;
+	if (on)
+		return;
+	if (a->state == AGENT_UP)
+		answer_waiters(a, 0, NULL);
+	else if (!STAILQ_EMPTY(&a->waiters) && a->state != AGENT_WAKING)
+		ask(a, true);
+}
+
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 {
 	struct agent_waiter *w;
 
-	if (a->state == AGENT_UP) {
+	if (a->state == AGENT_UP && !a->stopping) {
 		fn(arg, 0, NULL);
 		return;
 	}
@@ -397,7 +482,9 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 	w->fn = fn;
 	w->arg = arg;
 	STAILQ_INSERT_TAIL(&a->waiters, w, entry);
-	if (a->state != AGENT_WAKING)
+	if (a->stopping)
+		want_it(a);
+	else if (a->state != AGENT_WAKING)
 		ask(a, true);
 }
 
@@ -436,6 +523,8 @@ void agent_destroy(struct agent *a)
 	lifecycle_link_down(a);
 	if (a->ask)
 		a->ask->agent = NULL;
+	if (a->want)
+		a->want->agent = NULL;
 	link_destroy(a->link);
 	explicit_bzero(a->info.secret, sizeof(a->info.secret));
 	HASH_DEL(a->hub->agents, a);

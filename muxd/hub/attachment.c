@@ -281,8 +281,8 @@ void attachment_consume(struct attachment *a, int stream, size_t n)
 
 void attachment_want_screen(struct attachment *a)
 {
-	if (!a->over)
-		(void)screen_want(a, NULL);
+	if (!a->over && screen_want(a, NULL))
+		a->screen_by = clock_boot_ns() + SCREEN_WAIT_EMPTY_NS;
 }
 
 uint64_t attachment_offset(const struct attachment *a, int stream)
@@ -342,16 +342,16 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 	if (!l->pty ||
 	    (!s->size_unsure && l->cols == cols && l->rows == rows && l->xpixel == xpixel && l->ypixel == ypixel))
 		return 0;
-	l->cols = cols, l->rows = rows, l->xpixel = xpixel, l->ypixel = ypixel;
-	session_note_size(s);
-	s->size_unsure = false;
 	wire[0] = (uint8_t)cols, wire[1] = (uint8_t)(cols >> 8), wire[2] = (uint8_t)rows,
 	wire[3] = (uint8_t)(rows >> 8);
 	wire[4] = (uint8_t)xpixel, wire[5] = (uint8_t)(xpixel >> 8), wire[6] = (uint8_t)ypixel;
 	wire[7] = (uint8_t)(ypixel >> 8);
 	rc = journal_bytes(s->hub->journal, RING_RESIZE, &s->id, wire, sizeof(wire));
 	if (rc)
-		return rc;
+		return rc; /* not taken: the same size again is not one that it has */
+	l->cols = cols, l->rows = rows, l->xpixel = xpixel, l->ypixel = ypixel;
+	session_note_size(s);
+	s->size_unsure = false;
 	agent_touch(s->agent);
 	TAILQ_FOREACH(other, &s->attachments, of_session)
 	if (other != a)
@@ -377,9 +377,14 @@ int attachment_signal(struct attachment *a, int signum)
 	return link_signal(s->agent->link, s->channel, signum);
 }
 
+bool attachment_leaves(const struct attachment *a)
+{
+	return a->over || (a->wakes | a->held_wakes) & WAKE_CUT;
+}
+
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text)
 {
-	if (a->over || a->wakes & WAKE_CUT)
+	if (attachment_leaves(a))
 		return;
 	a->cut_cause = cause;
 	snprintf(a->text, sizeof(a->text), "%s", text);
@@ -389,7 +394,7 @@ void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text
 
 void attachment_notice(struct attachment *a, const char *text)
 {
-	if (a->over || a->wakes & WAKE_CUT)
+	if (attachment_leaves(a))
 		return;
 	snprintf(a->text, sizeof(a->text), "%s", text);
 	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->principal, "text", text));

@@ -76,8 +76,8 @@ struct attachment_ops {
  */
 size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p);
 void attachment_consume(struct attachment *a, int stream, size_t n); /* n <= the last peek */
-/* Go on with the current screen instead of the bytes up to it (an observer that is behind). Nothing where none can be
- * had. */
+/* Go on with the current screen instead of the bytes up to it: nothing else draws what was left out. Nothing where none
+ * can be had. */
 void attachment_want_screen(struct attachment *a);
 uint64_t attachment_offset(const struct attachment *a, int stream);
 /*

@@ -119,8 +119,17 @@ bool broker_may_see(const struct request *rq, const struct session *s)
 	       strcmp(g->principal, s->grant.principal) == 0;
 }
 
-int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
-		    size_t limit, json_t **out, struct err *e)
+static bool is_listed(const struct session_filter *f, const struct session *s)
+{
+	return (!f->agent || target_covers(f->agent, s->agent->name)) &&
+	       (!f->state || strcmp(f->state, session_state_name(s->state)) == 0) &&
+	       (!f->kind || strcmp(f->kind, session_kind_name(s->kind)) == 0) &&
+	       (!f->live || s->state != SESSION_ENDED) && (id_is_nil(&f->only) || id_equal(&f->only, &s->id)) &&
+	       (id_is_nil(&f->before) || memcmp(s->id.b, f->before.b, sizeof(s->id.b)) < 0);
+}
+
+int broker_sessions(struct hub *h, const struct request *rq, const struct session_filter *f, json_t **out,
+		    struct err *e)
 {
 	json_t *list = json_array(), *seen = json_object(), *o;
 	struct session *s;
@@ -132,11 +141,9 @@ int broker_sessions(struct hub *h, const struct request *rq, const char *agent, 
 	}
 	TAILQ_FOREACH(s, &h->order, order)
 	{
-		if (json_array_size(list) >= limit)
+		if (json_array_size(list) >= f->limit)
 			break;
-		if (!broker_may_see(rq, s) || (agent && !target_covers(agent, s->agent->name)) ||
-		    (state && strcmp(state, session_state_name(s->state)) != 0) ||
-		    (kind && strcmp(kind, session_kind_name(s->kind)) != 0))
+		if (!broker_may_see(rq, s) || !is_listed(f, s))
 			continue;
 		o = session_describe(s);
 		moment_add(h, o, s->agent->name, s->opened_wall_ns, s->snapshot_id, seen);
@@ -176,6 +183,11 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 	return 0;
 }
 
+uint32_t attach_scope(enum attachment_role role, bool own)
+{
+	return role == ROLE_OBSERVER ? SCOPE_OBSERVE : own ? SCOPE_TERMINAL : SCOPE_DRIVE;
+}
+
 int broker_attach(struct hub *h, const struct request *rq, const char *agent, const char *name,
 		  enum attachment_role role, const struct attachment_ops *ops, void *ops_arg, struct attachment **out,
 		  struct err *e)
@@ -191,16 +203,12 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	} else {
 		TAILQ_FOREACH(each, &h->order, order)
 		if (!s && each->kind == SESSION_TERMINAL && each->state != SESSION_ENDED &&
-		    target_covers(agent, each->agent->name) && is_owner(rq, each))
+		    (!agent || !*agent || target_covers(agent, each->agent->name)) && is_owner(rq, each))
 			s = each;
 	}
 	if (!s || (agent && *agent && !target_covers(agent, s->agent->name)) || !broker_may_see(rq, s))
 		return err_set(e, ERR_NOT_FOUND, "no such session of %s", agent && *agent ? agent : "any agent");
-	rc = broker_check(h, rq, s->agent->name,
-			  role == ROLE_OBSERVER ? SCOPE_OBSERVE
-			  : is_owner(rq, s)     ? SCOPE_TERMINAL
-						: SCOPE_DRIVE,
-			  "attach", e);
+	rc = broker_check(h, rq, s->agent->name, attach_scope(role, is_owner(rq, s)), "attach", e);
 	if (rc)
 		return rc;
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)

@@ -20,9 +20,9 @@ struct err;
 /* Values; copied by the broker. */
 struct request {
 	struct grant grant;
-	struct id id;                    /* request_id in errors and logs */
-	const char *door;                /* "ssh", "rest", "local" (static strings) */
-	char peer[64];                   /* address, or "uid 1000" */
+	struct id id;                                    /* request_id in errors and logs */
+	const char *door;                                /* "ssh", "rest", "local" (static strings) */
+	char peer[64];                                   /* address, or "uid 1000" */
 	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* "", or what of a lease it is done for; in every event */
 	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
 };
@@ -89,8 +89,9 @@ struct exec_spec {
 	const void *stdin_data; /* rounds: input given at once; NULL */
 	size_t stdin_len;
 	const struct file_spec
-	    *file;           /* SESSION_FILE, and nothing to run then: input is a put's content, output a get's */
-	const struct port_spec *port; /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
+	    *file; /* SESSION_FILE, and nothing to run then: input is a put's content, output a get's */
+	const struct port_spec
+	    *port;           /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
@@ -159,9 +160,16 @@ void broker_resume(struct hub *h, const struct request *rq, const char *agent, b
 void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason, bool wipe,
 		    broker_json_done *done, void *arg);
 
-/* Sessions the grant may see, filtered: agent, state, kind (NULL = any), limit. */
-int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
-		    size_t limit, json_t **out, struct err *e);
+/* Sessions at hand that the grant may see, newest first. */
+struct session_filter {
+	const char *agent, *state, *kind; /* NULL = any */
+	bool live;                        /* none that has ended */
+	struct id only;                   /* this one; nil: any */
+	struct id before;                 /* older than this one; nil: from the newest */
+	size_t limit;
+};
+int broker_sessions(struct hub *h, const struct request *rq, const struct session_filter *f, json_t **out,
+		    struct err *e);
 
 /* Sessions of the record, newest first: {recordings: [...]}. Scope: replay, as the recorder judges. */
 struct recording_filter {
@@ -172,7 +180,16 @@ struct recording_filter {
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg);
 
-/* Rounds by id: the grant must cover the agent and be the same principal or have scope observe or replay. */
+/*
+ * A session that has ended and left memory, for who comes back to it: {agent, kind, principal, cols, rows, exit}, exit
+ * as EXIT of the browser door has it. role: enum attachment_role, -1: what the grant allows. ERR_NOT_FOUND: there is
+ * none, or it is not for this grant.
+ */
+void broker_past(struct hub *h, const struct request *rq, const struct id *session, int role, broker_json_done *done,
+		 void *arg);
+
+/* Rounds by id: the grant must cover the agent and be the same principal, or have scope observe (while it runs) or
+ * replay. */
 int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e);
 /* Calls done once when the round has ended or wait_ns passed, with the round's JSON. Also finds rounds of the record.
  */

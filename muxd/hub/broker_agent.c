@@ -194,7 +194,8 @@ static void on_destroyed(void *arg, int rc, const struct err *e, const struct sa
 	if (e && d)
 		json_object_set_new(d, "message", json_string(e->message));
 	(void)audit_event(job->hub, "sandbox.destroy", &job->rq, job->name, rc ? err_name(rc) : "ok", d);
-	job_end(job, rc, e, rc ? NULL : json_pack("{s:s,s:s}", "agent", job->name, "state", "stopped"));
+	job_end(job, rc, e,
+		rc ? NULL : json_pack("{s:s,s:s}", "agent", job->name, "state", job->wipe ? "absent" : "stopped"));
 }
 
 /* Asked for before it is done: an end that the record does not know of must not happen. */

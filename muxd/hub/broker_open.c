@@ -106,6 +106,29 @@ static void audit_start(const struct session *s, const struct request *rq)
 	(void)audit_event(s->hub, start_event(s), rq, s->agent->name, "allowed", d);
 }
 
+/* The same exec_id again: the same round if it is the same call, a conflict if not. True: that was the answer. */
+static bool seen_before(struct open_job *j)
+{
+	struct exec_key *k;
+	struct err e = {0};
+	char id[ID_STR_LEN];
+
+	if (!j->launch.exec_id)
+		return false;
+	k = exec_key_find(j->hub, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
+	if (!k)
+		return false;
+	if (strcmp(k->digest, j->launch.digest) != 0) {
+		id_format(&k->session, id);
+		err_set(&e, ERR_CONFLICT, "exec_id %s was used for another call: round %s", j->launch.exec_id, id);
+		j->done(j->arg, e.code, &e, NULL, NULL, NULL);
+	} else {
+		j->done(j->arg, 0, NULL, hub_session_find(j->hub, &k->session), NULL, &k->session);
+	}
+	job_free(j);
+	return true;
+}
+
 /* The sandbox is awake. From here on the session carries the job. */
 static void on_ready(void *arg, int rc, const struct err *e)
 {
@@ -122,6 +145,8 @@ static void on_ready(void *arg, int rc, const struct err *e)
 	rc = hub_writable(j->hub, &here);
 	if (!rc) /* waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone */
 		rc = broker_check(j->hub, &j->rq, j->agent->name, scope_of(j->kind), session_kind_name(j->kind), &here);
+	if (!rc && seen_before(j)) /* the same call came meanwhile, and waited too */
+		return;
 	if (!rc)
 		rc = check_muxlet(j->agent, j->kind, &here);
 	if (!rc)
@@ -180,31 +205,6 @@ void session_job_done(struct session *s, int rc, const char *why)
 	job_free(j);
 }
 
-/* The same exec_id again: the same round if it is the same call, a conflict if not. */
-static bool seen_before(struct open_job *j, int *out_rc, struct err *e)
-{
-	struct exec_key *k;
-	struct session *s;
-
-	if (!j->launch.exec_id)
-		return false;
-	k = exec_key_find(j->hub, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
-	if (!k)
-		return false;
-	*out_rc = 0;
-	if (strcmp(k->digest, j->launch.digest) != 0) {
-		char id[ID_STR_LEN];
-
-		id_format(&k->session, id);
-		*out_rc =
-		    err_set(e, ERR_CONFLICT, "exec_id %s was used for another call: round %s", j->launch.exec_id, id);
-		return true;
-	}
-	s = hub_session_find(j->hub, &k->session);
-	j->done(j->arg, 0, NULL, s, NULL, &k->session);
-	return true;
-}
-
 static int prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
 {
 	struct hub *h = j->hub;
@@ -237,13 +237,8 @@ static void on_named(void *arg, int rc, const struct err *e, const char *name)
 		job_fail(j, rc, e);
 		return;
 	}
-	if (seen_before(j, &rc, &here)) {
-		if (rc)
-			j->done(j->arg, rc, &here, NULL, NULL, NULL);
-		job_free(j);
-		return;
-	}
-	agent_need(j->agent, on_ready, j);
+	if (!seen_before(j))
+		agent_need(j->agent, on_ready, j);
 }
 
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,

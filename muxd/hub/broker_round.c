@@ -11,8 +11,15 @@
 
 #define OUTPUT_LIMIT_MAX (1024 * 1024)
 
-/* scope: what its own principal needs to act on it, 0: to look at it. Another's is looked at with observe, replay or
- * admin, and acted on with drive. */
+/* Another's: while it runs with observe or replay, once it has ended with replay, as the recorder has it. */
+static int check_look(struct hub *h, const struct request *rq, const struct session *s, const char *what, struct err *e)
+{
+	uint32_t any = s->state == SESSION_ENDED ? SCOPE_REPLAY : SCOPE_OBSERVE | SCOPE_REPLAY;
+
+	return broker_check_any(h, rq, s->agent->name, any, what, e);
+}
+
+/* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */
 static int find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
 		      struct session **out, struct err *e)
 {
@@ -25,7 +32,9 @@ static int find_round(struct hub *h, const struct request *rq, const struct id *
 	if (!owner && !(rq->grant.scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN)))
 		return err_set(e, ERR_NOT_FOUND, "no such round");
 	*out = s;
-	return broker_check(h, rq, s->agent->name, owner || !scope ? scope : SCOPE_DRIVE, what, e);
+	if (!owner && !scope)
+		return check_look(h, rq, s, what, e);
+	return broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e);
 }
 
 int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e)
@@ -127,6 +136,7 @@ struct output_job {
 	json_t *head;
 	struct buf bytes;
 	uint64_t offset, limit;
+	bool live; /* of a round that runs: who may look was checked here */
 };
 
 static void output_finish(struct output_job *j, int rc, const struct err *e)
@@ -192,8 +202,8 @@ static int ask_output(struct hub *h, const struct request *rq, const struct id *
 	j->offset = offset;
 	j->limit = limit && limit < OUTPUT_LIMIT_MAX ? limit : OUTPUT_LIMIT_MAX;
 	buf_init(&j->bytes, OUTPUT_LIMIT_MAX);
-	q = json_pack("{s:s,s:s,s:s,s:s,s:I,s:I}", "op", "output", "token", rq->token, "session", id, "stream",
-		      names[stream], "offset", (json_int_t)offset, "limit", (json_int_t)j->limit);
+	q = json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "token", rq->token, "session", id, "stream",
+		      names[stream], "offset", (json_int_t)offset, "limit", (json_int_t)j->limit, "live", j->live);
 	rc = q && h->recorder ? recorder_client_ask(h->recorder, q, on_output, j) : ERR_UNAVAILABLE;
 	json_decref(q);
 	if (rc)
@@ -205,12 +215,15 @@ void broker_round_output(struct hub *h, const struct request *rq, const struct i
 			 uint64_t limit, broker_json_done *done, void *arg)
 {
 	struct output_job how = {.done = done, .arg = arg};
+	struct session *s = hub_session_find(h, round);
 	struct err e = {0};
+	int rc = s && s->kind == SESSION_ROUND ? find_round(h, rq, round, 0, "output", &s, &e) : 0;
 
-	if (ask_output(h, rq, round, stream, offset, limit, &how)) {
-		err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
-		done(arg, e.code, &e, NULL);
-	}
+	how.live = s && !rc && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
+	if (!rc && ask_output(h, rq, round, stream, offset, limit, &how))
+		rc = err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	if (rc)
+		done(arg, rc, &e, NULL);
 }
 
 void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,

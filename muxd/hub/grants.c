@@ -31,7 +31,7 @@ static bool owned_alone(const struct session *s, const struct id *grant)
 	if (s->state == SESSION_ENDED || !id_equal(&s->grant.id, grant))
 		return false;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (!a->over && !(a->wakes & WAKE_CUT))
+	if (!attachment_leaves(a))
 		return false;
 	return true;
 }
@@ -71,6 +71,17 @@ static void warn(struct attachment *a, int64_t left_ns)
 	attachment_notice(a, text);
 }
 
+/* A revocation may have come before the session was known again, or while somebody else was at it. */
+static void end_without_grant(struct session *s, int64_t now)
+{
+	bool expired = s->grant.expires_ns && now >= s->grant.expires_ns;
+
+	if (s->state == SESSION_ENDED || s->killing)
+		return;
+	if ((expired || revocations_has(s->hub->revoked, &s->grant.id)) && owned_alone(s, &s->grant.id))
+		session_kill(s, EXIT_KILLED, expired ? "its grant has ended" : "its grant was revoked");
+}
+
 void grants_tick(struct hub *h)
 {
 	int64_t now = hub_now_wall(h);
@@ -85,8 +96,7 @@ void grants_tick(struct hub *h)
 			warn(a, a->expires_ns - now);
 	}
 	TAILQ_FOREACH(s, &h->order, order)
-	if (s->grant.expires_ns && now >= s->grant.expires_ns && owned_alone(s, &s->grant.id))
-		session_kill(s, EXIT_KILLED, "its grant has ended");
+	end_without_grant(s, now);
 	revocations_expire(h->revoked, now);
 }
 

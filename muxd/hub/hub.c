@@ -90,6 +90,7 @@ static void on_second(uv_timer_t *t)
 		next = TAILQ_NEXT(s, order);
 		session_tick(s, now);
 	}
+	sessions_trim(h); /* here alone: whoever is told of an end may begin the next session */
 	HASH_ITER(hh, h->agents, a, an)
 	agent_tick(a, now);
 	exec_keys_expire(h, now);

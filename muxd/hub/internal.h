@@ -140,6 +140,7 @@ struct session {
 	uint64_t in_eof; /* 1 + offset of the end, 0 = open */
 	struct buf in_queue; /* a round's stdin waiting for room */
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
+	bool audit_due; /* its end is in the ring, and the audit log had no room for it */
 	enum exit_cause kill_cause;
 	char kill_text[200];
 	struct link_exit exit;
@@ -189,9 +190,12 @@ struct agent {
 	struct quiesce *quiesce; /* life waits for its disk to be written, or holds its programs frozen */
 	uint64_t retry_at;       /* boot ns, 0 = none */
 	unsigned retry_ms;
+	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	uint32_t oom_seen;
-	bool cut;              /* broke the protocol: this incarnation is not spoken to again */
-	struct agent_ask *ask; /* the provider works on it */
+	bool stopping;           /* life ends it: what is to begin in it waits for that, or for its being taken back */
+	bool cut;                /* broke the protocol: this incarnation is not spoken to again */
+	struct agent_ask *ask;   /* the provider works on it */
+	struct agent_want *want; /* lifecycle was told that somebody waits for it */
 };
 
 /* One exec_id of 24 h: agent, principal and id make the key. */
@@ -223,7 +227,7 @@ struct hub {
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
 	struct recorder_client *recorder;
-	struct recovery *recovery; /* waits for the record to be writable */
+	struct recovery *recovery; /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
 	uv_timer_t *pace;
@@ -244,12 +248,14 @@ void session_free(struct session *s);
 void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
 void session_pass_over(struct session *s, int stream); /* what its clients have not seen of it is not for them */
 void session_pump(struct session *s);                  /* backlog, queued stdin, windows, pending exit */
+bool session_backlog(const struct session *s);         /* output that is not in the journal yet */
 void session_update_window(struct session *s);
 void session_ack(struct session *s, bool all);
 void session_on_opened(struct session *s, int rc, const char *why);
 void session_on_exit(struct session *s, const struct link_exit *x);
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
+void session_audit_end(struct session *s);
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
 void session_suspend(struct session *s);
 void session_resume(struct session *s, const struct link_channel_info *info);
@@ -260,7 +266,9 @@ ssize_t session_input(struct session *s, const void *p, size_t n);
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
 void session_input_again(struct session *s, uint64_t from); /* ... once the channel is resumed */
 void session_pump_input(struct session *s);                 /* what is queued, then the end if it is wanted */
+void session_wake_input(struct session *s);                 /* who waits for room is told, if there is some */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken);
+void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);
 bool session_shown(const struct session *s); /* the end may be told: journaled, or durable by configuration */
 json_t *session_open_json(const struct session *s);
@@ -284,6 +292,7 @@ void attachment_tell(struct attachment *a); /* an observer whose time has come: 
 void attachment_check_end(struct attachment *a);
 void attachment_release(struct attachment *a); /* its door knows it now */
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);
+bool attachment_leaves(const struct attachment *a); /* cut, though its door may not have heard of it */
 void attachment_notice(struct attachment *a, const char *text);
 void session_wake_all(struct session *s, unsigned wakes);
 void hub_flush(struct hub *h); /* runs queued callbacks; harmless inside itself */
@@ -293,11 +302,13 @@ struct agent *agent_get(struct hub *h, const char *name); /* made when missing; 
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
 void agent_touch(struct agent *a);
+uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take to answer who waits for a start */
 void agent_hold(struct agent *a); /* something of it is in use until agent_release(): its idle timer stands still */
 void agent_release(struct agent *a);
 /* Its sessions end with that cause and words, its link is let go. */
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
 void agent_set_cold(struct agent *a, const char *why);
+void agent_stopping(struct agent *a, bool on);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
@@ -324,7 +335,8 @@ void lifecycle_begin(struct hub *h);
 /* True: the channel was one of its own. */
 bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
 bool lifecycle_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
-void lifecycle_link_down(struct agent *a);
+void lifecycle_link_up(struct agent *a);
+void lifecycle_link_down(struct agent *a); /* or none came */
 void lifecycle_tick(struct agent *a, uint64_t now);
 
 /* launch.c */
@@ -340,6 +352,7 @@ json_t *port_json(const struct launch *l);
 int port_result(const struct session *s, const struct session_result *r, struct err *e); /* 0, or for its client */
 
 uint32_t scope_of(enum session_kind k);
+uint32_t attach_scope(enum attachment_role role, bool own);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 

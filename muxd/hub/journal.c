@@ -174,19 +174,20 @@ static bool share_full(struct journal *j, struct journal_share *s)
 	return s->old + s->fresh > ring_size(j->ring) / 4;
 }
 
-int journal_data(struct journal *j, const struct id *session, struct journal_share *share, int stream, uint64_t offset,
-		 uint16_t flags, const void *p, size_t n)
+int journal_data(struct journal *j, const struct journal_data *d, struct journal_share *share, const void *p, size_t n)
 {
-	struct ring_record rec = {.type = RING_DATA, .stream = (uint8_t)stream, .offset = offset, .flags = flags};
-	bool input = stream == STREAM_INPUT;
+	struct ring_record rec = {.type = RING_DATA,
+				  .session = d->session,
+				  .stream = (uint8_t)d->stream,
+				  .offset = d->offset,
+				  .flags = d->flags};
 	int rc;
 
-	rec.session = *session;
-	if (!input && share_full(j, share)) {
+	if (!d->keys && share_full(j, share)) {
 		j->stalls++;
 		return ERR_AGAIN;
 	}
-	rc = append(j, &rec, p, n, input);
+	rc = append(j, &rec, p, n, d->keys);
 	if (!rc)
 		share->fresh += n;
 	return rc;

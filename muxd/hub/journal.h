@@ -30,9 +30,16 @@ int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const str
 void journal_destroy(struct journal *j);
 void journal_refresh(struct journal *j); /* look at the cursor now, not at the next tick */
 
+/* Where bytes of a stream belong. keys: somebody types them, so they may use the ring's reserve. */
+struct journal_data {
+	struct id session;
+	int stream;
+	uint64_t offset;
+	uint16_t flags;
+	bool keys;
+};
 /* Bytes of a stream. ERR_AGAIN: the ring or the session's quarter of it is full, wait for `moved`. */
-int journal_data(struct journal *j, const struct id *session, struct journal_share *share, int stream, uint64_t offset,
-		 uint16_t flags, const void *p, size_t n);
+int journal_data(struct journal *j, const struct journal_data *d, struct journal_share *share, const void *p, size_t n);
 /* Control records, from the ring's reserve: JSON (borrowed), or plain bytes. */
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o);
 int journal_bytes(struct journal *j, enum ring_type type, const struct id *session, const void *p, size_t n);

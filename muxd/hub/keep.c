@@ -166,6 +166,12 @@ out:
 	return rc;
 }
 
+static void set_whole(json_t *o, const struct keep *k)
+{
+	json_object_set_new(o, "total_bytes", json_integer((json_int_t)k->total));
+	json_object_set_new(o, "sha256", k->hex[0] ? json_string(k->hex) : json_null());
+}
+
 json_t *keep_json(const struct keep *k)
 {
 	uint64_t tail = k->tail_total < k->tail_cap ? k->tail_total : k->tail_cap;
@@ -176,10 +182,17 @@ json_t *keep_json(const struct keep *k)
 		json_decref(o);
 		return NULL;
 	}
-	json_object_set_new(o, "total_bytes", json_integer((json_int_t)k->total));
+	set_whole(o, k);
 	json_object_set_new(o, "truncated", json_boolean(omitted > 0));
 	if (omitted)
 		json_object_set_new(o, "omitted_bytes", json_integer((json_int_t)omitted));
-	json_object_set_new(o, "sha256", k->hex[0] ? json_string(k->hex) : json_null());
+	return o;
+}
+
+json_t *keep_brief(const struct keep *k)
+{
+	json_t *o = json_object();
+
+	set_whole(o, k);
 	return o;
 }

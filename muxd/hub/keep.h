@@ -28,5 +28,6 @@ int keep_add(struct keep *k, const uint8_t *p, size_t n); /* ERR_NOMEM: bytes ar
 const char *keep_digest(struct keep *k);                  /* at the end, once; "" when not known */
 /* {data, encoding, total_bytes, truncated, sha256}; when truncated also tail, tail_encoding, omitted_bytes. */
 json_t *keep_json(const struct keep *k);
+json_t *keep_brief(const struct keep *k); /* total_bytes and sha256 alone */
 
 #endif

@@ -14,11 +14,12 @@
 #define SYNC_PATH "/workspace"
 
 /*
- * ASKED -> (its answer) -> nothing more, or HELD: its programs are frozen for as long as the channel lives, and
- * lifecycle_exited() says when it has ended by itself.
+ * (WAITING, for a link ->) ASKED -> (its answer) -> nothing more, or HELD: its programs are frozen for as long as the
+ * channel lives, and lifecycle_exited() says when it has ended by itself.
  */
 struct quiesce {
-	uint32_t channel;
+	uint32_t channel; /* 0: WAITING */
+	uint64_t timeout_ns, hold_ns;
 	bool held;
 	uint64_t deadline; /* of the answer */
 	life_host_done *done;
@@ -130,8 +131,9 @@ void lifecycle_tick(struct agent *a, uint64_t now)
 
 	if (!q || q->held || now < q->deadline)
 		return;
-	(void)link_forget(a->link, q->channel);
-	quiesced(a, ERR_TIMEOUT, "the sync did not end in time");
+	if (q->channel)
+		(void)link_forget(a->link, q->channel);
+	quiesced(a, ERR_TIMEOUT, q->channel ? "the sync did not end in time" : "no link came in time");
 }
 
 /* hold_ns: at most so long frozen, whatever becomes of us: muxlet's own clock ends it. */
@@ -148,36 +150,48 @@ static int open_sync(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, uin
 			      .self = true,
 			      .window = 4096};
 
-	if (a->quiesce)
-		return err_set(e, ERR_BAD_STATE, "%s is being synced already", a->name);
+	if (!link_has_sync(a->link))
+		return err_set(e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync", a->name);
 	if (id_new(&o.session))
 		return err_set(e, ERR_SYS, "no random bytes");
 	o.channel = *out_channel = ++a->next_channel;
 	return link_open(a->link, &o, e);
 }
 
+void lifecycle_link_up(struct agent *a)
+{
+	struct quiesce *q = a->quiesce;
+	struct err e = {0};
+
+	if (!q || q->channel)
+		return;
+	if (open_sync(a, q->timeout_ns, q->hold_ns, &q->channel, &e))
+		quiesced(a, e.code, e.message);
+}
+
+/* After a restart the link may be on its way yet, and what runs inside with it: it is waited for. */
 static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done, void *arg)
 {
-	struct agent *a = known(ctx, name);
-	struct quiesce *q = calloc(1, sizeof(*q));
+	struct hub *h = ctx;
+	struct agent *a = h->stopping ? NULL : agent_get(h, name);
+	struct quiesce *q = a && !a->quiesce && !a->cut ? calloc(1, sizeof(*q)) : NULL;
 	struct err e = {0};
-	int rc;
 
-	if (!a || !q)
-		rc = err_set(&e, a ? ERR_NOMEM : ERR_UNSUPPORTED, "no link to the sandbox of %s", name);
-	else if (a->state != AGENT_UP || !link_has_sync(a->link))
-		rc = err_set(&e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync", a->name);
-	else
-		rc = open_sync(a, timeout_ns, hold_ns, &q->channel, &e);
-	if (rc) {
-		free(q);
-		done(arg, rc, &e);
+	if (!q) {
+		err_set(&e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync now", name);
+		done(arg, e.code, &e);
 		return;
 	}
-	q->deadline = clock_boot_ns() + timeout_ns;
-	q->done = done;
-	q->arg = arg;
+	*q = (struct quiesce){.timeout_ns = timeout_ns,
+			      .hold_ns = hold_ns,
+			      .deadline = clock_boot_ns() + timeout_ns,
+			      .done = done,
+			      .arg = arg};
 	a->quiesce = q;
+	if (a->state == AGENT_UP)
+		lifecycle_link_up(a);
+	else
+		agent_reconnect(a);
 }
 
 static bool frozen(void *ctx, const char *name)
@@ -196,11 +210,22 @@ static void thaw(void *ctx, const char *name)
 	if (!a)
 		return;
 	if (a->quiesce) {
-		(void)link_forget(a->link, a->quiesce->channel);
+		if (a->quiesce->channel)
+			(void)link_forget(a->link, a->quiesce->channel);
 		quiesced(a, ERR_CANCELLED, "nobody waits for it any more");
 	} else if (a->state == AGENT_COLD) {
 		agent_reconnect(a);
 	}
+}
+
+static void hold(void *ctx, const char *name, bool on)
+{
+	struct hub *h = ctx;
+	struct agent *a = h->stopping ? NULL : agent_get(h, name);
+
+	if (a)
+		agent_stopping(a, on);
+	hub_flush(h);
 }
 
 /* ---- the end */
@@ -213,6 +238,7 @@ static void leave(void *ctx, const char *name, const char *why, life_host_done *
 	if (a) {
 		agent_leave(a, EXIT_KILLED, why);
 		agent_set_cold(a, why);
+		agent_stopping(a, false);
 		hub_flush(h);
 	}
 	done(arg, 0, NULL);
@@ -286,6 +312,7 @@ void lifecycle_begin(struct hub *h)
 				 .quiesce = quiesce,
 				 .frozen = frozen,
 				 .thaw = thaw,
+				 .hold = hold,
 				 .refers = refers,
 				 .leave = leave,
 				 .audit = audit};

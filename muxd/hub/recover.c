@@ -49,15 +49,18 @@ static void restore_grant(struct grant *g, const json_t *open)
 static int restore_launch(struct launch *l, const json_t *open)
 {
 	const json_t *argv = json_object_get(open, "argv");
-	const char *task = "", *digest = "", *cwd = NULL, *exec_id = NULL;
+	const char *task = "", *digest = "", *lease = "", *run = "", *cwd = NULL, *exec_id = NULL;
 	int64_t cols = 0, rows = 0, timeout = 0, head = 0, tail = 0;
 	size_t n = json_array_size(argv);
 
 	(void)json_opt_str(open, "task", &task, NULL);
 	(void)json_opt_str(open, "digest", &digest, NULL);
+	(void)json_opt_str(open, "lease_id", &lease, NULL);
+	(void)json_opt_str(open, "run_id", &run, NULL);
 	(void)json_opt_str(open, "cwd", &cwd, NULL);
 	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
 	(void)json_opt_bool(open, "pty", &l->pty, NULL);
+	(void)json_opt_bool(open, "stdin_open", &l->stdin_open, NULL);
 	(void)json_opt_int(open, "cols", 0, 65535, &cols, NULL);
 	(void)json_opt_int(open, "rows", 0, 65535, &rows, NULL);
 	(void)json_opt_int(open, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, NULL);
@@ -68,6 +71,8 @@ static int restore_launch(struct launch *l, const json_t *open)
 	l->head = (uint64_t)head, l->tail = (uint64_t)tail;
 	snprintf(l->task, sizeof(l->task), "%s", task);
 	snprintf(l->digest, sizeof(l->digest), "%s", digest);
+	snprintf(l->lease, sizeof(l->lease), "%s", lease);
+	snprintf(l->run, sizeof(l->run), "%s", run);
 	l->argv = calloc(n + 1, sizeof(*l->argv));
 	if (!l->argv || (cwd && !(l->cwd = strdup(cwd))) || (exec_id && !(l->exec_id = strdup(exec_id))))
 		return ERR_NOMEM;
@@ -102,6 +107,21 @@ static void restore_time(struct session *s, const json_t *open)
 	s->opened_boot_ns = clock_boot_ns();
 	if (wall && age > 0 && (uint64_t)age < s->opened_boot_ns)
 		s->opened_boot_ns -= (uint64_t)age;
+}
+
+/* What was given with the call and had not gone on is gone with the memory that held it. If all has, only the end of it
+ * may be missing: it is said again. */
+static void restore_input(struct session *s, const json_t *open)
+{
+	int64_t given = 0;
+
+	(void)json_opt_int(open, "stdin_bytes", 0, INT64_MAX, &given, NULL);
+	if (s->kind != SESSION_ROUND || !given)
+		return;
+	if (s->in_offset < (uint64_t)given)
+		session_kill(s, EXIT_LOST, "the daemon was restarted, and a part of its input is lost");
+	else if (!s->launch.stdin_open)
+		s->in_eof = UINT64_MAX;
 }
 
 /* The digest of a round that was running is no longer known here: the record has it (keep.whole = false). */
@@ -146,6 +166,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	rc = restore_launch(&s->launch, open);
 	if (!rc)
 		rc = restore_keeps(s);
+	restore_input(s, open);
 	s->size_unsure = true;
 	if (!rc)
 		session_note_size(s);
@@ -183,15 +204,22 @@ static void reconnect_all(struct hub *h)
 		agent_reconnect(a);
 }
 
-/* Known again and writable: only then may doors open. */
+/*
+ * Known again, and the recorder has said how it is: doors may open. They do so when it cannot write, too, for somebody
+ * has to tell: hub_writable() refuses what is new until it can.
+ */
 void recovery_check(struct hub *h)
 {
 	struct recovery *r = h->recovery;
+	enum hub_record_state record = journal_state(h->journal);
 
-	if (!r || journal_state(h->journal) != RECORD_OK)
+	if (!r || record == RECORD_STARTING)
 		return;
 	h->recovery = NULL;
 	h->recovered = true;
+	h->paused = record != RECORD_OK;
+	if (h->paused)
+		(void)audit_event(h, "record.unavailable", NULL, NULL, hub_record_state_name(record), NULL);
 	r->done(r->arg, 0, NULL);
 	free(r);
 }
@@ -220,7 +248,7 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 	(void)audit_event(h, "hub.start", NULL, NULL, "ok", json_pack("{s:i}", "sessions", (int)r->open));
 	reconnect_all(h);
 	h->recovery = r;
-	journal_refresh(h->journal); /* may find the record writable: then r is gone already */
+	journal_refresh(h->journal); /* may hear of the recorder: then r is gone already */
 	recovery_check(h);
 }
 

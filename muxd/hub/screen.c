@@ -33,6 +33,8 @@ void session_note_size(struct session *s)
 
 	if (s->nsizes && s->sizes[s->nsizes - 1].offset == size.offset) {
 		s->sizes[s->nsizes - 1] = size;
+		if (s->screen && s->screen->size_at == s->nsizes) /* told already: it is told again */
+			s->screen->size_at--;
 		return;
 	}
 	if (s->nsizes == SESSION_SIZES) { /* the first one stays: it is where everything begins */
@@ -126,6 +128,17 @@ static void show(struct attachment *a, const struct screen_shot *shot)
 
 /* ---- shots */
 
+/* None stays one: who is served leaves the list, or asks again. */
+static struct attachment *next_asked(const struct screen *sc, uint32_t tag)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &sc->want, of_screen)
+	if (a->screening == SCREENING_ASKED && a->screen_tag == tag)
+		return a;
+	return NULL;
+}
+
 /*
  * Those who asked by then. A driver whose bytes after it are gone already asks again, until its time is up; an observer
  * sees it all the same: of a flood that is faster than he reads he is shown one picture after the other.
@@ -133,19 +146,16 @@ static void show(struct attachment *a, const struct screen_shot *shot)
 static void on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *shot)
 {
 	struct stream *st = &sc->session->stream[STREAM_OUTPUT];
-	struct attachment *a = TAILQ_FIRST(&sc->want), *next;
+	struct attachment *a;
 
-	for (; a; a = next) {
-		next = TAILQ_NEXT(a, of_screen);
-		if (a->screening != SCREENING_ASKED || a->screen_tag != tag)
-			continue;
+	while ((a = next_asked(sc, tag))) {
 		if (!shot->len) {
 			do_without(a);
 		} else if ((shot->offset < st->start && a->role == ROLE_DRIVER) || a->held) {
 			a->screening = SCREENING_WANTED;
 			a->screen_from = st->visible;
 		} else {
-			show(a, shot); /* may detach itself, and nobody else */
+			show(a, shot); /* may detach itself, and others with it: those of one connection go together */
 		}
 		if (sc->state == SCREEN_CLOSED)
 			return;

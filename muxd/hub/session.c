@@ -51,11 +51,24 @@ static struct session *allocate(struct agent *a, const struct id *id)
 	return s;
 }
 
+/* Newest first by id; only those found again after a restart come in another order. */
+static void put_in_order(struct session *s)
+{
+	struct session *at = TAILQ_FIRST(&s->hub->order);
+
+	while (at && memcmp(at->id.b, s->id.b, sizeof(s->id.b)) > 0)
+		at = TAILQ_NEXT(at, order);
+	if (at)
+		TAILQ_INSERT_BEFORE(at, s, order);
+	else
+		TAILQ_INSERT_TAIL(&s->hub->order, s, order);
+}
+
 static void enlist(struct session *s)
 {
 	HASH_ADD(hh, s->hub->sessions, id, sizeof(s->id), s);
 	HASH_ADD(hh_channel, s->agent->channels, channel, sizeof(s->channel), s);
-	TAILQ_INSERT_HEAD(&s->hub->order, s, order);
+	put_in_order(s);
 	s->hub->stats.sessions_live[s->kind]++;
 }
 
@@ -75,7 +88,6 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	struct session *s = NULL;
 	struct id id;
 
-	sessions_trim(a->hub);
 	if (id_new(&id) || !(s = allocate(a, &id)))
 		return err_set(e, ERR_NOMEM, "no memory for a session");
 	s->kind = kind;
@@ -157,8 +169,8 @@ static int send_open(struct session *s, struct err *e)
 	rc = rc ? rc : link_open(s->agent->link, &o, e);
 	/* OPEN has no pixels; a terminal that learned them later would be drawn again for no reason. */
 	if (!rc && l->pty && (l->xpixel || l->ypixel))
-		(void)link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows,
-				  (uint16_t)l->xpixel, (uint16_t)l->ypixel);
+		(void)link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows, (uint16_t)l->xpixel,
+				  (uint16_t)l->ypixel);
 	return rc;
 }
 
@@ -185,11 +197,13 @@ int session_start(struct session *s, struct err *e)
 	return rc;
 }
 
+/* All that came with the start, however much the door let in: nobody would send the rest. */
 static void feed_stdin(struct session *s)
 {
 	struct launch *l = &s->launch;
 	size_t taken = 0;
 
+	session_queue_room(s, l->stdin_len);
 	if (l->stdin_len && session_queue_input(s, l->stdin_data, l->stdin_len, &taken))
 		session_kill(s, EXIT_LOST, "its input could not be queued");
 	free(l->stdin_data);
@@ -301,7 +315,7 @@ void session_event(struct session *s, const char *event, json_t *detail)
 
 static bool wanted(const struct session *s)
 {
-	return !TAILQ_EMPTY(&s->attachments) || !LIST_EMPTY(&s->waiters);
+	return !TAILQ_EMPTY(&s->attachments) || !LIST_EMPTY(&s->waiters) || s->audit_due;
 }
 
 void sessions_trim(struct hub *h)
@@ -317,6 +331,23 @@ void sessions_trim(struct hub *h)
 	}
 }
 
+/* Ends that do not wait for the sandbox's word. What merely lost its link is none of them: it may come back. */
+static void end_in_time(struct session *s, uint64_t now)
+{
+	bool cannot_hear = s->state == SESSION_ENDING || s->state == SESSION_SUSPENDED;
+
+	if (s->job && now - s->opened_boot_ns >= agent_patience(s->agent))
+		session_finish(s, EXIT_UNKNOWN, -1, 0, "its sandbox did not answer: whether it began is not known");
+	else if (s->kill_deadline && now >= s->kill_deadline && cannot_hear)
+		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");
+	else if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + KILL_DEADLINE_NS)
+		return;
+	else if (s->state == SESSION_RUNNING)
+		session_kill(s, EXIT_TIMEOUT, "it passed its timeout");
+	else if (s->kind == SESSION_FILE) /* its client need not wait until the sandbox is there again */
+		session_finish(s, EXIT_TIMEOUT, -1, 0, NULL);
+}
+
 void session_tick(struct session *s, uint64_t now)
 {
 	screen_tick(s, now);
@@ -325,18 +356,13 @@ void session_tick(struct session *s, uint64_t now)
 			session_free(s);
 		return;
 	}
+	session_pump_input(s); /* the link's queue had no room, and nothing tells when it has */
+	session_wake_input(s);
 	if (s->linger_at && now >= s->linger_at) {
 		s->linger_at = 0;
 		session_kill(s, EXIT_KILLED, "nobody came back to it");
 	}
-	if (s->kill_deadline && now >= s->kill_deadline && s->state == SESSION_ENDING)
-		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");
-	if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + KILL_DEADLINE_NS)
-		return;
-	if (s->state == SESSION_RUNNING)
-		session_kill(s, EXIT_TIMEOUT, "it passed its timeout");
-	else if (s->kind == SESSION_FILE) /* its client need not wait until the sandbox is there again */
-		session_finish(s, EXIT_TIMEOUT, -1, 0, NULL);
+	end_in_time(s, now);
 }
 
 const struct id *session_id(const struct session *s)

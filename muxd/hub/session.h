@@ -49,7 +49,7 @@ enum session_state session_state(const struct session *s);
 const char *session_agent(const struct session *s);
 const char *session_principal(const struct session *s);
 const char *session_task(const struct session *s);
-const struct session_result *session_result(const struct session *s); /* NULL before the end */
+const struct session_result *session_result(const struct session *s);               /* NULL before the end */
 void session_size(const struct session *s, unsigned *out_cols, unsigned *out_rows); /* 0 without a terminal */
 
 /* The object of GET /v1/sessions: id, kind, state, agent, principal, task, reason, opened_at, attachments ... */
@@ -57,6 +57,8 @@ json_t *session_describe(const struct session *s);
 /* The object of GET /v1/rounds/{id} (issue's shape: round_id, exec_id, task_id, state, exit, stdout, stderr,
  * duration_ms). */
 json_t *session_round_json(const struct session *s);
+/* The same without the output: of stdout and stderr total_bytes and sha256. */
+json_t *session_round_brief(const struct session *s);
 
 /* A file transfer: {op, path, size, mode, mtime, sha256}, of the file alone. NULL: it is none, or no memory. */
 json_t *session_file_json(const struct session *s);

@@ -85,7 +85,7 @@ static int not_started(const struct session *s, char *out, size_t size)
 }
 
 /* Who ended it, then what its backend could and could not do about it. */
-static void fill_message(const struct session *s, const char *message, char *out, size_t size)
+static void fill_message(const struct session *s, char *out, size_t size)
 {
 	const char *text = s->exit.text;
 
@@ -93,7 +93,7 @@ static void fill_message(const struct session *s, const char *message, char *out
 		if (snprintf(out, size, "%.*s%s%s", *text ? 120 : 199, s->kill_text, *text ? "; " : "", text) < 0)
 			out[0] = '\0';
 	} else {
-		snprintf(out, size, "%s", *text ? text : message ? message : "");
+		snprintf(out, size, "%s", *text ? text : s->exit.error_at);
 	}
 }
 
@@ -126,15 +126,15 @@ static void fill_port(struct session *s)
 		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
 }
 
-static void fill_result(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
+static void fill_result(struct session *s)
 {
 	struct session_result *r = &s->result;
 
-	r->cause = cause;
-	r->code = code;
-	r->signal = signum;
+	r->cause = s->exit.cause;
+	r->code = s->exit.code;
+	r->signal = s->exit.signal;
 	r->duration_ns = clock_boot_ns() - s->opened_boot_ns;
-	fill_message(s, message, r->message, sizeof(r->message));
+	fill_message(s, r->message, sizeof(r->message));
 	r->total[STREAM_INPUT] = s->in_offset;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
 		r->total[i] = s->stream[i].end;
@@ -143,7 +143,7 @@ static void fill_result(struct session *s, enum exit_cause cause, int code, int 
 	}
 	if (s->launch.transfer)
 		fill_transfer(s);
-	else if (s->launch.port && cause != EXIT_NOT_STARTED)
+	else if (s->launch.port && r->cause != EXIT_NOT_STARTED)
 		fill_port(s);
 }
 
@@ -171,7 +171,7 @@ static int journal_exit(struct session *s)
 }
 
 /* Who moved which file, how large, with which digest: the same whichever rule its recording has. */
-static void audit_transfer(struct session *s, const struct request *rq)
+static int audit_transfer(struct session *s, const struct request *rq)
 {
 	const struct session_result *r = &s->result;
 	json_t *d = transfer_json(s->launch.transfer);
@@ -182,8 +182,8 @@ static void audit_transfer(struct session *s, const struct request *rq)
 		if (r->failed)
 			json_object_set_new(d, "message", json_string(r->message));
 	}
-	(void)audit_event(s->hub, s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get", rq, s->agent->name,
-			  r->failed ? err_name(r->failed) : "ok", d);
+	return audit_event(s->hub, s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get", rq, s->agent->name,
+			   r->failed ? err_name(r->failed) : "ok", d);
 }
 
 static const char *end_event(const struct session *s)
@@ -193,7 +193,7 @@ static const char *end_event(const struct session *s)
 	return s->kind == SESSION_ROUND ? "round.end" : "session.end";
 }
 
-static void audit_end(struct session *s)
+static int audit_end(struct session *s)
 {
 	const char *outcome = exit_cause_name(s->result.cause);
 	struct request rq = {.grant = s->grant, .id = s->id, .door = s->door};
@@ -202,17 +202,21 @@ static void audit_end(struct session *s)
 	memcpy(rq.peer, s->peer, sizeof(rq.peer));
 	memcpy(rq.lease, s->launch.lease, sizeof(rq.lease));
 	memcpy(rq.run, s->launch.run, sizeof(rq.run));
-	if (s->launch.transfer) {
-		audit_transfer(s, &rq);
-		return;
-	}
+	if (s->launch.transfer)
+		return audit_transfer(s, &rq);
 	if (s->kind == SESSION_PORT)
 		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
-	(void)audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
-			  json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
-				    s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
-				    "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],
-				    "stdout_sha256", r->sha256[1], "stderr_sha256", r->sha256[2]));
+	return audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
+			   json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
+				     s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
+				     "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],
+				     "stdout_sha256", r->sha256[1], "stderr_sha256", r->sha256[2]));
+}
+
+/* Again until there is room for it: an end that the audit log does not tell would look like work that goes on. */
+void session_audit_end(struct session *s)
+{
+	s->audit_due = audit_end(s) != 0;
 }
 
 bool session_shown(const struct session *s)
@@ -227,7 +231,8 @@ static void tell_end(struct session *s)
 	struct attachment *a;
 
 	s->result_ready = true;
-	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]);
+	s->kept_bytes =
+	    keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) + s->in_queue.cap; /* not taken */
 	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
 		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
 		s->forget_at = 0;
@@ -244,36 +249,55 @@ static void tell_end(struct session *s)
 	}
 }
 
-/* In three steps that may lie turns apart: EXIT in the journal, then (by configuration) durable, then told. */
+/* The first that is known of its end stands: what comes later knows less. */
+static void know_end(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
+{
+	if (s->exit_known)
+		return;
+	s->exit_known = true;
+	s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
+	if (message && !s->killing)
+		snprintf(s->exit.text, sizeof(s->exit.text), "%s", message);
+}
+
+/* EXIT is in the journal. */
+static void ended(struct session *s)
+{
+	struct hub *h = s->hub;
+
+	s->exit_in_ring = true;
+	h->stats.rounds_by_cause[s->result.cause] += s->kind == SESSION_ROUND;
+	if (s->kind == SESSION_ROUND)
+		metric_times_add(&h->round_times, s->result.duration_ns);
+	h->stats.sessions_live[s->kind]--;
+	session_set_state(s, SESSION_ENDED);
+	s->ended_wall_ns = hub_now_wall(h);
+	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
+	session_audit_end(s);
+	agent_touch(s->agent);
+	session_ack(s, true);
+	if (s->agent->link && link_state(s->agent->link) == LINK_UP) /* else LIST shows it again, and then */
+		(void)link_forget(s->agent->link, s->channel);
+}
+
+/* In three steps that may lie turns apart: EXIT in the journal, then (by configuration) durable, then told. Before all
+ * of them comes the output that waits for the record. session_pump() comes back to what has to wait. */
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
 	if (!s->exit_in_ring) {
-		/* Who still waits for its start: its sandbox went away, or somebody ended it. */
-		int refusal = cause == EXIT_LOST ? ERR_LINK_LOST : ERR_ENDED;
+		int refusal = ERR_ENDED; /* for who still waits for its start: somebody ended it */
 
-		s->exit_known = true;
-		s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
-		if (message && message != s->exit.error_at)
-			snprintf(s->exit.error_at, sizeof(s->exit.error_at), "%s", message);
-		fill_result(s, cause, code, signum, message);
-		if (cause == EXIT_NOT_STARTED)
+		know_end(s, cause, code, signum, message);
+		if (session_backlog(s))
+			return;
+		fill_result(s);
+		if (s->exit.cause == EXIT_LOST || s->exit.cause == EXIT_UNKNOWN)
+			refusal = ERR_LINK_LOST;
+		else if (s->exit.cause == EXIT_NOT_STARTED)
 			refusal = not_started(s, s->result.message, sizeof(s->result.message));
 		if (journal_exit(s))
-			return; /* session_pump() comes back when there is room */
-		s->exit_in_ring = true;
-		s->hub->stats.rounds_by_cause[cause] += s->kind == SESSION_ROUND;
-		if (s->kind == SESSION_ROUND)
-			metric_times_add(&s->hub->round_times, s->result.duration_ns);
-		s->hub->stats.sessions_live[s->kind]--;
-		session_set_state(s, SESSION_ENDED);
-		s->ended_wall_ns = hub_now_wall(s->hub);
-		s->forget_at = clock_boot_ns() + s->hub->conf->round_keep_ns;
-		audit_end(s);
-		agent_touch(s->agent);
-		session_ack(s, true);
-		if (s->agent->link && link_state(s->agent->link) == LINK_UP)
-			(void)link_forget(s->agent->link,
-					  s->channel); /* else LIST shows it again, and it is forgotten then */
+			return;
+		ended(s);
 		session_job_done(s, refusal, s->result.message);
 	}
 	if (!s->result_ready && session_shown(s))

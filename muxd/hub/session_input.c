@@ -20,11 +20,16 @@ static int journal_input(struct session *s, const void *p, size_t n)
 {
 	char stars[INPUT_CHUNK];
 	bool mask = s->launch.pty && s->echo_off && s->hub->conf->mask_input;
+	/* What is typed always finds room, what is sent to a pipe may be much: it waits like output. */
+	struct journal_data d = {.session = s->id,
+				 .stream = STREAM_INPUT,
+				 .offset = s->in_offset,
+				 .flags = mask ? RING_MASKED : 0,
+				 .keys = s->launch.pty};
 
-	if (!mask)
-		return journal_data(s->hub->journal, &s->id, &s->share, STREAM_INPUT, s->in_offset, 0, p, n);
-	memset(stars, '*', n);
-	return journal_data(s->hub->journal, &s->id, &s->share, STREAM_INPUT, s->in_offset, RING_MASKED, stars, n);
+	if (mask)
+		memset(stars, '*', n);
+	return journal_data(s->hub->journal, &d, &s->share, mask ? stars : p, n);
 }
 
 /* ---- what is on its way */
@@ -84,6 +89,8 @@ uint64_t session_input_settle(struct session *s, const struct link_channel_info 
 	lost = base - info->input_consumed;
 	session_event(s, "undelivered", json_pack("{s:I}", "bytes", (json_int_t)lost));
 	s->in_lost += lost;
+	if (s->kind == SESSION_ROUND && !s->launch.pty) /* the hub that had it still was another one */
+		session_kill(s, EXIT_LOST, "the daemon was restarted, and a part of its input is lost");
 	return info->input_consumed;
 }
 
@@ -115,10 +122,20 @@ static int check_transfer(struct session *s, size_t n)
 	return ERR_TOO_LARGE;
 }
 
-/* Bytes taken; 0 = not now. */
+/* What the way to its program takes now. */
+static size_t input_room(const struct session *s)
+{
+	const struct link *l = s->agent->link;
+
+	if (s->state != SESSION_RUNNING || journal_state(s->hub->journal) != RECORD_OK ||
+	    link_queued(l) > LINK_OUT_HIGH)
+		return 0;
+	return link_input_room(l, s->channel, link_at(s));
+}
+
+/* Bytes taken; 0 = not now: session_wake_input() tells when. */
 ssize_t session_input(struct session *s, const void *p, size_t n)
 {
-	struct link *l = s->agent->link;
 	uint64_t at = link_at(s);
 	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room;
 	int rc;
@@ -129,10 +146,7 @@ ssize_t session_input(struct session *s, const void *p, size_t n)
 	rc = check_transfer(s, n);
 	if (rc)
 		return rc;
-	if (s->state != SESSION_RUNNING || journal_state(s->hub->journal) != RECORD_OK ||
-	    link_queued(l) > LINK_OUT_HIGH)
-		return 0;
-	room = link_input_room(l, s->channel, at);
+	room = input_room(s);
 	take = take < room ? take : room;
 	if (!take)
 		return 0;
@@ -211,6 +225,16 @@ int session_input_eof(struct session *s)
 	return 0;
 }
 
+void session_queue_room(struct session *s, size_t n)
+{
+	size_t need = buf_len(&s->in_queue) + n;
+
+	if (s->in_queue.max == 0)
+		buf_init(&s->in_queue, STDIN_QUEUE_MAX);
+	if (s->in_queue.max < need)
+		s->in_queue.max = need;
+}
+
 /* A round's stdin comes by calls: it is queued (bounded) and sent as the program takes it. */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken)
 {
@@ -219,8 +243,7 @@ int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_
 
 	if (s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known || s->in_eof)
 		return ERR_ENDED;
-	if (s->in_queue.max == 0)
-		buf_init(&s->in_queue, STDIN_QUEUE_MAX);
+	session_queue_room(s, 0);
 	room = buf_room(&s->in_queue);
 	take = n < room ? n : room;
 	rc = buf_append(&s->in_queue, p, take);
@@ -240,11 +263,22 @@ void session_pump_input(struct session *s)
 			return;
 		buf_consume(&s->in_queue, (size_t)n);
 	}
+	buf_finish(&s->in_queue);
 	if (s->in_eof == UINT64_MAX && s->state == SESSION_RUNNING && pump_trailer(s)) {
 		s->in_eof = 0;
 		if (send_eof(s) && !s->launch.pty)
 			s->in_eof = UINT64_MAX;
 	}
+}
+
+/* The ring, the session's share of it and the link's queue say nothing when they have room again. */
+void session_wake_input(struct session *s)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (a->input_blocked && input_room(s))
+		attachment_wake(a, WAKE_WRITABLE);
 }
 
 void session_on_consumed(struct session *s, uint64_t offset)

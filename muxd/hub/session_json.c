@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ARGV_SHOWN 4096
+
 static const char *const kind_names[] = {"terminal", "exec", "round", "file", "port"};
 static const char *const state_names[] = {"opening", "running", "suspended", "ending", "ended"};
 
@@ -19,14 +21,27 @@ const char *session_state_name(enum session_state s)
 	return state_names[s];
 }
 
-/* An argument need not be UTF-8: then it stands as {"base64": ...}. */
-static json_t *argv_json(char *const *argv)
+/* An argument need not be UTF-8: then it stands as {"base64": ...}. What `room` bytes do not hold is left out. */
+static json_t *argv_json(char *const *argv, size_t room, bool *out_cut)
 {
 	json_t *a = json_array();
 
-	for (; a && argv && *argv; argv++)
+	for (; a && argv && *argv && strlen(*argv) <= room; argv++) {
+		room -= strlen(*argv);
 		json_array_append_new(a, json_text_or_base64(*argv));
+	}
+	*out_cut = argv && *argv;
 	return a;
+}
+
+/* The arguments as lists show them: their rows are many, and the whole of it is in the record. */
+static void set_argv(json_t *o, char *const *argv)
+{
+	bool cut;
+
+	json_object_set_new(o, "argv", argv_json(argv, ARGV_SHOWN, &cut));
+	if (cut)
+		json_object_set_new(o, "argv_truncated", json_true());
 }
 
 /* Environment by name only: values may be secrets, and a journal is for ever. */
@@ -53,6 +68,7 @@ json_t *session_open_json(const struct session *s)
 	const struct launch *l = &s->launch;
 	const struct grant *g = &s->grant;
 	char grant_id[ID_STR_LEN], sandbox_id[ID_STR_LEN];
+	bool cut;
 	json_t *o;
 
 	id_format(&g->id, grant_id);
@@ -66,7 +82,7 @@ json_t *session_open_json(const struct session *s)
 		      (json_int_t)s->opened_wall_ns, "boot_id", clock_boot_id());
 	if (!o)
 		return NULL;
-	json_object_set_new(o, "argv", argv_json(l->argv));
+	json_object_set_new(o, "argv", argv_json(l->argv, SIZE_MAX, &cut));
 	json_object_set_new(o, "env_names", env_names(l->env));
 	json_object_set_new(o, "command", json_boolean(l->command != NULL));
 	json_object_set_new(o, "head", json_integer((json_int_t)l->head));
@@ -80,6 +96,10 @@ json_t *session_open_json(const struct session *s)
 	set_str(o, "run_id", l->run);
 	if (l->secret_len)
 		json_object_set_new(o, "secret_bytes", json_integer((json_int_t)l->secret_len));
+	if (l->stdin_open)
+		json_object_set_new(o, "stdin_open", json_true());
+	if (l->stdin_len)
+		json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)l->stdin_len));
 	set_str(o, "exec_id", l->exec_id);
 	set_str(o, "digest", l->digest);
 	set_str(o, "peer", s->peer);
@@ -125,7 +145,7 @@ json_t *session_describe(const struct session *s)
 	json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "principal", a->principal, "role",
 					      a->role == ROLE_DRIVER ? "driver" : "observer", "door", a->door, "peer",
 					      a->peer));
-	json_object_set_new(o, "argv", argv_json(s->launch.argv));
+	set_argv(o, s->launch.argv);
 	if (s->launch.transfer)
 		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
 	if (s->launch.port)
@@ -157,7 +177,7 @@ void session_size(const struct session *s, unsigned *out_cols, unsigned *out_row
 	*out_rows = s->launch.pty ? s->launch.rows : 0;
 }
 
-json_t *session_round_json(const struct session *s)
+static json_t *round_json(const struct session *s, json_t *(*stream)(const struct keep *k))
 {
 	bool done = s->result_ready;
 	uint64_t ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns;
@@ -174,12 +194,22 @@ json_t *session_round_json(const struct session *s)
 					: s->state == SESSION_ENDED ? "ending"
 								    : session_state_name(s->state)));
 	json_object_set_new(o, "exit", done ? exit_json(&s->result) : json_null());
-	json_object_set_new(o, "stdout", keep_json(&s->keep[STREAM_OUTPUT]));
-	json_object_set_new(o, "stderr", keep_json(&s->keep[STREAM_STDERR]));
+	json_object_set_new(o, "stdout", stream(&s->keep[STREAM_OUTPUT]));
+	json_object_set_new(o, "stderr", stream(&s->keep[STREAM_STDERR]));
 	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
 	set_time(o, "started_at", s->opened_wall_ns);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	return o;
+}
+
+json_t *session_round_json(const struct session *s)
+{
+	return round_json(s, keep_json);
+}
+
+json_t *session_round_brief(const struct session *s)
+{
+	return round_json(s, keep_brief);
 }
 
 static const struct {

@@ -128,14 +128,15 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
 {
+	struct journal_data d = {.session = s->id, .stream = stream};
 	size_t done = 0;
 	int rc = 0;
 
 	while (done < n && !rc) {
 		size_t chunk = n - done < SESSION_CHUNK ? n - done : SESSION_CHUNK;
 
-		rc =
-		    journal_data(s->hub->journal, &s->id, &s->share, stream, s->stream[stream].end, 0, p + done, chunk);
+		d.offset = s->stream[stream].end;
+		rc = journal_data(s->hub->journal, &d, &s->share, p + done, chunk);
 		if (rc)
 			break;
 		accept_output(s, stream, p + done, chunk);
@@ -163,32 +164,38 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	session_ack(s, false);
 }
 
-static bool pump_stream(struct session *s, int stream)
+static void pump_stream(struct session *s, int stream)
 {
 	struct buf *b = &s->backlog[stream];
 	size_t done = 0;
 
 	if (!buf_len(b))
-		return true;
+		return;
 	(void)write_chunks(s, stream, buf_ptr(b), buf_len(b), &done); /* the rest waits for the next turn */
 	buf_consume(b, done);
 	if (!buf_len(b))
 		buf_finish(b), buf_init(b, 2 * SESSION_WINDOW);
-	return buf_len(b) == 0;
+}
+
+bool session_backlog(const struct session *s)
+{
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (buf_len(&s->backlog[i]))
+			return true;
+	return false;
 }
 
 /* Everything that may have waited for room, for the record, or for the link. */
 void session_pump(struct session *s)
 {
-	bool clear = true;
-
 	if (journal_state(s->hub->journal) != RECORD_OK || s->state == SESSION_ENDED)
 		goto shown;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		clear = pump_stream(s, i) && clear;
+		pump_stream(s, i);
 	session_pump_input(s);
-	if (clear && s->exit_known && !s->exit_in_ring)
-		session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, s->exit.error_at);
+	session_wake_input(s);
+	if (s->exit_known && !s->exit_in_ring)
+		session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, NULL);
 	session_update_window(s);
 	session_ack(s, true);
 shown:
@@ -197,6 +204,8 @@ shown:
 			session_wake_all(s, WAKE_READABLE);
 			screen_moved(s);
 		}
+	if (s->audit_due)
+		session_audit_end(s);
 	if (s->exit_in_ring && !s->result_ready && session_shown(s))
 		session_finish(s, s->result.cause, s->result.code, s->result.signal, NULL);
 	if (!has_driver(s) && TAILQ_EMPTY(&s->attachments) && s->kind != SESSION_ROUND)

@@ -84,6 +84,7 @@ struct link_ops {
 	/*
 	 * Terminal echo switched on or off (termios of the pty), for masking. Off is what a password prompt does:
 	 * no ECHO though the terminal edits lines. A line editor (no ECHO, no ICANON) echoes by itself and is "on".
+	 * After link_resume() it is told once whatever it is; until then what was before holds.
 	 */
 	void (*echo)(void *arg, uint32_t channel, bool on);
 	/* After the last data of every stream. */

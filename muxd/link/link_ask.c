@@ -73,6 +73,7 @@ int link_resume(struct link *l, uint32_t channel, const uint64_t have[3], uint64
 	if (rc)
 		return rc;
 	c->live = true;
+	c->echo_unsaid = true;
 	c->exited = false; /* its EXIT comes again, after its output */
 	for (int s = 1; s < 3; s++) {
 		c->next[s] = have[s];

@@ -5,10 +5,15 @@
 #include "muxd/base/log.h"
 #include "muxd/link/link_state.h"
 
+#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SAID_AT_ONCE 5 /* words of muxlet's own that are logged; then one each */
+#define SAID_EACH_NS (60 * NS_PER_SEC)
 
 static int breaks(const char **why, const char *text)
 {
@@ -293,9 +298,10 @@ static int on_echo(struct link *l, const struct frame *f, const char **why)
 		return rc;
 	if (!c->pty)
 		return breaks(why, "ECHO of a program without a terminal");
-	if (on == !c->echo_off)
+	if (on == !c->echo_off && !c->echo_unsaid)
 		return 0;
 	c->echo_off = !on;
+	c->echo_unsaid = false;
 	l->ops->echo(l->arg, f->channel, on);
 	return 0;
 }
@@ -322,13 +328,29 @@ static int on_pong(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
+/* It says what it likes, as often as it likes: neither the log nor the loop's time is its own. */
+static void log_text(struct link *l, const struct frame *f)
+{
+	uint64_t now = clock_boot_ns();
+	char text[FRAME_TEXT_MAX + 1], left_out[48] = "";
+
+	if (l->said >= SAID_AT_ONCE && now - l->said_ns < SAID_EACH_NS) {
+		l->unsaid++;
+		return;
+	}
+	if (l->unsaid)
+		snprintf(left_out, sizeof(left_out), " (after %" PRIu64 " that are left out)", l->unsaid);
+	clean_text(f->p, f->n, text, sizeof(text));
+	log_info(&(struct log_ids){.agent = l->name}, "muxlet says %s, code %u: %s%s", frame_type_name(f->type),
+		 f->u.opened.code, text, left_out);
+	l->said++;
+	l->said_ns = now;
+	l->unsaid = 0;
+}
+
 static int on_text(struct link *l, const struct frame *f, const char **why)
 {
-	char text[FRAME_TEXT_MAX + 1];
-
-	clean_text(f->p, f->n, text, sizeof(text));
-	log_info(&(struct log_ids){.agent = l->name}, "muxlet says %s, code %u: %s", frame_type_name(f->type),
-		 f->u.opened.code, text);
+	log_text(l, f);
 	if (f->type == FRAME_ERROR)
 		return 0;
 	switch (f->u.opened.code) {

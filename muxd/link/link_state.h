@@ -28,6 +28,7 @@ struct link_channel {
 	uint32_t channel;
 	bool pty, live, exited;             /* live: opened or resumed on this stream */
 	bool opened, echo_off;              /* OPENED or LIST has come; the last ECHO */
+	bool echo_unsaid;                   /* none has come since it was resumed */
 	bool forgotten;                     /* while living: what still comes of it is not looked at */
 	uint64_t next[3];                   /* offset of the next byte from muxlet */
 	uint64_t window[3];                 /* it may send up to there */
@@ -61,6 +62,9 @@ struct link {
 	struct link_channel_info *list;
 	size_t nlist, list_cap;
 	uint64_t heard_ns, ping_ns, ping_token;
+	unsigned said;    /* words of muxlet's that were logged: the last at said_ns, */
+	uint64_t said_ns; /* and since then so many were not */
+	uint64_t unsaid;
 };
 
 void link_set_state(struct link *l, enum link_state s);

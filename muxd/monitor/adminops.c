@@ -7,10 +7,8 @@
 
 #include <string.h>
 
-#define LIST_LIMIT      200
-#define LIST_LIMIT_MAX  1000
-#define SANDBOXES_BYTES 160000
-#define SANDBOXES_MAX   1000
+#define LIST_LIMIT     200
+#define LIST_LIMIT_MAX 1000
 
 /* Done now (*out, 0), an error, or ANSWER_LATER. */
 #define ANSWER_LATER 1
@@ -37,16 +35,20 @@ static void on_created(void *arg, int rc, const struct err *e, const struct gran
 
 static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"op",     "tag",  "principal", "kind",   "agent",
-					   "scopes", "task", "ttl_ns",    "reason", NULL};
+	static const char *const keys[] = {"op",   "tag",    "principal", "kind",     "agent", "scopes",
+					   "task", "ttl_ns", "reason",    "least_ns", NULL};
 	struct wish w = {.via = "admin"};
+	int64_t least = 0;
 	int rc = json_only_keys(msg, keys, e);
 
 	(void)out;
 	if (rc == 0)
 		rc = request_wish(msg, &w, e);
+	if (rc == 0)
+		rc = json_opt_int(msg, "least_ns", 0, INT64_MAX, &least, e);
 	if (rc)
 		return rc;
+	w.least_ns = (uint64_t)least;
 	memcpy(w.by, c->by, sizeof w.by);
 	issue_create(c->m, &w, on_created, c);
 	return ANSWER_LATER;
@@ -102,94 +104,6 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 		return err_set(e, ERR_INVAL, "id is not a grant's id");
 	issue_revoke(c->m, &id, c->by, on_revoked, c);
 	return ANSWER_LATER;
-}
-
-static json_t *sandbox_answer_list(const struct sandbox_answer *a)
-{
-	json_t *list = json_array();
-	size_t used = 0, i = 0;
-
-	for (; list && i < a->n; i++) {
-		json_t *o = sandbox_info_json(&a->list[i], false);
-
-		used += o ? json_dumpb(o, NULL, 0, JSON_COMPACT) + 1 : 0;
-		if (o && used > SANDBOXES_BYTES) {
-			json_decref(o);
-			break;
-		}
-		if (!o || json_array_append_new(list, o)) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return json_pack("{s:i, s:o, s:b}", "rc", 0, "sandboxes", list, "more", i < a->n || a->more);
-}
-
-static void on_sandbox(void *arg, const struct sandbox_answer *a)
-{
-	struct admin_call *c = arg;
-
-	if (a->rc)
-		admin_answer(c, request_error(a->rc, &a->err));
-	else if (c->job == JOB_LIST)
-		admin_answer(c, sandbox_answer_list(a));
-	else if (c->job == JOB_STAT)
-		admin_answer(c, json_pack("{s:i, s:o}", "rc", 0, "sandbox", sandbox_info_json(&a->info, false)));
-	else
-		admin_answer(c, json_pack("{s:i}", "rc", 0));
-}
-
-static int ask_sandbox(struct admin_call *c, enum sandbox_job job, const json_t *msg, struct err *e)
-{
-	const char *agent = NULL;
-	int rc = 0;
-
-	if (job != JOB_LIST && ((rc = json_need_str(msg, "agent", &agent, e)) || (rc = agent_name_check(agent, e))))
-		return rc;
-	c->job = (int)job;
-	rc = sandboxes_ask(c->m->sandboxes,
-			   &(struct sandbox_question){.job = job, .agent = agent, .max = SANDBOXES_MAX}, on_sandbox, c);
-	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : ANSWER_LATER;
-}
-
-static int op_sandbox_list(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
-{
-	static const char *const keys[] = {"op", "tag", NULL};
-	int rc = json_only_keys(msg, keys, e);
-
-	(void)out;
-	return rc ? rc : ask_sandbox(c, JOB_LIST, msg, e);
-}
-
-static int op_sandbox_show(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
-{
-	static const char *const keys[] = {"op", "tag", "agent", NULL};
-	int rc = json_only_keys(msg, keys, e);
-
-	(void)out;
-	return rc ? rc : ask_sandbox(c, JOB_STAT, msg, e);
-}
-
-static int op_sandbox_destroy(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
-{
-	static const char *const keys[] = {"op", "tag", "agent", "wipe", "reason", NULL};
-	const char *agent = NULL, *reason = "";
-	bool wipe = false;
-	int rc;
-
-	(void)out;
-	if ((rc = json_only_keys(msg, keys, e)) || (rc = json_opt_bool(msg, "wipe", &wipe, e)) ||
-	    (rc = json_opt_str(msg, "reason", &reason, e)) || (rc = json_need_str(msg, "agent", &agent, e)))
-		return rc;
-	rc = ask_sandbox(c, wipe ? JOB_WIPE : JOB_DESTROY, msg, e);
-	if (rc != ANSWER_LATER)
-		return rc;
-	if (audit_put(c->m->audit,
-		      json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "event", "sandbox.destroy", "agent", agent, "by",
-				c->by, "reason", reason, "wipe", wipe, "outcome", "asked"),
-		      0, NULL, NULL))
-		log_error(NULL, "the audit queue is full: sandbox.destroy of %s by %s is not in it", agent, c->by);
-	return rc;
 }
 
 static int op_shutdown(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
@@ -264,10 +178,11 @@ static const struct {
 	op_fn *run;
 	bool always; /* also while the daemon starts or ends */
 } ops[] = {
-    {"grant.create", op_grant_create, false}, {"grant.list", op_grant_list, true},
-    {"grant.revoke", op_grant_revoke, true},  {"sandbox.list", op_sandbox_list, false},
-    {"sandbox.show", op_sandbox_show, false}, {"sandbox.destroy", op_sandbox_destroy, false},
-    {"shutdown", op_shutdown, true},          {"status", op_status, true},
+    {"grant.create", op_grant_create, false},
+    {"grant.list", op_grant_list, true},
+    {"grant.revoke", op_grant_revoke, true},
+    {"shutdown", op_shutdown, true},
+    {"status", op_status, true},
     {"key.rotate", op_key_rotate, false},
 };
 

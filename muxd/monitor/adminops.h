@@ -17,7 +17,6 @@ struct admin_call {
 	struct client *client; /* admin.c's */
 	json_t *tag;           /* NULL or the asker's */
 	char by[48];           /* "uid 1000" */
-	int job;               /* of a sandbox operation */
 };
 
 void adminops_run(struct admin_call *call, const json_t *msg);

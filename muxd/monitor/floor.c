@@ -1,7 +1,9 @@
+#define LOG_SUBSYS "monitor"
 #include "muxd/monitor/floor.h"
 
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/log.h"
 #include "muxd/monitor/layout.h"
 
 #include <errno.h>
@@ -29,6 +31,7 @@ int floor_open(struct time_floor *f, const struct layout *l, int64_t *out_back_n
 {
 	char path[PATH_MAX], *text = NULL;
 	int64_t persisted = 0, wall = clock_wall_ns();
+	struct err why = {0};
 	size_t len = 0;
 	int rc = layout_path(l, CLOCK_FILE, path, e);
 
@@ -42,7 +45,11 @@ int floor_open(struct time_floor *f, const struct layout *l, int64_t *out_back_n
 		return rc;
 	time_floor_init(f, persisted, wall, clock_boot_ns());
 	*out_back_ns = persisted > wall ? persisted - wall : 0;
-	return floor_save(f, l, e);
+	rc = floor_save(f, l, &why);
+	if (rc ==
+	    ERR_DISK_FULL) /* what is on disk holds; this run's time is saved within a minute of there being room */
+		log_warn(NULL, "the time floor is not saved: %s", why.message);
+	return rc && rc != ERR_DISK_FULL ? err_set(e, rc, "%s", why.message) : 0;
 }
 
 int64_t floor_now(struct time_floor *f)

@@ -314,7 +314,8 @@ static int load(struct grants *g, int64_t now_ns, struct grants_load *out, struc
 	out->torn_bytes = len - good;
 	out->expired = drop_expired(g, now_ns);
 	out->alive = g->n;
-	return g->dead ? rewrite(g, e) : 0;
+	rc = g->dead ? rewrite(g, e) : 0;
+	return rc == ERR_DISK_FULL ? 0 : rc; /* the old one is as good; a later one makes it shorter */
 }
 
 int grants_open(const char *path, int64_t now_ns, struct grants **out, struct grants_load *out_load, struct err *e)

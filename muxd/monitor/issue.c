@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPARE_NS (60 * NS_PER_SEC) /* to begin with the work, and to tell how it ended */
+
 #define JOURNAL_MS  5000
 #define IN_FORCE_MS 5000
 
@@ -53,13 +55,24 @@ static int copy_name(const char *what, const char *from, char *out, size_t size,
 	return 0;
 }
 
-static int set_times(struct monitor *m, uint64_t ttl_ns, struct grant *g, struct err *e)
+/* What is done with it must not be cut before its own timeout; the time to spare is no reason to refuse it. */
+static uint64_t usual_ttl(const struct conf *c, uint64_t least_ns)
+{
+	uint64_t ttl_ns = least_ns ? least_ns + SPARE_NS : 0;
+
+	if (ttl_ns > c->grant_ttl_max_ns && least_ns <= c->grant_ttl_max_ns)
+		ttl_ns = c->grant_ttl_max_ns;
+	return ttl_ns > c->grant_ttl_ns ? ttl_ns : c->grant_ttl_ns;
+}
+
+static int set_times(struct monitor *m, const struct wish *w, struct grant *g, struct err *e)
 {
 	const int64_t s = (int64_t)NS_PER_SEC;
+	uint64_t ttl_ns = w->ttl_ns;
 	char max[32];
 
 	if (ttl_ns == 0)
-		ttl_ns = m->conf->grant_ttl_ns;
+		ttl_ns = usual_ttl(m->conf, w->least_ns);
 	if (ttl_ns > m->conf->grant_ttl_max_ns) {
 		clock_format_duration(m->conf->grant_ttl_max_ns, max, sizeof max);
 		return err_set(e, ERR_INVAL, "ttl is longer than grants.ttl_max allows (%s)", max);
@@ -83,8 +96,8 @@ static int make_grant(struct monitor *m, const struct wish *w, struct grant *out
 	if ((rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e)) ||
 	    (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e)) ||
 	    (rc = copy_name("task", task, g.task, sizeof g.task, e)) ||
-	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) ||
-	    (rc = set_times(m, w->ttl_ns, &g, e)) || (rc = grant_check(&g, e)))
+	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) || (rc = set_times(m, w, &g, e)) ||
+	    (rc = grant_check(&g, e)))
 		return rc;
 	*out = g;
 	return 0;
@@ -115,25 +128,32 @@ static void log_grant(const char *what, const struct grant *g, const char *by)
 		 grant_kind_name(g->kind), scopes, by, g->reason);
 }
 
-/* One that is down learns it from its next start packet; so does one that cannot be told, after a restart. */
-static void tell_one(struct proc *p, const json_t *msg)
+/*
+ * One that is down learns it from its next start packet; so does one that cannot be told, after a restart. True: its
+ * answer or its end is near; one that was told to stop hears nothing more, and has closed its doors.
+ */
+static bool tell_one(struct proc *p, const json_t *msg)
 {
 	if (p->state != PROC_READY && p->state != PROC_STARTING)
-		return;
+		return false;
 	if (!msg || proc_send(p, msg, NULL, 0))
 		proc_kill(p);
+	return true;
 }
 
-static void tell_revoked(struct monitor *m, const struct grant *g)
+/* True: net's answer, or its end, is to be waited for. */
+static bool tell_revoked(struct monitor *m, const struct grant *g)
 {
 	char id[ID_STR_LEN];
 	json_t *msg;
+	bool wait;
 
 	id_format(&g->id, id);
 	msg = json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", id, "expires_ns", (json_int_t)g->expires_ns);
-	tell_one(&m->net, msg);
-	tell_one(&m->recorder, msg);
+	wait = tell_one(&m->net, msg);
+	(void)tell_one(&m->recorder, msg);
 	json_decref(msg);
+	return wait;
 }
 
 /* The token was never handed out; its grant must not look alive all the same. */
@@ -144,7 +164,7 @@ static void take_back(struct monitor *m, const struct grant *g)
 
 	if (grants_revoke(m->grants, &g->id, floor_now(&m->floor), "not journaled", &revoked, &e))
 		log_error(NULL, "a refused grant could not be marked as revoked: %s", e.message);
-	tell_revoked(m, g);
+	(void)tell_revoked(m, g);
 	audit_put(m->audit, audit_record("grant.revoke", g, "monitor", "not journaled", "ok"), 0, NULL, NULL);
 }
 
@@ -216,7 +236,8 @@ static void on_not_in_force(uv_timer_t *t)
 {
 	struct revoke_wait *w = t->data;
 
-	if (w->m->net.state == PROC_STARTING) { /* its doors are closed: nothing to enforce yet */
+	/* Its doors are not open yet, or not any more: nothing to enforce. Its start and its end have deadlines. */
+	if (w->m->net.state == PROC_STARTING || w->m->net.state == PROC_STOPPING) {
 		uv_timer_start(t, on_not_in_force, IN_FORCE_MS, 0);
 		return;
 	}
@@ -258,8 +279,7 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke
 	log_grant("revoked", &g, by);
 	if (audit_put(m->audit, audit_record("grant.revoke", &g, "admin", by, "ok"), 0, NULL, NULL))
 		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
-	tell_revoked(m, &g);
-	if (m->net.pid > 0 && wait_for_net(m, &g, done, arg) == 0)
+	if (tell_revoked(m, &g) && m->net.pid > 0 && wait_for_net(m, &g, done, arg) == 0)
 		return;
 	done(arg, 0, NULL, &g);
 }

@@ -16,10 +16,11 @@ struct err;
 struct wish {
 	const char *principal, *agent, *task, *reason; /* task NULL: the kind's default */
 	enum grant_kind kind;
-	uint32_t scopes; /* 0: the kind's default */
-	uint64_t ttl_ns; /* 0: grants.ttl */
-	const char *via; /* "admin", "ssh-key" */
-	char by[48];     /* "uid 1000", "net" */
+	uint32_t scopes;   /* 0: the kind's default */
+	uint64_t ttl_ns;   /* 0: grants.ttl */
+	uint64_t least_ns; /* then grants.ttl, but at least so long */
+	const char *via;   /* "admin", "ssh-key" */
+	char by[48];       /* "uid 1000", "net" */
 };
 
 /* token is borrowed, NULL on failure. Called once, from the loop; possibly from inside the call. */

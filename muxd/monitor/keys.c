@@ -92,14 +92,15 @@ static int write_key(const char *folder, const uint8_t seed[GRANT_KEY_LEN], cons
 	return rc ? rc : file_publish(path, seed, GRANT_KEY_LEN, 0600, owner, false, e);
 }
 
-static int make_key(const char *folder, struct file_owner owner, struct err *e)
+static int make_key(const char *folder, struct file_owner owner, char out_kid[KID_LEN + 1], struct err *e)
 {
-	struct grant_public_key key;
+	struct grant_public_key key = {0};
 	uint8_t seed[GRANT_KEY_LEN];
 	int rc = grant_key_create(seed, &key);
 
 	rc = rc ? err_set(e, rc, "a signing key could not be made") : write_key(folder, seed, &key, owner, e);
 	OPENSSL_cleanse(seed, sizeof seed);
+	memcpy(out_kid, key.kid, KID_LEN + 1);
 	return rc;
 }
 
@@ -167,6 +168,17 @@ static bool newer(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
+/* The one of this name; NULL: its seed is not there. */
+static const struct key_file *seed_of(const struct key_folder *f, const char *kid)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->files[i].has_seed && strcmp(f->files[i].key.kid, kid) == 0)
+			return &f->files[i];
+	}
+	return NULL;
+}
+
+/* Of several, which only a rotation that was cut short leaves. A file's time is no more than a hint: clocks are set. */
 static const struct key_file *newest_seed(const struct key_folder *f)
 {
 	const struct key_file *best = NULL;
@@ -181,11 +193,12 @@ static const struct key_file *newest_seed(const struct key_folder *f)
 /* Scan a folder that has at least one seed, made now when there was none. */
 static int scan_or_make(const char *folder, struct file_owner owner, struct key_folder *out, struct err *e)
 {
+	char kid[KID_LEN + 1];
 	int rc = scan(folder, out, e);
 
 	if (rc || newest_seed(out))
 		return rc;
-	rc = make_key(folder, owner, e);
+	rc = make_key(folder, owner, kid, e);
 	if (rc == 0)
 		rc = scan(folder, out, e);
 	if (rc == 0 && !newest_seed(out))
@@ -218,15 +231,13 @@ static int retire_others(const struct key_folder *f, const struct key_file *curr
 }
 
 /* The seed that signs, once it is shown to belong to its public half. */
-static int read_signing_seed(const struct key_folder *f, uint8_t seed[GRANT_KEY_LEN], char kid[17], struct err *e)
+static int read_signing_seed(const struct key_folder *f, const struct key_file *current, uint8_t seed[GRANT_KEY_LEN],
+			     char kid[17], struct err *e)
 {
-	const struct key_file *current = newest_seed(f);
 	struct grant_public_key derived;
 	char path[PATH_MAX];
 	int rc;
 
-	if (!current)
-		return err_set(e, ERR_CORRUPT, "%s holds no seed", f->path);
 	rc = key_path(f->path, current->key.kid, "seed", path, e);
 	if (rc == 0)
 		rc = read_seed(path, seed, e);
@@ -241,8 +252,8 @@ static int read_signing_seed(const struct key_folder *f, uint8_t seed[GRANT_KEY_
 	return 0;
 }
 
-/* What verifies and what signs, from the folder into *k. */
-static int take_grant_keys(struct keys *k, const struct key_folder *f, struct err *e)
+/* What verifies, and current, which signs, from the folder into *k. */
+static int take_grant_keys(struct keys *k, const struct key_folder *f, const struct key_file *current, struct err *e)
 {
 	struct grant_public_key *list = calloc(f->n + 1, sizeof *list);
 	uint8_t seed[GRANT_KEY_LEN] = {0};
@@ -251,7 +262,8 @@ static int take_grant_keys(struct keys *k, const struct key_folder *f, struct er
 
 	if (!list)
 		return err_set(e, ERR_NOMEM, "no memory for keys");
-	rc = read_signing_seed(f, seed, kid, e);
+	rc = current ? read_signing_seed(f, current, seed, kid, e)
+		     : err_set(e, ERR_CORRUPT, "%s does not hold the seed that signs", f->path);
 	if (rc == 0) {
 		for (size_t i = 0; i < f->n; i++)
 			list[i] = f->files[i].key;
@@ -266,9 +278,11 @@ static int take_grant_keys(struct keys *k, const struct key_folder *f, struct er
 	return rc;
 }
 
-static int open_grant_keys(struct keys *k, const struct layout *l, struct err *e)
+/* kid: of the key that signs from now on; NULL: whichever is found. */
+static int open_grant_keys(struct keys *k, const struct layout *l, const char *kid, struct err *e)
 {
 	struct key_folder *f = calloc(1, sizeof *f);
+	const struct key_file *current = NULL;
 	char folder[PATH_MAX];
 	int rc;
 
@@ -278,9 +292,11 @@ static int open_grant_keys(struct keys *k, const struct layout *l, struct err *e
 	if (rc == 0)
 		rc = scan_or_make(folder, FILE_OWNER_SELF, f, e);
 	if (rc == 0)
-		rc = retire_others(f, newest_seed(f), e);
+		current = kid ? seed_of(f, kid) : newest_seed(f);
+	if (current)
+		rc = retire_others(f, current, e);
 	if (rc == 0)
-		rc = take_grant_keys(k, f, e);
+		rc = take_grant_keys(k, f, current, e);
 	free(f);
 	return rc;
 }
@@ -372,7 +388,7 @@ static int open_link_secret(struct keys *k, const struct layout *l, struct err *
 int keys_open(const struct layout *l, const struct identity *who, struct keys *out, struct err *e)
 {
 	struct keys k = {0};
-	int rc = open_grant_keys(&k, l, e);
+	int rc = open_grant_keys(&k, l, NULL, e);
 
 	if (rc == 0)
 		rc = open_record_key(&k, l, who, e);
@@ -428,7 +444,7 @@ int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t k
 	if (rc == 0 && dropped > 0)
 		rc = scan(folder, f, e);
 	if (rc == 0 && dropped > 0)
-		rc = take_grant_keys(k, f, e);
+		rc = take_grant_keys(k, f, seed_of(f, k->kid), e);
 	if (rc == 0)
 		*out_dropped = dropped;
 	free(f);
@@ -437,16 +453,16 @@ int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t k
 
 int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e)
 {
-	char folder[PATH_MAX];
+	char folder[PATH_MAX], kid[KID_LEN + 1];
 	size_t dropped;
 	int rc = k->set.n >= KEYS_MAX - 1 && !drop_old
 		     ? err_set(e, ERR_LIMIT, "there are %zu keys already; drop the old ones", k->set.n)
 		     : layout_path(l, "keys/grant", folder, e);
 
 	if (rc == 0)
-		rc = make_key(folder, FILE_OWNER_SELF, e);
+		rc = make_key(folder, FILE_OWNER_SELF, kid, e);
 	if (rc == 0)
-		rc = open_grant_keys(k, l, e);
+		rc = open_grant_keys(k, l, kid, e);
 	if (rc == 0 && drop_old)
 		rc = keys_expire(k, l, INT64_MAX / 2, 0, &dropped, e);
 	return rc;

@@ -1,8 +1,10 @@
+#define LOG_SUBSYS "monitor"
 #include "muxd/monitor/layout.h"
 
 #include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
+#include "muxd/base/log.h"
 #include "muxd/base/ring.h"
 
 #include <errno.h>
@@ -115,8 +117,11 @@ static int take_lock(struct layout *l, struct err *e)
 		return rc;
 	}
 	read_lock(fd, pids);
-	if (write_lock(fd, (pid_t)pids[1], (pid_t)pids[2])) {
-		rc = err_sys(e, errno, "write %s", path);
+	rc = write_lock(fd, (pid_t)pids[1], (pid_t)pids[2]) ? err_sys(e, errno, "write %s", path) : 0;
+	if (rc ==
+	    ERR_DISK_FULL) /* the lock is ours all the same: its text is for people, and a hint for the next start */
+		log_warn(NULL, "%s does not say who holds it: the disk is full", path);
+	else if (rc) {
 		close(fd);
 		return rc;
 	}
@@ -199,6 +204,51 @@ static int journal_name(struct layout *l, const struct conf *c, struct err *e)
 	return n < 0 || (size_t)n >= sizeof l->journal ? err_set(e, ERR_CONFIG, "journal.dir is too long") : 0;
 }
 
+/* Is every record of the ring in the segment log? And how large is the ring? */
+static int all_durable(const char *ring_path, const char *cursor_path, bool *out, size_t *out_size, struct err *e)
+{
+	int ring = open(ring_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int cursor = open(cursor_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct ring_reader *r = NULL;
+	struct ring_cursor c;
+	int rc = 0;
+
+	if (ring < 0 || cursor < 0)
+		rc = err_sys(e, errno, "open the journal");
+	else if ((rc = ring_cursor_read(cursor, &c)))
+		err_set(e, rc, "the journal's cursor is not readable");
+	else if ((rc = ring_reader_create(ring, c.durable, &r, e)) == 0) {
+		*out = ring_reader_head(r) == c.durable;
+		*out_size = ring_reader_size(r);
+	}
+	ring_reader_destroy(r);
+	if (ring >= 0)
+		close(ring);
+	if (cursor >= 0)
+		close(cursor);
+	return rc;
+}
+
+/*
+ * After a change of journal.size: a ring that holds nothing but what the record has is made anew. The cursor goes with
+ * it: it counts the old one's bytes.
+ */
+static void resize_journal(const char *ring, const char *cursor, size_t size)
+{
+	struct err e = {0};
+	bool durable = false;
+	size_t was = size;
+
+	if (access(cursor, F_OK) < 0 || all_durable(ring, cursor, &durable, &was, &e) || was == size)
+		return; /* a fresh one, or one that only the recorder can judge */
+	if (!durable)
+		err_set(&e, ERR_CONFLICT, "it holds what the record does not have yet");
+	if (durable && ring_file_renew(ring, size, &e) == 0 && unlink(cursor) == 0)
+		log_info(NULL, "the journal was made anew: %zu bytes instead of %zu", size, was);
+	else
+		log_warn(NULL, "the journal keeps its %zu bytes, journal.size is %zu: %s", was, size, e.message);
+}
+
 int layout_make_journal(struct layout *l, const struct identity *who, const struct conf *c, struct err *e)
 {
 	char ring[PATH_MAX], cursor[PATH_MAX];
@@ -212,6 +262,8 @@ int layout_make_journal(struct layout *l, const struct identity *who, const stru
 		rc = file_join(cursor, sizeof cursor, l->journal, "cursor", e);
 	if (rc == 0)
 		rc = ring_file_prepare(ring, c->journal_size, e);
+	if (rc == 0)
+		resize_journal(ring, cursor, c->journal_size);
 	if (rc == 0)
 		rc = file_own(ring, 0600, who->net, e);
 	if (rc == 0)
@@ -294,39 +346,17 @@ int layout_wait_leftovers(const struct layout *l, uint64_t timeout_ns, struct er
 	}
 }
 
-/* Is every record of the ring in the segment log? */
-static int all_durable(const char *ring_path, const char *cursor_path, bool *out, struct err *e)
-{
-	int ring = open(ring_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int cursor = open(cursor_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct ring_reader *r = NULL;
-	struct ring_cursor c;
-	int rc = 0;
-
-	if (ring < 0 || cursor < 0)
-		rc = err_sys(e, errno, "open the journal");
-	else if ((rc = ring_cursor_read(cursor, &c)))
-		err_set(e, rc, "the journal's cursor is not readable");
-	else if ((rc = ring_reader_create(ring, c.durable, &r, e)) == 0)
-		*out = ring_reader_head(r) == c.durable;
-	ring_reader_destroy(r);
-	if (ring >= 0)
-		close(ring);
-	if (cursor >= 0)
-		close(cursor);
-	return rc;
-}
-
 int layout_drop_journal(const struct layout *l, bool *out_kept, struct err *e)
 {
 	char ring[PATH_MAX], cursor[PATH_MAX];
 	bool durable = false;
+	size_t size;
 	int rc = file_join(ring, sizeof ring, l->journal, "ring", e);
 
 	if (rc == 0)
 		rc = file_join(cursor, sizeof cursor, l->journal, "cursor", e);
 	if (rc == 0)
-		rc = all_durable(ring, cursor, &durable, e);
+		rc = all_durable(ring, cursor, &durable, &size, e);
 	if (rc == 0 && durable && (unlink(ring) < 0 || unlink(cursor) < 0))
 		rc = err_sys(e, errno, "remove the journal in %s", l->journal);
 	if (rc)

@@ -57,7 +57,7 @@ struct monitor {
 	struct audit *audit;
 	struct sandboxes *sandboxes;
 	json_t *sandbox_list; /* for net's start packet; NULL until asked */
-	bool sandbox_list_asked;
+	bool sandbox_list_asked, sandbox_list_failed;
 	struct proc net, recorder;
 	struct screens screens;
 	struct admin *admin;
@@ -68,7 +68,8 @@ struct monitor {
 	uv_timer_t minute;
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
-	int exit_rc; /* ERR_* of what ended it, 0 = as wanted */
+	bool ready_owed; /* ready.json could not be written; tried again each minute */
+	int exit_rc;     /* ERR_* of what ended it, 0 = as wanted */
 };
 
 /* serve.c */

@@ -190,23 +190,30 @@ static void on_list_for_start(void *arg, const struct sandbox_answer *a)
 		log_error(NULL, "the sandboxes could not be listed: %s", a->err.message);
 	json_decref(m->sandbox_list);
 	m->sandbox_list = info_list(a, SANDBOX_BYTES_IN_START, true, &more);
-	if (m->sandbox_list)
-		proc_start(&m->net);
+	m->sandbox_list_failed = !m->sandbox_list;
+	proc_start(&m->net);
 }
 
 /* After the recorder, and with a list of the sandboxes that is not older than this start. */
-static bool on_may_start(void *arg)
+static int on_may_start(void *arg, struct err *e)
 {
+	const struct sandbox_question list = {.job = JOB_LIST, .urgent = true};
 	struct monitor *m = arg;
+	bool failed = m->sandbox_list_failed;
+	int rc;
 
+	m->sandbox_list_failed = false;
 	if ((m->state != MONITOR_STARTING && m->state != MONITOR_RUNNING) || m->recorder.state != PROC_READY)
-		return false;
+		return ERR_AGAIN;
 	if (m->sandbox_list)
-		return true;
-	if (!m->sandbox_list_asked &&
-	    sandboxes_ask(m->sandboxes, &(struct sandbox_question){.job = JOB_LIST}, on_list_for_start, m) == 0)
-		m->sandbox_list_asked = true;
-	return false;
+		return 0;
+	if (m->sandbox_list_asked)
+		return ERR_AGAIN;
+	rc = failed ? ERR_NOMEM : sandboxes_ask(m->sandboxes, &list, on_list_for_start, m);
+	if (rc)
+		return err_set(e, rc, "net waits for the list of sandboxes, which could not be had (%s)", err_name(rc));
+	m->sandbox_list_asked = true;
+	return ERR_AGAIN;
 }
 
 static void answer(const struct net_call *c, json_t *o, const int *fds, size_t nfds)

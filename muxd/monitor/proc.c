@@ -185,18 +185,20 @@ static int spawn(struct proc *p, struct err *e)
 void proc_start(struct proc *p)
 {
 	struct err e = {0};
+	int rc;
 
 	if (p->state != PROC_DOWN && p->state != PROC_BACKOFF)
 		return;
 	uv_timer_stop(&p->timer);
-	if (!p->ops->may_start(p->arg)) {
+	rc = p->ops->may_start(p->arg, &e);
+	if (rc == ERR_AGAIN) {
 		proc_set_state(p, PROC_DOWN);
 		return;
 	}
 	proc_set_state(p, PROC_STARTING);
 	p->generation++;
 	p->started_ns = clock_boot_ns();
-	if (spawn(p, &e)) {
+	if (rc || spawn(p, &e)) {
 		has_ended(p, &e);
 		return;
 	}

@@ -28,8 +28,11 @@ struct proc_ops {
 	/* Send the first packet. */
 	int (*hello)(void *arg, struct channel *c, struct err *e);
 	void (*packet)(void *arg, const json_t *msg);
-	/* Another child must be there first: false keeps this one down until proc_start() is called again. */
-	bool (*may_start)(void *arg);
+	/*
+	 * 0: now. ERR_AGAIN: something must be there first; it stays down until proc_start() is called again. Another
+	 * ERR_*: what it needs could not be had; that counts as an end, and is tried again like one.
+	 */
+	int (*may_start)(void *arg, struct err *e);
 	/* It has ended, or could not be started. was_ready: it had come up. In state stopping the end was wanted. */
 	void (*ended)(void *arg, bool was_ready, const struct err *how);
 };

@@ -98,11 +98,12 @@ static void on_packet(void *arg, const json_t *msg)
 	}
 }
 
-static bool on_may_start(void *arg)
+static int on_may_start(void *arg, struct err *e)
 {
 	const struct monitor *m = arg;
 
-	return m->state == MONITOR_STARTING || m->state == MONITOR_RUNNING;
+	(void)e;
+	return m->state == MONITOR_STARTING || m->state == MONITOR_RUNNING ? 0 : ERR_AGAIN;
 }
 
 static void on_ended(void *arg, bool was_ready, const struct err *how)

@@ -73,7 +73,7 @@ void config_reload(struct monitor *m)
 	struct err e = {0};
 	int rc;
 
-	if (m->state != MONITOR_RUNNING)
+	if (m->state > MONITOR_RUNNING)
 		return;
 	if (!m->options.config) {
 		log_info(NULL, "no --config was given: there is nothing to read again");

@@ -217,7 +217,7 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 {
 	struct job *j;
 
-	if (s->n >= SANDBOX_JOBS_MAX)
+	if (s->n >= SANDBOX_JOBS_MAX && !q->urgent)
 		return ERR_LIMIT;
 	j = calloc(1, sizeof *j);
 	if (!j)

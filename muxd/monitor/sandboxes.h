@@ -4,7 +4,8 @@
  * local.h blocks: for milliseconds, or, where a workspace is copied, for as long as the copy takes. So its calls leave
  * the loop. Jobs about one agent run one after the other, in the order in which they were asked; a question about one
  * that runs does not wait behind a snapshot of it. Of several agents' jobs SANDBOX_WORKERS run at once, and no more
- * than SANDBOX_COPIERS of those that copy, so that a start always finds a worker. At most SANDBOX_JOBS_MAX wait.
+ * than SANDBOX_COPIERS of those that copy, so that a start always finds a worker. At most SANDBOX_JOBS_MAX wait, and
+ * what is urgent besides.
  */
 #ifndef MUXD_MONITOR_SANDBOXES_H
 #define MUXD_MONITOR_SANDBOXES_H
@@ -49,6 +50,7 @@ struct sandbox_question {
 	const char *after; /* list, snapshots: the last one of the page before */
 	struct id snapshot;
 	bool read_only;
+	bool urgent; /* the daemon's own start or end waits for it: SANDBOX_JOBS_MAX does not hold */
 	uint64_t timeout_ns;
 	size_t max; /* list, snapshots: entries; log: bytes; 0: SANDBOX_PAGE */
 };
@@ -70,7 +72,7 @@ typedef void sandbox_answered(void *arg, const struct sandbox_answer *a);
 /* local becomes its own; NULL: this machine runs none. */
 int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out);
 void sandboxes_destroy(struct sandboxes *s); /* no job may be left: see sandboxes_idle() */
-/* ERR_LIMIT, ERR_NOMEM. */
+/* ERR_LIMIT (never for what is urgent), ERR_NOMEM. */
 int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg);
 bool sandboxes_idle(const struct sandboxes *s);
 

@@ -22,6 +22,7 @@
 #define RECORDER_GRACE_MS 20000
 #define LEFTOVERS_NS      (10 * NS_PER_SEC)
 #define MINUTE_MS         60000
+#define STOP_AGAIN_MS     100
 
 const char *monitor_state_name(enum monitor_state s)
 {
@@ -88,15 +89,18 @@ static void on_sandboxes_ended(void *arg, const struct sandbox_answer *a)
 	end(m);
 }
 
-/* Nothing is done when all that was asked before is. */
-static void stop_sandboxes(struct monitor *m)
+/* Nothing is done when all that was asked before is. Not before: their answers go to what the end frees. */
+static void stop_sandboxes(uv_timer_t *t)
 {
-	struct sandbox_question q = {.job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_NOTHING};
+	struct monitor *m = t->data;
+	struct sandbox_question q = {.job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_NOTHING, .urgent = true};
+	int rc;
 
 	monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
-	if (sandboxes_ask(m->sandboxes, &q, on_sandboxes_ended, m)) {
-		log_error(NULL, "no memory to end the sandboxes in order");
-		end(m);
+	rc = sandboxes_ask(m->sandboxes, &q, on_sandboxes_ended, m);
+	if (rc) {
+		log_error(NULL, "the sandboxes cannot be ended in order now (%s): tried again", err_name(rc));
+		uv_timer_start(t, stop_sandboxes, STOP_AGAIN_MS, 0);
 	}
 }
 
@@ -131,7 +135,8 @@ void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, cons
 		monitor_set_state(m, MONITOR_STOPPING_RECORDER);
 		proc_stop(&m->recorder, RECORDER_GRACE_MS);
 	} else if (m->state == MONITOR_STOPPING_RECORDER && p == &m->recorder) {
-		stop_sandboxes(m);
+		uv_timer_stop(&m->minute); /* nothing more to look after each minute */
+		stop_sandboxes(&m->minute);
 	} else if (m->state == MONITOR_STARTING) {
 		fprintf(stderr, "muxd: %s before it was ready\n", how->message);
 		monitor_stop(m, false, how->code);
@@ -148,12 +153,12 @@ void monitor_ready(struct monitor *m)
 
 	if (m->net.state != PROC_READY || m->recorder.state != PROC_READY || m->state > MONITOR_RUNNING)
 		return;
-	if (ready_write(m, &e)) {
+	m->ready_owed = ready_write(m, &e) != 0;
+	if (m->ready_owed)
 		log_error(NULL, "%s", e.message);
-		if (first) {
-			fprintf(stderr, "muxd: %s\n", e.message);
-			monitor_stop(m, false, e.code);
-		}
+	if (m->ready_owed && first && e.code != ERR_DISK_FULL) {
+		fprintf(stderr, "muxd: %s\n", e.message);
+		monitor_stop(m, false, e.code);
 		return;
 	}
 	if (!first)
@@ -202,6 +207,8 @@ static void on_minute(uv_timer_t *t)
 
 	if (floor_save(&m->floor, &m->layout, &e))
 		log_error(NULL, "the time floor is not saved: %s", e.message);
+	if (m->ready_owed)
+		monitor_ready(m);
 	cluster_refresh(&m->cluster, &m->layout, &m->who);
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);

@@ -34,6 +34,8 @@ struct output {            /* streams 1 and 2; of a pty only the first */
 	struct spool spool;
 };
 
+#define ECHO_UNSAID 0xff
+
 struct channel {
 	struct muxlet *m;
 	uint32_t number;
@@ -53,7 +55,7 @@ struct channel {
 	bool eof_pending, in_closed;
 	uint8_t last_byte; /* of input written to a pty: is a line begun? */
 	/* terminal */
-	uint8_t echo_sent; /* flags of the last ECHO */
+	uint8_t echo_sent; /* flags of the last ECHO, or ECHO_UNSAID */
 	struct timer echo_timer;
 	uint64_t echo_until_ns;
 	/* life */

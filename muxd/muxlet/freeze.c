@@ -71,24 +71,52 @@ static bool stands_still(pid_t pid)
 	return still;
 }
 
+static ssize_t command_of(pid_t pid, char *out, size_t size)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, out, size);
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+static bool is_muxlet(pid_t pid)
+{
+	char path[32];
+	struct stat a, b;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat(path, &a) == 0 && stat("/proc/self/exe", &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
 /* Another one of us, that is just letting go: it must not be held. */
 static bool freezes(pid_t pid)
 {
 	static const char own[] = "muxlet\0--freeze";
-	char path[32], text[sizeof(own)];
-	struct stat a, b;
-	ssize_t n;
-	int fd;
+	char text[sizeof(own)];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (stat(path, &a) || stat("/proc/self/exe", &b) || a.st_ino != b.st_ino || a.st_dev != b.st_dev)
+	return is_muxlet(pid) && command_of(pid, text, sizeof(text)) == (ssize_t)sizeof(text) &&
+	       memcmp(text, own, sizeof(own)) == 0;
+}
+
+/*
+ * A child of muxlet's that is not its program yet: muxlet stands in vfork() until it is, and could never let us go. It
+ * is held at the next look.
+ */
+static bool begins(const struct tree_proc *p)
+{
+	char text[512], parent[sizeof(text)];
+	ssize_t n;
+
+	if (p->ppid != getppid()) /* its exe tells nothing: muxlet is not dumpable, nor is he yet */
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-	if (fd >= 0)
-		close(fd);
-	return n == (ssize_t)sizeof(text) && memcmp(text, own, sizeof(own)) == 0;
+	n = command_of(p->pid, text, sizeof(text));
+	return n > 0 && command_of(p->ppid, parent, sizeof(parent)) == n && memcmp(text, parent, (size_t)n) == 0;
 }
 
 static int remember(struct stopped *s, const struct tree_proc *p)
@@ -129,6 +157,8 @@ static int pass(struct stopped *s)
 		if (stands_still(v[i].pid) || freezes(v[i].pid))
 			continue;
 		rc = 0;
+		if (begins(&v[i]))
+			continue;
 		parent = bsearch(&(struct tree_proc){.pid = v[i].ppid}, v, n, sizeof(*v), by_pid);
 		if (parent && !stands_still(parent->pid))
 			continue; /* its parent first */

@@ -78,7 +78,8 @@ static void on_resume(struct muxlet *m, struct channel *c, const struct frame *f
 	}
 	c->resumed = true;
 	c->frozen = false;
-	c->echo_sent = ECHO_ON | ECHO_CANONICAL;
+	c->echo_sent =
+	    ECHO_UNSAID; /* the hub remembers what was before the break, and goes on with that until it hears */
 	channel_input_drop(c, f->u.resume.have[0]);
 	if (c->pty && c->out[0].src.fd >= 0)
 		channel_check_echo(c);

@@ -147,7 +147,6 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .hold = cluster_client_hold(conf),
 	    .sandbox_api =
 		strcmp(conf->kubernetes_sandbox_api, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1 : KUBE_SANDBOX_V1ALPHA1,
-	    .ttl_ns = conf->life_ttl_ns,
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

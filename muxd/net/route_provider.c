@@ -177,6 +177,15 @@ static void log_tail(struct sandbox_provider *p, const char *agent, size_t max, 
 	done(arg, e.code, &e, NULL, 0);
 }
 
+static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->set_end)
+		leg->ops->set_end(leg, agent, end_wall_ns, runs);
+}
+
 /* An end that a leg tells of, to whoever uses the route. */
 static void on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why)
 {
@@ -282,6 +291,7 @@ static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
 						      .snapshot_drop = snapshot_drop,
 						      .restore = restore,
 						      .drop_workspace = drop_workspace,
+						      .set_end = set_end,
 						      .log = log_tail,
 						      .destroy = destroy};
 

@@ -35,7 +35,19 @@ equal "shown as such" stopped "$(show .state)"
 muxctl sandbox destroy --reason "once more" $agent >/dev/null && ok "a second end is no error"
 equal "its workspace was kept" kept "$(muxctl exec -n $agent -- cat file)"
 [ "$first" != "$(show .sandbox_id)" ] && ok "in a new incarnation" || fail "the sandbox has the id of the one that ended"
-muxctl sandbox destroy --wipe --reason "the end" $agent >/dev/null || fail "not removed"
+muxctl sandbox stop --reason "with a snapshot" $agent >/dev/null || fail "not stopped"
+kept() { muxctl sandbox snapshots $agent -o json 2>/dev/null | jq '.snapshots | length'; }
+equal "a snapshot" 1 "$(kept)"
+/usr/bin/python3 - "$MUXD_STATE/admin.sock" $agent >"$tmp/raw" <<'P'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(sys.argv[1])
+s.send(json.dumps({"op": "sandbox.destroy", "agent": sys.argv[2], "reason": "raw", "wipe": True}).encode())
+print(json.loads(s.recv(65536))["error"]["code"])
+P
+equal "nothing is wiped behind the back of who keeps the rows" "unsupported 1" "$(cat "$tmp/raw") $(kept)"
+equal "all of it is removed" absent "$(muxctl sandbox destroy --wipe --reason "the end" $agent -o json | jq -r .state)"
+equal "its snapshot, too" 0 "$(kept | grep . || echo 0)"
 muxctl sandbox show $agent >/dev/null 2>&1 && fail "it is still there"
 equal "and with --wipe it is not" 1 "$(muxctl exec -n $agent -- test -e file >/dev/null 2>&1; echo $?)"
 muxctl sandbox destroy --wipe --reason "the end" $agent >/dev/null

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The record's disk fills up under running work, and has room again later: nothing new starts, what runs stands still and
 # says why on the screen, /healthz says so; then all goes on by itself, and not a byte is missing, on screen or in the
-# record. First by record.min_free; then, as root, on a file system that is full to its last byte.
+# record. Net and the whole daemon come back while it is full: the doors open and say why nothing starts. First by record.min_free; then, as root, on a file system that is full to its last byte.
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -19,17 +19,21 @@ record:
     - {kind: "*", session: "*", rule: full}
 Y
 }
-health() { curl -sS -o "$tmp/health" -w '%{http_code}' --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/healthz"; }
+health() { curl -sS -m 20 -o "$tmp/health" -w '%{http_code}' --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/healthz"; }
 healthy() { [ "$(health)" = 200 ]; }
 unhealthy() { [ "$(health)" = 503 ]; }
+says_full() { unhealthy && grep -q disk_full "$tmp/health"; }
+another_net() { [ "$(ready pids.net)" != "$1" ]; }
 size() { stat -c %s "$1"; }
 said() { tr -d '\r' <"$tmp/screen" | grep -aq "^\[muxd\] $1"; }
 counted() { tr -d '\r' <"$tmp/screen" | grep -aq '^finished'; }
 # What the program printed: without the daemon's lines, which may stand in the middle of one of its own.
 printed() { perl -0777 -pe 's/\r\n\[muxd\][^\r\n]*\r\n//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
+putting() { muxctl session list --agent $agent --kind file -o json | jq -e '.sessions[0].input_bytes == 6'; }
+put_ended() { ! kill -0 "$put"; }
 # through FILL FREE: work that runs while FILL takes the room and FREE gives it back
 through() {
-	local token lines want id round before
+	local token lines want id round before held put
 	token=$(new_token $agent staff terminal,rounds,observe)
 	sshc "$token" $agent true </dev/null || fail "no session"
 	lines=300000
@@ -41,6 +45,13 @@ through() {
 	client=$!
 	wait_for 10 grep -aq '^line 2000 ' "$tmp/screen" || fail "nothing runs: $(cat "$tmp/screen" "$tmp/client.err")"
 	round=$(api "$token" POST /v1/agents/$agent/rounds '{"command":"for i in $(seq 3000); do echo tick $i; sleep 0.001; done","wait_ms":0}' | jq -r .round_id)
+	rm -f "$tmp/held"
+	mkfifo "$tmp/held"
+	muxctl put $agent - held <"$tmp/held" >"$tmp/put" 2>&1 &
+	put=$!
+	exec {held}>"$tmp/held"
+	echo first >&"$held"
+	wait_for 10 putting || fail "no put: $(cat "$tmp/put")"
 	"$1"
 	wait_for 10 said "paused: the disk of the record is full" || fail "not said on the screen: $(tail -c 300 "$tmp/screen")"
 	ok "the disk is full: said on the screen"
@@ -53,6 +64,7 @@ through() {
 	before=$(size "$tmp/screen")
 	sleep 1
 	equal "the running one stands still" "$before" "$(size "$tmp/screen")"
+	grep -q "paused: the disk" "$tmp/put" && ok "a put is told, too" || fail "the put says: $(cat "$tmp/put")"
 	counted && fail "it was over before it could be paused"
 	kill -0 $client || fail "its client was let go"
 	"$2"
@@ -60,6 +72,10 @@ through() {
 	wait_for 5 healthy && ok "/healthz answers 200" || fail "/healthz: $(health)"
 	wait_for 30 counted || fail "it did not go on: $(tail -c 300 "$tmp/screen")"
 	ok "it goes on to its end"
+	seq 200000 >&"$held"
+	exec {held}>&-
+	wait_for 20 put_ended || fail "the put stands still: $(cat "$tmp/put")"
+	equal "so does the put" "$( (echo first; seq 200000) | sha256sum)" "$(muxctl get $agent held - 2>"$tmp/err" | sha256sum)"
 	want=$(seq -f 'line %.0f of what must not be lost' $lines | sha256sum)
 	equal "on the screen nothing is missing" "$want" "$(printed)"
 	id=$(muxctl session list --all --agent $agent --kind terminal -n 1 -o json | jq -r '.sessions[0].id')
@@ -78,6 +94,29 @@ through() {
 	muxctl verify --all >"$tmp/verify"
 	[ $? -ne 74 ] && ok "the record is unchanged" || fail "the record: $(cat "$tmp/verify")"
 }
+# comes_back FILL FREE: net is killed, and the daemon started anew, between FILL and FREE; a round runs all the while
+comes_back() {
+	local token round want net
+	token=$(new_token $agent staff rounds)
+	round=$(api "$token" POST /v1/agents/$agent/rounds '{"command":"for i in $(seq 3000); do echo tick $i; sleep 0.001; done","wait_ms":0}' | jq -r .round_id)
+	"$1"
+	wait_for 10 says_full || fail "/healthz: $(health) $(cat "$tmp/health")"
+	net=$(ready pids.net)
+	kill -9 "$net"
+	wait_for 20 another_net "$net" || fail "net does not come back: $(tail -n 5 "$MUXD_STATE/daemon.log")"
+	wait_for 10 says_full && ok "net was killed: the next one answers, and says why nothing starts" || fail "/healthz: $(cat "$tmp/health")"
+	equal "a new round is refused" disk_full "$(api "$token" POST /v1/agents/$agent/rounds '{"argv":["true"]}' | jq -r .error.code)"
+	kill -TERM "$DAEMON"
+	wait "$DAEMON"
+	start_daemon "$MUXD_STATE" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
+	wait_for 10 says_full && ok "so does a daemon that was started meanwhile" || fail "/healthz: $(cat "$tmp/health")"
+	"$2"
+	wait_for 10 healthy && ok "there is room: /healthz answers 200" || fail "/healthz: $(health)"
+	equal "the round that ran meanwhile ends" finished "$(api "$token" GET "/v1/rounds/$round?wait_ms=60000" | jq -r .state)"
+	want=$(seq -f 'tick %.0f' 3000 | sha256sum)
+	equal "and nothing of it is missing, or there twice" "$want" "$(muxctl export "$round" --format raw --stream stdout | sha256sum)"
+	equal "new ones start again" "0" "$(api "$token" POST /v1/agents/$agent/rounds '{"argv":["true"]}' | jq -r .exit.code)"
+}
 
 echo "  record.min_free:"
 journal=$tmp/journal
@@ -87,6 +126,7 @@ reload() { config "$1" && kill -HUP "$DAEMON"; }
 more_than_there_is() { reload 1TiB; }
 less_again() { reload 1MiB; }
 through more_than_there_is less_again
+comes_back more_than_there_is less_again
 stop_daemon
 owner=$(stat -c 'uid=%u,gid=%g' "$tmp/state/record")
 
@@ -106,3 +146,4 @@ take_all() {
 }
 give_back() { rm "$tmp/small/record/filler"; }
 through take_all give_back
+comes_back take_all give_back

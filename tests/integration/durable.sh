@@ -45,3 +45,16 @@ wait_for 60 over || fail "the round does not end"
 equal "every byte of it" "exit 67108864" "$(api "$token" GET "/v1/rounds/$round" | jq -r '"\(.exit.cause) \(.stdout.total_bytes)"')"
 wait $watcher || fail "the watcher: $(cat "$tmp/watched")"
 equal "what was watched, and its end" "shown ended 67108864 few" "$(cat "$tmp/watched")"
+# A changed journal.size takes effect at the next start: the ring is made anew under a round that runs on.
+ring_size() { stat -c %s "$tmp/journal/ring"; }
+round=$(api "$token" POST /v1/agents/$agent/rounds \
+	'{"command": "for i in $(seq 4000); do echo tick $i; sleep 0.001; done", "wait_ms": 0}' | jq -r .round_id)
+before=$(ring_size)
+kill -TERM "$DAEMON"
+wait "$DAEMON"
+sed -i 's/size: 16MiB/size: 32MiB/' "$tmp/muxd.yaml"
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+equal "the journal has its new size" $((before + (16 << 20))) "$(ring_size)"
+wait_for 60 over || fail "the round does not end: $(api "$token" GET "/v1/rounds/$round")"
+equal "and the round not a byte less or more" "$(seq -f 'tick %.0f' 4000 | sha256sum)" \
+	"$(muxctl export "$round" --format raw --stream stdout | sha256sum)"

@@ -90,6 +90,24 @@ pages() {
 }
 equal "and the output, page by page" "$want" "$(pages | sum)"
 
+# An exec_id that was used before: the same output, from the record, and the same end.
+twice() { # NAME OPTIONS... -- COMMAND: its output, status and stderr in $tmp/NAME.1 and .2
+	local name=$1 i
+	shift
+	for i in 1 2; do
+		muxctl exec --exec-id "x-$name" "$@" </dev/null >"$tmp/$name.$i" 2>"$tmp/$name.$i.err"
+		echo $? >"$tmp/$name.$i.rc"
+	done
+}
+twice ten $agent -- sh -c 'printf 0123456789; printf abc >&2; exit 3'
+equal "ten bytes, twice" "0123456789 abc 3" "$(cat "$tmp/ten.2") $(cat "$tmp/ten.2.err") $(cat "$tmp/ten.2.rc")"
+twice long $agent -- head -c 2097152 mix
+equal "2 MiB" "$(head -c 2097152 "$tmp/mix" | sum) 0" "$(sum <"$tmp/long.1") $(cat "$tmp/long.1.rc")"
+equal "and again" "$(sum <"$tmp/long.1") 0" "$(sum <"$tmp/long.2") $(cat "$tmp/long.2.rc" "$tmp/long.2.err")"
+twice json -o json $agent -- sh -c 'printf 0123456789; exit 4'
+outcome() { jq -S '[.session, .stdout, .stderr, .exit.cause, .exit.code]' "$tmp/json.$1"; }
+equal "as JSON, twice" "$(outcome 1) 4" "$(outcome 2) $(cat "$tmp/json.2.rc")"
+
 # Programs that print and exit at once.
 head -c 1048576 "$tmp/mix" >"$tmp/mib"
 over 'head -c 1048576 mix > mib; printf 0123456789 > ten' || fail "no files"

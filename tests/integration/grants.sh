@@ -127,6 +127,13 @@ audited "$(jq -r .id "$tmp/grant")" grant.revoke && ok "the revocation is in the
 muxctl grant revoke "$(jq -r .id "$tmp/grant")" >/dev/null 2>&1
 equal "revoking it again changes nothing" 0 $?
 
+# Revoked while net is away: what it left running ends when it is back.
+muxctl grant create --agent $agent --principal tester --kind staff --scopes rounds --task story --reason story -o json >"$tmp/grant2"
+long=$(api "$(jq -r .token "$tmp/grant2")" POST /v1/agents/$agent/rounds '{"argv":["sleep","600"],"wait_ms":0}' | jq -r .round_id)
+kill -9 "$(ready pids.net)"
+muxctl grant revoke "$(jq -r .id "$tmp/grant2")" >"$tmp/out" || fail "not revoked without net: $(cat "$tmp/out")"
+wait_for 30 ended && ok "a grant that is revoked while net is away ends its round" || fail "its round: $(api "$token" GET "/v1/rounds/$long")"
+
 kill -TERM "$DAEMON"
 wait "$DAEMON" 2>/dev/null
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon again"
@@ -134,7 +141,22 @@ equal "refused after a restart too" token_revoked "$(get "$revoked")"
 sshc "$revoked" $agent true </dev/null 2>"$tmp/err" && fail "a revoked token got in by SSH"
 ok "by SSH as well"
 equal "while others go on" none "$(get "$token")"
-now=$(cat "$tmp/state/daemon.log" "$tmp"/*.screen | grep -cF "${signature:0:40}")
+now=$(cat "$tmp/state/daemon.log" "$tmp"/*.screen | grep -cF -- "${signature:0:40}")
 equal "no token was written to the log or a screen" 0 "$now"
 muxctl verify --all >"$tmp/verify" || fail "the record: $(tail -n 5 "$tmp/verify")"
 ok "the record verifies"
+
+# Work with a timeout of its own gets a grant that outlasts it, whatever the default is.
+stop_daemon
+printf 'grants: {ttl: 2s, ttl_max: 10m}\njournal: {dir: %s/journal2, size: 8MiB}\n' "$tmp" >"$tmp/short.yaml"
+start_daemon "$tmp/short" --config "$tmp/short.yaml" || fail "no daemon"
+equal "longer than grants.ttl" 0 "$(muxctl exec $agent --timeout 10m -- sleep 4; echo $?)"
+equal "as long as grants.ttl_max" 0 "$(muxctl exec $agent --timeout 10m -- true; echo $?)"
+equal "not longer" invalid_request "$(muxctl exec $agent --timeout 601s -o json -- true 2>&1 | code)"
+muxctl audit --follow --event round.end -o json >"$tmp/follow" 2>&1 &
+follows=$!
+sleep 5 # two grants later
+muxctl exec $agent --task after -- true || fail "no round"
+wait_for 10 grep -q '"after"' "$tmp/follow" && ok "audit --follow outlasts its grant" || fail "not followed: $(cat "$tmp/follow")"
+equal "and tells nothing twice" 0 "$(jq -r .seq "$tmp/follow" | sort | uniq -d | wc -l)"
+kill $follows

@@ -195,7 +195,7 @@ equal "muxctl shows the pool" 2 "$(muxctl pool show -o json | jq .ready)"
 printf '%s\n' "$secret" >"$tmp/token"
 muxctl lease create --user bob --workflow fails --request m1 --ttl 5m -o json >"$tmp/m"
 m=$(jq -r .leaseId "$tmp/m")
-equal "muxctl runs" true "$(muxctl run start --lease "$m" --workflow fails --run-id m-1 --token-file "$tmp/token" -o json | jq .accepted)"
+equal "muxctl runs" true "$(muxctl run start --lease "$m" --workflow fails --run-id m-1 --timeout 2h --token-file "$tmp/token" -o json | jq .accepted)"
 shows() { [ "$(muxctl run show m-1 -o json | jq -r .state)" = FAILED ]; }
 wait_for 30 shows && ok "muxctl shows the run" || fail "muxctl run show"
 rm "$tmp/token"

@@ -61,9 +61,10 @@ second=$(field $a workspace_snapshot_id)
 # ---- an attached terminal is warned, then it ends with a cause
 token=$(new_token $a staff terminal 1h)
 (
-	sleep 300 &
-	sshx "$token" $a -tt <&- >"$tmp/screen" 2>&1
-	kill %1
+	exec 3< <(exec sleep 300) # says nothing, and goes on
+	silent=$!
+	sshx "$token" $a -tt <&3 >"$tmp/screen" 2>&1
+	kill $silent
 ) 2>/dev/null &
 wait_for "$patience" is $a running || fail "a login does not wake it"
 wait_for "$patience" grep -q 'the sandbox is stopped in' "$tmp/screen" && ok "a silent terminal is warned" || fail "no warning: $(cat "$tmp/screen")"

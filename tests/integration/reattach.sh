@@ -45,6 +45,14 @@ typed first 'stty -echo; PS1=; HERE=kept$((6*7)); echo set$((1+1))'
 shown first 'set2' "a shell"
 session=$(muxctl session list --agent $agent --kind terminal -o json | jq -r '.sessions[0].id')
 equal "one client on it" 1 "$(live | jq '.attachments | length')"
+
+# What ended since takes no place in the list, and rounds with long arguments do not make it too long to be told.
+long=$(head -c 100000 /dev/zero | tr '\0' x)
+for _ in $(seq 12); do muxctl exec $agent -- true "$long" || fail "no round"; done
+equal "what lives is found behind what ended" "$session" "$(muxctl session list --agent $agent -n 5 -o json | jq -r '.sessions[].id')"
+equal "and shown" running "$(muxctl session show "$session" -o json | jq -r .state)"
+muxctl session list --agent $agent --in ended -o json >"$tmp/ended"
+equal "long arguments are left out of lists" "12 true" "$(jq -r '.sessions | map(select(.argv == ["true"])) | "\(length) \(.[0].argv_truncated)"' "$tmp/ended")"
 typed first 'for i in $(seq 1 40); do echo line-$i; sleep 0.05; done; echo counted'
 shown first 'line-5' "a program that prints"
 kill -KILL "${pid[first]}"
@@ -67,7 +75,7 @@ shown third 'slept-kept42' "with what was printed while nobody was there"
 
 # Somebody watches, by muxctl in a terminal of its own, and cannot type.
 mkfifo "$tmp/watch.in"
-MUXCTL_CMD="$MUXCTL --state $MUXD_STATE attach --observe $session"
+MUXCTL_CMD="stty cols 90 rows 20; exec $MUXCTL --state $MUXD_STATE attach --observe $session"
 SHELL=/bin/sh script -qefc "$MUXCTL_CMD" /dev/null <"$tmp/watch.in" >"$tmp/watch" 2>&1 &
 watcher=$!
 stories+=($!)
@@ -81,6 +89,18 @@ printf 'echo intruder$((1+1))\n' >&"$watch"
 sleep 0.5
 sees third intruder2 && fail "a watcher typed"
 ok "a watcher cannot type"
+kill -WINCH "$(pgrep -P $watcher)"
+"$MUXCTL" --state "$MUXD_STATE" attach --observe "$session" </dev/null >"$tmp/dull" 2>"$tmp/dull.err" &
+dull=$!
+stories+=($!)
+wait_for 10 attached 3 || fail "nobody watches without a keyboard: $(cat "$tmp/dull.err")"
+typed third 'echo after-$HERE'
+shown watch 'after-kept42' "a watcher whose window changes goes on watching"
+shown dull 'after-kept42' "so does one without an input"
+kill -INT $dull
+wait $dull
+equal "Ctrl-C ends it" 130 $?
+sees third after-kept42 && attached 2 || fail "the terminal felt it: $(live)"
 printf '\035d' >&"$watch"
 wait_for 5 attached 1 && ok "and leaves by Ctrl-] d" || fail "the watcher is still there: $(cat -v "$tmp/watch")"
 wait $watcher
@@ -109,8 +129,8 @@ for text in set2 counted kept42-again slept-kept42 third-kept42 both-kept42 four
 	equal "and '$text' once" 1 "$(grep -c -- "$text" "$tmp/raw")"
 done
 muxctl export "$session" --format json | jq -r 'select(.type=="event") | .body | "\(.event) \(.role // "")"' >"$tmp/events"
-equal "five who came" 5 "$(grep -c '^attach' "$tmp/events")"
-equal "one to watch" 1 "$(grep -c '^attach observer' "$tmp/events")"
+equal "six who came" 6 "$(grep -c '^attach' "$tmp/events")"
+equal "two to watch" 2 "$(grep -c '^attach observer' "$tmp/events")"
 [ "$(grep -c '^detach' "$tmp/events")" -ge 3 ] && ok "and who left" || fail "leaving is not recorded: $(cat "$tmp/events")"
 muxctl audit -n 1000 -o json | jq -r '.record | select(.reason=="end of the story" or .detail.reason=="end of the story") | .event' | grep -q . &&
 	ok "who ended it, and why, is in the audit" || fail "no reason in the audit"

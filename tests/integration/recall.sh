@@ -6,7 +6,7 @@
 ROUNDS=${ROUNDS:-400}
 
 chmod 0711 "$tmp"
-printf 'rounds: {keep_max: 3}\n' >"$tmp/muxd.yaml"
+printf 'rounds: {keep_max: 3}\napi: {max_body: 8MiB}\n' >"$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 agent=recall
@@ -53,3 +53,29 @@ equal "for another call it is refused" conflict "$(jq -r .error.code <<<"$other"
 stranger=$(PRINCIPAL=stranger new_token $agent agent rounds)
 equal "a stranger is told nothing" null "$(api "$stranger" GET "/v1/rounds/$(jq -r .round_id <<<"$first")" | jq -c .stdout)"
 equal "and one that never was is not found" not_found "$(api "$token" GET /v1/rounds/01a1fe36-ffda-756d-8a69-25ab9cf5f3b8 | jq -r .error.code)"
+
+# Another's round: observe is for what runs, replay for the past, whether memory has it still or the record alone.
+r=$(round '{"argv":["sh","-c","echo live; read -r _"],"stdin_open":true,"wait_ms":0}')
+id=$(jq -r .round_id <<<"$r")
+observer=$(PRINCIPAL=observer new_token $agent staff observe)
+auditor=$(PRINCIPAL=auditor new_token $agent auditor replay)
+driver=$(PRINCIPAL=driver new_token $agent staff drive,admin)
+# looks TOKEN: how the state, and the output, of the round are answered
+looks() {
+	api "$1" GET "/v1/rounds/$id" | jq -rj '.error.code // .state, " "'
+	api "$1" GET "/v1/rounds/$id/output" | jq -rj '.error.code // .data'
+}
+live() { [ "$(looks "$auditor")" = "running live" ]; }
+wait_for 10 live || fail "no output: $(looks "$auditor")"
+equal "who may observe sees a round that runs" "running live" "$(looks "$observer")"
+equal "who may only drive or administer does not" "forbidden forbidden" "$(looks "$driver")"
+api "$token" POST "/v1/rounds/$id/stdin" '{"eof":true}' >/dev/null
+api "$token" GET "/v1/rounds/$id?wait_ms=20000" >/dev/null
+equal "nor is it for an observer once it has ended" "forbidden forbidden" "$(looks "$observer")"
+equal "but for who may replay" "finished live" "$(looks "$auditor")"
+run 4 || fail "rounds"
+equal "and the same when memory has it no more" "forbidden forbidden, finished live" "$(looks "$observer"), $(looks "$auditor")"
+
+head -c 2250000 /dev/urandom | base64 -w0 >"$tmp/input" # 3,000,000 bytes of text
+printf '{"argv":["sha256sum"],"stdin":"%s","wait_ms":20000}' "$(cat "$tmp/input")" >"$tmp/body"
+equal "input as long as api.max_body allows comes whole" "$(sha256sum <"$tmp/input")" "$(round "@$tmp/body" | jq -j .stdout.data)"

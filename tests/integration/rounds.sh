@@ -31,6 +31,19 @@ equal "and ran once" 1 "$(jq -r .stdout.data <<<"$b" | tr -d ' \n')"
 c=$(round '{"argv":["true"],"exec_id":"e-1"}')
 equal "another call with that exec_id is a conflict" conflict "$(jq -r .error.code <<<"$c")"
 
+# At once, while the sandbox is made: both wait for it, and one of them runs.
+woken=$(new_token roundswoken agent rounds)
+wake() { api "$woken" POST /v1/agents/roundswoken/rounds "$1" >"$tmp/$2"; }
+count='{"command":"echo once >>count; wc -l <count","exec_id":"w-1","wait_ms":60000}'
+wake "$count" one & jobs=($!)
+wake "$count" two & jobs+=($!)
+wake '{"argv":["true"],"exec_id":"w-2"}' three & jobs+=($!)
+wake '{"argv":["false"],"exec_id":"w-2"}' four & jobs+=($!)
+wait "${jobs[@]}"
+equal "two calls with one exec_id that wait for a sandbox are one round" "$(jq -r .round_id "$tmp/one")" "$(jq -r .round_id "$tmp/two")"
+equal "which ran once" "1 1" "$(jq -j '.stdout.data | tonumber' "$tmp/one") $(jq -j '.stdout.data | tonumber' "$tmp/two")"
+equal "of two that differ one is a conflict" 1 "$(cat "$tmp/three" "$tmp/four" | jq -r '.error.code // empty' | grep -cx conflict)"
+
 r=$(round '{"command":"echo before; (sleep 300 & sleep 301 & setsid sleep 302 & wait)","timeout_ms":1000,"wait_ms":20000}')
 equal "a round past its timeout" timeout "$(jq -r .exit.cause <<<"$r")"
 equal "still returns what it printed" before "$(jq -r .stdout.data <<<"$r")"

@@ -3,6 +3,7 @@
 Usage: ssh_hostile.py PORT LOGIN PID TRICK, token on stdin. Prints what came of it.
 """
 import os
+import socket
 import sys
 import threading
 import time
@@ -148,6 +149,38 @@ def kerberos():
     time.sleep(0.5)
     t.auth_password(login, token)
     print("authenticated", t.is_authenticated())
+
+
+def silent():
+    """Connections from one address that say nothing; then somebody from another one logs in."""
+    kept, held = [], 0
+    for _ in range(60):
+        s = socket.create_connection(("127.0.0.1", port), 30, ("127.0.0.2", 0))
+        held += s.recv(4) == b"SSH-"
+        kept.append(s)
+    print(f"held {held}, others {logged_in().is_authenticated()}")
+
+
+def strangers():
+    """A hundred log-ins with a bad name from one address, ten at a time."""
+    refused = []
+
+    def one():
+        try:
+            t = paramiko.Transport(socket.create_connection(("127.0.0.1", port), 30, ("127.0.0.3", 0)))
+            t.banner_timeout = t.handshake_timeout = t.auth_timeout = 60
+            t.start_client(timeout=60)
+            t.auth_none("No_Such_Name")
+        except (paramiko.SSHException, EOFError, OSError) as e:
+            refused.append(type(e).__name__)
+
+    for _ in range(10):
+        batch = [threading.Thread(target=one) for _ in range(10)]
+        for t in batch:
+            t.start()
+        for t in batch:
+            t.join()
+    print("refused", len(refused))
 
 
 paramiko.util.get_logger("paramiko").setLevel(100)

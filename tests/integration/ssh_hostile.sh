@@ -6,7 +6,7 @@
 
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<Y
-ssh: {max_auth_tries: 4}
+ssh: {max_auth_tries: 4, max_connections: 40}
 journal: {dir: $tmp/journal, size: 16MiB}
 Y
 # The sanitizer keeps freed memory back to catch late uses: little of it here, where growth is what is measured.
@@ -16,7 +16,7 @@ trap 'stop_daemon; tidy' EXIT
 agent=sshhostile
 token=$(new_token $agent staff terminal)
 net=$(ready pids.net)
-play() { printf '%s' "$token" | timeout 60 /usr/bin/python3 tests/integration/ssh_hostile.py "$(ssh_port)" $agent "$net" "$1" 2>"$tmp/err"; }
+play() { printf '%s' "$token" | timeout 150 /usr/bin/python3 tests/integration/ssh_hostile.py "$(ssh_port)" $agent "$net" "$1" 2>"$tmp/err"; }
 # grew TEXT: how many kB, the last word of it
 grew() { echo "${1##* }"; }
 bound=20000
@@ -43,6 +43,14 @@ others
 equal "sessions never closed count against the limit" "sessions 10" "$(play never_close)"
 equal "passwords without waiting end the connection" "ended True" "$(play impatient)"
 equal "Kerberos is not asked" "authenticated True" "$(play kerberos)"
+others
+equal "one address full of silent connections does not close the door" "held 11, others True" "$(play silent)"
+out=$(play strangers)
+events() { muxctl audit -n 1000 -o json | jq -c 'select(tostring | test("127\\.0\\.0\\.3"))'; }
+shut() { events | grep -q "too many failed log-ins"; }
+wait_for 10 shut && ok "an address whose log-ins fail is turned away ($out)" || fail "a hundred bad names: $out"
+n=$(events | wc -l)
+[ "$n" -le 60 ] && ok "and is in the audit $n times, not a hundred" || fail "strangers wrote $n audit events"
 others
 stop_daemon
 grep -E 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" && fail "the daemon's log has findings"

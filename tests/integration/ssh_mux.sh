@@ -60,6 +60,18 @@ kill "${jobs[@]}"
 wait "${jobs[@]}" 2>/dev/null
 wait_for 10 over true && ok "and room again once they are gone" || fail "no session after the limit"
 
+# A client that is gone, with input that its program does not read: it is not waited for.
+live() { muxctl session list -o json | jq "[.sessions[] | select(.agent == \"$agent\" and .state == \"running\")] | length"; }
+gone() { [ "$(live)" = 0 ]; }
+wait_for 10 gone || fail "$(live) sessions are left"
+head -c 1000000 "$tmp/blob" | apart 'sleep 3600' &
+left=$!
+wait_for 10 eval '[ "$(live)" = 1 ]' || fail "no session"
+sleep 1
+kill $left
+wait $left 2>/dev/null
+wait_for 30 gone && ok "a program that does not read what its client left ends" || fail "it lives on"
+
 ssh "${options[@]}" -O forward -R 7777:127.0.0.1:1 127.0.0.1 2>"$tmp/err" && fail "a remote forwarding was granted"
 ok "no remote forwarding"
 SSHPASS=$token sshpass -e ssh "${options[@]}" -o ControlPath=none -W 127.0.0.1:22 127.0.0.1 </dev/null 2>"$tmp/err" &&

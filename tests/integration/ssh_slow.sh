@@ -44,6 +44,16 @@ kill $flood 2>/dev/null
 wait $flood 2>/dev/null
 equal "a silent client that lives is kept" "awake" "$(sshc "$token" $agent 'sleep 6; echo awake' </dev/null)"
 
+# Other times are for who is in already, too: with 0 nobody is asked any more, and nobody is cut for not answering.
+sshc "$token" $agent 'echo in; sleep 8; echo on' </dev/null >"$tmp/idle" &
+idle=$!
+wait_for 10 grep -q in "$tmp/idle" || fail "no session"
+sed -i 's/keepalive: 1s/keepalive: 0/' "$tmp/muxd.yaml"
+kill -HUP "$DAEMON"
+wait $idle
+equal "an idle client stays when keepalives are turned off" "in on" "$(xargs <"$tmp/idle")"
+grep -q "configuration reloaded" "$MUXD_STATE/daemon.log" || fail "the configuration was not read again"
+
 new_token $agent staff terminal,drive 6s >"$tmp/token"
 {
 	echo 'echo set'
@@ -55,6 +65,7 @@ said "grant ends in" && ok "was warned ahead" || fail "no warning: $(cat "$tmp/s
 said "grant has ended" && ok "and told when it was cut" || fail "no last word: $(cat "$tmp/screen")"
 gone() { [ "$(muxctl session list -o json | jq "[.sessions[] | select(.agent==\"$agent\" and .state==\"running\")] | length")" = 0 ]; }
 wait_for 15 gone && ok "a terminal that nobody else has a grant for ends with it" || fail "the terminal goes on"
+
 stop_daemon
 grep -E 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" && fail "the daemon's log has findings"
 ok "the daemon ended without findings"

@@ -1,12 +1,12 @@
-"""web_return.py STATE AGENT TOKENFILE CONFIG DAEMON: clients of the browser door while something stands still."""
+"""web_return.py STATE AGENT TOKENFILE CONFIG DAEMON STRANGERFILE: clients of the browser door while something stands still."""
 import hashlib, json, os, signal, struct, subprocess, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from websocket import Terminal  # noqa: E402
+from websocket import Closed, Terminal  # noqa: E402
 
-state, agent, tokenfile, config, daemon = sys.argv[1:6]
-token = open(tokenfile).read().strip()
-MISSED = 3 << 20
+state, agent, tokenfile, config, daemon, strangerfile = sys.argv[1:7]
+token, stranger = (open(f).read().strip() for f in (tokenfile, strangerfile))
+MISSED, MUCH = 3 << 20, 10 << 20
 
 
 def ok(what):
@@ -39,7 +39,7 @@ def until(what, condition):
 class Client(Terminal):
     """still: it does not move its window."""
 
-    def __init__(self, path, still=False):
+    def __init__(self, path, still=False, token=token):
         self.still, self.pong, self.taken = still, None, 0
         super().__init__(ready()["https"], path, token, cafile=state + "/keys/tls.crt")
 
@@ -161,3 +161,103 @@ t = Client(path(start), still=True)
 t.keys(b"x")
 got = t.answered(b"deaf")
 all_of_it(t, "a key typed into the past of a session that has ended does not stop it", got)
+t.close()
+
+# --- it ends while its page is cut, and is forgotten: by a restart, by other sessions
+def ended_and_forgotten(forget, what, status=7):
+    t, first = terminal("echo RE''ADY; until [ -e go%d ]; do sleep 0.2; done; seq 2000; exit %d" % (status, status))
+    session, offset = t.opened["session"], t.offset
+    t.close()
+    if ctl("exec", "-n", agent, "--", "touch", "go%d" % status).returncode:
+        sys.exit("FAILED: the program is not told to go on")
+    until("the program does not end", lambda: session not in live_sessions())
+    forget(session)
+    path = "/v1/sessions/%s/attach?role=driver&offset=%d" % (session, offset)
+    got = []
+    t = Client(path)
+    closed = t.rest(got.append)
+    expected = b"".join(b"%d\r\n" % i for i in range(1, 2001))
+    equal(what, (True, 1000, status, len(expected) + offset),
+          (b"".join(got) == expected, closed.code, t.exit and t.exit["exit"]["code"], t.exit and t.exit["stdout"]["total_bytes"]))
+    equal("and who it was", (session, agent, "terminal"), tuple(t.opened[k] for k in ("session", "agent", "kind")))
+    t.close()
+    try:
+        t = Client(path.replace("offset=%d" % offset, "offset=%d" % (1 << 40)))
+        sys.exit("FAILED: an offset behind the end is taken")
+    except Closed as c:
+        equal("an offset behind its end is not one", 4400, c.code)
+    try:
+        t = Client(path, token=stranger)
+        sys.exit("FAILED: a stranger is told of it")
+    except Closed as c:
+        equal("a stranger is not told that there was one", 4404, c.code)
+
+
+def sessions():
+    return json.loads(ctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"]
+
+
+def live_sessions():
+    return [s["id"] for s in sessions() if s["state"] != "ended"]
+
+
+def printed(session):
+    return sum(s["output_bytes"] for s in sessions() if s["id"] == session)
+
+
+def restart(session):
+    net = ready()["pids"]["net"]
+    os.kill(net, signal.SIGKILL)
+    until("the daemon does not come back", lambda: ready()["pids"]["net"] != net and ctl("session", "list").returncode == 0)
+
+
+def is_forgotten(session):
+    try:
+        Client("/v1/sessions/%s/attach?role=driver" % session).close()
+    except Closed as c:
+        return c.code == 4404  # 4409: it has ended, and is still in memory
+    return False
+
+
+def rounds(session):
+    for _ in range(4):  # rounds.keep_max is 3
+        if ctl("exec", "-n", agent, "--", "true").returncode:
+            sys.exit("FAILED: a round")
+    until("others do not take its place", lambda: is_forgotten(session))
+
+
+ended_and_forgotten(restart, "who comes back to a session that ended before a restart is sent the rest, then the end", 7)
+ended_and_forgotten(rounds, "who comes back to a session that others took the place of, too", 8)
+
+# --- more was missed than is sent again: the screen comes behind it
+t, first = terminal("echo RE''ADY; printf \"\\033[?1049h\\033[?1h\\033[2Jfull-screen\"; until [ -e much ]; do sleep 0.2; done; "
+                "head -c %d /dev/zero | tr \"\\0\" \"\\r\"; printf \"DO\"\"NE\"; exec cat" % MUCH)
+if b"full-screen" not in first:
+    t.until(b"full-screen")
+session, offset = t.opened["session"], t.offset
+t.close()
+if ctl("exec", "-n", agent, "--", "touch", "much").returncode:
+    sys.exit("FAILED: the program is not told to go on")
+end = offset + MUCH + len(b"DONE")
+until("the program does not print all of it", lambda: printed(session) == end)
+
+
+def with_screen(path):
+    """A client that has got its screen: a machine that is too busy may not have one in time, then it comes back."""
+    for _ in range(10):
+        t = Client(path)
+        t.sock.settimeout(15)
+        try:
+            while not t.screens:
+                t.step()
+            return t
+        except TimeoutError:
+            t.close()
+    sys.exit("FAILED: there is no screen at " + path)
+
+
+t = with_screen("/v1/sessions/%s/attach?role=driver&offset=%d" % (session, offset))
+fresh = with_screen("/v1/sessions/%s/attach?role=driver" % session)
+equal("behind what was skipped comes the screen, with its modes", (1, end, fresh.screen), (t.skips, t.offset, t.screen))
+fresh.close()
+t.close()

@@ -400,17 +400,15 @@ int broker_round_signal(struct hub *h, const struct request *rq, const struct id
 	return 0;
 }
 
-int broker_sessions(struct hub *h, const struct request *rq, const char *agent, const char *state, const char *kind,
-		    size_t limit, json_t **out, struct err *e)
+int broker_sessions(struct hub *h, const struct request *rq, const struct session_filter *f, json_t **out,
+		    struct err *e)
 {
 	json_t *list = json_array();
 
 	(void)rq;
-	(void)agent;
-	(void)state;
 	(void)e;
-	for (size_t i = 0; i < FAKE_ROUNDS && json_array_size(list) < limit; i++)
-		if (h->rounds[i].used && (!kind || strcmp(kind, "round") == 0))
+	for (size_t i = 0; i < FAKE_ROUNDS && json_array_size(list) < f->limit; i++)
+		if (h->rounds[i].used && (!f->kind || strcmp(f->kind, "round") == 0))
 			json_array_append_new(list, session_describe(&h->rounds[i]));
 	*out = list;
 	return 0;

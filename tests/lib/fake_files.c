@@ -22,6 +22,8 @@ struct attachment {
 	uint64_t size, ready, moved, taken;
 	bool cut, eof, closing, over;
 	bool terminal;
+	broker_open_done *opened; /* who asked hears of it with the first tick, as from the hub; then NULL */
+	void *opened_arg;
 	struct buf echo;
 	unsigned cols, rows;
 	struct session_result result;
@@ -82,6 +84,13 @@ static void fake_file_tick(uv_timer_t *t)
 
 	if (a->over || a->closing)
 		return;
+	if (a->opened) {
+		broker_open_done *opened = a->opened;
+
+		a->opened = NULL;
+		opened(a->opened_arg, 0, NULL, &a->session, a, NULL);
+		return;
+	}
 	if (a->terminal) {
 		fake_terminal_tick(a);
 		return;
@@ -215,6 +224,11 @@ void session_size(const struct session *s, unsigned *out_cols, unsigned *out_row
 	*out_rows = 24;
 }
 
+void attachment_want_screen(struct attachment *a)
+{
+	(void)a;
+}
+
 const struct session_result *session_result(const struct session *s)
 {
 	(void)s;
@@ -227,6 +241,15 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 {
 	(void)h, (void)rq, (void)agent, (void)name, (void)role, (void)ops, (void)ops_arg, (void)out;
 	return err_set(e, ERR_NOT_FOUND, "the fake has no session to join");
+}
+
+void broker_past(struct hub *h, const struct request *rq, const struct id *session, int role, broker_json_done *done,
+		 void *arg)
+{
+	struct err e = {0};
+
+	(void)h, (void)rq, (void)session, (void)role;
+	done(arg, err_set(&e, ERR_NOT_FOUND, "the fake has no session of the past"), &e, NULL);
 }
 
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
@@ -292,7 +315,8 @@ static void fake_file(struct hub *h, const struct exec_spec *spec, const struct 
 	id_new(&a->session.id);
 	uv_timer_init(h->loop, &a->timer);
 	a->timer.data = a;
+	a->opened = done;
+	a->opened_arg = arg;
 	uv_timer_start(&a->timer, fake_file_tick, 2, 2);
 	fake_transfers++;
-	done(arg, 0, NULL, &a->session, a, false);
 }

@@ -58,6 +58,8 @@ struct world {
 	unsigned made[W_OPS]; /* how often each was asked */
 	unsigned violations;  /* two sandboxes for one, a restore under a running one */
 	char words[80];
+	int64_t end_wall_ns; /* as it was told last, of whatever agent */
+	unsigned ends, ends_running;
 };
 struct world_provider {
 	struct sandbox_provider base;
@@ -322,6 +324,15 @@ static inline void fw_restore(struct sandbox_provider *p, const char *agent, con
 	c->done = done;
 	world_now(p, c);
 }
+static inline void fw_set_end(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+
+	(void)agent;
+	w->end_wall_ns = end_wall_ns;
+	w->ends++;
+	w->ends_running += runs;
+}
 static inline void fw_destroy(struct sandbox_provider *p)
 {
 	struct world *w = ((struct world_provider *)p)->w;
@@ -346,6 +357,7 @@ static const struct sandbox_provider_ops world_ops = {.ensure = fw_ensure,
 						      .snapshot_drop = fw_drop,
 						      .restore = fw_restore,
 						      .drop_workspace = fw_bare,
+						      .set_end = fw_set_end,
 						      .destroy = fw_destroy};
 
 static inline struct sandbox_provider *world_provider(struct world *w)

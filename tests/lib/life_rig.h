@@ -39,7 +39,7 @@ struct rig {
 	/* the fake hub */
 	struct life_activity act;
 	unsigned warned, left, quiesced, thawed, pushes;
-	bool frozen;
+	bool frozen, held, freed_frozen;
 	unsigned referred;
 	int refers_rc;
 	int quiesce_rc, audit_rc, push_fails;
@@ -95,6 +95,14 @@ static inline void fh_thaw(void *ctx, const char *agent)
 	r->frozen = false;
 	r->thawed++;
 }
+static inline void fh_hold(void *ctx, const char *agent, bool on)
+{
+	struct rig *r = ctx;
+
+	(void)agent;
+	r->held = on;
+	r->freed_frozen |= !on && r->frozen;
+}
 static inline void fh_refers(void *ctx, const char *agent, const struct id *snapshot, life_host_done *done, void *arg)
 {
 	struct rig *r = ctx;
@@ -131,6 +139,7 @@ static inline void rig_up(struct rig *r)
 			      .quiesce = fh_quiesce,
 			      .frozen = fh_frozen,
 			      .thaw = fh_thaw,
+			      .hold = fh_hold,
 			      .refers = fh_refers,
 			      .leave = fh_leave,
 			      .audit = fh_audit};

@@ -232,8 +232,8 @@ static inline void answer_finish(struct answer *a)
 	buf_finish(&a->bytes);
 }
 
-/* steals request */
-static inline void ask(int fd, json_t *request, struct answer *out)
+/* All of an answer, to its end. */
+static inline void hear(int fd, struct answer *out)
 {
 	struct buf in;
 	struct msg m;
@@ -244,8 +244,6 @@ static inline void ask(int fd, json_t *request, struct answer *out)
 	*out = (struct answer){.json = json_array()};
 	buf_init(&out->bytes, 256 * MIB);
 	buf_init(&in, MSG_MAX + MSG_HEADER);
-	assert_int_equal(msg_send_json(fd, request, NULL), 0);
-	json_decref(request);
 	while (!end) {
 		if (msg_recv(fd, &in, &m, &size, &e))
 			fail_msg("no answer: %s", e.message);
@@ -261,6 +259,14 @@ static inline void ask(int fd, json_t *request, struct answer *out)
 		buf_consume(&in, size);
 	}
 	buf_finish(&in);
+}
+
+/* steals request */
+static inline void ask(int fd, json_t *request, struct answer *out)
+{
+	assert_int_equal(msg_send_json(fd, request, NULL), 0);
+	json_decref(request);
+	hear(fd, out);
 }
 
 static inline const json_t *nth(const struct answer *a, size_t i)

@@ -346,6 +346,51 @@ static void a_new_key_is_vouched_for_by_the_old(void **state)
 	signer_destroy(fresh);
 }
 
+/* Entries behind the last head that only a head makes true are set aside; the rest is appended again. */
+static void what_was_never_signed_is_not_gone_on_from(void **state)
+{
+	struct record *r = *state;
+	struct chain *c = reopen(r, NULL);
+	struct chain_seal seal = {.session = record_id(1), .day = "2026-11-21"};
+	uint8_t seed[GRANT_KEY_LEN] = {42};
+	struct signer *stranger = NULL;
+	struct err e = {0};
+	char text[64], path[256];
+	uint64_t cut = 0, seq;
+	struct stat st;
+
+	need(chain_append_seal(c, &seal, false, &e), &e, "seal");
+	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
+	assert_int_equal(audit(r, c, "{\"event\":\"one\"}"), 0);
+	need(chain_append_tombstone(c, &seal, "retention", "recorder", &e), &e, "tombstone");
+	assert_int_equal(audit(r, c, "{\"event\":\"two\"}"), 0);
+	seal.session = record_id(2);
+	need(chain_append_seal(c, &seal, false, &e), &e, "seal");
+	seq = chain_audit_seq(c);
+	chain_close(c);
+	c = reopen(r, &cut);
+	assert_true(cut > 0);
+	assert_int_equal(chain_audit_seq(c), seq);
+	chain_close(c);
+	story(r->dir, text, sizeof text);
+	assert_string_equal(text, "kHsHaaskH");
+	snprintf(path, sizeof path, "%s/chain/00000001.torn", r->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, cut);
+
+	/* A stranger who can write announces himself, signs, and erases. */
+	need(signer_create(seed, &stranger, &e), &e, "signer");
+	need(chain_open(r->dir, stranger, &c, NULL, &e), &e, "open");
+	need(chain_append_tombstone(c, &seal, "retention", "recorder", &e), &e, "tombstone");
+	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
+	chain_close(c);
+	chain_close(reopen(r, &cut));
+	assert_true(cut > 0);
+	story(r->dir, text, sizeof text);
+	assert_string_equal(text, "kHsHaaskHkH");
+	signer_destroy(stranger);
+}
+
 static void files_follow_one_another(void **state)
 {
 	struct record *r = *state;
@@ -440,6 +485,7 @@ int main(void)
 	    T(a_deleted_entry_is_missed),
 	    T(heads_travel_as_json),
 	    T(a_new_key_is_vouched_for_by_the_old),
+	    T(what_was_never_signed_is_not_gone_on_from),
 	    T(files_follow_one_another),
 	    T(two_threads_may_append),
 	};

@@ -181,6 +181,7 @@ static void every_command_has_a_usage(void **state)
 				assert_true(strcmp(p->name, o->name) != 0 && (!o->letter || p->letter != o->letter));
 			/* Taken by the common ones. */
 			assert_true(o->letter != 'o' && o->letter != 'h');
+			assert_true(strcmp(o->name, "state") && strcmp(o->name, "output") && strcmp(o->name, "help"));
 		}
 		for (size_t j = 0; j < i; j++)
 			assert_string_not_equal(ctl_commands[j]->name, cmd->name);

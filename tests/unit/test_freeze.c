@@ -28,7 +28,7 @@ static void end(struct rig *r)
 	rmdir(dir);
 }
 
-static void freeze(struct rig *r, uint64_t timeout_ms)
+static void ask_for_quiet(struct rig *r, uint64_t timeout_ms)
 {
 	const char *const argv[] = {"muxlet", "--freeze", dir, NULL};
 	struct link_open o = {.channel = FREEZER,
@@ -43,10 +43,21 @@ static void freeze(struct rig *r, uint64_t timeout_ms)
 	assert_true(link_has_freeze(r->link));
 	assert_int_equal(id_new(&o.session), 0);
 	assert_int_equal(link_open(r->link, &o, &e), 0);
+}
+
+/* "frozen", or "synced" where somebody could not be stopped. */
+static void await_quiet(struct rig *r)
+{
 	assert_true(rig_until(r, 20000, r->ch[FREEZER].len[1] == 7 || r->ch[FREEZER].exited));
-	if (r->ch[FREEZER].exited)
+	if (r->ch[FREEZER].len[1] != 7)
 		fail_msg("it ended: %d %s %s", r->ch[FREEZER].exit.code, r->ch[FREEZER].exit.text,
 			 rig_text(r, FREEZER, 2));
+}
+
+static void freeze(struct rig *r, uint64_t timeout_ms)
+{
+	ask_for_quiet(r, timeout_ms);
+	await_quiet(r);
 	assert_string_equal(rig_text(r, FREEZER, 1), "frozen\n");
 }
 
@@ -192,6 +203,37 @@ static void a_stopped_job_stays_stopped(void **state)
 	end(r);
 }
 
+/* Nobody is stopped on his way from muxlet to his program: muxlet would wait for him, and hear of nothing any more. */
+static void who_begins_meanwhile_does_not_stop_muxlet(void **state)
+{
+	struct rig *r = rig_create();
+
+	(void)state;
+	begin();
+	for (int turn = 0; turn < 20; turn++) {
+		ask_for_quiet(r, 60000);
+		for (uint32_t i = 1; i <= 60; i++)
+			rig_open(r, i, "exit 3", (struct rig_call){0});
+		await_quiet(r);
+		assert_int_equal(link_kill(r->link, FREEZER, EXIT_KILLED), 0);
+		rig_wait_exit(r, FREEZER); /* its number is free again */
+		assert_int_equal(link_forget(r->link, FREEZER), 0);
+		for (uint32_t i = 1; i <= 60; i++) {
+			rig_wait_exit(r, i);
+			assert_int_equal(r->ch[i].exit.code, 3);
+			assert_int_equal(link_forget(r->link, i), 0);
+		}
+		for (uint32_t i = 1; i <= FREEZER; i++) {
+			free(r->ch[i].text[1]);
+			free(r->ch[i].text[2]);
+			memset(&r->ch[i], 0, sizeof(r->ch[i]));
+		}
+		rig_break(r);
+		rig_attach(r);
+	}
+	end(r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +242,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(it_goes_on_when_who_holds_it_is_killed),
 	    cmocka_unit_test(a_shell_at_a_terminal_sees_nothing_of_it),
 	    cmocka_unit_test(a_stopped_job_stays_stopped),
+	    cmocka_unit_test(who_begins_meanwhile_does_not_stop_muxlet),
 	};
 
 	if (argc > 1)

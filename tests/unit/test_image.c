@@ -4,6 +4,7 @@
  */
 #include "control/local/dir.h"
 #include "control/local/image.h"
+#include "control/local/tool.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -162,6 +164,43 @@ static void test_repair(void **state)
 	dir_close(dir);
 }
 
+/* A slow repair whose daemon is killed: until it has ended nobody repairs beside it, and nobody mounts. */
+static void test_repair_outlives_its_daemon(void **state)
+{
+	static const char *const slow[] = {"/bin/sh", "-c", "echo $$ > pid.new; mv pid.new pid; exec sleep 600", NULL};
+	int dir = open_dir("slow"), lock, code, loop, fd, tries = 0;
+	char said[100], device[IMAGE_LOOP_MAX], text[32] = "";
+	struct err e = {0};
+	bool repaired;
+	pid_t pid;
+
+	(void)state;
+	make(dir, 16 * MIB);
+	if ((pid = fork()) == 0) {
+		if (image_lock(dir, &lock, &e) == 0)
+			(void)tool_run_held(dir, slow, lock, 600 * NS_PER_SEC, &code, said, sizeof(said), &e);
+		_exit(1);
+	}
+	while ((fd = openat(dir, "pid", O_RDONLY)) < 0 && tries++ < 3000)
+		usleep(10000);
+	assert_true(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	code = image_check(dir, &repaired, &e);
+	loop = -1;
+	fd = image_attach(dir, device, &loop, &e);
+	if (loop >= 0)
+		close(loop);
+	kill((pid_t)atoi(text), SIGKILL);
+	assert_int_equal(code, ERR_SANDBOX_CREATE);
+	assert_int_equal(fd, ERR_SANDBOX_CREATE);
+	assert_non_null(strstr(e.message, "repaired"));
+	if (image_check(dir, &repaired, &e) != 0) /* waits for what is left of it */
+		fail_msg("%s", e.message);
+	dir_close(dir);
+}
+
 static void test_beyond_repair(void **state)
 {
 	static const uint8_t zero[65536];
@@ -196,9 +235,9 @@ static void test_half_made(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_make),      cmocka_unit_test(test_attach_mount_vanish),
-	    cmocka_unit_test(test_repair),    cmocka_unit_test(test_beyond_repair),
-	    cmocka_unit_test(test_half_made),
+	    cmocka_unit_test(test_make),          cmocka_unit_test(test_attach_mount_vanish),
+	    cmocka_unit_test(test_repair),        cmocka_unit_test(test_repair_outlives_its_daemon),
+	    cmocka_unit_test(test_beyond_repair), cmocka_unit_test(test_half_made),
 	};
 	struct err e = {0};
 	char command[128];

@@ -39,6 +39,7 @@ static int setup(void **state)
 	snprintf(w->dir, sizeof(w->dir), "/tmp/muxd-keyframes.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(w->recording, sizeof(w->recording), "%s/x.mrec", w->dir);
+	close(open(w->recording, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	assert_int_equal(keyframes_path(w->recording, w->path, &e), 0);
 	assert_int_equal(id_new(&w->session), 0);
 	assert_int_equal(keyframes_begin(&f, w->recording, &w->session, &e), 0);
@@ -57,6 +58,7 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	(void)unlink(w->path);
+	(void)unlink(w->recording);
 	(void)rmdir(w->dir);
 	free(w);
 	return 0;
@@ -146,6 +148,7 @@ static void test_one_that_is_not_ended_leaves_nothing(void **state)
 	keyframes_abandon(&f);
 	keyframes_abandon(&f);
 	assert_int_equal(find(w, 0), ERR_NOT_FOUND);
+	assert_int_equal(unlink(w->recording), 0);
 	assert_int_equal(rmdir(w->dir), 0);
 	assert_int_equal(keyframes_begin(&f, "x", &w->session, &e), ERR_INVAL);
 }

@@ -491,9 +491,8 @@ static void a_sandbox_holds_the_pod(void **state)
 	spec = json_object_get(box, "spec");
 	assert_string_equal(str_at(box, "metadata", "labels", "thread-id"), "coder");
 	assert_int_equal(replicas(box), 1);
-	assert_string_equal(json_string_value(json_object_get(spec, "shutdownPolicy")), "Delete");
-	assert_int_equal(strlen(json_string_value(json_object_get(spec, "shutdownTime"))),
-			 strlen("2026-11-21T08:00:00Z"));
+	assert_null(json_object_get(spec, "shutdownTime")); /* whatever the configuration says: its agent has no end */
+	assert_null(json_object_get(spec, "shutdownPolicy"));
 	pod = json_deep_copy(json_object_get(spec, "podTemplate"));
 	json_object_update_new(
 	    json_object_get(pod, "metadata"),
@@ -517,6 +516,46 @@ static void a_sandbox_holds_the_pod(void **state)
 	end();
 }
 
+static const json_t *patched(const char *key)
+{
+	return json_object_get(json_object_get(c.patch, "spec"), key);
+}
+
+static void a_sandbox_ends_by_itself_when_it_is_told(void **state)
+{
+	const int64_t at = INT64_C(1800000000) * (int64_t)NS_PER_SEC;
+	struct result r = {0}, again = {0};
+	json_t *spec;
+
+	(void)state;
+	hold = KUBE_HOLD_SANDBOX;
+	begin();
+	hold = KUBE_HOLD_POD;
+	c.p->ops->set_end(c.p, "coder", at, false);
+	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	settle();
+	spec = json_object_get(json_object_get(c.boxes, "investigation-coder"), "spec");
+	assert_string_equal(json_string_value(json_object_get(spec, "shutdownTime")), "2027-01-15T08:00:00Z");
+	assert_string_equal(json_string_value(json_object_get(spec, "shutdownPolicy")), "Delete");
+	assert_int_equal(c.patches, 0);
+	c.p->ops->set_end(c.p, "coder", at, true); /* the same */
+	settle();
+	assert_int_equal(c.patches, 0);
+	c.p->ops->set_end(c.p, "coder", at + 3600 * (int64_t)NS_PER_SEC, true);
+	settle();
+	assert_int_equal(c.patches, 1);
+	assert_string_equal(json_string_value(patched("shutdownTime")), "2027-01-15T09:00:00Z");
+	c.p->ops->set_end(c.p, "coder", 0, true); /* none any more */
+	settle();
+	assert_true(json_is_null(patched("shutdownTime")));
+	assert_true(json_is_null(patched("shutdownPolicy")));
+	c.p->ops->set_end(c.p, "coder", at, false);
+	c.p->ops->ensure(c.p, "coder", on_done, &again); /* there already: woken with it */
+	settle();
+	assert_string_equal(json_string_value(patched("shutdownTime")), "2027-01-15T08:00:00Z");
+	end();
+}
+
 static void somebody_elses_sandbox_is_left_alone(void **state)
 {
 	struct result ended = {0}, wiped = {0}, again = {0};
@@ -531,6 +570,7 @@ static void somebody_elses_sandbox_is_left_alone(void **state)
 	json_object_set_new(c.boxes, "investigation-coder", box);
 	c.p->ops->destroy_sandbox(c.p, "coder", "test", on_done, &ended);
 	c.p->ops->wipe(c.p, "coder", "test", on_done, &wiped);
+	c.p->ops->set_end(c.p, "coder", INT64_C(1800000000) * (int64_t)NS_PER_SEC, true);
 	settle();
 	assert_int_equal(ended.rc, ERR_K8S_CONFLICT);
 	assert_non_null(strstr(ended.message, "investigation-coder"));
@@ -567,6 +607,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(an_end_answers_every_question_once),
 	    cmocka_unit_test(the_end_of_a_log),
 	    cmocka_unit_test(a_sandbox_holds_the_pod),
+	    cmocka_unit_test(a_sandbox_ends_by_itself_when_it_is_told),
 	    cmocka_unit_test(somebody_elses_sandbox_is_left_alone),
 	};
 

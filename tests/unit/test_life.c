@@ -150,110 +150,6 @@ static void what_goes_says_how_many_recordings_name_it(void **state)
 	assert_null(json_object_get(last_drop(r), "recordings"));
 }
 
-static const char *last_quiesce(const struct rig *r)
-{
-	const char *found = "nothing told";
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(r->audit, i,
-			   o) if (strcmp(json_string_value(json_object_get(o, "event")), "snapshot.create") == 0)
-	    found = json_string_value(json_object_get(json_object_get(o, "detail"), "quiesce"));
-	return found;
-}
-
-static void what_is_stopped_is_frozen_and_never_goes_on(void **state)
-{
-	struct rig *r = *state;
-
-	r->quiesce_rc = LIFE_FROZEN;
-	rig_run(r, "ann");
-	rig_stop(r, "ann");
-	rig_settle(r);
-	assert_state(r, "ann", LIFE_STOPPED);
-	assert_string_equal(last_quiesce(r), "frozen");
-	assert_true(r->frozen);
-	assert_int_equal(r->thawed, 0);
-}
-
-static void what_runs_on_is_frozen_for_the_snapshot_alone(void **state)
-{
-	struct rig *r = *state;
-
-	r->quiesce_rc = LIFE_FROZEN;
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	life_snapshot(r->life, "ann", 0, rig_answer, r);
-	rig_settle(r);
-	assert_true(r->frozen);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
-	assert_false(r->frozen);
-	assert_string_equal(last_quiesce(r), "frozen");
-	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
-	life_snapshot(r->life, "ann", 0, rig_answer, r);
-	rig_settle(r);
-	assert_int_equal(r->rc, ERR_SNAPSHOT);
-	assert_false(r->frozen);
-	r->world.hold[W_TAKE] = true; /* and where it went on by itself, its time being over: */
-	life_snapshot(r->life, "ann", 0, rig_answer, r);
-	rig_settle(r);
-	r->frozen = false;
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
-	assert_string_equal(last_quiesce(r), "synced");
-}
-
-static void a_stop_that_is_taken_back_thaws(void **state)
-{
-	struct rig *r = *state;
-
-	r->quiesce_rc = LIFE_FROZEN;
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
-	assert_true(r->frozen);
-	rig_resume(r, "ann");
-	rig_settle(r);
-	assert_state(r, "ann", LIFE_RUNNING);
-	assert_false(r->frozen);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
-	assert_false(r->frozen);
-}
-
-/* A daemon that died with programs frozen: whoever comes after it lets them go on. */
-static void after_a_crash_the_reconciler_thaws(void **state)
-{
-	struct rig *r = *state;
-
-	r->quiesce_rc = LIFE_FROZEN;
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	life_snapshot(r->life, "ann", 0, rig_answer, r);
-	rig_settle(r);
-	rig_down(r);
-	r->thawed = 0;
-	r->world.hold[W_TAKE] = false;
-	rig_up(r);
-	rig_settle(r);
-	assert_state(r, "ann", LIFE_RUNNING);
-	assert_true(r->thawed > 0);
-	assert_false(r->frozen);
-
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
-	assert_true(r->frozen);
-	rig_down(r);
-	r->thawed = 0;
-	r->world.hold[W_TAKE] = false;
-	rig_up(r);
-	rig_settle(r);
-	assert_true(r->thawed > 0);
-}
-
 static void after_the_point_of_no_return_a_resume_waits_and_wakes(void **state)
 {
 	struct rig *r = *state;
@@ -659,11 +555,7 @@ int main(void)
 	    T(hold_attached_holds),
 	    T(a_resume_takes_a_stop_back_while_the_snapshot_is_made),
 	    T(after_the_point_of_no_return_a_resume_waits_and_wakes),
-	    T(what_is_stopped_is_frozen_and_never_goes_on),
-	    T(what_runs_on_is_frozen_for_the_snapshot_alone),
-	    T(a_stop_that_is_taken_back_thaws),
 	    T(what_goes_says_how_many_recordings_name_it),
-	    T(after_a_crash_the_reconciler_thaws),
 	    T(activity_during_a_stop_takes_it_back),
 	    T(a_snapshot_that_fails_keeps_the_last_good_one),
 	    T(a_snapshot_that_is_never_ready_is_the_same),

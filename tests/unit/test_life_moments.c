@@ -35,6 +35,33 @@ static void back_to_a_snapshot_of_its_own(void **state)
 	assert_int_equal(current_content(r, "ann"), 1);
 }
 
+/* Nobody waits for it any more, and what was begun goes on. */
+static void a_restore_that_takes_longer_than_its_caller_waits(void **state)
+{
+	struct rig *r = *state;
+	struct id first, now;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 2;
+	r->world.hold[W_TAKE] = true;
+	life_restore(r->life, "ann", &first, 5 * (uint64_t)SECOND, rig_answer, r);
+	rig_settle(r);
+	r->answers = 0;
+	rig_pass(r, 6 * SECOND, SECOND);
+	assert_int_equal(r->answers, 1);
+	assert_int_equal(r->rc, ERR_SANDBOX_TIMEOUT);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_int_equal(r->answers, 1);
+	assert_state(r, "ann", LIFE_STOPPED);
+	now = rig_row(r, "ann").snapshot;
+	assert_true(id_equal(&now, &first));
+	rig_run(r, "ann");
+	assert_int_equal(current_content(r, "ann"), 1);
+}
+
 /* Ended without a snapshot: what was written since the last one is on the disk alone. */
 static struct id ended_with_its_workspace_kept(struct rig *r)
 {
@@ -248,6 +275,63 @@ static void a_moment_finds_the_snapshot_before_it(void **state)
 	fork_it(r, &f);
 	assert_int_equal(r->rc, ERR_NOT_FOUND);
 	assert_non_null(strstr(r->message, "no snapshot yet"));
+}
+
+/* Ready after its stop was taken back, it is like any other: when it is dropped, its moment is known to be gone. */
+static void a_moment_whose_snapshot_was_late(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.agent = "ann"};
+	struct life_snap s;
+	struct id late;
+
+	rig_run(r, "ann");
+	(void)snapshot(r, "ann", 1);
+	rig_clock(r, MINUTE);
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	rig_resume(r, "ann");
+	rig_settle(r);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	late = rig_row(r, "ann").snapshot;
+	assert_int_equal(life_snap_load(r->life, &late, &s, NULL), 0);
+	assert_int_equal(s.status, SNAP_READY);
+	assert_string_equal(s.name, "fake");
+	assert_string_equal(s.how, "fake");
+	rig_clock(r, MINUTE);
+	f.at_wall_ns = r->wall;
+	(void)snapshot(r, "ann", 3);
+	life_snapshot_drop(r->life, "ann", &late, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	assert_non_null(strstr(r->message, "no longer there"));
+}
+
+/* While a snapshot is taken it runs: who wants no more than that does not wait. */
+static void a_resume_of_what_runs_does_not_wait_for_a_snapshot(void **state)
+{
+	struct life_options o = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = 2 * HOUR};
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	r->answers = 0;
+	rig_resume(r, "ann");
+	assert_int_equal(r->answers, 1);
+	assert_int_equal(r->rc, 0);
+	life_resume(r->life, "ann", &o, 0, rig_answer, r); /* this one changes the row, which the snapshot does, too */
+	rig_settle(r);
+	assert_int_equal(r->answers, 1);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_int_equal(r->answers, 3);
+	assert_int_equal(r->rc, 0);
 }
 
 static void a_fork_ends_when_its_time_is_over(void **state)
@@ -486,6 +570,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(back_to_a_snapshot_of_its_own),
+	    T(a_restore_that_takes_longer_than_its_caller_waits),
+	    T(a_moment_whose_snapshot_was_late),
+	    T(a_resume_of_what_runs_does_not_wait_for_a_snapshot),
 	    T(what_is_in_no_snapshot_is_copied_before_a_restore),
 	    T(what_cannot_be_copied_is_not_restored_over),
 	    T(what_a_stop_has_copied_is_not_copied_again),

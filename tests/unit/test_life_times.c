@@ -194,6 +194,40 @@ static void what_was_to_be_deleted_and_is_not_any_more_stays_as_it_is(void **sta
 	assert_int_equal(world_snaps(&r->world, "ann"), 1);
 }
 
+/* It deletes, whatever ttl_action says: so it is behind ours, with what our end needs. */
+static void assert_backend_ends(struct rig *r, int64_t ttl)
+{
+	assert_in_range(r->world.end_wall_ns - r->wall, ttl + (int64_t)r->conf->life_snapshot_timeout_ns + MINUTE,
+			ttl + (int64_t)r->conf->life_snapshot_timeout_ns + HOUR);
+}
+
+static void the_backends_own_end_is_behind_that_of_the_row(void **state)
+{
+	struct rig *r = *state;
+
+	r->conf->life_ttl_ns = 2 * HOUR;
+	life_set_conf(r->life, r->conf);
+	rig_run(r, "ann");
+	assert_backend_ends(r, 2 * HOUR);
+	assert_int_equal(r->world.ends, 1);
+	resume_with(r, "ann", UINT64_MAX, 8 * HOUR);
+	assert_backend_ends(r, 8 * HOUR);
+	assert_int_equal(r->world.ends_running, 1);
+	resume_with(r, "ann", 0, UINT64_MAX); /* another time */
+	assert_int_equal(r->world.ends, 2);
+	rig_pass(r, HOUR, 10 * MINUTE);
+	rig_stop(r, "ann");
+	rig_settle(r);
+	rig_run(r, "ann");
+	assert_backend_ends(r, 7 * HOUR);
+	resume_with(r, "ann", UINT64_MAX, 0);
+	assert_int_equal(r->world.end_wall_ns, 0);
+	rig_stop(r, "ann");
+	rig_settle(r);
+	rig_run(r, "ann");
+	assert_int_equal(r->world.end_wall_ns, 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -203,6 +237,7 @@ int main(void)
 	    T(an_end_that_cannot_come_is_tried_now_and_then),
 	    T(a_backend_that_cannot_be_asked_is_asked_now_and_then),
 	    T(who_runs_gets_the_new_times),
+	    T(the_backends_own_end_is_behind_that_of_the_row),
 	    T(what_was_to_be_deleted_and_is_not_any_more_stays_as_it_is),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

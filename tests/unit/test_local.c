@@ -1,6 +1,8 @@
 /* A local sandbox from inside: who one is, what is there, what cannot be done; and who may have one. */
 #include "tests/lib/local_box.h"
 
+#include "muxd/base/json.h"
+
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -243,6 +245,52 @@ static void test_each_its_own_uid(void **state)
 	box_wipe(&b);
 }
 
+/* n agents that sleep, each with a slot of its own from `first` on: their directories as demo's is. */
+static int make_sleepers(const char *dir, int first, int n)
+{
+	char path[4200];
+	json_t *o;
+	int rc = 0;
+
+	snprintf(path, sizeof(path), "%s/sandboxes/demo/sandbox.json", dir);
+	o = json_load_file(path, 0, NULL);
+	for (int i = first; o && rc == 0 && i < first + n; i++) {
+		snprintf(path, sizeof(path), "%s/sandboxes/sleeper-%d", dir, i);
+		rc = mkdir(path, 0700) || json_object_set_new(o, "slot", json_integer(i));
+		snprintf(path, sizeof(path), "%s/sandboxes/sleeper-%d/sandbox.json", dir, i);
+		rc = rc || json_dump_file(o, path, 0);
+	}
+	rc = rc || !o;
+	json_decref(o);
+	return rc;
+}
+
+/* As many as the lowest uids suffice for, and one more: it gets the first of the upper ones. */
+static void test_many(void **state)
+{
+	struct sandbox_info info;
+	struct err e = {0};
+	struct box b;
+	char command[4300];
+	int fd;
+
+	(void)state;
+	box_open(&b, "many");
+	ask(&b, "demo", "true");
+	assert_int_equal(local_destroy_sandbox(b.l, "demo", false, &e), 0);
+	assert_int_equal(make_sleepers(b.dir, 1, 619), 0);
+	local_destroy(b.l);
+	b.c.sandbox_uid_base = 64900;
+	b.l = box_local(&b, true);
+	if (local_ensure(b.l, "next", &info, &fd, &e) != 0)
+		fail_msg("%s", e.message);
+	assert_string_equal(ask_fd(fd, "id -u; echo text > f; cat f"), "1000\ntext\n");
+	snprintf(command, sizeof(command), "grep -q '\"uid\": *65536[^0-9]' %s/sandboxes/next/sandbox.json", b.dir);
+	assert_int_equal(system(command), 0);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 /* The same without root, as a process of another uid. */
 static int user_run(const char *dir)
 {
@@ -264,10 +312,19 @@ static int user_run(const char *dir)
 		return 3;
 	if (info.cap_enforced || !strstr(info.detail, "workspace cap not enforced"))
 		return 4;
-	if (local_destroy_sandbox(b.l, "demo", true, &e) != 0) {
+	if (local_destroy_sandbox(b.l, "demo", false, &e) != 0 || make_sleepers(dir, 1, 700) != 0) {
 		fprintf(stderr, "user mode: %s\n", e.message);
 		return 5;
 	}
+	local_destroy(b.l);
+	if (local_create(&p, &b.c, &b.l, &e) != 0 || local_ensure(b.l, "one-more", &info, &fd, &e) != 0) {
+		fprintf(stderr, "user mode: beside 700 others: %s: %s\n", err_name(e.code), e.message);
+		return 6;
+	}
+	if (strcmp(ask_fd(fd, "echo here"), "here\n") != 0)
+		return 7;
+	if (local_destroy_sandbox(b.l, "one-more", true, &e) != 0 || local_destroy_sandbox(b.l, "demo", true, &e) != 0)
+		return 8;
 	local_destroy(b.l);
 	free(b.dir);
 	return 0;
@@ -306,6 +363,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_teardown(test_names, box_leftover),
 	    cmocka_unit_test_teardown(test_long_directory, box_leftover),
 	    cmocka_unit_test_teardown(test_each_its_own_uid, box_leftover),
+	    cmocka_unit_test_teardown(test_many, box_leftover),
 	    cmocka_unit_test_teardown(test_without_root, box_leftover),
 	};
 	int rc;

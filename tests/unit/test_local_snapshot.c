@@ -495,42 +495,6 @@ static void test_killed(void **state)
 	assert_nothing_left();
 }
 
-/* A freeze whose holder was killed with the daemon is lifted by the next start. */
-static void test_left_frozen(void **state)
-{
-	struct sandbox_info info;
-	struct err e = {0};
-	struct box b;
-	char command[256], path[4300], text[ID_STR_LEN];
-	struct id id = fresh_id();
-	int fd;
-
-	(void)state;
-	box_open(&b, "frozen");
-	ask(&b, "demo", "true");
-	assert_int_equal(local_stat(b.l, "demo", &info, &e), 0);
-	if (!info.cap_enforced) {
-		print_message("SKIP: %s\n", info.detail);
-		box_wipe(&b);
-		return;
-	}
-	snprintf(path, sizeof(path), "%s/sandboxes/demo/snapshots", b.dir);
-	assert_int_equal(mkdir(path, 0700), 0);
-	id_format(&id, text);
-	snprintf(path, sizeof(path), "%s/sandboxes/demo/snapshots/%s.new", b.dir, text);
-	fd = open(path, O_WRONLY | O_CREAT, 0600);
-	assert_true(fd >= 0);
-	close(fd);
-	snprintf(command, sizeof(command), "fsfreeze -f /proc/%d/root/workspace", info.pid);
-	assert_int_equal(system(command), 0);
-	local_destroy(b.l);
-	b.l = box_local(&b, true);
-	assert_string_equal(ask(&b, "demo", "echo thawed > f; cat f"), "thawed\n");
-	assert_int_equal(files(&b, "demo", "snapshots"), 0);
-	box_wipe(&b);
-	assert_nothing_left();
-}
-
 /* One agent's copy and another's start at the same time; and the first one's sandbox answers meanwhile. */
 static void *one_take(void *arg)
 {
@@ -569,7 +533,6 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_teardown(test_refused, box_leftover),
 	    cmocka_unit_test_teardown(test_disk_full, box_leftover),
 	    cmocka_unit_test_teardown(test_killed, box_leftover),
-	    cmocka_unit_test_teardown(test_left_frozen, box_leftover),
 	    cmocka_unit_test_teardown(test_beside, box_leftover),
 	};
 	int rc;

@@ -99,7 +99,7 @@ struct fixture {
 	struct proc proc;
 	struct audit *audit;
 	const char *part;
-	bool may_start;
+	int may_start;
 	bool greet_late; /* once it is gone */
 	json_t *first;   /* packet */
 	unsigned ready, ended, ended_ready;
@@ -156,9 +156,11 @@ static void on_packet(void *arg, const json_t *msg)
 	}
 }
 
-static bool on_may_start(void *arg)
+static int on_may_start(void *arg, struct err *e)
 {
-	return ((struct fixture *)arg)->may_start;
+	int rc = ((struct fixture *)arg)->may_start;
+
+	return rc ? err_set(e, rc, "not now") : 0;
 }
 
 static void on_ended(void *arg, bool was_ready, const struct err *how)
@@ -196,7 +198,6 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof *f);
 
-	f->may_start = true;
 	uv_loop_init(&f->loop);
 	uv_signal_init(&f->loop, &f->sigchld);
 	f->sigchld.data = f;
@@ -413,14 +414,34 @@ static void it_waits_until_it_may_start(void **state)
 {
 	struct fixture *f = *state;
 
-	f->may_start = false;
+	f->may_start = ERR_AGAIN;
 	f->part = "good";
 	proc_start(&f->proc);
 	assert_int_equal(f->proc.state, PROC_DOWN);
 	assert_int_equal(f->proc.pid, 0);
 	assert_int_equal(proc_send(&f->proc, NULL, NULL, 0), ERR_UNAVAILABLE);
-	f->may_start = true;
+	f->may_start = 0;
 	start(f, "good");
+	assert_int_equal(f->proc.state, PROC_READY);
+}
+
+static void what_it_needs_is_asked_for_again(void **state)
+{
+	struct fixture *f = *state;
+
+	f->may_start = ERR_LIMIT;
+	f->part = "good";
+	f->limit_ended = 2;
+	proc_start(&f->proc);
+	assert_int_equal(f->ended, 1);
+	assert_string_equal(f->how, "not now");
+	assert_int_equal(f->proc.state, PROC_BACKOFF);
+	run(f, 20000);
+	assert_int_equal(f->ended, 2);
+	f->limit_ended = 0;
+	f->may_start = 0;
+	f->limit_to = 1;
+	run(f, 20000);
 	assert_int_equal(f->proc.state, PROC_READY);
 }
 
@@ -505,6 +526,7 @@ int main(int argc, char **argv)
 	    TEST(one_that_is_gone_before_it_is_greeted_tells_how_it_ended),
 	    TEST(one_that_breaks_the_conversation_is_killed),
 	    TEST(it_waits_until_it_may_start),
+	    TEST(what_it_needs_is_asked_for_again),
 	    TEST(an_audit_record_is_confirmed),
 	    TEST(an_audit_record_waits_for_net_and_is_sent_again),
 	    TEST(an_audit_record_with_a_deadline_fails_in_time),

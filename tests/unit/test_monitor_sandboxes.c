@@ -134,9 +134,45 @@ static void test_copies_leave_room(void **state)
 	assert_nothing_left();
 }
 
+static void on_counted(void *arg, const struct sandbox_answer *a)
+{
+	(void)a;
+	++*(int *)arg;
+}
+
+/* A full queue refuses, but not what the daemon's own start and end wait for. */
+static void test_full(void **state)
+{
+	static const enum sandbox_job own[] = {JOB_LIST, JOB_DESTROY_ALL, JOB_NOTHING};
+	struct sandbox_question stat = {.job = JOB_STAT, .agent = "demo"};
+	struct sandboxes *s;
+	uv_loop_t loop;
+	int answered = 0;
+
+	(void)state;
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(sandboxes_create(&loop, NULL, &s), 0);
+	for (int i = 0; i < SANDBOX_JOBS_MAX; i++) /* nothing is answered before the loop runs */
+		assert_int_equal(sandboxes_ask(s, &stat, on_counted, &answered), 0);
+	assert_int_equal(sandboxes_ask(s, &stat, on_counted, &answered), ERR_LIMIT);
+	assert_int_equal(sandboxes_ask(s, &(struct sandbox_question){.job = JOB_LIST}, on_counted, &answered),
+			 ERR_LIMIT); /* net's */
+	for (int i = 0; i < 3; i++) {
+		struct sandbox_question q = {.job = own[i], .urgent = true};
+
+		assert_int_equal(sandboxes_ask(s, &q, on_counted, &answered), 0);
+	}
+	assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+	assert_int_equal(answered, SANDBOX_JOBS_MAX + 3);
+	assert_true(sandboxes_idle(s));
+	sandboxes_destroy(s);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_full),
 	    cmocka_unit_test_teardown(test_order, box_leftover),
 	    cmocka_unit_test_teardown(test_copies_leave_room, box_leftover),
 	};

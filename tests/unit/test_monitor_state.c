@@ -1,6 +1,7 @@
 /* The state directory: what a first start makes, and a second one finds. */
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
+#include "muxd/base/ring.h"
 #include "muxd/monitor/cert.h"
 #include "muxd/monitor/floor.h"
 #include "muxd/monitor/keys.h"
@@ -150,6 +151,27 @@ static void a_rotation_can_drop_every_earlier_key_at_once(void **state)
 	assert_int_equal(keys_rotate(&k, &f->layout, true, NULL), 0);
 	assert_int_equal(k.set.n, 1);
 	assert_true(verifies(&k, k.kid));
+	keys_finish(&k);
+}
+
+/* Made while the clock was a day ahead: the old key's file looks newer than the new one's. */
+static void a_rotation_goes_by_the_key_and_not_by_the_clock(void **state)
+{
+	struct fixture *f = *state;
+	struct keys k = open_keys(f), again;
+	struct timespec ahead[2] = {{.tv_sec = time(NULL) + DAY}, {.tv_sec = time(NULL) + DAY}};
+	char path[PATH_MAX * 2], old[17];
+
+	strcpy(old, k.kid);
+	snprintf(path, sizeof path, "%s/keys/grant/%s.seed", f->dir, old);
+	assert_int_equal(utimensat(AT_FDCWD, path, ahead, 0), 0);
+	assert_int_equal(keys_rotate(&k, &f->layout, true, NULL), 0);
+	assert_string_not_equal(k.kid, old);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_false(verifies(&k, old));
+	again = open_keys(f);
+	assert_string_equal(again.kid, k.kid);
+	keys_finish(&again);
 	keys_finish(&k);
 }
 
@@ -347,6 +369,53 @@ static void a_directory_that_others_may_write_is_refused(void **state)
 	f->layout.lock_fd = -1;
 }
 
+static off_t prepare_journal(struct fixture *f, uint64_t size)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+	struct conf c = {.journal_size = size, .journal_dir = dir};
+	struct err e = {0};
+	struct stat st;
+
+	snprintf(dir, sizeof dir, "%.200s/journal", f->dir);
+	if (layout_make_journal(&f->layout, &f->who, &c, &e))
+		fail_msg("%s", e.message);
+	snprintf(path, sizeof path, "%.200s/journal/ring", f->dir);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
+}
+
+static void write_to_journal(struct fixture *f)
+{
+	struct ring_record rec = {.type = RING_AUDIT};
+	struct iovec iov = {.iov_base = (void *)"{}", .iov_len = 2};
+	struct ring_writer *w;
+	char path[PATH_MAX];
+	int ring, cursor;
+
+	snprintf(path, sizeof path, "%.200s/journal/ring", f->dir);
+	ring = open(path, O_RDWR);
+	snprintf(path, sizeof path, "%.200s/journal/cursor", f->dir);
+	cursor = open(path, O_RDWR);
+	assert_int_equal(ring_writer_create(ring, cursor, &w, NULL), 0);
+	assert_int_equal(ring_append(w, &rec, &iov, 1, true), 0);
+	ring_writer_destroy(w);
+	close(ring);
+	close(cursor);
+}
+
+static void a_journal_changes_its_size_when_nothing_of_it_is_needed(void **state)
+{
+	const uint64_t mib = 1 << 20;
+	struct fixture *f = *state;
+	off_t first = prepare_journal(f, mib);
+
+	assert_int_equal(prepare_journal(f, 2 * mib), first + (off_t)mib);
+	assert_int_equal(prepare_journal(f, mib), first);
+	write_to_journal(f); /* and nobody drains it */
+	assert_int_equal(prepare_journal(f, 2 * mib), first);
+	assert_int_equal(prepare_journal(f, mib), first);
+}
+
 static void time_does_not_fall_behind_the_file(void **state)
 {
 	struct fixture *f = *state;
@@ -375,6 +444,7 @@ static void one_daemon_at_a_time_and_a_dying_one_is_waited_for(void **state)
 	char path[PATH_MAX], text[32];
 	int ready[2];
 	pid_t dead, holder;
+	siginfo_t gone;
 
 	assert_int_equal(layout_open(f->dir, &f->who, &second, &e), ERR_CONFLICT);
 	snprintf(text, sizeof text, "(pid %d)", getpid());
@@ -385,6 +455,7 @@ static void one_daemon_at_a_time_and_a_dying_one_is_waited_for(void **state)
 	assert_int_equal(pipe(ready), 0);
 	if ((dead = fork()) == 0)
 		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)dead, &gone, WEXITED | WNOWAIT), 0);
 	if ((holder = fork()) == 0) {
 		int fd = open(path, O_RDWR | O_TRUNC);
 
@@ -460,6 +531,7 @@ int main(void)
 	    TEST(the_first_start_makes_keys_and_the_second_finds_them),
 	    TEST(a_rotation_signs_anew_and_goes_on_verifying),
 	    TEST(a_rotation_can_drop_every_earlier_key_at_once),
+	    TEST(a_rotation_goes_by_the_key_and_not_by_the_clock),
 	    TEST(a_damaged_key_refuses_the_start),
 	    TEST(openssh_reads_the_host_key),
 	    TEST(the_certificate_names_this_host),
@@ -468,6 +540,7 @@ int main(void)
 	    TEST(a_second_daemon_is_refused_by_name),
 	    TEST(the_instance_stays_and_children_of_before_are_known),
 	    TEST(a_directory_that_others_may_write_is_refused),
+	    TEST(a_journal_changes_its_size_when_nothing_of_it_is_needed),
 	    TEST(time_does_not_fall_behind_the_file),
 	    cmocka_unit_test(who_the_children_become),
 	    TEST(a_closed_directory_above_is_named),

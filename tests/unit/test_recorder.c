@@ -1,6 +1,8 @@
 /* The recorder as a process: what goes into the ring comes out of recorder.sock and the sealed recordings. */
 #include "tests/lib/recorder_rig.h"
 
+#include <poll.h>
+
 static void a_session_is_read_live_and_sealed(void **state)
 {
 	struct place *p = *state;
@@ -161,22 +163,15 @@ static void scopes_are_held(void **state)
 	close(fd);
 }
 
-static void revoked_grant_reads_nothing(void **state)
+/* As the monitor tells it; confirmed. */
+static void grant_revoke(struct place *p, const char *token)
 {
-	struct place *p = *state;
-	struct answer a;
+	struct grant_keyset keys = {&p->grant_key, 1};
 	struct grant g;
 	char id[ID_STR_LEN];
 	size_t n = 0;
 	json_t *told = NULL;
-	recorder_start(p);
-	int fd = ask_fd(p);
-	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
-	struct grant_keyset keys = {&p->grant_key, 1};
 	assert_int_equal(grant_verify(token, strlen(token), &keys, INSTANCE, clock_wall_ns(), &g, NULL), 0);
-	ask(fd, question("sessions", token, NULL), &a);
-	assert_null(error_code(&a));
-	answer_finish(&a);
 	id_format(&g.id, id);
 	json_t *o =
 	    json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", id, "expires_ns", (json_int_t)g.expires_ns);
@@ -185,11 +180,56 @@ static void revoked_grant_reads_nothing(void **state)
 	assert_int_equal(sock_recv_packet(p->ipc, &told, NULL, &n, NULL), 0);
 	assert_string_equal(json_string_value(json_object_get(told, "op")), "revoked");
 	json_decref(told);
+}
+
+static void revoked_grant_reads_nothing(void **state)
+{
+	struct place *p = *state;
+	struct answer a;
+	recorder_start(p);
+	int fd = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	ask(fd, question("sessions", token, NULL), &a);
+	assert_null(error_code(&a));
+	answer_finish(&a);
+	grant_revoke(p, token);
 	ask(fd, question("sessions", token, NULL), &a);
 	assert_string_equal(error_code(&a), "token_revoked");
 	answer_finish(&a);
 	grant_token_free(token);
 	close(fd);
+}
+
+/* Who follows is not let go on by having come in time. */
+static void follower_whose_grant_is_revoked_is_told_so(void **state)
+{
+	static const char *const ops[] = {"audit", "events"};
+	struct place *p = *state;
+	struct id id;
+	uint64_t at = 0;
+	recorder_start(p);
+	int other = ask_fd(p);
+	session_open(p, &id, "pat", "staff");
+	send_pattern(p, &id, &at, 1000);
+	flush(other, NULL);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+		struct answer a;
+		int fd = ask_fd(p);
+		json_t *q = question(ops[i], token, i ? &id : NULL);
+		json_object_set_new(q, "follow", json_true());
+		assert_int_equal(msg_send_json(fd, q, NULL), 0);
+		json_decref(q);
+		struct pollfd comes = {.fd = fd, .events = POLLIN};
+		assert_int_equal(poll(&comes, 1, 5000), 1);
+		grant_revoke(p, token);
+		hear(fd, &a);
+		assert_string_equal(error_code(&a), "token_revoked");
+		answer_finish(&a);
+		grant_token_free(token);
+		close(fd);
+	}
+	close(other);
 }
 
 static void metadata_rule_shows_no_bytes_live_or_sealed(void **state)
@@ -282,6 +322,7 @@ int main(void)
 	    RECORDER_TEST(recover_tells_offsets_up_to_the_rings_head),
 	    RECORDER_TEST(scopes_are_held),
 	    RECORDER_TEST(revoked_grant_reads_nothing),
+	    RECORDER_TEST(follower_whose_grant_is_revoked_is_told_so),
 	    RECORDER_TEST(metadata_rule_shows_no_bytes_live_or_sealed),
 	    RECORDER_TEST(follow_sees_what_comes_and_the_end),
 	};

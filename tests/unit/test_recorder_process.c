@@ -1,6 +1,8 @@
 /* The recorder as a process that is killed, restarted, and asked by an asynchronous client. */
 #include "tests/lib/recorder_rig.h"
 
+#include "recorder/index_rebuild.h"
+
 #include <sys/mount.h>
 
 static void damaged_database_is_made_again(void **state)
@@ -39,6 +41,55 @@ static void damaged_database_is_made_again(void **state)
 	assert_int_equal(json_array_size(a.json), 4);
 	answer_finish(&a);
 	check_output(fd, token, &id[1], 10000, MIB);
+	grant_token_free(token);
+	close(fd);
+}
+
+static void database_that_was_not_finished_is_made_again(void **state)
+{
+	struct place *p = *state;
+	struct id id[3], open_id;
+	uint64_t at = 0;
+	char path[160], open_dir[160], away[160], name[ID_STR_LEN];
+	struct index *ix;
+	struct stat st;
+	struct answer a;
+	recorder_start(p);
+	int fd = ask_fd(p);
+	for (int i = 0; i < 3; i++) {
+		session_open(p, &id[i], "pat", "staff");
+		session_exit(p, &id[i]);
+		flush(fd, &id[i]);
+	}
+	session_open(p, &open_id, "pat", "staff");
+	send_pattern(p, &open_id, &at, 10000);
+	flush(fd, NULL);
+	close(fd);
+	assert_int_equal(recorder_end(p, 0), 0);
+	snprintf(path, sizeof(path), "%s/audit.db", p->record);
+	assert_int_equal(unlink(path), 0);
+	/* The last thing that it does fails once. */
+	snprintf(open_dir, sizeof(open_dir), "%s/open", p->record);
+	snprintf(away, sizeof(away), "%s/away", p->record);
+	assert_int_equal(rename(open_dir, away), 0);
+	close(open(open_dir, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_true(index_open_or_rebuild(p->record, &ix, NULL) < 0);
+	assert_int_equal(unlink(open_dir), 0);
+	assert_int_equal(rename(away, open_dir), 0);
+	recorder_start(p);
+	fd = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	json_t *q = question("sessions", token, NULL);
+	json_object_set_new(q, "state", json_string("sealed"));
+	ask(fd, q, &a);
+	assert_int_equal(json_array_size(a.json), 4);
+	answer_finish(&a);
+	id_format(&open_id, name);
+	snprintf(path, sizeof(path), "%s/open/%s.damaged", p->record, name);
+	assert_int_equal(stat(path, &st), 0);
+	session_exit(p, &open_id);
+	flush(fd, &open_id);
+	check_output(fd, token, &open_id, at, MIB);
 	grant_token_free(token);
 	close(fd);
 }
@@ -281,6 +332,7 @@ int main(void)
 #define RECORDER_TEST(f) cmocka_unit_test_setup_teardown(f, place_make, place_remove)
 	const struct CMUnitTest tests[] = {
 	    RECORDER_TEST(damaged_database_is_made_again),
+	    RECORDER_TEST(database_that_was_not_finished_is_made_again),
 	    RECORDER_TEST(killed_recorders_seal_everything_once),
 	    RECORDER_TEST(clients_that_do_not_read_hold_up_nobody),
 	    RECORDER_TEST(full_file_system_loses_nothing),

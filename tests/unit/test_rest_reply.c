@@ -240,6 +240,22 @@ static void test_queries(void **state)
 	http_exchange_destroy(x);
 }
 
+static void test_long_query(void **state)
+{
+	struct http_exchange *x = request(HTTP_GET, "/v1/sessions", NULL);
+	char arg[300] = "reason=";
+	struct err e = {0};
+
+	(void)state;
+	memset(arg + 7, 'r', GRANT_REASON_MAX + 1);
+	assert_int_equal(http_query_add(x, arg, &e), ERR_INVAL);
+	assert_non_null(strstr(e.message, "reason has more than 256 bytes"));
+	arg[7 + GRANT_REASON_MAX] = '\0';
+	assert_int_equal(http_query_add(x, arg, &e), 0);
+	assert_int_equal(strlen(http_query_str(x, "reason")), GRANT_REASON_MAX);
+	http_exchange_destroy(x);
+}
+
 static void test_list(void **state)
 {
 	struct http_exchange *x;
@@ -365,6 +381,26 @@ static void test_metrics(void **state)
 	http_exchange_destroy(x);
 }
 
+/* Every status that the door can answer with is counted as itself. */
+static void test_metrics_know_every_status(void **state)
+{
+	struct http_exchange *x = request(HTTP_GET, "/metrics", NULL);
+	char line[120];
+
+	(void)state;
+	for (int status = 100; status < 600; status++)
+		if (status == 101 || strcmp(http_reason(status), "Status") != 0)
+			rest_metrics_count(&fx.metrics, NULL, status, 0);
+	play(x);
+	for (int status = 100; status < 600; status++) {
+		snprintf(line, sizeof(line), "{method=\"any\",route=\"none\",status=\"%d\"} 1\n", status);
+		if ((status == 101 || strcmp(http_reason(status), "Status") != 0) && !strstr(buf_cstr(&x->out), line))
+			fail_msg("%d is not counted", status);
+	}
+	assert_null(strstr(buf_cstr(&x->out), "status=\"0\""));
+	http_exchange_destroy(x);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -377,11 +413,13 @@ int main(void)
 	    T(test_signal_and_terminate_work),
 	    T(test_refusals),
 	    T(test_queries),
+	    T(test_long_query),
 	    T(test_list),
 	    T(test_state_pages),
 	    T(test_abandoned),
 	    T(test_head),
 	    T(test_metrics),
+	    T(test_metrics_know_every_status),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,6 +238,21 @@ static void test_document_lists_every_error(void **state)
 	free(text);
 }
 
+static void test_document_lists_every_kind(void **state)
+{
+	char *text = document(), want[200];
+	int n = snprintf(want, sizeof(want), "    SessionKind:\n      type: string\n      enum: [");
+
+	(void)state;
+	for (int k = 0; k < SESSION_KINDS; k++)
+		n += snprintf(want + n, sizeof(want) - (size_t)n, "%s%s", k ? ", " : "",
+			      session_kind_name((enum session_kind)k));
+	snprintf(want + n, sizeof(want) - (size_t)n, "]\n");
+	if (!strstr(text, want))
+		fail_msg("not in docs/openapi.yaml:\n%s", want);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +264,7 @@ int main(void)
 	    cmocka_unit_test(test_metrics_are_open_from_loopback),
 	    cmocka_unit_test(test_document_and_table_agree),
 	    cmocka_unit_test(test_document_lists_every_error),
+	    cmocka_unit_test(test_document_lists_every_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,14 +5,22 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define ADDRESS_SANITIZER true
+#else
+#define ADDRESS_SANITIZER false
+#endif
 
 /* A file with these bytes, by a path. */
 static int file_of(const char *text, size_t len, char path[64])
@@ -38,6 +46,55 @@ static void it_comes_whole_up_to_the_limit(void **state)
 	assert_memory_equal(data, "one\0two", 8); /* and a NUL behind it */
 	slurp_free(data, len);
 	slurp_free(NULL, 0);
+	close(fd);
+}
+
+/* More than the first room, from a pipe that does not tell: it grows, and every byte is there. */
+static void what_does_not_tell_its_size_grows(void **state)
+{
+	static char text[40000], path[64];
+	char *data = NULL;
+	struct err e = {0};
+	size_t len = 0;
+	int fds[2];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (char)(i * 7 % 251);
+	for (size_t size = 4094; size < sizeof(text); size += size < 4100 ? 1 : 7177) {
+		assert_int_equal(pipe(fds), 0);
+		assert_int_equal(write(fds[1], text, size), size);
+		close(fds[1]);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+		assert_int_equal(slurp_fd(fds[0], path, size, &data, &len, &e), 0);
+		assert_int_equal(len, size);
+		assert_memory_equal(data, text, size);
+		slurp_free(data, len);
+		close(fds[0]);
+	}
+}
+
+/* A log may be large; where it is small, no more is taken than it needs. */
+static void memory_is_taken_for_what_is_there(void **state)
+{
+	struct rlimit was, little;
+	char path[64], *data = NULL;
+	struct err e = {0};
+	size_t len = 0;
+	int rc, fd = file_of("one two", 7, path);
+
+	(void)state;
+	if (ADDRESS_SANITIZER) /* has terabytes of addresses itself */
+		skip();
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
+	little = (struct rlimit){256 << 20, was.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+	rc = slurp_file(path, 0, (size_t)1 << 30, &data, &len, &e);
+	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
+	if (rc)
+		fail_msg("%s", e.message);
+	assert_string_equal(data, "one two");
+	slurp_free(data, len);
 	close(fd);
 }
 
@@ -90,10 +147,9 @@ static void a_pipe_is_read_to_its_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(it_comes_whole_up_to_the_limit),
-	    cmocka_unit_test(what_is_larger_is_refused),
-	    cmocka_unit_test(what_cannot_be_read_is_named),
-	    cmocka_unit_test(a_pipe_is_read_to_its_end),
+	    cmocka_unit_test(it_comes_whole_up_to_the_limit),    cmocka_unit_test(what_does_not_tell_its_size_grows),
+	    cmocka_unit_test(memory_is_taken_for_what_is_there), cmocka_unit_test(what_is_larger_is_refused),
+	    cmocka_unit_test(what_cannot_be_read_is_named),      cmocka_unit_test(a_pipe_is_read_to_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

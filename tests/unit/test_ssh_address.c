@@ -39,7 +39,7 @@ static int enter(struct ssh_address_table *t, const char *text, uint32_t max, ui
 	struct sockaddr_storage ss = addr(text);
 	bool first;
 
-	return ssh_address_enter(t, (struct sockaddr *)&ss, max, now, out, &first);
+	return ssh_address_enter(t, (struct sockaddr *)&ss, max, UINT32_MAX, now, out, &first);
 }
 
 static void an_address_has_its_share(void **state)
@@ -57,6 +57,31 @@ static void an_address_has_its_share(void **state)
 	assert_ptr_not_equal(a, c);
 	ssh_address_leave(a, T0);
 	assert_int_equal(enter(t, "10.0.0.1", 2, T0, &a), 0);
+	ssh_address_table_destroy(t);
+}
+
+/* Who is not in yet has a smaller share than who is. */
+static void log_ins_have_a_share_of_their_own(void **state)
+{
+	struct sockaddr_storage one = addr("10.0.0.1"), other = addr("10.0.0.2");
+	struct ssh_address_table *t;
+	struct ssh_address *a, *b;
+	bool first;
+
+	(void)state;
+	assert_int_equal(ssh_address_table_create(&t), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&one, 9, 2, T0, &a, &first), 0);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&one, 9, 2, T0, &b, &first), ERR_LIMIT);
+	assert_true(first);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&other, 9, 2, T0, &b, &first), 0);
+	ssh_address_settled(a);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&one, 9, 2, T0, &a, &first), 0);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&one, 9, 2, T0, &b, &first), ERR_LIMIT);
+	assert_true(first);
+	ssh_address_settled(a);
+	ssh_address_leave(a, T0);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&one, 9, 2, T0, &a, &first), 0);
 	ssh_address_table_destroy(t);
 }
 
@@ -114,11 +139,11 @@ static void too_many_failures_shut_the_address_out_for_a_while(void **state)
 	assert_int_equal(enter(t, "10.0.0.1", 9, T0, &a), 0);
 	for (int i = 0; i < SSH_ADDRESS_REFUSE; i++)
 		ssh_address_failed(a, T0);
-	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&ss, 9, T0, &a, &first), ERR_RATE_LIMITED);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&ss, 9, 9, T0, &a, &first), ERR_RATE_LIMITED);
 	assert_true(first);
-	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&ss, 9, T0, &a, &first), ERR_RATE_LIMITED);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&ss, 9, 9, T0, &a, &first), ERR_RATE_LIMITED);
 	assert_false(first); /* one line in the audit, not one a connection */
-	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&ss, 9, T0 + SSH_ADDRESS_FORGET_NS, &a, &first), 0);
+	assert_int_equal(ssh_address_enter(t, (struct sockaddr *)&ss, 9, 9, T0 + SSH_ADDRESS_FORGET_NS, &a, &first), 0);
 	ssh_address_table_destroy(t);
 }
 
@@ -145,6 +170,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(an_address_has_its_share),
+	    cmocka_unit_test(log_ins_have_a_share_of_their_own),
 	    cmocka_unit_test(what_counts_as_one_address),
 	    cmocka_unit_test(failures_cost_time_and_are_forgotten),
 	    cmocka_unit_test(too_many_failures_shut_the_address_out_for_a_while),

@@ -99,6 +99,35 @@ static void deleted_recordings_are_named(void **state)
 	}
 }
 
+/* Whoever can write the files can append a tombstone; only the recorder can sign it. */
+static void an_unsigned_tombstone_excuses_nothing(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct chain *c = NULL;
+	struct err e = {0};
+	char path[256];
+
+	build_record(r, seals, false);
+	need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "chain_open");
+	need(chain_append_tombstone(c, &seals[1], "retention", "recorder", &e), &e, "tombstone");
+	chain_close(c);
+	record_path(r, &seals[1], path);
+	assert_int_equal(unlink(path), 0);
+	for (int i = 0; i < 2; i++) {
+		struct seen s = {.session = seals[1].session};
+		struct verify_summary sum = check_all(r, NULL, &s);
+		assert_int_equal(sum.missing, 1);
+		assert_int_equal(sum.tombstones, 0);
+		assert_true(sum.intact && s.named);
+		assert_non_null(strstr(s.codes, "recording_missing"));
+		/* The next recorder does not make it true either. */
+		need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "chain_open");
+		need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
+		chain_close(c);
+	}
+}
+
 static void a_recording_put_in_place_of_another_is_named(void **state)
 {
 	struct record *r = *state;
@@ -327,6 +356,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    VERIFY_TEST(a_whole_record_verifies),
 	    VERIFY_TEST(deleted_recordings_are_named),
+	    VERIFY_TEST(an_unsigned_tombstone_excuses_nothing),
 	    VERIFY_TEST(a_recording_put_in_place_of_another_is_named),
 	    VERIFY_TEST(a_file_that_the_log_does_not_know_is_named),
 	    VERIFY_TEST(a_seal_that_the_log_lacks_after_a_crash_is_pending),

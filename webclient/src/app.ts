@@ -26,11 +26,14 @@ export interface Frame {
   element: HTMLElement;
   setGrant(grant: Grant | null): void;
   setActive(path: string): void;
+  /** Above the page, which stays; null: nothing. */
+  say(text: string | null): void;
 }
 
 export function frame(onLeave: () => void): Frame {
   const links = [link("/sandboxes", "Sandboxes"), link("/sessions", "Sessions")];
   const who = h("div.who");
+  const message = h("p.said", { role: "alert", hidden: true });
   const main = h("main", { id: "main", tabindex: "-1" });
   const nav = h("nav", { "aria-label": "Pages" }, ...links);
   const element = h(
@@ -38,6 +41,7 @@ export function frame(onLeave: () => void): Frame {
     null,
     h("a.skip", { href: "#main" }, "Skip to content"),
     h("header", null, h("a.brand", { href: "/sandboxes" }, mark(), "muxd"), nav, h("span.grow"), who, themeButton()),
+    message,
     main,
   );
   let timer = 0;
@@ -73,7 +77,11 @@ export function frame(onLeave: () => void): Frame {
       else a.removeAttribute("aria-current");
     }
   };
-  return { main, element, setGrant, setActive };
+  const say = (text: string | null): void => {
+    message.hidden = text === null;
+    message.textContent = text;
+  };
+  return { main, element, setGrant, setActive, say };
 }
 
 function link(href: string, text: string): HTMLAnchorElement {

@@ -26,6 +26,34 @@ export function replace(in_: Element, ...children: Child[]): void {
   append(in_, ...children);
 }
 
+/**
+ * Shows these children in place of those that are there. Where nothing but times is another, they alone are written: what the
+ * keyboard stands on, or a voice reads, stays. Else who stood in a row stands there again.
+ */
+export function redraw(root: Element, ...children: Child[]): void {
+  const fresh = h("div", null, ...children);
+  if (untimed(fresh) === untimed(root)) {
+    const times = fresh.querySelectorAll("time");
+    root.querySelectorAll("time").forEach((old, i) => {
+      const now = times[i];
+      if (now && !old.isEqualNode(now)) old.replaceWith(now.cloneNode(true));
+    });
+    return;
+  }
+  const at = root.contains(document.activeElement) ? document.activeElement : null;
+  const row = at?.closest<HTMLElement>("[data-row]")?.dataset["row"];
+  root.replaceChildren(...fresh.childNodes);
+  if (row === undefined) return;
+  const links = [...root.querySelectorAll<HTMLElement>(`[data-row="${CSS.escape(row)}"] a`)];
+  (links.find((a) => a.getAttribute("href") === at?.getAttribute("href")) ?? links[0])?.focus({ preventScroll: true });
+}
+
+function untimed(e: Element): string {
+  const copy = e.cloneNode(true) as Element;
+  for (const t of copy.querySelectorAll("time")) t.replaceWith(document.createElement("time"));
+  return copy.innerHTML;
+}
+
 /** "3 min ago", with the exact time as its title. */
 export function ago(iso: string | null | undefined): HTMLElement {
   if (!iso) return h("span.muted", null, "–");

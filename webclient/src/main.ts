@@ -2,7 +2,7 @@
 import "@xterm/xterm/css/xterm.css";
 import "./style.css";
 import { ApiError, exchange, leave, unreachable, whoami, type Grant } from "./api";
-import { errorNotice, frame, notice, type Context, type Page, type Show } from "./app";
+import { errorNotice, frame, notice, sentence, type Context, type Page, type Show } from "./app";
 import { h, replace } from "./dom";
 import { mirrorStyles } from "./term/styles";
 import { applyTheme } from "./theme";
@@ -25,15 +25,23 @@ let grant: Grant | null = null;
 let expires = 0;
 let page: Page | null = null;
 let leaving = new AbortController();
-const app = frame(() => {
-  void leave()
-    .catch(() => undefined)
-    .then(() => {
-      setGrant(null);
-      end();
-      replace(app.main, notice("Goodbye", "The grant is forgotten in this browser. It is valid until it ends: revoke it where it was made if that is too long."));
-    });
-});
+const app = frame(() => void forget());
+
+/** Only muxd can take the cookie away: goodbye is said when it has, or does not know the grant any more. */
+async function forget(): Promise<void> {
+  app.say(null);
+  try {
+    await leave();
+  } catch (e) {
+    if (!(e instanceof ApiError && e.status === 401)) {
+      app.say(`The grant is still in this browser: ${sentence(e instanceof Error ? e.message : String(e))}`);
+      return;
+    }
+  }
+  setGrant(null);
+  end();
+  replace(app.main, notice("Goodbye", "The grant is forgotten in this browser. It is valid until it ends: revoke it where it was made if that is too long."));
+}
 
 function setGrant(g: Grant | null): void {
   grant = g;

@@ -4,12 +4,14 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/msg.h"
 #include "muxd/doors/local/local.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX 1000
+#define LIST_MAX   1000
+#define LIST_FRAME 256 /* of a message with a list: what is not the rows */
 
 /* ---- exec */
 
@@ -89,12 +91,8 @@ static void on_open(void *arg, int rc, const struct err *e, struct session *s, s
 		local_conn_error(c, rc, e);
 	else if (a)
 		local_attached(c, s, a);
-	else { /* the same exec_id as before: its result, as far as there is one */
-		json_t *o = json_pack("{s:s,s:o}", "event", "result", "round", session_round_json(s));
-
-		local_conn_say(c, o);
-		local_conn_close_soon(c);
-	}
+	else /* the same exec_id as before: its result, as far as there is one */
+		local_conn_result(c, "round", session_round_brief(s));
 }
 
 static int read_size(const json_t *o, struct exec_spec *spec, struct err *e)
@@ -247,24 +245,65 @@ static void ask_attach(struct local_conn *c, const json_t *o)
 	local_attached(c, attachment_session(a), a);
 }
 
-static void ask_sessions(struct local_conn *c, const json_t *o)
+static int opt_session(const json_t *o, const char *key, struct id *out, struct err *e)
 {
-	const char *agent = NULL, *state = NULL, *kind = NULL;
-	struct err e = {0};
-	json_t *list = NULL;
+	const char *text = NULL;
+	int rc = json_opt_str(o, key, &text, e);
+
+	return !rc && text && id_parse(text, out) ? err_set(e, ERR_INVAL, "%s is not a session id", key) : rc;
+}
+
+static int read_filter(const json_t *o, struct session_filter *f, struct err *e)
+{
 	int64_t limit = LIST_MAX;
 	int rc;
 
-	(void)json_opt_str(o, "agent", &agent, &e);
-	(void)json_opt_str(o, "state", &state, &e);
-	(void)json_opt_str(o, "kind", &kind, &e);
-	rc = json_opt_int(o, "limit", 1, LIST_MAX, &limit, &e);
+	if ((rc = json_opt_str(o, "agent", &f->agent, e)) || (rc = json_opt_str(o, "state", &f->state, e)) ||
+	    (rc = json_opt_str(o, "kind", &f->kind, e)) || (rc = json_opt_bool(o, "live", &f->live, e)) ||
+	    (rc = opt_session(o, "session", &f->only, e)) || (rc = opt_session(o, "before", &f->before, e)) ||
+	    (rc = json_opt_int(o, "limit", 1, LIST_MAX, &limit, e)))
+		return rc;
+	f->limit = (size_t)limit;
+	return 0;
+}
+
+/* What one message has no room for is left to the next question. True: something was. */
+static bool cut_list(json_t *list)
+{
+	size_t room = MSG_MAX - LIST_FRAME, i;
+	json_t *row;
+
+	json_array_foreach(list, i, row)
+	{
+		size_t n = json_dumpb(row, NULL, 0, JSON_COMPACT) + 1;
+
+		if (n > room)
+			break;
+		room -= n;
+	}
+	if (i == json_array_size(list))
+		return false;
+	while (json_array_size(list) > i)
+		json_array_remove(list, json_array_size(list) - 1);
+	return true;
+}
+
+static void ask_sessions(struct local_conn *c, const json_t *o)
+{
+	struct session_filter f = {0};
+	struct err e = {0};
+	json_t *list = NULL;
+	int rc = read_filter(o, &f, &e);
+
 	if (!rc)
-		rc = broker_sessions(c->door->hub, &c->rq, agent, state, kind, (size_t)limit, &list, &e);
-	if (rc)
+		rc = broker_sessions(c->door->hub, &c->rq, &f, &list, &e);
+	if (rc) {
 		local_conn_error(c, rc, &e);
-	else
-		local_conn_result(c, "sessions", list);
+	} else {
+		bool more = cut_list(list);
+
+		local_conn_object(c, json_pack("{s:o,s:b}", "sessions", list, "more", (int)more));
+	}
 }
 
 static void ask_terminate(struct local_conn *c, const json_t *o)

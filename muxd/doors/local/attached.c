@@ -162,7 +162,9 @@ static int say_resize(struct local_conn *c, const json_t *o, struct err *e)
 	    (rc = json_opt_int(o, "xpixel", 0, 65535, &x, e)) || (rc = json_opt_int(o, "ypixel", 0, 65535, &y, e)))
 		return rc;
 	rc = attachment_resize(c->attachment, (unsigned)cols, (unsigned)rows, (unsigned)x, (unsigned)y);
-	return rc == ERR_ENDED ? 0 : rc ? err_set(e, rc, "the size was not taken: %s", err_name(rc)) : 0;
+	if (rc && rc != ERR_ENDED)
+		log_debug(&(struct log_ids){.peer = c->peer}, "a size is not taken: %s", err_name(rc));
+	return 0; /* no size is worth the connection */
 }
 
 static int say_signal(struct local_conn *c, const json_t *o, struct err *e)
@@ -194,8 +196,9 @@ static int control(struct local_conn *c, const uint8_t *p, size_t n, struct err 
 		let_go(c);
 	else
 		rc = err_set(e, ERR_INVAL, "unknown op \"%.40s\"", op);
-	if (rc == ERR_ENDED)
-		rc = 0; /* it ended in between: the exit is on its way */
+	if (rc == ERR_ENDED || rc == ERR_FORBIDDEN)
+		rc = 0; /* it ended in between, and the exit is on its way; or an observer said it, whose input is no
+			   error either */
 out:
 	json_decref(o);
 	return rc;

@@ -106,12 +106,20 @@ static int flush(struct local_conn *c)
 	return c->state == LOCAL_CLOSING ? ERR_EOF : 0;
 }
 
-void local_conn_say(struct local_conn *c, json_t *o)
+static int say(struct local_conn *c, json_t *o)
 {
-	if (!o || msg_put_json(&c->out, o))
-		log_warn(&(struct log_ids){.peer = c->peer}, "a message to the client was dropped: too much is queued");
+	int rc = o ? msg_put_json(&c->out, o) : ERR_NOMEM;
+
+	if (rc)
+		log_warn(&(struct log_ids){.peer = c->peer}, "a message to the client was dropped: %s", err_name(rc));
 	json_decref(o);
 	local_conn_update(c);
+	return rc;
+}
+
+void local_conn_say(struct local_conn *c, json_t *o)
+{
+	(void)say(c, o);
 }
 
 void local_conn_error(struct local_conn *c, int rc, const struct err *e)
@@ -140,7 +148,8 @@ static int take_messages(struct local_conn *c)
 	size_t size;
 	int rc = 0;
 
-	c->reading_paused = false;
+	/* While the hub works on the question what follows it only waits; reading on without room would be a busy loop. */
+	c->reading_paused = c->state == LOCAL_ASKED && buf_room(&c->in) < READ_CHUNK;
 	while (c->state != LOCAL_CLOSING && c->state != LOCAL_ASKED && (rc = msg_next(&c->in, &m, &size)) == 1) {
 		if (c->state == LOCAL_ATTACHED) {
 			if (!local_message(c, m.kind, m.payload, m.len)) {
@@ -228,16 +237,30 @@ struct local_conn *local_redeem(struct local_ticket *t)
 	return c;
 }
 
+void local_conn_object(struct local_conn *c, json_t *o)
+{
+	struct err e = {0};
+	int rc;
+
+	if (o)
+		json_object_set_new(o, "event", json_string("result"));
+	rc = say(c, o);
+	if (rc == ERR_TOO_LARGE)
+		err_set(&e, rc, "the answer is longer than a message can be (1 MiB)");
+	if (rc)
+		local_conn_error(c, rc, &e);
+	else
+		local_conn_close_soon(c);
+}
+
 void local_conn_result(struct local_conn *c, const char *key, json_t *value)
 {
-	local_conn_say(c, json_pack("{s:s,s:o}", "event", "result", key, value));
-	local_conn_close_soon(c);
+	local_conn_object(c, json_pack("{s:o}", key, value));
 }
 
 void local_conn_answer(struct local_ticket *t, const char *key, int rc, const struct err *e, json_t *result)
 {
 	struct local_conn *c = local_redeem(t);
-	json_t *o;
 
 	if (!c)
 		return;
@@ -247,9 +270,6 @@ void local_conn_answer(struct local_ticket *t, const char *key, int rc, const st
 	} else if (key) {
 		local_conn_result(c, key, json_incref(result));
 	} else {
-		o = json_copy(result);
-		json_object_set_new(o, "event", json_string("result"));
-		local_conn_say(c, o);
-		local_conn_close_soon(c);
+		local_conn_object(c, json_copy(result));
 	}
 }

@@ -60,6 +60,8 @@ void local_conn_update(struct local_conn *c);     /* which events are waited for
 
 /* Whom a callback of the hub's is for, once; NULL: the connection went meanwhile, and the ticket with it. */
 struct local_conn *local_redeem(struct local_ticket *t);
+/* {"event": "result"} with the keys of o, which is stolen, and the end; what no message holds is an error. */
+void local_conn_object(struct local_conn *c, json_t *o);
 /* {"event": "result", key: value}, value stolen, and the end. */
 void local_conn_result(struct local_conn *c, const char *key, json_t *value);
 /* What the hub said to a question: under key, or (NULL) as keys of the message itself. result is borrowed. */

@@ -29,11 +29,24 @@ static void read_off(struct conn *c)
 	conn_read_stop(c);
 }
 
+/* A malformed body is refused once there is somebody to take it: until then its handler holds the exchange. */
+static bool refuse_broken(struct conn *c)
+{
+	if (!c->body_broken)
+		return false;
+	read_off(c);
+	if (c->x->flow)
+		conn_refuse(c, 400, ERR_INVAL, "the chunked body is malformed");
+	return true;
+}
+
 /* Hands on what is here; then reads, waits for the handler, or tells it of the end. */
 static void pump(struct conn *c)
 {
 	struct http_exchange *x = c->x;
 
+	if (refuse_broken(c))
+		return;
 	while (x->flow && buf_len(&x->body)) {
 		ssize_t n = x->flow->take(x, buf_ptr(&x->body), buf_len(&x->body));
 
@@ -62,7 +75,7 @@ void conn_flow_begin(struct conn *c, uint64_t body_len)
 {
 	c->x->body_len = c->is_chunked ? UINT64_MAX : body_len;
 	c->body_done = !c->unread;
-	c->body_told = false;
+	c->body_told = c->body_broken = false;
 	c->limit_ns = 0;
 	buf_finish(&c->x->body);
 	buf_init(&c->x->body, FLOW_BODY_MAX);
@@ -74,10 +87,14 @@ void conn_flow_begin(struct conn *c, uint64_t body_len)
 int conn_flow_body(struct conn *c, const uint8_t *p, size_t n)
 {
 	struct http_exchange *x = c->x;
-	int rc = c->is_chunked ? chunked_feed(&c->chunked, p, n, &x->body) : buf_append(&x->body, p, n);
+	int rc;
 
+	if (c->body_broken)
+		return 0;
+	rc = c->is_chunked ? chunked_feed(&c->chunked, p, n, &x->body) : buf_append(&x->body, p, n);
 	if (rc == ERR_INVAL) {
-		conn_refuse(c, 400, rc, "the chunked body is malformed");
+		c->body_broken = true;
+		pump(c);
 		return 0;
 	}
 	if (rc)

@@ -118,8 +118,11 @@ int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
 		return set_path(x, value, strlen(value), e);
 	if (klen == 11 && memcmp(arg, "path_base64", 11) == 0)
 		return set_path_base64(x, value, e);
-	if (klen == 0 || klen >= sizeof(q->key) || strlen(value) >= sizeof(q->value))
-		return err_set(e, ERR_INVAL, "a query parameter has no name, or is too long");
+	if (klen == 0 || klen >= sizeof(q->key))
+		return err_set(e, ERR_INVAL, "a query parameter has no name, or one that is too long");
+	if (strlen(value) >= sizeof(q->value))
+		return err_set(e, ERR_INVAL, "query parameter %.*s has more than %zu bytes", (int)klen, arg,
+			       sizeof(q->value) - 1);
 	memcpy(q->key, arg, klen);
 	q->key[klen] = '\0';
 	if (http_query_str(x, q->key))

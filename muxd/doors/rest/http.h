@@ -41,7 +41,7 @@ struct http_flow {
 #define HTTP_PATH_MAX        1024
 #define HTTP_PARAMS_MAX      2
 #define HTTP_QUERY_MAX       12
-#define HTTP_QUERY_VALUE_MAX 256
+#define HTTP_QUERY_VALUE_MAX (GRANT_REASON_MAX + 1) /* with its end; a reason is the longest */
 #define HTTP_FILE_PATH_MAX   4095
 #define HTTP_ARGUMENT_MAX    (HTTP_FILE_PATH_MAX * 4 / 3 + 64) /* one "key=value", the longest */
 #define HTTP_RESPONSE_MAX    (48u * 1024 * 1024)               /* a round's two streams as JSON, with room */
@@ -66,8 +66,8 @@ struct http_exchange {
 	struct id id;
 	char id_text[ID_STR_LEN];
 	char peer[64];
-	char host[256];          /* as the client named us; "" */
-	char if_none_match[72];  /* "" when there is none, or more than one */
+	char host[256];         /* as the client named us; "" */
+	char if_none_match[72]; /* "" when there is none, or more than one */
 	bool accepts_gzip;
 	struct request rq; /* valid when authenticated */
 	bool authenticated;

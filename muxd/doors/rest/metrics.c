@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
-static const int statuses[METRIC_STATUSES - 1] = {200, 202, 400, 401, 403, 404, 405, 408, 409, 411, 413, 417,
-						  429, 499, 500, 501, 502, 503, 504, 507, 431, 505, 414};
+/* Those of http_reason(), a change to another protocol, and what libwebsockets answers by itself. */
+static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 304, 400, 401, 403, 404, 405, 408, 409, 411, 413,
+						  414, 417, 426, 429, 431, 499, 500, 501, 502, 503, 504, 505, 507};
 
 /* Upper ends in milliseconds; a round may take minutes. */
 static const uint64_t bucket_ms[METRIC_BUCKETS] = {1, 5, 10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000};
@@ -143,8 +144,8 @@ static int routed_render(const struct rest_metrics *m, struct buf *out)
 	for (int i = 2; rc == 0 && i < 6; i++)
 		rc = labelled(out, "muxd_routed_requests_total", "status", classes[i], m->routed[i]);
 	if (rc == 0)
-		rc = one(out, "muxd_routed_received_bytes_total", "counter", "Bytes from clients to ports in sandboxes.",
-			 m->routed_bytes_in);
+		rc = one(out, "muxd_routed_received_bytes_total", "counter",
+			 "Bytes from clients to ports in sandboxes.", m->routed_bytes_in);
 	return rc ? rc
 		  : one(out, "muxd_routed_sent_bytes_total", "counter", "Bytes from ports in sandboxes to clients.",
 			m->routed_bytes_out);

@@ -14,7 +14,7 @@
 struct buf;
 struct hub;
 
-enum { METRIC_STATUSES = 24, METRIC_BUCKETS = 11 };
+enum { METRIC_STATUSES = 28, METRIC_BUCKETS = 11 };
 
 struct rest_metrics {
 	/* last row: requests that matched no route; last status: any that is not in the list */

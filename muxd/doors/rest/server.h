@@ -68,6 +68,7 @@ struct conn {
 	bool is_chunked;
 	bool reading;              /* STREAM: the read side runs */
 	bool body_done, body_told; /* STREAM: all of it was read here; and its handler knows */
+	bool body_broken;          /* STREAM: it is malformed, which is answered once there is a flow */
 	struct chunked chunked;
 	struct buf head;
 	struct ws *ws; /* WS; owned */

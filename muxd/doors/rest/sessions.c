@@ -23,8 +23,8 @@ static int check_filters(const struct http_exchange *x, int64_t *limit, struct e
 {
 	static const char *const keys[] = {"agent", "state", "kind", "limit", NULL};
 	const char *kinds[] = {session_kind_name(SESSION_TERMINAL), session_kind_name(SESSION_EXEC),
-			       session_kind_name(SESSION_ROUND), session_kind_name(SESSION_FILE),
-			       session_kind_name(SESSION_PORT), NULL};
+			       session_kind_name(SESSION_ROUND),    session_kind_name(SESSION_FILE),
+			       session_kind_name(SESSION_PORT),     NULL};
 	const char *states[] = {session_state_name(SESSION_OPENING),   session_state_name(SESSION_RUNNING),
 				session_state_name(SESSION_SUSPENDED), session_state_name(SESSION_ENDING),
 				session_state_name(SESSION_ENDED),     NULL};
@@ -48,8 +48,12 @@ void rest_session_list(struct http_exchange *x)
 	int rc = check_filters(x, &limit, &e);
 
 	if (rc == 0)
-		rc = broker_sessions(x->hub, &x->rq, http_query_str(x, "agent"), http_query_str(x, "state"),
-				     http_query_str(x, "kind"), (size_t)limit, &list, &e);
+		rc = broker_sessions(x->hub, &x->rq,
+				     &(struct session_filter){.agent = http_query_str(x, "agent"),
+							      .state = http_query_str(x, "state"),
+							      .kind = http_query_str(x, "kind"),
+							      .limit = (size_t)limit},
+				     &list, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 		return;

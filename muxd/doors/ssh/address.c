@@ -12,10 +12,10 @@
 
 struct ssh_address {
 	LIST_ENTRY(ssh_address) bucket;
-	TAILQ_ENTRY(ssh_address) age; /* oldest use first */
-	uint8_t key[17];              /* family, then the address */
-	uint32_t live, failures;
-	uint64_t forgot_ns; /* up to when failures have been forgotten */
+	TAILQ_ENTRY(ssh_address) age;    /* oldest use first */
+	uint8_t key[17];                 /* family, then the address */
+	uint32_t live, logins, failures; /* logins: of the live ones, who is not in yet */
+	uint64_t forgot_ns;              /* up to when failures have been forgotten */
 	bool refused;
 };
 
@@ -138,8 +138,8 @@ static void forget(struct ssh_address *a, uint64_t now_ns)
 	}
 }
 
-int ssh_address_enter(struct ssh_address_table *t, const struct sockaddr *sa, uint32_t max_live, uint64_t now_ns,
-		      struct ssh_address **out, bool *out_first)
+int ssh_address_enter(struct ssh_address_table *t, const struct sockaddr *sa, uint32_t max_live, uint32_t max_logins,
+		      uint64_t now_ns, struct ssh_address **out, bool *out_first)
 {
 	struct ssh_address *a = entry_get(t, sa);
 	int rc = 0;
@@ -150,7 +150,7 @@ int ssh_address_enter(struct ssh_address_table *t, const struct sockaddr *sa, ui
 	forget(a, now_ns);
 	if (a->failures >= SSH_ADDRESS_REFUSE)
 		rc = ERR_RATE_LIMITED;
-	else if (a->live >= max_live)
+	else if (a->live >= max_live || a->logins >= max_logins)
 		rc = ERR_LIMIT;
 	if (rc) {
 		*out_first = !a->refused;
@@ -159,8 +159,14 @@ int ssh_address_enter(struct ssh_address_table *t, const struct sockaddr *sa, ui
 	}
 	a->refused = false;
 	a->live++;
+	a->logins++;
 	*out = a;
 	return 0;
+}
+
+void ssh_address_settled(struct ssh_address *a)
+{
+	a->logins--;
 }
 
 void ssh_address_leave(struct ssh_address *a, uint64_t now_ns)

@@ -1,6 +1,7 @@
 /*
  * address.h - what the SSH door remembers of each client address: how many
- * connections it holds, and how many log-ins failed lately.
+ * connections it holds, how many of them are not logged in yet, and how many log-ins
+ * failed lately.
  *
  * Owned by the door. Bounded: when full, the entry that has been quiet longest is
  * given up; entries with connections stay. An IPv6 address counts by its /64, which
@@ -28,12 +29,13 @@ int ssh_address_table_create(struct ssh_address_table **out);
 void ssh_address_table_destroy(struct ssh_address_table *t); /* NULL-safe */
 
 /*
- * A connection from sa begins: counted, until ssh_address_leave(). ERR_LIMIT over
- * max_live, ERR_RATE_LIMITED after too many failures, ERR_NOMEM. *out_first: the first
- * refusal since the last connection that was taken, so that a flood is audited once.
+ * A connection from sa begins: counted, until ssh_address_leave(), and as a log-in until
+ * ssh_address_settled(). ERR_LIMIT over max_live or max_logins, ERR_RATE_LIMITED after too many failures, ERR_NOMEM.
+ * *out_first: the first refusal since the last connection that was taken, so that a flood is audited once.
  */
-int ssh_address_enter(struct ssh_address_table *t, const struct sockaddr *sa, uint32_t max_live, uint64_t now_ns,
-		      struct ssh_address **out, bool *out_first);
+int ssh_address_enter(struct ssh_address_table *t, const struct sockaddr *sa, uint32_t max_live, uint32_t max_logins,
+		      uint64_t now_ns, struct ssh_address **out, bool *out_first);
+void ssh_address_settled(struct ssh_address *a); /* its log-in is over, well or not; once, before it leaves */
 void ssh_address_leave(struct ssh_address *a, uint64_t now_ns);
 void ssh_address_failed(struct ssh_address *a, uint64_t now_ns);
 /* How long the next log-in from there has to wait: 0, or 1 to 8 s. */

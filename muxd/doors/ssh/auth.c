@@ -60,6 +60,13 @@ static void auth_audit(struct ssh_conn *c, const char *what, int code, const cha
 	broker_audit_refused(c->door->hub, "ssh", c->peer, what, &e);
 }
 
+/* The end of a log-in without a wrong answer: for its address, it has failed all the same. */
+static void auth_given_up(struct ssh_conn *c, const char *what, int code, const char *text)
+{
+	auth_audit(c, what, code, text);
+	ssh_address_failed(c->address, clock_boot_ns());
+}
+
 /* One more failure: the next try is read a second later than after the one before. */
 static void auth_failed(struct ssh_conn *c)
 {
@@ -97,7 +104,7 @@ static bool auth_user(struct ssh_conn *c, const char *user)
 		return strcmp(c->auth.user, user) == 0;
 	if (ssh_login_parse(user, &c->auth.login, &e) != 0) {
 		auth_say(c, "muxd: %s. Log in as AGENT@host, or AGENT+SESSION@host.", e.message);
-		auth_audit(c, "login name", e.code, e.message);
+		auth_given_up(c, "login name", e.code, e.message);
 		auth_set_state(c, SSH_AUTHN_FAILED);
 		ssh_conn_doom(c, "no login name");
 		return false;
@@ -210,7 +217,7 @@ static int on_key(ssh_session s, const char *user, struct ssh_key_struct *key, c
 		auth_audit(c, "key", ERR_UNAUTHENTICATED, "a signature without a key of staff for this agent");
 		auth_failed(c);
 	} else if (++c->auth.offers > OFFERS_MAX) {
-		auth_audit(c, "key", ERR_UNAUTHENTICATED, "too many keys were offered");
+		auth_given_up(c, "key", ERR_UNAUTHENTICATED, "too many keys were offered");
 		auth_set_state(c, SSH_AUTHN_FAILED);
 		ssh_conn_doom(c, "too many keys were offered");
 	}
@@ -383,14 +390,14 @@ void ssh_auth_begin(struct ssh_conn *c)
 void ssh_auth_timeout(struct ssh_conn *c)
 {
 	if (c->auth.user[0])
-		auth_audit(c, "login grace", ERR_TIMEOUT, "the log-in took longer than ssh.login_grace");
+		auth_given_up(c, "login grace", ERR_TIMEOUT, "the log-in took longer than ssh.login_grace");
 	auth_set_state(c, SSH_AUTHN_FAILED);
 }
 
 void ssh_auth_end(struct ssh_conn *c)
 {
 	if (c->auth.offers > 0 && c->auth.state < SSH_AUTHN_KEY_SHOWN)
-		auth_audit(c, "key", ERR_UNAUTHENTICATED, "no key that was offered is one of staff for this agent");
+		auth_given_up(c, "key", ERR_UNAUTHENTICATED, "no key that was offered is one of staff for this agent");
 	if (c->auth.issue)
 		c->auth.issue->conn = NULL;
 	c->auth.issue = NULL;

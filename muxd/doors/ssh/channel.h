@@ -56,8 +56,9 @@ struct ssh_chan {
 	bool in_blocked; /* the session takes nothing until `writable` */
 	bool eof_seen, eof_told;
 	bool remote_closed;
-	struct buf shot;  /* a screen on its way to the client, before any more output */
-	struct buf words; /* notices and refusals on their way to the client, with their line ends */
+	uint64_t left_until_ns; /* remote_closed: how long its input is waited for; 0: not yet */
+	struct buf shot;        /* a screen on its way to the client, before any more output */
+	struct buf words;       /* notices and refusals on their way to the client, with their line ends */
 	struct ssh_exit exit;
 	bool exit_told;
 };

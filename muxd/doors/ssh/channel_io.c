@@ -1,4 +1,5 @@
 #define LOG_SUBSYS "ssh"
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/ring.h"
@@ -12,6 +13,8 @@
 
 /* Input that waited is handed to the session in such parts, one a turn. */
 #define FEED_MAX (64 * 1024)
+/* A client that has left: for so long its program may take nothing of the input that is still here. */
+#define LEFT_NS (5 * NS_PER_SEC)
 
 static const char *const state_names[] = {"idle", "starting", "attached", "finishing", "closed"};
 
@@ -239,6 +242,8 @@ static bool chan_feed(struct ssh_chan *ch)
 
 		ch->in_off += w;
 		ch->in_len -= w;
+		if (w)
+			ch->left_until_ns = 0;
 	}
 	if (ch->in_chunk && ch->in_len == 0) {
 		free(ch->in_chunk);
@@ -266,10 +271,25 @@ static void chan_say_goodbye(struct ssh_chan *ch)
 		ssh_chan_set_state(ch, SSH_CHAN_CLOSED);
 }
 
-/* The client closed its side: what it sent before still goes in, then it is gone. */
+/* What the client sent before it closed still goes in, unless the program has stopped reading. */
+static bool chan_lingers(struct ssh_chan *ch)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (input_drained(ch) || ch->eof_told)
+		return false;
+	if (!ch->left_until_ns)
+		ch->left_until_ns = now + LEFT_NS;
+	if (now >= ch->left_until_ns)
+		return false;
+	ssh_conn_nudge(ch->conn, ch->left_until_ns - now);
+	return true;
+}
+
+/* The client closed its side: it is gone. */
 static void chan_left(struct ssh_chan *ch)
 {
-	if (ch->state == SSH_CHAN_ATTACHED && !input_drained(ch) && !ch->eof_told)
+	if (ch->state == SSH_CHAN_ATTACHED && chan_lingers(ch))
 		return;
 	if (ch->state == SSH_CHAN_STARTING)
 		return; /* the broker's answer ends it */

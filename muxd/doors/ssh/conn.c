@@ -36,8 +36,10 @@ static void conn_set_state(struct ssh_conn *c, enum ssh_conn_state to)
 	struct log_ids ids = {.peer = c->peer};
 
 	log_debug(&ids, "connection: %s -> %s", state_names[c->state], state_names[to]);
-	if (c->state == SSH_CONN_LOGIN)
+	if (c->state == SSH_CONN_LOGIN) {
 		c->door->nlogins--;
+		ssh_address_settled(c->address);
+	}
 	c->state = to;
 }
 
@@ -228,6 +230,18 @@ static void on_timer(uv_timer_t *h)
 	ssh_conn_leave(c);
 }
 
+static void on_nudge(uv_timer_t *h)
+{
+	ssh_conn_enter(h->data);
+	ssh_conn_leave(h->data);
+}
+
+void ssh_conn_nudge(struct ssh_conn *c, uint64_t ns)
+{
+	if (!uv_is_active((uv_handle_t *)&c->nudge))
+		uv_timer_start(&c->nudge, on_nudge, ms(ns), 0);
+}
+
 static void on_pause_end(uv_timer_t *h)
 {
 	ssh_conn_resume(h->data);
@@ -248,19 +262,32 @@ void ssh_conn_resume(struct ssh_conn *c)
 	ssh_conn_leave(c);
 }
 
-void ssh_conn_opened(struct ssh_conn *c)
+/* From now on with the times of the configuration as it is. */
+static void keepalive_begin(struct ssh_conn *c)
 {
 	uint64_t every = ms(hub_conf(c->door->hub)->ssh_keepalive_ns) / 2;
+
+	uv_timer_stop(&c->timer);
+	c->heard_ns = uv_now(c->door->loop) * NS_PER_MS;
+	if (every)
+		uv_timer_start(&c->timer, on_timer, every, every);
+}
+
+void ssh_conn_reload(struct ssh_conn *c)
+{
+	if (c->state == SSH_CONN_OPEN)
+		keepalive_begin(c);
+}
+
+void ssh_conn_opened(struct ssh_conn *c)
+{
 	struct log_ids ids = {.peer = c->peer, .agent = c->auth.login.agent};
 
 	log_info(&ids, "%s logged in", c->auth.request.grant.principal);
 	conn_set_state(c, SSH_CONN_OPEN);
 	uv_timer_stop(&c->pause);
-	uv_timer_stop(&c->timer);
 	c->paused = false;
-	c->heard_ns = uv_now(c->door->loop) * NS_PER_MS;
-	if (every)
-		uv_timer_start(&c->timer, on_timer, every, every);
+	keepalive_begin(c);
 }
 
 void ssh_conn_finish(struct ssh_conn *c, const char *why)
@@ -342,6 +369,7 @@ void ssh_conn_destroy(struct ssh_conn *c, const char *why)
 	uv_close((uv_handle_t *)&c->watch, on_closed);
 	uv_close((uv_handle_t *)&c->timer, on_closed);
 	uv_close((uv_handle_t *)&c->pause, on_closed);
+	uv_close((uv_handle_t *)&c->nudge, on_closed);
 }
 
 /* libssh's half: the session, its keys and options, and the version line on its way. */
@@ -384,8 +412,9 @@ static int conn_handles(struct ssh_conn *c, int fd)
 	}
 	uv_timer_init(loop, &c->timer);
 	uv_timer_init(loop, &c->pause);
-	c->watch.data = c->timer.data = c->pause.data = c;
-	c->handles = 3;
+	uv_timer_init(loop, &c->nudge);
+	c->watch.data = c->timer.data = c->pause.data = c->nudge.data = c;
+	c->handles = 4;
 	return 0;
 }
 
@@ -429,6 +458,7 @@ fail:
 		ssh_free(c->ssh);
 	}
 	free(c);
+	ssh_address_settled(address);
 	ssh_address_leave(address, clock_boot_ns());
 	return rc;
 }

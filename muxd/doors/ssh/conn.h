@@ -46,6 +46,7 @@ struct ssh_conn {
 	uv_poll_t watch;
 	uv_timer_t timer; /* LOGIN: grace; OPEN: keepalive; FLUSHING: patience */
 	uv_timer_t pause; /* ends a delay of the log-in */
+	uv_timer_t nudge; /* a channel waits for a moment */
 	unsigned handles;
 	int watched; /* uv events asked for */
 
@@ -71,6 +72,10 @@ void ssh_conn_leave(struct ssh_conn *c);
 void ssh_conn_doom(struct ssh_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The log-in has succeeded. */
 void ssh_conn_opened(struct ssh_conn *c);
+/* The configuration is another one. */
+void ssh_conn_reload(struct ssh_conn *c);
+/* Settle once more in that time, or before: a channel waits for a moment. */
+void ssh_conn_nudge(struct ssh_conn *c, uint64_t ns);
 /* Read nothing until told otherwise, or for a time (ns > 0). */
 void ssh_conn_pause(struct ssh_conn *c, uint64_t ns);
 void ssh_conn_resume(struct ssh_conn *c);

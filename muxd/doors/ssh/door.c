@@ -54,6 +54,12 @@ static void turn_away(struct ssh_door *d, int fd, const char *peer, bool audit, 
 	broker_audit_refused(d->hub, "ssh", peer, "connection", &e);
 }
 
+/* A quarter is kept for those who are in already and open another connection. */
+static bool door_full(const struct ssh_door *d, const struct conf *conf)
+{
+	return d->nconns >= conf->ssh_max_connections || d->nlogins > conf->ssh_max_connections * 3 / 4;
+}
+
 static void door_admit(struct ssh_door *d, int fd, const struct sockaddr *sa)
 {
 	const struct conf *conf = hub_conf(d->hub);
@@ -64,18 +70,21 @@ static void door_admit(struct ssh_door *d, int fd, const struct sockaddr *sa)
 	int rc;
 
 	sock_name(fd, 1, peer, sizeof(peer));
-	/* A quarter is kept for those who are in already and open another connection. */
-	if (d->nconns >= conf->ssh_max_connections || d->nlogins > conf->ssh_max_connections * 3 / 4) {
-		turn_away(d, fd, peer, true, ERR_LIMIT, "too many connections (ssh.max_connections)");
+	if (door_full(d, conf)) {
+		turn_away(d, fd, peer, !d->full, ERR_LIMIT, "too many connections (ssh.max_connections)");
+		d->full = true;
 		return;
 	}
-	rc = ssh_address_enter(d->addresses, sa, conf->ssh_max_per_address, clock_boot_ns(), &a, &first);
+	/* Of those who are not in yet a quarter at most may be one address's: several are needed to fill the door. */
+	rc = ssh_address_enter(d->addresses, sa, conf->ssh_max_per_address, conf->ssh_max_connections / 4 + 1,
+			       clock_boot_ns(), &a, &first);
 	if (rc) {
 		turn_away(d, fd, peer, first, rc,
-			  rc == ERR_LIMIT ? "too many connections from this address (ssh.max_per_address)"
+			  rc == ERR_LIMIT ? "too many connections or log-ins from this address (ssh.max_per_address)"
 					  : "too many failed log-ins from this address; wait a minute");
 		return;
 	}
+	d->full = false;
 	rc = ssh_conn_create(d, fd, a, peer);
 	if (rc) {
 		err_set(&e, rc, "a connection could not be set up");
@@ -210,10 +219,14 @@ fail:
 	return rc;
 }
 
-/* Limits, staff and times are read from hub_conf() where they are used; the host key stays. */
+/* Limits, staff and times are read from hub_conf() where they are used, but for timers that run; the host key stays. */
 void ssh_door_reload(struct ssh_door *d)
 {
+	struct ssh_conn *c;
+
 	log_debug(NULL, "reload: %zu connections go on", d->nconns);
+	TAILQ_FOREACH(c, &d->conns, link)
+	ssh_conn_reload(c);
 }
 
 static struct ssh_conn *conn_not_told(struct ssh_door *d)

@@ -33,6 +33,7 @@ struct ssh_door {
 	struct ssh_conn_list conns;    /* every live one */
 	struct ssh_conn_list busy;     /* those with more to write at once, one slice a turn */
 	size_t nbusy, nconns, nlogins; /* nlogins: not yet authenticated */
+	bool full; /* the last one that came was turned away for want of room, which is in the audit log */
 	struct ssh_address_table *addresses;
 	unsigned handles;
 };

@@ -51,8 +51,8 @@ struct ws {
 	/* HISTORY: [history_at, history_end) is still to be sent; page: what of it is here */
 	uint64_t history_at, history_end;
 	struct buf page;
-	bool history_asked;
-	uint8_t *screen; /* a SCREEN message that waits, behind LWS_PRE */
+	bool history_asked, torn; /* torn: SKIPPED was said, and no screen since */
+	uint8_t *screen;          /* a SCREEN message that waits, behind LWS_PRE */
 	size_t screen_len;
 	json_t *farewell; /* EXIT of a session that ended before all of it was sent */
 	int close_code;

@@ -42,27 +42,43 @@ static void no_memory(struct ws *w)
 
 /* --- what is said at the beginning */
 
-static void say_opened(struct ws *w, const struct session *s, bool driver, uint64_t offset)
+struct opened {
+	const char *agent, *kind, *principal;
+	bool driver;
+	unsigned cols, rows;
+	uint64_t offset;
+};
+
+static struct opened opened_of(const struct session *s, bool driver, uint64_t offset)
+{
+	struct opened o = {.agent = session_agent(s),
+			   .kind = session_kind_name(session_kind(s)),
+			   .principal = session_principal(s),
+			   .driver = driver,
+			   .offset = offset};
+
+	session_size(s, &o.cols, &o.rows);
+	return o;
+}
+
+static void say_opened(struct ws *w, struct opened of)
 {
 	const struct grant *g = &w->rq.grant;
 	char id[ID_STR_LEN], grant[ID_STR_LEN], expires[40];
-	unsigned cols, rows;
 	json_t *o;
 
-	id_format(session_id(s), id);
+	id_format(&w->session, id);
 	id_format(&g->id, grant);
 	clock_format_utc(g->expires_ns, expires, sizeof(expires));
-	session_size(s, &cols, &rows);
-	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:i,s:i,s:{s:s,s:s,s:s,s:s,s:I}}", "session", id, "agent",
-		      session_agent(s), "kind", session_kind_name(session_kind(s)), "principal", session_principal(s),
-		      "role", driver ? "driver" : "observer", "offset", (json_int_t)offset, "cols", (int)cols, "rows",
-		      (int)rows, "grant", "id", grant, "principal", g->principal, "reason", g->reason, "expires_at",
-		      expires, "expires_in_ms",
+	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:i,s:i,s:{s:s,s:s,s:s,s:s,s:I}}", "session", id, "agent", of.agent,
+		      "kind", of.kind, "principal", of.principal, "role", of.driver ? "driver" : "observer", "offset",
+		      (json_int_t)of.offset, "cols", (int)of.cols, "rows", (int)of.rows, "grant", "id", grant,
+		      "principal", g->principal, "reason", g->reason, "expires_at", expires, "expires_in_ms",
 		      (json_int_t)((g->expires_ns - hub_now_wall(w->conn->door->hub)) / (int64_t)NS_PER_MS));
 	(void)web_wire_put_json(&w->out, WIRE_OPENED, o);
 	json_decref(o);
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		w->window[i] = (i == STREAM_OUTPUT ? offset : 0) + FIRST_WINDOW;
+		w->window[i] = (i == STREAM_OUTPUT ? of.offset : 0) + FIRST_WINDOW;
 	ws_want_write(w);
 }
 
@@ -71,6 +87,9 @@ static void live(struct ws *w)
 	ws_set_state(w, WS_LIVE);
 	if (w->cols && w->rows)
 		(void)attachment_resize(w->attachment, w->cols, w->rows, 0, 0);
+	if (w->torn) /* output from the middle draws no screen, and sets no modes */
+		attachment_want_screen(w->attachment);
+	w->torn = false;
 	ws_take_input(w);
 	ws_want_write(w);
 }
@@ -81,6 +100,7 @@ static void skip(struct ws *w, uint64_t to)
 {
 	(void)web_wire_put_skipped(&w->out, STREAM_OUTPUT, w->history_at, to);
 	w->history_at = to;
+	w->torn = true;
 }
 
 static void history_over(struct ws *w)
@@ -161,18 +181,64 @@ static json_t *exit_json(const struct session_result *r)
 			 (json_int_t)(r->duration_ns / NS_PER_MS));
 }
 
-/* It ended while the client was away: the rest of it, and how it ended. */
-static bool joined_late(struct ws *w)
+static int beyond_end(struct err *e)
+{
+	return err_set(e, ERR_INVAL, "offset is beyond the end of the session's output");
+}
+
+/* It ended while the client was away: the rest of it, and how it ended. ERR_ENDED: nobody comes back to it. */
+static int join_late(struct ws *w, struct err *e)
 {
 	struct session *s = hub_session_find(w->conn->door->hub, &w->session);
 	const struct session_result *r = s ? session_result(s) : NULL;
 
-	if (!r || !w->has_offset || w->offset > r->total[STREAM_OUTPUT])
-		return false;
+	if (!r || !w->has_offset)
+		return ERR_ENDED;
+	if (w->offset > r->total[STREAM_OUTPUT])
+		return beyond_end(e);
 	w->farewell = exit_json(r);
-	say_opened(w, s, false, w->offset);
+	say_opened(w, opened_of(s, false, w->offset));
 	begin_history(w, r->total[STREAM_OUTPUT]);
-	return true;
+	return 0;
+}
+
+/* It has left memory meanwhile: both come from the record. */
+static void on_past(void *arg, int rc, const struct err *e, json_t *past)
+{
+	struct ws *w = redeem(arg);
+	struct opened of = {0};
+	struct err here = {0};
+	json_t *exit = json_object_get(past, "exit");
+	json_int_t total;
+
+	if (!w || w->state != WS_ASKED)
+		return;
+	total = json_integer_value(json_object_get(json_object_get(exit, "stdout"), "total_bytes"));
+	if (!rc && w->offset > (uint64_t)total)
+		rc = beyond_end(&here), e = &here;
+	if (rc) {
+		ws_fail(w, rc, e);
+		return;
+	}
+	of.agent = json_string_value(json_object_get(past, "agent"));
+	of.kind = json_string_value(json_object_get(past, "kind"));
+	of.principal = json_string_value(json_object_get(past, "principal"));
+	of.cols = (unsigned)json_integer_value(json_object_get(past, "cols"));
+	of.rows = (unsigned)json_integer_value(json_object_get(past, "rows"));
+	of.offset = w->offset;
+	w->farewell = json_incref(exit);
+	say_opened(w, of);
+	begin_history(w, (uint64_t)total);
+}
+
+static void ask_past(struct ws *w)
+{
+	struct ws_ticket *t = ticket(w);
+
+	if (t)
+		broker_past(w->conn->door->hub, &w->rq, &w->session, w->role, on_past, t);
+	else
+		no_memory(w);
 }
 
 static enum attachment_role role_of(const struct ws *w)
@@ -196,17 +262,21 @@ static void ask_attach(struct ws *w)
 
 	id_format(&w->session, id);
 	rc = broker_attach(w->conn->door->hub, &w->rq, NULL, id, role, &ws_attachment_ops, w, &w->attachment, &e);
-	if (rc == ERR_ENDED && joined_late(w))
+	if (rc == ERR_ENDED && (rc = join_late(w, &e)) == 0)
 		return;
+	if (rc == ERR_NOT_FOUND && w->has_offset && !hub_session_find(w->conn->door->hub, &w->session)) {
+		ask_past(w);
+		return;
+	}
 	if (!rc && w->has_offset && attachment_seek(w->attachment, STREAM_OUTPUT, w->offset, &missing))
-		rc = err_set(&e, ERR_INVAL, "offset is beyond the end of the session's output");
+		rc = beyond_end(&e);
 	if (rc) {
 		ws_fail(w, rc, &e);
 		return;
 	}
 	snprintf(w->agent, sizeof(w->agent), "%s", session_agent(attachment_session(w->attachment)));
-	say_opened(w, attachment_session(w->attachment), role == ROLE_DRIVER,
-		   missing ? w->offset : attachment_offset(w->attachment, STREAM_OUTPUT));
+	say_opened(w, opened_of(attachment_session(w->attachment), role == ROLE_DRIVER,
+				missing ? w->offset : attachment_offset(w->attachment, STREAM_OUTPUT)));
 	if (missing)
 		begin_history(w, w->offset + missing);
 	else
@@ -229,7 +299,7 @@ static void on_open(void *arg, int rc, const struct err *e, struct session *s, s
 	}
 	w->attachment = a;
 	w->session = *session_id(s);
-	say_opened(w, s, true, 0);
+	say_opened(w, opened_of(s, true, 0));
 	live(w);
 }
 

@@ -49,8 +49,9 @@ function address() {
   }
 }
 
+/** scopes null: the default ones of its kind. */
 export function grant({ agent = "web", principal = "tester", scopes = "terminal,rounds,observe,drive,replay", ttl = "30m", reason = "a story" } = {}) {
-  const text = execFileSync(`${build}/muxctl`, ["--state", state, "grant", "create", "--agent", agent, "--principal", principal, "--kind", "staff", "--scopes", scopes, "--task", "story", "--ttl", ttl, "--reason", reason, "-o", "json"]);
+  const text = execFileSync(`${build}/muxctl`, ["--state", state, "grant", "create", "--agent", agent, "--principal", principal, "--kind", "staff", ...(scopes ? ["--scopes", scopes] : []), "--task", "story", "--ttl", ttl, "--reason", reason, "-o", "json"]);
   return JSON.parse(text);
 }
 export function muxctl(...args) {

@@ -11,7 +11,7 @@ async function counted(page, n, what) {
   const got = (await lines(page, true)).filter((l) => /^n\d+$/.test(l)).map((l) => Number(l.slice(1)));
   equal(what, Array.from({ length: n }, (_, i) => i + 1), got);
 }
-const count = (n, pause) => `clear; for i in $(seq 1 ${n}); do echo n$i; sleep ${pause}; done`;
+const count = (n, pause, turn = "") => `clear; echo turn${turn}; for i in $(seq 1 ${n}); do echo n$i; sleep ${pause}; done`;
 
 try {
   const page = await person(chrome);
@@ -37,7 +37,8 @@ try {
   for (let i = 0; i < runs; i++) {
     const n = 40;
     await shows(page, /\$ ?$/m);
-    await type(page, count(n, 0.05));
+    await type(page, count(n, 0.05, i));
+    await shows(page, new RegExp(`^turn${i}$`, "m")); // the lines of the turn before were like these
     await shows(page, new RegExp(`^n${2 + Math.floor(Math.random() * 30)}$`, "m"));
     await killAndStart();
     await live(page);
@@ -77,6 +78,22 @@ try {
   await brief.locator(".notice").waitFor();
   const said = await brief.locator(".notice h1").innerText();
   ok("a broken link says so", /That did not work|No grant/.test(said), said);
+
+  // to leave needs muxd, which takes the cookie away: a page that cannot reach it does not say goodbye
+  const leaver = await person(chrome);
+  await enter(leaver, wire, grant({ agent: "brief" }).token);
+  wire.cut();
+  await leaver.getByRole("button", { name: "Leave" }).click();
+  await leaver.getByRole("alert").getByText("still in this browser").waitFor();
+  ok("a grant that is not forgotten is not said to be", (await leaver.getByText("Goodbye").count()) === 0);
+  wire.mend();
+  await live(leaver);
+  await leaver.getByRole("button", { name: "Leave" }).click();
+  await leaver.getByText("Goodbye").waitFor();
+  await visit(leaver, `https://${wire.host}/sandboxes`);
+  await leaver.getByText("No grant").waitFor();
+  ok("and it is forgotten when goodbye is said", true);
+  await leaver.context().close();
 
   // a part of the page that does not come: its script, its style, what is loaded later
   for (const [what, part] of [["script", /\/ui\/app-[^/]*\.js/], ["style", /\/ui\/[^/]*\.css/], ["later part", /\/ui\/(?!app-)[^/]*\.js/]]) {

@@ -1,7 +1,7 @@
 // The replay: what the page shows at a moment is what the terminal showed then, however far in; it plays, stops, steps,
 // follows what still goes on, and a link leads back to the moment.
 import { execFileSync, spawn } from "node:child_process";
-import { browser, build, cells, equal, grant, muxctl, ok, person, seekPlain, settled, shot, shows, sleep, state, text, until, visit, Wire } from "./lib.mjs";
+import { browser, build, cells, equal, grant, muxctl, ok, patience, person, seekPlain, settled, shot, shows, sleep, state, text, until, visit, Wire } from "./lib.mjs";
 
 const wire = await new Wire().open();
 const chrome = await browser();
@@ -63,7 +63,28 @@ try {
   await shows(page, /the end/);
   ok("End is the end", true);
 
+  await page.locator(".stage").focus();
+  const slider = () => page.evaluate(() => document.activeElement?.matches("input[type=range]"));
+  for (let i = 0; i < 20 && !(await slider()); i++) await page.keyboard.press("Tab");
+  ok("Tab leads from the screen to the timeline", await slider());
+  await page.locator(".xterm-screen").click();
+  await page.keyboard.press("Home");
+  await until("the beginning", async () => (await player(page, () => window.muxdPlayer.at)) === 0);
+  await settled(page);
+  await page.keyboard.press("ArrowRight");
+  await until("what comes later", async () => (await player(page, () => window.muxdPlayer.at)) > 0);
+  ok("a click into the screen leaves the keys to the replay", true);
+  await settled(page);
+  await page.getByRole("button", { name: "Reader" }).click();
+  await until("the lines that are read", async () => /the end/.test(await page.locator(".xterm-accessibility").innerText()));
+  ok("a screen reader is told what is shown", true);
+  await page.getByRole("button", { name: "Reader" }).click();
+
   await seek(page, at2);
+  await page.locator(".stage").focus();
+  await page.keyboard.press(".");
+  await until("the step", async () => (await player(page, () => window.muxdPlayer.at)) > at2);
+  const stepped = await cells(page);
   await page.getByRole("button", { name: "Copy link" }).click();
   const link = await page.evaluate(() => navigator.clipboard.readText());
   ok("a link to the moment", /#t=\d+\.\d+$/.test(link), link);
@@ -72,8 +93,7 @@ try {
   await until("the first page", async () => (await second.locator("main").innerText()).length > 0);
   await visit(second, link);
   await second.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state === "paused", null, { timeout: 60_000 });
-  await shows(second, /^screen-2$/m);
-  ok("leads there", true);
+  equal("leads to what was shown", stepped, await cells(second));
   await second.context().close();
   for (const [name, options] of [["light", {}], ["dark", { dark: true }], ["small", { width: 390, height: 800 }], ["wide", { width: 1280, height: 800 }]]) {
     const p = await person(chrome, options);
@@ -104,7 +124,7 @@ try {
   }
 
   // One that goes on.
-  const running = spawn("script", ["-qc", `${build}/muxctl --state ${state} exec -it web --task story -- sh -c 'n=0; while sleep 0.3; do n=$((n+1)); echo tick-$n; done'`, "/dev/null"], { stdio: "ignore" });
+  const running = spawn("script", ["-qc", `${build}/muxctl --state ${state} exec -it web --task story -- sh -c 'n=0; while sleep 0.3; do n=$((n+1)); echo tick-$n; if [ -e burst ]; then rm burst; seq 300000; n=$((n+1000000)); fi; done'`, "/dev/null"], { stdio: "ignore" });
   const liveId = await until("a live session", () => {
     const s = JSON.parse(muxctl("session", "list", "--agent", "web", "-o", "json")).sessions.find((x) => x.state === "running" && x.kind === "exec");
     return s && s.id;
@@ -118,6 +138,9 @@ try {
     throw new Error(`${e.message}: ${p}; the screen:\n${await text(page)}\n${await page.locator(".message").innerText()}`);
   });
   ok("what goes on is followed", true);
+  muxctl("exec", "-n", "web", "--task", "story", "--", "touch", "burst");
+  await until("what comes behind 2 MB at once", async () => (await n()) > 1_000_000);
+  ok("behind more at once than a page holds, too", true);
   await player(page, () => window.muxdPlayer.pause());
   await sleep(100);
   const still = await n();
@@ -134,6 +157,18 @@ try {
   muxctl("session", "terminate", liveId, "--reason", "the story is over");
   running.kill();
 
+  // a server of this story's own: a night in which clocks and keys are recorded, and nothing is seen
+  const night = "01900000-0000-7000-8000-00000000c10c";
+  const hours = 8 * 3600e3;
+  await page.route(`**/v1/recordings/${night}`, (r) => r.fulfill({ json: { session: night, state: "sealed", open: { agent: "web", kind: "terminal", pty: true, cols: 80, rows: 24 }, first_ns: "0", last_ns: String(hours * 1e6) } }));
+  await page.route(`**/v1/recordings/${night}/events?*`, (r) => r.fulfill({ headers: { "Muxd-Page": "end" }, body: nightOf(hours) }));
+  await visit(page, `https://${wire.host}/replay/${night}`);
+  await page.waitForFunction(() => window.muxdPlayer);
+  await shows(page, /^evening$/m);
+  await shows(page, /^morning$/m);
+  await page.waitForFunction(() => window.muxdPlayer.state === "ended", null, { timeout: patience });
+  ok("a silence is skipped whatever is recorded in it", true);
+
   await visit(page, `https://${wire.host}/replay/01900000-0000-7000-8000-000000000000`);
   await until("a sentence", async () => /Not found/.test(await page.locator("main").innerText()));
   ok("what is not there is said", true);
@@ -141,6 +176,16 @@ try {
 } finally {
   await chrome.close();
   wire.close();
+}
+/** Events as docs/recording-format.md has them. */
+function nightOf(ms) {
+  const number = (n) => (n < 128n ? [Number(n)] : [Number(n & 127n) | 128, ...number(n >> 7n)]);
+  let seq = 0;
+  const event = (type, stream, at, text = "") => Buffer.from([type, stream, 0, ...number(BigInt(text.length)), ...number(BigInt(2 * ++seq)), ...number(BigInt(Math.round(at * 1e6)) * 2n), 0, ...Buffer.from(text)]);
+  const [open, data, exit, clock] = [1, 2, 5, 7];
+  const list = [event(open, 0, 0, "{}"), event(data, 1, 10, "evening\r\n")];
+  for (let at = 60e3; at < ms - 1000; at += 60e3) list.push(event(clock, 0, at), event(data, 0, at + 5, "k"));
+  return Buffer.concat([...list, event(data, 1, ms - 500, "morning\r\n"), event(exit, 0, ms, "{}")]);
 }
 async function findMoment(page, word) {
   const whole = await page.evaluate(() => window.muxdPlayer.duration);

@@ -3,7 +3,52 @@
 import { browser, enter, equal, grant, lines, live, message, ok, person, shot, shows, text, type, until, visit, Wire } from "./lib.mjs";
 
 const wire = await new Wire().open();
+const inTerminal = (page) => page.evaluate(() => document.activeElement.classList.contains("xterm-helper-textarea"));
+/** What a server of this story's own says first. */
+const opening = (role) => Buffer.concat([Buffer.from([0x10]), Buffer.from(JSON.stringify({ session: "01900000-0000-7000-8000-000000000000", agent: "web", kind: "terminal", principal: "tester", role, offset: 0, cols: 80, rows: 24, grant: { id: "", principal: "tester", reason: "", expires_at: "", expires_in_ms: 600_000 } }))]);
 const chrome = await browser();
+
+/** The sessions' page over a record of this story's own: 250 rounds, and a terminal that is older than all of them. */
+async function listed(token) {
+  const page = await person(chrome);
+  const id = (n) => `01900000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+  const at = "2026-01-01T00:00:00.000Z";
+  const common = { agent: "web", principal: "tester", principal_kind: "staff", task: "", reason: "a story", opened_at: at };
+  const terminal = { ...common, id: id(1), kind: "terminal", state: "running", attachments: [] };
+  const record = [...Array.from({ length: 250 }, (_, i) => ({ ...common, session: id(251 - i), kind: "round", ended_at: at, state: "sealed" })), { ...common, session: id(1), kind: "terminal", ended_at: null, state: "open" }];
+  let refreshed = 0;
+  await page.route("**/v1/sessions?*", (r) => {
+    refreshed++;
+    return r.fulfill({ json: { sessions: [terminal] } });
+  });
+  await page.route("**/v1/recordings?*", (r) => {
+    const q = new URL(r.request().url()).searchParams;
+    const below = record.filter((x) => !q.get("before") || x.session < q.get("before"));
+    return r.fulfill({ json: { recordings: below.slice(0, Number(q.get("limit"))) } });
+  });
+  await visit(page, `https://${wire.host}/sessions#${token}`);
+  const rows = page.locator("tbody tr");
+  await until("a page of rows", async () => (await rows.count()) === 101);
+
+  const link = page.locator(`a[href="/replay/${id(250)}"]`);
+  await link.focus();
+  for (const change of [() => undefined, () => (terminal.principal = "another")]) {
+    change();
+    const before = refreshed;
+    await until("a refresh", () => refreshed > before + 1);
+    ok("what has the focus keeps it over a refresh", await link.evaluate((a) => a === document.activeElement));
+  }
+  await page.locator("tbody").getByText("another").waitFor();
+
+  for (const n of [201, 251]) {
+    await page.getByRole("button", { name: "Older ones" }).click();
+    await until(`${n} rows`, async () => (await rows.count()) === n);
+  }
+  await page.getByRole("button", { name: "Older ones" }).waitFor({ state: "hidden" });
+  const got = await rows.evaluateAll((all) => all.map((r) => r.dataset.row));
+  equal("older ones, to the end: every session once", [record.map((x) => x.session).join(" "), false], [got.join(" "), await page.getByRole("button", { name: "Older ones" }).isVisible()]);
+  await page.context().close();
+}
 try {
   const page = await person(chrome);
   const { token, web_url } = grant();
@@ -76,6 +121,11 @@ try {
   await page.keyboard.press("Enter");
   equal("search selects what is found", "find-me", await page.evaluate(() => window.muxdTerminal.getSelection()));
   await page.keyboard.press("Escape");
+  await page.locator(".xterm-helper-textarea").focus();
+  await page.keyboard.press("Tab");
+  ok("Tab is the program's", await inTerminal(page));
+  await page.keyboard.press("Control+Shift+L");
+  ok("Ctrl+Shift+L leaves the terminal", !(await inTerminal(page)));
 
   // another browser watches
   const watcher = await person(chrome);
@@ -111,6 +161,16 @@ try {
   await message(page, /ended with code 3/);
   await message(watcher, /ended with code 3/);
   ok("the end is told, to both", true);
+  const replays = (p) => p.locator('a[href^="/replay/"]').count();
+  equal("the way to the replay is shown to whom it is open", [1, 0], [await replays(page), await replays(watcher)]);
+  const plain = await person(chrome);
+  await visit(plain, `https://${wire.host}/sessions#${grant({ scopes: null }).token}`);
+  await plain.locator("tbody tr").first().waitFor();
+  equal("with the scopes that staff has by default no link leads to a refusal", 0, await replays(plain));
+  await plain.context().close();
+  await page.locator(".xterm-helper-textarea").focus();
+  await page.keyboard.press("Tab");
+  ok("behind the end Tab leaves the terminal", !(await inTerminal(page)));
   await page.reload();
   await message(page, /has ended/);
   ok("an ended session says so when it is opened again", true);
@@ -126,7 +186,7 @@ try {
     far = ws;
     const json = (type, o) => ws.send(Buffer.concat([Buffer.from([type]), Buffer.from(JSON.stringify(o))]));
     far.screen = (words) => ws.send(Buffer.concat([Buffer.from([0x16, 9, 0, 0, 0, 0, 0, 0, 0, 80, 0, 24, 0]), Buffer.from(`\x1b[H\x1b[2J${words}`)]));
-    json(0x10, { session: "01900000-0000-7000-8000-000000000000", agent: "web", kind: "terminal", principal: "tester", role: "observer", offset: 0, cols: 80, rows: 24, grant: { id: "", principal: "tester", reason: "", expires_at: "", expires_in_ms: 600_000 } });
+    ws.send(opening("observer"));
     json(0x11, { text: "this screen is drawn from the newest output alone", expires_in_ms: 600_000, exact: false });
     far.screen("a part");
   });
@@ -155,7 +215,7 @@ try {
     ws.onMessage((m) => {
       if (m[0] === 0x00) slow.came += m.length - 1;
     });
-    ws.send(Buffer.concat([Buffer.from([0x10]), Buffer.from(JSON.stringify({ session: "01900000-0000-7000-8000-000000000000", agent: "web", kind: "terminal", principal: "tester", role: "driver", offset: 0, cols: 80, rows: 24, grant: { id: "", principal: "tester", reason: "", expires_at: "", expires_in_ms: 600_000 } }))]));
+    ws.send(opening("driver"));
   });
   await visit(paster, `https://${wire.host}/terminal/web#${token}`);
   await live(paster);
@@ -173,6 +233,46 @@ try {
   });
   equal("and goes on as the program takes it", 300_000, slow.came);
   await paster.context().close();
+
+  // another, where somebody else drives too: a size that the page is told is not one that it asks for
+  const resized = await person(chrome);
+  const asked = [];
+  let other;
+  await resized.routeWebSocket(/\/terminal\?/, (ws) => {
+    other = ws;
+    ws.onMessage((m) => {
+      if (m[0] === 0x20) asked.push(`${m.readUInt16LE(1)}x${m.readUInt16LE(3)}`);
+    });
+    ws.send(opening("driver"));
+  });
+  await visit(resized, `https://${wire.host}/terminal/web#${token}`);
+  await live(resized);
+  const sizeOf = () => resized.evaluate(() => `${window.muxdTerminal.cols}x${window.muxdTerminal.rows}`);
+  for (const cols of [61, 62, 63]) {
+    other.send(Buffer.from([0x17, cols, 0, 20, 0]));
+    await until("the size that was told", async () => (await sizeOf()) === `${cols}x20`);
+  }
+  await resized.setViewportSize({ width: 700, height: 500 });
+  const own = await until("a size of its own", async () => !/^6[123]x20$/.test(await sizeOf()) && (await sizeOf()));
+  await until("its wish", async () => asked.includes(own));
+  equal("a size that was told is not said back", [], asked.filter((s) => /^6[123]x20$/.test(s)));
+  await resized.context().close();
+
+  // another, that cannot open a terminal and never will
+  const hopeless = await person(chrome);
+  let tries = 0;
+  await hopeless.routeWebSocket(/\/terminal\?/, (ws) => {
+    tries++;
+    ws.send(Buffer.concat([Buffer.from([0x14]), Buffer.from(JSON.stringify({ code: "unsupported", message: "there is no shell", hint: "", status: 501 }))]));
+    ws.close({ code: 4501, reason: "there is no shell" });
+  });
+  await visit(hopeless, `https://${wire.host}/terminal/web#${token}`);
+  await live(hopeless, "refused");
+  await message(hopeless, /^There is no shell/);
+  equal("what can never be opened is asked for once", 1, tries);
+  await hopeless.context().close();
+
+  await listed(token);
 
   for (const [name, width, height, dark] of [["light-1280", 1280, 800, false], ["dark-1280", 1280, 800, true], ["light-390", 390, 844, false], ["dark-390", 390, 844, true]]) {
     const p = await person(chrome, { width, height, dark });

@@ -43,6 +43,7 @@ struct probe {
 	const char *const *argv;
 	struct id linked;
 	uint64_t timeout_ns;
+	uint64_t ttl_ns; /* of its Sandbox; 0: none */
 	bool over, opened, eof, eof_sent;
 	int code;
 	uint64_t have[3], in_offset, consumed;
@@ -258,6 +259,8 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 
 static void ask(struct probe *b, bool make)
 {
+	if (make && b->ttl_ns)
+		b->p->ops->set_end(b->p, b->name, clock_wall_ns() + (int64_t)b->ttl_ns, false);
 	if (make)
 		b->p->ops->ensure(b->p, b->name, on_stream, b);
 	else
@@ -416,7 +419,7 @@ int main(int argc, char **argv)
 		else if (c == 'C')
 			p.spec.storage_class = optarg;
 		else if (c == 'T')
-			p.spec.ttl_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
+			b.ttl_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
 		else if (c == 'H') {
 			p.spec.hold = KUBE_HOLD_SANDBOX;
 			p.spec.sandbox_api =

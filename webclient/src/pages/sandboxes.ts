@@ -1,26 +1,21 @@
 // The sandboxes a grant covers: their state, who is inside, and the way in.
 import { agentPath, agents, sessions, type Agent, type Session } from "../api";
 import { errorNotice, type Context, type Page } from "../app";
-import { ago, h, replace } from "../dom";
+import { ago, h, redraw, replace } from "../dom";
 
 const every = 4000;
 
 export function show(root: HTMLElement, _: string[], context: Context): Page {
-  const body = h("div.cards", { "aria-live": "polite" }, h("p.muted", null, "Loading…"));
+  const body = h("div.cards", null, h("p.muted", null, "Loading…"));
   const go = goForm(context);
   root.append(h("div.head", null, h("h1", null, "Sandboxes"), go), body);
-  let shown = "";
 
   async function refresh(): Promise<void> {
     try {
       const [a, s] = await Promise.all([agents(context.signal), sessions(context.signal)]);
-      const now = JSON.stringify([a, s]);
-      if (now === shown) return; // what the keyboard stands on stays
-      shown = now;
       draw(body, a.agents, s.sessions, context);
     } catch (e) {
       if (!context.signal.aborted) replace(body, errorNotice(e));
-      shown = "";
     }
   }
   void refresh();
@@ -50,17 +45,17 @@ function goForm(context: Context): HTMLElement | null {
 
 function draw(body: HTMLElement, list: Agent[], all: Session[], context: Context): void {
   if (list.length === 0) {
-    replace(body, h("p.empty", null, "No sandbox runs. One is made when a terminal is opened or a round is started."));
+    redraw(body, h("p.empty", null, "No sandbox runs. One is made when a terminal is opened or a round is started."));
     return;
   }
-  replace(body, ...list.map((a) => card(a, all.filter((s) => s.agent === a.agent && s.state !== "ended"), context)));
+  redraw(body, ...list.map((a) => card(a, all.filter((s) => s.agent === a.agent && s.state !== "ended"), context)));
 }
 
 function card(a: Agent, inside: Session[], context: Context): HTMLElement {
   const people = inside.flatMap((s) => s.attachments);
   return h(
     "article.card",
-    { "aria-label": a.agent },
+    { "aria-label": a.agent, "data-row": a.agent },
     h("div.card-head", null, h("h2", null, a.agent), h("span.badge", { "data-state": a.state }, a.state)),
     h("p.muted", null, "Last activity ", ago(a.last_activity_at)),
     people.length ? h("p", null, "Inside: ", names(people)) : h("p.muted", null, inside.length ? "Nobody is attached." : "Nobody is inside."),
@@ -87,7 +82,7 @@ function row(s: Session, context: Context): HTMLElement {
   const drive = s.kind === "terminal" && (context.has("drive") || (mine && context.has("terminal")));
   return h(
     "li",
-    null,
+    { "data-row": s.id },
     h("span.badge.small", { "data-kind": s.kind }, s.kind),
     h("span.grow.cut", { title: s.reason }, s.principal, ": ", s.reason),
     watch ? h("a", { href: `/sessions/${s.id}?role=observer` }, "Watch") : null,

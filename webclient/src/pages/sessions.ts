@@ -2,7 +2,7 @@
 import { idOfTime, recordings, sessions, type Recording, type Session } from "../api";
 import { ApiError } from "../api";
 import { errorNotice, type Context, type Page } from "../app";
-import { ago, clock, h, replace } from "../dom";
+import { ago, clock, h, redraw, replace } from "../dom";
 
 interface Row {
   id: string;
@@ -30,12 +30,15 @@ export function show(root: HTMLElement, _: string[], context: Context): Page {
   const kind = h("select", { "aria-label": "Kind" }, h("option", { value: "" }, "any kind"), ...kinds.map((k) => h("option", { value: k, selected: q.get("kind") === k }, k)));
   const age = h("select", { "aria-label": "Time" }, ...ages.map(([text, ms]) => h("option", { value: ms, selected: Number(q.get("within")) === ms && ms > 0 }, text)));
   const live = h("input", { type: "checkbox", checked: q.get("live") === "1", id: "live" });
-  const body = h("div", { "aria-live": "polite" }, h("p.muted", null, "Loading…"));
+  const body = h("div", null, h("p.muted", null, "Loading…"));
   const more = h("button", { type: "button", hidden: true, onclick: () => void load(true) }, "Older ones");
   const form = h("form.filters", { role: "search", onsubmit: (e) => { e.preventDefault(); changed(); } }, agent, principal, kind, age, h("label.check", { for: "live" }, live, "live only"));
   root.append(h("div.head", null, h("h1", null, "Sessions"), form), body, more);
 
   let rows: Row[] = [];
+  let oldest: string | undefined; // of the record's pages that are here: behind it "Older ones" goes on
+  let grown = false; // by "Older ones"
+  let turn = 0; // the newest load counts
   let typing = 0;
   form.addEventListener("input", () => {
     window.clearTimeout(typing);
@@ -46,6 +49,7 @@ export function show(root: HTMLElement, _: string[], context: Context): Page {
     const p = new URLSearchParams();
     const values: [string, string][] = [["agent", agent.value.trim()], ["principal", principal.value.trim()], ["kind", kind.value], ["within", age.value === "0" ? "" : age.value], ["live", live.checked ? "1" : ""]];
     for (const [k, v] of values) if (v) p.set(k, v);
+    more.hidden = true;
     history.replaceState(null, "", `/sessions${p.size ? `?${p.toString()}` : ""}`);
     void load(false);
   }
@@ -62,20 +66,25 @@ export function show(root: HTMLElement, _: string[], context: Context): Page {
   }
 
   async function load(older: boolean): Promise<void> {
+    const mine = ++turn;
+    grown = older;
     try {
       const now = (await sessions(context.signal)).sessions.map(fromLive);
       let past: Recording[] = [];
-      if (context.has("replay") && !live.checked) past = await record(older ? rows[rows.length - 1]?.id : undefined);
+      if (context.has("replay") && !live.checked) past = await record(older ? oldest : undefined);
+      if (mine !== turn) return;
       const old = past.map(fromRecord);
       const seen = new Map((older ? [...rows, ...old] : [...old]).map((r) => [r.id, r]));
       for (const r of now) seen.set(r.id, r);
       const within = Number(age.value);
-      const oldest = old[old.length - 1];
+      oldest = old[old.length - 1]?.id;
       rows = [...seen.values()].filter(wanted).sort((a, b) => (a.id < b.id ? 1 : -1));
-      more.hidden = past.length < page || (within > 0 && oldest !== undefined && oldest.id < idOfTime(Date.now() - within));
+      more.hidden = past.length < page || (within > 0 && oldest !== undefined && oldest < idOfTime(Date.now() - within));
       draw();
     } catch (e) {
-      if (!context.signal.aborted) replace(body, errorNotice(e));
+      if (context.signal.aborted || mine !== turn) return;
+      replace(body, errorNotice(e));
+      grown = false; // the next turn of the clock shows the newest again
     }
   }
 
@@ -90,10 +99,10 @@ export function show(root: HTMLElement, _: string[], context: Context): Page {
 
   function draw(): void {
     if (rows.length === 0) {
-      replace(body, h("p.empty", null, context.has("replay") ? "No session is like that." : "No session at hand is like that. Past ones need a grant with scope replay."));
+      redraw(body, h("p.empty", null, context.has("replay") ? "No session is like that." : "No session at hand is like that. Past ones need a grant with scope replay."));
       return;
     }
-    replace(
+    redraw(
       body,
       h(
         "table",
@@ -106,7 +115,7 @@ export function show(root: HTMLElement, _: string[], context: Context): Page {
 
   void load(false);
   const timer = window.setInterval(() => {
-    if (document.visibilityState === "visible" && rows.length <= page) void load(false);
+    if (document.visibilityState === "visible" && !grown) void load(false);
   }, 6000);
   return { title: "Sessions", destroy: () => { window.clearInterval(timer); window.clearTimeout(typing); } };
 }
@@ -137,19 +146,19 @@ function line(r: Row, context: Context): HTMLElement {
   const terminal = r.live && r.kind === "terminal";
   return h(
     "tr",
-    { "data-live": r.live },
+    { "data-live": r.live, "data-row": r.id },
     h("td", { "data-label": "Session" }, h("span.badge.small", { "data-kind": r.kind }, r.kind), " ", h("span.cut.what", { title: `${r.what}\n${r.id}` }, r.what || r.reason)),
     h("td", { "data-label": "Agent" }, r.agent),
     h("td", { "data-label": "Who" }, r.principal, r.inside.length > 1 ? h("span.muted", null, ` +${r.inside.length - 1}`) : null),
     h("td", { "data-label": "Began" }, ago(r.opened)),
-    h("td.number", { "data-label": "Took" }, took),
+    h("td.number", { "data-label": "Took" }, r.live ? h("time", null, took) : took),
     h("td", { "data-label": "Result" }, r.live ? h("span.badge.small", { "data-state": "running" }, "live") : r.result),
     h(
       "td.links",
       null,
       terminal && context.has("observe") ? h("a", { href: `/sessions/${r.id}?role=observer` }, "Watch") : null,
       terminal && (context.has("drive") || (mine && context.has("terminal"))) ? h("a", { href: `/sessions/${r.id}?role=driver` }, "Join") : null,
-      context.has("replay") || mine ? h("a", { href: `/replay/${r.id}` }, "Replay") : null,
+      context.has("replay") ? h("a", { href: `/replay/${r.id}` }, "Replay") : null,
     ),
   );
 }

@@ -23,6 +23,7 @@ export function join(root: HTMLElement, [session = ""]: string[], context: Conte
 
 const fontSizeKey = "muxd-font-size";
 const readerKey = "muxd-reader";
+export const readerMode = (): boolean => localStorage.getItem(readerKey) === "on";
 const font = '"JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
 const encoder = new TextEncoder();
 
@@ -47,7 +48,7 @@ function makeTerminal(): Terminal {
     fontSize: Number(localStorage.getItem(fontSizeKey)) || 14,
     macOptionIsMeta: true,
     minimumContrastRatio: 4.5,
-    screenReaderMode: localStorage.getItem(readerKey) === "on",
+    screenReaderMode: readerMode(),
     scrollback: 10_000,
     theme: isDark() ? themes.dark : themes.light,
   });
@@ -96,8 +97,10 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
   let opened: Opened | null = null;
   let expires = context.expires;
   let pending: LinkState | null = null;
+  let told = false; // by the server: the size that is being taken
 
   term.open(screen);
+  term.textarea?.setAttribute("aria-label", "Terminal. Tab goes to the program; Ctrl+Shift+L leaves it.");
   accelerate(term);
   await document.fonts.ready;
   fit.fit();
@@ -142,7 +145,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     term.options.disableStdin = true;
     const id = opened?.session ?? ("session" in target ? target.session : "");
     const more = h("span.links");
-    if (id) more.append(" ", h("a", { href: `/replay/${id}` }, "Replay it"));
+    if (id && context.has("replay")) more.append(" ", h("a", { href: `/replay/${id}` }, "Replay it"));
     const agent = opened?.agent ?? ("agent" in target ? target.agent : "");
     if (agent && context.has("terminal")) more.append(" · ", h("a", { href: `/terminal/${agent}` }, "Open a new terminal"));
     message.firstElementChild?.append(more);
@@ -167,7 +170,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
       role.dataset["role"] = o.role;
       endButton.hidden = o.role !== "driver";
       term.options.disableStdin = o.role !== "driver";
-      if (o.role === "observer" && o.cols) term.resize(o.cols, o.rows);
+      if (o.role === "observer" && o.cols) take(o.cols, o.rows);
       else refit();
       showSize();
       document.title = `${o.agent} · muxd`;
@@ -180,7 +183,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     screen: (cols, rows, data, exact, shown) => {
       if (exact && message.dataset["kind"] === "part") say(null);
       term.reset();
-      term.resize(cols, rows);
+      take(cols, rows);
       term.write(data, () => {
         shown();
         if (opened?.role === "driver") refit();
@@ -195,7 +198,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
       say(sentence(n.text), n.exact === false ? "part" : "warning");
     },
     resized: (cols, rows) => {
-      term.resize(cols, rows);
+      take(cols, rows);
       showSize();
     },
     latency: (ms) => {
@@ -203,6 +206,12 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     },
   });
 
+  /** The session's size. It is not said back: two pages that drive would pass their sizes on to each other for ever. */
+  function take(cols: number, rows: number): void {
+    told = true;
+    term.resize(cols, rows);
+    told = false;
+  }
   function showSize(): void {
     size.textContent = `${term.cols}×${term.rows}`;
   }
@@ -229,12 +238,14 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
   term.onData((data) => void link.input(encoder.encode(data)));
   term.onBinary((data) => void link.input(Uint8Array.from(data, (c) => c.charCodeAt(0) & 0xff)));
   term.onResize(({ cols, rows }) => {
-    link.resize(cols, rows, screen.clientWidth, screen.clientHeight);
+    if (!told) link.resize(cols, rows, screen.clientWidth, screen.clientHeight);
     showSize();
   });
   term.attachCustomKeyEventHandler((e) => {
+    if (e.key === "Tab" && term.options.disableStdin) return false; // nobody takes it here: it goes on to what is next
     if (e.type !== "keydown" || !e.ctrlKey || !e.shiftKey) return true;
     if (e.code === "KeyF") found.toggle();
+    else if (e.code === "KeyL") actions.querySelector("button")?.focus();
     else if (e.code === "KeyC" && term.hasSelection()) void navigator.clipboard.writeText(term.getSelection());
     else return true;
     e.preventDefault();
@@ -273,7 +284,7 @@ function copyLink(): void {
   void navigator.clipboard.writeText(location.origin + location.pathname);
 }
 
-function readerButton(term: Terminal): HTMLElement {
+export function readerButton(term: Terminal): HTMLElement {
   const b = h("button.quiet", { type: "button", title: "Let a screen reader follow the output", "aria-pressed": String(term.options.screenReaderMode === true) }, "Reader");
   b.addEventListener("click", () => {
     const on = term.options.screenReaderMode !== true;

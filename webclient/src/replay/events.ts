@@ -49,6 +49,11 @@ export function decode(bytes: Uint8Array): RecordedEvent[] {
   return list;
 }
 
+/** Is it seen: output, another size, a gap, the end? Keys, clocks and who comes and goes are not. */
+export function isSeen(e: RecordedEvent): boolean {
+  return (e.type === DATA && e.stream !== INPUT) || e.type === RESIZE || e.type === GAP || e.type === MISSING || e.type === EXIT;
+}
+
 export function u16(p: Uint8Array, at: number): number {
   return (p[at] ?? 0) | ((p[at + 1] ?? 0) << 8);
 }

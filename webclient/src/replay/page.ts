@@ -4,7 +4,7 @@ import { Terminal } from "@xterm/xterm";
 import { call, idOfTime, recordings } from "../api";
 import { errorNotice, sentence, type Context, type Page } from "../app";
 import { bytes, clock, h, replace } from "../dom";
-import { themes } from "../pages/terminal";
+import { readerButton, readerMode, themes } from "../pages/terminal";
 import { isDark, onTheme } from "../theme";
 import { Player } from "./player";
 import { noReflow } from "./size";
@@ -17,7 +17,7 @@ const causes: Record<string, string> = { exit: "ended", timeout: "passed its tim
 
 export async function show(root: HTMLElement, [id = ""]: string[], context: Context): Promise<Page> {
   const about = await describe(id, context.signal);
-  const term = new Terminal({ allowProposedApi: true, disableStdin: true, cursorBlink: false, fontFamily: font, fontSize: 14, scrollback: 5000, convertEol: about.open.pty !== true, windowsPty: noReflow, minimumContrastRatio: 4.5, theme: isDark() ? themes.dark : themes.light, cols: about.open.cols || 80, rows: about.open.rows || 24 });
+  const term = new Terminal({ allowProposedApi: true, disableStdin: true, cursorBlink: false, fontFamily: font, fontSize: 14, scrollback: 5000, convertEol: about.open.pty !== true, windowsPty: noReflow, minimumContrastRatio: 4.5, screenReaderMode: readerMode(), theme: isDark() ? themes.dark : themes.light, cols: about.open.cols || 80, rows: about.open.rows || 24 });
   term.loadAddon(new Unicode11Addon());
   term.unicode.activeVersion = "11";
 
@@ -50,11 +50,13 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
     time,
     wall,
   );
-  const actions = h("div.actions", null, small("Copy link", "The address of this moment", copyLink));
+  const actions = h("div.actions", null, readerButton(term), small("Copy link", "The address of this moment", copyLink));
   if (context.has("lifecycle") && about.open.agent && !about.open.agent.includes("/")) actions.append(small("Open workspace", "A sandbox with the workspace of that time", () => void fork()));
   root.classList.add("terminal");
   root.append(h("div.status", null, state, facts, h("span.muted", null, described(about)), typed, h("span.grow"), actions), message, stage, line.element, controls);
   term.open(screen);
+  term.attachCustomKeyEventHandler(() => false); // keys are this page's, Tab the browser's
+  if (term.textarea) term.textarea.tabIndex = -1; // the stage stands for it
   await document.fonts.ready;
 
   const player = new Player(
@@ -118,7 +120,7 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
   }
 
   function moment(): string {
-    return `${location.origin}/replay/${id}#t=${(player.at / 1000).toFixed(2)}`;
+    return `${location.origin}/replay/${id}#t=${(Math.ceil(player.at * 1000) / 1e6).toFixed(6)}`; // never before what is shown
   }
   function copyLink(): void {
     history.replaceState(null, "", moment());
@@ -163,9 +165,13 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
     e.preventDefault();
     f();
   };
-  const onHash = (): void => {
+  const linked = (): number | undefined => {
     const t = /^#t=([\d.]+)$/.exec(location.hash)?.[1];
-    if (t !== undefined) void player.seek(Number(t) * 1000);
+    return t === undefined ? undefined : Math.round(Number(t) * 1e6) / 1000;
+  };
+  const onHash = (): void => {
+    const to = linked();
+    if (to !== undefined) void player.seek(to);
   };
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", onHash);
@@ -182,11 +188,11 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
   });
 
   if (about.timeline) line.activity(about.timeline.output, about.timeline.input);
-  const start = /^#t=([\d.]+)$/.exec(location.hash)?.[1];
+  const start = linked();
   if (about.state === "open" && start === undefined) void player.toLive();
   else {
     if (start === undefined) player.play(); // once it is there, unless somebody stops it before
-    void player.seek(Number(start ?? 0) * 1000);
+    void player.seek(start ?? 0);
   }
   void marks(about, id, context.signal).then((list) => {
     list.sort((a, b) => a.at - b.at);

@@ -295,20 +295,26 @@ export class Player {
         return;
       }
       if (e.type === RESIZE && this.writing) return; // the next frame
+      const seen = this.reader.peekSeen();
+      to += this.skipSilence(seen);
       const due = this.ms(e.ns);
-      if (this.idleMs && due - this.at > this.idleMs) {
-        const skipped = due - this.at - this.idleMs; // the rest of the silence is played
-        this.at += skipped;
-        to += skipped;
-      }
-      if (due > to) break;
+      const within = this.idleMs > 0 && !seen; // a silence whose end is not at hand
+      if (due > to && !within) break;
       this.reader.take();
       this.show(e);
       shown += e.payload.length;
-      this.at = Math.max(this.at, due);
+      if (!within) this.at = Math.max(this.at, due);
     }
     this.at = Math.max(this.at, this.sealed ? Math.min(to, this.duration) : to);
     this.events.changed();
+  }
+
+  /** Of a silence that ends with this event only so much is played; how much is left out. */
+  private skipSilence(end: RecordedEvent | undefined): number {
+    const skipped = end && this.idleMs ? this.ms(end.ns) - this.at - this.idleMs : 0;
+    if (skipped <= 0) return 0;
+    this.at += skipped;
+    return skipped;
   }
 
   /** The events at hand are shown: load, or wait for what is still to happen. */
@@ -334,7 +340,7 @@ export class Player {
           .then(() => {
             this.loading = false;
             if (jump !== this.jump || (this.state !== "live" && this.state !== "playing")) return;
-            if (live) void this.follow();
+            if (this.state === "live") void this.follow();
             else this.last = performance.now();
           })
           .catch((e: unknown) => {
@@ -352,7 +358,7 @@ export class Player {
   private async follow(): Promise<void> {
     const jump = this.jump;
     for (let e = this.reader.peek(); e; e = this.reader.peek()) {
-      if (e.type === RESIZE) await this.parsed();
+      if (e.type === RESIZE || this.writing > frameBytes) await this.parsed();
       if (jump !== this.jump || this.state !== "live") return;
       this.reader.take();
       this.show(e);

@@ -1,6 +1,6 @@
 // A recording as its player reads it: forward from any moment, page by page, a page ahead.
 import { ApiError, call } from "../api";
-import { decode, type RecordedEvent } from "./events";
+import { decode, isSeen, type RecordedEvent } from "./events";
 
 export interface Size {
   cols: number;
@@ -69,6 +69,7 @@ async function fetchPage(id: string, after: bigint, limit: number, signal: Abort
 export class Reader {
   private events: RecordedEvent[] = [];
   private at = 0;
+  private seen = 0; // none between `at` and this one is seen
   private after: bigint;
   private behind: Behind = "more";
   private coming: Promise<Page> | null = null;
@@ -99,6 +100,12 @@ export class Reader {
   /** The next event at hand, without taking it; undefined: none is loaded. */
   peek(): RecordedEvent | undefined {
     return this.events[this.at];
+  }
+  /** The next one at hand that is seen, which ends a silence. */
+  peekSeen(): RecordedEvent | undefined {
+    this.seen = Math.max(this.seen, this.at);
+    for (let e = this.events[this.seen]; e && !isSeen(e); e = this.events[this.seen]) this.seen++;
+    return this.events[this.seen];
   }
   take(): RecordedEvent | undefined {
     const e = this.events[this.at];
@@ -138,7 +145,7 @@ export class Reader {
       const last = this.events[this.events.length - 1];
       if (last) this.after = last.seq;
       this.events = page.events;
-      this.at = 0;
+      this.at = this.seen = 0;
       this.behind = page.behind;
     } finally {
       this.coming = null;

@@ -34,6 +34,8 @@ const connectWithin = 20_000;
 const delays = [250, 500, 1000, 2000, 4000, 8000, 15_000];
 /** These say that trying again would not help. */
 const final = new Set([1000, 1003, 1008, 1009, 4400, 4401, 4403, 4404, 4409, 4410]);
+/** A session that could not be opened is asked for again only after these: each other try would be one more that fails. */
+const passing = new Set([429, 503, 504, 507]);
 
 export class Link {
   private socket: WebSocket | null = null;
@@ -273,7 +275,8 @@ export class Link {
       this.setState({ name: "ended", exit: this.exit });
       return;
     }
-    if (final.has(code)) {
+    const hopeless = !this.opened && this.lastError !== null && !passing.has(this.lastError.status);
+    if (final.has(code) || hopeless) {
       this.setState({ name: "refused", error: this.lastError ?? { code: "closed", message: reason || "the connection was closed", hint: "", status: code > 4000 ? code - 4000 : 0 } });
       return;
     }

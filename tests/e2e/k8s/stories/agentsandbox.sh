@@ -55,7 +55,8 @@ for version in v1alpha1 v1beta1; do
 	probe -T 7200 -- attach $box true
 	said "$version: who only comes back does not wake it" 'not_found'
 	equal "$version: woken, with its files" kept "$(probe -T 7200 -- exec $box cat keep || cat "$tmp/said")"
-	equal "$version: an absolute end stays where it was" "$ends" "$(field investigation-$box '{.spec.shutdownTime}')"
+	[[ $(field investigation-$box '{.spec.shutdownTime}') > $ends ]] && ok "$version: its end is the one that was told last" ||
+		fail "$ends, then $(field investigation-$box '{.spec.shutdownTime}')"
 	probe -- list
 	said "$version: in the list" "$box running"
 	probe -- wipe $box || fail "$(cat "$tmp/said")"

@@ -100,7 +100,8 @@ spec:
   volumes: [{name: disk, persistentVolumeClaim: {claimName: disk}}]
   containers: [{name: main, image: "localhost/busybox:1", command: [sleep, "3600"], volumeMounts: [{name: disk, mountPath: /workspace}]}]
 E
-kubectl wait pod disk --for=condition=Ready --timeout=60s >/dev/null || fail "no pod with a volume: $(kubectl describe pod disk | tail -n 3)"
+# The scheduler looks again for a claim it has not heard of after a minute: its watch may be late after the API server's end.
+kubectl wait pod disk --for=condition=Ready --timeout=150s >/dev/null || fail "no pod with a volume: $(kubectl describe pod disk | tail -n 3)"
 kubectl exec disk -- sh -c 'echo mine >/workspace/file' && ok "a volume for user 1000" || fail "user 1000 cannot write to the volume"
 kubectl exec disk -- dd if=/dev/zero of=/workspace/big bs=1M count=17 2>&1 | grep -q 'No space left' &&
 	ok "a full volume is ENOSPC" || fail "17 MiB fit into a volume of 16 MiB"

@@ -43,7 +43,7 @@ token=$(new_token $agent staff terminal,rounds,observe,drive,files 60m)
 (umask 077 && printf '%s' "$token" >"$tmp/token")
 printf '#!/bin/sh\ncat "%s/token"\n' "$tmp" >"$tmp/askpass"
 chmod 0700 "$tmp/askpass"
-run() { timeout 280 "$MUXCTL" --state "$MUXD_STATE" exec "$agent" --task link -- "$@"; }
+run() { timeout "${LIMIT:-280}" "$MUXCTL" --state "$MUXD_STATE" exec "$agent" --task link -- "$@"; }
 # round JSON: the answer to a round
 round() { api "$token" POST "/v1/agents/$agent/rounds" "$1"; }
 in_pod() { timeout 60 kubectl exec "muxd-$agent" -- "$@"; }
@@ -164,7 +164,7 @@ cluster kubelet start
 gigabyte='seq 1 200000000 | head -c 1000000000; exit 9'
 want=$(sh -c "$gigabyte" | sha256sum)
 typed shell 'for i in $(seq 1 400); do echo tick-$i; sleep 0.1; done; echo ticked-$KEPT'
-{ run sh -c "$gigabyte"; echo $? >"$tmp/code"; } | sha256sum >"$tmp/sum" &
+{ LIMIT=600 run sh -c "$gigabyte"; echo $? >"$tmp/code"; } | sha256sum >"$tmp/sum" &
 bulk=$!
 started+=("$bulk")
 shown shell 'tick-20' "a shell at work, a gigabyte on its way"
@@ -182,7 +182,7 @@ ticks shell && ok "each of its lines came once" || fail "its lines: $(grep -ac '
 less='seq 1 60000000 | head -c 300000000; exit 5'
 want=$(sh -c "$less" | sha256sum)
 typed shell 'for i in $(seq 1 100); do echo tock-$i; sleep 0.1; done; echo tocked-$KEPT'
-{ run sh -c "$less"; echo $? >"$tmp/code"; } | sha256sum >"$tmp/sum" &
+{ LIMIT=600 run sh -c "$less"; echo $? >"$tmp/code"; } | sha256sum >"$tmp/sum" &
 bulk=$!
 started+=("$bulk")
 shown shell 'tock-20' "once more"

@@ -1,0 +1,22 @@
+/*
+ * recall.h - the output of a round that has ended, out of the record; for muxctl exec with an exec_id that was used
+ * before.
+ *
+ * Needs the daemon. The caller's grant is asked for anew: a round is its principal's to read.
+ */
+#ifndef MUXD_CTL_RECALL_H
+#define MUXD_CTL_RECALL_H
+
+#include "muxd/ctl/ctl.h"
+
+/* Bytes as they come; what it returns below 0 ends the reading. */
+typedef int recall_take(void *arg, const uint8_t *p, size_t n);
+
+/*
+ * round: as the hub answers (round_id, agent, stdout, stderr). stream: "stdout" or "stderr". *out_missing: bytes that
+ * the record does not have. ERR_TIMEOUT when the record stays behind.
+ */
+int recall_stream(struct ctl *c, const json_t *round, const char *stream, recall_take *take, void *arg,
+		  uint64_t *out_missing, struct err *e);
+
+#endif

@@ -1,0 +1,535 @@
+/* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
+#include "tests/lib/hub_rig.h"
+
+#define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
+
+static void a_terminal_is_found_without_an_agent(void **state)
+{
+	FRESH(r);
+	struct request rq = hub_request();
+	struct hub_client c, other = {0};
+	struct err e = {0};
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "read x");
+	assert_int_equal(broker_attach(r->hub, &rq, NULL, NULL, ROLE_DRIVER, &client_ops, &other, &other.a, &e), 0);
+	assert_ptr_equal(attachment_session(other.a), c.s);
+	client_leaves(&other);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+/* As much as is taken; the rest when `writable` has come. */
+static void pour(struct hub_client *c, uint64_t *sent, uint64_t total)
+{
+	static uint8_t piece[32 * 1024];
+	ssize_t n = 1;
+
+	while (*sent < total && n > 0) {
+		size_t want = total - *sent < sizeof(piece) ? (size_t)(total - *sent) : sizeof(piece);
+
+		n = attachment_input(c->a, piece, want);
+		assert_true(n >= 0);
+		*sent += (uint64_t)n;
+	}
+}
+
+static bool pours(struct hub_rig *r, struct hub_client *c, uint64_t *sent, uint64_t total)
+{
+	unsigned before = c->writables;
+
+	pour(c, sent, total);
+	if (*sent == total)
+		return true;
+	return hub_until(r, c->writables > before);
+}
+
+static void input_goes_on_when_the_record_does(void **state)
+{
+	const uint64_t total = 4 * HUB_RING;
+	FRESH(r);
+	struct hub_client bulk, keys;
+	uint64_t sent = 0;
+
+	(void)state;
+	hub_open(r, &keys, SESSION_TERMINAL, "stty -echo; read x; echo \"got $x\"");
+	hub_open(r, &bulk, SESSION_EXEC, "wc -c");
+	r->stalled = true;
+	pour(&bulk, &sent, total);
+	hub_turns(r, 500);
+	pour(&bulk, &sent, total);
+	hub_turns(r, 500);
+	assert_true(sent < HUB_RING / 2); /* not more than its share of the ring */
+	assert_int_equal(attachment_input(keys.a, "x\n", 2), 2);
+	assert_true(hub_until(r, r->hub->stats.bytes_in >= sent + 2));
+	r->stalled = false;
+	while (sent < total)
+		assert_true(pours(r, &bulk, &sent, total));
+	assert_int_equal(attachment_input_eof(bulk.a), 0);
+	assert_true(hub_until(r, bulk.ends && keys.ends));
+	assert_true(hub_shows(&bulk, "4194304"));
+	assert_true(hub_shows(&keys, "got x"));
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 2));
+	assert_int_equal(buf_len(&r->input), total + 2);
+	buf_finish(&bulk.got);
+	buf_finish(&keys.got);
+	hub_rig_destroy(r);
+}
+
+/* The smallest records until not one more fits. */
+static void fill_reserve(struct hub_rig *r)
+{
+	while (journal_bytes(r->hub->journal, RING_CLOCK, NULL, "x", 1) == 0)
+		;
+}
+
+static void a_size_that_was_not_recorded_is_given_again(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "read x; stty size; read x");
+	r->stalled = true;
+	fill_reserve(r);
+	assert_int_equal(attachment_resize(c.a, 100, 30, 0, 0), ERR_AGAIN);
+	r->stalled = false;
+	assert_true(hub_until(r, attachment_resize(c.a, 100, 30, 0, 0) == 0));
+	assert_true(hub_until(r, attachment_input(c.a, "\n", 1) == 1));
+	assert_true(hub_until(r, hub_shows(&c, "30 100")));
+	assert_int_equal(r->resizes, 1);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+static void an_end_is_audited_when_there_is_room(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_open(r, &c, SESSION_EXEC, "read x");
+	r->stalled = true;
+	fill_reserve(r);
+	session_audit_end(c.s);
+	assert_true(c.s->audit_due);
+	assert_int_equal(hub_audited(r, "session.end"), 0);
+	r->stalled = false;
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
+	assert_false(c.s->audit_due);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+/* ---- who is told of an end begins the next */
+
+struct steps {
+	struct session_waiter waiter;
+	struct hub_rig *rig;
+	struct hub_client c;
+	unsigned left;
+};
+
+static void next_step(struct steps *x);
+
+static void on_step(void *arg, struct session *s)
+{
+	struct steps *x = arg;
+
+	(void)s;
+	if (--x->left)
+		next_step(x);
+}
+
+static void step_opened(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			const struct id *seen)
+{
+	struct steps *x = arg;
+
+	(void)e, (void)a, (void)seen;
+	assert_int_equal(rc, 0);
+	session_wait(s, &x->waiter, on_step, x);
+}
+
+static void next_step(struct steps *x)
+{
+	struct exec_spec spec = {
+	    .kind = SESSION_ROUND, .agent = "box", .command = "echo much", .head = UINT64_MAX, .tail = UINT64_MAX};
+	struct request rq = hub_request();
+
+	broker_open(x->rig->hub, &rq, &spec, NULL, NULL, step_opened, x);
+}
+
+static void a_step_may_follow_a_step_that_is_not_kept(void **state)
+{
+	FRESH(r);
+	struct steps x = {.rig = r, .left = 5};
+
+	(void)state;
+	r->hub->conf->round_keep_size = 1;
+	next_step(&x);
+	assert_true(hub_until(r, !x.left));
+	assert_true(hub_until(r, TAILQ_EMPTY(&r->hub->ended)));
+	hub_rig_destroy(r);
+}
+
+/* ---- grants */
+
+static void a_revoked_grant_ends_what_an_observer_holds(void **state)
+{
+	struct request rq = hub_request();
+	FRESH(r);
+	struct hub_client c, watcher;
+
+	(void)state;
+	hub_ask(r, &c, SESSION_TERMINAL, "read x", &rq);
+	assert_true(hub_until(r, c.opened && !c.rc));
+	hub_join(r, &watcher, c.s, ROLE_OBSERVER);
+	assert_int_equal(hub_revoke(r->hub, &rq.grant.id, rq.grant.expires_ns), 0);
+	assert_int_equal(c.cuts, 1);
+	assert_int_equal(watcher.cuts, 0);
+	client_leaves(&watcher);
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
+	buf_finish(&c.got);
+	buf_finish(&watcher.got);
+	hub_rig_destroy(r);
+}
+
+/* ---- a sandbox that does not answer */
+
+static void who_waits_for_a_silent_sandbox_is_answered(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	r->deaf = true;
+	r->hub->conf->sandbox_create_timeout_ns = 500 * NS_PER_MS;
+	hub_ask(r, &c, SESSION_ROUND, "echo x", NULL);
+	assert_true(hub_until(r, c.opened));
+	assert_int_equal(c.rc, ERR_LINK_LOST);
+	assert_true(r->asked < 10); /* not in one go */
+	r->deaf = false;
+	hub_open(r, &c, SESSION_ROUND, "echo x");
+	hub_rig_destroy(r);
+}
+
+static void a_start_that_is_not_answered_fails_and_nothing_else(void **state)
+{
+	FRESH(r);
+	struct hub_client lives, late;
+
+	(void)state;
+	hub_open(r, &lives, SESSION_TERMINAL, "read x; echo \"got $x\"");
+	r->hub->conf->sandbox_create_timeout_ns = 300 * NS_PER_MS;
+	assert_int_equal(kill(r->let->pid, SIGSTOP), 0);
+	hub_ask(r, &late, SESSION_EXEC, "echo x", NULL);
+	assert_true(hub_until(r, late.opened));
+	assert_int_equal(late.rc, ERR_LINK_LOST);
+	assert_int_equal(kill(r->let->pid, SIGCONT), 0);
+	assert_int_equal(attachment_input(lives.a, "1\n", 2), 2);
+	assert_true(hub_until(r, lives.ends));
+	assert_true(hub_shows(&lives, "got 1"));
+	r->hub->conf->sandbox_create_timeout_ns = 60 * NS_PER_SEC;
+	buf_finish(&lives.got);
+	hub_open(r, &lives, SESSION_EXEC, "exit 0");
+	assert_true(hub_until(r, lives.ends));
+	buf_finish(&lives.got);
+	hub_rig_destroy(r);
+}
+
+static void who_is_cut_before_his_start_is_cut_once(void **state)
+{
+	struct request rq = hub_request();
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_open(r, &c, SESSION_ROUND, "true"); /* the link is up */
+	assert_int_equal(kill(r->let->pid, SIGSTOP), 0);
+	hub_ask(r, &c, SESSION_TERMINAL, "read x", &rq);
+	hub_turns(r, 50);
+	r->hub->conf->grant_warn_ns = 0;
+	TAILQ_FIRST(&r->hub->attachments)->expires_ns = 1;
+	hub_turns(r, 1200);
+	assert_int_equal(r->cuts, 1);
+	assert_int_equal(kill(r->let->pid, SIGCONT), 0);
+	assert_true(hub_until(r, c.opened));
+	assert_true(hub_until(r, c.cuts == 1));
+	assert_int_equal(r->cuts, 1);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+static void what_is_told_to_end_ends_without_its_link(void **state)
+{
+	FRESH(r);
+	struct request rq = hub_request();
+	struct hub_client c;
+	struct err e = {0};
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "read x");
+	r->deaf = true;
+	assert_int_equal(kill(r->let->pid, SIGKILL), 0);
+	assert_true(hub_until(r, c.s->state == SESSION_SUSPENDED));
+	assert_int_equal(broker_terminate(r->hub, &rq, &c.s->id, "tested", &e), 0);
+	c.s->kill_deadline = 1; /* as if it had come */
+	assert_true(hub_until(r, c.ends));
+	assert_int_equal(c.cause, EXIT_UNKNOWN);
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+/* ---- the record waits, the sandbox does not */
+
+static void what_waits_for_the_record_outlives_its_sandbox(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+	uint64_t came;
+
+	(void)state;
+	hub_open(r, &c, SESSION_EXEC, "echo begin; read x; head -c 1000000 /dev/zero | tr '\\0' x; sleep 1000");
+	assert_true(hub_until(r, hub_holds(&r->output, "begin")));
+	r->stalled = true;
+	assert_int_equal(attachment_input(c.a, "\n", 1), 1);
+	assert_true(hub_until(r, session_backlog(c.s)));
+	hub_turns(r, 100);
+	came = c.s->stream[STREAM_OUTPUT].end + buf_len(&c.s->backlog[STREAM_OUTPUT]);
+	agent_gone(r->hub, "box", &r->info.sandbox_id, "for the test");
+	hub_turns(r, 300);
+	assert_int_equal(c.ends, 0);
+	r->stalled = false;
+	assert_true(hub_until(r, c.ends));
+	assert_int_equal(c.cause, EXIT_LOST);
+	assert_int_equal(buf_len(&r->output), came);
+	assert_int_equal(buf_len(&c.got), came);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+/* ---- a round's input over a restart */
+
+/* The round as the recorder tells of it, to the next hub. */
+static struct session *over_a_restart(struct hub_rig *r, struct session *s, json_t *open)
+{
+	struct id id = s->id;
+	json_t *entry = json_pack("{s:s,s:o,s:[I,I,I]}", "session", s->id_text, "open", open, "offsets",
+				  (json_int_t)s->in_offset, (json_int_t)s->stream[1].end, (json_int_t)0);
+	struct err e = {0};
+
+	hub_rig_again(r);
+	if (r->revoked_first)
+		assert_int_equal(hub_revoke(r->hub, r->revoked_first, INT64_MAX), 0);
+	assert_int_equal(session_restore(r->hub, entry, &e), 0);
+	json_decref(entry);
+	s = hub_session_find(r->hub, &id);
+	assert_non_null(s);
+	agent_reconnect(s->agent);
+	return s;
+}
+
+static void a_round_takes_input_after_a_restart(void **state)
+{
+	struct request rq = hub_request();
+	FRESH(r);
+	struct hub_client c;
+	struct err e = {0};
+	struct session *s;
+	size_t taken = 0;
+
+	(void)state;
+	hub_open(r, &c, SESSION_ROUND, "cat; sleep 0.5");
+	snprintf(c.s->launch.run, sizeof(c.s->launch.run), "run-1");
+	assert_int_equal(broker_round_stdin(r->hub, &rq, &c.s->id, 0, "a", 1, false, &taken, &e), 0);
+	assert_true(hub_until(r, hub_holds(&r->output, "a")));
+	s = over_a_restart(r, c.s, session_open_json(c.s));
+	assert_string_equal(s->launch.run, "run-1");
+	assert_true(hub_until(r, s->state == SESSION_RUNNING));
+	assert_int_equal(broker_round_stdin(r->hub, &rq, &s->id, 1, "b", 1, true, &taken, &e), 0);
+	assert_true(hub_until(r, s->result_ready));
+	assert_int_equal(s->result.cause, EXIT_EXITED);
+	assert_int_equal(buf_len(&r->output), 2);
+	assert_memory_equal(buf_ptr(&r->output), "ab", 2);
+	hub_rig_destroy(r);
+}
+
+static void a_round_whose_input_is_lost_says_so(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+	struct session *s;
+	json_t *open;
+
+	(void)state;
+	hub_open(r, &c, SESSION_ROUND, "cat");
+	open = session_open_json(c.s);
+	json_object_set_new(open, "stdin_bytes", json_integer(100)); /* of which none went on */
+	s = over_a_restart(r, c.s, open);
+	assert_true(hub_until(r, s->result_ready));
+	assert_int_equal(s->result.cause, EXIT_LOST);
+	assert_non_null(strstr(s->result.message, "input is lost"));
+	hub_rig_destroy(r);
+}
+
+static void a_revocation_that_came_before_the_session_ends_it(void **state)
+{
+	struct request rq = hub_request();
+	FRESH(r);
+	struct id grant = rq.grant.id;
+	struct hub_client c;
+	struct session *s;
+
+	(void)state;
+	hub_ask(r, &c, SESSION_ROUND, "read x", &rq);
+	assert_true(hub_until(r, c.opened && !c.rc));
+	r->revoked_first = &grant;
+	s = over_a_restart(r, c.s, session_open_json(c.s));
+	assert_true(hub_until(r, s->result_ready));
+	assert_int_equal(s->result.cause, EXIT_KILLED);
+	hub_rig_destroy(r);
+}
+
+/* ---- passwords over a break */
+
+static void prompt_over_a_break(bool over, const char *recorded)
+{
+	FRESH(r);
+	struct hub_client c;
+	char script[300], go[100], gone[100];
+
+	snprintf(go, sizeof(go), "%s/go", r->dir);
+	snprintf(gone, sizeof(gone), "%s/gone", r->dir);
+	snprintf(script, sizeof(script),
+		 "stty -echo; echo there; until [ -e %s ]; do sleep 0.05; done; %s : >%s; read x; echo \"got $x\"", go,
+		 over ? "stty echo;" : "", gone);
+	hub_open(r, &c, SESSION_TERMINAL, script);
+	assert_true(hub_until(r, hub_shows(&c, "there") && c.s->echo_off));
+	r->deaf = true;
+	hub_break(r, c.s);
+	close(open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_true(hub_until(r, access(gone, F_OK) == 0));
+	r->deaf = false;
+	assert_true(hub_until(r, c.s->state == SESSION_RUNNING));
+	assert_true(c.s->echo_off); /* not known yet */
+	assert_true(hub_until(r, c.s->echo_off == !over));
+	assert_int_equal(attachment_input(c.a, "word\n", 5), 5);
+	assert_true(hub_until(r, c.ends));
+	assert_true(hub_shows(&c, "got word"));
+	assert_true(hub_until(r, buf_len(&r->input) == 5));
+	assert_memory_equal(buf_ptr(&r->input), recorded, 5);
+	unlink(go);
+	unlink(gone);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+static void keys_after_a_prompt_that_ended_in_a_break_are_recorded(void **state)
+{
+	(void)state;
+	prompt_over_a_break(true, "word\n");
+}
+
+static void a_password_after_a_break_is_not_recorded(void **state)
+{
+	(void)state;
+	prompt_over_a_break(false, "*****");
+}
+
+/* ---- screens */
+
+static void start_worker(void *ctx, hub_screen_done *done, void *arg)
+{
+	static const char *const argv[] = {BUILD_DIR "/muxd-screen", NULL};
+	pid_t *pid = ctx;
+	int fd[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+	*pid = rig_spawn(argv, fd[1], null);
+	close(fd[1]);
+	close(null);
+	done(arg, 0, NULL, fd[0]);
+}
+
+static void a_screen_has_the_last_size_given(void **state)
+{
+	pid_t worker = 0;
+	struct hub_rig *r = hub_rig_create(&(struct hub_screens){.start = start_worker, .ctx = &worker});
+	struct hub_client c, watcher, third;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "stty -echo; trap : WINCH; echo there; while :; do read x; done");
+	assert_true(hub_until(r, hub_shows(&c, "there")));
+	hub_join(r, &watcher, c.s, ROLE_OBSERVER);
+	assert_true(hub_until(r, watcher.screens));
+	assert_int_equal(attachment_resize(c.a, 100, 30, 0, 0), 0);
+	assert_true(hub_until(r, c.s->screen->cols == 100));
+	assert_int_equal(attachment_resize(c.a, 120, 40, 0, 0), 0);
+	hub_join(r, &third, c.s, ROLE_OBSERVER);
+	assert_true(hub_until(r, third.screens));
+	assert_int_equal(third.cols, 120);
+	assert_int_equal(third.rows, 40);
+	client_leaves(&third);
+	client_leaves(&watcher);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	buf_finish(&third.got);
+	buf_finish(&watcher.got);
+	hub_rig_destroy(r);
+	assert_int_equal(waitpid(worker, NULL, 0), worker);
+}
+
+static void a_screen_may_be_the_end_of_others_that_wait_for_it(void **state)
+{
+	pid_t worker = 0;
+	struct hub_rig *r = hub_rig_create(&(struct hub_screens){.start = start_worker, .ctx = &worker});
+	struct hub_client c, one, two;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "echo there; read x");
+	assert_true(hub_until(r, hub_shows(&c, "there")));
+	hub_join(r, &one, c.s, ROLE_OBSERVER);
+	hub_join(r, &two, c.s, ROLE_OBSERVER);
+	one.takes_along = &two;
+	assert_true(hub_until(r, one.screens));
+	assert_null(two.a);
+	assert_int_equal(two.screens, 0);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	buf_finish(&one.got);
+	buf_finish(&two.got);
+	hub_rig_destroy(r);
+	assert_int_equal(waitpid(worker, NULL, 0), worker);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_terminal_is_found_without_an_agent),
+	    cmocka_unit_test(input_goes_on_when_the_record_does),
+	    cmocka_unit_test(a_size_that_was_not_recorded_is_given_again),
+	    cmocka_unit_test(an_end_is_audited_when_there_is_room),
+	    cmocka_unit_test(a_step_may_follow_a_step_that_is_not_kept),
+	    cmocka_unit_test(a_revoked_grant_ends_what_an_observer_holds),
+	    cmocka_unit_test(who_waits_for_a_silent_sandbox_is_answered),
+	    cmocka_unit_test(a_start_that_is_not_answered_fails_and_nothing_else),
+	    cmocka_unit_test(who_is_cut_before_his_start_is_cut_once),
+	    cmocka_unit_test(what_is_told_to_end_ends_without_its_link),
+	    cmocka_unit_test(what_waits_for_the_record_outlives_its_sandbox),
+	    cmocka_unit_test(a_round_takes_input_after_a_restart),
+	    cmocka_unit_test(a_round_whose_input_is_lost_says_so),
+	    cmocka_unit_test(a_revocation_that_came_before_the_session_ends_it),
+	    cmocka_unit_test(keys_after_a_prompt_that_ended_in_a_break_are_recorded),
+	    cmocka_unit_test(a_password_after_a_break_is_not_recorded),
+	    cmocka_unit_test(a_screen_has_the_last_size_given),
+	    cmocka_unit_test(a_screen_may_be_the_end_of_others_that_wait_for_it),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,237 @@
+/* What runs stands still while it is copied, and nothing begins in what is being stopped. */
+#include "tests/lib/life_rig.h"
+
+static const char *last_quiesce(const struct rig *r)
+{
+	const char *found = "nothing told";
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(r->audit, i,
+			   o) if (strcmp(json_string_value(json_object_get(o, "event")), "snapshot.create") == 0)
+	    found = json_string_value(json_object_get(json_object_get(o, "detail"), "quiesce"));
+	return found;
+}
+
+static void what_is_stopped_is_frozen_and_never_goes_on(void **state)
+{
+	struct rig *r = *state;
+
+	r->quiesce_rc = LIFE_FROZEN;
+	rig_run(r, "ann");
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_string_equal(last_quiesce(r), "frozen");
+	assert_true(r->frozen);
+	assert_int_equal(r->thawed, 0);
+}
+
+static void what_runs_on_is_frozen_for_the_snapshot_alone(void **state)
+{
+	struct rig *r = *state;
+
+	r->quiesce_rc = LIFE_FROZEN;
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	assert_true(r->frozen);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_false(r->frozen);
+	assert_string_equal(last_quiesce(r), "frozen");
+	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_SNAPSHOT);
+	assert_false(r->frozen);
+	r->world.hold[W_TAKE] = true; /* and where it went on by itself, its time being over: */
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	r->frozen = false;
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_string_equal(last_quiesce(r), "synced");
+}
+
+static void a_stop_that_is_taken_back_thaws(void **state)
+{
+	struct rig *r = *state;
+
+	r->quiesce_rc = LIFE_FROZEN;
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_true(r->frozen);
+	rig_resume(r, "ann");
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_false(r->frozen);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_false(r->frozen);
+}
+
+/* A daemon that died with programs frozen: whoever comes after it lets them go on. */
+static void after_a_crash_the_reconciler_thaws(void **state)
+{
+	struct rig *r = *state;
+
+	r->quiesce_rc = LIFE_FROZEN;
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	rig_down(r);
+	r->thawed = 0;
+	r->world.hold[W_TAKE] = false;
+	rig_up(r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_true(r->thawed > 0);
+	assert_false(r->frozen);
+
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_true(r->frozen);
+	rig_down(r);
+	r->thawed = 0;
+	r->world.hold[W_TAKE] = false;
+	rig_up(r);
+	rig_settle(r);
+	assert_true(r->thawed > 0);
+}
+
+/* What would begin between the copy and the end would be answered, and lost. */
+static void nothing_begins_in_what_is_being_stopped(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_true(r->held);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_true(r->held); /* the hub lets go of it with its end */
+}
+
+static void who_may_begin_again_finds_nobody_frozen(void **state)
+{
+	struct rig *r = *state;
+
+	r->quiesce_rc = LIFE_FROZEN;
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_true(r->held && r->frozen);
+	r->freed_frozen = false;
+	rig_resume(r, "ann");
+	rig_settle(r);
+	assert_false(r->held);
+	assert_false(r->freed_frozen); /* muxlet, that begins somebody meanwhile, could not be reached any more */
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+}
+
+static void a_snapshot_of_what_runs_on_holds_nobody_up(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	assert_false(r->held);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+}
+
+/* A round that comes is no word against a stop that somebody asked for; against the timer it is. */
+static void work_waits_for_a_stop_that_was_asked_for(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	world_agent(&r->world, "ann")->content = 7;
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	r->answers = 0;
+	life_need(r->life, "ann", rig_answer, r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	assert_int_equal(r->answers, 0);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_int_equal(r->answers, 2);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(r->left, 1);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(world_agent(&r->world, "ann")->content, 7);
+}
+
+static void work_takes_an_idle_stop_back(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	rig_pass(r, 61 * MINUTE, MINUTE);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	assert_true(r->held);
+	r->answers = 0;
+	life_need(r->life, "ann", rig_answer, r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(r->answers, 1);
+	assert_false(r->held);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+}
+
+/* The link that is to ask for the quiet comes while the stop is under way. */
+static void a_link_is_found_during_a_stop(void **state)
+{
+	struct rig *r = *state;
+	struct sandbox_provider *p;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	r->answers = 0;
+	p = life_provider(r->life);
+	p->ops->connect(p, "ann", rig_stream, r);
+	rig_settle(r);
+	assert_int_equal(r->answers, 1);
+	assert_int_equal(r->rc, 0);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    T(what_is_stopped_is_frozen_and_never_goes_on),
+	    T(what_runs_on_is_frozen_for_the_snapshot_alone),
+	    T(a_stop_that_is_taken_back_thaws),
+	    T(after_a_crash_the_reconciler_thaws),
+	    T(nothing_begins_in_what_is_being_stopped),
+	    T(who_may_begin_again_finds_nobody_frozen),
+	    T(a_snapshot_of_what_runs_on_holds_nobody_up),
+	    T(work_waits_for_a_stop_that_was_asked_for),
+	    T(work_takes_an_idle_stop_back),
+	    T(a_link_is_found_during_a_stop),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/* A revocation while net ends: it is answered, and net is left its time. */
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/sock.h"
+#include "muxd/monitor/issue.h"
+#include "muxd/monitor/monitor.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define IN_TIME_MS 6000 /* more than a net that serves may take to confirm a revocation */
+
+struct fixture {
+	struct monitor m;
+	char dir[64], path[96];
+	struct grant grant;
+	uv_timer_t timer;
+	int net_end; /* net's end of its channel */
+	int answered;
+};
+
+static void on_packet(void *arg, const json_t *msg)
+{
+	(void)arg, (void)msg;
+}
+
+static void on_closed(void *arg, const struct err *why)
+{
+	(void)arg, (void)why;
+}
+
+static const struct channel_ops channel_ops = {.packet = on_packet, .closed = on_closed, .queue_max = 16};
+static const struct proc_ops ops = {.name = "net"};
+
+/* A net that takes long to stop: it lives until it is killed. */
+static void start_net(struct fixture *f)
+{
+	struct err e = {0};
+	int fds[2];
+
+	assert_int_equal(sock_pair(SOCK_SEQPACKET, fds), 0);
+	f->net_end = fds[1];
+	assert_int_equal(channel_create(&f->m.loop, fds[0], &channel_ops, f, &f->m.net.channel, &e), 0);
+	f->m.net.pid = fork();
+	assert_true(f->m.net.pid >= 0);
+	if (f->m.net.pid == 0)
+		for (;;)
+			pause();
+	f->m.net.state = PROC_READY;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof *f);
+	struct grants_load load;
+	struct err e = {0};
+
+	strcpy(f->dir, "/tmp/muxd-issue.XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	snprintf(f->path, sizeof f->path, "%s/grants.log", f->dir);
+	time_floor_init(&f->m.floor, 0, clock_wall_ns(), clock_boot_ns());
+	assert_int_equal(grants_open(f->path, floor_now(&f->m.floor), &f->m.grants, &load, &e), 0);
+	assert_int_equal(uv_loop_init(&f->m.loop), 0);
+	uv_timer_init(&f->m.loop, &f->timer);
+	assert_int_equal(proc_init(&f->m.net, &f->m.loop, &ops, f), 0);
+	assert_int_equal(proc_init(&f->m.recorder, &f->m.loop, &ops, f), 0);
+	assert_int_equal(audit_create(&f->m.loop, &f->m.net, &f->m.audit), 0);
+	f->grant = (struct grant){.kind = GRANT_STAFF,
+				  .scopes = SCOPE_TERMINAL,
+				  .issuer = "01890a5d-ac96-774b-bcce-b302099a8057",
+				  .principal = "ada",
+				  .agent = "demo",
+				  .task = "console",
+				  .reason = "looks"};
+	f->grant.issued_ns = f->grant.not_before_ns = floor_now(&f->m.floor);
+	f->grant.expires_ns = f->grant.issued_ns + 900 * (int64_t)NS_PER_SEC;
+	assert_int_equal(id_new(&f->grant.id), 0);
+	assert_int_equal(grants_create(f->m.grants, &f->grant, "admin", "uid 0", &e), 0);
+	start_net(f);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	issue_net_ended(&f->m);
+	audit_destroy(f->m.audit);
+	proc_finish(&f->m.net);
+	proc_finish(&f->m.recorder);
+	uv_close((uv_handle_t *)&f->timer, NULL);
+	uv_run(&f->m.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&f->m.loop), 0);
+	close(f->net_end);
+	grants_close(f->m.grants);
+	unlink(f->path);
+	rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static void on_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
+{
+	struct fixture *f = arg;
+
+	(void)e;
+	assert_int_equal(rc, 0);
+	assert_true(id_equal(&g->id, &f->grant.id));
+	f->answered++;
+}
+
+static void on_time(uv_timer_t *t)
+{
+	uv_stop(t->loop);
+}
+
+static void run(struct fixture *f, uint64_t ms)
+{
+	uv_update_time(&f->m.loop);
+	uv_timer_start(&f->timer, on_time, ms, 0);
+	uv_run(&f->m.loop, UV_RUN_DEFAULT);
+}
+
+static bool net_lives(const struct fixture *f)
+{
+	return waitpid(f->m.net.pid, NULL, WNOHANG) == 0;
+}
+
+/* It hears of nothing any more: there is no answer to wait for. */
+static void one_that_was_told_to_stop_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	f->m.net.state = PROC_STOPPING;
+	issue_revoke(&f->m, &f->grant.id, "uid 0", on_revoked, f);
+	assert_int_equal(f->answered, 1);
+	run(f, IN_TIME_MS);
+	assert_true(net_lives(f));
+}
+
+/* It was told, and stops before it has answered: its end is the answer. */
+static void one_that_stops_meanwhile_is_left_its_time(void **state)
+{
+	struct fixture *f = *state;
+
+	issue_revoke(&f->m, &f->grant.id, "uid 0", on_revoked, f);
+	assert_int_equal(f->answered, 0);
+	f->m.net.state = PROC_STOPPING;
+	run(f, IN_TIME_MS);
+	assert_true(net_lives(f));
+	assert_int_equal(f->answered, 0);
+	issue_net_ended(&f->m);
+	assert_int_equal(f->answered, 1);
+}
+
+/* One that serves on without an answer is not to be trusted with it. */
+static void one_that_does_not_answer_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	int status;
+
+	issue_revoke(&f->m, &f->grant.id, "uid 0", on_revoked, f);
+	run(f, IN_TIME_MS);
+	assert_int_equal(waitpid(f->m.net.pid, &status, 0), f->m.net.pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	f->m.net.pid = 0;
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(one_that_was_told_to_stop_is_not_waited_for),
+	    TEST(one_that_stops_meanwhile_is_left_its_time),
+	    TEST(one_that_does_not_answer_is_killed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

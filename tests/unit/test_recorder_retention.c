@@ -1,0 +1,218 @@
+/* record.retain: what goes, what is kept for good, and a clock that is not believed. */
+#include "tests/lib/cutter_rig.h"
+
+#include "recorder/keyframes.h"
+#include "recorder/retention.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define HOUR_NS (3600 * NS_PER_SEC)
+#define DAY_NS  (24 * HOUR_NS)
+
+static void sealed_session(struct place *p, struct id *out, char path[160])
+{
+	uint64_t at = 0;
+	session_open(p, out);
+	send_bytes(p, out, &at, 1000);
+	text(p, RING_EXIT, out, "{\"cause\":\"exit\",\"code\":0}");
+	consumed(p, out);
+	assert_int_equal(recording_find(p->dir, out, path, 160, NULL), 0);
+}
+
+static void retain(struct place *p, uint64_t ns)
+{
+	p->conf->record_retain_ns = ns;
+	assert_int_equal(cutter_configure(p->cutter, p->conf, NULL), 0);
+}
+
+static void what_cannot_be_read_is_kept_and_stops_nothing(void **state)
+{
+	struct place *p = *state;
+	struct id cut, odd, good, later;
+	char path[160];
+	struct stat st;
+	start(p);
+	sealed_session(p, &cut, path);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(truncate(path, st.st_size - 10), 0);
+	/* No file that can be read, whoever reads. */
+	sealed_session(p, &odd, path);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	sealed_session(p, &good, path);
+	retain(p, 1);
+	wait_state(p, &cut, "kept");
+	wait_state(p, &odd, "kept");
+	wait_state(p, &good, "expired");
+	sealed_session(p, &later, path);
+	verify(p, &later, true);
+}
+
+static void what_cannot_be_removed_is_kept_and_stops_nothing(void **state)
+{
+	struct place *p = *state;
+	struct id stuck, later;
+	char path[160], keyframes[176];
+	start(p);
+	sealed_session(p, &stuck, path);
+	/* unlink() takes no folder. */
+	snprintf(keyframes, sizeof(keyframes), "%.*s.mkey", (int)strlen(path) - 5, path);
+	assert_int_equal(mkdir(keyframes, 0700), 0);
+	retain(p, 1);
+	wait_state(p, &stuck, "kept");
+	assert_int_equal(access(path, F_OK), 0);
+	sealed_session(p, &later, path);
+	verify(p, &later, true);
+}
+
+static void screens_go_with_the_recording(void **state)
+{
+	struct place *p = *state;
+	struct keyframes_writer late;
+	struct id old;
+	char path[160], part[FILE_PATH_MAX];
+	start(p);
+	sealed_session(p, &old, path);
+	assert_int_equal(keyframes_begin(&late, path, &old, NULL), 0);
+	snprintf(part, sizeof(part), "%s", late.part);
+	assert_int_equal(access(part, F_OK), 0);
+	retain(p, 1);
+	wait_state(p, &old, "expired");
+	assert_int_equal(access(part, F_OK), -1);
+	assert_true(keyframes_end(&late, NULL) < 0);
+	/* One that comes to its end only now leaves nothing either. */
+	assert_int_equal(keyframes_begin(&late, path, &old, NULL), 0);
+	assert_int_equal(keyframes_end(&late, NULL), ERR_NOT_FOUND);
+	assert_int_equal(access(late.part, F_OK), -1);
+	assert_int_equal(access(late.path, F_OK), -1);
+}
+
+static unsigned waits_told(struct place *p)
+{
+	struct index_filter f = {.event = "retention.wait", .limit = 10};
+	unsigned n = 0;
+	uint64_t lsn;
+	assert_int_equal(drain_flush(p->drain, 10 * NS_PER_SEC, &lsn), 0);
+	assert_int_equal(cutter_wait(p->cutter, lsn, NULL, 10 * NS_PER_SEC, NULL), 0);
+	assert_int_equal(index_audit(p->reader, &f, count_row, &n, NULL), 0);
+	return n;
+}
+
+/* Enough turns of the cutter for retention to have had its chance. */
+static void let_it_look(struct place *p)
+{
+	struct id other;
+	char path[160];
+	for (int i = 0; i < 2; i++)
+		sealed_session(p, &other, path);
+}
+
+/* Clocks that run, ahead of the machine's own. */
+static struct warp {
+	pthread_t thread;
+	atomic_bool ends;
+	_Atomic uint64_t boot_add, wall_add;
+} warp;
+
+static uint64_t real_ns(clockid_t which)
+{
+	struct timespec ts;
+	clock_gettime(which, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static void *warp_main(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&warp.ends)) {
+		clock_test_set(real_ns(CLOCK_BOOTTIME) + warp.boot_add,
+			       (int64_t)(real_ns(CLOCK_REALTIME) + warp.wall_add));
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void a_clock_that_jumps_ahead_erases_nothing(void **state)
+{
+	struct place *p = *state;
+	struct id old;
+	char path[160], now[8];
+	p->conf->record_retain_ns = 30 * DAY_NS;
+	start(p);
+	sealed_session(p, &old, path);
+	assert_int_equal(waits_told(p), 0);
+	assert_int_equal(pthread_create(&warp.thread, NULL, warp_main, NULL), 0);
+	/* Retention looks again each ten minutes. */
+	warp.boot_add = 700 * NS_PER_SEC;
+	warp.wall_add = 700 * NS_PER_SEC + 3650 * DAY_NS;
+	for (int i = 0; waits_told(p) == 0; i++) {
+		if (i > 1000)
+			fail_msg("nobody says that retention waits");
+		usleep(5000);
+	}
+	let_it_look(p);
+	assert_int_equal(index_session_state(p->reader, &old, now, NULL), 0);
+	assert_string_equal(now, "sealed");
+	assert_int_equal(waits_told(p), 1);
+	/* Nobody set it right for a day: then it is what the time is. */
+	warp.boot_add = 25 * HOUR_NS; /* alone: two that are set one after the other could look like a jump again */
+	wait_state(p, &old, "expired");
+	stop(p); /* while time still goes forward: a wait that was begun would be a day long */
+	atomic_store(&warp.ends, true);
+	pthread_join(warp.thread, NULL);
+	clock_test_reset();
+}
+
+static void a_clock_that_is_ahead_at_the_start_erases_nothing(void **state)
+{
+	struct place *p = *state;
+	struct retention_guard g;
+	struct index *ix;
+	bool jumped = false;
+	uint64_t boot = 1000 * NS_PER_SEC;
+	int64_t wall = clock_wall_ns();
+	struct id nobody = {{0}};
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/alone.db", p->dir);
+	assert_int_equal(index_open(path, &ix, NULL), 0);
+	clock_test_set(boot, wall);
+	/* A record that is empty has nothing to lose. */
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_false(jumped || g.until_ns);
+	assert_int_equal(index_put_audit(ix, 1, wall, &nobody, "{}", NULL), 0);
+	clock_test_set(boot, wall + (int64_t)(23 * HOUR_NS));
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_false(jumped || g.until_ns);
+	clock_test_set(boot, wall + (int64_t)(40 * DAY_NS));
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_true(jumped);
+	assert_int_equal(g.until_ns, boot + RETENTION_WAIT_NS);
+	/* What is journaled under that clock makes it no better: the wait outlives a restart. */
+	assert_int_equal(index_put_audit(ix, 2, wall + (int64_t)(40 * DAY_NS), &nobody, "{}", NULL), 0);
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_false(jumped);
+	assert_int_equal(g.until_ns, boot + RETENTION_WAIT_NS);
+	/* Its end, and then it is over for good. */
+	clock_test_set(boot + RETENTION_WAIT_NS, wall + (int64_t)(41 * DAY_NS));
+	assert_int_equal(retention_guard_check(&g, ix, &jumped, NULL), 0);
+	assert_false(jumped || g.until_ns);
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_false(jumped || g.until_ns);
+	index_close(ix);
+	clock_test_reset();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CUTTER_TEST(what_cannot_be_read_is_kept_and_stops_nothing),
+	    CUTTER_TEST(what_cannot_be_removed_is_kept_and_stops_nothing),
+	    CUTTER_TEST(screens_go_with_the_recording),
+	    CUTTER_TEST(a_clock_that_jumps_ahead_erases_nothing),
+	    CUTTER_TEST(a_clock_that_is_ahead_at_the_start_erases_nothing),
+	};
+	return cmocka_run_group_tests_name("recorder_retention", tests, quiet, NULL);
+}
