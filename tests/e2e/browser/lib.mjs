@@ -13,8 +13,15 @@ const shots = `${root}build/screenshots`;
 /** A slow machine is given time; nothing is asserted about how long it takes. */
 export const patience = 60_000;
 
+/** Says where they begin to differ: a whole screen is more than a log can hold. */
 export function equal(what, expected, got) {
-  if (JSON.stringify(expected) !== JSON.stringify(got)) throw new Error(`${what}: expected ${JSON.stringify(expected)}, got ${JSON.stringify(got)}`);
+  const [a, b] = [expected, got].map((x) => JSON.stringify(x) ?? "undefined");
+  if (a !== b) {
+    let at = 0;
+    while (a[at] === b[at]) at++;
+    const part = (s) => s.slice(Math.max(0, at - 40), at + 80);
+    throw new Error(`${what}: differs at ${at}: expected ${part(a)}, got ${part(b)}`);
+  }
   console.log(`  ok: ${what}`);
 }
 export function ok(what, condition, detail = "") {
@@ -206,7 +213,7 @@ export async function enter(page, wire, token) {
 }
 
 /** The player of a page is at rest. */
-export const settled = (page) => page.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state !== "loading", null, { timeout: patience });
+export const settled = (page) => page.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state !== "loading" && !window.muxdPlayer.stepping, null, { timeout: patience });
 /** Without the record's screens: every event from the start. */
 export async function seekPlain(page, to) {
   await page.evaluate(async (t) => {

@@ -84,6 +84,7 @@ try {
   await page.locator(".stage").focus();
   await page.keyboard.press(".");
   await until("the step", async () => (await player(page, () => window.muxdPlayer.at)) > at2);
+  await settled(page);
   const stepped = await cells(page);
   await page.getByRole("button", { name: "Copy link" }).click();
   const link = await page.evaluate(() => navigator.clipboard.readText());

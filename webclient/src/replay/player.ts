@@ -158,6 +158,7 @@ export class Player {
       if (e.type === DATA && e.stream !== INPUT) break;
       await this.reader.load();
     }
+    await this.parsed(); // a step is over when it is seen
   }
 
   /** From where to go on: from here, from a screen of the record, or from the start. */
