@@ -29,6 +29,7 @@ struct sandbox_info {
 	char agent[AGENT_NAME_MAX + 1];
 	struct id sandbox_id; /* this incarnation */
 	enum sandbox_state state;
+	bool ending;      /* its end was begun and cannot be taken back, though it may run for a moment yet */
 	char detail[256]; /* why error; what this mode cannot promise: "workspace cap not enforced: no loop devices" */
 	int32_t pid;      /* of the outer process, local only */
 	int64_t created_wall_ns;

@@ -54,6 +54,7 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 	}
 	snprintf(out->agent, sizeof(out->agent), "%s", name);
 	out->state = states[v->state];
+	out->ending = v->deleting;
 	out->backend = SANDBOX_LINK;
 	out->created_wall_ns = v->created_ns;
 	pod_incarnation(v, &incarnation);

@@ -462,19 +462,20 @@ void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_
 static void on_found(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
+	bool leaving = strcmp(a->row.step, STEP_LEAVE) == 0;
 
 	if (rc && rc != ERR_NOT_FOUND) {
 		life_run_break(a, rc, e);
 		return;
 	}
-	r->running = !rc && r->info.state == SANDBOX_RUNNING;
+	r->running = !rc && r->info.state == SANDBOX_RUNNING && !(leaving && r->info.ending);
 	r->has_workspace = !rc && r->info.has_workspace;
 	/*
 	 * What its end may have left is taken away once more. The workspace stays: programs went on while nobody
 	 * looked, and what they wrote is in no snapshot. Only one whose removal was begun goes, after its end was heard
 	 * of.
 	 */
-	if (dropping(a) || (!r->running && strcmp(a->row.step, STEP_LEAVE) == 0)) {
+	if (dropping(a) || (!r->running && leaving)) {
 		on_left(a, 0, NULL);
 		return;
 	}

@@ -22,7 +22,7 @@
 
 struct world_agent {
 	char name[AGENT_NAME_MAX + 1];
-	bool running, disk, read_only;
+	bool running, ending, disk, read_only;
 	int content;
 	struct id sandbox;
 };
@@ -98,7 +98,7 @@ static inline unsigned world_snaps(const struct world *w, const char *agent)
 
 static inline void world_end(struct world *w, struct world_agent *a)
 {
-	a->running = false;
+	a->running = a->ending = false;
 	if (w->no_disk)
 		a->disk = false, a->content = 0;
 }
@@ -180,6 +180,7 @@ static inline void world_info(struct world *w, const struct world_agent *a, stru
 	memset(i, 0, sizeof(*i));
 	memcpy(i->agent, a->name, sizeof(i->agent));
 	i->state = a->running ? SANDBOX_RUNNING : a->disk ? SANDBOX_STOPPED : SANDBOX_ABSENT;
+	i->ending = a->ending;
 	i->has_workspace = a->disk && !w->no_disk;
 	if (a->running)
 		i->sandbox_id = a->sandbox;

@@ -361,6 +361,11 @@ static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
 	tell("muxd-coder");
 	assert_int_equal(c.gone, 1);
 	assert_string_equal(c.gone_why, "its pod was deleted, and its node node-1 does not answer");
+	c.p->ops->stat(c.p, "coder", on_done, &r);
+	settle();
+	assert_int_equal(r.info.state, SANDBOX_RUNNING);
+	assert_true(r.info.ending);
+	memset(&r, 0, sizeof(r));
 	c.p->ops->connect(c.p, "coder", on_done, &r);
 	settle();
 	assert_int_equal(r.rc, ERR_NOT_FOUND);

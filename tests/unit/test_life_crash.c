@@ -221,6 +221,35 @@ static void what_was_written_while_no_daemon_ran_is_kept(void **state)
 	assert_int_equal(ann->content, 5);
 }
 
+/* Its pod is deleted and its programs run for a moment yet: nobody is sent there again, the stop goes on to its end. */
+static void an_end_that_was_begun_is_not_taken_back(void **state)
+{
+	struct world_agent *ann;
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	ann = world_agent(&r->world, "ann");
+	ann->content = 4;
+	r->world.late = true;
+	r->world.hold[W_END] = true;
+	stop(r);
+	rig_settle(r);
+	assert_string_equal(rig_row(r, "ann").step, "leave");
+	rig_down(r);
+	ann->content = 5;
+	ann->ending = true;
+	rig_up(r);
+	rig_settle(r);
+	assert_string_equal(rig_row(r, "ann").step, "leave");
+	assert_int_equal(r->world.made[W_END], 2);
+	r->world.hold[W_END] = r->world.late = false;
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_int_equal(r->world.made[W_TAKE], 1);
+	rig_run(r, "ann");
+	assert_int_equal(ann->content, 5);
+}
+
 /* Half of the workspace is gone: the snapshot is what counts, with a daemon that hears of it and with the next one. */
 static void a_workspace_half_removed_does_not_count(void **state)
 {
@@ -298,6 +327,7 @@ int main(void)
 	    cmocka_unit_test(from_each_step),
 	    cmocka_unit_test_setup_teardown(what_could_not_be_copied_outlives_a_crash, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(what_was_written_while_no_daemon_ran_is_kept, rig_setup, rig_teardown),
+	    cmocka_unit_test_setup_teardown(an_end_that_was_begun_is_not_taken_back, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_workspace_half_removed_does_not_count, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(what_was_done_and_not_told_is_told, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_swap_needs_the_generation, rig_setup, rig_teardown),
