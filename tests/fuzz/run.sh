@@ -1,6 +1,6 @@
 #!/bin/bash
 # run.sh "TARGETS" SECONDS: libFuzzer on each target, starting from its corpus; findings stay in build/fuzz/NAME.
-set -eu
+set -eu -o pipefail
 cd "$(dirname "$0")/../.."
 read -ra libs < <(pkg-config --libs libuv jansson yaml-0.1 libcrypto libssl zlib libdeflate libzstd sqlite3 libseccomp libcurl libwebsockets libssh vterm)
 mapfile -t sources < <(git ls-files 'muxd/base/*.c' 'policy/*.c' 'recorder/*.c' 'control/*.c' 'muxd/link/*.c' 'muxd/screen/*.c' 'muxd/hub/*.c' \
