@@ -221,6 +221,8 @@ def echo(n=400):
             e = Echo(argv)
             out[name + ("" if quiet else ", beside a flood")] = quantiles(e.sample(n))
             e.close()
+            if name == "tmux":
+                subprocess.run(["tmux", "-S", tmp + "/tmux", "kill-server"], stderr=subprocess.DEVNULL)
             if flood:
                 flood.kill()
                 flood.wait()

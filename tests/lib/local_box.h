@@ -17,6 +17,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -231,6 +232,30 @@ static inline void assert_nothing_left(void)
 	snprintf(command, sizeof(command), "ps -eo uid,pid,stat,comm | awk '$1 >= %u && $1 < %u && $3 !~ /Z/'",
 		 uid_base, uid_base + 100);
 	assert_int_equal(host_count(command), 0);
+}
+
+/* Files in DIR/sandboxes/<agent>/<sub>, as a test of what is left. */
+static inline int files(struct box *b, const char *agent, const char *sub)
+{
+	char path[4200];
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/sandboxes/%s/%s", b->dir, agent, sub);
+	d = opendir(path);
+	for (struct dirent *de; d && (de = readdir(d));)
+		n += de->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static inline struct id fresh_id(void)
+{
+	struct id id;
+
+	assert_int_equal(id_new(&id), 0);
+	return id;
 }
 
 static inline bool has(const char *text, const char *part)

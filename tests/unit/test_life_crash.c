@@ -196,14 +196,12 @@ static void what_could_not_be_copied_outlives_a_crash(void **state)
 	assert_int_equal(world_agent(&r->world, "ann")->content, 77);
 }
 
-/* The snapshot was whole and the row said so; what ran went on while nobody looked, and ended by itself. */
-static void what_was_written_while_no_daemon_ran_is_kept(void **state)
+/* The daemon dies once it has asked for the end; what runs goes on and writes. */
+static struct world_agent *left_behind(struct rig *r)
 {
-	struct world_agent *ann;
-	struct rig *r = *state;
+	struct world_agent *ann = world_agent(&r->world, "ann");
 
 	rig_run(r, "ann");
-	ann = world_agent(&r->world, "ann");
 	ann->content = 4;
 	r->world.late = true;
 	r->world.hold[W_END] = true;
@@ -212,6 +210,15 @@ static void what_was_written_while_no_daemon_ran_is_kept(void **state)
 	assert_string_equal(rig_row(r, "ann").step, "leave");
 	rig_down(r);
 	ann->content = 5;
+	return ann;
+}
+
+/* The snapshot was whole and the row said so; what ran went on while nobody looked, and ended by itself. */
+static void what_was_written_while_no_daemon_ran_is_kept(void **state)
+{
+	struct rig *r = *state;
+	struct world_agent *ann = left_behind(r);
+
 	world_end(&r->world, ann);
 	r->world.hold[W_END] = r->world.late = false;
 	rig_up(r);
@@ -224,19 +231,9 @@ static void what_was_written_while_no_daemon_ran_is_kept(void **state)
 /* Its pod is deleted and its programs run for a moment yet: nobody is sent there again, the stop goes on to its end. */
 static void an_end_that_was_begun_is_not_taken_back(void **state)
 {
-	struct world_agent *ann;
 	struct rig *r = *state;
+	struct world_agent *ann = left_behind(r);
 
-	rig_run(r, "ann");
-	ann = world_agent(&r->world, "ann");
-	ann->content = 4;
-	r->world.late = true;
-	r->world.hold[W_END] = true;
-	stop(r);
-	rig_settle(r);
-	assert_string_equal(rig_row(r, "ann").step, "leave");
-	rig_down(r);
-	ann->content = 5;
 	ann->ending = true;
 	rig_up(r);
 	rig_settle(r);

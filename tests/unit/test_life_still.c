@@ -13,6 +13,21 @@ static const char *last_quiesce(const struct rig *r)
 	return found;
 }
 
+/* A stop that somebody asked for, under way: its copy is not made before W_TAKE is let go. */
+static void stopping(struct rig *r)
+{
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+}
+
+static void copied(struct rig *r)
+{
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+}
+
 static void what_is_stopped_is_frozen_and_never_goes_on(void **state)
 {
 	struct rig *r = *state;
@@ -37,8 +52,7 @@ static void what_runs_on_is_frozen_for_the_snapshot_alone(void **state)
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	assert_true(r->frozen);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 	assert_false(r->frozen);
 	assert_string_equal(last_quiesce(r), "frozen");
 	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
@@ -50,8 +64,7 @@ static void what_runs_on_is_frozen_for_the_snapshot_alone(void **state)
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	r->frozen = false;
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 	assert_string_equal(last_quiesce(r), "synced");
 }
 
@@ -60,17 +73,13 @@ static void a_stop_that_is_taken_back_thaws(void **state)
 	struct rig *r = *state;
 
 	r->quiesce_rc = LIFE_FROZEN;
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
+	stopping(r);
 	assert_true(r->frozen);
 	rig_resume(r, "ann");
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_false(r->frozen);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 	assert_false(r->frozen);
 }
 
@@ -110,13 +119,9 @@ static void nothing_begins_in_what_is_being_stopped(void **state)
 {
 	struct rig *r = *state;
 
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
+	stopping(r);
 	assert_true(r->held);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 	assert_state(r, "ann", LIFE_STOPPED);
 	assert_true(r->held); /* the hub lets go of it with its end */
 }
@@ -126,18 +131,14 @@ static void who_may_begin_again_finds_nobody_frozen(void **state)
 	struct rig *r = *state;
 
 	r->quiesce_rc = LIFE_FROZEN;
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
+	stopping(r);
 	assert_true(r->held && r->frozen);
 	r->freed_frozen = false;
 	rig_resume(r, "ann");
 	rig_settle(r);
 	assert_false(r->held);
 	assert_false(r->freed_frozen); /* muxlet, that begins somebody meanwhile, could not be reached any more */
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 }
 
 static void a_snapshot_of_what_runs_on_holds_nobody_up(void **state)
@@ -149,8 +150,7 @@ static void a_snapshot_of_what_runs_on_holds_nobody_up(void **state)
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	assert_false(r->held);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 }
 
 /* A round that comes is no word against a stop that somebody asked for; against the timer it is. */
@@ -158,18 +158,14 @@ static void work_waits_for_a_stop_that_was_asked_for(void **state)
 {
 	struct rig *r = *state;
 
-	rig_run(r, "ann");
-	world_agent(&r->world, "ann")->content = 7;
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
+	stopping(r);
+	world_agent(&r->world, "ann")->content = 7; /* written before its copy */
 	r->answers = 0;
 	life_need(r->life, "ann", rig_answer, r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	assert_int_equal(r->answers, 0);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 	assert_int_equal(r->answers, 2);
 	assert_int_equal(r->rc, 0);
 	assert_int_equal(r->left, 1);
@@ -192,8 +188,7 @@ static void work_takes_an_idle_stop_back(void **state)
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_int_equal(r->answers, 1);
 	assert_false(r->held);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 }
 
 /* The link that is to ask for the quiet comes while the stop is under way. */
@@ -202,18 +197,14 @@ static void a_link_is_found_during_a_stop(void **state)
 	struct rig *r = *state;
 	struct sandbox_provider *p;
 
-	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
-	rig_stop(r, "ann");
-	rig_settle(r);
+	stopping(r);
 	r->answers = 0;
 	p = life_provider(r->life);
 	p->ops->connect(p, "ann", rig_stream, r);
 	rig_settle(r);
 	assert_int_equal(r->answers, 1);
 	assert_int_equal(r->rc, 0);
-	r->world.hold[W_TAKE] = false;
-	rig_settle(r);
+	copied(r);
 	assert_state(r, "ann", LIFE_STOPPED);
 }
 

@@ -7,30 +7,6 @@
 
 #define LONG_NS (60 * NS_PER_SEC)
 
-static struct id fresh_id(void)
-{
-	struct id id;
-
-	assert_int_equal(id_new(&id), 0);
-	return id;
-}
-
-/* Files in DIR/sandboxes/<agent>/<sub>, as a test of what is left. */
-static int files(struct box *b, const char *agent, const char *sub)
-{
-	char path[4200];
-	int n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "%s/sandboxes/%s/%s", b->dir, agent, sub);
-	d = opendir(path);
-	for (struct dirent *de; d && (de = readdir(d));)
-		n += de->d_name[0] != '.';
-	if (d)
-		closedir(d);
-	return n;
-}
-
 /* A freeze whose holder was killed with the daemon is lifted by the next start. */
 static void test_left_frozen(void **state)
 {

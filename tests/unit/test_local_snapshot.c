@@ -1,7 +1,6 @@
 /* Snapshots of local sandboxes: taken while programs write, restored, forked to another uid, cut short, refused. */
 #include "tests/lib/local_box.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,14 +8,6 @@
 #include <sys/wait.h>
 
 #define LONG_NS (60 * NS_PER_SEC)
-
-static struct id fresh_id(void)
-{
-	struct id id;
-
-	assert_int_equal(id_new(&id), 0);
-	return id;
-}
 
 static struct sandbox_snapshot take(struct box *b, const char *agent, const struct id *id)
 {
@@ -58,22 +49,6 @@ static size_t count(struct box *b, const char *agent)
 	assert_int_equal(local_snapshot_list(b->l, agent, NULL, 100, &list, &n, &more, &e), 0);
 	assert_false(more);
 	free(list);
-	return n;
-}
-
-/* Files in DIR/sandboxes/<agent>/<sub>, as a test of what is left. */
-static int files(struct box *b, const char *agent, const char *sub)
-{
-	char path[4200];
-	int n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "%s/sandboxes/%s/%s", b->dir, agent, sub);
-	d = opendir(path);
-	for (struct dirent *de; d && (de = readdir(d));)
-		n += de->d_name[0] != '.';
-	if (d)
-		closedir(d);
 	return n;
 }
 
