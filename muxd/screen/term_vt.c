@@ -102,12 +102,16 @@ void term_go(struct term *t, int row, int col)
 	t->last_row = -1;
 }
 
-/* Behind a wide character libvterm waits to wrap in its first column. Without that character no output leads there. */
+/*
+ * Behind a wide character libvterm waits to wrap in its first column, behind another one in the last. No output leads
+ * to the first without that character, nor to the last where one has come under it.
+ */
 static bool waits_nowhere(const struct term *t, struct place now)
 {
 	const struct grid *g = &t->grid[t->on];
+	int width = grid_cell(g, now.row, now.col)->width;
 
-	return t->wrapped && now.col + 1 < g->cols && grid_cell(g, now.row, now.col)->width != 2;
+	return t->wrapped && (now.col + 1 < g->cols ? width != 2 : width == 0);
 }
 
 /* libvterm forgets the pending wrap when the cursor moved, and at these. */
@@ -117,7 +121,7 @@ void term_moved(struct term *t, struct place before, char final)
 
 	if (now.row != before.row || now.col != before.col || (final && strchr("ABCDEFGH`adefjk", final)))
 		t->wrapped = false;
-	else if (waits_nowhere(t, now)) /* scrolled away, say: the cursor is in the last column, as it is elsewhere */
+	else if (waits_nowhere(t, now)) /* scrolled, say: the cursor is in the last column, as it is elsewhere */
 		term_go(t, now.row, t->grid[t->on].cols - 1);
 	t->last_row = -1;
 }

@@ -153,6 +153,7 @@ static const char *const screens[] = {
     "\033]2;title \xc3\xa9\a\033#8\033[2;2H\033[1J",
     "\033[2;4r\033[2;24H\xe5\xad\x97\033#8",                     /* a wide one that waits to wrap, and is overwritten */
     "\033[2;24H\xe5\xad\x97\033[S\033[3;24H\xe5\xad\x97\033[1L", /* ... or scrolled away */
+    "\033[3;24H\xe5\xad\x97\033[2;25Hx\033[S",                   /* and one that comes under a cursor that waits */
 };
 
 static void drawn_into_another_terminal_it_is_the_same(void **state)
