@@ -1,5 +1,6 @@
 /*
- * running -> idle_stopping -> stopped: look, quiesce, push, take, look again, leave, end, drop.
+ * running -> idle_stopping -> stopped: look, quiesce, push, take (again, where something ended meanwhile), leave, end,
+ * drop.
  * A resume takes it back until the sessions are told to leave; a snapshot that came of it by then is kept.
  */
 #define LOG_SUBSYS "life"
@@ -11,11 +12,11 @@
 
 #define LEAVE_NS   (60 * NS_PER_SEC)  /* from the snapshot to the sandbox's end */
 #define AGAIN_NS   (300 * NS_PER_SEC) /* from an end whose time had come, and that failed, to the next */
-#define STEP_LEAVE "leave"            /* its end was begun, the workspace is whole */
-#define STEP_DROP  "drop"             /* it has ended, the workspace goes: what is left of it does not count */
+#define STEP_COPY  "snapshot"
+#define STEP_LEAVE "leave" /* its end was begun, the workspace is whole */
+#define STEP_DROP  "drop"  /* it has ended, the workspace goes: what is left of it does not count */
 
-static void take(struct life_agent *a);
-static void leave(struct life_agent *a);
+static void quiesce(struct life_agent *a);
 
 static void nobody(struct life_agent *a, int rc, const struct err *e)
 {
@@ -247,9 +248,60 @@ static void leave(struct life_agent *a)
 
 /* ---- the snapshot */
 
-static void on_noted(struct life_agent *a, int rc, const struct err *e)
+/* A snapshot that is to be made, beside the row that is to name it. */
+static void new_copy(struct life_agent *a, struct life_row *next)
+{
+	struct life_run *r = a->run;
+
+	r->snap = (struct life_snap){.id = life_fresh_id(),
+				     .status = SNAP_TAKING,
+				     .previous = a->row.snapshot,
+				     .created_wall_ns = clock_wall_ns()};
+	memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
+	snprintf(r->snap.cause, sizeof(r->snap.cause), "%.190s", next->cause);
+	next->next = r->snap.id;
+}
+
+/* What stood still while it was copied may be heard of later: it ended before. */
+static bool ended_meanwhile(struct life_agent *a)
+{
+	struct life_host *h = &a->life->host;
+	struct life_run *r = a->run;
+	struct life_activity act = {0};
+
+	if (r->snap.status != SNAP_READY || r->snap.quiesced == SNAP_FROZEN || !h->activity)
+		return false;
+	h->activity(h->ctx, a->name, &act);
+	return act.exit_boot_ns > r->step_began;
+}
+
+static void on_again(struct life_agent *a, int rc, const struct err *e)
 {
 	if (!life_run_broke(a, rc, e) && !turned_back(a))
+		quiesce(a);
+}
+
+/*
+ * Who waited for what ended has its answer, and what it wrote last is not in the copy. This comes to an end: nothing
+ * begins meanwhile, so that each time there is less that could end.
+ */
+static void again(struct life_agent *a)
+{
+	struct life_row next = a->row;
+
+	log_info(&(struct log_ids){.agent = a->name}, "work ended while it was copied: it is copied again");
+	new_copy(a, &next);
+	snprintf(next.step, sizeof(next.step), STEP_COPY);
+	life_commit(a, &next, &a->run->snap, on_again);
+}
+
+static void on_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	if (life_run_broke(a, rc, e) || turned_back(a))
+		return;
+	if (ended_meanwhile(a))
+		again(a);
+	else
 		leave(a);
 }
 
@@ -375,6 +427,14 @@ static void on_quiesced(struct life_agent *a, int rc, const struct err *e)
 	take(a);
 }
 
+static void quiesce(struct life_agent *a)
+{
+	struct life_run *r = a->run;
+
+	if (!r->running || r->no_copy || !life_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, on_quiesced))
+		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
+}
+
 static void on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
@@ -400,8 +460,7 @@ static void on_looked(struct life_agent *a, int rc, const struct err *e)
 		return;
 	if (r->running)
 		life_hold(a);
-	if (!r->running || r->no_copy || !life_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, on_quiesced))
-		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
+	quiesce(a);
 }
 
 static void look(struct life_agent *a)
@@ -442,18 +501,11 @@ void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_
 	r->strict = strict;
 	r->no_copy = nothing_to_take(a);
 	next.state = LIFE_IDLE_STOPPING;
-	snprintf(next.step, sizeof(next.step), "snapshot");
+	snprintf(next.step, sizeof(next.step), STEP_COPY);
 	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
 	next.detail[0] = '\0';
-	if (!r->no_copy) {
-		r->snap = (struct life_snap){.id = life_fresh_id(),
-					     .status = SNAP_TAKING,
-					     .previous = a->row.snapshot,
-					     .created_wall_ns = clock_wall_ns()};
-		memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
-		snprintf(r->snap.cause, sizeof(r->snap.cause), "%.190s", cause);
-		next.next = r->snap.id;
-	}
+	if (!r->no_copy)
+		new_copy(a, &next);
 	life_commit(a, &next, r->no_copy ? NULL : &r->snap, on_stopping);
 }
 

@@ -495,18 +495,6 @@ void agent_touch(struct agent *a)
 	a->last_activity_boot_ns = clock_boot_ns();
 }
 
-void agent_hold(struct agent *a)
-{
-	a->held++;
-	agent_touch(a);
-}
-
-void agent_release(struct agent *a)
-{
-	a->held--;
-	agent_touch(a);
-}
-
 void agent_tick(struct agent *a, uint64_t now)
 {
 	lifecycle_tick(a, now);

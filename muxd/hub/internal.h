@@ -185,8 +185,7 @@ struct agent {
 	struct session *channels; /* hash by channel */
 	STAILQ_HEAD(, agent_waiter) waiters;
 	int64_t last_activity_wall_ns;
-	uint64_t last_activity_boot_ns;
-	unsigned held;           /* forwarded connections and the like, see agent_hold() */
+	uint64_t last_activity_boot_ns, last_exit_boot_ns;
 	struct quiesce *quiesce; /* life waits for its disk to be written, or holds its programs frozen */
 	uint64_t retry_at;       /* boot ns, 0 = none */
 	unsigned retry_ms;
@@ -303,8 +302,6 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
 void agent_touch(struct agent *a);
 uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take to answer who waits for a start */
-void agent_hold(struct agent *a); /* something of it is in use until agent_release(): its idle timer stands still */
-void agent_release(struct agent *a);
 /* Its sessions end with that cause and words, its link is let go. */
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
 void agent_set_cold(struct agent *a, const char *why);

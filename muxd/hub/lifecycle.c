@@ -55,7 +55,7 @@ static void activity(void *ctx, const char *name, struct life_activity *out)
 	if (!a)
 		return;
 	out->last_boot_ns = a->last_activity_boot_ns;
-	out->holding = a->held;
+	out->exit_boot_ns = a->last_exit_boot_ns;
 	for (s = a->channels; s; s = s->hh_channel.next) {
 		out->holding += holds(s);
 		if (s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED)

@@ -14,6 +14,13 @@
 
 static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 
+/* It is told later, but from here on it is what happened: lifecycle copies what it left. */
+static void exit_known(struct session *s)
+{
+	s->exit_known = true;
+	s->agent->last_exit_boot_ns = clock_boot_ns();
+}
+
 void session_on_exit(struct session *s, const struct link_exit *x)
 {
 	struct sandbox_provider *p = s->hub->p.provider;
@@ -34,7 +41,7 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 			return;
 		}
 	}
-	s->exit_known = true;
+	exit_known(s);
 	session_pump(s);
 }
 
@@ -54,7 +61,7 @@ static void oom_checked(void *arg, int rc, const struct err *e, const struct san
 		s->agent->oom_seen = info->oom_kills;
 		s->exit.cause = EXIT_OOM;
 	}
-	s->exit_known = true;
+	exit_known(s);
 	session_pump(s);
 	hub_flush(h);
 }
@@ -254,7 +261,7 @@ static void know_end(struct session *s, enum exit_cause cause, int code, int sig
 {
 	if (s->exit_known)
 		return;
-	s->exit_known = true;
+	exit_known(s);
 	s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
 	if (message && !s->killing)
 		snprintf(s->exit.text, sizeof(s->exit.text), "%s", message);

@@ -191,6 +191,61 @@ static void work_takes_an_idle_stop_back(void **state)
 	copied(r);
 }
 
+/* A round writes and ends while a first copy of what was there before is made; the second is not made yet. */
+static void ended_behind_a_copy(struct rig *r)
+{
+	r->world.no_disk = true; /* what is not in a copy is gone */
+	stopping(r);
+	rig_clock(r, SECOND);
+	r->world.hold[W_TAKE] = false;
+	world_step(&r->world);
+	r->world.hold[W_TAKE] = true;
+	world_agent(&r->world, "ann")->content = 7;
+	r->act.exit_boot_ns = r->boot;
+	rig_clock(r, SECOND);
+	rig_settle(r);
+}
+
+static void what_ends_while_it_is_copied_is_copied_again(void **state)
+{
+	struct rig *r = *state;
+
+	ended_behind_a_copy(r);
+	assert_int_equal(r->left, 0);
+	assert_true(r->held);
+	copied(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_int_equal(r->quiesced, 2);
+	rig_run(r, "ann");
+	assert_int_equal(world_agent(&r->world, "ann")->content, 7);
+}
+
+static void a_second_copy_that_fails_stops_nothing(void **state)
+{
+	struct rig *r = *state;
+
+	ended_behind_a_copy(r);
+	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	copied(r);
+	assert_int_equal(r->rc, ERR_SNAPSHOT);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(world_agent(&r->world, "ann")->content, 7);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
+}
+
+static void what_stood_still_is_copied_once(void **state)
+{
+	struct rig *r = *state;
+
+	r->quiesce_rc = LIFE_FROZEN;
+	stopping(r);
+	rig_clock(r, SECOND);
+	r->act.exit_boot_ns = r->boot; /* heard of now, it ended before */
+	copied(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
+}
+
 /* The link that is to ask for the quiet comes while the stop is under way. */
 static void a_link_is_found_during_a_stop(void **state)
 {
@@ -222,6 +277,9 @@ int main(void)
 	    T(a_snapshot_of_what_runs_on_holds_nobody_up),
 	    T(work_waits_for_a_stop_that_was_asked_for),
 	    T(work_takes_an_idle_stop_back),
+	    T(what_ends_while_it_is_copied_is_copied_again),
+	    T(a_second_copy_that_fails_stops_nothing),
+	    T(what_stood_still_is_copied_once),
 	    T(a_link_is_found_during_a_stop),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
