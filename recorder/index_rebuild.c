@@ -16,7 +16,19 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef int file_fn(struct index *ix, const char *dir, const char *below, const char *name, struct err *e);
+struct making {
+	struct index *ix;
+	const char *dir;
+	const struct index_progress *progress;
+	uint64_t done;
+};
+typedef int file_fn(struct making *m, const char *below, const char *name, struct err *e);
+
+static int one_more(struct making *m, struct err *e)
+{
+	m->done++;
+	return m->progress ? m->progress->fn(m->progress->arg, m->done, e) : 0;
+}
 
 static bool is_recording(const char *name)
 {
@@ -25,20 +37,23 @@ static bool is_recording(const char *name)
 }
 
 /* Every recording in DIR/below. A folder that is not there has none. */
-static int each_file(struct index *ix, const char *dir, const char *below, file_fn *fn, struct err *e)
+static int each_file(struct making *m, const char *below, file_fn *fn, struct err *e)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
 	int rc = 0;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, below) >= sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", m->dir, below) >= sizeof(path))
 		return err_set(e, ERR_INVAL, "the path of the record is too long");
 	DIR *d = opendir(path);
 	if (!d)
 		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot list %s", path);
 	while (rc == 0 && (entry = readdir(d))) {
-		if (is_recording(entry->d_name))
-			rc = fn(ix, dir, below, entry->d_name, e);
+		if (!is_recording(entry->d_name))
+			continue;
+		rc = fn(m, below, entry->d_name, e);
+		if (rc == 0)
+			rc = one_more(m, e);
 	}
 	closedir(d);
 	return rc;
@@ -75,40 +90,40 @@ static int unreadable_file(struct index *ix, const char *path, const char *name,
 	return id_parse(text, &id) ? 0 : index_put_gone(ix, &id, "kept", e);
 }
 
-static int sealed_file(struct index *ix, const char *dir, const char *below, const char *name, struct err *e)
+static int sealed_file(struct making *m, const char *below, const char *name, struct err *e)
 {
 	char path[PATH_MAX];
 	struct recording *r;
 	struct err why = {0};
 
-	snprintf(path, sizeof(path), "%s/%s/%s", dir, below, name);
+	snprintf(path, sizeof(path), "%s/%s/%s", m->dir, below, name);
 	int rc = recording_open(path, &r, &why);
 	if (rc == ERR_NOMEM)
 		return err_set(e, rc, "%s", why.message);
 	if (rc)
-		return unreadable_file(ix, path, name, &why, e);
-	rc = put_recording(ix, r, path + strlen(dir) + 1, e);
+		return unreadable_file(m->ix, path, name, &why, e);
+	rc = put_recording(m->ix, r, path + strlen(m->dir) + 1, e);
 	recording_close(r);
 	return rc;
 }
 
 /* Without its checkpoint it cannot go on; what the segments still hold of it is cut anew. */
-static int open_file(struct index *ix, const char *dir, const char *below, const char *name, struct err *e)
+static int open_file(struct making *m, const char *below, const char *name, struct err *e)
 {
 	char from[PATH_MAX], to[PATH_MAX];
-	(void)ix;
-	snprintf(from, sizeof(from), "%s/%s/%s", dir, below, name);
-	snprintf(to, sizeof(to), "%s/%s/%.*s", dir, below, (int)strlen(name) - 5, name);
+
+	snprintf(from, sizeof(from), "%s/%s/%s", m->dir, below, name);
+	snprintf(to, sizeof(to), "%s/%s/%.*s", m->dir, below, (int)strlen(name) - 5, name);
 	return file_set_aside(from, to, e);
 }
 
-static int put_days(struct index *ix, const char *dir, struct err *e)
+static int put_days(struct making *m, struct err *e)
 {
 	char path[PATH_MAX], below[NAME_MAX + 8];
 	struct dirent *entry;
 	int rc = 0;
 
-	snprintf(path, sizeof(path), "%s/sealed", dir);
+	snprintf(path, sizeof(path), "%s/sealed", m->dir);
 	DIR *d = opendir(path);
 	if (!d)
 		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot list %s", path);
@@ -116,19 +131,19 @@ static int put_days(struct index *ix, const char *dir, struct err *e)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(below, sizeof(below), "sealed/%s", entry->d_name);
-		rc = each_file(ix, dir, below, sealed_file, e);
+		rc = each_file(m, below, sealed_file, e);
 	}
 	closedir(d);
 	return rc;
 }
 
-static int put_chain(struct index *ix, const char *dir, struct err *e)
+static int put_chain(struct making *m, struct err *e)
 {
 	struct chain_reader *r;
 	struct chain_entry en;
 	struct err why = {0};
 
-	int rc = chain_reader_create(dir, 0, &r, e);
+	int rc = chain_reader_create(m->dir, 0, &r, e);
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
 	while (rc == 0) {
@@ -145,27 +160,30 @@ static int put_chain(struct index *ix, const char *dir, struct err *e)
 			continue;
 		}
 		if (en.type == CHAIN_TOMBSTONE)
-			rc = index_put_gone(ix, &en.session, "expired", e);
+			rc = index_put_gone(m->ix, &en.session, "expired", e);
 		if (en.type != CHAIN_AUDIT)
 			continue;
 		char *json = strndup((const char *)en.payload, en.len);
-		rc = json ? index_put_audit(ix, en.journal_seq, en.wall_ns, &en.session, json, e)
+		rc = json ? index_put_audit(m->ix, en.journal_seq, en.wall_ns, &en.session, json, e)
 			  : err_set(e, ERR_NOMEM, "out of memory");
 		free(json);
+		if (rc == 0)
+			rc = one_more(m, e);
 	}
 	chain_reader_destroy(r);
 	return rc;
 }
 
-static int rebuild(struct index *ix, const char *dir, struct err *e)
+static int rebuild(struct index *ix, const char *dir, const struct index_progress *p, struct err *e)
 {
+	struct making m = {.ix = ix, .dir = dir, .progress = p};
 	int rc = index_begin(ix, e);
 	if (rc == 0)
-		rc = put_days(ix, dir, e);
+		rc = put_days(&m, e);
 	if (rc == 0)
-		rc = put_chain(ix, dir, e);
+		rc = put_chain(&m, e);
 	if (rc == 0)
-		rc = each_file(ix, dir, "open", open_file, e);
+		rc = each_file(&m, "open", open_file, e);
 	if (rc == 0)
 		rc = index_put_complete(ix, e);
 	if (rc == 0)
@@ -190,7 +208,7 @@ static int set_aside(const char *path, struct err *e)
 	return 0;
 }
 
-int index_open_or_rebuild(const char *dir, struct index **out, struct err *e)
+int index_open_or_rebuild(const char *dir, const struct index_progress *p, struct index **out, struct err *e)
 {
 	char path[PATH_MAX];
 	struct index *ix = NULL;
@@ -210,7 +228,7 @@ int index_open_or_rebuild(const char *dir, struct index **out, struct err *e)
 	}
 	/* New, perhaps beside recordings that are not; or the making of it did not come to its end. */
 	if (rc == 0 && !index_complete(ix))
-		rc = rebuild(ix, dir, e);
+		rc = rebuild(ix, dir, p, e);
 	if (rc) {
 		index_close(ix);
 		return rc;

@@ -9,7 +9,15 @@
 
 #include "recorder/index.h"
 
-/* index_open(DIR/audit.db); a damaged one is set aside and made again. dir: the state directory's record/. */
-int index_open_or_rebuild(const char *dir, struct index **out, struct err *e);
+/* done: so many recordings and audit records so far. Not 0: it is given up with that, and begun anew next time. */
+struct index_progress {
+	int (*fn)(void *arg, uint64_t done, struct err *e);
+	void *arg;
+};
+/*
+ * index_open(DIR/audit.db); a damaged one is set aside and made again, which takes minutes of a large record. dir: the
+ * state directory's record/. p: told behind each step of that; NULL: nobody is.
+ */
+int index_open_or_rebuild(const char *dir, const struct index_progress *p, struct index **out, struct err *e);
 
 #endif

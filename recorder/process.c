@@ -28,7 +28,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TICK_MS 1000
+#define TICK_MS     1000
+#define PROGRESS_NS (5 * NS_PER_SEC) /* from one word of a start that takes its time to the next */
 
 enum process_state { PROCESS_STARTING, PROCESS_RUNNING, PROCESS_STOPPING };
 
@@ -43,6 +44,7 @@ struct process {
 	struct service *service;
 	struct keyframer *keyframer;
 	struct lost lost;
+	uint64_t told_ns; /* boot; the last `starting` */
 };
 
 static void process_set_state(struct process *p, enum process_state to)
@@ -72,6 +74,22 @@ static int make_folders(struct process *p, struct err *e)
 	return rc;
 }
 
+/* A start is given up where nothing is heard of it for two minutes, and a large record takes more than that. */
+static int on_progress(void *arg, uint64_t done, struct err *e)
+{
+	struct process *p = arg;
+	uint64_t now = clock_boot_ns();
+
+	if (p->told_ns && now - p->told_ns < PROGRESS_NS)
+		return 0;
+	p->told_ns = now;
+	log_info(NULL, "reads the record: %llu entries so far", (unsigned long long)done);
+	json_t *msg = json_pack("{s:s, s:I}", "op", "starting", "done", (json_int_t)done);
+	int rc = msg ? sock_send_packet(p->ipc_fd, msg, NULL, 0, e) : err_set(e, ERR_NOMEM, "out of memory");
+	json_decref(msg);
+	return rc;
+}
+
 static int restore_live(void *arg, const struct index_unsealed *u)
 {
 	return u->ended ? 0 : live_restore(arg, &u->id, u->open, u->offsets);
@@ -84,6 +102,7 @@ static int rebuild_live(struct process *p, struct index *ix, struct err *e)
 	struct segment_tail durable;
 	struct segment_record sr;
 	struct follower *f;
+	uint64_t done = 0;
 
 	int rc = index_unsealed(ix, restore_live, p->live, e);
 	if (rc == 0)
@@ -96,7 +115,7 @@ static int rebuild_live(struct process *p, struct index *ix, struct err *e)
 	while ((rc = follower_read(f, &durable, &sr, e)) == 1 || rc == ERR_CORRUPT) {
 		if (rc == ERR_CORRUPT) /* the cutter audits it when it comes there */
 			follower_skip(f, &durable);
-		else if ((rc = live_apply(p->live, &sr.rec, sr.lsn)) != 0)
+		else if ((rc = live_apply(p->live, &sr.rec, sr.lsn)) != 0 || (rc = on_progress(p, ++done, e)) != 0)
 			break;
 	}
 	follower_destroy(f);
@@ -204,6 +223,7 @@ static int confine(struct err *e)
 
 static int process_start(struct process *p, struct err *e)
 {
+	struct index_progress progress = {.fn = on_progress, .arg = p};
 	struct index *ix = NULL;
 	int rc = start_receive(p->ipc_fd, &p->start, e);
 	if (rc)
@@ -211,7 +231,7 @@ static int process_start(struct process *p, struct err *e)
 	enum log_format format = strcmp(p->start.conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	if ((rc = log_setup("recorder", p->start.conf->log_level, format, 2, e)) != 0 || (rc = confine(e)) != 0)
 		return rc;
-	if ((rc = make_folders(p, e)) != 0 || (rc = index_open_or_rebuild(p->start.dir, &ix, e)) != 0)
+	if ((rc = make_folders(p, e)) != 0 || (rc = index_open_or_rebuild(p->start.dir, &progress, &ix, e)) != 0)
 		return rc;
 	rc = live_create(&p->live) ? err_set(e, ERR_NOMEM, "out of memory") : start_drain(p, ix, e);
 	if (rc) {

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READY_TIMEOUT_MS 120000 /* recovery of a large record takes its time */
-#define CLOSED_GRACE_MS  2000   /* between the end of its conversation and its own */
+#define READY_TIMEOUT_MS 120000
+#define CLOSED_GRACE_MS  2000 /* between the end of its conversation and its own */
 #define DELAY_MIN_MS     100
 #define DELAY_MAX_MS     5000
 #define LIVED_WELL_NS    (60 * NS_PER_SEC)
@@ -118,6 +118,7 @@ int proc_init(struct proc *p, uv_loop_t *loop, const struct proc_ops *ops, void 
 	p->ops = ops;
 	p->arg = arg;
 	p->loop = loop;
+	p->ready_ms = READY_TIMEOUT_MS;
 	p->timer.data = p;
 	return uv_timer_init(loop, &p->timer) ? ERR_NOMEM : 0;
 }
@@ -203,7 +204,13 @@ void proc_start(struct proc *p)
 		return;
 	}
 	log_debug(NULL, "%s: started as pid %ld", p->ops->name, (long)p->pid);
-	arm(p, on_kill_deadline, READY_TIMEOUT_MS);
+	arm(p, on_kill_deadline, p->ready_ms);
+}
+
+void proc_progress(struct proc *p)
+{
+	if (p->state == PROC_STARTING)
+		arm(p, on_kill_deadline, p->ready_ms);
 }
 
 void proc_set_ready(struct proc *p)

@@ -47,6 +47,7 @@ struct proc {
 	uv_timer_t timer; /* ready deadline, back-off, kill deadline: never two at once */
 	uint64_t started_ns;
 	uint64_t delay_ms;   /* the next back-off */
+	uint64_t ready_ms;   /* it may be silent for so long while it starts, and is killed then: 120,000 */
 	uint64_t generation; /* grows with every start: answers to an earlier one are dropped */
 	unsigned restarts;
 };
@@ -56,6 +57,7 @@ void proc_finish(struct proc *p); /* kills what is left, without waiting for the
 /* From down or backoff. A failure goes to `ended`, and to backoff. */
 void proc_start(struct proc *p);
 void proc_set_ready(struct proc *p); /* the child said so */
+void proc_progress(struct proc *p);  /* it said that its start takes longer, and gets on */
 /* {"op":"stop"}, then SIGKILL after grace_ms. `ended` is called in any case, at once when it was down. */
 void proc_stop(struct proc *p, uint64_t grace_ms);
 void proc_kill(struct proc *p); /* it does not answer: SIGKILL, and the usual restart */

@@ -91,6 +91,8 @@ static void on_packet(void *arg, const json_t *msg)
 		else
 			proc_start(&m->net);
 		monitor_ready(m);
+	} else if (strcmp(op, "starting") == 0) {
+		proc_progress(&m->recorder);
 	} else if (strcmp(op, "screen.start") == 0) {
 		give_screen(m);
 	} else if (strcmp(op, "revoked") != 0) {

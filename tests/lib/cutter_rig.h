@@ -70,7 +70,7 @@ static inline void start_cutter(struct place *p, bool runs)
 				 .dir_fd = p->segments_fd,
 				 .segment_size = MIB,
 				 .io = &segment_io_system};
-	if (index_open_or_rebuild(p->dir, &ix, &e) || index_last_lsn(ix, &d.min_lsn, &e) ||
+	if (index_open_or_rebuild(p->dir, NULL, &ix, &e) || index_last_lsn(ix, &d.min_lsn, &e) ||
 	    index_cursor(ix, &cursor, &e))
 		fail_msg("%s", e.message);
 	d.min_segment = cursor.segment;

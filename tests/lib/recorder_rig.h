@@ -75,11 +75,12 @@ static inline json_t *start_message(struct place *p)
 	return o;
 }
 
-/* Starts the recorder and waits until it says that it is ready. */
-static inline void recorder_start(struct place *p)
+/* Starts the recorder and waits until it says that it is ready. How often it said `starting` before. */
+static inline unsigned recorder_start(struct place *p)
 {
 	int pair[2], fds[5];
 	size_t n = 0;
+	unsigned words = 0;
 	struct err e = {0};
 
 	assert_int_equal(sock_pair(SOCK_SEQPACKET, pair), 0);
@@ -101,10 +102,17 @@ static inline void recorder_start(struct place *p)
 	close(fds[0]);
 	close(fds[1]);
 	close(fds[4]);
-	if (sock_recv_packet(p->ipc, &ready, NULL, &n, &e))
-		fail_msg("the recorder did not become ready: %s", e.message);
+	for (;; words++) {
+		if (sock_recv_packet(p->ipc, &ready, NULL, &n, &e))
+			fail_msg("the recorder did not become ready: %s", e.message);
+		if (strcmp(json_string_value(json_object_get(ready, "op")), "starting") != 0)
+			break;
+		assert_true(json_integer_value(json_object_get(ready, "done")) > 0);
+		json_decref(ready);
+	}
 	assert_string_equal(json_string_value(json_object_get(ready, "kid")), p->record_key.kid);
 	json_decref(ready);
+	return words;
 }
 
 static inline int recorder_end(struct place *p, int sig)

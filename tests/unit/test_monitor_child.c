@@ -63,6 +63,17 @@ static int play_describe(void)
 			     prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), "leader", getsid(0) == getpid()));
 }
 
+/* Longer than SLOW_MS in all, and never silent for as long as that. */
+#define SLOW_MS 1000
+static void play_slow(void)
+{
+	for (int i = 0; i < 15; i++) {
+		usleep(SLOW_MS * 100);
+		say(json_pack("{s:s, s:i}", "op", "starting", "done", i + 1));
+	}
+	say(json_pack("{s:s}", "op", "ready"));
+}
+
 static int play(const char *part)
 {
 	json_t *msg = NULL;
@@ -73,6 +84,10 @@ static int play(const char *part)
 		return 3;
 	else if (strcmp(part, "garbage") == 0)
 		(void)!send(3, "{\"op\":", 6, 0);
+	else if (strcmp(part, "mute") == 0)
+		pause();
+	else if (strcmp(part, "slow") == 0)
+		play_slow();
 	else
 		say(json_pack("{s:s}", "op", "ready"));
 	while (sock_recv_packet(3, &msg, NULL, NULL, NULL) == 0) {
@@ -151,6 +166,8 @@ static void on_packet(void *arg, const json_t *msg)
 		audit_net_ready(f->audit);
 		if (f->limit_to && f->ready >= f->limit_to)
 			uv_stop(&f->loop);
+	} else if (strcmp(op, "starting") == 0) {
+		proc_progress(&f->proc);
 	} else if (json_opt_int(msg, "tag", 1, INT64_MAX, &tag, NULL) == 0 && tag) {
 		audit_answer(f->audit, tag, 0);
 	}
@@ -313,6 +330,31 @@ static void what_kept_it_from_starting_is_named(void **state)
 			fail_msg("%s", e.message);
 		assert_int_equal(pid, -7);
 	}
+}
+
+static void a_start_that_gets_on_may_take_its_time(void **state)
+{
+	struct fixture *f = *state;
+
+	f->proc.ready_ms = SLOW_MS;
+	start(f, "slow");
+	assert_int_equal(f->proc.state, PROC_READY);
+	assert_int_equal(f->ended, 0);
+}
+
+static void a_start_that_is_silent_is_killed(void **state)
+{
+	struct fixture *f = *state;
+
+	f->proc.ready_ms = 200;
+	f->limit_ended = 1;
+	f->part = "mute";
+	proc_start(&f->proc);
+	run(f, 20000);
+	assert_int_equal(f->ended, 1);
+	assert_int_equal(f->ended_ready, 0);
+	assert_non_null(strstr(f->how, "signal 9"));
+	assert_int_equal(f->proc.state, PROC_BACKOFF);
 }
 
 static void a_child_that_is_told_to_stop_ends(void **state)
@@ -519,6 +561,8 @@ int main(int argc, char **argv)
 	    TEST(a_child_gets_descriptor_3_and_little_else),
 	    cmocka_unit_test(as_root_it_becomes_another_user),
 	    cmocka_unit_test(what_kept_it_from_starting_is_named),
+	    TEST(a_start_that_gets_on_may_take_its_time),
+	    TEST(a_start_that_is_silent_is_killed),
 	    TEST(a_child_that_is_told_to_stop_ends),
 	    TEST(one_that_does_not_listen_is_killed),
 	    TEST(one_that_was_killed_comes_again),
