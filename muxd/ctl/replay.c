@@ -1,4 +1,5 @@
 /* muxctl replay: a recording on the caller's terminal, or plain onto any output. */
+#include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/record.h"
@@ -70,6 +71,8 @@ static int scan(struct replay *r, struct err *e)
 
 	while ((rc = record_next(r->record, &rec, e)) == 1) {
 		bool out = replay_is_output(&rec);
+		if (rec.type == RING_RESIZE && rec.len >= 4)
+			replay_index_resize(&r->index, get_u16(rec.payload), get_u16(rec.payload + 2));
 		rc = replay_index_add(&r->index, rec.boot_ns, out ? rec.payload : NULL, out ? rec.len : 0);
 		if (rc < 0)
 			return err_set(e, rc, "no memory for the index of the recording");
@@ -97,6 +100,7 @@ static int draw(struct replay *r, uint64_t to, struct err *e)
 	uint64_t from = replay_index_from(&r->index, to);
 	int rc;
 
+	replay_index_size(&r->index, from, &r->cols, &r->rows);
 	replay_screen_reset(r);
 	r->have_next = r->at_end = false;
 	rc = record_seek(r->record, from == r->index.first ? 0 : from, e);
@@ -110,7 +114,7 @@ static int seek(struct replay *r, uint64_t to, struct err *e)
 
 	r->notice[0] = '\0';
 	/* Forward from where it stands, unless a later clean screen makes that needless. */
-	if (to < r->player.pos || from > r->player.pos || r->player.state == PLAYER_DONE)
+	if (to < r->player.pos || from > r->player.pos || r->player.state == PLAYER_DONE || replay_covers(r))
 		rc = draw(r, to, e);
 	else
 		rc = push_until(r, to, e);
@@ -119,14 +123,20 @@ static int seek(struct replay *r, uint64_t to, struct err *e)
 	return rc;
 }
 
+/* Before anything moves: what is under the line comes back. */
+static int uncover(struct replay *r, struct err *e)
+{
+	return replay_covers(r) ? draw(r, r->player.pos, e) : 0;
+}
+
 static int obey(struct replay *r, enum player_order order, struct err *e)
 {
 	switch (order) {
 	case ORDER_SEEK:
 		return seek(r, r->player.target, e);
 	case ORDER_STEP:
-		if (!r->have_next)
-			return 0;
+		if (!r->have_next || uncover(r, e) < 0)
+			return e->code;
 		replay_show(r, &r->next);
 		player_sought(&r->player, r->next.boot_ns, clock_boot_ns());
 		return next_visible(r, e) < 0 ? e->code : 0;
@@ -157,6 +167,8 @@ static int read_keys(struct replay *r, struct err *e)
 	for (ssize_t i = 0; i < n && rc == 0 && r->player.state != PLAYER_QUIT; i++) {
 		int key = keys_feed(&r->keys, bytes[i]);
 		if (key != KEY_NONE)
+			replay_keep_line(r);
+		if (key != KEY_NONE)
 			rc = obey(r, player_key(&r->player, key, clock_boot_ns()), e);
 	}
 	return rc;
@@ -172,6 +184,8 @@ static int show_due(struct replay *r, struct err *e)
 		uint64_t now = clock_boot_ns();
 		if (player_wait(&r->player, r->next.boot_ns, now) > 0)
 			return 0;
+		if ((rc = uncover(r, e)) < 0 || !r->have_next)
+			break;
 		replay_show(r, &r->next);
 		shown += r->next.len + 1;
 		player_shown(&r->player, r->next.boot_ns, now);
@@ -188,6 +202,8 @@ static int play_turn(struct replay *r, struct err *e)
 	int rc = show_due(r, e);
 
 	if (rc < 0)
+		return rc;
+	if (replay_uncovers(r) && (rc = draw(r, r->player.pos, e)) < 0)
 		return rc;
 	replay_screen_status(r);
 	uint64_t wait = r->have_next ? player_wait(&r->player, r->next.boot_ns, clock_boot_ns()) : UINT64_MAX;
@@ -268,6 +284,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 		bool keys = o.speed != 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 		replay_index_init(&r.index);
 		replay_describe(&r);
+		replay_index_resize(&r.index, r.cols, r.rows);
 		rc = keys ? play(&r, &o, &e) : play_plain(&r, &o, &e);
 		if (rc == 0 && record_facts(r.record)->partial)
 			fprintf(stderr,

@@ -103,9 +103,15 @@ static int put(struct replay_index *x, struct replay_entry en)
 	return 0;
 }
 
+void replay_index_resize(struct replay_index *x, unsigned cols, unsigned rows)
+{
+	x->cols = (uint16_t)cols;
+	x->rows = (uint16_t)rows;
+}
+
 int replay_index_add(struct replay_index *x, uint64_t moment, const uint8_t *p, size_t n)
 {
-	struct replay_entry en = {.moment = moment, .bytes = x->bytes};
+	struct replay_entry en = {.moment = moment, .bytes = x->bytes, .cols = x->cols, .rows = x->rows};
 	const struct replay_entry *last = x->n ? &x->entries[x->n - 1] : NULL;
 	int rc = 0;
 
@@ -122,7 +128,8 @@ int replay_index_add(struct replay_index *x, uint64_t moment, const uint8_t *p, 
 	return rc;
 }
 
-uint64_t replay_index_from(const struct replay_index *x, uint64_t to)
+/* How many entries are at or before it. */
+static size_t count_until(const struct replay_index *x, uint64_t to)
 {
 	size_t low = 0, high = x->n;
 
@@ -133,6 +140,23 @@ uint64_t replay_index_from(const struct replay_index *x, uint64_t to)
 		else
 			high = mid;
 	}
+	return low;
+}
+
+void replay_index_size(const struct replay_index *x, uint64_t from, unsigned *out_cols, unsigned *out_rows)
+{
+	size_t n = from == x->first ? 1 : count_until(x, from);
+
+	if (n && n <= x->n) {
+		*out_cols = x->entries[n - 1].cols;
+		*out_rows = x->entries[n - 1].rows;
+	}
+}
+
+uint64_t replay_index_from(const struct replay_index *x, uint64_t to)
+{
+	size_t low = count_until(x, to);
+
 	if (low == 0)
 		return x->first;
 	uint64_t total = x->entries[low - 1].bytes;

@@ -19,22 +19,27 @@ struct replay_entry {
 	uint64_t moment; /* of the event */
 	uint64_t bytes;  /* of output before it */
 	bool clear;      /* its output clears the screen */
+	uint16_t cols, rows;
 };
 
 struct replay_index {
 	struct replay_entry *entries;
 	size_t n, cap;
 	uint64_t first, last, bytes, events;
-	uint64_t spacing; /* bytes between two entries */
-	unsigned matched; /* of a clearing sequence cut at an event's end */
+	uint64_t spacing;    /* bytes between two entries */
+	uint16_t cols, rows; /* of what is added next */
+	unsigned matched;    /* of a clearing sequence cut at an event's end */
 	char partial[8];
 };
 
 void replay_index_init(struct replay_index *x);
 void replay_index_finish(struct replay_index *x);
+void replay_index_resize(struct replay_index *x, unsigned cols, unsigned rows); /* from the next event on */
 /* One event in order; p/n: its output, NULL when it has none. ERR_NOMEM. */
 int replay_index_add(struct replay_index *x, uint64_t moment, const uint8_t *p, size_t n);
 /* The moment from which everything up to `to` is to be sent, after a reset of the terminal. */
 uint64_t replay_index_from(const struct replay_index *x, uint64_t to);
+/* The recorded terminal at such a moment. */
+void replay_index_size(const struct replay_index *x, uint64_t from, unsigned *out_cols, unsigned *out_rows);
 
 #endif

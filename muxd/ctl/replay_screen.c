@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define NOTICE_NS (4 * NS_PER_SEC)
+#define STILL_NS  (500 * NS_PER_MS) /* nothing comes for so long: a line may cover something meanwhile */
 
 void replay_describe(struct replay *r)
 {
@@ -88,7 +89,37 @@ void replay_notice(struct replay *r, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	replay_view_ascii(text, r->notice, sizeof(r->notice));
+	replay_keep_line(r);
+}
+
+void replay_keep_line(struct replay *r)
+{
 	r->notice_until = clock_boot_ns() + NOTICE_NS;
+}
+
+/* A line that the recorded programs know nothing of. What came from no terminal has as many lines as there are. */
+static bool has_room(const struct replay *r)
+{
+	return r->own_rows > (r->pty ? r->rows : 1);
+}
+
+/* ... scrolls by itself. The one place to save the cursor may be the program's: then later. */
+static void scroll_in_picture(struct replay *r)
+{
+	char text[48];
+
+	if (!has_room(r) || r->scan.saved)
+		return;
+	r->scan.whole = false;
+	snprintf(text, sizeof(text), "\0337\033[?6l\033[1;%ur\0338", r->pty ? r->rows : r->own_rows - 1);
+	put(r, text);
+}
+
+void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows)
+{
+	r->cols = cols;
+	r->rows = rows;
+	r->scan.whole = true;
 }
 
 static void own_size(struct replay *r)
@@ -136,6 +167,7 @@ void replay_screen_reset(struct replay *r)
 	put(r, "\033[H\033[2J");
 	memset(&r->scan, 0, sizeof(r->scan));
 	r->drawn[0] = '\0';
+	scroll_in_picture(r);
 }
 
 static void say(const struct ring_record *rec, char *out, size_t size)
@@ -187,17 +219,36 @@ void replay_show(struct replay *r, const struct ring_record *rec)
 		if (write_all(rec->payload, rec->len) < 0)
 			r->player.state = PLAYER_QUIT;
 		vtscan_feed(&r->scan, rec->payload, rec->len);
+		if (r->scan.whole && vtscan_between(&r->scan))
+			scroll_in_picture(r);
 		/* It may have gone over the status line, or scrolled it away. */
 		r->drawn[0] = '\0';
 		return;
 	}
 	describe(rec, text, sizeof(text));
-	if (rec->type == RING_RESIZE && rec->len >= 4) {
-		r->cols = get_u16(rec->payload);
-		r->rows = get_u16(rec->payload + 2);
-	}
+	if (rec->type == RING_RESIZE && rec->len >= 4)
+		replay_screen_resized(r, get_u16(rec->payload), get_u16(rec->payload + 2));
 	if (text[0])
 		replay_notice(r, "%s", text);
+}
+
+bool replay_covers(const struct replay *r)
+{
+	return r->drawn[0] && !has_room(r);
+}
+
+static bool wanted(const struct replay *r, uint64_t now)
+{
+	const struct player *p = &r->player;
+
+	if (has_room(r) || p->state != PLAYER_PLAYING)
+		return true;
+	return now < r->notice_until && (!r->have_next || player_wait(p, r->next.boot_ns, now) > STILL_NS);
+}
+
+bool replay_uncovers(const struct replay *r)
+{
+	return replay_covers(r) && !wanted(r, clock_boot_ns());
 }
 
 void replay_screen_status(struct replay *r)
@@ -206,7 +257,7 @@ void replay_screen_status(struct replay *r)
 	uint64_t now = clock_boot_ns();
 	char line[512], text[700];
 
-	if (!p->status || r->own_rows < 2 || !vtscan_between(&r->scan))
+	if (!p->status || r->own_rows < 2 || !vtscan_between(&r->scan) || !wanted(r, now))
 		return;
 	/* The one place to save the cursor may be the program's: then only while nothing moves. */
 	if (r->scan.saved && p->state == PLAYER_PLAYING)

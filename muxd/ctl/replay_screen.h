@@ -2,8 +2,10 @@
  * replay_screen.h - the replay that runs, and what of it touches the terminal.
  *
  * One struct replay per run of the command, owned by it. The recorded bytes go out
- * as they are; the status line is drawn only between two characters of them, over
- * the last line of the terminal. Opened screens are closed on every way out.
+ * as they are. A terminal with more lines than the recording scrolls in as many as that,
+ * and the status line stands in its last one. On others it covers the picture's last line
+ * while nothing moves, and goes, by drawing the picture again, before anything does.
+ * It is drawn only between two characters. Opened screens are closed on every way out.
  */
 #ifndef MUXD_CTL_REPLAY_SCREEN_H
 #define MUXD_CTL_REPLAY_SCREEN_H
@@ -28,7 +30,7 @@ struct replay {
 	unsigned cols, rows; /* of the recording */
 	unsigned own_cols, own_rows;
 	char who[200], notice[200];
-	uint64_t notice_until; /* own clock */
+	uint64_t notice_until; /* own clock; so long a line is shown that covers something */
 	char drawn[512];       /* the status line that stands there */
 };
 
@@ -41,6 +43,10 @@ int replay_screen_open(struct replay *r, struct err *e);
 void replay_screen_close(struct replay *r); /* harmless when it is not open */
 void replay_screen_reset(struct replay *r); /* an empty screen, as at the beginning */
 void replay_screen_status(struct replay *r);
+bool replay_covers(const struct replay *r);   /* the status line stands over the picture */
+bool replay_uncovers(const struct replay *r); /* ... and is no longer wanted there */
+void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows); /* as was recorded */
+void replay_keep_line(struct replay *r); /* for some seconds, also where it covers something that moves */
 void replay_show(struct replay *r, const struct ring_record *rec);
 void replay_notice(struct replay *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Signals that came: true when the screen must be drawn again. Fatal ones end the process, terminal restored. */

@@ -30,6 +30,19 @@ static void escape(struct vtscan *s, uint8_t c)
 		s->saved = true;
 	else if (c == '8' || c == 'c')
 		s->saved = false;
+	s->whole |= c == 'c';
+	s->last = c;
+}
+
+/* CSI r without parameters, CSI ! p. */
+static void control(struct vtscan *s, uint8_t c)
+{
+	if (c == 0x1b)
+		s->state = VT_ESC;
+	else if (c >= 0x40 && c != 0x7f)
+		s->state = VT_GROUND;
+	s->whole |= (c == 'r' && s->last == '[') || (c == 'p' && s->last == '!');
+	s->last = c;
 }
 
 static void feed(struct vtscan *s, uint8_t c)
@@ -51,10 +64,7 @@ static void feed(struct vtscan *s, uint8_t c)
 			s->state = VT_GROUND;
 		break;
 	case VT_CSI:
-		if (c == 0x1b)
-			s->state = VT_ESC;
-		else if (c >= 0x40 && c != 0x7f)
-			s->state = VT_GROUND;
+		control(s, c);
 		break;
 	case VT_STRING:
 		if (c == 0x1b)

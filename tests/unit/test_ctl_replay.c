@@ -302,6 +302,44 @@ static void a_line_fits_between_characters_only(void **state)
 	}
 }
 
+static void it_is_known_when_all_of_the_screen_scrolls_again(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		bool whole;
+	} rows[] = {
+	    {"\x1b[r", true},   {"\x1b[!p", true},  {"\033c", true}, {"\x1b[1;24r", false}, {"\x1b[?1r", false},
+	    {"\x1b[4r", false}, {"\x1b[1p", false}, {"rc!p", false}, {"\x1b]r\a", false},   {"\x1b[m!p", false},
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct vtscan s = {0};
+		for (const char *at = rows[i].text; *at; at++) /* wherever it is cut */
+			vtscan_feed(&s, (const uint8_t *)at, 1);
+		assert_int_equal(s.whole, rows[i].whole);
+	}
+}
+
+static void a_moment_has_the_size_of_its_terminal(void **state)
+{
+	(void)state;
+	struct replay_index x;
+	unsigned cols = 0, rows = 0;
+	replay_index_init(&x);
+	replay_index_resize(&x, 80, 24);
+	fill(&x, 6000, 0);
+	replay_index_resize(&x, 132, 50);
+	for (uint64_t i = 6001; i <= 12000; i++)
+		add(&x, i, i % 100 ? "x" : "\x1b[2J");
+	replay_index_size(&x, replay_index_from(&x, 3000), &cols, &rows);
+	assert_int_equal(cols, 80);
+	assert_int_equal(rows, 24);
+	replay_index_size(&x, replay_index_from(&x, 12000), &cols, &rows);
+	assert_int_equal(cols, 132);
+	assert_int_equal(rows, 50);
+	replay_index_finish(&x);
+}
+
 static void the_status_line_fits_the_terminal(void **state)
 {
 	(void)state;
@@ -352,6 +390,8 @@ int main(void)
 	    cmocka_unit_test(clearings_are_found_over_event_ends),
 	    cmocka_unit_test(the_index_is_bounded),
 	    cmocka_unit_test(a_line_fits_between_characters_only),
+	    cmocka_unit_test(it_is_known_when_all_of_the_screen_scrolls_again),
+	    cmocka_unit_test(a_moment_has_the_size_of_its_terminal),
 	    cmocka_unit_test(the_status_line_fits_the_terminal),
 	};
 	return cmocka_run_group_tests_name("ctl_replay", tests, NULL, NULL);
