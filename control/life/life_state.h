@@ -215,6 +215,9 @@ void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_
 void life_stop_cancel(struct life_agent *a, const char *cause);
 void life_stop_again(struct life_agent *a); /* found in idle_stopping */
 void life_end_run(struct life_agent *a, const char *cause);
+void life_leave(struct life_agent *a);     /* no way back: sessions, sandbox, and the workspace where that is to go */
+void life_end_again(struct life_agent *a); /* of one that was left before a crash */
+bool life_end_drops(const struct life_agent *a); /* ... and its workspace is going */
 void life_wipe_run(struct life_agent *a, const char *cause);
 void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause);
 void life_restore_run(struct life_agent *a, struct life_waiter *w); /* does not run; copied first where it is kept */

@@ -309,7 +309,7 @@ void agent_stopping(struct agent *a, bool on);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
-/* One object of GET /v1/agents: what the hub knows of it, and the provider (info; NULL: what it said last). */
+/* agent_json.c: what the hub knows of it, and the provider (info; NULL: what it said last). */
 json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info);
 /* broker_list.c: the same with the row that life keeps of it (NULL: none), which knows better. */
 json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *info, const json_t *row);
