@@ -80,6 +80,8 @@ static int scan(struct replay *r, struct err *e)
 	return rc < 0 ? rc : record_seek(r->record, 0, e);
 }
 
+static int draw(struct replay *r, uint64_t to, struct err *e);
+
 /* Everything up to `to`, at once. */
 static int push_until(struct replay *r, uint64_t to, struct err *e)
 {
@@ -88,23 +90,33 @@ static int push_until(struct replay *r, uint64_t to, struct err *e)
 	if (!r->have_next && !r->at_end)
 		rc = next_visible(r, e);
 	while (rc == 1 && r->have_next && r->next.boot_ns <= to) {
+		if (replay_covers(r)) /* the terminal's spare line became the picture's */
+			return draw(r, to, e);
 		replay_show(r, &r->next);
 		rc = next_visible(r, e);
 	}
 	return rc < 0 ? rc : 0;
 }
 
-/* The screen as it was at `to`, from where a clean one begins. The player's time is left alone. */
+/* The screen as it was at `to`, from where a clean one begins. The player's time is left alone, and nothing is said
+ * of what is shown again. */
 static int draw(struct replay *r, uint64_t to, struct err *e)
 {
-	uint64_t from = replay_index_from(&r->index, to);
+	uint64_t from = replay_index_from(&r->index, to), until = r->notice_until;
+	char notice[sizeof(r->notice)];
 	int rc;
+
+	memcpy(notice, r->notice, sizeof(notice));
 
 	replay_index_size(&r->index, from, &r->cols, &r->rows);
 	replay_screen_reset(r);
 	r->have_next = r->at_end = false;
 	rc = record_seek(r->record, from == r->index.first ? 0 : from, e);
-	return rc ? rc : push_until(r, to, e);
+	if (rc == 0)
+		rc = push_until(r, to, e);
+	memcpy(r->notice, notice, sizeof(notice));
+	r->notice_until = until;
+	return rc;
 }
 
 static int seek(struct replay *r, uint64_t to, struct err *e)
@@ -135,8 +147,10 @@ static int obey(struct replay *r, enum player_order order, struct err *e)
 	case ORDER_SEEK:
 		return seek(r, r->player.target, e);
 	case ORDER_STEP:
-		if (!r->have_next || uncover(r, e) < 0)
+		if (uncover(r, e) < 0)
 			return e->code;
+		if (!r->have_next)
+			return 0;
 		replay_show(r, &r->next);
 		player_sought(&r->player, r->next.boot_ns, clock_boot_ns());
 		return next_visible(r, e) < 0 ? e->code : 0;
@@ -184,8 +198,11 @@ static int show_due(struct replay *r, struct err *e)
 		uint64_t now = clock_boot_ns();
 		if (player_wait(&r->player, r->next.boot_ns, now) > 0)
 			return 0;
-		if ((rc = uncover(r, e)) < 0 || !r->have_next)
-			break;
+		if (replay_covers(r)) { /* what is next may be another one then */
+			if ((rc = uncover(r, e)) == 0)
+				rc = 1;
+			continue;
+		}
 		replay_show(r, &r->next);
 		shown += r->next.len + 1;
 		player_shown(&r->player, r->next.boot_ns, now);

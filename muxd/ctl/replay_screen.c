@@ -103,23 +103,32 @@ static bool has_room(const struct replay *r)
 	return r->own_rows > (r->pty ? r->rows : 1);
 }
 
-/* ... scrolls by itself. The one place to save the cursor may be the program's: then later. */
+/* What it scrolls is the picture. The one place to save the cursor may be the program's: then later. */
 static void scroll_in_picture(struct replay *r)
 {
+	unsigned bottom = !has_room(r) ? 0 : r->pty ? r->rows : r->own_rows - 1;
 	char text[48];
 
-	if (!has_room(r) || r->scan.saved)
+	if (r->scan.saved || !vtscan_between(&r->scan) || (bottom == r->region && !r->scan.whole))
 		return;
 	r->scan.whole = false;
-	snprintf(text, sizeof(text), "\0337\033[?6l\033[1;%ur\0338", r->pty ? r->rows : r->own_rows - 1);
-	put(r, text);
+	if (bottom)
+		snprintf(text, sizeof(text), "\0337\033[?6l\033[%u;%ur\0338",
+			 r->scan.top && r->scan.top < bottom ? r->scan.top : 1, bottom);
+	else
+		snprintf(text, sizeof(text), "\0337\033[r\0338");
+	if (bottom || r->region)
+		put(r, text);
+	r->region = bottom;
 }
 
 void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows)
 {
 	r->cols = cols;
 	r->rows = rows;
-	r->scan.whole = true;
+	r->scan.whole = true; /* as terminals do that change their size */
+	r->scan.top = 1;
+	scroll_in_picture(r);
 }
 
 static void own_size(struct replay *r)
@@ -167,6 +176,7 @@ void replay_screen_reset(struct replay *r)
 	put(r, "\033[H\033[2J");
 	memset(&r->scan, 0, sizeof(r->scan));
 	r->drawn[0] = '\0';
+	r->region = 0;
 	scroll_in_picture(r);
 }
 
@@ -211,16 +221,27 @@ static void describe(const struct ring_record *rec, char *out, size_t size)
 		say(rec, out, size);
 }
 
+/* In pieces: what follows a sequence that lets all of the terminal scroll must find the picture's lines again. */
+static void show_output(struct replay *r, const uint8_t *p, size_t n)
+{
+	while (n && r->player.state != PLAYER_QUIT) {
+		size_t piece = vtscan_feed(&r->scan, p, n);
+
+		if (write_all(p, piece) < 0)
+			r->player.state = PLAYER_QUIT;
+		else if (r->scan.whole)
+			scroll_in_picture(r);
+		p += piece;
+		n -= piece;
+	}
+}
+
 void replay_show(struct replay *r, const struct ring_record *rec)
 {
 	char text[200];
 
 	if (replay_is_output(rec)) {
-		if (write_all(rec->payload, rec->len) < 0)
-			r->player.state = PLAYER_QUIT;
-		vtscan_feed(&r->scan, rec->payload, rec->len);
-		if (r->scan.whole && vtscan_between(&r->scan))
-			scroll_in_picture(r);
+		show_output(r, rec->payload, rec->len);
 		/* It may have gone over the status line, or scrolled it away. */
 		r->drawn[0] = '\0';
 		return;
@@ -234,7 +255,7 @@ void replay_show(struct replay *r, const struct ring_record *rec)
 
 bool replay_covers(const struct replay *r)
 {
-	return r->drawn[0] && !has_room(r);
+	return r->drawn[0] && (!has_room(r) || r->scan.saved);
 }
 
 static bool wanted(const struct replay *r, uint64_t now)

@@ -29,8 +29,9 @@ struct replay {
 	bool pty;            /* recorded from a terminal */
 	unsigned cols, rows; /* of the recording */
 	unsigned own_cols, own_rows;
+	unsigned region; /* the last line that scrolls, as we set it; 0: all of the terminal does */
 	char who[200], notice[200];
-	uint64_t notice_until; /* own clock; so long a line is shown that covers something */
+	uint64_t notice_until; /* own clock; so long a line may cover something though it plays */
 	char drawn[512];       /* the status line that stands there */
 };
 
@@ -43,10 +44,10 @@ int replay_screen_open(struct replay *r, struct err *e);
 void replay_screen_close(struct replay *r); /* harmless when it is not open */
 void replay_screen_reset(struct replay *r); /* an empty screen, as at the beginning */
 void replay_screen_status(struct replay *r);
-bool replay_covers(const struct replay *r);   /* the status line stands over the picture */
+bool replay_covers(const struct replay *r);   /* the status line stands over the picture, or in the cursor's place */
 bool replay_uncovers(const struct replay *r); /* ... and is no longer wanted there */
 void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows); /* as was recorded */
-void replay_keep_line(struct replay *r); /* for some seconds, also where it covers something that moves */
+void replay_keep_line(struct replay *r); /* somebody looks at it: for some seconds, while nothing comes */
 void replay_show(struct replay *r, const struct ring_record *rec);
 void replay_notice(struct replay *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Signals that came: true when the screen must be drawn again. Fatal ones end the process, terminal restored. */

@@ -16,6 +16,12 @@ static void ground(struct vtscan *s, uint8_t c)
 	}
 }
 
+static void scrolls_to_the_end(struct vtscan *s, unsigned top)
+{
+	s->whole = true;
+	s->top = top ? top : 1;
+}
+
 static void escape(struct vtscan *s, uint8_t c)
 {
 	if (c == '[')
@@ -30,19 +36,55 @@ static void escape(struct vtscan *s, uint8_t c)
 		s->saved = true;
 	else if (c == '8' || c == 'c')
 		s->saved = false;
-	s->whole |= c == 'c';
-	s->last = c;
+	if (c == 'c')
+		scrolls_to_the_end(s, 1);
+	s->first = s->last = c;
+	s->nparams = s->params[0] = s->params[1] = 0;
 }
 
-/* CSI r without parameters, CSI ! p. */
+static void escape_more(struct vtscan *s, uint8_t c)
+{
+	if (c == 0x1b) {
+		s->state = VT_ESC;
+	} else if (c >= 0x30) {
+		s->state = VT_GROUND;
+		if (c == '8' && s->first == '#')
+			scrolls_to_the_end(s, 1);
+	}
+}
+
+/* CSI top ; bottom r. A private marker or an intermediate makes it another sequence. */
+static void final(struct vtscan *s, uint8_t c)
+{
+	bool plain = s->last == '[' || s->last == ';' || (s->last >= '0' && s->last <= '9');
+
+	if (c == 'r' && plain && s->first != '?') {
+		s->whole = false;
+		if (s->params[1] == 0)
+			scrolls_to_the_end(s, s->params[0]);
+	} else if (c == 'p' && s->last == '!') {
+		scrolls_to_the_end(s, 1);
+	}
+}
+
 static void control(struct vtscan *s, uint8_t c)
 {
-	if (c == 0x1b)
+	uint16_t *param = s->nparams < 2 ? &s->params[s->nparams] : NULL;
+
+	if (c == 0x1b) {
 		s->state = VT_ESC;
-	else if (c >= 0x40 && c != 0x7f)
+	} else if (c >= 0x40 && c != 0x7f) {
 		s->state = VT_GROUND;
-	s->whole |= (c == 'r' && s->last == '[') || (c == 'p' && s->last == '!');
-	s->last = c;
+		final(s, c);
+	} else if (c == ';') {
+		s->nparams += s->nparams < 2;
+	} else if (c >= '0' && c <= '9' && param) {
+		*param = *param < 1000 ? (uint16_t)(*param * 10 + (c - '0')) : *param;
+	} else if (c >= 0x3c && c <= 0x3f) {
+		s->first = '?';
+	}
+	if (c >= 0x20)
+		s->last = c;
 }
 
 static void feed(struct vtscan *s, uint8_t c)
@@ -58,10 +100,7 @@ static void feed(struct vtscan *s, uint8_t c)
 		escape(s, c);
 		break;
 	case VT_ESC_MORE:
-		if (c == 0x1b)
-			s->state = VT_ESC;
-		else if (c >= 0x30)
-			s->state = VT_GROUND;
+		escape_more(s, c);
 		break;
 	case VT_CSI:
 		control(s, c);
@@ -83,10 +122,16 @@ static void feed(struct vtscan *s, uint8_t c)
 	}
 }
 
-void vtscan_feed(struct vtscan *s, const uint8_t *p, size_t n)
+size_t vtscan_feed(struct vtscan *s, const uint8_t *p, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		bool was = s->whole;
+
 		feed(s, p[i]);
+		if (s->whole && !was)
+			return i + 1;
+	}
+	return n;
 }
 
 bool vtscan_between(const struct vtscan *s)

@@ -3,7 +3,7 @@
  *
  * Follows escape sequences, strings and UTF-8 just far enough to know; draws
  * nothing. Also knows whether the program has saved the cursor, which a status
- * line must not overwrite, and whether it let the whole screen scroll again. Pure.
+ * line must not overwrite, and whether it scrolls down to the terminal's last line. Pure.
  */
 #ifndef MUXD_CTL_VTSCAN_H
 #define MUXD_CTL_VTSCAN_H
@@ -16,11 +16,15 @@ struct vtscan {
 	int state;
 	unsigned more; /* bytes of a UTF-8 character still to come */
 	bool saved;    /* ESC 7 without ESC 8 */
-	bool whole;    /* the scrolling region was reset (CSI r, DECSTR, RIS); the caller takes it back */
-	uint8_t last;  /* of the sequence so far */
+	bool whole;    /* the scrolling region ends with the terminal (CSI r, DECSTR, RIS, DECALN); the caller takes it
+			  back */
+	unsigned top;  /* ... and begins here, from 1 */
+	uint8_t first, last; /* of the sequence so far, behind its ESC */
+	uint16_t params[2], nparams;
 };
 
-void vtscan_feed(struct vtscan *s, const uint8_t *p, size_t n);
+/* Feeds all of it, or up to the end of a sequence that has set `whole`. How many bytes. */
+size_t vtscan_feed(struct vtscan *s, const uint8_t *p, size_t n);
 bool vtscan_between(const struct vtscan *s);
 
 #endif

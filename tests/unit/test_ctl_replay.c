@@ -302,22 +302,42 @@ static void a_line_fits_between_characters_only(void **state)
 	}
 }
 
-static void it_is_known_when_all_of_the_screen_scrolls_again(void **state)
+static void it_is_known_when_the_last_line_scrolls_again(void **state)
 {
 	(void)state;
 	static const struct {
 		const char *text;
-		bool whole;
+		unsigned top; /* 0: it does not */
 	} rows[] = {
-	    {"\x1b[r", true},   {"\x1b[!p", true},  {"\033c", true}, {"\x1b[1;24r", false}, {"\x1b[?1r", false},
-	    {"\x1b[4r", false}, {"\x1b[1p", false}, {"rc!p", false}, {"\x1b]r\a", false},   {"\x1b[m!p", false},
+	    {"\x1b[r", 1},          {"\x1b[!p", 1},         {"\033c", 1},    {"\x1b#8", 1},     {"\x1b[;r", 1},
+	    {"\x1b[0;0r", 1},       {"\x1b[4r", 4},         {"\x1b[4;r", 4}, {"\x1b[1;24r", 0}, {"\x1b[?1r", 0},
+	    {"\x1b[1p", 0},         {"rc!p#8", 0},          {"\x1b]r\a", 0}, {"\x1b[m!p", 0},   {"\x1b[1;24 r", 0},
+	    {"\x1b[r\x1b[2;9r", 0}, {"\x1b[2;9r\x1b[r", 1},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct vtscan s = {0};
-		for (const char *at = rows[i].text; *at; at++) /* wherever it is cut */
-			vtscan_feed(&s, (const uint8_t *)at, 1);
-		assert_int_equal(s.whole, rows[i].whole);
+		struct vtscan s = {0}, t = {0};
+		size_t n = strlen(rows[i].text);
+		for (size_t k = 0; k < n; k++) /* wherever it is cut */
+			assert_int_equal(vtscan_feed(&s, (const uint8_t *)rows[i].text + k, 1), 1);
+		for (size_t k = 0; k < n;)
+			k += vtscan_feed(&t, (const uint8_t *)rows[i].text + k, n - k);
+		assert_int_equal(s.whole, rows[i].top > 0);
+		assert_int_equal(t.whole, s.whole);
+		if (s.whole)
+			assert_int_equal(s.top, rows[i].top);
 	}
+}
+
+static void and_where_that_begins(void **state)
+{
+	(void)state;
+	static const uint8_t text[] = "ab\x1b[rcd\x1b[!pe";
+	struct vtscan s = {0};
+	assert_int_equal(vtscan_feed(&s, text, 12), 5); /* right behind it */
+	s.whole = false;
+	assert_int_equal(vtscan_feed(&s, text + 5, 7), 6);
+	assert_true(s.whole);
+	assert_int_equal(vtscan_feed(&s, text + 11, 1), 1);
 }
 
 static void a_moment_has_the_size_of_its_terminal(void **state)
@@ -390,7 +410,8 @@ int main(void)
 	    cmocka_unit_test(clearings_are_found_over_event_ends),
 	    cmocka_unit_test(the_index_is_bounded),
 	    cmocka_unit_test(a_line_fits_between_characters_only),
-	    cmocka_unit_test(it_is_known_when_all_of_the_screen_scrolls_again),
+	    cmocka_unit_test(it_is_known_when_the_last_line_scrolls_again),
+	    cmocka_unit_test(and_where_that_begins),
 	    cmocka_unit_test(a_moment_has_the_size_of_its_terminal),
 	    cmocka_unit_test(the_status_line_fits_the_terminal),
 	};
