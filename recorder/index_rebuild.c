@@ -137,6 +137,19 @@ static int put_days(struct making *m, struct err *e)
 	return rc;
 }
 
+static int put_entry(struct index *ix, const struct chain_entry *en, struct err *e)
+{
+	if (en->type == CHAIN_TOMBSTONE)
+		return index_put_gone(ix, &en->session, "expired", e);
+	if (en->type != CHAIN_AUDIT)
+		return 0;
+	char *json = strndup((const char *)en->payload, en->len);
+	int rc = json ? index_put_audit(ix, en->journal_seq, en->wall_ns, &en->session, json, e)
+		      : err_set(e, ERR_NOMEM, "out of memory");
+	free(json);
+	return rc;
+}
+
 static int put_chain(struct making *m, struct err *e)
 {
 	struct chain_reader *r;
@@ -159,14 +172,7 @@ static int put_chain(struct making *m, struct err *e)
 			log_error(NULL, "the chain log is damaged: %s", why.message);
 			continue;
 		}
-		if (en.type == CHAIN_TOMBSTONE)
-			rc = index_put_gone(m->ix, &en.session, "expired", e);
-		if (en.type != CHAIN_AUDIT)
-			continue;
-		char *json = strndup((const char *)en.payload, en.len);
-		rc = json ? index_put_audit(m->ix, en.journal_seq, en.wall_ns, &en.session, json, e)
-			  : err_set(e, ERR_NOMEM, "out of memory");
-		free(json);
+		rc = put_entry(m->ix, &en, e);
 		if (rc == 0)
 			rc = one_more(m, e);
 	}

@@ -112,6 +112,8 @@ static int rebuild_live(struct process *p, struct index *ix, struct err *e)
 	if (rc)
 		return rc;
 	drain_durable(p->drain, &durable);
+	if (!p->told_ns) /* this is short, most often */
+		p->told_ns = clock_boot_ns();
 	while ((rc = follower_read(f, &durable, &sr, e)) == 1 || rc == ERR_CORRUPT) {
 		if (rc == ERR_CORRUPT) /* the cutter audits it when it comes there */
 			follower_skip(f, &durable);

@@ -78,7 +78,9 @@ struct life_run {
 	int refers;        /* recordings that name the snapshot which goes; negative: not known */
 	struct err failed; /* what went wrong on the way, for the row's detail */
 	struct life_snap snap;
-	struct id *list; /* snapshots that go with it */
+	uint64_t looked;    /* boot ns: what ended before is in the copy */
+	struct id outdated; /* the copy before, of the same stop */
+	struct id *list;    /* snapshots that go with it */
 	size_t nlist;
 	struct sandbox_info info; /* of the last answer */
 	struct sandbox_snapshot copy;

@@ -124,7 +124,7 @@ static void new_copy(struct life_agent *a, struct life_row *next)
 	next->next = r->snap.id;
 }
 
-/* What stood still while it was copied may be heard of later: it ended before. */
+/* Whether it is in the copy is not known. What stood still, meanwhile, may be heard of later: it ended before. */
 static bool ended_meanwhile(struct life_agent *a)
 {
 	struct life_host *h = &a->life->host;
@@ -134,7 +134,17 @@ static bool ended_meanwhile(struct life_agent *a)
 	if (r->snap.status != SNAP_READY || r->snap.quiesced == SNAP_FROZEN || !h->activity)
 		return false;
 	h->activity(h->ctx, a->name, &act);
-	return act.exit_boot_ns > r->step_began;
+	return act.exit_boot_ns > r->looked;
+}
+
+/* A whole copy came after it, with what it lacks: whoever looks for the workspace behind a session must not find it. */
+static void drop_outdated(struct life_agent *a)
+{
+	struct life_run *r = a->run;
+
+	if (!id_is_nil(&r->outdated) && r->snap.status == SNAP_READY)
+		life_want_nobody(a, WANT_DROP, &r->outdated, "outdated: work ended while it was made");
+	r->outdated = (struct id){0};
 }
 
 static void on_again(struct life_agent *a, int rc, const struct err *e)
@@ -152,6 +162,8 @@ static void again(struct life_agent *a)
 	struct life_row next = a->row;
 
 	log_info(&(struct log_ids){.agent = a->name}, "work ended while it was copied: it is copied again");
+	drop_outdated(a);
+	a->run->outdated = a->run->snap.id;
 	new_copy(a, &next);
 	snprintf(next.step, sizeof(next.step), STEP_COPY);
 	life_commit(a, &next, &a->run->snap, on_again);
@@ -161,10 +173,12 @@ static void on_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	if (life_run_broke(a, rc, e) || turned_back(a))
 		return;
-	if (ended_meanwhile(a))
+	if (ended_meanwhile(a)) {
 		again(a);
-	else
-		life_leave(a);
+		return;
+	}
+	drop_outdated(a);
+	life_leave(a);
 }
 
 static void note(struct life_agent *a)
@@ -293,6 +307,7 @@ static void quiesce(struct life_agent *a)
 {
 	struct life_run *r = a->run;
 
+	r->looked = clock_boot_ns();
 	if (!r->running || r->no_copy || !life_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, on_quiesced))
 		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
 }

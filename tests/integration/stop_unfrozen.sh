@@ -54,3 +54,5 @@ while [ $again -lt 2 ] && [ $n -lt 8 ]; do
 done
 equal "what was answered is there, in each of $n stops" 0 $lost
 [ $again -gt 0 ] && ok "a round ended during $again of the copies: copied again" || fail "no round ended during a copy"
+one_each() { [ "$(muxctl sandbox snapshots $a -o json | jq '[.snapshots[] | select(.status == "ready")] | length')" = $n ]; }
+wait_for 10 one_each && ok "of each stop one snapshot is left, the whole one" || fail "$(muxctl sandbox snapshots $a)"

@@ -216,6 +216,7 @@ static void what_ends_while_it_is_copied_is_copied_again(void **state)
 	copied(r);
 	assert_state(r, "ann", LIFE_STOPPED);
 	assert_int_equal(r->quiesced, 2);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1); /* the first one is nobody's workspace */
 	rig_run(r, "ann");
 	assert_int_equal(world_agent(&r->world, "ann")->content, 7);
 }

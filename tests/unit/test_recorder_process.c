@@ -5,12 +5,45 @@
 
 #include <sys/mount.h>
 
+static void damage(const struct place *p)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/audit.db", p->record);
+	int db = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pwrite(db, "garbage garbage", 15, 0), 15);
+	close(db);
+}
+
+/* arg: how often it is let pass. */
+static int count(void *arg, uint64_t done, struct err *e)
+{
+	uint64_t *left = arg;
+
+	assert_true(done > 0);
+	return *left == 0 ? err_set(e, ERR_CANCELLED, "nobody waits") : (--*left, 0);
+}
+
+static void making_it_again_tells_how_far_it_is(const struct place *p, uint64_t least)
+{
+	uint64_t left = 1, all = 1000;
+	struct index_progress one = {count, &left}, every = {count, &all};
+	struct index *ix = NULL;
+	struct err e = {0};
+
+	damage(p);
+	assert_int_equal(index_open_or_rebuild(p->record, &one, &ix, &e), ERR_CANCELLED);
+	assert_null(ix);
+	assert_int_equal(index_open_or_rebuild(p->record, &every, &ix, &e), 0); /* from the beginning */
+	assert_true(1000 - all >= least);
+	index_close(ix);
+}
+
 static void damaged_database_is_made_again(void **state)
 {
 	struct place *p = *state;
 	struct id id[3];
 	struct answer a;
-	char path[160];
 	recorder_start(p);
 	int fd = ask_fd(p);
 	for (int i = 0; i < 3; i++) {
@@ -23,10 +56,8 @@ static void damaged_database_is_made_again(void **state)
 	}
 	close(fd);
 	assert_int_equal(recorder_end(p, 0), 0);
-	snprintf(path, sizeof(path), "%s/audit.db", p->record);
-	int db = open(path, O_RDWR | O_CLOEXEC);
-	assert_int_equal(pwrite(db, "garbage garbage", 15, 0), 15);
-	close(db);
+	making_it_again_tells_how_far_it_is(p, 3 + 3);
+	damage(p);
 	assert_true(recorder_start(p) > 0); /* who waits for it hears that it gets on */
 	fd = ask_fd(p);
 	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
