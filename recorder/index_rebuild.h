@@ -9,7 +9,8 @@
 
 #include "recorder/index.h"
 
-/* done: so many recordings and entries of the chain log so far. Not 0: it is given up with that, and begun anew next time. */
+/* done: so many recordings and entries of the chain log so far. fn not 0: it is given up with that, and begun anew next
+ * time. */
 struct index_progress {
 	int (*fn)(void *arg, uint64_t done, struct err *e);
 	void *arg;

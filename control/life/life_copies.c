@@ -394,6 +394,9 @@ static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
 		err_set(&r->failed, rc, "%.390s", e && e->message[0] ? e->message : err_name(rc));
 	else
 		r->snap.status = SNAP_DROPPED;
+	if (strcmp(r->cause, LIFE_CAUSE_OUTDATED) ==
+	    0) /* of no moment was it the snapshot: as one that was not taken */
+		r->snap.name[0] = '\0';
 	snprintf(
 	    r->snap.detail, sizeof(r->snap.detail), "%s%.180s",
 	    r->failed.code ? "it could not be dropped: " : "dropped: ", r->failed.code ? r->failed.message : r->cause);

@@ -20,8 +20,9 @@
 #include <uthash.h>
 #include <uv.h>
 
-#define LIFE_CAUSE_IDLE "idle"
-#define LIFE_CAUSE_TTL  "its time is over"
+#define LIFE_CAUSE_IDLE     "idle"
+#define LIFE_CAUSE_TTL      "its time is over"
+#define LIFE_CAUSE_OUTDATED "outdated: work ended while it was made"
 
 enum life_want {
 	WANT_ENSURE,
@@ -78,9 +79,8 @@ struct life_run {
 	int refers;        /* recordings that name the snapshot which goes; negative: not known */
 	struct err failed; /* what went wrong on the way, for the row's detail */
 	struct life_snap snap;
-	uint64_t looked;    /* boot ns: what ended before is in the copy */
-	struct id outdated; /* the copy before, of the same stop */
-	struct id *list;    /* snapshots that go with it */
+	uint64_t looked; /* boot ns: what ended before is in the copy */
+	struct id *list; /* snapshots that go with it; of a stop: outdated copies */
 	size_t nlist;
 	struct sandbox_info info; /* of the last answer */
 	struct sandbox_snapshot copy;
@@ -215,7 +215,8 @@ void life_time(struct life *l, enum life_timing t, uint64_t began_boot_ns);
 void life_start(struct life_agent *a, const char *cause);
 void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict);
 void life_stop_cancel(struct life_agent *a, const char *cause);
-void life_stop_again(struct life_agent *a); /* found in idle_stopping */
+void life_stop_again(struct life_agent *a);         /* found in idle_stopping */
+void life_stop_drop_outdated(struct life_agent *a); /* the run is about to be over */
 void life_end_run(struct life_agent *a, const char *cause);
 void life_leave(struct life_agent *a);     /* no way back: sessions, sandbox, and the workspace where that is to go */
 void life_end_again(struct life_agent *a); /* of one that was left before a crash */

@@ -7,6 +7,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LEAVE_NS   (60 * NS_PER_SEC)  /* from the snapshot to the sandbox's end */
@@ -33,6 +34,17 @@ static void discard(struct life_agent *a, const struct id *id)
 	p->ops->snapshot_drop(p, a->name, id, life_on_snapshots, c);
 }
 
+/* Whoever looks for the workspace behind a session must not find them. Where no copy came after, the last is current.
+ */
+void life_stop_drop_outdated(struct life_agent *a)
+{
+	const struct life_run *r = a->run;
+
+	for (size_t i = 0; i < r->nlist; i++)
+		if (!id_equal(&r->list[i], &a->row.snapshot))
+			life_want_nobody(a, WANT_DROP, &r->list[i], LIFE_CAUSE_OUTDATED);
+}
+
 /* ---- taken back: it runs on */
 
 static void on_back(struct life_agent *a, int rc, const struct err *e)
@@ -49,6 +61,7 @@ static void on_back(struct life_agent *a, int rc, const struct err *e)
 		err_set(&why, ERR_CANCELLED, "the stop of %s was taken back: %s", a->name, a->row.cause);
 		life_answer_wants(a, WANTS(WANT_STOP), why.code, &why);
 	}
+	life_stop_drop_outdated(a);
 	if (r->snap.status == SNAP_FAILED)
 		life_keep(a);
 	life_run_end(a);
@@ -137,14 +150,15 @@ static bool ended_meanwhile(struct life_agent *a)
 	return act.exit_boot_ns > r->looked;
 }
 
-/* A whole copy came after it, with what it lacks: whoever looks for the workspace behind a session must not find it. */
-static void drop_outdated(struct life_agent *a)
+/* A whole copy comes after it, with what it lacks. Without memory for that it is retention's. */
+static void outdate(struct life_run *r)
 {
-	struct life_run *r = a->run;
+	struct id *list = realloc(r->list, (r->nlist + 1) * sizeof(*list));
 
-	if (!id_is_nil(&r->outdated) && r->snap.status == SNAP_READY)
-		life_want_nobody(a, WANT_DROP, &r->outdated, "outdated: work ended while it was made");
-	r->outdated = (struct id){0};
+	if (!list)
+		return;
+	r->list = list;
+	r->list[r->nlist++] = r->snap.id;
 }
 
 static void on_again(struct life_agent *a, int rc, const struct err *e)
@@ -162,8 +176,7 @@ static void again(struct life_agent *a)
 	struct life_row next = a->row;
 
 	log_info(&(struct log_ids){.agent = a->name}, "work ended while it was copied: it is copied again");
-	drop_outdated(a);
-	a->run->outdated = a->run->snap.id;
+	outdate(a->run);
 	new_copy(a, &next);
 	snprintf(next.step, sizeof(next.step), STEP_COPY);
 	life_commit(a, &next, &a->run->snap, on_again);
@@ -173,12 +186,10 @@ static void on_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	if (life_run_broke(a, rc, e) || turned_back(a))
 		return;
-	if (ended_meanwhile(a)) {
+	if (ended_meanwhile(a))
 		again(a);
-		return;
-	}
-	drop_outdated(a);
-	life_leave(a);
+	else
+		life_leave(a);
 }
 
 static void note(struct life_agent *a)

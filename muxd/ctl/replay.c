@@ -107,7 +107,6 @@ static int draw(struct replay *r, uint64_t to, struct err *e)
 	int rc;
 
 	memcpy(notice, r->notice, sizeof(notice));
-
 	replay_index_size(&r->index, from, &r->cols, &r->rows);
 	replay_screen_reset(r);
 	r->have_next = r->at_end = false;

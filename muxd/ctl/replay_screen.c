@@ -122,10 +122,42 @@ static void scroll_in_picture(struct replay *r)
 	r->region = bottom;
 }
 
+/*
+ * A terminal that loses lines scrolls up what stands behind its cursor, and so much. Where that is nobody here knows:
+ * so many line feeds and steps back do that, whatever it is. The lines that are no longer there are wiped.
+ */
+static void lose_lines(struct replay *r, unsigned from, unsigned to)
+{
+	char text[64];
+
+	if (!r->scan.saved) {
+		snprintf(text, sizeof(text), "\0337\033[?6l\033[1;%ur\0338", from);
+		put(r, text);
+	}
+	for (unsigned i = to; i < from; i++)
+		put(r, "\033D");
+	snprintf(text, sizeof(text), "\033[%uA", from - to);
+	put(r, text);
+	if (r->scan.saved)
+		return;
+	snprintf(text, sizeof(text), "\0337\033[?6l\033[%u;1H\033[0m\033[J\0338", to + 1);
+	put(r, text);
+	r->drawn[0] = '\0';
+}
+
 void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows)
 {
+	unsigned from = r->rows < r->own_rows ? r->rows : r->own_rows;
+
+	if (cols == r->cols && rows == r->rows)
+		return;
 	r->cols = cols;
 	r->rows = rows;
+	if (!r->pty)
+		return;
+	if (rows && rows < from && vtscan_between(&r->scan))
+		lose_lines(r, from, rows);
+	r->scan.rows = rows;
 	r->scan.whole = true; /* as terminals do that change their size */
 	r->scan.top = 1;
 	scroll_in_picture(r);
@@ -174,7 +206,7 @@ void replay_screen_reset(struct replay *r)
 {
 	terminal_reset_modes(STDOUT_FILENO);
 	put(r, "\033[H\033[2J");
-	memset(&r->scan, 0, sizeof(r->scan));
+	r->scan = (struct vtscan){.rows = r->pty ? r->rows : 0};
 	r->drawn[0] = '\0';
 	r->region = 0;
 	scroll_in_picture(r);
@@ -258,13 +290,17 @@ bool replay_covers(const struct replay *r)
 	return r->drawn[0] && (!has_room(r) || r->scan.saved);
 }
 
+/* The one place to save the cursor may be the program's: then only while nothing moves. */
 static bool wanted(const struct replay *r, uint64_t now)
 {
 	const struct player *p = &r->player;
 
-	if (has_room(r) || p->state != PLAYER_PLAYING)
+	if (p->state != PLAYER_PLAYING)
 		return true;
-	return now < r->notice_until && (!r->have_next || player_wait(p, r->next.boot_ns, now) > STILL_NS);
+	if (has_room(r))
+		return !r->scan.saved;
+	return now < r->notice_until && !r->scan.saved &&
+	       (!r->have_next || player_wait(p, r->next.boot_ns, now) > STILL_NS);
 }
 
 bool replay_uncovers(const struct replay *r)
@@ -279,9 +315,6 @@ void replay_screen_status(struct replay *r)
 	char line[512], text[700];
 
 	if (!p->status || r->own_rows < 2 || !vtscan_between(&r->scan) || !wanted(r, now))
-		return;
-	/* The one place to save the cursor may be the program's: then only while nothing moves. */
-	if (r->scan.saved && p->state == PLAYER_PLAYING)
 		return;
 	if (now > r->notice_until)
 		r->notice[0] = '\0';

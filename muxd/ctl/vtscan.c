@@ -60,10 +60,13 @@ static void final(struct vtscan *s, uint8_t c)
 
 	if (c == 'r' && plain && s->first != '?') {
 		s->whole = false;
-		if (s->params[1] == 0)
+		if (s->params[1] == 0 || (s->rows && s->params[1] > s->rows))
 			scrolls_to_the_end(s, s->params[0]);
 	} else if (c == 'p' && s->last == '!') {
+		s->saved = false;
 		scrolls_to_the_end(s, 1);
+	} else if ((c == 's' || c == 'u') && s->last == '[') {
+		s->saved = c == 's';
 	}
 }
 
@@ -125,10 +128,10 @@ static void feed(struct vtscan *s, uint8_t c)
 size_t vtscan_feed(struct vtscan *s, const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool was = s->whole;
+		bool was = s->whole && !s->saved;
 
 		feed(s, p[i]);
-		if (s->whole && !was)
+		if (s->whole && !s->saved && !was)
 			return i + 1;
 	}
 	return n;

@@ -293,6 +293,10 @@ static void a_line_fits_between_characters_only(void **state)
 	    {"\x1b\x37", true, true},
 	    {"\x1b\x37x\x1b\x38", true, false},
 	    {"\x1b[12\x18", true, false},
+	    {"\x1b[s", true, true},
+	    {"\x1b[sx\x1b[u", true, false},
+	    {"\x1b[s\x1b[!p", true, false},
+	    {"\x1b[>1u\x1b[s\x1b[?u\x1b[<u\x1b[=1u", true, true},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct vtscan s = {0};
@@ -338,6 +342,22 @@ static void and_where_that_begins(void **state)
 	assert_int_equal(vtscan_feed(&s, text + 5, 7), 6);
 	assert_true(s.whole);
 	assert_int_equal(vtscan_feed(&s, text + 11, 1), 1);
+
+	static const uint8_t saved[] = "\0337\033[r\0338x";
+	struct vtscan t = {0};
+	assert_int_equal(vtscan_feed(&t, saved, 8), 7); /* not before the place is free again */
+	assert_true(t.whole && !t.saved);
+}
+
+static void a_region_below_the_picture_is_as_good_as_whole(void **state)
+{
+	(void)state;
+	struct vtscan s = {.rows = 24};
+	vtscan_feed(&s, (const uint8_t *)"\x1b[2;24r", 7);
+	assert_false(s.whole);
+	vtscan_feed(&s, (const uint8_t *)"\x1b[3;999r", 8);
+	assert_true(s.whole);
+	assert_int_equal(s.top, 3);
 }
 
 static void a_moment_has_the_size_of_its_terminal(void **state)
@@ -412,6 +432,7 @@ int main(void)
 	    cmocka_unit_test(a_line_fits_between_characters_only),
 	    cmocka_unit_test(it_is_known_when_the_last_line_scrolls_again),
 	    cmocka_unit_test(and_where_that_begins),
+	    cmocka_unit_test(a_region_below_the_picture_is_as_good_as_whole),
 	    cmocka_unit_test(a_moment_has_the_size_of_its_terminal),
 	    cmocka_unit_test(the_status_line_fits_the_terminal),
 	};

@@ -234,6 +234,22 @@ static void a_second_copy_that_fails_stops_nothing(void **state)
 	assert_int_equal(world_snaps(&r->world, "ann"), 1);
 }
 
+/* Nothing of it is left where that stop is taken back, either. */
+static void the_outdated_copy_goes_with_a_stop_that_is_taken_back(void **state)
+{
+	struct rig *r = *state;
+
+	ended_behind_a_copy(r);
+	r->world.hold[W_TAKE] = false;
+	world_step(&r->world); /* the second copy is whole, and not noted yet */
+	rig_resume(r, "ann");
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(r->left, 0);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 1);
+}
+
 static void what_stood_still_is_copied_once(void **state)
 {
 	struct rig *r = *state;
@@ -280,6 +296,7 @@ int main(void)
 	    T(work_takes_an_idle_stop_back),
 	    T(what_ends_while_it_is_copied_is_copied_again),
 	    T(a_second_copy_that_fails_stops_nothing),
+	    T(the_outdated_copy_goes_with_a_stop_that_is_taken_back),
 	    T(what_stood_still_is_copied_once),
 	    T(a_link_is_found_during_a_stop),
 	};
