@@ -100,8 +100,9 @@ try {
     const p = await person(chrome, options);
     await visit(p, `https://${wire.host}/#${token}`);
     await until("a page", async () => (await p.locator("main").innerText()).length > 0);
-    await visit(p, link);
+    await visit(p, link.replace(/#t=.*/, `#t=${(at2 / 1000).toFixed(3)}`)); // the step cleared the screen
     await p.waitForFunction(() => window.muxdPlayer && window.muxdPlayer.state === "paused", null, { timeout: 60_000 });
+    await shows(p, /^screen-2$/m);
     await shot(p, `replay-${name}`);
     await p.context().close();
   }
