@@ -83,7 +83,8 @@ try {
   ok(`a new size reaches the program: ${size.join(" ")}`, true);
   await page.setViewportSize({ width: 1000, height: 700 });
 
-  await type(page, "clear; printf '\\033[?2004h'; cat -v");
+  await type(page, "clear; printf '\\033[?2004h'; echo taken; cat -v"); // the shell's own prompt has switched it on and off
+  await shows(page, /^taken$/m);
   await page.waitForFunction(() => window.muxdTerminal.modes.bracketedPasteMode);
   await page.evaluate(() => {
     const data = new DataTransfer();
