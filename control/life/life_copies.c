@@ -394,8 +394,8 @@ static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
 		err_set(&r->failed, rc, "%.390s", e && e->message[0] ? e->message : err_name(rc));
 	else
 		r->snap.status = SNAP_DROPPED;
-	if (strcmp(r->cause, LIFE_CAUSE_OUTDATED) ==
-	    0) /* of no moment was it the snapshot: as one that was not taken */
+	/* Of no moment was that the snapshot: as one that was not taken. */
+	if (strcmp(r->cause, LIFE_CAUSE_OUTDATED) == 0)
 		r->snap.name[0] = '\0';
 	snprintf(
 	    r->snap.detail, sizeof(r->snap.detail), "%s%.180s",

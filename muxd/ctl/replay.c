@@ -179,10 +179,10 @@ static int read_keys(struct replay *r, struct err *e)
 		r->player.state = PLAYER_QUIT;
 	for (ssize_t i = 0; i < n && rc == 0 && r->player.state != PLAYER_QUIT; i++) {
 		int key = keys_feed(&r->keys, bytes[i]);
-		if (key != KEY_NONE)
-			replay_keep_line(r);
-		if (key != KEY_NONE)
-			rc = obey(r, player_key(&r->player, key, clock_boot_ns()), e);
+		if (key == KEY_NONE)
+			continue;
+		replay_keep_line(r);
+		rc = obey(r, player_key(&r->player, key, clock_boot_ns()), e);
 	}
 	return rc;
 }
