@@ -1,10 +1,10 @@
 #include "muxd/base/err.h"
 
+#include "muxd/base/text.h"
 #include "muxd/base/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #undef err_set /* the analyzer's view of them, see err.h */
@@ -65,8 +65,8 @@ int err_by_name(const char *name)
 }
 
 /*
- * Messages quote what peers sent and end up in JSON and on terminals: whatever
- * is no printable UTF-8 becomes '?', a character cut by the size limit goes.
+ * Messages quote what peers sent and end up in JSON and on terminals: text_format() has kept whole characters,
+ * and of these controls become '?'.
  */
 static void err_clean(char *message)
 {
@@ -75,16 +75,11 @@ static void err_clean(char *message)
 	while (at < len) {
 		uint32_t cp = 0;
 		size_t n = utf8_step((const uint8_t *)message + at, len - at, &cp);
-		if (n == 0 || utf8_is_control(cp)) {
-			bool cut = n == 0 && len == ERR_MESSAGE_MAX - 1 && len - at < 4;
-			if (!cut)
-				message[to++] = '?';
-			at += n ? n : 1;
-			continue;
-		}
-		memmove(message + to, message + at, n);
-		to += n;
-		at += n;
+		if (n == 0 || utf8_is_control(cp))
+			message[to++] = '?';
+		else
+			memmove(message + to, message + at, n), to += n;
+		at += n ? n : 1;
 	}
 	message[to] = '\0';
 }
@@ -93,14 +88,12 @@ static void err_clean(char *message)
 static void err_fill(struct err *e, int code, const char *suffix, const char *fmt, va_list ap)
 {
 	char text[ERR_MESSAGE_MAX];
-	int n = vsnprintf(text, sizeof(text), fmt, ap);
+	size_t n = text_vformat(text, sizeof(text), fmt, ap);
 
-	if (n < 0)
-		text[0] = '\0';
-	if (suffix && n >= 0 && (size_t)n < sizeof(text))
-		snprintf(text + n, sizeof(text) - (size_t)n, ": %s", suffix);
+	if (suffix)
+		text_format(text + n, sizeof(text) - n, ": %s", suffix);
 	err_clean(text);
-	memcpy(e->message, text, sizeof(text));
+	memcpy(e->message, text, strlen(text) + 1);
 	e->code = code;
 }
 

@@ -33,3 +33,26 @@ size_t utf8_step(const uint8_t *p, size_t n, uint32_t *out_cp)
 		*out_cp = cp;
 	return want;
 }
+
+/* Whether a character may go on with second after lead. */
+static bool utf8_second(uint8_t lead, uint8_t second)
+{
+	uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+	uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+
+	return second >= low && second <= high;
+}
+
+size_t utf8_begun(const uint8_t *p, size_t n)
+{
+	size_t want = n ? utf8_expect(p[0]) : 0;
+	size_t have = 1;
+
+	if (want < 2)
+		return 0;
+	while (have < n && have < want && (p[have] & 0xc0) == 0x80)
+		have++;
+	if (have == want || (have > 1 && !utf8_second(p[0], p[1])))
+		return 0;
+	return have;
+}

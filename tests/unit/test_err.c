@@ -54,7 +54,7 @@ static void messages_are_printable_text(void **state)
 	static const struct {
 		const char *in, *out;
 	} rows[] = {
-	    {"a\nb\x1b[2Jc", "a?b?[2Jc"}, {"caf\xc3\xa9", "caf\xc3\xa9"}, {"\xc3", "?"},
+	    {"a\nb\x1b[2Jc", "a?b?[2Jc"}, {"caf\xc3\xa9", "caf\xc3\xa9"}, {"\xc3", ""},
 	    {"a\xff\xfez", "a??z"},       {"c1 \xc2\x9b!", "c1 ?!"},      {"\xed\xa0\x80", "???"},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -62,6 +62,19 @@ static void messages_are_printable_text(void **state)
 		err_set(&e, ERR_INVAL, "%s", rows[i].in);
 		assert_string_equal(e.message, rows[i].out);
 	}
+}
+
+/* A precision in a format cuts by bytes; the message has whole characters all the same. */
+static void a_cut_inside_a_message_leaves_whole_characters(void **state)
+{
+	(void)state;
+	struct err e = {0};
+	err_set(&e, ERR_INVAL, "\"%.3s\" is not known", "a\xc3\xa9\xc3\xa9");
+	assert_string_equal(e.message, "\"a\xc3\xa9\" is not known");
+	err_set(&e, ERR_INVAL, "\"%.4s\" is not known", "a\xc3\xa9\xc3\xa9");
+	assert_string_equal(e.message, "\"a\xc3\xa9\" is not known");
+	err_sys(&e, EIO, "open %.5s", "\xe2\x82\xac\xe2\x82\xac");
+	assert_ptr_equal(strstr(e.message, "open \xe2\x82\xac: "), e.message);
 }
 
 static void a_long_message_is_cut_at_a_character(void **state)
@@ -133,6 +146,7 @@ int main(void)
 	    cmocka_unit_test(numbers_outside_the_table_are_internal),
 	    cmocka_unit_test(set_fills_and_returns_the_code),
 	    cmocka_unit_test(messages_are_printable_text),
+	    cmocka_unit_test(a_cut_inside_a_message_leaves_whole_characters),
 	    cmocka_unit_test(a_long_message_is_cut_at_a_character),
 	    cmocka_unit_test(system_errors_keep_their_meaning),
 	    cmocka_unit_test(utf8_takes_well_formed_characters_only),
