@@ -119,9 +119,11 @@ static const struct conf_key keys[] = {
      "How long a silent connection is kept."},
     {"sessions.linger", CONF_DURATION, AT(session_linger_ns), "15m", 0, 30 * DAY, NULL, NULL,
      "How long a terminal waits for a client after the last one left."},
-    {"sessions.max", CONF_NUMBER, AT(sessions_max), "2000", 1, 1000000, NULL, NULL, "Sessions at once."},
+    {"sessions.max", CONF_NUMBER, AT(sessions_max), "2000", 1, 1000000, NULL, NULL,
+     "Sessions at once; of these one principal that is not staff may have three quarters. Staff may open 64 beyond "
+     "it."},
     {"sessions.max_per_agent", CONF_NUMBER, AT(sessions_max_per_agent), "500", 1, 1000000, NULL, NULL,
-     "Sessions at once in one sandbox."},
+     "Sessions at once in one sandbox, 1000 at most whatever stands here. Staff may open 16 beyond it."},
     {"rounds.timeout", CONF_DURATION, AT(round_timeout_ns), "10m", NS_PER_MS, 3650 * DAY, NULL, NULL,
      "Timeout of a round that names none."},
     {"rounds.timeout_max", CONF_DURATION, AT(round_timeout_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,

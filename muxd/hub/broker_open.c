@@ -4,6 +4,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
+#include "muxd/hub/quota.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,22 +60,24 @@ static const char *start_event(const struct session *s)
 	return s->kind == SESSION_ROUND ? "round.start" : "session.open";
 }
 
-static int check_counts(struct hub *h, const struct agent *a, struct err *e)
+/* Whose sessions they are matters from quota_share() on in the daemon, and in the sandbox for staff alone. */
+static int check_counts(struct hub *h, const struct agent *a, const struct grant *g, struct err *e)
 {
-	const struct conf *c = h->conf;
+	struct quota_load l = {.agent = a->name, .principal = g->principal};
 	const struct session *s;
-	unsigned all = 0, here = 0;
 
 	for (int k = 0; k < SESSION_KINDS; k++)
-		all += (unsigned)h->stats.sessions_live[k];
-	if (all >= c->sessions_max)
-		return err_set(e, ERR_LIMIT, "%u sessions are open: sessions.max is reached", all);
-	for (s = a->channels; s; s = s->hh_channel.next)
-		here += s->state != SESSION_ENDED;
-	if (here >= c->sessions_max_per_agent)
-		return err_set(e, ERR_LIMIT, "%u sessions of %s are open: sessions.max_per_agent is reached", here,
-			       a->name);
-	return 0;
+		l.all += (unsigned)h->stats.sessions_live[k];
+	for (s = a->channels; s; s = s->hh_channel.next) {
+		bool lives = s->state != SESSION_ENDED;
+
+		l.here += lives;
+		l.mine_here += lives && strcmp(s->grant.principal, g->principal) == 0;
+	}
+	if (l.all >= quota_share(h->conf))
+		TAILQ_FOREACH(s, &h->order, order)
+	l.mine += s->state != SESSION_ENDED && strcmp(s->grant.principal, g->principal) == 0;
+	return quota_check(h->conf, quota_is_staff(g), &l, e);
 }
 
 /* Files and ports are muxlet's own work. */
@@ -150,7 +153,7 @@ static void on_ready(void *arg, int rc, const struct err *e)
 	if (!rc)
 		rc = check_muxlet(j->agent, j->kind, &here);
 	if (!rc)
-		rc = check_counts(j->hub, j->agent, &here);
+		rc = check_counts(j->hub, j->agent, &j->rq.grant, &here);
 	if (!rc)
 		rc = session_create(j->agent, &j->rq, j->kind, &j->launch, &s, &here);
 	if (!rc)

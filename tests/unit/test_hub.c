@@ -507,6 +507,46 @@ static void a_screen_may_be_the_end_of_others_that_wait_for_it(void **state)
 	assert_int_equal(waitpid(worker, NULL, 0), worker);
 }
 
+/* What one agent opens leaves room for people: its next one is refused by name, theirs is not. */
+static void an_agent_at_its_limit_leaves_room_for_staff(void **state)
+{
+	FRESH(r);
+	struct request agent = hub_request();
+	struct hub_client held[4], one_more, person;
+
+	(void)state;
+	agent.grant.kind = GRANT_AGENT;
+	agent.grant.scopes = SCOPE_ROUNDS;
+	snprintf(agent.grant.principal, sizeof(agent.grant.principal), "agent.1");
+	r->hub->conf->sessions_max_per_agent = 4;
+	for (size_t i = 0; i < 4; i++) {
+		hub_ask(r, &held[i], SESSION_ROUND, "read x", &agent);
+		assert_true(hub_until(r, held[i].opened));
+		assert_int_equal(held[i].rc, 0);
+	}
+	hub_ask(r, &one_more, SESSION_ROUND, "true", &agent);
+	assert_true(hub_until(r, one_more.opened));
+	assert_int_equal(one_more.rc, ERR_LIMIT);
+	assert_non_null(strstr(one_more.why, "sessions.max_per_agent"));
+	r->hub->conf->sessions_max = 4;
+	hub_open(r, &person, SESSION_TERMINAL, "echo i''n; read x");
+	assert_true(hub_until(r, hub_shows(&person, "in")));
+	client_leaves(&person);
+	for (size_t i = 0; i < 4; i++) {
+		session_kill(held[i].s, EXIT_KILLED, "test");
+		buf_finish(&held[i].got);
+	}
+	assert_true(hub_until(r, hub_audited(r, "round.end") == 4));
+	r->hub->conf->sessions_max = 8;
+	buf_finish(&one_more.got);
+	hub_ask(r, &one_more, SESSION_ROUND, "true", &agent); /* what it held is given back */
+	assert_true(hub_until(r, one_more.opened));
+	assert_int_equal(one_more.rc, 0);
+	buf_finish(&one_more.got);
+	buf_finish(&person.got);
+	hub_rig_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -526,6 +566,7 @@ int main(void)
 	    cmocka_unit_test(a_revocation_that_came_before_the_session_ends_it),
 	    cmocka_unit_test(keys_after_a_prompt_that_ended_in_a_break_are_recorded),
 	    cmocka_unit_test(a_password_after_a_break_is_not_recorded),
+	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
 	    cmocka_unit_test(a_screen_may_be_the_end_of_others_that_wait_for_it),
 	};
