@@ -20,10 +20,10 @@
 
 struct err;
 
-#define GRANT_TOKEN_MAX 1000
+#define GRANT_TOKEN_MAX  1000
 #define GRANT_REASON_MAX 256
-#define GRANT_NAME_MAX 128
-#define GRANT_KEY_LEN 32 /* Ed25519, seed and public key alike */
+#define GRANT_NAME_MAX   128
+#define GRANT_KEY_LEN    32 /* Ed25519, seed and public key alike */
 
 enum grant_kind { GRANT_STAFF, GRANT_AGENT, GRANT_AUDITOR, GRANT_SERVICE };
 enum grant_scope {
@@ -42,7 +42,7 @@ struct grant {
 	struct id id;
 	char issuer[ID_STR_LEN]; /* instance id of the daemon */
 	enum grant_kind kind;
-	uint32_t scopes; /* enum grant_scope */
+	uint32_t scopes;                              /* enum grant_scope */
 	int64_t issued_ns, not_before_ns, expires_ns; /* wall clock; whole seconds in the token */
 	char principal[GRANT_NAME_MAX + 1];
 	char agent[AGENT_NAME_MAX + 1]; /* a target (a pod covers its containers), or "*" (auditor, service, admin) */
@@ -62,12 +62,14 @@ struct grant_keyset {
 /* Empty or blank reason: ERR_REASON_REQUIRED. Unknown scope, bad name, ttl <= 0 ...: ERR_INVAL naming it. */
 int grant_check(const struct grant *g, struct err *e);
 /* Sign a checked grant; *out_token is the caller's (free with grant_token_free, which wipes it). ERR_TOO_LARGE. */
-int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_KEY_LEN], char **out_token, struct err *e);
+int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_KEY_LEN], char **out_token,
+	       struct err *e);
 void grant_token_free(char *token);
 /*
  * Verify signature, issuer, form and times (now_ns: the guarded wall clock, see
  * time_floor.h). Revocation is the caller's next question (revocation.h).
- * ERR_TOKEN_MALFORMED, _FORGED, _EXPIRED, _NOT_YET. Never says which byte differed.
+ * ERR_TOKEN_MALFORMED, _FORGED, _EXPIRED, _NOT_YET. Never says which byte differed. Whose it is is in *out with
+ * _EXPIRED and _NOT_YET too, since the signature was good: for the audit log alone.
  */
 int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
 		 struct grant *out, struct err *e);

@@ -10,6 +10,8 @@ static void set_request(json_t *o, const struct request *rq)
 
 	json_object_set_new(o, "door", json_string(rq->door));
 	json_object_set_new(o, "peer", json_string(rq->peer));
+	if (rq->endpoint[0])
+		json_object_set_new(o, "endpoint", json_string(rq->endpoint));
 	id_format(&rq->id, text);
 	json_object_set_new(o, "request_id", json_string(text));
 	if (rq->lease[0])

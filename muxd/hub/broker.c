@@ -5,6 +5,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -15,38 +16,69 @@ void request_finish(struct request *rq)
 	explicit_bzero(rq->token, sizeof(rq->token));
 }
 
-void broker_origin(struct request *rq, const char *door, const char *peer)
+void request_endpoint(struct request *rq, const char *endpoint)
+{
+	text_put(rq->endpoint, sizeof(rq->endpoint), endpoint);
+}
+
+void request_begin(struct request *rq, const struct origin *from)
 {
 	memset(rq, 0, sizeof(*rq));
-	rq->door = door;
-	snprintf(rq->peer, sizeof(rq->peer), "%s", peer);
+	rq->door = from->door;
+	text_put(rq->peer, sizeof(rq->peer), from->peer);
+	request_endpoint(rq, from->endpoint);
 	(void)id_new(&rq->id);
 }
 
-void broker_audit_refused(struct hub *h, const char *door, const char *peer, const char *what, const struct err *e)
+void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
+			  const struct err *e)
 {
 	struct request rq;
 
-	broker_origin(&rq, door, peer);
+	request_begin(&rq, from);
+	if (who)
+		rq.grant = *who;
 	h->stats.auth_failed++;
 	(void)audit_event(h, "auth.fail", &rq, NULL, err_name(e ? e->code : ERR_UNAUTHENTICATED),
 			  json_pack("{s:s,s:s}", "what", what, "message", e ? e->message : ""));
 }
 
-int broker_authenticate(struct hub *h, const char *token, size_t len, const char *door, const char *peer,
-			struct request *out, struct err *e)
+/* Whose token it is: *out is filled wherever its signature is good, also when it has ended or was revoked. */
+static int identify(struct hub *h, const char *token, size_t len, struct grant *out, struct err *e)
+{
+	int rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), out, e);
+
+	if (!rc && revocations_has(h->revoked, &out->id))
+		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant of this token was revoked");
+	return rc;
+}
+
+void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
+		   const struct err *e)
+{
+	struct grant who = {0};
+	struct err ignored = {0};
+
+	if (token)
+		(void)identify(h, token, len, &who, &ignored);
+	broker_audit_refused(h, from, what, &who, e);
+}
+
+int broker_authenticate(struct hub *h, const char *token, size_t len, const struct origin *from, struct request *out,
+			struct err *e)
 {
 	struct request rq;
 	struct err own = {0};
 	int rc;
 
-	broker_origin(&rq, door, peer);
+	request_begin(&rq, from);
 	e = e ? e : &own;
-	rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), &rq.grant, e);
-	if (!rc && revocations_has(h->revoked, &rq.grant.id))
-		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant of this token was revoked");
+	if (token)
+		rc = identify(h, token, len, &rq.grant, e);
+	else
+		rc = e->code == ERR_UNAUTHENTICATED ? e->code : err_set(e, ERR_UNAUTHENTICATED, "no grant was sent");
 	if (rc) {
-		broker_audit_refused(h, door, peer, "token", e);
+		broker_audit_refused(h, from, token ? "token" : "no token", &rq.grant, e);
 		return rc;
 	}
 	memcpy(rq.token, token, len);

@@ -17,30 +17,49 @@
 struct hub;
 struct err;
 
+/*
+ * Where a call comes from, before anybody is known: each door makes it in one place. endpoint: what is asked for, as
+ * the door's own table names it ("GET /v1/rounds/{id}", "exec", "password"); no part of it is the client's text.
+ * Borrowed.
+ */
+struct origin {
+	const char *door;     /* "ssh", "rest", "web", "local" (static strings) */
+	const char *peer;     /* address and port, or "uid 1000" */
+	const char *endpoint; /* "": none yet */
+};
+#define ENDPOINT_MAX 79
+
 /* Values; copied by the broker. */
 struct request {
 	struct grant grant;
-	struct id id;                                    /* request_id in errors and logs */
-	const char *door;                                /* "ssh", "rest", "local" (static strings) */
-	char peer[64];                                   /* address, or "uid 1000" */
+	struct id id; /* request_id in errors and logs */
+	const char *door;
+	char peer[64];
+	char endpoint[ENDPOINT_MAX + 1];
 	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* "", or what of a lease it is done for; in every event */
 	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
 };
 void request_finish(struct request *rq);
 
 /*
- * A request from a token: signature, times, revocation, audit of failures.
+ * A request from a token: signature, times, revocation, audit of failures. token NULL: none was sent, which is refused
+ * (ERR_UNAUTHENTICATED, *e as the door put it, or what it lacks) and audited like the others.
  * Synchronous. On failure *e is what the client may know.
  */
-int broker_authenticate(struct hub *h, const char *token, size_t len, const char *door, const char *peer,
-			struct request *out, struct err *e);
+int broker_authenticate(struct hub *h, const char *token, size_t len, const struct origin *from, struct request *out,
+			struct err *e);
+/* The door refuses a call with this token for a reason of its own (a foreign page): audited with whose token it was. */
+void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
+		   const struct err *e);
+/* Another thing is asked for under the grant of a log-in. */
+void request_endpoint(struct request *rq, const char *endpoint);
 /*
  * Staff by public key: principal found in the configuration (conf_staff); the
  * monitor signs a grant with the configured scopes and TTL. Asynchronous.
  */
 typedef void broker_grant_done(void *arg, int rc, const struct err *e, const struct request *rq);
-void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason, const char *door,
-			const char *peer, broker_grant_done *done, void *arg);
+void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason,
+			const struct origin *from, broker_grant_done *done, void *arg);
 /*
  * Staff by a token of the cluster (kubernetes.staff): who may exec into the agent's pod there gets a grant, his name
  * the cluster's. TTL and scopes are bounded by kubernetes.staff_ttl and staff_scopes. Asynchronous. ERR_UNSUPPORTED
@@ -52,10 +71,14 @@ struct staff_wish {
 	uint32_t scopes;                   /* 0: what is allowed */
 	uint64_t ttl_ns;                   /* 0: grants.ttl */
 };
-void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const char *door, const char *peer,
-			  broker_grant_done *done, void *arg);
-/* Failed log-ins that never reached a grant (wrong key, too many tries): an audit event. */
-void broker_audit_refused(struct hub *h, const char *door, const char *peer, const char *what, const struct err *e);
+void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struct origin *from, broker_grant_done *done,
+			  void *arg);
+/*
+ * Failed log-ins (wrong key, too many tries, a token that does not serve): an audit event. who: whose grant it was,
+ * where a good signature says so; NULL: nobody is known.
+ */
+void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
+			  const struct err *e);
 
 /* A file to move. */
 enum file_op { FILE_PUT, FILE_GET };

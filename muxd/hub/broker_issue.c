@@ -17,9 +17,8 @@
 
 struct issue_job {
 	struct hub *hub;
-	const char *door;
-	char peer[64];
-	const char *what; /* he came with: in the audit log when it does not serve */
+	struct request rq; /* where he comes from; no grant */
+	const char *what;  /* he came with: in the audit log when it does not serve */
 	const char *via;
 	struct grant grant; /* as wanted, then as given */
 	uint64_t ttl_ns;
@@ -27,20 +26,26 @@ struct issue_job {
 	void *arg;
 };
 
+static struct origin job_origin(const struct issue_job *job)
+{
+	return (struct origin){.door = job->rq.door, .peer = job->rq.peer, .endpoint = job->rq.endpoint};
+}
+
 static void job_end(struct issue_job *job, int rc, const struct err *e, const char *token)
 {
-	struct request rq;
+	struct request *rq = &job->rq;
 
-	broker_origin(&rq, job->door, job->peer);
 	if (rc == 0) {
-		rq.grant = job->grant;
-		snprintf(rq.token, sizeof(rq.token), "%s", token);
+		rq->grant = job->grant;
+		snprintf(rq->token, sizeof(rq->token), "%s", token);
 		job->hub->stats.auth_ok++;
 	} else if (rc != ERR_CANCELLED) {
-		broker_audit_refused(job->hub, job->door, job->peer, job->what, e);
+		struct origin from = job_origin(job);
+
+		broker_audit_refused(job->hub, &from, job->what, NULL, e);
 	}
-	job->done(job->arg, rc, e, rc ? NULL : &rq);
-	request_finish(&rq);
+	job->done(job->arg, rc, e, rc ? NULL : rq);
+	request_finish(rq);
 	free(job);
 }
 
@@ -61,8 +66,8 @@ static void job_issue(struct issue_job *job)
 }
 
 /* A job whose checks gave rc; what is refused ends here, and NULL comes back. job NULL: no memory for it. */
-static struct issue_job *job_begin(struct hub *h, struct issue_job *job, int rc, const struct err *e, const char *door,
-				   const char *peer, broker_grant_done *done, void *arg)
+static struct issue_job *job_begin(struct hub *h, struct issue_job *job, int rc, const struct err *e,
+				   const struct origin *from, broker_grant_done *done, void *arg)
 {
 	struct err none = {0};
 
@@ -70,14 +75,13 @@ static struct issue_job *job_begin(struct hub *h, struct issue_job *job, int rc,
 		rc = err_set(&none, ERR_NOMEM, "no memory"), e = &none;
 	if (rc) {
 		if (job && rc != ERR_UNSUPPORTED)
-			broker_audit_refused(h, door, peer, job->what, e);
+			broker_audit_refused(h, from, job->what, NULL, e);
 		free(job);
 		done(arg, rc, e, NULL);
 		return NULL;
 	}
 	job->hub = h;
-	job->door = door;
-	snprintf(job->peer, sizeof(job->peer), "%s", peer);
+	request_begin(&job->rq, from);
 	job->done = done;
 	job->arg = arg;
 	return job;
@@ -120,8 +124,8 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	return rc;
 }
 
-void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason, const char *door,
-			const char *peer, broker_grant_done *done, void *arg)
+void broker_issue_staff(struct hub *h, const char *principal, const char *agent, const char *reason,
+			const struct origin *from, broker_grant_done *done, void *arg)
 {
 	struct issue_job *job = calloc(1, sizeof(*job));
 	struct err e = {0};
@@ -132,7 +136,7 @@ void broker_issue_staff(struct hub *h, const char *principal, const char *agent,
 		job->via = "ssh-key";
 		rc = staff_grant(h, principal, agent, reason, &job->grant, &job->ttl_ns, &e);
 	}
-	job = job_begin(h, job, rc, &e, door, peer, done, arg);
+	job = job_begin(h, job, rc, &e, from, done, arg);
 	if (job)
 		job_issue(job);
 }
@@ -199,8 +203,8 @@ static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_jo
 	return 0;
 }
 
-void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const char *door, const char *peer,
-			  broker_grant_done *done, void *arg)
+void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struct origin *from, broker_grant_done *done,
+			  void *arg)
 {
 	struct issue_job *job = calloc(1, sizeof(*job));
 	struct err e = {0};
@@ -211,7 +215,7 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const char 
 		job->via = "cluster";
 		rc = check_wish(h, w, job, &e);
 	}
-	job = job_begin(h, job, rc, &e, door, peer, done, arg);
+	job = job_begin(h, job, rc, &e, from, done, arg);
 	if (!job)
 		return;
 	h->reviews++;

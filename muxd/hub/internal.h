@@ -359,7 +359,7 @@ int broker_check_any(struct hub *h, const struct request *rq, const char *agent,
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
-void broker_origin(struct request *rq, const char *door, const char *peer); /* a request without a grant yet */
+void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what,
 		    struct err *e); /* not ended, not revoked */
 

@@ -151,11 +151,19 @@ json_t *session_describe(const struct session *s)
 			 "grant_id", id, "reason", "test", "task", s->task, "attachments", "argv", "fake");
 }
 
-int broker_authenticate(struct hub *h, const char *token, size_t len, const char *door, const char *peer,
-			struct request *out, struct err *e)
+void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
+		   const struct err *e)
+{
+	(void)h, (void)token, (void)len, (void)from, (void)what, (void)e;
+}
+
+int broker_authenticate(struct hub *h, const char *token, size_t len, const struct origin *from, struct request *out,
+			struct err *e)
 {
 	(void)len;
 	memset(out, 0, sizeof(*out));
+	if (!token)
+		return e->code ? e->code : err_set(e, ERR_UNAUTHENTICATED, "no grant was sent");
 	if (strcmp(token, "good") != 0 && strcmp(token, "weak") != 0) {
 		h->auth_failed++;
 		if (strcmp(token, "expired") == 0)
@@ -166,8 +174,8 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const char
 	out->grant.scopes = strcmp(token, "good") == 0 ? 0xff : SCOPE_FILES;
 	snprintf(out->grant.agent, sizeof(out->grant.agent), "demo");
 	snprintf(out->grant.principal, sizeof(out->grant.principal), "p");
-	out->door = door;
-	snprintf(out->peer, sizeof(out->peer), "%s", peer);
+	out->door = from->door;
+	snprintf(out->peer, sizeof(out->peer), "%s", from->peer);
 	return 0;
 }
 
@@ -544,13 +552,12 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 }
 
 /* Believes the token "cluster": it is anna's, and she may enter everything but "secret". */
-void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const char *door, const char *peer,
-			  broker_grant_done *done, void *arg)
+void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struct origin *from, broker_grant_done *done,
+			  void *arg)
 {
-	struct request rq = {.door = door};
+	struct request rq = {.door = from->door};
 	struct err e = {0};
 
-	(void)peer;
 	if (strcmp(w->token, "cluster") != 0) {
 		h->auth_failed++;
 		err_set(&e, ERR_UNAUTHENTICATED, "the cluster does not know this token");

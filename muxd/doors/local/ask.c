@@ -346,29 +346,51 @@ static void ask_work(struct local_conn *c, const json_t *o)
 	broker_work(c->door->hub, &c->rq, call, id, json_object_get(o, "body"), on_work, c->ticket);
 }
 
+static void ask_put(struct local_conn *c, const json_t *o)
+{
+	ask_file(c, o, FILE_PUT);
+}
+
+static void ask_get(struct local_conn *c, const json_t *o)
+{
+	ask_file(c, o, FILE_GET);
+}
+
+static const struct local_op ops[] = {
+    {"exec", ask_exec},     {"put", ask_put},           {"get", ask_get},
+    {"attach", ask_attach}, {"sessions", ask_sessions}, {"session.terminate", ask_terminate},
+    {"work", ask_work},
+};
+
+const struct local_op *local_op_find(const struct local_op *table, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(table[i].name, name) == 0)
+			return &table[i];
+	return NULL;
+}
+
 void local_ask(struct local_conn *c, const json_t *o)
 {
-	const char *op = "", *token = "";
+	struct origin from = {.door = "local", .peer = c->peer, .endpoint = "unknown"};
+	const char *op = "", *token = NULL;
+	const struct local_op *known;
 	struct err e = {0};
-	int rc;
+	int rc = json_need_str(o, "op", &op, &e);
 
-	if ((rc = json_need_str(o, "op", &op, &e)) || (rc = json_need_str(o, "token", &token, &e)) ||
-	    (rc = broker_authenticate(c->door->hub, token, strlen(token), "local", c->peer, &c->rq, &e))) {
+	known = local_op_find(ops, sizeof(ops) / sizeof(ops[0]), op);
+	if (!known)
+		known = local_life_op(op);
+	if (known)
+		from.endpoint = known->name;
+	if (!rc && json_object_get(o, "token"))
+		rc = json_need_str(o, "token", &token, &e);
+	if (!rc)
+		rc = broker_authenticate(c->door->hub, token, token ? strlen(token) : 0, &from, &c->rq, &e);
+	if (!rc && !known)
+		rc = err_set(&e, ERR_INVAL, "unknown op \"%.40s\"", op);
+	if (rc)
 		local_conn_error(c, rc, &e);
-		return;
-	}
-	if (strcmp(op, "exec") == 0)
-		ask_exec(c, o);
-	else if (strcmp(op, "put") == 0 || strcmp(op, "get") == 0)
-		ask_file(c, o, op[0] == 'p' ? FILE_PUT : FILE_GET);
-	else if (strcmp(op, "attach") == 0)
-		ask_attach(c, o);
-	else if (strcmp(op, "sessions") == 0)
-		ask_sessions(c, o);
-	else if (strcmp(op, "session.terminate") == 0)
-		ask_terminate(c, o);
-	else if (strcmp(op, "work") == 0)
-		ask_work(c, o);
-	else if (!local_ask_life(c, o, op))
-		local_conn_error(c, ERR_INVAL, (err_set(&e, ERR_INVAL, "unknown op \"%.40s\"", op), &e));
+	else
+		known->ask(c, o);
 }

@@ -163,43 +163,38 @@ static void ask_verb(struct local_conn *c, const json_t *o, enum life_verb v)
 	broker_life(c->door->hub, &c->rq, v, &call, made ? on_object : on_agent, c->ticket);
 }
 
-static bool verb_of(const char *op, enum life_verb *out)
-{
-	static const char prefix[] = "sandbox.";
-
-	if (strcmp(op, "resume") == 0) {
-		*out = VERB_RESUME;
-		return true;
+#define ASK_VERB(function, verb)                                                                                       \
+	static void function(struct local_conn *c, const json_t *o)                                                    \
+	{                                                                                                              \
+		ask_verb(c, o, verb);                                                                                  \
 	}
-	if (strncmp(op, prefix, sizeof(prefix) - 1) != 0)
-		return false;
-	for (int v = 0; v < VERB_COUNT; v++)
-		if (strcmp(op + sizeof(prefix) - 1, life_verb_name((enum life_verb)v)) == 0) {
-			*out = (enum life_verb)v;
-			return true;
-		}
-	return false;
-}
+ASK_VERB(ask_resume, VERB_RESUME)
+ASK_VERB(ask_stop, VERB_STOP)
+ASK_VERB(ask_end, VERB_TERMINATE)
+ASK_VERB(ask_snapshot, VERB_SNAPSHOT)
+ASK_VERB(ask_restore, VERB_RESTORE)
+ASK_VERB(ask_fork, VERB_FORK)
+ASK_VERB(ask_drop, VERB_DROP)
+_Static_assert(VERB_COUNT == 7, "a verb is missing here");
 
-bool local_ask_life(struct local_conn *c, const json_t *o, const char *op)
+static const struct local_op ops[] = {
+    {"agent", ask_show},
+    {"agents", ask_list},
+    {"resume", ask_resume},
+    {"sandbox.resume", ask_resume},
+    {"sandbox.stop", ask_stop},
+    {"sandbox.terminate", ask_end},
+    {"sandbox.snapshot", ask_snapshot},
+    {"sandbox.restore", ask_restore},
+    {"sandbox.fork", ask_fork},
+    {"sandbox.drop", ask_drop},
+    {"sandbox.destroy", ask_destroy},
+    {"sandbox.snapshots", ask_snapshots},
+    {"sandbox.moment", ask_moment},
+    {"sandbox.log", ask_log},
+};
+
+const struct local_op *local_life_op(const char *name)
 {
-	enum life_verb v;
-
-	if (verb_of(op, &v))
-		ask_verb(c, o, v);
-	else if (strcmp(op, "agent") == 0)
-		ask_show(c, o);
-	else if (strcmp(op, "agents") == 0)
-		ask_list(c, o);
-	else if (strcmp(op, "sandbox.destroy") == 0)
-		ask_destroy(c, o);
-	else if (strcmp(op, "sandbox.snapshots") == 0)
-		ask_snapshots(c, o);
-	else if (strcmp(op, "sandbox.moment") == 0)
-		ask_moment(c, o);
-	else if (strcmp(op, "sandbox.log") == 0)
-		ask_log(c, o);
-	else
-		return false;
-	return true;
+	return local_op_find(ops, sizeof(ops) / sizeof(ops[0]), name);
 }

@@ -67,8 +67,14 @@ void local_conn_result(struct local_conn *c, const char *key, json_t *value);
 /* What the hub said to a question: under key, or (NULL) as keys of the message itself. result is borrowed. */
 void local_conn_answer(struct local_ticket *t, const char *key, int rc, const struct err *e, json_t *result);
 
-/* ask_life.c: questions about agents and their sandboxes. false: op is none of them. */
-bool local_ask_life(struct local_conn *c, const json_t *o, const char *op);
+/* What the door can be asked; tests/integration/audit_matrix.py reads these tables. */
+struct local_op {
+	const char *name;
+	void (*ask)(struct local_conn *c, const json_t *o);
+};
+const struct local_op *local_op_find(const struct local_op *table, size_t n, const char *name);
+/* ask_life.c: questions about agents and their sandboxes. NULL: it is none of them. */
+const struct local_op *local_life_op(const char *name);
 /* ask.c: the first message of a conversation. attached.c: what follows, and the attachment's callbacks. */
 void local_ask(struct local_conn *c, const json_t *o);
 bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n); /* false: not now, keep it */

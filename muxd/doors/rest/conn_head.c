@@ -192,14 +192,21 @@ static int read_cookie(struct conn *c, char **out, struct err *e)
 static int authorize(struct conn *c, struct err *e)
 {
 	enum route_auth auth = c->x->route->auth;
+	const char *what = "token";
 	char *token = NULL;
 	int rc = read_token(c, &token, e);
 
-	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_LOOPBACK))
+	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_LOOPBACK)) {
 		rc = read_cookie(c, &token, e);
-
-	if (rc == 0 || c->x->route->auth == ROUTE_OPEN)
+		what = "origin";
+	}
+	if (rc == 0 || auth == ROUTE_OPEN) {
 		rc = route_authorize(c->x, token, e);
+	} else {
+		struct origin from = http_origin(c->x, "rest");
+
+		broker_refuse(c->door->hub, token, token ? strlen(token) : 0, &from, what, e);
+	}
 	if (token) {
 		explicit_bzero(token, strlen(token));
 		free(token);

@@ -65,6 +65,7 @@ void rest_grant_create(struct http_exchange *x)
 	static const char *const no_query[] = {NULL};
 	static const char *const keys[] = {"target", "reason", "task_id", "scopes", "ttl", NULL};
 	struct staff_wish w = {.token = x->token};
+	struct origin from = http_origin(x, "rest");
 	json_t *body = NULL;
 	struct err e = {0};
 	int rc = http_query_only(x, no_query, &e);
@@ -76,6 +77,6 @@ void rest_grant_create(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_issue_cluster(x->hub, &w, "rest", x->peer, on_grant, x);
+		broker_issue_cluster(x->hub, &w, &from, on_grant, x);
 	json_decref(body);
 }

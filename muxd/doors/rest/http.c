@@ -1,5 +1,6 @@
 #include "muxd/doors/rest/http.h"
 #include "muxd/base/clock.h"
+#include "muxd/doors/rest/route.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,6 +64,16 @@ void http_exchange_abandon(struct http_exchange *x)
 		http_exchange_destroy(x);
 	else
 		x->gone = true;
+}
+
+struct origin http_origin(struct http_exchange *x, const char *door)
+{
+	if (x->routed)
+		snprintf(x->endpoint, sizeof(x->endpoint), "port");
+	else if (x->route)
+		snprintf(x->endpoint, sizeof(x->endpoint), "%s %s", http_method_name(x->route->method),
+			 x->route->pattern);
+	return (struct origin){.door = door, .peer = x->peer, .endpoint = x->endpoint};
 }
 
 void http_exchange_set_id(struct http_exchange *x, const char *text)

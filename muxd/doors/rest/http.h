@@ -70,6 +70,7 @@ struct http_exchange {
 	char if_none_match[72]; /* "" when there is none, or more than one */
 	bool accepts_gzip;
 	struct request rq; /* valid when authenticated */
+	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
 	bool routed; /* to a port in a sandbox: none of the routes */
 	char *token; /* ROUTE_CLUSTER: what was sent; owned, wiped */
@@ -115,6 +116,9 @@ const char *http_query_str(const struct http_exchange *x, const char *key); /* N
 /* Absent: *out untouched. */
 int http_query_int(const struct http_exchange *x, const char *key, int64_t min, int64_t max, int64_t *out,
 		   struct err *e);
+
+/* Where it comes from and what it asks for: its route's method and pattern. door: "rest" or "web". */
+struct origin http_origin(struct http_exchange *x, const char *door);
 
 /* Exactly one of these, once. result is borrowed. */
 void http_reply_json(struct http_exchange *x, int status, const json_t *result);

@@ -198,13 +198,14 @@ static bool peer_is_loopback(const char *peer)
 	       strncmp(peer, "[::ffff:127.", 12) == 0;
 }
 
-static int authenticate(struct http_exchange *x, const char *token, struct err *e)
+int route_authenticate(struct http_exchange *x, const char *token, size_t len, struct err *e)
 {
+	struct origin from = http_origin(x, "rest");
 	int rc;
 
 	if (!token)
-		return err_set(e, ERR_UNAUTHENTICATED, "send a grant: Authorization: Bearer TOKEN");
-	rc = broker_authenticate(x->hub, token, strlen(token), "rest", x->peer, &x->rq, e);
+		err_set(e, ERR_UNAUTHENTICATED, "send a grant: Authorization: Bearer TOKEN");
+	rc = broker_authenticate(x->hub, token, len, &from, &x->rq, e);
 	if (rc)
 		return rc;
 	x->rq.id = x->id;
@@ -233,7 +234,7 @@ int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 		return take_token(x, token, e);
 	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_LOOPBACK && peer_is_loopback(x->peer)))
 		return 0;
-	rc = authenticate(x, token, e);
+	rc = route_authenticate(x, token, token ? strlen(token) : 0, e);
 	if (rc == 0 && x->route->auth == ROUTE_LOOPBACK && !(x->rq.grant.scopes & (SCOPE_OBSERVE | SCOPE_ADMIN)))
 		rc = err_set(e, ERR_FORBIDDEN, "the grant lacks scope observe or admin");
 	return rc;

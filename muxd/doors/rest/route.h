@@ -43,6 +43,8 @@ size_t route_index(const struct route *r); /* NULL: the count, the row "nothing 
  * with x->allow set when the path exists with other methods (answer 405).
  */
 int route_find(struct http_exchange *x, struct err *e);
+/* A grant, for whatever is asked: fills x->rq. What is refused is audited. token NULL: none was sent. */
+int route_authenticate(struct http_exchange *x, const char *token, size_t len, struct err *e);
 /*
  * The token of an Authorization header, or NULL, by the route's rule; fills
  * x->rq. token NULL: none was sent.

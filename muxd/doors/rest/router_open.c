@@ -1,4 +1,5 @@
 /* A routed request up to the open port: its head, who asks, what the hub says. */
+#include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/router_state.h"
 
 #include <stdio.h>
@@ -102,21 +103,6 @@ static void on_located(void *arg, int rc, const struct err *e, const char *name)
 
 /* ---- the request */
 
-static int authenticate(struct router *r, struct err *e)
-{
-	struct http_exchange *x = r->c->x;
-	int rc;
-
-	if (!r->ask.token.p)
-		return err_set(e, ERR_UNAUTHENTICATED, "send a grant: Authorization: Bearer TOKEN");
-	rc = broker_authenticate(x->hub, r->ask.token.p, r->ask.token.n, "rest", x->peer, &x->rq, e);
-	if (rc)
-		return rc;
-	x->rq.id = x->id;
-	x->authenticated = true;
-	return 0;
-}
-
 static enum http_method method_of(struct http1_text t)
 {
 	for (enum http_method m = HTTP_GET; m < HTTP_OTHER; m++)
@@ -152,7 +138,7 @@ static int accept_head(struct router *r, const struct http1_head *h, struct err 
 	r->c->x->method = method_of(h->method);
 	r->up = r->ask.body;
 	if (rc == 0)
-		rc = authenticate(r, e);
+		rc = route_authenticate(r->c->x, r->ask.token.p, r->ask.token.n, e);
 	if (rc == 0)
 		rc = router_head_request(h, &r->ask, r->c->peer, &r->head);
 	buf_init(&r->in, ROUTER_IN_MAX + PIECE_MAX + ROUTER_HEAD_MAX);

@@ -52,12 +52,19 @@ static void auth_say(struct ssh_conn *c, const char *fmt, ...)
 	ssh_string_free(s);
 }
 
+/* Everything before it is in is one endpoint: the log-in. */
+static struct origin auth_origin(const struct ssh_conn *c)
+{
+	return (struct origin){.door = "ssh", .peer = c->peer, .endpoint = "login"};
+}
+
 static void auth_audit(struct ssh_conn *c, const char *what, int code, const char *text)
 {
+	struct origin from = auth_origin(c);
 	struct err e;
 
 	err_set(&e, code, "%s", text);
-	broker_audit_refused(c->door->hub, "ssh", c->peer, what, &e);
+	broker_audit_refused(c->door->hub, &from, what, NULL, &e);
 }
 
 /* The end of a log-in without a wrong answer: for its address, it has failed all the same. */
@@ -124,6 +131,7 @@ static bool auth_too_early(struct ssh_conn *c)
 
 static int token_check(struct ssh_conn *c, const char *token)
 {
+	struct origin from = auth_origin(c);
 	struct err e = {0};
 	struct request rq = {0};
 	size_t n = strlen(token);
@@ -133,11 +141,11 @@ static int token_check(struct ssh_conn *c, const char *token)
 		return SSH_AUTH_DENIED;
 	while (n > 0 && isspace((unsigned char)token[n - 1]))
 		n--;
-	rc = broker_authenticate(c->door->hub, token, n, "ssh", c->peer, &rq, &e);
+	rc = broker_authenticate(c->door->hub, token, n, &from, &rq, &e);
 	if (rc == 0) {
 		rc = grant_allows(&rq.grant, c->auth.login.agent, 0, &e);
 		if (rc)
-			broker_audit_refused(c->door->hub, "ssh", c->peer, "agent", &e);
+			broker_audit_refused(c->door->hub, &from, "agent", &rq.grant, &e);
 	}
 	if (rc) {
 		OPENSSL_cleanse(&rq, sizeof(rq));
@@ -306,6 +314,7 @@ static int reason_take(const char *answer, char out[GRANT_REASON_MAX + 1], struc
 static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer)
 {
 	char reason[GRANT_REASON_MAX + 1];
+	struct origin from = auth_origin(c);
 	struct ssh_auth_issue *issue;
 	struct err e = {0};
 
@@ -326,8 +335,7 @@ static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer
 	auth_set_state(c, SSH_AUTHN_ISSUING);
 	ask(c, msg, "", NULL, 0);
 	ssh_conn_pause(c, 0);
-	broker_issue_staff(c->door->hub, c->auth.principal, c->auth.login.agent, reason, "ssh", c->peer, on_issued,
-			   issue);
+	broker_issue_staff(c->door->hub, c->auth.principal, c->auth.login.agent, reason, &from, on_issued, issue);
 	return true;
 }
 

@@ -183,6 +183,7 @@ static void start_new(struct ssh_chan *ch, const char *command)
 		spec.command = plain_shell;
 	ssh_chan_set_state(ch, SSH_CHAN_STARTING);
 	ch->answer_due = true;
+	request_endpoint(&c->auth.request, command ? "exec" : "shell");
 	broker_open(c->door->hub, &c->auth.request, &spec, &ssh_chan_ops, ch, on_started, ch);
 }
 
@@ -191,8 +192,11 @@ static void start_return(struct ssh_chan *ch)
 	struct ssh_conn *c = ch->conn;
 	struct attachment *a = NULL;
 	struct err e = {0};
-	int rc = broker_attach(c->door->hub, &c->auth.request, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
-			       ch->pty ? &ssh_chan_terminal_ops : &ssh_chan_ops, ch, &a, &e);
+	int rc;
+
+	request_endpoint(&c->auth.request, "attach");
+	rc = broker_attach(c->door->hub, &c->auth.request, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
+			   ch->pty ? &ssh_chan_terminal_ops : &ssh_chan_ops, ch, &a, &e);
 
 	if (rc) {
 		ssh_chan_refuse(ch, "%s (%s). %s", e.message, err_name(rc), err_hint(rc));

@@ -51,7 +51,8 @@ static void turn_away(struct ssh_door *d, int fd, const char *peer, bool audit, 
 		return;
 	log_warn(&ids, "connection refused: %s", text);
 	err_set(&e, code, "%s", text);
-	broker_audit_refused(d->hub, "ssh", peer, "connection", &e);
+	broker_audit_refused(d->hub, &(struct origin){.door = "ssh", .peer = peer, .endpoint = "connect"}, "connection",
+			     NULL, &e);
 }
 
 /* A quarter is kept for those who are in already and open another connection. */

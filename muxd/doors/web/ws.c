@@ -182,8 +182,14 @@ static char *read_token(struct conn *c, bool *out_cookie)
 static int authenticate(struct ws *w, const char *token, struct err *e)
 {
 	struct conn *c = w->conn;
-	int rc = broker_authenticate(c->door->hub, token, strlen(token), "web", c->peer, &w->rq, e);
+	struct origin from = http_origin(c->x, "web");
+	int rc;
 
+	if (!token)
+		err_set(e, ERR_UNAUTHENTICATED, "there is no grant here: open the link of one");
+	rc = broker_authenticate(c->door->hub, token, token ? strlen(token) : 0, &from, &w->rq, e);
+	if (!token)
+		return rc;
 	if (rc)
 		w->held = peers_failed(c->slot, clock_boot_ns());
 	else
@@ -207,11 +213,14 @@ static int create(struct conn *c, struct ws **out)
 }
 
 /* What another site or a broken program did: refused by HTTP. */
-static int check(struct ws *w, bool cookie, struct err *e)
+static int check(struct ws *w, bool cookie, const char *token, struct err *e)
 {
+	struct origin from = http_origin(w->conn->x, "web");
 	char protocol[64];
 	int rc = conn_origin(w->conn, cookie, e);
 
+	if (rc)
+		broker_refuse(w->conn->door->hub, token, token ? strlen(token) : 0, &from, "origin", e);
 	header(w->conn, WSI_TOKEN_PROTOCOL, protocol, sizeof(protocol));
 	if (!rc && strcmp(protocol, WIRE_SUBPROTOCOL) != 0)
 		rc = err_set(e, ERR_INVAL, "the WebSocket subprotocol here is " WIRE_SUBPROTOCOL);
@@ -231,11 +240,9 @@ int ws_upgrade(struct conn *c, struct err *e)
 	if (rc)
 		err_set(e, rc, "no memory");
 	else
-		rc = check(w, cookie, e);
-	if (!rc && token)
+		rc = check(w, cookie, token, e);
+	if (!rc)
 		(void)authenticate(w, token, &w->refused);
-	else if (!rc)
-		err_set(&w->refused, ERR_UNAUTHENTICATED, "there is no grant here: open the link of one");
 	if (token)
 		explicit_bzero(token, strlen(token));
 	free(token);
@@ -270,7 +277,8 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return ws_writeable(w);
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken connection. */
+		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken
+		 * connection. */
 		return w->state == WS_CLOSED ? -1 : 0;
 	default:
 		return 0;
