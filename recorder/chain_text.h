@@ -4,10 +4,9 @@
 #ifndef RECORDER_CHAIN_TEXT_H
 #define RECORDER_CHAIN_TEXT_H
 
+#include "muxd/base/json.h"
 #include "policy/grant.h"
 #include "recorder/chain.h"
-
-#include <jansson.h>
 
 void chain_hex(const uint8_t *p, size_t n, char *out);  /* 2n + 1 bytes, lower case */
 int chain_unhex(const char *s, uint8_t *out, size_t n); /* exactly 2n digits, else ERR_INVAL */

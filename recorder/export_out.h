@@ -5,9 +5,9 @@
 #define RECORDER_EXPORT_OUT_H
 
 #include "muxd/base/buf.h"
+#include "muxd/base/json.h"
 #include "recorder/export.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 
 /* UTF-8 that comes in pieces: at most three bytes of an unfinished character wait. */

@@ -4,7 +4,8 @@
 #ifndef CONTROL_KUBE_KNOWN_H
 #define CONTROL_KUBE_KNOWN_H
 
-#include <jansson.h>
+#include "muxd/base/json.h"
+
 #include <stddef.h>
 #include <stdint.h>
 

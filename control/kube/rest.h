@@ -12,7 +12,8 @@
 #ifndef CONTROL_KUBE_REST_H
 #define CONTROL_KUBE_REST_H
 
-#include <jansson.h>
+#include "muxd/base/json.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
 #define CONTROL_KUBE_SPEC_H
 
 #include "muxd/base/ids.h"
+#include "muxd/base/json.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -7,7 +7,8 @@
 #ifndef CONTROL_KUBE_STATUS_H
 #define CONTROL_KUBE_STATUS_H
 
-#include <jansson.h>
+#include "muxd/base/json.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 

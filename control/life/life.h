@@ -25,8 +25,7 @@
 #define CONTROL_LIFE_LIFE_H
 
 #include "control/sandbox.h"
-
-#include <jansson.h>
+#include "muxd/base/json.h"
 
 struct conf;
 struct life;

@@ -20,8 +20,8 @@
 #define CONTROL_WORK_WORK_H
 
 #include "muxd/base/ids.h"
+#include "muxd/base/json.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

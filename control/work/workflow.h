@@ -11,7 +11,8 @@
 #ifndef CONTROL_WORK_WORKFLOW_H
 #define CONTROL_WORK_WORKFLOW_H
 
-#include <jansson.h>
+#include "muxd/base/json.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -228,12 +228,13 @@ int json_set_bytes(json_t *o, const char *data_key, const char *encoding_key, co
 
 json_t *json_text_or_base64(const char *s)
 {
-	json_t *v = json_string(s);
+	size_t n = strlen(s);
+	json_t *v;
 	char *b64;
 
-	if (v)
-		return v;
-	b64 = base64_encode(s, strlen(s), false);
+	if (utf8_valid((const uint8_t *)s, n))
+		return json_stringn(s, n);
+	b64 = base64_encode(s, n, false);
 	v = b64 ? json_pack("{s:s}", "base64", b64) : NULL;
 	free(b64);
 	return v;

@@ -10,7 +10,8 @@
 #ifndef MUXD_BASE_METRIC_H
 #define MUXD_BASE_METRIC_H
 
-#include <jansson.h>
+#include "muxd/base/json.h"
+
 #include <stddef.h>
 #include <stdint.h>
 

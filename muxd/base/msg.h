@@ -9,14 +9,15 @@
 #ifndef MUXD_BASE_MSG_H
 #define MUXD_BASE_MSG_H
 
-#include <jansson.h>
+#include "muxd/base/json.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 struct buf;
 struct err;
 
-#define MSG_MAX (1024 * 1024)
+#define MSG_MAX    (1024 * 1024)
 #define MSG_HEADER 5
 
 struct msg {
@@ -27,7 +28,8 @@ struct msg {
 
 int msg_put_json(struct buf *out, const json_t *o);
 int msg_put_bytes(struct buf *out, uint8_t first, const void *p, size_t n);
-/* Next whole message at the front of in: 1 and *out, 0 when more is needed, ERR_PROTOCOL. *out_size to consume after. */
+/* Next whole message at the front of in: 1 and *out, 0 when more is needed, ERR_PROTOCOL. *out_size to consume after.
+ */
 int msg_next(const struct buf *in, struct msg *out, size_t *out_size);
 /* Blocking client helpers (muxctl, tests). */
 int msg_send_json(int fd, const json_t *o, struct err *e);

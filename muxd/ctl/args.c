@@ -3,6 +3,7 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/json.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -167,6 +168,25 @@ int args_command(int argc, char **argv, const struct ctl_command *const *command
 	return err_set(e, ERR_INVAL, "unknown command %.40s (muxctl --help lists them)", argv[0]);
 }
 
+/* What is asked goes as JSON, which would say another text than was given. Names of files on this machine stay here. */
+static int check_utf8(const struct ctl_command *cmd, const struct ctl_args *a, struct err *e)
+{
+	static const char *const local[] = {"state", "file", "expect-head", "key", "record", "token-file"};
+
+	for (size_t i = 0; i < a->nvalues; i++) {
+		bool here = false;
+		for (size_t k = 0; k < sizeof(local) / sizeof(local[0]); k++)
+			here = here || strcmp(a->values[i].name, local[k]) == 0;
+		if (!here && !utf8_valid((const uint8_t *)a->values[i].value, strlen(a->values[i].value)))
+			return err_set(e, ERR_INVAL, "--%s is not UTF-8: \"%s\"", a->values[i].name,
+				       a->values[i].value);
+	}
+	for (size_t i = 0; !cmd->any_bytes && i < a->noperands; i++)
+		if (!utf8_valid((const uint8_t *)a->operands[i], strlen(a->operands[i])))
+			return err_set(e, ERR_INVAL, "argument %zu is not UTF-8: \"%s\"", i + 1, a->operands[i]);
+	return 0;
+}
+
 int args_parse(const struct ctl_command *cmd, int argc, char **argv, struct ctl_args *out, struct err *e)
 {
 	struct getopt_form f;
@@ -183,7 +203,7 @@ int args_parse(const struct ctl_command *cmd, int argc, char **argv, struct ctl_
 	if (cmd->max >= 0 && (int)out->noperands > cmd->max)
 		return err_set(e, ERR_INVAL, "muxctl %s: %.60s is one argument too many", cmd->name,
 			       out->operands[cmd->max]);
-	return 0;
+	return check_utf8(cmd, out, e);
 }
 
 void args_finish(struct ctl_args *a)

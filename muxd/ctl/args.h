@@ -30,6 +30,7 @@ struct ctl_command {
 	const char *more;                                    /* paragraphs behind the options; NULL */
 	const struct ctl_option *options;                    /* NULL: the common ones alone */
 	int (*run)(struct ctl *c, const struct ctl_args *a); /* exit status */
+	bool any_bytes; /* operands name files, which need not be UTF-8: the command sees to them itself */
 };
 
 struct ctl_value {
@@ -54,7 +55,8 @@ int args_global(int argc, char **argv, struct ctl_args *out, bool *out_version, 
 /* The command at argv[0] (one word or two), *out_words of them. ERR_INVAL lists what there is. */
 int args_command(int argc, char **argv, const struct ctl_command *const *commands, const struct ctl_command **out,
 		 int *out_words, struct err *e);
-/* The rest: argc/argv begin with the command's last word. out keeps what args_global() put there. */
+/* The rest, all of it UTF-8 but names of local files: argc/argv begin with the command's last word. out keeps what
+ * args_global() put there. */
 int args_parse(const struct ctl_command *cmd, int argc, char **argv, struct ctl_args *out, struct err *e);
 void args_finish(struct ctl_args *a);
 

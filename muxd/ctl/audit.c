@@ -192,7 +192,7 @@ static int audit_run(struct ctl *c, const struct ctl_args *a)
 	json_t *q = rc < 0 ? NULL : question(a, limit, &e);
 
 	if (!q && e.code == 0)
-		err_set(&e, ERR_INVAL, "an argument is not UTF-8");
+		err_set(&e, ERR_NOMEM, "no memory for the question");
 	rc = q ? audit_online(c, a, q, &e) : e.code;
 	json_decref(q);
 	if (rc == ERR_UNAVAILABLE && !args_has(a, "follow")) {

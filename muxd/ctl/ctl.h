@@ -74,7 +74,7 @@ int ctl_peer_json(struct ctl *c, struct ctl_peer *p, json_t **out, struct err *e
 int ctl_ask(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, json_t **out,
 	    struct err *e);
 /*
- * The same, of a question that is freed (NULL: an argument was not UTF-8), and of the answer the object under key; all
+ * The same, of a question that is freed (NULL: there was no memory), and of the answer the object under key; all
  * of it where it has none, or where key is NULL.
  */
 int ctl_ask_object(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, const char *key,

@@ -48,7 +48,7 @@ static int env_json(const struct ctl_args *a, json_t *out, struct err *e)
 		int rc = name && v ? json_object_set_new(out, name, v) : -1;
 		free(name);
 		if (rc < 0)
-			return err_set(e, ERR_INVAL, "--env %.60s is not UTF-8", text);
+			return err_set(e, ERR_NOMEM, "no memory for the question");
 	}
 	return 0;
 }
@@ -57,7 +57,7 @@ static int argv_json(const struct ctl_args *a, json_t *out, struct err *e)
 {
 	for (size_t i = 1; i < a->noperands; i++)
 		if (json_array_append_new(out, json_string(a->operands[i])) < 0)
-			return err_set(e, ERR_INVAL, "argument %zu of the command is not UTF-8", i);
+			return err_set(e, ERR_NOMEM, "no memory for the question");
 	return 0;
 }
 
@@ -84,7 +84,7 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 	json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:{}}", "op", "exec", "agent", a->operands[0], "pty", (int)tty, "stdin",
 			      (int)!args_has(a, "no-stdin"), "env");
 	json_t *argv = json_array();
-	int rc = o && argv ? 0 : err_set(e, ERR_INVAL, "the agent's name is not UTF-8");
+	int rc = o && argv ? 0 : err_set(e, ERR_NOMEM, "no memory for the question");
 
 	if (rc == 0)
 		rc = env_json(a, json_object_get(o, "env"), e);

@@ -127,6 +127,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command export_command = {
     .name = "export",
     .operands = "ID",
+    .any_bytes = true,
     .min = 1,
     .max = 1,
     .help = "A recording (id or file) as asciicast, text, JSON lines or raw bytes.",

@@ -39,7 +39,7 @@ static int ask_and_print(struct ctl *c, json_t *question, const char *list, cons
 	json_t *answer = NULL;
 	struct err e = {0};
 	int rc =
-	    question ? ctl_admin_ask(c, question, &answer, &e) : err_set(&e, ERR_INVAL, "an argument is not UTF-8");
+	    question ? ctl_admin_ask(c, question, &answer, &e) : err_set(&e, ERR_NOMEM, "no memory for the question");
 	int status;
 
 	json_decref(question);
@@ -84,7 +84,7 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	    json_pack("{s:s,s:s}", "op", "grant.create", "kind", args_has(a, "kind") ? args_get(a, "kind") : "staff");
 	for (size_t i = 0; q && i < sizeof(texts) / sizeof(texts[0]); i++) {
 		if (args_has(a, texts[i]) && json_object_set_new(q, texts[i], json_string(args_get(a, texts[i]))) < 0) {
-			err_set(&e, ERR_INVAL, "--%s is not UTF-8", texts[i]);
+			err_set(&e, ERR_NOMEM, "no memory for the question");
 			json_decref(q);
 			return ctl_fail(c, &e);
 		}

@@ -114,7 +114,7 @@ int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct 
 	json_t *q = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "op", "grant.create", "principal", name, "kind", w->kind,
 			      "agent", w->agent, "scopes", w->scopes, "reason", w->reason);
 	if (!q)
-		return err_set(e, ERR_INVAL, "an argument is not UTF-8");
+		return err_set(e, ERR_NOMEM, "no memory for the question");
 	if (w->task)
 		json_object_set_new(q, "task", json_string(w->task));
 	if (w->ttl_ns)
@@ -215,7 +215,7 @@ int ctl_ask_object(struct ctl *c, const char *socket_name, json_t *question, con
 {
 	json_t *answer = NULL, *o;
 	int rc = question ? ctl_ask(c, socket_name, question, w, &answer, e)
-			  : err_set(e, ERR_INVAL, "an argument is not UTF-8");
+			  : err_set(e, ERR_NOMEM, "no memory for the question");
 
 	json_decref(question);
 	if (rc < 0)

@@ -315,6 +315,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command replay_command = {
     .name = "replay",
     .operands = "ID",
+    .any_bytes = true,
     .min = 1,
     .max = 1,
     .help = "Play a recording (id or file) on this terminal.",

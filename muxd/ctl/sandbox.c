@@ -80,7 +80,7 @@ static int list_question(const struct ctl_args *a, const char *after, long long 
 		q = NULL;
 	}
 	*out = q;
-	return q ? 0 : err_set(e, ERR_INVAL, "an option is not UTF-8");
+	return q ? 0 : err_set(e, ERR_NOMEM, "no memory for the question");
 }
 
 /* One page behind `after`, appended; *out_more: where the next begins, or NULL. */

@@ -67,7 +67,7 @@ static int put_text(json_t *q, const struct ctl_args *a, const char *option, con
 	const char *value = args_get(a, option);
 
 	if (value && json_object_set_new(q, key, json_string(value)) < 0)
-		return err_set(e, ERR_INVAL, "--%s is not UTF-8", option);
+		return err_set(e, ERR_NOMEM, "no memory for the question");
 	return 0;
 }
 

@@ -36,7 +36,7 @@ static int filters(const struct ctl_args *a, json_t *q, const char *const *keys,
 	for (; *keys; keys++) {
 		const char *option = strcmp(*keys, "state") == 0 ? "in" : *keys; /* --state is the daemon's directory */
 		if (args_has(a, option) && json_object_set_new(q, *keys, json_string(args_get(a, option))) < 0)
-			return err_set(e, ERR_INVAL, "--%s is not UTF-8", option);
+			return err_set(e, ERR_NOMEM, "no memory for the question");
 	}
 	return 0;
 }

@@ -219,6 +219,7 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command put_command = {
     .name = "put",
     .operands = "AGENT LOCAL REMOTE",
+    .any_bytes = true,
     .min = 3,
     .max = 3,
     .help = "A file into an agent's sandbox: whole, or not at all.",
@@ -231,6 +232,7 @@ const struct ctl_command put_command = {
 const struct ctl_command get_command = {
     .name = "get",
     .operands = "AGENT REMOTE LOCAL",
+    .any_bytes = true,
     .min = 3,
     .max = 3,
     .help = "A file out of an agent's sandbox: whole, or not at all.",

@@ -290,6 +290,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command verify_command = {
     .name = "verify",
     .operands = "[ID]",
+    .any_bytes = true,
     .max = 1,
     .help = "Check that the record is unchanged, and that it is all there.",
     .more = "Needs no daemon. Exit status: 0 whole, 74 something was changed, 65 nothing was changed\n"

@@ -84,7 +84,7 @@ static int set_text(json_t *o, const char *key, const struct ctl_args *a, const 
 	if (!args_has(a, option))
 		return err_set(e, ERR_INVAL, "--%s is missing", option);
 	if (json_object_set_new(o, key, json_string(args_get(a, option))))
-		return err_set(e, ERR_INVAL, "--%s is not UTF-8", option);
+		return err_set(e, ERR_NOMEM, "no memory for the question");
 	return 0;
 }
 
@@ -169,8 +169,10 @@ static int set_token(json_t *o, const struct ctl_args *a, struct err *e)
 		return rc;
 	while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
 		len--;
-	if (json_object_set_new(o, "token", json_stringn(text, len)))
+	if (!utf8_valid((const uint8_t *)text, len)) /* JSON would have another one */
 		rc = err_set(e, ERR_INVAL, "the token is not UTF-8");
+	else if (json_object_set_new(o, "token", json_stringn(text, len)))
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
 	slurp_free(text, len);
 	return rc;
 }
@@ -303,6 +305,7 @@ const struct ctl_command run_show_command = {
 const struct ctl_command workflow_put_command = {
     .name = "workflow put",
     .operands = "FILE",
+    .any_bytes = true,
     .min = 1,
     .max = 1,
     .help = "Store a version of a workflow, a JSON file.",

@@ -30,5 +30,16 @@ forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(r
 forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
 forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|http_exchange|http_question|url)\.[ch]'
 forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'
+forbid '' 'jansson\.h' 'json.h makes building safe from content' '^muxd/base/json\.h'
+# refuse FILES-PATTERN TEXT-REGEX WHY EXCEPT: the same of what stands in the code
+refuse() {
+	local hits
+	hits=$(git ls-files -- '*.c' '*.h' | grep -E "$1" | grep -vE "${4:-^$}" | xargs -r grep -nE "$2")
+	[ -z "$hits" ] && return
+	echo "$hits" | sed "s|\$|   ($3)|"
+	bad=1
+}
+refuse '^(muxd|policy|recorder|control)/' 'json_[a-z_]*_nocheck\(|json_(v?pack_ex|vpack)\(|json_v?sprintf\(".*%[.0-9*]*s' 'JSON is built with the names in json.h, which no content makes fail' \
+	'^muxd/base/json(_build)?\.[ch]'
 [ $bad -eq 0 ] && echo "layers: fine"
 exit $bad

@@ -31,6 +31,8 @@ static const struct ctl_command exec_like = {.name = "exec",
 					     .run = run};
 static const struct ctl_command one_like = {
     .name = "grant revoke", .operands = "ID", .min = 1, .max = 1, .help = "h", .run = run};
+static const struct ctl_command files_like = {
+    .name = "put", .operands = "AGENT LOCAL REMOTE", .any_bytes = true, .min = 3, .max = 3, .help = "h", .run = run};
 static const struct ctl_command list_like = {.name = "grant list", .operands = "", .help = "h", .run = run};
 static const struct ctl_command *const commands[] = {&exec_like, &one_like, &list_like, NULL};
 
@@ -55,6 +57,24 @@ static void options_stand_before_and_behind_operands(void **state)
 	assert_true(args_has(&a, "tty") && args_has(&a, "interactive"));
 	assert_false(args_has(&a, "limit"));
 	assert_true(a.json);
+	args_finish(&a);
+}
+
+/* JSON would carry another text than was given: nothing is asked. Local files have the names they have. */
+static void what_goes_to_the_daemon_is_utf8(void **state)
+{
+	(void)state;
+	struct ctl_args a = {0};
+	struct err e = {0};
+	assert_int_equal(PARSE(&exec_like, &a, &e, "exec", "demo", "--", "echo", "caf\xc3\xa9", "\xff"), ERR_INVAL);
+	assert_string_equal(e.message, "argument 4 is not UTF-8: \"?\"");
+	args_finish(&a);
+	assert_int_equal(PARSE(&exec_like, &a, &e, "exec", "-e", "A=\xe2\x82", "demo"), ERR_INVAL);
+	assert_non_null(strstr(e.message, "--env is not UTF-8"));
+	args_finish(&a);
+	assert_int_equal(PARSE(&exec_like, &a, NULL, "exec", "demo", "--state", "/\xff", "caf\xc3\xa9"), 0);
+	args_finish(&a);
+	assert_int_equal(PARSE(&files_like, &a, NULL, "put", "demo", "\xff", "b"), 0);
 	args_finish(&a);
 }
 
@@ -194,6 +214,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(options_stand_before_and_behind_operands),
+	    cmocka_unit_test(what_goes_to_the_daemon_is_utf8),
 	    cmocka_unit_test(equals_sign_and_common_options_work),
 	    cmocka_unit_test(mistakes_are_named),
 	    cmocka_unit_test(commands_are_one_word_or_two),

@@ -238,14 +238,92 @@ static void bytes_say_their_encoding(void **state)
 	}
 }
 
+/* What jansson itself builds of valid text, ours builds, too: every letter in use. */
+static void packs_as_jansson_does(void **state)
+{
+	(void)state;
+#define PACK_ROWS(PACK)                                                                                                \
+	PACK("{s:s,s:i,s:I,s:b,s:n}", "a", "x", "b", -7, "c", (json_int_t)1 << 40, "d", 1, "e"),                       \
+	    PACK("[I,I,I]", (json_int_t)1, (json_int_t)2, (json_int_t)3),                                              \
+	    PACK("{s:{s:s,s:[s,s]},s:f}", "o", "k", "v", "l", "one", "two", "f", 0.5),                                 \
+	    PACK("{s:s?,s:s*,s:s?}", "null", NULL, "gone", NULL, "there", "t"),                                        \
+	    PACK("{ s : s% , s:s# }", "cut", "abcdef", (size_t)3, "also", "abcdef", 2),                                \
+	    PACK("{s:o,s:o?,s:o*,s:[o,O?]}", "o", json_integer(1), "p", NULL, "q", NULL, "r", json_true(), NULL),      \
+	    PACK("{s:{},s:[]}", "a", "b"), PACK("{}"), PACK("[]"), PACK("s", "plain"),                                 \
+	    PACK("{s:s,s:s}", "k", "1", "k", "2")
+	json_t *ours[] = {PACK_ROWS(json_pack_utf8)}, *theirs[] = {PACK_ROWS((json_pack))};
+#undef PACK_ROWS
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		char *a = json_text(ours[i]), *b = json_text(theirs[i]);
+		assert_non_null(b);
+		assert_string_equal(a, b);
+		free(a);
+		free(b);
+		json_decref(ours[i]);
+		json_decref(theirs[i]);
+	}
+}
+
+static void mistakes_of_a_format_are_failures(void **state)
+{
+	(void)state;
+	json_t *held = json_integer(1);
+	assert_null(json_pack("{s:o,s:O}", "no memory", NULL, "held", held));
+	assert_int_equal(held->refcount, 1);
+	assert_null(json_pack("{s:o,s:o}", "freed", json_integer(2), "no memory", NULL));
+	static const char *const wrong[] = {"{s:", "{s", "[", "{", "z", "", "{}}", "nn", "{i}"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_null(json_pack(wrong[i], "k", "v", NULL));
+	json_decref(held);
+}
+
+/* Every byte string of up to four bytes of the kinds there are, as value, key, part: built, and read back as JSON. */
+static void no_content_makes_building_fail(void **state)
+{
+	(void)state;
+	static const unsigned char kinds[] = {'a',  0x01, '"',  0x80, 0xa9, 0xbf, 0xc0,
+					      0xc3, 0xe2, 0xed, 0xf0, 0xf4, 0xff};
+	size_t many = sizeof(kinds);
+	for (size_t i = 0; i < many * many * many * many; i++) {
+		char s[5] = {(char)kinds[i % many], (char)kinds[i / many % many], (char)kinds[i / many / many % many],
+			     (char)kinds[i / many / many / many], 0};
+		json_t *o = json_pack("{s:s,s:s?,s:s%,s:[s]}", "a", s, "b", s, "c", s, (size_t)3, "d", s), *back = NULL;
+		assert_non_null(o);
+		assert_int_equal(json_object_set_new(o, s, json_string(s)), 0);
+		assert_int_equal(json_object_set(o, s, json_object_get(o, "a")), 0);
+		assert_int_equal(json_object_set_new(o, "n", json_stringn(s, 2)), 0);
+		char *text = json_text(o);
+		assert_non_null(text);
+		assert_int_equal(json_parse(text, strlen(text), 1000, &back, NULL), 0);
+		assert_int_equal(json_string_length(json_object_get(back, "a")), 4); /* a byte for a byte */
+		assert_true(json_equal(o, back));
+		free(text);
+		json_decref(back);
+		json_decref(o);
+	}
+	json_t *o = json_pack("{s:s,s:s}", "lost", NULL, "kept", "x"); /* a NULL is null, and the rest is there */
+	assert_true(json_is_null(json_object_get(o, "lost")));
+	assert_string_equal(json_string_value(json_object_get(o, "kept")), "x");
+	json_decref(o);
+	assert_null(json_string(NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(takes_one_value_and_nothing_more),      cmocka_unit_test(depth_and_size_are_bounded),
-	    cmocka_unit_test(messages_never_quote_the_input),        cmocka_unit_test(optional_fields_leave_defaults),
-	    cmocka_unit_test(wrong_types_and_ranges_name_the_field), cmocka_unit_test(unknown_fields_are_named),
-	    cmocka_unit_test(appends_whole_values_or_nothing),       cmocka_unit_test(base64_follows_the_rfc),
-	    cmocka_unit_test(base64_has_one_spelling_only),          cmocka_unit_test(bytes_say_their_encoding),
+	    cmocka_unit_test(takes_one_value_and_nothing_more),
+	    cmocka_unit_test(depth_and_size_are_bounded),
+	    cmocka_unit_test(messages_never_quote_the_input),
+	    cmocka_unit_test(optional_fields_leave_defaults),
+	    cmocka_unit_test(wrong_types_and_ranges_name_the_field),
+	    cmocka_unit_test(unknown_fields_are_named),
+	    cmocka_unit_test(appends_whole_values_or_nothing),
+	    cmocka_unit_test(base64_follows_the_rfc),
+	    cmocka_unit_test(base64_has_one_spelling_only),
+	    cmocka_unit_test(bytes_say_their_encoding),
+	    cmocka_unit_test(packs_as_jansson_does),
+	    cmocka_unit_test(mistakes_of_a_format_are_failures),
+	    cmocka_unit_test(no_content_makes_building_fail),
 	};
 	return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }
