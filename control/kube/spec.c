@@ -223,10 +223,25 @@ fail:
 	return NULL;
 }
 
+/* Another image or class than was configured must not be asked for: JSON would carry one with '?' in it. */
+static bool configured_is_utf8(const struct kube_pod_spec *s)
+{
+	const char *const texts[] = {s->image,       s->pull_policy,       s->init_image,    s->muxlet_path,
+				     s->request_cpu, s->request_memory,    s->limit_cpu,     s->limit_memory,
+				     s->ns,          s->request_ephemeral, s->runtime_class, s->limit_ephemeral,
+				     s->claim,       s->storage_class,     s->snapshot_class};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i] && !utf8_valid((const uint8_t *)texts[i], strlen(texts[i])))
+			return false;
+	return true;
+}
+
 static json_t *object(const char *kind, const struct kube_pod_spec *s, const char *name, const char *agent,
 		      const char *role, json_t *spec, struct err *e)
 {
-	char *text = spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS) : NULL, digest[SPEC_HEX + 1] = "";
+	char *text = spec && configured_is_utf8(s) ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS) : NULL,
+	     digest[SPEC_HEX + 1] = "";
 	json_t *o = NULL;
 
 	if (text) {
@@ -237,7 +252,7 @@ static json_t *object(const char *kind, const struct kube_pod_spec *s, const cha
 	}
 	free(text);
 	json_decref(spec);
-	if (!o) /* jansson packs valid UTF-8 alone; a configured text that is none ends here, too */
+	if (!o)
 		err_set(e, ERR_INVAL,
 			"no %s can be described for agent %s: out of memory, or a configured text is not UTF-8", kind,
 			agent);
