@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "recorder/cutter_state.h"
 
 #include <sched.h>
@@ -230,7 +231,7 @@ static void step_failed(struct cutter *c, const struct err *e)
 	if (strcmp(c->seen.message, e->message) != 0)
 		log_warn(NULL, "cutting waits: %s", e->message);
 	c->seen.state = "waiting";
-	snprintf(c->seen.message, sizeof(c->seen.message), "%s", e->message);
+	text_put(c->seen.message, sizeof(c->seen.message), e->message);
 	pthread_mutex_unlock(&c->lock);
 }
 

@@ -2,6 +2,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "recorder/drain_state.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ void drain_set_state(struct drain *d, enum ring_reader_state state, const char *
 	else
 		log_warn(NULL, "the record is not written (%s): %s", state_names[state], why);
 	d->state = state;
-	snprintf(d->seen.message, sizeof(d->seen.message), "%s", state == RING_READER_OK ? "" : why);
+	text_put(d->seen.message, sizeof(d->seen.message), state == RING_READER_OK ? "" : why);
 	pthread_cond_broadcast(&d->moved);
 }
 

@@ -3,6 +3,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "muxd/base/text.h"
 #include "muxd/base/utf8.h"
 #include "recorder/event.h"
 #include "recorder/export_out.h"
@@ -67,9 +68,9 @@ static int add_common(const struct export *x, json_t *head)
 	json_t *env = json_object(), *command = command_text(x);
 	int rc = 0;
 
-	snprintf(title, sizeof title, "%s of %s by %s", *open_text(x, "kind") ? open_text(x, "kind") : "session",
-		 *open_text(x, "agent") ? open_text(x, "agent") : "?",
-		 *open_text(x, "principal") ? open_text(x, "principal") : "?");
+	text_format(title, sizeof title, "%s of %s by %s", *open_text(x, "kind") ? open_text(x, "kind") : "session",
+		    *open_text(x, "agent") ? open_text(x, "agent") : "?",
+		    *open_text(x, "principal") ? open_text(x, "principal") : "?");
 	if (x->anchor_wall > 0)
 		rc |= json_object_set_new(head, "timestamp", json_integer(x->anchor_wall / (json_int_t)NS_PER_SEC));
 	rc |= json_object_set_new(head, "title", json_string(title));
@@ -169,14 +170,14 @@ static int put_gap(struct export *x, const struct ring_record *rec)
 	if (rc)
 		return rc;
 	if (rec->type == EVENT_MISSING)
-		snprintf(text, sizeof text, "%" PRIu64 " bytes of %s are missing from the journal", event_extent(rec),
-			 event_stream_name(rec->stream));
+		text_format(text, sizeof text, "%" PRIu64 " bytes of %s are missing from the journal",
+			    event_extent(rec), event_stream_name(rec->stream));
 	else if (event_gap_decode(rec, &g))
 		return ERR_CORRUPT;
 	else
-		snprintf(text, sizeof text, "%" PRIu64 " bytes of %s left out (rule %s)", g.bytes,
-			 event_stream_name(rec->stream),
-			 g.rule <= RULE_METADATA ? trunc_rule_name((enum conf_rule_kind)g.rule) : "unknown");
+		text_format(text, sizeof text, "%" PRIu64 " bytes of %s left out (rule %s)", g.bytes,
+			    event_stream_name(rec->stream),
+			    g.rule <= RULE_METADATA ? trunc_rule_name((enum conf_rule_kind)g.rule) : "unknown");
 	return put_text(x, rec->boot_ns, 'm', text);
 }
 
@@ -221,9 +222,9 @@ static void note_exit(struct export *x, const struct ring_record *rec)
 	if (x->exit_code == 'x')
 		snprintf(x->exit_text, sizeof x->exit_text, "%d", status);
 	else if (status >= 0)
-		snprintf(x->exit_text, sizeof x->exit_text, "exit %d (%.30s)", status, cause ? cause : "exit");
+		text_format(x->exit_text, sizeof x->exit_text, "exit %d (%.30s)", status, cause ? cause : "exit");
 	else
-		snprintf(x->exit_text, sizeof x->exit_text, "end (%.30s)", cause ? cause : "unknown");
+		text_format(x->exit_text, sizeof x->exit_text, "end (%.30s)", cause ? cause : "unknown");
 	json_decref(o);
 }
 
@@ -254,7 +255,7 @@ static int put_event(struct export *x, const struct ring_record *rec)
 	for (size_t i = 0; name && i < sizeof shown / sizeof *shown; i++) {
 		if (strcmp(name, shown[i]) != 0)
 			continue;
-		snprintf(text, sizeof text, "%s%s%.128s", name, who ? " " : "", who ? who : "");
+		text_format(text, sizeof text, "%s%s%.128s", name, who ? " " : "", who ? who : "");
 		rc = put_text(x, rec->boot_ns, 'm', text);
 		break;
 	}

@@ -113,6 +113,7 @@ static int open_file(struct making *m, const char *below, const char *name, stru
 	char from[PATH_MAX], to[PATH_MAX];
 
 	snprintf(from, sizeof(from), "%s/%s/%s", m->dir, below, name);
+	/* bytes: a path */
 	snprintf(to, sizeof(to), "%s/%s/%.*s", m->dir, below, (int)strlen(name) - 5, name);
 	return file_set_aside(from, to, e);
 }

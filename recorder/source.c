@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "muxd/base/text.h"
 #include "recorder/event.h"
 #include "recorder/follower.h"
 #include "recorder/recording.h"
@@ -37,8 +38,8 @@ static int info_fill(struct source *s, const char *open, struct err *e)
 		(void)json_opt_str(o, "agent", &agent, NULL);
 		(void)json_opt_str(o, "principal", &principal, NULL);
 	}
-	snprintf(s->info.agent, sizeof(s->info.agent), "%s", agent);
-	snprintf(s->info.principal, sizeof(s->info.principal), "%s", principal);
+	text_put(s->info.agent, sizeof(s->info.agent), agent);
+	text_put(s->info.principal, sizeof(s->info.principal), principal);
 	json_decref(o);
 	return 0;
 }

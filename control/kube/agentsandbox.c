@@ -2,6 +2,7 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +31,8 @@ static void read_ready(const json_t *conditions, struct agentsandbox_view *v)
 		if (strcmp(text(o, "type"), "Ready") != 0)
 			continue;
 		v->ready = strcmp(text(o, "status"), "True") == 0;
-		snprintf(v->why, sizeof(v->why), "%s%s%s", text(o, "reason"), *text(o, "message") ? ": " : "",
-			 text(o, "message"));
+		text_format(v->why, sizeof(v->why), "%s%s%s", text(o, "reason"), *text(o, "message") ? ": " : "",
+			    text(o, "message"));
 		pod_plain_text(v->why);
 	}
 }
@@ -45,9 +46,9 @@ int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err
 	if (!*text(meta, "uid") || strlen(text(meta, "uid")) >= sizeof(v.uid) ||
 	    strlen(text(meta, "resourceVersion")) >= sizeof(v.version) || strlen(agent) >= sizeof(v.agent))
 		return err_set(e, ERR_K8S, "the API server's answer is no Sandbox");
-	snprintf(v.uid, sizeof(v.uid), "%s", text(meta, "uid"));
-	snprintf(v.version, sizeof(v.version), "%s", text(meta, "resourceVersion"));
-	snprintf(v.agent, sizeof(v.agent), "%s", agent);
+	text_put(v.uid, sizeof(v.uid), text(meta, "uid"));
+	text_put(v.version, sizeof(v.version), text(meta, "resourceVersion"));
+	text_put(v.agent, sizeof(v.agent), agent);
 	v.deleting = *text(meta, "deletionTimestamp");
 	(void)clock_parse_utc(text(json_object_get(o, "spec"), "shutdownTime"), &v.shutdown_ns);
 	read_ready(json_object_get(json_object_get(o, "status"), "conditions"), &v);
@@ -106,7 +107,7 @@ json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, co
 	if (labels)
 		(void)json_object_set_new(labels, "thread-id", json_string(agent));
 	(void)kube_pod_name(s->hold, agent, name, NULL);
-	snprintf(version, sizeof(version), AGENTSANDBOX_GROUP "/%s", agentsandbox_version(s->sandbox_api));
+	text_format(version, sizeof(version), AGENTSANDBOX_GROUP "/%s", agentsandbox_version(s->sandbox_api));
 	o = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:{s:s}},s:o}", "apiVersion", version, "kind", "Sandbox", "metadata",
 		      "name", name, "namespace", s->ns, "labels", labels, "annotations", KUBE_ANNOTATION_AGENT, agent,
 		      "spec", spec);

@@ -2,6 +2,7 @@
 
 #include "control/kube/spec.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -65,10 +66,10 @@ int claim_view(const json_t *claim, struct claim_view *out, struct err *e)
 	    strlen(text(meta, "resourceVersion")) >= sizeof(v.version) ||
 	    strlen(text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent))
 		return err_set(e, ERR_K8S, "the API server's answer is no claim");
-	snprintf(v.name, sizeof(v.name), "%s", name);
-	snprintf(v.uid, sizeof(v.uid), "%s", text(meta, "uid"));
-	snprintf(v.version, sizeof(v.version), "%s", text(meta, "resourceVersion"));
-	snprintf(v.agent, sizeof(v.agent), "%s", text(notes, KUBE_ANNOTATION_AGENT));
+	text_put(v.name, sizeof(v.name), name);
+	text_put(v.uid, sizeof(v.uid), text(meta, "uid"));
+	text_put(v.version, sizeof(v.version), text(meta, "resourceVersion"));
+	text_put(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT));
 	if (read_state(text(json_object_get(meta, "labels"), KUBE_LABEL_WORKSPACE), &v.state) ||
 	    read_generation(text(notes, KUBE_ANNOTATION_GENERATION), &v.generation) ||
 	    (*from && id_parse(from, &v.snapshot)))
@@ -209,7 +210,7 @@ int kube_quantity(const char *s, uint64_t *out)
 	p += part;
 	if ((*p == 'e' || *p == 'E') && p[1] && p[1] != 'i' ? exponent(p, &by) : suffix(p, &by))
 		return ERR_INVAL;
-	snprintf(digits, sizeof(digits), "%.*s", (int)len, s);
+	text_format(digits, sizeof(digits), "%.*s", (int)len, s);
 	if (!part && by == 1) { /* exact, however large */
 		errno = 0;
 		up = strtoull(digits, NULL, 10);

@@ -3,6 +3,7 @@
 #include "control/kube/program.h"
 #include "control/kube/spec.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ void deliver_look(const char *image_path, const struct program *p, char tag[17],
 	static const char *const dirs[] = {KUBE_MUXLET_DIR, "/dev/shm", "/tmp", "/var/tmp", "/run", "."};
 	size_t n = begin(look, argv);
 
-	snprintf(tag, 17, "%.16s", p->sha256);
+	text_format(tag, 17, "%.16s", p->sha256);
 	argv[n++] = image_path;
 	argv[n++] = tag;
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)

@@ -8,6 +8,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +96,7 @@ static void show_server(struct kube_creds *c)
 	struct kube_endpoint *v = &c->view;
 	bool v6 = strchr(k->url.host, ':') != NULL;
 
-	snprintf(c->host_header, sizeof(c->host_header), v6 ? "[%s]:%u" : "%s:%u", k->url.host, k->url.port);
+	text_format(c->host_header, sizeof(c->host_header), v6 ? "[%s]:%u" : "%s:%u", k->url.host, k->url.port);
 	v->server = k->server;
 	v->tls = strcmp(k->url.scheme, "https") == 0;
 	v->host = k->url.host;
@@ -110,7 +111,7 @@ static void show_server(struct kube_creds *c)
 	v->addresses = c->addresses;
 	c->numeric = kube_lookup_numeric(v->connect_host);
 	if (c->numeric)
-		snprintf(c->addresses, sizeof(c->addresses), "%s", v->connect_host);
+		text_put(c->addresses, sizeof(c->addresses), v->connect_host);
 }
 
 /* New bytes take the place of the old ones; m is taken over. */
@@ -291,7 +292,7 @@ static void on_lookup(void *arg, int rc, const struct err *e, const char *addres
 	c->lookup = NULL;
 	c->lookup_ns = clock_boot_ns();
 	if (rc == 0)
-		snprintf(c->addresses, sizeof(c->addresses), "%s", addresses);
+		text_put(c->addresses, sizeof(c->addresses), addresses);
 	else if (*c->addresses)
 		log_warn(NULL, "%s: %s; going on with %s", c->conf->server, e->message, c->addresses);
 	if (rc == 0 || *c->addresses) {

@@ -4,6 +4,7 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/slurp.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +95,7 @@ static int find_in(struct reader *r, const struct source_file *f, const char *li
 		rc = kube_node_str(item, list_key, "name", &found, r->e);
 		if (rc < 0 || !found || strcmp(found, name) != 0)
 			continue;
-		snprintf(out->what, sizeof(out->what), "%s \"%.100s\"", key, name);
+		text_format(out->what, sizeof(out->what), "%s \"%.100s\"", key, name);
 		out->dir = f->dir;
 		rc = kube_node_map(item, out->what, key, &out->node, r->e);
 		if (rc == 0 && kube_node_absent(out->node))
@@ -180,7 +181,7 @@ static int follow(struct reader *r, const struct kube_entry *context, const char
 	if (rc != ERR_NOT_FOUND)
 		return rc;
 	char why[160];
-	snprintf(why, sizeof(why), "there is no %s \"%.100s\"", key, name);
+	text_format(why, sizeof(why), "there is no %s \"%.100s\"", key, name);
 	return kubeconfig_fail_key(context, key, why, r->e);
 }
 

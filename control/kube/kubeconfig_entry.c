@@ -5,6 +5,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/slurp.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static int read_source(const struct kube_entry *en, const char *key, struct kube
 	const char *path = NULL, *data = NULL;
 	char data_key[64];
 
-	snprintf(data_key, sizeof(data_key), "%s-data", key);
+	text_format(data_key, sizeof(data_key), "%s-data", key);
 	int rc = kube_node_str(en->node, en->what, key, &path, e);
 	if (rc == 0)
 		rc = kube_node_str(en->node, en->what, data_key, &data, e);
@@ -316,7 +317,7 @@ static int read_plugin(struct kubeconfig *k, const struct kube_entry *user, stru
 
 	if (rc < 0 || kube_node_absent(en.node))
 		return rc;
-	snprintf(en.what, sizeof(en.what), "exec of %.120s", user->what);
+	text_format(en.what, sizeof(en.what), "exec of %.120s", user->what);
 	k->plugin = calloc(1, sizeof(*k->plugin));
 	if (!k->plugin)
 		return kubeconfig_no_memory(e);

@@ -3,6 +3,7 @@
 #include "control/kube/spec.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static const json_t *in(const json_t *o, const char *a, const char *b)
 
 static void copy(char *out, size_t size, const char *s)
 {
-	snprintf(out, size, "%s", s);
+	text_put(out, size, s);
 }
 
 static const json_t *by_name(const json_t *list, const char *name)
@@ -113,8 +114,8 @@ void pod_plain_text(char *s)
 /* "who: Reason: message", without what is not there. */
 static void say(struct pod_view *v, const char *who, const char *reason, const char *message)
 {
-	snprintf(v->why, sizeof(v->why), "%s%s%s%s%s", who, *who ? ": " : "", reason, *reason && *message ? ": " : "",
-		 message);
+	text_format(v->why, sizeof(v->why), "%s%s%s%s%s", who, *who ? ": " : "", reason,
+		    *reason && *message ? ": " : "", message);
 	pod_plain_text(v->why);
 }
 
@@ -124,8 +125,8 @@ static void say_terminated(struct pod_view *v, const char *who, const json_t *t)
 	json_int_t code = json_integer_value(json_object_get(t, "exitCode"));
 	json_int_t signum = json_integer_value(json_object_get(t, "signal"));
 
-	snprintf(message, sizeof(message), signum ? "signal %lld%s%s" : "exit code %lld%s%s",
-		 (long long)(signum ? signum : code), *text(t, "message") ? ", " : "", text(t, "message"));
+	text_format(message, sizeof(message), signum ? "signal %lld%s%s" : "exit code %lld%s%s",
+		    (long long)(signum ? signum : code), *text(t, "message") ? ", " : "", text(t, "message"));
 	say(v, who, text(t, "reason"), message);
 }
 
@@ -145,7 +146,7 @@ static bool init_waits(const json_t *pod, struct pod_view *v)
 	{
 		const json_t *w = in(o, "state", "waiting"), *t = in(o, "state", "terminated");
 
-		snprintf(who, sizeof(who), "init container %.63s", text(o, "name"));
+		text_format(who, sizeof(who), "init container %.63s", text(o, "name"));
 		if (w && strcmp(text(w, "reason"), "PodInitializing") != 0) {
 			say(v, who, text(w, "reason"), text(w, "message"));
 			v->state = is_hopeless(text(w, "reason")) ? POD_HOPELESS : POD_WAITING;
@@ -303,7 +304,7 @@ void pod_incarnation(const struct pod_view *v, struct id *out)
 	unsigned char digest[EVP_MAX_MD_SIZE] = {0};
 	unsigned n;
 
-	snprintf(both, sizeof(both), "%s|%s", v->uid, v->container_id);
+	text_format(both, sizeof(both), "%s|%s", v->uid, v->container_id);
 	(void)EVP_Digest(both, strlen(both), digest, &n, EVP_sha256(), NULL);
 	memcpy(out->b, digest, sizeof(out->b));
 	out->b[6] = (uint8_t)(0x80 | (out->b[6] & 0x0f));

@@ -1,6 +1,7 @@
 #include "control/kube/program.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -46,7 +47,7 @@ static int describe(struct program *p, struct err *e)
 	memcpy(&head, p->bytes, sizeof(head));
 	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
 		if (machines[i].elf == head.e_machine)
-			snprintf(p->machine, sizeof(p->machine), "%s", machines[i].name);
+			text_put(p->machine, sizeof(p->machine), machines[i].name);
 	if (!EVP_Digest(p->bytes, p->len, digest, &n, EVP_sha256(), NULL))
 		return err_set(e, ERR_NOMEM, "no digest of muxlet");
 	for (unsigned i = 0; i < n && 2 * i + 2 < sizeof(p->sha256); i++)

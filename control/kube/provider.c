@@ -5,6 +5,7 @@
 #include "control/kube/provider_state.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,10 +37,10 @@ static int locate(const struct kp *kp, const char *name, struct target *t, char 
 	*out_ours = !t->pod[0];
 	if (*out_ours && (rc = kube_pod_name(kp->p.spec.hold, t->agent, own, e)))
 		return rc;
-	snprintf(ns, AGENT_NAME_MAX + 1, "%s", *out_ours ? kp->p.spec.ns : t->ns);
-	snprintf(pod, AGENT_NAME_MAX + 1, "%s", *out_ours ? own : t->pod);
+	text_put(ns, AGENT_NAME_MAX + 1, *out_ours ? kp->p.spec.ns : t->ns);
+	text_put(pod, AGENT_NAME_MAX + 1, *out_ours ? own : t->pod);
 	if (*out_ours)
-		snprintf(t->container, sizeof(t->container), "%s", KUBE_CONTAINER);
+		text_put(t->container, sizeof(t->container), KUBE_CONTAINER);
 	return 0;
 }
 
@@ -53,7 +54,7 @@ struct kname *kname_get(struct kp *kp, const char *name)
 	if (!n)
 		return NULL;
 	n->kp = kp;
-	snprintf(n->name, sizeof(n->name), "%s", name);
+	text_put(n->name, sizeof(n->name), name);
 	if (locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
 		free(n);
 		return NULL;
@@ -161,7 +162,7 @@ void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandb
 	size_t n = j->nlist, nsnapshots = j->nsnapshots;
 	void *arg = j->arg;
 
-	snprintf(name, sizeof(name), "%s", j->name);
+	text_put(name, sizeof(name), j->name);
 	j->list = NULL;
 	j->snapshots = NULL;
 	kjob_free(j); /* the callee may ask again, or destroy the provider */
@@ -357,7 +358,7 @@ struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const c
 	*answer = *callbacks;
 	answer->kp = kp;
 	answer->kind = kind;
-	snprintf(answer->name, sizeof(answer->name), "%s", name);
+	text_put(answer->name, sizeof(answer->name), name);
 	if (j && (j->timer = malloc(sizeof(*j->timer))))
 		rc = *name ? locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e) : 0;
 	if (!rc && kp->stopping)

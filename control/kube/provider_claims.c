@@ -3,6 +3,7 @@
 #include "control/kube/provider_state.h"
 #include "control/kube/spec.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j))
 	int rc;
 
 	j->step = step;
-	snprintf(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
+	text_format(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
 	rc = kube_list(j->kp->p.kube, &ref, &o, on_claims, j, &j->call, &e);
 	if (rc)
 		claims_failed(j, rc, &e);
@@ -167,7 +168,7 @@ static int look_for_binder(struct kjob *j, struct err *e)
 
 	j->binding = false;
 	(void)kube_spec_name(j->t.agent, own, NULL);
-	snprintf(name, sizeof(name), "%s.bind", own);
+	text_format(name, sizeof(name), "%s.bind", own);
 	return kube_get(j->kp->p.kube, &ref, on_binder_seen, j, &j->call, e);
 }
 

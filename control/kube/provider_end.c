@@ -3,6 +3,7 @@
 #include "control/kube/provider_state.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static void ended(struct kjob *j)
 	n = kname_find(j->kp, j->name);
 	if (n)
 		kname_forget(n);
-	snprintf(info.agent, sizeof(info.agent), "%s", j->name);
+	text_put(info.agent, sizeof(info.agent), j->name);
 	info.has_workspace = j->kind == KJOB_DESTROY && j->view.claim[0];
 	kjob_answer(j, 0, NULL, &info, -1);
 }
@@ -68,7 +69,7 @@ static void delete_pod(struct kjob *j, int64_t grace_s)
 static void first_look(struct kjob *j)
 {
 	kjob_set_state(j, KJOB_ENDING);
-	snprintf(j->uid, sizeof(j->uid), "%s", j->view.uid);
+	text_put(j->uid, sizeof(j->uid), j->view.uid);
 	j->force_ns = clock_boot_ns() + KP_FORCE_MS * NS_PER_MS;
 	delete_pod(j, 1);
 }

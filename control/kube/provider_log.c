@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "kube"
 #include "control/kube/provider_state.h"
 #include "muxd/base/buf.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 
@@ -72,7 +73,7 @@ void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_l
 		j->max = max;
 		j->done = done;
 		j->arg = arg;
-		snprintf(j->name, sizeof(j->name), "%s", agent);
+		text_put(j->name, sizeof(j->name), agent);
 		buf_init(&j->tail, max);
 		o.container = t.container[0] ? t.container : NULL;
 		ref = kp_pods(ns, pod);

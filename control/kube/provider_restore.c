@@ -10,6 +10,7 @@
 #include "control/kube/spec.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static void answer_workspace(struct kjob *j)
 {
 	struct sandbox_info info = {.backend = SANDBOX_LINK};
 
-	snprintf(info.agent, sizeof(info.agent), "%s", j->name);
+	text_put(info.agent, sizeof(info.agent), j->name);
 	info.has_workspace = j->kind == KJOB_RESTORE;
 	info.state = info.has_workspace ? SANDBOX_STOPPED : SANDBOX_ABSENT;
 	kjob_answer(j, 0, NULL, &info, -1);
@@ -90,7 +91,7 @@ static void on_events(void *arg, int rc, const struct err *e, const struct kube_
 			continue;
 		warning = warns;
 		newest = str(o, "lastTimestamp");
-		snprintf(text, sizeof(text), ": %s: %s", str(o, "reason"), str(o, "message"));
+		text_format(text, sizeof(text), ": %s: %s", str(o, "reason"), str(o, "message"));
 	}
 	pod_plain_text(text);
 	err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound after %llu s%.220s", j->next.name,
@@ -104,7 +105,7 @@ static void restore_late(struct kjob *j)
 	char fields[POD_UID_MAX + 64];
 	struct kube_list_options o = {.fields = fields, .limit = 100};
 
-	snprintf(fields, sizeof(fields), "involvedObject.uid=%s", j->next.uid);
+	text_format(fields, sizeof(fields), "involvedObject.uid=%s", j->next.uid);
 	if (kube_list(j->kp->p.kube, &ref, &o, on_events, j, &j->call, NULL)) {
 		err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound in time", j->next.name);
 		restore_failed(j);
@@ -453,7 +454,7 @@ void provider_restore(struct sandbox_provider *p, const char *agent, const char 
 	j->snapshot = *snapshot;
 	j->read_only = read_only;
 	j->poll_ms = POLL_FIRST_MS / 2;
-	snprintf(j->from, sizeof(j->from), "%s", from);
+	text_put(j->from, sizeof(j->from), from);
 	if (!j->ours)
 		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
 	else if (snapshots_allowed(j->kp, &e))

@@ -8,6 +8,7 @@
 #include "control/kube/spec.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -341,8 +342,8 @@ static void list_page(struct kjob *j, const char *next)
 	struct err e = {0};
 	int rc;
 
-	snprintf(labels, sizeof(labels), KUBE_LABEL_ROLE "=" KUBE_ROLE_SNAPSHOT "%s%s",
-		 j->t.agent[0] ? ",agent_id=" : "", j->t.agent);
+	text_format(labels, sizeof(labels), KUBE_LABEL_ROLE "=" KUBE_ROLE_SNAPSHOT "%s%s",
+		    j->t.agent[0] ? ",agent_id=" : "", j->t.agent);
 	rc = kube_list(j->kp->p.kube, &ref, &o, on_page, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);

@@ -1,6 +1,7 @@
 /* stat and list: what there is, and what a pod promises. */
 #define LOG_SUBSYS "kube"
 #include "control/kube/provider_state.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +28,16 @@ static void describe_limits(const struct kp *kp, const struct pod_view *v, uint6
 	out->cap_enforced = measured && measured <= cap + cap / 16;
 	say_size(size, sizeof(size), cap);
 	if (measured && !out->cap_enforced)
-		snprintf(text, sizeof(text), "workspace cap not enforced: its file system holds %llu MiB, not %s; ",
-			 (unsigned long long)(measured >> 20), size);
+		text_format(text, sizeof(text), "workspace cap not enforced: its file system holds %llu MiB, not %s; ",
+			    (unsigned long long)(measured >> 20), size);
 	else if (!measured && kp->p.spec.workspace == WORKSPACE_EMPTYDIR)
-		snprintf(text, sizeof(text),
-			 "workspace cap not enforced at the write: it is on the node's disk, and past %s the kubelet "
-			 "evicts the pod; ",
-			 size);
-	snprintf(out->detail, sizeof(out->detail), "%s%s%s", text, v->memory_limit ? "" : "no memory limit; ",
-		 "processes: what the node allows");
+		text_format(
+		    text, sizeof(text),
+		    "workspace cap not enforced at the write: it is on the node's disk, and past %s the kubelet "
+		    "evicts the pod; ",
+		    size);
+	text_format(out->detail, sizeof(out->detail), "%s%s%s", text, v->memory_limit ? "" : "no memory limit; ",
+		    "processes: what the node allows");
 }
 
 void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out)
@@ -49,10 +51,10 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 
 	memset(out, 0, sizeof(*out));
 	if (kp_locate(kp, name, &t, ns, pod, &own, NULL) == 0) {
-		snprintf(out->ns, sizeof(out->ns), "%.63s", ns);
-		snprintf(out->pod, sizeof(out->pod), "%.63s", pod);
+		text_format(out->ns, sizeof(out->ns), "%.63s", ns);
+		text_format(out->pod, sizeof(out->pod), "%.63s", pod);
 	}
-	snprintf(out->agent, sizeof(out->agent), "%s", name);
+	text_put(out->agent, sizeof(out->agent), name);
 	out->state = states[v->state];
 	out->ending = v->deleting;
 	out->backend = SANDBOX_LINK;
@@ -62,7 +64,7 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 		out->sandbox_id = incarnation;
 	out->has_workspace = ours && v->claim[0];
 	if (v->state != POD_RUNNING) {
-		snprintf(out->detail, sizeof(out->detail), "%.255s", v->why);
+		text_format(out->detail, sizeof(out->detail), "%.255s", v->why);
 	} else if (ours) {
 		bool measured = n && n->linked && id_equal(&n->incarnation, &incarnation);
 
@@ -79,7 +81,7 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 /* What is there without a pod that runs. */
 static void describe_absent(const struct kjob *j, struct sandbox_info *info)
 {
-	snprintf(info->agent, sizeof(info->agent), "%s", j->name);
+	text_put(info->agent, sizeof(info->agent), j->name);
 	info->backend = SANDBOX_LINK;
 }
 
@@ -96,13 +98,14 @@ static void stat_answer(struct kjob *j)
 	if (!j->there && j->claim.name[0]) {
 		info.state = SANDBOX_STOPPED;
 		if (j->claim.lost)
-			snprintf(info.detail, sizeof(info.detail), "the volume of claim %.180s is lost", j->claim.name);
+			text_format(info.detail, sizeof(info.detail), "the volume of claim %.180s is lost",
+				    j->claim.name);
 	}
 	n = kname_find(j->kp, j->name);
 	if (n && n->linked && id_equal(&n->incarnation, &info.sandbox_id)) {
 		info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
-		snprintf(info.why, sizeof(info.why), "%.159s", n->plain_why);
-		snprintf(info.delivery, sizeof(info.delivery), "%s", n->reached.delivery);
+		text_format(info.why, sizeof(info.why), "%.159s", n->plain_why);
+		text_put(info.delivery, sizeof(info.delivery), n->reached.delivery);
 	}
 	kjob_answer(j, 0, NULL, &info, -1);
 }
@@ -174,7 +177,7 @@ static int list_claims(struct kjob *j, const json_t *items)
 		if (claim_view(o, &c, NULL) || agent_name_check(c.agent, NULL) || c.state == CLAIM_NEXT || c.deleting ||
 		    c.lost)
 			continue;
-		snprintf(key.agent, sizeof(key.agent), "%s", c.agent);
+		text_put(key.agent, sizeof(key.agent), c.agent);
 		it = j->at ? bsearch(&key, j->list, j->at, sizeof(key), by_agent) : NULL;
 		if (it)
 			it->has_workspace = true;

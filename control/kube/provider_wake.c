@@ -3,6 +3,7 @@
 #include "control/kube/provider_state.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <openssl/hmac.h>
 #include <stdio.h>
@@ -54,8 +55,9 @@ static void answer_with(struct kjob *j, struct kname *n, int fd)
 	kp_describe(j->kp, j->name, j->ours, &n->view, &info);
 	info.epoch = next_epoch(j->kp);
 	info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
-	snprintf(info.why, sizeof(info.why), "%.159s", n->plain_why[0] ? n->plain_why : "muxlet runs in the container");
-	snprintf(info.delivery, sizeof(info.delivery), "%s", n->reached.delivery);
+	text_format(info.why, sizeof(info.why), "%.159s",
+		    n->plain_why[0] ? n->plain_why : "muxlet runs in the container");
+	text_put(info.delivery, sizeof(info.delivery), n->reached.delivery);
 	if (derive(j->kp, "link", &n->view, info.secret)) {
 		close(fd);
 		err_set(&e, ERR_NOMEM, "no memory for the link's secret");
@@ -108,7 +110,7 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 		return;
 	}
 	if (why != n->plain_why)
-		snprintf(n->plain_why, sizeof(n->plain_why), "%.299s", why);
+		text_format(n->plain_why, sizeof(n->plain_why), "%.299s", why);
 	pod_plain_text(n->plain_why);
 	n->linked = true;
 	answer_with(j, n, fd);
@@ -432,8 +434,8 @@ static void on_events(void *arg, int rc, const struct err *e, const struct kube_
 			continue;
 		newest = when;
 		text = json_string_value(json_object_get(o, "message"));
-		snprintf(event, sizeof(event), "%s: %s", json_string_value(json_object_get(o, "reason")),
-			 text ? text : "");
+		text_format(event, sizeof(event), "%s: %s", json_string_value(json_object_get(o, "reason")),
+			    text ? text : "");
 	}
 	fail_late(j, event);
 }
@@ -444,7 +446,7 @@ static void ask_why(struct kjob *j)
 	char fields[POD_UID_MAX + 64];
 	struct kube_list_options o = {.fields = fields, .limit = 100};
 
-	snprintf(fields, sizeof(fields), "involvedObject.uid=%s,type=Warning", j->view.uid);
+	text_format(fields, sizeof(fields), "involvedObject.uid=%s,type=Warning", j->view.uid);
 	kjob_set_state(j, KJOB_ASKING_WHY);
 	if (kube_list(j->kp->p.kube, &ref, &o, on_events, j, &j->call, NULL))
 		fail_late(j, "");

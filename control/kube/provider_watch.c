@@ -7,6 +7,7 @@
 #include "control/kube/provider_state.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void gone(struct kname *n, const char *why)
 	char name[AGENT_NAME_MAX + 1];
 
 	log_info(&(struct log_ids){.agent = n->name}, "gone: %s", why);
-	snprintf(name, sizeof(name), "%s", n->name);
+	text_put(name, sizeof(name), n->name);
 	if (n->job)
 		kjob_fail(n->job, ERR_NOT_FOUND, "%s: %s", name, why);
 	kname_forget(n);
@@ -49,9 +50,9 @@ static void say_node(const char *name, int rc, const json_t *node, char *out, si
 	size_t i;
 	json_t *o;
 
-	snprintf(out, size, "%s", base);
+	text_put(out, size, base);
 	if (rc == ERR_NOT_FOUND)
-		snprintf(out, size, "%s: node %.100s is no longer in the cluster", base, name);
+		text_format(out, size, "%s: node %.100s is no longer in the cluster", base, name);
 	json_array_foreach((json_t *)(uintptr_t)(rc ? NULL : list), i, o)
 	{
 		const char *type = json_string_value(json_object_get(o, "type")),
@@ -59,7 +60,8 @@ static void say_node(const char *name, int rc, const json_t *node, char *out, si
 			   *words = json_string_value(json_object_get(o, "message"));
 
 		if (type && status && strcmp(type, "Ready") == 0 && strcmp(status, "True") != 0)
-			snprintf(out, size, "%s: node %.100s is not ready: %.150s", base, name, words ? words : status);
+			text_format(out, size, "%s: node %.100s is not ready: %.150s", base, name,
+				    words ? words : status);
 	}
 	pod_plain_text(out);
 }
@@ -143,7 +145,7 @@ void watch_judge(struct kname *n, const json_t *pod)
 	if (pod_view(pod, n->view.container, &v, NULL))
 		return;
 	if (v.state == POD_RUNNING && strcmp(v.container_id, n->view.container_id) == 0 && watch_is_stuck(&v)) {
-		snprintf(why, sizeof(why), "its pod was deleted, and its node %.100s does not answer", v.node);
+		text_format(why, sizeof(why), "its pod was deleted, and its node %.100s does not answer", v.node);
 		gone(n, why);
 		return;
 	}
@@ -154,9 +156,9 @@ void watch_judge(struct kname *n, const json_t *pod)
 		return;
 	}
 	if (v.state == POD_ENDED)
-		snprintf(why, sizeof(why), "its container ended: %s", v.why);
+		text_format(why, sizeof(why), "its container ended: %s", v.why);
 	else
-		snprintf(why, sizeof(why), "its container was restarted%s%s", v.why[0] ? ": " : "", v.why);
+		text_format(why, sizeof(why), "its container was restarted%s%s", v.why[0] ? ": " : "", v.why);
 	gone(n, why);
 }
 
@@ -310,6 +312,6 @@ int watch_name(struct kname *n, struct err *e)
 
 	if (n->watch)
 		return 0;
-	snprintf(fields, sizeof(fields), "metadata.name=%s", n->pod);
+	text_format(fields, sizeof(fields), "metadata.name=%s", n->pod);
 	return kube_watch_create(n->kp->p.kube, &ref, &o, &their_ops, n, &n->watch, e);
 }

@@ -2,6 +2,7 @@
 
 #include "control/kube/status.h"
 #include "muxd/base/json.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -113,8 +114,8 @@ int rc_status_parse(const void *p, size_t n, bool had_output, struct rc_exit *ou
 	rc = json_parse(p, n, RC_STATUS_MAX, &o, e);
 	if (rc)
 		return ERR_INVAL;
-	snprintf(x.reason, sizeof(x.reason), "%s", text_of(o, "reason"));
-	snprintf(x.err.message, sizeof(x.err.message), "%s", text_of(o, "message"));
+	text_put(x.reason, sizeof(x.reason), text_of(o, "reason"));
+	text_put(x.err.message, sizeof(x.err.message), text_of(o, "message"));
 	if (strcmp(text_of(o, "status"), "Success") == 0) {
 		x.cause = RC_EXITED;
 		x.code = 0;

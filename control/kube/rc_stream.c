@@ -6,6 +6,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -187,7 +188,7 @@ static void refused(struct rc_stream *s, const struct rc_ws_end *end)
 	x->cause = end->status >= 500 && !words && !not_begun ? RC_UNKNOWN : RC_NOT_STARTED;
 	x->err.code = not_begun ? not_begun : x->err.code;
 	if (words)
-		snprintf(x->reason, sizeof(x->reason), "%s", kube_status_reason(o));
+		text_put(x->reason, sizeof(x->reason), kube_status_reason(o));
 	json_decref(o);
 }
 

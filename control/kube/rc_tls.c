@@ -2,6 +2,7 @@
 
 #include "control/kube/endpoint.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <limits.h>
 #include <openssl/err.h>
@@ -231,11 +232,11 @@ bool rc_tls_refused(const struct rc_tls *t)
 const char *rc_tls_words(struct rc_tls *t, char *out, size_t size)
 {
 	if (t->verify_error != X509_V_OK)
-		snprintf(out, size, "%s (%s)", X509_verify_cert_error_string(t->verify_error), t->subject);
+		text_format(out, size, "%s (%s)", X509_verify_cert_error_string(t->verify_error), t->subject);
 	else if ((t->alert & 0xff) == SSL_AD_CERTIFICATE_REQUIRED) /* OpenSSL 3.0 has no words for it */
 		snprintf(out, size, "the server said: certificate required");
 	else if (t->alert)
-		snprintf(out, size, "the server said: %s", SSL_alert_desc_string_long(t->alert));
+		text_format(out, size, "the server said: %s", SSL_alert_desc_string_long(t->alert));
 	else
 		snprintf(out, size, "the server does not speak TLS, or broke it off");
 	return out;

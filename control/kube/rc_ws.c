@@ -7,6 +7,7 @@
 #include "control/kube/remotecommand.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -266,8 +267,8 @@ static void step_proxy(struct rc_ws *w)
 	if (!read_answer(w, true, &a))
 		return;
 	if (a.status / 100 != 2) {
-		snprintf(why, sizeof(why), "the proxy said: %.*s", (int)strcspn(buf_cstr(&w->answer), "\r\n"),
-			 buf_cstr(&w->answer));
+		text_format(why, sizeof(why), "the proxy said: %.*s", (int)strcspn(buf_cstr(&w->answer), "\r\n"),
+			    buf_cstr(&w->answer));
 		fail(w, ERR_K8S_UNREACHABLE, why);
 		return;
 	}
@@ -413,7 +414,7 @@ int rc_ws_open(struct rc_client *c, const struct kube_endpoint *ep, const char *
 	buf_init(&w->out, OUT_MAX);
 	buf_init(&w->answer, RC_ANSWER_MAX);
 	rc_client_ref(c);
-	snprintf(w->offer, sizeof(w->offer), "%s", protocols);
+	text_put(w->offer, sizeof(w->offer), protocols);
 	rc = rc_ws_copy_way(w, ep, &mine);
 	if (rc == 0 && ep->tls)
 		rc = rc_tls_create(ep, ep->ca_pem || ep->insecure ? NULL : rc_client_trust(c), &w->tls, &mine);

@@ -5,6 +5,7 @@
 #include "control/kube/endpoint.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/json.h"
+#include "muxd/base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -239,7 +240,7 @@ void rc_ws_next_address(struct rc_ws *w)
 		return;
 	}
 	n = strcspn(w->next, ",");
-	snprintf(w->address, sizeof(w->address), "%.*s", (int)n, w->next);
+	text_format(w->address, sizeof(w->address), "%.*s", (int)n, w->next);
 	w->next = w->next[n] ? w->next + n + 1 : NULL;
 	rc_task_queue(w->client, &w->task);
 }

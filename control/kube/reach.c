@@ -9,6 +9,7 @@
 #include "control/kube/stream_fd.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,8 +101,8 @@ static void unsupported(struct reach *r, const char *why)
 {
 	char text[ERR_MESSAGE_MAX];
 
-	snprintf(text, sizeof(text), "muxlet cannot run there: %.120s%s%.200s", why, r->words.message[0] ? ": " : "",
-		 r->words.message);
+	text_format(text, sizeof(text), "muxlet cannot run there: %.120s%s%.200s", why, r->words.message[0] ? ": " : "",
+		    r->words.message);
 	fail(r, ERR_UNSUPPORTED, text);
 }
 
@@ -121,9 +122,9 @@ static void on_deadline(struct reach *r)
 {
 	char text[ERR_MESSAGE_MAX];
 
-	snprintf(text, sizeof(text), "no stream to muxlet within %llu s (%s)%s%.300s",
-		 (unsigned long long)(r->p.deadline_ms / 1000), state_names[r->state], r->refusals ? ": " : "",
-		 r->refusals ? r->words.message : "");
+	text_format(text, sizeof(text), "no stream to muxlet within %llu s (%s)%s%.300s",
+		    (unsigned long long)(r->p.deadline_ms / 1000), state_names[r->state], r->refusals ? ": " : "",
+		    r->refusals ? r->words.message : "");
 	fail(r, ERR_TIMEOUT, text);
 }
 
@@ -340,8 +341,8 @@ static void look(struct reach *r)
 static void try_at(struct reach *r, enum place place, const char *path, const char *delivery)
 {
 	r->place = place;
-	snprintf(r->result.path, sizeof(r->result.path), "%s", path);
-	snprintf(r->result.delivery, sizeof(r->result.delivery), "%s", delivery);
+	text_put(r->result.path, sizeof(r->result.path), path);
+	text_put(r->result.delivery, sizeof(r->result.delivery), delivery);
 	set_state(r, REACH_JOINING);
 	run(r);
 }
@@ -408,11 +409,11 @@ static void looking_ended(struct reach *r, const struct rc_exit *x)
 		unsupported(r, "no directory there is writable and not mounted noexec");
 	} else if (a.machine[0] && r->p.program->machine[0] && strcmp(a.machine, r->p.program->machine) != 0) {
 		r->words.message[0] = '\0';
-		snprintf(text, sizeof(text), "the node is %.31s, and this muxlet is for %s", a.machine,
-			 r->p.program->machine);
+		text_format(text, sizeof(text), "the node is %.31s, and this muxlet is for %s", a.machine,
+			    r->p.program->machine);
 		unsupported(r, text);
 	} else {
-		snprintf(r->dir, sizeof(r->dir), "%s", a.path);
+		text_put(r->dir, sizeof(r->dir), a.path);
 		set_state(r, REACH_SENDING);
 		run(r);
 	}
@@ -560,7 +561,7 @@ static void run(struct reach *r)
 
 static void copy(char *to, size_t size, const char *from)
 {
-	snprintf(to, size, "%s", from ? from : "");
+	text_put(to, size, from ? from : "");
 }
 
 static void copy_params(struct reach *r, const struct reach_params *p)
@@ -573,7 +574,7 @@ static void copy_params(struct reach *r, const struct reach_params *p)
 	copy(r->workdir, sizeof(r->workdir), p->workdir);
 	copy(r->image_path, sizeof(r->image_path), p->image_path);
 	memcpy(r->secret, p->secret, sizeof(r->secret));
-	snprintf(r->agent, sizeof(r->agent), "%.63s/%.63s/%.60s", p->ns, p->pod, p->container);
+	text_format(r->agent, sizeof(r->agent), "%.63s/%.63s/%.60s", p->ns, p->pod, p->container);
 }
 
 int reach_create(const struct reach_params *p, const struct reach_ops *ops, void *arg, struct reach **out)

@@ -11,6 +11,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,7 +201,7 @@ static int refusal(const struct kube_call *c, const struct kube_reply *r, struct
 	char what[WHAT_MAX + 300];
 	int rc;
 
-	snprintf(what, sizeof(what), "%s at %s", c->what, kube_creds_endpoint(c->kube->creds)->server);
+	text_format(what, sizeof(what), "%s at %s", c->what, kube_creds_endpoint(c->kube->creds)->server);
 	if (kube_status_is(r->body))
 		rc = kube_status_error_json(r->status, r->body, what, e);
 	else
@@ -375,9 +376,9 @@ static bool copy_question(struct kube_call *c, const struct kube_request *r)
 	const struct kube_options *o = &c->kube->options;
 
 	if (r->what)
-		snprintf(c->what, sizeof(c->what), "%s", r->what);
+		text_put(c->what, sizeof(c->what), r->what);
 	else
-		snprintf(c->what, sizeof(c->what), "%s %s", r->method, r->path);
+		text_format(c->what, sizeof(c->what), "%s %s", r->method, r->path);
 	c->deadline_ms = r->deadline_ms ? r->deadline_ms : o->deadline_ms;
 	c->answer_max = r->answer_max ? r->answer_max : o->answer_max;
 	c->repeatable = r->repeatable || strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;

@@ -3,6 +3,7 @@
 #include "control/kube/spec.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ void snapshot_name(const struct id *id, char out[KUBE_OBJECT_MAX + 1])
 	char hex[ID_STR_LEN];
 
 	id_format(id, hex);
-	snprintf(out, KUBE_OBJECT_MAX + 1, KUBE_SNAPSHOT_PREFIX "%s", hex);
+	text_format(out, KUBE_OBJECT_MAX + 1, KUBE_SNAPSHOT_PREFIX "%s", hex);
 }
 
 static void read_status(const json_t *status, struct snapshot_view *v)
@@ -36,7 +37,7 @@ static void read_status(const json_t *status, struct snapshot_view *v)
 	if (kube_quantity(text(status, "restoreSize"), &v->restore_size))
 		v->restore_size = 0;
 	if (json_is_object(error)) {
-		snprintf(v->error, sizeof(v->error), "%s",
+		text_put(v->error, sizeof(v->error),
 			 *text(error, "message") ? text(error, "message") : "an error without a message");
 		pod_plain_text(v->error);
 	}
@@ -69,8 +70,8 @@ int snapshot_view(const json_t *o, struct snapshot_view *out, struct err *e)
 void snapshot_describe(const struct snapshot_view *v, struct sandbox_snapshot *out)
 {
 	*out = (struct sandbox_snapshot){.id = v->id, .size = v->restore_size, .created_wall_ns = v->created_ns};
-	snprintf(out->agent, sizeof(out->agent), "%s", v->agent);
-	snprintf(out->name, sizeof(out->name), "%s", v->name);
+	text_put(out->agent, sizeof(out->agent), v->agent);
+	text_put(out->name, sizeof(out->name), v->name);
 	snprintf(out->how, sizeof(out->how), "VolumeSnapshot");
 	out->ready = v->ready == SNAPSHOT_READY && *v->content && !v->deleting;
 	if (out->ready)
@@ -78,12 +79,12 @@ void snapshot_describe(const struct snapshot_view *v, struct sandbox_snapshot *o
 	if (v->deleting)
 		snprintf(out->detail, sizeof(out->detail), "it is being deleted");
 	else if (*v->error)
-		snprintf(out->detail, sizeof(out->detail), "%s", v->error);
+		text_put(out->detail, sizeof(out->detail), v->error);
 	else
-		snprintf(out->detail, sizeof(out->detail), "readyToUse is %s",
-			 v->ready == SNAPSHOT_UNKNOWN ? "not set yet"
-			 : *v->content                ? "false"
-						      : "set without a content");
+		text_format(out->detail, sizeof(out->detail), "readyToUse is %s",
+			    v->ready == SNAPSHOT_UNKNOWN ? "not set yet"
+			    : *v->content                ? "false"
+							 : "set without a content");
 }
 
 int snapshot_is_content_of(const json_t *content, const struct snapshot_view *v, const char *ns, struct err *e)

@@ -2,6 +2,7 @@
 
 #include "control/kube/claim.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <ctype.h>
 #include <openssl/evp.h>
@@ -51,11 +52,11 @@ static int object_name(const char *prefix, const char *agent, char out[KUBE_NAME
 	if (rc)
 		return rc;
 	if (head + strlen(agent) < NAME_LEN - 2 && is_lower(agent)) {
-		snprintf(out, KUBE_NAME_MAX + 1, "%s%s", prefix, agent);
+		text_format(out, KUBE_NAME_MAX + 1, "%s%s", prefix, agent);
 		return 0;
 	}
 	/* Always the full length, so that a short name with capitals is not that of another agent. */
-	snprintf(out, KUBE_NAME_MAX + 1, "%s%.*s", prefix, (int)cut, agent);
+	text_format(out, KUBE_NAME_MAX + 1, "%s%.*s", prefix, (int)cut, agent);
 	for (p = out; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	len = strlen(out);
@@ -288,7 +289,7 @@ json_t *kube_spec_binder(const struct kube_pod_spec *s, const char *agent, const
 
 	if (kube_spec_name(agent, name, e))
 		return NULL;
-	snprintf(own, sizeof(own), "%s.bind", name);
+	text_format(own, sizeof(own), "%s.bind", name);
 	small.init_image = "";
 	small.request_cpu = "10m";
 	small.request_memory = "16Mi";

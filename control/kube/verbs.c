@@ -3,6 +3,7 @@
 #include "control/kube/url.h"
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,9 +54,9 @@ int kube_ref_path(struct buf *b, const struct kube_ref *r)
 
 void kube_ref_text(const char *verb, const struct kube_ref *r, char *out, size_t size)
 {
-	snprintf(out, size, "%s %s%s%s%s%s%s%s", verb, r->resource, r->name ? "/" : "", r->name ? r->name : "",
-		 r->subresource ? "/" : "", r->subresource ? r->subresource : "", r->namespace_ ? " in " : "",
-		 r->namespace_ ? r->namespace_ : "");
+	text_format(out, size, "%s %s%s%s%s%s%s%s", verb, r->resource, r->name ? "/" : "", r->name ? r->name : "",
+		    r->subresource ? "/" : "", r->subresource ? r->subresource : "", r->namespace_ ? " in " : "",
+		    r->namespace_ ? r->namespace_ : "");
 }
 
 int kube_query_add(struct buf *b, const char *key, const char *value)

@@ -7,6 +7,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ struct life_agent *life_agent(struct life *l, const char *name, struct err *e)
 	}
 	a->life = l;
 	TAILQ_INIT(&a->waiters);
-	snprintf(a->name, sizeof(a->name), "%s", name);
+	text_put(a->name, sizeof(a->name), name);
 	if (store_read(l->store, load, a, e)) {
 		free(a);
 		return NULL;
@@ -186,7 +187,7 @@ void life_want_nobody(struct life_agent *a, enum life_want want, const struct id
 	TAILQ_FOREACH(there, &a->waiters, entry)
 	if (there->want == want && !there->done && !there->stream && id_equal(&there->snapshot, &w.snapshot))
 		return;
-	snprintf(w.reason, sizeof(w.reason), "%s", reason);
+	text_put(w.reason, sizeof(w.reason), reason);
 	life_want(a->life, a->name, &w);
 }
 

@@ -3,6 +3,7 @@
 #include "control/life/life_state.h"
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static struct life_waiter waiter(enum life_want want, const char *reason, uint64
 				.done = done,
 				.arg = arg};
 
-	snprintf(w.reason, sizeof(w.reason), "%.150s", reason ? reason : "");
+	text_format(w.reason, sizeof(w.reason), "%.150s", reason ? reason : "");
 	return w;
 }
 
@@ -131,7 +132,7 @@ void life_restore(struct life *l, const char *agent, const struct id *snapshot, 
 		return;
 	}
 	id_format(snapshot, text);
-	snprintf(w.reason, sizeof(w.reason), "back to snapshot %s", text);
+	text_format(w.reason, sizeof(w.reason), "back to snapshot %s", text);
 	w.snapshot = *snapshot;
 	life_want(l, agent, &w);
 }
@@ -261,10 +262,10 @@ static int fork_name(const struct life_fork *f, const char *from, char out[AGENT
 	char text[ID_STR_LEN];
 
 	if (f->as) {
-		snprintf(out, AGENT_NAME_MAX + 1, "%s", f->as);
+		text_put(out, AGENT_NAME_MAX + 1, f->as);
 	} else { /* a label holds 63 characters; the last ones of a UUIDv7 are random */
 		id_format(&id, text);
-		snprintf(out, AGENT_NAME_MAX + 1, "%.45s-fork-%s", from, text + 24);
+		text_format(out, AGENT_NAME_MAX + 1, "%.45s-fork-%s", from, text + 24);
 	}
 	return target_is_pod(out) ? err_set(e, ERR_INVAL, "%.100s is no agent's name", out) : agent_name_check(out, e);
 }

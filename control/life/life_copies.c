@@ -5,6 +5,7 @@
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,7 @@ static void on_copied(struct life_agent *a, int rc, const struct err *e)
 		err_set(&r->failed, rc ? rc : ERR_SNAPSHOT, "%.390s",
 			rc ? e && e->message[0] ? e->message : err_name(rc) : r->copy.detail);
 		r->snap.status = SNAP_FAILED;
-		snprintf(r->snap.detail, sizeof(r->snap.detail), "%.250s", r->failed.message);
+		text_format(r->snap.detail, sizeof(r->snap.detail), "%.250s", r->failed.message);
 		life_count_failure(a->life, r->failed.code);
 	}
 	life_commit(a, &next, &r->snap, on_copy_noted);
@@ -192,7 +193,7 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 				     .previous = a->row.snapshot,
 				     .created_wall_ns = clock_wall_ns()};
 	memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
-	snprintf(r->snap.cause, sizeof(r->snap.cause), "%.190s", cause);
+	text_format(r->snap.cause, sizeof(r->snap.cause), "%.190s", cause);
 	next.next = r->snap.id;
 	life_commit(a, &next, &r->snap, on_copy_begun);
 }
@@ -226,7 +227,7 @@ void life_taken(struct life_agent *a, const struct id *snapshot)
 		r->snap.status = SNAP_FAILED;
 	r->snap.ended_wall_ns = clock_wall_ns();
 	if (w)
-		snprintf(r->snap.detail, sizeof(r->snap.detail), "%.150s", w->reason);
+		text_format(r->snap.detail, sizeof(r->snap.detail), "%.150s", w->reason);
 	/* Ids order by time: an older one never takes the place of a newer one. */
 	if (ready && a->row.generation && memcmp(snapshot, &a->row.snapshot, sizeof(*snapshot)) > 0)
 		next.snapshot = *snapshot;
@@ -271,7 +272,7 @@ static void on_put_back(struct life_agent *a, int rc, const struct err *e)
 		life_count_failure(a->life, rc);
 		next.workspace = a->run->before.workspace;
 		next.snapshot = a->run->before.snapshot;
-		snprintf(next.detail, sizeof(next.detail), "the restore failed: %.220s", a->run->failed.message);
+		text_format(next.detail, sizeof(next.detail), "the restore failed: %.220s", a->run->failed.message);
 	} else {
 		life_time(a->life, TIME_RESTORE, a->run->began);
 		next.workspace = true;
@@ -321,7 +322,7 @@ static void restore_it(struct life_agent *a, struct life_waiter *w)
 	next.workspace = false;
 	next.detail[0] = '\0';
 	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
-	snprintf(next.cause, sizeof(next.cause), "%.190s", w->reason);
+	text_format(next.cause, sizeof(next.cause), "%.190s", w->reason);
 	life_commit(a, &next, NULL, on_restore_begun);
 }
 
@@ -397,7 +398,7 @@ static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
 	/* Of no moment was that the snapshot: as one that was not taken. */
 	if (strcmp(r->cause, LIFE_CAUSE_OUTDATED) == 0)
 		r->snap.name[0] = '\0';
-	snprintf(
+	text_format(
 	    r->snap.detail, sizeof(r->snap.detail), "%s%.180s",
 	    r->failed.code ? "it could not be dropped: " : "dropped: ", r->failed.code ? r->failed.message : r->cause);
 	r->snap.ended_wall_ns = clock_wall_ns();

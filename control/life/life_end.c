@@ -4,6 +4,7 @@
  */
 #define LOG_SUBSYS "life"
 #include "control/life/life_state.h"
+#include "muxd/base/text.h"
 
 #include <string.h>
 
@@ -34,7 +35,7 @@ static void over(struct life_agent *a, bool workspace)
 	next.sandbox = (struct id){0};
 	next.workspace = workspace;
 	if (r->failed.code)
-		snprintf(next.detail, sizeof(next.detail), "%.250s", r->failed.message);
+		text_format(next.detail, sizeof(next.detail), "%.250s", r->failed.message);
 	life_commit(a, &next, NULL, on_over);
 }
 
@@ -45,8 +46,8 @@ static void on_dropped(struct life_agent *a, int rc, const struct err *e)
 		return;
 	}
 	if (rc)
-		snprintf(a->row.detail, sizeof(a->row.detail), "its workspace could not be removed: %.200s",
-			 e && e->message[0] ? e->message : err_name(rc));
+		text_format(a->row.detail, sizeof(a->row.detail), "its workspace could not be removed: %.200s",
+			    e && e->message[0] ? e->message : err_name(rc));
 	over(a, false); /* what may be left of it is half of it: the next start restores */
 }
 
@@ -138,7 +139,7 @@ void life_leave(struct life_agent *a)
 		on_left(a, 0, NULL);
 		return;
 	}
-	snprintf(why, sizeof(why), "its sandbox was stopped: %.200s", a->row.cause);
+	text_format(why, sizeof(why), "its sandbox was stopped: %.200s", a->row.cause);
 	c = life_call(a, on_left);
 	if (c)
 		a->life->host.leave(a->life->host.ctx, a->name, why, life_on_host, c);
@@ -188,7 +189,7 @@ void life_end_run(struct life_agent *a, const char *cause)
 	}
 	next.state = LIFE_STOPPING;
 	next.step[0] = '\0';
-	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
 	next.detail[0] = '\0';
 	life_commit(a, &next, NULL, on_stopping_now);
 }

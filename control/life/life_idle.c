@@ -4,6 +4,7 @@
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,8 +134,8 @@ static void warn(struct life_agent *a, int64_t stops_at, const char *why, const 
 
 	if (!a->life->host.warn)
 		return;
-	snprintf(text, sizeof(text), "%s: the sandbox is stopped in %lld s%s", why, (long long)(left > 0 ? left : 1),
-		 then);
+	text_format(text, sizeof(text), "%s: the sandbox is stopped in %lld s%s", why, (long long)(left > 0 ? left : 1),
+		    then);
 	a->life->host.warn(a->life->host.ctx, a->name, text);
 }
 

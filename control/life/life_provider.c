@@ -3,6 +3,7 @@
 #include "control/life/life_state.h"
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static struct question *ask(struct life *l, const char *agent)
 	if (!q)
 		return NULL;
 	q->call.life = l;
-	snprintf(q->call.agent, sizeof(q->call.agent), "%s", agent);
+	text_put(q->call.agent, sizeof(q->call.agent), agent);
 	LIST_INSERT_HEAD(&l->calls, &q->call, entry);
 	return q;
 }
@@ -94,7 +95,7 @@ static void one_row(struct life *l, const char *agent, struct life_row *r)
 		*r = a->row;
 		return;
 	}
-	snprintf(r->agent, sizeof(r->agent), "%s", agent);
+	text_put(r->agent, sizeof(r->agent), agent);
 	if (store_read(l->store, read_one, r, NULL))
 		memset(r, 0, sizeof(*r));
 }
@@ -108,8 +109,8 @@ static void shown(struct life *l, const struct life_row *r, struct sandbox_info 
 	if (info->state == SANDBOX_ABSENT || (info->state == SANDBOX_STOPPED && r->state == LIFE_ERROR))
 		info->state = r->state == LIFE_ERROR ? SANDBOX_ERROR : SANDBOX_STOPPED;
 	if (!info->detail[0] && info->state != SANDBOX_RUNNING)
-		snprintf(info->detail, sizeof(info->detail), "%.120s%s%.120s", r->cause, r->detail[0] ? ": " : "",
-			 r->detail);
+		text_format(info->detail, sizeof(info->detail), "%.120s%s%.120s", r->cause, r->detail[0] ? ": " : "",
+			    r->detail);
 	if (!info->created_wall_ns)
 		info->created_wall_ns = r->created_wall_ns;
 }
@@ -129,7 +130,7 @@ static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox
 		copy = *info;
 	if (rc == ERR_NOT_FOUND && r.generation)
 		rc = 0;
-	snprintf(copy.agent, sizeof(copy.agent), "%s", q->call.agent);
+	text_put(copy.agent, sizeof(copy.agent), q->call.agent);
 	if (!rc && l)
 		shown(l, &r, &copy);
 	q->done(q->arg, rc, rc ? e : NULL, rc ? NULL : &copy, fd);
@@ -241,7 +242,7 @@ static void end(struct life *l, const char *agent, const char *reason, enum life
 
 	if (how == LIFE_END_BY_REASON)
 		w.end = life_end_by_reason(&l->policy, reason);
-	snprintf(w.reason, sizeof(w.reason), "%.150s", reason);
+	text_format(w.reason, sizeof(w.reason), "%.150s", reason);
 	life_want(l, agent, &w);
 }
 

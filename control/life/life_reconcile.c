@@ -8,6 +8,7 @@
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,8 @@ static void becomes(struct life_agent *a, enum life_state state, const char *cau
 	next.step[0] = '\0';
 	next.sandbox = state == LIFE_RUNNING ? i->sandbox_id : (struct id){0};
 	next.workspace = workspace;
-	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
-	snprintf(next.detail, sizeof(next.detail), "%.250s", detail);
+	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
+	text_format(next.detail, sizeof(next.detail), "%.250s", detail);
 	if (state == LIFE_RUNNING)
 		next.active_ns = life_now(a->life);
 	life_commit(a, &next, NULL, checked);
@@ -57,10 +58,10 @@ static void ended(struct life_agent *a)
 		snprintf(detail, sizeof(detail), "its workspace is gone and there is no snapshot of it");
 	} else if (!i->has_workspace) {
 		id_format(&a->row.snapshot, id);
-		snprintf(detail, sizeof(detail),
-			 "its workspace is gone; the last good snapshot is %s, what was written after it "
-			 "is lost",
-			 id);
+		text_format(detail, sizeof(detail),
+			    "its workspace is gone; the last good snapshot is %s, what was written after it "
+			    "is lost",
+			    id);
 	} else if (bad) {
 		snprintf(detail, sizeof(detail), "its workspace is there");
 	}
@@ -150,7 +151,7 @@ void life_on_gone(void *arg, const char *agent, const struct id *sandbox, const 
 		return;
 	if (!a->row.generation || a->row.state != LIFE_RUNNING || !id_equal(&a->row.sandbox, sandbox))
 		return; /* an end that was asked for */
-	snprintf(a->gone, sizeof(a->gone), "%s", why);
+	text_put(a->gone, sizeof(a->gone), why);
 	life_want_nobody(a, WANT_CHECK, NULL, why);
 }
 
@@ -168,7 +169,7 @@ static bool names_add(struct names *s, const char *name)
 	if (!list)
 		return false;
 	s->list = list;
-	snprintf(s->list[s->n++], sizeof(*s->list), "%s", name);
+	text_put(s->list[s->n++], sizeof(*s->list), name);
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include "control/store/store_sql.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -310,7 +311,7 @@ static void past(const char *prefix, char out[AGENT_NAME_MAX + 2])
 {
 	size_t n;
 
-	snprintf(out, AGENT_NAME_MAX + 1, "%s", prefix);
+	text_put(out, AGENT_NAME_MAX + 1, prefix);
 	n = strlen(out);
 	if (n)
 		out[n - 1] = (char)(out[n - 1] + 1);
@@ -332,9 +333,9 @@ int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *ar
 	/* One bound below, so that a page begins where the last one ended: a name after `after` is one from the next
 	 * on. */
 	if (strcmp(after, from) >= 0 && *after)
-		snprintf(first, sizeof(first), "%.192s\x01", after);
+		text_format(first, sizeof(first), "%.192s\x01", after);
 	else
-		snprintf(first, sizeof(first), "%.192s", from);
+		text_format(first, sizeof(first), "%.192s", from);
 	if (f->state)
 		rc = store_prepare(db, &st, e,
 				   "SELECT " COLUMNS

@@ -4,6 +4,7 @@
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const 
 	r->began = r->step_began = clock_boot_ns();
 	r->fd = -1;
 	r->before = a->row;
-	snprintf(r->cause, sizeof(r->cause), "%s", cause);
+	text_put(r->cause, sizeof(r->cause), cause);
 	a->run = r;
 	return r;
 }
@@ -137,7 +138,7 @@ struct life_call *life_call(struct life_agent *a, life_next *next)
 		return NULL;
 	}
 	c->life = a->life;
-	snprintf(c->agent, sizeof(c->agent), "%s", a->name);
+	text_put(c->agent, sizeof(c->agent), a->name);
 	c->run = a->run ? a->run->id : 0;
 	c->next = next;
 	LIST_INSERT_HEAD(&a->life->calls, c, entry);
@@ -189,10 +190,10 @@ static void take_was_late(struct life *l, const char *agent, const struct id *sn
 		a->taking--;
 	if (copy && !rc)
 		w.copy = *copy;
-	snprintf(w.reason, sizeof(w.reason), "%.150s",
-		 rc      ? e && e->message[0] ? e->message : err_name(rc)
-		      : ready ? ""
-			 : w.copy.detail);
+	text_format(w.reason, sizeof(w.reason), "%.150s",
+		    rc      ? e && e->message[0] ? e->message : err_name(rc)
+			 : ready ? ""
+			    : w.copy.detail);
 	life_want(l, agent, &w);
 }
 

@@ -7,6 +7,7 @@
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void on_started(struct life_agent *a, int rc, const struct err *e)
 		next.expires_ns = wish.ttl_ns ? now + (int64_t)wish.ttl_ns : 0;
 	a->warned = false;
 	if (why.message[0])
-		snprintf(next.detail, sizeof(next.detail), "%.250s", why.message);
+		text_format(next.detail, sizeof(next.detail), "%.250s", why.message);
 	life_commit(a, &next, NULL, on_running);
 }
 
@@ -166,8 +167,8 @@ static void lost(struct life_agent *a, struct life_row *next)
 			 "empty");
 	} else {
 		id_format(&a->row.snapshot, id);
-		snprintf(next->detail, sizeof(next->detail),
-			 "the workspace is gone: restored from snapshot %s, what was written after it is lost", id);
+		text_format(next->detail, sizeof(next->detail),
+			    "the workspace is gone: restored from snapshot %s, what was written after it is lost", id);
 	}
 	log_warn(&(struct log_ids){.agent = a->name}, "%s", next->detail);
 	(void)life_audit(a->life, "workspace.lost", a->name, "ok", json_pack("{s:s}", "message", next->detail));
@@ -233,7 +234,7 @@ void life_start(struct life_agent *a, const char *cause)
 	}
 	next.state = LIFE_STARTING;
 	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
-	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
 	next.detail[0] = '\0';
 	life_commit(a, &next, NULL, on_starting);
 }
@@ -260,8 +261,8 @@ static void failed(struct life_agent *a, int rc, const struct err *e)
 	life_count_failure(a->life, rc);
 	next.state = LIFE_ERROR;
 	next.step[0] = '\0';
-	snprintf(next.cause, sizeof(next.cause), "the start failed: %s", err_name(rc));
-	snprintf(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
+	text_format(next.cause, sizeof(next.cause), "the start failed: %s", err_name(rc));
+	text_format(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
 	next.sandbox = (struct id){0};
 	life_commit(a, &next, NULL, on_failed);
 }

@@ -6,6 +6,7 @@
 #include "control/life/life_state.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,12 +81,12 @@ static void back(struct life_agent *a, const char *cause, const char *detail)
 	} else if (r->snap.status == SNAP_TAKING) {
 		r->snap.status = SNAP_DROPPED;
 		r->snap.ended_wall_ns = clock_wall_ns();
-		snprintf(r->snap.detail, sizeof(r->snap.detail), "not taken: %.200s", cause);
+		text_format(r->snap.detail, sizeof(r->snap.detail), "not taken: %.200s", cause);
 	}
 	next.state = LIFE_RUNNING;
 	next.step[0] = '\0';
-	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
-	snprintf(next.detail, sizeof(next.detail), "%.250s", detail);
+	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
+	text_format(next.detail, sizeof(next.detail), "%.250s", detail);
 	next.next = (struct id){0};
 	next.active_ns = now;
 	if (r->failed.code && next.expires_ns && next.expires_ns <= now)
@@ -102,7 +103,7 @@ void life_stop_cancel(struct life_agent *a, const char *cause)
 	if (a->run->cancel)
 		return;
 	a->run->cancel = true;
-	snprintf(a->run->cause, sizeof(a->run->cause), "%s", cause);
+	text_put(a->run->cause, sizeof(a->run->cause), cause);
 	if (!a->run->writing) {
 		a->run->id = ++a->life->next_run; /* the question that is out finds nobody */
 		back(a, cause, "");
@@ -133,7 +134,7 @@ static void new_copy(struct life_agent *a, struct life_row *next)
 				     .previous = a->row.snapshot,
 				     .created_wall_ns = clock_wall_ns()};
 	memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
-	snprintf(r->snap.cause, sizeof(r->snap.cause), "%.190s", next->cause);
+	text_format(r->snap.cause, sizeof(r->snap.cause), "%.190s", next->cause);
 	next->next = r->snap.id;
 }
 
@@ -212,7 +213,7 @@ static void stays(struct life_agent *a, int rc, const char *why)
 	char detail[256];
 
 	err_set(&a->run->failed, rc, "%s is not stopped, that would lose its workspace: %.250s", a->name, why);
-	snprintf(detail, sizeof(detail), "not stopped, that would lose its workspace: %.200s", why);
+	text_format(detail, sizeof(detail), "not stopped, that would lose its workspace: %.200s", why);
 	back(a, "it cannot be stopped", detail);
 }
 
@@ -223,7 +224,7 @@ static void no_snapshot(struct life_agent *a, int rc, const struct err *e)
 
 	r->snap.status = rc == ERR_UNSUPPORTED ? SNAP_DROPPED : SNAP_FAILED;
 	r->snap.ended_wall_ns = clock_wall_ns();
-	snprintf(r->snap.detail, sizeof(r->snap.detail), "%.250s", why);
+	text_format(r->snap.detail, sizeof(r->snap.detail), "%.250s", why);
 	life_count_failure(a->life, rc);
 	if (rc != ERR_UNSUPPORTED)
 		discard(a, &r->snap.id);
@@ -232,8 +233,8 @@ static void no_snapshot(struct life_agent *a, int rc, const struct err *e)
 		return;
 	}
 	if (rc == ERR_UNSUPPORTED)
-		snprintf(a->row.detail, sizeof(a->row.detail), "no snapshot, the workspace stays as it is: %.180s",
-			 why);
+		text_format(a->row.detail, sizeof(a->row.detail), "no snapshot, the workspace stays as it is: %.180s",
+			    why);
 	else
 		err_set(&r->failed, rc, "the snapshot failed, the workspace and the last good one are kept: %.250s",
 			why);
@@ -390,7 +391,7 @@ void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_
 	r->no_copy = nothing_to_take(a);
 	next.state = LIFE_IDLE_STOPPING;
 	snprintf(next.step, sizeof(next.step), STEP_COPY);
-	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
 	next.detail[0] = '\0';
 	if (!r->no_copy)
 		new_copy(a, &next);

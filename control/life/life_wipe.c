@@ -4,6 +4,7 @@
 #include "control/store/store.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
 	if (!life_snap_load(a->life, &r->list[r->at], &s, NULL)) {
 		s.status = SNAP_DROPPED;
 		s.ended_wall_ns = clock_wall_ns();
-		snprintf(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
+		text_format(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
 		life_put_snap(a->life, &s);
 	}
 	life_tell_drop(a, &r->list[r->at], r->cause, NULL);
@@ -213,7 +214,7 @@ static void cannot_wipe(struct life_agent *a, const struct err *e)
 		e && e->message[0] ? e->message : "this backend does not remove workspaces");
 	next.state = LIFE_ERROR;
 	snprintf(next.cause, sizeof(next.cause), "it cannot be wiped");
-	snprintf(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
+	text_format(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
 	life_commit(a, &next, NULL, on_not_wiped);
 }
 
@@ -265,7 +266,7 @@ static void on_destroying(struct life_agent *a, int rc, const struct err *e)
 		on_wipe_left(a, 0, NULL);
 		return;
 	}
-	snprintf(why, sizeof(why), "its sandbox was ended: %.200s", a->row.cause);
+	text_format(why, sizeof(why), "its sandbox was ended: %.200s", a->row.cause);
 	c = life_call(a, on_wipe_left);
 	if (c)
 		h->leave(h->ctx, a->name, why, life_on_host, c);
@@ -283,6 +284,6 @@ void life_wipe_run(struct life_agent *a, const char *cause)
 	}
 	next.state = LIFE_DESTROYING;
 	next.step[0] = '\0';
-	snprintf(next.cause, sizeof(next.cause), "%.190s", cause);
+	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
 	life_commit(a, &next, NULL, on_destroying);
 }

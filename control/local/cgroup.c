@@ -216,6 +216,7 @@ static void v2_make(const struct cgroup_layout *l, const char *instance, const c
 			any |= !l->v1[k].dir[0][0] && v2_hand_down(place, cgroup_kind_name((enum cgroup_kind)k));
 		if (!any || group_make(place, instance, agent, path) != 0)
 			continue;
+		/* bytes: a path, and none of it is cut */
 		snprintf(top, sizeof(top), "%.*s", (int)(strrchr(path, '/') - path), path);
 		for (int k = 0; k < CGROUP_KINDS; k++) {
 			enum cgroup_kind kind = (enum cgroup_kind)k;

@@ -64,6 +64,7 @@ static void place_add(struct cgroup_place *p, const char *mount, const char *pat
 
 	while (n > 0 && path[n - 1] == '/')
 		n--;
+	/* bytes: a path, refused when it does not fit */
 	if ((size_t)snprintf(dir, sizeof(dir), "%s%.*s", mount, (int)n, path) >= sizeof(dir))
 		return;
 	for (; i < CGROUP_PLACES && p->dir[i][0]; i++)

@@ -5,6 +5,7 @@
 #include "control/local/spawn.h"
 #include "control/local/tool.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,7 @@ int host_probe(struct local *l, struct err *e)
 	else if (image_loops_check(&why) == 0)
 		l->loops = true;
 	else
-		snprintf(l->loops_why, sizeof(l->loops_why), "%.120s", why.message);
+		text_format(l->loops_why, sizeof(l->loops_why), "%.120s", why.message);
 	return 0;
 }
 

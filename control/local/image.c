@@ -286,6 +286,7 @@ bool image_in_use(int dir, char out_path[IMAGE_LOOP_MAX])
 			continue;
 		yes = loop_has(de->d_name, &st);
 		if (yes && out_path)
+			/* bytes: the kernel's own name of a device */
 			snprintf(out_path, IMAGE_LOOP_MAX, "/dev/%.24s", de->d_name);
 	}
 	closedir(d);

@@ -8,6 +8,7 @@
 #include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -259,9 +260,9 @@ static int stat_one(struct local *l, const char *agent, struct sandbox_info *out
 		state_finish(&s);
 	} else if (rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) {
 		memset(out, 0, sizeof(*out));
-		snprintf(out->agent, sizeof(out->agent), "%s", agent);
+		text_put(out->agent, sizeof(out->agent), agent);
 		out->state = rc == ERR_NOT_FOUND ? SANDBOX_ABSENT : SANDBOX_ERROR;
-		snprintf(out->detail, sizeof(out->detail), "%.250s", why.message);
+		text_format(out->detail, sizeof(out->detail), "%.250s", why.message);
 		out->has_workspace = dir >= 0 && workspace_exists(dir);
 		rc = 0;
 	} else {

@@ -9,6 +9,7 @@
 #include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,8 +211,8 @@ static void page_add(struct page *p, int snaps, const char *agent, const struct 
 		return;
 	if (rc) {
 		*s = (struct sandbox_snapshot){.id = *id};
-		snprintf(s->agent, sizeof(s->agent), "%s", agent);
-		snprintf(s->detail, sizeof(s->detail), "%.250s", why.message);
+		text_put(s->agent, sizeof(s->agent), agent);
+		text_format(s->detail, sizeof(s->detail), "%.250s", why.message);
 	}
 	p->n++;
 }

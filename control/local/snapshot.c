@@ -5,6 +5,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "muxd/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +28,7 @@ static void name_of(const struct id *id, const char *suffix, char out[NAME_SIZE]
 	char text[ID_STR_LEN];
 
 	id_format(id, text);
-	snprintf(out, NAME_SIZE, "%s%s", text, suffix);
+	text_format(out, NAME_SIZE, "%s%s", text, suffix);
 }
 
 int snapshot_dir_open(int dir, bool create, int *out_fd, struct err *e)
@@ -86,7 +87,7 @@ static int meta_parse(const json_t *o, struct sandbox_snapshot *s, struct err *e
 	rc = rc ? rc : json_need_int(o, "created_wall_ns", INT64_MIN, INT64_MAX, &created, e);
 	if (rc)
 		return rc;
-	snprintf(s->how, sizeof(s->how), "%s", how);
+	text_put(s->how, sizeof(s->how), how);
 	s->size = (uint64_t)size;
 	s->created_wall_ns = created;
 	return 0;
@@ -126,7 +127,7 @@ int snapshot_load(int snaps, const char *agent, const struct id *id, struct sand
 		goto out;
 	}
 	name_of(id, suffixes[kind], s.name);
-	snprintf(s.agent, sizeof(s.agent), "%s", agent);
+	text_put(s.agent, sizeof(s.agent), agent);
 	*out = s;
 out:
 	if (fd >= 0)
@@ -187,9 +188,9 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 	name_of(id, ".new", fresh);
 	name_of(id, suffixes[kind], data);
 	name_of(id, ".json", meta);
-	snprintf(s.agent, sizeof(s.agent), "%s", agent);
+	text_put(s.agent, sizeof(s.agent), agent);
 	snprintf(s.name, sizeof(s.name), "%s", data);
-	snprintf(s.how, sizeof(s.how), "%s", how);
+	text_put(s.how, sizeof(s.how), how);
 	if (fdatasync(fd) != 0 || fstat(fd, &st) != 0)
 		rc = err_sys(e, errno, "cannot write the snapshot");
 	else if (renameat(snaps, fresh, snaps, data) != 0)

@@ -9,6 +9,7 @@
 #include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -310,7 +311,7 @@ static int start_failed(struct local *l, int dir, const char *agent, struct stat
 {
 	end_sandbox(l, dir, agent, s, NULL);
 	state_set(s, agent, SANDBOX_ERROR);
-	snprintf(s->error, sizeof(s->error), "%.*s", (int)sizeof(s->error) - 1, why->message);
+	text_put(s->error, sizeof(s->error), why->message);
 	tool_text_clean(s->error);
 	state_save(dir, s, NULL);
 	return err_set(e, why->code, "sandbox %s: %.330s", agent, why->message);

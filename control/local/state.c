@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "control/local/dir.h"
+#include "muxd/base/text.h"
 
 #define STATE_MAX     (16 * 1024)
 #define STATE_VERSION 1
@@ -49,10 +50,10 @@ void state_info(const struct state *s, const char *agent, struct sandbox_info *o
 	if (now == SANDBOX_RUNNING && !state_alive(s))
 		now = SANDBOX_STOPPED;
 	memset(out, 0, sizeof(*out));
-	snprintf(out->agent, sizeof(out->agent), "%s", agent);
+	text_put(out->agent, sizeof(out->agent), agent);
 	out->sandbox_id = s->sandbox_id;
 	out->state = now;
-	snprintf(out->detail, sizeof(out->detail), "%s", now == SANDBOX_ERROR ? s->error : s->detail);
+	text_put(out->detail, sizeof(out->detail), now == SANDBOX_ERROR ? s->error : s->detail);
 	out->created_wall_ns = s->created_wall_ns;
 	out->epoch = s->epoch;
 	if (now != SANDBOX_RUNNING)

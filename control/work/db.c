@@ -3,6 +3,7 @@
 #include "control/store/store_sql.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static int must_change(int rc, int changes, struct err *e, const char *what)
 
 static void text(sqlite3_stmt *st, int col, char *out, size_t size)
 {
-	snprintf(out, size, "%s", store_text(st, col));
+	text_put(out, size, store_text(st, col));
 }
 
 /* ---- leases */

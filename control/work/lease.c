@@ -5,6 +5,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,8 @@ static struct lease *take(struct work *w, const struct lease_row *row)
 	l->deadline = clock_boot_ns() + (uint64_t)(left > 0 ? left : 0);
 	HASH_ADD(hh, w->leases, row.id[0], strlen(l->row.id), l);
 	if (p) {
-		snprintf(p->lease, sizeof(p->lease), "%s", row->id);
-		snprintf(p->principal, sizeof(p->principal), "%s", row->principal);
+		text_put(p->lease, sizeof(p->lease), row->id);
+		text_put(p->principal, sizeof(p->principal), row->principal);
 	}
 	return l;
 }
@@ -125,8 +126,8 @@ void lease_create(struct work *w, const struct work_caller *c, const json_t *bod
 	struct err e = {0};
 	int rc = lease_body(body, &w->conf.limits, &row, &e);
 
-	snprintf(row.principal, sizeof(row.principal), "%s", c->principal);
-	snprintf(row.call, sizeof(row.call), "%s", c->request);
+	text_put(row.principal, sizeof(row.principal), c->principal);
+	text_put(row.call, sizeof(row.call), c->request);
 	if (!rc)
 		rc = may_act_for(c, row.user, &e);
 	if (!rc)
@@ -230,7 +231,7 @@ static void claim(struct work *w, struct wish *wish, struct pool_entry *p)
 	k->j.drop = drop_claim;
 	(void)id_new(&id);
 	id_format(&id, k->row.id);
-	snprintf(k->row.sandbox, sizeof(k->row.sandbox), "%s", p->name);
+	text_put(k->row.sandbox, sizeof(k->row.sandbox), p->name);
 	k->row.created_ns = now_wall(w);
 	k->row.expires_ns = k->row.created_ns + k->row.ttl_s * (int64_t)NS_PER_SEC;
 	job_write(&k->j, claim_in_db, on_claimed);
@@ -445,9 +446,9 @@ static void drop_ending(struct job *j)
 
 static void fill_run(struct ending *x, const char *state, const char *reason, const char *message, const json_t *steps)
 {
-	snprintf(x->run_state, sizeof(x->run_state), "%s", state);
-	snprintf(x->run_reason, sizeof(x->run_reason), "%s", reason);
-	snprintf(x->run_message, sizeof(x->run_message), "%s", message);
+	text_put(x->run_state, sizeof(x->run_state), state);
+	text_put(x->run_reason, sizeof(x->run_reason), reason);
+	text_put(x->run_message, sizeof(x->run_message), message);
 	x->steps = steps ? json_dumps(steps, JSON_COMPACT) : NULL;
 }
 
@@ -463,9 +464,9 @@ static void begin_end(struct work *w, const char *id, const struct lease_end *by
 		l->ending = true;
 	x->j.drop = drop_ending;
 	x->released = released;
-	snprintf(x->row.id, sizeof(x->row.id), "%s", id);
-	snprintf(x->state, sizeof(x->state), "%s", by->state);
-	snprintf(x->cause, sizeof(x->cause), "%s", by->cause);
+	text_put(x->row.id, sizeof(x->row.id), id);
+	text_put(x->state, sizeof(x->state), by->state);
+	text_put(x->cause, sizeof(x->cause), by->cause);
 	if (l && l->run && l->run->ending) /* what came of it is known, and could not be stored so far */
 		fill_run(x, l->run->row.state, l->run->row.reason, l->run->row.message, l->run->results);
 	else

@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s)
 		return NULL;
 	p->w = w;
 	p->state = s;
-	snprintf(p->name, sizeof(p->name), "%s", name);
+	text_put(p->name, sizeof(p->name), name);
 	HASH_ADD_STR(w->pool, name, p);
 	return p;
 }
@@ -134,7 +135,7 @@ static void on_discarded(void *arg, int rc, const struct err *e)
 static void keep_why(struct pool_entry *p, const char *why)
 {
 	if (why != p->why)
-		snprintf(p->why, sizeof(p->why), "%s", why);
+		text_put(p->why, sizeof(p->why), why);
 }
 
 static void wipe(struct pool_entry *p)
@@ -228,7 +229,7 @@ static void fill_failed(struct pool_entry *p, int rc, const struct err *e)
 	w->fill_backoff_ns = doubled(w->fill_backoff_ns);
 	w->fill_at = clock_boot_ns() + w->fill_backoff_ns;
 	audit(w, "pool.fill", p->name, err_name(rc), json_pack("{s:s}", "message", e ? e->message : ""));
-	snprintf(why, sizeof(why), "it could not be made: %.160s", e ? e->message : err_name(rc));
+	text_format(why, sizeof(why), "it could not be made: %.160s", e ? e->message : err_name(rc));
 	pool_give_up(p, why);
 	lease_fail_first(w, rc, e);
 }
@@ -455,7 +456,7 @@ void work_sandbox_gone(struct work *w, const char *agent, const char *why)
 
 	if (!p)
 		return;
-	snprintf(cause, sizeof(cause), "lost: its sandbox ended: %.160s", why);
+	text_format(cause, sizeof(cause), "lost: its sandbox ended: %.160s", why);
 	if (p->state == POOL_READY)
 		pool_give_up(p, cause);
 	else if (p->state == POOL_LEASED && (l = lease_find(w, p->lease)) && !l->ending)

@@ -10,6 +10,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,8 @@ static void store_end(struct run *r)
 	struct lease_end end = {.state = "RELEASED", .cause = cause};
 	struct lease *l = lease_find(r->w, r->row.lease);
 
-	snprintf(cause, sizeof(cause), "its run %s", strcmp(r->row.state, "SUCCEEDED") == 0 ? "succeeded" : "failed");
+	text_format(cause, sizeof(cause), "its run %s",
+		    strcmp(r->row.state, "SUCCEEDED") == 0 ? "succeeded" : "failed");
 	if (l && !l->ending)
 		lease_end(r->w, l, &end);
 }
@@ -89,9 +91,9 @@ static void finish(struct run *r, const char *state, const char *reason, const c
 	if (r->ending || r->over)
 		return;
 	r->ending = true;
-	snprintf(r->row.state, sizeof(r->row.state), "%s", state);
-	snprintf(r->row.reason, sizeof(r->row.reason), "%s", reason ? reason : "");
-	snprintf(r->row.message, sizeof(r->row.message), "%s", message ? message : "");
+	text_put(r->row.state, sizeof(r->row.state), state);
+	text_put(r->row.reason, sizeof(r->row.reason), reason ? reason : "");
+	text_put(r->row.message, sizeof(r->row.message), message ? message : "");
 	forget_token(r);
 	store_end(r);
 }
@@ -152,12 +154,12 @@ static void on_step(void *arg, int rc, const struct err *e, const struct work_re
 		return;
 	}
 	if (rc)
-		snprintf(message, sizeof(message), "step %zu: %.170s", r->step, e ? e->message : err_name(rc));
+		text_format(message, sizeof(message), "step %zu: %.170s", r->step, e ? e->message : err_name(rc));
 	else if (x->code >= 0 && strcmp(x->cause, "exit") == 0)
 		snprintf(message, sizeof(message), "step %zu ended with code %d", r->step, x->code);
 	else
-		snprintf(message, sizeof(message), "step %zu: %s%s%.140s", r->step, x->cause, *x->message ? ": " : "",
-			 x->message);
+		text_format(message, sizeof(message), "step %zu: %s%s%.140s", r->step, x->cause,
+			    *x->message ? ": " : "", x->message);
 	finish(r, "FAILED", rc ? "error" : reason_of(x), message);
 }
 
@@ -218,7 +220,7 @@ static void start_step(struct run *r, const struct workflow_step *s, const struc
 
 	if (s->timeout_s && s->timeout_s * NS_PER_SEC < left)
 		x.timeout_ns = s->timeout_s * NS_PER_SEC;
-	snprintf(exec_id, sizeof(exec_id), "run:%s:%zu", r->row.id, r->step + 1);
+	text_format(exec_id, sizeof(exec_id), "run:%s:%zu", r->row.id, r->step + 1);
 	r->out = true;
 	r->w->host.exec(r->w->host.ctx, r->auth, &x, on_step, r);
 }
@@ -412,10 +414,10 @@ static void fill_row(struct run_row *row, const struct start *s)
 	id_format(&id, row->id);
 	memcpy(row->lease, s->body.lease, sizeof(row->lease));
 	memcpy(row->run, s->body.run, sizeof(row->run));
-	snprintf(row->call, sizeof(row->call), "%s", s->caller->request);
-	snprintf(row->principal, sizeof(row->principal), "%s", s->caller->principal);
+	text_put(row->call, sizeof(row->call), s->caller->request);
+	text_put(row->principal, sizeof(row->principal), s->caller->principal);
 	memcpy(row->user, s->lease.user, sizeof(row->user));
-	snprintf(row->workflow, sizeof(row->workflow), "%s", s->workflow.name);
+	text_put(row->workflow, sizeof(row->workflow), s->workflow.name);
 	row->version = s->workflow.version;
 	row->asked_timeout_s = s->body.asked_timeout_s;
 }

@@ -7,6 +7,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,10 +105,10 @@ void workflow_put(struct work *w, const struct work_caller *c, const json_t *bod
 		return;
 	k->j.drop = drop_put;
 	k->sees_all = c->sees_all;
-	snprintf(k->row.name, sizeof(k->row.name), "%s", json_string_value(json_object_get(body, "name")));
-	snprintf(k->row.owner, sizeof(k->row.owner), "%s", owner);
-	snprintf(k->row.principal, sizeof(k->row.principal), "%s", c->principal);
-	snprintf(k->by, sizeof(k->by), "%s", c->principal);
+	text_put(k->row.name, sizeof(k->row.name), json_string_value(json_object_get(body, "name")));
+	text_put(k->row.owner, sizeof(k->row.owner), owner);
+	text_put(k->row.principal, sizeof(k->row.principal), c->principal);
+	text_put(k->by, sizeof(k->by), c->principal);
 	k->row.version = json_integer_value(json_object_get(body, "version"));
 	k->row.body = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
 	job_write(&k->j, put_in_db, on_put);

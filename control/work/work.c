@@ -9,6 +9,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,7 +274,7 @@ static int load_pool(void *arg, const char *sandbox, const char *state, const ch
 
 	if (!p)
 		return ERR_NOMEM;
-	snprintf(p->lease, sizeof(p->lease), "%s", lease);
+	text_put(p->lease, sizeof(p->lease), lease);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -429,7 +430,7 @@ int workflow_id_parse(const char *id, char out_name[WORKFLOW_NAME_MAX + 1], int6
 	long long version = 0;
 	int rc;
 
-	snprintf(name, sizeof(name), "%.*s", n > sizeof(name) ? (int)sizeof(name) : (int)n, id);
+	text_format(name, sizeof(name), "%.*s", n > sizeof(name) ? (int)sizeof(name) : (int)n, id);
 	if ((rc = workflow_name_check(name, e)))
 		return rc;
 	if (sign) {

@@ -3,6 +3,7 @@
 #include "muxd/base/conf_node.h"
 #include "muxd/base/err.h"
 #include "muxd/base/slurp.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,11 +63,10 @@ static bool is_section(const char *name)
 static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, const char *name)
 {
 	size_t len = 0;
-	const char *near = conf_choice_nearest(
-	    "listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|router|pool|leases|sandbox|kubernetes|"
-	    "lifecycle|privsep",
-	    name,
-	    &len);
+	const char *near = conf_choice_nearest("listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|"
+					       "router|pool|leases|sandbox|kubernetes|"
+					       "lifecycle|privsep",
+					       name, &len);
 
 	if (near)
 		return conf_fail(r, at, "unknown key \"%.64s\", did you mean %.*s?", name, (int)len, near);
@@ -87,7 +87,7 @@ static int read_section(struct conf_reader *r, const char *name, const yaml_node
 		const char *text = conf_scalar(key);
 		if (!text)
 			return conf_fail(r, &key->start_mark, "a key in %s is not a name", name);
-		snprintf(path, sizeof(path), "%s.%.100s", name, text);
+		text_format(path, sizeof(path), "%s.%.100s", name, text);
 		rc = read_key(r, path, key, conf_node_at(r, p->value), false);
 	}
 	return rc;

@@ -1,6 +1,7 @@
 /* muxctl demo: create, exec, put, get, destroy against the running daemon, each step told in one line. */
 #include "muxd/base/clock.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/text.h"
 #include "muxd/ctl/files.h"
 #include "muxd/ctl/nouns.h"
 
@@ -45,7 +46,7 @@ static int step_create(struct demo *d, struct err *e)
 		return rc;
 	backend = json_string_value(json_object_get(json_object_get(answer, "agent"), "backend"));
 	backend = backend ? backend : "?";
-	snprintf(d->told, sizeof(d->told), "sandbox %s runs, backend %.20s", d->agent, backend);
+	text_format(d->told, sizeof(d->told), "sandbox %s runs, backend %.20s", d->agent, backend);
 	if (d->wanted && (strcmp(d->wanted, "local") == 0) != (strcmp(backend, "local") == 0))
 		rc = err_set(e, ERR_BAD_STATE, "agents of this daemon are %s: set sandbox.backend to %s",
 			     strcmp(backend, "local") == 0 ? "on this machine" : "in the cluster", d->wanted);
@@ -97,7 +98,7 @@ static int check_round(struct demo *d, struct buf *output, const json_t *exit, s
 		return err_set(e, ERR_CORRUPT, "the round printed \"%.60s\"", text ? text : "");
 	if (code != EXIT_CODE)
 		return err_set(e, ERR_CORRUPT, "the round ended with %d, not with %d", code, EXIT_CODE);
-	snprintf(d->told, sizeof(d->told), "\"%.*s\", exit code %d", (int)strcspn(text, "\n"), text, code);
+	text_format(d->told, sizeof(d->told), "\"%.*s\", exit code %d", (int)strcspn(text, "\n"), text, code);
 	return 0;
 }
 
@@ -161,8 +162,8 @@ static void tell_file(struct demo *d, const json_t *o)
 {
 	const char *sum = json_string_value(json_object_get(o, "sha256"));
 
-	snprintf(d->told, sizeof(d->told), "%lld bytes, SHA-256 %.12s...",
-		 (long long)json_integer_value(json_object_get(o, "size")), sum ? sum : "?");
+	text_format(d->told, sizeof(d->told), "%lld bytes, SHA-256 %.12s...",
+		    (long long)json_integer_value(json_object_get(o, "size")), sum ? sum : "?");
 }
 
 static int step_put(struct demo *d, struct err *e)

@@ -1,4 +1,5 @@
 /* Errors, JSON and tables of muxctl; declared in ctl.h. */
+#include "muxd/base/text.h"
 #include "muxd/base/utf8.h"
 #include "muxd/ctl/ctl.h"
 
@@ -67,7 +68,7 @@ int ctl_remote_error(struct ctl *c, const json_t *error, struct err *e)
 	json_opt_str(error, "message", &message, NULL);
 	json_opt_str(error, "hint", &hint, NULL);
 	int rc = err_by_name(code);
-	snprintf(c->hint, sizeof(c->hint), "%s", hint);
+	text_put(c->hint, sizeof(c->hint), hint);
 	if (rc == 0)
 		return err_set(e, ERR_INTERNAL, "%s (%s)", message, code);
 	return err_set(e, rc, "%s", message);

@@ -3,6 +3,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/ids.h"
 #include "muxd/base/sock.h"
+#include "muxd/base/text.h"
 #include "muxd/ctl/escape.h"
 #include "muxd/ctl/recall.h"
 #include "muxd/ctl/terminal.h"
@@ -139,7 +140,7 @@ static void take_round(struct relay *r, json_t *round)
 
 	json_opt_str(round, "round_id", &id, NULL);
 	json_opt_str(round, "state", &state, NULL);
-	snprintf(r->session, sizeof(r->session), "%s", id);
+	text_put(r->session, sizeof(r->session), id);
 	if (!json_is_object(json_object_get(round, "exit"))) {
 		err_set(&r->err, ERR_BAD_STATE, "round %s with this exec id is %s", id, state);
 		fail(r);
@@ -157,7 +158,7 @@ static void take_event(struct relay *r, json_t *o)
 	json_opt_str(o, "event", &event, NULL);
 	if (strcmp(event, "opened") == 0) {
 		json_opt_str(o, "session", &text, NULL);
-		snprintf(r->session, sizeof(r->session), "%s", text);
+		text_put(r->session, sizeof(r->session), text);
 		if (r->state == RELAY_OPENING)
 			set_state(r, RELAY_RUNNING);
 	} else if (strcmp(event, "notice") == 0) {
@@ -217,8 +218,8 @@ static void daemon_gone(struct relay *r)
 {
 	if (r->state >= RELAY_ENDED)
 		return;
-	snprintf(r->c->hint, sizeof(r->c->hint), "See what became of it: muxctl session show %s",
-		 r->session[0] ? r->session : "ID");
+	text_format(r->c->hint, sizeof(r->c->hint), "See what became of it: muxctl session show %s",
+		    r->session[0] ? r->session : "ID");
 	err_set(&r->err, ERR_UNAVAILABLE, "the daemon closed the connection before the end was known");
 	fail(r);
 }

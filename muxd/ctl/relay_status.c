@@ -1,5 +1,6 @@
 /* How a session's end becomes an exit status; pure. */
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 #include "muxd/ctl/relay.h"
 
 #include <signal.h>
@@ -33,7 +34,7 @@ static const char *signal_text(int signum)
 
 static int killed_status(const char *why, int signum, char *line, size_t size)
 {
-	snprintf(line, size, "%s%s%s", why, signum ? " by signal " : "", signum ? signal_text(signum) : "");
+	text_format(line, size, "%s%s%s", why, signum ? " by signal " : "", signum ? signal_text(signum) : "");
 	return signum ? 128 + signum : 128 + SIGKILL;
 }
 
@@ -54,7 +55,7 @@ int relay_status(const json_t *exit, unsigned long long timeout_ns, char *line, 
 	if (strcmp(cause, "timeout") == 0) {
 		if (timeout_ns)
 			clock_format_duration(timeout_ns, limit, sizeof(limit));
-		snprintf(line, size, "it passed its timeout%s%s and was ended", *limit ? " of " : "", limit);
+		text_format(line, size, "it passed its timeout%s%s and was ended", *limit ? " of " : "", limit);
 		return 124;
 	}
 	if (strcmp(cause, "killed") == 0)
@@ -62,11 +63,11 @@ int relay_status(const json_t *exit, unsigned long long timeout_ns, char *line, 
 	if (strcmp(cause, "oom") == 0)
 		return killed_status("it ran out of memory and was ended", signum, line, size);
 	if (strcmp(cause, "not_started") == 0) {
-		snprintf(line, size, "it did not start: %s", *message ? message : "no reason was given");
+		text_format(line, size, "it did not start: %s", *message ? message : "no reason was given");
 		/* As shells do: 126 found and refused, 127 not found. */
 		return json_is_integer(code) && json_integer_value(code) > 0 ? (int)(json_integer_value(code) & 255)
 									     : 127;
 	}
-	snprintf(line, size, "its outcome is %s%s%s", cause, *message ? ": " : "", message);
+	text_format(line, size, "its outcome is %s%s%s", cause, *message ? ": " : "", message);
 	return err_exit_code(ERR_LINK_LOST);
 }

@@ -2,6 +2,7 @@
 
 #include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 #include "muxd/ctl/replay_view.h"
 #include "recorder/event.h"
 
@@ -31,7 +32,7 @@ void replay_describe(struct replay *r)
 	json_opt_int(open, "rows", 1, 10000, &rows, NULL);
 	r->cols = (unsigned)cols;
 	r->rows = (unsigned)rows;
-	snprintf(text, sizeof(text), "%s %s %s", agent, principal, command ? command : "");
+	text_format(text, sizeof(text), "%s %s %s", agent, principal, command ? command : "");
 	replay_view_ascii(text, r->who, sizeof(r->who));
 	free(command);
 }
@@ -219,11 +220,11 @@ static void say(const struct ring_record *rec, char *out, size_t size)
 	if (rec->type == RING_RESIZE && rec->len >= 4) {
 		snprintf(out, size, "resized to %ux%u", get_u16(rec->payload), get_u16(rec->payload + 2));
 	} else if (rec->type == EVENT_GAP && event_gap_decode(rec, &gap) == 0) {
-		snprintf(out, size, "%" PRIu64 " bytes of %s left out by the recording's rule", gap.bytes,
-			 event_stream_name(rec->stream));
+		text_format(out, size, "%" PRIu64 " bytes of %s left out by the recording's rule", gap.bytes,
+			    event_stream_name(rec->stream));
 	} else if (rec->type == EVENT_MISSING && rec->len >= 8) {
-		snprintf(out, size, "%" PRIu64 " bytes of %s are missing", get_u64(rec->payload),
-			 event_stream_name(rec->stream));
+		text_format(out, size, "%" PRIu64 " bytes of %s are missing", get_u64(rec->payload),
+			    event_stream_name(rec->stream));
 	}
 }
 
@@ -238,7 +239,10 @@ static void say_exit(const struct ring_record *rec, char *out, size_t size)
 	json_opt_str(o, "cause", &cause, NULL);
 	char *code = ctl_text(json_object_get(o, "code")), *signum = ctl_text(json_object_get(o, "signal"));
 	bool by_signal = signum && *signum && strcmp(signum, "0") != 0;
-	snprintf(out, size, "end: %s %s%s", cause, by_signal ? "signal " : "", by_signal ? signum : code ? code : "");
+	text_format(out, size, "end: %s %s%s", cause, by_signal ? "signal " : "",
+		    by_signal ? signum
+		    : code    ? code
+			      : "");
 	free(code);
 	free(signum);
 	json_decref(o);
@@ -329,7 +333,7 @@ void replay_screen_status(struct replay *r)
 	if (strcmp(line, r->drawn) == 0)
 		return;
 	memcpy(r->drawn, line, sizeof(line));
-	snprintf(text, sizeof(text), "\0337\033[?6l\033[%u;1H\033[0;7m%s\033[0m\033[K\0338", r->own_rows, line);
+	text_format(text, sizeof(text), "\0337\033[?6l\033[%u;1H\033[0;7m%s\033[0m\033[K\0338", r->own_rows, line);
 	put(r, text);
 }
 

@@ -1,6 +1,7 @@
 #include "muxd/ctl/replay_view.h"
 
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,15 +79,10 @@ size_t replay_view_line(const struct replay_view *v, char *out, size_t size)
 	}
 	bar(v, width, gauge);
 	const char *text = *v->notice ? v->notice : v->who;
-	int n = snprintf(line, sizeof(line), " %s %gx%s %s/%s %s%s%s%s%s %.300s", state_text(p), p->speed, idle, at,
-			 total, width ? "[" : "", gauge, width ? "] " : "", wall, *wall ? " " : "", text);
-	size_t len = n < 0 ? 0 : (size_t)n;
-	if (len >= sizeof(line))
-		len = sizeof(line) - 1;
-	if (v->cols && len > v->cols - 1)
-		len = v->cols - 1;
-	if (len >= size)
-		len = size - 1;
+	size_t len = text_format(line, sizeof(line), " %s %gx%s %s/%s %s%s%s%s%s %.300s", state_text(p), p->speed, idle,
+				 at, total, width ? "[" : "", gauge, width ? "] " : "", wall, *wall ? " " : "", text);
+	len = text_cut(line, len, v->cols ? v->cols - 1 : len);
+	len = text_cut(line, len, size - 1);
 	memcpy(out, line, len);
 	out[len] = '\0';
 	return len;

@@ -10,6 +10,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -38,8 +39,8 @@ struct agent *agent_get(struct hub *h, const char *name)
 	if (!a)
 		return NULL;
 	a->hub = h;
-	snprintf(a->name, sizeof(a->name), "%s", name);
-	snprintf(a->info.agent, sizeof(a->info.agent), "%s", name);
+	text_put(a->name, sizeof(a->name), name);
+	text_put(a->info.agent, sizeof(a->info.agent), name);
 	a->retry_ms = RETRY_MIN_MS;
 	STAILQ_INIT(&a->waiters);
 	HASH_ADD_STR(h->agents, name, a);
@@ -157,7 +158,7 @@ static void cut_off(struct agent *a, const char *why)
 	struct sandbox_provider *p = a->hub->p.provider;
 	char text[160];
 
-	snprintf(text, sizeof(text), "its sandbox broke the protocol and was cut off: %s", why);
+	text_format(text, sizeof(text), "its sandbox broke the protocol and was cut off: %s", why);
 	log_error(&(struct log_ids){.agent = a->name}, "%s", text);
 	(void)audit_event(a->hub, "sandbox.cut", NULL, a->name, "error", json_pack("{s:s}", "why", why));
 	a->cut = true;

@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/pace.h"
 #include "muxd/hub/screen.h"
 
@@ -387,7 +388,7 @@ void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text
 	if (attachment_leaves(a))
 		return;
 	a->cut_cause = cause;
-	snprintf(a->text, sizeof(a->text), "%s", text);
+	text_put(a->text, sizeof(a->text), text);
 	session_event(a->session, "cut", json_pack("{s:s,s:s}", "principal", a->principal, "why", text));
 	attachment_wake(a, WAKE_CUT);
 }
@@ -396,7 +397,7 @@ void attachment_notice(struct attachment *a, const char *text)
 {
 	if (attachment_leaves(a))
 		return;
-	snprintf(a->text, sizeof(a->text), "%s", text);
+	text_put(a->text, sizeof(a->text), text);
 	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->principal, "text", text));
 	attachment_wake(a, WAKE_NOTICE);
 }

@@ -207,8 +207,8 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		return rc;
 	if (s->state == SESSION_ENDED)
 		return err_set(e, ERR_ENDED, "the session has ended already");
-	snprintf(text, sizeof(text), "ended by %.60s: %.100s", rq->grant.principal,
-		 reason && *reason ? reason : "no reason given");
+	text_format(text, sizeof(text), "ended by %.60s: %.100s", rq->grant.principal,
+		    reason && *reason ? reason : "no reason given");
 	(void)audit_event(h, "session.terminate", rq, s->agent->name, "ok",
 			  json_pack("{s:s,s:s}", "session", s->id_text, "text", text));
 	session_kill(s, EXIT_KILLED, text);

@@ -3,6 +3,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "policy/reason.h"
 
@@ -52,7 +53,7 @@ static void on_name(void *arg, int rc, const struct err *e, const char *name)
 		return;
 	}
 	if (name != job->name) /* whole as it was */
-		snprintf(job->name, sizeof(job->name), "%s", name);
+		text_put(job->name, sizeof(job->name), name);
 	job->named(job);
 }
 
@@ -72,8 +73,8 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 	}
 	job->hub = h;
 	job->rq = *rq;
-	snprintf(job->name, sizeof(job->name), "%s", name);
-	snprintf(job->reason, sizeof(job->reason), "%s", reason);
+	text_put(job->name, sizeof(job->name), name);
+	text_put(job->reason, sizeof(job->reason), reason);
 	job->named = named;
 	job->done = done;
 	job->arg = arg;
@@ -186,8 +187,8 @@ static void on_destroyed(void *arg, int rc, const struct err *e, const struct sa
 		struct id was = a->linked;
 		char why[200];
 
-		snprintf(why, sizeof(why), "its sandbox was ended by %.60s: %.100s", job->rq.grant.principal,
-			 job->reason);
+		text_format(why, sizeof(why), "its sandbox was ended by %.60s: %.100s", job->rq.grant.principal,
+			    job->reason);
 		agent_gone(job->hub, a->name, &was, why);
 	}
 	d = json_pack("{s:s}", "reason", job->reason);

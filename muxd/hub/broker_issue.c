@@ -6,6 +6,7 @@
  */
 #define LOG_SUBSYS "broker"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/internal.h"
 #include "policy/reason.h"
@@ -37,7 +38,7 @@ static void job_end(struct issue_job *job, int rc, const struct err *e, const ch
 
 	if (rc == 0) {
 		rq->grant = job->grant;
-		snprintf(rq->token, sizeof(rq->token), "%s", token);
+		text_put(rq->token, sizeof(rq->token), token);
 		job->hub->stats.auth_ok++;
 	} else if (rc != ERR_CANCELLED) {
 		struct origin from = job_origin(job);
@@ -116,10 +117,10 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	out->kind = GRANT_STAFF;
 	rc = grant_scopes_parse(staff->scopes && staff->scopes[0] ? staff->scopes : "terminal,rounds,observe,drive",
 				&out->scopes, e);
-	snprintf(out->principal, sizeof(out->principal), "%s", principal);
-	snprintf(out->agent, sizeof(out->agent), "%s", agent);
+	text_put(out->principal, sizeof(out->principal), principal);
+	text_put(out->agent, sizeof(out->agent), agent);
 	snprintf(out->task, sizeof(out->task), "console");
-	snprintf(out->reason, sizeof(out->reason), "%s", reason);
+	text_put(out->reason, sizeof(out->reason), reason);
 	*out_ttl = staff->ttl_ns ? staff->ttl_ns : h->conf->grant_ttl_ns;
 	return rc;
 }
@@ -157,7 +158,7 @@ static void on_reviewed(void *arg, int rc, const struct err *e, const char *prin
 		job_end(job, rc, e, NULL);
 		return;
 	}
-	snprintf(job->grant.principal, sizeof(job->grant.principal), "%s", principal);
+	text_put(job->grant.principal, sizeof(job->grant.principal), principal);
 	job_issue(job);
 }
 
@@ -197,9 +198,9 @@ static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_jo
 		return err_set(e, ERR_AGAIN, "%d tokens are being reviewed already", REVIEWS_MAX);
 	job->ttl_ns = ttl < c->kubernetes_staff_ttl_ns ? ttl : c->kubernetes_staff_ttl_ns;
 	job->grant.kind = GRANT_STAFF;
-	snprintf(job->grant.agent, sizeof(job->grant.agent), "%s", w->agent);
-	snprintf(job->grant.task, sizeof(job->grant.task), "%s", w->task && *w->task ? w->task : "console");
-	snprintf(job->grant.reason, sizeof(job->grant.reason), "%s", w->reason);
+	text_put(job->grant.agent, sizeof(job->grant.agent), w->agent);
+	text_put(job->grant.task, sizeof(job->grant.task), w->task && *w->task ? w->task : "console");
+	text_put(job->grant.reason, sizeof(job->grant.reason), w->reason);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "policy/reason.h"
 #include "recorder/client.h"
@@ -343,7 +344,7 @@ static void job_ask(struct life_job *j)
 
 static void found_session(struct life_job *j, const char *agent, int64_t opened_wall_ns, const char *snapshot)
 {
-	snprintf(j->agent, sizeof(j->agent), "%s", agent);
+	text_put(j->agent, sizeof(j->agent), agent);
 	j->at_wall_ns = opened_wall_ns + j->call.at_ns;
 	if (!j->call.at_ns && snapshot && *snapshot && id_is_nil(&j->call.snapshot))
 		(void)id_parse(snapshot, &j->call.snapshot); /* what is no id leaves it to the time */
@@ -421,9 +422,9 @@ static int take_call(struct life_job *j, const struct life_call *c, struct err *
 		rc = err_set(e, ERR_INVAL, "snapshot_id is missing");
 	if (rc)
 		return rc;
-	snprintf(j->agent, sizeof(j->agent), "%s", known ? c->agent : "");
-	snprintf(j->as, sizeof(j->as), "%s", c->as ? c->as : "");
-	snprintf(j->reason, sizeof(j->reason), "%s", c->reason ? c->reason : "");
+	text_put(j->agent, sizeof(j->agent), known ? c->agent : "");
+	text_put(j->as, sizeof(j->as), c->as ? c->as : "");
+	text_put(j->reason, sizeof(j->reason), c->reason ? c->reason : "");
 	return 0;
 }
 
@@ -512,7 +513,7 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 		done(arg, rc, &e, NULL);
 		return;
 	}
-	snprintf(j->agent, sizeof(j->agent), "%s", agent);
+	text_put(j->agent, sizeof(j->agent), agent);
 	j->done = done;
 	j->arg = arg;
 	(void)audit_event(h, "sandbox.log", rq, agent, "ok", NULL);

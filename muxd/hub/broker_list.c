@@ -7,6 +7,7 @@
 #define LOG_SUBSYS "broker"
 #include "control/life/life.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -300,9 +301,9 @@ static int take_filter(struct list_job *j, const struct life_filter *f, struct e
 		return 0;
 	if ((f->prefix && strlen(f->prefix) > AGENT_NAME_MAX) || (f->after && strlen(f->after) > AGENT_NAME_MAX))
 		return err_set(e, ERR_INVAL, "prefix or after is longer than a name can be (%d)", AGENT_NAME_MAX);
-	snprintf(j->state, sizeof(j->state), "%s", f->state ? f->state : "");
-	snprintf(j->prefix, sizeof(j->prefix), "%s", f->prefix ? f->prefix : "");
-	snprintf(j->after, sizeof(j->after), "%s", f->after ? f->after : "");
+	text_put(j->state, sizeof(j->state), f->state ? f->state : "");
+	text_put(j->prefix, sizeof(j->prefix), f->prefix ? f->prefix : "");
+	text_put(j->after, sizeof(j->after), f->after ? f->after : "");
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Which sandbox a name, an id or a pod means, for who comes by port. */
 #define LOG_SUBSYS "broker"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 	}
 	for (size_t i = 0; i < n; i++)
 		if (id_equal(&list[i].sandbox_id, &j->id) && may_hear_of(j, list[i].agent))
-			snprintf(j->name, sizeof(j->name), "%s", list[i].agent);
+			text_put(j->name, sizeof(j->name), list[i].agent);
 	look(j); /* or an agent that is called like an id */
 }
 
@@ -82,7 +83,7 @@ static void find_id(struct locate_job *j)
 	{
 		if (!id_equal(&a->info.sandbox_id, &j->id) || !may_hear_of(j, a->name))
 			continue;
-		snprintf(j->name, sizeof(j->name), "%s", a->name);
+		text_put(j->name, sizeof(j->name), a->name);
 		look(j);
 		return;
 	}
@@ -96,7 +97,7 @@ static int make_name(const struct hub *h, const char *id, const char *space, cha
 	const char *own = *c->kubernetes_namespace ? c->kubernetes_namespace : "default";
 
 	if (!*space || strcmp(space, own) == 0) {
-		snprintf(out, size, "%s", id);
+		text_put(out, size, id);
 		return target_name_check(out, e);
 	}
 	if (!*c->kubernetes_kubeconfig)

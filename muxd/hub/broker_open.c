@@ -3,6 +3,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/quota.h"
 
@@ -217,7 +218,7 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 		return rc;
 	if (h->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	snprintf(j->name, sizeof(j->name), "%s", spec->agent);
+	text_put(j->name, sizeof(j->name), spec->agent);
 	rc = launch_from_spec(h, &j->rq.grant, spec, &j->launch, e);
 	memcpy(j->launch.lease, j->rq.lease, sizeof(j->launch.lease));
 	memcpy(j->launch.run, j->rq.run, sizeof(j->launch.run));

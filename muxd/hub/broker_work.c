@@ -5,6 +5,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/setup.h"
 
@@ -32,8 +33,8 @@ static struct host_job *host_job_create(struct hub *h, const char *name, const c
 		return NULL;
 	}
 	j->hub = h;
-	snprintf(j->name, sizeof(j->name), "%s", name);
-	snprintf(j->why, sizeof(j->why), "%s", why);
+	text_put(j->name, sizeof(j->name), name);
+	text_put(j->why, sizeof(j->why), why);
 	j->done = done;
 	j->arg = arg;
 	return j;
@@ -194,8 +195,8 @@ static void on_round_end(void *arg, struct session *s)
 
 	memcpy(out.round, s->id_text, sizeof(out.round));
 	if (r) {
-		snprintf(out.cause, sizeof(out.cause), "%s", exit_cause_name(r->cause));
-		snprintf(out.message, sizeof(out.message), "%s", r->message);
+		text_put(out.cause, sizeof(out.cause), exit_cause_name(r->cause));
+		text_put(out.message, sizeof(out.message), r->message);
 		out.code = r->code;
 		out.signal = r->signal;
 		out.duration_ns = r->duration_ns;
@@ -254,8 +255,8 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 	j->arg = arg;
 	if (spec.timeout_ns > h->conf->round_timeout_max_ns)
 		spec.timeout_ns = h->conf->round_timeout_max_ns;
-	snprintf(rq.lease, sizeof(rq.lease), "%s", x->lease);
-	snprintf(rq.run, sizeof(rq.run), "%s", x->run);
+	text_put(rq.lease, sizeof(rq.lease), x->lease);
+	text_put(rq.run, sizeof(rq.run), x->run);
 	broker_open(h, &rq, &spec, NULL, NULL, on_round, j);
 }
 

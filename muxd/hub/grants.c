@@ -3,6 +3,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdio.h>
@@ -66,8 +67,8 @@ static void warn(struct attachment *a, int64_t left_ns)
 
 	a->warned = true;
 	clock_format_duration(((uint64_t)left_ns + NS_PER_SEC - 1) / NS_PER_SEC * NS_PER_SEC, left, sizeof(left));
-	snprintf(text, sizeof(text), "the grant ends in %s: what is open is cut then; ask for a new grant to go on",
-		 left);
+	text_format(text, sizeof(text), "the grant ends in %s: what is open is cut then; ask for a new grant to go on",
+		    left);
 	attachment_notice(a, text);
 }
 
@@ -132,7 +133,7 @@ int exec_key_add(struct hub *h, const char *agent, const char *principal, const 
 		return ERR_NOMEM;
 	memcpy(k->key, key, (size_t)n + 1);
 	k->session = *session;
-	snprintf(k->digest, sizeof(k->digest), "%s", digest);
+	text_put(k->digest, sizeof(k->digest), digest);
 	k->boot_ns = clock_boot_ns();
 	HASH_ADD_KEYPTR(hh, h->exec_ids, k->key, (unsigned)n, k);
 	return 0;

@@ -1,5 +1,6 @@
 /* What a client asked to run: checked, copied, and given a digest that tells one exec_id's uses apart. */
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <openssl/evp.h>
@@ -185,9 +186,10 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	char term[80], token_fd[32];
 
 	snprintf(token_fd, sizeof(token_fd), "MUXD_TOKEN_FD=%d", SECRET_FD);
-	snprintf(term, sizeof(term), "TERM=%.64s", spec->term && spec->term[0] ? spec->term : "xterm-256color");
-	if (copy_argv(h, spec, out) ||
-	    !(out->env = copy_list(spec->env, spec->pty ? term : spec->secret_len ? token_fd : NULL)))
+	text_format(term, sizeof(term), "TERM=%.64s", spec->term && spec->term[0] ? spec->term : "xterm-256color");
+	if (copy_argv(h, spec, out) || !(out->env = copy_list(spec->env, spec->pty          ? term
+									 : spec->secret_len ? token_fd
+											    : NULL)))
 		return ERR_NOMEM;
 	if (spec->secret_len && copy_secret(spec, out))
 		return ERR_NOMEM;
@@ -231,7 +233,7 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 	if (spec->kind == SESSION_PORT && (rc = port_allowed(h, spec->port->port, e)))
 		return rc;
 	l.port = spec->kind == SESSION_PORT ? spec->port->port : 0;
-	snprintf(l.task, sizeof(l.task), "%s", task);
+	text_put(l.task, sizeof(l.task), task);
 	rc = copy_spec(h, spec, &l);
 	if (!rc)
 		rc = make_digest(&l, spec);

@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "recorder/client.h"
 
@@ -111,7 +112,7 @@ bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit 
 	if (!a->quiesce || a->quiesce->channel != channel)
 		return false;
 	(void)link_forget(a->link, channel);
-	snprintf(why, sizeof(why), "the sync ended with %s %d", exit_cause_name(x->cause), x->code);
+	text_format(why, sizeof(why), "the sync ended with %s %d", exit_cause_name(x->cause), x->code);
 	if (x->cause == EXIT_EXITED && x->code == 0)
 		quiesced(a, 0, NULL);
 	else

@@ -6,6 +6,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/screen.h"
 #include "recorder/client.h"
 
@@ -39,8 +40,8 @@ static void restore_grant(struct grant *g, const json_t *open)
 	(void)json_opt_str(open, "reason", &reason, NULL);
 	(void)json_opt_str(open, "grant_id", &id, NULL);
 	(void)json_opt_int(open, "grant_expires_ns", 0, INT64_MAX, &expires, NULL);
-	snprintf(g->principal, sizeof(g->principal), "%s", principal);
-	snprintf(g->reason, sizeof(g->reason), "%s", reason);
+	text_put(g->principal, sizeof(g->principal), principal);
+	text_put(g->reason, sizeof(g->reason), reason);
 	(void)grant_kind_parse(kind, &g->kind, NULL);
 	(void)id_parse(id, &g->id);
 	g->expires_ns = expires;
@@ -69,10 +70,10 @@ static int restore_launch(struct launch *l, const json_t *open)
 	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
 	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	l->head = (uint64_t)head, l->tail = (uint64_t)tail;
-	snprintf(l->task, sizeof(l->task), "%s", task);
-	snprintf(l->digest, sizeof(l->digest), "%s", digest);
-	snprintf(l->lease, sizeof(l->lease), "%s", lease);
-	snprintf(l->run, sizeof(l->run), "%s", run);
+	text_put(l->task, sizeof(l->task), task);
+	text_put(l->digest, sizeof(l->digest), digest);
+	text_put(l->lease, sizeof(l->lease), lease);
+	text_put(l->run, sizeof(l->run), run);
 	l->argv = calloc(n + 1, sizeof(*l->argv));
 	if (!l->argv || (cwd && !(l->cwd = strdup(cwd))) || (exec_id && !(l->exec_id = strdup(exec_id))))
 		return ERR_NOMEM;

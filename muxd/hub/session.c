@@ -5,6 +5,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/screen.h"
 
 #include <errno.h>
@@ -248,7 +249,7 @@ void session_kill(struct session *s, enum exit_cause cause, const char *why)
 	s->killing = true;
 	s->kill_cause = cause;
 	s->kill_deadline = clock_boot_ns() + KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;
-	snprintf(s->kill_text, sizeof(s->kill_text), "%s", why);
+	text_put(s->kill_text, sizeof(s->kill_text), why);
 	session_event(s, "kill", json_pack("{s:s}", "why", why));
 	if (s->state == SESSION_RUNNING || s->state == SESSION_OPENING) {
 		session_set_state(s, SESSION_ENDING);

@@ -5,10 +5,12 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/screen.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,22 +74,22 @@ static int not_started(const struct session *s, char *out, size_t size)
 	const struct link_exit *x = &s->exit;
 
 	if (strcmp(x->error_at, "cwd") == 0) {
-		snprintf(out, size, "cwd %s: %s", s->launch.cwd ? s->launch.cwd : "/workspace", strerror(x->error));
+		text_format(out, size, "cwd %s: %s", s->launch.cwd ? s->launch.cwd : "/workspace", strerror(x->error));
 		return ERR_INVAL;
 	}
 	if (strcmp(x->error_at, "exec") == 0) {
-		snprintf(out, size, "%s: %s", s->launch.argv[0], strerror(x->error));
+		text_format(out, size, "%s: %s", s->launch.argv[0], strerror(x->error));
 		return x->error == ENOENT                          ? ERR_NO_PROGRAM
 		       : x->error == EACCES || x->error == ENOEXEC ? ERR_NOT_EXECUTABLE
 								   : ERR_INVAL;
 	}
 	if (err_by_name(x->error_at)) {
 		if (x->text[0])
-			snprintf(out, size, "%s", x->text);
+			text_put(out, size, x->text);
 		return err_by_name(x->error_at);
 	}
 	if (x->error)
-		snprintf(out, size, "%s: %s", x->error_at, strerror(x->error));
+		text_format(out, size, "%s: %s", x->error_at, strerror(x->error));
 	return ERR_SANDBOX_CREATE;
 }
 
@@ -97,10 +99,9 @@ static void fill_message(const struct session *s, char *out, size_t size)
 	const char *text = s->exit.text;
 
 	if (s->killing && s->kill_text[0]) {
-		if (snprintf(out, size, "%.*s%s%s", *text ? 120 : 199, s->kill_text, *text ? "; " : "", text) < 0)
-			out[0] = '\0';
+		text_format(out, size, "%.*s%s%s", *text ? 120 : 199, s->kill_text, *text ? "; " : "", text);
 	} else {
-		snprintf(out, size, "%s", *text ? text : s->exit.error_at);
+		text_put(out, size, *text ? text : s->exit.error_at);
 	}
 }
 
@@ -118,7 +119,7 @@ static void fill_transfer(struct session *s)
 		r->total[STREAM_OUTPUT] = t->content.total;
 	r->failed = transfer_result(t, s->agent->name, r, &e);
 	if (r->failed)
-		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
+		text_format(r->message, sizeof(r->message), "%.190s", e.message);
 	if (!t->head_known) /* there is nothing that a client could still take */
 		session_pass_over(s, STREAM_OUTPUT);
 }
@@ -130,7 +131,7 @@ static void fill_port(struct session *s)
 
 	r->failed = port_result(s, r, &e);
 	if (r->failed)
-		snprintf(r->message, sizeof(r->message), "%.190s", e.message);
+		text_format(r->message, sizeof(r->message), "%.190s", e.message);
 }
 
 static void fill_result(struct session *s)
@@ -146,7 +147,7 @@ static void fill_result(struct session *s)
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
 		r->total[i] = s->stream[i].end;
 		if (s->kind == SESSION_ROUND)
-			snprintf(r->sha256[i], sizeof(r->sha256[i]), "%s", keep_digest(&s->keep[i]));
+			text_put(r->sha256[i], sizeof(r->sha256[i]), keep_digest(&s->keep[i]));
 	}
 	if (s->launch.transfer)
 		fill_transfer(s);
@@ -154,26 +155,54 @@ static void fill_result(struct session *s)
 		fill_port(s);
 }
 
-static int journal_exit(struct session *s)
+/* NULL: no memory. */
+static json_t *exit_record(const struct session *s)
 {
 	const struct session_result *r = &s->result;
 	json_t *o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(r->cause), "code",
 			      r->code, "signal", r->signal, "message", r->message, "totals", (json_int_t)r->total[0],
 			      (json_int_t)r->total[1], (json_int_t)r->total[2], "duration_ns",
 			      (json_int_t)r->duration_ns, "reported", r->cause == EXIT_EXITED);
-	int rc;
 
-	if (!o)
-		return ERR_NOMEM;
-	if (s->kind == SESSION_ROUND)
+	if (o && s->kind == SESSION_ROUND)
 		json_object_set_new(o, "sha256",
 				    json_pack("{s:s,s:s}", "stdout", r->sha256[1], "stderr", r->sha256[2]));
-	if (s->launch.transfer)
+	if (o && s->launch.transfer)
 		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
-	rc = journal_json(s->hub->journal, RING_EXIT, &s->id, o);
+	return o;
+}
+
+/* Without words and digests, and without memory of its own. */
+static int journal_bare_exit(struct session *s)
+{
+	const struct session_result *r = &s->result;
+	char text[400];
+	int n = snprintf(text, sizeof(text),
+			 "{\"cause\":\"%s\",\"code\":%d,\"signal\":%d,\"message\":\"\",\"totals\":[%" PRIu64 ",%" PRIu64
+			 ",%" PRIu64 "],\"duration_ns\":%" PRIu64 ",\"reported\":%s}",
+			 exit_cause_name(r->cause), r->code, r->signal, r->total[0], r->total[1], r->total[2],
+			 r->duration_ns, r->cause == EXIT_EXITED ? "true" : "false");
+
+	if (n < 0 || (size_t)n >= sizeof(text))
+		return ERR_INTERNAL;
+	return journal_bytes(s->hub->journal, RING_EXIT, &s->id, text, (size_t)n);
+}
+
+/* Only room in the ring is waited for. What cannot be written in full for another reason stands there in brief, so that
+ * no session is open for ever. */
+static int journal_exit(struct session *s)
+{
+	json_t *o = exit_record(s);
+	int rc = o ? journal_json(s->hub->journal, RING_EXIT, &s->id, o) : ERR_NOMEM;
+
+	json_decref(o);
+	if (rc && rc != ERR_AGAIN) {
+		log_error(&(struct log_ids){.session = s->id_text, .agent = s->agent->name},
+			  "its end goes into the record without a message: %s", err_name(rc));
+		rc = journal_bare_exit(s);
+	}
 	if (!rc)
 		s->exit_position = journal_position(s->hub->journal);
-	json_decref(o);
 	return rc;
 }
 
@@ -264,7 +293,7 @@ static void know_end(struct session *s, enum exit_cause cause, int code, int sig
 	exit_known(s);
 	s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
 	if (message && !s->killing)
-		snprintf(s->exit.text, sizeof(s->exit.text), "%s", message);
+		text_put(s->exit.text, sizeof(s->exit.text), message);
 }
 
 /* EXIT is in the journal. */

@@ -3,6 +3,7 @@
 #include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -191,7 +192,7 @@ int transfer_result(const struct transfer *t, const char *agent, const struct se
 {
 	char what[300], buf[128];
 
-	snprintf(what, sizeof(what), "%s of %.160s in %.100s", file_op_name(t->op), t->path, agent);
+	text_format(what, sizeof(what), "%s of %.160s in %.100s", file_op_name(t->op), t->path, agent);
 	switch (r->cause) {
 	case EXIT_EXITED:
 		break;

@@ -6,6 +6,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/sock.h"
+#include "muxd/base/text.h"
 #include "muxd/link/link_state.h"
 
 #include <errno.h>
@@ -313,7 +314,7 @@ int link_create(struct uv_loop_s *loop, const struct link_params *p, const struc
 	l->ops = ops;
 	l->arg = arg;
 	l->p = *p;
-	snprintf(l->name, sizeof(l->name), "%s", p->name ? p->name : "");
+	text_put(l->name, sizeof(l->name), p->name ? p->name : "");
 	l->p.name = l->name;
 	l->fd = -1;
 	buf_init(&l->out, LINK_OUT_MAX);

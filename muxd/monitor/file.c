@@ -46,6 +46,7 @@ int file_sync_dir(const char *path, struct err *e)
 	const char *slash = strrchr(path, '/');
 	int fd, rc = 0;
 
+	/* bytes: a path, and none of it is cut */
 	snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
 	fd = open(*dir ? dir : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)

@@ -3,6 +3,7 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/monitor/file.h"
 
 #include <errno.h>
@@ -381,8 +382,8 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 		return err_set(e, ERR_LIMIT, "%d grants are alive already", GRANTS_MAX);
 	if (find(g, &grant->id))
 		return err_set(e, ERR_CONFLICT, "a grant with this id exists");
-	snprintf(en.via, sizeof en.via, "%s", via);
-	snprintf(en.by, sizeof en.by, "%s", by);
+	text_put(en.via, sizeof en.via, via);
+	text_put(en.by, sizeof en.by, by);
 	rc = reserve_one(g);
 	if (rc)
 		return err_set(e, rc, "no memory for a grant");

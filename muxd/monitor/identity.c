@@ -99,6 +99,7 @@ int identity_can_reach(const struct file_owner *who, const char *path, const cha
 	if (who->uid == (uid_t)-1)
 		return 0;
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		/* bytes: a path, and none of it is cut */
 		snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 		if (stat(dir, &st) < 0)
 			return err_sys(e, errno, "stat %s", dir);

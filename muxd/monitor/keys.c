@@ -34,6 +34,7 @@ static int key_path(const char *folder, const char *kid, const char *suffix, cha
 {
 	char name[64];
 
+	/* bytes: hexadecimal digits */
 	snprintf(name, sizeof name, "%.16s.%s", kid, suffix);
 	return file_join(out, PATH_MAX, folder, name, e);
 }

@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/sock.h"
+#include "muxd/base/text.h"
 #include "muxd/monitor/layout.h"
 
 #include <errno.h>
@@ -87,7 +88,7 @@ void address_host(const char *address, char *out)
 		address++;
 		len -= 2;
 	}
-	snprintf(out, ADDRESS_MAX, "%.*s", (int)(len < ADDRESS_MAX ? len : ADDRESS_MAX - 1), address);
+	text_put_bytes(out, ADDRESS_MAX, address, len);
 }
 
 void address_for_client(const char *address, char *out_host, unsigned *out_port)

@@ -1,4 +1,5 @@
 #include "muxd/monitor/sandboxes.h"
+#include "muxd/base/text.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
@@ -230,9 +231,9 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 	j->arg = arg;
 	j->answer.fd = -1;
 	buf_init(&j->answer.text, LOG_BYTES);
-	snprintf(j->agent, sizeof j->agent, "%s", q->agent ? q->agent : "");
-	snprintf(j->from, sizeof j->from, "%s", q->from ? q->from : "");
-	snprintf(j->after, sizeof j->after, "%s", q->after ? q->after : "");
+	text_put(j->agent, sizeof j->agent, q->agent ? q->agent : "");
+	text_put(j->from, sizeof j->from, q->from ? q->from : "");
+	text_put(j->after, sizeof j->after, q->after ? q->after : "");
 	TAILQ_INSERT_TAIL(&s->waiting, j, entry);
 	s->n++;
 	next(s);

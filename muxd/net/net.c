@@ -14,10 +14,11 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/sock.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/door.h"
 #include "muxd/hub/setup.h"
-#include "muxd/net/cluster.h"
 #include "muxd/net/asks.h"
+#include "muxd/net/cluster.h"
 #include "muxd/net/ipc.h"
 #include "muxd/net/provider.h"
 #include "muxd/net/reviewer.h"
@@ -138,7 +139,7 @@ static int set_keys(struct hub *h, const json_t *list)
 		size_t len = 0;
 
 		if (kid && key && base64_decode(key, strlen(key), true, &p, &len) == 0 && len == GRANT_KEY_LEN) {
-			snprintf(keys[got].kid, sizeof(keys[got].kid), "%s", kid);
+			text_put(keys[got].kid, sizeof(keys[got].kid), kid);
 			memcpy(keys[got++].key, p, len);
 		}
 		free(p);
@@ -421,7 +422,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 		conf_destroy(p.conf);
 		return rc;
 	}
-	snprintf(p.instance, sizeof(p.instance), "%s", instance);
+	text_put(p.instance, sizeof(p.instance), instance);
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;
 	p.life = n->life;

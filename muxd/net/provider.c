@@ -1,6 +1,7 @@
 #include "muxd/net/provider.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/net/ipc.h"
 
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static void copy_str(const json_t *o, const char *key, char *out, size_t size)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
-	snprintf(out, size, "%s", s ? s : "");
+	text_put(out, size, s ? s : "");
 }
 
 /* The monitor is trusted; still, what does not parse is an error and no half sandbox. */
@@ -274,7 +275,7 @@ static struct list_job *list_job(struct sandbox_provider *p, const struct kind *
 	j->ipc = ((struct provider *)p)->ipc;
 	j->kind = kind;
 	j->arg = arg;
-	snprintf(j->agent, sizeof(j->agent), "%s", agent ? agent : "");
+	text_put(j->agent, sizeof(j->agent), agent ? agent : "");
 	return j;
 }
 
@@ -287,7 +288,7 @@ static int parse_listed(const json_t *o, void *item)
 
 static void after_sandbox(const void *item, char *out, size_t size)
 {
-	snprintf(out, size, "%s", ((const struct sandbox_info *)item)->agent);
+	text_put(out, size, ((const struct sandbox_info *)item)->agent);
 }
 
 static const struct kind sandboxes = {"sandbox.list", "sandboxes", sizeof(struct sandbox_info), parse_listed,
@@ -332,7 +333,7 @@ static void after_snapshot(const void *item, char *out, size_t size)
 	char id[ID_STR_LEN];
 
 	id_format(&s->id, id);
-	snprintf(out, size, "%s/%s", s->agent, id);
+	text_format(out, size, "%s/%s", s->agent, id);
 }
 
 static const struct kind snapshots = {"sandbox.snapshots", "snapshots", sizeof(struct sandbox_snapshot), parse_snapshot,

@@ -3,6 +3,7 @@
 #include "control/kube/review.h"
 #include "control/kube/spec.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static int find_pod(const struct reviewer *v, const char *agent, struct target *
 		return rc;
 	if (!v->agents_in_cluster)
 		return err_set(e, ERR_FORBIDDEN, "%s is no pod: who may enter it is not for the cluster to say", agent);
-	snprintf(t->ns, sizeof(t->ns), "%s", v->ns);
+	text_put(t->ns, sizeof(t->ns), v->ns);
 	return kube_pod_name(v->hold, t->agent, t->pod, e);
 }
 

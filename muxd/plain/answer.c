@@ -1,4 +1,5 @@
 #include "muxd/plain/answer.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static enum answer_kind refused(const char *at, const char *s, struct answer_sta
 
 	if (!number(s, &error) || error > 4095)
 		return ANSWER_NONE;
-	snprintf(out->at, sizeof(out->at), "%s", at);
+	text_put(out->at, sizeof(out->at), at);
 	out->error = (int)error;
 	return ANSWER_REFUSED;
 }

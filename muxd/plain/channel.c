@@ -4,6 +4,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/ids.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/plain/peer.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ void channel_refuse(struct plain_channel *c, const char *where, int error, const
 	c->over = true;
 	c->deadline_ns = c->next_ns = 0;
 	c->ending = ENDING_NOT;
-	snprintf(x.at, sizeof(x.at), "%s", where);
+	text_put(x.at, sizeof(x.at), where);
 	if (c->state != CHANNEL_RUNNING)
 		put_opened(c, CODE_SYSTEM, text);
 	put_exit(c, &x, text);
@@ -124,8 +125,8 @@ static void refuse_mute(struct plain_channel *c)
 	size_t n = buf_len(&c->held[2]) < 100 ? buf_len(&c->held[2]) : 100;
 	char text[FRAME_TEXT_MAX];
 
-	snprintf(text, sizeof(text), "the shell in the container ended with code %d before the program began: %.*s",
-		 c->end.code, (int)n, n ? (const char *)buf_ptr(&c->held[2]) : "");
+	text_format(text, sizeof(text), "the shell in the container ended with code %d before the program began: %.*s",
+		    c->end.code, (int)n, n ? (const char *)buf_ptr(&c->held[2]) : "");
 	channel_refuse(c, "sandbox_create_failed", 0, text);
 }
 
@@ -296,8 +297,8 @@ static bool may_start(struct plain_channel *c)
 		return false;
 	}
 	if (name) {
-		snprintf(text, sizeof(text), "the shell in this container cannot set the variable %.*s",
-			 (int)strcspn(name, "="), name);
+		text_format(text, sizeof(text), "the shell in this container cannot set the variable %.*s",
+			    (int)strcspn(name, "="), name);
 		channel_refuse(c, "unsupported", 0, text);
 		return false;
 	}
@@ -412,7 +413,7 @@ static void refuse_new(struct plain_peer *p, uint32_t channel, uint16_t code, co
 	wire_put(p, &f);
 	f.type = FRAME_EXIT;
 	f.u.exit = (struct frame_exit){.cause = CAUSE_NOT_STARTED, .code = -1};
-	snprintf(f.u.exit.at, sizeof(f.u.exit.at), "%s", where);
+	text_put(f.u.exit.at, sizeof(f.u.exit.at), where);
 	wire_put(p, &f);
 }
 

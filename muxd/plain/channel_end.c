@@ -6,6 +6,7 @@
  */
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/plain/peer.h"
 
 #include <stdio.h>
@@ -27,8 +28,8 @@ static void look(struct plain_channel *c, const char *signals)
 	struct sweep *s = &c->sweep;
 
 	c->next_ns = 0;
-	snprintf(s->target.mark, sizeof(s->target.mark), "%s", c->mark);
-	snprintf(s->target.start, sizeof(s->target.start), "%s", c->leader.start);
+	text_put(s->target.mark, sizeof(s->target.mark), c->mark);
+	text_put(s->target.start, sizeof(s->target.start), c->leader.start);
 	s->target.pid = c->leader.pid;
 	s->target.signals = signals;
 	s->done = on_sweep;
@@ -55,7 +56,7 @@ static void verdict(struct plain_channel *c, bool survived, const char *text)
 	if (c->told)
 		wire_error(c->peer, c->number, CODE_STATE, text); /* for the log: its EXIT said left_running */
 	c->survived = survived;
-	snprintf(c->verdict, sizeof(c->verdict), "%s", text);
+	text_put(c->verdict, sizeof(c->verdict), text);
 	done(c);
 }
 

@@ -1,6 +1,7 @@
 /* Input of a channel: taken from the hub, handed to the exec, as it is or in pieces with their lengths. */
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/plain/peer.h"
 
 #include <stdio.h>
@@ -93,7 +94,7 @@ static void feed_eof(struct plain_channel *c)
 		(void)buf_append_str(&c->framed, "0\n"); /* there is room: twice a piece */
 		feed_pieces(c);
 	} else if (plain_exec_eof(c->exec)) {
-		snprintf(c->verdict, sizeof(c->verdict), "%s: the program was not told", no_end);
+		text_format(c->verdict, sizeof(c->verdict), "%s: the program was not told", no_end);
 		wire_error(c->peer, c->number, CODE_INVALID, c->verdict);
 	}
 }

@@ -237,6 +237,7 @@ int script_sweep(const char *shell, const char *owner, const struct script_targe
 	for (size_t i = 0; i < n; i++) {
 		char *own = out->own + i * size;
 
+		/* bytes: our own words, with NUL between them */
 		snprintf(own, size, "%s%c%lld%c%s%c%s", t[i].mark, 0, (long long)t[i].pid, 0,
 			 t[i].start[0] ? t[i].start : "0", 0, t[i].signals);
 		add_list(out, own, 4);

@@ -41,5 +41,7 @@ refuse() {
 }
 refuse '^(muxd|policy|recorder|control)/' 'json_[a-z_]*_nocheck\(|json_(v?pack_ex|vpack)\(|json_v?sprintf\(".*%[.0-9*]*s' 'JSON is built with the names in json.h, which no content makes fail' \
 	'^muxd/base/json(_build)?\.[ch]'
+# Text that is cut is cut at a character.
+tests/lib/cuts.py || bad=1
 [ $bad -eq 0 ] && echo "layers: fine"
 exit $bad

@@ -2,6 +2,7 @@
 #include "muxd/doors/rest/admission.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/hub/hub.h"
 
@@ -99,27 +100,28 @@ static void say_why(const struct question *q, char *out, size_t size)
 	const char *slash = *q->container ? "/" : "";
 
 	if (about(q, "CONNECT", "exec") || about(q, "CONNECT", "attach"))
-		snprintf(
+		text_format(
 		    out, size,
 		    "%.63s/%.253s is a sandbox, which is entered through muxd, so that it is recorded: muxctl exec "
 		    "%.63s/%.253s%s%.63s -- COMMAND, or ssh -l %.63s/%.253s%s%.63s to muxd's SSH door, with a grant",
 		    q->ns, q->name, q->ns, q->name, slash, q->container, q->ns, q->name, slash, q->container);
 	else if (about(q, "CONNECT", "portforward") || about(q, "CONNECT", "proxy"))
-		snprintf(out, size,
-			 "%.63s/%.253s is a sandbox, which takes no connections: what it has to say goes through muxd, "
-			 "where it is recorded",
-			 q->ns, q->name);
+		text_format(
+		    out, size,
+		    "%.63s/%.253s is a sandbox, which takes no connections: what it has to say goes through muxd, "
+		    "where it is recorded",
+		    q->ns, q->name);
 	else if (about(q, "UPDATE", "ephemeralcontainers"))
-		snprintf(
+		text_format(
 		    out, size,
 		    "%.63s/%.253s is a sandbox, which gets no further containers; enter it through muxd, where it is "
 		    "recorded",
 		    q->ns, q->name);
 	else
-		snprintf(out, size,
-			 "muxd was asked about %.20s of %.63s%s%.63s, which its webhook is not for: correct the "
-			 "ValidatingWebhookConfiguration",
-			 q->operation, q->resource, *q->sub ? "/" : "", q->sub);
+		text_format(out, size,
+			    "muxd was asked about %.20s of %.63s%s%.63s, which its webhook is not for: correct the "
+			    "ValidatingWebhookConfiguration",
+			    q->operation, q->resource, *q->sub ? "/" : "", q->sub);
 }
 
 static json_t *make_answer(const struct question *q, bool allowed)
@@ -160,9 +162,9 @@ int admission_review(const void *text, size_t len, size_t max, const char *user,
 		rc = err_set(e, ERR_NOMEM, "out of memory");
 		goto out;
 	}
-	snprintf(out->user, sizeof(out->user), "%s", q.user);
-	snprintf(out->what, sizeof(out->what), "%.20s %.40s%s%.40s %.63s/%.80s", q.operation, q.resource,
-		 *q.sub ? "/" : "", q.sub, q.ns, q.name);
+	text_put(out->user, sizeof(out->user), q.user);
+	text_format(out->what, sizeof(out->what), "%.20s %.40s%s%.40s %.63s/%.80s", q.operation, q.resource,
+		    *q.sub ? "/" : "", q.sub, q.ns, q.name);
 	*out_answer = answer;
 out:
 	json_decref(o);

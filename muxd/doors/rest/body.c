@@ -3,6 +3,7 @@
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/text.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ static int env_one(struct round_body *b, size_t i, const char *key, const json_t
 	if (!env_name_ok(key) || strlen(key) > 64)
 		return err_set(e, ERR_INVAL,
 			       "env: \"%.64s\" is no name: up to 64 letters, digits and _, no digit first", key);
-	snprintf(what, sizeof(what), "env.%s", key);
+	text_format(what, sizeof(what), "env.%s", key);
 	rc = check_text(what, v, e);
 	if (rc)
 		return rc;

@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "rest"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/server.h"
@@ -32,7 +33,7 @@ int conn_create(struct rest_door *d, struct peer *slot, const char *peer, struct
 		return ERR_NOMEM;
 	c->door = d;
 	c->slot = slot;
-	snprintf(c->peer, sizeof(c->peer), "%s", peer);
+	text_put(c->peer, sizeof(c->peer), peer);
 	buf_init(&c->head, 4096);
 	buf_init(&c->raw, 0);
 	c->read_mark = UINT64_MAX;
@@ -218,6 +219,7 @@ void conn_farewell(struct conn *c)
 	if (c->state != CONN_WAITING || !c->wsi || !c->x)
 		return;
 	method = c->x->method;
+	/* bytes: a path, its size is that of its source */
 	snprintf(path, sizeof(path), "%s", c->x->path);
 	http_exchange_abandon(c->x); /* its handler answers it later, to nobody */
 	c->x = NULL;

@@ -1,4 +1,5 @@
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/server.h"
 #include "muxd/doors/web/origin.h"
@@ -311,7 +312,8 @@ int conn_exchange(struct conn *c, const char *path)
 	c->x->done = conn_answered;
 	c->x->wake = conn_flow_wake;
 	c->x->done_arg = c;
-	snprintf(c->x->peer, sizeof(c->x->peer), "%s", c->peer);
+	text_put(c->x->peer, sizeof(c->x->peer), c->peer);
+	/* bytes: a path, whose length was looked at */
 	snprintf(c->x->path, sizeof(c->x->path), "%s", path);
 	read_request_id(c);
 	read_header(c, WSI_TOKEN_HOST, c->x->host, sizeof(c->x->host));

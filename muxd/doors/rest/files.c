@@ -1,6 +1,7 @@
 /* PUT and GET /v1/agents/{agent}/files: content streams through, and a get that fails never looks whole. */
 #include "muxd/base/clock.h"
 #include "muxd/base/ring.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/hub/hub.h"
 
@@ -96,7 +97,7 @@ static void begin_get(struct moving *m, const struct session *s)
 
 	if (!m->begun && o && (size || m->ended)) {
 		m->begun = true;
-		snprintf(m->x->file_mode, sizeof(m->x->file_mode), "%s", mode ? mode : "");
+		text_put(m->x->file_mode, sizeof(m->x->file_mode), mode ? mode : "");
 		http_reply_stream(m->x, 200, "application/octet-stream", (uint64_t)size);
 	}
 	json_decref(o);

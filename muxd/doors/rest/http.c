@@ -1,5 +1,6 @@
 #include "muxd/doors/rest/http.h"
 #include "muxd/base/clock.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/route.h"
 
 #include <errno.h>
@@ -71,8 +72,8 @@ struct origin http_origin(struct http_exchange *x, const char *door)
 	if (x->routed)
 		snprintf(x->endpoint, sizeof(x->endpoint), "port");
 	else if (x->route)
-		snprintf(x->endpoint, sizeof(x->endpoint), "%s %s", http_method_name(x->route->method),
-			 x->route->pattern);
+		text_format(x->endpoint, sizeof(x->endpoint), "%s %s", http_method_name(x->route->method),
+			    x->route->pattern);
 	return (struct origin){.door = door, .peer = x->peer, .endpoint = x->endpoint};
 }
 
@@ -138,6 +139,7 @@ int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
 	q->key[klen] = '\0';
 	if (http_query_str(x, q->key))
 		return err_set(e, ERR_INVAL, "query parameter %s is given twice", q->key);
+	/* bytes: a path may be given so, and what is too long was refused */
 	snprintf(q->value, sizeof(q->value), "%s", value);
 	x->nquery++;
 	return 0;

@@ -1,5 +1,6 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/ring.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/body.h"
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/hub/hub.h"
@@ -29,7 +30,7 @@ static void round_waited(void *arg, int rc, const struct err *e, json_t *round)
 		return;
 	}
 	if (!ended && id)
-		snprintf(x->location, sizeof(x->location), "/v1/rounds/%s", id);
+		text_format(x->location, sizeof(x->location), "/v1/rounds/%s", id);
 	http_reply_json(x, ended || x->method != HTTP_POST ? 200 : 202, round);
 }
 

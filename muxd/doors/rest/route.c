@@ -1,4 +1,5 @@
 #include "muxd/doors/rest/route.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/handlers.h"
 #include "muxd/doors/web/page.h"
 
@@ -166,8 +167,8 @@ static void allow_add(struct http_exchange *x, enum http_method m)
 {
 	size_t len = strlen(x->allow);
 
-	snprintf(x->allow + len, sizeof(x->allow) - len, "%s%s", len ? ", " : "",
-		 m == HTTP_GET ? "GET, HEAD" : http_method_name(m));
+	text_format(x->allow + len, sizeof(x->allow) - len, "%s%s", len ? ", " : "",
+		    m == HTTP_GET ? "GET, HEAD" : http_method_name(m));
 }
 
 int route_find(struct http_exchange *x, struct err *e)

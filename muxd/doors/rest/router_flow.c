@@ -1,5 +1,6 @@
 /* What moves between the client and the port: the TLS stream, the request, the answer. */
 #include "muxd/base/ring.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/router_state.h"
 
 #include <openssl/err.h>
@@ -200,7 +201,8 @@ static int collect_answer(struct router *r)
 		return ERR_PROTOCOL;
 	attachment_consume(r->a, STREAM_OUTPUT, n);
 	if (read_answer(r, &e)) {
-		snprintf(r->why, sizeof(r->why), "what port %u answers is no HTTP/1.1: %.120s", r->ask.port, e.message);
+		text_format(r->why, sizeof(r->why), "what port %u answers is no HTTP/1.1: %.120s", r->ask.port,
+			    e.message);
 		return ERR_PROTOCOL;
 	}
 	return 1;

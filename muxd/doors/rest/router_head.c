@@ -2,6 +2,7 @@
 
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -124,8 +125,8 @@ static void read_use(const struct http1_head *h, struct router_head *out)
 	const char *query = memchr(h->target.p, '?', h->target.n);
 	size_t n = query ? (size_t)(query - h->target.p) : h->target.n;
 
-	snprintf(out->use, sizeof(out->use), "%.*s %.*s", (int)(h->method.n < 32 ? h->method.n : 32), h->method.p,
-		 (int)(n < 200 ? n : 200), h->target.p);
+	text_format(out->use, sizeof(out->use), "%.*s %.*s", (int)(h->method.n < 32 ? h->method.n : 32), h->method.p,
+		    (int)(n < 200 ? n : 200), h->target.p);
 	for (char *p = out->use; *p; p++)
 		if ((unsigned char)*p >= 0x80)
 			*p = '?';

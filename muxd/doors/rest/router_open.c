@@ -1,4 +1,5 @@
 /* A routed request up to the open port: its head, who asks, what the hub says. */
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/router_state.h"
 
@@ -27,7 +28,7 @@ static void on_ended(void *arg, const struct session_result *result)
 
 	r->program_end = true;
 	r->failed = result->failed;
-	snprintf(r->why, sizeof(r->why), "%s", result->message);
+	text_put(r->why, sizeof(r->why), result->message);
 	router_let_go(r);
 	router_turn(r);
 }

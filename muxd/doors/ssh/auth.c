@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/hub/hub.h"
 
@@ -196,7 +197,7 @@ static const struct conf_staff *key_owner(struct ssh_conn *c, ssh_key key)
 
 static int key_shown(struct ssh_conn *c, const struct conf_staff *who)
 {
-	snprintf(c->auth.principal, sizeof(c->auth.principal), "%s", who->principal);
+	text_put(c->auth.principal, sizeof(c->auth.principal), who->principal);
 	auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
 	ssh_set_auth_methods(c->ssh, SSH_AUTH_METHOD_INTERACTIVE);
 	auth_say(c,

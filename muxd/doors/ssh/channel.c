@@ -4,6 +4,7 @@
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/hub/hub.h"
 
@@ -68,7 +69,7 @@ static int on_pty(ssh_session s, ssh_channel c, const char *term, int cols, int 
 	for (const char *p = term; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("-_.+", *p))
 			term = "";
-	snprintf(ch->term, sizeof(ch->term), "%s", strlen(term) < sizeof(ch->term) ? term : "");
+	text_put(ch->term, sizeof(ch->term), strlen(term) < sizeof(ch->term) ? term : "");
 	ch->pty = true;
 	size_set(ch, cols, rows, px, py);
 	return 0;

@@ -5,6 +5,7 @@
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/ssh/channel.h"
 #include "muxd/doors/ssh/hostkey.h"
 #include "muxd/hub/hub.h"
@@ -429,7 +430,7 @@ int ssh_conn_create(struct ssh_door *d, int fd, struct ssh_address *address, con
 	c->door = d;
 	c->address = address;
 	TAILQ_INIT(&c->chans);
-	snprintf(c->peer, sizeof(c->peer), "%s", peer);
+	text_put(c->peer, sizeof(c->peer), peer);
 	c->ssh = ssh_new();
 	c->event = ssh_event_new();
 	if (!c->ssh || !c->event)

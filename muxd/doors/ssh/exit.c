@@ -1,4 +1,5 @@
 #include "muxd/doors/ssh/exit.h"
+#include "muxd/base/text.h"
 
 #include "muxd/hub/session.h"
 
@@ -26,7 +27,7 @@ static void exit_by_signal(const struct session_result *r, struct ssh_exit *x)
 
 static void say(struct ssh_exit *x, const char *what, const struct session_result *r)
 {
-	snprintf(x->text, sizeof(x->text), "%s%s%s", what, r->message[0] ? ": " : "", r->message);
+	text_format(x->text, sizeof(x->text), "%s%s%s", what, r->message[0] ? ": " : "", r->message);
 }
 
 void ssh_exit_of(const struct session_result *r, struct ssh_exit *out)

@@ -3,6 +3,7 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/rest/route.h"
 #include "muxd/hub/hub.h"
 
@@ -37,7 +38,7 @@ void ws_close(struct ws *w, int code, const char *reason)
 	if (w->state >= WS_CLOSING)
 		return;
 	w->close_code = code;
-	n = (size_t)snprintf(w->close_reason, sizeof(w->close_reason), "%s", reason);
+	n = (size_t)text_put(w->close_reason, sizeof(w->close_reason), reason);
 	if (n >= sizeof(w->close_reason))
 		n = sizeof(w->close_reason) - 1;
 	while (n && !utf8_valid((const uint8_t *)w->close_reason, n)) /* cut inside a character */
@@ -141,7 +142,7 @@ static int read_query(struct ws *w, struct err *e)
 	w->has_offset = offset >= 0;
 	w->offset = offset >= 0 ? (uint64_t)offset : 0;
 	w->role = !role ? -1 : role[0] == 'd' ? ROLE_DRIVER : ROLE_OBSERVER;
-	snprintf(w->task, sizeof(w->task), "%s", task ? task : "");
+	text_put(w->task, sizeof(w->task), task ? task : "");
 	return 0;
 }
 
@@ -151,7 +152,7 @@ static int read_target(struct ws *w, struct err *e)
 
 	w->attach = strncmp(x->route->pattern, "/v1/sessions/", 13) == 0;
 	if (!w->attach) {
-		snprintf(w->agent, sizeof(w->agent), "%s", x->params[0]);
+		text_put(w->agent, sizeof(w->agent), x->params[0]);
 		return target_name_check(w->agent, e);
 	}
 	return id_parse(x->params[0], &w->session)

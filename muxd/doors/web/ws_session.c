@@ -4,6 +4,7 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/ring.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/hub.h"
 
 #include <stdlib.h>
@@ -274,7 +275,7 @@ static void ask_attach(struct ws *w)
 		ws_fail(w, rc, &e);
 		return;
 	}
-	snprintf(w->agent, sizeof(w->agent), "%s", session_agent(attachment_session(w->attachment)));
+	text_put(w->agent, sizeof(w->agent), session_agent(attachment_session(w->attachment)));
 	say_opened(w, opened_of(attachment_session(w->attachment), role == ROLE_DRIVER,
 				missing ? w->offset : attachment_offset(w->attachment, STREAM_OUTPUT)));
 	if (missing)
