@@ -56,7 +56,7 @@ int grant_check(const struct grant *g, struct err *e)
 
 	if (rc)
 		return rc;
-	rc = reason_check(g->reason, e);
+	rc = reason_check_stored(g->reason, e);
 	if (rc)
 		return rc;
 	if (g->kind > GRANT_SERVICE)

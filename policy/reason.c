@@ -3,6 +3,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/utf8.h"
+#include "muxd/base/visible.h"
 #include "policy/grant.h"
 
 #include <stdbool.h>
@@ -23,12 +24,21 @@ static bool is_blank(uint32_t c)
 	       c == 0x2800 || c == 0x3000 || c == 0x3164 || c == 0xfeff || c == 0xffa0;
 }
 
-int reason_check(const char *reason, struct err *e)
+/* Not seen by itself, but what languages (Persian, the scripts of India) and emoji are written with: shown as escapes.
+ */
+static bool is_joiner(uint32_t c)
+{
+	return c == 0x200c || c == 0x200d || c == 0xfe0e || c == 0xfe0f;
+}
+
+/* *out_unseen: the first character that nobody would see, 0: none. */
+static int check(const char *reason, uint32_t *out_unseen, struct err *e)
 {
 	const uint8_t *p = (const uint8_t *)reason;
 	size_t len = strnlen(reason, GRANT_REASON_MAX + 1);
 	bool ink = false, lines = false;
 
+	*out_unseen = 0;
 	if (len > GRANT_REASON_MAX)
 		return err_set(e, ERR_INVAL, "reason is longer than %d bytes", GRANT_REASON_MAX);
 	for (size_t i = 0; i < len;) {
@@ -44,8 +54,27 @@ int reason_check(const char *reason, struct err *e)
 			return err_set(e, ERR_INVAL, "reason holds the control character U+%04X", (unsigned)c);
 		else if (!is_blank(c))
 			ink = true;
+		if (!*out_unseen && !visible_is_plain(c) && !is_joiner(c))
+			*out_unseen = c;
 	}
 	if (!ink)
 		return err_set(e, ERR_REASON_REQUIRED, "reason is empty");
 	return lines ? err_set(e, ERR_INVAL, "reason holds a tab or a line break") : 0;
+}
+
+int reason_check(const char *reason, struct err *e)
+{
+	uint32_t unseen;
+	int rc = check(reason, &unseen, e);
+
+	if (rc == 0 && unseen)
+		rc = err_set(e, ERR_INVAL, "reason holds U+%04X, which cannot be seen", (unsigned)unseen);
+	return rc;
+}
+
+int reason_check_stored(const char *reason, struct err *e)
+{
+	uint32_t unseen;
+
+	return check(reason, &unseen, e);
 }

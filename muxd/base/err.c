@@ -1,7 +1,7 @@
 #include "muxd/base/err.h"
 
 #include "muxd/base/text.h"
-#include "muxd/base/utf8.h"
+#include "muxd/base/visible.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -65,26 +65,9 @@ int err_by_name(const char *name)
 }
 
 /*
- * Messages quote what peers sent and end up in JSON and on terminals: text_format() has kept whole characters,
- * and of these controls become '?'.
+ * Formatted aside first: an argument may be the old e->message. Messages quote what peers sent and end up in JSON and
+ * on terminals: what cannot be seen is written as an escape.
  */
-static void err_clean(char *message)
-{
-	size_t len = strlen(message), at = 0, to = 0;
-
-	while (at < len) {
-		uint32_t cp = 0;
-		size_t n = utf8_step((const uint8_t *)message + at, len - at, &cp);
-		if (n == 0 || utf8_is_control(cp))
-			message[to++] = '?';
-		else
-			memmove(message + to, message + at, n), to += n;
-		at += n ? n : 1;
-	}
-	message[to] = '\0';
-}
-
-/* Formatted aside first: an argument may be the old e->message. */
 static void err_fill(struct err *e, int code, const char *suffix, const char *fmt, va_list ap)
 {
 	char text[ERR_MESSAGE_MAX];
@@ -92,8 +75,7 @@ static void err_fill(struct err *e, int code, const char *suffix, const char *fm
 
 	if (suffix)
 		text_format(text + n, sizeof(text) - n, ": %s", suffix);
-	err_clean(text);
-	memcpy(e->message, text, strlen(text) + 1);
+	visible_put(e->message, sizeof(e->message), text, strlen(text), 0);
 	e->code = code;
 }
 

@@ -3,7 +3,7 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
-#include "muxd/base/utf8.h"
+#include "muxd/base/visible.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -144,43 +144,25 @@ static void line_str(struct line *l, const char *s)
 	line_put(l, s, strlen(s));
 }
 
-/* One byte that is no printable text: \n, \t, \x1b. In JSON the backslash is doubled. */
-static void line_put_odd(struct line *l, uint8_t c, bool json)
-{
-	char esc[8];
-	int n;
-
-	if (c == '\n')
-		n = snprintf(esc, sizeof(esc), "%s\\n", json ? "\\" : "");
-	else if (c == '\t')
-		n = snprintf(esc, sizeof(esc), "%s\\t", json ? "\\" : "");
-	else
-		n = snprintf(esc, sizeof(esc), "%s\\x%02x", json ? "\\" : "", c);
-	line_put(l, esc, (size_t)n);
-}
-
-/* Stops before more than `max` bytes were added. */
+/* By the rule of visible.h, backslashes doubled. Stops before more than `max` bytes were added. */
 static void line_escaped(struct line *l, const char *s, size_t max, bool json)
 {
-	const uint8_t *p = (const uint8_t *)s;
-	size_t len = strlen(s), start = l->len;
+	size_t len = strlen(s), start = l->len, n;
+	struct visible v = {0};
+	char shown[VISIBLE_STEP_MAX];
 
-	while (len && !l->cut && l->len - start + 16 < max) {
-		uint32_t cp = 0;
-		size_t n = utf8_step(p, len, &cp);
-		if (n == 0 || utf8_is_control(cp)) {
-			n = n ? n : 1;
-			for (size_t i = 0; i < n; i++)
-				line_put_odd(l, p[i], json);
-		} else if (cp == '\\') {
-			line_str(l, json ? "\\\\\\\\" : "\\\\");
-		} else if (cp == '"' && json) {
-			line_str(l, "\\\"");
-		} else {
-			line_put(l, (const char *)p, n);
+	while (len && !l->cut && l->len - start + VISIBLE_STEP_MAX < max) {
+		size_t took = visible_step(&v, s, len, VISIBLE_BACKSLASH, shown, &n);
+
+		for (size_t i = 0; i < n && json; i++) {
+			if (shown[i] == '\\' || shown[i] == '"')
+				line_put(l, "\\", 1);
+			line_put(l, shown + i, 1);
 		}
-		p += n;
-		len -= n;
+		if (!json)
+			line_put(l, shown, n);
+		s += took;
+		len -= took;
 	}
 }
 

@@ -2,8 +2,8 @@
  * log.h - leveled log, one line per event, text or JSON.
  *
  * One sink per process, set up once by main() before threads start (the only
- * process-wide state of base; nothing reads it back). Control characters from
- * peers are escaped. Library parts return errors; doors and mains log, once.
+ * process-wide state of base; nothing reads it back). What cannot be seen of peers'
+ * text is escaped (visible.h). Library parts return errors; doors and mains log, once.
  * Every .c file that logs defines LOG_SUBSYS before including this header.
  */
 #ifndef MUXD_BASE_LOG_H

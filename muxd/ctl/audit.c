@@ -55,7 +55,7 @@ static int show(struct ctl *c, const json_t *row)
 		print_event(row);
 		return fflush(stdout);
 	}
-	char *text = json_text(row);
+	char *text = ctl_json_text(row, JSON_COMPACT);
 	if (text)
 		puts(text);
 	free(text);

@@ -40,8 +40,10 @@ struct ctl_column {
 int ctl_print_table(struct ctl *c, const json_t *rows, const struct ctl_column *columns);
 /* "key  value" lines of one object; rows of the table first, then whatever else it holds. */
 int ctl_print_object(struct ctl *c, const json_t *o, const struct ctl_column *columns);
-/* Text for a terminal: control characters and what is not UTF-8 become '?'. To be freed. */
+/* Text for a terminal by the rule of visible.h, bounded. To be freed. */
 char *ctl_clean(const char *s);
+/* o as JSON that a terminal may show (visible_json); flags are jansson's. To be freed; NULL: no memory. */
+char *ctl_json_text(const json_t *o, size_t flags);
 /* A field as text for a person, to be freed. */
 char *ctl_text(const json_t *v);
 

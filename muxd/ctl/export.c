@@ -54,7 +54,7 @@ static void report(struct ctl *c, const struct export_result *r, const struct re
 				      (json_int_t)r->invalid_bytes, "gaps", (json_int_t)r->gaps, "gap_bytes",
 				      (json_int_t)r->gap_bytes, "missing_bytes", (json_int_t)r->missing_bytes, "ended",
 				      (int)r->ended, "sealed", (int)f->sealed);
-		char *text = o ? json_text(o) : NULL;
+		char *text = o ? ctl_json_text(o, JSON_COMPACT) : NULL;
 		fprintf(stderr, "%s\n", text ? text : "{}");
 		free(text);
 		json_decref(o);

@@ -1,6 +1,6 @@
 /* Errors, JSON and tables of muxctl; declared in ctl.h. */
 #include "muxd/base/text.h"
-#include "muxd/base/utf8.h"
+#include "muxd/base/visible.h"
 #include "muxd/ctl/ctl.h"
 
 #include <stdio.h>
@@ -12,31 +12,24 @@
 
 char *ctl_clean(const char *s)
 {
-	size_t len = strlen(s), to = 0;
-	char *out = malloc(len + 1);
+	return visible_dup(s, strlen(s), 0, 0);
+}
 
-	if (!out)
-		return NULL;
-	for (size_t at = 0; at < len;) {
-		uint32_t cp = 0;
-		size_t n = utf8_step((const uint8_t *)s + at, len - at, &cp);
-		if (n == 0 || utf8_is_control(cp)) {
-			out[to++] = '?';
-		} else {
-			memcpy(out + to, s + at, n);
-			to += n;
-		}
-		at += n ? n : 1;
-	}
-	out[to] = '\0';
-	return out;
+char *ctl_json_text(const json_t *o, size_t flags)
+{
+	char *text = json_dumps(o, flags | JSON_ENCODE_ANY), *shown = text ? visible_json(text) : NULL;
+
+	if (text)
+		explicit_bzero(text, strlen(text)); /* it may hold a token */
+	free(text);
+	return shown;
 }
 
 static int fail_json(const struct err *e, const char *hint)
 {
 	json_t *o =
 	    json_pack("{s:{s:s,s:s,s:s}}", "error", "code", err_name(e->code), "message", e->message, "hint", hint);
-	char *text = o ? json_text(o) : NULL;
+	char *text = o ? ctl_json_text(o, JSON_COMPACT) : NULL;
 
 	fprintf(stderr, "%s\n", text ? text : "{\"error\":{\"code\":\"out_of_memory\"}}");
 	free(text);
@@ -76,7 +69,7 @@ int ctl_remote_error(struct ctl *c, const json_t *error, struct err *e)
 
 int ctl_print_json(struct ctl *c, const json_t *o)
 {
-	char *text = json_dumps(o, JSON_INDENT(2) | JSON_ENCODE_ANY);
+	char *text = ctl_json_text(o, JSON_INDENT(2));
 	struct err e = {0};
 
 	if (!text) {

@@ -1,6 +1,7 @@
 /* muxctl sandbox: the life of sandboxes, asked of the hub. One table of what each command sends. */
 #include "muxd/base/clock.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/visible.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sandbox.h"
 
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOG_LINE_MAX (64 * 1024)
 #define REASON                                                                                                         \
 	{                                                                                                              \
 		"reason", 0, "TEXT", "Why; required."                                                                  \
@@ -281,10 +283,9 @@ static int print_log(const json_t *o)
 	for (size_t at = 0; bytes && at < n;) {
 		const uint8_t *end = memchr(bytes + at, '\n', n - at);
 		size_t len = end ? (size_t)(end - bytes) - at : n - at;
-		char *line = strndup((const char *)bytes + at, len), *clean = line ? ctl_clean(line) : NULL;
+		char *clean = visible_dup(bytes + at, len, LOG_LINE_MAX, VISIBLE_LINES);
 
 		printf("%s\n", clean ? clean : "");
-		free(line);
 		free(clean);
 		at += len + 1;
 	}

@@ -7,6 +7,7 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
+#include "policy/reason.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,8 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		return err_set(e, ERR_NOT_FOUND, "no such session");
 	need = is_owner(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
 	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
+	if (!rc && reason && *reason) /* it is shown on the terminals of all who look */
+		rc = reason_check(reason, e);
 	if (rc)
 		return rc;
 	if (s->state == SESSION_ENDED)

@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 #include "muxd/monitor/monitor.h"
+#include "policy/reason.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static int make_grant(struct monitor *m, const struct wish *w, struct grant *out
 	    (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e)) ||
 	    (rc = copy_name("task", task, g.task, sizeof g.task, e)) ||
 	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) || (rc = set_times(m, w, &g, e)) ||
-	    (rc = grant_check(&g, e)))
+	    (rc = reason_check(g.reason, e)) || (rc = grant_check(&g, e)))
 		return rc;
 	*out = g;
 	return 0;

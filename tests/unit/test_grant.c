@@ -432,8 +432,15 @@ static void reasons(void **state)
 	    {"two\nlines", ERR_INVAL},
 	    {"a\x1b[31m", ERR_INVAL},
 	    {"a\x7f", ERR_INVAL},
-	    {"a\xc2\x9b", ERR_INVAL},     /* C1 control */
-	    {"a\xe2\x80\xae", ERR_INVAL}, /* right-to-left override */
+	    {"a\xc2\x9b", ERR_INVAL},                                    /* C1 control */
+	    {"a\xe2\x80\xae", ERR_INVAL},                                /* right-to-left override */
+	    {"a\xe2\x80\x8f", ERR_INVAL},                                /* right-to-left mark */
+	    {"a\xd8\x9c", ERR_INVAL},                                    /* Arabic letter mark */
+	    {"a\xe2\x80\x8b", ERR_INVAL},                                /* zero width space */
+	    {"a\xee\x80\x80", ERR_INVAL},                                /* private use */
+	    {"a\xcd\xb8", ERR_INVAL},                                    /* unassigned */
+	    {"\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xb1\xd9\x88\xd9\x85", 0}, /* Persian, with its non-joiner */
+	    {"\xe2\x9d\xa4\xef\xb8\x8f", 0},                             /* an emoji's variant */
 	    {"a\xff", ERR_INVAL},
 	    {"a\xc0\x80", ERR_INVAL},     /* overlong */
 	    {"a\xed\xa0\x80", ERR_INVAL}, /* surrogate */

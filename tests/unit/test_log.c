@@ -57,8 +57,8 @@ static void control_characters_are_escaped(void **state)
 {
 	(void)state;
 	assert_int_equal(log_setup("net", "info", LOG_TEXT, pipe_fds[1], NULL), 0);
-	log_warn(NULL, "%s", "a\nb\x1b[2J\\ \xff \xc3\xa9 \xc2\x9b");
-	assert_non_null(strstr(logged(), "ssh: a\\nb\\x1b[2J\\\\ \\xff \xc3\xa9 \\xc2\\x9b\n"));
+	log_warn(NULL, "%s", "a\nb\x1b[2J\\ \xff \xc3\xa9 \xc2\x9b\xe2\x80\xae");
+	assert_non_null(strstr(logged(), "ssh: a\\nb\\x1b[2J\\\\ \\xff \xc3\xa9 \\u{9b}\\u{202e}\n"));
 }
 
 static void json_lines_parse(void **state)

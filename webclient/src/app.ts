@@ -2,12 +2,11 @@
 import { ApiError, type Grant } from "./api";
 import { clock, h, replace } from "./dom";
 import { themeButton } from "./theme";
+import { visible } from "./visible";
 
 /** A page shows itself in root and tells how to end. */
 export interface Page {
   title: string;
-  /** Fills the window, without the margins of a document. */
-  full?: boolean;
   destroy?(): void;
 }
 export interface Context {
@@ -61,7 +60,7 @@ export function frame(onLeave: () => void): Frame {
     };
     tick();
     timer = window.setInterval(tick, 1000);
-    left.title = `The grant ends ${new Date(end).toLocaleTimeString()}. Reason: ${grant.reason}`;
+    left.title = visible(`The grant ends ${new Date(end).toLocaleTimeString()}. Reason: ${grant.reason}`);
     replace(
       who,
       h("span.name", { title: `${grant.kind}, scopes ${grant.scopes}` }, grant.principal),
@@ -79,7 +78,7 @@ export function frame(onLeave: () => void): Frame {
   };
   const say = (text: string | null): void => {
     message.hidden = text === null;
-    message.textContent = text;
+    message.textContent = text === null ? null : visible(text);
   };
   return { main, element, setGrant, setActive, say };
 }

@@ -1,7 +1,13 @@
-// Elements without a framework. Text is always text: nothing here takes HTML.
+// Elements without a framework. Text is always text: nothing here takes HTML. All of it is shown by the rule of visible.ts,
+// labels and titles too, so that no page can forget it.
+
+import { visible } from "./visible";
 
 type Child = Node | string | number | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | ((e: Event) => void)>;
+
+/** Attributes that somebody sees or hears. */
+const SHOWN = new Set(["title", "aria-label", "aria-description", "aria-valuetext", "placeholder", "alt"]);
 
 /** h("button.primary", {onclick: f, "aria-label": "End"}, "End") */
 export function h<K extends keyof HTMLElementTagNameMap>(spec: K | `${K}.${string}`, attributes?: Attributes | null, ...children: Child[]): HTMLElementTagNameMap[K] {
@@ -11,14 +17,14 @@ export function h<K extends keyof HTMLElementTagNameMap>(spec: K | `${K}.${strin
   for (const [key, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") e.addEventListener(key.replace(/^on/, ""), value);
-    else e.setAttribute(key, value === true ? "" : String(value));
+    else e.setAttribute(key, value === true ? "" : SHOWN.has(key) ? visible(String(value)) : String(value));
   }
   append(e, ...children);
   return e;
 }
 
 export function append(to: Element, ...children: Child[]): void {
-  for (const c of children) if (c !== null && c !== undefined && c !== false) to.append(typeof c === "number" ? String(c) : c);
+  for (const c of children) if (c !== null && c !== undefined && c !== false) to.append(typeof c === "string" ? visible(c, true) : typeof c === "number" ? String(c) : c);
 }
 
 export function replace(in_: Element, ...children: Child[]): void {

@@ -7,13 +7,16 @@ import { h, replace } from "./dom";
 import { mirrorStyles } from "./term/styles";
 import { applyTheme } from "./theme";
 
-/** Pages are loaded when they are first shown. The groups of the pattern are the page's parameters. */
-const routes: { pattern: RegExp; load: () => Promise<Show> }[] = [
+/**
+ * Pages are loaded when they are first shown. The groups of the pattern are the page's parameters. A full one fills the window,
+ * without the margins of a document; it does so before it is made, since what it measures there (the size of a terminal) counts.
+ */
+const routes: { pattern: RegExp; full?: boolean; load: () => Promise<Show> }[] = [
   { pattern: /^\/sandboxes$/, load: async () => (await import("./pages/sandboxes")).show },
   { pattern: /^\/sessions$/, load: async () => (await import("./pages/sessions")).show },
-  { pattern: /^\/sessions\/([0-9a-f-]{36})$/, load: async () => (await import("./pages/terminal")).join },
-  { pattern: /^\/terminal\/(.+)$/, load: async () => (await import("./pages/terminal")).open },
-  { pattern: /^\/replay\/([0-9a-f-]{36})$/, load: async () => (await import("./replay/page")).show },
+  { pattern: /^\/sessions\/([0-9a-f-]{36})$/, full: true, load: async () => (await import("./pages/terminal")).join },
+  { pattern: /^\/terminal\/(.+)$/, full: true, load: async () => (await import("./pages/terminal")).open },
+  { pattern: /^\/replay\/([0-9a-f-]{36})$/, full: true, load: async () => (await import("./replay/page")).show },
 ];
 
 /** How often a part of a page was asked for in vain; and when something that failed is tried again. */
@@ -84,6 +87,7 @@ async function show(): Promise<void> {
     for (const r of routes) {
       const m = r.pattern.exec(path);
       if (!m) continue;
+      app.element.classList.toggle("full", r.full === true);
       const shown = await (await r.load())(root, m.slice(1).map(decodeURIComponent), context);
       if (signal.aborted) {
         shown.destroy?.();
@@ -92,7 +96,6 @@ async function show(): Promise<void> {
       sessionStorage.removeItem(reloads);
       page = shown;
       document.title = `${page.title} · muxd`;
-      app.element.classList.toggle("full", page.full === true);
       return;
     }
     app.element.classList.remove("full");

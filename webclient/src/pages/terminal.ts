@@ -264,7 +264,6 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
 
   return {
     title: "agent" in target ? target.agent : "Session",
-    full: true,
     destroy: () => {
       window.clearInterval(timer);
       resizes.disconnect();

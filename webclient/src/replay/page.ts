@@ -9,6 +9,7 @@ import { isDark, onTheme } from "../theme";
 import { Player } from "./player";
 import { noReflow } from "./size";
 import { about as describe, type About } from "./source";
+import { visible } from "../visible";
 import { timeline, type Mark } from "./timeline";
 
 const font = '"JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
@@ -86,7 +87,7 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
   function say(text: string | null, kind = ""): void {
     message.hidden = text === null;
     message.dataset["kind"] = kind;
-    message.textContent = text ?? "";
+    message.textContent = visible(text ?? "");
   }
 
   function draw(): void {
@@ -204,7 +205,6 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
 
   return {
     title: `Replay of ${about.open.agent ?? id}`,
-    full: true,
     destroy: () => {
       document.removeEventListener("keydown", onKey);
       window.removeEventListener("hashchange", onHash);
@@ -228,13 +228,14 @@ function described(about: About): string {
 
 /** Keys as people read them. */
 function printable(text: string): string {
-  return text
+  const keys = text
     .replace(/\r/g, "⏎")
     .replace(/\x1b\[[0-9;?]*[A-Za-z~]/g, "")
     .replace(/\x1b./g, "")
     .replace(/\x7f|\x08/g, "⌫")
     .replace(/\t/g, "⇥")
     .replace(/[\x00-\x1f]/g, (c) => `^${String.fromCharCode(c.charCodeAt(0) + 64)}`);
+  return visible(keys);
 }
 
 /** Sizes of this recording, and rounds of the same agent in its time. */

@@ -56,6 +56,10 @@ export class Link {
   private pingedAt = 0;
   private lastError: wire.Refusal | null = null;
   private exit: wire.Exit | null = null;
+  /** The pixels beside cols and rows, and the size that this connection was opened with: what came between is said at open. */
+  private xpixel = 0;
+  private ypixel = 0;
+  private asked = "";
   /** What the next screen is. */
   private exact = true;
   private done = false;
@@ -100,6 +104,8 @@ export class Link {
   resize(cols: number, rows: number, xpixel: number, ypixel: number): void {
     this.cols = cols;
     this.rows = rows;
+    this.xpixel = xpixel;
+    this.ypixel = ypixel;
     if (this.opened?.role === "driver") this.send(wire.resize(cols, rows, xpixel, ypixel));
   }
 
@@ -132,8 +138,12 @@ export class Link {
     this.on.state(state);
   }
 
+  private size(): string {
+    return `cols=${this.cols}&rows=${this.rows}`;
+  }
+
   private address(): string {
-    const size = `cols=${this.cols}&rows=${this.rows}`;
+    const size = this.size();
     const base = `wss://${location.host}/v1`;
     if (this.opened) return `${base}/sessions/${this.opened.session}/attach?role=${this.opened.role}&offset=${this.received}&${size}`;
     if ("agent" in this.target) return `${base}/agents/${agentPath(this.target.agent)}/terminal?${size}`;
@@ -144,6 +154,7 @@ export class Link {
     this.stopTimers();
     this.lastError = null;
     this.setState({ name: "connecting" });
+    this.asked = this.size();
     const socket = new WebSocket(this.address(), wire.subprotocol);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
@@ -217,6 +228,7 @@ export class Link {
     this.tries = 0;
     this.setState({ name: "live" });
     this.on.opened(opened, returning);
+    if (this.asked !== this.size()) this.resize(this.cols, this.rows, this.xpixel, this.ypixel);
     this.moveWindow();
     this.pingTimer = window.setInterval(() => {
       this.ping();
