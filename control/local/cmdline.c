@@ -254,6 +254,10 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 	ADD(&c, "--secret-fd");
 	add(&c, "%d", CMDLINE_FD_SECRET);
 	ADD(&c, "--shell", shell);
+	if (p->pids) {
+		ADD(&c, "--pids");
+		add(&c, "%u", p->pids);
+	}
 	if (rc == 0 && c.n >= CMDLINE_ARGS_MAX)
 		rc = err_set(e, ERR_NOMEM, "no memory for the command line of bwrap");
 	if (rc)

@@ -28,6 +28,7 @@ struct cmdline_params {
 	const char *muxlet;    /* likewise */
 	const char *shell;     /* "" = bash where there is one, else sh */
 	bool read_only;        /* the workspace */
+	uint32_t pids;         /* that programs may be at once; 0: muxlet sets no limit */
 	uint64_t memory_max;   /* sizes of the memory file systems follow it */
 };
 

@@ -14,12 +14,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define SLOTS_MAX    60000
 #define UID_RESERVED 65520  /* from here to 65535: nobody, and -1 of 16 bits */
 #define UID_SUBIDS   100000 /* from here on uids are often given to users of their own sandboxes */
+
+/* Since 5.14 processes are counted by user and user namespace; before, by user: ours are the daemon's, without root. */
+static bool counts_by_sandbox(bool root)
+{
+	struct utsname u;
+	unsigned major, minor;
+
+	if (root)
+		return true;
+	return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 5 || (major == 5 && minor >= 14));
+}
 
 /* -1 when there is no such file. */
 static long sysctl_number(const char *path)
@@ -99,6 +112,7 @@ int host_probe(struct local *l, struct err *e)
 	if (rc)
 		return rc;
 	cgroup_layout_read(&l->layout);
+	l->counts_by_sandbox = counts_by_sandbox(l->root);
 	if (!l->root)
 		snprintf(l->loops_why, sizeof(l->loops_why), "muxd does not run as root");
 	else if (image_loops_check(&why) == 0)

@@ -28,7 +28,8 @@ struct local {
 	void *filter;
 	size_t filter_size;
 	uint64_t workspace_size, create_timeout_ns;
-	struct cgroup_limits limits;
+	struct cgroup_limits limits; /* of programs */
+	bool counts_by_sandbox;      /* a resource limit of processes counts those of one sandbox alone */
 	uint32_t uid_base, slots_max;
 	uint32_t slots_low; /* so many of them have uids from uid_base on, the others from SLOT_UID_HIGH on */
 
@@ -41,6 +42,8 @@ struct local {
 int host_probe(struct local *l, struct err *e);
 
 #define SLOT_UID_HIGH 65536
+/* Processes that a sandbox may have beyond its limit: for staff (48, muxd/muxlet/muxlet.h) and for muxlet. */
+#define PIDS_KEPT 64
 
 /* How many slots there are, and which uids they have. root must be set. */
 void slots_range(struct local *l, uint32_t uid_base);

@@ -40,6 +40,7 @@ struct spawn_params {
 	bool fresh;          /* a new file system: its lost+found goes */
 	int cgroup_fds[CGROUP_KINDS];
 	int ncgroup_fds;
+	bool own_cpu;       /* a group shares out its processor time, so priorities count within the sandbox alone */
 	uint32_t nproc_max; /* resource limit of processes, for the uid is this sandbox's alone; 0 = none */
 };
 

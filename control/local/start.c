@@ -111,17 +111,20 @@ static int start_cgroups(struct start *t, struct err *e)
 {
 	static const char *const promises[CGROUP_KINDS] = {"memory", "process", "CPU"};
 	struct cgroup *g = &t->s->cgroup;
+	struct cgroup_limits limits = t->l->limits;
 	char missing[64] = "";
 	int n;
 
-	cgroup_make(&t->l->layout, t->l->instance, t->agent, &t->l->limits, g);
+	limits.pids_max += limits.pids_max ? PIDS_KEPT : 0;
+	cgroup_make(&t->l->layout, t->l->instance, t->agent, &limits, g);
 	n = cgroup_open_procs(g, t->cgroup_fds, e);
 	if (n < 0)
 		return n;
 	t->ncgroup_fds = n;
 	t->s->memory_enforced = g->path[CGROUP_MEMORY][0];
-	/* As root each sandbox has its own uid, so the resource limit of processes serves where no group does. */
-	t->s->pids_enforced = g->path[CGROUP_PIDS][0] || (t->l->root && t->l->limits.pids_max);
+	/* muxlet gives programs a resource limit, so that some are left for it; where that counts this sandbox alone it
+	 * serves without a group, too. */
+	t->s->pids_enforced = limits.pids_max && (g->path[CGROUP_PIDS][0] || t->l->counts_by_sandbox);
 	t->s->cpu_enforced = g->path[CGROUP_CPU][0];
 	for (int k = 0; k < CGROUP_KINDS; k++)
 		if (!g->path[k][0] && !(k == CGROUP_PIDS && t->s->pids_enforced))
@@ -190,6 +193,7 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .muxlet = muxlet,
 				   .shell = t->l->shell,
 				   .read_only = t->s->read_only,
+				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,
 				   .memory_max = t->l->limits.memory_max};
 	int n, m;
 
@@ -234,6 +238,8 @@ static int start_identity(struct start *t, struct err *e)
  */
 static int start_processes(struct start *t, struct err *e)
 {
+	bool grouped = t->s->cgroup.path[CGROUP_PIDS][0];
+	uint32_t pids = t->l->limits.pids_max ? t->l->limits.pids_max + PIDS_KEPT : 0;
 	struct spawn_params p = {.agent = t->agent,
 				 .cmdline = &t->cmdline,
 				 .listen_fd = t->listen_fd,
@@ -247,7 +253,8 @@ static int start_processes(struct start *t, struct err *e)
 				 .muxlet = t->l->muxlet,
 				 .fresh = t->fresh,
 				 .ncgroup_fds = t->ncgroup_fds,
-				 .nproc_max = t->s->cgroup.path[CGROUP_PIDS][0] ? 0 : t->l->limits.pids_max};
+				 .own_cpu = t->s->cgroup.path[CGROUP_CPU][0],
+				 .nproc_max = grouped ? 0 : pids};
 	int rc;
 
 	memcpy(p.cgroup_fds, t->cgroup_fds, sizeof(p.cgroup_fds));

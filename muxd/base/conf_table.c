@@ -180,7 +180,7 @@ static const struct conf_key keys[] = {
      "Hard cap of /workspace, on either backend."},
     {"sandbox.memory", CONF_SIZE, AT(memory_max), "2GiB", 16 * MIB, 16 * TIB, NULL, NULL, "Memory of one sandbox."},
     {"sandbox.pids", CONF_NUMBER, AT(pids_max), "512", 8, 4194304, NULL, NULL,
-     "Processes and threads at once in one sandbox."},
+     "Processes and threads that programs may be at once in one sandbox; 64 more are kept for muxlet and staff."},
     {"sandbox.cpu_milli", CONF_NUMBER, AT(cpu_milli), "2000", 10, 1024000, NULL, NULL,
      "Thousandths of a processor for one sandbox."},
     {"sandbox.shell", CONF_STRING, AT(sandbox_shell), "", 0, 0, NULL, check_absolute,

@@ -21,6 +21,7 @@ const struct ctl_command *const ctl_commands[] = {
     &sandbox_create_command,
     &sandbox_resume_command,
     &sandbox_stop_command,
+    &sandbox_kill_command,
     &sandbox_terminate_command,
     &sandbox_destroy_command,
     &sandbox_snapshot_command,

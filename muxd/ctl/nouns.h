@@ -12,6 +12,7 @@ extern const struct ctl_command session_list_command, session_show_command, sess
 extern const struct ctl_command sandbox_list_command, sandbox_show_command;
 extern const struct ctl_command sandbox_create_command, sandbox_destroy_command, demo_command;
 extern const struct ctl_command sandbox_resume_command, sandbox_stop_command, sandbox_terminate_command;
+extern const struct ctl_command sandbox_kill_command;
 extern const struct ctl_command sandbox_snapshot_command, sandbox_snapshots_command, sandbox_restore_command;
 extern const struct ctl_command sandbox_drop_command, sandbox_fork_command, sandbox_logs_command;
 extern const struct ctl_command resume_command, status_command, shutdown_command, key_rotate_command;

@@ -219,7 +219,7 @@ static int ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out,
 
 static int life_run(struct ctl *c, const struct ctl_args *a)
 {
-	bool needs_reason = is(a, "stop") || is(a, "terminate") || is(a, "restore") || is(a, "drop");
+	bool needs_reason = is(a, "stop") || is(a, "kill") || is(a, "terminate") || is(a, "restore") || is(a, "drop");
 	char op[40];
 	json_t *q, *o = NULL;
 	struct err e = {0};
@@ -339,6 +339,8 @@ COMMAND(sandbox_stop_command, "sandbox stop", "AGENT", 1, 1, "Snapshot the works
 	end_options, life_run);
 COMMAND(sandbox_terminate_command, "sandbox terminate", "AGENT", 1, 1,
 	"End the sandbox: with a snapshot, without, or with its workspace.", terminate_options, life_run);
+COMMAND(sandbox_kill_command, "sandbox kill", "AGENT", 1, 1,
+	"End everything inside, however full it is; the sandbox runs on.", end_options, life_run);
 COMMAND(sandbox_snapshot_command, "sandbox snapshot", "AGENT", 1, 1, "Copy the workspace as it is now.",
 	snapshot_options, life_run);
 COMMAND(sandbox_snapshots_command, "sandbox snapshots", "AGENT", 1, 1, "Snapshots of its workspace, newest first.",

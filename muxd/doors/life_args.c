@@ -14,6 +14,7 @@
 static const char *const verb_keys[VERB_COUNT][9] = {
     [VERB_RESUME] = {"idle_ttl", "ttl", "timeout_ms"},
     [VERB_STOP] = {"reason", "timeout_ms"},
+    [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
     [VERB_SNAPSHOT] = {"reason", "timeout_ms"},
     [VERB_RESTORE] = {"snapshot_id", "reason", "timeout_ms"},

@@ -86,6 +86,7 @@ static const struct link_channel_info *find_info(const struct link_channel_info 
 
 static void link_is_up(struct agent *a)
 {
+	clear_link_up(a);
 	lifecycle_link_up(a);
 	if (!a->stopping)
 		answer_waiters(a, 0, NULL);
@@ -195,6 +196,7 @@ static void on_down(void *arg, int rc, const char *why)
 		a->retry_ms = longer(a->retry_ms);
 	a->hub->stats.links_down++;
 	lifecycle_link_down(a);
+	clear_link_down(a);
 	if (rc == ERR_PROTOCOL) {
 		cut_off(a, why);
 	} else {
@@ -258,12 +260,21 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
+static void on_cleared(void *arg, int rc)
+{
+	struct agent *a = arg;
+
+	clear_answered(a, rc);
+	hub_flush(a->hub);
+}
+
 static const struct link_ops link_callbacks = {.up = on_up,
 					       .down = on_down,
 					       .opened = on_opened,
 					       .data = on_data,
 					       .input_consumed = on_consumed,
 					       .echo = on_echo,
+					       .cleared = on_cleared,
 					       .exited = on_exited};
 
 /* ---- asking the provider */
@@ -345,6 +356,7 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
 		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
+		clear_gone(a);
 		/* Who came while its old stream was looked for wants a sandbox, not that one. */
 		if (!made && !STAILQ_EMPTY(&a->waiters)) {
 			ask(a, true);
@@ -384,6 +396,7 @@ static void ask(struct agent *a, bool make)
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 {
 	lifecycle_link_down(a);
+	clear_gone(a);
 	a->hub->stats.sandboxes_up -= a->state == AGENT_UP;
 	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
 	end_sessions(a, cause, why);
@@ -498,6 +511,7 @@ void agent_touch(struct agent *a)
 
 void agent_tick(struct agent *a, uint64_t now)
 {
+	clear_tick(a, now);
 	lifecycle_tick(a, now);
 	if (a->state == AGENT_LOST && a->retry_at && now >= a->retry_at)
 		ask(a, !STAILQ_EMPTY(&a->waiters));
@@ -510,6 +524,7 @@ void agent_destroy(struct agent *a)
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	answer_waiters(a, ERR_CANCELLED, &e);
 	lifecycle_link_down(a);
+	clear_cancel(a);
 	if (a->ask)
 		a->ask->agent = NULL;
 	if (a->want)

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIFECYCLE (SCOPE_LIFECYCLE | SCOPE_ADMIN)
+#define LIFECYCLE       (SCOPE_LIFECYCLE | SCOPE_ADMIN)
+#define KILL_TIMEOUT_NS (15 * NS_PER_SEC)
 
 struct life_job {
 	struct hub *hub;
@@ -39,6 +40,7 @@ static void act_snapshot(struct life *l, struct life_job *j);
 static void act_restore(struct life *l, struct life_job *j);
 static void act_fork(struct life *l, struct life_job *j);
 static void act_drop(struct life *l, struct life_job *j);
+static void act_kill(struct life *l, struct life_job *j);
 
 static const struct verb {
 	const char *name, *event;
@@ -51,6 +53,7 @@ static const struct verb {
     [VERB_SNAPSHOT] = {"snapshot", "sandbox.snapshot", false, act_snapshot},
     [VERB_RESTORE] = {"restore", "sandbox.restore", true, act_restore},
     [VERB_FORK] = {"fork", "sandbox.fork", false, act_fork},
+    [VERB_KILL] = {"kill", "sandbox.kill", true, act_kill},
     [VERB_DROP] = {"drop", "snapshot.drop", true, act_drop},
 };
 
@@ -290,6 +293,29 @@ static void act_fork(struct life *l, struct life_job *j)
 		life_fork(l, &f, j->call.timeout_ns, on_agent, j);
 }
 
+static void on_cleared(void *arg, int rc, const struct err *e, unsigned ended)
+{
+	struct life_job *j = arg;
+
+	if (!rc && (j->result = agent_show_now(j->hub, j->agent)))
+		json_object_set_new(j->result, "sessions_ended", json_integer(ended));
+	job_end(j, rc, e);
+}
+
+static void act_kill(struct life *l, struct life_job *j)
+{
+	struct agent *a = agent_get(j->hub, j->agent);
+	char why[200];
+
+	(void)l;
+	if (!a) {
+		job_end(j, ERR_NOMEM, NULL);
+		return;
+	}
+	snprintf(why, sizeof(why), "everything inside was ended by %.60s: %.100s", j->rq.grant.principal, j->reason);
+	agent_clear(a, why, j->call.timeout_ns ? j->call.timeout_ns : KILL_TIMEOUT_NS, on_cleared, j);
+}
+
 /* ---- checks, the same for all */
 
 static bool sets_options(const struct life_call *c)
@@ -301,10 +327,12 @@ static bool sets_options(const struct life_call *c)
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
 	bool plain = j->verb == VERB_RESUME && !sets_options(&j->call);
-	uint32_t any = plain ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE : LIFECYCLE;
+	uint32_t any = plain                  ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE
+		       : j->verb == VERB_KILL ? SCOPE_DRIVE | LIFECYCLE
+					      : LIFECYCLE;
 	int rc = broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
 
-	if (rc || j->verb == VERB_STOP || j->verb == VERB_TERMINATE)
+	if (rc || j->verb == VERB_STOP || j->verb == VERB_TERMINATE || j->verb == VERB_KILL)
 		return rc;
 	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);
 }
@@ -313,12 +341,12 @@ static int check_call(struct life_job *j, struct err *e)
 {
 	int rc = check_scope(j, j->agent, e);
 
-	if (!rc && target_is_pod(j->agent))
+	if (!rc && j->verb != VERB_KILL && target_is_pod(j->agent))
 		rc = err_set(e, ERR_UNSUPPORTED, "%s is a pod of others: muxd enters it and does not rule its life",
 			     j->agent);
 	if (!rc && j->as[0] && !(rc = agent_name_check(j->as, e)))
 		rc = check_scope(j, j->as, e);
-	if (!rc && !j->hub->p.life)
+	if (!rc && j->verb != VERB_KILL && !j->hub->p.life)
 		rc = err_set(e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes");
 	if (!rc && j->hub->stopping)
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");

@@ -20,6 +20,8 @@ enum life_verb {
 	VERB_RESTORE, /* snapshot; reason */
 	VERB_FORK,    /* of the source agent; of `as` too, when that is given */
 	VERB_DROP,    /* snapshot; reason */
+	VERB_KILL, /* everything inside ends, the sandbox runs on: drive, lifecycle or admin; reason; pods of others too
+		    */
 	VERB_COUNT
 };
 const char *life_verb_name(enum life_verb v); /* "resume", "stop", "terminate", ..., "drop" */
@@ -32,23 +34,24 @@ struct life_call {
 	uint64_t timeout_ns;
 	struct life_options options; /* resume, fork */
 	enum life_end how;           /* terminate */
-	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
-	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
-	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
-	const char *as;     /* fork; NULL: made from the agent's */
-	bool writable;      /* fork */
+	struct id snapshot;          /* restore, drop; fork: nil for the one of a moment */
+	struct id session;           /* fork: of the sandbox as it was in that session; nil: none */
+	int64_t at_ns;  /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
+	const char *as; /* fork; NULL: made from the agent's */
+	bool writable;  /* fork */
 };
 void life_call_init(struct life_call *c);
 
 /*
  * The result is the agent as broker_agent() shows it (fork: the new one); {"agent", "state": "absent"} after a wipe;
- * {"snapshot": {...}} of a snapshot; {"agent", "snapshot_id", "state": "removed"} of a drop.
+ * and of a kill, with "sessions_ended"; {"snapshot": {...}} of a snapshot; {"agent", "snapshot_id", "state": "removed"}
+ * of a drop.
  */
 void broker_life(struct hub *h, const struct request *rq, enum life_verb v, const struct life_call *c,
 		 broker_json_done *done, void *arg);
 /*
- * {"snapshot_id", "next_snapshot_id"} (null: none) of what was opened at wall_ns with that snapshot ("": none). Any scope on
- * the agent.
+ * {"snapshot_id", "next_snapshot_id"} (null: none) of what was opened at wall_ns with that snapshot ("": none). Any
+ * scope on the agent.
  */
 int broker_moment(struct hub *h, const struct request *rq, const char *agent, int64_t wall_ns, const char *snapshot,
 		  json_t **out, struct err *e);

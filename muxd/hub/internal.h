@@ -186,8 +186,9 @@ struct agent {
 	STAILQ_HEAD(, agent_waiter) waiters;
 	int64_t last_activity_wall_ns;
 	uint64_t last_activity_boot_ns, last_exit_boot_ns;
-	struct quiesce *quiesce; /* life waits for its disk to be written, or holds its programs frozen */
-	uint64_t retry_at;       /* boot ns, 0 = none */
+	struct clearing *clearing; /* clear.c: everything inside is being ended */
+	struct quiesce *quiesce;   /* life waits for its disk to be written, or holds its programs frozen */
+	uint64_t retry_at;         /* boot ns, 0 = none */
 	unsigned retry_ms;
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	uint32_t oom_seen;
@@ -256,6 +257,8 @@ void session_on_consumed(struct session *s, uint64_t offset);
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
 void session_audit_end(struct session *s);
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
+/* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */
+bool session_condemn(struct session *s, enum exit_cause cause, const char *why);
 void session_suspend(struct session *s);
 void session_resume(struct session *s, const struct link_channel_info *info);
 void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg);
@@ -309,6 +312,22 @@ void agent_stopping(struct agent *a, bool on);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
+
+/*
+ * clear.c: everything inside ends, and nothing has to be made inside for that. Who does not answer for as long as
+ * timeout_ns is ended from outside where that costs no workspace (ERR_TIMEOUT, elsewhere). *ended: how many sessions.
+ * ERR_CONFLICT while it is being done; ERR_CANCELLED when the hub goes.
+ */
+typedef void clear_done(void *arg, int rc, const struct err *e, unsigned ended);
+void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg);
+void clear_link_up(struct agent *a);
+void clear_link_down(struct agent *a);
+void clear_gone(struct agent *a); /* nothing is there, so nothing is inside */
+void clear_answered(struct agent *a, int rc);
+void clear_tick(struct agent *a, uint64_t now);
+void clear_cancel(struct agent *a);
+/* Ended from outside, so that the next one can serve: its workspace stays. False: that would cost it. */
+bool agent_may_end(const struct agent *a);
 /* agent_json.c: what the hub knows of it, and the provider (info; NULL: what it said last). */
 json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info);
 /* broker_list.c: the same with the row that life keeps of it (NULL: none), which knows better. */

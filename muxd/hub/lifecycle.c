@@ -149,6 +149,7 @@ static int open_sync(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, uin
 			      .timeout_ms = (timeout_ns + (freeze ? hold_ns : 0)) / NS_PER_MS,
 			      .grace_ms = freeze ? 5000 : 100,
 			      .self = true,
+			      .reserve = true,
 			      .window = 4096};
 
 	if (!link_has_sync(a->link))

@@ -158,6 +158,7 @@ static int send_open(struct session *s, struct err *e)
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
 			      .self = l->transfer || l->port,
+			      .reserve = s->grant.kind == GRANT_STAFF,
 			      .window = SESSION_WINDOW};
 
 	int rc = 0;
@@ -242,20 +243,25 @@ void session_on_opened(struct session *s, int rc, const char *why)
 		attachment_wake(a, WAKE_WRITABLE);
 }
 
-void session_kill(struct session *s, enum exit_cause cause, const char *why)
+bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
 {
 	if (s->state == SESSION_ENDED || s->killing)
-		return;
+		return false;
 	s->killing = true;
 	s->kill_cause = cause;
 	s->kill_deadline = clock_boot_ns() + KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;
 	text_put(s->kill_text, sizeof(s->kill_text), why);
 	session_event(s, "kill", json_pack("{s:s}", "why", why));
-	if (s->state == SESSION_RUNNING || s->state == SESSION_OPENING) {
-		session_set_state(s, SESSION_ENDING);
-		(void)link_kill(s->agent->link, s->channel,
-				EXIT_KILLED); /* a broken link kills after it has come back */
-	}
+	if (s->state != SESSION_RUNNING && s->state != SESSION_OPENING)
+		return false; /* a broken link kills after it has come back */
+	session_set_state(s, SESSION_ENDING);
+	return true;
+}
+
+void session_kill(struct session *s, enum exit_cause cause, const char *why)
+{
+	if (session_condemn(s, cause, why))
+		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
 }
 
 void session_suspend(struct session *s)

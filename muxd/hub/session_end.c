@@ -68,6 +68,19 @@ static void oom_checked(void *arg, int rc, const struct err *e, const struct san
 	hub_flush(h);
 }
 
+/* No process could be made for it: that is a limit, and there is a way out which needs none. */
+static int full(const struct session *s, char *out, size_t size)
+{
+	const struct agent *a = s->agent;
+	char most[64] = "";
+
+	if (a->info.backend == SANDBOX_LOCAL)
+		snprintf(most, sizeof(most), " of %u (sandbox.pids)", s->hub->conf->pids_max);
+	snprintf(out, size, "%.64s is at its limit%s of processes; muxctl sandbox kill ends everything inside", a->name,
+		 most);
+	return ERR_LIMIT;
+}
+
 /* Why it did not start, as the caller may know it: the path of the call, the errno that was reported. */
 static int not_started(const struct session *s, char *out, size_t size)
 {
@@ -83,6 +96,8 @@ static int not_started(const struct session *s, char *out, size_t size)
 		       : x->error == EACCES || x->error == ENOEXEC ? ERR_NOT_EXECUTABLE
 								   : ERR_INVAL;
 	}
+	if (x->error == EAGAIN && (strcmp(x->error_at, "spawn") == 0 || strcmp(x->error_at, "exec") == 0))
+		return full(s, out, size);
 	if (err_by_name(x->error_at)) {
 		if (x->text[0])
 			text_put(out, size, x->text);

@@ -253,7 +253,12 @@ static void body_put(struct cursor *c, const struct frame *f)
 	case FRAME_LISTED:
 	case FRAME_PING:
 	case FRAME_PONG:
+	case FRAME_CLEAR:
 		w64(c, f->offset);
+		return;
+	case FRAME_CLEARED:
+		w64(c, f->offset);
+		w16(c, f->u.opened.code);
 		return;
 	case FRAME_GOODBYE:
 		w16(c, f->u.opened.code);
@@ -343,7 +348,12 @@ static void body_get(struct cursor *c, struct frame *f)
 	case FRAME_LISTED:
 	case FRAME_PING:
 	case FRAME_PONG:
+	case FRAME_CLEAR:
 		f->offset = r64(c);
+		return;
+	case FRAME_CLEARED:
+		f->offset = r64(c);
+		f->u.opened.code = r16(c);
 		return;
 	case FRAME_GOODBYE:
 		f->u.opened.code = r16(c);

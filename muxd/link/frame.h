@@ -37,7 +37,8 @@
 	X(HELLO, 1, 'B') X(PROOF, 2, 'H') X(LIST, 3, 'M') X(LISTED, 4, 'M') X(OPEN, 5, 'H') X(OPENED, 6, 'M') \
 	X(DATA, 7, 'B') X(EOF, 8, 'H') X(WINDOW, 9, 'H') X(ACK, 10, 'H') X(CONSUMED, 11, 'M') X(RESIZE, 12, 'H') \
 	X(SIGNAL, 13, 'H') X(KILL, 14, 'H') X(EXIT, 15, 'M') X(RESUME, 16, 'H') X(FORGET, 17, 'H') X(SECRET, 18, 'H') \
-	X(ECHO, 19, 'M') X(PING, 20, 'B') X(PONG, 21, 'B') X(ERROR, 22, 'M') X(GOODBYE, 23, 'B')
+	X(ECHO, 19, 'M') X(PING, 20, 'B') X(PONG, 21, 'B') X(ERROR, 22, 'M') X(GOODBYE, 23, 'B') X(CLEAR, 24, 'H') \
+	X(CLEARED, 25, 'M')
 enum frame_type {
 #define FRAME_ENUM_(name, number, who) FRAME_##name = number,
 	FRAME_TABLE(FRAME_ENUM_)
@@ -50,12 +51,13 @@ enum frame_cause { CAUSE_EXITED, CAUSE_TIMEOUT, CAUSE_KILLED, CAUSE_OOM, CAUSE_L
 enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM, CODE_NOT_FOUND, CODE_STATE,
 	CODE_PROTOCOL, CODE_VERSION, CODE_AUTH, CODE_STALE, CODE_SHUTDOWN };
 /* clang-format on */
-enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8 };
+enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8, OPEN_RESERVE = 16 };
 enum frame_feature {
-	FEATURE_FILES = 1, /* OPEN_SELF, and muxlet --put and --get behind it */
-	FEATURE_PORTS = 2, /* ... and --dial */
-	FEATURE_SYNC = 4,  /* ... and --sync */
-	FEATURE_FREEZE = 8 /* ... and --freeze */
+	FEATURE_FILES = 1,  /* OPEN_SELF, and muxlet --put and --get behind it */
+	FEATURE_PORTS = 2,  /* ... and --dial */
+	FEATURE_SYNC = 4,   /* ... and --sync */
+	FEATURE_FREEZE = 8, /* ... and --freeze */
+	FEATURE_CLEAR = 16  /* OPEN_RESERVE, CLEAR and CLEARED */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };
@@ -92,7 +94,7 @@ struct frame {
 	uint8_t type, flags;
 	uint32_t channel;
 	uint8_t stream;
-	uint64_t offset;  /* DATA EOF WINDOW ACK CONSUMED; token of PING and PONG; count of LISTED */
+	uint64_t offset;  /* DATA EOF WINDOW ACK CONSUMED; token of PING, PONG, CLEAR, CLEARED; count of LISTED */
 	const uint8_t *p; /* bytes of DATA, SECRET; text of OPENED, EXIT, ERROR, GOODBYE (no NUL) */
 	size_t n;
 	union {
@@ -103,7 +105,7 @@ struct frame {
 		struct {
 			uint16_t code;
 			uint32_t pid;
-		} opened; /* OPENED; code alone in ERROR and GOODBYE */
+		} opened; /* OPENED; code alone in ERROR, GOODBYE and CLEARED */
 		struct {
 			uint16_t cols, rows, xpixel, ypixel;
 		} resize;

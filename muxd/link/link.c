@@ -43,6 +43,11 @@ bool link_has_freeze(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_FREEZE;
 }
 
+bool link_has_clear(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_CLEAR;
+}
+
 bool link_has_ports(const struct link *l)
 {
 	return l->state == LINK_UP && l->features & FEATURE_PORTS;
@@ -285,6 +290,7 @@ int link_attach(struct link *l, int fd, uint64_t epoch)
 	l->p.epoch = epoch > l->epoch_taken ? epoch : l->epoch_taken + 1; /* a clock that was set back */
 	l->heard_ns = clock_boot_ns();
 	l->ping_ns = 0;
+	l->clearing = false;
 	link_set_state(l, LINK_HELLO);
 	rc = link_hello_start(l);
 	watch(l);

@@ -66,6 +66,7 @@ struct link_open {
 	uint64_t grace_ms;       /* TERM to KILL */
 	bool stdin_open;         /* false: /dev/null */
 	bool login_shell;        /* argv[0] gets a leading dash */
+	bool reserve;            /* may use the processes that are kept back, where muxlet keeps some */
 	bool self;               /* the program is muxlet itself; link_has_files(), link_has_ports() first */
 	uint64_t window;         /* first credit for each output stream */
 };
@@ -91,6 +92,8 @@ struct link_ops {
 	void (*exited)(void *arg, uint32_t channel, const struct link_exit *x);
 	/* Activity of the stream; rtt of the last PING. Optional. */
 	void (*pong)(void *arg, uint64_t rtt_ns);
+	/* What link_clear() asked for: everything inside has ended, or (ERR_TIMEOUT) not all of it. Optional. */
+	void (*cleared)(void *arg, int rc);
 };
 
 struct link_params {
@@ -112,6 +115,7 @@ enum link_state link_state(const struct link *l);
 bool link_has_files(const struct link *l);
 bool link_has_sync(const struct link *l);   /* muxlet --sync */
 bool link_has_freeze(const struct link *l); /* muxlet --freeze */
+bool link_has_clear(const struct link *l);  /* ends everything inside, and keeps a reserve of processes */
 bool link_has_ports(const struct link *l);  /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 
 int link_open(struct link *l, const struct link_open *o, struct err *e); /* ERR_BAD_STATE unless UP; ERR_TOO_LARGE */
@@ -126,6 +130,12 @@ int link_input_eof(struct link *l, uint32_t channel, uint64_t offset);
 int link_resize(struct link *l, uint32_t channel, uint16_t cols, uint16_t rows, uint16_t xpixel, uint16_t ypixel);
 int link_signal(struct link *l, uint32_t channel, int signum);          /* to the foreground group (pty) or the group */
 int link_kill(struct link *l, uint32_t channel, enum exit_cause cause); /* HUP(pty), TERM, grace, KILL, descendants */
+/*
+ * Everything inside ends at once, whatever it is and however it hides; no process has to be made for it. Each channel
+ * tells its exit as after link_kill(); `cleared` comes once. ERR_UNSUPPORTED: this muxlet cannot; ERR_CONFLICT: asked
+ * already.
+ */
+int link_clear(struct link *l);
 /* Absolute offset up to which the peer may send. */
 int link_window(struct link *l, uint32_t channel, int stream, uint64_t until);
 /* What is safe with us: muxlet frees its spool up to there. */

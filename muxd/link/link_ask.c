@@ -32,8 +32,9 @@ int link_open(struct link *l, const struct link_open *o, struct err *e)
 	if (!o->channel || link_channel_find(l, o->channel))
 		return err_set(e, ERR_CONFLICT, "channel %u is in use", o->channel);
 	memcpy(to->session, o->session.b, sizeof(to->session));
-	to->flags = (uint16_t)((o->pty ? OPEN_PTY : 0) | (o->stdin_open ? OPEN_STDIN : 0) |
-			       (o->login_shell ? OPEN_LOGIN : 0) | (o->self ? OPEN_SELF : 0));
+	to->flags =
+	    (uint16_t)((o->pty ? OPEN_PTY : 0) | (o->stdin_open ? OPEN_STDIN : 0) | (o->login_shell ? OPEN_LOGIN : 0) |
+		       (o->self ? OPEN_SELF : 0) | (o->reserve && link_has_clear(l) ? OPEN_RESERVE : 0));
 	to->cols = o->cols;
 	to->rows = o->rows;
 	to->timeout_ms = o->timeout_ms;
@@ -192,6 +193,23 @@ int link_kill(struct link *l, uint32_t channel, enum exit_cause cause)
 	const struct link_channel *c = link_channel_find(l, channel);
 
 	return c && c->exited ? ERR_ENDED : put_number(l, FRAME_KILL, channel, (int)cause);
+}
+
+int link_clear(struct link *l)
+{
+	struct frame f = {.type = FRAME_CLEAR, .flags = FRAME_CRITICAL, .offset = l->clear_token + 1};
+	int rc;
+
+	if (!link_has_clear(l))
+		return l->state == LINK_UP ? ERR_UNSUPPORTED : ERR_BAD_STATE;
+	if (l->clearing)
+		return ERR_CONFLICT;
+	rc = link_put(l, &f);
+	if (rc)
+		return rc;
+	l->clearing = true;
+	l->clear_token++;
+	return 0;
 }
 
 int link_forget(struct link *l, uint32_t channel)

@@ -32,7 +32,7 @@ int link_hello_start(struct link *l)
 		return rc;
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
-	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE;
+	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);
@@ -328,6 +328,16 @@ static int on_pong(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
+static int on_cleared(struct link *l, const struct frame *f, const char **why)
+{
+	if (!l->clearing || f->offset != l->clear_token)
+		return breaks(why, "CLEARED without a CLEAR");
+	l->clearing = false;
+	if (l->ops->cleared)
+		l->ops->cleared(l->arg, f->u.opened.code == CODE_OK ? 0 : ERR_TIMEOUT);
+	return 0;
+}
+
 /* It says what it likes, as often as it likes: neither the log nor the loop's time is its own. */
 static void log_text(struct link *l, const struct frame *f)
 {
@@ -406,6 +416,8 @@ int link_handle(struct link *l, const struct frame *f, const char **why)
 		return on_ping(l, f);
 	case FRAME_PONG:
 		return on_pong(l, f, why);
+	case FRAME_CLEARED:
+		return on_cleared(l, f, why);
 	case FRAME_ERROR:
 	case FRAME_GOODBYE:
 		return on_text(l, f, why);

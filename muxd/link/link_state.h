@@ -62,6 +62,8 @@ struct link {
 	struct link_channel_info *list;
 	size_t nlist, list_cap;
 	uint64_t heard_ns, ping_ns, ping_token;
+	bool clearing; /* CLEAR was sent on this stream, CLEARED has not come */
+	uint64_t clear_token;
 	unsigned said;    /* words of muxlet's that were logged: the last at said_ns, */
 	uint64_t said_ns; /* and since then so many were not */
 	uint64_t unsaid;

@@ -188,7 +188,7 @@ void channel_on_exit(struct channel *c, int status)
 		(void)tree_signal_all((const int[]){SIGCONT, 0});
 	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED && watch_out_of_memory(c->m))
 		c->exit.cause = CAUSE_OOM;
-	if (c->state == CHANNEL_ENDING && !c->m->stopping)
+	if (c->state == CHANNEL_ENDING && !c->m->stopping && !c->m->clearing)
 		ending_tick(c);
 	else
 		drain(c);
@@ -203,6 +203,16 @@ void channel_stop(struct channel *c)
 	} else if (c->state == CHANNEL_DRAINING || !c->pid) {
 		channel_finish(c);
 	}
+}
+
+/* What should have ended all of them at once did not: each is ended by itself. */
+void channel_end_again(struct channel *c)
+{
+	if (c->state != CHANNEL_ENDING)
+		return;
+	c->kill_at_ns = c->m->loop.now_ns;
+	c->term_at_ns = 0;
+	arm(c, 0);
 }
 
 void channel_end_tick(struct timer *t)

@@ -113,7 +113,9 @@ static void run(const struct child *c, volatile struct failure *f)
 	if (chdir(c->cwd) < 0 && !(c->cwd_optional && errno == ENOENT))
 		fail(f, "cwd");
 	(void)setrlimit(RLIMIT_NOFILE, &c->files);
-	(void)setpriority(PRIO_PROCESS, 0, 0); /* muxlet carries keys and goes first; what it starts does not */
+	(void)setrlimit(RLIMIT_NPROC, &c->procs);
+	if (!c->first)
+		(void)setpriority(PRIO_PROCESS, 0, 0); /* muxlet carries keys and goes first; what it starts does not */
 	reset_signals();
 	if (strchr(c->file, '/'))
 		exec_file(c, c->file);

@@ -31,7 +31,8 @@ struct child {
 	int fd[3];         /* all >= 3 */
 	const struct child_fd *more;
 	size_t nmore; /* sorted by `to` */
-	struct rlimit files;
+	struct rlimit files, procs;
+	bool first; /* goes before others of the sandbox when the processor is short, as muxlet does */
 };
 
 /* 0 and the pid; else errno, and where ("spawn", "tty", "cwd", "exec"). */

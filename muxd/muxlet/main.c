@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define LAST_WORDS_MS 1000
+#define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
 	int listen_fd, secret_fd, leave_s, dial;
@@ -32,7 +33,7 @@ struct options {
 
 static int usage(void)
 {
-	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--verbose]\n"
+	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
@@ -63,18 +64,28 @@ static int amount(const char *s, int base, long *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {
-	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
-	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
-	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
-	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
-	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
-	    {"version", no_argument, NULL, 'V'},         {"put", required_argument, NULL, 'P'},
-	    {"mode", required_argument, NULL, 'm'},      {"size", required_argument, NULL, 'z'},
-	    {"parents", no_argument, NULL, 'd'},         {"get", required_argument, NULL, 'G'},
-	    {"sync", required_argument, NULL, 'y'},      {"freeze", required_argument, NULL, 'f'},
-	    {"dial", required_argument, NULL, 'D'},      {NULL, 0, NULL, 0}};
-	int c, bad = 0, modes;
+	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
+					      {"secret-fd", required_argument, NULL, 's'},
+					      {"shell", required_argument, NULL, 'S'},
+					      {"workdir", required_argument, NULL, 'w'},
+					      {"join", required_argument, NULL, 'j'},
+					      {"leave", required_argument, NULL, 'L'},
+					      {"pause", no_argument, NULL, 'p'},
+					      {"check", required_argument, NULL, 'c'},
+					      {"install", required_argument, NULL, 'I'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {"version", no_argument, NULL, 'V'},
+					      {"put", required_argument, NULL, 'P'},
+					      {"mode", required_argument, NULL, 'm'},
+					      {"size", required_argument, NULL, 'z'},
+					      {"parents", no_argument, NULL, 'd'},
+					      {"get", required_argument, NULL, 'G'},
+					      {"sync", required_argument, NULL, 'y'},
+					      {"freeze", required_argument, NULL, 'f'},
+					      {"dial", required_argument, NULL, 'D'},
+					      {"pids", required_argument, NULL, 'N'},
+					      {NULL, 0, NULL, 0}};
+	int c, bad = 0, modes, pids;
 	long size = -1;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
@@ -130,6 +141,10 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			break;
 		case 'D':
 			bad |= number(optarg, &o->dial) || o->dial < 1 || o->dial > UINT16_MAX;
+			break;
+		case 'N':
+			bad |= number(optarg, &pids) || pids < 1;
+			m->pids = bad ? 0 : (uint32_t)pids;
 			break;
 		case 'v':
 			m->verbose = true;
@@ -193,6 +208,12 @@ static void raise_limits(struct muxlet *m)
 		m->files = (struct rlimit){1024, 4096};
 	all = (struct rlimit){m->files.rlim_max, m->files.rlim_max};
 	(void)setrlimit(RLIMIT_NOFILE, &all);
+	if (getrlimit(RLIMIT_NPROC, &m->procs))
+		m->pids = 0;
+	all = (struct rlimit){m->procs.rlim_max, m->procs.rlim_max};
+	if (m->pids)
+		(void)setrlimit(RLIMIT_NPROC, &all);
+	m->hurries = getpriority(PRIO_PROCESS, 0) <= HURRY_NICE;
 	(void)mallopt(M_MMAP_THRESHOLD, SPOOL_CHUNK / 2); /* chunks go back to the kernel when they are freed */
 }
 
@@ -238,8 +259,10 @@ static int set_up(struct muxlet *m, const struct options *o)
 		rc = timer_reserve(&m->loop, 16);
 	if (!rc)
 		rc = signals_open(m);
-	if (!rc)
+	if (!rc) {
 		watch_open(m);
+		clear_open(m);
+	}
 	return rc ? rc : listener_open(m, o->listen_fd);
 }
 

@@ -21,6 +21,7 @@
 #define SECRETS_MAX       16
 #define STREAMS_PENDING   4
 #define SHUTDOWN_GRACE_MS 2000
+#define PIDS_RESERVE      48 /* processes beyond --pids for those that may use them; what lies above is muxlet's */
 
 LIST_HEAD(channel_list, channel);
 
@@ -66,7 +67,13 @@ struct muxlet {
 	bool own_uid_only;      /* the socket's name is anybody's: who connects must be of our user */
 	struct timer watch_timer;
 	uint64_t leave_ns, alone_ns; /* leave after so long alone (0: never); alone since (0: not) */
-	struct rlimit files;         /* as muxlet found it; programs get it back */
+	struct rlimit files, procs;  /* as muxlet found them; programs get them back */
+	bool hurries;                /* its priority is meant for those who must get in, too */
+	uint32_t pids;               /* processes at once that programs may be; 0: muxlet keeps none back */
+	struct timer clear_timer;    /* clear.c */
+	bool clearing;
+	uint64_t clear_token, clear_until_ns;
+	unsigned clear_still; /* looks in a row that found nobody who was not stopped */
 	char user[64];
 	char **environ; /* of the sandbox, as muxlet found it */
 };
@@ -92,6 +99,12 @@ int sink_add(struct muxlet *m, int fd); /* takes fd */
 int signals_open(struct muxlet *m);
 void signals_stop(struct muxlet *m);
 int listener_open(struct muxlet *m, int fd);
+/*
+ * clear.c: everything inside ends, then CLEARED(token). A process is made for nothing of it. The newest token is
+ * answered. Meanwhile nothing starts.
+ */
+void clear_open(struct muxlet *m); /* once, at the start */
+void clear_begin(struct muxlet *m, uint64_t token);
 /* watch.c: cuts a silent hub, and ends a muxlet that nobody needs. Once, at the start. */
 void watch_open(struct muxlet *m);
 bool watch_out_of_memory(struct muxlet *m); /* has the kernel killed somebody here since the last call? */

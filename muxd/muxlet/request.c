@@ -249,6 +249,9 @@ int request_handle(struct muxlet *m, const struct frame *f, uint16_t *code, cons
 	case FRAME_OPEN:
 		start_channel(m, f);
 		return 0;
+	case FRAME_CLEAR:
+		clear_begin(m, f->offset);
+		return 0;
 	case FRAME_SECRET:
 		on_secret(m, f);
 		return 0;

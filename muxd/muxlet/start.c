@@ -203,6 +203,35 @@ static void collect_secrets(struct start *s)
 	qsort(s->more, s->nmore, sizeof(s->more[0]), by_target);
 }
 
+/*
+ * How many processes there may be when this one is made, and for all that comes of it: who has no right to the reserve
+ * gets EAGAIN from fork while there is still room for muxlet and for who has.
+ */
+static struct rlimit procs_of(const struct start *s)
+{
+	struct rlimit r = s->m->procs;
+	rlim_t most = s->m->pids + (s->o->flags & OPEN_RESERVE ? PIDS_RESERVE : 0);
+
+	if (s->m->pids && (r.rlim_max == RLIM_INFINITY || r.rlim_max > most))
+		r.rlim_cur = r.rlim_max = most;
+	return r;
+}
+
+/* Under the child's own limit of processes: the soft one of ours, which we may raise again, is what vfork looks at. */
+static int spawn(struct start *s, struct child *child, const char **at)
+{
+	struct rlimit own = {s->m->procs.rlim_max, s->m->procs.rlim_max};
+	int err;
+
+	child->procs = procs_of(s);
+	if (!s->m->pids)
+		return child_spawn(child, &s->c->pid, at);
+	(void)setrlimit(RLIMIT_NPROC, &(struct rlimit){child->procs.rlim_max, own.rlim_max});
+	err = child_spawn(child, &s->c->pid, at);
+	(void)setrlimit(RLIMIT_NPROC, &own);
+	return err;
+}
+
 static int launch(struct start *s, const char **at)
 {
 	struct child child = {
@@ -227,7 +256,8 @@ static int launch(struct start *s, const char **at)
 	child.more = s->more;
 	child.nmore = s->nmore;
 	child.files = s->m->files;
-	return child_spawn(&child, &s->c->pid, at);
+	child.first = s->m->hurries && s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
+	return spawn(s, &child, at);
 }
 
 static struct channel *new_channel(struct muxlet *m, const struct frame *f)
@@ -333,6 +363,10 @@ static bool may_start(struct muxlet *m, const struct frame *f)
 	}
 	if (m->stopping) {
 		refuse_new(m, f->channel, CODE_SHUTDOWN, ESHUTDOWN, "limit", "the sandbox is ending");
+		return false;
+	}
+	if (m->clearing) {
+		refuse_new(m, f->channel, CODE_STATE, EAGAIN, "limit", "everything inside is being ended");
 		return false;
 	}
 	if (m->living >= CHANNELS_MAX) {

@@ -67,6 +67,7 @@ static int read_stat(int proc_fd, pid_t pid, struct tree_proc *out)
 	out->ppid = ppid;
 	out->session = session;
 	out->zombie = (state == 'Z' && threads <= 1) || state == 'X'; /* a dead main thread leaves its process alive */
+	out->stopped = state == 'T' || state == 't';
 	out->ours = false;
 	return 0;
 }
@@ -200,7 +201,8 @@ out:
 		close(fd);
 }
 
-static int signal_chosen(const struct tree *t, const int *signals)
+/* t NULL: all that descends from us. running: those alone that are not stopped. */
+static int signal_chosen(const struct tree *t, const int *signals, bool running)
 {
 	DIR *dir = opendir("/proc");
 	char *scratch = malloc(ENVIRON_MAX);
@@ -215,7 +217,7 @@ static int signal_chosen(const struct tree *t, const int *signals)
 		choose_all(&ps);
 	n = 0;
 	for (size_t i = 0; i < ps.n; i++) {
-		if (!ps.v[i].ours)
+		if (!ps.v[i].ours || (running && ps.v[i].stopped))
 			continue;
 		n++;
 		if (*signals)
@@ -231,12 +233,17 @@ out:
 
 int tree_signal(const struct tree *t, const int *signals)
 {
-	return signal_chosen(t, signals);
+	return signal_chosen(t, signals, false);
 }
 
 int tree_signal_all(const int *signals)
 {
-	return signal_chosen(NULL, signals);
+	return signal_chosen(NULL, signals, false);
+}
+
+int tree_stop_all(void)
+{
+	return signal_chosen(NULL, (const int[]){SIGSTOP, 0}, true);
 }
 
 int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n)

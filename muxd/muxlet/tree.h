@@ -34,11 +34,13 @@ struct tree {
 int tree_signal(const struct tree *t, const int *signals);
 /* The same for everything that descends from this process. */
 int tree_signal_all(const int *signals);
+/* Stops those of them that do not stand still yet; how many these were, -1 as above. */
+int tree_stop_all(void);
 
 struct tree_proc {
 	pid_t pid, ppid, session;
 	unsigned long long started; /* with the pid: exactly this one */
-	bool zombie, ours;
+	bool zombie, ours, stopped;
 };
 /* What descends from that process, by pid, without us; *out is malloc'd. -1 when /proc cannot be read. */
 int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n);

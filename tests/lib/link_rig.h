@@ -61,6 +61,7 @@ struct rig {
 	struct link_channel_info *list;
 	size_t nlist;
 	uint64_t rtt;
+	int cleared, cleared_rc;
 	struct rig_channel ch[RIG_CHANNELS];
 	bool ticked;
 	uv_timer_t timer;
@@ -150,8 +151,16 @@ static void rig_pong(void *arg, uint64_t rtt)
 	((struct rig *)arg)->rtt = rtt;
 }
 
-static const struct link_ops rig_ops = {rig_up,       rig_down, rig_opened, rig_data,
-					rig_consumed, rig_echo, rig_exited, rig_pong};
+static void rig_cleared(void *arg, int rc)
+{
+	struct rig *r = arg;
+
+	r->cleared++;
+	r->cleared_rc = rc;
+}
+
+static const struct link_ops rig_ops = {rig_up,   rig_down,   rig_opened, rig_data,   rig_consumed,
+					rig_echo, rig_exited, rig_pong,   rig_cleared};
 
 static void rig_tick(uv_timer_t *t)
 {

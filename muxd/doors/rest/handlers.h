@@ -17,6 +17,7 @@ void rest_agent_destroy(struct http_exchange *x);
 void rest_agent_resume(struct http_exchange *x);
 void rest_agent_stop(struct http_exchange *x);
 void rest_agent_terminate(struct http_exchange *x);
+void rest_agent_kill(struct http_exchange *x);
 void rest_agent_restore(struct http_exchange *x);
 void rest_agent_fork(struct http_exchange *x);
 void rest_agent_logs(struct http_exchange *x);

@@ -64,6 +64,11 @@ void rest_agent_terminate(struct http_exchange *x)
 	call(x, VERB_TERMINATE);
 }
 
+void rest_agent_kill(struct http_exchange *x)
+{
+	call(x, VERB_KILL);
+}
+
 void rest_snapshot_take(struct http_exchange *x)
 {
 	call(x, VERB_SNAPSHOT);

@@ -31,6 +31,7 @@ static const struct route routes[] = {
      "terminal, rounds or lifecycle"},
     {HTTP_POST, "/v1/agents/{agent}/stop", rest_agent_stop, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin"},
     {HTTP_POST, "/v1/agents/{agent}/terminate", rest_agent_terminate, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin"},
+    {HTTP_POST, "/v1/agents/{agent}/kill", rest_agent_kill, ROUTE_GRANT, BODY_REQUIRED, "drive, lifecycle or admin"},
     {HTTP_GET, "/v1/agents/{agent}/snapshots", rest_snapshot_list, ROUTE_GRANT, BODY_NONE, "any on the agent"},
     {HTTP_POST, "/v1/agents/{agent}/snapshots", rest_snapshot_take, ROUTE_GRANT, BODY_OPTIONAL, "lifecycle or admin"},
     {HTTP_POST, "/v1/agents/{agent}/restore", rest_agent_restore, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin"},

@@ -206,8 +206,8 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 	finish(b, x->code >= 0 ? x->code : 128 + x->signal);
 }
 
-static const struct link_ops link_callbacks = {on_up,       on_down, on_opened, on_data,
-					       on_consumed, on_echo, on_exited, NULL};
+static const struct link_ops link_callbacks = {on_up,   on_down,   on_opened, on_data, on_consumed,
+					       on_echo, on_exited, NULL,      NULL};
 
 static const char *yes(bool b)
 {

@@ -1,0 +1,181 @@
+/*
+ * Everything inside a sandbox ends: for who was let in, however full it is.
+ *
+ * WAITING (for a link) -> ASKED (muxlet ends all but itself) -> answered. A muxlet that does not answer in time is
+ * ENDED with its sandbox, from outside, where the workspace outlives that.
+ */
+#define LOG_SUBSYS "clear"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/log.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum clear_state { CLEAR_WAITING, CLEAR_ASKED, CLEAR_ENDED };
+
+struct clearing {
+	struct agent *agent; /* NULL: gone */
+	enum clear_state state;
+	char why[200];
+	uint64_t deadline;
+	unsigned ended;
+	clear_done *done;
+	void *arg;
+};
+
+static void answer(struct agent *a, int rc, const struct err *e)
+{
+	struct clearing *k = a->clearing;
+
+	a->clearing = NULL;
+	k->done(k->arg, rc, e, k->ended);
+	free(k);
+}
+
+static void set_state(struct clearing *k, enum clear_state s)
+{
+	static const char *const names[] = {"waiting", "asked", "ended"};
+
+	log_debug(&(struct log_ids){.agent = k->agent->name}, "clear %s -> %s", names[k->state], names[s]);
+	k->state = s;
+}
+
+/* Their exits come by the link, or from LIST when that comes back; here is why. */
+static void condemn_all(struct agent *a)
+{
+	struct session *s, *next;
+
+	HASH_ITER(hh_channel, a->channels, s, next)
+	if (s->state != SESSION_ENDED) {
+		a->clearing->ended += !s->killing;
+		(void)session_condemn(s, EXIT_KILLED, a->clearing->why);
+	}
+}
+
+bool agent_may_end(const struct agent *a)
+{
+	return a->info.backend == SANDBOX_LOCAL;
+}
+
+static void on_ended(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct clearing *k = arg;
+	struct agent *a = k->agent;
+
+	(void)info, (void)fd;
+	if (!a) {
+		free(k);
+		return;
+	}
+	if (!rc && a->state != AGENT_WAKING) {
+		agent_leave(a, EXIT_KILLED, k->why);
+		agent_set_cold(a, k->why);
+	}
+	answer(a, rc, e);
+	hub_flush(a->hub);
+}
+
+static void end_from_outside(struct agent *a, const char *because)
+{
+	struct sandbox_provider *p = a->hub->p.provider;
+	struct err e = {0};
+
+	if (!agent_may_end(a)) {
+		err_set(&e, ERR_TIMEOUT,
+			"the muxlet of %s %s: muxctl sandbox terminate ends the sandbox itself, muxctl sandbox show "
+			"says what "
+			"would be lost",
+			a->name, because);
+		answer(a, e.code, &e);
+		return;
+	}
+	log_warn(&(struct log_ids){.agent = a->name}, "its muxlet %s: the sandbox is ended from outside", because);
+	set_state(a->clearing, CLEAR_ENDED);
+	p->ops->destroy_sandbox(p, a->name, a->clearing->why, on_ended, a->clearing);
+}
+
+static void ask(struct agent *a)
+{
+	int rc = link_clear(a->link);
+
+	if (rc == ERR_UNSUPPORTED)
+		end_from_outside(a, "cannot do that");
+	else if (!rc)
+		set_state(a->clearing, CLEAR_ASKED);
+}
+
+void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
+{
+	struct clearing *k = a->clearing ? NULL : calloc(1, sizeof(*k));
+	struct err e = {0};
+
+	if (!k) {
+		int rc = a->clearing ? ERR_CONFLICT : ERR_NOMEM;
+
+		err_set(&e, rc, "%s", a->clearing ? "everything inside is being ended already" : "no memory");
+		done(arg, rc, &e, 0);
+		return;
+	}
+	k->agent = a;
+	snprintf(k->why, sizeof(k->why), "%s", why);
+	k->deadline = clock_boot_ns() + timeout_ns;
+	k->done = done;
+	k->arg = arg;
+	a->clearing = k;
+	condemn_all(a);
+	if (a->state == AGENT_UP)
+		ask(a);
+	else
+		agent_reconnect(a);
+}
+
+void clear_link_up(struct agent *a)
+{
+	if (a->clearing && a->clearing->state == CLEAR_WAITING)
+		ask(a);
+}
+
+void clear_link_down(struct agent *a)
+{
+	if (a->clearing && a->clearing->state == CLEAR_ASKED)
+		set_state(a->clearing, CLEAR_WAITING);
+}
+
+void clear_gone(struct agent *a)
+{
+	if (a->clearing && a->clearing->state != CLEAR_ENDED)
+		answer(a, 0, NULL);
+}
+
+void clear_answered(struct agent *a, int rc)
+{
+	if (!a->clearing || a->clearing->state != CLEAR_ASKED)
+		return;
+	if (rc)
+		end_from_outside(a, "could not end all of it");
+	else
+		answer(a, 0, NULL);
+}
+
+void clear_tick(struct agent *a, uint64_t now)
+{
+	if (a->clearing && a->clearing->state != CLEAR_ENDED && now >= a->clearing->deadline)
+		end_from_outside(a, "does not answer");
+}
+
+void clear_cancel(struct agent *a)
+{
+	struct clearing *k = a->clearing;
+	struct err e = {0};
+
+	if (!k)
+		return;
+	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	a->clearing = NULL;
+	k->agent = NULL;
+	k->done(k->arg, e.code, &e, k->ended);
+	if (k->state != CLEAR_ENDED) /* else the provider answers yet */
+		free(k);
+}
