@@ -37,7 +37,7 @@ for kind in bash busy; do
 	jq -e '.error.code == "limit_reached" and (.error.message | test("limit of 200.*sandbox kill"))' <<<"$answer" >/dev/null ||
 		fail "a start at the limit says: $answer"
 	# staff: rounds, a terminal that starts programs, files; each within the time that a person waits
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		begun=$(now_ms)
 		out=$(sshx "$staff" $agent -tt 2>&1 <<<'stty -echo; /bin/echo in-$((40+2)); ls -d /workspace; exit' | tr -d '\r')
 		took=$(($(now_ms) - begun))

@@ -319,6 +319,8 @@ def lifecycle_refused(api, agent):
         api.refused("POST", path + "/" + verb, 400, "invalid_request", agent=agent, body={"x": 1})
         api.refused("POST", path + "/" + verb, 401, "unauthenticated", agent=agent, body={}, token=False)
     api.refused("POST", path + "/stop", 400, "reason_required", agent=agent, body={})
+    api.refused("POST", path + "/kill", 400, "reason_required", agent=agent, body={})
+    api.refused("POST", path + "/kill", 403, "forbidden", agent="someone-elses", body={"reason": "x"})
     api.refused("POST", path + "/terminate", 400, "invalid_request", agent=agent, body={"reason": "x", "how": "y"})
     api.refused("POST", path + "/restore", 400, "invalid_request", agent=agent, body={"reason": "x"})
     api.refused("POST", path + "/snapshots", 400, "invalid_request", agent=agent, body={"x": 1})
@@ -340,6 +342,9 @@ def lifecycle(api, agent):
     if value and (value["snapshots"][0]["id"] != first or not value["snapshots"][0]["current"]):
         api.fail(f"the snapshots are {value}")
     api.call("POST", path + "/resume", {200}, agent=agent, body={"idle_ttl": "2h", "ttl": "0s"})
+    _, value = api.call("POST", path + "/kill", {200}, agent=agent, body={"reason": "openapi check"})
+    if value and value["state"] != "running":
+        api.fail(f"after everything inside was ended it is {value['state']}")
     _, value = api.call("POST", path + "/stop", {200}, agent=agent, body={"reason": "openapi check"})
     if value and value["state"] != "stopped":
         api.fail(f"after a stop it is {value['state']}")

@@ -175,7 +175,8 @@ ASK_VERB(ask_snapshot, VERB_SNAPSHOT)
 ASK_VERB(ask_restore, VERB_RESTORE)
 ASK_VERB(ask_fork, VERB_FORK)
 ASK_VERB(ask_drop, VERB_DROP)
-_Static_assert(VERB_COUNT == 7, "a verb is missing here");
+ASK_VERB(ask_kill, VERB_KILL)
+_Static_assert(VERB_COUNT == 8, "a verb is missing here");
 
 static const struct local_op ops[] = {
     {"agent", ask_show},
@@ -183,6 +184,7 @@ static const struct local_op ops[] = {
     {"resume", ask_resume},
     {"sandbox.resume", ask_resume},
     {"sandbox.stop", ask_stop},
+    {"sandbox.kill", ask_kill},
     {"sandbox.terminate", ask_end},
     {"sandbox.snapshot", ask_snapshot},
     {"sandbox.restore", ask_restore},
