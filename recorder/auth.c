@@ -117,7 +117,7 @@ int auth_verify(struct auth *a, const char *token, struct grant *out, struct err
 	if (rc == 0 && revocations_has(a->revoked, &g.id))
 		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
 	pthread_mutex_unlock(&a->lock);
-	if (rc == 0)
+	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET || rc == ERR_TOKEN_REVOKED)
 		*out = g;
 	return rc;
 }

@@ -20,7 +20,7 @@ void auth_destroy(struct auth *a);
 int auth_set_keys(struct auth *a, const json_t *keys, struct err *e);
 /* {"id","expires_ns"} */
 int auth_revoke(struct auth *a, const json_t *revocation, struct err *e);
-/* Signature, times, revocation. */
+/* Signature, times, revocation; *out says whose it is wherever the signature is good, as of grant_verify(). */
 int auth_verify(struct auth *a, const char *token, struct grant *out, struct err *e);
 
 #endif

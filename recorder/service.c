@@ -6,6 +6,7 @@
 #include "muxd/base/log.h"
 #include "muxd/base/msg.h"
 #include "muxd/base/sock.h"
+#include "muxd/base/text.h"
 #include "recorder/service_conn.h"
 
 #include <errno.h>
@@ -69,6 +70,26 @@ bool conn_gone(struct conn *c)
 	return atomic_load(&c->s->stopping) || (poll(&pfd, 1, 0) > 0 && pfd.revents);
 }
 
+void conn_origin(struct conn *c, const json_t *request)
+{
+	const json_t *asker = c->is_hub ? json_object_get(request, "for") : NULL;
+	const char *door = "recorder", *peer = NULL, *endpoint = c->op;
+	struct reader *r = &c->reader;
+
+	memset(r, 0, sizeof(*r));
+	snprintf(r->peer, sizeof(r->peer), "uid %u", (unsigned)c->uid);
+	r->conn = c->number;
+	if (asker) {
+		(void)json_opt_str(asker, "door", &door, NULL);
+		(void)json_opt_str(asker, "peer", &peer, NULL);
+		(void)json_opt_str(asker, "endpoint", &endpoint, NULL);
+		text_put(r->peer, sizeof(r->peer), peer);
+		r->conn = 0;
+	}
+	text_put(r->door, sizeof(r->door), door);
+	text_put(r->endpoint, sizeof(r->endpoint), endpoint);
+}
+
 int conn_index(struct conn *c, struct err *e)
 {
 	return c->index ? 0 : index_open_reader(c->s->index_path, &c->index, e);
@@ -99,34 +120,18 @@ void conn_forget_page(struct conn *c)
 	c->paged_full = false;
 }
 
-int conn_audit(struct conn *c, const char *op, const struct id *session, const char *agent, const char *outcome,
-	       struct err *e)
+int conn_audit(struct conn *c, const struct reading_of *what, struct err *e)
 {
-	static const struct id nobody;
-	char id[ID_STR_LEN], grant[ID_STR_LEN], peer[32];
-	json_t *o = json_object();
+	return ledger_read(c->s->ledger, &c->reader, what, e);
+}
 
-	id_format(&c->grant.id, grant);
-	snprintf(peer, sizeof(peer), "uid %u", (unsigned)c->uid);
-	json_object_set_new(o, "event", json_string("record.read"));
-	json_object_set_new(o, "op", json_string(op));
-	json_object_set_new(o, "principal", json_string(c->grant.principal));
-	json_object_set_new(o, "grant_id", json_string(grant));
-	json_object_set_new(o, "reason", json_string(c->grant.reason));
-	json_object_set_new(o, "peer", json_string(peer));
-	json_object_set_new(o, "outcome", json_string(outcome));
-	if (agent && *agent)
-		json_object_set_new(o, "agent", json_string(agent));
-	if (session) {
-		id_format(session, id);
-		json_object_set_new(o, "session", json_string(id));
-	}
-	char *text = o ? json_text(o) : NULL;
-	int rc = text ? drain_append_own(c->s->p.drain, RING_AUDIT, session ? session : &nobody, text) : ERR_NOMEM;
-	free(text);
-	json_decref(o);
-	/* Nobody reads what cannot be audited. */
-	return rc ? err_set(e, ERR_RECORD_UNAVAILABLE, "the reading could not be audited, so it is refused") : 0;
+int conn_refused(struct conn *c, enum ledger_op op, const struct id *session, const char *agent, int rc)
+{
+	struct reading_of what = {.op = op, .session = session, .agent = agent, .outcome = "denied"};
+	struct err ignored;
+
+	(void)ledger_read(c->s->ledger, &c->reader, &what, &ignored);
+	return rc;
 }
 
 static int send_error(struct conn *c, int rc, const struct err *e)
@@ -173,6 +178,8 @@ static void *conn_main(void *arg)
 		buf_consume(&c->in, size);
 	}
 	shutdown(c->fd, SHUT_RDWR);
+	conn_origin(c, NULL);
+	ledger_client_gone(c->s->ledger, &c->reader);
 	atomic_store(&c->done, true);
 	return NULL;
 }
@@ -214,6 +221,7 @@ static int conn_begin(struct service *s, int fd)
 		return ERR_NOMEM;
 	c->s = s;
 	c->fd = fd;
+	c->number = ++s->conn_last;
 	buf_init(&c->in, REQUEST_MAX + MSG_HEADER);
 	buf_init(&c->out, OUT_HIGH + MSG_MAX + MSG_HEADER);
 	if (sock_peer_cred(fd, NULL, &c->uid, NULL)) {
@@ -264,6 +272,7 @@ static void *accept_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		reap(s, false);
 		pthread_mutex_unlock(&s->lock);
+		ledger_tick(s->ledger);
 	}
 	return NULL;
 }
@@ -279,7 +288,9 @@ int service_create(const struct service_params *p, struct service **out, struct 
 	pthread_mutex_init(&s->lock, NULL);
 	s->stop_fd = eventfd(0, EFD_CLOEXEC);
 	s->dir = strdup(p->dir);
-	if (s->stop_fd < 0 || !s->dir || asprintf(&s->index_path, "%s/audit.db", p->dir) < 0) {
+	if (s->stop_fd < 0 || !s->dir ||
+	    ledger_create(p->drain, p->read_window_ns ? p->read_window_ns : LEDGER_WINDOW_NS, &s->ledger) ||
+	    asprintf(&s->index_path, "%s/audit.db", p->dir) < 0) {
 		s->index_path = NULL;
 		service_destroy(s);
 		return err_set(e, ERR_NOMEM, "out of memory");
@@ -322,6 +333,7 @@ void service_destroy(struct service *s)
 	close(s->p.listen_fd);
 	free(s->dir);
 	free(s->index_path);
+	ledger_destroy(s->ledger);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

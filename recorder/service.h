@@ -33,6 +33,7 @@ struct service_params {
 	struct auth *auth;
 	struct keyframer *keyframer; /* NULL: none are made */
 	uid_t net_uid;
+	uint64_t read_window_ns; /* of the ledger; 0: LEDGER_WINDOW_NS */
 };
 
 int service_create(const struct service_params *p, struct service **out, struct err *e);

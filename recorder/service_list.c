@@ -60,8 +60,8 @@ int service_recover(struct conn *c, const json_t *request, struct err *e)
 	struct recover r = {.c = c};
 	(void)request;
 
-	if (c->uid != c->s->p.net_uid && c->uid != getuid())
-		return err_set(e, ERR_FORBIDDEN, "only the hub recovers");
+	if (conn_house(c, e))
+		return e->code;
 	c->is_hub = true;
 	(void)conn_gone(c);
 	int rc = drain_live_now(c->s->p.drain, &r.now, e);
@@ -83,12 +83,21 @@ int service_refers(struct conn *c, const json_t *request, struct err *e)
 	uint64_t n = 0;
 	int rc;
 
-	if (c->uid != c->s->p.net_uid && c->uid != getuid())
-		return err_set(e, ERR_FORBIDDEN, "only the hub asks that");
-	rc = json_need_str(request, "agent", &agent, e);
+	rc = conn_house(c, e);
+	rc = rc ? rc : json_need_str(request, "agent", &agent, e);
 	rc = rc ? rc : json_need_str(request, "snapshot", &snapshot, e);
 	rc = rc ? rc : index_refers(c->index, agent, snapshot, &n, e);
 	return rc ? rc : conn_send(c, json_pack("{s:I,s:b}", "recordings", (json_int_t)n, "end", 1));
+}
+
+/* A client of the hub's will not come again. */
+int service_gone(struct conn *c, const json_t *request, struct err *e)
+{
+	(void)request;
+	if (conn_house(c, e))
+		return e->code;
+	ledger_client_gone(c->s->ledger, &c->reader);
+	return conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
 /* Filters of the request, narrowed to what the grant covers. ERR_FORBIDDEN when nothing is left. */
@@ -126,16 +135,15 @@ static int read_filter(struct conn *c, const json_t *request, struct index_filte
 	return grant_allows(&c->grant, f.agent ? f.agent : c->grant.agent, SCOPE_REPLAY, e);
 }
 
-static int read_filter_audited(struct conn *c, const json_t *request, const char *op, struct index_filter *out,
+static int read_filter_audited(struct conn *c, const json_t *request, enum ledger_op op, struct index_filter *out,
 			       struct err *e)
 {
-	struct err ignored;
 	int rc = read_filter(c, request, out, e);
-	if (rc == ERR_FORBIDDEN)
-		(void)conn_audit(c, op, NULL, c->grant.agent, "denied", &ignored);
-	if (rc == 0)
-		conn_catch_up(c, true);
-	return rc ? rc : conn_audit(c, op, NULL, out->agent, "ok", e);
+
+	if (rc)
+		return rc == ERR_FORBIDDEN ? conn_refused(c, op, NULL, c->grant.agent, rc) : rc;
+	conn_catch_up(c, true);
+	return conn_audit(c, &(struct reading_of){.op = op, .agent = out->agent, .outcome = "ok"}, e);
 }
 
 static int send_row(void *arg, json_t *o)
@@ -146,7 +154,7 @@ static int send_row(void *arg, json_t *o)
 int service_sessions(struct conn *c, const json_t *request, struct err *e)
 {
 	struct index_filter f;
-	int rc = read_filter_audited(c, request, "sessions", &f, e);
+	int rc = read_filter_audited(c, request, READ_SESSIONS, &f, e);
 	if (rc == 0)
 		rc = index_sessions(c->index, &f, send_row, c, e);
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
@@ -183,8 +191,12 @@ int service_session(struct conn *c, const json_t *request, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "there is no session %s in the record", text);
 	(void)json_opt_str(one.found, "agent", &agent, NULL);
 	(void)json_opt_str(one.found, "principal", &principal, NULL);
-	if (strcmp(principal, c->grant.principal) != 0 || grant_allows(&c->grant, agent, 0, NULL))
-		rc = grant_allows(&c->grant, agent, SCOPE_REPLAY, e);
+	if ((strcmp(principal, c->grant.principal) != 0 || grant_allows(&c->grant, agent, 0, NULL)) &&
+	    grant_allows(&c->grant, agent, SCOPE_REPLAY, NULL))
+		rc = conn_refused(c, READ_SESSION, &id, agent, read_denied(c, text, agent, principal, e));
+	else
+		rc = conn_audit(
+		    c, &(struct reading_of){.op = READ_SESSION, .session = &id, .agent = agent, .outcome = "ok"}, e);
 	if (rc) {
 		json_decref(one.found);
 		return rc;
@@ -221,7 +233,7 @@ int service_audit(struct conn *c, const json_t *request, struct err *e)
 	struct index_filter f;
 	bool follow = false;
 
-	int rc = read_filter_audited(c, request, "audit", &f, e);
+	int rc = read_filter_audited(c, request, READ_AUDIT, &f, e);
 	if (rc == 0)
 		rc = json_opt_bool(request, "follow", &follow, e);
 	if (rc == 0)

@@ -10,9 +10,25 @@
 int conn_grant(struct conn *c, const json_t *request, struct err *e)
 {
 	const char *token;
+	int rc;
+
 	if (json_opt_str(request, "token", &token, NULL) || !json_object_get(request, "token"))
-		return err_set(e, ERR_UNAUTHENTICATED, "this question needs a token");
-	return auth_verify(c->s->p.auth, token, &c->grant, e);
+		rc = err_set(e, ERR_UNAUTHENTICATED, "this question needs a token");
+	else
+		rc = auth_verify(c->s->p.auth, token, &c->grant, e);
+	c->reader.grant = c->grant;
+	if (rc)
+		ledger_refused(c->s->ledger, &c->reader, c->op, rc, e->message);
+	return rc;
+}
+
+int conn_house(struct conn *c, struct err *e)
+{
+	if (c->uid == c->s->p.net_uid || c->uid == getuid())
+		return 0;
+	err_set(e, ERR_FORBIDDEN, "only the hub asks that");
+	ledger_refused(c->s->ledger, &c->reader, c->op, e->code, e->message);
+	return e->code;
 }
 
 int conn_goes_on(struct conn *c, const json_t *request, struct err *e)
@@ -122,7 +138,7 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	    {"refers", service_refers},     {"events", service_events},       {"output", service_output},
 	    {"audit", service_audit},       {"recording", service_recording}, {"page", service_page},
 	    {"keyframe", service_keyframe}, {"head", service_head},           {"status", service_status},
-	    {"flush", service_flush},
+	    {"flush", service_flush},       {"gone", service_gone},           {"read", service_read},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);
@@ -131,6 +147,8 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	memset(&c->grant, 0, sizeof(c->grant));
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (strcmp(ops[i].name, name) == 0) {
+			c->op = ops[i].name;
+			conn_origin(c, request);
 			rc = conn_index(c, e);
 			return rc ? rc : ops[i].op(c, request, e);
 		}

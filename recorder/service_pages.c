@@ -2,8 +2,7 @@
  * Recordings as players read them: what there is of one, then its events page by page.
  *
  * A player comes back for the next page within seconds, so where the last one ended is remembered (READINGS_MAX of them
- * for each conversation, the longest unused goes): a session that goes on is not read from its beginning each time, and
- * one reading of it is one audit event.
+ * for each conversation, the longest unused goes): a session that goes on is not read from its beginning each time.
  */
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
@@ -71,25 +70,6 @@ static struct reading *kept(struct conn *c, const struct id *session, uint64_t s
 	return NULL;
 }
 
-/* Jumping about in a session is one reading of it, audited once. */
-static int look(struct conn *c, const char *op, struct source *s, struct err *e)
-{
-	struct looked now = {.session = source_info(s)->session, .grant = c->grant.id};
-	size_t i = 0;
-	int rc = 0;
-
-	while (i < LOOKED_MAX - 1 &&
-	       !(id_equal(&c->looked[i].session, &now.session) && id_equal(&c->looked[i].grant, &now.grant)))
-		i++;
-	if (!id_equal(&c->looked[i].session, &now.session) || !id_equal(&c->looked[i].grant, &now.grant))
-		rc = read_check(c, op, s, false, e);
-	if (rc)
-		return rc;
-	memmove(c->looked + 1, c->looked, i * sizeof(c->looked[0]));
-	c->looked[0] = now;
-	return 0;
-}
-
 static int begin(struct conn *c, const struct id *session, uint64_t from_ns, uint64_t seq, struct reading **out,
 		 struct err *e)
 {
@@ -97,7 +77,7 @@ static int begin(struct conn *c, const struct id *session, uint64_t from_ns, uin
 	int rc = r ? read_open(c, session, &r->source, e) : err_set(e, ERR_NOMEM, "out of memory");
 
 	if (rc == 0)
-		rc = seq ? look(c, "events", r->source, e) : read_check(c, "events", r->source, false, e);
+		rc = read_check(c, READ_PAGE, r->source, false, e);
 	if (rc == 0 && from_ns)
 		rc = source_seek_time(r->source, from_ns, e);
 	else if (rc == 0 && seq)
@@ -129,7 +109,7 @@ static int send_page(struct conn *c, struct reading *r, size_t limit, struct err
 		r->full = false;
 		if (r->rec.seq <= after)
 			continue; /* of the page before, where this one did not go on from it */
-		rc = read_send_event(c, &r->rec, &n) ? ERR_EOF : 1;
+		rc = read_send_event(c, r->source, READ_PAGE, &r->rec, &n) ? ERR_EOF : 1;
 		sent += n;
 		r->seq = r->rec.seq;
 	}
@@ -174,10 +154,12 @@ int service_page(struct conn *c, const json_t *request, struct err *e)
 		rc = json_opt_int(request, "limit", 1, PAGE_MAX, &limit, e);
 	if (rc)
 		return rc;
-	if (seq && (r = kept(c, &session, seq)))
+	if (seq && (r = kept(c, &session, seq))) {
 		conn_catch_up(c, false);
-	else
+		rc = read_check(c, READ_PAGE, r->source, false, e);
+	} else {
 		rc = begin(c, &session, from, seq, &r, e);
+	}
 	if (rc == 0)
 		rc = send_page(c, r, (size_t)limit, e);
 	if (rc == 0)
@@ -216,7 +198,7 @@ int service_recording(struct conn *c, const json_t *request, struct err *e)
 		rc = read_open(c, &session, &s, e);
 	if (rc)
 		return rc;
-	rc = read_check(c, "recording", s, false, e);
+	rc = read_check(c, READ_RECORDING, s, false, e);
 	if (rc == 0)
 		rc = source_info(s)->sealed && source_recording(s) ? summary_make(source_recording(s), &o, e)
 								   : begun(s, &o, e);
@@ -252,7 +234,7 @@ int service_keyframe(struct conn *c, const json_t *request, struct err *e)
 	if (rc == 0)
 		rc = read_open(c, &session, &s, e);
 	if (rc == 0)
-		rc = look(c, "keyframe", s, e);
+		rc = read_check(c, READ_KEYFRAME, s, false, e);
 	if (rc == 0 && source_info(s)->sealed)
 		rc = recording_find(c->s->dir, &session, path, sizeof(path), e);
 	if (rc == 0 && source_info(s)->sealed)

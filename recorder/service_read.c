@@ -26,15 +26,27 @@ int read_session_id(const json_t *request, struct id *out, struct err *e)
 static int may_read(struct conn *c, const struct source_info *info, bool own_will_do, struct err *e)
 {
 	const char *agent = info->agent[0] ? info->agent : "*";
-	int rc = grant_allows(&c->grant, agent, SCOPE_REPLAY, e);
-	if (rc == 0 || !own_will_do || strcmp(info->principal, c->grant.principal) != 0)
-		return rc;
-	static const uint32_t any[] = {SCOPE_ROUNDS, SCOPE_TERMINAL, SCOPE_OBSERVE};
-	for (size_t i = 0; i < sizeof(any) / sizeof(any[0]); i++) {
-		if (grant_allows(&c->grant, agent, any[i], NULL) == 0)
-			return 0;
-	}
-	return rc;
+	char id[ID_STR_LEN];
+
+	if (grant_allows(&c->grant, agent, SCOPE_REPLAY, NULL) == 0)
+		return 0;
+	if (own_will_do && strcmp(info->principal, c->grant.principal) == 0 &&
+	    grant_allows(&c->grant, agent, 0, NULL) == 0 &&
+	    c->grant.scopes & (SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE))
+		return 0;
+	id_format(&info->session, id);
+	return read_denied(c, id, agent, info->principal, e);
+}
+
+int read_denied(struct conn *c, const char *session, const char *agent, const char *principal, struct err *e)
+{
+	bool own = strcmp(principal, c->grant.principal) == 0;
+
+	if (grant_allows(&c->grant, agent, 0, NULL) == 0 &&
+	    (own || c->grant.scopes & (SCOPE_OBSERVE | SCOPE_DRIVE | SCOPE_ADMIN)))
+		return grant_allows(&c->grant, agent, SCOPE_REPLAY, e);
+	/* as of one that was never there: whose it is, and that it is, is not told to everybody */
+	return err_set(e, ERR_NOT_FOUND, "there is no session %s in the record", session);
 }
 
 int read_open(struct conn *c, const struct id *session, struct source **out, struct err *e)
@@ -58,19 +70,25 @@ int read_open(struct conn *c, const struct id *session, struct source **out, str
 	return 0;
 }
 
-int read_check(struct conn *c, const char *op, struct source *s, bool own_will_do, struct err *e)
+static struct reading_of reading(enum ledger_op op, const struct source_info *info)
 {
-	const struct source_info *info = source_info(s);
-	struct err ignored;
-	int rc = may_read(c, info, own_will_do, e);
-	if (rc)
-		(void)conn_audit(c, op, &info->session, info->agent, "denied", &ignored);
-	return rc ? rc : conn_audit(c, op, &info->session, info->agent, "ok", e);
+	return (struct reading_of){.op = op, .session = &info->session, .agent = info->agent, .outcome = "ok"};
 }
 
-int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_bytes)
+int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_will_do, struct err *e)
+{
+	const struct source_info *info = source_info(s);
+	struct reading_of what = reading(op, info);
+	int rc = may_read(c, info, own_will_do, e);
+
+	return rc ? conn_refused(c, op, &info->session, info->agent, rc) : conn_audit(c, &what, e);
+}
+
+int read_send_event(struct conn *c, struct source *s, enum ledger_op op, const struct ring_record *rec,
+		    size_t *out_bytes)
 {
 	struct event_context alone = {0};
+	struct reading_of what = reading(op, source_info(s));
 
 	if (!c->scratch && !(c->scratch = malloc(EVENT_HEADER_MAX + RING_RECORD_MAX)))
 		return ERR_NOMEM;
@@ -79,6 +97,11 @@ int read_send_event(struct conn *c, const struct ring_record *rec, size_t *out_b
 	size_t n = event_encode(&alone, rec, c->scratch);
 	memcpy(c->scratch + n, rec->payload, rec->len);
 	*out_bytes = n + rec->len;
+	if (rec->type == RING_DATA && rec->stream < LEDGER_STREAMS) {
+		what.sent[rec->stream].offset = rec->offset;
+		what.sent[rec->stream].bytes = rec->len;
+		ledger_sent(c->s->ledger, &c->reader, &what);
+	}
 	return conn_send_bytes(c, 0, c->scratch, n + rec->len);
 }
 
@@ -92,7 +115,7 @@ static int send_events(struct conn *c, struct source *s, const json_t *request, 
 	for (;;) {
 		drain_durable(c->s->p.drain, &durable);
 		while ((rc = source_next(s, &rec, e)) == 1) {
-			if ((rc = read_send_event(c, &rec, &bytes)) != 0)
+			if ((rc = read_send_event(c, s, READ_EVENTS, &rec, &bytes)) != 0)
 				return rc;
 		}
 		if (rc || !follow || source_info(s)->ended)
@@ -131,7 +154,7 @@ int service_events(struct conn *c, const json_t *request, struct err *e)
 		rc = json_opt_bool(request, "follow", &follow, e);
 	if (rc || (rc = read_open(c, &session, &s, e)) != 0)
 		return rc;
-	rc = read_check(c, "events", s, false, e);
+	rc = read_check(c, READ_EVENTS, s, false, e);
 	if (rc == 0 && from)
 		rc = source_seek_time(s, (uint64_t)from, e);
 	if (rc == 0)
@@ -142,6 +165,27 @@ int service_events(struct conn *c, const json_t *request, struct err *e)
 		rc = conn_send(c, json_pack("{s:b, s:b}", "end", 1, "ended", source_info(s)->ended));
 	source_destroy(s);
 	return rc;
+}
+
+/* Whoever can open a sealed recording's file says so first, and is told of in the audit log as one who read it all. */
+int service_read(struct conn *c, const json_t *request, struct err *e)
+{
+	struct source *s = NULL;
+	struct reading_of what;
+	struct id session;
+	int rc = conn_grant(c, request, e);
+
+	if (rc == 0)
+		rc = read_session_id(request, &session, e);
+	if (rc || (rc = read_open(c, &session, &s, e)) != 0)
+		return rc;
+	what = reading(READ_FILE, source_info(s));
+	for (int i = 0; i < LEDGER_STREAMS; i++)
+		what.sent[i].bytes = source_info(s)->totals[i];
+	rc = may_read(c, source_info(s), false, e);
+	rc = rc ? conn_refused(c, READ_FILE, &session, source_info(s)->agent, rc) : conn_audit(c, &what, e);
+	source_destroy(s);
+	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
 /* One page of a stream: leading gaps, then bytes without a hole. */
@@ -270,45 +314,50 @@ static int may_see(struct conn *c, const struct source_info *info, const struct 
 	return may_read(c, info, true, e);
 }
 
-static int see_allowed(struct conn *c, struct source *s, const struct page *p, struct err *e)
+static enum ledger_op page_op(const struct page *p)
 {
-	const struct source_info *info = source_info(s);
-	const char *op = p->screen ? "screen" : "output";
-	struct err ignored;
+	return p->screen ? READ_SCREEN : READ_OUTPUT;
+}
+
+static int see_allowed(struct conn *c, const struct page *p, struct err *e)
+{
+	const struct source_info *info = source_info(c->paged);
 	int rc = may_see(c, info, p, e);
 
-	if (rc)
-		(void)conn_audit(c, op, &info->session, info->agent, "denied", &ignored);
-	return rc ? rc : conn_audit(c, op, &info->session, info->agent, "ok", e);
+	return rc ? conn_refused(c, page_op(p), &info->session, info->agent, rc) : 0;
 }
 
 /* A source that stands at or before the offset: that of the last page when it fits, else a new one. */
 static int page_source(struct conn *c, const struct id *session, const struct page *p, struct err *e)
 {
 	if (c->paged && id_equal(&source_info(c->paged)->session, session) && c->paged_stream == p->stream &&
-	    c->paged_offset == p->want && id_equal(&c->audited_grant, &c->grant.id)) {
-		return may_see(c, source_info(c->paged), p, e);
-	}
+	    c->paged_offset == p->want && id_equal(&c->paged_grant, &c->grant.id))
+		return see_allowed(c, p, e);
 	conn_forget_page(c);
 	c->paged_seen = 0;
 	int rc = read_open(c, session, &c->paged, e);
 	if (rc)
 		return rc;
-	/* Paging through a session is one reading of it. */
-	if (id_equal(&c->audited, session) && id_equal(&c->audited_grant, &c->grant.id))
-		rc = may_see(c, source_info(c->paged), p, e);
-	else
-		rc = see_allowed(c, c->paged, p, e);
+	rc = see_allowed(c, p, e);
 	if (rc == 0 && source_info(c->paged)->sealed && p->want < source_info(c->paged)->totals[p->stream])
 		rc = source_seek_offset(c->paged, p->stream, p->want, e);
 	if (rc) {
 		conn_forget_page(c);
 		return rc;
 	}
-	c->audited = *session;
-	c->audited_grant = c->grant.id;
+	c->paged_grant = c->grant.id;
 	c->paged_stream = p->stream;
 	return 0;
+}
+
+/* Which bytes it will be told is known before the first of them is sent. */
+static int page_audit(struct conn *c, struct page *p, struct err *e)
+{
+	struct reading_of what = reading(page_op(p), source_info(c->paged));
+
+	what.sent[p->stream].offset = p->at;
+	what.sent[p->stream].bytes = buf_len(&p->bytes);
+	return conn_audit(c, &what, e);
 }
 
 static int page_send(struct conn *c, struct page *p)
@@ -359,6 +408,8 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 	p.sizes = p.screen ? json_array() : NULL;
 	buf_init(&p.bytes, OUTPUT_MAX);
 	rc = p.gaps ? page_fill(c, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0)
+		rc = page_audit(c, &p, e);
 	if (rc == 0)
 		rc = page_send(c, &p);
 	else

@@ -98,6 +98,63 @@ static bool is_path(const char *what)
 	return strchr(what, '/') || (len > 5 && strcmp(what + len - 5, ".mrec") == 0);
 }
 
+/*
+ * The recorder hears of it before a file of the daemon's is read, and writes it into the audit log. No daemon: then
+ * there is nobody to tell (docs/security.md).
+ */
+static int tell(struct record *r, struct err *e)
+{
+	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = r->reason};
+	json_t *answer = NULL, *q = json_pack("{s:s,s:s}", "op", "read", "session", r->facts.session);
+	struct ctl_peer p = {.fd = -1};
+	char *token = NULL;
+	int rc = q ? ctl_token(r->c, &w, &token, e) : err_set(e, ERR_NOMEM, "no memory for the question");
+
+	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	if (rc == 0)
+		rc = ctl_peer_open(r->c, "recorder.sock", &p, e);
+	if (rc == 0)
+		rc = msg_send_json(p.fd, q, e);
+	if (rc == 0)
+		rc = ctl_peer_json(r->c, &p, &answer, e);
+	ctl_token_free(token);
+	ctl_peer_close(&p);
+	json_decref(answer);
+	json_decref(q);
+	if (rc != ERR_UNAVAILABLE)
+		return rc;
+	r->c->hint[0] = '\0';
+	*e = (struct err){0};
+	return 0;
+}
+
+/* A path into the state directory's record; copies elsewhere are their owner's. */
+static bool is_ours(struct record *r, const char *path)
+{
+	char dir[4096], *whole = realpath(path, NULL), *record = NULL;
+	size_t n;
+	bool ours;
+
+	if (ctl_path(r->c, "record", dir, sizeof(dir), NULL) == 0)
+		record = realpath(dir, NULL);
+	n = record ? strlen(record) : 0;
+	ours = whole && n && strncmp(whole, record, n) == 0 && whole[n] == '/';
+	free(whole);
+	free(record);
+	return ours;
+}
+
+static int open_path(struct record *r, const char *path, struct err *e)
+{
+	int rc = open_file(r, path, e);
+
+	if (rc)
+		return rc;
+	id_format(&r->id, r->facts.session);
+	return is_ours(r, path) ? tell(r, e) : 0;
+}
+
 /* Sealed on disk, else the recorder's word, else the unsealed file. */
 static int open_session(struct record *r, struct err *e)
 {
@@ -110,7 +167,7 @@ static int open_session(struct record *r, struct err *e)
 	if (recording_find(dir, &r->id, path, sizeof(path), &ignored) == 0) {
 		rc = open_file(r, path, e);
 		if (rc == 0 && r->facts.sealed)
-			return 0;
+			return tell(r, e);
 		recording_close(r->file);
 		r->file = NULL;
 		/* Damage is to be heard of, not walked around. */
@@ -145,9 +202,7 @@ int record_open(struct ctl *c, const char *what, const char *reason, struct reco
 	r->c = c;
 	r->peer.fd = -1;
 	if (is_path(what)) {
-		rc = open_file(r, what, e);
-		if (rc == 0)
-			id_format(&r->id, r->facts.session);
+		rc = open_path(r, what, e);
 	} else if (id_parse(what, &r->id) < 0) {
 		rc = err_set(e, ERR_INVAL, "\"%.60s\" is neither a session id, nor last, nor a recording's path", what);
 	} else {

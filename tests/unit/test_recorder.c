@@ -114,8 +114,13 @@ static void scopes_are_held(void **state)
 		const char *error;
 	} cases[] = {
 	    {"output", "pat", "demo", SCOPE_ROUNDS, NULL},
-	    {"output", "eve", "demo", SCOPE_ROUNDS, "forbidden"},
-	    {"output", "pat", "other", SCOPE_ROUNDS, "forbidden"},
+	    {"output", "eve", "demo", SCOPE_ROUNDS, "not_found"}, /* it is not even there for her */
+	    {"output", "pat", "other", SCOPE_ROUNDS, "not_found"},
+	    {"session", "eve", "demo", SCOPE_ROUNDS, "not_found"},
+	    {"session", "eve", "other", SCOPE_REPLAY, "not_found"},
+	    {"session", "eve", "demo", SCOPE_OBSERVE, "forbidden"},
+	    {"recording", "eve", "other", SCOPE_REPLAY, "not_found"},
+	    {"read", "eve", "other", SCOPE_REPLAY, "not_found"},
 	    {"output", "eve", "demo", SCOPE_REPLAY, NULL},
 	    {"events", "pat", "demo", SCOPE_ROUNDS, "forbidden"},
 	    {"events", "eve", "*", SCOPE_REPLAY, NULL},
@@ -156,7 +161,7 @@ static void scopes_are_held(void **state)
 		denied += strcmp(outcome, "denied") == 0;
 		ok += strcmp(outcome, "ok") == 0;
 	}
-	assert_int_equal(denied, 5);
+	assert_int_equal(denied, 10);
 	assert_true(ok >= 4);
 	answer_finish(&a);
 	grant_token_free(token);
@@ -180,6 +185,136 @@ static void grant_revoke(struct place *p, const char *token)
 	assert_int_equal(sock_recv_packet(p->ipc, &told, NULL, &n, NULL), 0);
 	assert_string_equal(json_string_value(json_object_get(told, "op")), "revoked");
 	json_decref(told);
+}
+
+/* Events of the audit log about a grant (by its token) and event, the newest last; to be decref'ed. */
+static json_t *events_of(struct place *p, int fd, const char *token, const char *event)
+{
+	struct grant_keyset keys = {&p->grant_key, 1};
+	json_t *found = json_array(), *record;
+	char id[ID_STR_LEN];
+	struct answer a;
+	struct grant g;
+
+	assert_int_equal(grant_verify(token, strlen(token), &keys, INSTANCE, clock_wall_ns(), &g, NULL), 0);
+	id_format(&g.id, id);
+	flush(fd, NULL);
+	char *auditor = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	json_t *q = question("audit", auditor, NULL);
+	json_object_set_new(q, "since_seq", json_integer(0));
+	json_object_set_new(q, "event", json_string(event));
+	ask(fd, q, &a);
+	for (size_t i = 0; i + 1 < json_array_size(a.json); i++) {
+		record = json_object_get(nth(&a, i), "record");
+		if (strcmp(json_string_value(json_object_get(record, "grant_id")) ?: "", id) == 0)
+			json_array_append(found, record);
+	}
+	answer_finish(&a);
+	grant_token_free(auditor);
+	return found;
+}
+
+static void hub_asks(int fd, const char *op, const char *token, const struct id *id, const char *peer, int offset)
+{
+	struct answer a;
+	json_t *q = question(op, token, id);
+
+	json_object_set_new(
+	    q, "for",
+	    json_pack("{s:s,s:s,s:s}", "door", "rest", "peer", peer, "endpoint", "GET /v1/rounds/{id}/output"));
+	if (offset >= 0) {
+		json_object_set_new(q, "offset", json_integer(offset));
+		json_object_set_new(q, "limit", json_integer(10));
+	}
+	ask(fd, q, &a);
+	assert_null(error_code(&a));
+	answer_finish(&a);
+}
+
+static json_int_t sum_of(const json_t *events, const char *key)
+{
+	json_int_t sum = 0;
+
+	for (size_t i = 0; i < json_array_size(events); i++)
+		sum += json_integer_value(json_object_get(json_array_get(events, i), key));
+	return sum;
+}
+
+/* Two auditors behind one connection of the hub's, each with clients of their own: each is told of, once and in sum. */
+static void every_reader_is_in_the_audit_log(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	struct answer a;
+	uint64_t offset = 0;
+	recorder_start(p);
+	int hub = ask_fd(p), other = ask_fd(p);
+	session_open(p, &id, "pat", "staff");
+	send_pattern(p, &id, &offset, 100);
+	flush(hub, NULL);
+	ask(hub, json_pack("{s:s}", "op", "recover"), &a);
+	answer_finish(&a);
+	char *first = token_of(p, "ann", "*", SCOPE_REPLAY), *second = token_of(p, "bob", "*", SCOPE_REPLAY);
+	for (int i = 0; i < 6; i++)
+		hub_asks(hub, "output", first, &id, "10.0.0.1:1000", i * 10);
+	for (int i = 0; i < 4; i++)
+		hub_asks(hub, "output", second, &id, "10.0.0.2:2000", 90);
+	hub_asks(hub, "session", second, &id, "10.0.0.2:2000", -1);
+	hub_asks(hub, "output", second, &id, "10.0.0.2:2001", 0);
+
+	json_t *events = events_of(p, other, first, "record.read"), *one;
+	assert_int_equal(json_array_size(events), 1); /* at once, the rest when the minute is over or the client gone */
+	json_decref(events);
+	for (int i = 0; i < 2; i++) {
+		ask(hub,
+		    json_pack("{s:s,s:{s:s,s:s}}", "op", "gone", "for", "door", "rest", "peer",
+			      i ? "10.0.0.2:2000" : "10.0.0.1:1000"),
+		    &a);
+		assert_null(error_code(&a));
+		answer_finish(&a);
+	}
+	events = events_of(p, other, first, "record.read");
+	assert_int_equal(json_array_size(events), 2);
+	assert_int_equal(sum_of(events, "count"), 6);
+	one = json_array_get(events, 1);
+	assert_string_equal(json_string_value(json_object_get(one, "peer")), "10.0.0.1:1000");
+	assert_string_equal(json_string_value(json_object_get(one, "door")), "rest");
+	assert_string_equal(json_string_value(json_object_get(one, "endpoint")), "GET /v1/rounds/{id}/output");
+	assert_string_equal(json_string_value(json_object_get(one, "principal")), "ann");
+	char *streams = json_dumps(json_object_get(one, "streams"), JSON_COMPACT | JSON_SORT_KEYS);
+	assert_string_equal(streams, "{\"output\":{\"bytes\":50,\"ranges\":[[10,50]]}}");
+	free(streams);
+	json_decref(events);
+	events = events_of(p, other, second, "record.read");
+	assert_int_equal(json_array_size(events), 3); /* two connections, one of them with a rest */
+	assert_int_equal(sum_of(events, "count"), 6);
+	json_decref(events);
+
+	/* A client of recorder.sock speaks for itself alone, whatever it says. */
+	hub_asks(other, "output", first, &id, "10.9.9.9:9", 0);
+	events = events_of(p, hub, first, "record.read");
+	one = json_array_get(events, 2);
+	assert_string_equal(json_string_value(json_object_get(one, "door")), "recorder");
+	assert_memory_equal(json_string_value(json_object_get(one, "peer")), "uid ", 4);
+	json_decref(events);
+
+	/* Whose token it was that served no more. */
+	grant_revoke(p, first);
+	for (int i = 0; i < 3; i++) {
+		ask(other, question("output", first, &id), &a);
+		assert_string_equal(error_code(&a), "token_revoked");
+		answer_finish(&a);
+	}
+	events = events_of(p, hub, first, "auth.fail");
+	assert_int_equal(json_array_size(events), 1);
+	one = json_array_get(events, 0);
+	assert_string_equal(json_string_value(json_object_get(one, "principal")), "ann");
+	assert_string_equal(json_string_value(json_object_get(one, "endpoint")), "output");
+	json_decref(events);
+	grant_token_free(first);
+	grant_token_free(second);
+	close(hub);
+	close(other);
 }
 
 static void revoked_grant_reads_nothing(void **state)
@@ -321,6 +456,7 @@ int main(void)
 	    RECORDER_TEST(a_session_is_read_live_and_sealed),
 	    RECORDER_TEST(recover_tells_offsets_up_to_the_rings_head),
 	    RECORDER_TEST(scopes_are_held),
+	    RECORDER_TEST(every_reader_is_in_the_audit_log),
 	    RECORDER_TEST(revoked_grant_reads_nothing),
 	    RECORDER_TEST(follower_whose_grant_is_revoked_is_told_so),
 	    RECORDER_TEST(metadata_rule_shows_no_bytes_live_or_sealed),
