@@ -199,7 +199,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	*out = a;
 	attachment_wake(a, WAKE_READABLE);
 	attachment_check_end(a);
-	if (s->stream[STREAM_OUTPUT].end && screen_want(a, rq->token))
+	if (s->stream[STREAM_OUTPUT].end && screen_want(a, rq))
 		; /* what was before comes as one screen */
 	/* After a restart there is no recent output to show: whoever draws the screen is asked to draw it again. */
 	else if (s->kind == SESSION_TERMINAL && s->state == SESSION_RUNNING && s->started &&

@@ -12,8 +12,8 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
+#include "muxd/hub/reader.h"
 #include "policy/reason.h"
-#include "recorder/client.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -409,19 +409,20 @@ static void find_session(struct life_job *j)
 	struct session *s = hub_session_find(j->hub, &j->call.session);
 	char id[ID_STR_LEN];
 	struct err e = {0};
-	json_t *q;
 	int rc;
 
 	if (s && broker_may_see(&j->rq, s)) {
 		found_session(j, s->agent->name, s->opened_wall_ns, s->snapshot_id);
 		return;
 	}
+	err_set(&e, ERR_NOT_FOUND, "no such session");
+	if (s) {
+		job_answer(j, broker_hide(j->hub, &j->rq, s, "fork", &e), &e);
+		return;
+	}
+	e.code = 0;
 	id_format(&j->call.session, id);
-	q = json_pack("{s:s,s:s,s:s}", "op", "session", "token", j->rq.token, "session", id);
-	rc = s                         ? err_set(&e, ERR_NOT_FOUND, "no such session")
-	     : !q || !j->hub->recorder ? err_set(&e, ERR_UNAVAILABLE, "the recorder cannot be asked now")
-				       : recorder_client_ask(j->hub->recorder, q, on_recorded, j);
-	json_decref(q);
+	rc = reader_ask(j->hub, &j->rq, json_pack("{s:s,s:s}", "op", "session", "session", id), on_recorded, j);
 	if (!rc)
 		return;
 	if (!e.code)

@@ -4,7 +4,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "muxd/hub/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,12 @@ static int find_round(struct hub *h, const struct request *rq, const struct id *
 	struct session *s = hub_session_find(h, round);
 	bool owner;
 
-	if (!s || s->kind != SESSION_ROUND || grant_allows(&rq->grant, s->agent->name, 0, NULL))
-		return err_set(e, ERR_NOT_FOUND, "no such round at hand: it may be in the record");
+	err_set(e, ERR_NOT_FOUND, "no such round");
+	if (!s || s->kind != SESSION_ROUND)
+		return e->code;
+	if (!broker_may_see(rq, s))
+		return broker_hide(h, rq, s, what, e);
 	owner = strcmp(rq->grant.principal, s->grant.principal) == 0;
-	if (!owner && !(rq->grant.scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN)))
-		return err_set(e, ERR_NOT_FOUND, "no such round");
 	*out = s;
 	if (!owner && !scope)
 		return check_look(h, rq, s, what, e);
@@ -174,6 +175,8 @@ static void on_output(void *arg, int rc, const struct err *e, const json_t *json
 	struct output_job *j = arg;
 	struct err here = {0};
 
+	if (rc == ERR_NOT_FOUND) /* or kept from this grant */
+		rc = err_set(&here, ERR_NOT_FOUND, j->bytes_done ? "no such session" : "no such round"), e = &here;
 	if (rc) {
 		output_finish(j, rc, e);
 		return;
@@ -202,10 +205,9 @@ static int ask_output(struct hub *h, const struct request *rq, const struct id *
 	j->offset = offset;
 	j->limit = limit && limit < OUTPUT_LIMIT_MAX ? limit : OUTPUT_LIMIT_MAX;
 	buf_init(&j->bytes, OUTPUT_LIMIT_MAX);
-	q = json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "token", rq->token, "session", id, "stream",
-		      names[stream], "offset", (json_int_t)offset, "limit", (json_int_t)j->limit, "live", j->live);
-	rc = q && h->recorder ? recorder_client_ask(h->recorder, q, on_output, j) : ERR_UNAVAILABLE;
-	json_decref(q);
+	q = json_pack("{s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "session", id, "stream", names[stream], "offset",
+		      (json_int_t)offset, "limit", (json_int_t)j->limit, "live", j->live);
+	rc = reader_ask(h, rq, q, on_output, j);
 	if (rc)
 		free(j);
 	return rc;

@@ -5,6 +5,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/pace.h"
+#include "muxd/hub/reader.h"
 #include "recorder/client.h"
 
 #include <stdlib.h>
@@ -194,6 +195,7 @@ void hub_destroy(struct hub *h)
 	HASH_ITER(hh, h->agents, a, next)
 	agent_destroy(a);
 	exec_keys_expire(h, UINT64_MAX);
+	readers_destroy(h);
 	free(h->recovery);
 	uv_close((uv_handle_t *)h->second, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);

@@ -227,7 +227,8 @@ struct hub {
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
 	struct recorder_client *recorder;
-	struct recovery *recovery; /* waits for the recorder to say how it is */
+	struct reader_client *readers; /* who has read the record and is still connected */
+	struct recovery *recovery;     /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
 	uv_timer_t *pace;
@@ -378,6 +379,8 @@ int broker_check_any(struct hub *h, const struct request *rq, const char *agent,
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
+/* What is kept from this grant answers as what was never there (e: the answer); whose it was is in the audit log. */
+int broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what, struct err *e);
 void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what,
 		    struct err *e); /* not ended, not revoked */

@@ -8,7 +8,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "muxd/hub/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,9 +119,8 @@ void broker_past(struct hub *h, const struct request *rq, const struct id *sessi
 		goto fail;
 	*p = (struct past){.hub = h, .rq = *rq, .role = role, .done = done, .arg = arg};
 	id_format(session, id);
-	q = json_pack("{s:s,s:s,s:s}", "op", "session", "token", rq->token, "session", id);
-	rc = q && h->recorder ? recorder_client_ask(h->recorder, q, on_facts, p) : ERR_UNAVAILABLE;
-	json_decref(q);
+	q = json_pack("{s:s,s:s}", "op", "session", "session", id);
+	rc = reader_ask(h, rq, q, on_facts, p);
 	if (!rc)
 		return;
 	request_finish(&p->rq);

@@ -8,7 +8,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "muxd/hub/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +138,8 @@ static void on_facts(void *arg, int rc, const struct err *e, const json_t *json,
 		r->facts = json_deep_copy(json);
 	if (!rc && !end)
 		return;
+	if (rc == ERR_NOT_FOUND) /* or kept from this grant */
+		rc = err_set(&here, ERR_NOT_FOUND, "no such round"), e = &here;
 	if (!rc && strcmp(json_string_value(json_object_get(r->facts, "kind")) ?: "", "round") != 0)
 		rc = err_set(&here, ERR_NOT_FOUND, "no such round"), e = &here;
 	if (rc) {
@@ -165,9 +167,8 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 	r->done = done;
 	r->arg = arg;
 	id_format(round, id);
-	q = json_pack("{s:s,s:s,s:s}", "op", "session", "token", rq->token, "session", id);
-	rc = q && h->recorder ? recorder_client_ask(h->recorder, q, on_facts, r) : ERR_UNAVAILABLE;
-	json_decref(q);
+	q = json_pack("{s:s,s:s}", "op", "session", "session", id);
+	rc = reader_ask(h, rq, q, on_facts, r);
 	if (!rc)
 		return;
 	request_finish(&r->rq);

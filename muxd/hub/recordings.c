@@ -7,7 +7,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "muxd/hub/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,9 +95,7 @@ static void ask(struct hub *h, const struct request *rq, json_t *q, struct recor
 	if (j) {
 		*j = how;
 		buf_init(&j->bytes, PAGE_BYTES_MAX);
-		rc = q && !json_object_set_new(q, "token", json_string(rq->token)) && h->recorder
-			 ? recorder_client_ask(h->recorder, q, on_answer, j)
-			 : ERR_UNAVAILABLE;
+		rc = reader_ask(h, rq, json_incref(q), on_answer, j);
 	}
 	json_decref(q);
 	if (!rc)

@@ -237,12 +237,19 @@ static void on_closed(uv_handle_t *h)
 	screen_release(h->data);
 }
 
-static void forget_token(struct screen *sc)
+static void forget_asker(struct screen *sc)
 {
-	if (sc->token)
-		explicit_bzero(sc->token, strlen(sc->token));
-	free(sc->token);
-	sc->token = NULL;
+	if (sc->asker)
+		request_finish(sc->asker);
+	free(sc->asker);
+	sc->asker = NULL;
+}
+
+static void keep_asker(struct screen *sc, const struct request *rq)
+{
+	if (sc->asker || !(sc->asker = malloc(sizeof(*sc->asker))))
+		return;
+	*sc->asker = *rq;
 }
 
 void screen_close(struct session *s)
@@ -257,7 +264,7 @@ void screen_close(struct session *s)
 	sc->session = NULL;
 	TAILQ_REMOVE(&sc->hub->screens, sc, of_hub);
 	sc->hub->nscreens--;
-	forget_token(sc);
+	forget_asker(sc);
 	uv_close((uv_handle_t *)&sc->timer, on_closed);
 	if (sc->has_pipe)
 		uv_close((uv_handle_t *)&sc->pipe, on_closed);
@@ -379,7 +386,7 @@ static bool keeps_up(const struct screen *sc)
 	return sc->state == SCREEN_LIVE && sc->offset + SCREEN_LAG >= sc->session->stream[STREAM_OUTPUT].visible;
 }
 
-bool screen_want(struct attachment *a, const char *token)
+bool screen_want(struct attachment *a, const struct request *rq)
 {
 	struct session *s = a->session;
 	const struct stream *st = &s->stream[STREAM_OUTPUT];
@@ -391,14 +398,14 @@ bool screen_want(struct attachment *a, const char *token)
 	if (!a->ops->screen || s->kind != SESSION_TERMINAL || s->state == SESSION_ENDED || s->hub->stopping ||
 	    failing(s))
 		return false;
-	if (sc && sc->jumped && token && TAILQ_EMPTY(&sc->want) && keeps_up(sc)) {
+	if (sc && sc->jumped && rq && TAILQ_EMPTY(&sc->want) && keeps_up(sc)) {
 		screen_close(s);
 		sc = NULL;
 	}
 	if (!sc && !(sc = create(s)))
 		return false;
-	if (token && !sc->token)
-		sc->token = strdup(token);
+	if (rq)
+		keep_asker(sc, rq);
 	a->screening = SCREENING_WANTED;
 	a->screen_from = s->stream[STREAM_OUTPUT].visible;
 	a->screen_by = clock_boot_ns() + wait;
@@ -434,7 +441,7 @@ void screen_tick(struct session *s, uint64_t now)
 	if (!sc)
 		return;
 	if (sc->state == SCREEN_LIVE && sc->offset >= s->stream[STREAM_OUTPUT].start)
-		forget_token(sc);
+		forget_asker(sc);
 	if (!TAILQ_EMPTY(&sc->want) || watched(s))
 		sc->needed_ns = now;
 	if (s->state == SESSION_ENDED || now - sc->needed_ns >= SCREEN_IDLE_NS)

@@ -44,15 +44,15 @@ struct screen {
 	uint32_t tag;
 	uint64_t shot_ms;            /* when one was last asked for (uv_now); 0: never */
 	uint64_t page_from;          /* of the question to the recorder */
-	char *token;                 /* while it is filled */
+	struct request *asker;       /* under whose grant it is filled, meanwhile; owned */
 	struct attachment_list want; /* of_screen */
 	uint64_t needed_ns;          /* boot; when somebody last wanted it */
 };
 
 /* screen.c */
-/* a waits for a screen from now on (a->screening). token: may read the record, NULL when there is none. False: there is
- * none to be had. */
-bool screen_want(struct attachment *a, const char *token);
+/* a waits for a screen from now on (a->screening). rq: who may read the record, NULL when there is none. False: there
+ * is none to be had. */
+bool screen_want(struct attachment *a, const struct request *rq);
 void screen_unwant(struct attachment *a); /* it goes, or goes on without */
 void screen_moved(struct session *s);     /* more became visible */
 void screen_tick(struct session *s, uint64_t now);

@@ -7,8 +7,8 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/hub/reader.h"
 #include "muxd/hub/screen.h"
-#include "recorder/client.h"
 
 #include <stdlib.h>
 
@@ -172,22 +172,21 @@ void screen_fill(struct screen *sc)
 		go_on_from_stream(sc);
 		return;
 	}
-	if (!sc->token || !sc->hub->recorder || !(p = calloc(1, sizeof(*p)))) {
+	if (!sc->asker || !sc->hub->recorder || !(p = calloc(1, sizeof(*p)))) {
 		go_on_from_stream(sc);
 		return;
 	}
 	p->screen = sc;
 	p->visible = s->stream[STREAM_OUTPUT].visible;
 	sc->page_from = sc->offset;
-	q = json_pack("{s:s,s:s,s:s,s:s,s:I,s:i,s:b}", "op", "output", "token", sc->token, "session", s->id_text,
-		      "stream", "output", "offset", (json_int_t)sc->offset, "limit", PAGE_MAX, "screen", 1);
+	q = json_pack("{s:s,s:s,s:s,s:I,s:i,s:b}", "op", "output", "session", s->id_text, "stream", "output", "offset",
+		      (json_int_t)sc->offset, "limit", PAGE_MAX, "screen", 1);
 	sc->asking = true;
 	sc->held++;
-	if (!q || recorder_client_ask(sc->hub->recorder, q, on_answer, p)) {
+	if (reader_ask(sc->hub, sc->asker, q, on_answer, p)) {
 		sc->asking = false;
 		sc->held--;
 		free(p);
 		go_on_from_stream(sc);
 	}
-	json_decref(q);
 }

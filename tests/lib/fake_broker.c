@@ -151,6 +151,11 @@ json_t *session_describe(const struct session *s)
 			 "grant_id", id, "reason", "test", "task", s->task, "attachments", "argv", "fake");
 }
 
+void broker_client_gone(struct hub *h, const char *door, const char *peer)
+{
+	(void)h, (void)door, (void)peer;
+}
+
 void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
 		   const struct err *e)
 {

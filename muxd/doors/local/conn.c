@@ -77,6 +77,7 @@ int local_conn_create(struct local_door *d, int fd)
 void local_conn_destroy(struct local_conn *c)
 {
 	attachment_detach(c->attachment);
+	broker_client_gone(c->door->hub, "local", c->peer);
 	if (c->state == LOCAL_ASKED)
 		c->ticket->conn = NULL; /* the hub's answer frees it */
 	else
@@ -148,7 +149,8 @@ static int take_messages(struct local_conn *c)
 	size_t size;
 	int rc = 0;
 
-	/* While the hub works on the question what follows it only waits; reading on without room would be a busy loop. */
+	/* While the hub works on the question what follows it only waits; reading on without room would be a busy loop.
+	 */
 	c->reading_paused = c->state == LOCAL_ASKED && buf_room(&c->in) < READ_CHUNK;
 	while (c->state != LOCAL_CLOSING && c->state != LOCAL_ASKED && (rc = msg_next(&c->in, &m, &size)) == 1) {
 		if (c->state == LOCAL_ATTACHED) {

@@ -68,6 +68,8 @@ void conn_destroy(struct conn *c)
 	struct rest_door *d = c->door;
 
 	conn_let_go(c);
+	broker_client_gone(d->hub, "rest", c->peer);
+	broker_client_gone(d->hub, "web", c->peer);
 	if (d->serving == c)
 		d->serving = NULL;
 	if (c->queued)
