@@ -2,6 +2,7 @@
 #include "muxd/hub/reader.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static struct reader_client *client_find(struct hub *h, const char *door, const 
 {
 	struct reader_client *c = NULL;
 
-	snprintf(out, size, "%s %s", door, peer);
+	text_format(out, size, "%s %s", door, peer);
 	HASH_FIND_STR(h->readers, out, c);
 	return c;
 }
