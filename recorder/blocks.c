@@ -17,10 +17,11 @@
 #define GROW_TARGET (2 * 1024 * 1024)
 #define RAW_LEAST   4096
 
-void blocks_init(struct blocks *b, int codec)
+void blocks_init(struct blocks *b, int codec, struct open_files *files)
 {
 	memset(b, 0, sizeof *b);
-	b->fd = -1;
+	b->files = files;
+	open_file_init(&b->file);
 	b->codec = codec;
 	buf_init(&b->entries, (size_t)BLOCK_COUNT_MAX * FORMAT_ENTRY);
 }
@@ -39,9 +40,7 @@ void blocks_rest(struct blocks *b)
 
 void blocks_finish(struct blocks *b)
 {
-	if (b->fd >= 0)
-		close(b->fd);
-	b->fd = -1;
+	open_file_close(b->files, &b->file);
 	buf_finish(&b->entries);
 	block_coder_destroy(b->coder);
 	b->coder = NULL;
@@ -55,8 +54,25 @@ static int open_file(struct blocks *b, const char *path, int flags, struct err *
 
 	if (rc)
 		return rc;
-	b->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-	return b->fd < 0 ? err_sys(e, errno, "cannot open the recording %s", path) : 0;
+	return open_file_use(b->files, &b->file, b->path, flags, e);
+}
+
+static int write_at(struct blocks *b, const void *p, size_t n, uint64_t pos, struct err *e)
+{
+	int rc = open_file_use(b->files, &b->file, b->path, 0, e);
+
+	b->file.unsynced = true;
+	return rc ? rc : file_write_at(b->file.fd, p, n, pos, b->path, e);
+}
+
+int blocks_put(struct blocks *b, const void *p, size_t n, struct err *e)
+{
+	return write_at(b, p, n, b->pos, e);
+}
+
+int blocks_sync(struct blocks *b, struct err *e)
+{
+	return open_file_sync(b->files, &b->file, e);
 }
 
 int blocks_create(struct blocks *b, const char *path, const struct format_header *h, struct err *e)
@@ -71,7 +87,7 @@ int blocks_create(struct blocks *b, const char *path, const struct format_header
 	if (rc)
 		err_set(e, rc, "the header of the recording %s does not fit", path);
 	else
-		rc = file_write_at(b->fd, buf_ptr(&header), buf_len(&header), 0, path, e);
+		rc = write_at(b, buf_ptr(&header), buf_len(&header), 0, e);
 	if (!rc) {
 		b->pos = buf_len(&header);
 		b->anchor_ns = h->open_ns;
@@ -205,11 +221,11 @@ int blocks_write(struct blocks *b, struct block_header *h, const void *raw, size
 		return rc;
 	block_header_encode(h, head);
 	digest_link(b->hash, head, sizeof head, stored, h->stored_len, en.hash);
-	rc = file_write_at(b->fd, head, sizeof head, b->pos, b->path, e);
+	rc = write_at(b, head, sizeof head, b->pos, e);
 	if (!rc)
-		rc = file_write_at(b->fd, stored, h->stored_len, b->pos + BLOCK_HEADER, b->path, e);
+		rc = write_at(b, stored, h->stored_len, b->pos + BLOCK_HEADER, e);
 	if (!rc)
-		rc = file_write_at(b->fd, en.hash, DIGEST_LEN, b->pos + BLOCK_HEADER + h->stored_len, b->path, e);
+		rc = write_at(b, en.hash, DIGEST_LEN, b->pos + BLOCK_HEADER + h->stored_len, e);
 	en.header = *h;
 	if (!rc && h->type != BLOCK_INDEX)
 		rc = add_entry(b, &en, e);
@@ -261,14 +277,14 @@ static int read_header(struct blocks *b, struct format_header *out, struct buf *
 {
 	uint8_t front[FORMAT_HEADER_MIN], *p = NULL;
 	size_t n = 0;
-	int rc = file_read_at(b->fd, front, sizeof front, 0, b->path, e);
+	int rc = file_read_at(b->file.fd, front, sizeof front, 0, b->path, e);
 
 	if (!rc)
 		rc = format_header_size(front, &n, e);
 	if (!rc)
 		rc = buf_reserve(bytes, n, &p);
 	if (!rc)
-		rc = file_read_at(b->fd, p, n, 0, b->path, e);
+		rc = file_read_at(b->file.fd, p, n, 0, b->path, e);
 	if (!rc) {
 		buf_commit(bytes, n);
 		rc = format_header_decode(p, n, out, e);
@@ -286,11 +302,11 @@ static int read_entries(struct blocks *b, uint32_t count, uint64_t end, uint8_t 
 
 	while (!rc && b->count < count) {
 		en.pos = b->pos;
-		rc = file_read_at(b->fd, head, sizeof head, b->pos, b->path, e);
+		rc = file_read_at(b->file.fd, head, sizeof head, b->pos, b->path, e);
 		if (rc || block_header_decode(head, &en.header) || block_size(&en.header) > end - b->pos)
 			return ERR_CORRUPT;
 		b->pos += block_size(&en.header);
-		rc = file_read_at(b->fd, en.hash, DIGEST_LEN, b->pos - DIGEST_LEN, b->path, e);
+		rc = file_read_at(b->file.fd, en.hash, DIGEST_LEN, b->pos - DIGEST_LEN, b->path, e);
 		if (!rc)
 			rc = add_entry(b, &en, e);
 		memcpy(hash, en.hash, DIGEST_LEN);
@@ -309,7 +325,7 @@ int blocks_reopen(struct blocks *b, const char *path, const uint8_t state[BLOCKS
 	if (!rc)
 		rc = load_state(b, state, &count, &end, e);
 	if (!rc)
-		rc = file_size(b->fd, path, &size, e);
+		rc = file_size(b->file.fd, path, &size, e);
 	if (!rc)
 		rc = read_header(b, out_header, header_bytes, e);
 	if (rc)
@@ -320,7 +336,7 @@ int blocks_reopen(struct blocks *b, const char *path, const uint8_t state[BLOCKS
 	rc = read_entries(b, count, end, hash, e);
 	if (rc || b->pos != end || (count && memcmp(hash, b->hash, sizeof hash) != 0))
 		return err_set(e, ERR_CORRUPT, "%s does not fit its checkpoint", path);
-	if (ftruncate(b->fd, (off_t)end) != 0)
+	if (ftruncate(b->file.fd, (off_t)end) != 0)
 		return err_sys(e, errno, "cannot cut %s to its checkpoint", path);
 	return 0;
 }

@@ -11,9 +11,11 @@
 #include "muxd/base/buf.h"
 #include "recorder/event.h"
 #include "recorder/format.h"
+#include "recorder/open_files.h"
 
 struct blocks {
-	int fd; /* -1: none */
+	struct open_files *files; /* NULL: it stays open */
+	struct open_file file;
 	char path[4096];
 	int codec;
 	struct block_coder *coder;
@@ -36,7 +38,7 @@ struct blocks {
 
 #define BLOCKS_STATE_SIZE 160
 
-void blocks_init(struct blocks *b, int codec);
+void blocks_init(struct blocks *b, int codec, struct open_files *files);
 void blocks_finish(struct blocks *b); /* closes */
 /* Gives back what an idle session does not need; it comes again by itself. Nothing may wait (blocks_end()). */
 void blocks_rest(struct blocks *b);
@@ -45,6 +47,9 @@ int blocks_create(struct blocks *b, const char *path, const struct format_header
 int blocks_add(struct blocks *b, const struct ring_record *rec, struct err *e);
 /* End the block in the making; nothing in it: nothing to do. */
 int blocks_end(struct blocks *b, struct err *e);
+/* n bytes behind the last block: the footer. */
+int blocks_put(struct blocks *b, const void *p, size_t n, struct err *e);
+int blocks_sync(struct blocks *b, struct err *e);
 /* Append any block (the index). raw is copied out compressed. */
 int blocks_write(struct blocks *b, struct block_header *h, const void *raw, size_t n, struct err *e);
 /* Position, hash and the rest, after blocks_end(); and back: cuts the file and reads its block headers again. */

@@ -88,7 +88,7 @@ static int prepare(const struct builder_options *o, const struct id *session, st
 	}
 	b->session = *session;
 	buf_init(&b->exit, EXIT_MAX);
-	blocks_init(&b->blocks, o->codec);
+	blocks_init(&b->blocks, o->codec, o->files);
 	b->dir = strdup(o->dir);
 	if (!b->dir) {
 		builder_destroy(b);
@@ -266,7 +266,7 @@ int builder_checkpoint(struct builder *b, struct buf *state, struct err *e)
 		return err_set(e, ERR_BAD_STATE, "the recording is %s", b->sealed ? "sealed" : "not writable any more");
 	rc = blocks_end(&b->blocks, e);
 	if (!rc)
-		rc = file_sync(b->blocks.fd, b->blocks.path, e);
+		rc = blocks_sync(&b->blocks, e);
 	if (rc) {
 		b->failed = true;
 		return rc;
@@ -397,10 +397,8 @@ static int write_footer(struct builder *b, const struct signer *s, const struct 
 	format_footer_encode(&f, out);
 	rc = signer_sign(s, FORMAT_PURPOSE, out, FORMAT_SIGNED, out + FORMAT_SIGNED, e);
 	if (!rc)
-		rc = file_write_at(k->fd, out, FORMAT_FOOTER, k->pos, k->path, e);
-	if (!rc && fsync(k->fd) != 0)
-		rc = err_sys(e, errno, "cannot sync %s", k->path);
-	return rc;
+		rc = blocks_put(k, out, FORMAT_FOOTER, e);
+	return rc ? rc : blocks_sync(k, e);
 }
 
 static int move(struct builder *b, char day[11], struct err *e)

@@ -20,12 +20,14 @@
 struct builder;
 struct buf;
 struct err;
+struct open_files;
 struct signer;
 
 struct builder_options {
 	const char *dir; /* DIR; copied */
 	struct trunc_rule rule;
 	int codec; /* enum block_codec; 0 = zstd */
+	struct open_files *files; /* bounds the open ones; NULL: each stays open */
 };
 
 /* open: the session's RING_OPEN record. A file of an earlier try is begun anew. Makes open/ when missing. */

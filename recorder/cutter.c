@@ -77,6 +77,7 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 	pthread_cond_init(&c->moved, &attr);
 	pthread_condattr_destroy(&attr);
 	c->seen.state = "idle";
+	open_files_init(&c->files, p->open_max ? p->open_max : open_files_most());
 	c->dir = strdup(p->dir);
 	int rc = c->dir ? copy_rules(c, p->conf, e) : err_set(e, ERR_NOMEM, "out of memory");
 	if (rc == 0)

@@ -37,6 +37,7 @@ struct cutter_params {
 	const struct signer *signer;
 	const struct conf *conf; /* copied from */
 	bool idle_priority;
+	unsigned open_max; /* files of open sessions that are open at once; 0: what the limit of descriptors allows */
 	void (*sealed)(void *arg, const struct id *session); /* told of each seal, from its threads; NULL: nobody */
 	void *sealed_arg;
 };

@@ -79,13 +79,13 @@ void cut_clear(struct cutter *c)
 	c->last = NULL;
 }
 
-void cut_options(const struct cutter *c, const char *open, size_t n, struct builder_options *out)
+void cut_options(struct cutter *c, const char *open, size_t n, struct builder_options *out)
 {
 	const char *kind = "", *principal_kind = "";
 	bool pty = false;
 	json_t *o = NULL;
 
-	*out = (struct builder_options){.dir = c->dir};
+	*out = (struct builder_options){.dir = c->dir, .files = &c->files};
 	/* What cannot be read is kept in full: trunc_rule_choose() of nothing known falls to the last rule. */
 	if (json_parse(open, n, RING_RECORD_MAX, &o, NULL) == 0) {
 		(void)json_opt_str(o, "kind", &kind, NULL);

@@ -11,6 +11,7 @@
 #include "recorder/builder.h"
 #include "recorder/cutter.h"
 #include "recorder/follower.h"
+#include "recorder/open_files.h"
 #include "recorder/retention.h"
 
 #include <pthread.h>
@@ -44,6 +45,7 @@ struct cutter {
 	struct index *index;
 	struct chain *chain;
 	struct follower *follower;
+	struct open_files files;       /* of the builders */
 	struct cut_session **sessions; /* sorted by id */
 	size_t n, cap;
 	struct cut_session *last;
@@ -76,7 +78,7 @@ int cut_add(struct cutter *c, const struct id *id, struct builder *b, struct cut
 void cut_remove(struct cutter *c, struct cut_session *s);
 void cut_clear(struct cutter *c);
 int cut_record(struct cutter *c, struct segment_record *sr, struct err *e);
-void cut_options(const struct cutter *c, const char *open, size_t n, struct builder_options *out);
+void cut_options(struct cutter *c, const char *open, size_t n, struct builder_options *out);
 
 /* cutter_seal.c */
 /* Seal what is due at now (UINT64_MAX: whatever has ended). */
