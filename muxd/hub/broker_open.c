@@ -61,11 +61,29 @@ static const char *start_event(const struct session *s)
 	return s->kind == SESSION_ROUND ? "round.start" : "session.open";
 }
 
+/* A person's own terminal that waits for the longest, with nobody at it, makes room for the one that is opened now. */
+static bool make_room(struct hub *h, const struct agent *a, const struct grant *g)
+{
+	struct session *s, *oldest = NULL;
+
+	TAILQ_FOREACH(s, &h->order, order)
+	if (s->linger_at && s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED && !s->killing &&
+	    TAILQ_EMPTY(&s->attachments) && strcmp(s->grant.principal, g->principal) == 0 &&
+	    (!oldest || (s->agent == a) > (oldest->agent == a) ||
+	     ((s->agent == a) == (oldest->agent == a) && s->linger_at < oldest->linger_at)))
+		oldest = s;
+	if (oldest)
+		session_kill(oldest, EXIT_KILLED,
+			     "it made room for another of the same person's: a limit of sessions is reached");
+	return oldest;
+}
+
 /* Whose sessions they are matters from quota_share() on in the daemon, and in the sandbox for staff alone. */
 static int check_counts(struct hub *h, const struct agent *a, const struct grant *g, struct err *e)
 {
 	struct quota_load l = {.agent = a->name, .principal = g->principal};
 	const struct session *s;
+	int rc;
 
 	for (int k = 0; k < SESSION_KINDS; k++)
 		l.all += (unsigned)h->stats.sessions_live[k];
@@ -78,7 +96,8 @@ static int check_counts(struct hub *h, const struct agent *a, const struct grant
 	if (l.all >= quota_share(h->conf))
 		TAILQ_FOREACH(s, &h->order, order)
 	l.mine += s->state != SESSION_ENDED && strcmp(s->grant.principal, g->principal) == 0;
-	return quota_check(h->conf, quota_is_staff(g), &l, e);
+	rc = quota_check(h->conf, quota_is_staff(g), &l, e);
+	return rc && quota_is_staff(g) && make_room(h, a, g) ? 0 : rc;
 }
 
 /* Files and ports are muxlet's own work. */

@@ -1,4 +1,5 @@
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
+#include "muxd/hub/quota.h"
 #include "tests/lib/hub_rig.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
@@ -547,6 +548,37 @@ static void an_agent_at_its_limit_leaves_room_for_staff(void **state)
 	hub_rig_destroy(r);
 }
 
+/* Whose connection broke again and again has terminals that wait for him: the one that waits longest makes room. */
+static void terminals_that_linger_do_not_keep_their_person_out(void **state)
+{
+	FRESH(r);
+	struct hub_client c[32], other;
+	const struct session *first;
+	unsigned n = 0;
+
+	(void)state;
+	r->hub->conf->sessions_max_per_agent = 2;
+	hub_open(r, &other, SESSION_TERMINAL, "read x"); /* somebody is at it: it is left alone */
+	hub_open(r, &c[0], SESSION_TERMINAL, "read x");
+	first = c[0].s;
+	for (n = 1; n < 32; n++) {
+		client_leaves(&c[n - 1]);
+		buf_finish(&c[n - 1].got);
+		hub_turns(r, 20);
+		hub_ask(r, &c[n], SESSION_TERMINAL, "read x", NULL);
+		assert_true(hub_until(r, c[n].opened));
+		assert_int_equal(c[n].rc, 0);
+	}
+	assert_true(first->killing || first->state == SESSION_ENDED);
+	assert_int_equal(other.ends + other.cuts, 0);
+	assert_true(hub_until(r, hub_audited(r, "session.end") >= 31 - 2 - QUOTA_SANDBOX_RESERVE));
+	client_leaves(&c[31]);
+	client_leaves(&other);
+	buf_finish(&c[31].got);
+	buf_finish(&other.got);
+	hub_rig_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -567,6 +599,7 @@ int main(void)
 	    cmocka_unit_test(keys_after_a_prompt_that_ended_in_a_break_are_recorded),
 	    cmocka_unit_test(a_password_after_a_break_is_not_recorded),
 	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
+	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
 	    cmocka_unit_test(a_screen_may_be_the_end_of_others_that_wait_for_it),
 	};
