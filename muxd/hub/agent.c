@@ -19,6 +19,7 @@
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 5000
+#define ADRIFT_NS    (20 * NS_PER_SEC)
 
 static const char *const state_names[] = {"cold", "waking", "up", "lost"};
 
@@ -509,10 +510,58 @@ void agent_touch(struct agent *a)
 	a->last_activity_boot_ns = clock_boot_ns();
 }
 
+static bool has_live_session(const struct agent *a)
+{
+	const struct session *s, *next;
+
+	HASH_ITER(hh_channel, a->channels, s, next)
+	if (s->state != SESSION_ENDED && !s->exit_known)
+		return true;
+	return false;
+}
+
+/* Its stream is there, or somebody looks for it. */
+static bool looked_after(const struct agent *a)
+{
+	switch (a->state) {
+	case AGENT_UP:
+		return true;
+	case AGENT_LOST:
+		return a->retry_at != 0;
+	case AGENT_WAKING:
+		return a->ask || a->cut || (a->link && link_state(a->link) != LINK_IDLE);
+	default:
+		return false;
+	}
+}
+
+/*
+ * Sessions that nobody looks after would be open for ever. The provider is asked: it knows whether there still is a
+ * sandbox. Where there is none they end; a stream that cannot be had now ends nothing.
+ */
+static void sweep(struct agent *a, uint64_t now)
+{
+	if (!a->hub->recovered || a->hub->stopping || a->stopping || looked_after(a) || !has_live_session(a)) {
+		a->adrift_since = 0;
+		return;
+	}
+	if (!a->adrift_since)
+		a->adrift_since = now;
+	if (now - a->adrift_since < ADRIFT_NS)
+		return;
+	a->adrift_since = 0;
+	log_warn(&(struct log_ids){.agent = a->name},
+		 "sessions are open, and nobody looks for its sandbox: it is asked for");
+	(void)audit_event(a->hub, "sandbox.sweep", NULL, a->name, "ok",
+			  json_pack("{s:s}", "state", state_names[a->state]));
+	ask(a, !STAILQ_EMPTY(&a->waiters));
+}
+
 void agent_tick(struct agent *a, uint64_t now)
 {
 	clear_tick(a, now);
 	lifecycle_tick(a, now);
+	sweep(a, now);
 	if (a->state == AGENT_LOST && a->retry_at && now >= a->retry_at)
 		ask(a, !STAILQ_EMPTY(&a->waiters));
 }

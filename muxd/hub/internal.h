@@ -144,6 +144,7 @@ struct session {
 	enum exit_cause kill_cause;
 	char kill_text[200];
 	struct link_exit exit;
+	uint64_t exit_came;   /* boot ns: the sandbox reported it, but why a KILL ended it is still being asked; 0 */
 	uint64_t exit_position;
 	struct session_result result;
 	uint64_t kept_bytes; /* counted in hub->ended_bytes */
@@ -190,6 +191,7 @@ struct agent {
 	struct quiesce *quiesce;   /* life waits for its disk to be written, or holds its programs frozen */
 	uint64_t retry_at;         /* boot ns, 0 = none */
 	unsigned retry_ms;
+	uint64_t adrift_since; /* boot ns: sessions run there, and nobody looks for its stream; 0: not so */
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	uint32_t oom_seen;
 	bool stopping;           /* life ends it: what is to begin in it waits for that, or for its being taken back */
@@ -257,6 +259,7 @@ void session_on_exit(struct session *s, const struct link_exit *x);
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
 void session_audit_end(struct session *s);
+void session_sweep(struct session *s, uint64_t now); /* an end that is known does not wait for ever */
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
 /* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */
 bool session_condemn(struct session *s, enum exit_cause cause, const char *why);

@@ -358,6 +358,7 @@ static void end_in_time(struct session *s, uint64_t now)
 void session_tick(struct session *s, uint64_t now)
 {
 	screen_tick(s, now);
+	session_sweep(s, now);
 	if (s->state == SESSION_ENDED) {
 		if (now >= s->forget_at && s->result_ready && !wanted(s))
 			session_free(s);

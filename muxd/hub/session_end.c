@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether memory ran out is worth a question, not an end: the answer may be lost with who was asked. */
+#define EXIT_ASK_NS (20 * NS_PER_SEC)
+
 static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 
 /* It is told later, but from here on it is what happened: lifecycle copies what it left. */
@@ -36,6 +39,8 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
 		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
 
+		if (!s->exit_came)
+			s->exit_came = clock_boot_ns();
 		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
 			*key = s->id;
 			memcpy(key + 1, &s->hub, sizeof(s->hub));
@@ -353,4 +358,24 @@ void session_finish(struct session *s, enum exit_cause cause, int code, int sign
 	}
 	if (!s->result_ready && session_shown(s))
 		tell_end(s);
+}
+
+/*
+ * What has no process any more does not stay open: its exit came, so it ends, whoever still owes an answer; its end
+ * waits for room in the record, so it is tried again, though nothing moves there. A link that is down ends nothing.
+ */
+void session_sweep(struct session *s, uint64_t now)
+{
+	if (s->exit_came && !s->exit_known && now - s->exit_came >= EXIT_ASK_NS) {
+		struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
+
+		log_warn(&ids,
+			 "it ended by signal 9, and whether memory ran out was not answered: it ends without that");
+		(void)audit_event(s->hub, "session.sweep", NULL, s->agent->name, "ok",
+				  json_pack("{s:s,s:s}", "session", s->id_text, "why",
+					    "its exit came, and the question about it was not answered"));
+		exit_known(s);
+	}
+	if (s->exit_known && (!s->result_ready || s->audit_due))
+		session_pump(s);
 }

@@ -25,11 +25,13 @@ struct hub_rig {
 	struct ring_reader *reader;
 	bool stalled, disk_full; /* what the recorder does */
 	bool deaf;               /* what answers in the sandbox is no muxlet */
+	int refuses;             /* ERR_* that the provider answers instead of a stream; 0 */
 	unsigned asked;
 	sandbox_done *asking; /* answered in the next turn */
 	void *asking_arg;
 	struct sandbox_info info;
 	json_t *audit; /* what the recorder has taken of it */
+	json_t *exits; /* EXIT records */
 	struct buf output, input;
 	unsigned resizes, cuts;         /* recorded */
 	const struct id *revoked_first; /* told to the next hub before it knows any session */
@@ -61,11 +63,11 @@ static void hub_take(struct hub_rig *r, const struct ring_record *rec)
 		r->resizes++;
 	if (rec->type == RING_EVENT && memmem(rec->payload, rec->len, "\"cut\"", 5))
 		r->cuts++;
-	if (rec->type != RING_AUDIT)
+	if (rec->type != RING_AUDIT && rec->type != RING_EXIT)
 		return;
 	o = json_loadb((const char *)rec->payload, rec->len, 0, NULL);
 	assert_non_null(o);
-	json_array_append_new(r->audit, o);
+	json_array_append_new(rec->type == RING_AUDIT ? r->audit : r->exits, o);
 }
 
 static void hub_record(struct hub_rig *r)
@@ -135,6 +137,13 @@ static void hub_provide(struct hub_rig *r)
 	r->asking = NULL;
 	if (!done)
 		return;
+	if (r->refuses) {
+		struct err e = {0};
+
+		err_set(&e, r->refuses, "refused by the test");
+		done(r->asking_arg, r->refuses, &e, NULL, -1);
+		return;
+	}
 	r->info.epoch++;
 	done(r->asking_arg, 0, NULL, &r->info, r->deaf ? hub_deaf_fd() : rig_dial(r->let));
 }
@@ -225,6 +234,7 @@ RIG_UNUSED static struct hub_rig *hub_rig_create(const struct hub_screens *scree
 	uv_timer_init(&r->loop, &r->timer);
 	r->provider.ops = &hub_provider;
 	r->audit = json_array();
+	r->exits = json_array();
 	buf_init(&r->output, 64 << 20);
 	buf_init(&r->input, 64 << 20);
 	hub_make_ring(r);
@@ -279,6 +289,7 @@ RIG_UNUSED static void hub_rig_destroy(struct hub_rig *r)
 	unlink(path);
 	rmdir(r->dir);
 	json_decref(r->audit);
+	json_decref(r->exits);
 	buf_finish(&r->output);
 	buf_finish(&r->input);
 	free(r);

@@ -1,0 +1,222 @@
+/* Every session ends in the record and in the audit log: whatever text is about it, and whoever does not answer. */
+#include "tests/lib/hub_rig.h"
+
+#define FRESH(name) struct hub_rig *name = hub_rig_create(NULL)
+#define E5          "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+#define E60         E5 E5 E5 E5 E5 E5 E5 E5 E5 E5 E5 E5
+#define E150        E60 E60 E5 E5 E5 E5 E5 E5
+
+static const char *text_of(const json_t *list, size_t i, const char *key)
+{
+	const char *s = json_string_value(json_object_get(json_array_get(list, i), key));
+
+	return s ? s : "";
+}
+
+/* ---- text */
+
+static void a_reason_that_is_cut_ends_the_session(void **state)
+{
+	FRESH(r);
+	struct request rq = hub_request();
+	struct hub_client c;
+	struct err e = {0};
+
+	(void)state;
+	for (unsigned before = 0; before < 4; before++) { /* so that the cut comes at each byte of a character */
+		char reason[200] = "";
+		snprintf(reason, sizeof(reason), "%.*s%s", (int)before, "abc", E60);
+		hub_open(r, &c, SESSION_EXEC, "read x");
+		assert_int_equal(broker_terminate(r->hub, &rq, &c.s->id, reason, &e), 0);
+		assert_true(hub_until(r, c.ends));
+		assert_true(hub_until(r, hub_audited(r, "session.end") == before + 1));
+		assert_int_equal(json_array_size(r->exits), before + 1);
+		assert_non_null(strstr(text_of(r->exits, before, "message"), E5));
+		buf_finish(&c.got);
+	}
+	hub_rig_destroy(r);
+}
+
+static void a_program_of_any_name_that_is_not_there_is_answered(void **state)
+{
+	FRESH(r);
+	static const char *const argv[] = {E150, "a" E150, "ab" E150, "\xff\xfe" E150, "\xe2\x82", NULL};
+
+	(void)state;
+	for (size_t i = 0; argv[i]; i++) {
+		struct exec_spec spec = {.kind = SESSION_ROUND,
+					 .agent = "box",
+					 .argv = (const char *const[]){argv[i], NULL},
+					 .head = UINT64_MAX,
+					 .tail = UINT64_MAX};
+		struct request rq = hub_request();
+		struct hub_client c;
+		memset(&c, 0, sizeof(c));
+		broker_open(r->hub, &rq, &spec, NULL, NULL, client_opened, &c);
+		assert_true(hub_until(r, c.opened));
+		assert_true(c.rc == ERR_NO_PROGRAM || c.rc == ERR_INVAL); /* a name too long for the kernel */
+		assert_true(utf8_valid((const uint8_t *)c.why, strlen(c.why)));
+		assert_true(hub_until(r, json_array_size(r->exits) == i + 1));
+		assert_true(hub_until(r, hub_audited(r, "round.end") == i + 1));
+	}
+	hub_rig_destroy(r);
+}
+
+/* ---- memory */
+
+static void *no_memory(size_t n)
+{
+	(void)n;
+	return NULL;
+}
+
+static void an_end_that_cannot_be_told_in_full_is_told_in_brief(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_open(r, &c, SESSION_EXEC, "read x; exit 7");
+	assert_true(hub_until(r, hub_audited(r, "session.open") == 1));
+	assert_int_equal(attachment_input(c.a, "\n", 1), 1);
+	json_set_alloc_funcs(no_memory, free);
+	r->stalled = true; /* the recorder of the test has no memory either */
+	assert_true(hub_until(r, c.ends));
+	json_set_alloc_funcs(malloc, free);
+	r->stalled = false;
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 1)); /* it was not given up */
+	assert_int_equal(json_array_size(r->exits), 1);
+	assert_string_equal(text_of(r->exits, 0, "cause"), "exit");
+	assert_string_equal(text_of(r->exits, 0, "message"), "");
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(r->exits, 0), "code")), 7);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+/* ---- nobody answers */
+
+static void never(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	(void)p, (void)agent, (void)done;
+	free(arg);
+}
+
+static void an_exit_does_not_wait_for_an_answer_that_never_comes(void **state)
+{
+	struct sandbox_provider_ops ops = hub_provider;
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	ops.stat = never;
+	r->provider.ops = &ops;
+	hub_open(r, &c, SESSION_EXEC, "kill -9 $$");
+	assert_true(hub_until(r, c.s->exit_came));
+	hub_turns(r, 600);
+	assert_int_equal(c.ends, 0); /* an answer may still come */
+	c.s->exit_came = 1;          /* as if it had come long ago */
+	assert_true(hub_until(r, c.ends));
+	assert_int_equal(c.cause, EXIT_EXITED);
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
+	assert_int_equal(hub_audited(r, "session.sweep"), 1);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+/* A session whose stream is gone, and of which nobody remembers to look for it. */
+static struct hub_rig *adrift(struct hub_client *c, int refuses, enum agent_state as)
+{
+	FRESH(r);
+
+	hub_open(r, c, SESSION_TERMINAL, "read x; echo \"got $x\"");
+	r->refuses = refuses;
+	hub_break(r, c->s);
+	assert_true(hub_until(r, !c->s->agent->ask && c->s->agent->state != AGENT_UP));
+	c->s->agent->retry_at = 0;
+	c->s->agent->state = as;
+	hub_turns(r, 600);
+	assert_int_equal(c->ends, 0);
+	assert_int_equal(hub_audited(r, "sandbox.sweep"), 0); /* it has time */
+	c->s->agent->adrift_since = 1;                        /* as if it had passed */
+	return r;
+}
+
+static const enum agent_state lost[] = {AGENT_COLD, AGENT_WAKING, AGENT_LOST};
+
+static void what_nobody_looks_after_ends_where_its_sandbox_is_gone(void **state)
+{
+	struct hub_client c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		struct hub_rig *r = adrift(&c, ERR_K8S_UNREACHABLE, lost[i]);
+		r->refuses = ERR_NOT_FOUND;
+		assert_true(hub_until(r, c.ends));
+		assert_int_equal(c.cause, EXIT_LOST);
+		assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
+		assert_true(hub_audited(r, "sandbox.sweep") >= 1);
+		assert_int_equal(json_array_size(r->exits), 1);
+		buf_finish(&c.got);
+		hub_rig_destroy(r);
+	}
+}
+
+static void what_nobody_looks_after_goes_on_where_its_sandbox_lives(void **state)
+{
+	struct hub_client c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		struct hub_rig *r = adrift(&c, ERR_K8S_UNREACHABLE, lost[i]);
+		r->refuses = 0;
+		assert_true(hub_until(r, c.s->state == SESSION_RUNNING));
+		assert_int_equal(attachment_input(c.a, "1\n", 2), 2);
+		assert_true(hub_until(r, c.ends));
+		assert_int_equal(c.cause, EXIT_EXITED);
+		assert_true(hub_shows(&c, "got 1"));
+		buf_finish(&c.got);
+		hub_rig_destroy(r);
+	}
+}
+
+/* The API server, the kubelet, net: down for however long, they end nothing. */
+static void a_link_that_is_down_ends_nothing(void **state)
+{
+	static const int down[] = {ERR_K8S_UNREACHABLE, ERR_UNAVAILABLE, ERR_SANDBOX_TIMEOUT, ERR_K8S_FORBIDDEN,
+				   ERR_CORRUPT};
+	struct hub_client c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(down) / sizeof(down[0]); i++) {
+		struct hub_rig *r = adrift(&c, down[i], AGENT_COLD);
+		unsigned asked = r->asked;
+		assert_true(hub_until(r, r->asked > asked + 2));
+		for (int again = 0; again < 3; again++) { /* a day later as well */
+			c.s->agent->adrift_since = 1;
+			c.s->opened_boot_ns = 1;
+			hub_turns(r, 300);
+		}
+		assert_int_equal(c.ends, 0);
+		assert_int_equal(json_array_size(r->exits), 0);
+		assert_int_equal(hub_audited(r, "session.end"), 0);
+		r->refuses = 0;
+		assert_true(hub_until(r, c.s->state == SESSION_RUNNING));
+		buf_finish(&c.got);
+		client_leaves(&c);
+		hub_rig_destroy(r);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_reason_that_is_cut_ends_the_session),
+	    cmocka_unit_test(a_program_of_any_name_that_is_not_there_is_answered),
+	    cmocka_unit_test(an_end_that_cannot_be_told_in_full_is_told_in_brief),
+	    cmocka_unit_test(an_exit_does_not_wait_for_an_answer_that_never_comes),
+	    cmocka_unit_test(what_nobody_looks_after_ends_where_its_sandbox_is_gone),
+	    cmocka_unit_test(what_nobody_looks_after_goes_on_where_its_sandbox_lives),
+	    cmocka_unit_test(a_link_that_is_down_ends_nothing),
+	};
+	return cmocka_run_group_tests_name("hub_end", tests, NULL, NULL);
+}
