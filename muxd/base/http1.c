@@ -40,14 +40,15 @@ static bool is_printable(struct http1_text t)
 }
 
 /*
- * The line at p, without its end, and where the next begins. 1; 0: it is not whole; ERR_INVAL: it never will be.
+ * The line at p, without its end, and where the next begins. 1; 0: it is not whole; ERR_INVAL, ERR_TOO_LARGE: it never
+ * will be.
  */
 static int take_line(const char **p, const char *end, bool lf, struct http1_text *out)
 {
 	const char *nl = memchr(*p, '\n', (size_t)(end - *p));
 
 	if (!nl)
-		return end - *p > LINE_MAX_BYTES ? ERR_INVAL : 0;
+		return end - *p > LINE_MAX_BYTES ? ERR_TOO_LARGE : 0;
 	*out = (struct http1_text){.p = *p, .n = (size_t)(nl - *p)};
 	*p = nl + 1;
 	if (out->n && out->p[out->n - 1] == '\r')
@@ -66,17 +67,17 @@ static struct http1_text trim(struct http1_text t)
 	return t;
 }
 
-static bool take_field(struct http1_text line, struct http1_head *h)
+static int take_field(struct http1_text line, struct http1_head *h)
 {
 	const char *colon = memchr(line.p, ':', line.n);
 	struct http1_field *f = &h->field[h->nfields];
 
 	if (!colon || h->nfields == HTTP1_FIELDS_MAX)
-		return false;
+		return colon ? ERR_TOO_LARGE : ERR_INVAL;
 	f->name = (struct http1_text){.p = line.p, .n = (size_t)(colon - line.p)};
 	f->value = trim((struct http1_text){.p = colon + 1, .n = line.n - f->name.n - 1});
 	h->nfields++;
-	return is_token(f->name) && is_printable(f->value);
+	return is_token(f->name) && is_printable(f->value) ? 0 : ERR_INVAL;
 }
 
 /* The fields from p on. */
@@ -91,8 +92,9 @@ static int take_fields(const char *text, const char *p, const char *end, bool lf
 			h->len = (size_t)(p - text);
 			return 1;
 		}
-		if (!take_field(line, h))
-			return ERR_INVAL;
+		rc = take_field(line, h);
+		if (rc)
+			return rc;
 	}
 	return rc;
 }
@@ -154,7 +156,64 @@ int http1_request(const void *p, size_t n, struct http1_head *out, struct err *e
 {
 	int rc = parse(p, n, false, out);
 
+	if (rc == ERR_TOO_LARGE)
+		return err_set(e, rc, "the head of the request has more than %d fields, or a line that is too long",
+			       HTTP1_FIELDS_MAX);
 	return rc < 0 ? err_set(e, ERR_INVAL, "the head of the request is malformed (RFC 9112)") : rc;
+}
+
+bool http1_line_begins(const void *p, size_t n)
+{
+	struct http1_text t = {.p = p, .n = n};
+
+	if (n && t.p[n - 1] == '\r') /* its end may follow */
+		t.n--;
+	return is_printable(t);
+}
+
+/* RFC 3986, 3.2.2: what a host and a port are made of; several, separated by commas, are none. */
+static bool is_host(struct http1_text t)
+{
+	static const char others[] = "-._~%!$&'()*+;=:[]";
+
+	for (size_t i = 0; i < t.n; i++) {
+		char c = t.p[i], low = (char)(c | 0x20);
+
+		if (!(c >= '0' && c <= '9') && !(low >= 'a' && low <= 'z') && (!c || !strchr(others, c)))
+			return false;
+	}
+	return t.n > 0;
+}
+
+static int check_host(const struct http1_head *h, struct err *e)
+{
+	const struct http1_field *f = http1_find(h, "Host", NULL);
+
+	if (!f)
+		return h->minor == 0 ? 0 : err_set(e, ERR_INVAL, "the request has no Host field");
+	if (http1_find(h, "Host", f))
+		return err_set(e, ERR_INVAL, "the request has two Host fields");
+	return is_host(f->value) ? 0 : err_set(e, ERR_INVAL, "the Host field names no host");
+}
+
+static int check_target(const struct http1_head *h, struct err *e)
+{
+	for (size_t i = 0; i < h->target.n; i++)
+		if ((unsigned char)h->target.p[i] >= 0x80)
+			return err_set(e, ERR_INVAL, "the target holds a byte that is not ASCII: encode it (%%C3%%A9)");
+	if (*h->target.p == '/' || (http1_is(h->target, "*") && http1_is(h->method, "OPTIONS")))
+		return 0;
+	return err_set(e, ERR_INVAL, "the target of a request begins with / here");
+}
+
+int http1_request_check(const struct http1_head *h, struct err *e)
+{
+	struct http1_body body;
+	int rc = check_target(h, e);
+
+	if (rc == 0)
+		rc = check_host(h, e);
+	return rc ? rc : http1_request_body(h, &body, e);
 }
 
 int http1_answer(const void *p, size_t n, struct http1_head *out, struct err *e)
@@ -200,6 +259,7 @@ bool http1_lists(const struct http1_head *h, const char *name, const char *word)
 
 enum {
 	AT_SIZE,
+	AT_BLANK,
 	AT_EXTENSION,
 	AT_SIZE_LF,
 	AT_DATA,
@@ -275,6 +335,15 @@ static int hex(uint8_t c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* RFC 9112, 7.1: blanks only before an extension; some servers pad the size with them. */
+static int behind_size(struct http1_body *b, uint8_t c)
+{
+	if (c != '\r' && c != ';' && c != ' ' && c != '\t')
+		return ERR_INVAL;
+	b->state = c == '\r' ? AT_SIZE_LF : c == ';' ? AT_EXTENSION : AT_BLANK;
+	return b->state == AT_BLANK && ++b->extra > EXTRA_MAX ? ERR_INVAL : 0;
+}
+
 static int at_size(struct http1_body *b, uint8_t c)
 {
 	if (hex(c) >= 0 && b->digits < 15) {
@@ -282,10 +351,14 @@ static int at_size(struct http1_body *b, uint8_t c)
 		b->digits++;
 		return 0;
 	}
-	if (!b->digits || (c != '\r' && c != ';' && c != ' ' && c != '\t'))
-		return ERR_INVAL;
-	b->state = c == '\r' ? AT_SIZE_LF : AT_EXTENSION;
-	return 0;
+	return b->digits ? behind_size(b, c) : ERR_INVAL;
+}
+
+/* Extensions and trailers go on as they came: nothing in them may be a line's end to somebody else. */
+static int in_extra(struct http1_body *b, uint8_t c, unsigned stay, unsigned at_cr)
+{
+	b->state = c == '\r' ? at_cr : stay;
+	return ++b->extra > EXTRA_MAX || (c < 0x20 && c != '\t' && c != '\r') || c == 0x7f ? ERR_INVAL : 0;
 }
 
 /* A byte of the framing. */
@@ -294,9 +367,10 @@ static int chunk_byte(struct http1_body *b, uint8_t c)
 	switch (b->state) {
 	case AT_SIZE:
 		return at_size(b, c);
+	case AT_BLANK:
+		return behind_size(b, c);
 	case AT_EXTENSION:
-		b->state = c == '\r' ? AT_SIZE_LF : AT_EXTENSION;
-		return ++b->extra > EXTRA_MAX || c == '\n' ? ERR_INVAL : 0;
+		return in_extra(b, c, AT_EXTENSION, AT_SIZE_LF);
 	case AT_SIZE_LF:
 		b->state = b->left ? AT_DATA : AT_TRAILER;
 		return c == '\n' ? 0 : ERR_INVAL;
@@ -309,11 +383,9 @@ static int chunk_byte(struct http1_body *b, uint8_t c)
 		b->left = 0;
 		return c == '\n' ? 0 : ERR_INVAL;
 	case AT_TRAILER:
-		b->state = c == '\r' ? AT_LAST_LF : AT_TRAILER_LINE;
-		return c == '\n' ? ERR_INVAL : 0;
+		return in_extra(b, c, AT_TRAILER_LINE, AT_LAST_LF);
 	case AT_TRAILER_LINE:
-		b->state = c == '\r' ? AT_TRAILER_LF : AT_TRAILER_LINE;
-		return ++b->extra > EXTRA_MAX || c == '\n' ? ERR_INVAL : 0;
+		return in_extra(b, c, AT_TRAILER_LINE, AT_TRAILER_LF);
 	case AT_TRAILER_LF:
 		b->state = AT_TRAILER;
 		return c == '\n' ? 0 : ERR_INVAL;

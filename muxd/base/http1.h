@@ -37,8 +37,13 @@ struct http1_head {
 	size_t len; /* with the empty line */
 };
 
-/* 1: *out is whole, 0: more bytes are needed, ERR_INVAL (requests), ERR_PROTOCOL (answers): never will be. */
+/* 1: *out is whole, 0: more bytes are needed, ERR_INVAL (requests), ERR_PROTOCOL (answers): never will be;
+ * ERR_TOO_LARGE (requests): a line is too long, or there are too many fields. */
 int http1_request(const void *p, size_t n, struct http1_head *out, struct err *e);
+/* What nobody may guess about a request: one Host, a target on this server, one length. ERR_INVAL says which. */
+int http1_request_check(const struct http1_head *h, struct err *e);
+/* Can the n bytes be the beginning of a line of a request's head? For heads that come in pieces. */
+bool http1_line_begins(const void *p, size_t n);
 int http1_answer(const void *p, size_t n, struct http1_head *out, struct err *e);
 
 /* The field after `after` (NULL: the first) of that name, in any case; NULL: none. */

@@ -72,9 +72,9 @@ static void bounds_hold(void **state)
 	memcpy(text + n, "\r\n", 3);
 	assert_int_equal(http1_request(text, n + 2, &h, NULL), 1);
 	memcpy(text + n, "B: 1\r\n\r\n", 9);
-	assert_int_equal(http1_request(text, n + 8, &h, NULL), ERR_INVAL);
+	assert_int_equal(http1_request(text, n + 8, &h, NULL), ERR_TOO_LARGE);
 	memset(text, 'a', sizeof(text));
-	assert_int_equal(http1_request(text, sizeof(text), &h, NULL), ERR_INVAL);
+	assert_int_equal(http1_request(text, sizeof(text), &h, NULL), ERR_TOO_LARGE);
 }
 
 static void answers_are_read(void **state)

@@ -19,12 +19,12 @@ static unsigned long server_ticks(void)
 static void test_framing_refused(void **state)
 {
 	(void)state;
-	once(ROUNDS "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", 400, "close", "exclude");
+	once(ROUNDS "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", 400, "close", "Content-Length");
 	once(ROUNDS "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc", 400, "close", "Content-Length");
 	once(ROUNDS "Content-Length: -1\r\n\r\nabc", 400, "close", "Content-Length");
 	once(ROUNDS "Content-Length: 3x\r\n\r\nabc", 400, "close", "Content-Length");
 	once(ROUNDS "Content-Length: 99999999999999999999\r\n\r\n", 400, "close", "Content-Length");
-	once("GET /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 400, "close", "no body");
+	once("GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 400, "close", "no body");
 	once(ROUNDS "Expect: magic\r\nContent-Length: 3\r\n\r\n", 400, NULL, "expectation");
 }
 
@@ -178,11 +178,11 @@ static void test_wrong_tokens_get_slower(void **state)
 	(void)state;
 	open_client(&c);
 	for (int i = 0; i < 11; i++) {
-		client_send(&c, "GET /v1/agents/demo HTTP/1.1\r\nAuthorization: Bearer bad\r\n\r\n");
+		client_send(&c, "GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n");
 		expect(&c, 401, NULL, NULL);
 	}
 	t0 = clock_boot_ns();
-	client_send(&c, "GET /v1/agents/demo HTTP/1.1\r\nAuthorization: Bearer bad\r\n\r\n");
+	client_send(&c, "GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n");
 	expect(&c, 401, NULL, NULL);
 	assert_true(clock_boot_ns() - t0 > 800 * NS_PER_MS);
 	for (int i = 0; i < 5; i++) { /* one of them at once: a busy machine may hold up the others */

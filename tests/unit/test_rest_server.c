@@ -98,27 +98,29 @@ static void test_expect_continue(void **state)
 	expect(&c, 200, NULL, "hello");
 	client_close(&c);
 	/* a stranger's body is not asked for */
-	once("POST /v1/agents/demo/rounds HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 39\r\n\r\n", 401,
-	     "WWW-Authenticate: Bearer", "unauthenticated");
+	once("POST /v1/agents/demo/rounds HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 39\r\n\r\n",
+	     401, "WWW-Authenticate: Bearer", "unauthenticated");
 }
 
 static void test_refusals(void **state)
 {
 	(void)state;
-	once("GET /nothing HTTP/1.1\r\n\r\n", 404, NULL, "not_found");
+	once("GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404, NULL, "not_found");
 	once("DELETE /v1/sessions HTTP/1.1\r\n" AUTH "\r\n", 405, "Allow: GET, HEAD\r\n", "invalid_request");
-	once("GET /v1/agents/demo HTTP/1.1\r\n\r\n", 401, "WWW-Authenticate: Bearer", "unauthenticated");
-	once("GET /v1/agents/demo HTTP/1.1\r\nAuthorization: Basic Z29vZA==\r\n\r\n", 401, NULL, "token_malformed");
-	once("GET /v1/agents/demo HTTP/1.1\r\nAuthorization: Bearer expired\r\n\r\n", 401, NULL, "token_expired");
+	once("GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\n\r\n", 401, "WWW-Authenticate: Bearer", "unauthenticated");
+	once("GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z29vZA==\r\n\r\n", 401, NULL,
+	     "token_malformed");
+	once("GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer expired\r\n\r\n", 401, NULL,
+	     "token_expired");
 	once("GET /v1/agents/demo?x=1 HTTP/1.1\r\n" AUTH "\r\n", 400, NULL, "parameter x");
-	once("PROPFIND / HTTP/1.1\r\n\r\n", 405, "Connection: close", "invalid_request");
-	once("CONNECT a:1 HTTP/1.1\r\n\r\n", 405, NULL, "invalid_request");
-	once("\x01\x02\x03\x04\r\n\r\n", 405, NULL, "invalid_request");
+	once("PROPFIND / HTTP/1.1\r\nHost: x\r\n\r\n", 405, "Connection: close", "invalid_request");
+	once("CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, NULL, "target");
+	once("\x01\x02\x03\x04\r\n\r\n", 400, NULL, "invalid_request");
 	once("GET /v1/agents/demo/terminal HTTP/1.1\r\n" AUTH "Upgrade: websocket\r\nConnection: Upgrade\r\n"
 	     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
 	     400, "Connection: close", "muxd.v1");
-	once("GET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nHTTP2-Settings: AAMAAABk\r\n\r\n", 501, NULL,
-	     "unsupported");
+	once("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+	     501, NULL, "unsupported");
 }
 
 static void test_long_token(void **state)
@@ -129,11 +131,11 @@ static void test_long_token(void **state)
 	(void)state;
 	memset(token, 'a', 9000);
 	token[8000] = '\0';
-	snprintf(request, 16384, "GET /v1/agents/demo HTTP/1.1\r\nAuthorization: Bearer %s\r\n\r\n", token);
+	snprintf(request, 16384, "GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token);
 	once(request, 401, NULL, "token_signature");
 	token[8000] = 'a';
 	token[9000] = '\0';
-	snprintf(request, 16384, "GET /v1/agents/demo HTTP/1.1\r\nAuthorization: Bearer %s\r\n\r\n", token);
+	snprintf(request, 16384, "GET /v1/agents/demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token);
 	once(request, 401, NULL, "token_malformed");
 	free(token);
 	free(request);
@@ -143,10 +145,11 @@ static void grant(const char *token, const char *body, int status, const char *i
 {
 	char request[1024];
 
-	snprintf(request, sizeof(request),
-		 "POST /v1/grants HTTP/1.1\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: "
-		 "%zu\r\n\r\n%s",
-		 token, strlen(body), body);
+	snprintf(
+	    request, sizeof(request),
+	    "POST /v1/grants HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: "
+	    "%zu\r\n\r\n%s",
+	    token, strlen(body), body);
 	once(request, status, NULL, in_body);
 }
 
@@ -167,7 +170,7 @@ static void test_grants_by_the_cluster(void **state)
 	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"ttl\":900}", 400, "ttl");
 	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"scopes\":\"everything\"}", 400, "everything");
 	grant("cluster", "{\"target\":\"demo\",\"reason\":\"r\",\"principal\":\"root\"}", 400, "principal");
-	once("POST /v1/grants HTTP/1.1\r\nContent-Length: 2\r\n\r\n", 401, "WWW-Authenticate: Bearer",
+	once("POST /v1/grants HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n", 401, "WWW-Authenticate: Bearer",
 	     "token of the cluster");
 }
 
@@ -184,9 +187,9 @@ static void test_client_leaves(void **state)
 	}
 	usleep(1000 * 1000);
 	open_client(&c);
-	client_send(&c, "GET /metrics HTTP/1.1\r\n\r\n");
+	client_send(&c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
 	expect(&c, 200, NULL, "muxd_api_connections 1\n");
-	client_send(&c, "GET /metrics HTTP/1.1\r\n\r\n");
+	client_send(&c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
 	expect(&c, 200, NULL, "route=\"/v1/agents/{agent}/rounds\",status=\"499\"} 5\n");
 	client_close(&c);
 }

@@ -15,6 +15,16 @@ static int hex_digit(uint8_t c)
 	return -1;
 }
 
+/* RFC 9112, 7.1: blanks only before an extension, or at the end. */
+static enum chunked_state behind_size(struct chunked *c, uint8_t b)
+{
+	if (b == '\r')
+		return CHUNKED_SIZE_LF;
+	if (b == ';')
+		return CHUNKED_EXT;
+	return (b == ' ' || b == '\t') && ++c->extra <= EXTRA_MAX ? CHUNKED_BLANK : CHUNKED_BROKEN;
+}
+
 static enum chunked_state in_size(struct chunked *c, uint8_t b)
 {
 	int v = hex_digit(b);
@@ -25,18 +35,14 @@ static enum chunked_state in_size(struct chunked *c, uint8_t b)
 		c->left = c->left << 4 | (uint32_t)v;
 		return CHUNKED_SIZE;
 	}
-	if (!c->digits)
-		return CHUNKED_BROKEN;
-	if (b == '\r')
-		return CHUNKED_SIZE_LF;
-	return b == ';' || b == ' ' || b == '\t' ? CHUNKED_EXT : CHUNKED_BROKEN;
+	return c->digits ? behind_size(c, b) : CHUNKED_BROKEN;
 }
 
 static enum chunked_state in_extra(struct chunked *c, uint8_t b, enum chunked_state stay, enum chunked_state at_cr)
 {
 	if (b == '\r')
 		return at_cr;
-	if (b == '\n' || ++c->extra > EXTRA_MAX)
+	if ((b < 0x20 && b != '\t') || b == 0x7f || ++c->extra > EXTRA_MAX)
 		return CHUNKED_BROKEN;
 	return stay;
 }
@@ -54,6 +60,8 @@ static enum chunked_state next_state(struct chunked *c, uint8_t b)
 	switch (c->state) {
 	case CHUNKED_SIZE:
 		return in_size(c, b);
+	case CHUNKED_BLANK:
+		return behind_size(c, b);
 	case CHUNKED_EXT:
 		return in_extra(c, b, CHUNKED_EXT, CHUNKED_SIZE_LF);
 	case CHUNKED_SIZE_LF:

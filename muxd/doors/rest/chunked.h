@@ -5,7 +5,7 @@
  * most 8 hex digits, CRLF line ends, extensions and trailers bounded and
  * dropped; bytes after the end are not looked at. Values, no ownership.
  *
- * States: SIZE -> (EXT) -> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE ...;
+ * States: SIZE -> (BLANK -> EXT) -> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE ...;
  * size 0: -> TRAILER (lines) -> DONE. BROKEN is final.
  */
 #ifndef MUXD_DOORS_REST_CHUNKED_H
@@ -19,6 +19,7 @@ struct buf;
 
 enum chunked_state {
 	CHUNKED_SIZE,
+	CHUNKED_BLANK,
 	CHUNKED_EXT,
 	CHUNKED_SIZE_LF,
 	CHUNKED_DATA,

@@ -36,7 +36,6 @@ int conn_create(struct rest_door *d, struct peer *slot, const char *peer, struct
 	text_put(c->peer, sizeof(c->peer), peer);
 	buf_init(&c->head, 4096);
 	buf_init(&c->raw, 0);
-	c->read_mark = UINT64_MAX;
 	c->deadline_ns = clock_boot_ns() + hub_conf(d->hub)->api_header_timeout_ns;
 	c->next = d->conns;
 	if (c->next)
@@ -145,10 +144,13 @@ static int on_body(struct conn *c, const uint8_t *p, size_t n)
 	int rc;
 
 	c->door->metrics.bytes_received += n;
+	c->body_left -= n < c->body_left ? n : c->body_left;
 	if (c->state == CONN_STREAM)
 		return conn_flow_body(c, p, n);
 	if (c->state != CONN_BODY || n == 0)
 		return 0;
+	if (c->body_left)
+		conn_await_body(c);
 	more_time(c);
 	rc = c->is_chunked ? chunked_feed(&c->chunked, p, n, &c->x->body) : buf_append(&c->x->body, p, n);
 	if (rc == ERR_TOO_LARGE)
@@ -247,7 +249,7 @@ static int on_upgrade(struct conn *c)
 	struct err e = {0};
 	int rc, len = 0;
 
-	if (c->state != CONN_IDLE || c->x || lws_http_get_uri_and_method(c->wsi, &path, &len) < 0 ||
+	if (!conn_take_checked(c) || c->x || lws_http_get_uri_and_method(c->wsi, &path, &len) < 0 ||
 	    conn_exchange(c, path))
 		return -1;
 	rc = route_find(c->x, &e);
@@ -310,7 +312,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 	switch (reason) {
 	case LWS_CALLBACK_SSL_INFO: /* the handshake is done */
 		if (c->state == CONN_IDLE && !c->x && !c->watch)
-			conn_await(c, false);
+			conn_await(c);
 		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 		return on_upgrade(c);

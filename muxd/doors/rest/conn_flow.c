@@ -19,14 +19,14 @@ static void read_on(struct conn *c)
 		return;
 	c->reading = true;
 	more_time(c);
-	conn_read_start(c);
+	conn_await_body(c);
 }
 
 static void read_off(struct conn *c)
 {
 	c->reading = false;
 	c->deadline_ns = 0;
-	conn_read_stop(c);
+	conn_ignore_body(c);
 }
 
 /* A malformed body is refused once there is somebody to take it: until then its handler holds the exchange. */
@@ -104,8 +104,10 @@ int conn_flow_body(struct conn *c, const uint8_t *p, size_t n)
 		c->unread = false;
 		c->body_done = true;
 	}
-	if (c->reading)
+	if (c->reading) {
 		more_time(c);
+		conn_await_body(c);
+	}
 	pump(c);
 	return 0;
 }

@@ -323,31 +323,13 @@ int conn_exchange(struct conn *c, const char *path)
 	return 0;
 }
 
-/*
- * A request with a body that was sent ahead, behind another one. libwebsockets
- * 4.1.6 takes its body from the front of what it kept, where the head stands,
- * and never ends. So the connection ends instead, unanswered, which tells the
- * client to send the request again on a new one (RFC 9112, 9.3.2). Requests
- * without a body may be sent ahead.
- */
-static bool sent_ahead(struct conn *c)
-{
-	enum http_method m = method_of(c->wsi);
-
-	return conn_bytes_read(c) == c->read_mark && (m == HTTP_POST || m == HTTP_PUT || m == HTTP_PATCH ||
-						      lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0);
-}
-
 static int take_head(struct conn *c, const char *path, size_t len, uint64_t *out_len, struct err *e)
 {
 	bool body = true;
 	int rc;
 
-	c->keep_alive = wants_keep_alive(c);
-	if (lws_hdr_custom_length(c->wsi, "x-sandbox-id:", 13) > 0) {
-		c->keep_alive = false; /* it came behind others, unasked: it was not seen in time */
-		rc = err_set(e, ERR_INVAL, "a routed request waits until the one before it is answered");
-	} else if (len >= HTTP_PATH_MAX || strlen(path) != len) {
+	c->keep_alive = wants_keep_alive(c) && (c->checked || !c->beyond);
+	if (len >= HTTP_PATH_MAX || strlen(path) != len) {
 		/* decoding hands %00 on as it is */
 		c->keep_alive = false;
 		rc = err_set(e, ERR_INVAL, "the path is too long, or holds a NUL character");
@@ -356,8 +338,17 @@ static int take_head(struct conn *c, const char *path, size_t len, uint64_t *out
 	}
 	if (rc == 0 && body)
 		rc = expect_continue(c, e);
-	c->unread = c->had_body = body;
+	c->unread = body;
 	return rc;
+}
+
+/* A head that the strict reader has not taken, or not as one, is answered by nobody. */
+bool conn_take_checked(struct conn *c)
+{
+	if (c->state != CONN_IDLE || !c->checked)
+		return false;
+	c->checked--;
+	return true;
 }
 
 int conn_head(struct conn *c, const char *path, size_t len)
@@ -366,7 +357,7 @@ int conn_head(struct conn *c, const char *path, size_t len)
 	uint64_t body_len = 0;
 	int rc;
 
-	if (c->state != CONN_IDLE || c->x || sent_ahead(c))
+	if (!conn_take_checked(c) || c->x)
 		return -1;
 	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
 	if (conn_exchange(c, path))

@@ -2,9 +2,16 @@
  * Waiting on the socket beside libwebsockets: for the head of a request, which the door looks at first, and for
  * whatever the router waits for.
  *
- * A request that is routed must not reach libwebsockets: it does not hand on what it does not know. So between requests
- * its read side is off, and the door looks (SSL_peek) at each record before libwebsockets reads the same bytes.
+ * A request that is routed must not reach libwebsockets: it does not hand on what it does not know. Nor must a head
+ * that two readers could take for two things (api_head.h). So between requests its read side is off, and the door looks
+ * (SSL_peek) at each record before libwebsockets reads the same bytes. A head in several records is looked at as far as
+ * it came, each record before libwebsockets gets it.
+ *
+ * Nobody looks at what libwebsockets keeps. So the door knows where a body ends, too: when a record brings more than
+ * that end, or more behind a head than whole heads without bodies, the connection ends with the last answer that was
+ * looked at, and the client sends again what was not answered (RFC 9112, 9.3.2).
  */
+#include "muxd/doors/rest/api_head.h"
 #include "muxd/doors/rest/router.h"
 #include "muxd/doors/rest/router_head.h"
 #include "muxd/doors/rest/server.h"
@@ -15,8 +22,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define HEAD_MAX (64 * 1024)
 
 struct watch {
 	uv_poll_t poll;
@@ -116,35 +121,59 @@ static void wait_head(struct conn *c)
 static void forget_head(struct conn *c)
 {
 	buf_finish_secret(&c->raw);
-	buf_init(&c->raw, HEAD_MAX);
+	buf_init(&c->raw, API_HEAD_MAX + PIECE_MAX);
 }
 
-/* behind: bytes that it gets with the head and that are none of it. */
-static void hand_over(struct conn *c, size_t behind)
+static bool reads_body(const struct conn *c)
+{
+	return c->state == CONN_BODY || (c->state == CONN_STREAM && c->reading);
+}
+
+/* libwebsockets gets what was looked at. */
+static void hand_over(struct conn *c)
 {
 	(void)watch_set(c, 0, on_head);
 	if (!service(c, POLLIN))
 		return;
+	if (c->state == CONN_IDLE && c->checked) { /* it does not see the head that is there */
+		conn_kill(c);
+		return;
+	}
 	if (c->state == CONN_IDLE) {
 		wait_head(c);
 		return;
 	}
-	c->ahead = behind && !c->had_body;
 	forget_head(c);
+	if (reads_body(c))
+		conn_await_body(c);
 	if (c->state == CONN_WS)
 		watch_destroy(c);
 }
 
-static bool head_end(const uint8_t *p, size_t n, size_t *out_behind)
+/* How many heads libwebsockets may answer of the n bytes, which begin with one that is `head`. */
+static void count_heads(struct conn *c, const uint8_t *p, size_t n, struct api_head *head)
 {
-	const uint8_t *end = n ? memmem(p, n, "\r\n\r\n", 4) : NULL;
+	ssize_t body = 0;
 
-	*out_behind = end ? n - (size_t)(end - p) - 4 : 0;
-	return end != NULL;
+	c->checked = 1;
+	c->body_left = head->body.kind == HTTP1_LENGTH ? head->body.left : 0;
+	p += head->len;
+	n -= head->len;
+	if (!head->body.done) {
+		body = http1_body_feed(&head->body, p, n); /* broken chunks are answered where they are taken apart */
+		c->beyond = body < 0 || (size_t)body < n;
+		return;
+	}
+	while (n && api_head_read(p, n, 0, head, NULL) == 1 && !head->routed && head->body.done) {
+		c->checked++;
+		p += head->len;
+		n -= head->len;
+	}
+	c->beyond = n > 0;
 }
 
-/* The n bytes that were peeked at belong to the router. */
-static void route(struct conn *c, SSL *ssl, const uint8_t *p, size_t len, int n, bool untouched)
+/* The n bytes that were peeked at are libwebsockets' no more. */
+static bool take_off(struct conn *c, SSL *ssl, int n)
 {
 	uint8_t again[1024];
 
@@ -153,20 +182,42 @@ static void route(struct conn *c, SSL *ssl, const uint8_t *p, size_t len, int n,
 
 		if (got <= 0) {
 			conn_kill(c);
-			return;
+			return false;
 		}
 		n -= got;
 	}
 	explicit_bzero(again, sizeof(again));
-	router_begin(c, p, len, untouched);
+	return true;
+}
+
+/* What came of a head, in one record or several; first: in one. */
+static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
+{
+	SSL *ssl = lws_get_ssl(c->wsi);
+	struct api_head head;
+	struct err e = {0};
+	int rc = api_head_read(p, len, len - (size_t)n, &head, &e);
+
+	if (rc == 0 && first && buf_append(&c->raw, p, len)) {
+		conn_kill(c);
+	} else if (rc < 0) {
+		if (take_off(c, ssl, n))
+			router_turn_away(c, head.status, rc, e.message);
+	} else if (head.routed || head.unfit) {
+		if (take_off(c, ssl, n))
+			router_begin(c, p, len, first);
+	} else {
+		if (rc == 1)
+			count_heads(c, p, len, &head);
+		hand_over(c);
+	}
 }
 
 static void on_head(struct conn *c, int events)
 {
 	SSL *ssl = lws_get_ssl(c->wsi);
 	uint8_t *p = c->door->piece;
-	size_t behind = 0, len;
-	bool whole, first = !buf_len(&c->raw);
+	bool first = !buf_len(&c->raw);
 	int n;
 
 	(void)events;
@@ -175,49 +226,27 @@ static void on_head(struct conn *c, int events)
 	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
 		return;
 	ERR_clear_error();
-	len = n > 0 ? (size_t)n : 0;
-	whole = len && first && head_end(p, len, &behind);
-	if (len && !whole) { /* a head in several records */
-		if (buf_append(&c->raw, p, len) == 0) {
-			p = (uint8_t *)(uintptr_t)buf_ptr(&c->raw);
-			len = buf_len(&c->raw);
-			(void)head_end(p, len, &behind);
-		}
-	}
-	if (len && router_asked(p, len))
-		route(c, ssl, p, len, n, first);
+	if (n <= 0)
+		hand_over(c); /* it finds the end, too */
+	else if (first)
+		look(c, p, (size_t)n, n, true);
+	else if (buf_append(&c->raw, p, (size_t)n))
+		conn_kill(c);
 	else
-		hand_over(c, behind); /* it finds the end, too, and a head that is too long */
+		look(c, buf_ptr(&c->raw), buf_len(&c->raw), n, false);
 }
 
-/* Is there anything that nobody has read? */
-static bool socket_silent(struct conn *c)
+void conn_await(struct conn *c)
 {
-	struct pollfd p = {.fd = lws_get_socket_fd(c->wsi), .events = POLLIN};
-
-	return !SSL_has_pending(lws_get_ssl(c->wsi)) && poll(&p, 1, 0) == 0;
-}
-
-void conn_await(struct conn *c, bool had_body)
-{
-	bool silent;
-
 	if (!lws_get_ssl(c->wsi) || c->door->closing) {
 		conn_read_start(c);
 		return;
 	}
 	forget_head(c);
-	if (c->ahead || had_body) {
-		silent = socket_silent(c);
-		if (!silent && c->ahead) { /* what libwebsockets has comes first, and with it what follows */
-			conn_read_start(c);
-			return;
-		}
-		if (silent && (!service(c, POLLIN) || c->state != CONN_IDLE))
-			return; /* it had one more, and maybe others */
-		c->ahead = false;
-	}
-	wait_head(c);
+	if (c->checked) /* libwebsockets has it already */
+		hand_over(c);
+	else
+		wait_head(c);
 }
 
 /* After an answer libwebsockets 4.1.6 reads no more until it has seen that it could write. */
@@ -225,6 +254,56 @@ void conn_await_next(struct conn *c)
 {
 	if (!lws_get_ssl(c->wsi) || c->door->closing)
 		conn_read_start(c);
-	else if (service(c, POLLOUT))
-		conn_await(c, c->had_body);
+	else if (service(c, POLLOUT) && c->state == CONN_IDLE)
+		conn_await(c);
+}
+
+/* ---- bodies */
+
+/* A record in which the body may end. */
+static void on_body(struct conn *c, int events)
+{
+	SSL *ssl = lws_get_ssl(c->wsi);
+	uint8_t byte;
+	int n;
+
+	(void)events;
+	if (!reads_body(c)) { /* refused meanwhile */
+		(void)watch_set(c, 0, on_body);
+		return;
+	}
+	ERR_clear_error();
+	n = SSL_peek(ssl, &byte, 1);
+	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
+		return;
+	ERR_clear_error();
+	if (n > 0 && (uint64_t)SSL_pending(ssl) > c->body_left) {
+		c->beyond = true;
+		c->keep_alive = false;
+	}
+	if (!service(c, POLLIN))
+		return;
+	if (reads_body(c))
+		conn_await_body(c);
+	else
+		(void)watch_set(c, 0, on_body);
+}
+
+/* libwebsockets reads by itself as long as no record can hold more than the body. */
+void conn_await_body(struct conn *c)
+{
+	bool alone = c->is_chunked || c->body_left > PIECE_MAX;
+
+	if (alone)
+		conn_read_start(c);
+	else
+		conn_read_stop(c);
+	if (watch_set(c, alone ? 0 : UV_READABLE, on_body))
+		conn_kill(c);
+}
+
+void conn_ignore_body(struct conn *c)
+{
+	conn_read_stop(c);
+	(void)watch_set(c, 0, on_body);
 }

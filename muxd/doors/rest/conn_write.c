@@ -188,7 +188,6 @@ static void finish(struct conn *c)
 	}
 	c->deadline_ns = clock_boot_ns() + conf->api_idle_timeout_ns;
 	c->limit_ns = 0;
-	c->read_mark = conn_bytes_read(c);
 	conn_set_state(c, CONN_IDLE);
 	if (lws_http_transaction_completed(c->wsi))
 		conn_kill(c);

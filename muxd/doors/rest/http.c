@@ -301,6 +301,7 @@ const char *http_reason(int status)
 	    {417, "Expectation Failed"},
 	    {426, "Upgrade Required"},
 	    {429, "Too Many Requests"},
+	    {431, "Request Header Fields Too Large"},
 	    {499, "Client Closed Request"},
 	    {500, "Internal Server Error"},
 	    {501, "Not Implemented"},

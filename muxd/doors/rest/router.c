@@ -183,30 +183,57 @@ void router_wait(struct router *r)
 		conn_kill(r->c);
 }
 
-void router_begin(struct conn *c, const uint8_t *p, size_t n, bool untouched)
+/* NULL: the connection has ended. */
+static struct router *create(struct conn *c, bool untouched)
 {
 	struct router *r = calloc(1, sizeof(*r));
 
-	if (r) {
-		buf_init(&r->in, ROUTER_HEAD_MAX + 4 * PIECE_MAX);
-		buf_init(&r->head, 2 * ROUTER_HEAD_MAX);
-		buf_init(&r->answer, ROUTER_ANSWER_MAX);
-		buf_init(&r->out, HTTP_RESPONSE_MAX);
-	}
-	if (!r || buf_append(&r->in, p, n)) {
-		free(r);
+	if (!r) {
 		conn_kill(c);
-		return;
+		return NULL;
 	}
+	buf_init(&r->in, ROUTER_HEAD_MAX + 4 * PIECE_MAX);
+	buf_init(&r->head, 2 * ROUTER_HEAD_MAX);
+	buf_init(&r->answer, ROUTER_ANSWER_MAX);
+	buf_init(&r->out, HTTP_RESPONSE_MAX);
 	r->c = c;
 	r->ssl = lws_get_ssl(c->wsi);
 	r->untouched = untouched;
 	r->moved_ns = clock_boot_ns();
 	SSL_set_mode(r->ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	c->router = r;
-	buf_clear(&c->raw);
 	conn_set_state(c, CONN_ROUTED);
+	return r;
+}
+
+void router_begin(struct conn *c, const uint8_t *p, size_t n, bool untouched)
+{
+	struct router *r = create(c, untouched);
+
+	if (!r)
+		return;
+	if (buf_append(&r->in, p, n)) {
+		conn_kill(c);
+		return;
+	}
+	buf_clear(&c->raw);
 	router_parse_head(r);
+}
+
+void router_turn_away(struct conn *c, int status, int rc, const char *message)
+{
+	struct router *r = create(c, false);
+
+	if (!r)
+		return;
+	c->door->metrics.malformed++;
+	if (router_make_exchange(r, false)) {
+		conn_kill(c);
+		return;
+	}
+	if (status == 405)
+		snprintf(c->x->allow, sizeof(c->x->allow), "GET, HEAD, POST, PUT, DELETE");
+	router_refuse_as(r, status, rc, message);
 }
 
 /* ---- time */

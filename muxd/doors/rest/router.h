@@ -29,6 +29,8 @@ struct router;
  * seen none of them, so it can go on with the connection later.
  */
 void router_begin(struct conn *c, const uint8_t *p, size_t n, bool untouched);
+/* A head that nobody takes: its answer, and the end of the connection. What came of it was taken off the stream. */
+void router_turn_away(struct conn *c, int status, int rc, const char *message);
 void router_turn(struct router *r);                   /* of the loop, asked for with conn_queue() */
 void router_sweep(struct router *r, uint64_t now_ns); /* time; may end the connection */
 void router_destroy(struct router *r);                /* NULL-safe; the connection is over */

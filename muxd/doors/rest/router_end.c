@@ -17,7 +17,7 @@ static bool give_back(struct router *r)
 	router_destroy(r);
 	c->deadline_ns = clock_boot_ns() + hub_conf(c->door->hub)->api_idle_timeout_ns;
 	conn_set_state(c, CONN_IDLE);
-	conn_await(c, false);
+	conn_await(c);
 	return true;
 }
 
@@ -87,6 +87,11 @@ void router_on_replied(void *arg, struct http_exchange *x)
 /* An answer of our own, where none was begun. */
 void router_refuse(struct router *r, int rc, const char *message)
 {
+	router_refuse_as(r, err_http_status(rc), rc, message);
+}
+
+void router_refuse_as(struct router *r, int status, int rc, const char *message)
+{
 	struct err e = {0};
 
 	router_let_go(r);
@@ -95,5 +100,5 @@ void router_refuse(struct router *r, int rc, const char *message)
 	buf_clear(&r->in);
 	buf_clear(&r->head);
 	err_set(&e, rc, "%s", message);
-	http_reply_error(r->c->x, rc, &e);
+	http_reply_status(r->c->x, status, rc, &e);
 }

@@ -1,6 +1,7 @@
 /* A routed request up to the open port: its head, who asks, what the hub says. */
 #include "muxd/base/text.h"
 #include "muxd/doors/rest/route.h"
+#include "muxd/doors/rest/api_head.h"
 #include "muxd/doors/rest/router_state.h"
 
 #include <stdio.h>
@@ -112,14 +113,14 @@ static enum http_method method_of(struct http1_text t)
 	return HTTP_OTHER;
 }
 
-static int make_exchange(struct router *r)
+int router_make_exchange(struct router *r, bool routed)
 {
 	const char *path = strchr(r->ask.use, ' ');
 	int rc = conn_exchange(r->c, path ? path + 1 : "");
 
 	if (rc)
 		return rc;
-	r->c->x->routed = true;
+	r->c->x->routed = routed;
 	r->c->x->done = router_on_replied;
 	r->c->x->done_arg = r;
 	r->c->x->wake = NULL;
@@ -130,7 +131,11 @@ static int make_exchange(struct router *r)
 static int accept_head(struct router *r, const struct http1_head *h, struct err *e)
 {
 	struct buf all = r->in;
-	int rc = router_head_read(h, &r->ask, e), none = make_exchange(r);
+	int rc = http1_request_check(h, e), none;
+
+	if (rc == 0)
+		rc = router_head_read(h, &r->ask, e);
+	none = router_make_exchange(r, true);
 
 	if (none) {
 		conn_kill(r->c);
@@ -162,24 +167,44 @@ static void open_port(struct router *r)
 	broker_locate(r->c->door->hub, &r->c->x->rq, r->ask.id, r->ask.space, on_located, r);
 }
 
+/* It was collected here since libwebsockets could not, and is none of ours: say what the API says of it. */
+static int not_routed(const struct router *r, int *out_status, struct err *e)
+{
+	struct api_head head;
+	int rc = api_head_read(buf_ptr(&r->in), buf_len(&r->in), 0, &head, e);
+
+	*out_status = head.status;
+	return rc < 0 ? rc : err_set(e, ERR_INVAL, "send the head of the request in one piece");
+}
+
+static void refuse_head(struct router *r, int status, int rc, const char *message)
+{
+	r->ask.keep_alive = false;
+	r->c->door->metrics.malformed++;
+	if (router_make_exchange(r, true))
+		conn_kill(r->c);
+	else
+		router_refuse_as(r, status, rc, message);
+}
+
 void router_parse_head(struct router *r)
 {
 	struct http1_head h;
 	struct err e = {0};
-	int rc = http1_request(buf_ptr(&r->in), buf_len(&r->in), &h, &e);
+	int rc = http1_request(buf_ptr(&r->in), buf_len(&r->in), &h, &e), status = 400;
 
-	if (rc == 0 && buf_len(&r->in) > ROUTER_HEAD_MAX)
+	if (rc == 1 ? h.len > ROUTER_HEAD_MAX : rc == 0 && buf_len(&r->in) > ROUTER_HEAD_MAX)
 		rc = err_set(&e, ERR_TOO_LARGE, "the head of the request has more than %d bytes", ROUTER_HEAD_MAX);
 	if (rc == 0) {
 		router_wait(r);
 		return;
 	}
+	if (rc == ERR_TOO_LARGE)
+		status = 431;
+	if (rc == 1 && !http1_find(&h, "X-Sandbox-ID", NULL))
+		rc = not_routed(r, &status, &e);
 	if (rc < 0) {
-		r->ask.keep_alive = false;
-		if (make_exchange(r))
-			conn_kill(r->c);
-		else
-			router_refuse(r, rc, e.message);
+		refuse_head(r, status, rc, e.message);
 		return;
 	}
 	rc = accept_head(r, &h, &e);

@@ -57,6 +57,7 @@ void router_on_socket(struct conn *c, int events);
 /* router_open.c */
 void router_parse_head(struct router *r); /* what is there of it; may end the connection */
 void router_read_head(struct router *r);
+int router_make_exchange(struct router *r, bool routed);
 
 /* router_flow.c */
 /* Bytes, 0: none now, -1: the client has said all it will; ERR_EOF: it is gone. */
@@ -74,6 +75,7 @@ int router_move(struct router *r);
 bool router_finish(struct router *r, bool whole);
 void router_cut_off(struct router *r);                             /* the answer, visibly; ends the connection */
 void router_refuse(struct router *r, int rc, const char *message); /* an answer of our own, where none was begun */
+void router_refuse_as(struct router *r, int status, int rc, const char *message);
 void router_on_replied(void *arg, struct http_exchange *x);
 
 #endif

@@ -19,7 +19,7 @@
 #define SWEEP_MS        250
 #define ACCEPT_PER_TURN 16
 #define ACCEPT_PAUSE_MS 200
-#define HEADER_DATA_MAX (12 * 1024)
+#define HEADER_DATA_MAX (16 * 1024) /* a head of API_HEAD_MAX, and what libwebsockets adds to each field */
 #define CLOSE_TURNS     8
 #define CLOSE_TURNS_MAX 4096
 #define TURN_BUDGET     64

@@ -62,7 +62,6 @@ struct conn {
 	char peer[64];
 	struct peer *slot;
 	struct http_exchange *x; /* the request in hand */
-	uint64_t read_mark;      /* bytes read from the socket when the last request was done */
 	bool keep_alive;
 	bool unread; /* part of the request's body is still to come */
 	bool is_chunked;
@@ -75,8 +74,9 @@ struct conn {
 	struct choke *choke;
 	struct watch *watch;
 	struct buf raw;        /* IDLE: what was looked at of a head that is not whole yet */
-	bool ahead;            /* libwebsockets has read beyond the request in hand */
-	bool had_body;         /* of the request in hand */
+	unsigned checked;      /* heads that libwebsockets may answer: the strict reader took them */
+	bool beyond;           /* it has more than these; so the connection ends behind them */
+	uint64_t body_left;    /* BODY, STREAM with a length: what libwebsockets has not handed on */
 	struct router *router; /* ROUTED */
 	bool flushing;         /* libwebsockets was let loose to write what it buffered */
 };
@@ -117,11 +117,14 @@ void conn_dispatch(struct conn *c); /* the request is whole */
 typedef void watch_fn(struct conn *c, int events);
 int watch_set(struct conn *c, int events, watch_fn *fn); /* uv_poll events; 0: none */
 void watch_destroy(struct conn *c);                      /* NULL-safe */
-void conn_await(struct conn *c, bool had_body);          /* IDLE: for a head; had_body: the last request */
+void conn_await(struct conn *c);                         /* IDLE: for a head */
 void conn_await_next(struct conn *c);                    /* ... after an answer through libwebsockets */
+void conn_await_body(struct conn *c);                    /* BODY, STREAM: for more of it */
+void conn_ignore_body(struct conn *c);                   /* for now */
 
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);
+bool conn_take_checked(struct conn *c); /* the head that libwebsockets tells of was looked at before it */
 int conn_exchange(struct conn *c, const char *path);
 int conn_origin(struct conn *c, bool cookie, struct err *e); /* ERR_FORBIDDEN; cookie: there has to be an Origin */
 void conn_cookie(struct conn *c, char **out);                /* its token, to be wiped and freed; NULL: none */
