@@ -1,7 +1,7 @@
 /* A routed request up to the open port: its head, who asks, what the hub says. */
 #include "muxd/base/text.h"
-#include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/api_head.h"
+#include "muxd/doors/rest/route.h"
 #include "muxd/doors/rest/router_state.h"
 
 #include <stdio.h>
