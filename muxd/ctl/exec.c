@@ -28,7 +28,8 @@ static const struct ctl_option exec_options[] = {
 };
 
 static const struct ctl_option attach_options[] = {
-    {"observe", 0, NULL, "Watch only."},
+    {"observe", 0, NULL, "Watch only: what draws is shown."},
+    {"raw", 0, NULL, "With --observe: the bytes as they are; what they say to a terminal, yours obeys."},
     {"escape", 0, "KEY", "Escape key, as ^] (default), or none."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl attach)."},
     {"ttl", 0, "DURATION", "How long the grant behind it lasts."},
@@ -182,7 +183,8 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 {
 	bool observe = args_has(a, "observe");
 	unsigned long long ttl = 0;
-	struct relay_options o = {.input = true, .terminal = true, .observer = observe};
+	struct relay_options o = {
+	    .input = true, .terminal = true, .observer = observe, .tame = observe && !args_has(a, "raw")};
 	struct err e = {0};
 	struct id id;
 	int rc = args_duration(a, "ttl", &ttl, &e);

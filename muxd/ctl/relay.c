@@ -3,6 +3,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/ids.h"
 #include "muxd/base/sock.h"
+#include "muxd/base/tamer.h"
 #include "muxd/base/text.h"
 #include "muxd/ctl/escape.h"
 #include "muxd/ctl/recall.h"
@@ -18,15 +19,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INPUT_STEP   (32 * 1024)
-#define INPUT_HIGH   (256 * 1024) /* towards the daemon */
-#define OUTPUT_HIGH  (2 * MSG_MAX)
-#define COLLECT_MAX  (1024 * 1024)    /* per stream, for -o json */
-#define PIPE_STEP    4096             /* what a writable pipe takes without blocking */
-#define TERM_WAIT_NS (5 * NS_PER_SEC) /* how long a SIGTERM leaves the session to end */
-#define GOODBYE_NS   NS_PER_SEC
-#define PIPE_WAIT_NS (2 * NS_PER_SEC) /* the same when nobody reads the output any more */
-#define INTERRUPTS   3                /* Ctrl-C so often gives up waiting */
+#define INPUT_STEP        (32 * 1024)
+#define INPUT_HIGH        (256 * 1024) /* towards the daemon */
+#define OUTPUT_HIGH       (2 * MSG_MAX)
+#define OUTPUT_HIGH_TAMED ((size_t)(TAMER_GROWTH + 1) * MSG_MAX)
+#define COLLECT_MAX       (1024 * 1024)    /* per stream, for -o json */
+#define PIPE_STEP         4096             /* what a writable pipe takes without blocking */
+#define TERM_WAIT_NS      (5 * NS_PER_SEC) /* how long a SIGTERM leaves the session to end */
+#define GOODBYE_NS        NS_PER_SEC
+#define PIPE_WAIT_NS      (2 * NS_PER_SEC) /* the same when nobody reads the output any more */
+#define INTERRUPTS        3                /* Ctrl-C so often gives up waiting */
 
 enum relay_state { RELAY_OPENING, RELAY_RUNNING, RELAY_ENDED, RELAY_DETACHED, RELAY_LOST };
 
@@ -47,6 +49,7 @@ struct relay {
 	enum relay_state state;
 	struct buf to_daemon;
 	struct relay_out out[2]; /* stdout, stderr */
+	struct tamer tamer[2];   /* of a watcher's terminal */
 	struct escape escape;
 	struct signals signals;
 	char session[ID_STR_LEN];
@@ -116,6 +119,13 @@ static void give_up(struct relay *r, int signum, uint64_t wait_ns)
 
 /* --- from the daemon */
 
+static int show_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t n)
+{
+	struct buf *to = &r->out[stream == 2].buf;
+
+	return r->o->tame ? tamer_feed(&r->tamer[stream == 2], p, n, to) : buf_append(to, p, n);
+}
+
 static void take_bytes(struct relay *r, const struct msg *m)
 {
 	unsigned stream = m->payload[0];
@@ -127,7 +137,7 @@ static void take_bytes(struct relay *r, const struct msg *m)
 	if (r->o->collect) {
 		size_t room = buf_room(&out->kept), n = m->len - 1 < room ? m->len - 1 : room;
 		buf_append(&out->kept, m->payload + 1, n);
-	} else if (!out->broken && buf_append(&out->buf, m->payload + 1, m->len - 1) < 0) {
+	} else if (!out->broken && show_bytes(r, stream, m->payload + 1, m->len - 1) < 0) {
 		err_set(&r->err, ERR_NOMEM, "no memory for output");
 		fail(r);
 	}
@@ -192,9 +202,12 @@ static void take_message(struct relay *r, const struct msg *m)
 	json_decref(o);
 }
 
+/* Is there no room for what one more message may become? */
 static bool output_full(const struct relay *r)
 {
-	return buf_room(&r->out[0].buf) < MSG_MAX || buf_room(&r->out[1].buf) < MSG_MAX;
+	size_t most = r->o->tame ? (size_t)MSG_MAX * TAMER_GROWTH : MSG_MAX;
+
+	return buf_room(&r->out[0].buf) < most || buf_room(&r->out[1].buf) < most;
 }
 
 static void take_messages(struct relay *r)
@@ -494,7 +507,8 @@ static void out_init(struct relay *r, struct relay_out *out, int fd)
 	struct stat st;
 
 	out->relay = r;
-	buf_init(&out->buf, OUTPUT_HIGH);
+	buf_init(&out->buf, r->o->tame ? OUTPUT_HIGH_TAMED : OUTPUT_HIGH);
+	tamer_init(&r->tamer[fd == 2]);
 	buf_init(&out->kept, COLLECT_MAX);
 	out->fd = fd;
 	out->at_once = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);

@@ -22,6 +22,7 @@ static const struct ctl_option options[] = {
     {"idle-limit", 'i', "DURATION", "Play silences longer than this as this long."},
     {"from", 0, "DURATION", "Begin so far into the recording."},
     {"no-status", 0, NULL, "No status line."},
+    {"raw", 0, NULL, "The recorded bytes as they are: what they say to a terminal, yours obeys and answers."},
     {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl replay)."},
     {NULL, 0, NULL, NULL},
 };
@@ -276,7 +277,7 @@ static int play_plain(struct replay *r, const struct replay_options *o, struct e
 		struct timespec ts = {.tv_sec = (time_t)(wait / NS_PER_SEC), .tv_nsec = (long)(wait % NS_PER_SEC)};
 		if (wait)
 			nanosleep(&ts, NULL);
-		if ((rc = replay_write_plain(&r->next, e)) < 0)
+		if ((rc = replay_write_plain(r, &r->next, e)) < 0)
 			return rc;
 		player_shown(&r->player, r->next.boot_ns, clock_boot_ns());
 	}
@@ -285,11 +286,12 @@ static int play_plain(struct replay *r, const struct replay_options *o, struct e
 
 static int run(struct ctl *c, const struct ctl_args *a)
 {
-	struct replay r = {.signals = {.fd = -1}};
+	struct replay r;
 	struct replay_options o;
 	struct err e = {0};
 	int rc = parse(a, &o, &e);
 
+	replay_init(&r, args_has(a, "raw"));
 	/* -o json is for programs: the events themselves. */
 	if (rc == 0 && c->json)
 		rc = err_set(&e, ERR_INVAL, "replay draws; muxctl export --format json prints the events");
@@ -298,7 +300,6 @@ static int run(struct ctl *c, const struct ctl_args *a)
 				 &r.record, &e);
 	if (rc == 0) {
 		bool keys = o.speed != 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-		replay_index_init(&r.index);
 		replay_describe(&r);
 		replay_index_resize(&r.index, r.cols, r.rows);
 		rc = keys ? play(&r, &o, &e) : play_plain(&r, &o, &e);
@@ -307,8 +308,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 				"muxctl: the session is not sealed and no daemon answers: its newest part is not "
 				"here\n");
 	}
-	replay_index_finish(&r.index);
-	record_close(r.record);
+	replay_finish(&r);
 	return rc < 0 ? ctl_fail(c, &e) : 0;
 }
 
@@ -321,7 +321,9 @@ const struct ctl_command replay_command = {
     .help = "Play a recording (id or file) on this terminal.",
     .more = "Keys: space pause, + and - speed, . one event, left and right 5 s, down and up 60 s, g and G\n"
 	    "start and end, 0 to 9 tenths, i skip silences, s status line, ? help, q quit.\n"
-	    "Without a terminal it plays plain, with the recorded timing unless --instant.\n",
+	    "Without a terminal it plays plain, with the recorded timing unless --instant.\n"
+	    "What draws is shown. What would speak to your terminal is left out: queries, its clipboard, links,\n"
+	    "titles, printing. --raw shows it all the same: a hostile recording then has your terminal in its hands.\n",
     .options = options,
     .run = run,
 };

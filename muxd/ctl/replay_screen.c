@@ -15,8 +15,40 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TAME_STEP (8 * 1024)
 #define NOTICE_NS (4 * NS_PER_SEC)
 #define STILL_NS  (500 * NS_PER_MS) /* nothing comes for so long: a line may cover something meanwhile */
+
+void replay_init(struct replay *r, bool raw)
+{
+	*r = (struct replay){.signals = {.fd = -1}, .raw = raw};
+	tamer_init(&r->tamer);
+	buf_init(&r->tamed, (size_t)TAME_STEP * TAMER_GROWTH);
+	replay_index_init(&r->index);
+}
+
+void replay_finish(struct replay *r)
+{
+	buf_finish(&r->tamed);
+	replay_index_finish(&r->index);
+	record_close(r->record);
+}
+
+/* The next piece of recorded output, n > 0 bytes at p, as it goes to the terminal. Returns how much of it that is. */
+static size_t take_piece(struct replay *r, const uint8_t *p, size_t n, const uint8_t **out_p, size_t *out_n)
+{
+	*out_p = p;
+	*out_n = n;
+	if (r->raw)
+		return n;
+	n = n < TAME_STEP ? n : TAME_STEP;
+	buf_clear(&r->tamed);
+	if (tamer_feed(&r->tamer, p, n, &r->tamed) < 0) /* no memory: a hole in the picture, and nothing that speaks */
+		tamer_cut(&r->tamer);
+	*out_p = buf_ptr(&r->tamed);
+	*out_n = buf_len(&r->tamed);
+	return n;
+}
 
 void replay_describe(struct replay *r)
 {
@@ -207,6 +239,7 @@ void replay_screen_reset(struct replay *r)
 {
 	terminal_reset_modes(STDOUT_FILENO);
 	put(r, "\033[H\033[2J");
+	tamer_cut(&r->tamer);
 	r->scan = (struct vtscan){.rows = r->pty ? r->rows : 0};
 	r->drawn[0] = '\0';
 	r->region = 0;
@@ -258,7 +291,7 @@ static void describe(const struct ring_record *rec, char *out, size_t size)
 }
 
 /* In pieces: what follows a sequence that lets all of the terminal scroll must find the picture's lines again. */
-static void show_output(struct replay *r, const uint8_t *p, size_t n)
+static void show_piece(struct replay *r, const uint8_t *p, size_t n)
 {
 	while (n && r->player.state != PLAYER_QUIT) {
 		size_t piece = vtscan_feed(&r->scan, p, n);
@@ -269,6 +302,18 @@ static void show_output(struct replay *r, const uint8_t *p, size_t n)
 			scroll_in_picture(r);
 		p += piece;
 		n -= piece;
+	}
+}
+
+static void show_output(struct replay *r, const uint8_t *p, size_t n)
+{
+	while (n) {
+		const uint8_t *piece;
+		size_t len, took = take_piece(r, p, n, &piece, &len);
+
+		show_piece(r, piece, len);
+		p += took;
+		n -= took;
 	}
 }
 
@@ -369,14 +414,27 @@ bool replay_signals(struct replay *r)
 	return redraw;
 }
 
-int replay_write_plain(const struct ring_record *rec, struct err *e)
+static int write_output(struct replay *r, const uint8_t *p, size_t n, struct err *e)
+{
+	while (n) {
+		const uint8_t *piece;
+		size_t len, took = take_piece(r, p, n, &piece, &len);
+		int rc = write_all(piece, len);
+
+		if (rc < 0)
+			return err_sys(e, -rc, "write the replay");
+		p += took;
+		n -= took;
+	}
+	return 0;
+}
+
+int replay_write_plain(struct replay *r, const struct ring_record *rec, struct err *e)
 {
 	char text[200];
 
-	if (replay_is_output(rec)) {
-		int rc = write_all(rec->payload, rec->len);
-		return rc < 0 ? err_sys(e, -rc, "write the replay") : 0;
-	}
+	if (replay_is_output(rec))
+		return write_output(r, rec->payload, rec->len, e);
 	describe(rec, text, sizeof(text));
 	if (text[0] && rec->type != RING_EXIT && rec->type != RING_RESIZE)
 		fprintf(stderr, "muxctl: %s\n", text);

@@ -1,15 +1,17 @@
 /*
  * replay_screen.h - the replay that runs, and what of it touches the terminal.
  *
- * One struct replay per run of the command, owned by it. The recorded bytes go out
- * as they are. A terminal with more lines than the recording scrolls in as many as that,
- * and the status line stands in its last one. On others it covers the picture's last line
- * while nothing moves, and goes, by drawing the picture again, before anything does.
- * It is drawn only between two characters. Opened screens are closed on every way out.
+ * One struct replay per run of the command, owned by it. Of the recorded bytes what draws goes out
+ * (muxd/base/tamer.h), or with `raw` all of them, as they are. A terminal with more lines than the recording scrolls in
+ * as many as that, and the status line stands in its last one. On others it covers the picture's last line while
+ * nothing moves, and goes, by drawing the picture again, before anything does. It is drawn only between two characters.
+ * Opened screens are closed on every way out.
  */
 #ifndef MUXD_CTL_REPLAY_SCREEN_H
 #define MUXD_CTL_REPLAY_SCREEN_H
 
+#include "muxd/base/buf.h"
+#include "muxd/base/tamer.h"
 #include "muxd/ctl/keys.h"
 #include "muxd/ctl/player.h"
 #include "muxd/ctl/record.h"
@@ -23,6 +25,9 @@ struct replay {
 	struct player player;
 	struct keys keys;
 	struct vtscan scan;
+	struct tamer tamer;
+	struct buf tamed; /* empty between two calls */
+	bool raw;         /* the recorded bytes as they are */
 	struct signals signals;
 	struct ring_record next; /* payload is the record's, until the next event is read */
 	bool have_next, at_end;
@@ -35,6 +40,8 @@ struct replay {
 	char drawn[512];       /* the status line that stands there */
 };
 
+void replay_init(struct replay *r, bool raw);
+void replay_finish(struct replay *r);
 /* Agent, principal and command for the status line; size and kind of what was recorded. */
 void replay_describe(struct replay *r);
 bool replay_is_output(const struct ring_record *rec);
@@ -55,6 +62,6 @@ bool replay_signals(struct replay *r);
 void replay_stop(struct replay *r); /* Ctrl-Z */
 
 /* Output to the standard output, the rest as a line on stderr. */
-int replay_write_plain(const struct ring_record *rec, struct err *e);
+int replay_write_plain(struct replay *r, const struct ring_record *rec, struct err *e);
 
 #endif

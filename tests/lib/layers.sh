@@ -19,7 +19,7 @@ forbid '^control/' '(recorder|muxd/(plain|screen|link|hub|doors|net|monitor|muxl
 forbid '^muxd/link/' '(policy|recorder|control|muxd/(plain|screen|hub|doors|net|monitor|muxlet|ctl))/' 'link may know base'
 forbid '^muxd/plain/' '(policy|recorder|muxd/(hub|doors|net|monitor|muxlet|ctl|link/link))/' 'plain may know control, base and the frames'
 forbid '^muxd/screen/' '(policy|recorder|control|jansson|uv|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))' 'a screen knows base'
-forbid '^muxd/' 'muxd/screen/(term|filter|grid|draw|fast|sgr|worker)' 'others know the frames of a screen worker' '^muxd/screen/'
+forbid '^muxd/' 'muxd/screen/(term|grid|draw|fast|sgr|worker)' 'others know the frames of a screen worker' '^muxd/screen/'
 forbid '^(muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term_vt\.c'
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'

@@ -1,6 +1,6 @@
 /* What passes the filter before the terminal emulator, and what does not. */
 #include "muxd/base/buf.h"
-#include "muxd/screen/filter.h"
+#include "muxd/base/filter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,15 +1,15 @@
 /*
  * filter.h - what of a terminal's output may come near a terminal emulator.
  *
- * Owned by its term. Takes hostile bytes in any pieces and says what they are: runs of whole characters, single
+ * Owned by the term of a screen worker, or by a tamer (tamer.h) where a person looks on. Takes hostile bytes in any pieces and says what they are: runs of whole characters, single
  * controls, and the escape and control sequences of the lists in filter.c, whole and within bounds. Everything else
  * (queries, strings but the title, unknown or overlong sequences) is dropped here. Cutting the input elsewhere never
  * changes what is said.
  *
  * Grammar: ECMA-48 and the state machine of DEC's terminals as xterm has it, in UTF-8, without 8-bit controls.
  */
-#ifndef MUXD_SCREEN_FILTER_H
-#define MUXD_SCREEN_FILTER_H
+#ifndef MUXD_BASE_FILTER_H
+#define MUXD_BASE_FILTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "muxd/screen/filter.h"
+#include "muxd/base/filter.h"
 
 #include "muxd/base/utf8.h"
 
