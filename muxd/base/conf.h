@@ -58,6 +58,7 @@ struct conf {
 	/* listen: "" = take the command line's */
 	char *listen_https, *listen_ssh;
 	char *listen_tls_cert, *listen_tls_key; /* both or neither; "": a certificate of muxd's own */
+	char *listen_gateways;                  /* muxd/base/prefix.h; "": none */
 	char *log_level;                        /* log.level: "info" */
 	char *log_format;                       /* log.format: text, json */
 	/* journal.* */
@@ -76,12 +77,12 @@ struct conf {
 	struct conf_staff *staff;
 	size_t nstaff;
 	/* ssh.* */
-	uint32_t ssh_max_connections, ssh_max_per_address, ssh_max_auth_tries, ssh_max_channels;
+	uint32_t ssh_max_connections, ssh_max_per_address, ssh_max_per_gateway, ssh_max_auth_tries, ssh_max_channels;
 	uint64_t ssh_login_grace_ns, ssh_keepalive_ns, ssh_rekey_bytes;
 	uint32_t ssh_keepalive_max;
 	/* api.* */
 	uint64_t api_max_body;
-	uint32_t api_max_connections, api_max_per_address, api_connect_rate;
+	uint32_t api_max_connections, api_max_per_address, api_max_per_gateway, api_connect_rate;
 	uint64_t api_header_timeout_ns, api_idle_timeout_ns;
 	/* sessions.*, rounds.* */
 	uint64_t session_linger_ns; /* 15m */

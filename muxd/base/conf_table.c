@@ -4,6 +4,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/ports.h"
+#include "muxd/base/prefix.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,11 @@
 static int check_ports(const char *value, struct err *e)
 {
 	return ports_check(value, e);
+}
+
+static int check_prefixes(const char *value, struct err *e)
+{
+	return prefix_list_check(value, e);
 }
 
 static int check_absolute(const char *value, struct err *e)
@@ -60,6 +66,9 @@ static const struct conf_key keys[] = {
      "Certificate of the API door and its chain, a PEM file; empty: a self-signed one in the state directory."},
     {"listen.tls_key", CONF_STRING, AT(listen_tls_key), "", 0, 0, NULL, check_absolute,
      "Its private key, a PEM file without a pass phrase. Both are read when the daemon starts."},
+    {"listen.gateways", CONF_STRING, AT(listen_gateways), "", 0, 0, NULL, check_prefixes,
+     "Addresses that many people come from (proxies, NAT, load balancers), with larger shares of the doors: addresses "
+     "and prefixes, as 10.0.0.5,2001:db8::/48. Empty: none."},
     {"log.level", CONF_STRING, AT(log_level), "info", 0, 0, NULL, log_spec_check,
      "error, warn, info, debug or trace; by subsystem: info,link=debug."},
     {"log.format", CONF_CHOICE, AT(log_format), "text", 0, 0, "text|json", NULL, "One line an event, as text or JSON."},
@@ -95,6 +104,8 @@ static const struct conf_key keys[] = {
     {"ssh.max_connections", CONF_NUMBER, AT(ssh_max_connections), "500", 1, 100000, NULL, NULL, "Connections at once."},
     {"ssh.max_per_address", CONF_NUMBER, AT(ssh_max_per_address), "400", 1, 100000, NULL, NULL,
      "Connections at once from one address."},
+    {"ssh.max_per_gateway", CONF_NUMBER, AT(ssh_max_per_gateway), "450", 1, 100000, NULL, NULL,
+     "Connections at once from one of listen.gateways."},
     {"ssh.max_auth_tries", CONF_NUMBER, AT(ssh_max_auth_tries), "6", 1, 100, NULL, NULL,
      "Failed log-ins after which a connection is closed."},
     {"ssh.max_channels", CONF_NUMBER, AT(ssh_max_channels), "10", 1, 1000, NULL, NULL,
@@ -111,6 +122,8 @@ static const struct conf_key keys[] = {
      "Connections at once."},
     {"api.max_per_address", CONF_NUMBER, AT(api_max_per_address), "200", 1, 100000, NULL, NULL,
      "Connections at once from one address."},
+    {"api.max_per_gateway", CONF_NUMBER, AT(api_max_per_gateway), "800", 1, 100000, NULL, NULL,
+     "Connections at once from one of listen.gateways; its connect_rate is as much larger."},
     {"api.connect_rate", CONF_NUMBER, AT(api_connect_rate), "200", 1, 100000, NULL, NULL,
      "New connections a second from one address; twice as many after a quiet time."},
     {"api.header_timeout", CONF_DURATION, AT(api_header_timeout_ns), "10s", NS_PER_SEC, HOUR, NULL, NULL,

@@ -336,7 +336,7 @@ static void *evict(struct admit_place *p)
 	return p->owner;
 }
 
-static int place_make(struct admit *a, struct group *host, enum admit_state state, uint64_t now_ns, void *owner,
+static int place_make(struct admit *a, struct group *host, enum admit_state state, uint64_t now_ns,
 		      struct admit_place **out)
 {
 	struct admit_place *p = calloc(1, sizeof(*p));
@@ -346,7 +346,6 @@ static int place_make(struct admit *a, struct group *host, enum admit_state stat
 	p->table = a;
 	p->host = host;
 	p->heard_ns = now_ns;
-	p->owner = owner;
 	p->state = ADMIT_ENDING; /* which is not counted as anything */
 	a->count[ADMIT_ENDING]++;
 	if (host->live++ == 0) {
@@ -405,7 +404,7 @@ static int judge(struct admit *a, const struct admit_rules *r, struct group *hos
 	return a->count[ADMIT_OVER] < over_max(r) && host->over < OVER_MIN ? 0 : rc ? rc : ERR_LIMIT;
 }
 
-int admit_enter(struct admit *a, const struct admit_rules *r, const struct sockaddr *sa, uint64_t now_ns, void *owner,
+int admit_enter(struct admit *a, const struct admit_rules *r, const struct sockaddr *sa, uint64_t now_ns,
 		struct admit_place **out, void **out_victim)
 {
 	struct admit_place *victim;
@@ -428,12 +427,17 @@ int admit_enter(struct admit *a, const struct admit_rules *r, const struct socka
 	forget(host, now_ns);
 	rc = judge(a, r, host, now_ns, &state, &victim);
 	if (rc == 0)
-		rc = place_make(a, host, state, now_ns, owner, out);
+		rc = place_make(a, host, state, now_ns, out);
 	if (rc == 0)
 		*out_victim = evict(victim);
 	if (a->nidle > ADMIT_ADDRESSES_MAX)
 		group_drop(a, TAILQ_FIRST(&a->idle));
 	return rc;
+}
+
+void admit_own(struct admit_place *p, void *owner)
+{
+	p->owner = owner;
 }
 
 void *admit_victim(struct admit *a)

@@ -58,8 +58,9 @@ void admit_destroy(struct admit *a); /* NULL-safe; every place has left */
  * A connection. *out is its place, SILENT or OVER; *out_victim the owner of another one that has to end now, or NULL.
  * ERR_LIMIT, ERR_RATE_LIMITED, ERR_NOMEM: it is to be closed.
  */
-int admit_enter(struct admit *a, const struct admit_rules *r, const struct sockaddr *sa, uint64_t now_ns, void *owner,
+int admit_enter(struct admit *a, const struct admit_rules *r, const struct sockaddr *sa, uint64_t now_ns,
 		struct admit_place **out, void **out_victim);
+void admit_own(struct admit_place *p, void *owner); /* at once: whom it is of, when it has to end */
 /* The owner of one that has to end because something else ran out (descriptors), or NULL. */
 void *admit_victim(struct admit *a);
 /* It did its handshake, or asks again: a sign of life. Nobody who is in loses that. */

@@ -44,7 +44,7 @@ equal "sessions never closed count against the limit" "sessions 10" "$(play neve
 equal "passwords without waiting end the connection" "ended True" "$(play impatient)"
 equal "Kerberos is not asked" "authenticated True" "$(play kerberos)"
 others
-equal "one address full of silent connections does not close the door" "held 11, others True" "$(play silent)"
+equal "one address full of silent connections does not close the door" "held 23, others True" "$(play silent)"
 out=$(play strangers)
 events() { muxctl audit -n 1000 -o json | jq -c 'select(tostring | test("127\\.0\\.0\\.3"))'; }
 shut() { events | grep -q "too many failed log-ins"; }

@@ -116,25 +116,63 @@ static void test_timeouts(void **state)
 	client_close(&c);
 }
 
+#define AGENT "GET /v1/agents/demo HTTP/1.1\r\n" AUTH "\r\n"
+
+/* An address that has its share is told so; who has a grant comes in as soon as there is room. */
 static void test_limit_per_address(void **state)
 {
-	int fds[PER_ADDR + 5];
-	int refused = 0;
+	static struct client in[PER_ADDR];
+	int fds[12], refused = 0;
+	struct client c;
 
 	(void)state;
 	usleep(300 * 1000);
-	for (size_t i = 0; i < PER_ADDR + 5; i++)
+	for (size_t i = 0; i < PER_ADDR; i++) {
+		open_client(&in[i]);
+		client_send(&in[i], AGENT);
+		expect(&in[i], 200, "Connection: keep-alive", NULL);
+	}
+	open_client(&c);
+	client_send(&c, HEALTH);
+	expect(&c, 429, "Retry-After: 1", "\"code\":\"limit_reached\"");
+	assert_true(client_ended(&c));
+	client_close(&c);
+	open_client(&c);
+	client_send(&c, AGENT);
+	expect(&c, 429, "Connection: close", "api.max_per_address");
+	client_close(&c);
+	open_client(&c);
+	client_send(&c, ROUNDS "Expect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+	expect(&c, 429, "Retry-After: 1", "limit_reached"); /* not 100 */
+	client_close(&c);
+	open_client(&c);
+	client_send(&c, "GET /x HTTP/1.1\r\n" AUTH "X-Sandbox-ID: demo\r\nX-Sandbox-Port: 3000\r\n\r\n");
+	expect(&c, 429, "Retry-After: 1", "limit_reached");
+	client_close(&c);
+	for (size_t i = 0; i < PER_ADDR; i++) { /* the ones who are in are none the worse for it */
+		client_send(&in[i], AGENT);
+		expect(&in[i], 200, "Connection: keep-alive", NULL);
+	}
+	for (size_t i = 0; i < 12; i++)
 		fds[i] = client_tcp(server.port, 0);
 	usleep(300 * 1000);
-	for (size_t i = 0; i < PER_ADDR + 5; i++) {
+	for (size_t i = 0; i < 12; i++) {
 		char byte;
 
-		refused += recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 		errno = 0;
-	}
-	for (size_t i = 0; i < PER_ADDR + 5; i++)
+		refused += recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 		close(fds[i]);
-	assert_int_equal(refused, 5);
+	}
+	assert_int_equal(refused, 4);
+	usleep(300 * 1000);
+	client_close(&in[0]);
+	usleep(300 * 1000);
+	open_client(&c);
+	client_send(&c, AGENT);
+	expect(&c, 200, "Connection: keep-alive", NULL);
+	client_close(&c);
+	for (size_t i = 1; i < PER_ADDR; i++)
+		client_close(&in[i]);
 	usleep(300 * 1000);
 	once(HEALTH, 200, NULL, "ok");
 }

@@ -25,14 +25,14 @@ void conn_set_state(struct conn *c, enum conn_state to)
 	c->state = to;
 }
 
-int conn_create(struct rest_door *d, struct peer *slot, const char *peer, struct conn **out)
+int conn_create(struct rest_door *d, struct admit_place *place, const char *peer, struct conn **out)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return ERR_NOMEM;
 	c->door = d;
-	c->slot = slot;
+	c->place = place;
 	text_put(c->peer, sizeof(c->peer), peer);
 	buf_init(&c->head, 4096);
 	buf_init(&c->raw, 0);
@@ -79,7 +79,7 @@ void conn_destroy(struct conn *c)
 		d->conns = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	peers_leave(d->peers, c->slot, clock_boot_ns());
+	admit_leave(c->place);
 	buf_finish(&c->head);
 	buf_finish_secret(&c->raw);
 	d->metrics.connections--;
@@ -96,8 +96,7 @@ void conn_answered(void *arg, struct http_exchange *x)
 	if (c->unread) /* refused before it was whole: nobody knows where the next request begins */
 		c->keep_alive = false;
 	conn_read_stop(c);
-	if (x->status == 401 && peers_failed(c->slot, now)) {
-		c->door->metrics.delayed++;
+	if (x->status == 401 && conn_failed(c)) {
 		c->deadline_ns = now + NS_PER_SEC;
 		conn_set_state(c, CONN_DELAYED);
 		return;
@@ -311,6 +310,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 {
 	switch (reason) {
 	case LWS_CALLBACK_SSL_INFO: /* the handshake is done */
+		admit_spoke(c->place, clock_boot_ns());
 		if (c->state == CONN_IDLE && !c->x && !c->watch)
 			conn_await(c);
 		return 0;

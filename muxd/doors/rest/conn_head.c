@@ -336,6 +336,9 @@ static int take_head(struct conn *c, const char *path, size_t len, uint64_t *out
 	} else {
 		rc = check_head(c, out_len, &body, e);
 	}
+	rc = conn_judge(c, rc, e);
+	if (admit_state(c->place) == ADMIT_OVER)
+		c->keep_alive = false;
 	if (rc == 0 && body)
 		rc = expect_continue(c, e);
 	c->unread = body;

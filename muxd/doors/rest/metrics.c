@@ -171,6 +171,9 @@ static int door_render(const struct rest_metrics *m, struct buf *out)
 	if (rc == 0)
 		rc = labelled(out, "muxd_api_refused_total", "limit", "per_address", m->refused_address);
 	if (rc == 0)
+		rc = one(out, "muxd_api_made_room_total", "counter",
+			 "API connections of nobody known that were ended for newcomers.", m->made_room);
+	if (rc == 0)
 		rc = one(out, "muxd_api_delayed_total", "counter", "Refusals of a token that were held back.",
 			 m->delayed);
 	if (rc == 0)

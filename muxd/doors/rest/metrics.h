@@ -22,7 +22,7 @@ struct rest_metrics {
 	uint64_t buckets[ROUTES_MAX][METRIC_BUCKETS + 1]; /* not cumulative; last: above all */
 	uint64_t duration_ns[ROUTES_MAX];
 	uint64_t connections; /* now */
-	uint64_t accepted, refused_total, refused_address, delayed;
+	uint64_t accepted, refused_total, refused_address, made_room, delayed;
 	uint64_t routed[6]; /* by the first digit of the status */
 	uint64_t routed_bytes_in, routed_bytes_out;
 	uint64_t timeouts, clients_gone, malformed;

@@ -76,8 +76,7 @@ void router_on_replied(void *arg, struct http_exchange *x)
 		buf_truncate(&r->out, had); /* no memory: the connection ends without a word */
 		r->ask.keep_alive = false;
 	}
-	if (x->status == 401 && peers_failed(c->slot, clock_boot_ns())) {
-		c->door->metrics.delayed++;
+	if (x->status == 401 && conn_failed(c)) {
 		r->hold_until_ns = clock_boot_ns() + WAIT_401_NS;
 	}
 	router_set_state(r, REPLY);

@@ -145,6 +145,8 @@ static int accept_head(struct router *r, const struct http1_head *h, struct err 
 	r->up = r->ask.body;
 	if (rc == 0)
 		rc = route_authenticate(r->c->x, r->ask.token.p, r->ask.token.n, e);
+	rc = conn_judge(r->c, rc, e);
+	r->ask.keep_alive = r->ask.keep_alive && admit_state(r->c->place) != ADMIT_OVER;
 	if (rc == 0)
 		rc = router_head_request(h, &r->ask, r->c->peer, &r->head);
 	buf_init(&r->in, ROUTER_IN_MAX + PIECE_MAX + ROUTER_HEAD_MAX);

@@ -9,8 +9,6 @@
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -45,59 +43,6 @@ static void lws_log(int level, const char *line)
 
 /* --- accepting */
 
-static void peer_name(int fd, char *out, size_t size)
-{
-	if (sock_name(fd, 1, out, size))
-		snprintf(out, size, "unknown");
-}
-
-static void adopt(struct rest_door *d, int fd, struct peer *slot)
-{
-	lws_adopt_desc_t a = {.vh = d->vhost, .type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET | LWS_ADOPT_ALLOW_SSL};
-	struct conn *c;
-	char peer[64];
-	int one = 1;
-
-	peer_name(fd, peer, sizeof(peer));
-	if (conn_create(d, slot, peer, &c)) {
-		peers_leave(d->peers, slot, clock_boot_ns());
-		close(fd);
-		return;
-	}
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	a.fd.sockfd = fd;
-	a.opaque = c;
-	d->adopting = c;
-	if (!lws_adopt_descriptor_vhost_via_info(&a)) {
-		/* with an lws made, its end frees the conn; without, nobody will */
-		log_debug(NULL, "%s was not adopted", peer);
-		if (!c->wsi)
-			conn_destroy(c);
-		else
-			conn_set_state(c, CONN_DEAD);
-	}
-	d->adopting = NULL;
-}
-
-static void admit(struct rest_door *d, int fd, const struct sockaddr *sa)
-{
-	const struct conf *conf = hub_conf(d->hub);
-	struct peer *slot;
-
-	if (d->metrics.connections >= conf->api_max_connections) {
-		d->metrics.refused_total++;
-		close(fd);
-		return;
-	}
-	if (peers_enter(d->peers, sa, conf->api_max_per_address, conf->api_connect_rate, clock_boot_ns(), &slot)) {
-		d->metrics.refused_address++;
-		close(fd);
-		return;
-	}
-	d->metrics.accepted++;
-	adopt(d, fd, slot);
-}
-
 static void on_accept(uv_poll_t *h, int status, int events);
 
 static void accept_again(uv_timer_t *t)
@@ -113,6 +58,7 @@ static void accept_failed(struct rest_door *d, int errnum)
 {
 	if (errnum == EAGAIN || errnum == EINTR || errnum == ECONNABORTED || errnum == EPROTO)
 		return;
+	door_make_room(d);
 	log_warn(NULL, "accept: %s; trying again in %d ms", strerror(errnum), ACCEPT_PAUSE_MS);
 	uv_poll_stop(&d->accept_poll);
 	uv_timer_start(&d->accept_pause, accept_again, ACCEPT_PAUSE_MS, 0);
@@ -136,7 +82,7 @@ static void on_accept(uv_poll_t *h, int status, int events)
 			accept_failed(d, errno);
 			return;
 		}
-		admit(d, fd, (struct sockaddr *)&sa);
+		door_take(d, fd, (struct sockaddr *)&sa);
 	}
 }
 
@@ -151,12 +97,12 @@ static void on_sweep(uv_timer_t *t)
 		next = c->next;
 		conn_sweep(c, now);
 	}
-	peers_prune(d->peers, now);
+	admit_prune(d->admit, now);
 }
 
 static void free_door(struct rest_door *d)
 {
-	peers_destroy(d->peers);
+	admit_destroy(d->admit);
 	if (d->listen_fd >= 0)
 		close(d->listen_fd);
 	if (d->cert_fd >= 0)
@@ -307,7 +253,7 @@ int rest_door_open(struct hub *h, int listen_fd, int cert_fd, int key_fd, struct
 	d->listen_fd = listen_fd;
 	d->cert_fd = cert_fd;
 	d->key_fd = key_fd;
-	rc = peers_create(&d->peers);
+	rc = admit_create(&d->admit);
 	if (rc == 0)
 		rc = sock_set_nonblock(listen_fd, 1);
 	if (rc == 0)

@@ -19,10 +19,10 @@
 #ifndef MUXD_DOORS_REST_SERVER_H
 #define MUXD_DOORS_REST_SERVER_H
 
+#include "muxd/doors/admit.h"
 #include "muxd/doors/rest/chunked.h"
 #include "muxd/doors/rest/http.h"
 #include "muxd/doors/rest/metrics.h"
-#include "muxd/doors/rest/peers.h"
 
 #include <libwebsockets.h>
 #include <uv.h>
@@ -60,7 +60,7 @@ struct conn {
 	uint64_t deadline_ns; /* CLOCK_BOOTTIME; 0 = none */
 	uint64_t limit_ns;    /* deadline_ns is never moved past it; 0 = none */
 	char peer[64];
-	struct peer *slot;
+	struct admit_place *place;
 	struct http_exchange *x; /* the request in hand */
 	bool keep_alive;
 	bool unread; /* part of the request's body is still to come */
@@ -91,7 +91,7 @@ struct rest_door {
 	struct conn *conns, *adopting;
 	struct conn *serving; /* libwebsockets is made to read for it; NULL again when it dies meanwhile */
 	struct conn *turns_head, *turns_tail;
-	struct peers *peers;
+	struct admit *admit;
 	struct rest_metrics metrics;
 	uv_poll_t accept_poll;
 	uv_timer_t sweep_timer, accept_pause;
@@ -104,7 +104,7 @@ struct rest_door {
 };
 
 /* conn.c: libwebsockets' events of a connection. */
-int conn_create(struct rest_door *d, struct peer *slot, const char *peer, struct conn **out);
+int conn_create(struct rest_door *d, struct admit_place *place, const char *peer, struct conn **out);
 void conn_destroy(struct conn *c);
 int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
 void conn_farewell(struct conn *c);
@@ -112,6 +112,13 @@ void conn_set_state(struct conn *c, enum conn_state to);
 void conn_refuse(struct conn *c, int status, int rc, const char *message); /* answer and close */
 void conn_answered(void *arg, struct http_exchange *x);
 void conn_dispatch(struct conn *c); /* the request is whole */
+
+/* conn_admit.c: its place at the door. */
+void door_take(struct rest_door *d, int fd, const struct sockaddr *sa);
+void door_make_room(struct rest_door *d);                              /* a stranger goes: descriptors ran out */
+int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this grant is valid; ERR_LIMIT: no room */
+int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
+bool conn_failed(struct conn *c);                      /* a token was refused; true: hold the answer back */
 
 /* conn_watch.c: waiting on the socket beside libwebsockets. */
 typedef void watch_fn(struct conn *c, int events);

@@ -72,7 +72,7 @@ static void auth_audit(struct ssh_conn *c, const char *what, int code, const cha
 static void auth_given_up(struct ssh_conn *c, const char *what, int code, const char *text)
 {
 	auth_audit(c, what, code, text);
-	ssh_address_failed(c->address, clock_boot_ns());
+	(void)admit_failed(c->place, clock_boot_ns());
 }
 
 /* One more failure: the next try is read a second later than after the one before. */
@@ -80,7 +80,7 @@ static void auth_failed(struct ssh_conn *c)
 {
 	uint64_t delay = ++c->auth.failures * NS_PER_SEC;
 
-	ssh_address_failed(c->address, clock_boot_ns());
+	(void)admit_failed(c->place, clock_boot_ns());
 	if (c->auth.failures >= hub_conf(c->door->hub)->ssh_max_auth_tries) {
 		auth_set_state(c, SSH_AUTHN_FAILED);
 		auth_audit(c, "too many tries", ERR_RATE_LIMITED, "too many log-ins failed on one connection");
@@ -108,6 +108,7 @@ static bool auth_user(struct ssh_conn *c, const char *user)
 		ssh_conn_doom(c, "a login name that is too long");
 		return false;
 	}
+	admit_spoke(c->place, clock_boot_ns());
 	if (c->auth.user[0])
 		return strcmp(c->auth.user, user) == 0;
 	if (ssh_login_parse(user, &c->auth.login, &e) != 0) {
@@ -128,6 +129,25 @@ static bool auth_too_early(struct ssh_conn *c)
 		return false;
 	auth_failed(c);
 	return true;
+}
+
+/* The grant of c->auth.request is valid. False: there is no room for one more, which is said. */
+static bool auth_let_in(struct ssh_conn *c)
+{
+	static const char full[] = "too many connections of people who are logged in (ssh.max_connections)";
+	const struct admit_rules r = ssh_door_rules(c->door);
+	enum grant_kind kind = c->auth.request.grant.kind;
+
+	if (admit_in(c->place, &r, kind == GRANT_STAFF || kind == GRANT_AUDITOR, clock_boot_ns())) {
+		auth_set_state(c, SSH_AUTHN_DONE);
+		ssh_conn_opened(c);
+		return true;
+	}
+	auth_set_state(c, SSH_AUTHN_FAILED);
+	auth_say(c, "muxd: %s", full);
+	auth_audit(c, "connection", ERR_LIMIT, full);
+	ssh_conn_doom(c, "%s", full);
+	return false;
 }
 
 static int token_check(struct ssh_conn *c, const char *token)
@@ -154,9 +174,7 @@ static int token_check(struct ssh_conn *c, const char *token)
 	}
 	c->auth.request = rq;
 	OPENSSL_cleanse(&rq, sizeof(rq));
-	auth_set_state(c, SSH_AUTHN_DONE);
-	ssh_conn_opened(c);
-	return SSH_AUTH_SUCCESS;
+	return auth_let_in(c) ? SSH_AUTH_SUCCESS : SSH_AUTH_DENIED;
 }
 
 static int on_none(ssh_session s, const char *user, void *arg)
@@ -348,9 +366,7 @@ static bool issue_finish(struct ssh_conn *c, ssh_message msg)
 		auth_refused(c, &c->auth.issue_error);
 		return false;
 	}
-	auth_set_state(c, SSH_AUTHN_DONE);
-	ssh_conn_opened(c);
-	return ssh_message_auth_reply_success(msg, 0) == SSH_OK;
+	return auth_let_in(c) && ssh_message_auth_reply_success(msg, 0) == SSH_OK;
 }
 
 static bool prompt_answered(struct ssh_conn *c, ssh_message msg)

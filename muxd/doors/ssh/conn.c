@@ -29,6 +29,9 @@
 /* Frame, padding and tag of one packet, at most. */
 #define PACKET_OVERHEAD 64
 #define FLUSH_NS        (5 * NS_PER_SEC)
+#define PATIENCE        10
+/* To log in, where there is no room but for people who are in. */
+#define OVER_NS (20 * NS_PER_SEC)
 
 static const char *const state_names[] = {"login", "open", "flushing", "closed"};
 
@@ -37,10 +40,6 @@ static void conn_set_state(struct ssh_conn *c, enum ssh_conn_state to)
 	struct log_ids ids = {.peer = c->peer};
 
 	log_debug(&ids, "connection: %s -> %s", state_names[c->state], state_names[to]);
-	if (c->state == SSH_CONN_LOGIN) {
-		c->door->nlogins--;
-		ssh_address_settled(c->address);
-	}
 	c->state = to;
 }
 
@@ -364,7 +363,7 @@ void ssh_conn_destroy(struct ssh_conn *c, const char *why)
 	ssh_event_remove_session(c->event, c->ssh);
 	ssh_event_free(c->event);
 	ssh_free(c->ssh);
-	ssh_address_leave(c->address, clock_boot_ns());
+	admit_leave(c->place);
 	ssh_door_idle(d, c);
 	TAILQ_REMOVE(&d->conns, c, link);
 	d->nconns--;
@@ -420,16 +419,25 @@ static int conn_handles(struct ssh_conn *c, int fd)
 	return 0;
 }
 
-int ssh_conn_create(struct ssh_door *d, int fd, struct ssh_address *address, const char *peer)
+/* Ten failed log-ins of late are a person's; from there on each new connection from the address waits, 1 to 8 s. */
+static uint64_t delay_ns(struct admit_place *place)
+{
+	uint32_t n = admit_failures(place, clock_boot_ns());
+
+	return n < PATIENCE ? 0 : (n - PATIENCE + 1 > 8 ? 8 : n - PATIENCE + 1) * NS_PER_SEC;
+}
+
+int ssh_conn_create(struct ssh_door *d, int fd, struct admit_place *place, const char *peer)
 {
 	struct ssh_conn *c = calloc(1, sizeof(*c));
-	uint64_t wait = ssh_address_delay_ns(address, clock_boot_ns());
+	uint64_t wait = delay_ns(place), grace = hub_conf(d->hub)->ssh_login_grace_ns;
 	int one = 1, rc = ERR_NOMEM;
 
 	if (!c)
 		goto fail;
 	c->door = d;
-	c->address = address;
+	c->place = place;
+	admit_own(place, c);
 	TAILQ_INIT(&c->chans);
 	text_put(c->peer, sizeof(c->peer), peer);
 	c->ssh = ssh_new();
@@ -442,13 +450,14 @@ int ssh_conn_create(struct ssh_door *d, int fd, struct ssh_address *address, con
 		goto fail;
 	TAILQ_INSERT_TAIL(&d->conns, c, link);
 	d->nconns++;
-	d->nlogins++;
 	d->handles++;
 	ssh_conn_enter(c);
 	rc = conn_start(c, fd);
 	if (rc)
 		ssh_conn_doom(c, "it could not be set up: %s", ssh_get_error(c->ssh));
-	uv_timer_start(&c->timer, on_timer, ms(hub_conf(d->hub)->ssh_login_grace_ns), 0);
+	if (admit_state(place) == ADMIT_OVER && grace > OVER_NS)
+		grace = OVER_NS;
+	uv_timer_start(&c->timer, on_timer, ms(grace), 0);
 	if (wait)
 		ssh_conn_pause(c, wait);
 	ssh_conn_leave(c);
@@ -460,7 +469,6 @@ fail:
 		ssh_free(c->ssh);
 	}
 	free(c);
-	ssh_address_settled(address);
-	ssh_address_leave(address, clock_boot_ns());
+	admit_leave(place);
 	return rc;
 }

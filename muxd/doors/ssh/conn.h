@@ -32,7 +32,7 @@ TAILQ_HEAD(ssh_chan_list, ssh_chan);
 struct ssh_conn {
 	TAILQ_ENTRY(ssh_conn) link, busy_link;
 	struct ssh_door *door;
-	struct ssh_address *address;
+	struct admit_place *place;
 	enum ssh_conn_state state;
 	char peer[64];
 
@@ -64,8 +64,8 @@ struct ssh_conn {
 	size_t nchans;
 };
 
-/* fd becomes the connection's in every case. */
-int ssh_conn_create(struct ssh_door *d, int fd, struct ssh_address *address, const char *peer);
+/* fd and place become the connection's in every case. */
+int ssh_conn_create(struct ssh_door *d, int fd, struct admit_place *place, const char *peer);
 void ssh_conn_enter(struct ssh_conn *c);
 void ssh_conn_leave(struct ssh_conn *c);
 /* From any callback: the connection ends when it settles; why is logged. */

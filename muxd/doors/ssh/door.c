@@ -11,6 +11,7 @@
 #include "muxd/hub/broker.h"
 #include "muxd/hub/hub.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,10 @@
 /* A key exchange costs the loop a millisecond or two: this many begin in one turn. */
 #define ACCEPTS_A_TURN 4
 #define RETRY_MS       200
+/* New connections a second from one address; twice as many after a quiet time. */
+#define CONNECT_RATE 200
+/* Failed log-ins of late with which an address is turned away. */
+#define FAILURES_MAX 30
 
 static const char *const state_names[] = {"open", "waiting", "closed"};
 
@@ -36,57 +41,101 @@ static void door_set_state(struct ssh_door *d, enum ssh_door_state to)
 		uv_poll_stop(&d->listener);
 }
 
-/* A line before the version exchange is allowed (RFC 4253, 4.2); OpenSSH shows it with -v. */
-static void turn_away(struct ssh_door *d, int fd, const char *peer, bool audit, int code, const char *text)
+struct admit_rules ssh_door_rules(const struct ssh_door *d)
+{
+	const struct conf *c = hub_conf(d->hub);
+
+	return (struct admit_rules){.max = c->ssh_max_connections,
+				    .per_address = c->ssh_max_per_address,
+				    .rate = CONNECT_RATE,
+				    .gateways = c->listen_gateways,
+				    .gateway_max = c->ssh_max_per_gateway,
+				    .failures_max = FAILURES_MAX};
+}
+
+static void put_be32(uint8_t *p, uint32_t v)
+{
+	v = htonl(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+/* The version, and SSH_MSG_DISCONNECT (RFC 4253, 11.1) in a packet as it is before keys are made; its length. */
+static size_t say_goodbye(const char *text, uint8_t out[512])
+{
+	static const char version[] = "SSH-2.0-muxd\r\n";
+	size_t at = sizeof(version) - 1, n = strlen(text), payload = 1 + 4 + 4 + n + 4, pad = 16 - (5 + payload) % 8;
+	uint8_t *p = out + at;
+
+	memset(out, 0, 512);
+	memcpy(out, version, at);
+	put_be32(p, (uint32_t)(1 + payload + pad));
+	p[4] = (uint8_t)pad;
+	p[5] = 1;            /* SSH_MSG_DISCONNECT */
+	put_be32(p + 6, 12); /* TOO_MANY_CONNECTIONS */
+	put_be32(p + 10, (uint32_t)n);
+	memcpy(p + 14, text, n);
+	return at + 5 + payload + pad;
+}
+
+static void parting_add(struct ssh_parting *p, int fd)
+{
+	int *at = &p->fds[p->next++ % (sizeof(p->fds) / sizeof(p->fds[0]))];
+
+	if (*at)
+		close(*at);
+	*at = fd;
+}
+
+static void parting_end(struct ssh_parting *p)
+{
+	for (size_t i = 0; i < sizeof(p->fds) / sizeof(p->fds[0]); i++)
+		if (p->fds[i])
+			close(p->fds[i]);
+}
+
+static void turn_away(struct ssh_door *d, int fd, const char *peer, int code, const char *text)
 {
 	struct log_ids ids = {.peer = peer};
+	uint8_t words[512], heard[512];
 	struct err e;
-	char line[200];
-	int n = snprintf(line, sizeof(line), "muxd: %s\r\n", text);
 
-	if (send(fd, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (send(fd, words, say_goodbye(text, words), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug(&ids, "not told: %s", strerror(errno));
-	close(fd);
-	if (!audit)
-		return;
-	log_warn(&ids, "connection refused: %s", text);
+	(void)shutdown(fd, SHUT_WR);
+	(void)recv(fd, heard, sizeof(heard), MSG_DONTWAIT);
+	parting_add(&d->parting, fd);
 	err_set(&e, code, "%s", text);
 	broker_audit_refused(d->hub, &(struct origin){.door = "ssh", .peer = peer, .endpoint = "connect"}, "connection",
 			     NULL, &e);
 }
 
-/* A quarter is kept for those who are in already and open another connection. */
-static bool door_full(const struct ssh_door *d, const struct conf *conf)
+static const char *refusal(int rc)
 {
-	return d->nconns >= conf->ssh_max_connections || d->nlogins > conf->ssh_max_connections * 3 / 4;
+	if (rc == ERR_RATE_LIMITED)
+		return "too many failed log-ins or new connections from this address; wait a minute";
+	return rc == ERR_LIMIT ? "too many connections or log-ins from this address (ssh.max_per_address), or in all "
+				 "(ssh.max_connections)"
+			       : "out of memory";
 }
 
 static void door_admit(struct ssh_door *d, int fd, const struct sockaddr *sa)
 {
-	const struct conf *conf = hub_conf(d->hub);
-	struct ssh_address *a = NULL;
-	struct err e;
+	const struct admit_rules r = ssh_door_rules(d);
+	struct admit_place *place = NULL;
+	void *victim = NULL;
 	char peer[64] = "?";
-	bool first = false;
+	struct err e;
 	int rc;
 
 	sock_name(fd, 1, peer, sizeof(peer));
-	if (door_full(d, conf)) {
-		turn_away(d, fd, peer, !d->full, ERR_LIMIT, "too many connections (ssh.max_connections)");
-		d->full = true;
-		return;
-	}
-	/* Of those who are not in yet a quarter at most may be one address's: several are needed to fill the door. */
-	rc = ssh_address_enter(d->addresses, sa, conf->ssh_max_per_address, conf->ssh_max_connections / 4 + 1,
-			       clock_boot_ns(), &a, &first);
+	rc = admit_enter(d->admit, &r, sa, clock_boot_ns(), &place, &victim);
 	if (rc) {
-		turn_away(d, fd, peer, first, rc,
-			  rc == ERR_LIMIT ? "too many connections or log-ins from this address (ssh.max_per_address)"
-					  : "too many failed log-ins from this address; wait a minute");
+		turn_away(d, fd, peer, rc, refusal(rc));
 		return;
 	}
-	d->full = false;
-	rc = ssh_conn_create(d, fd, a, peer);
+	if (victim)
+		ssh_conn_destroy(victim, "too many connections that are not logged in: this one made room");
+	rc = ssh_conn_create(d, fd, place, peer);
 	if (rc) {
 		err_set(&e, rc, "a connection could not be set up");
 		log_error(NULL, "%s: %s", peer, e.message);
@@ -111,7 +160,11 @@ static void on_listener(uv_poll_t *h, int status, int events)
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			struct ssh_conn *victim = admit_victim(d->admit);
+
 			log_error(NULL, "accept: %s", strerror(errno));
+			if (victim)
+				ssh_conn_destroy(victim, "out of descriptors: this one made room");
 			door_set_state(d, SSH_DOOR_WAITING);
 			uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
 		}
@@ -167,7 +220,8 @@ void ssh_door_released(struct ssh_door *d)
 		return;
 	close(d->listen_fd);
 	ssh_bind_free(d->bind);
-	ssh_address_table_destroy(d->addresses);
+	admit_destroy(d->admit);
+	parting_end(&d->parting);
 	free(d);
 }
 
@@ -181,7 +235,7 @@ int ssh_door_open(struct hub *h, int listen_fd, int host_key_fd, struct ssh_door
 	struct ssh_door *d = calloc(1, sizeof(*d));
 	int rc;
 
-	if (!d || ssh_address_table_create(&d->addresses) != 0) {
+	if (!d || admit_create(&d->admit) != 0) {
 		rc = err_set(e, ERR_NOMEM, "no memory for the SSH door");
 		goto fail;
 	}
@@ -214,7 +268,7 @@ fail:
 		close(host_key_fd);
 	if (d) {
 		ssh_bind_free(d->bind);
-		ssh_address_table_destroy(d->addresses);
+		admit_destroy(d->admit);
 	}
 	free(d);
 	return rc;

@@ -7,7 +7,7 @@
 #ifndef MUXD_DOORS_SSH_DOOR_STATE_H
 #define MUXD_DOORS_SSH_DOOR_STATE_H
 
-#include "muxd/doors/ssh/address.h"
+#include "muxd/doors/admit.h"
 
 #include <libssh/server.h>
 #include <stdbool.h>
@@ -21,6 +21,12 @@ enum ssh_door_state { SSH_DOOR_OPEN, SSH_DOOR_WAITING, SSH_DOOR_CLOSED };
 
 TAILQ_HEAD(ssh_conn_list, ssh_conn);
 
+/* Turned away: told why, and closed a little later, or the reset would overtake the words. Closed by the next ones. */
+struct ssh_parting {
+	int fds[32]; /* 0: none */
+	unsigned next;
+};
+
 struct ssh_door {
 	struct hub *hub;
 	enum ssh_door_state state; /* WAITING: out of descriptors, `retry` opens the listener again */
@@ -29,17 +35,19 @@ struct ssh_door {
 	int listen_fd;
 	uv_poll_t listener;
 	uv_timer_t retry;
-	uv_idle_t turn;                /* runs while `busy` has connections in it */
-	struct ssh_conn_list conns;    /* every live one */
-	struct ssh_conn_list busy;     /* those with more to write at once, one slice a turn */
-	size_t nbusy, nconns, nlogins; /* nlogins: not yet authenticated */
-	bool full; /* the last one that came was turned away for want of room, which is in the audit log */
-	struct ssh_address_table *addresses;
+	uv_idle_t turn;             /* runs while `busy` has connections in it */
+	struct ssh_conn_list conns; /* every live one */
+	struct ssh_conn_list busy;  /* those with more to write at once, one slice a turn */
+	size_t nbusy, nconns;
+	struct admit *admit;
+	struct ssh_parting parting;
 	unsigned handles;
 };
 
 void ssh_door_busy(struct ssh_door *d, struct ssh_conn *c);
 void ssh_door_idle(struct ssh_door *d, struct ssh_conn *c);
+/* What the configuration says of the door now. */
+struct admit_rules ssh_door_rules(const struct ssh_door *d);
 /* A connection is gone from the loop. May free d. */
 void ssh_door_released(struct ssh_door *d);
 

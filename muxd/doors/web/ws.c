@@ -192,10 +192,10 @@ static int authenticate(struct ws *w, const char *token, struct err *e)
 	if (!token)
 		return rc;
 	if (rc)
-		w->held = peers_failed(c->slot, clock_boot_ns());
+		w->held = conn_failed(c);
 	else
 		w->rq.id = c->x->id;
-	return rc;
+	return rc ? rc : conn_let_in(c, &w->rq.grant, e);
 }
 
 static int create(struct conn *c, struct ws **out)
