@@ -2,7 +2,10 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/hub/failures_file.h"
 #include "muxd/hub/internal.h"
+
+#include <unistd.h>
 
 static void set_request(json_t *o, const struct request *rq)
 {
@@ -56,4 +59,71 @@ out:
 int hub_audit(struct hub *h, const json_t *record)
 {
 	return journal_json(h->journal, RING_AUDIT, NULL, record);
+}
+
+/* ---- failed log-ins */
+
+static int write_counted(void *arg, const json_t *event)
+{
+	return hub_audit(arg, event);
+}
+
+static void keep_counted(void *arg, size_t slot, const char *text, size_t n)
+{
+	struct hub *h = arg;
+
+	if (h->failures_fd >= 0 && failures_file_put(h->failures_fd, slot, text, n))
+		log_warn(NULL, "the count of a failed log-in could not be kept: a kill would lose it");
+}
+
+int audit_failures_begin(struct hub *h, struct err *e)
+{
+	static const struct failures_ops ops = {.write = write_counted, .keep = keep_counted};
+	struct err why = {0};
+	size_t found;
+
+	h->failures_fd = -1;
+	if (failures_create(&ops, h, &h->failures))
+		return err_set(e, ERR_NOMEM, "no memory");
+	if (!h->p.failures_path)
+		return 0;
+	if (failures_file_open(h->p.failures_path, &h->failures_fd, &why))
+		log_warn(NULL, "counts of failed log-ins do not outlive this process: %s", why.message);
+	found = failures_file_recover(h->failures_fd, h->failures);
+	if (found)
+		log_info(NULL, "failed log-ins that were counted before: %zu events to be written", found);
+	h->p.failures_path = NULL;
+	return 0;
+}
+
+void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e)
+{
+	const char *outcome = err_name(e ? e->code : ERR_UNAUTHENTICATED), *message = e ? e->message : "";
+	struct failure it = {.door = rq->door,
+			     .what = what,
+			     .outcome = outcome,
+			     .endpoint = rq->endpoint,
+			     .peer = rq->peer,
+			     .message = message,
+			     .who = &rq->grant};
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = hub_now_wall(h);
+
+	if (!failures_note(h->failures, &it, boot, wall))
+		return;
+	if (audit_event(h, "auth.fail", rq, NULL, outcome, json_pack("{s:s,s:s}", "what", what, "message", message)))
+		(void)failures_note(h->failures, &it, boot, wall); /* then it is counted, and written later */
+}
+
+void audit_failures_tick(struct hub *h, bool all)
+{
+	failures_tick(h->failures, clock_boot_ns(), hub_now_wall(h), all);
+}
+
+void audit_failures_end(struct hub *h)
+{
+	failures_destroy(h->failures);
+	h->failures = NULL;
+	if (h->failures_fd >= 0)
+		close(h->failures_fd);
 }

@@ -40,8 +40,7 @@ void broker_audit_refused(struct hub *h, const struct origin *from, const char *
 	if (who)
 		rq.grant = *who;
 	h->stats.auth_failed++;
-	(void)audit_event(h, "auth.fail", &rq, NULL, err_name(e ? e->code : ERR_UNAUTHENTICATED),
-			  json_pack("{s:s,s:s}", "what", what, "message", e ? e->message : ""));
+	audit_failure(h, &rq, what, e);
 }
 
 /* Whose token it is: *out is filled wherever its signature is good, also when it has ended or was revoked. */

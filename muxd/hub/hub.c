@@ -95,6 +95,8 @@ static void on_second(uv_timer_t *t)
 	HASH_ITER(hh, h->agents, a, an)
 	agent_tick(a, now);
 	exec_keys_expire(h, now);
+	if (h->recovered)
+		audit_failures_tick(h, false);
 	hub_flush(h);
 }
 
@@ -126,6 +128,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	h->p = *p;
 	h->loop = p->loop;
 	h->conf = p->conf;
+	h->failures_fd = -1;
 	TAILQ_INIT(&h->order);
 	TAILQ_INIT(&h->ended);
 	TAILQ_INIT(&h->attachments);
@@ -137,8 +140,11 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc)
 		rc = journal_create(h->loop, p->ring_fd, p->cursor_fd, &journal_callbacks, h, &h->journal, e);
 	if (!rc)
+		rc = audit_failures_begin(h, e);
+	if (!rc)
 		rc = start_timers(h);
 	if (rc) {
+		audit_failures_end(h);
 		journal_destroy(h->journal);
 		revocations_destroy(h->revoked);
 		free(h);
@@ -166,6 +172,7 @@ void hub_stop(struct hub *h)
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
 	hub_flush(h);
+	audit_failures_tick(h, true);
 	(void)audit_event(h, "hub.stop", NULL, NULL, "ok", NULL);
 }
 
@@ -200,6 +207,7 @@ void hub_destroy(struct hub *h)
 	uv_close((uv_handle_t *)h->second, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);
 	pace_destroy(h);
+	audit_failures_end(h);
 	journal_destroy(h->journal);
 	revocations_destroy(h->revoked);
 	conf_destroy(h->conf);

@@ -13,6 +13,7 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/metric.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/failures.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/journal.h"
 #include "muxd/hub/keep.h"
@@ -217,6 +218,8 @@ struct hub {
 	struct grant_public_key *keys;
 	struct grant_keyset keyset;
 	struct revocations *revoked;
+	struct failures *failures;
+	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
 	struct time_floor floor;
 	struct agent *agents;
 	struct session *sessions;
@@ -388,6 +391,11 @@ void request_begin(struct request *rq, const struct origin *from); /* without a 
 int broker_in_force(struct hub *h, const struct request *rq, const char *what,
 		    struct err *e); /* not ended, not revoked */
 
+/* audit.c: failed log-ins, of which a flood is few events. */
+int audit_failures_begin(struct hub *h, struct err *e);
+void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
+void audit_failures_tick(struct hub *h, bool all);
+void audit_failures_end(struct hub *h);
 /* audit.c: one event into the journal, about a request (NULL), with detail (stolen, NULL). */
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
 		json_t *detail);

@@ -41,12 +41,14 @@ struct hub_params {
 	int ring_fd, cursor_fd;            /* dup'ed */
 	struct conf *conf;                 /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
-	struct life *life;                 /* outlives the hub, which becomes its host; provider is its own; NULL: none */
-	struct work *work;                 /* begun by hub_begin_work(), outlives the hub; NULL: none */
+	struct life *life; /* outlives the hub, which becomes its host; provider is its own; NULL: none */
+	struct work *work; /* begun by hub_begin_work(), outlives the hub; NULL: none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	struct hub_screens screens;
 	char instance[ID_STR_LEN];
+	const char *failures_path; /* where counts of failed log-ins outlive a kill; NULL: nowhere. Borrowed until
+				      hub_create() returns */
 	int64_t floor_ns;
 	bool privsep;
 };

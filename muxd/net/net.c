@@ -406,10 +406,22 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 	return rc;
 }
 
+/* Beside control.db: its directory is net's alone, and there by now. */
+static int failures_path(const json_t *start, char out[PATH_MAX], struct err *e)
+{
+	const char *dir = "";
+	int rc = json_need_str(start, "state_dir", &dir, e);
+
+	if (!rc && snprintf(out, PATH_MAX, "%s/control/failed-logins", dir) >= PATH_MAX)
+		rc = err_set(e, ERR_CONFIG, "the path of the state directory is too long");
+	return rc;
+}
+
 static int make_hub(struct net *n, const json_t *start, struct err *e)
 {
 	struct hub_params p = {.loop = &n->loop, .ring_fd = n->fds[FD_RING], .cursor_fd = n->fds[FD_CURSOR]};
 	const char *instance = "", *mode = "";
+	char path[PATH_MAX];
 	const json_t *list = json_object_get(start, "revoked");
 	int rc;
 
@@ -418,10 +430,11 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
 	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e)) ||
-	    (rc = make_life(n, start, p.conf, e))) {
+	    (rc = make_life(n, start, p.conf, e)) || (rc = failures_path(start, path, e))) {
 		conf_destroy(p.conf);
 		return rc;
 	}
+	p.failures_path = path;
 	text_put(p.instance, sizeof(p.instance), instance);
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;

@@ -1,0 +1,318 @@
+#define LOG_SUBSYS "audit"
+#include "muxd/hub/failures.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/base/ids.h"
+#include "muxd/base/log.h"
+#include "muxd/base/prefix.h"
+#include "muxd/base/text.h"
+#include "policy/grant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_LEN     31
+#define ENDPOINT_LEN 79
+#define MESSAGE_LEN  255
+#define ENDPOINTS    8
+
+enum width { ADDRESS, SITE, REGION, FAMILY, ANY, WIDTHS };
+static const unsigned room[WIDTHS] = {64, 32, 16, 16, 1};
+
+enum slot_state { FREE, COUNTING, OWED };
+
+/* What makes a failure the same sort as another; compared as bytes, so made from zeroes. */
+struct sort {
+	enum width width;
+	char door[NAME_LEN + 1], what[NAME_LEN + 1], outcome[NAME_LEN + 1];
+	char endpoint[ENDPOINT_LEN + 1]; /* with a grant */
+	char local[64];                  /* whoever has no network address: "uid 1000" */
+	struct prefix from;
+	struct id grant;
+};
+
+struct endpoint {
+	char name[ENDPOINT_LEN + 1];
+	uint64_t count;
+};
+
+struct slot {
+	enum slot_state state;
+	struct sort sort;
+	uint64_t due_ns;
+	struct id event;
+	uint64_t count; /* that no event has told yet */
+	int64_t first_wall_ns, last_wall_ns;
+	char message[MESSAGE_LEN + 1];
+	char principal[GRANT_NAME_MAX + 1];
+	const char *principal_kind;
+	struct endpoint endpoints[ENDPOINTS];
+	uint64_t elsewhere; /* at further endpoints */
+	json_t *owed;
+};
+
+struct failures {
+	const struct failures_ops *ops;
+	void *arg;
+	struct slot slots[FAILURES_SLOTS];
+};
+
+int failures_create(const struct failures_ops *ops, void *arg, struct failures **out)
+{
+	struct failures *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return ERR_NOMEM;
+	f->ops = ops;
+	f->arg = arg;
+	*out = f;
+	return 0;
+}
+
+void failures_destroy(struct failures *f)
+{
+	for (size_t i = 0; f && i < FAILURES_SLOTS; i++)
+		json_decref(f->slots[i].owed);
+	free(f);
+}
+
+/* ---- sorts */
+
+static void sort_of(const struct failure *it, enum width width, struct sort *out)
+{
+	static const unsigned v4[WIDTHS] = {32, 24, 16, 0, 0}, v6[WIDTHS] = {64, 48, 32, 0, 0};
+	struct prefix whole;
+
+	memset(out, 0, sizeof(*out));
+	out->width = width;
+	if (width == ANY)
+		return;
+	prefix_of_peer(it->peer, &whole);
+	out->from = prefix_wide(&whole, whole.family == 6 ? v6[width] : v4[width]);
+	text_put(out->door, sizeof(out->door), it->door);
+	text_put(out->what, sizeof(out->what), it->what);
+	text_put(out->outcome, sizeof(out->outcome), it->outcome);
+	if (width == ADDRESS && !whole.family)
+		text_put(out->local, sizeof(out->local), it->peer);
+	if (!it->who || width == FAMILY)
+		return;
+	out->grant = it->who->id;
+	if (width == ADDRESS && !id_is_nil(&out->grant))
+		text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
+}
+
+static struct slot *find(struct failures *f, const struct sort *s)
+{
+	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+		if (f->slots[i].state == COUNTING && memcmp(&f->slots[i].sort, s, sizeof(*s)) == 0)
+			return &f->slots[i];
+	return NULL;
+}
+
+/* A slot for one more sort of this width; slots are not bound to a width, their number is. */
+static struct slot *take_free(struct failures *f, enum width width)
+{
+	struct slot *got = NULL;
+	unsigned used = 0;
+
+	for (size_t i = 0; i < FAILURES_SLOTS; i++) {
+		struct slot *s = &f->slots[i];
+
+		if (s->state == COUNTING && s->sort.width == width)
+			used++;
+		else if (s->state == FREE && !got)
+			got = s;
+	}
+	return used < room[width] ? got : NULL;
+}
+
+/* Its slot: of the narrowest sort that there is, or that there is room for. *out_new: nothing was known of it. */
+static struct slot *slot_for(struct failures *f, const struct failure *it, bool *out_new)
+{
+	struct slot *slot = NULL;
+	struct sort s;
+
+	for (enum width w = ADDRESS; w < WIDTHS && !slot; w++) {
+		sort_of(it, w, &s);
+		slot = find(f, &s);
+		*out_new = !slot;
+		if (slot || !(slot = take_free(f, w)))
+			continue;
+		memset(slot, 0, sizeof(*slot));
+		memcpy(&slot->sort, &s, sizeof(s));
+	}
+	return slot;
+}
+
+/* ---- events */
+
+static json_t *endpoints_json(const struct slot *s)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; o && i < ENDPOINTS && s->endpoints[i].count; i++)
+		json_object_set_new(o, s->endpoints[i].name[0] ? s->endpoints[i].name : "none",
+				    json_integer((json_int_t)s->endpoints[i].count));
+	if (o && s->elsewhere)
+		json_object_set_new(o, "others", json_integer((json_int_t)s->elsewhere));
+	return o;
+}
+
+static json_t *detail_json(const struct slot *s, const char *from)
+{
+	char first[32], last[32], id[ID_STR_LEN];
+
+	id_format(&s->event, id);
+	clock_format_utc(s->first_wall_ns, first, sizeof(first));
+	clock_format_utc(s->last_wall_ns, last, sizeof(last));
+	return json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", s->sort.width == ANY ? "any" : s->sort.what,
+			 "message", s->message, "count", (json_int_t)s->count, "first_at", first, "last_at", last,
+			 "from", from, "endpoints", endpoints_json(s), "event_id", id);
+}
+
+static json_t *event_json(const struct slot *s, int64_t wall_ns)
+{
+	char from[PREFIX_STR_LEN] = "", grant[ID_STR_LEN];
+	const char *peer = from;
+	json_t *o;
+
+	prefix_format(&s->sort.from, from);
+	if (s->sort.local[0])
+		peer = s->sort.local;
+	else if (s->sort.width == ANY || !from[0])
+		peer = "any";
+	o = json_pack("{s:s,s:I,s:s,s:s,s:s,s:o}", "event", "auth.fail", "wall_ns", (json_int_t)wall_ns, "outcome",
+		      s->sort.width == ANY ? "unauthenticated" : s->sort.outcome, "door",
+		      s->sort.width == ANY ? "any" : s->sort.door, "peer", peer, "detail", detail_json(s, peer));
+	if (o && s->endpoints[0].count && !s->endpoints[1].count)
+		json_object_set_new(o, "endpoint", json_string(s->endpoints[0].name));
+	if (o && !id_is_nil(&s->sort.grant)) {
+		id_format(&s->sort.grant, grant);
+		json_object_set_new(o, "grant_id", json_string(grant));
+		json_object_set_new(o, "principal", json_string(s->principal));
+		json_object_set_new(o, "principal_kind", json_string(s->principal_kind));
+	}
+	return o;
+}
+
+static void keep(struct failures *f, const struct slot *s, const json_t *event)
+{
+	char *text = event ? json_text(event) : NULL;
+	size_t n = text ? strlen(text) : 0;
+
+	if (n <= FAILURES_EVENT_MAX)
+		f->ops->keep(f->arg, (size_t)(s - f->slots), text ? text : "", n);
+	free(text);
+}
+
+/* ---- counting */
+
+static void count_endpoint(struct slot *s, const char *name)
+{
+	char short_one[ENDPOINT_LEN + 1];
+
+	text_put(short_one, sizeof(short_one), name);
+	for (size_t i = 0; i < ENDPOINTS; i++) {
+		struct endpoint *e = &s->endpoints[i];
+
+		if (!e->count)
+			strcpy(e->name, short_one);
+		else if (strcmp(e->name, short_one) != 0)
+			continue;
+		e->count++;
+		return;
+	}
+	s->elsewhere++;
+}
+
+static void count(struct failures *f, struct slot *s, const struct failure *it, int64_t wall_ns)
+{
+	json_t *event;
+
+	if (s->count++ == 0) {
+		(void)id_new(&s->event);
+		s->first_wall_ns = wall_ns;
+		text_put(s->message, sizeof(s->message), it->message);
+	}
+	s->last_wall_ns = wall_ns;
+	count_endpoint(s, it->endpoint);
+	event = event_json(s, wall_ns);
+	if (!event)
+		log_error(NULL, "a failed log-in is counted in memory alone: no memory");
+	else
+		keep(f, s, event);
+	json_decref(event);
+}
+
+bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_ns, int64_t wall_ns)
+{
+	bool fresh = false;
+	struct slot *s = slot_for(f, it, &fresh);
+
+	if (!s) /* every slot is owed still: the audit log takes nothing, and this is the caller's to try */
+		return true;
+	if (!fresh) {
+		count(f, s, it, wall_ns);
+		return false;
+	}
+	s->state = COUNTING;
+	s->due_ns = boot_ns + FAILURES_EVERY_NS;
+	if (!id_is_nil(&s->sort.grant)) {
+		text_put(s->principal, sizeof(s->principal), it->who->principal);
+		s->principal_kind = grant_kind_name(it->who->kind);
+	}
+	return true;
+}
+
+bool failures_owe(struct failures *f, size_t slot, const char *text, size_t n)
+{
+	struct err e;
+
+	if (slot >= FAILURES_SLOTS || f->slots[slot].state != FREE ||
+	    json_parse(text, n, FAILURES_EVENT_MAX, &f->slots[slot].owed, &e))
+		return false;
+	f->slots[slot].state = OWED;
+	return true;
+}
+
+static void forget(struct failures *f, struct slot *s)
+{
+	json_decref(s->owed);
+	memset(s, 0, sizeof(*s));
+	keep(f, s, NULL);
+}
+
+/* False: the audit log takes nothing now. */
+static bool settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
+{
+	json_t *event = s->state == OWED ? json_incref(s->owed) : event_json(s, wall_ns);
+	int rc = event ? f->ops->write(f->arg, event) : ERR_NOMEM;
+
+	json_decref(event);
+	if (rc)
+		return false;
+	if (s->state == OWED) {
+		forget(f, s);
+		return true;
+	}
+	s->count = s->elsewhere = 0;
+	memset(s->endpoints, 0, sizeof(s->endpoints));
+	s->due_ns = boot_ns + FAILURES_EVERY_NS;
+	keep(f, s, NULL);
+	return true;
+}
+
+void failures_tick(struct failures *f, uint64_t boot_ns, int64_t wall_ns, bool all)
+{
+	for (size_t i = 0; i < FAILURES_SLOTS; i++) {
+		struct slot *s = &f->slots[i];
+
+		if (s->state == FREE || (s->state == COUNTING && !all && boot_ns < s->due_ns))
+			continue;
+		if (s->state == COUNTING && !s->count)
+			forget(f, s);
+		else if (!settle(f, s, boot_ns, wall_ns))
+			return;
+	}
+}

@@ -1,0 +1,422 @@
+/* Failed log-ins become few audit events that leave nothing out, whatever comes and whenever it is killed. */
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/hub/failures.h"
+#include "muxd/hub/failures_file.h"
+#include "policy/grant.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define T0   (1000 * NS_PER_SEC)
+#define WALL INT64_C(1790000000000000000)
+
+/* What a process has, and what outlives it. */
+struct world {
+	struct failures *f;
+	char *kept[FAILURES_SLOTS];
+	json_t *written; /* events of the audit log */
+	uint64_t firsts;
+	bool full, dies_after_write;
+};
+
+static int on_write(void *arg, const json_t *event)
+{
+	struct world *w = arg;
+
+	if (w->full)
+		return ERR_AGAIN;
+	assert_true(strlen(json_string_value(json_object_get(event, "event"))) > 0);
+	json_array_append(w->written, json_deep_copy(event));
+	json_decref(json_array_get(w->written, json_array_size(w->written) - 1));
+	return 0;
+}
+
+static void on_keep(void *arg, size_t slot, const char *text, size_t n)
+{
+	struct world *w = arg;
+
+	assert_true(slot < FAILURES_SLOTS && n <= FAILURES_EVENT_MAX);
+	if (w->dies_after_write)
+		return;
+	free(w->kept[slot]);
+	w->kept[slot] = n ? strndup(text, n) : NULL;
+}
+
+static const struct failures_ops ops = {.write = on_write, .keep = on_keep};
+
+static void begin(struct world *w)
+{
+	memset(w, 0, sizeof(*w));
+	w->written = json_array();
+	assert_int_equal(failures_create(&ops, w, &w->f), 0);
+}
+
+static void end(struct world *w)
+{
+	failures_destroy(w->f);
+	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+		free(w->kept[i]);
+	json_decref(w->written);
+}
+
+/* kill -9, and the next start. */
+static void kill_it(struct world *w)
+{
+	failures_destroy(w->f);
+	w->dies_after_write = false;
+	assert_int_equal(failures_create(&ops, w, &w->f), 0);
+	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+		if (w->kept[i])
+			assert_true(failures_owe(w->f, i, w->kept[i], strlen(w->kept[i])));
+}
+
+static bool fail_at(struct world *w, const char *peer, const char *endpoint, const struct grant *who, uint64_t at)
+{
+	struct failure it = {.door = "rest",
+			     .what = "token",
+			     .outcome = who ? "token_expired" : "token_forged",
+			     .endpoint = endpoint,
+			     .peer = peer,
+			     .message = "the token was not signed here",
+			     .who = who};
+	bool first = failures_note(w->f, &it, T0 + at, WALL + (int64_t)at);
+
+	w->firsts += first;
+	return first;
+}
+
+static const json_t *event_at(const struct world *w, size_t i)
+{
+	const json_t *o = json_array_get(w->written, i);
+
+	assert_non_null(o);
+	return o;
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "(none)";
+}
+
+static uint64_t count_of(const json_t *event)
+{
+	return (uint64_t)json_integer_value(json_object_get(json_object_get(event, "detail"), "count"));
+}
+
+/* Each event once, whatever was written twice. */
+static uint64_t told(const struct world *w)
+{
+	json_t *seen = json_object();
+	uint64_t n = w->firsts;
+
+	for (size_t i = 0; i < json_array_size(w->written); i++) {
+		const json_t *e = event_at(w, i);
+		const char *id = text_of(json_object_get(e, "detail"), "event_id");
+
+		if (!json_object_get(seen, id))
+			n += count_of(e);
+		json_object_set_new(seen, id, json_true());
+	}
+	json_decref(seen);
+	return n;
+}
+
+static void a_flood_is_one_event_a_minute(void **state)
+{
+	struct world w;
+	const json_t *e, *d;
+
+	(void)state;
+	begin(&w);
+	for (unsigned i = 0; i < 153 * 60; i++)
+		assert_int_equal(fail_at(&w, i % 2 ? "192.0.2.7:1111" : "192.0.2.7:2222", i % 3 ? "GET /a" : "GET /b",
+					 NULL, i * (NS_PER_SEC / 153)),
+				 i == 0);
+	failures_tick(w.f, T0 + 60 * NS_PER_SEC - 1, WALL, false);
+	assert_int_equal(json_array_size(w.written), 0);
+	failures_tick(w.f, T0 + 60 * NS_PER_SEC, WALL, false);
+	assert_int_equal(json_array_size(w.written), 1);
+	e = event_at(&w, 0);
+	d = json_object_get(e, "detail");
+	assert_string_equal(text_of(e, "event"), "auth.fail");
+	assert_string_equal(text_of(e, "peer"), "192.0.2.7");
+	assert_string_equal(text_of(e, "door"), "rest");
+	assert_string_equal(text_of(e, "outcome"), "token_forged");
+	assert_string_equal(text_of(d, "what"), "token");
+	assert_int_equal(count_of(e), 153 * 60 - 1);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "endpoints"), "GET /a")), 153 * 40);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "endpoints"), "GET /b")), 153 * 20 - 1);
+	/* a quiet minute, then it is forgotten, and the next one is a first again */
+	failures_tick(w.f, T0 + 119 * NS_PER_SEC, WALL, false);
+	assert_false(fail_at(&w, "192.0.2.7:3", "GET /a", NULL, 119 * NS_PER_SEC));
+	failures_tick(w.f, T0 + 120 * NS_PER_SEC, WALL, false);
+	assert_int_equal(count_of(event_at(&w, 1)), 1);
+	failures_tick(w.f, T0 + 180 * NS_PER_SEC, WALL, false);
+	assert_int_equal(json_array_size(w.written), 2);
+	assert_true(fail_at(&w, "192.0.2.7:3", "GET /a", NULL, 181 * NS_PER_SEC));
+	end(&w);
+}
+
+static void a_signature_is_told_by_grant_and_endpoint(void **state)
+{
+	struct grant anna = {.kind = GRANT_STAFF, .principal = "anna"}, ben = {.kind = GRANT_AGENT, .principal = "ben"};
+	struct world w;
+	char id[ID_STR_LEN];
+
+	(void)state;
+	begin(&w);
+	(void)id_new(&anna.id);
+	(void)id_new(&ben.id);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(fail_at(&w, "192.0.2.7:1", "GET /a", &anna, (uint64_t)i), i == 0);
+		assert_int_equal(fail_at(&w, "192.0.2.7:1", "GET /b", &anna, (uint64_t)i), i == 0);
+		assert_int_equal(fail_at(&w, "192.0.2.7:1", "GET /a", &ben, (uint64_t)i), i == 0);
+		assert_int_equal(fail_at(&w, "192.0.2.8:1", "GET /a", &ben, (uint64_t)i), i == 0);
+		assert_int_equal(fail_at(&w, "192.0.2.7:1", "GET /a", NULL, (uint64_t)i), i == 0);
+	}
+	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
+	assert_int_equal(json_array_size(w.written), 5);
+	id_format(&anna.id, id);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(count_of(event_at(&w, i)), 9);
+	assert_string_equal(text_of(event_at(&w, 1), "grant_id"), id);
+	assert_string_equal(text_of(event_at(&w, 1), "principal"), "anna");
+	assert_string_equal(text_of(event_at(&w, 1), "principal_kind"), "staff");
+	assert_string_equal(text_of(event_at(&w, 1), "endpoint"), "GET /b");
+	assert_string_equal(text_of(event_at(&w, 4), "grant_id"), "(none)");
+	end(&w);
+}
+
+/* 200,000 failures from as many addresses: as many events as there are slots, and every one counted. */
+static void any_number_of_addresses_is_bounded(void **state)
+{
+	char peer[64];
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	for (unsigned minute = 0; minute < 4; minute++) {
+		for (unsigned i = 0; i < 50000; i++) {
+			uint32_t a = i * 2654435761u;
+
+			if (i % 2)
+				snprintf(peer, sizeof(peer), "%u.%u.%u.%u:7", a >> 24, a >> 16 & 255, a >> 8 & 255,
+					 a & 255);
+			else
+				snprintf(peer, sizeof(peer), "[2001:%x:%x:%x::1]:7", a >> 20, a >> 4 & 0xffff,
+					 a & 0xffff);
+			(void)fail_at(&w, peer, "GET /a", NULL, minute * 60 * NS_PER_SEC + i);
+		}
+		failures_tick(w.f, T0 + (minute + 1) * 61 * NS_PER_SEC, WALL, false);
+		assert_true(json_array_size(w.written) <= (minute + 1) * FAILURES_SLOTS);
+	}
+	assert_true(w.firsts <= 4 * FAILURES_SLOTS);
+	assert_int_equal(told(&w), 200000);
+	end(&w);
+}
+
+static void neighbours_are_counted_together_when_many(void **state)
+{
+	struct world w;
+	char peer[64];
+	bool wide = false;
+
+	(void)state;
+	begin(&w);
+	for (unsigned i = 0; i < 256; i++) {
+		snprintf(peer, sizeof(peer), "198.51.100.%u:7", i);
+		(void)fail_at(&w, peer, "GET /a", NULL, i);
+	}
+	for (unsigned i = 0; i < 256; i++) {
+		snprintf(peer, sizeof(peer), "[2001:db8:9:%x::1]:7", i);
+		(void)fail_at(&w, peer, "GET /a", NULL, i);
+	}
+	assert_int_equal(w.firsts, 64 + 2);
+	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
+	for (size_t i = 0; i < json_array_size(w.written); i++) {
+		const char *p = text_of(event_at(&w, i), "peer");
+
+		wide = wide || strcmp(p, "198.51.100.0/24") == 0;
+		assert_true(strcmp(p, "198.51.100.0/24") == 0 || strcmp(p, "2001:db8:9::/48") == 0);
+	}
+	assert_true(wide);
+	assert_int_equal(told(&w), 512);
+	end(&w);
+}
+
+static void kinds_and_local_callers_stay_apart(void **state)
+{
+	struct failure it = {.door = "local", .what = "token", .outcome = "x", .endpoint = "exec", .message = "m"};
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	it.peer = "uid 1000";
+	assert_true(failures_note(w.f, &it, T0, WALL));
+	it.peer = "uid 1001";
+	assert_true(failures_note(w.f, &it, T0, WALL));
+	it.what = "agent";
+	assert_true(failures_note(w.f, &it, T0, WALL));
+	assert_false(failures_note(w.f, &it, T0, WALL));
+	failures_tick(w.f, T0, WALL, true);
+	assert_int_equal(json_array_size(w.written), 1);
+	assert_string_equal(text_of(event_at(&w, 0), "peer"), "uid 1001");
+	end(&w);
+}
+
+/* A log that takes nothing delays what is told, and loses none of it. */
+static void a_full_log_delays_and_loses_nothing(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	for (int i = 0; i < 100; i++)
+		(void)fail_at(&w, "192.0.2.7:1", "GET /a", NULL, 0);
+	w.full = true;
+	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
+	for (int i = 0; i < 100; i++)
+		(void)fail_at(&w, "192.0.2.7:1", "GET /a", NULL, 61 * NS_PER_SEC);
+	kill_it(&w);
+	failures_tick(w.f, T0 + 62 * NS_PER_SEC, WALL, true);
+	for (int i = 0; i < 100; i++)
+		(void)fail_at(&w, "192.0.2.7:1", "GET /a", NULL, 62 * NS_PER_SEC);
+	w.full = false;
+	failures_tick(w.f, T0 + 63 * NS_PER_SEC, WALL, true);
+	assert_int_equal(json_array_size(w.written), 2);
+	assert_int_equal(told(&w), 300);
+	end(&w);
+}
+
+/* Random floods with kills at any moment, also between a write and the word that it was done. */
+static void no_kill_loses_a_count(void **state)
+{
+	static const char *const endpoints[] = {"GET /a", "GET /b", "POST /c", "login", "", "d",
+						"e",      "f",      "g",       "h",     "i"};
+	struct grant who[3] = {{.kind = GRANT_STAFF, .principal = "anna"},
+			       {.kind = GRANT_AGENT, .principal = "b\"\\\x01\xff"},
+			       {.kind = GRANT_SERVICE, .principal = "c"}};
+	char peer[64];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		(void)id_new(&who[i].id);
+	for (unsigned seed = 0; seed < 60; seed++) {
+		uint64_t at = 0, noted = 0;
+		struct world w;
+
+		srandom(seed);
+		begin(&w);
+		for (int step = 0; step < 3000; step++) {
+			long dice = random() % 100;
+			long n = random() % 300;
+
+			at += (uint64_t)(random() % 100000000);
+			if (dice < 90) {
+				if (n % 3)
+					snprintf(peer, sizeof(peer), "10.%ld.%ld.1:9", n % 7, n);
+				else
+					snprintf(peer, sizeof(peer), n % 2 ? "uid %ld" : "[2001:db8:%lx::1]:9", n);
+				(void)fail_at(&w, peer, endpoints[random() % 11], n % 5 ? NULL : &who[n % 3], at);
+				noted++;
+			} else if (dice < 97) {
+				w.full = random() % 4 == 0;
+				failures_tick(w.f, T0 + at, WALL + (int64_t)at, false);
+			} else {
+				w.full = false;
+				w.dies_after_write = random() % 2;
+				failures_tick(w.f, T0 + at, WALL, random() % 2);
+				kill_it(&w);
+			}
+		}
+		w.full = false;
+		failures_tick(w.f, T0 + at, WALL, true);
+		assert_int_equal(told(&w), noted);
+		for (size_t i = 0; i < FAILURES_SLOTS; i++)
+			assert_null(w.kept[i]);
+		end(&w);
+	}
+}
+
+static int file_write(void *arg, const json_t *event)
+{
+	json_array_append(arg, (json_t *)(uintptr_t)event);
+	return 0;
+}
+
+static int kept_fd;
+static void file_keep(void *arg, size_t slot, const char *text, size_t n)
+{
+	(void)arg;
+	assert_int_equal(failures_file_put(kept_fd, slot, text, n), 0);
+}
+
+/* Through the file: found whole after a kill, and what is damaged is passed over. */
+static void the_file_outlives_a_process(void **state)
+{
+	static const struct failures_ops file_ops = {.write = file_write, .keep = file_keep};
+	char path[] = "/tmp/muxd-failures.XXXXXX";
+	json_t *written = json_array();
+	struct world w = {0};
+	struct failures *f;
+	struct err e;
+	int fd = mkstemp(path);
+
+	(void)state;
+	close(fd);
+	assert_int_equal(failures_file_open(path, &kept_fd, &e), 0);
+	assert_int_equal(failures_create(&file_ops, written, &f), 0);
+	assert_int_equal(failures_file_recover(kept_fd, f), 0);
+	w.f = f;
+	for (int i = 0; i < 50; i++) {
+		(void)fail_at(&w, "192.0.2.1:1", "a", NULL, 0);
+		(void)fail_at(&w, "192.0.2.2:1", "b", NULL, 0);
+		(void)fail_at(&w, "192.0.2.3:1", "c", NULL, 0);
+	}
+	failures_destroy(f);
+	close(kept_fd);
+	assert_int_equal(failures_file_open(path, &kept_fd, &e), 0);
+	assert_int_equal(pwrite(kept_fd, "garbage", 7, 4096), 7);
+	assert_int_equal(failures_create(&file_ops, written, &f), 0);
+	assert_int_equal(failures_file_recover(kept_fd, f), 2);
+	failures_tick(f, T0, WALL, false);
+	assert_int_equal(json_array_size(written), 2);
+	assert_int_equal(count_of(json_array_get(written, 0)), 49);
+	assert_string_equal(text_of(json_array_get(written, 1), "peer"), "192.0.2.3");
+	failures_destroy(f);
+	assert_int_equal(failures_create(&file_ops, written, &f), 0);
+	assert_int_equal(failures_file_recover(kept_fd, f), 0);
+	failures_destroy(f);
+	failures_destroy(NULL);
+	close(kept_fd);
+	json_decref(written);
+	unlink(path);
+	assert_int_not_equal(failures_file_open("/nonexistent/x", &kept_fd, &e), 0);
+	assert_int_equal(kept_fd, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_flood_is_one_event_a_minute),
+	    cmocka_unit_test(a_signature_is_told_by_grant_and_endpoint),
+	    cmocka_unit_test(any_number_of_addresses_is_bounded),
+	    cmocka_unit_test(neighbours_are_counted_together_when_many),
+	    cmocka_unit_test(kinds_and_local_callers_stay_apart),
+	    cmocka_unit_test(a_full_log_delays_and_loses_nothing),
+	    cmocka_unit_test(no_kill_loses_a_count),
+	    cmocka_unit_test(the_file_outlives_a_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
