@@ -312,7 +312,7 @@ static void act_kill(struct life *l, struct life_job *j)
 		job_end(j, ERR_NOMEM, NULL);
 		return;
 	}
-	snprintf(why, sizeof(why), "everything inside was ended by %.60s: %.100s", j->rq.grant.principal, j->reason);
+	text_format(why, sizeof(why), "everything inside was ended by %.60s: %.100s", j->rq.grant.principal, j->reason);
 	agent_clear(a, why, j->call.timeout_ns ? j->call.timeout_ns : KILL_TIMEOUT_NS, on_cleared, j);
 }
 

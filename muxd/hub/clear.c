@@ -8,6 +8,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -119,7 +120,7 @@ void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_do
 		return;
 	}
 	k->agent = a;
-	snprintf(k->why, sizeof(k->why), "%s", why);
+	text_put(k->why, sizeof(k->why), why);
 	k->deadline = clock_boot_ns() + timeout_ns;
 	k->done = done;
 	k->arg = arg;

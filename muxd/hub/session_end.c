@@ -81,8 +81,8 @@ static int full(const struct session *s, char *out, size_t size)
 
 	if (a->info.backend == SANDBOX_LOCAL)
 		snprintf(most, sizeof(most), " of %u (sandbox.pids)", s->hub->conf->pids_max);
-	snprintf(out, size, "%.64s is at its limit%s of processes; muxctl sandbox kill ends everything inside", a->name,
-		 most);
+	text_format(out, size, "%.64s is at its limit%s of processes; muxctl sandbox kill ends everything inside",
+		    a->name, most);
 	return ERR_LIMIT;
 }
 
