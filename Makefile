@@ -8,6 +8,7 @@ VERSION := 0.1.0
 PKGS     := libuv jansson yaml-0.1 libcrypto libssl zlib libdeflate libzstd sqlite3 libseccomp libcurl
 PKG_NET  := libwebsockets libssh
 PKG_VT   := vterm
+PKG_TAR  := libarchive libcrypto
 CSTD     := -std=c17 -D_GNU_SOURCE -DMUXD_VERSION='"$(VERSION)"'
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral
 HARD     := -fstack-protector-strong -fPIE $(if $(SAN),,-D_FORTIFY_SOURCE=2)
@@ -17,6 +18,7 @@ LDFLAGS  := -pie -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN))
 LIBS     := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
 LIBS_NET := $(shell pkg-config --libs $(PKG_NET) 2>/dev/null)
 LIBS_VT  := $(shell pkg-config --libs $(PKG_VT) 2>/dev/null)
+LIBS_TAR := $(shell pkg-config --libs $(PKG_TAR) 2>/dev/null)
 
 # make V=1 shows the commands.
 Q := $(if $(V),,@)
@@ -27,7 +29,8 @@ obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 SRC_base     := $(wildcard muxd/base/*.c)
 SRC_policy   := $(wildcard policy/*.c)
 SRC_recorder := $(filter-out recorder/main.c,$(wildcard recorder/*.c))
-SRC_control  := $(wildcard control/*.c control/*/*.c)
+SRC_archive  := $(wildcard control/archive/*.c)
+SRC_control  := $(filter-out $(SRC_archive),$(wildcard control/*.c control/*/*.c))
 SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
@@ -42,7 +45,7 @@ LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
 LIBS_CTL := $(foreach p,ctl link recorder policy base,$(call lib,$(p)))
 LIBS_REC := $(foreach p,recorder screen policy base,$(call lib,$(p)))
 
-all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
+all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all
 .DEFAULT_GOAL := all
 
@@ -70,6 +73,9 @@ $(BUILD)/muxd-recorder: $(BUILD)/obj/recorder/main.o $(LIBS_REC)
 $(BUILD)/muxd-screen: $(BUILD)/obj/muxd/screen/main.o $(call lib,screen) $(call lib,base)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS_VT) $(LIBS)
+$(BUILD)/muxd-archive: $(call obj,$(SRC_archive)) $(call lib,base)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS_TAR) $(LIBS)
 $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_CTL) -Wl,--end-group $(LIBS)
@@ -91,7 +97,7 @@ build/web/assets.c: $(shell find webclient/src -type f) webclient/build.mjs webc
 
 # --- tests: every tests/unit/test_*.c is one cmocka program
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
-$(BUILD)/unit/%: tests/unit/%.c $(LIBS_ALL) $(call lib,ctl) $(BUILD)/muxlet $(BUILD)/muxd-screen
+$(BUILD)/unit/%: tests/unit/%.c $(LIBS_ALL) $(call lib,ctl) $(BUILD)/muxlet $(BUILD)/muxd-screen $(BUILD)/muxd-archive
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) $(LIBS_VT) -lcmocka

@@ -2,7 +2,7 @@
 
 # Debian 12 packages: to build and run, to test. `make setup` installs what is missing.
 PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib-uv libuv1-dev libssh-dev libvterm-dev libssl-dev \
-	zlib1g-dev libdeflate-dev libzstd-dev libsqlite3-dev libyaml-dev libjansson-dev libseccomp-dev libcurl4-openssl-dev uthash-dev bubblewrap e2fsprogs zstd \
+	zlib1g-dev libdeflate-dev libzstd-dev libarchive-dev libsqlite3-dev libyaml-dev libjansson-dev libseccomp-dev libcurl4-openssl-dev uthash-dev bubblewrap e2fsprogs zstd \
 	util-linux
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
@@ -31,10 +31,10 @@ bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods to
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client
 	@tests/bench/run.sh
 # What snapshots of local workspaces cost: build/bench/local_snapshot [image|plain] [runs], as root.
-$(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL)
+$(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL) $(BUILD)/muxd-archive
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) -lcmocka $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) -lcmocka $(LIBS)
 $(BUILD)/bench/client: tests/bench/peer.h tests/bench/keys.h tests/bench/crowd.h
 .PHONY: run test check bench
 
@@ -81,7 +81,7 @@ install: all ## into PREFIX (DESTDIR is honoured)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/muxd $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
-	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
+	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
 	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
 images: all ## container images as tars in build/, without an engine (as root)
 	deploy/image/image.sh muxd $(BUILD) $(BUILD)/muxd-image.tar muxd:$(VERSION)

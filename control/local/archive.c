@@ -4,12 +4,17 @@
 #include "control/local/tool.h"
 #include "muxd/base/err.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ARGS_MAX 64
 #define AT       "/workspace"
+#define PROGRAM  "/muxd-archive"
+#define NOBODY   65534
 
 struct args {
 	const char *v[ARGS_MAX + 1];
@@ -23,7 +28,7 @@ static void add_all(struct args *a, const char *const *words)
 }
 #define ADD(a, ...) add_all(a, (const char *const[]){__VA_ARGS__, NULL})
 
-/* Nothing but the system's programs and the tree; no network, no other process, no right that tar does not need. */
+/* Nothing but the system's programs, ours, and the tree; no network, no other process, no right that is not needed. */
 static void add_cage(struct args *a, const struct archive_params *p, bool make)
 {
 	static const char *const dirs[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64"};
@@ -32,7 +37,10 @@ static void add_cage(struct args *a, const struct archive_params *p, bool make)
 	    "--ro-bind", "/usr", "/usr");
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
 		ADD(a, "--ro-bind-try", dirs[i], dirs[i]);
-	ADD(a, "--proc", "/proc", "--dev", "/dev", make ? "--ro-bind" : "--bind", p->tree, AT, "--cap-drop", "ALL");
+	ADD(a, "--proc", "/proc", "--dev", "/dev", "--ro-bind", p->program, PROGRAM);
+	if (p->tree)
+		ADD(a, make ? "--ro-bind" : "--bind", p->tree, AT);
+	ADD(a, "--cap-drop", "ALL");
 	if (!p->root)
 		/* In a namespace of our own uid's we may read what its owner has closed to himself. */
 		ADD(a, "--unshare-user", "--uid", make ? "0" : "1000", "--gid", make ? "0" : "1000");
@@ -43,61 +51,77 @@ static void add_cage(struct args *a, const struct archive_params *p, bool make)
 	ADD(a, "--chdir", "/", "--");
 }
 
-/* tar tells of a full disk in words alone. */
-static int failed(const char *verb, int code, const char *said, struct err *e)
+/* Its one line: control/archive/main.c. What it says may come of names in a workspace. */
+static int answer_read(const char *verb, int code, char *said, struct archive_sum *out, struct err *e)
 {
-	if (strstr(said, "No space left on device") || strstr(said, "Disk quota exceeded") ||
-	    strstr(said, "Wrote only "))
-		return err_set(e, ERR_DISK_FULL, "cannot %s the workspace: the disk is full", verb);
-	return err_set(e, ERR_SNAPSHOT, "cannot %s the workspace: tar gave %d: %.250s", verb, code, said);
+	char name[40];
+	int at = 0, known;
+
+	if (code == 0 &&
+	    sscanf(said, "ok %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %64[0-9a-f]", &out->entries, &out->bytes,
+		   &out->skipped, &out->changed, out->digest) == 5 &&
+	    strlen(out->digest) == ARCHIVE_DIGEST_MAX - 1)
+		return 0;
+	known = sscanf(said, "failed %39s %n", name, &at) == 1 && at ? err_by_name(name) : 0;
+	if (!known)
+		return err_set(e, ERR_SNAPSHOT, "cannot %s the workspace: the archiver gave %d: %.250s", verb, code,
+			       said);
+	return err_set(e, known, "cannot %s the workspace: %.300s", verb, said + at);
 }
 
-static int tools_find(char *tar, char *setpriv, size_t size, struct err *e)
+static int run(const struct archive_params *p, const char *verb, int in, int out, struct archive_sum *sum,
+	       struct err *e)
 {
-	char zstd[64];
-	int rc = tool_find("tar", tar, size, e);
-
-	rc = rc ? rc : tool_find("zstd", zstd, sizeof(zstd), e);
-	return rc ? rc : tool_find("setpriv", setpriv, size, e);
-}
-
-int archive_make(const struct archive_params *p, struct err *e)
-{
-	char tar[64], setpriv[64], said[300];
+	bool make = strcmp(verb, "pack") == 0;
+	char setpriv[64], reuid[32], regid[32], said[400];
+	unsigned uid = p->tree ? (unsigned)p->uid : NOBODY;
 	struct args a = {0};
-	int code, rc = tools_find(tar, setpriv, sizeof(tar), e);
+	int code, rc = tool_find("setpriv", setpriv, sizeof(setpriv), e);
 
 	if (rc)
 		return rc;
-	add_cage(&a, p, true);
-	/* Owners are not kept: all belongs to the agent, under whatever uid it has when it comes back. */
-	ADD(&a, tar, "--create", "--file=-", "--directory", AT, "--format=pax", "--sparse", "--owner=0", "--group=0",
-	    "--numeric-owner", "--xattrs", "--xattrs-include=user.*", "--warning=no-file-changed",
-	    "--warning=no-file-removed", "--warning=no-file-ignored", "--use-compress-program=zstd -q -1 -T2", ".");
-	rc = tool_run_io(a.v, &(struct tool_io){.in = -1, .out = p->file}, p->timeout_ns, &code, said, sizeof(said), e);
-	/* 1: a file changed while it was read. Programs run; each file is as it was read. */
-	if (rc == 0 && code > 1)
-		rc = failed("pack", code, said, e);
-	return rc;
-}
-
-int archive_extract(const struct archive_params *p, struct err *e)
-{
-	char tar[64], setpriv[64], reuid[32], regid[32], said[300];
-	struct args a = {0};
-	int code, rc = tools_find(tar, setpriv, sizeof(tar), e);
-
-	if (rc)
-		return rc;
-	add_cage(&a, p, false);
-	snprintf(reuid, sizeof(reuid), "--reuid=%u", (unsigned)p->uid);
-	snprintf(regid, sizeof(regid), "--regid=%u", (unsigned)p->uid);
-	if (p->root)
+	add_cage(&a, p, make);
+	snprintf(reuid, sizeof(reuid), "--reuid=%u", uid);
+	snprintf(regid, sizeof(regid), "--regid=%u", uid);
+	if (p->root && !make)
 		ADD(&a, setpriv, reuid, regid, "--clear-groups", "--");
-	ADD(&a, tar, "--extract", "--file=-", "--directory", AT, "--no-same-owner", "--same-permissions", "--xattrs",
-	    "--xattrs-include=user.*", "--delay-directory-restore", "--use-compress-program=zstd -q");
-	rc = tool_run_io(a.v, &(struct tool_io){.in = p->file, .out = -1}, p->timeout_ns, &code, said, sizeof(said), e);
-	if (rc == 0 && code != 0)
-		rc = failed("unpack", code, said, e);
-	return rc;
+	ADD(&a, PROGRAM, verb, p->tree ? AT : NULL);
+	rc = tool_run_io(a.v, &(struct tool_io){.in = in, .out = out}, p->timeout_ns, &code, said, sizeof(said), e);
+	return rc ? rc : answer_read(verb, code, said, sum, e);
+}
+
+static int compare(const struct archive_sum *made, const struct archive_sum *got, int code, struct err *e)
+{
+	if (!made->digest[0] || (strcmp(made->digest, got->digest) == 0 && made->entries == got->entries))
+		return 0;
+	return err_set(e, code,
+		       "the archive holds %" PRIu64 " files of %" PRIu64 " bytes with the digest %.16s..., and "
+		       "not the %" PRIu64 " of %" PRIu64 " with %.16s... that were packed",
+		       got->entries, got->bytes, got->digest, made->entries, made->bytes, made->digest);
+}
+
+int archive_make(const struct archive_params *p, struct archive_sum *out, struct err *e)
+{
+	return run(p, "pack", -1, p->file, out, e);
+}
+
+int archive_check(const struct archive_params *p, const struct archive_sum *made, struct err *e)
+{
+	struct archive_sum got = {0};
+	int rc;
+
+	/* What the disk has, not what was given to it. */
+	(void)posix_fadvise(p->file, 0, 0, POSIX_FADV_DONTNEED);
+	if (lseek(p->file, 0, SEEK_SET) != 0)
+		return err_sys(e, errno, "cannot read the archive");
+	rc = run(p, "check", p->file, -1, &got, e);
+	return rc ? rc : compare(made, &got, ERR_SNAPSHOT, e);
+}
+
+int archive_extract(const struct archive_params *p, const struct archive_sum *made, struct err *e)
+{
+	struct archive_sum got = {0};
+	int rc = run(p, "unpack", p->file, -1, &got, e);
+
+	return rc || !made ? rc : compare(made, &got, ERR_CORRUPT, e);
 }

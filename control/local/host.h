@@ -16,6 +16,7 @@
 struct local {
 	char *state_dir; /* absolute */
 	char *muxlet;
+	char *archiver;
 	char *shell;
 	char instance[ID_STR_LEN];
 	bool root;

@@ -40,6 +40,10 @@ static int local_fill(struct local *l, const struct local_params *p, const struc
 	l->muxlet = realpath(p->muxlet_path, NULL);
 	if (!l->muxlet)
 		return err_set(e, ERR_MISSING, "the program muxlet is not at %s: %s", p->muxlet_path, strerror(errno));
+	l->archiver = realpath(p->archiver_path, NULL);
+	if (!l->archiver)
+		return err_set(e, ERR_MISSING, "the program muxd-archive is not at %s: %s", p->archiver_path,
+			       strerror(errno));
 	l->shell = strdup(c->sandbox_shell ? c->sandbox_shell : "");
 	l->slots = calloc(l->slots_max, 1);
 	if (!l->shell || !l->slots)
@@ -130,6 +134,7 @@ void local_destroy(struct local *l)
 	free(l->slots);
 	free(l->shell);
 	free(l->muxlet);
+	free(l->archiver);
 	free(l->state_dir);
 	free(l);
 }

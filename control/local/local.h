@@ -25,9 +25,10 @@ struct conf;
 struct local;
 
 struct local_params {
-	const char *state_dir;   /* DIR */
-	const char *muxlet_path; /* build/muxlet or /usr/libexec/muxd/muxlet */
-	const char *instance;    /* instance id, names the cgroups */
+	const char *state_dir;     /* DIR */
+	const char *muxlet_path;   /* build/muxlet or /usr/libexec/muxd/muxlet */
+	const char *archiver_path; /* build/muxd-archive or /usr/libexec/muxd/muxd-archive */
+	const char *instance;      /* instance id, names the cgroups */
 	bool root;
 };
 

@@ -28,6 +28,7 @@ struct take {
 	const struct id *id;
 	uint64_t deadline;
 	const char *how;
+	struct archive_sum sum;      /* of an archive, proven */
 	struct found init;           /* of the sandbox that has the image mounted, */
 	char device[IMAGE_LOOP_MAX]; /* behind this; "": none has */
 };
@@ -74,11 +75,29 @@ static int take_image(struct take *t, struct err *e)
 	return rc;
 }
 
+/* It is read back, as it will be when the workspace is gone. */
+static int prove(struct take *t, struct archive_params *p, struct err *e)
+{
+	struct err why = {0};
+	uint64_t now = clock_boot_ns();
+	int rc;
+
+	p->tree = NULL;
+	p->timeout_ns = t->deadline > now ? t->deadline - now : 0;
+	rc = archive_check(p, &t->sum, &why);
+	if (rc)
+		return err_set(e, rc == ERR_TIMEOUT || rc == ERR_MISSING ? rc : ERR_SNAPSHOT,
+			       "the archive cannot be read back: %.300s", why.message);
+	return 0;
+}
+
 static int take_tree(struct take *t, struct err *e)
 {
 	char path[4096];
 	uint64_t now = clock_boot_ns();
+	int rc;
 	struct archive_params p = {.bwrap = t->l->bwrap,
+				   .program = t->l->archiver,
 				   .tree = path,
 				   .file = t->file,
 				   .root = t->l->root,
@@ -88,7 +107,15 @@ static int take_tree(struct take *t, struct err *e)
 	    sizeof(path))
 		return err_set(e, ERR_CONFIG, "the path of the state directory is too long");
 	t->how = "tar+zstd";
-	return archive_make(&p, e);
+	rc = archive_make(&p, &t->sum, e);
+	if (rc == 0 && fdatasync(t->file) != 0)
+		rc = err_sys(e, errno, "cannot write the snapshot");
+	rc = rc ? rc : prove(t, &p, e);
+	if (rc == 0 && (t->sum.skipped || t->sum.changed))
+		log_info(&(struct log_ids){.agent = t->agent},
+			 "its snapshot lacks %llu sockets and devices; %llu files changed while they were read",
+			 (unsigned long long)t->sum.skipped, (unsigned long long)t->sum.changed);
+	return rc;
 }
 
 /* What the caller can act on keeps its name; all else is the backend's failure. */
@@ -121,8 +148,8 @@ static int take_new(struct take *t, struct sandbox_snapshot *out, struct err *e)
 		return rc;
 	rc = image ? take_image(t, e) : take_tree(t, e);
 	if (rc == 0)
-		rc = snapshot_commit(t->snaps, t->file, image ? SNAPSHOT_IMAGE : SNAPSHOT_TREE, t->how, t->agent, t->id,
-				     out, e);
+		rc = snapshot_commit(t->snaps, t->file, image ? SNAPSHOT_IMAGE : SNAPSHOT_TREE, t->how,
+				     image ? NULL : &t->sum, t->agent, t->id, out, e);
 	else
 		snapshot_abort(t->snaps, t->id);
 	close(t->file);

@@ -25,6 +25,7 @@ struct restore {
 	struct local *l;
 	int dir, data;
 	enum snapshot_kind kind;
+	struct archive_sum sum; /* what an archive must hold */
 	const char *agent;
 	const struct id *id;
 	bool read_only;
@@ -83,6 +84,7 @@ static int tree_extract(const struct restore *r, uid_t uid, struct err *e)
 	char path[4096];
 	uint64_t now = clock_boot_ns();
 	struct archive_params p = {.bwrap = r->l->bwrap,
+				   .program = r->l->archiver,
 				   .tree = path,
 				   .file = r->data,
 				   .root = r->l->root,
@@ -92,7 +94,7 @@ static int tree_extract(const struct restore *r, uid_t uid, struct err *e)
 	if ((size_t)snprintf(path, sizeof(path), "%s/sandboxes/%s/" WORKSPACE_NEW, r->l->state_dir, r->agent) >=
 	    sizeof(path))
 		return err_set(e, ERR_CONFIG, "the path of the state directory is too long");
-	return archive_extract(&p, e);
+	return archive_extract(&p, &r->sum, e);
 }
 
 /* Both names at once where there are two; then the image of before, if there was one, goes last: it counts as long as
@@ -195,6 +197,7 @@ static int source_open(struct restore *r, const char *from, struct err *e)
 	if (rc)
 		return err_set(e, rc, "agent %s has no snapshots", from);
 	rc = snapshot_load(snaps, from, r->id, &s, e);
+	rc = rc ? rc : snapshot_sum(snaps, r->id, &r->sum, e);
 	rc = rc ? rc : snapshot_open(snaps, r->id, &r->kind, &r->data, e);
 	close(snaps);
 	return rc;

@@ -76,8 +76,30 @@ static int data_open(int snaps, const struct id *id, enum snapshot_kind *out, in
 	return ERR_NOT_FOUND;
 }
 
-static int meta_parse(const json_t *o, struct sandbox_snapshot *s, struct err *e)
+/* A description: of what it is, and, where it is not older than that, of what its data must be. */
+struct meta {
+	struct sandbox_snapshot s;
+	struct archive_sum sum;
+	int64_t stored; /* bytes of data; -1: not known */
+};
+
+static void meta_proof(const json_t *o, struct meta *m)
 {
+	const json_t *stored = json_object_get(o, "stored"), *entries = json_object_get(o, "entries"),
+		     *bytes = json_object_get(o, "bytes");
+	const char *digest = json_string_value(json_object_get(o, "digest"));
+
+	m->stored = json_is_integer(stored) ? json_integer_value(stored) : -1;
+	if (!digest || strlen(digest) >= sizeof(m->sum.digest) || !json_is_integer(entries) || !json_is_integer(bytes))
+		return;
+	memcpy(m->sum.digest, digest, strlen(digest) + 1);
+	m->sum.entries = (uint64_t)json_integer_value(entries);
+	m->sum.bytes = (uint64_t)json_integer_value(bytes);
+}
+
+static int meta_parse(const json_t *o, struct meta *m, struct err *e)
+{
+	struct sandbox_snapshot *s = &m->s;
 	int64_t version, size, created;
 	const char *how;
 	int rc = json_need_int(o, "version", META_VERSION, META_VERSION, &version, e);
@@ -90,6 +112,7 @@ static int meta_parse(const json_t *o, struct sandbox_snapshot *s, struct err *e
 	text_put(s->how, sizeof(s->how), how);
 	s->size = (uint64_t)size;
 	s->created_wall_ns = created;
+	meta_proof(o, m);
 	return 0;
 }
 
@@ -101,15 +124,31 @@ static int no_such(const char *agent, const struct id *id, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "agent %s has no snapshot %s", agent, text);
 }
 
-int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e)
+static int data_find(int snaps, const struct id *id, int64_t stored, enum snapshot_kind *out, struct err *e)
 {
-	struct sandbox_snapshot s = {.id = *id, .ready = true};
+	struct stat st;
+	int fd, rc = data_open(snaps, id, out, &fd);
+
+	if (rc)
+		return err_set(e, ERR_CORRUPT, "its data is not there");
+	if (fstat(fd, &st) != 0)
+		rc = err_sys(e, errno, "its data cannot be read");
+	else if (stored >= 0 && st.st_size != stored)
+		rc = err_set(e, ERR_CORRUPT, "its data has %lld bytes and not the %lld that were written",
+			     (long long)st.st_size, (long long)stored);
+	close(fd);
+	return rc;
+}
+
+static int meta_load(int snaps, const char *agent, const struct id *id, struct meta *out, struct err *e)
+{
+	struct meta m = {.s = {.id = *id, .ready = true}, .stored = -1};
 	struct err why = {0};
 	enum snapshot_kind kind = SNAPSHOT_IMAGE;
 	char meta[NAME_SIZE];
 	json_t *o = NULL;
 	struct buf b;
-	int rc, fd = -1;
+	int rc;
 
 	name_of(id, ".json", meta);
 	buf_init(&b, META_MAX);
@@ -119,21 +158,38 @@ int snapshot_load(int snaps, const char *agent, const struct id *id, struct sand
 		goto out;
 	}
 	rc = rc ? rc : json_parse(buf_ptr(&b), buf_len(&b), META_MAX, &o, &why);
-	rc = rc ? rc : meta_parse(o, &s, &why);
-	if (rc == 0 && data_open(snaps, id, &kind, &fd) != 0)
-		rc = err_set(&why, ERR_CORRUPT, "its data is not there");
+	rc = rc ? rc : meta_parse(o, &m, &why);
+	rc = rc ? rc : data_find(snaps, id, m.stored, &kind, &why);
 	if (rc) {
 		rc = err_set(e, ERR_CORRUPT, "snapshot %s: %.300s", meta, why.message);
 		goto out;
 	}
-	name_of(id, suffixes[kind], s.name);
-	text_put(s.agent, sizeof(s.agent), agent);
-	*out = s;
+	name_of(id, suffixes[kind], m.s.name);
+	text_put(m.s.agent, sizeof(m.s.agent), agent);
+	*out = m;
 out:
-	if (fd >= 0)
-		close(fd);
 	json_decref(o);
 	buf_finish(&b);
+	return rc;
+}
+
+int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e)
+{
+	struct meta m;
+	int rc = meta_load(snaps, agent, id, &m, e);
+
+	if (rc == 0)
+		*out = m.s;
+	return rc;
+}
+
+int snapshot_sum(int snaps, const struct id *id, struct archive_sum *out, struct err *e)
+{
+	struct meta m;
+	int rc = meta_load(snaps, "", id, &m, e);
+
+	if (rc == 0)
+		*out = m.sum;
 	return rc;
 }
 
@@ -157,16 +213,26 @@ int snapshot_begin(int snaps, const struct id *id, int *out_fd, struct err *e)
 	return 0;
 }
 
-static int meta_write(int snaps, const char *name, const struct sandbox_snapshot *s, struct err *e)
+static int meta_write(int snaps, const char *name, const struct meta *m, struct err *e)
 {
+	const struct sandbox_snapshot *s = &m->s;
+	const struct archive_sum *sum = &m->sum;
 	char id[ID_STR_LEN];
 	json_t *o;
 	struct buf b;
 	int rc;
 
 	id_format(&s->id, id);
-	o = json_pack("{s:i, s:s, s:s, s:s, s:I, s:I}", "version", META_VERSION, "id", id, "agent", s->agent, "how",
-		      s->how, "size", (json_int_t)s->size, "created_wall_ns", (json_int_t)s->created_wall_ns);
+	o = json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I}", "version", META_VERSION, "id", id, "agent", s->agent,
+		      "how", s->how, "size", (json_int_t)s->size, "created_wall_ns", (json_int_t)s->created_wall_ns,
+		      "stored", (json_int_t)m->stored);
+	if (o && sum->digest[0] &&
+	    (json_object_set_new(o, "entries", json_integer((json_int_t)sum->entries)) != 0 ||
+	     json_object_set_new(o, "bytes", json_integer((json_int_t)sum->bytes)) != 0 ||
+	     json_object_set_new(o, "digest", json_string(sum->digest)) != 0)) {
+		json_decref(o);
+		o = NULL;
+	}
 	buf_init(&b, META_MAX);
 	rc = o ? json_append(&b, o) : ERR_NOMEM;
 	rc = rc ? rc : buf_append_str(&b, "\n");
@@ -177,10 +243,10 @@ static int meta_write(int snaps, const char *name, const struct sandbox_snapshot
 	return rc;
 }
 
-int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const char *agent, const struct id *id,
-		    struct sandbox_snapshot *out, struct err *e)
+int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const struct archive_sum *sum,
+		    const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e)
 {
-	struct sandbox_snapshot s = {.id = *id, .created_wall_ns = clock_wall_ns(), .ready = true};
+	struct meta m = {.s = {.id = *id, .created_wall_ns = clock_wall_ns(), .ready = true}};
 	char fresh[NAME_SIZE], data[NAME_SIZE], meta[NAME_SIZE];
 	struct stat st;
 	int rc = 0;
@@ -188,9 +254,11 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 	name_of(id, ".new", fresh);
 	name_of(id, suffixes[kind], data);
 	name_of(id, ".json", meta);
-	text_put(s.agent, sizeof(s.agent), agent);
-	snprintf(s.name, sizeof(s.name), "%s", data);
-	text_put(s.how, sizeof(s.how), how);
+	text_put(m.s.agent, sizeof(m.s.agent), agent);
+	snprintf(m.s.name, sizeof(m.s.name), "%s", data);
+	text_put(m.s.how, sizeof(m.s.how), how);
+	if (sum)
+		m.sum = *sum;
 	if (fdatasync(fd) != 0 || fstat(fd, &st) != 0)
 		rc = err_sys(e, errno, "cannot write the snapshot");
 	else if (renameat(snaps, fresh, snaps, data) != 0)
@@ -199,8 +267,9 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 		snapshot_abort(snaps, id);
 		return rc;
 	}
-	s.size = (uint64_t)st.st_blocks * 512;
-	rc = meta_write(snaps, meta, &s, e);
+	m.s.size = (uint64_t)st.st_blocks * 512;
+	m.stored = st.st_size;
+	rc = meta_write(snaps, meta, &m, e);
 	if (rc == 0 && fsync(snaps) != 0)
 		rc = err_sys(e, errno, "cannot write the directory of snapshots");
 	if (rc) {
@@ -208,7 +277,7 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 		unlinkat(snaps, data, 0);
 		return rc;
 	}
-	*out = s;
+	*out = m.s;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #ifndef CONTROL_LOCAL_SNAPSHOT_H
 #define CONTROL_LOCAL_SNAPSHOT_H
 
+#include "control/local/archive.h"
 #include "control/sandbox.h"
 
 struct err;
@@ -23,17 +24,20 @@ enum snapshot_kind { SNAPSHOT_IMAGE, SNAPSHOT_TREE };
 int snapshot_dir_open(int dir, bool create, int *out_fd, struct err *e);
 /* Goes with what is not whole in it, unless it holds a ready one: then false. */
 bool snapshot_dir_drop(int dir);
-/* One that is ready. ERR_NOT_FOUND, ERR_CORRUPT. */
+/* One that is ready, its data as long as it was; none of it is read. ERR_NOT_FOUND, ERR_CORRUPT. */
 int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e);
 /* Its data for reading, with what it is. */
 int snapshot_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd, struct err *e);
+/* What was packed into it, as it was proven then; without a digest where it is an image, or older than proofs. */
+int snapshot_sum(int snaps, const struct id *id, struct archive_sum *out, struct err *e);
 /* An empty file for the data of a new one. */
 int snapshot_begin(int snaps, const struct id *id, int *out_fd, struct err *e);
 /*
- * The data in fd is complete: synced, named, described. how: sandbox_snapshot's. On failure nothing is left of it.
+ * The data in fd is complete and proven: synced, named, described. how: sandbox_snapshot's; sum: of an archive, else
+ * NULL. On failure nothing is left of it.
  */
-int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const char *agent, const struct id *id,
-		    struct sandbox_snapshot *out, struct err *e);
+int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const struct archive_sum *sum,
+		    const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e);
 void snapshot_abort(int snaps, const struct id *id);
 /* Gone already is fine. */
 int snapshot_drop(int snaps, const struct id *id, struct err *e);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # rootfs.sh muxd|muxlet BUILD DIR: the root file system of an image, made in DIR (which must not exist) of the programs in
 # BUILD and of what they load from this Debian machine. The Dockerfile and image.sh both call this, so both hold the same.
-#   muxd     daemon, recorder, muxctl, muxlet; their shared libraries (ldd's closure and what is opened by name); no shell
+#   muxd     daemon, recorder, archiver, muxctl, muxlet; their shared libraries (ldd's closure and what is opened by name); no shell
 #   muxlet   one static program, which an init container runs as `muxlet --install PATH`
 # As root it also gives the directories to uid 64800, whom the image runs as.
 set -eu
@@ -59,8 +59,9 @@ muxd_tree() {
 	program muxctl usr/local/bin/muxctl
 	program muxd-recorder usr/local/libexec/muxd/muxd-recorder
 	program muxd-screen usr/local/libexec/muxd/muxd-screen
+	program muxd-archive usr/local/libexec/muxd/muxd-archive
 	program muxlet usr/local/libexec/muxd/muxlet
-	for p in muxd muxctl muxd-recorder muxd-screen; do closure "$build/$p"; done
+	for p in muxd muxctl muxd-recorder muxd-screen muxd-archive; do closure "$build/$p"; done
 	for l in $OPENED; do opened "$l"; done
 	people
 	# for a cluster or a proxy whose certificate a public authority signed

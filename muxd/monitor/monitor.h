@@ -62,7 +62,8 @@ struct monitor {
 	struct screens screens;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
-	char net_path[PATH_MAX], recorder_path[PATH_MAX], muxlet_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
+	char net_path[PATH_MAX], recorder_path[PATH_MAX], muxlet_path[PATH_MAX], archiver_path[PATH_MAX],
+	    tls_key[PATH_MAX], tls_cert[PATH_MAX];
 	int64_t started_ns; /* wall */
 	uv_signal_t sigterm, sigint, sighup, sigchld;
 	uv_timer_t minute;

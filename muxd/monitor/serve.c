@@ -269,6 +269,7 @@ static int find_programs(struct monitor *m, struct err *e)
 	rc = child_find("muxd-recorder", m->recorder_path, e);
 	rc = rc ? rc : screens_find(&m->screens, e);
 	m->screens.who = m->who.screen;
+	rc = rc ? rc : child_find("muxd-archive", m->archiver_path, e);
 	return rc ? rc : child_find("muxlet", m->muxlet_path, e);
 }
 
@@ -349,6 +350,7 @@ static int make_local(struct monitor *m, struct local **out, struct err *e)
 {
 	const struct local_params params = {.state_dir = m->layout.dir,
 					    .muxlet_path = m->muxlet_path,
+					    .archiver_path = m->archiver_path,
 					    .instance = m->layout.instance,
 					    .root = m->who.root};
 	int rc = conf_parse(m->conf_text, m->conf_len, "configuration", &m->local_conf, e);

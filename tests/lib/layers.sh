@@ -27,6 +27,8 @@ forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|
 forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/(rest|web)/'
 forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
 forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'
+forbid '^(muxd|policy|recorder|control)/' 'archive(_entry)?\.h[>"]' 'only the archiver' '^control/archive/'
+forbid '^(muxd|policy|recorder|control)/' 'control/archive/' 'the archiver is a program of its own' '^control/archive/'
 forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
 forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|http_exchange|http_question|url)\.[ch]'
 forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'

@@ -76,7 +76,7 @@ static inline int agent_main(void)
 
 /* --- helpers --- */
 
-static char self_path[4096];
+static char self_path[4096], archiver_path[128];
 static char top[64];
 /* Of this run alone: other daemons of this host have sandboxes, too. */
 static char instance[32];
@@ -140,7 +140,11 @@ static inline void box_conf(struct conf *c)
 
 static inline struct local *box_local(struct box *b, bool root)
 {
-	struct local_params p = {.state_dir = b->dir, .muxlet_path = self_path, .instance = instance, .root = root};
+	struct local_params p = {.state_dir = b->dir,
+				 .muxlet_path = self_path,
+				 .archiver_path = archiver_path,
+				 .instance = instance,
+				 .root = root};
 	struct local *l = NULL;
 	struct err e = {0};
 
@@ -278,7 +282,10 @@ static inline void self_copy(void)
 	self[n] = '\0';
 	snprintf(self_path, sizeof(self_path), "%s/muxlet", top);
 	memcpy(real_self, self_path, sizeof(self_path));
-	snprintf(command, sizeof(command), "cp '%s' '%s' && chmod 755 '%s'", self, self_path, self_path);
+	/* Both where a sandbox's uid, and a daemon without root, can read them. */
+	snprintf(archiver_path, sizeof(archiver_path), "%s/muxd-archive", top);
+	snprintf(command, sizeof(command), "cp '%s' '%s' && cp " BUILD_DIR "/muxd-archive %s && chmod 755 '%s' '%s'",
+		 self, self_path, archiver_path, self_path, archiver_path);
 	if (system(command) != 0)
 		exit(1);
 }

@@ -295,7 +295,7 @@ static void test_many(void **state)
 static int user_run(const char *dir)
 {
 	struct box b = {.dir = strdup(dir)};
-	struct local_params p = {.state_dir = dir, .muxlet_path = self_path, .instance = instance, .root = false};
+	struct local_params p = {.state_dir = dir, .muxlet_path = self_path, .archiver_path = archiver_path, .instance = instance, .root = false};
 	struct sandbox_info info;
 	struct err e = {0};
 	char *o;

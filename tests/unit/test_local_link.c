@@ -157,7 +157,7 @@ static void run_end(struct run *r)
 static struct local *make_local(const char *dir)
 {
 	struct local_params p = {
-	    .state_dir = dir, .muxlet_path = BUILD_DIR "/muxlet", .instance = instance, .root = true};
+	    .state_dir = dir, .muxlet_path = BUILD_DIR "/muxlet", .archiver_path = BUILD_DIR "/muxd-archive", .instance = instance, .root = true};
 	struct local *l = NULL;
 	struct err e = {0};
 	struct conf *c;
