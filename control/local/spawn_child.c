@@ -1,5 +1,7 @@
 #include "control/local/spawn_child.h"
 
+#include "muxd/base/descriptors.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -15,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NOFILE_MAX  4096
 #define FD_PATH_MAX 32
 
 static void report(int status, enum spawn_stage stage, int errnum)
@@ -310,9 +311,11 @@ static void set_limit(const struct spawn_child *c, int what, rlim_t value)
 {
 	struct rlimit now, want = {.rlim_cur = value, .rlim_max = value};
 
+	if (setrlimit(what, &want) == 0)
+		return;
 	if (getrlimit(what, &now) != 0)
 		fail(c, STAGE_LIMITS);
-	if (!c->p->root && want.rlim_max > now.rlim_max)
+	if (want.rlim_max > now.rlim_max) /* not every root may raise what was given */
 		want.rlim_cur = want.rlim_max = now.rlim_max;
 	if (setrlimit(what, &want) != 0)
 		fail(c, STAGE_LIMITS);
@@ -328,7 +331,7 @@ static void set_limits(const struct spawn_child *c)
 		close(fd);
 	}
 	set_limit(c, RLIMIT_CORE, 0);
-	set_limit(c, RLIMIT_NOFILE, NOFILE_MAX);
+	set_limit(c, RLIMIT_NOFILE, DESCRIPTORS_SANDBOX);
 	if (c->p->root && c->p->nproc_max)
 		set_limit(c, RLIMIT_NPROC, c->p->nproc_max);
 }

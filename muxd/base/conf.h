@@ -87,6 +87,7 @@ struct conf {
 	/* sessions.*, rounds.* */
 	uint64_t session_linger_ns; /* 15m */
 	uint32_t sessions_max, sessions_max_per_agent;
+	char descriptors[256]; /* what was cut for want of them, muxd/base/descriptors.h; "": nothing */
 	uint64_t round_timeout_ns, round_timeout_max_ns, round_wait_max_ns, round_kill_grace_ns;
 	uint64_t round_head, round_tail, round_keep_ns; /* answer limits per stream; how long a result stays at hand */
 	uint32_t round_keep_max;                        /* finished sessions at hand at once */

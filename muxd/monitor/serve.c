@@ -3,6 +3,7 @@
 #include "muxd/monitor/serve.h"
 
 #include "muxd/base/clock.h"
+#include "muxd/base/descriptors.h"
 #include "muxd/base/log.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/issue.h"
@@ -367,9 +368,10 @@ static int make_local(struct monitor *m, struct local **out, struct err *e)
 static int setup(struct monitor *m, struct err *e)
 {
 	struct local *local = NULL;
+	uint64_t files;
 	int rc;
 
-	if ((rc = config_load(m, e)) ||
+	if ((rc = descriptors_raise(&files, e)) || (rc = config_load(m, e)) ||
 	    (rc = identity_find(m->conf, geteuid(), getenv("SUDO_UID"), getenv("SUDO_GID"), &m->who, e)) ||
 	    (rc = find_programs(m, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
 	    (rc = layout_wait_leftovers(&m->layout, LEFTOVERS_NS, e)) || (rc = open_stores(m, e)) ||

@@ -12,6 +12,7 @@
 #include "control/work/work.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/descriptors.h"
 #include "muxd/base/log.h"
 #include "muxd/base/sock.h"
 #include "muxd/base/text.h"
@@ -31,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
@@ -95,6 +97,18 @@ static int take_fd(struct net *n, enum net_fd i)
 	return fd;
 }
 
+/* What is configured meets what this process was given. */
+static void fit(struct conf *c)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	descriptors_fit(c, r.rlim_cur);
+	if (c->descriptors[0])
+		log_warn(NULL, "%s", c->descriptors);
+}
+
 static int read_conf(int fd, struct conf **out, struct err *e)
 {
 	struct stat st;
@@ -117,6 +131,8 @@ static int read_conf(int fd, struct conf **out, struct err *e)
 		*out = NULL;
 	}
 	free(text);
+	if (!rc)
+		fit(*out);
 	return rc;
 }
 

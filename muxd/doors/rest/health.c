@@ -9,6 +9,8 @@ static void reply_state(struct http_exchange *x, bool good, const char *good_wor
 	json_t *o = json_pack("{s:s,s:s,s:b}", "status", good ? good_word : bad_word, "record",
 			      hub_record_state_name(record), "ready", (int)hub_ready(x->hub));
 
+	if (o && hub_conf(x->hub)->descriptors[0])
+		json_object_set_new(o, "reduced", json_string(hub_conf(x->hub)->descriptors));
 	if (!good)
 		x->retry_after_s = 1;
 	if (o)
