@@ -3,6 +3,8 @@
 #include "muxd/base/err.h"
 
 #include <errno.h>
+#include <linux/ioprio.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,7 +76,56 @@ static int add_namespaces(scmp_filter_ctx ctx)
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWTIME, CLONE_NEWTIME));
 }
 
-/* Unix, IPv4, IPv6 and netlink stay. AF_VSOCK in particular is not bound to a network namespace. */
+#define LOW    UINT64_C(0xffffffff) /* all the kernel looks at of a pid: comparing 64 bits would be walked around */
+#define MUXLET 1
+
+static int add_one(scmp_filter_ctx ctx, int nr, unsigned arg, uint64_t value)
+{
+	struct scmp_arg_cmp cmp = {.arg = arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = LOW, .datum_b = value};
+	int rc = seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO(EPERM), nr, 1, &cmp);
+
+	return rc == -EDOM ? 0 : rc;
+}
+
+static int add_two(scmp_filter_ctx ctx, int nr, uint64_t which, uint64_t who)
+{
+	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), nr, 2, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, which),
+				SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, who));
+}
+
+/*
+ * What would change muxlet, which is process 1 and of the same user. What reads or writes its memory is refused by the
+ * kernel, for it is not dumpable. A set of all processes of a user has muxlet in it, whoever is named: there is one
+ * user. muxd/muxlet/guard.c has the same for pods.
+ */
+static int add_muxlet(scmp_filter_ctx ctx)
+{
+	static const int by_pid[] = {SCMP_SYS(prlimit64),
+				     SCMP_SYS(sched_setaffinity),
+				     SCMP_SYS(sched_setscheduler),
+				     SCMP_SYS(sched_setparam),
+				     SCMP_SYS(sched_setattr),
+				     SCMP_SYS(kill),
+				     SCMP_SYS(tkill),
+				     SCMP_SYS(tgkill),
+				     SCMP_SYS(rt_sigqueueinfo),
+				     SCMP_SYS(rt_tgsigqueueinfo),
+				     SCMP_SYS(pidfd_open)};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(by_pid) / sizeof(by_pid[0]); i++)
+		rc = add_one(ctx, by_pid[i], 0, MUXLET);
+	rc = rc ? rc : add_one(ctx, SCMP_SYS(tgkill), 1, MUXLET);
+	rc = rc ? rc : add_one(ctx, SCMP_SYS(rt_tgsigqueueinfo), 1, MUXLET);
+	rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PROCESS, MUXLET);
+	rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PGRP, MUXLET);
+	rc = rc ? rc : add_one(ctx, SCMP_SYS(setpriority), 0, PRIO_USER);
+	rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PROCESS, MUXLET);
+	rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PGRP, MUXLET);
+	return rc ? rc : add_one(ctx, SCMP_SYS(ioprio_set), 0, IOPRIO_WHO_USER);
+}
+
+/* Unix, IPv4, IPv6 and netlink's routes stay. AF_VSOCK in particular is not bound to a network namespace. */
 static int add_families(scmp_filter_ctx ctx)
 {
 	int rc = 0;
@@ -82,9 +134,14 @@ static int add_families(scmp_filter_ctx ctx)
 		if (family != AF_UNIX && family != AF_INET && family != AF_INET6)
 			rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
 					      SCMP_A0(SCMP_CMP_EQ, family));
+	rc = rc ? rc
+		: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
+				   SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+	/* Interfaces and addresses are asked for by C libraries. XFRM, netfilter, generic and the rest by nobody here.
+	 */
 	return rc ? rc
-		  : seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-				     SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+		  : seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+				     SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
 }
 
 /* The kernel looks at 32 bits of the request; comparing all 64 would be walked around with a high bit. */
@@ -108,6 +165,7 @@ static int filter_fill(scmp_filter_ctx ctx)
 	rc = rc ? rc : add_names(ctx, refused, sizeof(refused) / sizeof(refused[0]), EPERM);
 	rc = rc ? rc : add_names(ctx, absent, sizeof(absent) / sizeof(absent[0]), ENOSYS);
 	rc = rc ? rc : add_namespaces(ctx);
+	rc = rc ? rc : add_muxlet(ctx);
 	rc = rc ? rc : add_families(ctx);
 	return rc ? rc : add_ioctls(ctx);
 }

@@ -5,7 +5,8 @@
  * editors in there. Refused is what widens the kernel's attack surface without
  * being of use inside (keys, BPF, module loading, io_uring ...), what would
  * undo the sandbox (mounts, namespaces), what reaches around the empty
- * network (AF_VSOCK and other families), and what types into a terminal from
+ * network (AF_VSOCK and other families, netlink but for routes), what changes muxlet
+ * (limits, priorities, processors, signals of process 1), and what types into a terminal from
  * behind (TIOCSTI, TIOCLINUX). Other instruction sets than the host's own get ENOSYS.
  */
 #ifndef CONTROL_LOCAL_SECCOMP_FILTER_H

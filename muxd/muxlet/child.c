@@ -1,5 +1,7 @@
 #include "muxd/muxlet/child.h"
 
+#include "muxd/muxlet/guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -117,6 +119,8 @@ static void run(const struct child *c, volatile struct failure *f)
 	if (!c->first)
 		(void)setpriority(PRIO_PROCESS, 0, 0); /* muxlet carries keys and goes first; what it starts does not */
 	reset_signals();
+	if (c->guard && guard_lay(c->guard))
+		fail(f, "guard");
 	if (strchr(c->file, '/'))
 		exec_file(c, c->file);
 	else

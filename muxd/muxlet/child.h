@@ -16,6 +16,8 @@
 #define CHILD_SECRET_FIRST 3
 #define CHILD_SECRET_LAST  255
 
+struct guard;
+
 struct child_fd {
 	int from, to; /* from > CHILD_SECRET_LAST */
 };
@@ -32,10 +34,11 @@ struct child {
 	const struct child_fd *more;
 	size_t nmore; /* sorted by `to` */
 	struct rlimit files, procs;
-	bool first; /* goes before others of the sandbox when the processor is short, as muxlet does */
+	const struct guard *guard; /* laid over it; NULL: none */
+	bool first;                /* goes before others of the sandbox when the processor is short, as muxlet does */
 };
 
-/* 0 and the pid; else errno, and where ("spawn", "tty", "cwd", "exec"). */
+/* 0 and the pid; else errno, and where ("spawn", "tty", "cwd", "guard", "exec"). */
 int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at);
 
 #endif

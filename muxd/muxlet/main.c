@@ -251,6 +251,8 @@ static int set_up(struct muxlet *m, const struct options *o)
 	if (!o->join && read_secret(m, o->secret_fd))
 		return -EBADMSG;
 	m->own_uid_only = o->join != NULL;
+	if (getpid() != 1 && guard_applies())
+		guard_make(&m->guard, getpid(), getpgrp());
 	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;
 	if (!m->shell)
 		m->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
@@ -268,8 +270,10 @@ static int set_up(struct muxlet *m, const struct options *o)
 
 static void end_of_turn(struct muxlet *m)
 {
-	struct stream *s = m->stream;
+	struct stream *s;
 
+	signals_turn(m);
+	s = m->stream;
 	muxlet_sweep(m);
 	if (s) {
 		stream_flush(s);

@@ -8,6 +8,7 @@
 #define MUXD_MUXLET_MUXLET_H
 
 #include "muxd/muxlet/channel.h"
+#include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/stream.h"
 
 #include <sys/resource.h>
@@ -44,7 +45,7 @@ struct muxlet {
 	struct source listener, signals;
 	struct timer listen_timer; /* accepting again after a shortage of descriptors */
 	struct timer shutdown_timer;
-	bool stopping, done;
+	bool stopping, done, reap_more;
 	uint64_t stop_kill_ns;
 	bool verbose;
 	uint8_t secret[SECRET_LEN];
@@ -68,6 +69,7 @@ struct muxlet {
 	struct timer watch_timer;
 	uint64_t leave_ns, alone_ns; /* leave after so long alone (0: never); alone since (0: not) */
 	struct rlimit files, procs;  /* as muxlet found them; programs get them back */
+	struct guard guard;          /* over what it starts; n 0: none */
 	bool hurries;                /* its priority is meant for those who must get in, too */
 	uint32_t pids;               /* processes at once that programs may be; 0: muxlet keeps none back */
 	struct timer clear_timer;    /* clear.c */
@@ -98,6 +100,7 @@ void muxlet_note(const struct muxlet *m, const char *fmt, ...) __attribute__((fo
 int sink_add(struct muxlet *m, int fd); /* takes fd */
 int signals_open(struct muxlet *m);
 void signals_stop(struct muxlet *m);
+void signals_turn(struct muxlet *m); /* at the end of a turn: what was left to be reaped */
 int listener_open(struct muxlet *m, int fd);
 /*
  * clear.c: everything inside ends, then CLEARED(token). A process is made for nothing of it. The newest token is

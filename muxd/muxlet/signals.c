@@ -25,7 +25,24 @@ static void reap(struct muxlet *m)
 		if (c)
 			channel_on_exit(c, status);
 	}
-	kill(getpid(), SIGCHLD); /* more of them: let others have a turn first */
+	m->reap_more = m->loop.again = true; /* others have a turn first */
+}
+
+void signals_turn(struct muxlet *m)
+{
+	if (!m->reap_more)
+		return;
+	m->reap_more = false;
+	reap(m);
+}
+
+/* As process 1 it is told to end from outside alone: who is inside is seen with a pid, or came another way than kill.
+ */
+static bool may_end_us(const struct signalfd_siginfo *si)
+{
+	if (si->ssi_signo != SIGTERM && si->ssi_signo != SIGINT)
+		return false;
+	return getpid() != 1 || (si->ssi_code == SI_USER && si->ssi_pid == 0);
 }
 
 static int signal_all(int signum)
@@ -89,7 +106,7 @@ static void signals_ready(struct source *s, uint32_t events)
 	(void)events;
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(si[0]); i++) {
 		child = child || si[i].ssi_signo == SIGCHLD;
-		term = term || si[i].ssi_signo == SIGTERM || si[i].ssi_signo == SIGINT;
+		term = term || may_end_us(&si[i]);
 	}
 	if (term)
 		signals_stop(m);

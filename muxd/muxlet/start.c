@@ -256,6 +256,7 @@ static int launch(struct start *s, const char **at)
 	child.more = s->more;
 	child.nmore = s->nmore;
 	child.files = s->m->files;
+	child.guard = s->m->guard.n && !(s->o->flags & OPEN_SELF) ? &s->m->guard : NULL;
 	child.first = s->m->hurries && s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
 	return spawn(s, &child, at);
 }
