@@ -45,6 +45,8 @@ def arguments(text, start):
 def length_is_used(before, after):
     """Whether the call stands in an expression: then its length is compared or counted with."""
     before = re.sub(r"\(void\)\s*$", "", before).rstrip()
+    if re.search(r"\((size_t|ssize_t|int|unsigned)\)$", before):
+        return True
     return not (before.endswith((";", "{", "}", ")", "else", "*/")) and after.startswith(";"))
 
 

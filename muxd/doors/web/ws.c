@@ -33,16 +33,10 @@ void ws_set_state(struct ws *w, enum ws_state to)
 
 void ws_close(struct ws *w, int code, const char *reason)
 {
-	size_t n;
-
 	if (w->state >= WS_CLOSING)
 		return;
 	w->close_code = code;
-	n = (size_t)text_put(w->close_reason, sizeof(w->close_reason), reason);
-	if (n >= sizeof(w->close_reason))
-		n = sizeof(w->close_reason) - 1;
-	while (n && !utf8_valid((const uint8_t *)w->close_reason, n)) /* cut inside a character */
-		w->close_reason[--n] = '\0';
+	text_put(w->close_reason, sizeof(w->close_reason), reason);
 	attachment_detach(w->attachment);
 	w->attachment = NULL;
 	w->closing_ns = clock_boot_ns();
