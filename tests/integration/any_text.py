@@ -13,12 +13,16 @@ import http.client
 import json
 import os
 import random
+import socket
 import ssl
 import sys
 import time
 import urllib.parse
 
 import yaml
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import websocket  # noqa: E402
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "openapi.yaml")
 HANGS_AFTER = int(os.environ.get("HANGS_AFTER", "60"))  # s; what starts a sandbox may take long on a busy machine
@@ -255,10 +259,49 @@ class Caller:
             path = path.replace("{" + key + "}", urllib.parse.quote(value, safe="/" if key == "agent" and self.rng.random() < 0.3 else ""))
         if query:
             path += "?" + urllib.parse.urlencode(query)
+        if name in ("openTerminal", "attachSession"):
+            self.upgrade(name, path)
+            self.upgrade(name, "/v1/agents/text/terminal")
         status, answer = self.call(name, method, path, body, service=path.startswith("/sandboxes/") or name in NAMES_A_TASK)
         self.remember(name, answer)
         if status and status < 300 and name in ("forkAgent", "forkSession") and answer and "agent" in answer:
             self.call("destroyAgent", "DELETE", f"/v1/agents/{answer['agent']}?" + urllib.parse.urlencode({"reason": text or "x", "wipe": "true"}))
+
+    def upgrade(self, name, path):
+        """A terminal of the browser door; what it opened is ended at the end."""
+        self.count += 1
+        try:
+            ws = websocket.WebSocket("%s:%d" % self.host, path, token=os.environ["MUXD_TOKEN"], timeout=HANGS_AFTER)
+            self.codes[f"ws {ws.status}"] = self.codes.get(f"ws {ws.status}", 0) + 1
+            if ws.status == 101:
+                ws.message()
+            ws.sock.close()
+        except websocket.Closed:
+            pass
+        except (TimeoutError, socket.timeout) as e:
+            self.faults.append(f"{name}: {path[:300]} hangs: {e!r}")
+        except OSError as e:
+            self.faults.append(f"{name}: {path[:300]} is cut off: {e!r}")
+
+    def router(self):
+        """A request to a port inside, its path as it is."""
+        self.count += 1
+        target = "/" + some_text(self.rng).translate({c: "_" for c in b"\r\n \0"})
+        head = f"GET {target} HTTP/1.1\r\nHost: any\r\nAuthorization: Bearer {os.environ['MUXD_SERVICE_TOKEN']}\r\n"
+        head += f"X-Sandbox-ID: {self.rng.choice(['text', some_text(self.rng)[:60].translate({c: '_' for c in bytes(range(32))})])}\r\n"
+        head += "X-Sandbox-Port: 8000\r\nConnection: close\r\n\r\n"
+        answer = b""
+        try:
+            with socket.create_connection(self.host, timeout=HANGS_AFTER) as plain, self.tls.wrap_socket(plain, server_hostname="any") as s:
+                s.sendall(head.encode())
+                while data := s.recv(65536):
+                    answer += data
+        except TimeoutError as e:
+            self.faults.append(f"router: {target[:300]} hangs: {e!r}")
+        except OSError:
+            pass  # what breaks the rules is cut off
+        code = "router " + (answer.split()[1].decode() if answer.startswith(b"HTTP/1.1 ") else "cut")
+        self.codes[code] = self.codes.get(code, 0) + 1
 
     def run(self, calls):
         fields = list(self.doc.fields())
@@ -271,6 +314,8 @@ class Caller:
             item = todo.pop()
             done.add(item)
             self.one(*item)
+            if self.rng.random() < 0.05:
+                self.router()
         print(f"{self.count} calls, {len(done)} of {len(fields)} fields, slowest {self.slowest[0]:.2f} s ({self.slowest[1][:60]})")
         print(", ".join(f"{k}: {v}" for k, v in sorted(self.codes.items())))
 
