@@ -284,6 +284,7 @@ json_t *session_open_json(const struct session *s);
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
 				      const uint64_t at[STREAM_COUNT]);
 int session_restore(struct hub *h, const json_t *entry, struct err *e); /* one entry of the recorder's `recover` */
+void session_restore_or_end(struct hub *h, const json_t *entry, bool *out_taken); /* what cannot be one: ends there */
 void session_tick(struct session *s, uint64_t now);
 void sessions_trim(struct hub *h); /* the oldest ended ones go, until the rest is within bounds */
 

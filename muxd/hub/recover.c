@@ -195,6 +195,47 @@ int session_restore(struct hub *h, const json_t *entry, struct err *e)
 	return restore_session(h, &id, open, offsets, e);
 }
 
+/* What cannot be a session again, as one whose beginning the record lost, is nobody's: it ends there, and says why. */
+static int end_in_record(struct hub *h, const json_t *entry, const char *why)
+{
+	const json_t *open = json_object_get(entry, "open"), *offsets = json_object_get(entry, "offsets");
+	const char *text = "", *agent = NULL;
+	json_int_t at[STREAM_COUNT];
+	struct id id;
+	json_t *o;
+	int rc;
+
+	(void)json_opt_str(entry, "session", &text, NULL);
+	(void)json_opt_str(open, "agent", &agent, NULL);
+	if (id_parse(text, &id))
+		return ERR_INVAL;
+	for (size_t i = 0; i < STREAM_COUNT; i++)
+		at[i] = json_integer_value(json_array_get(offsets, i));
+	o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(EXIT_UNKNOWN), "code", -1,
+		      "signal", 0, "message", why, "totals", at[0], at[1], at[2], "duration_ns", (json_int_t)0,
+		      "reported", 0);
+	rc = o ? journal_json(h->journal, RING_EXIT, &id, o) : ERR_NOMEM;
+	json_decref(o);
+	return rc ? rc
+		  : audit_event(h, "session.end", NULL, agent, exit_cause_name(EXIT_UNKNOWN),
+				json_pack("{s:s,s:s}", "session", text, "message", why));
+}
+
+void session_restore_or_end(struct hub *h, const json_t *entry, bool *out_taken)
+{
+	struct err e = {0};
+	bool ended = false;
+	int rc = session_restore(h, entry, &e);
+
+	*out_taken = rc == 0;
+	if (!rc)
+		return;
+	log_error(NULL, "an open session of the record is not taken up: %s", e.message);
+	(void)json_opt_bool(entry, "ended", &ended, NULL);
+	if (rc != ERR_NOMEM && !ended && (rc = end_in_record(h, entry, e.message)))
+		log_error(NULL, "nor is it ended there: %s", err_name(rc));
+}
+
 /* The sandbox of each open session is spoken to; where it is gone its sessions end as lost. */
 static void reconnect_all(struct hub *h)
 {
@@ -229,7 +270,7 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 {
 	struct recovery *r = arg;
 	struct hub *h = r->hub;
-	struct err here = {0};
+	bool taken = false;
 
 	(void)p, (void)n;
 	if (rc) {
@@ -238,10 +279,8 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 		return;
 	}
 	if (json && json_object_get(json, "session")) {
-		if (session_restore(h, json, &here))
-			log_error(NULL, "an open session of the record is not taken up: %s", here.message);
-		else
-			r->open++;
+		session_restore_or_end(h, json, &taken);
+		r->open += taken;
 	}
 	if (!end)
 		return;

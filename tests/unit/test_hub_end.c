@@ -207,6 +207,44 @@ static void a_link_that_is_down_ends_nothing(void **state)
 	}
 }
 
+/* After a restart: the record knows of a session that cannot be one again. It does not stay open in there. */
+static void what_cannot_be_taken_up_ends_in_the_record(void **state)
+{
+	static const char *const opens[] = {
+	    "{\"v\":1,\"kind\":\"exec\",\"agent\":\"unknown\",\"open_lost\":true}",
+	    "{\"v\":1,\"kind\":\"sung\",\"agent\":\"box\",\"channel\":4}",
+	    "{\"v\":1,\"kind\":\"exec\",\"agent\":\"box\",\"channel\":0}",
+	    "{}",
+	    "null",
+	};
+	FRESH(r);
+	bool taken = true;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(opens) / sizeof(opens[0]); i++) {
+		struct id id;
+		char text[ID_STR_LEN];
+		assert_int_equal(id_new(&id), 0);
+		id_format(&id, text);
+		json_t *open = json_loads(opens[i], JSON_DECODE_ANY, NULL);
+		json_t *entry = json_pack("{s:s,s:o,s:[I,I,I],s:b}", "session", text, "open", open, "offsets",
+					  (json_int_t)1, (json_int_t)2, (json_int_t)3, "ended", 0);
+		session_restore_or_end(r->hub, entry, &taken);
+		assert_false(taken);
+		hub_record(r);
+		assert_int_equal(json_array_size(r->exits), i + 1);
+		assert_string_equal(text_of(r->exits, i, "cause"), "unknown");
+		assert_string_not_equal(text_of(r->exits, i, "message"), "");
+		assert_int_equal(hub_audited(r, "session.end"), i + 1);
+		json_object_set_new(entry, "ended", json_true());
+		session_restore_or_end(r->hub, entry, &taken);
+		hub_record(r);
+		assert_int_equal(json_array_size(r->exits), i + 1);
+		json_decref(entry);
+	}
+	hub_rig_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +255,7 @@ int main(void)
 	    cmocka_unit_test(what_nobody_looks_after_ends_where_its_sandbox_is_gone),
 	    cmocka_unit_test(what_nobody_looks_after_goes_on_where_its_sandbox_lives),
 	    cmocka_unit_test(a_link_that_is_down_ends_nothing),
+	    cmocka_unit_test(what_cannot_be_taken_up_ends_in_the_record),
 	};
 	return cmocka_run_group_tests_name("hub_end", tests, NULL, NULL);
 }
