@@ -211,6 +211,7 @@ int walk_next(struct walk *w, struct walk_entry *out, struct err *e)
 		}
 		f->at++;
 		if (fstatat(w->fd, base_of(w), &w->last, AT_SYMLINK_NOFOLLOW) == 0) {
+			/* bytes: a path, in which no name is longer than that */
 			snprintf(w->name, sizeof(w->name), "%s/%.255s", w->dir, base_of(w));
 			*out = (struct walk_entry){.dir = w->fd, .base = base_of(w), .name = w->name, .st = w->last};
 			return 1;
