@@ -362,11 +362,28 @@ int recording_find(const char *dir, const struct id *session, char *out_path, si
 	return 0;
 }
 
+bool recording_day(const char *path, char out_day[11])
+{
+	static const char form[] = "dddd-dd-dd";
+	const char *end = strrchr(path, '/'), *begin = end;
+
+	while (begin && begin > path && begin[-1] != '/')
+		begin--;
+	if (!end || end - begin != (ptrdiff_t)strlen(form))
+		return false;
+	for (size_t i = 0; form[i]; i++)
+		if (form[i] == 'd' ? begin[i] < '0' || begin[i] > '9' : begin[i] != form[i])
+			return false;
+	memcpy(out_day, begin, strlen(form));
+	out_day[strlen(form)] = '\0';
+	return true;
+}
+
 int recording_sealed(const char *path, struct chain_seal *out, struct err *e)
 {
 	struct recording_file f;
 	struct chain_seal seal;
-	const char *slash, *day;
+	char day[11];
 	int rc = recording_file_load(&f, path, e);
 
 	if (rc)
@@ -375,11 +392,9 @@ int recording_sealed(const char *path, struct chain_seal *out, struct err *e)
 	seal.session = f.info.session;
 	seal.journal_seq = f.last_seq;
 	seal.size = f.info.file_size;
-	slash = strrchr(path, '/');
-	day = slash && slash - path >= 10 ? slash - 10 : NULL;
 	if (!f.info.sealed)
 		rc = err_set(e, ERR_BAD_STATE, "%s is not sealed", path);
-	else if (!day || day[4] != '-' || day[7] != '-')
+	else if (!recording_day(path, day))
 		rc = err_set(e, ERR_INVAL, "%s does not stand in the folder of a day", path);
 	else
 		memcpy(seal.day, day, 10);

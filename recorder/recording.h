@@ -46,6 +46,9 @@ const struct recording_info *recording_info(const struct recording *r);
 const struct block_header *recording_block(const struct recording *r, size_t i);
 /* DIR/sealed/.../<id>.mrec or DIR/open/<id>.mrec. ERR_NOT_FOUND. */
 int recording_find(const char *dir, const struct id *session, char *out_path, size_t size, struct err *e);
+/* The day whose folder it stands in; false: its folder is not one, as that of open ones. No other part of a path
+ * counts. */
+bool recording_day(const char *path, char out_day[11]);
 /* What the chain log must say about a sealed file: its leaf, day and size. */
 int recording_sealed(const char *path, struct chain_seal *out, struct err *e);
 

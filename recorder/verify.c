@@ -287,17 +287,6 @@ int verify_all(const char *dir, const struct grant_keyset *keys, const struct ch
 	return rc;
 }
 
-static void day_of_path(const char *path, char out[11])
-{
-	const char *slash = strrchr(path, '/');
-
-	out[0] = '\0';
-	if (slash && slash - path >= 10) {
-		memcpy(out, slash - 10, 10);
-		out[10] = '\0';
-	}
-}
-
 int verify_session(const char *dir, const struct id *session, const struct grant_keyset *keys, verify_sink *sink,
 		   void *arg, struct verify_result *out, struct err *e)
 {
@@ -310,8 +299,7 @@ int verify_session(const char *dir, const struct id *session, const struct grant
 
 	if (rc)
 		return rc;
-	day_of_path(path, day);
-	sealed = day[4] == '-';
+	sealed = recording_day(path, day);
 	rc = verify_log_read(&w.log, dir, keys, NULL, log_finding, &w, e);
 	if (!rc)
 		rc = judge_file(&w, path, sealed, &r, e);

@@ -190,6 +190,16 @@ static const char *base_of(const struct walk *w)
 	return f && f->at ? f->names[f->at - 1] : ".";
 }
 
+/* Bytes, not text: a name in the archive is the one that the directory has. */
+static void name_make(struct walk *w)
+{
+	char *at = stpcpy(stpcpy(w->name, w->dir), "/");
+	size_t n = strnlen(base_of(w), NAME_MAX);
+
+	memcpy(at, base_of(w), n);
+	at[n] = '\0';
+}
+
 int walk_next(struct walk *w, struct walk_entry *out, struct err *e)
 {
 	int rc = 0;
@@ -211,8 +221,7 @@ int walk_next(struct walk *w, struct walk_entry *out, struct err *e)
 		}
 		f->at++;
 		if (fstatat(w->fd, base_of(w), &w->last, AT_SYMLINK_NOFOLLOW) == 0) {
-			/* bytes: a path, in which no name is longer than that */
-			snprintf(w->name, sizeof(w->name), "%s/%.255s", w->dir, base_of(w));
+			name_make(w);
 			*out = (struct walk_entry){.dir = w->fd, .base = base_of(w), .name = w->name, .st = w->last};
 			return 1;
 		}

@@ -234,6 +234,16 @@ static bool is_path(const char *s)
 	return strchr(s, '/') || strstr(s, ".mrec");
 }
 
+/* By the folder in which it really stands: what is in open/ has no footer yet, and that is no damage. */
+static bool stands_open(const char *path)
+{
+	char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
+	bool open = slash && slash - real >= 5 && memcmp(slash - 5, "/open", 5) == 0;
+
+	free(real);
+	return open;
+}
+
 static int verify_one(struct verifying *v, const char *what, const char *record, const struct grant_keyset *keys,
 		      struct err *e)
 {
@@ -244,7 +254,7 @@ static int verify_one(struct verifying *v, const char *what, const char *record,
 
 	if (!path && id_parse(what, &id) < 0)
 		return err_set(e, ERR_INVAL, "\"%.60s\" is neither a session id nor a recording's path", what);
-	rc = path ? verify_recording(what, keys, true, on_finding, v, &r, e)
+	rc = path ? verify_recording(what, keys, !stands_open(what), on_finding, v, &r, e)
 		  : verify_session(record, &id, keys, on_finding, v, &r, e);
 	if (rc < 0)
 		return rc;

@@ -79,6 +79,12 @@ int hub_writable(struct hub *h, struct err *e)
 	}
 }
 
+int hub_can_record(struct hub *h)
+{
+	journal_refresh(h->journal);
+	return hub_writable(h, NULL);
+}
+
 static void on_second(uv_timer_t *t)
 {
 	struct hub *h = t->data;

@@ -66,6 +66,8 @@ void hub_set_recorder(struct hub *h, struct recorder_client *rc); /* after the r
 void hub_begin_work(struct hub *h);
 /* An audit record of the monitor's (grants made and revoked). */
 int hub_audit(struct hub *h, const json_t *record);
+/* Can what is journaled now be stored? 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL. */
+int hub_can_record(struct hub *h);
 /* Cut every attachment (CUT_SHUTDOWN) and journal the stop. */
 void hub_stop(struct hub *h);
 

@@ -17,6 +17,8 @@ struct item {
 	int64_t tag;
 	json_t *record;
 	bool sent;
+	bool first;           /* only where the record can be written */
+	int rc;               /* what net said last */
 	uint64_t deadline_ns; /* 0: none */
 	audit_done *done;
 	void *arg;
@@ -42,7 +44,8 @@ static void send_item(struct audit *a, struct item *it)
 
 	if (it->sent || a->net->state != PROC_READY)
 		return;
-	msg = json_pack("{s:s, s:I, s:O}", "op", "audit", "tag", (json_int_t)it->tag, "record", it->record);
+	msg = json_pack("{s:s, s:I, s:O, s:b}", "op", "audit", "tag", (json_int_t)it->tag, "record", it->record,
+			"writable", (int)it->first);
 	it->sent = msg && proc_send(a->net, msg, NULL, 0) == 0;
 	json_decref(msg);
 }
@@ -67,7 +70,7 @@ static void on_tick(uv_timer_t *t)
 
 	while (*at) {
 		if ((*at)->deadline_ns && now >= (*at)->deadline_ns) {
-			settle(a, at, ERR_TIMEOUT);
+			settle(a, at, (*at)->rc ? (*at)->rc : ERR_TIMEOUT);
 			at = &a->first; /* the owner may have added or answered others */
 			continue;
 		}
@@ -122,7 +125,7 @@ static int stamp(json_t *record)
 	return 0;
 }
 
-int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg)
+static int put(struct audit *a, json_t *record, bool first, uint64_t timeout_ms, audit_done *done, void *arg)
 {
 	struct item *it, **at = &a->first;
 	int rc = record ? stamp(record) : ERR_NOMEM;
@@ -134,7 +137,7 @@ int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *
 		json_decref(record);
 		return rc ? rc : ERR_NOMEM;
 	}
-	*it = (struct item){.tag = a->next_tag++, .record = record, .done = done, .arg = arg};
+	*it = (struct item){.tag = a->next_tag++, .record = record, .first = first, .done = done, .arg = arg};
 	if (timeout_ms)
 		it->deadline_ns = clock_boot_ns() + timeout_ms * NS_PER_MS;
 	while (*at)
@@ -145,6 +148,16 @@ int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *
 	if (!uv_is_active((uv_handle_t *)&a->tick))
 		uv_timer_start(&a->tick, on_tick, TICK_MS, TICK_MS);
 	return 0;
+}
+
+int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg)
+{
+	return put(a, record, false, timeout_ms, done, arg);
+}
+
+int audit_put_first(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg)
+{
+	return put(a, record, true, timeout_ms, done, arg);
 }
 
 void audit_net_ready(struct audit *a)
@@ -162,7 +175,12 @@ void audit_answer(struct audit *a, int64_t tag, int rc)
 	while (*at && (*at)->tag != tag)
 		at = &(*at)->next;
 	if (!*at)
-		return; /* given up before */
+		return;                                     /* given up before */
+	if (rc == ERR_RECORD_UNAVAILABLE && (*at)->first) { /* the recorder may be back before its time is over */
+		(*at)->sent = false;
+		(*at)->rc = rc;
+		return;
+	}
 	if (rc && !(*at)->deadline_ns) {
 		log_warn(NULL, "an audit record could not be journaled (%s); it is kept and tried again", err_name(rc));
 		(*at)->sent = false;

@@ -29,6 +29,11 @@ void audit_destroy(struct audit *a); /* NULL-safe; pending ones end with ERR_CAN
  * when net could not write. ERR_LIMIT when too many wait.
  */
 int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg);
+/*
+ * The same for what must not happen unless the record can be written: net journals it only then. While the recorder is
+ * away it waits, timeout_ms at most; a full disk is told at once (ERR_DISK_FULL).
+ */
+int audit_put_first(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg);
 void audit_net_ready(struct audit *a);                   /* send everything unconfirmed */
 void audit_answer(struct audit *a, int64_t tag, int rc); /* net's word */
 size_t audit_waiting(const struct audit *a);

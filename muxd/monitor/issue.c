@@ -179,8 +179,10 @@ static void on_create_journaled(void *arg, int rc)
 	} else {
 		if (rc != ERR_CANCELLED)
 			take_back(p->m, &p->grant);
-		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "the grant could not be journaled (%s), so it was not given",
-			     err_name(rc));
+		rc = rc == ERR_DISK_FULL
+			 ? err_set(&e, rc, "the disk of the record is full, so no grant was given")
+			 : err_set(&e, ERR_RECORD_UNAVAILABLE,
+				   "the grant could not be journaled (%s), so it was not given", err_name(rc));
 		log_error(NULL, "%s", e.message);
 	}
 	p->done(p->arg, rc, &e, rc ? NULL : &p->grant, rc ? NULL : p->token);
@@ -207,8 +209,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	if (rc == 0) {
 		*p = (struct pending_create){m, p->grant, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);
-		rc = audit_put(m->audit, audit_record("grant.create", &p->grant, w->via, w->by, "ok"), JOURNAL_MS,
-			       on_create_journaled, p);
+		rc = audit_put_first(m->audit, audit_record("grant.create", &p->grant, w->via, w->by, "ok"), JOURNAL_MS,
+				     on_create_journaled, p);
 		if (rc == 0)
 			return;
 		take_back(m, &p->grant);

@@ -226,15 +226,18 @@ static void new_recorder(struct net *n, int fd)
 		recover(n);
 }
 
+/* writable: of what is not to happen unless the record can be written. */
 static void answer_audit(struct net *n, const json_t *json)
 {
-	int rc = hub_audit(n->hub, json_object_get(json, "record"));
-	json_t *tag = json_object_get(json, "tag"), *o = json_pack("{s:i,s:O}", "rc", rc, "tag", tag);
+	int rc = json_is_true(json_object_get(json, "writable")) ? hub_can_record(n->hub) : 0;
+	json_t *o;
 
+	rc = rc ? rc : hub_audit(n->hub, json_object_get(json, "record"));
+	o = json_pack("{s:i,s:O}", "rc", rc, "tag", json_object_get(json, "tag"));
 	if (rc && o)
-		json_object_set_new(o, "error",
-				    json_pack("{s:s,s:s}", "code", err_name(ERR_RECORD_UNAVAILABLE), "message",
-					      "the event could not be journaled"));
+		json_object_set_new(
+		    o, "error",
+		    json_pack("{s:s,s:s}", "code", err_name(rc), "message", "the event could not be journaled"));
 	(void)ipc_tell(n->ipc, o);
 }
 

@@ -351,10 +351,68 @@ static void one_session_with_its_line_in_the_log(void **state)
 	assert_int_equal(verify_session(r->dir, &unknown, &r->keys, sink, &s, &v, &e), ERR_NOT_FOUND);
 }
 
+/* Verified where it was moved to: its sealed recordings, the one that is open, and all of it. */
+static void check_moved(struct record *r, const char *dir, const struct chain_seal *seal, const char *open_code)
+{
+	struct id open = record_id(9);
+	struct verify_summary sum;
+	struct verify_result v;
+	struct seen s = {0};
+	struct err e = {0};
+
+	need(verify_session(dir, &seal->session, &r->keys, sink, &s, &v, &e), &e, dir);
+	if (!v.intact || !v.complete || !v.sealed || s.integrity)
+		fail_msg("%s: a sealed one:%s", dir, s.codes);
+	s = (struct seen){0};
+	need(verify_session(dir, &open, &r->keys, sink, &s, &v, &e), &e, dir);
+	if (!v.intact || v.sealed || s.integrity || strcmp(s.codes, open_code) != 0)
+		fail_msg("%s: the open one:%s", dir, s.codes);
+	s = (struct seen){0};
+	need(verify_all(dir, &r->keys, NULL, sink, NULL, &s, &sum, &e), &e, dir);
+	if (!sum.intact || sum.recordings + sum.missing == 0 || s.integrity)
+		fail_msg("%s: all of it:%s", dir, s.codes);
+}
+
+/* No name of a folder above says what stands in a record: generated ones of all that a day's folder is made of. */
+static void any_folder_verifies(void **state)
+{
+	static const char *const names[] = {
+	    "-", "x-", "abcde-", "record with space", "a.mrec", "open", "2026-11-22", "1234-67-9-", "sealed", "d-d-"};
+	static const char some[] = "-0123456789 .dm_";
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	char dir[400], command[1200];
+
+	build_record(r, seals, false);
+	srandom(1);
+	for (size_t i = 0; i < 60; i++) {
+		char name[20] = "";
+
+		for (long k = 0, n = 1 + random() % 16; k < n; k++)
+			name[k] = k ? some[(size_t)random() % (sizeof(some) - 1)] : 'n', name[k + 1] = '\0';
+		if (i < sizeof(names) / sizeof(names[0]))
+			snprintf(name, sizeof(name), "%s", names[i]);
+		snprintf(dir, sizeof(dir), "%s.moved/%s", r->dir, name);
+		snprintf(command, sizeof(command), "rm -rf '%s.moved' && mkdir '%s.moved' && cp -r '%s' '%s'", r->dir,
+			 r->dir, r->dir, dir);
+		assert_int_equal(system(command), 0);
+		check_moved(r, dir, &seals[1], " not_sealed no_exit");
+		strcat(dir, "/");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit");
+		snprintf(command, sizeof(command), "ln -s '%s' '%s.moved/link-'", dir, r->dir);
+		assert_int_equal(system(command), 0);
+		snprintf(dir, sizeof(dir), "%s.moved/link-", r->dir);
+		check_moved(r, dir, &seals[1], " not_sealed no_exit");
+	}
+	snprintf(command, sizeof(command), "rm -rf '%s.moved'", r->dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    VERIFY_TEST(a_whole_record_verifies),
+	    VERIFY_TEST(any_folder_verifies),
 	    VERIFY_TEST(deleted_recordings_are_named),
 	    VERIFY_TEST(an_unsigned_tombstone_excuses_nothing),
 	    VERIFY_TEST(a_recording_put_in_place_of_another_is_named),
