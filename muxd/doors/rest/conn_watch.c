@@ -11,10 +11,12 @@
  * that end, or more behind a head than whole heads without bodies, the connection ends with the last answer that was
  * looked at, and the client sends again what was not answered (RFC 9112, 9.3.2).
  */
+#include "muxd/base/clock.h"
 #include "muxd/doors/rest/api_head.h"
 #include "muxd/doors/rest/router.h"
 #include "muxd/doors/rest/router_head.h"
 #include "muxd/doors/rest/server.h"
+#include "muxd/hub/hub.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -190,6 +192,15 @@ static bool take_off(struct conn *c, SSL *ssl, int n)
 	return true;
 }
 
+/* The rest of a head has api.header_timeout from its first byte on, also where a connection may be idle for longer. */
+static void hurry(struct conn *c)
+{
+	uint64_t by = clock_boot_ns() + hub_conf(c->door->hub)->api_header_timeout_ns;
+
+	if (!c->deadline_ns || c->deadline_ns > by)
+		c->deadline_ns = by;
+}
+
 /* What came of a head, in one record or several; first: in one. */
 static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
 {
@@ -198,6 +209,8 @@ static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first
 	struct err e = {0};
 	int rc = api_head_read(p, len, len - (size_t)n, &head, &e);
 
+	if (rc == 0 && first)
+		hurry(c);
 	if (rc == 0 && first && buf_append(&c->raw, p, len)) {
 		conn_kill(c);
 	} else if (rc < 0) {

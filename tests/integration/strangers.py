@@ -1,0 +1,215 @@
+"""strangers.py crowd HTTPS SSH ADDRESSES PER_HTTPS PER_SSH SECONDS | person HTTPS SSH ADDRESS AGENT TOKENFILE MODE
+
+crowd: from each address so many connections to each door, which are idle or stop half-way; what is closed is opened again,
+300 a second at most. Says "there N M" when it has tried them all (N, M: open), ends with its input.
+person: MODE keys prints the median time of a key's echo by SSH and in a browser's terminal, in ms; MODE login how long a
+new log-in by SSH and a round on a new HTTPS connection take, in ms.
+"""
+import http.client, os, selectors, socket, ssl, statistics, sys, time, warnings
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+warnings.filterwarnings("ignore")
+
+https, ssh = (a.rsplit(":", 1) for a in sys.argv[2:4])
+https, ssh = (https[0], int(https[1])), (ssh[0], int(ssh[1]))
+KINDS = {https: ("idle", "half-tls", "tls", "slow-head"), ssh: ("idle", "version", "half-kex", "version")}
+
+
+class Stranger:
+    def __init__(self, crowd, source, door, kind):
+        self.crowd, self.source, self.door, self.kind = crowd, source, door, kind
+        self.sock, self.dead = None, 0
+
+    def open(self):
+        self.sock = socket.socket()
+        self.sock.setblocking(False)
+        self.sock.bind((self.source, 0))
+        self.sock.connect_ex(self.door)
+        self.state = "connecting"
+        self.crowd.watch(self, selectors.EVENT_WRITE)
+
+    def end(self):
+        self.crowd.selector.unregister(self.sock)
+        self.sock.close()
+        self.sock, self.dead = None, time.monotonic()
+
+    def event(self):
+        try:
+            if self.state == "connecting":
+                if self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                    raise OSError
+                self.begin()
+            elif self.state == "handshake":
+                self.shake()
+            elif not self.sock.recv(4096):
+                raise OSError
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError:
+            self.end()
+
+    def begin(self):
+        self.state = "held"
+        self.crowd.watch(self, selectors.EVENT_READ)
+        if self.kind == "half-tls":
+            self.sock.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        elif self.kind in ("version", "half-kex"):
+            self.sock.send(b"SSH-2.0-stranger\r\n" + (b"\x00\x00\x04\x0c\x0a\x14" if self.kind == "half-kex" else b""))
+        elif self.kind in ("tls", "slow-head"):
+            self.crowd.selector.unregister(self.sock)
+            self.sock = self.crowd.tls.wrap_socket(self.sock, do_handshake_on_connect=False)
+            self.crowd.watch(self, selectors.EVENT_READ)
+            self.state = "handshake"
+            self.shake()
+
+    def shake(self):
+        self.sock.do_handshake()
+        self.state = "held"
+        if self.kind == "slow-head":
+            self.sock.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+
+    def drip(self):
+        if self.kind == "slow-head" and self.sock is not None and self.state == "held":
+            try:
+                self.sock.send(b"x")
+            except OSError:
+                self.end()
+
+
+class Crowd:
+    def __init__(self, sources, per_https, per_ssh):
+        self.selector = selectors.DefaultSelector()
+        self.tls = ssl._create_unverified_context()
+        self.all = [Stranger(self, s, door, KINDS[door][i % 4]) for i in range(max(per_https, per_ssh)) for door, n in ((https, per_https), (ssh, per_ssh))
+                    if i < n for s in sources]
+
+    def watch(self, one, events):
+        try:
+            self.selector.modify(one.sock, events, one)
+        except KeyError:
+            self.selector.register(one.sock, events, one)
+
+    def serve(self, seconds):
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            for key, _ in self.selector.select(max(left, 0)):
+                if key.data is None:
+                    return False
+                if key.data.sock is not None:
+                    key.data.event()
+            if left <= 0:
+                return True
+
+    def held(self, door):
+        return sum(1 for s in self.all if s.sock is not None and s.door == door)
+
+    def run(self, seconds):
+        self.selector.register(sys.stdin, selectors.EVENT_READ, None)
+        for i, s in enumerate(self.all):
+            s.open()
+            if i % 20 == 0 and not self.serve(0.01):
+                return
+        self.serve(0.5)
+        print("there", self.held(https), self.held(ssh), flush=True)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.serve(0.2):
+            for s in self.all:
+                s.drip()
+            gone = sorted((s for s in self.all if s.sock is None), key=lambda s: s.dead)
+            for s in gone[:60]:
+                s.open()
+
+
+def crowd():
+    sources = sys.argv[4].split(",")
+    Crowd(sources, int(sys.argv[5]), int(sys.argv[6])).run(float(sys.argv[7]))
+
+
+def from_address(source):
+    """Every connection of this process comes from there."""
+    connect = socket.create_connection
+
+    def bound(address, timeout=30, source_address=None, **more):
+        return connect(address, timeout, (source, 0), **more)
+
+    socket.create_connection = bound
+
+
+def ssh_login(agent, token):
+    import paramiko
+    t = paramiko.Transport(socket.create_connection(ssh))
+    t.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    t.start_client(timeout=20)
+    t.auth_password(agent, token)
+    return t
+
+
+def median(send, receive, n=120):
+    """A key and its echo, n times, with a breath between: ms."""
+    took = []
+    for i in range(n):
+        begun = time.perf_counter()
+        send(b"x")
+        while b"x" not in receive():
+            pass
+        took.append((time.perf_counter() - begun) * 1000)
+        if i % 40 == 39:
+            send(b"\x15")
+            while receive() == b"":
+                pass
+        time.sleep(0.01)
+    return statistics.median(took)
+
+
+
+def keys(agent, token):
+    from websocket import Terminal
+    t = ssh_login(agent, token)
+    c = t.open_session()
+    c.get_pty()
+    c.invoke_shell()
+    c.sendall(b"PS1= exec cat\n")
+    time.sleep(1)
+    while c.recv_ready():
+        c.recv(4096)
+    by_ssh = median(c.sendall, lambda: c.recv(4096))
+    w = Terminal("%s:%d" % https, "/v1/agents/%s/terminal?cols=80&rows=24" % agent, token)
+    w.keys(b"echo read''y; exec cat\n")
+    w.until(b"ready")
+    time.sleep(0.5)
+    w.sock.settimeout(20)
+    by_web = median(w.keys, lambda: w.step() or b"")
+    print("%.2f %.2f" % (by_ssh, by_web))
+
+
+def logins(agent, token):
+    took = []
+    begun = time.perf_counter()
+    t = ssh_login(agent, token)
+    c = t.open_session()
+    c.exec_command("echo in")
+    if b"in" not in c.recv(100):
+        sys.exit("no answer by ssh")
+    took.append(time.perf_counter() - begun)
+    begun = time.perf_counter()
+    h = http.client.HTTPSConnection(*https, timeout=20, context=ssl._create_unverified_context())
+    h.request("POST", "/v1/agents/%s/rounds" % agent, b'{"argv":["echo","in"],"task_id":"story"}',
+              {"Authorization": "Bearer " + token, "Content-Type": "application/json"})
+    answer = h.getresponse()
+    if answer.status != 200 or b'"in' not in answer.read():
+        sys.exit("no answer by https: %d" % answer.status)
+    took.append(time.perf_counter() - begun)
+    print(" ".join("%.0f" % (x * 1000) for x in took))
+    sys.stdout.flush()
+    os._exit(0)  # the SSH library's threads have no say
+
+
+if sys.argv[1] == "crowd":
+    crowd()
+else:
+    from_address(sys.argv[4])
+    name, secret = sys.argv[5], open(sys.argv[6], encoding="ascii").read().strip()
+    (keys if sys.argv[7] == "keys" else logins)(name, secret)
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,82 @@
+#!/bin/bash
+# Five addresses of people who are nobody (FIFTY=1: fifty, too) hold idle connections, half handshakes and heads that never end
+# at both doors, in network namespaces of the story's own. Who is logged in types on as before, who logs in gets in.
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+[ "$(id -u)" = 0 ] || { echo "  not run: network namespaces need root"; exit 0; }
+ip netns add "muxd-$$-try" 2>/dev/null && ip netns del "muxd-$$-try" || { echo "  not run: no network namespaces here"; exit 0; }
+doors=muxd-$$-doors world=muxd-$$-world crowd=
+over() {
+	[ -n "$crowd" ] && kill "$crowd" 2>/dev/null
+	[ -n "${DAEMON:-}" ] && stop_daemon
+	ip netns del $world 2>/dev/null
+	ip netns del $doors 2>/dev/null
+	tidy
+}
+trap over EXIT
+ip netns add $doors && ip netns add $world && ip link add "mx$$" netns $doors type veth peer name "my$$" netns $world || fail "no pair of interfaces"
+ip -n $doors addr add 10.77.0.1/16 dev "mx$$" && ip -n $doors link set "mx$$" up && ip -n $doors link set lo up || fail "no address"
+ip -n $world link set "my$$" up && ip -n $world link set lo up
+for i in $(seq 2 80); do echo "addr add 10.77.0.$i/16 dev my$$"; done | ip -n $world -batch - || fail "no addresses"
+inside() { nsenter --net="/run/netns/$1" "${@:2}"; }
+
+# The daemon in its namespace, at an address that the world reaches; its other programs are found beside it.
+mkdir "$tmp/bin"
+printf '#!/bin/bash\nexec nsenter --net=/run/netns/%s %s/muxd "${@/127.0.0.1:0/10.77.0.1:0}"\n' "$doors" "$BUILD" >"$tmp/bin/muxd" && chmod 755 "$tmp/bin/muxd"
+chmod 0711 "$tmp"
+printf 'journal: {dir: %s/journal, size: 16MiB}\napi: {header_timeout: 5s}\n' "$tmp" >"$tmp/muxd.yaml"
+BUILD="$tmp/bin" start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+agent=strangers
+(umask 077 && new_token $agent staff terminal,rounds,observe,drive >"$tmp/token")
+play() { inside $world timeout 60 /usr/bin/python3 tests/integration/strangers.py "$@"; }
+person() { play person "$(ready https)" "$(ready ssh)" 10.77.0.79 $agent "$tmp/token" "$1"; }
+memory() { awk '/^Pss_Anon/ {print int($2 / 1024)}' "/proc/$(ready pids.net)/smaps_rollup"; }
+metric() { inside $doors curl -sS -k "https://$(ready https)/metrics" -H "Authorization: Bearer $(cat "$tmp/token")" | awk -v m="$1" '$1 == m {print $2}'; }
+within() { awk -v a="$1" -v b="$2" 'BEGIN {exit !(a <= b)}'; }
+
+person login >"$tmp/first" || fail "nobody can log in: $(cat "$tmp/first")" # the sandbox is made
+before=$(memory)
+out=$(person keys 2>&1) || fail "nobody can type: $(tail -n 1 <<<"$out")"
+read -r quiet_ssh quiet_web <<<"$out"
+echo "  quiet: a key's echo takes $quiet_ssh ms by SSH, $quiet_web ms in the browser; net holds $before MB"
+
+# crowd_comes ADDRESSES PER_HTTPS PER_SSH
+crowd_comes() {
+	local list
+	list=$(seq -f 10.77.0.%g -s , 2 $(($1 + 1)))
+	rm -f "$tmp/in" "$tmp/crowd" && mkfifo "$tmp/in"
+	ulimit -n "$(ulimit -Hn)"
+	inside $world timeout 100 /usr/bin/python3 tests/integration/strangers.py crowd "$(ready https)" "$(ready ssh)" "$list" "$2" "$3" 60 <"$tmp/in" >"$tmp/crowd" &
+	crowd=$!
+	exec 7>"$tmp/in"
+	there() { grep -q there "$tmp/crowd"; }
+	wait_for 30 there || fail "the crowd did not come: $(cat "$tmp/crowd")"
+	echo "  $1 addresses hold $(cut -d' ' -f2 "$tmp/crowd") connections at HTTPS, $(cut -d' ' -f3 "$tmp/crowd") at SSH"
+}
+crowd_goes() {
+	exec 7>&-
+	wait $crowd
+	crowd=
+}
+# stays WHAT QUIET GOT: within twice
+stays() { within "$3" "$(awk -v q="$2" 'BEGIN {print 2 * q}')" && ok "$1: $3 ms (quiet $2)" || fail "$1: $3 ms, quiet $2"; }
+siege() {
+	crowd_comes "$@"
+	for _ in 1 2 3; do
+		out=$(person login 2>&1) || fail "$1 addresses: $(tail -n 1 <<<"$out")"
+		read -r s w <<<"$out"
+		within "$s" 2000 && within "$w" 2000 || fail "$1 addresses: a log-in takes $s ms by SSH, $w ms by HTTPS"
+	done
+	ok "$1 addresses: a new log-in takes $s ms by SSH, a round on a new connection $w ms"
+	out=$(person keys 2>&1) || fail "$1 addresses: $(tail -n 1 <<<"$out")"
+	read -r s w <<<"$out"
+	stays "$1 addresses: a key's echo by SSH" "$quiet_ssh" "$s"
+	stays "$1 addresses: a key's echo in the browser" "$quiet_web" "$w"
+	open=$(metric muxd_api_connections)
+	within "$open" 814 && ok "strangers have their part of the door: $open connections" || fail "$open connections at HTTPS"
+	now=$(memory)
+	within "$now" $((before + 160)) && ok "net holds $now MB" || fail "net grew from $before to $now MB"
+	crowd_goes
+}
+siege 5 200 130
+[ -z "${FIFTY:-}" ] || siege 50 40 25
