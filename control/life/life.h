@@ -144,6 +144,8 @@ struct life_filter {
 	size_t limit;
 };
 int life_show(struct life *l, const char *agent, json_t **out, struct err *e); /* ERR_NOT_FOUND */
+/* The agent whose sandbox that is, out "" where there is none: one look at an index. */
+int life_find(struct life *l, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e);
 int life_list(struct life *l, const struct life_filter *f, json_t **out, struct err *e);
 int life_snapshots(struct life *l, const char *agent, json_t **out,
 		   struct err *e); /* {"snapshots": [...]}, newest first */

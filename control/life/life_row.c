@@ -80,6 +80,24 @@ static void read_snap(sqlite3_stmt *st, struct life_snap *s)
 	s->ended_wall_ns = sqlite3_column_int64(st, 11);
 }
 
+int row_agent_of(sqlite3 *db, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT agent FROM agents WHERE sandbox_id = ?", "d", sandbox);
+
+	if (rc)
+		return rc;
+	rc = store_step(db, st, e);
+	if (rc >= 0) {
+		out[0] = '\0';
+		if (rc)
+			copy(out, AGENT_NAME_MAX + 1, st, 0);
+		rc = 0;
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
 int row_get(sqlite3 *db, const char *agent, struct life_row *out, struct err *e)
 {
 	sqlite3_stmt *st = NULL;

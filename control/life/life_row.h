@@ -51,6 +51,7 @@ struct life_snap {
 };
 
 /* *out->generation 0: none. */
+int row_agent_of(struct sqlite3 *db, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e);
 int row_get(struct sqlite3 *db, const char *agent, struct life_row *out, struct err *e);
 /*
  * next becomes the row if the one there has generation `was` (0: none is there); next->generation is was + 1.

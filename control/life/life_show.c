@@ -147,6 +147,28 @@ int life_show(struct life *l, const char *agent, json_t **out, struct err *e)
 	return 0;
 }
 
+struct find {
+	const struct id *sandbox;
+	char agent[AGENT_NAME_MAX + 1];
+};
+
+static int read_agent_of(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct find *f = job;
+
+	return row_agent_of(db, f->sandbox, f->agent, e);
+}
+
+int life_find(struct life *l, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e)
+{
+	struct find f = {.sandbox = sandbox};
+	int rc = store_read(l->store, read_agent_of, &f, e);
+
+	if (!rc)
+		memcpy(out, f.agent, sizeof(f.agent));
+	return rc;
+}
+
 static bool add_agent(void *arg, const struct life_row *r)
 {
 	struct question *q = arg;

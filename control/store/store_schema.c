@@ -10,6 +10,7 @@ static const char *const steps[] = {
     store_schema_life_1,   /* 1: agents, snapshots */
     store_schema_work_1,   /* 2: workflows, pool, leases, runs */
     store_schema_outbox_1, /* 3: what the audit log has yet to hear */
+    store_schema_life_2,   /* 4: agents by sandbox */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

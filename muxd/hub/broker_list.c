@@ -240,6 +240,18 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 		finish(j, rc ? NULL : list, rc ? 0 : n, e);
 }
 
+/* A grant for one agent: only that one is asked about. */
+static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	bool there = !rc && (info->state != SANDBOX_ABSENT || info->has_workspace);
+
+	(void)fd;
+	if (rc == ERR_NOT_FOUND)
+		on_list(arg, 0, NULL, NULL, 0);
+	else
+		on_list(arg, rc, e, there ? info : NULL, there ? 1 : 0);
+}
+
 /* Something runs that the hub has no link to: only the provider can tell more of it. */
 static bool needs_provider(const struct list_job *j)
 {
@@ -329,6 +341,8 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 		rc = 0; /* it keeps no rows: what the provider says */
 	if (rc)
 		job_end(j, rc, &e, NULL);
+	else if (needs_provider(j) && strcmp(j->rq.grant.agent, "*") != 0 && !target_is_pod(j->rq.grant.agent))
+		p->ops->stat(p, j->rq.grant.agent, on_stat, j);
 	else if (needs_provider(j))
 		p->ops->list(p, on_list, j);
 	else

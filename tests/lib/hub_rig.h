@@ -30,6 +30,7 @@ struct hub_rig {
 	sandbox_done *asking; /* answered in the next turn */
 	void *asking_arg;
 	struct sandbox_info info;
+	unsigned lists, stats; /* questions to the provider */
 	json_t *audit; /* what the recorder has taken of it */
 	json_t *exits; /* EXIT records */
 	struct buf output, input;
@@ -118,8 +119,29 @@ static void hub_destroyed(struct sandbox_provider *p, const char *agent, const c
 	hub_no_change(p, agent, done, arg);
 }
 
-static const struct sandbox_provider_ops hub_provider = {
-    .ensure = hub_asked, .connect = hub_asked, .stat = hub_no_change, .destroy_sandbox = hub_destroyed};
+static void hub_listed(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
+{
+	((struct hub_rig *)p)->lists++;
+	done(arg, 0, NULL, NULL, 0);
+}
+
+static void hub_stat(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	struct hub_rig *r = (struct hub_rig *)p;
+	struct err e = {0};
+
+	r->stats++;
+	if (strcmp(agent, r->info.agent) == 0)
+		done(arg, 0, NULL, &r->info, -1);
+	else
+		done(arg, err_set(&e, ERR_NOT_FOUND, "no such sandbox"), &e, NULL, -1);
+}
+
+static const struct sandbox_provider_ops hub_provider = {.ensure = hub_asked,
+							 .connect = hub_asked,
+							 .stat = hub_stat,
+							 .list = hub_listed,
+							 .destroy_sandbox = hub_destroyed};
 
 static int hub_deaf_fd(void)
 {

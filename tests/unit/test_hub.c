@@ -579,6 +579,56 @@ static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 	hub_rig_destroy(r);
 }
 
+struct name_answer {
+	unsigned n;
+	int rc;
+};
+
+static void on_name(void *arg, int rc, const struct err *e, const char *name)
+{
+	struct name_answer *a = arg;
+
+	(void)e, (void)name;
+	a->n++;
+	a->rc = rc;
+}
+
+static void on_agents(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct name_answer *a = arg;
+
+	(void)e;
+	a->n++;
+	a->rc = rc;
+	assert_int_equal(json_array_size(json_object_get(result, "agents")), 0);
+}
+
+/* The provider's list is as long as there are sandboxes, and is made on the loop. */
+static void nobody_lists_all_sandboxes_for_an_id_that_is_unknown(void **state)
+{
+	FRESH(r);
+	struct request all = hub_request(), one = hub_request();
+	struct name_answer a = {0};
+	char text[ID_STR_LEN];
+	struct id id;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(id_new(&id), 0);
+		id_format(&id, text);
+		broker_locate(r->hub, &all, text, "", on_name, &a);
+		assert_int_equal(a.rc, ERR_NOT_FOUND);
+	}
+	assert_int_equal(a.n, 100);
+	assert_int_equal(r->stats, 100);
+	snprintf(one.grant.agent, sizeof(one.grant.agent), "nobody");
+	broker_agents(r->hub, &one, NULL, on_agents, &a);
+	assert_int_equal(a.n, 101);
+	assert_int_equal(a.rc, 0);
+	assert_int_equal(r->lists, 0);
+	hub_rig_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -600,6 +650,7 @@ int main(void)
 	    cmocka_unit_test(a_password_after_a_break_is_not_recorded),
 	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
 	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
+	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
 	    cmocka_unit_test(a_screen_may_be_the_end_of_others_that_wait_for_it),
 	};

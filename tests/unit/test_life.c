@@ -17,6 +17,22 @@ static void one_start_for_all_who_want_it(void **state)
 	assert_int_equal(rig_audited(r, "mcp.start", "skipped"), 1);
 }
 
+static void an_id_says_whose_sandbox_it_is(void **state)
+{
+	struct rig *r = *state;
+	char name[AGENT_NAME_MAX + 1];
+	struct id none, sandbox;
+
+	rig_run(r, "ann");
+	rig_run(r, "bob");
+	sandbox = rig_row(r, "bob").sandbox;
+	assert_int_equal(life_find(r->life, &sandbox, name, NULL), 0);
+	assert_string_equal(name, "bob");
+	assert_int_equal(id_new(&none), 0);
+	assert_int_equal(life_find(r->life, &none, name, NULL), 0);
+	assert_string_equal(name, "");
+}
+
 static void idle_for_an_hour_sleeps_and_wakes_as_it_was(void **state)
 {
 	struct rig *r = *state;
@@ -549,6 +565,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(one_start_for_all_who_want_it),
+	    T(an_id_says_whose_sandbox_it_is),
 	    T(idle_for_an_hour_sleeps_and_wakes_as_it_was),
 	    T(what_holds_is_never_cut),
 	    T(who_is_attached_is_warned_and_a_key_keeps_it),
