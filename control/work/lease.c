@@ -326,7 +326,7 @@ static int find_row(struct work *w, const struct work_caller *c, const char *id,
 	rc = store_read(w->store, get_in_db, &g, e);
 	if (!rc && !g.found)
 		rc = err_set(e, ERR_NOT_FOUND, "there is no lease %s", text);
-	return rc ? rc : may_touch(c, out->principal, "lease", e);
+	return rc ? rc : may_touch(c, out->principal, "lease", text, e);
 }
 
 static int must_live(const struct lease_row *l, struct err *e)

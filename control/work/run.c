@@ -360,7 +360,7 @@ static int start_in_db(struct sqlite3 *db, void *arg, struct err *e)
 	if (!rc && !s->lease_found)
 		rc = err_set(e, ERR_NOT_FOUND, "there is no lease %s", s->body.lease);
 	if (!rc)
-		rc = may_touch(s->caller, s->lease.principal, "lease", e);
+		rc = may_touch(s->caller, s->lease.principal, "lease", s->body.lease, e);
 	if (!rc)
 		rc = db_run_by_key(db, s->body.lease, s->body.run, &s->first, &s->seen, e);
 	return rc || s->seen ? rc : workflow_find(db, s->caller, s->body.workflow, &s->workflow, e);

@@ -85,11 +85,11 @@ void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned)
 	buckets[i]++;
 }
 
-int may_touch(const struct work_caller *c, const char *principal, const char *what, struct err *e)
+int may_touch(const struct work_caller *c, const char *principal, const char *what, const char *id, struct err *e)
 {
 	if (c->sees_all || strcmp(c->principal, principal) == 0)
 		return 0;
-	return err_set(e, ERR_FORBIDDEN, "the %s belongs to another principal", what);
+	return err_set(e, ERR_NOT_FOUND, "there is no %s %s", what, id);
 }
 
 int may_act_for(const struct work_caller *c, const char *user, struct err *e)

@@ -84,6 +84,9 @@ struct conf {
 	uint64_t api_max_body;
 	uint32_t api_max_connections, api_max_per_address, api_max_per_gateway, api_connect_rate;
 	uint64_t api_header_timeout_ns, api_idle_timeout_ns;
+	/* metrics.* */
+	bool metrics_open_on_loopback;
+	char *metrics_token_file; /* "": none */
 	/* sessions.*, rounds.* */
 	uint64_t session_linger_ns; /* 15m */
 	uint32_t sessions_max, sessions_max_per_agent;

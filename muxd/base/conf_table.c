@@ -130,6 +130,11 @@ static const struct conf_key keys[] = {
      "Time to send the header of a request."},
     {"api.idle_timeout", CONF_DURATION, AT(api_idle_timeout_ns), "75s", NS_PER_SEC, DAY, NULL, NULL,
      "How long a silent connection is kept."},
+    {"metrics.open_on_loopback", CONF_BOOL, AT(metrics_open_on_loopback), "false", 0, 0, NULL, NULL,
+     "Whether GET /metrics from a loopback address needs no credential. Whoever can open a connection there reads it."},
+    {"metrics.token_file", CONF_STRING, AT(metrics_token_file), "", 0, 0, NULL, NULL,
+     "Path of a file with a token on each line (32 to 512 characters) that opens /metrics and nothing else, read again "
+     "at each use; net (uid 64801) has to be able to read it. Empty: none."},
     {"sessions.linger", CONF_DURATION, AT(session_linger_ns), "15m", 0, 30 * DAY, NULL, NULL,
      "How long a terminal waits for a client after the last one left."},
     {"sessions.max", CONF_NUMBER, AT(sessions_max), "2000", 1, 1000000, NULL, NULL,

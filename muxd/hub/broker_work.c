@@ -319,7 +319,8 @@ static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct ask_job *j = arg;
 
-	if (rc && rc != ERR_CANCELLED && work_call_changes(j->call))
+	/* what is not found may be another's: the answer does not tell */
+	if (rc && rc != ERR_CANCELLED && (work_call_changes(j->call) || rc == ERR_NOT_FOUND || rc == ERR_FORBIDDEN))
 		(void)audit_event(j->hub, "verdict", &j->rq, NULL, err_name(rc),
 				  json_pack("{s:s,s:s}", "what", work_call_name(j->call), "message", e->message));
 	j->done(j->arg, rc, e, result);

@@ -67,8 +67,8 @@ after=$(api "$svc" POST "/sandboxes/leases/$l1/heartbeat" | jq -r .expiresAt)
 
 # --- nobody else
 other=$(service other)
-equal "another principal sees nothing of it" forbidden "$(api "$other" GET "/sandboxes/leases/$l1" | code)"
-equal "and cannot release it" forbidden "$(api "$other" DELETE "/sandboxes/leases/$l1" | code)"
+equal "another principal sees nothing of it" not_found "$(api "$other" GET "/sandboxes/leases/$l1" | code)"
+equal "and cannot release it" not_found "$(api "$other" DELETE "/sandboxes/leases/$l1" | code)"
 wakes=$(PRINCIPAL=other new_token '*' service lifecycle)
 equal "nor wake its sandbox" forbidden "$(api "$wakes" POST "/v1/agents/$s1/resume" | code)"
 equal "nor enter its sandbox" forbidden "$(api "$other" POST "/v1/agents/$s1/rounds" '{"argv":["true"]}' | code)"
@@ -129,7 +129,8 @@ l5=$(lease r6 slow | jq -r .leaseId)
 run "$l5" run-5 "$secret" slow 2 >/dev/null
 wait_for 60 ended run-5
 equal "a run that passes its time" "FAILED timeout" "$(get runs/run-5 | jq -r '"\(.state) \(.reason)"')"
-metrics() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/metrics" | grep "^$1" | sed 's/.* //'; }
+watcher=$(new_token '*' staff observe)
+metrics() { api "$watcher" GET /metrics | grep "^$1" | sed 's/.* //'; }
 equal "failures are counted by reason" "1 1 1" \
 	"$(metrics 'muxd_runs_failed_total{reason="timeout"}') $(metrics 'muxd_runs_failed_total{reason="error"}') $(metrics 'muxd_runs_failed_total{reason="expired"}')"
 

@@ -5,7 +5,11 @@
 
 agent=metrics
 token=$(new_token $agent staff rounds,lifecycle)
-page() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/metrics"; }
+watcher=$(new_token $agent staff observe)
+page() { api "$watcher" GET /metrics; }
+status() { curl -sS -o /dev/null -w '%{http_code}' --cacert "$MUXD_STATE/keys/tls.crt" "${@:2}" "https://$(ready https)$1"; }
+
+equal "nobody reads it without a credential, from this machine neither" 401 "$(status /metrics)"
 # value NAME{LABELS}: of one series
 value() { awk -v s="$1" '$1 == s { print $2 }' "$tmp/page"; }
 
@@ -27,3 +31,17 @@ equal "one more is stopped" $((stopped + 1)) "$(value 'muxd_agents{state="stoppe
 muxctl sandbox resume $agent >/dev/null || fail "not resumed"
 page >"$tmp/page"
 equal "a start is timed" $((starts + 1)) "$(value muxd_sandbox_start_seconds_count)"
+
+# A scraper's credential: from the configuration, and nothing else.
+openssl rand -hex 32 >"$tmp/scraper"
+scraper="Authorization: Bearer $(cat "$tmp/scraper")"
+chmod 0755 "$tmp" && chmod 0644 "$tmp/scraper"
+printf 'metrics: {token_file: %s}\n' "$tmp/scraper" >"$tmp/muxd.yaml"
+trap 'stop_daemon; tidy' EXIT
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+equal "a scraper's token opens the numbers" 200 "$(status /metrics -H "$scraper")"
+equal "and nothing else" 401 "$(status /v1/sessions -H "$scraper")"
+openssl rand -hex 32 >"$tmp/scraper"
+equal "a token that was taken out has ended" 401 "$(status /metrics -H "$scraper")"
+equal "the one that came in counts at once" 200 "$(status /metrics -H "Authorization: Bearer $(cat "$tmp/scraper")")"
+equal "health says how it is" '["ready","record","status"]' "$(curl -sS --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/healthz" | jq -c keys)"

@@ -64,6 +64,7 @@ static inline int serve(int listen_fd)
 	h->conf->api_max_body = MAX_BODY;
 	h->conf->api_max_per_address = PER_ADDR;
 	h->conf->api_connect_rate = 1000;
+	h->conf->metrics_open_on_loopback = true;
 	h->conf->api_header_timeout_ns = 1500 * NS_PER_MS;
 	h->conf->api_idle_timeout_ns = 2000 * NS_PER_MS;
 	make_certificate(&cert, &key);

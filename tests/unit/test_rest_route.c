@@ -125,22 +125,27 @@ static void test_authorize(void **state)
 	assert_true(id_equal(&x.rq.id, &x.id));
 }
 
-static void test_metrics_are_open_from_loopback(void **state)
+static void test_metrics_are_open_from_loopback_where_it_is_said(void **state)
 {
 	static const struct {
 		const char *peer, *token;
+		bool open;
 		int rc;
 	} cases[] = {
-	    {"127.0.0.1:5", NULL, 0},
-	    {"[::1]:5", NULL, 0},
-	    {"[::ffff:127.0.0.1]:5", NULL, 0},
-	    {"192.0.2.1:5", NULL, ERR_UNAUTHENTICATED},
-	    {"[::2]:5", NULL, ERR_UNAUTHENTICATED},
-	    {"unknown", NULL, ERR_UNAUTHENTICATED},
-	    {"192.0.2.1:5", "weak", ERR_FORBIDDEN},
-	    {"192.0.2.1:5", "good", 0},
+	    {"127.0.0.1:5", NULL, true, 0},
+	    {"[::1]:5", NULL, true, 0},
+	    {"[::ffff:127.0.0.1]:5", NULL, true, 0},
+	    {"127.0.0.1:5", NULL, false, ERR_UNAUTHENTICATED},
+	    {"[::1]:5", NULL, false, ERR_UNAUTHENTICATED},
+	    {"127.0.0.1:5", "weak", false, ERR_FORBIDDEN},
+	    {"192.0.2.1:5", NULL, true, ERR_UNAUTHENTICATED},
+	    {"[::2]:5", NULL, true, ERR_UNAUTHENTICATED},
+	    {"unknown", NULL, true, ERR_UNAUTHENTICATED},
+	    {"192.0.2.1:5", "weak", false, ERR_FORBIDDEN},
+	    {"192.0.2.1:5", "good", false, 0},
 	};
-	struct hub h = {0};
+	struct conf conf = {.metrics_token_file = (char[]){""}};
+	struct hub h = {.conf = &conf};
 	struct http_exchange x;
 	struct err e = {0};
 
@@ -149,8 +154,53 @@ static void test_metrics_are_open_from_loopback(void **state)
 		assert_int_equal(find(&x, HTTP_GET, "/metrics"), 0);
 		x.hub = &h;
 		snprintf(x.peer, sizeof(x.peer), "%s", cases[i].peer);
+		conf.metrics_open_on_loopback = cases[i].open;
+		e = (struct err){0};
 		assert_int_equal(route_authorize(&x, cases[i].token, &e), cases[i].rc);
 	}
+}
+
+static void put_tokens(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* A scraper's token opens /metrics from anywhere, nothing else, and for as long as it stands in the file. */
+static void test_a_scraper_has_a_credential_of_its_own(void **state)
+{
+	static const char first[] = "0123456789abcdef0123456789abcdef", second[] = "fedcba9876543210fedcba9876543210";
+	char path[] = "/tmp/muxd-scraper-XXXXXX";
+	struct conf conf = {.metrics_token_file = path};
+	struct hub h = {.conf = &conf};
+	struct http_exchange x;
+	struct err e = {0};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	put_tokens(path, "# of the scraper\n\n  0123456789abcdef0123456789abcdef \r\nshort\n");
+	assert_int_equal(find(&x, HTTP_GET, "/metrics"), 0);
+	x.hub = &h;
+	snprintf(x.peer, sizeof(x.peer), "192.0.2.1:5");
+	assert_int_equal(route_authorize(&x, first, &e), 0);
+	assert_int_not_equal(route_authorize(&x, second, &e), 0);
+	assert_int_not_equal(route_authorize(&x, "short", &e), 0);
+	assert_int_not_equal(route_authorize(&x, "", &e), 0);
+	put_tokens(path, "fedcba9876543210fedcba9876543210");
+	assert_int_equal(route_authorize(&x, second, &e), 0);
+	assert_int_not_equal(route_authorize(&x, first, &e), 0);
+	assert_int_equal(find(&x, HTTP_GET, "/v1/sessions"), 0);
+	x.hub = &h;
+	assert_int_not_equal(route_authorize(&x, second, &e), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(find(&x, HTTP_GET, "/metrics"), 0);
+	x.hub = &h;
+	assert_int_not_equal(route_authorize(&x, second, &e), 0);
 }
 
 /* --- the document */
@@ -261,7 +311,8 @@ int main(void)
 	    cmocka_unit_test(test_other_method),
 	    cmocka_unit_test(test_pods),
 	    cmocka_unit_test(test_authorize),
-	    cmocka_unit_test(test_metrics_are_open_from_loopback),
+	    cmocka_unit_test(test_metrics_are_open_from_loopback_where_it_is_said),
+	    cmocka_unit_test(test_a_scraper_has_a_credential_of_its_own),
 	    cmocka_unit_test(test_document_and_table_agree),
 	    cmocka_unit_test(test_document_lists_every_error),
 	    cmocka_unit_test(test_document_lists_every_kind),

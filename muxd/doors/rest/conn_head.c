@@ -197,7 +197,7 @@ static int authorize(struct conn *c, struct err *e)
 	char *token = NULL;
 	int rc = read_token(c, &token, e);
 
-	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_LOOPBACK)) {
+	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_METRICS)) {
 		rc = read_cookie(c, &token, e);
 		what = "origin";
 	}

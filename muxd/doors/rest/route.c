@@ -1,7 +1,9 @@
 #include "muxd/doors/rest/route.h"
 #include "muxd/base/text.h"
 #include "muxd/doors/rest/handlers.h"
+#include "muxd/doors/rest/scraper.h"
 #include "muxd/doors/web/page.h"
+#include "muxd/hub/hub.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +18,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/ui/{file}", web_file, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/healthz", rest_healthz, ROUTE_OPEN, BODY_NONE, "none"},
     {HTTP_GET, "/readyz", rest_readyz, ROUTE_OPEN, BODY_NONE, "none"},
-    {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_LOOPBACK, BODY_NONE, "observe or admin, none from loopback"},
+    {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_METRICS, BODY_NONE, "observe or admin, or a scraper's token"},
     {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none"},
     {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED, "none: a token of the cluster"},
     {HTTP_GET, "/v1/agents", rest_agent_list, ROUTE_GRANT, BODY_NONE, "any; those of the grant are shown"},
@@ -200,6 +202,14 @@ static bool peer_is_loopback(const char *peer)
 	       strncmp(peer, "[::ffff:127.", 12) == 0;
 }
 
+static bool metrics_open(const struct http_exchange *x, const char *token)
+{
+	const struct conf *c = hub_conf(x->hub);
+
+	return (c->metrics_open_on_loopback && peer_is_loopback(x->peer)) ||
+	       (token && scraper_knows(c->metrics_token_file, token));
+}
+
 int route_authenticate(struct http_exchange *x, const char *token, size_t len, struct err *e)
 {
 	struct origin from = http_origin(x, "rest");
@@ -234,10 +244,10 @@ int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 
 	if (x->route->auth == ROUTE_CLUSTER)
 		return take_token(x, token, e);
-	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_LOOPBACK && peer_is_loopback(x->peer)))
+	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_METRICS && metrics_open(x, token)))
 		return 0;
 	rc = route_authenticate(x, token, token ? strlen(token) : 0, e);
-	if (rc == 0 && x->route->auth == ROUTE_LOOPBACK && !(x->rq.grant.scopes & (SCOPE_OBSERVE | SCOPE_ADMIN)))
+	if (rc == 0 && x->route->auth == ROUTE_METRICS && !(x->rq.grant.scopes & (SCOPE_OBSERVE | SCOPE_ADMIN)))
 		rc = err_set(e, ERR_FORBIDDEN, "the grant lacks scope observe or admin");
 	return rc;
 }

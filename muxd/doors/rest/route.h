@@ -13,10 +13,11 @@
 #include "muxd/doors/rest/http.h"
 
 enum route_auth {
-	ROUTE_OPEN,     /* nothing */
-	ROUTE_GRANT,    /* a bearer grant */
-	ROUTE_CLUSTER,  /* a bearer token of the cluster, which the handler has reviewed */
-	ROUTE_LOOPBACK, /* nothing from this machine; a grant with scope observe or admin from elsewhere */
+	ROUTE_OPEN,    /* nothing */
+	ROUTE_GRANT,   /* a bearer grant */
+	ROUTE_CLUSTER, /* a bearer token of the cluster, which the handler has reviewed */
+	ROUTE_METRICS, /* a scraper's token, a grant with scope observe or admin; metrics.open_on_loopback: nothing
+			  there */
 };
 enum route_body {
 	BODY_NONE,
