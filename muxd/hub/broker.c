@@ -96,6 +96,11 @@ static int refused(struct hub *h, const struct request *rq, const char *agent, c
 	return e->code;
 }
 
+int broker_verdict(struct hub *h, const struct request *rq, const char *what, const struct err *e)
+{
+	return refused(h, rq, strcmp(rq->grant.agent, "*") == 0 ? NULL : rq->grant.agent, what, e);
+}
+
 static int in_force(struct hub *h, const struct request *rq, struct err *e)
 {
 	if (hub_now_wall(h) >= rq->grant.expires_ns)

@@ -53,6 +53,8 @@ void broker_refuse(struct hub *h, const char *token, size_t len, const struct or
 		   const struct err *e);
 /* A connection of a door has ended: what it read of the record is told of. */
 void broker_client_gone(struct hub *h, const char *door, const char *peer);
+/* The door refuses what this grant asks for: a verdict, as the broker's own are. Returns e's code. */
+int broker_verdict(struct hub *h, const struct request *rq, const char *what, const struct err *e);
 /* Another thing is asked for under the grant of a log-in. */
 void request_endpoint(struct request *rq, const char *endpoint);
 /*

@@ -35,7 +35,7 @@ equal "a start is timed" $((starts + 1)) "$(value muxd_sandbox_start_seconds_cou
 # A scraper's credential: from the configuration, and nothing else.
 openssl rand -hex 32 >"$tmp/scraper"
 scraper="Authorization: Bearer $(cat "$tmp/scraper")"
-chmod 0755 "$tmp" && chmod 0644 "$tmp/scraper"
+chmod 0711 "$tmp" && chmod 0644 "$tmp/scraper"
 printf 'metrics: {token_file: %s}\n' "$tmp/scraper" >"$tmp/muxd.yaml"
 trap 'stop_daemon; tidy' EXIT
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"

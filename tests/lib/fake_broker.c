@@ -156,6 +156,12 @@ void broker_client_gone(struct hub *h, const char *door, const char *peer)
 	(void)h, (void)door, (void)peer;
 }
 
+int broker_verdict(struct hub *h, const struct request *rq, const char *what, const struct err *e)
+{
+	(void)h, (void)rq, (void)what;
+	return e->code;
+}
+
 void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
 		   const struct err *e)
 {

@@ -242,12 +242,19 @@ int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 {
 	int rc;
 
-	if (x->route->auth == ROUTE_CLUSTER)
-		return take_token(x, token, e);
+	if (x->route->auth == ROUTE_CLUSTER) {
+		struct origin from = http_origin(x, "rest");
+
+		rc = take_token(x, token, e);
+		if (rc)
+			broker_refuse(x->hub, NULL, 0, &from, token ? "token" : "no token", e);
+		return rc;
+	}
 	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_METRICS && metrics_open(x, token)))
 		return 0;
 	rc = route_authenticate(x, token, token ? strlen(token) : 0, e);
 	if (rc == 0 && x->route->auth == ROUTE_METRICS && !(x->rq.grant.scopes & (SCOPE_OBSERVE | SCOPE_ADMIN)))
-		rc = err_set(e, ERR_FORBIDDEN, "the grant lacks scope observe or admin");
+		rc = broker_verdict(x->hub, &x->rq, "metrics",
+				    (err_set(e, ERR_FORBIDDEN, "the grant lacks scope observe or admin"), e));
 	return rc;
 }

@@ -251,6 +251,7 @@ static int on_exec(ssh_session s, ssh_channel c, const char *command, void *arg)
 static int on_subsystem(ssh_session s, ssh_channel c, const char *name, void *arg)
 {
 	struct ssh_chan *ch = arg;
+	struct err e;
 	char what[32];
 
 	(void)s;
@@ -258,6 +259,9 @@ static int on_subsystem(ssh_session s, ssh_channel c, const char *name, void *ar
 	if (!wants_program(ch))
 		return -1;
 	ssh_login_printable(what, sizeof(what), name ? name : "");
+	request_endpoint(&ch->conn->auth.request, "subsystem");
+	err_set(&e, ERR_UNSUPPORTED, "subsystem %s is not offered", what);
+	(void)broker_verdict(ch->conn->door->hub, &ch->conn->auth.request, "subsystem", &e);
 	ssh_chan_refuse(ch, "%s is not offered yet; ssh AGENT@host cat FILE and scp -O work", what);
 	ch->conn->again = true;
 	return 0;

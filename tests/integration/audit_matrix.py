@@ -1,0 +1,640 @@
+"""Every operation of every door with every credential: what it answers, and the event it gives in the audit log.
+
+    audit_matrix.py run STATE_DIR FACTS.json CELLS.json    drives the cells against a daemon that runs
+    audit_matrix.py check CELLS.json < EVENTS              judges answers and events (JSON lines of `muxctl audit`)
+
+Operations come from where they are defined: docs/openapi.yaml, the op tables of hub.sock and recorder.sock (their C
+sources) and SSH below. One that is not in the tables here, or here and nowhere else, fails the check: who adds an
+operation says here whom it lets in and what it leaves in the log.
+
+What a cell must give follows from its credential (RULES) and its operation's class (what it needs, about what it is);
+EXCEPTIONS are named with their reasons. docs/security.md, "The audit log".
+"""
+import base64, collections, concurrent.futures, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+AGENT, OTHER = "matrix", "matrix-other"
+ABSENT = "0193aaaa-0000-7000-8000-000000000001"
+
+# ---- operations
+
+OPEN, METRICS, CLUSTER, GRANT = "open", "metrics", "cluster", "grant"
+Op = collections.namedtuple("Op", "auth about needs body event")
+# about: what it is about: an agent, a session that has ended (of another principal), all of them, a lease, or the caller.
+# needs: one of these scopes; empty: any grant. event: what the right credential leaves in the log, "" : nothing.
+
+
+def op(auth=GRANT, about="self", needs="", body=None, event=""):
+    return Op(auth, about, needs.split(), body, event)
+
+
+REASON = {"reason": "the matrix"}
+LIFE = "lifecycle admin"
+REST = {
+    "GET /": op(OPEN), "GET /sandboxes": op(OPEN), "GET /sessions": op(OPEN), "GET /sessions/{id}": op(OPEN),
+    "GET /terminal/{agent}": op(OPEN), "GET /replay/{id}": op(OPEN), "GET /ui/{file}": op(OPEN),
+    "GET /healthz": op(OPEN), "GET /readyz": op(OPEN), "POST /k8s/admission": op(OPEN, body={}),
+    "GET /metrics": op(METRICS, needs="observe admin"),
+    "POST /v1/grants": op(CLUSTER, body={"target": AGENT, "reason": "the matrix"}),
+    "GET /v1/agents": op(about="list"),
+    "GET /v1/agents/{agent}": op(about="agent"),
+    "DELETE /v1/agents/{agent}": op(about="agent", needs=LIFE, event="sandbox.destroy"),
+    "POST /v1/agents/{agent}/resume": op(about="agent", needs="terminal rounds " + LIFE, body={}, event="agent.resume"),
+    "POST /v1/agents/{agent}/stop": op(about="agent", needs=LIFE, body=REASON, event="sandbox.stop"),
+    "POST /v1/agents/{agent}/kill": op(about="agent", needs="drive admin", body=REASON, event="sandbox.kill"),
+    "POST /v1/agents/{agent}/terminate": op(about="agent", needs=LIFE, body=REASON, event="sandbox.terminate"),
+    "GET /v1/agents/{agent}/snapshots": op(about="agent"),
+    "POST /v1/agents/{agent}/snapshots": op(about="agent", needs=LIFE, body={}, event="sandbox.snapshot"),
+    "DELETE /v1/agents/{agent}/snapshots/{id}": op(about="agent", needs=LIFE, event="snapshot.drop"),
+    "POST /v1/agents/{agent}/restore": op(about="agent", needs=LIFE, body={"snapshot_id": ABSENT, **REASON}, event="sandbox.restore"),
+    "POST /v1/agents/{agent}/fork": op(about="agent", needs=LIFE, body={}, event="sandbox.fork"),
+    "GET /v1/agents/{agent}/logs": op(about="agent", needs="observe " + LIFE, event="sandbox.log"),
+    "GET /v1/agents/{agent}/files": op(about="agent", needs="files", event="file.get"),
+    "PUT /v1/agents/{agent}/files": op(about="agent", needs="files", body="content", event="file.put"),
+    "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
+    "GET /v1/agents/{agent}/terminal": op(OPEN), "GET /v1/sessions/{id}/attach": op(OPEN),  # by WebSocket: WS
+    "GET /v1/rounds/{id}": op(about="session", needs="observe replay", event="record.read"),
+    "GET /v1/rounds/{id}/output": op(about="session", needs="observe replay", event="record.read"),
+    "POST /v1/rounds/{id}/stdin": op(about="session", needs="drive", body={"data": "x"}),
+    "POST /v1/rounds/{id}/signal": op(about="session", needs="drive", body={"signal": "INT"}),
+    "GET /v1/sessions": op(about="list"),
+    "POST /v1/sessions/{id}/terminate": op(about="session", needs="drive admin", body=REASON),
+    "POST /v1/sessions/{id}/fork": op(about="session", needs=LIFE, body={}, event="sandbox.fork"),
+    "GET /v1/recordings": op(about="record list", needs="replay", event="record.read"),
+    "GET /v1/recordings/{id}": op(about="session", needs="replay", event="record.read"),
+    "GET /v1/recordings/{id}/events": op(about="session", needs="replay", event="record.read"),
+    "GET /v1/recordings/{id}/screen": op(about="session", needs="replay", event="record.read"),
+    "GET /v1/web/session": op(), "POST /v1/web/session": op(body={}), "DELETE /v1/web/session": op(),
+    "POST /sandboxes/leases": op(about="pool", needs="lifecycle", body={"userId": "u", "workflowId": "none", "requestId": "m"}),
+    "GET /sandboxes/leases": op(about="pool", needs="lifecycle"), "GET /sandboxes/leases/{id}": op(about="lease", needs="lifecycle"),
+    "DELETE /sandboxes/leases/{id}": op(about="lease", needs="lifecycle"),
+    "POST /sandboxes/leases/{id}/heartbeat": op(about="lease", needs="lifecycle", body={}),
+    "POST /sandboxes/runs": op(about="pool", needs="lifecycle", body={"leaseId": ABSENT, "workflowId": "none", "runId": "m", "token": "t"}),
+    "GET /sandboxes/runs": op(about="pool", needs="lifecycle"), "GET /sandboxes/runs/{id}": op(about="run", needs="lifecycle"),
+    "POST /sandboxes/workflows": op(about="pool", needs="lifecycle", body={"name": "matrix", "owner": "u", "version": 1, "steps": [{"shell": "true"}]}),
+    "GET /sandboxes/workflows": op(about="pool", needs="lifecycle"), "GET /sandboxes/workflows/{id}": op(about="pool", needs="lifecycle"),
+    "GET /sandboxes/pool": op(about="pool", needs="lifecycle"),
+}
+PORT = {"port": op(about="agent", needs="ports")}  # X-Sandbox-ID: any method and path
+WS = {
+    "GET /v1/agents/{agent}/terminal": op(about="agent", needs="terminal", event="session.open"),
+    "GET /v1/sessions/{id}/attach": op(about="session", needs="drive observe"),
+}
+FILE = {"path": "m"}
+HUB = {
+    "exec": op(about="agent", needs="rounds", body={"argv": ["true"], "task": "m"}, event="round.start"),
+    "put": op(about="agent", needs="files", body=FILE, event=""), "get": op(about="agent", needs="files", body=FILE, event=""),
+    "attach": op(about="session", needs="drive observe"), "sessions": op(about="list"),
+    "session.terminate": op(about="session", needs="drive admin", body=REASON),
+    "work": op(about="pool", needs="lifecycle", body={"call": "pool.show"}),
+    "agent": op(about="agent"), "agents": op(about="list"),
+    "resume": op(about="agent", needs="terminal rounds " + LIFE, event="agent.resume"),
+    "sandbox.resume": op(about="agent", needs="terminal rounds " + LIFE, event="agent.resume"),
+    "sandbox.stop": op(about="agent", needs=LIFE, body=REASON, event="sandbox.stop"),
+    "sandbox.kill": op(about="agent", needs="drive admin", body=REASON, event="sandbox.kill"),
+    "sandbox.terminate": op(about="agent", needs=LIFE, body=REASON, event="sandbox.terminate"),
+    "sandbox.snapshot": op(about="agent", needs=LIFE, event="sandbox.snapshot"),
+    "sandbox.restore": op(about="agent", needs=LIFE, body={"snapshot_id": ABSENT, **REASON}, event="sandbox.restore"),
+    "sandbox.fork": op(about="agent", needs=LIFE, event="sandbox.fork"),
+    "sandbox.drop": op(about="agent", needs=LIFE, body={"snapshot_id": ABSENT, **REASON}, event="snapshot.drop"),
+    "sandbox.destroy": op(about="agent", needs=LIFE, body=REASON, event="sandbox.destroy"),
+    "sandbox.snapshots": op(about="agent"), "sandbox.moment": op(about="agent", body={"opened_at": "2026-01-01T00:00:00Z"}),
+    "sandbox.log": op(about="agent", needs="observe " + LIFE, event="sandbox.log"),
+}
+RECORDER = {
+    "sessions": op(about="record list", needs="replay", event="record.read"), "audit": op(about="record list", needs="replay", event="record.read"),
+    "session": op(about="session", needs="replay", event="record.read"), "events": op(about="session", needs="replay", event="record.read"),
+    "recording": op(about="session", needs="replay", event="record.read"), "page": op(about="session", needs="replay", event="record.read"),
+    "keyframe": op(about="session", needs="replay", event="record.read"), "output": op(about="session", needs="replay", event="record.read"),
+    "read": op(about="session", needs="replay", event="record.read"),
+    # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
+    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN),
+    "head": op(OPEN), "status": op(OPEN), "flush": op(OPEN, body={"timeout_ms": 5000}),
+}
+SSH = {  # what follows a log-in; the log-in itself is tried with each credential
+    "login": op(about="agent", needs="terminal", event="session.open"), "exec": op(about="agent", needs="terminal", event="session.open"),
+    "shell": op(about="agent", needs="terminal", event="session.open"), "attach": op(about="session", needs="drive"),
+    "subsystem": op(about="agent"),
+}
+
+
+def sources():
+    """What there is, by door, read from where it is defined."""
+    import yaml
+    found = {"rest": set(), "ws": set()}
+    with open(os.path.join(ROOT, "docs/openapi.yaml")) as f:
+        paths = yaml.safe_load(f)["paths"]
+    for path, methods in paths.items():
+        for method, what in methods.items():
+            if method in ("get", "put", "post", "delete", "patch"):
+                found["rest"].add(f"{method.upper()} {path}")
+                if "426" in [str(s) for s in what["responses"]]:
+                    found["ws"].add(f"{method.upper()} {path}")
+    text = "".join(open(os.path.join(ROOT, "muxd/doors/local", n)).read() for n in ("ask.c", "ask_life.c"))
+    tables = re.findall(r"struct local_op ops\[\] = \{(.*?)\n\};", text, re.S)
+    found["hub.sock"] = set(re.findall(r'\{"([a-z._]+)", ask_', "".join(tables)))
+    text = open(os.path.join(ROOT, "recorder/service_ops.c")).read()
+    found["recorder.sock"] = set(re.findall(r'\{"([a-z_]+)", service_', text))
+    text = open(os.path.join(ROOT, "muxd/doors/ssh/channel.c")).read()
+    found["ssh"] = set(re.findall(r"channel_(shell|exec|subsystem)_request_function", text)) | {"login", "attach"}
+    return found
+
+
+TABLES = {"rest": REST, "ws": WS, "hub.sock": HUB, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT}
+
+# ---- credentials
+
+UNKNOWN = {"none": "unauthenticated", "garbage": "token_malformed", "forged": "token_signature", "daemon": "token_signature",
+           "issuer": "token_signature"}
+KNOWN = {"expired": "token_expired", "revoked": "token_revoked", "early": "token_not_yet_valid"}
+PAGES = ("foreign origin", "no origin")
+KINDS = ("staff", "agent", "auditor", "service")
+ALL = "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports"
+
+
+class Mint:
+    """Tokens as the monitor signs them, and as it never would (docs: policy/grant.h)."""
+
+    def __init__(self, state, revoked):
+        keys = os.path.join(state, "keys/grant")
+        self.kid = next(n[:-5] for n in os.listdir(keys) if n.endswith(".seed"))
+        with open(os.path.join(keys, self.kid + ".seed"), "rb") as f:
+            self.seed = f.read()
+        with open(os.path.join(state, "instance")) as f:
+            self.instance = f.read().strip()
+        self.revoked = revoked
+        self.principals = {}
+
+    def sign(self, seed, text):
+        der = bytes.fromhex("302e020100300506032b657004220420") + seed
+        key = "-----BEGIN PRIVATE KEY-----\n" + base64.b64encode(der).decode() + "\n-----END PRIVATE KEY-----\n"
+        read, write = os.pipe()
+        os.write(write, key.encode())
+        os.close(write)
+        fd = os.memfd_create("text")
+        os.write(fd, text)
+        try:
+            return subprocess.run(["openssl", "pkeyutl", "-sign", "-inkey", f"/dev/fd/{read}", "-rawin", "-in", f"/dev/fd/{fd}"],
+                                  pass_fds=(read, fd), check=True, stdout=subprocess.PIPE).stdout
+        finally:
+            os.close(read)
+            os.close(fd)
+
+    def token(self, principal, kind="agent", agent=AGENT, scopes=ALL, seed=None, kid=None, issuer=None, begin=-60, end=900):
+        def part(data):
+            return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+        now, raw = int(time.time()), bytearray(uuid.uuid4().bytes)
+        raw[:6] = int(time.time() * 1000).to_bytes(6, "big")
+        raw[6] = 0x70 | raw[6] & 15
+        ident = str(uuid.UUID(bytes=bytes(raw)))
+        head = {"alg": "EdDSA", "typ": "muxd-grant", "kid": kid or self.kid}
+        claims = {"iss": issuer or self.instance, "jti": ident, "sub": principal, "iat": now + begin, "nbf": now + begin,
+                  "exp": now + end, "kind": kind, "agent": agent, "scopes": scopes, "task": "m", "reason": "the matrix"}
+        text = part(json.dumps(head, separators=(",", ":")).encode()) + b"." + part(json.dumps(claims, separators=(",", ":")).encode())
+        return (text + b"." + part(self.sign(seed or self.seed, text))).decode(), ident
+
+    def all(self):
+        other = os.urandom(32)
+        made = {"none": (None, None), "garbage": ("nonsense", None), "forged": self.token("eve", seed=other),
+                "daemon": self.token("eve", seed=other, kid="0123456789abcdef"), "issuer": self.token("eve", issuer=ABSENT),
+                "expired": self.token("past", begin=-900, end=-60), "early": self.token("future", begin=600, end=900),
+                "revoked": self.revoked, "other agent": self.token("stranger", agent=OTHER),
+                "other": self.token("stranger", kind="service", agent="*", scopes="lifecycle,rounds"),
+                "no scope": self.token("poor", scopes="ports"), "no scope port": self.token("poor", scopes="rounds"),
+                "no scope all": self.token("poor", kind="service", agent="*", scopes="ports")}
+        for kind in KINDS:
+            made[kind] = self.token(kind, kind=kind, agent=AGENT)
+            made[kind + " all"] = self.token(kind + "-all", kind=kind, agent="*") if kind != "agent" else made[kind]
+        made["foreign origin"] = made["no origin"] = made["staff"]
+        names = {"expired": "past", "early": "future", "revoked": "gone", "other agent": "stranger", "other": "stranger",
+                 "no scope": "poor", "no scope port": "poor", "no scope all": "poor", "foreign origin": "staff", "no origin": "staff"}
+        self.principals = {c: names.get(c, "agent" if c == "agent all" else c.replace(" all", "-all")) for c in made}
+        return made
+
+
+# ---- cells
+
+def credential(o, cred):
+    """Which of a family of tokens a cell uses: leases and the pool are for grants of every agent."""
+    if o.about in ("pool", "lease", "run"):
+        return {"other agent": "other", "no scope": "no scope all"}.get(cred, cred + " all" if cred in KINDS else cred)
+    return "no scope port" if cred == "no scope" and "ports" in o.needs else cred
+
+
+def expected(door, name, o, cred):
+    """(answers, event, outcome) of a cell; None: it does not apply. answers: codes, or a predicate's name."""
+    if (door, name, cred) in EXCEPTIONS:
+        return EXCEPTIONS[door, name, cred]
+    write = door == "rest" and not name.startswith("GET")
+    if cred in PAGES and (door not in ("rest", "ws") or o.auth not in (GRANT, METRICS)):
+        return None
+    if cred == "no origin" and not write and door == "rest":
+        return None  # a page reads without one: the same as the right grant
+    if o.auth == OPEN:
+        return None if cred in PAGES else ("let in", "", "")
+    if o.auth == CLUSTER:
+        if cred == "none":
+            return {"unauthenticated"}, "auth.fail", "unauthenticated"
+        return {"unsupported"}, "", ""  # no cluster: no token is asked about, so none fails
+    if cred in UNKNOWN:
+        return {UNKNOWN[cred]}, "auth.fail", UNKNOWN[cred]
+    if cred in KNOWN:
+        return {KNOWN[cred]}, "auth.fail", KNOWN[cred]
+    if cred in PAGES:
+        return {"forbidden"}, "auth.fail", "forbidden"
+    if cred == "other agent":
+        return foreign(door, name, o)
+    if cred == "no scope" and o.needs:
+        return poor(door, name, o)
+    if cred == "agent" and o.about in ("pool", "lease", "run"):
+        return {"forbidden"}, "verdict", "forbidden"  # an agent's grant is never for every agent
+    return "let in", "" if cred == "no scope" else o.event, "ok"
+
+
+def foreign(door, name, o):
+    if o.about == "agent":
+        return ({"forbidden"}, "auth.fail" if door == "ssh" else "verdict", "forbidden")
+    if o.about == "session":
+        if door == "ssh":
+            return {"forbidden"}, "auth.fail", "forbidden"  # at the log-in, which names the agent
+        return {"not_found"}, "refused", "*"
+    if o.about in ("lease", "run"):
+        return {"not_found"}, "verdict", "not_found"
+    return "let in", o.event, "ok"  # a list has its own alone
+
+
+def poor(door, name, o):
+    if o.about == "session" and door != "ssh":
+        return {"not_found"}, "refused", "*"
+    if o.about == "record list":
+        return {"forbidden"}, "record.read", "denied"
+    if o.auth == METRICS:
+        return {"forbidden"}, "verdict", "forbidden"
+    return ({"not_found"} if o.about == "session" else {"forbidden"}), "verdict", "forbidden"
+
+
+FRESH = 50
+CREDENTIALS = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *KINDS]
+# Operations that answer otherwise.
+EXCEPTIONS = {
+    # SSH has no log-in without a password that the daemon would see: an empty one is a token that is none.
+    ("ssh", name, "none"): ({"token_malformed"}, "auth.fail", "token_malformed") for name in SSH
+}
+
+# ---- clients: each cell has a connection and an address of its own, so that its events are its own
+
+def address(index, slot):
+    """One /24 for each credential: the daemon counts failures of many addresses together, by their prefix."""
+    return f"127.77.{slot + 1}.{index % 250 + 1}"
+
+
+def connect(host, port, source):
+    sock = socket.socket()
+    sock.settimeout(30)
+    sock.bind((source, 0))
+    sock.connect((host, port))
+    return sock
+
+
+def answer_of(status, body):
+    try:
+        return json.loads(body)["error"]["code"]
+    except (ValueError, KeyError, TypeError):
+        return "ok" if status < 400 or status == 426 else str(status)
+
+
+def whole(got):
+    """An answer that was refused before its body was sent lingers: its length says when it is over."""
+    head, end, body = got.partition(b"\r\n\r\n")
+    found = re.search(rb"(?i)content-length: *(\d+)", head)
+    return end and found and len(body) >= int(found.group(1))
+
+
+def rest(facts, source, name, o, path, token, cred, headers=()):
+    method = name.split()[0]
+    host, port = facts["https"].rsplit(":", 1)
+    raw = connect(host, int(port), source)
+    peer = "%s:%d" % raw.getsockname()
+    sock = facts["tls"].wrap_socket(raw, server_hostname=host)
+    body = b"" if o.body is None else o.body.encode() if isinstance(o.body, str) else json.dumps(o.body).encode()
+    lines = [f"{method} {path} HTTP/1.1", "Host: " + facts["https"], "Connection: close", *headers]
+    if method != "GET":
+        lines.append(f"Content-Length: {len(body)}")
+    if cred in PAGES:
+        lines.append("Cookie: __Host-muxd=" + token)
+        lines += ["Origin: https://elsewhere.example"] if cred == "foreign origin" else []
+    elif token:
+        lines.append("Authorization: Bearer " + token)
+    sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + body)
+    got = b""
+    try:
+        while not whole(got) and (piece := sock.recv(65536)):
+            got += piece
+    except OSError:
+        pass
+    sock.close()
+    head, _, rest_of = got.partition(b"\r\n\r\n")
+    status = int(head.split()[1]) if head else 0
+    return answer_of(status, rest_of), peer
+
+
+def ws(facts, source, name, o, path, token, cred):
+    host, port = facts["https"].rsplit(":", 1)
+    raw = connect(host, int(port), source)
+    peer = "%s:%d" % raw.getsockname()
+    sock = facts["tls"].wrap_socket(raw, server_hostname=host)
+    lines = [f"GET {path} HTTP/1.1", "Host: " + facts["https"], "Upgrade: websocket", "Connection: Upgrade",
+             "Sec-WebSocket-Key: " + base64.b64encode(os.urandom(16)).decode(), "Sec-WebSocket-Version: 13",
+             "Sec-WebSocket-Protocol: muxd.v1"]
+    if cred in PAGES:
+        lines.append("Cookie: __Host-muxd=" + token)
+        lines += ["Origin: https://elsewhere.example"] if cred == "foreign origin" else []
+    elif token:
+        lines.append("Authorization: Bearer " + token)
+    sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+    got = b""
+    while b"\r\n\r\n" not in got and (piece := sock.recv(65536)):
+        got += piece
+    head, _, got = got.partition(b"\r\n\r\n")
+    status = int(head.split()[1])
+    if status != 101:
+        while piece := sock.recv(65536):
+            got += piece
+        sock.close()
+        return answer_of(status, got), peer
+    while True:  # the first message says: it is open, or why not
+        while len(got) < 2 or len(got) < 2 + (got[1] & 127 if got[1] & 127 < 126 else 2 + int.from_bytes(got[2:4], "big")):
+            piece = sock.recv(65536)
+            if not piece:
+                return "closed", peer
+            got += piece
+        n, at = got[1] & 127, 2
+        if n == 126:
+            n, at = int.from_bytes(got[2:4], "big"), 4
+        kind, payload, got = got[0] & 15, got[at:at + n], got[at + n:]
+        if kind == 8:
+            answer = "closed %d" % int.from_bytes(payload[:2], "big")
+            break
+        if kind == 2:
+            found = re.search(rb'"code":\s*"([a-z_]+)"', payload)
+            answer = found.group(1).decode() if found else "ok"
+            break
+    sock.close()
+    return answer, peer
+
+
+def local(facts, path, name, o, token, target):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(30)
+    sock.connect(os.path.join(facts["state"], path))
+    question = {"op": name, **target, **(o.body or {})}
+    if token:
+        question["token"] = token
+    text = json.dumps(question).encode()
+    sock.sendall(struct.pack("<I", len(text) + 1) + b"J" + text)
+    if path == "hub.sock" and name == "put":
+        try:
+            end = json.dumps({"op": "eof"}).encode()
+            sock.sendall(struct.pack("<I", len(end) + 1) + b"J" + end)
+        except BrokenPipeError:
+            pass  # refused by now
+    got, answer = b"", "closed"
+    while True:
+        while len(got) >= 5 and len(got) >= 4 + (n := struct.unpack("<I", got[:4])[0]):
+            kind, payload, got = got[4:5], got[5:4 + n], got[4 + n:]
+            if kind != b"J":
+                continue
+            o_ = json.loads(payload)
+            if "error" in o_ and isinstance(o_["error"], dict):
+                answer = o_["error"]["code"]
+            elif answer == "closed":
+                answer = "ok"
+            if o_.get("end") or o_.get("event") in ("result", "error", "exit", "file") or answer != "ok":
+                sock.close()
+                return answer
+        try:
+            piece = sock.recv(65536)
+        except OSError:
+            piece = b""
+        if not piece:
+            sock.close()
+            return answer
+        got += piece
+
+
+def ssh(facts, source, name, token, login):
+    host, port = facts["ssh"].rsplit(":", 1)
+    command = ["sshpass", "-e", "ssh", "-F", "none", "-b", source, "-p", port, "-o", "StrictHostKeyChecking=no", "-o",
+               "UserKnownHostsFile=/dev/null", "-o", "PreferredAuthentications=password", "-o", "NumberOfPasswordPrompts=1",
+               "-o", "LogLevel=INFO", "-l", login, *(["-s"] if name == "subsystem" else []), "-T", host]
+    command += {"exec": ["true"], "subsystem": ["sftp"], "login": ["true"]}.get(name, [])
+    done = subprocess.run(command, env={**os.environ, "SSHPASS": token or ""}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60)
+    text = done.stdout.decode("utf-8", "replace")
+    found = re.search(r"muxd\]?:? .*\(([a-z_]+)\)", text)
+    return found.group(1) if found else "ok" if done.returncode == 0 else f"exit {done.returncode}: {text[-200:]}"
+
+
+# ---- driving
+
+def path_of(name, o, agent, facts, fresh):
+    session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
+    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
+    ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
+    if "snapshots/{id}" in path:
+        return path.replace("{id}", ABSENT) + "?reason=matrix"
+    if "/workflows/{id}" in path:
+        ident = "hello"
+    path = path.replace("{id}", ident)
+    if path.endswith("/files"):
+        path += "?path=m&task_id=m"
+    if path.endswith("/screen"):
+        path += "?at_ns=1"
+    if name.startswith("DELETE /v1/agents/{agent}") and "?" not in path:
+        path += "?reason=matrix"
+    if name == "GET /v1/agents/{agent}/terminal":
+        path += "?task=m&cols=80&rows=24"
+    return path
+
+
+def default_slice(door, index, name, o, slot, cred, want):
+    """Every operation with every class of credential; which forgery, and which kind of principal, goes round."""
+    if cred in ("forged", "daemon", "issuer"):
+        return ("forged", "daemon", "issuer")[index % 3] == cred
+    return cred not in KINDS or cred == ("staff" if want[1].startswith(("sandbox.", "snapshot.", "agent.")) else KINDS[index % 4])
+
+
+def drive(state, facts, out):
+    with open(facts) as f:
+        facts = json.load(f)
+    facts["state"], facts["tls"] = state, ssl.create_default_context(cafile=os.path.join(state, "keys/tls.crt"))
+    mint = Mint(state, (facts["revoked"], facts["revoked_id"]))
+    tokens, cells, todo = mint.all(), [], []
+    for door, table in TABLES.items():
+        for index, (name, o) in enumerate(table.items()):
+            for slot, cred in enumerate(CREDENTIALS):
+                want = expected(door, name, o, cred)
+                if want is not None:
+                    todo.append((door, index, name, o, slot, cred, want))
+                if door == "rest" and name.startswith("GET /v1/rounds") and cred in ("other agent", "no scope"):
+                    todo.append((door, index, name, o, slot + FRESH, cred, want))  # as of one that left memory
+
+    def one(door, index, name, o, slot, cred, want):
+        family = credential(o, cred)
+        token, grant = tokens[family]
+        agent = AGENT
+        # What is done to a session is refused or not while it is at hand; what is read is in the record.
+        fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and not o.event)
+        session = facts["round"] if fresh else facts["old"]
+        source = address(index + {"rest": 0, "ws": 70, "ssh": 80, "port": 90}.get(door, 100), slot)
+        target = {"session": session} if o.about == "session" else {"agent": agent} if o.about == "agent" else {}
+        cell = dict(door=door, op=name, cred=cred, answers=want[0] if isinstance(want[0], str) else sorted(want[0]), event=want[1],
+                    outcome=want[2], grant=grant, principal=mint.principals[family], about=o.about)
+        began = time.monotonic()
+        try:
+            if door == "rest":
+                cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh), token, cred)
+            elif door == "port":
+                cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred,
+                                                 ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 9"))
+            elif door == "ws":
+                cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh), token, cred)
+            elif door == "ssh":
+                login = agent + ("+" + session if name == "attach" else "")
+                cell["got"], cell["peer"] = ssh(facts, source, name, token, login), source
+            else:
+                cell["got"], cell["peer"] = local(facts, door, name, o, token, target), "uid %d" % os.getuid()
+        except Exception as error:
+            cell["got"], cell["peer"] = f"{type(error).__name__}: {error}", ""
+        cell["took"] = time.monotonic() - began
+        return cell
+
+    began = time.monotonic()
+    if not os.environ.get("MATRIX_ALL"):  # of what is signed by nobody here, one kind each; one kind of principal
+        todo = [t for t in todo if default_slice(*t)]
+    bad = [t for t in todo if t[5] not in KINDS]
+    good = [t for t in todo if t[5] in KINDS]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        cells += pool.map(lambda t: one(*t), bad)
+        for kind in KINDS:  # what changes the sandbox: one after the other
+            calm = [t for t in good if t[5] == kind and not t[6][1].startswith(("sandbox.", "snapshot.", "agent."))]
+            cells += pool.map(lambda t: one(*t), calm)
+    for t in good:
+        if t[6][1].startswith(("sandbox.", "snapshot.", "agent.")):
+            cells.append(one(*t))
+    with open(out, "w") as f:
+        json.dump(cells, f)
+    print(f"  {len(cells)} cells in {time.monotonic() - began:.1f} s; slowest: "
+          + ", ".join(f"{c['door']} {c['op']} x {c['cred']} {c['took']:.1f}" for c in sorted(cells, key=lambda c: -c["took"])[:6]))
+
+
+# ---- judging
+
+def check(path):
+    faults = []
+    for door, found in {**sources(), "port": {"port"}}.items():
+        for name in sorted(found - set(TABLES[door])):
+            faults.append(f"{door} {name}: is not in the matrix: say whom it lets in and what it leaves in the log")
+        for name in sorted(set(TABLES[door]) - found):
+            faults.append(f"{door} {name}: is in the matrix, and is no operation any more")
+    with open(path) as f:
+        cells = json.load(f)
+    events = [json.loads(line)["record"] for line in sys.stdin if line.strip()]
+    judge(cells, events, faults)
+    for fault in faults[:60]:
+        print("  " + fault, file=sys.stderr)
+    print(f"{len(cells)} cells, {len(events)} events, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def let_in(cell):
+    """The credential was taken; whether the call then succeeded is other stories' matter."""
+    return cell["got"] not in {*UNKNOWN.values(), *KNOWN.values(), "forbidden", ""} and not re.match(r"[A-Z]\w+: ", cell["got"])
+
+
+def doors_of(cell):
+    return {"hub.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest"}.get(cell["door"], cell["door"])
+
+
+def same(event, cell):
+    """Is that event the cell's own?"""
+    peer = event.get("peer", "")
+    if doors_of(cell) != event.get("door"):
+        return False
+    if cell["grant"] and cell["cred"] not in UNKNOWN and event.get("grant_id") != cell["grant"]:
+        return False
+    if cell["door"] == "ssh":
+        return peer.rsplit(":", 1)[0] == cell["peer"]
+    return peer == cell["peer"]
+
+
+def endpoint(cell):
+    return {"port": "port", "ssh": "login" if cell["event"] == "auth.fail" else {"login": "exec"}.get(cell["op"], cell["op"])}.get(cell["door"], cell["op"])
+
+
+def judge(cells, events, faults):
+    logins = collections.Counter()
+    for cell in cells:
+        where = f"{cell['door']} {cell['op']} x {cell['cred']}"
+        if cell["answers"] == "let in":
+            if not let_in(cell):
+                faults.append(f"{where}: answered {cell['got']}, is to be let in")
+                continue
+        elif cell["got"] not in cell["answers"]:
+            faults.append(f"{where}: answered {cell['got']}, not {' or '.join(cell['answers'])}")
+        if cell["event"] == "auth.fail" and cell["door"] != "recorder.sock":
+            logins[key_of(cell)] += 1
+        elif cell["event"]:
+            find(cell, where, events, faults)
+    count_logins(cells, logins, events, faults)
+    for event in events:
+        if event["event"] in ("auth.fail", "verdict", "record.read") and not event.get("door"):
+            faults.append(f"an event without a door: {json.dumps(event)[:200]}")
+
+
+def find(cell, where, events, faults):
+    """The event of the cell: by whom, from where, for what, how it went out."""
+    names = ("verdict", "record.read") if cell["event"] == "refused" else (cell["event"],)
+    outcomes = {"*": ("forbidden", "denied", "not_found")}.get(cell["outcome"], (cell["outcome"],))
+    near = [e for e in events if e["event"] in names and same(e, cell)]
+    for e in near:
+        fits = cell["outcome"] == "ok" or e.get("outcome") in outcomes
+        known = cell["event"] != "auth.fail" or not cell["grant"] or cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]
+        if fits and known and e.get("endpoint") == endpoint(cell) and (cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]):
+            return
+    faults.append(f"{where}: no event {'/'.join(names)} {'/'.join(outcomes)} of {cell['principal']} at {endpoint(cell)} from "
+                  f"{cell['peer']}" + (f"; near: {json.dumps(near[0])[:240]}" if near else ""))
+
+
+def key_of(cell):
+    """Failed log-ins of one sort are counted together (muxd/hub/failures.h): with a good signature by grant."""
+    return doors_of(cell), cell["outcome"], cell["grant"] if cell["cred"] not in UNKNOWN else None
+
+
+def count_logins(cells, want, events, faults):
+    """None is lost: the counts of the events add up to the cells, and an endpoint or address that is named is a cell's."""
+    got, named = collections.Counter(), collections.defaultdict(set)
+    for cell in cells:
+        if cell["event"] == "auth.fail":
+            named[key_of(cell)].add(endpoint(cell))
+    for e in events:
+        if e["event"] != "auth.fail" or e.get("door") == "recorder":
+            continue
+        key = e["door"], e["outcome"], e.get("grant_id")
+        detail = e.get("detail", {})
+        got[key] += detail.get("count", 1)
+        said = set(detail.get("endpoints", {})) - {"others"} or {e.get("endpoint", "")}
+        if key in want and not said <= named[key]:
+            faults.append(f"auth.fail {key} names {sorted(said - named[key])}")
+    for key, n in want.items():
+        if got[key] < n:
+            faults.append(f"auth.fail {' '.join(map(str, key))}: {n} failed, and the events count {got[key]}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        drive(*sys.argv[2:])
+    else:
+        sys.exit(check(sys.argv[2]))

@@ -1,0 +1,37 @@
+#!/bin/bash
+# Every operation of every door, with every credential: its answer, and its event in the audit log (audit_matrix.py).
+# MATRIX_ALL=1: what changes a sandbox with each kind of principal too, not with one alone.
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+chmod 0711 "$tmp"
+trap 'stop_daemon; tidy' EXIT
+printf 'router: {ports: "1-65535"}\nrounds: {keep_max: 1}\n' >"$tmp/muxd.yaml"
+POOL_SIZE=1 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+muxctl grant create --agent matrix --principal gone --kind agent --scopes rounds --task m --ttl 15m --reason story -o json >"$tmp/gone"
+muxctl grant revoke "$(jq -r .id "$tmp/gone")" >/dev/null || fail "not revoked"
+
+# What others are kept from: a round at hand, one that has left memory, a lease.
+owner=$(PRINCIPAL=owner new_token matrix agent rounds)
+round() { api "$owner" POST /v1/agents/matrix/rounds '{"argv":["echo","secret"],"wait_ms":20000}' | jq -r .round_id; }
+old=$(round) new=$(round)
+svc=$(PRINCIPAL=planner new_token '*' service lifecycle,rounds)
+api "$svc" POST /sandboxes/workflows '{"name":"hello","owner":"u","version":1,"steps":[{"shell":"true"}]}' >/dev/null
+lease() { api "$svc" POST /sandboxes/leases '{"userId":"u","workflowId":"hello","requestId":"m"}' | jq -er .leaseId; }
+wait_for 20 lease || fail "no lease"
+jq -n --arg https "$(ready https)" --arg ssh "$(ready ssh)" --arg old "$old" --arg round "$new" --arg lease "$(lease)" \
+	--arg revoked "$(jq -r .token "$tmp/gone")" --arg id "$(jq -r .id "$tmp/gone")" \
+	'{https: $https, ssh: $ssh, old: $old, round: $round, lease: $lease, revoked: $revoked, revoked_id: $id}' >"$tmp/facts"
+
+/usr/bin/python3 "$here/tests/integration/audit_matrix.py" run "$MUXD_STATE" "$tmp/facts" "$tmp/cells" || fail "the cells were not driven"
+muxctl shutdown --sandboxes >/dev/null || fail "no end"
+wait "$DAEMON" 2>/dev/null
+seq=0
+while muxctl audit --since "$seq" -n 1000 -o json >"$tmp/page" 2>/dev/null && [ -s "$tmp/page" ]; do
+	cat "$tmp/page" >>"$tmp/events"
+	next=$(tail -n 1 "$tmp/page" | jq .seq)
+	[ "$next" != "$seq" ] || break
+	seq=$next
+done
+/usr/bin/python3 "$here/tests/integration/audit_matrix.py" check "$tmp/cells" <"$tmp/events" || fail "the matrix has cells that are wrong"
+ok "every operation answers and is audited as its credential asks"
