@@ -269,6 +269,7 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 	tell_progress(c, more ? "busy" : "idle");
 	live_forget_ended(c->p.live, c->consumed);
 	pause = more ? 0 : pause_of(c);
+	memory_rest(&c->rest, clock_boot_ns());
 out:
 	*out_consumed = c->consumed;
 	pthread_mutex_unlock(&c->turn);

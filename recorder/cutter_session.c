@@ -65,6 +65,7 @@ void cut_remove(struct cutter *c, struct cut_session *s)
 	memmove(c->sessions + at, c->sessions + at + 1, (c->n - at - 1) * sizeof(struct cut_session *));
 	c->n--;
 	c->last = NULL;
+	memory_went(&c->rest, clock_boot_ns());
 	builder_destroy(s->b);
 	free(s);
 }

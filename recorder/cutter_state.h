@@ -8,6 +8,7 @@
 #define RECORDER_CUTTER_STATE_H
 
 #include "muxd/base/buf.h"
+#include "muxd/base/memory.h"
 #include "recorder/builder.h"
 #include "recorder/cutter.h"
 #include "recorder/follower.h"
@@ -45,6 +46,7 @@ struct cutter {
 	struct index *index;
 	struct chain *chain;
 	struct follower *follower;
+	struct memory_rest rest;       /* builders that went */
 	struct open_files files;       /* of the builders */
 	struct cut_session **sessions; /* sorted by id */
 	size_t n, cap;

@@ -101,6 +101,7 @@ static void on_second(uv_timer_t *t)
 	HASH_ITER(hh, h->agents, a, an)
 	agent_tick(a, now);
 	exec_keys_expire(h, now);
+	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
 	hub_flush(h);

@@ -11,6 +11,7 @@
 
 #include "control/sandbox.h"
 #include "muxd/base/buf.h"
+#include "muxd/base/memory.h"
 #include "muxd/base/metric.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/failures.h"
@@ -241,6 +242,7 @@ struct hub {
 	bool paused; /* people were told that the record cannot be written */
 	struct hub_stats stats;
 	struct metric_times round_times;
+	struct memory_rest rest; /* sessions that went */
 	unsigned reviews; /* tokens of the cluster that are out */
 };
 

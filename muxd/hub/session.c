@@ -121,6 +121,7 @@ void session_free(struct session *s)
 	if (!s)
 		return;
 	screen_close(s);
+	memory_went(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
 	if (s->result_ready) {
