@@ -57,6 +57,7 @@
 	X(NO_SPACE, "workspace_full", 507, 73, "Free space in the sandbox, or raise sandbox.workspace_size for new ones.") \
 	X(PORT, "port_unreachable", 502, 69, "Start the server in the sandbox on that port, or look there why it ended.")  \
 	X(PORT_ANSWER, "port_bad_answer", 502, 76, "The program on that port does not speak HTTP/1.1; look at what it is.")  \
+	X(OWN_PAGE, "page_not_allowed", 403, 77, "Send X-Sandbox fields from a program, or a gateway that takes Sec-Fetch and Origin off.") \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")         \
 	X(LINK_LOST, "link_lost", 502, 69, "The sandbox went away; resume the agent and look at the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \

@@ -5,6 +5,7 @@
  */
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
+#include "muxd/doors/rest/router_fields.h"
 #include "muxd/doors/rest/router_head.h"
 
 #include <stdlib.h>
@@ -66,6 +67,23 @@ static void passed_on(const struct http1_head *h, const struct router_head *r)
 	buf_finish(&b);
 }
 
+/* The head that the client gets: nothing for the whole origin but what is ours. */
+static void stayed_here(const struct buf *b)
+{
+	struct http1_head h;
+	size_t cookies = 0;
+
+	if (http1_answer(buf_ptr(b), buf_len(b), &h, NULL) != 1)
+		return; /* more fields than are taken */
+	for (size_t i = 0; i < h.nfields; i++) {
+		cookies += http1_is_like(h.field[i].name, "Set-Cookie");
+		if (router_field_stays(h.field[i].name) && !http1_is_like(h.field[i].name, "X-Muxd-Request-Id"))
+			abort();
+	}
+	if (cookies > ROUTER_COOKIES_MAX)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct router_head r;
@@ -82,7 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (http1_request(data, size, &h, NULL) == 1) {
 		if (h.len > size)
 			abort();
-		if (router_head_read(&h, &r, NULL) == 0) {
+		(void)router_from_own_page(&h);
+		if (http1_request_check(&h, NULL) == 0 && router_head_read(&h, &r, NULL) == 0) {
 			bodies_agree(&r.body, data + h.len, size - h.len, step);
 			passed_on(&h, &r);
 		}
@@ -90,7 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (http1_answer(data, size, &h, NULL) == 1 && http1_answer_body(&h, false, &body, NULL) == 0) {
 		bodies_agree(&body, data + h.len, size - h.len, step);
 		buf_init(&b, 1024 * 1024);
-		(void)router_head_answer(&h, &body, h.status == 101, true, "id", &b);
+		if (router_head_answer(&h, &body, h.status == 101, true, "id", &b) == 0)
+			stayed_here(&b);
 		buf_finish(&b);
 	}
 	return 0;

@@ -154,15 +154,19 @@ static int begin_answer(struct router *r, const struct http1_head *h, struct err
 	return take_rest(r) ? err_set(e, ERR_PROTOCOL, "the answer's chunks are malformed") : 0;
 }
 
-/* 1xx but 101: passed on, and another head follows. */
-static int interim(struct router *r, const struct http1_head *h)
+/* 1xx but 101: passed on, and another head follows. A client of HTTP/1.0 would take it for the answer. */
+static int interim(struct router *r, const struct http1_head *h, struct err *e)
 {
 	static const struct http1_body none = {.kind = HTTP1_NONE, .done = true};
 	size_t had = buf_len(&r->out);
 
-	if (router_head_answer(h, &none, false, true, "", &r->out)) {
+	r->interim_bytes += h->len;
+	if (++r->interims > ROUTER_INTERIM_MAX || r->interim_bytes > ROUTER_INTERIM_BYTES)
+		return err_set(e, ERR_PROTOCOL, "more than %d answers of 1xx, or %d bytes of them", ROUTER_INTERIM_MAX,
+			       ROUTER_INTERIM_BYTES);
+	if (r->ask.minor && router_head_answer(h, &none, false, true, "", &r->out)) {
 		buf_truncate(&r->out, had);
-		return ERR_NOMEM;
+		return err_set(e, ERR_NOMEM, "no memory for the answer");
 	}
 	buf_consume(&r->answer, h->len);
 	return 0;
@@ -180,7 +184,7 @@ static int read_answer(struct router *r, struct err *e)
 			rc = err_set(e, ERR_PROTOCOL, "its head has more than %d bytes", ROUTER_ANSWER_MAX);
 		if (rc <= 0)
 			return rc;
-		rc = h.status < 200 && h.status != 101 ? interim(r, &h) : begin_answer(r, &h, e);
+		rc = h.status < 200 && h.status != 101 ? interim(r, &h, e) : begin_answer(r, &h, e);
 		if (rc)
 			return rc;
 	}

@@ -3,6 +3,7 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/text.h"
+#include "muxd/doors/rest/router_fields.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,6 +139,7 @@ int router_head_read(const struct http1_head *h, struct router_head *out, struct
 
 	memset(out, 0, sizeof(*out));
 	out->head = http1_is(h->method, "HEAD");
+	out->minor = h->minor;
 	out->keep_alive = h->minor == 1 && !http1_lists(h, "Connection", "close");
 	read_use(h, out);
 	if (http1_is(h->method, "CONNECT"))
@@ -188,13 +190,6 @@ static int field(struct buf *out, struct http1_text name, struct http1_text valu
 	return rc ? rc : buf_append(out, "\r\n", 2);
 }
 
-static bool is_our_cookie(struct http1_text t)
-{
-	while (t.n && (*t.p == ' ' || *t.p == '\t'))
-		t.p++, t.n--;
-	return starts(t, PSEUDONYM) || starts(t, "__Host-" PSEUDONYM) || starts(t, "__Secure-" PSEUDONYM);
-}
-
 /* The pairs of a Cookie field that are not ours. */
 static int cookies(struct buf *out, struct http1_text v)
 {
@@ -207,7 +202,7 @@ static int cookies(struct buf *out, struct http1_text v)
 
 		v.n -= pair.n + (semi != NULL);
 		v.p += pair.n + (semi != NULL);
-		if (is_our_cookie(pair))
+		if (router_cookie_is_ours(pair))
 			continue;
 		rc = buf_append_str(out, first ? "Cookie: " : ";");
 		if (rc == 0)
@@ -309,14 +304,15 @@ int router_head_request(const struct http1_head *h, const struct router_head *r,
 static int answer_fields(const struct http1_head *h, struct buf *out)
 {
 	bool no_body = h->status < 200 || h->status == 204;
+	struct router_cookies passed = {0, 0};
 	int rc = 0;
 
 	for (size_t i = 0; i < h->nfields && rc == 0; i++) {
 		const struct http1_field *f = &h->field[i];
 
-		if (is_hop(h, f->name) || http1_is_like(f->name, "Via") ||
+		if (is_hop(h, f->name) || http1_is_like(f->name, "Via") || router_field_stays(f->name) ||
 		    (no_body && http1_is_like(f->name, "Content-Length")) ||
-		    (http1_is_like(f->name, "Set-Cookie") && is_our_cookie(f->value)))
+		    (http1_is_like(f->name, "Set-Cookie") && !router_cookie_passes(&passed, f->value)))
 			continue;
 		rc = field(out, f->name, f->value);
 	}

@@ -4,7 +4,8 @@
  * A request is routed when it has the field X-Sandbox-ID: then it is not for the
  * API but for a port in a sandbox. Pure; the rules are RFC 9110, 7.6 (intermediaries): fields
  * that are for one hop are taken off, Via is added. What is ours is never passed
- * on: Authorization, X-Sandbox-*, and cookies whose name begins with "muxd" or "__Host-muxd".
+ * on: Authorization, X-Sandbox-*, and cookies whose name begins with "muxd" or "__Host-muxd". Of an answer, what would
+ * act on the daemon's own origin stays here, too (router_fields.h).
  */
 #ifndef MUXD_DOORS_REST_ROUTER_HEAD_H
 #define MUXD_DOORS_REST_ROUTER_HEAD_H
@@ -24,6 +25,7 @@ struct router_head {
 	bool upgrade;    /* to another protocol: after 101 both sides say what they like */
 	bool head;       /* HEAD */
 	bool keep_alive; /* the client wants its connection back */
+	unsigned minor;  /* it speaks HTTP/1.minor */
 	struct http1_body body;
 	struct http1_text token; /* the bearer token; p NULL: none */
 	char use[256];           /* method and path, for the record: without query, cut */

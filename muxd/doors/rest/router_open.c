@@ -2,6 +2,7 @@
 #include "muxd/base/text.h"
 #include "muxd/doors/rest/api_head.h"
 #include "muxd/doors/rest/route.h"
+#include "muxd/doors/rest/router_fields.h"
 #include "muxd/doors/rest/router_state.h"
 
 #include <stdio.h>
@@ -127,6 +128,22 @@ int router_make_exchange(struct router *r, bool routed)
 	return 0;
 }
 
+/*
+ * A page of ours has no business in a sandbox's server: what that answers would be of the page's own origin. The fields
+ * that say so cannot be made up by scripts; they may be missing (old browsers), so this is one of several fences.
+ */
+static int check_page(struct router *r, const struct http1_head *h, struct err *e)
+{
+	struct http_exchange *x = r->c->x;
+	struct origin from = http_origin(x, "rest");
+
+	if (!router_from_own_page(h))
+		return 0;
+	err_set(e, ERR_OWN_PAGE, "a page of this origin sends X-Sandbox fields");
+	broker_refuse(x->hub, r->ask.token.p, r->ask.token.n, &from, "page", e);
+	return e->code;
+}
+
 /* The head is whole: what is behind it is body. */
 static int accept_head(struct router *r, const struct http1_head *h, struct err *e)
 {
@@ -143,6 +160,8 @@ static int accept_head(struct router *r, const struct http1_head *h, struct err 
 	}
 	r->c->x->method = method_of(h->method);
 	r->up = r->ask.body;
+	if (rc == 0)
+		rc = check_page(r, h, e);
 	if (rc == 0)
 		rc = route_authenticate(r->c->x, r->ask.token.p, r->ask.token.n, e);
 	rc = conn_judge(r->c, rc, e);

@@ -15,10 +15,12 @@
 #include "muxd/doors/rest/server.h"
 #include "muxd/hub/hub.h"
 
-#define ROUTER_HEAD_MAX   (32 * 1024) /* of a request */
-#define ROUTER_ANSWER_MAX (64 * 1024) /* of an answer's head */
-#define ROUTER_IN_MAX     (32 * 1024) /* of the client's bytes that wait for the program */
-#define ROUTER_STEPS      16          /* pieces each way in one turn */
+#define ROUTER_HEAD_MAX      (32 * 1024) /* of a request */
+#define ROUTER_ANSWER_MAX    (64 * 1024) /* of an answer's head */
+#define ROUTER_IN_MAX        (32 * 1024) /* of the client's bytes that wait for the program */
+#define ROUTER_INTERIM_MAX   16          /* answers of 1xx before the one that counts */
+#define ROUTER_INTERIM_BYTES (16 * 1024)
+#define ROUTER_STEPS         16 /* pieces each way in one turn */
 
 enum router_state { HEAD, OPENING, ASKING, ANSWERING, UPGRADED, REPLY, LINGER };
 
@@ -35,6 +37,8 @@ struct router {
 	struct buf answer;      /* ASKING: what came of the answer */
 	struct buf out;         /* for the client */
 	struct http1_body up, down;
+	unsigned interims; /* answers of 1xx so far */
+	size_t interim_bytes;
 	bool behind;               /* bytes came that are none of the request's */
 	bool client_end, end_told; /* UPGRADED: the client has said all; and the program knows it */
 	bool program_end;          /* nothing more comes from the program */

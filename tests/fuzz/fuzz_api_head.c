@@ -1,0 +1,54 @@
+/*
+ * What is looked at before libwebsockets sees a request: heads, whole and in pieces (the first byte says how long).
+ * Pieces change nothing, a head that may go on has one Host, one length and its end where it says.
+ */
+#include "muxd/base/err.h"
+#include "muxd/doors/rest/api_head.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void is_fit(const uint8_t *data, size_t size, const struct api_head *head)
+{
+	const struct http1_field *host;
+	struct http1_head h;
+
+	if (head->len > size || head->unfit || http1_request(data, head->len, &h, NULL) != 1 || h.len != head->len)
+		abort();
+	host = http1_find(&h, "Host", NULL);
+	if ((h.minor && !host) || (host && http1_find(&h, "Host", host)))
+		abort();
+	if (http1_find(&h, "Content-Length", NULL) && http1_find(&h, "Transfer-Encoding", NULL))
+		abort();
+	if (!head->routed && (head->len > API_HEAD_MAX || *h.target.p != '/' || memchr(data, 0, head->len)))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct api_head whole, part;
+	size_t step, seen = 0;
+	int rc, got = 0;
+
+	if (size < 2)
+		return 0;
+	step = data[0] + 1u;
+	data++, size--;
+	rc = api_head_read(data, size, 0, &whole, NULL);
+	if (rc == 1)
+		is_fit(data, size, &whole);
+	for (size_t n = step < size ? step : size; got == 0 && seen < size; n = n + step < size ? n + step : size) {
+		got = api_head_read(data, n, seen, &part, NULL);
+		seen = n;
+		if (got == 0 && part.unfit) /* somebody else reads on */
+			return 0;
+	}
+	/* an Upgrade with something behind it is refused when that came with it */
+	if (rc == 1 && (got != 1 || part.len != whole.len || part.routed != whole.routed))
+		abort();
+	if (got == 1)
+		is_fit(data, size, &part);
+	return 0;
+}
