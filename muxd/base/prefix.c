@@ -1,6 +1,7 @@
 #include "muxd/base/prefix.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -115,9 +116,9 @@ void prefix_format(const struct prefix *p, char out[PREFIX_STR_LEN])
 	if (p->family)
 		inet_ntop(p->family == 4 ? AF_INET : AF_INET6, p->b, text, sizeof(text));
 	if (p->bits == whole(p))
-		snprintf(out, PREFIX_STR_LEN, "%s", text);
+		text_put(out, PREFIX_STR_LEN, text);
 	else
-		snprintf(out, PREFIX_STR_LEN, "%s/%u", text, p->bits);
+		text_format(out, PREFIX_STR_LEN, "%s/%u", text, p->bits);
 }
 
 /* ---- lists */

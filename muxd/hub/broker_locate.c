@@ -69,11 +69,11 @@ static void find_id(struct locate_job *j)
 
 	HASH_ITER(hh, j->hub->agents, a, next)
 	if (!name[0] && id_equal(&a->info.sandbox_id, &j->id))
-		snprintf(name, sizeof(name), "%s", a->name);
+		text_put(name, sizeof(name), a->name);
 	if (!name[0] && j->hub->p.life && life_find(j->hub->p.life, &j->id, name, NULL))
 		log_warn(NULL, "the control database does not say whose sandbox that is");
 	if (name[0] && may_hear_of(j, name))
-		snprintf(j->name, sizeof(j->name), "%s", name);
+		text_put(j->name, sizeof(j->name), name);
 	look(j);
 }
 
