@@ -7,6 +7,7 @@
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<Y
 journal: {dir: $tmp/journal, size: 16MiB}
+metrics: {open_on_loopback: true}
 record: {segment_size: 8MiB}
 rounds: {keep: 15s}
 sandbox: {memory: 512MiB, workspace_size: 256MiB}

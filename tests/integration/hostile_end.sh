@@ -7,6 +7,7 @@
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<Y
 journal: {dir: $tmp/journal, size: 8MiB}
+metrics: {open_on_loopback: true}
 sessions: {max: 12, max_per_agent: 10}
 lifecycle: {snapshot_timeout: 2s}
 Y
