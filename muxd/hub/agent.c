@@ -19,6 +19,7 @@
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 5000
+#define UNABLE_NS    (20 * NS_PER_SEC) /* without a link, though it was given streams: two handshakes and no answer */
 #define ADRIFT_NS    (20 * NS_PER_SEC)
 
 static const char *const state_names[] = {"cold", "waking", "up", "lost"};
@@ -101,6 +102,8 @@ static void on_up(void *arg, const struct link_channel_info *list, size_t n)
 
 	agent_set_state(a, AGENT_UP);
 	a->retry_ms = RETRY_MIN_MS;
+	if (a->silent_since)
+		a->unable[0] = '\0'; /* it answers: what it cannot do is told by the next start that fails */
 	a->silent_since = 0;
 	a->hub->stats.sandboxes_up++;
 	for (size_t i = 0; i < n; i++) {
@@ -175,12 +178,68 @@ static unsigned longer(unsigned retry_ms)
 	return retry_ms * 2 < RETRY_MAX_MS ? retry_ms * 2 : RETRY_MAX_MS;
 }
 
+void agent_unable(struct agent *a, const char *why)
+{
+	if (!a->unable[0]) {
+		log_warn(&(struct log_ids){.agent = a->name}, "cannot serve: %s", why);
+		(void)audit_event(a->hub, "sandbox.unable", NULL, a->name, "error", json_pack("{s:s}", "why", why));
+	}
+	text_put(a->unable, sizeof(a->unable), why);
+}
+
+static void ask(struct agent *a, bool make);
+
+static void healed(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct agent *a = arg;
+
+	(void)info, (void)fd;
+	if (rc == ERR_CANCELLED)
+		return;
+	a->cut = false;
+	agent_set_state(a, AGENT_COLD);
+	if (rc) {
+		answer_waiters(a, rc, e);
+	} else {
+		a->unable[0] = '\0';
+		if (!STAILQ_EMPTY(&a->waiters) && !a->stopping)
+			ask(a, true);
+	}
+	hub_flush(a->hub);
+}
+
+/* Ended from outside for who waits; the next one begins when it is gone. */
+static void heal(struct agent *a)
+{
+	struct sandbox_provider *p = a->hub->p.provider;
+	char text[200];
+
+	text_format(text, sizeof(text), "its sandbox could not serve and was begun anew: %s", a->unable);
+	log_warn(&(struct log_ids){.agent = a->name}, "%s", text);
+	(void)audit_event(a->hub, "sandbox.healed", NULL, a->name, "ok", json_pack("{s:s}", "why", a->unable));
+	agent_leave(a, EXIT_LOST, text);
+	a->cut = true;
+	a->retry_at = a->silent_since = 0;
+	agent_set_state(a, AGENT_WAKING);
+	p->ops->destroy_sandbox(p, a->name, "its muxlet cannot serve", healed, a);
+}
+
 /* There is a sandbox, and it does not answer. Who waits for one hears that in time; what runs in it may come back. */
 static void answer_in_time(struct agent *a, const char *why)
 {
+	uint64_t silent = a->silent_since ? clock_boot_ns() - a->silent_since : 0;
 	struct err e = {0};
+	char text[160];
 
-	if (!a->silent_since || clock_boot_ns() - a->silent_since < agent_patience(a))
+	if (silent >= UNABLE_NS) {
+		text_format(text, sizeof(text), "its muxlet does not answer: %s", why);
+		agent_unable(a, text);
+	}
+	if (a->unable[0] && agent_may_end(a) && !STAILQ_EMPTY(&a->waiters) && !a->stopping) {
+		heal(a);
+		return;
+	}
+	if (!a->silent_since || silent < agent_patience(a))
 		return;
 	err_set(&e, ERR_LINK_LOST, "the sandbox of %s does not answer: %s", a->name, why);
 	answer_waiters(a, e.code, &e);
@@ -297,6 +356,8 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 		}
 		explicit_bzero(&p, sizeof(p));
 	}
+	if (fresh)
+		a->unable[0] = '\0';
 	if (fresh || !a->silent_since)
 		a->silent_since = clock_boot_ns();
 	a->info = *info;
@@ -368,6 +429,13 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		agent_set_state(a, AGENT_LOST);
 		a->retry_ms = longer(a->retry_ms);
 		a->retry_at = HASH_CNT(hh_channel, a->channels) ? clock_boot_ns() + a->retry_ms * NS_PER_MS : 0;
+		if (rc == ERR_UNAVAILABLE && a->silent_since) { /* it runs, and its listener is full */
+			answer_in_time(a, e && e->message[0] ? e->message : err_name(rc));
+			if (a->state != AGENT_LOST) {
+				hub_flush(a->hub);
+				return;
+			}
+		}
 	}
 	answer_waiters(a, rc, e);
 	hub_flush(a->hub);
@@ -410,7 +478,7 @@ void agent_set_cold(struct agent *a, const char *why)
 {
 	struct err e = {0};
 
-	if (a->ask) /* the answer that is on its way decides */
+	if (a->ask || a->cut) /* the answer that is on its way decides */
 		return;
 	agent_set_state(a, AGENT_COLD);
 	if (a->stopping) /* who waits for its end waits for the next one */
@@ -485,7 +553,10 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 {
 	struct agent_waiter *w;
 
-	if (a->state == AGENT_UP && !a->stopping) {
+	bool heals = a->unable[0] && agent_may_end(a) && !a->stopping && !a->ask &&
+		     (a->state == AGENT_UP || a->state == AGENT_LOST);
+
+	if (a->state == AGENT_UP && !a->stopping && !heals) {
 		fn(arg, 0, NULL);
 		return;
 	}
@@ -497,7 +568,9 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 	w->fn = fn;
 	w->arg = arg;
 	STAILQ_INSERT_TAIL(&a->waiters, w, entry);
-	if (a->stopping)
+	if (heals)
+		heal(a);
+	else if (a->stopping)
 		want_it(a);
 	else if (a->state != AGENT_WAKING)
 		ask(a, true);

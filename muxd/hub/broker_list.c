@@ -49,6 +49,19 @@ static void overlay(json_t *o, const json_t *row)
 	}
 }
 
+/* It runs and cannot serve: whoever knows better that it runs does not know this. */
+static void show_unable(json_t *o, const struct agent *a)
+{
+	char text[400];
+
+	text_format(text, sizeof(text), "%s; %s", a->unable,
+		    agent_may_end(a)
+			? "who enters it next has it ended and begun anew: its programs end, its workspace stays"
+			: "muxctl sandbox terminate ends it; what its workspace is on decides what stays");
+	json_object_set_new(o, "state", json_string("error"));
+	json_object_set_new(o, "detail", json_string(text));
+}
+
 json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *info, const json_t *row)
 {
 	static const char *const links[] = {NULL, "waking", "up", "lost"};
@@ -64,6 +77,8 @@ json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *i
 		drop_unknown(o);
 	if (row)
 		overlay(o, row);
+	if (a && a->unable[0] && a->state != AGENT_COLD)
+		show_unable(o, a);
 	return o;
 }
 

@@ -146,7 +146,7 @@ struct session {
 	enum exit_cause kill_cause;
 	char kill_text[200];
 	struct link_exit exit;
-	uint64_t exit_came;   /* boot ns: the sandbox reported it, but why a KILL ended it is still being asked; 0 */
+	uint64_t exit_came; /* boot ns: the sandbox reported it, but why a KILL ended it is still being asked; 0 */
 	uint64_t exit_position;
 	struct session_result result;
 	uint64_t kept_bytes; /* counted in hub->ended_bytes */
@@ -195,6 +195,7 @@ struct agent {
 	unsigned retry_ms;
 	uint64_t adrift_since; /* boot ns: sessions run there, and nobody looks for its stream; 0: not so */
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
+	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
 	uint32_t oom_seen;
 	bool stopping;           /* life ends it: what is to begin in it waits for that, or for its being taken back */
 	bool cut;                /* broke the protocol: this incarnation is not spoken to again */
@@ -314,6 +315,11 @@ struct agent *agent_get(struct hub *h, const char *name); /* made when missing; 
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
 void agent_touch(struct agent *a);
+/*
+ * Its muxlet does not do what it is for. It is shown so, and who asks for the sandbox next has it ended and begun anew:
+ * its programs end, its workspace stays (agent_may_end(); else it is only told).
+ */
+void agent_unable(struct agent *a, const char *why);
 uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take to answer who waits for a start */
 /* Its sessions end with that cause and words, its link is let go. */
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);

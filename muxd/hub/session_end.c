@@ -103,6 +103,13 @@ static int not_started(const struct session *s, char *out, size_t size)
 	}
 	if (x->error == EAGAIN && (strcmp(x->error_at, "spawn") == 0 || strcmp(x->error_at, "exec") == 0))
 		return full(s, out, size);
+	if (x->error == EMFILE) {
+		agent_unable(s->agent, "its muxlet has no descriptors left: nothing can be started");
+		text_format(out, size,
+			    "%s cannot start anything: its muxlet has no descriptors left. Ask again: it is begun anew",
+			    s->agent->name);
+		return ERR_UNAVAILABLE;
+	}
 	if (err_by_name(x->error_at)) {
 		if (x->text[0])
 			text_put(out, size, x->text);
