@@ -57,10 +57,20 @@ static void on_name(void *arg, int rc, const struct err *e, const char *name)
 	job->named(job);
 }
 
-/* rc: of the checks that the caller made; a refusal is answered here. */
+static void on_writable(void *arg, int rc, const struct err *e)
+{
+	struct agent_job *job = arg;
+
+	if (rc)
+		job_end(job, rc, e, NULL);
+	else
+		hub_resolve(job->hub, job->name, on_name, job);
+}
+
+/* rc: of the checks that the caller made; a refusal is answered here. changes: it is to be recorded. */
 static void job_begin(struct hub *h, const struct request *rq, const char *name, const char *reason,
-		      void (*named)(struct agent_job *job), int rc, const struct err *e, broker_json_done *done,
-		      void *arg)
+		      void (*named)(struct agent_job *job), bool changes, int rc, const struct err *e,
+		      broker_json_done *done, void *arg)
 {
 	struct agent_job *job = rc ? NULL : calloc(1, sizeof(*job));
 	struct err here = {0};
@@ -78,7 +88,10 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 	job->named = named;
 	job->done = done;
 	job->arg = arg;
-	hub_resolve(h, job->name, on_name, job);
+	if (changes)
+		gate_pass(h, on_writable, job);
+	else
+		hub_resolve(h, job->name, on_name, job);
 }
 
 static struct agent *known(struct hub *h, const char *name)
@@ -130,7 +143,7 @@ void broker_agent(struct hub *h, const struct request *rq, const char *agent, br
 	struct err e = {0};
 	int rc = broker_check(h, rq, agent, 0, "agent", &e);
 
-	job_begin(h, rq, agent, "", show, rc, &e, done, arg);
+	job_begin(h, rq, agent, "", show, false, rc, &e, done, arg);
 }
 
 /* ---- make or wake */
@@ -164,9 +177,7 @@ void broker_resume(struct hub *h, const struct request *rq, const char *agent, b
 
 	if (!rc)
 		rc = broker_check_enter(h, rq, agent, "resume", &e);
-	if (!rc)
-		rc = hub_writable(h, &e);
-	job_begin(h, rq, agent, "", resume, rc, &e, done, arg);
+	job_begin(h, rq, agent, "", resume, true, rc, &e, done, arg);
 }
 
 /* ---- end */
@@ -236,7 +247,5 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 
 	if (!rc)
 		rc = reason_check(reason, &e);
-	if (!rc)
-		rc = hub_writable(h, &e);
-	job_begin(h, rq, agent, reason, wipe ? destroy_all : destroy, rc, &e, done, arg);
+	job_begin(h, rq, agent, reason, wipe ? destroy_all : destroy, true, rc, &e, done, arg);
 }

@@ -350,22 +350,35 @@ static int check_call(struct life_job *j, struct err *e)
 		rc = err_set(e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes");
 	if (!rc && j->hub->stopping)
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	return rc ? rc : hub_writable(j->hub, e);
+	return rc;
 }
 
 /* Asked for before it is done: a change that the record does not know of must not happen. */
-static void job_ask(struct life_job *j)
+static void on_writable(void *arg, int rc, const struct err *why)
 {
+	struct life_job *j = arg;
 	const struct verb *v = &verbs[j->verb];
 	struct err e = {0};
-	int rc = check_call(j, &e);
 
+	if (rc)
+		e = *why;
 	if (!rc && audit_event(j->hub, v->event, &j->rq, j->agent, "asked", asked_detail(j)))
 		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: nothing is changed");
 	if (rc)
 		job_answer(j, rc, &e);
 	else
 		v->act(j->hub->p.life, j);
+}
+
+static void job_ask(struct life_job *j)
+{
+	struct err e = {0};
+	int rc = check_call(j, &e);
+
+	if (rc)
+		job_answer(j, rc, &e);
+	else
+		gate_pass(j->hub, on_writable, j);
 }
 
 /* ---- a fork of a session: whose it was and when, from the hub or the record */

@@ -152,22 +152,19 @@ static bool seen_before(struct open_job *j)
 	return true;
 }
 
-/* The sandbox is awake. From here on the session carries the job. */
-static void on_ready(void *arg, int rc, const struct err *e)
+/* The sandbox is awake, and the record can be written. From here on the session carries the job. */
+static void begin(void *arg, int rc, const struct err *e)
 {
 	struct open_job *j = arg;
 	struct session *s = NULL;
 	struct err here = {0};
 
 	if (rc) {
-		if (!e)
-			err_set(&here, rc, "the sandbox of %s is not there: %s", j->agent->name, err_name(rc));
-		job_fail(j, rc, e ? e : &here);
+		job_fail(j, rc, e);
 		return;
 	}
-	rc = hub_writable(j->hub, &here);
-	if (!rc) /* waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone */
-		rc = broker_check(j->hub, &j->rq, j->agent->name, scope_of(j->kind), session_kind_name(j->kind), &here);
+	/* Waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone. */
+	rc = broker_check(j->hub, &j->rq, j->agent->name, scope_of(j->kind), session_kind_name(j->kind), &here);
 	if (!rc && seen_before(j)) /* the same call came meanwhile, and waited too */
 		return;
 	if (!rc)
@@ -228,6 +225,20 @@ void session_job_done(struct session *s, int rc, const char *why)
 	job_free(j);
 }
 
+static void on_ready(void *arg, int rc, const struct err *e)
+{
+	struct open_job *j = arg;
+	struct err here = {0};
+
+	if (!rc) {
+		gate_pass(j->hub, begin, j);
+		return;
+	}
+	if (!e)
+		err_set(&here, rc, "the sandbox of %s is not there: %s", j->agent->name, err_name(rc));
+	job_fail(j, rc, e ? e : &here);
+}
+
 static int prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
 {
 	struct hub *h = j->hub;
@@ -246,7 +257,7 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 				  json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));
 		return rc;
 	}
-	return hub_writable(h, e);
+	return 0;
 }
 
 static void on_named(void *arg, int rc, const struct err *e, const char *name)
@@ -262,6 +273,18 @@ static void on_named(void *arg, int rc, const struct err *e, const char *name)
 	}
 	if (!seen_before(j))
 		agent_need(j->agent, on_ready, j);
+}
+
+static void on_writable(void *arg, int rc, const struct err *e)
+{
+	struct open_job *j = arg;
+
+	if (rc) {
+		j->done(j->arg, rc, e, NULL, NULL, NULL);
+		job_free(j);
+		return;
+	}
+	hub_resolve(j->hub, j->name, on_named, j);
 }
 
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
@@ -289,5 +312,5 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		job_free(j);
 		return;
 	}
-	hub_resolve(h, j->name, on_named, j);
+	gate_pass(h, on_writable, j);
 }

@@ -311,6 +311,8 @@ struct ask_job {
 	struct hub *hub;
 	struct request rq;
 	enum work_call call;
+	char *id; /* both while it waits to be asked */
+	json_t *body;
 	broker_json_done *done;
 	void *arg;
 };
@@ -346,7 +348,7 @@ static int check(struct hub *h, const struct request *rq, enum work_call call, s
 				  json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
 	if (!rc && !h->p.work)
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no leases here");
-	return !rc && work_call_changes(call) ? hub_writable(h, e) : rc;
+	return rc;
 }
 
 /* What the run's rounds are opened with: the caller's grant, without its token. */
@@ -388,6 +390,25 @@ static void ask(struct ask_job *j, const char *id, json_t *body)
 		release(NULL, c.auth);
 }
 
+static void on_writable(void *arg, int rc, const struct err *e)
+{
+	struct ask_job *j = arg;
+	char *id = j->id;
+	json_t *body = j->body;
+
+	j->id = NULL;
+	j->body = NULL;
+	if (rc) {
+		j->done(j->arg, rc, e, NULL);
+		request_finish(&j->rq);
+		free(j);
+	} else {
+		ask(j, id, body);
+	}
+	free(id);
+	json_decref(body);
+}
+
 void broker_work(struct hub *h, const struct request *rq, const char *call, const char *id, json_t *body,
 		 broker_json_done *done, void *arg)
 {
@@ -407,5 +428,14 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 		return;
 	}
 	*j = (struct ask_job){.hub = h, .rq = *rq, .call = which, .done = done, .arg = arg};
-	ask(j, id, body);
+	if (!work_call_changes(which)) {
+		ask(j, id, body);
+		return;
+	}
+	j->id = id ? strdup(id) : NULL;
+	j->body = json_incref(body);
+	if (id && !j->id)
+		on_writable(j, err_set(&e, ERR_NOMEM, "no memory"), &e);
+	else
+		gate_pass(h, on_writable, j);
 }

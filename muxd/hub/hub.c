@@ -53,6 +53,7 @@ static void on_record_state(void *arg, enum hub_record_state now, enum hub_recor
 				  hub_record_state_name(now), NULL);
 	}
 	recovery_check(h);
+	gate_tick(h);
 	if (now == RECORD_OK) {
 		TAILQ_FOREACH(a, &h->attachments, of_hub)
 		{
@@ -93,6 +94,7 @@ static void on_second(uv_timer_t *t)
 	struct agent *a, *an;
 
 	grants_tick(h);
+	gate_tick(h);
 	for (s = TAILQ_FIRST(&h->order); s; s = next) {
 		next = TAILQ_NEXT(s, order);
 		session_tick(s, now);
@@ -133,6 +135,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!h)
 		return err_set(e, rc, "no memory for the hub");
 	h->p = *p;
+	TAILQ_INIT(&h->gate);
 	h->loop = p->loop;
 	h->conf = p->conf;
 	h->failures_fd = -1;
@@ -176,6 +179,7 @@ void hub_stop(struct hub *h)
 	struct attachment *a;
 
 	h->stopping = true;
+	gate_close(h);
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
 	hub_flush(h);
@@ -191,6 +195,7 @@ void hub_destroy(struct hub *h)
 
 	if (!h)
 		return;
+	gate_close(h);
 	if (h->p.provider)
 		h->p.provider->gone = NULL;
 	HASH_ITER(hh, h->agents, a, next)

@@ -235,6 +235,7 @@ struct hub {
 	unsigned nscreens;
 	struct recorder_client *recorder;
 	struct reader_client *readers; /* who has read the record and is still connected */
+	TAILQ_HEAD(, gate_wait) gate;  /* in the order in which they came, all for the same time */
 	struct recovery *recovery;     /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
@@ -412,6 +413,14 @@ int audit_event(struct hub *h, const char *event, const struct request *rq, cons
 /* grants.c */
 void grants_tick(struct hub *h);
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
+
+/* gate.c: go is called once, at once where it can be told now: rc 0, or hub_writable()'s after 5 s of a record that
+ * starts. */
+typedef void gate_go(void *arg, int rc, const struct err *e);
+void gate_pass(struct hub *h, gate_go *go, void *arg);
+void gate_tick(struct hub *h);
+void gate_close(struct hub *h); /* ERR_CANCELLED to all who wait */
+
 struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id);
 int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
 		 const char *digest);

@@ -1,0 +1,78 @@
+/*
+ * What is to be recorded waits for a record that cannot be written just now: a recorder that is started
+ * again takes some hundred milliseconds, and no caller is to hear of it. After 5 s it is told; a full disk at once.
+ */
+#define LOG_SUBSYS "hub"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+#include "muxd/hub/internal.h"
+
+#include <stdlib.h>
+
+#define WAIT_NS (5 * NS_PER_SEC)
+
+struct gate_wait {
+	TAILQ_ENTRY(gate_wait) entry;
+	uint64_t until;
+	gate_go *go;
+	void *arg;
+};
+
+static bool may_pass_soon(const struct hub *h)
+{
+	enum hub_record_state s = journal_state(h->journal);
+
+	/* Failed, too: so it is for a moment when a recorder goes on that stood still in the middle of a write. */
+	return !h->stopping && s != RECORD_OK && s != RECORD_DISK_FULL;
+}
+
+void gate_pass(struct hub *h, gate_go *go, void *arg)
+{
+	struct err e = {0};
+	struct gate_wait *w = NULL;
+	int rc = hub_writable(h, &e);
+
+	if (rc && may_pass_soon(h)) /* what was read of it may be some milliseconds old */
+		journal_refresh(h->journal), rc = hub_writable(h, &e);
+	if (rc && may_pass_soon(h))
+		w = calloc(1, sizeof(*w));
+	if (!w) {
+		go(arg, rc, rc ? &e : NULL);
+		return;
+	}
+	*w = (struct gate_wait){.until = clock_boot_ns() + WAIT_NS, .go = go, .arg = arg};
+	TAILQ_INSERT_TAIL(&h->gate, w, entry);
+}
+
+static void settle(struct hub *h, struct gate_wait *w, int rc, const struct err *e)
+{
+	TAILQ_REMOVE(&h->gate, w, entry);
+	w->go(w->arg, rc, e);
+	free(w);
+}
+
+/* The first is taken again and again: whoever goes on may add others, at the end. */
+void gate_tick(struct hub *h)
+{
+	uint64_t now = clock_boot_ns();
+	struct gate_wait *w;
+
+	while ((w = TAILQ_FIRST(&h->gate))) {
+		struct err e = {0};
+		int rc = hub_writable(h, &e);
+
+		if (rc && may_pass_soon(h) && now < w->until)
+			return;
+		settle(h, w, rc, rc ? &e : NULL);
+	}
+}
+
+void gate_close(struct hub *h)
+{
+	struct gate_wait *w;
+	struct err e = {0};
+
+	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	while ((w = TAILQ_FIRST(&h->gate)))
+		settle(h, w, ERR_CANCELLED, &e);
+}
