@@ -44,9 +44,20 @@ void gate_pass(struct hub *h, gate_go *go, void *arg)
 	TAILQ_INSERT_TAIL(&h->gate, w, entry);
 }
 
-static void settle(struct hub *h, struct gate_wait *w, int rc, const struct err *e)
+int gate_later(struct hub *h, gate_go *go, void *arg)
 {
-	TAILQ_REMOVE(&h->gate, w, entry);
+	struct gate_wait *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return ERR_NOMEM;
+	*w = (struct gate_wait){.go = go, .arg = arg};
+	TAILQ_INSERT_TAIL(&h->later, w, entry);
+	return 0;
+}
+
+static void settle(struct gate_list *list, struct gate_wait *w, int rc, const struct err *e)
+{
+	TAILQ_REMOVE(list, w, entry);
 	w->go(w->arg, rc, e);
 	free(w);
 }
@@ -63,8 +74,19 @@ void gate_tick(struct hub *h)
 
 		if (rc && may_pass_soon(h) && now < w->until)
 			return;
-		settle(h, w, rc, rc ? &e : NULL);
+		settle(&h->gate, w, rc, rc ? &e : NULL);
 	}
+}
+
+/* Who comes back meanwhile waits for the next tick. */
+void gate_tick_later(struct hub *h)
+{
+	struct gate_list now = TAILQ_HEAD_INITIALIZER(now);
+	struct gate_wait *w;
+
+	TAILQ_CONCAT(&now, &h->later, entry);
+	while ((w = TAILQ_FIRST(&now)))
+		settle(&now, w, 0, NULL);
 }
 
 void gate_close(struct hub *h)
@@ -74,5 +96,7 @@ void gate_close(struct hub *h)
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	while ((w = TAILQ_FIRST(&h->gate)))
-		settle(h, w, ERR_CANCELLED, &e);
+		settle(&h->gate, w, ERR_CANCELLED, &e);
+	while ((w = TAILQ_FIRST(&h->later)))
+		settle(&h->later, w, ERR_CANCELLED, &e);
 }

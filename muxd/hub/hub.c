@@ -95,6 +95,7 @@ static void on_second(uv_timer_t *t)
 
 	grants_tick(h);
 	gate_tick(h);
+	gate_tick_later(h);
 	for (s = TAILQ_FIRST(&h->order); s; s = next) {
 		next = TAILQ_NEXT(s, order);
 		session_tick(s, now);
@@ -136,6 +137,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		return err_set(e, rc, "no memory for the hub");
 	h->p = *p;
 	TAILQ_INIT(&h->gate);
+	TAILQ_INIT(&h->later);
 	h->loop = p->loop;
 	h->conf = p->conf;
 	h->failures_fd = -1;

@@ -235,8 +235,9 @@ struct hub {
 	unsigned nscreens;
 	struct recorder_client *recorder;
 	struct reader_client *readers; /* who has read the record and is still connected */
-	TAILQ_HEAD(, gate_wait) gate;  /* in the order in which they came, all for the same time */
-	struct recovery *recovery;     /* waits for the recorder to say how it is */
+	uint64_t recovered_ns;
+	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */
+	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
 	uv_timer_t *pace;
@@ -418,7 +419,11 @@ int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ER
  * starts. */
 typedef void gate_go(void *arg, int rc, const struct err *e);
 void gate_pass(struct hub *h, gate_go *go, void *arg);
+/* The same at the next tick of the hub, whatever the record is like; rc is 0, or ERR_CANCELLED. ERR_NOMEM: not called.
+ */
+int gate_later(struct hub *h, gate_go *go, void *arg);
 void gate_tick(struct hub *h);
+void gate_tick_later(struct hub *h);
 void gate_close(struct hub *h); /* ERR_CANCELLED to all who wait */
 
 struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id);

@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "reader"
 #include "muxd/hub/reader.h"
 
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
@@ -39,19 +40,125 @@ static void client_drop(struct hub *h, struct reader_client *c)
 	free(c);
 }
 
+/* ---- questions */
+
+#define ASK_NS (5 * NS_PER_SEC)
+
+struct question {
+	struct hub *hub;
+	json_t *q;
+	uint64_t until;
+	bool begun; /* a part of the answer was handed on */
+	recorder_answer *cb;
+	void *arg;
+};
+
+static void question_free(struct question *t)
+{
+	json_decref(t->q);
+	free(t);
+}
+
+/* Of a round that was opened with an exec_id: whatever the record says, it exists. */
+static bool remembered(const struct question *t)
+{
+	const char *text = json_string_value(json_object_get(t->q, "session"));
+	struct exec_key *k, *next;
+	struct id id;
+
+	if (!text || id_parse(text, &id))
+		return false;
+	HASH_ITER(hh, t->hub->exec_ids, k, next)
+	if (id_equal(&k->session, &id))
+		return true;
+	return false;
+}
+
+static bool recovering(const struct hub *h)
+{
+	return !h->recovered || clock_boot_ns() - h->recovered_ns < RECOVERING_NS;
+}
+
+static bool ask_again(const struct question *t, int rc)
+{
+	if (rc != ERR_UNAVAILABLE && rc != ERR_NOT_FOUND)
+		return false; /* ERR_CANCELLED: the hub may be gone */
+	if (t->begun || t->hub->stopping || clock_boot_ns() >= t->until || json_object_get(t->q, "screen"))
+		return false;
+	return rc == ERR_UNAVAILABLE ||
+	       (rc == ERR_NOT_FOUND && json_object_get(t->q, "session") && (recovering(t->hub) || remembered(t)));
+}
+
+static void question_end(struct question *t, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (rc == ERR_NOT_FOUND && !t->begun && remembered(t))
+		rc = err_set(&here, ERR_UNAVAILABLE, "the record does not have it yet"), e = &here;
+	t->cb(t->arg, rc, e, NULL, NULL, 0, true);
+	question_free(t);
+}
+
+static void question_ask(void *arg, int rc, const struct err *e);
+
+static void on_answered(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			bool end)
+{
+	struct question *t = arg;
+
+	if (rc && ask_again(t, rc)) {
+		if (gate_later(t->hub, question_ask, t))
+			question_end(t, rc, e);
+	} else if (rc) {
+		question_end(t, rc, e);
+	} else {
+		t->begun = true;
+		t->cb(t->arg, 0, NULL, json, p, n, end);
+		if (end)
+			question_free(t);
+	}
+}
+
+/* rc: why it cannot be asked any more. */
+static void question_ask(void *arg, int rc, const struct err *e)
+{
+	struct question *t = arg;
+	struct err here = {0};
+
+	if (rc) {
+		question_end(t, rc, e);
+		return;
+	}
+	rc = t->hub->recorder ? recorder_client_ask(t->hub->recorder, t->q, on_answered, t) : ERR_UNAVAILABLE;
+	if (!rc)
+		return;
+	err_set(&here, rc, "the recorder could not be asked");
+	on_answered(t, rc, &here, NULL, NULL, 0, true);
+}
+
 int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answer *cb, void *arg)
 {
 	json_t *asker = json_pack("{s:s,s:s,s:s}", "door", rq->door, "peer", rq->peer, "endpoint", rq->endpoint);
-	int rc = ERR_UNAVAILABLE;
+	struct question *t = calloc(1, sizeof(*t));
+	int rc = 0;
 
-	if (!q || json_object_set_new(q, "for", asker) || json_object_set_new(q, "token", json_string(rq->token)))
+	if (!t || !q || json_object_set_new(q, "for", asker) || json_object_set_new(q, "token", json_string(rq->token)))
 		rc = ERR_NOMEM;
-	else if (h->recorder)
-		rc = recorder_client_ask(h->recorder, q, cb, arg);
-	json_decref(q);
-	if (!rc)
-		client_note(h, rq);
-	return rc;
+	else if (json_object_get(q, "screen") && !h->recorder)
+		rc = ERR_UNAVAILABLE;
+	if (rc) {
+		json_decref(q);
+		free(t);
+		return rc;
+	}
+	*t = (struct question){.hub = h, .q = q, .until = clock_boot_ns() + ASK_NS, .cb = cb, .arg = arg};
+	rc = h->recorder ? recorder_client_ask(h->recorder, q, on_answered, t) : ERR_UNAVAILABLE;
+	if (rc && !(ask_again(t, rc) && gate_later(h, question_ask, t) == 0)) {
+		question_free(t);
+		return rc;
+	}
+	client_note(h, rq);
+	return 0;
 }
 
 static void on_told(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)

@@ -15,9 +15,14 @@ struct hub;
 struct request;
 struct reader_client;
 
-#define READERS_MAX 4096
+#define READERS_MAX   4096
+#define RECOVERING_NS (2 * NS_PER_SEC) /* the recorder's index may lag behind the ring by so much after a start */
 
-/* q is stolen, NULL: no memory. As recorder_client_ask(); ERR_UNAVAILABLE where there is no recorder. */
+/*
+ * q is stolen, NULL: no memory. As recorder_client_ask(), but a question that finds no recorder is asked again until
+ * there is one, 5 s at most; and nothing is said to be absent that may only not be in the record yet: not within
+ * RECOVERING_NS of a start, and never what the hub itself remembers (ERR_UNAVAILABLE after 5 s).
+ */
 int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answer *cb, void *arg);
 void readers_destroy(struct hub *h);
 

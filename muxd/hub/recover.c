@@ -259,6 +259,7 @@ void recovery_check(struct hub *h)
 		return;
 	h->recovery = NULL;
 	h->recovered = true;
+	h->recovered_ns = clock_boot_ns();
 	h->paused = record != RECORD_OK;
 	if (h->paused)
 		(void)audit_event(h, "record.unavailable", NULL, NULL, hub_record_state_name(record), NULL);

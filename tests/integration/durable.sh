@@ -58,3 +58,19 @@ equal "the journal has its new size" $((before + (16 << 20))) "$(ring_size)"
 wait_for 60 over || fail "the round does not end: $(api "$token" GET "/v1/rounds/$round")"
 equal "and the round not a byte less or more" "$(seq -f 'tick %.0f' 4000 | sha256sum)" \
 	"$(muxctl export "$round" --format raw --stream stdout | sha256sum)"
+# A recorder that stands still makes nothing durable: an answer waits until it goes on, a screen shows nothing meanwhile.
+recorder=$(ready pids.recorder)
+kill -STOP "$recorder"
+api "$token" POST /v1/agents/$agent/rounds '{"command": "echo shown"}' >"$tmp/answer" 2>&1 &
+asked=$!
+sshc "$token" $agent 'echo shown' </dev/null >"$tmp/screen" 2>&1 &
+watched=$!
+sleep 3
+[ -s "$tmp/answer" ] && fail "answered while nothing could be durable: $(cat "$tmp/answer")"
+[ -s "$tmp/screen" ] && fail "shown while nothing could be durable: $(cat "$tmp/screen")"
+ok "nothing is answered or shown while the recorder stands still"
+kill -CONT "$recorder"
+wait $asked
+equal "the answer comes when it goes on" "shown 0" "$(jq -r '"\(.stdout.data | rtrimstr("\n")) \(.exit.code)"' "$tmp/answer")"
+wait $watched
+equal "and so does the screen" shown "$(cat "$tmp/screen")"
