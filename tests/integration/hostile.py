@@ -2,7 +2,7 @@
 """hostile.py STATE AGENT MUXCTL: a rounds-only agent that tries to fill everything at once: sessions, descriptors, memory, disk,
 ring, processors, processes. Staff opens a terminal by SSH every second all the while, and a minute after everything is as before.
 
-MINUTE: seconds of the attack (20). FORK=1: a fork bomb as well. SEED. AFTER: seconds until everything has to be as before (60).
+MINUTE: seconds of the attack (20). FORK=1: a fork bomb as well. MEMORY=1: programs that take all memory, too. SEED. AFTER: seconds until everything has to be as before (60).
 TOKENS: a file with two lines, the token of the agent and that of staff."""
 import http.client, json, os, random, re, select, ssl, statistics, subprocess, sys, threading, time
 
@@ -78,6 +78,8 @@ attacks = {
     "arguments": lambda: {"argv": ["true"] + ["x" * 1000] * 100},
     "errors": lambda: {"argv": ["/no/such/" + "y" * rng.randrange(10)]},
 }
+if os.environ.get("MEMORY", "0") != "1":  # what programs use is one group's: docs/security.md says what that means
+    del attacks["memory"]
 if FORK:
     attacks["processes"] = sh(BOMB)
 if ATTACKS:
