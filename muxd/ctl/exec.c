@@ -128,7 +128,7 @@ static int escape_option(const struct ctl_args *a, int *out, struct err *e)
 }
 
 /* Token, connection, first message; then everything is the relay's. */
-static int converse(struct ctl *c, json_t *question, const struct ctl_wish *w, const struct relay_options *o)
+static int converse(struct ctl *c, json_t *question, const struct ctl_wish *w, struct relay_options *o)
 {
 	struct ctl_peer p = {.fd = -1};
 	struct err e = {0};
@@ -141,9 +141,13 @@ static int converse(struct ctl *c, json_t *question, const struct ctl_wish *w, c
 		rc = err_set(&e, ERR_NOMEM, "no memory for the question");
 	if (rc == 0)
 		rc = msg_send_json(p.fd, question, &e);
+	if (rc == 0 && o->terminal)
+		o->comeback = json_pack("{s:s,s:s,s:s,s:b}", "op", "attach", "token", token, "role",
+					o->observer ? "observer" : "driver", "screen", 1);
 	ctl_token_free(token);
 	int status = rc < 0 ? ctl_fail(c, &e) : relay_run(c, &p, o);
 	ctl_peer_close(&p);
+	json_decref(o->comeback);
 	return status;
 }
 

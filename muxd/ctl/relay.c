@@ -1,5 +1,6 @@
 #include "muxd/ctl/relay.h"
 
+#include "muxd/base/between.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/ids.h"
 #include "muxd/base/sock.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define INPUT_STEP        (32 * 1024)
@@ -28,9 +30,11 @@
 #define TERM_WAIT_NS      (5 * NS_PER_SEC) /* how long a SIGTERM leaves the session to end */
 #define GOODBYE_NS        NS_PER_SEC
 #define PIPE_WAIT_NS      (2 * NS_PER_SEC) /* the same when nobody reads the output any more */
-#define INTERRUPTS        3                /* Ctrl-C so often gives up waiting */
+#define RETURN_NS         (60 * NS_PER_SEC)
+#define RETURN_STEP       (300 * NS_PER_MS)
+#define INTERRUPTS        3 /* Ctrl-C so often gives up waiting */
 
-enum relay_state { RELAY_OPENING, RELAY_RUNNING, RELAY_ENDED, RELAY_DETACHED, RELAY_LOST };
+enum relay_state { RELAY_OPENING, RELAY_RUNNING, RELAY_RETURNING, RELAY_ENDED, RELAY_DETACHED, RELAY_LOST };
 
 struct relay_out {
 	struct buf buf;
@@ -56,7 +60,11 @@ struct relay {
 	json_t *exit; /* the whole exit event */
 	struct err err;
 	bool input_open, tty, recalled;
-	int interrupts, died_by; /* signal to end by, 0 = none */
+	struct between between;           /* what our terminal was sent */
+	char title[BETWEEN_TITLE_MAX];    /* a notice that waits for its place in there; "" = none */
+	bool titled, title_over;          /* one of ours stands in the title; the waiting one takes it away */
+	uint64_t return_until, return_at; /* 0: not on the way back; when it is tried next */
+	int interrupts, died_by;          /* signal to end by, 0 = none */
 	int give_up_by;
 	uint64_t give_up_ns; /* 0 = never */
 };
@@ -82,6 +90,41 @@ static void say(struct relay *r, const char *text)
 	if (clean && *clean)
 		fprintf(stderr, "%smuxctl: %s%s", r->tty && terminal_is_raw() ? "\r\n" : "", clean, end);
 	free(clean);
+}
+
+/*
+ * In the title of the window: the screen is the program's. text NULL: what is said there is over. Only where our
+ * terminal's output is between two sequences; until then it waits.
+ */
+static void set_title(struct relay *r, const char *text)
+{
+	r->title[0] = '\0';
+	if (!text && !r->titled)
+		return;
+	between_title(r->title, text, !r->titled, "muxctl");
+	r->title_over = !text;
+}
+
+static void show_title(struct relay *r)
+{
+	if (!r->title[0] || !between_now(&r->between) || r->out[0].broken)
+		return;
+	if (buf_append_str(&r->out[0].buf, r->title) == 0)
+		r->titled = !r->title_over;
+	r->title[0] = '\0';
+}
+
+static bool has_window(const struct relay *r)
+{
+	return r->tty && isatty(1) && between_has_title(getenv("TERM"));
+}
+
+static void say_notice(struct relay *r, const char *text, bool over)
+{
+	if (has_window(r))
+		set_title(r, over ? NULL : text);
+	else
+		say(r, text);
 }
 
 static void queue_json(struct relay *r, json_t *o)
@@ -122,8 +165,12 @@ static void give_up(struct relay *r, int signum, uint64_t wait_ns)
 static int show_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t n)
 {
 	struct buf *to = &r->out[stream == 2].buf;
+	size_t before = buf_len(to);
+	int rc = r->o->tame ? tamer_feed(&r->tamer[stream == 2], p, n, to) : buf_append(to, p, n);
 
-	return r->o->tame ? tamer_feed(&r->tamer[stream == 2], p, n, to) : buf_append(to, p, n);
+	if (rc == 0 && r->tty && stream == 1 && buf_len(to) > before)
+		between_feed(&r->between, buf_ptr(to) + before, buf_len(to) - before);
+	return rc;
 }
 
 static void take_bytes(struct relay *r, const struct msg *m)
@@ -161,6 +208,60 @@ static void take_round(struct relay *r, json_t *round)
 	}
 }
 
+/* The daemon is not all there yet. */
+static bool may_pass(int code)
+{
+	return code == ERR_UNAVAILABLE || code == ERR_RECORD_UNAVAILABLE || code == ERR_AGAIN || code == ERR_EOF;
+}
+
+/*
+ * The connection is gone, and the session most likely not: it is attached to again, unless that has been tried for long
+ * enough. What is typed meanwhile goes nowhere; the escape key works.
+ */
+static bool go_back(struct relay *r)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (!r->tty || !r->o->comeback || !r->session[0] || (r->return_until && now >= r->return_until))
+		return false;
+	if (!r->return_until) {
+		r->return_until = now + RETURN_NS;
+		say_notice(r, "the connection to the daemon is gone; this terminal comes back by itself", false);
+	}
+	ctl_peer_close(r->peer);
+	buf_clear(&r->to_daemon);
+	r->return_at = now + RETURN_STEP;
+	set_state(r, RELAY_RETURNING);
+	return true;
+}
+
+static void returned(struct relay *r)
+{
+	r->return_until = 0;
+	r->err = (struct err){0};
+	tcflush(0, TCIFLUSH); /* nobody wants an old Enter */
+	say_notice(r, "the connection to the daemon is back", true);
+	queue_size(r);
+}
+
+static void try_return(struct relay *r)
+{
+	unsigned cols, rows, x, y;
+	int rc = ctl_peer_open(r->c, "hub.sock", r->peer, &r->err);
+
+	terminal_size(0, &cols, &rows, &x, &y);
+	if (rc == 0 && (json_object_set_new(r->o->comeback, "session", json_string(r->session)) < 0 ||
+			json_object_set_new(r->o->comeback, "cols", json_integer(cols)) < 0 ||
+			json_object_set_new(r->o->comeback, "rows", json_integer(rows)) < 0))
+		rc = err_set(&r->err, ERR_NOMEM, "no memory for the question");
+	if (rc == 0)
+		rc = msg_send_json(r->peer->fd, r->o->comeback, &r->err);
+	if (rc == 0)
+		set_state(r, RELAY_OPENING);
+	else if (!go_back(r))
+		fail(r);
+}
+
 static void take_event(struct relay *r, json_t *o)
 {
 	const char *event = "", *text = "";
@@ -171,9 +272,13 @@ static void take_event(struct relay *r, json_t *o)
 		text_put(r->session, sizeof(r->session), text);
 		if (r->state == RELAY_OPENING)
 			set_state(r, RELAY_RUNNING);
+		if (r->return_until)
+			returned(r);
 	} else if (strcmp(event, "notice") == 0) {
+		bool over = false;
 		json_opt_str(o, "text", &text, NULL);
-		say(r, text);
+		json_opt_bool(o, "over", &over, NULL);
+		say_notice(r, text, over);
 	} else if (strcmp(event, "result") == 0 && json_object_get(o, "round")) {
 		take_round(r, json_object_get(o, "round"));
 	} else if (strcmp(event, "exit") == 0) {
@@ -181,7 +286,8 @@ static void take_event(struct relay *r, json_t *o)
 		set_state(r, RELAY_ENDED);
 	} else if (strcmp(event, "error") == 0 || json_object_get(o, "error")) {
 		ctl_remote_error(r->c, json_object_get(o, "error"), &r->err);
-		fail(r);
+		if (!r->return_until || !may_pass(r->err.code) || !go_back(r))
+			fail(r);
 	}
 }
 
@@ -223,15 +329,19 @@ static void take_messages(struct relay *r)
 			return;
 		}
 		take_message(r, &m);
+		if (r->state == RELAY_RETURNING)
+			return; /* that connection is closed, and its buffer with it */
 		buf_consume(&r->peer->in, size);
 	}
 }
 
 static void daemon_gone(struct relay *r)
 {
-	if (r->state >= RELAY_ENDED)
+	if (r->state >= RELAY_ENDED || go_back(r))
 		return;
-	text_format(r->c->hint, sizeof(r->c->hint), "See what became of it: muxctl session show %s",
+	text_format(r->c->hint, sizeof(r->c->hint),
+		    r->tty && r->session[0] ? "Come back to it: muxctl attach %s"
+					    : "See what became of it: muxctl session show %s",
 		    r->session[0] ? r->session : "ID");
 	err_set(&r->err, ERR_UNAVAILABLE, "the daemon closed the connection before the end was known");
 	fail(r);
@@ -274,7 +384,7 @@ static void pass_input(struct relay *r, const uint8_t *p, size_t n)
 	while (n && r->state < RELAY_ENDED) {
 		size_t taken = 0, len = 0;
 		enum escape_action action = escape_feed(&r->escape, p, n, &taken, pass, &len);
-		if (len && msg_put_bytes(&r->to_daemon, 0, pass, len) < 0) {
+		if (len && !r->return_until && msg_put_bytes(&r->to_daemon, 0, pass, len) < 0) {
 			err_set(&r->err, ERR_NOMEM, "no memory for input");
 			fail(r);
 		}
@@ -372,6 +482,7 @@ static void flush_out(struct relay *r, struct relay_out *out)
 
 static void flush_both(struct relay *r)
 {
+	show_title(r);
 	flush_out(r, &r->out[0]);
 	flush_out(r, &r->out[1]);
 	take_messages(r);
@@ -391,9 +502,9 @@ static void relay_turn(struct relay *r)
 	};
 	int signum, wait_ms = -1;
 
-	if (r->give_up_ns) {
-		uint64_t now = clock_boot_ns();
-		wait_ms = now < r->give_up_ns ? (int)((r->give_up_ns - now) / NS_PER_MS) + 1 : 0;
+	if (r->give_up_ns || r->state == RELAY_RETURNING) {
+		uint64_t now = clock_boot_ns(), until = r->give_up_ns ? r->give_up_ns : r->return_at;
+		wait_ms = now < until ? (int)((until - now) / NS_PER_MS) + 1 : 0;
 	}
 	int n = poll(p, 5, wait_ms);
 	if (r->give_up_ns && clock_boot_ns() >= r->give_up_ns) {
@@ -405,6 +516,10 @@ static void relay_turn(struct relay *r)
 	if (n < 0 && errno != EINTR) {
 		err_sys(&r->err, errno, "wait for the session");
 		fail(r);
+		return;
+	}
+	if (r->state == RELAY_RETURNING && clock_boot_ns() >= r->return_at) {
+		try_return(r);
 		return;
 	}
 	if (p[2].revents)
@@ -495,10 +610,15 @@ static void recall(struct relay *r)
 
 static void relay_drain(struct relay *r)
 {
+	if (r->titled || r->title[0]) {
+		set_title(r, NULL);
+		r->between = (struct between){0}; /* nothing follows any more */
+		show_title(r);
+	}
 	drain_out(r);
 	if (r->state == RELAY_ENDED && r->recalled)
 		recall(r);
-	if (r->state == RELAY_DETACHED)
+	if (r->state == RELAY_DETACHED && r->peer->fd >= 0)
 		say_goodbye(r);
 }
 

@@ -4,7 +4,11 @@
  * Used by exec and attach after their first message was sent. Everything is
  * bounded: input is not read while the daemon does not take it, output is not
  * read while nobody takes it here. States: OPENING (waits for `opened`) -> RUNNING
- * -> ENDED | DETACHED | LOST.
+ * -> ENDED | DETACHED | LOST. A terminal whose connection is gone tries to come back
+ * (RETURNING -> OPENING) for a minute: a part of the daemon may be starting again.
+ *
+ * What the daemon has to say to who sits at a terminal stands in the title of its
+ * window; without a terminal it is a line on stderr.
  */
 #ifndef MUXD_CTL_RELAY_H
 #define MUXD_CTL_RELAY_H
@@ -19,6 +23,7 @@ struct relay_options {
 	bool tame;                     /* of the output what draws alone (muxd/base/tamer.h) */
 	bool collect;                  /* keep the output for -o json instead of writing it */
 	unsigned long long timeout_ns; /* for the message; 0: unknown */
+	json_t *comeback; /* the question that attaches to the session again, but for its id; NULL: never */
 };
 
 /* Exit status by what the daemon said of the end: code, 128+n, 124, or of an error. line: for stderr, "" = nothing. */

@@ -107,7 +107,7 @@ static void call_one(struct attachment *a, unsigned w)
 		finish(a);
 		a->ops->cut(a->arg, a->cut_cause, a->text);
 	} else if (w == WAKE_NOTICE) {
-		a->ops->notice(a->arg, a->text);
+		a->ops->notice(a->arg, a->text, a->notice_over);
 	} else if (w == WAKE_SKIPPED) {
 		call_skipped(a);
 	} else if (w == WAKE_RESIZED) {
@@ -393,10 +393,11 @@ void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text
 	attachment_wake(a, WAKE_CUT);
 }
 
-void attachment_notice(struct attachment *a, const char *text)
+void attachment_notice(struct attachment *a, const char *text, bool over)
 {
 	if (attachment_leaves(a))
 		return;
+	a->notice_over = over;
 	text_put(a->text, sizeof(a->text), text);
 	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->principal, "text", text));
 	attachment_wake(a, WAKE_NOTICE);

@@ -52,8 +52,11 @@ struct attachment_ops {
 	void (*readable)(void *arg);
 	/* Input was refused or cut short before; it is taken again. */
 	void (*writable)(void *arg);
-	/* A sentence for the person (expiry warning, record paused, restored). No line ends inside. */
-	void (*notice)(void *arg, const char *text);
+	/*
+	 * A sentence for the person (expiry warning, record paused, restored). No line ends inside. Shown beside what
+	 * the program draws, never in it. over: what the last one said is over, and its place may be cleared.
+	 */
+	void (*notice)(void *arg, const char *text, bool over);
 	/*
 	 * Show this instead of what was shown before. A terminal's attachment whose door has this callback begins with
 	 * it when there was output already, and an observer gets it again where it would be `skipped`; until it comes,

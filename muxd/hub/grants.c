@@ -69,7 +69,7 @@ static void warn(struct attachment *a, int64_t left_ns)
 	clock_format_duration(((uint64_t)left_ns + NS_PER_SEC - 1) / NS_PER_SEC * NS_PER_SEC, left, sizeof(left));
 	text_format(text, sizeof(text), "the grant ends in %s: what is open is cut then; ask for a new grant to go on",
 		    left);
-	attachment_notice(a, text);
+	attachment_notice(a, text, false);
 }
 
 /* A revocation may have come before the session was known again, or while somebody else was at it. */

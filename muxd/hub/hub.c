@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_MS 250
+#define TICK_MS         250
+#define PAUSE_UNTOLD_NS (2 * NS_PER_SEC) /* a pause shorter than this is nobody's news */
 
 static void on_moved(void *arg, uint64_t durable)
 {
@@ -38,6 +39,23 @@ static const char *record_text(enum hub_record_state s)
 	}
 }
 
+static void tell_all(struct hub *h, const char *text, bool over)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	attachment_notice(a, text, over);
+}
+
+/* A recorder that is started anew is back before anybody would have read a sentence about it. */
+static void pause_tick(struct hub *h)
+{
+	if (!h->paused || h->pause_told || clock_boot_ns() - h->paused_at < PAUSE_UNTOLD_NS)
+		return;
+	h->pause_told = true;
+	tell_all(h, record_text(journal_state(h->journal)), false);
+}
+
 /* No record, no session: running ones stand still and are told, new ones are refused by hub_writable(). */
 static void on_record_state(void *arg, enum hub_record_state now, enum hub_record_state before)
 {
@@ -47,8 +65,10 @@ static void on_record_state(void *arg, enum hub_record_state now, enum hub_recor
 	(void)before;
 	if (h->recovered && (now == RECORD_OK) == h->paused) {
 		h->paused = now != RECORD_OK;
-		TAILQ_FOREACH(a, &h->attachments, of_hub)
-		attachment_notice(a, record_text(now));
+		h->paused_at = h->paused ? clock_boot_ns() : 0;
+		if (!h->paused && h->pause_told)
+			tell_all(h, record_text(now), true);
+		h->pause_told = false;
 		(void)audit_event(h, now == RECORD_OK ? "record.ok" : "record.unavailable", NULL, NULL,
 				  hub_record_state_name(now), NULL);
 	}
@@ -96,6 +116,7 @@ static void on_second(uv_timer_t *t)
 	grants_tick(h);
 	gate_tick(h);
 	gate_tick_later(h);
+	pause_tick(h);
 	for (s = TAILQ_FIRST(&h->order); s; s = next) {
 		next = TAILQ_NEXT(s, order);
 		session_tick(s, now);

@@ -73,6 +73,7 @@ struct attachment {
 	bool warned, over;  /* over: ended or cut was said */
 	enum cut_cause cut_cause;
 	char text[256]; /* of a notice or cut */
+	bool notice_over;
 };
 TAILQ_HEAD(attachment_list, attachment);
 
@@ -242,7 +243,9 @@ struct hub {
 	uv_idle_t *idle;
 	uv_timer_t *pace;
 	bool flushing, recovered, stopping;
-	bool paused; /* people were told that the record cannot be written */
+	bool paused;        /* the record cannot be written */
+	uint64_t paused_at; /* since then */
+	bool pause_told;    /* ... and people were told */
 	struct hub_stats stats;
 	struct metric_times round_times;
 	struct memory_rest rest; /* sessions that went */
@@ -308,7 +311,7 @@ void attachment_check_end(struct attachment *a);
 void attachment_release(struct attachment *a); /* its door knows it now */
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);
 bool attachment_leaves(const struct attachment *a); /* cut, though its door may not have heard of it */
-void attachment_notice(struct attachment *a, const char *text);
+void attachment_notice(struct attachment *a, const char *text, bool over);
 void session_wake_all(struct session *s, unsigned wakes);
 void hub_flush(struct hub *h); /* runs queued callbacks; harmless inside itself */
 

@@ -73,7 +73,7 @@ static void warn(void *ctx, const char *name, const char *text)
 
 	for (s = a ? a->channels : NULL; s; s = s->hh_channel.next)
 		TAILQ_FOREACH(t, &s->attachments, of_session)
-	attachment_notice(t, text);
+	attachment_notice(t, text, false);
 	hub_flush(ctx);
 }
 

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EXEC_RETURN_NS (20 * NS_PER_SEC) /* for so long the client of a command with a terminal may be on its way back */
+
 struct recovery {
 	struct hub *hub;
 	hub_recovered *done;
@@ -173,7 +175,9 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
 		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
-	if (kind == SESSION_EXEC || kind == SESSION_FILE || kind == SESSION_PORT)
+	else if (kind == SESSION_EXEC && s->launch.pty) /* muxctl exec -t comes back by itself, and soon */
+		s->linger_at = clock_boot_ns() + EXEC_RETURN_NS;
+	else if (kind == SESSION_EXEC || kind == SESSION_FILE || kind == SESSION_PORT)
 		session_kill(s, EXIT_KILLED, "the daemon was restarted and its client is gone");
 	return rc;
 }
@@ -261,6 +265,7 @@ void recovery_check(struct hub *h)
 	h->recovered = true;
 	h->recovered_ns = clock_boot_ns();
 	h->paused = record != RECORD_OK;
+	h->paused_at = clock_boot_ns();
 	if (h->paused)
 		(void)audit_event(h, "record.unavailable", NULL, NULL, hub_record_state_name(record), NULL);
 	r->done(r->arg, 0, NULL);

@@ -7,6 +7,7 @@
 
 chmod 0711 "$tmp"
 trap 'kill "${client:-}" 2>/dev/null; stop_daemon; umount "$tmp/small/record" 2>/dev/null; tidy' EXIT
+export TERM=xterm-256color
 agent=full
 # config MIN_FREE
 config() {
@@ -25,10 +26,10 @@ unhealthy() { [ "$(health)" = 503 ]; }
 says_full() { unhealthy && grep -q disk_full "$tmp/health"; }
 another_net() { [ "$(ready pids.net)" != "$1" ]; }
 size() { stat -c %s "$1"; }
-said() { tr -d '\r' <"$tmp/screen" | grep -aq "^\[muxd\] $1"; }
+said() { grep -aqF "$1" "$tmp/screen"; }
 counted() { tr -d '\r' <"$tmp/screen" | grep -aq '^finished'; }
-# What the program printed: without the daemon's lines, which may stand in the middle of one of its own.
-printed() { perl -0777 -pe 's/\r\n\[muxd\][^\r\n]*\r\n//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
+# What the program printed: without the titles, which may stand in the middle of a line.
+printed() { perl -0777 -pe 's/(\e\[22;2t)?\e\]2;[^\e]*\e\\(\e\[23;2t)?//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
 putting() { muxctl session list --agent $agent --kind file -o json | jq -e '.sessions[0].input_bytes == 6'; }
 put_ended() { ! kill -0 "$put"; }
 # through FILL FREE: work that runs while FILL takes the room and FREE gives it back
@@ -53,8 +54,8 @@ through() {
 	echo first >&"$held"
 	wait_for 10 putting || fail "no put: $(cat "$tmp/put")"
 	"$1"
-	wait_for 10 said "paused: the disk of the record is full" || fail "not said on the screen: $(tail -c 300 "$tmp/screen")"
-	ok "the disk is full: said on the screen"
+	wait_for 10 said $'\e]2;[muxd] paused: the disk of the record is full' || fail "not said in the title: $(tail -c 300 "$tmp/screen")"
+	ok "the disk is full: said in the title of the window"
 	wait_for 5 unhealthy && ok "/healthz answers 503" || fail "/healthz: $(health)"
 	jq -e . "$tmp/health" >/dev/null && grep -q disk_full "$tmp/health" && ok "and why" || fail "/healthz says: $(cat "$tmp/health")"
 	equal "a new round is refused" disk_full "$(api "$token" POST /v1/agents/$agent/rounds '{"argv":["true"]}' | jq -r .error.code)"
@@ -68,7 +69,7 @@ through() {
 	counted && fail "it was over before it could be paused"
 	kill -0 $client || fail "its client was let go"
 	"$2"
-	wait_for 10 said "the record can be written again" && ok "there is room: said on the screen" || fail "not said: $(tail -c 300 "$tmp/screen")"
+	wait_for 10 said $'\e[23;2t' && ok "there is room: the title is what it was" || fail "not said: $(tail -c 300 "$tmp/screen")"
 	wait_for 5 healthy && ok "/healthz answers 200" || fail "/healthz: $(health)"
 	wait_for 30 counted || fail "it did not go on: $(tail -c 300 "$tmp/screen")"
 	ok "it goes on to its end"

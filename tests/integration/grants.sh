@@ -12,6 +12,7 @@ journal: {dir: $tmp/journal, size: 8MiB}
 Y
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
+export TERM=xterm-256color
 agent=granted
 code() { jq -r '.error.code // "none"'; }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
@@ -91,11 +92,11 @@ events() { muxctl export "$1" --format json | jq -r 'select(.type=="event") | .b
 short=$(new_token $agent staff terminal 8s)
 start=$(now_ms)
 enter "$short" short
-warned() { grep -q '^\[muxd\].*grant ends in' "$tmp/short.screen"; }
+warned() { grep -aq $'\e\\]2;\\[muxd\\] the grant ends in' "$tmp/short.screen"; }
 wait_for 20 warned || fail "no warning: $(cat "$tmp/short.screen")"
 at=$(($(now_ms) - start))
 [ -e "$tmp/short.end" ] && fail "cut before it was warned"
-[ $at -ge 3900 ] && ok "warned ahead on the screen, after $at ms of 8 s" || fail "warned after $at ms"
+[ $at -ge 3900 ] && ok "warned ahead in the title of the window, after $at ms of 8 s" || fail "warned after $at ms"
 wait_for 30 test -s "$tmp/short.end" || fail "not cut"
 at=$(($(cat "$tmp/short.end") - start))
 [ $at -ge 6900 ] && ok "and cut, after $at ms" || fail "cut after $at ms"

@@ -352,9 +352,9 @@ static void client_writable(void *arg)
 	((struct hub_client *)arg)->writables++;
 }
 
-static void client_notice(void *arg, const char *text)
+static void client_notice(void *arg, const char *text, bool over)
 {
-	(void)arg, (void)text;
+	(void)arg, (void)text, (void)over;
 }
 
 static void client_skipped(void *arg, int stream, uint64_t n)

@@ -62,9 +62,9 @@ static void on_writable(void *arg)
 	local_conn_take(arg);
 }
 
-static void on_notice(void *arg, const char *text)
+static void on_notice(void *arg, const char *text, bool over)
 {
-	local_conn_say(arg, json_pack("{s:s,s:s}", "event", "notice", "text", text));
+	local_conn_say(arg, json_pack("{s:s,s:s,s:b}", "event", "notice", "text", text, "over", (int)over));
 }
 
 /* As output: the client's terminal clears and draws. */

@@ -14,9 +14,9 @@ static void on_readable(void *arg)
 	router_turn(arg);
 }
 
-static void on_notice(void *arg, const char *text)
+static void on_notice(void *arg, const char *text, bool over)
 {
-	(void)arg, (void)text;
+	(void)arg, (void)text, (void)over;
 }
 
 static void on_skipped(void *arg, int stream, uint64_t n)

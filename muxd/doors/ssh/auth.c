@@ -7,6 +7,7 @@
 #include "muxd/base/text.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/hub/hub.h"
+#include "policy/reason.h"
 
 #include <ctype.h>
 #include <openssl/crypto.h>
@@ -325,8 +326,9 @@ static int reason_take(const char *answer, char out[GRANT_REASON_MAX + 1], struc
 		return err_set(e, ERR_REASON_REQUIRED, "the reason was empty");
 	if (n > GRANT_REASON_MAX)
 		return err_set(e, ERR_TOO_LARGE, "the reason is longer than %d bytes", GRANT_REASON_MAX);
-	ssh_login_printable(out, n + 1, answer);
-	return 0;
+	memcpy(out, answer, n);
+	out[n] = '\0';
+	return reason_check(out, e);
 }
 
 /* True when an answer was sent; false: refuse. */

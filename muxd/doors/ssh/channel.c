@@ -25,6 +25,7 @@ static void chan_free(struct ssh_chan *ch)
 		free(ch->env[i]);
 	buf_finish(&ch->words);
 	buf_finish(&ch->shot);
+	buf_finish(&ch->title);
 	free(ch->in_chunk);
 	free(ch);
 }
@@ -321,6 +322,7 @@ ssh_channel ssh_chan_create(struct ssh_conn *c)
 	ch->conn = c;
 	buf_init(&ch->words, SSH_CHAN_SLICE);
 	buf_init(&ch->shot, SSH_CHAN_SHOT_MAX);
+	buf_init(&ch->title, BETWEEN_TITLE_MAX);
 	chan_callbacks(ch);
 	ch->ssh = ssh_channel_new(c->ssh);
 	if (!ch->ssh || ssh_set_channel_callbacks(ch->ssh, &ch->callbacks) != SSH_OK) {

@@ -16,6 +16,7 @@
 #ifndef MUXD_DOORS_SSH_CHANNEL_H
 #define MUXD_DOORS_SSH_CHANNEL_H
 
+#include "muxd/base/between.h"
 #include "muxd/base/buf.h"
 #include "muxd/doors/ssh/exit.h"
 #include "muxd/hub/attachment.h"
@@ -59,6 +60,11 @@ struct ssh_chan {
 	uint64_t left_until_ns; /* remote_closed: how long its input is waited for; 0: not yet */
 	struct buf shot;        /* a screen on its way to the client, before any more output */
 	struct buf words;       /* notices and refusals on their way to the client, with their line ends */
+	struct between between; /* what the client's terminal was sent */
+	struct buf title;       /* a notice on its way into the title of its window */
+	bool title_begun;       /* ... and a part of it is out */
+	bool titled_over;       /* ... and takes ours away */
+	bool titled;            /* one of ours stands there */
 	struct ssh_exit exit;
 	bool exit_told;
 };

@@ -45,11 +45,25 @@ void ssh_chan_say(struct ssh_chan *ch, const char *fmt, ...)
 		log_debug(NULL, "not told: %s", text);
 }
 
+/* Whatever was on its way comes first, so that nothing is cut in two. */
+static void take_title_back(struct ssh_chan *ch)
+{
+	char bytes[BETWEEN_TITLE_MAX];
+
+	if (ch->title_begun)
+		(void)buf_append(&ch->words, buf_ptr(&ch->title), buf_len(&ch->title));
+	if (ch->titled || ch->title_begun)
+		(void)buf_append(&ch->words, bytes, between_title(bytes, NULL, false, ch->conn->auth.login.agent));
+	buf_clear(&ch->title);
+	ch->titled = ch->title_begun = false;
+}
+
 void ssh_chan_finish(struct ssh_chan *ch, const struct ssh_exit *x)
 {
 	attachment_detach(ch->att);
 	ch->att = NULL;
 	ch->exit = *x;
+	take_title_back(ch);
 	if (x->text[0])
 		ssh_chan_say(ch, "%s", x->text);
 	ssh_chan_set_state(ch, SSH_CHAN_FINISHING);
@@ -118,6 +132,8 @@ static ssize_t chan_write(struct ssh_chan *ch, bool to_stderr, const uint8_t *p,
 	c->writing = false;
 	if (w < 0 && !ch->remote_closed)
 		ssh_conn_doom(c, "write: %s", ssh_get_error(c->ssh));
+	if (w > 0 && ch->pty && !to_stderr)
+		between_feed(&ch->between, p, (size_t)w);
 	return w;
 }
 
@@ -135,6 +151,25 @@ static void chan_write_words(struct ssh_chan *ch)
 	if (buf_len(&ch->words) == 0) { /* seldom needed: its memory goes back */
 		buf_finish(&ch->words);
 		buf_init(&ch->words, SSH_CHAN_SLICE);
+	}
+}
+
+/* Where it fits between two sequences of the program's; until then the program's bytes go first. */
+static void chan_write_title(struct ssh_chan *ch)
+{
+	ssize_t w;
+
+	if (buf_len(&ch->title) == 0 || (!ch->title_begun && !between_now(&ch->between)))
+		return;
+	w = chan_write(ch, false, buf_ptr(&ch->title), buf_len(&ch->title));
+	ch->title_begun = w > 0 || (w == 0 && ch->title_begun);
+	if (w < 0)
+		buf_clear(&ch->title);
+	else
+		buf_consume(&ch->title, (size_t)w);
+	if (buf_len(&ch->title) == 0) {
+		ch->title_begun = false;
+		ch->titled = !ch->titled_over;
 	}
 }
 
@@ -307,7 +342,9 @@ bool ssh_chan_pump(struct ssh_chan *ch)
 	more = chan_write_shot(ch) || more;
 	if (buf_len(&ch->shot) == 0) /* it would clear them away */
 		chan_write_words(ch);
-	if (ch->state == SSH_CHAN_ATTACHED && buf_len(&ch->shot) == 0 && buf_len(&ch->words) == 0 &&
+	if (buf_len(&ch->shot) == 0 && buf_len(&ch->words) == 0)
+		chan_write_title(ch);
+	if (ch->state == SSH_CHAN_ATTACHED && buf_len(&ch->shot) == 0 && buf_len(&ch->words) == 0 && !ch->title_begun &&
 	    chan_write_output(ch))
 		more = true;
 	if (ch->remote_closed && ch->state < SSH_CHAN_FINISHING)
@@ -356,6 +393,23 @@ void ssh_chan_io_callbacks(struct ssh_chan *ch)
 	ch->callbacks.channel_eof_function = on_eof;
 }
 
+/* A program's screen is the program's: on a terminal a notice stands in the title of the window. */
+static void set_title(struct ssh_chan *ch, const char *text)
+{
+	char bytes[BETWEEN_TITLE_MAX];
+	size_t n;
+
+	if (ch->title_begun || (!text && !ch->titled && buf_len(&ch->title) == 0))
+		return;
+	buf_clear(&ch->title); /* an older one that is not out yet */
+	if (!text && !ch->titled)
+		return;
+	ch->titled_over = !text;
+	n = between_title(bytes, text, !ch->titled, ch->conn->auth.login.agent);
+	if (buf_append(&ch->title, bytes, n) == 0)
+		ch->conn->again = true;
+}
+
 static void on_readable(void *arg)
 {
 	struct ssh_chan *ch = arg;
@@ -376,13 +430,16 @@ static void on_writable(void *arg)
 	ssh_conn_leave(c);
 }
 
-static void on_notice(void *arg, const char *text)
+static void on_notice(void *arg, const char *text, bool over)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
 
 	ssh_conn_enter(c);
-	ssh_chan_say(ch, "%s", text);
+	if (ch->pty && between_has_title(ch->term))
+		set_title(ch, over ? NULL : text);
+	else
+		ssh_chan_say(ch, "%s", text);
 	ssh_conn_leave(c);
 }
 

@@ -2,6 +2,7 @@
 
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
+#include "muxd/base/visible.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
@@ -83,9 +84,5 @@ bool ssh_login_has_staff(const struct conf *c)
 
 void ssh_login_printable(char *out, size_t size, const char *text)
 {
-	size_t n = 0;
-
-	for (; text[n] && n + 1 < size; n++)
-		out[n] = (unsigned char)text[n] < 0x20 || (unsigned char)text[n] == 0x7f ? '?' : text[n];
-	out[n] = '\0';
+	visible_put(out, size, text, strlen(text), 0);
 }

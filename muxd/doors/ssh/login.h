@@ -34,7 +34,7 @@ const struct conf_staff *ssh_login_staff(const struct conf *c, const char *type,
 /* Whether anybody may log in by key at all. */
 bool ssh_login_has_staff(const struct conf *c);
 
-/* Copy at most size-1 bytes of a peer's text, control characters as '?'. */
+/* A peer's text by the rule of visible.h, at most size-1 bytes (size >= 4). */
 void ssh_login_printable(char *out, size_t size, const char *text);
 
 #endif

@@ -345,22 +345,24 @@ static void on_writable(void *arg)
 	ws_take_input(arg);
 }
 
-/* exact: false is said of the screen that follows. */
-static void say_notice(struct ws *w, const char *text, bool exact)
+/* exact: false is said of the screen that follows; over: of what was said last. */
+static void say_notice(struct ws *w, const char *text, bool exact, bool over)
 {
 	int64_t left = w->rq.grant.expires_ns - hub_now_wall(w->conn->door->hub);
 	json_t *o = json_pack("{s:s,s:I}", "text", text, "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS));
 
 	if (o && !exact)
 		json_object_set_new(o, "exact", json_false());
+	if (o && over)
+		json_object_set_new(o, "over", json_true());
 	(void)web_wire_put_json(&w->out, WIRE_NOTICE, o);
 	json_decref(o);
 	ws_want_write(w);
 }
 
-static void on_notice(void *arg, const char *text)
+static void on_notice(void *arg, const char *text, bool over)
 {
-	say_notice(arg, text, true);
+	say_notice(arg, text, true, over);
 }
 
 static void on_screen(void *arg, const struct screen_shot *shot)
@@ -372,7 +374,7 @@ static void on_screen(void *arg, const struct screen_shot *shot)
 		say_notice(
 		    w,
 		    "this screen is drawn from the newest output alone: what a program painted before may be missing",
-		    false);
+		    false, false);
 	free(w->screen); /* an older one that was not sent yet */
 	w->screen_len = WEB_SCREEN_HEAD + shot->len;
 	w->screen = malloc(LWS_PRE + w->screen_len);

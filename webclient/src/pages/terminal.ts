@@ -195,7 +195,9 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     },
     notice: (n) => {
       expires = Date.now() + n.expires_in_ms;
-      say(sentence(n.text), n.exact === false ? "part" : "warning");
+      if (n.over === true) {
+        if (message.dataset["kind"] === "warning") say(null);
+      } else say(sentence(n.text), n.exact === false ? "part" : "warning");
     },
     resized: (cols, rows) => {
       take(cols, rows);

@@ -22,6 +22,8 @@ export interface Notice {
   expires_in_ms: number;
   /** False: of the screen that follows. */
   exact?: boolean;
+  /** What the last one said is over. */
+  over?: boolean;
 }
 export interface Exit {
   exit: { cause: string; code: number; signal: string; message: string };
