@@ -129,7 +129,7 @@ l5=$(lease r6 slow | jq -r .leaseId)
 run "$l5" run-5 "$secret" slow 2 >/dev/null
 wait_for 60 ended run-5
 equal "a run that passes its time" "FAILED timeout" "$(get runs/run-5 | jq -r '"\(.state) \(.reason)"')"
-watcher=$(new_token '*' staff observe)
+watcher=$(new_token '*' auditor observe)
 metrics() { api "$watcher" GET /metrics | grep "^$1" | sed 's/.* //'; }
 equal "failures are counted by reason" "1 1 1" \
 	"$(metrics 'muxd_runs_failed_total{reason="timeout"}') $(metrics 'muxd_runs_failed_total{reason="error"}') $(metrics 'muxd_runs_failed_total{reason="expired"}')"

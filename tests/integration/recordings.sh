@@ -79,7 +79,8 @@ wait_for 30 shows two && ok "a session that goes on is read, too"
 equal "and says so" live "$(cut -d' ' -f2 "$tmp/pages")"
 muxctl session terminate "$session" --reason "the story is over" >/dev/null
 
-forbidden=$(token=$(new_token $agent staff terminal,rounds) && curl_json "/v1/recordings/$session" | jq -r .error.code)
-equal "without scope replay" forbidden "$forbidden"
-audited() { muxctl audit --agent $agent --event record.read -n 1000 -o json | jq -c 'select(.record.op == "events" and .record.outcome == "ok")' | grep -q .; }
+refused() { (token=$(PRINCIPAL=${2:-tester} new_token $agent staff "$1") && curl_json "/v1/recordings/$session" | jq -r .error.code); }
+equal "without scope replay" forbidden "$(refused terminal,rounds,observe stranger)"
+equal "who may not even watch hears of none" not_found "$(refused terminal,rounds stranger)"
+audited() { muxctl audit --agent $agent --event record.read -n 1000 -o json | jq -c 'select(.record.ops.page and .record.outcome == "ok")' | grep -q .; }
 wait_for 20 audited && ok "who reads is in the audit log" || fail "it is not in the audit log"
