@@ -3,7 +3,8 @@
 crowd: from each address so many connections to each door, which are idle or stop half-way; what is closed is opened again,
 300 a second at most. Says "there N M" when it has tried them all (N, M: open), ends with its input.
 person: MODE keys prints the median time of a key's echo by SSH and in a browser's terminal, in ms; MODE login how long a
-new log-in by SSH and a round on a new HTTPS connection take, in ms.
+new log-in by SSH and a round on a new HTTPS connection take, in ms; MODE many how many of 250 connections at once, each
+with a grant, are answered by 200, by 429, and not at all.
 """
 import http.client, os, selectors, socket, ssl, statistics, sys, time, warnings
 
@@ -145,7 +146,7 @@ def ssh_login(agent, token):
     return t
 
 
-def median(send, receive, n=120):
+def median(send, receive, n=80):
     """A key and its echo, n times, with a breath between: ms."""
     took = []
     for i in range(n):
@@ -205,11 +206,28 @@ def logins(agent, token):
     os._exit(0)  # the SSH library's threads have no say
 
 
+def many(agent, token):
+    kept, answers = [], {200: 0, 429: 0, 0: 0}
+    for _ in range(250):
+        h = http.client.HTTPSConnection(*https, timeout=20, context=ssl._create_unverified_context())
+        kept.append(h)
+        try:
+            h.request("GET", "/v1/agents/" + agent, headers={"Authorization": "Bearer " + token})
+            answer = h.getresponse()
+            body = answer.read()
+            if answer.status == 429 and (b"limit_reached" not in body or not answer.getheader("Retry-After")):
+                sys.exit("429 without a word: %r" % body)
+            answers[answer.status] += 1
+        except (OSError, http.client.HTTPException):
+            answers[0] += 1
+    print(answers[200], answers[429], answers[0])
+
+
 if sys.argv[1] == "crowd":
     crowd()
 else:
     from_address(sys.argv[4])
     name, secret = sys.argv[5], open(sys.argv[6], encoding="ascii").read().strip()
-    (keys if sys.argv[7] == "keys" else logins)(name, secret)
+    {"keys": keys, "login": logins, "many": many}[sys.argv[7]](name, secret)
     sys.stdout.flush()
     os._exit(0)

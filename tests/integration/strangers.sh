@@ -24,12 +24,12 @@ inside() { nsenter --net="/run/netns/$1" "${@:2}"; }
 mkdir "$tmp/bin"
 printf '#!/bin/bash\nexec nsenter --net=/run/netns/%s %s/muxd "${@/127.0.0.1:0/10.77.0.1:0}"\n' "$doors" "$BUILD" >"$tmp/bin/muxd" && chmod 755 "$tmp/bin/muxd"
 chmod 0711 "$tmp"
-printf 'journal: {dir: %s/journal, size: 16MiB}\napi: {header_timeout: 5s}\n' "$tmp" >"$tmp/muxd.yaml"
+printf 'journal: {dir: %s/journal, size: 16MiB}\napi: {header_timeout: 5s}\nlisten: {gateways: 10.77.0.80}\n' "$tmp" >"$tmp/muxd.yaml"
 BUILD="$tmp/bin" start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 agent=strangers
 (umask 077 && new_token $agent staff terminal,rounds,observe,drive >"$tmp/token")
 play() { inside $world timeout 60 /usr/bin/python3 tests/integration/strangers.py "$@"; }
-person() { play person "$(ready https)" "$(ready ssh)" 10.77.0.79 $agent "$tmp/token" "$1"; }
+person() { play person "$(ready https)" "$(ready ssh)" "${2:-10.77.0.79}" $agent "$tmp/token" "$1"; }
 memory() { awk '/^Pss_Anon/ {print int($2 / 1024)}' "/proc/$(ready pids.net)/smaps_rollup"; }
 metric() { inside $doors curl -sS -k "https://$(ready https)/metrics" -H "Authorization: Bearer $(cat "$tmp/token")" | awk -v m="$1" '$1 == m {print $2}'; }
 within() { awk -v a="$1" -v b="$2" 'BEGIN {exit !(a <= b)}'; }
@@ -39,6 +39,9 @@ before=$(memory)
 out=$(person keys 2>&1) || fail "nobody can type: $(tail -n 1 <<<"$out")"
 read -r quiet_ssh quiet_web <<<"$out"
 echo "  quiet: a key's echo takes $quiet_ssh ms by SSH, $quiet_web ms in the browser; net holds $before MB"
+
+equal "250 connections of one address: 200 have an answer, the others are told" "200 50 0" "$(person many 10.77.0.78)"
+equal "of a gateway: all of them" "250 0 0" "$(person many 10.77.0.80)"
 
 # crowd_comes ADDRESSES PER_HTTPS PER_SSH
 crowd_comes() {
