@@ -20,7 +20,7 @@ struct prefix {
 	uint8_t bits;
 	uint8_t b[16];
 };
-#define PREFIX_STR_LEN 48
+#define PREFIX_STR_LEN 52
 
 /* The whole address; 0 of anything but IPv4 and IPv6. */
 void prefix_of(const struct sockaddr *sa, struct prefix *out);

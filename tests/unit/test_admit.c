@@ -184,6 +184,8 @@ static void staff_has_a_reserve(void **state)
 		assert_int_equal(come(a, &usual, from, T0, &staff), 0);
 		assert_true(admit_in(staff.place, &usual, true, T0));
 	}
+	for (unsigned i = 0; i < n; i++) /* who is in has no need of a place */
+		assert_true(in[i].gone || admit_in(in[i].place, &usual, false, T0));
 	assert_int_equal(come(a, &usual, "198.51.100.1", T0, &agent), 0);
 	assert_int_equal(admit_state(agent.place), ADMIT_OVER);
 	assert_false(admit_in(agent.place, &usual, true, T0));
@@ -250,6 +252,27 @@ static void v6_counts_by_64_and_wider(void **state)
 	admit_destroy(a);
 }
 
+/* A burst is given two seconds to speak before it pays for what comes behind it. */
+static void a_burst_has_time_to_speak(void **state)
+{
+	const struct admit_rules r = {.max = 100, .per_address = 100, .rate = 1000};
+	struct client c[37], late, later;
+	struct admit *a;
+
+	(void)state;
+	assert_int_equal(admit_create(&a), 0);
+	for (unsigned i = 0; i < 37; i++)
+		assert_int_equal(come(a, &r, "192.0.2.1", T0 + i, &c[i]), 0);
+	assert_int_equal(come(a, &r, "192.0.2.1", T0 + ADMIT_SILENT_NS - 1, &late), 0);
+	assert_int_equal(admit_state(late.place), ADMIT_OVER);
+	admit_spoke(c[0].place, T0);
+	assert_int_equal(come(a, &r, "192.0.2.1", T0 + ADMIT_SILENT_NS + 1, &later), 0);
+	assert_int_equal(admit_state(later.place), ADMIT_SILENT);
+	for (unsigned i = 0; i < 37; i++)
+		assert_int_equal(c[i].gone, i == 1);
+	admit_destroy(a);
+}
+
 /* Over its share an address is told, a few at a time, and a credential still counts. */
 static void over_the_share_a_few_are_told(void **state)
 {
@@ -282,7 +305,7 @@ static void over_the_share_a_few_are_told(void **state)
 
 static void a_gateway_has_a_larger_share(void **state)
 {
-	static struct client c[800], d[200 * 50];
+	static struct client c[800], d[1000];
 	struct admit *a;
 	unsigned in = 0;
 
@@ -295,12 +318,18 @@ static void a_gateway_has_a_larger_share(void **state)
 	for (unsigned i = 0; i < 800; i++)
 		if (!c[i].gone)
 			admit_leave(c[i].place), c[i].gone = true;
-	/* what comes through it is not what goes first */
-	for (unsigned i = 0; i < 40; i++)
+	/* what comes through it is not what goes first, where all others come alone */
+	for (unsigned i = 0; i < 12; i++)
 		assert_int_equal(come(a, &usual, "10.9.9.9", T0 + 20 * NS_PER_SEC, &c[i]), 0);
-	flood(a, &usual, 50, false, d);
-	for (unsigned i = 0; i < 40; i++)
+	for (unsigned i = 0; i < 1000; i++) {
+		char from[32];
+
+		snprintf(from, sizeof(from), "%u.%u.0.1", 20 + i / 200, i % 200);
+		assert_int_equal(come(a, &usual, from, T0 + 21 * NS_PER_SEC + i, &d[i]), 0);
+	}
+	for (unsigned i = 0; i < 12; i++)
 		assert_false(c[i].gone);
+	assert_int_equal(strangers(a), 750);
 	admit_destroy(a);
 }
 
@@ -376,6 +405,14 @@ static void what_is_remembered_is_bounded(void **state)
 	}
 	assert_in_range(admit_addresses(a), ADMIT_ADDRESSES_MAX, ADMIT_ADDRESSES_MAX + 1);
 	assert_int_equal(admit_failures(kept.place, T0), 1);
+	for (unsigned i = 0; i < 3 * ADMIT_ADDRESSES_MAX; i++) { /* who is refused is forgotten like anybody */
+		struct admit_rules shut = usual;
+
+		shut.max = 0;
+		snprintf(from, sizeof(from), "11.%u.%u.1", i / 250, i % 250);
+		(void)come(a, &shut, from, T0, &c);
+	}
+	assert_in_range(admit_addresses(a), ADMIT_ADDRESSES_MAX, ADMIT_ADDRESSES_MAX + 9);
 	admit_leave(kept.place);
 	admit_destroy(a);
 }
@@ -445,6 +482,7 @@ int main(void)
 	    cmocka_unit_test(staff_has_a_reserve),
 	    cmocka_unit_test(who_goes),
 	    cmocka_unit_test(v6_counts_by_64_and_wider),
+	    cmocka_unit_test(a_burst_has_time_to_speak),
 	    cmocka_unit_test(over_the_share_a_few_are_told),
 	    cmocka_unit_test(a_gateway_has_a_larger_share),
 	    cmocka_unit_test(the_rate_has_a_burst_and_shrinks),

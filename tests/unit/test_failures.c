@@ -167,6 +167,33 @@ static void a_flood_is_one_event_a_minute(void **state)
 	end(&w);
 }
 
+static void endpoints_beyond_eight_are_others(void **state)
+{
+	struct world w;
+	const json_t *in;
+	char name[8];
+
+	(void)state;
+	begin(&w);
+	(void)fail_at(&w, "192.0.2.7:1", "e0", NULL, 0);
+	for (int i = 0; i < 50; i++) {
+		snprintf(name, sizeof(name), "e%d", i % 10);
+		(void)fail_at(&w, "192.0.2.7:1", name, NULL, 0);
+	}
+	failures_tick(w.f, T0, WALL, true);
+	in = json_object_get(json_object_get(event_at(&w, 0), "detail"), "endpoints");
+	assert_int_equal(json_object_size(in), 9);
+	assert_int_equal(json_integer_value(json_object_get(in, "e7")), 5);
+	assert_int_equal(json_integer_value(json_object_get(in, "others")), 10);
+	assert_string_equal(text_of(event_at(&w, 0), "endpoint"), "(none)");
+	(void)fail_at(&w, "192.0.2.7:1", "e9", NULL, 0);
+	failures_tick(w.f, T0, WALL, true);
+	in = json_object_get(json_object_get(event_at(&w, 1), "detail"), "endpoints");
+	assert_int_equal(json_object_size(in), 1);
+	assert_string_equal(text_of(event_at(&w, 1), "endpoint"), "e9");
+	end(&w);
+}
+
 static void a_signature_is_told_by_grant_and_endpoint(void **state)
 {
 	struct grant anna = {.kind = GRANT_STAFF, .principal = "anna"}, ben = {.kind = GRANT_AGENT, .principal = "ben"};
@@ -409,6 +436,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_flood_is_one_event_a_minute),
+	    cmocka_unit_test(endpoints_beyond_eight_are_others),
 	    cmocka_unit_test(a_signature_is_told_by_grant_and_endpoint),
 	    cmocka_unit_test(any_number_of_addresses_is_bounded),
 	    cmocka_unit_test(neighbours_are_counted_together_when_many),
