@@ -3,7 +3,7 @@
 # ends and is sealed, its end is in the audit log, the record verifies, and staff still gets in. CALLS=2000 for the whole.
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
-calls=${CALLS:-130}
+calls=${CALLS:-240}
 export SEED=${SEED:-$RANDOM}
 
 chmod 0711 "$tmp"
@@ -70,6 +70,13 @@ for text in "$(e 60)" "a$(e 150)" "$(printf '\xff\xfe')" "$(printf 'x\xe2\x82')"
 	[ $? -eq 124 ] && fail "muxctl put hangs"
 	timeout 60 "$MUXCTL" --state "$MUXD_STATE" exec --reason "$text" --env "ANY=$text" text -- true >/dev/null 2>&1
 	[ $? -eq 124 ] && fail "muxctl exec --reason hangs"
+	id=$(api "$staff" POST /v1/agents/text/rounds '{"argv":["sleep","600"],"wait_ms":0}' | jq -re .round_id) || fail "no round"
+	for c in "session terminate $id --reason" 'sandbox snapshot text --reason' 'session list --agent' 'sandbox list --prefix' 'audit --principal' 'sandbox show'; do
+		# shellcheck disable=SC2086
+		timeout 60 "$MUXCTL" --state "$MUXD_STATE" $c "$text" >/dev/null 2>&1
+		[ $? -eq 124 ] && fail "muxctl $c hangs"
+	done
+	api "$staff" POST "/v1/sessions/$id/terminate" '{"reason":"again"}' >/dev/null
 done
 ok "SSH and muxctl answer whatever the text"
 
