@@ -16,6 +16,7 @@
 #include "muxd/doors/rest/router.h"
 #include "muxd/doors/rest/router_head.h"
 #include "muxd/doors/rest/server.h"
+#include "muxd/doors/web/ws.h"
 #include "muxd/hub/hub.h"
 
 #include <fcntl.h>
@@ -149,7 +150,7 @@ static void hand_over(struct conn *c)
 	if (reads_body(c))
 		conn_await_body(c);
 	if (c->state == CONN_WS)
-		watch_destroy(c);
+		conn_await_frames(c);
 }
 
 /* How many heads libwebsockets may answer of the n bytes, which begin with one that is `head`. */
@@ -319,4 +320,67 @@ void conn_ignore_body(struct conn *c)
 {
 	conn_read_stop(c);
 	(void)watch_set(c, 0, on_body);
+}
+
+/* ---- frames of a WebSocket */
+
+/* The close is said; what still comes is thrown away until the client has heard it. */
+static void read_broken(struct conn *c, SSL *ssl)
+{
+	int n;
+
+	ERR_clear_error();
+	while ((n = SSL_read(ssl, c->door->piece, PIECE_MAX)) > 0)
+		;
+	if (SSL_get_error(ssl, n) != SSL_ERROR_WANT_READ || c->ws->state == WS_CLOSED)
+		conn_kill(c);
+	ERR_clear_error();
+}
+
+static void on_frames(struct conn *c, int events)
+{
+	(void)events;
+	conn_read_frames(c);
+}
+
+void conn_read_frames(struct conn *c)
+{
+	SSL *ssl = lws_get_ssl(c->wsi);
+	uint8_t *p = c->door->piece;
+	int n;
+
+	if (c->ws->broken) {
+		read_broken(c, ssl);
+		return;
+	}
+	if (c->ws->reading_stopped)
+		return;
+	ERR_clear_error();
+	n = SSL_peek(ssl, p, PIECE_MAX);
+	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
+		return;
+	ERR_clear_error();
+	if (n > 0 && !ws_look(c->ws, p, (size_t)n)) {
+		(void)take_off(c, ssl, n);
+		return;
+	}
+	if (!service(c, POLLIN))
+		return;
+	c->ws->looked = (size_t)SSL_pending(ssl);
+	conn_read_stop(c);
+}
+
+/* libwebsockets takes a record whole: what it kept for later nobody could wake it for. */
+void conn_ignore_frames(struct conn *c)
+{
+	(void)watch_set(c, 0, on_frames);
+}
+
+void conn_await_frames(struct conn *c)
+{
+	conn_read_stop(c);
+	if (watch_set(c, UV_READABLE, on_frames))
+		conn_kill(c);
+	else if (SSL_has_pending(lws_get_ssl(c->wsi)))
+		conn_queue(c);
 }

@@ -296,6 +296,8 @@ void conn_turn(struct conn *c)
 		write_some(c);
 	else if (c->state == CONN_ROUTED)
 		router_turn(c->router);
+	else if (c->state == CONN_WS)
+		conn_read_frames(c);
 }
 
 /* --- time */

@@ -127,7 +127,10 @@ void watch_destroy(struct conn *c);                      /* NULL-safe */
 void conn_await(struct conn *c);                         /* IDLE: for a head */
 void conn_await_next(struct conn *c);                    /* ... after an answer through libwebsockets */
 void conn_await_body(struct conn *c);                    /* BODY, STREAM: for more of it */
+void conn_await_frames(struct conn *c);                  /* WS */
 void conn_ignore_body(struct conn *c);                   /* for now */
+void conn_ignore_frames(struct conn *c);                 /* but those of the record in hand */
+void conn_read_frames(struct conn *c);                   /* that are here */
 
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);

@@ -16,6 +16,7 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/err.h"
 #include "muxd/doors/rest/server.h"
+#include "muxd/doors/web/frames.h"
 #include "muxd/doors/web/wire.h"
 
 #define WS_HISTORY_MAX (8u * 1024 * 1024) /* of the record that a returning client is sent */
@@ -60,6 +61,9 @@ struct ws {
 	uint64_t bytes_read; /* when last looked at */
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
+	struct frames frames; /* of the client, as far as they were looked at */
+	size_t looked;        /* ... before libwebsockets took them */
+	bool broken;          /* what comes is no WebSocket any more */
 	bool eof_due; /* of the client's input, behind what waits of it */
 };
 
@@ -81,6 +85,8 @@ extern const struct attachment_ops ws_attachment_ops;
 void ws_history_go_on(struct ws *w);
 
 /* ws_io.c: messages in and out. */
+/* The n bytes that came, before libwebsockets gets them. False: they are no frames; the close is on its way. */
+bool ws_look(struct ws *w, const uint8_t *p, size_t n);
 int ws_receive(struct ws *w, const uint8_t *p, size_t n);
 int ws_writeable(struct ws *w);
 void ws_want_write(struct ws *w);

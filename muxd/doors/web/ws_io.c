@@ -34,10 +34,21 @@ static void reading(struct ws *w, bool on)
 	w->reading_stopped = !on;
 	if (on) {
 		w->heard_ns = clock_boot_ns();
-		conn_read_start(w->conn);
+		conn_await_frames(w->conn);
 	} else {
-		conn_read_stop(w->conn);
+		conn_ignore_frames(w->conn);
 	}
+}
+
+bool ws_look(struct ws *w, const uint8_t *p, size_t n)
+{
+	const char *wrong = frames_look(&w->frames, p + w->looked, n - w->looked);
+
+	if (!wrong)
+		return true;
+	w->broken = true;
+	bad_message(w, 1002, wrong);
+	return false;
 }
 
 /* Much that the sandbox does not take stops the reading, and with it the client. A few keys do not: what keeps the
