@@ -23,6 +23,8 @@ static const struct ctl_option put_options[] = {
 };
 
 static const struct ctl_option get_options[] = {
+    {"mode", 0, "OCTAL",
+     "Permissions it gets, as they are; default: those of a new file, or of the one that is replaced."},
     {"timeout", 0, "DURATION", "Give up after this time."},
     {"task", 0, "ID", "Task that it belongs to (default: console)."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl get)."},
@@ -164,13 +166,27 @@ static int open_sink(const char *local, char real[PATH_MAX], int *out_fd, struct
 	return err_sys(e, errno, "make a file beside %s", local);
 }
 
-/* Complete: it takes its name. */
-static int settle(int fd, const char *real, const json_t *o, struct err *e)
+/*
+ * What the sandbox says of permissions does not count: nothing that comes out of it can be executed, or read by more
+ * than the umask allows, because a program inside wished so. Who wants that asks for it.
+ */
+static mode_t permissions(const char *real, long asked)
 {
-	const char *mode = json_string_value(json_object_get(o, "mode"));
-	mode_t bits = (mode_t)(mode ? strtol(mode, NULL, 8) : 0644) & 0777; /* no set-uid out of a sandbox */
+	struct stat st;
+	mode_t mask = umask(0);
 
-	if (fchmod(fd, bits) < 0 || fsync(fd) < 0 || rename(temporary, real) < 0)
+	(void)umask(mask);
+	if (asked >= 0)
+		return (mode_t)asked;
+	if (stat(real, &st) == 0)
+		return st.st_mode & 0666;
+	return 0666 & ~mask;
+}
+
+/* Complete: it takes its name. */
+static int settle(int fd, const char *real, long mode, struct err *e)
+{
+	if (fchmod(fd, permissions(real, mode)) < 0 || fsync(fd) < 0 || rename(temporary, real) < 0)
 		return err_sys(e, errno, "write %s", real);
 	temporary[0] = '\0';
 	return 0;
@@ -190,7 +206,7 @@ static int get_to(struct ctl *c, const struct file_wish *w, const char *local, j
 	if (rc == 0)
 		rc = files_get(c, w, fd, out, e);
 	if (rc == 0 && temporary[0])
-		rc = settle(fd, real, *out, e);
+		rc = settle(fd, real, w->mode, e);
 	if (temporary[0])
 		(void)unlink(temporary);
 	temporary[0] = '\0';
@@ -207,6 +223,8 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 	struct err e = {0};
 	int rc = take_wish(a, "muxctl get", &w, &e);
 
+	if (rc == 0)
+		rc = take_mode(a, &w, &e);
 	w.path = a->operands[1];
 	if (rc == 0 && !(local = into(a->operands[2], w.path)))
 		rc = err_set(&e, ERR_NOMEM, "no memory");

@@ -69,7 +69,11 @@ files_modes() {
 	equal "and it runs" runs "$(inside bin/script)"
 	put - bin/script <"$tmp/f"
 	equal "an unknown mode stays as it was" 750 "$(inside stat -c %a bin/script)"
-	get bin/script "$tmp/back" && equal "and comes along back" 750 "$(stat -c %a "$tmp/back")"
+	inside chmod 4755 bin/script
+	(umask 027 && get bin/script "$tmp/back") && equal "what comes out is a file of one's own umask, and cannot be executed" 640 "$(stat -c %a "$tmp/back")"
+	chmod 700 "$tmp/back" && get bin/script "$tmp/back" && equal "one that is replaced is not read by more than before" 600 "$(stat -c %a "$tmp/back")"
+	muxctl get --mode 750 -- "$agent" bin/script "$tmp/back" >"$tmp/out" 2>"$tmp/err" && equal "unless it is asked for" 750 "$(stat -c %a "$tmp/back")"
+	inside chmod 750 bin/script
 	inside sh -c 'ln -sf target link; echo old > target'
 	put "$tmp/f" link
 	equal "a link is replaced, not followed" old "$(inside cat target)"
