@@ -302,18 +302,28 @@ static void on_cleared(void *arg, int rc, const struct err *e, unsigned ended)
 	job_end(j, rc, e);
 }
 
-static void act_kill(struct life *l, struct life_job *j)
+/* One container has one name: that of its link. */
+static void on_whole_name(void *arg, int rc, const struct err *e, const char *name)
 {
-	struct agent *a = agent_get(j->hub, j->agent);
+	struct life_job *j = arg;
+	struct agent *a = rc ? NULL : agent_get(j->hub, name);
 	char why[200];
 
-	(void)l;
-	if (!a) {
-		job_end(j, ERR_NOMEM, NULL);
+	if (!rc && !a)
+		rc = ERR_NOMEM;
+	if (rc) {
+		job_end(j, rc, e);
 		return;
 	}
+	text_put(j->agent, sizeof(j->agent), a->name);
 	text_format(why, sizeof(why), "everything inside was ended by %.60s: %.100s", j->rq.grant.principal, j->reason);
 	agent_clear(a, why, j->call.timeout_ns ? j->call.timeout_ns : KILL_TIMEOUT_NS, on_cleared, j);
+}
+
+static void act_kill(struct life *l, struct life_job *j)
+{
+	(void)l;
+	hub_resolve(j->hub, j->agent, on_whole_name, j);
 }
 
 /* ---- checks, the same for all */

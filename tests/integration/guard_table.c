@@ -229,6 +229,7 @@ int main(void)
 	}
 	getrlimit(RLIMIT_NOFILE, &limit);
 	sched_getaffinity(0, sizeof(cpus), &cpus);
+	attr.nice = getpriority(PRIO_PROCESS, 0);
 	ids[MUXLET] = muxlet, ids[MUXLET_HIGH] = HIGH(muxlet);
 	ids[GROUP] = getpgid(muxlet) > 0 ? getpgid(muxlet) : muxlet;
 	ids[EVERYBODY] = -1;
