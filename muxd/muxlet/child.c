@@ -117,7 +117,7 @@ static void run(const struct child *c, volatile struct failure *f)
 	(void)setrlimit(RLIMIT_NOFILE, &c->files);
 	(void)setrlimit(RLIMIT_NPROC, &c->procs);
 	if (!c->first)
-		(void)setpriority(PRIO_PROCESS, 0, 0); /* muxlet carries keys and goes first; what it starts does not */
+		(void)setpriority(PRIO_PROCESS, 0, c->nice); /* muxlet carries keys and goes first; what it starts does not */
 	reset_signals();
 	if (c->guard && guard_lay(c->guard))
 		fail(f, "guard");

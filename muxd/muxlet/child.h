@@ -18,6 +18,12 @@
 
 struct guard;
 
+/*
+ * Where muxlet may not go before others (in a pod, without root), what nobody of staff waits at goes behind: else as
+ * many programs as an agent can start would hold up a shell for seconds.
+ */
+#define CHILD_NICE_WORK 10
+
 struct child_fd {
 	int from, to; /* from > CHILD_SECRET_LAST */
 };
@@ -35,6 +41,7 @@ struct child {
 	size_t nmore; /* sorted by `to` */
 	struct rlimit files, procs;
 	const struct guard *guard; /* laid over it; NULL: none */
+	int nice;                  /* of what does not go first */
 	bool first;                /* goes before others of the sandbox when the processor is short, as muxlet does */
 };
 

@@ -234,6 +234,7 @@ static int spawn(struct start *s, struct child *child, const char **at)
 
 static int launch(struct start *s, const char **at)
 {
+	bool staff = s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
 	struct child child = {
 	    .cwd = *s->o->cwd ? s->o->cwd : s->m->workdir, .cwd_optional = !*s->o->cwd, .tty = s->c->pty};
 	int err;
@@ -257,7 +258,8 @@ static int launch(struct start *s, const char **at)
 	child.nmore = s->nmore;
 	child.files = s->m->files;
 	child.guard = s->m->guard.n && !(s->o->flags & OPEN_SELF) ? &s->m->guard : NULL;
-	child.first = s->m->hurries && s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
+	child.first = s->m->hurries && staff;
+	child.nice = s->m->hurries || staff ? 0 : CHILD_NICE_WORK;
 	return spawn(s, &child, at);
 }
 

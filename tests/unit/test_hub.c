@@ -629,6 +629,26 @@ static void nobody_lists_all_sandboxes_for_an_id_that_is_unknown(void **state)
 	hub_rig_destroy(r);
 }
 
+/* muxlet may not go first here: so what an agent runs goes behind the terminals of staff. */
+static void what_an_agent_runs_goes_behind(void **state)
+{
+	FRESH(r);
+	struct request agent = hub_request();
+	struct hub_client work, person;
+
+	(void)state;
+	agent.grant.kind = GRANT_AGENT;
+	hub_ask(r, &work, SESSION_EXEC, "echo nice:$(nice).; read x", &agent);
+	assert_true(hub_until(r, hub_shows(&work, "nice:10.")));
+	hub_open(r, &person, SESSION_TERMINAL, "echo nice:$(nice).; read x");
+	assert_true(hub_until(r, hub_shows(&person, "nice:0.")));
+	client_leaves(&person);
+	client_leaves(&work);
+	buf_finish(&work.got);
+	buf_finish(&person.got);
+	hub_rig_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -651,6 +671,7 @@ int main(void)
 	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
 	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
 	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
+	    cmocka_unit_test(what_an_agent_runs_goes_behind),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
 	    cmocka_unit_test(a_screen_may_be_the_end_of_others_that_wait_for_it),
 	};
