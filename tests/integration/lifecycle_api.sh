@@ -162,7 +162,7 @@ equal "then it goes, too" 66 "$(muxctl sandbox snapshots $a >/dev/null 2>&1; ech
 muxctl sandbox resume api-three >/dev/null || fail "not resumed"
 printf 'a line\n\033[31mred\n' >>"$MUXD_STATE/sandboxes/api-three/log" || fail "no log of a sandbox"
 muxctl sandbox logs api-three >"$tmp/log" || fail "no logs"
-grep -q '^a line$' "$tmp/log" && grep -q '^?\[31mred$' "$tmp/log" && ok "its log, which cannot speak to the terminal" || fail "logs: $(cat "$tmp/log")"
+grep -q '^a line$' "$tmp/log" && grep -qxF '\x1b[31mred' "$tmp/log" && ok "its log, which cannot speak to the terminal" || fail "logs: $(cat "$tmp/log")"
 equal "the end of it" "red" "$(muxctl sandbox logs api-three -n 4)"
 refused "the log of nobody" 66 not_found nobody-here sandbox logs nobody-here
 
