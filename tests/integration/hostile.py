@@ -12,8 +12,10 @@ FORK = os.environ.get("FORK", "0") == "1"
 AFTER = float(os.environ.get("AFTER", "60"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
 ATTACKS = os.environ.get("ATTACKS", "").split()
-# Seconds until a terminal's first byte, of 19 in 20; none may take five times as long. What else this machine does counts in.
-WORST = float(os.environ.get("WORST", "1.0"))
+# Seconds until a terminal's first byte, of 19 in 20; none may take five times as long. A machine that is busy with other things
+# before the attack begins is given three times as long, which is said.
+BUSY = os.getloadavg()[0] > 2 * os.cpu_count()
+WORST = float(os.environ.get("WORST", "3.0" if BUSY else "1.0"))
 rng = random.Random(SEED)
 ready = json.load(open(state + "/ready.json"))
 hostile, staff = open(os.environ["TOKENS"]).read().split()
@@ -196,6 +198,8 @@ def box():
 
 def main():
     print("  seed %d, %g s%s" % (SEED, MINUTE, ", with a fork bomb" if FORK else ""), flush=True)
+    if BUSY:
+        print("  the machine is busy with other things (load %.0f): %g s are allowed instead of 1" % (os.getloadavg()[0], WORST))
     inside("true")
     quiet = [terminal(agent)[0] for _ in range(5)]
     before, box_before = look(), box()
