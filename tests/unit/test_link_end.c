@@ -95,6 +95,38 @@ static void a_signal_reaches_the_group(void **state)
 	rig_destroy(r);
 }
 
+/* muxlet is not process 1 here, as in a pod: it looks for its own, stops them, and kills who stands still. */
+static void a_clear_ends_everything(void **state)
+{
+	FRESH(r);
+
+	(void)state;
+	rig_open(r, 1, "trap '' TERM HUP; echo ready; env -i setsid sleep $NAP & sleep $NAP",
+		 (struct rig_call){.env = nap_env()});
+	rig_open(r, 2, "(setsid sh -c 'while :; do sleep $NAP & sleep 0.01; done' &)",
+		 (struct rig_call){.env = nap_env()});
+	rig_open(r, 3, "trap '' TERM HUP; sleep $NAP; sleep $NAP", (struct rig_call){.env = nap_env(), .pty = true});
+	rig_wait_exit(r, 2);
+	assert_true(rig_until(r, 5000, r->ch[1].len[1] && nappers() >= 20));
+	assert_true(link_has_clear(r->link));
+	assert_int_equal(link_clear(r->link), 0);
+	assert_int_equal(link_clear(r->link), ERR_CONFLICT);
+	assert_true(rig_until(r, 5000, r->cleared));
+	assert_int_equal(r->cleared_rc, 0);
+	assert_int_equal(nappers(), 0);
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 3);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_KILLED);
+	assert_int_equal(r->ch[3].exit.cause, EXIT_KILLED);
+	assert_int_equal(r->ch[3].exit.signal, SIGKILL);
+	rig_open(r, 4, "echo on", (struct rig_call){0}); /* it serves on, and again */
+	rig_wait_exit(r, 4);
+	assert_string_equal(rig_text(r, 4, 1), "on\n");
+	assert_int_equal(link_clear(r->link), 0);
+	assert_true(rig_until(r, 5000, r->cleared == 2));
+	rig_destroy(r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,6 +135,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(the_background_of_a_round_lives_on),
 	    cmocka_unit_test(a_background_that_never_stops_writing_holds_no_round),
 	    cmocka_unit_test(a_signal_reaches_the_group),
+	    cmocka_unit_test(a_clear_ends_everything),
 	};
 
 	if (argc > 1)
