@@ -1,5 +1,7 @@
 /* muxctl export: a recording in another format, to the standard output or a file. */
 #include "recorder/export.h"
+#include "muxd/base/buf.h"
+#include "muxd/base/tamer.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/record.h"
 
@@ -18,9 +20,18 @@ static const struct ctl_option options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static int write_out(void *arg, const void *p, size_t n, struct err *e)
+#define TAME_STEP (16 * 1024)
+
+/* A file or a pipe gets the bytes; a terminal what draws of them. */
+struct sink {
+	int fd;
+	bool tame;
+	struct tamer tamer;
+	struct buf tamed; /* empty between two calls */
+};
+
+static int write_all(int fd, const void *p, size_t n, struct err *e)
 {
-	int fd = *(int *)arg;
 	const char *at = p;
 
 	while (n) {
@@ -33,6 +44,27 @@ static int write_out(void *arg, const void *p, size_t n, struct err *e)
 		n -= (size_t)done;
 	}
 	return 0;
+}
+
+static int write_out(void *arg, const void *p, size_t n, struct err *e)
+{
+	struct sink *t = arg;
+	const char *at = p;
+	int rc = 0;
+
+	if (!t->tame)
+		return write_all(t->fd, p, n, e);
+	while (n && rc == 0) {
+		size_t step = n < TAME_STEP ? n : TAME_STEP;
+
+		buf_clear(&t->tamed);
+		rc = tamer_feed(&t->tamer, at, step, &t->tamed);
+		rc = rc ? err_set(e, rc, "no memory for the export")
+			: write_all(t->fd, buf_ptr(&t->tamed), buf_len(&t->tamed), e);
+		at += step;
+		n -= step;
+	}
+	return rc;
 }
 
 static int parse(const struct ctl_args *a, struct export_options *o, struct err *e)
@@ -102,17 +134,21 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	struct export_result result = {0};
 	struct record *r = NULL;
 	struct err e = {0}, closing = {0};
-	int fd = -1, rc = parse(a, &o, &e);
+	struct sink t = {.fd = -1};
+	int rc = parse(a, &o, &e);
 
 	if (rc == 0)
 		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl export", &r,
 				 &e);
 	if (rc == 0)
-		rc = open_target(args_get(a, "file"), &fd, &e);
+		rc = open_target(args_get(a, "file"), &t.fd, &e);
 	if (rc == 0) {
+		t.tame = isatty(t.fd);
+		tamer_init(&t.tamer);
+		buf_init(&t.tamed, (size_t)TAME_STEP * TAMER_GROWTH);
 		struct export_source src = {.next = record_next, .arg = r};
-		rc = export_run(&src, &o, write_out, &fd, &result, &e);
-		int closed = close_target(args_get(a, "file"), fd, &closing);
+		rc = export_run(&src, &o, write_out, &t, &result, &e);
+		int closed = close_target(args_get(a, "file"), t.fd, &closing);
 		if (rc == 0 && closed < 0) {
 			rc = closed;
 			e = closing;
@@ -120,6 +156,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	}
 	if (rc == 0)
 		report(c, &result, record_facts(r));
+	buf_finish(&t.tamed);
 	record_close(r);
 	return rc < 0 ? ctl_fail(c, &e) : 0;
 }
@@ -131,6 +168,7 @@ const struct ctl_command export_command = {
     .min = 1,
     .max = 1,
     .help = "A recording (id or file) as asciicast, text, JSON lines or raw bytes.",
+    .more = "A terminal gets of it what draws; a file or a pipe gets every byte.\n",
     .options = options,
     .run = run,
 };

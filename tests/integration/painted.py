@@ -135,6 +135,8 @@ for s in strings[:3]:
 check_text("errors", wrong)
 longest = max((s for s in listed if s["kind"] in ("round", "exec")), key=lambda s: (s.get("offsets") or [0, 0])[1])
 check_drawing("replay", on_terminal(["replay", longest.get("id") or longest["session"], "--instant"]))
+for form in ("raw", "text", "json", "asciicast-v2"):
+    check_drawing("export " + form, on_terminal(["export", "--format", form, longest.get("id") or longest["session"]]))
 keys = on_terminal(["replay", longest.get("id") or longest["session"], "--no-status"], b"Gq", b"plain") if b"plain" in blob else b""
 RESET = re.compile(rb"\x1b\\|\x1b\[\?(?:1000|1002|1003|1006|1004|2004|1|1049)l|\x1b>|\x1b\[4l|\x0f")
 check_drawing("replay with keys", RESET.sub(b"", keys))
