@@ -41,6 +41,7 @@ struct group {
 struct admit_place {
 	struct admit *table;
 	struct group *host;
+	LIST_ENTRY(admit_place) of_table;
 	TAILQ_ENTRY(admit_place) of_host; /* in host->strangers while it is one */
 	enum admit_state state;
 	uint64_t heard_ns;
@@ -48,6 +49,7 @@ struct admit_place {
 };
 
 struct admit {
+	LIST_HEAD(, admit_place) places;
 	struct group *buckets[BUCKETS];
 	struct group_list regions;
 	TAILQ_HEAD(, group) idle; /* hosts without connections, the quietest first */
@@ -61,6 +63,7 @@ int admit_create(struct admit **out)
 
 	if (!a)
 		return ERR_NOMEM;
+	LIST_INIT(&a->places);
 	LIST_INIT(&a->regions);
 	TAILQ_INIT(&a->idle);
 	*out = a;
@@ -69,8 +72,14 @@ int admit_create(struct admit **out)
 
 void admit_destroy(struct admit *a)
 {
+	struct admit_place *p;
+
 	if (!a)
 		return;
+	while ((p = LIST_FIRST(&a->places))) {
+		LIST_REMOVE(p, of_table);
+		free(p);
+	}
 	for (size_t i = 0; i < BUCKETS; i++) {
 		while (a->buckets[i]) {
 			struct group *next = a->buckets[i]->next;
@@ -348,6 +357,7 @@ static int place_make(struct admit *a, struct group *host, enum admit_state stat
 	p->heard_ns = now_ns;
 	p->state = ADMIT_ENDING; /* which is not counted as anything */
 	a->count[ADMIT_ENDING]++;
+	LIST_INSERT_HEAD(&a->places, p, of_table);
 	if (host->live++ == 0) {
 		TAILQ_REMOVE(&a->idle, host, idle);
 		a->nidle--;
@@ -485,6 +495,7 @@ void admit_leave(struct admit_place *p)
 
 	set_state(p, ADMIT_ENDING);
 	a->count[ADMIT_ENDING]--;
+	LIST_REMOVE(p, of_table);
 	free(p);
 	if (--host->live)
 		return;

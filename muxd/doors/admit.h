@@ -52,7 +52,7 @@ struct admit_rules {
 };
 
 int admit_create(struct admit **out);
-void admit_destroy(struct admit *a); /* NULL-safe; every place has left */
+void admit_destroy(struct admit *a); /* NULL-safe; places that have not left go with it */
 
 /*
  * A connection. *out is its place, SILENT or OVER; *out_victim the owner of another one that has to end now, or NULL.

@@ -61,7 +61,7 @@ crowd_goes() {
 	wait $crowd
 	crowd=
 }
-# stays WHAT QUIET GOT: within twice
+# stays WHAT QUIET GOT: within twice; quiet is before or after, whichever was slower, for others may use this machine
 stays() { within "$3" "$(awk -v q="$2" 'BEGIN {print 2 * q}')" && ok "$1: $3 ms (quiet $2)" || fail "$1: $3 ms, quiet $2"; }
 siege() {
 	crowd_comes "$@"
@@ -73,13 +73,16 @@ siege() {
 	ok "$1 addresses: a new log-in takes $s ms by SSH, a round on a new connection $w ms"
 	out=$(person keys 2>&1) || fail "$1 addresses: $(tail -n 1 <<<"$out")"
 	read -r s w <<<"$out"
-	stays "$1 addresses: a key's echo by SSH" "$quiet_ssh" "$s"
-	stays "$1 addresses: a key's echo in the browser" "$quiet_web" "$w"
 	open=$(metric muxd_api_connections)
 	within "$open" 814 && ok "strangers have their part of the door: $open connections" || fail "$open connections at HTTPS"
 	now=$(memory)
 	within "$now" $((before + 160)) && ok "net holds $now MB" || fail "net grew from $before to $now MB"
 	crowd_goes
+	out=$(person keys 2>&1) || fail "$1 addresses are gone: $(tail -n 1 <<<"$out")"
+	read -r after_ssh after_web <<<"$out"
+	stays "$1 addresses: a key's echo by SSH" "$(slower "$quiet_ssh" "$after_ssh")" "$s"
+	stays "$1 addresses: a key's echo in the browser" "$(slower "$quiet_web" "$after_web")" "$w"
 }
+slower() { printf '%s\n' "$@" | sort -g | tail -n 1; }
 siege 5 200 130
 [ -z "${FIFTY:-}" ] || siege 50 40 25
