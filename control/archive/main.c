@@ -2,6 +2,7 @@
  * muxd-archive: a workspace to an archive and back, in a cage of the monitor's (control/local/archive.h).
  *
  *   muxd-archive pack DIR >ARCHIVE     muxd-archive check <ARCHIVE     muxd-archive unpack DIR <ARCHIVE
+ *   muxd-archive unpack-old DIR <ARCHIVE: of an earlier version; "unsupported" at a name that only tar gives as it was
  *
  * Its last line, on descriptor 2, is "ok ENTRIES BYTES SKIPPED CHANGED DIGEST", or "failed CODE MESSAGE" with a stable
  * code of err.h.
@@ -27,9 +28,11 @@ static int run(int argc, char **argv, struct pack_result *out, struct err *e)
 	if (strcmp(verb, "check") == 0 && argc == 2)
 		rc = read_check(0, &r, e);
 	else if (strcmp(verb, "unpack") == 0 && argc == 3)
-		rc = unpack_archive(0, argv[2], &r, e);
+		rc = unpack_archive(0, argv[2], false, &r, e);
+	else if (strcmp(verb, "unpack-old") == 0 && argc == 3)
+		rc = unpack_archive(0, argv[2], true, &r, e);
 	else
-		return err_set(e, ERR_INVAL, "usage: muxd-archive pack DIR | check | unpack DIR");
+		return err_set(e, ERR_INVAL, "usage: muxd-archive pack DIR | check | unpack DIR | unpack-old DIR");
 	if (rc)
 		return rc;
 	*out = (struct pack_result){.entries = r.entries, .bytes = r.bytes};

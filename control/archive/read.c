@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK (128 << 10)
+#define BLOCK   (128 << 10)
+#define FAR_MAX (UINT64_C(16) << 20) /* directories between the first names of files, and NEAR for each member: */
+#define NEAR    64                   /* what a restore passes through within its time */
 
 struct reading {
 	struct archive *from;
@@ -18,6 +20,8 @@ struct reading {
 	struct sum sum;
 	char *name; /* the member's, without the slash of a directory */
 	struct item_attr *attrs;
+	struct place *linked; /* where the last first name lay */
+	uint64_t far;
 };
 
 static int from_failed(struct reading *r, struct err *e)
@@ -79,6 +83,14 @@ static int attrs_take(struct reading *r, struct item *i, struct err *e)
 	return 0;
 }
 
+/* tar calls its names UTF-8 whatever they are, and libarchive composes what is: others are not what they were. */
+static bool ascii(const char *s)
+{
+	while (*s && (unsigned char)*s < 0x80)
+		s++;
+	return !*s;
+}
+
 /* What the archive says of a member becomes an item, or is not one of ours. */
 static int item_take(struct reading *r, struct item *i, struct err *e)
 {
@@ -102,6 +114,8 @@ static int item_take(struct reading *r, struct item *i, struct err *e)
 	i->target = hard ? hard : i->type == ITEM_LINK ? archive_entry_symlink(r->entry) : NULL;
 	if (!i->type || (i->type == ITEM_LINK && !i->target))
 		return err_set(e, ERR_CORRUPT, "the archive is damaged: a member of no kind that is packed");
+	if (r->sink && r->sink->old && (!ascii(name) || (i->target && !ascii(i->target))))
+		return err_set(e, ERR_UNSUPPORTED, "an archive of an earlier version with a name that is not ASCII");
 	if (i->type == ITEM_HARD || i->type == ITEM_LINK)
 		i->mode = 0;
 	if (i->type == ITEM_FILE)
@@ -131,6 +145,25 @@ static int content_take(struct reading *r, const struct item *i, struct err *e)
 	return rc || !s ? rc : s->data(s->ctx, i->size, NULL, 0, true, e);
 }
 
+/* A restore goes from one first name to the next: in a deep tree that may be far, as often as there are links. */
+static int far_check(struct reading *r, struct place *to, struct err *e)
+{
+	uint64_t most = FAR_MAX + NEAR * r->sum.entries;
+	struct place *from = r->linked ? r->linked : r->names.all[0];
+
+	r->linked = to;
+	for (; from != to && r->far <= most; r->far++) {
+		if (from->depth >= to->depth)
+			from = from->parent;
+		else
+			to = to->parent;
+	}
+	if (r->sink || r->far <= most)
+		return 0;
+	return err_set(e, ERR_SNAPSHOT,
+		       "its hard links lie too deep, and too far from each other, to be restored in time");
+}
+
 static int member(struct reading *r, const struct item *i, struct err *e)
 {
 	struct place *place, *from = NULL, *dir = NULL;
@@ -143,6 +176,8 @@ static int member(struct reading *r, const struct item *i, struct err *e)
 		rc = names_find(&r->names, i->target, &from, &from_base, e);
 	if (rc == 0 && i->type == ITEM_HARD && !from)
 		rc = err_set(e, ERR_CORRUPT, "the archive is damaged: a link to the workspace itself");
+	if (rc == 0 && i->type == ITEM_HARD)
+		rc = far_check(r, from, e);
 	if (rc == 0 && i->type == ITEM_DIR)
 		rc = names_add(&r->names, i->name, place, base, &dir, e);
 	if (rc)

@@ -18,6 +18,7 @@ struct read_sink {
 	int (*data)(void *ctx, uint64_t offset, const void *p, size_t n, bool end, struct err *e);
 	int (*over)(void *ctx, const struct names *names, struct err *e);
 	void *ctx;
+	bool old; /* made by tar, for an earlier version: ERR_UNSUPPORTED at a name that is not ASCII */
 };
 
 struct read_result {

@@ -11,16 +11,21 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-struct unpack {
+/* A directory that is open. */
+struct spot {
 	int dir; /* of `at` */
 	struct place *at;
+};
+
+struct unpack {
+	struct spot to, from; /* where members are made; where the last one with a further name lies */
 	/* The file under way: */
 	int file;
 	mode_t mode;
 	struct timespec mtime;
 };
 
-static int up(struct unpack *u, struct err *e)
+static int up(struct spot *u, struct err *e)
 {
 	int fd = openat(u->dir, "..", DIR_FLAGS);
 
@@ -32,7 +37,7 @@ static int up(struct unpack *u, struct err *e)
 	return 0;
 }
 
-static int down(struct unpack *u, struct place *to, struct err *e)
+static int down(struct spot *u, struct place *to, struct err *e)
 {
 	int fd = openat(u->dir, to->name, DIR_FLAGS);
 
@@ -45,7 +50,7 @@ static int down(struct unpack *u, struct place *to, struct err *e)
 }
 
 /* Up to the place above both, then down. */
-static int go(struct unpack *u, struct place *to, struct err *e)
+static int go(struct spot *u, struct place *to, struct err *e)
 {
 	struct place *from = u->at, *t = to, **way = NULL;
 	size_t n = 0;
@@ -84,11 +89,11 @@ static int make_dir(struct unpack *u, const struct item *i, const char *base, st
 {
 	int fd, rc;
 
-	if (mkdirat(u->dir, base, 0700) != 0)
+	if (mkdirat(u->to.dir, base, 0700) != 0)
 		return err_sys(e, errno, "cannot make a directory");
 	if (i->nattrs == 0)
 		return 0;
-	fd = openat(u->dir, base, DIR_FLAGS);
+	fd = openat(u->to.dir, base, DIR_FLAGS);
 	if (fd < 0)
 		return err_sys(e, errno, "cannot open a directory");
 	rc = attrs_set(fd, i, e);
@@ -98,7 +103,7 @@ static int make_dir(struct unpack *u, const struct item *i, const char *base, st
 
 static int make_file(struct unpack *u, const struct item *i, const char *base, struct err *e)
 {
-	u->file = openat(u->dir, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	u->file = openat(u->to.dir, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (u->file < 0)
 		return err_sys(e, errno, "cannot make a file");
 	u->mode = i->mode;
@@ -110,11 +115,12 @@ static int make_other(struct unpack *u, const struct item *i, const char *base, 
 {
 	struct timespec times[2] = {i->mtime, i->mtime};
 
-	if (i->type == ITEM_LINK && symlinkat(i->target, u->dir, base) != 0)
+	if (i->type == ITEM_LINK && symlinkat(i->target, u->to.dir, base) != 0)
 		return err_sys(e, errno, "cannot make a link");
-	if (i->type == ITEM_FIFO && (mkfifoat(u->dir, base, 0600) != 0 || fchmodat(u->dir, base, i->mode, 0) != 0))
+	if (i->type == ITEM_FIFO &&
+	    (mkfifoat(u->to.dir, base, 0600) != 0 || fchmodat(u->to.dir, base, i->mode, 0) != 0))
 		return err_sys(e, errno, "cannot make a FIFO");
-	if (utimensat(u->dir, base, times, AT_SYMLINK_NOFOLLOW) != 0)
+	if (utimensat(u->to.dir, base, times, AT_SYMLINK_NOFOLLOW) != 0)
 		return err_sys(e, errno, "cannot set a time");
 	return 0;
 }
@@ -122,17 +128,11 @@ static int make_other(struct unpack *u, const struct item *i, const char *base, 
 static int make_hard(struct unpack *u, struct place *place, const char *base, struct place *from, const char *from_base,
 		     struct err *e)
 {
-	int fd, rc = go(u, from, e);
+	int rc = go(&u->from, from, e);
 
-	if (rc)
-		return rc;
-	fd = openat(u->dir, ".", DIR_FLAGS);
-	if (fd < 0)
-		return err_sys(e, errno, "cannot open a directory");
-	rc = go(u, place, e);
-	if (rc == 0 && linkat(fd, from_base, u->dir, base, 0) != 0)
+	rc = rc ? rc : go(&u->to, place, e);
+	if (rc == 0 && linkat(u->from.dir, from_base, u->to.dir, base, 0) != 0)
 		rc = err_sys(e, errno, "cannot make another name of a file");
-	close(fd);
 	return rc;
 }
 
@@ -143,12 +143,12 @@ static int on_item(void *ctx, const struct item *i, struct place *place, const c
 	int rc;
 
 	if (!place) { /* the workspace itself, which is there */
-		u->at = dir;
-		return attrs_set(u->dir, i, e);
+		u->to.at = u->from.at = dir;
+		return attrs_set(u->to.dir, i, e);
 	}
 	if (i->type == ITEM_HARD)
 		return make_hard(u, place, base, from, from_base, e);
-	rc = go(u, place, e);
+	rc = go(&u->to, place, e);
 	if (rc)
 		return rc;
 	switch (i->type) {
@@ -195,29 +195,37 @@ static int on_over(void *ctx, const struct names *names, struct err *e)
 	for (size_t k = names->n; k-- > 0;) {
 		const struct place *p = names->all[k];
 		struct timespec times[2] = {p->mtime, p->mtime};
-		int rc = go(u, p->parent ? p->parent : names->all[0], e);
+		int rc = go(&u->to, p->parent ? p->parent : names->all[0], e);
 
 		if (rc)
 			return rc;
-		if (p->parent ? fchmodat(u->dir, p->name, p->mode, 0) != 0 ||
-				    utimensat(u->dir, p->name, times, AT_SYMLINK_NOFOLLOW) != 0
-			      : fchmod(u->dir, p->mode) != 0 || futimens(u->dir, times) != 0)
+		if (p->parent ? fchmodat(u->to.dir, p->name, p->mode, 0) != 0 ||
+				    utimensat(u->to.dir, p->name, times, AT_SYMLINK_NOFOLLOW) != 0
+			      : fchmod(u->to.dir, p->mode) != 0 || futimens(u->to.dir, times) != 0)
 			return err_sys(e, errno, "cannot finish the directory %.60s", p->name);
 	}
 	return 0;
 }
 
-int unpack_archive(int fd, const char *top, struct read_result *out, struct err *e)
+int unpack_archive(int fd, const char *top, bool old, struct read_result *out, struct err *e)
 {
-	struct unpack u = {.dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .file = -1};
-	struct read_sink sink = {.item = on_item, .data = on_data, .over = on_over, .ctx = &u};
+	struct unpack u = {.to.dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+			   .from.dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+			   .file = -1};
+	struct read_sink sink = {.item = on_item, .data = on_data, .over = on_over, .ctx = &u, .old = old};
 	int rc;
 
-	if (u.dir < 0)
-		return err_sys(e, errno, "cannot open the new workspace");
+	if (u.to.dir < 0 || u.from.dir < 0) {
+		rc = err_sys(e, errno, "cannot open the new workspace");
+		goto out;
+	}
 	rc = read_archive(fd, &sink, out, e);
 	if (u.file >= 0)
 		close(u.file);
-	close(u.dir);
+out:
+	if (u.to.dir >= 0)
+		close(u.to.dir);
+	if (u.from.dir >= 0)
+		close(u.from.dir);
 	return rc;
 }

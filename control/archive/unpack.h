@@ -10,6 +10,7 @@
 
 #include "control/archive/read.h"
 
-int unpack_archive(int fd, const char *top, struct read_result *out, struct err *e);
+/* old: of an earlier version (read.h). */
+int unpack_archive(int fd, const char *top, bool old, struct read_result *out, struct err *e);
 
 #endif

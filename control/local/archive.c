@@ -69,11 +69,19 @@ static int answer_read(const char *verb, int code, char *said, struct archive_su
 	return err_set(e, known, "cannot %s the workspace: %.300s", verb, said + at);
 }
 
+/* As whom it unpacks, in a cage that was told of. */
+static void add_ids(struct args *a, const char *setpriv, unsigned uid, char ids[2][32])
+{
+	snprintf(ids[0], sizeof(ids[0]), "--reuid=%u", uid);
+	snprintf(ids[1], sizeof(ids[1]), "--regid=%u", uid);
+	ADD(a, setpriv, ids[0], ids[1], "--clear-groups", "--");
+}
+
 static int run(const struct archive_params *p, const char *verb, int in, int out, struct archive_sum *sum,
 	       struct err *e)
 {
 	bool make = strcmp(verb, "pack") == 0;
-	char setpriv[64], reuid[32], regid[32], said[400];
+	char setpriv[64], ids[2][32], said[400];
 	unsigned uid = p->tree ? (unsigned)p->uid : NOBODY;
 	struct args a = {0};
 	int code, rc = tool_find("setpriv", setpriv, sizeof(setpriv), e);
@@ -81,10 +89,8 @@ static int run(const struct archive_params *p, const char *verb, int in, int out
 	if (rc)
 		return rc;
 	add_cage(&a, p, make);
-	snprintf(reuid, sizeof(reuid), "--reuid=%u", uid);
-	snprintf(regid, sizeof(regid), "--regid=%u", uid);
 	if (p->root && !make)
-		ADD(&a, setpriv, reuid, regid, "--clear-groups", "--");
+		add_ids(&a, setpriv, uid, ids);
 	ADD(&a, PROGRAM, verb, p->tree ? AT : NULL);
 	rc = tool_run_io(a.v, &(struct tool_io){.in = in, .out = out}, p->timeout_ns, &code, said, sizeof(said), e);
 	return rc ? rc : answer_read(verb, code, said, sum, e);
@@ -118,10 +124,42 @@ int archive_check(const struct archive_params *p, const struct archive_sum *made
 	return rc ? rc : compare(made, &got, ERR_SNAPSHOT, e);
 }
 
+/* As earlier versions did, who packed with tar. What is there already is of the same archive, and is made again. */
+static int tar_extract(const struct archive_params *p, struct err *e)
+{
+	char tar[64], zstd[64], setpriv[64], ids[2][32], said[300];
+	struct args a = {0};
+	int code, rc = tool_find("tar", tar, sizeof(tar), e);
+
+	rc = rc ? rc : tool_find("zstd", zstd, sizeof(zstd), e);
+	rc = rc ? rc : tool_find("setpriv", setpriv, sizeof(setpriv), e);
+	if (rc)
+		return rc;
+	if (lseek(p->file, 0, SEEK_SET) != 0)
+		return err_sys(e, errno, "cannot read the archive");
+	add_cage(&a, p, false);
+	if (p->root)
+		add_ids(&a, setpriv, (unsigned)p->uid, ids);
+	ADD(&a, tar, "--extract", "--file=-", "--directory", AT, "--no-same-owner", "--same-permissions", "--xattrs",
+	    "--xattrs-include=user.*", "--delay-directory-restore", "--use-compress-program=zstd -q");
+	rc = tool_run_io(a.v, &(struct tool_io){.in = p->file, .out = -1}, p->timeout_ns, &code, said, sizeof(said), e);
+	if (rc || code == 0)
+		return rc;
+	if (strstr(said, "No space left on device") || strstr(said, "Disk quota exceeded"))
+		return err_set(e, ERR_DISK_FULL, "cannot unpack the workspace: the disk is full");
+	return err_set(e, ERR_SNAPSHOT, "cannot unpack the workspace: tar gave %d: %.250s", code, said);
+}
+
 int archive_extract(const struct archive_params *p, const struct archive_sum *made, struct err *e)
 {
+	bool old = !made || !made->digest[0];
 	struct archive_sum got = {0};
-	int rc = run(p, "unpack", p->file, -1, &got, e);
+	struct err why = {0};
+	int rc = run(p, old ? "unpack-old" : "unpack", p->file, -1, &got, &why);
 
-	return rc || !made ? rc : compare(made, &got, ERR_CORRUPT, e);
+	if (old && rc == ERR_UNSUPPORTED)
+		return tar_extract(p, e);
+	if (rc)
+		return err_set(e, rc, "%s", why.message);
+	return old ? 0 : compare(made, &got, ERR_CORRUPT, e);
 }

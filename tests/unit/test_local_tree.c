@@ -318,6 +318,91 @@ static void test_damage_while_made(void **state)
 	assert_nothing_left();
 }
 
+/* ---- of earlier versions, and far apart */
+
+/* Packed as the version before proofs did it. Every name comes back as the bytes it was, composed or not. */
+static void test_old_archive(void **state)
+{
+	struct id id = fresh_id();
+	char text[ID_STR_LEN];
+	struct err e = {0};
+	struct box b;
+
+	(void)state;
+	box_open(&b, "old");
+	make_plain(&b, "demo");
+	ask(&b, "demo",
+	    "e=$(printf 'e\\314\\201'); c=$(printf '\\303\\251'); x=$(printf '\\377\\376'); echo e >$e; echo c >$c; "
+	    "echo x >$x; "
+	    "mkdir -m 500 a; echo a >A; ln A B; ln -s $e l; ln $e z; truncate -s 1M h; echo h >>h; mkfifo p; chmod "
+	    "4711 A");
+	assert_string_equal(ask(&b, "demo", "ls | wc -l"), "10\n");
+	stop(&b, "demo");
+	list(&b, "demo", "before");
+	assert_int_equal(take(&b, "demo", &id, &e), 0);
+	id_format(&id, text);
+	host("cd %s/sandboxes/demo && tar -c -f snapshots/%s.tar.zst -C workspace --format=pax --sparse --owner=0 "
+	     "--group=0 "
+	     "--numeric-owner --xattrs '--xattrs-include=user.*' '--use-compress-program=zstd -q -1' .",
+	     b.dir, text);
+	host("cd %s/sandboxes/demo/snapshots && jq -c 'del(.digest, .entries, .bytes, .stored)' %s.json >new && mv new "
+	     "%s.json",
+	     b.dir, text, text);
+	if (restore(&b, "demo", "demo", &id, &e) != 0)
+		fail_msg("restore: %s", e.message);
+	list(&b, "demo", "after");
+	host("cmp %s/before %s/after", b.dir, b.dir);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
+static void make_links(struct box *b, const char *agent, int deep, int links, int sources)
+{
+	make_plain(b, agent);
+	ask(b, agent, "true"); /* its uid */
+	stop(b, agent);
+	host("python3 - %s/sandboxes/%s/workspace %d %d %d <<'END'\n"
+	     "import os, sys\n"
+	     "deep, links, sources = map(int, sys.argv[2:])\n"
+	     "st = os.stat(sys.argv[1])\n"
+	     "top = at = os.open(sys.argv[1], os.O_RDONLY)\n"
+	     "def own(name, d): os.chown(name, st.st_uid, st.st_gid, dir_fd=d)\n"
+	     "def file(name, d): os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=d)); own(name, d)\n"
+	     "file('0', top)\n"
+	     "for i in range(deep):\n"
+	     "    os.mkdir('d', dir_fd=at); own('d', at)\n"
+	     "    at = os.open('d', os.O_RDONLY, dir_fd=at)\n"
+	     "    if i %% 500 == 499: os.closerange(top + 1, at)\n"
+	     "file('1', at)\n"
+	     "for i in range(links):\n"
+	     "    k = i %% sources\n"
+	     "    os.link(str(k), 'h%%06d' %% i, src_dir_fd=at if k else top, dst_dir_fd=at)\n"
+	     "END",
+	     b->dir, agent, deep, links, sources);
+}
+
+/* What is packed in a moment must not take an hour to restore: the way to a first name is not gone again and again. */
+static void test_far_links(void **state)
+{
+	struct id id = fresh_id(), other = fresh_id();
+	struct sandbox_info info;
+	struct err e = {0};
+	struct box b;
+
+	(void)state;
+	box_open(&b, "links");
+	make_links(&b, "demo", 3000, 5000, 1);
+	assert_int_equal(take(&b, "demo", &id, &e), 0);
+	if (local_restore(b.l, "demo", "demo", &id, false, 20 * NS_PER_SEC, &info, &e) != 0)
+		fail_msg("restore: %s", e.message);
+	make_links(&b, "far", 3000, 8000, 2);
+	assert_int_equal(take(&b, "far", &other, &e), ERR_SNAPSHOT);
+	assert_true(has(e.message, "too far from each other"));
+	assert_int_equal(files(&b, "far", "workspace"), 2);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +410,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_teardown(test_user_mode, box_leftover),
 	    cmocka_unit_test_teardown(test_damage_later, box_leftover),
 	    cmocka_unit_test_teardown(test_damage_while_made, box_leftover),
+	    cmocka_unit_test_teardown(test_old_archive, box_leftover),
+	    cmocka_unit_test_teardown(test_far_links, box_leftover),
 	};
 	int rc;
 
