@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,10 +98,17 @@ int errand_install(const char *path)
 	return EXIT_SYSTEM;
 }
 
+/* As process 1 it ends when it is told so from outside: who is inside is seen with a pid, or came another way than
+ * kill. */
+static bool may_end(const siginfo_t *si)
+{
+	return si->si_signo != SIGCHLD && (getpid() != 1 || (si->si_code == SI_USER && si->si_pid == 0));
+}
+
 int errand_pause(void)
 {
 	sigset_t set;
-	int signum;
+	siginfo_t si;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
@@ -108,9 +116,13 @@ int errand_pause(void)
 	sigaddset(&set, SIGINT);
 	if (sigprocmask(SIG_SETMASK, &set, NULL))
 		return EXIT_SYSTEM;
-	while (sigwait(&set, &signum) == 0 && signum == SIGCHLD)
+	do {
+		while (sigwaitinfo(&set, &si) < 0)
+			if (errno != EINTR)
+				return EXIT_SYSTEM;
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
+	} while (!may_end(&si));
 	return 0;
 }
 

@@ -506,6 +506,40 @@ static void it_holds_a_container(void **state)
 	close(x.out);
 }
 
+/* As process 1 of a pod: what runs inside cannot end it, and so the pod, for who else works there. */
+static void it_holds_against_who_is_inside(void **state)
+{
+	const char *const argv[] = {"/usr/bin/unshare", "--pid", "--fork", BUILD_DIR "/muxlet", "--pause", NULL};
+	char command[200];
+	int first = 0;
+	struct exec x;
+	FILE *f;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	x = exec_of(argv);
+	for (int i = 0; i < 100 && first == 0; i++) {
+		usleep(20000);
+		snprintf(command, sizeof(command), "/proc/%d/task/%d/children", (int)x.pid, (int)x.pid);
+		f = fopen(command, "r");
+		if (f && fscanf(f, "%d", &first) != 1)
+			first = 0;
+		if (f)
+			fclose(f);
+	}
+	assert_true(first > 0);
+	usleep(200000); /* it is muxlet */
+	snprintf(command, sizeof(command), "nsenter -t %d -p sh -c 'kill -TERM 1; kill -INT 1; kill -CHLD 1'", first);
+	assert_int_equal(system(command), 0);
+	usleep(200000);
+	assert_int_equal(waitpid(x.pid, NULL, WNOHANG), 0);
+	kill(first, SIGTERM);
+	assert_int_equal(status_of(x.pid), 0);
+	close(x.in);
+	close(x.out);
+}
+
 /* The hub's own link over the exec, with bulk in both directions. */
 static void a_link_carries_bulk_both_ways(void **state)
 {
@@ -568,6 +602,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(it_knows_its_own_digest),
 	    cmocka_unit_test(it_installs_itself),
 	    cmocka_unit_test(it_holds_a_container),
+	    cmocka_unit_test(it_holds_against_who_is_inside),
 	    cmocka_unit_test(a_link_carries_bulk_both_ways),
 	};
 
