@@ -19,7 +19,8 @@
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 5000
-#define UNABLE_NS    (20 * NS_PER_SEC) /* without a link, though it was given streams: two handshakes and no answer */
+#define UNABLE_NS    (20 * NS_PER_SEC) /* without a link, though it was given streams: so long, */
+#define UNABLE_TRIES 2                 /* and so many of them */
 #define ADRIFT_NS    (20 * NS_PER_SEC)
 
 static const char *const state_names[] = {"cold", "waking", "up", "lost"};
@@ -231,7 +232,8 @@ static void answer_in_time(struct agent *a, const char *why)
 	struct err e = {0};
 	char text[160];
 
-	if (silent >= UNABLE_NS) {
+	a->silent_tries += a->silent_since != 0;
+	if (silent >= UNABLE_NS && a->silent_tries >= UNABLE_TRIES) {
 		text_format(text, sizeof(text), "its muxlet does not answer: %s", why);
 		agent_unable(a, text);
 	}
@@ -358,8 +360,10 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 	}
 	if (fresh)
 		a->unable[0] = '\0';
-	if (fresh || !a->silent_since)
+	if (fresh || !a->silent_since) {
 		a->silent_since = clock_boot_ns();
+		a->silent_tries = 0;
+	}
 	a->info = *info;
 	a->linked = info->sandbox_id;
 	a->oom_seen = info->oom_kills > a->oom_seen || fresh ? info->oom_kills : a->oom_seen;

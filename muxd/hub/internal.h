@@ -195,6 +195,7 @@ struct agent {
 	uint64_t retry_at;         /* boot ns, 0 = none */
 	unsigned retry_ms;
 	uint64_t adrift_since; /* boot ns: sessions run there, and nobody looks for its stream; 0: not so */
+	unsigned silent_tries; /* since silent_since; by time alone a daemon that stood still would blame it */
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
 	uint32_t oom_seen;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A sandbox whose muxlet cannot serve is told as such, and is whole again for whoever asks next: its programs end, its files stay.
-# LONG=1 adds one that stands still with nobody to say so, which takes two minutes.
+# LONG=1 adds a daemon that stands still, and a muxlet that does with nobody to say so, which takes two minutes.
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -45,6 +45,22 @@ equal "its programs ended" 1 "$(left)"
 ok "standing still: ended from outside by a kill, and its files are there"
 
 [ -n "${LONG:-}" ] || exit 0
+begin
+net=$(ready pids.net)
+kill -STOP "$(muxlet)"
+kill -KILL "$net"
+other() { [ -n "$(ready pids.net)" ] && [ "$(ready pids.net)" != "$net" ]; }
+wait_for 10 other || fail "net did not come back"
+round '{"command":"echo answered"}' >"$tmp/answer" &
+asked=$!
+sleep 3
+kill -STOP "$(ready pids.net)"
+kill -CONT "$(muxlet)"
+sleep 22
+kill -CONT "$(ready pids.net)"
+wait $asked
+equal "a daemon that stood still ends nobody's programs" 0 "$(left)"
+
 begin
 kill -STOP "$(muxlet)"
 told() { show | jq -e '.state == "error" and (.detail | test("does not answer"))'; }
