@@ -61,14 +61,15 @@ static const char *start_event(const struct session *s)
 	return s->kind == SESSION_ROUND ? "round.start" : "session.open";
 }
 
-/* A person's own terminal that waits for the longest, with nobody at it, makes room for the one that is opened now. */
-static bool make_room(struct hub *h, const struct agent *a, const struct grant *g)
+/* A person's own terminal that waits for the longest, with nobody at it, makes room for the one that is opened now;
+ * here: it is the sandbox that has no room, so an end elsewhere would give none. */
+static bool make_room(struct hub *h, const struct agent *a, bool here, const struct grant *g)
 {
 	struct session *s, *oldest = NULL;
 
 	TAILQ_FOREACH(s, &h->order, order)
 	if (s->linger_at && s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED && !s->killing &&
-	    TAILQ_EMPTY(&s->attachments) && strcmp(s->grant.principal, g->principal) == 0 &&
+	    TAILQ_EMPTY(&s->attachments) && strcmp(s->grant.principal, g->principal) == 0 && (!here || s->agent == a) &&
 	    (!oldest || (s->agent == a) > (oldest->agent == a) ||
 	     ((s->agent == a) == (oldest->agent == a) && s->linger_at < oldest->linger_at)))
 		oldest = s;
@@ -97,7 +98,10 @@ static int check_counts(struct hub *h, const struct agent *a, const struct grant
 		TAILQ_FOREACH(s, &h->order, order)
 	l.mine += s->state != SESSION_ENDED && strcmp(s->grant.principal, g->principal) == 0;
 	rc = quota_check(h->conf, quota_is_staff(g), &l, e);
-	return rc && quota_is_staff(g) && make_room(h, a, g) ? 0 : rc;
+	if (!rc || !quota_is_staff(g))
+		return rc;
+	l.here = l.mine_here = 0;
+	return make_room(h, a, quota_check(h->conf, true, &l, NULL) == 0, g) ? 0 : rc;
 }
 
 /* Files and ports are muxlet's own work. */
@@ -152,6 +156,8 @@ static bool seen_before(struct open_job *j)
 	return true;
 }
 
+static void on_ready(void *arg, int rc, const struct err *e);
+
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
 static void begin(void *arg, int rc, const struct err *e)
 {
@@ -161,6 +167,11 @@ static void begin(void *arg, int rc, const struct err *e)
 
 	if (rc) {
 		job_fail(j, rc, e);
+		return;
+	}
+	/* The record may have been waited for, and its sandbox may have gone or be ending by now: it is woken again. */
+	if (j->agent->state != AGENT_UP || j->agent->stopping) {
+		agent_need(j->agent, on_ready, j);
 		return;
 	}
 	/* Waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone. */

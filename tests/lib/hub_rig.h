@@ -23,16 +23,16 @@ struct hub_rig {
 	char dir[64];
 	int ring_fd, cursor_fd;
 	struct ring_reader *reader;
-	bool stalled, disk_full; /* what the recorder does */
-	bool deaf;               /* what answers in the sandbox is no muxlet */
-	int refuses;             /* ERR_* that the provider answers instead of a stream; 0 */
+	bool stalled, disk_full, failed; /* what the recorder does */
+	bool deaf;                       /* what answers in the sandbox is no muxlet */
+	int refuses;                     /* ERR_* that the provider answers instead of a stream; 0 */
 	unsigned asked;
 	sandbox_done *asking; /* answered in the next turn */
 	void *asking_arg;
 	struct sandbox_info info;
 	unsigned lists, stats; /* questions to the provider */
-	json_t *audit; /* what the recorder has taken of it */
-	json_t *exits; /* EXIT records */
+	json_t *audit;         /* what the recorder has taken of it */
+	json_t *exits;         /* EXIT records */
 	struct buf output, input;
 	unsigned resizes, cuts;         /* recorded */
 	const struct id *revoked_first; /* told to the next hub before it knows any session */
@@ -74,11 +74,13 @@ static void hub_take(struct hub_rig *r, const struct ring_record *rec)
 static void hub_record(struct hub_rig *r)
 {
 	struct ring_cursor c = {.heartbeat_ns = clock_boot_ns(),
-				.state = r->disk_full ? RING_READER_DISK_FULL : RING_READER_OK};
+				.state = r->disk_full ? RING_READER_DISK_FULL
+					 : r->failed  ? RING_READER_FAILED
+						      : RING_READER_OK};
 	struct ring_record rec;
 	struct err e = {0};
 
-	while (!r->stalled && !r->disk_full && ring_read(r->reader, &rec, &e) == 1)
+	while (!r->stalled && !r->disk_full && !r->failed && ring_read(r->reader, &rec, &e) == 1)
 		hub_take(r, &rec);
 	c.durable = ring_reader_position(r->reader);
 	assert_int_equal(ring_cursor_write(r->cursor_fd, &c), 0);
@@ -137,11 +139,8 @@ static void hub_stat(struct sandbox_provider *p, const char *agent, sandbox_done
 		done(arg, err_set(&e, ERR_NOT_FOUND, "no such sandbox"), &e, NULL, -1);
 }
 
-static const struct sandbox_provider_ops hub_provider = {.ensure = hub_asked,
-							 .connect = hub_asked,
-							 .stat = hub_stat,
-							 .list = hub_listed,
-							 .destroy_sandbox = hub_destroyed};
+static const struct sandbox_provider_ops hub_provider = {
+    .ensure = hub_asked, .connect = hub_asked, .stat = hub_stat, .list = hub_listed, .destroy_sandbox = hub_destroyed};
 
 static int hub_deaf_fd(void)
 {

@@ -579,6 +579,85 @@ static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 	hub_rig_destroy(r);
 }
 
+/* A terminal in another sandbox gives no room in this one: it stays, and the limit is said. */
+static void a_full_sandbox_ends_no_terminal_elsewhere(void **state)
+{
+	FRESH(r);
+	struct hub_client held[2 + QUOTA_SANDBOX_RESERVE], waits;
+	unsigned most = sizeof(held) / sizeof(held[0]), n = 0;
+	struct agent *there, *box;
+	struct session *s;
+
+	(void)state;
+	hub_open(r, &waits, SESSION_TERMINAL, "read x");
+	s = waits.s;
+	box = s->agent;
+	there = agent_get(r->hub, "elsewhere");
+	assert_non_null(there);
+	HASH_DELETE(hh_channel, box->channels, s); /* as if it ran there */
+	s->agent = there;
+	HASH_ADD(hh_channel, there->channels, channel, sizeof(s->channel), s);
+	client_leaves(&waits);
+	hub_turns(r, 20);
+	assert_true(s->linger_at);
+	r->hub->conf->sessions_max_per_agent = 2;
+	do {
+		hub_ask(r, &held[n], SESSION_TERMINAL, "read x", NULL);
+		assert_true(hub_until(r, held[n].opened));
+	} while (!held[n].rc && ++n < most);
+	assert_in_range(n, 3, most - 1);
+	assert_int_equal(held[n].rc, ERR_LIMIT);
+	assert_non_null(strstr(held[n].why, "sessions.max_per_agent"));
+	assert_false(s->killing);
+	HASH_DELETE(hh_channel, there->channels, s);
+	s->agent = box;
+	HASH_ADD(hh_channel, box->channels, channel, sizeof(s->channel), s);
+	buf_finish(&held[n].got);
+	while (n-- > 0) {
+		client_leaves(&held[n]);
+		buf_finish(&held[n].got);
+	}
+	buf_finish(&waits.got);
+	hub_rig_destroy(r);
+}
+
+/* Who waits for the record while the sandbox goes is given the next one, and never what is not there. */
+static void what_goes_while_the_record_is_waited_for_is_woken_again(void **state)
+{
+	static const enum session_kind kinds[] = {SESSION_TERMINAL, SESSION_EXEC};
+	FRESH(r);
+	struct hub_client first, c[2];
+	struct agent *box = NULL;
+
+	(void)state;
+	hub_open(r, &first, SESSION_EXEC, "true");
+	assert_true(hub_until(r, first.ends));
+	HASH_FIND_STR(r->hub->agents, "box", box);
+	assert_non_null(box);
+	assert_int_equal(shutdown(box->link->fd, SHUT_RDWR), 0);
+	assert_true(hub_until(r, box->state == AGENT_LOST));
+	for (int i = 0; i < 2; i++)
+		hub_ask(r, &c[i], kinds[i], "echo aw''ake; read x", NULL);
+	r->failed = true;
+	hub_record(r);
+	journal_refresh(r->hub->journal);
+	assert_true(hub_until(r, box->state == AGENT_UP));
+	hub_turns(r, 300);
+	assert_false(c[0].opened || c[1].opened);
+	agent_gone(r->hub, "box", &box->linked, "it was ended");
+	assert_null(box->link);
+	r->failed = false;
+	for (int i = 0; i < 2; i++) {
+		assert_true(hub_until(r, c[i].opened));
+		assert_int_equal(c[i].rc, 0);
+		assert_true(hub_until(r, hub_shows(&c[i], "awake")));
+		client_leaves(&c[i]);
+		buf_finish(&c[i].got);
+	}
+	buf_finish(&first.got);
+	hub_rig_destroy(r);
+}
+
 struct name_answer {
 	unsigned n;
 	int rc;
@@ -670,6 +749,8 @@ int main(void)
 	    cmocka_unit_test(a_password_after_a_break_is_not_recorded),
 	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
 	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
+	    cmocka_unit_test(a_full_sandbox_ends_no_terminal_elsewhere),
+	    cmocka_unit_test(what_goes_while_the_record_is_waited_for_is_woken_again),
 	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
 	    cmocka_unit_test(what_an_agent_runs_goes_behind),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
