@@ -119,6 +119,14 @@ struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *pri
 	return k;
 }
 
+bool exec_key_of(const struct exec_key *k, const char *principal)
+{
+	const char *p = strchr(k->key, '\n');
+	size_t n = strlen(principal);
+
+	return p && strncmp(p + 1, principal, n) == 0 && p[1 + n] == '\n';
+}
+
 int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
 		 const char *digest)
 {

@@ -250,7 +250,7 @@ struct hub {
 	struct hub_stats stats;
 	struct metric_times round_times;
 	struct memory_rest rest; /* sessions that went */
-	unsigned reviews; /* tokens of the cluster that are out */
+	unsigned reviews;        /* tokens of the cluster that are out */
 };
 
 /* session_*.c */
@@ -431,6 +431,7 @@ void gate_tick_later(struct hub *h);
 void gate_close(struct hub *h); /* ERR_CANCELLED to all who wait */
 
 struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id);
+bool exec_key_of(const struct exec_key *k, const char *principal); /* whose it is */
 int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
 		 const char *digest);
 void exec_keys_expire(struct hub *h, uint64_t now);

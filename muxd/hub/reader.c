@@ -48,7 +48,8 @@ struct question {
 	struct hub *hub;
 	json_t *q;
 	uint64_t until;
-	bool begun; /* a part of the answer was handed on */
+	bool begun;                         /* a part of the answer was handed on */
+	char principal[GRANT_NAME_MAX + 1]; /* who asks */
 	recorder_answer *cb;
 	void *arg;
 };
@@ -59,7 +60,8 @@ static void question_free(struct question *t)
 	free(t);
 }
 
-/* Of a round that was opened with an exec_id: whatever the record says, it exists. */
+/* Of a round that whoever asks opened with an exec_id: whatever the record says, it exists. To all others what the
+ * record keeps from them is as absent. */
 static bool remembered(const struct question *t)
 {
 	const char *text = json_string_value(json_object_get(t->q, "session"));
@@ -70,7 +72,7 @@ static bool remembered(const struct question *t)
 		return false;
 	HASH_ITER(hh, t->hub->exec_ids, k, next)
 	if (id_equal(&k->session, &id))
-		return true;
+		return exec_key_of(k, t->principal);
 	return false;
 }
 
@@ -152,6 +154,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 		return rc;
 	}
 	*t = (struct question){.hub = h, .q = q, .until = clock_boot_ns() + ASK_NS, .cb = cb, .arg = arg};
+	text_put(t->principal, sizeof(t->principal), rq->grant.principal);
 	rc = h->recorder ? recorder_client_ask(h->recorder, q, on_answered, t) : ERR_UNAVAILABLE;
 	if (rc && !(ask_again(t, rc) && gate_later(h, question_ask, t) == 0)) {
 		question_free(t);
