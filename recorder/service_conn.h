@@ -38,7 +38,7 @@ struct conn {
 	uid_t uid;
 	pthread_t thread;
 	atomic_bool done; /* its thread is at its end: join it */
-	bool is_hub;      /* has asked `recover` */
+	bool is_hub;      /* has asked `recover`, or said `hub` */
 	struct buf in, out;
 	uint8_t *scratch;    /* one encoded event */
 	struct index *index; /* opened at the first question */
@@ -101,6 +101,6 @@ int read_send_event(struct conn *c, struct source *s, enum ledger_op op, const s
 service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_list.c */
-service_op service_recover, service_refers, service_gone, service_sessions, service_session, service_audit;
+service_op service_recover, service_refers, service_gone, service_hub, service_sessions, service_session, service_audit;
 
 #endif

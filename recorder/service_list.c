@@ -90,6 +90,17 @@ int service_refers(struct conn *c, const json_t *request, struct err *e)
 	return rc ? rc : conn_send(c, json_pack("{s:I,s:b}", "recordings", (json_int_t)n, "end", 1));
 }
 
+/* The hub again, to a recorder that came after it: what it asks for others is theirs, and it is there. */
+int service_hub(struct conn *c, const json_t *request, struct err *e)
+{
+	(void)request;
+	if (conn_house(c, e))
+		return e->code;
+	c->is_hub = true;
+	(void)conn_gone(c);
+	return conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
 /* A client of the hub's will not come again. */
 int service_gone(struct conn *c, const json_t *request, struct err *e)
 {

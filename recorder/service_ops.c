@@ -139,6 +139,7 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	    {"audit", service_audit},       {"recording", service_recording}, {"page", service_page},
 	    {"keyframe", service_keyframe}, {"head", service_head},           {"status", service_status},
 	    {"flush", service_flush},       {"gone", service_gone},           {"read", service_read},
+	    {"hub", service_hub},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXEC_RETURN_NS (20 * NS_PER_SEC) /* for so long the client of a command with a terminal may be on its way back */
+#define EXEC_RETURN_NS                                                                                                 \
+	(20 * NS_PER_SEC) /* for so long the client of a command with a terminal may be on its way back */
 
 struct recovery {
 	struct hub *hub;
@@ -323,7 +324,20 @@ fail:
 	done(arg, res, &e);
 }
 
+static void on_known(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+{
+	(void)arg, (void)json, (void)p, (void)n, (void)end;
+	if (rc && rc != ERR_CANCELLED)
+		log_warn(NULL, "the recorder did not hear that this is the hub: %s", e ? e->message : err_name(rc));
+}
+
+/* Its first question says who asks: a recorder that came again has not heard `recover`. */
 void hub_set_recorder(struct hub *h, struct recorder_client *rc)
 {
+	json_t *q = rc ? json_pack("{s:s}", "op", "hub") : NULL;
+
 	h->recorder = rc;
+	if (q && recorder_client_ask(rc, q, on_known, NULL))
+		log_warn(NULL, "the recorder could not be told that this is the hub");
+	json_decref(q);
 }

@@ -290,6 +290,18 @@ static void every_reader_is_in_the_audit_log(void **state)
 	assert_int_equal(sum_of(events, "count"), 6);
 	json_decref(events);
 
+	/* The hub's connection to a recorder that came later: it says so first. */
+	int again = ask_fd(p);
+	ask(again, json_pack("{s:s}", "op", "hub"), &a);
+	assert_null(error_code(&a));
+	answer_finish(&a);
+	hub_asks(again, "output", second, &id, "10.0.0.3:3000", 0);
+	events = events_of(p, other, second, "record.read");
+	one = json_array_get(events, 3);
+	assert_string_equal(json_string_value(json_object_get(one, "peer")), "10.0.0.3:3000");
+	json_decref(events);
+	close(again);
+
 	/* A client of recorder.sock speaks for itself alone, whatever it says. */
 	hub_asks(other, "output", first, &id, "10.9.9.9:9", 0);
 	events = events_of(p, hub, first, "record.read");
