@@ -1,6 +1,6 @@
 #!/bin/bash
 # A client that stops reading stalls nobody and fills no memory, and is let go when it answers no keepalive. A grant that
-# ends is announced on the screen, and cuts its terminal.
+# ends is announced in the window's title, and cuts its terminal.
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -60,7 +60,7 @@ new_token $agent staff terminal,drive 6s >"$tmp/token"
 	sleep 8
 } | ssh "${options[@]}" -tt -l $agent 127.0.0.1 >"$tmp/screen" 2>&1
 equal "a client whose grant has ended" 255 "${PIPESTATUS[1]}"
-said() { tr -d '\r' <"$tmp/screen" | grep -q "^\[muxd\] .*$1"; }
+said() { tr -d '\r' <"$tmp/screen" | grep -q "\[muxd\] .*$1"; }
 said "grant ends in" && ok "was warned ahead" || fail "no warning: $(cat "$tmp/screen")"
 said "grant has ended" && ok "and told when it was cut" || fail "no last word: $(cat "$tmp/screen")"
 gone() { [ "$(muxctl session list -o json | jq "[.sessions[] | select(.agent==\"$agent\" and .state==\"running\")] | length")" = 0 ]; }
