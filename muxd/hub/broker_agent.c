@@ -89,7 +89,7 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 	job->done = done;
 	job->arg = arg;
 	if (changes)
-		gate_pass(h, on_writable, job);
+		gate_pass(h, &job->rq, on_writable, job);
 	else
 		hub_resolve(h, job->name, on_name, job);
 }

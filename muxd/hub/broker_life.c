@@ -388,7 +388,7 @@ static void job_ask(struct life_job *j)
 	if (rc)
 		job_answer(j, rc, &e);
 	else
-		gate_pass(j->hub, on_writable, j);
+		gate_pass(j->hub, &j->rq, on_writable, j);
 }
 
 /* ---- a fork of a session: whose it was and when, from the hub or the record */

@@ -242,7 +242,7 @@ static void on_ready(void *arg, int rc, const struct err *e)
 	struct err here = {0};
 
 	if (!rc) {
-		gate_pass(j->hub, begin, j);
+		gate_pass(j->hub, &j->rq, begin, j);
 		return;
 	}
 	if (!e)
@@ -323,5 +323,5 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		job_free(j);
 		return;
 	}
-	gate_pass(h, on_writable, j);
+	gate_pass(h, &j->rq, on_writable, j);
 }

@@ -437,5 +437,5 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 	if (id && !j->id)
 		on_writable(j, err_set(&e, ERR_NOMEM, "no memory"), &e);
 	else
-		gate_pass(h, on_writable, j);
+		gate_pass(h, &j->rq, on_writable, j);
 }

@@ -1,6 +1,7 @@
 /*
  * What is to be recorded waits for a record that cannot be written just now: a recorder that is started
- * again takes some hundred milliseconds, and no caller is to hear of it. After 5 s it is told; a full disk at once.
+ * again takes some hundred milliseconds, and no caller is to hear of it. After 5 s it is told; a full disk at once. A
+ * grant that ended while its caller waited lets nothing begin.
  */
 #define LOG_SUBSYS "hub"
 #include "muxd/base/clock.h"
@@ -14,6 +15,7 @@
 struct gate_wait {
 	TAILQ_ENTRY(gate_wait) entry;
 	uint64_t until;
+	const struct request *rq; /* the caller's, who keeps it until go */
 	gate_go *go;
 	void *arg;
 };
@@ -26,7 +28,7 @@ static bool may_pass_soon(const struct hub *h)
 	return !h->stopping && s != RECORD_OK && s != RECORD_DISK_FULL;
 }
 
-void gate_pass(struct hub *h, gate_go *go, void *arg)
+void gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg)
 {
 	struct err e = {0};
 	struct gate_wait *w = NULL;
@@ -40,7 +42,7 @@ void gate_pass(struct hub *h, gate_go *go, void *arg)
 		go(arg, rc, rc ? &e : NULL);
 		return;
 	}
-	*w = (struct gate_wait){.until = clock_boot_ns() + WAIT_NS, .go = go, .arg = arg};
+	*w = (struct gate_wait){.until = clock_boot_ns() + WAIT_NS, .rq = rq, .go = go, .arg = arg};
 	TAILQ_INSERT_TAIL(&h->gate, w, entry);
 }
 
@@ -74,6 +76,8 @@ void gate_tick(struct hub *h)
 
 		if (rc && may_pass_soon(h) && now < w->until)
 			return;
+		if (!rc)
+			rc = broker_in_force(h, w->rq, "wait", &e);
 		settle(&h->gate, w, rc, rc ? &e : NULL);
 	}
 }

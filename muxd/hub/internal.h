@@ -420,9 +420,9 @@ void grants_tick(struct hub *h);
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
 
 /* gate.c: go is called once, at once where it can be told now: rc 0, or hub_writable()'s after 5 s of a record that
- * starts. */
+ * starts, or broker_in_force()'s after a wait. rq stays as it is until then. */
 typedef void gate_go(void *arg, int rc, const struct err *e);
-void gate_pass(struct hub *h, gate_go *go, void *arg);
+void gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg);
 /* The same at the next tick of the hub, whatever the record is like; rc is 0, or ERR_CANCELLED. ERR_NOMEM: not called.
  */
 int gate_later(struct hub *h, gate_go *go, void *arg);

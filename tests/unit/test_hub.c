@@ -658,6 +658,46 @@ static void what_goes_while_the_record_is_waited_for_is_woken_again(void **state
 	hub_rig_destroy(r);
 }
 
+struct destroy_answer {
+	unsigned n;
+	int rc;
+};
+
+static void on_destroy(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct destroy_answer *a = arg;
+
+	(void)e, (void)result;
+	a->n++;
+	a->rc = rc;
+}
+
+/* A grant that is revoked while its call waits for the record does nothing any more. */
+static void a_grant_that_ends_during_the_wait_begins_nothing(void **state)
+{
+	struct request rq = hub_request();
+	struct destroy_answer got = {0};
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_open(r, &c, SESSION_EXEC, "read x");
+	r->failed = true;
+	hub_record(r);
+	journal_refresh(r->hub->journal);
+	broker_destroy(r->hub, &rq, "box", "test", false, on_destroy, &got);
+	hub_turns(r, 100);
+	assert_int_equal(got.n, 0);
+	assert_int_equal(hub_revoke(r->hub, &rq.grant.id, rq.grant.expires_ns), 0);
+	r->failed = false;
+	assert_true(hub_until(r, got.n == 1));
+	assert_int_equal(got.rc, ERR_TOKEN_REVOKED);
+	assert_int_equal(c.ends, 0);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 struct name_answer {
 	unsigned n;
 	int rc;
@@ -751,6 +791,7 @@ int main(void)
 	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
 	    cmocka_unit_test(a_full_sandbox_ends_no_terminal_elsewhere),
 	    cmocka_unit_test(what_goes_while_the_record_is_waited_for_is_woken_again),
+	    cmocka_unit_test(a_grant_that_ends_during_the_wait_begins_nothing),
 	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
 	    cmocka_unit_test(what_an_agent_runs_goes_behind),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
