@@ -146,6 +146,7 @@ static void test_user_mode(void **state)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+	free(b.dir);
 }
 
 /* ---- damage */
