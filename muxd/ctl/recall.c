@@ -101,3 +101,26 @@ int recall_stream(struct ctl *c, const json_t *round, const char *stream, recall
 	*out_missing = r.missing;
 	return rc;
 }
+
+int recall_exit(struct ctl *c, const char *session, json_t **out, struct err *e)
+{
+	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl exec"};
+	struct timespec pause = {.tv_nsec = WAIT_NS};
+	int rc = 0;
+
+	*out = NULL;
+	for (int waits = 0; rc == 0 && !*out && waits < WAITS; waits++) {
+		json_t *row = NULL;
+		const json_t *exit;
+
+		if (waits)
+			nanosleep(&pause, NULL);
+		rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s,s:s}", "op", "session", "session", session), &w,
+				    NULL, &row, e);
+		exit = json_object_get(row, "exit");
+		if (rc == 0 && json_is_object(exit) && !(*out = json_pack("{s:O}", "exit", exit)))
+			rc = err_set(e, ERR_NOMEM, "no memory for the session's end");
+		json_decref(row);
+	}
+	return rc == 0 && !*out ? err_set(e, ERR_TIMEOUT, "the record does not have the session's end yet") : rc;
+}

@@ -1,6 +1,6 @@
 /*
- * recall.h - the output of a round that has ended, out of the record; for muxctl exec with an exec_id that was used
- * before.
+ * recall.h - of what has ended, out of the record: a round's output, for muxctl exec with an exec_id that was used
+ * before; a session's exit, for a terminal that came back too late to be told.
  *
  * Needs the daemon. The caller's grant is asked for anew: a round is its principal's to read.
  */
@@ -18,5 +18,8 @@ typedef int recall_take(void *arg, const uint8_t *p, size_t n);
  */
 int recall_stream(struct ctl *c, const json_t *round, const char *stream, recall_take *take, void *arg,
 		  uint64_t *out_missing, struct err *e);
+
+/* How a session ended, as the record says: {"exit"}; the caller's. ERR_TIMEOUT when the record stays behind. */
+int recall_exit(struct ctl *c, const char *session, json_t **out, struct err *e);
 
 #endif

@@ -60,6 +60,7 @@ struct relay {
 	json_t *exit; /* the whole exit event */
 	struct err err;
 	bool input_open, tty, recalled;
+	bool ended_away;                  /* while the connection was gone: the end of its output was not seen */
 	struct between between;           /* what our terminal was sent */
 	char title[BETWEEN_TITLE_MAX];    /* a notice that waits for its place in there; "" = none */
 	bool titled, title_over;          /* one of ours stands in the title; the waiting one takes it away */
@@ -262,6 +263,19 @@ static void try_return(struct relay *r)
 		fail(r);
 }
 
+/* It ended while nobody was connected: its exit is in the record, and what it printed last. */
+static bool ended_meanwhile(struct relay *r)
+{
+	struct err e = {0};
+
+	if (!r->return_until || r->err.code != ERR_ENDED || recall_exit(r->c, r->session, &r->exit, &e))
+		return false;
+	r->err = (struct err){0};
+	r->ended_away = true;
+	set_state(r, RELAY_ENDED);
+	return true;
+}
+
 static void take_event(struct relay *r, json_t *o)
 {
 	const char *event = "", *text = "";
@@ -286,7 +300,7 @@ static void take_event(struct relay *r, json_t *o)
 		set_state(r, RELAY_ENDED);
 	} else if (strcmp(event, "error") == 0 || json_object_get(o, "error")) {
 		ctl_remote_error(r->c, json_object_get(o, "error"), &r->err);
-		if (!r->return_until || !may_pass(r->err.code) || !go_back(r))
+		if (!ended_meanwhile(r) && (!r->return_until || !may_pass(r->err.code) || !go_back(r)))
 			fail(r);
 	}
 }
@@ -693,6 +707,9 @@ static int relay_result(struct relay *r)
 		print_collected(r);
 	if (line[0])
 		say(r, line);
+	if (r->ended_away)
+		fprintf(stderr, "muxctl: it ended while the connection was gone; muxctl replay %s shows all of it\n",
+			r->session);
 	return status;
 }
 

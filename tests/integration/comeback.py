@@ -12,6 +12,16 @@ def ready():
         return {"pids": {"net": 0}}
 
 
+def settled():
+    net = None
+    for _ in range(100):
+        net = ready()["pids"]["net"] or net
+        if net and os.path.exists("/proc/%d" % net):
+            break
+        time.sleep(0.1)
+    return net
+
+
 def start(args):
     pid, fd = pty.fork()
     if pid == 0:
@@ -56,16 +66,33 @@ status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 assert status == 7, status
 print("  ok: and its exit status is the program's")
 
+# It ends before muxctl is back: its exit status is in the record.
+pid, fd = start(["exec", "-t", agent, "--", "sh", "-c", "echo be''gun; sleep 0.3; exit 9"])
+until(fd, b"begun\r\n")
+net = settled()
+os.kill(pid, signal.SIGSTOP)
+os.kill(net, signal.SIGKILL)
+end = time.time() + 30
+while time.time() < end:
+    time.sleep(0.2)
+    live = subprocess.run([build + "/muxctl", "--state", state, "-o", "json", "session", "list"], capture_output=True)
+    if live.returncode == 0 and not json.loads(live.stdout)["sessions"]:
+        break
+os.kill(pid, signal.SIGCONT)
+shown = b""
+while True:
+    try:
+        shown += os.read(fd, 65536)
+    except OSError:
+        break
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+assert status == 9 and b"muxctl replay" in shown, (status, shown)
+print("  ok: what ended before it was back has its exit status, too")
+
 # A shell of its own, as without a command; and the escape key.
 pid, fd = start(["exec", "-t", agent])
 until(fd, b"$ ")
-net = None
-for _ in range(100):
-    net = ready()["pids"]["net"] or net
-    if net and os.path.exists("/proc/%d" % net):
-        break
-    time.sleep(0.1)
-os.kill(net, signal.SIGKILL)
+os.kill(settled(), signal.SIGKILL)
 until(fd, b"\x1b[23;2t")
 os.write(fd, b"echo it-is-$((40+2))\r")
 until(fd, b"it-is-42")
