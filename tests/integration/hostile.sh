@@ -18,6 +18,7 @@ Y
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 agent=hostile
+[[ $BUILD == */san ]] && export SANITIZED=1
 {
 	PRINCIPAL=hostile.1 new_token $agent agent rounds 30m
 	new_token $agent staff terminal,rounds,lifecycle,observe 30m
