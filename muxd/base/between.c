@@ -7,7 +7,7 @@
 
 #define TITLE_TEXT_MAX 400
 
-enum { BETWEEN_GROUND, BETWEEN_ESC, BETWEEN_ESC_MORE, BETWEEN_CSI, BETWEEN_STRING, BETWEEN_STRING_ESC };
+enum { BETWEEN_GROUND, BETWEEN_ESC, BETWEEN_ESC_MORE, BETWEEN_CSI, BETWEEN_OSC, BETWEEN_STRING, BETWEEN_STRING_ESC };
 
 /* How many bytes the character that p ends with still wants. */
 static uint8_t wants(const uint8_t *p, size_t n)
@@ -41,10 +41,13 @@ static size_t ground(struct between *b, const uint8_t *p, size_t n)
 	return len + 1;
 }
 
+/* BEL ends an OSC, and no other string. */
 static size_t string(struct between *b, const uint8_t *p, size_t n)
 {
+	bool osc = b->state == BETWEEN_OSC;
+
 	for (size_t i = 0; i < n; i++)
-		if (p[i] == 0x1b || p[i] == 0x07 || p[i] == 0x18 || p[i] == 0x1a) {
+		if (p[i] == 0x1b || (osc && p[i] == 0x07) || p[i] == 0x18 || p[i] == 0x1a) {
 			b->state = p[i] == 0x1b ? BETWEEN_STRING_ESC : BETWEEN_GROUND;
 			return i + 1;
 		}
@@ -65,7 +68,9 @@ static void sequence(struct between *b, uint8_t c)
 			b->state = BETWEEN_GROUND;
 	} else if (c == '[') {
 		b->state = BETWEEN_CSI;
-	} else if (c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_') {
+	} else if (c == ']') {
+		b->state = BETWEEN_OSC;
+	} else if (c == 'P' || c == 'X' || c == '^' || c == '_') {
 		b->state = BETWEEN_STRING;
 	} else if (c >= 0x20) {
 		b->state = c < 0x30 ? BETWEEN_ESC_MORE : BETWEEN_GROUND;
@@ -81,7 +86,7 @@ void between_feed(struct between *b, const void *bytes, size_t n)
 
 		if (b->state == BETWEEN_GROUND)
 			took = ground(b, p, n);
-		else if (b->state == BETWEEN_STRING)
+		else if (b->state == BETWEEN_STRING || b->state == BETWEEN_OSC)
 			took = string(b, p, n);
 		else
 			sequence(b, *p);
