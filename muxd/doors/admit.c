@@ -10,7 +10,7 @@
 #define BUCKETS        1024
 #define OVER_MIN       8
 #define OVER_MAX       64 /* of the door; of one address OVER_MIN */
-#define WEIGHT         16 /* of a stranger; of one behind a gateway 1 */
+#define WEIGHT         16 /* of a stranger, and of a failed log-in; of one behind a gateway 1 */
 #define RATE_FORGET_NS (2 * NS_PER_SEC)
 #define WIDE_RATE      4 /* of an IPv6 /48, as a multiple of one address's; of a /32 as much again */
 
@@ -169,15 +169,21 @@ static struct group *group_get(struct admit *a, const struct prefix *host, enum 
 
 static void forget(struct group *g, uint64_t now_ns)
 {
-	uint64_t n = now_ns > g->forgot_ns ? (now_ns - g->forgot_ns) / ADMIT_FORGET_NS : 0;
+	uint64_t each = g->gateway ? ADMIT_FORGET_NS / WEIGHT : ADMIT_FORGET_NS;
+	uint64_t n = now_ns > g->forgot_ns ? (now_ns - g->forgot_ns) / each : 0;
 
 	if (n >= g->failures) {
 		g->failures = 0;
 		g->forgot_ns = now_ns;
 	} else {
 		g->failures -= (uint32_t)n;
-		g->forgot_ns += n * ADMIT_FORGET_NS;
+		g->forgot_ns += n * each;
 	}
+}
+
+static uint32_t failures_of(const struct group *host)
+{
+	return host->gateway ? host->failures / WEIGHT : host->failures;
 }
 
 /* ---- shares */
@@ -399,7 +405,7 @@ static int judge(struct admit *a, const struct admit_rules *r, struct group *hos
 	int rc = 0;
 
 	*out_victim = NULL;
-	if (r->failures_max && host->failures >= r->failures_max)
+	if (r->failures_max && failures_of(host) >= r->failures_max)
 		return ERR_RATE_LIMITED;
 	if (too_fast(a, r, host, now_ns))
 		rc = ERR_RATE_LIMITED;
@@ -523,13 +529,14 @@ size_t admit_addresses(const struct admit *a)
 uint32_t admit_failed(struct admit_place *p, uint64_t now_ns)
 {
 	forget(p->host, now_ns);
-	return ++p->host->failures;
+	p->host->failures++;
+	return failures_of(p->host);
 }
 
 uint32_t admit_failures(struct admit_place *p, uint64_t now_ns)
 {
 	forget(p->host, now_ns);
-	return p->host->failures;
+	return failures_of(p->host);
 }
 
 void admit_prune(struct admit *a, uint64_t now_ns)

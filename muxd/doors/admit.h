@@ -74,7 +74,7 @@ enum admit_state admit_state(const struct admit_place *p);
 size_t admit_count(const struct admit *a, enum admit_state s);
 size_t admit_addresses(const struct admit *a); /* that are remembered */
 
-/* A failed log-in of its address; how many there are of late. */
+/* A failed log-in of its address; how many there are of late. Behind a gateway sixteen are as one. */
 uint32_t admit_failed(struct admit_place *p, uint64_t now_ns);
 uint32_t admit_failures(struct admit_place *p, uint64_t now_ns);
 /* Forget addresses that nothing is to be known of; now and then. */

@@ -387,6 +387,30 @@ static void failures_are_forgotten_one_by_one(void **state)
 	admit_destroy(a);
 }
 
+/* One of the many behind a gateway cannot have all of them turned away, or wait. */
+static void failures_behind_a_gateway_are_many_peoples(void **state)
+{
+	struct admit_rules r = usual;
+	struct client c, d;
+	struct admit *a;
+
+	(void)state;
+	r.failures_max = 30;
+	assert_int_equal(admit_create(&a), 0);
+	assert_int_equal(come(a, &r, "10.9.9.9", T0, &c), 0);
+	for (uint32_t i = 1; i <= 100; i++)
+		assert_int_equal(admit_failed(c.place, T0), i / 16);
+	assert_int_equal(come(a, &r, "10.9.9.9", T0, &d), 0);
+	for (uint32_t i = 101; i <= 480; i++)
+		assert_int_equal(admit_failed(d.place, T0), i / 16);
+	admit_leave(c.place);
+	assert_int_equal(come(a, &r, "10.9.9.9", T0, &c), ERR_RATE_LIMITED);
+	assert_int_equal(admit_failures(d.place, T0 + ADMIT_FORGET_NS), 29);
+	assert_int_equal(admit_failures(d.place, T0 + 30 * ADMIT_FORGET_NS), 0);
+	admit_leave(d.place);
+	admit_destroy(a);
+}
+
 static void what_is_remembered_is_bounded(void **state)
 {
 	struct client kept, c;
@@ -487,6 +511,7 @@ int main(void)
 	    cmocka_unit_test(a_gateway_has_a_larger_share),
 	    cmocka_unit_test(the_rate_has_a_burst_and_shrinks),
 	    cmocka_unit_test(failures_are_forgotten_one_by_one),
+	    cmocka_unit_test(failures_behind_a_gateway_are_many_peoples),
 	    cmocka_unit_test(what_is_remembered_is_bounded),
 	    cmocka_unit_test(anything_in_any_order),
 	};
