@@ -164,7 +164,7 @@ static int send_row(void *arg, json_t *o)
 
 int service_sessions(struct conn *c, const json_t *request, struct err *e)
 {
-	struct index_filter f;
+	struct index_filter f = {0};
 	int rc = read_filter_audited(c, request, READ_SESSIONS, &f, e);
 	if (rc == 0)
 		rc = index_sessions(c->index, &f, send_row, c, e);
@@ -241,7 +241,7 @@ static int audit_start(struct conn *c, const json_t *request, struct index_filte
 int service_audit(struct conn *c, const json_t *request, struct err *e)
 {
 	struct audit_out a = {.c = c};
-	struct index_filter f;
+	struct index_filter f = {0};
 	bool follow = false;
 
 	int rc = read_filter_audited(c, request, READ_AUDIT, &f, e);

@@ -144,12 +144,11 @@ int broker_check_enter(struct hub *h, const struct request *rq, const char *agen
 	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? refused(h, rq, agent, what, e) : 0;
 }
 
-int broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what, struct err *e)
+void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what)
 {
 	(void)audit_event(h, "verdict", rq, s->agent->name, err_name(ERR_FORBIDDEN),
 			  json_pack("{s:s,s:s,s:s}", "what", what, "session", s->id_text, "message",
 				    "a session that this grant may not know of"));
-	return e->code;
 }
 
 /* ---- lists */
@@ -214,9 +213,11 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 
 	err_set(e, ERR_NOT_FOUND, "no such session");
 	if (!s)
-		return e->code;
-	if (!broker_may_see(rq, s))
-		return broker_hide(h, rq, s, "terminate", e);
+		return ERR_NOT_FOUND;
+	if (!broker_may_see(rq, s)) {
+		broker_hide(h, rq, s, "terminate");
+		return ERR_NOT_FOUND;
+	}
 	need = is_owner(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
 	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
 	if (!rc && reason && *reason) /* it is shown on the terminals of all who look */
@@ -258,11 +259,13 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	}
 	err_set(e, ERR_NOT_FOUND, "no such session of %s", agent && *agent ? agent : "any agent");
 	if (!s)
-		return e->code;
-	if (!broker_may_see(rq, s))
-		return broker_hide(h, rq, s, "attach", e);
+		return ERR_NOT_FOUND;
+	if (!broker_may_see(rq, s)) {
+		broker_hide(h, rq, s, "attach");
+		return ERR_NOT_FOUND;
+	}
 	if (agent && *agent && !target_covers(agent, s->agent->name))
-		return e->code;
+		return ERR_NOT_FOUND;
 	rc = broker_check(h, rq, s->agent->name, attach_scope(role, is_owner(rq, s)), "attach", e);
 	if (rc)
 		return rc;

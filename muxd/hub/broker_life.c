@@ -440,7 +440,8 @@ static void find_session(struct life_job *j)
 	}
 	err_set(&e, ERR_NOT_FOUND, "no such session");
 	if (s) {
-		job_answer(j, broker_hide(j->hub, &j->rq, s, "fork", &e), &e);
+		broker_hide(j->hub, &j->rq, s, "fork");
+		job_answer(j, ERR_NOT_FOUND, &e);
 		return;
 	}
 	e.code = 0;

@@ -28,9 +28,11 @@ static int find_round(struct hub *h, const struct request *rq, const struct id *
 
 	err_set(e, ERR_NOT_FOUND, "no such round");
 	if (!s || s->kind != SESSION_ROUND)
-		return e->code;
-	if (!broker_may_see(rq, s))
-		return broker_hide(h, rq, s, what, e);
+		return ERR_NOT_FOUND;
+	if (!broker_may_see(rq, s)) {
+		broker_hide(h, rq, s, what);
+		return ERR_NOT_FOUND;
+	}
 	owner = strcmp(rq->grant.principal, s->grant.principal) == 0;
 	*out = s;
 	if (!owner && !scope)

@@ -102,10 +102,17 @@ static void sort_of(const struct failure *it, enum width width, struct sort *out
 		text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
 }
 
+static bool sort_equal(const struct sort *a, const struct sort *b)
+{
+	return a->width == b->width && prefix_equal(&a->from, &b->from) && id_equal(&a->grant, &b->grant) &&
+	       strcmp(a->door, b->door) == 0 && strcmp(a->what, b->what) == 0 && strcmp(a->outcome, b->outcome) == 0 &&
+	       strcmp(a->endpoint, b->endpoint) == 0 && strcmp(a->local, b->local) == 0;
+}
+
 static struct slot *find(struct failures *f, const struct sort *s)
 {
 	for (size_t i = 0; i < FAILURES_SLOTS; i++)
-		if (f->slots[i].state == COUNTING && memcmp(&f->slots[i].sort, s, sizeof(*s)) == 0)
+		if (f->slots[i].state == COUNTING && sort_equal(&f->slots[i].sort, s))
 			return &f->slots[i];
 	return NULL;
 }

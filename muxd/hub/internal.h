@@ -400,8 +400,8 @@ int broker_check_any(struct hub *h, const struct request *rq, const char *agent,
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
-/* What is kept from this grant answers as what was never there (e: the answer); whose it was is in the audit log. */
-int broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what, struct err *e);
+/* What is kept from this grant is answered as what was never there, ERR_NOT_FOUND; whose it was is in the audit log. */
+void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);
 void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what,
 		    struct err *e); /* not ended, not revoked */
