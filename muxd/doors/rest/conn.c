@@ -67,8 +67,10 @@ void conn_destroy(struct conn *c)
 	struct rest_door *d = c->door;
 
 	conn_let_go(c);
-	broker_client_gone(d->hub, "rest", c->peer);
-	broker_client_gone(d->hub, "web", c->peer);
+	if (!d->closing) { /* libwebsockets lets go of the last ones when the hub is gone */
+		broker_client_gone(d->hub, "rest", c->peer);
+		broker_client_gone(d->hub, "web", c->peer);
+	}
 	if (d->serving == c)
 		d->serving = NULL;
 	if (c->queued)
