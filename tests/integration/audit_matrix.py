@@ -109,7 +109,7 @@ RECORDER = {
     "keyframe": op(about="session", needs="replay", event="record.read"), "output": op(about="session", needs="replay", event="record.read"),
     "read": op(about="session", needs="replay", event="record.read"),
     # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
-    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN),
+    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN),
     "head": op(OPEN), "status": op(OPEN), "flush": op(OPEN, body={"timeout_ms": 5000}),
 }
 SSH = {  # what follows a log-in; the log-in itself is tried with each credential
