@@ -28,7 +28,7 @@ int chain_put(struct chain *c, const struct chain_entry_header *in, const void *
 	if (h.len > CHAIN_PAYLOAD_MAX)
 		return err_set(e, ERR_TOO_LARGE, "an entry of %u bytes is too large for the log", h.len);
 	h.seq = c->seq + 1;
-	h.critical = true;
+	h.critical = chain_type_critical(h.type);
 	chain_entry_encode(&h, c->scratch);
 	if (h.len)
 		memcpy(c->scratch + CHAIN_ENTRY_HEADER, payload, h.len);
@@ -249,6 +249,23 @@ int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const
 		rc = append_json(c, &h, o, e);
 	pthread_mutex_unlock(&c->lock);
 	json_decref(o);
+	return rc;
+}
+
+int chain_append_json(struct chain *c, enum chain_type type, const struct id *session, json_t *o, struct err *e)
+{
+	struct chain_entry_header h = {.type = type, .wall_ns = clock_wall_ns()};
+	int rc;
+
+	if (type < CHAIN_DIGEST || !chain_type_known(type))
+		return err_set(e, ERR_INTERNAL, "entries of type %u have another way into the log", (unsigned)type);
+	if (session)
+		h.session = *session;
+	pthread_mutex_lock(&c->lock);
+	rc = roll(c, h.wall_ns, e);
+	if (!rc)
+		rc = append_json(c, &h, o, e);
+	pthread_mutex_unlock(&c->lock);
 	return rc;
 }
 

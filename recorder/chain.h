@@ -16,6 +16,7 @@
 #define RECORDER_CHAIN_H
 
 #include "muxd/base/ids.h"
+#include "muxd/base/json.h"
 
 #include <stddef.h>
 
@@ -26,7 +27,19 @@ struct ring_record;
 struct signer;
 struct grant_keyset;
 
-enum chain_type { CHAIN_AUDIT = 1, CHAIN_SEAL = 2, CHAIN_TOMBSTONE = 3, CHAIN_HEAD = 4, CHAIN_KEY = 5 };
+/* A row for each in the table of chain_format.c; docs/recording-format.md has what they hold. */
+enum chain_type {
+	CHAIN_AUDIT = 1,
+	CHAIN_SEAL = 2,
+	CHAIN_TOMBSTONE = 3,
+	CHAIN_HEAD = 4,
+	CHAIN_KEY = 5,
+	CHAIN_DIGEST = 6, /* of a derived file: what it was when it was made */
+	CHAIN_ANCHOR = 7, /* a witness's receipt for a head */
+	CHAIN_HOLD = 8,   /* legal hold, set or released */
+	CHAIN_PART = 9,   /* how far an open recording stands in its file */
+	CHAIN_HOLE = 10,  /* the recorder found its own log shorter than others know it */
+};
 #define CHAIN_HASH 32
 
 struct chain_head {
@@ -74,6 +87,8 @@ int chain_append_seal(struct chain *c, const struct chain_seal *seal, bool recov
 /* Append and sign this before the file is removed. reason: "retention", ...; by: who. */
 int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const char *reason, const char *by,
 			   struct err *e);
+/* An entry whose payload is o (borrowed), of a type from CHAIN_DIGEST on. session: NULL when it is about none. */
+int chain_append_json(struct chain *c, enum chain_type type, const struct id *session, json_t *o, struct err *e);
 int chain_sync(struct chain *c, struct err *e);
 /* Appends a signed head and syncs. Nothing new since the last head: does nothing. */
 int chain_sign_head(struct chain *c, int64_t wall_ns, struct err *e);
@@ -90,6 +105,8 @@ int chain_head_verify(const struct chain_head *h,
 /* The head or seal that an entry carries (seal: of CHAIN_SEAL and CHAIN_TOMBSTONE). ERR_CORRUPT. */
 int chain_entry_head(const struct chain_reader *r, const struct chain_entry *en, struct chain_head *out);
 int chain_entry_seal(const struct chain_entry *en, struct chain_seal *out);
+/* The object that an entry of JSON holds, a new reference. ERR_CORRUPT. */
+int chain_entry_json(const struct chain_entry *en, json_t **out);
 
 /* Entries in order, hashes checked. ERR_NOT_FOUND when there is no log. from_seq: 0 = all. */
 int chain_reader_create(const char *dir, uint64_t from_seq, struct chain_reader **out, struct err *e);

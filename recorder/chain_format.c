@@ -79,6 +79,31 @@ int chain_entry_decode(const uint8_t p[CHAIN_ENTRY_HEADER], struct chain_entry_h
 	return 0;
 }
 
+static const struct {
+	bool known, critical, needs_head;
+} types[] = {
+    [CHAIN_AUDIT] = {true, true, false},  [CHAIN_SEAL] = {true, true, false}, [CHAIN_TOMBSTONE] = {true, true, true},
+    [CHAIN_HEAD] = {true, true, true},    [CHAIN_KEY] = {true, true, true},   [CHAIN_DIGEST] = {true, false, true},
+    [CHAIN_ANCHOR] = {true, false, true}, [CHAIN_HOLD] = {true, true, true},  [CHAIN_PART] = {true, false, true},
+    [CHAIN_HOLE] = {true, false, true},
+};
+#define TYPES (sizeof types / sizeof types[0])
+
+bool chain_type_known(unsigned type)
+{
+	return type < TYPES && types[type].known;
+}
+
+bool chain_type_critical(unsigned type)
+{
+	return type < TYPES && types[type].critical;
+}
+
+bool chain_type_needs_head(unsigned type)
+{
+	return type < TYPES && types[type].needs_head;
+}
+
 void chain_genesis(const struct id *log_id, uint8_t out[CHAIN_HASH])
 {
 	static const uint8_t zero[CHAIN_HASH];

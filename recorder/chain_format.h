@@ -46,6 +46,12 @@ int chain_file_decode(const uint8_t p[CHAIN_FILE_HEADER], struct chain_file_head
 void chain_entry_encode(const struct chain_entry_header *h, uint8_t out[CHAIN_ENTRY_HEADER]);
 int chain_entry_decode(const uint8_t p[CHAIN_ENTRY_HEADER], struct chain_entry_header *out); /* ERR_CORRUPT */
 
+/* A reader that does not know a critical type does not go past it. */
+bool chain_type_known(unsigned type);
+bool chain_type_critical(unsigned type);
+/* Means something only where a head vouches for it: whoever can write the file must not make the next head say it. */
+bool chain_type_needs_head(unsigned type);
+
 void chain_genesis(const struct id *log_id, uint8_t out[CHAIN_HASH]);
 /* The bytes under a head's signature. */
 void chain_head_message(const struct chain_head *h, uint8_t out[CHAIN_SIGNED]);

@@ -171,6 +171,18 @@ int chain_entry_seal(const struct chain_entry *en, struct chain_seal *out)
 	return rc ? ERR_CORRUPT : 0;
 }
 
+int chain_entry_json(const struct chain_entry *en, json_t **out)
+{
+	json_t *o = NULL;
+
+	if (json_parse(en->payload, en->len, CHAIN_PAYLOAD_MAX, &o, NULL) || !json_is_object(o)) {
+		json_decref(o);
+		return ERR_CORRUPT;
+	}
+	*out = o;
+	return 0;
+}
+
 int chain_entry_key(const struct chain_entry *en, struct grant_public_key *out)
 {
 	const char *kid = NULL, *key = NULL;

@@ -58,7 +58,7 @@ static bool needs_head(const struct chain *c, const struct chain_entry *en)
 	if (en->type == CHAIN_KEY)
 		return chain_entry_key(en, &key) != 0 ||
 		       memcmp(key.key, signer_public(c->signer)->key, sizeof key.key) != 0;
-	return en->type == CHAIN_TOMBSTONE || en->type == CHAIN_HEAD;
+	return chain_type_needs_head(en->type);
 }
 
 static bool own_head(struct chain *c, const struct chain_reader *r, const struct chain_entry *en)
@@ -85,7 +85,7 @@ static int scan_signatures(struct chain *c, const struct chain_reader *r, const 
 		s->doubt = (struct mark){.pos = s->good, .seq = c->seq, .audit_seq = c->audit_seq};
 		memcpy(s->doubt.hash, c->hash, CHAIN_HASH);
 	}
-	if (!s->doubt.pos || (en->type != CHAIN_AUDIT && en->type != CHAIN_SEAL))
+	if (!s->doubt.pos || !chain_type_known(en->type) || chain_type_needs_head(en->type))
 		return 0;
 	struct chain_entry_header h = {.type = en->type,
 				       .len = (uint32_t)en->len,

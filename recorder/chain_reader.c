@@ -226,7 +226,7 @@ static int read_entry(struct chain_reader *r, struct chain_entry *out, struct er
 	p = view(r, start, (size_t)size);
 	if (!p)
 		return err_set(e, ERR_SYS, "cannot read %s", r->path);
-	if (h.critical && (h.type < CHAIN_AUDIT || h.type > CHAIN_KEY))
+	if (h.critical && !chain_type_known(h.type))
 		return err_set(e, ERR_VERSION, "%s: byte %llu: an entry of type %u, which this program must know",
 			       r->path, (unsigned long long)start, h.type);
 	fill(r, &h, p, out);

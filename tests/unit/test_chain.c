@@ -1,7 +1,7 @@
 /* The log over audit events and recordings: appended, read back, cut by crashes, changed by hand. */
 #include "tests/lib/recordings.h"
 
-#include "recorder/chain.h"
+#include "recorder/chain_format.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static int audit(struct record *r, struct chain *c, const char *json)
 /* Entries by type, as letters; damage as '!'. */
 static void story(const char *dir, char *out, size_t size)
 {
-	static const char letters[] = "?astHk";
+	static const char letters[] = "?astHkdrlpm";
 	struct chain_reader *reader = NULL;
 	struct chain_entry en;
 	struct err e = {0};
@@ -109,6 +109,61 @@ static void entries_come_back_in_order(void **state)
 	head.seq++;
 	assert_int_equal(chain_head_verify(&head, &r->keys), ERR_TOKEN_FORGED);
 	chain_reader_destroy(reader);
+}
+
+/* Every type of JSON: it comes back, an older reader may go past those that are not critical, and none counts without a
+ * head. */
+static void entries_of_json_come_back_and_need_a_head(void **state)
+{
+	static const struct {
+		enum chain_type type;
+		bool critical;
+	} types[] = {
+	    {CHAIN_DIGEST, false}, {CHAIN_ANCHOR, false}, {CHAIN_HOLD, true}, {CHAIN_PART, false}, {CHAIN_HOLE, false}};
+	struct record *r = *state;
+	struct chain *c = reopen(r, NULL);
+	struct id session = record_id(1);
+	struct chain_reader *reader = NULL;
+	struct chain_entry en;
+	struct err e = {0};
+	char text[64];
+	int n = 0;
+
+	for (size_t i = 0; i < 5; i++) {
+		json_t *o = json_pack("{s:i}", "number", (int)i);
+		need(chain_append_json(c, types[i].type, i ? &session : NULL, o, &e), &e, "append");
+		json_decref(o);
+	}
+	assert_int_equal(chain_append_json(c, CHAIN_AUDIT, NULL, NULL, &e), ERR_INTERNAL);
+	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
+	for (size_t i = 0; i < 5; i++) {
+		json_t *o = json_pack("{s:i}", "late", (int)i);
+		need(chain_append_json(c, types[i].type, &session, o, &e), &e, "append");
+		json_decref(o);
+	}
+	assert_int_equal(audit(r, c, "{}"), 0);
+	need(chain_sync(c, &e), &e, "sync");
+	chain_close(c);
+	story(r->dir, text, sizeof text);
+	assert_string_equal(text, "kHdrlpmHdrlpma");
+
+	need(chain_reader_create(r->dir, 3, &reader, &e), &e, "reader");
+	for (; n < 5 && chain_reader_next(reader, &en, &e) == 1; n++) {
+		json_t *o = NULL;
+		assert_int_equal(en.type, types[n].type);
+		assert_int_equal(chain_type_critical(en.type), types[n].critical);
+		assert_int_equal(id_is_nil(&en.session), n == 0);
+		assert_int_equal(chain_entry_json(&en, &o), 0);
+		assert_int_equal(json_integer_value(json_object_get(o, "number")), n);
+		json_decref(o);
+	}
+	assert_int_equal(n, 5);
+	chain_reader_destroy(reader);
+
+	c = reopen(r, NULL);
+	chain_close(c);
+	story(r->dir, text, sizeof text);
+	assert_string_equal(text, "kHdrlpmHakH");
 }
 
 static void deriving_again_doubles_nothing(void **state)
@@ -478,6 +533,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 	    T(entries_come_back_in_order),
+	    T(entries_of_json_come_back_and_need_a_head),
 	    T(deriving_again_doubles_nothing),
 	    T(a_torn_tail_is_cut_at_every_length),
 	    T(damage_before_signed_heads_is_no_torn_tail),
