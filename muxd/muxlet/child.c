@@ -13,13 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-struct failure {
-	int error;
-	const char *at;
-};
+const char *child_at_name(enum child_at at)
+{
+	static const char *const names[] = {"spawn", "tty", "cwd", "guard", "exec"};
+
+	return (unsigned)at < sizeof(names) / sizeof(names[0]) ? names[at] : names[CHILD_AT_SPAWN];
+}
 
 /* Everything in here runs in the child on the parent's memory: only system calls and this struct. */
-static void fail(volatile struct failure *f, const char *at)
+static void fail(volatile struct child_failure *f, enum child_at at) __attribute__((noreturn));
+static void fail(volatile struct child_failure *f, enum child_at at)
 {
 	f->error = errno;
 	f->at = at;
@@ -39,18 +42,18 @@ static void close_others(const struct child *c)
 	(void)close_range(from, ~0U, 0);
 }
 
-static void take_fds(const struct child *c, volatile struct failure *f)
+static void take_fds(const struct child *c, volatile struct child_failure *f)
 {
 	if (setsid() < 0)
-		fail(f, "spawn");
+		fail(f, CHILD_AT_SPAWN);
 	if (c->tty && ioctl(c->fd[0], TIOCSCTTY, 0) < 0)
-		fail(f, "tty");
+		fail(f, CHILD_AT_TTY);
 	for (int i = 0; i < 3; i++)
 		if (dup2(c->fd[i], i) < 0)
-			fail(f, "spawn");
+			fail(f, CHILD_AT_SPAWN);
 	for (size_t i = 0; i < c->nmore; i++)
 		if (dup2(c->more[i].from, c->more[i].to) < 0)
-			fail(f, "spawn");
+			fail(f, CHILD_AT_SPAWN);
 	close_others(c);
 }
 
@@ -109,38 +112,39 @@ static void exec_search(const struct child *c)
 	errno = denied ? denied : ENOENT;
 }
 
-static void run(const struct child *c, volatile struct failure *f)
+void child_become(const struct child *c, volatile struct child_failure *f)
 {
 	take_fds(c, f);
 	if (chdir(c->cwd) < 0 && !(c->cwd_optional && errno == ENOENT))
-		fail(f, "cwd");
+		fail(f, CHILD_AT_CWD);
 	(void)setrlimit(RLIMIT_NOFILE, &c->files);
 	(void)setrlimit(RLIMIT_NPROC, &c->procs);
 	if (!c->first)
-		(void)setpriority(PRIO_PROCESS, 0, c->nice); /* muxlet carries keys and goes first; what it starts does not */
+		(void)setpriority(PRIO_PROCESS, 0,
+				  c->nice); /* muxlet carries keys and goes first; what it starts does not */
 	reset_signals();
 	if (c->guard && guard_lay(c->guard))
-		fail(f, "guard");
+		fail(f, CHILD_AT_GUARD);
 	if (strchr(c->file, '/'))
 		exec_file(c, c->file);
 	else
 		exec_search(c);
-	fail(f, "exec");
+	fail(f, CHILD_AT_EXEC);
 }
 
 int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at)
 {
-	volatile struct failure f = {0, "spawn"};
+	volatile struct child_failure f = {0, CHILD_AT_SPAWN};
 	pid_t pid = vfork();
 
 	if (pid == 0)
-		run(c, &f); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone, on its own stack frame */
+		child_become(c, &f); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone, on its own stack frame */
 	if (pid < 0)
 		f.error = errno;
 	if (f.error == 0) {
 		*out_pid = pid;
 		return 0;
 	}
-	*out_at = f.at;
+	*out_at = child_at_name(f.at);
 	return f.error; /* the corpse is reaped by SIGCHLD like any orphan */
 }

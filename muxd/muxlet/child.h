@@ -45,7 +45,21 @@ struct child {
 	bool first;                /* goes before others of the sandbox when the processor is short, as muxlet does */
 };
 
-/* 0 and the pid; else errno, and where ("spawn", "tty", "cwd", "guard", "exec"). */
+enum child_at { CHILD_AT_SPAWN, CHILD_AT_TTY, CHILD_AT_CWD, CHILD_AT_GUARD, CHILD_AT_EXEC };
+
+/* Why a program did not begin; error 0: it did, or has not yet. */
+struct child_failure {
+	int error;
+	enum child_at at;
+};
+
+const char *child_at_name(enum child_at at); /* "spawn", "tty", "cwd", "guard", "exec" */
+/* 0 and the pid; else errno, and where. */
 int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at);
+/*
+ * The calling process becomes the program, or ends by 127 with the reason in *f. System calls alone, in the memory of
+ * whoever called vfork.
+ */
+void child_become(const struct child *c, volatile struct child_failure *f) __attribute__((noreturn));
 
 #endif
