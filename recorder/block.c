@@ -177,6 +177,7 @@ int block_compress(struct block_coder *c, int codec, const void *p, size_t n, st
 static int unpack(struct block_coder *c, const struct block_header *h, const uint8_t *stored)
 {
 	uLongf got = h->raw_len;
+	uLong used = h->stored_len;
 	size_t n;
 
 	switch (h->codec) {
@@ -185,10 +186,14 @@ static int unpack(struct block_coder *c, const struct block_header *h, const uin
 			c->dctx = ZSTD_createDCtx();
 		if (!c->dctx)
 			return ERR_NOMEM;
+		if (ZSTD_findFrameCompressedSize(stored, h->stored_len) != h->stored_len)
+			return ERR_CORRUPT; /* one frame, and nothing behind it */
 		n = ZSTD_decompressDCtx(c->dctx, c->raw, h->raw_len, stored, h->stored_len);
 		return !ZSTD_isError(n) && n == h->raw_len ? 0 : ERR_CORRUPT;
 	case CODEC_ZLIB:
-		return uncompress(c->raw, &got, stored, h->stored_len) == Z_OK && got == h->raw_len ? 0 : ERR_CORRUPT;
+		return uncompress2(c->raw, &got, stored, &used) == Z_OK && got == h->raw_len && used == h->stored_len
+			   ? 0
+			   : ERR_CORRUPT;
 	default:
 		return ERR_VERSION;
 	}

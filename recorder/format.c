@@ -141,6 +141,8 @@ static int take_header_field(const struct field *f, struct format_header *h, uns
 		return unknown_field(f, "recording's header", e);
 	if (f->tag <= TAG_RULE && sizes[f->tag] && f->n != sizes[f->tag])
 		return err_set(e, ERR_CORRUPT, "field %u of the recording's header has a wrong length", f->tag);
+	if (*seen & 1u << f->tag)
+		return err_set(e, ERR_CORRUPT, "field %u of the recording's header stands there twice", f->tag);
 	*seen |= 1u << f->tag;
 	if (f->tag == TAG_SESSION) {
 		memcpy(h->session.b, f->p, 16);
@@ -259,6 +261,8 @@ static int take_index_field(const struct field *f, struct format_index *x, unsig
 
 	if (f->tag < 1 || f->tag > TAG_SUMMARY)
 		return unknown_field(f, "recording's index", e);
+	if (*seen & 1u << f->tag)
+		return err_set(e, ERR_CORRUPT, "field %u of the recording's index stands there twice", f->tag);
 	*seen |= 1u << f->tag;
 	if (f->tag == TAG_BLOCKS) {
 		fits = f->n % FORMAT_ENTRY == 0;

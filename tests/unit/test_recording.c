@@ -528,6 +528,33 @@ static void codecs_give_back_the_same(void **state)
 	}
 }
 
+/* Two readers must see the same in a block: a second frame, or rubbish behind the first, belongs to nobody. */
+static void nothing_stands_behind_a_frame(void **state)
+{
+	static uint8_t data[10000], longer[20000];
+
+	(void)state;
+	fill(data, sizeof data, 5);
+	for (int codec = CODEC_ZSTD; codec <= CODEC_ZLIB; codec++) {
+		struct block_coder *c = NULL;
+		struct block_header h = {.type = BLOCK_EVENTS};
+		const uint8_t *stored = NULL, *raw = NULL;
+		struct err e = {0};
+
+		need(block_coder_create(&c), &e, "coder");
+		need(block_compress(c, codec, data, sizeof data, &h, &stored, &e), &e, "compress");
+		memcpy(longer, stored, h.stored_len);
+		memcpy(longer + h.stored_len, stored, h.stored_len);
+		need(block_expand(c, &h, longer, &raw, &e), &e, "expand");
+		assert_memory_equal(raw, data, sizeof data);
+		h.stored_len++;
+		assert_int_equal(block_expand(c, &h, longer, &raw, &e), ERR_CORRUPT);
+		h.stored_len = 2 * h.stored_len - 2;
+		assert_int_equal(block_expand(c, &h, longer, &raw, &e), ERR_CORRUPT);
+		block_coder_destroy(c);
+	}
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -545,6 +572,7 @@ int main(void)
 	    T(nothing_is_sealed_twice),
 	    T(a_clock_record_moves_the_wall),
 	    T(codecs_give_back_the_same),
+	    T(nothing_stands_behind_a_frame),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
