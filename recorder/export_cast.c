@@ -119,18 +119,81 @@ static int put_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
 {
 	struct buf *b = arg;
 
-	switch (cp) {
-	case '"':
-		return buf_append(b, "\\\"", 2);
-	case '\\':
-		return buf_append(b, "\\\\", 2);
-	case '\n':
-		return buf_append(b, "\\n", 2);
-	case '\r':
-		return buf_append(b, "\\r", 2);
-	default:
-		return utf8_is_control(cp) ? buf_printf(b, "\\u%04x", cp) : buf_append(b, p, n);
+	return utf8_is_control(cp) ? buf_printf(b, "\\u%04x", cp) : buf_append(b, p, n);
+}
+
+/* One character of ASCII as JSON has it: 1, 2 or ESCAPED_MOST bytes. */
+#define ESCAPED_MOST 6
+static uint8_t *put_ascii(uint8_t *to, uint8_t c)
+{
+	static const char hex[] = "0123456789abcdef";
+	char letter = c == '"' || c == '\\' ? (char)c : c == '\n' ? 'n' : c == '\r' ? 'r' : 0;
+
+	if (letter) {
+		*to++ = '\\';
+		*to++ = (uint8_t)letter;
+	} else if (utf8_is_control(c)) {
+		memcpy(to, "\\u00", 4);
+		to[4] = (uint8_t)hex[c >> 4];
+		to[5] = (uint8_t)hex[c & 15];
+		to += ESCAPED_MOST;
+	} else {
+		*to++ = c;
 	}
+	return to;
+}
+
+/* As much of p as is ASCII; *out_used: how much that was. */
+static int put_ascii_run(struct buf *b, const uint8_t *p, size_t n, size_t *out_used)
+{
+	uint8_t *room = NULL, *to;
+	size_t i = 0;
+	int rc = buf_reserve(b, n * ESCAPED_MOST, &room);
+
+	if (rc)
+		return rc;
+	to = room;
+	while (i < n && p[i] < 0x80) {
+		if (p[i] >= ' ' && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f) /* most are */
+			*to++ = p[i++];
+		else
+			to = put_ascii(to, p[i++]);
+	}
+	buf_commit(b, (size_t)(to - room));
+	*out_used = i;
+	return 0;
+}
+
+/* Characters of several bytes that are whole, and no controls; most are. Returns how many bytes. */
+static size_t plain_run(const uint8_t *p, size_t n)
+{
+	size_t i = 0, used;
+	uint32_t cp;
+
+	while (i < n && p[i] >= 0x80 && (used = utf8_step(p + i, n - i, &cp)) != 0 && !utf8_is_control(cp))
+		i += used;
+	return i;
+}
+
+/* The bytes of a stream as characters in a JSON string; the beginning of a character waits in u for its end. */
+static int put_string(struct export *x, struct export_utf8 *u, const uint8_t *p, size_t n, bool last, uint64_t *invalid)
+{
+	size_t at = 0, used = 0;
+	int rc = 0;
+
+	while (!rc && (at < n || (last && u->n))) {
+		if (!u->n && p[at] < 0x80) {
+			rc = put_ascii_run(&x->out, p + at, n - at, &used);
+		} else if (!u->n && (used = plain_run(p + at, n - at)) != 0) {
+			rc = buf_append(&x->out, p + at, used);
+		} else { /* up to the next ASCII, which ends whatever began before it */
+			for (used = 0; at + used < n && p[at + used] >= 0x80; used++)
+				;
+			rc = export_utf8_feed(u, p + at, used, last || at + used < n, put_char, &x->out, invalid);
+		}
+		at += used;
+	}
+	return rc;
 }
 
 static int put_bytes(struct export *x, uint64_t boot_ns, unsigned stream, const uint8_t *p, size_t n, bool last)
@@ -141,7 +204,7 @@ static int put_bytes(struct export *x, uint64_t boot_ns, unsigned stream, const 
 
 	before = buf_len(&x->out);
 	if (!rc)
-		rc = export_utf8_feed(&x->utf8[stream], p, n, last, put_char, &x->out, &x->result.invalid_bytes);
+		rc = put_string(x, &x->utf8[stream], p, n, last, &x->result.invalid_bytes);
 	if (!rc && buf_len(&x->out) == before) { /* nothing but the beginning of a character: it comes with its end */
 		x->out.len = start;
 		x->last_us = last_us;
@@ -157,7 +220,7 @@ static int put_text(struct export *x, uint64_t boot_ns, char code, const char *t
 	int rc = put_front(x, boot_ns, code);
 
 	if (!rc)
-		rc = export_utf8_feed(&u, (const uint8_t *)text, strlen(text), true, put_char, &x->out, &invalid);
+		rc = put_string(x, &u, (const uint8_t *)text, strlen(text), true, &invalid);
 	return rc ? rc : buf_append(&x->out, "\"]\n", 3);
 }
 

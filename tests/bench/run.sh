@@ -8,6 +8,7 @@ ulimit -n "$(ulimit -H -n)"
 /usr/bin/python3 tests/bench/lease.py
 /usr/bin/python3 tests/bench/resume.py
 tests/bench/asleep.sh
+tests/bench/record.sh
 tests/bench/replay.sh
 if [ -n "${K8S_HOME:-}" ]; then
 	/usr/bin/python3 tests/bench/k8s.py

@@ -2,7 +2,7 @@
 #include "tests/lib/recordings.h"
 
 #include "muxd/base/json.h"
-#include "recorder/export.h"
+#include "recorder/export_out.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -301,6 +301,72 @@ static void characters_survive_every_cut(void **state)
 	}
 }
 
+static int keep(void *arg, uint32_t cp, const uint8_t *p, size_t n)
+{
+	(void)cp;
+	return buf_append(arg, p, n);
+}
+
+/* What the "o" lines of a cast say, one after the other. */
+static void said_by(const char *cast, struct buf *out)
+{
+	for (const char *line = strchr(cast, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+		size_t n = (size_t)(strchr(line, '\n') - line);
+		json_t *o = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
+
+		assert_non_null(o);
+		if (strcmp(json_string_value(json_array_get(o, 1)), "o") == 0)
+			need(buf_append(out, json_string_value(json_array_get(o, 2)),
+					json_string_length(json_array_get(o, 2))),
+			     NULL, "append");
+		json_decref(o);
+	}
+}
+
+/* 3,000 strings of whatever programs write, cut anywhere: a cast says the same characters as a walk over all of it. */
+static void a_cast_says_every_character(void **state)
+{
+	static const char *const pieces[] = {"plain text, ", "\"\\\r\n",         "\033[1;31m",   "\t\b\a", "\xc3\xa9",
+					     "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xc2\x9b",     "\xff",   "\xc3",
+					     "\xe2\x82",     "\xf0\x9f",         "\xed\xa0\x80", "\x7f"};
+	static char whole[4096];
+
+	(void)state;
+	srand(20261123);
+	for (int turn = 0; turn < 3000; turn++) {
+		struct export_utf8 u = {.n = 0};
+		struct export_result result;
+		struct list l;
+		struct buf out, want, got;
+		uint64_t invalid = 0;
+		size_t n = 0;
+
+		for (int i = rand() % 40; i >= 0; i--) {
+			const char *piece = pieces[(size_t)rand() % (sizeof pieces / sizeof *pieces)];
+			memcpy(whole + n, piece, strlen(piece));
+			n += strlen(piece);
+			if (rand() % 20 == 0)
+				whole[n++] = '\0';
+		}
+		begin(&l);
+		for (size_t at = 0, end; at < n; at = end) {
+			end = l.n == 60 ? n : at + 1 + (size_t)rand() % (n - at);
+			add_data(&l, STREAM_OUTPUT, whole + at, end - at);
+		}
+		buf_init(&want, 1 << 20);
+		buf_init(&got, 1 << 20);
+		need(export_utf8_feed(&u, (const uint8_t *)whole, n, true, keep, &want, &invalid), NULL, "feed");
+		said_by(run(&l, EXPORT_ASCIICAST_V2, EXPORT_DEFAULT, &out, &result), &got);
+		assert_int_equal(buf_len(&got), buf_len(&want));
+		if (n)
+			assert_memory_equal(buf_ptr(&got), buf_ptr(&want), buf_len(&want));
+		assert_int_equal(result.invalid_bytes, invalid);
+		buf_finish(&out);
+		buf_finish(&want);
+		buf_finish(&got);
+	}
+}
+
 static void times_never_go_back_and_add_up(void **state)
 {
 	struct export_result result;
@@ -575,6 +641,7 @@ int main(void)
 	    T(the_reader_refuses_what_is_wrong),
 	    T(asciinema_plays_v2),
 	    T(characters_survive_every_cut),
+	    cmocka_unit_test(a_cast_says_every_character),
 	    T(times_never_go_back_and_add_up),
 	    T(text_is_readable),
 	    T(an_unfinished_string_does_not_hide_the_rest),
