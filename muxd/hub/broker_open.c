@@ -136,13 +136,13 @@ static void audit_start(const struct session *s, const struct request *rq)
 /* The same exec_id again: the same round if it is the same call, a conflict if not. True: that was the answer. */
 static bool seen_before(struct open_job *j)
 {
-	struct exec_key *k;
+	const struct exec_use *k;
 	struct err e = {0};
 	char id[ID_STR_LEN];
 
 	if (!j->launch.exec_id)
 		return false;
-	k = exec_key_find(j->hub, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
+	k = exec_ids_find(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
 	if (!k)
 		return false;
 	if (strcmp(k->digest, j->launch.digest) != 0) {
@@ -195,7 +195,7 @@ static void begin(void *arg, int rc, const struct err *e)
 	agent_touch(j->agent);
 	s->job = j;
 	if (s->launch.exec_id)
-		rc = exec_key_add(j->hub, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
+		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
 				  s->launch.digest);
 	if (!rc && j->ops)
 		rc = attachment_create(s, &j->rq, ROLE_DRIVER, j->ops, j->ops_arg, true, &j->attachment);

@@ -1,4 +1,4 @@
-/* Grants in force: keys, revocations, expiry of what is open, and the ids that make a round's start idempotent. */
+/* Grants in force: keys, revocations, expiry of what is open. */
 #define LOG_SUBSYS "grants"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
@@ -6,11 +6,8 @@
 #include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXEC_ID_KEPT_NS (24 * 3600 * NS_PER_SEC)
 
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n)
 {
@@ -99,64 +96,4 @@ void grants_tick(struct hub *h)
 	TAILQ_FOREACH(s, &h->order, order)
 	end_without_grant(s, now);
 	revocations_expire(h->revoked, now);
-}
-
-static int make_key(char *out, size_t size, const char *agent, const char *principal, const char *exec_id)
-{
-	int n = snprintf(out, size, "%s\n%s\n%s", agent, principal, exec_id);
-
-	return n > 0 && (size_t)n < size ? n : ERR_TOO_LARGE;
-}
-
-struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id)
-{
-	char key[AGENT_NAME_MAX + 2 * GRANT_NAME_MAX + 8];
-	struct exec_key *k = NULL;
-	int n = make_key(key, sizeof(key), agent, principal, exec_id);
-
-	if (n > 0)
-		HASH_FIND(hh, h->exec_ids, key, (unsigned)n, k);
-	return k;
-}
-
-bool exec_key_of(const struct exec_key *k, const char *principal)
-{
-	const char *p = strchr(k->key, '\n');
-	size_t n = strlen(principal);
-
-	return p && strncmp(p + 1, principal, n) == 0 && p[1 + n] == '\n';
-}
-
-int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
-		 const char *digest)
-{
-	char key[AGENT_NAME_MAX + 2 * GRANT_NAME_MAX + 8];
-	int n = make_key(key, sizeof(key), agent, principal, exec_id);
-	struct exec_key *k;
-
-	if (n < 0)
-		return n;
-	k = calloc(1, sizeof(*k) + (size_t)n + 1);
-	if (!k)
-		return ERR_NOMEM;
-	memcpy(k->key, key, (size_t)n + 1);
-	k->session = *session;
-	text_put(k->digest, sizeof(k->digest), digest);
-	k->boot_ns = clock_boot_ns();
-	HASH_ADD_KEYPTR(hh, h->exec_ids, k->key, (unsigned)n, k);
-	return 0;
-}
-
-/* Entries stand in the order they were made, so the old ones come first. */
-void exec_keys_expire(struct hub *h, uint64_t now)
-{
-	struct exec_key *k, *next;
-
-	HASH_ITER(hh, h->exec_ids, k, next)
-	{
-		if (now != UINT64_MAX && now - k->boot_ns < EXEC_ID_KEPT_NS)
-			return;
-		HASH_DEL(h->exec_ids, k);
-		free(k);
-	}
 }

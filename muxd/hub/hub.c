@@ -124,7 +124,7 @@ static void on_second(uv_timer_t *t)
 	sessions_trim(h); /* here alone: whoever is told of an end may begin the next session */
 	HASH_ITER(hh, h->agents, a, an)
 	agent_tick(a, now);
-	exec_keys_expire(h, now);
+	exec_ids_expire(h->exec_ids, now);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
@@ -149,6 +149,13 @@ static int start_timers(struct hub *h)
 	return 0;
 }
 
+static bool round_runs(void *arg, const struct id *id)
+{
+	const struct session *s = hub_session_find(arg, id);
+
+	return s && s->state != SESSION_ENDED;
+}
+
 int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 {
 	struct hub *h = calloc(1, sizeof(*h));
@@ -170,6 +177,8 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->screens);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
+	if (!rc && !(h->exec_ids = exec_ids_create(round_runs, h)))
+		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, p->ring_fd, p->cursor_fd, &journal_callbacks, h, &h->journal, e);
 	if (!rc)
@@ -180,6 +189,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		audit_failures_end(h);
 		journal_destroy(h->journal);
 		revocations_destroy(h->revoked);
+		exec_ids_destroy(h->exec_ids);
 		free(h);
 		return rc;
 	}
@@ -236,7 +246,7 @@ void hub_destroy(struct hub *h)
 	}
 	HASH_ITER(hh, h->agents, a, next)
 	agent_destroy(a);
-	exec_keys_expire(h, UINT64_MAX);
+	exec_ids_destroy(h->exec_ids);
 	readers_destroy(h);
 	free(h->recovery);
 	uv_close((uv_handle_t *)h->second, free_handle);

@@ -14,6 +14,7 @@
 #include "muxd/base/memory.h"
 #include "muxd/base/metric.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/exec_ids.h"
 #include "muxd/hub/failures.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/journal.h"
@@ -205,15 +206,6 @@ struct agent {
 	struct agent_want *want; /* lifecycle was told that somebody waits for it */
 };
 
-/* One exec_id of 24 h: agent, principal and id make the key. */
-struct exec_key {
-	UT_hash_handle hh;
-	struct id session;
-	char digest[65];
-	uint64_t boot_ns;
-	char key[];
-};
-
 struct hub {
 	uv_loop_t *loop;
 	struct hub_params p;
@@ -231,7 +223,7 @@ struct hub {
 	struct session_list ended; /* at hand still, oldest first: at most conf->round_keep_max, round_keep_size */
 	size_t ended_count;
 	uint64_t ended_bytes;
-	struct exec_key *exec_ids;
+	struct exec_ids *exec_ids;
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
@@ -429,11 +421,5 @@ int gate_later(struct hub *h, gate_go *go, void *arg);
 void gate_tick(struct hub *h);
 void gate_tick_later(struct hub *h);
 void gate_close(struct hub *h); /* ERR_CANCELLED to all who wait */
-
-struct exec_key *exec_key_find(struct hub *h, const char *agent, const char *principal, const char *exec_id);
-bool exec_key_of(const struct exec_key *k, const char *principal); /* whose it is */
-int exec_key_add(struct hub *h, const char *agent, const char *principal, const char *exec_id, const struct id *session,
-		 const char *digest);
-void exec_keys_expire(struct hub *h, uint64_t now);
 
 #endif

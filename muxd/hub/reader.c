@@ -65,15 +65,9 @@ static void question_free(struct question *t)
 static bool remembered(const struct question *t)
 {
 	const char *text = json_string_value(json_object_get(t->q, "session"));
-	struct exec_key *k, *next;
 	struct id id;
 
-	if (!text || id_parse(text, &id))
-		return false;
-	HASH_ITER(hh, t->hub->exec_ids, k, next)
-	if (id_equal(&k->session, &id))
-		return exec_key_of(k, t->principal);
-	return false;
+	return text && id_parse(text, &id) == 0 && exec_ids_has_session(t->hub->exec_ids, &id, t->principal);
 }
 
 static bool recovering(const struct hub *h)

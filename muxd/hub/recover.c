@@ -97,7 +97,7 @@ static void remember_exec_id(struct hub *h, const json_t *open, const struct id 
 	(void)json_opt_str(open, "principal", &principal, NULL);
 	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
 	(void)json_opt_str(open, "digest", &digest, NULL);
-	if (agent && principal && exec_id && exec_key_add(h, agent, principal, exec_id, id, digest))
+	if (agent && principal && exec_id && exec_ids_add(h->exec_ids, agent, principal, exec_id, id, digest))
 		log_error(NULL, "exec_id %s is not remembered: no memory", exec_id);
 }
 
