@@ -61,6 +61,18 @@ static bool may_hear_of(const struct locate_job *j, const char *agent)
 	return grant_allows(&j->rq.grant, agent, 0, NULL) == 0;
 }
 
+/* The database may be behind: an agent whose sandbox is at hand has that one and no other. */
+static void find_in_life(const struct locate_job *j, char name[AGENT_NAME_MAX + 1])
+{
+	struct agent *a = NULL;
+
+	if (j->hub->p.life && life_find(j->hub->p.life, &j->id, name, NULL))
+		log_warn(NULL, "the control database does not say whose sandbox that is");
+	HASH_FIND_STR(j->hub->agents, name, a);
+	if (a && !id_is_nil(&a->linked))
+		name[0] = '\0';
+}
+
 /* By the hub's own, then by lifecycle's index: never by a list of all there are. An agent may be called like an id. */
 static void find_id(struct locate_job *j)
 {
@@ -68,10 +80,10 @@ static void find_id(struct locate_job *j)
 	struct agent *a, *next;
 
 	HASH_ITER(hh, j->hub->agents, a, next)
-	if (!name[0] && id_equal(&a->info.sandbox_id, &j->id))
+	if (!name[0] && id_equal(&a->linked, &j->id)) /* info may tell of one that has ended */
 		text_put(name, sizeof(name), a->name);
-	if (!name[0] && j->hub->p.life && life_find(j->hub->p.life, &j->id, name, NULL))
-		log_warn(NULL, "the control database does not say whose sandbox that is");
+	if (!name[0])
+		find_in_life(j, name);
 	if (name[0] && may_hear_of(j, name))
 		text_put(j->name, sizeof(j->name), name);
 	look(j);

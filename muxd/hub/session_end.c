@@ -312,12 +312,17 @@ static void tell_end(struct session *s)
 	}
 }
 
-/* The first that is known of its end stands: what comes later knows less. */
+/* The first that is known of its end stands: what comes later knows less. An exit that was reported is known, though
+ * whether memory ran out is still being asked. */
 static void know_end(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
+	bool reported = s->exit_came != 0;
+
 	if (s->exit_known)
 		return;
 	exit_known(s);
+	if (reported)
+		return;
 	s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
 	if (message && !s->killing)
 		text_put(s->exit.text, sizeof(s->exit.text), message);

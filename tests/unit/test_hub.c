@@ -748,6 +748,34 @@ static void nobody_lists_all_sandboxes_for_an_id_that_is_unknown(void **state)
 	hub_rig_destroy(r);
 }
 
+/* The id of a sandbox that has ended is nobody's, though its agent has been seen with it, or has another by now. */
+static void the_id_of_a_sandbox_that_ended_is_unknown(void **state)
+{
+	FRESH(r);
+	struct request all = hub_request();
+	struct name_answer got = {0};
+	struct hub_client c;
+	char text[ID_STR_LEN];
+	struct agent *a;
+	struct id was;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "read x");
+	a = c.s->agent;
+	was = a->linked;
+	id_format(&was, text);
+	broker_locate(r->hub, &all, text, "", on_name, &got);
+	assert_int_equal(got.rc, 0);
+	agent_gone(r->hub, a->name, &was, "idle");
+	assert_true(hub_until(r, c.ends));
+	broker_locate(r->hub, &all, text, "", on_name, &got);
+	assert_int_equal(got.n, 2);
+	assert_int_equal(got.rc, ERR_NOT_FOUND);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 /* muxlet may not go first here: so what an agent runs goes behind the terminals of staff. */
 static void what_an_agent_runs_goes_behind(void **state)
 {
@@ -793,6 +821,7 @@ int main(void)
 	    cmocka_unit_test(what_goes_while_the_record_is_waited_for_is_woken_again),
 	    cmocka_unit_test(a_grant_that_ends_during_the_wait_begins_nothing),
 	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
+	    cmocka_unit_test(the_id_of_a_sandbox_that_ended_is_unknown),
 	    cmocka_unit_test(what_an_agent_runs_goes_behind),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),
 	    cmocka_unit_test(a_screen_may_be_the_end_of_others_that_wait_for_it),

@@ -123,6 +123,31 @@ static void an_exit_does_not_wait_for_an_answer_that_never_comes(void **state)
 	hub_rig_destroy(r);
 }
 
+/* Its exit was reported: that its sandbox goes before the question about memory is answered takes nothing of it back. */
+static void a_reported_exit_outlives_its_sandbox(void **state)
+{
+	struct sandbox_provider_ops ops = hub_provider;
+	FRESH(r);
+	struct hub_client c;
+	struct agent *a;
+
+	(void)state;
+	ops.stat = never;
+	r->provider.ops = &ops;
+	hub_open(r, &c, SESSION_EXEC, "kill -9 $$");
+	assert_true(hub_until(r, c.s->exit_came));
+	a = c.s->agent;
+	agent_gone(r->hub, a->name, &a->linked, "node lost");
+	assert_true(hub_until(r, c.ends));
+	assert_int_equal(c.cause, EXIT_EXITED);
+	assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
+	assert_string_equal(text_of(r->exits, 0, "cause"), "exit");
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(r->exits, 0), "signal")), 9);
+	assert_string_equal(text_of(r->exits, 0, "message"), "");
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 /* A session whose stream is gone, and of which nobody remembers to look for it. */
 static struct hub_rig *adrift(struct hub_client *c, int refuses, enum agent_state as)
 {
@@ -252,6 +277,7 @@ int main(void)
 	    cmocka_unit_test(a_program_of_any_name_that_is_not_there_is_answered),
 	    cmocka_unit_test(an_end_that_cannot_be_told_in_full_is_told_in_brief),
 	    cmocka_unit_test(an_exit_does_not_wait_for_an_answer_that_never_comes),
+	    cmocka_unit_test(a_reported_exit_outlives_its_sandbox),
 	    cmocka_unit_test(what_nobody_looks_after_ends_where_its_sandbox_is_gone),
 	    cmocka_unit_test(what_nobody_looks_after_goes_on_where_its_sandbox_lives),
 	    cmocka_unit_test(a_link_that_is_down_ends_nothing),
