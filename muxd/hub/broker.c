@@ -101,6 +101,11 @@ int broker_verdict(struct hub *h, const struct request *rq, const char *what, co
 	return refused(h, rq, strcmp(rq->grant.agent, "*") == 0 ? NULL : rq->grant.agent, what, e);
 }
 
+bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns)
+{
+	return hub_now_wall(h) < expires_ns && !revocations_has(h->revoked, grant);
+}
+
 static int in_force(struct hub *h, const struct request *rq, struct err *e)
 {
 	if (hub_now_wall(h) >= rq->grant.expires_ns)

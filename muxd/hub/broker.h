@@ -51,6 +51,8 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 /* The door refuses a call with this token for a reason of its own (a foreign page): audited with whose token it was. */
 void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
 		   const struct err *e);
+/* Has this grant neither ended nor been revoked? For who showed it before; nothing is audited. */
+bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns);
 /* A connection of a door has ended: what it read of the record is told of. */
 void broker_client_gone(struct hub *h, const char *door, const char *peer);
 /* The door refuses what this grant asks for: a verdict, as the broker's own are. Returns e's code. */

@@ -8,6 +8,7 @@
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<Y
 grants: {warn: 2s}
+api: {max_connections: 16}
 journal: {dir: $tmp/journal, size: 8MiB}
 Y
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
@@ -107,6 +108,21 @@ grep -q '^notice the grant ends in' "$tmp/events" && ok "the warning is in the r
 grep -q '^cut the grant has ended' "$tmp/events" && ok "and the cut" || fail "no cut: $(cat "$tmp/events")"
 wait_for 10 audited "$id" session.end && ok "and the end in the audit" || fail "no end in the audit"
 equal "its token is refused from then on" token_expired "$(get "$short")"
+
+# What a grant held of the doors ends with it, also where nothing is asked that would need one.
+brief=$(new_token $agent agent rounds 6s)
+got=$(python3 "$here/tests/integration/grants_held.py" "$(ready https | sed 's/.*://')" "$brief" "$(new_token $agent agent rounds)" 15 2>&1)
+equal "while a door is full of people who are in" 429 "$(jq .while_full <<<"$got" 2>&1)"
+equal "when their grant has ended" 200 "$(jq .after <<<"$got" 2>&1)"
+brief=$(new_token $agent staff terminal 3s)
+sshx "$brief" $agent -M -N -o ControlPath="$tmp/master" >"$tmp/idle" 2>&1 &
+idle=$!
+wait_for 10 test -S "$tmp/master" || fail "no connection: $(cat "$tmp/idle")"
+closed() { ! kill -0 $idle 2>/dev/null; }
+wait_for 15 closed && ok "an SSH connection without a channel ends with its grant" || {
+	kill $idle
+	fail "an SSH connection without a channel outlives its grant"
+}
 
 # Revoked: at once, for good.
 muxctl grant create --agent $agent --principal tester --kind staff --scopes terminal,rounds --task story --reason story -o json >"$tmp/grant"

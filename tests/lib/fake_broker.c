@@ -190,6 +190,12 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 	return 0;
 }
 
+bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns)
+{
+	(void)h, (void)grant, (void)expires_ns;
+	return true;
+}
+
 static json_t *fake_stream(const struct session *s, bool empty)
 {
 	json_t *o = json_object();

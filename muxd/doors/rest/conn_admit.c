@@ -105,8 +105,11 @@ int conn_let_in(struct conn *c, const struct grant *g, struct err *e)
 	const struct admit_rules r = rules(c->door);
 	bool staff = g->kind == GRANT_STAFF || g->kind == GRANT_AUDITOR;
 
-	if (admit_in(c->place, &r, staff, clock_boot_ns()))
+	if (admit_in(c->place, &r, staff, clock_boot_ns())) {
+		c->in_by = g->id;
+		c->in_until = g->expires_ns;
 		return 0;
+	}
 	c->door->metrics.refused_address++;
 	return err_set(e, ERR_LIMIT, "%s", OVER_MESSAGE);
 }
@@ -124,6 +127,13 @@ int conn_judge(struct conn *c, int rc, struct err *e)
 	}
 	c->door->metrics.refused_address++;
 	return err_set(e, ERR_LIMIT, "%s", OVER_MESSAGE);
+}
+
+/* What asks only what is open to everybody would never show that its grant has ended. */
+void conn_check_in(struct conn *c)
+{
+	if (admit_state(c->place) == ADMIT_IN && !broker_grant_valid(c->door->hub, &c->in_by, c->in_until))
+		admit_out(c->place, clock_boot_ns());
 }
 
 bool conn_failed(struct conn *c)

@@ -338,6 +338,7 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 {
 	if (!c->wsi || c->state == CONN_DEAD)
 		return;
+	conn_check_in(c);
 	if (c->router) {
 		router_sweep(c->router, now_ns);
 		return;

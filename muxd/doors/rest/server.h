@@ -61,6 +61,8 @@ struct conn {
 	uint64_t limit_ns;    /* deadline_ns is never moved past it; 0 = none */
 	char peer[64];
 	struct admit_place *place;
+	struct id in_by; /* the grant by which it is in */
+	int64_t in_until;
 	struct http_exchange *x; /* the request in hand */
 	bool keep_alive;
 	bool unread; /* part of the request's body is still to come */
@@ -118,6 +120,7 @@ void door_take(struct rest_door *d, int fd, const struct sockaddr *sa);
 void door_make_room(struct rest_door *d);                              /* a stranger goes: descriptors ran out */
 int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this grant is valid; ERR_LIMIT: no room */
 int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
+void conn_check_in(struct conn *c);                    /* who is in by a grant that has ended is a stranger again */
 bool conn_failed(struct conn *c);                      /* a token was refused; true: hold the answer back */
 
 /* conn_watch.c: waiting on the socket beside libwebsockets. */

@@ -273,6 +273,17 @@ static void keepalive_begin(struct ssh_conn *c)
 		uv_timer_start(&c->timer, on_timer, every, every);
 }
 
+void ssh_conn_sweep(struct ssh_conn *c)
+{
+	const struct grant *g = &c->auth.request.grant;
+
+	if (c->state != SSH_CONN_OPEN || broker_grant_valid(c->door->hub, &g->id, g->expires_ns))
+		return;
+	admit_out(c->place, clock_boot_ns());
+	if (TAILQ_EMPTY(&c->chans))
+		ssh_conn_finish(c, "the grant has ended");
+}
+
 void ssh_conn_reload(struct ssh_conn *c)
 {
 	if (c->state == SSH_CONN_OPEN)

@@ -72,6 +72,8 @@ void ssh_conn_leave(struct ssh_conn *c);
 void ssh_conn_doom(struct ssh_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The log-in has succeeded. */
 void ssh_conn_opened(struct ssh_conn *c);
+/* Now and then: who is in by a grant that has ended is a stranger again, and goes once no channel of his is open. */
+void ssh_conn_sweep(struct ssh_conn *c);
 /* The configuration is another one. */
 void ssh_conn_reload(struct ssh_conn *c);
 /* Settle once more in that time, or before: a channel waits for a moment. */

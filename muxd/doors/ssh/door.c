@@ -20,6 +20,7 @@
 /* A key exchange costs the loop a millisecond or two: this many begin in one turn. */
 #define ACCEPTS_A_TURN 4
 #define RETRY_MS       200
+#define SWEEP_MS       1000
 /* New connections a second from one address; twice as many after a quiet time. */
 #define CONNECT_RATE 200
 /* Failed log-ins of late with which an address is turned away. */
@@ -230,6 +231,17 @@ static void on_closed(uv_handle_t *h)
 	ssh_door_released(h->data);
 }
 
+static void on_sweep(uv_timer_t *h)
+{
+	struct ssh_door *d = h->data;
+
+	for (struct ssh_conn *c = TAILQ_FIRST(&d->conns), *next; c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		ssh_conn_sweep(c);
+	}
+	admit_prune(d->admit, clock_boot_ns());
+}
+
 int ssh_door_open(struct hub *h, int listen_fd, int host_key_fd, struct ssh_door **out, struct err *e)
 {
 	struct ssh_door *d = calloc(1, sizeof(*d));
@@ -256,9 +268,11 @@ int ssh_door_open(struct hub *h, int listen_fd, int host_key_fd, struct ssh_door
 		goto fail;
 	}
 	uv_timer_init(d->loop, &d->retry);
+	uv_timer_init(d->loop, &d->sweep);
+	uv_timer_start(&d->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
 	uv_idle_init(d->loop, &d->turn);
-	d->listener.data = d->retry.data = d->turn.data = d;
-	d->handles = 3;
+	d->listener.data = d->retry.data = d->sweep.data = d->turn.data = d;
+	d->handles = 4;
 	door_set_state(d, SSH_DOOR_OPEN);
 	*out = d;
 	return 0;
@@ -307,5 +321,6 @@ void ssh_door_close(struct ssh_door *d)
 		ssh_conn_destroy(c, "muxd is stopping");
 	uv_close((uv_handle_t *)&d->listener, on_closed);
 	uv_close((uv_handle_t *)&d->retry, on_closed);
+	uv_close((uv_handle_t *)&d->sweep, on_closed);
 	uv_close((uv_handle_t *)&d->turn, on_closed);
 }

@@ -34,7 +34,7 @@ struct ssh_door {
 	ssh_bind bind;
 	int listen_fd;
 	uv_poll_t listener;
-	uv_timer_t retry;
+	uv_timer_t retry, sweep;
 	uv_idle_t turn;             /* runs while `busy` has connections in it */
 	struct ssh_conn_list conns; /* every live one */
 	struct ssh_conn_list busy;  /* those with more to write at once, one slice a turn */
