@@ -193,6 +193,12 @@ static uint32_t most_of(const struct admit_rules *r, const struct group *host)
 	return host->gateway ? r->gateway_max : r->per_address;
 }
 
+/* Of a door, and again of each address: of staff and auditors alone. */
+static uint32_t staff_of(const struct admit_rules *r)
+{
+	return r->max / 16;
+}
+
 /* What strangers may hold together now. */
 static uint32_t room_of(const struct admit *a, const struct admit_rules *r)
 {
@@ -398,6 +404,12 @@ static bool find_place(const struct admit *a, const struct admit_rules *r, const
 	return *out_victim != NULL;
 }
 
+/* Behind an address that holds its share there may be staff, for whom there is room: a credential tells. */
+static bool may_be_staff(const struct admit_rules *r, const struct group *host, int rc)
+{
+	return rc == ERR_LIMIT && host->live < most_of(r, host) + staff_of(r);
+}
+
 /* The newcomer's state, SILENT or OVER, and who goes for it. */
 static int judge(struct admit *a, const struct admit_rules *r, struct group *host, uint64_t now_ns,
 		 enum admit_state *out, struct admit_place **out_victim)
@@ -411,7 +423,7 @@ static int judge(struct admit *a, const struct admit_rules *r, struct group *hos
 		rc = ERR_RATE_LIMITED;
 	else if (host->live >= most_of(r, host))
 		rc = ERR_LIMIT;
-	if (rc && !r->tells)
+	if (rc && !r->tells && !may_be_staff(r, host, rc))
 		return rc;
 	*out = ADMIT_SILENT;
 	if (!rc && find_place(a, r, host, now_ns, out_victim))
@@ -470,12 +482,13 @@ void admit_spoke(struct admit_place *p, uint64_t now_ns)
 
 bool admit_in(struct admit_place *p, const struct admit_rules *r, bool staff, uint64_t now_ns)
 {
-	size_t most = staff ? r->max : r->max - r->max / 16;
+	size_t most = staff ? r->max : r->max - staff_of(r);
+	size_t here = most_of(r, p->host) + (staff ? staff_of(r) : 0);
 
 	p->heard_ns = now_ns;
 	if (p->state == ADMIT_IN)
 		return true;
-	if (p->state == ADMIT_ENDING || p->table->count[ADMIT_IN] >= most || p->host->in >= most_of(r, p->host))
+	if (p->state == ADMIT_ENDING || p->table->count[ADMIT_IN] >= most || p->host->in >= here)
 		return false;
 	set_state(p, ADMIT_IN);
 	return true;

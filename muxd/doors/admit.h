@@ -9,7 +9,8 @@
  * a moment so that it can be told, or show a credential. ENDING: told to make room, counted no more.
  *
  * - Strangers (SILENT, SPOKE) hold three quarters of a door at most, and never a place that somebody who is in needs.
- *   A sixteenth is for staff and auditors alone: agents with valid tokens cannot fill a door.
+ *   A sixteenth is for staff and auditors alone, and they hold as much beyond the share of their address: agents with
+ *   valid tokens can neither fill a door nor shut out the people behind the same NAT.
  * - When strangers fill what is theirs, a newcomer is let in and another one goes: of the widest prefix that holds
  * most, within it of the next, then of the address that holds most; there the one that never spoke, then the one that
  * has been quiet longest. So who floods pays for it, and a person whose address holds one connection is not hit as long

@@ -1,10 +1,11 @@
 /*
  * exec_ids.h - the exec_ids that make a round's start idempotent: which round each stands for.
  *
- * One exec_id belongs to an agent and a principal. It is remembered for EXEC_IDS_KEPT_NS from the start of its round, and
- * as long as the round runs. There are at most EXEC_IDS_PER_AGENT of one agent and EXEC_IDS_MAX in all: beyond that the
- * oldest whose rounds have ended are forgotten, so an agent that starts very many rounds shortens its own memory first.
- * Rounds that run are bounded by sessions.max. Every call takes a time that does not grow with the number of ids.
+ * One exec_id belongs to an agent and a principal. It is remembered for EXEC_IDS_KEPT_NS from the start of its round,
+ * and as long as the round runs. There are at most EXEC_IDS_PER_AGENT of one agent and EXEC_IDS_MAX in all: beyond that
+ * the oldest whose rounds have ended are forgotten, so an agent that starts very many rounds shortens its own memory
+ * first. Rounds that run are bounded by sessions.max. Every call takes a time that does not grow with the number of
+ * ids.
  *
  * Owned by the hub, which says whether a round runs.
  */
@@ -28,7 +29,7 @@ struct exec_use {
 typedef bool exec_ids_live(void *arg, const struct id *session);
 
 struct exec_ids *exec_ids_create(exec_ids_live *live, void *arg); /* NULL: no memory */
-void exec_ids_destroy(struct exec_ids *x);                         /* NULL-safe */
+void exec_ids_destroy(struct exec_ids *x);                        /* NULL-safe */
 
 /* Valid until the next call that changes them; NULL: not used, or forgotten. */
 const struct exec_use *exec_ids_find(struct exec_ids *x, const char *agent, const char *principal, const char *exec_id);

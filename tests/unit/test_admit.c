@@ -295,12 +295,45 @@ static void over_the_share_a_few_are_told(void **state)
 	assert_int_equal(over, 8);
 	assert_int_equal(shut, 52);
 	for (unsigned i = 200; i < 208; i++)
-		assert_false(admit_in(c[i].place, &usual, true, T0));
+		assert_false(admit_in(c[i].place, &usual, false, T0));
 	admit_leave(c[0].place);
 	assert_true(admit_in(c[207].place, &usual, false, T0));
 	quiet.tells = false;
-	assert_int_equal(come(a, &quiet, "10.0.0.1", T0, &c[0]), ERR_LIMIT);
+	assert_int_equal(come(a, &quiet, "10.0.0.1", T0, &c[0]), 0); /* it may be staff */
+	assert_int_equal(admit_state(c[0].place), ADMIT_OVER);
+	assert_int_equal(come(a, &quiet, "10.0.0.1", T0, &c[1]), ERR_LIMIT);
 	admit_destroy(a);
+}
+
+/* Behind a NAT agents hold all of its share: as many of staff get in there as a door keeps for them, and no more. */
+static void staff_gets_in_behind_a_full_address(void **state)
+{
+	static struct client c[200], s[63];
+	uint64_t now = T0;
+
+	(void)state;
+	for (int tells = 0; tells < 2; tells++) {
+		struct admit_rules r = usual;
+		struct client agent;
+		struct admit *a;
+
+		r.tells = tells, r.rate = 1000;
+		assert_int_equal(admit_create(&a), 0);
+		for (unsigned i = 0; i < 200; i++) {
+			assert_int_equal(come(a, &r, "10.0.0.1", now, &c[i]), 0);
+			assert_true(admit_in(c[i].place, &r, false, now));
+		}
+		for (unsigned i = 0; i < 62; i++) {
+			assert_int_equal(come(a, &r, "10.0.0.1", now, &agent), 0);
+			assert_false(admit_in(agent.place, &r, false, now));
+			admit_leave(agent.place);
+			assert_int_equal(come(a, &r, "10.0.0.1", now, &s[i]), 0);
+			assert_true(admit_in(s[i].place, &r, true, now));
+		}
+		if (come(a, &r, "10.0.0.1", now, &s[62]) == 0)
+			assert_false(admit_in(s[62].place, &r, true, now));
+		admit_destroy(a);
+	}
 }
 
 static void a_gateway_has_a_larger_share(void **state)
@@ -508,6 +541,7 @@ int main(void)
 	    cmocka_unit_test(v6_counts_by_64_and_wider),
 	    cmocka_unit_test(a_burst_has_time_to_speak),
 	    cmocka_unit_test(over_the_share_a_few_are_told),
+	    cmocka_unit_test(staff_gets_in_behind_a_full_address),
 	    cmocka_unit_test(a_gateway_has_a_larger_share),
 	    cmocka_unit_test(the_rate_has_a_burst_and_shrinks),
 	    cmocka_unit_test(failures_are_forgotten_one_by_one),

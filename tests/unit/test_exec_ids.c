@@ -158,8 +158,10 @@ static void told_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_oldest_of_an_agent_go), cmocka_unit_test(the_oldest_of_all_go),
-	    cmocka_unit_test(rounds_that_run_stay),      cmocka_unit_test(a_day_later),
+	    cmocka_unit_test(the_oldest_of_an_agent_go),
+	    cmocka_unit_test(the_oldest_of_all_go),
+	    cmocka_unit_test(rounds_that_run_stay),
+	    cmocka_unit_test(a_day_later),
 	    cmocka_unit_test(told_again),
 	};
 

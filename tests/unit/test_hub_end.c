@@ -123,7 +123,8 @@ static void an_exit_does_not_wait_for_an_answer_that_never_comes(void **state)
 	hub_rig_destroy(r);
 }
 
-/* Its exit was reported: that its sandbox goes before the question about memory is answered takes nothing of it back. */
+/* Its exit was reported: that its sandbox goes before the question about memory is answered takes nothing of it back.
+ */
 static void a_reported_exit_outlives_its_sandbox(void **state)
 {
 	struct sandbox_provider_ops ops = hub_provider;

@@ -135,7 +135,8 @@ static bool auth_too_early(struct ssh_conn *c)
 /* The grant of c->auth.request is valid. False: there is no room for one more, which is said. */
 static bool auth_let_in(struct ssh_conn *c)
 {
-	static const char full[] = "too many connections of people who are logged in (ssh.max_connections)";
+	static const char full[] =
+	    "too many connections of people who are logged in (ssh.max_connections, ssh.max_per_address)";
 	const struct admit_rules r = ssh_door_rules(c->door);
 	enum grant_kind kind = c->auth.request.grant.kind;
 
