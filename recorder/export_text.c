@@ -1,10 +1,14 @@
 /*
+ * What was typed as lines: Enter ends one, and every other key is there to be seen, as visible.h shows it.
+ *
  * The output as plain lines. Control sequences are taken out; within a line the
  * cursor is followed (carriage return, backspace, EL, and moves along the line),
  * so a progress bar leaves its last state. A move to another line ends the line:
  * this is a reading copy, not a screen.
  */
 #include "muxd/base/err.h"
+#include "muxd/base/utf8.h"
+#include "muxd/base/visible.h"
 #include "recorder/event.h"
 #include "recorder/export_out.h"
 #include "recorder/trunc.h"
@@ -27,6 +31,8 @@ struct export_text {
 	unsigned param;    /* first parameter of a CSI */
 	bool param_closed; /* a ';' came */
 	size_t string_left;
+	bool entered; /* typed: the last key was the Enter of a CR, so that a LF behind it ends no second line */
+	struct visible seen;
 };
 
 int export_text_create(struct export *x, struct export_text **out)
@@ -291,10 +297,36 @@ static int one_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
 	}
 }
 
+static int typed_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
+{
+	struct export_text *t = arg;
+	char shown[VISIBLE_STEP_MAX];
+	bool second = cp == '\n' && t->entered;
+	size_t len = 0;
+	int rc = 0;
+
+	t->entered = cp == '\r';
+	if (cp == '\r' || cp == '\n') {
+		t->seen = (struct visible){0};
+		return second ? 0 : end_line(t);
+	}
+	(void)visible_step(&t->seen, p, n, VISIBLE_LINES, shown, &len);
+	for (size_t i = 0, used; !rc && i < len; i += used) {
+		used = utf8_step((const uint8_t *)shown + i, len - i, &cp);
+		rc = used ? put_char(t, cp) : ERR_INTERNAL;
+	}
+	return rc;
+}
+
+static export_char *char_of(const struct export_text *t)
+{
+	return t->x->options->stream == EXPORT_INPUT ? typed_char : one_char;
+}
+
 static int put_gap(struct export_text *t, const struct ring_record *rec)
 {
 	struct export *x = t->x;
-	int rc = export_utf8_feed(&x->utf8[rec->stream], NULL, 0, true, one_char, t, &x->result.invalid_bytes);
+	int rc = export_utf8_feed(&x->utf8[rec->stream], NULL, 0, true, char_of(t), t, &x->result.invalid_bytes);
 
 	t->state = TEXT_GROUND;
 	if (!rc)
@@ -310,7 +342,7 @@ int export_text_event(struct export_text *t, const struct ring_record *rec, stru
 	int rc = 0;
 
 	if (rec->type == RING_DATA)
-		rc = export_utf8_feed(&x->utf8[rec->stream], rec->payload, rec->len, false, one_char, t,
+		rc = export_utf8_feed(&x->utf8[rec->stream], rec->payload, rec->len, false, char_of(t), t,
 				      &x->result.invalid_bytes);
 	else if (rec->type == EVENT_GAP || rec->type == EVENT_MISSING)
 		rc = put_gap(t, rec);
@@ -323,7 +355,7 @@ int export_text_end(struct export_text *t, struct err *e)
 	int rc = 0;
 
 	for (unsigned i = 0; !rc && i < STREAM_COUNT; i++)
-		rc = export_utf8_feed(&x->utf8[i], NULL, 0, true, one_char, t, &x->result.invalid_bytes);
+		rc = export_utf8_feed(&x->utf8[i], NULL, 0, true, char_of(t), t, &x->result.invalid_bytes);
 	if (!rc)
 		rc = leave_line(t);
 	return rc ? err_set(e, rc, "no memory for a text export") : 0;

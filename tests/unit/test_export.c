@@ -451,6 +451,25 @@ static void an_unfinished_string_does_not_hide_the_rest(void **state)
 	buf_finish(&in);
 }
 
+/* Each Enter ends a line; what else was pressed is there to be seen, and to be told from letters. */
+static void what_was_typed_is_readable(void **state)
+{
+	struct export_result result;
+	struct list l;
+	struct buf out;
+
+	(void)state;
+	begin(&l);
+	add_text(&l, STREAM_INPUT, "ls -l\rgit st\x7f\x7f");
+	add_text(&l, STREAM_OUTPUT, "not this\r\n");
+	add_text(&l, STREAM_INPUT, "status\r\033[A\x03\r\n\ncaf\xc3");
+	add_text(&l, STREAM_INPUT, "\xa9\ta \xe2\x80\xae\r");
+	add_text(&l, STREAM_INPUT, "exit");
+	assert_string_equal(run(&l, EXPORT_TEXT, EXPORT_INPUT, &out, &result),
+			    "ls -l\ngit st\\x7f\\x7fstatus\n\\x1b[A\\x03\n\ncaf\xc3\xa9\ta \\u{202e}\nexit\n");
+	buf_finish(&out);
+}
+
 static void a_line_without_end_is_handed_on_in_pieces(void **state)
 {
 	struct export_result result;
@@ -641,9 +660,10 @@ int main(void)
 	    T(the_reader_refuses_what_is_wrong),
 	    T(asciinema_plays_v2),
 	    T(characters_survive_every_cut),
-	    cmocka_unit_test(a_cast_says_every_character),
+	    T(a_cast_says_every_character),
 	    T(times_never_go_back_and_add_up),
 	    T(text_is_readable),
+	    T(what_was_typed_is_readable),
 	    T(an_unfinished_string_does_not_hide_the_rest),
 	    T(a_line_without_end_is_handed_on_in_pieces),
 	    T(raw_is_the_bytes),
