@@ -61,7 +61,7 @@ int hub_audit(struct hub *h, const json_t *record)
 	return journal_json(h->journal, RING_AUDIT, NULL, record);
 }
 
-/* ---- failed log-ins */
+/* ---- failed log-ins and verdicts */
 
 static int write_counted(void *arg, const json_t *event)
 {
@@ -73,25 +73,33 @@ static void keep_counted(void *arg, size_t slot, const char *text, size_t n)
 	struct hub *h = arg;
 
 	if (h->failures_fd >= 0 && failures_file_put(h->failures_fd, slot, text, n))
-		log_warn(NULL, "the count of a failed log-in could not be kept: a kill would lose it");
+		log_warn(NULL, "the count of a refusal could not be kept: a kill would lose it");
+}
+
+static void keep_verdict(void *arg, size_t slot, const char *text, size_t n)
+{
+	keep_counted(arg, FAILURES_SLOTS + slot, text, n);
 }
 
 int audit_failures_begin(struct hub *h, struct err *e)
 {
 	static const struct failures_ops ops = {.write = write_counted, .keep = keep_counted};
+	static const struct failures_ops verdicts = {.write = write_counted, .keep = keep_verdict};
 	struct err why = {0};
 	size_t found;
 
 	h->failures_fd = -1;
-	if (failures_create(&ops, h, &h->failures))
+	if (failures_create(FAILURES_LOGINS, &ops, h, &h->failures) ||
+	    failures_create(FAILURES_VERDICTS, &verdicts, h, &h->verdicts))
 		return err_set(e, ERR_NOMEM, "no memory");
 	if (!h->p.failures_path)
 		return 0;
 	if (failures_file_open(h->p.failures_path, &h->failures_fd, &why))
-		log_warn(NULL, "counts of failed log-ins do not outlive this process: %s", why.message);
-	found = failures_file_recover(h->failures_fd, h->failures);
+		log_warn(NULL, "counts of refusals do not outlive this process: %s", why.message);
+	found = failures_file_recover(h->failures_fd, 0, h->failures) +
+		failures_file_recover(h->failures_fd, FAILURES_SLOTS, h->verdicts);
 	if (found)
-		log_info(NULL, "failed log-ins that were counted before: %zu events to be written", found);
+		log_info(NULL, "refusals that were counted before: %zu events to be written", found);
 	h->p.failures_path = NULL;
 	return 0;
 }
@@ -115,15 +123,44 @@ void audit_failure(struct hub *h, const struct request *rq, const char *what, co
 		(void)failures_note(h->failures, &it, boot, wall); /* then it is counted, and written later */
 }
 
+static const char *detail_text(const json_t *detail, const char *key)
+{
+	const char *text = json_string_value(json_object_get(detail, key));
+
+	return text ? text : "";
+}
+
+void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail)
+{
+	struct failure it = {.door = rq->door ? rq->door : "",
+			     .what = detail_text(detail, "what"),
+			     .outcome = outcome,
+			     .endpoint = rq->endpoint,
+			     .peer = rq->peer,
+			     .message = detail_text(detail, "message"),
+			     .agent = agent,
+			     .who = &rq->grant};
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = hub_now_wall(h);
+
+	if (id_is_nil(&rq->grant.id) || failures_note(h->verdicts, &it, boot, wall)) {
+		if (audit_event(h, "verdict", rq, agent, outcome, json_incref(detail)) && !id_is_nil(&rq->grant.id))
+			(void)failures_note(h->verdicts, &it, boot, wall); /* counted, and written later */
+	}
+	json_decref(detail);
+}
+
 void audit_failures_tick(struct hub *h, bool all)
 {
+	failures_tick(h->verdicts, clock_boot_ns(), hub_now_wall(h), all);
 	failures_tick(h->failures, clock_boot_ns(), hub_now_wall(h), all);
 }
 
 void audit_failures_end(struct hub *h)
 {
 	failures_destroy(h->failures);
-	h->failures = NULL;
+	failures_destroy(h->verdicts);
+	h->failures = h->verdicts = NULL;
 	if (h->failures_fd >= 0)
 		close(h->failures_fd);
 }

@@ -91,8 +91,7 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 /* Every refusal of policy is an event with what was asked for. */
 static int refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e)
 {
-	(void)audit_event(h, "verdict", rq, agent, err_name(e->code),
-			  json_pack("{s:s,s:s}", "what", what, "message", e->message));
+	audit_verdict(h, rq, agent, err_name(e->code), json_pack("{s:s,s:s}", "what", what, "message", e->message));
 	return e->code;
 }
 
@@ -151,9 +150,9 @@ int broker_check_enter(struct hub *h, const struct request *rq, const char *agen
 
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what)
 {
-	(void)audit_event(h, "verdict", rq, s->agent->name, err_name(ERR_FORBIDDEN),
-			  json_pack("{s:s,s:s,s:s}", "what", what, "session", s->id_text, "message",
-				    "a session that this grant may not know of"));
+	audit_verdict(h, rq, s->agent->name, err_name(ERR_FORBIDDEN),
+		      json_pack("{s:s,s:s,s:s}", "what", what, "session", s->id_text, "message",
+				"a session that this grant may not know of"));
 }
 
 /* ---- lists */

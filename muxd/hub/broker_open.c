@@ -264,8 +264,8 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 	memcpy(j->launch.lease, j->rq.lease, sizeof(j->launch.lease));
 	memcpy(j->launch.run, j->rq.run, sizeof(j->launch.run));
 	if (rc) {
-		(void)audit_event(h, "verdict", &j->rq, spec->agent, err_name(rc),
-				  json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));
+		audit_verdict(h, &j->rq, spec->agent, err_name(rc),
+			      json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));
 		return rc;
 	}
 	return 0;

@@ -323,8 +323,8 @@ static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
 
 	/* what is not found may be another's: the answer does not tell */
 	if (rc && rc != ERR_CANCELLED && (work_call_changes(j->call) || rc == ERR_NOT_FOUND || rc == ERR_FORBIDDEN))
-		(void)audit_event(j->hub, "verdict", &j->rq, NULL, err_name(rc),
-				  json_pack("{s:s,s:s}", "what", work_call_name(j->call), "message", e->message));
+		audit_verdict(j->hub, &j->rq, NULL, err_name(rc),
+			      json_pack("{s:s,s:s}", "what", work_call_name(j->call), "message", e->message));
 	j->done(j->arg, rc, e, result);
 	request_finish(&j->rq);
 	free(j);
@@ -344,8 +344,8 @@ static int check(struct hub *h, const struct request *rq, enum work_call call, s
 	else
 		rc = grant_allows(&rq->grant, "pool", scopes, e);
 	if (rc)
-		(void)audit_event(h, "verdict", rq, NULL, err_name(rc),
-				  json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
+		audit_verdict(h, rq, NULL, err_name(rc),
+			      json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
 	if (!rc && !h->p.work)
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no leases here");
 	return rc;

@@ -16,6 +16,7 @@
 #define ENDPOINT_LEN 79
 #define MESSAGE_LEN  255
 #define ENDPOINTS    8
+#define AGENTS       4
 
 enum width { ADDRESS, SITE, REGION, FAMILY, ANY, WIDTHS };
 static const unsigned room[WIDTHS] = {64, 32, 16, 16, 1};
@@ -32,9 +33,13 @@ struct sort {
 	struct id grant;
 };
 
-struct endpoint {
-	char name[ENDPOINT_LEN + 1];
-	uint64_t count;
+/* How often each of a few names was met, and how often any other. */
+struct tally {
+	struct {
+		char name[AGENT_NAME_MAX + 1];
+		uint64_t count;
+	} of[ENDPOINTS];
+	uint64_t others;
 };
 
 struct slot {
@@ -47,23 +52,25 @@ struct slot {
 	char message[MESSAGE_LEN + 1];
 	char principal[GRANT_NAME_MAX + 1];
 	const char *principal_kind;
-	struct endpoint endpoints[ENDPOINTS];
-	uint64_t elsewhere; /* at further endpoints */
+	char peer[64]; /* of the first verdict that no event has told; "any": there were several */
+	struct tally endpoints, agents;
 	json_t *owed;
 };
 
 struct failures {
+	enum failures_of of;
 	const struct failures_ops *ops;
 	void *arg;
 	struct slot slots[FAILURES_SLOTS];
 };
 
-int failures_create(const struct failures_ops *ops, void *arg, struct failures **out)
+int failures_create(enum failures_of of, const struct failures_ops *ops, void *arg, struct failures **out)
 {
 	struct failures *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return ERR_NOMEM;
+	f->of = of;
 	f->ops = ops;
 	f->arg = arg;
 	*out = f;
@@ -79,12 +86,29 @@ void failures_destroy(struct failures *f)
 
 /* ---- sorts */
 
-static void sort_of(const struct failure *it, enum width width, struct sort *out)
+/* Whoever holds a grant is known: from where it comes says nothing about the sort. */
+static void sort_verdict(const struct failure *it, enum width width, struct sort *out)
+{
+	out->width = width;
+	if (width == ANY)
+		return;
+	if (width != FAMILY)
+		out->grant = it->who->id;
+	if (width != REGION)
+		text_put(out->outcome, sizeof(out->outcome), it->outcome);
+	if (width != FAMILY)
+		text_put(out->door, sizeof(out->door), it->door);
+	if (width != ADDRESS)
+		return;
+	text_put(out->what, sizeof(out->what), it->what);
+	text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
+}
+
+static void sort_login(const struct failure *it, enum width width, struct sort *out)
 {
 	static const unsigned v4[WIDTHS] = {32, 24, 16, 0, 0}, v6[WIDTHS] = {64, 48, 32, 0, 0};
 	struct prefix whole;
 
-	memset(out, 0, sizeof(*out));
 	out->width = width;
 	if (width == ANY)
 		return;
@@ -100,6 +124,15 @@ static void sort_of(const struct failure *it, enum width width, struct sort *out
 	out->grant = it->who->id;
 	if (width == ADDRESS && !id_is_nil(&out->grant))
 		text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
+}
+
+static void sort_of(const struct failures *f, const struct failure *it, enum width width, struct sort *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (f->of == FAILURES_VERDICTS)
+		sort_verdict(it, width, out);
+	else
+		sort_login(it, width, out);
 }
 
 static bool sort_equal(const struct sort *a, const struct sort *b)
@@ -141,7 +174,7 @@ static struct slot *slot_for(struct failures *f, const struct failure *it, bool 
 	struct sort s;
 
 	for (enum width w = ADDRESS; w < WIDTHS && !slot; w++) {
-		sort_of(it, w, &s);
+		sort_of(f, it, w, &s);
 		slot = find(f, &s);
 		*out_new = !slot;
 		if (slot || !(slot = take_free(f, w)))
@@ -154,46 +187,75 @@ static struct slot *slot_for(struct failures *f, const struct failure *it, bool 
 
 /* ---- events */
 
-static json_t *endpoints_json(const struct slot *s)
+static json_t *tally_json(const struct tally *t)
 {
 	json_t *o = json_object();
 
-	for (size_t i = 0; o && i < ENDPOINTS && s->endpoints[i].count; i++)
-		json_object_set_new(o, s->endpoints[i].name[0] ? s->endpoints[i].name : "none",
-				    json_integer((json_int_t)s->endpoints[i].count));
-	if (o && s->elsewhere)
-		json_object_set_new(o, "others", json_integer((json_int_t)s->elsewhere));
+	for (size_t i = 0; o && i < ENDPOINTS && t->of[i].count; i++)
+		json_object_set_new(o, t->of[i].name[0] ? t->of[i].name : "none",
+				    json_integer((json_int_t)t->of[i].count));
+	if (o && t->others)
+		json_object_set_new(o, "others", json_integer((json_int_t)t->others));
 	return o;
 }
 
-static json_t *detail_json(const struct slot *s, const char *from)
+static const char *or_any(const char *text)
+{
+	return text[0] ? text : "any";
+}
+
+static json_t *detail_json(const struct failures *f, const struct slot *s, const char *from)
 {
 	char first[32], last[32], id[ID_STR_LEN];
+	json_t *o;
 
 	id_format(&s->event, id);
 	clock_format_utc(s->first_wall_ns, first, sizeof(first));
 	clock_format_utc(s->last_wall_ns, last, sizeof(last));
-	return json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", s->sort.width == ANY ? "any" : s->sort.what,
-			 "message", s->message, "count", (json_int_t)s->count, "first_at", first, "last_at", last,
-			 "from", from, "endpoints", endpoints_json(s), "event_id", id);
+	o = json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", or_any(s->sort.what), "message", s->message, "count",
+		      (json_int_t)s->count, "first_at", first, "last_at", last, "from", from, "endpoints",
+		      tally_json(&s->endpoints), "event_id", id);
+	if (o && f->of == FAILURES_VERDICTS)
+		json_object_set_new(o, "agents", tally_json(&s->agents));
+	return o;
 }
 
-static json_t *event_json(const struct slot *s, int64_t wall_ns)
+static const char *outcome_of(const struct failures *f, const struct slot *s)
 {
-	char from[PREFIX_STR_LEN] = "", grant[ID_STR_LEN];
-	const char *peer = from;
-	json_t *o;
+	if (s->sort.outcome[0])
+		return s->sort.outcome;
+	return f->of == FAILURES_VERDICTS ? "denied" : "unauthenticated";
+}
 
+static const char *peer_of(const struct failures *f, const struct slot *s, char from[PREFIX_STR_LEN])
+{
+	if (f->of == FAILURES_VERDICTS)
+		return or_any(s->peer);
 	prefix_format(&s->sort.from, from);
 	if (s->sort.local[0])
-		peer = s->sort.local;
-	else if (s->sort.width == ANY || !from[0])
-		peer = "any";
-	o = json_pack("{s:s,s:I,s:s,s:s,s:s,s:o}", "event", "auth.fail", "wall_ns", (json_int_t)wall_ns, "outcome",
-		      s->sort.width == ANY ? "unauthenticated" : s->sort.outcome, "door",
-		      s->sort.width == ANY ? "any" : s->sort.door, "peer", peer, "detail", detail_json(s, peer));
-	if (o && s->endpoints[0].count && !s->endpoints[1].count)
-		json_object_set_new(o, "endpoint", json_string(s->endpoints[0].name));
+		return s->sort.local;
+	return s->sort.width == ANY ? "any" : or_any(from);
+}
+
+/* The only name that was met, or NULL. */
+static const char *tally_only(const struct tally *t)
+{
+	return t->of[0].count && !t->of[1].count ? t->of[0].name : NULL;
+}
+
+static json_t *event_json(const struct failures *f, const struct slot *s, int64_t wall_ns)
+{
+	char from[PREFIX_STR_LEN] = "", grant[ID_STR_LEN];
+	const char *peer = peer_of(f, s, from), *endpoint = tally_only(&s->endpoints), *agent = tally_only(&s->agents);
+	json_t *o =
+	    json_pack("{s:s,s:I,s:s,s:s,s:s,s:o}", "event", f->of == FAILURES_VERDICTS ? "verdict" : "auth.fail",
+		      "wall_ns", (json_int_t)wall_ns, "outcome", outcome_of(f, s), "door", or_any(s->sort.door), "peer",
+		      peer, "detail", detail_json(f, s, peer));
+
+	if (o && endpoint)
+		json_object_set_new(o, "endpoint", json_string(endpoint));
+	if (o && agent && agent[0])
+		json_object_set_new(o, "agent", json_string(agent));
 	if (o && !id_is_nil(&s->sort.grant)) {
 		id_format(&s->sort.grant, grant);
 		json_object_set_new(o, "grant_id", json_string(grant));
@@ -215,38 +277,40 @@ static void keep(struct failures *f, const struct slot *s, const json_t *event)
 
 /* ---- counting */
 
-static void count_endpoint(struct slot *s, const char *name)
+static void tally_count(struct tally *t, size_t most, const char *name)
 {
-	char short_one[ENDPOINT_LEN + 1];
-
-	text_put(short_one, sizeof(short_one), name);
-	for (size_t i = 0; i < ENDPOINTS; i++) {
-		struct endpoint *e = &s->endpoints[i];
-
-		if (!e->count)
-			strcpy(e->name, short_one);
-		else if (strcmp(e->name, short_one) != 0)
+	for (size_t i = 0; i < most; i++) {
+		if (!t->of[i].count)
+			text_put(t->of[i].name, sizeof(t->of[i].name), name);
+		else if (strcmp(t->of[i].name, name) != 0)
 			continue;
-		e->count++;
+		t->of[i].count++;
 		return;
 	}
-	s->elsewhere++;
+	t->others++;
 }
 
 static void count(struct failures *f, struct slot *s, const struct failure *it, int64_t wall_ns)
 {
+	char endpoint[ENDPOINT_LEN + 1];
 	json_t *event;
 
 	if (s->count++ == 0) {
 		(void)id_new(&s->event);
 		s->first_wall_ns = wall_ns;
 		text_put(s->message, sizeof(s->message), it->message);
+		text_put(s->peer, sizeof(s->peer), it->peer);
 	}
 	s->last_wall_ns = wall_ns;
-	count_endpoint(s, it->endpoint);
-	event = event_json(s, wall_ns);
+	if (strcmp(s->peer, it->peer) != 0)
+		text_put(s->peer, sizeof(s->peer), "any");
+	text_put(endpoint, sizeof(endpoint), it->endpoint);
+	tally_count(&s->endpoints, ENDPOINTS, endpoint);
+	if (f->of == FAILURES_VERDICTS)
+		tally_count(&s->agents, AGENTS, it->agent ? it->agent : "");
+	event = event_json(f, s, wall_ns);
 	if (!event)
-		log_error(NULL, "a failed log-in is counted in memory alone: no memory");
+		log_error(NULL, "a refusal is counted in memory alone: no memory");
 	else
 		keep(f, s, event);
 	json_decref(event);
@@ -293,7 +357,7 @@ static void forget(struct failures *f, struct slot *s)
 /* False: the audit log takes nothing now. */
 static bool settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
 {
-	json_t *event = s->state == OWED ? json_incref(s->owed) : event_json(s, wall_ns);
+	json_t *event = s->state == OWED ? json_incref(s->owed) : event_json(f, s, wall_ns);
 	int rc = event ? f->ops->write(f->arg, event) : ERR_NOMEM;
 
 	json_decref(event);
@@ -303,8 +367,9 @@ static bool settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t
 		forget(f, s);
 		return true;
 	}
-	s->count = s->elsewhere = 0;
-	memset(s->endpoints, 0, sizeof(s->endpoints));
+	s->count = 0;
+	memset(&s->endpoints, 0, sizeof(s->endpoints));
+	memset(&s->agents, 0, sizeof(s->agents));
 	s->due_ns = boot_ns + FAILURES_EVERY_NS;
 	keep(f, s, NULL);
 	return true;

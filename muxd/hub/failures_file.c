@@ -21,7 +21,7 @@ int failures_file_open(const char *path, int *out_fd, struct err *e)
 	*out_fd = fd;
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", path);
-	rc = posix_fallocate(fd, 0, (off_t)FAILURES_SLOTS * PAGE);
+	rc = posix_fallocate(fd, 0, (off_t)(2 * FAILURES_SLOTS) * PAGE);
 	/* where blocks cannot be set aside (or there are none now) each write has to find its own */
 	if (rc && rc != EOPNOTSUPP && rc != EINVAL)
 		log_warn(NULL, "%s: no room is set aside: %s", path, strerror(rc));
@@ -40,13 +40,13 @@ int failures_file_put(int fd, size_t slot, const char *text, size_t n)
 	return pwrite(fd, page, n ? sizeof(page) : 1, (off_t)(slot * PAGE)) > 0 ? 0 : ERR_SYS;
 }
 
-size_t failures_file_recover(int fd, struct failures *f)
+size_t failures_file_recover(int fd, size_t first, struct failures *f)
 {
 	char page[PAGE];
 	size_t found = 0;
 
 	for (size_t i = 0; fd >= 0 && i < FAILURES_SLOTS; i++) {
-		ssize_t n = pread(fd, page, sizeof(page), (off_t)(i * PAGE));
+		ssize_t n = pread(fd, page, sizeof(page), (off_t)((first + i) * PAGE));
 		size_t len = n > 0 ? strnlen(page, (size_t)n) : 0;
 
 		if (len == 0)
@@ -55,8 +55,8 @@ size_t failures_file_recover(int fd, struct failures *f)
 			found++;
 			continue;
 		}
-		log_warn(NULL, "counts of failed log-ins are not readable (slot %zu), and given up", i);
-		(void)failures_file_put(fd, i, "", 0);
+		log_warn(NULL, "counts of refusals are not readable (slot %zu), and given up", first + i);
+		(void)failures_file_put(fd, first + i, "", 0);
 	}
 	return found;
 }

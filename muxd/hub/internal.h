@@ -214,7 +214,7 @@ struct hub {
 	struct grant_public_key *keys;
 	struct grant_keyset keyset;
 	struct revocations *revoked;
-	struct failures *failures;
+	struct failures *failures, *verdicts;
 	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
 	struct time_floor floor;
 	struct agent *agents;
@@ -401,6 +401,8 @@ int broker_in_force(struct hub *h, const struct request *rq, const char *what,
 /* audit.c: failed log-ins, of which a flood is few events. */
 int audit_failures_begin(struct hub *h, struct err *e);
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
+/* What a valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */
+void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail);
 void audit_failures_tick(struct hub *h, bool all);
 void audit_failures_end(struct hub *h);
 /* audit.c: one event into the journal, about a request (NULL), with detail (stolen, NULL). */

@@ -16,9 +16,10 @@ muxctl grant revoke "$id" >/dev/null || fail "not revoked"
 
 calls() { printf '%s\n' "$@" | timeout 60 /usr/bin/python3 tests/integration/failed_logins.py "$(ready https)" "$n"; }
 # events OUTCOME: how many there are; counted OUTCOME: how many failures they tell of, an event written twice once
-events() { muxctl audit -n 1000 --event auth.fail -o json | jq -s --arg o "$1" '[.[] | (.record // .) | select(.outcome == $o)] | length'; }
+event=auth.fail
+events() { muxctl audit -n 1000 --event $event -o json | jq -s --arg o "$1" '[.[] | (.record // .) | select(.outcome == $o)] | length'; }
 counted() {
-	muxctl audit -n 1000 --event auth.fail -o json | jq -s --arg o "$1" '[.[] | (.record // .) | select(.outcome == $o)]
+	muxctl audit -n 1000 --event $event -o json | jq -s --arg o "$1" '[.[] | (.record // .) | select(.outcome == $o)]
 		| unique_by(.detail.event_id // .request_id) | map(.detail.count // 1) | add // 0'
 }
 told() { [ "$(counted "$1")" = "$2" ]; }
@@ -44,6 +45,20 @@ start_daemon "$tmp/state" || fail "no daemon after kill -9 of everything"
 wait_for 10 told token_signature $((2 * n)) && wait_for 10 told token_revoked $((2 * n)) && ok "kill -9 of everything: the next start tells of all of them" ||
 	fail "after kill -9 of everything: $(counted token_signature) and $(counted token_revoked)"
 few token_signature 6 && ok "in $(events token_signature) events" || fail "$(events token_signature) events"
+
+# What a good grant may not do is counted in the same way.
+event=verdict
+weak=$(new_token other agent rounds)
+equal "a grant that does not reach is refused" "$n" "$(calls "$weak")"
+few forbidden 2 && ok "as one event at once" || fail "$(events forbidden) events"
+net=$(ready pids.net)
+kill -9 "$net"
+wait_for 20 again || fail "net did not come again"
+wait_for 10 told forbidden "$n" && few forbidden 3 && ok "kill -9 of net: the next one tells of all of them" || fail "after kill -9 of net: $(counted forbidden)"
+muxctl audit -n 1000 --event verdict -o json | jq -e -s 'map(.record // .) | map(select(.detail.count)) | length > 0 and all(.[];
+	.principal == "tester" and .endpoint == "GET /v1/agents/{agent}" and .agent == "demo" and .detail.agents.demo == .detail.count)' >/dev/null &&
+	ok "by whom, what, and of whom" || fail "$(muxctl audit -n 5 --event verdict -o json)"
+event=auth.fail
 
 calls "$forged" >/dev/null
 stop_daemon

@@ -56,7 +56,7 @@ static void begin(struct world *w)
 {
 	memset(w, 0, sizeof(*w));
 	w->written = json_array();
-	assert_int_equal(failures_create(&ops, w, &w->f), 0);
+	assert_int_equal(failures_create(FAILURES_LOGINS, &ops, w, &w->f), 0);
 }
 
 static void end(struct world *w)
@@ -68,14 +68,19 @@ static void end(struct world *w)
 }
 
 /* kill -9, and the next start. */
-static void kill_it(struct world *w)
+static void kill_it_of(struct world *w, enum failures_of of)
 {
 	failures_destroy(w->f);
 	w->dies_after_write = false;
-	assert_int_equal(failures_create(&ops, w, &w->f), 0);
+	assert_int_equal(failures_create(of, &ops, w, &w->f), 0);
 	for (size_t i = 0; i < FAILURES_SLOTS; i++)
 		if (w->kept[i])
 			assert_true(failures_owe(w->f, i, w->kept[i], strlen(w->kept[i])));
+}
+
+static void kill_it(struct world *w)
+{
+	kill_it_of(w, FAILURES_LOGINS);
 }
 
 static bool fail_at(struct world *w, const char *peer, const char *endpoint, const struct grant *who, uint64_t at)
@@ -402,8 +407,8 @@ static void the_file_outlives_a_process(void **state)
 	(void)state;
 	close(fd);
 	assert_int_equal(failures_file_open(path, &kept_fd, &e), 0);
-	assert_int_equal(failures_create(&file_ops, written, &f), 0);
-	assert_int_equal(failures_file_recover(kept_fd, f), 0);
+	assert_int_equal(failures_create(FAILURES_LOGINS, &file_ops, written, &f), 0);
+	assert_int_equal(failures_file_recover(kept_fd, 0, f), 0);
 	w.f = f;
 	for (int i = 0; i < 50; i++) {
 		(void)fail_at(&w, "192.0.2.1:1", "a", NULL, 0);
@@ -414,15 +419,15 @@ static void the_file_outlives_a_process(void **state)
 	close(kept_fd);
 	assert_int_equal(failures_file_open(path, &kept_fd, &e), 0);
 	assert_int_equal(pwrite(kept_fd, "garbage", 7, 4096), 7);
-	assert_int_equal(failures_create(&file_ops, written, &f), 0);
-	assert_int_equal(failures_file_recover(kept_fd, f), 2);
+	assert_int_equal(failures_create(FAILURES_LOGINS, &file_ops, written, &f), 0);
+	assert_int_equal(failures_file_recover(kept_fd, 0, f), 2);
 	failures_tick(f, T0, WALL, false);
 	assert_int_equal(json_array_size(written), 2);
 	assert_int_equal(count_of(json_array_get(written, 0)), 49);
 	assert_string_equal(text_of(json_array_get(written, 1), "peer"), "192.0.2.3");
 	failures_destroy(f);
-	assert_int_equal(failures_create(&file_ops, written, &f), 0);
-	assert_int_equal(failures_file_recover(kept_fd, f), 0);
+	assert_int_equal(failures_create(FAILURES_LOGINS, &file_ops, written, &f), 0);
+	assert_int_equal(failures_file_recover(kept_fd, 0, f), 0);
 	failures_destroy(f);
 	failures_destroy(NULL);
 	close(kept_fd);
@@ -432,10 +437,109 @@ static void the_file_outlives_a_process(void **state)
 	assert_int_equal(kept_fd, -1);
 }
 
+/* ---- verdicts */
+
+static void begin_verdicts(struct world *w)
+{
+	begin(w);
+	failures_destroy(w->f);
+	assert_int_equal(failures_create(FAILURES_VERDICTS, &ops, w, &w->f), 0);
+}
+
+static bool refuse_at(struct world *w, unsigned grant, const char *endpoint, const char *outcome, const char *agent,
+		      const char *peer, uint64_t at)
+{
+	struct grant who = {.kind = GRANT_AGENT, .principal = "robot"};
+	struct failure it = {.door = "rest",
+			     .what = "round",
+			     .outcome = outcome,
+			     .endpoint = endpoint,
+			     .peer = peer,
+			     .message = "Your grant does not cover it.",
+			     .agent = agent,
+			     .who = &who};
+	bool first;
+
+	memcpy(who.id.b, &grant, sizeof(grant));
+	first = failures_note(w->f, &it, T0 + at, WALL + (int64_t)at);
+	w->firsts += first;
+	return first;
+}
+
+static void the_same_refusal_is_one_event_a_minute(void **state)
+{
+	struct world w;
+	const json_t *e, *d;
+
+	(void)state;
+	begin_verdicts(&w);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(refuse_at(&w, 1, "POST /a", "forbidden", i % 2 ? "other" : "third",
+					   i % 2 ? "192.0.2.7:1" : "198.51.100.1:2", i * NS_PER_MS),
+				 i == 0);
+	assert_true(refuse_at(&w, 1, "POST /b", "forbidden", "other", "192.0.2.7:1", 0)); /* another operation */
+	assert_true(refuse_at(&w, 1, "POST /a", "denied", "other", "192.0.2.7:1", 0));    /* another reason */
+	assert_true(refuse_at(&w, 2, "POST /a", "forbidden", "other", "192.0.2.7:1", 0)); /* another grant */
+	failures_tick(w.f, T0 + 59 * NS_PER_SEC, WALL, false);
+	assert_int_equal(json_array_size(w.written), 0);
+	kill_it_of(&w, FAILURES_VERDICTS);
+	failures_tick(w.f, T0, WALL, false);
+	assert_int_equal(json_array_size(w.written), 1);
+	e = event_at(&w, 0);
+	d = json_object_get(e, "detail");
+	assert_string_equal(text_of(e, "event"), "verdict");
+	assert_string_equal(text_of(e, "outcome"), "forbidden");
+	assert_string_equal(text_of(e, "principal"), "robot");
+	assert_string_equal(text_of(e, "endpoint"), "POST /a");
+	assert_string_equal(text_of(e, "peer"), "any");
+	assert_string_equal(text_of(e, "agent"), "(none)");
+	assert_int_equal(count_of(e), 999);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "agents"), "other")), 500);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "agents"), "third")), 499);
+	end(&w);
+}
+
+/* Many grants, operations, reasons and agents with the longest names, and a kill now and then. */
+static void refusals_of_any_kind_are_few_events_and_none_is_lost(void **state)
+{
+	static const char *const outcomes[] = {"forbidden", "denied", "not_found", "limit_reached", "conflict"};
+	char endpoint[96], agent[AGENT_NAME_MAX + 1];
+	uint64_t rng = 7, asked = 0, in_a_minute = 0;
+	struct world w;
+
+	(void)state;
+	begin_verdicts(&w);
+	for (unsigned i = 0; i < 60000; i++) {
+		uint64_t at = i * (NS_PER_SEC / 200);
+
+		rng = rng * 6364136223846793005u + 1442695040888963407u;
+		snprintf(endpoint, sizeof(endpoint), "POST /v1/agents/{agent}/%u/%060u", (unsigned)(rng >> 33) % 70, 1);
+		snprintf(agent, sizeof(agent), "%0190u", (unsigned)(rng >> 40) % 9);
+		(void)refuse_at(&w, 1 + (unsigned)(rng >> 50) % 300, endpoint, outcomes[(rng >> 20) % 5], agent,
+				"192.0.2.7:1", at);
+		asked++;
+		if (i % 12000 == 11999) {
+			failures_tick(w.f, T0 + at, WALL, false);
+			assert_true(w.firsts + json_array_size(w.written) - in_a_minute <= 2 * FAILURES_SLOTS);
+			in_a_minute = w.firsts + json_array_size(w.written);
+		}
+		if (i % 20000 == 19999) {
+			kill_it_of(&w, FAILURES_VERDICTS);
+			failures_tick(w.f, T0 + at, WALL, false);
+			in_a_minute = w.firsts + json_array_size(w.written);
+		}
+	}
+	failures_tick(w.f, T0, WALL, true);
+	assert_int_equal(told(&w), asked);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_flood_is_one_event_a_minute),
+	    cmocka_unit_test(the_same_refusal_is_one_event_a_minute),
+	    cmocka_unit_test(refusals_of_any_kind_are_few_events_and_none_is_lost),
 	    cmocka_unit_test(endpoints_beyond_eight_are_others),
 	    cmocka_unit_test(a_signature_is_told_by_grant_and_endpoint),
 	    cmocka_unit_test(any_number_of_addresses_is_bounded),
