@@ -196,14 +196,50 @@ static int check_host(const struct http1_head *h, struct err *e)
 	return is_host(f->value) ? 0 : err_set(e, ERR_INVAL, "the Host field names no host");
 }
 
+static bool skip(struct http1_text *t, const char *start)
+{
+	size_t n = strlen(start);
+
+	if (t->n < n || strncasecmp(t->p, start, n) != 0)
+		return false;
+	t->p += n;
+	t->n -= n;
+	return true;
+}
+
+static bool is_same(struct http1_text a, struct http1_text b)
+{
+	return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
+}
+
+int http1_request_path(const struct http1_head *h, struct http1_text *out, struct err *e)
+{
+	const struct http1_field *host = http1_find(h, "Host", NULL);
+	struct http1_text t = h->target, authority;
+
+	if (*t.p == '/' || (http1_is(t, "*") && http1_is(h->method, "OPTIONS"))) {
+		*out = t;
+		return 0;
+	}
+	if (!skip(&t, "https://") && !skip(&t, "http://"))
+		return err_set(e, ERR_INVAL, "the target of a request begins with / here");
+	authority = (struct http1_text){.p = t.p};
+	while (authority.n < t.n && !strchr("/?#", t.p[authority.n]))
+		authority.n++;
+	if (!authority.n || (host && !is_same(authority, host->value)))
+		return err_set(e, ERR_INVAL, "the target of the request is on another host than its Host field names");
+	*out = (struct http1_text){.p = t.p + authority.n, .n = t.n - authority.n};
+	return out->n && *out->p == '#' ? err_set(e, ERR_INVAL, "the target of the request has a fragment") : 0;
+}
+
 static int check_target(const struct http1_head *h, struct err *e)
 {
+	struct http1_text path;
+
 	for (size_t i = 0; i < h->target.n; i++)
 		if ((unsigned char)h->target.p[i] >= 0x80)
 			return err_set(e, ERR_INVAL, "the target holds a byte that is not ASCII: encode it (%%C3%%A9)");
-	if (*h->target.p == '/' || (http1_is(h->target, "*") && http1_is(h->method, "OPTIONS")))
-		return 0;
-	return err_set(e, ERR_INVAL, "the target of a request begins with / here");
+	return http1_request_path(h, &path, e);
 }
 
 int http1_request_check(const struct http1_head *h, struct err *e)

@@ -42,6 +42,11 @@ struct http1_head {
 int http1_request(const void *p, size_t n, struct http1_head *out, struct err *e);
 /* What nobody may guess about a request: one Host, a target on this server, one length. ERR_INVAL says which. */
 int http1_request_check(const struct http1_head *h, struct err *e);
+/*
+ * The path and query of a request's target. What a proxy sends (RFC 9112, 3.2.2: http://AUTHORITY/...) is on this
+ * server when Host names the same authority; *out is what stands behind it, which may lack the first "/". ERR_INVAL.
+ */
+int http1_request_path(const struct http1_head *h, struct http1_text *out, struct err *e);
 /* Can the n bytes be the beginning of a line of a request's head? For heads that come in pieces. */
 bool http1_line_begins(const void *p, size_t n);
 int http1_answer(const void *p, size_t n, struct http1_head *out, struct err *e);

@@ -172,7 +172,8 @@ def f_unknown(h):
 
 
 def f_target(h):
-    h.target = h.r.choice(["http://%s/" % address, "https://other/", "other:80", "*", "healthz", "", "?a", "/a b", "/a\tb", "/\x00", "/\x01", "/\x7f",
+    whole = "http://%s/" % address  # which is fine at the router: whole_address()
+    h.target = h.r.choice([("http://u@%s/" % address) if h.router else whole, whole + "#x" if not h.router else "https://%s#x" % address, "https://other/", "other:80", "*", "healthz", "", "?a", "/a b", "/a\tb", "/\x00", "/\x01", "/\x7f",
                            "//\xe9", "/\xc3\xa9", "/a?\xff", "\\", "%2fhealthz", "file:///etc/passwd", "/a\rb", "/a\nb", "/a\x0bb"])
 
 
@@ -291,7 +292,21 @@ def inside():
     return int(got.rpartition(b"\r\n\r\n")[2])
 
 
+def whole_address():
+    """The target as a client of a proxy says it: the server inside gets its path, when Host names the same."""
+    faults = []
+    for scheme, name, status in (("http", address, 200), ("HTTPS", address, 200), ("https", "other:1", 400)):
+        got, _ = talk([("GET %s://%s/count HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Sandbox-ID: %s\r\nX-Sandbox-Port: 8000\r\nConnection: close\r\n\r\n"
+                        % (scheme, name, address, token, agent)).encode()])
+        if not re.match(rb"HTTP/1\.1 %d " % status, got) or (status == 200 and not got.rpartition(b"\r\n\r\n")[2].isdigit()):
+            faults.append("%s://%s: %r" % (scheme, name, got[:200]))
+    return faults
+
+
 failed = 0
+for fault in whole_address():
+    print("  FAILED: a whole address as target: " + fault)
+    failed += 1
 for router in (0, 1):
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda n: verdict(n, router), range(count)))

@@ -103,7 +103,13 @@ static void what_is_refused(void **state)
 	    {"GET / HTTP/1.1", TO "Authorization: Basic abc\r\n", "Bearer", ERR_TOKEN_MALFORMED},
 	    {"GET / HTTP/1.1", TO "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "body", ERR_INVAL},
 	    {"CONNECT a:1 HTTP/1.1", TO, "CONNECT", ERR_INVAL},
-	    {"GET http://a/ HTTP/1.1", TO, "target", ERR_INVAL},
+	    {"GET http://a/ HTTP/1.1", "Host: b\r\n" TO, "another host", ERR_INVAL},
+	    {"GET http://u@a/ HTTP/1.1", "Host: a\r\n" TO, "another host", ERR_INVAL},
+	    {"GET http:///x HTTP/1.1", "Host: a\r\n" TO, "another host", ERR_INVAL},
+	    {"GET http://a#x HTTP/1.1", "Host: a\r\n" TO, "fragment", ERR_INVAL},
+	    {"GET ftp://a/ HTTP/1.1", "Host: a\r\n" TO, "target", ERR_INVAL},
+	    {"GET a/b HTTP/1.1", "Host: a\r\n" TO, "target", ERR_INVAL},
+	    {"GET * HTTP/1.1", "Host: a\r\n" TO, "target", ERR_INVAL},
 	};
 
 	(void)state;
@@ -134,6 +140,32 @@ static void what_the_server_gets(void **state)
 	assert_string_equal(passed("GET / HTTP/1.1", TO "Upgrade: websocket\r\nConnection: upgrade\r\n"),
 			    "GET / HTTP/1.1\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n"
 			    "Via: 1.1 muxd\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+}
+
+/* RFC 9112, 3.2.2: as a client of a proxy says it. The server inside gets the path alone, and the record too. */
+static void a_whole_address_is_its_path(void **state)
+{
+	static const struct {
+		const char *line, *gets, *use;
+	} cases[] = {
+	    {"GET http://door:8443/a?b=c HTTP/1.1", "GET /a?b=c HTTP/1.1\r\n", "GET /a"},
+	    {"GET HTTPS://Door:8443/ HTTP/1.1", "GET / HTTP/1.1\r\n", "GET /"},
+	    {"GET https://door:8443 HTTP/1.1", "GET / HTTP/1.1\r\n", "GET /"},
+	    {"GET https://door:8443?q HTTP/1.1", "GET /?q HTTP/1.1\r\n", "GET /"},
+	    {"OPTIONS * HTTP/1.1", "OPTIONS * HTTP/1.1\r\n", "OPTIONS *"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *gets = passed(cases[i].line, "Host: door:8443\r\n" TO);
+		struct router_head r;
+		struct err e = {0};
+
+		assert_memory_equal(gets, cases[i].gets, strlen(cases[i].gets));
+		assert_int_equal(read_fields(cases[i].line, "Host: door:8443\r\n" TO, &r, &e), 0);
+		assert_string_equal(r.use, cases[i].use);
+		assert_int_equal(http1_request_check(&head, &e), 0);
+	}
 }
 
 /* A field that says where the body ends must reach who reads the body. */
@@ -224,6 +256,7 @@ int main(void)
 	    cmocka_unit_test(what_is_asked_for),
 	    cmocka_unit_test(what_is_refused),
 	    cmocka_unit_test(what_the_server_gets),
+	    cmocka_unit_test(a_whole_address_is_its_path),
 	    cmocka_unit_test(the_length_is_never_for_one_hop),
 	    cmocka_unit_test(our_cookies_stay_here),
 	    cmocka_unit_test(what_the_client_gets),

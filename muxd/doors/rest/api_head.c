@@ -128,7 +128,7 @@ static int check_api(const struct http1_head *h, size_t n, struct api_head *out,
 	if (!is_known_method(h->method, false))
 		return refuse(out, 405, err_set(e, ERR_INVAL, "no such method here"));
 	if (*h->target.p != '/')
-		return err_set(e, ERR_INVAL, "the target of a request begins with / here");
+		return err_set(e, ERR_INVAL, "the target of a request begins with / here, without http://HOST");
 	rc = check_target(h->target, false, e);
 	if (rc == 0)
 		rc = check_single(h, e);

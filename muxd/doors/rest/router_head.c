@@ -123,11 +123,11 @@ static int read_token(const struct http1_head *h, struct http1_text *out, struct
 
 static void read_use(const struct http1_head *h, struct router_head *out)
 {
-	const char *query = memchr(h->target.p, '?', h->target.n);
-	size_t n = query ? (size_t)(query - h->target.p) : h->target.n;
+	const char *query = memchr(out->target.p, '?', out->target.n);
+	size_t n = query ? (size_t)(query - out->target.p) : out->target.n;
 
-	text_format(out->use, sizeof(out->use), "%.*s %.*s", (int)(h->method.n < 32 ? h->method.n : 32), h->method.p,
-		    (int)(n < 200 ? n : 200), h->target.p);
+	text_format(out->use, sizeof(out->use), "%.*s %s%.*s", (int)(h->method.n < 32 ? h->method.n : 32), h->method.p,
+		    out->rootless ? "/" : "", (int)(n < 200 ? n : 200), out->target.p);
 	for (char *p = out->use; *p; p++)
 		if ((unsigned char)*p >= 0x80)
 			*p = '?';
@@ -141,11 +141,14 @@ int router_head_read(const struct http1_head *h, struct router_head *out, struct
 	out->head = http1_is(h->method, "HEAD");
 	out->minor = h->minor;
 	out->keep_alive = h->minor == 1 && !http1_lists(h, "Connection", "close");
-	read_use(h, out);
+	out->target = h->target;
 	if (http1_is(h->method, "CONNECT"))
 		return err_set(e, ERR_INVAL, "CONNECT is not routed: X-Sandbox-Port names the port");
-	if (*h->target.p != '/' && !http1_is(h->target, "*"))
-		return err_set(e, ERR_INVAL, "the target of a routed request begins with /");
+	rc = http1_request_path(h, &out->target, e);
+	if (rc)
+		return rc;
+	out->rootless = !out->target.n || *out->target.p == '?';
+	read_use(h, out);
 	rc = http1_request_body(h, &out->body, e);
 	/* With a body it is a plain request (RFC 9110, 7.8: an Upgrade may be ignored): nobody could tell its end from
 	 * the other protocol's beginning. */
@@ -282,8 +285,8 @@ static struct http1_text via(unsigned minor)
 /* To a client of HTTP/1.0 the server must answer as to one: it knows no chunks. */
 int router_head_request(const struct http1_head *h, const struct router_head *r, const char *peer, struct buf *out)
 {
-	int rc = buf_printf(out, "%.*s %.*s HTTP/1.%u\r\n", (int)h->method.n, h->method.p, (int)h->target.n,
-			    h->target.p, h->minor);
+	int rc = buf_printf(out, "%.*s %s%.*s HTTP/1.%u\r\n", (int)h->method.n, h->method.p, r->rootless ? "/" : "",
+			    (int)r->target.n, r->target.p, h->minor);
 
 	if (rc == 0)
 		rc = request_fields(h, out);

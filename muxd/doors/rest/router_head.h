@@ -27,8 +27,10 @@ struct router_head {
 	bool keep_alive; /* the client wants its connection back */
 	unsigned minor;  /* it speaks HTTP/1.minor */
 	struct http1_body body;
-	struct http1_text token; /* the bearer token; p NULL: none */
-	char use[256];           /* method and path, for the record: without query, cut */
+	struct http1_text target; /* for the server, without what only a proxy needs */
+	bool rootless;            /* ... and without its first "/" */
+	struct http1_text token;  /* the bearer token; p NULL: none */
+	char use[256];            /* method and path, for the record: without query, cut */
 };
 
 /* Has what is there of a head the field? Looks at line beginnings alone; the head need be neither whole nor
