@@ -304,8 +304,8 @@ static int put_resize(struct export *x, const struct ring_record *rec)
 /* Who came and went, and what broke, are chapters of the story; the rest is in the JSON export. */
 static int put_event(struct export *x, const struct ring_record *rec)
 {
-	static const char *const shown[] = {"attach",    "detach",  "cut",        "daemon_lost",
-					    "link_lost", "link_up", "undelivered"};
+	static const char *const shown[] = {"attach",    "detach",  "cut",         "daemon_lost",
+					    "link_lost", "link_up", "undelivered", "input"};
 	const char *name = NULL, *who = NULL;
 	char text[200];
 	json_t *o = NULL;

@@ -336,6 +336,28 @@ static int put_gap(struct export_text *t, const struct ring_record *rec)
 			       rec->type == EVENT_GAP ? "left out" : "missing from the journal");
 }
 
+/* Whose input follows. */
+static int put_typist(struct export_text *t, const struct ring_record *rec)
+{
+	const char *event = "", *who = "";
+	char shown[256];
+	json_t *o = NULL;
+	int rc = 0;
+
+	if (json_parse(rec->payload, rec->len, RING_RECORD_MAX, &o, NULL))
+		return 0;
+	(void)json_opt_str(o, "event", &event, NULL); /* one that is no text is no input event */
+	(void)json_opt_str(o, "principal", &who, NULL);
+	if (strcmp(event, "input") == 0) {
+		visible_put(shown, sizeof(shown), who, strlen(who), 0);
+		rc = leave_line(t);
+		if (!rc)
+			rc = buf_printf(&t->x->out, "[%s types]\n", shown);
+	}
+	json_decref(o);
+	return rc;
+}
+
 int export_text_event(struct export_text *t, const struct ring_record *rec, struct err *e)
 {
 	struct export *x = t->x;
@@ -346,6 +368,8 @@ int export_text_event(struct export_text *t, const struct ring_record *rec, stru
 				      &x->result.invalid_bytes);
 	else if (rec->type == EVENT_GAP || rec->type == EVENT_MISSING)
 		rc = put_gap(t, rec);
+	else if (rec->type == RING_EVENT && x->options->stream == EXPORT_INPUT)
+		rc = put_typist(t, rec);
 	return rc ? err_set(e, rc, "no memory for a text export") : 0;
 }
 

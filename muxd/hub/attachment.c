@@ -166,22 +166,73 @@ void attachment_check_end(struct attachment *a)
 		attachment_wake(a, WAKE_ENDED);
 }
 
+const char *attachment_role_name(enum attachment_role role)
+{
+	return role == ROLE_DRIVER ? "driver" : "observer";
+}
+
+/* Who came to a session and who left it, for the audit log; a transfer or a forwarded connection has events of its own.
+ */
+static int audit(const struct attachment *a, const char *event, bool left)
+{
+	const struct session *s = a->session;
+	struct request rq = {.grant = {.id = a->grant, .kind = a->kind}, .id = a->request, .door = a->door};
+	char id[ID_STR_LEN];
+	json_t *d;
+
+	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)
+		return 0;
+	text_put(rq.grant.principal, sizeof(rq.grant.principal), a->principal);
+	text_put(rq.grant.reason, sizeof(rq.grant.reason), a->reason);
+	text_put(rq.peer, sizeof(rq.peer), a->peer);
+	id_format(&a->id, id);
+	d = json_pack("{s:s,s:s,s:s}", "session", s->id_text, "attachment", id, "role", attachment_role_name(a->role));
+	if (d && left) {
+		uint64_t ms = (clock_boot_ns() - a->since_ns) / NS_PER_MS;
+
+		json_object_set_new(d, "attached_ms", json_integer((json_int_t)ms));
+		json_object_set_new(d, "typed_bytes", json_integer((json_int_t)a->typed));
+	}
+	return audit_event(s->hub, event, &rq, s->agent->name, "ok", d);
+}
+
+static void tell_recording(struct attachment *a, const char *event)
+{
+	char id[ID_STR_LEN], grant[ID_STR_LEN];
+
+	id_format(&a->id, id);
+	id_format(&a->grant, grant);
+	session_event(a->session, event,
+		      json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "attachment", id, "role", attachment_role_name(a->role),
+				"principal", a->principal, "grant_id", grant, "door", a->door, "peer", a->peer));
+}
+
 int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
 		      const struct attachment_ops *ops, void *arg, bool held, struct attachment **out)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
+	int rc = a ? id_new(&a->id) : ERR_NOMEM;
 
-	if (!a)
-		return ERR_NOMEM;
+	if (rc)
+		goto out;
 	a->session = s;
 	a->ops = ops;
 	a->arg = arg;
 	a->role = role;
 	a->grant = rq->grant.id;
+	a->kind = rq->grant.kind;
+	a->request = rq->id;
+	a->since_ns = clock_boot_ns();
 	a->expires_ns = rq->grant.expires_ns;
 	a->door = rq->door;
 	memcpy(a->principal, rq->grant.principal, sizeof(a->principal));
 	memcpy(a->peer, rq->peer, sizeof(a->peer));
+	memcpy(a->reason, rq->grant.reason, sizeof(a->reason));
+	rc = audit(a, "session.attach", false);
+	if (rc) { /* nobody sees what is not told of */
+		rc = ERR_RECORD_UNAVAILABLE;
+		goto out;
+	}
 	for (int i = 0; i < STREAM_COUNT; i++)
 		a->cursor[i] = s->stream[i].start;
 	a->armed = true;
@@ -192,9 +243,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
 	s->linger_at = 0;
 	s->hub->stats.attachments_live++;
-	session_event(s, "attach",
-		      json_pack("{s:s,s:s,s:s,s:s}", "role", role == ROLE_DRIVER ? "driver" : "observer", "principal",
-				a->principal, "door", a->door, "peer", a->peer));
+	tell_recording(a, "attach");
 	agent_touch(s->agent);
 	*out = a;
 	attachment_wake(a, WAKE_READABLE);
@@ -206,6 +255,9 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 		 !s->stream[STREAM_OUTPUT].cap)
 		(void)link_signal(s->agent->link, s->channel, SIGWINCH);
 	return 0;
+out:
+	free(a);
+	return rc;
 }
 
 /* Instead of the bytes that are gone: the current screen. Who waited for one in vain is told what it lost, and shown
@@ -315,7 +367,7 @@ ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
 
 	if (a->role != ROLE_DRIVER)
 		return ERR_FORBIDDEN;
-	taken = n ? session_input(a->session, p, n) : 0;
+	taken = n ? session_input(a->session, a, p, n) : 0;
 	if (taken >= 0 && (size_t)taken < n)
 		a->input_blocked = true;
 	return taken;
@@ -430,8 +482,8 @@ void attachment_detach(struct attachment *a)
 	TAILQ_REMOVE(&s->attachments, a, of_session);
 	TAILQ_REMOVE(&s->hub->attachments, a, of_hub);
 	s->hub->stats.attachments_live--;
-	session_event(s, "detach",
-		      json_pack("{s:s,s:s,s:s}", "principal", a->principal, "door", a->door, "peer", a->peer));
+	tell_recording(a, "detach");
+	(void)audit(a, "session.detach", true); /* where the journal is full it says so in the daemon's log */
 	agent_touch(s->agent);
 	free(a);
 	leave(s);

@@ -279,5 +279,6 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	if (s->state == SESSION_ENDED)
 		return err_set(e, ERR_ENDED, "the session has ended: muxctl replay %s shows it", s->id_text);
 	rc = attachment_create(s, rq, role, ops, ops_arg, false, out);
-	return rc ? err_set(e, rc, "no memory") : 0;
+	return rc ? err_set(e, rc, "%s", rc == ERR_RECORD_UNAVAILABLE ? "the record takes nothing now" : "no memory")
+		  : 0;
 }

@@ -201,7 +201,8 @@ static void begin(void *arg, int rc, const struct err *e)
 		rc = attachment_create(s, &j->rq, ROLE_DRIVER, j->ops, j->ops_arg, true, &j->attachment);
 	/* Either failure ends the session, and that answers the job. */
 	if (rc)
-		session_finish(s, EXIT_NOT_STARTED, -1, 0, "no memory");
+		session_finish(s, EXIT_NOT_STARTED, -1, 0,
+			       rc == ERR_RECORD_UNAVAILABLE ? "the record takes nothing now" : "no memory");
 	else
 		(void)session_start(s, &here);
 }

@@ -61,9 +61,14 @@ struct attachment {
 	const struct attachment_ops *ops;
 	void *arg;
 	enum attachment_role role;
+	struct id id, request; /* its own; of who asked for it */
 	struct id grant;
+	enum grant_kind kind; /* of the principal */
 	int64_t expires_ns;
 	char principal[GRANT_NAME_MAX + 1];
+	char reason[GRANT_REASON_MAX + 1];
+	uint64_t since_ns; /* boot */
+	uint64_t typed;    /* bytes of input */
 	const char *door;
 	char peer[64];
 	uint64_t cursor[STREAM_COUNT];
@@ -77,6 +82,7 @@ struct attachment {
 	bool notice_over;
 };
 TAILQ_HEAD(attachment_list, attachment);
+const char *attachment_role_name(enum attachment_role role);
 
 /* What the client asked for, owned. */
 struct launch {
@@ -130,6 +136,8 @@ struct session {
 	int64_t opened_wall_ns, ended_wall_ns;
 	uint64_t opened_boot_ns;
 	char snapshot_id[ID_STR_LEN];
+	struct id typist; /* the attachment whose input the record has last; nil: none, or what came by calls */
+	uint64_t typist_ns; /* boot: when the record was told */
 
 	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
 	struct keep keep[STREAM_COUNT];     /* rounds */
@@ -271,7 +279,8 @@ void session_suspend(struct session *s);
 void session_resume(struct session *s, const struct link_channel_info *info);
 void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg);
 void session_event(struct session *s, const char *event, json_t *detail); /* steals detail, may be NULL */
-ssize_t session_input(struct session *s, const void *p, size_t n);
+/* by: whose input it is; NULL: it came by calls of who opened the session. */
+ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n);
 /* What of the input the program had not taken when the link broke; from where input goes on. */
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
 void session_input_again(struct session *s, uint64_t from); /* ... once the channel is resumed */

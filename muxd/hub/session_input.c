@@ -1,5 +1,6 @@
 /* The way of a key stroke: journal, then the sandbox. */
 #define LOG_SUBSYS "session"
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
@@ -8,7 +9,8 @@
 
 #define INPUT_CHUNK     (32 * 1024)
 #define STDIN_QUEUE_MAX (1024 * 1024)
-#define FLIGHT_KEPT     (16 * 1024) /* memory kept for the next input once all is taken */
+#define FLIGHT_KEPT     (16 * 1024)       /* memory kept for the next input once all is taken */
+#define TYPIST_AGAIN_NS (60 * NS_PER_SEC) /* so that who plays the record from the middle learns it, too */
 
 /* Where the input stands as the link counts it. */
 static uint64_t link_at(const struct session *s)
@@ -133,8 +135,34 @@ static size_t input_room(const struct session *s)
 	return link_input_room(l, s->channel, link_at(s));
 }
 
+/* At each change of hands, before the first byte: the input that follows in the record is theirs. */
+static int name_typist(struct session *s, const struct attachment *by)
+{
+	static const struct id nobody;
+	const struct id *id = by ? &by->id : &nobody;
+	char text[ID_STR_LEN];
+	json_t *o;
+	int rc;
+
+	if (id_equal(&s->typist, id) && (!by || clock_boot_ns() - s->typist_ns < TYPIST_AGAIN_NS))
+		return 0;
+	o = json_pack("{s:s,s:s,s:I}", "event", "input", "principal", by ? by->principal : s->grant.principal, "offset",
+		      (json_int_t)s->in_offset);
+	if (o && by) {
+		id_format(id, text);
+		json_object_set_new(o, "attachment", json_string(text));
+	}
+	rc = o ? journal_json(s->hub->journal, RING_EVENT, &s->id, o) : ERR_NOMEM;
+	json_decref(o);
+	if (!rc) {
+		s->typist = *id;
+		s->typist_ns = clock_boot_ns();
+	}
+	return rc;
+}
+
 /* Bytes taken; 0 = not now: session_wake_input() tells when. */
-ssize_t session_input(struct session *s, const void *p, size_t n)
+ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n)
 {
 	uint64_t at = link_at(s);
 	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room;
@@ -150,7 +178,9 @@ ssize_t session_input(struct session *s, const void *p, size_t n)
 	take = take < room ? take : room;
 	if (!take)
 		return 0;
-	rc = journal_input(s, p, take);
+	rc = name_typist(s, by);
+	if (!rc)
+		rc = journal_input(s, p, take);
 	if (rc == ERR_AGAIN)
 		return 0;
 	if (!rc && s->kind == SESSION_FILE)
@@ -158,6 +188,8 @@ ssize_t session_input(struct session *s, const void *p, size_t n)
 	if (rc)
 		return rc;
 	s->in_offset += take;
+	if (by)
+		by->typed += take;
 	s->hub->stats.bytes_in += take;
 	deliver(s, at, p, take);
 	agent_touch(s->agent);
@@ -257,7 +289,7 @@ int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_
 void session_pump_input(struct session *s)
 {
 	while (buf_len(&s->in_queue)) {
-		ssize_t n = session_input(s, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
+		ssize_t n = session_input(s, NULL, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
 
 		if (n <= 0)
 			return;

@@ -143,8 +143,7 @@ json_t *session_describe(const struct session *s)
 		return NULL;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "principal", a->principal, "role",
-					      a->role == ROLE_DRIVER ? "driver" : "observer", "door", a->door, "peer",
-					      a->peer));
+					      attachment_role_name(a->role), "door", a->door, "peer", a->peer));
 	set_argv(o, s->launch.argv);
 	if (s->launch.transfer)
 		json_object_set_new(o, "file", transfer_json(s->launch.transfer));

@@ -460,13 +460,18 @@ static void what_was_typed_is_readable(void **state)
 
 	(void)state;
 	begin(&l);
+	add_json(&l, RING_EVENT, "{\"event\":\"attach\",\"principal\":\"bob\"}");
+	add_json(&l, RING_EVENT, "{\"event\":\"input\",\"principal\":\"ann\"}");
 	add_text(&l, STREAM_INPUT, "ls -l\rgit st\x7f\x7f");
 	add_text(&l, STREAM_OUTPUT, "not this\r\n");
 	add_text(&l, STREAM_INPUT, "status\r\033[A\x03\r\n\ncaf\xc3");
 	add_text(&l, STREAM_INPUT, "\xa9\ta \xe2\x80\xae\r");
 	add_text(&l, STREAM_INPUT, "exit");
+	add_json(&l, RING_EVENT, "{\"event\":\"input\",\"principal\":\"b\\u202eob\"}");
+	add_text(&l, STREAM_INPUT, "\r");
 	assert_string_equal(run(&l, EXPORT_TEXT, EXPORT_INPUT, &out, &result),
-			    "ls -l\ngit st\\x7f\\x7fstatus\n\\x1b[A\\x03\n\ncaf\xc3\xa9\ta \\u{202e}\nexit\n");
+			    "[ann types]\nls -l\ngit st\\x7f\\x7fstatus\n\\x1b[A\\x03\n\ncaf\xc3\xa9\ta "
+			    "\\u{202e}\nexit\n[b\\u{202e}ob types]\n\n");
 	buf_finish(&out);
 }
 
