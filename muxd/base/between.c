@@ -22,23 +22,71 @@ static uint8_t wants(const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* C1 controls in UTF-8 are U+0080 to U+009F, and terminals take them for ESC and a letter. */
+#define C1_LEAD 0xc2
+#define C1_ST   0x9c
+
+static void control(struct between *b, uint8_t c)
+{
+	if (c == 0x9b)
+		b->state = BETWEEN_CSI;
+	else if (c == 0x9d)
+		b->state = BETWEEN_OSC;
+	else if (c == 0x90 || c == 0x98 || c == 0x9e || c == 0x9f)
+		b->state = BETWEEN_STRING;
+}
+
+/* The next byte of a character that began before. False: it is none, and what began is no character. */
+static bool goes_on(struct between *b, uint8_t c)
+{
+	bool is_c1 = b->lead == C1_LEAD && c < 0xa0;
+
+	b->lead = 0;
+	if ((c & 0xc0) != 0x80) {
+		b->more = 0;
+		return false;
+	}
+	b->more--;
+	if (is_c1)
+		control(b, c);
+	return true;
+}
+
+/* The first C1 control of p, whole; NULL: none. */
+static const uint8_t *find_c1(const uint8_t *p, size_t n)
+{
+	const uint8_t *end = p + n;
+
+	while ((p = memchr(p, C1_LEAD, (size_t)(end - p))) && p + 1 < end) {
+		if (p[1] >= 0x80 && p[1] < 0xa0)
+			return p;
+		p++;
+	}
+	return NULL;
+}
+
 /* Plain text up to the next escape sequence. */
 static size_t ground(struct between *b, const uint8_t *p, size_t n)
 {
-	const uint8_t *esc = memchr(p, 0x1b, n);
-	size_t len = esc ? (size_t)(esc - p) : n, at = 0;
+	const uint8_t *esc, *c1;
+	size_t len;
 
-	while (at < len && b->more && (p[at] & 0xc0) == 0x80) {
-		at++;
-		b->more--;
+	if (b->more && goes_on(b, *p))
+		return 1;
+	esc = memchr(p, 0x1b, n);
+	len = esc ? (size_t)(esc - p) : n;
+	c1 = find_c1(p, len);
+	if (c1) {
+		control(b, c1[1]);
+		return (size_t)(c1 - p) + 2;
 	}
-	if (at < len)
-		b->more = wants(p + at, len - at);
-	if (!esc)
-		return n;
-	b->state = BETWEEN_ESC;
-	b->more = 0;
-	return len + 1;
+	if (esc) {
+		b->state = BETWEEN_ESC;
+		return len + 1;
+	}
+	b->more = wants(p, len);
+	b->lead = p[n - 1] == C1_LEAD ? C1_LEAD : 0;
+	return n;
 }
 
 /* BEL ends an OSC, and no other string. */
@@ -46,11 +94,15 @@ static size_t string(struct between *b, const uint8_t *p, size_t n)
 {
 	bool osc = b->state == BETWEEN_OSC;
 
-	for (size_t i = 0; i < n; i++)
-		if (p[i] == 0x1b || (osc && p[i] == 0x07) || p[i] == 0x18 || p[i] == 0x1a) {
+	for (size_t i = 0; i < n; i++) {
+		bool st = b->lead == C1_LEAD && p[i] == C1_ST;
+
+		b->lead = p[i] == C1_LEAD ? C1_LEAD : 0;
+		if (p[i] == 0x1b || st || (osc && p[i] == 0x07) || p[i] == 0x18 || p[i] == 0x1a) {
 			b->state = p[i] == 0x1b ? BETWEEN_STRING_ESC : BETWEEN_GROUND;
 			return i + 1;
 		}
+	}
 	return n;
 }
 
@@ -61,7 +113,7 @@ static void sequence(struct between *b, uint8_t c)
 	} else if (c == 0x18 || c == 0x1a) {
 		b->state = BETWEEN_GROUND;
 	} else if (b->state == BETWEEN_CSI) {
-		if ((c >= 0x40 && c < 0x7f) || c >= 0x80)
+		if (c >= 0x40 && c < 0x7f)
 			b->state = BETWEEN_GROUND;
 	} else if (b->state == BETWEEN_ESC_MORE) {
 		if (c >= 0x30)
@@ -88,8 +140,10 @@ void between_feed(struct between *b, const void *bytes, size_t n)
 			took = ground(b, p, n);
 		else if (b->state == BETWEEN_STRING || b->state == BETWEEN_OSC)
 			took = string(b, p, n);
-		else
+		else if (*p < 0x80)
 			sequence(b, *p);
+		else /* no part of a sequence: it is broken off */
+			b->state = BETWEEN_GROUND, took = 0;
 		p += took;
 		n -= took;
 	}

@@ -1,9 +1,9 @@
 /*
  * between.h - is a terminal's output between two characters and two sequences, so that a word of ours fits in?
  *
- * Follows escape sequences, strings and UTF-8 just far enough to know, over all bytes that a terminal was sent; looks
- * at few of them: plain text is passed over as a whole. Owned by whoever writes to that terminal. All zero: nothing was
- * sent.
+ * Follows escape sequences (also those that begin with a C1 control, in UTF-8), strings and UTF-8 just far enough to
+ * know, over all bytes that a terminal was sent; looks at few of them: plain text is passed over as a whole. Owned by
+ * whoever writes to that terminal. All zero: nothing was sent.
  */
 #ifndef MUXD_BASE_BETWEEN_H
 #define MUXD_BASE_BETWEEN_H
@@ -15,6 +15,7 @@
 struct between {
 	uint8_t state;
 	uint8_t more; /* bytes of a character that are still to come */
+	uint8_t lead; /* its first byte, where the next one may make it a control */
 };
 
 void between_feed(struct between *b, const void *p, size_t n);

@@ -34,12 +34,13 @@ audited() { muxctl audit 2>/dev/null | grep -q -- "$1"; }
 
 equal "a token as password" "in" "$(by password password: "$token" sshlogin)"
 equal "a token at the prompt" "in" "$(by keyboard-interactive Token "$token" sshlogin)"
-equal "a token with a line end after it" "in" "$(by password password: "$token " sshlogin)"
 
 by password password: nonsense sshlogin && fail "nonsense got in"
 told token_malformed "nonsense is called so"
 by password password: "${token%????}AAAA" sshlogin && fail "a forged token got in"
 told "token_" "a changed token is refused"
+by password password: "$token " sshlogin && fail "a blank behind the token got in"
+ok "a token is compared exactly"
 by password password: "$token" othersandbox && fail "a token for another agent got in"
 told forbidden "another agent's token is refused, saying why"
 short=$(new_token sshlogin staff terminal 1s)

@@ -25,6 +25,22 @@ static const struct {
     {"\033P1\030.", ".xxx.."},
     {"\033Pq\a\033\\.", ".xxxxx.."},
     {"\033[3\033[m", ".xxxxx."},
+    {"\xc2\x9b"
+     "31m.",
+     ".xxxx.."},
+    {"\xc2\x9d"
+     "2;t\xc2\x9c.",
+     ".xxxxxx.."},
+    {"\xc2\x90q\a\xc2\x9c.", ".xxxxx.."},
+    {"\xc2\x85.", ".x.."},
+    {"\xc2\xa0.", ".x.."},
+    {"\033]2;\xc2\xa9\xc2\x9c.", ".xxxxxxx.."},
+    {"\033[3\xc3\xa9.", ".xxxx.."},
+    {"\033[3\xc2\x9bm.", ".xxxxx.."},
+    {"\xc2\033[m.", ".xxx.."},
+    {"\033\xc2\x9b"
+     "1m.",
+     ".xxxx.."},
 };
 
 static void it_is_known_byte_by_byte_and_at_once(void **state)

@@ -157,14 +157,11 @@ static int token_check(struct ssh_conn *c, const char *token)
 	struct origin from = auth_origin(c);
 	struct err e = {0};
 	struct request rq = {0};
-	size_t n = strlen(token);
 	int rc;
 
 	if (auth_too_early(c))
 		return SSH_AUTH_DENIED;
-	while (n > 0 && isspace((unsigned char)token[n - 1]))
-		n--;
-	rc = broker_authenticate(c->door->hub, token, n, &from, &rq, &e);
+	rc = broker_authenticate(c->door->hub, token, strlen(token), &from, &rq, &e);
 	if (rc == 0) {
 		rc = grant_allows(&rq.grant, c->auth.login.agent, 0, &e);
 		if (rc)
