@@ -203,15 +203,20 @@ static int account_tell(struct ledger *l, struct account *a)
 	return 0;
 }
 
-static void account_close(struct ledger *l, struct account *a)
+static void account_free(struct ledger *l, struct account *a)
+{
+	HASH_DEL(l->accounts, a);
+	free(a);
+}
+
+/* What cannot be told now stays, and the tick tells it. */
+static int account_close(struct ledger *l, struct account *a)
 {
 	int rc = a->due ? account_tell(l, a) : 0;
 
-	if (rc)
-		log_error(NULL, "%llu readings of %s are not in the audit log: %s", (unsigned long long)a->count,
-			  a->who.grant.principal, err_name(rc));
-	HASH_DEL(l->accounts, a);
-	free(a);
+	if (!rc)
+		account_free(l, a);
+	return rc;
 }
 
 /* ---- accounts */
@@ -238,15 +243,17 @@ static struct account *account_find(struct ledger *l, const struct account_key *
 	return a;
 }
 
+/* NULL: no memory, or no room, for the oldest cannot be told now; must: then there are more than LEDGER_MAX. */
 static struct account *account_new(struct ledger *l, const struct account_key *key, const struct reader *who,
-				   const char *op, const char *agent)
+				   const char *op, const char *agent, bool must)
 {
-	struct account *a = calloc(1, sizeof(*a));
+	struct account *a;
 
+	if (HASH_COUNT(l->accounts) >= LEDGER_MAX && account_close(l, l->accounts) && !must)
+		return NULL;
+	a = calloc(1, sizeof(*a));
 	if (!a)
 		return NULL;
-	if (HASH_COUNT(l->accounts) >= LEDGER_MAX)
-		account_close(l, l->accounts);
 	a->key = *key;
 	a->who = *who;
 	text_put(a->op, sizeof(a->op), op);
@@ -264,10 +271,8 @@ static int account_added(struct ledger *l, struct account *a)
 	a->due = true;
 	if (fresh || clock_boot_ns() - a->told_ns >= l->window_ns)
 		rc = account_tell(l, a);
-	if (rc && fresh) {
-		HASH_DEL(l->accounts, a);
-		free(a);
-	}
+	if (rc && fresh)
+		account_free(l, a);
 	return rc;
 }
 
@@ -288,7 +293,7 @@ int ledger_read(struct ledger *l, const struct reader *who, const struct reading
 	pthread_mutex_lock(&l->lock);
 	a = account_find(l, &key);
 	if (!a)
-		a = account_new(l, &key, who, ledger_op_name(what->op), what->agent);
+		a = account_new(l, &key, who, ledger_op_name(what->op), what->agent, false);
 	if (a) {
 		a->count++;
 		a->ops[what->op]++;
@@ -308,9 +313,11 @@ void ledger_sent(struct ledger *l, const struct reader *who, const struct readin
 	key_make(who, what->session, what->outcome, false, &key);
 	pthread_mutex_lock(&l->lock);
 	a = account_find(l, &key);
-	if (!a) /* closed meanwhile for want of room */
-		a = account_new(l, &key, who, ledger_op_name(what->op), what->agent);
-	if (a) {
+	if (!a) /* closed meanwhile for want of room; the bytes are with their reader already */
+		a = account_new(l, &key, who, ledger_op_name(what->op), what->agent, true);
+	if (!a) {
+		log_error(NULL, "what was sent to %s is not in the audit log", who->grant.principal);
+	} else {
 		a->told_ns = a->told_ns ? a->told_ns : clock_boot_ns();
 		account_sent(a, what);
 		a->due = true;
@@ -327,13 +334,13 @@ void ledger_refused(struct ledger *l, const struct reader *who, const char *op, 
 	pthread_mutex_lock(&l->lock);
 	a = account_find(l, &key);
 	if (!a)
-		a = account_new(l, &key, who, op, NULL);
+		a = account_new(l, &key, who, op, NULL, false);
 	if (a) {
 		a->count++;
 		text_put(a->message, sizeof(a->message), message);
-		if (account_added(l, a))
-			log_error(NULL, "a failed log-in is not in the audit log");
 	}
+	if (!a || account_added(l, a))
+		log_error(NULL, "a failed log-in is not in the audit log");
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -348,7 +355,7 @@ void ledger_client_gone(struct ledger *l, const struct reader *who)
 	{
 		if (a->key.conn == who->conn && strcmp(a->key.door, who->door) == 0 &&
 		    strcmp(a->key.peer, who->peer) == 0 && !a->key.login)
-			account_close(l, a);
+			(void)account_close(l, a);
 	}
 	pthread_mutex_unlock(&l->lock);
 }
@@ -364,7 +371,7 @@ void ledger_tick(struct ledger *l)
 		if (now < a->told_ns + l->window_ns)
 			continue;
 		if (!a->due)
-			account_close(l, a);
+			account_free(l, a);
 		else if (account_tell(l, a))
 			break; /* no room now: at the next tick */
 	}
@@ -395,7 +402,10 @@ void ledger_destroy(struct ledger *l)
 	{
 		if (a->due && account_tell(l, a)) /* many wait: they are stored first */
 			(void)drain_flush(l->drain, LAST_CALL_NS, &lsn);
-		account_close(l, a);
+		if (a->due && account_tell(l, a))
+			log_error(NULL, "%llu readings of %s are not in the audit log", (unsigned long long)a->count,
+				  a->who.grant.principal);
+		account_free(l, a);
 	}
 	pthread_mutex_destroy(&l->lock);
 	free(l);

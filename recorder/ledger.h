@@ -20,7 +20,7 @@ struct err;
 
 #define LEDGER_WINDOW_NS (60 * NS_PER_SEC)
 #define LEDGER_STREAMS   3
-#define LEDGER_MAX       4096 /* accounts; the oldest is told and closed when there is one more */
+#define LEDGER_MAX       4096 /* accounts; the oldest is told and closed when there is one more, else that is refused */
 
 /* A client of recorder.sock, or of a door of the hub's, which says for whom it asks. Texts are copied. */
 struct reader {

@@ -291,7 +291,7 @@ static void on_restore_begun(struct life_agent *a, int rc, const struct err *e)
 	c = life_call(a, on_put_back);
 	if (c)
 		p->ops->restore(p, a->name, a->run->snap.agent, &a->run->snap.id, a->row.read_only,
-				a->life->policy.snapshot_timeout_ns, life_on_sandbox, c);
+				a->life->policy.restore_timeout_ns, life_on_sandbox, c);
 }
 
 /*

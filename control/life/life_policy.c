@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* To make very many small files takes longer than to read them, into an archive and once more as its proof. */
+#define RESTORE_TIMES 4
+
 static char *copy_or_null(const char *s, bool *failed)
 {
 	char *out = s ? strdup(s) : NULL;
@@ -30,7 +33,8 @@ int life_policy_init(struct life_policy *p, const struct conf *c)
 				  .keep_snapshots = c->life_keep_snapshots,
 				  .speed = c->life_speed ? c->life_speed : 1,
 				  .start_timeout_ns = c->life_start_timeout_ns,
-				  .snapshot_timeout_ns = c->life_snapshot_timeout_ns};
+				  .snapshot_timeout_ns = c->life_snapshot_timeout_ns,
+				  .restore_timeout_ns = RESTORE_TIMES * c->life_snapshot_timeout_ns};
 	p->snapshot_reasons = copy_or_null(c->life_snapshot_reasons, &failed);
 	p->keep_reasons = copy_or_null(c->life_keep_reasons, &failed);
 	p->agents = calloc(c->life_nagents + 1, sizeof(*p->agents));

@@ -20,6 +20,7 @@ struct life_policy {
 	char *snapshot_reasons, *keep_reasons;
 	uint32_t keep_snapshots, speed;
 	uint64_t start_timeout_ns, snapshot_timeout_ns; /* real time */
+	uint64_t restore_timeout_ns; /* longer: whatever was written and proven in time is to come back */
 	struct conf_life_agent *agents;
 	size_t nagents;
 };

@@ -152,7 +152,7 @@ static void restore(struct life_agent *a)
 	a->run->step_began = clock_boot_ns();
 	c = life_call(a, on_restored);
 	if (c)
-		p->ops->restore(p, a->name, s.agent, &s.id, a->row.read_only, a->life->policy.snapshot_timeout_ns,
+		p->ops->restore(p, a->name, s.agent, &s.id, a->row.read_only, a->life->policy.restore_timeout_ns,
 				life_on_sandbox, c);
 }
 

@@ -297,7 +297,7 @@ static const struct conf_key keys[] = {
     {"lifecycle.start_timeout", CONF_DURATION, AT(life_start_timeout_ns), "120s", NS_PER_SEC, DAY, NULL, NULL,
      "How long a call waits for a sandbox to be restored and started; the start itself goes on."},
     {"lifecycle.snapshot_timeout", CONF_DURATION, AT(life_snapshot_timeout_ns), "5m", NS_PER_SEC, DAY, NULL, NULL,
-     "How long a snapshot or a restore may take."},
+     "How long a snapshot may take, with its proof; a restore may take four times as long."},
     {"lifecycle.speed", CONF_NUMBER, AT(life_speed), "1", 1, 1000000, NULL, NULL,
      "For tests: the clock of idle_ttl, idle_warning, ttl and keep_age runs that many times faster. Nothing else "
      "does."},

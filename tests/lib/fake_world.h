@@ -58,7 +58,8 @@ struct world {
 	unsigned made[W_OPS]; /* how often each was asked */
 	unsigned violations;  /* two sandboxes for one, a restore under a running one */
 	char words[80];
-	int64_t end_wall_ns; /* as it was told last, of whatever agent */
+	uint64_t take_ns, restore_ns; /* how long either takes; no time passes, but a limit below it is reached */
+	int64_t end_wall_ns;          /* as it was told last, of whatever agent */
 	unsigned ends, ends_running;
 };
 struct world_provider {
@@ -284,9 +285,11 @@ static inline void fw_list(struct sandbox_provider *p, sandbox_list_done *done, 
 static inline void fw_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout,
 			   sandbox_snapshots_done *done, void *arg)
 {
+	struct world *w = ((struct world_provider *)p)->w;
 	struct world_call *c = world_queue(p, W_TAKE, agent, arg);
 
-	(void)timeout;
+	if (w->take_ns > timeout)
+		w->fail[W_TAKE] = ERR_TIMEOUT;
 	c->snapshot = *snapshot;
 	c->snaps_done = done;
 	world_now(p, c);
@@ -316,9 +319,11 @@ static inline void fw_restore(struct sandbox_provider *p, const char *agent, con
 			      const struct id *snapshot, bool read_only, uint64_t timeout, sandbox_done *done,
 			      void *arg)
 {
+	struct world *w = ((struct world_provider *)p)->w;
 	struct world_call *c = world_queue(p, W_RESTORE, agent, arg);
 
-	(void)timeout;
+	if (w->restore_ns > timeout)
+		w->fail[W_RESTORE] = ERR_TIMEOUT;
 	snprintf(c->from, sizeof(c->from), "%s", from);
 	c->snapshot = *snapshot;
 	c->read_only = read_only;

@@ -53,6 +53,28 @@ static void idle_for_an_hour_sleeps_and_wakes_as_it_was(void **state)
 	assert_int_equal(rig_audited(r, "snapshot.restore", "ok"), 1);
 }
 
+/* Very many small files: packed and proven just within the limit, and unpacked in three times as long. */
+static void what_was_proven_within_the_limit_wakes_again(void **state)
+{
+	struct rig *r = *state;
+
+	r->world.take_ns = r->conf->life_snapshot_timeout_ns - NS_PER_MS;
+	r->world.restore_ns = 3 * r->world.take_ns;
+	rig_run(r, "ann");
+	world_agent(&r->world, "ann")->content = 42;
+	rig_pass(r, 61 * MINUTE, MINUTE);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_false(world_agent(&r->world, "ann")->disk);
+	rig_run(r, "ann");
+	assert_int_equal(world_agent(&r->world, "ann")->content, 42);
+	/* What takes too long to pack does not take the only copy along. */
+	r->world.take_ns = r->conf->life_snapshot_timeout_ns + NS_PER_MS;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_true(world_agent(&r->world, "ann")->disk);
+	assert_int_equal(world_agent(&r->world, "ann")->content, 42);
+}
+
 static void what_holds_is_never_cut(void **state)
 {
 	struct rig *r = *state;
@@ -567,6 +589,7 @@ int main(void)
 	    T(one_start_for_all_who_want_it),
 	    T(an_id_says_whose_sandbox_it_is),
 	    T(idle_for_an_hour_sleeps_and_wakes_as_it_was),
+	    T(what_was_proven_within_the_limit_wakes_again),
 	    T(what_holds_is_never_cut),
 	    T(who_is_attached_is_warned_and_a_key_keeps_it),
 	    T(hold_attached_holds),
