@@ -263,7 +263,7 @@ int grant_task(const struct grant *g, const char *call_task, const char **out_ta
 	return 0;
 }
 
-static int key_id(const uint8_t key[GRANT_KEY_LEN], char out[17])
+int grant_key_id(const uint8_t key[GRANT_KEY_LEN], char out[17])
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 
@@ -282,7 +282,7 @@ int grant_key_public(const uint8_t seed[GRANT_KEY_LEN], struct grant_public_key 
 	int rc = ERR_INTERNAL;
 
 	if (key && EVP_PKEY_get_raw_public_key(key, k.key, &len) == 1 && len == sizeof k.key)
-		rc = key_id(k.key, k.kid);
+		rc = grant_key_id(k.key, k.kid);
 	EVP_PKEY_free(key);
 	if (rc == 0)
 		*out_public = k;

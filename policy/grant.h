@@ -85,6 +85,8 @@ void grant_scopes_format(uint32_t scopes, char *out, size_t size);
 int grant_scopes_parse(const char *s, uint32_t *out, struct err *e);
 
 int grant_key_create(uint8_t out_seed[GRANT_KEY_LEN], struct grant_public_key *out_public);
+/* The id of a public key: the first 8 bytes of its SHA-256, in hex. */
+int grant_key_id(const uint8_t key[GRANT_KEY_LEN], char out[17]);
 int grant_key_public(const uint8_t seed[GRANT_KEY_LEN], struct grant_public_key *out_public);
 
 #endif

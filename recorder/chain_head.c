@@ -186,6 +186,7 @@ int chain_entry_json(const struct chain_entry *en, json_t **out)
 int chain_entry_key(const struct chain_entry *en, struct grant_public_key *out)
 {
 	const char *kid = NULL, *key = NULL;
+	char own[17];
 	uint8_t *p = NULL;
 	size_t n = 0;
 	json_t *o = NULL;
@@ -197,7 +198,7 @@ int chain_entry_key(const struct chain_entry *en, struct grant_public_key *out)
 		rc = json_need_str(o, "public_key", &key, NULL);
 	if (!rc)
 		rc = base64_decode(key, strlen(key), true, &p, &n);
-	if (!rc && (n != GRANT_KEY_LEN || strlen(kid) != 16))
+	if (!rc && (n != GRANT_KEY_LEN || grant_key_id(p, own) || strcmp(kid, own) != 0))
 		rc = ERR_CORRUPT;
 	if (!rc) {
 		memcpy(out->kid, kid, 17);

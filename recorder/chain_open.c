@@ -172,24 +172,17 @@ static int keep_torn(struct chain *c, uint64_t from, uint64_t size, struct err *
 	return rc;
 }
 
-static void ignore(void *arg, const struct verify_finding *f)
-{
-	(void)arg;
-	(void)f;
-}
-
 /* Up to which entry the signer vouches, also by way of keys that it vouched for; 0: the log does not know it. */
 static int vouched_by_all(const struct chain *c, uint64_t *out, struct err *e)
 {
 	struct grant_public_key key = *signer_public(c->signer);
 	struct grant_keyset keys = {&key, 1};
 	struct verify_log log;
-	int rc = verify_log_read(&log, c->dir, &keys, NULL, ignore, NULL, e);
+	int rc = verify_log_read(&log, &(struct verify_ask){.dir = c->dir, .keys = &keys}, e);
 
-	if (!rc) {
+	if (!rc)
 		*out = log.head.seq ? log.head.seq + 1 : 0; /* with the head itself */
-		verify_log_finish(&log);
-	}
+	verify_log_finish(&log);
 	return rc;
 }
 

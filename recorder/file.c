@@ -63,6 +63,50 @@ int file_size(int fd, const char *path, uint64_t *out, struct err *e)
 	return 0;
 }
 
+static const char *kind_of(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFDIR:
+		return "a directory";
+	case S_IFIFO:
+		return "a FIFO";
+	case S_IFSOCK:
+		return "a socket";
+	case S_IFCHR:
+	case S_IFBLK:
+		return "a device";
+	default:
+		return "no regular file";
+	}
+}
+
+int file_open_found(const char *path, int *out_fd, uint64_t *out_size, struct err *e)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	int rc = 0;
+
+	if (fd < 0 && errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, "%s is not there", path);
+	if (fd < 0 && errno == ELOOP)
+		return err_set(e, ERR_NOT_A_FILE, "%s is a symbolic link, not a regular file", path);
+	if (fd < 0 && (errno == ENXIO || errno == ENODEV)) /* a socket, a device without a driver */
+		return err_set(e, ERR_NOT_A_FILE, "%s is a socket or a device, not a regular file", path);
+	if (fd < 0)
+		return err_sys(e, errno, "cannot open %s", path);
+	if (fstat(fd, &st) != 0)
+		rc = err_sys(e, errno, "cannot look at %s", path);
+	else if (!S_ISREG(st.st_mode))
+		rc = err_set(e, ERR_NOT_A_FILE, "%s is %s, not a regular file", path, kind_of(st.st_mode));
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	*out_fd = fd;
+	*out_size = (uint64_t)st.st_size;
+	return 0;
+}
+
 int file_sync(int fd, const char *path, struct err *e)
 {
 	return fdatasync(fd) == 0 ? 0 : err_sys(e, errno, "cannot sync %s", path);

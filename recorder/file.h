@@ -2,7 +2,7 @@
  * file.h - whole reads and writes, folders that stay after a power cut.
  *
  * No ownership: descriptors and paths are the caller's. EINTR and partial
- * transfers are dealt with here. Errors name the path given.
+ * transfers are dealt with here. Files of the record are opened by file_open_found() alone. Errors name the path given.
  */
 #ifndef RECORDER_FILE_H
 #define RECORDER_FILE_H
@@ -18,6 +18,12 @@ struct err;
 int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, struct err *e);
 int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e);
 int file_size(int fd, const char *path, uint64_t *out, struct err *e);
+/*
+ * Opens for reading what a name in a folder of the record leads to. Whoever can write the folder chose what stands there:
+ * it is never waited for (FIFO, device) nor followed (symbolic link), and nothing but a regular file is opened.
+ * ERR_NOT_FOUND, ERR_NOT_A_FILE.
+ */
+int file_open_found(const char *path, int *out_fd, uint64_t *out_size, struct err *e);
 /* fdatasync, and fsync of a folder. */
 int file_sync(int fd, const char *path, struct err *e);
 int file_sync_folder(const char *path, struct err *e);

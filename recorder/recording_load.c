@@ -97,12 +97,10 @@ int recording_file_begin(struct recording_file *f, const char *path, struct err 
 
 	memset(f, 0, sizeof *f);
 	buf_init(&f->header, FORMAT_HEADER_MAX);
-	f->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (f->fd < 0)
-		return err_sys(e, errno, "cannot open %s", path);
+	rc = file_open_found(path, &f->fd, &f->info.file_size, e);
+	if (rc)
+		return rc;
 	rc = file_path(f->path, e, "%s", path);
-	if (!rc)
-		rc = file_size(f->fd, path, &f->info.file_size, e);
 	if (!rc && block_coder_create(&f->coder))
 		rc = err_set(e, ERR_NOMEM, "no memory for a recording");
 	if (!rc)

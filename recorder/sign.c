@@ -115,7 +115,7 @@ const struct grant_public_key *keyset_find(const struct grant_keyset *keys, cons
 static int key_from_bytes(const uint8_t *p, size_t n, struct grant_public_key *out)
 {
 	char name[17];
-	uint8_t hash[EVP_MAX_MD_SIZE], *raw = NULL;
+	uint8_t *raw = NULL;
 	size_t raw_len = 0;
 	int rc = 0;
 
@@ -127,11 +127,9 @@ static int key_from_bytes(const uint8_t *p, size_t n, struct grant_public_key *o
 			rc = ERR_INVAL;
 		p = raw;
 	}
-	if (!rc && EVP_Digest(p, GRANT_KEY_LEN, hash, NULL, EVP_sha256(), NULL) != 1)
-		rc = ERR_INTERNAL;
+	if (!rc)
+		rc = grant_key_id(p, name);
 	if (!rc) {
-		for (int i = 0; i < 8; i++)
-			snprintf(name + 2 * i, 3, "%02x", hash[i]);
 		memcpy(out->kid, name, sizeof name);
 		memcpy(out->key, p, GRANT_KEY_LEN);
 	}

@@ -1,12 +1,9 @@
 #include "recorder/verify.h"
 
 #include "muxd/base/err.h"
-#include "recorder/chain_text.h"
 #include "recorder/file.h"
-#include "recorder/sign.h"
-#include "recorder/verify_log.h"
+#include "recorder/verify_whole.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,23 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The record as a whole. */
-struct whole {
-	const char *dir;
-	verify_sink *sink;
-	verify_each *each;
-	void *arg;
-	struct verify_summary *sum;
-	struct verify_log log;
-	struct verify_log later; /* read again, when a file is there that the log did not have */
-	bool later_read;
-};
-
-static void found(struct whole *w, enum verify_class class, const char *code, const char *path,
-		  const struct id *session, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-
-static void found(struct whole *w, enum verify_class class, const char *code, const char *path,
-		  const struct id *session, const char *fmt, ...)
+void verify_whole_found(struct verify_whole *w, enum verify_class class, const char *code, const char *path,
+			const struct id *session, const char *fmt, ...)
 {
 	char message[ERR_MESSAGE_MAX];
 	struct verify_finding f = {.class = class, .code = code, .path = path, .block = -1, .message = message};
@@ -46,20 +28,40 @@ static void found(struct whole *w, enum verify_class class, const char *code, co
 		w->sum->intact = false;
 	else if (class == VERIFY_COMPLETENESS)
 		w->sum->complete = false;
-	if (w->sink)
-		w->sink(w->arg, &f);
+	if (w->ask->sink)
+		w->ask->sink(w->ask->arg, &f);
 }
 
 static void log_finding(void *arg, const struct verify_finding *f)
 {
-	struct whole *w = arg;
+	struct verify_whole *w = arg;
 
-	found(w, f->class, f->code, f->path, id_is_nil(&f->session) ? NULL : &f->session, "%s", f->message);
+	verify_whole_found(w, f->class, f->code, f->path, id_is_nil(&f->session) ? NULL : &f->session, "%s",
+			   f->message);
 }
 
-static int judge_file(struct whole *w, const char *path, bool sealed, struct verify_result *out, struct err *e)
+int verify_whole_begin(struct verify_whole *w, const struct verify_ask *ask, struct verify_summary *sum, struct err *e)
 {
-	int rc = verify_recording(path, &w->log.keys, sealed, w->sink, w->arg, out, e);
+	struct verify_ask of_log = *ask;
+
+	*sum = (struct verify_summary){.intact = true, .complete = true};
+	*w = (struct verify_whole){.ask = ask, .sum = sum};
+	of_log.sink = log_finding;
+	of_log.arg = w;
+	int rc = verify_log_read(&w->log, &of_log, e);
+	w->log.line.given = ask->keys;
+	return rc;
+}
+
+void verify_whole_finish(struct verify_whole *w)
+{
+	verify_log_finish(&w->log);
+	verify_log_finish(&w->later);
+}
+
+int verify_whole_file(struct verify_whole *w, const char *path, bool sealed, struct verify_result *out, struct err *e)
+{
+	int rc = verify_recording(path, &w->log.keys, sealed, w->ask->sink, w->ask->arg, out, e);
 
 	if (rc)
 		return rc;
@@ -70,22 +72,18 @@ static int judge_file(struct whole *w, const char *path, bool sealed, struct ver
 	return 0;
 }
 
-static void ignore(void *arg, const struct verify_finding *f)
+static void read_later(struct verify_whole *w)
 {
-	(void)arg;
-	(void)f;
-}
+	struct verify_ask again = {.dir = w->ask->dir, .keys = w->ask->keys};
 
-static void read_later(struct whole *w)
-{
 	verify_log_finish(&w->later);
-	if (verify_log_read(&w->later, w->dir, &w->log.keys, NULL, ignore, NULL, NULL))
-		memset(&w->later, 0, sizeof w->later);
+	if (verify_log_read(&w->later, &again, NULL))
+		verify_log_finish(&w->later);
 	w->later_read = true;
 }
 
 /* A recorder at work may have sealed it since the log was read. */
-static struct verify_log_seal *find_seal(struct whole *w, const struct id *session)
+static struct verify_log_seal *find_seal(struct verify_whole *w, const struct id *session)
 {
 	struct verify_log_seal *s = verify_log_find(&w->log, session);
 
@@ -97,7 +95,7 @@ static struct verify_log_seal *find_seal(struct whole *w, const struct id *sessi
 }
 
 /* And it may have erased it: what was gone when the files were looked at stands in the log by now. */
-static bool erased_since(struct whole *w, const struct id *session, bool *asked)
+static bool erased_since(struct verify_whole *w, const struct id *session, bool *asked)
 {
 	const struct verify_log_seal *s;
 
@@ -109,129 +107,54 @@ static bool erased_since(struct whole *w, const struct id *session, bool *asked)
 }
 
 /* A file says where the log stood when it was sealed; a log that ends before has lost its newest part. */
-static void check_roll_back(struct whole *w, const char *path, const struct verify_result *r)
+static void check_roll_back(struct verify_whole *w, const char *path, const struct verify_result *r)
 {
 	uint64_t last = w->later_read && w->later.last_seq > w->log.last_seq ? w->later.last_seq : w->log.last_seq;
 
 	if (r->signature_checked && r->chain_seq > last)
-		found(w, VERIFY_COMPLETENESS, "rolled_back", path, &r->session,
-		      "it was sealed when the log had %" PRIu64 " entries; now the log ends at entry %" PRIu64,
-		      r->chain_seq, last);
+		verify_whole_found(w, VERIFY_COMPLETENESS, "rolled_back", path, &r->session,
+				   "it was sealed when the log had %" PRIu64
+				   " entries; now the log ends at entry %" PRIu64,
+				   r->chain_seq, last);
 }
 
 /* A sealed file against what the log says of it. day: the folder it stands in. */
-static void compare(struct whole *w, const char *path, const char *day, struct verify_result *r)
+void verify_whole_compare(struct verify_whole *w, const char *path, const char *day, struct verify_result *r)
 {
 	struct verify_log_seal *s = find_seal(w, &r->session);
 
 	check_roll_back(w, path, r);
 	if (!s && r->signature_checked && r->chain_seq >= w->log.head.seq) {
-		w->sum->unknown++;
-		found(
-		    w, VERIFY_COMPLETENESS, "seal_pending", path, &r->session,
+		w->sum->pending++;
+		verify_whole_found(
+		    w, VERIFY_NOTE, "seal_pending", path, &r->session,
 		    "it is sealed and signed, and the log does not have it yet: the recorder mends that at its start");
 		return;
 	}
 	if (!s) {
 		w->sum->unknown++;
-		found(w, VERIFY_INTEGRITY, "recording_unknown", path, &r->session,
-		      "the log knows nothing of this sealed recording");
+		verify_whole_found(w, VERIFY_INTEGRITY, "recording_unknown", path, &r->session,
+				   "the log knows nothing of this sealed recording");
 		return;
 	}
 	if (s->seen)
-		found(w, VERIFY_INTEGRITY, "recording_repeated", path, &r->session,
-		      "a second file holds the same session");
+		verify_whole_found(w, VERIFY_INTEGRITY, "recording_repeated", path, &r->session,
+				   "a second file holds the same session");
 	s->seen = true;
 	if (s->tombstone)
-		found(w, VERIFY_NOTE, "erased_present", path, &r->session,
-		      "the log says that this recording was erased, and it is here");
+		verify_whole_found(w, VERIFY_NOTE, "erased_present", path, &r->session,
+				   "the log says that this recording was erased, and it is here");
 	if (strcmp(s->day, day) != 0)
-		found(w, VERIFY_INTEGRITY, "day_differs", path, &r->session, "the log has it on %s", s->day);
+		verify_whole_found(w, VERIFY_INTEGRITY, "day_differs", path, &r->session, "the log has it on %s",
+				   s->day);
 	if (r->sealed && memcmp(s->leaf, r->leaf, CHAIN_HASH) != 0) {
 		r->intact = false;
-		found(w, VERIFY_INTEGRITY, "leaf_differs", path, &r->session,
-		      "this is not the file that was sealed: the log has another leaf for it");
+		verify_whole_found(w, VERIFY_INTEGRITY, "leaf_differs", path, &r->session,
+				   "this is not the file that was sealed: the log has another leaf for it");
 	}
 }
 
-/* A damaged header does not say whose file it is; its name still does. */
-static void name_session(const char *name, struct verify_result *r)
-{
-	char text[ID_STR_LEN];
-
-	if (!id_is_nil(&r->session) || strlen(name) < ID_STR_LEN - 1)
-		return;
-	memcpy(text, name, ID_STR_LEN - 1);
-	text[ID_STR_LEN - 1] = '\0';
-	(void)id_parse(text, &r->session); /* a name that is no id leaves it nil: unknown to the log */
-}
-
-static int is_recording(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 5 && strcmp(name + n - 5, ".mrec") == 0;
-}
-
-/* Every recording of one folder. day: NULL for open/. */
-static int walk_folder(struct whole *w, const char *folder, const char *day, struct err *e)
-{
-	char path[FILE_PATH_MAX];
-	struct dirent *de;
-	DIR *d = opendir(folder);
-	int rc = 0;
-
-	if (!d)
-		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot read the folder %s", folder);
-	while (!rc && (de = readdir(d))) {
-		struct verify_result r;
-
-		if (!is_recording(de->d_name))
-			continue;
-		rc = file_path(path, e, "%s/%s", folder, de->d_name);
-		if (!rc)
-			rc = judge_file(w, path, day != NULL, &r, e);
-		if (rc == ERR_SYS || rc == ERR_NOT_FOUND) { /* gone or sealed while we looked: the log decides */
-			rc = 0;
-			continue;
-		}
-		if (rc)
-			break;
-		name_session(de->d_name, &r);
-		w->sum->recordings++;
-		w->sum->open += day == NULL;
-		if (day)
-			compare(w, path, day, &r);
-		if (w->each)
-			w->each(w->arg, path, &r);
-	}
-	closedir(d);
-	return rc;
-}
-
-static int walk_sealed(struct whole *w, struct err *e)
-{
-	char sealed[FILE_PATH_MAX], folder[FILE_PATH_MAX];
-	struct dirent *de;
-	int rc = file_path(sealed, e, "%s/sealed", w->dir);
-	DIR *d = rc ? NULL : opendir(sealed);
-
-	if (rc)
-		return rc;
-	if (!d)
-		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot read the folder %s", sealed);
-	while (!rc && (de = readdir(d))) {
-		if (de->d_name[0] == '.')
-			continue;
-		rc = file_path(folder, e, "%s/%s", sealed, de->d_name);
-		if (!rc)
-			rc = walk_folder(w, folder, de->d_name, e);
-	}
-	closedir(d);
-	return rc;
-}
-
-static void report_missing(struct whole *w)
+static void report_missing(struct verify_whole *w)
 {
 	bool asked = false;
 
@@ -242,77 +165,131 @@ static void report_missing(struct whole *w)
 		if (s->seen || s->tombstone || erased_since(w, &s->session, &asked))
 			continue;
 		id_format(&s->session, name);
-		if (file_path(path, NULL, "%s/sealed/%s/%s.mrec", w->dir, s->day, name))
+		if (file_path(path, NULL, "%s/sealed/%s/%s.mrec", w->ask->dir, s->day, name))
 			path[0] = '\0';
 		w->sum->missing++;
-		found(w, VERIFY_COMPLETENESS, "recording_missing", path, &s->session,
-		      "recording %s was sealed on the log's word and is not there", name);
+		verify_whole_found(w, VERIFY_COMPLETENESS, "recording_missing", path, &s->session,
+				   "recording %s was sealed on the log's word and is not there", name);
 	}
 }
 
-static void take_log_sums(struct whole *w)
+static void take_log_sums(struct verify_whole *w)
 {
 	w->sum->entries = w->log.entries;
 	w->sum->heads = w->log.heads;
 	w->sum->unsigned_entries = w->log.unsigned_entries;
 	w->sum->tombstones = w->log.tombstones;
 	w->sum->head = w->log.head;
-	w->sum->expected_found = w->log.expected_found;
+	w->sum->outside_found = w->log.outside_found;
+	w->sum->outside = w->log.outside;
+	w->sum->outside_behind = w->log.outside_found ? w->log.last_seq - w->log.outside.seq : 0;
 }
 
-int verify_all(const char *dir, const struct grant_keyset *keys, const struct chain_head *expect, verify_sink *sink,
-	       verify_each *each, void *arg, struct verify_summary *out, struct err *e)
+int verify_all(const struct verify_ask *ask, struct verify_summary *out, struct err *e)
 {
-	struct verify_summary sum = {.intact = true, .complete = true};
-	struct whole w = {.dir = dir, .sink = sink, .each = each, .arg = arg, .sum = &sum};
-	char open[FILE_PATH_MAX];
+	struct verify_summary sum;
+	struct verify_whole w;
 	struct stat st;
-	int rc = file_path(open, e, "%s/open", dir);
+	int rc;
 
-	if (!rc && stat(dir, &st) != 0)
-		rc = err_sys(e, errno, "cannot find the record %s", dir);
+	if (stat(ask->dir, &st) != 0)
+		return err_sys(e, errno, "cannot find the record %s", ask->dir);
+	rc = verify_whole_begin(&w, ask, &sum, e);
 	if (!rc)
-		rc = verify_log_read(&w.log, dir, keys, expect, log_finding, &w, e);
-	if (!rc)
-		rc = walk_sealed(&w, e);
-	if (!rc)
-		rc = walk_folder(&w, open, NULL, e);
+		rc = verify_walk(&w, e);
 	if (!rc) {
 		report_missing(&w);
 		take_log_sums(&w);
+		if (ask->key)
+			verify_log_keys(&w.log, ask->key, ask->arg);
 		*out = sum;
 	}
-	verify_log_finish(&w.log);
-	verify_log_finish(&w.later);
+	verify_whole_finish(&w);
 	return rc;
 }
 
-int verify_session(const char *dir, const struct id *session, const struct grant_keyset *keys, verify_sink *sink,
-		   void *arg, struct verify_result *out, struct err *e)
+/* path: of a file in ask->dir. */
+static int verify_in_record(const struct verify_ask *ask, const char *path, const struct id *session,
+			    struct verify_result *out, struct err *e)
 {
-	struct verify_summary sum = {.intact = true, .complete = true};
-	struct whole w = {.dir = dir, .sink = sink, .arg = arg, .sum = &sum};
-	char path[FILE_PATH_MAX], day[11] = "";
+	struct verify_summary sum;
+	struct verify_whole w;
+	char day[11] = "";
 	struct verify_result r;
-	bool sealed;
-	int rc = recording_find(dir, session, path, sizeof path, e);
+	bool sealed = recording_day(path, day);
+	int rc = verify_whole_begin(&w, ask, &sum, e);
 
-	if (rc)
-		return rc;
-	sealed = recording_day(path, day);
-	rc = verify_log_read(&w.log, dir, keys, NULL, log_finding, &w, e);
 	if (!rc)
-		rc = judge_file(&w, path, sealed, &r, e);
+		rc = verify_whole_file(&w, path, sealed, &r, e);
 	if (!rc) {
-		if (id_is_nil(&r.session))
+		if (session && id_is_nil(&r.session))
 			r.session = *session;
 		if (sealed)
-			compare(&w, path, day, &r);
+			verify_whole_compare(&w, path, day, &r);
 		r.intact = sum.intact;
 		r.complete = r.complete && sum.complete;
+		if (ask->key)
+			verify_log_keys(&w.log, ask->key, ask->arg);
 		*out = r;
 	}
-	verify_log_finish(&w.log);
-	verify_log_finish(&w.later);
+	verify_whole_finish(&w);
+	return rc;
+}
+
+int verify_session(const struct verify_ask *ask, const struct id *session, struct verify_result *out, struct err *e)
+{
+	char path[FILE_PATH_MAX];
+	int rc = recording_find(ask->dir, session, path, sizeof path, e);
+
+	return rc ? rc : verify_in_record(ask, path, session, out, e);
+}
+
+/* The record above sealed/<day>/<file> or open/<file>, by the folders as they really are; *real is to be freed. */
+static bool record_above(const char *path, char dir[FILE_PATH_MAX], char **real)
+{
+	char above[FILE_PATH_MAX], day[11], *slash;
+	struct stat st;
+
+	*real = NULL;
+	if (file_path(above, NULL, "%s", path))
+		return false;
+	/* The folder alone is resolved: what the file itself leads to is not followed. */
+	slash = strrchr(above, '/');
+	const char *name = slash ? slash + 1 : above;
+	char *folder = slash == above ? strdup("/") : NULL;
+	if (slash && slash != above) {
+		*slash = '\0';
+		folder = realpath(above, NULL);
+	} else if (!slash) {
+		folder = realpath(".", NULL);
+	}
+	if (!folder || asprintf(real, "%s/%s", folder, name) < 0)
+		*real = NULL;
+	free(folder);
+	if (!*real || file_path(dir, NULL, "%s", *real))
+		return false;
+	for (int up = recording_day(*real, day) ? 3 : 2; up > 0; up--) {
+		slash = strrchr(dir, '/');
+		if (!slash)
+			return false;
+		if (up == 1 && strcmp(slash, day[0] ? "/sealed" : "/open") != 0)
+			return false;
+		*slash = '\0';
+	}
+	if (file_path(above, NULL, "%s/chain", dir))
+		return false;
+	return stat(above, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int verify_path(const struct verify_ask *ask, const char *path, struct verify_result *out, struct err *e)
+{
+	struct verify_ask inside = *ask;
+	char dir[FILE_PATH_MAX], *real = NULL;
+	int rc = record_above(path, dir, &real) ? 0 : err_set(e, ERR_NOT_FOUND, "%s stands in no record", path);
+
+	inside.dir = dir;
+	if (!rc)
+		rc = verify_in_record(&inside, real, NULL, out, e);
+	free(real);
 	return rc;
 }

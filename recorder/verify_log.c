@@ -12,14 +12,18 @@
 
 #define KEYS_MAX 1024
 
+/* A head from outside, and whether the log holds the entry that it covers. */
+struct expected {
+	const struct verify_outside *o;
+	bool found;
+};
+
 struct reading {
 	struct verify_log *log;
+	const struct verify_ask *ask;
 	struct chain_reader *reader;
-	const struct chain_head *expect;
-	verify_sink *sink;
-	void *arg;
-	struct grant_keyset announced; /* in the log, not vouched for yet */
-	uint64_t vouched_seq;
+	struct expected *expected; /* in the order of their entries */
+	size_t expected_at;
 	struct id log_id;
 	bool known; /* log_id is set */
 };
@@ -39,7 +43,8 @@ static void found(struct reading *r, enum verify_class class, const char *code, 
 	va_end(ap);
 	if (session)
 		f.session = *session;
-	r->sink(r->arg, &f);
+	if (r->ask->sink)
+		r->ask->sink(r->ask->arg, &f);
 }
 
 static int keyset_add(struct grant_keyset *set, const struct grant_public_key *key)
@@ -58,20 +63,24 @@ static int keyset_add(struct grant_keyset *set, const struct grant_public_key *k
 	return 0;
 }
 
-static int vouch(struct reading *r, const struct chain_head *h)
+/* The key in force is replaced by one that it never named: what stands in front of that is nobody's word but its own.
+ */
+static void foreign(struct reading *r, const struct chain_head *h, const char *before)
 {
-	int rc = 0;
+	const struct succession_run *run = succession_run(&r->log->line);
 
-	r->vouched_seq = h->seq;
-	r->log->head = *h;
-	for (size_t i = 0; !rc && i < r->announced.n; i++)
-		rc = keyset_add(&r->log->keys, &r->announced.keys[i]);
-	r->announced.n = 0;
-	return rc;
+	found(r, VERIFY_INTEGRITY, "key_foreign", NULL,
+	      "entry %" PRIu64
+	      " of the log is signed by the key %.16s, which the key before it, %.16s, never named: it "
+	      "vouches for nothing before entry %" PRIu64,
+	      h->seq + 1, h->kid, before, run->from);
 }
 
 static int take_head(struct reading *r, const struct chain_entry *en)
 {
+	const struct succession_key *before = succession_in_force(&r->log->line);
+	char kid[17] = "";
+	enum succession_step step;
 	struct chain_head h;
 	int rc = chain_entry_head(r->reader, en, &h);
 
@@ -80,16 +89,21 @@ static int take_head(struct reading *r, const struct chain_entry *en)
 		return 0;
 	}
 	r->log->heads++;
-	rc = chain_head_verify(&h, &r->log->keys);
-	if (rc == 0)
-		return vouch(r, &h);
-	if (rc == ERR_NOT_FOUND && chain_head_verify(&h, &r->announced) == 0)
-		return 0; /* sound, and as good as its key: a later head may vouch for that */
-	if (rc == ERR_NOMEM)
+	if (before)
+		memcpy(kid, before->key.kid, sizeof kid);
+	rc = succession_head(&r->log->line, &h, &step);
+	if (rc == ERR_NOT_FOUND || rc == ERR_TOKEN_FORGED || rc == ERR_LIMIT) {
+		found(r, VERIFY_INTEGRITY, "head_signature", NULL, "entry %" PRIu64 ": %s", en->seq,
+		      rc == ERR_TOKEN_FORGED ? "a head of the log does not have the signature that it bears"
+					     : "a head of the log is signed by a key that nobody announced");
+		return 0;
+	}
+	if (rc)
 		return rc;
-	found(r, VERIFY_INTEGRITY, "head_signature", NULL, "%s",
-	      rc == ERR_NOT_FOUND ? "a head of the log is signed by a key that nobody announced"
-				  : "a head of the log does not have the signature that it bears");
+	if (step == SUCCESSION_FOREIGN)
+		foreign(r, &h, kid);
+	if (succession_run(&r->log->line)->trusted)
+		r->log->head = h;
 	return 0;
 }
 
@@ -130,7 +144,29 @@ static int take_key(struct reading *r, const struct chain_entry *en)
 		      en->seq);
 		return 0;
 	}
-	return keyset_add(&r->announced, &key);
+	int rc = succession_announce(&r->log->line, &key, en->seq);
+	if (rc != ERR_LIMIT)
+		return rc;
+	found(r, VERIFY_INTEGRITY, "entry_malformed", NULL, "entry %" PRIu64 " of the log announces one key too many",
+	      en->seq);
+	return 0;
+}
+
+static void take_outside(struct reading *r, const struct chain_entry *en)
+{
+	for (; r->expected_at < r->ask->outside_n; r->expected_at++) {
+		struct expected *x = &r->expected[r->expected_at];
+		const struct chain_head *h = &x->o->head;
+
+		if (h->seq > en->seq)
+			return;
+		x->found =
+		    h->seq == en->seq && memcmp(en->hash, h->hash, CHAIN_HASH) == 0 && id_equal(&r->log_id, &h->log_id);
+		if (!x->found)
+			continue;
+		r->log->outside_found++;
+		r->log->outside = *h;
+	}
 }
 
 static int take(struct reading *r, const struct chain_entry *en)
@@ -139,9 +175,7 @@ static int take(struct reading *r, const struct chain_entry *en)
 	r->log->last_seq = en->seq;
 	r->log_id = *chain_reader_log_id(r->reader);
 	r->known = true;
-	if (r->expect && en->seq == r->expect->seq && memcmp(en->hash, r->expect->hash, CHAIN_HASH) == 0 &&
-	    id_equal(&r->log_id, &r->expect->log_id))
-		r->log->expected_found = true;
+	take_outside(r, en);
 	switch (en->type) {
 	case CHAIN_HEAD:
 		return take_head(r, en);
@@ -197,7 +231,7 @@ static void merge_seals(struct reading *r)
 		bool erases = s->tombstone;
 
 		/* Anybody can append a tombstone; only a signed one excuses what is missing. */
-		s->tombstone = erases && s->seq <= r->vouched_seq;
+		s->tombstone = erases && succession_vouches(&l->line, s->seq);
 		if (!last || !id_equal(&last->session, &s->session)) {
 			if (erases)
 				found(r, VERIFY_INTEGRITY, "tombstone_alone", &s->session,
@@ -215,73 +249,156 @@ static void merge_seals(struct reading *r)
 		l->tombstones += l->seals[i].tombstone;
 }
 
-static void check_expected(struct reading *r)
+/* A head from outside that the log does not hold. */
+static void not_found(struct reading *r, const struct verify_outside *o)
 {
-	const struct chain_head *x = r->expect;
-	int rc;
+	const struct chain_head *x = &o->head;
 
-	if (!x)
-		return;
-	rc = chain_head_verify(x, &r->log->keys);
-	if (rc)
-		found(r, VERIFY_INTEGRITY, "expected_signature", NULL,
-		      "the expected head is not signed by a key of this record");
 	if (r->known && !id_equal(&x->log_id, &r->log_id))
-		found(r, VERIFY_INTEGRITY, "expected_log", NULL, "the expected head belongs to another log");
+		found(r, VERIFY_INTEGRITY, "expected_log", NULL, "the head of %s belongs to another log", o->from);
 	else if (x->seq == 0 || r->log->last_seq < x->seq)
 		found(r, VERIFY_COMPLETENESS, "rolled_back", NULL,
-		      "the log ends at entry %" PRIu64 ", the expected head covers entry %" PRIu64
+		      "the log ends at entry %" PRIu64 ", the head of %s covers entry %" PRIu64
 		      ": the newest part of the record is gone",
-		      r->log->last_seq, x->seq);
-	else if (!r->log->expected_found)
+		      r->log->last_seq, o->from, x->seq);
+	else
 		found(r, VERIFY_INTEGRITY, "expected_differs", NULL,
-		      "entry %" PRIu64 " of the log is not the one that the expected head covers", x->seq);
+		      "entry %" PRIu64 " of the log is not the one that the head of %s covers", x->seq, o->from);
+}
+static void check_outside(struct reading *r)
+{
+	for (size_t i = 0; i < r->ask->outside_n; i++) {
+		const struct verify_outside *o = r->expected[i].o;
+
+		if (chain_head_verify(&o->head, &r->log->keys))
+			found(r, VERIFY_INTEGRITY, "expected_signature", NULL,
+			      "the head of %s is not signed by a key of this record", o->from);
+		if (!r->expected[i].found)
+			not_found(r, o);
+	}
+	if (r->log->outside_found && r->log->last_seq > r->log->outside.seq + 1)
+		found(r, VERIFY_NOTE, "behind_outside", NULL,
+		      "%" PRIu64 " entries came after entry %" PRIu64
+		      ", up to which a head was kept outside: whoever owns the host could have rewritten those",
+		      r->log->last_seq - r->log->outside.seq, r->log->outside.seq);
 }
 
 static void check_signed(struct reading *r)
 {
-	r->log->unsigned_entries = r->log->last_seq - (r->vouched_seq ? r->vouched_seq + 1 : 0);
-	if (!r->vouched_seq && r->log->entries)
+	const struct verify_log *l = r->log;
+
+	if (!l->head.seq && l->entries)
 		found(r, VERIFY_INTEGRITY, "log_unsigned", NULL,
 		      "no head of the log is signed by a key that was given");
-	else if (r->log->unsigned_entries)
+	else if (l->unsigned_entries)
 		found(r, VERIFY_NOTE, "log_tail", NULL, "%" PRIu64 " entries came after the last signed head",
-		      r->log->unsigned_entries);
+		      l->unsigned_entries);
 }
 
-int verify_log_read(struct verify_log *l, const char *dir, const struct grant_keyset *keys,
-		    const struct chain_head *expect, verify_sink *sink, void *arg, struct err *e)
+static int compare_expected(const void *a, const void *b)
 {
-	struct reading r = {.log = l, .expect = expect, .sink = sink, .arg = arg};
+	uint64_t x = ((const struct expected *)a)->o->head.seq, y = ((const struct expected *)b)->o->head.seq;
+
+	return x < y ? -1 : x > y;
+}
+
+static int sort_outside(struct reading *r)
+{
+	r->expected = calloc(r->ask->outside_n + 1, sizeof *r->expected);
+	if (!r->expected)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < r->ask->outside_n; i++)
+		r->expected[i].o = &r->ask->outside[i];
+	qsort(r->expected, r->ask->outside_n, sizeof *r->expected, compare_expected);
+	return 0;
+}
+
+/* Given, and in force under what was given. */
+static int collect_keys(struct verify_log *l, const struct grant_keyset *given)
+{
 	int rc = 0;
 
-	memset(l, 0, sizeof *l);
-	for (size_t i = 0; !rc && i < keys->n; i++)
-		rc = keyset_add(&l->keys, &keys->keys[i]);
+	for (size_t i = 0; !rc && given && i < given->n; i++)
+		rc = keyset_add(&l->keys, &given->keys[i]);
+	for (size_t i = 0; !rc && i < l->line.n; i++)
+		if (succession_trusts(&l->line, &l->line.keys[i]))
+			rc = keyset_add(&l->keys, &l->line.keys[i].key);
+	return rc;
+}
+
+static int judge(struct reading *r, struct err *e)
+{
+	struct verify_log *l = r->log;
+	int rc = collect_keys(l, r->ask->keys);
+
 	if (rc)
 		return err_set(e, rc, "too many public keys, or no memory for them");
-	rc = chain_reader_create(dir, 0, &r.reader, e);
+	l->unsigned_entries = l->last_seq - (l->head.seq ? l->head.seq + 1 : 0);
+	merge_seals(r);
+	check_signed(r);
+	check_outside(r);
+	return 0;
+}
+
+int verify_log_read(struct verify_log *l, const struct verify_ask *ask, struct err *e)
+{
+	struct reading r = {.log = l, .ask = ask};
+	int rc;
+
+	memset(l, 0, sizeof *l);
+	succession_begin(&l->line, ask->keys);
+	rc = sort_outside(&r);
+	if (rc)
+		return err_set(e, rc, "no memory for heads");
+	rc = chain_reader_create(ask->dir, 0, &r.reader, e);
 	if (rc == ERR_NOT_FOUND) {
-		found(&r, VERIFY_COMPLETENESS, "log_missing", NULL, "there is no log in %s/chain", dir);
-		check_expected(&r);
-		return 0;
+		found(&r, VERIFY_COMPLETENESS, "log_missing", NULL, "there is no log in %s/chain", ask->dir);
+		rc = 0;
+	} else if (!rc) {
+		rc = read_entries(&r, e);
 	}
 	if (!rc)
-		rc = read_entries(&r, e);
-	if (!rc) {
-		merge_seals(&r);
-		check_signed(&r);
-		check_expected(&r);
-	}
+		rc = judge(&r, e);
 	chain_reader_destroy(r.reader);
-	free(r.announced.keys);
+	free(r.expected);
 	return rc;
+}
+
+static void tell_key(const struct verify_log *l, const struct succession_key *k, verify_key_each *each, void *arg)
+{
+	struct verify_key out = {.origin = k->given                         ? VERIFY_KEY_GIVEN
+					   : succession_trusts(&l->line, k) ? VERIFY_KEY_VOUCHED
+									    : VERIFY_KEY_STRANGER,
+				 .entry = k->first,
+				 .head = k->head,
+				 .head_wall_ns = k->head_wall_ns};
+
+	memcpy(out.kid, k->key.kid, sizeof out.kid);
+	memcpy(out.head_kid, k->head_kid, sizeof out.head_kid);
+	each(arg, &out);
+}
+
+void verify_log_keys(const struct verify_log *l, verify_key_each *each, void *arg)
+{
+	for (size_t i = 0; i < l->line.n; i++)
+		tell_key(l, &l->line.keys[i], each, arg);
+	for (size_t i = 0; l->line.given && i < l->line.given->n; i++) {
+		const struct grant_public_key *key = &l->line.given->keys[i];
+		struct succession_key alone = {.key = *key, .given = true, .run = -1};
+		bool told = false;
+
+		for (size_t k = 0; k < l->line.n; k++)
+			told = told || memcmp(&l->line.keys[k].key, key, sizeof *key) == 0;
+		if (!told)
+			tell_key(l, &alone, each, arg);
+	}
 }
 
 void verify_log_finish(struct verify_log *l)
 {
 	free(l->seals);
 	free(l->keys.keys);
+	succession_finish(&l->line);
 	memset(l, 0, sizeof *l);
 }
 

@@ -2,13 +2,14 @@
  * verify_log.h - the chain log read once: is it sound, and what does it say of each recording?
  * Private to verify*.c and chain_open.c.
  *
- * A key that was given vouches for every entry before a head that it signed, and so
- * for the keys announced there; those vouch in turn. `keys` is the set that results.
+ * A key that was given vouches for every entry of its run before a head that it signed (succession.h), and so for the
+ * keys announced there; those vouch in turn. `keys` is the set that results.
  */
 #ifndef RECORDER_VERIFY_LOG_H
 #define RECORDER_VERIFY_LOG_H
 
 #include "recorder/sign.h"
+#include "recorder/succession.h"
 #include "recorder/verify.h"
 
 struct verify_log_seal {
@@ -25,12 +26,15 @@ struct verify_log {
 	struct grant_keyset keys; /* given, then announced and vouched for */
 	uint64_t entries, heads, unsigned_entries, tombstones, last_seq;
 	struct chain_head head; /* the last that verified */
-	bool expected_found;
+	struct succession line;
+	uint64_t outside_found;
+	struct chain_head outside; /* the newest of those that are in the log; seq 0: none */
 };
 
-/* No log at all is a finding, not an error. */
-int verify_log_read(struct verify_log *l, const char *dir, const struct grant_keyset *keys,
-		    const struct chain_head *expect, verify_sink *sink, void *arg, struct err *e);
+/* No log at all is a finding, not an error. ask->each and ask->key are not called. */
+int verify_log_read(struct verify_log *l, const struct verify_ask *ask, struct err *e);
+/* Every key of the log and every one that was given, and what the verdict makes of it. */
+void verify_log_keys(const struct verify_log *l, verify_key_each *each, void *arg);
 void verify_log_finish(struct verify_log *l);
 struct verify_log_seal *verify_log_find(struct verify_log *l, const struct id *session);
 

@@ -357,7 +357,9 @@ static int check_unindexed(struct verify_check *c, bool expect_sealed, struct er
 		else if (c->pos != size)
 			verify_found(c, VERIFY_NOTE, "torn_tail", -1, c->pos, size - c->pos,
 				     "%" PRIu64 " bytes at the end are no whole block", size - c->pos);
-		verify_found(c, VERIFY_COMPLETENESS, "not_sealed", -1, 0, 0, "the recording is not sealed");
+		c->result->open = !expect_sealed;
+		verify_found(c, expect_sealed ? VERIFY_COMPLETENESS : VERIFY_NOTE, "not_sealed", -1, 0, 0,
+			     "the recording is not sealed");
 	}
 	verify_content_end(c, NULL);
 	return 0;

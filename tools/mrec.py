@@ -358,14 +358,16 @@ class Check:
     """What is found, by code. Integrity: is anything changed? Completeness: is anything missing?"""
 
     MISSING = {"block_missing", "bytes_lost", "offset_jump", "no_exit", "not_sealed", "log_torn", "log_missing", "recording_missing",
-               "seal_pending", "rolled_back"}
+               "rolled_back"}
+    STATES = {"seal_pending"}  # of a record at work: worth knowing, no finding; so is a session that is open
 
     def __init__(self, keys):
         self.keys = {key_id(k): k for k in keys}
         self.findings = []
 
-    def found(self, code, where, words):
-        self.findings.append({"class": "completeness" if code in self.MISSING else "integrity", "code": code, "path": where, "message": words})
+    def found(self, code, where, words, state=False):
+        kind = "note" if state or code in self.STATES else "completeness" if code in self.MISSING else "integrity"
+        self.findings.append({"class": kind, "code": code, "path": where, "message": words})
 
     def verdict(self):
         kinds = {f["class"] for f in self.findings}
@@ -383,16 +385,16 @@ class Check:
             return None
         with r.f:
             try:
-                self.contents(r)
+                self.contents(r, sealed)
             except Damage as e:
                 self.found(e.code, path, str(e))
         if os.path.basename(path) != "%s.mrec" % r.session:
             self.found("name_differs", path, "it holds session %s" % r.session)
         if not r.footer:
-            self.found("footer_missing" if sealed else "not_sealed", path, "the recording is not sealed")
+            self.found("footer_missing" if sealed else "not_sealed", path, "the recording is not sealed", not sealed)
         return r
 
-    def contents(self, r):
+    def contents(self, r, sealed):
         tally = [{"total": 0, "kept": 0, "omitted": 0, "missing": 0} for _ in STREAMS]
         digests, at, whole = [hashlib.sha256() for _ in STREAMS], [0, 0, 0], [True] * 3
         n = seq = last_ns = 0
@@ -423,7 +425,7 @@ class Check:
                 t["missing"] += e.extent
                 self.found("bytes_lost", r.path, "the journal lost %d bytes of %s at byte %d" % (e.extent, STREAMS[s], e.offset))
         if ended is None:
-            self.found("no_exit", r.path, "the session's end is not in the recording")
+            self.found("no_exit", r.path, "the session's end is not in the recording", not sealed and not r.footer)
         said = self.index(r, n, tally, digests, whole) if r.footer else None
         self.exit(r, ended, at, tally, said)
 

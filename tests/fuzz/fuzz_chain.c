@@ -53,6 +53,13 @@ static void count(void *arg, const struct verify_finding *f)
 		abort();
 }
 
+static void count_key(void *arg, const struct verify_key *k)
+{
+	(void)arg;
+	if (strlen(k->kid) != 16 || (k->head && k->origin != VERIFY_KEY_STRANGER && !k->head_kid[0]))
+		abort();
+}
+
 static void read_all(const char *dir)
 {
 	struct chain_reader *r = NULL;
@@ -83,7 +90,7 @@ static void one_log(const char *dir, const char *file, const struct signer *s, c
 
 	spill(file, data, size);
 	read_all(dir);
-	(void)verify_all(dir, &keys, NULL, count, NULL, NULL, &sum, &e);
+	(void)verify_all(&(struct verify_ask){.dir = dir, .keys = &keys, .sink = count, .key = count_key}, &sum, &e);
 	if (chain_open(dir, s, &c, NULL, &e) == 0) {
 		if (chain_sign_head(c, 1, &e))
 			abort();

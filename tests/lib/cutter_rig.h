@@ -267,7 +267,7 @@ static inline void verify(struct place *p, const struct id *id, bool complete)
 	struct err e = {0};
 	struct grant_public_key key = *signer_public(p->signer);
 	struct grant_keyset keys = {&key, 1};
-	if (verify_session(p->dir, id, &keys, NULL, NULL, &v, &e))
+	if (verify_session(&(struct verify_ask){.dir = p->dir, .keys = &keys}, id, &v, &e))
 		fail_msg("%s", e.message);
 	assert_true(v.sealed && v.intact);
 	assert_int_equal(v.complete, complete);

@@ -46,7 +46,7 @@ static void a_session_is_read_live_and_sealed(void **state)
 	struct err e = {0};
 	struct verify_result v;
 	struct grant_keyset keys = {&p->record_key, 1};
-	if (verify_session(p->record, &id, &keys, print_finding, NULL, &v, &e))
+	if (verify_session(&(struct verify_ask){.dir = p->record, .keys = &keys, .sink = print_finding}, &id, &v, &e))
 		fail_msg("%s", e.message);
 	assert_true(v.sealed && v.intact && v.complete && v.signature_checked);
 	assert_int_equal(v.streams[STREAM_OUTPUT].total, at);

@@ -304,7 +304,7 @@ static void old_recordings_leave_a_tombstone(void **state)
 	struct verify_summary sum;
 	struct grant_public_key key = *signer_public(p->signer);
 	struct grant_keyset keys = {&key, 1};
-	assert_int_equal(verify_all(p->dir, &keys, NULL, NULL, NULL, NULL, &sum, &e), 0);
+	assert_int_equal(verify_all(&(struct verify_ask){.dir = p->dir, .keys = &keys}, &sum, &e), 0);
 	assert_true(sum.intact);
 	assert_int_equal(sum.tombstones, 1);
 	assert_int_equal(sum.missing, 0);

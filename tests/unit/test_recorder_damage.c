@@ -33,7 +33,7 @@ static void verify_whole(struct place *p, uint64_t tombstones)
 	struct grant_public_key key = *signer_public(p->signer);
 	struct grant_keyset keys = {&key, 1};
 	struct verify_summary sum;
-	assert_int_equal(verify_all(p->dir, &keys, NULL, tell, NULL, NULL, &sum, NULL), 0);
+	assert_int_equal(verify_all(&(struct verify_ask){.dir = p->dir, .keys = &keys, .sink = tell}, &sum, NULL), 0);
 	assert_true(sum.intact);
 	assert_int_equal(sum.missing, 0);
 	assert_int_equal(sum.unknown, 0);

@@ -179,7 +179,7 @@ static void killed_recorders_seal_everything_once(void **state)
 	struct verify_summary s;
 	struct err e = {0};
 	struct grant_keyset keys = {&p->record_key, 1};
-	if (verify_all(p->record, &keys, NULL, print_finding, NULL, NULL, &s, &e))
+	if (verify_all(&(struct verify_ask){.dir = p->record, .keys = &keys, .sink = print_finding}, &s, &e))
 		fail_msg("%s", e.message);
 	assert_true(s.intact);
 	assert_true(s.complete);

@@ -15,7 +15,15 @@ static struct verify_summary check_all(struct record *r, const struct chain_head
 	struct verify_summary sum;
 	struct err e = {0};
 
-	need(verify_all(r->dir, &r->keys, expect, sink, each, s, &sum, &e), &e, "verify_all");
+	struct verify_outside outside = {.from = "a file"};
+	struct verify_ask ask = {
+	    .dir = r->dir, .keys = &r->keys, .outside = &outside, .sink = sink, .each = each, .arg = s};
+
+	if (expect) {
+		outside.head = *expect;
+		ask.outside_n = 1;
+	}
+	need(verify_all(&ask, &sum, &e), &e, "verify_all");
 	assert_int_equal(sum.intact, s->integrity == 0);
 	assert_int_equal(sum.complete, s->completeness == 0);
 	return sum;
@@ -64,7 +72,7 @@ static void a_whole_record_verifies(void **state)
 	struct verify_summary sum = check_all(r, &head, &s);
 
 	assert_true(sum.intact);
-	assert_false(sum.complete); /* one is still open, and so not sealed and without an end */
+	assert_true(sum.complete); /* one is still open: a state, no finding */
 	assert_string_equal(s.codes, " not_sealed no_exit");
 	assert_int_equal(sum.recordings, 3);
 	assert_int_equal(s.lines, 3);
@@ -72,7 +80,7 @@ static void a_whole_record_verifies(void **state)
 	assert_int_equal(sum.tombstones, 1);
 	assert_int_equal(sum.missing, 0);
 	assert_int_equal(sum.unsigned_entries, 0);
-	assert_true(sum.expected_found);
+	assert_int_equal(sum.outside_found, 1);
 	assert_int_equal(sum.head.seq, head.seq);
 }
 
@@ -220,7 +228,7 @@ static void a_roll_back_is_found_by_an_exported_head(void **state)
 	assert_null(strstr(s.codes, "rolled_back"));
 	s = (struct seen){0};
 	sum = check_all(r, &head, &s);
-	assert_false(sum.complete || sum.expected_found);
+	assert_false(sum.complete || sum.outside_found);
 	assert_non_null(strstr(s.codes, "rolled_back"));
 	/* The whole log gone is found too. */
 	snprintf(path, sizeof path, "%s/chain/00000001.mchain", r->dir);
@@ -344,11 +352,12 @@ static void one_session_with_its_line_in_the_log(void **state)
 	struct seen s = {0};
 	struct err e = {0};
 	struct id unknown = record_id(500);
+	struct verify_ask ask = {.dir = r->dir, .keys = &r->keys, .sink = sink, .arg = &s};
 
 	build_record(r, seals, false);
-	need(verify_session(r->dir, &seals[1].session, &r->keys, sink, &s, &v, &e), &e, "verify_session");
+	need(verify_session(&ask, &seals[1].session, &v, &e), &e, "verify_session");
 	assert_true(v.intact && v.complete && v.sealed);
-	assert_int_equal(verify_session(r->dir, &unknown, &r->keys, sink, &s, &v, &e), ERR_NOT_FOUND);
+	assert_int_equal(verify_session(&ask, &unknown, &v, &e), ERR_NOT_FOUND);
 }
 
 /* Verified where it was moved to: its sealed recordings, the one that is open, and all of it. */
@@ -359,16 +368,17 @@ static void check_moved(struct record *r, const char *dir, const struct chain_se
 	struct verify_result v;
 	struct seen s = {0};
 	struct err e = {0};
+	struct verify_ask ask = {.dir = dir, .keys = &r->keys, .sink = sink, .arg = &s};
 
-	need(verify_session(dir, &seal->session, &r->keys, sink, &s, &v, &e), &e, dir);
+	need(verify_session(&ask, &seal->session, &v, &e), &e, dir);
 	if (!v.intact || !v.complete || !v.sealed || s.integrity)
 		fail_msg("%s: a sealed one:%s", dir, s.codes);
 	s = (struct seen){0};
-	need(verify_session(dir, &open, &r->keys, sink, &s, &v, &e), &e, dir);
+	need(verify_session(&ask, &open, &v, &e), &e, dir);
 	if (!v.intact || v.sealed || s.integrity || strcmp(s.codes, open_code) != 0)
 		fail_msg("%s: the open one:%s", dir, s.codes);
 	s = (struct seen){0};
-	need(verify_all(dir, &r->keys, NULL, sink, NULL, &s, &sum, &e), &e, dir);
+	need(verify_all(&ask, &sum, &e), &e, dir);
 	if (!sum.intact || sum.recordings + sum.missing == 0 || s.integrity)
 		fail_msg("%s: all of it:%s", dir, s.codes);
 }

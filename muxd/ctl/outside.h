@@ -1,0 +1,23 @@
+/*
+ * outside.h - heads that were kept outside of the record, for a verdict that does not rest on the host alone.
+ *
+ * Each is added with where it came from; verification is given the list. Owned by the command.
+ */
+#ifndef MUXD_CTL_OUTSIDE_H
+#define MUXD_CTL_OUTSIDE_H
+
+#include "muxd/ctl/args.h"
+#include "recorder/verify.h"
+
+struct outside {
+	struct verify_outside *heads;
+	size_t n;
+};
+
+/* from: copied. ERR_NOMEM, ERR_LIMIT. */
+int outside_add(struct outside *o, const struct chain_head *h, const char *from, struct err *e);
+/* Every file that --expect-head names: as muxctl head printed it. */
+int outside_expected(struct outside *o, const struct ctl_args *a, struct err *e);
+void outside_finish(struct outside *o);
+
+#endif
