@@ -66,6 +66,8 @@ struct channel {
 	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
+	bool staff;          /* it may use what is kept back */
+	bool out_of_memory;  /* its program was ended for want of it, by us */
 	bool freezes;        /* its program is --freeze: what it stopped goes on if it is killed */
 	bool opened_pending; /* OPENED waits for company */
 	bool spooled;        /* ended and counted in m->spooled */

@@ -186,7 +186,8 @@ void channel_on_exit(struct channel *c, int status)
 	c->exit.signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
 	if (c->freezes && c->exit.signal) /* it could not let go itself */
 		(void)tree_signal_all((const int[]){SIGCONT, 0});
-	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED && watch_out_of_memory(c->m))
+	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED &&
+	    (watch_out_of_memory(c->m) || c->out_of_memory))
 		c->exit.cause = CAUSE_OOM;
 	if (c->state == CHANNEL_ENDING && !c->m->stopping && !c->m->clearing)
 		ending_tick(c);

@@ -23,6 +23,7 @@ struct guard;
  * many programs as an agent can start would hold up a shell for seconds.
  */
 #define CHILD_NICE_WORK 10
+#define CHILD_NICE_POD  19 /* in a pod of our own, where nobody else shares its processors */
 
 struct child_fd {
 	int from, to; /* from > CHILD_SECRET_LAST */

@@ -236,6 +236,7 @@ static void init(struct muxlet *m, char **envp)
 	TAILQ_INIT(&m->lazy);
 	TAILQ_INIT(&m->sink_list);
 	m->listener.fd = m->signals.fd = m->null_fd = -1;
+	m->memory.stat_fd = m->memory.limit_fd = m->memory.kernel_fd = m->memory.pids_fd = -1;
 	m->environ = envp;
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
 }
@@ -251,6 +252,7 @@ static int set_up(struct muxlet *m, const struct options *o)
 	if (!o->join && read_secret(m, o->secret_fd))
 		return -EBADMSG;
 	m->own_uid_only = o->join != NULL;
+	m->own_pod = o->join && !o->leave_s;
 	if (getpid() != 1 && guard_applies())
 		guard_make(&m->guard, getpid(), getpgrp());
 	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;
@@ -264,6 +266,8 @@ static int set_up(struct muxlet *m, const struct options *o)
 	if (!rc) {
 		watch_open(m);
 		clear_open(m);
+		if (m->own_pod)
+			memory_open(m, "/sys/fs/cgroup");
 	}
 	return rc ? rc : listener_open(m, o->listen_fd);
 }
@@ -334,6 +338,7 @@ static void tear_down(struct muxlet *m)
 	secrets_wipe(m, 0);
 	source_close(&m->loop, &m->listener);
 	source_close(&m->loop, &m->signals);
+	memory_close(m);
 	loop_finish(&m->loop);
 	pool_finish(&m->pool);
 	explicit_bzero(m->secret, sizeof(m->secret));
@@ -377,6 +382,7 @@ int main(int argc, char **argv)
 		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);
 		if (rc != JOIN_SERVE)
 			return rc;
+		memory_lock();
 	}
 	rc = set_up(&m, &o);
 	if (rc) {

@@ -9,6 +9,7 @@
 
 #include "muxd/muxlet/channel.h"
 #include "muxd/muxlet/guard.h"
+#include "muxd/muxlet/memory.h"
 #include "muxd/muxlet/stream.h"
 
 #include <sys/resource.h>
@@ -70,12 +71,14 @@ struct muxlet {
 	uint64_t leave_ns, alone_ns; /* leave after so long alone (0: never); alone since (0: not) */
 	struct rlimit files, procs;  /* as muxlet found them; programs get them back */
 	struct guard guard;          /* over what it starts; n 0: none */
+	bool own_pod;                /* what is in the container is ours alone */
 	bool hurries;                /* its priority is meant for those who must get in, too */
 	uint32_t pids;               /* processes at once that programs may be; 0: muxlet keeps none back */
 	struct timer clear_timer;    /* clear.c */
 	bool clearing;
 	uint64_t clear_token, clear_until_ns;
 	unsigned clear_still; /* looks in a row that found nobody who was not stopped */
+	struct memory memory;
 	char user[64];
 	char **environ; /* of the sandbox, as muxlet found it */
 };

@@ -259,7 +259,7 @@ static int launch(struct start *s, const char **at)
 	child.files = s->m->files;
 	child.guard = s->m->guard.n && !(s->o->flags & OPEN_SELF) ? &s->m->guard : NULL;
 	child.first = s->m->hurries && staff;
-	child.nice = s->m->hurries || staff ? 0 : CHILD_NICE_WORK;
+	child.nice = s->m->hurries || staff ? 0 : s->m->own_pod ? CHILD_NICE_POD : CHILD_NICE_WORK;
 	return spawn(s, &child, at);
 }
 
@@ -274,6 +274,7 @@ static struct channel *new_channel(struct muxlet *m, const struct frame *f)
 	c->number = f->channel;
 	memcpy(c->session, o->session, sizeof(c->session));
 	c->pty = o->flags & OPEN_PTY;
+	c->staff = o->flags & OPEN_RESERVE;
 	c->resumed = true;
 	c->in.fd = -1;
 	c->in.ready = channel_input_ready;

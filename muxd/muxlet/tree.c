@@ -49,19 +49,21 @@ static ssize_t read_file(int proc_fd, pid_t pid, const char *name, char *out, si
 	return (ssize_t)n;
 }
 
-/* "pid (any name) S ppid pgrp session tty ... starttime(22nd) ..." */
+/* "pid (any name) S ppid pgrp session tty ... starttime(22nd) vsize rss ..." */
 static int read_stat(int proc_fd, pid_t pid, struct tree_proc *out)
 {
 	char text[1024], state, *at;
 	ssize_t n = read_file(proc_fd, pid, "stat", text, sizeof(text) - 1);
 	int ppid, session, threads;
+	long pages;
 
 	if (n <= 0)
 		return -1;
 	text[n] = 0;
 	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu",
-			  &state, &ppid, &session, &threads, &out->started) != 5)
+	if (!at ||
+	    sscanf(at + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu %*u %ld",
+		   &state, &ppid, &session, &threads, &out->started, &pages) != 6)
 		return -1;
 	out->pid = pid;
 	out->ppid = ppid;
@@ -69,6 +71,7 @@ static int read_stat(int proc_fd, pid_t pid, struct tree_proc *out)
 	out->zombie = (state == 'Z' && threads <= 1) || state == 'X'; /* a dead main thread leaves its process alive */
 	out->stopped = state == 'T' || state == 't';
 	out->ours = false;
+	out->resident = pages > 0 ? (unsigned long long)pages * (unsigned long long)sysconf(_SC_PAGESIZE) : 0;
 	return 0;
 }
 

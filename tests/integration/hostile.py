@@ -73,6 +73,9 @@ attacks = {
     "texts": lambda: {"argv": ["é" * rng.randrange(100, 200)]},  # no such program, in a text that is cut
     "descriptors": sh("ulimit -n $(ulimit -Hn); i=3; while eval \"exec $i</dev/null\" 2>/dev/null; do i=$((i+1)); done; sleep 3600"),
     "memory": sh("tail /dev/zero"),
+    "crowd": sh("n=0; while [ $n -lt 60 ]; do (x=$(printf %1000000s x); while :; do sleep 3600; done) & n=$((n+1)); done; wait"),
+    "cache": sh("[ -e /workspace/big ] || head -c 400000000 /dev/zero >/workspace/big; while :; do cat /workspace/big >/dev/null; done"),
+    "shm": sh("while :; do head -c 100000000 /dev/zero >/dev/shm/$$; sleep 1; done"),
     "kept": sh("head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2; sleep 3600"),
     "disk": sh("while :; do dd if=/dev/zero of=fill.$$ bs=1M 2>/dev/null; for i in $(seq 2000); do : >small.$$.$i; done; done"),
     "ring": sh("yes \"$(head -c 4000 /dev/zero | tr '\\0' x)\""),
@@ -81,7 +84,8 @@ attacks = {
     "errors": lambda: {"argv": ["/no/such/" + "y" * rng.randrange(10)]},
 }
 if os.environ.get("MEMORY", "0") != "1":  # what programs use is one group's: docs/security.md says what that means
-    del attacks["memory"]
+    for name in ("memory", "crowd", "cache", "shm"):
+        del attacks[name]
 if FORK:
     attacks["processes"] = sh(BOMB)
 if ATTACKS:
@@ -187,7 +191,10 @@ def inside(what):
     return o["stdout"]["data"].strip() if "stdout" in o else str(o)
 
 
-LOOK = ("ls /proc | grep -c '^[0-9]'; awk '/VmRSS/{print $2}' /proc/1/status; ls /proc/1/fd 2>/dev/null | wc -l; "
+# muxlet: process 1, and in pods the daemon that joins
+LOOK = ("ls /proc | grep -c '^[0-9]'; "
+        "for p in 1 $(grep -ls -e '[-]-join' /proc/[0-9]*/cmdline | cut -d/ -f3); do awk '/VmRSS/{print $2}' /proc/$p/status; done"
+        " 2>/dev/null | sort -n | tail -n 1; ls /proc/1/fd 2>/dev/null | wc -l; "
         "df -k /workspace | awk 'NR==2{print $3}'")
 
 
@@ -214,6 +221,8 @@ def main():
         at = time.monotonic()
         seconds, why = terminal(agent)
         took.append(seconds)
+        if os.environ.get("TRACE"):
+            print("  %.1f s: %.0f ms %s" % (at + MINUTE - end, seconds * 1e3, why[:100]), flush=True)
         if why:
             failed("a terminal: %r after %.2f s" % (why, seconds))
         elif seconds > 5 * WORST:

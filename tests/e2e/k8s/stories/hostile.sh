@@ -1,7 +1,6 @@
 #!/bin/bash
-# The hostile rounds-only agent of tests/integration/hostile.py in a pod: staff gets in all the while, and everything is as before a
-# minute after. Without the disk, which a node shares out by evicting the pod, and without a fork bomb where the node sets no limit
-# of processes (FORK=1 with one). By default 10 s of it; MINUTE=60 for the whole.
+# The hostile rounds-only agent of tests/integration/hostile.py in a pod with a limit of memory and of processes: staff gets in all
+# the while, and everything is as before a minute after. By default some seconds of it; MINUTE=60 for the whole.
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 
@@ -35,8 +34,24 @@ agent=hostile
 	PRINCIPAL=hostile.1 new_token $agent agent rounds 30m
 	new_token $agent staff terminal,rounds,lifecycle,observe 30m
 } >"$tmp/tokens"
-TOKENS=$tmp/tokens FORK=${FORK:-0} SHARED_DISK=1 MINUTE=${MINUTE:-10} nice -n 5 \
-	env ATTACKS="sessions texts descriptors kept ring processors arguments errors processes" \
+muxctl exec -n --task story $agent -- true || fail "no pod"
+kubectl get pod -l agent_id=$agent -o jsonpath='{.items[0].metadata.uid}' >"$tmp/uid"
+group=$(find /sys/fs/cgroup -type d -path "*muxd-k8s-*" -path "*pid*" -name "*$(cat "$tmp/uid")*" | head -n 1)
+[ -n "$group" ] || fail "no group of processes"
+echo "${PIDS:-1000}" >"$group/pids.max" || fail "no limit of processes"
+
+# Who takes memory is told what ended him, whether the kernel did it or muxlet, and nobody else is ended.
+token=$(head -n 1 "$tmp/tokens")
+round() { api "$token" POST /v1/agents/$agent/rounds "$1"; }
+sleeper=$(round '{"argv":["sleep","600"],"wait_ms":0}' | jq -r .round_id)
+equal "one that takes all memory at once" oom "$(round '{"argv":["tail","/dev/zero"]}' | jq -r .exit.cause)"
+crowd='n=0; while [ $n -lt 300 ]; do (x=$(printf %1000000s x); while :; do sleep 600; done) & n=$((n+1)); done; wait'
+equal "a crowd that takes it bit by bit" oom "$(round "$(jq -n --arg c "$crowd" '{command:$c,wait_ms:30000}')" | jq -r .exit.cause)"
+equal "another round beside them" running "$(api "$token" GET "/v1/rounds/$sleeper" | jq -r .state)"
+api "$token" POST "/v1/rounds/$sleeper/signal" '{"signal":"KILL"}' >/dev/null
+
+TOKENS=$tmp/tokens FORK=${FORK:-0} MEMORY=1 SHARED_DISK=1 MINUTE=${MINUTE:-10} nice -n 5 \
+	env ATTACKS="${ATTACKS:-sessions texts descriptors memory crowd cache shm kept ring processors arguments errors processes}" \
 	/usr/bin/python3 "$here/tests/integration/hostile.py" "$MUXD_STATE" $agent "$MUXCTL" || fail "$(tail -n 20 "$MUXD_STATE/daemon.log")"
 verified() { muxctl verify --all >"$tmp/verify"; }
 wait_for 20 verified || fail "the record: $(tail -n 5 "$tmp/verify")"

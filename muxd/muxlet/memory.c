@@ -1,0 +1,316 @@
+#include "muxd/muxlet/memory.h"
+
+#include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define MIB          (UINT64_C(1) << 20)
+#define KEPT_LEAST   (4 * MIB)
+#define KEPT_MOST    (128 * MIB)
+#define KEPT_SHARE   8
+#define LIMIT_NONE   (UINT64_C(1) << 50) /* version 1 has a number for "no limit" */
+#define PROCESS_COST (128 * 1024)        /* of the kernel's, for a process that does nothing */
+#define STAT_MAX     8192
+#define OVER_NS      (20 * MS_NS)
+#define CROWD        256 /* processes and threads */
+#define SHARE        4   /* between looks at least this many times as long as one takes */
+#define PATIENCE     4   /* looks in a row after which staff's programs go as well */
+#define AGAIN_MOST   12
+
+extern char __executable_start, _end; /* the linker's names */
+
+/* The number behind "name ", at the start of a line; 0 where it is not. */
+static uint64_t value(const char *text, const char *prefix, const char *name)
+{
+	char key[64];
+	const char *at = text;
+	size_t n = (size_t)snprintf(key, sizeof(key), "%s%s ", prefix, name);
+
+	while ((at = strstr(at, key))) {
+		if (at == text || at[-1] == '\n')
+			return strtoull(at + n, NULL, 10);
+		at += n;
+	}
+	return 0;
+}
+
+static uint64_t number(const char *text)
+{
+	return text && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : 0;
+}
+
+/* Memory of no file, of files in memory, and what is locked: nothing of it can go where there is no swap. */
+static uint64_t pages_held(const char *stat, const char *prefix)
+{
+	return value(stat, prefix, "inactive_anon") + value(stat, prefix, "active_anon") +
+	       value(stat, prefix, "unevictable");
+}
+
+int memory_read(bool v2, const char *stat, const char *limit, const char *kernel, const char *pids,
+		struct memory_use *out)
+{
+	static const char *const kernels[] = {"kernel_stack", "pagetables", "sec_pagetables",
+					      "percpu",       "sock",       "slab_unreclaimable"};
+	struct memory_use u = {.limit = v2 ? number(limit) : value(stat, "", "hierarchical_memory_limit"),
+			       .processes = number(pids)};
+
+	if (!u.limit || u.limit >= LIMIT_NONE)
+		return ERANGE;
+	u.held = pages_held(stat, v2 ? "" : "total_");
+	if (v2) {
+		for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+			u.held += value(stat, "", kernels[i]);
+	} else {
+		uint64_t all = number(kernel), least = u.processes * PROCESS_COST;
+
+		u.held += all < least ? all : least;
+	}
+	*out = u;
+	return 0;
+}
+
+uint64_t memory_kept(uint64_t limit)
+{
+	uint64_t kept = limit / KEPT_SHARE;
+
+	return kept < KEPT_LEAST ? KEPT_LEAST : kept > KEPT_MOST ? KEPT_MOST : kept;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct tree_proc *x = a, *y = b;
+
+	if (x->ours != y->ours)
+		return x->ours ? 1 : -1;
+	return (x->resident < y->resident) - (x->resident > y->resident);
+}
+
+size_t memory_choose(struct tree_proc *v, size_t n, uint64_t need, bool staff)
+{
+	uint64_t sum = 0;
+	size_t i = 0;
+
+	if (n)
+		qsort(v, n, sizeof(*v), by_size);
+	while (i < n && sum < need && (staff || !v[i].ours))
+		sum += v[i++].resident;
+	return i;
+}
+
+/* ---- whom it may take */
+
+static bool is_staff(struct muxlet *m, const struct tree_proc *p)
+{
+	const struct channel *c = muxlet_find_pid(m, p->pid);
+
+	if (!c)
+		c = muxlet_find_pid(m, p->session);
+	return c && c->staff;
+}
+
+static struct tree_proc *parent_of(struct tree_proc *v, size_t n, const struct tree_proc *p)
+{
+	for (size_t low = 0; low < n;) {
+		size_t mid = (low + n) / 2;
+
+		if (v[mid].pid == p->ppid)
+			return &v[mid];
+		if (v[mid].pid < p->ppid)
+			low = mid + 1;
+		else
+			n = mid;
+	}
+	return NULL;
+}
+
+/* Of staff: what a person began, its session, and what descends from these. v is in the order of pids. */
+static void mark_staff(struct muxlet *m, struct tree_proc *v, size_t n)
+{
+	bool more = true;
+
+	for (size_t i = 0; i < n; i++)
+		v[i].ours = is_staff(m, &v[i]);
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < n; i++) {
+			const struct tree_proc *parent = v[i].ours ? NULL : parent_of(v, n, &v[i]);
+
+			if (parent && parent->ours)
+				v[i].ours = more = true;
+		}
+	}
+}
+
+static bool may_end(const struct channel *c)
+{
+	return c->pid && !c->staff;
+}
+
+/*
+ * A crowd is not looked through one by one: each look at a process takes memory, and a crowd takes what is left
+ * meanwhile. The newest first: all or half of them. A signal to a group asks the kernel for nothing. False: there was
+ * nobody.
+ */
+static bool end_newest(struct muxlet *m, bool all)
+{
+	size_t n = 0, left;
+	struct channel *c;
+
+	TAILQ_FOREACH(c, &m->alive, place)
+	n += may_end(c);
+	left = all ? n : (n + 1) / 2;
+	TAILQ_FOREACH_REVERSE(c, &m->alive, channel_queue, place)
+	if (left && may_end(c)) {
+		left--;
+		c->out_of_memory = true;
+		(void)kill(-c->pid, SIGKILL);
+	}
+	return n > 0;
+}
+
+static void end_largest(struct muxlet *m, unsigned again, uint64_t need)
+{
+	struct tree_proc *v = NULL;
+	size_t n = 0, chosen;
+
+	if (tree_descendants(getpid(), &v, &n))
+		return;
+	mark_staff(m, v, n);
+	chosen = memory_choose(v, n, need << (again < AGAIN_MOST ? again : AGAIN_MOST), again >= PATIENCE);
+	for (size_t i = 0; i < chosen; i++) {
+		struct channel *c = muxlet_find_pid(m, v[i].pid);
+
+		if (c)
+			c->out_of_memory = true;
+		tree_tell(&v[i], SIGKILL);
+	}
+	muxlet_note(m, "short of memory: %zu of %zu programs are ended", chosen, n);
+	free(v);
+}
+
+static void end_some(struct muxlet *m, uint64_t processes, uint64_t need)
+{
+	unsigned again = m->memory.again++;
+
+	if (processes <= CROWD || again > 1 || !end_newest(m, again == 1))
+		end_largest(m, again, need);
+}
+
+/* ---- the looks */
+
+static uint64_t files_at(const char *path)
+{
+	struct statfs fs;
+
+	if (statfs(path, &fs) || fs.f_type != TMPFS_MAGIC)
+		return 0;
+	return (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+}
+
+/* Files in memory are nobody's program, and go with none. */
+static uint64_t files_held(const struct muxlet *m)
+{
+	return files_at(m->workdir) + files_at("/dev/shm");
+}
+
+static bool read_text(int fd, char *out, size_t size)
+{
+	ssize_t n = fd < 0 ? -1 : pread(fd, out, size - 1, 0);
+
+	out[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static int look(const struct memory *mem, struct memory_use *out)
+{
+	char stat[STAT_MAX], limit[32], kernel[32], pids[32];
+
+	if (!read_text(mem->stat_fd, stat, sizeof(stat)))
+		return EIO;
+	(void)read_text(mem->limit_fd, limit, sizeof(limit));
+	(void)read_text(mem->kernel_fd, kernel, sizeof(kernel));
+	(void)read_text(mem->pids_fd, pids, sizeof(pids));
+	return memory_read(mem->v2, stat, limit, kernel, pids, out);
+}
+
+static uint64_t next_ns(const struct memory_use *u)
+{
+	static const unsigned ms[] = {1000, 250, 100, 20};
+	uint64_t quarter = u->held / (u->limit / 4);
+
+	return ms[quarter < 3 ? quarter : 3] * MS_NS;
+}
+
+static void memory_tick(struct timer *t)
+{
+	struct muxlet *m = container_of(t, struct muxlet, memory.timer);
+	struct memory_use u = {.limit = 4};
+	uint64_t begun = monotonic_ns(), wait = 1000 * MS_NS, kept, took;
+
+	if (look(&m->memory, &u) == 0) {
+		kept = memory_kept(u.limit);
+		wait = next_ns(&u);
+		if (u.held + kept > u.limit && u.held > files_held(m) + kept && !m->stopping && !m->clearing) {
+			end_some(m, u.processes, u.held + kept - u.limit + kept / 2);
+			wait = OVER_NS;
+		} else {
+			m->memory.again = 0;
+		}
+	}
+	took = monotonic_ns() - begun;
+	timer_arm(&m->loop, t, begun + took + (wait > SHARE * took ? wait : SHARE * took));
+}
+
+static int open_in(const char *dir, const char *name)
+{
+	char path[256];
+
+	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+		return -1;
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+void memory_open(struct muxlet *m, const char *dir)
+{
+	struct memory *mem = &m->memory;
+	struct memory_use u;
+
+	mem->limit_fd = open_in(dir, "memory.max");
+	mem->v2 = mem->limit_fd >= 0;
+	mem->stat_fd = open_in(dir, mem->v2 ? "memory.stat" : "memory/memory.stat");
+	mem->pids_fd = open_in(dir, mem->v2 ? "pids.current" : "pids/pids.current");
+	if (!mem->v2)
+		mem->kernel_fd = open_in(dir, "memory/memory.kmem.usage_in_bytes");
+	if (mem->stat_fd < 0 || look(mem, &u) != 0) {
+		memory_close(m);
+		return;
+	}
+	mem->timer.fire = memory_tick;
+	timer_arm(&m->loop, &mem->timer, monotonic_ns() + next_ns(&u));
+}
+
+void memory_close(struct muxlet *m)
+{
+	int *fds[] = {&m->memory.stat_fd, &m->memory.limit_fd, &m->memory.kernel_fd, &m->memory.pids_fd};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+void memory_lock(void)
+{
+	(void)mlock(&__executable_start, (size_t)(&_end - &__executable_start));
+}
