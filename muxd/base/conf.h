@@ -71,6 +71,7 @@ struct conf {
 	bool mask_input;              /* record.mask_unechoed_input: true */
 	uint64_t record_min_free;     /* record.min_free: below it new sessions are refused */
 	uint64_t record_retain_ns;    /* record.retain: 0 = for ever */
+	uint64_t record_retain_wait_ns;
 	uint64_t record_segment_size; /* record.segment_size */
 	/* grants.* */
 	uint64_t grant_ttl_ns, grant_ttl_max_ns, grant_warn_ns; /* 15m, 24h, 60s */

@@ -90,7 +90,10 @@ static const struct conf_key keys[] = {
     {"record.min_free", CONF_SIZE, AT(record_min_free), "64MiB", MIB, TIB, NULL, NULL,
      "Free space below which nothing new may start."},
     {"record.retain", CONF_DURATION, AT(record_retain_ns), "0", 0, 3650 * DAY, NULL, NULL,
-     "How long sealed recordings are kept; 0: for ever."},
+     "How long sealed recordings are kept; 0: for ever. A shorter time takes effect after record.retain_wait."},
+    {"record.retain_wait", CONF_DURATION, AT(record_retain_wait_ns), "24h", 0, 365 * DAY, NULL, NULL,
+     "How long a shorter record.retain waits before anything is removed by it, counted from the event config.loaded in "
+     "the audit log; a shorter waiting time itself waits for as long as the one before."},
     {"record.segment_size", CONF_SIZE, AT(record_segment_size), "64MiB", MIB, 4 * GIB, NULL, NULL,
      "Size at which the segment log begins a new file."},
     {"grants.ttl", CONF_DURATION, AT(grant_ttl_ns), "15m", NS_PER_SEC, 3650 * DAY, NULL, NULL,
