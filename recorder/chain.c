@@ -228,8 +228,7 @@ int chain_append_seal(struct chain *c, const struct chain_seal *seal, bool recov
 	return rc < 0 ? rc : 0;
 }
 
-int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const char *reason, const char *by,
-			   struct err *e)
+int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const json_t *why, struct err *e)
 {
 	struct chain_entry_header h = {.type = CHAIN_TOMBSTONE,
 				       .journal_seq = seal->journal_seq,
@@ -238,10 +237,10 @@ int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const
 	json_t *o = chain_seal_json(seal);
 	int rc;
 
-	if (o &&
-	    (json_object_set_new(o, "reason", json_string(reason)) || json_object_set_new(o, "by", json_string(by)))) {
+	/* What the seal says goes before what the reason may say. */
+	if (o && json_object_update_missing(o, (json_t *)why)) {
 		json_decref(o);
-		return err_set(e, ERR_INVAL, "the reason of a tombstone is not text");
+		return err_set(e, ERR_NOMEM, "no memory for a tombstone");
 	}
 	pthread_mutex_lock(&c->lock);
 	rc = roll(c, h.wall_ns, e);

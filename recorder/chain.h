@@ -84,9 +84,8 @@ uint64_t chain_audit_seq(struct chain *c);
 int chain_append_audit(struct chain *c, const struct ring_record *rec, int64_t wall_ns, struct err *e);
 /* recovering: look through the whole log first and do nothing when this session's seal is there. */
 int chain_append_seal(struct chain *c, const struct chain_seal *seal, bool recovering, struct err *e);
-/* Append and sign this before the file is removed. reason: "retention", ...; by: who. */
-int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const char *reason, const char *by,
-			   struct err *e);
+/* Append and sign this before the file is removed. why (borrowed): reason, rule, by whom, and what verify asks for. */
+int chain_append_tombstone(struct chain *c, const struct chain_seal *seal, const json_t *why, struct err *e);
 /* An entry whose payload is o (borrowed), of a type from CHAIN_DIGEST on. session: NULL when it is about none. */
 int chain_append_json(struct chain *c, enum chain_type type, const struct id *session, json_t *o, struct err *e);
 int chain_sync(struct chain *c, struct err *e);

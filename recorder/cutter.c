@@ -37,8 +37,6 @@ static int copy_rules(struct cutter *c, const struct conf *conf, struct err *e)
 	pthread_mutex_lock(&c->lock);
 	if (rc == 0) {
 		c->segment_size = conf->record_segment_size;
-		c->retain_ns = conf->record_retain_ns;
-		c->retention_ns = 0;
 		c->rules = rules;
 		c->nrules = conf->nrules;
 	}
@@ -51,10 +49,24 @@ static int copy_rules(struct cutter *c, const struct conf *conf, struct err *e)
 	return rc ? err_set(e, rc, "out of memory") : 0;
 }
 
-int cutter_configure(struct cutter *c, const struct conf *conf, struct err *e)
+static int take_load(struct cutter *c, const struct conf *conf, const json_t *loaded, struct err *e)
+{
+	struct config_load *l;
+	int rc = config_load_create(conf, loaded, &l, e);
+
+	if (rc)
+		return rc;
+	config_load_destroy(c->load);
+	c->load = l;
+	return 0;
+}
+
+int cutter_configure(struct cutter *c, const struct conf *conf, const json_t *loaded, struct err *e)
 {
 	pthread_mutex_lock(&c->turn);
 	int rc = copy_rules(c, conf, e);
+	if (rc == 0)
+		rc = take_load(c, conf, loaded, e);
 	pthread_mutex_unlock(&c->turn);
 	return rc;
 }
@@ -80,6 +92,8 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 	open_files_init(&c->files, p->open_max ? p->open_max : open_files_most());
 	c->dir = strdup(p->dir);
 	int rc = c->dir ? copy_rules(c, p->conf, e) : err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0)
+		rc = take_load(c, p->conf, p->loaded, e);
 	if (rc == 0)
 		rc = chain_open(c->dir, p->signer, &c->chain, &cut, e);
 	if (rc == 0 && cut)
@@ -356,6 +370,8 @@ void cutter_destroy(struct cutter *c)
 	cutter_stop(c);
 	cut_clear(c);
 	free(c->sessions);
+	config_load_destroy(c->load);
+	holds_finish(&c->holds);
 	follower_destroy(c->follower);
 	chain_close(c->chain);
 	index_close(c->index);

@@ -36,6 +36,7 @@ struct cutter_params {
 	struct live *live;
 	const struct signer *signer;
 	const struct conf *conf; /* copied from */
+	const json_t *loaded;    /* who loaded it (config_log.h), copied; NULL: nobody says */
 	bool idle_priority;
 	unsigned open_max; /* files of open sessions that are open at once; 0: what the limit of descriptors allows */
 	void (*sealed)(void *arg, const struct id *session); /* told of each seal, from its threads; NULL: nobody */
@@ -57,7 +58,10 @@ int cutter_start(struct cutter *c, struct err *e);
 /* Stores a checkpoint; seals nothing by force. */
 void cutter_stop(struct cutter *c);
 void cutter_destroy(struct cutter *c);
-int cutter_configure(struct cutter *c, const struct conf *conf, struct err *e);
+/* How long recordings are kept follows once the log has told of it, and as retention_policy.h says. */
+int cutter_configure(struct cutter *c, const struct conf *conf, const json_t *loaded, struct err *e);
+/* What holds for keeping, and what will: {"retain","retain_wait","holds",...}, a new reference. NULL: no memory. */
+json_t *cutter_retention(struct cutter *c);
 /* The rule for a session with this OPEN. */
 void cutter_rule(struct cutter *c, const char *open, struct trunc_rule *out);
 void cutter_status(struct cutter *c, struct cutter_status *out);

@@ -170,6 +170,8 @@ int cut_restore(struct cutter *c, struct err *e)
 	if (rc == 0)
 		rc = index_cursor(c->index, &c->stored, e);
 	if (rc == 0)
+		rc = cut_policy_load(c, e);
+	if (rc == 0)
 		rc = restore_sealed(c, e);
 	if (rc == 0)
 		rc = index_unsealed(c->index, restore_row, &r, e);

@@ -4,14 +4,20 @@
 #include "muxd/base/log.h"
 #include "recorder/cutter_state.h"
 
+#include <stdio.h>
+
 static void tell_wait(struct cutter *c)
 {
 	static const struct id nobody;
-	static const char json[] = "{\"event\":\"retention.wait\",\"outcome\":\"error\",\"principal\":\"recorder\","
-				   "\"detail\":\"the wall clock ran ahead\"}";
+	const struct retention_policy *p = &c->policy;
+	char json[256];
 
-	if (!c->retain_ns)
+	if (p->retain.now == RETENTION_FOREVER && !p->retain.waits)
 		return;
+	snprintf(json, sizeof(json),
+		 "{\"event\":\"" RETENTION_CLOCK_EVENT "\",\"outcome\":\"error\",\"principal\":\"recorder\","
+		 "\"detail\":\"the wall clock ran ahead\",\"at_ns\":%lld}",
+		 (long long)clock_wall_ns());
 	log_warn(NULL, "the wall clock ran ahead: record.retain removes nothing for 24 h of uptime");
 	if (drain_append_own(c->p.drain, RING_AUDIT, &nobody, json))
 		log_error(NULL, "that retention waits could not be audited");
@@ -32,18 +38,40 @@ int cut_retain_start(struct cutter *c, struct err *e)
 	return rc;
 }
 
+/* What waits must not begin to hold by a clock that is not believed: the word for that is on its way into the log. */
+static void advance(struct cutter *c, int64_t wall_ns)
+{
+	uint64_t before = c->policy.retain.now;
+
+	retention_policy_advance(&c->policy, wall_ns);
+	if (c->policy.retain.now != before)
+		c->retention_ns = 0;
+}
+
 int cut_retain_due(struct cutter *c, struct err *e)
 {
+	struct retention_job job = {.dir = c->dir,
+				    .index = c->index,
+				    .chain = c->chain,
+				    .policy = &c->policy,
+				    .holds = &c->holds,
+				    .now_ns = clock_wall_ns()};
 	uint64_t now = clock_boot_ns();
 	bool jumped = false;
 	size_t n = 0;
 	int rc = retention_guard_check(&c->guard, c->index, &jumped, e);
+
+	/* Behind the word that the clock ran ahead, not before: nothing is to be counted by that clock. */
 	if (jumped)
 		tell_wait(c);
-	if (rc || c->guard.until_ns || !c->retain_ns || now < c->retention_ns)
+	if (rc == 0)
+		rc = cut_config_due(c, e);
+	if (rc || c->guard.until_ns)
 		return rc;
-	int64_t before = clock_wall_ns() - (int64_t)c->retain_ns;
-	rc = retention_run(c->dir, c->index, c->chain, before, &n, e);
+	advance(c, job.now_ns);
+	if (now < c->retention_ns)
+		return 0;
+	rc = retention_run(&job, &n, e);
 	/* A full batch: more of them wait. What failed is not to fail the cutter's next step too. */
 	if (rc || n < RETENTION_BATCH)
 		c->retention_ns = now + RETENTION_NS;

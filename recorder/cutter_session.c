@@ -250,14 +250,18 @@ static int cut_session_record(struct cutter *c, struct segment_record *sr, struc
 	return sr->rec.type == RING_EXIT ? cut_end(c, s, sr, e) : 0;
 }
 
-static int cut_audit(struct cutter *c, const struct segment_record *sr, struct err *e)
+static int cut_audit(struct cutter *c, struct segment_record *sr, struct err *e)
 {
 	int64_t wall = follower_wall_ns(c->follower, sr->rec.boot_ns);
 	char *json = payload_text(&sr->rec);
-	int rc = json ? index_put_audit(c->index, sr->lsn, wall, &sr->rec.session, json, e)
-		      : err_set(e, ERR_NOMEM, "out of memory");
+	int rc = json ? cut_policy_audit(c, sr, &json, e) : err_set(e, ERR_NOMEM, "out of memory");
+
+	if (rc == 0)
+		rc = index_put_audit(c->index, sr->lsn, wall, &sr->rec.session, json, e);
+	if (rc == 0)
+		rc = chain_append_audit(c->chain, &sr->rec, wall, e);
 	free(json);
-	return rc ? rc : chain_append_audit(c->chain, &sr->rec, wall, e);
+	return rc;
 }
 
 static int cut_clock(struct cutter *c, const struct segment_record *sr, struct err *e)

@@ -10,8 +10,10 @@
 #include "muxd/base/buf.h"
 #include "muxd/base/memory.h"
 #include "recorder/builder.h"
+#include "recorder/config_log.h"
 #include "recorder/cutter.h"
 #include "recorder/follower.h"
+#include "recorder/holds.h"
 #include "recorder/open_files.h"
 #include "recorder/retention.h"
 
@@ -61,8 +63,10 @@ struct cutter {
 	struct conf_rule *rules;
 	size_t nrules;
 	uint64_t segment_size;
-	uint64_t retain_ns;    /* 0 = for ever */
-	uint64_t retention_ns; /* when to look again */
+	struct retention_policy policy; /* as the log has it, up to what was consumed */
+	struct holds holds;             /* likewise */
+	struct config_load *load;       /* what is to be told to the log; NULL: told */
+	uint64_t retention_ns;          /* when to look again */
 	struct retention_guard guard;
 
 	pthread_mutex_t lock;
@@ -93,6 +97,14 @@ int cut_seal_mend(struct cutter *c, const struct id *id, const char *path, struc
 int cut_checkpoint(struct cutter *c, struct err *e);
 /* Of one that changed, inside an index transaction. state: room to work in. */
 int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e);
+
+/* cutter_policy.c: inside an index transaction, but for the first. */
+/* What the index has of it; what comes behind its place in the log is taken as it is consumed. */
+int cut_policy_load(struct cutter *c, struct err *e);
+/* An audit event on its way into index and chain. One that net must not write is replaced, text and record. */
+int cut_policy_audit(struct cutter *c, struct segment_record *sr, char **json, struct err *e);
+/* The configuration that is not told yet goes into the log. Everything before is consumed. */
+int cut_config_due(struct cutter *c, struct err *e);
 
 /* cutter_retain.c */
 int cut_retain_start(struct cutter *c, struct err *e);

@@ -26,6 +26,7 @@ static const char schema[] =
     "CREATE INDEX IF NOT EXISTS sessions_exec ON sessions(ended_ns) WHERE exec_id IS NOT NULL;"
     "CREATE INDEX IF NOT EXISTS sessions_ended ON sessions(ended_ns) WHERE state = 'sealed';"
     "CREATE TABLE IF NOT EXISTS checkpoints(id TEXT PRIMARY KEY, state BLOB) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS holds(id TEXT PRIMARY KEY, json TEXT, released TEXT) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS audit(lsn INTEGER PRIMARY KEY, wall_ns INTEGER, event TEXT, principal TEXT, agent TEXT,"
     " grant_id TEXT, session TEXT, outcome TEXT, json TEXT);"
     "CREATE INDEX IF NOT EXISTS audit_principal ON audit(principal, lsn);"

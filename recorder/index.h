@@ -92,9 +92,27 @@ int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *
 int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void *arg, struct err *e);
 /* How many sessions of the agent were opened with that snapshot as the current one, whose recordings are there. */
 int index_refers(struct index *ix, const char *agent, const char *snapshot, uint64_t *out, struct err *e);
-/* Sealed sessions that ended before before_ns, at most max. */
-int index_expired(struct index *ix, int64_t before_ns, size_t max, int (*fn)(void *arg, const struct id *id), void *arg,
-		  struct err *e);
+/* index_retention.c: what retention lives by. */
+struct index_ended {
+	struct id id;
+	const char *agent, *principal; /* NULL: not known */
+	int64_t opened_ns, ended_ns;
+};
+/* Sealed sessions that ended before before_ns, the oldest first. 1 from fn: enough. */
+typedef int index_ended_row(void *arg, const struct index_ended *row);
+int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void *arg, struct err *e);
+/* A hold and its release, each by the JSON of its event. Putting one in again changes nothing. */
+int index_put_hold(struct index *ix, const char *id, const char *json, struct err *e);
+int index_put_release(struct index *ix, const char *id, const char *json, struct err *e);
+typedef int index_hold_row(void *arg, const json_t *hold, const json_t *released); /* released: NULL while in force */
+int index_holds(struct index *ix, bool released_too, index_hold_row *fn, void *arg, struct err *e);
+/* Events that decide how long recordings are kept (retention_policy.h), in their order. */
+typedef int index_event_row(void *arg, uint64_t lsn, const json_t *record);
+int index_policy(struct index *ix, index_event_row *fn, void *arg, struct err *e);
+/* The last n events config.text before that place. */
+int index_config_pieces(struct index *ix, uint64_t lsn, size_t n, index_event_row *fn, void *arg, struct err *e);
+/* Nothing was ever sealed. */
+int index_fresh(struct index *ix, bool *out, struct err *e);
 /* Sessions that are not sealed. state: the builder's checkpoint or NULL. */
 struct index_unsealed {
 	struct id id;

@@ -267,25 +267,6 @@ int index_refers(struct index *ix, const char *agent, const char *snapshot, uint
 	return rc;
 }
 
-int index_expired(struct index *ix, int64_t before_ns, size_t max, int (*fn)(void *arg, const struct id *id), void *arg,
-		  struct err *e)
-{
-	sqlite3_stmt *s;
-	struct id id;
-	int step, rc = index_stmt(ix, SQL_EXPIRED, &s, e);
-	if (rc)
-		return rc;
-	index_bind_u64(s, ":before", before_ns > 0 ? (uint64_t)before_ns : 0);
-	index_bind_u64(s, ":limit", max);
-	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
-		rc = id_parse(column_text(s, 0), &id);
-		if (rc == 0)
-			rc = fn(arg, &id);
-	}
-	sqlite3_reset(s);
-	return rc || step == SQLITE_DONE ? rc : index_error(ix, step, e);
-}
-
 int index_unsealed(struct index *ix, index_unsealed_row *row, void *arg, struct err *e)
 {
 	sqlite3_stmt *s;

@@ -6,6 +6,7 @@
 #include "muxd/base/log.h"
 #include "recorder/chain.h"
 #include "recorder/file.h"
+#include "recorder/holds.h"
 #include "recorder/recording.h"
 
 #include <dirent.h>
@@ -138,10 +139,33 @@ static int put_days(struct making *m, struct err *e)
 	return rc;
 }
 
+/* One that cannot be read holds nothing: verify names it. */
+static int put_hold(struct index *ix, const struct chain_entry *en, struct err *e)
+{
+	json_t *o = NULL;
+	int rc = 0;
+
+	if (chain_entry_json(en, &o))
+		return 0;
+	const char *event = json_string_value(json_object_get(o, "event"));
+	const char *id = json_string_value(json_object_get(o, "hold"));
+	char *text = json_text(o);
+	if (!text)
+		rc = err_set(e, ERR_NOMEM, "out of memory");
+	else if (event && id)
+		rc =
+		    strcmp(event, HOLD_ADD) == 0 ? index_put_hold(ix, id, text, e) : index_put_release(ix, id, text, e);
+	free(text);
+	json_decref(o);
+	return rc;
+}
+
 static int put_entry(struct index *ix, const struct chain_entry *en, struct err *e)
 {
 	if (en->type == CHAIN_TOMBSTONE)
 		return index_put_gone(ix, &en->session, "expired", e);
+	if (en->type == CHAIN_HOLD)
+		return put_hold(ix, en, e);
 	if (en->type != CHAIN_AUDIT)
 		return 0;
 	char *json = strndup((const char *)en->payload, en->len);

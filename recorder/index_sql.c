@@ -24,8 +24,8 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 			" digest = NULL, exec_id = NULL, path = NULL WHERE id = :id",
     [SQL_PUT_KEPT] = "UPDATE sessions SET state = 'kept' WHERE id = :id",
     [SQL_PUT_GONE] = "INSERT INTO sessions(id, state) VALUES(:id, :state) ON CONFLICT(id) DO NOTHING",
-    [SQL_EXPIRED] = "SELECT id FROM sessions WHERE state = 'sealed' AND ended_ns < :before ORDER BY ended_ns"
-		    " LIMIT :limit",
+    [SQL_EXPIRED] = "SELECT id, agent, principal, opened_ns, ended_ns FROM sessions"
+		    " WHERE state = 'sealed' AND ended_ns < :before ORDER BY ended_ns",
     [SQL_PUT_AUDIT] = "INSERT INTO audit(lsn, wall_ns, event, principal, agent, grant_id, session, outcome, json)"
 		      " VALUES(:lsn, :wall, :event, :principal, :agent, :grant, :session, :outcome, :json)"
 		      " ON CONFLICT(lsn) DO NOTHING",
@@ -61,6 +61,14 @@ static const char *const texts[INDEX_SQL_COUNT] = {
     /* The last event, not the latest: one day of a wrong clock is not to stand for the newest thing for ever. */
     [SQL_NEWEST] = "SELECT coalesce((SELECT wall_ns FROM audit ORDER BY lsn DESC LIMIT 1),"
 		   " (SELECT max(ended_ns) FROM sessions WHERE state = 'sealed'), 0)",
+    [SQL_PUT_HOLD] = "INSERT INTO holds(id, json) VALUES(:id, :json) ON CONFLICT(id) DO NOTHING",
+    [SQL_PUT_RELEASE] = "UPDATE holds SET released = :json WHERE id = :id",
+    [SQL_HOLDS] = "SELECT json, released FROM holds WHERE :all OR released IS NULL ORDER BY id",
+    [SQL_POLICY] = "SELECT lsn, json FROM audit WHERE event IN ('config.loaded', 'retention.apply', 'retention.wait')"
+		   " ORDER BY lsn",
+    [SQL_PIECES] = "SELECT json FROM (SELECT lsn, json FROM audit WHERE event = 'config.text' AND lsn < :lsn"
+		   " ORDER BY lsn DESC LIMIT :limit) ORDER BY lsn",
+    [SQL_FRESH] = "SELECT NOT EXISTS(SELECT 1 FROM sessions WHERE state NOT IN ('open', 'ended'))",
 };
 
 const char *index_sql_text(enum index_sql which)

@@ -22,7 +22,8 @@ struct account_key {
 	struct id grant, session;
 	uint64_t conn;
 	char door[16], peer[64], outcome[32];
-	bool login; /* a failed log-in, not a reading */
+	bool login; /* a failed log-in, or an act that was refused; not a reading */
+	bool act;
 };
 
 struct range {
@@ -54,8 +55,8 @@ struct ledger {
 
 const char *ledger_op_name(enum ledger_op op)
 {
-	static const char *const names[] = {"sessions", "session", "events", "recording", "page",
-					    "keyframe", "output",  "screen", "file",      "audit"};
+	static const char *const names[] = {"sessions", "session", "events", "recording", "page",      "keyframe",
+					    "output",   "screen",  "file",   "audit",     "retention", "holds"};
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == READ_OPS, "an operation without a name");
 	return names[op];
@@ -171,7 +172,7 @@ static json_t *event_json(const struct account *a)
 {
 	json_t *o = json_object();
 
-	put(o, "event", a->key.login ? "auth.fail" : "record.read");
+	put(o, "event", a->key.act ? "verdict" : a->key.login ? "auth.fail" : "record.read");
 	put(o, "op", a->op);
 	put(o, "outcome", a->key.outcome);
 	put(o, "agent", a->agent);
@@ -179,7 +180,8 @@ static json_t *event_json(const struct account *a)
 	put_id(o, "session", &a->key.session);
 	json_object_set_new(o, "count", json_integer((json_int_t)a->count));
 	if (a->key.login)
-		json_object_set_new(o, "detail", json_pack("{s:s,s:s}", "what", "token", "message", a->message));
+		json_object_set_new(
+		    o, "detail", json_pack("{s:s,s:s}", "what", a->key.act ? "act" : "token", "message", a->message));
 	else
 		put_read(o, a);
 	return o;
@@ -325,12 +327,13 @@ void ledger_sent(struct ledger *l, const struct reader *who, const struct readin
 	pthread_mutex_unlock(&l->lock);
 }
 
-void ledger_refused(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message)
+static void refused(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message, bool act)
 {
 	struct account_key key;
 	struct account *a;
 
 	key_make(who, NULL, err_name(rc), true, &key);
+	key.act = act;
 	pthread_mutex_lock(&l->lock);
 	a = account_find(l, &key);
 	if (!a)
@@ -342,6 +345,16 @@ void ledger_refused(struct ledger *l, const struct reader *who, const char *op, 
 	if (!a || account_added(l, a))
 		log_error(NULL, "a failed log-in is not in the audit log");
 	pthread_mutex_unlock(&l->lock);
+}
+
+void ledger_refused(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message)
+{
+	refused(l, who, op, rc, message, false);
+}
+
+void ledger_denied(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message)
+{
+	refused(l, who, op, rc, message, true);
 }
 
 /* ---- time */

@@ -42,6 +42,8 @@ enum ledger_op {
 	READ_SCREEN,
 	READ_FILE,
 	READ_AUDIT,
+	READ_RETENTION,
+	READ_HOLDS,
 	READ_OPS,
 };
 const char *ledger_op_name(enum ledger_op op);
@@ -65,6 +67,8 @@ int ledger_read(struct ledger *l, const struct reader *who, const struct reading
 void ledger_sent(struct ledger *l, const struct reader *who, const struct reading_of *what);
 /* A log-in that failed (auth.fail); op: what was asked for, one of the service's names. */
 void ledger_refused(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message);
+/* Something other than reading that its grant does not allow (verdict). */
+void ledger_denied(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message);
 /* The client will not come again: what is due is told. */
 void ledger_client_gone(struct ledger *l, const struct reader *who);
 void ledger_tick(struct ledger *l);

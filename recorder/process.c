@@ -177,6 +177,7 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 				  .live = p->live,
 				  .signer = p->start.signer,
 				  .conf = p->start.conf,
+				  .loaded = p->start.loaded,
 				  .idle_priority = true,
 				  .sealed = on_sealed,
 				  .sealed_arg = p->keyframer};
@@ -250,7 +251,7 @@ static int process_start(struct process *p, struct err *e)
 	return tell_ready(p, e);
 }
 
-static int take_conf(struct process *p, int fd, struct err *e)
+static int take_conf(struct process *p, int fd, const json_t *loaded, struct err *e)
 {
 	struct conf *conf;
 	int rc = start_conf(fd, &conf, e);
@@ -258,7 +259,7 @@ static int take_conf(struct process *p, int fd, struct err *e)
 		return rc;
 	enum log_format format = strcmp(conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	if ((rc = log_setup("recorder", conf->log_level, format, 2, e)) == 0)
-		rc = cutter_configure(p->cutter, conf, e);
+		rc = cutter_configure(p->cutter, conf, loaded, e);
 	if (rc == 0) {
 		drain_configure(p->drain, conf->record_min_free);
 		log_info(NULL, "took the new configuration");
@@ -295,7 +296,7 @@ static void process_packet(struct process *p, const json_t *msg, int *fds, size_
 	} else if (strcmp(op, "grant_keys") == 0) {
 		rc = auth_set_keys(p->start.auth, json_object_get(msg, "grant_keys"), &e);
 	} else if (strcmp(op, "reload") == 0 && n == 1) {
-		rc = take_conf(p, fds[0], &e);
+		rc = take_conf(p, fds[0], json_object_get(msg, "loaded"), &e);
 		fds[0] = -1;
 	} else {
 		rc = err_set(&e, ERR_PROTOCOL, "a packet '%s' is not expected", op);

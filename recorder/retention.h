@@ -1,9 +1,9 @@
 /*
- * retention.h - sealed recordings that are older than `record.retain` go; a signed tombstone stays.
+ * retention.h - sealed recordings that are older than is in force go, unless held; a signed tombstone stays.
  *
  * Called by the cutter between its steps. For each recording: tombstone into the
- * chain log, head signed, file removed, row of the index emptied of everything
- * but who, where and when. A crash between two of these repeats them. What cannot
+ * chain log with the rule, its limit, the configuration and who loaded it, head signed, file removed, row of the
+ * index emptied of everything but who, where and when. A crash between two of these repeats them. What cannot
  * be read or removed is kept for good and said in the log: it never stops the cutter.
  *
  * Ages are by the wall clock, and a wrong one would erase everything at once. So a
@@ -20,11 +20,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct holds;
+struct retention_policy;
+
 #define RETENTION_BATCH 50
 
-/* At most RETENTION_BATCH recordings that ended before `before_ns` (wall clock). *out_n: how many went. */
-int retention_run(const char *dir, struct index *ix, struct chain *chain, int64_t before_ns, size_t *out_n,
-		  struct err *e);
+/* What holds now; all borrowed. */
+struct retention_job {
+	const char *dir;
+	struct index *index;
+	struct chain *chain;
+	const struct retention_policy *policy;
+	const struct holds *holds;
+	int64_t now_ns; /* wall clock */
+};
+
+/*
+ * At most RETENTION_BATCH recordings that are older than the policy keeps, by their end and by their seal, and that no
+ * hold covers. Inside a transaction of the index. *out_n: how many went.
+ */
+int retention_run(const struct retention_job *job, size_t *out_n, struct err *e);
 
 #define RETENTION_JUMP_NS  ((int64_t)(3600 * NS_PER_SEC))      /* while it runs: wall against uptime */
 #define RETENTION_AHEAD_NS ((int64_t)(24 * 3600 * NS_PER_SEC)) /* at the start: wall against the record */

@@ -1,5 +1,6 @@
 #include "recorder/retention_policy.h"
 
+#include "muxd/base/clock.h"
 #include "muxd/base/text.h"
 
 #include <string.h>
@@ -141,8 +142,9 @@ static void take_clock(struct retention_policy *p, int64_t at_ns)
 
 bool retention_policy_reserved(const char *event)
 {
-	static const char *const names[] = {RETENTION_CONFIG_EVENT, RETENTION_APPLY_EVENT, RETENTION_CLOCK_EVENT,
-					    "config.text",          "hold.add",            "hold.release"};
+	static const char *const names[] = {
+	    RETENTION_CONFIG_EVENT, RETENTION_APPLY_EVENT, RETENTION_CLOCK_EVENT, "config.text", "hold.add",
+	    "hold.release"};
 
 	for (size_t i = 0; event && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(names[i], event) == 0)
@@ -179,4 +181,32 @@ bool retention_policy_due(const struct retention_policy *p, int64_t sealed_ns, i
 {
 	return p->retain.now != RETENTION_FOREVER && p->retain.now <= INT64_MAX &&
 	       now_ns - sealed_ns > (int64_t)p->retain.now;
+}
+
+static json_t *duration_json(uint64_t ns)
+{
+	char text[64];
+
+	clock_format_duration(ns, text, sizeof(text));
+	return json_string(ns ? text : "0");
+}
+
+static json_t *term_json(const struct retention_term *t)
+{
+	char since[40], until[40];
+	json_t *next = NULL;
+
+	if (t->waits) {
+		clock_format_utc(t->since_ns, since, sizeof(since));
+		clock_format_utc(t->until_ns, until, sizeof(until));
+		next = json_pack("{s:o,s:s,s:s,s:s,s:s}", "value", duration_json(t->next), "since", since, "applies_at",
+				 until, "by", t->next_source.by, "digest", t->next_source.digest);
+	}
+	return json_pack("{s:o,s:s,s:s,s:o*}", "now", duration_json(t->now), "by", t->source.by, "digest",
+			 t->source.digest, "next", next);
+}
+
+json_t *retention_policy_json(const struct retention_policy *p)
+{
+	return json_pack("{s:o,s:o}", "retain", term_json(&p->retain), "retain_wait", term_json(&p->wait));
 }

@@ -20,10 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RETENTION_RULE    "record.retain"
-#define RETENTION_DIGEST  65
-#define RETENTION_BY_MAX  128
-#define RETENTION_FOREVER 0 /* as the configuration writes it */
+#define RETENTION_RULE            "record.retain"
+#define RETENTION_DIGEST          65
+#define RETENTION_BY_MAX          128
+#define RETENTION_FOREVER         0 /* as the configuration writes it */
 #define RETENTION_WAIT_DEFAULT_NS ((uint64_t)24 * 3600 * 1000000000)
 
 #define RETENTION_CONFIG_EVENT "config.loaded"
@@ -63,5 +63,8 @@ bool retention_policy_reserved(const char *event);
 bool retention_shorter(uint64_t a, uint64_t b);
 /* Are recordings that were sealed then old enough now, by what holds now? */
 bool retention_policy_due(const struct retention_policy *p, int64_t sealed_ns, int64_t now_ns);
+
+/* What holds, and what will hold when: {"retain":{"now","by","digest","next":{...}},"retain_wait":{...}}. */
+json_t *retention_policy_json(const struct retention_policy *p);
 
 #endif

@@ -139,7 +139,8 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	    {"audit", service_audit},       {"recording", service_recording}, {"page", service_page},
 	    {"keyframe", service_keyframe}, {"head", service_head},           {"status", service_status},
 	    {"flush", service_flush},       {"gone", service_gone},           {"read", service_read},
-	    {"hub", service_hub},
+	    {"hub", service_hub},           {"retention", service_retention}, {"retention.apply", service_apply},
+	    {"holds", service_holds},       {"hold.add", service_hold_add},   {"hold.release", service_hold_release},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);

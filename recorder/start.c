@@ -46,6 +46,11 @@ int start_conf(int fd, struct conf **out, struct err *e)
 		rc = err_set(e, ERR_SYS, "cannot read the configuration");
 	else
 		rc = conf_parse(text, (size_t)st.st_size, "configuration", out, e);
+	/* As for net and the monitor: what is told of the configuration is what is in force. */
+	if (rc == 0 && (rc = conf_environment(*out, e)) != 0) {
+		conf_destroy(*out);
+		*out = NULL;
+	}
 	free(text);
 	close(fd);
 	return rc;
@@ -116,6 +121,7 @@ static int start_parse(const json_t *msg, int *fds, size_t n, struct start *s, s
 		rc = err_set(e, ERR_NOMEM, "out of memory");
 	}
 	s->net_uid = (uid_t)uid;
+	s->loaded = json_incref(json_object_get(msg, "loaded"));
 	if (rc == 0 && (rc = take_fd(names, fds, n, "conf", &fd, e)) == 0)
 		rc = start_conf(fd, &s->conf, e);
 	if (rc == 0 && (rc = take_fd(names, fds, n, "record_key", &fd, e)) == 0)
@@ -161,6 +167,7 @@ int start_receive(int ipc_fd, struct start *out, struct err *e)
 void start_finish(struct start *s)
 {
 	conf_destroy(s->conf);
+	json_decref(s->loaded);
 	signer_destroy(s->signer);
 	auth_destroy(s->auth);
 	free(s->dir);

@@ -15,7 +15,8 @@ struct signer;
 
 struct start {
 	struct conf *conf;
-	char *dir; /* DIR/record */
+	json_t *loaded; /* who loaded it; NULL: nobody says */
+	char *dir;      /* DIR/record */
 	int ring_fd, cursor_fd, listen_fd;
 	struct signer *signer;
 	struct auth *auth;

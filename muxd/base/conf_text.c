@@ -200,8 +200,7 @@ char *conf_text(const struct conf *c)
 
 static int add_change(json_t *out, const char *key, json_t *old, json_t *new)
 {
-	return json_array_append_new(out,
-				     json_pack("{s:s,s:O*,s:O*}", "key", key, "old", old, "new", new));
+	return json_array_append_new(out, json_pack("{s:s,s:O*,s:O*}", "key", key, "old", old, "new", new));
 }
 
 json_t *conf_changes(const json_t *old, const json_t *new)

@@ -49,9 +49,15 @@ const struct ctl_command *const ctl_commands[] = {
     &verify_command,
     &head_command,
     &audit_command,
+    &retention_show_command,
+    &retention_apply_command,
+    &hold_add_command,
+    &hold_list_command,
+    &hold_release_command,
     &status_command,
     &shutdown_command,
     &key_rotate_command,
+    &config_reload_command,
     NULL,
 };
 

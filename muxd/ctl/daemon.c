@@ -1,4 +1,4 @@
-/* muxctl status, shutdown and key rotate: asked of the monitor on admin.sock. */
+/* muxctl status, shutdown, key rotate and config reload: asked of the monitor on admin.sock. */
 #include "muxd/ctl/nouns.h"
 
 #include <errno.h>
@@ -105,6 +105,25 @@ static int rotate_run(struct ctl *c, const struct ctl_args *a)
 	json_decref(answer);
 	return status;
 }
+
+static int reload_run(struct ctl *c, const struct ctl_args *a)
+{
+	json_t *answer = NULL;
+	int status = ask(c, json_pack("{s:s}", "op", "config.reload"), &answer);
+
+	(void)a;
+	if (status == 0 && c->json)
+		status = ctl_print_json(c, answer);
+	json_decref(answer);
+	return status;
+}
+
+const struct ctl_command config_reload_command = {
+    .name = "config reload",
+    .operands = "",
+    .help = "Read the configuration again; the audit log says who asked and what changed.",
+    .run = reload_run,
+};
 
 const struct ctl_command status_command = {
     .name = "status",

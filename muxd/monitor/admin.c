@@ -26,6 +26,7 @@ struct client {
 	struct channel *channel; /* NULL: gone, kept for its open calls */
 	unsigned calls;
 	uid_t uid;
+	pid_t pid;
 	uint64_t active_ns;
 };
 
@@ -97,6 +98,8 @@ static void on_packet(void *arg, const json_t *msg)
 	call->client = c;
 	call->tag = json_incref(json_object_get(msg, "tag"));
 	snprintf(call->by, sizeof call->by, "uid %u", (unsigned)c->uid);
+	call->uid = c->uid;
+	call->pid = c->pid;
 	if (++c->calls > CALLS_MAX) {
 		admin_answer(call, request_error(ERR_LIMIT, NULL));
 		return;
@@ -134,8 +137,9 @@ static void admit(struct admin *a, int fd)
 	struct client *c;
 	struct err e = {0};
 	uid_t uid = (uid_t)-1;
+	pid_t pid = 0;
 
-	if (sock_peer_cred(fd, NULL, &uid, NULL) || !may_ask(a->m, uid)) {
+	if (sock_peer_cred(fd, &pid, &uid, NULL) || !may_ask(a->m, uid)) {
 		log_warn(NULL, "uid %u was refused", (unsigned)uid);
 		refuse(fd, ERR_FORBIDDEN, "only root and the one who started the daemon may use admin.sock");
 		return;
@@ -149,7 +153,7 @@ static void admit(struct admin *a, int fd)
 		close(fd);
 		return;
 	}
-	*c = (struct client){.admin = a, .uid = uid, .active_ns = clock_boot_ns()};
+	*c = (struct client){.admin = a, .uid = uid, .pid = pid, .active_ns = clock_boot_ns()};
 	if (channel_create(&a->m->loop, fd, &channel_ops, c, &c->channel, &e)) {
 		log_error(NULL, "%s", e.message);
 		free(c);

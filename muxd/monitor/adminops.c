@@ -173,6 +173,18 @@ static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, 
 	return 0;
 }
 
+static int op_config_reload(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", NULL};
+	int rc = json_only_keys(msg, keys, e);
+
+	if (rc == 0)
+		rc = config_reload(c->m, "admin", c->uid, c->pid, e);
+	if (rc == 0)
+		*out = json_pack("{s:i, s:O?}", "rc", 0, "loaded", c->m->loaded);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	op_fn *run;
@@ -184,6 +196,7 @@ static const struct {
     {"shutdown", op_shutdown, true},
     {"status", op_status, true},
     {"key.rotate", op_key_rotate, false},
+    {"config.reload", op_config_reload, false},
 };
 
 static int find_and_run(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)

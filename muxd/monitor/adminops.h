@@ -9,6 +9,8 @@
 
 #include "muxd/monitor/request.h"
 
+#include <sys/types.h>
+
 struct monitor;
 struct client;
 
@@ -17,6 +19,8 @@ struct admin_call {
 	struct client *client; /* admin.c's */
 	json_t *tag;           /* NULL or the asker's */
 	char by[48];           /* "uid 1000" */
+	uid_t uid;
+	pid_t pid;
 };
 
 void adminops_run(struct admin_call *call, const json_t *msg);

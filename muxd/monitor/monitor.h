@@ -53,6 +53,7 @@ struct monitor {
 	struct conf *local_conf; /* what control/local was made with; sandbox.* changes wait for a restart */
 	char *conf_text;
 	size_t conf_len;
+	json_t *loaded; /* who loaded it (loader.h) */
 	struct grants *grants;
 	struct audit *audit;
 	struct sandboxes *sandboxes;
@@ -65,7 +66,9 @@ struct monitor {
 	char net_path[PATH_MAX], recorder_path[PATH_MAX], muxlet_path[PATH_MAX], archiver_path[PATH_MAX],
 	    tls_key[PATH_MAX], tls_cert[PATH_MAX];
 	int64_t started_ns; /* wall */
-	uv_signal_t sigterm, sigint, sighup, sigchld;
+	uv_signal_t sigterm, sigint, sigchld;
+	int hup_fd; /* SIGHUP, with its sender */
+	uv_poll_t hup;
 	uv_timer_t minute;
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
@@ -95,7 +98,8 @@ void tell_grant_keys(struct monitor *m);
 
 /* reload.c */
 int config_load(struct monitor *m, struct err *e); /* reads --config, or the defaults */
-void config_reload(struct monitor *m);             /* SIGHUP; a bad file changes nothing */
+/* By SIGHUP or over admin.sock; a bad file changes nothing. */
+int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, struct err *e);
 
 /* ready.c */
 json_t *ready_describe(const struct monitor *m);

@@ -1,6 +1,7 @@
-/* The configuration: read at the start, and again at SIGHUP. */
+/* The configuration: read at the start, and again at SIGHUP or when somebody asks on admin.sock. */
 #define LOG_SUBSYS "monitor"
 #include "muxd/base/log.h"
+#include "muxd/monitor/loader.h"
 #include "muxd/monitor/monitor.h"
 
 #include <stdlib.h>
@@ -28,12 +29,14 @@ static int setup_log(const struct conf *c, struct err *e)
 			 STDERR_FILENO, e);
 }
 
-int config_load(struct monitor *m, struct err *e)
+/* loaded is stolen. */
+static int load(struct monitor *m, json_t *loaded, struct err *e)
 {
 	struct conf *c = NULL;
 	char *text = NULL;
 	size_t len = 0;
-	int rc = read_text(&m->options, &text, &len, e);
+	int rc =
+	    loaded ? read_text(&m->options, &text, &len, e) : err_set(e, ERR_NOMEM, "no memory for the configuration");
 
 	if (rc == 0)
 		rc = conf_parse(text, len, m->options.config ? m->options.config : "defaults", &c, e);
@@ -44,14 +47,22 @@ int config_load(struct monitor *m, struct err *e)
 	if (rc) {
 		conf_destroy(c);
 		free(text);
+		json_decref(loaded);
 		return rc;
 	}
 	conf_destroy(m->conf);
 	free(m->conf_text);
+	json_decref(m->loaded);
+	m->loaded = loaded;
 	m->conf = c;
 	m->conf_text = text;
 	m->conf_len = len;
 	return 0;
+}
+
+int config_load(struct monitor *m, struct err *e)
+{
+	return load(m, loader_describe("start", "start", getuid(), getpid()), e);
 }
 
 /* What the cluster's credentials are now. A kubeconfig with a mistake is one line, and everything goes on. */
@@ -68,27 +79,40 @@ static void reload_cluster(struct monitor *m)
 			 "takes effect when muxd is started again");
 }
 
-void config_reload(struct monitor *m)
+/* The recorder tells of what is in force, in config.loaded; this is the attempt, and why it failed. */
+static void audit_reload(struct monitor *m, const json_t *by, int rc, const struct err *e)
 {
-	struct err e = {0};
+	json_t *o =
+	    json_pack("{s:s, s:s, s:s, s:O?, s:O?, s:O?}", "event", "config.reload", "outcome",
+		      rc ? err_name(rc) : "ok", "detail", e->message, "principal", json_object_get(by, "principal"),
+		      "uid", json_object_get(by, "uid"), "door", json_object_get(by, "door"));
+
+	if (audit_put(m->audit, o, 0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: a reload of the configuration is not in it");
+}
+
+int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, struct err *e)
+{
+	json_t *by;
 	int rc;
 
 	if (m->state > MONITOR_RUNNING)
-		return;
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is ending");
 	if (!m->options.config) {
 		log_info(NULL, "no --config was given: there is nothing to read again");
-		return;
+		return err_set(e, ERR_BAD_STATE,
+			       "the daemon was started without --config: there is nothing to read again");
 	}
-	rc = config_load(m, &e);
+	by = loader_describe("reload", door, uid, pid);
+	rc = load(m, json_incref(by), e);
 	if (rc) {
-		log_error(NULL, "the configuration stays as it was: %s", e.message);
+		log_error(NULL, "the configuration stays as it was: %s", e->message);
 	} else {
 		log_info(NULL, "configuration %s read again", m->options.config);
 		reload_cluster(m);
 		tell_reload(m);
 	}
-	audit_put(m->audit,
-		  json_pack("{s:s, s:s, s:s}", "event", "config.reload", "outcome", rc ? err_name(rc) : "ok", "detail",
-			    e.message),
-		  0, NULL, NULL);
+	audit_reload(m, by, rc, e);
+	json_decref(by);
+	return rc;
 }

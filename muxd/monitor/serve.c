@@ -10,10 +10,12 @@
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,7 +44,7 @@ static void close_handles(struct monitor *m)
 {
 	uv_close((uv_handle_t *)&m->sigterm, NULL);
 	uv_close((uv_handle_t *)&m->sigint, NULL);
-	uv_close((uv_handle_t *)&m->sighup, NULL);
+	uv_close((uv_handle_t *)&m->hup, NULL);
 	uv_close((uv_handle_t *)&m->sigchld, NULL);
 	uv_close((uv_handle_t *)&m->minute, NULL);
 }
@@ -184,10 +186,31 @@ static void on_end_signal(uv_signal_t *s, int signum)
 	monitor_stop(m, false, 0);
 }
 
-static void on_reload_signal(uv_signal_t *s, int signum)
+static void on_reload_signal(uv_poll_t *p, int status, int events)
 {
-	(void)signum;
-	config_reload(s->data);
+	struct monitor *m = p->data;
+	struct signalfd_siginfo info;
+	struct err e = {0};
+
+	(void)status, (void)events;
+	while (read(m->hup_fd, &info, sizeof info) == (ssize_t)sizeof info)
+		(void)config_reload(m, "signal", info.ssi_uid, (pid_t)info.ssi_pid, &e);
+}
+
+/* By a descriptor, which tells who sent it. Blocked before any thread begins: each inherits that; children do not. */
+static int watch_reload(struct monitor *m)
+{
+	sigset_t hup;
+
+	sigemptyset(&hup);
+	sigaddset(&hup, SIGHUP);
+	if (pthread_sigmask(SIG_BLOCK, &hup, NULL))
+		return ERR_SYS;
+	m->hup_fd = signalfd(-1, &hup, SFD_CLOEXEC | SFD_NONBLOCK);
+	m->hup.data = m;
+	if (m->hup_fd < 0 || uv_poll_init(&m->loop, &m->hup, m->hup_fd))
+		return ERR_SYS;
+	return uv_poll_start(&m->hup, UV_READABLE, on_reload_signal) ? ERR_SYS : 0;
 }
 
 static void on_child_signal(uv_signal_t *s, int signum)
@@ -234,6 +257,8 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	int rc = uv_loop_init(&m->loop) ? ERR_NOMEM : 0;
 
 	if (rc == 0)
+		rc = watch_reload(m);
+	if (rc == 0)
 		rc = proc_init(&m->net, &m->loop, &netipc_ops, m);
 	if (rc == 0)
 		rc = proc_init(&m->recorder, &m->loop, &recorderipc_ops, m);
@@ -247,7 +272,6 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 		return err_set(e, rc, "the event loop could not be set up");
 	start_signal(m, &m->sigterm, on_end_signal, SIGTERM);
 	start_signal(m, &m->sigint, on_end_signal, SIGINT);
-	start_signal(m, &m->sighup, on_reload_signal, SIGHUP);
 	start_signal(m, &m->sigchld, on_child_signal, SIGCHLD);
 	uv_timer_init(&m->loop, &m->minute);
 	m->minute.data = m;
@@ -393,6 +417,9 @@ static void finish(struct monitor *m)
 	conf_destroy(m->conf);
 	conf_destroy(m->local_conf);
 	free(m->conf_text);
+	json_decref(m->loaded);
+	if (m->hup_fd > 0)
+		close(m->hup_fd);
 	layout_close(&m->layout);
 }
 

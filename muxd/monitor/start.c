@@ -76,6 +76,8 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n)
 		o = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:I}", "op", "start", "mode", identity_mode(&m->who),
 			      "instance", m->layout.instance, "state_dir", m->layout.dir, "fds", names, "grant_keys",
 			      keys, "revoked", revoked, "floor_ns", (json_int_t)floor_now(&m->floor));
+	if (o && m->loaded)
+		json_object_set(o, "loaded", m->loaded);
 	json_decref(names);
 	json_decref(revoked);
 	json_decref(keys);
@@ -138,7 +140,7 @@ void tell_grant_keys(struct monitor *m)
 
 static void tell_reload_one(struct monitor *m, struct proc *p)
 {
-	json_t *msg = json_pack("{s:s, s:[s]}", "op", "reload", "fds", "conf");
+	json_t *msg = json_pack("{s:s, s:[s], s:O?}", "op", "reload", "fds", "conf", "loaded", m->loaded);
 	struct err e = {0};
 	int fd = -1;
 

@@ -108,6 +108,10 @@ RECORDER = {
     "recording": op(about="session", needs="replay", event="record.read"), "page": op(about="session", needs="replay", event="record.read"),
     "keyframe": op(about="session", needs="replay", event="record.read"), "output": op(about="session", needs="replay", event="record.read"),
     "read": op(about="session", needs="replay", event="record.read"),
+    "retention": op(about="record list", needs="replay admin", event="record.read"), "holds": op(about="record list", needs="replay admin", event="record.read"),
+    "hold.add": op(about="agent", needs="replay admin", body=REASON, event="hold.add"),
+    "hold.release": op(about="pool", needs="admin", body={"hold": ABSENT, **REASON}),
+    "retention.apply": op(about="pool", needs="admin", body=REASON),
     # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
     "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN),
     "head": op(OPEN), "status": op(OPEN), "flush": op(OPEN, body={"timeout_ms": 5000}),
@@ -135,7 +139,7 @@ def sources():
     tables = re.findall(r"struct local_op ops\[\] = \{(.*?)\n\};", text, re.S)
     found["hub.sock"] = set(re.findall(r'\{"([a-z._]+)", ask_', "".join(tables)))
     text = open(os.path.join(ROOT, "recorder/service_ops.c")).read()
-    found["recorder.sock"] = set(re.findall(r'\{"([a-z_]+)", service_', text))
+    found["recorder.sock"] = set(re.findall(r'\{"([a-z_.]+)", service_', text))
     text = open(os.path.join(ROOT, "muxd/doors/ssh/channel.c")).read()
     found["ssh"] = set(re.findall(r"channel_(shell|exec|subsystem)_request_function", text)) | {"login", "attach"}
     return found
@@ -281,6 +285,8 @@ CREDENTIALS = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *KINDS]
 EXCEPTIONS = {
     # SSH has no log-in without a password that the daemon would see: an empty one is a token that is none.
     ("ssh", name, "none"): ({"token_malformed"}, "auth.fail", "token_malformed") for name in SSH
+} | {  # the other grant of every agent has no admin
+    ("recorder.sock", name, "other agent"): ({"forbidden"}, "verdict", "forbidden") for name in ("hold.release", "retention.apply")
 }
 
 # ---- clients: each cell has a connection and an address of its own, so that its events are its own

@@ -116,7 +116,8 @@ static inline void stop(struct place *p)
 
 static inline int place_make(void **state)
 {
-	static const char text[] = "record:\n  segment_size: 1MiB\n  rules:\n    - {kind: \"*\", rule: full}\n";
+	static const char text[] =
+	    "record:\n  segment_size: 1MiB\n  retain_wait: 0\n  rules:\n    - {kind: \"*\", rule: full}\n";
 	struct place *p = calloc(1, sizeof(*p));
 	char ring[96], cursor[96], segments[96];
 	uint8_t seed[32] = {7};

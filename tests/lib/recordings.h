@@ -41,6 +41,15 @@ static inline void need(int rc, const struct err *e, const char *what)
 	abort();
 }
 
+static inline void append_tombstone(struct chain *c, const struct chain_seal *seal)
+{
+	struct err e = {0};
+	json_t *why = json_pack("{s:s,s:s}", "reason", "retention", "by", "recorder");
+
+	need(chain_append_tombstone(c, seal, why, &e), &e, "tombstone");
+	json_decref(why);
+}
+
 static inline void record_begin(struct record *r, uint8_t seed_byte)
 {
 	uint8_t seed[GRANT_KEY_LEN];

@@ -86,7 +86,7 @@ static void entries_come_back_in_order(void **state)
 	assert_int_equal(fresh, 2);
 	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
 	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head again");
-	need(chain_append_tombstone(c, &seal, "retention", "recorder", &e), &e, "tombstone");
+	append_tombstone(c, &seal);
 	chain_close(c);
 	story(r->dir, text, sizeof text);
 	assert_string_equal(text, "kHasHt");
@@ -417,7 +417,7 @@ static void what_was_never_signed_is_not_gone_on_from(void **state)
 	need(chain_append_seal(c, &seal, false, &e), &e, "seal");
 	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
 	assert_int_equal(audit(r, c, "{\"event\":\"one\"}"), 0);
-	need(chain_append_tombstone(c, &seal, "retention", "recorder", &e), &e, "tombstone");
+	append_tombstone(c, &seal);
 	assert_int_equal(audit(r, c, "{\"event\":\"two\"}"), 0);
 	seal.session = record_id(2);
 	need(chain_append_seal(c, &seal, false, &e), &e, "seal");
@@ -436,7 +436,7 @@ static void what_was_never_signed_is_not_gone_on_from(void **state)
 	/* A stranger who can write announces himself, signs, and erases. */
 	need(signer_create(seed, &stranger, &e), &e, "signer");
 	need(chain_open(r->dir, stranger, &c, NULL, &e), &e, "open");
-	need(chain_append_tombstone(c, &seal, "retention", "recorder", &e), &e, "tombstone");
+	append_tombstone(c, &seal);
 	need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
 	chain_close(c);
 	chain_close(reopen(r, &cut));

@@ -56,8 +56,9 @@ static void one_text_for_one_configuration(void **state)
 
 static void passwords_are_not_in_it(void **state)
 {
-	struct conf *c = parsed("sandbox: {shell: \"/bin/sh\"}\n"
-				"kubernetes: {kubeconfig: \"/etc/x\", context: \"https://joe:geheim@h:1/p?a=http://u:geheim@i\"}\n");
+	struct conf *c =
+	    parsed("sandbox: {shell: \"/bin/sh\"}\n"
+		   "kubernetes: {kubeconfig: \"/etc/x\", context: \"https://joe:geheim@h:1/p?a=http://u:geheim@i\"}\n");
 	char *x = conf_text(c);
 
 	(void)state;

@@ -274,7 +274,7 @@ static void old_recordings_leave_a_tombstone(void **state)
 	consumed(p, &old);
 	assert_int_equal(recording_find(p->dir, &old, path, sizeof(path), NULL), 0);
 	p->conf->record_retain_ns = 1;
-	assert_int_equal(cutter_configure(p->cutter, p->conf, NULL), 0);
+	assert_int_equal(cutter_configure(p->cutter, p->conf, NULL, NULL), 0);
 	for (int i = 0; strcmp(now, "expired") != 0; i++) {
 		if (i > 1000)
 			fail_msg("it is still %s", now);

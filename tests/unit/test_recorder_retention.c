@@ -24,7 +24,7 @@ static void sealed_session(struct place *p, struct id *out, char path[160])
 static void retain(struct place *p, uint64_t ns)
 {
 	p->conf->record_retain_ns = ns;
-	assert_int_equal(cutter_configure(p->cutter, p->conf, NULL), 0);
+	assert_int_equal(cutter_configure(p->cutter, p->conf, NULL, NULL), 0);
 }
 
 static void what_cannot_be_read_is_kept_and_stops_nothing(void **state)

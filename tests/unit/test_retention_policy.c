@@ -88,15 +88,17 @@ static void tables(void **state)
 	    {CONFIG, 23 * HOUR, DAY, DAY, 0}, {LOOK, 46 * HOUR, 0, DAY, true}, {LOOK, 47 * HOUR, DAY, DAY, false});
 	RUN("taken back", {FIRST, 0, 0, DAY, 0}, {CONFIG, 0, 1, DAY, 0}, {CONFIG, HOUR, 0, DAY, 0},
 	    {LOOK, 9 * DAY, 0, DAY, false});
-	RUN("back to what holds", {FIRST, 0, 30 * DAY, DAY, 0}, {CONFIG, 0, 1, DAY, 0}, {CONFIG, HOUR, 30 * DAY, DAY, 0},
-	    {CONFIG, 2 * HOUR, 1, DAY, 0}, {LOOK, DAY + HOUR, 30 * DAY, DAY, true}, {LOOK, DAY + 2 * HOUR, 1, DAY, false});
+	RUN("back to what holds", {FIRST, 0, 30 * DAY, DAY, 0}, {CONFIG, 0, 1, DAY, 0},
+	    {CONFIG, HOUR, 30 * DAY, DAY, 0}, {CONFIG, 2 * HOUR, 1, DAY, 0}, {LOOK, DAY + HOUR, 30 * DAY, DAY, true},
+	    {LOOK, DAY + 2 * HOUR, 1, DAY, false});
 	RUN("a shorter wait waits", {FIRST, 0, 0, DAY, 0}, {CONFIG, 0, 0, 0, 0}, {CONFIG, HOUR, 1, 0, 0},
 	    {LOOK, DAY, 0, 0, true}, {LOOK, DAY + HOUR, 1, 0, false});
 	RUN("both at once wait as one", {FIRST, 0, 0, DAY, 0}, {CONFIG, 0, 1, 0, 0}, {LOOK, DAY - 1, 0, DAY, true},
 	    {LOOK, DAY, 1, 0, false});
 	RUN("a longer wait holds at once, for what waits too", {FIRST, 0, 0, HOUR, 0}, {CONFIG, 0, 1, HOUR, 0},
 	    {CONFIG, 10, 1, DAY, 0}, {LOOK, DAY - 1, 0, DAY, true}, {LOOK, DAY, 1, DAY, false});
-	RUN("an admin's word", {FIRST, 0, 0, DAY, 0}, {CONFIG, 0, 1, 7, 0}, {APPLY, 5, 0, 0, 0}, {LOOK, 5, 1, 7, false});
+	RUN("an admin's word", {FIRST, 0, 0, DAY, 0}, {CONFIG, 0, 1, 7, 0}, {APPLY, 5, 0, 0, 0},
+	    {LOOK, 5, 1, 7, false});
 	RUN("of another configuration", {FIRST, 0, 0, DAY, 0}, {CONFIG, 0, 1, DAY, 0}, {APPLY_OTHER, 5, 0, 0, 0},
 	    {LOOK, 5, 0, DAY, true});
 	RUN("no wait at all", {FIRST, 0, 0, 0, 0}, {CONFIG, 1, 1, 0, 0}, {LOOK, 1, 1, 0, false});

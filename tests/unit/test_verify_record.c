@@ -48,7 +48,7 @@ static struct chain_head build_record(struct record *r, struct chain_seal seals[
 		need(chain_sign_head(c, (int64_t)WALL + i, &e), &e, "head");
 	}
 	if (tombstone) {
-		need(chain_append_tombstone(c, &seals[0], "retention", "recorder", &e), &e, "tombstone");
+		append_tombstone(c, &seals[0]);
 		need(chain_sign_head(c, (int64_t)WALL + 9, &e), &e, "head");
 		record_path(r, &seals[0], path);
 		assert_int_equal(unlink(path), 0);
@@ -118,7 +118,7 @@ static void an_unsigned_tombstone_excuses_nothing(void **state)
 
 	build_record(r, seals, false);
 	need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "chain_open");
-	need(chain_append_tombstone(c, &seals[1], "retention", "recorder", &e), &e, "tombstone");
+	append_tombstone(c, &seals[1]);
 	chain_close(c);
 	record_path(r, &seals[1], path);
 	assert_int_equal(unlink(path), 0);
