@@ -218,6 +218,26 @@ static const struct sandbox_info *find(const struct sandbox_info *list, const js
 	return at ? &list[json_integer_value(at)] : NULL;
 }
 
+/* What runs and cannot serve is shown as an error, which its row does not know. */
+static void add_unable(struct list_job *j, json_t *others, const struct sandbox_info *list, const json_t *index)
+{
+	struct agent *a, *next;
+
+	HASH_ITER(hh, j->hub->agents, a, next)
+	{
+		json_t *row = a->unable[0] && a->state != AGENT_COLD ? agent_row(j->hub, a->name) : NULL;
+		const char *state = json_string_value(json_object_get(row, "state"));
+		json_t *o = state && strcmp(state, j->state) != 0
+				? agent_show(j->hub, a->name, find(list, index, a->name), row)
+				: NULL; /* else it is listed already */
+
+		if (o && wanted(j, a->name, o))
+			json_object_set(others, a->name, o);
+		json_decref(o);
+		json_decref(row);
+	}
+}
+
 /* missing: what the provider could not say; NULL. */
 static void finish(struct list_job *j, const struct sandbox_info *list, size_t n, const struct err *missing)
 {
@@ -234,6 +254,8 @@ static void finish(struct list_job *j, const struct sandbox_info *list, size_t n
 	HASH_ITER(hh, j->hub->agents, a, next)
 	if (a->state != AGENT_COLD && (!j->rows || target_is_pod(a->name)))
 		add_other(j, others, a->name, NULL);
+	if (j->rows && strcmp(j->state, "error") == 0)
+		add_unable(j, others, list, index);
 	agents = page(j, rows, others);
 	if (agents)
 		o = json_pack("{s:o,s:b}", "agents", agents, "more", (int)j->more);

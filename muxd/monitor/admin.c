@@ -17,6 +17,7 @@
 
 #define IDLE_NS   (600 * NS_PER_SEC) /* without a question and with none open */
 #define TICK_MS   10000
+#define START_NS  (5 * NS_PER_SEC) /* how long a question waits for the start */
 #define QUEUE_MAX 64
 #define CALLS_MAX 64 /* unanswered questions of one client */
 
@@ -33,7 +34,8 @@ struct client {
 struct admin {
 	struct monitor *m;
 	uv_poll_t poll;
-	uv_timer_t tick;
+	uv_timer_t tick, patience;
+	STAILQ_HEAD(, admin_call) early; /* the oldest first; `patience` runs while there are any */
 	struct client *clients;
 	unsigned n;
 	int handles;
@@ -83,6 +85,49 @@ void admin_answer(struct admin_call *call, json_t *o)
 		client_unlink(c);
 }
 
+/* ---- before the start */
+
+static void run_first(struct admin *a)
+{
+	struct admin_call *call = STAILQ_FIRST(&a->early);
+	json_t *msg = call->msg;
+
+	STAILQ_REMOVE_HEAD(&a->early, entry);
+	call->msg = NULL;
+	adminops_run(call, msg);
+	json_decref(msg);
+}
+
+static void on_patience(uv_timer_t *t)
+{
+	struct admin *a = t->data;
+	const struct admin_call *call;
+
+	while ((call = STAILQ_FIRST(&a->early)) && clock_boot_ns() >= call->until_ns)
+		run_first(a); /* which says that the daemon is starting */
+	if (call)
+		uv_timer_start(t, on_patience, (call->until_ns - clock_boot_ns()) / NS_PER_MS + 1, 0);
+}
+
+void admin_started(struct admin *a)
+{
+	while (a && !STAILQ_EMPTY(&a->early))
+		run_first(a);
+}
+
+static void wait_for_start(struct admin *a, struct admin_call *call, const json_t *msg)
+{
+	call->msg = json_deep_copy(msg);
+	if (!call->msg) {
+		admin_answer(call, NULL);
+		return;
+	}
+	call->until_ns = clock_boot_ns() + START_NS;
+	STAILQ_INSERT_TAIL(&a->early, call, entry);
+	if (!uv_is_active((uv_handle_t *)&a->patience))
+		uv_timer_start(&a->patience, on_patience, START_NS / NS_PER_MS, 0);
+}
+
 static void on_packet(void *arg, const json_t *msg)
 {
 	struct client *c = arg;
@@ -104,7 +149,10 @@ static void on_packet(void *arg, const json_t *msg)
 		admin_answer(call, request_error(ERR_LIMIT, NULL));
 		return;
 	}
-	adminops_run(call, msg);
+	if (adminops_too_early(call, msg))
+		wait_for_start(c->admin, call, msg);
+	else
+		adminops_run(call, msg);
 }
 
 static const struct channel_ops channel_ops = {
@@ -206,15 +254,17 @@ int admin_create(struct monitor *m, struct admin **out)
 	if (!a)
 		return ERR_NOMEM;
 	a->m = m;
-	a->poll.data = a->tick.data = a;
+	STAILQ_INIT(&a->early);
+	a->poll.data = a->tick.data = a->patience.data = a;
 	if (sock_set_nonblock(m->listeners.admin, 1) || uv_poll_init(&m->loop, &a->poll, m->listeners.admin)) {
 		free(a);
 		return ERR_SYS;
 	}
 	uv_timer_init(&m->loop, &a->tick);
+	uv_timer_init(&m->loop, &a->patience);
 	uv_poll_start(&a->poll, UV_READABLE, on_connection);
 	uv_timer_start(&a->tick, on_tick, TICK_MS, TICK_MS);
-	a->handles = 2;
+	a->handles = 3;
 	*out = a;
 	return 0;
 }
@@ -242,4 +292,5 @@ void admin_destroy(struct admin *a)
 	}
 	uv_close((uv_handle_t *)&a->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&a->tick, on_handle_closed);
+	uv_close((uv_handle_t *)&a->patience, on_handle_closed);
 }

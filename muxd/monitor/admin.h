@@ -2,7 +2,8 @@
  * admin.h - admin.sock: the operator's door to the monitor (packets, docs/architecture.md).
  *
  * Callers are known by SO_PEERCRED: root, the daemon's uid, or its owner. Answers
- * may come late and in another order; a "tag" in the question comes back.
+ * may come late and in another order; a "tag" in the question comes back. What cannot be done before the daemon has
+ * started waits for that, 5 s at most.
  */
 #ifndef MUXD_MONITOR_ADMIN_H
 #define MUXD_MONITOR_ADMIN_H
@@ -15,5 +16,7 @@ struct admin;
 /* Listens on m->listeners.admin, which stays the listeners'. */
 int admin_create(struct monitor *m, struct admin **out);
 void admin_destroy(struct admin *a); /* NULL-safe; clients see end-of-file */
+
+void admin_started(struct admin *a); /* NULL-safe; the daemon has started, or ends: nobody waits for that any more */
 
 #endif

@@ -199,6 +199,16 @@ static const struct {
     {"config.reload", op_config_reload, false},
 };
 
+bool adminops_too_early(const struct admin_call *c, const json_t *msg)
+{
+	const char *op = json_string_value(json_object_get(msg, "op"));
+
+	for (size_t i = 0; op && i < sizeof ops / sizeof ops[0]; i++)
+		if (strcmp(ops[i].name, op) == 0)
+			return c->m->state == MONITOR_STARTING && !ops[i].always;
+	return false;
+}
+
 static int find_and_run(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
 	const char *op = NULL;

@@ -9,6 +9,7 @@
 
 #include "muxd/monitor/request.h"
 
+#include <sys/queue.h>
 #include <sys/types.h>
 
 struct monitor;
@@ -21,8 +22,13 @@ struct admin_call {
 	char by[48];           /* "uid 1000" */
 	uid_t uid;
 	pid_t pid;
+	STAILQ_ENTRY(admin_call) entry; /* admin.c's, while it waits for the start */
+	json_t *msg;
+	uint64_t until_ns;
 };
 
+/* Is it something that can only be done once the daemon has started, which it has not yet? */
+bool adminops_too_early(const struct admin_call *call, const json_t *msg);
 void adminops_run(struct admin_call *call, const json_t *msg);
 /* admin.c: o is stolen; NULL answers "out of memory". Frees the call. */
 void admin_answer(struct admin_call *call, json_t *o);

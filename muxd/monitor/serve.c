@@ -38,6 +38,8 @@ static void monitor_set_state(struct monitor *m, enum monitor_state s)
 {
 	log_debug(NULL, "monitor: %s -> %s", monitor_state_name(m->state), monitor_state_name(s));
 	m->state = s;
+	if (s != MONITOR_STARTING)
+		admin_started(m->admin);
 }
 
 static void close_handles(struct monitor *m)

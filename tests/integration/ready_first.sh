@@ -15,7 +15,18 @@ by_admin() { muxctl grant create --agent $agent --principal t --kind agent --sco
 by_list() { muxctl session list --all --agent $agent >"$tmp/out" 2>&1; }
 by_resume() { muxctl sandbox resume $agent >"$tmp/out" 2>&1; }
 ways=(by_https by_ssh by_hub by_admin by_list by_resume)
+# Before the first ready, too: admin.sock is there, and a grant is given as soon as there can be one.
+early() {
+	MUXD_STATE=$tmp/state
+	mkdir -p "$MUXD_STATE" && chmod 0711 "$MUXD_STATE"
+	wait_for 20 muxctl status -o json || fail "no admin.sock"
+	by_admin && echo given >"$tmp/early"
+}
+early &
+asks=$!
 begin
+wait $asks
+[ -e "$tmp/early" ] && ok "a grant that was asked for during the start is given after it" || fail "before the first ready: $(cat "$tmp/out")"
 token=$(new_token $agent staff terminal,rounds,lifecycle)
 by_https || fail "no round: $(cat "$tmp/out")"
 n=${STARTS:-6}

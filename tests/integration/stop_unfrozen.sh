@@ -27,7 +27,8 @@ int main(void)
 	return 0;
 }
 C
-"${CC:-cc}" -std=gnu17 -O1 -static -o "$tmp/hang" "$tmp/hang.c" || fail "not compiled"
+read -ra cc <<<"${CC:-cc}"
+"${cc[@]}" -std=gnu17 -O1 -static -o "$tmp/hang" "$tmp/hang.c" || fail "not compiled"
 # The copier reads `n` early, and is long at `z`.
 run 'head -c 300000000 /dev/urandom >z' || fail "no sandbox"
 muxctl put $a "$tmp/hang" hang >"$tmp/out" 2>&1 || fail "no put: $(cat "$tmp/out")"

@@ -28,6 +28,10 @@ setpriv --reuid "$uid" --regid "$uid" --clear-groups prlimit --pid "$(muxlet)" -
 answer=$(round '{"argv":["true"]}')
 jq -e '.error.code == "unavailable" and (.error.message | test("no descriptors left"))' <<<"$answer" >/dev/null || fail "without descriptors a start says: $answer"
 show | jq -e '.state == "error" and (.detail | test("no descriptors left.*begun anew.*workspace stays"))' >/dev/null || fail "it is shown as $(show)"
+muxctl sandbox list --in error -o json | jq -e --arg a $agent '[.agents[] | select(.agent == $a and .state == "error")] | length == 1' >/dev/null ||
+	fail "among those in error: $(muxctl sandbox list --in error)"
+own=$(new_token $agent staff observe,lifecycle)
+api "$own" GET "/v1/agents?state=error" | jq -e '[.agents[].state] == ["error"]' >/dev/null || fail "for its own grant: $(api "$own" GET "/v1/agents?state=error")"
 works || fail "who asks next is not served: $answer"
 equal "its programs ended" 1 "$(left)"
 equal "it runs" running "$(show | jq -r .state)"
