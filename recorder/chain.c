@@ -95,12 +95,16 @@ static int append_json(struct chain *c, struct chain_entry_header *h, json_t *o,
 	return rc;
 }
 
-int chain_put_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e)
+int chain_put_key(struct chain *c, const struct grant_public_key *key, int64_t wall_ns, struct err *e)
 {
 	struct chain_entry_header h = {.type = CHAIN_KEY, .wall_ns = wall_ns};
-	const struct grant_public_key *key = signer_public(s);
 	char *text = base64_encode(key->key, GRANT_KEY_LEN, true);
 	json_t *o = text ? json_pack("{s:s, s:s}", "kid", key->kid, "public_key", text) : NULL;
+	/* Said again in each file, until a rotation: who opens the log reads the last one alone. */
+	if (o && c->foreign && json_object_set_new(o, "foreign", json_integer((json_int_t)c->foreign))) {
+		json_decref(o);
+		o = NULL;
+	}
 	int rc = append_json(c, &h, o, e);
 
 	json_decref(o);
@@ -158,7 +162,7 @@ static int roll(struct chain *c, int64_t wall_ns, struct err *e)
 	rc = chain_put_head(c, wall_ns, e);
 	if (!rc)
 		rc = chain_begin_file(c, c->number + 1, e);
-	return rc ? rc : chain_put_key(c, c->signer, wall_ns, e);
+	return rc ? rc : chain_put_key(c, signer_public(c->signer), wall_ns, e);
 }
 
 uint64_t chain_audit_seq(struct chain *c)
@@ -299,18 +303,49 @@ void chain_head(struct chain *c, struct chain_head *out, uint64_t *out_unsigned)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int chain_change_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e)
+int chain_name_key(struct chain *c, const struct grant_public_key *next, int64_t wall_ns, struct err *e)
+{
+	uint64_t foreign;
+	int rc;
+
+	pthread_mutex_lock(&c->lock);
+	foreign = c->foreign;
+	c->foreign = 0; /* of this key there is nothing to be said */
+	rc = chain_put_key(c, next, wall_ns, e);
+	c->foreign = foreign;
+	if (!rc)
+		rc = chain_put_head(c, wall_ns, e);
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+int chain_use_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e)
 {
 	int rc;
 
 	pthread_mutex_lock(&c->lock);
-	rc = chain_put_key(c, s, wall_ns, e);
+	c->signer = s;
+	rc = chain_put_head(c, wall_ns, e);
 	if (!rc)
-		rc = chain_put_head(c, wall_ns, e);
-	if (!rc) {
-		c->signer = s;
-		rc = chain_put_head(c, wall_ns, e);
-	}
+		c->foreign = 0;
 	pthread_mutex_unlock(&c->lock);
 	return rc;
+}
+
+int chain_change_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e)
+{
+	int rc = chain_name_key(c, signer_public(s), wall_ns, e);
+
+	return rc ? rc : chain_use_key(c, s, wall_ns, e);
+}
+
+uint64_t chain_foreign(struct chain *c, char out_before[17])
+{
+	uint64_t entry;
+
+	pthread_mutex_lock(&c->lock);
+	entry = c->foreign;
+	memcpy(out_before, c->before, sizeof c->before);
+	pthread_mutex_unlock(&c->lock);
+	return entry;
 }

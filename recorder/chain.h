@@ -26,6 +26,7 @@ struct err;
 struct ring_record;
 struct signer;
 struct grant_keyset;
+struct grant_public_key;
 
 /* A row for each in the table of chain_format.c; docs/recording-format.md has what they hold. */
 enum chain_type {
@@ -93,8 +94,21 @@ int chain_sync(struct chain *c, struct err *e);
 int chain_sign_head(struct chain *c, int64_t wall_ns, struct err *e);
 /* The last signed head (export it), and how many entries came after it. */
 void chain_head(struct chain *c, struct chain_head *out, uint64_t *out_unsigned);
-/* Announces the new key in the log, vouched for by the old one; then signs with the new one. */
+/*
+ * A rotation has two steps, and between them the keys on the disk are changed: the next key is named in the log under a
+ * head of the one in force; then it signs. A crash leaves the old one in force, or the new one named.
+ */
+int chain_name_key(struct chain *c, const struct grant_public_key *next, int64_t wall_ns, struct err *e);
+int chain_use_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e);
+/* Both at once. */
 int chain_change_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e);
+
+/*
+ * The entry from which on a key signs that the key before it never named (the keys were lost, or exchanged); 0: all
+ * keys of the newest file follow one another. It stays so over restarts, until the next rotation. out_before: the key
+ * that was in force when the log was opened, "" in a new log.
+ */
+uint64_t chain_foreign(struct chain *c, char out_before[17]);
 
 /* {"log_id","seq","hash","wall","kid","signature"}: to be freed; and back (ERR_INVAL). */
 char *chain_head_export(const struct chain_head *h);

@@ -208,3 +208,14 @@ int chain_entry_key(const struct chain_entry *en, struct grant_public_key *out)
 	json_decref(o);
 	return rc ? ERR_CORRUPT : 0;
 }
+
+uint64_t chain_entry_foreign(const struct chain_entry *en)
+{
+	int64_t entry = 0;
+	json_t *o = NULL;
+
+	if (chain_entry_json(en, &o) == 0)
+		(void)json_opt_int(o, "foreign", 0, INT64_MAX, &entry, NULL); /* malformed: as absent */
+	json_decref(o);
+	return (uint64_t)entry;
+}

@@ -5,6 +5,7 @@
 #include "muxd/base/log.h"
 #include "recorder/chain_state.h"
 #include "recorder/chain_text.h"
+#include "recorder/succession.h"
 #include "recorder/verify_log.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static int genesis(struct chain *c, struct err *e)
 
 /* A place between two entries, and what the log was there. */
 struct mark {
-	uint64_t pos, seq, audit_seq; /* pos 0: none */
+	uint64_t pos, seq, audit_seq, foreign; /* pos 0: none */
 	uint8_t hash[CHAIN_HASH];
 };
 
@@ -41,9 +42,10 @@ struct scan {
 	bool damaged;
 	unsigned heads_after; /* heads behind the damage */
 	struct err first;
-	uint64_t vouched;    /* entries up to this one are vouched for, whatever the file says */
-	struct mark doubt;   /* behind the last such head, before the first entry that needs one */
-	struct buf innocent; /* the entries behind the doubt that need none: header, payload */
+	uint64_t vouched;       /* entries up to this one are vouched for, whatever the file says */
+	struct mark doubt;      /* behind the last such head, before the first entry that needs one */
+	struct buf innocent;    /* the entries behind the doubt that need none: header, payload */
+	struct succession line; /* of keys in this file, which begins with the one in force */
 };
 
 /*
@@ -82,7 +84,8 @@ static int scan_signatures(struct chain *c, const struct chain_reader *r, const 
 		return 0;
 	}
 	if (!s->doubt.pos && en->seq > s->vouched && needs_head(c, en)) {
-		s->doubt = (struct mark){.pos = s->good, .seq = c->seq, .audit_seq = c->audit_seq};
+		s->doubt =
+		    (struct mark){.pos = s->good, .seq = c->seq, .audit_seq = c->audit_seq, .foreign = c->foreign};
 		memcpy(s->doubt.hash, c->hash, CHAIN_HASH);
 	}
 	if (!s->doubt.pos || !chain_type_known(en->type) || chain_type_needs_head(en->type))
@@ -100,9 +103,31 @@ static int scan_signatures(struct chain *c, const struct chain_reader *r, const 
 	return rc ? err_set(&s->first, rc, "%s: no memory for what stands behind its last head", c->path) : 0;
 }
 
-static int scan_entry(struct chain *c, const struct chain_reader *r, const struct chain_entry *en, struct scan *s)
+/* Which key is in force, and whether one took over that nobody had named. */
+static int scan_keys(struct chain *c, const struct chain_reader *r, const struct chain_entry *en, struct scan *s)
 {
 	struct grant_public_key key;
+	enum succession_step step;
+	struct chain_head head;
+	int rc = 0;
+
+	if (en->type == CHAIN_KEY && chain_entry_key(en, &key) == 0) {
+		rc = succession_announce(&s->line, &key, en->seq);
+		if (s->good == CHAIN_FILE_HEADER)
+			c->foreign = chain_entry_foreign(en);
+		c->announced = memcmp(key.kid, signer_public(c->signer)->kid, 16) == 0;
+	} else if (en->type == CHAIN_HEAD && chain_entry_head(r, en, &head) == 0 &&
+		   (rc = succession_head(&s->line, &head, &step)) == 0) {
+		if (step == SUCCESSION_FOREIGN)
+			c->foreign = succession_run(&s->line)->from;
+		else if (step == SUCCESSION_TURN)
+			c->foreign = 0;
+	}
+	return rc == ERR_NOMEM ? err_set(&s->first, rc, "no memory for the keys of %s", c->path) : 0;
+}
+
+static int scan_entry(struct chain *c, const struct chain_reader *r, const struct chain_entry *en, struct scan *s)
+{
 	unsigned file;
 	int rc;
 
@@ -111,13 +136,13 @@ static int scan_entry(struct chain *c, const struct chain_reader *r, const struc
 		return 0;
 	}
 	rc = scan_signatures(c, r, en, s);
+	if (!rc)
+		rc = scan_keys(c, r, en, s);
 	s->good = chain_reader_pos(r, &file);
 	c->seq = en->seq;
 	memcpy(c->hash, en->hash, CHAIN_HASH);
 	if (en->type == CHAIN_AUDIT && en->journal_seq > c->audit_seq)
 		c->audit_seq = en->journal_seq;
-	if (en->type == CHAIN_KEY && chain_entry_key(en, &key) == 0)
-		c->announced = memcmp(key.kid, signer_public(c->signer)->kid, 16) == 0;
 	return rc;
 }
 
@@ -182,6 +207,10 @@ static int vouched_by_all(const struct chain *c, uint64_t *out, struct err *e)
 
 	if (!rc)
 		*out = log.head.seq ? log.head.seq + 1 : 0; /* with the head itself */
+	/* A key that is named and has not signed yet: as far as the one that named it. */
+	for (size_t i = 0; !rc && !*out && i < log.line.n; i++)
+		if (log.line.keys[i].promised && memcmp(&log.line.keys[i].key, &key, sizeof key) == 0)
+			*out = succession_run(&log.line)->to;
 	verify_log_finish(&log);
 	return rc;
 }
@@ -191,7 +220,10 @@ static int read_last(struct chain *c, const struct chain_file_header *h, struct 
 	uint64_t vouched = s->vouched;
 
 	buf_finish(&s->innocent);
+	succession_finish(&s->line);
 	*s = (struct scan){.vouched = vouched};
+	succession_begin(&s->line, NULL);
+	c->foreign = 0;
 	buf_init(&s->innocent, (size_t)2 * CHAIN_FILE_TARGET);
 	c->seq = h->first_seq - 1;
 	c->audit_seq = h->audit_seq;
@@ -220,6 +252,7 @@ static void go_back(struct chain *c, const struct scan *s)
 		 s->doubt.seq);
 	c->seq = s->doubt.seq;
 	c->audit_seq = s->doubt.audit_seq;
+	c->foreign = s->doubt.foreign;
 	memcpy(c->hash, s->doubt.hash, CHAIN_HASH);
 	c->announced = false; /* to be sure; and so a head follows */
 }
@@ -271,6 +304,22 @@ static int cut_tail(struct chain *c, const struct scan *s, uint64_t *out_cut, st
 	return put_back(c, s, e);
 }
 
+/* The key in force, and whether the signer may take over from it. */
+static void note_before(struct chain *c, const struct scan *s)
+{
+	const struct succession_key *k = succession_in_force(&s->line);
+	const struct grant_public_key *own = signer_public(c->signer);
+
+	c->stranger = false;
+	if (!k || s->doubt.pos) /* in doubt: what stands behind the signer's own word was set aside */
+		return;
+	memcpy(c->before, k->key.kid, sizeof c->before);
+	c->stranger = memcmp(k->key.key, own->key, sizeof own->key) != 0;
+	for (size_t i = 0; c->stranger && i < s->line.n; i++)
+		c->stranger =
+		    !s->line.keys[i].promised || memcmp(s->line.keys[i].key.key, own->key, sizeof own->key) != 0;
+}
+
 static int open_last(struct chain *c, unsigned number, uint64_t *out_cut, struct err *e)
 {
 	struct chain_file_header h;
@@ -296,7 +345,9 @@ static int open_last(struct chain *c, unsigned number, uint64_t *out_cut, struct
 		rc = settle_doubt(c, &h, &s, e);
 	if (!rc)
 		rc = cut_tail(c, &s, out_cut, e);
+	note_before(c, &s);
 	buf_finish(&s.innocent);
+	succession_finish(&s.line);
 	return rc;
 }
 
@@ -306,12 +357,19 @@ static int settle(struct chain *c, struct err *e)
 	int64_t wall = clock_wall_ns();
 	int rc = 0;
 
-	if (!c->announced)
-		rc = chain_put_key(c, c->signer, wall, e);
-	if (!rc && (!c->announced || !c->head_entry))
+	if (c->stranger) {
+		c->foreign = c->seq + 1;
+		log_error(NULL,
+			  "%s: signed by key %s until now; key %s, which it never named, takes over at entry %" PRIu64,
+			  c->path, c->before, signer_public(c->signer)->kid, c->foreign);
+	}
+	if (!c->announced || c->stranger)
+		rc = chain_put_key(c, signer_public(c->signer), wall, e);
+	if (!rc && (!c->announced || !c->head_entry || c->stranger))
 		rc = chain_put_head(c, wall, e);
 	if (!rc)
 		c->announced = true;
+	c->stranger = false;
 	return rc;
 }
 

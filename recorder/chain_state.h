@@ -26,6 +26,9 @@ struct chain {
 	struct chain_head head; /* the last one that is signed and synced */
 	uint64_t head_entry;    /* its own sequence */
 	bool announced;         /* the signer's key stands in the log */
+	bool stranger;          /* the signer is not the key in force, nor named by it */
+	uint64_t foreign;       /* chain_foreign() */
+	char before[17];        /* key that was in force when the log was opened; "": none */
 	uint64_t synced;        /* up to here the file is on the disk */
 	bool failed;            /* a sync failed: what the disk holds behind it is not known any more */
 	uint8_t *scratch;
@@ -36,7 +39,7 @@ struct chain {
 /* chain.c */
 int chain_put(struct chain *c, const struct chain_entry_header *h, const void *payload, struct err *e);
 int chain_put_head(struct chain *c, int64_t wall_ns, struct err *e);
-int chain_put_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e);
+int chain_put_key(struct chain *c, const struct grant_public_key *key, int64_t wall_ns, struct err *e);
 int chain_sync_file(struct chain *c, struct err *e);
 /* A new file, complete before it has its name. */
 int chain_begin_file(struct chain *c, unsigned number, struct err *e);

@@ -14,5 +14,7 @@ int chain_unhex(const char *s, uint8_t *out, size_t n); /* exactly 2n digits, el
 json_t *chain_seal_json(const struct chain_seal *s);
 /* The key that a CHAIN_KEY entry announces. ERR_CORRUPT. */
 int chain_entry_key(const struct chain_entry *en, struct grant_public_key *out);
+/* What it says of chain_foreign(); 0: nothing. */
+uint64_t chain_entry_foreign(const struct chain_entry *en);
 
 #endif

@@ -344,6 +344,111 @@ static void keys_are_learned_from_the_log(void **state)
 	assert_non_null(strstr(s.codes, "log_unsigned"));
 }
 
+static struct signer *signer_of(uint8_t first)
+{
+	uint8_t seed[GRANT_KEY_LEN] = {first};
+	struct signer *s = NULL;
+	struct err e = {0};
+
+	need(signer_create(seed, &s, &e), &e, "signer");
+	return s;
+}
+
+/* A start with this key; what it finds there. */
+static uint64_t start_with(struct record *r, const struct signer *s, bool sign)
+{
+	struct id nobody = {{0}};
+	struct ring_record rec = record_make(r, &nobody, RING_AUDIT, "{\"event\":\"connect\"}", 19);
+	struct chain *c = NULL;
+	struct err e = {0};
+	char before[17];
+
+	need(chain_open(r->dir, s, &c, NULL, &e), &e, "open");
+	if (sign) {
+		need(chain_append_audit(c, &rec, (int64_t)WALL, &e), &e, "audit");
+		need(chain_sign_head(c, (int64_t)WALL, &e), &e, "head");
+	}
+	uint64_t foreign = chain_foreign(c, before);
+	chain_close(c);
+	return foreign;
+}
+
+/* Keys that were lost and made anew, or exchanged: the recorder says so, over restarts, and verify names it. */
+static void a_new_key_at_the_end_vouches_for_nothing_before_it(void **state)
+{
+	struct record *r = *state;
+	struct grant_public_key old = r->key;
+	struct signer *fresh = signer_of(42);
+	struct chain_seal seals[3];
+	struct seen s = {0};
+	char path[256];
+
+	build_record(r, seals, true);
+	assert_int_equal(start_with(r, r->signer, true), 0);
+	uint64_t foreign = start_with(r, fresh, true);
+	assert_true(foreign > 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(start_with(r, fresh, i != 0), foreign);
+	/* With today's key alone, with the old one alone, with both. */
+	struct grant_public_key both[] = {old, *signer_public(fresh)};
+	struct grant_keyset sets[] = {{&both[1], 1}, {&both[0], 1}, {both, 2}}, before = r->keys;
+	for (int i = 0; i < 3; i++) {
+		s = (struct seen){0};
+		r->keys = sets[i];
+		assert_false(check_all(r, NULL, &s).intact);
+		assert_non_null(strstr(s.codes, "key_foreign"));
+		/* The tombstone stands under the old key: today's does not make it true. */
+		assert_int_equal(strstr(s.codes, "recording_missing") != NULL, i == 0);
+	}
+	r->keys = before;
+	/* The old key put back: what the other one signed is set aside. */
+	assert_int_equal(start_with(r, r->signer, true), 0);
+	s = (struct seen){0};
+	assert_true(check_all(r, NULL, &s).intact);
+	record_path(r, &seals[1], path);
+	assert_int_equal(access(path, F_OK), 0);
+	signer_destroy(fresh);
+}
+
+/* A crash at any place of a rotation leaves a log that the next start goes on with, and that verifies. */
+static void a_rotation_survives_a_crash(void **state)
+{
+	for (int crash = 0; crash < 4; crash++) {
+		struct record *r = *state;
+		struct signer *fresh = signer_of(77);
+		struct chain_seal seals[3];
+		struct chain *c = NULL;
+		struct err e = {0};
+		struct seen s = {0};
+
+		build_record(r, seals, false);
+		need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "open");
+		if (crash > 0)
+			need(chain_name_key(c, signer_public(fresh), (int64_t)WALL, &e), &e, "name");
+		if (crash == 3)
+			need(chain_use_key(c, fresh, (int64_t)WALL, &e), &e, "use");
+		chain_close(c);
+		/* 1: the old key is still there; 2, 3: the new one is. */
+		for (int again = 0; again < 2; again++)
+			assert_int_equal(start_with(r, crash > 1 ? fresh : r->signer, again == 0), 0);
+		assert_true(check_all(r, NULL, &s).intact);
+		if (crash > 1) {
+			struct grant_public_key was = r->key;
+			r->key = *signer_public(fresh);
+			s = (struct seen){0};
+			assert_true(check_all(r, NULL, &s).intact);
+			r->key = was;
+			/* Who has been replaced comes back as a stranger. */
+			assert_true(start_with(r, r->signer, true) > 0);
+			s = (struct seen){0};
+			assert_false(check_all(r, NULL, &s).intact);
+		}
+		signer_destroy(fresh);
+		verify_teardown(state);
+		verify_setup(state);
+	}
+}
+
 static void one_session_with_its_line_in_the_log(void **state)
 {
 	struct record *r = *state;
@@ -433,6 +538,8 @@ int main(void)
 	    VERIFY_TEST(a_kept_recording_tells_of_a_roll_back),
 	    VERIFY_TEST(a_head_of_another_record_is_refused),
 	    VERIFY_TEST(keys_are_learned_from_the_log),
+	    VERIFY_TEST(a_new_key_at_the_end_vouches_for_nothing_before_it),
+	    VERIFY_TEST(a_rotation_survives_a_crash),
 	    VERIFY_TEST(one_session_with_its_line_in_the_log),
 	};
 
