@@ -211,16 +211,16 @@ int cut_config_due(struct cutter *c, struct err *e)
 json_t *cutter_retention(struct cutter *c)
 {
 	pthread_mutex_lock(&c->turn);
+	struct retention_policy p = c->policy;
 	if (!c->guard.until_ns)
-		retention_policy_advance(&c->policy, clock_wall_ns());
-	json_t *o = retention_policy_json(&c->policy);
+		retention_policy_advance(&p, clock_wall_ns());
+	json_t *o = retention_policy_json(&p);
 	if (o) {
 		json_object_set_new(o, "rule", json_string(RETENTION_RULE));
-		json_object_set_new(
-		    o, "loaded", json_pack("{s:s,s:s}", "digest", c->policy.loaded.digest, "by", c->policy.loaded.by));
+		json_object_set_new(o, "loaded", json_pack("{s:s,s:s}", "digest", p.loaded.digest, "by", p.loaded.by));
 		json_object_set_new(o, "holds", json_integer((json_int_t)c->holds.n));
 		json_object_set_new(o, "clock_waits", json_boolean(c->guard.until_ns != 0));
-		json_object_set_new(o, "waits", json_boolean(c->policy.retain.waits || c->policy.wait.waits));
+		json_object_set_new(o, "waits", json_boolean(p.retain.waits || p.wait.waits));
 	}
 	pthread_mutex_unlock(&c->turn);
 	return o;

@@ -38,14 +38,22 @@ int cut_retain_start(struct cutter *c, struct err *e)
 	return rc;
 }
 
-/* What waits must not begin to hold by a clock that is not believed: the word for that is on its way into the log. */
-static void advance(struct cutter *c, int64_t wall_ns)
+/*
+ * By the wall clock, and by the log alone: of a clock that went back nothing stays. Whoever verifies the record later
+ * knows the moment of a removal, and not that it had been later before.
+ */
+static int advance(struct cutter *c, int64_t wall_ns, struct err *e)
 {
 	uint64_t before = c->policy.retain.now;
+	int rc = wall_ns < c->advanced_ns ? cut_policy_load(c, e) : 0;
 
+	if (rc)
+		return rc;
+	c->advanced_ns = wall_ns;
 	retention_policy_advance(&c->policy, wall_ns);
 	if (c->policy.retain.now != before)
 		c->retention_ns = 0;
+	return 0;
 }
 
 int cut_retain_due(struct cutter *c, struct err *e)
@@ -68,9 +76,9 @@ int cut_retain_due(struct cutter *c, struct err *e)
 		rc = cut_config_due(c, e);
 	if (rc || c->guard.until_ns)
 		return rc;
-	advance(c, job.now_ns);
-	if (now < c->retention_ns)
-		return 0;
+	rc = advance(c, job.now_ns, e);
+	if (rc || now < c->retention_ns)
+		return rc;
 	rc = retention_run(&job, &n, e);
 	/* A full batch: more of them wait. What failed is not to fail the cutter's next step too. */
 	if (rc || n < RETENTION_BATCH)

@@ -66,6 +66,7 @@ struct cutter {
 	struct retention_policy policy; /* as the log has it, up to what was consumed */
 	struct holds holds;             /* likewise */
 	struct config_load *load;       /* what is to be told to the log; NULL: told */
+	int64_t advanced_ns;            /* wall clock up to which the policy was advanced */
 	uint64_t retention_ns;          /* when to look again */
 	struct retention_guard guard;
 

@@ -197,6 +197,8 @@ int verify_all(const struct verify_ask *ask, struct verify_summary *out, struct 
 	rc = verify_whole_begin(&w, ask, &sum, e);
 	if (!rc)
 		rc = verify_walk(&w, e);
+	if (!rc)
+		rc = verify_removals(&w, e);
 	if (!rc) {
 		report_missing(&w);
 		take_log_sums(&w);

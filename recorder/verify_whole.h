@@ -31,4 +31,7 @@ void verify_whole_compare(struct verify_whole *w, const char *path, const char *
 /* verify_walk.c: every recording of sealed/ and open/. */
 int verify_walk(struct verify_whole *w, struct err *e);
 
+/* verify_removals.c: what is not there any more, by whose word, and whether that word was in force. */
+int verify_removals(struct verify_whole *w, struct err *e);
+
 #endif

@@ -63,6 +63,9 @@ for id in "$by_session" "$by_agent" "$by_principal" "$by_time"; do
 done
 [ "$(muxctl hold list -o json | jq length)" = 4 ] || fail "holds were lost with the index: $(muxctl hold list)"
 
+muxctl verify --all -o json | jq -e '[.findings[] | select(.code == "removed_held" or .code == "removed_early")] == []' >/dev/null ||
+	fail "a false alarm: $(muxctl verify --all)"
+
 # ---- who did it, and why
 muxctl audit --event hold.add -o json | jq -se 'length == 5 and all(.[]; .record | .reason == "case 7" and .grant_id and .principal and .held)' \
 	>/dev/null || fail "hold.add is not whole in the log"

@@ -104,7 +104,11 @@ event=$(muxctl audit --event retention.apply -o json)
 muxctl retention apply --now --reason "again" 2>"$tmp/again" && fail "nothing waits, and it applied"
 
 # ---- the tombstones tell all of it, and so does verify
-muxctl verify --all -o json >"$tmp/verdict" || true
+muxctl verify --all -o json >"$tmp/verdict" || fail "removals in force fail the verdict: $(muxctl verify --all | tail -n 20)"
+jq -e '[.findings[] | select(.code == "removed" and (.message | contains("record.retain (1s)")))] | length >= 4' "$tmp/verdict" \
+	>/dev/null || fail "verify does not list what was removed: $(jq -c .findings "$tmp/verdict" | cut -c1-600)"
+jq -e '[.findings[] | select(.code | test("removed_"))] == []' "$tmp/verdict" >/dev/null || fail "a false alarm: $(jq -c .findings "$tmp/verdict" | cut -c1-600)"
+muxctl verify --all --no-removals >/dev/null && fail "--no-removals passes"
 digest=$(last_loaded | jq -r .record.digest)
 /usr/bin/python3 - "$state/record/chain" "$digest" "$(jq -r .record.principal <<<"$event")" <<'PY' || fail "a tombstone does not tell all"
 import glob, json, struct, sys
