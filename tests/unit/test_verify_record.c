@@ -73,7 +73,7 @@ static void a_whole_record_verifies(void **state)
 
 	assert_true(sum.intact);
 	assert_true(sum.complete); /* one is still open: a state, no finding */
-	assert_string_equal(s.codes, " not_sealed no_exit");
+	assert_string_equal(s.codes, " not_sealed no_exit removed");
 	assert_int_equal(sum.recordings, 3);
 	assert_int_equal(s.lines, 3);
 	assert_int_equal(sum.open, 1);
@@ -511,13 +511,13 @@ static void any_folder_verifies(void **state)
 		snprintf(command, sizeof(command), "rm -rf '%s.moved' && mkdir '%s.moved' && cp -r '%s' '%s'", r->dir,
 			 r->dir, r->dir, dir);
 		assert_int_equal(system(command), 0);
-		check_moved(r, dir, &seals[1], " not_sealed no_exit");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit removed");
 		strcat(dir, "/");
-		check_moved(r, dir, &seals[1], " not_sealed no_exit");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit removed");
 		snprintf(command, sizeof(command), "ln -s '%s' '%s.moved/link-'", dir, r->dir);
 		assert_int_equal(system(command), 0);
 		snprintf(dir, sizeof(dir), "%s.moved/link-", r->dir);
-		check_moved(r, dir, &seals[1], " not_sealed no_exit");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit removed");
 	}
 	snprintf(command, sizeof(command), "rm -rf '%s.moved'", r->dir);
 	assert_int_equal(system(command), 0);
