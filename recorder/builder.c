@@ -351,6 +351,17 @@ uint64_t builder_offset(const struct builder *b, unsigned stream)
 	return trunc_expected(b->trunc, stream);
 }
 
+int builder_digest(const struct builder *b, unsigned stream, uint8_t out[32])
+{
+	struct trunc_totals t;
+
+	trunc_totals(b->trunc, stream, &t);
+	if (t.missing)
+		return ERR_EOF;
+	trunc_digest(b->trunc, stream, out);
+	return 0;
+}
+
 static int write_index(struct builder *b, struct err *e)
 {
 	struct blocks *k = &b->blocks;

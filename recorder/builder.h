@@ -53,7 +53,9 @@ int builder_reopen(const struct builder_options *o, const struct id *session, co
 uint64_t builder_seq(const struct builder *b); /* last sequence taken */
 bool builder_ended(const struct builder *b);   /* a RING_EXIT was taken */
 const struct id *builder_session(const struct builder *b);
-uint64_t builder_offset(const struct builder *b, unsigned stream); /* next offset of a stream */
+uint64_t builder_offset(const struct builder *b, unsigned stream);
+/* SHA-256 of the stream up to there, whatever a rule leaves out. ERR_EOF: the journal itself lacks a part of it. */
+int builder_digest(const struct builder *b, unsigned stream, uint8_t out[32]); /* next offset of a stream */
 
 /*
  * Index, footer, signature, fsync, rename, fsync of the folder. head: the log as it stands (chain_head()).

@@ -67,6 +67,12 @@ void cutter_rule(struct cutter *c, const char *open, struct trunc_rule *out);
 void cutter_status(struct cutter *c, struct cutter_status *out);
 /* The log's last signed head; signs a new one when entries came after it. */
 int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
+/*
+ * SHA-256 of each stream of an open session, once everything up to these totals is consumed. ERR_EOF: the
+ * journal lacks a part; ERR_TIMEOUT, also of one that is not open.
+ */
+int cutter_digests(struct cutter *c, const struct id *session, const uint64_t totals[STREAM_COUNT],
+		   uint64_t timeout_ns, uint8_t out[STREAM_COUNT][32], struct err *e);
 /* Until everything before lsn is consumed, or timeout; hurries nobody. Returns the lsn of the next record. */
 uint64_t cutter_wait_consumed(struct cutter *c, uint64_t lsn, uint64_t timeout_ns);
 /* Until everything before lsn is consumed and, if given, the session is sealed (when it has ended). ERR_TIMEOUT. */

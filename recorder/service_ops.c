@@ -1,11 +1,13 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "recorder/chain_text.h"
 #include "recorder/service_conn.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define FLUSH_NS (30 * NS_PER_SEC)
+#define FLUSH_NS   (30 * NS_PER_SEC)
+#define DIGESTS_NS (1 * NS_PER_SEC)
 
 int conn_grant(struct conn *c, const json_t *request, struct err *e)
 {
@@ -102,6 +104,32 @@ static int service_head(struct conn *c, const json_t *request, struct err *e)
 	return conn_send(c, json_pack("{s:o?, s:b}", "head", o, "end", 1));
 }
 
+/* For a hub that was restarted, of rounds that ran on: what it had counted itself until then. */
+static int service_digests(struct conn *c, const json_t *request, struct err *e)
+{
+	const json_t *said = json_object_get(request, "totals");
+	uint8_t digests[STREAM_COUNT][32];
+	uint64_t totals[STREAM_COUNT];
+	char text[STREAM_COUNT][65];
+	struct id session;
+
+	int rc = conn_house(c, e);
+	if (rc == 0)
+		rc = read_session_id(request, &session, e);
+	if (rc == 0 && json_array_size(said) != STREAM_COUNT)
+		rc = err_set(e, ERR_INVAL, "totals: three numbers");
+	for (size_t i = 0; rc == 0 && i < STREAM_COUNT; i++)
+		totals[i] = (uint64_t)json_integer_value(json_array_get(said, i));
+	if (rc == 0)
+		rc = cutter_digests(c->s->p.cutter, &session, totals, DIGESTS_NS, digests, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < STREAM_COUNT; i++)
+		chain_hex(digests[i], sizeof(digests[i]), text[i]);
+	return conn_send(
+	    c, json_pack("{s:s, s:s, s:b}", "stdout", text[STREAM_OUTPUT], "stderr", text[STREAM_STDERR], "end", 1));
+}
+
 static int service_flush(struct conn *c, const json_t *request, struct err *e)
 {
 	const char *text = NULL;
@@ -141,6 +169,7 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	    {"flush", service_flush},       {"gone", service_gone},           {"read", service_read},
 	    {"hub", service_hub},           {"retention", service_retention}, {"retention.apply", service_apply},
 	    {"holds", service_holds},       {"hold.add", service_hold_add},   {"hold.release", service_hold_release},
+	    {"digests", service_digests},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);

@@ -197,6 +197,7 @@ struct page {
 	json_t *gaps;
 	json_t *sizes;     /* for a screen: [[offset, cols, rows], ...] of the terminal, NULL when nobody asked */
 	bool screen, live; /* of a session that runs, the hub says who may see it */
+	bool house;        /* for the hub itself, of a session that runs: it had these bytes before it was restarted */
 	bool full;
 };
 
@@ -322,7 +323,12 @@ static enum ledger_op page_op(const struct page *p)
 static int see_allowed(struct conn *c, const struct page *p, struct err *e)
 {
 	const struct source_info *info = source_info(c->paged);
-	int rc = may_see(c, info, p, e);
+	int rc = 0;
+
+	if (p->house && info->ended)
+		return err_set(e, ERR_FORBIDDEN, "the session has ended: whoever reads it needs a token");
+	if (!p->house)
+		rc = may_see(c, info, p, e);
 
 	return rc ? conn_refused(c, page_op(p), &info->session, info->agent, rc) : 0;
 }
@@ -355,6 +361,8 @@ static int page_audit(struct conn *c, struct page *p, struct err *e)
 {
 	struct reading_of what = reading(page_op(p), source_info(c->paged));
 
+	if (p->house) /* nobody reads: what the hub had before it was restarted is put together again */
+		return 0;
 	what.sent[p->stream].offset = p->at;
 	what.sent[p->stream].bytes = buf_len(&p->bytes);
 	return conn_audit(c, &what, e);
@@ -387,7 +395,9 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 	int64_t offset = 0, limit = (int64_t)OUTPUT_MAX;
 	struct id session;
 
-	int rc = conn_grant(c, request, e);
+	int rc = json_opt_bool(request, "house", &p.house, e);
+	if (rc == 0)
+		rc = p.house ? conn_house(c, e) : conn_grant(c, request, e);
 	if (rc == 0)
 		rc = read_session_id(request, &session, e);
 	if (rc == 0)

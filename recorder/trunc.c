@@ -76,6 +76,17 @@ uint64_t trunc_expected(const struct trunc *t, unsigned stream)
 	return t->streams[stream].expected;
 }
 
+void trunc_digest(const struct trunc *t, unsigned stream, uint8_t out[32])
+{
+	const struct trunc_stream *s = &t->streams[stream];
+	struct digest d = s->digest;
+	const struct trunc_item *it;
+
+	TAILQ_FOREACH(it, &s->held, same)
+	digest_update(&d, it->rec.payload + it->skip, it->rec.len - it->skip);
+	digest_peek(&d, out);
+}
+
 void trunc_totals(const struct trunc *t, unsigned stream, struct trunc_totals *out)
 {
 	const struct trunc_stream *s = &t->streams[stream];

@@ -54,6 +54,8 @@ int trunc_put(struct trunc *t, const struct ring_record *rec, struct err *e);
 /* Let go of everything that waits (end of the session). */
 int trunc_flush(struct trunc *t, struct err *e);
 uint64_t trunc_expected(const struct trunc *t, unsigned stream); /* offset of the next byte */
+/* The digest of everything that went in, what still waits included. */
+void trunc_digest(const struct trunc *t, unsigned stream, uint8_t out[32]);
 /* Valid after trunc_flush(). */
 void trunc_totals(const struct trunc *t, unsigned stream, struct trunc_totals *out);
 

@@ -1,6 +1,7 @@
 #include "muxd/hub/keep.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -101,6 +102,27 @@ int keep_add(struct keep *k, const uint8_t *p, size_t n)
 	taken = add_head(k, p, n, &rc);
 	rc2 = add_tail(k, p + taken, n - taken);
 	return rc ? rc : rc2;
+}
+
+int keep_regain(struct keep *k, uint64_t head_max, const struct buf *head, const struct buf *tail, const char *hex)
+{
+	struct keep again;
+	int rc = keep_init(&again, head_max, k->tail_max);
+
+	if (!rc && buf_len(head))
+		rc = keep_add(&again, buf_ptr(head), buf_len(head));
+	if (!rc && buf_len(tail))
+		rc = add_tail(&again, buf_ptr(tail), buf_len(tail));
+	if (rc) {
+		keep_finish(&again);
+		return rc;
+	}
+	again.whole = false;
+	again.total = k->total;
+	text_put(again.hex, sizeof(again.hex), hex);
+	keep_finish(k);
+	*k = again;
+	return 0;
 }
 
 const char *keep_digest(struct keep *k)

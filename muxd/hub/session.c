@@ -6,6 +6,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
+#include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
 
 #include <errno.h>
@@ -137,6 +138,7 @@ void session_free(struct session *s)
 		buf_finish(&s->backlog[i]);
 		keep_finish(&s->keep[i]);
 	}
+	regain_forget(s);
 	buf_finish(&s->in_queue);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);

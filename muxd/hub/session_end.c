@@ -7,6 +7,7 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
+#include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
 
 #include <errno.h>
@@ -356,7 +357,7 @@ void session_finish(struct session *s, enum exit_cause cause, int code, int sign
 		int refusal = ERR_ENDED; /* for who still waits for its start: somebody ended it */
 
 		know_end(s, cause, code, signum, message);
-		if (session_backlog(s))
+		if (session_backlog(s) || regain_waits(s))
 			return;
 		fill_result(s);
 		if (s->exit.cause == EXIT_LOST || s->exit.cause == EXIT_UNKNOWN)

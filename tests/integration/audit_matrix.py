@@ -113,7 +113,7 @@ RECORDER = {
     "hold.release": op(about="pool", needs="admin", body={"hold": ABSENT, **REASON}),
     "retention.apply": op(about="pool", needs="admin", body=REASON),
     # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
-    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN),
+    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN), "digests": op(OPEN),
     "head": op(OPEN), "status": op(OPEN), "flush": op(OPEN, body={"timeout_ms": 5000}),
 }
 SSH = {  # what follows a log-in; the log-in itself is tried with each credential
