@@ -511,13 +511,13 @@ static void any_folder_verifies(void **state)
 		snprintf(command, sizeof(command), "rm -rf '%s.moved' && mkdir '%s.moved' && cp -r '%s' '%s'", r->dir,
 			 r->dir, r->dir, dir);
 		assert_int_equal(system(command), 0);
-		check_moved(r, dir, &seals[1], " not_sealed no_exit removed");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit");
 		strcat(dir, "/");
-		check_moved(r, dir, &seals[1], " not_sealed no_exit removed");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit");
 		snprintf(command, sizeof(command), "ln -s '%s' '%s.moved/link-'", dir, r->dir);
 		assert_int_equal(system(command), 0);
 		snprintf(dir, sizeof(dir), "%s.moved/link-", r->dir);
-		check_moved(r, dir, &seals[1], " not_sealed no_exit removed");
+		check_moved(r, dir, &seals[1], " not_sealed no_exit");
 	}
 	snprintf(command, sizeof(command), "rm -rf '%s.moved'", r->dir);
 	assert_int_equal(system(command), 0);
