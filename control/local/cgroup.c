@@ -17,6 +17,10 @@
 #define MAKE_TRIES       8
 #define CPU_PERIOD_US    100000
 #define CPU_QUOTA_MIN_US 1000
+#define MIB              (UINT64_C(1) << 20)
+
+enum leaf { KEEP, PROGRAMS, LEAVES };
+static const char *const leaf_names[LEAVES] = {"keep", "programs"};
 
 static int knob_write(const char *dir, const char *name, const char *text)
 {
@@ -118,12 +122,22 @@ static int group_make(const char *place, const char *instance, const char *agent
 	return rc;
 }
 
-/* Removes a group and, when it was the last, the instance's. */
+/* False: the name does not fit. */
+static bool leaf_path(const char *group, enum leaf leaf, char out[CGROUP_PATH_MAX])
+{
+	return (size_t)snprintf(out, CGROUP_PATH_MAX, "%s/%s", group, leaf_names[leaf]) < CGROUP_PATH_MAX;
+}
+
+/* Removes a group with its leaves and, when it was the last, the instance's. */
 static int group_remove(const char *path)
 {
+	char leaf[CGROUP_PATH_MAX];
 	char top[CGROUP_PATH_MAX];
 	char *slash;
 
+	for (int i = 0; i < LEAVES; i++)
+		if (leaf_path(path, (enum leaf)i, leaf) && rmdir(leaf) != 0 && errno != ENOENT)
+			return -errno;
 	if (rmdir(path) != 0 && errno != ENOENT)
 		return -errno;
 	snprintf(top, sizeof(top), "%s", path);
@@ -181,6 +195,40 @@ static int limit_set(enum cgroup_kind k, const char *dir, bool v2, const struct 
 	return -EINVAL;
 }
 
+uint64_t cgroup_reserve(uint64_t memory_max)
+{
+	uint64_t reserve = memory_max / 8;
+
+	if (reserve < 32 * MIB) /* muxlet and a shell or two */
+		reserve = memory_max / 4 < 32 * MIB ? memory_max / 4 : 32 * MIB;
+	return reserve < 128 * MIB ? reserve : 128 * MIB;
+}
+
+/* Does a limit hold for what is in groups below? Version 1 before 5.11 has to be asked. */
+static bool counts_below(const char *dir, bool v2)
+{
+	if (v2)
+		return v2_hand_down(dir, cgroup_kind_name(CGROUP_MEMORY));
+	(void)knob_write(dir, "memory.use_hierarchy", "1");
+	return words_have(dir, "memory.use_hierarchy", "1");
+}
+
+/* All or none: with one leaf alone there would be no place for the others (version 2). */
+static void leaves_make(const char *group, bool v2, uint64_t memory_max)
+{
+	char path[LEAVES][CGROUP_PATH_MAX];
+	int made = 0;
+
+	if (!counts_below(group, v2))
+		return;
+	while (made < LEAVES && leaf_path(group, (enum leaf)made, path[made]) && mkdir_fine(path[made]) == 0)
+		made++;
+	if (made == LEAVES && limit_memory(path[PROGRAMS], v2, memory_max - cgroup_reserve(memory_max)) == 0)
+		return;
+	while (made > 0)
+		rmdir(path[--made]);
+}
+
 static void group_set(struct cgroup *g, enum cgroup_kind k, const char *path, bool v2)
 {
 	snprintf(g->path[k], sizeof(g->path[k]), "%s", path);
@@ -236,10 +284,14 @@ static void v2_make(const struct cgroup_layout *l, const char *instance, const c
 void cgroup_make(const struct cgroup_layout *l, const char *instance, const char *agent,
 		 const struct cgroup_limits *lim, struct cgroup *out)
 {
+	const char *memory = out->path[CGROUP_MEMORY];
+
 	memset(out, 0, sizeof(*out));
 	for (int k = 0; k < CGROUP_KINDS; k++)
 		v1_make(&l->v1[k], (enum cgroup_kind)k, instance, agent, lim, out);
 	v2_make(l, instance, agent, lim, out);
+	if (memory[0])
+		leaves_make(memory, out->v2[CGROUP_MEMORY], lim->memory_max);
 }
 
 static void place_find(const struct cgroup_place *place, enum cgroup_kind k, bool v2, const char *instance,
@@ -275,19 +327,43 @@ static bool kind_is_first(const struct cgroup *g, int k)
 	return true;
 }
 
+static int procs_open(const char *dir)
+{
+	char path[CGROUP_PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
+	return open(path, O_WRONLY | O_CLOEXEC);
+}
+
+/* Where a process of that hierarchy goes: the group, or the leaf that it has. */
+static int leaf_open(const char *group, enum leaf leaf)
+{
+	char path[CGROUP_PATH_MAX];
+
+	if (!leaf_path(group, leaf, path)) {
+		errno = ENOENT;
+		return -1;
+	}
+	return procs_open(path);
+}
+
+int cgroup_open_programs(const struct cgroup *g)
+{
+	return g->path[CGROUP_MEMORY][0] ? leaf_open(g->path[CGROUP_MEMORY], PROGRAMS) : -1;
+}
+
 int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct err *e)
 {
 	int n = 0;
 
 	for (int k = 0; k < CGROUP_KINDS; k++) {
-		char path[CGROUP_PATH_MAX + 32];
-
 		if (!kind_is_first(g, k))
 			continue;
-		snprintf(path, sizeof(path), "%s/cgroup.procs", g->path[k]);
-		out_fds[n] = open(path, O_WRONLY | O_CLOEXEC);
+		out_fds[n] = leaf_open(g->path[k], KEEP);
+		if (out_fds[n] < 0 && errno == ENOENT)
+			out_fds[n] = procs_open(g->path[k]);
 		if (out_fds[n] < 0) {
-			int rc = err_sys(e, errno, "cannot open %s", path);
+			int rc = err_sys(e, errno, "cannot open the processes of the group %s", g->path[k]);
 
 			while (n > 0)
 				close(out_fds[--n]);
@@ -298,21 +374,40 @@ int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct 
 	return n;
 }
 
-uint32_t cgroup_oom_kills(const struct cgroup *g)
+static uint32_t oom_kills(const char *dir, bool v2)
 {
 	char text[1024];
 	char *p;
 
-	if (!g->path[CGROUP_MEMORY][0])
-		return 0;
-	knob_read(g->path[CGROUP_MEMORY], g->v2[CGROUP_MEMORY] ? "memory.events" : "memory.oom_control", text,
-		  sizeof(text));
+	knob_read(dir, v2 ? "memory.events" : "memory.oom_control", text, sizeof(text));
 	p = strstr(text, "oom_kill ");
 	return p ? (uint32_t)strtoul(p + strlen("oom_kill "), NULL, 10) : 0;
 }
 
+/*
+ * Version 1 counts a kill in the victim's own group, version 2 in those above as well, unless it was mounted with
+ * memory_localevents.
+ */
+uint32_t cgroup_oom_kills(const struct cgroup *g)
+{
+	const char *group = g->path[CGROUP_MEMORY];
+	bool v2 = g->v2[CGROUP_MEMORY];
+	char path[CGROUP_PATH_MAX];
+	uint32_t own, below = 0;
+
+	if (!group[0])
+		return 0;
+	own = oom_kills(group, v2);
+	for (int i = 0; i < LEAVES; i++)
+		if (leaf_path(group, (enum leaf)i, path))
+			below += oom_kills(path, v2);
+	if (v2)
+		return own > below ? own : below;
+	return own + below;
+}
+
 /* The processes of our own groups only; version 2's cgroup.kill would do it at once, this does it on both. */
-static void group_kill(const char *dir)
+static void members_kill(const char *dir)
 {
 	char path[CGROUP_PATH_MAX + 32];
 	long pid;
@@ -326,6 +421,16 @@ static void group_kill(const char *dir)
 		if (pid > 1)
 			kill((pid_t)pid, SIGKILL);
 	fclose(f);
+}
+
+static void group_kill(const char *dir)
+{
+	char path[CGROUP_PATH_MAX];
+
+	for (int i = 0; i < LEAVES; i++)
+		if (leaf_path(dir, (enum leaf)i, path))
+			members_kill(path);
+	members_kill(dir);
 }
 
 int cgroup_remove(const struct cgroup *g, uint64_t deadline_ns, struct err *e)

@@ -5,6 +5,10 @@
  * own group where that can be written, else below the root of the hierarchy.
  * A sandbox's groups are <there>/muxd-<instance>/<agent>, one per hierarchy.
  * What cannot be written is left out and has an empty path: not enforced.
+ *
+ * The group of memory has two leaves: "keep" with muxlet and the terminals of staff, "programs" with all else. The
+ * limit is the group's, and the programs' is less by a reserve: however they fill theirs, those in keep find memory
+ * at once; the rest is anybody's. Where no leaf can be made all are in the group itself, as in sandboxes of before.
  * On version 2 a group with processes of its own cannot hand controllers down,
  * so the daemon's own group serves only where it was delegated for that.
  */
@@ -48,8 +52,12 @@ void cgroup_make(const struct cgroup_layout *l, const char *instance, const char
 		 const struct cgroup_limits *lim, struct cgroup *out);
 /* Groups of this name that are there already, e.g. of a start that was cut short. */
 void cgroup_find(const struct cgroup_layout *l, const char *instance, const char *agent, struct cgroup *out);
-/* Descriptors of cgroup.procs to write "0" into, one per hierarchy; returns how many. ERR_SYS. */
+/* Descriptors of cgroup.procs for muxlet to write "0" into, one per hierarchy; returns how many. ERR_SYS. */
 int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct err *e);
+/* The same of the leaf for programs; -1: there is none. */
+int cgroup_open_programs(const struct cgroup *g);
+/* What of that much memory programs alone do not get. */
+uint64_t cgroup_reserve(uint64_t memory_max);
 /* Kills by the kernel for want of memory since the group was made. */
 uint32_t cgroup_oom_kills(const struct cgroup *g);
 /* Kills whatever is in it and removes it, with the instance's group when that is empty. ERR_TIMEOUT. */

@@ -258,6 +258,10 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 		ADD(&c, "--pids");
 		add(&c, "%u", p->pids);
 	}
+	if (p->programs) {
+		ADD(&c, "--programs-fd");
+		add(&c, "%d", CMDLINE_FD_PROGRAMS);
+	}
 	if (rc == 0 && c.n >= CMDLINE_ARGS_MAX)
 		rc = err_set(e, ERR_NOMEM, "no memory for the command line of bwrap");
 	if (rc)

@@ -16,7 +16,14 @@
 struct err;
 
 /* Descriptor numbers as bwrap and muxlet find them. */
-enum { CMDLINE_FD_LISTEN = 3, CMDLINE_FD_SECRET = 4, CMDLINE_FD_INFO = 5, CMDLINE_FD_SECCOMP = 6, CMDLINE_FD_DATA = 7 };
+enum {
+	CMDLINE_FD_LISTEN = 3,
+	CMDLINE_FD_SECRET = 4,
+	CMDLINE_FD_INFO = 5,
+	CMDLINE_FD_SECCOMP = 6,
+	CMDLINE_FD_PROGRAMS = 7,
+	CMDLINE_FD_DATA = 8
+};
 
 #define CMDLINE_DATA_MAX 8
 #define CMDLINE_ARGS_MAX 400
@@ -29,6 +36,7 @@ struct cmdline_params {
 	const char *shell;     /* "" = bash where there is one, else sh */
 	bool read_only;        /* the workspace */
 	uint32_t pids;         /* that programs may be at once; 0: muxlet sets no limit */
+	bool programs;         /* they have a group of memory of their own, whose cgroup.procs is handed over */
 	uint64_t memory_max;   /* sizes of the memory file systems follow it */
 };
 

@@ -149,8 +149,14 @@ static int child_fds(struct spawn_child *c, const struct ends *n, struct err *e)
 {
 	const struct cmdline *cl = c->p->cmdline;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int from[CMDLINE_FD_DATA + CMDLINE_DATA_MAX] = {
-	    null, null, n->child_errors, c->p->listen_fd, n->child_secret, n->child_info, c->p->seccomp_fd};
+	int from[CMDLINE_FD_DATA + CMDLINE_DATA_MAX] = {null,
+							null,
+							n->child_errors,
+							c->p->listen_fd,
+							n->child_secret,
+							n->child_info,
+							c->p->seccomp_fd,
+							c->p->programs_fd < 0 ? null : c->p->programs_fd};
 	int rc = 0;
 
 	if (null < 0)

@@ -39,7 +39,7 @@ struct start {
 	char loop[IMAGE_LOOP_MAX];
 	int loop_fd, workspace_fd, listen_fd, seccomp_fd;
 	int cgroup_fds[CGROUP_KINDS];
-	int ncgroup_fds;
+	int ncgroup_fds, programs_fd;
 	struct cmdline cmdline;
 	struct spawn spawn;
 };
@@ -121,6 +121,7 @@ static int start_cgroups(struct start *t, struct err *e)
 	if (n < 0)
 		return n;
 	t->ncgroup_fds = n;
+	t->programs_fd = cgroup_open_programs(g);
 	t->s->memory_enforced = g->path[CGROUP_MEMORY][0];
 	/* muxlet gives programs a resource limit, so that some are left for it; where that counts this sandbox alone it
 	 * serves without a group, too. */
@@ -193,6 +194,7 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .muxlet = muxlet,
 				   .shell = t->l->shell,
 				   .read_only = t->s->read_only,
+				   .programs = t->programs_fd >= 0,
 				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,
 				   .memory_max = t->l->limits.memory_max};
 	int n, m;
@@ -244,6 +246,7 @@ static int start_processes(struct start *t, struct err *e)
 				 .cmdline = &t->cmdline,
 				 .listen_fd = t->listen_fd,
 				 .seccomp_fd = t->seccomp_fd,
+				 .programs_fd = t->programs_fd,
 				 .root = t->l->root,
 				 .uid = t->s->uid,
 				 .gid = t->s->uid,
@@ -283,6 +286,7 @@ static void start_release(struct start *t)
 	close_fd(t->workspace_fd);
 	close_fd(t->listen_fd);
 	close_fd(t->seccomp_fd);
+	close_fd(t->programs_fd);
 	for (int i = 0; i < t->ncgroup_fds; i++)
 		close(t->cgroup_fds[i]);
 	cmdline_finish(&t->cmdline);
@@ -336,6 +340,7 @@ int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, 
 	    .workspace_fd = -1,
 	    .listen_fd = -1,
 	    .seccomp_fd = -1,
+	    .programs_fd = -1,
 	    .spawn = {.outer_fd = -1, .init_fd = -1, .secret_fd = -1, .secret_read_fd = -1, .stderr_fd = -1}};
 	struct err why = {0};
 	int rc = start_run(&t, &why);

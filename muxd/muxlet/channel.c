@@ -4,7 +4,7 @@
 
 void channel_set_state(struct channel *c, enum channel_state s)
 {
-	static const char *const names[] = {"RUNNING", "ENDING", "DRAINING", "ENDED"};
+	static const char *const names[] = {"STARTING", "RUNNING", "ENDING", "DRAINING", "ENDED"};
 	bool ended = s == CHANNEL_ENDED && c->state != CHANNEL_ENDED;
 
 	muxlet_note(c->m, "channel %u: %s -> %s", c->number, names[c->state], names[s]);
@@ -17,6 +17,8 @@ void channel_destroy(struct channel *c)
 {
 	struct muxlet *m = c->m;
 
+	if (c->birth)
+		birth_free(m, c->birth);
 	timer_cancel(&m->loop, &c->end_timer);
 	timer_cancel(&m->loop, &c->echo_timer);
 	source_close(&m->loop, &c->in);

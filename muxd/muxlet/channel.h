@@ -2,6 +2,8 @@
  * channel.h - one terminal or round inside the sandbox.
  *
  * Owned by struct muxlet (table by number). States (enum channel_state):
+ *   STARTING  the program is being made (nursery.h); what comes for it meanwhile is kept; a terminal's or a pipe's
+ *             own buffers take input
  *   RUNNING   the program lives
  *   ENDING    it was told to end: HUP, TERM, KILL on their way to its whole tree
  *   DRAINING  it ended; its output is read to the end, or until it falls silent
@@ -19,10 +21,11 @@
 #include <sys/types.h>
 
 struct muxlet;
+struct birth;
 struct channel;
 TAILQ_HEAD(channel_queue, channel);
 
-enum channel_state { CHANNEL_RUNNING, CHANNEL_ENDING, CHANNEL_DRAINING, CHANNEL_ENDED };
+enum channel_state { CHANNEL_STARTING, CHANNEL_RUNNING, CHANNEL_ENDING, CHANNEL_DRAINING, CHANNEL_ENDED };
 
 struct output {            /* streams 1 and 2; of a pty only the first */
 	struct source src; /* the pty's is also where its input goes */
@@ -45,6 +48,7 @@ struct channel {
 	bool resumed;   /* the hub of this stream has opened or resumed it: output and exit may go */
 	bool frozen;    /* listed, not resumed: no input is delivered */
 	bool forgotten; /* goes when it has ended, without an EXIT */
+	bool listed;    /* LIST has said it: OPENED is not to be said any more */
 	struct output out[2];
 	/* input */
 	struct source in; /* stdin pipe; fd -1 for a pty and when closed */
@@ -59,7 +63,8 @@ struct channel {
 	struct timer echo_timer;
 	uint64_t echo_until_ns;
 	/* life */
-	pid_t pid;              /* leader; 0 once reaped */
+	struct birth *birth;    /* STARTING */
+	pid_t pid;              /* leader; 0 before it is made and once it is reaped */
 	pid_t session_pid;      /* leader's pid for ever: session and group number */
 	struct timer end_timer; /* timeout, then the steps of ending, then the drain */
 	uint64_t timeout_ns, grace_ns, kill_at_ns, term_at_ns, drain_until_ns, read_at_ns;

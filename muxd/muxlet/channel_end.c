@@ -147,11 +147,23 @@ static void ending_tick(struct channel *c)
 	arm(c, (next < c->kill_at_ns ? next : c->kill_at_ns) - now);
 }
 
+/* At once when it was not begun; else as soon as it is there. The first cause counts. */
+static void end_birth(struct channel *c, uint8_t cause)
+{
+	if (c->birth->ended)
+		return;
+	c->birth->ended = true;
+	c->birth->cause = cause;
+	nursery_end(c->m, c->birth);
+}
+
 void channel_kill(struct channel *c, uint8_t cause)
 {
 	static const int term[] = {SIGTERM, SIGCONT, 0}, hup[] = {SIGHUP, SIGCONT, 0};
 	uint64_t now = c->m->loop.now_ns;
 
+	if (c->state == CHANNEL_STARTING)
+		end_birth(c, cause);
 	if (c->state != CHANNEL_RUNNING)
 		return;
 	c->exit.cause = cause;
@@ -170,7 +182,13 @@ void channel_kill(struct channel *c, uint8_t cause)
 
 void channel_signal(struct channel *c, int signum)
 {
-	pid_t group = c->pty && c->out[0].src.fd >= 0 ? terminal_foreground(c->out[0].src.fd) : 0;
+	pid_t group;
+
+	if (c->state == CHANNEL_STARTING) {
+		c->birth->signals |= UINT64_C(1) << (signum & 63);
+		return;
+	}
+	group = c->pty && c->out[0].src.fd >= 0 ? terminal_foreground(c->out[0].src.fd) : 0;
 
 	if (!group)
 		group = c->pid; /* its number cannot be another's: it is not reaped */
@@ -198,7 +216,9 @@ void channel_on_exit(struct channel *c, int status)
 void channel_stop(struct channel *c)
 {
 	timer_cancel(&c->m->loop, &c->end_timer);
-	if (c->state == CHANNEL_RUNNING) {
+	if (c->state == CHANNEL_STARTING) {
+		end_birth(c, CAUSE_KILLED);
+	} else if (c->state == CHANNEL_RUNNING) {
 		c->exit.cause = CAUSE_KILLED;
 		channel_set_state(c, CHANNEL_ENDING);
 	} else if (c->state == CHANNEL_DRAINING || !c->pid) {
@@ -221,6 +241,7 @@ void channel_end_tick(struct timer *t)
 	struct channel *c = container_of(t, struct channel, end_timer);
 
 	switch (c->state) {
+	case CHANNEL_STARTING:
 	case CHANNEL_RUNNING:
 		channel_kill(c, CAUSE_TIMEOUT);
 		break;

@@ -37,7 +37,7 @@ void output_update(struct output *o)
 	struct channel *c = o->channel;
 	uint32_t want = 0;
 
-	if (o->src.fd < 0)
+	if (o->src.fd < 0 || c->state == CHANNEL_STARTING) /* nothing comes before OPENED */
 		return;
 	if (read_room(o))
 		want |= EPOLLIN;

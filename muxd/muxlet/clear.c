@@ -34,7 +34,7 @@ static bool all_reaped(const struct muxlet *m)
 	const struct channel *c;
 
 	TAILQ_FOREACH(c, &m->alive, place)
-	if (c->pid)
+	if (c->pid || c->state == CHANNEL_STARTING)
 		return false;
 	return true;
 }

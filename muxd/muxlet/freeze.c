@@ -1,6 +1,7 @@
 #include "muxd/muxlet/freeze.h"
 
 #include "muxd/muxlet/errand.h"
+#include "muxd/muxlet/nursery.h"
 #include "muxd/muxlet/tree.h"
 
 #include <dirent.h>
@@ -105,16 +106,40 @@ static bool freezes(pid_t pid)
 }
 
 /*
- * A child of muxlet's that is not its program yet: muxlet stands in vfork() until it is, and could never let us go. It
- * is held at the next look.
+ * The nursery is the first of those with its command line: the others are what it makes. Their exe tells nothing: none
+ * of them is dumpable.
  */
-static bool begins(const struct tree_proc *p)
+static bool is_nursery(const struct tree_proc *p)
+{
+	static const char text[] = NURSERY_ARGV0 "\0" NURSERY_ARGV1;
+	char said[512];
+
+	return command_of(p->pid, said, sizeof(said)) == (ssize_t)sizeof(text) && memcmp(said, text, sizeof(text)) == 0;
+}
+
+static const struct tree_proc *nursery_of(const struct tree_proc *v, size_t n)
+{
+	const struct tree_proc *first = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].ppid == getppid() && (!first || v[i].started < first->started) && is_nursery(&v[i]))
+			first = &v[i];
+	return first;
+}
+
+/*
+ * A child of muxlet's that is not its program yet: muxlet, or the nursery, stands in vfork() until it is, and could
+ * never let us go. It is held at the next look.
+ */
+static bool begins(const struct tree_proc *p, const struct tree_proc *nursery)
 {
 	char text[512], parent[sizeof(text)];
 	ssize_t n;
 
-	if (p->ppid != getppid()) /* its exe tells nothing: muxlet is not dumpable, nor is he yet */
+	if (p->ppid != getppid() || p == nursery)
 		return false;
+	if (nursery && is_nursery(p))
+		return true;
 	n = command_of(p->pid, text, sizeof(text));
 	return n > 0 && command_of(p->ppid, parent, sizeof(parent)) == n && memcmp(text, parent, (size_t)n) == 0;
 }
@@ -145,19 +170,21 @@ static int by_pid(const void *a, const void *b)
 /* One look at all of them. 1: all stand still; 0: not yet; -1: it cannot be done. */
 static int pass(struct stopped *s)
 {
+	const struct tree_proc *nursery;
 	struct tree_proc *v = NULL;
 	int rc = 1;
 	size_t n = 0;
 
 	if (tree_descendants(getppid(), &v, &n))
 		return -1;
+	nursery = nursery_of(v, n);
 	for (size_t i = 0; i < n && rc >= 0; i++) {
 		const struct tree_proc *parent;
 
 		if (stands_still(v[i].pid) || freezes(v[i].pid))
 			continue;
 		rc = 0;
-		if (begins(&v[i]))
+		if (begins(&v[i], nursery))
 			continue;
 		parent = bsearch(&(struct tree_proc){.pid = v[i].ppid}, v, n, sizeof(*v), by_pid);
 		if (parent && !stands_still(parent->pid))

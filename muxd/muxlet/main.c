@@ -25,19 +25,20 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, leave_s, dial;
-	bool pause;
+	int listen_fd, secret_fd, programs_fd, leave_s, dial;
+	bool pause, nursery;
 	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
 };
 
 static int usage(void)
 {
-	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N] [--verbose]\n"
+	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N]\n"
+	      "              [--programs-fd N] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
-	      "       muxlet --pause | --install PATH | --check SHA256 | --version\n",
+	      "       muxlet --pause | --nursery | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
 }
@@ -84,6 +85,8 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 					      {"freeze", required_argument, NULL, 'f'},
 					      {"dial", required_argument, NULL, 'D'},
 					      {"pids", required_argument, NULL, 'N'},
+					      {"programs-fd", required_argument, NULL, 'g'},
+					      {"nursery", no_argument, NULL, 'n'},
 					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
@@ -146,6 +149,12 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			bad |= number(optarg, &pids) || pids < 1;
 			m->pids = bad ? 0 : (uint32_t)pids;
 			break;
+		case 'g':
+			bad |= number(optarg, &o->programs_fd);
+			break;
+		case 'n':
+			o->nursery = true;
+			break;
 		case 'v':
 			m->verbose = true;
 			break;
@@ -158,7 +167,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 	if (bad || optind != argc)
 		return -1;
 	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync + !!o->freeze +
-		!!o->dial;
+		!!o->dial + o->nursery;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -268,6 +277,7 @@ static int set_up(struct muxlet *m, const struct options *o)
 		clear_open(m);
 		if (m->own_pod)
 			memory_open(m, "/sys/fs/cgroup");
+		nursery_open(m, o->programs_fd);
 	}
 	return rc ? rc : listener_open(m, o->listen_fd);
 }
@@ -335,6 +345,7 @@ static void tear_down(struct muxlet *m)
 		source_close(&m->loop, &k->src);
 		free(k);
 	}
+	nursery_close(m);
 	secrets_wipe(m, 0);
 	source_close(&m->loop, &m->listener);
 	source_close(&m->loop, &m->signals);
@@ -349,7 +360,7 @@ static void tear_down(struct muxlet *m)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.listen_fd = -1, .secret_fd = -1, .put = {.mode = -1, .size = -1}};
+	struct options o = {.listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .put = {.mode = -1, .size = -1}};
 	struct muxlet m;
 	char cwd[4096];
 	int rc;
@@ -361,6 +372,8 @@ int main(int argc, char **argv)
 		m.workdir = o.join ? getcwd(cwd, sizeof(cwd)) : NULL;
 	if (!m.workdir)
 		m.workdir = "/workspace";
+	if (o.nursery)
+		return nursery_serve();
 	if (o.sync)
 		return errand_sync(o.sync);
 	if (o.freeze)

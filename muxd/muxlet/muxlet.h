@@ -10,6 +10,7 @@
 #include "muxd/muxlet/channel.h"
 #include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/memory.h"
+#include "muxd/muxlet/nursery.h"
 #include "muxd/muxlet/stream.h"
 
 #include <sys/resource.h>
@@ -74,7 +75,8 @@ struct muxlet {
 	bool own_pod;                /* what is in the container is ours alone */
 	bool hurries;                /* its priority is meant for those who must get in, too */
 	uint32_t pids;               /* processes at once that programs may be; 0: muxlet keeps none back */
-	struct timer clear_timer;    /* clear.c */
+	struct nursery nursery;
+	struct timer clear_timer; /* clear.c */
 	bool clearing;
 	uint64_t clear_token, clear_until_ns;
 	unsigned clear_still; /* looks in a row that found nobody who was not stopped */

@@ -37,6 +37,7 @@ static void list_one(struct muxlet *m, struct channel *c)
 	c->resumed = false;
 	c->frozen = c->state != CHANNEL_ENDED;
 	c->reported = c->consumed;
+	c->listed = true;
 	c->opened_pending = false; /* LIST says it */
 	stream_put(m->stream, &f);
 }
@@ -138,8 +139,7 @@ static void on_resize(struct muxlet *m, struct channel *c, const struct frame *f
 static void on_forget(struct muxlet *m, struct channel *c)
 {
 	c->forgotten = true;
-	if (c->state == CHANNEL_RUNNING)
-		channel_kill(c, CAUSE_KILLED);
+	channel_kill(c, CAUSE_KILLED);
 	if (c->queued) {
 		TAILQ_REMOVE(c->queued, c, to_send);
 		c->queued = NULL;
@@ -155,7 +155,7 @@ void secrets_wipe(struct muxlet *m, uint32_t channel)
 	for (size_t i = 0; i < m->nsecrets; i++) {
 		if (channel && m->secrets[i].channel != channel)
 			m->secrets[kept++] = m->secrets[i];
-		else
+		else if (m->secrets[i].memfd >= 0) /* else a program that is being made has it */
 			close(m->secrets[i].memfd);
 	}
 	m->nsecrets = kept;

@@ -21,6 +21,8 @@ static void reap(struct muxlet *m)
 
 		if (pid <= 0)
 			return;
+		if (nursery_reaped(m, pid))
+			continue;
 		c = muxlet_find_pid(m, pid);
 		if (c)
 			channel_on_exit(c, status);

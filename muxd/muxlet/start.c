@@ -28,8 +28,8 @@ struct start {
 	char mark[TREE_MARK_LEN + 1], user[80], shell_var[272];
 	struct child_fd more[SECRETS_MAX];
 	size_t nmore;
-	int fd[3]; /* the child's ends */
-	struct rlimit files;
+	int fd[3];           /* the child's ends */
+	struct birth *birth; /* when it is not made here */
 };
 
 static bool env_is(const char *entry, const char *name, size_t len)
@@ -232,6 +232,45 @@ static int spawn(struct start *s, struct child *child, const char **at)
 	return err;
 }
 
+/* All that is open for it goes along; a later start finds none of its secrets. */
+static void give_fds(struct start *s, struct birth *b)
+{
+	for (int i = 0; i < 3; i++)
+		if (s->fd[i] != s->m->null_fd && (i == 0 || s->fd[i] != s->fd[0]))
+			b->close[b->nclose++] = s->fd[i];
+	for (int i = 0; i < 3; i++)
+		s->fd[i] = -1;
+	for (size_t i = 0; i < s->m->nsecrets; i++) {
+		struct waiting_secret *w = &s->m->secrets[i];
+
+		for (size_t k = 0; k < s->nmore; k++)
+			if (w->memfd == s->more[k].from) {
+				b->close[b->nclose++] = w->memfd;
+				w->memfd = -1;
+			}
+	}
+}
+
+static int give(struct start *s, struct child *child)
+{
+	struct birth *b = calloc(1, sizeof(*b));
+	int err = b ? 0 : ENOMEM;
+
+	child->procs = procs_of(s);
+	if (b) {
+		b->number = nursery_number(s->m);
+		err = order_make(child, b->number, &b->order);
+	}
+	if (err) {
+		free(b);
+		return err;
+	}
+	b->channel = s->c;
+	give_fds(s, b);
+	s->birth = b;
+	return 0;
+}
+
 static int launch(struct start *s, const char **at)
 {
 	bool staff = s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
@@ -260,7 +299,10 @@ static int launch(struct start *s, const char **at)
 	child.guard = s->m->guard.n && !(s->o->flags & OPEN_SELF) ? &s->m->guard : NULL;
 	child.first = s->m->hurries && staff;
 	child.nice = s->m->hurries || staff ? 0 : s->m->own_pod ? CHILD_NICE_POD : CHILD_NICE_WORK;
-	return spawn(s, &child, at);
+	if (s->m->nursery.state == NURSERY_OFF || staff || s->c->freezes)
+		return spawn(s, &child, at);
+	*at = "spawn";
+	return give(s, &child);
 }
 
 static struct channel *new_channel(struct muxlet *m, const struct frame *f)
@@ -294,32 +336,76 @@ static struct channel *new_channel(struct muxlet *m, const struct frame *f)
 	return c;
 }
 
-static void started(struct channel *c, uint64_t timeout_ms)
+/* Whether it is there yet or not: input may come, and its time runs. */
+static void begin(struct channel *c, uint64_t timeout_ms)
+{
+	c->in_closed = !c->pty && c->in.fd < 0;
+	if (timeout_ms && timeout_ms < TIMEOUT_MAX_MS)
+		timer_arm(&c->m->loop, &c->end_timer, monotonic_ns() + timeout_ms * MS_NS);
+}
+
+static void say_opened(struct channel *c, unsigned ms)
+{
+	c->opened_pending = !c->listed;
+	muxlet_lazy(c, ms);
+}
+
+static void started(struct channel *c)
 {
 	struct muxlet *m = c->m;
 
+	channel_set_state(c, CHANNEL_RUNNING);
 	c->session_pid = c->pid;
 	LIST_INSERT_HEAD(&m->by_pid[(unsigned)c->pid % BUCKETS], c, by_pid);
-	c->in_closed = !c->pty && c->in.fd < 0;
-	c->opened_pending = true;
-	muxlet_lazy(c, STREAM_OPENED_MS);
-	if (timeout_ms && timeout_ms < TIMEOUT_MAX_MS)
-		timer_arm(&m->loop, &c->end_timer, monotonic_ns() + timeout_ms * MS_NS);
+	say_opened(c, STREAM_OPENED_MS);
 	output_update(&c->out[0]);
 	output_update(&c->out[1]);
 }
 
-static void not_started(struct channel *c, int err, const char *at)
+static void without_program(struct channel *c)
 {
 	for (int i = 0; i < 2; i++)
 		source_close(&c->m->loop, &c->out[i].src);
+	say_opened(c, 0);
+	channel_finish(c);
+}
+
+static void not_started(struct channel *c, int err, const char *at)
+{
 	c->exit.cause = CAUSE_NOT_STARTED;
 	c->exit.error = err;
 	snprintf(c->exit.at, sizeof(c->exit.at), "%s", at);
 	c->opened_code = CODE_SYSTEM;
-	c->opened_pending = true;
-	muxlet_lazy(c, 0);
-	channel_finish(c);
+	without_program(c);
+}
+
+void birth_settle(struct muxlet *m, struct birth *b, pid_t pid, int err, const char *at)
+{
+	struct channel *c = b->channel;
+	uint64_t signals = b->signals;
+	bool ended = b->ended;
+	uint8_t cause = b->cause;
+
+	c->birth = NULL;
+	birth_free(m, b);
+	if (!pid && ended) { /* nothing of it ran, as it was told */
+		c->exit.cause = cause;
+		without_program(c);
+		return;
+	}
+	if (!pid) {
+		not_started(c, err, at);
+		return;
+	}
+	c->pid = pid;
+	started(c);
+	for (int s = 1; s < 64; s++)
+		if (signals & UINT64_C(1) << s)
+			channel_signal(c, s);
+	if (ended && (m->stopping || m->clearing))
+		channel_stop(c);
+	else if (ended)
+		channel_kill(c, cause);
 }
 
 static void refuse(struct muxlet *m, uint32_t channel, uint16_t code, const char *text)
@@ -396,10 +482,16 @@ void start_channel(struct muxlet *m, const struct frame *f)
 	muxlet_adopt(m, s.c);
 	err = launch(&s, &at);
 	close_childs(&s);
-	if (err)
+	if (!err)
+		begin(s.c, s.o->timeout_ms);
+	if (err) {
 		not_started(s.c, err, at);
-	else
-		started(s.c, s.o->timeout_ms);
+	} else if (s.birth) {
+		s.c->birth = s.birth;
+		nursery_add(m, s.birth);
+	} else {
+		started(s.c);
+	}
 out:
 	free(s.words);
 	free(s.login_name);

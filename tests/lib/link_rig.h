@@ -194,17 +194,17 @@ static int rig_secret_pipe(const uint8_t *secret)
 	return p[0];
 }
 
-/* fds 3 and 4 in the child whatever they are here. */
+/* fds 3 and 4 in the child whatever they are here; 5 takes a word, as a control group's list of processes does. */
 RIG_UNUSED static pid_t rig_spawn(const char *const *argv, int fd3, int fd4)
 {
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		int a = fcntl(fd3, F_DUPFD, 20), b = fcntl(fd4, F_DUPFD, 20);
+		int a = fcntl(fd3, F_DUPFD, 20), b = fcntl(fd4, F_DUPFD, 20), null = open("/dev/null", O_WRONLY);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing of a test outlives it */
-		if (dup2(a, 3) < 0 || dup2(b, 4) < 0 || close_range(5, ~0U, 0))
+		if (dup2(a, 3) < 0 || dup2(b, 4) < 0 || dup2(null, 5) < 0 || close_range(6, ~0U, 0))
 			_exit(126);
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(127);
@@ -215,6 +215,8 @@ RIG_UNUSED static pid_t rig_spawn(const char *const *argv, int fd3, int fd4)
 /* argv NULL: muxlet as it is; its descriptors are 3 and 4 either way. */
 static void rig_start_muxlet(struct rig *r, const char *const *argv)
 {
+	/* RIG_NURSERY: programs are made by the nursery, without a group of their own. */
+	bool nursery = getenv("RIG_NURSERY");
 	const char *const plain[] = {BUILD_DIR "/muxlet",
 				     "--listen-fd",
 				     "3",
@@ -224,6 +226,8 @@ static void rig_start_muxlet(struct rig *r, const char *const *argv)
 				     "/tmp",
 				     "--shell",
 				     "/bin/sh",
+				     nursery ? "--programs-fd" : getenv("RIG_VERBOSE") ? "--verbose" : NULL,
+				     nursery ? "5" : NULL,
 				     getenv("RIG_VERBOSE") ? "--verbose" : NULL,
 				     NULL};
 	struct err e = {0};

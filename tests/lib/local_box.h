@@ -11,6 +11,7 @@
 #ifndef TESTS_LIB_LOCAL_BOX_H
 #define TESTS_LIB_LOCAL_BOX_H
 
+#include "control/local/cmdline.h"
 #include "control/local/local.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
@@ -59,6 +60,7 @@ static inline int agent_main(void)
 {
 	unsigned char secret[32];
 
+	close(CMDLINE_FD_PROGRAMS);
 	if (read(4, secret, sizeof(secret)) != (ssize_t)sizeof(secret))
 		return 1;
 	close(4);

@@ -126,7 +126,9 @@ static void test_version_2_files(void **state)
 	struct cgroup_limits lim = {.memory_max = 64 * MIB, .pids_max = 30, .cpu_milli = 250};
 	struct cgroup_layout l = {0};
 	struct cgroup g;
-	char inst[128], agent[192];
+	char inst[128], agent[192], keep[256], programs[256];
+	int fds[CGROUP_KINDS];
+	struct err e = {0};
 
 	(void)state;
 	snprintf(l.v2.dir[0], sizeof(l.v2.dir[0]), "%s/own", top);  /* hands nothing down, like a session's scope */
@@ -159,6 +161,39 @@ static void test_version_2_files(void **state)
 	assert_string_equal(g.path[CGROUP_CPU], agent);
 	assert_string_equal(get(agent, "cpu.max"), "25000 100000");
 	assert_int_equal(cgroup_oom_kills(&g), 3);
+	/* The leaves: made where the group hands memory down, and all kills below count, wherever they are written. */
+	snprintf(keep, sizeof(keep), "%s/keep", agent);
+	snprintf(programs, sizeof(programs), "%s/programs", agent);
+	assert_int_equal(access(keep, F_OK), -1);
+	put(agent, "cgroup.controllers", "memory pids\n");
+	put(agent, "cgroup.subtree_control", "");
+	cgroup_make(&l, "i", "demo", &lim, &g);
+	assert_string_equal(get(agent, "cgroup.subtree_control"), "+memory");
+	assert_int_equal(access(keep, F_OK), -1); /* there is no memory.max in a directory: both are taken away again */
+	put(agent, "cgroup.procs", "");
+	assert_int_equal(cgroup_open_procs(&g, fds, &e), 1);
+	close(fds[0]);
+	assert_int_equal(cgroup_open_programs(&g), -1);
+	put(agent, "cgroup.subtree_control", "memory");
+	assert_int_equal(mkdir(keep, 0755) | mkdir(programs, 0755), 0);
+	put(programs, "memory.max", "max");
+	put(programs, "memory.swap.max", "max");
+	put(programs, "cgroup.procs", "");
+	put(keep, "cgroup.procs", "");
+	cgroup_make(&l, "i", "demo", &lim, &g);
+	assert_string_equal(get(programs, "memory.max"), "50331648");
+	assert_int_equal(cgroup_open_procs(&g, fds, &e), 1);
+	assert_int_equal(write(fds[0], "0", 1), 1);
+	close(fds[0]);
+	assert_string_equal(get(keep, "cgroup.procs"), "0");
+	fds[0] = cgroup_open_programs(&g);
+	assert_int_equal(write(fds[0], "0", 1), 1);
+	close(fds[0]);
+	assert_string_equal(get(programs, "cgroup.procs"), "0");
+	put(programs, "memory.events", "oom_kill 2\n");
+	assert_int_equal(cgroup_oom_kills(&g), 3); /* it has those below */
+	put(keep, "memory.events", "oom_kill 2\n");
+	assert_int_equal(cgroup_oom_kills(&g), 4); /* ... or not: memory_localevents */
 	/* Nothing is asked for: nothing is said to be enforced. */
 	lim = (struct cgroup_limits){0};
 	cgroup_make(&l, "i", "demo", &lim, &g);
@@ -166,17 +201,30 @@ static void test_version_2_files(void **state)
 		assert_string_equal(g.path[k], "");
 }
 
+static void test_reserve(void **state)
+{
+	static const uint64_t table[][2] = {{16, 4},   {64, 16},    {128, 32},   {256, 32},
+					    {512, 64}, {1024, 128}, {65536, 128}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		assert_int_equal(cgroup_reserve(table[i][0] * MIB), table[i][1] * MIB);
+}
+
 /* --- this host --- */
 
-static pid_t member(const struct cgroup *g, void (*run)(void))
+/* A process of the group that runs that; of its leaf for programs, as the nursery joins it. */
+static pid_t member_of(const struct cgroup *g, bool program, void (*run)(void))
 {
-	int fds[CGROUP_KINDS];
+	int fds[CGROUP_KINDS + 1];
 	struct err e = {0};
 	int n = cgroup_open_procs(g, fds, &e), joined[2];
 	char c;
 	pid_t pid;
 
 	assert_true(n >= 0);
+	if (program)
+		fds[n++] = cgroup_open_programs(g);
 	assert_int_equal(pipe(joined), 0);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -199,9 +247,31 @@ static pid_t member(const struct cgroup *g, void (*run)(void))
 	return pid;
 }
 
+static pid_t member(const struct cgroup *g, void (*run)(void))
+{
+	return member_of(g, false, run);
+}
+
 static void eat_memory(void)
 {
 	for (int i = 0; i < 100; i++) {
+		char *p = malloc(MIB);
+
+		if (!p)
+			_exit(1);
+		memset(p, i, MIB);
+	}
+}
+
+static void sleep_long(void)
+{
+	sleep(60);
+}
+
+/* What fits into the limit of 32 MiB but not into that of programs. */
+static void eat_some(void)
+{
+	for (int i = 0; i < 28; i++) {
 		char *p = malloc(MIB);
 
 		if (!p)
@@ -225,11 +295,6 @@ static void fork_many(void)
 	_exit(100);
 }
 
-static void sleep_long(void)
-{
-	sleep(60);
-}
-
 static void test_this_host(void **state)
 {
 	struct cgroup_limits lim = {.memory_max = 32 * MIB, .pids_max = 8, .cpu_milli = 500};
@@ -237,8 +302,8 @@ static void test_this_host(void **state)
 	struct cgroup g, found;
 	struct err e = {0};
 	char name[40]; /* two runs on one machine do not share a group */
+	pid_t pid, other = 0;
 	int status;
-	pid_t pid;
 
 	(void)state;
 	snprintf(name, sizeof(name), "test-cgroup-%d", (int)getpid());
@@ -259,6 +324,13 @@ static void test_this_host(void **state)
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 		assert_int_equal(cgroup_oom_kills(&g), 1);
+		pid = member(&g, eat_some);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		pid = member_of(&g, true, eat_some);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+		assert_int_equal(cgroup_oom_kills(&g), 2);
 	}
 	if (g.path[CGROUP_PIDS][0]) {
 		pid = member(&g, fork_many);
@@ -268,6 +340,8 @@ static void test_this_host(void **state)
 	}
 	/* Removal ends what is still in it: the seven from above and one more. */
 	pid = member(&g, sleep_long);
+	if (g.path[CGROUP_MEMORY][0])
+		other = member_of(&g, true, sleep_long);
 	if (cgroup_remove(&g, clock_boot_ns() + 5 * NS_PER_SEC, &e) != 0)
 		fail_msg("%s", e.message);
 	if (g.path[0][0] || g.path[1][0] || g.path[2][0]) {
@@ -277,6 +351,10 @@ static void test_this_host(void **state)
 	} else {
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
+	}
+	if (other) {
+		assert_int_equal(waitpid(other, &status, 0), other);
+		assert_true(WIFSIGNALED(status));
 	}
 	cgroup_find(&l, name, "demo", &found);
 	for (int k = 0; k < CGROUP_KINDS; k++)
@@ -289,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_layout),
 	    cmocka_unit_test(test_version_2_files),
+	    cmocka_unit_test(test_reserve),
 	    cmocka_unit_test(test_this_host),
 	};
 	char command[128];
