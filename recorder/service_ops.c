@@ -180,7 +180,9 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 		if (strcmp(ops[i].name, name) == 0) {
 			c->op = ops[i].name;
 			conn_origin(c, request);
-			rc = conn_index(c, e);
+			/* who asks is known before there is anything to look at, or the hub would ask for itself alone
+			 */
+			rc = ops[i].op == service_hub ? 0 : conn_index(c, e);
 			return rc ? rc : ops[i].op(c, request, e);
 		}
 	}

@@ -86,7 +86,8 @@ static void on_packet(void *arg, const json_t *msg)
 		json_opt_str(msg, "kid", &kid, NULL);
 		log_info(NULL, "recorder is ready, record key %s", kid);
 		proc_set_ready(&m->recorder);
-		if (m->net.state == PROC_READY)
+		/* also one that starts: the recorder that it asked is gone, or hears it twice */
+		if (m->net.state == PROC_READY || m->net.state == PROC_STARTING)
 			netipc_recorder_again(m);
 		else
 			proc_start(&m->net);

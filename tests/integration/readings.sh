@@ -48,3 +48,40 @@ muxctl export "$round" >/dev/null || fail "no export"
 equal "muxctl says what it reads, all of it" '292' "$(local_reads | jq -r .streams.output.bytes | head -n 1)"
 muxctl export "$(sealed)" >/dev/null || fail "no export by path"
 equal "by its path, too" 2 "$(local_reads | jq -s 'map(.count) | add')"
+
+# A recorder that is killed and comes again knows for whom the hub asks, whatever state net is in then. A daemon of our own.
+chmod 0711 "$tmp"
+start_daemon "$tmp/state" || fail "no daemon"
+trap 'stop_daemon; tidy' EXIT
+owner=$(PRINCIPAL=owner new_token $agent agent rounds)
+round=$(api "$owner" POST /v1/agents/$agent/rounds '{"argv":["seq","100"],"wait_ms":20000}' | jq -er .round_id) || fail "no round"
+first=$(PRINCIPAL=ann new_token '*' auditor replay) second=$(PRINCIPAL=bob new_token '*' auditor replay)
+stored() { reads "$1" 1; }
+wait_for 20 stored "$owner" || fail "the round is not in the record"
+by_reader() {
+	equal "$2: by each reader" "ann rest 127.0.0.1 bob rest 127.0.0.1" "$({ events "$first"; events "$second"; } |
+		jq -r '"\(.principal) \(.door) \(.peer | sub(":[0-9]+$"; ""))"' | sort -u | paste -sd' ')"
+	wait_for 10 counted "$first" "$1" && wait_for 10 counted "$second" "$1" && ok "$2: counted" ||
+		fail "$2: $(events "$first"; events "$second")"
+}
+kill -9 "$(ready pids.recorder)"
+reads "$first" 3 && reads "$second" 3 || fail "not read"
+by_reader 3 "after a kill of the recorder"
+# Net is given a stream to a recorder that dies before it could ask: it hears of the next one though it has not started yet.
+net=$(ready pids.net) recorder=$(ready pids.recorder)
+kill -9 "$net"
+starting() { new=$(pgrep -P "$DAEMON" -f 'muxd net' | grep -v "^$net\$"); }
+for _ in $(seq 2000); do starting && break; done
+kill -STOP "$new" || fail "net does not come again"
+sleep 0.3 # the recorder has the stream by now, else the next one gets it
+kill -9 "$recorder"
+next() { pgrep -P "$DAEMON" -f muxd-recorder | grep -qv "^$recorder\$"; }
+wait_for 10 next || fail "the recorder does not come again"
+sleep 0.5 # ... and says that it is ready
+kill -CONT "$new"
+back() { [ "$(ready pids.net)" != "$net" ]; }
+begun=$SECONDS
+wait_for 10 back || fail "net does not come again"
+[ $((SECONDS - begun)) -le 10 ] || fail "net came again after $((SECONDS - begun)) s"
+reads "$first" 3 && reads "$second" 3 || fail "not read"
+by_reader 6 "after a kill of both"
