@@ -75,6 +75,13 @@ int blocks_sync(struct blocks *b, struct err *e)
 	return open_file_sync(b->files, &b->file, e);
 }
 
+int blocks_read_back(struct blocks *b, bool whole, struct err *e)
+{
+	if (whole)
+		b->seen = (struct readback){.pos = 0};
+	return readback_to(&b->seen, b->path, b->file.fd, b->pos, b->hash, e);
+}
+
 int blocks_create(struct blocks *b, const char *path, const struct format_header *h, struct err *e)
 {
 	struct buf header;

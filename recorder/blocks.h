@@ -12,6 +12,7 @@
 #include "recorder/event.h"
 #include "recorder/format.h"
 #include "recorder/open_files.h"
+#include "recorder/readback.h"
 
 struct blocks {
 	struct open_files *files; /* NULL: it stays open */
@@ -34,6 +35,7 @@ struct blocks {
 	int64_t anchor_wall;
 	/* totals */
 	uint64_t events, last_seq, last_ns;
+	struct readback seen; /* how far its file was read back */
 };
 
 #define BLOCKS_STATE_SIZE 160
@@ -50,6 +52,8 @@ int blocks_end(struct blocks *b, struct err *e);
 /* n bytes behind the last block: the footer. */
 int blocks_put(struct blocks *b, const void *p, size_t n, struct err *e);
 int blocks_sync(struct blocks *b, struct err *e);
+/* Is in the file what was written? whole: all of it again, else what it has since the last time. As readback_to(). */
+int blocks_read_back(struct blocks *b, bool whole, struct err *e);
 /* Append any block (the index). raw is copied out compressed. */
 int blocks_write(struct blocks *b, struct block_header *h, const void *raw, size_t n, struct err *e);
 /* Position, hash and the rest, after blocks_end(); and back: cuts the file and reads its block headers again. */

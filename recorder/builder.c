@@ -25,11 +25,12 @@ struct builder {
 	char *dir;
 	struct id session;
 	uint8_t salt[32];
-	int64_t wall_ns; /* of the OPEN */
+	int64_t wall_ns;   /* of the OPEN */
+	struct part about; /* what of it does not change */
 	struct blocks blocks;
 	struct trunc *trunc;
 	uint64_t seq;
-	bool ended, sealed, failed;
+	bool ended, sealed, failed, beside;
 	struct buf exit; /* JSON of the EXIT */
 };
 
@@ -64,6 +65,16 @@ static int64_t open_wall(const struct ring_record *open)
 	return wall;
 }
 
+static void describe(struct builder *b, const struct trunc_rule *rule, const struct ring_record *open)
+{
+	b->about = (struct part){.session = b->session,
+				 .open_lsn = open->seq,
+				 .open_ns = open->boot_ns,
+				 .open_wall_ns = b->wall_ns,
+				 .rule = *rule};
+	part_describe(&b->about, (const char *)open->payload, open->len);
+}
+
 static void open_size(struct builder *b, const struct ring_record *open)
 {
 	json_t *o = NULL;
@@ -87,6 +98,7 @@ static int prepare(const struct builder_options *o, const struct id *session, st
 		return ERR_NOMEM;
 	}
 	b->session = *session;
+	b->beside = o->beside;
 	buf_init(&b->exit, EXIT_MAX);
 	blocks_init(&b->blocks, o->codec, o->files);
 	b->dir = strdup(o->dir);
@@ -104,7 +116,7 @@ static int open_path(const struct builder *b, char out[FILE_PATH_MAX], struct er
 	char name[ID_STR_LEN];
 
 	id_format(&b->session, name);
-	return file_path(out, e, "%s/open/%s.mrec", b->dir, name);
+	return file_path(out, e, "%s/open/%s.%s", b->dir, name, b->beside ? "recut" : "mrec");
 }
 
 static int sealed_path(const struct builder *b, char folder[FILE_PATH_MAX], char file[FILE_PATH_MAX], char day[11],
@@ -165,6 +177,7 @@ int builder_create(const struct builder_options *o, const struct ring_record *op
 	if (rc)
 		return rc;
 	b->wall_ns = open_wall(open);
+	describe(b, &o->rule, open);
 	open_size(b, open);
 	rc = check_not_sealed(b, e);
 	if (!rc && trunc_create(&o->rule, emit, b, &b->trunc))
@@ -287,6 +300,89 @@ int builder_checkpoint(struct builder *b, struct buf *state, struct err *e)
 	return rc ? err_set(e, rc, "the state of a recording does not fit into its buffer") : 0;
 }
 
+int builder_settle(struct builder *b, struct err *e)
+{
+	int rc;
+
+	if (b->failed || b->sealed)
+		return err_set(e, ERR_BAD_STATE, "the recording is %s", b->sealed ? "sealed" : "not writable any more");
+	rc = trunc_flush(b->trunc, e);
+	b->failed = rc != 0;
+	return rc;
+}
+
+int builder_missing(struct builder *b, unsigned stream, uint64_t until, uint64_t boot_ns, struct err *e)
+{
+	struct ring_record rec = {
+	    .stream = (uint8_t)stream, .session = b->session, .seq = b->seq, .boot_ns = boot_ns, .offset = until};
+
+	return trunc_expected(b->trunc, stream) < until ? put_missing(b, &rec, e) : 0;
+}
+
+int builder_copy(struct builder *b, const struct ring_record *rec, struct err *e)
+{
+	int rc = 0;
+
+	if (rec->type == EVENT_GAP)
+		return err_set(e, ERR_UNSUPPORTED, "what a rule left out of a recording cannot be copied");
+	if (rec->type == EVENT_MISSING)
+		return builder_missing(b, rec->stream, rec->offset + event_extent(rec), rec->boot_ns, e);
+	if (rec->type >= EVENT_GAP || rec->seq < b->seq || rec->type == RING_OPEN)
+		return 0;
+	rc = take(b, rec, e);
+	/* Its rule has decided: all of it was kept. */
+	if (!rc)
+		rc = trunc_flush(b->trunc, e);
+	if (!rc)
+		b->seq = rec->seq;
+	return rc;
+}
+
+uint64_t builder_lost(const struct builder *b, unsigned stream)
+{
+	struct trunc_totals t;
+
+	trunc_totals(b->trunc, stream, &t);
+	return t.missing;
+}
+
+int builder_publish(struct builder *b, struct err *e)
+{
+	char to[FILE_PATH_MAX], folder[FILE_PATH_MAX];
+	int rc;
+
+	b->beside = false;
+	rc = open_path(b, to, e);
+	if (!rc)
+		rc = file_path(folder, e, "%s/open", b->dir);
+	if (!rc && rename(b->blocks.path, to) != 0)
+		rc = err_sys(e, errno, "cannot rename %s", b->blocks.path);
+	if (rc)
+		return rc;
+	memcpy(b->blocks.path, to, sizeof b->blocks.path);
+	return file_sync_folder(folder, e);
+}
+
+int builder_read_back(struct builder *b, bool whole, struct err *e)
+{
+	return blocks_read_back(&b->blocks, whole, e);
+}
+
+void builder_part(const struct builder *b, struct part *out)
+{
+	const struct blocks *k = &b->blocks;
+	struct part p = b->about;
+
+	p.lsn = b->seq;
+	p.size = k->pos;
+	memcpy(p.hash, k->hash, sizeof p.hash);
+	for (unsigned i = 0; i < STREAM_COUNT; i++)
+		p.offsets[i] = trunc_expected(b->trunc, i);
+	p.last_ns = k->last_ns ? k->last_ns : p.open_ns;
+	p.last_wall_ns = k->last_ns ? k->anchor_wall + (int64_t)(k->last_ns - k->anchor_ns) : p.open_wall_ns;
+	*out = p;
+}
+
 static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 {
 	const size_t fixed = STATE_FRONT + BLOCKS_STATE_SIZE;
@@ -310,6 +406,9 @@ static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 		b->wall_ns = h.wall_ns;
 		b->ended = get_u32(p + 4) != 0;
 		b->seq = get_u64(p + 8);
+		describe(b, &h.rule,
+			 &(struct ring_record){
+			     .seq = h.open_seq, .boot_ns = h.open_ns, .payload = h.open, .len = (uint32_t)h.open_len});
 		rc = trunc_create(&h.rule, emit, b, &b->trunc);
 	}
 	buf_finish(&header);

@@ -15,6 +15,7 @@
 #define RECORDER_BUILDER_H
 
 #include "recorder/chain.h"
+#include "recorder/part.h"
 #include "recorder/trunc.h"
 
 struct builder;
@@ -26,8 +27,9 @@ struct signer;
 struct builder_options {
 	const char *dir; /* DIR; copied */
 	struct trunc_rule rule;
-	int codec; /* enum block_codec; 0 = zstd */
+	int codec;                /* enum block_codec; 0 = zstd */
 	struct open_files *files; /* bounds the open ones; NULL: each stays open */
+	bool beside;              /* writes open/<id>.recut, until builder_publish() */
 };
 
 /* open: the session's RING_OPEN record. A file of an earlier try is begun anew. Makes open/ when missing. */
@@ -49,6 +51,28 @@ int builder_checkpoint(struct builder *b, struct buf *state, struct err *e);
 /* Cuts open/<id>.mrec to the checkpoint's length and goes on. ERR_CORRUPT when file and state do not fit. */
 int builder_reopen(const struct builder_options *o, const struct id *session, const uint8_t *state, size_t n,
 		   struct builder **out, struct err *e);
+
+/* What waits for its rule is kept, and the wait begins anew: at the next checkpoint all that was taken is in the file.
+ */
+int builder_settle(struct builder *b, struct err *e);
+/*
+ * An event of a recording of the same session, in place of the record that it was made of. ERR_UNSUPPORTED: bytes that
+ * a rule left out cannot be counted and hashed again.
+ */
+int builder_copy(struct builder *b, const struct ring_record *rec, struct err *e);
+/* Bytes of a stream up to `until` that nobody has any more: EVENT_MISSING at that time. */
+int builder_missing(struct builder *b, unsigned stream, uint64_t until, uint64_t boot_ns, struct err *e);
+/* So many of them, there and at jumps. */
+uint64_t builder_lost(const struct builder *b, unsigned stream);
+/* At a checkpoint, of one that was made beside: its file takes the place of open/<id>.mrec in one step. */
+int builder_publish(struct builder *b, struct err *e);
+/*
+ * Is in the file what was written, all of it again or what came since the last time? ERR_CORRUPT, ERR_NOT_FOUND: no;
+ * then destroy it: the file is not to be trusted.
+ */
+int builder_read_back(struct builder *b, bool whole, struct err *e);
+/* How far the file stands; at a checkpoint that nothing waits behind (builder_settle()). */
+void builder_part(const struct builder *b, struct part *out);
 
 uint64_t builder_seq(const struct builder *b); /* last sequence taken */
 bool builder_ended(const struct builder *b);   /* a RING_EXIT was taken */

@@ -240,8 +240,9 @@ static int step_inside(struct cutter *c, bool *out_more, struct err *e)
 static void step_failed(struct cutter *c, const struct err *e)
 {
 	index_rollback(c->index);
+	/* A recording that is to be cut anew does not wait, when that is all that is wrong. */
+	c->retry_ns = clock_boot_ns() + (c->suspects.n && !c->failed ? 0 : RETRY_NS);
 	c->failed = true;
-	c->retry_ns = clock_boot_ns() + RETRY_NS;
 	pthread_mutex_lock(&c->lock);
 	if (strcmp(c->seen.message, e->message) != 0)
 		log_warn(NULL, "cutting waits: %s", e->message);
@@ -372,6 +373,7 @@ void cutter_destroy(struct cutter *c)
 	free(c->sessions);
 	config_load_destroy(c->load);
 	holds_finish(&c->holds);
+	free(c->suspects.list);
 	follower_destroy(c->follower);
 	chain_close(c->chain);
 	index_close(c->index);

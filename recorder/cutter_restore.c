@@ -10,11 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct restore {
 	struct cutter *c;
 	struct err *e;
-	bool anew; /* some file did not fit its checkpoint */
+	struct recut *recut; /* those whose file does not fit its checkpoint */
 };
 
 static int restore_add(struct cutter *c, const struct index_unsealed *u, struct builder *b, struct err *e)
@@ -26,73 +27,65 @@ static int restore_add(struct cutter *c, const struct index_unsealed *u, struct 
 		return rc;
 	}
 	memcpy(s->offsets, u->offsets, sizeof(s->offsets));
+	s->open_lsn = u->open_lsn;
+	s->fresh_lsn = 1; /* what the log says of it is not read again for this */
 	if (builder_ended(b))
 		s->seal_ns = 1;
 	return 0;
 }
 
-/* File and checkpoint do not fit: keep the file as evidence; what follows goes into a new one that says so. */
-static int restore_anew(struct cutter *c, const struct index_unsealed *u, const char *why, struct err *e)
+static const char *suspected(const struct cutter *c, const struct id *id)
 {
-	char id[ID_STR_LEN], from[FILE_PATH_MAX], to[FILE_PATH_MAX], json[512];
-	static const struct id nobody;
+	for (size_t i = 0; i < c->suspects.n; i++)
+		if (id_equal(&c->suspects.list[i].id, id))
+			return c->suspects.list[i].why;
+	return NULL;
+}
 
-	id_format(&u->id, id);
-	struct log_ids ids = {.session = id};
-	log_error(&ids, "the open recording is damaged, it is kept as %s.damaged: %s", id, why);
-	snprintf(from, sizeof(from), "%s/open/%s.mrec", c->dir, id);
-	snprintf(to, sizeof(to), "%s/open/%s", c->dir, id);
-	int rc = file_set_aside(from, to, e);
-	if (rc && rc != ERR_NOT_FOUND)
-		return rc;
-	snprintf(json, sizeof(json),
-		 "{\"event\":\"record.damaged\",\"outcome\":\"error\",\"principal\":\"recorder\",\"session\":\"%s\"}",
-		 id);
-	if (drain_append_own(c->p.drain, RING_AUDIT, &nobody, json))
-		log_error(&ids, "the damage could not be audited");
+/* As a file; what else may stand under its name is no recording, and no error that passes. */
+static bool is_there(const struct cutter *c, const struct id *id)
+{
+	char name[ID_STR_LEN], path[FILE_PATH_MAX];
+	struct stat st;
 
+	id_format(id, name);
+	return file_path(path, NULL, "%s/open/%s.mrec", c->dir, name) == 0 && lstat(path, &st) == 0 &&
+	       S_ISREG(st.st_mode);
+}
+
+static int restore_checkpoint(struct restore *r, const struct index_unsealed *u)
+{
+	struct cutter *c = r->c;
 	struct builder_options options;
-	struct builder *b;
-	const char *open = u->open ? u->open : "{\"v\":1,\"kind\":\"exec\",\"open_lost\":true}";
-	struct ring_record rec = {.type = RING_OPEN,
-				  .session = u->id,
-				  .seq = c->stored.lsn ? c->stored.lsn - 1 : 0,
-				  .len = (uint32_t)strlen(open),
-				  .payload = (const uint8_t *)open};
+	struct builder *b = NULL;
+	struct err why = {0};
+	const char *open = u->open ? u->open : "{}", *known = suspected(c, &u->id);
+
+	if (known)
+		return recut_add(r->recut, u, known);
 	cut_options(c, open, strlen(open), &options);
-	rc = builder_create(&options, &rec, &b, e);
-	if (rc || (rc = restore_add(c, u, b, e)) != 0)
-		return rc;
-	/* Its EXIT may have been read already, and is then lost with the file. */
-	struct cut_session *s = cut_find(c, &u->id);
-	s->dirty = true;
-	if (u->ended)
-		s->seal_ns = clock_boot_ns() + 5 * SEAL_DELAY_NS;
-	return 0;
+	int rc = builder_reopen(&options, &u->id, u->state, u->state_len, &b, &why);
+	/* While this process did not watch, anybody may have written to it. */
+	if (rc == 0 && !c->restored && (rc = builder_read_back(b, true, &why)) != 0)
+		builder_destroy(b);
+	if (rc == 0)
+		return restore_add(c, u, b, r->e);
+	bool passing = rc != ERR_CORRUPT && rc != ERR_NOT_FOUND && rc != ERR_VERSION && rc != ERR_EOF;
+	return passing && is_there(c, &u->id) ? err_set(r->e, rc, "%s", why.message)
+					      : recut_add(r->recut, u, why.message);
 }
 
 static int restore_row(void *arg, const struct index_unsealed *u)
 {
 	struct restore *r = arg;
-	struct cutter *c = r->c;
-	struct builder_options options;
-	struct builder *b;
-	struct err why = {0};
-	char path[4096];
+	char path[FILE_PATH_MAX];
 
-	if (cut_sealed_path(c, &u->id, path, sizeof(path)))
+	if (cut_sealed_path(r->c, &u->id, path, sizeof(path)))
 		return 0; /* mended by restore_sealed(), outside this statement */
-	if (!u->state)
-		return 0; /* opened after the checkpoint: its OPEN is read again */
-	const char *open = u->open ? u->open : "{}";
-	cut_options(c, open, strlen(open), &options);
-	int rc = builder_reopen(&options, &u->id, u->state, u->state_len, &b, &why);
-	bool found = recording_find(c->dir, &u->id, path, sizeof(path), NULL) == 0;
-	bool passing = rc == ERR_SYS || rc == ERR_DISK_FULL || rc == ERR_NOMEM;
-	r->anew = r->anew || (rc && (!passing || !found));
-	if (rc && (!passing || !found))
-		return restore_anew(c, u, why.message, r->e);
-	return rc ? err_set(r->e, rc, "%s", why.message) : restore_add(c, u, b, r->e);
+	if (u->state)
+		return restore_checkpoint(r, u);
+	/* Opened after the checkpoint: its OPEN is read again. Only of an index made anew is that not so. */
+	return u->open_segment ? 0 : recut_add(r->recut, u, "the index was made anew and has no checkpoint of it");
 }
 
 struct sealed_list {
@@ -140,28 +133,42 @@ static int restore_sealed(struct cutter *c, struct err *e)
 	return rc;
 }
 
-/*
- * What was begun anew gets a checkpoint at once: the old one would not fit at the next
- * start either. One that may have lost its EXIT gets none, as that is not stored with it.
- */
-static int store_anew(struct cutter *c, struct err *e)
+static void find_oldest(struct cutter *c)
 {
-	struct buf state;
-	int rc = index_begin(c->index, e);
+	struct segment_reader *r;
+	uint64_t *list;
+	size_t n;
 
-	buf_init(&state, CHECKPOINT_BLOB_MAX);
-	for (size_t i = 0; rc == 0 && i < c->n; i++) {
-		if (!c->sessions[i]->seal_ns)
-			rc = cut_checkpoint_session(c, c->sessions[i], &state, e);
+	c->oldest_lsn = 0;
+	if (segment_list(c->p.segments_fd, &list, &n, NULL))
+		return;
+	if (n && segment_reader_create(c->p.segments_fd, list[0], &r, NULL) == 0) {
+		c->oldest_lsn = segment_reader_lsn(r);
+		segment_reader_destroy(r);
 	}
-	buf_finish(&state);
-	return rc ? rc : index_commit(c->index, true, e);
+	free(list);
+}
+
+/* What was known before is read again; whatever does not fit is cut anew. */
+static int restore_open(struct cutter *c, struct err *e)
+{
+	struct restore r = {.c = c, .e = e};
+
+	if (recut_create(c, &r.recut))
+		return err_set(e, ERR_NOMEM, "out of memory");
+	int rc = index_unsealed(c->index, restore_row, &r, e);
+	if (rc == 0)
+		rc = recut_run(r.recut, e);
+	recut_destroy(r.recut);
+	if (rc == 0) {
+		c->suspects.n = 0;
+		c->restored = true;
+	}
+	return rc;
 }
 
 int cut_restore(struct cutter *c, struct err *e)
 {
-	struct restore r = {.c = c, .e = e};
-
 	index_rollback(c->index);
 	cut_clear(c);
 	follower_destroy(c->follower);
@@ -174,9 +181,7 @@ int cut_restore(struct cutter *c, struct err *e)
 	if (rc == 0)
 		rc = restore_sealed(c, e);
 	if (rc == 0)
-		rc = index_unsealed(c->index, restore_row, &r, e);
-	if (rc == 0 && r.anew)
-		rc = store_anew(c, e);
+		rc = restore_open(c, e);
 	if (rc == 0)
 		rc = follower_create(c->p.segments_fd, &c->stored, &c->follower, e);
 	if (rc) {
@@ -186,6 +191,7 @@ int cut_restore(struct cutter *c, struct err *e)
 	struct segment_tail durable;
 	drain_durable(c->p.drain, &durable);
 	c->replay_until = durable.lsn;
+	find_oldest(c);
 	c->bytes = 0;
 	return 0;
 }

@@ -76,6 +76,9 @@ static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)
 	id_format(&s->id, text);
 	struct log_ids ids = {.session = text};
 	int rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+	/* Under a seal nobody could tell damage from what was. All of it, where it could still be cut anew. */
+	if (rc == 0)
+		rc = cut_read_back(c, s, s->open_lsn >= c->oldest_lsn, e);
 	if (rc)
 		return rc;
 	chain_head(c->chain, &head, &fresh);
@@ -137,38 +140,21 @@ int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *
 	return rc;
 }
 
-/* Segments that hold nothing new for anybody, but for the last few. */
-static void drop_segments(struct cutter *c)
-{
-	uint64_t *list;
-	size_t n;
-	struct err e = {0};
-
-	if (segment_list(c->p.segments_fd, &list, &n, &e)) {
-		log_warn(NULL, "%s", e.message);
-		return;
-	}
-	for (size_t i = 0; i + CUTTER_KEEP < n && list[i] + CUTTER_KEEP < c->stored.segment; i++) {
-		if (segment_delete(c->p.segments_fd, list[i], &e))
-			log_warn(NULL, "%s", e.message);
-	}
-	free(list);
-}
-
 /* Inside an index transaction, which it ends. */
 int cut_checkpoint(struct cutter *c, struct err *e)
 {
 	struct index_cursor at;
 	struct buf state;
-	int rc = 0;
+	int rc;
 
+	follower_cursor(c->follower, &at);
+	rc = cut_release_settle(c, &at, e);
 	buf_init(&state, CHECKPOINT_BLOB_MAX);
 	for (size_t i = 0; rc == 0 && i < c->n; i++)
 		rc = cut_checkpoint_session(c, c->sessions[i], &state, e);
 	buf_finish(&state);
 	if (rc == 0)
 		rc = chain_sync(c->chain, e);
-	follower_cursor(c->follower, &at);
 	if (rc == 0)
 		rc = index_put_cursor(c->index, &at, e);
 	if (rc == 0)
@@ -178,6 +164,5 @@ int cut_checkpoint(struct cutter *c, struct err *e)
 	c->stored = at;
 	c->bytes = 0;
 	c->checkpoint_ns = clock_boot_ns();
-	drop_segments(c);
-	return 0;
+	return cut_release(c, e);
 }

@@ -129,6 +129,7 @@ static int cut_begin(struct cutter *c, const struct ring_record *rec, struct cut
 		return rc;
 	}
 	s->dirty = true;
+	s->open_lsn = s->fresh_lsn = rec->seq;
 	*out = s;
 	return 0;
 }
@@ -242,6 +243,8 @@ static int cut_session_record(struct cutter *c, struct segment_record *sr, struc
 	if (rc)
 		return err_set(e, rc, "%s", why.message);
 	s->dirty = true;
+	if (!s->fresh_lsn)
+		s->fresh_lsn = sr->lsn;
 	uint64_t end = sr->rec.offset + sr->rec.len;
 	if (sr->rec.type == RING_DATA && sr->rec.stream < STREAM_COUNT && end > s->offsets[sr->rec.stream]) {
 		s->offsets[sr->rec.stream] = end;

@@ -36,6 +36,22 @@ struct cut_session {
 	bool touched;     /* offsets moved since they were stored */
 	bool dirty;       /* the builder took something since its checkpoint */
 	uint64_t seal_ns; /* when to seal; 0 = has not ended */
+	uint64_t open_lsn;
+	uint64_t fresh_lsn; /* of the first record that the last `part` in the log does not cover; 0 = it covers all */
+};
+
+/* Recordings whose file was found to be another than it was written, to be cut anew by the next restore. */
+struct cut_suspects {
+	struct cut_suspect {
+		struct id id;
+		char why[300];
+	} * list;
+	size_t n;
+};
+
+/* Segments below that number, whose records are below that lsn, go with the next checkpoint; 0: none. */
+struct cut_release {
+	uint64_t below, lsn;
 };
 
 struct cutter {
@@ -54,8 +70,12 @@ struct cutter {
 	size_t n, cap;
 	struct cut_session *last;
 	struct index_cursor stored; /* the last checkpoint */
-	uint64_t replay_until;      /* records before it may have been cut by an earlier try */
-	uint64_t bytes;             /* consumed since then */
+	struct cut_suspects suspects;
+	struct cut_release release;
+	uint64_t oldest_lsn;   /* where the oldest segment begins; 0: not known */
+	bool restored;         /* once: from then on nobody but this process writes to open recordings */
+	uint64_t replay_until; /* records before it may have been cut by an earlier try */
+	uint64_t bytes;        /* consumed since then */
 	uint64_t checkpoint_ns, head_ns;
 	bool sign_now; /* without waiting for HEAD_NS */
 	bool failed;
@@ -111,6 +131,25 @@ int cut_config_due(struct cutter *c, struct err *e);
 int cut_retain_start(struct cutter *c, struct err *e);
 /* Inside an index transaction. */
 int cut_retain_due(struct cutter *c, struct err *e);
+
+/* cutter_release.c */
+/* Before a checkpoint at `at`: what waits of sessions that stand in segments that may go then goes into their files. */
+int cut_release_settle(struct cutter *c, const struct index_cursor *at, struct err *e);
+/* Behind it: those segments go, all but the last few. Signs and syncs the log. ERR_CORRUPT: nothing goes, a file is
+ * bad. */
+int cut_release(struct cutter *c, struct err *e);
+int cut_part(struct cutter *c, struct cut_session *s, struct err *e);
+/* Reads the file back. What is not what was written is the next restore's: then ERR_CORRUPT. */
+int cut_read_back(struct cutter *c, struct cut_session *s, bool whole, struct err *e);
+
+/* cutter_recut.c: recordings from the begin, from what there is of them. */
+struct recut;
+int recut_create(struct cutter *c, struct recut **out);
+void recut_destroy(struct recut *r);
+/* u is copied. why: what was found. */
+int recut_add(struct recut *r, const struct index_unsealed *u, const char *why);
+/* Makes their files and builders anew, and stores checkpoints. None was added: does nothing. */
+int recut_run(struct recut *r, struct err *e);
 
 /* cutter_restore.c */
 int cut_restore(struct cutter *c, struct err *e);

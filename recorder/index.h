@@ -120,7 +120,11 @@ struct index_unsealed {
 	const void *state;
 	size_t state_len;
 	uint64_t offsets[STREAM_COUNT];
+	uint64_t open_lsn, open_segment; /* segment 0: the row was made of what the record has, with the index */
+	int64_t opened_ns, ended_ns;     /* wall clock */
 	bool ended;
+	const char *exit; /* NULL: it has not ended */
+	uint64_t end_lsn;
 };
 typedef int index_unsealed_row(void *arg, const struct index_unsealed *u);
 int index_unsealed(struct index *ix, index_unsealed_row *row, void *arg, struct err *e);

@@ -278,7 +278,13 @@ int index_unsealed(struct index *ix, index_unsealed_row *row, void *arg, struct 
 					   .state = sqlite3_column_blob(s, 2),
 					   .state_len = (size_t)sqlite3_column_bytes(s, 2),
 					   .offsets = {column_u64(s, 3), column_u64(s, 4), column_u64(s, 5)},
-					   .ended = strcmp(column_text(s, 6), "ended") == 0};
+					   .ended = strcmp(column_text(s, 6), "ended") == 0,
+					   .open_lsn = column_u64(s, 7),
+					   .opened_ns = sqlite3_column_int64(s, 8),
+					   .exit = column_text(s, 9),
+					   .end_lsn = column_u64(s, 10),
+					   .ended_ns = sqlite3_column_int64(s, 11),
+					   .open_segment = column_u64(s, 12)};
 		rc = id_parse(column_text(s, 0), &u.id);
 		if (rc == 0)
 			rc = row(arg, &u);

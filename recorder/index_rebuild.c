@@ -7,6 +7,7 @@
 #include "recorder/chain.h"
 #include "recorder/file.h"
 #include "recorder/holds.h"
+#include "recorder/part.h"
 #include "recorder/recording.h"
 
 #include <dirent.h>
@@ -21,6 +22,7 @@ struct making {
 	struct index *ix;
 	const char *dir;
 	const struct index_progress *progress;
+	struct parts parts; /* of sessions that are open */
 	uint64_t done;
 };
 typedef int file_fn(struct making *m, const char *below, const char *name, struct err *e);
@@ -77,18 +79,24 @@ static int put_recording(struct index *ix, const struct recording *r, const char
 	return rc ? rc : index_put_sealed(ix, &info->session, path, e);
 }
 
+static int name_id(const char *name, struct id *out)
+{
+	char text[ID_STR_LEN];
+
+	if (strlen(name) < ID_STR_LEN - 1)
+		return ERR_INVAL;
+	memcpy(text, name, ID_STR_LEN - 1);
+	text[ID_STR_LEN - 1] = '\0';
+	return id_parse(text, out);
+}
+
 /* It is evidence, and not to be made again from what the segments still hold of it. */
 static int unreadable_file(struct index *ix, const char *path, const char *name, const struct err *why, struct err *e)
 {
-	char text[ID_STR_LEN];
 	struct id id;
 
 	log_error(NULL, "%s is in the index by its name alone: %s", path, why->message);
-	if (strlen(name) < ID_STR_LEN - 1)
-		return 0;
-	memcpy(text, name, ID_STR_LEN - 1);
-	text[ID_STR_LEN - 1] = '\0';
-	return id_parse(text, &id) ? 0 : index_put_gone(ix, &id, "kept", e);
+	return name_id(name, &id) ? 0 : index_put_gone(ix, &id, "kept", e);
 }
 
 static int sealed_file(struct making *m, const char *below, const char *name, struct err *e)
@@ -108,15 +116,47 @@ static int sealed_file(struct making *m, const char *below, const char *name, st
 	return rc;
 }
 
-/* Without its checkpoint it cannot go on; what the segments still hold of it is cut anew. */
+/* One that was open: the cutter makes it anew from its file, as far as the log vouches for that, and the segments. */
+static int put_part(struct making *m, const struct part *p, const char *open, struct err *e)
+{
+	char *made = open ? NULL : part_open(p);
+	struct index_session s = {
+	    .id = p->session, .open = open ? open : made, .open_lsn = p->open_lsn, .opened_ns = p->open_wall_ns};
+	int rc = s.open ? index_put_open(m->ix, &s, e) : err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0)
+		rc = index_put_offsets(m->ix, &p->session, p->offsets, e);
+	free(made);
+	return rc;
+}
+
+/* The log says nothing of it: then the segments have it from its OPEN, and it is cut again. */
 static int open_file(struct making *m, const char *below, const char *name, struct err *e)
 {
 	char from[PATH_MAX], to[PATH_MAX];
+	const struct part *p;
+	struct recording *r = NULL;
+	struct id id;
 
 	snprintf(from, sizeof(from), "%s/%s/%s", m->dir, below, name);
+	if (name_id(name, &id) == 0 && (p = parts_find(&m->parts, &id)) != NULL) {
+		const char *open = recording_open(from, &r, NULL) == 0 ? recording_info(r)->open_json : NULL;
+		int rc = put_part(m, p, open, e);
+		recording_close(r);
+		return rc;
+	}
 	/* bytes: a path */
 	snprintf(to, sizeof(to), "%s/%s/%.*s", m->dir, below, (int)strlen(name) - 5, name);
 	return file_set_aside(from, to, e);
+}
+
+/* Those whose file is gone too. */
+static int put_parts(struct making *m, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < m->parts.n; i++)
+		rc = put_part(m, &m->parts.list[i], NULL, e);
+	return rc;
 }
 
 static int put_days(struct making *m, struct err *e)
@@ -198,6 +238,8 @@ static int put_chain(struct making *m, struct err *e)
 			continue;
 		}
 		rc = put_entry(m->ix, &en, e);
+		if (rc == 0 && parts_take(&m->parts, &en))
+			rc = err_set(e, ERR_NOMEM, "no memory for what the log holds");
 		if (rc == 0)
 			rc = one_more(m, e);
 	}
@@ -216,11 +258,14 @@ static int rebuild(struct index *ix, const char *dir, const struct index_progres
 	if (rc == 0)
 		rc = each_file(&m, "open", open_file, e);
 	if (rc == 0)
+		rc = put_parts(&m, e);
+	if (rc == 0)
 		rc = index_put_complete(ix, e);
 	if (rc == 0)
 		rc = index_commit(ix, true, e);
 	if (rc)
 		index_rollback(ix);
+	parts_finish(&m.parts);
 	return rc;
 }
 

@@ -53,7 +53,9 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 		   " ORDER BY id",
     [SQL_REFERS] = "SELECT count(*) FROM sessions WHERE agent = :agent AND state <> 'expired' AND json_valid(open)"
 		   " AND json_extract(open, '$.snapshot_id') = :snapshot",
-    [SQL_UNSEALED] = "SELECT s.id, s.open, c.state, s.input, s.output, s.stderr, s.state FROM sessions s"
+    [SQL_UNSEALED] = "SELECT s.id, s.open, c.state, s.input, s.output, s.stderr, s.state,"
+		     " s.open_lsn, s.opened_ns, s.exit, s.end_lsn, s.ended_ns,"
+		     " s.open_segment FROM sessions s"
 		     " LEFT JOIN checkpoints c ON c.id = s.id WHERE s.state IN ('open', 'ended') ORDER BY s.id",
     [SQL_PUT_WAIT] = "INSERT INTO meta(key, a, b) VALUES('retention_wait', :boot, :until)"
 		     " ON CONFLICT(key) DO UPDATE SET a = :boot, b = :until",

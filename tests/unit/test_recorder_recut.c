@@ -1,0 +1,267 @@
+/* Whatever happens to the file of an open recording: it is cut anew as it was, or what is lost is told truly. */
+#include "tests/lib/cutter_rig.h"
+
+#include "muxd/base/crc.h"
+
+/* What a recording says, event by event. */
+struct seen {
+	struct event {
+		uint8_t type, stream;
+		uint32_t len, crc;
+		uint64_t seq, ns, offset;
+	} * list;
+	size_t n, cap;
+};
+
+static void take(struct seen *s, const struct ring_record *rec)
+{
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 256;
+		s->list = realloc(s->list, s->cap * sizeof(*s->list));
+		assert_non_null(s->list);
+	}
+	struct event *e = memset(&s->list[s->n++], 0, sizeof(*e)); /* compared as bytes */
+	e->type = rec->type;
+	e->stream = rec->stream;
+	e->len = rec->len;
+	e->crc = crc32_add(0, rec->payload, rec->len);
+	e->seq = rec->seq;
+	e->ns = rec->boot_ns;
+	e->offset = rec->offset;
+}
+
+/* As it was sent: from the segments, which hold all of it in these tests. */
+static void as_sent(struct place *p, const struct id *id, struct seen *out)
+{
+	static const struct index_cursor oldest;
+	struct segment_tail until;
+	struct segment_record sr;
+	struct follower *f;
+
+	*out = (struct seen){0};
+	assert_int_equal(follower_create(p->segments_fd, &oldest, &f, NULL), 0);
+	drain_durable(p->drain, &until);
+	while (follower_read(f, &until, &sr, NULL) == 1) {
+		sr.rec.seq = sr.lsn;
+		if (id_equal(&sr.rec.session, id) && sr.rec.type != RING_AUDIT)
+			take(out, &sr.rec);
+	}
+	follower_destroy(f);
+}
+
+static struct recording *sealed(struct place *p, const struct id *id)
+{
+	char path[256];
+	struct recording *r = NULL;
+	struct err e = {0};
+
+	if (recording_find(p->dir, id, path, sizeof(path), &e) || recording_open(path, &r, &e))
+		fail_msg("%s", e.message);
+	assert_true(recording_info(r)->sealed);
+	return r;
+}
+
+static void as_recorded(struct place *p, const struct id *id, struct seen *out)
+{
+	struct recording *r = sealed(p, id);
+	struct ring_record rec;
+
+	*out = (struct seen){0};
+	while (recording_next(r, &rec, NULL) == 1)
+		if (rec.type != RING_CLOCK)
+			take(out, &rec);
+	recording_close(r);
+}
+
+static void same_events(const struct seen *a, const struct seen *b)
+{
+	assert_int_equal(a->n, b->n);
+	for (size_t i = 0; i < a->n; i++)
+		assert_memory_equal(&a->list[i], &b->list[i], sizeof(a->list[i]));
+}
+
+static void open_path(const struct place *p, const struct id *id, const char *end, char out[256])
+{
+	char name[ID_STR_LEN];
+
+	id_format(id, name);
+	snprintf(out, 256, "%s/open/%s.%s", p->dir, name, end);
+}
+
+static off_t size_of(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
+}
+
+static void flip(const char *path, off_t at)
+{
+	uint8_t byte;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(pread(fd, &byte, 1, at), 1);
+	byte ^= 0x10;
+	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	close(fd);
+}
+
+static void is_gone(const char *path)
+{
+	assert_int_equal(unlink(path), 0);
+}
+static void is_empty(const char *path)
+{
+	assert_int_equal(truncate(path, 0), 0);
+}
+static void has_half_a_header(const char *path)
+{
+	assert_int_equal(truncate(path, 40), 0);
+}
+static void is_shorter(const char *path)
+{
+	assert_int_equal(truncate(path, size_of(path) - 1), 0);
+}
+static void has_a_changed_header(const char *path)
+{
+	flip(path, 90);
+}
+static void has_a_changed_block(const char *path)
+{
+	flip(path, size_of(path) / 2);
+}
+static void has_a_changed_end(const char *path)
+{
+	flip(path, size_of(path) - 1);
+}
+static void is_another_file(const char *path)
+{
+	char cmd[600];
+	snprintf(cmd, sizeof(cmd), "cp %s %s.copy && mv %s.copy %s", path, path, path, path);
+	assert_int_equal(system(cmd), 0);
+	has_a_changed_block(path);
+}
+static void is_a_link(const char *path)
+{
+	is_gone(path);
+	assert_int_equal(symlink("/dev/zero", path), 0);
+}
+static void is_a_pipe(const char *path)
+{
+	is_gone(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+}
+static void is_a_folder(const char *path)
+{
+	is_gone(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void (*const damages[])(const char *path) = {
+    is_gone,           is_empty,        has_half_a_header, is_shorter, has_a_changed_header, has_a_changed_block,
+    has_a_changed_end, is_another_file, is_a_link,         is_a_pipe,  is_a_folder,
+};
+#define DAMAGES (sizeof(damages) / sizeof(damages[0]))
+
+struct last {
+	unsigned n;
+	json_t *record;
+};
+
+static int last_row(void *arg, json_t *o)
+{
+	struct last *l = arg;
+
+	l->n++;
+	json_decref(l->record);
+	l->record = json_incref(json_object_get(o, "record"));
+	return 0;
+}
+
+/* What the audit log says of it: one event, to be freed. */
+static json_t *told(struct place *p, const struct id *id, unsigned times)
+{
+	char name[ID_STR_LEN];
+	struct last l = {0};
+	struct index_filter f = {.event = "record.recut", .session = name, .limit = 100};
+
+	id_format(id, name);
+	consumed(p, NULL);
+	consumed(p, NULL); /* what was queued a moment ago */
+	assert_int_equal(index_audit(p->reader, &f, last_row, &l, NULL), 0);
+	assert_int_equal(l.n, times);
+	return l.record;
+}
+
+static void some_session(struct place *p, struct id *id, uint64_t *at)
+{
+	uint16_t size[4] = {100, 30, 0, 0};
+
+	session_open(p, id);
+	append(p, RING_RESIZE, 0, id, 0, size, sizeof(size));
+	append(p, RING_DATA, STREAM_INPUT, id, 0, "ls -l\r", 6);
+	send_bytes(p, id, at, 300000);
+	text(p, RING_EVENT, id, "{\"event\":\"attach\"}");
+	send_bytes(p, id, at, 1000);
+}
+
+/* Its OPEN is in the segments: nothing is lost, whatever became of the file, and whenever. */
+static void lost_file_loses_nothing(struct place *p, void (*damage)(const char *), bool stopped)
+{
+	struct id id, other;
+	struct seen want, got;
+	uint64_t at = 0, other_at = 0;
+	char path[256];
+
+	start(p);
+	some_session(p, &id, &at);
+	some_session(p, &other, &other_at);
+	consumed(p, NULL);
+	stop(p); /* a checkpoint */
+	if (!stopped)
+		start(p);
+	open_path(p, &id, "mrec", path);
+	damage(path);
+	if (stopped)
+		start(p);
+	send_bytes(p, &id, &at, 2000);
+	text(p, RING_EXIT, &id, "{\"cause\":\"exit\",\"code\":0}");
+	text(p, RING_EXIT, &other, "{\"cause\":\"exit\",\"code\":0}");
+	wait_state(p, &id, "sealed");
+	wait_state(p, &other, "sealed");
+	verify(p, &id, true);
+	verify(p, &other, true);
+	as_sent(p, &id, &want);
+	as_recorded(p, &id, &got);
+	same_events(&want, &got);
+	free(want.list);
+	free(got.list);
+	json_t *o = told(p, &id, 1);
+	assert_string_equal(json_string_value(json_object_get(o, "outcome")), "ok");
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(o, "lost"), STREAM_OUTPUT)), 0);
+	json_decref(o);
+	assert_null(told(p, &other, 0));
+	stop(p);
+}
+
+static void a_lost_open_file_loses_nothing(void **state)
+{
+	for (size_t i = 0; i < DAMAGES; i++)
+		lost_file_loses_nothing(*state, damages[i], true);
+}
+
+static void a_file_lost_under_the_recorder_loses_nothing(void **state)
+{
+	for (size_t i = 0; i < DAMAGES; i++)
+		lost_file_loses_nothing(*state, damages[i], false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CUTTER_TEST(a_lost_open_file_loses_nothing),
+	    CUTTER_TEST(a_file_lost_under_the_recorder_loses_nothing),
+	};
+	return cmocka_run_group_tests_name("recorder_recut", tests, quiet, NULL);
+}
