@@ -96,6 +96,7 @@ int recording_file_begin(struct recording_file *f, const char *path, struct err 
 	int rc;
 
 	memset(f, 0, sizeof *f);
+	f->fd = -1; /* recording_file_finish() comes in any case */
 	buf_init(&f->header, FORMAT_HEADER_MAX);
 	rc = file_open_found(path, &f->fd, &f->info.file_size, e);
 	if (rc)
