@@ -1,6 +1,7 @@
 /* muxctl session: what runs (asked of the hub) and what was (asked of the recorder). */
 #include "muxd/base/ids.h"
 #include "muxd/ctl/nouns.h"
+#include "muxd/ctl/people.h"
 #include "muxd/ctl/record.h"
 
 #include <stdio.h>
@@ -255,6 +256,13 @@ static int print_session(struct ctl *c, const json_t *o)
 	return status;
 }
 
+static int print_json(struct ctl *c, json_t *o, json_t *people)
+{
+	if (people)
+		json_object_set(o, "people", people);
+	return ctl_print_json(c, o);
+}
+
 static int show_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *id = a->operands[0];
@@ -272,7 +280,11 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	add_moment(c, o);
-	int status = c->json ? ctl_print_json(c, o) : print_session(c, o);
+	json_t *people = people_read(c, id);
+	int status = c->json ? print_json(c, o, people) : print_session(c, o);
+	if (!c->json && people)
+		people_print(people);
+	json_decref(people);
 	json_decref(o);
 	return status;
 }

@@ -62,6 +62,9 @@ echo from-$((50+2))
 echo from-$((60+3))
 [bob types]
 exit' "$(muxctl export --format text --stream input "$id")"
+equal "session show tells it" "$(for who in ada bob; do echo "$who driver $(grep "^$who" "$tmp/said" | sed 's/^[a-z]*: //' | wc -c)"; done; echo root observer 0)" \
+	"$(muxctl session show "$id" -o json | jq -r '.people[] | "\(.principal) \(.role) \(.typed_bytes)"' | sort)"
+muxctl session show "$id" | grep -q "bob, driver by ssh from" || fail "not in the table: $(muxctl session show "$id")"
 muxctl export --format asciicast-v2 "$id" | jq -r 'select(type == "array" and .[1] == "m") | .[2]' >"$tmp/marks"
 for mark in "attach ada" "attach bob" "attach root" "input ada" "input bob"; do
 	grep -qx "$mark" "$tmp/marks" || fail "no chapter '$mark' among $(cat "$tmp/marks")"
