@@ -59,6 +59,7 @@ static int next_visible(struct replay *r, struct err *e)
 	while ((rc = record_next(r->record, &r->next, e)) == 1)
 		if (replay_visible(&r->next))
 			break;
+	replay_typist(r, &r->next);
 	r->have_next = rc == 1;
 	r->at_end = rc == 0;
 	return rc;
@@ -108,6 +109,7 @@ static int draw(struct replay *r, uint64_t to, struct err *e)
 	int rc;
 
 	memcpy(notice, r->notice, sizeof(notice));
+	replay_typist(r, NULL);
 	replay_index_size(&r->index, from, &r->cols, &r->rows);
 	replay_screen_reset(r);
 	r->have_next = r->at_end = false;

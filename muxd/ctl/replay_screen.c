@@ -65,8 +65,28 @@ void replay_describe(struct replay *r)
 	r->cols = (unsigned)cols;
 	r->rows = (unsigned)rows;
 	text_format(text, sizeof(text), "%s %s %s", agent, principal, command ? command : "");
-	replay_view_ascii(text, r->who, sizeof(r->who));
+	replay_view_ascii(text, r->what, sizeof(r->what));
+	replay_typist(r, NULL);
 	free(command);
+}
+
+void replay_typist(struct replay *r, const struct ring_record *rec)
+{
+	const char *event = "", *name = "";
+	char who[140];
+	json_t *o = NULL;
+
+	if (!rec)
+		text_put(r->who, sizeof(r->who), r->what);
+	if (!rec || rec->type != RING_EVENT || json_parse(rec->payload, rec->len, RING_RECORD_MAX, &o, NULL))
+		return;
+	(void)json_opt_str(o, "event", &event, NULL); /* one that is no text is not this one */
+	(void)json_opt_str(o, "principal", &name, NULL);
+	if (strcmp(event, "input") == 0) {
+		replay_view_ascii(name, who, sizeof(who));
+		text_format(r->who, sizeof(r->who), "%s types | %s", who, r->what);
+	}
+	json_decref(o);
 }
 
 bool replay_is_output(const struct ring_record *rec)

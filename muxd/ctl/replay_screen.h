@@ -35,7 +35,9 @@ struct replay {
 	unsigned cols, rows; /* of the recording */
 	unsigned own_cols, own_rows;
 	unsigned region; /* the last line that scrolls, as we set it; 0: all of the terminal does */
-	char who[200], notice[200];
+	char what[200]; /* the session */
+	char who[300];  /* the same, and who types */
+	char notice[200];
 	uint64_t notice_until; /* own clock; so long a line may cover something though it plays */
 	char drawn[512];       /* the status line that stands there */
 };
@@ -44,6 +46,8 @@ void replay_init(struct replay *r, bool raw);
 void replay_finish(struct replay *r);
 /* Agent, principal and command for the status line; size and kind of what was recorded. */
 void replay_describe(struct replay *r);
+/* An event that says whose input follows; NULL: that is not known here. Any other is nothing to it. */
+void replay_typist(struct replay *r, const struct ring_record *rec);
 bool replay_is_output(const struct ring_record *rec);
 bool replay_visible(const struct ring_record *rec);
 

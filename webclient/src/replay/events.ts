@@ -1,6 +1,6 @@
 // Events of a recording, as /v1/recordings/{id}/events sends them (docs/recording-format.md, "Events").
 
-export const OPEN = 1, DATA = 2, RESIZE = 3, EXIT = 5, GAP = 64, MISSING = 65;
+export const OPEN = 1, DATA = 2, RESIZE = 3, EVENT = 4, EXIT = 5, GAP = 64, MISSING = 65;
 export const INPUT = 0, OUTPUT = 1, STDERR = 2;
 
 export interface RecordedEvent {
@@ -56,6 +56,18 @@ export function isSeen(e: RecordedEvent): boolean {
 
 export function u16(p: Uint8Array, at: number): number {
   return (p[at] ?? 0) | ((p[at + 1] ?? 0) << 8);
+}
+
+/** Whose input follows; null: this is no such event. */
+export function typist(e: RecordedEvent): string | null {
+  if (e.type !== EVENT) return null;
+  try {
+    const o: unknown = JSON.parse(new TextDecoder().decode(e.payload));
+    if (typeof o !== "object" || o === null || !("event" in o) || o.event !== "input") return null;
+    return "principal" in o && typeof o.principal === "string" ? o.principal : "";
+  } catch {
+    return null; // no JSON: no event that this page knows
+  }
 }
 
 /** What truncation left out, or the journal lacks. */

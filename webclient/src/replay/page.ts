@@ -60,6 +60,11 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
   if (term.textarea) term.textarea.tabIndex = -1; // the stage stands for it
   await document.fonts.ready;
 
+  let by = ""; // who types
+  let keysTyped = "";
+  const showTyped = (): void => {
+    typed.textContent = by && keysTyped ? `${by}: ${keysTyped}` : keysTyped;
+  };
   const player = new Player(
     id,
     about,
@@ -68,10 +73,17 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
       changed: draw,
       size: fit,
       input: (text, masked) => {
-        typed.textContent = (masked ? "•".repeat(Math.min(text.length, 8)) : printable(typed.textContent + text)).slice(-40);
+        keysTyped = (masked ? "•".repeat(Math.min(text.length, 8)) : printable(keysTyped + text)).slice(-40);
+        showTyped();
+      },
+      typist: (name) => {
+        by = visible(name);
+        keysTyped = "";
+        showTyped();
       },
       jumped: () => {
-        typed.textContent = "";
+        by = keysTyped = "";
+        showTyped();
         if (message.dataset["kind"] === "gap") say(null);
       },
       gap: (n) => {

@@ -4,7 +4,7 @@
 // (each frame) shows what is due. A jump that another jump overtakes is given up at the next await. The terminal parses
 // later than it is written to: it is never given another size, or begun anew, before it has parsed what was written.
 import type { Terminal } from "@xterm/xterm";
-import { DATA, EXIT, GAP, INPUT, MISSING, RESIZE, STDERR, leftOut, u16, type RecordedEvent } from "./events";
+import { DATA, EXIT, GAP, INPUT, MISSING, RESIZE, STDERR, leftOut, typist, u16, type RecordedEvent } from "./events";
 import { Reader, seekBytes, screenAt, type About } from "./source";
 import { setSize } from "./size";
 
@@ -13,6 +13,8 @@ export interface PlayerEvents {
   changed(): void;
   size(cols: number, rows: number): void;
   input(text: string, masked: boolean): void;
+  /** Whose input follows. */
+  typist(name: string): void;
   /** Somewhere else: what was typed last is not known there. */
   jumped(): void;
   gap(bytes: number): void;
@@ -260,6 +262,9 @@ export class Player {
       this.events.gap(leftOut(e));
     } else if (e.type === EXIT) {
       this.exit = e;
+    } else {
+      const name = typist(e);
+      if (name !== null) this.events.typist(name);
     }
   }
 
