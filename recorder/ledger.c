@@ -211,7 +211,7 @@ static void account_free(struct ledger *l, struct account *a)
 	free(a);
 }
 
-/* What cannot be told now stays, and the tick tells it. */
+/* An account that cannot be told now stays, and the tick tells it. */
 static int account_close(struct ledger *l, struct account *a)
 {
 	int rc = a->due ? account_tell(l, a) : 0;
@@ -264,7 +264,7 @@ static struct account *account_new(struct ledger *l, const struct account_key *k
 	return a;
 }
 
-/* What was added is told at once where the account is new or its window is over, else it is due. */
+/* An addition is told at once where the account is new or its window is over, else it is due. */
 static int account_added(struct ledger *l, struct account *a)
 {
 	bool fresh = a->told_ns == 0;

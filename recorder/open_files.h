@@ -38,7 +38,7 @@ void open_file_init(struct open_file *f);
 /* f->fd is open, and f the most recent one. flags: beside O_RDWR, for the first time (O_CREAT). fs NULL: nothing is
  * closed for it. */
 int open_file_use(struct open_files *fs, struct open_file *f, const char *path, int flags, struct err *e);
-/* What was written is on the disk. */
+/* Everything written is on the disk. */
 int open_file_sync(struct open_files *fs, struct open_file *f, struct err *e);
 void open_file_close(struct open_files *fs, struct open_file *f);
 

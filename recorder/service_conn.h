@@ -91,7 +91,8 @@ int conn_goes_on(struct conn *c, const json_t *request, struct err *e);
 service_op service_events, service_output, service_read;
 int read_open(struct conn *c, const struct id *session, struct source **out, struct err *e);
 int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_will_do, struct err *e); /* audited */
-/* What the grant of the request may not read: ERR_FORBIDDEN where it may know of the session, else ERR_NOT_FOUND. */
+/* A session that the grant of the request may not read: ERR_FORBIDDEN where it may know of the session, else
+ * ERR_NOT_FOUND. */
 int read_denied(struct conn *c, const char *session, const char *agent, const char *principal, struct err *e);
 int read_session_id(const json_t *request, struct id *out, struct err *e);
 json_t *read_head(const struct source_info *info);

@@ -91,7 +91,7 @@ static bool ascii(const char *s)
 	return !*s;
 }
 
-/* What the archive says of a member becomes an item, or is not one of ours. */
+/* A member of the archive becomes an item, or is not one of ours. */
 static int item_take(struct reading *r, struct item *i, struct err *e)
 {
 	const char *name = archive_entry_pathname(r->entry), *hard = archive_entry_hardlink(r->entry);

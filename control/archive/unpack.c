@@ -187,7 +187,7 @@ static int on_data(void *ctx, uint64_t offset, const void *p, size_t n, bool end
 	return rc;
 }
 
-/* What is in a directory comes after it: backwards, each is closed after all that is in it. */
+/* The members of a directory come after it: backwards, each is closed after all that is in it. */
 static int on_over(void *ctx, const struct names *names, struct err *e)
 {
 	struct unpack *u = ctx;

@@ -231,7 +231,7 @@ int walk_next(struct walk *w, struct walk_entry *out, struct err *e)
 	return rc;
 }
 
-/* What is in the directory of that name goes under this one, or under the chapter that it opens. */
+/* The members of the directory of that name go under this one, or under the chapter that it opens. */
 static int dir_name(struct walk *w, struct frame *f, struct err *e)
 {
 	bool chapter = strlen(w->name) > ITEM_NAME_LONG;

@@ -51,7 +51,7 @@ static void add_cage(struct args *a, const struct archive_params *p, bool make)
 	ADD(a, "--chdir", "/", "--");
 }
 
-/* Its one line: control/archive/main.c. What it says may come of names in a workspace. */
+/* The archiver's one line (control/archive/main.c). Words in it may come of names in a workspace. */
 static int answer_read(const char *verb, int code, char *said, struct archive_sum *out, struct err *e)
 {
 	char name[40];
@@ -116,7 +116,7 @@ int archive_check(const struct archive_params *p, const struct archive_sum *made
 	struct archive_sum got = {0};
 	int rc;
 
-	/* What the disk has, not what was given to it. */
+	/* The disk's bytes count, not those that were given to it. */
 	(void)posix_fadvise(p->file, 0, 0, POSIX_FADV_DONTNEED);
 	if (lseek(p->file, 0, SEEK_SET) != 0)
 		return err_sys(e, errno, "cannot read the archive");

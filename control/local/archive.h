@@ -29,7 +29,7 @@ struct archive_params {
 	uint64_t timeout_ns;
 };
 
-/* What is in one: its members, the sizes of its files, and a digest of all of it (control/archive/sum.h). */
+/* The sum of an archive: its members, the sizes of its files, and a digest of all of it (control/archive/sum.h). */
 struct archive_sum {
 	uint64_t entries, bytes;
 	char digest[ARCHIVE_DIGEST_MAX]; /* "": not known */

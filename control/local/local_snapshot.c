@@ -75,7 +75,7 @@ static int take_image(struct take *t, struct err *e)
 	return rc;
 }
 
-/* It is read back, as it will be when the workspace is gone. */
+/* The archive is read back, as it will be when the workspace is gone. */
 static int prove(struct take *t, struct archive_params *p, struct err *e)
 {
 	struct err why = {0};

@@ -28,7 +28,7 @@ bool snapshot_dir_drop(int dir);
 int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e);
 /* Its data for reading, with what it is. */
 int snapshot_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd, struct err *e);
-/* What was packed into it, as it was proven then; without a digest where it is an image, or older than proofs. */
+/* The sum of the archive, as it was proven then; without a digest where it is an image, or older than proofs. */
 int snapshot_sum(int snaps, const struct id *id, struct archive_sum *out, struct err *e);
 /* An empty file for the data of a new one. */
 int snapshot_begin(int snaps, const struct id *id, int *out_fd, struct err *e);

@@ -110,7 +110,7 @@ void answer(work_done *done, void *arg, int rc, const struct err *e, json_t *res
 int64_t now_wall(const struct work *w);
 void audit(struct work *w, const char *event, const char *sandbox, const char *outcome, json_t *detail);
 void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns);
-/* Its own, or all for an administrator; what is another's answers as what was never there (ERR_NOT_FOUND). */
+/* The caller's own, or all for an administrator; another's answers as one that was never there (ERR_NOT_FOUND). */
 int may_touch(const struct work_caller *c, const char *principal, const char *what, const char *id, struct err *e);
 int may_act_for(const struct work_caller *c, const char *user, struct err *e);
 

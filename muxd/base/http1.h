@@ -40,7 +40,7 @@ struct http1_head {
 /* 1: *out is whole, 0: more bytes are needed, ERR_INVAL (requests), ERR_PROTOCOL (answers): never will be;
  * ERR_TOO_LARGE (requests): a line is too long, or there are too many fields. */
 int http1_request(const void *p, size_t n, struct http1_head *out, struct err *e);
-/* What nobody may guess about a request: one Host, a target on this server, one length. ERR_INVAL says which. */
+/* Nobody may guess about a request: one Host, a target on this server, one length. ERR_INVAL says which. */
 int http1_request_check(const struct http1_head *h, struct err *e);
 /*
  * The path and query of a request's target. What a proxy sends (RFC 9112, 3.2.2: http://AUTHORITY/...) is on this

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* These are what the names stand for elsewhere; in here jansson's own are meant. */
+/* The macros of json.h stand for these functions elsewhere; in here jansson's own are meant. */
 #undef json_string
 #undef json_stringn
 #undef json_pack

@@ -168,7 +168,7 @@ int args_command(int argc, char **argv, const struct ctl_command *const *command
 	return err_set(e, ERR_INVAL, "unknown command %.40s (muxctl --help lists them)", argv[0]);
 }
 
-/* What is asked goes as JSON, which would say another text than was given. Names of files on this machine stay here. */
+/* Arguments go as JSON, which would say another text than was given. Names of files on this machine stay here. */
 static int check_utf8(const struct ctl_command *cmd, const struct ctl_args *a, struct err *e)
 {
 	static const char *const local[] = {"state", "file", "expect-head", "key", "record", "token-file"};

@@ -263,7 +263,7 @@ static void try_return(struct relay *r)
 		fail(r);
 }
 
-/* It ended while nobody was connected: its exit is in the record, and what it printed last. */
+/* The session ended while nobody was connected: its exit and its last output are in the record. */
 static bool ended_meanwhile(struct relay *r)
 {
 	struct err e = {0};

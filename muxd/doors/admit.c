@@ -114,7 +114,7 @@ static bool is_needed(const struct group *g)
 	return g->level == HOST || !LIST_EMPTY(&g->below);
 }
 
-/* Its wider ones go with it when it was their last. */
+/* The wider groups of a group go with it when it was their last. */
 static void group_drop(struct admit *a, struct group *g)
 {
 	while (g) {
@@ -199,7 +199,7 @@ static uint32_t staff_of(const struct admit_rules *r)
 	return r->max / 16;
 }
 
-/* What strangers may hold together now. */
+/* How many connections strangers may hold together now. */
 static uint32_t room_of(const struct admit *a, const struct admit_rules *r)
 {
 	uint32_t theirs = r->max - r->max / 4;

@@ -41,7 +41,7 @@ struct sockaddr;
 
 enum admit_state { ADMIT_SILENT, ADMIT_SPOKE, ADMIT_IN, ADMIT_OVER, ADMIT_ENDING, ADMIT_STATES };
 
-/* What the configuration says now. */
+/* The limits of the configuration as it is now. */
 struct admit_rules {
 	uint32_t max;          /* connections at once */
 	uint32_t per_address;  /* of one address */
@@ -64,11 +64,11 @@ int admit_enter(struct admit *a, const struct admit_rules *r, const struct socka
 void admit_own(struct admit_place *p, void *owner); /* at once: whom it is of, when it has to end */
 /* The owner of one that has to end because something else ran out (descriptors), or NULL. */
 void *admit_victim(struct admit *a);
-/* It did its handshake, or asks again: a sign of life. Nobody who is in loses that. */
+/* The connection did its handshake, or asks again: a sign of life. Nobody who is in loses that. */
 void admit_spoke(struct admit_place *p, uint64_t now_ns);
 /* A valid credential; staff: of staff or an auditor. False: there is no room for one more who is in, tell it. */
 bool admit_in(struct admit_place *p, const struct admit_rules *r, bool staff, uint64_t now_ns);
-/* What it showed last is not valid (any more): a stranger again. */
+/* The credential that was shown last is not valid (any more): a stranger again. */
 void admit_out(struct admit_place *p, uint64_t now_ns);
 void admit_leave(struct admit_place *p);
 enum admit_state admit_state(const struct admit_place *p);

@@ -597,7 +597,7 @@ static bool has_live_session(const struct agent *a)
 	return false;
 }
 
-/* Its stream is there, or somebody looks for it. */
+/* The sandbox's stream is there, or somebody looks for it. */
 static bool looked_after(const struct agent *a)
 {
 	switch (a->state) {

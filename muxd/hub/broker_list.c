@@ -49,7 +49,7 @@ static void overlay(json_t *o, const json_t *row)
 	}
 }
 
-/* It runs and cannot serve: whoever knows better that it runs does not know this. */
+/* A sandbox that runs and cannot serve: whoever knows better that it runs does not know this. */
 static void show_unable(json_t *o, const struct agent *a)
 {
 	char text[400];
@@ -218,7 +218,7 @@ static const struct sandbox_info *find(const struct sandbox_info *list, const js
 	return at ? &list[json_integer_value(at)] : NULL;
 }
 
-/* What runs and cannot serve is shown as an error, which its row does not know. */
+/* Sandboxes that run and cannot serve are shown as errors, which their rows do not know. */
 static void add_unable(struct list_job *j, json_t *others, const struct sandbox_info *list, const json_t *index)
 {
 	struct agent *a, *next;

@@ -43,7 +43,7 @@ static void set_state(struct clearing *k, enum clear_state s)
 	k->state = s;
 }
 
-/* Their exits come by the link, or from LIST when that comes back; here is why. */
+/* Exits come by the link, or from LIST when that comes back; here is why. */
 static void condemn_all(struct agent *a)
 {
 	struct session *s, *next;

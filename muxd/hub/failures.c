@@ -23,7 +23,7 @@ static const unsigned room[WIDTHS] = {64, 32, 16, 16, 1};
 
 enum slot_state { FREE, COUNTING, OWED };
 
-/* What makes a failure the same sort as another; compared as bytes, so made from zeroes. */
+/* The properties by which a failure is of the same sort as another. */
 struct sort {
 	enum width width;
 	char door[NAME_LEN + 1], what[NAME_LEN + 1], outcome[NAME_LEN + 1];
@@ -167,7 +167,7 @@ static struct slot *take_free(struct failures *f, enum width width)
 	return used < room[width] ? got : NULL;
 }
 
-/* Its slot: of the narrowest sort that there is, or that there is room for. *out_new: nothing was known of it. */
+/* The failure's slot: of the narrowest sort that there is, or that there is room for. *out_new: it is a new one. */
 static struct slot *slot_for(struct failures *f, const struct failure *it, bool *out_new)
 {
 	struct slot *slot = NULL;

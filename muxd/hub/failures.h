@@ -49,7 +49,7 @@ int failures_create(enum failures_of of, const struct failures_ops *ops, void *a
 void failures_destroy(struct failures *f); /* NULL-safe; writes nothing */
 /* True: the first of its sort, to be audited by the caller; should that fail, the same is noted again. */
 bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_ns, int64_t wall_ns);
-/* What keep() was given before a kill: it is written as it is. False: it is no such text. */
+/* A text that keep() was given before a kill: it is written as it is. False: it is no such text. */
 bool failures_owe(struct failures *f, size_t slot, const char *text, size_t n);
 /* Write what is due; all: now, since nobody will ask later. */
 void failures_tick(struct failures *f, uint64_t boot_ns, int64_t wall_ns, bool all);

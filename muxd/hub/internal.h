@@ -138,8 +138,8 @@ struct session {
 	char snapshot_id[ID_STR_LEN];
 	struct regain *regain; /* what a restart took is being asked for: its end waits for that */
 	bool regained;         /* ... or need not be asked for */
-	struct id typist; /* the attachment whose input the record has last; nil: none, or what came by calls */
-	uint64_t typist_ns; /* boot: when the record was told */
+	struct id typist;      /* the attachment whose input the record has last; nil: none, or what came by calls */
+	uint64_t typist_ns;    /* boot: when the record was told */
 
 	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
 	struct keep keep[STREAM_COUNT];     /* rounds */
@@ -248,7 +248,7 @@ struct hub {
 	bool flushing, recovered, stopping;
 	bool paused;        /* the record cannot be written */
 	uint64_t paused_at; /* since then */
-	bool pause_told;    /* ... and people were told */
+	bool pause_told;    /* people were told of the pause */
 	struct hub_stats stats;
 	struct metric_times round_times;
 	struct memory_rest rest; /* sessions that went */
@@ -403,7 +403,7 @@ int broker_check_any(struct hub *h, const struct request *rq, const char *agent,
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
-/* What is kept from this grant is answered as what was never there, ERR_NOT_FOUND; whose it was is in the audit log. */
+/* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);
 void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what,
@@ -412,7 +412,7 @@ int broker_in_force(struct hub *h, const struct request *rq, const char *what,
 /* audit.c: failed log-ins, of which a flood is few events. */
 int audit_failures_begin(struct hub *h, struct err *e);
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
-/* What a valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */
+/* A valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail);
 void audit_failures_tick(struct hub *h, bool all);
 void audit_failures_end(struct hub *h);

@@ -9,7 +9,7 @@ bool quota_is_staff(const struct grant *g)
 	return g->kind == GRANT_STAFF && (g->scopes & SCOPE_TERMINAL);
 }
 
-/* What everybody may fill of a sandbox. */
+/* The sessions that everybody may fill of a sandbox. */
 static unsigned sandbox_limit(const struct conf *c)
 {
 	const unsigned most = QUOTA_CHANNELS - QUOTA_LIFECYCLE - QUOTA_SANDBOX_RESERVE;

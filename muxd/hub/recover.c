@@ -200,7 +200,7 @@ int session_restore(struct hub *h, const json_t *entry, struct err *e)
 	return restore_session(h, &id, open, offsets, e);
 }
 
-/* What cannot be a session again, as one whose beginning the record lost, is nobody's: it ends there, and says why. */
+/* An entry that cannot be a session again, as its beginning is lost, is nobody's: it ends there, and says why. */
 static int end_in_record(struct hub *h, const json_t *entry, const char *why)
 {
 	const json_t *open = json_object_get(entry, "open"), *offsets = json_object_get(entry, "offsets");
@@ -331,7 +331,7 @@ static void on_known(void *arg, int rc, const struct err *e, const json_t *json,
 		log_warn(NULL, "the recorder did not hear that this is the hub: %s", e ? e->message : err_name(rc));
 }
 
-/* Its first question says who asks: a recorder that came again has not heard `recover`. */
+/* The first question says who asks: a recorder that came again has not heard `recover`. */
 void hub_set_recorder(struct hub *h, struct recorder_client *rc)
 {
 	json_t *q = rc ? json_pack("{s:s}", "op", "hub") : NULL;

@@ -54,9 +54,9 @@ enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM,
 enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8, OPEN_RESERVE = 16 };
 enum frame_feature {
 	FEATURE_FILES = 1,  /* OPEN_SELF, and muxlet --put and --get behind it */
-	FEATURE_PORTS = 2,  /* ... and --dial */
-	FEATURE_SYNC = 4,   /* ... and --sync */
-	FEATURE_FREEZE = 8, /* ... and --freeze */
+	FEATURE_PORTS = 2,  /* muxlet knows --dial */
+	FEATURE_SYNC = 4,   /* muxlet knows --sync */
+	FEATURE_FREEZE = 8, /* muxlet knows --freeze */
 	FEATURE_CLEAR = 16  /* OPEN_RESERVE, CLEAR and CLEARED */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };

@@ -92,7 +92,7 @@ struct link_ops {
 	void (*exited)(void *arg, uint32_t channel, const struct link_exit *x);
 	/* Activity of the stream; rtt of the last PING. Optional. */
 	void (*pong)(void *arg, uint64_t rtt_ns);
-	/* What link_clear() asked for: everything inside has ended, or (ERR_TIMEOUT) not all of it. Optional. */
+	/* The answer to link_clear(): everything inside has ended, or (ERR_TIMEOUT) not all of it. Optional. */
 	void (*cleared)(void *arg, int rc);
 };
 

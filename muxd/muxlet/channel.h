@@ -115,7 +115,7 @@ void channel_echo_tick(struct timer *t);
 void channel_kill(struct channel *c, uint8_t cause);
 /* Everything is being ended: what it gets to hear comes from signals.c, to all at once. */
 void channel_stop(struct channel *c);
-void channel_end_again(struct channel *c); /* ... and that came to nothing */
+void channel_end_again(struct channel *c); /* the common end came to nothing */
 void channel_signal(struct channel *c, int signum);
 void channel_on_exit(struct channel *c, int status); /* the leader was reaped */
 void channel_end_tick(struct timer *t);

@@ -226,7 +226,7 @@ void channel_stop(struct channel *c)
 	}
 }
 
-/* What should have ended all of them at once did not: each is ended by itself. */
+/* The kill that should have ended all of them at once did not: each is ended by itself. */
 void channel_end_again(struct channel *c)
 {
 	if (c->state != CHANNEL_ENDING)

@@ -22,7 +22,7 @@
 #define ARCH AUDIT_ARCH_AARCH64
 #endif
 
-/* What an argument is compared with; of those that are pids the kernel looks at 32 bits, and so do we. */
+/* The value that an argument is compared with; of pids the kernel looks at 32 bits, and so do we. */
 enum operand { NONE, VALUE, NOT_VALUE, SELF, GROUP, MINUS_GROUP, ALL };
 
 struct condition {

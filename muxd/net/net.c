@@ -11,8 +11,8 @@
 #include "control/store/store.h"
 #include "control/work/work.h"
 #include "muxd/base/clock.h"
-#include "muxd/base/err.h"
 #include "muxd/base/descriptors.h"
+#include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/sock.h"
 #include "muxd/base/text.h"
@@ -97,7 +97,7 @@ static int take_fd(struct net *n, enum net_fd i)
 	return fd;
 }
 
-/* What is configured meets what this process was given. */
+/* The configured limits meet those that this process was given. */
 static void fit(struct conf *c)
 {
 	struct rlimit r;

@@ -164,7 +164,7 @@ static void try_one(const struct call *c, enum who w)
 	expect(c->name, who_names[w], got, errno, want);
 }
 
-/* What a number does not name, and what the kernel refuses of a process that is not dumpable. */
+/* Ways that no number names, and those that the kernel refuses of a process that is not dumpable. */
 static void try_others(void)
 {
 	char path[64], byte = 0;
@@ -182,7 +182,7 @@ static void try_others(void)
 	expect_refusal(path, open(path, O_WRONLY));
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)muxlet);
 	expect_refusal(path, open(path, O_RDONLY | O_DIRECTORY));
-	/* It goes on, whatever it is sent by the ways that name no number. */
+	/* The process goes on, whatever it is sent by the ways that name no number. */
 	snprintf(path, sizeof(path), "/proc/%d", (int)muxlet);
 	fd = open(path, O_RDONLY | O_DIRECTORY);
 	for (int s = 1; s < 32; s++)

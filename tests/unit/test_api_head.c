@@ -1,4 +1,4 @@
-/* What libwebsockets gets to see: whole heads that two readers take for one thing, and beginnings of such. */
+/* Heads that libwebsockets gets to see: whole ones that two readers take for one thing, and beginnings of such. */
 #include "muxd/base/err.h"
 #include "muxd/doors/rest/api_head.h"
 

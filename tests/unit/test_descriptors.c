@@ -1,4 +1,5 @@
-/* What fits a limit of open files: for every limit no more than there is, nothing is cut without need, and it is said.
+/* Numbers that fit a limit of open files: for every limit no more than there is, nothing is cut without need, and it is
+ * said.
  */
 #include "muxd/base/conf.h"
 #include "muxd/base/descriptors.h"

@@ -18,7 +18,7 @@
 #define T0   (1000 * NS_PER_SEC)
 #define WALL INT64_C(1790000000000000000)
 
-/* What a process has, and what outlives it. */
+/* The state of a process, and the part that outlives it. */
 struct world {
 	struct failures *f;
 	char *kept[FAILURES_SLOTS];

@@ -508,7 +508,7 @@ static void a_screen_may_be_the_end_of_others_that_wait_for_it(void **state)
 	assert_int_equal(waitpid(worker, NULL, 0), worker);
 }
 
-/* What one agent opens leaves room for people: its next one is refused by name, theirs is not. */
+/* An agent that opens all it can leaves room for people: its next one is refused by name, theirs is not. */
 static void an_agent_at_its_limit_leaves_room_for_staff(void **state)
 {
 	FRESH(r);

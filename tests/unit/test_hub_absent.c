@@ -52,7 +52,7 @@ static struct recorder_client *lag_begin(struct hub_rig *r, struct lagging *l)
 	return c;
 }
 
-/* What each way of asking was answered. */
+/* The answer to each way of asking. */
 struct answer {
 	int n, rc;
 	uint64_t at;

@@ -238,7 +238,7 @@ static void bytes_say_their_encoding(void **state)
 	}
 }
 
-/* What jansson itself builds of valid text, ours builds, too: every letter in use. */
+/* Our builder makes of valid text what jansson's own makes: every letter in use. */
 static void packs_as_jansson_does(void **state)
 {
 	(void)state;

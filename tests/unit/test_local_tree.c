@@ -90,7 +90,7 @@ static void there_and_back(struct box *b, int seed)
 	if (restore(b, "other", "demo", &id, &e) != 0)
 		fail_msg("seed %d: fork: %s", seed, e.message);
 	assert_string_equal(ask(b, "other", "cat 'at the top'"), "and at the bottom");
-	/* What is that deep can go, too. */
+	/* A tree that is that deep can be removed, too. */
 	assert_int_equal(local_snapshot_drop(b->l, "demo", &id, &e), 0);
 	assert_int_equal(local_destroy_sandbox(b->l, "demo", true, &e), 0);
 	assert_int_equal(local_destroy_sandbox(b->l, "other", true, &e), 0);
@@ -126,7 +126,8 @@ static void test_user_mode(void **state)
 			_exit(2);
 		box_conf(&b.c);
 		b.l = box_local(&b, false);
-		/* What its owner has closed to himself nobody here could list: such trees are for test_trees(). */
+		/* Directories that their owner has closed to himself nobody here could list: such trees are for
+		 * test_trees(). */
 		make_plain(&b, "demo");
 		ask(&b, "demo", "true");
 		host("TREE_FILES=0 python3 " TREE " make 1 %s/sandboxes/demo/workspace", b.dir);
@@ -382,7 +383,8 @@ static void make_links(struct box *b, const char *agent, int deep, int links, in
 	     b->dir, agent, deep, links, sources);
 }
 
-/* What is packed in a moment must not take an hour to restore: the way to a first name is not gone again and again. */
+/* A tree that is packed in a moment must not take an hour to restore: the way to a first name is not gone again and
+ * again. */
 static void test_far_links(void **state)
 {
 	struct id id = fresh_id(), other = fresh_id();

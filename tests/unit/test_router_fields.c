@@ -1,4 +1,4 @@
-/* What of an answer from a sandbox would act on the daemon's own origin; who asks from a page of that origin. */
+/* Fields of an answer from a sandbox that would act on the daemon's own origin; who asks from a page of that origin. */
 #include "muxd/base/buf.h"
 #include "muxd/doors/rest/router_fields.h"
 #include "muxd/doors/rest/router_head.h"

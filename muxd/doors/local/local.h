@@ -67,7 +67,7 @@ void local_conn_result(struct local_conn *c, const char *key, json_t *value);
 /* What the hub said to a question: under key, or (NULL) as keys of the message itself. result is borrowed. */
 void local_conn_answer(struct local_ticket *t, const char *key, int rc, const struct err *e, json_t *result);
 
-/* What the door can be asked; tests/integration/audit_matrix.py reads these tables. */
+/* The questions that the door knows; tests/integration/audit_matrix.py reads these tables. */
 struct local_op {
 	const char *name;
 	void (*ask)(struct local_conn *c, const json_t *o);

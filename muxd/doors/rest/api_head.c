@@ -19,7 +19,7 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What libwebsockets decodes while it still looks for the line's end, and the places it has for parameters. more: the
+/* Escapes that libwebsockets decodes before it has the line's end, and its places for parameters. more: the
  * target goes on. */
 static int check_target(struct http1_text t, bool more, struct err *e)
 {

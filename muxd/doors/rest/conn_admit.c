@@ -129,7 +129,7 @@ int conn_judge(struct conn *c, int rc, struct err *e)
 	return err_set(e, ERR_LIMIT, "%s", OVER_MESSAGE);
 }
 
-/* What asks only what is open to everybody would never show that its grant has ended. */
+/* A connection that asks only what is open to everybody would never show that its grant has ended. */
 void conn_check_in(struct conn *c)
 {
 	if (admit_state(c->place) == ADMIT_IN && !broker_grant_valid(c->door->hub, &c->in_by, c->in_until))

@@ -202,7 +202,7 @@ static void hurry(struct conn *c)
 		c->deadline_ns = by;
 }
 
-/* What came of a head, in one record or several; first: in one. */
+/* The bytes that came of a head, in one record or several; first: in one. */
 static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
 {
 	SSL *ssl = lws_get_ssl(c->wsi);

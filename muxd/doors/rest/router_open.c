@@ -188,7 +188,7 @@ static void open_port(struct router *r)
 	broker_locate(r->c->door->hub, &r->c->x->rq, r->ask.id, r->ask.space, on_located, r);
 }
 
-/* It was collected here since libwebsockets could not, and is none of ours: say what the API says of it. */
+/* The head was collected here since libwebsockets could not, and is not for the router: say what the API says of it. */
 static int not_routed(const struct router *r, int *out_status, struct err *e)
 {
 	struct api_head head;

@@ -62,8 +62,8 @@ struct ssh_chan {
 	struct buf words;       /* notices and refusals on their way to the client, with their line ends */
 	struct between between; /* what the client's terminal was sent */
 	struct buf title;       /* a notice on its way into the title of its window */
-	bool title_begun;       /* ... and a part of it is out */
-	bool titled_over;       /* ... and takes ours away */
+	bool title_begun;       /* a part of that title is out */
+	bool titled_over;       /* the next title takes ours away */
 	bool titled;            /* one of ours stands there */
 	struct ssh_exit exit;
 	bool exit_told;
