@@ -407,6 +407,27 @@ void cutter_status(struct cutter *c, struct cutter_status *out)
 	pthread_mutex_unlock(&c->lock);
 }
 
+uint64_t cutter_foreign(struct cutter *c, char out_before[17])
+{
+	return chain_foreign(c->chain, out_before);
+}
+
+int cutter_name_key(struct cutter *c, const struct grant_public_key *next, struct err *e)
+{
+	return chain_name_key(c->chain, next, clock_wall_ns(), e);
+}
+
+int cutter_use_key(struct cutter *c, const struct signer *s, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&c->turn); /* recordings are sealed with it too */
+	rc = chain_use_key(c->chain, s, clock_wall_ns(), e);
+	c->p.signer = s;
+	pthread_mutex_unlock(&c->turn);
+	return rc;
+}
+
 int cutter_head(struct cutter *c, struct chain_head *out, struct err *e)
 {
 	struct chain_head head;

@@ -65,6 +65,11 @@ json_t *cutter_retention(struct cutter *c);
 /* The rule for a session with this OPEN. */
 void cutter_rule(struct cutter *c, const char *open, struct trunc_rule *out);
 void cutter_status(struct cutter *c, struct cutter_status *out);
+/* chain_foreign() of the log. */
+uint64_t cutter_foreign(struct cutter *c, char out_before[17]);
+/* The two steps of a rotation (chain.h). s: borrowed until the cutter ends. */
+int cutter_name_key(struct cutter *c, const struct grant_public_key *next, struct err *e);
+int cutter_use_key(struct cutter *c, const struct signer *s, struct err *e);
 /* The log's last signed head; signs a new one when entries came after it. */
 int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
 /*

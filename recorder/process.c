@@ -8,6 +8,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/sock.h"
+#include "recorder/alarms.h"
 #include "recorder/auth.h"
 #include "recorder/follower.h"
 #include "recorder/index_rebuild.h"
@@ -43,6 +44,9 @@ struct process {
 	struct cutter *cutter;
 	struct service *service;
 	struct keyframer *keyframer;
+	struct alarms *alarms;
+	struct signer **past; /* that were rotated away: who signs may still hold one */
+	size_t past_n;
 	struct lost lost;
 	uint64_t told_ns; /* boot; the last `starting` */
 };
@@ -201,11 +205,55 @@ static int start_service(struct process *p, struct err *e)
 	return rc ? rc : service_start(p->service, e);
 }
 
+/* taken: it took over in this start. */
+static void look_at_keys(struct process *p, bool *out_taken)
+{
+	char before[17];
+	uint64_t entry = cutter_foreign(p->cutter, before);
+
+	*out_taken = entry && strcmp(before, signer_public(p->start.signer)->kid) != 0;
+	if (!entry)
+		alarms_clear(p->alarms, "record_key_foreign");
+	else
+		alarms_set(
+		    p->alarms, "record_key_foreign",
+		    "Put keys/record back from a backup, in place of what is there, and start again. Where the old key "
+		    "is lost, keep a copy of record/ and run muxctl key rotate --record.",
+		    "the key that signs the record since entry %llu of its log was not named by the key before it: it "
+		    "vouches for nothing before that entry",
+		    (unsigned long long)entry);
+}
+
+static int tell_alarms(struct process *p, struct err *e)
+{
+	json_t *list = alarms_changed(p->alarms);
+	json_t *msg = list ? json_pack("{s:s, s:O}", "op", "alarms", "alarms", list) : NULL;
+	int rc = !list ? 0
+		 : msg ? sock_send_packet(p->ipc_fd, msg, NULL, 0, e)
+		       : err_set(e, ERR_NOMEM, "out of memory");
+
+	json_decref(msg);
+	json_decref(list);
+	return rc;
+}
+
 static int tell_ready(struct process *p, struct err *e)
 {
+	bool taken = false;
+	char before[17];
+
+	look_at_keys(p, &taken);
+	uint64_t foreign = cutter_foreign(p->cutter, before);
+	int told = tell_alarms(p, e);
+	if (told)
+		return told;
+
 	const struct grant_public_key *k = signer_public(p->start.signer);
 	char *key = base64_encode(k->key, sizeof(k->key), true);
 	json_t *msg = key ? json_pack("{s:s, s:s, s:s}", "op", "ready", "public_key", key, "kid", k->kid) : NULL;
+	if (msg && taken)
+		json_object_set_new(msg, "took_over",
+				    json_pack("{s:s, s:I}", "before", before, "entry", (json_int_t)foreign));
 	int rc = msg ? sock_send_packet(p->ipc_fd, msg, NULL, 0, e) : err_set(e, ERR_NOMEM, "out of memory");
 	json_decref(msg);
 	free(key);
@@ -236,7 +284,8 @@ static int process_start(struct process *p, struct err *e)
 		return rc;
 	if ((rc = make_folders(p, e)) != 0 || (rc = index_open_or_rebuild(p->start.dir, &progress, &ix, e)) != 0)
 		return rc;
-	rc = live_create(&p->live) ? err_set(e, ERR_NOMEM, "out of memory") : start_drain(p, ix, e);
+	rc = live_create(&p->live) || alarms_create(&p->alarms) ? err_set(e, ERR_NOMEM, "out of memory")
+								: start_drain(p, ix, e);
 	if (rc) {
 		index_close(ix);
 		return rc;
@@ -279,6 +328,62 @@ static int take_revocation(struct process *p, const json_t *msg, struct err *e)
 	return rc;
 }
 
+/* Both steps of a rotation are answered: the monitor changes the keys on the disk between them. */
+static int answer_key(struct process *p, const char *op, int result, const struct err *why, struct err *e)
+{
+	json_t *msg = result ? json_pack("{s:s, s:i, s:s}", "op", op, "rc", result, "message", why->message)
+			     : json_pack("{s:s, s:i}", "op", op, "rc", 0);
+	int rc = msg ? sock_send_packet(p->ipc_fd, msg, NULL, 0, e) : err_set(e, ERR_NOMEM, "out of memory");
+
+	json_decref(msg);
+	return rc;
+}
+
+static int name_key(struct process *p, const json_t *msg, struct err *e)
+{
+	struct grant_public_key next;
+	const char *text = "";
+	struct err why = {0};
+	uint8_t *raw = NULL;
+	size_t n = 0;
+	int rc = json_need_str(msg, "public_key", &text, &why);
+
+	if (!rc &&
+	    (base64_decode(text, strlen(text), true, &raw, &n) || n != GRANT_KEY_LEN || grant_key_id(raw, next.kid)))
+		rc = err_set(&why, ERR_INVAL, "public_key is no public key");
+	if (!rc) {
+		memcpy(next.key, raw, GRANT_KEY_LEN);
+		rc = cutter_name_key(p->cutter, &next, &why);
+	}
+	free(raw);
+	return answer_key(p, "key.named", rc, &why, e);
+}
+
+static int use_key(struct process *p, int fd, struct err *e)
+{
+	struct signer *s = NULL;
+	struct err why = {0};
+	bool taken;
+	struct signer **grown;
+	int rc = start_key(fd, &s, &why);
+
+	grown = rc ? NULL : realloc(p->past, (p->past_n + 1) * sizeof(*grown));
+	if (!rc && !grown)
+		rc = err_set(&why, ERR_NOMEM, "out of memory");
+	if (grown) {
+		p->past = grown;
+		p->past[p->past_n++] = p->start.signer;
+		/* In use from here on, also where its first head could not be written: the next one will be. */
+		p->start.signer = s;
+		rc = cutter_use_key(p->cutter, s, &why);
+		log_info(NULL, "the record is signed by key %s from now on", signer_public(s)->kid);
+	} else {
+		signer_destroy(s);
+	}
+	look_at_keys(p, &taken);
+	return answer_key(p, "key.used", rc, &why, e);
+}
+
 static void process_packet(struct process *p, const json_t *msg, int *fds, size_t n)
 {
 	const char *op = "";
@@ -295,6 +400,11 @@ static void process_packet(struct process *p, const json_t *msg, int *fds, size_
 		fds[0] = -1;
 	} else if (strcmp(op, "grant_keys") == 0) {
 		rc = auth_set_keys(p->start.auth, json_object_get(msg, "grant_keys"), &e);
+	} else if (strcmp(op, "key.name") == 0) {
+		rc = name_key(p, msg, &e);
+	} else if (strcmp(op, "key.use") == 0 && n == 1) {
+		rc = use_key(p, fds[0], &e);
+		fds[0] = -1;
 	} else if (strcmp(op, "reload") == 0 && n == 1) {
 		rc = take_conf(p, fds[0], json_object_get(msg, "loaded"), &e);
 		fds[0] = -1;
@@ -332,12 +442,15 @@ static void process_loop(struct process *p)
 {
 	struct pollfd pfd[2] = {{.fd = p->ipc_fd, .events = POLLIN}, {.fd = p->signal_fd, .events = POLLIN}};
 	while (p->state == PROCESS_RUNNING) {
+		struct err e = {0};
 		int n = poll(pfd, 2, TICK_MS);
 		if (n > 0 && pfd[1].revents)
 			process_set_state(p, PROCESS_STOPPING);
 		if (n > 0 && pfd[0].revents)
 			process_ipc(p);
 		lost_check(&p->lost);
+		if (tell_alarms(p, &e))
+			log_error(NULL, "the monitor cannot be told what is wrong: %s", e.message);
 	}
 }
 
@@ -351,6 +464,10 @@ static void process_finish(struct process *p)
 	keyframer_destroy(p->keyframer);
 	drain_destroy(p->drain);
 	live_destroy(p->live);
+	alarms_destroy(p->alarms);
+	for (size_t i = 0; i < p->past_n; i++)
+		signer_destroy(p->past[i]);
+	free(p->past);
 	start_finish(&p->start);
 	if (p->segments_fd >= 0)
 		close(p->segments_fd);

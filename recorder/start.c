@@ -56,7 +56,7 @@ int start_conf(int fd, struct conf **out, struct err *e)
 	return rc;
 }
 
-static int start_key(int fd, struct signer **out, struct err *e)
+int start_key(int fd, struct signer **out, struct err *e)
 {
 	uint8_t seed[GRANT_KEY_LEN];
 	int rc = pread_whole(fd, seed, sizeof(seed));

@@ -26,6 +26,8 @@ struct start {
 /* Waits for the packet. On failure everything received is closed. */
 int start_receive(int ipc_fd, struct start *out, struct err *e);
 void start_finish(struct start *s);
+/* The seed of a record key in a file, which is closed. */
+int start_key(int fd, struct signer **out, struct err *e);
 /* The configuration in a memfd, which is closed. */
 int start_conf(int fd, struct conf **out, struct err *e);
 

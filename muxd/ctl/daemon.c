@@ -19,6 +19,7 @@ static const struct ctl_option shutdown_options[] = {
 
 static const struct ctl_option rotate_options[] = {
     {"drop-old", 0, NULL, "Tokens signed with earlier keys stop working at once."},
+    {"record", 0, NULL, "The key that signs the record: the old one names the new one in the log."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -96,8 +97,10 @@ static int shutdown_run(struct ctl *c, const struct ctl_args *a)
 static int rotate_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *answer = NULL;
-	int status =
-	    ask(c, json_pack("{s:s,s:b}", "op", "key.rotate", "drop_old", (int)args_has(a, "drop-old")), &answer);
+	int status = ask(c,
+			 json_pack("{s:s,s:b,s:b}", "op", "key.rotate", "drop_old", (int)args_has(a, "drop-old"),
+				   "record", (int)args_has(a, "record")),
+			 &answer);
 
 	if (status)
 		return status;
@@ -143,7 +146,7 @@ const struct ctl_command shutdown_command = {
 const struct ctl_command key_rotate_command = {
     .name = "key rotate",
     .operands = "",
-    .help = "Sign grants with a new key from now on.",
+    .help = "Sign grants, or the record, with a new key from now on.",
     .options = rotate_options,
     .run = rotate_run,
 };

@@ -249,6 +249,7 @@ void hub_destroy(struct hub *h)
 	exec_ids_destroy(h->exec_ids);
 	readers_destroy(h);
 	free(h->recovery);
+	json_decref(h->alarms);
 	uv_close((uv_handle_t *)h->second, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);
 	pace_destroy(h);
@@ -302,6 +303,15 @@ int64_t hub_now_wall(struct hub *h)
 enum hub_record_state hub_record_state(const struct hub *h)
 {
 	return journal_state(h->journal);
+}
+void hub_set_alarms(struct hub *h, json_t *list)
+{
+	json_decref(h->alarms);
+	h->alarms = json_is_array(list) && json_array_size(list) ? json_incref(list) : NULL;
+}
+const json_t *hub_alarms(const struct hub *h)
+{
+	return h->alarms;
 }
 bool hub_ready(const struct hub *h)
 {

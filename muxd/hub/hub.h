@@ -49,6 +49,8 @@ enum hub_record_state hub_record_state(const struct hub *h);
 const char *hub_record_state_name(enum hub_record_state s);
 /* What is counted beside hub_stats(): families of muxd/base/metric.h, the caller's. NULL: no memory. */
 json_t *hub_metrics(struct hub *h);
+/* What is wrong with the record although it goes on (recorder/alarms.h): a list of {code, message, hint}, or NULL. */
+const json_t *hub_alarms(const struct hub *h);
 bool hub_ready(const struct hub *h); /* recovered, record writable */
 const char *hub_instance(const struct hub *h);
 

@@ -225,6 +225,7 @@ struct hub {
 	struct grant_keyset keyset;
 	struct revocations *revoked;
 	struct failures *failures, *verdicts;
+	json_t *alarms;  /* of the record; NULL: none */
 	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
 	struct time_floor floor;
 	struct agent *agents;

@@ -55,6 +55,8 @@ struct hub_params {
 
 int hub_create(const struct hub_params *p, struct hub **out, struct err *e);
 void hub_destroy(struct hub *h);
+/* hub_alarms(); a reference is taken. */
+void hub_set_alarms(struct hub *h, json_t *list);
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n);
 int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns);
 void hub_set_conf(struct hub *h, struct conf *c);

@@ -4,6 +4,7 @@
 #include "muxd/base/log.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
+#include "muxd/monitor/rotation.h"
 
 #include <string.h>
 
@@ -136,6 +137,7 @@ static int op_status(struct admin_call *c, const json_t *msg, json_t **out, stru
 	if (o && (json_object_set_new(o, "rc", json_integer(0)) ||
 		  json_object_set_new(o, "state", json_string(monitor_state_name(m->state))) ||
 		  json_object_set_new(o, "grants", json_integer((json_int_t)grants_count(m->grants))) ||
+		  (m->alarms && json_object_set(o, "alarms", m->alarms)) ||
 		  json_object_set_new(o, "audit_waiting", json_integer((json_int_t)audit_waiting(m->audit))) ||
 		  json_object_set_new(o, "processes",
 				      json_pack("{s:{s:s, s:i}, s:{s:s, s:i}}", "net", "state",
@@ -151,13 +153,19 @@ static int op_status(struct admin_call *c, const json_t *msg, json_t **out, stru
 
 static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"op", "tag", "drop_old", NULL};
+	static const char *const keys[] = {"op", "tag", "drop_old", "record", NULL};
 	struct monitor *m = c->m;
-	bool drop_old = false;
+	bool drop_old = false, record = false;
 	int rc = json_only_keys(msg, keys, e);
 
 	if (rc == 0)
 		rc = json_opt_bool(msg, "drop_old", &drop_old, e);
+	if (rc == 0)
+		rc = json_opt_bool(msg, "record", &record, e);
+	if (rc == 0 && record && drop_old)
+		rc = err_set(e, ERR_INVAL, "drop_old is for grant keys: public keys of the record stay for ever");
+	if (rc == 0 && record && (rc = rotation_begin(m, c, e)) == 0)
+		return ANSWER_LATER;
 	if (rc == 0)
 		rc = keys_rotate(&m->keys, &m->layout, drop_old, e);
 	if (rc)

@@ -323,6 +323,27 @@ static int open_record_key(struct keys *k, const struct layout *l, const struct 
 	return rc;
 }
 
+int keys_use_record(struct keys *k, const struct layout *l, const struct identity *who,
+		    const uint8_t seed[GRANT_KEY_LEN], const struct grant_public_key *key, struct err *e)
+{
+	struct key_folder *f = calloc(1, sizeof *f);
+	char folder[PATH_MAX];
+	int rc = f ? layout_path(l, "keys/record", folder, e) : err_set(e, ERR_NOMEM, "no memory for keys");
+
+	if (rc == 0)
+		rc = write_key(folder, seed, key, who->recorder, e);
+	if (rc == 0)
+		rc = scan(folder, f, e);
+	if (rc == 0 && !seed_of(f, key->kid))
+		rc = err_set(e, ERR_CORRUPT, "%s does not hold the key that was put there", folder);
+	if (rc == 0)
+		rc = key_path(folder, key->kid, "seed", k->record_seed, e);
+	if (rc == 0)
+		rc = retire_others(f, seed_of(f, key->kid), e);
+	free(f);
+	return rc;
+}
+
 static int make_host_key(const char *path, const char *public_path, struct file_owner owner, struct err *e)
 {
 	struct grant_public_key key;

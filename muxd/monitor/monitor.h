@@ -36,6 +36,7 @@ enum monitor_state {
 };
 
 struct revoke_wait;
+struct rotation;
 struct admin;
 
 struct monitor {
@@ -56,6 +57,8 @@ struct monitor {
 	json_t *loaded; /* who loaded it (loader.h) */
 	struct grants *grants;
 	struct audit *audit;
+	struct rotation *rotation; /* NULL: none is under way */
+	json_t *alarms;            /* what the recorder told of itself last; NULL: nothing yet */
 	struct sandboxes *sandboxes;
 	json_t *sandbox_list; /* for net's start packet; NULL until asked */
 	bool sandbox_list_asked, sandbox_list_failed;
@@ -95,6 +98,7 @@ int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
 int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e);
 void tell_reload(struct monitor *m);
 void tell_grant_keys(struct monitor *m);
+void tell_alarms(struct monitor *m);
 
 /* reload.c */
 int config_load(struct monitor *m, struct err *e); /* reads --config, or the defaults */

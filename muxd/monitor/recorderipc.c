@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/base/log.h"
 #include "muxd/monitor/monitor.h"
+#include "muxd/monitor/rotation.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,6 +77,22 @@ static void give_screen(struct monitor *m)
 	json_decref(msg);
 }
 
+/* It began to sign with a key that the log does not name: keys/record was lost, or exchanged. */
+static void audit_took_over(struct monitor *m, const char *kid, const json_t *how)
+{
+	const char *before = "";
+	int64_t entry = 0;
+
+	if (!how || json_opt_str(how, "before", &before, NULL) ||
+	    json_opt_int(how, "entry", 0, INT64_MAX, &entry, NULL))
+		return;
+	if (audit_put(m->audit,
+		      json_pack("{s:s, s:s, s:s, s:I, s:s}", "event", "record.key_foreign", "kid", kid, "before",
+				before, "entry", (json_int_t)entry, "outcome", "error"),
+		      0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: the foreign record key %s is not in it", kid);
+}
+
 static void on_packet(void *arg, const json_t *msg)
 {
 	struct monitor *m = arg;
@@ -85,6 +102,7 @@ static void on_packet(void *arg, const json_t *msg)
 	if (strcmp(op, "ready") == 0 && m->recorder.state == PROC_STARTING) {
 		json_opt_str(msg, "kid", &kid, NULL);
 		log_info(NULL, "recorder is ready, record key %s", kid);
+		audit_took_over(m, kid, json_object_get(msg, "took_over"));
 		proc_set_ready(&m->recorder);
 		/* also one that starts: the recorder that it asked is gone, or hears it twice */
 		if (m->net.state == PROC_READY || m->net.state == PROC_STARTING)
@@ -94,6 +112,12 @@ static void on_packet(void *arg, const json_t *msg)
 		monitor_ready(m);
 	} else if (strcmp(op, "starting") == 0) {
 		proc_progress(&m->recorder);
+	} else if (strcmp(op, "alarms") == 0) {
+		json_decref(m->alarms);
+		m->alarms = json_incref(json_object_get(msg, "alarms"));
+		tell_alarms(m);
+	} else if (strcmp(op, "key.named") == 0 || strcmp(op, "key.used") == 0) {
+		rotation_told(m, op, msg);
 	} else if (strcmp(op, "screen.start") == 0) {
 		give_screen(m);
 	} else if (strcmp(op, "revoked") != 0) {
@@ -111,6 +135,7 @@ static int on_may_start(void *arg, struct err *e)
 
 static void on_ended(void *arg, bool was_ready, const struct err *how)
 {
+	rotation_recorder_gone(arg);
 	monitor_child_ended(arg, &((struct monitor *)arg)->recorder, was_ready, how);
 }
 

@@ -420,6 +420,7 @@ static void finish(struct monitor *m)
 	conf_destroy(m->local_conf);
 	free(m->conf_text);
 	json_decref(m->loaded);
+	json_decref(m->alarms);
 	if (m->hup_fd > 0)
 		close(m->hup_fd);
 	layout_close(&m->layout);

@@ -76,6 +76,8 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n)
 		o = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:I}", "op", "start", "mode", identity_mode(&m->who),
 			      "instance", m->layout.instance, "state_dir", m->layout.dir, "fds", names, "grant_keys",
 			      keys, "revoked", revoked, "floor_ns", (json_int_t)floor_now(&m->floor));
+	if (o && m->alarms)
+		json_object_set(o, "alarms", m->alarms);
 	if (o && m->loaded)
 		json_object_set(o, "loaded", m->loaded);
 	json_decref(names);
@@ -126,6 +128,15 @@ static void tell(struct proc *p, const json_t *msg, const int *fds, size_t n)
 		log_error(NULL, "%s could not be told of a change and is started again", p->ops->name);
 		proc_kill(p);
 	}
+}
+
+void tell_alarms(struct monitor *m)
+{
+	json_t *msg = m->alarms ? json_pack("{s:s, s:O}", "op", "alarms", "alarms", m->alarms) : NULL;
+
+	if (m->alarms)
+		tell(&m->net, msg, NULL, 0);
+	json_decref(msg);
 }
 
 void tell_grant_keys(struct monitor *m)

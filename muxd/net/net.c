@@ -261,6 +261,8 @@ static void on_told(void *arg, const char *op, const json_t *json, const int *fd
 				       json_pack("{s:s,s:O}", "op", "revoked", "id", json_object_get(json, "id")));
 	} else if (strcmp(op, "grant_keys") == 0) {
 		(void)set_keys(n->hub, json_object_get(json, "grant_keys"));
+	} else if (strcmp(op, "alarms") == 0) {
+		hub_set_alarms(n->hub, json_object_get(json, "alarms"));
 	} else if (strcmp(op, "audit") == 0) {
 		answer_audit(n, json);
 	} else {
@@ -465,6 +467,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	rc = hub_create(&p, &n->hub, e);
 	if (rc)
 		return rc;
+	hub_set_alarms(n->hub, json_object_get(start, "alarms"));
 	rc = set_keys(n->hub, json_object_get(start, "grant_keys"));
 	for (size_t i = 0; !rc && i < json_array_size(list); i++)
 		rc = revoke_one(n->hub, json_array_get(list, i));

@@ -11,6 +11,8 @@ static void reply_state(struct http_exchange *x, bool good, const char *good_wor
 
 	if (o && hub_conf(x->hub)->descriptors[0])
 		json_object_set_new(o, "reduced", json_string(hub_conf(x->hub)->descriptors));
+	if (o && hub_alarms(x->hub))
+		json_object_set(o, "alarms", (json_t *)hub_alarms(x->hub));
 	if (!good)
 		x->retry_after_s = 1;
 	if (o)
@@ -20,12 +22,17 @@ static void reply_state(struct http_exchange *x, bool good, const char *good_wor
 	json_decref(o);
 }
 
-/* Healthy: the record can be written, or is about to be (a restart of the recorder is no illness). */
+/*
+ * Healthy: the record can be written, or is about to be (a restart of the recorder is no illness), and nothing is known
+ * to be wrong with it.
+ */
 void rest_healthz(struct http_exchange *x)
 {
 	enum hub_record_state record = hub_record_state(x->hub);
 
-	reply_state(x, record == RECORD_OK || record == RECORD_STARTING, "ok", "record_unavailable");
+	bool writes = record == RECORD_OK || record == RECORD_STARTING;
+
+	reply_state(x, writes && !hub_alarms(x->hub), "ok", writes ? "record_alarm" : "record_unavailable");
 }
 
 void rest_readyz(struct http_exchange *x)
