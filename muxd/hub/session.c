@@ -228,6 +228,20 @@ static void send_size_due(struct session *s)
 		s->size_due = false;
 }
 
+/* It was begun by a process made ahead, for no other could be made: nor can it make any. */
+static void say_full(struct session *s)
+{
+	struct attachment *a;
+	char text[256];
+
+	text_format(text, sizeof(text),
+		    "%.64s is at its limit of processes: this shell can start none, its own commands work; muxctl sandbox "
+		    "kill ends everything inside",
+		    s->agent->name);
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	attachment_notice(a, text, false);
+}
+
 void session_on_opened(struct session *s, int rc, const char *why)
 {
 	struct attachment *a;
@@ -241,6 +255,8 @@ void session_on_opened(struct session *s, int rc, const char *why)
 	}
 	if (rc == 0)
 		session_job_done(s, 0, why); /* else the EXIT that follows says more than `why` */
+	if (rc == 0 && strcmp(why, "spare") == 0)
+		say_full(s);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	if (a->input_blocked)
 		attachment_wake(a, WAKE_WRITABLE);

@@ -16,9 +16,13 @@ void channel_set_state(struct channel *c, enum channel_state s)
 void channel_destroy(struct channel *c)
 {
 	struct muxlet *m = c->m;
+	const char *at;
 
-	if (c->birth)
+	if (c->birth) {
+		spares_let_go(m, c->birth);
 		birth_free(m, c->birth);
+	}
+	(void)spares_failure(c, &at);
 	timer_cancel(&m->loop, &c->end_timer);
 	timer_cancel(&m->loop, &c->echo_timer);
 	source_close(&m->loop, &c->in);

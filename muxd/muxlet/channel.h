@@ -23,6 +23,7 @@
 struct muxlet;
 struct birth;
 struct channel;
+struct child_failure;
 TAILQ_HEAD(channel_queue, channel);
 
 enum channel_state { CHANNEL_STARTING, CHANNEL_RUNNING, CHANNEL_ENDING, CHANNEL_DRAINING, CHANNEL_ENDED };
@@ -71,12 +72,14 @@ struct channel {
 	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
-	bool staff;          /* it may use what is kept back */
-	bool out_of_memory;  /* its program was ended for want of it, by us */
-	bool freezes;        /* its program is --freeze: what it stopped goes on if it is killed */
-	bool opened_pending; /* OPENED waits for company */
-	bool spooled;        /* ended and counted in m->spooled */
-	bool exit_pending;   /* EXIT is to be sent after the last byte */
+	struct child_failure *failure; /* by a spare: why its program did not begin, if it did not */
+	bool spare;                    /* begun where no process could be made */
+	bool staff;                    /* it may use what is kept back */
+	bool out_of_memory;            /* its program was ended for want of it, by us */
+	bool freezes;                  /* its program is --freeze: what it stopped goes on if it is killed */
+	bool opened_pending;           /* OPENED waits for company */
+	bool spooled;                  /* ended and counted in m->spooled */
+	bool exit_pending;             /* EXIT is to be sent after the last byte */
 	struct frame_exit exit;
 	uint16_t opened_code;
 	/* places */

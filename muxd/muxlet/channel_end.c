@@ -3,7 +3,9 @@
 #include "muxd/muxlet/terminal.h"
 #include "muxd/muxlet/tree.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +156,7 @@ static void end_birth(struct channel *c, uint8_t cause)
 		return;
 	c->birth->ended = true;
 	c->birth->cause = cause;
+	spares_let_go(c->m, c->birth);
 	nursery_end(c->m, c->birth);
 }
 
@@ -196,12 +199,28 @@ void channel_signal(struct channel *c, int signum)
 		(void)kill(-group, signum);
 }
 
+/* By the one that should have become it. */
+static void not_begun(struct channel *c, int err, const char *at)
+{
+	c->exit.cause = CAUSE_NOT_STARTED;
+	c->exit.code = -1;
+	c->exit.signal = 0;
+	c->exit.error = err;
+	snprintf(c->exit.at, sizeof(c->exit.at), "%s", at);
+}
+
 void channel_on_exit(struct channel *c, int status)
 {
+	const char *at;
+	int err;
+
 	LIST_REMOVE(c, by_pid);
 	c->pid = 0;
 	c->exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	c->exit.signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
+	err = spares_failure(c, &at);
+	if (err)
+		not_begun(c, err, at);
 	if (c->freezes && c->exit.signal) /* it could not let go itself */
 		(void)tree_signal_all((const int[]){SIGCONT, 0});
 	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED &&

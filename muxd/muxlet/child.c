@@ -112,14 +112,16 @@ static void exec_search(const struct child *c)
 	errno = denied ? denied : ENOENT;
 }
 
-static void become(const struct child *c, volatile struct child_failure *f) __attribute__((noreturn));
-static void become(const struct child *c, volatile struct child_failure *f)
+void child_become(const struct child *c, volatile struct child_failure *f)
 {
 	take_fds(c, f);
 	if (chdir(c->cwd) < 0 && !(c->cwd_optional && errno == ENOENT))
 		fail(f, CHILD_AT_CWD);
 	(void)setrlimit(RLIMIT_NOFILE, &c->files);
 	(void)setrlimit(RLIMIT_NPROC, &c->procs);
+	if (!c->first)
+		(void)setpriority(PRIO_PROCESS, 0,
+				  c->nice); /* muxlet carries keys and goes first; what it starts does not */
 	reset_signals();
 	if (c->guard && guard_lay(c->guard))
 		fail(f, CHILD_AT_GUARD);
@@ -130,31 +132,16 @@ static void become(const struct child *c, volatile struct child_failure *f)
 	fail(f, CHILD_AT_EXEC);
 }
 
-/* muxlet carries keys and goes first; what it starts does not. */
-static void step_back(const struct child *c, pid_t pid)
-{
-	if (!c->first)
-		(void)setpriority(PRIO_PROCESS, (id_t)pid, c->nice);
-}
-
-void child_become(const struct child *c, volatile struct child_failure *f)
-{
-	step_back(c, 0);
-	become(c, f);
-}
-
-/* It steps back once it is the program: until then its parent waits for it. */
 int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at)
 {
 	volatile struct child_failure f = {0, CHILD_AT_SPAWN};
 	pid_t pid = vfork();
 
 	if (pid == 0)
-		become(c, &f); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone, on its own stack frame */
+		child_become(c, &f); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone, on its own stack frame */
 	if (pid < 0)
 		f.error = errno;
 	if (f.error == 0) {
-		step_back(c, pid);
 		*out_pid = pid;
 		return 0;
 	}

@@ -26,7 +26,7 @@
 
 struct options {
 	int listen_fd, secret_fd, programs_fd, leave_s, dial;
-	bool pause, nursery;
+	bool pause, nursery, spare;
 	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
 };
@@ -38,7 +38,7 @@ static int usage(void)
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
-	      "       muxlet --pause | --nursery | --install PATH | --check SHA256 | --version\n",
+	      "       muxlet --pause | --nursery | --spare | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
 }
@@ -65,29 +65,19 @@ static int amount(const char *s, int base, long *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
-					      {"secret-fd", required_argument, NULL, 's'},
-					      {"shell", required_argument, NULL, 'S'},
-					      {"workdir", required_argument, NULL, 'w'},
-					      {"join", required_argument, NULL, 'j'},
-					      {"leave", required_argument, NULL, 'L'},
-					      {"pause", no_argument, NULL, 'p'},
-					      {"check", required_argument, NULL, 'c'},
-					      {"install", required_argument, NULL, 'I'},
-					      {"verbose", no_argument, NULL, 'v'},
-					      {"version", no_argument, NULL, 'V'},
-					      {"put", required_argument, NULL, 'P'},
-					      {"mode", required_argument, NULL, 'm'},
-					      {"size", required_argument, NULL, 'z'},
-					      {"parents", no_argument, NULL, 'd'},
-					      {"get", required_argument, NULL, 'G'},
-					      {"sync", required_argument, NULL, 'y'},
-					      {"freeze", required_argument, NULL, 'f'},
-					      {"dial", required_argument, NULL, 'D'},
-					      {"pids", required_argument, NULL, 'N'},
-					      {"programs-fd", required_argument, NULL, 'g'},
-					      {"nursery", no_argument, NULL, 'n'},
-					      {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {
+	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
+	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
+	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
+	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
+	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
+	    {"version", no_argument, NULL, 'V'},         {"put", required_argument, NULL, 'P'},
+	    {"mode", required_argument, NULL, 'm'},      {"size", required_argument, NULL, 'z'},
+	    {"parents", no_argument, NULL, 'd'},         {"get", required_argument, NULL, 'G'},
+	    {"sync", required_argument, NULL, 'y'},      {"freeze", required_argument, NULL, 'f'},
+	    {"dial", required_argument, NULL, 'D'},      {"spare", no_argument, NULL, 'X'},
+	    {"pids", required_argument, NULL, 'N'},      {"programs-fd", required_argument, NULL, 'g'},
+	    {"nursery", no_argument, NULL, 'n'},         {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
 
@@ -113,6 +103,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			break;
 		case 'p':
 			o->pause = true;
+			break;
+		case 'X':
+			o->spare = true;
 			break;
 		case 'I':
 			o->install = optarg;
@@ -166,8 +159,8 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		}
 	if (bad || optind != argc)
 		return -1;
-	modes = o->pause + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync + !!o->freeze +
-		!!o->dial + o->nursery;
+	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync +
+		!!o->freeze + !!o->dial + o->nursery;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -269,12 +262,14 @@ static int set_up(struct muxlet *m, const struct options *o)
 		m->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
 	rc = loop_init(&m->loop);
 	if (!rc)
-		rc = timer_reserve(&m->loop, 16);
+		rc = timer_reserve(&m->loop, TIMERS_OWN);
 	if (!rc)
 		rc = signals_open(m);
 	if (!rc) {
 		watch_open(m);
 		clear_open(m);
+		if (o->join) /* nothing keeps processes back here */
+			spares_open(m);
 		if (m->own_pod)
 			memory_open(m, "/sys/fs/cgroup");
 		nursery_open(m, o->programs_fd);
@@ -349,6 +344,7 @@ static void tear_down(struct muxlet *m)
 	secrets_wipe(m, 0);
 	source_close(&m->loop, &m->listener);
 	source_close(&m->loop, &m->signals);
+	spares_close(m);
 	memory_close(m);
 	loop_finish(&m->loop);
 	pool_finish(&m->pool);
@@ -380,6 +376,8 @@ int main(int argc, char **argv)
 		return freeze_run(o.freeze);
 	if (o.pause)
 		return errand_pause();
+	if (o.spare)
+		return spare_run();
 	if (o.check)
 		return errand_check(o.check);
 	if (o.install)

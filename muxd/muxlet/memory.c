@@ -21,6 +21,7 @@
 #define LIMIT_NONE   (UINT64_C(1) << 50) /* version 1 has a number for "no limit" */
 #define PROCESS_COST (128 * 1024)        /* of the kernel's, for a process that does nothing */
 #define STAT_MAX     8192
+#define FIRST_NS     (60 * MS_NS) /* an end takes time: between the first and the second look at which it was too much */
 #define OVER_NS      (20 * MS_NS)
 #define CROWD        256 /* processes and threads */
 #define SHARE        4   /* between looks at least this many times as long as one takes */
@@ -151,6 +152,16 @@ static void mark_staff(struct muxlet *m, struct tree_proc *v, size_t n)
 	}
 }
 
+static size_t without_spares(const struct muxlet *m, struct tree_proc *v, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!spares_have(m, v[i].pid))
+			v[kept++] = v[i];
+	return kept;
+}
+
 static bool may_end(const struct channel *c)
 {
 	return c->pid && !c->staff;
@@ -186,6 +197,7 @@ static void end_largest(struct muxlet *m, unsigned again, uint64_t need)
 	if (tree_descendants(getpid(), &v, &n))
 		return;
 	mark_staff(m, v, n);
+	n = without_spares(m, v, n);
 	chosen = memory_choose(v, n, need << (again < AGAIN_MOST ? again : AGAIN_MOST), again >= PATIENCE);
 	for (size_t i = 0; i < chosen; i++) {
 		struct channel *c = muxlet_find_pid(m, v[i].pid);
@@ -261,8 +273,10 @@ static void memory_tick(struct timer *t)
 		kept = memory_kept(u.limit);
 		wait = next_ns(&u);
 		if (u.held + kept > u.limit && u.held > files_held(m) + kept && !m->stopping && !m->clearing) {
-			end_some(m, u.processes, u.held + kept - u.limit + kept / 2);
-			wait = OVER_NS;
+			if (!m->memory.again || u.held >= m->memory.held) /* else it is on its way back */
+				end_some(m, u.processes, u.held + kept - u.limit + kept / 2);
+			m->memory.held = u.held;
+			wait = m->memory.again == 1 ? FIRST_NS : OVER_NS;
 		} else {
 			m->memory.again = 0;
 		}

@@ -25,6 +25,7 @@ struct memory {
 	struct timer timer;
 	bool v2;
 	int stat_fd, limit_fd, kernel_fd, pids_fd; /* files of the group; -1: not there */
+	uint64_t held;                             /* at the last of these */
 	unsigned again;                            /* looks in a row at which too much was used */
 };
 

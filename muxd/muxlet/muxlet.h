@@ -11,6 +11,7 @@
 #include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/memory.h"
 #include "muxd/muxlet/nursery.h"
+#include "muxd/muxlet/spare.h"
 #include "muxd/muxlet/stream.h"
 
 #include <sys/resource.h>
@@ -23,6 +24,7 @@
 #define SINKS_MAX         256
 #define SECRETS_MAX       16
 #define STREAMS_PENDING   4
+#define TIMERS_OWN        32 /* besides those of channels */
 #define SHUTDOWN_GRACE_MS 2000
 #define PIDS_RESERVE      48 /* processes beyond --pids for those that may use them; what lies above is muxlet's */
 
@@ -81,6 +83,7 @@ struct muxlet {
 	uint64_t clear_token, clear_until_ns;
 	unsigned clear_still; /* looks in a row that found nobody who was not stopped */
 	struct memory memory;
+	struct spares spares;
 	char user[64];
 	char **environ; /* of the sandbox, as muxlet found it */
 };

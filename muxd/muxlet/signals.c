@@ -26,6 +26,7 @@ static void reap(struct muxlet *m)
 		c = muxlet_find_pid(m, pid);
 		if (c)
 			channel_on_exit(c, status);
+		spares_reaped(m, pid);
 	}
 	m->reap_more = m->loop.again = true; /* others have a turn first */
 }
@@ -88,6 +89,7 @@ void signals_stop(struct muxlet *m)
 	m->stopping = true;
 	m->stop_kill_ns = m->loop.now_ns + SHUTDOWN_GRACE_MS * MS_NS;
 	muxlet_note(m, "told to end");
+	spares_close(m);
 	(void)signal_all(SIGTERM);
 	for (c = TAILQ_FIRST(&m->alive); c; c = next) {
 		next = TAILQ_NEXT(c, place);

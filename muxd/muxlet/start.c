@@ -30,6 +30,7 @@ struct start {
 	size_t nmore;
 	int fd[3];           /* the child's ends */
 	struct birth *birth; /* when it is not made here */
+	bool by_spare;       /* ... but by one that is there already */
 };
 
 static bool env_is(const char *entry, const char *name, size_t len)
@@ -271,6 +272,18 @@ static int give(struct start *s, struct child *child)
 	return 0;
 }
 
+/* No process can be made: one that was made ahead may become it, where a person waits for a terminal. */
+static int spawn_or_spare(struct start *s, struct child *child, const char **at)
+{
+	int err = spawn(s, child, at);
+
+	if (err != EAGAIN || strcmp(*at, "spawn") != 0 || !(s->o->flags & OPEN_RESERVE) || !(s->o->flags & OPEN_PTY) ||
+	    !spares_ready(s->m))
+		return err;
+	s->by_spare = true;
+	return give(s, child);
+}
+
 static int launch(struct start *s, const char **at)
 {
 	bool staff = s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
@@ -300,7 +313,7 @@ static int launch(struct start *s, const char **at)
 	child.first = s->m->hurries && staff;
 	child.nice = s->m->hurries || staff ? 0 : s->m->own_pod ? CHILD_NICE_POD : CHILD_NICE_WORK;
 	if (s->m->nursery.state == NURSERY_OFF || staff || s->c->freezes)
-		return spawn(s, &child, at);
+		return spawn_or_spare(s, &child, at);
 	*at = "spawn";
 	return give(s, &child);
 }
@@ -474,7 +487,7 @@ void start_channel(struct muxlet *m, const struct frame *f)
 
 	if (!may_start(m, f))
 		goto out;
-	s.c = timer_reserve(&m->loop, 2 * (m->living + m->finished + 1) + 16) ? NULL : new_channel(m, f);
+	s.c = timer_reserve(&m->loop, 2 * (m->living + m->finished + 1) + TIMERS_OWN) ? NULL : new_channel(m, f);
 	if (!s.c) {
 		refuse_new(m, f->channel, CODE_SYSTEM, ENOMEM, "spawn", "out of memory");
 		goto out;
@@ -488,7 +501,10 @@ void start_channel(struct muxlet *m, const struct frame *f)
 		not_started(s.c, err, at);
 	} else if (s.birth) {
 		s.c->birth = s.birth;
-		nursery_add(m, s.birth);
+		if (s.by_spare)
+			spares_add(m, s.birth);
+		else
+			nursery_add(m, s.birth);
 	} else {
 		started(s.c);
 	}

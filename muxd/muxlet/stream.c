@@ -174,7 +174,7 @@ static void put_lazy(struct stream *s)
 		TAILQ_REMOVE(&m->lazy, c, lazy);
 		c->in_lazy = false;
 		if (c->opened_pending) {
-			const char *text = c->opened_code ? strerror(c->exit.error) : "";
+			const char *text = c->opened_code ? strerror(c->exit.error) : c->spare ? "spare" : "";
 
 			c->opened_pending = false;
 			stream_put(s, &(struct frame){.type = FRAME_OPENED,

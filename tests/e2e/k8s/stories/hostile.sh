@@ -38,7 +38,6 @@ muxctl exec -n --task story $agent -- true || fail "no pod"
 kubectl get pod -l agent_id=$agent -o jsonpath='{.items[0].metadata.uid}' >"$tmp/uid"
 group=$(find /sys/fs/cgroup -type d -path "*muxd-k8s-*" -path "*pid*" -name "*$(cat "$tmp/uid")*" | head -n 1)
 [ -n "$group" ] || fail "no group of processes"
-echo "${PIDS:-1000}" >"$group/pids.max" || fail "no limit of processes"
 
 # Who takes memory is told what ended him, whether the kernel did it or muxlet, and nobody else is ended.
 token=$(head -n 1 "$tmp/tokens")
@@ -50,6 +49,7 @@ equal "a crowd that takes it bit by bit" oom "$(round "$(jq -n --arg c "$crowd" 
 equal "another round beside them" running "$(api "$token" GET "/v1/rounds/$sleeper" | jq -r .state)"
 api "$token" POST "/v1/rounds/$sleeper/signal" '{"signal":"KILL"}' >/dev/null
 
+echo "${PIDS:-1000}" >"$group/pids.max" || fail "no limit of processes"
 TOKENS=$tmp/tokens FORK=${FORK:-0} MEMORY=1 SHARED_DISK=1 MINUTE=${MINUTE:-10} nice -n 5 \
 	env ATTACKS="${ATTACKS:-sessions texts descriptors memory crowd cache shm kept ring processors arguments errors processes}" \
 	/usr/bin/python3 "$here/tests/integration/hostile.py" "$MUXD_STATE" $agent "$MUXCTL" || fail "$(tail -n 20 "$MUXD_STATE/daemon.log")"
