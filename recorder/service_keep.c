@@ -310,15 +310,15 @@ int service_hold_release(struct conn *c, const json_t *request, struct err *e)
 
 	if (rc)
 		return rc;
-	if ((rc = allowed(c, c->grant.agent, SCOPE_ADMIN, 0, e)) != 0)
+	if ((rc = allowed(c, NULL, SCOPE_ADMIN, 0, e)) != 0)
 		return denied(c, rc, e);
 	if ((rc = json_only_keys(request, keys, e)) != 0 || (rc = json_need_str(request, "hold", &f.id, e)) != 0 ||
 	    (rc = reason_of(request, &reason, e)) != 0)
 		return rc;
 	conn_catch_up(c, true);
 	rc = index_holds(c->index, false, find_hold, &f, e);
-	if (rc == 0 && (!f.held || allowed(c, f.agent, SCOPE_ADMIN, 0, NULL)))
-		rc = denied(c, err_set(e, ERR_NOT_FOUND, "there is no hold \"%.40s\" in force", f.id), e);
+	if (rc == 0 && !f.held)
+		rc = err_set(e, ERR_NOT_FOUND, "there is no hold \"%.40s\" in force", f.id);
 	if (rc == 0 && !(o = act_json(c, HOLD_RELEASE, reason)))
 		rc = err_set(e, ERR_NOMEM, "out of memory");
 	if (rc == 0) {

@@ -208,6 +208,12 @@ struct recording_filter {
 };
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg);
+/*
+ * Retention and legal holds: the recorder's own questions (recorder/service_keep.c), as it judges them. q: stolen,
+ * NULL: no memory. list: the answer is a list under that name (static); NULL: it is one object.
+ */
+void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const char *list, broker_json_done *done,
+		    void *arg);
 
 /*
  * A session that has ended and left memory, for who comes back to it: {agent, kind, principal, cols, rows, exit}, exit

@@ -18,8 +18,9 @@ struct record_job {
 	broker_json_done *done; /* one of the two */
 	broker_page_done *page_done;
 	void *arg;
-	json_t *rows; /* lists: what came before the end; else NULL */
-	bool screen;  /* one object of the first row, the bytes and the end */
+	json_t *rows;    /* lists: what came before the end; else NULL */
+	const char *key; /* of the list in the answer (static) */
+	bool screen;     /* one object of the first row, the bytes and the end */
 	struct buf bytes;
 };
 
@@ -63,7 +64,7 @@ static void job_end(struct record_job *j, const json_t *last)
 	if (j->screen)
 		o = screen_json(j, last);
 	else
-		o = j->rows ? json_pack("{s:O}", "recordings", j->rows) : json_copy((json_t *)(uintptr_t)last);
+		o = j->rows ? json_pack("{s:O}", j->key, j->rows) : json_copy((json_t *)(uintptr_t)last);
 	json_object_del(o, "end");
 	j->done(j->arg, 0, NULL, o);
 	json_decref(o);
@@ -133,7 +134,8 @@ static json_t *list_question(const struct recording_filter *f)
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg)
 {
-	ask(h, rq, list_question(f), (struct record_job){.done = done, .arg = arg, .rows = json_array()});
+	ask(h, rq, list_question(f),
+	    (struct record_job){.done = done, .arg = arg, .rows = json_array(), .key = "recordings"});
 }
 
 void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
@@ -166,4 +168,10 @@ void broker_recording_page(struct hub *h, const struct request *rq, const struct
 	    json_pack("{s:s,s:s,s:I,s:I,s:I}", "op", "page", "session", id, "from_ns", (json_int_t)from_ns, "after_seq",
 		      (json_int_t)after_seq, "limit", (json_int_t)limit),
 	    (struct record_job){.page_done = done, .arg = arg});
+}
+
+void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const char *list, broker_json_done *done,
+		    void *arg)
+{
+	ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = list ? json_array() : NULL, .key = list});
 }

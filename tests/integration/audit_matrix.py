@@ -65,6 +65,11 @@ REST = {
     "GET /v1/recordings/{id}": op(about="session", needs="replay", event="record.read"),
     "GET /v1/recordings/{id}/events": op(about="session", needs="replay", event="record.read"),
     "GET /v1/recordings/{id}/screen": op(about="session", needs="replay", event="record.read"),
+    "GET /v1/retention": op(about="record list", needs="replay admin", event="record.read"),
+    "POST /v1/retention/apply": op(about="pool", needs="admin", body=REASON),
+    "GET /v1/holds": op(about="record list", needs="replay admin", event="record.read"),
+    "POST /v1/holds": op(about="agent", needs="replay admin", body={"agent": AGENT, **REASON}, event="hold.add"),
+    "DELETE /v1/holds/{id}": op(about="pool", needs="admin"),
     "GET /v1/web/session": op(), "POST /v1/web/session": op(body={}), "DELETE /v1/web/session": op(),
     "POST /sandboxes/leases": op(about="pool", needs="lifecycle", body={"userId": "u", "workflowId": "none", "requestId": "m"}),
     "GET /sandboxes/leases": op(about="pool", needs="lifecycle"), "GET /sandboxes/leases/{id}": op(about="lease", needs="lifecycle"),
@@ -286,7 +291,9 @@ EXCEPTIONS = {
     # SSH has no log-in without a password that the daemon would see: an empty one is a token that is none.
     ("ssh", name, "none"): ({"token_malformed"}, "auth.fail", "token_malformed") for name in SSH
 } | {  # the other grant of every agent has no admin
-    ("recorder.sock", name, "other agent"): ({"forbidden"}, "verdict", "forbidden") for name in ("hold.release", "retention.apply")
+    (door, name, "other agent"): ({"forbidden"}, "verdict", "forbidden")
+    for door, name in (("recorder.sock", "hold.release"), ("recorder.sock", "retention.apply"),
+                       ("rest", "DELETE /v1/holds/{id}"), ("rest", "POST /v1/retention/apply"))
 }
 
 # ---- clients: each cell has a connection and an address of its own, so that its events are its own

@@ -72,12 +72,10 @@ muxctl audit --event hold.add -o json | jq -se 'length == 5 and all(.[]; .record
 muxctl audit --event hold.release -o json | jq -se 'length == 1 and (.[0].record.reason == "closed")' >/dev/null || fail "hold.release is not in the log"
 
 # ---- over HTTPS: an auditor sets one, an agent does not; an admin releases
-if [ -n "${HOLDS_REST:-}" ]; then
-	auditor=$(new_token '*' auditor replay) admin=$(new_token '*' staff admin) agent=$(new_token two agent rounds)
-	id=$(api "$auditor" POST /v1/holds '{"principal":"mary","reason":"case 8"}' | jq -r .hold)
-	[ "$(api "$auditor" GET /v1/holds | jq -r ".holds[] | select(.id == \"$id\") | .principal")" = mary ] || fail "GET /v1/holds"
-	[ "$(api "$agent" POST /v1/holds '{"agent":"two","reason":"no"}' | jq -r .error.code)" = forbidden ] || fail "an agent set a hold"
-	[ "$(api "$auditor" DELETE "/v1/holds/$id" '{"reason":"no"}' | jq -r .error.code)" = forbidden ] || fail "an auditor released a hold"
-	[ "$(api "$admin" DELETE "/v1/holds/$id" '{"reason":"done"}' | jq -r .released)" = true ] || fail "an admin could not release"
-	[ "$(api "$auditor" GET /v1/retention | jq -r .retain.now)" = 1s ] || fail "GET /v1/retention"
-fi
+auditor=$(new_token '*' auditor replay) admin=$(new_token '*' staff admin) agent=$(new_token two agent rounds)
+id=$(api "$auditor" POST /v1/holds '{"principal":"mary","reason":"case 8"}' | jq -r .hold)
+[ "$(api "$auditor" GET /v1/holds | jq -r ".holds[] | select(.id == \"$id\") | .principal")" = mary ] || fail "GET /v1/holds"
+[ "$(api "$agent" POST /v1/holds '{"agent":"two","reason":"no"}' | jq -r .error.code)" = forbidden ] || fail "an agent set a hold"
+[ "$(api "$auditor" DELETE "/v1/holds/$id?reason=no" | jq -r .error.code)" = forbidden ] || fail "an auditor released a hold"
+[ "$(api "$admin" DELETE "/v1/holds/$id?reason=done" | jq -r .released)" = true ] || fail "an admin could not release"
+[ "$(api "$auditor" GET /v1/retention | jq -r .retention.retain.now)" = 1s ] || fail "GET /v1/retention"

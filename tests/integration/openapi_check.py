@@ -430,6 +430,23 @@ def finished_rounds(api, agent, task):
             api.fail(f"a cut stream is {stream}")
 
 
+def keeping(api, agent):
+    reason = {"reason": "the document's check"}
+    _, made = api.call("POST", "/v1/holds", {201}, body={"agent": agent, "from": "2026-01-01T00:00:00Z", **reason})
+    _, listed = api.call("GET", "/v1/holds", {200}, query="?all=true")
+    if made and listed and made["hold"] not in [h["id"] for h in listed["holds"]]:
+        api.fail("GET /v1/holds does not list the hold that was just set")
+    api.call("GET", "/v1/retention", {200})
+    api.refused("POST", "/v1/holds", 400, "invalid_request", body=reason)
+    api.refused("POST", "/v1/holds", 400, "invalid_request", body={"agent": agent, "from": "yesterday", **reason})
+    api.refused("POST", "/v1/holds", 400, "reason_required", body={"agent": agent, "reason": " "})
+    api.refused("POST", "/v1/holds", 403, "forbidden", body={"principal": "joe", **reason})
+    api.refused("POST", "/v1/holds", 404, "not_found", body={"session": str(uuid.uuid4()), **reason})
+    api.refused("GET", "/v1/holds", 400, "invalid_request", query="?all=perhaps")
+    api.refused("DELETE", "/v1/holds/{id}", 403, "forbidden", query="?reason=check", id=str(uuid.uuid4()))
+    api.refused("POST", "/v1/retention/apply", 403, "forbidden", body=reason)
+
+
 def recordings(api, agent, task):
     """What a round left is listed, described and read, once it is sealed."""
     _, value = api.call("POST", "/v1/agents/{agent}/rounds", {200}, agent=agent,
@@ -603,6 +620,7 @@ def main():
     ended_rounds(api, agent, task)
     refusals(api, agent, task)
     recordings(api, agent, task)
+    keeping(api, agent)
     files(api, agent, task)
     pages(api, agent)
     lifecycle_refused(api, agent)

@@ -42,6 +42,12 @@ void rest_recording_list(struct http_exchange *x);
 void rest_recording_show(struct http_exchange *x);
 void rest_recording_events(struct http_exchange *x);
 void rest_recording_screen(struct http_exchange *x);
+/* keep.c */
+void rest_retention_show(struct http_exchange *x);
+void rest_retention_apply(struct http_exchange *x);
+void rest_hold_list(struct http_exchange *x);
+void rest_hold_add(struct http_exchange *x);
+void rest_hold_release(struct http_exchange *x);
 /* grants.c */
 void rest_grant_create(struct http_exchange *x);
 /* health.c */
