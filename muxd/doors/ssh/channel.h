@@ -63,7 +63,7 @@ struct ssh_chan {
 	struct between between; /* what the client's terminal was sent */
 	struct buf title;       /* a notice on its way into the title of its window */
 	bool title_begun;       /* a part of that title is out */
-	bool titled_over;       /* the next title takes ours away */
+	bool titled_over;       /* that title takes ours away */
 	bool titled;            /* one of ours stands there */
 	struct ssh_exit exit;
 	bool exit_told;

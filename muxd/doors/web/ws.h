@@ -62,7 +62,7 @@ struct ws {
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
 	struct frames frames; /* of the client, as far as they were looked at */
-	size_t looked;        /* bytes that were looked at before libwebsockets took them */
+	size_t looked;        /* bytes that were looked at and that libwebsockets has to take */
 	bool broken;          /* what comes is no WebSocket any more */
 	bool eof_due;         /* of the client's input, behind what waits of it */
 };
