@@ -172,40 +172,58 @@ static int begin(struct recut *r, struct recut_session *s, const struct ring_rec
 	return 0;
 }
 
-static int copy_events(struct recut *r, struct recut_session *s, struct recording *old, struct err *e)
+static int copy_events(struct recut *r, struct recut_session *s, struct recording *old, const struct part *upto,
+		       struct err *e)
 {
 	struct ring_record rec;
 	int rc = recording_next(old, &rec, e);
 
-	if (rc != 1 || rec.type != RING_OPEN || rec.seq != s->part->open_lsn)
+	if (rc != 1 || rec.type != RING_OPEN || rec.seq != upto->open_lsn)
 		return ERR_CORRUPT;
 	rec.session = s->id;
 	rc = begin(r, s, &rec, FROM_FILE, e);
 	/* Behind the part there may be anything. */
-	while (rc == 0 && recording_next(old, &rec, NULL) == 1 && rec.seq <= s->part->lsn) {
+	while (rc == 0 && recording_next(old, &rec, NULL) == 1 && rec.seq <= upto->lsn) {
 		rec.session = s->id;
 		rc = builder_copy(s->b, &rec, e);
 	}
 	for (unsigned i = 0; rc == 0 && i < STREAM_COUNT; i++)
-		if (builder_offset(s->b, i) != s->part->offsets[i])
+		if (builder_offset(s->b, i) != upto->offsets[i])
 			rc = ERR_CORRUPT;
-	s->last_ns = s->part->last_ns;
-	s->last_wall_ns = s->part->last_wall_ns;
+	s->last_ns = upto->last_ns;
+	s->last_wall_ns = upto->last_wall_ns;
 	return rc;
 }
 
-/* From this file as far as the log vouches for it. ERR_NOT_FOUND: it is not the one that the log means. */
+/* How far the log vouches for this file; NULL: it is not one that it means. */
+static int vouched(const struct recut *r, const struct recut_session *s, const char *path, const struct part **out,
+		   struct err *e)
+{
+	size_t n = 0, best = 0;
+	const struct part *all = parts_of(&r->parts, &s->id, &n);
+	struct readback *places = calloc(n ? n : 1, sizeof(*places));
+	int rc = places ? 0 : ERR_NOMEM;
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		places[i].pos = all[i].size;
+		memcpy(places[i].hash, all[i].hash, DIGEST_LEN);
+	}
+	if (rc == 0)
+		rc = readback_farthest(path, places, n, &best, NULL);
+	free(places);
+	*out = rc == 0 && all ? &all[best] : NULL;
+	return rc == ERR_NOMEM ? err_set(e, rc, "no memory to read a recording") : 0;
+}
+
 static int from_file(struct recut *r, struct recut_session *s, const char *path, struct err *e)
 {
-	struct readback seen = {.pos = 0};
 	struct recording *old = NULL;
-	int rc = readback_to(&seen, path, -1, s->part->size, s->part->hash, NULL);
+	const struct part *upto;
+	int rc = vouched(r, s, path, &upto, e);
 
-	if (rc == ERR_NOMEM)
-		return err_set(e, rc, "no memory to read a recording");
-	if (rc || recording_open(path, &old, NULL))
-		return ERR_NOT_FOUND;
-	rc = copy_events(r, s, old, e);
+	if (rc || !upto || recording_open(path, &old, NULL))
+		return rc ? rc : ERR_NOT_FOUND;
+	rc = copy_events(r, s, old, upto, e);
 	recording_close(old);
 	if (rc == ERR_UNSUPPORTED || rc == ERR_CORRUPT) {
 		builder_abort(s->b);

@@ -150,11 +150,22 @@ static size_t place_of(const struct parts *l, const struct id *session)
 	return low;
 }
 
+const struct part *parts_of(const struct parts *l, const struct id *session, size_t *out_n)
+{
+	size_t at = place_of(l, session), end = at;
+
+	while (end < l->n && id_equal(&l->list[end].session, session))
+		end++;
+	*out_n = end - at;
+	return end > at ? &l->list[at] : NULL;
+}
+
 const struct part *parts_find(const struct parts *l, const struct id *session)
 {
-	size_t at = place_of(l, session);
+	size_t n;
+	const struct part *first = parts_of(l, session, &n);
 
-	return at < l->n && id_equal(&l->list[at].session, session) ? &l->list[at] : NULL;
+	return first ? first + n - 1 : NULL;
 }
 
 static int put(struct parts *l, size_t at, const struct part *p)
@@ -175,20 +186,15 @@ static int put(struct parts *l, size_t at, const struct part *p)
 
 int parts_take(struct parts *l, const struct chain_entry *en)
 {
-	size_t at = place_of(l, &en->session);
-	bool there = at < l->n && id_equal(&l->list[at].session, &en->session);
+	size_t at = place_of(l, &en->session), n = 0;
 	struct part p;
 
-	if (there && (en->type == CHAIN_SEAL || en->type == CHAIN_TOMBSTONE)) {
-		memmove(l->list + at, l->list + at + 1, (l->n - at - 1) * sizeof(*l->list));
-		l->n--;
+	(void)parts_of(l, &en->session, &n);
+	if (n && (en->type == CHAIN_SEAL || en->type == CHAIN_TOMBSTONE)) {
+		memmove(l->list + at, l->list + at + n, (l->n - at - n) * sizeof(*l->list));
+		l->n -= n;
 	}
-	if (en->type != CHAIN_PART || part_parse(en, &p))
-		return 0;
-	if (!there)
-		return put(l, at, &p);
-	l->list[at] = p;
-	return 0;
+	return en->type != CHAIN_PART || part_parse(en, &p) ? 0 : put(l, at + n, &p);
 }
 
 void parts_finish(struct parts *l)

@@ -34,12 +34,15 @@ json_t *part_json(const struct part *p);
 int part_parse(const struct chain_entry *en, struct part *out);
 
 struct parts {
-	struct part *list; /* sorted by session */
+	struct part *list; /* sorted by session, then as they came */
 	size_t n, cap;
 };
-/* The log's entries in order: a part is put in the place of the one before, a seal or a tombstone ends it. ERR_NOMEM */
+/* The log's entries in order; a seal or a tombstone ends those of its session. ERR_NOMEM. */
 int parts_take(struct parts *l, const struct chain_entry *en);
+/* The newest; NULL: none. */
 const struct part *parts_find(const struct parts *l, const struct id *session);
+/* All of them, the oldest first. */
+const struct part *parts_of(const struct parts *l, const struct id *session, size_t *out_n);
 void parts_finish(struct parts *l);
 /* All of the log below DIR. No log: none. */
 int parts_read(struct parts *l, const char *dir, struct err *e);

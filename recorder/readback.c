@@ -122,18 +122,24 @@ static int read_all(struct reading *g, const uint8_t hash[DIGEST_LEN], struct er
 	return rc == ERR_EOF || rc == ERR_SYS ? ERR_CORRUPT : rc;
 }
 
+static int open_it(const char *path, int *out, struct err *e)
+{
+	*out = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (*out >= 0)
+		return 0;
+	if (errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, "%s is gone", path);
+	return errno == ELOOP ? err_set(e, ERR_CORRUPT, "%s is a link", path)
+			      : err_sys(e, errno, "cannot open %s", path);
+}
+
 int readback_to(struct readback *r, const char *path, int fd, uint64_t end, const uint8_t hash[DIGEST_LEN],
 		struct err *e)
 {
 	struct reading g = {.r = r, .path = path, .end = end};
-	int rc;
+	int rc = open_it(path, &g.fd, e);
 
-	g.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (g.fd < 0)
-		rc = errno == ENOENT  ? err_set(e, ERR_NOT_FOUND, "%s is gone", path)
-		     : errno == ELOOP ? err_set(e, ERR_CORRUPT, "%s is a link", path)
-				      : err_sys(e, errno, "cannot open %s", path);
-	else
+	if (!rc)
 		rc = same_file(&g, fd, e);
 	if (!rc)
 		rc = read_all(&g, hash, e);
@@ -143,4 +149,28 @@ int readback_to(struct readback *r, const char *path, int fd, uint64_t end, cons
 	if (rc)
 		*r = (struct readback){.pos = 0};
 	return rc;
+}
+
+int readback_farthest(const char *path, const struct readback *places, size_t n, size_t *out, struct err *e)
+{
+	struct readback r = {.pos = 0};
+	struct reading g = {.r = &r, .path = path};
+	int rc = open_it(path, &g.fd, e), found = ERR_NOT_FOUND;
+
+	if (!rc)
+		rc = same_file(&g, -1, e);
+	if (!rc)
+		rc = file_size(g.fd, path, &g.end, e);
+	for (rc = rc ? rc : read_header(&g, e); !rc; rc = read_block(&g, e)) {
+		for (size_t i = 0; i < n; i++) {
+			if (places[i].pos != r.pos || memcmp(places[i].hash, r.hash, DIGEST_LEN) != 0)
+				continue;
+			*out = i;
+			found = 0;
+		}
+	}
+	if (g.fd >= 0)
+		close(g.fd);
+	free(g.bytes);
+	return rc == ERR_NOMEM ? rc : found;
 }

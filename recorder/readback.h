@@ -23,5 +23,7 @@ struct readback {
  */
 int readback_to(struct readback *r, const char *path, int fd, uint64_t end, const uint8_t hash[DIGEST_LEN],
 		struct err *e);
+/* Which of these places the file has as they are said to be, the farthest: its number. ERR_NOT_FOUND: none of them. */
+int readback_farthest(const char *path, const struct readback *places, size_t n, size_t *out, struct err *e);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tests/lib/cutter_rig.h"
 
 #include "muxd/base/crc.h"
+#include "recorder/part.h"
 
 /* What a recording says, event by event. */
 struct seen {
@@ -257,11 +258,253 @@ static void a_file_lost_under_the_recorder_loses_nothing(void **state)
 		lost_file_loses_nothing(*state, damages[i], false);
 }
 
+static void send_end(struct place *p, const struct id *id)
+{
+	text(p, RING_EXIT, id, "{\"cause\":\"exit\",\"code\":0}");
+	wait_state(p, id, "sealed");
+}
+
+static uint64_t recorded_bytes(struct place *p, const struct id *id)
+{
+	struct source *s = source_of(p, id);
+	uint64_t n = read_bytes(s, 0, UINT64_MAX);
+
+	source_destroy(s);
+	return n;
+}
+
+/* A session whose first segments are gone, and a little behind. The daemon is stopped. */
+static void long_session(struct place *p, struct id *id, uint64_t *at, int64_t *out_opened)
+{
+	start(p);
+	*out_opened = clock_wall_ns();
+	some_session(p, id, at);
+	let_segments_go(p, id, at);
+	send_bytes(p, id, at, MIB);
+	consumed(p, NULL);
+	stop(p);
+}
+
+static int64_t wall_of(const json_t *o, const char *key)
+{
+	int64_t ns = 0;
+	const char *text = json_string_value(json_object_get(o, key));
+
+	assert_non_null(text);
+	assert_int_equal(clock_parse_utc(text, &ns), 0);
+	return ns;
+}
+
+/* What is really gone is told where it is, how much, and between which times; the rest is there. */
+static void loss_is_true(struct place *p, const struct id *id, uint64_t at, int64_t opened, uint64_t first_seen_ns)
+{
+	struct recording *r = sealed(p, id);
+	const struct recording_info *info = recording_info(r);
+	struct ring_record rec;
+	uint64_t missing = 0, data = 0, last = first_seen_ns;
+	int64_t now = clock_wall_ns();
+
+	assert_true(info->wall_ns >= opened && info->wall_ns < opened + (int64_t)(5 * NS_PER_SEC));
+	while (recording_next(r, &rec, NULL) == 1) {
+		assert_true(rec.boot_ns >= last && rec.boot_ns <= clock_boot_ns());
+		last = rec.boot_ns;
+		if (rec.stream != STREAM_OUTPUT)
+			continue;
+		missing += rec.type == EVENT_MISSING ? event_extent(&rec) : 0;
+		data += rec.type == RING_DATA ? rec.len : 0;
+		for (uint32_t i = 0; rec.type == RING_DATA && i < rec.len; i++)
+			assert_int_equal(rec.payload[i], byte_at(rec.offset + i));
+	}
+	assert_int_equal(missing + data, at);
+	assert_true(missing && data > 3 * MIB); /* what segments hold is cut */
+	recording_close(r);
+	verify(p, id, false);
+	json_t *o = told(p, id, 1);
+	assert_string_equal(json_string_value(json_object_get(o, "outcome")), "error");
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(o, "lost"), STREAM_OUTPUT)), missing);
+	assert_true(wall_of(o, "lost_from") >= opened - (int64_t)NS_PER_SEC);
+	assert_true(wall_of(o, "lost_until") >= wall_of(o, "lost_from") && wall_of(o, "lost_until") <= now);
+	json_decref(o);
+}
+
+static void remove_index(const struct place *p)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/audit.db", p->dir);
+	assert_int_equal(unlink(path), 0);
+}
+
+enum { ITS_FILE = 1, THE_INDEX = 2 };
+
+static void losses_are_told(struct place *p, unsigned what)
+{
+	struct id id;
+	uint64_t at = 0, before = clock_boot_ns();
+	int64_t opened;
+	char path[256];
+
+	long_session(p, &id, &at, &opened);
+	open_path(p, &id, "mrec", path);
+	if (what & ITS_FILE)
+		is_gone(path);
+	if (what & THE_INDEX)
+		remove_index(p);
+	start(p);
+	send_bytes(p, &id, &at, 5000);
+	send_end(p, &id);
+	if (what & ITS_FILE) {
+		loss_is_true(p, &id, at, opened, before);
+	} else {
+		verify(p, &id, true);
+		assert_int_equal(recorded_bytes(p, &id), at);
+	}
+	stop(p);
+}
+
+static void what_is_really_gone_is_told_truly(void **state)
+{
+	losses_are_told(*state, ITS_FILE);
+	losses_are_told(*state, ITS_FILE | THE_INDEX);
+}
+
+static void a_lost_index_loses_nothing_of_an_open_recording(void **state)
+{
+	losses_are_told(*state, THE_INDEX);
+}
+
+/* The log vouches for a file up to several places: what stands in front of the damage is not lost with it. */
+static void a_file_is_good_as_far_as_the_log_vouches(void **state)
+{
+	static void (*const ends[])(const char *) = {is_shorter, has_a_changed_end};
+	struct place *p = *state;
+	struct id id;
+	int64_t opened;
+	char path[256];
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		uint64_t at = 0;
+		long_session(p, &id, &at, &opened);
+		start(p);
+		send_bytes(p, &id, &at, 5000);
+		consumed(p, NULL);
+		stop(p);
+		open_path(p, &id, "mrec", path);
+		ends[i](path);
+		start(p);
+		send_end(p, &id);
+		verify(p, &id, true);
+		assert_int_equal(recorded_bytes(p, &id), at);
+		stop(p);
+	}
+}
+
+/* A segment goes when what it holds was read back, and not before. */
+static void a_changed_file_holds_its_segments(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	uint64_t at = 0;
+	char path[256];
+
+	start(p);
+	session_open(p, &id);
+	send_bytes(p, &id, &at, 2 * MIB);
+	consumed(p, NULL);
+	open_path(p, &id, "mrec", path);
+	has_a_changed_block(path);
+	send_bytes(p, &id, &at, 36 * MIB);
+	consumed(p, NULL);
+	send_end(p, &id);
+	verify(p, &id, true);
+	assert_int_equal(recorded_bytes(p, &id), at);
+	json_decref(told(p, &id, 1));
+	stop(p);
+}
+
+/* Of every open session that stands in a segment which is gone, the log says how far its file has it. */
+static void the_log_knows_before_a_segment_goes(void **state)
+{
+	struct place *p = *state;
+	struct id id[20];
+	uint64_t at[20] = {0}, first;
+	struct parts parts;
+	struct segment_reader *r;
+	struct err e = {0};
+
+	start(p);
+	for (int i = 0; i < 20; i++) {
+		session_open(p, &id[i]);
+		send_bytes(p, &id[i], &at[i], 3000);
+	}
+	for (int round = 0; round < 3; round++)
+		send_bytes(p, &id[0], &at[0], 36 * MIB);
+	consumed(p, NULL);
+	(void)segments(p, &first);
+	assert_int_equal(segment_reader_create(p->segments_fd, first, &r, NULL), 0);
+	if (parts_read(&parts, p->dir, &e))
+		fail_msg("%s", e.message);
+	for (int i = 0; i < 20; i++) {
+		const struct part *part = parts_find(&parts, &id[i]);
+		assert_non_null(part);
+		assert_true(part->offsets[STREAM_OUTPUT] >= (i ? 3000 : 72 * (uint64_t)MIB));
+		assert_true(part->lsn + 1 >= segment_reader_lsn(r) || i);
+		assert_true(part->open_ns && part->last_ns >= part->open_ns && part->last_ns <= clock_boot_ns());
+		assert_true(part->last_wall_ns >= part->open_wall_ns && part->last_wall_ns <= clock_wall_ns());
+	}
+	segment_reader_destroy(r);
+	parts_finish(&parts);
+	stop(p);
+	start(p);
+	for (int i = 0; i < 20; i++)
+		send_end(p, &id[i]);
+	for (int i = 0; i < 20; i++)
+		verify(p, &id[i], true);
+	if (parts_read(&parts, p->dir, &e))
+		fail_msg("%s", e.message);
+	assert_int_equal(parts.n, 0);
+	parts_finish(&parts);
+	stop(p);
+}
+
+/* MIBS=5120: what goes through one open session does not stay in segments. */
+static void an_open_session_holds_no_segments(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	const char *mibs = getenv("MIBS");
+	uint64_t at = 0, all = (uint64_t)(mibs ? strtoul(mibs, NULL, 10) : 96) * MIB, first;
+	size_t most = 0;
+
+	start(p);
+	session_open(p, &id);
+	while (at < all) {
+		send_bytes(p, &id, &at, 4 * MIB);
+		consumed(p, NULL);
+		size_t n = segments(p, &first);
+		most = n > most ? n : most;
+	}
+	consumed(p, NULL);
+	print_message("%llu MiB through one session: at most %zu segments of 1 MiB\n", (unsigned long long)(all / MIB),
+		      most);
+	/* A checkpoint each 32 MiB, the last four, what the ring and the cutter had in work. */
+	assert_true(most < 32 + CUTTER_KEEP + 12);
+	send_end(p, &id);
+	verify(p, &id, true);
+	stop(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CUTTER_TEST(a_lost_open_file_loses_nothing),
 	    CUTTER_TEST(a_file_lost_under_the_recorder_loses_nothing),
+	    CUTTER_TEST(what_is_really_gone_is_told_truly),
+	    CUTTER_TEST(a_lost_index_loses_nothing_of_an_open_recording),
+	    CUTTER_TEST(a_file_is_good_as_far_as_the_log_vouches),
+	    CUTTER_TEST(a_changed_file_holds_its_segments),
+	    CUTTER_TEST(the_log_knows_before_a_segment_goes),
+	    CUTTER_TEST(an_open_session_holds_no_segments),
 	};
 	return cmocka_run_group_tests_name("recorder_recut", tests, quiet, NULL);
 }
