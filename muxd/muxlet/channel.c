@@ -27,6 +27,7 @@ void channel_destroy(struct channel *c)
 	timer_cancel(&m->loop, &c->echo_timer);
 	source_close(&m->loop, &c->in);
 	for (int i = 0; i < 2; i++) {
+		output_leave(&c->out[i]);
 		source_close(&m->loop, &c->out[i].src);
 		if (m->stream)
 			stream_let_go(m->stream, &c->out[i]);

@@ -15,6 +15,7 @@
 
 #include "muxd/link/frame.h"
 #include "muxd/muxlet/loop.h"
+#include "muxd/muxlet/reader.h"
 #include "muxd/muxlet/spool.h"
 
 #include <sys/queue.h>
@@ -32,9 +33,11 @@ struct output {            /* streams 1 and 2; of a pty only the first */
 	struct source src; /* the pty's is also where its input goes */
 	struct channel *channel;
 	uint8_t stream;
-	bool bulk;          /* a read filled its buffer once */
-	uint64_t window;    /* may send up to here */
-	uint64_t drain_end; /* beyond it nothing is the ended program's own */
+	bool bulk;            /* a read filled its buffer once */
+	bool by_reader;       /* a pipe that the loop may not read itself: reader.h */
+	struct read_job *job; /* a read of it that is under way; nobody watches it meanwhile */
+	uint64_t window;      /* may send up to here */
+	uint64_t drain_end;   /* beyond it nothing is the ended program's own */
 	struct spool spool;
 };
 
@@ -99,6 +102,7 @@ void channel_destroy(struct channel *c);
 void output_ready(struct source *s, uint32_t events);
 void output_update(struct output *o); /* watch or stop watching, after anything that changes its room */
 void output_close(struct output *o);
+void output_leave(struct output *o); /* what is being read of it is nobody's any more */
 bool outputs_closed(const struct channel *c);
 /* Reads what is there now, bounded: after the program ended, so that its last bytes travel with the exit. */
 void channel_read_rest(struct channel *c);

@@ -55,9 +55,12 @@ void channel_finish(struct channel *c)
 
 		if (o->src.fd < 0)
 			continue;
+		output_leave(o);
 		source_remove(&c->m->loop, &o->src);
-		if (c->pty || sink_add(c->m, o->src.fd))
+		if (c->pty)
 			close(o->src.fd);
+		else if (sink_add(c->m, o->src.fd))
+			reader_let_go(&c->m->reader, o->src.fd);
 		o->src.fd = -1;
 	}
 	channel_input_close(c);
@@ -90,6 +93,8 @@ static void drain(struct channel *c)
 /* Held back by the hub or the spool before the program's own last bytes were read. */
 static bool is_held(const struct output *o)
 {
+	if (o->job)
+		return true;
 	return o->src.fd >= 0 && !(o->src.events & EPOLLIN) && o->spool.end < o->drain_end;
 }
 

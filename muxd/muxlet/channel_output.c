@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -39,7 +40,7 @@ void output_update(struct output *o)
 
 	if (o->src.fd < 0 || c->state == CHANNEL_STARTING) /* nothing comes before OPENED */
 		return;
-	if (read_room(o))
+	if (read_room(o) && !o->job)
 		want |= EPOLLIN;
 	if (c->pty && (c->queue_len || c->eof_pending) && !c->frozen && !c->in_closed)
 		want |= EPOLLOUT;
@@ -89,6 +90,51 @@ static ssize_t read_once(struct output *o, size_t want)
 	return n > 0 ? n : 0;
 }
 
+void output_leave(struct output *o)
+{
+	if (o->job)
+		o->job->done = NULL;
+	o->job = NULL;
+}
+
+static void output_read(struct read_job *j)
+{
+	struct output *o = j->arg;
+	struct channel *c = o->channel;
+	bool over = j->n == 0 || (j->n < 0 && j->error != EAGAIN);
+
+	o->job = NULL;
+	if (j->n > 0) {
+		over = spool_append(&o->spool, j->bytes, (size_t)j->n) != 0;
+		c->read_at_ns = c->m->loop.now_ns;
+		muxlet_want_send(c);
+	}
+	if (over)
+		output_close(o);
+	else
+		output_update(o);
+}
+
+static void ask_reader(struct output *o)
+{
+	size_t room = read_room(o);
+
+	if (o->job || !room)
+		return;
+	o->job = reader_ask(&o->channel->m->reader, o->src.fd, room < READ_PIPE ? room : READ_PIPE, output_read, o);
+	if (!o->job)
+		output_close(o); /* no memory, no descriptor: better an end than silence */
+}
+
+/* A pipe without bytes and without a writer is known as such without a read. */
+static void look_at_pipe(struct output *o, uint32_t events)
+{
+	if (events & EPOLLIN)
+		ask_reader(o);
+	else if (events & (EPOLLHUP | EPOLLERR))
+		output_close(o);
+}
+
 /* One read a turn, so that the keys of others get in between; at the end whatever is there. */
 static bool read_turn(struct output *o, size_t budget, bool rest)
 {
@@ -123,6 +169,11 @@ void output_ready(struct source *s, uint32_t events)
 	struct output *o = container_of(s, struct output, src);
 	struct channel *c = o->channel;
 
+	if (o->by_reader) {
+		look_at_pipe(o, events);
+		output_update(o);
+		return;
+	}
 	if (c->pty && (events & EPOLLOUT))
 		channel_input_flush(c);
 	if (o->src.fd >= 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
@@ -136,7 +187,16 @@ void output_ready(struct source *s, uint32_t events)
 
 void channel_read_rest(struct channel *c)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		struct output *o = &c->out[i];
+		struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
+
+		if (o->by_reader && p.fd >= 0 && !o->job && poll(&p, 1, 0) > 0)
+			look_at_pipe(o, (p.revents & POLLIN ? EPOLLIN : 0u) | (p.revents & POLLHUP ? EPOLLHUP : 0u));
+		if (o->by_reader)
+			output_update(o);
+	}
+	for (int i = 0; i < 2 && !c->out[0].by_reader; i++)
 		for (int n = 0; n < REST_READS && c->out[i].src.fd >= 0 && read_room(&c->out[i]); n++)
 			if (!read_turn(&c->out[i], READ_PIPE, true))
 				break;

@@ -273,6 +273,8 @@ static int set_up(struct muxlet *m, const struct options *o)
 		if (m->own_pod)
 			memory_open(m, "/sys/fs/cgroup");
 		nursery_open(m, o->programs_fd);
+		if (o->programs_fd >= 0)
+			(void)reader_open(&m->reader, &m->loop);
 	}
 	return rc ? rc : listener_open(m, o->listen_fd);
 }
@@ -341,6 +343,7 @@ static void tear_down(struct muxlet *m)
 		free(k);
 	}
 	nursery_close(m);
+	reader_close(&m->reader);
 	secrets_wipe(m, 0);
 	source_close(&m->loop, &m->listener);
 	source_close(&m->loop, &m->signals);

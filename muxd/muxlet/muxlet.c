@@ -179,17 +179,43 @@ static void sink_close(struct sink *s)
 {
 	TAILQ_REMOVE(&s->m->sink_list, s, entry);
 	s->m->sinks--;
-	source_close(&s->m->loop, &s->src);
+	if (s->job)
+		s->job->done = NULL;
+	source_remove(&s->m->loop, &s->src);
+	reader_let_go(&s->m->reader, s->src.fd);
 	free(s);
+}
+
+static void sink_read(struct read_job *j)
+{
+	struct sink *s = j->arg;
+
+	s->job = NULL;
+	if (j->n == 0 || (j->n < 0 && j->error != EAGAIN) || source_watch(&s->m->loop, &s->src, EPOLLIN))
+		sink_close(s);
+}
+
+/* As outputs are read where there is a reader: not here. */
+static void sink_ask(struct sink *s)
+{
+	(void)source_watch(&s->m->loop, &s->src, 0);
+	s->job = reader_ask(&s->m->reader, s->src.fd, SINK_READ, sink_read, s);
+	if (!s->job)
+		sink_close(s);
 }
 
 static void sink_ready(struct source *src, uint32_t events)
 {
 	struct sink *s = container_of(src, struct sink, src);
 	uint8_t scratch[SINK_READ];
-	ssize_t n = read(src->fd, scratch, sizeof(scratch));
+	ssize_t n;
 
 	(void)events;
+	if (s->m->reader.on) {
+		sink_ask(s);
+		return;
+	}
+	n = read(src->fd, scratch, sizeof(scratch));
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		sink_close(s);
 }

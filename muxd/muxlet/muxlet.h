@@ -33,6 +33,7 @@ LIST_HEAD(channel_list, channel);
 /* A pipe whose round has ended while somebody in the background still holds it: read and thrown away. */
 struct sink {
 	struct source src;
+	struct read_job *job;
 	struct muxlet *m;
 	TAILQ_ENTRY(sink) entry;
 };
@@ -78,6 +79,7 @@ struct muxlet {
 	bool hurries;                /* its priority is meant for those who must get in, too */
 	uint32_t pids;               /* processes at once that programs may be; 0: muxlet keeps none back */
 	struct nursery nursery;
+	struct reader reader;
 	struct timer clear_timer; /* clear.c */
 	bool clearing;
 	uint64_t clear_token, clear_until_ns;

@@ -78,7 +78,7 @@ void spool_finish(struct spool *s)
 /* How many more chunks it may take: its own limit, the pool's, and the one that is always granted. */
 static size_t chunks_left(const struct spool *s)
 {
-	size_t own = SPOOL_MAX / SPOOL_CHUNK - s->chunks;
+	size_t own = s->chunks < SPOOL_MAX / SPOOL_CHUNK ? SPOOL_MAX / SPOOL_CHUNK - s->chunks : 0;
 	size_t all = s->pool->used < SPOOL_POOL_MAX / SPOOL_CHUNK ? SPOOL_POOL_MAX / SPOOL_CHUNK - s->pool->used : 0;
 
 	if (all == 0 && s->chunks == 0)
@@ -153,6 +153,47 @@ void spool_commit(struct spool *s, size_t n)
 		s->tail = s->tail->next;
 		s->tail->len = n - here;
 	}
+}
+
+/* Behind the tail, or the empty one that is linked there already. */
+static struct chunk *next_chunk(struct spool *s)
+{
+	struct chunk *c = s->tail && s->tail->next ? s->tail->next : chunk_get(s->pool);
+
+	if (!c || (s->tail && s->tail->next))
+		return c;
+	if (s->tail) {
+		s->tail->next = c;
+	} else {
+		s->head = c;
+		s->start = s->end;
+	}
+	s->chunks++;
+	return c;
+}
+
+int spool_append(struct spool *s, const void *p, size_t n)
+{
+	const uint8_t *from = p;
+
+	while (n) {
+		size_t here;
+
+		if (!tail_room(s)) {
+			struct chunk *c = next_chunk(s);
+
+			if (!c)
+				return -1;
+			s->tail = c;
+		}
+		here = n < tail_room(s) ? n : tail_room(s);
+		memcpy(s->tail->data + s->tail->len, from, here);
+		s->tail->len += here;
+		s->end += here;
+		from += here;
+		n -= here;
+	}
+	return 0;
 }
 
 size_t spool_peek(struct spool *s, size_t max, const uint8_t **out_p)

@@ -46,6 +46,8 @@ size_t spool_room(const struct spool *s);
 /* Up to want bytes of room as one or two pieces; how many pieces, 0 when full or out of memory. */
 int spool_reserve(struct spool *s, size_t want, struct iovec iov[2]);
 void spool_commit(struct spool *s, size_t n);
+/* What was read already is kept, whatever the limits say: there is at most one such piece a spool. -1: no memory. */
+int spool_append(struct spool *s, const void *p, size_t n);
 /* Contiguous bytes at `sent` (at most max); 0 when there are none. */
 size_t spool_peek(struct spool *s, size_t max, const uint8_t **out_p);
 void spool_advance(struct spool *s, size_t n);

@@ -267,6 +267,8 @@ static int give(struct start *s, struct child *child)
 		return err;
 	}
 	b->channel = s->c;
+	for (int i = 0; i < 2; i++)
+		s->c->out[i].by_reader = s->m->reader.on && !s->c->pty;
 	give_fds(s, b);
 	s->birth = b;
 	return 0;

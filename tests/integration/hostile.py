@@ -2,7 +2,7 @@
 """hostile.py STATE AGENT MUXCTL: a rounds-only agent that tries to fill everything at once: sessions, descriptors, memory, disk,
 ring, processors, processes. Staff opens a terminal by SSH every second all the while, and a minute after everything is as before.
 
-MINUTE: seconds of the attack (20). FORK=1: a fork bomb as well. MEMORY=1: programs that take all memory, too. SEED. AFTER: seconds until everything has to be as before (60).
+MINUTE: seconds of the attack (20). FORK=1: a fork bomb as well. MEMORY=0: without programs that take all memory. SEED. AFTER: seconds until everything has to be as before (60).
 TOKENS: a file with two lines, the token of the agent and that of staff."""
 import http.client, json, os, random, re, select, ssl, statistics, subprocess, sys, threading, time
 

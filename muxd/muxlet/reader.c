@@ -1,0 +1,174 @@
+#include "muxd/muxlet/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define STACK (64 * 1024)
+
+static void perform(struct read_job *j)
+{
+	if (j->want) {
+		do
+			j->n = read(j->fd, j->bytes, j->want);
+		while (j->n < 0 && errno == EINTR);
+		j->error = j->n < 0 ? errno : 0;
+	}
+	close(j->fd);
+}
+
+static void *reader_run(void *arg)
+{
+	struct reader *r = arg;
+	const uint64_t one = 1;
+	struct read_job *j;
+
+	(void)pthread_mutex_lock(&r->lock);
+	while (!r->stop) {
+		j = STAILQ_FIRST(&r->todo);
+		if (!j) {
+			(void)pthread_cond_wait(&r->asked, &r->lock);
+			continue;
+		}
+		STAILQ_REMOVE_HEAD(&r->todo, entry);
+		(void)pthread_mutex_unlock(&r->lock);
+		perform(j);
+		(void)pthread_mutex_lock(&r->lock);
+		STAILQ_INSERT_TAIL(&r->done, j, entry);
+		(void)!write(r->src.fd, &one, sizeof(one));
+	}
+	(void)pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static void let_go(struct reader *r, struct read_job *j)
+{
+	if (r->spare)
+		free(j);
+	else
+		r->spare = j;
+}
+
+static void reader_ready(struct source *s, uint32_t events)
+{
+	struct reader *r = container_of(s, struct reader, src);
+	struct read_queue done = STAILQ_HEAD_INITIALIZER(done);
+	struct read_job *j;
+	uint64_t count;
+
+	(void)events;
+	(void)!read(s->fd, &count, sizeof(count));
+	(void)pthread_mutex_lock(&r->lock);
+	STAILQ_CONCAT(&done, &r->done);
+	(void)pthread_mutex_unlock(&r->lock);
+	while ((j = STAILQ_FIRST(&done))) {
+		STAILQ_REMOVE_HEAD(&done, entry);
+		if (j->done)
+			j->done(j);
+		let_go(r, j);
+	}
+}
+
+/* No signal is the thread's: muxlet takes them by descriptor. */
+static int thread_start(struct reader *r)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	int err = pthread_attr_init(&attr);
+
+	if (err)
+		return err;
+	sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	(void)pthread_attr_setstacksize(&attr, STACK);
+	err = pthread_create(&r->thread, &attr, reader_run, r);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_attr_destroy(&attr);
+	return err;
+}
+
+int reader_open(struct reader *r, struct loop *l)
+{
+	int err;
+
+	memset(r, 0, sizeof(*r));
+	STAILQ_INIT(&r->todo);
+	STAILQ_INIT(&r->done);
+	r->loop = l;
+	r->src.ready = reader_ready;
+	r->src.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->src.fd < 0)
+		return errno;
+	err = -source_watch(l, &r->src, EPOLLIN);
+	err = err ? err : pthread_mutex_init(&r->lock, NULL);
+	err = err ? err : pthread_cond_init(&r->asked, NULL);
+	err = err ? err : thread_start(r);
+	if (err)
+		source_close(l, &r->src);
+	r->on = !err;
+	return err;
+}
+
+void reader_close(struct reader *r)
+{
+	if (!r->on)
+		return;
+	(void)pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	(void)pthread_cond_signal(&r->asked);
+	(void)pthread_mutex_unlock(&r->lock);
+	(void)pthread_detach(r->thread);
+	r->on = false;
+}
+
+static struct read_job *job_new(struct reader *r)
+{
+	struct read_job *j = r->spare;
+
+	r->spare = NULL;
+	return j ? j : malloc(sizeof(*j));
+}
+
+static void job_put(struct reader *r, struct read_job *j)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	STAILQ_INSERT_TAIL(&r->todo, j, entry);
+	(void)pthread_cond_signal(&r->asked);
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(struct read_job *j), void *arg)
+{
+	struct read_job *j = job_new(r);
+
+	if (!j)
+		return NULL;
+	j->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (j->fd < 0) {
+		let_go(r, j);
+		return NULL;
+	}
+	j->want = want < READER_BYTES ? want : READER_BYTES;
+	j->done = done;
+	j->arg = arg;
+	job_put(r, j);
+	return j;
+}
+
+void reader_let_go(struct reader *r, int fd)
+{
+	struct read_job *j = r->on ? job_new(r) : NULL;
+
+	if (!j) {
+		close(fd);
+		return;
+	}
+	j->fd = fd;
+	j->want = 0;
+	j->done = NULL;
+	job_put(r, j);
+}

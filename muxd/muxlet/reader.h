@@ -1,0 +1,57 @@
+/*
+ * reader.h - the thread that reads the pipes of programs, for muxlet itself may not.
+ *
+ * A pipe has a lock that its writer holds while the kernel finds memory for what is written. In a group of memory that
+ * is full that takes seconds, and whoever reads meanwhile waits with it, non-blocking or not. So where programs have a
+ * group of their own (nursery.h) muxlet's only other thread reads their pipes, in the order it was asked to; terminals,
+ * which have no such lock, muxlet reads itself. It touches nothing but its jobs: memory of channels is the loop's
+ * alone.
+ *
+ * A job: asked (by the loop) -> read (by the thread) -> done (in the loop again), then freed. Who is not interested any
+ * more takes itself out of it (job->done NULL); the descriptor is a duplicate of the thread's own.
+ */
+#ifndef MUXD_MUXLET_READER_H
+#define MUXD_MUXLET_READER_H
+
+#include "muxd/muxlet/loop.h"
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#define READER_BYTES (64 * 1024)
+
+struct read_job {
+	STAILQ_ENTRY(read_job) entry;
+	int fd;
+	size_t want;
+	ssize_t n; /* as of read(); with errno */
+	int error;
+	void (*done)(struct read_job *j); /* in the loop */
+	void *arg;
+	uint8_t bytes[READER_BYTES];
+};
+STAILQ_HEAD(read_queue, read_job);
+
+struct reader {
+	bool on; /* the thread runs */
+	pthread_t thread;
+	pthread_mutex_t lock; /* of the queues and `stop`; held for a few instructions */
+	pthread_cond_t asked;
+	struct read_queue todo, done;
+	struct read_job *spare; /* one is kept for the next */
+	bool stop;
+	struct loop *loop;
+	struct source src; /* eventfd: something is done */
+};
+
+/* 0 or errno: without it callers read themselves. */
+int reader_open(struct reader *r, struct loop *l);
+/* The thread may hang in a read: it is left to the end of the process. */
+void reader_close(struct reader *r);
+/* At most `want` bytes of fd. NULL: no memory, or no descriptor. */
+struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(struct read_job *j), void *arg);
+/* The last of a pipe's reading ends is closed by the thread: that takes the same lock. */
+void reader_let_go(struct reader *r, int fd);
+
+#endif
