@@ -127,5 +127,7 @@ void chain_reader_destroy(struct chain_reader *r);
 const struct id *chain_reader_log_id(const struct chain_reader *r);
 /* 1, 0 at the end, ERR_CORRUPT: *e names file and place; the next call goes on behind the damage. */
 int chain_reader_next(struct chain_reader *r, struct chain_entry *out, struct err *e);
+/* At the end: what was appended since is read by the next call. */
+int chain_reader_refresh(struct chain_reader *r, struct err *e);
 
 #endif

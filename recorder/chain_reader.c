@@ -266,6 +266,27 @@ int chain_reader_next(struct chain_reader *r, struct chain_entry *out, struct er
 	return 1;
 }
 
+int chain_reader_refresh(struct chain_reader *r, struct err *e)
+{
+	unsigned *files = NULL;
+	size_t n = 0;
+	int rc = chain_file_list(r->dir, &files, &n, e);
+
+	if (!rc && r->fd >= 0)
+		rc = file_size(r->fd, r->path, &r->size, e);
+	if (rc) {
+		free(files);
+		return rc;
+	}
+	free(r->files);
+	r->files = files;
+	r->nfiles = n;
+	r->buf_len = 0;
+	for (r->next = 0; r->next < n && files[r->next] <= r->number;)
+		r->next++;
+	return 0;
+}
+
 /* Skip whole files that end before from_seq: the header of the next one says so. */
 static int skip_files(struct chain_reader *r, struct err *e)
 {

@@ -107,6 +107,7 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 		return rc;
 	}
 	c->consumed = c->stored.lsn;
+	atomic_store(&c->compare_wanted, true);
 	c->checkpoint_ns = c->head_ns = clock_boot_ns();
 	*out = c;
 	return 0;
@@ -281,6 +282,8 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 		step_failed(c, &e);
 		goto out;
 	}
+	if (!more)
+		cut_compare(c, &more);
 	tell_progress(c, more ? "busy" : "idle");
 	live_forget_ended(c->p.live, c->consumed);
 	pause = more ? 0 : pause_of(c);
@@ -375,6 +378,7 @@ void cutter_destroy(struct cutter *c)
 	holds_finish(&c->holds);
 	free(c->suspects.list);
 	follower_destroy(c->follower);
+	index_compare_end(c->compare);
 	chain_close(c->chain);
 	index_close(c->index);
 	for (size_t i = 0; i < c->nrules; i++) {

@@ -70,6 +70,11 @@ uint64_t cutter_foreign(struct cutter *c, char out_before[17]);
 /* The two steps of a rotation (chain.h). s: borrowed until the cutter ends. */
 int cutter_name_key(struct cutter *c, const struct grant_public_key *next, struct err *e);
 int cutter_use_key(struct cutter *c, const struct signer *s, struct err *e);
+/*
+ * Waits until audit.db's rows were compared with the record and put right, where somebody else has written to it or
+ * suspect says that there are other rows than the recorder's. ERR_TIMEOUT: that goes on.
+ */
+int cutter_compare(struct cutter *c, bool suspect, uint64_t timeout_ns);
 /* The log's last signed head; signs a new one when entries came after it. */
 int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
 /*

@@ -123,7 +123,7 @@ static int restore_sealed(struct cutter *c, struct err *e)
 	for (size_t i = 0; rc == 0 && i < l.n; i++) {
 		rc = recording_find(c->dir, &l.ids[i], path, sizeof(path), e);
 		if (rc == 0)
-			rc = cut_seal_mend(c, &l.ids[i], path, e);
+			rc = cut_seal_mend(c, path, e);
 	}
 	if (rc == 0 && l.n)
 		rc = chain_sign_head(c->chain, clock_wall_ns(), e);

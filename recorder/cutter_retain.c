@@ -74,7 +74,8 @@ int cut_retain_due(struct cutter *c, struct err *e)
 		tell_wait(c);
 	if (rc == 0)
 		rc = cut_config_due(c, e);
-	if (rc || c->guard.until_ns)
+	/* What is in force and what is held stands in rows: nothing goes before those are known to be the record's. */
+	if (rc || c->guard.until_ns || cut_compare_wanted(c))
 		return rc;
 	rc = advance(c, job.now_ns, e);
 	if (rc || now < c->retention_ns)

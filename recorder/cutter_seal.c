@@ -4,6 +4,8 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "recorder/cutter_state.h"
+#include "recorder/file.h"
+#include "recorder/index_derive.h"
 #include "recorder/recording.h"
 
 #include <inttypes.h>
@@ -11,23 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int seal_path(const struct chain_seal *seal, char *out, size_t size)
-{
-	char id[ID_STR_LEN];
-	id_format(&seal->session, id);
-	return snprintf(out, size, "sealed/%s/%s.mrec", seal->day, id) < (int)size ? 0 : ERR_TOO_LARGE;
-}
-
-/* Log and index learn of a sealed file. */
+/* Log and index learn of a sealed file; what the index says of it is what the file says. */
 static int seal_tell(struct cutter *c, const struct chain_seal *seal, bool recovering, struct err *e)
 {
-	char path[128];
+	char path[FILE_PATH_MAX], id[ID_STR_LEN];
+	struct index_derived d;
 	int rc = chain_append_seal(c->chain, seal, recovering, e);
-	if (rc)
+
+	id_format(&seal->session, id);
+	if (rc == 0)
+		rc = file_path(path, e, "%s/sealed/%s/%s.mrec", c->dir, seal->day, id);
+	if (rc || (rc = index_derive(path, &d, e)) != 0)
 		return rc;
-	if (seal_path(seal, path, sizeof(path)))
-		return err_set(e, ERR_INTERNAL, "a sealed recording has an impossible name");
-	if ((rc = index_put_sealed(c->index, &seal->session, path, e)) != 0)
+	rc = index_put_recording(c->index, &d.row, e);
+	index_derived_finish(&d);
+	if (rc)
 		return rc;
 	pthread_mutex_lock(&c->lock);
 	c->seen.sealed++;
@@ -42,28 +42,12 @@ bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, siz
 	       strncmp(out + strlen(c->dir), sealed, sizeof(sealed) - 1) == 0;
 }
 
-int cut_seal_mend(struct cutter *c, const struct id *id, const char *path, struct err *e)
+int cut_seal_mend(struct cutter *c, const char *path, struct err *e)
 {
 	struct chain_seal seal;
-	struct recording *r;
-	struct err ignored;
-
 	int rc = recording_sealed(path, &seal, e);
-	if (rc || (rc = seal_tell(c, &seal, true, e)) != 0)
-		return rc;
-	/* Its end may lie before the place from which records are read again. */
-	if (recording_open(path, &r, &ignored) == 0) {
-		const struct recording_info *info = recording_info(r);
-		uint64_t offsets[STREAM_COUNT];
-		for (int i = 0; i < STREAM_COUNT; i++)
-			offsets[i] = info->streams[i].total;
-		rc = index_put_offsets(c->index, id, offsets, e);
-		if (rc == 0 && info->exit_json)
-			rc = index_put_end(c->index, id, info->exit_json, seal.journal_seq,
-					   recording_wall_ns(r, info->last_ns), e);
-		recording_close(r);
-	}
-	return rc;
+
+	return rc ? rc : seal_tell(c, &seal, true, e);
 }
 
 static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)

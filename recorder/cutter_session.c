@@ -158,7 +158,7 @@ static int known_sealed(struct cutter *c, const struct id *id, uint64_t lsn, boo
 	/* What came after the start cannot have been sealed before it. */
 	if (lsn >= c->replay_until || !cut_sealed_path(c, id, path, sizeof(path)))
 		return 0;
-	if ((rc = cut_seal_mend(c, id, path, e)) == 0)
+	if ((rc = cut_seal_mend(c, path, e)) == 0)
 		*out = true;
 	/* Signed and synced in this step: the index is not to say what the chain may lose. */
 	c->sign_now = true;

@@ -14,6 +14,7 @@
 #include "recorder/cutter.h"
 #include "recorder/follower.h"
 #include "recorder/holds.h"
+#include "recorder/index_compare.h"
 #include "recorder/open_files.h"
 #include "recorder/retention.h"
 
@@ -90,11 +91,17 @@ struct cutter {
 	uint64_t retention_ns;          /* when to look again */
 	struct retention_guard guard;
 
+	struct index_compare *compare; /* rows against the record, while that goes on */
+	char compare_first[200];       /* what it found first */
+
 	pthread_mutex_t lock;
 	pthread_cond_t moved; /* consumed moved, or a session was sealed */
 	uint64_t consumed;
 	uint64_t debt;
 	struct cutter_status seen;
+	uint64_t compare_ns; /* not before: it failed */
+	uint64_t compared;   /* how often that came to its end */
+	atomic_bool compare_wanted;
 	atomic_uint waiters;
 	atomic_bool stopping;
 };
@@ -114,7 +121,7 @@ int cut_seal_due(struct cutter *c, uint64_t now, struct err *e);
 uint64_t cut_seal_next(const struct cutter *c);
 /* The sealed file of a session, when there is one. */
 bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size);
-int cut_seal_mend(struct cutter *c, const struct id *id, const char *path, struct err *e);
+int cut_seal_mend(struct cutter *c, const char *path, struct err *e);
 int cut_checkpoint(struct cutter *c, struct err *e);
 /* Of one that changed, inside an index transaction. state: room to work in. */
 int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e);
@@ -150,6 +157,11 @@ void recut_destroy(struct recut *r);
 int recut_add(struct recut *r, const struct index_unsealed *u, const char *why);
 /* Makes their files and builders anew, and stores checkpoints. None was added: does nothing. */
 int recut_run(struct recut *r, struct err *e);
+
+/* cutter_index.c: audit.db against the record, at the start and when somebody else wrote to it */
+bool cut_compare_wanted(struct cutter *c);
+/* A bounded piece, in a transaction of its own. What fails is tried again and holds up nothing. */
+void cut_compare(struct cutter *c, bool *out_more);
 
 /* cutter_restore.c */
 int cut_restore(struct cutter *c, struct err *e);

@@ -1,15 +1,17 @@
 #define LOG_SUBSYS "index"
 #include "recorder/index.h"
 
+#include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "recorder/index_db.h"
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define INDEX_VERSION 1
+#define INDEX_VERSION 2
 #define CHECK_NS      (20 * NS_PER_SEC)
 #define CHECK_STEPS   10000 /* of SQLite's machine, between two looks at the clock */
 
@@ -19,7 +21,7 @@ static const char schema[] =
     " principal_kind TEXT, task TEXT, exec_id TEXT, digest TEXT, reason TEXT, opened_ns INTEGER, ended_ns INTEGER,"
     " state TEXT NOT NULL, cause TEXT, open TEXT, exit TEXT, input INTEGER NOT NULL DEFAULT 0,"
     " output INTEGER NOT NULL DEFAULT 0, stderr INTEGER NOT NULL DEFAULT 0, open_lsn INTEGER, open_segment INTEGER,"
-    " end_lsn INTEGER, path TEXT) WITHOUT ROWID;"
+    " end_lsn INTEGER, path TEXT, keyframes TEXT, code BLOB) WITHOUT ROWID;"
     "CREATE INDEX IF NOT EXISTS sessions_agent ON sessions(agent, id);"
     "CREATE INDEX IF NOT EXISTS sessions_principal ON sessions(principal, id);"
     "CREATE INDEX IF NOT EXISTS sessions_unsealed ON sessions(state) WHERE state IN ('open', 'ended');"
@@ -28,11 +30,16 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS checkpoints(id TEXT PRIMARY KEY, state BLOB) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS holds(id TEXT PRIMARY KEY, json TEXT, released TEXT) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS audit(lsn INTEGER PRIMARY KEY, wall_ns INTEGER, event TEXT, principal TEXT, agent TEXT,"
-    " grant_id TEXT, session TEXT, outcome TEXT, json TEXT);"
+    " grant_id TEXT, session TEXT, outcome TEXT, json TEXT, code BLOB);"
     "CREATE INDEX IF NOT EXISTS audit_principal ON audit(principal, lsn);"
     "CREATE INDEX IF NOT EXISTS audit_agent ON audit(agent, lsn);"
     "CREATE INDEX IF NOT EXISTS audit_session ON audit(session, lsn);"
     "CREATE INDEX IF NOT EXISTS audit_event ON audit(event, lsn);";
+
+/* From version 1: rows have no code yet, and get theirs when they are compared. */
+static const char since_2[] = "BEGIN IMMEDIATE; ALTER TABLE sessions ADD COLUMN keyframes TEXT;"
+			      "ALTER TABLE sessions ADD COLUMN code BLOB; ALTER TABLE audit ADD COLUMN code BLOB;"
+			      "PRAGMA user_version=2; COMMIT";
 
 int index_error(struct index *ix, int rc, struct err *e)
 {
@@ -129,6 +136,8 @@ int index_open(const char *path, struct index **out, struct err *e)
 	rc = run(ix, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", e);
 	if (rc == 0)
 		rc = check_version(ix, &version, e);
+	if (rc == 0 && version == 1)
+		rc = run(ix, since_2, e);
 	if (rc == 0)
 		rc = run(ix, schema, e);
 	ix->complete = version > 0;
@@ -147,7 +156,8 @@ bool index_complete(const struct index *ix)
 
 int index_put_complete(struct index *ix, struct err *e)
 {
-	int rc = run(ix, "PRAGMA user_version=1", e);
+	int rc = run(ix, "PRAGMA user_version=2", e);
+
 	if (rc == 0)
 		ix->complete = true;
 	return rc;
@@ -170,6 +180,99 @@ int index_open_reader(const char *path, struct index **out, struct err *e)
 	}
 	*out = ix;
 	return 0;
+}
+
+int index_open_offline(const char *path, struct index **out, struct err *e)
+{
+	struct index *ix = NULL;
+	int version = 0;
+	int rc = open_db(path, SQLITE_OPEN_READONLY, &ix, e);
+	if (rc || !ix)
+		return rc;
+	rc = check_version(ix, &version, e);
+	if (rc == 0 && version < INDEX_VERSION)
+		rc = err_set(e, ERR_VERSION, "audit.db has version %d, the recorder's next start mends that", version);
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}
+
+void index_use_key(struct index *ix, const uint8_t key[32])
+{
+	uint8_t pad[64];
+
+	memset(pad, 0x36, sizeof(pad));
+	for (int i = 0; i < 32; i++)
+		pad[i] ^= key[i];
+	digest_init(&ix->inner);
+	digest_update(&ix->inner, pad, sizeof(pad));
+	for (int i = 0; i < 64; i++)
+		pad[i] ^= 0x36 ^ 0x5c;
+	digest_init(&ix->outer);
+	digest_update(&ix->outer, pad, sizeof(pad));
+	OPENSSL_cleanse(pad, sizeof(pad));
+	ix->keyed = true;
+}
+
+/* Says which key it is and nothing else about it. */
+static int64_t key_mark(const struct index *ix)
+{
+	struct digest d = ix->outer;
+	uint8_t mark[DIGEST_LEN];
+
+	digest_update(&d, "mark", 4);
+	digest_peek(&d, mark);
+	return (int64_t)(get_u64(mark) & INT64_MAX);
+}
+
+int index_key_is_new(struct index *ix, bool *out, struct err *e)
+{
+	sqlite3_stmt *s;
+	int step, rc = index_stmt(ix, SQL_GET_KEY, &s, e);
+
+	if (rc)
+		return rc;
+	step = sqlite3_step(s);
+	*out = ix->keyed && (step != SQLITE_ROW || sqlite3_column_int64(s, 0) != key_mark(ix));
+	sqlite3_reset(s);
+	return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
+int index_put_key(struct index *ix, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = ix->keyed ? index_stmt(ix, SQL_PUT_KEY, &s, e) : 0;
+
+	if (rc || !ix->keyed)
+		return rc;
+	index_bind_u64(s, ":a", (uint64_t)key_mark(ix));
+	rc = index_step_done(ix, s, e);
+	ix->key_is_new = ix->key_is_new && rc;
+	return rc;
+}
+
+uint64_t index_take_unsound(struct index *ix)
+{
+	uint64_t n = ix->unsound;
+
+	ix->unsound = 0;
+	return n;
+}
+
+bool index_written_by_others(struct index *ix)
+{
+	sqlite3_stmt *s;
+	int64_t was = ix->version;
+
+	if (index_stmt(ix, SQL_VERSION, &s, NULL))
+		return false;
+	if (sqlite3_step(s) == SQLITE_ROW)
+		ix->version = sqlite3_column_int64(s, 0);
+	sqlite3_reset(s);
+	return was && was != ix->version;
 }
 
 void index_close(struct index *ix)
@@ -216,6 +319,11 @@ int index_check(struct index *ix, struct err *e)
 int index_begin(struct index *ix, struct err *e)
 {
 	return run(ix, "BEGIN IMMEDIATE", e);
+}
+
+int index_begin_read(struct index *ix, struct err *e)
+{
+	return run(ix, "BEGIN", e);
 }
 
 int index_commit(struct index *ix, bool durable, struct err *e)

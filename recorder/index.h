@@ -33,17 +33,40 @@ struct index_session {
 	int64_t opened_ns;
 };
 
+/* A sealed recording, as its file says. */
+struct index_recording {
+	struct id id;
+	const char *open, *exit; /* JSON text; exit NULL: it has none */
+	uint64_t open_lsn, end_lsn;
+	int64_t opened_ns, ended_ns;
+	uint64_t offsets[STREAM_COUNT];
+	const char *path;      /* below record/ */
+	const char *keyframes; /* what the chain log says their root is, hex; NULL: nothing */
+};
+
 struct index_filter {
 	const char *agent, *principal, *kind, *state, *event, *session; /* NULL = any */
 	const char *before;                                             /* sessions: ids below this one */
 	uint64_t since;                                                 /* audit: lsn above this one */
 	int64_t limit;
+	bool pass_over; /* rows that are not the recorder's are left out; otherwise they end it with ERR_CORRUPT */
 };
 
 /* ERR_CORRUPT when it is no database of ours or SQLite finds it damaged; ERR_VERSION. */
 int index_open(const char *path, struct index **out, struct err *e);
 int index_open_reader(const char *path, struct index **out, struct err *e);
+/* Of a record nobody may write to; its rows of version 1 cannot be compared: ERR_VERSION. */
+int index_open_offline(const char *path, struct index **out, struct err *e);
 void index_close(struct index *ix);
+/* From here on rows are written with a code of this key, and rows without theirs are not handed out. */
+void index_use_key(struct index *ix, const uint8_t key[32]);
+/* The rows' codes are of another key, or of none yet; until index_put_key(). */
+int index_key_is_new(struct index *ix, bool *out, struct err *e);
+int index_put_key(struct index *ix, struct err *e);
+/* How many rows were found that the recorder did not write, since this was last asked. */
+uint64_t index_take_unsound(struct index *ix);
+/* Has another connection written to it since this was last asked? For the writer, which is alone. */
+bool index_written_by_others(struct index *ix);
 /* Does it hold what the record held when it was made? A new one says so in the transaction that fills it. */
 bool index_complete(const struct index *ix);
 int index_put_complete(struct index *ix, struct err *e);
@@ -51,6 +74,8 @@ int index_put_complete(struct index *ix, struct err *e);
 int index_check(struct index *ix, struct err *e);
 
 int index_begin(struct index *ix, struct err *e);
+/* Until index_rollback() everything that is read is of one moment. */
+int index_begin_read(struct index *ix, struct err *e);
 /* durable: synced to the disk when it returns; otherwise as of the next durable one. */
 int index_commit(struct index *ix, bool durable, struct err *e);
 void index_rollback(struct index *ix);
@@ -59,7 +84,11 @@ int index_put_open(struct index *ix, const struct index_session *s, struct err *
 int index_put_offsets(struct index *ix, const struct id *id, const uint64_t offsets[STREAM_COUNT], struct err *e);
 int index_put_end(struct index *ix, const struct id *id, const char *exit, uint64_t lsn, int64_t ended_ns,
 		  struct err *e);
-int index_put_sealed(struct index *ix, const struct id *id, const char *path, struct err *e);
+/* Takes the place of what was known of it while it went on, and of its checkpoint. */
+int index_put_recording(struct index *ix, const struct index_recording *r, struct err *e);
+int index_put_keyframes(struct index *ix, const struct id *id, const char *root, struct err *e);
+/* What the chain log says of its keyframes: hex, "" when it says nothing. ERR_NOT_FOUND, ERR_CORRUPT. */
+int index_keyframes(struct index *ix, const struct id *id, char out[65], struct err *e);
 /* Its recording is gone (state "expired", what it was about is emptied), or is kept for ever. */
 int index_put_expired(struct index *ix, const struct id *id, struct err *e);
 int index_put_kept(struct index *ix, const struct id *id, struct err *e);

@@ -4,6 +4,7 @@
 #ifndef RECORDER_INDEX_DB_H
 #define RECORDER_INDEX_DB_H
 
+#include "recorder/digest.h"
 #include "recorder/index.h"
 
 #include <sqlite3.h>
@@ -13,7 +14,23 @@ enum index_sql {
 	SQL_PUT_OPEN,
 	SQL_PUT_OFFSETS,
 	SQL_PUT_END,
-	SQL_PUT_SEALED,
+	SQL_PUT_SESSION,
+	SQL_PUT_KEYFRAMES,
+	SQL_PUT_CODE,
+	SQL_SESSION_ROW,
+	SQL_SESSION_NEXT,
+	SQL_SESSION_DROP,
+	SQL_SESSION_BAD,
+	SQL_SESSION_DROP_BAD,
+	SQL_HAS_CHECKPOINT,
+	SQL_AUDIT_MAX,
+	SQL_AUDIT_NEWEST,
+	SQL_AUDIT_ROW,
+	SQL_AUDIT_BETWEEN,
+	SQL_AUDIT_DROP,
+	SQL_PUT_KEY,
+	SQL_GET_KEY,
+	SQL_VERSION,
 	SQL_DROP_CHECKPOINT,
 	SQL_PUT_EXPIRED,
 	SQL_PUT_KEPT,
@@ -23,7 +40,6 @@ enum index_sql {
 	SQL_PUT_CURSOR,
 	SQL_PUT_CHECKPOINT,
 	SQL_GET_CURSOR,
-	SQL_LAST_LSN,
 	SQL_STATE,
 	SQL_SESSIONS,
 	SQL_AUDIT,
@@ -37,6 +53,8 @@ enum index_sql {
 	SQL_PUT_HOLD,
 	SQL_PUT_RELEASE,
 	SQL_HOLDS,
+	SQL_HOLD_ROWS,
+	SQL_HOLDS_CLEAR,
 	SQL_POLICY,
 	SQL_PIECES,
 	SQL_FRESH,
@@ -47,6 +65,10 @@ struct index {
 	sqlite3 *db;
 	sqlite3_stmt *stmts[INDEX_SQL_COUNT];
 	bool complete;
+	bool keyed, key_is_new;     /* new: no row has its code yet, or all of them another */
+	struct digest inner, outer; /* HMAC-SHA-256 behind its pads */
+	uint64_t unsound;           /* rows met whose code does not fit */
+	int64_t version;            /* of the file's content, as the writer saw it last */
 };
 
 const char *index_sql_text(enum index_sql which);

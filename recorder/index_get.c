@@ -1,6 +1,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
-#include "recorder/index_db.h"
+#include "muxd/base/text.h"
+#include "recorder/index_row.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,13 +50,30 @@ static int numbers(struct index *ix, enum index_sql which, uint64_t out[2], stru
 	return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : index_error(ix, step, e);
 }
 
+/* The highest that the recorder wrote itself: new sequences go on behind it. Before rows have codes any will do. */
 int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
 {
-	uint64_t n[2];
-	int rc = numbers(ix, SQL_LAST_LSN, n, e);
+	struct index_cursor cursor = {0};
+	sqlite3_stmt *s;
+	uint64_t lsn = 0;
+	bool any = false;
+	int step, rc = index_key_is_new(ix, &any, e);
+
 	if (rc == 0)
-		*out = n[0];
-	return rc;
+		rc = index_cursor(ix, &cursor, e);
+	if (rc == 0)
+		rc = index_stmt(ix, SQL_AUDIT_NEWEST, &s, e);
+	if (rc)
+		return rc;
+	while ((step = sqlite3_step(s)) == SQLITE_ROW && !any && !row_sound(ix, s, ROW_AUDIT))
+		;
+	if (step == SQLITE_ROW)
+		lsn = column_u64(s, 0);
+	sqlite3_reset(s);
+	if (step != SQLITE_ROW && step != SQLITE_DONE)
+		return index_error(ix, step, e);
+	*out = cursor.lsn && cursor.lsn - 1 > lsn ? cursor.lsn - 1 : lsn;
+	return 0;
 }
 
 int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e)
@@ -139,7 +157,7 @@ static void set_json(json_t *o, const char *key, sqlite3_stmt *s, int i)
 		json_object_set_new(o, key, v);
 }
 
-/* Columns in the order of SESSION_COLUMNS. */
+/* Columns in the order of ROW_SESSION_COLUMNS. */
 static json_t *session_json(sqlite3_stmt *s)
 {
 	static const char *const texts[] = {"session",        "kind", "agent",   "principal",
@@ -172,21 +190,33 @@ static json_t *audit_json(sqlite3_stmt *s)
 	return o;
 }
 
-static int each_row(struct index *ix, sqlite3_stmt *s, json_t *(*make)(sqlite3_stmt *), index_row *row, void *arg,
-		    struct err *e)
+static int unsound(struct index *ix, sqlite3_stmt *s, bool pass_over, struct err *e)
 {
-	int rc, step;
-	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
-		json_t *o = make(s);
+	char key[ID_STR_LEN] = "";
+	const char *text = column_text(s, 0);
+
+	ix->unsound++;
+	if (pass_over)
+		return 0;
+	text_put(key, sizeof(key), text ? text : "");
+	return err_set(e, ERR_CORRUPT, "audit.db: row %s is not as the recorder wrote it", key);
+}
+
+static int each_row(struct index *ix, sqlite3_stmt *s, enum row_table table, const struct index_filter *f,
+		    index_row *row, void *arg, struct err *e)
+{
+	int rc = 0, step = SQLITE_DONE;
+	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
+		if (!row_sound(ix, s, table)) {
+			rc = unsound(ix, s, f->pass_over, e);
+			continue;
+		}
+		json_t *o = table == ROW_AUDIT ? audit_json(s) : session_json(s);
 		rc = o ? row(arg, o) : err_set(e, ERR_NOMEM, "out of memory");
 		json_decref(o);
-		if (rc) {
-			sqlite3_reset(s);
-			return rc;
-		}
 	}
 	sqlite3_reset(s);
-	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+	return rc || step == SQLITE_DONE ? rc : index_error(ix, step, e);
 }
 
 static void bind_filter(sqlite3_stmt *s, const struct index_filter *f)
@@ -207,7 +237,7 @@ int index_sessions(struct index *ix, const struct index_filter *f, index_row *ro
 	index_bind(s, ":kind", f->kind);
 	index_bind(s, ":state", f->state);
 	index_bind(s, ":before", f->before);
-	return each_row(ix, s, session_json, row, arg, e);
+	return each_row(ix, s, ROW_SESSIONS, f, row, arg, e);
 }
 
 int index_audit(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e)
@@ -219,7 +249,7 @@ int index_audit(struct index *ix, const struct index_filter *f, index_row *row, 
 	bind_filter(s, f);
 	index_bind(s, ":event", f->event);
 	index_bind_u64(s, ":since", f->since);
-	return each_row(ix, s, audit_json, row, arg, e);
+	return each_row(ix, s, ROW_AUDIT, f, row, arg, e);
 }
 
 int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *out_since, struct err *e)
@@ -239,6 +269,29 @@ int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *
 	return 0;
 }
 
+int index_keyframes(struct index *ix, const struct id *id, char out[65], struct err *e)
+{
+	char text[ID_STR_LEN];
+	sqlite3_stmt *s;
+	int step, rc = index_stmt(ix, SQL_SESSION_ROW, &s, e);
+
+	if (rc)
+		return rc;
+	id_format(id, text);
+	index_bind(s, ":id", text);
+	step = sqlite3_step(s);
+	if (step == SQLITE_DONE)
+		rc = err_set(e, ERR_NOT_FOUND, "no session %s", text);
+	else if (step != SQLITE_ROW)
+		rc = index_error(ix, step, e);
+	else if (!row_sound(ix, s, ROW_SESSIONS))
+		rc = unsound(ix, s, false, e);
+	else
+		text_put(out, 65, column_text(s, 22) ? column_text(s, 22) : "");
+	sqlite3_reset(s);
+	return rc;
+}
+
 int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void *arg, struct err *e)
 {
 	sqlite3_stmt *s;
@@ -246,7 +299,7 @@ int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void 
 	if (rc)
 		return rc;
 	index_bind_u64(s, ":since", since_ns > 0 ? (uint64_t)since_ns : 0);
-	return each_row(ix, s, session_json, row, arg, e);
+	return each_row(ix, s, ROW_SESSIONS, &(struct index_filter){.pass_over = true}, row, arg, e);
 }
 
 int index_refers(struct index *ix, const char *agent, const char *snapshot, uint64_t *out, struct err *e)

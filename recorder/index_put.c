@@ -1,21 +1,7 @@
 #include "muxd/base/err.h"
-#include "recorder/index_db.h"
+#include "recorder/index_row.h"
 
 #include <string.h>
-
-/* A string member of o, NULL when it is absent or of another type: what the hub wrote is kept whole in any case. */
-static const char *text_of(const json_t *o, const char *key)
-{
-	return json_string_value(json_object_get(o, key));
-}
-
-static json_t *parse(const char *text)
-{
-	json_t *o = NULL;
-	if (!text || json_parse(text, strlen(text), RING_RECORD_MAX, &o, NULL))
-		return NULL;
-	return o;
-}
 
 static void bind_id(sqlite3_stmt *s, const struct id *id)
 {
@@ -24,29 +10,104 @@ static void bind_id(sqlite3_stmt *s, const struct id *id)
 	index_bind(s, ":id", text);
 }
 
-int index_put_open(struct index *ix, const struct index_session *in, struct err *e)
+/* One row of sessions: 1 with it in s, which is to be reset, 0 when there is none. */
+static int session_row(struct index *ix, const struct id *id, sqlite3_stmt **s, struct err *e)
 {
-	static const char *const columns[][2] = {
-	    {":kind", "kind"},           {":agent", "agent"},
-	    {":principal", "principal"}, {":principal_kind", "principal_kind"},
-	    {":task", "task"},           {":exec_id", "exec_id"},
-	    {":digest", "digest"},       {":reason", "reason"},
-	};
-	sqlite3_stmt *s;
-	int rc = index_stmt(ix, SQL_PUT_OPEN, &s, e);
+	int step, rc = index_stmt(ix, SQL_SESSION_ROW, s, e);
+
 	if (rc)
 		return rc;
-	json_t *o = parse(in->open);
-	bind_id(s, &in->id);
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		index_bind(s, columns[i][0], text_of(o, columns[i][1]));
-	index_bind(s, ":open", o ? in->open : NULL);
-	index_bind_u64(s, ":opened", (uint64_t)in->opened_ns);
-	index_bind_u64(s, ":lsn", in->open_lsn);
-	index_bind_u64(s, ":segment", in->open_segment);
-	rc = index_step_done(ix, s, e);
-	json_decref(o);
+	bind_id(*s, id);
+	step = sqlite3_step(*s);
+	if (step == SQLITE_ROW)
+		return 1;
+	sqlite3_reset(*s);
+	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
+/* A row that somebody else changed keeps a code that does not fit, whatever is put into it. */
+static int was_sound(struct index *ix, const struct id *id, bool *out, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc;
+
+	*out = false;
+	if (!ix->keyed)
+		return 0;
+	rc = session_row(ix, id, &s, e);
+	if (rc <= 0)
+		return rc;
+	*out = row_sound(ix, s, ROW_SESSIONS);
+	ix->unsound += !*out;
+	sqlite3_reset(s);
+	return 0;
+}
+
+static int put_code(struct index *ix, const struct id *id, struct err *e)
+{
+	uint8_t code[ROW_CODE];
+	sqlite3_stmt *s;
+	struct row r;
+	int rc = session_row(ix, id, &s, e);
+
+	if (rc <= 0)
+		return rc;
+	row_read(s, ROW_SESSIONS, &r);
+	row_code(ix, &r, code);
+	sqlite3_reset(s);
+	if ((rc = index_stmt(ix, SQL_PUT_CODE, &s, e)) != 0)
+		return rc;
+	bind_id(s, id);
+	sqlite3_bind_blob(s, sqlite3_bind_parameter_index(s, ":code"), code, sizeof(code), SQLITE_TRANSIENT);
+	return index_step_done(ix, s, e);
+}
+
+static int put_row(struct index *ix, enum index_sql which, const struct row *r, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, which, &s, e);
+
+	if (rc)
+		return rc;
+	row_bind(ix, s, r);
+	return index_step_done(ix, s, e);
+}
+
+int index_put_open(struct index *ix, const struct index_session *in, struct err *e)
+{
+	char id[ID_STR_LEN];
+	json_t *parsed;
+	struct row r;
+
+	id_format(&in->id, id);
+	row_of_open(&r, in, id, &parsed);
+	int rc = put_row(ix, SQL_PUT_OPEN, &r, e);
+	json_decref(parsed);
 	return rc;
+}
+
+static int put_by_id(struct index *ix, enum index_sql which, const struct id *id, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, which, &s, e);
+	if (rc)
+		return rc;
+	bind_id(s, id);
+	return index_step_done(ix, s, e);
+}
+
+int index_put_recording(struct index *ix, const struct index_recording *in, struct err *e)
+{
+	char id[ID_STR_LEN];
+	json_t *parsed[2];
+	struct row r;
+
+	id_format(&in->id, id);
+	row_of_recording(&r, in, id, parsed);
+	int rc = put_row(ix, SQL_PUT_SESSION, &r, e);
+	json_decref(parsed[0]);
+	json_decref(parsed[1]);
+	return rc ? rc : put_by_id(ix, SQL_DROP_CHECKPOINT, &in->id, e);
 }
 
 int index_put_offsets(struct index *ix, const struct id *id, const uint64_t offsets[STREAM_COUNT], struct err *e)
@@ -66,50 +127,60 @@ int index_put_end(struct index *ix, const struct id *id, const char *exit, uint6
 		  struct err *e)
 {
 	sqlite3_stmt *s;
-	int rc = index_stmt(ix, SQL_PUT_END, &s, e);
+	bool sound;
+	json_t *o = NULL;
+	int rc = was_sound(ix, id, &sound, e);
+
+	if (rc == 0)
+		rc = index_stmt(ix, SQL_PUT_END, &s, e);
 	if (rc)
 		return rc;
-	json_t *o = parse(exit);
+	(void)json_parse(exit, strlen(exit), RING_RECORD_MAX, &o, NULL);
 	bind_id(s, id);
 	index_bind(s, ":exit", o ? exit : NULL);
-	index_bind(s, ":cause", text_of(o, "cause"));
+	index_bind(s, ":cause", json_string_value(json_object_get(o, "cause")));
 	index_bind_u64(s, ":lsn", lsn);
 	index_bind_u64(s, ":ended", (uint64_t)ended_ns);
 	rc = index_step_done(ix, s, e);
 	json_decref(o);
-	return rc;
+	return rc || !sound ? rc : put_code(ix, id, e);
 }
 
-static int put_by_id(struct index *ix, enum index_sql which, const struct id *id, struct err *e)
+/* What changes a row that is there; its code goes with it. */
+static int change(struct index *ix, enum index_sql which, const struct id *id, struct err *e)
 {
-	sqlite3_stmt *s;
-	int rc = index_stmt(ix, which, &s, e);
-	if (rc)
-		return rc;
-	bind_id(s, id);
-	return index_step_done(ix, s, e);
-}
+	bool sound;
+	int rc = was_sound(ix, id, &sound, e);
 
-int index_put_sealed(struct index *ix, const struct id *id, const char *path, struct err *e)
-{
-	sqlite3_stmt *s;
-	int rc = index_stmt(ix, SQL_PUT_SEALED, &s, e);
-	if (rc)
-		return rc;
-	bind_id(s, id);
-	index_bind(s, ":path", path);
-	rc = index_step_done(ix, s, e);
-	return rc ? rc : put_by_id(ix, SQL_DROP_CHECKPOINT, id, e);
+	if (rc == 0)
+		rc = put_by_id(ix, which, id, e);
+	return rc || !sound ? rc : put_code(ix, id, e);
 }
 
 int index_put_expired(struct index *ix, const struct id *id, struct err *e)
 {
-	return put_by_id(ix, SQL_PUT_EXPIRED, id, e);
+	return change(ix, SQL_PUT_EXPIRED, id, e);
 }
 
 int index_put_kept(struct index *ix, const struct id *id, struct err *e)
 {
-	return put_by_id(ix, SQL_PUT_KEPT, id, e);
+	return change(ix, SQL_PUT_KEPT, id, e);
+}
+
+int index_put_keyframes(struct index *ix, const struct id *id, const char *root, struct err *e)
+{
+	sqlite3_stmt *s;
+	bool sound;
+	int rc = was_sound(ix, id, &sound, e);
+
+	if (rc == 0)
+		rc = index_stmt(ix, SQL_PUT_KEYFRAMES, &s, e);
+	if (rc)
+		return rc;
+	bind_id(s, id);
+	index_bind(s, ":keyframes", root);
+	rc = index_step_done(ix, s, e);
+	return rc || !sound ? rc : put_code(ix, id, e);
 }
 
 int index_put_gone(struct index *ix, const struct id *id, const char *state, struct err *e)
@@ -120,34 +191,22 @@ int index_put_gone(struct index *ix, const struct id *id, const char *state, str
 		return rc;
 	bind_id(s, id);
 	index_bind(s, ":state", state);
-	return index_step_done(ix, s, e);
+	rc = index_step_done(ix, s, e);
+	return rc || !ix->keyed || !sqlite3_changes(ix->db) ? rc : put_code(ix, id, e);
 }
 
 int index_put_audit(struct index *ix, uint64_t lsn, int64_t wall_ns, const struct id *session, const char *json,
 		    struct err *e)
 {
-	sqlite3_stmt *s;
-	char text[ID_STR_LEN];
-	int rc = index_stmt(ix, SQL_PUT_AUDIT, &s, e);
-	if (rc)
-		return rc;
-	json_t *o = parse(json);
-	const char *event = text_of(o, "event"), *in = text_of(o, "session");
-	if (!id_is_nil(session)) {
-		id_format(session, text);
-		in = text;
-	}
-	index_bind_u64(s, ":lsn", lsn);
-	index_bind_u64(s, ":wall", (uint64_t)wall_ns);
-	index_bind(s, ":event", event ? event : "unreadable");
-	index_bind(s, ":principal", text_of(o, "principal"));
-	index_bind(s, ":agent", text_of(o, "agent"));
-	index_bind(s, ":grant", text_of(o, "grant_id"));
-	index_bind(s, ":session", in);
-	index_bind(s, ":outcome", text_of(o, "outcome"));
-	index_bind(s, ":json", o ? json : NULL);
-	rc = index_step_done(ix, s, e);
-	json_decref(o);
+	char id[ID_STR_LEN] = "";
+	json_t *parsed;
+	struct row r;
+
+	if (!id_is_nil(session))
+		id_format(session, id);
+	row_of_audit(&r, lsn, wall_ns, id, json, &parsed);
+	int rc = put_row(ix, SQL_PUT_AUDIT, &r, e);
+	json_decref(parsed);
 	return rc;
 }
 

@@ -7,6 +7,8 @@
 #include "recorder/chain.h"
 #include "recorder/file.h"
 #include "recorder/holds.h"
+#include "recorder/index_db.h"
+#include "recorder/index_derive.h"
 #include "recorder/part.h"
 #include "recorder/recording.h"
 
@@ -62,23 +64,6 @@ static int each_file(struct making *m, const char *below, file_fn *fn, struct er
 	return rc;
 }
 
-static int put_recording(struct index *ix, const struct recording *r, const char *path, struct err *e)
-{
-	const struct recording_info *info = recording_info(r);
-	struct index_session s = {
-	    .id = info->session, .open = info->open_json, .open_lsn = info->open_seq, .opened_ns = info->wall_ns};
-	uint64_t offsets[STREAM_COUNT];
-
-	for (int i = 0; i < STREAM_COUNT; i++)
-		offsets[i] = info->streams[i].total;
-	int rc = index_put_open(ix, &s, e);
-	if (rc == 0)
-		rc = index_put_offsets(ix, &info->session, offsets, e);
-	if (rc == 0 && info->exit_json)
-		rc = index_put_end(ix, &info->session, info->exit_json, 0, recording_wall_ns(r, info->last_ns), e);
-	return rc ? rc : index_put_sealed(ix, &info->session, path, e);
-}
-
 static int name_id(const char *name, struct id *out)
 {
 	char text[ID_STR_LEN];
@@ -102,17 +87,17 @@ static int unreadable_file(struct index *ix, const char *path, const char *name,
 static int sealed_file(struct making *m, const char *below, const char *name, struct err *e)
 {
 	char path[PATH_MAX];
-	struct recording *r;
+	struct index_derived d;
 	struct err why = {0};
 
 	snprintf(path, sizeof(path), "%s/%s/%s", m->dir, below, name);
-	int rc = recording_open(path, &r, &why);
+	int rc = index_derive(path, &d, &why);
 	if (rc == ERR_NOMEM)
 		return err_set(e, rc, "%s", why.message);
 	if (rc)
 		return unreadable_file(m->ix, path, name, &why, e);
-	rc = put_recording(m->ix, r, path + strlen(m->dir) + 1, e);
-	recording_close(r);
+	rc = index_put_recording(m->ix, &d.row, e);
+	index_derived_finish(&d);
 	return rc;
 }
 
@@ -260,6 +245,8 @@ static int rebuild(struct index *ix, const char *dir, const struct index_progres
 	if (rc == 0)
 		rc = put_parts(&m, e);
 	if (rc == 0)
+		rc = index_put_key(ix, e);
+	if (rc == 0)
 		rc = index_put_complete(ix, e);
 	if (rc == 0)
 		rc = index_commit(ix, true, e);
@@ -284,7 +271,8 @@ static int set_aside(const char *path, struct err *e)
 	return 0;
 }
 
-int index_open_or_rebuild(const char *dir, const struct index_progress *p, struct index **out, struct err *e)
+int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct index_progress *p, struct index **out,
+			  struct err *e)
 {
 	char path[PATH_MAX];
 	struct index *ix = NULL;
@@ -301,6 +289,10 @@ int index_open_or_rebuild(const char *dir, const struct index_progress *p, struc
 		rc = set_aside(path, e);
 		if (rc == 0)
 			rc = index_open(path, &ix, e);
+	}
+	if (rc == 0 && key) {
+		index_use_key(ix, key);
+		rc = index_key_is_new(ix, &ix->key_is_new, e);
 	}
 	/* New, perhaps beside recordings that are not; or the making of it did not come to its end. */
 	if (rc == 0 && !index_complete(ix))

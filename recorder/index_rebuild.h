@@ -17,8 +17,10 @@ struct index_progress {
 };
 /*
  * index_open(DIR/audit.db); a damaged one is set aside and made again, which takes minutes of a large record. dir: the
- * state directory's record/. p: told behind each step of that; NULL: nobody is.
+ * state directory's record/. key: 32 bytes for index_use_key(), NULL: none. p: told behind each step of that; NULL:
+ * nobody is.
  */
-int index_open_or_rebuild(const char *dir, const struct index_progress *p, struct index **out, struct err *e);
+int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct index_progress *p, struct index **out,
+			  struct err *e);
 
 #endif

@@ -1,12 +1,24 @@
 /* What retention lives by: recordings by their age, legal holds, the events that say how long to keep. */
 #include "muxd/base/err.h"
-#include "recorder/index_db.h"
+#include "recorder/index_row.h"
 
 #include <string.h>
 
 static const char *text_at(sqlite3_stmt *s, int i)
 {
 	return (const char *)sqlite3_column_text(s, i);
+}
+
+/*
+ * Nothing is erased, and nothing put into force, on the word of somebody else: such a row is passed over. While no row
+ * has its code yet nothing is erased either: the cutter compares first.
+ */
+static bool own(struct index *ix, sqlite3_stmt *s, enum row_table table)
+{
+	bool sound = ix->key_is_new || row_sound(ix, s, table);
+
+	ix->unsound += !sound;
+	return sound;
 }
 
 /* Ends a walk over rows: what went wrong, if anything did. 1 from a row is no mistake. */
@@ -27,10 +39,12 @@ int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void
 		return rc;
 	index_bind_u64(s, ":before", before_ns > 0 ? (uint64_t)before_ns : 0);
 	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
-		struct index_ended row = {.agent = text_at(s, 1),
-					  .principal = text_at(s, 2),
-					  .opened_ns = sqlite3_column_int64(s, 3),
-					  .ended_ns = sqlite3_column_int64(s, 4)};
+		if (!own(ix, s, ROW_SESSIONS))
+			continue;
+		struct index_ended row = {.agent = text_at(s, S_AGENT),
+					  .principal = text_at(s, S_PRINCIPAL),
+					  .opened_ns = sqlite3_column_int64(s, S_OPENED),
+					  .ended_ns = sqlite3_column_int64(s, S_ENDED)};
 		rc = id_parse(text_at(s, 0), &row.id);
 		if (rc == 0)
 			rc = fn(arg, &row);
@@ -95,7 +109,9 @@ int index_policy(struct index *ix, index_event_row *fn, void *arg, struct err *e
 	if (rc)
 		return rc;
 	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
-		json_t *record = object_at(s, 1);
+		if (!own(ix, s, ROW_AUDIT))
+			continue;
+		json_t *record = object_at(s, A_JSON);
 		rc = fn(arg, (uint64_t)sqlite3_column_int64(s, 0), record);
 		json_decref(record);
 	}
@@ -112,7 +128,9 @@ int index_config_pieces(struct index *ix, uint64_t lsn, size_t n, index_event_ro
 	index_bind_u64(s, ":lsn", lsn);
 	index_bind_u64(s, ":limit", n);
 	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
-		json_t *record = object_at(s, 0);
+		if (!own(ix, s, ROW_AUDIT))
+			continue;
+		json_t *record = object_at(s, A_JSON);
 		rc = fn(arg, lsn, record);
 		json_decref(record);
 	}

@@ -47,6 +47,7 @@ struct process {
 	struct alarms *alarms;
 	struct signer **past; /* that were rotated away: who signs may still hold one */
 	size_t past_n;
+	uint8_t index_key[32];
 	struct lost lost;
 	uint64_t told_ns; /* boot; the last `starting` */
 };
@@ -199,6 +200,7 @@ static int start_service(struct process *p, struct err *e)
 				   .cutter = p->cutter,
 				   .auth = p->start.auth,
 				   .keyframer = p->keyframer,
+				   .index_key = p->index_key,
 				   .net_uid = p->start.net_uid};
 	p->start.listen_fd = -1;
 	int rc = service_create(&s, &p->service, e);
@@ -282,7 +284,9 @@ static int process_start(struct process *p, struct err *e)
 	enum log_format format = strcmp(p->start.conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	if ((rc = log_setup("recorder", p->start.conf->log_level, format, 2, e)) != 0 || (rc = confine(e)) != 0)
 		return rc;
-	if ((rc = make_folders(p, e)) != 0 || (rc = index_open_or_rebuild(p->start.dir, &progress, &ix, e)) != 0)
+	if ((rc = signer_derive(p->start.signer, "muxd index 1", p->index_key, e)) != 0 ||
+	    (rc = make_folders(p, e)) != 0 ||
+	    (rc = index_open_or_rebuild(p->start.dir, p->index_key, &progress, &ix, e)) != 0)
 		return rc;
 	rc = live_create(&p->live) || alarms_create(&p->alarms) ? err_set(e, ERR_NOMEM, "out of memory")
 								: start_drain(p, ix, e);

@@ -282,6 +282,26 @@ int64_t recording_wall_ns(const struct recording *r, uint64_t boot_ns)
 	return (int64_t)((uint64_t)r->anchor_wall + (boot_ns - r->anchor_ns));
 }
 
+#define END_BLOCKS 4 /* what comes behind an EXIT fits in less */
+
+int recording_end(struct recording *r, uint64_t *out_seq, int64_t *out_wall_ns, struct err *e)
+{
+	size_t first = r->f.n > END_BLOCKS ? r->f.n - END_BLOCKS : 0;
+	struct ring_record rec;
+	int rc;
+
+	*out_seq = r->f.last_seq;
+	*out_wall_ns = r->f.info.wall_ns;
+	stand_before(r, first);
+	while ((rc = recording_next(r, &rec, e)) == 1) {
+		*out_wall_ns = recording_wall_ns(r, rec.boot_ns);
+		*out_seq = rec.seq;
+		if (rec.type == RING_EXIT)
+			return 0;
+	}
+	return rc;
+}
+
 /* Leave out whole blocks in which the stream does not move. */
 static void skip_quiet(struct recording *r, unsigned stream)
 {

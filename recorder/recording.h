@@ -64,6 +64,9 @@ int recording_seek_offset(struct recording *r, unsigned stream, uint64_t offset,
 /* Terminal size, and wall clock of a moment, at the place where the reader stands. */
 void recording_size(const struct recording *r, unsigned *out_cols, unsigned *out_rows);
 int64_t recording_wall_ns(const struct recording *r, uint64_t boot_ns);
+/* Sequence and wall clock of the EXIT; of the last event where that does not come in the last blocks. Moves the reader.
+ */
+int recording_end(struct recording *r, uint64_t *out_seq, int64_t *out_wall_ns, struct err *e);
 
 /*
  * Bytes of one stream from offset, at most limit: cb gets DATA pieces (gap false) and what is not there (gap true,

@@ -92,7 +92,11 @@ void conn_origin(struct conn *c, const json_t *request)
 
 int conn_index(struct conn *c, struct err *e)
 {
-	return c->index ? 0 : index_open_reader(c->s->index_path, &c->index, e);
+	int rc = c->index ? 0 : index_open_reader(c->s->index_path, &c->index, e);
+
+	if (rc == 0 && c->s->p.index_key)
+		index_use_key(c->index, c->s->p.index_key);
+	return rc;
 }
 
 void conn_place(const struct conn *c, struct source_place *out)

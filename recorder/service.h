@@ -32,6 +32,7 @@ struct service_params {
 	struct cutter *cutter;
 	struct auth *auth;
 	struct keyframer *keyframer; /* NULL: none are made */
+	const uint8_t *index_key;    /* as index_use_key(), borrowed; NULL: rows have no codes */
 	uid_t net_uid;
 	uint64_t read_window_ns; /* of the ledger; 0: LEDGER_WINDOW_NS */
 };

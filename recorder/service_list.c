@@ -1,5 +1,6 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "recorder/service_conn.h"
 
 #include <string.h>
@@ -8,6 +9,7 @@
 #define EXEC_ID_NS (24 * 3600 * (int64_t)NS_PER_SEC)
 #define PAGE       1000
 #define FOLLOW_NS  (200 * NS_PER_MS)
+#define COMPARE_NS (2 * NS_PER_SEC) /* that long an answer waits for the index to be compared with the record */
 
 static json_t *parsed(const char *text)
 {
@@ -157,34 +159,122 @@ static int read_filter_audited(struct conn *c, const json_t *request, enum ledge
 	return conn_audit(c, &(struct reading_of){.op = op, .agent = out->agent, .outcome = "ok"}, e);
 }
 
-static int send_row(void *arg, json_t *o)
+/* Rows on their way out. */
+struct listing {
+	struct conn *c;
+	struct index_filter f;
+	char before[ID_STR_LEN]; /* sessions: the last that went out */
+	uint64_t n;
+	int (*out)(struct listing *l, json_t *o);
+	json_t *one;       /* kept instead of sent */
+	bool differed;     /* rows were not the recorder's, and were made again */
+	uint64_t left_out; /* there was no time for that */
+};
+
+static int send_row(struct listing *l, json_t *o)
 {
-	return conn_send(arg, json_incref(o));
+	return conn_send(l->c, json_incref(o));
+}
+
+static int keep_row(struct listing *l, json_t *o)
+{
+	json_decref(l->one);
+	l->one = json_incref(o);
+	return 0;
+}
+
+/* Of a session that goes on memory knows best how far it is; the index is behind, and vouches for no offsets. */
+static void put_offsets(struct conn *c, json_t *o)
+{
+	const char *state = json_string_value(json_object_get(o, "state"));
+	const char *text = json_string_value(json_object_get(o, "session"));
+	struct live_session s;
+	struct id id;
+
+	if (!state || !text || (strcmp(state, "open") != 0 && strcmp(state, "ended") != 0) || id_parse(text, &id) ||
+	    live_get(c->s->p.live, &id, &s))
+		return;
+	json_object_set_new(
+	    o, "offsets",
+	    json_pack("[I,I,I]", (json_int_t)s.offsets[0], (json_int_t)s.offsets[1], (json_int_t)s.offsets[2]));
+	live_session_finish(&s);
+}
+
+static int session_out(void *arg, json_t *o)
+{
+	struct listing *l = arg;
+	int rc;
+
+	put_offsets(l->c, o);
+	rc = l->out(l, o);
+	text_put(l->before, sizeof(l->before), json_string_value(json_object_get(o, "session")));
+	l->f.before = l->before;
+	l->f.limit--;
+	l->n++;
+	return rc;
+}
+
+static int audit_out(void *arg, json_t *o)
+{
+	struct listing *l = arg;
+	int rc = l->out(l, o);
+
+	l->f.since = (uint64_t)json_integer_value(json_object_get(o, "seq"));
+	l->f.limit--;
+	l->n++;
+	return rc;
+}
+
+typedef int index_query(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e);
+
+/*
+ * What is shown is what the recorder wrote. A row that it did not write ends the query; the index is compared with the
+ * record and put right, and the answer goes on behind the last row that went out.
+ */
+static int list_sound(struct listing *l, index_query *query, index_row *row, struct err *e)
+{
+	struct cutter *cutter = l->c->s->p.cutter;
+	int rc;
+
+	(void)cutter_compare(cutter, false, COMPARE_NS);
+	rc = query(l->c->index, &l->f, row, l, e);
+	if (rc != ERR_CORRUPT || !index_take_unsound(l->c->index))
+		return rc;
+	l->differed = true;
+	(void)cutter_compare(cutter, true, COMPARE_NS);
+	l->f.pass_over = true;
+	rc = l->f.limit > 0 ? query(l->c->index, &l->f, row, l, e) : 0;
+	l->left_out += index_take_unsound(l->c->index);
+	return rc;
+}
+
+/* The last message; o is stolen. */
+static int list_end(const struct listing *l, json_t *o)
+{
+	if (o && l->differed)
+		json_object_set_new(o, "warning",
+				    json_string("audit.db had rows that the recorder did not write: what is shown is "
+						"from the record (audit event index.differs)"));
+	if (o && l->left_out)
+		json_object_set_new(o, "left_out", json_integer((json_int_t)l->left_out));
+	if (o)
+		json_object_set_new(o, "end", json_true());
+	return conn_send(l->c, o);
 }
 
 int service_sessions(struct conn *c, const json_t *request, struct err *e)
 {
-	struct index_filter f = {0};
-	int rc = read_filter_audited(c, request, READ_SESSIONS, &f, e);
+	struct listing l = {.c = c, .out = send_row};
+	int rc = read_filter_audited(c, request, READ_SESSIONS, &l.f, e);
 	if (rc == 0)
-		rc = index_sessions(c->index, &f, send_row, c, e);
-	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
-}
-
-struct one {
-	json_t *found;
-};
-
-static int keep_row(void *arg, json_t *o)
-{
-	((struct one *)arg)->found = json_incref(o);
-	return 0;
+		rc = list_sound(&l, index_sessions, session_out, e);
+	return rc ? rc : list_end(&l, json_object());
 }
 
 int service_session(struct conn *c, const json_t *request, struct err *e)
 {
 	const char *text, *agent = "", *principal = "";
-	struct one one = {NULL};
+	struct listing l = {.c = c, .out = keep_row};
 	struct id id;
 
 	int rc = conn_grant(c, request, e);
@@ -195,13 +285,13 @@ int service_session(struct conn *c, const json_t *request, struct err *e)
 	if (rc)
 		return rc;
 	conn_catch_up(c, true);
-	struct index_filter f = {.session = text, .limit = 1};
-	if ((rc = index_sessions(c->index, &f, keep_row, &one, e)) != 0)
+	l.f = (struct index_filter){.session = text, .limit = 1};
+	if ((rc = list_sound(&l, index_sessions, session_out, e)) != 0)
 		return rc;
-	if (!one.found)
+	if (!l.one)
 		return err_set(e, ERR_NOT_FOUND, "there is no session %s in the record", text);
-	(void)json_opt_str(one.found, "agent", &agent, NULL);
-	(void)json_opt_str(one.found, "principal", &principal, NULL);
+	(void)json_opt_str(l.one, "agent", &agent, NULL);
+	(void)json_opt_str(l.one, "principal", &principal, NULL);
 	if ((strcmp(principal, c->grant.principal) != 0 || grant_allows(&c->grant, agent, 0, NULL)) &&
 	    grant_allows(&c->grant, agent, SCOPE_REPLAY, NULL))
 		rc = conn_refused(c, READ_SESSION, &id, agent, read_denied(c, text, agent, principal, e));
@@ -209,25 +299,10 @@ int service_session(struct conn *c, const json_t *request, struct err *e)
 		rc = conn_audit(
 		    c, &(struct reading_of){.op = READ_SESSION, .session = &id, .agent = agent, .outcome = "ok"}, e);
 	if (rc) {
-		json_decref(one.found);
+		json_decref(l.one);
 		return rc;
 	}
-	json_object_set_new(one.found, "end", json_true());
-	return conn_send(c, one.found);
-}
-
-struct audit_out {
-	struct conn *c;
-	uint64_t last, n;
-	bool follow;
-};
-
-static int audit_row(void *arg, json_t *o)
-{
-	struct audit_out *a = arg;
-	a->last = (uint64_t)json_integer_value(json_object_get(o, "seq"));
-	a->n++;
-	return conn_send(a->c, json_incref(o));
+	return list_end(&l, l.one);
 }
 
 /* Without a start the newest `limit` events are meant, as with tail. */
@@ -240,23 +315,23 @@ static int audit_start(struct conn *c, const json_t *request, struct index_filte
 
 int service_audit(struct conn *c, const json_t *request, struct err *e)
 {
-	struct audit_out a = {.c = c};
-	struct index_filter f = {0};
+	struct listing l = {.c = c, .out = send_row};
 	bool follow = false;
 
-	int rc = read_filter_audited(c, request, READ_AUDIT, &f, e);
+	int rc = read_filter_audited(c, request, READ_AUDIT, &l.f, e);
+	int64_t limit = l.f.limit;
 	if (rc == 0)
 		rc = json_opt_bool(request, "follow", &follow, e);
 	if (rc == 0)
-		rc = audit_start(c, request, &f, e);
+		rc = audit_start(c, request, &l.f, e);
 	if (rc)
 		return rc;
-	a.last = f.since;
 	do {
-		f.since = a.last;
-		a.n = 0;
-		rc = index_audit(c->index, &f, audit_row, &a, e);
-		if (rc == 0 && follow && a.n == 0) {
+		l.n = 0;
+		l.f.limit = limit;
+		l.f.pass_over = false;
+		rc = list_sound(&l, index_audit, audit_out, e);
+		if (rc == 0 && follow && l.n == 0) {
 			struct cutter_status k;
 			rc = conn_flush(c);
 			cutter_status(c->s->p.cutter, &k);
@@ -265,5 +340,5 @@ int service_audit(struct conn *c, const json_t *request, struct err *e)
 				rc = conn_goes_on(c, request, e);
 		}
 	} while (rc == 0 && follow);
-	return rc ? rc : conn_send(c, json_pack("{s:b, s:I}", "end", 1, "last_seq", (json_int_t)a.last));
+	return rc ? rc : list_end(&l, json_pack("{s:I}", "last_seq", (json_int_t)l.f.since));
 }

@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "recorder/digest.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -82,6 +83,23 @@ int signer_sign(const struct signer *s, const char *purpose, const void *p, size
 	if (rc)
 		return err_set(e, rc, "libcrypto could not sign for the record");
 	memcpy(out, signature, SIGN_LEN);
+	return 0;
+}
+
+/* Ed25519 signs one message in one way, and no other than the holder of the seed knows that signature. */
+int signer_derive(const struct signer *s, const char *purpose, uint8_t out[32], struct err *e)
+{
+	uint8_t signature[SIGN_LEN];
+	struct digest d;
+	int rc = signer_sign(s, purpose, "", 0, signature, e);
+
+	if (rc)
+		return rc;
+	digest_init(&d);
+	digest_update(&d, signature, sizeof signature);
+	digest_peek(&d, out);
+	OPENSSL_cleanse(signature, sizeof signature);
+	OPENSSL_cleanse(&d, sizeof d);
 	return 0;
 }
 

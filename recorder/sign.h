@@ -20,6 +20,8 @@ const struct grant_public_key *signer_public(const struct signer *s);
 /* purpose: the text in front ("muxd recording 1"), signed with its NUL. */
 int signer_sign(const struct signer *s, const char *purpose, const void *p, size_t n, uint8_t out[SIGN_LEN],
 		struct err *e);
+/* A secret of this key for one purpose: what is keyed with it can be made and checked by its holder alone. */
+int signer_derive(const struct signer *s, const char *purpose, uint8_t out[32], struct err *e);
 /* 0, ERR_TOKEN_FORGED when it is not this key's signature. */
 int sign_verify(const uint8_t key[GRANT_KEY_LEN], const char *purpose, const void *p, size_t n,
 		const uint8_t signature[SIGN_LEN]);

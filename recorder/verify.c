@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "recorder/file.h"
+#include "recorder/verify_derived.h"
 #include "recorder/verify_whole.h"
 
 #include <errno.h>
@@ -201,6 +202,9 @@ int verify_all(const struct verify_ask *ask, struct verify_summary *out, struct 
 		rc = verify_removals(&w, e);
 	if (!rc) {
 		report_missing(&w);
+		rc = verify_derived(&w, e);
+	}
+	if (!rc) {
 		take_log_sums(&w);
 		if (ask->key)
 			verify_log_keys(&w.log, ask->key, ask->arg);

@@ -13,7 +13,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "recorder/builder.h"
-#include "recorder/index.h"
+#include "recorder/index_derive.h"
 #include "recorder/sign.h"
 
 #include <dirent.h>
@@ -326,7 +326,8 @@ static void end(struct maker *m)
 	struct chain_head head;
 	struct chain_seal seal;
 	struct err e = {0};
-	char json[128], path[128], name[ID_STR_LEN];
+	struct index_derived d;
+	char json[128], path[4096], name[ID_STR_LEN];
 
 	for (unsigned i = 0; i < STREAM_COUNT; i++)
 		offsets[i] = builder_offset(m->b, i);
@@ -338,11 +339,10 @@ static void end(struct maker *m)
 	need(chain_append_seal(m->chain, &seal, false, &e), &e, "chain");
 	builder_destroy(m->b);
 	id_format(&seal.session, name);
-	snprintf(path, sizeof(path), "sealed/%s/%s.mrec", seal.day, name);
-	need(index_put_offsets(m->index, &seal.session, offsets, &e), &e, "index");
-	need(index_put_end(m->index, &seal.session, json, m->seq, m->wall_ns + (int64_t)(m->ns - BOOT), &e), &e,
-	     "index");
-	need(index_put_sealed(m->index, &seal.session, path, &e), &e, "index");
+	snprintf(path, sizeof(path), "%s/sealed/%s/%s.mrec", m->dir, seal.day, name);
+	need(index_derive(path, &d, &e), &e, "derive");
+	need(index_put_recording(m->index, &d.row, &e), &e, "index");
+	index_derived_finish(&d);
 }
 
 static void rounds(struct maker *m, uint64_t minutes)

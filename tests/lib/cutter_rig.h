@@ -70,8 +70,9 @@ static inline void start_cutter(struct place *p, bool runs)
 				 .dir_fd = p->segments_fd,
 				 .segment_size = MIB,
 				 .io = &segment_io_system};
-	if (index_open_or_rebuild(p->dir, NULL, &ix, &e) || index_last_lsn(ix, &d.min_lsn, &e) ||
-	    index_cursor(ix, &cursor, &e))
+	uint8_t key[32];
+	if (signer_derive(p->signer, "muxd index 1", key, &e) || index_open_or_rebuild(p->dir, key, NULL, &ix, &e) ||
+	    index_last_lsn(ix, &d.min_lsn, &e) || index_cursor(ix, &cursor, &e))
 		fail_msg("%s", e.message);
 	d.min_segment = cursor.segment;
 	if (live_create(&p->live) || drain_create(&d, p->live, &p->drain, &e))
@@ -93,6 +94,7 @@ static inline void start_cutter(struct place *p, bool runs)
 	if (drain_start(p->drain, &e) || cutter_create(&c, &p->cutter, &e) || (runs && cutter_start(p->cutter, &e)) ||
 	    index_open_reader(p->path, &p->reader, &e))
 		fail_msg("%s", e.message);
+	index_use_key(p->reader, key);
 }
 
 static inline void start(struct place *p)

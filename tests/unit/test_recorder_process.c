@@ -32,9 +32,9 @@ static void making_it_again_tells_how_far_it_is(const struct place *p, uint64_t 
 	struct err e = {0};
 
 	damage(p);
-	assert_int_equal(index_open_or_rebuild(p->record, &one, &ix, &e), ERR_CANCELLED);
+	assert_int_equal(index_open_or_rebuild(p->record, NULL, &one, &ix, &e), ERR_CANCELLED);
 	assert_null(ix);
-	assert_int_equal(index_open_or_rebuild(p->record, &every, &ix, &e), 0); /* from the beginning */
+	assert_int_equal(index_open_or_rebuild(p->record, NULL, &every, &ix, &e), 0); /* from the beginning */
 	assert_true(1000 - all >= least);
 	index_close(ix);
 }
@@ -104,7 +104,7 @@ static void database_that_was_not_finished_is_made_again(void **state)
 	snprintf(away, sizeof(away), "%s/away", p->record);
 	assert_int_equal(rename(open_dir, away), 0);
 	close(open(open_dir, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-	assert_true(index_open_or_rebuild(p->record, NULL, &ix, NULL) < 0);
+	assert_true(index_open_or_rebuild(p->record, NULL, NULL, &ix, NULL) < 0);
 	assert_int_equal(unlink(open_dir), 0);
 	assert_int_equal(rename(away, open_dir), 0);
 	recorder_start(p);

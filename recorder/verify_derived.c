@@ -1,0 +1,100 @@
+#include "recorder/verify_derived.h"
+
+#include "muxd/base/err.h"
+#include "recorder/file.h"
+#include "recorder/index_compare.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#define TOLD_MAX 1000 /* of a kind; the rest is counted */
+
+struct derived {
+	struct verify_whole *whole;
+	char path[FILE_PATH_MAX];
+	uint64_t told[INDEX_DIFFERENCES];
+};
+
+static const char *const row_codes[] = {"row_changed", "row_added", "row_missing"};
+
+static void row_found(void *arg, const struct index_finding *f)
+{
+	static const char *const what[] = {"is not what it was derived from", "is derived from nothing in the record",
+					   "is missing"};
+	struct derived *d = arg;
+
+	if (++d->told[f->what] > TOLD_MAX)
+		return;
+	verify_whole_found(d->whole, VERIFY_INTEGRITY, row_codes[f->what], d->path, &f->session, "row %s of %s %s%s%s",
+			   f->key, f->table, what[f->what], f->column ? ": " : "", f->column ? f->column : "");
+}
+
+static bool logged(void *arg, const struct id *id, char out_root[65])
+{
+	const struct derived *d = arg;
+
+	out_root[0] = '\0';
+	return verify_log_find(&d->whole->log, id) != NULL;
+}
+
+static void tell_rest(struct derived *d)
+{
+	for (size_t i = 0; i < INDEX_DIFFERENCES; i++)
+		if (d->told[i] > TOLD_MAX)
+			verify_whole_found(d->whole, VERIFY_INTEGRITY, row_codes[i], d->path, NULL,
+					   "%" PRIu64 " more rows of audit.db like these", d->told[i] - TOLD_MAX);
+}
+
+/* A database that nobody has open has no log beside it. */
+static bool at_work(const char *dir)
+{
+	char path[FILE_PATH_MAX];
+
+	return file_path(path, NULL, "%s/audit.db-wal", dir) == 0 && access(path, F_OK) == 0;
+}
+
+static int compare(struct derived *d, const char *dir, bool patient, struct index *ix, struct err *e)
+{
+	struct index_compare_params p = {
+	    .dir = dir, .index = ix, .patient = patient, .found = row_found, .logged = logged, .arg = d};
+	struct index_compare *c;
+	int rc = index_compare_begin(&p, &c, e);
+
+	if (rc)
+		return rc;
+	while ((rc = index_compare_step(c, 10000, e)) == 1)
+		;
+	index_compare_end(c);
+	if (rc == 0)
+		tell_rest(d);
+	return rc;
+}
+
+static int rows(struct derived *d, const char *dir, struct err *e)
+{
+	struct index *ix;
+	struct err why = {0};
+	int rc = file_path(d->path, e, "%s/audit.db", dir);
+
+	if (rc || access(d->path, F_OK) != 0)
+		return rc; /* the next start makes it again */
+	bool patient = at_work(dir);
+	rc = index_open_offline(d->path, &ix, &why);
+	if (rc == 0) {
+		rc = compare(d, dir, patient, ix, &why);
+		index_close(ix);
+	}
+	if (rc == ERR_CORRUPT)
+		verify_whole_found(d->whole, VERIFY_INTEGRITY, "rows_unreadable", d->path, NULL, "%s", why.message);
+	else if (rc && rc != ERR_NOMEM)
+		verify_whole_found(d->whole, VERIFY_NOTE, "rows_unread", d->path, NULL,
+				   "its rows were not compared with the record: %s", why.message);
+	return rc == ERR_NOMEM ? err_set(e, rc, "%s", why.message) : 0;
+}
+
+int verify_derived(struct verify_whole *w, struct err *e)
+{
+	struct derived d = {.whole = w};
+
+	return rows(&d, w->ask->dir, e);
+}
