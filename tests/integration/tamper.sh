@@ -118,14 +118,15 @@ fresh
 on --all && fail "an emptied recording, and verify is content"
 named "$id" && ok "emptied: named" || fail "not named: $(cat "$tmp/said")"
 
-# The newest taken away together with everything the log says since the head before it: only a head kept elsewhere tells.
+# The newest taken away together with everything the log says since the head before it, and with audit.db, whose rows
+# would have no entry: only a head kept elsewhere tells.
 fresh
 newest=${ids[3]}
 rm "$(file "$newest")"
 on --all && fail "the newest is gone, the log still names it, and verify is content"
 named "$newest" && ok "the newest taken away: named by the log" || fail "not named: $(cat "$tmp/said")"
 fresh
-rm "$(file "$newest")"
+rm "$(file "$newest")" "$tmp/copy/audit.db"
 /usr/bin/python3 - "$tmp/copy/chain" "$(jq -r .seq "$tmp/head2")" <<'P' || fail "the log cannot be cut"
 import glob, struct, sys
 chain, upto = sorted(glob.glob(sys.argv[1] + "/*.mchain"))[-1], int(sys.argv[2])
