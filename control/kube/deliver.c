@@ -164,6 +164,8 @@ int deliver_joined(const char *line, size_t n, struct deliver_joined *out)
 	field(line, n, " workspace_size=", text, sizeof(text));
 	if (text[0] >= '0' && text[0] <= '9')
 		j.workspace_size = strtoull(text, NULL, 10);
+	field(line, n, " guard=", text, sizeof(text));
+	j.unguarded = strcmp(text, "refused") == 0;
 	*out = j;
 	return 0;
 }

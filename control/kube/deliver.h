@@ -30,6 +30,7 @@ struct deliver_joined {
 	char version[32];        /* muxlet's own; "" where it does not say */
 	bool started;            /* it was begun by this very exec */
 	uint64_t workspace_size; /* bytes of the file system at the working directory, 0: none of its own */
+	bool unguarded;          /* the container's runtime refuses the filter that keeps programs from muxlet */
 };
 
 /* argv of LOOK, NULL-ended; image_path "" : not looked for. tag: 17 bytes for the caller to keep until it is used. */

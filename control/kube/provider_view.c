@@ -40,6 +40,15 @@ static void describe_limits(const struct kp *kp, const struct pod_view *v, uint6
 		    "processes: what the node allows");
 }
 
+static void describe_unguarded(struct sandbox_info *out)
+{
+	char text[sizeof(out->detail)];
+
+	text_format(text, sizeof(text), "programs can reach for muxlet: the runtime refuses seccomp(); %s",
+		    out->detail);
+	text_put(out->detail, sizeof(out->detail), text);
+}
+
 void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out)
 {
 	static const enum sandbox_state states[] = {SANDBOX_STOPPED, SANDBOX_ERROR, SANDBOX_RUNNING, SANDBOX_STOPPED};
@@ -47,7 +56,7 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	struct id incarnation;
 	struct target t;
-	bool own;
+	bool own, reached;
 
 	memset(out, 0, sizeof(*out));
 	if (kp_locate(kp, name, &t, ns, pod, &own, NULL) == 0) {
@@ -63,17 +72,18 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 	if (v->container_id[0])
 		out->sandbox_id = incarnation;
 	out->has_workspace = ours && v->claim[0];
+	reached = v->state == POD_RUNNING && n && n->linked && id_equal(&n->incarnation, &incarnation);
 	if (v->state != POD_RUNNING) {
 		text_format(out->detail, sizeof(out->detail), "%.255s", v->why);
 	} else if (ours) {
-		bool measured = n && n->linked && id_equal(&n->incarnation, &incarnation);
-
-		describe_limits(kp, v, measured ? n->reached.joined.workspace_size : 0, out);
+		describe_limits(kp, v, reached ? n->reached.joined.workspace_size : 0, out);
 	} else {
 		out->memory_enforced = v->memory_limit;
 		out->cpu_enforced = v->cpu_limit;
 		snprintf(out->detail, sizeof(out->detail), "a pod of others: its limits are theirs");
 	}
+	if (reached && n->reached.joined.unguarded)
+		describe_unguarded(out);
 }
 
 /* ---- one */

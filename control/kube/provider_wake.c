@@ -147,6 +147,11 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 		n->linked = true;
 		log_info(&(struct log_ids){.agent = n->name}, "muxlet %s at %s (%s), %s", r->joined.version, r->path,
 			 r->delivery, r->joined.started ? "begun now" : "runs already");
+		if (r->joined.unguarded)
+			log_warn(
+			    &(struct log_ids){.agent = n->name},
+			    "its container's runtime refuses seccomp(): programs can change muxlet's limits and end "
+			    "it; allow seccomp and prctl(PR_SET_SECCOMP) in the pod's seccomp profile");
 		answer_with(j, n, fd);
 	}
 }

@@ -148,6 +148,13 @@ bool guard_applies(void)
 	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
 }
 
+/* Without a program to lay: who would take one complains of that alone. */
+bool guard_allowed(void)
+{
+	return (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 && errno == EFAULT) ||
+	       (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) < 0 && errno == EFAULT);
+}
+
 int guard_lay(const struct guard *g)
 {
 	struct sock_fprog p = {.len = g->n, .filter = (struct sock_filter *)(uintptr_t)g->code};
@@ -156,5 +163,7 @@ int guard_lay(const struct guard *g)
 	 */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &p) == 0)
 		return 0;
-	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) == 0)
+		return 0;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p, 0, 0);
 }

@@ -26,6 +26,11 @@ void guard_make(struct guard *g, pid_t self, pid_t group);
  * elsewhere it would take setuid programs from people.
  */
 bool guard_applies(void);
+/*
+ * Does whoever runs the container let it be laid? Not where its profile refuses the calls for it, to everybody: there
+ * programs run without, since nothing could run with it.
+ */
+bool guard_allowed(void);
 /* Over the caller, for good. System calls alone: it is called between vfork and exec. 0, or -1 with errno. */
 int guard_lay(const struct guard *g);
 

@@ -1,5 +1,7 @@
 #include "muxd/muxlet/join.h"
 
+#include "muxd/muxlet/guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -193,8 +195,9 @@ static int say_joined(bool begun, const char *workdir)
 	if (uname(&u))
 		return -1;
 	return dprintf(STDOUT_FILENO,
-		       "muxlet join=1 version=" MUXD_VERSION " daemon=%s uid=%u machine=%.32s workspace_size=%llu\n",
-		       begun ? "started" : "running", (unsigned)geteuid(), u.machine, workspace_size(workdir)) < 0
+		       "muxlet join=1 version=" MUXD_VERSION " daemon=%s uid=%u machine=%.32s workspace_size=%llu%s\n",
+		       begun ? "started" : "running", (unsigned)geteuid(), u.machine, workspace_size(workdir),
+		       guard_applies() && !guard_allowed() ? " guard=refused" : "") < 0
 		   ? -1
 		   : 0;
 }

@@ -10,7 +10,7 @@
  *
  *	stdin   "MUXJOIN\x01", the sandbox's secret (32 bytes), then what the hub says
  *	stdout  one line, then what muxlet says:
- *	        muxlet join=1 version=V daemon=started|running uid=N machine=M workspace_size=BYTES
+ *	        muxlet join=1 version=V daemon=started|running uid=N machine=M workspace_size=BYTES [guard=refused]
  *
  * workspace_size: of the file system at the working directory when it is one of its own, else 0. The first line comes
  * when the socket is connected; without it stderr and the exit code say why.

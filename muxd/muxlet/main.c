@@ -255,7 +255,7 @@ static int set_up(struct muxlet *m, const struct options *o)
 		return -EBADMSG;
 	m->own_uid_only = o->join != NULL;
 	m->own_pod = o->join && !o->leave_s;
-	if (getpid() != 1 && guard_applies())
+	if (getpid() != 1 && guard_applies() && guard_allowed())
 		guard_make(&m->guard, getpid(), getpgrp());
 	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;
 	if (!m->shell)

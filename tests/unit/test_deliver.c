@@ -327,6 +327,24 @@ static int end(void **state)
 	return system(command);
 }
 
+/* What muxlet says of itself is hostile input: each word by itself, none that is not there. */
+static void what_a_joined_one_says(void **state)
+{
+	static const char plain[] = "muxlet join=1 version=1 daemon=running uid=1 machine=x workspace_size=7",
+			  refused[] =
+			      "muxlet join=1 version=1 daemon=started uid=1 machine=x workspace_size=7 guard=refused",
+			  other[] = "muxlet join=1 version=1 guard=refusedly";
+	struct deliver_joined j;
+
+	(void)state;
+	assert_int_equal(deliver_joined(plain, sizeof(plain) - 1, &j), 0);
+	assert_false(j.unguarded || j.started);
+	assert_int_equal(deliver_joined(refused, sizeof(refused) - 1, &j), 0);
+	assert_true(j.unguarded && j.started && j.workspace_size == 7);
+	assert_int_equal(deliver_joined(other, sizeof(other) - 1, &j), 0);
+	assert_false(j.unguarded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +352,7 @@ int main(void)
 	    cmocka_unit_test(the_image_comes_first),      cmocka_unit_test(places_of_others_are_left_alone),
 	    cmocka_unit_test(a_noexec_mount_is_no_place), cmocka_unit_test(a_full_disk_leaves_nothing),
 	    cmocka_unit_test(answers_are_hostile),        cmocka_unit_test(what_is_no_program_is_refused),
+	    cmocka_unit_test(what_a_joined_one_says),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

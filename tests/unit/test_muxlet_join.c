@@ -5,8 +5,13 @@
 #include "muxd/muxlet/join.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <openssl/sha.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 struct name {
@@ -20,6 +25,26 @@ static struct name new_name(void)
 
 	snprintf(n.text, sizeof(n.text), "muxd-test-%d-%d", (int)getpid(), ++serial);
 	return n;
+}
+
+/* A runtime's profile that refuses filters to everybody: the next execs are under it. */
+static bool refusing;
+
+static void refuse_filters(void)
+{
+	struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 3, 0),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_SECCOMP, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog p = {sizeof(code) / sizeof(code[0]), code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p, 0, 0))
+		_exit(126);
 }
 
 /* One exec of the container's runtime: pipes of our own, stderr to nobody. */
@@ -40,6 +65,8 @@ static struct exec exec_of(const char *const *argv)
 		dup2(to[0], 0);
 		dup2(from[1], 1);
 		dup2(null, 2);
+		if (refusing)
+			refuse_filters();
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}
@@ -89,6 +116,7 @@ static struct exec join(const struct name *name, const uint8_t *secret, const ch
 	snprintf(want, sizeof(want), " daemon=%s ", daemon);
 	assert_non_null(strstr(line, "muxlet join=1 version="));
 	assert_non_null(strstr(line, want));
+	assert_int_equal(strstr(line, " guard=refused") != NULL, refusing);
 	return x;
 }
 
@@ -541,6 +569,30 @@ static void it_holds_against_who_is_inside(void **state)
 }
 
 /* The hub's own link over the exec, with bulk in both directions. */
+static void where_filters_are_refused_programs_run_without(void **state)
+{
+	struct name name = new_name();
+	uint8_t secret[LINK_SECRET_LEN];
+	struct exec x;
+	struct frame f;
+	struct peer *p;
+
+	(void)state;
+	random_bytes(secret, sizeof(secret));
+	refusing = true;
+	x = join(&name, secret, "started");
+	refusing = false;
+	p = up(x.in, x.out, secret, 1);
+	hear_of(p, FRAME_LISTED);
+	say_open(p, 1, "exit 5", 0);
+	f = hear_of(p, FRAME_EXIT);
+	assert_int_equal(f.u.exit.cause, CAUSE_EXITED);
+	assert_int_equal(f.u.exit.code, 5);
+	peer_close(p);
+	(void)status_of(x.pid);
+	end_daemon(&name);
+}
+
 static void a_link_carries_bulk_both_ways(void **state)
 {
 	enum { BULK = 8 * 1024 * 1024 };
@@ -603,6 +655,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(it_installs_itself),
 	    cmocka_unit_test(it_holds_a_container),
 	    cmocka_unit_test(it_holds_against_who_is_inside),
+	    cmocka_unit_test(where_filters_are_refused_programs_run_without),
 	    cmocka_unit_test(a_link_carries_bulk_both_ways),
 	};
 
