@@ -19,8 +19,9 @@
 #define CHAIN_ENTRY_HEADER 64
 #define CHAIN_PAYLOAD_MAX  RING_RECORD_MAX
 #define CHAIN_FILE_TARGET  (64 * 1024 * 1024) /* a file that has grown past it is followed by a new one */
-#define CHAIN_CRITICAL     0x8000u            /* in the stored type */
-#define CHAIN_HEAD_PAYLOAD 88                 /* i64 wall, 16 kid, 64 signature */
+#define CHAIN_FILE_MAX     ((uint64_t)CHAIN_FILE_TARGET + 8 * (CHAIN_ENTRY_HEADER + CHAIN_PAYLOAD_MAX + CHAIN_HASH))
+#define CHAIN_CRITICAL     0x8000u /* in the stored type */
+#define CHAIN_HEAD_PAYLOAD 88      /* i64 wall, 16 kid, 64 signature */
 #define CHAIN_PURPOSE      "muxd chain head 1"
 #define CHAIN_SIGNED       64 /* log id, u64 seq, hash, i64 wall */
 

@@ -180,10 +180,9 @@ static int keep_torn(struct chain *c, uint64_t from, uint64_t size, struct err *
 
 	if (chain_file_name(c->dir, c->number, "torn", path, sizeof path))
 		return err_set(e, ERR_TOO_LARGE, "the path of the log is too long");
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return err_sys(e, errno, "cannot create %s", path);
-	rc = file_size(fd, path, &end, e);
+	rc = file_open_at(AT_FDCWD, path, O_RDWR | O_CREAT, path, &fd, &end, e);
+	if (rc)
+		return rc;
 	while (!rc && at < size) {
 		size_t n = size - at < ENTRY_MAX ? (size_t)(size - at) : ENTRY_MAX;
 		rc = file_read_at(c->fd, c->scratch, n, at, c->path, e);
@@ -325,14 +324,15 @@ static int open_last(struct chain *c, unsigned number, uint64_t *out_cut, struct
 	struct chain_file_header h;
 	uint8_t bytes[CHAIN_FILE_HEADER];
 	struct scan s = {0};
+	uint64_t size;
 	int rc;
 
 	c->number = number;
 	if (chain_file_name(c->dir, number, "mchain", c->path, sizeof c->path))
 		return err_set(e, ERR_TOO_LARGE, "the path of the log is too long");
-	c->fd = open(c->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (c->fd < 0)
-		return err_sys(e, errno, "cannot open %s", c->path);
+	rc = file_open_at(AT_FDCWD, c->path, O_RDWR, c->path, &c->fd, &size, e);
+	if (rc)
+		return rc;
 	rc = file_read_at(c->fd, bytes, sizeof bytes, 0, c->path, e);
 	if (rc)
 		return rc;

@@ -133,6 +133,7 @@ static int take_file_header(struct chain_reader *r, unsigned expected, struct er
 static int open_next(struct chain_reader *r, struct err *e)
 {
 	unsigned expected = r->number + 1;
+	struct err why = {0};
 	int rc;
 
 	if (r->fd >= 0)
@@ -143,11 +144,21 @@ static int open_next(struct chain_reader *r, struct err *e)
 	rc = chain_file_name(r->dir, r->number, "mchain", r->path, sizeof r->path);
 	if (rc)
 		return err_set(e, rc, "the path of the log is too long");
-	r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
-	if (r->fd < 0)
-		return err_sys(e, errno, "cannot open %s", r->path);
-	rc = file_size(r->fd, r->path, &r->size, e);
-	return rc ? rc : take_file_header(r, expected, e);
+	rc = file_open_found(r->path, &r->fd, &r->size, &why);
+	if (rc == ERR_NOT_A_FILE ||
+	    rc == ERR_NOT_FOUND) { /* of a log of several files the others are still to be read */
+		r->hash_known = false;
+		return err_set(e, ERR_CORRUPT, "%s", why.message);
+	}
+	if (rc)
+		return err_set(e, rc, "%s", why.message);
+	rc = take_file_header(r, expected, e);
+	if (rc || r->size <= CHAIN_FILE_MAX)
+		return rc;
+	r->hash_known = false;
+	uint64_t size = r->size;
+	r->size = CHAIN_FILE_MAX;
+	return fault(r, CHAIN_FILE_MAX, size, "a file of the log is never so large", e);
 }
 
 /* Where the next entry header stands behind pos, or the end of the file. */
@@ -294,13 +305,13 @@ static int skip_files(struct chain_reader *r, struct err *e)
 		uint8_t p[CHAIN_FILE_HEADER];
 		char path[FILE_PATH_MAX];
 		struct chain_file_header h;
+		uint64_t size;
 		int fd, rc = chain_file_name(r->dir, r->files[r->next + 1], "mchain", path, sizeof path);
 
 		if (rc)
 			return err_set(e, rc, "the path of the log is too long");
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return err_sys(e, errno, "cannot open %s", path);
+		if (file_open_found(path, &fd, &size, NULL))
+			return 0; /* whoever reads on hears of it */
 		rc = file_read_at(fd, p, sizeof p, 0, path, NULL);
 		close(fd);
 		if (rc || chain_file_decode(p, &h) || h.first_seq > r->from_seq)

@@ -51,18 +51,6 @@ int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *pat
 	return 0;
 }
 
-int file_size(int fd, const char *path, uint64_t *out, struct err *e)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) != 0)
-		return err_sys(e, errno, "cannot look at %s", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_INVAL, "%s is not a regular file", path);
-	*out = (uint64_t)st.st_size;
-	return 0;
-}
-
 static const char *kind_of(mode_t mode)
 {
 	switch (mode & S_IFMT) {
@@ -80,31 +68,45 @@ static const char *kind_of(mode_t mode)
 	}
 }
 
-int file_open_found(const char *path, int *out_fd, uint64_t *out_size, struct err *e)
+int file_size(int fd, const char *path, uint64_t *out, struct err *e)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-	int rc = 0;
+
+	if (fstat(fd, &st) != 0)
+		return err_sys(e, errno, "cannot look at %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_NOT_A_FILE, "%s is %s, not a regular file", path, kind_of(st.st_mode));
+	*out = (uint64_t)st.st_size;
+	return 0;
+}
+
+int file_open_at(int dir_fd, const char *name, int flags, const char *path, int *out_fd, uint64_t *out_size,
+		 struct err *e)
+{
+	int fd = openat(dir_fd, name, flags | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+	int rc;
 
 	if (fd < 0 && errno == ENOENT)
 		return err_set(e, ERR_NOT_FOUND, "%s is not there", path);
 	if (fd < 0 && errno == ELOOP)
 		return err_set(e, ERR_NOT_A_FILE, "%s is a symbolic link, not a regular file", path);
-	if (fd < 0 && (errno == ENXIO || errno == ENODEV)) /* a socket, a device without a driver */
-		return err_set(e, ERR_NOT_A_FILE, "%s is a socket or a device, not a regular file", path);
+	if (fd < 0 && errno == EISDIR)
+		return err_set(e, ERR_NOT_A_FILE, "%s is a directory, not a regular file", path);
+	if (fd < 0 && (errno == ENXIO || errno == ENODEV)) /* a socket, a FIFO or a device with nobody behind it */
+		return err_set(e, ERR_NOT_A_FILE, "%s is a socket, a FIFO or a device, not a regular file", path);
 	if (fd < 0)
 		return err_sys(e, errno, "cannot open %s", path);
-	if (fstat(fd, &st) != 0)
-		rc = err_sys(e, errno, "cannot look at %s", path);
-	else if (!S_ISREG(st.st_mode))
-		rc = err_set(e, ERR_NOT_A_FILE, "%s is %s, not a regular file", path, kind_of(st.st_mode));
-	if (rc) {
+	rc = file_size(fd, path, out_size, e);
+	if (rc)
 		close(fd);
-		return rc;
-	}
-	*out_fd = fd;
-	*out_size = (uint64_t)st.st_size;
-	return 0;
+	else
+		*out_fd = fd;
+	return rc;
+}
+
+int file_open_found(const char *path, int *out_fd, uint64_t *out_size, struct err *e)
+{
+	return file_open_at(AT_FDCWD, path, O_RDONLY, path, out_fd, out_size, e);
 }
 
 int file_sync(int fd, const char *path, struct err *e)

@@ -17,13 +17,16 @@ struct err;
 /* ERR_EOF when the file is shorter (quietly: *e is filled, but it is often no error). */
 int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, struct err *e);
 int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e);
-int file_size(int fd, const char *path, uint64_t *out, struct err *e);
+int file_size(int fd, const char *path, uint64_t *out, struct err *e); /* ERR_NOT_A_FILE */
 /*
- * Opens for reading what a name in a folder of the record leads to. Whoever can write the folder chose what stands there:
- * it is never waited for (FIFO, device) nor followed (symbolic link), and nothing but a regular file is opened.
+ * Opens for reading what a name in a folder of the record leads to. Whoever can write the folder chose what stands
+ * there: it is never waited for (FIFO, device) nor followed (symbolic link), and nothing but a regular file is opened.
  * ERR_NOT_FOUND, ERR_NOT_A_FILE.
  */
 int file_open_found(const char *path, int *out_fd, uint64_t *out_size, struct err *e);
+/* The same in a folder, and for writing: flags O_RDONLY or O_RDWR, O_CREAT. path: for messages. */
+int file_open_at(int dir_fd, const char *name, int flags, const char *path, int *out_fd, uint64_t *out_size,
+		 struct err *e);
 /* fdatasync, and fsync of a folder. */
 int file_sync(int fd, const char *path, struct err *e);
 int file_sync_folder(const char *path, struct err *e);

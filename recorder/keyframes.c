@@ -189,13 +189,10 @@ int keyframes_find(const char *recording, const struct id *session, uint64_t ns,
 
 	if (rc)
 		return rc;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "the recording has no keyframes")
-				       : err_sys(e, errno, "cannot open %s", path);
+	rc = file_open_found(path, &fd, &size, e);
+	if (rc)
+		return rc == ERR_NOT_FOUND ? err_set(e, rc, "the recording has no keyframes") : rc;
 	rc = check_head(fd, path, session, e);
-	if (rc == 0)
-		rc = file_size(fd, path, &size, e);
 	if (rc == 0)
 		rc = walk(fd, path, size, ns, &k, &crc, &at, e);
 	if (rc == 0 && at)

@@ -63,11 +63,19 @@ static bool make_room(struct open_files *fs)
 
 static int open_now(struct open_files *fs, struct open_file *f, int flags, struct err *e)
 {
+	uint64_t size;
+	int rc;
+
 	do
-		f->fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+		f->fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
 	while (f->fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(fs));
 	if (f->fd < 0)
 		return err_sys(e, errno, "cannot open the recording %s", f->path);
+	if ((rc = file_size(f->fd, f->path, &size, e)) != 0) {
+		close(f->fd);
+		f->fd = -1;
+		return rc;
+	}
 	if (fs) {
 		TAILQ_INSERT_HEAD(&fs->list, f, entry);
 		fs->n++;

@@ -4,6 +4,7 @@
 #include "muxd/base/crc.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ring_record.h"
+#include "recorder/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -165,18 +166,18 @@ static int reader_open(struct segment_reader *r, int dir_fd, uint64_t number, st
 {
 	char name[SEGMENT_NAME_MAX];
 	uint8_t h[SEGMENT_HEADER];
+	uint64_t size;
 
 	segment_name(number, name);
-	r->fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (r->fd < 0)
-		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no segment %s", name)
-				       : err_sys(e, errno, "cannot open segment %s", name);
+	int rc = file_open_at(dir_fd, name, O_RDONLY, name, &r->fd, &size, e);
+	if (rc)
+		return rc == ERR_NOT_A_FILE ? err_set(e, ERR_CORRUPT, "segment %s is no regular file", name) : rc;
 	ssize_t n = pread_some(r->fd, h, sizeof(h), 0);
 	if (n < 0)
 		return err_sys(e, (int)-n, "cannot read segment %s", name);
 	if (n < (ssize_t)sizeof(h))
 		return err_set(e, ERR_CORRUPT, "segment %s is shorter than its header", name);
-	int rc = segment_header_decode(h, &r->header, e);
+	rc = segment_header_decode(h, &r->header, e);
 	if (rc == 0 && r->header.number != number)
 		rc = err_set(e, ERR_CORRUPT, "segment %s says it is number %" PRIu64, name, r->header.number);
 	return rc;

@@ -4,6 +4,7 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ring_record.h"
+#include "recorder/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -191,13 +192,13 @@ static int log_recover_newest(struct segment_log *log, uint64_t number, struct s
 			      struct segment_tear *tear, struct err *e)
 {
 	char name[SEGMENT_NAME_MAX];
+	uint64_t size;
 	int rc = log_scan(log, number, out, e);
 	if (rc)
 		return rc;
 	segment_name(number, name);
-	log->fd = openat(log->dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (log->fd < 0)
-		return err_sys(e, errno, "cannot open segment %s", name);
+	if ((rc = file_open_at(log->dir_fd, name, O_RDWR, name, &log->fd, &size, e)) != 0)
+		return rc;
 	if ((rc = log_cut_tail(log, number, out->offset, tear, e)) != 0)
 		return rc;
 	/* The process before us may have died between writing and syncing. */

@@ -6,9 +6,11 @@
 #include "recorder/sign.h"
 #include "recorder/verify_check.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BLOCK_LEAST (BLOCK_HEADER + BLOCK_HASH)
 #define SCAN_WINDOW (64 * 1024)
@@ -166,6 +168,14 @@ static int find_block(struct verify_check *c, uint64_t pos, uint64_t *out, struc
 		return ERR_NOMEM;
 	}
 	while (!rc && *out == size && pos < size && size - pos >= BLOCK_LEAST) {
+		/* Nothing was ever written in a hole: a file may seem to be far larger than the disk. */
+		off_t data = lseek(c->file.fd, (off_t)pos, SEEK_DATA);
+		if (data < 0 && errno == ENXIO)
+			break;
+		if (data > (off_t)pos)
+			pos = (uint64_t)data - pos > BLOCK_HEADER ? (uint64_t)data - BLOCK_HEADER : pos;
+		if (size - pos < BLOCK_LEAST)
+			break;
 		size_t n = size - pos < SCAN_WINDOW + BLOCK_HEADER ? (size_t)(size - pos) : SCAN_WINDOW + BLOCK_HEADER;
 		rc = file_read_at(c->file.fd, window, n, pos, c->path, e);
 		for (size_t i = 0; !rc && i + BLOCK_HEADER <= n; i++) {

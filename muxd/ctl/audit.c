@@ -107,6 +107,21 @@ static bool matches(const struct ctl_args *a, const json_t *record, const char *
 	return !want || (have && strcmp(want, have) == 0);
 }
 
+/* What cannot be read is named, each time; what stands behind it is still told. */
+static int next_sound(struct chain_reader *r, struct chain_entry *en, bool *damaged, struct err *e)
+{
+	struct err why = {0};
+	int rc;
+
+	while ((rc = chain_reader_next(r, en, &why)) == ERR_CORRUPT) {
+		char *text = ctl_clean(why.message);
+		fprintf(stderr, "muxctl: the log is damaged: %s\n", text ? text : "");
+		free(text);
+		*damaged = true;
+	}
+	return rc < 0 ? err_set(e, rc, "%s", why.message) : rc;
+}
+
 /* Without a daemon: the log's files. The newest `limit` that match, unless --since. */
 static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limit, struct err *e)
 {
@@ -115,13 +130,14 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 	char dir[4096], at[40];
 	long long since = 0;
 	json_t *rows = json_array(), *record;
+	bool damaged = false;
 	int rc = ctl_path(c, "record", dir, sizeof(dir), e);
 
 	if (rc == 0)
 		rc = args_number(a, "since", 0, INT64_MAX, &since, e);
 	if (rc == 0)
 		rc = chain_reader_create(dir, 0, &r, e);
-	while (rc == 0 && (rc = chain_reader_next(r, &en, e)) == 1) {
+	while (rc == 0 && (rc = next_sound(r, &en, &damaged, e)) == 1) {
 		record = NULL;
 		rc = 0;
 		if (en.type != CHAIN_AUDIT || json_parse(en.payload, en.len, MSG_MAX, &record, NULL) < 0)
@@ -140,7 +156,7 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 			break;
 	chain_reader_destroy(r);
 	json_decref(rows);
-	return rc;
+	return rc ? rc : damaged ? err_set(e, ERR_CORRUPT, "the log is damaged: events may be missing or changed") : 0;
 }
 
 /* With one grant. */
@@ -197,8 +213,9 @@ static int audit_run(struct ctl *c, const struct ctl_args *a)
 	json_decref(q);
 	if (rc == ERR_UNAVAILABLE && !args_has(a, "follow")) {
 		struct err offline = {0};
-		if (audit_offline(c, a, limit, &offline) == 0)
-			return 0;
+		rc = audit_offline(c, a, limit, &offline);
+		if (rc != ERR_NOT_FOUND && rc != ERR_SYS) /* no log here: then that nobody answers is what counts */
+			e = offline, c->hint[0] = '\0';
 	}
 	return rc < 0 ? ctl_fail(c, &e) : 0;
 }

@@ -17,6 +17,7 @@ static const struct ctl_option options[] = {
     {"stream", 0, "STREAM", "output, input, stdout or stderr; default: what fits the format."},
     {"file", 0, "PATH", "Write there (mode 0600) instead of the standard output."},
     {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl export)."},
+    {"unverified", 0, NULL, "Also of a recording that does not verify."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -140,6 +141,8 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0)
 		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl export", &r,
 				 &e);
+	if (rc == 0)
+		rc = record_check(r, args_has(a, "unverified"), &e);
 	if (rc == 0)
 		rc = open_target(args_get(a, "file"), &t.fd, &e);
 	if (rc == 0) {

@@ -1,10 +1,14 @@
 #include "muxd/ctl/record.h"
 
 #include "muxd/base/ids.h"
+#include "muxd/base/text.h"
 #include "recorder/event.h"
 #include "recorder/recording.h"
+#include "recorder/sign.h"
+#include "recorder/verify.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +19,8 @@ struct record {
 	json_t *open;
 	char *reason;
 	struct recording *file; /* else the peer */
+	char path[4400];        /* of the file */
+	bool ours;              /* it stands in the state directory's record */
 	struct ctl_peer peer;
 	struct id id;
 	bool at_end;
@@ -46,6 +52,22 @@ static void take_open(struct record *r, json_t *open)
 	json_opt_int(open, "wall_ns", 0, INT64_MAX, &r->wall_ns, NULL);
 }
 
+/* A path into the state directory's record; copies elsewhere are their owner's. */
+static bool is_ours(struct record *r, const char *path)
+{
+	char dir[4096], *whole = realpath(path, NULL), *record = NULL;
+	size_t n;
+	bool ours;
+
+	if (ctl_path(r->c, "record", dir, sizeof(dir), NULL) == 0)
+		record = realpath(dir, NULL);
+	n = record ? strlen(record) : 0;
+	ours = whole && n && strncmp(whole, record, n) == 0 && whole[n] == '/';
+	free(whole);
+	free(record);
+	return ours;
+}
+
 static int open_file(struct record *r, const char *path, struct err *e)
 {
 	json_t *open = NULL;
@@ -54,6 +76,8 @@ static int open_file(struct record *r, const char *path, struct err *e)
 	if (rc < 0)
 		return rc;
 	const struct recording_info *info = recording_info(r->file);
+	text_put(r->path, sizeof(r->path), path);
+	r->ours = is_ours(r, path);
 	r->id = info->session;
 	r->facts.sealed = info->sealed;
 	r->first_ns = info->first_ns;
@@ -129,22 +153,6 @@ static int tell(struct record *r, struct err *e)
 	return 0;
 }
 
-/* A path into the state directory's record; copies elsewhere are their owner's. */
-static bool is_ours(struct record *r, const char *path)
-{
-	char dir[4096], *whole = realpath(path, NULL), *record = NULL;
-	size_t n;
-	bool ours;
-
-	if (ctl_path(r->c, "record", dir, sizeof(dir), NULL) == 0)
-		record = realpath(dir, NULL);
-	n = record ? strlen(record) : 0;
-	ours = whole && n && strncmp(whole, record, n) == 0 && whole[n] == '/';
-	free(whole);
-	free(record);
-	return ours;
-}
-
 static int open_path(struct record *r, const char *path, struct err *e)
 {
 	int rc = open_file(r, path, e);
@@ -152,7 +160,7 @@ static int open_path(struct record *r, const char *path, struct err *e)
 	if (rc)
 		return rc;
 	id_format(&r->id, r->facts.session);
-	return is_ours(r, path) ? tell(r, e) : 0;
+	return r->ours ? tell(r, e) : 0;
 }
 
 /* Sealed on disk, else the recorder's word, else the unsealed file. */
@@ -180,6 +188,63 @@ static int open_session(struct record *r, struct err *e)
 	r->c->hint[0] = '\0';
 	r->facts.partial = true;
 	return open_file(r, path, e);
+}
+
+struct check {
+	bool changed, unknown; /* unknown: its key is none of those here */
+	char first[ERR_MESSAGE_MAX];
+};
+
+static void on_finding(void *arg, const struct verify_finding *f)
+{
+	struct check *k = arg;
+
+	if (f->class != VERIFY_INTEGRITY)
+		return;
+	if (strcmp(f->code, "key_unknown") == 0) {
+		k->unknown = true;
+		return;
+	}
+	if (!k->changed)
+		text_put(k->first, sizeof(k->first), f->message);
+	k->changed = true;
+}
+
+static int changed(struct record *r, const char *what, bool unverified, struct err *e)
+{
+	if (unverified) {
+		fprintf(stderr, "muxctl: warning: this is not what was recorded: %s\n", what);
+		return 0;
+	}
+	snprintf(r->c->hint, sizeof(r->c->hint), "muxctl verify %.120s tells more; --unverified shows it as it is.",
+		 r->facts.session);
+	return err_set(e, ERR_CORRUPT, "this is not what was recorded: %s", what);
+}
+
+int record_check(struct record *r, bool unverified, struct err *e)
+{
+	struct grant_keyset keys = {NULL, 0};
+	struct verify_result v;
+	struct check k = {.first = ""};
+	char folder[4096];
+	int rc;
+
+	if (!r->file)
+		return 0;
+	if (ctl_path(r->c, "keys/record", folder, sizeof(folder), NULL) == 0)
+		(void)keyset_load(folder, &keys, NULL); /* none: then nothing can be said of the signature */
+	rc = verify_recording(r->path, &keys, r->facts.sealed, on_finding, &k, &v, e);
+	free(keys.keys);
+	if (rc)
+		return rc;
+	if (k.changed)
+		return changed(r, k.first, unverified, e);
+	if (k.unknown && r->ours)
+		return changed(r, "it is signed by a key that is none of this record's", unverified, e);
+	if (k.unknown)
+		fprintf(stderr, "muxctl: its signature was not checked: key %s is not here; see muxctl verify --key\n",
+			v.kid);
+	return 0;
 }
 
 int record_open(struct ctl *c, const char *what, const char *reason, struct record **out, struct err *e)

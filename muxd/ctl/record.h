@@ -24,6 +24,12 @@ struct record_facts {
 int session_newest(struct ctl *c, char out[ID_STR_LEN], struct err *e);
 /* what: a session id, "last", or the path of a recording. reason: for the grant, when one is needed. */
 int record_open(struct ctl *c, const char *what, const char *reason, struct record **out, struct err *e);
+/*
+ * Is the file what was written? Hashes, chain and signature, with the keys of the state directory; nothing to do where
+ * the recorder tells the events. ERR_CORRUPT names what was changed; unverified: then that is a warning on the standard
+ * error.
+ */
+int record_check(struct record *r, bool unverified, struct err *e);
 void record_close(struct record *r); /* NULL-safe */
 const struct record_facts *record_facts(const struct record *r);
 /* Next event: 1, 0 at the end. The payload is valid until the next call. Fits struct export_source. */

@@ -24,6 +24,7 @@ static const struct ctl_option options[] = {
     {"no-status", 0, NULL, "No status line."},
     {"raw", 0, NULL, "The recorded bytes as they are: what they say to a terminal, yours obeys and answers."},
     {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl replay)."},
+    {"unverified", 0, NULL, "Also of a recording that does not verify."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -300,6 +301,8 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0)
 		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl replay",
 				 &r.record, &e);
+	if (rc == 0)
+		rc = record_check(r.record, args_has(a, "unverified"), &e);
 	if (rc == 0) {
 		bool keys = o.speed != 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 		replay_describe(&r);
