@@ -216,7 +216,7 @@ static int changed(struct record *r, const char *what, bool unverified, struct e
 		fprintf(stderr, "muxctl: warning: this is not what was recorded: %s\n", what);
 		return 0;
 	}
-	snprintf(r->c->hint, sizeof(r->c->hint), "muxctl verify %.120s tells more; --unverified shows it as it is.",
+	text_format(r->c->hint, sizeof(r->c->hint), "muxctl verify %s tells more; --unverified shows it as it is.",
 		 r->facts.session);
 	return err_set(e, ERR_CORRUPT, "this is not what was recorded: %s", what);
 }
