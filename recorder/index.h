@@ -130,6 +130,10 @@ struct index_ended {
 /* Sealed sessions that ended before before_ns, the oldest first. 1 from fn: enough. */
 typedef int index_ended_row(void *arg, const struct index_ended *row);
 int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void *arg, struct err *e);
+/* Sessions of the agent whose recordings are there and that were opened with one of these as the current snapshot;
+ * previous "": those before the first one, too. */
+int index_named_by(struct index *ix, const char *agent, const char *snapshot, const char *previous, index_ended_row *fn,
+		   void *arg, struct err *e);
 /* A hold and its release, each by the JSON of its event. Putting one in again changes nothing. */
 int index_put_hold(struct index *ix, const char *id, const char *json, struct err *e);
 int index_put_release(struct index *ix, const char *id, const char *json, struct err *e);

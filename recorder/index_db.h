@@ -58,6 +58,7 @@ enum index_sql {
 	SQL_POLICY,
 	SQL_PIECES,
 	SQL_FRESH,
+	SQL_NAMED_BY,
 	INDEX_SQL_COUNT,
 };
 

@@ -30,14 +30,10 @@ static int walk_end(struct index *ix, sqlite3_stmt *s, int rc, int step, struct 
 	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
 }
 
-int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void *arg, struct err *e)
+static int ended_rows(struct index *ix, sqlite3_stmt *s, index_ended_row *fn, void *arg, struct err *e)
 {
-	sqlite3_stmt *s;
-	int step = SQLITE_DONE, rc = index_stmt(ix, SQL_EXPIRED, &s, e);
+	int step = SQLITE_DONE, rc = 0;
 
-	if (rc)
-		return rc;
-	index_bind_u64(s, ":before", before_ns > 0 ? (uint64_t)before_ns : 0);
 	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
 		if (!own(ix, s, ROW_SESSIONS))
 			continue;
@@ -50,6 +46,31 @@ int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void
 			rc = fn(arg, &row);
 	}
 	return walk_end(ix, s, rc, step, e);
+}
+
+int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void *arg, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_EXPIRED, &s, e);
+
+	if (rc)
+		return rc;
+	index_bind_u64(s, ":before", before_ns > 0 ? (uint64_t)before_ns : 0);
+	return ended_rows(ix, s, fn, arg, e);
+}
+
+int index_named_by(struct index *ix, const char *agent, const char *snapshot, const char *previous, index_ended_row *fn,
+		   void *arg, struct err *e)
+{
+	sqlite3_stmt *s;
+	int rc = index_stmt(ix, SQL_NAMED_BY, &s, e);
+
+	if (rc)
+		return rc;
+	index_bind(s, ":agent", agent);
+	index_bind(s, ":snapshot", snapshot);
+	index_bind(s, ":previous", previous);
+	return ended_rows(ix, s, fn, arg, e);
 }
 
 static int put_json(struct index *ix, enum index_sql which, const char *id, const char *json, struct err *e)

@@ -102,8 +102,8 @@ int read_send_event(struct conn *c, struct source *s, enum ledger_op op, const s
 service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_keep.c */
-service_op service_retention, service_apply, service_holds, service_hold_add, service_hold_release;
+service_op service_retention, service_apply, service_holds, service_hold_add, service_hold_release, service_refers;
 /* service_list.c */
-service_op service_recover, service_refers, service_gone, service_hub, service_sessions, service_session, service_audit;
+service_op service_recover, service_gone, service_hub, service_sessions, service_session, service_audit;
 
 #endif

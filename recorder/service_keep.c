@@ -396,3 +396,62 @@ int service_holds(struct conn *c, const json_t *request, struct err *e)
 		rc = index_holds(c->index, all, list_hold, &l, e);
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
+
+/* ---- snapshots of workspaces, which the hub keeps */
+
+struct naming {
+	struct holds holds;
+	const struct hold *held;
+	struct err *e;
+};
+
+static int take_hold(void *arg, const json_t *hold, const json_t *released)
+{
+	struct naming *n = arg;
+
+	(void)released;
+	return holds_take(&n->holds, hold, n->e);
+}
+
+static int look_at_session(void *arg, const struct index_ended *row)
+{
+	struct naming *n = arg;
+	struct hold_subject s = {.session = row->id,
+				 .agent = row->agent,
+				 .principal = row->principal,
+				 .opened_ns = row->opened_ns,
+				 .ended_ns = row->ended_ns};
+
+	n->held = holds_cover(&n->holds, &s);
+	return n->held != NULL;
+}
+
+/*
+ * Whose recordings say that a snapshot was the workspace before them; the hub asks before it removes one. And whether
+ * a session that is held began with it, or with the one before it: then it is the workspace before or after that.
+ */
+int service_refers(struct conn *c, const json_t *request, struct err *e)
+{
+	const char *agent, *snapshot, *previous = NULL;
+	struct naming n = {.e = e};
+	char id[ID_STR_LEN] = "";
+	uint64_t count = 0;
+	int rc = conn_house(c, e);
+
+	rc = rc ? rc : json_need_str(request, "agent", &agent, e);
+	rc = rc ? rc : json_need_str(request, "snapshot", &snapshot, e);
+	rc = rc ? rc : json_opt_str(request, "previous", &previous, e);
+	if (rc)
+		return rc;
+	conn_catch_up(c, true);
+	rc = index_refers(c->index, agent, snapshot, &count, e);
+	rc = rc ? rc : index_holds(c->index, false, take_hold, &n, e);
+	rc =
+	    rc ? rc : index_named_by(c->index, agent, snapshot, previous ? previous : snapshot, look_at_session, &n, e);
+	if (n.held)
+		id_format(&n.held->id, id);
+	holds_finish(&n.holds);
+	return rc ? rc
+		  : conn_send(c, json_pack("{s:I,s:s*,s:b}", "recordings", (json_int_t)count, "held", *id ? id : NULL,
+					   "end", 1));
+}

@@ -78,20 +78,6 @@ int service_recover(struct conn *c, const json_t *request, struct err *e)
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
-/* Whose recordings say that a snapshot was the workspace before them; the hub asks before it removes one. */
-int service_refers(struct conn *c, const json_t *request, struct err *e)
-{
-	const char *agent, *snapshot;
-	uint64_t n = 0;
-	int rc;
-
-	rc = conn_house(c, e);
-	rc = rc ? rc : json_need_str(request, "agent", &agent, e);
-	rc = rc ? rc : json_need_str(request, "snapshot", &snapshot, e);
-	rc = rc ? rc : index_refers(c->index, agent, snapshot, &n, e);
-	return rc ? rc : conn_send(c, json_pack("{s:I,s:b}", "recordings", (json_int_t)n, "end", 1));
-}
-
 /* The hub again, to a recorder that came after it: what it asks for others is theirs, and it is there. */
 int service_hub(struct conn *c, const json_t *request, struct err *e)
 {

@@ -73,8 +73,13 @@ struct life_host {
 	void (*hold)(void *ctx, const char *agent, bool on);
 	/* They go on, also where a daemon before this one has frozen them. Nothing frozen is fine. */
 	void (*thaw)(void *ctx, const char *agent);
-	/* How many recordings say that this snapshot was the workspace before them: rc of done. Negative: not known. */
-	void (*refers)(void *ctx, const char *agent, const struct id *snapshot, life_host_done *done, void *arg);
+	/*
+	 * How many recordings say that this snapshot was the workspace before them: rc of done. ERR_BAD_STATE: it must
+	 * not go, *e says why (a legal hold on a session that began with it, or with the one before it);
+	 * ERR_UNAVAILABLE: that is not known now, and it must not go before it is.
+	 */
+	void (*refers)(void *ctx, const char *agent, const struct id *snapshot, const struct id *previous,
+		       life_host_done *done, void *arg);
 	/* Its sessions end with that cause, its link is let go: the sandbox is about to stop. */
 	void (*leave)(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg);
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no

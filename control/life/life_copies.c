@@ -405,6 +405,25 @@ static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
 	life_commit_snap(a, &r->snap, on_drop_noted);
 }
 
+static void on_stay_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	if (!life_run_broke(a, rc, e))
+		drop_over(a, a->run->failed.code, &a->run->failed);
+}
+
+/* As it was before: whoever asked hears why, and by retention it is looked at again. */
+static void stay(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	char text[ID_STR_LEN];
+
+	id_format(&r->snap.id, text);
+	err_set(&r->failed, rc, "snapshot %s stays: %.300s", text,
+		e && e->message[0] ? e->message : "whether a legal hold keeps it is not known now");
+	r->snap.status = r->was;
+	life_commit_snap(a, &r->snap, on_stay_noted);
+}
+
 static void on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
@@ -412,6 +431,10 @@ static void on_referred(struct life_agent *a, int rc, const struct err *e)
 
 	if (rc == ERR_CANCELLED) {
 		life_run_break(a, rc, e);
+		return;
+	}
+	if (life_must_stay(a, rc)) {
+		stay(a, rc, e);
 		return;
 	}
 	a->run->refers = rc;
@@ -425,7 +448,7 @@ static void on_dropping(struct life_agent *a, int rc, const struct err *e)
 	if (rc == ERR_BAD_STATE)
 		drop_over(a, rc, e);
 	else if (!life_run_broke(a, rc, e))
-		life_ask_refers(a, &a->run->snap.id, on_referred);
+		life_ask_refers(a, on_referred);
 }
 
 /* It may be needed again since the drop was asked for. */
@@ -454,6 +477,7 @@ void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *
 	if (!r)
 		return;
 	rc = life_snap_load(a->life, snapshot, &r->snap, &e);
+	r->was = r->snap.status;
 	if (!rc && r->snap.status == SNAP_DROPPING) { /* begun by a run before */
 		on_dropping(a, 0, NULL);
 		return;

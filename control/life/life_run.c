@@ -284,19 +284,24 @@ static void tell_snapshot(struct life *l, const struct life_snap *s)
 	(void)life_audit(l, "snapshot.create", s->agent, s->status == SNAP_READY ? "ok" : "failed", d);
 }
 
-void life_ask_refers(struct life_agent *a, const struct id *snapshot, life_next *next)
+void life_ask_refers(struct life_agent *a, life_next *next)
 {
 	struct life_host *h = &a->life->host;
 	struct life_call *c;
 
 	a->run->refers = ERR_UNAVAILABLE;
-	if (!h->refers) {
-		next(a, ERR_UNAVAILABLE, NULL);
+	if (!h->refers) { /* nobody records */
+		next(a, ERR_UNSUPPORTED, NULL);
 		return;
 	}
 	c = life_call(a, next);
 	if (c)
-		h->refers(h->ctx, a->name, snapshot, life_on_host, c);
+		h->refers(h->ctx, a->name, &a->run->snap.id, &a->run->snap.previous, life_on_host, c);
+}
+
+bool life_must_stay(const struct life_agent *a, int rc)
+{
+	return (rc == ERR_BAD_STATE || rc == ERR_UNAVAILABLE) && a->run->was != SNAP_FAILED;
 }
 
 void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed)

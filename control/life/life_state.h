@@ -76,8 +76,9 @@ struct life_run {
 	bool held;                   /* nothing begins in it */
 	bool has_workspace, running; /* as the provider said */
 	size_t at;
-	int refers;        /* recordings that name the snapshot which goes; negative: not known */
-	struct err failed; /* what went wrong on the way, for the row's detail */
+	int refers;           /* recordings that name the snapshot which goes; negative: not known */
+	enum snap_status was; /* of that snapshot, before it was to go */
+	struct err failed;    /* what went wrong on the way, for the row's detail */
 	struct life_snap snap;
 	uint64_t looked; /* boot ns: what ended before is in the copy */
 	struct id *list; /* snapshots that go with it; of a stop: outdated copies */
@@ -191,7 +192,10 @@ void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_n
 void life_commit_dropping(struct life_agent *a, struct life_snap *snap, life_next *done);
 int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
 /* Asks how many recordings name it, for life_tell_drop(); next() hears of it whatever comes. */
-void life_ask_refers(struct life_agent *a, const struct id *snapshot, life_next *next);
+/* Of the run's snapshot. */
+void life_ask_refers(struct life_agent *a, life_next *next);
+/* The answer to it: stays the snapshot for now? One that failed holds nothing. */
+bool life_must_stay(const struct life_agent *a, int rc);
 /* snapshot.drop, in the audit log. failed: NULL or the error. */
 void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed);
 void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */

@@ -78,6 +78,19 @@ static int find_kept(struct sqlite3 *db, void *job, struct err *e)
 	return snaps_of(db, a->name, add_kept, a->run, e);
 }
 
+/* It stays, and that is said. What keeps it has its own end, after which the look at snapshots without an agent takes
+ * it. */
+static void keep_one(struct life_agent *a, const char *why)
+{
+	struct life_run *r = a->run;
+	char text[ID_STR_LEN];
+
+	id_format(&r->list[r->at], text);
+	(void)life_audit(a->life, "snapshot.drop", a->name, "kept", json_pack("{s:s,s:s}", "id", text, "why", why));
+	r->at++;
+	next_drop(a);
+}
+
 static void on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
@@ -88,31 +101,26 @@ static void on_referred(struct life_agent *a, int rc, const struct err *e)
 		life_run_break(a, rc, e);
 		return;
 	}
+	if (life_must_stay(a, rc)) {
+		r->snap.status = r->was;
+		life_put_snap(a->life, &r->snap);
+		keep_one(a, e && e->message[0] ? e->message : "whether it is held is not known");
+		return;
+	}
 	r->refers = rc;
 	c = life_call(a, on_one_dropped);
 	if (c)
 		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
 }
 
-/* One that a fork needs stays, and that is said. */
 static void on_dropping(struct life_agent *a, int rc, const struct err *e)
 {
-	struct life_run *r = a->run;
-	char text[ID_STR_LEN];
-
-	if (!rc) {
-		life_ask_refers(a, &r->list[r->at], on_referred);
-		return;
-	}
-	if (rc != ERR_BAD_STATE) {
+	if (!rc)
+		life_ask_refers(a, on_referred);
+	else if (rc == ERR_BAD_STATE)
+		keep_one(a, "a fork of it needs it");
+	else
 		life_run_break(a, rc, e);
-		return;
-	}
-	id_format(&r->list[r->at], text);
-	(void)life_audit(a->life, "snapshot.drop", a->name, "kept",
-			 json_pack("{s:s,s:s}", "id", text, "why", "a fork of it needs it"));
-	r->at++;
-	next_drop(a);
 }
 
 static void next_drop(struct life_agent *a)
@@ -130,6 +138,7 @@ static void next_drop(struct life_agent *a)
 		r->snap = (struct life_snap){.id = r->list[r->at], .created_wall_ns = clock_wall_ns()};
 		memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
 	}
+	r->was = r->snap.status;
 	if (rc && rc != ERR_NOT_FOUND)
 		life_run_break(a, rc, &e);
 	else if (r->snap.status == SNAP_DROPPING)

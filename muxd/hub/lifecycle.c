@@ -253,34 +253,40 @@ struct referring {
 	life_host_done *done;
 	void *arg;
 	int n;
+	struct err why;
 };
 
 static void on_refers(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
 {
 	struct referring *r = arg;
 	json_int_t count = json_integer_value(json_object_get(json, "recordings"));
+	const char *held = json_string_value(json_object_get(json, "held"));
 
 	(void)p, (void)n;
 	if (!rc && json_object_get(json, "recordings"))
 		r->n = count < INT_MAX ? (int)count : INT_MAX;
+	if (!rc && held)
+		r->n = err_set(&r->why, ERR_BAD_STATE, "legal hold %.40s keeps it", held);
 	(void)e;
 	if (!rc && !end)
 		return;
-	/* A recorder that is started again is no reason to keep a snapshot; the end of the hub is. */
-	r->done(r->arg, !rc ? r->n : r->hub->stopping ? ERR_CANCELLED : ERR_UNAVAILABLE, NULL);
+	r->done(r->arg, !rc ? r->n : r->hub->stopping ? ERR_CANCELLED : ERR_UNAVAILABLE, &r->why);
 	free(r);
 }
 
-static void refers(void *ctx, const char *name, const struct id *snapshot, life_host_done *done, void *arg)
+static void refers(void *ctx, const char *name, const struct id *snapshot, const struct id *previous,
+		   life_host_done *done, void *arg)
 {
 	struct hub *h = ctx;
 	struct referring *r = calloc(1, sizeof(*r));
-	char id[ID_STR_LEN];
+	char id[ID_STR_LEN], before[ID_STR_LEN] = "";
 	json_t *q;
 	int rc = ERR_UNAVAILABLE;
 
 	id_format(snapshot, id);
-	q = json_pack("{s:s,s:s,s:s}", "op", "refers", "agent", name, "snapshot", id);
+	if (!id_is_nil(previous))
+		id_format(previous, before);
+	q = json_pack("{s:s,s:s,s:s,s:s}", "op", "refers", "agent", name, "snapshot", id, "previous", before);
 	if (r && q && h->recorder) {
 		*r = (struct referring){.hub = h, .done = done, .arg = arg, .n = ERR_UNAVAILABLE};
 		rc = recorder_client_ask(h->recorder, q, on_refers, r);

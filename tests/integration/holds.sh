@@ -71,6 +71,24 @@ muxctl audit --event hold.add -o json | jq -se 'length == 5 and all(.[]; .record
 	>/dev/null || fail "hold.add is not whole in the log"
 muxctl audit --event hold.release -o json | jq -se 'length == 1 and (.[0].record.reason == "closed")' >/dev/null || fail "hold.release is not in the log"
 
+# ---- the workspace as it was before and after what is held: its snapshots stay too
+before=$(muxctl sandbox snapshot one -o json | jq -r .snapshot.id)
+kept=$(run one mary)
+after=$(muxctl sandbox snapshot one -o json | jq -r .snapshot.id)
+run one mary >/dev/null
+last=$(muxctl sandbox snapshot one -o json | jq -r .snapshot.id) # the current one never goes
+muxctl hold list -o json | jq -r '.[] | select(.agent == "one") | .id' | while read -r id; do
+	muxctl hold release --reason "only the one round" "$id"
+done
+id=$(hold --session "$kept")
+for snapshot in "$before" "$after"; do
+	muxctl sandbox drop one "$snapshot" --reason "space" 2>"$tmp/drop" && fail "snapshot $snapshot was removed under a hold"
+	grep -q "legal hold $id" "$tmp/drop" || fail "it does not say which hold: $(cat "$tmp/drop")"
+done
+muxctl hold release --reason "closed" "$id"
+muxctl sandbox drop one "$before" --reason "space" >/dev/null || fail "a snapshot stays though nothing holds it"
+[ -n "$last" ] || fail "no third snapshot"
+
 # ---- over HTTPS: an auditor sets one, an agent does not; an admin releases
 auditor=$(new_token '*' auditor replay) admin=$(new_token '*' staff admin) agent=$(new_token two agent rounds)
 id=$(api "$auditor" POST /v1/holds '{"principal":"mary","reason":"case 8"}' | jq -r .hold)

@@ -103,11 +103,12 @@ static inline void fh_hold(void *ctx, const char *agent, bool on)
 	r->held = on;
 	r->freed_frozen |= !on && r->frozen;
 }
-static inline void fh_refers(void *ctx, const char *agent, const struct id *snapshot, life_host_done *done, void *arg)
+static inline void fh_refers(void *ctx, const char *agent, const struct id *snapshot, const struct id *previous,
+			     life_host_done *done, void *arg)
 {
 	struct rig *r = ctx;
 
-	(void)agent, (void)snapshot;
+	(void)agent, (void)snapshot, (void)previous;
 	r->referred++;
 	done(arg, r->refers_rc, NULL);
 }

@@ -179,13 +179,51 @@ static void what_goes_says_how_many_recordings_name_it(void **state)
 	d = last_drop(r);
 	assert_int_equal(json_integer_value(json_object_get(d, "recordings")), 3);
 	assert_non_null(json_object_get(d, "id"));
-	r->refers_rc = ERR_UNAVAILABLE; /* the recorder is away: it goes all the same, and nothing is claimed */
+}
+
+static enum snap_status snap_status(struct rig *r, const struct id *id)
+{
+	struct life_snap s;
+
+	assert_int_equal(life_snap_load(r->life, id, &s, NULL), 0);
+	return s.status;
+}
+
+/* What a legal hold keeps stays, by hand, by retention and with its agent; and so does what nobody knows of now. */
+static void what_is_held_stays(void **state)
+{
+	static const int kept[] = {ERR_BAD_STATE, ERR_UNAVAILABLE};
+	struct rig *r = *state;
+	struct id first, second;
+
+	rig_run(r, "ann");
+	rig_stop(r, "ann");
+	rig_settle(r);
+	first = rig_row(r, "ann").snapshot;
+	rig_run(r, "ann");
+	rig_stop(r, "ann");
+	rig_settle(r);
+	second = rig_row(r, "ann").snapshot;
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		r->refers_rc = kept[i];
+		life_snapshot_drop(r->life, "ann", &first, rig_answer, r);
+		rig_settle(r);
+		assert_int_equal(r->rc, kept[i]);
+		assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 0);
+		assert_int_equal(snap_status(r, &first), SNAP_READY);
+	}
 	life_terminate(r->life, "ann", "test", LIFE_END_WIPE, 0, rig_answer, r);
 	rig_settle(r);
-	assert_int_equal(r->rc, 0);
-	assert_int_equal(r->referred, 2);
-	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 2); /* with its agent, each by itself */
-	assert_null(json_object_get(last_drop(r), "recordings"));
+	assert_int_equal(r->rc, 0); /* the agent goes all the same */
+	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 0);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "kept"), 2);
+	assert_int_equal(snap_status(r, &first), SNAP_READY);
+	assert_int_equal(snap_status(r, &second), SNAP_READY);
+	r->refers_rc = 0; /* released: they go as what is without an agent does */
+	for (int i = 0; i < 10 && rig_audited(r, "snapshot.drop", "ok") < 2; i++) {
+		rig_pass(r, 60 * (int64_t)NS_PER_SEC, 10 * (int64_t)NS_PER_SEC);
+	}
+	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 2);
 }
 
 static void after_the_point_of_no_return_a_resume_waits_and_wakes(void **state)
@@ -596,6 +634,7 @@ int main(void)
 	    T(a_resume_takes_a_stop_back_while_the_snapshot_is_made),
 	    T(after_the_point_of_no_return_a_resume_waits_and_wakes),
 	    T(what_goes_says_how_many_recordings_name_it),
+	    T(what_is_held_stays),
 	    T(activity_during_a_stop_takes_it_back),
 	    T(a_snapshot_that_fails_keeps_the_last_good_one),
 	    T(a_snapshot_that_is_never_ready_is_the_same),
