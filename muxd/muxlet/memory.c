@@ -152,12 +152,12 @@ static void mark_staff(struct muxlet *m, struct tree_proc *v, size_t n)
 	}
 }
 
-static size_t without_spares(const struct muxlet *m, struct tree_proc *v, size_t n)
+static size_t without_helpers(const struct muxlet *m, struct tree_proc *v, size_t n)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (!spares_have(m, v[i].pid))
+		if (v[i].pid != m->nursery.pid && !spares_have(m, v[i].pid))
 			v[kept++] = v[i];
 	return kept;
 }
@@ -197,7 +197,7 @@ static void end_largest(struct muxlet *m, unsigned again, uint64_t need)
 	if (tree_descendants(getpid(), &v, &n))
 		return;
 	mark_staff(m, v, n);
-	n = without_spares(m, v, n);
+	n = without_helpers(m, v, n);
 	chosen = memory_choose(v, n, need << (again < AGAIN_MOST ? again : AGAIN_MOST), again >= PATIENCE);
 	for (size_t i = 0; i < chosen; i++) {
 		struct channel *c = muxlet_find_pid(m, v[i].pid);

@@ -41,7 +41,7 @@ static void become(const struct muxlet *m, int sock, int page)
 	/* Above all targets first: the numbers are anybody's. */
 	sock = fcntl(sock, F_DUPFD_CLOEXEC, 8);
 	page = fcntl(page, F_DUPFD_CLOEXEC, 8);
-	if (setsid() < 0 || write(m->nursery.procs_fd, "0", 1) != 1)
+	if (setsid() < 0 || (m->nursery.procs_fd >= 0 && write(m->nursery.procs_fd, "0", 1) != 1))
 		_exit(1);
 	for (int i = 0; i < 3; i++)
 		if (dup2(m->null_fd, i) < 0)
@@ -358,7 +358,7 @@ void nursery_open(struct muxlet *m, int procs_fd)
 	n->src.fd = -1;
 	n->src.ready = nursery_ready;
 	n->timer.fire = tick;
-	if (procs_fd < 0)
+	if (procs_fd < 0 && !m->own_pod)
 		return;
 	set_state(m, NURSERY_NONE);
 	(void)nursery_make(m); /* before the first round asks for it */

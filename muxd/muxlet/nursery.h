@@ -5,7 +5,8 @@
  * is to be started there to the nursery, a process of its own that lives in that leaf: the program is made by clone()
  * with CLONE_PARENT, so it is muxlet's child as if muxlet had made it, and born where it belongs. Making a process in
  * a group that is full takes seconds: the nursery waits, muxlet does not. Terminals of staff are started by muxlet
- * itself, in its own leaf. Without a leaf (--programs-fd) there is no nursery, and all are.
+ * itself, in its own leaf. In a pod of muxd's own there is no leaf and a nursery all the same: muxlet does not wait.
+ * Else without a leaf (--programs-fd) there is no nursery, and all are.
  *
  * Owned by struct muxlet. An order (order.h) at a time; the others wait in the order they came. States:
  *

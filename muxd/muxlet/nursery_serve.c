@@ -1,4 +1,5 @@
 /* The nursery's own side: a small process with two descriptors, no secret of muxlet's, and one order at a time. */
+#include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/nursery.h"
 
 #include <errno.h>
@@ -75,6 +76,7 @@ static void start(struct child *c, struct nursery_page *page, struct nursery_ans
 int nursery_serve(void)
 {
 	static struct order_box box;
+	static struct guard guard;
 	struct nursery_page *page =
 	    mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, PAGE, 0);
 	struct nursery_answer answer;
@@ -88,8 +90,9 @@ int nursery_serve(void)
 		return errno;
 	(void)mlock(page, sizeof(*page)); /* it is there, and there is no swap for it: a wish */
 	close(PAGE);
+	guard_make(&guard, getppid(), getpgid(getppid())); /* laid where the order says so */
 	shape_take(&first);
-	while ((rc = order_receive(SOCK, &box, NULL, &c, &answer.number)) == 0) {
+	while ((rc = order_receive(SOCK, &box, &guard, &c, &answer.number)) == 0) {
 		shape_take(&now);
 		if (memcmp(&first, &now, sizeof(now)) != 0)
 			return EXIT_BENT;
