@@ -120,7 +120,7 @@ def terminal(login):
         if select.select([p.stdout], [], [], 20)[0]:
             said = os.read(p.stdout.fileno(), 4096)
         took = time.monotonic() - start
-        if said and not re.search(rb"\[muxd\]|cannot|refused|limit", said):
+        if said and (b"this shell can start none" in said or not re.search(rb"\[muxd\]|cannot|refused|limit", said)):
             leaves(p)
             return took, ""
         p.kill()
