@@ -632,3 +632,19 @@ void broker_locate(struct hub *h, const struct request *rq, const char *id, cons
 	(void)h, (void)rq, (void)space;
 	done(arg, 0, NULL, id);
 }
+
+void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const char *list, broker_json_done *done,
+		    void *arg)
+{
+	struct err e = {0};
+
+	(void)h, (void)rq, (void)list;
+	json_decref(q);
+	done(arg, err_set(&e, ERR_UNSUPPORTED, "the fake has no record"), &e, NULL);
+}
+
+const json_t *hub_alarms(const struct hub *h)
+{
+	(void)h;
+	return NULL;
+}
