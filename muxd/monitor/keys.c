@@ -380,6 +380,9 @@ static int open_host_key(struct keys *k, const struct layout *l, const struct id
 		rc = file_own(k->ssh_host_key, 0600, who->net, e);
 	if (rc == 0)
 		rc = file_read(public_path, 4096, &line, &len, e);
+	if (rc == ERR_NOT_FOUND)
+		rc = err_set(e, rc, "%s is missing; make it again with: ssh-keygen -y -f %s > %s", public_path,
+			     k->ssh_host_key, public_path);
 	if (rc == 0)
 		rc = hostkey_fingerprint(line, k->ssh_fingerprint, e);
 	free(line);
