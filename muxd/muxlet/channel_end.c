@@ -223,6 +223,8 @@ void channel_on_exit(struct channel *c, int status)
 	c->pid = 0;
 	c->exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	c->exit.signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
+	if (!c->staff)
+		memory_past(c->m, c->session_pid);
 	err = spares_failure(c, &at);
 	if (err)
 		not_begun(c, err, at);

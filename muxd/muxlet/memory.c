@@ -167,26 +167,46 @@ static bool may_end(const struct channel *c)
 	return c->pid && !c->staff;
 }
 
+/* What a program left behind it is in its group still; the number is nobody else's as long as somebody is. */
+static size_t end_left_behind(struct muxlet *m, size_t most)
+{
+	struct memory *mem = &m->memory;
+	size_t n = 0;
+
+	for (size_t i = 1; i <= MEMORY_PAST && n < most; i++) {
+		pid_t *group = &mem->past[(mem->at + MEMORY_PAST - i) % MEMORY_PAST];
+
+		n += *group && !muxlet_find_pid(m, *group) && kill(-*group, SIGKILL) == 0;
+		*group = 0;
+	}
+	return n;
+}
+
 /*
  * A crowd is not looked through one by one: each look at a process takes memory, and a crowd takes what is left
- * meanwhile. The newest first: all or half of them. A signal to a group asks the kernel for nothing. False: there was
- * nobody.
+ * meanwhile. The newest first: all or half of them, and of what ended ones left behind. A signal to a group asks the
+ * kernel for nothing. False: there was nobody.
  */
 static bool end_newest(struct muxlet *m, bool all)
 {
-	size_t n = 0, left;
+	size_t n = 0, left, behind = end_left_behind(m, all ? MEMORY_PAST : MEMORY_PAST / 4);
 	struct channel *c;
 
 	TAILQ_FOREACH(c, &m->alive, place)
 	n += may_end(c);
-	left = all ? n : (n + 1) / 2;
+	left = all ? n : behind ? 0 : (n + 1) / 2;
 	TAILQ_FOREACH_REVERSE(c, &m->alive, channel_queue, place)
 	if (left && may_end(c)) {
 		left--;
 		c->out_of_memory = true;
 		(void)kill(-c->pid, SIGKILL);
 	}
-	return n > 0;
+	return n + behind > 0;
+}
+
+void memory_past(struct muxlet *m, pid_t group)
+{
+	m->memory.past[m->memory.at++ % MEMORY_PAST] = group;
 }
 
 static void end_largest(struct muxlet *m, unsigned again, uint64_t need)

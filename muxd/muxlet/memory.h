@@ -17,6 +17,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#define MEMORY_PAST 64
 
 struct muxlet;
 struct tree_proc;
@@ -26,7 +29,9 @@ struct memory {
 	bool v2;
 	int stat_fd, limit_fd, kernel_fd, pids_fd; /* files of the group; -1: not there */
 	uint64_t held;                             /* at the last of these */
-	unsigned again;                            /* looks in a row at which too much was used */
+	pid_t past[MEMORY_PAST];                   /* groups of programs that ended: a ring, its next place */
+	size_t at;
+	unsigned again; /* looks in a row at which too much was used */
 };
 
 /* What a group says of itself; held: what the kernel cannot drop. */
@@ -51,6 +56,8 @@ size_t memory_choose(struct tree_proc *v, size_t n, uint64_t need, bool staff);
 /* Once, at the start: opens what is in dir (/sys/fs/cgroup), and looks from then on. Without a limit it does nothing.
  */
 void memory_open(struct muxlet *m, const char *dir);
+/* A program of an agent has ended: its group may be left. */
+void memory_past(struct muxlet *m, pid_t group);
 void memory_close(struct muxlet *m);
 /* muxlet's own code and data stay in memory, as far as that is allowed: who waits for a page there waits for all. */
 void memory_lock(void);
