@@ -20,6 +20,7 @@
 #include "recorder/chain.h"
 #include "recorder/drain.h"
 #include "recorder/index.h"
+#include "recorder/keyframes.h"
 #include "recorder/trunc.h"
 
 struct cutter;
@@ -75,6 +76,12 @@ int cutter_use_key(struct cutter *c, const struct signer *s, struct err *e);
  * suspect says that there are other rows than the recorder's. ERR_TIMEOUT: that goes on.
  */
 int cutter_compare(struct cutter *c, bool suspect, uint64_t timeout_ns);
+/* Keyframes were drawn: their digest goes into the log, signed, and their root into the index. */
+int cutter_keyframes(struct cutter *c, const struct id *session, const struct keyframes_digest *d, struct err *e);
+/* Said by whoever met a file that is not what the log has: into the audit log. */
+void cutter_tell(struct cutter *c, const char *event, const struct id *session, const char *detail);
+/* The root that the log has for a recording's keyframes, "" when it has none. */
+int cutter_keyframes_root(struct cutter *c, const struct id *session, char out[65], struct err *e);
 /* The log's last signed head; signs a new one when entries came after it. */
 int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
 /*

@@ -395,6 +395,8 @@ static int log_step(struct index_compare *c, size_t most, struct err *e)
 			rc = seal_entry(c, &en, e);
 		else if (en.type == CHAIN_HOLD)
 			rc = hold_entry(c, &en, e);
+		else if (en.type == CHAIN_DIGEST && c->p.mend && !c->key_is_new)
+			rc = index_put_digest(c->p.index, &en, e); /* a crash came between */
 	}
 	if (rc || got > 0 || got == ERR_CORRUPT)
 		return rc ? rc : 1;

@@ -4,6 +4,7 @@
 #include "recorder/recording.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int fill(struct index_derived *d, const char *path, struct err *e)
 {
@@ -49,4 +50,29 @@ void index_derived_finish(struct index_derived *d)
 {
 	recording_close(d->recording);
 	d->recording = NULL;
+}
+
+void index_digest_root(const struct chain_entry *en, char out[65])
+{
+	json_t *o = NULL;
+
+	out[0] = '\0';
+	if (en->type != CHAIN_DIGEST || chain_entry_json(en, &o))
+		return;
+	const char *of = json_string_value(json_object_get(o, "of"));
+	const char *root = json_string_value(json_object_get(o, "root"));
+	if (of && root && strcmp(of, "keyframes") == 0 && strlen(root) == 64)
+		memcpy(out, root, 65);
+	json_decref(o);
+}
+
+int index_put_digest(struct index *ix, const struct chain_entry *en, struct err *e)
+{
+	char root[65], have[65];
+
+	index_digest_root(en, root);
+	/* A session whose recording was erased has no row of it any more, or an empty one. */
+	if (!root[0] || index_keyframes(ix, &en->session, have, NULL) || strcmp(have, root) == 0)
+		return 0;
+	return index_put_keyframes(ix, &en->session, root, e);
 }

@@ -7,6 +7,7 @@
 #ifndef RECORDER_INDEX_DERIVE_H
 #define RECORDER_INDEX_DERIVE_H
 
+#include "recorder/chain.h"
 #include "recorder/index.h"
 
 struct recording;
@@ -19,6 +20,10 @@ struct index_derived {
 
 /* path: of the file; ERR_BAD_STATE when it is not sealed, ERR_NOT_FOUND, ERR_CORRUPT. */
 int index_derive(const char *path, struct index_derived *out, struct err *e);
+/* What a digest entry of the log says: the root of a recording's keyframes. Others are not for the index. */
+int index_put_digest(struct index *ix, const struct chain_entry *en, struct err *e);
+/* The root it gives, "" when it is none of keyframes. */
+void index_digest_root(const struct chain_entry *en, char out[65]);
 void index_derived_finish(struct index_derived *d);
 
 #endif

@@ -187,6 +187,8 @@ static int put_hold(struct index *ix, const struct chain_entry *en, struct err *
 
 static int put_entry(struct index *ix, const struct chain_entry *en, struct err *e)
 {
+	if (en->type == CHAIN_DIGEST)
+		return index_put_digest(ix, en, e);
 	if (en->type == CHAIN_TOMBSTONE)
 		return index_put_gone(ix, &en->session, "expired", e);
 	if (en->type == CHAIN_HOLD)

@@ -15,7 +15,7 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 	"REPLACE INTO sessions(" ROW_SESSION_COLUMNS ", code) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
 	" ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
     [SQL_PUT_CODE] = "UPDATE sessions SET code = :code WHERE id = :id",
-    [SQL_PUT_KEYFRAMES] = "UPDATE sessions SET keyframes = :keyframes WHERE id = :id",
+    [SQL_PUT_KEYFRAMES] = "UPDATE sessions SET keyframes = :keyframes WHERE id = :id AND state IN ('sealed', 'kept')",
     [SQL_SESSION_ROW] = "SELECT " ROW_SESSION_COLUMNS ", code FROM sessions WHERE id = :id",
     [SQL_SESSION_NEXT] =
 	"SELECT " ROW_SESSION_COLUMNS ", code FROM sessions WHERE " PLAIN_ID " AND id > :id ORDER BY id LIMIT 1",

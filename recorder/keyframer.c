@@ -7,6 +7,7 @@
 #include "muxd/base/json.h"
 #include "muxd/base/log.h"
 #include "muxd/screen/frame.h"
+#include "recorder/chain_text.h"
 #include "recorder/keyframes.h"
 #include "recorder/recording.h"
 
@@ -222,11 +223,27 @@ static bool worth_it(const struct recording *r, struct drawing *d)
 	return pty;
 }
 
-static bool exists(const char *recording)
+/* There, and as the log has it. What else stands under its name is nobody's: it goes, and is drawn again. */
+static bool there(struct keyframer *k, const char *recording, const struct id *session)
 {
-	char path[FILE_PATH_MAX];
+	struct keyframe first;
+	struct buf data;
+	char path[FILE_PATH_MAX], root[65] = "";
+	uint8_t want[DIGEST_LEN];
+	int rc;
 
-	return keyframes_path(recording, path, NULL) || access(path, F_OK) == 0;
+	if (keyframes_path(recording, path, NULL))
+		return true;
+	if (k->p.known(k->p.arg, session, root, NULL))
+		return true; /* the index is at work: somebody will ask again */
+	buf_init(&data, KEYFRAME_DATA_MAX);
+	rc = root[0] && chain_unhex(root, want, DIGEST_LEN) == 0
+		 ? keyframes_find(recording, session, want, 0, &first, &data, NULL)
+		 : ERR_CORRUPT;
+	buf_finish(&data);
+	if (rc == ERR_CORRUPT)
+		(void)unlink(path);
+	return rc >= 0;
 }
 
 /* A worker of our own; -1: none. */
@@ -262,13 +279,17 @@ static int get_worker(struct keyframer *k)
 
 static int make(struct keyframer *k, const char *path, struct recording *r, struct drawing *d, struct err *e)
 {
+	struct keyframes_digest digest;
+	struct chain_seal seal;
 	struct err why = {0};
 	int rc;
 
 	d->fd = get_worker(k);
 	if (d->fd < 0)
 		return err_set(e, ERR_UNAVAILABLE, "no screen worker is to be had now");
-	rc = keyframes_begin(&d->w, path, &recording_info(r)->session, e);
+	rc = recording_sealed(path, &seal, e);
+	if (rc == 0)
+		rc = keyframes_begin(&d->w, path, &recording_info(r)->session, seal.leaf, e);
 	if (rc == 0) {
 		rc = tell_size(d, SCREEN_OPEN) ? ERR_EOF : draw(k, d, r, &why);
 		/* What killed a worker would kill the next one: what there is by then stays, and is not tried again. */
@@ -278,9 +299,11 @@ static int make(struct keyframer *k, const char *path, struct recording *r, stru
 			rc = 0;
 		}
 		if (rc == 0)
-			rc = keyframes_end(&d->w, e);
+			rc = keyframes_end(&d->w, &digest, e);
 		else
 			err_set(e, rc, "%s", why.message);
+		if (rc == 0)
+			rc = k->p.made(k->p.arg, &recording_info(r)->session, &digest, e);
 	}
 	keyframes_abandon(&d->w);
 	close(d->fd);
@@ -295,7 +318,7 @@ static void one(struct keyframer *k, const struct id *session)
 	struct err e = {0};
 	int rc = recording_find(k->dir, session, path, sizeof(path), &e);
 
-	if (rc || exists(path) || recording_open(path, &r, &e))
+	if (rc || there(k, path, session) || recording_open(path, &r, &e))
 		return; /* expired meanwhile, or there already; damage is verify's business */
 	id_format(session, text);
 	buf_init(&d.out, SCREEN_FRAME_MAX + SCREEN_HEADER);

@@ -11,6 +11,7 @@
 #define RECORDER_KEYFRAMER_H
 
 #include "muxd/base/ids.h"
+#include "recorder/keyframes.h"
 
 #include <stdint.h>
 
@@ -24,6 +25,10 @@ struct keyframer_params {
 	const char *dir; /* the state directory's record/ */
 	/* Asks for a worker; from the keyframer's thread. The answer is keyframer_worker(). */
 	int (*ask)(void *arg, struct err *e);
+	/* What the chain log says of a recording's file: its root, or "" (hex); ERR_*. */
+	int (*known)(void *arg, const struct id *session, char out_root[65], struct err *e);
+	/* A file was made: into the log with it. Only then is it used. */
+	int (*made)(void *arg, const struct id *session, const struct keyframes_digest *d, struct err *e);
 	void *arg;
 };
 

@@ -160,9 +160,24 @@ static int ask_worker(void *arg, struct err *e)
 	return rc;
 }
 
+static int keyframes_known(void *arg, const struct id *session, char out_root[65], struct err *e)
+{
+	const struct process *p = arg;
+
+	return cutter_keyframes_root(p->cutter, session, out_root, e);
+}
+
+static int keyframes_made(void *arg, const struct id *session, const struct keyframes_digest *d, struct err *e)
+{
+	const struct process *p = arg;
+
+	return cutter_keyframes(p->cutter, session, d, e);
+}
+
 static int start_keyframer(struct process *p, struct err *e)
 {
-	struct keyframer_params k = {.dir = p->start.dir, .ask = ask_worker, .arg = p};
+	struct keyframer_params k = {
+	    .dir = p->start.dir, .ask = ask_worker, .known = keyframes_known, .made = keyframes_made, .arg = p};
 
 	return keyframer_create(&k, &p->keyframer, e);
 }
@@ -464,8 +479,11 @@ static void process_finish(struct process *p)
 	service_destroy(p->service);
 	if (p->drain)
 		drain_stop(p->drain);
-	cutter_destroy(p->cutter);
+	/* Whoever draws asks the cutter, and is told by it. */
+	if (p->cutter)
+		cutter_stop(p->cutter);
 	keyframer_destroy(p->keyframer);
+	cutter_destroy(p->cutter);
 	drain_destroy(p->drain);
 	live_destroy(p->live);
 	alarms_destroy(p->alarms);

@@ -6,6 +6,7 @@
  */
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "recorder/chain_text.h"
 #include "recorder/event.h"
 #include "recorder/keyframes.h"
 #include "recorder/service_conn.h"
@@ -13,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define READINGS_MAX 8
 #define PAGE_MAX     ((int64_t)1024 * 1024)
@@ -214,13 +216,35 @@ int service_recording(struct conn *c, const json_t *request, struct err *e)
 	return rc;
 }
 
+/*
+ * The screen at or before a moment, as the log vouches for it; what is not as it was drawn is named, goes, and is drawn
+ * again. 1, 0: none so early, ERR_NOT_FOUND: there are none (yet).
+ */
+static int find_screen(struct conn *c, const struct id *session, uint64_t at, struct keyframe *k, struct buf *data)
+{
+	char path[FILE_PATH_MAX], keys[FILE_PATH_MAX], root[65] = "";
+	uint8_t want[DIGEST_LEN];
+	struct err e = {0};
+	int rc;
+
+	if (recording_find(c->s->dir, session, path, sizeof(path), NULL) ||
+	    index_keyframes(c->index, session, root, NULL) || !root[0] || chain_unhex(root, want, DIGEST_LEN))
+		return ERR_NOT_FOUND;
+	rc = keyframes_find(path, session, want, at, k, data, &e);
+	if (rc != ERR_CORRUPT)
+		return rc;
+	cutter_tell(c->s->p.cutter, "keyframes.differ", session, e.message);
+	if (keyframes_path(path, keys, NULL) == 0)
+		(void)unlink(keys);
+	return ERR_NOT_FOUND;
+}
+
 /* How a player begins in the middle: the screen at or before a moment. Without keyframes (yet) it begins at the start.
  */
 int service_keyframe(struct conn *c, const json_t *request, struct err *e)
 {
 	struct source *s = NULL;
 	struct keyframe k;
-	char path[FILE_PATH_MAX];
 	struct id session;
 	uint64_t at = 0;
 	struct buf data;
@@ -236,9 +260,7 @@ int service_keyframe(struct conn *c, const json_t *request, struct err *e)
 	if (rc == 0)
 		rc = read_check(c, READ_KEYFRAME, s, false, e);
 	if (rc == 0 && source_info(s)->sealed)
-		rc = recording_find(c->s->dir, &session, path, sizeof(path), e);
-	if (rc == 0 && source_info(s)->sealed)
-		found = keyframes_find(path, &session, at, &k, &data, NULL);
+		found = find_screen(c, &session, at, &k, &data);
 	if (found == ERR_NOT_FOUND && c->s->p.keyframer)
 		keyframer_want(c->s->p.keyframer, &session);
 	if (rc == 0 && found == 1)

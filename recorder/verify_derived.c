@@ -1,10 +1,12 @@
 #include "recorder/verify_derived.h"
 
 #include "muxd/base/err.h"
+#include "recorder/digest.h"
 #include "recorder/file.h"
 #include "recorder/index_compare.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TOLD_MAX 1000 /* of a kind; the rest is counted */
@@ -32,8 +34,9 @@ static void row_found(void *arg, const struct index_finding *f)
 static bool logged(void *arg, const struct id *id, char out_root[65])
 {
 	const struct derived *d = arg;
+	const struct verify_log_keyframes *k = verify_log_keyframes(&d->whole->log, id);
 
-	out_root[0] = '\0';
+	memcpy(out_root, k ? k->root : "", k ? sizeof k->root : 1);
 	return verify_log_find(&d->whole->log, id) != NULL;
 }
 
@@ -92,9 +95,63 @@ static int rows(struct derived *d, const char *dir, struct err *e)
 	return rc == ERR_NOMEM ? err_set(e, rc, "%s", why.message) : 0;
 }
 
+/* ---- keyframes */
+
+static int digest_file(int fd, const char *path, uint64_t size, uint8_t out[CHAIN_HASH])
+{
+	uint8_t piece[16 * 1024];
+	struct digest all;
+	int rc = 0;
+
+	digest_init(&all);
+	for (uint64_t at = 0, n; !rc && at < size; at += n) {
+		n = size - at < sizeof piece ? size - at : sizeof piece;
+		rc = file_read_at(fd, piece, (size_t)n, at, path, NULL);
+		if (!rc)
+			digest_update(&all, piece, (size_t)n);
+	}
+	digest_peek(&all, out);
+	return rc;
+}
+
+/* No file is no finding: it is drawn again. One that the log does not know is not used. */
+static void keyframes_of(struct derived *d, const struct verify_log_seal *seal)
+{
+	const struct verify_log_keyframes *k = verify_log_keyframes(&d->whole->log, &seal->session);
+	uint8_t have[CHAIN_HASH];
+	uint64_t size = 0;
+	char name[ID_STR_LEN];
+	int fd = -1, rc;
+
+	id_format(&seal->session, name);
+	if (file_path(d->path, NULL, "%s/sealed/%s/%s.mkey", d->whole->ask->dir, seal->day, name))
+		return;
+	rc = file_open_found(d->path, &fd, &size, NULL);
+	if (rc == ERR_NOT_FOUND)
+		return;
+	if (rc == 0 && k && size == k->size)
+		rc = digest_file(fd, d->path, size, have);
+	if (!k)
+		verify_whole_found(d->whole, VERIFY_NOTE, "keyframes_unlogged", d->path, &seal->session,
+				   "the log has no digest of these keyframes: they are not used, and drawn again");
+	else if (rc || size != k->size || memcmp(have, k->sha256, CHAIN_HASH) != 0)
+		verify_whole_found(d->whole, VERIFY_INTEGRITY, "keyframes_changed", d->path, &seal->session,
+				   "these keyframes are not what was drawn (entry %" PRIu64 " of the log)", k->seq);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void keyframes(struct derived *d)
+{
+	for (size_t i = 0; i < d->whole->log.n; i++)
+		if (!d->whole->log.seals[i].tombstone)
+			keyframes_of(d, &d->whole->log.seals[i]);
+}
+
 int verify_derived(struct verify_whole *w, struct err *e)
 {
 	struct derived d = {.whole = w};
 
+	keyframes(&d);
 	return rows(&d, w->ask->dir, e);
 }

@@ -3,6 +3,7 @@
 #include "muxd/base/err.h"
 #include "recorder/chain_format.h"
 #include "recorder/chain_text.h"
+#include "recorder/index_derive.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -169,6 +170,73 @@ static void take_outside(struct reading *r, const struct chain_entry *en)
 	}
 }
 
+/* Of a derived file; what the log says of others (snapshots) is in its audit events. */
+static int take_digest(struct reading *r, const struct chain_entry *en)
+{
+	struct verify_log_keyframes k = {.session = en->session, .seq = en->seq};
+	struct verify_log *l = r->log;
+	const char *sha256 = NULL;
+	int64_t size = 0;
+	json_t *o = NULL;
+
+	index_digest_root(en, k.root);
+	if (!k.root[0])
+		return 0;
+	if (chain_entry_json(en, &o) || json_need_str(o, "sha256", &sha256, NULL) ||
+	    json_need_int(o, "size", 0, INT64_MAX, &size, NULL) || chain_unhex(sha256, k.sha256, CHAIN_HASH)) {
+		found(r, VERIFY_INTEGRITY, "entry_malformed", &en->session,
+		      "entry %" PRIu64 " of the log cannot be read", en->seq);
+		json_decref(o);
+		return 0;
+	}
+	k.size = (uint64_t)size;
+	json_decref(o);
+	if (l->nkeyframes == l->capkeyframes) {
+		size_t cap = l->capkeyframes ? l->capkeyframes * 2 : 64;
+		struct verify_log_keyframes *grown = realloc(l->keyframes, cap * sizeof *grown);
+		if (!grown)
+			return ERR_NOMEM;
+		l->keyframes = grown;
+		l->capkeyframes = cap;
+	}
+	l->keyframes[l->nkeyframes++] = k;
+	return 0;
+}
+
+static int compare_keyframes(const void *a, const void *b)
+{
+	const struct verify_log_keyframes *x = a, *y = b;
+	int d = memcmp(x->session.b, y->session.b, 16);
+
+	return d ? d : x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* The last of each session counts, where a head stands behind it. */
+static void merge_keyframes(struct verify_log *l)
+{
+	size_t n = 0;
+
+	if (l->nkeyframes)
+		qsort(l->keyframes, l->nkeyframes, sizeof *l->keyframes, compare_keyframes);
+	for (size_t i = 0; i < l->nkeyframes; i++) {
+		if (l->keyframes[i].seq > l->head.seq)
+			continue;
+		n -= n && id_equal(&l->keyframes[n - 1].session, &l->keyframes[i].session);
+		l->keyframes[n++] = l->keyframes[i];
+	}
+	l->nkeyframes = n;
+}
+
+static int by_session(const void *key, const void *entry)
+{
+	return memcmp(((const struct id *)key)->b, ((const struct verify_log_keyframes *)entry)->session.b, 16);
+}
+
+const struct verify_log_keyframes *verify_log_keyframes(const struct verify_log *l, const struct id *session)
+{
+	return l->nkeyframes ? bsearch(session, l->keyframes, l->nkeyframes, sizeof *l->keyframes, by_session) : NULL;
+}
+
 static int take(struct reading *r, const struct chain_entry *en)
 {
 	r->log->entries++;
@@ -184,6 +252,8 @@ static int take(struct reading *r, const struct chain_entry *en)
 		return take_seal(r, en);
 	case CHAIN_KEY:
 		return take_key(r, en);
+	case CHAIN_DIGEST:
+		return take_digest(r, en);
 	default:
 		return 0;
 	}
@@ -335,6 +405,7 @@ static int judge(struct reading *r, struct err *e)
 		return err_set(e, rc, "too many public keys, or no memory for them");
 	l->unsigned_entries = l->last_seq - (l->head.seq ? l->head.seq + 1 : 0);
 	merge_seals(r);
+	merge_keyframes(r->log);
 	check_signed(r);
 	check_outside(r);
 	return 0;
@@ -397,6 +468,7 @@ void verify_log_keys(const struct verify_log *l, verify_key_each *each, void *ar
 void verify_log_finish(struct verify_log *l)
 {
 	free(l->seals);
+	free(l->keyframes);
 	free(l->keys.keys);
 	succession_finish(&l->line);
 	memset(l, 0, sizeof *l);

@@ -20,9 +20,19 @@ struct verify_log_seal {
 	bool tombstone, seen;
 };
 
+/* What the log says of a file of keyframes: the last digest that a head vouches for. */
+struct verify_log_keyframes {
+	struct id session;
+	uint64_t seq, size;
+	uint8_t sha256[CHAIN_HASH];
+	char root[65];
+};
+
 struct verify_log {
 	struct verify_log_seal *seals; /* by session; one each */
 	size_t n, cap;
+	struct verify_log_keyframes *keyframes; /* by session; one each */
+	size_t nkeyframes, capkeyframes;
 	struct grant_keyset keys; /* given, then announced and vouched for */
 	uint64_t entries, heads, unsigned_entries, tombstones, last_seq;
 	struct chain_head head; /* the last that verified */
@@ -36,6 +46,7 @@ int verify_log_read(struct verify_log *l, const struct verify_ask *ask, struct e
 /* Every key of the log and every one that was given, and what the verdict makes of it. */
 void verify_log_keys(const struct verify_log *l, verify_key_each *each, void *arg);
 void verify_log_finish(struct verify_log *l);
+const struct verify_log_keyframes *verify_log_keyframes(const struct verify_log *l, const struct id *session);
 struct verify_log_seal *verify_log_find(struct verify_log *l, const struct id *session);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +19,8 @@
 struct world {
 	char dir[64], recording[128], path[FILE_PATH_MAX];
 	struct id session;
+	uint8_t leaf[DIGEST_LEN];
+	struct keyframes_digest digest;
 };
 
 static void frame(unsigned i, struct keyframe *k, char data[32])
@@ -42,13 +45,13 @@ static int setup(void **state)
 	close(open(w->recording, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	assert_int_equal(keyframes_path(w->recording, w->path, &e), 0);
 	assert_int_equal(id_new(&w->session), 0);
-	assert_int_equal(keyframes_begin(&f, w->recording, &w->session, &e), 0);
+	assert_int_equal(keyframes_begin(&f, w->recording, &w->session, w->leaf, &e), 0);
 	for (unsigned i = 0; i < N; i++) {
 		frame(i, &k, data);
 		assert_int_equal(keyframes_add(&f, &k, (uint8_t *)data, &e), 0);
 	}
 	assert_int_not_equal(access(w->path, F_OK), 0); /* it has no name before it is whole */
-	assert_int_equal(keyframes_end(&f, &e), 0);
+	assert_int_equal(keyframes_end(&f, &w->digest, &e), 0);
 	*state = w;
 	return 0;
 }
@@ -74,7 +77,7 @@ static int find(struct world *w, uint64_t ns)
 	int rc, i = -1;
 
 	buf_init(&data, KEYFRAME_DATA_MAX);
-	rc = keyframes_find(w->recording, &w->session, ns, &k, &data, &e);
+	rc = keyframes_find(w->recording, &w->session, w->digest.root, ns, &k, &data, &e);
 	if (rc == 1) {
 		i = (int)(k.ns / 1000) - 1;
 		frame((unsigned)i, &want, text);
@@ -116,7 +119,7 @@ static void test_no_file_and_another_session(void **state)
 static void test_damage(void **state)
 {
 	struct world *w = *state;
-	uint8_t whole[1024];
+	uint8_t whole[4096];
 	int fd = open(w->path, O_RDWR | O_CLOEXEC);
 	ssize_t n = read(fd, whole, sizeof(whole));
 
@@ -132,9 +135,54 @@ static void test_damage(void **state)
 	for (ssize_t i = n - 1; i >= 0; i--) {
 		assert_int_equal(ftruncate(fd, i), 0);
 		int rc = find(w, UINT64_MAX);
-		assert_true(rc == ERR_CORRUPT || (rc >= -1 && rc < N - 1));
+		assert_int_equal(rc, ERR_CORRUPT);
 	}
 	close(fd);
+}
+
+static void rename_file(const struct world *from, const struct world *to)
+{
+	assert_int_equal(rename(from->path, to->path), 0);
+}
+
+/* All checksums right, and other screens: as somebody who can run the same code writes it. */
+static void test_a_forged_file_is_not_shown(void **state)
+{
+	struct world *w = *state, other = *w;
+	struct keyframes_writer f;
+	struct keyframe k;
+	struct err e = {0};
+	char data[32];
+
+	assert_int_equal(keyframes_begin(&f, w->recording, &w->session, w->leaf, &e), 0);
+	for (unsigned i = 0; i < N; i++) {
+		frame(i, &k, data);
+		data[0] = 'S';
+		assert_int_equal(keyframes_add(&f, &k, (uint8_t *)data, &e), 0);
+	}
+	assert_int_equal(keyframes_end(&f, &other.digest, &e), 0);
+	assert_memory_not_equal(other.digest.root, w->digest.root, DIGEST_LEN);
+	for (unsigned i = 0; i <= N; i++)
+		assert_int_equal(find(w, 1000 * i), ERR_CORRUPT);
+	/* The same screens of another recording: its leaf is another. */
+	snprintf(other.recording, sizeof(other.recording), "%s/y.mrec", w->dir);
+	close(open(other.recording, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(keyframes_path(other.recording, other.path, &e), 0);
+	other.leaf[3] = 7;
+	assert_int_equal(keyframes_begin(&f, other.recording, &other.session, other.leaf, &e), 0);
+	for (unsigned i = 0; i < N; i++) {
+		frame(i, &k, data);
+		assert_int_equal(keyframes_add(&f, &k, (uint8_t *)data, &e), 0);
+	}
+	assert_int_equal(keyframes_end(&f, &other.digest, &e), 0);
+	assert_int_equal(find(&other, 5000), N - 1);
+	rename_file(&other, w);
+	assert_int_equal(find(w, 5000), ERR_CORRUPT);
+	assert_int_equal(unlink(other.recording), 0);
+	/* Nothing but a file is waited for. */
+	assert_int_equal(unlink(w->path), 0);
+	assert_int_equal(mkfifo(w->path, 0600), 0);
+	assert_int_equal(find(w, 5000), ERR_CORRUPT);
 }
 
 static void test_one_that_is_not_ended_leaves_nothing(void **state)
@@ -144,13 +192,13 @@ static void test_one_that_is_not_ended_leaves_nothing(void **state)
 	struct err e = {0};
 
 	assert_int_equal(unlink(w->path), 0);
-	assert_int_equal(keyframes_begin(&f, w->recording, &w->session, &e), 0);
+	assert_int_equal(keyframes_begin(&f, w->recording, &w->session, w->leaf, &e), 0);
 	keyframes_abandon(&f);
 	keyframes_abandon(&f);
 	assert_int_equal(find(w, 0), ERR_NOT_FOUND);
 	assert_int_equal(unlink(w->recording), 0);
 	assert_int_equal(rmdir(w->dir), 0);
-	assert_int_equal(keyframes_begin(&f, "x", &w->session, &e), ERR_INVAL);
+	assert_int_equal(keyframes_begin(&f, "x", &w->session, w->leaf, &e), ERR_INVAL);
 }
 
 int main(void)
@@ -158,6 +206,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_the_last_one_before_a_moment, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_no_file_and_another_session, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_a_forged_file_is_not_shown, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_one_that_is_not_ended_leaves_nothing, setup, teardown),
 	};

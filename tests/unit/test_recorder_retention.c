@@ -70,21 +70,23 @@ static void what_cannot_be_removed_is_kept_and_stops_nothing(void **state)
 static void screens_go_with_the_recording(void **state)
 {
 	struct place *p = *state;
+	static const uint8_t leaf[DIGEST_LEN];
+	struct keyframes_digest digest;
 	struct keyframes_writer late;
 	struct id old;
 	char path[160], part[FILE_PATH_MAX];
 	start(p);
 	sealed_session(p, &old, path);
-	assert_int_equal(keyframes_begin(&late, path, &old, NULL), 0);
+	assert_int_equal(keyframes_begin(&late, path, &old, leaf, NULL), 0);
 	snprintf(part, sizeof(part), "%s", late.part);
 	assert_int_equal(access(part, F_OK), 0);
 	retain(p, 1);
 	wait_state(p, &old, "expired");
 	assert_int_equal(access(part, F_OK), -1);
-	assert_true(keyframes_end(&late, NULL) < 0);
+	assert_true(keyframes_end(&late, &digest, NULL) < 0);
 	/* One that comes to its end only now leaves nothing either. */
-	assert_int_equal(keyframes_begin(&late, path, &old, NULL), 0);
-	assert_int_equal(keyframes_end(&late, NULL), ERR_NOT_FOUND);
+	assert_int_equal(keyframes_begin(&late, path, &old, leaf, NULL), 0);
+	assert_int_equal(keyframes_end(&late, &digest, NULL), ERR_NOT_FOUND);
 	assert_int_equal(access(late.part, F_OK), -1);
 	assert_int_equal(access(late.path, F_OK), -1);
 }
