@@ -19,7 +19,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#define READER_BYTES (64 * 1024)
+#define READER_BYTES (16 * 1024) /* as many jobs as there are pipes may wait, in memory that muxlet needs */
 
 struct read_job {
 	STAILQ_ENTRY(read_job) entry;
