@@ -97,6 +97,19 @@ void output_leave(struct output *o)
 	o->job = NULL;
 }
 
+static void output_read(struct read_job *j);
+
+static void ask_reader(struct output *o)
+{
+	size_t room = read_room(o), most = o->bulk ? READER_BULK : READER_BYTES;
+
+	if (o->job || !room)
+		return;
+	o->job = reader_ask(&o->channel->m->reader, o->src.fd, room < most ? room : most, output_read, o);
+	if (!o->job)
+		output_close(o); /* no memory, no descriptor: better an end than silence */
+}
+
 static void output_read(struct read_job *j)
 {
 	struct output *o = j->arg;
@@ -105,25 +118,17 @@ static void output_read(struct read_job *j)
 
 	o->job = NULL;
 	if (j->n > 0) {
+		o->bulk = o->bulk || j->n >= READER_BYTES;
 		over = spool_append(&o->spool, j->bytes, (size_t)j->n) != 0;
 		c->read_at_ns = c->m->loop.now_ns;
 		muxlet_want_send(c);
 	}
+	if (!over && j->n > 0 && (size_t)j->n == j->want)
+		ask_reader(o); /* there is more, most likely */
 	if (over)
 		output_close(o);
 	else
 		output_update(o);
-}
-
-static void ask_reader(struct output *o)
-{
-	size_t room = read_room(o);
-
-	if (o->job || !room)
-		return;
-	o->job = reader_ask(&o->channel->m->reader, o->src.fd, room < READ_PIPE ? room : READ_PIPE, output_read, o);
-	if (!o->job)
-		output_close(o); /* no memory, no descriptor: better an end than silence */
 }
 
 /* A pipe without bytes and without a writer is known as such without a read. */

@@ -199,7 +199,7 @@ static void sink_read(struct read_job *j)
 static void sink_ask(struct sink *s)
 {
 	(void)source_watch(&s->m->loop, &s->src, 0);
-	s->job = reader_ask(&s->m->reader, s->src.fd, SINK_READ, sink_read, s);
+	s->job = reader_ask(&s->m->reader, s->src.fd, READER_BYTES, sink_read, s);
 	if (!s->job)
 		sink_close(s);
 }

@@ -8,7 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define STACK (64 * 1024)
+#define STACK     (64 * 1024)
+#define PIPE_BULK (256 * 1024)
 
 static void perform(struct read_job *j)
 {
@@ -17,6 +18,8 @@ static void perform(struct read_job *j)
 			j->n = read(j->fd, j->bytes, j->want);
 		while (j->n < 0 && errno == EINTR);
 		j->error = j->n < 0 ? errno : 0;
+		if (j->n == READER_BULK) /* a pipe of 64 KiB makes writer and reader take turns */
+			(void)fcntl(j->fd, F_SETPIPE_SZ, PIPE_BULK);
 	}
 	close(j->fd);
 }
@@ -47,10 +50,8 @@ static void *reader_run(void *arg)
 
 static void let_go(struct reader *r, struct read_job *j)
 {
-	if (r->spare)
-		free(j);
-	else
-		r->spare = j;
+	free(r->spare);
+	r->spare = j;
 }
 
 static void reader_ready(struct source *s, uint32_t events)
@@ -125,12 +126,18 @@ void reader_close(struct reader *r)
 	r->on = false;
 }
 
-static struct read_job *job_new(struct reader *r)
+static struct read_job *job_new(struct reader *r, size_t room)
 {
 	struct read_job *j = r->spare;
 
-	r->spare = NULL;
-	return j ? j : malloc(sizeof(*j));
+	if (j && j->room >= room) {
+		r->spare = NULL;
+		return j;
+	}
+	j = malloc(sizeof(*j) + room);
+	if (j)
+		j->room = room;
+	return j;
 }
 
 static void job_put(struct reader *r, struct read_job *j)
@@ -143,7 +150,7 @@ static void job_put(struct reader *r, struct read_job *j)
 
 struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(struct read_job *j), void *arg)
 {
-	struct read_job *j = job_new(r);
+	struct read_job *j = job_new(r, want <= READER_BYTES ? READER_BYTES : READER_BULK);
 
 	if (!j)
 		return NULL;
@@ -152,7 +159,7 @@ struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(
 		let_go(r, j);
 		return NULL;
 	}
-	j->want = want < READER_BYTES ? want : READER_BYTES;
+	j->want = want < READER_BULK ? want : READER_BULK;
 	j->done = done;
 	j->arg = arg;
 	job_put(r, j);
@@ -161,7 +168,7 @@ struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(
 
 void reader_let_go(struct reader *r, int fd)
 {
-	struct read_job *j = r->on ? job_new(r) : NULL;
+	struct read_job *j = r->on ? job_new(r, 0) : NULL;
 
 	if (!j) {
 		close(fd);

@@ -19,17 +19,20 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#define READER_BYTES (16 * 1024) /* as many jobs as there are pipes may wait, in memory that muxlet needs */
+/* As many jobs as there are pipes may wait, in memory that muxlet needs: more only for who filled what he was given. */
+#define READER_BYTES (16 * 1024)
+#define READER_BULK  (64 * 1024)
 
 struct read_job {
 	STAILQ_ENTRY(read_job) entry;
 	int fd;
-	size_t want;
+	size_t want; /* 0: it is closed and no more */
+	size_t room;
 	ssize_t n; /* as of read(); with errno */
 	int error;
 	void (*done)(struct read_job *j); /* in the loop */
 	void *arg;
-	uint8_t bytes[READER_BYTES];
+	uint8_t bytes[];
 };
 STAILQ_HEAD(read_queue, read_job);
 
@@ -39,7 +42,7 @@ struct reader {
 	pthread_mutex_t lock; /* of the queues and `stop`; held for a few instructions */
 	pthread_cond_t asked;
 	struct read_queue todo, done;
-	struct read_job *spare; /* one is kept for the next */
+	struct read_job *spare; /* the last one is kept for the next */
 	bool stop;
 	struct loop *loop;
 	struct source src; /* eventfd: something is done */
@@ -49,7 +52,7 @@ struct reader {
 int reader_open(struct reader *r, struct loop *l);
 /* The thread may hang in a read: it is left to the end of the process. */
 void reader_close(struct reader *r);
-/* At most `want` bytes of fd. NULL: no memory, or no descriptor. */
+/* At most `want` bytes of fd, READER_BULK at most. NULL: no memory, or no descriptor. */
 struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(struct read_job *j), void *arg);
 /* The last of a pipe's reading ends is closed by the thread: that takes the same lock. */
 void reader_let_go(struct reader *r, int fd);
