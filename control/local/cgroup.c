@@ -352,6 +352,15 @@ int cgroup_open_programs(const struct cgroup *g)
 	return g->path[CGROUP_MEMORY][0] ? leaf_open(g->path[CGROUP_MEMORY], PROGRAMS) : -1;
 }
 
+int cgroup_open_usage(const struct cgroup *g)
+{
+	char path[CGROUP_PATH_MAX];
+
+	if (!g->path[CGROUP_MEMORY][0] || !leaf_path(g->path[CGROUP_MEMORY], PROGRAMS, path))
+		return -1;
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct err *e)
 {
 	int n = 0;

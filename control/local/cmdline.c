@@ -261,6 +261,8 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 	if (p->programs) {
 		ADD(&c, "--programs-fd");
 		add(&c, "%d", CMDLINE_FD_PROGRAMS);
+		ADD(&c, "--usage-fd");
+		add(&c, "%d", CMDLINE_FD_USAGE);
 	}
 	if (rc == 0 && c.n >= CMDLINE_ARGS_MAX)
 		rc = err_set(e, ERR_NOMEM, "no memory for the command line of bwrap");

@@ -22,7 +22,8 @@ enum {
 	CMDLINE_FD_INFO = 5,
 	CMDLINE_FD_SECCOMP = 6,
 	CMDLINE_FD_PROGRAMS = 7,
-	CMDLINE_FD_DATA = 8
+	CMDLINE_FD_USAGE = 8,
+	CMDLINE_FD_DATA = 9
 };
 
 #define CMDLINE_DATA_MAX 8
@@ -36,8 +37,8 @@ struct cmdline_params {
 	const char *shell;     /* "" = bash where there is one, else sh */
 	bool read_only;        /* the workspace */
 	uint32_t pids;         /* that programs may be at once; 0: muxlet sets no limit */
-	bool programs;         /* they have a group of memory of their own, whose cgroup.procs is handed over */
-	uint64_t memory_max;   /* sizes of the memory file systems follow it */
+	bool programs; /* they have a group of memory of their own, whose cgroup.procs and directory are handed over */
+	uint64_t memory_max; /* sizes of the memory file systems follow it */
 };
 
 struct cmdline {

@@ -156,7 +156,8 @@ static int child_fds(struct spawn_child *c, const struct ends *n, struct err *e)
 							n->child_secret,
 							n->child_info,
 							c->p->seccomp_fd,
-							c->p->programs_fd < 0 ? null : c->p->programs_fd};
+							c->p->programs_fd < 0 ? null : c->p->programs_fd,
+							c->p->usage_fd < 0 ? null : c->p->usage_fd};
 	int rc = 0;
 
 	if (null < 0)

@@ -39,7 +39,7 @@ struct start {
 	char loop[IMAGE_LOOP_MAX];
 	int loop_fd, workspace_fd, listen_fd, seccomp_fd;
 	int cgroup_fds[CGROUP_KINDS];
-	int ncgroup_fds, programs_fd;
+	int ncgroup_fds, programs_fd, usage_fd;
 	struct cmdline cmdline;
 	struct spawn spawn;
 };
@@ -122,6 +122,7 @@ static int start_cgroups(struct start *t, struct err *e)
 		return n;
 	t->ncgroup_fds = n;
 	t->programs_fd = cgroup_open_programs(g);
+	t->usage_fd = cgroup_open_usage(g);
 	t->s->memory_enforced = g->path[CGROUP_MEMORY][0];
 	/* muxlet gives programs a resource limit, so that some are left for it; where that counts this sandbox alone it
 	 * serves without a group, too. */
@@ -194,7 +195,7 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .muxlet = muxlet,
 				   .shell = t->l->shell,
 				   .read_only = t->s->read_only,
-				   .programs = t->programs_fd >= 0,
+				   .programs = t->programs_fd >= 0 && t->usage_fd >= 0,
 				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,
 				   .memory_max = t->l->limits.memory_max};
 	int n, m;
@@ -247,6 +248,7 @@ static int start_processes(struct start *t, struct err *e)
 				 .listen_fd = t->listen_fd,
 				 .seccomp_fd = t->seccomp_fd,
 				 .programs_fd = t->programs_fd,
+				 .usage_fd = t->usage_fd,
 				 .root = t->l->root,
 				 .uid = t->s->uid,
 				 .gid = t->s->uid,
@@ -287,6 +289,7 @@ static void start_release(struct start *t)
 	close_fd(t->listen_fd);
 	close_fd(t->seccomp_fd);
 	close_fd(t->programs_fd);
+	close_fd(t->usage_fd);
 	for (int i = 0; i < t->ncgroup_fds; i++)
 		close(t->cgroup_fds[i]);
 	cmdline_finish(&t->cmdline);
@@ -341,6 +344,7 @@ int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, 
 	    .listen_fd = -1,
 	    .seccomp_fd = -1,
 	    .programs_fd = -1,
+	    .usage_fd = -1,
 	    .spawn = {.outer_fd = -1, .init_fd = -1, .secret_fd = -1, .secret_read_fd = -1, .stderr_fd = -1}};
 	struct err why = {0};
 	int rc = start_run(&t, &why);

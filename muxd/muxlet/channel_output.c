@@ -131,15 +131,6 @@ static void output_read(struct read_job *j)
 		output_update(o);
 }
 
-/* A pipe without bytes and without a writer is known as such without a read. */
-static void look_at_pipe(struct output *o, uint32_t events)
-{
-	if (events & EPOLLIN)
-		ask_reader(o);
-	else if (events & (EPOLLHUP | EPOLLERR))
-		output_close(o);
-}
-
 /* One read a turn, so that the keys of others get in between; at the end whatever is there. */
 static bool read_turn(struct output *o, size_t budget, bool rest)
 {
@@ -169,13 +160,31 @@ static bool read_turn(struct output *o, size_t budget, bool rest)
 	return total > 0;
 }
 
+/* A pipe without bytes and without a writer is known as such without a read. */
+static void look_at_pipe(struct output *o, uint32_t events, bool rest)
+{
+	struct reader *r = &o->channel->m->reader;
+
+	if (!(events & EPOLLIN)) {
+		if (events & (EPOLLHUP | EPOLLERR))
+			output_close(o);
+	} else if (reader_needed(r)) {
+		ask_reader(o);
+	} else if (read_room(o)) {
+		uint64_t begun = monotonic_ns();
+
+		(void)read_turn(o, READ_PIPE, rest);
+		reader_took(r, begun);
+	}
+}
+
 void output_ready(struct source *s, uint32_t events)
 {
 	struct output *o = container_of(s, struct output, src);
 	struct channel *c = o->channel;
 
 	if (o->by_reader) {
-		look_at_pipe(o, events);
+		look_at_pipe(o, events, false);
 		output_update(o);
 		return;
 	}
@@ -190,21 +199,32 @@ void output_ready(struct source *s, uint32_t events)
 	output_update(o);
 }
 
+/* What a pipe has now; with the thread it comes later. */
+static void pipe_rest(struct output *o)
+{
+	for (int n = 0; n < REST_READS && o->src.fd >= 0 && !o->job && read_room(o); n++) {
+		struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
+
+		if (poll(&p, 1, 0) <= 0)
+			break;
+		look_at_pipe(o, (p.revents & POLLIN ? EPOLLIN : 0u) | (p.revents & POLLHUP ? EPOLLHUP : 0u), true);
+	}
+	output_update(o);
+}
+
 void channel_read_rest(struct channel *c)
 {
 	for (int i = 0; i < 2; i++) {
 		struct output *o = &c->out[i];
-		struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
 
-		if (o->by_reader && p.fd >= 0 && !o->job && poll(&p, 1, 0) > 0)
-			look_at_pipe(o, (p.revents & POLLIN ? EPOLLIN : 0u) | (p.revents & POLLHUP ? EPOLLHUP : 0u));
-		if (o->by_reader)
-			output_update(o);
-	}
-	for (int i = 0; i < 2 && !c->out[0].by_reader; i++)
-		for (int n = 0; n < REST_READS && c->out[i].src.fd >= 0 && read_room(&c->out[i]); n++)
-			if (!read_turn(&c->out[i], READ_PIPE, true))
+		if (o->by_reader) {
+			pipe_rest(o);
+			continue;
+		}
+		for (int n = 0; n < REST_READS && o->src.fd >= 0 && read_room(o); n++)
+			if (!read_turn(o, READ_PIPE, true))
 				break;
+	}
 }
 
 bool channel_has_unsent(const struct channel *c)

@@ -25,7 +25,7 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, leave_s, dial;
+	int listen_fd, secret_fd, programs_fd, usage_fd, leave_s, dial;
 	bool pause, nursery, spare;
 	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
@@ -34,7 +34,7 @@ struct options {
 static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N]\n"
-	      "              [--programs-fd N] [--verbose]\n"
+	      "              [--programs-fd N [--usage-fd N]] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
@@ -65,19 +65,31 @@ static int amount(const char *s, int base, long *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {
-	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
-	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
-	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
-	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
-	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
-	    {"version", no_argument, NULL, 'V'},         {"put", required_argument, NULL, 'P'},
-	    {"mode", required_argument, NULL, 'm'},      {"size", required_argument, NULL, 'z'},
-	    {"parents", no_argument, NULL, 'd'},         {"get", required_argument, NULL, 'G'},
-	    {"sync", required_argument, NULL, 'y'},      {"freeze", required_argument, NULL, 'f'},
-	    {"dial", required_argument, NULL, 'D'},      {"spare", no_argument, NULL, 'X'},
-	    {"pids", required_argument, NULL, 'N'},      {"programs-fd", required_argument, NULL, 'g'},
-	    {"nursery", no_argument, NULL, 'n'},         {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
+					      {"secret-fd", required_argument, NULL, 's'},
+					      {"shell", required_argument, NULL, 'S'},
+					      {"workdir", required_argument, NULL, 'w'},
+					      {"join", required_argument, NULL, 'j'},
+					      {"leave", required_argument, NULL, 'L'},
+					      {"pause", no_argument, NULL, 'p'},
+					      {"check", required_argument, NULL, 'c'},
+					      {"install", required_argument, NULL, 'I'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {"version", no_argument, NULL, 'V'},
+					      {"put", required_argument, NULL, 'P'},
+					      {"mode", required_argument, NULL, 'm'},
+					      {"size", required_argument, NULL, 'z'},
+					      {"parents", no_argument, NULL, 'd'},
+					      {"get", required_argument, NULL, 'G'},
+					      {"sync", required_argument, NULL, 'y'},
+					      {"freeze", required_argument, NULL, 'f'},
+					      {"dial", required_argument, NULL, 'D'},
+					      {"spare", no_argument, NULL, 'X'},
+					      {"pids", required_argument, NULL, 'N'},
+					      {"programs-fd", required_argument, NULL, 'g'},
+					      {"usage-fd", required_argument, NULL, 'u'},
+					      {"nursery", no_argument, NULL, 'n'},
+					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
 
@@ -147,6 +159,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			break;
 		case 'n':
 			o->nursery = true;
+			break;
+		case 'u':
+			bad |= number(optarg, &o->usage_fd);
 			break;
 		case 'v':
 			m->verbose = true;
@@ -274,7 +289,7 @@ static int set_up(struct muxlet *m, const struct options *o)
 			memory_open(m, "/sys/fs/cgroup");
 		nursery_open(m, o->programs_fd);
 		if (o->programs_fd >= 0)
-			(void)reader_open(&m->reader, &m->loop);
+			(void)reader_open(&m->reader, &m->loop, o->usage_fd);
 	}
 	return rc ? rc : listener_open(m, o->listen_fd);
 }
@@ -359,7 +374,8 @@ static void tear_down(struct muxlet *m)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .put = {.mode = -1, .size = -1}};
+	struct options o = {
+	    .listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .usage_fd = -1, .put = {.mode = -1, .size = -1}};
 	struct muxlet m;
 	char cwd[4096];
 	int rc;

@@ -11,6 +11,12 @@
 #define STACK     (64 * 1024)
 #define PIPE_BULK (256 * 1024)
 
+#define LOOK_NS  MS_NS
+#define AFTER_NS (1000 * MS_NS)
+#define SLOW_NS  (20 * MS_NS) /* of a read: somebody had the pipe's lock */
+#define SLOW_FOR (10000 * MS_NS)
+#define SHARE    8 /* this part of the limit is left when it is nearly full */
+
 static void perform(struct read_job *j)
 {
 	if (j->want) {
@@ -92,11 +98,67 @@ static int thread_start(struct reader *r)
 	return err;
 }
 
-int reader_open(struct reader *r, struct loop *l)
+static uint64_t number_at(int fd)
+{
+	char text[32];
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
+static int open_either(int dir, const char *v2, const char *v1)
+{
+	int fd = openat(dir, v2, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? openat(dir, v1, O_RDONLY | O_CLOEXEC) : fd;
+}
+
+static void usage_open(struct reader *r, int dir)
+{
+	int fd;
+
+	r->usage_fd = -1;
+	if (dir < 0)
+		return;
+	fd = open_either(dir, "memory.max", "memory.limit_in_bytes");
+	r->enough = number_at(fd) / SHARE * (SHARE - 1);
+	r->usage_fd = open_either(dir, "memory.current", "memory.usage_in_bytes");
+	if (fd >= 0)
+		close(fd);
+	close(dir);
+}
+
+bool reader_needed(struct reader *r)
+{
+	uint64_t now = r->loop ? r->loop->now_ns : 0;
+
+	if (!r->on)
+		return false;
+	if (r->usage_fd < 0 || now < r->until_ns)
+		return true;
+	if (now - r->looked_ns < LOOK_NS)
+		return false;
+	r->looked_ns = now;
+	if (number_at(r->usage_fd) >= r->enough)
+		r->until_ns = now + AFTER_NS;
+	return now < r->until_ns;
+}
+
+void reader_took(struct reader *r, uint64_t begun_ns)
+{
+	uint64_t now = monotonic_ns();
+
+	if (now - begun_ns >= SLOW_NS)
+		r->until_ns = now + SLOW_FOR;
+}
+
+int reader_open(struct reader *r, struct loop *l, int dir)
 {
 	int err;
 
 	memset(r, 0, sizeof(*r));
+	usage_open(r, dir);
 	STAILQ_INIT(&r->todo);
 	STAILQ_INIT(&r->done);
 	r->loop = l;

@@ -3,9 +3,9 @@
  *
  * A pipe has a lock that its writer holds while the kernel finds memory for what is written. In a group of memory that
  * is full that takes seconds, and whoever reads meanwhile waits with it, non-blocking or not. So where programs have a
- * group of their own (nursery.h) muxlet's only other thread reads their pipes, in the order it was asked to; terminals,
- * which have no such lock, muxlet reads itself. It touches nothing but its jobs: memory of channels is the loop's
- * alone.
+ * group of their own (nursery.h) and fill it, muxlet's only other thread reads their pipes, in the order it was asked
+ * to; terminals, which have no such lock, muxlet reads itself. It touches nothing but its jobs: memory of channels is
+ * the loop's alone.
  *
  * A job: asked (by the loop) -> read (by the thread) -> done (in the loop again), then freed. Who is not interested any
  * more takes itself out of it (job->done NULL); the descriptor is a duplicate of the thread's own.
@@ -45,11 +45,21 @@ struct reader {
 	struct read_job *spare; /* the last one is kept for the next */
 	bool stop;
 	struct loop *loop;
+	int usage_fd;    /* of the group, in bytes; -1: not known, and the thread reads always */
+	uint64_t enough; /* used, from which on the thread reads */
+	uint64_t looked_ns, until_ns;
 	struct source src; /* eventfd: something is done */
 };
 
-/* 0 or errno: without it callers read themselves. */
-int reader_open(struct reader *r, struct loop *l);
+/* 0 or errno: without it callers read themselves. dir: of the programs' group, closed; -1: none. */
+int reader_open(struct reader *r, struct loop *l, int dir);
+/*
+ * Must the thread read now? While the group is nearly full, and for a while after: a hand-over costs a third of what a
+ * flood can be.
+ */
+bool reader_needed(struct reader *r);
+/* The loop has read itself since then. */
+void reader_took(struct reader *r, uint64_t begun_ns);
 /* The thread may hang in a read: it is left to the end of the process. */
 void reader_close(struct reader *r);
 /* At most `want` bytes of fd, READER_BULK at most. NULL: no memory, or no descriptor. */

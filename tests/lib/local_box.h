@@ -61,6 +61,7 @@ static inline int agent_main(void)
 	unsigned char secret[32];
 
 	close(CMDLINE_FD_PROGRAMS);
+	close(CMDLINE_FD_USAGE);
 	if (read(4, secret, sizeof(secret)) != (ssize_t)sizeof(secret))
 		return 1;
 	close(4);
