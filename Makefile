@@ -38,14 +38,15 @@ SRC_hub      := $(wildcard muxd/hub/*.c)
 SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c) build/web/assets.c
 SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
+SRC_witness  := $(filter-out muxd/witness/main.c,$(wildcard muxd/witness/*.c))
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
-PARTS := net monitor doors hub screen plain link control recorder policy base
+PARTS := net monitor witness doors hub screen plain link control recorder policy base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
-LIBS_CTL := $(foreach p,ctl link recorder policy base,$(call lib,$(p)))
+LIBS_CTL := $(foreach p,ctl link witness recorder policy base,$(call lib,$(p)))
 LIBS_REC := $(foreach p,recorder screen policy base,$(call lib,$(p)))
 
-all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
+all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all
 .DEFAULT_GOAL := all
 
@@ -76,6 +77,9 @@ $(BUILD)/muxd-screen: $(BUILD)/obj/muxd/screen/main.o $(call lib,screen) $(call 
 $(BUILD)/muxd-archive: $(call obj,$(SRC_archive)) $(call lib,base)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS_TAR) $(LIBS)
+$(BUILD)/muxd-witness: $(BUILD)/obj/muxd/witness/main.o $(call lib,witness) $(call lib,base)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
 $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_CTL) -Wl,--end-group $(LIBS)

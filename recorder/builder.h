@@ -28,6 +28,7 @@ struct builder_options {
 	const char *dir; /* DIR; copied */
 	struct trunc_rule rule;
 	int codec;                /* enum block_codec; 0 = zstd */
+	bool staff;               /* of somebody of staff: its seal is told to witnesses at once */
 	struct open_files *files; /* bounds the open ones; NULL: each stays open */
 	bool beside;              /* writes open/<id>.recut, until builder_publish() */
 };

@@ -43,6 +43,8 @@ int chain_put(struct chain *c, const struct chain_entry_header *in, const void *
 	}
 	c->pos += total;
 	c->seq = h.seq;
+	if (chain_type_news(h.type))
+		c->news = h.seq;
 	memcpy(c->hash, hash, CHAIN_HASH);
 	return 0;
 }
@@ -301,6 +303,31 @@ void chain_head(struct chain *c, struct chain_head *out, uint64_t *out_unsigned)
 	if (out_unsigned)
 		*out_unsigned = c->seq - c->head_entry;
 	pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t chain_news(struct chain *c)
+{
+	uint64_t news;
+
+	pthread_mutex_lock(&c->lock);
+	news = c->news;
+	pthread_mutex_unlock(&c->lock);
+	return news;
+}
+
+uint64_t chain_seq(struct chain *c)
+{
+	uint64_t seq;
+
+	pthread_mutex_lock(&c->lock);
+	seq = c->seq;
+	pthread_mutex_unlock(&c->lock);
+	return seq;
+}
+
+void chain_log_id(const struct chain *c, struct id *out)
+{
+	*out = c->log_id;
 }
 
 int chain_name_key(struct chain *c, const struct grant_public_key *next, int64_t wall_ns, struct err *e)

@@ -94,6 +94,10 @@ int chain_sync(struct chain *c, struct err *e);
 int chain_sign_head(struct chain *c, int64_t wall_ns, struct err *e);
 /* The last signed head (export it), and how many entries came after it. */
 void chain_head(struct chain *c, struct chain_head *out, uint64_t *out_unsigned);
+/* Sequence of the last entry that says something new: heads and anchors are about what was there before. */
+uint64_t chain_news(struct chain *c);
+uint64_t chain_seq(struct chain *c); /* of the last entry */
+void chain_log_id(const struct chain *c, struct id *out);
 /*
  * A rotation has two steps, and between them the keys on the disk are changed: the next key is named in the log under a
  * head of the one in force; then it signs. A crash leaves the old one in force, or the new one named.

@@ -104,6 +104,11 @@ bool chain_type_needs_head(unsigned type)
 	return type < TYPES && types[type].needs_head;
 }
 
+bool chain_type_news(unsigned type)
+{
+	return type != CHAIN_HEAD && type != CHAIN_ANCHOR;
+}
+
 void chain_genesis(const struct id *log_id, uint8_t out[CHAIN_HASH])
 {
 	static const uint8_t zero[CHAIN_HASH];

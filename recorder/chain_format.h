@@ -53,6 +53,9 @@ bool chain_type_critical(unsigned type);
 /* Means something only where a head vouches for it: whoever can write the file must not make the next head say it. */
 bool chain_type_needs_head(unsigned type);
 
+/* It says something that was not there before: what witnesses are to hear of. */
+bool chain_type_news(unsigned type);
+
 void chain_genesis(const struct id *log_id, uint8_t out[CHAIN_HASH]);
 /* The bytes under a head's signature. */
 void chain_head_message(const struct chain_head *h, uint8_t out[CHAIN_SIGNED]);

@@ -140,6 +140,8 @@ static int scan_entry(struct chain *c, const struct chain_reader *r, const struc
 		rc = scan_keys(c, r, en, s);
 	s->good = chain_reader_pos(r, &file);
 	c->seq = en->seq;
+	if (chain_type_news(en->type))
+		c->news = en->seq;
 	memcpy(c->hash, en->hash, CHAIN_HASH);
 	if (en->type == CHAIN_AUDIT && en->journal_seq > c->audit_seq)
 		c->audit_seq = en->journal_seq;
@@ -224,7 +226,7 @@ static int read_last(struct chain *c, const struct chain_file_header *h, struct 
 	succession_begin(&s->line, NULL);
 	c->foreign = 0;
 	buf_init(&s->innocent, (size_t)2 * CHAIN_FILE_TARGET);
-	c->seq = h->first_seq - 1;
+	c->seq = c->news = h->first_seq - 1;
 	c->audit_seq = h->audit_seq;
 	memcpy(c->hash, h->prev, CHAIN_HASH);
 	return scan_last(c, s, e);
@@ -250,6 +252,7 @@ static void go_back(struct chain *c, const struct scan *s)
 	log_warn(NULL, "%s: what entries behind %" PRIu64 " say was never signed, they are set aside", c->path,
 		 s->doubt.seq);
 	c->seq = s->doubt.seq;
+	c->news = c->news < c->seq ? c->news : c->seq;
 	c->audit_seq = s->doubt.audit_seq;
 	c->foreign = s->doubt.foreign;
 	memcpy(c->hash, s->doubt.hash, CHAIN_HASH);

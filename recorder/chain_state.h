@@ -23,6 +23,7 @@ struct chain {
 	uint64_t seq; /* of the last entry */
 	uint8_t hash[CHAIN_HASH];
 	uint64_t audit_seq;
+	uint64_t news;          /* chain_news() */
 	struct chain_head head; /* the last one that is signed and synced */
 	uint64_t head_entry;    /* its own sequence */
 	bool announced;         /* the signer's key stands in the log */

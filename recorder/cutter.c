@@ -6,6 +6,7 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "recorder/cutter_state.h"
+#include "recorder/hole.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -98,6 +99,8 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 		rc = chain_open(c->dir, p->signer, &c->chain, &cut, e);
 	if (rc == 0 && cut)
 		log_warn(NULL, "the chain log's torn tail was cut off: %llu bytes", (unsigned long long)cut);
+	if (rc == 0)
+		rc = hole_find(c->dir, c->chain, c->index, &c->hole, e);
 	if (rc == 0)
 		rc = cut_restore(c, e);
 	if (rc == 0)
@@ -446,6 +449,21 @@ int cutter_head(struct cutter *c, struct chain_head *out, struct err *e)
 		chain_head(c->chain, out, &fresh);
 	pthread_mutex_unlock(&c->turn);
 	return rc;
+}
+
+struct chain *cutter_chain(struct cutter *c)
+{
+	return c->chain;
+}
+
+bool cutter_hole(const struct cutter *c)
+{
+	return c->hole;
+}
+
+uint64_t cutter_staff_seal(struct cutter *c)
+{
+	return atomic_load(&c->staff_seal);
 }
 
 uint64_t cutter_wait_consumed(struct cutter *c, uint64_t lsn, uint64_t timeout_ns)

@@ -90,6 +90,12 @@ int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
  */
 int cutter_digests(struct cutter *c, const struct id *session, const uint64_t totals[STREAM_COUNT],
 		   uint64_t timeout_ns, uint8_t out[STREAM_COUNT][32], struct err *e);
+/* The log; it has a lock of its own. */
+struct chain *cutter_chain(struct cutter *c);
+/* At the start the log was found shorter than others know it (hole.h). */
+bool cutter_hole(const struct cutter *c);
+/* Entry of the newest seal of a staff session since the start; 0: none. */
+uint64_t cutter_staff_seal(struct cutter *c);
 /* Until everything before lsn is consumed, or timeout; hurries nobody. Returns the lsn of the next record. */
 uint64_t cutter_wait_consumed(struct cutter *c, uint64_t lsn, uint64_t timeout_ns);
 /* Until everything before lsn is consumed and, if given, the session is sealed (when it has ended). ERR_TIMEOUT. */

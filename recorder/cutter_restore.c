@@ -18,7 +18,7 @@ struct restore {
 	struct recut *recut; /* those whose file does not fit its checkpoint */
 };
 
-static int restore_add(struct cutter *c, const struct index_unsealed *u, struct builder *b, struct err *e)
+static int restore_add(struct cutter *c, const struct index_unsealed *u, struct builder *b, bool staff, struct err *e)
 {
 	struct cut_session *s;
 	int rc = cut_add(c, &u->id, b, &s, e);
@@ -27,6 +27,7 @@ static int restore_add(struct cutter *c, const struct index_unsealed *u, struct 
 		return rc;
 	}
 	memcpy(s->offsets, u->offsets, sizeof(s->offsets));
+	s->staff = staff;
 	s->open_lsn = u->open_lsn;
 	s->fresh_lsn = 1; /* what the log says of it is not read again for this */
 	if (builder_ended(b))
@@ -69,7 +70,7 @@ static int restore_checkpoint(struct restore *r, const struct index_unsealed *u)
 	if (rc == 0 && !c->restored && (rc = builder_read_back(b, true, &why)) != 0)
 		builder_destroy(b);
 	if (rc == 0)
-		return restore_add(c, u, b, r->e);
+		return restore_add(c, u, b, options.staff, r->e);
 	bool passing = rc != ERR_CORRUPT && rc != ERR_NOT_FOUND && rc != ERR_VERSION && rc != ERR_EOF;
 	return passing && is_there(c, &u->id) ? err_set(r->e, rc, "%s", why.message)
 					      : recut_add(r->recut, u, why.message);

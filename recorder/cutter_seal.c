@@ -70,6 +70,8 @@ static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)
 		return rc;
 	if ((rc = seal_tell(c, &seal, false, e)) != 0)
 		return rc;
+	if (s->staff)
+		atomic_store(&c->staff_seal, chain_seq(c->chain));
 	log_debug(&ids, "sealed, %" PRIu64 " bytes", seal.size);
 	if (c->p.sealed)
 		c->p.sealed(c->p.sealed_arg, &s->id);

@@ -93,6 +93,7 @@ void cut_options(struct cutter *c, const char *open, size_t n, struct builder_op
 		(void)json_opt_str(o, "principal_kind", &principal_kind, NULL);
 		(void)json_opt_bool(o, "pty", &pty, NULL);
 	}
+	out->staff = strcmp(principal_kind, "staff") == 0;
 	trunc_rule_choose(c->rules, c->nrules, principal_kind, kind, pty, &out->rule);
 	json_decref(o);
 }
@@ -130,6 +131,7 @@ static int cut_begin(struct cutter *c, const struct ring_record *rec, struct cut
 	}
 	s->dirty = true;
 	s->open_lsn = s->fresh_lsn = rec->seq;
+	s->staff = options.staff;
 	*out = s;
 	return 0;
 }

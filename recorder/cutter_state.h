@@ -34,6 +34,7 @@ struct cut_session {
 	struct id id;
 	struct builder *b;
 	uint64_t offsets[STREAM_COUNT];
+	bool staff;       /* its seal is told to witnesses at once */
 	bool touched;     /* offsets moved since they were stored */
 	bool dirty;       /* the builder took something since its checkpoint */
 	uint64_t seal_ns; /* when to seal; 0 = has not ended */
@@ -78,6 +79,7 @@ struct cutter {
 	uint64_t replay_until; /* records before it may have been cut by an earlier try */
 	uint64_t bytes;        /* consumed since then */
 	uint64_t checkpoint_ns, head_ns;
+	bool hole;     /* found at the start: the log was shorter than others know it */
 	bool sign_now; /* without waiting for HEAD_NS */
 	bool failed;
 	uint64_t retry_ns;
@@ -102,6 +104,7 @@ struct cutter {
 	uint64_t compare_ns; /* not before: it failed */
 	uint64_t compared;   /* how often that came to its end */
 	atomic_bool compare_wanted;
+	_Atomic uint64_t staff_seal; /* entry of the newest seal of a staff session */
 	atomic_uint waiters;
 	atomic_bool stopping;
 };

@@ -52,6 +52,9 @@ void drain_stop(struct drain *d);
 void drain_destroy(struct drain *d);
 void drain_configure(struct drain *d, uint64_t min_free);
 
+/* RING_CURSOR_*, told with the next turn of the pulse. */
+void drain_set_flags(struct drain *d, uint32_t flags);
+
 void drain_status(struct drain *d, struct drain_status *out);
 void drain_durable(struct drain *d, struct segment_tail *out);
 /* Until the durable lsn passes `lsn`, or timeout. Returns the durable lsn (of the next record). */

@@ -13,6 +13,13 @@ void drain_configure(struct drain *d, uint64_t min_free)
 	drain_unlock(d);
 }
 
+void drain_set_flags(struct drain *d, uint32_t flags)
+{
+	drain_lock(d);
+	d->flags = flags;
+	drain_unlock(d);
+}
+
 /* The head as it is in the file now; 0 when it cannot be read. */
 static uint64_t ring_head_now(const struct drain *d)
 {

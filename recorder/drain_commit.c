@@ -66,6 +66,7 @@ void drain_publish(struct drain *d)
 	    .heartbeat_ns = now,
 	    .state = effective_state(d, now),
 	    .reader_pid = (uint32_t)getpid(),
+	    .flags = d->flags,
 	};
 	if (ring_cursor_write(d->p.cursor_fd, &c))
 		drain_set_state(d, RING_READER_FAILED, "the cursor cannot be written");

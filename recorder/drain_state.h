@@ -75,6 +75,7 @@ struct drain {
 	uint64_t own_taken, own_stored; /* since the start: queued, durable */
 	struct drain_status seen;       /* the counters */
 	uint64_t min_free;
+	uint32_t flags; /* of the cursor */
 };
 
 void drain_lock(struct drain *d);

@@ -102,6 +102,8 @@ int index_put_wait(struct index *ix, uint64_t boot, uint64_t until_ns, struct er
 int index_put_checkpoint(struct index *ix, const struct id *id, const void *state, size_t n, struct err *e);
 
 int index_cursor(struct index *ix, struct index_cursor *out, struct err *e);
+/* Of the audit events that were there at the last checkpoint; 0: none. */
+int index_last_audit(struct index *ix, uint64_t *out, struct err *e);
 int index_last_lsn(struct index *ix, uint64_t *out, struct err *e); /* highest seen in any row */
 int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e);
 /* Wall time of the newest thing in it, 0: it is empty. */

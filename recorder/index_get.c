@@ -76,6 +76,32 @@ int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
 	return 0;
 }
 
+int index_last_audit(struct index *ix, uint64_t *out, struct err *e)
+{
+	struct index_cursor cursor = {0};
+	sqlite3_stmt *s;
+	bool any = false;
+	uint64_t lsn = 0;
+	int step, rc = index_key_is_new(ix, &any, e);
+
+	if (rc == 0)
+		rc = index_cursor(ix, &cursor, e);
+	if (rc == 0)
+		rc = index_stmt(ix, SQL_AUDIT_NEWEST, &s, e);
+	if (rc)
+		return rc;
+	while ((step = sqlite3_step(s)) == SQLITE_ROW &&
+	       (column_u64(s, 0) >= cursor.lsn || (!any && !row_sound(ix, s, ROW_AUDIT))))
+		;
+	if (step == SQLITE_ROW)
+		lsn = column_u64(s, 0);
+	sqlite3_reset(s);
+	if (step != SQLITE_ROW && step != SQLITE_DONE)
+		return index_error(ix, step, e);
+	*out = lsn;
+	return 0;
+}
+
 int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e)
 {
 	uint64_t n[2];

@@ -12,10 +12,12 @@
 #include "recorder/auth.h"
 #include "recorder/follower.h"
 #include "recorder/index_rebuild.h"
+#include "recorder/keeper.h"
 #include "recorder/lost.h"
 #include "recorder/service.h"
 #include "recorder/sign.h"
 #include "recorder/start.h"
+#include "recorder/witnesses.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +50,8 @@ struct process {
 	struct signer **past; /* that were rotated away: who signs may still hold one */
 	size_t past_n;
 	uint8_t index_key[32];
+	struct witnesses *witnesses;
+	struct keeper *keeper;
 	struct lost lost;
 	uint64_t told_ns; /* boot; the last `starting` */
 };
@@ -205,6 +209,19 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 	return rc ? rc : cutter_start(p->cutter, e);
 }
 
+static int start_witnesses(struct process *p, struct err *e)
+{
+	struct witnesses_params w = {.dir = p->start.dir,
+				     .cutter = p->cutter,
+				     .drain = p->drain,
+				     .signer = p->start.signer,
+				     .alarms = p->alarms,
+				     .conf = p->start.conf};
+	int rc = witnesses_create(&w, &p->witnesses, e);
+
+	return rc ? rc : keeper_create(p->start.dir, p->start.signer, p->start.conf, &p->keeper, e);
+}
+
 static int start_service(struct process *p, struct err *e)
 {
 	struct service_params s = {.listen_fd = p->start.listen_fd,
@@ -216,6 +233,8 @@ static int start_service(struct process *p, struct err *e)
 				   .auth = p->start.auth,
 				   .keyframer = p->keyframer,
 				   .index_key = p->index_key,
+				   .witnesses = p->witnesses,
+				   .keeper = p->keeper,
 				   .net_uid = p->start.net_uid};
 	p->start.listen_fd = -1;
 	int rc = service_create(&s, &p->service, e);
@@ -313,7 +332,7 @@ static int process_start(struct process *p, struct err *e)
 		index_close(ix);
 		return rc;
 	}
-	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = start_service(p, e)) != 0)
+	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = start_witnesses(p, e)) != 0 || (rc = start_service(p, e)) != 0)
 		return rc;
 	lost_init(&p->lost, p->drain, p->live, p->service);
 	return tell_ready(p, e);
@@ -328,6 +347,10 @@ static int take_conf(struct process *p, int fd, const json_t *loaded, struct err
 	enum log_format format = strcmp(conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	if ((rc = log_setup("recorder", conf->log_level, format, 2, e)) == 0)
 		rc = cutter_configure(p->cutter, conf, loaded, e);
+	if (rc == 0)
+		rc = witnesses_configure(p->witnesses, conf, e);
+	if (rc == 0)
+		rc = keeper_configure(p->keeper, conf, e);
 	if (rc == 0) {
 		drain_configure(p->drain, conf->record_min_free);
 		log_info(NULL, "took the new configuration");
@@ -395,6 +418,8 @@ static int use_key(struct process *p, int fd, struct err *e)
 		/* In use from here on, also where its first head could not be written: the next one will be. */
 		p->start.signer = s;
 		rc = cutter_use_key(p->cutter, s, &why);
+		witnesses_use_key(p->witnesses, s);
+		keeper_use_key(p->keeper, s);
 		log_info(NULL, "the record is signed by key %s from now on", signer_public(s)->kid);
 	} else {
 		signer_destroy(s);
@@ -470,6 +495,7 @@ static void process_loop(struct process *p)
 		lost_check(&p->lost);
 		if (tell_alarms(p, &e))
 			log_error(NULL, "the monitor cannot be told what is wrong: %s", e.message);
+		witnesses_tick(p->witnesses);
 	}
 }
 
@@ -479,6 +505,8 @@ static void process_finish(struct process *p)
 	service_destroy(p->service);
 	if (p->drain)
 		drain_stop(p->drain);
+	witnesses_destroy(p->witnesses);
+	keeper_destroy(p->keeper);
 	/* Whoever draws asks the cutter, and is told by it. */
 	if (p->cutter)
 		cutter_stop(p->cutter);

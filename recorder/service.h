@@ -14,7 +14,9 @@
 #include "recorder/auth.h"
 #include "recorder/cutter.h"
 #include "recorder/drain.h"
+#include "recorder/keeper.h"
 #include "recorder/keyframer.h"
+#include "recorder/witnesses.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -31,6 +33,8 @@ struct service_params {
 	struct live *live;
 	struct cutter *cutter;
 	struct auth *auth;
+	struct witnesses *witnesses; /* NULL: none (tests of parts) */
+	struct keeper *keeper;
 	struct keyframer *keyframer; /* NULL: none are made */
 	const uint8_t *index_key;    /* as index_use_key(), borrowed; NULL: rows have no codes */
 	uid_t net_uid;

@@ -38,6 +38,7 @@ struct conn {
 	uid_t uid;
 	pthread_t thread;
 	atomic_bool done; /* its thread is at its end: join it */
+	bool is_carrier;  /* has said `carrier`: asks what a carrier of heads may, and nothing else for ever */
 	bool is_hub;      /* has asked `recover`, or said `hub` */
 	struct buf in, out;
 	uint8_t *scratch;    /* one encoded event */
@@ -103,7 +104,14 @@ service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_keep.c */
 service_op service_retention, service_apply, service_holds, service_hold_add, service_hold_release, service_refers;
+/* service_witness.c */
+service_op service_carrier, service_witnesses, service_witness_keep, service_witness_heads;
+/* What a carrier may ask, and that alone. */
+int service_carried(struct conn *c, const char *name, const json_t *request, struct err *e);
+/* service_ops.c: answers with the newest head, signed now */
+int conn_send_head(struct conn *c, struct err *e);
 /* service_list.c */
-service_op service_recover, service_gone, service_hub, service_sessions, service_session, service_audit;
+service_op service_recover, service_gone, service_hub, service_sessions, service_session, service_audit,
+    service_audit_head;
 
 #endif

@@ -152,6 +152,8 @@ struct listing {
 	char before[ID_STR_LEN]; /* sessions: the last that went out */
 	uint64_t n;
 	int (*out)(struct listing *l, json_t *o);
+	int64_t budget;    /* bytes of rows that may go out yet; 0: any */
+	bool full;         /* they did */
 	json_t *one;       /* kept instead of sent */
 	bool differed;     /* rows were not the recorder's, and were made again */
 	uint64_t left_out; /* there was no time for that */
@@ -208,7 +210,11 @@ static int audit_out(void *arg, json_t *o)
 	l->f.since = (uint64_t)json_integer_value(json_object_get(o, "seq"));
 	l->f.limit--;
 	l->n++;
-	return rc;
+	if (l->budget) {
+		l->budget -= (int64_t)json_dumpb(o, NULL, 0, JSON_COMPACT);
+		l->full = l->budget <= 0;
+	}
+	return rc ? rc : l->full;
 }
 
 typedef int index_query(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e);
@@ -309,6 +315,8 @@ int service_audit(struct conn *c, const json_t *request, struct err *e)
 	if (rc == 0)
 		rc = json_opt_bool(request, "follow", &follow, e);
 	if (rc == 0)
+		rc = json_opt_int(request, "bytes", 1, INT64_MAX, &l.budget, e);
+	if (rc == 0)
 		rc = audit_start(c, request, &l.f, e);
 	if (rc)
 		return rc;
@@ -317,6 +325,7 @@ int service_audit(struct conn *c, const json_t *request, struct err *e)
 		l.f.limit = limit;
 		l.f.pass_over = false;
 		rc = list_sound(&l, index_audit, audit_out, e);
+		rc = rc == 1 && l.full ? 0 : rc;
 		if (rc == 0 && follow && l.n == 0) {
 			struct cutter_status k;
 			rc = conn_flush(c);
@@ -326,5 +335,15 @@ int service_audit(struct conn *c, const json_t *request, struct err *e)
 				rc = conn_goes_on(c, request, e);
 		}
 	} while (rc == 0 && follow);
-	return rc ? rc : list_end(&l, json_pack("{s:I}", "last_seq", (json_int_t)l.f.since));
+	return rc ? rc
+		  : list_end(&l, json_pack("{s:I, s:b}", "last_seq", (json_int_t)l.f.since, "more",
+					   (int)(l.full || l.f.limit <= 0)));
+}
+
+int service_audit_head(struct conn *c, const json_t *request, struct err *e)
+{
+	struct index_filter f = {0};
+	int rc = read_filter_audited(c, request, READ_AUDIT, &f, e);
+
+	return rc ? rc : conn_send_head(c, e);
 }

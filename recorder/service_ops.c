@@ -85,23 +85,26 @@ static int service_status(struct conn *c, const json_t *request, struct err *e)
 	return conn_send(c, o);
 }
 
-static int service_head(struct conn *c, const json_t *request, struct err *e)
+int conn_send_head(struct conn *c, struct err *e)
 {
 	struct chain_head head;
 	json_t *o = NULL;
 
-	int rc = need_house_or_grant(c, request, e);
-	if (rc == 0)
-		rc = cutter_head(c->s->p.cutter, &head, e);
+	int rc = cutter_head(c->s->p.cutter, &head, e);
 	if (rc)
 		return rc;
 	char *text = chain_head_export(&head);
 	if (text)
 		rc = json_parse(text, strlen(text), RING_RECORD_MAX, &o, e);
 	free(text);
-	if (rc)
-		return rc;
-	return conn_send(c, json_pack("{s:o?, s:b}", "head", o, "end", 1));
+	return rc ? rc : conn_send(c, json_pack("{s:o?, s:b}", "head", o, "end", 1));
+}
+
+static int service_head(struct conn *c, const json_t *request, struct err *e)
+{
+	int rc = need_house_or_grant(c, request, e);
+
+	return rc ? rc : conn_send_head(c, e);
 }
 
 /* For a hub that was restarted, of rounds that ran on: what it had counted itself until then. */
@@ -169,13 +172,16 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	    {"flush", service_flush},       {"gone", service_gone},           {"read", service_read},
 	    {"hub", service_hub},           {"retention", service_retention}, {"retention.apply", service_apply},
 	    {"holds", service_holds},       {"hold.add", service_hold_add},   {"hold.release", service_hold_release},
-	    {"digests", service_digests},
+	    {"digests", service_digests},   {"carrier", service_carrier},     {"witnesses", service_witnesses},
+	    {"keep", service_witness_keep}, {"kept", service_witness_heads},  {"audit.head", service_audit_head},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);
 	if (rc)
 		return rc;
 	memset(&c->grant, 0, sizeof(c->grant));
+	if (c->is_carrier)
+		return service_carried(c, name, request, e);
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (strcmp(ops[i].name, name) == 0) {
 			c->op = ops[i].name;

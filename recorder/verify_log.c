@@ -3,6 +3,7 @@
 #include "muxd/base/err.h"
 #include "recorder/chain_format.h"
 #include "recorder/chain_text.h"
+#include "recorder/hole.h"
 #include "recorder/index_derive.h"
 
 #include <inttypes.h>
@@ -237,6 +238,15 @@ const struct verify_log_keyframes *verify_log_keyframes(const struct verify_log 
 	return l->nkeyframes ? bsearch(session, l->keyframes, l->nkeyframes, sizeof *l->keyframes, by_session) : NULL;
 }
 
+static int take_hole(struct reading *r, const struct chain_entry *en)
+{
+	char what[HOLE_TEXT];
+
+	hole_describe(en, what);
+	found(r, VERIFY_COMPLETENESS, "log_hole", NULL, "entry %" PRIu64 " of the log: %s", en->seq, what);
+	return 0;
+}
+
 static int take(struct reading *r, const struct chain_entry *en)
 {
 	r->log->entries++;
@@ -254,6 +264,8 @@ static int take(struct reading *r, const struct chain_entry *en)
 		return take_key(r, en);
 	case CHAIN_DIGEST:
 		return take_digest(r, en);
+	case CHAIN_HOLE:
+		return take_hole(r, en);
 	default:
 		return 0;
 	}

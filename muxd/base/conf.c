@@ -65,7 +65,7 @@ static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, c
 	size_t len = 0;
 	const char *near = conf_choice_nearest("listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|"
 					       "router|pool|leases|sandbox|kubernetes|"
-					       "lifecycle|privsep",
+					       "lifecycle|witnesses|witness|privsep",
 					       name, &len);
 
 	if (near)
@@ -108,7 +108,7 @@ static int read_root(struct conf_reader *r, const yaml_node_t *n)
 			return conf_fail(r, &key->start_mark, "a key is not a name");
 		if (is_section(text))
 			rc = read_section(r, text, value);
-		else if (strcmp(text, "staff") == 0 || strchr(text, '.'))
+		else if (strcmp(text, "staff") == 0 || strcmp(text, "witnesses") == 0 || strchr(text, '.'))
 			rc = read_key(r, text, key, value, strchr(text, '.') != NULL);
 		else
 			rc = unknown_section(r, &key->start_mark, text);

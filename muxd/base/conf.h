@@ -39,6 +39,27 @@ struct conf_staff {
 	uint64_t ttl_ns;
 };
 
+/* Whom the record's signed heads are carried to, docs/witness.md. */
+struct conf_witness {
+	char *name;
+	char *kind;       /* file, https, muxd */
+	char *path;       /* file */
+	char *url;        /* https, muxd */
+	char *ca;         /* certificates that its own may hang on, a PEM file; NULL: the system's */
+	char *credential; /* a file: a bearer token; NULL: none */
+	char *key;        /* base64url, of its receipts; NULL: they are taken at the carrier's word */
+	uint64_t interval_ns, timeout_ns;
+	uint64_t refuse_after_ns; /* 0: never */
+	bool on_seal;
+};
+
+/* Another muxd whose heads this one keeps and countersigns. */
+struct conf_pusher {
+	char *name, *log_id;
+	char **keys; /* base64url: public record keys that it signed or signs with */
+	size_t nkeys;
+};
+
 /* A label of every pod that muxd makes. */
 struct conf_label {
 	char *key, *value;
@@ -146,6 +167,10 @@ struct conf {
 	uint32_t life_speed;
 	struct conf_life_agent *life_agents;
 	size_t life_nagents;
+	struct conf_witness *witnesses;
+	size_t nwitnesses;
+	struct conf_pusher *pushers; /* witness.pushers */
+	size_t npushers;
 	/* privsep.* */
 	char *net_user, *recorder_user; /* names or numbers; "" = built-in numbers */
 	uint32_t sandbox_uid_base;

@@ -103,7 +103,8 @@ static int read_rule(struct conf_reader *r, const yaml_node_t *n)
 	if (rc == 0)
 		rc = field_choice(r, n, "record.rules: kind", "kind", "*|staff|agent|auditor|service", &kind);
 	if (rc == 0)
-		rc = field_choice(r, n, "record.rules: session", "session", "*|terminal|exec|round|file|port", &session);
+		rc =
+		    field_choice(r, n, "record.rules: session", "session", "*|terminal|exec|round|file|port", &session);
 	if (rc == 0)
 		rc = field_choice(r, n, "record.rules: rule", "rule", "full|truncated|metadata", &rule);
 	if (rc == 0)
@@ -371,6 +372,121 @@ static int read_life_agents(struct conf_reader *r, const yaml_node_t *n)
 	return rc;
 }
 
+/* A text field that may be absent; check: ERR_CONFIG or 0. */
+static int field_text(struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
+		      int (*check)(const char *, struct err *), char **out)
+{
+	const yaml_node_t *v = field(r, n, key);
+
+	return v ? take_text(r, v, what, check, out) : 0;
+}
+
+static int field_bool(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key, bool *out)
+{
+	const char *text = NULL;
+	int rc = field_choice(r, n, what, key, "true|false", &text);
+
+	if (rc == 0 && text)
+		*out = strcmp(text, "true") == 0;
+	return rc;
+}
+
+static int read_witness_fields(struct conf_reader *r, const yaml_node_t *n, struct conf_witness *w)
+{
+	int rc = field_text(r, n, "witnesses: name", "name", conf_check_witness_name, &w->name);
+
+	if (rc == 0)
+		rc = field_copy(r, n, "witnesses: kind", "kind", "file|https|muxd", &w->kind);
+	if (rc == 0)
+		rc = field_text(r, n, "witnesses: path", "path", conf_check_file, &w->path);
+	if (rc == 0)
+		rc = field_text(r, n, "witnesses: url", "url", conf_check_https, &w->url);
+	if (rc == 0)
+		rc = field_text(r, n, "witnesses: ca", "ca", conf_check_file, &w->ca);
+	if (rc == 0)
+		rc = field_text(r, n, "witnesses: credential", "credential", conf_check_file, &w->credential);
+	if (rc == 0)
+		rc = field_text(r, n, "witnesses: key", "key", conf_check_record_key, &w->key);
+	if (rc == 0)
+		rc = field_duration(r, n, "witnesses: interval", "interval", &w->interval_ns);
+	if (rc == 0)
+		rc = field_duration(r, n, "witnesses: timeout", "timeout", &w->timeout_ns);
+	if (rc == 0)
+		rc = field_duration(r, n, "witnesses: refuse_after", "refuse_after", &w->refuse_after_ns);
+	return rc ? rc : field_bool(r, n, "witnesses: on_seal", "on_seal", &w->on_seal);
+}
+
+static int check_witness(const struct conf_reader *r, const yaml_node_t *n, const struct conf_witness *w)
+{
+	bool file = w->kind && strcmp(w->kind, "file") == 0;
+
+	if (!w->name || !w->kind)
+		return conf_fail(r, &n->start_mark, "an entry of witnesses has no %s", w->name ? "kind" : "name");
+	if (file ? !w->path || w->url || w->ca || w->credential || w->key : !w->url || w->path)
+		return conf_fail(r, &n->start_mark, "witness %s: kind %s goes with %s", w->name, w->kind,
+				 file ? "path, and without url, ca, credential and key" : "url, and without path");
+	if (strcmp(w->kind, "muxd") == 0 && !w->key)
+		return conf_fail(r, &n->start_mark, "witness %s: kind muxd needs the key of its receipts", w->name);
+	if (w->interval_ns < NS_PER_SEC || w->timeout_ns < NS_PER_SEC || w->timeout_ns > 600 * NS_PER_SEC)
+		return conf_fail(r, &n->start_mark,
+				 "witness %s: interval is a second at least, timeout a second to ten minutes", w->name);
+	if (w->refuse_after_ns && w->refuse_after_ns < w->interval_ns)
+		return conf_fail(r, &n->start_mark, "witness %s: refuse_after is shorter than interval", w->name);
+	return 0;
+}
+
+static int read_witness(struct conf_reader *r, const yaml_node_t *n)
+{
+	struct conf_witness w = {.interval_ns = 60 * NS_PER_SEC, .timeout_ns = 10 * NS_PER_SEC, .on_seal = true};
+	int rc = check_fields(r, n, "witnesses",
+			      "name|kind|path|url|ca|credential|key|interval|timeout|on_seal|refuse_after");
+
+	if (rc == 0)
+		rc = read_witness_fields(r, n, &w);
+	if (rc == 0)
+		rc = check_witness(r, n, &w);
+	if (rc == 0 && (rc = conf_witness_add(r->conf, &w)) != 0)
+		rc = rc == ERR_NOMEM ? conf_fail_memory(r)
+				     : conf_fail(r, &n->start_mark, "witness %s stands twice", w.name);
+	if (rc < 0)
+		conf_witness_finish(&w);
+	return rc;
+}
+
+static int read_pusher(struct conf_reader *r, const yaml_node_t *n)
+{
+	struct conf_pusher p = {0};
+	int rc = check_fields(r, n, "witness.pushers", "name|log_id|keys");
+
+	if (rc == 0)
+		rc = field_text(r, n, "witness.pushers: name", "name", conf_check_witness_name, &p.name);
+	if (rc == 0)
+		rc = field_text(r, n, "witness.pushers: log_id", "log_id", conf_check_log_id, &p.log_id);
+	if (rc == 0 && (!p.name || !p.log_id || !field(r, n, "keys")))
+		rc = conf_fail(r, &n->start_mark, "an entry of witness.pushers needs name, log_id and keys");
+	if (rc == 0)
+		rc = take_list(r, field(r, n, "keys"), "witness.pushers: keys", conf_check_record_key, &p.keys,
+			       &p.nkeys);
+	if (rc == 0 && (rc = conf_pusher_add(r->conf, &p)) != 0)
+		rc = rc == ERR_NOMEM
+			 ? conf_fail_memory(r)
+			 : conf_fail(r, &n->start_mark, "witness.pushers: %s or its log id stands twice", p.name);
+	if (rc < 0)
+		conf_pusher_finish(&p);
+	return rc;
+}
+
+static int read_each(struct conf_reader *r, const yaml_node_t *n, const char *what,
+		     int (*read)(struct conf_reader *, const yaml_node_t *))
+{
+	size_t count = 0;
+	int rc = need_list(r, n, what, &count);
+
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = read(r, conf_node_at(r, n->data.sequence.items.start[i]));
+	return rc;
+}
+
 /* One pair of kubernetes.labels; the value is a scalar, "" where nothing stands. */
 static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_node_t *v)
 {
@@ -413,5 +529,9 @@ int conf_read_list(struct conf_reader *r, const char *path, const yaml_node_t *n
 		return read_staff(r, n);
 	if (strcmp(path, "lifecycle.agents") == 0)
 		return read_life_agents(r, n);
+	if (strcmp(path, "witnesses") == 0)
+		return read_each(r, n, path, read_witness);
+	if (strcmp(path, "witness.pushers") == 0)
+		return read_each(r, n, path, read_pusher);
 	return strcmp(path, "kubernetes.labels") == 0 ? read_labels(r, n) : read_rules(r, n);
 }

@@ -80,6 +80,7 @@ void conf_destroy(struct conf *c)
 	conf_rules_clear(c);
 	conf_labels_clear(c);
 	conf_life_agents_clear(c);
+	conf_witnesses_clear(c);
 	for (size_t i = 0; i < c->nstaff; i++)
 		conf_staff_finish(&c->staff[i]);
 	free(c->staff);
@@ -129,7 +130,8 @@ static int describe_value(struct buf *b, const struct conf_key *k, const char *i
 	if (k->type != CONF_LIST)
 		return buf_printf(b, "%s%s: %s%s%s\n", indent, name, k->type == CONF_STRING ? "\"" : "", k->value,
 				  k->type == CONF_STRING ? "\"" : "");
-	if (strcmp(k->path, "staff") == 0 || strcmp(k->path, "lifecycle.agents") == 0)
+	if (strcmp(k->path, "staff") == 0 || strcmp(k->path, "lifecycle.agents") == 0 ||
+	    strcmp(k->path, "witnesses") == 0 || strcmp(k->path, "witness.pushers") == 0)
 		return buf_printf(b, "%s%s: []\n", indent, name);
 	if (strcmp(k->path, "kubernetes.labels") == 0)
 		return buf_printf(b, "%s%s: {}\n", indent, name);

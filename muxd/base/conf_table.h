@@ -49,6 +49,19 @@ void conf_rules_clear(struct conf *c);
 int conf_check_scopes(const char *text, struct err *e);
 void conf_staff_finish(struct conf_staff *s);
 
+/* conf_witness.c: witnesses, witness.pushers. */
+int conf_check_witness_name(const char *value, struct err *e);
+int conf_check_https(const char *value, struct err *e);
+int conf_check_file(const char *value, struct err *e);       /* an absolute path */
+int conf_check_record_key(const char *value, struct err *e); /* 32 bytes as base64url */
+int conf_check_log_id(const char *value, struct err *e);
+/* Become c's on success. ERR_NOMEM; ERR_CONFLICT: the name or log id is there already. */
+int conf_witness_add(struct conf *c, const struct conf_witness *w);
+int conf_pusher_add(struct conf *c, const struct conf_pusher *p);
+void conf_witness_finish(struct conf_witness *w);
+void conf_pusher_finish(struct conf_pusher *p);
+void conf_witnesses_clear(struct conf *c);
+
 /* conf_kube.c: values of the section kubernetes; "" is allowed where the key may be left out. */
 int conf_check_kubeconfig(const char *value, struct err *e);
 int conf_check_namespace(const char *value, struct err *e);

@@ -113,6 +113,23 @@ static json_t *life_agent_of(const struct conf *c, size_t i)
 			 a->hold_attached < 0 ? json_null() : json_boolean(a->hold_attached));
 }
 
+static json_t *witness_of(const struct conf *c, size_t i)
+{
+	const struct conf_witness *w = &c->witnesses[i];
+
+	return json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:o,s:o,s:b,s:o}", "name", w->name, "kind", w->kind, "path",
+			 w->path, "url", string_of(w->url), "ca", w->ca, "credential", w->credential, "key", w->key,
+			 "interval", duration_of(w->interval_ns), "timeout", duration_of(w->timeout_ns), "on_seal",
+			 (int)w->on_seal, "refuse_after", duration_of(w->refuse_after_ns));
+}
+
+static json_t *pusher_of(const struct conf *c, size_t i)
+{
+	const struct conf_pusher *p = &c->pushers[i];
+
+	return json_pack("{s:s,s:s,s:o}", "name", p->name, "log_id", p->log_id, "keys", strings_of(p->keys, p->nkeys));
+}
+
 static json_t *list_of(const struct conf *c, const char *path)
 {
 	const struct {
@@ -124,6 +141,8 @@ static json_t *list_of(const struct conf *c, const char *path)
 	    {"staff", c->nstaff, staff_of},
 	    {"kubernetes.labels", c->kubernetes_nlabels, label_of},
 	    {"lifecycle.agents", c->life_nagents, life_agent_of},
+	    {"witnesses", c->nwitnesses, witness_of},
+	    {"witness.pushers", c->npushers, pusher_of},
 	};
 	json_t *o = NULL;
 

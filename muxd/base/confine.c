@@ -7,16 +7,22 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-static int add_rules(scmp_filter_ctx filter)
+static int add_programs(scmp_filter_ctx filter)
 {
 	static const int programs[] = {SCMP_SYS(execve), SCMP_SYS(execveat)};
-	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 	/* io_uring would open sockets past this filter. */
-	if (rc == 0)
-		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(io_uring_setup), 0);
+	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(io_uring_setup), 0);
+
 	for (size_t i = 0; rc == 0 && i < sizeof(programs) / sizeof(programs[0]); i++)
 		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), programs[i], 0);
 	return rc;
+}
+
+static int add_local(scmp_filter_ctx filter)
+{
+	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+
+	return rc ? rc : add_programs(filter);
 }
 
 static int load(scmp_filter_ctx filter, int rc, struct err *e)
@@ -29,13 +35,23 @@ static int load(scmp_filter_ctx filter, int rc, struct err *e)
 	return rc ? err_sys(e, -rc, "cannot load a seccomp filter") : 0;
 }
 
-int confine_local(struct err *e)
+static int confine(int (*add)(scmp_filter_ctx), struct err *e)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 
 	if (!filter)
 		return err_set(e, ERR_NOMEM, "cannot make a seccomp filter");
-	return load(filter, add_rules(filter), e);
+	return load(filter, add(filter), e);
+}
+
+int confine_local(struct err *e)
+{
+	return confine(add_local, e);
+}
+
+int confine_programs(struct err *e)
+{
+	return confine(add_programs, e);
 }
 
 int confine_pure(struct err *e)

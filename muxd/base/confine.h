@@ -16,6 +16,9 @@ struct err;
  */
 int confine_local(struct err *e);
 
+/* No other program: execve() and execveat() are EACCES. The same needs, the same ERR_UNSUPPORTED. */
+int confine_programs(struct err *e);
+
 /*
  * Nothing but to read and write what is open, to get memory that holds no code, and to end: any other system call kills
  * the process (SIGSYS). The same needs, the same ERR_UNSUPPORTED.

@@ -66,7 +66,9 @@ struct ring_cursor {
 	uint64_t heartbeat_ns; /* CLOCK_BOOTTIME of the last turn of its loop */
 	uint32_t state;        /* enum ring_reader_state */
 	uint32_t reader_pid;
+	uint32_t flags; /* RING_CURSOR_* */
 };
+#define RING_CURSOR_REFUSE 1u /* a witness is too far behind: nothing new may start */
 enum ring_reader_state {
 	RING_READER_STARTING = 0,
 	RING_READER_OK = 1,

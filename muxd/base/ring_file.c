@@ -150,6 +150,7 @@ int ring_cursor_write(int cursor_fd, const struct ring_cursor *c)
 	put_u64(b + CURSOR_AT_HEARTBEAT, c->heartbeat_ns);
 	put_u32(b + CURSOR_AT_STATE, c->state);
 	put_u32(b + CURSOR_AT_PID, c->reader_pid);
+	put_u32(b + CURSOR_AT_FLAGS, c->flags);
 	put_u32(b + CURSOR_AT_CRC, crc32_add(0, b + 16, CURSOR_SIZE - 16));
 	ssize_t n;
 	do
@@ -173,6 +174,7 @@ int ring_cursor_read(int cursor_fd, struct ring_cursor *out)
 	out->heartbeat_ns = get_u64(b + CURSOR_AT_HEARTBEAT);
 	out->state = get_u32(b + CURSOR_AT_STATE);
 	out->reader_pid = get_u32(b + CURSOR_AT_PID);
+	out->flags = get_u32(b + CURSOR_AT_FLAGS);
 	return 0;
 }
 

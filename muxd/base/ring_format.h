@@ -44,6 +44,7 @@ enum cursor_at {
 	CURSOR_AT_HEARTBEAT = 32,
 	CURSOR_AT_STATE = 40,
 	CURSOR_AT_PID = 44,
+	CURSOR_AT_FLAGS = 48, /* u32 */
 };
 
 struct id;

@@ -252,6 +252,19 @@ void broker_recording_screen(struct hub *h, const struct request *rq, const stru
 			     broker_json_done *done, void *arg);
 void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
 			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg);
+/* The audit log from behind a sequence on, for scope replay: {events, after, more}, 1 MiB at once. */
+struct audit_filter {
+	const char *agent, *principal, *event, *session; /* NULL: any */
+	uint64_t after;
+	size_t limit;
+};
+void broker_audit(struct hub *h, const struct request *rq, const struct audit_filter *f, broker_json_done *done,
+		  void *arg);
+/* {head}: the newest, signed now; for scope replay. */
+void broker_head(struct hub *h, const struct request *rq, broker_json_done *done, void *arg);
+/* As a witness of other daemons (recorder/keeper.h). question: borrowed. */
+void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg);
+void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broker_json_done *done, void *arg);
 /* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes
  * stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,

@@ -20,6 +20,19 @@ struct gate_wait {
 	void *arg;
 };
 
+/* The policy of a witness may say that nothing begins while nobody outside knows what was recorded. */
+static int may_begin(struct hub *h, struct err *e)
+{
+	int rc = hub_writable(h, e);
+
+	if (rc == 0 && (journal_flags(h->journal) & RING_CURSOR_REFUSE))
+		rc =
+		    err_set(e, ERR_RECORD_UNAVAILABLE,
+			    "a witness has not had the record's head for longer than its refuse_after: nothing new may "
+			    "start until it has");
+	return rc;
+}
+
 static bool may_pass_soon(const struct hub *h)
 {
 	enum hub_record_state s = journal_state(h->journal);
@@ -32,10 +45,10 @@ void gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg)
 {
 	struct err e = {0};
 	struct gate_wait *w = NULL;
-	int rc = hub_writable(h, &e);
+	int rc = may_begin(h, &e);
 
 	if (rc && may_pass_soon(h)) /* what was read of it may be some milliseconds old */
-		journal_refresh(h->journal), rc = hub_writable(h, &e);
+		journal_refresh(h->journal), rc = may_begin(h, &e);
 	if (rc && may_pass_soon(h))
 		w = calloc(1, sizeof(*w));
 	if (!w) {
@@ -72,7 +85,7 @@ void gate_tick(struct hub *h)
 
 	while ((w = TAILQ_FIRST(&h->gate))) {
 		struct err e = {0};
-		int rc = hub_writable(h, &e);
+		int rc = may_begin(h, &e);
 
 		if (rc && may_pass_soon(h) && now < w->until)
 			return;

@@ -128,6 +128,7 @@ static void on_second(uv_timer_t *t)
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
+	witnesses_tick(h);
 	hub_flush(h);
 }
 
@@ -248,6 +249,7 @@ void hub_destroy(struct hub *h)
 	agent_destroy(a);
 	exec_ids_destroy(h->exec_ids);
 	readers_destroy(h);
+	json_decref(h->witnesses);
 	free(h->recovery);
 	json_decref(h->alarms);
 	uv_close((uv_handle_t *)h->second, free_handle);

@@ -51,6 +51,8 @@ const char *hub_record_state_name(enum hub_record_state s);
 json_t *hub_metrics(struct hub *h);
 /* What is wrong with the record although it goes on (recorder/alarms.h): a list of {code, message, hint}, or NULL. */
 const json_t *hub_alarms(const struct hub *h);
+/* Of each witness what the recorder said last (recorder/witnesses.h); a list, borrowed; NULL: there are none. */
+const json_t *hub_witnesses(const struct hub *h);
 bool hub_ready(const struct hub *h); /* recovered, record writable */
 const char *hub_instance(const struct hub *h);
 

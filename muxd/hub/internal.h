@@ -239,6 +239,8 @@ struct hub {
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
 	struct recorder_client *recorder;
+	json_t *witnesses;             /* as the recorder said last; NULL: none */
+	uint64_t witnesses_ns;         /* when it was asked */
 	struct reader_client *readers; /* who has read the record and is still connected */
 	uint64_t recovered_ns;
 	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */
@@ -423,6 +425,8 @@ int audit_event(struct hub *h, const char *event, const struct request *rq, cons
 
 /* grants.c */
 void grants_tick(struct hub *h);
+/* witnesses.c: each second */
+void witnesses_tick(struct hub *h);
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
 
 /* gate.c: go is called once, at once where it can be told now: rc 0, or hub_writable()'s after 5 s of a record that

@@ -224,6 +224,11 @@ enum hub_record_state journal_state(const struct journal *j)
 	return j->state;
 }
 
+uint32_t journal_flags(const struct journal *j)
+{
+	return j->cursor.flags;
+}
+
 void journal_stats(const struct journal *j, struct hub_stats *out)
 {
 	out->ring_size = ring_size(j->ring);

@@ -47,6 +47,7 @@ int journal_bytes(struct journal *j, enum ring_type type, const struct id *sessi
 uint64_t journal_position(const struct journal *j); /* end of the last record */
 uint64_t journal_durable(const struct journal *j);
 enum hub_record_state journal_state(const struct journal *j);
+uint32_t journal_flags(const struct journal *j); /* RING_CURSOR_*, as the recorder last said */
 void journal_stats(const struct journal *j, struct hub_stats *out);
 
 #endif

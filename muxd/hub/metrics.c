@@ -2,6 +2,36 @@
 #include "control/life/life.h"
 #include "muxd/hub/internal.h"
 
+static void of_witnesses(const struct hub *h, json_t *list)
+{
+	json_t *lag, *receipts, *failures;
+	const json_t *each;
+	size_t i;
+
+	if (!h->witnesses)
+		return;
+	lag = metric_family(list, "gauge", "muxd_witness_lag_seconds",
+			    "For how long there has been something in the record that this witness does not know of.");
+	json_array_foreach(h->witnesses, i, each)
+	{
+		metric_value(lag, "witness", json_string_value(json_object_get(each, "name")),
+			     (double)json_integer_value(json_object_get(each, "lag_seconds")));
+	}
+	receipts = metric_family(list, "counter", "muxd_witness_receipts_total", "Heads that this witness took.");
+	json_array_foreach(h->witnesses, i, each)
+	{
+		metric_value(receipts, "witness", json_string_value(json_object_get(each, "name")),
+			     (double)json_integer_value(json_object_get(each, "receipts")));
+	}
+	failures = metric_family(list, "counter", "muxd_witness_failures_total",
+				 "Times that a head did not get to this witness.");
+	json_array_foreach(h->witnesses, i, each)
+	{
+		metric_value(failures, "witness", json_string_value(json_object_get(each, "name")),
+			     (double)json_integer_value(json_object_get(each, "failures")));
+	}
+}
+
 json_t *hub_metrics(struct hub *h)
 {
 	json_t *list = h->p.life ? life_metrics(h->p.life) : NULL;
@@ -13,5 +43,6 @@ json_t *hub_metrics(struct hub *h)
 	metric_times_value(metric_family(list, "histogram", "muxd_round_duration_seconds",
 					 "Time from the opening of a round to its end."),
 			   NULL, NULL, &h->round_times);
+	of_witnesses(h, list);
 	return list;
 }

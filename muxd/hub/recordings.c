@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AUDIT_BYTES    (1024 * 1024)     /* of events in one answer, and one that is long */
 #define PAGE_BYTES_MAX (4 * 1024 * 1024) /* a page, and one last event that is long */
 
 struct record_job {
@@ -20,6 +21,7 @@ struct record_job {
 	void *arg;
 	json_t *rows;    /* lists: what came before the end; else NULL */
 	const char *key; /* of the list in the answer (static) */
+	bool audit;      /* rows are audit events, and the end says where they go on */
 	bool screen;     /* one object of the first row, the bytes and the end */
 	struct buf bytes;
 };
@@ -63,6 +65,9 @@ static void job_end(struct record_job *j, const json_t *last)
 	}
 	if (j->screen)
 		o = screen_json(j, last);
+	else if (j->audit)
+		o = json_pack("{s:O,s:O?,s:O?}", "events", j->rows, "after", json_object_get(last, "last_seq"), "more",
+			      json_object_get(last, "more"));
 	else
 		o = j->rows ? json_pack("{s:O}", j->key, j->rows) : json_copy((json_t *)(uintptr_t)last);
 	json_object_del(o, "end");
@@ -174,4 +179,56 @@ void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const ch
 		    void *arg)
 {
 	ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = list ? json_array() : NULL, .key = list});
+}
+
+void broker_audit(struct hub *h, const struct request *rq, const struct audit_filter *f, broker_json_done *done,
+		  void *arg)
+{
+	const struct {
+		const char *key, *value;
+	} texts[] = {{"agent", f->agent}, {"principal", f->principal}, {"event", f->event}, {"session", f->session}};
+	json_t *q = json_pack("{s:s,s:I,s:I,s:I}", "op", "audit", "since_seq", (json_int_t)f->after, "limit",
+			      (json_int_t)f->limit, "bytes", (json_int_t)AUDIT_BYTES);
+
+	for (size_t i = 0; q && i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i].value)
+			json_object_set_new(q, texts[i].key, json_string(texts[i].value));
+	ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = json_array(), .audit = true});
+}
+
+void broker_head(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
+{
+	ask(h, rq, json_pack("{s:s}", "op", "audit.head"), (struct record_job){.done = done, .arg = arg});
+}
+
+/* Nobody's grant is behind it: the signatures in it say who sent it. q: stolen. */
+static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *arg)
+{
+	struct record_job *j = malloc(sizeof(*j));
+	struct err e = {0};
+	int rc = j && q && h->recorder ? 0 : ERR_UNAVAILABLE;
+
+	if (j) {
+		*j = (struct record_job){.done = done, .arg = arg};
+		buf_init(&j->bytes, PAGE_BYTES_MAX);
+	}
+	if (rc == 0)
+		rc = recorder_client_ask(h->recorder, q, on_answer, j);
+	json_decref(q);
+	if (!rc)
+		return;
+	free(j);
+	err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	done(arg, e.code, &e, NULL);
+}
+
+void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg)
+{
+	ask_openly(h, json_pack("{s:s,s:O}", "op", "keep", "question", question), done, arg);
+}
+
+void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broker_json_done *done, void *arg)
+{
+	ask_openly(h, json_pack("{s:s,s:s,s:I}", "op", "kept", "log_id", log_id, "limit", (json_int_t)limit), done,
+		   arg);
 }

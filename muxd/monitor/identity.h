@@ -19,11 +19,12 @@ struct err;
 #define IDENTITY_NET_UID      64801
 #define IDENTITY_RECORDER_UID 64802
 #define IDENTITY_SCREEN_UID   64803
+#define IDENTITY_WITNESS_UID  64804
 
 struct identity {
 	bool root;
 	struct file_owner owner;
-	struct file_owner net, recorder, screen; /* FILE_OWNER_SELF in mode user */
+	struct file_owner net, recorder, screen, witness; /* FILE_OWNER_SELF in mode user */
 };
 
 /* sudo_uid, sudo_gid: the environment's values, NULL when not set. ERR_CONFIG names an unknown user. */

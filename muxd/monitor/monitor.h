@@ -62,12 +62,12 @@ struct monitor {
 	struct sandboxes *sandboxes;
 	json_t *sandbox_list; /* for net's start packet; NULL until asked */
 	bool sandbox_list_asked, sandbox_list_failed;
-	struct proc net, recorder;
+	struct proc net, recorder, witness;
 	struct screens screens;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
-	char net_path[PATH_MAX], recorder_path[PATH_MAX], muxlet_path[PATH_MAX], archiver_path[PATH_MAX],
-	    tls_key[PATH_MAX], tls_cert[PATH_MAX];
+	char net_path[PATH_MAX], recorder_path[PATH_MAX], witness_path[PATH_MAX], muxlet_path[PATH_MAX],
+	    archiver_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
 	int64_t started_ns; /* wall */
 	uv_signal_t sigterm, sigint, sigchld;
 	int hup_fd; /* SIGHUP, with its sender */
@@ -85,8 +85,10 @@ void monitor_ready(struct monitor *m); /* a child became ready: go on */
 void monitor_stop(struct monitor *m, bool end_sandboxes, int rc);
 const char *monitor_state_name(enum monitor_state s);
 
-/* netipc.c, recorderipc.c: the two conversations */
-extern const struct proc_ops netipc_ops, recorderipc_ops;
+/* netipc.c, recorderipc.c, witnessipc.c: the conversations */
+extern const struct proc_ops netipc_ops, recorderipc_ops, witnessipc_ops;
+/* There are witnesses to carry heads to: starts the carrier, or has it begin again with the configuration of now. */
+void witnessipc_begin(struct monitor *m);
 void netipc_recorder_again(struct monitor *m); /* a fresh stream to the recorder for a net that lives */
 
 /* start.c: what both start packets hold, and telling both */

@@ -109,6 +109,7 @@ static void on_packet(void *arg, const json_t *msg)
 			netipc_recorder_again(m);
 		else
 			proc_start(&m->net);
+		witnessipc_begin(m);
 		monitor_ready(m);
 	} else if (strcmp(op, "starting") == 0) {
 		proc_progress(&m->recorder);

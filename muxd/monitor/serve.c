@@ -22,6 +22,7 @@
 #define HTTPS_DEFAULT     "127.0.0.1:8443"
 #define SSH_DEFAULT       "127.0.0.1:2222"
 #define NET_GRACE_MS      10000
+#define WITNESS_GRACE_MS  1000
 #define RECORDER_GRACE_MS 20000
 #define LEFTOVERS_NS      (10 * NS_PER_SEC)
 #define MINUTE_MS         60000
@@ -72,6 +73,7 @@ static void end(struct monitor *m)
 	audit_destroy(m->audit);
 	m->audit = NULL;
 	proc_finish(&m->net);
+	proc_finish(&m->witness);
 	proc_finish(&m->recorder);
 	ready_remove(m);
 	admin_destroy(m->admin);
@@ -131,6 +133,7 @@ void monitor_stop(struct monitor *m, bool end_sandboxes, int rc)
 		audit_daemon(m, "daemon.stop");
 	monitor_set_state(m, MONITOR_STOPPING_NET);
 	proc_stop(&m->net, NET_GRACE_MS);
+	proc_stop(&m->witness, WITNESS_GRACE_MS);
 }
 
 void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, const struct err *how)
@@ -222,6 +225,7 @@ static void on_child_signal(uv_signal_t *s, int signum)
 	(void)signum;
 	proc_reap(&m->net);
 	proc_reap(&m->recorder);
+	proc_reap(&m->witness);
 	screens_reap(&m->screens);
 }
 
@@ -265,6 +269,8 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	if (rc == 0)
 		rc = proc_init(&m->recorder, &m->loop, &recorderipc_ops, m);
 	if (rc == 0)
+		rc = proc_init(&m->witness, &m->loop, &witnessipc_ops, m);
+	if (rc == 0)
 		rc = audit_create(&m->loop, &m->net, &m->audit);
 	if (rc == 0)
 		rc = sandboxes_create(&m->loop, local, &m->sandboxes);
@@ -294,6 +300,7 @@ static int find_programs(struct monitor *m, struct err *e)
 		n = snprintf(m->net_path, sizeof m->net_path, "/proc/self/exe");
 	m->net_path[n] = '\0';
 	rc = child_find("muxd-recorder", m->recorder_path, e);
+	rc = rc ? rc : child_find("muxd-witness", m->witness_path, e);
 	rc = rc ? rc : screens_find(&m->screens, e);
 	m->screens.who = m->who.screen;
 	rc = rc ? rc : child_find("muxd-archive", m->archiver_path, e);

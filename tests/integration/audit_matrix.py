@@ -70,6 +70,9 @@ REST = {
     "GET /v1/holds": op(about="record list", needs="replay admin", event="record.read"),
     "POST /v1/holds": op(about="agent", needs="replay admin", body={"agent": AGENT, **REASON}, event="hold.add"),
     "DELETE /v1/holds/{id}": op(about="pool", needs="admin"),
+    "GET /v1/audit": op(about="record list", needs="replay", event="record.read"),
+    "GET /v1/head": op(about="record list", needs="replay", event="record.read"),
+    "POST /v1/witness/heads": op(OPEN, body={}), "GET /v1/witness/heads": op(OPEN),  # by the signature of a log's key; by a log's id
     "GET /v1/web/session": op(), "POST /v1/web/session": op(body={}), "DELETE /v1/web/session": op(),
     "POST /sandboxes/leases": op(about="pool", needs="lifecycle", body={"userId": "u", "workflowId": "none", "requestId": "m"}),
     "GET /sandboxes/leases": op(about="pool", needs="lifecycle"), "GET /sandboxes/leases/{id}": op(about="lease", needs="lifecycle"),
@@ -119,6 +122,8 @@ RECORDER = {
     "retention.apply": op(about="pool", needs="admin", body=REASON),
     # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
     "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN), "digests": op(OPEN),
+    "carrier": op(OPEN), "witnesses": op(OPEN), "keep": op(OPEN, body={"question": {}}), "kept": op(OPEN, body={"log_id": ABSENT}),
+    "audit.head": op(about="record list", needs="replay", event="record.read"),
     "head": op(OPEN), "status": op(OPEN), "flush": op(OPEN, body={"timeout_ms": 5000}),
 }
 SSH = {  # what follows a log-in; the log-in itself is tried with each credential

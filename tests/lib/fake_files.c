@@ -272,6 +272,39 @@ void broker_recording(struct hub *h, const struct request *rq, const struct id *
 	json_decref(o);
 }
 
+static void nothing(broker_json_done *done, void *arg)
+{
+	json_t *o = json_object();
+
+	done(arg, 0, NULL, o);
+	json_decref(o);
+}
+
+void broker_audit(struct hub *h, const struct request *rq, const struct audit_filter *f, broker_json_done *done,
+		  void *arg)
+{
+	(void)h, (void)rq, (void)f;
+	nothing(done, arg);
+}
+
+void broker_head(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
+{
+	(void)h, (void)rq;
+	nothing(done, arg);
+}
+
+void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg)
+{
+	(void)h, (void)question;
+	nothing(done, arg);
+}
+
+void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broker_json_done *done, void *arg)
+{
+	(void)h, (void)log_id, (void)limit;
+	nothing(done, arg);
+}
+
 void broker_recording_screen(struct hub *h, const struct request *rq, const struct id *session, uint64_t at_ns,
 			     broker_json_done *done, void *arg)
 {

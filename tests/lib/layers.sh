@@ -23,6 +23,8 @@ forbid '^muxd/' 'muxd/screen/(term|grid|draw|fast|sgr|worker)' 'others know the 
 forbid '^(muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term_vt\.c'
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
+forbid '^muxd/witness/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'the carrier of heads knows base alone'
+forbid '^muxd/' 'muxd/witness/' 'others may use the exchange alone, and that is muxctl' '^muxd/(witness/|ctl/outside)'
 forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc and frame.h'
 forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/(rest|web)/'
 forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
@@ -30,7 +32,7 @@ forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(r
 forbid '^(muxd|policy|recorder|control)/' 'archive(_entry)?\.h[>"]' 'only the archiver' '^control/archive/'
 forbid '^(muxd|policy|recorder|control)/' 'control/archive/' 'the archiver is a program of its own' '^control/archive/'
 forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
-forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client' '^control/kube/(http|http_exchange|http_question|url)\.[ch]'
+forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/(http|http_exchange|http_question|url)|muxd/witness/https)\.[ch]'
 forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'
 forbid '' 'jansson\.h' 'json.h makes building safe from content' '^muxd/base/json\.h'
 # refuse FILES-PATTERN TEXT-REGEX WHY EXCEPT: the same of what stands in the code

@@ -48,6 +48,11 @@ void rest_retention_apply(struct http_exchange *x);
 void rest_hold_list(struct http_exchange *x);
 void rest_hold_add(struct http_exchange *x);
 void rest_hold_release(struct http_exchange *x);
+/* heads.c */
+void rest_audit_list(struct http_exchange *x);
+void rest_head_show(struct http_exchange *x);
+void rest_witness_keep(struct http_exchange *x);
+void rest_witness_heads(struct http_exchange *x);
 /* grants.c */
 void rest_grant_create(struct http_exchange *x);
 /* health.c */

@@ -3,6 +3,22 @@
 
 #include <string.h>
 
+/* Of each its name, state and lag: who may look here is not asked. */
+static json_t *witnesses_brief(const json_t *list)
+{
+	json_t *out = json_array();
+	const json_t *each;
+	size_t i;
+
+	json_array_foreach(list, i, each)
+	{
+		json_array_append_new(out, json_pack("{s:O?,s:O?,s:O?}", "name", json_object_get(each, "name"), "state",
+						     json_object_get(each, "state"), "lag_seconds",
+						     json_object_get(each, "lag_seconds")));
+	}
+	return out;
+}
+
 static void reply_state(struct http_exchange *x, bool good, const char *good_word, const char *bad_word)
 {
 	enum hub_record_state record = hub_record_state(x->hub);
@@ -13,6 +29,8 @@ static void reply_state(struct http_exchange *x, bool good, const char *good_wor
 		json_object_set_new(o, "reduced", json_string(hub_conf(x->hub)->descriptors));
 	if (o && hub_alarms(x->hub))
 		json_object_set(o, "alarms", (json_t *)hub_alarms(x->hub));
+	if (o && hub_witnesses(x->hub))
+		json_object_set_new(o, "witnesses", witnesses_brief(hub_witnesses(x->hub)));
 	if (!good)
 		x->retry_after_s = 1;
 	if (o)

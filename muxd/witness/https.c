@@ -1,0 +1,111 @@
+#include "muxd/witness/https.h"
+
+#include "muxd/base/buf.h"
+#include "muxd/base/clock.h"
+#include "muxd/base/err.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int https_setup(struct err *e)
+{
+	return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? 0
+								 : err_set(e, ERR_INTERNAL, "libcurl does not start");
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *arg)
+{
+	return buf_append(arg, p, size * n) ? 0 : size * n;
+}
+
+static void set_up(CURL *easy, const struct https_call *c, char *fault)
+{
+	struct curl_blob ca = {.data = (void *)(uintptr_t)c->ca, .len = c->ca ? strlen(c->ca) : 0};
+
+	(void)curl_easy_setopt(easy, CURLOPT_URL, c->url);
+	(void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+	(void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	(void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	(void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(c->timeout_ns / NS_PER_MS));
+	(void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, fault);
+	(void)curl_easy_setopt(easy, CURLOPT_USERAGENT, "muxd-witness/" MUXD_VERSION);
+	(void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	if (c->ca) {
+		(void)curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &ca);
+		(void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	}
+}
+
+static int add_header(struct curl_slist **list, const char *text)
+{
+	struct curl_slist *more = curl_slist_append(*list, text);
+
+	if (more)
+		*list = more;
+	return more ? 0 : ERR_NOMEM;
+}
+
+static int headers(const struct https_call *c, struct curl_slist **out, struct err *e)
+{
+	char *bearer = NULL;
+	int rc = add_header(out, "Content-Type: application/json");
+
+	if (rc == 0)
+		rc = add_header(out, "Expect:");
+	if (rc == 0 && c->token) {
+		rc = asprintf(&bearer, "Authorization: Bearer %s", c->token) < 0 ? ERR_NOMEM : add_header(out, bearer);
+		if (bearer)
+			explicit_bzero(bearer, strlen(bearer));
+		free(bearer);
+	}
+	return rc ? err_set(e, rc, "no memory for an exchange") : 0;
+}
+
+static int perform(CURL *easy, const struct https_call *c, struct buf *body, long *out_status, struct err *e)
+{
+	char fault[CURL_ERROR_SIZE] = "";
+
+	set_up(easy, c, fault);
+	(void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
+	CURLcode code = curl_easy_perform(easy);
+	(void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
+	if (code == CURLE_WRITE_ERROR)
+		return err_set(e, ERR_TOO_LARGE, "%s: its answer is larger than %d bytes", c->url, HTTPS_ANSWER_MAX);
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return err_set(e, ERR_TIMEOUT, "%s: no answer in time", c->url);
+	if (code != CURLE_OK)
+		return err_set(e, ERR_UNAVAILABLE, "%s: %s", c->url, *fault ? fault : curl_easy_strerror(code));
+	(void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, out_status);
+	return 0;
+}
+
+int https_do(const struct https_call *c, long *out_status, json_t **out, struct err *e)
+{
+	CURL *easy = curl_easy_init();
+	struct curl_slist *list = NULL;
+	char *text = c->body ? json_text(c->body) : NULL;
+	json_t *answer = NULL;
+	struct buf body;
+	int rc = easy && (text || !c->body) ? headers(c, &list, e) : err_set(e, ERR_NOMEM, "no memory for an exchange");
+
+	buf_init(&body, HTTPS_ANSWER_MAX);
+	if (rc == 0) {
+		(void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list);
+		if (text)
+			(void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, text);
+		rc = perform(easy, c, &body, out_status, e);
+	}
+	if (rc == 0) {
+		(void)json_parse(buf_ptr(&body), buf_len(&body), HTTPS_ANSWER_MAX, &answer, NULL);
+		*out = json_is_object(answer) ? json_incref(answer) : NULL;
+	}
+	json_decref(answer);
+	buf_finish(&body);
+	curl_slist_free_all(list);
+	curl_easy_cleanup(easy);
+	free(text);
+	return rc;
+}

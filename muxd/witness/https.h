@@ -1,0 +1,28 @@
+/*
+ * https.h - one exchange with a witness: JSON there, an object back; bounded in time and size. Blocking.
+ *
+ * TLS 1.2 at least, the name of the certificate checked, no redirects, no proxy of the environment, nothing but https.
+ */
+#ifndef MUXD_WITNESS_HTTPS_H
+#define MUXD_WITNESS_HTTPS_H
+
+#include "muxd/base/json.h"
+
+struct err;
+
+#define HTTPS_ANSWER_MAX (1024 * 1024)
+
+struct https_call {
+	const char *url;
+	const char *token;  /* bearer; NULL */
+	const char *ca;     /* PEM text; NULL: the system's */
+	const json_t *body; /* POST; NULL: GET */
+	uint64_t timeout_ns;
+};
+
+/* Once per process, before threads. */
+int https_setup(struct err *e);
+/* *out: the answer's object, NULL when it is none; the caller's. A status is no error here. */
+int https_do(const struct https_call *c, long *out_status, json_t **out, struct err *e);
+
+#endif
