@@ -152,12 +152,13 @@ static int open_next(struct chain_reader *r, struct err *e)
 	}
 	if (rc)
 		return err_set(e, rc, "%s", why.message);
+	uint64_t size = r->size;
+	if (size > CHAIN_FILE_MAX)
+		r->size = CHAIN_FILE_MAX;
 	rc = take_file_header(r, expected, e);
-	if (rc || r->size <= CHAIN_FILE_MAX)
+	if (rc || size <= CHAIN_FILE_MAX)
 		return rc;
 	r->hash_known = false;
-	uint64_t size = r->size;
-	r->size = CHAIN_FILE_MAX;
 	return fault(r, CHAIN_FILE_MAX, size, "a file of the log is never so large", e);
 }
 
