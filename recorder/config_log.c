@@ -33,6 +33,29 @@ void config_load_destroy(struct config_load *l)
 	free(l);
 }
 
+void config_loads_add(struct config_load **list, struct config_load *l)
+{
+	struct config_load **at = list;
+
+	for (int n = 1; *at; at = &(*at)->next, n++)
+		if (n == CONFIG_LOADS) {
+			config_load_destroy(*at);
+			*at = NULL;
+			break;
+		}
+	*at = l;
+}
+
+void config_loads_pop(struct config_load **list)
+{
+	struct config_load *l = *list;
+
+	if (!l)
+		return;
+	*list = l->next;
+	config_load_destroy(l);
+}
+
 int config_load_create(const struct conf *conf, const json_t *loaded, struct config_load **out, struct err *e)
 {
 	struct config_load *l = calloc(1, sizeof(*l));

@@ -19,7 +19,10 @@ struct err;
 #define CONFIG_INLINE     (16 * 1024) /* a text up to this stands in config.loaded itself */
 #define CONFIG_PIECE      (32 * 1024) /* bytes of it in one config.text */
 
+#define CONFIG_LOADS 64 /* that wait to be told; of more only the newest counts */
+
 struct config_load {
+	struct config_load *next;
 	char *text;
 	json_t *values;
 	char digest[RETENTION_DIGEST];
@@ -32,6 +35,10 @@ struct config_load {
 /* loaded: NULL when nobody says who. Copies what it keeps. */
 int config_load_create(const struct conf *conf, const json_t *loaded, struct config_load **out, struct err *e);
 void config_load_destroy(struct config_load *l);
+/* Those that wait, the oldest first: each is told, also one that was in force for a moment only. l becomes the list's.
+ */
+void config_loads_add(struct config_load **list, struct config_load *l);
+void config_loads_pop(struct config_load **list);
 
 /* What was told last. */
 struct config_told {

@@ -57,8 +57,7 @@ static int take_load(struct cutter *c, const struct conf *conf, const json_t *lo
 
 	if (rc)
 		return rc;
-	config_load_destroy(c->load);
-	c->load = l;
+	config_loads_add(&c->load, l);
 	return 0;
 }
 
@@ -377,7 +376,8 @@ void cutter_destroy(struct cutter *c)
 	cutter_stop(c);
 	cut_clear(c);
 	free(c->sessions);
-	config_load_destroy(c->load);
+	while (c->load)
+		config_loads_pop(&c->load);
 	holds_finish(&c->holds);
 	free(c->suspects.list);
 	follower_destroy(c->follower);

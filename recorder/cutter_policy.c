@@ -73,10 +73,8 @@ static int take_event(struct cutter *c, const struct segment_record *sr, const c
 	retention_policy_take(&c->policy, sr->lsn, o);
 	c->retention_ns = 0; /* look at once */
 	if (c->load && c->load->queued && strcmp(c->policy.load, c->load->load) == 0 &&
-	    strcmp(c->policy.loaded.digest, c->load->digest) == 0) {
-		config_load_destroy(c->load);
-		c->load = NULL;
-	}
+	    strcmp(c->policy.loaded.digest, c->load->digest) == 0)
+		config_loads_pop(&c->load);
 	return 0;
 }
 
@@ -187,16 +185,14 @@ int cut_config_due(struct cutter *c, struct err *e)
 		return 0;
 	/* The same load, by a recorder that was killed meanwhile. */
 	if (*l->load && strcmp(c->policy.load, l->load) == 0) {
-		config_load_destroy(l);
-		c->load = NULL;
+		config_loads_pop(&c->load);
 		return 0;
 	}
-	rc = index_fresh(c->index, &before.first, e);
-	if (rc == 0)
-		rc = told_before(c, &before.text, e);
+	rc = told_before(c, &before.text, e);
 	if (rc)
 		return rc;
-	before.first = before.first && !c->policy.known;
+	/* What was sealed since this start was under this configuration already. */
+	before.first = c->fresh && !c->policy.known;
 	/* What has no room on its way is told with the next step: until then what was in force stays so. */
 	if (config_load_tell(l, &before, &c->policy, clock_wall_ns(), put_own, c, &why))
 		log_warn(NULL, "%s", why.message);

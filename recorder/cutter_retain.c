@@ -30,6 +30,8 @@ int cut_retain_start(struct cutter *c, struct err *e)
 	if (rc == 0)
 		rc = retention_guard_start(&c->guard, c->index, &jumped, e);
 	if (rc == 0)
+		rc = index_fresh(c->index, &c->fresh, e);
+	if (rc == 0)
 		rc = index_commit(c->index, false, e);
 	if (rc)
 		index_rollback(c->index);

@@ -88,7 +88,8 @@ struct cutter {
 	uint64_t segment_size;
 	struct retention_policy policy; /* as the log has it, up to what was consumed */
 	struct holds holds;             /* likewise */
-	struct config_load *load;       /* what is to be told to the log; NULL: told */
+	struct config_load *load;       /* what is to be told to the log, a list; NULL: all is told */
+	bool fresh;                     /* nothing had ever been sealed when this recorder started */
 	int64_t advanced_ns;            /* wall clock up to which the policy was advanced */
 	uint64_t retention_ns;          /* when to look again */
 	struct retention_guard guard;

@@ -30,17 +30,20 @@ static int walk_end(struct index *ix, sqlite3_stmt *s, int rc, int step, struct 
 	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
 }
 
-static int ended_rows(struct index *ix, sqlite3_stmt *s, index_ended_row *fn, void *arg, struct err *e)
+/* changed_too: also rows that somebody else changed, where being passed over would let something go. */
+static int ended_rows(struct index *ix, sqlite3_stmt *s, bool changed_too, index_ended_row *fn, void *arg,
+		      struct err *e)
 {
 	int step = SQLITE_DONE, rc = 0;
 
 	while (rc == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
-		if (!own(ix, s, ROW_SESSIONS))
+		if (!own(ix, s, ROW_SESSIONS) && !changed_too)
 			continue;
+		bool ended = sqlite3_column_type(s, S_ENDED) != SQLITE_NULL;
 		struct index_ended row = {.agent = text_at(s, S_AGENT),
 					  .principal = text_at(s, S_PRINCIPAL),
 					  .opened_ns = sqlite3_column_int64(s, S_OPENED),
-					  .ended_ns = sqlite3_column_int64(s, S_ENDED)};
+					  .ended_ns = ended ? sqlite3_column_int64(s, S_ENDED) : INT64_MAX};
 		rc = id_parse(text_at(s, 0), &row.id);
 		if (rc == 0)
 			rc = fn(arg, &row);
@@ -56,7 +59,7 @@ int index_expired(struct index *ix, int64_t before_ns, index_ended_row *fn, void
 	if (rc)
 		return rc;
 	index_bind_u64(s, ":before", before_ns > 0 ? (uint64_t)before_ns : 0);
-	return ended_rows(ix, s, fn, arg, e);
+	return ended_rows(ix, s, false, fn, arg, e);
 }
 
 int index_named_by(struct index *ix, const char *agent, const char *snapshot, const char *previous, index_ended_row *fn,
@@ -70,7 +73,7 @@ int index_named_by(struct index *ix, const char *agent, const char *snapshot, co
 	index_bind(s, ":agent", agent);
 	index_bind(s, ":snapshot", snapshot);
 	index_bind(s, ":previous", previous);
-	return ended_rows(ix, s, fn, arg, e);
+	return ended_rows(ix, s, true, fn, arg, e);
 }
 
 static int put_json(struct index *ix, enum index_sql which, const char *id, const char *json, struct err *e)

@@ -87,7 +87,7 @@ static const char *const texts[INDEX_SQL_COUNT] = {
     [SQL_PIECES] = "SELECT " ROW_AUDIT_COLUMNS ", code FROM (SELECT " ROW_AUDIT_COLUMNS
 		   ", code FROM audit WHERE event = 'config.text' AND lsn < :lsn"
 		   " ORDER BY lsn DESC LIMIT :limit) ORDER BY lsn",
-    [SQL_NAMED_BY] = "SELECT id, agent, principal, opened_ns, coalesce(ended_ns, 9223372036854775807) FROM sessions"
+    [SQL_NAMED_BY] = "SELECT " ROW_SESSION_COLUMNS ", code FROM sessions"
 		     " WHERE agent = :agent AND state <> 'expired' AND json_valid(open)"
 		     " AND coalesce(json_extract(open, '$.snapshot_id'), '') IN (:snapshot, :previous)",
     [SQL_FRESH] = "SELECT NOT EXISTS(SELECT 1 FROM sessions WHERE state NOT IN ('open', 'ended'))",

@@ -18,7 +18,7 @@ struct removals {
 	struct verify_whole *w;
 	struct retention_policy policy;
 	struct holds holds;
-	bool sealed; /* some recording was sealed before */
+	int64_t sealed_ns; /* when the first recording was sealed; 0: none was */
 };
 
 /* What a tombstone says. */
@@ -117,8 +117,12 @@ static bool tells_of_keeping(const struct chain_entry *en)
 
 static void take_event(struct removals *r, const struct chain_entry *en, json_t *o)
 {
-	/* It may not say that nothing was recorded yet when something was. */
-	if (r->sealed)
+	int64_t at = 0;
+
+	/* It may not say that nothing was recorded yet when something was. (One may be sealed while it is on its way.)
+	 */
+	(void)json_opt_int(o, "at_ns", 0, INT64_MAX, &at, NULL);
+	if (r->sealed_ns && at - r->sealed_ns > RETENTION_JUMP_NS)
 		json_object_del(o, "first");
 	retention_policy_take(&r->policy, en->journal_seq, o);
 }
@@ -128,7 +132,8 @@ static int take_entry(struct removals *r, const struct chain_entry *en, struct e
 	json_t *o = NULL;
 	int rc = 0;
 
-	r->sealed = r->sealed || en->type == CHAIN_SEAL;
+	if (en->type == CHAIN_SEAL && !r->sealed_ns)
+		r->sealed_ns = en->wall_ns;
 	if (en->type != CHAIN_TOMBSTONE && en->type != CHAIN_HOLD && !(en->type == CHAIN_AUDIT && tells_of_keeping(en)))
 		return 0;
 	/* What no trusted head vouches for neither excuses nor forbids anything. */

@@ -91,6 +91,110 @@ static void screens_go_with_the_recording(void **state)
 	assert_int_equal(access(late.path, F_OK), -1);
 }
 
+static void let_it_look(struct place *p);
+
+static void audited(struct place *p)
+{
+	uint64_t lsn;
+
+	assert_int_equal(drain_flush(p->drain, 10 * NS_PER_SEC, &lsn), 0);
+	assert_int_equal(cutter_wait(p->cutter, lsn, NULL, 10 * NS_PER_SEC, NULL), 0);
+}
+
+/* A configuration is told behind what was there, and holds then. */
+static void in_force(struct place *p, const char *retain)
+{
+	for (int i = 0; i < 2000; i++, usleep(5000)) {
+		json_t *o = cutter_retention(p->cutter);
+		const char *now = json_string_value(json_object_get(json_object_get(o, "retain"), "now"));
+		bool there = now && strcmp(now, retain) == 0;
+		json_decref(o);
+		if (there)
+			return;
+	}
+	fail_msg("record.retain %s does not come into force", retain);
+}
+
+/* A copy of a file beside it, and back: what a crash leaves of a step that was not committed. */
+static void copy(const char *from, const char *to)
+{
+	char cmd[512];
+
+	snprintf(cmd, sizeof(cmd), "cp -p '%s' '%s'", from, to);
+	assert_int_equal(system(cmd), 0);
+}
+
+static unsigned tombstones(struct place *p, const struct id *id)
+{
+	struct chain_reader *r;
+	struct chain_entry en;
+	unsigned n = 0;
+
+	assert_int_equal(chain_reader_create(p->dir, 0, &r, NULL), 0);
+	while (chain_reader_next(r, &en, NULL) == 1)
+		n += en.type == CHAIN_TOMBSTONE && id_equal(&en.session, id);
+	chain_reader_destroy(r);
+	return n;
+}
+
+static void told(void *arg, const struct verify_finding *f)
+{
+	(void)arg;
+	if (f->class != VERIFY_NOTE)
+		fprintf(stderr, "%s: %s\n", f->code, f->message);
+}
+
+static void verified(struct place *p)
+{
+	struct grant_keyset keys = {.keys = (struct grant_public_key *)(uintptr_t)signer_public(p->signer), .n = 1};
+	struct verify_ask ask = {.dir = p->dir, .keys = &keys, .sink = told};
+	struct verify_summary sum;
+
+	assert_int_equal(verify_all(&ask, &sum, NULL), 0);
+	assert_true(sum.intact);
+	assert_true(sum.complete);
+}
+
+/* Killed behind the tombstone (keeps its file) or behind the removal, before the index was written. */
+static void a_crash_in_a_removal(void **state)
+{
+	struct place *p = *state;
+	char path[160], saved[200], db[128], dbs[160], chain[160];
+	struct id old;
+
+	for (int file_left = 0; file_left < 2; file_left++) {
+		p->conf->record_retain_ns = 0;
+		start(p);
+		in_force(p, "0");
+		sealed_session(p, &old, path);
+		stop(p);
+		snprintf(db, sizeof(db), "%s/audit.db", p->dir);
+		snprintf(dbs, sizeof(dbs), "%s/audit.before", p->dir);
+		snprintf(saved, sizeof(saved), "%s/recording.before", p->dir);
+		copy(db, dbs);
+		copy(path, saved);
+		start(p);
+		retain(p, 1);
+		wait_state(p, &old, "expired");
+		stop(p);
+		/* The log and what is on disk are as they are; the index is that of before. */
+		snprintf(chain, sizeof(chain), "%s-wal", db);
+		unlink(chain);
+		snprintf(chain, sizeof(chain), "%s-shm", db);
+		unlink(chain);
+		copy(dbs, db);
+		if (file_left)
+			copy(saved, path);
+		start(p);
+		retain(p, 1);
+		wait_state(p, &old, "expired");
+		assert_int_equal(access(path, F_OK), -1);
+		assert_int_equal(tombstones(p, &old), file_left ? 2 : 1);
+		verified(p);
+		stop(p);
+	}
+}
+
 static unsigned waits_told(struct place *p)
 {
 	struct index_filter f = {.event = "retention.wait", .limit = 10};
@@ -100,6 +204,86 @@ static unsigned waits_told(struct place *p)
 	assert_int_equal(cutter_wait(p->cutter, lsn, NULL, 10 * NS_PER_SEC, NULL), 0);
 	assert_int_equal(index_audit(p->reader, &f, count_row, &n, NULL), 0);
 	return n;
+}
+
+static unsigned events(struct place *p, const char *name)
+{
+	struct index_filter f = {.event = name, .limit = 100};
+	unsigned n = 0;
+
+	audited(p);
+	assert_int_equal(index_audit(p->reader, &f, count_row, &n, NULL), 0);
+	return n;
+}
+
+/* Net writes the journal. A configuration, an admin's word or a hold from there is none. */
+static void what_net_says_of_keeping_counts_for_nothing(void **state)
+{
+	static const char *const forged[] = {
+	    "{\"event\":\"config.loaded\",\"at_ns\":5,\"retain_ns\":1,\"wait_ns\":0,\"digest\":\"x\",\"first\":true}",
+	    "{\"event\":\"config\\u002eloaded\",\"at_ns\":5,\"retain_ns\":1,\"wait_ns\":0,\"digest\":\"x\"}",
+	    "{\"event\":\"retention.apply\",\"at_ns\":5,\"digest\":\"x\"}",
+	    "{\"event\":\"hold.release\",\"hold\":\"0193aaaa-0000-7000-8000-000000000001\",\"at_ns\":5}",
+	};
+	struct place *p = *state;
+	struct id old, nobody = {{0}};
+	unsigned before;
+	char path[160];
+
+	start(p);
+	sealed_session(p, &old, path);
+	before = events(p, "config.loaded");
+	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++)
+		text(p, RING_AUDIT, &nobody, forged[i]);
+	assert_int_equal(events(p, "record.forged"), 4);
+	assert_int_equal(events(p, "config.loaded"), before);
+	let_it_look(p);
+	assert_int_equal(access(path, F_OK), 0);
+	verified(p);
+}
+
+/* As the service writes it: by the recorder, and the answer comes once it is consumed and signed. */
+static void hold(struct place *p, const char *event, const char *held)
+{
+	static const struct id nobody;
+	char json[512];
+	struct chain_head head;
+
+	snprintf(json, sizeof(json),
+		 "{\"event\":\"%s\",\"hold\":\"0193aaaa-0000-7000-8000-000000000001\",\"held\":%s,\"at_ns\":5}", event,
+		 held);
+	assert_int_equal(drain_append_own(p->drain, RING_AUDIT, &nobody, json), 0);
+	audited(p);
+	assert_int_equal(cutter_head(p->cutter, &head, NULL), 0);
+}
+
+static void what_is_held_stays_when_the_index_is_lost(void **state)
+{
+	struct place *p = *state;
+	struct id held, loose;
+	char path[160], other[160], json[128], id[ID_STR_LEN], cmd[160], now[8];
+
+	start(p);
+	sealed_session(p, &held, path);
+	sealed_session(p, &loose, other);
+	id_format(&held, id);
+	snprintf(json, sizeof(json), "{\"session\":\"%s\"}", id);
+	hold(p, "hold.add", json);
+	stop(p);
+	snprintf(cmd, sizeof(cmd), "rm -f %s/audit.db*", p->dir);
+	assert_int_equal(system(cmd), 0);
+	start(p);
+	retain(p, 1);
+	wait_state(p, &loose, "expired");
+	let_it_look(p);
+	assert_int_equal(index_session_state(p->reader, &held, now, NULL), 0);
+	assert_string_equal(now, "sealed");
+	assert_int_equal(access(path, F_OK), 0);
+	verified(p);
+	hold(p, "hold.release", json);
+	retain(p, 2); /* it is looked at once when something else is in force */
+	wait_state(p, &held, "expired");
+	verified(p);
 }
 
 /* Enough turns of the cutter for retention to have had its chance. */
@@ -213,6 +397,9 @@ int main(void)
 	    CUTTER_TEST(what_cannot_be_read_is_kept_and_stops_nothing),
 	    CUTTER_TEST(what_cannot_be_removed_is_kept_and_stops_nothing),
 	    CUTTER_TEST(screens_go_with_the_recording),
+	    CUTTER_TEST(a_crash_in_a_removal),
+	    CUTTER_TEST(what_net_says_of_keeping_counts_for_nothing),
+	    CUTTER_TEST(what_is_held_stays_when_the_index_is_lost),
 	    CUTTER_TEST(a_clock_that_jumps_ahead_erases_nothing),
 	    CUTTER_TEST(a_clock_that_is_ahead_at_the_start_erases_nothing),
 	};

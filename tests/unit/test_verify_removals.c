@@ -182,16 +182,34 @@ static void no_configuration_at_all(void **state)
 	judge(&s, "removed_early");
 }
 
-/* One that says it is the first, after something was sealed: as if it could not have been shorter before. */
+/* One that says it is the first, long after something was sealed: as if it could not have been shorter before. */
 static void not_the_first(void **state)
 {
 	struct scene s;
 
 	begin(&s, *state);
+	clock_test_set(BOOT, T0);
 	seal(&s, 0);
-	config(&s, true, 0, SECOND, 0, "a");
-	bury(&s, 0, HOUR, 2 * SECOND, SECOND, "a");
+	clock_test_set(BOOT, T0 + 3 * HOUR);
+	config(&s, true, 2 * HOUR, SECOND, 0, "a");
+	bury(&s, 0, 3 * HOUR, 2 * SECOND, SECOND, "a");
+	clock_test_reset();
 	judge(&s, "removed_early");
+}
+
+/* The recorder told of it at its start, and the first session was over before that was in the log. */
+static void the_first_on_its_way(void **state)
+{
+	struct scene s;
+
+	begin(&s, *state);
+	clock_test_set(BOOT, T0);
+	seal(&s, 0);
+	clock_test_set(BOOT, T0 + 3 * HOUR);
+	config(&s, true, SECOND, SECOND, 0, "a");
+	bury(&s, 0, 3 * HOUR, 2 * SECOND, SECOND, "a");
+	clock_test_reset();
+	judge(&s, "");
 }
 
 static void an_admins_word(void **state)
@@ -272,6 +290,7 @@ int main(void)
 	    VERIFY_TEST(by_another_configuration),
 	    VERIFY_TEST(no_configuration_at_all),
 	    VERIFY_TEST(not_the_first),
+	    VERIFY_TEST(the_first_on_its_way),
 	    VERIFY_TEST(an_admins_word),
 	    VERIFY_TEST(under_a_hold),
 	    VERIFY_TEST(after_its_release),
