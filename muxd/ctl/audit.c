@@ -250,15 +250,23 @@ static int head_offline(struct ctl *c, json_t **out, struct err *e)
 	return rc;
 }
 
+static const struct ctl_option head_options[] = {
+    {"witness", 0, NULL, "Whom it is carried to, and how far each is behind."},
+    {NULL, 0, NULL, NULL},
+};
+
 static int head_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl head"};
 	json_t *head = NULL;
 	struct err e = {0};
-	int rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s}", "op", "head"), &w, "head", &head, &e);
+	bool witness = args_has(a, "witness");
+	int rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s}", "op", witness ? "witnesses" : "head"), &w,
+				"head", &head, &e);
 
-	(void)a;
-	if (rc == ERR_UNAVAILABLE)
+	if (rc == 0)
+		json_object_del(head, "end");
+	if (rc == ERR_UNAVAILABLE && !witness)
 		rc = head_offline(c, &head, &e);
 	int status = rc < 0 ? ctl_fail(c, &e) : ctl_print_json(c, head);
 	json_decref(head);
@@ -277,5 +285,6 @@ const struct ctl_command head_command = {
     .name = "head",
     .operands = "",
     .help = "The record's signed head, to be kept elsewhere; see verify --expect-head.",
+    .options = head_options,
     .run = head_run,
 };

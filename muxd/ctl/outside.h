@@ -18,6 +18,8 @@ struct outside {
 int outside_add(struct outside *o, const struct chain_head *h, const char *from, struct err *e);
 /* Every file that --expect-head names: as muxctl head printed it. */
 int outside_expected(struct outside *o, const struct ctl_args *a, struct err *e);
+/* Every witness that --witness names: a file of JSON lines, or the URL of another muxd. record: its folder. */
+int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *record, struct err *e);
 void outside_finish(struct outside *o);
 
 #endif

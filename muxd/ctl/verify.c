@@ -18,6 +18,8 @@ static const struct ctl_option options[] = {
     {"no-removals", 0, NULL, "Recordings that were removed by rule are a failure (status 68)."},
     {"record", 0, "DIR", "The record's folder (default: record in the state directory)."},
     {"require-witness", 0, NULL, "A verdict without a head from outside is a failure (status 67)."},
+    {"witness", 0, "URL|FILE", "Where heads are kept: another muxd, or a file of lines. Repeatable."},
+    {"witness-ca", 0, "FILE", "Certificates that the witness's own may hang on (PEM; default: the system's)."},
     {"verbose", 'v', NULL, "A line for every recording, not only for those with findings."},
     {NULL, 0, NULL, NULL},
 };
@@ -118,7 +120,7 @@ static int verify_one(struct verdict *v, const struct verify_ask *ask, const cha
 /* One recording is no proof of what else there was. */
 static int check_options(const struct ctl_args *a, struct err *e)
 {
-	static const char *const whole[] = {"all", "expect-head", "require-witness", "no-removals"};
+	static const char *const whole[] = {"all", "expect-head", "witness", "require-witness", "no-removals"};
 
 	for (size_t i = 0; a->noperands && i < sizeof whole / sizeof *whole; i++)
 		if (args_has(a, whole[i]))
@@ -145,6 +147,8 @@ static int run(struct ctl *c, const struct ctl_args *a)
 		rc = load_keys(&v, a, folder, &keys, &e);
 	if (rc == 0)
 		rc = outside_expected(&outside, a, &e);
+	if (rc == 0)
+		rc = outside_witnesses(&outside, a, dir ? dir : record, &e);
 	if (rc == 0) {
 		struct verify_ask ask = {.dir = dir ? dir : record,
 					 .keys = &keys,

@@ -1,0 +1,142 @@
+/* Heads that a witness keeps: a file of JSON lines, or another muxd over HTTPS. */
+#include "muxd/base/err.h"
+#include "muxd/base/json.h"
+#include "muxd/ctl/outside.h"
+#include "muxd/witness/https.h"
+
+#include "muxd/base/clock.h"
+#include "muxd/base/slurp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_BYTES (16 * 1024)
+#define CA_MAX     (256 * 1024)
+#define TIMEOUT_NS (30 * NS_PER_SEC)
+
+struct witness_heads {
+	struct outside *to;
+	const struct id *log_id; /* of the record; NULL: it has none */
+	const char *from;
+	struct chain_head last; /* of whatever log */
+	size_t seen, added;
+};
+
+/* A witness may keep the heads of several logs: those of this one count. What is no head is passed over. */
+static int take(struct witness_heads *w, const json_t *o, struct err *e)
+{
+	char *text = json_text(o);
+	int rc = text && chain_head_import(text, strlen(text), &w->last, NULL) == 0;
+
+	free(text);
+	if (!rc)
+		return 0;
+	w->seen++;
+	if (w->log_id && !id_equal(w->log_id, &w->last.log_id))
+		return 0;
+	w->added++;
+	return outside_add(w->to, &w->last, w->from, e);
+}
+
+static int from_file(struct witness_heads *w, struct err *e)
+{
+	FILE *f = fopen(w->from, "re");
+	char line[LINE_BYTES];
+	int rc = 0;
+
+	if (!f)
+		return err_sys(e, errno, "open %s", w->from);
+	while (rc == 0 && fgets(line, sizeof line, f)) {
+		json_t *o = NULL;
+		if (json_parse(line, strcspn(line, "\n"), sizeof line, &o, NULL) == 0)
+			rc = take(w, o, e);
+		json_decref(o);
+	}
+	if (rc == 0 && ferror(f))
+		rc = err_sys(e, errno, "read %s", w->from);
+	fclose(f);
+	return rc;
+}
+
+/* What was refused counts as well: it bears the record's key, so the log has it or there are two of it. */
+static int from_answer(struct witness_heads *w, long status, const json_t *answer, struct err *e)
+{
+	const json_t *each;
+	size_t i;
+	int rc = 0;
+
+	if (status != 200 || !json_is_array(json_object_get(answer, "heads")))
+		return err_set(e, ERR_UNAVAILABLE, "%s answered %ld and no heads", w->from, status);
+	json_array_foreach(json_object_get(answer, "heads"), i, each)
+	{
+		if (rc == 0)
+			rc = take(w, json_object_get(each, "head"), e);
+	}
+	return rc;
+}
+
+static int from_url(struct witness_heads *w, const char *ca_file, struct err *e)
+{
+	char url[1024], id[ID_STR_LEN], *ca = NULL;
+	const char *slash = w->from[strlen(w->from) - 1] == '/' ? "" : "/";
+	struct https_call call = {.url = url, .timeout_ns = TIMEOUT_NS};
+	json_t *answer = NULL;
+	size_t len = 0;
+	long status = 0;
+	int rc = w->log_id ? 0 : err_set(e, ERR_NOT_FOUND, "the record has no log whose heads could be asked for");
+
+	if (rc == 0 && ca_file)
+		rc = slurp_file(ca_file, 0, CA_MAX, &ca, &len, e);
+	if (rc == 0) {
+		id_format(w->log_id, id);
+		if ((size_t)snprintf(url, sizeof url, "%s%sv1/witness/heads?log_id=%s&limit=500", w->from, slash, id) >=
+		    sizeof url)
+			rc = err_set(e, ERR_INVAL, "the URL of the witness is too long");
+	}
+	call.ca = ca;
+	if (rc == 0)
+		rc = https_setup(e);
+	if (rc == 0)
+		rc = https_do(&call, &status, &answer, e);
+	if (rc == 0)
+		rc = from_answer(w, status, answer, e);
+	json_decref(answer);
+	slurp_free(ca, len);
+	return rc;
+}
+
+static int one(struct outside *o, const char *from, const char *ca, const struct id *log_id, struct err *e)
+{
+	struct witness_heads w = {.to = o, .log_id = log_id, .from = from};
+	int rc = strncmp(from, "https://", 8) == 0 ? from_url(&w, ca, e) : from_file(&w, e);
+
+	if (rc == 0 && !w.seen)
+		rc = err_set(e, ERR_NOT_FOUND, "%s keeps no head", from);
+	/* All of another log: that is for the verdict to say. */
+	return rc || w.added ? rc : outside_add(o, &w.last, from, e);
+}
+
+int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *record, struct err *e)
+{
+	struct chain_reader *r = NULL;
+	struct err ignored;
+	struct id log_id;
+	bool known = false;
+	int rc = 0;
+
+	if (!args_has(a, "witness"))
+		return 0;
+	if (chain_reader_create(record, 0, &r, &ignored) == 0) {
+		struct chain_entry en;
+
+		known = chain_reader_next(r, &en, &ignored) == 1; /* the id is read with the first entry */
+		log_id = *chain_reader_log_id(r);
+		chain_reader_destroy(r);
+	}
+	for (size_t i = 0; rc == 0 && i < a->nvalues; i++)
+		if (strcmp(a->values[i].name, "witness") == 0)
+			rc = one(o, a->values[i].value, args_get(a, "witness-ca"), known ? &log_id : NULL, e);
+	return rc;
+}
