@@ -51,6 +51,7 @@ struct sandbox_snapshot {
 	char agent[AGENT_NAME_MAX + 1]; /* whose workspace it was */
 	char name[254];                 /* the backend's own name for it: a VolumeSnapshot, a file */
 	char how[24];                   /* "VolumeSnapshot", "reflink", "copy", "tar+zstd" */
+	char digest[65];                /* of all that is in it, hex, known when it was made; "": not hashed */
 	uint64_t size;                  /* bytes it takes, best effort; 0: not known */
 	int64_t created_wall_ns;
 	bool ready;       /* whole and durable: false while it is made, and when that failed */

@@ -78,6 +78,7 @@ static void is_whole(struct life_snap *s, const struct sandbox_snapshot *copy)
 	s->size = copy->size;
 	memcpy(s->name, copy->name, sizeof(s->name));
 	memcpy(s->how, copy->how, sizeof(s->how));
+	memcpy(s->digest, copy->digest, sizeof(s->digest));
 }
 
 static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)

@@ -13,7 +13,8 @@
 	" read_only, fork_agent, fork_snapshot_id, idle_ttl_ns, expires_ns, active_ns, due_ns, since_wall_ns,"         \
 	" created_wall_ns, updated_wall_ns"
 #define SNAP_COLUMNS                                                                                                   \
-	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns"
+	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
+	"digest"
 
 const char *snap_status_name(enum snap_status s)
 {
@@ -78,6 +79,7 @@ static void read_snap(sqlite3_stmt *st, struct life_snap *s)
 	s->quiesced = (enum snap_quiesce)sqlite3_column_int(st, 9);
 	s->created_wall_ns = sqlite3_column_int64(st, 10);
 	s->ended_wall_ns = sqlite3_column_int64(st, 11);
+	copy(s->digest, sizeof(s->digest), st, 12);
 }
 
 int row_agent_of(sqlite3 *db, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e)
@@ -251,12 +253,12 @@ int snap_put(sqlite3 *db, const struct life_snap *s, struct err *e)
 {
 	return store_run(
 	    db, NULL, e,
-	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))"
+	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?)"
 	    " ON CONFLICT(id) DO UPDATE SET name = excluded.name, how = excluded.how, size = excluded.size,"
 	    " status = excluded.status, detail = excluded.detail, quiesced = excluded.quiesced,"
-	    " ended_wall_ns = excluded.ended_wall_ns",
-	    "dtttiitdtiii", &s->id, s->agent, s->name, s->how, (int64_t)s->size, (int64_t)s->status, s->detail,
-	    &s->previous, s->cause, (int64_t)s->quiesced, s->created_wall_ns, s->ended_wall_ns);
+	    " ended_wall_ns = excluded.ended_wall_ns, digest = excluded.digest",
+	    "dtttiitdtiiit", &s->id, s->agent, s->name, s->how, (int64_t)s->size, (int64_t)s->status, s->detail,
+	    &s->previous, s->cause, (int64_t)s->quiesced, s->created_wall_ns, s->ended_wall_ns, s->digest);
 }
 
 /* ---- questions */

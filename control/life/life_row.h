@@ -43,6 +43,7 @@ struct life_snap {
 	struct id id;
 	char agent[AGENT_NAME_MAX + 1];
 	char name[254], how[24], detail[256], cause[200];
+	char digest[65]; /* as sandbox_snapshot has it */
 	uint64_t size;
 	enum snap_status status;
 	struct id previous;

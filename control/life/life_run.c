@@ -279,6 +279,9 @@ static void tell_snapshot(struct life *l, const struct life_snap *s)
 		return;
 	id_set(d, "id", &s->id);
 	id_set(d, "previous", &s->previous);
+	/* The log has it from the time it was taken; what has none says so. */
+	if (s->status == SNAP_READY)
+		json_object_set_new(d, "digest", s->digest[0] ? json_string(s->digest) : json_string("not hashed"));
 	json_object_set_new(d, "duration_ms",
 			    json_integer((s->ended_wall_ns - s->created_wall_ns) / (int64_t)NS_PER_MS));
 	(void)life_audit(l, "snapshot.create", s->agent, s->status == SNAP_READY ? "ok" : "failed", d);

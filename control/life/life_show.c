@@ -96,6 +96,7 @@ json_t *life_describe_snap(const struct life_snap *s)
 	json_object_set_new(o, "status", json_string(snap_status_name(s->status)));
 	set_text(o, "name", s->name);
 	set_text(o, "how", s->how);
+	set_text(o, "digest", s->digest);
 	json_object_set_new(o, "size", s->size ? json_integer((json_int_t)s->size) : json_null());
 	set_id(o, "previous_id", &s->previous);
 	set_text(o, "cause", s->cause);

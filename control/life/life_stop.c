@@ -264,6 +264,7 @@ static void on_taken(struct life_agent *a, int rc, const struct err *e)
 	r->snap.ended_wall_ns = clock_wall_ns();
 	memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
 	memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
+	memcpy(r->snap.digest, r->copy.digest, sizeof(r->snap.digest));
 	note(a);
 }
 

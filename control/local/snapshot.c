@@ -165,6 +165,7 @@ static int meta_load(int snaps, const char *agent, const struct id *id, struct m
 		goto out;
 	}
 	name_of(id, suffixes[kind], m.s.name);
+	text_put(m.s.digest, sizeof(m.s.digest), m.sum.digest);
 	text_put(m.s.agent, sizeof(m.s.agent), agent);
 	*out = m;
 out:
@@ -259,6 +260,7 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 	text_put(m.s.how, sizeof(m.s.how), how);
 	if (sum)
 		m.sum = *sum;
+	text_put(m.s.digest, sizeof(m.s.digest), m.sum.digest);
 	if (fdatasync(fd) != 0 || fstat(fd, &st) != 0)
 		rc = err_sys(e, errno, "cannot write the snapshot");
 	else if (renameat(snaps, fresh, snaps, data) != 0)

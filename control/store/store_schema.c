@@ -11,6 +11,7 @@ static const char *const steps[] = {
     store_schema_work_1,   /* 2: workflows, pool, leases, runs */
     store_schema_outbox_1, /* 3: what the audit log has yet to hear */
     store_schema_life_2,   /* 4: agents by sandbox */
+    store_schema_life_3,   /* 5: digests of snapshots */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -30,3 +30,6 @@ const char store_schema_life_1[] =
 /* Whose sandbox an id is (life_find()): asked by strangers to it, so it costs one look. */
 const char store_schema_life_2[] =
     "CREATE INDEX agents_sandbox ON agents(sandbox_id) WHERE sandbox_id IS NOT NULL;";
+
+/* What a snapshot was when it was made; empty: not hashed. */
+const char store_schema_life_3[] = "ALTER TABLE snapshots ADD COLUMN digest TEXT NOT NULL DEFAULT '';";

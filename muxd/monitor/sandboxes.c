@@ -276,7 +276,7 @@ json_t *sandbox_snapshot_json(const struct sandbox_snapshot *s)
 	char id[ID_STR_LEN];
 
 	id_format(&s->id, id);
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s}", "id", id, "agent", s->agent, "name", s->name,
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s, s:s}", "id", id, "agent", s->agent, "name", s->name,
 			 "how", s->how, "size", (json_int_t)s->size, "created_wall_ns", (json_int_t)s->created_wall_ns,
-			 "ready", s->ready, "detail", s->detail);
+			 "ready", s->ready, "detail", s->detail, "digest", s->digest);
 }

@@ -320,6 +320,7 @@ static int parse_snapshot(const json_t *o, void *item)
 	copy_str(o, "name", s.name, sizeof(s.name));
 	copy_str(o, "how", s.how, sizeof(s.how));
 	copy_str(o, "detail", s.detail, sizeof(s.detail));
+	copy_str(o, "digest", s.digest, sizeof(s.digest));
 	s.size = (uint64_t)json_integer_value(json_object_get(o, "size"));
 	s.created_wall_ns = json_integer_value(json_object_get(o, "created_wall_ns"));
 	s.ready = json_is_true(json_object_get(o, "ready"));

@@ -190,7 +190,7 @@ static inline void world_info(struct world *w, const struct world_agent *a, stru
 static inline void world_answer(struct world *w, struct world_call *c, int rc)
 {
 	struct world_agent *a = world_agent(w, c->agent[0] ? c->agent : "nobody");
-	struct sandbox_snapshot snap = {.id = c->snapshot, .ready = true, .how = "fake", .name = "fake"};
+	struct sandbox_snapshot snap = {.id = c->snapshot, .ready = true, .how = "fake", .name = "fake", .digest = "0f0f"};
 	struct sandbox_info info, list[WORLD_AGENTS];
 	struct err e = {0};
 	size_t n = 0;

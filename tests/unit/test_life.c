@@ -48,6 +48,15 @@ static void idle_for_an_hour_sleeps_and_wakes_as_it_was(void **state)
 	assert_int_equal(r->left, 1);
 	assert_non_null(strstr(r->last_leave, "idle"));
 	assert_int_equal(rig_audited(r, "snapshot.create", "ok"), 1);
+	/* What was taken is in the log with its digest. */
+	json_t *told;
+	size_t i;
+	json_array_foreach(r->audit, i, told) if (strcmp(json_string_value(json_object_get(told, "event")),
+							 "snapshot.create") == 0)
+	{
+		const json_t *detail = json_object_get(told, "detail");
+		assert_string_equal(json_string_value(json_object_get(detail, "digest")), "0f0f");
+	}
 	rig_run(r, "ann");
 	assert_int_equal(world_agent(&r->world, "ann")->content, 42);
 	assert_int_equal(rig_audited(r, "snapshot.restore", "ok"), 1);

@@ -50,8 +50,12 @@ static void stop(struct box *b, const char *agent)
 static int take(struct box *b, const char *agent, const struct id *id, struct err *e)
 {
 	struct sandbox_snapshot s;
+	int rc = local_snapshot_take(b->l, agent, id, LONG_NS, &s, e);
 
-	return local_snapshot_take(b->l, agent, id, LONG_NS, &s, e);
+	/* What goes into the log with it. */
+	if (rc == 0 && strcmp(s.how, "tar+zstd") == 0)
+		assert_int_equal(strlen(s.digest), 64);
+	return rc;
 }
 
 static int restore(struct box *b, const char *agent, const char *from, const struct id *id, struct err *e)
