@@ -73,7 +73,7 @@ static int show_all(struct ctl *c, struct ctl_peer *p, json_int_t *last_seq, str
 		bool end = json_is_true(json_object_get(row, "end"));
 		const char *warning = json_string_value(json_object_get(row, "warning"));
 		if (end && warning)
-			fprintf(stderr, "warning: %s\n", warning);
+			fprintf(stderr, "muxctl: warning: %s\n", warning);
 		if (!end && show(c, row) != 0)
 			end = true; /* nobody reads any more */
 		if (!end)
