@@ -11,9 +11,11 @@
 #include "recorder/index_derive.h"
 #include "recorder/part.h"
 #include "recorder/recording.h"
+#include "recorder/segment.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,6 +275,67 @@ static int set_aside(const char *path, struct err *e)
 	return 0;
 }
 
+/* Where the oldest segment begins; 0: there is none. */
+static uint64_t oldest_lsn(const char *dir)
+{
+	char path[PATH_MAX];
+	struct segment_reader *r;
+	uint64_t *list, lsn = 0;
+	size_t n = 0;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/segments", dir) >= sizeof(path))
+		return 0;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (segment_list(fd, &list, &n, NULL) == 0) {
+		if (n && segment_reader_create(fd, list[0], &r, NULL) == 0) {
+			lsn = segment_reader_lsn(r);
+			segment_reader_destroy(r);
+		}
+		free(list);
+	}
+	close(fd);
+	return lsn;
+}
+
+/* Does the log have anything from a cutter that stood behind lsn? */
+static int log_reaches(const char *dir, uint64_t lsn, bool *out, struct err *e)
+{
+	struct chain_reader *r;
+	struct chain_entry en;
+	struct part p;
+	struct err why = {0};
+	int got, rc = chain_reader_create(dir, 0, &r, e);
+
+	*out = false;
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	while (!*out && ((got = chain_reader_next(r, &en, &why)) == 1 || got == ERR_CORRUPT))
+		*out = got == 1 &&
+		       (en.journal_seq >= lsn || (en.type == CHAIN_PART && part_parse(&en, &p) == 0 && p.lsn >= lsn));
+	chain_reader_destroy(r);
+	return 0;
+}
+
+/*
+ * Segments are let go when the index has what they held. One that stands before the oldest of them, while the log went
+ * on, was set back: its -wal is gone, or it is a copy of an earlier day.
+ */
+static int check_age(struct index *ix, const char *dir, struct err *e)
+{
+	struct index_cursor at;
+	uint64_t oldest = oldest_lsn(dir);
+	bool older = false;
+	int rc = index_cursor(ix, &at, e);
+
+	if (rc || !at.lsn || oldest <= at.lsn || (rc = log_reaches(dir, at.lsn, &older, e)) != 0)
+		return rc;
+	return older ? err_set(e, ERR_CORRUPT, "audit.db ends at %llu, the segments begin at %llu",
+			       (unsigned long long)at.lsn, (unsigned long long)oldest)
+		     : 0;
+}
+
 int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct index_progress *p, struct index **out,
 			  struct err *e)
 {
@@ -284,6 +347,8 @@ int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct inde
 	int rc = index_open(path, &ix, e);
 	if (rc == 0)
 		rc = index_check(ix, e);
+	if (rc == 0 && index_complete(ix))
+		rc = check_age(ix, dir, e);
 	if (rc == ERR_CORRUPT) {
 		log_error(NULL, "audit.db is damaged and is made again: %s", e ? e->message : "");
 		index_close(ix);

@@ -4,6 +4,9 @@
 #include "muxd/base/crc.h"
 #include "recorder/part.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 /* What a recording says, event by event. */
 struct seen {
 	struct event {
@@ -373,6 +376,100 @@ static void a_lost_index_loses_nothing_of_an_open_recording(void **state)
 	losses_are_told(*state, THE_INDEX);
 }
 
+/* An index of an earlier day, or without its -wal, stands before what segments hold: it cuts no file back. */
+static void an_index_that_is_set_back_loses_nothing(void **state)
+{
+	struct place *p = *state;
+	struct id id, between;
+	uint64_t at = 0, n = 0;
+	char cmd[300];
+	struct index_filter f = {.event = "test.between", .limit = 10};
+
+	start(p);
+	some_session(p, &id, &at);
+	consumed(p, NULL);
+	stop(p);
+	snprintf(cmd, sizeof(cmd), "cp %s/audit.db %s/earlier", p->dir, p->dir);
+	assert_int_equal(system(cmd), 0);
+	start(p);
+	session_open(p, &between);
+	send_bytes(p, &between, &n, 1000);
+	text(p, RING_AUDIT, &between, "{\"event\":\"test.between\"}");
+	send_end(p, &between);
+	send_bytes(p, &id, &at, 36 * MIB);
+	consumed(p, NULL);
+	stop(p);
+	snprintf(cmd, sizeof(cmd), "rm -f %s/audit.db-* && mv %s/earlier %s/audit.db", p->dir, p->dir, p->dir);
+	assert_int_equal(system(cmd), 0);
+	start(p);
+	send_end(p, &id);
+	verify(p, &id, true);
+	assert_int_equal(recorded_bytes(p, &id), at);
+	assert_int_equal(recorded_bytes(p, &between), n);
+	unsigned events = 0;
+	assert_int_equal(index_audit(p->reader, &f, count_row, &events, NULL), 0);
+	assert_int_equal(events, 1);
+	stop(p);
+}
+
+/* KILLS=n: while it cuts anew it is killed at any moment, again and again. What comes out is the same. */
+static void killed_over_it_nothing_is_lost(void **state)
+{
+	struct place *p = *state;
+	const char *kills = getenv("KILLS");
+	unsigned seed = 99, n = kills ? (unsigned)strtoul(kills, NULL, 10) : 12;
+	uint64_t at[3] = {0};
+	struct id id[3];
+	char path[256];
+
+	start(p);
+	for (int i = 0; i < 3; i++)
+		some_session(p, &id[i], &at[i]);
+	send_bytes(p, &id[0], &at[0], 40 * MIB);
+	consumed(p, NULL);
+	for (int i = 1; i < 3; i++)
+		send_bytes(p, &id[i], &at[i], 2000);
+	consumed(p, NULL);
+	stop(p);
+	remove_index(p); /* all three: from their files, and from the log's word */
+	for (unsigned k = 0; k < n; k++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			start(p);
+			pause();
+		}
+		usleep(rand_r(&seed) % 400000);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		/* Between two kills there is damage of another kind, behind what the log vouches for. */
+		open_path(p, &id[k % 3], "mrec", path);
+		if (k % 4 == 3 && access(path, F_OK) == 0) {
+			int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+			assert_int_equal(write(fd, "torn", 4), 4);
+			close(fd);
+		}
+	}
+	start(p);
+	for (int i = 0; i < 3; i++) {
+		send_end(p, &id[i]);
+		verify(p, &id[i], true);
+		assert_int_equal(recorded_bytes(p, &id[i]), at[i]);
+	}
+	stop(p);
+}
+
+static off_t vouched_size(struct place *p, const struct id *id)
+{
+	struct parts parts;
+
+	assert_int_equal(parts_read(&parts, p->dir, NULL), 0);
+	const struct part *part = parts_find(&parts, id);
+	assert_non_null(part);
+	off_t size = (off_t)part->size;
+	parts_finish(&parts);
+	return size;
+}
+
 /* The log vouches for a file up to several places: what stands in front of the damage is not lost with it. */
 static void a_file_is_good_as_far_as_the_log_vouches(void **state)
 {
@@ -385,11 +482,13 @@ static void a_file_is_good_as_far_as_the_log_vouches(void **state)
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		uint64_t at = 0;
 		long_session(p, &id, &at, &opened);
-		start(p);
-		send_bytes(p, &id, &at, 5000);
-		consumed(p, NULL);
-		stop(p);
 		open_path(p, &id, "mrec", path);
+		do { /* until what comes last lets no segment go, and so is not in the log */
+			start(p);
+			send_bytes(p, &id, &at, 5000);
+			consumed(p, NULL);
+			stop(p);
+		} while (size_of(path) == vouched_size(p, &id));
 		ends[i](path);
 		start(p);
 		send_end(p, &id);
@@ -501,6 +600,8 @@ int main(void)
 	    CUTTER_TEST(a_file_lost_under_the_recorder_loses_nothing),
 	    CUTTER_TEST(what_is_really_gone_is_told_truly),
 	    CUTTER_TEST(a_lost_index_loses_nothing_of_an_open_recording),
+	    CUTTER_TEST(an_index_that_is_set_back_loses_nothing),
+	    CUTTER_TEST(killed_over_it_nothing_is_lost),
 	    CUTTER_TEST(a_file_is_good_as_far_as_the_log_vouches),
 	    CUTTER_TEST(a_changed_file_holds_its_segments),
 	    CUTTER_TEST(the_log_knows_before_a_segment_goes),
