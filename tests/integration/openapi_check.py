@@ -432,7 +432,7 @@ def finished_rounds(api, agent, task):
 
 def keeping(api, agent):
     reason = {"reason": "the document's check"}
-    _, made = api.call("POST", "/v1/holds", {201}, body={"agent": agent, "from": "2026-01-01T00:00:00Z", **reason})
+    _, made = api.call("POST", "/v1/holds", {201}, body={"agent": agent, "until": "2026-01-01T00:00:00Z", **reason})  # of no session here
     _, listed = api.call("GET", "/v1/holds", {200}, query="?all=true")
     if made and listed and made["hold"] not in [h["id"] for h in listed["holds"]]:
         api.fail("GET /v1/holds does not list the hold that was just set")
