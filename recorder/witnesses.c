@@ -98,10 +98,11 @@ static void set_state(struct witnesses *w, struct witness *x, enum witness_state
 
 static void alarm_hole(struct witnesses *w, const char *who)
 {
-	alarms_set(w->p.alarms, "record_hole",
-		   "Keep a copy of record/, and run muxctl verify --all with the heads of a witness. After a restore that "
-		   "was meant, have the witness take the log anew.",
-		   "the log is not what %s knows of it: a part of the record is gone, or there are two of it", who);
+	alarms_set(
+	    w->p.alarms, "record_hole",
+	    "Keep a copy of record/, and run muxctl verify --all with the heads of a witness. After a restore that "
+	    "was meant, have the witness take the log anew.",
+	    "the log is not what %s knows of it: a part of the record is gone, or there are two of it", who);
 }
 
 void witnesses_use_key(struct witnesses *w, const struct signer *s)
@@ -190,12 +191,15 @@ static int restore(struct witnesses *w, struct err *e)
 	struct chain_entry en;
 	int rc = chain_reader_create_last(w->dir, &r, e);
 
-	while (rc == 0 && (rc = chain_reader_next(r, &en, e)) == 1) {
-		if (!w->file_wall_ns)
+	while (rc >= 0 && (rc = chain_reader_next(r, &en, e)) != 0) {
+		if (rc == ERR_CORRUPT) { /* verify's to tell; the reader goes on behind it */
+			rc = 0;
+			continue;
+		}
+		if (rc == 1 && !w->file_wall_ns)
 			w->file_wall_ns = en.wall_ns;
-		if (en.type == CHAIN_ANCHOR)
+		if (rc == 1 && en.type == CHAIN_ANCHOR)
 			take_anchor(w, &en);
-		rc = 0;
 	}
 	chain_reader_destroy(r);
 	return rc;
