@@ -188,6 +188,7 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 		return err_set(e, ERR_TOKEN_FORGED, "the token was not signed here");
 	}
 	id_new(&out->grant.id);
+	out->grant.kind = GRANT_AGENT; /* staff may have more connections */
 	out->grant.scopes = strcmp(token, "good") == 0 ? 0xff : SCOPE_FILES;
 	snprintf(out->grant.agent, sizeof(out->grant.agent), "demo");
 	snprintf(out->grant.principal, sizeof(out->grant.principal), "p");
