@@ -81,7 +81,7 @@ install: all ## into PREFIX (DESTDIR is honoured)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/muxd $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
-	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
+	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
 	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
 images: all ## container images as tars in build/, without an engine (as root)
 	deploy/image/image.sh muxd $(BUILD) $(BUILD)/muxd-image.tar muxd:$(VERSION)
