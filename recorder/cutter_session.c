@@ -224,8 +224,10 @@ static int cut_end(struct cutter *c, struct cut_session *s, const struct segment
 		     ? index_put_end(c->index, &s->id, exit, sr->lsn, follower_wall_ns(c->follower, sr->rec.boot_ns), e)
 		     : err_set(e, ERR_NOMEM, "out of memory");
 	free(exit);
-	if (rc == 0 && !s->seal_ns)
+	if (rc == 0 && !s->seal_ns) {
 		s->seal_ns = clock_boot_ns() + SEAL_DELAY_NS;
+		cut_tell_streams(c, s);
+	}
 	return rc;
 }
 

@@ -127,6 +127,8 @@ uint64_t cut_seal_next(const struct cutter *c);
 bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size);
 int cut_seal_mend(struct cutter *c, const char *path, struct err *e);
 int cut_checkpoint(struct cutter *c, struct err *e);
+/* A terminal or an exec has ended: bytes and digests of its streams become an audit event. */
+void cut_tell_streams(struct cutter *c, const struct cut_session *s);
 /* Of one that changed, inside an index transaction. state: room to work in. */
 int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e);
 

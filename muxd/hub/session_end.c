@@ -257,6 +257,12 @@ static const char *end_event(const struct session *s)
 	return s->kind == SESSION_ROUND ? "round.end" : "session.end";
 }
 
+/* NULL: the hub has none, the recorder tells it (session.streams). */
+static const char *digest_of(const struct session_result *r, int stream)
+{
+	return r->sha256[stream][0] ? r->sha256[stream] : NULL;
+}
+
 static int audit_end(struct session *s)
 {
 	const char *outcome = exit_cause_name(s->result.cause);
@@ -271,10 +277,10 @@ static int audit_end(struct session *s)
 	if (s->kind == SESSION_PORT)
 		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
 	return audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
-			   json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s,s:s}", "session", s->id_text, "task",
+			   json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s*,s:s*}", "session", s->id_text, "task",
 				     s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
 				     "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],
-				     "stdout_sha256", r->sha256[1], "stderr_sha256", r->sha256[2]));
+				     "stdout_sha256", digest_of(r, 1), "stderr_sha256", digest_of(r, 2)));
 }
 
 /* Again until there is room for it: an end that the audit log does not tell would look like work that goes on. */
