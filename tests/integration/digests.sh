@@ -21,6 +21,7 @@ check() {
 	equal "$1: stderr" "$(wc -c <"$3") $(sha256sum <"$3" | cut -d' ' -f1)" "$(jq -r '"\(.stderr_bytes) \(.stderr_sha256)"' "$tmp/told")"
 	equal "$1: stdin" "$4 null" "$(jq -r '"\(.stdin_bytes) \(.stdin_sha256)"' "$tmp/told")"
 	muxctl audit -n 1000 --event session.end -o json | grep -F "$id" | grep -q '_sha256":""' && fail "$1: an empty digest is told"
+	return 0
 }
 printf 'typed' | sshc "$token" $agent 'cat; seq 100000; seq 77 >&2' >"$tmp/out" 2>"$tmp/err" || fail "no exec"
 check "exec" "$tmp/out" "$tmp/err" 5
@@ -42,3 +43,4 @@ exec 7>&-
 wait $!
 equal "with the recorder killed in between" 100004 "$(wc -c <"$tmp/out")"
 check "a kill in between" "$tmp/out" "$tmp/none" 5
+ok "what was shown is in the audit log"
