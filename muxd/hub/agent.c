@@ -313,15 +313,6 @@ static void on_echo(void *arg, uint32_t channel, bool on)
 		s->echo_off = !on;
 }
 
-static void on_mode(void *arg, uint32_t channel, bool prompt)
-{
-	struct session *s = by_channel(arg, channel);
-
-	if (s)
-		session_on_mode(s, prompt);
-	hub_flush(((struct agent *)arg)->hub);
-}
-
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 {
 	struct session *s = by_channel(arg, channel);
@@ -345,7 +336,6 @@ static const struct link_ops link_callbacks = {.up = on_up,
 					       .data = on_data,
 					       .input_consumed = on_consumed,
 					       .echo = on_echo,
-					       .mode = on_mode,
 					       .cleared = on_cleared,
 					       .exited = on_exited};
 

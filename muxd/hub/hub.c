@@ -136,17 +136,13 @@ static int start_timers(struct hub *h)
 {
 	h->second = malloc(sizeof(*h->second));
 	h->idle = malloc(sizeof(*h->idle));
-	h->ahead_timer = malloc(sizeof(*h->ahead_timer));
-	if (!h->second || !h->idle || !h->ahead_timer || pace_create(h)) {
+	if (!h->second || !h->idle || pace_create(h)) {
 		free(h->second);
 		free(h->idle);
-		free(h->ahead_timer);
 		h->second = NULL;
 		return ERR_NOMEM;
 	}
 	uv_timer_init(h->loop, h->second);
-	uv_timer_init(h->loop, h->ahead_timer);
-	h->ahead_timer->data = h;
 	uv_idle_init(h->loop, h->idle);
 	h->second->data = h;
 	h->idle->data = h;
@@ -179,7 +175,6 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->attachments);
 	TAILQ_INIT(&h->pending);
 	TAILQ_INIT(&h->paced);
-	TAILQ_INIT(&h->ahead);
 	TAILQ_INIT(&h->screens);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
@@ -258,7 +253,6 @@ void hub_destroy(struct hub *h)
 	free(h->recovery);
 	json_decref(h->alarms);
 	uv_close((uv_handle_t *)h->second, free_handle);
-	uv_close((uv_handle_t *)h->ahead_timer, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);
 	pace_destroy(h);
 	audit_failures_end(h);

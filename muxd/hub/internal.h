@@ -22,7 +22,6 @@
 #include "muxd/hub/setup.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/transfer.h"
-#include "muxd/hub/typeahead.h"
 #include "policy/revocation.h"
 #include "policy/time_floor.h"
 
@@ -154,10 +153,6 @@ struct session {
 	    in_flight;   /* without a terminal: what the program has not taken yet, to be sent again after a break */
 	uint64_t in_eof; /* 1 + offset of the end, 0 = open */
 	struct buf in_queue; /* a round's stdin waiting for room */
-	struct typeahead ahead;
-	uint64_t
-	    ahead_ns; /* boot: until when input waits at most; 0: it does not, and the session is not in hub->ahead */
-	TAILQ_ENTRY(session) of_ahead;
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
 	bool audit_due; /* its end is in the ring, and the audit log had no room for it */
 	enum exit_cause kill_cause;
@@ -252,8 +247,7 @@ struct hub {
 	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
-	uv_timer_t *pace, *ahead_timer;
-	TAILQ_HEAD(, session) ahead; /* those whose input waits for the mode of their terminal (typeahead.h) */
+	uv_timer_t *pace;
 	bool flushing, recovered, stopping;
 	bool paused;        /* the record cannot be written */
 	uint64_t paused_at; /* since then */
@@ -295,8 +289,6 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 /* What of the input the program had not taken when the link broke; from where input goes on. */
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
 void session_input_again(struct session *s, uint64_t from); /* ... once the channel is resumed */
-void session_on_mode(struct session *s, bool prompt);       /* of its terminal (typeahead.h) */
-void session_input_forget(struct session *s);               /* nothing waits any more */
 void session_pump_input(struct session *s);                 /* what is queued, then the end if it is wanted */
 void session_wake_input(struct session *s);                 /* who waits for room is told, if there is some */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken);

@@ -139,7 +139,6 @@ void session_free(struct session *s)
 		keep_finish(&s->keep[i]);
 	}
 	regain_forget(s);
-	session_input_forget(s);
 	buf_finish(&s->in_queue);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);

@@ -161,74 +161,6 @@ static int name_typist(struct session *s, const struct attachment *by)
 	return rc;
 }
 
-/* ---- typed ahead */
-
-static void go_on(struct session *s)
-{
-	session_input_forget(s);
-	session_pump_input(s);
-	session_wake_input(s);
-}
-
-static void on_ahead(uv_timer_t *t)
-{
-	struct hub *h = t->data;
-	uint64_t now = clock_boot_ns(), next = UINT64_MAX;
-	struct session *s, *after;
-
-	for (s = TAILQ_FIRST(&h->ahead); s; s = after) {
-		after = TAILQ_NEXT(s, of_ahead);
-		if (s->ahead_ns > now && s->ahead_ns < next)
-			next = s->ahead_ns;
-		if (s->ahead_ns <= now)
-			go_on(s);
-	}
-	if (next != UINT64_MAX)
-		uv_timer_start(t, on_ahead, (next - now) / NS_PER_MS + 1, 0);
-	hub_flush(h);
-}
-
-static void wait_for_mode(struct session *s, uint64_t wait_ns)
-{
-	struct hub *h = s->hub;
-	uint64_t ms = wait_ns / NS_PER_MS + 1;
-
-	if (!s->ahead_ns)
-		TAILQ_INSERT_TAIL(&h->ahead, s, of_ahead);
-	s->ahead_ns = clock_boot_ns() + wait_ns;
-	uv_update_time(h->loop);
-	if (!uv_is_active((uv_handle_t *)h->ahead_timer) || uv_timer_get_due_in(h->ahead_timer) > ms)
-		uv_timer_start(h->ahead_timer, on_ahead, ms, 0);
-}
-
-void session_input_forget(struct session *s)
-{
-	if (s->ahead_ns)
-		TAILQ_REMOVE(&s->hub->ahead, s, of_ahead);
-	s->ahead_ns = 0;
-}
-
-void session_on_mode(struct session *s, bool prompt)
-{
-	typeahead_mode(&s->ahead, prompt, clock_boot_ns());
-	if (s->ahead_ns)
-		go_on(s);
-}
-
-/* Where nothing is masked there is nothing to wait for. */
-static size_t ahead_take(struct session *s, const void *p, size_t n)
-{
-	uint64_t wait = 0;
-	size_t take;
-
-	if (!s->launch.pty || !s->hub->conf->mask_input)
-		return n;
-	take = typeahead_take(&s->ahead, p, n, clock_boot_ns(), &wait);
-	if (!take)
-		wait_for_mode(s, wait);
-	return take;
-}
-
 /* Bytes taken; 0 = not now: session_wake_input() tells when. */
 ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n)
 {
@@ -243,8 +175,6 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 	if (rc)
 		return rc;
 	room = input_room(s);
-	if (room)
-		take = ahead_take(s, p, take);
 	take = take < room ? take : room;
 	if (!take)
 		return 0;
@@ -261,8 +191,6 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 	if (by)
 		by->typed += take;
 	s->hub->stats.bytes_in += take;
-	if (s->launch.pty)
-		typeahead_sent(&s->ahead, p, take, clock_boot_ns());
 	deliver(s, at, p, take);
 	agent_touch(s->agent);
 	return (ssize_t)take;

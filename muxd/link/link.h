@@ -88,9 +88,6 @@ struct link_ops {
 	 * After link_resume() it is told once whatever it is; until then what was before holds.
 	 */
 	void (*echo)(void *arg, uint32_t channel, bool on);
-	/* Behind it, each time: the terminal's mode changed. prompt: to that of a password or of a line editor, not
-	 * back to the one in which commands run. Optional. */
-	void (*mode)(void *arg, uint32_t channel, bool prompt);
 	/* After the last data of every stream. */
 	void (*exited)(void *arg, uint32_t channel, const struct link_exit *x);
 	/* Activity of the stream; rtt of the last PING. Optional. */

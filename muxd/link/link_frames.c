@@ -298,13 +298,11 @@ static int on_echo(struct link *l, const struct frame *f, const char **why)
 		return rc;
 	if (!c->pty)
 		return breaks(why, "ECHO of a program without a terminal");
-	if (on != !c->echo_off || c->echo_unsaid) {
-		c->echo_off = !on;
-		c->echo_unsaid = false;
-		l->ops->echo(l->arg, f->channel, on);
-	}
-	if (l->ops->mode)
-		l->ops->mode(l->arg, f->channel, f->u.number != (ECHO_ON | ECHO_CANONICAL));
+	if (on == !c->echo_off && !c->echo_unsaid)
+		return 0;
+	c->echo_off = !on;
+	c->echo_unsaid = false;
+	l->ops->echo(l->arg, f->channel, on);
 	return 0;
 }
 

@@ -7,9 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ECHO_TICK_NS  (100 * MS_NS)
-#define ECHO_FIRST_NS (1 * MS_NS) /* behind an Enter, then twice as long each time: what a command does, it does soon  \
-				   */
+#define ECHO_TICK_NS   (100 * MS_NS)
 #define ECHO_TYPING_NS (2000 * MS_NS)
 #define REPORT_STEP    (INPUT_WINDOW / 4)
 
@@ -147,18 +145,14 @@ static int queue_add(struct channel *c, const uint8_t *p, size_t n)
 	return 0;
 }
 
-static void watch_echo(struct channel *c, uint8_t last)
+static void watch_echo(struct channel *c)
 {
-	bool enter = last == '\r' || last == '\n';
-
 	if (!c->pty || c->out[0].src.fd < 0)
 		return;
 	channel_check_echo(c);
 	c->echo_until_ns = c->m->loop.now_ns + ECHO_TYPING_NS;
-	if (c->echo_timer.at && !enter)
-		return;
-	c->echo_step_ns = enter ? ECHO_FIRST_NS : ECHO_TICK_NS;
-	timer_arm(&c->m->loop, &c->echo_timer, c->m->loop.now_ns + c->echo_step_ns);
+	if (!c->echo_timer.at)
+		timer_arm(&c->m->loop, &c->echo_timer, c->m->loop.now_ns + ECHO_TICK_NS);
 }
 
 static int deliver(struct channel *c, const uint8_t *p, size_t n)
@@ -184,7 +178,7 @@ static int deliver(struct channel *c, const uint8_t *p, size_t n)
 			return -1;
 		watch_input(c);
 	}
-	watch_echo(c, p[n - 1]);
+	watch_echo(c);
 	return 0;
 }
 
@@ -248,7 +242,6 @@ void channel_echo_tick(struct timer *t)
 	if (c->out[0].src.fd < 0)
 		return;
 	channel_check_echo(c);
-	c->echo_step_ns = 2 * c->echo_step_ns < ECHO_TICK_NS ? 2 * c->echo_step_ns : ECHO_TICK_NS;
 	if (c->m->loop.now_ns < c->echo_until_ns)
-		timer_arm(&c->m->loop, t, c->m->loop.now_ns + c->echo_step_ns);
+		timer_arm(&c->m->loop, t, c->m->loop.now_ns + ECHO_TICK_NS);
 }

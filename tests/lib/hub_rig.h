@@ -185,14 +185,12 @@ static void hub_turn(struct hub_rig *r)
 }
 
 /* Turns until the condition holds; a loaded machine may need more of them. */
-/* The condition may act: once it holds it is not tried again. */
 #define hub_until(r, condition)                                                                                        \
 	({                                                                                                             \
 		uint64_t until_ = clock_boot_ns() + 60 * NS_PER_SEC;                                                   \
-		bool held_;                                                                                            \
-		while (!(held_ = !!(condition)) && clock_boot_ns() < until_)                                           \
+		while (!(condition) && clock_boot_ns() < until_)                                                       \
 			hub_turn(r);                                                                                   \
-		held_;                                                                                                 \
+		!!(condition);                                                                                         \
 	})
 
 RIG_UNUSED static void hub_turns(struct hub_rig *r, unsigned ms)
