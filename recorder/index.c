@@ -230,7 +230,7 @@ static int64_t key_mark(const struct index *ix)
 
 int index_key_is_new(struct index *ix, bool *out, struct err *e)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *s = NULL;
 	int step, rc = index_stmt(ix, SQL_GET_KEY, &s, e);
 
 	if (rc)
@@ -243,7 +243,7 @@ int index_key_is_new(struct index *ix, bool *out, struct err *e)
 
 int index_put_key(struct index *ix, struct err *e)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *s = NULL;
 	int rc = ix->keyed ? index_stmt(ix, SQL_PUT_KEY, &s, e) : 0;
 
 	if (rc || !ix->keyed)
@@ -264,7 +264,7 @@ uint64_t index_take_unsound(struct index *ix)
 
 bool index_written_by_others(struct index *ix)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *s = NULL;
 	int64_t was = ix->version;
 
 	if (index_stmt(ix, SQL_VERSION, &s, NULL))

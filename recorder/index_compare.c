@@ -147,7 +147,7 @@ static int audit_entry(struct index_compare *c, const struct chain_entry *en, st
 	rc = index_stmt(c->p.index, SQL_AUDIT_ROW, &s, e);
 	if (rc == 0) {
 		index_bind_u64(s, ":lsn", en->journal_seq);
-		there = rc = step_row(c->p.index, s, e);
+		there = step_row(c->p.index, s, e);
 		const char *column = there == 1 ? judge(c, s, &want) : NULL;
 		bool put = there == 0 || column || (c->key_is_new && !row_sound(c->p.index, s, ROW_AUDIT));
 		if (there == 1)

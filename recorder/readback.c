@@ -70,7 +70,7 @@ static int read_header(struct reading *g, struct err *e)
 		rc = reserve(g, n, e);
 	if (!rc)
 		rc = file_read_at(g->fd, g->bytes, n, 0, g->path, e);
-	if (rc)
+	if (rc || !g->bytes)
 		return rc;
 	format_header_hash(g->bytes, n - DIGEST_LEN, g->r->hash);
 	if (memcmp(g->r->hash, g->bytes + n - DIGEST_LEN, DIGEST_LEN) != 0)

@@ -57,7 +57,7 @@ static void forget(struct exec_ids *x, struct exec_key *k)
 	struct owner *o = k->owner;
 
 	HASH_DEL(x->by_key, k);
-	HASH_DELETE(hh_session, x->by_session, k);
+	HASH_DELETE(hh_session, x->by_session, k); /* NOLINT(clang-analyzer-core.NullDereference): k is in it */
 	TAILQ_REMOVE(&x->order, k, order);
 	TAILQ_REMOVE(&o->keys, k, of_owner);
 	free(k);

@@ -73,7 +73,7 @@ static int add_tail(struct keep *k, const uint8_t *p, size_t n)
 	uint64_t held = k->tail_total < k->tail_cap ? k->tail_total : k->tail_cap;
 	int rc;
 
-	if (!k->tail_max || !n)
+	if (!k->tail_max || !n || !p)
 		return 0;
 	if (k->tail_cap < k->tail_max && k->tail_total + n > k->tail_cap) {
 		uint64_t want = held + n < k->tail_max ? held + n : k->tail_max;
@@ -82,6 +82,8 @@ static int add_tail(struct keep *k, const uint8_t *p, size_t n)
 		if (rc)
 			return rc;
 	}
+	if (!k->tail)
+		return ERR_NOMEM;
 	k->tail_total += n;
 	p += n - keep;
 	at = (size_t)((k->tail_total - keep) % k->tail_cap);

@@ -234,10 +234,11 @@ static void say_full(struct session *s)
 	struct attachment *a;
 	char text[256];
 
-	text_format(text, sizeof(text),
-		    "%.64s is at its limit of processes: this shell can start none, its own commands work; muxctl sandbox "
-		    "kill ends everything inside",
-		    s->agent->name);
+	text_format(
+	    text, sizeof(text),
+	    "%.64s is at its limit of processes: this shell can start none, its own commands work; muxctl sandbox "
+	    "kill ends everything inside",
+	    s->agent->name);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_notice(a, text, false);
 }

@@ -206,6 +206,10 @@ static void nursery_send(struct muxlet *m, struct birth *b)
 	struct nursery *n = &m->nursery;
 	int err;
 
+	if (!n->page) { /* it goes with its nursery */
+		nursery_kill(m);
+		return;
+	}
 	n->page->pid = 0;
 	n->page->failure.error = 0;
 	n->number = b->number;

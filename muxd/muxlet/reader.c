@@ -176,15 +176,31 @@ int reader_open(struct reader *r, struct loop *l, int dir)
 	return err;
 }
 
+static void drop_all(struct read_queue *q, bool opened)
+{
+	struct read_job *j;
+
+	while ((j = STAILQ_FIRST(q))) {
+		STAILQ_REMOVE_HEAD(q, entry);
+		if (opened)
+			close(j->fd);
+		free(j);
+	}
+}
+
 void reader_close(struct reader *r)
 {
 	if (!r->on)
 		return;
 	(void)pthread_mutex_lock(&r->lock);
 	r->stop = true;
+	drop_all(&r->todo, true);
+	drop_all(&r->done, false);
 	(void)pthread_cond_signal(&r->asked);
 	(void)pthread_mutex_unlock(&r->lock);
 	(void)pthread_detach(r->thread);
+	free(r->spare);
+	r->spare = NULL;
 	r->on = false;
 }
 

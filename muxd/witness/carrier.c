@@ -132,7 +132,8 @@ static int carry(struct worker *w, int64_t *out_seq, struct err *e)
 static uint64_t retry_ns(const struct worker *w)
 {
 	uint64_t most = w->conf->interval_ns < RETRY_MAX ? w->conf->interval_ns : RETRY_MAX;
-	uint64_t wait = NS_PER_SEC << (w->failures < 6 ? w->failures - 1 : 6);
+	unsigned doubled = w->failures ? w->failures - 1 : 0;
+	uint64_t wait = NS_PER_SEC << (doubled < 6 ? doubled : 6);
 
 	return wait < most ? wait : most;
 }
