@@ -19,6 +19,7 @@ node_back() {
 }
 # Whatever happened, the next story finds the node.
 finish() {
+	[ ! -s "$tmp/beats" ] || tail -n 5 "$tmp/beats" >&2
 	[ -z "$spare" ] || kill "$spare" 2>/dev/null
 	[ -z "$held" ] || kill "$held" 2>/dev/null
 	kubectl delete node spare --wait=false --request-timeout=10s >/dev/null 2>&1
@@ -30,7 +31,8 @@ trap 'exit 1' TERM INT
 beat() {
 	local now
 	now=$(date -u +%Y-%m-%dT%H:%M:%S.000000Z)
-	kubectl patch lease spare -n kube-node-lease --type=merge -p "{\"spec\":{\"renewTime\":\"$now\"}}" --request-timeout=10s >/dev/null 2>&1
+	kubectl patch lease spare -n kube-node-lease --type=merge -p "{\"spec\":{\"renewTime\":\"$now\"}}" --request-timeout=10s >/dev/null 2>>"$tmp/beats" ||
+		echo "$now: the second node's heartbeat was not taken" >>"$tmp/beats"
 }
 kubectl apply -f - >/dev/null <<-Y || fail "no second node"
 	apiVersion: v1
