@@ -4,6 +4,13 @@
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
+# flip FILE: another byte in its middle, whatever stands there
+flip() {
+	local at=$(($(stat -c %s "$1") / 2)) byte
+	byte=$(od -An -tu1 -j $at -N 1 "$1" | tr -d ' ')
+	printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek=$at conv=notrunc status=none
+}
+
 chmod 0711 "$tmp"
 conf() { printf 'record: {retain: %s, retain_wait: 0}\n' "$1" >"$tmp/muxd.yaml"; }
 conf 0
@@ -67,7 +74,7 @@ round sh -c 'seq 1 5000'
 two=$last
 path=$(file "$two")
 cp "$path" "$tmp/$two.mrec"
-printf 'x' | dd of="$path" bs=1 seek=$(($(stat -c %s "$path") / 2)) conv=notrunc status=none
+flip "$path"
 for how in "export --format text $two" "export --format asciicast-v2 $path" "replay --instant $two"; do
 	# shellcheck disable=SC2086
 	muxctl $how >"$tmp/out" 2>"$tmp/err"
@@ -110,7 +117,7 @@ trap tidy EXIT
 muxctl audit -n 1000 -o json >"$tmp/whole" || fail "no audit log offline"
 log=$state/record/chain/00000001.mchain
 cp "$log" "$tmp/log"
-printf 'x' | dd of="$log" bs=1 seek=$(($(stat -c %s "$log") / 2)) conv=notrunc status=none
+flip "$log"
 muxctl audit -n 1000 -o json >"$tmp/out" 2>"$tmp/err"
 equal "audit on a damaged log" 74 $?
 grep -q "the log is damaged: .*00000001.mchain: byte" "$tmp/err" && ok "names the damage" || fail "$(cat "$tmp/err")"
