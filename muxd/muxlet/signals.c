@@ -23,10 +23,10 @@ static void reap(struct muxlet *m)
 			return;
 		if (nursery_reaped(m, pid))
 			continue;
+		spares_reaped(m, pid); /* a channel may get its program by that */
 		c = muxlet_find_pid(m, pid);
 		if (c)
 			channel_on_exit(c, status);
-		spares_reaped(m, pid);
 	}
 	m->reap_more = m->loop.again = true; /* others have a turn first */
 }

@@ -165,25 +165,6 @@ static void refill_tick(struct timer *t)
 	refill(container_of(t, struct muxlet, spares.timer));
 }
 
-void spares_reaped(struct muxlet *m, pid_t pid)
-{
-	for (int i = 0; i < SPARES; i++)
-		if (m->spares.v[i].pid == pid)
-			m->spares.v[i].pid = 0; /* its socket tells the rest */
-	if (m->spares.wanted && m->spares.failed && m->loop.now_ns >= m->spares.tried_ns + REAPED_NS)
-		refill(m);
-}
-
-bool spares_have(const struct muxlet *m, pid_t pid)
-{
-	for (int i = 0; i < SPARES; i++)
-		if (m->spares.v[i].state != SPARE_NONE && m->spares.v[i].pid == pid)
-			return true;
-	return false;
-}
-
-/* ---- an order */
-
 /* It has no order any more, and is none. What it shares stays with the channel whose program it is. */
 static void leave(struct spare *s)
 {
@@ -197,6 +178,54 @@ static void leave(struct spare *s)
 	s->state = SPARE_NONE;
 	refill_in(s->m, s->m->spares.failed ? RETRY_NS : 0);
 }
+
+/* Its word may be there, unheard yet. From here on it can give none: without it the program was not begun. */
+static bool took(const struct spare *s)
+{
+	char byte = 0;
+
+	return s->state == SPARE_ORDERED && shutdown(s->src.fd, SHUT_RD) == 0 &&
+	       recv(s->src.fd, &byte, 1, MSG_DONTWAIT) == 1 && byte == TAKEN;
+}
+
+static void taken(struct spare *s)
+{
+	struct birth *b = s->birth;
+	pid_t pid = s->pid;
+
+	b->channel->failure = s->failure;
+	b->channel->spare = true;
+	s->failure = NULL;
+	leave(s);
+	muxlet_note(s->m, "channel %u: begun by a spare process", b->channel->number);
+	birth_settle(s->m, b, pid, 0, "");
+}
+
+void spares_reaped(struct muxlet *m, pid_t pid)
+{
+	for (int i = 0; i < SPARES; i++) {
+		struct spare *s = &m->spares.v[i];
+
+		if (s->pid != pid)
+			continue;
+		if (took(s))
+			taken(s); /* and is over already */
+		else
+			s->pid = 0; /* its socket tells the rest */
+	}
+	if (m->spares.wanted && m->spares.failed && m->loop.now_ns >= m->spares.tried_ns + REAPED_NS)
+		refill(m);
+}
+
+bool spares_have(const struct muxlet *m, pid_t pid)
+{
+	for (int i = 0; i < SPARES; i++)
+		if (m->spares.v[i].state != SPARE_NONE && m->spares.v[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* ---- an order */
 
 static void end(struct spare *s)
 {
@@ -226,22 +255,13 @@ static void next_one(struct spare *s)
 {
 	struct birth *b = s->birth;
 
+	if (s->pid && took(s)) {
+		taken(s);
+		return;
+	}
 	end(s);
 	if (b)
 		spares_add(s->m, b);
-}
-
-static void taken(struct spare *s)
-{
-	struct birth *b = s->birth;
-	pid_t pid = s->pid;
-
-	b->channel->failure = s->failure;
-	b->channel->spare = true;
-	s->failure = NULL;
-	leave(s);
-	muxlet_note(s->m, "channel %u: begun by a spare process", b->channel->number);
-	birth_settle(s->m, b, pid, 0, "");
 }
 
 static void spare_ready(struct source *src, uint32_t events)

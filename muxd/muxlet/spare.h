@@ -56,7 +56,10 @@ void spares_add(struct muxlet *m, struct birth *b);
 void spares_let_go(struct muxlet *m, const struct birth *b);
 /* The program of c has ended, or c goes: 0, or why it never began, if a spare should have become it. */
 int spares_failure(struct channel *c, const char **at);
-/* A process was reaped: room for another, perhaps; and perhaps it was a spare. */
+/*
+ * A process was reaped: room for another, perhaps; and perhaps it was a spare. Before the channel of a pid is looked
+ * for: one whose word was not heard yet has become a program, and that is over.
+ */
 void spares_reaped(struct muxlet *m, pid_t pid);
 bool spares_have(const struct muxlet *m, pid_t pid);
 
