@@ -227,6 +227,8 @@ static void leaves_make(const char *group, bool v2, uint64_t memory_max)
 		return;
 	while (made > 0)
 		rmdir(path[--made]);
+	if (v2) /* a group that hands memory down takes no processes itself */
+		(void)knob_write(group, "cgroup.subtree_control", "-memory");
 }
 
 static void group_set(struct cgroup *g, enum cgroup_kind k, const char *path, bool v2)
