@@ -78,6 +78,7 @@ static int add_namespaces(scmp_filter_ctx ctx)
 
 #define LOW    UINT64_C(0xffffffff) /* all the kernel looks at of a pid: comparing 64 bits would be walked around */
 #define MUXLET 1
+#define THREAD 2 /* of muxlet's: READER_NUMBER in muxd/muxlet/reader.h */
 
 static int add_one(scmp_filter_ctx ctx, int nr, unsigned arg, uint64_t value)
 {
@@ -94,9 +95,9 @@ static int add_two(scmp_filter_ctx ctx, int nr, uint64_t which, uint64_t who)
 }
 
 /*
- * What would change muxlet, which is process 1 and of the same user. What reads or writes its memory is refused by the
- * kernel, for it is not dumpable. A set of all processes of a user has muxlet in it, whoever is named: there is one
- * user. muxd/muxlet/guard.c has the same for pods.
+ * What would change muxlet, which is process 1 and of the same user, by the number of either of its threads. What reads
+ * or writes its memory is refused by the kernel, for it is not dumpable. A set of all processes of a user has muxlet in
+ * it, whoever is named: there is one user. muxd/muxlet/guard.c has the same for pods.
  */
 static int add_muxlet(scmp_filter_ctx ctx)
 {
@@ -113,14 +114,16 @@ static int add_muxlet(scmp_filter_ctx ctx)
 				     SCMP_SYS(pidfd_open)};
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < sizeof(by_pid) / sizeof(by_pid[0]); i++)
-		rc = add_one(ctx, by_pid[i], 0, MUXLET);
-	rc = rc ? rc : add_one(ctx, SCMP_SYS(tgkill), 1, MUXLET);
-	rc = rc ? rc : add_one(ctx, SCMP_SYS(rt_tgsigqueueinfo), 1, MUXLET);
-	rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PROCESS, MUXLET);
+	for (uint64_t id = MUXLET; rc == 0 && id <= THREAD; id++) {
+		for (size_t i = 0; rc == 0 && i < sizeof(by_pid) / sizeof(by_pid[0]); i++)
+			rc = add_one(ctx, by_pid[i], 0, id);
+		rc = rc ? rc : add_one(ctx, SCMP_SYS(tgkill), 1, id);
+		rc = rc ? rc : add_one(ctx, SCMP_SYS(rt_tgsigqueueinfo), 1, id);
+		rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PROCESS, id);
+		rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PROCESS, id);
+	}
 	rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PGRP, MUXLET);
 	rc = rc ? rc : add_one(ctx, SCMP_SYS(setpriority), 0, PRIO_USER);
-	rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PROCESS, MUXLET);
 	rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PGRP, MUXLET);
 	return rc ? rc : add_one(ctx, SCMP_SYS(ioprio_set), 0, IOPRIO_WHO_USER);
 }

@@ -280,6 +280,8 @@ static int set_up(struct muxlet *m, const struct options *o)
 		rc = timer_reserve(&m->loop, TIMERS_OWN);
 	if (!rc)
 		rc = signals_open(m);
+	if (!rc && (getpid() == 1 || o->programs_fd >= 0))
+		(void)reader_open(&m->reader, &m->loop, o->programs_fd >= 0, o->usage_fd);
 	if (!rc) {
 		watch_open(m);
 		clear_open(m);
@@ -288,8 +290,6 @@ static int set_up(struct muxlet *m, const struct options *o)
 		if (m->own_pod)
 			memory_open(m, "/sys/fs/cgroup");
 		nursery_open(m, o->programs_fd);
-		if (o->programs_fd >= 0)
-			(void)reader_open(&m->reader, &m->loop, o->usage_fd);
 	}
 	return rc ? rc : listener_open(m, o->listen_fd);
 }

@@ -167,7 +167,10 @@ static bool may_end(const struct channel *c)
 	return c->pid && !c->staff;
 }
 
-/* What a program left behind it is in its group still; the number is nobody else's as long as somebody is. */
+/*
+ * What a program left behind it is in its group still; the number is nobody else's as long as somebody is. A process of
+ * that number is somebody else, whom it was given to when all had gone: the leader was reaped.
+ */
 static size_t end_left_behind(struct muxlet *m, size_t most)
 {
 	struct memory *mem = &m->memory;
@@ -176,7 +179,7 @@ static size_t end_left_behind(struct muxlet *m, size_t most)
 	for (size_t i = 1; i <= MEMORY_PAST && n < most; i++) {
 		pid_t *group = &mem->past[(mem->at + MEMORY_PAST - i) % MEMORY_PAST];
 
-		n += *group && !muxlet_find_pid(m, *group) && kill(-*group, SIGKILL) == 0;
+		n += *group && getsid(*group) < 0 && kill(-*group, SIGKILL) == 0;
 		*group = 0;
 	}
 	return n;

@@ -216,7 +216,10 @@ static void nursery_send(struct muxlet *m, struct birth *b)
 	err = order_send(&b->order, n->src.fd);
 	if (err == EPIPE || err == ECONNRESET || err == ENOTCONN) {
 		nursery_kill(m);
-		return;
+		if (++b->tries < NURSERY_TRIES)
+			return;
+		muxlet_note(m, "a program was not started: its nursery died %u times", b->tries);
+		err = EAGAIN;
 	}
 	dequeue(n, b);
 	if (err) {

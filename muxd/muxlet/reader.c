@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define STACK     (64 * 1024)
@@ -37,6 +38,8 @@ static void *reader_run(void *arg)
 	struct read_job *j;
 
 	(void)pthread_mutex_lock(&r->lock);
+	r->id = (pid_t)syscall(SYS_gettid);
+	(void)pthread_cond_signal(&r->begun);
 	while (!r->stop) {
 		j = STAILQ_FIRST(&r->todo);
 		if (!j) {
@@ -95,7 +98,13 @@ static int thread_start(struct reader *r)
 	err = pthread_create(&r->thread, &attr, reader_run, r);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	(void)pthread_attr_destroy(&attr);
-	return err;
+	if (err)
+		return err;
+	(void)pthread_mutex_lock(&r->lock);
+	while (!r->id)
+		(void)pthread_cond_wait(&r->begun, &r->lock);
+	(void)pthread_mutex_unlock(&r->lock);
+	return 0;
 }
 
 static uint64_t number_at(int fd)
@@ -153,7 +162,7 @@ void reader_took(struct reader *r, uint64_t begun_ns)
 		r->until_ns = now + SLOW_FOR;
 }
 
-int reader_open(struct reader *r, struct loop *l, int dir)
+int reader_open(struct reader *r, struct loop *l, bool reads, int dir)
 {
 	int err;
 
@@ -169,10 +178,16 @@ int reader_open(struct reader *r, struct loop *l, int dir)
 	err = -source_watch(l, &r->src, EPOLLIN);
 	err = err ? err : pthread_mutex_init(&r->lock, NULL);
 	err = err ? err : pthread_cond_init(&r->asked, NULL);
+	err = err ? err : pthread_cond_init(&r->begun, NULL);
 	err = err ? err : thread_start(r);
 	if (err)
 		source_close(l, &r->src);
 	r->on = !err;
+	if (!err && getpid() == 1 && r->id != READER_NUMBER) {
+		reader_close(r); /* anybody could change muxlet by that number */
+		return EPERM;
+	}
+	r->on = r->on && reads;
 	return err;
 }
 
@@ -190,7 +205,7 @@ static void drop_all(struct read_queue *q, bool opened)
 
 void reader_close(struct reader *r)
 {
-	if (!r->on)
+	if (!r->id)
 		return;
 	(void)pthread_mutex_lock(&r->lock);
 	r->stop = true;

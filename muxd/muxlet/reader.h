@@ -36,11 +36,19 @@ struct read_job {
 };
 STAILQ_HEAD(read_queue, read_job);
 
+/*
+ * Locally muxlet is process 1, and its thread, begun before any other process there is, has this number. A call that
+ * takes the number of a thread reaches all of muxlet by it (limits), so control/local/seccomp.c refuses it as it
+ * does 1.
+ */
+#define READER_NUMBER 2
+
 struct reader {
-	bool on; /* the thread runs */
+	bool on;  /* the thread runs, and reads */
+	pid_t id; /* of the thread; 0: it has not begun */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of the queues and `stop`; held for a few instructions */
-	pthread_cond_t asked;
+	pthread_cond_t asked, begun;
 	struct read_queue todo, done;
 	struct read_job *spare; /* the last one is kept for the next */
 	bool stop;
@@ -51,8 +59,11 @@ struct reader {
 	struct source src; /* eventfd: something is done */
 };
 
-/* 0 or errno: without it callers read themselves. dir: of the programs' group, closed; -1: none. */
-int reader_open(struct reader *r, struct loop *l, int dir);
+/*
+ * Before muxlet has any child. 0 or errno: without it callers read themselves. reads: programs have a group; else the
+ * thread only keeps its number. dir: of that group, closed; -1: not known.
+ */
+int reader_open(struct reader *r, struct loop *l, bool reads, int dir);
 /*
  * Must the thread read now? While the group is nearly full, and for a while after: a hand-over costs a third of what a
  * flood can be.

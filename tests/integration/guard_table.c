@@ -3,6 +3,7 @@
  * and what must come of it. A static program, so that it runs in any image. Prints one line per surprise; exit 1 then.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ioprio.h>
@@ -24,10 +25,35 @@
 
 #define HIGH(pid) ((long)((uint64_t)(uint32_t)(pid) | UINT64_C(0x5ead000000000000)))
 
-enum who { MUXLET, MUXLET_HIGH, GROUP, EVERYBODY, USER, OWN_USER, ZERO, OWN, CHILD, CHILD_HIGH, NOBODY, WHOS };
-static const char *const who_names[] = {
-    "muxlet",  "muxlet with high bits",  "muxlet's group", "everybody", "the user", "one's own user", "0", "oneself",
-    "a child", "a child with high bits", "nobody"};
+enum who {
+	MUXLET,
+	MUXLET_HIGH,
+	THREAD,
+	THREAD_HIGH,
+	GROUP,
+	EVERYBODY,
+	USER,
+	OWN_USER,
+	ZERO,
+	OWN,
+	CHILD,
+	CHILD_HIGH,
+	NOBODY,
+	WHOS
+};
+static const char *const who_names[] = {"muxlet",
+					"muxlet with high bits",
+					"muxlet's thread",
+					"its thread with high bits",
+					"muxlet's group",
+					"everybody",
+					"the user",
+					"one's own user",
+					"0",
+					"oneself",
+					"a child",
+					"a child with high bits",
+					"nobody"};
 
 static long ids[WHOS];
 static int tried, surprises;
@@ -155,6 +181,8 @@ static void try_one(const struct call *c, enum who w)
 		return;
 	if (w == ZERO && !c->zero_is_own)
 		return;
+	if ((w == THREAD || w == THREAD_HIGH) && !who)
+		return;
 	if (w == ZERO || w == OWN || w == CHILD || w == CHILD_HIGH)
 		want = 0;
 	if (w == NOBODY)
@@ -218,6 +246,31 @@ static void try_others(void)
 	}
 }
 
+/* The one that is not the first; muxlet has no third. */
+static void find_thread(void)
+{
+	char path[64];
+	struct dirent *e;
+	DIR *d;
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)muxlet);
+	d = opendir(path);
+	expect(path, "muxlet", d ? 0 : -1, errno, 0);
+	while (d && (e = readdir(d)))
+		if (atoi(e->d_name) && atoi(e->d_name) != muxlet) {
+			ids[THREAD] = atoi(e->d_name);
+			n++;
+		}
+	if (d)
+		closedir(d);
+	expect("more threads than were tried", "muxlet", n > 1 ? -1 : 0, EDOM, 0);
+	if (muxlet == 1)
+		expect("the thread that a local muxlet has", "muxlet", n == 1 ? 0 : -1, ENOENT, 0);
+	if (n)
+		ids[THREAD_HIGH] = HIGH(ids[THREAD]);
+}
+
 int main(void)
 {
 	muxlet = getppid();
@@ -227,6 +280,7 @@ int main(void)
 		for (;;)
 			pause();
 	}
+	find_thread();
 	getrlimit(RLIMIT_NOFILE, &limit);
 	sched_getaffinity(0, sizeof(cpus), &cpus);
 	attr.nice = getpriority(PRIO_PROCESS, 0);
