@@ -61,7 +61,7 @@ struct conn {
 
 typedef int service_op(struct conn *c, const json_t *request, struct err *e);
 
-/* service.c: queue and send. */
+/* Queue and send. */
 int conn_send(struct conn *c, json_t *o); /* steals o */
 int conn_send_bytes(struct conn *c, uint8_t first, const void *p, size_t n);
 int conn_flush(struct conn *c);
@@ -79,14 +79,15 @@ void conn_forget_page(struct conn *c);
 /* What was journaled before the question is in the answer; for lists in the index too. */
 void conn_catch_up(struct conn *c, bool lists);
 
-/* service_ops.c */
-int service_dispatch(struct conn *c, const json_t *request, struct err *e);
 /* Verifies the token of the request into c->grant; a failure is audited. */
 int conn_grant(struct conn *c, const json_t *request, struct err *e);
 /* Questions of the daemon's own processes alone; a refusal is audited. */
 int conn_house(struct conn *c, struct err *e);
 /* Between two looks of who follows: ERR_EOF once the client has gone; the grant's end or revocation ends it too. */
 int conn_goes_on(struct conn *c, const json_t *request, struct err *e);
+
+/* service_ops.c */
+int service_dispatch(struct conn *c, const json_t *request, struct err *e);
 
 /* service_read.c */
 service_op service_events, service_output, service_read;
@@ -108,7 +109,7 @@ service_op service_retention, service_apply, service_holds, service_hold_add, se
 service_op service_carrier, service_witnesses, service_witness_keep, service_witness_heads;
 /* What a carrier may ask, and that alone. */
 int service_carried(struct conn *c, const char *name, const json_t *request, struct err *e);
-/* service_ops.c: answers with the newest head, signed now */
+/* Answers with the newest head, signed now. */
 int conn_send_head(struct conn *c, struct err *e);
 /* service_list.c */
 service_op service_recover, service_gone, service_hub, service_sessions, service_session, service_audit,

@@ -9,35 +9,6 @@
 #define FLUSH_NS   (30 * NS_PER_SEC)
 #define DIGESTS_NS (1 * NS_PER_SEC)
 
-int conn_grant(struct conn *c, const json_t *request, struct err *e)
-{
-	const char *token;
-	int rc;
-
-	if (json_opt_str(request, "token", &token, NULL) || !json_object_get(request, "token"))
-		rc = err_set(e, ERR_UNAUTHENTICATED, "this question needs a token");
-	else
-		rc = auth_verify(c->s->p.auth, token, &c->grant, e);
-	c->reader.grant = c->grant;
-	if (rc)
-		ledger_refused(c->s->ledger, &c->reader, c->op, rc, e->message);
-	return rc;
-}
-
-int conn_house(struct conn *c, struct err *e)
-{
-	if (c->uid == c->s->p.net_uid || c->uid == getuid())
-		return 0;
-	err_set(e, ERR_FORBIDDEN, "only the hub asks that");
-	ledger_refused(c->s->ledger, &c->reader, c->op, e->code, e->message);
-	return e->code;
-}
-
-int conn_goes_on(struct conn *c, const json_t *request, struct err *e)
-{
-	return conn_gone(c) ? ERR_EOF : conn_grant(c, request, e);
-}
-
 /* Peers that may ask how things are: the daemon's own processes and root. */
 static bool is_house(const struct conn *c)
 {
@@ -83,21 +54,6 @@ static int service_status(struct conn *c, const json_t *request, struct err *e)
 				      (json_int_t)k.open, "refused_records", (json_int_t)k.refused));
 	json_object_set_new(o, "end", json_true());
 	return conn_send(c, o);
-}
-
-int conn_send_head(struct conn *c, struct err *e)
-{
-	struct chain_head head;
-	json_t *o = NULL;
-
-	int rc = cutter_head(c->s->p.cutter, &head, e);
-	if (rc)
-		return rc;
-	char *text = chain_head_export(&head);
-	if (text)
-		rc = json_parse(text, strlen(text), RING_RECORD_MAX, &o, e);
-	free(text);
-	return rc ? rc : conn_send(c, json_pack("{s:o?, s:b}", "head", o, "end", 1));
 }
 
 static int service_head(struct conn *c, const json_t *request, struct err *e)

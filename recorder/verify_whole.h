@@ -27,6 +27,8 @@ void verify_whole_finish(struct verify_whole *w);
 int verify_whole_file(struct verify_whole *w, const char *path, bool sealed, struct verify_result *out, struct err *e);
 /* A sealed file against what the log says of it. day: the folder it stands in. */
 void verify_whole_compare(struct verify_whole *w, const char *path, const char *day, struct verify_result *r);
+/* Was it erased since the log was read? *asked: the log was read again for that. */
+bool verify_whole_erased(struct verify_whole *w, const struct id *session, bool *asked);
 
 /* verify_walk.c: every recording of sealed/ and open/. */
 int verify_walk(struct verify_whole *w, struct err *e);

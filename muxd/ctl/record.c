@@ -2,6 +2,7 @@
 
 #include "muxd/base/ids.h"
 #include "muxd/base/text.h"
+#include "muxd/ctl/recorded.h"
 #include "recorder/event.h"
 #include "recorder/recording.h"
 #include "recorder/sign.h"
@@ -217,7 +218,7 @@ static int changed(struct record *r, const char *what, bool unverified, struct e
 		return 0;
 	}
 	text_format(r->c->hint, sizeof(r->c->hint), "muxctl verify %s tells more; --unverified shows it as it is.",
-		 r->facts.session);
+		    r->facts.session);
 	return err_set(e, ERR_CORRUPT, "this is not what was recorded: %s", what);
 }
 
@@ -254,7 +255,7 @@ int record_open(struct ctl *c, const char *what, const char *reason, struct reco
 	int rc = 0;
 
 	if (strcmp(what, "last") == 0) {
-		rc = session_newest(c, newest, e);
+		rc = recorded_newest(c, newest, e);
 		if (rc)
 			return rc;
 		what = newest;

@@ -20,8 +20,6 @@ struct record_facts {
 	bool partial; /* an unsealed file, read without the daemon */
 };
 
-/* The newest session of the record, live or ended; in session.c. */
-int session_newest(struct ctl *c, char out[ID_STR_LEN], struct err *e);
 /* what: a session id, "last", or the path of a recording. reason: for the grant, when one is needed. */
 int record_open(struct ctl *c, const char *what, const char *reason, struct record **out, struct err *e);
 /*

@@ -1,8 +1,9 @@
-/* muxctl session: what runs (asked of the hub) and what was (asked of the recorder). */
+/* muxctl session: what runs (asked of the hub) and what was (recorded.h). */
 #include "muxd/base/ids.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/people.h"
 #include "muxd/ctl/record.h"
+#include "muxd/ctl/recorded.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,61 +41,6 @@ static int filters(const struct ctl_args *a, json_t *q, const char *const *keys,
 			return err_set(e, ERR_NOMEM, "no memory for the question");
 	}
 	return 0;
-}
-
-/* The recorder says "session" for what the hub calls "id". */
-static void name_id(json_t *row)
-{
-	json_t *id = json_object_get(row, "session");
-
-	if (id && !json_object_get(row, "id"))
-		json_object_set(row, "id", id);
-}
-
-/* Rows one by one until the last message. */
-static int recorded(struct ctl *c, json_t *q, json_t *out, struct err *e)
-{
-	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl session list"};
-	struct ctl_peer p = {.fd = -1};
-	char *token = NULL;
-	bool end = false;
-	int rc = ctl_token(c, &w, &token, e);
-
-	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(c, "recorder.sock", &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, q, e);
-	ctl_token_free(token);
-	while (rc == 0 && !end) {
-		json_t *row = NULL;
-		rc = ctl_peer_json(c, &p, &row, e);
-		end = rc == 0 && json_is_true(json_object_get(row, "end"));
-		if (rc == 0 && json_object_get(row, "session")) {
-			name_id(row);
-			json_object_del(row, "end");
-			json_array_append(out, row);
-		}
-		json_decref(row);
-	}
-	ctl_peer_close(&p);
-	return rc;
-}
-
-int session_newest(struct ctl *c, char out[ID_STR_LEN], struct err *e)
-{
-	json_t *rows = json_array(), *q = json_pack("{s:s,s:i}", "op", "sessions", "limit", 1);
-	int rc = recorded(c, q, rows, e);
-	const char *id = json_string_value(json_object_get(json_array_get(rows, 0), "id"));
-
-	if (rc == 0 && !id)
-		rc = err_set(e, ERR_NOT_FOUND, "the record has no session yet");
-	if (rc == 0)
-		snprintf(out, ID_STR_LEN, "%s", id);
-	json_decref(q);
-	json_decref(rows);
-	return rc;
 }
 
 /* One answer's rows, appended; *out_more: the next question is for what did not fit. */
@@ -146,7 +92,7 @@ static int list_run(struct ctl *c, const struct ctl_args *a)
 	if (!all && !args_has(a, "in"))
 		json_object_set_new(q, "live", json_true());
 	if (rc == 0)
-		rc = all ? recorded(c, q, rows, &e) : live(c, q, (size_t)limit, rows, &e);
+		rc = all ? recorded_ask(c, q, rows, &e) : live(c, q, (size_t)limit, rows, &e);
 	json_decref(q);
 	int status = 0;
 	if (rc < 0) {
@@ -173,20 +119,6 @@ static int find_live(struct ctl *c, const char *id, json_t **out, struct err *e)
 		*out = json_incref(json_array_get(rows, 0));
 	else if (rc == 0)
 		rc = err_set(e, ERR_NOT_FOUND, "no session %s is live", id);
-	json_decref(rows);
-	return rc;
-}
-
-static int find_recorded(struct ctl *c, const char *id, json_t **out, struct err *e)
-{
-	json_t *rows = json_array(), *q = json_pack("{s:s,s:s}", "op", "session", "session", id);
-	int rc = recorded(c, q, rows, e);
-
-	json_decref(q);
-	if (rc == 0 && json_array_size(rows) == 1)
-		*out = json_incref(json_array_get(rows, 0));
-	else if (rc == 0)
-		rc = err_set(e, ERR_NOT_FOUND, "there is no session %s", id);
 	json_decref(rows);
 	return rc;
 }
@@ -275,7 +207,7 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 		rc = find_live(c, id, &o, &e);
 	if (rc == ERR_NOT_FOUND || rc == ERR_UNAVAILABLE) {
 		c->hint[0] = '\0';
-		rc = rc == ERR_NOT_FOUND ? find_recorded(c, id, &o, &e) : find_file(c, id, &o, &e);
+		rc = rc == ERR_NOT_FOUND ? recorded_find(c, id, &o, &e) : find_file(c, id, &o, &e);
 	}
 	if (rc < 0)
 		return ctl_fail(c, &e);

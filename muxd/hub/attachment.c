@@ -166,11 +166,6 @@ void attachment_check_end(struct attachment *a)
 		attachment_wake(a, WAKE_ENDED);
 }
 
-const char *attachment_role_name(enum attachment_role role)
-{
-	return role == ROLE_DRIVER ? "driver" : "observer";
-}
-
 /* Who came to a session and who left it, for the audit log; a transfer or a forwarded connection has events of its own.
  */
 static int audit(const struct attachment *a, const char *event, bool left)

@@ -18,7 +18,8 @@ enum regain_part { PART_DIGESTS, PART_HEAD, PART_TAIL };
 
 struct regain {
 	struct session *session; /* NULL: it has gone, and the answer that is on its way is the last of this */
-	uint64_t until_ns;       /* boot */
+	void (*over)(struct session *s);
+	uint64_t until_ns; /* boot */
 	bool asked;
 	enum regain_part part;
 	int stream;             /* of a head or tail */
@@ -175,8 +176,10 @@ static void page_ended(struct session *s, struct regain *r)
 		ask(s);
 		return;
 	}
+	void (*over)(struct session * s) = r->over;
+
 	take_over(s);
-	session_pump(s);
+	over(s);
 }
 
 static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
@@ -199,14 +202,16 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 	if (rc == ERR_CANCELLED || rc == ERR_TIMEOUT || rc == ERR_RECORD_UNAVAILABLE)
 		return; /* the next sweep asks again */
 	if (rc) {
+		void (*over)(struct session * s) = r->over;
+
 		give_up(s, e ? e->message : err_name(rc));
-		session_pump(s);
+		over(s);
 		return;
 	}
 	page_ended(s, r);
 }
 
-bool regain_waits(struct session *s)
+bool regain_waits(struct session *s, void (*over)(struct session *s))
 {
 	bool whole = s->keep[STREAM_OUTPUT].whole && s->keep[STREAM_STDERR].whole;
 
@@ -219,6 +224,7 @@ bool regain_waits(struct session *s)
 			return false;
 		}
 		s->regain->session = s;
+		s->regain->over = over;
 		s->regain->until_ns = clock_boot_ns() + REGAIN_NS;
 		for (int i = 0; i < STREAM_COUNT; i++) {
 			buf_init(&s->regain->head[i], s->launch.head + 1);

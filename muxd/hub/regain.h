@@ -15,8 +15,8 @@
 
 struct session;
 
-/* Must the end of this session wait for the record? The first call asks; session_pump() comes back when it need not. */
-bool regain_waits(struct session *s);
+/* Must the end of this session wait for the record? The first call asks; `over` is called when it need not any more. */
+bool regain_waits(struct session *s, void (*over)(struct session *s));
 /* The session goes, or its hub. NULL-safe on a session without one. */
 void regain_forget(struct session *s);
 

@@ -363,7 +363,7 @@ void session_finish(struct session *s, enum exit_cause cause, int code, int sign
 		int refusal = ERR_ENDED; /* for who still waits for its start: somebody ended it */
 
 		know_end(s, cause, code, signum, message);
-		if (session_backlog(s) || regain_waits(s))
+		if (session_backlog(s) || regain_waits(s, session_pump))
 			return;
 		fill_result(s);
 		if (s->exit.cause == EXIT_LOST || s->exit.cause == EXIT_UNKNOWN)

@@ -9,6 +9,11 @@
 
 #define ARGV_SHOWN 4096
 
+const char *attachment_role_name(enum attachment_role role)
+{
+	return role == ROLE_DRIVER ? "driver" : "observer";
+}
+
 static const char *const kind_names[] = {"terminal", "exec", "round", "file", "port"};
 static const char *const state_names[] = {"opening", "running", "suspended", "ending", "ended"};
 

@@ -111,6 +111,7 @@ int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, str
 		log_info(NULL, "configuration %s read again", m->options.config);
 		reload_cluster(m);
 		tell_reload(m);
+		witnessipc_begin(m);
 	}
 	audit_reload(m, by, rc, e);
 	json_decref(by);

@@ -169,5 +169,4 @@ void tell_reload(struct monitor *m)
 {
 	tell_reload_one(m, &m->net);
 	tell_reload_one(m, &m->recorder);
-	witnessipc_begin(m);
 }

@@ -86,3 +86,8 @@ int home_ask(struct home *h, json_t *q, json_t **out, struct err *e)
 	json_decref(answer);
 	return rc;
 }
+
+int home_known(struct home *h, const char *witness, const json_t *newest, struct err *e)
+{
+	return home_ask(h, json_pack("{s:s, s:s, s:O}", "op", "known", "witness", witness, "head", newest), NULL, e);
+}

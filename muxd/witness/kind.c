@@ -1,7 +1,5 @@
 #include "muxd/witness/kind.h"
 
-#include "muxd/witness/home.h"
-
 #include <string.h>
 
 kind_send *kind_find(const char *name)
@@ -15,10 +13,4 @@ kind_send *kind_find(const char *name)
 		if (strcmp(kinds[i].name, name) == 0)
 			return kinds[i].send;
 	return NULL;
-}
-
-int kind_known(const struct kind_call *c, const json_t *newest, struct err *e)
-{
-	return home_ask(c->home, json_pack("{s:s, s:s, s:O}", "op", "known", "witness", c->conf->name, "head", newest),
-			NULL, e);
 }

@@ -28,9 +28,6 @@ typedef int kind_send(const struct kind_call *c, json_t **out, struct err *e);
 /* NULL: no such kind. */
 kind_send *kind_find(const char *name);
 
-/* The newest head that the witness has is shown to the recorder. ERR_CONFLICT: its log does not have that. */
-int kind_known(const struct kind_call *c, const json_t *newest, struct err *e);
-
 kind_send kind_file_send, kind_https_send, kind_muxd_send;
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/witness/home.h"
 #include "muxd/witness/kind.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ static int append(const struct kind_call *c, int fd, off_t size, struct err *e)
 	int rc = text ? 0 : err_set(e, ERR_NOMEM, "no memory for a line");
 
 	if (rc == 0 && json_object_get(last, "seq"))
-		rc = kind_known(c, last, e);
+		rc = home_known(c->home, c->conf->name, last, e);
 	if (rc == 0)
 		rc = write_line(fd, c->conf->path, text, torn, e);
 	if (rc == 0 && !size)

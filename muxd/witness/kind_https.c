@@ -1,6 +1,7 @@
 /* A POST of the head. Any 2xx will do where no key is configured; with one the answer holds a receipt as of muxd's. */
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/witness/home.h"
 #include "muxd/witness/https.h"
 #include "muxd/witness/kind.h"
 
@@ -24,7 +25,7 @@ int kind_https_send(const struct kind_call *c, json_t **out, struct err *e)
 	if (rc)
 		return rc;
 	if (json_is_object(json_object_get(answer, "newest")))
-		rc = kind_known(c, json_object_get(answer, "newest"), e);
+		rc = home_known(c->home, c->conf->name, json_object_get(answer, "newest"), e);
 	if (rc == 0 && (status < 200 || status > 299))
 		rc = refused(c, status, answer, e);
 	receipt = json_object_get(answer, "receipt");

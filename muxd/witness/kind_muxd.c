@@ -74,7 +74,7 @@ static int judge(const struct kind_call *c, const json_t *answer, int64_t *at, j
 			rc = next_body(c, after, body, e);
 		return rc ? rc : 1;
 	}
-	rc = kind_known(c, json_object_get(answer, "newest"), e);
+	rc = home_known(c->home, c->conf->name, json_object_get(answer, "newest"), e);
 	return rc ? rc : err_set(e, ERR_CONFLICT, "the witness refused the head (%.20s)", state ? state : "no state");
 }
 
