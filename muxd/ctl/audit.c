@@ -1,6 +1,7 @@
 /* muxctl audit and head: the log over everything, off recorder.sock, or off the disk when no daemon runs. */
 #include "muxd/base/clock.h"
 #include "muxd/ctl/nouns.h"
+#include "muxd/ctl/recorded.h"
 #include "recorder/chain.h"
 
 #include <stdio.h>
@@ -71,9 +72,8 @@ static int show_all(struct ctl *c, struct ctl_peer *p, json_int_t *last_seq, str
 		if (rc < 0)
 			return rc;
 		bool end = json_is_true(json_object_get(row, "end"));
-		const char *warning = json_string_value(json_object_get(row, "warning"));
-		if (end && warning)
-			fprintf(stderr, "muxctl: warning: %s\n", warning);
+		if (end)
+			recorded_warn(row);
 		if (!end && show(c, row) != 0)
 			end = true; /* nobody reads any more */
 		if (!end)

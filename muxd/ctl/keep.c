@@ -1,5 +1,6 @@
 /* muxctl retention and hold: how long recordings are kept, and what is kept whatever that says; off recorder.sock. */
 #include "muxd/ctl/nouns.h"
+#include "muxd/ctl/recorded.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,38 +139,12 @@ static int add_run(struct ctl *c, const struct ctl_args *a)
 	return status;
 }
 
-static int rows_of(struct ctl *c, json_t *q, json_t *out, struct err *e)
-{
-	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl hold list"};
-	struct ctl_peer p = {.fd = -1};
-	char *token = NULL;
-	bool end = false;
-	int rc = ctl_token(c, &w, &token, e);
-
-	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(c, "recorder.sock", &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, q, e);
-	ctl_token_free(token);
-	while (rc == 0 && !end) {
-		json_t *row = NULL;
-		rc = ctl_peer_json(c, &p, &row, e);
-		end = rc == 0 && json_is_true(json_object_get(row, "end"));
-		if (rc == 0 && !end)
-			json_array_append(out, row);
-		json_decref(row);
-	}
-	ctl_peer_close(&p);
-	return rc;
-}
-
 static int list_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *rows = json_array(), *q = json_pack("{s:s,s:b}", "op", "holds", "all", (int)args_has(a, "all"));
 	struct err e = {0};
-	int rc = rows && q ? rows_of(c, q, rows, &e) : err_set(&e, ERR_NOMEM, "no memory for the question");
+	int rc = rows && q ? recorded_rows(c, "muxctl hold list", "id", q, rows, &e)
+			   : err_set(&e, ERR_NOMEM, "no memory for the question");
 	int status = rc < 0    ? ctl_fail(c, &e)
 		     : c->json ? ctl_print_json(c, rows)
 			       : ctl_print_table(c, rows, hold_columns);

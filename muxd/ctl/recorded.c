@@ -5,7 +5,7 @@
 #include "muxd/ctl/ctl.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 /* The recorder says "session" for what the hub calls "id". */
 static void name_id(json_t *row)
@@ -16,9 +16,22 @@ static void name_id(json_t *row)
 		json_object_set(row, "id", id);
 }
 
-int recorded_ask(struct ctl *c, json_t *q, json_t *out, struct err *e)
+void recorded_warn(const json_t *last)
 {
-	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl session list"};
+	const char *warning = json_string_value(json_object_get(last, "warning"));
+	json_int_t left_out = json_integer_value(json_object_get(last, "left_out"));
+	char *shown = warning ? ctl_clean(warning) : NULL;
+
+	if (shown)
+		fprintf(stderr, "muxctl: warning: %s\n", shown);
+	if (left_out)
+		fprintf(stderr, "muxctl: warning: %" JSON_INTEGER_FORMAT " rows are left out: ask again\n", left_out);
+	free(shown);
+}
+
+int recorded_rows(struct ctl *c, const char *reason, const char *key, json_t *q, json_t *out, struct err *e)
+{
+	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = reason};
 	struct ctl_peer p = {.fd = -1};
 	char *token = NULL;
 	bool end = false;
@@ -35,14 +48,28 @@ int recorded_ask(struct ctl *c, json_t *q, json_t *out, struct err *e)
 		json_t *row = NULL;
 		rc = ctl_peer_json(c, &p, &row, e);
 		end = rc == 0 && json_is_true(json_object_get(row, "end"));
-		if (rc == 0 && json_object_get(row, "session")) {
-			name_id(row);
+		if (end)
+			recorded_warn(row);
+		if (rc == 0 && json_object_get(row, key)) {
 			json_object_del(row, "end");
 			json_array_append(out, row);
 		}
 		json_decref(row);
 	}
 	ctl_peer_close(&p);
+	return rc;
+}
+
+int recorded_ask(struct ctl *c, json_t *q, json_t *out, struct err *e)
+{
+	int rc = recorded_rows(c, "muxctl session list", "session", q, out, e);
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(out, i, row)
+	{
+		name_id(row);
+	}
 	return rc;
 }
 

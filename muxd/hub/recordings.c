@@ -54,6 +54,16 @@ static json_t *screen_json(const struct record_job *j, const json_t *last)
 	return o;
 }
 
+/* Rows that the recorder left out, or had to put right first, are told of with the list. */
+static void tell_unsound(json_t *o, const json_t *last)
+{
+	static const char *const keys[] = {"warning", "left_out"};
+
+	for (size_t i = 0; o && i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_object_get(last, keys[i]))
+			json_object_set(o, keys[i], json_object_get(last, keys[i]));
+}
+
 static void job_end(struct record_job *j, const json_t *last)
 {
 	json_t *o;
@@ -71,6 +81,7 @@ static void job_end(struct record_job *j, const json_t *last)
 	else
 		o = j->rows ? json_pack("{s:O}", j->key, j->rows) : json_copy((json_t *)(uintptr_t)last);
 	json_object_del(o, "end");
+	tell_unsound(o, last);
 	j->done(j->arg, 0, NULL, o);
 	json_decref(o);
 	job_free(j);

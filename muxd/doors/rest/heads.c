@@ -7,16 +7,6 @@
 #define HEADS_DEFAULT  200
 #define HEADS_MAX      500
 
-static void reply(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 200, result);
-}
-
 void rest_audit_list(struct http_exchange *x)
 {
 	static const char *const keys[] = {"agent", "principal", "event", "session", "after", "limit", NULL};
@@ -39,12 +29,12 @@ void rest_audit_list(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_audit(x->hub, &x->rq, &f, reply, x);
+		broker_audit(x->hub, &x->rq, &f, http_reply_result, x);
 }
 
 void rest_head_show(struct http_exchange *x)
 {
-	broker_head(x->hub, &x->rq, reply, x);
+	broker_head(x->hub, &x->rq, http_reply_result, x);
 }
 
 void rest_witness_keep(struct http_exchange *x)
@@ -57,7 +47,7 @@ void rest_witness_keep(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_witness_keep(x->hub, o, reply, x);
+		broker_witness_keep(x->hub, o, http_reply_result, x);
 	json_decref(o);
 }
 
@@ -77,5 +67,5 @@ void rest_witness_heads(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_witness_heads(x->hub, log_id, (size_t)limit, reply, x);
+		broker_witness_heads(x->hub, log_id, (size_t)limit, http_reply_result, x);
 }

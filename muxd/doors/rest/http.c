@@ -239,6 +239,16 @@ void http_reply_stream(struct http_exchange *x, int status, const char *content_
 	answer(x, status, content_type);
 }
 
+void http_reply_result(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct http_exchange *x = arg;
+
+	if (rc)
+		http_reply_error(x, rc, e);
+	else
+		http_reply_json(x, 200, result);
+}
+
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e)
 {
 	http_reply_status(x, err_http_status(rc), rc, e);

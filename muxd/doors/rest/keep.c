@@ -6,16 +6,6 @@
 
 static const char *const no_keys[] = {NULL};
 
-static void reply(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 200, result);
-}
-
 static void reply_created(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct http_exchange *x = arg;
@@ -34,7 +24,7 @@ void rest_retention_show(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_keeping(x->hub, &x->rq, json_pack("{s:s}", "op", "retention"), NULL, reply, x);
+		broker_keeping(x->hub, &x->rq, json_pack("{s:s}", "op", "retention"), NULL, http_reply_result, x);
 }
 
 /* The body's members, which the recorder looks at, as a question to it. */
@@ -58,7 +48,7 @@ void rest_retention_apply(struct http_exchange *x)
 {
 	static const char *const keys[] = {"reason", NULL};
 
-	ask_with_body(x, "retention.apply", keys, reply);
+	ask_with_body(x, "retention.apply", keys, http_reply_result);
 }
 
 void rest_hold_add(struct http_exchange *x)
@@ -82,7 +72,7 @@ void rest_hold_list(struct http_exchange *x)
 	else
 		broker_keeping(x->hub, &x->rq,
 			       json_pack("{s:s,s:b}", "op", "holds", "all", (int)(all && strcmp(all, "true") == 0)),
-			       "holds", reply, x);
+			       "holds", http_reply_result, x);
 }
 
 void rest_hold_release(struct http_exchange *x)
@@ -103,5 +93,5 @@ void rest_hold_release(struct http_exchange *x)
 	id_format(&id, text);
 	broker_keeping(x->hub, &x->rq,
 		       json_pack("{s:s,s:s,s:s}", "op", "hold.release", "hold", text, "reason", reason ? reason : ""),
-		       NULL, reply, x);
+		       NULL, http_reply_result, x);
 }

@@ -7,16 +7,6 @@
 #define PAGE_DEFAULT (256 * 1024)
 #define PAGE_MAX     (1024 * 1024)
 
-static void reply(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 200, result);
-}
-
 static int read_filter(const struct http_exchange *x, struct recording_filter *f, struct err *e)
 {
 	static const char *const keys[] = {"agent", "principal", "kind", "state", "before", "limit", NULL};
@@ -47,7 +37,7 @@ void rest_recording_list(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_recordings(x->hub, &x->rq, &f, reply, x);
+		broker_recordings(x->hub, &x->rq, &f, http_reply_result, x);
 }
 
 void rest_recording_show(struct http_exchange *x)
@@ -59,7 +49,7 @@ void rest_recording_show(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_recording(x->hub, &x->rq, &id, reply, x);
+		broker_recording(x->hub, &x->rq, &id, http_reply_result, x);
 }
 
 static void reply_page(void *arg, int rc, const struct err *e, const uint8_t *p, size_t n, const json_t *end)
@@ -115,5 +105,5 @@ void rest_recording_screen(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_recording_screen(x->hub, &x->rq, &id, (uint64_t)at, reply, x);
+		broker_recording_screen(x->hub, &x->rq, &id, (uint64_t)at, http_reply_result, x);
 }
