@@ -25,7 +25,7 @@ void channel_destroy(struct channel *c)
 	(void)spares_failure(c, &at);
 	timer_cancel(&m->loop, &c->end_timer);
 	timer_cancel(&m->loop, &c->echo_timer);
-	source_close(&m->loop, &c->in);
+	channel_input_let_go(c);
 	for (int i = 0; i < 2; i++) {
 		output_leave(&c->out[i]);
 		source_close(&m->loop, &c->out[i].src);

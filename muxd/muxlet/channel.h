@@ -35,7 +35,7 @@ struct output {            /* streams 1 and 2; of a pty only the first */
 	uint8_t stream;
 	bool bulk;            /* a read filled its buffer once */
 	bool by_reader;       /* a pipe that the loop may not read itself: reader.h */
-	struct read_job *job; /* a read of it that is under way; nobody watches it meanwhile */
+	struct pipe_job *job; /* a read of it that is under way; nobody watches it meanwhile */
 	uint64_t window;      /* may send up to here */
 	uint64_t drain_end;   /* beyond it nothing is the ended program's own */
 	struct spool spool;
@@ -56,6 +56,7 @@ struct channel {
 	struct output out[2];
 	/* input */
 	struct source in; /* stdin pipe; fd -1 for a pty and when closed */
+	struct pipe_job *in_job; /* a write of the queue's first bytes that is under way */
 	uint8_t *queue;   /* ring of FRAME_INPUT_WINDOW bytes, NULL when empty */
 	size_t queue_at, queue_len;
 	uint64_t received, consumed, accepted; /* bytes from the hub; out of the queue; taken by the program */
@@ -115,6 +116,7 @@ void channel_input_ready(struct source *s, uint32_t events);
 void channel_input_flush(struct channel *c); /* writes what is queued as far as it goes */
 void channel_input_drop(struct channel *c, uint64_t go_on_at);
 void channel_input_close(struct channel *c);
+void channel_input_let_go(struct channel *c); /* its pipe, if it has one */
 void channel_check_echo(struct channel *c);
 void channel_echo_tick(struct timer *t);
 

@@ -25,8 +25,17 @@ static void consumed(struct channel *c, size_t n, bool accepted)
 	muxlet_lazy(c, c->consumed - c->reported >= REPORT_STEP ? 0 : STREAM_CONSUMED_MS);
 }
 
+/* What is under way goes its way, and is nobody's. */
+static void leave_job(struct channel *c)
+{
+	if (c->in_job)
+		c->in_job->done = NULL;
+	c->in_job = NULL;
+}
+
 static void queue_free(struct channel *c)
 {
+	leave_job(c);
 	free(c->queue);
 	c->queue = NULL;
 	c->queue_at = c->queue_len = 0;
@@ -39,10 +48,22 @@ static void swallow(struct channel *c)
 	queue_free(c);
 }
 
+void channel_input_let_go(struct channel *c)
+{
+	int fd = c->in.fd;
+
+	leave_job(c);
+	if (fd < 0)
+		return;
+	source_remove(&c->m->loop, &c->in);
+	c->in.fd = -1;
+	reader_let_go(&c->m->reader, fd);
+}
+
 void channel_input_close(struct channel *c)
 {
 	if (!c->pty)
-		source_close(&c->m->loop, &c->in);
+		channel_input_let_go(c);
 	c->in_closed = true;
 	c->eof_pending = false;
 	swallow(c);
@@ -52,18 +73,27 @@ static void watch_input(struct channel *c)
 {
 	if (c->pty)
 		output_update(&c->out[0]);
-	else if (c->in.fd >= 0 && source_watch(&c->m->loop, &c->in, c->queue_len && !c->frozen ? EPOLLOUT : 0))
+	else if (c->in.fd >= 0 &&
+		 source_watch(&c->m->loop, &c->in, c->queue_len && !c->frozen && !c->in_job ? EPOLLOUT : 0))
 		channel_input_close(c);
+}
+
+static bool by_thread(struct channel *c)
+{
+	return !c->pty && (c->in_job || reader_needed(&c->m->reader));
 }
 
 /* Bytes written, 0 when it would block, -1 when nobody will ever read. */
 static ssize_t write_some(struct channel *c, const uint8_t *p, size_t n)
 {
+	uint64_t begun = monotonic_ns();
 	ssize_t done;
 
 	do
 		done = write(input_fd(c), p, n);
 	while (done < 0 && errno == EINTR);
+	if (!c->pty)
+		reader_took(&c->m->reader, begun);
 	if (done > 0)
 		c->last_byte = p[done - 1];
 	if (done < 0)
@@ -94,21 +124,60 @@ static void settle_eof(struct channel *c)
 		c->eof_pending = false;
 }
 
+/* How many bytes of the queue lie together, from its first. */
+static size_t queue_piece(const struct channel *c)
+{
+	return INPUT_WINDOW - c->queue_at < c->queue_len ? INPUT_WINDOW - c->queue_at : c->queue_len;
+}
+
+static void queue_taken(struct channel *c, size_t n)
+{
+	c->queue_at = (c->queue_at + n) % INPUT_WINDOW;
+	c->queue_len -= n;
+	consumed(c, n, true);
+}
+
+static void input_written(struct pipe_job *j)
+{
+	struct channel *c = j->arg;
+
+	c->in_job = NULL;
+	if (j->n > 0)
+		queue_taken(c, (size_t)j->n);
+	if (j->n < 0 && j->error != EAGAIN)
+		channel_input_close(c);
+	else if (j->n < 0)
+		watch_input(c);
+	else
+		channel_input_flush(c);
+}
+
+static void ask_thread(struct channel *c)
+{
+	if (c->in_job)
+		return;
+	c->in_job = reader_write(&c->m->reader, c->in.fd, c->queue + c->queue_at, queue_piece(c), input_written, c);
+	if (!c->in_job)
+		channel_input_close(c); /* no memory, no descriptor: better an end than silence */
+}
+
 void channel_input_flush(struct channel *c)
 {
 	while (c->queue_len && !c->frozen && !c->in_closed) {
-		size_t n = INPUT_WINDOW - c->queue_at < c->queue_len ? INPUT_WINDOW - c->queue_at : c->queue_len;
-		ssize_t done = write_some(c, c->queue + c->queue_at, n);
+		ssize_t done;
 
+		if (by_thread(c)) {
+			ask_thread(c);
+			break;
+		}
+		done = write_some(c, c->queue + c->queue_at, queue_piece(c));
 		if (done < 0) {
 			channel_input_close(c);
 			return;
 		}
 		if (done == 0)
 			break;
-		c->queue_at = (c->queue_at + (size_t)done) % INPUT_WINDOW;
-		c->queue_len -= (size_t)done;
-		consumed(c, (size_t)done, true);
+		queue_taken(c, (size_t)done);
 	}
 	if (!c->queue_len)
 		queue_free(c);
@@ -164,7 +233,7 @@ static int deliver(struct channel *c, const uint8_t *p, size_t n)
 		swallow(c);
 		return 0;
 	}
-	if (!c->queue_len && !c->frozen) {
+	if (!c->queue_len && !c->frozen && !by_thread(c)) {
 		done = write_some(c, p, n);
 		if (done < 0) {
 			channel_input_close(c);
@@ -176,7 +245,7 @@ static int deliver(struct channel *c, const uint8_t *p, size_t n)
 	if ((size_t)done < n) {
 		if (queue_add(c, p + done, n - (size_t)done))
 			return -1;
-		watch_input(c);
+		channel_input_flush(c);
 	}
 	watch_echo(c);
 	return 0;
@@ -215,13 +284,18 @@ int channel_input_eof(struct channel *c, uint64_t offset, const char **why)
 
 void channel_input_drop(struct channel *c, uint64_t go_on_at)
 {
-	queue_free(c);
+	size_t under_way = c->in_job && go_on_at <= c->consumed ? c->in_job->want : 0;
+
 	c->eof_pending = false;
+	if (under_way)
+		c->queue_len = under_way; /* the hub says them once more, and they were said before */
+	else
+		queue_free(c);
 	if (go_on_at > c->consumed)
 		c->consumed = go_on_at;
 	if (go_on_at > c->reported)
 		c->reported = go_on_at;
-	c->received = c->consumed;
+	c->received = c->consumed + under_way;
 	consumed(c, 0, false); /* it may have grown since LIST */
 }
 

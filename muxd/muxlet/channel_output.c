@@ -97,7 +97,7 @@ void output_leave(struct output *o)
 	o->job = NULL;
 }
 
-static void output_read(struct read_job *j);
+static void output_read(struct pipe_job *j);
 
 static void ask_reader(struct output *o)
 {
@@ -110,7 +110,7 @@ static void ask_reader(struct output *o)
 		output_close(o); /* no memory, no descriptor: better an end than silence */
 }
 
-static void output_read(struct read_job *j)
+static void output_read(struct pipe_job *j)
 {
 	struct output *o = j->arg;
 	struct channel *c = o->channel;

@@ -62,5 +62,7 @@ int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at);
  * whoever called vfork.
  */
 void child_become(const struct child *c, volatile struct child_failure *f) __attribute__((noreturn));
+/* Where the kernel has to end somebody for want of memory: the caller, and what it starts, before muxlet. */
+void child_ends_first(void);
 
 #endif

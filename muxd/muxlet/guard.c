@@ -1,5 +1,6 @@
 #include "muxd/muxlet/guard.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -8,6 +9,8 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -80,15 +83,20 @@ static struct sock_filter load(size_t at)
 	return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)at);
 }
 
-static uint32_t value_of(const struct condition *c, pid_t self, pid_t group)
+/* Whom the calls are kept from: a process of at most two threads. */
+struct guarded {
+	pid_t self, thread, group;
+};
+
+static uint32_t value_of(const struct condition *c, const struct guarded *who)
 {
 	switch (c->is) {
 	case SELF:
-		return (uint32_t)self;
+		return (uint32_t)who->self;
 	case GROUP:
-		return (uint32_t)group;
+		return (uint32_t)who->group;
 	case MINUS_GROUP:
-		return (uint32_t)-group;
+		return (uint32_t)-who->group;
 	case ALL:
 		return UINT32_MAX;
 	case NONE:
@@ -99,28 +107,61 @@ static uint32_t value_of(const struct condition *c, pid_t self, pid_t group)
 	return c->value;
 }
 
-/* Little-endian: an argument's low half comes first. Two instructions a condition, and one to answer. */
-static void add_rule(struct guard *g, const struct rule *r, pid_t self, pid_t group)
+static size_t condition_size(const struct condition *c)
 {
-	unsigned n = 0;
+	return c->is == SELF ? 3 : 2;
+}
 
-	while (n < 2 && r->c[n].is != NONE)
-		n++;
+/* Little-endian: an argument's low half comes first. `past`: instructions behind the condition, to where it fails. */
+static void add_condition(struct guard *g, const struct condition *c, const struct guarded *who, size_t past)
+{
+	uint8_t no = c->is == NOT_VALUE ? 0 : (uint8_t)past, yes = c->is == NOT_VALUE ? (uint8_t)past : 0;
+
+	add(g, load(offsetof(struct seccomp_data, args) + 8 * (size_t)c->arg));
+	if (c->is == SELF)
+		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)who->thread, 1, 0));
+	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value_of(c, who), yes, no));
+}
+
+static void add_rule(struct guard *g, const struct rule *r, const struct guarded *who)
+{
+	size_t n = 0, left = 1; /* the answer */
+
+	for (; n < 2 && r->c[n].is != NONE; n++)
+		left += condition_size(&r->c[n]);
 	add(g, load(offsetof(struct seccomp_data, nr)));
-	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, (uint8_t)(2 * n + 1)));
-	for (unsigned i = 0; i < n; i++) {
-		const struct condition *c = &r->c[i];
-		uint8_t past = (uint8_t)(2 * (n - i - 1) + 1), not = c->is == NOT_VALUE ? past : 0;
-
-		add(g, load(offsetof(struct seccomp_data, args) + 8 * (size_t)c->arg));
-		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value_of(c, self, group), not,
-						    (uint8_t)(past - not )));
+	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, (uint8_t)left));
+	for (size_t i = 0; i < n; i++) {
+		left -= condition_size(&r->c[i]);
+		add_condition(g, &r->c[i], who, left);
 	}
 	add(g, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error));
 }
 
+/* The thread that reads pipes (reader.h), begun before any program is; without one it is the process's own number. */
+static pid_t other_thread(pid_t self)
+{
+	char path[32];
+	struct dirent *e;
+	pid_t found = self;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)self);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		pid_t id = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (id > 0 && id != self)
+			found = id;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
 void guard_make(struct guard *g, pid_t self, pid_t group)
 {
+	struct guarded who = {self, other_thread(self), group};
 	static const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 					refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
 
@@ -136,10 +177,10 @@ void guard_make(struct guard *g, pid_t self, pid_t group)
 #endif
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		if (rules[i].nr != SYS_socket || geteuid() != 0) /* who may configure a network has use for it */
-			add_rule(g, &rules[i], self, group);
+			add_rule(g, &rules[i], &who);
 	add(g, allow);
 #else
-	(void)self, (void)group, (void)allow, (void)refuse;
+	(void)who, (void)allow, (void)refuse;
 #endif
 }
 

@@ -25,7 +25,7 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, usage_fd, leave_s, dial;
+	int listen_fd, secret_fd, programs_fd, usage_fd, leave_s, dial, canary;
 	bool pause, nursery, spare;
 	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
@@ -38,7 +38,7 @@ static int usage(void)
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
-	      "       muxlet --pause | --nursery | --spare | --install PATH | --check SHA256 | --version\n",
+	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | --version\n",
 	      stderr);
 	return 64;
 }
@@ -89,6 +89,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 					      {"programs-fd", required_argument, NULL, 'g'},
 					      {"usage-fd", required_argument, NULL, 'u'},
 					      {"nursery", no_argument, NULL, 'n'},
+					      {"canary", required_argument, NULL, 'k'},
 					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
@@ -160,6 +161,9 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'n':
 			o->nursery = true;
 			break;
+		case 'k':
+			bad |= number(optarg, &o->canary) || o->canary < 1;
+			break;
 		case 'u':
 			bad |= number(optarg, &o->usage_fd);
 			break;
@@ -175,7 +179,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 	if (bad || optind != argc)
 		return -1;
 	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync +
-		!!o->freeze + !!o->dial + o->nursery;
+		!!o->freeze + !!o->dial + o->nursery + !!o->canary;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -258,6 +262,17 @@ static void init(struct muxlet *m, char **envp)
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
 }
 
+/* The group whose memory programs fill; a pod's is muxlet's own as well. */
+static int usage_of(const struct muxlet *m, const struct options *o)
+{
+	static const char *const dirs[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
+	int fd = o->usage_fd;
+
+	for (size_t i = 0; m->own_pod && fd < 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		fd = open(dirs[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd;
+}
+
 /* The secret is there already where joined. */
 static int set_up(struct muxlet *m, const struct options *o)
 {
@@ -270,8 +285,6 @@ static int set_up(struct muxlet *m, const struct options *o)
 		return -EBADMSG;
 	m->own_uid_only = o->join != NULL;
 	m->own_pod = o->join && !o->leave_s;
-	if (getpid() != 1 && guard_applies() && guard_allowed())
-		guard_make(&m->guard, getpid(), getpgrp());
 	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;
 	if (!m->shell)
 		m->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
@@ -280,8 +293,10 @@ static int set_up(struct muxlet *m, const struct options *o)
 		rc = timer_reserve(&m->loop, TIMERS_OWN);
 	if (!rc)
 		rc = signals_open(m);
-	if (!rc && (getpid() == 1 || o->programs_fd >= 0))
-		(void)reader_open(&m->reader, &m->loop, o->programs_fd >= 0, o->usage_fd);
+	if (!rc && (getpid() == 1 || o->programs_fd >= 0 || m->own_pod))
+		(void)reader_open(&m->reader, &m->loop, o->programs_fd >= 0 || m->own_pod, usage_of(m, o));
+	if (getpid() != 1 && guard_applies() && guard_allowed()) /* after the thread has its number */
+		guard_make(&m->guard, getpid(), getpgrp());
 	if (!rc) {
 		watch_open(m);
 		clear_open(m);
@@ -389,6 +404,8 @@ int main(int argc, char **argv)
 		m.workdir = "/workspace";
 	if (o.nursery)
 		return nursery_serve();
+	if (o.canary)
+		return canary_run((uint64_t)o.canary);
 	if (o.sync)
 		return errand_sync(o.sync);
 	if (o.freeze)

@@ -27,6 +27,16 @@
 #define SHARE        4   /* between looks at least this many times as long as one takes */
 #define PATIENCE     4   /* looks in a row after which staff's programs go as well */
 #define AGAIN_MOST   12
+#define CALM_NS      (30000 * MS_NS) /* after which canaries cost memory for nothing */
+#define CANARY_LEAST (4 * MIB)       /* muxlet has as much itself */
+#define CANARY_MOST  (16 * MIB)
+#define LOOK_LEAST   (10 * MS_NS)
+#define LOOK_MOST    (1000 * MS_NS)
+#define POOL_SHARE   32 /* of the limit: what programs have printed and nobody has taken */
+
+#ifndef SHARED_MEMORY /* a test has one of its own */
+#define SHARED_MEMORY "/dev/shm"
+#endif
 
 extern char __executable_start, _end; /* the linker's names */
 
@@ -85,6 +95,20 @@ uint64_t memory_kept(uint64_t limit)
 	uint64_t kept = limit / KEPT_SHARE;
 
 	return kept < KEPT_LEAST ? KEPT_LEAST : kept > KEPT_MOST ? KEPT_MOST : kept;
+}
+
+uint64_t memory_canary(uint64_t limit)
+{
+	uint64_t bytes = memory_kept(limit) * 3 / 8;
+
+	return bytes < CANARY_LEAST ? 0 : bytes > CANARY_MOST ? CANARY_MOST : bytes;
+}
+
+uint64_t memory_next_ns(uint64_t room)
+{
+	uint64_t ns = room * (1000 * MS_NS / MEMORY_RATE);
+
+	return ns < LOOK_LEAST ? LOOK_LEAST : ns > LOOK_MOST ? LOOK_MOST : ns;
 }
 
 static int by_size(const void *a, const void *b)
@@ -157,7 +181,8 @@ static size_t without_helpers(const struct muxlet *m, struct tree_proc *v, size_
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (v[i].pid != m->nursery.pid && !spares_have(m, v[i].pid))
+		if (v[i].pid != m->nursery.pid && !spares_have(m, v[i].pid) &&
+		    !canaries_have(&m->memory.canaries, v[i].pid))
 			v[kept++] = v[i];
 	return kept;
 }
@@ -255,7 +280,7 @@ static uint64_t files_at(const char *path)
 /* Files in memory are nobody's program, and go with none. */
 static uint64_t files_held(const struct muxlet *m)
 {
-	return files_at(m->workdir) + files_at("/dev/shm");
+	return files_at(m->workdir) + files_at(SHARED_MEMORY);
 }
 
 static bool read_text(int fd, char *out, size_t size)
@@ -278,34 +303,63 @@ static int look(const struct memory *mem, struct memory_use *out)
 	return memory_read(mem->v2, stat, limit, kernel, pids, out);
 }
 
-static uint64_t next_ns(const struct memory_use *u)
+/* Canaries there are while memory is short, and for a while after. */
+static void keep_canaries(struct muxlet *m, const struct memory_use *u)
 {
-	static const unsigned ms[] = {1000, 250, 100, 20};
-	uint64_t quarter = u->held / (u->limit / 4);
+	struct memory *mem = &m->memory;
+	uint64_t now = m->loop.now_ns, bytes = memory_canary(u->limit);
 
-	return ms[quarter < 3 ? quarter : 3] * MS_NS;
+	if (u->held > u->limit / 2 || u->processes > CROWD / 4)
+		mem->calm_ns = 0;
+	else if (!mem->calm_ns)
+		mem->calm_ns = now;
+	if (mem->calm_ns && now - mem->calm_ns >= CALM_NS)
+		canaries_let_go(&mem->canaries);
+	else if (!mem->calm_ns && bytes)
+		canaries_keep(&mem->canaries, bytes, m->null_fd, now);
+}
+
+/* Programs are ended if they hold too much. How long until the next look. */
+static uint64_t judge(struct muxlet *m, const struct memory_use *u)
+{
+	struct memory *mem = &m->memory;
+	uint64_t kept = memory_kept(u->limit), own = canaries_count(&mem->canaries) * memory_canary(u->limit),
+		 held = u->held > own ? u->held - own : 0;
+
+	if (held + kept <= u->limit || held <= files_held(m) + kept || m->stopping || m->clearing) {
+		mem->again = 0;
+		keep_canaries(m, u);
+		return memory_next_ns(held + kept < u->limit ? u->limit - kept - held : 0);
+	}
+	if (!mem->again || held >= mem->held) /* else it is on its way back */
+		end_some(m, u->processes, held + kept - u->limit + kept / 2);
+	mem->held = held;
+	return mem->again == 1 ? FIRST_NS : OVER_NS;
 }
 
 static void memory_tick(struct timer *t)
 {
 	struct muxlet *m = container_of(t, struct muxlet, memory.timer);
-	struct memory_use u = {.limit = 4};
-	uint64_t begun = monotonic_ns(), wait = 1000 * MS_NS, kept, took;
+	struct memory_use u;
+	uint64_t begun = monotonic_ns(), wait = LOOK_MOST, took;
 
-	if (look(&m->memory, &u) == 0) {
-		kept = memory_kept(u.limit);
-		wait = next_ns(&u);
-		if (u.held + kept > u.limit && u.held > files_held(m) + kept && !m->stopping && !m->clearing) {
-			if (!m->memory.again || u.held >= m->memory.held) /* else it is on its way back */
-				end_some(m, u.processes, u.held + kept - u.limit + kept / 2);
-			m->memory.held = u.held;
-			wait = m->memory.again == 1 ? FIRST_NS : OVER_NS;
-		} else {
-			m->memory.again = 0;
-		}
-	}
+	if (look(&m->memory, &u) == 0)
+		wait = judge(m, &u);
 	took = monotonic_ns() - begun;
 	timer_arm(&m->loop, t, begun + took + (wait > SHARE * took ? wait : SHARE * took));
+}
+
+/* A canary that had to go was the last warning: what is ended now is all there is of programs. */
+void memory_reaped(struct muxlet *m, pid_t pid)
+{
+	struct memory *mem = &m->memory;
+
+	if (!canaries_reaped(&mem->canaries, pid) || mem->calm_ns || mem->stat_fd < 0)
+		return;
+	muxlet_note(m, "a canary was ended: memory was full");
+	mem->again = mem->again ? mem->again : 1;
+	mem->held = 0;
+	memory_tick(&mem->timer);
 }
 
 static int open_in(const char *dir, const char *name)
@@ -332,8 +386,9 @@ void memory_open(struct muxlet *m, const char *dir)
 		memory_close(m);
 		return;
 	}
+	pool_limit(&m->pool, u.limit / POOL_SHARE);
 	mem->timer.fire = memory_tick;
-	timer_arm(&m->loop, &mem->timer, monotonic_ns() + next_ns(&u));
+	timer_arm(&m->loop, &mem->timer, monotonic_ns() + LOOK_LEAST);
 }
 
 void memory_close(struct muxlet *m)

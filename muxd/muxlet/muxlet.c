@@ -186,7 +186,7 @@ static void sink_close(struct sink *s)
 	free(s);
 }
 
-static void sink_read(struct read_job *j)
+static void sink_read(struct pipe_job *j)
 {
 	struct sink *s = j->arg;
 

@@ -33,7 +33,7 @@ LIST_HEAD(channel_list, channel);
 /* A pipe whose round has ended while somebody in the background still holds it: read and thrown away. */
 struct sink {
 	struct source src;
-	struct read_job *job;
+	struct pipe_job *job;
 	struct muxlet *m;
 	TAILQ_ENTRY(sink) entry;
 };

@@ -73,18 +73,6 @@ static void start(struct child *c, struct nursery_page *page, struct nursery_ans
 	out->pid = pid;
 }
 
-/* Where the kernel has to end somebody for want of memory, programs go before muxlet and the container's first process.
- */
-static void go_first(void)
-{
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	(void)!write(fd, "1000", 4);
-	close(fd);
-}
-
 int nursery_serve(void)
 {
 	static struct order_box box;
@@ -96,7 +84,7 @@ int nursery_serve(void)
 	struct child c;
 	int rc;
 
-	go_first();
+	child_ends_first();
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)prctl(PR_SET_NAME, "muxlet-nursery");
 	if (page == MAP_FAILED)

@@ -18,14 +18,14 @@
 #define SLOW_FOR (10000 * MS_NS)
 #define SHARE    8 /* this part of the limit is left when it is nearly full */
 
-static void perform(struct read_job *j)
+static void perform(struct pipe_job *j)
 {
 	if (j->want) {
 		do
-			j->n = read(j->fd, j->bytes, j->want);
+			j->n = j->write ? write(j->fd, j->bytes, j->want) : read(j->fd, j->bytes, j->want);
 		while (j->n < 0 && errno == EINTR);
 		j->error = j->n < 0 ? errno : 0;
-		if (j->n == READER_BULK) /* a pipe of 64 KiB makes writer and reader take turns */
+		if (!j->write && j->n == READER_BULK) /* a pipe of 64 KiB makes writer and reader take turns */
 			(void)fcntl(j->fd, F_SETPIPE_SZ, PIPE_BULK);
 	}
 	close(j->fd);
@@ -35,7 +35,7 @@ static void *reader_run(void *arg)
 {
 	struct reader *r = arg;
 	const uint64_t one = 1;
-	struct read_job *j;
+	struct pipe_job *j;
 
 	(void)pthread_mutex_lock(&r->lock);
 	r->id = (pid_t)syscall(SYS_gettid);
@@ -57,7 +57,7 @@ static void *reader_run(void *arg)
 	return NULL;
 }
 
-static void let_go(struct reader *r, struct read_job *j)
+static void let_go(struct reader *r, struct pipe_job *j)
 {
 	free(r->spare);
 	r->spare = j;
@@ -67,7 +67,7 @@ static void reader_ready(struct source *s, uint32_t events)
 {
 	struct reader *r = container_of(s, struct reader, src);
 	struct read_queue done = STAILQ_HEAD_INITIALIZER(done);
-	struct read_job *j;
+	struct pipe_job *j;
 	uint64_t count;
 
 	(void)events;
@@ -193,7 +193,7 @@ int reader_open(struct reader *r, struct loop *l, bool reads, int dir)
 
 static void drop_all(struct read_queue *q, bool opened)
 {
-	struct read_job *j;
+	struct pipe_job *j;
 
 	while ((j = STAILQ_FIRST(q))) {
 		STAILQ_REMOVE_HEAD(q, entry);
@@ -219,9 +219,9 @@ void reader_close(struct reader *r)
 	r->on = false;
 }
 
-static struct read_job *job_new(struct reader *r, size_t room)
+static struct pipe_job *job_new(struct reader *r, size_t room)
 {
-	struct read_job *j = r->spare;
+	struct pipe_job *j = r->spare;
 
 	if (j && j->room >= room) {
 		r->spare = NULL;
@@ -233,7 +233,7 @@ static struct read_job *job_new(struct reader *r, size_t room)
 	return j;
 }
 
-static void job_put(struct reader *r, struct read_job *j)
+static void job_put(struct reader *r, struct pipe_job *j)
 {
 	(void)pthread_mutex_lock(&r->lock);
 	STAILQ_INSERT_TAIL(&r->todo, j, entry);
@@ -241,9 +241,9 @@ static void job_put(struct reader *r, struct read_job *j)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(struct read_job *j), void *arg)
+static struct pipe_job *job_for(struct reader *r, int fd, size_t want, void (*done)(struct pipe_job *j), void *arg)
 {
-	struct read_job *j = job_new(r, want <= READER_BYTES ? READER_BYTES : READER_BULK);
+	struct pipe_job *j = job_new(r, want <= READER_BYTES ? READER_BYTES : READER_BULK);
 
 	if (!j)
 		return NULL;
@@ -252,16 +252,38 @@ struct read_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(
 		let_go(r, j);
 		return NULL;
 	}
-	j->want = want < READER_BULK ? want : READER_BULK;
+	j->write = false;
+	j->want = want;
 	j->done = done;
 	j->arg = arg;
+	return j;
+}
+
+struct pipe_job *reader_ask(struct reader *r, int fd, size_t want, void (*done)(struct pipe_job *j), void *arg)
+{
+	struct pipe_job *j = job_for(r, fd, want < READER_BULK ? want : READER_BULK, done, arg);
+
+	if (j)
+		job_put(r, j);
+	return j;
+}
+
+struct pipe_job *reader_write(struct reader *r, int fd, const uint8_t *p, size_t n, void (*done)(struct pipe_job *j),
+			      void *arg)
+{
+	struct pipe_job *j = job_for(r, fd, n < READER_BYTES ? n : READER_BYTES, done, arg);
+
+	if (!j)
+		return NULL;
+	memcpy(j->bytes, p, j->want);
+	j->write = true;
 	job_put(r, j);
 	return j;
 }
 
 void reader_let_go(struct reader *r, int fd)
 {
-	struct read_job *j = r->on ? job_new(r, 0) : NULL;
+	struct pipe_job *j = r->on ? job_new(r, 0) : NULL;
 
 	if (!j) {
 		close(fd);

@@ -23,6 +23,7 @@ static void reap(struct muxlet *m)
 			return;
 		if (nursery_reaped(m, pid))
 			continue;
+		memory_reaped(m, pid);
 		spares_reaped(m, pid); /* a channel may get its program by that */
 		c = muxlet_find_pid(m, pid);
 		if (c)

@@ -30,13 +30,19 @@ static struct chunk *chunk_get(struct pool *p)
 static void chunk_put(struct pool *p, struct chunk *c)
 {
 	p->used--;
-	if (p->nfree >= SPOOL_POOL_CACHE) {
+	if (p->nfree >= (p->limit ? SPOOL_POOL_CACHE / 8 : SPOOL_POOL_CACHE)) {
 		free(c);
 		return;
 	}
 	c->next = p->free;
 	p->free = c;
 	p->nfree++;
+}
+
+void pool_limit(struct pool *p, uint64_t bytes)
+{
+	if (bytes < SPOOL_POOL_MAX)
+		p->limit = (size_t)bytes / SPOOL_CHUNK + 1;
 }
 
 void pool_finish(struct pool *p)
@@ -79,7 +85,8 @@ void spool_finish(struct spool *s)
 static size_t chunks_left(const struct spool *s)
 {
 	size_t own = s->chunks < SPOOL_MAX / SPOOL_CHUNK ? SPOOL_MAX / SPOOL_CHUNK - s->chunks : 0;
-	size_t all = s->pool->used < SPOOL_POOL_MAX / SPOOL_CHUNK ? SPOOL_POOL_MAX / SPOOL_CHUNK - s->pool->used : 0;
+	size_t most = s->pool->limit ? s->pool->limit : SPOOL_POOL_MAX / SPOOL_CHUNK;
+	size_t all = s->pool->used < most ? most - s->pool->used : 0;
 
 	if (all == 0 && s->chunks == 0)
 		return 1;

@@ -25,6 +25,7 @@ struct chunk;
 struct pool {
 	struct chunk *free;
 	size_t nfree, used;
+	size_t limit; /* in chunks; 0: SPOOL_POOL_MAX; else fewer free ones are kept at hand, too */
 };
 
 struct spool {
@@ -39,6 +40,8 @@ struct spool {
 };
 
 void pool_finish(struct pool *p);
+/* Less than SPOOL_POOL_MAX, in bytes: where muxlet's memory is short as well. */
+void pool_limit(struct pool *p, uint64_t bytes);
 void spool_init(struct spool *s, struct pool *p);
 void spool_finish(struct spool *s);
 /* Bytes that may be read into it now, without allocating. */

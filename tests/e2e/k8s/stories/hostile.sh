@@ -12,9 +12,8 @@ kubernetes:
   namespace: $ns
   image: localhost/busybox:1
   pull_policy: Never
-  request_cpu: 10m
   request_ephemeral: 1Mi
-  request_memory: 32Mi
+  request_memory: 64Mi
   limit_memory: 256Mi
 journal: {dir: $tmp/journal, size: 16MiB}
 metrics: {open_on_loopback: true}
