@@ -120,8 +120,8 @@ static struct exec join(const struct name *name, const uint8_t *secret, const ch
 	return x;
 }
 
-/* The processes that were started for this name; the daemon's pid when there is one left. */
-static int holders_but(const struct name *name, pid_t but, pid_t *out_pid)
+/* The processes that were started for names that hold this text; the pid of one of them when there is one left. */
+static int holders_like(const char *name, pid_t but, pid_t *out_pid)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
@@ -141,7 +141,7 @@ static int holders_but(const struct name *name, pid_t but, pid_t *out_pid)
 			if (!text[i])
 				text[i] = ' ';
 		strcat(text, " ");
-		if (!strstr(text, "muxlet --join ") || !strstr(text, name->text) || atoi(e->d_name) == but)
+		if (!strstr(text, "muxlet --join ") || !strstr(text, name) || atoi(e->d_name) == but)
 			continue;
 		found++;
 		*out_pid = (pid_t)atoi(e->d_name);
@@ -150,9 +150,43 @@ static int holders_but(const struct name *name, pid_t but, pid_t *out_pid)
 	return found;
 }
 
+static int holders_but(const struct name *name, pid_t but, pid_t *out_pid)
+{
+	return holders_like(name->text, but, out_pid);
+}
+
 static int holders(const struct name *name, pid_t *out_pid)
 {
 	return holders_but(name, 0, out_pid);
+}
+
+/*
+ * A daemon in a container of its own never leaves: the container's end is its end, and a test has none. So a process
+ * that the test's end wakes, whatever that end was, ends the daemons of its names.
+ */
+static void watch_over_daemons(void)
+{
+	char names[32], byte;
+	int alive[2];
+	pid_t pid;
+
+	snprintf(names, sizeof(names), "muxd-test-%d-", (int)getpid());
+	assert_int_equal(pipe2(alive, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid > 0) {
+		close(alive[0]); /* alive[1] is closed by the kernel */
+		return;
+	}
+	(void)setsid(); /* what ends the test's group does not end this */
+	for (int fd = 0; fd < alive[1]; fd++)
+		if (fd != alive[0])
+			close(fd);
+	(void)close_range((unsigned)alive[1], ~0U, 0);
+	(void)!read(alive[0], &byte, 1);
+	while (holders_like(names, 0, &pid))
+		kill(pid, SIGKILL);
+	_exit(0);
 }
 
 static pid_t daemon_of(const struct name *name, pid_t exec)
@@ -185,6 +219,27 @@ static void hang_up(struct exec *x)
 	close(x->in);
 	close(x->out);
 	(void)status_of(x->pid);
+}
+
+/* Somebody kills the test: its daemons end, too. */
+static void nothing_outlives_the_test(void **state)
+{
+	char names[32];
+	pid_t test, pid;
+
+	(void)state;
+	test = fork();
+	if (test == 0) {
+		struct name name = new_name();
+		uint8_t secret[LINK_SECRET_LEN] = {1};
+
+		watch_over_daemons();
+		(void)join(&name, secret, "started");
+		kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(status_of(test), 1000 + SIGKILL);
+	snprintf(names, sizeof(names), "muxd-test-%d-", (int)test);
+	assert_true(until(holders_like(names, 0, &pid) == 0));
 }
 
 static void programs_outlive_the_exec_that_began_them(void **state)
@@ -641,6 +696,7 @@ static void a_link_carries_bulk_both_ways(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_outlives_the_test),
 	    cmocka_unit_test(programs_outlive_the_exec_that_began_them),
 	    cmocka_unit_test(the_daemon_holds_nothing_of_the_exec),
 	    cmocka_unit_test(a_newer_stream_ends_the_older_exec),
@@ -661,5 +717,6 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
+	watch_over_daemons();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
