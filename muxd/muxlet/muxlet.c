@@ -32,7 +32,7 @@ struct channel *muxlet_find(struct muxlet *m, uint32_t number)
 	struct channel *c;
 
 	LIST_FOREACH(c, &m->by_number[number % BUCKETS], by_number)
-	if (c->number == number)
+	if (c->number == number && !c->forgotten)
 		return c;
 	return NULL;
 }

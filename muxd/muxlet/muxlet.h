@@ -90,6 +90,7 @@ struct muxlet {
 	char **environ; /* of the sandbox, as muxlet found it */
 };
 
+/* Not one that was forgotten: its number is free, though its program may still end. */
 struct channel *muxlet_find(struct muxlet *m, uint32_t number);
 struct channel *muxlet_find_pid(struct muxlet *m, pid_t pid);
 /* c has something to send, or may have. */

@@ -267,7 +267,7 @@ int request_handle(struct muxlet *m, const struct frame *f, uint16_t *code, cons
 		return -1;
 	}
 	c = muxlet_find(m, f->channel);
-	if (!c || c->forgotten) {
+	if (!c) {
 		say_error(m, f->channel, CODE_NOT_FOUND, "no such channel");
 		return 0;
 	}

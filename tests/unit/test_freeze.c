@@ -48,7 +48,10 @@ static void ask_for_quiet(struct rig *r, uint64_t timeout_ms)
 /* "frozen", or "synced" where somebody could not be stopped. */
 static void await_quiet(struct rig *r)
 {
-	assert_true(rig_until(r, 20000, r->ch[FREEZER].len[1] == 7 || r->ch[FREEZER].exited));
+	assert_true(rig_until(r, 20000, r->ch[FREEZER].len[1] == 7 || r->ch[FREEZER].exited ||
+					    r->ch[FREEZER].opened_rc));
+	if (r->ch[FREEZER].opened_rc)
+		fail_msg("it was not begun: %s", r->ch[FREEZER].opened_why);
 	if (r->ch[FREEZER].len[1] != 7)
 		fail_msg("it ended: %d %s %s", r->ch[FREEZER].exit.code, r->ch[FREEZER].exit.text,
 			 rig_text(r, FREEZER, 2));

@@ -229,6 +229,29 @@ static void faults_of_one_request_are_errors(void **state)
 	rig_destroy(r);
 }
 
+/* A hub that begins anew does not know the numbers of what the one before it forgot: LIST leaves them out. */
+static void a_forgotten_number_is_free_while_its_program_ends(void **state)
+{
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+
+	(void)state;
+	say_open(p, 1, "trap '' TERM; while :; do sleep 0.1; done", 0);
+	hear_of(p, FRAME_OPENED);
+	say(p, &(struct frame){.type = FRAME_FORGET, .channel = 1}); /* it has half a second from here on */
+	say(p, &(struct frame){.type = FRAME_PING, .offset = 42});
+	hear_of(p, FRAME_PONG);
+	peer_close(p);
+	p = dialed(r);
+	assert_int_equal(hear_of(p, FRAME_LISTED).offset, 0);
+	say_open(p, 1, "exit 5", 0);
+	assert_int_equal(hear_of(p, FRAME_OPENED).u.opened.code, CODE_OK);
+	assert_int_equal(hear_of(p, FRAME_EXIT).u.exit.code, 5);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
 static void unknown_frames_are_skipped_and_critical_ones_are_not(void **state)
 {
 	static const uint8_t unknown[] = {5, 0, 0, 0, 200, 0, 1, 2, 3}, critical[] = {5, 0, 0, 0, 200, 0x80, 1, 2, 3};
@@ -474,6 +497,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_hub_that_breaks_the_protocol_is_cut_and_programs_live),
 	    cmocka_unit_test(more_input_than_the_window_is_refused),
 	    cmocka_unit_test(faults_of_one_request_are_errors),
+	    cmocka_unit_test(a_forgotten_number_is_free_while_its_program_ends),
 	    cmocka_unit_test(unknown_frames_are_skipped_and_critical_ones_are_not),
 	    cmocka_unit_test(noise_ends_streams_only),
 	    cmocka_unit_test(orphans_are_reaped),
