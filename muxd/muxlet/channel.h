@@ -76,7 +76,7 @@ struct channel {
 	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
-	struct child_failure *failure; /* by a spare: why its program did not begin, if it did not */
+	struct child_failure *failure; /* shared with who should become the program: why it did not, if it did not */
 	bool spare;                    /* begun where no process could be made */
 	bool staff;                    /* it may use what is kept back */
 	bool out_of_memory;            /* its program was ended for want of it, by us */

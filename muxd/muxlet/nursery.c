@@ -150,7 +150,8 @@ static bool is_new_child(struct muxlet *m, pid_t pid)
 	       waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* What it has was made: it lives, whatever becomes of the nursery. */
+/* The pid in the page was made, and lives, whatever becomes of the nursery. Why it ends at once, should it, is told by
+ * the page when it is reaped. */
 static bool settle_by_page(struct muxlet *m)
 {
 	struct nursery *n = &m->nursery;
@@ -158,10 +159,13 @@ static bool settle_by_page(struct muxlet *m)
 
 	if (!n->current || !pid)
 		return false;
-	if (is_new_child(m, pid))
+	if (is_new_child(m, pid)) {
+		n->current->channel->failure = &n->page->failure;
+		n->page = NULL;
 		birth_settle(m, n->current, pid, 0, "");
-	else
+	} else {
 		birth_settle(m, n->current, 0, EIO, "spawn");
+	}
 	return true;
 }
 

@@ -57,10 +57,14 @@ TAILQ_HEAD(birth_queue, birth);
 
 enum nursery_state { NURSERY_OFF, NURSERY_NONE, NURSERY_IDLE, NURSERY_BUSY, NURSERY_ENDING };
 
-/* Shared with it; written by it, its half-made child and the kernel. */
+/*
+ * Shared with it; written by it, its half-made child and the kernel. A child whose pid was taken from here has yet to
+ * become its program: its channel keeps the page (failure first: channel->failure is the mapping), and the nursery, which
+ * has no other, ends with the next order.
+ */
 struct nursery_page {
+	struct child_failure failure;
 	volatile pid_t pid;
-	volatile struct child_failure failure;
 };
 
 struct nursery {

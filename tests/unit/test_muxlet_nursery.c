@@ -7,6 +7,7 @@
 
 #include "muxd/muxlet/nursery.h"
 
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 
 static struct rig *rig_nursery(void)
@@ -172,6 +173,59 @@ static void killed_at_any_moment(void **state)
 	rig_destroy(r);
 }
 
+/* Waits for the stop of pid that PTRACE_SEIZE brings with this event; 0: the first stop of a child. */
+static void await_stop(struct rig *r, pid_t pid, int event)
+{
+	int status = 0;
+
+	assert_true(rig_until(r, 10000, status || waitpid(pid, &status, __WALL | WNOHANG) == pid));
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(status >> 16, event ? event : PTRACE_EVENT_STOP);
+}
+
+/*
+ * A signal or an end comes for a program that has a pid and is no program yet: held by a debugger between the two. The
+ * file is not there: whoever asked hears so, though muxlet had taken the program for begun.
+ */
+static void a_failure_after_the_pid_is_told(void **state)
+{
+	static const char *const nobody[] = {"/nonexistent/program", NULL};
+	struct rig *r;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (int kill_it = 0; kill_it < 2; kill_it++) {
+		pid_t nursery;
+		unsigned long child = 0;
+
+		r = rig_nursery();
+		nursery = wait_nursery(r);
+		assert_int_equal(ptrace(PTRACE_SEIZE, nursery, 0, PTRACE_O_TRACEVFORK), 0);
+		assert_int_equal(rig_open_argv(r, 1, nobody, &(struct rig_call){0}), 0);
+		await_stop(r, nursery, PTRACE_EVENT_VFORK);
+		assert_int_equal(ptrace(PTRACE_GETEVENTMSG, nursery, 0, &child), 0);
+		await_stop(r, (pid_t)child, 0);
+		assert_int_equal(link_signal(r->link, 1, SIGWINCH), 0);
+		(void)rig_until(r, 10000, r->ch[1].opened);
+		assert_int_equal(r->ch[1].opened, 1);
+		if (kill_it) {
+			assert_int_equal(kill(nursery, SIGKILL), 0);
+			assert_int_equal(waitpid(nursery, NULL, __WALL), nursery); /* before its parent, as who traces it */
+		} else {
+			assert_int_equal(ptrace(PTRACE_DETACH, nursery, 0, 0), 0);
+		}
+		assert_int_equal(ptrace(PTRACE_DETACH, (pid_t)child, 0, 0), 0);
+		rig_wait_exit(r, 1);
+		assert_int_equal(r->ch[1].exit.cause, EXIT_NOT_STARTED);
+		assert_string_equal(r->ch[1].exit.error_at, "exec");
+		rig_open(r, 2, "echo fine", (struct rig_call){0});
+		rig_wait_exit(r, 2);
+		assert_string_equal(rig_text(r, 2, 1), "fine\n");
+		rig_destroy(r);
+	}
+}
+
 /* Limits and priority of what it starts are its own; lowered by another they would be everybody's. */
 static void a_bent_one_is_made_anew(void **state)
 {
@@ -268,6 +322,7 @@ int main(void)
 	    cmocka_unit_test(programs_are_muxlets_children),
 	    cmocka_unit_test(a_stopped_one_goes_on),
 	    cmocka_unit_test(killed_at_any_moment),
+	    cmocka_unit_test(a_failure_after_the_pid_is_told),
 	    cmocka_unit_test(a_bent_one_is_made_anew),
 	    cmocka_unit_test(what_comes_meanwhile_is_kept),
 	    cmocka_unit_test(a_new_link_finds_it),
