@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define PAUSE_MOST_MS 16
+#define FLAG_NO_EXEC  0x40 /* of a process in /proc: begun by fork, and no program since (PF_FORKNOEXEC) */
 
 /* Whom we stopped, in that order. */
 struct stopped {
@@ -34,10 +35,10 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* A thread's state: "pid (any name) S ...". 0: it is gone. */
-static char state_of(pid_t pid, const char *tid)
+/* A thread's state and flags: "pid (any name) S ppid pgrp session tty group flags ...". State 0: it is gone. */
+static char state_of(pid_t pid, const char *tid, unsigned *out_flags)
 {
-	char path[64], text[512], *at;
+	char path[64], text[512], *at, state;
 	ssize_t n;
 	int fd;
 
@@ -49,7 +50,7 @@ static char state_of(pid_t pid, const char *tid)
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	at = strrchr(text, ')');
-	return at && at[1] ? at[2] : 0;
+	return at && sscanf(at + 1, " %c %*d %*d %*d %*d %*d %u", &state, out_flags) == 2 ? state : 0;
 }
 
 /* Every thread of it, or it has ended. */
@@ -58,12 +59,13 @@ static bool stands_still(pid_t pid)
 	char path[32];
 	struct dirent *e;
 	bool still = true;
+	unsigned flags;
 	DIR *d;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	d = opendir(path);
 	while (d && still && (e = readdir(d))) {
-		char s = e->d_name[0] == '.' ? 'T' : state_of(pid, e->d_name);
+		char s = e->d_name[0] == '.' ? 'T' : state_of(pid, e->d_name, &flags);
 
 		still = !s || strchr("TtZX", s);
 	}
@@ -127,6 +129,19 @@ static const struct tree_proc *nursery_of(const struct tree_proc *v, size_t n)
 	return first;
 }
 
+/* Has it become a program? A command line is anybody's to choose. Kernels that tell no flags tell none of ours. */
+static bool is_program(pid_t pid)
+{
+	unsigned flags = 0, own = 0;
+	char tid[16];
+
+	snprintf(tid, sizeof(tid), "%d", (int)pid);
+	(void)state_of(pid, tid, &flags);
+	snprintf(tid, sizeof(tid), "%d", (int)getpid());
+	(void)state_of(getpid(), tid, &own);
+	return own && !(flags & FLAG_NO_EXEC);
+}
+
 /*
  * A child of muxlet's that is not its program yet: muxlet, or the nursery, stands in vfork() until it is, and could
  * never let us go. It is held at the next look.
@@ -136,7 +151,7 @@ static bool begins(const struct tree_proc *p, const struct tree_proc *nursery)
 	char text[512], parent[sizeof(text)];
 	ssize_t n;
 
-	if (p->ppid != getppid() || p == nursery)
+	if (p->ppid != getppid() || p == nursery || is_program(p->pid))
 		return false;
 	if (nursery && is_nursery(p))
 		return true;

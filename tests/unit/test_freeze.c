@@ -237,6 +237,45 @@ static void who_begins_meanwhile_does_not_stop_muxlet(void **state)
 	end(r);
 }
 
+/* A program that calls itself what a process on its way from the nursery is called: it is held as all are. */
+static void a_name_is_no_excuse(void **state)
+{
+	static const char *const names[] = {"--nursery", "--freeze"};
+	char script[600], self[300];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	struct rig *r;
+
+	(void)state;
+	assert_true(n > 0);
+	self[n] = '\0';
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		setenv("RIG_NURSERY", "1", 1);
+		r = rig_create();
+		unsetenv("RIG_NURSERY");
+		begin();
+		snprintf(script, sizeof(script), "exec >>%s; exec -a muxlet %s %s", file, self, names[i]);
+		assert_int_equal(rig_open_argv(r, 1, (const char *const[]){"/bin/bash", "-c", script, NULL},
+					       &(struct rig_call){0}),
+				 0);
+		assert_moves(r);
+		freeze(r, 60000);
+		assert_still(r);
+		assert_int_equal(link_forget(r->link, FREEZER), 0);
+		assert_moves(r);
+		end(r);
+	}
+}
+
+/* That program: ends by itself, should nobody end it. */
+static int write_on(void)
+{
+	for (int i = 0; i < 5000; i++) {
+		(void)!write(STDOUT_FILENO, "still here\n", 11);
+		usleep(10000);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,8 +285,11 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_shell_at_a_terminal_sees_nothing_of_it),
 	    cmocka_unit_test(a_stopped_job_stays_stopped),
 	    cmocka_unit_test(who_begins_meanwhile_does_not_stop_muxlet),
+	    cmocka_unit_test(a_name_is_no_excuse),
 	};
 
+	if (strcmp(argv[0], "muxlet") == 0)
+		return write_on();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
