@@ -55,9 +55,9 @@ struct channel {
 	bool listed;    /* LIST has said it: OPENED is not to be said any more */
 	struct output out[2];
 	/* input */
-	struct source in; /* stdin pipe; fd -1 for a pty and when closed */
+	struct source in;        /* stdin pipe; fd -1 for a pty and when closed */
 	struct pipe_job *in_job; /* a write of the queue's first bytes that is under way */
-	uint8_t *queue;   /* ring of FRAME_INPUT_WINDOW bytes, NULL when empty */
+	uint8_t *queue;          /* ring of FRAME_INPUT_WINDOW bytes, NULL when empty */
 	size_t queue_at, queue_len;
 	uint64_t received, consumed, accepted; /* bytes from the hub; out of the queue; taken by the program */
 	uint64_t reported;                     /* consumed, as the hub knows it */
@@ -76,7 +76,7 @@ struct channel {
 	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
-	struct child_failure *failure; /* shared with who should become the program: why it did not, if it did not */
+	struct child_failure *failure; /* of who was to become the program: why it did not */
 	bool spare;                    /* begun where no process could be made */
 	bool staff;                    /* it may use what is kept back */
 	bool out_of_memory;            /* its program was ended for want of it, by us */

@@ -161,8 +161,8 @@ static void end_birth(struct channel *c, uint8_t cause)
 		return;
 	c->birth->ended = true;
 	c->birth->cause = cause;
-	spares_let_go(c->m, c->birth);
-	nursery_end(c->m, c->birth);
+	if (!spares_end(c->m, c->birth))
+		nursery_end(c->m, c->birth);
 }
 
 void channel_kill(struct channel *c, uint8_t cause)

@@ -17,10 +17,12 @@
  *   ENDING   its end is told, or it was killed: until it is reaped
  *
  * Nothing that it says is trusted with more than the round it was asked for: programs are of the same user, and may
- * stop, kill or bend it. The kernel writes the program's pid into a page that muxlet shares with it, before the program
- * runs; so once the nursery is reaped it is known whether the program was made. Never twice: without a pid it was not,
- * and the order goes to the next one. Stopped it is told to go on (not while --freeze holds everything); silent
- * for NURSERY_SILENT_MS it is killed. A nursery that finds its limits, priority or processors changed ends by itself.
+ * stop, kill or bend it, or attach to it in the moment between its exec and its prctl: what they would read then is
+ * what it makes programs of that user of, which they can read from those as well. The kernel writes the program's pid
+ * into a page that muxlet shares with it, before the program runs; so once the nursery is reaped it is known whether
+ * the program was made. Never twice: without a pid it was not, and the order goes to the next one. Stopped it is told
+ * to go on (not while --freeze holds everything); silent for NURSERY_SILENT_MS it is killed. A nursery that finds its
+ * limits, priority or processors changed ends by itself.
  */
 #ifndef MUXD_MUXLET_NURSERY_H
 #define MUXD_MUXLET_NURSERY_H
@@ -59,8 +61,8 @@ enum nursery_state { NURSERY_OFF, NURSERY_NONE, NURSERY_IDLE, NURSERY_BUSY, NURS
 
 /*
  * Shared with it; written by it, its half-made child and the kernel. A child whose pid was taken from here has yet to
- * become its program: its channel keeps the page (failure first: channel->failure is the mapping), and the nursery, which
- * has no other, ends with the next order.
+ * become its program: its channel keeps the page (failure first: channel->failure is the mapping), and the nursery,
+ * which has no other, ends with the next order.
  */
 struct nursery_page {
 	struct child_failure failure;

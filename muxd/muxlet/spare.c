@@ -201,16 +201,21 @@ static void taken(struct spare *s)
 	birth_settle(s->m, b, pid, 0, "");
 }
 
+/* It has begun its program, though that was not heard yet: now it is. */
+static bool had_taken(struct spare *s)
+{
+	if (!s->pid || !took(s))
+		return false;
+	taken(s);
+	return true;
+}
+
 void spares_reaped(struct muxlet *m, pid_t pid)
 {
 	for (int i = 0; i < SPARES; i++) {
 		struct spare *s = &m->spares.v[i];
 
-		if (s->pid != pid)
-			continue;
-		if (took(s))
-			taken(s); /* and is over already */
-		else
+		if (s->pid == pid && !had_taken(s))
 			s->pid = 0; /* its socket tells the rest */
 	}
 	if (m->spares.wanted && m->spares.failed && m->loop.now_ns >= m->spares.tried_ns + REAPED_NS)
@@ -255,10 +260,8 @@ static void next_one(struct spare *s)
 {
 	struct birth *b = s->birth;
 
-	if (s->pid && took(s)) {
-		taken(s);
+	if (had_taken(s))
 		return;
-	}
 	end(s);
 	if (b)
 		spares_add(s->m, b);
@@ -293,6 +296,15 @@ void spares_add(struct muxlet *m, struct birth *b)
 {
 	if (!hand_over(m, b))
 		birth_settle(m, b, 0, EAGAIN, "spawn");
+}
+
+bool spares_end(struct muxlet *m, const struct birth *b)
+{
+	for (int i = 0; i < SPARES; i++)
+		if (m->spares.v[i].birth == b && had_taken(&m->spares.v[i]))
+			return true;
+	spares_let_go(m, b);
+	return false;
 }
 
 void spares_let_go(struct muxlet *m, const struct birth *b)
@@ -333,6 +345,6 @@ void spares_close(struct muxlet *m)
 {
 	m->spares.wanted = false;
 	for (int i = 0; i < SPARES; i++)
-		if (m->spares.v[i].state != SPARE_NONE)
+		if (m->spares.v[i].state != SPARE_NONE && !had_taken(&m->spares.v[i]))
 			leave(&m->spares.v[i]); /* the end of its socket is its own */
 }

@@ -52,7 +52,9 @@ void spares_close(struct muxlet *m);
 bool spares_ready(struct muxlet *m);
 /* Takes b (nursery.h), with a channel and an order; settled later, or at once where none takes it. */
 void spares_add(struct muxlet *m, struct birth *b);
-/* None has b any more: one that had is ended. */
+/* b was told to end. True: a spare had become its program already, and b is settled; false: none has b any more. */
+bool spares_end(struct muxlet *m, const struct birth *b);
+/* As before, but b goes: it is not settled, and a program of it is ended. */
 void spares_let_go(struct muxlet *m, const struct birth *b);
 /* The program of c has ended, or c goes: 0, or why it never began, if a spare should have become it. */
 int spares_failure(struct channel *c, const char **at);

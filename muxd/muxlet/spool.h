@@ -4,7 +4,8 @@
  * A list of 64 KiB chunks that programs' output is read into and that frames
  * are written from, without a copy between. Chunks come from a pool with a
  * limit over all spools; each spool may hold one chunk beyond it, so that no
- * channel starves. Owned by a channel's output.
+ * channel starves, and one piece that was being read (reader.h) when the limit
+ * was met: those bytes are in memory wherever they stand. Owned by a channel's output.
  *
  *   start <= base (acknowledged) <= sent <= end, all absolute offsets
  */
@@ -17,7 +18,7 @@
 
 #define SPOOL_CHUNK      (64 * 1024)
 #define SPOOL_MAX        (4 * 1024 * 1024)  /* per spool: LINK_SPOOL_MAX */
-#define SPOOL_POOL_MAX   (64 * 1024 * 1024) /* over all spools, but for the first chunk of each */
+#define SPOOL_POOL_MAX   (64 * 1024 * 1024) /* over all spools, but for a chunk of each, and what is just read of it */
 #define SPOOL_POOL_CACHE 32                 /* free chunks kept at hand */
 
 struct chunk;

@@ -136,6 +136,60 @@ static void too_slow_before_its_word_is_heard(void **state)
 	spares_reaped(&m, pid);
 }
 
+static void told_to_end_before_its_word_is_heard(void **state)
+{
+	struct birth b = {0};
+	siginfo_t si;
+	pid_t pid;
+
+	(void)state;
+	turn_until_full();
+	pid = order_one(&b);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	assert_true(spares_end(&m, &b)); /* settled with its pid: who asked ends it as a program */
+	check_begun_once(&b, pid);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	spares_reaped(&m, pid);
+}
+
+static void all_are_closed_before_its_word_is_heard(void **state)
+{
+	struct birth b = {0};
+	siginfo_t si;
+	pid_t pid;
+
+	(void)state;
+	turn_until_full();
+	pid = order_one(&b);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	spares_close(&m);
+	check_begun_once(&b, pid);
+	for (int i = 0; i < SPARES; i++)
+		assert_true(wait(NULL) > 0);
+	spares_open(&m);
+}
+
+static void told_to_end_before_it_began(void **state)
+{
+	struct birth b = {0};
+	pid_t pid;
+
+	(void)state;
+	turn_until_full();
+	assert_int_equal(kill(m.spares.v[0].pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(m.spares.v[0].pid, NULL, WUNTRACED), m.spares.v[0].pid);
+	pid = m.spares.v[0].pid;
+	m.spares.v[0].pid = getpid(); /* whom SIGCONT goes to */
+	(void)order_one(&b);
+	m.spares.v[0].pid = pid;
+	assert_false(spares_end(&m, &b));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	spares_reaped(&m, pid);
+	assert_int_equal(settled.times, 0);
+	assert_int_equal(times_run(), 0);
+	order_finish(&b.order);
+}
+
 /* Without its word it can give none any more: the next one has the order. */
 static void ended_without_a_word(void **state)
 {
@@ -194,6 +248,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(reaped_before_its_word_is_heard),
 	    cmocka_unit_test(too_slow_before_its_word_is_heard),
+	    cmocka_unit_test(told_to_end_before_its_word_is_heard),
+	    cmocka_unit_test(all_are_closed_before_its_word_is_heard),
+	    cmocka_unit_test(told_to_end_before_it_began),
 	    cmocka_unit_test(ended_without_a_word),
 	};
 
