@@ -4,6 +4,7 @@
 #include "muxd/base/bytes.h"
 #include "muxd/base/confine.h"
 #include "muxd/base/err.h"
+#include "muxd/screen/commands.h"
 #include "muxd/screen/draw.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/term.h"
@@ -22,6 +23,8 @@ struct worker {
 	int fd;
 	struct term *term;
 	uint64_t offset;
+	struct commands *commands; /* NULL: nobody told of keys */
+	uint32_t found, lost;      /* commands in `out`; others, since the last question */
 	struct buf in, out, drawn;
 };
 
@@ -43,16 +46,66 @@ static int do_open(struct worker *w, const struct screen_frame *f)
 	if (f->len != 12)
 		return ERR_PROTOCOL;
 	term_destroy(w->term);
+	commands_destroy(w->commands);
 	w->term = NULL;
+	w->commands = NULL;
 	w->offset = get_u64(f->payload);
 	return term_create(get_u16(f->payload + 8), get_u16(f->payload + 10), &w->term);
+}
+
+static void on_command(void *arg, const struct command *c)
+{
+	struct worker *w = arg;
+
+	if (w->found < SCREEN_FOUND_MAX && command_put(&w->out, c) == 0)
+		w->found++;
+	else
+		w->lost++;
+}
+
+static int do_keys(struct worker *w, const struct screen_frame *f)
+{
+	const uint8_t *p = f->payload;
+	int rc = 0;
+
+	if (f->len < SCREEN_KEYS_HEAD)
+		return ERR_PROTOCOL;
+	struct command_keys k = {.offset = get_u64(p),
+				 .ns = get_u64(p + 8),
+				 .hand = get_u16(p + 16),
+				 .hidden = p[18],
+				 .p = p + SCREEN_KEYS_HEAD,
+				 .n = f->len - SCREEN_KEYS_HEAD};
+	if (!w->commands)
+		rc = commands_create(on_command, w, &w->commands);
+	if (rc == 0)
+		commands_keys(w->commands, w->term, &k);
+	return rc;
+}
+
+static int do_ask(struct worker *w, const struct screen_frame *f)
+{
+	uint8_t lost[4];
+	int rc;
+
+	if (f->len != 1)
+		return ERR_PROTOCOL;
+	if (f->payload[0] && w->commands)
+		commands_settle(w->commands);
+	put_u32(lost, w->lost);
+	w->found = w->lost = 0;
+	rc = screen_frame_put(&w->out, SCREEN_ASKED, lost, sizeof(lost), NULL, 0);
+	return rc ? rc : flush(w);
 }
 
 static int do_feed(struct worker *w, const struct screen_frame *f)
 {
 	if (f->len < 8 || get_u64(f->payload) != w->offset)
 		return ERR_PROTOCOL;
-	term_feed(w->term, f->payload + 8, f->len - 8);
+	if (w->commands)
+		commands_output(w->commands, w->term, w->offset, f->payload + 8, f->len - 8);
+	else
+		term_feed(w->term, f->payload + 8, f->len - 8);
 	w->offset += f->len - 8;
 	return 0;
 }
@@ -62,6 +115,8 @@ static int do_cut(struct worker *w, const struct screen_frame *f)
 	if (f->len != 8 || get_u64(f->payload) < w->offset)
 		return ERR_PROTOCOL;
 	term_cut(w->term);
+	if (w->commands)
+		commands_cut(w->commands);
 	w->offset = get_u64(f->payload);
 	return 0;
 }
@@ -112,6 +167,10 @@ static int handle(struct worker *w, const struct screen_frame *f)
 		return do_resize(w, f);
 	case SCREEN_SHOOT:
 		return do_shoot(w, f);
+	case SCREEN_KEYS:
+		return do_keys(w, f);
+	case SCREEN_ASK:
+		return do_ask(w, f);
 	default:
 		return ERR_PROTOCOL;
 	}
@@ -159,6 +218,7 @@ int worker_run(int fd)
 	while ((rc = receive(&w)) == 1)
 		if ((rc = consume(&w)) != 0)
 			break;
+	commands_destroy(w.commands);
 	term_destroy(w.term);
 	buf_finish(&w.in);
 	buf_finish(&w.out);
