@@ -23,6 +23,7 @@
 #include "recorder/keyframes.h"
 #include "recorder/trunc.h"
 
+struct commander_told;
 struct cutter;
 struct signer;
 
@@ -40,7 +41,10 @@ struct cutter_params {
 	const json_t *loaded;    /* who loaded it (config_log.h), copied; NULL: nobody says */
 	bool idle_priority;
 	unsigned open_max; /* files of open sessions that are open at once; 0: what the limit of descriptors allows */
-	void (*sealed)(void *arg, const struct id *session); /* told of each seal, from its threads; NULL: nobody */
+	/* From its threads, NULL: nobody. Told of each seal; that an open recording's file holds more that was typed.
+	 */
+	void (*sealed)(void *arg, const struct id *session);
+	void (*typed)(void *arg, const struct id *session);
 	void *sealed_arg;
 };
 
@@ -82,14 +86,19 @@ int cutter_keyframes(struct cutter *c, const struct id *session, const struct ke
 void cutter_tell(struct cutter *c, const char *event, const struct id *session, const char *detail);
 /* The root that the log has for a recording's keyframes, "" when it has none. */
 int cutter_keyframes_root(struct cutter *c, const struct id *session, char out[65], struct err *e);
+/* What the index has of a session's commands, and another event about them, in order behind all that came before. */
+int cutter_commands_told(struct cutter *c, const struct id *session, struct commander_told *out, struct err *e);
+int cutter_commands_tell(struct cutter *c, const struct id *session, const json_t *event, struct err *e);
+/* Sealed sessions whose commands are not told to the end, of the newest `max`. Returns how many. */
+size_t cutter_commands_due(struct cutter *c, struct id *out, size_t max);
 /* The log's last signed head; signs a new one when entries came after it. */
 int cutter_head(struct cutter *c, struct chain_head *out, struct err *e);
 /*
  * SHA-256 of each stream of an open session, once everything up to these totals is consumed. ERR_EOF: the
  * journal lacks a part; ERR_TIMEOUT, also of one that is not open.
  */
-int cutter_digests(struct cutter *c, const struct id *session, const uint64_t totals[STREAM_COUNT],
-		   uint64_t timeout_ns, uint8_t out[STREAM_COUNT][32], struct err *e);
+int cutter_digests(struct cutter *c, const struct id *session, const uint64_t totals[STREAM_COUNT], uint64_t timeout_ns,
+		   uint8_t out[STREAM_COUNT][32], struct err *e);
 /* The log; it has a lock of its own. */
 struct chain *cutter_chain(struct cutter *c);
 /* At the start the log was found shorter than others know it (hole.h). */

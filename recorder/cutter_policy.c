@@ -4,6 +4,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
+#include "recorder/commander.h"
 #include "recorder/cutter_state.h"
 
 #include <stdlib.h>
@@ -108,6 +109,8 @@ int cut_policy_audit(struct cutter *c, struct segment_record *sr, char **json, s
 	const char *event = json_string_value(json_object_get(o, "event"));
 	if (retention_policy_reserved(event))
 		rc = sr->own ? take_event(c, sr, event, *json, o, e) : tell_forged(sr, event, json, e);
+	else if (!sr->own && event && strcmp(event, COMMANDER_EVENT) == 0)
+		rc = tell_forged(sr, event, json, e);
 	json_decref(o);
 	return rc;
 }

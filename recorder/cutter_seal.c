@@ -126,6 +126,20 @@ int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *
 	return rc;
 }
 
+/* What was typed since the last checkpoint stands in the files now. */
+static void tell_typed(struct cutter *c)
+{
+	for (size_t i = 0; c->p.typed && i < c->n; i++) {
+		struct cut_session *s = c->sessions[i];
+
+		/* One that ends is told of by its seal. */
+		if (s->offsets[STREAM_INPUT] > s->typed && !s->seal_ns) {
+			s->typed = s->offsets[STREAM_INPUT];
+			c->p.typed(c->p.sealed_arg, &s->id);
+		}
+	}
+}
+
 /* Inside an index transaction, which it ends. */
 int cut_checkpoint(struct cutter *c, struct err *e)
 {
@@ -150,5 +164,6 @@ int cut_checkpoint(struct cutter *c, struct err *e)
 	c->stored = at;
 	c->bytes = 0;
 	c->checkpoint_ns = clock_boot_ns();
+	tell_typed(c);
 	return cut_release(c, e);
 }

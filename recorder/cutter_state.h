@@ -35,6 +35,7 @@ struct cut_session {
 	struct builder *b;
 	uint64_t offsets[STREAM_COUNT];
 	bool staff;       /* its seal is told to witnesses at once */
+	uint64_t typed;   /* of input, when somebody was told of it */
 	bool touched;     /* offsets moved since they were stored */
 	bool dirty;       /* the builder took something since its checkpoint */
 	uint64_t seal_ns; /* when to seal; 0 = has not ended */

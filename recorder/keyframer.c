@@ -8,22 +8,17 @@
 #include "muxd/base/log.h"
 #include "muxd/screen/frame.h"
 #include "recorder/chain_text.h"
+#include "recorder/drawer.h"
 #include "recorder/keyframes.h"
 #include "recorder/recording.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#define WORKER_WAIT_S 10
-#define WORKER_IO_S   30
-
-enum keyframer_state { KEYFRAMER_IDLE, KEYFRAMER_WAITING, KEYFRAMER_DRAWING };
+enum keyframer_state { KEYFRAMER_IDLE, KEYFRAMER_DRAWING };
 
 struct keyframer {
 	struct keyframer_params p;
@@ -34,118 +29,34 @@ struct keyframer {
 	enum keyframer_state state;
 	struct id queue[KEYFRAMER_QUEUE_MAX];
 	size_t first, n;
-	int worker; /* -1: none; under lock while WAITING, the thread's while DRAWING */
-	bool answered, stopping;
+	bool stopping;
 };
 
 static void keyframer_set_state(struct keyframer *k, enum keyframer_state s)
 {
-	static const char *const names[] = {"idle", "waiting", "drawing"};
+	static const char *const names[] = {"idle", "drawing"};
 
 	log_debug(NULL, "%s -> %s", names[k->state], names[s]);
 	k->state = s;
 }
 
-/* ---- talking to the worker; blocking, with the socket's own timeouts */
-
 struct drawing {
-	int fd;
-	struct buf out, in;
+	struct drawer worker;
 	struct keyframes_writer w;
-	uint64_t offset, since; /* where the worker stands; bytes since the last keyframe */
+	uint64_t since; /* bytes since the last keyframe */
 	uint16_t cols, rows;
 };
-
-static int flush(struct drawing *d)
-{
-	while (buf_len(&d->out)) {
-		ssize_t n = send(d->fd, buf_ptr(&d->out), buf_len(&d->out), MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EINTR)
-			return ERR_EOF;
-		if (n > 0)
-			buf_consume(&d->out, (size_t)n);
-	}
-	return 0;
-}
-
-static int tell(struct drawing *d, uint8_t type, const void *head, size_t nhead, const void *body, size_t nbody)
-{
-	int rc = screen_frame_put(&d->out, type, head, nhead, body, nbody);
-
-	return rc ? rc : flush(d);
-}
-
-static int tell_size(struct drawing *d, uint8_t type)
-{
-	uint8_t head[12];
-	size_t at = 0;
-
-	if (type == SCREEN_OPEN) {
-		put_u64(head, d->offset);
-		at = 8;
-	}
-	put_u16(head + at, d->cols);
-	put_u16(head + at + 2, d->rows);
-	return tell(d, type, head, at + 4, NULL, 0);
-}
-
-static int feed(struct drawing *d, const uint8_t *p, size_t n)
-{
-	uint8_t head[8];
-	int rc = 0;
-
-	while (rc == 0 && n) {
-		size_t part = n < SCREEN_FEED_MAX ? n : SCREEN_FEED_MAX;
-
-		put_u64(head, d->offset);
-		rc = tell(d, SCREEN_FEED, head, sizeof(head), p, part);
-		d->offset += part;
-		d->since += part;
-		p += part;
-		n -= part;
-	}
-	return rc;
-}
-
-static int cut(struct drawing *d, uint64_t to)
-{
-	uint8_t head[8];
-
-	d->offset = to;
-	put_u64(head, to);
-	return tell(d, SCREEN_CUT, head, sizeof(head), NULL, 0);
-}
-
-static int next_frame(struct drawing *d, struct screen_frame *f, size_t *size)
-{
-	int rc;
-
-	while ((rc = screen_frame_next(&d->in, f, size)) == 0) {
-		uint8_t *p;
-		ssize_t n;
-
-		if (buf_reserve(&d->in, 64 * 1024, &p))
-			return ERR_TOO_LARGE;
-		n = recv(d->fd, p, 64 * 1024, 0);
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			return ERR_EOF;
-		buf_commit(&d->in, n > 0 ? (size_t)n : 0);
-	}
-	return rc;
-}
 
 /* The screen as it is after the event, into the file. One that is too large to draw is left out. */
 static int shoot(struct drawing *d, const struct ring_record *rec, struct err *e)
 {
 	static const uint8_t tag[4];
 	struct screen_frame f;
-	size_t size;
-	int rc = tell(d, SCREEN_SHOOT, tag, sizeof(tag), NULL, 0);
+	int rc = drawer_tell(&d->worker, SCREEN_SHOOT, tag, sizeof(tag), NULL, 0);
 
 	if (rc == 0)
-		rc = next_frame(d, &f, &size);
-	if (rc != 1 || f.type != SCREEN_SHOT || f.len < SCREEN_SHOT_HEAD)
+		rc = drawer_hear(&d->worker, &f);
+	if (rc || f.type != SCREEN_SHOT || f.len < SCREEN_SHOT_HEAD)
 		return err_set(e, ERR_EOF, "the worker has ended");
 	struct keyframe k = {.ns = rec->boot_ns,
 			     .seq = rec->seq,
@@ -154,7 +65,7 @@ static int shoot(struct drawing *d, const struct ring_record *rec, struct err *e
 			     .rows = get_u16(f.payload + 14),
 			     .len = (uint32_t)(f.len - SCREEN_SHOT_HEAD)};
 	rc = k.len ? keyframes_add(&d->w, &k, f.payload + SCREEN_SHOT_HEAD, e) : 0;
-	buf_consume(&d->in, size);
+	drawer_taken(&d->worker);
 	d->since = 0;
 	return rc;
 }
@@ -163,16 +74,9 @@ static int shoot(struct drawing *d, const struct ring_record *rec, struct err *e
 
 static int show(struct drawing *d, const struct ring_record *rec)
 {
-	if (rec->type == RING_RESIZE && rec->len >= 4) {
-		d->cols = get_u16(rec->payload);
-		d->rows = get_u16(rec->payload + 2);
-		return tell_size(d, SCREEN_RESIZE);
-	}
-	if (rec->stream != STREAM_OUTPUT || !event_extent(rec))
-		return 0;
-	if (rec->type == RING_DATA)
-		return feed(d, rec->payload, rec->len);
-	return cut(d, rec->offset + event_extent(rec));
+	if (rec->type == RING_DATA && rec->stream == STREAM_OUTPUT)
+		d->since += rec->len;
+	return drawer_show(&d->worker, rec);
 }
 
 static bool stopping(struct keyframer *k)
@@ -246,37 +150,6 @@ static bool there(struct keyframer *k, const char *recording, const struct id *s
 	return rc >= 0;
 }
 
-/* A worker of our own; -1: none. */
-static int get_worker(struct keyframer *k)
-{
-	struct timeval io = {.tv_sec = WORKER_IO_S};
-	struct timespec until;
-	struct err e = {0};
-	int fd;
-
-	pthread_mutex_lock(&k->lock);
-	keyframer_set_state(k, KEYFRAMER_WAITING);
-	k->answered = false;
-	pthread_mutex_unlock(&k->lock);
-	if (k->p.ask(k->p.arg, &e))
-		log_warn(NULL, "no screen worker: %s", e.message);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += e.code ? 0 : WORKER_WAIT_S;
-	pthread_mutex_lock(&k->lock);
-	while (!k->answered && !k->stopping && !pthread_cond_timedwait(&k->moved, &k->lock, &until))
-		;
-	keyframer_set_state(k, KEYFRAMER_DRAWING); /* an answer that comes now is closed */
-	fd = k->worker;
-	k->worker = -1;
-	pthread_mutex_unlock(&k->lock);
-	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &io, sizeof(io)) ||
-			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &io, sizeof(io)))) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
 static int make(struct keyframer *k, const char *path, struct recording *r, struct drawing *d, struct err *e)
 {
 	struct keyframes_digest digest;
@@ -284,18 +157,17 @@ static int make(struct keyframer *k, const char *path, struct recording *r, stru
 	struct err why = {0};
 	int rc;
 
-	d->fd = get_worker(k);
-	if (d->fd < 0)
-		return err_set(e, ERR_UNAVAILABLE, "no screen worker is to be had now");
-	rc = recording_sealed(path, &seal, e);
+	rc = drawer_begin(&d->worker, k->p.drawers, d->cols, d->rows, e);
+	if (rc == 0)
+		rc = recording_sealed(path, &seal, e);
 	if (rc == 0)
 		rc = keyframes_begin(&d->w, path, &recording_info(r)->session, seal.leaf, e);
 	if (rc == 0) {
-		rc = tell_size(d, SCREEN_OPEN) ? ERR_EOF : draw(k, d, r, &why);
+		rc = draw(k, d, r, &why);
 		/* What killed a worker would kill the next one: what there is by then stays, and is not tried again. */
 		if (rc == ERR_EOF) {
 			log_warn(NULL, "%s: keyframes end at byte %llu of its output: %s", path,
-				 (unsigned long long)d->offset, why.message);
+				 (unsigned long long)d->worker.offset, why.message);
 			rc = 0;
 		}
 		if (rc == 0)
@@ -306,7 +178,7 @@ static int make(struct keyframer *k, const char *path, struct recording *r, stru
 			rc = k->p.made(k->p.arg, &recording_info(r)->session, &digest, e);
 	}
 	keyframes_abandon(&d->w);
-	close(d->fd);
+	drawer_end(&d->worker);
 	return rc;
 }
 
@@ -321,13 +193,9 @@ static void one(struct keyframer *k, const struct id *session)
 	if (rc || there(k, path, session) || recording_open(path, &r, &e))
 		return; /* expired meanwhile, or there already; damage is verify's business */
 	id_format(session, text);
-	buf_init(&d.out, SCREEN_FRAME_MAX + SCREEN_HEADER);
-	buf_init(&d.in, SCREEN_FRAME_MAX + SCREEN_HEADER + (size_t)64 * 1024);
 	rc = worth_it(r, &d) ? make(k, path, r, &d, &e) : 0;
 	if (rc && rc != ERR_CANCELLED)
 		log_warn(&(struct log_ids){.session = text}, "no keyframes: %s", e.message);
-	buf_finish(&d.out);
-	buf_finish(&d.in);
 	recording_close(r);
 }
 
@@ -347,6 +215,7 @@ static void *run(void *arg)
 		next = k->queue[k->first];
 		k->first = (k->first + 1) % KEYFRAMER_QUEUE_MAX;
 		k->n--;
+		keyframer_set_state(k, KEYFRAMER_DRAWING);
 		pthread_mutex_unlock(&k->lock);
 		one(k, &next);
 		pthread_mutex_lock(&k->lock);
@@ -367,7 +236,6 @@ int keyframer_create(const struct keyframer_params *p, struct keyframer **out, s
 		return err_set(e, ERR_NOMEM, "out of memory");
 	}
 	k->p = *p;
-	k->worker = -1;
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_cond_init(&k->moved, NULL);
 	if (pthread_create(&k->thread, NULL, run, k)) {
@@ -390,8 +258,6 @@ void keyframer_destroy(struct keyframer *k)
 	pthread_cond_broadcast(&k->moved);
 	pthread_mutex_unlock(&k->lock);
 	pthread_join(k->thread, NULL);
-	if (k->worker >= 0)
-		close(k->worker);
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->moved);
 	free(k->dir);
@@ -410,18 +276,4 @@ void keyframer_want(struct keyframer *k, const struct id *session)
 		pthread_cond_signal(&k->moved);
 	}
 	pthread_mutex_unlock(&k->lock);
-}
-
-void keyframer_worker(struct keyframer *k, int fd)
-{
-	pthread_mutex_lock(&k->lock);
-	if (k->state == KEYFRAMER_WAITING && !k->answered) {
-		k->answered = true;
-		k->worker = fd;
-		fd = -1;
-		pthread_cond_broadcast(&k->moved);
-	}
-	pthread_mutex_unlock(&k->lock);
-	if (fd >= 0)
-		close(fd);
 }

@@ -1,11 +1,10 @@
 /*
  * keyframer.h - makes keyframes of sealed recordings, one after the other, at idle priority.
  *
- * One thread of its own. What a program once wrote is parsed in a screen worker, a process without rights that the
- * monitor starts (the recorder starts nothing): the keyframer asks for one, gets its descriptor by keyframer_worker(),
- * and lets it go after each recording. A worker that dies costs the keyframes behind that place.
+ * One thread of its own. What a program once wrote is parsed in a screen worker (drawer.h), one for each recording. A
+ * worker that dies costs the keyframes behind that place.
  *
- * States: IDLE -> WAITING (for a worker) -> DRAWING -> IDLE.
+ * States: IDLE -> DRAWING -> IDLE.
  */
 #ifndef RECORDER_KEYFRAMER_H
 #define RECORDER_KEYFRAMER_H
@@ -15,6 +14,7 @@
 
 #include <stdint.h>
 
+struct drawers;
 struct err;
 struct keyframer;
 
@@ -23,8 +23,7 @@ struct keyframer;
 
 struct keyframer_params {
 	const char *dir; /* the state directory's record/ */
-	/* Asks for a worker; from the keyframer's thread. The answer is keyframer_worker(). */
-	int (*ask)(void *arg, struct err *e);
+	struct drawers *drawers;
 	/* What the chain log says of a recording's file: its root, or "" (hex); ERR_*. */
 	int (*known)(void *arg, const struct id *session, char out_root[65], struct err *e);
 	/* A file was made: into the log with it. Only then is it used. */
@@ -36,7 +35,5 @@ int keyframer_create(const struct keyframer_params *p, struct keyframer **out, s
 void keyframer_destroy(struct keyframer *k); /* ends what is being drawn; NULL-safe */
 /* A recording that was sealed, or whose keyframes somebody missed. From any thread; the queue full: it is not taken. */
 void keyframer_want(struct keyframer *k, const struct id *session);
-/* A connected socket to a fresh worker, the keyframer's now; -1: there is none to be had. */
-void keyframer_worker(struct keyframer *k, int fd);
 
 #endif

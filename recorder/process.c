@@ -10,6 +10,8 @@
 #include "muxd/base/sock.h"
 #include "recorder/alarms.h"
 #include "recorder/auth.h"
+#include "recorder/commander.h"
+#include "recorder/drawer.h"
 #include "recorder/follower.h"
 #include "recorder/index_rebuild.h"
 #include "recorder/keeper.h"
@@ -45,7 +47,10 @@ struct process {
 	struct drain *drain;
 	struct cutter *cutter;
 	struct service *service;
+	struct drawers *drawers;
 	struct keyframer *keyframer;
+	struct commander *commander;
+	uint64_t before; /* lsn: records below it are an earlier recorder's */
 	struct alarms *alarms;
 	struct signer **past; /* that were rotated away: who signs may still hold one */
 	size_t past_n;
@@ -181,14 +186,73 @@ static int keyframes_made(void *arg, const struct id *session, const struct keyf
 static int start_keyframer(struct process *p, struct err *e)
 {
 	struct keyframer_params k = {
-	    .dir = p->start.dir, .ask = ask_worker, .known = keyframes_known, .made = keyframes_made, .arg = p};
+	    .dir = p->start.dir, .drawers = p->drawers, .known = keyframes_known, .made = keyframes_made, .arg = p};
 
 	return keyframer_create(&k, &p->keyframer, e);
 }
 
+static int commands_ready(void *arg)
+{
+	const struct process *p = arg;
+
+	return cutter_wait_consumed(p->cutter, p->before, 0) >= p->before ? 0 : ERR_AGAIN;
+}
+
+static int commands_told(void *arg, const struct id *session, struct commander_told *out, struct err *e)
+{
+	const struct process *p = arg;
+
+	return cutter_commands_told(p->cutter, session, out, e);
+}
+
+static int commands_tell(void *arg, const struct id *session, const json_t *event, struct err *e)
+{
+	const struct process *p = arg;
+
+	return cutter_commands_tell(p->cutter, session, event, e);
+}
+
+static size_t commands_due(void *arg, struct id *out, size_t max)
+{
+	const struct process *p = arg;
+
+	return cutter_commands_due(p->cutter, out, max);
+}
+
+static int start_commander(struct process *p, struct err *e)
+{
+	struct commander_params c = {.dir = p->start.dir,
+				     .drawers = p->drawers,
+				     .ready = commands_ready,
+				     .told = commands_told,
+				     .tell = commands_tell,
+				     .due = commands_due,
+				     .arg = p};
+
+	return commander_create(&c, &p->commander, e);
+}
+
+static int start_drawers(struct process *p, struct err *e)
+{
+	struct drawers_params d = {.ask = ask_worker, .arg = p};
+	int rc = drawers_create(&d, &p->drawers, e);
+
+	return rc ? rc : start_keyframer(p, e);
+}
+
 static void on_sealed(void *arg, const struct id *session)
 {
-	keyframer_want(arg, session);
+	const struct process *p = arg;
+
+	keyframer_want(p->keyframer, session);
+	commander_want(p->commander, session, true);
+}
+
+static void on_typed(void *arg, const struct id *session)
+{
+	const struct process *p = arg;
+
+	commander_want(p->commander, session, false);
 }
 
 /* index becomes the cutter's, also on failure. */
@@ -204,8 +268,15 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 				  .loaded = p->start.loaded,
 				  .idle_priority = true,
 				  .sealed = on_sealed,
-				  .sealed_arg = p->keyframer};
+				  .typed = on_typed,
+				  .sealed_arg = p};
+	struct segment_tail durable;
 	int rc = cutter_create(&c, &p->cutter, e);
+
+	drain_durable(p->drain, &durable);
+	p->before = durable.lsn;
+	if (rc == 0)
+		rc = start_commander(p, e);
 	return rc ? rc : cutter_start(p->cutter, e);
 }
 
@@ -328,7 +399,7 @@ static int process_start(struct process *p, struct err *e)
 		index_close(ix);
 		return rc;
 	}
-	if ((rc = start_keyframer(p, e)) != 0) {
+	if ((rc = start_drawers(p, e)) != 0) {
 		index_close(ix);
 		return rc;
 	}
@@ -440,7 +511,7 @@ static void process_packet(struct process *p, const json_t *msg, int *fds, size_
 	} else if (strcmp(op, "grant.revoked") == 0) {
 		rc = take_revocation(p, msg, &e);
 	} else if (strcmp(op, "screen") == 0) {
-		keyframer_worker(p->keyframer, n == 1 ? fds[0] : -1);
+		drawers_answer(p->drawers, n == 1 ? fds[0] : -1);
 		fds[0] = -1;
 	} else if (strcmp(op, "grant_keys") == 0) {
 		rc = auth_set_keys(p->start.auth, json_object_get(msg, "grant_keys"), &e);
@@ -510,7 +581,11 @@ static void process_finish(struct process *p)
 	/* Whoever draws asks the cutter, and is told by it. */
 	if (p->cutter)
 		cutter_stop(p->cutter);
+	if (p->drawers)
+		drawers_stop(p->drawers);
+	commander_destroy(p->commander);
 	keyframer_destroy(p->keyframer);
+	drawers_destroy(p->drawers);
 	cutter_destroy(p->cutter);
 	drain_destroy(p->drain);
 	live_destroy(p->live);

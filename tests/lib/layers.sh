@@ -14,7 +14,7 @@ forbid() {
 forbid '^muxd/base/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
 forbid '^policy/' '(recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
 forbid '^recorder/' '(control|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'recorder may know policy and base'
-forbid '^recorder/' 'muxd/screen/' 'of screens the recorder knows the frames alone' '^recorder/keyframer\.c'
+forbid '^recorder/' 'muxd/screen/' 'of screens the recorder knows the frames alone' '^recorder/(keyframer|drawer|commander_look)\.c'
 forbid '^control/' '(recorder|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'control may know policy and base'
 forbid '^muxd/link/' '(policy|recorder|control|muxd/(plain|screen|hub|doors|net|monitor|muxlet|ctl))/' 'link may know base'
 forbid '^muxd/plain/' '(policy|recorder|muxd/(hub|doors|net|monitor|muxlet|ctl|link/link))/' 'plain may know control, base and the frames'
