@@ -1,5 +1,6 @@
 /* muxctl session: what runs (asked of the hub) and what was (recorded.h). */
 #include "muxd/base/ids.h"
+#include "muxd/ctl/entered.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/people.h"
 #include "muxd/ctl/record.h"
@@ -201,21 +202,28 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 	json_t *o = NULL;
 	struct err e = {0};
 	struct id parsed;
+	bool offline = false;
 	int rc = id_parse(id, &parsed) < 0 ? err_set(&e, ERR_INVAL, "\"%.60s\" is not a session id", id) : 0;
 
 	if (rc == 0)
 		rc = find_live(c, id, &o, &e);
 	if (rc == ERR_NOT_FOUND || rc == ERR_UNAVAILABLE) {
 		c->hint[0] = '\0';
-		rc = rc == ERR_NOT_FOUND ? recorded_find(c, id, &o, &e) : find_file(c, id, &o, &e);
+		offline = rc == ERR_UNAVAILABLE;
+		rc = !offline ? recorded_find(c, id, &o, &e) : find_file(c, id, &o, &e);
 	}
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	add_moment(c, o);
 	json_t *people = people_read(c, id);
-	int status = c->json ? print_json(c, o, people) : print_session(c, o);
+	int status = c->json ? 0 : print_session(c, o);
 	if (!c->json && people)
 		people_print(people);
+	entered_add(c, o, offline);
+	if (c->json)
+		status = print_json(c, o, people);
+	else
+		entered_print(o);
 	json_decref(people);
 	json_decref(o);
 	return status;
