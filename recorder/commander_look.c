@@ -8,8 +8,6 @@
 #include "muxd/base/text.h"
 #include "muxd/screen/command.h"
 #include "muxd/screen/frame.h"
-#include "recorder/chain_text.h"
-#include "recorder/digest.h"
 #include "recorder/drawer.h"
 #include "recorder/event.h"
 #include "recorder/file.h"
@@ -34,7 +32,7 @@ struct look {
 	struct recording *r;
 	struct drawer d;
 	json_t *open;
-	const char *agent, *snapshot, *nonce; /* of open; nonce: its digest */
+	const char *agent, *snapshot; /* of open */
 	struct hand hands[HANDS_MAX];
 	size_t nhands;
 	uint16_t hand;
@@ -76,19 +74,13 @@ static int batch_tell(struct look *l, bool final, struct err *e)
 	return 0;
 }
 
+/* The session's id: its shell has it in MUXD_CHANNEL, and nobody knew it who wrote a file before. */
 static bool nonce_right(const struct look *l, const char *nonce)
 {
-	struct digest d;
-	uint8_t sum[DIGEST_LEN];
-	char hex[2 * DIGEST_LEN + 1];
+	char id[ID_STR_LEN];
 
-	if (!l->nonce || !*nonce)
-		return false;
-	digest_init(&d);
-	digest_update(&d, nonce, strlen(nonce));
-	digest_peek(&d, sum);
-	chain_hex(sum, sizeof(sum), hex);
-	return strcmp(hex, l->nonce) == 0;
+	id_format(l->p->session, id);
+	return strcmp(nonce, id) == 0;
 }
 
 static void put_hand(const struct look *l, json_t *o, uint16_t hand)
@@ -342,7 +334,6 @@ static bool look_open(struct look *l, uint16_t *out_cols, uint16_t *out_rows)
 	(void)json_opt_str(l->open, "agent", &l->agent, NULL);
 	(void)json_opt_str(l->open, "principal", &principal, NULL);
 	(void)json_opt_str(l->open, "snapshot_id", &l->snapshot, NULL);
-	(void)json_opt_str(l->open, "nonce_sha256", &l->nonce, NULL);
 	text_put(l->hands[0].principal, sizeof(l->hands[0].principal), principal);
 	l->nhands = 1;
 	*out_cols = cols ? (uint16_t)cols : 80;

@@ -331,11 +331,105 @@ static void real_programs(void **state)
 	assert_int_equal(bad, 0);
 }
 
+static void keys(struct play *p, uint16_t hand, bool hidden, const char *text)
+{
+	struct command_keys k = {
+	    .offset = p->in, .hand = hand, .hidden = hidden, .p = (const uint8_t *)text, .n = strlen(text)};
+
+	commands_keys(p->c, p->t, &k);
+	p->in += k.n;
+}
+
+static void shows(struct play *p, const char *text)
+{
+	output(p, text, strlen(text));
+}
+
+static void two_typists(void **state)
+{
+	struct play p;
+
+	(void)state;
+	play_begin(&p, 80, 10);
+	p.typists = true;
+	shows(&p, "$ ");
+	keys(&p, 1, false, "echo one\r");
+	shows(&p, "echo one\r\none\r\n$ ");
+	keys(&p, 1, false, "echo ");
+	keys(&p, 2, false, "two\r");
+	shows(&p, "echo two\r\ntwo\r\n$ ");
+	keys(&p, 2, false, "echo three\r");
+	shows(&p, "echo three\r\nthree\r\n$ ");
+	assert_true(play_end(&p, "1:echo one|2+:echo two|2:echo three|"));
+}
+
+/* Masked input and what stands behind it on the screen; keys that a program took raw; an answer that echoes nothing. */
+static void what_was_not_shown_is_not_told(void **state)
+{
+	struct play p;
+
+	(void)state;
+	play_begin(&p, 80, 10);
+	shows(&p, "$ ");
+	keys(&p, 0, false, "su\r");
+	shows(&p, "su\r\nPassword: ");
+	keys(&p, 0, true, "*******");
+	shows(&p, "\r\n# ");
+	keys(&p, 0, false, "id\r");
+	shows(&p, "id\r\nuid=0\r\n# ");
+	keys(&p, 0, false, "s3cret"); /* taken by a raw reader */
+	keys(&p, 0, false, "id -u\r");
+	shows(&p, "id -u\r\n0\r\n# ");
+	keys(&p, 0, false, "word\r"); /* no echo at all, and output meanwhile */
+	shows(&p, "a line\r\nsword\r\nanother\r\n# ");
+	keys(&p, 0, false, "ls\r");
+	shows(&p, "ls\r\n# ");
+	assert_true(play_end(&p, "su|id|id -u|ls|"));
+}
+
+static void long_ones_are_cut_at_a_character(void **state)
+{
+	char line[3 * COMMAND_TEXT_MAX + 1] = "", want[COMMAND_TEXT_MAX + 16] = "";
+	struct play p;
+
+	(void)state;
+	for (size_t n = 0; n + 3 <= 2 * COMMAND_TEXT_MAX; n += 3)
+		memcpy(line + n, "\xe6\xbc\xa2", 3);
+	play_begin(&p, 200, 20);
+	shows(&p, "$ ");
+	keys(&p, 0, false, line);
+	shows(&p, line);
+	keys(&p, 0, false, "\r");
+	shows(&p, "\r\n");
+	memcpy(want, line, COMMAND_TEXT_MAX / 3 * 3);
+	strcat(want, "<cut>|");
+	assert_true(play_end(&p, want));
+}
+
+/* A mark of nobody's takes no command away, and one without a line entered is none. */
+static void marks_stand_beside_the_screen(void **state)
+{
+	struct play p;
+
+	(void)state;
+	play_begin(&p, 80, 10);
+	shows(&p, "\033]633;E;forged;n\a$ ");
+	keys(&p, 0, false, "./evil\r");
+	shows(&p, "./evil\r\n\033]633;E;ls;n\a\033]633;E;again;n\a$ ");
+	keys(&p, 0, false, "\022");
+	shows(&p, "\033]633;E;later;n\a");
+	assert_true(play_end(&p, "./evil=ls#n|"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(two_typists),
+	    cmocka_unit_test(what_was_not_shown_is_not_told),
+	    cmocka_unit_test(long_ones_are_cut_at_a_character),
+	    cmocka_unit_test(marks_stand_beside_the_screen),
 	    cmocka_unit_test(real_programs),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("commands", tests, NULL, NULL);
 }
