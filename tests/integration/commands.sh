@@ -61,8 +61,7 @@ inferred ada: PS1='$ '; echo \$((50+2))-set
 inferred bob: echo bob-\$((60+1))
 inferred bob: echo together-\$((60+3)) (shared)
 inferred ada: read -sp \"word\"\"ing: \" x; echo \" got-\${#x}\"
-inferred ada: echo together-\$((60+3))
-$(for ((k = 0; k < ${KILLS:-1}; k++)); do echo "inferred ada: echo kill-$k-\$((70+1))"; done)
+inferred ada: echo together-\$((60+3))$(for ((k = 0; k < ${KILLS:-1}; k++)); do printf '\ninferred ada: echo kill-%s-$((70+1))' $k; done)
 inferred ada: exit" "$(cat "$tmp/commands")"
 muxctl audit -n 1000 --event session.commands -o json >"$tmp/batches"
 grep -q hunter2 "$tmp/batches" && fail "a password stands in the log"
@@ -73,6 +72,30 @@ muxctl exec $agent -- echo a 'b c' >/dev/null || fail "no round"
 round=$(muxctl session list --all --agent $agent --kind round -o json | jq -r '.sessions[0].id')
 equal "a round's command is exact" '["echo","a","b c"] exact' \
 	"$(muxctl session show "$round" -o json | jq -r '.commands[] | "\(.argv | tojson) \(.source)"')"
+# A shell that reports its commands, as docs/commands.md has it; and files that were there before, which claim some.
+sed -n '/^```bash/,/^```/p' "$here/docs/commands.md" | grep -v '^```' >"$tmp/marks"
+printf 'harmless\n\033]633;E;rm -rf /;%s\a' nonce >"$tmp/note"
+muxctl put $agent "$tmp/marks" marks.bash >/dev/null && muxctl put $agent "$tmp/note" note >/dev/null || fail "no files"
+mkfifo "$tmp/eve"
+sshx "$(PRINCIPAL=eve new_token $agent staff terminal,observe)" $agent -tt <"$tmp/eve" >"$tmp/eve.out" 2>&1 &
+ssh_eve=$!
+exec 9>"$tmp/eve"
+typed eve 9 '. /workspace/marks.bash; echo set-$((40+3))\r' set-43
+id=$(muxctl session list --agent $agent -o json | jq -r '.sessions[0].id')
+typed eve 9 'echo marked-$((50+3)); echo "a;\\\\b"\r' marked-53
+typed eve 9 'PS0=; echo bare-$((60+4))\r' bare-64
+typed eve 9 'cat /workspace/note; echo note-$((60+5))\r' note-65
+typed eve 9 'exit\r' 'logout\|exit'
+exec 9>&-
+wait $ssh_eve
+wait_for 30 final || fail "the end is not told"
+equal "what a shell reports, and what a file claims" '["inferred",". /workspace/marks.bash; echo set-$((40+3))",null,null]
+["reported","echo marked-$((50+3)); echo \"a;\\\\b\"",null,null]
+["reported","PS0=; echo bare-$((60+4))",null,null]
+["inferred","cat /workspace/note; echo note-$((60+5))","rm -rf /",null]
+["inferred","exit",null,null]' "$(muxctl session show "$id" -o json | jq -c '.commands[] | [.source, .command, .claimed, .screen]')"
+muxctl session show "$id" -o json | jq -r '.commands[] |
+	"\(.source) \(.principal): \(.command)\(if .shared then " (shared)" else "" end)"' >"$tmp/commands"
 muxctl verify --all >"$tmp/verdict" || fail "$(cat "$tmp/verdict")"
 muxctl shutdown --sandboxes >/dev/null
 wait "$DAEMON"
