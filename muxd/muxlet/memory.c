@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB          (UINT64_C(1) << 20)
@@ -24,10 +25,10 @@
 #define FIRST_NS     (60 * MS_NS) /* an end takes time: between the first and the second look at which it was too much */
 #define OVER_NS      (20 * MS_NS)
 #define CROWD        256 /* processes and threads */
-#define SHARE        4   /* between looks at least this many times as long as one takes */
+#define SHARE        4   /* between looks at least this many times what one costs */
 #define PATIENCE     4   /* looks in a row after which staff's programs go as well */
 #define AGAIN_MOST   12
-#define CALM_NS      (30000 * MS_NS) /* after which canaries cost memory for nothing */
+#define CALM_NS      (10000 * MS_NS) /* after which canaries cost memory for nothing */
 #define CANARY_LEAST (4 * MIB)       /* muxlet has as much itself */
 #define CANARY_MOST  (16 * MIB)
 #define LOOK_LEAST   (10 * MS_NS)
@@ -337,16 +338,25 @@ static uint64_t judge(struct muxlet *m, const struct memory_use *u)
 	return mem->again == 1 ? FIRST_NS : OVER_NS;
 }
 
+/* What a look costs is muxlet's own time: one that waited for a processor is no reason to look later. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec t = {0};
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
+}
+
 static void memory_tick(struct timer *t)
 {
 	struct muxlet *m = container_of(t, struct muxlet, memory.timer);
 	struct memory_use u;
-	uint64_t begun = monotonic_ns(), wait = LOOK_MOST, took;
+	uint64_t begun = cpu_ns(), wait = LOOK_MOST, took;
 
 	if (look(&m->memory, &u) == 0)
 		wait = judge(m, &u);
-	took = monotonic_ns() - begun;
-	timer_arm(&m->loop, t, begun + took + (wait > SHARE * took ? wait : SHARE * took));
+	took = cpu_ns() - begun;
+	timer_arm(&m->loop, t, monotonic_ns() + (wait > SHARE * took ? wait : SHARE * took));
 }
 
 /* A canary that had to go was the last warning: what is ended now is all there is of programs. */

@@ -286,8 +286,6 @@ def as_before(k, was, now):
         return now <= was
     if k == "processes":
         return now <= was + 2  # of the look itself
-    if k == "workspace_kb" and os.environ.get("SHARED_DISK"):
-        return True  # df tells of the node's disk
     if k.endswith("_fds"):
         return now <= was + 8
     if k.endswith("_kb"):

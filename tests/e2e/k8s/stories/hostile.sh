@@ -1,12 +1,13 @@
 #!/bin/bash
-# The hostile rounds-only agent of tests/integration/hostile.py in a pod with a limit of memory and of processes: staff gets in all
-# the while, and everything is as before a minute after. By default some seconds of it; MINUTE=60 for the whole.
+# The hostile rounds-only agent of tests/integration/hostile.py in a pod with a limit of memory and of processes and a claim that it
+# fills: staff gets in all the while, and everything is as before a minute after. By default some seconds of it; MINUTE=60 for the whole.
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 
+cluster storage start || fail "no storage"
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<Y
-sandbox: {backend: kubernetes}
+sandbox: {backend: kubernetes, workspace_size: 512MiB}
 kubernetes:
   kubeconfig: $tmp/kubeconfig
   namespace: $ns
@@ -14,6 +15,8 @@ kubernetes:
   pull_policy: Never
   request_ephemeral: 1Mi
   request_memory: 64Mi
+  workspace: claim
+  storage_class: loop
   limit_memory: 256Mi
 journal: {dir: $tmp/journal, size: 16MiB}
 metrics: {open_on_loopback: true}
@@ -49,8 +52,8 @@ equal "another round beside them" running "$(api "$token" GET "/v1/rounds/$sleep
 api "$token" POST "/v1/rounds/$sleeper/signal" '{"signal":"KILL"}' >/dev/null
 
 echo "${PIDS:-1000}" >"$group/pids.max" || fail "no limit of processes"
-TOKENS=$tmp/tokens FORK=${FORK:-0} MEMORY=1 SHARED_DISK=1 MINUTE=${MINUTE:-10} nice -n 5 \
-	env ATTACKS="${ATTACKS:-sessions texts descriptors memory crowd cache shm kept ring processors arguments errors processes}" \
+TOKENS=$tmp/tokens FORK=${FORK:-0} MEMORY=1 MINUTE=${MINUTE:-10} nice -n 5 \
+	env ATTACKS="${ATTACKS:-sessions texts descriptors memory crowd cache shm kept ring processors arguments errors disk processes}" \
 	/usr/bin/python3 "$here/tests/integration/hostile.py" "$MUXD_STATE" $agent "$MUXCTL" || fail "$(tail -n 20 "$MUXD_STATE/daemon.log")"
 verified() { muxctl verify --all >"$tmp/verify"; }
 wait_for 20 verified || fail "the record: $(tail -n 5 "$tmp/verify")"
