@@ -38,7 +38,8 @@ static int usage(void)
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
-	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | --version\n",
+	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
+	      "--version\n",
 	      stderr);
 	return 64;
 }
@@ -65,32 +66,20 @@ static int amount(const char *s, int base, long *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
-					      {"secret-fd", required_argument, NULL, 's'},
-					      {"shell", required_argument, NULL, 'S'},
-					      {"workdir", required_argument, NULL, 'w'},
-					      {"join", required_argument, NULL, 'j'},
-					      {"leave", required_argument, NULL, 'L'},
-					      {"pause", no_argument, NULL, 'p'},
-					      {"check", required_argument, NULL, 'c'},
-					      {"install", required_argument, NULL, 'I'},
-					      {"verbose", no_argument, NULL, 'v'},
-					      {"version", no_argument, NULL, 'V'},
-					      {"put", required_argument, NULL, 'P'},
-					      {"mode", required_argument, NULL, 'm'},
-					      {"size", required_argument, NULL, 'z'},
-					      {"parents", no_argument, NULL, 'd'},
-					      {"get", required_argument, NULL, 'G'},
-					      {"sync", required_argument, NULL, 'y'},
-					      {"freeze", required_argument, NULL, 'f'},
-					      {"dial", required_argument, NULL, 'D'},
-					      {"spare", no_argument, NULL, 'X'},
-					      {"pids", required_argument, NULL, 'N'},
-					      {"programs-fd", required_argument, NULL, 'g'},
-					      {"usage-fd", required_argument, NULL, 'u'},
-					      {"nursery", no_argument, NULL, 'n'},
-					      {"canary", required_argument, NULL, 'k'},
-					      {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {
+	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
+	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
+	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
+	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
+	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
+	    {"version", no_argument, NULL, 'V'},         {"put", required_argument, NULL, 'P'},
+	    {"mode", required_argument, NULL, 'm'},      {"size", required_argument, NULL, 'z'},
+	    {"parents", no_argument, NULL, 'd'},         {"get", required_argument, NULL, 'G'},
+	    {"sync", required_argument, NULL, 'y'},      {"freeze", required_argument, NULL, 'f'},
+	    {"dial", required_argument, NULL, 'D'},      {"spare", no_argument, NULL, 'X'},
+	    {"pids", required_argument, NULL, 'N'},      {"programs-fd", required_argument, NULL, 'g'},
+	    {"usage-fd", required_argument, NULL, 'u'},  {"nursery", no_argument, NULL, 'n'},
+	    {"canary", required_argument, NULL, 'k'},    {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
 
