@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define STATE_VERSION 1
-/* So that the index of a very long recording stays below its limit, later blocks are larger. */
+/* Later blocks are larger: the index of a very long recording stays below its limit. */
 #define GROW_AFTER  65536
 #define GROW_TARGET (2 * 1024 * 1024)
 #define RAW_LEAST   4096

@@ -330,7 +330,7 @@ int builder_copy(struct builder *b, const struct ring_record *rec, struct err *e
 	if (rec->type >= EVENT_GAP || rec->seq < b->seq || rec->type == RING_OPEN)
 		return 0;
 	rc = take(b, rec, e);
-	/* Its rule has decided: all of it was kept. */
+	/* The recording's rule has decided: all of it was kept. */
 	if (!rc)
 		rc = trunc_flush(b->trunc, e);
 	if (!rc)

@@ -63,7 +63,7 @@ int builder_settle(struct builder *b, struct err *e);
 int builder_copy(struct builder *b, const struct ring_record *rec, struct err *e);
 /* Bytes of a stream up to `until` that nobody has any more: EVENT_MISSING at that time. */
 int builder_missing(struct builder *b, unsigned stream, uint64_t until, uint64_t boot_ns, struct err *e);
-/* So many of them, there and at jumps. */
+/* How many of those bytes, there and at jumps. */
 uint64_t builder_lost(const struct builder *b, unsigned stream);
 /* At a checkpoint, of one that was made beside: its file takes the place of open/<id>.mrec in one step. */
 int builder_publish(struct builder *b, struct err *e);

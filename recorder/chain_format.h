@@ -53,7 +53,7 @@ bool chain_type_critical(unsigned type);
 /* Means something only where a head vouches for it: whoever can write the file must not make the next head say it. */
 bool chain_type_needs_head(unsigned type);
 
-/* It says something that was not there before: what witnesses are to hear of. */
+/* Does an entry of this type say something new, which witnesses are to hear of? */
 bool chain_type_news(unsigned type);
 
 void chain_genesis(const struct id *log_id, uint8_t out[CHAIN_HASH]);

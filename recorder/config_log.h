@@ -35,7 +35,8 @@ struct config_load {
 /* loaded: NULL when nobody says who. Copies what it keeps. */
 int config_load_create(const struct conf *conf, const json_t *loaded, struct config_load **out, struct err *e);
 void config_load_destroy(struct config_load *l);
-/* Those that wait, the oldest first: each is told, also one that was in force for a moment only. l becomes the list's.
+/* Configurations that wait, the oldest first: each is told, also one that was in force for a moment only. l becomes the
+ * list's.
  */
 void config_loads_add(struct config_load **list, struct config_load *l);
 void config_loads_pop(struct config_load **list);

@@ -58,7 +58,7 @@ static int take_hold_event(struct cutter *c, const struct segment_record *sr, co
 		about = &session;
 	if (sr->lsn > chain_audit_seq(c->chain))
 		rc = chain_append_json(c->chain, CHAIN_HOLD, about, o, e);
-	/* It counts only under a head; the segments that it could be made of again may go with this step. */
+	/* The event counts only under a head; segments that it could be made from again may go with this step. */
 	c->sign_now = true;
 	if (rc == 0)
 		rc = strcmp(event, HOLD_ADD) == 0 ? index_put_hold(c->index, id, text, e)

@@ -253,7 +253,7 @@ static int from_files(struct recut *r, struct recut_session *s, struct err *e)
 	return rc;
 }
 
-/* Its OPEN is lost: one is made of what index and log know. at: its first record that there is, NULL: none. */
+/* The session's OPEN is lost: one is made of what index and log know. at: its first record left, NULL: none. */
 static int from_nothing(struct recut *r, struct recut_session *s, const struct ring_record *at, struct err *e)
 {
 	struct part known = {

@@ -301,7 +301,7 @@ static int put_resize(struct export *x, const struct ring_record *rec)
 	return put_text(x, rec->boot_ns, 'r', text);
 }
 
-/* Who came and went, and what broke, are chapters of the story; the rest is in the JSON export. */
+/* Attachments and breaks are chapters of the cast; the rest is in the JSON export. */
 static int put_event(struct export *x, const struct ring_record *rec)
 {
 	static const char *const shown[] = {"attach",    "detach",  "cut",         "daemon_lost",

@@ -302,7 +302,7 @@ int index_check(struct index *ix, struct err *e)
 {
 	uint64_t until = clock_boot_ns() + CHECK_NS;
 	bool damaged = false;
-	/* It reads all of a file that only grows, and somebody waits for this start. */
+	/* The check reads all of a file that only grows, and somebody waits for this start. */
 	sqlite3_progress_handler(ix->db, CHECK_STEPS, check_time_over, &until);
 	int rc = sqlite3_exec(ix->db, "PRAGMA quick_check(1)", check_row, &damaged, NULL);
 	sqlite3_progress_handler(ix->db, 0, NULL, NULL);

@@ -89,7 +89,7 @@ int index_put_recording(struct index *ix, const struct index_recording *r, struc
 int index_put_keyframes(struct index *ix, const struct id *id, const char *root, struct err *e);
 /* What the chain log says of its keyframes: hex, "" when it says nothing. ERR_NOT_FOUND, ERR_CORRUPT. */
 int index_keyframes(struct index *ix, const struct id *id, char out[65], struct err *e);
-/* Its recording is gone (state "expired", what it was about is emptied), or is kept for ever. */
+/* The session's recording is gone (state "expired", its description is emptied), or is kept for ever. */
 int index_put_expired(struct index *ix, const struct id *id, struct err *e);
 int index_put_kept(struct index *ix, const struct id *id, struct err *e);
 /* One of which no more is known than that state: it is not to be cut again. Does nothing when there is a row. */

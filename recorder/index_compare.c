@@ -183,7 +183,7 @@ static int mend_from_file(struct index_compare *c, const struct id *id, const ch
 
 	if (rc)
 		return rc == ERR_NOMEM ? rc : 0; /* damaged: verify's business */
-	/* Its keyframes are drawn again when somebody misses them. */
+	/* The recording's keyframes are drawn again when somebody misses them. */
 	if (index_keyframes(c->p.index, id, root, NULL) == 0 && root[0])
 		d.row.keyframes = root;
 	rc = index_put_recording(c->p.index, &d.row, e);
@@ -478,7 +478,7 @@ static bool has_checkpoint(struct index_compare *c, const char *key)
 	return step == SQLITE_ROW;
 }
 
-/* It came since the last checkpoint: what a crash left is derived again by the next start. */
+/* The row came since the last checkpoint: what a crash left is derived again by the next start. */
 static bool is_fresh(const struct index_compare *c, const struct row *have)
 {
 	const struct cell *lsn = &have->cells[S_OPEN_LSN];
@@ -486,7 +486,7 @@ static bool is_fresh(const struct index_compare *c, const struct row *have)
 	return lsn->type == SQLITE_INTEGER && (uint64_t)lsn->i >= c->durable_lsn;
 }
 
-/* It goes on: the file's header has its OPEN. How it ended, and where, is in no file before the seal. */
+/* The session goes on: the file's header has its OPEN. How and where it ended is in no file before the seal. */
 static int open_row(struct index_compare *c, sqlite3_stmt *s, const struct row *have, const char *key, const char *path,
 		    struct err *e)
 {

@@ -77,7 +77,7 @@ static int name_id(const char *name, struct id *out)
 	return id_parse(text, out);
 }
 
-/* It is evidence, and not to be made again from what the segments still hold of it. */
+/* The file is evidence, and not to be made again from what the segments still hold of it. */
 static int unreadable_file(struct index *ix, const char *path, const char *name, const struct err *why, struct err *e)
 {
 	struct id id;
@@ -136,7 +136,7 @@ static int open_file(struct making *m, const char *below, const char *name, stru
 	return file_set_aside(from, to, e);
 }
 
-/* Those whose file is gone too. */
+/* Parts whose file is gone, too. */
 static int put_parts(struct making *m, struct err *e)
 {
 	int rc = 0;

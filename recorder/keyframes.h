@@ -53,7 +53,8 @@ int keyframes_path(const char *recording, char out[FILE_PATH_MAX], struct err *e
 int keyframes_begin(struct keyframes_writer *w, const char *recording, const struct id *session,
 		    const uint8_t leaf[DIGEST_LEN], struct err *e);
 int keyframes_add(struct keyframes_writer *w, const struct keyframe *k, const uint8_t *data, struct err *e);
-/* It gets its name, unless the recording is gone (ERR_NOT_FOUND); a writer that was not ended so leaves nothing. */
+/* The file gets its name, unless the recording is gone (ERR_NOT_FOUND); a writer that was not ended so leaves nothing.
+ */
 int keyframes_end(struct keyframes_writer *w, struct keyframes_digest *out, struct err *e);
 void keyframes_abandon(struct keyframes_writer *w);
 

@@ -578,7 +578,7 @@ static void process_finish(struct process *p)
 		drain_stop(p->drain);
 	witnesses_destroy(p->witnesses);
 	keeper_destroy(p->keeper);
-	/* Whoever draws asks the cutter, and is told by it. */
+	/* What draws keyframes asks the cutter and is answered by it: the cutter stops first. */
 	if (p->cutter)
 		cutter_stop(p->cutter);
 	if (p->drawers)

@@ -113,7 +113,7 @@ static void take_config(struct retention_policy *p, const json_t *record, int64_
 	     retention_shorter((uint64_t)retain, p->retain.next), &from, at_ns, p->wait.now);
 }
 
-/* It names the configuration that it lets hold, so that a later one is not meant with it. */
+/* The event names the configuration that it lets hold, so that a later one is not meant with it. */
 static void take_apply(struct retention_policy *p, const json_t *record)
 {
 	if (strcmp(text_of(record, "digest"), p->loaded.digest) != 0)

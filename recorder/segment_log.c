@@ -237,7 +237,8 @@ int segment_log_recover(struct segment_log *log, struct segment_tail *out, struc
 		rc = log_recover_newest(log, list[n - 1], &tail, &tear, e);
 		if (rc != ERR_CORRUPT)
 			break;
-		/* Its header is damaged. Keep the file, go on with the one before: nothing may stop the record. */
+		/* The segment's header is damaged. Keep the file, go on with the one before: nothing may stop the
+		 * record. */
 		aside = (struct segment_tear){.number = list[n - 1], .set_aside = true};
 		rc = log_set_damaged_aside(log, list[n - 1], e);
 		n--;

@@ -60,7 +60,7 @@ static int reason_of(const json_t *request, const char **out, struct err *e)
 	return reason_check(*out, e);
 }
 
-/* Who, by which grant, from where, why, when. */
+/* The event: who, by which grant, from where, why, when. */
 static json_t *act_json(const struct conn *c, const char *event, const char *reason)
 {
 	const struct grant *g = &c->grant;

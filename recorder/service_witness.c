@@ -114,7 +114,7 @@ int service_witnesses(struct conn *c, const json_t *request, struct err *e)
 	return conn_send(c, json_pack("{s:o, s:b}", "witnesses", witnesses_status(c->s->p.witnesses), "end", 1));
 }
 
-/* Whoever sends it proves who he is by the signatures; a grant has nothing to do with it. */
+/* The sender of a witness's statement proves its origin by the signatures; a grant has nothing to do with it. */
 int service_witness_keep(struct conn *c, const json_t *request, struct err *e)
 {
 	json_t *o = NULL;

@@ -38,7 +38,7 @@ int witnesses_create(const struct witnesses_params *p, struct witnesses **out, s
 void witnesses_destroy(struct witnesses *w);
 /* After a rotation. */
 void witnesses_use_key(struct witnesses *w, const struct signer *s);
-/* Those that stay keep what is known of them. */
+/* Witnesses that stay keep what is known of them. */
 int witnesses_configure(struct witnesses *w, const struct conf *conf, struct err *e);
 /* Each second: lags, states, and what the hub is told by way of the cursor. */
 void witnesses_tick(struct witnesses *w);

@@ -71,7 +71,7 @@ struct life_host {
 	 * again.
 	 */
 	void (*hold)(void *ctx, const char *agent, bool on);
-	/* They go on, also where a daemon before this one has frozen them. Nothing frozen is fine. */
+	/* The agent's programs go on, also where a daemon before this one has frozen them. Nothing frozen is fine. */
 	void (*thaw)(void *ctx, const char *agent);
 	/*
 	 * How many recordings say that this snapshot was the workspace before them: rc of done. ERR_BAD_STATE: it must
@@ -80,7 +80,7 @@ struct life_host {
 	 */
 	void (*refers)(void *ctx, const char *agent, const struct id *snapshot, const struct id *previous,
 		       life_host_done *done, void *arg);
-	/* Its sessions end with that cause, its link is let go: the sandbox is about to stop. */
+	/* The agent's sessions end with that cause, its link is closed: the sandbox is about to stop. */
 	void (*leave)(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg);
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no
 	 * change). */

@@ -17,7 +17,7 @@ static json_t *snapshot_answer(const struct life_snap *s)
 	return json_pack("{s:o}", "snapshot", life_describe_snap(s));
 }
 
-/* Those who wanted one when it was begun share it; who comes later has written later, and gets the next. */
+/* Callers who wanted a snapshot before this one began share it; a later caller has written later, and gets the next. */
 static void mark_sharers(struct life_agent *a, const struct id *again)
 {
 	static const struct id nil;
@@ -362,7 +362,7 @@ bool life_restore_again(struct life_agent *a)
 
 /* ---- one snapshot goes */
 
-/* Who asked for it may have gone, and others wait for other ones. */
+/* The caller who asked for the drop may have gone; other callers wait for other snapshots. */
 static void drop_over(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_waiter *w;
@@ -452,7 +452,7 @@ static void on_dropping(struct life_agent *a, int rc, const struct err *e)
 		life_ask_refers(a, on_referred);
 }
 
-/* It may be needed again since the drop was asked for. */
+/* The snapshot may be needed again since the drop was asked for. */
 static int may_go(struct life_agent *a, const struct id *snapshot, struct err *e)
 {
 	char text[ID_STR_LEN];

@@ -77,7 +77,7 @@ int snap_put(struct sqlite3 *db, const struct life_snap *s, struct err *e);
 typedef bool row_each(void *arg, const struct life_row *r);
 typedef bool snap_each(void *arg, const struct life_snap *s);
 int rows_due(struct sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e);
-/* Those that are not stopped. */
+/* Rows of sandboxes that are not stopped. */
 int rows_awake(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 /* Stopped, and their restore was begun: after a crash these go on, too. */
 int rows_restoring(struct sqlite3 *db, row_each *each, void *arg, struct err *e);

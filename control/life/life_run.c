@@ -373,7 +373,7 @@ static void told_done(void *job, int rc, const struct err *e)
 	free(job);
 }
 
-/* Its outcome is in the audit log: after a crash nobody tells it again. */
+/* The run's outcome is in the audit log: after a crash nobody tells it again. */
 static void note_told(struct life *l, const struct life_row *r)
 {
 	struct told *t = malloc(sizeof(*t));

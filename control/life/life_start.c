@@ -70,7 +70,7 @@ static void on_started(struct life_agent *a, int rc, const struct err *e)
 	life_commit(a, &next, NULL, on_running);
 }
 
-/* Its end as on_started() will have it, which is no later than this. */
+/* The agent's end as on_started() will set it, which is no later than this. */
 static int64_t end_to_come(const struct life_agent *a)
 {
 	const struct life_policy *p = &a->life->policy;

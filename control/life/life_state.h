@@ -162,7 +162,7 @@ void life_sweep(struct life *l);      /* forgets those that nobody waits for; fr
 void life_want(struct life *l, const char *agent, const struct life_waiter *w);
 void life_want_nobody(struct life_agent *a, enum life_want want, const struct id *snapshot, const char *reason);
 void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e); /* removed and freed */
-/* Those that wait for one of these wants (a mask of bits), or all. */
+/* Answers the callers that wait for one of these wants (a mask of bits), or all. */
 void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e);
 #define WANTS(w) (1u << (w))
 struct life_waiter *life_first(struct life_agent *a, unsigned wants);

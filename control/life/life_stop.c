@@ -207,7 +207,7 @@ static void note(struct life_agent *a)
 	life_commit(a, &next, id_is_nil(&r->snap.id) ? NULL : &r->snap, on_noted);
 }
 
-/* Its end would be the end of the workspace: it runs on, and says so. */
+/* The sandbox's end would be the end of the workspace: the sandbox runs on, and its state says so. */
 static void stays(struct life_agent *a, int rc, const char *why)
 {
 	char detail[256];

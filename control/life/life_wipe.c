@@ -78,8 +78,8 @@ static int find_kept(struct sqlite3 *db, void *job, struct err *e)
 	return snaps_of(db, a->name, add_kept, a->run, e);
 }
 
-/* It stays, and that is said. What keeps it has its own end, after which the look at snapshots without an agent takes
- * it. */
+/* The snapshot stays, and the answer says so. The hold on it has an end of its own, after which the sweep of snapshots
+ * without an agent removes it. */
 static void keep_one(struct life_agent *a, const char *why)
 {
 	struct life_run *r = a->run;
@@ -171,7 +171,7 @@ static void on_listed(void *arg, int rc, const struct err *e, const struct sandb
 		next(a, rc, e);
 }
 
-/* Those of its rows, and those that no row knows of since control.db was lost. */
+/* Snapshots of the agent's rows, and those that no row knows of since control.db was lost. */
 static void on_wiped(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;

@@ -65,7 +65,8 @@ static int take_image(struct take *t, struct err *e)
 	rc = image_still(t, &f, e);
 	rc = rc ? rc : copy_file(from, t->file, t->deadline, &reflink, e);
 	end = freeze_end(&f, &thaw);
-	/* Its holder may have been killed. The file that is taken away next is what would tell the next start of it. */
+	/* The holder of the freeze may have been killed. The file that is removed next would tell the next start of it.
+	 */
 	if ((rc || end) && t->device[0])
 		freeze_lift(&t->init, t->device);
 	close(from);

@@ -26,7 +26,7 @@ int snapshot_dir_open(int dir, bool create, int *out_fd, struct err *e);
 bool snapshot_dir_drop(int dir);
 /* One that is ready, its data as long as it was; none of it is read. ERR_NOT_FOUND, ERR_CORRUPT. */
 int snapshot_load(int snaps, const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e);
-/* Its data for reading, with what it is. */
+/* The snapshot's data for reading, and its kind. */
 int snapshot_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd, struct err *e);
 /* The sum of the archive, as it was proven then; without a digest where it is an image, or older than proofs. */
 int snapshot_sum(int snaps, const struct id *id, struct archive_sum *out, struct err *e);

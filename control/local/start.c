@@ -362,7 +362,7 @@ static int end_processes(const struct state *s, uint64_t until, struct err *e)
 	if (strcmp(s->boot_id, clock_boot_id()) != 0)
 		return 0;
 	rc = found_kill(&s->init, until);
-	/* It only waits for process 1 and ends by itself. */
+	/* bwrap's outer process only waits for process 1 and ends by itself. */
 	if (rc == 0)
 		rc = found_kill(&s->outer, until);
 	return rc ? err_set(e, rc, "process %d of the sandbox does not end", (int)s->init.pid) : 0;

@@ -39,7 +39,7 @@ struct conf_staff {
 	uint64_t ttl_ns;
 };
 
-/* Whom the record's signed heads are carried to, docs/witness.md. */
+/* A witness that the record's signed heads are sent to, docs/witness.md. */
 struct conf_witness {
 	char *name;
 	char *kind;       /* file, https, muxd */

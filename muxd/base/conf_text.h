@@ -15,7 +15,7 @@
 
 /* A new reference; NULL: no memory. */
 json_t *conf_values(const struct conf *c);
-/* Its text, to be freed. */
+/* The configuration as text; the caller frees it. */
 char *conf_text(const struct conf *c);
 /* What differs, key by key: [{"key","old","new"}]; "old" is not there for a key that is new. A new reference. */
 json_t *conf_changes(const json_t *old, const json_t *new);

@@ -186,7 +186,7 @@ static int audit_turn(struct ctl *c, const struct ctl_args *a, json_t *q, json_i
 	return rc;
 }
 
-/* Who follows for longer than a grant lasts asks for the next one, which is audited like the first. */
+/* A follower that outlasts its grant asks for the next one, which is audited like the first. */
 static int audit_online(struct ctl *c, const struct ctl_args *a, json_t *q, struct err *e)
 {
 	json_int_t last_seq = -1;

@@ -154,7 +154,7 @@ static void queue_signal(struct relay *r, const char *name)
 		queue_json(r, json_pack("{s:s,s:s}", "op", "signal", "signal", name));
 }
 
-/* It was told to end: wait for that, but not for ever. */
+/* The session was told to end: wait for that, but not for ever. */
 static void give_up(struct relay *r, int signum, uint64_t wait_ns)
 {
 	r->give_up_by = signum;
@@ -448,7 +448,8 @@ static void take_signal(struct relay *r, int signum)
 	default:
 		if (!r->o->terminal)
 			queue_signal(r, signum == SIGHUP ? "HUP" : "TERM");
-		/* It may end by that, and its end is worth waiting for; a daemon that is stuck is not. */
+		/* The program may end by the signal, and its end is worth waiting for; a daemon that is stuck is not.
+		 */
 		if (signum == SIGTERM && !r->o->terminal && !r->give_up_ns) {
 			give_up(r, SIGTERM, TERM_WAIT_NS);
 			return;

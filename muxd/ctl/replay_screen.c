@@ -343,7 +343,7 @@ void replay_show(struct replay *r, const struct ring_record *rec)
 
 	if (replay_is_output(rec)) {
 		show_output(r, rec->payload, rec->len);
-		/* It may have gone over the status line, or scrolled it away. */
+		/* The picture may have covered the status line, or scrolled it away. */
 		r->drawn[0] = '\0';
 		return;
 	}

@@ -423,7 +423,7 @@ static void on_stream(void *arg, int rc, const struct err *e, const struct sandb
 		agent_set_state(a, AGENT_COLD);
 		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
 		clear_gone(a);
-		/* Who came while its old stream was looked for wants a sandbox, not that one. */
+		/* Callers who came while the old stream was looked for want a sandbox, not that one. */
 		if (!made && !STAILQ_EMPTY(&a->waiters)) {
 			ask(a, true);
 			hub_flush(a->hub);
@@ -528,7 +528,7 @@ static void on_wanted(void *arg, int rc, const struct err *e, json_t *result)
 		answer_waiters(a, rc, e);
 }
 
-/* Who comes while it is being stopped wants it awake: that takes the stop back, or follows it. */
+/* A caller who comes during a stop wants the agent awake: that takes the stop back, or follows it. */
 static void want_it(struct agent *a)
 {
 	if (a->want)

@@ -72,7 +72,7 @@ static void on_awake(void *arg, int rc, const struct err *e, json_t *result)
 		host_job_end(j, ERR_NOMEM, NULL);
 }
 
-/* It waits for its lease however long that takes: no idle timer, no end of its own. */
+/* The sandbox waits for its lease however long that takes: no idle timer, no end of its own. */
 static void prepare(void *ctx, const char *sandbox, work_host_done *done, void *arg)
 {
 	static const struct life_options awake = {.idle_ttl_ns = 0, .ttl_ns = 0};

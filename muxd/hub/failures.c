@@ -86,7 +86,7 @@ void failures_destroy(struct failures *f)
 
 /* ---- sorts */
 
-/* Whoever holds a grant is known: from where it comes says nothing about the sort. */
+/* A client with a grant is known: its address says nothing about the sort. */
 static void sort_verdict(const struct failure *it, enum width width, struct sort *out)
 {
 	out->width = width;

@@ -95,7 +95,7 @@ void gate_tick(struct hub *h)
 	}
 }
 
-/* Who comes back meanwhile waits for the next tick. */
+/* A caller that comes back meanwhile waits for the next tick. */
 void gate_tick_later(struct hub *h)
 {
 	struct gate_list now = TAILQ_HEAD_INITIALIZER(now);

@@ -333,7 +333,7 @@ void agent_touch(struct agent *a);
  */
 void agent_unable(struct agent *a, const char *why);
 uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take to answer who waits for a start */
-/* Its sessions end with that cause and words, its link is let go. */
+/* The agent's sessions end with that cause and words, its link is closed. */
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
 void agent_set_cold(struct agent *a, const char *why);
 void agent_stopping(struct agent *a, bool on);

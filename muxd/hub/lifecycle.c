@@ -203,7 +203,8 @@ static bool frozen(void *ctx, const char *name)
 	return a && a->quiesce && a->quiesce->held;
 }
 
-/* Its channel is ended, and lets go. Without a link there may be one of a daemon before this: a link ends those. */
+/* The freezing channel is ended, and programs go on. Without a link an earlier daemon may have left one: a link ends
+ * it. */
 static void thaw(void *ctx, const char *name)
 {
 	struct hub *h = ctx;

@@ -228,7 +228,7 @@ static void send_size_due(struct session *s)
 		s->size_due = false;
 }
 
-/* It was begun by a process made ahead, for no other could be made: nor can it make any. */
+/* The terminal was begun by a process made ahead, for no other could be made: nor can its shell make any. */
 static void say_full(struct session *s)
 {
 	struct attachment *a;

@@ -20,7 +20,7 @@
 
 static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 
-/* It is told later, but from here on it is what happened: lifecycle copies what it left. */
+/* The exit is told later, but from here on it is a fact: lifecycle copies what the program left. */
 static void exit_known(struct session *s)
 {
 	s->exit_known = true;
@@ -121,7 +121,7 @@ static int not_started(const struct session *s, char *out, size_t size)
 	return ERR_SANDBOX_CREATE;
 }
 
-/* Who ended it, then what its backend could and could not do about it. */
+/* The message names who ended the session, then what its backend could and could not do about it. */
 static void fill_message(const struct session *s, char *out, size_t size)
 {
 	const char *text = s->exit.text;
@@ -234,7 +234,7 @@ static int journal_exit(struct session *s)
 	return rc;
 }
 
-/* Who moved which file, how large, with which digest: the same whichever rule its recording has. */
+/* The event names who moved which file, its size and digest: the same whichever rule the recording has. */
 static int audit_transfer(struct session *s, const struct request *rq)
 {
 	const struct session_result *r = &s->result;

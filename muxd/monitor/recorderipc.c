@@ -77,7 +77,7 @@ static void give_screen(struct monitor *m)
 	json_decref(msg);
 }
 
-/* It began to sign with a key that the log does not name: keys/record was lost, or exchanged. */
+/* The recorder began to sign with a key that the log does not name: keys/record was lost, or exchanged. */
 static void audit_took_over(struct monitor *m, const char *kid, const json_t *how)
 {
 	const char *before = "";

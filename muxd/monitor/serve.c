@@ -307,7 +307,7 @@ static int find_programs(struct monitor *m, struct err *e)
 	return rc ? rc : child_find("muxlet", m->muxlet_path, e);
 }
 
-/* Those of the configuration, or our own, which are made when they are missing. */
+/* The certificate and key of the configuration, or our own, which are made when they are missing. */
 static int tls_files(struct monitor *m, struct err *e)
 {
 	const struct conf *c = m->conf;

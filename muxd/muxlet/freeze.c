@@ -21,7 +21,7 @@
 #define PAUSE_MOST_MS 16
 #define FLAG_NO_EXEC  0x40 /* of a process in /proc: begun by fork, and no program since (PF_FORKNOEXEC) */
 
-/* Whom we stopped, in that order. */
+/* Processes that we stopped, in that order. */
 struct stopped {
 	struct tree_proc *v;
 	size_t n, cap;

@@ -95,7 +95,7 @@ struct channel *muxlet_find(struct muxlet *m, uint32_t number);
 struct channel *muxlet_find_pid(struct muxlet *m, pid_t pid);
 /* c has something to send, or may have. */
 void muxlet_want_send(struct channel *c);
-/* Its OPENED or CONSUMED goes with the next frame, but no later than ms from now. */
+/* The channel's OPENED or CONSUMED goes with the next frame, but no later than ms from now. */
 void muxlet_lazy(struct channel *c, unsigned ms);
 /* A frame of the proven stream; -1 when it breaks the protocol (*why, *code). */
 int request_handle(struct muxlet *m, const struct frame *f, uint16_t *code, const char **why);

@@ -165,7 +165,7 @@ static void refill_tick(struct timer *t)
 	refill(container_of(t, struct muxlet, spares.timer));
 }
 
-/* It has no order any more, and is none. What it shares stays with the channel whose program it is. */
+/* The spare has no order any more, and is none. The page it shares stays with the channel whose program it is. */
 static void leave(struct spare *s)
 {
 	timer_cancel(&s->m->loop, &s->timer);
@@ -179,7 +179,7 @@ static void leave(struct spare *s)
 	refill_in(s->m, s->m->spares.failed ? RETRY_NS : 0);
 }
 
-/* Its word may be there, unheard yet. From here on it can give none: without it the program was not begun. */
+/* The spare's word may be there, unheard yet. From here on no other can come: without it the program was not begun. */
 static bool took(const struct spare *s)
 {
 	char byte = 0;
@@ -201,7 +201,7 @@ static void taken(struct spare *s)
 	birth_settle(s->m, b, pid, 0, "");
 }
 
-/* It has begun its program, though that was not heard yet: now it is. */
+/* The spare has begun its program, though that was not heard yet: now it is. */
 static bool had_taken(struct spare *s)
 {
 	if (!s->pid || !took(s))

@@ -48,8 +48,8 @@ static void ask_for_quiet(struct rig *r, uint64_t timeout_ms)
 /* "frozen", or "synced" where somebody could not be stopped. */
 static void await_quiet(struct rig *r)
 {
-	assert_true(rig_until(r, 20000, r->ch[FREEZER].len[1] == 7 || r->ch[FREEZER].exited ||
-					    r->ch[FREEZER].opened_rc));
+	assert_true(
+	    rig_until(r, 20000, r->ch[FREEZER].len[1] == 7 || r->ch[FREEZER].exited || r->ch[FREEZER].opened_rc));
 	if (r->ch[FREEZER].opened_rc)
 		fail_msg("it was not begun: %s", r->ch[FREEZER].opened_why);
 	if (r->ch[FREEZER].len[1] != 7)
@@ -184,7 +184,7 @@ static void a_shell_at_a_terminal_sees_nothing_of_it(void **state)
 	end(r);
 }
 
-/* Who was stopped before stays so. */
+/* A job that was stopped before stays so. */
 static void a_stopped_job_stays_stopped(void **state)
 {
 	struct rig *r = rig_create();
@@ -254,9 +254,9 @@ static void a_name_is_no_excuse(void **state)
 		unsetenv("RIG_NURSERY");
 		begin();
 		snprintf(script, sizeof(script), "exec >>%s; exec -a muxlet %s %s", file, self, names[i]);
-		assert_int_equal(rig_open_argv(r, 1, (const char *const[]){"/bin/bash", "-c", script, NULL},
-					       &(struct rig_call){0}),
-				 0);
+		assert_int_equal(
+		    rig_open_argv(r, 1, (const char *const[]){"/bin/bash", "-c", script, NULL}, &(struct rig_call){0}),
+		    0);
 		assert_moves(r);
 		freeze(r, 60000);
 		assert_still(r);

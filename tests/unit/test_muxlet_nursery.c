@@ -70,7 +70,7 @@ static void programs_are_muxlets_children(void **state)
 	snprintf(parent, sizeof(parent), "%d\n", (int)r->pid);
 	assert_memory_equal(rig_text(r, 1, 1), parent, strlen(parent));
 	assert_non_null(strstr(rig_text(r, 1, 1), "muxlet\n4\n")); /* 0, 1, 2 and that of ls */
-	/* It holds nothing but its socket: no listener, no secret, no stream. */
+	/* The nursery holds nothing but its socket: no listener, no secret, no stream. */
 	for (int fd = 3; fd < 64; fd++) {
 		char path[64], link[128];
 		ssize_t n;
@@ -83,7 +83,7 @@ static void programs_are_muxlets_children(void **state)
 	rig_destroy(r);
 }
 
-/* It is told to go on, again and again, and rounds wait for no more than that. */
+/* The nursery is told to go on, again and again, and rounds wait for no more than that. */
 static void a_stopped_one_goes_on(void **state)
 {
 	struct rig *r = rig_nursery();
@@ -211,7 +211,8 @@ static void a_failure_after_the_pid_is_told(void **state)
 		assert_int_equal(r->ch[1].opened, 1);
 		if (kill_it) {
 			assert_int_equal(kill(nursery, SIGKILL), 0);
-			assert_int_equal(waitpid(nursery, NULL, __WALL), nursery); /* before its parent, as who traces it */
+			assert_int_equal(waitpid(nursery, NULL, __WALL),
+					 nursery); /* before its parent, as who traces it */
 		} else {
 			assert_int_equal(ptrace(PTRACE_DETACH, nursery, 0, 0), 0);
 		}

@@ -58,7 +58,7 @@ void local_conn_close_soon(struct local_conn *c); /* once everything queued is w
 void local_conn_take(struct local_conn *c);       /* messages that waited for the sandbox */
 void local_conn_update(struct local_conn *c);     /* which events are waited for */
 
-/* Whom a callback of the hub's is for, once; NULL: the connection went meanwhile, and the ticket with it. */
+/* The connection that a callback of the hub is for, once; NULL: it was closed meanwhile, and the ticket is gone. */
 struct local_conn *local_redeem(struct local_ticket *t);
 /* {"event": "result"} with the keys of o, which is stolen, and the end; what no message holds is an error. */
 void local_conn_object(struct local_conn *c, json_t *o);
