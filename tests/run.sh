@@ -1,13 +1,16 @@
 #!/bin/bash
 # run.sh [--k8s] [--only NAME]: every test of muxd, in order of how soon it tells. --k8s: the Kubernetes stories alone.
 # Prints one line a test; ends with "N passed, N failed". Logs of failed ones are shown; all are in build/log.
+# Most tests wait most of the time, so a whole run has lanes beside each other, once everything is built: unit tests, the
+# stories, the stories sanitized, those of the cluster, and lint on what processors leave idle. LANES=1: one after the other.
 # What runs against clocks, terminals and a cluster on a machine that may be busy gets a second run when it fails. That is
 # never silent: the end names what was unsteady and shows its first log. A finding of a sanitizer gets none. The logs of what
 # failed are shown where they fail, and once more as the last thing before the count: who sees only the end sees them.
 # The limits end what hangs; they are several times what a quiet machine needs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-only='' k8s=
+only='' k8s='' lane=''
+[ "${1:-}" = --lane ] && lane=$2 && shift 2 # of a whole run: plain_stories, san_stories, lint
 [ "${1:-}" = --k8s ] && k8s=only && shift
 [ "${1:-}" = --only ] && only=$2
 passed=0 failed=0 names=() unsteady=() shown=() first=()
@@ -56,9 +59,9 @@ attempt() {
 }
 build() { make --no-print-directory -j"$(nproc)" "$@"; }
 
-# One build of everything; a build that fails ends the run.
+# One build of everything; a build that fails ends the run. A lane finds what the run has built.
 log=build/log/build.log
-if ! build all >"$log" 2>&1; then
+if [ -z "$lane" ] && ! build all >"$log" 2>&1; then
 	tail -n 30 "$log"
 	echo "0 passed, 1 failed"
 	exit 1
@@ -124,7 +127,7 @@ k8s_claim() {
 # k8s_absent WHY: not an error, unless they were asked for by name
 k8s_absent() {
 	echo "k8s stories: not run: $*"
-	[ -z "$k8s" ] || [ -n "${K8S_BESIDE:-}" ] || failed=$((failed + 1))
+	[ -z "$k8s" ] || [ -n "${BESIDE:-}" ] || failed=$((failed + 1))
 }
 # On a cluster that comes and goes with them; or on the one in K8S_HOME, which is left running.
 k8s_stories() {
@@ -153,17 +156,19 @@ k8s_stories() {
 	echo "k8s stories: $ran run${own:+, on a cluster of their own}"
 }
 
-# The cluster's stories wait most of the time: in a whole run they go beside the others, in a process of their own, and are
-# told at the end.
-k8s_beside() {
-	K8S_BESIDE=1 tests/run.sh --k8s >build/log/k8s_stories.txt 2>&1 &
-	beside=$!
-	trap 'kill $beside 2>/dev/null' EXIT
+# beside NAME ARGUMENTS...: a lane of the whole run, in a process of its own; what it says is told at the end.
+declare -A lanes
+beside() {
+	local name=$1
+	shift
+	BESIDE=1 tests/run.sh "$@" >"build/log/lane_$name.txt" 2>&1 &
+	lanes[$name]=$!
+	trap 'kill "${lanes[@]}" 2>/dev/null' EXIT
 }
-k8s_join() {
+join() {
 	local line told=
-	wait "$beside"
-	trap - EXIT
+	wait "${lanes[$1]}"
+	unset "lanes[$1]"
 	while IFS= read -r line; do
 		case $line in
 		"failed: "*) names+=("${line#failed: }") ;;
@@ -176,33 +181,68 @@ k8s_join() {
 			;;
 		*) printf '%s\n' "$line" ;;
 		esac
-	done <build/log/k8s_stories.txt
-	[ -n "$told" ] || { failed=$((failed + 1)) && names+=("the k8s stories, which did not come to their end"); }
+	done <"build/log/lane_$1.txt"
+	[ -n "$told" ] || { failed=$((failed + 1)) && names+=("the lane $1, which did not come to its end"); }
 }
 
-everything() {
+first_of_all() {
 	attempt layers 60 tests/lib/layers.sh
 	attempt build-tests 900 make --no-print-directory -j"$(nproc)" unit-programs corpus-programs
+}
+san_build() {
+	attempt san-build 1800 make --no-print-directory -j"$(nproc)" SAN=address,undefined all unit-programs corpus-programs
+}
+san_options() {
+	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$PWD/tests/lib/lsan.supp:print_suppressions=0
+}
+plain_units() {
 	units build unit/
 	corpora build ""
-	stories build story/
+}
+plain_stories() { stories build story/; }
+san_units() {
+	san_options
+	units build/san san/unit/
+	corpora build/san san/
+}
+san_stories() {
+	san_options
+	stories build/san san/story/
+}
+lint() { attempt lint 3600 nice -n 19 tests/lib/lint.sh; }
+one_by_one() {
+	plain_units
+	plain_stories
 	if [ -z "$only" ] || [[ $only == san* ]]; then
-		attempt san-build 1800 make --no-print-directory -j"$(nproc)" SAN=address,undefined all unit-programs corpus-programs
-		export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$PWD/tests/lib/lsan.supp:print_suppressions=0
-		units build/san san/unit/
-		corpora build/san san/
-		stories build/san san/story/
+		[ -z "$only" ] || san_build
+		san_units
+		san_stories
 	fi
-	attempt lint 1800 tests/lib/lint.sh
+	lint
 }
 
-if [ -n "$k8s$only" ]; then
-	[ -n "$k8s" ] || everything
+if [ -n "$lane" ]; then
+	"$lane"
+elif [ -n "$k8s" ]; then
+	k8s_stories
+elif [ -n "$only" ]; then
+	first_of_all
+	one_by_one
 	k8s_stories
 else
-	k8s_beside
-	everything
-	k8s_join
+	beside k8s --k8s
+	first_of_all
+	san_build
+	if [ "${LANES:-}" = 1 ]; then
+		one_by_one
+	else
+		for lane in plain_stories san_stories lint; do beside $lane --lane $lane; done
+		plain_units
+		san_units
+		for lane in plain_stories san_stories lint; do join $lane; done
+	fi
+	join k8s
+	trap - EXIT
 fi
 
 for log in "${first[@]}"; do

@@ -7,6 +7,10 @@ for tool in node npm; do
 done
 # all: what lint and tests need as well
 want=${1:-build}
+# npm replaces what others may just install.
+mkdir -p ../build
+exec 9>../build/web.lock
+flock 9
 stamp=node_modules/.muxd-$want
 if ! cmp -s package-lock.json "$stamp" && ! { [ "$want" = build ] && cmp -s package-lock.json node_modules/.muxd-all; }; then
 	omit=--omit=dev
