@@ -4,7 +4,10 @@
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"
-start_daemon "$tmp/state" || fail "no daemon"
+cat >"$tmp/muxd.yaml" <<'Y'
+record: {rules: [{kind: "*", session: "*", rule: full}]}
+Y
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 agent=commands$$
 ada=$(PRINCIPAL=ada new_token $agent staff terminal,observe,rounds)
@@ -85,14 +88,33 @@ id=$(muxctl session list --agent $agent -o json | jq -r '.sessions[0].id')
 typed eve 9 'echo marked-$((50+3)); echo "a;\\\\b"\r' marked-53
 typed eve 9 'PS0=; echo bare-$((60+4))\r' bare-64
 typed eve 9 'cat /workspace/note; echo note-$((60+5))\r' note-65
-typed eve 9 'exit\r' 'logout\|exit'
+# Where it floods not all is drawn, but which screen is on is known.
+typed eve 9 'yes | head -c 1M; printf "\\e[?1049h"; yes | head -c 1M; echo alt-$((60+6))\r' alt-66
+typed eve 9 'echo in-alt-$((60+7))\r' in-alt-67
+typed eve 9 'yes | head -c 1M; printf "\\e[?1049l"; yes | head -c 1M; echo main-$((60+8))\r' main-68
+typed eve 9 'echo out-$((60+9))\r' out-69
+pid=$(ready pids.net)
+kill -9 "$pid"
 exec 9>&-
 wait $ssh_eve
+again() { [ "$(ready pids.net)" != "$pid" ] && [ "$(ready pids.net)" != 0 ]; }
+wait_for 20 again || fail "net does not come again"
+mkfifo "$tmp/fay"
+sshx "$(PRINCIPAL=fay new_token $agent staff terminal,observe,drive)" "$agent+$id" -tt <"$tmp/fay" >"$tmp/fay.out" 2>&1 &
+ssh_fay=$!
+exec 9>"$tmp/fay"
+typed fay 9 'echo after-$((70+1))\r' after-71
+typed fay 9 'exit\r' 'logout\|exit'
+exec 9>&-
+wait $ssh_fay
 wait_for 30 final || fail "the end is not told"
 equal "what a shell reports, and what a file claims" '["inferred",". /workspace/marks.bash; echo set-$((40+3))",null,null]
 ["reported","echo marked-$((50+3)); echo \"a;\\\\b\"",null,null]
 ["reported","PS0=; echo bare-$((60+4))",null,null]
 ["inferred","cat /workspace/note; echo note-$((60+5))","rm -rf /",null]
+["inferred","yes | head -c 1M; printf \"\\e[?1049h\"; yes | head -c 1M; echo alt-$((60+6))",null,null]
+["inferred","echo out-$((60+9))",null,null]
+["inferred","echo after-$((70+1))",null,null]
 ["inferred","exit",null,null]' "$(muxctl session show "$id" -o json | jq -c '.commands[] | [.source, .command, .claimed, .screen]')"
 muxctl session show "$id" -o json | jq -r '.commands[] |
 	"\(.source) \(.principal): \(.command)\(if .shared then " (shared)" else "" end)"' >"$tmp/commands"

@@ -216,7 +216,7 @@ static unsigned events(struct place *p, const char *name)
 	return n;
 }
 
-/* Net writes the journal. A configuration, an admin's word or a hold from there is none. */
+/* Net writes the journal. A configuration, an admin's word, a hold or a terminal's commands from there are none. */
 static void what_net_says_of_keeping_counts_for_nothing(void **state)
 {
 	static const char *const forged[] = {
@@ -224,6 +224,7 @@ static void what_net_says_of_keeping_counts_for_nothing(void **state)
 	    "{\"event\":\"config\\u002eloaded\",\"at_ns\":5,\"retain_ns\":1,\"wait_ns\":0,\"digest\":\"x\"}",
 	    "{\"event\":\"retention.apply\",\"at_ns\":5,\"digest\":\"x\"}",
 	    "{\"event\":\"hold.release\",\"hold\":\"0193aaaa-0000-7000-8000-000000000001\",\"at_ns\":5}",
+	    "{\"event\":\"session.commands\",\"detail\":{\"commands\":[],\"through\":9,\"final\":true}}",
 	};
 	struct place *p = *state;
 	struct id old, nobody = {{0}};
@@ -235,7 +236,8 @@ static void what_net_says_of_keeping_counts_for_nothing(void **state)
 	before = events(p, "config.loaded");
 	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++)
 		text(p, RING_AUDIT, &nobody, forged[i]);
-	assert_int_equal(events(p, "record.forged"), 4);
+	assert_int_equal(events(p, "record.forged"), 5);
+	assert_int_equal(events(p, "session.commands"), 0);
 	assert_int_equal(events(p, "config.loaded"), before);
 	let_it_look(p);
 	assert_int_equal(access(path, F_OK), 0);
