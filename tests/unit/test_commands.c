@@ -85,7 +85,7 @@ static void until(struct play *p, const char *want)
 	uint64_t end = clock_boot_ns() + WAIT_NS;
 	uint8_t piece[4096], *at;
 
-	while (!(at = memmem(buf_ptr(&p->seen), buf_len(&p->seen), want, strlen(want)))) {
+	while (!(at = buf_len(&p->seen) ? memmem(buf_ptr(&p->seen), buf_len(&p->seen), want, strlen(want)) : NULL)) {
 		struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
 		ssize_t n = poll(&pfd, 1, 100) > 0 ? read(p->fd, piece, sizeof(piece)) : 0;
 
