@@ -32,6 +32,17 @@ counted() { tr -d '\r' <"$tmp/screen" | grep -aq '^finished'; }
 printed() { perl -0777 -pe 's/(\e\[22;2t)?\e\]2;[^\e]*\e\\(\e\[23;2t)?//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
 putting() { muxctl session list --agent $agent --kind file -o json | jq -e '.sessions[0].input_bytes == 6'; }
 put_ended() { ! kill -0 "$put"; }
+# ticking TOKEN: a round that counts until it is told to end; ticks FILE: the digest of what one that came so far has printed
+ticking() {
+	muxctl exec $agent -- rm -f go || fail "no session"
+	api "$1" POST /v1/agents/$agent/rounds '{"command":"i=0; until [ -e go ]; do i=$((i+1)); echo tick $i; sleep 0.01; done; echo $i in all","wait_ms":0}' | jq -r .round_id
+}
+told_to_end() { muxctl exec $agent -- touch go; }
+ticks() {
+	local n
+	n=$(sed -n 's/ in all$//p' "$1")
+	[ "${n:-0}" -gt 0 ] && (seq -f 'tick %.0f' "$n"; echo "$n in all") | sha256sum | cut -d' ' -f1
+}
 # through FILL FREE: work that runs while FILL takes the room and FREE gives it back
 through() {
 	local token lines want id round before held put
@@ -45,7 +56,7 @@ through() {
 	) >"$tmp/screen" 2>"$tmp/client.err" &
 	client=$!
 	wait_for 10 grep -aq '^line 2000 ' "$tmp/screen" || fail "nothing runs: $(cat "$tmp/screen" "$tmp/client.err")"
-	round=$(api "$token" POST /v1/agents/$agent/rounds '{"command":"for i in $(seq 3000); do echo tick $i; sleep 0.001; done","wait_ms":0}' | jq -r .round_id)
+	round=$(ticking "$token")
 	rm -f "$tmp/held"
 	mkfifo "$tmp/held"
 	muxctl put $agent - held <"$tmp/held" >"$tmp/put" 2>&1 &
@@ -83,9 +94,12 @@ through() {
 	equal "nor in the record" "$want" "$(muxctl export "$id" --format raw --stream output | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum)"
 	muxctl export "$id" --format json | jq -r 'select(.type=="event") | .body.text // ""' | grep -q '^paused: the disk' &&
 		ok "which tells of the pause" || fail "the pause is not in the recording"
-	want=$(seq -f 'tick %.0f' 3000 | sha256sum | cut -d' ' -f1)
-	equal "nor of the round beside it" "$want" "$(api "$token" GET "/v1/rounds/$round?wait_ms=20000" | jq -r .stdout.sha256)"
-	equal "nor in its record" "$want" "$(muxctl export "$round" --format raw --stream stdout | sha256sum | cut -d' ' -f1)"
+	told_to_end || fail "the round beside it is not told to end"
+	api "$token" GET "/v1/rounds/$round?wait_ms=20000" | jq -r .stdout.sha256 >"$tmp/digest"
+	muxctl export "$round" --format raw --stream stdout >"$tmp/ticks"
+	want=$(ticks "$tmp/ticks") || fail "the round beside it did not end: $(tail -n 3 "$tmp/ticks")"
+	equal "nor of the round beside it" "$want" "$(cat "$tmp/digest")"
+	equal "nor in its record" "$want" "$(sha256sum <"$tmp/ticks" | cut -d' ' -f1)"
 	equal "new ones start again" "again" "$(sshc "$token" $agent 'echo again' </dev/null)"
 	muxctl audit -n 1000 -o json | jq -r .record.event >"$tmp/audit"
 	grep -q record.unavailable "$tmp/audit" && grep -q record.ok "$tmp/audit" && ok "both are in the audit" || fail "not in the audit"
@@ -99,7 +113,7 @@ through() {
 comes_back() {
 	local token round want net
 	token=$(new_token $agent staff rounds)
-	round=$(api "$token" POST /v1/agents/$agent/rounds '{"command":"for i in $(seq 3000); do echo tick $i; sleep 0.001; done","wait_ms":0}' | jq -r .round_id)
+	round=$(ticking "$token")
 	"$1"
 	wait_for 10 says_full || fail "/healthz: $(health) $(cat "$tmp/health")"
 	net=$(ready pids.net)
@@ -113,9 +127,11 @@ comes_back() {
 	wait_for 10 says_full && ok "so does a daemon that was started meanwhile" || fail "/healthz: $(cat "$tmp/health")"
 	"$2"
 	wait_for 10 healthy && ok "there is room: /healthz answers 200" || fail "/healthz: $(health)"
+	told_to_end || fail "the round that ran meanwhile is not told to end"
 	equal "the round that ran meanwhile ends" finished "$(api "$token" GET "/v1/rounds/$round?wait_ms=60000" | jq -r .state)"
-	want=$(seq -f 'tick %.0f' 3000 | sha256sum)
-	equal "and nothing of it is missing, or there twice" "$want" "$(muxctl export "$round" --format raw --stream stdout | sha256sum)"
+	muxctl export "$round" --format raw --stream stdout >"$tmp/ticks"
+	want=$(ticks "$tmp/ticks") || fail "it did not end: $(tail -n 3 "$tmp/ticks")"
+	equal "and nothing of it is missing, or there twice" "$want" "$(sha256sum <"$tmp/ticks" | cut -d' ' -f1)"
 	equal "new ones start again" "0" "$(api "$token" POST /v1/agents/$agent/rounds '{"argv":["true"]}' | jq -r .exit.code)"
 }
 
