@@ -11,6 +11,7 @@
 #include "recorder/hole.h"
 #include "recorder/receipt.h"
 #include "recorder/sign.h"
+#include "recorder/succession.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define GRACE_NS (20 * NS_PER_SEC) /* after a start: nobody is refused before the carrier could ask */
+#define READ_NS  (60 * NS_PER_SEC) /* a witness that lies has the whole log read no more often */
 
 enum witness_state { WITNESS_NEW, WITNESS_CURRENT, WITNESS_BEHIND, WITNESS_DISPUTED };
 static const char *const state_names[] = {"new", "current", "behind", "disputed"};
@@ -44,6 +46,7 @@ struct witnesses {
 	uint64_t started_ns;
 	int64_t file_wall_ns; /* first entry of the log's last file: of what has no receipt there the lag is that at
 				 least */
+	uint64_t read_ns; /* boot: when the whole log was last read for its keys; 0: never */
 };
 
 static struct witness *find(struct witnesses *w, const char *name)
@@ -291,22 +294,35 @@ json_t *witnesses_news(struct witnesses *w)
 		    : NULL;
 }
 
-/* A head that this key signed for this log. */
-static int own_head(struct witnesses *w, const json_t *o, struct chain_head *out, struct err *e)
+static int parse_head(const json_t *o, struct chain_head *out, struct err *e)
 {
-	struct grant_public_key key;
-	struct grant_keyset keys = {&key, 1};
 	char *text = json_text(o);
 	int rc = text ? chain_head_import(text, strlen(text), out, e) : err_set(e, ERR_NOMEM, "no memory for a head");
 
 	free(text);
+	return rc;
+}
+
+static int check_key(struct witnesses *w, const struct chain_head *h, struct err *e)
+{
+	struct grant_public_key key;
+	struct grant_keyset keys = {&key, 1};
+
 	pthread_mutex_lock(&w->lock);
 	key = *signer_public(w->p.signer);
 	pthread_mutex_unlock(&w->lock);
-	if (rc == 0 && chain_head_verify(out, &keys))
-		rc = err_set(e, ERR_TOKEN_FORGED, "the head of entry %" PRIu64 " is not signed by this recorder",
-			     out->seq);
-	return rc;
+	if (chain_head_verify(h, &keys))
+		return err_set(e, ERR_TOKEN_FORGED, "the head of entry %" PRIu64 " is not signed by this recorder",
+			       h->seq);
+	return 0;
+}
+
+/* A head that this key signed for this log. */
+static int own_head(struct witnesses *w, const json_t *o, struct chain_head *out, struct err *e)
+{
+	int rc = parse_head(o, out, e);
+
+	return rc ? rc : check_key(w, out, e);
 }
 
 static int append_anchor(struct witnesses *w, const struct witness *x, const struct chain_head *h,
@@ -421,20 +437,73 @@ static int dispute(struct witnesses *w, struct witness *x, const struct chain_he
 	return err_set(e, ERR_CONFLICT, "%s", x->message);
 }
 
+static int read_line(struct witnesses *w, struct succession *line)
+{
+	struct chain_reader *r = NULL;
+	struct chain_entry en;
+	struct err ignored;
+	int rc = chain_reader_create(w->dir, 0, &r, &ignored);
+
+	while (rc == 0 && (rc = chain_reader_next(r, &en, &ignored)) != 0) {
+		enum succession_step step;
+		struct grant_public_key key;
+		struct chain_head h;
+
+		rc = rc == ERR_CORRUPT ? 0 : rc; /* verify's to tell */
+		if (rc != 1)
+			continue;
+		rc = 0;
+		if (en.type == CHAIN_KEY && chain_entry_key(&en, &key) == 0)
+			rc = succession_announce(line, &key, en.seq);
+		else if (en.type == CHAIN_HEAD && chain_entry_head(r, &en, &h) == 0)
+			(void)succession_head(line, &h, &step);
+	}
+	chain_reader_destroy(r);
+	return rc;
+}
+
+/* The record's key may have been rotated since: what an earlier one of the same line signed is the recorder's, too. */
+static int check_line(struct witnesses *w, const struct chain_head *h, struct err *e)
+{
+	struct grant_public_key key;
+	struct succession line;
+	uint64_t now = clock_boot_ns();
+	bool found = false;
+
+	if (check_key(w, h, e) == 0)
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	bool soon = w->read_ns && now < w->read_ns + READ_NS;
+	if (!soon)
+		w->read_ns = now;
+	key = *signer_public(w->p.signer);
+	pthread_mutex_unlock(&w->lock);
+	if (soon)
+		return e->code;
+	succession_begin(&line, &(struct grant_keyset){&key, 1});
+	int rc = read_line(w, &line);
+	for (size_t i = 0; rc == 0 && !found && i < line.n; i++)
+		found = succession_trusts(&line, &line.keys[i]) &&
+			chain_head_verify(h, &(struct grant_keyset){&line.keys[i].key, 1}) == 0;
+	succession_finish(&line);
+	return found ? 0 : e->code;
+}
+
 int witnesses_known(struct witnesses *w, const char *name, const json_t *head, struct err *e)
 {
 	struct chain *c = cutter_chain(w->p.cutter);
 	struct chain_head h;
 	struct id log_id;
-	bool same = true, other;
-	int rc = own_head(w, head, &h, e);
+	bool same = false, other;
+	int rc = parse_head(head, &h, e);
 
 	chain_log_id(c, &log_id);
 	other = rc == 0 && !id_equal(&log_id, &h.log_id);
 	if (rc == 0 && !other && h.seq <= chain_seq(c))
 		rc = compare(w, &h, &same, e);
-	else if (rc == 0)
-		same = false;
+	/* What this log has needs no signature; a claim that it has not does. */
+	if (rc == 0 && !same)
+		rc = check_line(w, &h, e);
 	pthread_mutex_lock(&w->lock);
 	struct witness *x = find(w, name);
 	if (rc == 0 && !x)

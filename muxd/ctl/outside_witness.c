@@ -6,8 +6,11 @@
 
 #include "muxd/base/clock.h"
 #include "muxd/base/slurp.h"
+#include "recorder/recording.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,7 @@ struct witness_heads {
 	const char *from;
 	struct chain_head last; /* of whatever log */
 	size_t seen, added;
+	bool unasked;
 };
 
 /* A witness may keep the heads of several logs: those of this one count. What is no head is passed over. */
@@ -85,9 +89,15 @@ static int from_url(struct witness_heads *w, const char *ca_file, struct err *e)
 	json_t *answer = NULL;
 	size_t len = 0;
 	long status = 0;
-	int rc = w->log_id ? 0 : err_set(e, ERR_NOT_FOUND, "the record has no log whose heads could be asked for");
+	int rc = 0;
 
-	if (rc == 0 && ca_file)
+	/* What is wrong with the log is for the verdict to say: it must not be kept from it. */
+	if (!w->log_id) {
+		w->unasked = true;
+		fprintf(stderr, "muxctl: %s is not asked: nothing in the record tells the id of its log\n", w->from);
+		return 0;
+	}
+	if (ca_file)
 		rc = slurp_file(ca_file, 0, CA_MAX, &ca, &len, e);
 	if (rc == 0) {
 		id_format(w->log_id, id);
@@ -112,10 +122,64 @@ static int one(struct outside *o, const char *from, const char *ca, const struct
 	struct witness_heads w = {.to = o, .log_id = log_id, .from = from};
 	int rc = strncmp(from, "https://", 8) == 0 ? from_url(&w, ca, e) : from_file(&w, e);
 
-	if (rc == 0 && !w.seen)
+	if (rc || w.unasked)
+		return rc;
+	if (!w.seen)
 		rc = err_set(e, ERR_NOT_FOUND, "%s keeps no head", from);
 	/* All of another log: that is for the verdict to say. */
 	return rc || w.added ? rc : outside_add(o, &w.last, from, e);
+}
+
+static bool log_of_recording(const char *path, struct id *out)
+{
+	struct recording *r = NULL;
+	struct err ignored;
+
+	if (recording_open(path, &r, &ignored))
+		return false;
+	bool sealed = recording_info(r)->sealed;
+
+	if (sealed)
+		*out = recording_info(r)->log_id;
+	recording_close(r);
+	return sealed;
+}
+
+static int shown(const struct dirent *d)
+{
+	return d->d_name[0] != '.';
+}
+
+static void free_names(struct dirent **list, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}
+
+/* Without a log that can be read each sealed recording still names the one that it belongs to. */
+static bool log_of_recordings(const char *record, struct id *out)
+{
+	char folder[PATH_MAX], path[PATH_MAX];
+	struct dirent **days = NULL, **files = NULL;
+	bool known = false;
+
+	if ((size_t)snprintf(folder, sizeof folder, "%s/sealed", record) >= sizeof folder)
+		return false;
+	int ndays = scandir(folder, &days, shown, alphasort);
+	for (int d = ndays - 1; !known && d >= 0; d--) {
+		if ((size_t)snprintf(folder, sizeof folder, "%s/sealed/%s", record, days[d]->d_name) >= sizeof folder)
+			continue;
+		int nfiles = scandir(folder, &files, shown, alphasort);
+		for (int f = 0; !known && f < nfiles; f++)
+			known = (size_t)snprintf(path, sizeof path, "%s/%s", folder, files[f]->d_name) < sizeof path &&
+				log_of_recording(path, out);
+		if (nfiles >= 0)
+			free_names(files, nfiles);
+	}
+	if (ndays >= 0)
+		free_names(days, ndays);
+	return known;
 }
 
 int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *record, struct err *e)
@@ -135,6 +199,7 @@ int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *r
 		log_id = *chain_reader_log_id(r);
 		chain_reader_destroy(r);
 	}
+	known = known || log_of_recordings(record, &log_id);
 	for (size_t i = 0; rc == 0 && i < a->nvalues; i++)
 		if (strcmp(a->values[i].name, "witness") == 0)
 			rc = one(o, a->values[i].value, args_get(a, "witness-ca"), known ? &log_id : NULL, e);

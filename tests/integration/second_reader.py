@@ -151,7 +151,7 @@ def ours(path):
 
 def verdicts(record, keys, *more):
     """(integrity, completeness) of each reader, by the codes that they give; what only one of them can see is left out."""
-    p = subprocess.run([MUXCTL, "--state", "/nonexistent", "-o", "json", "verify", "--record", record, "--key", keys, *more], capture_output=True, timeout=600)
+    p = subprocess.run([MUXCTL, "--state", "/nonexistent", "-o", "json", "verify", "--record", record, "--key", keys, *more], capture_output=True, timeout=1200)
     if not p.stdout:
         failed("verify says nothing: %s" % p.stderr.decode())
     a = {(f["class"], f["code"]) for f in json.loads(p.stdout)["findings"] if f["class"] in ("integrity", "completeness")}

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Changes a copy of a record in every way of the table in docs/security.md, and asks muxctl verify.
 
-tamper.py DIR SECURITY.md: DIR holds base/ (a record), keys/ (every key of it, seeds too), head1..head3 (exported in that order).
+tamper.py DIR SECURITY.md: DIR holds base/ (a record), keys/ (every key of it, seeds too), head1..head3 (exported in that order, the
+last one the newest that witnesses have), mount/heads.jsonl (of a witness that is a file). OTHER_URL, OTHER_CA: of another muxd.
 The log is read and written here by what docs/recording-format.md says, so that whoever holds the true keys can be played.
 Each kind says what it did; the table says which findings name it.
 """
@@ -13,6 +14,7 @@ DIR, TABLE = sys.argv[1], sys.argv[2]
 MUXCTL = os.environ["MUXCTL"]
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
 TRIES = int(os.environ.get("TRIES", "1"))
+REWRITES = int(os.environ.get("REWRITES", "20"))
 rng = random.Random(SEED)
 BLOCK, ENTRY, FOOTER = 104, 64, 232
 KINDS = {}
@@ -677,6 +679,161 @@ def _(copy):
     return "entry %d" % (i + 1)
 
 
+def first_of(witnessed):
+    """The entries that the n-th head vouches for: [0, this)."""
+    return HEADS[witnessed]["seq"]
+
+
+REWRITTEN = {}
+
+
+def rewriting(f):
+    REWRITTEN[f.__name__] = f
+    return f
+
+
+@rewriting
+def an_event_edited(copy, es, at):
+    i = rng.choice([i for i in range(at) if es[i].type == 1])
+    es[i] = with_edit(es[i])
+
+
+@rewriting
+def an_event_removed(copy, es, at):
+    del es[rng.choice([i for i in range(at) if es[i].type == 1])]
+
+
+@rewriting
+def an_event_invented(copy, es, at):
+    es.insert(rng.randrange(1, at), with_edit(rng.choice([e for e in es[:at] if e.type == 1])))
+
+
+@rewriting
+def an_event_replaced_by_the_next(copy, es, at):
+    i = rng.randrange(1, at - 1)
+    es[i:i + 2] = [es[i + 1], es[i]] if es[i].raw[4:] != es[i + 1].raw[4:] else [es[i]]
+
+
+@rewriting
+def a_time_changed(copy, es, at):
+    e = es[rng.randrange(at)]
+    struct.pack_into("<q", e.raw, 32, struct.unpack_from("<q", e.raw, 32)[0] - rng.randrange(1, 10 ** 12))
+
+
+@rewriting
+def a_journal_number_changed(copy, es, at):
+    e = rng.choice([e for e in es[:at] if e.type == 1])
+    struct.pack_into("<Q", e.raw, 24, struct.unpack_from("<Q", e.raw, 24)[0] + rng.randrange(1, 1000))
+
+
+@rewriting
+def a_session_renamed(copy, es, at):
+    es[rng.randrange(at)].raw[40:56] = rng.randbytes(16)
+
+
+@rewriting
+def a_tombstone_softened(copy, es, at):
+    i = rng.choice([i for i in range(at) if es[i].type == 3])
+    es[i] = es[i].with_payload(json.dumps(dict(json.loads(es[i].payload), by="somebody else", limit_ns=10 ** 9 * rng.randrange(1, 9))).encode())
+
+
+@rewriting
+def a_removal_unsaid(copy, es, at):
+    gone = rng.choice([e.session for e in es[:at] if e.type == 3])
+    es[:] = [e for e in es if not (e.type in (2, 3) and e.session == gone)]
+
+
+@rewriting
+def a_recording_unsaid(copy, es, at):
+    p = rng.choice([p for p in sealed(copy) if any(e.type == 2 and e.session == name_id(p) for e in es[:at])])
+    es[:] = [e for e in es if e.session != name_id(p)]
+    os.unlink(p)
+
+
+@rewriting
+def a_recording_changed(copy, es, at):
+    p = rng.choice([p for p in sealed(copy) if any(e.type == 2 and e.session == name_id(p) for e in es[:at])])
+    data = bytearray(open(p, "rb").read())
+    struct.pack_into("<q", data, len(data) - FOOTER + 128, struct.unpack_from("<q", data, len(data) - FOOTER + 128)[0] + 1)
+    resigned(p, true_key(data[-FOOTER + 136:-FOOTER + 152].decode()), data)
+    es[:] = [reseal(copy, e) for e in es]
+
+
+@rewriting
+def everything_by_the_newest_key(copy, es, at):
+    """As if there had been no rotation."""
+    newest = KEYS[HEADS[2]["kid"]]
+    es[:] = [e.with_payload(key_entry(newest).payload) if e.type == 5 else e for e in es]
+    for p in sealed(copy):
+        resigned(p, newest)
+    es[:] = [reseal(copy, e) for e in es]
+    return lambda kid: newest
+
+
+@rewriting
+def a_head_at_another_time(copy, es, at):
+    i = rng.choice([i for i in range(at) if es[i].type == 4])
+    wall = struct.unpack_from("<q", es[i].payload)[0] + rng.randrange(1, 10 ** 9)
+    es[i] = es[i].with_payload(struct.pack("<q", wall) + es[i].payload[8:])
+
+
+@rewriting
+def nothing_behind_a_place(copy, es, at):
+    i = rng.randrange(2, at - 1)
+    for e in es[i:]:
+        for p in sealed(copy):
+            if e.type == 2 and name_id(p) == e.session:
+                os.unlink(p)
+    for p in glob.glob(copy + "/open/*"):
+        os.unlink(p)
+    key = [e for e in es[:i] if e.type == 5 and any(h.type == 4 and h.payload[8:24].decode() == json.loads(e.payload)["kid"] for h in es[:i])]
+    es[i:] = [head_entry(KEYS[json.loads((key or [es[0]])[-1].payload)["kid"]])]
+
+
+def name_id(path):
+    return bytes.fromhex(os.path.basename(path)[:-5].replace("-", ""))
+
+
+def rewrite(copy, witnessed, how):
+    """A history of his own from a place in front of that head on, under the true keys, with recordings that fit."""
+    front, es = log_entries(copy)
+    signer = REWRITTEN[how](copy, es, first_of(witnessed)) or true_key
+    log_write(copy, front, es, signer)
+    places = {}
+    data = open(log_path(copy), "rb").read()
+    for seq, (at, n, _) in enumerate(log_places(copy), 1):
+        places[seq] = data[at + ENTRY + n:at + ENTRY + n + 32]
+    for p in sealed(copy):
+        data = bytearray(open(p, "rb").read())
+        seq = struct.unpack_from("<Q", data, len(data) - FOOTER + 88)[0]
+        if seq in places:
+            data[-FOOTER + 96:-FOOTER + 128] = places[seq]
+            resigned(p, signer(data[-FOOTER + 136:-FOOTER + 152].decode()), data)
+    return "%s, in front of entry %d" % (how.replace("_", " "), first_of(witnessed))
+
+
+def rewrites(copy):
+    """With the true keys in hand: 20 histories, each named by each witness that has a head behind the place."""
+    bad, named, hows = 0, 0, sorted(REWRITTEN)
+    for n in range(REWRITES):
+        how, witnessed = hows[n % len(hows)], rng.choice((1, 2, 2))
+        fresh(copy)
+        what = rewrite(copy, witnessed, how)
+        for p in glob.glob(copy + "/audit.db*"):
+            os.unlink(p)
+        for name, heads in OUTSIDE.items():
+            if name.startswith("head") and witnessed != 2:
+                heads = ["--expect-head", DIR + "/head%d" % (witnessed + 1)]
+            rc, o, _ = verify(copy, *heads)
+            if rc not in (65, 74) or not codes(o) & {"expected_differs", "rolled_back", "expected_signature"}:
+                print("FAILED: rewritten with the true keys (%s), with %s, seed %d: %d, %s %s" % (what, name, SEED, rc, sorted(codes(o)), o.get("error", "")))
+                bad += 1
+            named += 1
+    if not bad:
+        print("  ok: with the true keys in hand %d histories were rewritten in front of a witnessed head in %d ways: each is named, %d verdicts" % (REWRITES, len(hows), named))
+    return bad
+
+
 # ---- what is no file
 
 def odd(name, make, place):
@@ -751,6 +908,14 @@ def _(copy):
 
 
 # ---- the table, and the trials
+
+# What an auditor may have from outside; each must tell the same.
+OUTSIDE = {
+    "head that was kept": ["--expect-head", DIR + "/head3"],
+    "file of a witness": ["--witness", DIR + "/mount/heads.jsonl"],
+    "other muxd": ["--witness", os.environ["OTHER_URL"], "--witness-ca", os.environ["OTHER_CA"]],
+}
+
 
 def table():
     """{kind: (codes with a head from outside, codes without)}; none: not named, "listed": told as what it is."""
@@ -830,9 +995,9 @@ def main():
     os.makedirs(DIR + "/public")
     for p in glob.glob(DIR + "/keys/*.pub"):
         shutil.copy(p, DIR + "/public")
-    outside = ["--expect-head", DIR + "/head3"]
+    outside = OUTSIDE["head that was kept"]
     fresh(copy)
-    for heads in ([], outside, ["--expect-head", DIR + "/head1"] + outside):
+    for heads in [[], ["--expect-head", DIR + "/head1"] + outside, sum(OUTSIDE.values(), []), *OUTSIDE.values()]:
         rc, o, _ = verify(copy, *heads)
         if rc or codes(o) or o["summary"]["open"] != 1 or o["removals"] != 2:
             print("FAILED: the untouched copy: %d, %s" % (rc, json.dumps(o)[:3000]))
@@ -860,13 +1025,15 @@ def main():
             fresh(copy)
             what = change(copy, name)
             tried += 1
-            for heads, column in ((outside, 0), ([], 1)):
+            for by, heads in [*OUTSIDE.items(), ("nobody", [])]:
                 rc, o, took = verify(copy, *heads)
                 slow = max(slow, took)
-                why = judge(name, said[name][column], rc, o)
+                why = judge(name, said[name][by == "nobody"], rc, o)
                 if why:
-                    print("FAILED: %s (%s), %s a head from outside, seed %d: %s" % (name, what, "without" if column else "with", SEED, why))
+                    print("FAILED: %s (%s), heads from outside of: %s, seed %d: %s" % (name, what, by, SEED, why))
                     bad += 1
+    if not pattern:
+        bad += rewrites(copy)
     if slow > 10:
         print("FAILED: the slowest answer took %.1f s" % slow)
         bad += 1
