@@ -46,7 +46,7 @@ struct witnesses {
 	uint64_t started_ns;
 	int64_t file_wall_ns; /* first entry of the log's last file: of what has no receipt there the lag is that at
 				 least */
-	uint64_t read_ns; /* boot: when the whole log was last read for its keys; 0: never */
+	uint64_t read_ns;     /* boot: when the whole log was last read for its keys; 0: never */
 };
 
 static struct witness *find(struct witnesses *w, const char *name)
