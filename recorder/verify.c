@@ -3,6 +3,7 @@
 #include "muxd/base/err.h"
 #include "recorder/file.h"
 #include "recorder/verify_derived.h"
+#include "recorder/verify_snapshots.h"
 #include "recorder/verify_whole.h"
 
 #include <errno.h>
@@ -62,6 +63,8 @@ int verify_all(const struct verify_ask *ask, struct verify_summary *out, struct 
 		report_missing(&w);
 		rc = verify_derived(&w, e);
 	}
+	if (!rc)
+		rc = verify_snapshots(&w, e);
 	if (!rc) {
 		take_log_sums(&w);
 		if (ask->key)

@@ -78,6 +78,7 @@ struct verify_ask {
 	const struct grant_keyset *keys;
 	const struct verify_outside *outside;
 	size_t outside_n;
+	const char *sandboxes; /* the state directory's sandboxes/: snapshots are read, too; NULL: they are not */
 	verify_sink *sink;
 	verify_each *each;
 	verify_key_each *key;
@@ -93,6 +94,7 @@ struct verify_summary {
 	uint64_t outside_found;                    /* how many of the heads from outside are in the log */
 	struct chain_head outside;                 /* the newest of those; seq 0: none */
 	uint64_t outside_behind;                   /* entries of the log behind that one */
+	uint64_t snapshots;                        /* that the log tells of, where they were asked for */
 };
 
 /* expect_sealed: the file stands among sealed ones, so a missing footer is damage. sink may be NULL. */

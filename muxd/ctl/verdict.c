@@ -220,11 +220,11 @@ static json_t *head_json(const struct chain_head *h)
 
 static json_t *summary_json(const struct verify_summary *s)
 {
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "recordings", (json_int_t)s->recordings, "open",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "recordings", (json_int_t)s->recordings, "open",
 			 (json_int_t)s->open, "tombstones", (json_int_t)s->tombstones, "missing",
 			 (json_int_t)s->missing, "unknown", (json_int_t)s->unknown, "pending", (json_int_t)s->pending,
 			 "entries", (json_int_t)s->entries, "heads", (json_int_t)s->heads, "unsigned_entries",
-			 (json_int_t)s->unsigned_entries);
+			 (json_int_t)s->unsigned_entries, "snapshots", (json_int_t)s->snapshots);
 }
 
 static int print(const struct verdict *v, json_t *o, int status)

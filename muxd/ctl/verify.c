@@ -18,6 +18,7 @@ static const struct ctl_option options[] = {
     {"no-removals", 0, NULL, "Recordings that were removed by rule are a failure (status 68)."},
     {"record", 0, "DIR", "The record's folder (default: record in the state directory)."},
     {"require-witness", 0, NULL, "A verdict without a head from outside is a failure (status 67)."},
+    {"snapshots", 0, NULL, "Read the files of snapshots, too, and compare them with the log."},
     {"witness", 0, "URL|FILE", "Where heads are kept: another muxd, or a file of lines. Repeatable."},
     {"witness-ca", 0, "FILE", "Certificates that the witness's own may hang on (PEM; default: the system's)."},
     {"verbose", 'v', NULL, "A line for every recording, not only for those with findings."},
@@ -120,11 +121,22 @@ static int verify_one(struct verdict *v, const struct verify_ask *ask, const cha
 /* One recording is no proof of what else there was. */
 static int check_options(const struct ctl_args *a, struct err *e)
 {
-	static const char *const whole[] = {"all", "expect-head", "witness", "require-witness", "no-removals"};
+	static const char *const whole[] = {"all",         "expect-head", "witness", "require-witness",
+					    "no-removals", "snapshots"};
 
 	for (size_t i = 0; a->noperands && i < sizeof whole / sizeof *whole; i++)
 		if (args_has(a, whole[i]))
 			return err_set(e, ERR_INVAL, "--%s goes with the whole record, not with one id", whole[i]);
+	return 0;
+}
+
+/* Beside the record, as in the state directory. */
+static int snapshots_at(struct ctl *c, const char *record, char out[4096], struct err *e)
+{
+	if (!record)
+		return ctl_path(c, "sandboxes", out, 4096, e);
+	if (snprintf(out, 4096, "%s/../sandboxes", record) >= 4096)
+		return err_set(e, ERR_INVAL, "the path of the record is too long");
 	return 0;
 }
 
@@ -134,7 +146,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	struct outside outside = {NULL, 0};
 	struct grant_keyset keys = {0};
 	struct err e = {0};
-	char record[4096], folder[4096];
+	char record[4096], folder[4096], sandboxes[4096];
 	const char *dir = args_get(a, "record");
 	int rc = verdict_begin(&v, c) ? err_set(&e, ERR_NOMEM, "out of memory") : check_options(a, &e);
 
@@ -143,6 +155,8 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	v.need_all = args_has(a, "no-removals");
 	if (rc == 0 && !dir)
 		rc = ctl_path(c, "record", record, sizeof(record), &e);
+	if (rc == 0 && args_has(a, "snapshots"))
+		rc = snapshots_at(c, dir, sandboxes, &e);
 	if (rc == 0)
 		rc = load_keys(&v, a, folder, &keys, &e);
 	if (rc == 0)
@@ -154,6 +168,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 					 .keys = &keys,
 					 .outside = outside.heads,
 					 .outside_n = outside.n,
+					 .sandboxes = args_has(a, "snapshots") ? sandboxes : NULL,
 					 .sink = verdict_finding,
 					 .each = verdict_recording,
 					 .key = verdict_key,
