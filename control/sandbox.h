@@ -51,8 +51,10 @@ struct sandbox_snapshot {
 	char agent[AGENT_NAME_MAX + 1]; /* whose workspace it was */
 	char name[254];                 /* the backend's own name for it: a VolumeSnapshot, a file */
 	char how[24];                   /* "VolumeSnapshot", "reflink", "copy", "tar+zstd" */
-	char digest[65];                /* of all that is in it, hex, known when it was made; "": not hashed */
+	char digest[65];                /* SHA-256 of its file, hex; "": not hashed */
 	uint64_t size;                  /* bytes it takes, best effort; 0: not known */
+	uint64_t stored;                /* the file's length and, */
+	int64_t mtime_ns;               /* ... when it was written last; 0: not known, or no file */
 	int64_t created_wall_ns;
 	bool ready;       /* whole and durable: false while it is made, and when that failed */
 	char detail[256]; /* why it is not ready */
@@ -107,6 +109,13 @@ struct sandbox_provider_ops {
 	void (*snapshot_list)(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg);
 	/* agent: whose it is. */
 	void (*snapshot_drop)(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
+			      sandbox_snapshots_done *done, void *arg);
+	/*
+	 * Reads the whole file of a snapshot as it is now: one with digest, stored and mtime_ns. idle: at idle
+	 * priority, one after the other, however long it takes; else at once. ERR_UNSUPPORTED: the backend does not let
+	 * anybody read it. ERR_NOT_FOUND, ERR_SYS. NULL: as ERR_UNSUPPORTED.
+	 */
+	void (*snapshot_hash)(struct sandbox_provider *p, const char *agent, const struct id *snapshot, bool idle,
 			      sandbox_snapshots_done *done, void *arg);
 	/*
 	 * The workspace of `agent`, which does not run, becomes a copy of a snapshot of `from` (another agent: a fork).

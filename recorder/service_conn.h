@@ -105,6 +105,7 @@ service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_keep.c */
 service_op service_retention, service_apply, service_holds, service_hold_add, service_hold_release, service_refers;
+service_op service_snapshot;
 /* service_witness.c */
 service_op service_carrier, service_witnesses, service_witness_keep, service_witness_heads;
 /* What a carrier may ask, and that alone. */

@@ -455,3 +455,59 @@ int service_refers(struct conn *c, const json_t *request, struct err *e)
 		  : conn_send(c, json_pack("{s:I,s:s*,s:b}", "recordings", (json_int_t)count, "held", *id ? id : NULL,
 					   "end", 1));
 }
+
+/* ---- what a snapshot was */
+
+struct snapshot_word {
+	const char *id;
+	char digest[65];
+	uint64_t last; /* seq of the last row looked at */
+	size_t rows;
+};
+
+/* The first digest counts: what was said later is of a file that may have changed by then. */
+static int look_at_word(void *arg, json_t *row)
+{
+	const json_t *detail = json_object_get(json_object_get(row, "record"), "detail");
+	const char *id = json_string_value(json_object_get(detail, "id")),
+		   *digest = json_string_value(json_object_get(detail, "digest"));
+	struct snapshot_word *w = arg;
+
+	w->rows++;
+	w->last = (uint64_t)json_integer_value(json_object_get(row, "seq"));
+	if (id && digest && strcmp(id, w->id) == 0 && strlen(digest) == sizeof w->digest - 1)
+		memcpy(w->digest, digest, sizeof w->digest);
+	return w->digest[0] ? 1 : 0;
+}
+
+static int find_word(struct conn *c, const char *agent, const char *event, struct snapshot_word *w, struct err *e)
+{
+	struct index_filter f = {.agent = agent, .event = event, .limit = 1000};
+	int rc = 0;
+
+	do {
+		w->rows = 0;
+		f.since = w->last;
+		rc = index_audit(c->index, &f, look_at_word, w, e);
+	} while (rc == 0 && w->rows);
+	w->last = 0;
+	return rc < 0 ? rc : 0;
+}
+
+/* Of the log, by rows that are the recorder's own: a row that is not ends it with an error. */
+int service_snapshot(struct conn *c, const json_t *request, struct err *e)
+{
+	struct snapshot_word w = {0};
+	const char *agent;
+	int rc = conn_house(c, e);
+
+	rc = rc ? rc : json_need_str(request, "agent", &agent, e);
+	rc = rc ? rc : json_need_str(request, "snapshot", &w.id, e);
+	if (rc)
+		return rc;
+	conn_catch_up(c, true);
+	rc = find_word(c, agent, "snapshot.create", &w, e);
+	if (rc == 0 && !w.digest[0])
+		rc = find_word(c, agent, "snapshot.hash", &w, e);
+	return rc ? rc : conn_send(c, json_pack("{s:s,s:b}", "digest", w.digest, "end", 1));
+}

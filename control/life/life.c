@@ -16,14 +16,6 @@
 #define TICK_MAX_MS 1000
 #define TICK_MIN_MS 50
 
-const char *life_state_name(enum life_state s)
-{
-	static const char *const names[] = {"stopped",  "starting",   "running", "idle_stopping",
-					    "stopping", "destroying", "error"};
-
-	return names[s];
-}
-
 int64_t life_now(const struct life *l)
 {
 	return life_clock_now(&l->clock);
@@ -476,6 +468,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 		l->steps[i].name = names[i];
 	LIST_INIT(&l->calls);
 	LIST_INIT(&l->forks);
+	LIST_INIT(&l->checks);
 	rc = store_read(l->store, read_clock, &l->clock, e);
 	if (rc) {
 		life_policy_finish(&l->policy);
@@ -509,6 +502,7 @@ static void let_go(struct life *l)
 		c->life = NULL; /* answered later, to nobody */
 	}
 	life_forks_let_go(l);
+	life_digests_let_go(l);
 	HASH_ITER(hh, l->agents, a, next)
 	{
 		if (a->run) {
@@ -570,6 +564,7 @@ void life_begin(struct life *l)
 	l->reconcile_at = clock_boot_ns();
 	l->keep_at = 0;
 	life_tick(l);
+	life_hash_all(l);
 }
 
 struct sandbox_provider *life_provider(struct life *l)

@@ -54,6 +54,7 @@ struct life_activity {
 /* What life asks of the hub. done of quiesce and leave: once, from the loop. */
 #define LIFE_FROZEN 1
 typedef void life_host_done(void *arg, int rc, const struct err *e);
+typedef void life_logged_done(void *arg, int rc, const struct err *e, const char *digest);
 struct life_host {
 	void *ctx;
 	void (*activity)(void *ctx, const char *agent, struct life_activity *out);
@@ -80,6 +81,11 @@ struct life_host {
 	 */
 	void (*refers)(void *ctx, const char *agent, const struct id *snapshot, const struct id *previous,
 		       life_host_done *done, void *arg);
+	/*
+	 * What the record's log says the file of that snapshot was: SHA-256 in hex, "" where it says nothing. NULL:
+	 * nobody records.
+	 */
+	void (*logged)(void *ctx, const char *agent, const struct id *snapshot, life_logged_done *done, void *arg);
 	/* The agent's sessions end with that cause, its link is closed: the sandbox is about to stop. */
 	void (*leave)(void *ctx, const char *agent, const char *why, life_host_done *done, void *arg);
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no
@@ -141,6 +147,15 @@ struct life_fork {
 	struct life_options options;
 };
 void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg);
+/* The snapshot that such a fork is made of. */
+int life_fork_of(struct life *l, const struct life_fork *f, struct id *out, struct err *e);
+/*
+ * Is a snapshot what the record's log says it was? Its file is read whole for that. what: "checked", "not_hashed_yet"
+ * (the log has no digest of it), "cannot_be_hashed" (the cluster's own), "differs" with ERR_SNAPSHOT_DIFFERS; NULL:
+ * that is not known. In the audit log (snapshot.check).
+ */
+typedef void life_check_done(void *arg, int rc, const struct err *e, const char *what);
+void life_check(struct life *l, const struct id *snapshot, life_check_done *done, void *arg);
 void life_snapshot_drop(struct life *l, const char *agent, const struct id *snapshot, life_done *done, void *arg);
 
 /* From the store, at once. Objects of requirement A6; list: {"agents": [...], "more": bool} by name. */

@@ -270,13 +270,30 @@ static int fork_name(const struct life_fork *f, const char *from, char out[AGENT
 	return target_is_pod(out) ? err_set(e, ERR_INVAL, "%.100s is no agent's name", out) : agent_name_check(out, e);
 }
 
+static int fork_of(struct life *l, const struct life_fork *f, struct life_snap *out, struct err *e)
+{
+	if (id_is_nil(&f->snapshot) && !f->agent)
+		return err_set(e, ERR_INVAL, "a fork needs a snapshot, or an agent and a moment");
+	return id_is_nil(&f->snapshot) ? find_moment(l, f->agent, f->at_wall_ns, out, e)
+				       : find(l, &f->snapshot, out, e);
+}
+
+int life_fork_of(struct life *l, const struct life_fork *f, struct id *out, struct err *e)
+{
+	struct life_snap s;
+	int rc = fork_of(l, f, &s, e);
+
+	if (!rc)
+		*out = s.id;
+	return rc;
+}
+
 static int fork_row(struct life *l, const struct life_fork *f, struct life_row *r, struct err *e)
 {
 	int64_t wall = clock_wall_ns(), now = life_now(l);
 	struct life_wish wish;
 	struct life_snap s;
-	int rc =
-	    id_is_nil(&f->snapshot) ? find_moment(l, f->agent, f->at_wall_ns, &s, e) : find(l, &f->snapshot, &s, e);
+	int rc = fork_of(l, f, &s, e);
 
 	if (!rc && f->agent && !id_is_nil(&f->snapshot) && strcmp(f->agent, s.agent) != 0)
 		rc = err_set(e, ERR_INVAL, "the snapshot is of %s, not of %s", s.agent, f->agent);
@@ -308,8 +325,6 @@ void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, l
 	struct err e = {0};
 	int rc = j ? 0 : err_set(&e, ERR_NOMEM, "no memory");
 
-	if (!rc && id_is_nil(&f->snapshot) && !f->agent)
-		rc = err_set(&e, ERR_INVAL, "a fork needs a snapshot, or an agent and a moment");
 	if (!rc)
 		rc = fork_row(l, f, &j->row, &e);
 	if (!rc)

@@ -79,6 +79,8 @@ static void is_whole(struct life_snap *s, const struct sandbox_snapshot *copy)
 	memcpy(s->name, copy->name, sizeof(s->name));
 	memcpy(s->how, copy->how, sizeof(s->how));
 	memcpy(s->digest, copy->digest, sizeof(s->digest));
+	s->stored = copy->stored;
+	s->mtime_ns = copy->mtime_ns;
 }
 
 static void on_copy_noted(struct life_agent *a, int rc, const struct err *e)

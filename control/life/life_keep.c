@@ -110,6 +110,7 @@ void life_keep_some(struct life *l)
 {
 	struct some s = {.l = l};
 
+	life_hash(l); /* what a moment ago could not be told of */
 	if (store_read(l->store, look_on, &s, NULL))
 		return;
 	for (size_t i = 0; i < s.n; i++) {

@@ -16,6 +16,14 @@
 	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
 	"digest"
 
+const char *life_state_name(enum life_state s)
+{
+	static const char *const names[] = {"stopped",  "starting",   "running", "idle_stopping",
+					    "stopping", "destroying", "error"};
+
+	return names[s];
+}
+
 const char *snap_status_name(enum snap_status s)
 {
 	static const char *const names[] = {"taking", "ready", "failed", "dropping", "dropped"};
@@ -253,12 +261,35 @@ int snap_put(sqlite3 *db, const struct life_snap *s, struct err *e)
 {
 	return store_run(
 	    db, NULL, e,
-	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?)"
+	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '')"
 	    " ON CONFLICT(id) DO UPDATE SET name = excluded.name, how = excluded.how, size = excluded.size,"
 	    " status = excluded.status, detail = excluded.detail, quiesced = excluded.quiesced,"
-	    " ended_wall_ns = excluded.ended_wall_ns, digest = excluded.digest",
-	    "dtttiitdtiiit", &s->id, s->agent, s->name, s->how, (int64_t)s->size, (int64_t)s->status, s->detail,
-	    &s->previous, s->cause, (int64_t)s->quiesced, s->created_wall_ns, s->ended_wall_ns, s->digest);
+	    " ended_wall_ns = excluded.ended_wall_ns",
+	    "dtttiitdtiii", &s->id, s->agent, s->name, s->how, (int64_t)s->size, (int64_t)s->status, s->detail,
+	    &s->previous, s->cause, (int64_t)s->quiesced, s->created_wall_ns, s->ended_wall_ns);
+}
+
+int snap_set_digest(sqlite3 *db, const struct id *id, const char *digest, struct err *e)
+{
+	return store_run(db, NULL, e, "UPDATE snapshots SET digest = ? WHERE id = ?", "td", digest, id);
+}
+
+int snap_unhashed(sqlite3 *db, const struct id *after, struct life_snap *out, bool *out_found, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e,
+			       "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status = 1 AND digest = ''"
+			       " AND how <> 'VolumeSnapshot' AND id > coalesce(?, '') ORDER BY id LIMIT 1",
+			       "d", after);
+
+	if (rc)
+		return rc;
+	rc = store_step(db, st, e);
+	*out_found = rc > 0;
+	if (rc > 0)
+		read_snap(st, out);
+	sqlite3_finalize(st);
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- questions */

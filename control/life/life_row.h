@@ -43,8 +43,9 @@ struct life_snap {
 	struct id id;
 	char agent[AGENT_NAME_MAX + 1];
 	char name[254], how[24], detail[256], cause[200];
-	char digest[65]; /* as sandbox_snapshot has it */
-	uint64_t size;
+	char digest[65];       /* as the audit log has it; "": it has none yet. Of one just taken: sandbox_snapshot's */
+	uint64_t size, stored; /* stored, mtime_ns: sandbox_snapshot's, of one just taken */
+	int64_t mtime_ns;
 	enum snap_status status;
 	struct id previous;
 	enum snap_quiesce quiesced;
@@ -71,7 +72,11 @@ int row_set_told(struct sqlite3 *db, const char *agent, int64_t generation, stru
 int row_all_told(struct sqlite3 *db, struct err *e);
 
 int snap_get(struct sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
+/* All but the digest. */
 int snap_put(struct sqlite3 *db, const struct life_snap *s, struct err *e);
+int snap_set_digest(struct sqlite3 *db, const struct id *id, const char *digest, struct err *e);
+/* The first ready one behind `after` that has no digest and could have one. */
+int snap_unhashed(struct sqlite3 *db, const struct id *after, struct life_snap *out, bool *out_found, struct err *e);
 
 /* Calls each() with rows until it returns false. */
 typedef bool row_each(void *arg, const struct life_row *r);

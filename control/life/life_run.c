@@ -229,26 +229,6 @@ void life_on_host(void *arg, int rc, const struct err *e)
 		next(a, rc, e);
 }
 
-/* ---- the audit log */
-
-int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail)
-{
-	json_t *o;
-	int rc;
-
-	if (!l->host.audit) {
-		json_decref(detail);
-		return 0;
-	}
-	o = json_pack("{s:s,s:s,s:s,s:o*}", "event", event, "agent", agent, "outcome", outcome, "detail", detail);
-	if (!o)
-		return ERR_NOMEM;
-	rc = l->host.audit(l->host.ctx, o);
-	if (rc)
-		log_error(&(struct log_ids){.agent = agent}, "%s is not in the audit log: %s", event, err_name(rc));
-	return rc;
-}
-
 static json_t *transition(const struct life_row *was, const struct life_row *now, const char *step)
 {
 	int64_t spent = was->since_wall_ns ? now->since_wall_ns - was->since_wall_ns : 0;
@@ -279,12 +259,20 @@ static void tell_snapshot(struct life *l, const struct life_snap *s)
 		return;
 	id_set(d, "id", &s->id);
 	id_set(d, "previous", &s->previous);
-	/* The log has it from the time it was taken; what has none says so. */
+	/* What has no digest when it is taken says so; length and time tell what happened to it before it has one. */
 	if (s->status == SNAP_READY)
-		json_object_set_new(d, "digest", s->digest[0] ? json_string(s->digest) : json_string("not hashed"));
+		json_object_set_new(d, "digest", json_string(s->digest[0] ? s->digest : life_digest_state(s)));
+	if (s->stored) {
+		json_object_set_new(d, "stored", json_integer((json_int_t)s->stored));
+		json_object_set_new(d, "mtime_ns", json_integer(s->mtime_ns));
+	}
 	json_object_set_new(d, "duration_ms",
 			    json_integer((s->ended_wall_ns - s->created_wall_ns) / (int64_t)NS_PER_MS));
-	(void)life_audit(l, "snapshot.create", s->agent, s->status == SNAP_READY ? "ok" : "failed", d);
+	if (life_audit(l, "snapshot.create", s->agent, s->status == SNAP_READY ? "ok" : "failed", d) == 0 &&
+	    s->digest[0])
+		life_digest_told(l, &s->id, s->digest);
+	else if (s->status == SNAP_READY)
+		life_hash_all(l);
 }
 
 void life_ask_refers(struct life_agent *a, life_next *next)
@@ -551,19 +539,6 @@ static void put_done(void *job, int rc, const struct err *e)
 		log_error(&(struct log_ids){.agent = s->agent}, "a snapshot's state is not noted: %s",
 			  e ? e->message : err_name(rc));
 	free(s);
-}
-
-static int snap_read(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct life_snap *s = job;
-
-	return snap_get(db, &s->id, s, e);
-}
-
-int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e)
-{
-	out->id = *id;
-	return store_read(l->store, snap_read, out, e);
 }
 
 void life_put_snap(struct life *l, const struct life_snap *s)

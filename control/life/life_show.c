@@ -97,6 +97,7 @@ json_t *life_describe_snap(const struct life_snap *s)
 	set_text(o, "name", s->name);
 	set_text(o, "how", s->how);
 	set_text(o, "digest", s->digest);
+	set_text(o, "digest_state", life_digest_state(s));
 	json_object_set_new(o, "size", s->size ? json_integer((json_int_t)s->size) : json_null());
 	set_id(o, "previous_id", &s->previous);
 	set_text(o, "cause", s->cause);

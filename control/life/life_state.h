@@ -142,6 +142,9 @@ struct life {
 	struct life_agent *agents;
 	LIST_HEAD(, life_call) calls;
 	LIST_HEAD(, fork_job) forks;
+	LIST_HEAD(, life_check) checks;
+	struct life_hashing *hashing; /* one at a time; NULL: nothing is being hashed */
+	struct id hashed_to;          /* looked at up to this one */
 	struct life_step steps[STEPS];
 	uv_timer_t *tick;
 	uint64_t next_run, reconcile_at, keep_at;
@@ -190,7 +193,6 @@ void life_commit_delete(struct life_agent *a, life_next *done);
 void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done); /* the row stays */
 /* Durable before anything goes: nobody restores from it any more. ERR_BAD_STATE: a fork needs it, it stays as it is. */
 void life_commit_dropping(struct life_agent *a, struct life_snap *snap, life_next *done);
-int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
 /* Asks how many recordings name it, for life_tell_drop(); next() hears of it whatever comes. */
 /* Of the run's snapshot. */
 void life_ask_refers(struct life_agent *a, life_next *next);
@@ -199,8 +201,6 @@ bool life_must_stay(const struct life_agent *a, int rc);
 /* snapshot.drop, in the audit log. failed: NULL or the error. */
 void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed);
 void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
-/* ERR_RECORD_UNAVAILABLE: nothing may change. */
-int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
 int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);
 /*
  * Asks the hub for it; next() takes its answer with life_quiesced(). False: there is nobody to ask. Whatever was frozen
@@ -243,6 +243,20 @@ int64_t life_expires(const struct life *l, uint64_t ttl_ns); /* for expires_ns, 
 void life_idle_look(struct life_agent *a, struct life_waiter *w);
 bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
 void life_tick(struct life *l);          /* what the timer does */
+
+/* life_facts.c */
+int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
+/* ERR_RECORD_UNAVAILABLE: nothing may change. */
+int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);
+
+/* life_digest.c */
+#define LIFE_HOW_VOLUME "VolumeSnapshot" /* nobody here can read one */
+/* The log has its digest: so has the row from now on. */
+void life_digest_told(struct life *l, const struct id *snapshot, const char *digest);
+const char *life_digest_state(const struct life_snap *s); /* "hashed", "not_hashed_yet", "cannot_be_hashed", "" */
+void life_hash(struct life *l);                           /* goes on with what is not hashed yet */
+void life_hash_all(struct life *l);                       /* ... from the first one */
+void life_digests_let_go(struct life *l);
 
 /* life_reconcile.c, life_keep.c, life_provider.c, life_show.c */
 void life_reconcile(struct life *l);

@@ -265,6 +265,8 @@ static void on_taken(struct life_agent *a, int rc, const struct err *e)
 	memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
 	memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
 	memcpy(r->snap.digest, r->copy.digest, sizeof(r->snap.digest));
+	r->snap.stored = r->copy.stored;
+	r->snap.mtime_ns = r->copy.mtime_ns;
 	note(a);
 }
 

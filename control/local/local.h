@@ -20,6 +20,8 @@
 
 #include "control/sandbox.h"
 
+#include <stdatomic.h>
+
 struct buf;
 struct conf;
 struct local;
@@ -58,6 +60,12 @@ int local_snapshot_take(struct local *l, const char *agent, const struct id *id,
  */
 int local_snapshot_list(struct local *l, const char *agent, const char *after, size_t max,
 			struct sandbox_snapshot **out, size_t *out_n, bool *out_more, struct err *e);
+/*
+ * Reads its file whole: digest, stored and mtime_ns of out. No lock is held: one that is dropped meanwhile is read to
+ * its end. stop is looked at now and then (NULL: never): ERR_CANCELLED.
+ */
+int local_snapshot_hash(struct local *l, const char *agent, const struct id *id, const atomic_bool *stop,
+			struct sandbox_snapshot *out, struct err *e);
 int local_snapshot_drop(struct local *l, const char *agent, const struct id *id, struct err *e);
 int local_restore(struct local *l, const char *agent, const char *from, const struct id *id, bool read_only,
 		  uint64_t timeout_ns, struct sandbox_info *out, struct err *e);

@@ -186,6 +186,32 @@ int local_snapshot_take(struct local *l, const char *agent, const struct id *id,
 	return rc;
 }
 
+int local_snapshot_hash(struct local *l, const char *agent, const struct id *id, const atomic_bool *stop,
+			struct sandbox_snapshot *out, struct err *e)
+{
+	struct sandbox_snapshot s;
+	enum snapshot_kind kind;
+	int dir, snaps, fd, rc = local_check_agent(agent, e);
+
+	rc = rc ? rc : dir_open(l->base, agent, &dir, e);
+	if (rc)
+		return rc;
+	rc = snapshot_dir_open(dir, false, &snaps, e);
+	close(dir);
+	if (rc)
+		return rc;
+	rc = snapshot_load(snaps, agent, id, &s, e);
+	rc = rc ? rc : snapshot_open(snaps, id, &kind, &fd, e);
+	close(snaps);
+	if (rc)
+		return rc;
+	rc = snapshot_hash(fd, stop, &s, e);
+	close(fd);
+	if (rc == 0)
+		*out = s;
+	return rc;
+}
+
 int local_snapshot_drop(struct local *l, const char *agent, const struct id *id, struct err *e)
 {
 	int dir, snaps, rc = local_check_agent(agent, e);

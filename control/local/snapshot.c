@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #define META_VERSION 1
 #define NAME_SIZE    64
 #define ID_LEN       (ID_STR_LEN - 1)
+#define PIECE        (256 * 1024) /* between looks at whether to stop */
 
 static const char *const suffixes[] = {".img", ".tar.zst"};
 
@@ -80,7 +82,8 @@ static int data_open(int snaps, const struct id *id, enum snapshot_kind *out, in
 struct meta {
 	struct sandbox_snapshot s;
 	struct archive_sum sum;
-	int64_t stored; /* bytes of data; -1: not known */
+	char file[ARCHIVE_DIGEST_MAX]; /* SHA-256 of the data; "": an image, or made before this was written */
+	int64_t stored;                /* bytes of data; -1: not known */
 };
 
 static void meta_proof(const json_t *o, struct meta *m)
@@ -89,7 +92,11 @@ static void meta_proof(const json_t *o, struct meta *m)
 		     *bytes = json_object_get(o, "bytes");
 	const char *digest = json_string_value(json_object_get(o, "digest"));
 
+	const char *file = json_string_value(json_object_get(o, "sha256"));
+
 	m->stored = json_is_integer(stored) ? json_integer_value(stored) : -1;
+	if (file && strlen(file) < sizeof(m->file))
+		memcpy(m->file, file, strlen(file) + 1);
 	if (!digest || strlen(digest) >= sizeof(m->sum.digest) || !json_is_integer(entries) || !json_is_integer(bytes))
 		return;
 	memcpy(m->sum.digest, digest, strlen(digest) + 1);
@@ -124,9 +131,15 @@ static int no_such(const char *agent, const struct id *id, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "agent %s has no snapshot %s", agent, text);
 }
 
-static int data_find(int snaps, const struct id *id, int64_t stored, enum snapshot_kind *out, struct err *e)
+static int64_t mtime_ns(const struct stat *st)
 {
-	struct stat st;
+	return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_SEC + st->st_mtim.tv_nsec;
+}
+
+static int data_find(int snaps, const struct id *id, int64_t stored, enum snapshot_kind *out,
+		     struct sandbox_snapshot *s, struct err *e)
+{
+	struct stat st = {0};
 	int fd, rc = data_open(snaps, id, out, &fd);
 
 	if (rc)
@@ -136,6 +149,8 @@ static int data_find(int snaps, const struct id *id, int64_t stored, enum snapsh
 	else if (stored >= 0 && st.st_size != stored)
 		rc = err_set(e, ERR_CORRUPT, "its data has %lld bytes and not the %lld that were written",
 			     (long long)st.st_size, (long long)stored);
+	s->stored = (uint64_t)st.st_size;
+	s->mtime_ns = mtime_ns(&st);
 	close(fd);
 	return rc;
 }
@@ -159,13 +174,13 @@ static int meta_load(int snaps, const char *agent, const struct id *id, struct m
 	}
 	rc = rc ? rc : json_parse(buf_ptr(&b), buf_len(&b), META_MAX, &o, &why);
 	rc = rc ? rc : meta_parse(o, &m, &why);
-	rc = rc ? rc : data_find(snaps, id, m.stored, &kind, &why);
+	rc = rc ? rc : data_find(snaps, id, m.stored, &kind, &m.s, &why);
 	if (rc) {
 		rc = err_set(e, ERR_CORRUPT, "snapshot %s: %.300s", meta, why.message);
 		goto out;
 	}
 	name_of(id, suffixes[kind], m.s.name);
-	text_put(m.s.digest, sizeof(m.s.digest), m.sum.digest);
+	text_put(m.s.digest, sizeof(m.s.digest), m.file);
 	text_put(m.s.agent, sizeof(m.s.agent), agent);
 	*out = m;
 out:
@@ -230,6 +245,7 @@ static int meta_write(int snaps, const char *name, const struct meta *m, struct 
 	if (o && sum->digest[0] &&
 	    (json_object_set_new(o, "entries", json_integer((json_int_t)sum->entries)) != 0 ||
 	     json_object_set_new(o, "bytes", json_integer((json_int_t)sum->bytes)) != 0 ||
+	     json_object_set_new(o, "sha256", json_string(m->file)) != 0 ||
 	     json_object_set_new(o, "digest", json_string(sum->digest)) != 0)) {
 		json_decref(o);
 		o = NULL;
@@ -242,6 +258,52 @@ static int meta_write(int snaps, const char *name, const struct meta *m, struct 
 	buf_finish(&b);
 	json_decref(o);
 	return rc;
+}
+
+static int hash_some(int fd, EVP_MD_CTX *md, const atomic_bool *stop, uint64_t *out_n, struct err *e)
+{
+	uint8_t *piece = malloc(PIECE);
+	uint64_t at = 0;
+	ssize_t n = piece ? 1 : -1;
+
+	while (n > 0 && !(stop && atomic_load(stop))) {
+		n = pread(fd, piece, PIECE, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0 && EVP_DigestUpdate(md, piece, (size_t)n) == 1)
+			at += (uint64_t)n;
+	}
+	free(piece);
+	if (!piece)
+		return err_set(e, ERR_NOMEM, "no memory to read the snapshot");
+	*out_n = at;
+	return n < 0   ? err_sys(e, errno, "the snapshot's data cannot be read")
+	       : n > 0 ? err_set(e, ERR_CANCELLED, "the daemon is ending")
+		       : 0;
+}
+
+int snapshot_hash(int fd, const atomic_bool *stop, struct sandbox_snapshot *out, struct err *e)
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	uint8_t d[EVP_MAX_MD_SIZE];
+	struct stat st;
+	unsigned n = 0;
+	uint64_t stored = 0;
+	int rc = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 ? 0 : err_set(e, ERR_NOMEM, "no memory");
+
+	if (rc == 0 && fstat(fd, &st) != 0)
+		rc = err_sys(e, errno, "the snapshot's data cannot be read");
+	rc = rc ? rc : hash_some(fd, md, stop, &stored, e);
+	if (rc == 0 && EVP_DigestFinal_ex(md, d, &n) != 1)
+		rc = err_set(e, ERR_INTERNAL, "the digest cannot be finished");
+	EVP_MD_CTX_free(md);
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < n && 2 * i + 2 < sizeof(out->digest); i++)
+		snprintf(out->digest + (size_t)2 * i, 3, "%02x", d[i]);
+	out->stored = stored;
+	out->mtime_ns = mtime_ns(&st);
+	return 0;
 }
 
 int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const struct archive_sum *sum,
@@ -258,18 +320,22 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 	text_put(m.s.agent, sizeof(m.s.agent), agent);
 	snprintf(m.s.name, sizeof(m.s.name), "%s", data);
 	text_put(m.s.how, sizeof(m.s.how), how);
-	if (sum)
+	if (sum) {
 		m.sum = *sum;
-	text_put(m.s.digest, sizeof(m.s.digest), m.sum.digest);
-	if (fdatasync(fd) != 0 || fstat(fd, &st) != 0)
+		rc = snapshot_hash(fd, NULL, &m.s, e);
+		text_put(m.file, sizeof(m.file), m.s.digest);
+	}
+	if (rc == 0 && (fdatasync(fd) != 0 || fstat(fd, &st) != 0))
 		rc = err_sys(e, errno, "cannot write the snapshot");
-	else if (renameat(snaps, fresh, snaps, data) != 0)
+	else if (rc == 0 && renameat(snaps, fresh, snaps, data) != 0)
 		rc = err_sys(e, errno, "cannot name the snapshot");
 	if (rc) {
 		snapshot_abort(snaps, id);
 		return rc;
 	}
 	m.s.size = (uint64_t)st.st_blocks * 512;
+	m.s.stored = (uint64_t)st.st_size;
+	m.s.mtime_ns = mtime_ns(&st);
 	m.stored = st.st_size;
 	rc = meta_write(snaps, meta, &m, e);
 	if (rc == 0 && fsync(snaps) != 0)

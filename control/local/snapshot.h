@@ -14,6 +14,8 @@
 #include "control/local/archive.h"
 #include "control/sandbox.h"
 
+#include <stdatomic.h>
+
 struct err;
 
 #define SNAPSHOT_DIR "snapshots"
@@ -30,11 +32,14 @@ int snapshot_load(int snaps, const char *agent, const struct id *id, struct sand
 int snapshot_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd, struct err *e);
 /* The sum of the archive, as it was proven then; without a digest where it is an image, or older than proofs. */
 int snapshot_sum(int snaps, const struct id *id, struct archive_sum *out, struct err *e);
+/* SHA-256 of the file behind fd from its beginning, hex, with its length and time; stop: as of local_snapshot_hash().
+ */
+int snapshot_hash(int fd, const atomic_bool *stop, struct sandbox_snapshot *out, struct err *e);
 /* An empty file for the data of a new one. */
 int snapshot_begin(int snaps, const struct id *id, int *out_fd, struct err *e);
 /*
  * The data in fd is complete and proven: synced, named, described. how: sandbox_snapshot's; sum: of an archive, else
- * NULL. On failure nothing is left of it.
+ * NULL. An archive's file is hashed as well: it was read a moment ago. On failure nothing is left of it.
  */
 int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how, const struct archive_sum *sum,
 		    const char *agent, const struct id *id, struct sandbox_snapshot *out, struct err *e);

@@ -12,6 +12,7 @@ static const char *const steps[] = {
     store_schema_outbox_1, /* 3: what the audit log has yet to hear */
     store_schema_life_2,   /* 4: agents by sandbox */
     store_schema_life_3,   /* 5: digests of snapshots */
+    store_schema_life_4,   /* 6: ... those that have none yet */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -28,8 +28,10 @@ const char store_schema_life_1[] =
     " boot_ns INTEGER NOT NULL, boot_id TEXT NOT NULL);";
 
 /* Whose sandbox an id is (life_find()): asked by strangers to it, so it costs one look. */
-const char store_schema_life_2[] =
-    "CREATE INDEX agents_sandbox ON agents(sandbox_id) WHERE sandbox_id IS NOT NULL;";
+const char store_schema_life_2[] = "CREATE INDEX agents_sandbox ON agents(sandbox_id) WHERE sandbox_id IS NOT NULL;";
 
 /* What a snapshot was when it was made; empty: not hashed. */
 const char store_schema_life_3[] = "ALTER TABLE snapshots ADD COLUMN digest TEXT NOT NULL DEFAULT '';";
+
+/* One that is ready and not hashed yet is found at each start and after each snapshot (life_hash()). */
+const char store_schema_life_4[] = "CREATE INDEX snapshots_unhashed ON snapshots(id) WHERE status = 1 AND digest = '';";

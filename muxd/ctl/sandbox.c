@@ -59,6 +59,7 @@ static const struct ctl_column show_columns[] = {
     {"idle_stops_at", "idle stop"},
     {"lease_expires_at", "ends"},
     {"workspace_snapshot_id", "snapshot"},
+    {"snapshot_check", "check"},
     {"next_snapshot_id", "next snapshot"},
     {"created_at", "created"},
     {"updated_at", "updated"},

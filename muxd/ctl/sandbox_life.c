@@ -42,7 +42,15 @@ static const struct ctl_option snapshot_options[] = {
     TIMEOUT,
     END,
 };
-static const struct ctl_option restore_options[] = {REASON, TIMEOUT, END};
+#define CHECK(when)                                                                                                    \
+	{                                                                                                              \
+		"check", 0, NULL, "Compare the snapshot with the record's log first" when                              \
+	}
+#define ACCEPT                                                                                                         \
+	{                                                                                                              \
+		"accept-differs", 0, NULL, "Go on where it is not what the log says."                                  \
+	}
+static const struct ctl_option restore_options[] = {REASON, CHECK("."), ACCEPT, TIMEOUT, END};
 static const struct ctl_option drop_options[] = {REASON, END};
 static const struct ctl_option fork_options[] = {
     {"from-session", 0, "ID", "The workspace as it was in that session; no AGENT then."},
@@ -50,6 +58,9 @@ static const struct ctl_option fork_options[] = {
     {"at", 0, "MOMENT", "When: a time (2026-11-21T08:01:40Z), or with --from-session so long after its beginning."},
     {"as", 0, "NAME", "Name of the new agent (default: made from the first one's)."},
     {"writable", 'w', NULL, "Programs inside may write; else the copy is read-only."},
+    CHECK(" (read-only copies, and those of a session, always are)."),
+    {"no-check", 0, NULL, "Do not."},
+    ACCEPT,
     {"idle-ttl", 0, "DURATION", "As of resume."},
     {"ttl", 0, "DURATION", "As of resume."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
@@ -58,8 +69,11 @@ static const struct ctl_option fork_options[] = {
 };
 
 static const struct ctl_column snapshot_columns[] = {
-    {"id", "SNAPSHOT"},        {"status", "STATUS"}, {"current", "CURRENT"}, {"how", "HOW"}, {"size", "SIZE"},
-    {"created_at", "CREATED"}, {"cause", "CAUSE"},   {"detail", "DETAIL"},   {NULL, NULL},
+    {"id", "SNAPSHOT"},        {"status", "STATUS"},
+    {"current", "CURRENT"},    {"how", "HOW"},
+    {"size", "SIZE"},          {"digest_state", "DIGEST"},
+    {"created_at", "CREATED"}, {"cause", "CAUSE"},
+    {"detail", "DETAIL"},      {NULL, NULL},
 };
 
 /* ---- what a command sends */
@@ -163,6 +177,12 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		rc = put_id(q, "snapshot", a->operands[1], "snapshot_id", e);
 	if (!rc && is(a, "fork"))
 		rc = put_fork(q, a, e);
+	if (!rc && args_has(a, "check") && args_has(a, "no-check"))
+		rc = err_set(e, ERR_INVAL, "--check or --no-check, one of the two");
+	if (!rc && (args_has(a, "check") || args_has(a, "no-check")))
+		json_object_set_new(q, "check", json_boolean(args_has(a, "check")));
+	if (!rc && args_has(a, "accept-differs"))
+		json_object_set_new(q, "accept_differs", json_true());
 	if (!rc)
 		rc = put_text(q, a, "how", "how", e);
 	if (!rc && !is(a, "resume"))

@@ -11,14 +11,15 @@
 #define TTL_MIN    NS_PER_SEC
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
-static const char *const verb_keys[VERB_COUNT][9] = {
+static const char *const verb_keys[VERB_COUNT][11] = {
     [VERB_RESUME] = {"idle_ttl", "ttl", "timeout_ms"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
     [VERB_SNAPSHOT] = {"reason", "timeout_ms"},
-    [VERB_RESTORE] = {"snapshot_id", "reason", "timeout_ms"},
-    [VERB_FORK] = {"snapshot_id", "as", "writable", "idle_ttl", "ttl", "reason", "timeout_ms", "at"},
+    [VERB_RESTORE] = {"snapshot_id", "check", "accept_differs", "reason", "timeout_ms"},
+    [VERB_FORK] = {"snapshot_id", "as", "writable", "idle_ttl", "ttl", "reason", "timeout_ms", "at", "check",
+		   "accept_differs"},
     [VERB_DROP] = {"snapshot_id", "reason"},
 };
 
@@ -94,6 +95,13 @@ static int read_moment(const json_t *o, bool of_session, int64_t *out, struct er
 	return rc;
 }
 
+/* Evidence is looked at in a copy that cannot be written to, or is of a session: checked, unless it says otherwise. */
+static int read_check(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
+{
+	out->check = v == VERB_FORK && (of_session || !out->writable);
+	return json_opt_bool(o, "check", &out->check, e);
+}
+
 int life_args_read(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct life_call *out,
 		   struct err *e)
 {
@@ -101,6 +109,7 @@ int life_args_read(enum life_verb v, const json_t *o, const char *const *more, b
 	int rc;
 
 	life_call_init(out);
+	out->check = v == VERB_FORK;
 	if (!o)
 		return 0;
 	if ((rc = check_keys(v, o, more, of_session, e)) || (rc = json_opt_str(o, "reason", &out->reason, e)) ||
@@ -109,6 +118,7 @@ int life_args_read(enum life_verb v, const json_t *o, const char *const *more, b
 	    (rc = read_duration(o, "ttl", &out->options.ttl_ns, e)) || (rc = read_how(o, out, e)) ||
 	    (rc = read_snapshot(o, &out->snapshot, e)) || (rc = json_opt_str(o, "as", &out->as, e)) ||
 	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
+	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	out->timeout_ns = (uint64_t)timeout * NS_PER_MS;

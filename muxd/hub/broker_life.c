@@ -28,6 +28,7 @@ struct life_job {
 	struct life_call call;
 	char agent[AGENT_NAME_MAX + 1], as[AGENT_NAME_MAX + 1], reason[GRANT_REASON_MAX + 1];
 	int64_t at_wall_ns; /* fork */
+	char check[24];     /* fork, restore: "checked", "not_checked", ... */
 	json_t *result;
 	broker_json_done *done;
 	void *arg;
@@ -120,6 +121,10 @@ static json_t *asked_detail(const struct life_job *j)
 		json_object_set_new(o, "as", json_string(j->as));
 	if (j->verb == VERB_FORK)
 		json_object_set_new(o, "writable", json_boolean(c->writable));
+	if (c->any)
+		json_object_set_new(o, "accept_differs", json_true());
+	if (j->check[0])
+		json_object_set_new(o, "snapshot_check", json_string(j->check));
 	if (c->options.idle_ttl_ns != UINT64_MAX)
 		json_object_set_new(o, "idle_ttl_ms", json_integer((json_int_t)(c->options.idle_ttl_ns / NS_PER_MS)));
 	if (c->options.ttl_ns != UINT64_MAX)
@@ -159,6 +164,8 @@ static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
 		rc = err_set(&here, ERR_NOT_FOUND, "there is no agent %s: nothing was ended", j->agent), e = &here;
 	if (!rc && name)
 		j->result = wiped ? json_incref(result) : agent_show(j->hub, name, NULL, result);
+	if (j->result && j->check[0])
+		json_object_set_new(j->result, "snapshot_check", json_string(j->check));
 	job_end(j, rc, e);
 }
 
@@ -268,10 +275,64 @@ static bool owned(struct life *l, struct life_job *j)
 	return rc == 0;
 }
 
+/* ---- is it what the log says it was? */
+
+static struct life_fork fork_asked(const struct life_job *j)
+{
+	return (struct life_fork){.snapshot = j->call.snapshot,
+				  .agent = j->agent,
+				  .at_wall_ns = j->at_wall_ns ? j->at_wall_ns : hub_now_wall(j->hub),
+				  .as = j->as[0] ? j->as : NULL,
+				  .writable = j->call.writable,
+				  .options = j->call.options};
+}
+
+static void restore_or_fork(struct life *l, struct life_job *j)
+{
+	struct life_fork f;
+
+	if (j->verb == VERB_RESTORE) {
+		life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, on_agent, j);
+		return;
+	}
+	f = fork_asked(j);
+	life_fork(l, &f, j->call.timeout_ns, on_agent, j);
+}
+
+static void on_checked(void *arg, int rc, const struct err *e, const char *what)
+{
+	struct life_job *j = arg;
+
+	text_put(j->check, sizeof(j->check), what ? what : "");
+	if (rc && !(rc == ERR_SNAPSHOT_DIFFERS && j->call.any))
+		job_end(j, rc, e);
+	else
+		restore_or_fork(j->hub->p.life, j);
+}
+
+static void act_checked(struct life *l, struct life_job *j)
+{
+	struct err e = {0};
+	struct life_fork f;
+
+	if (!id_is_nil(&j->call.snapshot) && !owned(l, j))
+		return;
+	if (!j->call.check) {
+		text_put(j->check, sizeof(j->check), "not_checked");
+		restore_or_fork(l, j);
+		return;
+	}
+	f = fork_asked(j);
+	/* The one of a moment is looked up once: what is checked is what is forked. */
+	if (id_is_nil(&j->call.snapshot) && life_fork_of(l, &f, &j->call.snapshot, &e))
+		job_end(j, e.code, &e);
+	else
+		life_check(l, &j->call.snapshot, on_checked, j);
+}
+
 static void act_restore(struct life *l, struct life_job *j)
 {
-	if (owned(l, j))
-		life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, on_agent, j);
+	act_checked(l, j);
 }
 
 static void act_drop(struct life *l, struct life_job *j)
@@ -282,15 +343,7 @@ static void act_drop(struct life *l, struct life_job *j)
 
 static void act_fork(struct life *l, struct life_job *j)
 {
-	struct life_fork f = {.snapshot = j->call.snapshot,
-			      .agent = j->agent,
-			      .at_wall_ns = j->at_wall_ns ? j->at_wall_ns : hub_now_wall(j->hub),
-			      .as = j->as[0] ? j->as : NULL,
-			      .writable = j->call.writable,
-			      .options = j->call.options};
-
-	if (id_is_nil(&f.snapshot) || owned(l, j))
-		life_fork(l, &f, j->call.timeout_ns, on_agent, j);
+	act_checked(l, j);
 }
 
 static void on_cleared(void *arg, int rc, const struct err *e, unsigned ended)

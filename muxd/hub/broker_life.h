@@ -39,6 +39,8 @@ struct life_call {
 	int64_t at_ns;  /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
 	const char *as; /* fork; NULL: made from the agent's */
 	bool writable;  /* fork */
+	bool check;     /* fork, restore: the snapshot's file is read and compared with the record's log first */
+	bool any;       /* ... and one that differs will do */
 };
 void life_call_init(struct life_call *c);
 

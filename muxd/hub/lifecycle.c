@@ -299,6 +299,52 @@ static void refers(void *ctx, const char *name, const struct id *snapshot, const
 	done(arg, rc, NULL);
 }
 
+/* ---- what the record's log says a snapshot was */
+
+struct asking {
+	life_logged_done *done;
+	void *arg;
+	char digest[65];
+	bool known;
+};
+
+static void on_logged(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+{
+	struct asking *a = arg;
+	const char *digest = json_string_value(json_object_get(json, "digest"));
+
+	(void)p, (void)n;
+	if (!rc && digest) {
+		text_put(a->digest, sizeof(a->digest), digest);
+		a->known = true;
+	}
+	if (!rc && !end)
+		return;
+	a->done(a->arg, rc ? rc : a->known ? 0 : ERR_UNAVAILABLE, e, a->digest);
+	free(a);
+}
+
+static void logged(void *ctx, const char *name, const struct id *snapshot, life_logged_done *done, void *arg)
+{
+	struct hub *h = ctx;
+	struct asking *a = calloc(1, sizeof(*a));
+	char id[ID_STR_LEN];
+	json_t *q;
+	int rc = ERR_UNAVAILABLE;
+
+	id_format(snapshot, id);
+	q = json_pack("{s:s,s:s,s:s}", "op", "snapshot", "agent", name, "snapshot", id);
+	if (a && q && h->recorder) {
+		*a = (struct asking){.done = done, .arg = arg};
+		rc = recorder_client_ask(h->recorder, q, on_logged, a);
+	}
+	json_decref(q);
+	if (!rc)
+		return;
+	free(a);
+	done(arg, rc, NULL, "");
+}
+
 static int audit(void *ctx, json_t *record)
 {
 	const char *event = json_string_value(json_object_get(record, "event"));
@@ -323,6 +369,7 @@ void lifecycle_begin(struct hub *h)
 				 .thaw = thaw,
 				 .hold = hold,
 				 .refers = refers,
+				 .logged = logged,
 				 .leave = leave,
 				 .audit = audit};
 

@@ -258,6 +258,7 @@ static json_t *sandbox_answer(enum sandbox_job job, const struct sandbox_answer 
 		return log_answer(a);
 	case JOB_SNAPSHOT:
 	case JOB_SNAPSHOTS:
+	case JOB_SNAPSHOT_HASH:
 		return json_pack("{s:i, s:o, s:b}", "rc", 0, "snapshots", snapshot_list(a), "more", a->more);
 	case JOB_DESTROY:
 	case JOB_WIPE:
@@ -296,6 +297,7 @@ static int sandbox_question(const json_t *msg, unsigned with, struct sandbox_que
 	if (rc == 0 && with & WITH_TIME)
 		rc = json_need_int(msg, "timeout_ns", 1, INT64_MAX / 4, &timeout, e);
 	rc = rc ? rc : json_opt_bool(msg, "read_only", &q->read_only, e);
+	rc = rc ? rc : json_opt_bool(msg, "idle", &q->idle, e);
 	rc = rc ? rc : json_opt_str(msg, "after", &q->after, e);
 	rc = rc ? rc : json_opt_int(msg, "max", 1, LOG_BYTES, &max, e);
 	if (!(with & (WITH_AGENT | MAY_AGENT)))
@@ -321,6 +323,7 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 		    {"log", JOB_LOG, WITH_AGENT},
 		    {"snapshot", JOB_SNAPSHOT, WITH_AGENT | WITH_SNAPSHOT | WITH_TIME},
 		    {"snapshots", JOB_SNAPSHOTS, MAY_AGENT},
+		    {"snapshot_hash", JOB_SNAPSHOT_HASH, WITH_AGENT | WITH_SNAPSHOT},
 		    {"snapshot_drop", JOB_SNAPSHOT_DROP, WITH_AGENT | WITH_SNAPSHOT},
 		    {"restore", JOB_RESTORE, WITH_AGENT | WITH_FROM | WITH_SNAPSHOT | WITH_TIME},
 		    {"drop_workspace", JOB_DROP_WORKSPACE, WITH_AGENT},

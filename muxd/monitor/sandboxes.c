@@ -1,11 +1,16 @@
 #include "muxd/monitor/sandboxes.h"
 #include "muxd/base/text.h"
 
+#include <linux/ioprio.h>
 #include <openssl/crypto.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LOG_BYTES 65536
@@ -14,6 +19,8 @@
 struct job {
 	TAILQ_ENTRY(job) entry;
 	uv_work_t work;
+	pthread_t thread; /* one that hashes at idle priority has a thread, and tells of its end by this */
+	uv_async_t ended;
 	struct sandboxes *owner;
 	struct sandbox_question q;
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], after[PLACE_MAX];
@@ -28,6 +35,8 @@ struct sandboxes {
 	struct local *local; /* any thread may call it */
 	struct jobs waiting, running;
 	size_t n, nrunning, ncopying;
+	struct job *hashing; /* at idle priority */
+	atomic_bool ending;  /* nothing is hashed any more */
 };
 
 static void job_free(struct job *j)
@@ -54,6 +63,17 @@ static int run_take(struct local *l, struct job *j)
 	return local_snapshot_take(l, j->agent, &j->q.snapshot, j->q.timeout_ns, a->snapshots, &a->err);
 }
 
+static int run_hash(struct local *l, struct job *j)
+{
+	struct sandbox_answer *a = &j->answer;
+
+	a->snapshots = calloc(1, sizeof *a->snapshots);
+	if (!a->snapshots)
+		return err_set(&a->err, ERR_NOMEM, "no memory for a snapshot's description");
+	a->n = 1;
+	return local_snapshot_hash(l, j->agent, &j->q.snapshot, &j->owner->ending, a->snapshots, &a->err);
+}
+
 static int run(struct local *l, struct job *j)
 {
 	struct sandbox_answer *a = &j->answer;
@@ -78,6 +98,8 @@ static int run(struct local *l, struct job *j)
 	case JOB_SNAPSHOTS:
 		return local_snapshot_list(l, j->q.agent ? j->agent : NULL, after, j->q.max, &a->snapshots, &a->n,
 					   &a->more, &a->err);
+	case JOB_SNAPSHOT_HASH:
+		return run_hash(l, j);
 	case JOB_SNAPSHOT_DROP:
 		return local_snapshot_drop(l, j->agent, &j->q.snapshot, &a->err);
 	case JOB_RESTORE:
@@ -119,7 +141,12 @@ static void on_work(uv_work_t *w)
 /* Takes as long as a workspace is large. */
 static bool copies(const struct job *j)
 {
-	return j->q.job == JOB_SNAPSHOT || j->q.job == JOB_RESTORE;
+	return j->q.job == JOB_SNAPSHOT || j->q.job == JOB_RESTORE || (j->q.job == JOB_SNAPSHOT_HASH && !j->q.idle);
+}
+
+static bool hashes_idly(const struct job *j)
+{
+	return j->q.job == JOB_SNAPSHOT_HASH && j->q.idle;
 }
 
 static bool alone(const struct job *j)
@@ -134,6 +161,9 @@ static bool holds_back(const struct job *j, const struct job *later)
 
 	if (alone(j) || alone(later))
 		return true;
+	/* A snapshot never changes; one that goes meanwhile is read to its end. */
+	if (j->q.job == JOB_SNAPSHOT_HASH || what == JOB_SNAPSHOT_HASH)
+		return false;
 	if (!j->agent[0] || strcmp(j->agent, later->agent) != 0)
 		return false;
 	return j->q.job != JOB_SNAPSHOT || (what != JOB_ENSURE && what != JOB_CONNECT && what != JOB_STAT &&
@@ -146,6 +176,8 @@ static bool may_run(const struct sandboxes *s, const struct job *j)
 
 	if (copies(j) && s->ncopying == SANDBOX_COPIERS)
 		return false;
+	if (hashes_idly(j) ? s->hashing != NULL : s->nrunning >= SANDBOX_WORKERS)
+		return false;
 	TAILQ_FOREACH(before, &s->running, entry)
 	if (holds_back(before, j))
 		return false;
@@ -156,12 +188,50 @@ static bool may_run(const struct sandboxes *s, const struct job *j)
 }
 
 static void on_done(uv_work_t *w, int status);
+static void on_hashed(uv_async_t *h);
+
+static void *hash_idly(void *arg)
+{
+	struct sched_param none = {0};
+	struct job *j = arg;
+
+	(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none); /* where it may */
+	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+	on_work(&j->work);
+	uv_async_send(&j->ended);
+	return NULL;
+}
+
+/* Not in the pool: a large image at idle priority would hold one of its threads for as long as the machine is busy. */
+static bool hash_begin(struct sandboxes *s, struct job *j)
+{
+	if (uv_async_init(s->loop, &j->ended, on_hashed))
+		return false;
+	j->ended.data = j;
+	s->hashing = j;
+	if (pthread_create(&j->thread, NULL, hash_idly, j)) {
+		j->answer.rc = err_set(&j->answer.err, ERR_SYS, "cannot start a thread");
+		j->thread = pthread_self();
+		uv_async_send(&j->ended);
+	}
+	return true;
+}
+
+/* The end waits for what it is reading now, and no longer: at idle priority that might be long. */
+static void hash_cut_short(struct sandboxes *s)
+{
+	struct sched_param none = {0};
+
+	atomic_store(&s->ending, true);
+	if (s->hashing && !pthread_equal(s->hashing->thread, pthread_self()))
+		(void)pthread_setschedparam(s->hashing->thread, SCHED_OTHER, &none);
+}
 
 static void next(struct sandboxes *s)
 {
 	struct job *j, *after;
 
-	for (j = TAILQ_FIRST(&s->waiting); j && s->nrunning < SANDBOX_WORKERS; j = after) {
+	for (j = TAILQ_FIRST(&s->waiting); j; j = after) {
 		after = TAILQ_NEXT(j, entry);
 		if (!may_run(s, j)) {
 			if (alone(j))
@@ -170,6 +240,8 @@ static void next(struct sandboxes *s)
 		}
 		TAILQ_REMOVE(&s->waiting, j, entry);
 		TAILQ_INSERT_TAIL(&s->running, j, entry);
+		if (hashes_idly(j) && hash_begin(s, j))
+			continue;
 		s->nrunning++;
 		s->ncopying += copies(j);
 		uv_queue_work(s->loop, &j->work, on_work, on_done);
@@ -190,6 +262,26 @@ static void on_done(uv_work_t *w, int status)
 	next(s); /* before the callback, which may take its time */
 	j->done(j->arg, &j->answer);
 	job_free(j);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	job_free(h->data);
+}
+
+static void on_hashed(uv_async_t *h)
+{
+	struct job *j = h->data;
+	struct sandboxes *s = j->owner;
+
+	if (!pthread_equal(j->thread, pthread_self()))
+		pthread_join(j->thread, NULL);
+	TAILQ_REMOVE(&s->running, j, entry);
+	s->hashing = NULL;
+	s->n--;
+	next(s);
+	j->done(j->arg, &j->answer);
+	uv_close((uv_handle_t *)h, on_closed);
 }
 
 int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out)
@@ -236,6 +328,8 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 	text_put(j->after, sizeof j->after, q->after ? q->after : "");
 	TAILQ_INSERT_TAIL(&s->waiting, j, entry);
 	s->n++;
+	if (alone(j))
+		hash_cut_short(s);
 	next(s);
 	return 0;
 }
@@ -276,7 +370,8 @@ json_t *sandbox_snapshot_json(const struct sandbox_snapshot *s)
 	char id[ID_STR_LEN];
 
 	id_format(&s->id, id);
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s, s:s}", "id", id, "agent", s->agent, "name", s->name,
-			 "how", s->how, "size", (json_int_t)s->size, "created_wall_ns", (json_int_t)s->created_wall_ns,
-			 "ready", s->ready, "detail", s->detail, "digest", s->digest);
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s, s:s, s:I, s:I}", "id", id, "agent", s->agent, "name",
+			 s->name, "how", s->how, "size", (json_int_t)s->size, "created_wall_ns",
+			 (json_int_t)s->created_wall_ns, "ready", s->ready, "detail", s->detail, "digest", s->digest,
+			 "stored", (json_int_t)s->stored, "mtime_ns", (json_int_t)s->mtime_ns);
 }

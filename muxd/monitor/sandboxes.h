@@ -5,7 +5,7 @@
  * the loop. Jobs about one agent run one after the other, in the order in which they were asked; a question about one
  * that runs does not wait behind a snapshot of it. Of several agents' jobs SANDBOX_WORKERS run at once, and no more
  * than SANDBOX_COPIERS of those that copy, so that a start always finds a worker. At most SANDBOX_JOBS_MAX wait, and
- * what is urgent besides.
+ * what is urgent besides. The end (destroy_all, nothing) cuts short what is being hashed: ERR_CANCELLED.
  */
 #ifndef MUXD_MONITOR_SANDBOXES_H
 #define MUXD_MONITOR_SANDBOXES_H
@@ -36,6 +36,7 @@ enum sandbox_job {
 	JOB_SNAPSHOT,
 	JOB_SNAPSHOTS,
 	JOB_SNAPSHOT_DROP,
+	JOB_SNAPSHOT_HASH, /* idle: one at a time, on a thread of its own at idle priority, and nothing waits for it */
 	JOB_RESTORE,
 	JOB_DROP_WORKSPACE,
 	JOB_DESTROY_ALL, /* this and the next: when all before are done, and before all that come after */
@@ -50,6 +51,7 @@ struct sandbox_question {
 	const char *after; /* list, snapshots: the last one of the page before */
 	struct id snapshot;
 	bool read_only;
+	bool idle;   /* snapshot_hash */
 	bool urgent; /* the daemon's own start or end waits for it: SANDBOX_JOBS_MAX does not hold */
 	uint64_t timeout_ns;
 	size_t max; /* list, snapshots: entries; log: bytes; 0: SANDBOX_PAGE */
@@ -61,7 +63,7 @@ struct sandbox_answer {
 	struct sandbox_info info;           /* ensure, connect, stat, restore, drop_workspace */
 	int fd;                             /* ensure, connect: closed after the callback; -1 otherwise */
 	struct sandbox_info *list;          /* list */
-	struct sandbox_snapshot *snapshots; /* snapshot, snapshots */
+	struct sandbox_snapshot *snapshots; /* snapshot, snapshots, snapshot_hash */
 	size_t n;                           /* of either */
 	bool more;                          /* the list goes on after the last one */
 	struct buf text;                    /* log */

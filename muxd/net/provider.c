@@ -321,6 +321,8 @@ static int parse_snapshot(const json_t *o, void *item)
 	copy_str(o, "how", s.how, sizeof(s.how));
 	copy_str(o, "detail", s.detail, sizeof(s.detail));
 	copy_str(o, "digest", s.digest, sizeof(s.digest));
+	s.stored = (uint64_t)json_integer_value(json_object_get(o, "stored"));
+	s.mtime_ns = json_integer_value(json_object_get(o, "mtime_ns"));
 	s.size = (uint64_t)json_integer_value(json_object_get(o, "size"));
 	s.created_wall_ns = json_integer_value(json_object_get(o, "created_wall_ns"));
 	s.ready = json_is_true(json_object_get(o, "ready"));
@@ -413,6 +415,20 @@ static void snapshot_drop(struct sandbox_provider *p, const char *agent, const s
 			on_dropped, j);
 }
 
+static void snapshot_hash(struct sandbox_provider *p, const char *agent, const struct id *snapshot, bool idle,
+			  sandbox_snapshots_done *done, void *arg)
+{
+	struct list_job *j = snapshots_job(p, agent, done, arg);
+	char id[ID_STR_LEN];
+
+	id_format(snapshot, id);
+	if (j)
+		ipc_ask(j->ipc,
+			json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.snapshot_hash", "agent", agent, "snapshot", id,
+				  "idle", (int)idle),
+			on_snapshot, j);
+}
+
 /* ---- the log */
 
 static void on_log(void *arg, int rc, const struct err *e, const json_t *json, int fd)
@@ -467,6 +483,7 @@ static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .snapshot_take = snapshot_take,
 							 .snapshot_list = snapshot_list,
 							 .snapshot_drop = snapshot_drop,
+							 .snapshot_hash = snapshot_hash,
 							 .restore = restore,
 							 .drop_workspace = drop_workspace,
 							 .log = log_tail,

@@ -121,6 +121,21 @@ static void snapshot_drop(struct sandbox_provider *p, const char *agent, const s
 	done(arg, e.code, &e, NULL, 0);
 }
 
+static void snapshot_hash(struct sandbox_provider *p, const char *agent, const struct id *snapshot, bool idle,
+			  sandbox_snapshots_done *done, void *arg)
+{
+	struct err e = {0};
+	struct sandbox_provider *leg = leg_of(p, agent, &e);
+
+	if (leg && leg->ops->snapshot_hash) {
+		leg->ops->snapshot_hash(leg, agent, snapshot, idle, done, arg);
+		return;
+	}
+	if (leg)
+		no_op("lets nobody read a snapshot", agent, &e);
+	done(arg, e.code, &e, NULL, 0);
+}
+
 /* Of all: of the leg where agents are; nobody takes snapshots of other pods. */
 static void snapshot_list(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
 {
@@ -289,6 +304,7 @@ static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
 						      .snapshot_take = snapshot_take,
 						      .snapshot_list = snapshot_list,
 						      .snapshot_drop = snapshot_drop,
+						      .snapshot_hash = snapshot_hash,
 						      .restore = restore,
 						      .drop_workspace = drop_workspace,
 						      .set_end = set_end,
@@ -300,6 +316,8 @@ static void leave_out(struct route *r)
 {
 	const struct sandbox_provider *leg = r->legs.agents_in_cluster ? r->legs.cluster : r->legs.local;
 
+	if (!leg || !leg->ops->snapshot_hash)
+		r->ops.snapshot_hash = NULL;
 	if (leg && leg->ops->snapshot_take)
 		return;
 	r->ops.snapshot_take = NULL;
