@@ -4,7 +4,7 @@
 For each build, in turns, one daemon each: a terminal over SSH in which `yes` prints so much, with keys before and after; the
 time until its end is seen, and the processor time of recorder and screen workers until half a minute later. Needs sshpass.
 """
-import argparse, json, os, pty, re, select, shutil, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, pty, select, shutil, signal, statistics, subprocess, sys, tempfile, time
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -62,8 +62,9 @@ class Daemon:
         return cpu(self.ready["pids"]["recorder"]), cpu(self.p.pid, True)
 
     def end(self):
-        os.close(self.fd)
+        os.kill(self.ssh, signal.SIGTERM)
         os.waitpid(self.ssh, 0)
+        os.close(self.fd)
         self.ctl("shutdown", "--sandboxes")
         self.p.wait()
         shutil.rmtree(self.dir)
