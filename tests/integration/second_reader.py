@@ -123,8 +123,7 @@ def work(n):
             failed("%s was not taken: %s" % (shape, o))
     if answered < n - 4:
         failed("%d of %d rounds were answered" % (answered, n))
-    for _ in range(2):
-        terminal(tokens[1])
+    terminal(tokens[1])
     for words in (["exec", AGENT, "-n", "--", "sh", "-c", "seq 1 5000; exit 7"], ["put", AGENT, "/etc/services", "services"],
                   ["get", AGENT, "services", os.environ["TOKENS"] + ".copy"]):
         subprocess.run([MUXCTL, "--state", os.environ["MUXD_STATE"], *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
