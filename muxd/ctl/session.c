@@ -135,6 +135,7 @@ static int find_file(struct ctl *c, const char *id, json_t **out, struct err *e)
 	const struct record_facts *f = record_facts(r);
 	*out = json_deep_copy(f->open);
 	if (*out) {
+		json_object_del(*out, "cwd"); /* of the call: where it really began an event tells */
 		json_object_set_new(*out, "id", json_string(f->session));
 		json_object_set_new(*out, "state", json_string(f->sealed ? "sealed" : "open"));
 	} else {
@@ -166,6 +167,17 @@ static void add_moment(struct ctl *c, json_t *o)
 	json_decref(moment);
 }
 
+/* Of one that has ended its EXIT has both. */
+static void add_begun(json_t *o)
+{
+	static const char *const keys[] = {"cwd", "program"};
+	const json_t *exit = json_object_get(o, "exit");
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!json_object_get(o, keys[i]) && json_object_get(exit, keys[i]))
+			json_object_set(o, keys[i], json_object_get(exit, keys[i]));
+}
+
 static int print_session(struct ctl *c, const json_t *o)
 {
 	static const struct ctl_column with_moment[] = {
@@ -177,6 +189,8 @@ static int print_session(struct ctl *c, const json_t *o)
 	    {"task", "TASK"},
 	    {"opened_at", "OPENED"},
 	    {"reason", "REASON"},
+	    {"cwd", "began in"},
+	    {"program", "program file"},
 	    {"snapshot_id", "snapshot before"},
 	    {"next_snapshot_id", "snapshot after"},
 	    {NULL, NULL},
@@ -215,6 +229,7 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	add_moment(c, o);
+	add_begun(o);
 	json_t *people = people_read(c, id);
 	int status = c->json ? 0 : print_session(c, o);
 	if (!c->json && people)

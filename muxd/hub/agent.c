@@ -287,6 +287,14 @@ static void on_opened(void *arg, uint32_t channel, int rc, const char *why)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
+static void on_begun(void *arg, uint32_t channel, const char *cwd, const char *program)
+{
+	struct session *s = by_channel(arg, channel);
+
+	if (s)
+		session_on_begun(s, cwd, program);
+}
+
 static void on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
 {
 	struct session *s = by_channel(arg, channel);
@@ -333,6 +341,7 @@ static void on_cleared(void *arg, int rc)
 static const struct link_ops link_callbacks = {.up = on_up,
 					       .down = on_down,
 					       .opened = on_opened,
+					       .begun = on_begun,
 					       .data = on_data,
 					       .input_consumed = on_consumed,
 					       .echo = on_echo,

@@ -154,7 +154,9 @@ struct session {
 	uint64_t in_eof; /* 1 + offset of the end, 0 = open */
 	struct buf in_queue; /* a round's stdin waiting for room */
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
-	bool audit_due; /* its end is in the ring, and the audit log had no room for it */
+	char *begun_cwd, *begun_program; /* as muxlet saw them (begun.c), fit to be shown; NULL: not told */
+	bool begun_unsaid;               /* the record is to be told once they are */
+	bool audit_due;                  /* its end is in the ring, and the audit log had no room for it */
 	enum exit_cause kill_cause;
 	char kill_text[200];
 	struct link_exit exit;
@@ -276,6 +278,12 @@ void session_on_exit(struct session *s, const struct link_exit *x);
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
 void session_audit_end(struct session *s);
+/* Whoever opened it, as the audit log names them. */
+void session_request(const struct session *s, struct request *out);
+/* begun.c: where its program began and which file it is. `set` puts what is known into an answer, null for the rest. */
+void session_on_begun(struct session *s, const char *cwd, const char *program);
+void session_set_begun(const struct session *s, json_t *o);
+void session_forget_begun(struct session *s);
 void session_sweep(struct session *s, uint64_t now); /* an end that is known does not wait for ever */
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
 /* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */

@@ -124,6 +124,8 @@ static void begin_answer(struct recall *r)
 	    o, "duration_ms",
 	    json_integer(json_integer_value(json_object_get(exit, "duration_ns")) / (json_int_t)NS_PER_MS));
 	copy(o, "started_at", r->facts, "opened_at");
+	copy(o, "cwd", exit, "cwd");
+	copy(o, "program", exit, "program");
 	if (json_object_get(json_object_get(r->facts, "open"), "snapshot_id"))
 		copy(o, "snapshot_id", json_object_get(r->facts, "open"), "snapshot_id");
 }

@@ -103,6 +103,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	s->channel = ++a->next_channel;
 	s->opened_wall_ns = hub_now_wall(s->hub);
 	s->opened_boot_ns = clock_boot_ns();
+	s->begun_unsaid = true;
 	init_streams(s, zero);
 	s->launch = *launch;
 	memset(launch, 0, sizeof(*launch));
@@ -142,6 +143,7 @@ void session_free(struct session *s)
 	buf_finish(&s->in_queue);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
+	session_forget_begun(s);
 	free(s);
 }
 

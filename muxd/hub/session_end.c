@@ -197,6 +197,8 @@ static json_t *exit_record(const struct session *s)
 				    json_pack("{s:s,s:s}", "stdout", r->sha256[1], "stderr", r->sha256[2]));
 	if (o && s->launch.transfer)
 		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
+	if (o && s->begun_cwd)
+		session_set_begun(s, o);
 	return o;
 }
 
@@ -263,15 +265,21 @@ static const char *digest_of(const struct session_result *r, int stream)
 	return r->sha256[stream][0] ? r->sha256[stream] : NULL;
 }
 
+void session_request(const struct session *s, struct request *out)
+{
+	*out = (struct request){.grant = s->grant, .id = s->id, .door = s->door};
+	memcpy(out->peer, s->peer, sizeof(out->peer));
+	memcpy(out->lease, s->launch.lease, sizeof(out->lease));
+	memcpy(out->run, s->launch.run, sizeof(out->run));
+}
+
 static int audit_end(struct session *s)
 {
 	const char *outcome = exit_cause_name(s->result.cause);
-	struct request rq = {.grant = s->grant, .id = s->id, .door = s->door};
 	const struct session_result *r = &s->result;
+	struct request rq;
 
-	memcpy(rq.peer, s->peer, sizeof(rq.peer));
-	memcpy(rq.lease, s->launch.lease, sizeof(rq.lease));
-	memcpy(rq.run, s->launch.run, sizeof(rq.run));
+	session_request(s, &rq);
 	if (s->launch.transfer)
 		return audit_transfer(s, &rq);
 	if (s->kind == SESSION_PORT)

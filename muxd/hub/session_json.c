@@ -158,6 +158,7 @@ json_t *session_describe(const struct session *s)
 	set_str(o, "door", s->door);
 	set_time(o, "opened_at", s->opened_wall_ns);
 	set_time(o, "ended_at", s->ended_wall_ns);
+	session_set_begun(s, o);
 	if (s->launch.pty) {
 		json_object_set_new(o, "cols", json_integer(s->launch.cols));
 		json_object_set_new(o, "rows", json_integer(s->launch.rows));
@@ -202,6 +203,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 	json_object_set_new(o, "stderr", stream(&s->keep[STREAM_STDERR]));
 	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
 	set_time(o, "started_at", s->opened_wall_ns);
+	session_set_begun(s, o);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	return o;
 }

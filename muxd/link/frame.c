@@ -280,6 +280,10 @@ static void body_put(struct cursor *c, const struct frame *f)
 		w32(c, f->u.opened.pid);
 		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
 		break;
+	case FRAME_BEGUN:
+		wbytes(c, f->p, f->n);
+		c->bad = c->bad || f->n > FRAME_BEGUN_MAX;
+		break;
 	case FRAME_ERROR:
 		w16(c, f->u.opened.code);
 		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
@@ -376,6 +380,10 @@ static void body_get(struct cursor *c, struct frame *f)
 		f->u.opened.code = r16(c);
 		f->u.opened.pid = r32(c);
 		rest_get(c, f, FRAME_TEXT_MAX);
+		break;
+	case FRAME_BEGUN:
+		rest_get(c, f, FRAME_BEGUN_MAX);
+		c->bad = c->bad || (f->n && !memchr(f->p, 0, f->n)) || f->n == 0;
 		break;
 	case FRAME_ERROR:
 		f->u.opened.code = r16(c);

@@ -25,6 +25,7 @@
 #define FRAME_MAX         (FRAME_DATA_MAX + 256) /* every frame but OPEN, header included */
 #define FRAME_OPEN_MAX    (1088 * 1024)          /* OPEN, header included */
 #define FRAME_TEXT_MAX    256                    /* text of OPENED, EXIT, ERROR, GOODBYE */
+#define FRAME_BEGUN_MAX   2048                   /* both paths of BEGUN, and the NUL between them */
 #define FRAME_SECRET_MAX  (16 * 1024)            /* bytes of one SECRET */
 #define FRAME_NONCE       32
 #define FRAME_PROOF_LEN   32
@@ -38,7 +39,7 @@
 	X(DATA, 7, 'B') X(EOF, 8, 'H') X(WINDOW, 9, 'H') X(ACK, 10, 'H') X(CONSUMED, 11, 'M') X(RESIZE, 12, 'H') \
 	X(SIGNAL, 13, 'H') X(KILL, 14, 'H') X(EXIT, 15, 'M') X(RESUME, 16, 'H') X(FORGET, 17, 'H') X(SECRET, 18, 'H') \
 	X(ECHO, 19, 'M') X(PING, 20, 'B') X(PONG, 21, 'B') X(ERROR, 22, 'M') X(GOODBYE, 23, 'B') X(CLEAR, 24, 'H') \
-	X(CLEARED, 25, 'M')
+	X(CLEARED, 25, 'M') X(BEGUN, 26, 'M')
 enum frame_type {
 #define FRAME_ENUM_(name, number, who) FRAME_##name = number,
 	FRAME_TABLE(FRAME_ENUM_)
@@ -95,7 +96,7 @@ struct frame {
 	uint32_t channel;
 	uint8_t stream;
 	uint64_t offset;  /* DATA EOF WINDOW ACK CONSUMED; token of PING, PONG, CLEAR, CLEARED; count of LISTED */
-	const uint8_t *p; /* bytes of DATA, SECRET; text of OPENED, EXIT, ERROR, GOODBYE (no NUL) */
+	const uint8_t *p; /* bytes of DATA, SECRET; paths of BEGUN; text of OPENED, EXIT, ERROR, GOODBYE (no NUL) */
 	size_t n;
 	union {
 		struct frame_hello hello;

@@ -94,6 +94,12 @@ struct link_ops {
 	void (*pong)(void *arg, uint64_t rtt_ns);
 	/* The answer to link_clear(): everything inside has ended, or (ERR_TIMEOUT) not all of it. Optional. */
 	void (*cleared)(void *arg, int rc);
+	/*
+	 * Before `opened`, and after a resume again: where the program began and which file it is, as muxlet saw it,
+	 * bytes of any kind; "" where it could not tell. Optional; an older muxlet, and one that is played, tell
+	 * nothing.
+	 */
+	void (*begun)(void *arg, uint32_t channel, const char *cwd, const char *program);
 };
 
 struct link_params {

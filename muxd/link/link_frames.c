@@ -215,6 +215,21 @@ static int on_opened(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
+/* The decoder has seen that there is a NUL between the two. */
+static int on_begun(struct link *l, const struct frame *f, const char **why)
+{
+	char text[FRAME_BEGUN_MAX + 1];
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+
+	if (!c || !l->ops->begun)
+		return rc;
+	memcpy(text, f->p, f->n);
+	text[f->n] = '\0';
+	l->ops->begun(l->arg, f->channel, text, text + strlen(text) + 1);
+	return 0;
+}
+
 static int on_data(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
@@ -404,6 +419,8 @@ int link_handle(struct link *l, const struct frame *f, const char **why)
 		return on_listed(l, f, why);
 	case FRAME_OPENED:
 		return on_opened(l, f, why);
+	case FRAME_BEGUN:
+		return on_begun(l, f, why);
 	case FRAME_DATA:
 		return on_data(l, f, why);
 	case FRAME_CONSUMED:

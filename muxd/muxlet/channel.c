@@ -47,5 +47,6 @@ void channel_destroy(struct channel *c)
 		m->living--;
 	m->spooled -= c->spooled;
 	free(c->queue);
+	free(c->begun);
 	free(c);
 }

@@ -86,6 +86,9 @@ struct channel {
 	bool exit_pending;             /* EXIT is to be sent after the last byte */
 	struct frame_exit exit;
 	uint16_t opened_code;
+	char *begun; /* where its program began, NUL, which file it is; NULL: not known */
+	size_t begun_len;
+	bool begun_pending; /* BEGUN goes before OPENED, and again to a hub that resumes */
 	/* places */
 	LIST_ENTRY(channel) by_number, by_pid;
 	TAILQ_ENTRY(channel) place, to_send, lazy;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *child_at_name(enum child_at at)
@@ -69,12 +70,75 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* ---- where it is and what it is */
+
+static void keep_path(char out[CHILD_PATH_MAX], const char *path, size_t n)
+{
+	static const char ellipsis[] = "\xe2\x80\xa6";
+	const size_t most = CHILD_PATH_MAX - sizeof(ellipsis);
+	size_t cut = n < CHILD_PATH_MAX ? n : most;
+
+	while (cut < n && cut > most - 4 && ((unsigned char)path[cut] & 0xc0) == 0x80)
+		cut--;
+	memcpy(out, path, cut);
+	if (cut < n)
+		memcpy(out + cut, ellipsis, sizeof(ellipsis));
+	else
+		out[cut] = '\0';
+}
+
+static void keep_link(char out[CHILD_PATH_MAX], const char *link, const char *otherwise)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink(link, path, sizeof(path));
+
+	if (n > 0)
+		keep_path(out, path, (size_t)n);
+	else
+		keep_path(out, otherwise, strlen(otherwise));
+}
+
+/* The link of /proc names a directory that is gone, too. */
+static void note_cwd(struct child_place *place)
+{
+	char path[PATH_MAX];
+	long n = syscall(SYS_getcwd, path, sizeof(path));
+
+	if (n > 1)
+		keep_path(place->cwd, path, (size_t)n - 1);
+	else
+		keep_link(place->cwd, "/proc/self/cwd", "");
+}
+
+/* False with ENOENT: there is no such file. */
+static bool note_program(struct child_place *place, const char *file)
+{
+	static const char dir[] = "/proc/self/fd/";
+	char link[sizeof(dir) + 12], *at = link + sizeof(link) - 1;
+	int fd = open(file, O_PATH | O_CLOEXEC);
+
+	if (fd < 0) {
+		keep_path(place->program, file, strlen(file));
+		return errno != ENOENT;
+	}
+	*at = '\0';
+	for (int i = fd; i || !*at; i /= 10)
+		*--at = (char)('0' + i % 10);
+	at -= sizeof(dir) - 1;
+	memcpy(at, dir, sizeof(dir) - 1);
+	keep_link(place->program, at, file);
+	close(fd);
+	return true;
+}
+
 /* A text without #! is run by the shell, as execvp does. */
 static void exec_file(const struct child *c, const char *file)
 {
 	static const char sh[] = "/bin/sh";
 	char **argv = c->argv;
 
+	if (c->place && !note_program(c->place, file))
+		return;
 	execve(file, argv, c->envp);
 	if (errno != ENOEXEC)
 		return;
@@ -117,6 +181,8 @@ void child_become(const struct child *c, volatile struct child_failure *f)
 	take_fds(c, f);
 	if (chdir(c->cwd) < 0 && !(c->cwd_optional && errno == ENOENT))
 		fail(f, CHILD_AT_CWD);
+	if (c->place)
+		note_cwd(c->place);
 	(void)setrlimit(RLIMIT_NOFILE, &c->files);
 	(void)setrlimit(RLIMIT_NPROC, &c->procs);
 	if (!c->first)

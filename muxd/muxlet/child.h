@@ -25,6 +25,15 @@ struct guard;
 #define CHILD_NICE_WORK 10
 #define CHILD_NICE_POD  19 /* in a pod of our own, where nobody else shares its processors */
 
+/*
+ * Where the program really is once it begins, and which file it is, every link followed: of a script the script, not
+ * its interpreter. "" where the kernel tells none. What is too long ends, behind a whole character, with an ellipsis.
+ */
+#define CHILD_PATH_MAX 1024
+struct child_place {
+	char cwd[CHILD_PATH_MAX], program[CHILD_PATH_MAX];
+};
+
 struct child_fd {
 	int from, to; /* from > CHILD_SECRET_LAST */
 };
@@ -44,6 +53,7 @@ struct child {
 	const struct guard *guard; /* laid over it; NULL: none */
 	int nice;                  /* of what does not go first */
 	bool first;                /* goes before others of the sandbox when the processor is short, as muxlet does */
+	struct child_place *place; /* filled before the program begins; NULL: nobody asks */
 };
 
 enum child_at { CHILD_AT_SPAWN, CHILD_AT_TTY, CHILD_AT_CWD, CHILD_AT_GUARD, CHILD_AT_EXEC };

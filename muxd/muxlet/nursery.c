@@ -266,12 +266,14 @@ static void answered(struct muxlet *m, const struct nursery_answer *a)
 	}
 	if (!b)
 		return; /* it is settled already */
-	if (a->failure.error)
+	if (a->failure.error) {
 		birth_settle(m, b, 0, a->failure.error, child_at_name(a->failure.at));
-	else if (is_new_child(m, a->pid))
+	} else if (is_new_child(m, a->pid)) {
+		birth_place(b, &n->page->place);
 		birth_settle(m, b, a->pid, 0, "");
-	else
+	} else {
 		birth_settle(m, b, 0, EIO, "spawn");
+	}
 }
 
 static bool hear(struct muxlet *m)
@@ -327,6 +329,7 @@ bool nursery_reaped(struct muxlet *m, pid_t pid)
 		if (b && n->page->pid == pid) { /* it has ended, so all that it had to say is in the page */
 			int err = n->page->failure.error;
 
+			birth_place(b, &n->page->place);
 			birth_settle(m, b, err ? 0 : pid, err, err ? child_at_name(n->page->failure.at) : "");
 		}
 		return false;

@@ -67,6 +67,7 @@ enum nursery_state { NURSERY_OFF, NURSERY_NONE, NURSERY_IDLE, NURSERY_BUSY, NURS
 struct nursery_page {
 	struct child_failure failure;
 	volatile pid_t pid;
+	struct child_place place;
 };
 
 struct nursery {
@@ -98,6 +99,8 @@ void birth_free(struct muxlet *m, struct birth *b);
 
 /* start.c: it was begun (pid), or not: errno and where, unless it was told to end before. b is freed. */
 void birth_settle(struct muxlet *m, struct birth *b, pid_t pid, int err, const char *at);
+/* Where it began, and which file it is, before it is settled; without this the hub is not told. */
+void birth_place(struct birth *b, const struct child_place *place);
 
 /* `muxlet --nursery`: the process itself; 3 its socket, 4 the page. Its exit code. */
 int nursery_serve(void);

@@ -59,6 +59,7 @@ static void start(struct child *c, struct nursery_page *page, struct nursery_ans
 	struct rlimit own;
 	pid_t pid;
 
+	c->place = &page->place;
 	/* The kernel looks at the maker's limit of processes. */
 	if (getrlimit(RLIMIT_NPROC, &own) == 0) {
 		own.rlim_cur = c->procs.rlim_max < own.rlim_max ? c->procs.rlim_max : own.rlim_max;

@@ -38,7 +38,7 @@ static void list_one(struct muxlet *m, struct channel *c)
 	c->frozen = c->state != CHANNEL_ENDED;
 	c->reported = c->consumed;
 	c->listed = true;
-	c->opened_pending = false; /* LIST says it */
+	c->opened_pending = c->begun_pending = false; /* LIST says it; RESUME asks for it */
 	stream_put(m->stream, &f);
 }
 
@@ -86,6 +86,7 @@ static void on_resume(struct muxlet *m, struct channel *c, const struct frame *f
 		channel_check_echo(c);
 	if (c->state == CHANNEL_ENDED)
 		c->exit_pending = true;
+	stream_put_begun(m->stream, c);
 	output_update(&c->out[0]);
 	output_update(&c->out[1]);
 	muxlet_want_send(c);

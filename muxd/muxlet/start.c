@@ -31,6 +31,7 @@ struct start {
 	int fd[3];           /* the child's ends */
 	struct birth *birth; /* when it is not made here */
 	bool by_spare;       /* ... but by one that is there already */
+	struct child_place place;
 };
 
 static bool env_is(const char *entry, const char *name, size_t len)
@@ -289,8 +290,10 @@ static int spawn_or_spare(struct start *s, struct child *child, const char **at)
 static int launch(struct start *s, const char **at)
 {
 	bool staff = s->o->flags & OPEN_RESERVE && s->o->flags & (OPEN_PTY | OPEN_SELF);
-	struct child child = {
-	    .cwd = *s->o->cwd ? s->o->cwd : s->m->workdir, .cwd_optional = !*s->o->cwd, .tty = s->c->pty};
+	struct child child = {.cwd = *s->o->cwd ? s->o->cwd : s->m->workdir,
+			      .cwd_optional = !*s->o->cwd,
+			      .tty = s->c->pty,
+			      .place = &s->place};
 	int err;
 
 	*at = "spawn";
@@ -392,6 +395,26 @@ static void not_started(struct channel *c, int err, const char *at)
 	snprintf(c->exit.at, sizeof(c->exit.at), "%s", at);
 	c->opened_code = CODE_SYSTEM;
 	without_program(c);
+}
+
+/* Bounded whoever wrote it. Without memory the hub is not told. */
+static void note_place(struct channel *c, const struct child_place *p)
+{
+	size_t cwd = strnlen(p->cwd, CHILD_PATH_MAX - 1), program = strnlen(p->program, CHILD_PATH_MAX - 1);
+
+	c->begun = malloc(cwd + program + 1);
+	if (!c->begun)
+		return;
+	memcpy(c->begun, p->cwd, cwd);
+	c->begun[cwd] = '\0';
+	memcpy(c->begun + cwd + 1, p->program, program);
+	c->begun_len = cwd + program + 1;
+	c->begun_pending = true;
+}
+
+void birth_place(struct birth *b, const struct child_place *place)
+{
+	note_place(b->channel, place);
 }
 
 void birth_settle(struct muxlet *m, struct birth *b, pid_t pid, int err, const char *at)
@@ -508,6 +531,7 @@ void start_channel(struct muxlet *m, const struct frame *f)
 		else
 			nursery_add(m, s.birth);
 	} else {
+		note_place(s.c, &s.place);
 		started(s.c);
 	}
 out:

@@ -118,7 +118,7 @@ static int ctrl_room(struct stream *s, size_t n)
 
 void stream_put(struct stream *s, const struct frame *f)
 {
-	uint8_t text[FRAME_HEADER + 16 + FRAME_TEXT_MAX];
+	uint8_t text[FRAME_HEADER + 16 + FRAME_BEGUN_MAX];
 	size_t n = frame_encode(f, text, sizeof(text));
 
 	if (s->broken)
@@ -129,6 +129,16 @@ void stream_put(struct stream *s, const struct frame *f)
 	}
 	memcpy(s->ctrl + s->ctrl_at + s->ctrl_len, text, n);
 	s->ctrl_len += n;
+}
+
+void stream_put_begun(struct stream *s, struct channel *c)
+{
+	c->begun_pending = false;
+	if (c->begun && s->ctrl_len < STREAM_CTRL_MAX / 2)
+		stream_put(s, &(struct frame){.type = FRAME_BEGUN,
+					      .channel = c->number,
+					      .p = (const uint8_t *)c->begun,
+					      .n = c->begun_len});
 }
 
 void stream_goodbye(struct stream *s, uint16_t code, const char *text)
@@ -173,6 +183,8 @@ static void put_lazy(struct stream *s)
 	while ((c = TAILQ_FIRST(&m->lazy))) {
 		TAILQ_REMOVE(&m->lazy, c, lazy);
 		c->in_lazy = false;
+		if (c->begun_pending)
+			stream_put_begun(s, c);
 		if (c->opened_pending) {
 			const char *text = c->opened_code ? strerror(c->exit.error) : c->spare ? "spare" : "";
 

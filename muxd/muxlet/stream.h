@@ -59,6 +59,8 @@ struct stream {
 /* Takes both descriptors (the same one twice for a socket). NULL when out of memory; then they are closed. */
 struct stream *stream_create(struct muxlet *m, int rfd, int wfd);
 void stream_destroy(struct stream *s);
+/* Where its program began. Left out where much else is queued: names are no reason to cut a hub. */
+void stream_put_begun(struct stream *s, struct channel *c);
 /* Queues a frame that is not DATA or EXIT. A hub that reads nothing while it asks is cut at STREAM_CTRL_MAX. */
 void stream_put(struct stream *s, const struct frame *f);
 /* Writes what there is, at the end of a turn. Failure marks it broken. */

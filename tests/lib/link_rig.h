@@ -159,8 +159,8 @@ static void rig_cleared(void *arg, int rc)
 	r->cleared_rc = rc;
 }
 
-static const struct link_ops rig_ops = {rig_up,   rig_down,   rig_opened, rig_data,   rig_consumed,
-					rig_echo, rig_exited, rig_pong,   rig_cleared};
+static const struct link_ops rig_ops = {rig_up,   rig_down,   rig_opened, rig_data,    rig_consumed,
+					rig_echo, rig_exited, rig_pong,   rig_cleared, NULL};
 
 static void rig_tick(uv_timer_t *t)
 {
@@ -226,7 +226,9 @@ static void rig_start_muxlet(struct rig *r, const char *const *argv)
 				     "/tmp",
 				     "--shell",
 				     "/bin/sh",
-				     nursery ? "--programs-fd" : getenv("RIG_VERBOSE") ? "--verbose" : NULL,
+				     nursery                 ? "--programs-fd"
+				     : getenv("RIG_VERBOSE") ? "--verbose"
+							     : NULL,
 				     nursery ? "5" : NULL,
 				     getenv("RIG_VERBOSE") ? "--verbose" : NULL,
 				     NULL};

@@ -244,6 +244,34 @@ static void texts_are_cut_and_secrets_are_not(void **state)
 	assert_int_equal(frame_encode(&f, text, sizeof(text)), 0);
 }
 
+static void paths_of_begun(void **state)
+{
+	static uint8_t text[FRAME_MAX], big[FRAME_BEGUN_MAX + 1];
+	static const char paths[] = "/a\xff\0/b";
+	struct frame f = {.type = FRAME_BEGUN, .channel = 5, .p = (const uint8_t *)paths, .n = sizeof(paths) - 1}, back;
+	const char *why;
+	size_t size, n;
+
+	(void)state;
+	back = there_and_back(&f, 'M', text, sizeof(text));
+	assert_int_equal(back.n, sizeof(paths) - 1);
+	assert_memory_equal(back.p, paths, back.n);
+	f.n = 3; /* without the NUL between them */
+	n = frame_encode(&f, text, sizeof(text));
+	assert_int_equal(frame_decode(text, n, 'M', &back, &size, &why), -1);
+	f.n = 0;
+	n = frame_encode(&f, text, sizeof(text));
+	assert_int_equal(frame_decode(text, n, 'M', &back, &size, &why), -1);
+	f.p = big; /* nothing but NULs: both are unknown */
+	f.n = FRAME_BEGUN_MAX;
+	assert_int_equal(there_and_back(&f, 'M', text, sizeof(text)).n, FRAME_BEGUN_MAX);
+	f.n++;
+	assert_int_equal(frame_encode(&f, text, sizeof(text)), 0);
+	f.n = 1;
+	n = frame_encode(&f, text, sizeof(text));
+	assert_int_equal(frame_decode(text, n, 'H', &back, &size, &why), -1); /* muxlet's alone */
+}
+
 static void what_breaks_the_form(void **state)
 {
 	static const struct {
@@ -344,6 +372,7 @@ int main(void)
 	    cmocka_unit_test(open_with_other_strings_than_it_says),
 	    cmocka_unit_test(exit_list_and_resume),
 	    cmocka_unit_test(texts_are_cut_and_secrets_are_not),
+	    cmocka_unit_test(paths_of_begun),
 	    cmocka_unit_test(what_breaks_the_form),
 	    cmocka_unit_test(longer_is_taken_and_shorter_is_not),
 	    cmocka_unit_test(bounds_of_fields),

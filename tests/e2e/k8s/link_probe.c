@@ -207,7 +207,7 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 }
 
 static const struct link_ops link_callbacks = {on_up,   on_down,   on_opened, on_data, on_consumed,
-					       on_echo, on_exited, NULL,      NULL};
+					       on_echo, on_exited, NULL,      NULL,    NULL};
 
 static const char *yes(bool b)
 {

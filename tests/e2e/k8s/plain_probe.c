@@ -158,7 +158,8 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 	uv_stop(&b->loop);
 }
 
-static const struct link_ops ops = {on_up, on_down, on_opened, on_data, on_consumed, on_echo, on_exited, NULL, NULL};
+static const struct link_ops ops = {on_up,   on_down,   on_opened, on_data, on_consumed,
+				    on_echo, on_exited, NULL,      NULL,    NULL};
 
 static void on_tick(uv_timer_t *t)
 {
