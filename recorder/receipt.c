@@ -3,6 +3,7 @@
 #include "muxd/base/bytes.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
+#include "muxd/base/timestamp.h"
 #include "recorder/chain_format.h"
 #include "recorder/chain_text.h"
 
@@ -87,5 +88,21 @@ int receipt_check(const json_t *receipt, const struct chain_head *h, const uint8
 	else if (sign_verify(key, PURPOSE, bytes, sizeof bytes, sig))
 		rc = err_set(e, ERR_TOKEN_FORGED, "the receipt is not signed by the witness's key");
 	free(sig);
+	return rc;
+}
+
+int receipt_stamp(const json_t *receipt, const struct chain_head *h, const char *ca, int64_t now_ns,
+		  struct timestamp *out, struct err *e)
+{
+	const char *text = NULL;
+	uint8_t *bytes = NULL;
+	size_t n = 0;
+	int rc = json_need_str(receipt, "tsr", &text, e);
+
+	if (rc == 0 && base64_decode(text, strlen(text), false, &bytes, &n))
+		rc = err_set(e, ERR_INVAL, "the receipt's tsr is no base64");
+	if (rc == 0)
+		rc = timestamp_check(bytes, n, h->hash, ca, now_ns, out, e);
+	free(bytes);
 	return rc;
 }

@@ -59,6 +59,8 @@ int verify_all(const struct verify_ask *ask, struct verify_summary *out, struct 
 		rc = verify_walk(&w, e);
 	if (!rc)
 		rc = verify_removals(&w, e);
+	if (!rc)
+		rc = verify_timestamps(&w, e);
 	if (!rc) {
 		report_missing(&w);
 		rc = verify_derived(&w, e);

@@ -16,6 +16,7 @@
 #ifndef RECORDER_VERIFY_H
 #define RECORDER_VERIFY_H
 
+#include "muxd/base/timestamp.h"
 #include "recorder/chain.h"
 #include "recorder/recording.h"
 
@@ -79,6 +80,8 @@ struct verify_ask {
 	const struct verify_outside *outside;
 	size_t outside_n;
 	const char *sandboxes; /* the state directory's sandboxes/: snapshots are read, too; NULL: they are not */
+	const char
+	    *tsa_ca; /* certificates of authorities for timestamps, PEM text; NULL: their signatures are not checked */
 	verify_sink *sink;
 	verify_each *each;
 	verify_key_each *key;
@@ -95,6 +98,9 @@ struct verify_summary {
 	struct chain_head outside;                 /* the newest of those; seq 0: none */
 	uint64_t outside_behind;                   /* entries of the log behind that one */
 	uint64_t snapshots;                        /* that the log tells of, where they were asked for */
+	uint64_t timestamps, timestamps_checked;   /* that fit; whose signature was checked and is right */
+	uint64_t timestamp_seq;                    /* entry that the newest of the former is of; 0: none */
+	struct timestamp timestamp;                /* of a checked one, where one was */
 };
 
 /* expect_sealed: the file stands among sealed ones, so a missing footer is damage. sink may be NULL. */

@@ -266,6 +266,9 @@ static int take(struct reading *r, const struct chain_entry *en)
 		return take_digest(r, en);
 	case CHAIN_HOLE:
 		return take_hole(r, en);
+	case CHAIN_ANCHOR:
+		r->log->anchors++;
+		return 0;
 	default:
 		return 0;
 	}

@@ -34,6 +34,7 @@ struct verify_log {
 	struct verify_log_keyframes *keyframes; /* by session; one each */
 	size_t nkeyframes, capkeyframes;
 	struct grant_keyset keys; /* given, then announced and vouched for */
+	uint64_t anchors;
 	uint64_t entries, heads, unsigned_entries, tombstones, last_seq;
 	struct chain_head head; /* the last that verified */
 	struct succession line;

@@ -36,4 +36,7 @@ int verify_walk(struct verify_whole *w, struct err *e);
 /* verify_removals.c: what is not there any more, by whose word, and whether that word was in force. */
 int verify_removals(struct verify_whole *w, struct err *e);
 
+/* verify_timestamps.c: what an authority stamped, against the log and the authority's certificates. */
+int verify_timestamps(struct verify_whole *w, struct err *e);
+
 #endif

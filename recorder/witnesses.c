@@ -4,7 +4,9 @@
 #include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
+#include "muxd/base/slurp.h"
 #include "muxd/base/text.h"
+#include "muxd/base/timestamp.h"
 #include "recorder/alarms.h"
 #include "recorder/chain_format.h"
 #include "recorder/chain_text.h"
@@ -14,10 +16,12 @@
 #include "recorder/succession.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define CA_MAX   (256 * 1024)
 #define GRACE_NS (20 * NS_PER_SEC) /* after a start: nobody is refused before the carrier could ask */
 #define READ_NS  (60 * NS_PER_SEC) /* a witness that lies has the whole log read no more often */
 
@@ -25,7 +29,8 @@ enum witness_state { WITNESS_NEW, WITNESS_CURRENT, WITNESS_BEHIND, WITNESS_DISPU
 static const char *const state_names[] = {"new", "current", "behind", "disputed"};
 
 struct witness {
-	char name[40], kind[8];
+	char name[40], kind[16];
+	char tsa_ca[PATH_MAX]; /* "": its receipts are no timestamps */
 	bool keyed;
 	uint8_t key[GRANT_KEY_LEN];
 	uint64_t interval_ns, timeout_ns, refuse_after_ns;
@@ -34,7 +39,8 @@ struct witness {
 	int64_t head_wall_ns; /* of that head */
 	uint64_t behind_ns;   /* boot: since when there is news that it does not have; 0: it has all */
 	uint64_t receipts, failures;
-	char message[200]; /* what went wrong last; "": nothing since the last receipt */
+	struct timestamp stamp; /* the newest; wall_ns 0: none */
+	char message[200];      /* what went wrong last; "": nothing since the last receipt */
 };
 
 struct witnesses {
@@ -137,6 +143,7 @@ static int take(struct witness *x, const struct conf_witness *c, struct err *e)
 {
 	text_put(x->name, sizeof x->name, c->name);
 	text_put(x->kind, sizeof x->kind, c->kind);
+	text_put(x->tsa_ca, sizeof x->tsa_ca, c->tsa_ca ? c->tsa_ca : "");
 	x->interval_ns = c->interval_ns;
 	x->timeout_ns = c->timeout_ns;
 	x->refuse_after_ns = c->refuse_after_ns;
@@ -170,7 +177,7 @@ int witnesses_configure(struct witnesses *w, const struct conf *conf, struct err
 
 static void take_anchor(struct witnesses *w, const struct chain_entry *en)
 {
-	const char *name = "";
+	const char *name = "", *by = "";
 	int64_t seq = 0, wall = 0;
 	struct witness *x;
 	json_t *o = NULL;
@@ -183,6 +190,9 @@ static void take_anchor(struct witnesses *w, const struct chain_entry *en)
 		x->seq = (uint64_t)seq;
 		x->head_wall_ns = wall;
 		x->state = WITNESS_CURRENT;
+		(void)json_opt_int(o, "stamped_ns", 0, INT64_MAX, &x->stamp.wall_ns, NULL);
+		(void)json_opt_str(o, "stamped_by", &by, NULL);
+		text_put(x->stamp.by, sizeof x->stamp.by, by);
 	}
 	json_decref(o);
 }
@@ -276,6 +286,14 @@ void witnesses_tick(struct witnesses *w)
 
 /* ---- the carrier */
 
+/* Of the newest head with a receipt. */
+static int64_t age_ns(const struct witness *x)
+{
+	int64_t now = clock_wall_ns();
+
+	return x->head_wall_ns && now > x->head_wall_ns ? now - x->head_wall_ns : 0;
+}
+
 json_t *witnesses_news(struct witnesses *w)
 {
 	json_t *list = json_array();
@@ -283,8 +301,9 @@ json_t *witnesses_news(struct witnesses *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (size_t i = 0; list && i < w->n; i++)
-		if (json_array_append_new(
-			list, json_pack("{s:s, s:I}", "name", w->list[i].name, "seq", (json_int_t)w->list[i].seq))) {
+		if (json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "name", w->list[i].name, "seq",
+							  (json_int_t)w->list[i].seq, "age_ns",
+							  (json_int_t)age_ns(&w->list[i])))) {
 			json_decref(list);
 			list = NULL;
 		}
@@ -325,15 +344,24 @@ static int own_head(struct witnesses *w, const json_t *o, struct chain_head *out
 	return rc ? rc : check_key(w, out, e);
 }
 
+static bool is_checked(const struct witness *x)
+{
+	return x->keyed || x->tsa_ca[0];
+}
+
 static int append_anchor(struct witnesses *w, const struct witness *x, const struct chain_head *h,
-			 const json_t *receipt, struct err *e)
+			 const json_t *receipt, const struct timestamp *stamp, struct err *e)
 {
 	char hash[2 * CHAIN_HASH + 1];
 
 	chain_hex(h->hash, CHAIN_HASH, hash);
 	json_t *o = json_pack("{s:s, s:s, s:b, s:I, s:s, s:I, s:O}", "witness", x->name, "kind", x->kind, "checked",
-			      (int)x->keyed, "seq", (json_int_t)h->seq, "hash", hash, "wall_ns", (json_int_t)h->wall_ns,
-			      "receipt", receipt);
+			      (int)is_checked(x), "seq", (json_int_t)h->seq, "hash", hash, "wall_ns",
+			      (json_int_t)h->wall_ns, "receipt", receipt);
+	if (o && stamp) {
+		json_object_set_new(o, "stamped_ns", json_integer(stamp->wall_ns));
+		json_object_set_new(o, "stamped_by", json_string(stamp->by));
+	}
 	int rc = o ? chain_append_json(cutter_chain(w->p.cutter), CHAIN_ANCHOR, NULL, o, e)
 		   : err_set(e, ERR_NOMEM, "no memory for an entry of the log");
 
@@ -342,19 +370,21 @@ static int append_anchor(struct witnesses *w, const struct witness *x, const str
 }
 
 static int take_receipt(struct witnesses *w, struct witness *x, const struct chain_head *h, const json_t *receipt,
-			struct err *e)
+			const struct timestamp *stamp, struct err *e)
 {
 	uint64_t now = clock_boot_ns();
 	int rc = x->keyed ? receipt_check(receipt, h, x->key, e) : 0;
 
 	if (rc == 0 && h->seq > x->seq)
-		rc = append_anchor(w, x, h, receipt, e);
+		rc = append_anchor(w, x, h, receipt, stamp, e);
 	if (rc)
 		return rc;
 	if (h->seq > x->seq) {
 		x->seq = h->seq;
 		x->head_wall_ns = h->wall_ns;
 		x->receipts++;
+		if (stamp)
+			x->stamp = *stamp;
 	}
 	x->behind_ns = x->seq >= chain_news(cutter_chain(w->p.cutter)) ? 0 : boot_of(x->head_wall_ns, now);
 	if (x->state != WITNESS_DISPUTED) {
@@ -364,22 +394,54 @@ static int take_receipt(struct witnesses *w, struct witness *x, const struct cha
 	return 0;
 }
 
+static int check_stamp(const struct chain_head *h, const json_t *receipt, const char *ca_file, struct timestamp *out,
+		       struct err *e)
+{
+	char *ca = NULL;
+	size_t n = 0;
+	int rc = slurp_file(ca_file, 0, CA_MAX, &ca, &n, e);
+
+	if (rc == 0)
+		rc = receipt_stamp(receipt, h, ca, clock_wall_ns(), out, e);
+	slurp_free(ca, n);
+	return rc;
+}
+
+/* "": that of this witness are none. Whoever is not there has none either. */
+static void stamp_authority(struct witnesses *w, const char *name, char out[PATH_MAX])
+{
+	const struct witness *x;
+
+	pthread_mutex_lock(&w->lock);
+	x = find(w, name);
+	text_put(out, PATH_MAX, x ? x->tsa_ca : "");
+	pthread_mutex_unlock(&w->lock);
+}
+
 int witnesses_receipt(struct witnesses *w, const char *name, const json_t *head, const json_t *receipt, struct err *e)
 {
+	char ca_file[PATH_MAX];
 	struct chain_head h;
+	struct timestamp stamp = {0};
 	struct id log_id;
 	struct witness *x;
 	int rc = own_head(w, head, &h, e);
 
+	stamp_authority(w, name, ca_file);
+	size_t most = *ca_file ? RECEIPT_STAMP_MAX : RECEIPT_MAX;
+
 	chain_log_id(cutter_chain(w->p.cutter), &log_id);
 	if (rc == 0 && !id_equal(&log_id, &h.log_id))
 		rc = err_set(e, ERR_INVAL, "the head is of another log");
-	if (rc == 0 && (!json_is_object(receipt) || json_dumpb(receipt, NULL, 0, JSON_COMPACT) > RECEIPT_MAX))
-		rc = err_set(e, ERR_INVAL, "the receipt is no object of at most %d bytes", RECEIPT_MAX);
+	if (rc == 0 && (!json_is_object(receipt) || json_dumpb(receipt, NULL, 0, JSON_COMPACT) > most))
+		rc = err_set(e, ERR_INVAL, "the receipt is no object of at most %zu bytes", most);
+	if (rc == 0 && *ca_file)
+		rc = check_stamp(&h, receipt, ca_file, &stamp, e);
 	pthread_mutex_lock(&w->lock);
 	x = find(w, name);
 	if (rc == 0)
-		rc = x ? take_receipt(w, x, &h, receipt, e) : err_set(e, ERR_NOT_FOUND, "there is no such witness");
+		rc = x ? take_receipt(w, x, &h, receipt, *ca_file ? &stamp : NULL, e)
+		       : err_set(e, ERR_NOT_FOUND, "there is no such witness");
 	if (rc && x) {
 		x->failures++;
 		text_put(x->message, sizeof x->message, e->message);
@@ -518,6 +580,7 @@ int witnesses_known(struct witnesses *w, const char *name, const json_t *head, s
 
 json_t *witnesses_status(struct witnesses *w)
 {
+	char when[40];
 	json_t *list = json_array();
 	uint64_t now = clock_boot_ns();
 
@@ -525,11 +588,16 @@ json_t *witnesses_status(struct witnesses *w)
 	for (size_t i = 0; list && i < w->n; i++) {
 		const struct witness *x = &w->list[i];
 		json_t *o =
-		    json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s}", "name", x->name, "kind", x->kind,
-			      "state", state_names[x->state], "checked", (int)x->keyed, "seq", (json_int_t)x->seq,
-			      "lag_seconds", (json_int_t)(lag_ns(x, now) / NS_PER_SEC), "refuse_after_seconds",
-			      (json_int_t)(x->refuse_after_ns / NS_PER_SEC), "receipts", (json_int_t)x->receipts,
-			      "failures", (json_int_t)x->failures, "message", x->message);
+		    json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s}", "name", x->name, "kind",
+			      x->kind, "state", state_names[x->state], "proof",
+			      x->keyed ? "countersigned" : conf_witness_proof(x->kind), "checked", (int)is_checked(x),
+			      "seq", (json_int_t)x->seq, "lag_seconds", (json_int_t)(lag_ns(x, now) / NS_PER_SEC),
+			      "refuse_after_seconds", (json_int_t)(x->refuse_after_ns / NS_PER_SEC), "receipts",
+			      (json_int_t)x->receipts, "failures", (json_int_t)x->failures, "message", x->message);
+		if (o && x->stamp.wall_ns) {
+			clock_format_utc(x->stamp.wall_ns, when, sizeof when);
+			json_object_set_new(o, "timestamped", json_pack("{s:s, s:s}", "at", when, "by", x->stamp.by));
+		}
 		if (json_array_append_new(list, o)) {
 			json_decref(list);
 			list = NULL;

@@ -42,16 +42,23 @@ struct conf_staff {
 /* A witness that the record's signed heads are sent to, docs/witness.md. */
 struct conf_witness {
 	char *name;
-	char *kind;       /* file, https, muxd */
+	char *kind;       /* a row of the table in conf_witness.c */
 	char *path;       /* file */
-	char *url;        /* https, muxd */
+	char *url;        /* https, muxd, timestamp */
+	char *address;    /* syslog: HOST:PORT, [HOST]:PORT */
+	char *name_there; /* syslog: the name that its certificate must have; NULL: the host of the address */
 	char *ca;         /* certificates that its own may hang on, a PEM file; NULL: the system's */
-	char *credential; /* a file: a bearer token; NULL: none */
-	char *key;        /* base64url, of its receipts; NULL: they are taken at the carrier's word */
+	char *tsa_ca;     /* timestamp: certificates that the signer's may hang on, a PEM file */
+	char *certificate, *certificate_key; /* PEM files with which this side shows itself; NULL: none */
+	char *credential;                    /* a file: a bearer token; NULL: none */
+	char *key; /* base64url, of its receipts; NULL: they are taken at the carrier's word */
 	uint64_t interval_ns, timeout_ns;
 	uint64_t refuse_after_ns; /* 0: never */
 	bool on_seal;
 };
+
+/* What a receipt of that kind says: "written", "answered", "countersigned", "sent", "timestamped". "": no such kind. */
+const char *conf_witness_proof(const char *kind);
 
 /* Another muxd whose heads this one keeps and countersigns. */
 struct conf_pusher {
@@ -89,9 +96,9 @@ struct conf {
 	bool release_durable; /* record.release: journaled, durable */
 	struct conf_rule *rules;
 	size_t nrules;
-	bool mask_input;              /* record.mask_unechoed_input: true */
-	uint64_t record_min_free;     /* record.min_free: below it new sessions are refused */
-	uint64_t record_retain_ns;    /* record.retain: 0 = for ever */
+	bool mask_input;           /* record.mask_unechoed_input: true */
+	uint64_t record_min_free;  /* record.min_free: below it new sessions are refused */
+	uint64_t record_retain_ns; /* record.retain: 0 = for ever */
 	uint64_t record_retain_wait_ns;
 	uint64_t record_segment_size; /* record.segment_size */
 	/* grants.* */

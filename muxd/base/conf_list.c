@@ -393,18 +393,28 @@ static int field_bool(const struct conf_reader *r, const yaml_node_t *n, const c
 
 static int read_witness_fields(struct conf_reader *r, const yaml_node_t *n, struct conf_witness *w)
 {
+	const struct {
+		const char *what;
+		char **out;
+	} files[] = {{"witnesses: ca", &w->ca},
+		     {"witnesses: tsa_ca", &w->tsa_ca},
+		     {"witnesses: credential", &w->credential},
+		     {"witnesses: certificate", &w->certificate},
+		     {"witnesses: certificate_key", &w->certificate_key}};
 	int rc = field_text(r, n, "witnesses: name", "name", conf_check_witness_name, &w->name);
 
 	if (rc == 0)
-		rc = field_copy(r, n, "witnesses: kind", "kind", "file|https|muxd", &w->kind);
+		rc = field_text(r, n, "witnesses: kind", "kind", conf_check_witness_kind, &w->kind);
 	if (rc == 0)
 		rc = field_text(r, n, "witnesses: path", "path", conf_check_file, &w->path);
 	if (rc == 0)
-		rc = field_text(r, n, "witnesses: url", "url", conf_check_https, &w->url);
+		rc = field_text(r, n, "witnesses: url", "url", conf_check_http, &w->url);
 	if (rc == 0)
-		rc = field_text(r, n, "witnesses: ca", "ca", conf_check_file, &w->ca);
+		rc = field_text(r, n, "witnesses: address", "address", conf_check_address, &w->address);
 	if (rc == 0)
-		rc = field_text(r, n, "witnesses: credential", "credential", conf_check_file, &w->credential);
+		rc = field_text(r, n, "witnesses: server_name", "server_name", conf_check_host_name, &w->name_there);
+	for (size_t i = 0; rc == 0 && i < sizeof files / sizeof files[0]; i++)
+		rc = field_text(r, n, files[i].what, files[i].what + 11, conf_check_file, files[i].out);
 	if (rc == 0)
 		rc = field_text(r, n, "witnesses: key", "key", conf_check_record_key, &w->key);
 	if (rc == 0)
@@ -418,15 +428,12 @@ static int read_witness_fields(struct conf_reader *r, const yaml_node_t *n, stru
 
 static int check_witness(const struct conf_reader *r, const yaml_node_t *n, const struct conf_witness *w)
 {
-	bool file = w->kind && strcmp(w->kind, "file") == 0;
+	struct err why;
 
 	if (!w->name || !w->kind)
 		return conf_fail(r, &n->start_mark, "an entry of witnesses has no %s", w->name ? "kind" : "name");
-	if (file ? !w->path || w->url || w->ca || w->credential || w->key : !w->url || w->path)
-		return conf_fail(r, &n->start_mark, "witness %s: kind %s goes with %s", w->name, w->kind,
-				 file ? "path, and without url, ca, credential and key" : "url, and without path");
-	if (strcmp(w->kind, "muxd") == 0 && !w->key)
-		return conf_fail(r, &n->start_mark, "witness %s: kind muxd needs the key of its receipts", w->name);
+	if (conf_check_witness(w, &why))
+		return conf_fail(r, &n->start_mark, "witness %s: %s", w->name, why.message);
 	if (w->interval_ns < NS_PER_SEC || w->timeout_ns < NS_PER_SEC || w->timeout_ns > 600 * NS_PER_SEC)
 		return conf_fail(r, &n->start_mark,
 				 "witness %s: interval is a second at least, timeout a second to ten minutes", w->name);
@@ -437,10 +444,18 @@ static int check_witness(const struct conf_reader *r, const yaml_node_t *n, cons
 
 static int read_witness(struct conf_reader *r, const yaml_node_t *n)
 {
+	const yaml_node_t *kind;
 	struct conf_witness w = {.interval_ns = 60 * NS_PER_SEC, .timeout_ns = 10 * NS_PER_SEC, .on_seal = true};
 	int rc = check_fields(r, n, "witnesses",
-			      "name|kind|path|url|ca|credential|key|interval|timeout|on_seal|refuse_after");
+			      "name|kind|path|url|address|server_name|ca|tsa_ca|credential|certificate|"
+			      "certificate_key|key|interval|timeout|on_seal|refuse_after");
 
+	/* Authorities count what they are asked. */
+	if (rc == 0 && (kind = field(r, n, "kind")) != NULL && conf_scalar(kind) &&
+	    strcmp(conf_scalar(kind), "timestamp") == 0) {
+		w.interval_ns = 3600 * NS_PER_SEC;
+		w.on_seal = false;
+	}
 	if (rc == 0)
 		rc = read_witness_fields(r, n, &w);
 	if (rc == 0)

@@ -51,7 +51,13 @@ void conf_staff_finish(struct conf_staff *s);
 
 /* conf_witness.c: witnesses, witness.pushers. */
 int conf_check_witness_name(const char *value, struct err *e);
+int conf_check_witness_kind(const char *value, struct err *e);
+/* What its kind needs is there, and what does not go with it is not. */
+int conf_check_witness(const struct conf_witness *w, struct err *e);
 int conf_check_https(const char *value, struct err *e);
+int conf_check_http(const char *value, struct err *e);    /* or https */
+int conf_check_address(const char *value, struct err *e); /* HOST:PORT */
+int conf_check_host_name(const char *value, struct err *e);
 int conf_check_file(const char *value, struct err *e);       /* an absolute path */
 int conf_check_record_key(const char *value, struct err *e); /* 32 bytes as base64url */
 int conf_check_log_id(const char *value, struct err *e);

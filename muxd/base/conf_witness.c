@@ -23,6 +23,110 @@ int conf_check_witness_name(const char *value, struct err *e)
 	return 0;
 }
 
+#define FIELDS 9
+
+/* What an entry of witnesses may hold beside what all have, in the order of field_of(). */
+static const char *const fields[FIELDS] = {"path",   "url",        "address",     "server_name",    "ca",
+					   "tsa_ca", "credential", "certificate", "certificate_key"};
+
+static const struct kind {
+	const char *name;
+	const char *needs; /* "|a|b|" */
+	const char *may;
+	const char *proof;
+} kinds[] = {
+    {"file", "|path|", "", "written"},
+    {"https", "|url|", "|ca|credential|key|", "answered"},
+    {"muxd", "|url|key|", "|ca|credential|", "countersigned"},
+    {"syslog", "|address|ca|", "|server_name|certificate|certificate_key|", "sent"},
+    {"timestamp", "|url|tsa_ca|", "|ca|credential|", "timestamped"},
+};
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+int conf_check_witness_kind(const char *value, struct err *e)
+{
+	return find_kind(value) ? 0 : err_set(e, ERR_CONFIG, "is none of file, https, muxd, syslog and timestamp");
+}
+
+const char *conf_witness_proof(const char *kind)
+{
+	const struct kind *k = find_kind(kind);
+
+	return k ? k->proof : "";
+}
+
+/* The word in a list "|a|b|". */
+static bool listed(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = strstr(list, word); p; p = strstr(p + 1, word))
+		if (p > list && p[-1] == '|' && p[n] == '|')
+			return true;
+	return false;
+}
+
+int conf_check_witness(const struct conf_witness *w, struct err *e)
+{
+	const char *const values[FIELDS] = {w->path,   w->url,        w->address,     w->name_there,     w->ca,
+					    w->tsa_ca, w->credential, w->certificate, w->certificate_key};
+	const struct kind *k = find_kind(w->kind);
+
+	for (size_t i = 0; i < FIELDS; i++) {
+		if (!values[i] && listed(k->needs, fields[i]))
+			return err_set(e, ERR_CONFIG, "kind %s goes with %s", w->kind, fields[i]);
+		if (values[i] && !listed(k->needs, fields[i]) && !listed(k->may, fields[i]))
+			return err_set(e, ERR_CONFIG, "kind %s goes without %s", w->kind, fields[i]);
+	}
+	if (!w->key && listed(k->needs, "key"))
+		return err_set(e, ERR_CONFIG, "kind %s needs the key of its receipts", w->kind);
+	if (w->key && !listed(k->needs, "key") && !listed(k->may, "key"))
+		return err_set(e, ERR_CONFIG, "kind %s goes without key", w->kind);
+	if (!w->certificate != !w->certificate_key)
+		return err_set(e, ERR_CONFIG, "certificate and certificate_key go together");
+	if (w->url && strncmp(w->url, "https://", 8) != 0 && strcmp(w->kind, "timestamp") != 0)
+		return err_set(e, ERR_CONFIG, "the url of kind %s begins with https://", w->kind);
+	return 0;
+}
+
+/* HOST:PORT or [HOST]:PORT. */
+int conf_check_address(const char *value, struct err *e)
+{
+	const char *colon = strrchr(value, ':');
+	size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+	bool good = colon && colon > value && digits > 0 && digits <= 5 && !colon[1 + digits] &&
+		    !strpbrk(value, " \t\r\n\"/@#");
+
+	if (good && value[0] == '[')
+		good = colon[-1] == ']' && colon - value > 2;
+	else if (good)
+		good = memchr(value, ':', (size_t)(colon - value)) == NULL;
+	if (!good || atoi(colon + 1) < 1 || atoi(colon + 1) > 65535)
+		return err_set(e, ERR_CONFIG, "is no HOST:PORT");
+	return 0;
+}
+
+int conf_check_host_name(const char *value, struct err *e)
+{
+	return value[0] && strlen(value) < 254 && !strpbrk(value, " \t\r\n\"/@#")
+		   ? 0
+		   : err_set(e, ERR_CONFIG, "is no name of a host");
+}
+
+int conf_check_http(const char *value, struct err *e)
+{
+	if (strncmp(value, "http://", 7) == 0 && value[7] && !strpbrk(value, " \t\r\n\"@#"))
+		return 0;
+	return conf_check_https(value, e);
+}
+
 int conf_check_https(const char *value, struct err *e)
 {
 	if (strncmp(value, "https://", 8) != 0 || !value[8] || strpbrk(value, " \t\r\n\"@#"))
@@ -90,7 +194,12 @@ void conf_witness_finish(struct conf_witness *w)
 	free(w->kind);
 	free(w->path);
 	free(w->url);
+	free(w->address);
+	free(w->name_there);
 	free(w->ca);
+	free(w->tsa_ca);
+	free(w->certificate);
+	free(w->certificate_key);
 	free(w->credential);
 	free(w->key);
 	*w = (struct conf_witness){0};

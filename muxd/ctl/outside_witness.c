@@ -1,4 +1,4 @@
-/* Heads that a witness keeps: a file of JSON lines, or another muxd over HTTPS. */
+/* Heads that a witness keeps: a file of lines with JSON, a syslog server's log too, or another muxd over HTTPS. */
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 #include "muxd/ctl/outside.h"
@@ -44,6 +44,17 @@ static int take(struct witness_heads *w, const json_t *o, struct err *e)
 	return outside_add(w->to, &w->last, w->from, e);
 }
 
+/* The object of a line, behind what a syslog server puts before a message. NULL: none. */
+static json_t *object_of(const char *line)
+{
+	const char *from = strchr(line, '{'), *to = strrchr(line, '}');
+	json_t *o = NULL;
+
+	if (from && to > from)
+		(void)json_parse(from, (size_t)(to - from) + 1, LINE_BYTES, &o, NULL);
+	return o;
+}
+
 static int from_file(struct witness_heads *w, struct err *e)
 {
 	FILE *f = fopen(w->from, "re");
@@ -53,8 +64,8 @@ static int from_file(struct witness_heads *w, struct err *e)
 	if (!f)
 		return err_sys(e, errno, "open %s", w->from);
 	while (rc == 0 && fgets(line, sizeof line, f)) {
-		json_t *o = NULL;
-		if (json_parse(line, strcspn(line, "\n"), sizeof line, &o, NULL) == 0)
+		json_t *o = object_of(line);
+		if (o)
 			rc = take(w, o, e);
 		json_decref(o);
 	}

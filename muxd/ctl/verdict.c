@@ -267,6 +267,34 @@ static void say_heads(const struct verify_summary *s, size_t given)
 	putchar('\n');
 }
 
+static void say_timestamps(const struct verdict *v, const struct verify_summary *s)
+{
+	char *by = ctl_clean(s->timestamp.by), *ca = ctl_clean(v->tsa_ca ? v->tsa_ca : ""), when[40];
+
+	if (s->timestamps) {
+		utc(s->timestamp.wall_ns, when);
+		printf("timestamps:   %" PRIu64 ", %s%s; entry %" PRIu64 " was there at %s, %s %s; %" PRIu64
+		       " entries came after it\n",
+		       s->timestamps, v->tsa_ca ? "checked with " : "not checked: no --tsa-ca", ca ? ca : "",
+		       s->timestamp_seq, when, v->tsa_ca ? "says" : "as if signed by", by ? by : "",
+		       s->entries > s->timestamp_seq ? s->entries - s->timestamp_seq : 0);
+	}
+	free(ca);
+	free(by);
+}
+
+static json_t *timestamps_json(const struct verify_summary *s)
+{
+	char when[40];
+
+	utc(s->timestamp.wall_ns, when);
+	return json_pack("{s:I,s:I,s:o}", "count", (json_int_t)s->timestamps, "checked",
+			 (json_int_t)s->timestamps_checked, "newest",
+			 s->timestamps ? json_pack("{s:I,s:s,s:s,s:s}", "entry", (json_int_t)s->timestamp_seq, "wall",
+						   when, "by", s->timestamp.by, "serial", s->timestamp.serial)
+				       : json_null());
+}
+
 int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t given, const char *privsep)
 {
 	bool witnessed = given && s->outside_found == given;
@@ -281,6 +309,7 @@ int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t give
 				    json_pack("{s:I,s:I,s:o,s:I}", "given", (json_int_t)given, "found",
 					      (json_int_t)s->outside_found, "newest", head_json(&s->outside), "behind",
 					      (json_int_t)s->outside_behind));
+		json_object_set_new(o, "timestamps", timestamps_json(s));
 		if (given)
 			json_object_set_new(o, "expected_head_found", json_boolean(witnessed));
 		return print(v, o, status);
@@ -292,6 +321,7 @@ int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t give
 	printf("log:          %" PRIu64 " entries, %" PRIu64 " signed heads, %" PRIu64 " entries behind the last one\n",
 	       s->entries, s->heads, s->unsigned_entries);
 	say_heads(s, given);
+	say_timestamps(v, s);
 	say_keys(v);
 	say_privsep(privsep);
 	return status;

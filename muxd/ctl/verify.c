@@ -1,6 +1,7 @@
 /* muxctl verify: is the record unchanged, and is it all there? Offline; files and public keys are enough. */
 #include "recorder/verify.h"
 #include "muxd/base/ids.h"
+#include "muxd/base/slurp.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/outside.h"
 #include "muxd/ctl/verdict.h"
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define CA_MAX (256 * 1024)
+
 static const struct ctl_option options[] = {
     {"all", 0, NULL, "Every recording and the log over them (so it is without an id, too)."},
     {"expect-head", 0, "FILE", "A head that muxctl head printed before: the record must still contain it. Repeatable."},
@@ -19,7 +22,8 @@ static const struct ctl_option options[] = {
     {"record", 0, "DIR", "The record's folder (default: record in the state directory)."},
     {"require-witness", 0, NULL, "A verdict without a head from outside is a failure (status 67)."},
     {"snapshots", 0, NULL, "Read the files of snapshots, too, and compare them with the log."},
-    {"witness", 0, "URL|FILE", "Where heads are kept: another muxd, or a file of lines. Repeatable."},
+    {"tsa-ca", 0, "FILE", "Certificates that authorities' timestamps in the log may hang on (PEM)."},
+    {"witness", 0, "URL|FILE", "Where heads are kept: another muxd, a file of lines, a syslog. Repeatable."},
     {"witness-ca", 0, "FILE", "Certificates that the witness's own may hang on (PEM; default: the system's)."},
     {"verbose", 'v', NULL, "A line for every recording, not only for those with findings."},
     {NULL, 0, NULL, NULL},
@@ -122,7 +126,7 @@ static int verify_one(struct verdict *v, const struct verify_ask *ask, const cha
 static int check_options(const struct ctl_args *a, struct err *e)
 {
 	static const char *const whole[] = {"all",         "expect-head", "witness", "require-witness",
-					    "no-removals", "snapshots"};
+					    "no-removals", "snapshots",   "tsa-ca"};
 
 	for (size_t i = 0; a->noperands && i < sizeof whole / sizeof *whole; i++)
 		if (args_has(a, whole[i]))
@@ -146,7 +150,8 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	struct outside outside = {NULL, 0};
 	struct grant_keyset keys = {0};
 	struct err e = {0};
-	char record[4096], folder[4096], sandboxes[4096];
+	char record[4096], folder[4096], sandboxes[4096], *tsa_ca = NULL;
+	size_t tsa_ca_n = 0;
 	const char *dir = args_get(a, "record");
 	int rc = verdict_begin(&v, c) ? err_set(&e, ERR_NOMEM, "out of memory") : check_options(a, &e);
 
@@ -163,18 +168,23 @@ static int run(struct ctl *c, const struct ctl_args *a)
 		rc = outside_expected(&outside, a, &e);
 	if (rc == 0)
 		rc = outside_witnesses(&outside, a, dir ? dir : record, &e);
+	v.tsa_ca = args_get(a, "tsa-ca");
+	if (rc == 0 && v.tsa_ca)
+		rc = slurp_file(v.tsa_ca, 0, CA_MAX, &tsa_ca, &tsa_ca_n, &e);
 	if (rc == 0) {
 		struct verify_ask ask = {.dir = dir ? dir : record,
 					 .keys = &keys,
 					 .outside = outside.heads,
 					 .outside_n = outside.n,
 					 .sandboxes = args_has(a, "snapshots") ? sandboxes : NULL,
+					 .tsa_ca = tsa_ca,
 					 .sink = verdict_finding,
 					 .each = verdict_recording,
 					 .key = verdict_key,
 					 .arg = &v};
 		rc = a->noperands ? verify_one(&v, &ask, a->operands[0], &e) : verify_whole(&v, &ask, &e);
 	}
+	slurp_free(tsa_ca, tsa_ca_n);
 	free(keys.keys);
 	outside_finish(&outside);
 	verdict_finish(&v);

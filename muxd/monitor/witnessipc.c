@@ -83,6 +83,10 @@ static int secrets_descriptor(const struct monitor *m, int *out_fd, struct err *
 		rc = o ? add_secret(o, w->name, "credential", w->credential, CREDENTIAL_MAX) : ERR_NOMEM;
 		if (rc == 0)
 			rc = add_secret(o, w->name, "ca", w->ca, CA_MAX);
+		if (rc == 0)
+			rc = add_secret(o, w->name, "certificate", w->certificate, CA_MAX);
+		if (rc == 0)
+			rc = add_secret(o, w->name, "certificate_key", w->certificate_key, CREDENTIAL_MAX);
 		if (rc == 0 && json_object_set(all, w->name, o))
 			rc = ERR_NOMEM;
 		json_decref(o);

@@ -34,14 +34,16 @@ struct carrier;
 struct worker {
 	struct carrier *c;
 	const struct conf_witness *conf;
-	const char *token, *ca; /* of the secrets */
+	const char *token, *ca, *certificate, *certificate_key; /* of the secrets */
 	pthread_t thread;
 	bool runs;
 	/* under the carrier's lock */
 	int64_t has; /* entry that its newest head covers, as the recorder says */
+	bool known;  /* the recorder said so */
+	bool asked;  /* since the start */
+	uint64_t done_ns;
 	/* the thread's own */
-	bool asked; /* since the start */
-	uint64_t done_ns, not_before_ns;
+	uint64_t not_before_ns;
 	unsigned failures; /* in a row */
 };
 
@@ -107,11 +109,32 @@ static bool wait_due(struct worker *w)
 	return go;
 }
 
+/* Nobody is trusted by the system's certificates because the configured ones could not be read. */
+static int has_files(const struct worker *w, struct err *e)
+{
+	const struct conf_witness *c = w->conf;
+	const char *gone = c->ca && !w->ca                             ? c->ca
+			   : c->credential && !w->token                ? c->credential
+			   : c->certificate && !w->certificate         ? c->certificate
+			   : c->certificate_key && !w->certificate_key ? c->certificate_key
+								       : NULL;
+
+	return gone ? err_set(e, ERR_CONFIG, "%s could not be read when the carrier started", gone) : 0;
+}
+
 static int carry(struct worker *w, int64_t *out_seq, struct err *e)
 {
-	struct kind_call call = {.conf = w->conf, .token = w->token, .ca = w->ca, .home = &w->c->home};
+	struct kind_call call = {.conf = w->conf,
+				 .token = w->token,
+				 .ca = w->ca,
+				 .certificate = w->certificate,
+				 .certificate_key = w->certificate_key,
+				 .home = &w->c->home};
 	json_t *answer = NULL, *receipt = NULL;
-	int rc = home_ask(call.home, json_pack("{s:s}", "op", "head"), &answer, e);
+	int rc = has_files(w, e);
+
+	if (rc == 0)
+		rc = home_ask(call.home, json_pack("{s:s}", "op", "head"), &answer, e);
 
 	call.head = json_object_get(answer, "head");
 	if (rc == 0)
@@ -162,12 +185,12 @@ static void settle(struct worker *w, int rc, int64_t seq, uint64_t began, const 
 		log_info(NULL, "%s: has the head of entry %lld, after %u failures", w->conf->name, (long long)seq,
 			 w->failures);
 	w->failures = 0;
-	w->asked = true;
-	w->done_ns = now;
 	w->not_before_ns = now + (gap < NS_PER_SEC             ? NS_PER_SEC
 				  : gap < w->conf->interval_ns ? gap
 							       : w->conf->interval_ns);
 	pthread_mutex_lock(&w->c->lock);
+	w->asked = true;
+	w->done_ns = now;
 	w->has = seq > w->has ? seq : w->has;
 	pthread_mutex_unlock(&w->c->lock);
 }
@@ -191,6 +214,25 @@ static void *worker_main(void *arg)
 
 /* ---- the carrier */
 
+/*
+ * What an authority stamped before this start counts on, or each reload would ask it anew. It has no head that could be
+ * compared; the others are asked once.
+ */
+static void take_has(struct worker *w, const json_t *o)
+{
+	uint64_t now = clock_boot_ns();
+	int64_t age = 0;
+
+	(void)json_opt_int(o, "seq", 0, INT64_MAX, &w->has, NULL);
+	if (w->known || json_opt_int(o, "age_ns", 0, INT64_MAX, &age, NULL))
+		return;
+	w->known = true;
+	if (w->has && strcmp(w->conf->kind, "timestamp") == 0) {
+		w->asked = true;
+		w->done_ns = (uint64_t)age < now ? now - (uint64_t)age : 0;
+	}
+}
+
 static void take_news(struct carrier *c, const json_t *o)
 {
 	const json_t *each;
@@ -204,7 +246,7 @@ static void take_news(struct carrier *c, const json_t *o)
 		const char *name = json_string_value(json_object_get(each, "name"));
 		for (size_t k = 0; name && k < c->n; k++)
 			if (strcmp(c->workers[k].conf->name, name) == 0)
-				(void)json_opt_int(each, "seq", 0, INT64_MAX, &c->workers[k].has, NULL);
+				take_has(&c->workers[k], each);
 	}
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
@@ -274,7 +316,9 @@ static int start_workers(struct carrier *c, struct err *e)
 		c->workers[c->n] = (struct worker){.c = c,
 						   .conf = conf,
 						   .token = secret(c, conf->name, "credential"),
-						   .ca = secret(c, conf->name, "ca")};
+						   .ca = secret(c, conf->name, "ca"),
+						   .certificate = secret(c, conf->name, "certificate"),
+						   .certificate_key = secret(c, conf->name, "certificate_key")};
 	}
 	for (size_t i = 0; en == 0 && i < c->n; i++) {
 		en = pthread_create(&c->workers[i].thread, NULL, worker_main, &c->workers[i]);

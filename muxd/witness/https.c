@@ -25,7 +25,7 @@ static void set_up(CURL *easy, const struct https_call *c, char *fault)
 	struct curl_blob ca = {.data = (void *)(uintptr_t)c->ca, .len = c->ca ? strlen(c->ca) : 0};
 
 	(void)curl_easy_setopt(easy, CURLOPT_URL, c->url);
-	(void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+	(void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, c->plain ? "https,http" : "https");
 	(void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	(void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -50,8 +50,11 @@ static int add_header(struct curl_slist **list, const char *text)
 
 static int headers(const struct https_call *c, struct curl_slist **out, struct err *e)
 {
-	char *bearer = NULL;
-	int rc = add_header(out, "Content-Type: application/json");
+	char *bearer = NULL, type[128];
+	int rc;
+
+	snprintf(type, sizeof type, "Content-Type: %s", c->type ? c->type : "application/json");
+	rc = add_header(out, type);
 
 	if (rc == 0)
 		rc = add_header(out, "Expect:");
@@ -73,7 +76,7 @@ static int perform(CURL *easy, const struct https_call *c, struct buf *body, lon
 	CURLcode code = curl_easy_perform(easy);
 	(void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
 	if (code == CURLE_WRITE_ERROR)
-		return err_set(e, ERR_TOO_LARGE, "%s: its answer is larger than %d bytes", c->url, HTTPS_ANSWER_MAX);
+		return err_set(e, ERR_TOO_LARGE, "%s: its answer is larger than %zu bytes", c->url, body->max);
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		return err_set(e, ERR_TIMEOUT, "%s: no answer in time", c->url);
 	if (code != CURLE_OK)
@@ -82,30 +85,40 @@ static int perform(CURL *easy, const struct https_call *c, struct buf *body, lon
 	return 0;
 }
 
-int https_do(const struct https_call *c, long *out_status, json_t **out, struct err *e)
+int https_bytes(const struct https_call *c, long *out_status, struct buf *out, struct err *e)
 {
 	CURL *easy = curl_easy_init();
 	struct curl_slist *list = NULL;
 	char *text = c->body ? json_text(c->body) : NULL;
-	json_t *answer = NULL;
-	struct buf body;
 	int rc = easy && (text || !c->body) ? headers(c, &list, e) : err_set(e, ERR_NOMEM, "no memory for an exchange");
 
-	buf_init(&body, HTTPS_ANSWER_MAX);
 	if (rc == 0) {
 		(void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list);
-		if (text)
-			(void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, text);
-		rc = perform(easy, c, &body, out_status, e);
+		if (text || c->bytes) {
+			(void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)(text ? strlen(text) : c->bytes_n));
+			(void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, text ? text : c->bytes);
+		}
+		rc = perform(easy, c, out, out_status, e);
 	}
+	curl_slist_free_all(list);
+	curl_easy_cleanup(easy);
+	free(text);
+	return rc;
+}
+
+int https_do(const struct https_call *c, long *out_status, json_t **out, struct err *e)
+{
+	json_t *answer = NULL;
+	struct buf body;
+	int rc;
+
+	buf_init(&body, HTTPS_ANSWER_MAX);
+	rc = https_bytes(c, out_status, &body, e);
 	if (rc == 0) {
 		(void)json_parse(buf_ptr(&body), buf_len(&body), HTTPS_ANSWER_MAX, &answer, NULL);
 		*out = json_is_object(answer) ? json_incref(answer) : NULL;
 	}
 	json_decref(answer);
 	buf_finish(&body);
-	curl_slist_free_all(list);
-	curl_easy_cleanup(easy);
-	free(text);
 	return rc;
 }

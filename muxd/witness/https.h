@@ -8,6 +8,7 @@
 
 #include "muxd/base/json.h"
 
+struct buf;
 struct err;
 
 #define HTTPS_ANSWER_MAX (1024 * 1024)
@@ -16,7 +17,11 @@ struct https_call {
 	const char *url;
 	const char *token;  /* bearer; NULL */
 	const char *ca;     /* PEM text; NULL: the system's */
-	const json_t *body; /* POST; NULL: GET */
+	const json_t *body; /* POST; NULL: GET, or bytes */
+	const void *bytes;  /* POST of those; NULL: none */
+	size_t bytes_n;
+	const char *type; /* of the bytes */
+	bool plain;       /* http will do as well: what comes back is signed */
 	uint64_t timeout_ns;
 };
 
@@ -24,5 +29,7 @@ struct https_call {
 int https_setup(struct err *e);
 /* *out: the answer's object, NULL when it is none; the caller's. A status is no error here. */
 int https_do(const struct https_call *c, long *out_status, json_t **out, struct err *e);
+/* The same with whatever comes back, into out, whose limit counts. */
+int https_bytes(const struct https_call *c, long *out_status, struct buf *out, struct err *e);
 
 #endif

@@ -16,8 +16,9 @@ struct home;
 /* Borrowed. */
 struct kind_call {
 	const struct conf_witness *conf;
-	const char *token; /* what its credential file holds; NULL */
-	const char *ca;    /* certificates, PEM; NULL: the system's */
+	const char *token;                         /* what its credential file holds; NULL */
+	const char *ca;                            /* certificates, PEM; NULL: the system's */
+	const char *certificate, *certificate_key; /* its own, PEM; NULL: none */
 	struct home *home;
 	const json_t *head; /* as muxctl head prints it */
 	int64_t seq;        /* of it */
@@ -28,6 +29,6 @@ typedef int kind_send(const struct kind_call *c, json_t **out, struct err *e);
 /* NULL: no such kind. */
 kind_send *kind_find(const char *name);
 
-kind_send kind_file_send, kind_https_send, kind_muxd_send;
+kind_send kind_file_send, kind_https_send, kind_muxd_send, kind_syslog_send, kind_timestamp_send;
 
 #endif

@@ -288,6 +288,16 @@ static void configuration_is_checked(void **state)
 	    {"witnesses:\n  - {name: a, kind: file, path: x}\n", "absolute"},
 	    {"witnesses:\n  - {name: a, kind: file, path: /x, interval: 10s, refuse_after: 5s}\n", "refuse_after"},
 	    {"witnesses:\n  - {name: a, kind: file, path: /x}\n  - {name: a, kind: file, path: /y}\n", "twice"},
+	    {"witnesses:\n  - {name: a, kind: other, path: /x}\n", "none of file, https"},
+	    {"witnesses:\n  - {name: a, kind: [x]}\n", "kind"},
+	    {"witnesses:\n  - {name: a, kind: file, path: /x, tsa_ca: /y}\n", "goes without tsa_ca"},
+	    {"witnesses:\n  - {name: a, kind: syslog, address: \"h:6514\"}\n", "goes with ca"},
+	    {"witnesses:\n  - {name: a, kind: syslog, address: h, ca: /x}\n", "HOST:PORT"},
+	    {"witnesses:\n  - {name: a, kind: syslog, address: \"a:b:1\", ca: /x}\n", "HOST:PORT"},
+	    {"witnesses:\n  - {name: a, kind: syslog, address: \"h:65536\", ca: /x}\n", "HOST:PORT"},
+	    {"witnesses:\n  - {name: a, kind: syslog, address: \"h:1\", ca: /x, certificate: /y}\n", "go together"},
+	    {"witnesses:\n  - {name: a, kind: timestamp, url: \"http://x\"}\n", "goes with tsa_ca"},
+	    {"witnesses:\n  - {name: a, kind: timestamp, url: \"ftp://x\", tsa_ca: /x}\n", "https://"},
 	    {"witness:\n  pushers:\n    - {name: a, log_id: x, keys: []}\n", "log id"},
 	};
 

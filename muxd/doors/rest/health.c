@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Of each its name, state and lag: who may look here is not asked. */
+/* Of each its name, state, lag and what its receipts say: who may look here is not asked. */
 static json_t *witnesses_brief(const json_t *list)
 {
 	json_t *out = json_array();
@@ -12,9 +12,10 @@ static json_t *witnesses_brief(const json_t *list)
 
 	json_array_foreach(list, i, each)
 	{
-		json_array_append_new(out, json_pack("{s:O?,s:O?,s:O?}", "name", json_object_get(each, "name"), "state",
-						     json_object_get(each, "state"), "lag_seconds",
-						     json_object_get(each, "lag_seconds")));
+		json_array_append_new(out, json_pack("{s:O?,s:O?,s:O?,s:O?}", "name", json_object_get(each, "name"),
+						     "state", json_object_get(each, "state"), "lag_seconds",
+						     json_object_get(each, "lag_seconds"), "proof",
+						     json_object_get(each, "proof")));
 	}
 	return out;
 }
