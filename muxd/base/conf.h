@@ -51,8 +51,11 @@ struct conf_witness {
 	char *tsa_ca;     /* timestamp: certificates that the signer's may hang on, a PEM file */
 	char *certificate, *certificate_key; /* PEM files with which this side shows itself; NULL: none */
 	char *credential;                    /* a file: a bearer token; NULL: none */
+	char *region;                        /* s3 */
+	char *lock_mode;                     /* s3: compliance, governance; NULL: compliance */
 	char *key; /* base64url, of its receipts; NULL: they are taken at the carrier's word */
 	uint64_t interval_ns, timeout_ns;
+	uint64_t lock_ns;         /* s3: how long each head is kept from deletion */
 	uint64_t refuse_after_ns; /* 0: never */
 	bool on_seal;
 };

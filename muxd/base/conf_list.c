@@ -416,6 +416,12 @@ static int read_witness_fields(struct conf_reader *r, const yaml_node_t *n, stru
 	for (size_t i = 0; rc == 0 && i < sizeof files / sizeof files[0]; i++)
 		rc = field_text(r, n, files[i].what, files[i].what + 11, conf_check_file, files[i].out);
 	if (rc == 0)
+		rc = field_text(r, n, "witnesses: region", "region", conf_check_region, &w->region);
+	if (rc == 0)
+		rc = field_copy(r, n, "witnesses: lock_mode", "lock_mode", "compliance|governance", &w->lock_mode);
+	if (rc == 0)
+		rc = field_duration(r, n, "witnesses: lock", "lock", &w->lock_ns);
+	if (rc == 0)
 		rc = field_text(r, n, "witnesses: key", "key", conf_check_record_key, &w->key);
 	if (rc == 0)
 		rc = field_duration(r, n, "witnesses: interval", "interval", &w->interval_ns);
@@ -448,7 +454,7 @@ static int read_witness(struct conf_reader *r, const yaml_node_t *n)
 	struct conf_witness w = {.interval_ns = 60 * NS_PER_SEC, .timeout_ns = 10 * NS_PER_SEC, .on_seal = true};
 	int rc = check_fields(r, n, "witnesses",
 			      "name|kind|path|url|address|server_name|ca|tsa_ca|credential|certificate|"
-			      "certificate_key|key|interval|timeout|on_seal|refuse_after");
+			      "certificate_key|region|lock|lock_mode|key|interval|timeout|on_seal|refuse_after");
 
 	/* Authorities count what they are asked. */
 	if (rc == 0 && (kind = field(r, n, "kind")) != NULL && conf_scalar(kind) &&

@@ -309,8 +309,8 @@ static const struct conf_key keys[] = {
      "Agents that do otherwise: agent (a name, or the beginning of names and *), idle_ttl, ttl, ttl_action, "
      "hold_attached, at_rest. The first entry that fits counts."},
     {"witnesses", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
-     "Whom the record's signed heads are carried to: name, kind (file, https, muxd, syslog, timestamp), path, url or "
-     "address, server_name, ca, tsa_ca, credential (a file with a bearer token), certificate, certificate_key, key "
+     "Whom the record's signed heads are carried to: name, kind (file, https, muxd, syslog, timestamp, s3), path, url or "
+     "address, server_name, ca, tsa_ca, credential (a file with a bearer token), certificate, certificate_key, region, lock, lock_mode, key "
      "(of its receipts), interval, timeout, on_seal, refuse_after."},
     {"witness.pushers", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "Other daemons whose heads this one keeps and countersigns: name, log_id, keys (public record keys)."},

@@ -58,6 +58,7 @@ int conf_check_https(const char *value, struct err *e);
 int conf_check_http(const char *value, struct err *e);    /* or https */
 int conf_check_address(const char *value, struct err *e); /* HOST:PORT */
 int conf_check_host_name(const char *value, struct err *e);
+int conf_check_region(const char *value, struct err *e);
 int conf_check_file(const char *value, struct err *e);       /* an absolute path */
 int conf_check_record_key(const char *value, struct err *e); /* 32 bytes as base64url */
 int conf_check_log_id(const char *value, struct err *e);

@@ -117,10 +117,11 @@ static json_t *witness_of(const struct conf *c, size_t i)
 {
 	const struct conf_witness *w = &c->witnesses[i];
 
-	return json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:b,s:o}", "name", w->name, "kind",
-			 w->kind, "path", w->path, "url", string_of(w->url), "address", w->address, "server_name",
-			 w->name_there, "ca", w->ca, "tsa_ca", w->tsa_ca, "credential", w->credential, "certificate",
-			 w->certificate, "certificate_key", w->certificate_key, "key", w->key, "interval",
+	return json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:b,s:o}", "name",
+			 w->name, "kind", w->kind, "path", w->path, "url", string_of(w->url), "address", w->address,
+			 "server_name", w->name_there, "ca", w->ca, "tsa_ca", w->tsa_ca, "credential", w->credential,
+			 "certificate", w->certificate, "certificate_key", w->certificate_key, "region", w->region,
+			 "lock_mode", w->lock_mode, "key", w->key, "lock", duration_of(w->lock_ns), "interval",
 			 duration_of(w->interval_ns), "timeout", duration_of(w->timeout_ns), "on_seal", (int)w->on_seal,
 			 "refuse_after", duration_of(w->refuse_after_ns));
 }

@@ -1,6 +1,7 @@
 /* Values of witnesses and witness.pushers. */
 #include "muxd/base/conf_table.h"
 
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/ids.h"
 #include "muxd/base/json.h"
@@ -23,11 +24,12 @@ int conf_check_witness_name(const char *value, struct err *e)
 	return 0;
 }
 
-#define FIELDS 9
+#define FIELDS 11
 
 /* What an entry of witnesses may hold beside what all have, in the order of field_of(). */
-static const char *const fields[FIELDS] = {"path",   "url",        "address",     "server_name",    "ca",
-					   "tsa_ca", "credential", "certificate", "certificate_key"};
+static const char *const fields[FIELDS] = {"path",     "url",        "address",     "server_name",     "ca",
+					   "tsa_ca",   "credential", "certificate", "certificate_key", "region",
+					   "lock_mode"};
 
 static const struct kind {
 	const char *name;
@@ -40,6 +42,7 @@ static const struct kind {
     {"muxd", "|url|key|", "|ca|credential|", "countersigned"},
     {"syslog", "|address|ca|", "|server_name|certificate|certificate_key|", "sent"},
     {"timestamp", "|url|tsa_ca|", "|ca|credential|", "timestamped"},
+    {"s3", "|url|region|credential|", "|ca|lock_mode|", "locked"},
 };
 
 static const struct kind *find_kind(const char *name)
@@ -52,7 +55,7 @@ static const struct kind *find_kind(const char *name)
 
 int conf_check_witness_kind(const char *value, struct err *e)
 {
-	return find_kind(value) ? 0 : err_set(e, ERR_CONFIG, "is none of file, https, muxd, syslog and timestamp");
+	return find_kind(value) ? 0 : err_set(e, ERR_CONFIG, "is none of file, https, muxd, syslog, timestamp and s3");
 }
 
 const char *conf_witness_proof(const char *kind)
@@ -75,8 +78,9 @@ static bool listed(const char *list, const char *word)
 
 int conf_check_witness(const struct conf_witness *w, struct err *e)
 {
-	const char *const values[FIELDS] = {w->path,   w->url,        w->address,     w->name_there,     w->ca,
-					    w->tsa_ca, w->credential, w->certificate, w->certificate_key};
+	const char *const values[FIELDS] = {w->path,     w->url,        w->address,     w->name_there,      w->ca,
+					    w->tsa_ca,   w->credential, w->certificate, w->certificate_key, w->region,
+					    w->lock_mode};
 	const struct kind *k = find_kind(w->kind);
 
 	for (size_t i = 0; i < FIELDS; i++) {
@@ -89,6 +93,8 @@ int conf_check_witness(const struct conf_witness *w, struct err *e)
 		return err_set(e, ERR_CONFIG, "kind %s needs the key of its receipts", w->kind);
 	if (w->key && !listed(k->needs, "key") && !listed(k->may, "key"))
 		return err_set(e, ERR_CONFIG, "kind %s goes without key", w->kind);
+	if (strcmp(w->kind, "s3") == 0 ? w->lock_ns < 24 * 3600 * NS_PER_SEC : w->lock_ns != 0)
+		return err_set(e, ERR_CONFIG, "kind s3 goes with lock, of a day at least, and no other does");
 	if (!w->certificate != !w->certificate_key)
 		return err_set(e, ERR_CONFIG, "certificate and certificate_key go together");
 	if (w->url && strncmp(w->url, "https://", 8) != 0 && strcmp(w->kind, "timestamp") != 0)
@@ -118,6 +124,15 @@ int conf_check_host_name(const char *value, struct err *e)
 	return value[0] && strlen(value) < 254 && !strpbrk(value, " \t\r\n\"/@#")
 		   ? 0
 		   : err_set(e, ERR_CONFIG, "is no name of a host");
+}
+
+int conf_check_region(const char *value, struct err *e)
+{
+	size_t n = strlen(value);
+
+	return n && n < 64 && strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == n
+		   ? 0
+		   : err_set(e, ERR_CONFIG, "is no region: letters, digits and dashes");
 }
 
 int conf_check_http(const char *value, struct err *e)
@@ -201,6 +216,8 @@ void conf_witness_finish(struct conf_witness *w)
 	free(w->certificate);
 	free(w->certificate_key);
 	free(w->credential);
+	free(w->region);
+	free(w->lock_mode);
 	free(w->key);
 	*w = (struct conf_witness){0};
 }

@@ -56,7 +56,7 @@ static int headers(const struct https_call *c, struct curl_slist **out, struct e
 	snprintf(type, sizeof type, "Content-Type: %s", c->type ? c->type : "application/json");
 	rc = add_header(out, type);
 
-	if (rc == 0)
+	if (rc == 0 && !c->sigv4) /* libcurl would sign it, and send nothing; it waits for bodies over 1 MiB alone */
 		rc = add_header(out, "Expect:");
 	if (rc == 0 && c->token) {
 		rc = asprintf(&bearer, "Authorization: Bearer %s", c->token) < 0 ? ERR_NOMEM : add_header(out, bearer);
@@ -64,7 +64,31 @@ static int headers(const struct https_call *c, struct curl_slist **out, struct e
 			explicit_bzero(bearer, strlen(bearer));
 		free(bearer);
 	}
+	for (size_t i = 0; rc == 0 && c->headers && c->headers[i]; i++)
+		rc = add_header(out, c->headers[i]);
 	return rc ? err_set(e, rc, "no memory for an exchange") : 0;
+}
+
+static void set_method(CURL *easy, const struct https_call *c)
+{
+	if (c->method && strcmp(c->method, "HEAD") == 0)
+		(void)curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+	else if (c->method)
+		(void)curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, c->method);
+	if (c->sigv4)
+		(void)curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, c->sigv4);
+	if (c->user)
+		(void)curl_easy_setopt(easy, CURLOPT_USERPWD, c->user);
+}
+
+static void take_headers(CURL *easy, const struct https_call *c)
+{
+	struct curl_header *h;
+
+	for (size_t i = 0; i < c->nwant; i++)
+		if (curl_easy_header(easy, c->want[i].name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK &&
+		    strlen(h->value) < HTTPS_HEADER_MAX)
+			strcpy(c->want[i].value, h->value);
 }
 
 static int perform(CURL *easy, const struct https_call *c, struct buf *body, long *out_status, struct err *e)
@@ -72,6 +96,7 @@ static int perform(CURL *easy, const struct https_call *c, struct buf *body, lon
 	char fault[CURL_ERROR_SIZE] = "";
 
 	set_up(easy, c, fault);
+	set_method(easy, c);
 	(void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
 	CURLcode code = curl_easy_perform(easy);
 	(void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
@@ -82,6 +107,7 @@ static int perform(CURL *easy, const struct https_call *c, struct buf *body, lon
 	if (code != CURLE_OK)
 		return err_set(e, ERR_UNAVAILABLE, "%s: %s", c->url, *fault ? fault : curl_easy_strerror(code));
 	(void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, out_status);
+	take_headers(easy, c);
 	return 0;
 }
 

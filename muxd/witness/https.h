@@ -12,16 +12,29 @@ struct buf;
 struct err;
 
 #define HTTPS_ANSWER_MAX (1024 * 1024)
+#define HTTPS_HEADER_MAX 256
+
+/* A field of the answer's head that the caller wants; value "" where there is none, or none so short. */
+struct https_header {
+	const char *name;
+	char value[HTTPS_HEADER_MAX];
+};
 
 struct https_call {
 	const char *url;
 	const char *token;  /* bearer; NULL */
 	const char *ca;     /* PEM text; NULL: the system's */
 	const json_t *body; /* POST; NULL: GET, or bytes */
-	const void *bytes;  /* POST of those; NULL: none */
+	const char *method; /* PUT or HEAD; NULL: GET or POST */
+	const void *bytes;  /* POST or PUT of those; NULL: none */
 	size_t bytes_n;
-	const char *type; /* of the bytes */
-	bool plain;       /* http will do as well: what comes back is signed */
+	const char *type;           /* of the bytes */
+	const char *sigv4;          /* "aws:amz:REGION:s3": signed that way, by `user`; NULL: not */
+	const char *user;           /* "ID:SECRET"; NULL */
+	const char *const *headers; /* more of them, NULL-terminated; NULL: none */
+	struct https_header *want;  /* NULL: none */
+	size_t nwant;
+	bool plain; /* http will do as well: what comes back is signed */
 	uint64_t timeout_ns;
 };
 
