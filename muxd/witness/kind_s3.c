@@ -148,14 +148,17 @@ static int exchange(struct put *p, const char *method, const char *url, const ch
 				  .nwant = ANSWERS,
 				  .timeout_ns = p->c->conf->timeout_ns};
 	struct buf text;
+	size_t n;
 	int rc;
 
 	for (size_t i = 0; i < ANSWERS; i++)
 		p->got[i].value[0] = '\0';
 	buf_init(&text, HTTPS_ANSWER_MAX);
 	rc = https_bytes(&call, out_status, &text, e);
-	snprintf(answer, size, "%.*s", (int)(buf_len(&text) < size ? buf_len(&text) : size - 1),
-		 (const char *)buf_ptr(&text));
+	n = buf_len(&text) < size ? buf_len(&text) : size - 1;
+	if (n)
+		memcpy(answer, buf_ptr(&text), n);
+	answer[n] = '\0';
 	buf_finish(&text);
 	return rc;
 }
