@@ -2,7 +2,7 @@
 """hostile.py STATE AGENT MUXCTL: a rounds-only agent that tries to fill everything at once: sessions, descriptors, memory, disk,
 ring, processors, processes. Staff opens a terminal by SSH every second all the while, and a minute after everything is as before.
 
-MINUTE: seconds of the attack (20). FORK=1: a fork bomb as well. MEMORY=0: without programs that take all memory. SEED. AFTER: seconds until everything has to be as before (60).
+MINUTE: seconds of the attack (20). FORK=1: a fork bomb as well. MEMORY=0: without programs that take all memory. SEED. CROWD_BYTES: what each of a crowd holds. AFTER: seconds until everything has to be as before (60).
 TOKENS: a file with two lines, the token of the agent and that of staff."""
 import http.client, json, os, random, re, select, ssl, statistics, subprocess, sys, threading, time
 
@@ -11,6 +11,7 @@ MINUTE = float(os.environ.get("MINUTE", "20"))
 FORK = os.environ.get("FORK", "0") == "1"
 AFTER = float(os.environ.get("AFTER", "60"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
+CROWD_BYTES = os.environ.get("CROWD_BYTES", "1000000")
 ATTACKS = os.environ.get("ATTACKS", "").split()
 # Seconds until a terminal's first byte, of 19 in 20; none may take five times as long. A machine that is busy with other things
 # before the attack begins is given three times as long, which is said.
@@ -73,7 +74,7 @@ attacks = {
     "texts": lambda: {"argv": ["é" * rng.randrange(100, 200)]},  # no such program, in a text that is cut
     "descriptors": sh("ulimit -n $(ulimit -Hn); i=3; while eval \"exec $i</dev/null\" 2>/dev/null; do i=$((i+1)); done; sleep 3600"),
     "memory": sh("tail /dev/zero"),
-    "crowd": sh("n=0; while [ $n -lt 60 ]; do (x=$(printf %1000000s x); while :; do sleep 3600; done) & n=$((n+1)); done; wait"),
+    "crowd": sh("n=0; while [ $n -lt 60 ]; do (x=$(printf %" + CROWD_BYTES + "s x); while :; do sleep 3600; done) & n=$((n+1)); done; wait"),
     "cache": sh("[ -e /workspace/big ] || head -c 400000000 /dev/zero >/workspace/big; while :; do cat /workspace/big >/dev/null; done"),
     "shm": sh("while :; do head -c 100000000 /dev/zero >/dev/shm/$$; sleep 1; done"),
     "kept": sh("head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2; sleep 3600"),
