@@ -121,7 +121,7 @@ RECORDER = {
     "hold.release": op(about="pool", needs="admin", body={"hold": ABSENT, **REASON}),
     "retention.apply": op(about="pool", needs="admin", body=REASON),
     # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
-    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN), "digests": op(OPEN),
+    "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "snapshot": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN), "digests": op(OPEN),
     "carrier": op(OPEN), "witnesses": op(OPEN), "keep": op(OPEN, body={"question": {}}), "kept": op(OPEN, body={"log_id": ABSENT}),
     "audit.head": op(about="record list", needs="replay", event="record.read"),
     "head": op(OPEN), "status": op(OPEN), "flush": op(OPEN, body={"timeout_ms": 5000}),
