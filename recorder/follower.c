@@ -8,6 +8,7 @@ struct follower {
 	int dir_fd;
 	struct segment_reader *r; /* NULL: open `at` first */
 	struct index_cursor at;
+	uint64_t unread; /* lsn up to which this segment was passed over: clock records in it may count; 0: none */
 	int64_t wall_minus_boot;
 	struct id boot;
 };
@@ -61,8 +62,11 @@ static int follower_open(struct follower *f, struct err *e)
 	const struct segment_header *h = segment_reader_header(f->r);
 	f->wall_minus_boot = h->wall_ns - (int64_t)h->boot_ns;
 	f->boot = h->boot;
-	if (number == f->at.segment && f->at.offset > SEGMENT_HEADER)
+	f->unread = 0;
+	if (number == f->at.segment && f->at.offset > SEGMENT_HEADER) {
 		segment_reader_seek(f->r, f->at.offset, f->at.lsn);
+		f->unread = f->at.lsn;
+	}
 	f->at.segment = number;
 	f->at.offset = segment_reader_offset(f->r);
 	f->at.lsn = segment_reader_lsn(f->r);
@@ -86,7 +90,27 @@ static void follower_clock(struct follower *f, const struct ring_record *rec)
 		return;
 	if (json_need_int(o, "wall_ns", 0, INT64_MAX, &wall, NULL) == 0)
 		f->wall_minus_boot = wall - (int64_t)rec->boot_ns;
+	f->unread = 0;
 	json_decref(o);
+}
+
+/*
+ * A time follows from the segments, wherever reading began: an entry that is read once more has the time that it had.
+ * Behind a place that cannot be read no clock record is found.
+ */
+static void follower_catch_up(struct follower *f)
+{
+	struct segment_reader *r;
+	struct segment_record sr;
+	uint64_t until = f->unread;
+
+	f->unread = 0;
+	if (segment_reader_create(f->dir_fd, f->at.segment, &r, NULL))
+		return;
+	while (segment_reader_lsn(r) < until && segment_read(r, UINT64_MAX, &sr, NULL) == 1)
+		if (sr.rec.type == RING_CLOCK)
+			follower_clock(f, &sr.rec);
+	segment_reader_destroy(r);
 }
 
 int follower_read(struct follower *f, const struct segment_tail *until, struct segment_record *out, struct err *e)
@@ -125,8 +149,10 @@ void follower_cursor(const struct follower *f, struct index_cursor *out)
 	*out = f->at;
 }
 
-int64_t follower_wall_ns(const struct follower *f, uint64_t boot_ns)
+int64_t follower_wall_ns(struct follower *f, uint64_t boot_ns)
 {
+	if (f->unread)
+		follower_catch_up(f);
 	return (int64_t)boot_ns + f->wall_minus_boot;
 }
 

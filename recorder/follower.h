@@ -3,7 +3,8 @@
  *
  * Owned by its maker; sees only what lies before the tail it is given (normally
  * the durable one). Also keeps the wall clock that belongs to the records: it
- * follows each segment's header and the RING_CLOCK records on the way.
+ * follows each segment's header and the RING_CLOCK records on the way, and those
+ * between the header and the place where reading began: it does not depend on that place.
  */
 #ifndef RECORDER_FOLLOWER_H
 #define RECORDER_FOLLOWER_H
@@ -22,7 +23,7 @@ int follower_read(struct follower *f, const struct segment_tail *until, struct s
 void follower_skip(struct follower *f, const struct segment_tail *until);
 /* Place of the next record. */
 void follower_cursor(const struct follower *f, struct index_cursor *out);
-int64_t follower_wall_ns(const struct follower *f, uint64_t boot_ns);
+int64_t follower_wall_ns(struct follower *f, uint64_t boot_ns);
 /* The segment that holds the last record; 0 before the first. */
 uint64_t follower_segment(const struct follower *f);
 const struct id *follower_boot(const struct follower *f);
