@@ -105,6 +105,8 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 	if (rc == 0)
 		rc = cut_retain_start(c, e);
 	if (rc) {
+		if (index_damaged(c->index))
+			cutter_index_lost(c);
 		cutter_destroy(c);
 		return rc;
 	}
@@ -273,7 +275,7 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 
 	pthread_mutex_lock(&c->turn);
 	if (c->failed) {
-		if (clock_boot_ns() < c->retry_ns)
+		if (clock_boot_ns() < c->retry_ns || atomic_load(&c->index_lost))
 			goto out;
 		rc = cut_restore(c, &e);
 		c->failed = rc != 0;
@@ -282,10 +284,14 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 		rc = step_inside(c, &more, &e);
 	if (rc) {
 		step_failed(c, &e);
+		if (index_damaged(c->index))
+			cutter_index_lost(c);
 		goto out;
 	}
 	if (!more)
 		cut_compare(c, &more);
+	if (index_damaged(c->index))
+		cutter_index_lost(c);
 	tell_progress(c, more ? "busy" : "idle");
 	live_forget_ended(c->p.live, c->consumed);
 	pause = more ? 0 : pause_of(c);
@@ -349,10 +355,19 @@ int cutter_start(struct cutter *c, struct err *e)
 	return en ? err_sys(e, en, "cannot start a thread") : 0;
 }
 
-void cutter_stop(struct cutter *c)
+static void last_checkpoint(struct cutter *c)
 {
 	struct err e = {0};
 
+	if (index_begin(c->index, &e) || cut_checkpoint(c, &e) || chain_sign_head(c->chain, clock_wall_ns(), &e)) {
+		index_rollback(c->index);
+		log_warn(NULL, "the last checkpoint could not be stored, the next start reads more again: %s",
+			 e.message);
+	}
+}
+
+void cutter_stop(struct cutter *c)
+{
 	atomic_store(&c->stopping, true);
 	if (c->idle_runs)
 		pthread_join(c->idle, NULL);
@@ -360,13 +375,11 @@ void cutter_stop(struct cutter *c)
 		pthread_join(c->helper, NULL);
 	bool ran = c->idle_runs;
 	c->idle_runs = c->helper_runs = false;
-	if (!ran || c->failed || !c->follower)
-		return;
-	if (index_begin(c->index, &e) || cut_checkpoint(c, &e) || chain_sign_head(c->chain, clock_wall_ns(), &e)) {
-		index_rollback(c->index);
-		log_warn(NULL, "the last checkpoint could not be stored, the next start reads more again: %s",
-			 e.message);
-	}
+	/* Whoever draws keyframes or looks for commands still asks, over the same connection. */
+	pthread_mutex_lock(&c->turn);
+	if (ran && !c->failed && c->follower && !atomic_load(&c->index_lost))
+		last_checkpoint(c);
+	pthread_mutex_unlock(&c->turn);
 }
 
 void cutter_destroy(struct cutter *c)

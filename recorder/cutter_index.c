@@ -5,6 +5,7 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "recorder/cutter_state.h"
+#include "recorder/index_rebuild.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -97,6 +98,22 @@ void cut_compare(struct cutter *c, bool *out_more)
 	c->compare_ns = clock_boot_ns() + COMPARE_AGAIN_NS;
 	atomic_store(&c->compare_wanted, true);
 	*out_more = false;
+}
+
+void cutter_index_lost(struct cutter *c)
+{
+	struct err e = {0};
+
+	if (atomic_exchange(&c->index_lost, true))
+		return;
+	log_error(NULL, "audit.db is damaged: the recorder starts again and makes it again from the record");
+	if (index_condemn(c->dir, &e))
+		log_error(NULL, "%s: the next start finds the damage by its check alone", e.message);
+}
+
+bool cutter_lost_index(const struct cutter *c)
+{
+	return atomic_load(&c->index_lost);
 }
 
 int cutter_compare(struct cutter *c, bool suspect, uint64_t timeout_ns)

@@ -106,6 +106,7 @@ struct cutter {
 	uint64_t compare_ns; /* not before: it failed */
 	uint64_t compared;   /* how often that came to its end */
 	atomic_bool compare_wanted;
+	atomic_bool index_lost;      /* SQLite found it damaged */
 	_Atomic uint64_t staff_seal; /* entry of the newest seal of a staff session */
 	atomic_uint waiters;
 	atomic_bool stopping;

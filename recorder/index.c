@@ -49,6 +49,8 @@ int index_error(struct index *ix, int rc, struct err *e)
 		return err_set(e, ERR_DISK_FULL, "audit.db: %s", what);
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
+		if (ix)
+			ix->damaged = true;
 		return err_set(e, ERR_CORRUPT, "audit.db: %s", what);
 	case SQLITE_NOMEM:
 		return err_set(e, ERR_NOMEM, "audit.db: %s", what);
@@ -147,6 +149,11 @@ int index_open(const char *path, struct index **out, struct err *e)
 	}
 	*out = ix;
 	return 0;
+}
+
+bool index_damaged(const struct index *ix)
+{
+	return ix->damaged;
 }
 
 bool index_complete(const struct index *ix)

@@ -4,7 +4,8 @@
  * Derived from the segments by the cutter, which is its only writer; it can be
  * made again from sealed recordings, chain log and segments (index_rebuild). One
  * struct index is one connection: the cutter has the writing one, each reader
- * makes its own with index_open_reader(). Not thread-safe.
+ * makes its own with index_open_reader(). Not thread-safe: two threads on one connection write pages
+ * over each other in the file; the cutter's belongs to whoever has its turn.
  *
  * The writer's place in the log (index_cursor) is stored in the same
  * transaction as the builders' checkpoints, so after a crash both go on from one
@@ -67,6 +68,8 @@ int index_put_key(struct index *ix, struct err *e);
 uint64_t index_take_unsound(struct index *ix);
 /* Has another connection written to it since this was last asked? For the writer, which is alone. */
 bool index_written_by_others(struct index *ix);
+/* SQLite found the file damaged, in any statement since it was opened. */
+bool index_damaged(const struct index *ix);
 /* Does it hold what the record held when it was made? A new one says so in the transaction that fills it. */
 bool index_complete(const struct index *ix);
 int index_put_complete(struct index *ix, struct err *e);

@@ -65,7 +65,7 @@ enum index_sql {
 struct index {
 	sqlite3 *db;
 	sqlite3_stmt *stmts[INDEX_SQL_COUNT];
-	bool complete;
+	bool complete, damaged;
 	bool keyed, key_is_new;     /* new: no row has its code yet, or all of them another */
 	struct digest inner, outer; /* HMAC-SHA-256 behind its pads */
 	uint64_t unsound;           /* rows met whose code does not fit */

@@ -336,15 +336,39 @@ static int check_age(struct index *ix, const char *dir, struct err *e)
 		     : 0;
 }
 
+static int mark_path(const char *dir, char out[PATH_MAX], struct err *e)
+{
+	return (size_t)snprintf(out, PATH_MAX, "%s/audit.db.damaged", dir) < PATH_MAX
+		   ? 0
+		   : err_set(e, ERR_INVAL, "the path of the record is too long");
+}
+
+int index_condemn(const char *dir, struct err *e)
+{
+	char path[PATH_MAX];
+	int rc = mark_path(dir, path, e);
+
+	if (rc)
+		return rc;
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(e, errno, "cannot write %s", path);
+	close(fd);
+	return 0;
+}
+
 int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct index_progress *p, struct index **out,
 			  struct err *e)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], mark[PATH_MAX];
 	struct index *ix = NULL;
+	int rc = mark_path(dir, mark, e);
 
+	if (rc)
+		return rc;
 	if ((size_t)snprintf(path, sizeof(path), "%s/audit.db", dir) >= sizeof(path) - 64)
 		return err_set(e, ERR_INVAL, "the path of the record is too long");
-	int rc = index_open(path, &ix, e);
+	rc = access(mark, F_OK) == 0 ? err_set(e, ERR_CORRUPT, "it was found at work") : index_open(path, &ix, e);
 	if (rc == 0)
 		rc = index_check(ix, e);
 	if (rc == 0 && index_complete(ix))
@@ -354,6 +378,8 @@ int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct inde
 		index_close(ix);
 		ix = NULL;
 		rc = set_aside(path, e);
+		if (rc == 0 && unlink(mark) < 0 && errno != ENOENT)
+			rc = err_sys(e, errno, "cannot remove %s", mark);
 		if (rc == 0)
 			rc = index_open(path, &ix, e);
 	}

@@ -1,7 +1,7 @@
 /*
  * index_rebuild.h - audit.db anew, from sealed recordings and the chain log.
  *
- * For the day on which SQLite finds its file damaged: the database is derived,
+ * For the day on which SQLite finds its file damaged, at the start or at work: the database is derived,
  * the record is not. Sessions that were open are cut again from the segments.
  */
 #ifndef RECORDER_INDEX_REBUILD_H
@@ -22,5 +22,7 @@ struct index_progress {
  */
 int index_open_or_rebuild(const char *dir, const uint8_t *key, const struct index_progress *p, struct index **out,
 			  struct err *e);
+/* SQLite found it damaged at work: the next index_open_or_rebuild() makes it again, whatever its check finds. */
+int index_condemn(const char *dir, struct err *e);
 
 #endif

@@ -396,6 +396,8 @@ static int process_start(struct process *p, struct err *e)
 	rc = live_create(&p->live) || alarms_create(&p->alarms) ? err_set(e, ERR_NOMEM, "out of memory")
 								: start_drain(p, ix, e);
 	if (rc) {
+		if (index_damaged(ix))
+			(void)index_condemn(p->start.dir, NULL);
 		index_close(ix);
 		return rc;
 	}
@@ -564,6 +566,8 @@ static void process_loop(struct process *p)
 		if (n > 0 && pfd[0].revents)
 			process_ipc(p);
 		lost_check(&p->lost);
+		if (cutter_lost_index(p->cutter))
+			process_set_state(p, PROCESS_STOPPING);
 		if (tell_alarms(p, &e))
 			log_error(NULL, "the monitor cannot be told what is wrong: %s", e.message);
 		witnesses_tick(p->witnesses);
@@ -636,6 +640,7 @@ int process_run(int ipc_fd)
 	} else {
 		process_set_state(&p, PROCESS_RUNNING);
 		process_loop(&p);
+		rc = cutter_lost_index(p.cutter) ? ERR_CORRUPT : 0;
 	}
 	process_finish(&p);
 	return rc ? err_exit_code(rc) : 0;

@@ -146,7 +146,12 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 			/* who asks is known before there is anything to look at, or the hub would ask for itself alone
 			 */
 			rc = ops[i].op == service_hub ? 0 : conn_index(c, e);
-			return rc ? rc : ops[i].op(c, request, e);
+			bool damaged = rc == ERR_CORRUPT;
+			if (rc == 0)
+				rc = ops[i].op(c, request, e);
+			if (damaged || (c->index && index_damaged(c->index)))
+				cutter_index_lost(c->s->p.cutter);
+			return rc;
 		}
 	}
 	return err_set(e, ERR_INVAL, "op: the recorder does not know this question");

@@ -1,5 +1,9 @@
 /* Cutting: recordings whatever happens to segments, disk and journal meanwhile; reading them at any time. */
+#include "recorder/commander.h"
+#include "recorder/cutter_state.h"
 #include "tests/lib/cutter_rig.h"
+
+#include <dirent.h>
 
 static void long_session_outlives_its_segments(void **state)
 {
@@ -300,17 +304,134 @@ static void old_recordings_leave_a_tombstone(void **state)
 	assert_int_equal(sum.missing, 0);
 }
 
+/* ---- whoever uses the cutter's connection to audit.db has its turn: SQLite is told that nobody else does */
+
+static const struct id some = {{1}};
+
+static void ask_stop(struct place *p)
+{
+	cutter_stop(p->cutter);
+}
+
+static void ask_told(struct place *p)
+{
+	struct commander_told told;
+
+	(void)cutter_commands_told(p->cutter, &some, &told, NULL);
+}
+
+static void ask_due(struct place *p)
+{
+	struct id due[4];
+
+	(void)cutter_commands_due(p->cutter, due, 4);
+}
+
+static void ask_keyframes(struct place *p)
+{
+	(void)cutter_keyframes(p->cutter, &some, &(struct keyframes_digest){.n = 1}, NULL);
+}
+
+static void ask_root(struct place *p)
+{
+	char root[65];
+
+	(void)cutter_keyframes_root(p->cutter, &some, root, NULL);
+}
+
+static void ask_compare(struct place *p)
+{
+	(void)cutter_compare(p->cutter, true, 0);
+}
+
+static void ask_configure(struct place *p)
+{
+	(void)cutter_configure(p->cutter, p->conf, NULL, NULL);
+}
+
+static void ask_retention(struct place *p)
+{
+	json_decref(cutter_retention(p->cutter));
+}
+
+static void ask_head(struct place *p)
+{
+	struct chain_head head;
+
+	(void)cutter_head(p->cutter, &head, NULL);
+}
+
+struct asking {
+	struct place *p;
+	void (*ask)(struct place *p);
+	atomic_bool done;
+};
+
+static void *asking_main(void *arg)
+{
+	struct asking *a = arg;
+
+	a->ask(a->p);
+	atomic_store(&a->done, true);
+	return NULL;
+}
+
+static unsigned threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	assert_non_null(d);
+	for (const struct dirent *e; (e = readdir(d));)
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+/* Asked from another thread while this one has the turn: the answer comes behind it, and not before. */
+static void assert_waits(struct place *p, void (*ask)(struct place *p))
+{
+	struct asking a = {.p = p, .ask = ask};
+	pthread_t thread;
+
+	pthread_mutex_lock(&p->cutter->turn);
+	assert_int_equal(pthread_create(&thread, NULL, asking_main, &a), 0);
+	usleep(100 * 1000);
+	bool early = atomic_load(&a.done);
+	pthread_mutex_unlock(&p->cutter->turn);
+	pthread_join(thread, NULL);
+	assert_false(early);
+}
+
+static void the_index_is_used_by_one_at_a_time(void **state)
+{
+	static void (*const asks[])(struct place * p) = {ask_told,    ask_due,       ask_keyframes, ask_root,
+							 ask_compare, ask_configure, ask_retention, ask_head};
+	struct place *p = *state;
+	unsigned before;
+
+	start(p);
+	consumed(p, NULL);
+	for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
+		assert_waits(p, asks[i]);
+	/* Its own threads end first: what is left of the stop is the last checkpoint. */
+	before = threads();
+	atomic_store(&p->cutter->stopping, true);
+	for (int i = 0; threads() > before - 2; i++) {
+		assert_true(i < 4000);
+		usleep(5000);
+	}
+	assert_waits(p, ask_stop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CUTTER_TEST(long_session_outlives_its_segments),
-	    CUTTER_TEST(restart_goes_on_with_open_recordings),
-	    CUTTER_TEST(what_cannot_be_written_is_cut_later),
-	    CUTTER_TEST(session_without_its_open_is_kept),
-	    CUTTER_TEST(records_after_the_seal_open_nothing),
-	    CUTTER_TEST(damaged_open_recording_is_kept_and_cut_anew),
-	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),
-	    CUTTER_TEST(old_recordings_leave_a_tombstone),
+	    CUTTER_TEST(long_session_outlives_its_segments),  CUTTER_TEST(restart_goes_on_with_open_recordings),
+	    CUTTER_TEST(what_cannot_be_written_is_cut_later), CUTTER_TEST(session_without_its_open_is_kept),
+	    CUTTER_TEST(records_after_the_seal_open_nothing), CUTTER_TEST(damaged_open_recording_is_kept_and_cut_anew),
+	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),    CUTTER_TEST(old_recordings_leave_a_tombstone),
+	    CUTTER_TEST(the_index_is_used_by_one_at_a_time),
 	};
 	return cmocka_run_group_tests_name("recorder_cutter", tests, quiet, NULL);
 }

@@ -76,6 +76,85 @@ static void damaged_database_is_made_again(void **state)
 	close(fd);
 }
 
+#define PAGE 4096
+
+/* Pages of audit.db that hold rows of the audit log: meta: its first page takes the place of the page of table meta. */
+static void wrong_pages(const struct place *p, bool meta)
+{
+	char path[160], page[PAGE];
+	static const char nothing[PAGE];
+	unsigned n = 0;
+
+	snprintf(path, sizeof(path), "%s/audit.db", p->record);
+	int db = open(path, O_RDWR | O_CLOEXEC);
+	for (off_t at = PAGE; pread(db, page, PAGE, at) == PAGE; at += PAGE) {
+		if (page[0] != 0x0d)
+			continue;
+		n++;
+		assert_int_equal(pwrite(db, meta ? page : nothing, PAGE, meta ? PAGE : at), PAGE);
+		if (meta)
+			break;
+	}
+	close(db);
+	assert_true(n > 0);
+}
+
+static size_t rounds(struct place *p, int fd, struct answer *a)
+{
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	json_t *q = question("audit", token, NULL);
+
+	json_object_set_new(q, "event", json_string("round.end"));
+	ask(fd, q, a);
+	grant_token_free(token);
+	return json_array_size(a->json) - 1;
+}
+
+/* A page that is another one, found by the start; pages that are nothing, found by somebody who asks: made again. */
+static void wrong_page_is_found_and_made_again(void **state)
+{
+	static const struct id nobody;
+	struct place *p = *state;
+	struct answer a;
+	char path[160];
+	int status;
+
+	recorder_start(p);
+	int fd = ask_fd(p);
+	for (int i = 0; i < 200; i++)
+		text(p, RING_AUDIT, &nobody, "{\"event\":\"round.end\",\"principal\":\"pat\",\"agent\":\"demo\"}");
+	flush(fd, NULL);
+	close(fd);
+	assert_int_equal(recorder_end(p, 0), 0);
+	wrong_pages(p, true);
+	recorder_start(p);
+	fd = ask_fd(p);
+	assert_int_equal(rounds(p, fd, &a), 200);
+	answer_finish(&a);
+	close(fd);
+	assert_int_equal(recorder_end(p, 0), 0);
+	recorder_start(p);
+	wrong_pages(p, false);
+	fd = ask_fd(p);
+	(void)rounds(p, fd, &a);
+	answer_finish(&a);
+	close(fd);
+	for (int i = 0; waitpid(p->pid, &status, WNOHANG) == 0; i++) {
+		assert_true(i < 2000);
+		usleep(5000);
+	}
+	close(p->ipc);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0);
+	snprintf(path, sizeof(path), "%s/audit.db.damaged", p->record);
+	assert_int_equal(access(path, F_OK), 0);
+	recorder_start(p);
+	assert_int_equal(access(path, F_OK), -1);
+	fd = ask_fd(p);
+	assert_int_equal(rounds(p, fd, &a), 200);
+	answer_finish(&a);
+	close(fd);
+}
+
 static void database_that_was_not_finished_is_made_again(void **state)
 {
 	struct place *p = *state;
@@ -363,6 +442,7 @@ int main(void)
 #define RECORDER_TEST(f) cmocka_unit_test_setup_teardown(f, place_make, place_remove)
 	const struct CMUnitTest tests[] = {
 	    RECORDER_TEST(damaged_database_is_made_again),
+	    RECORDER_TEST(wrong_page_is_found_and_made_again),
 	    RECORDER_TEST(database_that_was_not_finished_is_made_again),
 	    RECORDER_TEST(killed_recorders_seal_everything_once),
 	    RECORDER_TEST(clients_that_do_not_read_hold_up_nobody),
