@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CANARIES 2
+#define CANARIES 4
 
 struct canaries {
 	pid_t pid[CANARIES]; /* 0: none */

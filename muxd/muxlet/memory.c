@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@
 #define CANARY_MOST  (16 * MIB)
 #define LOOK_LEAST   (10 * MS_NS)
 #define LOOK_MOST    (1000 * MS_NS)
-#define POOL_SHARE   32 /* of the limit: what programs have printed and nobody has taken */
+#define POOL_SHARE   256 /* of the limit: what programs have printed and nobody has taken */
+#define POOL_LEAST   MIB
 
 #ifndef SHARED_MEMORY /* a test has one of its own */
 #define SHARED_MEMORY "/dev/shm"
@@ -100,7 +102,7 @@ uint64_t memory_kept(uint64_t limit)
 
 uint64_t memory_canary(uint64_t limit)
 {
-	uint64_t bytes = memory_kept(limit) * 3 / 8;
+	uint64_t bytes = memory_kept(limit) * 3 / 4 / CANARIES;
 
 	return bytes < CANARY_LEAST ? 0 : bytes > CANARY_MOST ? CANARY_MOST : bytes;
 }
@@ -367,6 +369,7 @@ void memory_reaped(struct muxlet *m, pid_t pid)
 	if (!canaries_reaped(&mem->canaries, pid) || mem->calm_ns || mem->stat_fd < 0)
 		return;
 	muxlet_note(m, "a canary was ended: memory was full");
+	(void)malloc_trim(0); /* what muxlet holds makes it the next */
 	mem->again = mem->again ? mem->again : 1;
 	mem->held = 0;
 	memory_tick(&mem->timer);
@@ -396,7 +399,7 @@ void memory_open(struct muxlet *m, const char *dir)
 		memory_close(m);
 		return;
 	}
-	pool_limit(&m->pool, u.limit / POOL_SHARE);
+	pool_limit(&m->pool, u.limit / POOL_SHARE > POOL_LEAST ? u.limit / POOL_SHARE : POOL_LEAST);
 	mem->timer.fire = memory_tick;
 	timer_arm(&m->loop, &mem->timer, monotonic_ns() + LOOK_LEAST);
 }
