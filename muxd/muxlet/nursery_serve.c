@@ -12,6 +12,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #define SOCK      3
 #define PAGE      4
@@ -67,6 +70,10 @@ static void start(struct child *c, struct nursery_page *page, struct nursery_ans
 	}
 	pid = clone(make, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PARENT_SETTID | SIGCHLD,
 		    &k, &page->pid);
+#ifdef __SANITIZE_ADDRESS__
+	/* The child left its frames by exec, still marked as frames are. */
+	__asan_unpoison_memory_region(stack, sizeof(stack));
+#endif
 	if (pid < 0)
 		out->failure = (struct child_failure){errno, CHILD_AT_SPAWN};
 	else
