@@ -25,9 +25,7 @@ bool spares_have(const struct muxlet *m, pid_t pid)
 	return false;
 }
 
-void child_ends_first(void)
-{
-}
+void child_ends_first(void) {}
 
 void muxlet_note(const struct muxlet *m, const char *fmt, ...)
 {
