@@ -16,8 +16,9 @@ static json_t *digest_json(const struct keyframes_digest *d)
 	chain_hex(d->leaf, DIGEST_LEN, leaf);
 	chain_hex(d->root, DIGEST_LEN, root);
 	chain_hex(d->sha256, DIGEST_LEN, sha256);
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s}", "of", "keyframes", "leaf", leaf, "root", root, "sha256",
-			 sha256, "size", (json_int_t)d->size, "screens", (json_int_t)d->n, "by", "muxd-screen");
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s}", "of", "keyframes", "leaf", leaf, "root", root,
+			 "sha256", sha256, "size", (json_int_t)d->size, "screens", (json_int_t)d->n, "by",
+			 "muxd-screen", "drawing", d->drawing);
 }
 
 static int put_root(struct cutter *c, const struct id *session, const char *root, struct err *e)

@@ -96,7 +96,9 @@ static int take(struct drawers *d, struct err *e)
 		fd = d->answers[--d->n];
 	d->waiting--;
 	pthread_mutex_unlock(&d->lock);
-	return fd >= 0 ? fd : err_set(e, ERR_UNAVAILABLE, "no screen worker is to be had now");
+	if (fd < 0 && rc == 0)
+		err_set(e, ERR_UNAVAILABLE, "no screen worker is to be had now");
+	return fd >= 0 ? fd : ERR_UNAVAILABLE;
 }
 
 /* ---- one of them */
@@ -214,6 +216,22 @@ int drawer_hear(struct drawer *d, struct screen_frame *out)
 		buf_commit(&d->in, n > 0 ? (size_t)n : 0);
 	}
 	return rc == 1 ? 0 : ERR_EOF;
+}
+
+int drawer_version(struct drawer *d, char out[DRAWER_VERSION_MAX], struct err *e)
+{
+	struct screen_frame f;
+	int rc = drawer_tell(d, SCREEN_WHICH, NULL, 0, NULL, 0);
+
+	if (rc == 0)
+		rc = drawer_hear(d, &f);
+	if (rc || f.type != SCREEN_DRAWS || f.len == 0 || f.len >= DRAWER_VERSION_MAX)
+		return err_set(e, ERR_UNAVAILABLE, "the screen worker ended before it drew anything");
+	for (size_t i = 0; i < f.len; i++)
+		out[i] = (char)(f.payload[i] > ' ' && f.payload[i] < 0x7f ? f.payload[i] : '?');
+	out[f.len] = '\0';
+	drawer_taken(d);
+	return 0;
 }
 
 void drawer_taken(struct drawer *d)

@@ -1,14 +1,11 @@
 #define LOG_SUBSYS "keyframes"
 #include "recorder/keyframer.h"
 
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
-#include "muxd/base/json.h"
 #include "muxd/base/log.h"
-#include "muxd/screen/frame.h"
+#include "muxd/base/text.h"
 #include "recorder/chain_text.h"
-#include "recorder/drawer.h"
+#include "recorder/drawing.h"
 #include "recorder/keyframes.h"
 #include "recorder/recording.h"
 
@@ -40,45 +37,6 @@ static void keyframer_set_state(struct keyframer *k, enum keyframer_state s)
 	k->state = s;
 }
 
-struct drawing {
-	struct drawer worker;
-	struct keyframes_writer w;
-	uint64_t since; /* bytes since the last keyframe */
-	uint16_t cols, rows;
-};
-
-/* The screen as it is after the event, into the file. One that is too large to draw is left out. */
-static int shoot(struct drawing *d, const struct ring_record *rec, struct err *e)
-{
-	static const uint8_t tag[4];
-	struct screen_frame f;
-	int rc = drawer_tell(&d->worker, SCREEN_SHOOT, tag, sizeof(tag), NULL, 0);
-
-	if (rc == 0)
-		rc = drawer_hear(&d->worker, &f);
-	if (rc || f.type != SCREEN_SHOT || f.len < SCREEN_SHOT_HEAD)
-		return err_set(e, ERR_EOF, "the worker has ended");
-	struct keyframe k = {.ns = rec->boot_ns,
-			     .seq = rec->seq,
-			     .offset = get_u64(f.payload + 4),
-			     .cols = get_u16(f.payload + 12),
-			     .rows = get_u16(f.payload + 14),
-			     .len = (uint32_t)(f.len - SCREEN_SHOT_HEAD)};
-	rc = k.len ? keyframes_add(&d->w, &k, f.payload + SCREEN_SHOT_HEAD, e) : 0;
-	drawer_taken(&d->worker);
-	d->since = 0;
-	return rc;
-}
-
-/* ---- one recording */
-
-static int show(struct drawing *d, const struct ring_record *rec)
-{
-	if (rec->type == RING_DATA && rec->stream == STREAM_OUTPUT)
-		d->since += rec->len;
-	return drawer_show(&d->worker, rec);
-}
-
 static bool stopping(struct keyframer *k)
 {
 	bool yes;
@@ -89,42 +47,20 @@ static bool stopping(struct keyframer *k)
 	return yes;
 }
 
-/* All events of a sequence belong on one side of a keyframe: it is taken before the next sequence begins. */
-static int draw(struct keyframer *k, struct drawing *d, struct recording *r, struct err *e)
+/* Into the file, screen by screen. */
+static int draw(struct keyframer *k, struct drawing *d, struct keyframes_writer *w, struct err *e)
 {
-	struct ring_record rec, last = {0};
+	const uint8_t *data = NULL;
+	struct keyframe screen;
 	int rc;
 
-	while ((rc = recording_next(r, &rec, e)) == 1) {
-		if (d->since >= KEYFRAMER_SPACING && rec.seq != last.seq && (rc = shoot(d, &last, e)) != 0)
+	while ((rc = drawing_step(d, &screen, &data, e)) == 1) {
+		if (screen.len && (rc = keyframes_add(w, &screen, data, e)) != 0)
 			return rc;
-		if (show(d, &rec))
-			return err_set(e, ERR_EOF, "the worker has ended");
-		last = rec;
 		if (stopping(k))
 			return ERR_CANCELLED;
 	}
 	return rc;
-}
-
-/* Is it a terminal's, and is there so much of it that drawing all of it takes a while? */
-static bool worth_it(const struct recording *r, struct drawing *d)
-{
-	const struct recording_info *info = recording_info(r);
-	int64_t cols = 0, rows = 0;
-	bool pty = false;
-	json_t *o = NULL;
-
-	if (info->sealed && info->streams[STREAM_OUTPUT].kept >= 2 * KEYFRAMER_SPACING &&
-	    json_parse(info->open_json, strlen(info->open_json), RING_RECORD_MAX, &o, NULL) == 0) {
-		(void)json_opt_bool(o, "pty", &pty, NULL);
-		(void)json_opt_int(o, "cols", 0, UINT16_MAX, &cols, NULL);
-		(void)json_opt_int(o, "rows", 0, UINT16_MAX, &rows, NULL);
-	}
-	json_decref(o);
-	d->cols = cols ? (uint16_t)cols : 80;
-	d->rows = rows ? (uint16_t)rows : 24;
-	return pty;
 }
 
 /* There, and as the log has it. What else stands under its name is nobody's: it goes, and is drawn again. */
@@ -150,41 +86,46 @@ static bool there(struct keyframer *k, const char *recording, const struct id *s
 	return rc >= 0;
 }
 
-static int make(struct keyframer *k, const char *path, struct recording *r, struct drawing *d, struct err *e)
+static int write_all(struct keyframer *k, const char *path, struct drawing *d, struct keyframes_writer *w,
+		     struct err *e)
 {
 	struct keyframes_digest digest;
-	struct chain_seal seal;
 	struct err why = {0};
-	int rc;
+	int rc = draw(k, d, w, &why);
 
-	rc = drawer_begin(&d->worker, k->p.drawers, d->cols, d->rows, e);
+	/* What killed a worker would kill the next one: what there is by then stays, and is not tried again. */
+	if (rc == ERR_EOF)
+		log_warn(NULL, "%s: keyframes end at byte %llu of its output: %s", path,
+			 (unsigned long long)d->worker.offset, why.message);
+	else if (rc)
+		return err_set(e, rc, "%s", why.message);
+	rc = keyframes_end(w, &digest, e);
+	if (rc)
+		return rc;
+	text_put(digest.drawing, sizeof(digest.drawing), d->version);
+	return k->p.made(k->p.arg, &recording_info(d->recording)->session, &digest, e);
+}
+
+static int make(struct keyframer *k, const char *path, struct recording *r, struct err *e)
+{
+	struct keyframes_writer w = {.fd = -1};
+	struct chain_seal seal;
+	struct drawing d;
+	int rc = drawing_begin(&d, r, k->p.drawers, e);
+
 	if (rc == 0)
 		rc = recording_sealed(path, &seal, e);
 	if (rc == 0)
-		rc = keyframes_begin(&d->w, path, &recording_info(r)->session, seal.leaf, e);
-	if (rc == 0) {
-		rc = draw(k, d, r, &why);
-		/* What killed a worker would kill the next one: what there is by then stays, and is not tried again. */
-		if (rc == ERR_EOF) {
-			log_warn(NULL, "%s: keyframes end at byte %llu of its output: %s", path,
-				 (unsigned long long)d->worker.offset, why.message);
-			rc = 0;
-		}
-		if (rc == 0)
-			rc = keyframes_end(&d->w, &digest, e);
-		else
-			err_set(e, rc, "%s", why.message);
-		if (rc == 0)
-			rc = k->p.made(k->p.arg, &recording_info(r)->session, &digest, e);
-	}
-	keyframes_abandon(&d->w);
-	drawer_end(&d->worker);
+		rc = keyframes_begin(&w, path, &recording_info(r)->session, seal.leaf, e);
+	if (rc == 0)
+		rc = write_all(k, path, &d, &w, e);
+	keyframes_abandon(&w);
+	drawing_end(&d);
 	return rc;
 }
 
 static void one(struct keyframer *k, const struct id *session)
 {
-	struct drawing d = {.w.fd = -1};
 	struct recording *r = NULL;
 	char path[FILE_PATH_MAX], text[ID_STR_LEN];
 	struct err e = {0};
@@ -193,7 +134,7 @@ static void one(struct keyframer *k, const struct id *session)
 	if (rc || there(k, path, session) || recording_open(path, &r, &e))
 		return; /* expired meanwhile, or there already; damage is verify's business */
 	id_format(session, text);
-	rc = worth_it(r, &d) ? make(k, path, r, &d, &e) : 0;
+	rc = drawing_worth(r) ? make(k, path, r, &e) : 0;
 	if (rc && rc != ERR_CANCELLED)
 		log_warn(&(struct log_ids){.session = text}, "no keyframes: %s", e.message);
 	recording_close(r);

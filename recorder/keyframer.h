@@ -1,8 +1,7 @@
 /*
  * keyframer.h - makes keyframes of sealed recordings, one after the other, at idle priority.
  *
- * One thread of its own. What a program once wrote is parsed in a screen worker (drawer.h), one for each recording. A
- * worker that dies costs the keyframes behind that place.
+ * One thread of its own, which draws (drawing.h) and writes. A worker that dies costs the keyframes behind that place.
  *
  * States: IDLE -> DRAWING -> IDLE.
  */
@@ -19,7 +18,6 @@ struct err;
 struct keyframer;
 
 #define KEYFRAMER_QUEUE_MAX 1024
-#define KEYFRAMER_SPACING   ((uint64_t)256 * 1024) /* bytes of output between two */
 
 struct keyframer_params {
 	const char *dir; /* the state directory's record/ */

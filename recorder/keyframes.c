@@ -22,7 +22,7 @@
 #define PURPOSE_SCREEN "muxd keyframe 1"
 #define PURPOSE_ROOT   "muxd keyframes 1"
 
-_Static_assert(sizeof(((struct keyframes_writer *)0)->head) == HEAD, "a writer keeps the file's first bytes");
+_Static_assert(KEYFRAMES_HEAD == HEAD, "a writer and a reader keep the file's first bytes");
 
 int keyframes_path(const char *recording, char out[FILE_PATH_MAX], struct err *e)
 {
@@ -204,21 +204,14 @@ void keyframes_abandon(struct keyframes_writer *w)
 
 /* ---- reading */
 
-struct file {
-	int fd;
-	const char *path;
-	uint8_t head[HEAD];
-	struct buf table;
-	uint32_t n;
-};
-
-static int damaged(const struct file *f, const char *what, struct err *e)
+static int damaged(const struct keyframes_reader *f, const char *what, struct err *e)
 {
 	return err_set(e, ERR_CORRUPT, "%s: %s", f->path, what);
 }
 
 /* Nothing in it is believed before its root is the one that is expected. */
-static int load(struct file *f, uint64_t size, const struct id *session, const uint8_t root[DIGEST_LEN], struct err *e)
+static int load(struct keyframes_reader *f, uint64_t size, const struct id *session, const uint8_t root[DIGEST_LEN],
+		struct err *e)
 {
 	uint8_t end[END], want[HEAD], have[DIGEST_LEN], *p;
 	uint64_t table;
@@ -244,7 +237,7 @@ static int load(struct file *f, uint64_t size, const struct id *session, const u
 }
 
 /* The row of the last screen at or before ns; NULL: none. Rows are in order of time. */
-static const uint8_t *row_at(const struct file *f, uint64_t ns)
+static const uint8_t *row_at(const struct keyframes_reader *f, uint64_t ns)
 {
 	const uint8_t *rows = buf_ptr(&f->table);
 	size_t low = 0, high = f->n;
@@ -259,7 +252,8 @@ static const uint8_t *row_at(const struct file *f, uint64_t ns)
 	return low ? rows + (low - 1) * ROW : NULL;
 }
 
-static int read_screen(const struct file *f, const uint8_t *row, struct keyframe *out, struct buf *data, struct err *e)
+static int read_screen(const struct keyframes_reader *f, const uint8_t *row, struct keyframe *out, struct buf *data,
+		       struct err *e)
 {
 	uint8_t have[DIGEST_LEN], *p;
 	struct keyframe k;
@@ -279,27 +273,50 @@ static int read_screen(const struct file *f, const uint8_t *row, struct keyframe
 	return 1;
 }
 
-int keyframes_find(const char *recording, const struct id *session, const uint8_t root[DIGEST_LEN], uint64_t ns,
-		   struct keyframe *out, struct buf *data, struct err *e)
+int keyframes_open(struct keyframes_reader *f, const char *recording, const struct id *session,
+		   const uint8_t root[DIGEST_LEN], struct err *e)
 {
-	char path[FILE_PATH_MAX];
-	struct file f = {.path = path};
-	const uint8_t *row;
 	uint64_t size = 0;
-	int rc = keyframes_path(recording, path, e);
 
+	*f = (struct keyframes_reader){.fd = -1};
+	int rc = keyframes_path(recording, f->path, e);
 	if (rc)
 		return rc;
-	rc = file_open_found(path, &f.fd, &size, e);
+	rc = file_open_found(f->path, &f->fd, &size, e);
 	if (rc == ERR_NOT_FOUND)
 		return err_set(e, rc, "the recording has no keyframes");
 	if (rc)
-		return rc == ERR_NOT_A_FILE ? damaged(&f, "no file", e) : rc;
-	buf_init(&f.table, TABLE_MAX + 1);
-	rc = load(&f, size, session, root, e);
+		return rc == ERR_NOT_A_FILE ? damaged(f, "no file", e) : rc;
+	buf_init(&f->table, TABLE_MAX + 1);
+	rc = load(f, size, session, root, e);
+	if (rc)
+		keyframes_close(f);
+	return rc;
+}
+
+int keyframes_get(const struct keyframes_reader *f, uint32_t i, struct keyframe *out, struct buf *data, struct err *e)
+{
+	return i < f->n ? read_screen(f, buf_ptr(&f->table) + (size_t)i * ROW, out, data, e) : 0;
+}
+
+void keyframes_close(struct keyframes_reader *f)
+{
+	if (f->fd < 0)
+		return;
+	close(f->fd);
+	f->fd = -1;
+	buf_finish(&f->table);
+}
+
+int keyframes_find(const char *recording, const struct id *session, const uint8_t root[DIGEST_LEN], uint64_t ns,
+		   struct keyframe *out, struct buf *data, struct err *e)
+{
+	struct keyframes_reader f;
+	const uint8_t *row;
+	int rc = keyframes_open(&f, recording, session, root, e);
+
 	if (rc == 0 && (row = row_at(&f, ns)) != NULL)
 		rc = read_screen(&f, row, out, data, e);
-	buf_finish(&f.table);
-	close(f.fd);
+	keyframes_close(&f);
 	return rc;
 }

@@ -20,6 +20,7 @@
 struct err;
 
 #define KEYFRAME_DATA_MAX ((size_t)1024 * 1024)
+#define KEYFRAMES_HEAD    60 /* bytes of a file before its first screen */
 
 struct keyframe {
 	uint64_t ns, seq; /* of the last event that it shows; what follows goes on behind seq */
@@ -35,6 +36,7 @@ struct keyframes_digest {
 	uint8_t sha256[DIGEST_LEN]; /* of the whole file */
 	uint64_t size;
 	uint32_t n;
+	char drawing[32]; /* by which version it was drawn; "": not told, by older recorders */
 };
 
 struct keyframes_writer {
@@ -44,7 +46,7 @@ struct keyframes_writer {
 	uint32_t n;
 	struct digest whole;
 	struct buf table;
-	uint8_t head[60];
+	uint8_t head[KEYFRAMES_HEAD];
 };
 
 /* recording: path of the .mrec; ERR_TOO_LARGE. */
@@ -57,6 +59,23 @@ int keyframes_add(struct keyframes_writer *w, const struct keyframe *k, const ui
  */
 int keyframes_end(struct keyframes_writer *w, struct keyframes_digest *out, struct err *e);
 void keyframes_abandon(struct keyframes_writer *w);
+
+/* A file whose root is the one that is expected. */
+struct keyframes_reader {
+	int fd;
+	char path[FILE_PATH_MAX];
+	uint8_t head[KEYFRAMES_HEAD];
+	struct buf table;
+	uint32_t n; /* screens */
+};
+
+/* ERR_NOT_FOUND without a file, ERR_CORRUPT when its root is not this one; then there is nothing to close. */
+int keyframes_open(struct keyframes_reader *f, const char *recording, const struct id *session,
+		   const uint8_t root[DIGEST_LEN], struct err *e);
+/* The i-th: 1 with *out and its bytes appended to data, 0 behind the last, ERR_CORRUPT when it is not as the table has
+ * it. */
+int keyframes_get(const struct keyframes_reader *f, uint32_t i, struct keyframe *out, struct buf *data, struct err *e);
+void keyframes_close(struct keyframes_reader *f); /* twice is once */
 
 /*
  * The last one at or before ns: 1 with *out and its bytes appended to data, 0 when there is none so early,

@@ -30,10 +30,12 @@ enum screen_frame_type {
 	SCREEN_RESIZE = 'R', /* u16 cols, u16 rows */
 	SCREEN_SHOOT = 'S',  /* u32 tag: a shot of what was fed so far, please */
 	SCREEN_KEYS = 'K',   /* u64 offset of input, u64 when, u16 whose, u8 1: hidden, bytes: what was typed there */
+	SCREEN_WHICH = 'V',  /* by which drawing do you draw? */
 	SCREEN_ASK = 'A',    /* u8 1: nothing more comes, for now. The commands that were found since, please */
 	/* from the worker */
 	SCREEN_COMMAND = 'L', /* command.h; each before what follows */
 	SCREEN_ASKED = 'E',   /* u32: so many more were found, and not kept */
+	SCREEN_DRAWS = 'W',   /* text, at most 24 bytes: a version (version.h) */
 	SCREEN_SHOT = 'P',    /* u32 tag, u64 offset, u16 cols, u16 rows, bytes; none: it is too large */
 };
 

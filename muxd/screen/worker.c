@@ -8,6 +8,7 @@
 #include "muxd/screen/draw.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/term.h"
+#include "muxd/screen/version.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -149,6 +150,16 @@ static int do_shoot(struct worker *w, const struct screen_frame *f)
 	return rc ? rc : flush(w);
 }
 
+static int do_version(struct worker *w, const struct screen_frame *f)
+{
+	char version[VERSION_MAX];
+	int rc = f->len ? ERR_PROTOCOL : version_of_drawing(version);
+
+	if (rc == 0)
+		rc = screen_frame_put(&w->out, SCREEN_DRAWS, version, strlen(version), NULL, 0);
+	return rc ? rc : flush(w);
+}
+
 static int handle(struct worker *w, const struct screen_frame *f)
 {
 	if (f->type != SCREEN_OPEN && !w->term)
@@ -167,6 +178,8 @@ static int handle(struct worker *w, const struct screen_frame *f)
 		return do_resize(w, f);
 	case SCREEN_SHOOT:
 		return do_shoot(w, f);
+	case SCREEN_WHICH:
+		return do_version(w, f);
 	case SCREEN_KEYS:
 		return do_keys(w, f);
 	case SCREEN_ASK:

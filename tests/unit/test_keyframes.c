@@ -201,6 +201,35 @@ static void test_one_that_is_not_ended_leaves_nothing(void **state)
 	assert_int_equal(keyframes_begin(&f, "x", &w->session, w->leaf, &e), ERR_INVAL);
 }
 
+/* One after the other, as they were put in; nothing behind the last, and nothing at all of a file with another root. */
+static void they_are_read_one_after_the_other(void **state)
+{
+	struct world *w = *state;
+	uint8_t other[DIGEST_LEN] = {1};
+	struct keyframes_reader r;
+	struct keyframe k, want;
+	char data[32];
+	struct buf text;
+
+	buf_init(&text, KEYFRAME_DATA_MAX);
+	assert_int_equal(keyframes_open(&r, w->recording, &w->session, w->digest.root, NULL), 0);
+	assert_int_equal(r.n, N);
+	for (unsigned i = 0; i < N; i++) {
+		frame(i, &want, data);
+		buf_clear(&text);
+		assert_int_equal(keyframes_get(&r, i, &k, &text, NULL), 1);
+		assert_memory_equal(&k, &want, sizeof(k));
+		assert_int_equal(buf_len(&text), want.len);
+		assert_memory_equal(buf_ptr(&text), data, want.len);
+	}
+	assert_int_equal(keyframes_get(&r, N, &k, &text, NULL), 0);
+	keyframes_close(&r);
+	keyframes_close(&r);
+	assert_int_equal(keyframes_open(&r, w->recording, &w->session, other, NULL), ERR_CORRUPT);
+	assert_int_equal(keyframes_open(&r, "/nowhere/x.mrec", &w->session, other, NULL), ERR_NOT_FOUND);
+	buf_finish(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +237,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_no_file_and_another_session, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_a_forged_file_is_not_shown, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+	    cmocka_unit_test_setup_teardown(they_are_read_one_after_the_other, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_one_that_is_not_ended_leaves_nothing, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

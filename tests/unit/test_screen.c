@@ -5,6 +5,7 @@
 #include "muxd/screen/draw.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/term.h"
+#include "muxd/screen/version.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -343,6 +344,40 @@ static void a_worker_draws_what_it_was_fed(void **state)
 	assert_int_equal(process_end(&p), 0);
 }
 
+/*
+ * What is drawn changed, or libvterm did: keyframes drawn before cannot be compared with what is drawn now. If that is
+ * meant: raise SCREEN_DRAWING for a change of muxd's, and put the new version here.
+ */
+static void the_drawing_is_of_this_version(void **state)
+{
+	char version[VERSION_MAX], again[VERSION_MAX];
+
+	(void)state;
+	assert_int_equal(version_of_drawing(version), 0);
+	assert_int_equal(version_of_drawing(again), 0);
+	assert_string_equal(version, again);
+	assert_string_equal(version, "1-29860a35");
+}
+
+static void a_worker_says_by_which_drawing(void **state)
+{
+	char version[VERSION_MAX];
+	struct process p;
+	struct screen_frame f;
+
+	(void)state;
+	assert_int_equal(version_of_drawing(version), 0);
+	process_start(&p);
+	say_open(&p, 0, 20, 4);
+	assert_int_equal(screen_frame_put(&p.out, SCREEN_WHICH, NULL, 0, NULL, 0), 0);
+	process_say(&p);
+	f = hear(&p);
+	assert_int_equal(f.type, SCREEN_DRAWS);
+	assert_int_equal(f.len, strlen(version));
+	assert_memory_equal(f.payload, version, f.len);
+	assert_int_equal(process_end(&p), 0);
+}
+
 static void a_worker_takes_no_nonsense(void **state)
 {
 	static const struct {
@@ -354,6 +389,9 @@ static void a_worker_takes_no_nonsense(void **state)
 	    {"no type", {0, 0, 0, 0}, 4},
 	    {"too long", {0xff, 0xff, 0xff, 0xff, 'F'}, 5},
 	    {"unknown", {13, 0, 0, 0, 'O', 0, 0, 0, 0, 0, 0, 0, 0, 80, 0, 24, 0, 1, 0, 0, 0, '?'}, 22},
+	    {"a version of something",
+	     {13, 0, 0, 0, 'O', 0, 0, 0, 0, 0, 0, 0, 0, 80, 0, 24, 0, 2, 0, 0, 0, 'V', 1},
+	     23},
 	    {"a hole", {13, 0, 0, 0, 'O', 0, 0, 0, 0, 0, 0, 0, 0, 80, 0, 24, 0, 1, 0, 0, 0, 'F'}, 22},
 	};
 
@@ -383,6 +421,8 @@ int main(void)
 	    cmocka_unit_test(sizes_are_kept_within_bounds),
 	    cmocka_unit_test(long_plain_output_may_be_shortened_and_looks_the_same),
 	    cmocka_unit_test(a_worker_draws_what_it_was_fed),
+	    cmocka_unit_test(the_drawing_is_of_this_version),
+	    cmocka_unit_test(a_worker_says_by_which_drawing),
 	    cmocka_unit_test(a_worker_takes_no_nonsense),
 	};
 	return cmocka_run_group_tests_name("screen", tests, NULL, NULL);
