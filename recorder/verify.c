@@ -95,7 +95,11 @@ static int verify_in_record(const struct verify_ask *ask, const char *path, cons
 			r.session = *session;
 		if (sealed)
 			verify_whole_compare(&w, path, day, &r);
+		rc = verify_derived_one(&w, &r.session, e);
+	}
+	if (!rc) {
 		r.intact = sum.intact;
+		r.drawings = sum.drawings;
 		r.complete = r.complete && sum.complete;
 		if (ask->key)
 			verify_log_keys(&w.log, ask->key, ask->arg);

@@ -20,6 +20,7 @@
 #include "recorder/chain.h"
 #include "recorder/recording.h"
 
+struct drawers;
 struct grant_keyset;
 
 enum verify_class { VERIFY_INTEGRITY, VERIFY_COMPLETENESS, VERIFY_NOTE };
@@ -32,6 +33,12 @@ struct verify_finding {
 	int64_t block;     /* -1: none */
 	uint64_t pos, len; /* place in the file; len 0: no place */
 	const char *message;
+};
+/* Files of keyframes that were drawn again, by what came of it. */
+struct verify_drawings {
+	uint64_t same, shorter; /* shorter: the same, as far as the file goes */
+	uint64_t uncompared;    /* drawn by another version, or this drawing ended early */
+	uint64_t untrue;        /* a finding of integrity */
 };
 typedef void verify_sink(void *arg, const struct verify_finding *f);
 
@@ -47,6 +54,7 @@ struct verify_result {
 	uint64_t chain_seq;       /* where the log stood at the seal */
 	uint64_t blocks, events, size;
 	struct trunc_totals streams[STREAM_COUNT];
+	struct verify_drawings drawings;
 };
 /* One line per recording; r is valid during the call. */
 typedef void verify_each(void *arg, const char *path, const struct verify_result *r);
@@ -79,7 +87,8 @@ struct verify_ask {
 	const struct grant_keyset *keys;
 	const struct verify_outside *outside;
 	size_t outside_n;
-	const char *sandboxes; /* the state directory's sandboxes/: snapshots are read, too; NULL: they are not */
+	const char *sandboxes;   /* the state directory's sandboxes/: snapshots are read, too; NULL: they are not */
+	struct drawers *drawers; /* keyframes are drawn again by them; NULL: they are not */
 	const char
 	    *tsa_ca; /* certificates of authorities for timestamps, PEM text; NULL: their signatures are not checked */
 	verify_sink *sink;
@@ -100,7 +109,8 @@ struct verify_summary {
 	uint64_t snapshots;                        /* that the log tells of, where they were asked for */
 	uint64_t timestamps, timestamps_checked;   /* that fit; whose signature was checked and is right */
 	uint64_t timestamp_seq;                    /* entry that the newest of the former is of; 0: none */
-	struct timestamp timestamp;                /* of a checked one, where one was */
+	struct verify_drawings drawings;
+	struct timestamp timestamp; /* of a checked one, where one was */
 };
 
 /* expect_sealed: the file stands among sealed ones, so a missing footer is damage. sink may be NULL. */

@@ -4,6 +4,8 @@
 #include "recorder/digest.h"
 #include "recorder/file.h"
 #include "recorder/index_compare.h"
+#include "recorder/keyframes.h"
+#include "recorder/verify_drawn.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -114,44 +116,65 @@ static int digest_file(int fd, const char *path, uint64_t size, uint8_t out[CHAI
 	return rc;
 }
 
-/* No file is no finding: it is drawn again. One that the log does not know is not used. */
-static void keyframes_of(struct derived *d, const struct verify_log_seal *seal)
+/* Are they what was drawn? No file is no finding: it is drawn again. One that the log does not know is not used. */
+static bool unchanged(struct derived *d, const struct verify_log_keyframes *k, const struct id *session)
 {
-	const struct verify_log_keyframes *k = verify_log_keyframes(&d->whole->log, &seal->session);
 	uint8_t have[CHAIN_HASH];
 	uint64_t size = 0;
-	char name[ID_STR_LEN];
-	int fd = -1, rc;
+	int fd = -1, rc = file_open_found(d->path, &fd, &size, NULL);
+	bool same;
 
-	id_format(&seal->session, name);
-	if (file_path(d->path, NULL, "%s/sealed/%s/%s.mkey", d->whole->ask->dir, seal->day, name))
-		return;
-	rc = file_open_found(d->path, &fd, &size, NULL);
 	if (rc == ERR_NOT_FOUND)
-		return;
+		return false;
 	if (rc == 0 && k && size == k->size)
 		rc = digest_file(fd, d->path, size, have);
+	same = k && rc == 0 && size == k->size && memcmp(have, k->sha256, CHAIN_HASH) == 0;
 	if (!k)
-		verify_whole_found(d->whole, VERIFY_NOTE, "keyframes_unlogged", d->path, &seal->session,
+		verify_whole_found(d->whole, VERIFY_NOTE, "keyframes_unlogged", d->path, session,
 				   "the log has no digest of these keyframes: they are not used, and drawn again");
-	else if (rc || size != k->size || memcmp(have, k->sha256, CHAIN_HASH) != 0)
-		verify_whole_found(d->whole, VERIFY_INTEGRITY, "keyframes_changed", d->path, &seal->session,
+	else if (!same)
+		verify_whole_found(d->whole, VERIFY_INTEGRITY, "keyframes_changed", d->path, session,
 				   "these keyframes are not what was drawn (entry %" PRIu64 " of the log)", k->seq);
 	if (fd >= 0)
 		close(fd);
+	return same;
 }
 
-static void keyframes(struct derived *d)
+static int keyframes_of(struct derived *d, const struct verify_log_seal *seal, struct err *e)
 {
-	for (size_t i = 0; i < d->whole->log.n; i++)
+	const struct verify_log_keyframes *k = verify_log_keyframes(&d->whole->log, &seal->session);
+	char name[ID_STR_LEN], recording[FILE_PATH_MAX];
+
+	id_format(&seal->session, name);
+	if (file_path(recording, NULL, "%s/sealed/%s/%s.mrec", d->whole->ask->dir, seal->day, name) ||
+	    keyframes_path(recording, d->path, NULL) || !unchanged(d, k, &seal->session))
+		return 0;
+	/* What a changed recording draws says nothing of its keyframes. */
+	return d->whole->ask->drawers && seal->whole ? verify_drawn(d->whole, k, recording, e) : 0;
+}
+
+static int keyframes(struct derived *d, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < d->whole->log.n; i++)
 		if (!d->whole->log.seals[i].tombstone)
-			keyframes_of(d, &d->whole->log.seals[i]);
+			rc = keyframes_of(d, &d->whole->log.seals[i], e);
+	return rc;
 }
 
 int verify_derived(struct verify_whole *w, struct err *e)
 {
 	struct derived d = {.whole = w};
+	int rc = keyframes(&d, e);
 
-	keyframes(&d);
-	return rows(&d, w->ask->dir, e);
+	return rc ? rc : rows(&d, w->ask->dir, e);
+}
+
+int verify_derived_one(struct verify_whole *w, const struct id *session, struct err *e)
+{
+	struct derived d = {.whole = w};
+	const struct verify_log_seal *seal = w->ask->drawers ? verify_log_find(&w->log, session) : NULL;
+
+	return seal && !seal->tombstone ? keyframes_of(&d, seal, e) : 0;
 }

@@ -12,5 +12,7 @@
 
 /* Behind the log and the files, which were read. */
 int verify_derived(struct verify_whole *w, struct err *e);
+/* Keyframes of one recording whose file was read, if they are to be drawn again. */
+int verify_derived_one(struct verify_whole *w, const struct id *session, struct err *e);
 
 #endif

@@ -1,6 +1,7 @@
 #include "recorder/verify_log.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "recorder/chain_format.h"
 #include "recorder/chain_text.h"
 #include "recorder/hole.h"
@@ -176,7 +177,7 @@ static int take_digest(struct reading *r, const struct chain_entry *en)
 {
 	struct verify_log_keyframes k = {.session = en->session, .seq = en->seq};
 	struct verify_log *l = r->log;
-	const char *sha256 = NULL;
+	const char *sha256 = NULL, *drawing = "";
 	int64_t size = 0;
 	json_t *o = NULL;
 
@@ -191,6 +192,8 @@ static int take_digest(struct reading *r, const struct chain_entry *en)
 		return 0;
 	}
 	k.size = (uint64_t)size;
+	(void)json_opt_str(o, "drawing", &drawing, NULL);
+	text_put(k.drawing, sizeof k.drawing, drawing);
 	json_decref(o);
 	if (l->nkeyframes == l->capkeyframes) {
 		size_t cap = l->capkeyframes ? l->capkeyframes * 2 : 64;

@@ -18,6 +18,7 @@ struct verify_log_seal {
 	char day[11];
 	uint64_t seq;
 	bool tombstone, seen;
+	bool whole; /* its file was looked at, and is the one that was sealed */
 };
 
 /* What the log says of a file of keyframes: the last digest that a head vouches for. */
@@ -26,6 +27,7 @@ struct verify_log_keyframes {
 	uint64_t seq, size;
 	uint8_t sha256[CHAIN_HASH];
 	char root[65];
+	char drawing[32]; /* which version drew it; "": not told */
 };
 
 struct verify_log {

@@ -135,6 +135,7 @@ void verify_whole_compare(struct verify_whole *w, const char *path, const char *
 				   "the log knows nothing of this sealed recording");
 		return;
 	}
+	s->whole = r->intact && !s->seen;
 	if (s->seen)
 		verify_whole_found(w, VERIFY_INTEGRITY, "recording_repeated", path, &r->session,
 				   "a second file holds the same session");
@@ -146,7 +147,7 @@ void verify_whole_compare(struct verify_whole *w, const char *path, const char *
 		verify_whole_found(w, VERIFY_INTEGRITY, "day_differs", path, &r->session, "the log has it on %s",
 				   s->day);
 	if (r->sealed && memcmp(s->leaf, r->leaf, CHAIN_HASH) != 0) {
-		r->intact = false;
+		r->intact = s->whole = false;
 		verify_whole_found(w, VERIFY_INTEGRITY, "leaf_differs", path, &r->session,
 				   "this is not the file that was sealed: the log has another leaf for it");
 	}

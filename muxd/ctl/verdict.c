@@ -227,6 +227,23 @@ static json_t *summary_json(const struct verify_summary *s)
 			 (json_int_t)s->unsigned_entries, "snapshots", (json_int_t)s->snapshots);
 }
 
+static void say_drawings(const struct verdict *v, const struct verify_drawings *d)
+{
+	if (v->derived)
+		printf("keyframes:    drawn again: %" PRIu64 " the same, %" PRIu64 " the same but shorter, %" PRIu64
+		       " not compared, %" PRIu64 " %s\n",
+		       d->same, d->shorter, d->uncompared, d->untrue, d->untrue ? "UNTRUE" : "untrue");
+}
+
+static void set_drawings(const struct verdict *v, json_t *o, const struct verify_drawings *d)
+{
+	if (v->derived)
+		json_object_set_new(o, "keyframes",
+				    json_pack("{s:I,s:I,s:I,s:I}", "same", (json_int_t)d->same, "shorter",
+					      (json_int_t)d->shorter, "not_compared", (json_int_t)d->uncompared,
+					      "untrue", (json_int_t)d->untrue));
+}
+
 static int print(const struct verdict *v, json_t *o, int status)
 {
 	int printed = ctl_print_json(v->c, o);
@@ -310,6 +327,7 @@ int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t give
 					      (json_int_t)s->outside_found, "newest", head_json(&s->outside), "behind",
 					      (json_int_t)s->outside_behind));
 		json_object_set_new(o, "timestamps", timestamps_json(s));
+		set_drawings(v, o, &s->drawings);
 		if (given)
 			json_object_set_new(o, "expected_head_found", json_boolean(witnessed));
 		return print(v, o, status);
@@ -322,6 +340,7 @@ int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t give
 	       s->entries, s->heads, s->unsigned_entries);
 	say_heads(s, given);
 	say_timestamps(v, s);
+	say_drawings(v, &s->drawings);
 	say_keys(v);
 	say_privsep(privsep);
 	return status;
@@ -336,10 +355,12 @@ int verdict_one(struct verdict *v, const struct verify_result *r, bool alone, co
 	if (v->c->json) {
 		json_t *o = verdict_json(v, r->intact, completeness_word(r->complete, false, 0), false, 0, privsep);
 		json_object_set_new(o, "log", json_boolean(!alone));
+		set_drawings(v, o, &r->drawings);
 		return print(v, o, status);
 	}
 	say_verdict(v, r->intact, r->complete, false, 0);
 	printf(alone ? "log:          none: the file alone says so\n" : "outside:      " NO_OUTSIDE "\n");
+	say_drawings(v, &r->drawings);
 	say_keys(v);
 	say_privsep(privsep);
 	return status;

@@ -24,6 +24,7 @@ struct verdict {
 	bool verbose, need_witness, need_all;
 	const char *keys_from; /* file or folder */
 	bool keys_own;         /* that is the host's own folder */
+	bool derived;          /* keyframes were drawn again */
 	const char *tsa_ca;    /* file; NULL: timestamps were not checked for who signed them */
 	json_t *findings, *recordings, *keys;
 	uint64_t counts[3]; /* findings by class */

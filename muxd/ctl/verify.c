@@ -5,6 +5,7 @@
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/outside.h"
 #include "muxd/ctl/verdict.h"
+#include "muxd/ctl/workers.h"
 #include "recorder/sign.h"
 
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 static const struct ctl_option options[] = {
     {"all", 0, NULL, "Every recording and the log over them (so it is without an id, too)."},
+    {"derive", 0, NULL, "Draw keyframes again from their recordings, and compare (takes long)."},
     {"expect-head", 0, "FILE", "A head that muxctl head printed before: the record must still contain it. Repeatable."},
     {"key", 0, "PATH", "Public key of the recorder, or a folder of them (default: keys/record in the state)."},
     {"no-removals", 0, NULL, "Recordings that were removed by rule are a failure (status 68)."},
@@ -96,6 +98,8 @@ static int verify_file(struct verdict *v, const struct verify_ask *ask, const ch
 	int rc = verify_path(ask, path, &r, e);
 	bool alone = rc == ERR_NOT_FOUND;
 
+	if (alone && ask->drawers)
+		return err_set(e, ERR_INVAL, "--derive needs the record's log, and %s stands in no record", path);
 	if (alone)
 		rc = verify_recording(path, ask->keys, !stands_open(path), verdict_finding, v, &r, e);
 	if (rc)
@@ -148,6 +152,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 {
 	struct verdict v;
 	struct outside outside = {NULL, 0};
+	struct workers workers = {.drawers = NULL};
 	struct grant_keyset keys = {0};
 	struct err e = {0};
 	char record[4096], folder[4096], sandboxes[4096], *tsa_ca = NULL;
@@ -158,6 +163,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	v.verbose = args_has(a, "verbose");
 	v.need_witness = args_has(a, "require-witness");
 	v.need_all = args_has(a, "no-removals");
+	v.derived = args_has(a, "derive");
 	if (rc == 0 && !dir)
 		rc = ctl_path(c, "record", record, sizeof(record), &e);
 	if (rc == 0 && args_has(a, "snapshots"))
@@ -168,6 +174,8 @@ static int run(struct ctl *c, const struct ctl_args *a)
 		rc = outside_expected(&outside, a, &e);
 	if (rc == 0)
 		rc = outside_witnesses(&outside, a, dir ? dir : record, &e);
+	if (rc == 0 && v.derived)
+		rc = workers_begin(&workers, &e);
 	v.tsa_ca = args_get(a, "tsa-ca");
 	if (rc == 0 && v.tsa_ca)
 		rc = slurp_file(v.tsa_ca, 0, CA_MAX, &tsa_ca, &tsa_ca_n, &e);
@@ -177,6 +185,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 					 .outside = outside.heads,
 					 .outside_n = outside.n,
 					 .sandboxes = args_has(a, "snapshots") ? sandboxes : NULL,
+					 .drawers = workers.drawers,
 					 .tsa_ca = tsa_ca,
 					 .sink = verdict_finding,
 					 .each = verdict_recording,
@@ -184,6 +193,7 @@ static int run(struct ctl *c, const struct ctl_args *a)
 					 .arg = &v};
 		rc = a->noperands ? verify_one(&v, &ask, a->operands[0], &e) : verify_whole(&v, &ask, &e);
 	}
+	workers_finish(&workers);
 	slurp_free(tsa_ca, tsa_ca_n);
 	free(keys.keys);
 	outside_finish(&outside);

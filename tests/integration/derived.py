@@ -1,10 +1,17 @@
-"""Changes what is derived from a record, as somebody who can write its files: derived.py WHAT FILE..."""
+"""Changes what is derived from a record, as somebody who can write its files: derived.py WHAT FILE...
+
+`sign FILE RECORD KEYS` is for somebody who has the host's keys, too: the digest in the log becomes that of the changed file, and
+every hash and signature behind it is made anew.
+"""
 import hashlib
+import json
+import os
 import sqlite3
 import struct
 import sys
 import zlib
 
+sys.dont_write_bytecode = True
 
 def entry(data, at):
     ns, seq, offset, cols, rows, length, _, _ = struct.unpack_from("<QQQHHIII", data, at)
@@ -41,13 +48,69 @@ def written(head, found):
     return out
 
 
+def with_text(found, i, text):
+    return found[:i] + [(found[i][0], text)] + found[i + 1:]
+
+
+def with_field(found, i, field, by):
+    what = list(found[i][0])
+    what[field] += by
+    return found[:i] + [(tuple(what), found[i][1])] + found[i + 1:]
+
+
+# Files with every checksum right, whose screens are not those that the recording draws. Each needs two screens at least.
+FORGED = {
+    "every screen another": lambda found: [(w, t + b"\x1b[2J\x1b[HFORGED") for w, t in found],
+    "the last screen another": lambda found: with_text(found, -1 % len(found), found[-1][1] + b"\x1b[2J\x1b[HFORGED"),
+    "a byte less": lambda found: with_text(found, 0, found[0][1][:-1]),
+    "a screen at another time": lambda found: with_field(found, 0, 0, -1),
+    "a screen at another event": lambda found: with_field(found, 0, 1, -1),
+    "a screen at another place": lambda found: with_field(found, 0, 2, 1),
+    "a screen of another size": lambda found: with_field(found, 0, 3, 1),
+    "the first screen left out": lambda found: found[1:],
+    "a screen twice": lambda found: found + found[-1:],
+    "two screens exchanged": lambda found: [(found[0][0], found[1][1]), (found[1][0], found[0][1])] + found[2:],
+}
+
+
+def change_file(path, how):
+    data = open(path, "rb").read()
+    with open(path, "wb") as f:
+        f.write(written(data[:head_size(data)], how(screens(data))))
+
+
+def forge(path, how):
+    change_file(path, FORGED[how])
+
+
+def sign(path, record, keys, **more):
+    """more: other fields of the log's entry."""
+    from chainlog import log_entries, log_write
+    data = open(path, "rb").read()
+    front, entries = log_entries(record)
+    for i, e in enumerate(entries):
+        if e.type == 6 and e.session == data[12:28] and json.loads(e.payload)["of"] == "keyframes":
+            o = json.loads(e.payload)
+            o.update(root=data[-32:].hex(), sha256=hashlib.sha256(data).hexdigest(), size=len(data), screens=len(screens(data)), **more)
+            entries[i] = e.with_payload(json.dumps(o).encode())
+    log_write(record, front, entries, lambda kid: keys[kid])
+    for name in "audit.db", "audit.db-wal", "audit.db-shm":  # the next start makes it anew
+        if os.path.exists(record + "/" + name):
+            os.unlink(record + "/" + name)
+
+
 def main():
     what, files = sys.argv[1], sys.argv[2:]
-    data = open(files[0], "rb").read() if what not in ("sql", "count") else b""
+    data = open(files[0], "rb").read() if what not in ("sql", "count", "kinds") else b""
     if what == "forge":
-        head = data[:head_size(data)]
-        found = [(w, t + b"\x1b[2J\x1b[HFORGED") for w, t in screens(data)]
-        open(files[0], "wb").write(written(head, found))
+        forge(files[0], files[1] if len(files) > 1 else "every screen another")
+    elif what == "kinds":
+        print("\n".join(FORGED))
+    elif what == "cut":  # as a worker's end leaves it
+        change_file(files[0], lambda found: found[:-1])
+    elif what == "sign":
+        from chainlog import keys_in
+        sign(files[0], files[1], keys_in(files[2]), **dict(f.split("=") for f in files[3:]))
     elif what == "same":  # the writer here agrees with muxd's: a forged file is as good as one can be
         sys.exit(0 if written(data[:head_size(data)], screens(data)) == data else "the file is of another format")
     elif what == "flip":
@@ -65,4 +128,5 @@ def main():
         sys.exit(0 if done else "nothing was changed")
 
 
-main()
+if __name__ == "__main__":
+    main()

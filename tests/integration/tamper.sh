@@ -96,6 +96,10 @@ for _ in 1 2 3 4 5; do
 	muxctl config reload || fail "no reload"
 done
 same || fail "the witnesses have no head in common: $(kept), $(cat "$tmp/head3")"
+# A terminal that is long enough for keyframes.
+script -qec "$MUXCTL --state $state exec -t $agent -- seq 1 150000" /dev/null >"$tmp/out" 2>&1 || fail "no terminal: $(tail -n 3 "$tmp/out")"
+drawn() { grep -aqF '"of":"keyframes"' "$state/record/chain/"*.mchain; }
+wait_for 60 drawn || fail "no keyframes"
 muxctl exec $agent -n -- sh -c 'seq 1 300000; sleep 600' >/dev/null 2>&1 &
 open=$!
 opened() { [ -s "$state/record/open/$(basename "$(ls "$state/record/open" | head -n 1)")" ]; }
