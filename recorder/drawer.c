@@ -226,7 +226,7 @@ int drawer_version(struct drawer *d, char out[DRAWER_VERSION_MAX], struct err *e
 	if (rc == 0)
 		rc = drawer_hear(d, &f);
 	if (rc || f.type != SCREEN_DRAWS || f.len == 0 || f.len >= DRAWER_VERSION_MAX)
-		return err_set(e, ERR_UNAVAILABLE, "the screen worker ended before it drew anything");
+		return err_set(e, ERR_EOF, "the worker has ended");
 	for (size_t i = 0; i < f.len; i++)
 		out[i] = (char)(f.payload[i] > ' ' && f.payload[i] < 0x7f ? f.payload[i] : '?');
 	out[f.len] = '\0';

@@ -42,7 +42,10 @@ int drawing_begin(struct drawing *d, struct recording *r, struct drawers *from, 
 	*d = (struct drawing){.recording = r};
 	(void)terminal(r, &cols, &rows);
 	int rc = drawer_begin(&d->worker, from, cols, rows, e);
-	return rc ? rc : drawer_version(&d->worker, d->version, e);
+	if (rc == 0)
+		rc = drawer_version(&d->worker, d->version, e);
+	/* Nothing of the recording was drawn yet: what ended the worker was not that. */
+	return rc == ERR_EOF ? err_set(e, ERR_UNAVAILABLE, "the screen worker ended before it drew anything") : rc;
 }
 
 void drawing_end(struct drawing *d)

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROUNDS    16
-#define PIECES    64 /* of each round */
+#define ROUNDS    256
+#define PIECES    8 /* of each round */
 #define DRAWN_MAX (256 * 1024)
 
 /* Whatever a term keeps is in one of them. */
@@ -22,6 +22,7 @@ static const char *const pieces[] = {
     "\346\274\242\345\255\227",
     "\360\237\230\200",
     "e\314\201o\314\210",
+    "a\314\201\314\202\314\203\314\204\314\205\314\206",
     "\xff\xc3(",
     "\033[1;31m",
     "\033[0;4:3;58;5;9m",
@@ -57,6 +58,9 @@ static const char *const pieces[] = {
     "\033[?25l\033[?2004h",
     "\033(0lqk\033(B",
     "\016x\017",
+    "\016y",
+    "\033[7;999Hz",
+    "\033[99;3H",
     "\033)0",
     "\033[3g\033[8G\033H",
     "\t",

@@ -24,6 +24,7 @@ drawn() { [ -n "$(beside "$1" mkey)" ]; }
 logged() { drawn "$1" && grep -aqF "$(tail -c 32 "$(beside "$1" mkey)" | od -An -v -tx1 | tr -d ' \n')" "$record"/chain/*.mchain; } # its root
 token=$(new_token '*' auditor replay)
 screen() { api "$token" GET "/v1/recordings/$1/screen?at_ns=9000000000000000000"; }
+had() { logged "$1" || { screen "$1" >/dev/null; false; }; } # who misses them has them drawn
 
 # ---- honest ones
 terminals=${TERMINALS:-2} ids=()
@@ -33,14 +34,14 @@ for i in $(seq "$terminals"); do
 	wait_for 20 verified "${ids[-1]}" || fail "not sealed: ${ids[-1]}"
 done
 for id in "${ids[@]}"; do
-	wait_for 60 logged "$id" || fail "no keyframes of $id"
+	wait_for 60 had "$id" || fail "no keyframes of $id"
 done
 
 # Killed while it draws: there is a file, whole and logged, that ends early. Who kills too late has it drawn again.
 script -qec "$MUXCTL --state $tmp/state exec -t derive -- seq 1 1500000" /dev/null >"$tmp/out" 2>&1 || fail "no terminal: $(tail -n 3 "$tmp/out")"
 killed=$(newest)
 wait_for 20 verified "$killed" || fail "not sealed: $killed"
-wait_for 60 logged "$killed" || fail "no keyframes of $killed"
+wait_for 60 had "$killed" || fail "no keyframes of $killed"
 whole=$(wc -c <"$(beside "$killed" mkey)")
 drawing() { [ -e "$(beside "$killed" mkey.part)" ]; }
 short='' end=$((SECONDS + 240))
@@ -103,6 +104,25 @@ from_there
 uid=$(id -u)
 [ "$uid" -ne 0 ] || uid=64803
 equal "it draws as a uid without rights" "0 1 $uid NoNewPrivs: 1" "$rc $(said .keyframes.same) $(cat "$tmp/seen/uid") $(tr -s '\t' ' ' <"$tmp/seen/status")"
+cat >"$tmp/bin/muxd-screen" <<P
+#!/usr/bin/python3
+import os, socket, subprocess, threading
+outer, (ours, theirs) = socket.socket(fileno=3), socket.socketpair()
+worker = subprocess.Popen(["$tmp/bin/screen"], pass_fds=(3,), preexec_fn=lambda: os.dup2(theirs.fileno(), 3))
+def answers():
+    while data := ours.recv(65536):
+        outer.sendall(data)
+threading.Thread(target=answers, daemon=True).start()
+left = 400000
+while left > 0 and (data := outer.recv(65536)):
+    ours.sendall(data)
+    left -= len(data)
+worker.kill()
+worker.wait()
+os._exit(1)
+P
+from_there
+equal "where it dies while it draws again, that is told and no finding" "0  1 0" "$rc $(codes) $(said '.keyframes | "\(.not_compared) \(.untrue)"')"
 
 # ---- forged ones
 id=${ids[0]}
