@@ -27,7 +27,7 @@ says_full() { unhealthy && grep -q disk_full "$tmp/health"; }
 another_net() { [ "$(ready pids.net)" != "$1" ]; }
 size() { stat -c %s "$1"; }
 said() { grep -aqF "$1" "$tmp/screen"; }
-counted() { tr -d '\r' <"$tmp/screen" | grep -aq '^finished'; }
+counted() { tr -d '\r' <"$tmp/screen" | grep -aqE '^finished [0-9]'; }
 # What the program printed: without the titles, which may stand in the middle of a line.
 printed() { perl -0777 -pe 's/(\e\[22;2t)?\e\]2;[^\e]*\e\\(\e\[23;2t)?//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
 putting() { muxctl session list --agent $agent --kind file -o json | jq -e '.sessions[0].input_bytes == 6'; }
@@ -47,11 +47,11 @@ ticks() {
 through() {
 	local token lines want id round before held put
 	token=$(new_token $agent staff terminal,rounds,observe)
-	sshc "$token" $agent true </dev/null || fail "no session"
-	lines=300000
-	# A terminal that prints as fast as it can, and a round beside it. The screen is kept; keys are typed from a pipe.
+	sshc "$token" $agent 'rm -f done' </dev/null || fail "no session"
+	# A terminal that prints as fast as it can, and goes on slowly until it is told to end (a fast machine would be done before
+	# the disk is full, or fill a small one); and a round beside it. The screen is kept; keys are typed from a pipe.
 	sshx "$token" $agent -tt < <(
-		echo "stty raw -echo; PS1=; PS2=; for i in \$(seq $lines); do echo \"line \$i of what must not be lost\"; done; echo finished"
+		echo "stty raw -echo; PS1=; PS2=; i=0; until [ -e done ]; do i=\$((i+1)); [ \$i -lt 200000 ] || sleep 0.01; echo \"line \$i of what must not be lost\"; done; echo finished \$i"
 		sleep 55
 	) >"$tmp/screen" 2>"$tmp/client.err" &
 	client=$!
@@ -82,13 +82,15 @@ through() {
 	"$2"
 	wait_for 10 said $'\e[23;2t' && ok "there is room: the title is what it was" || fail "not said: $(tail -c 300 "$tmp/screen")"
 	wait_for 5 healthy && ok "/healthz answers 200" || fail "/healthz: $(health)"
+	muxctl exec $agent -- touch done || fail "the terminal is not told to end"
 	wait_for 30 counted || fail "it did not go on: $(tail -c 300 "$tmp/screen")"
 	ok "it goes on to its end"
 	seq 200000 >&"$held"
 	exec {held}>&-
 	wait_for 20 put_ended || fail "the put stands still: $(cat "$tmp/put")"
 	equal "so does the put" "$( (echo first; seq 200000) | sha256sum)" "$(muxctl get $agent held - 2>"$tmp/err" | sha256sum)"
-	want=$(seq -f 'line %.0f of what must not be lost' $lines | sha256sum)
+	lines=$(tr -d '\r' <"$tmp/screen" | grep -aoE '^finished [0-9]+' | cut -d' ' -f2)
+	want=$(seq -f 'line %.0f of what must not be lost' "$lines" | sha256sum)
 	equal "on the screen nothing is missing" "$want" "$(printed)"
 	id=$(muxctl session list --all --agent $agent --kind terminal -n 1 -o json | jq -r '.sessions[0].id')
 	equal "nor in the record" "$want" "$(muxctl export "$id" --format raw --stream output | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum)"

@@ -46,7 +46,7 @@ group=$(find /sys/fs/cgroup -type d -path "*muxd-k8s-*" -path "*pid*" -name "*$(
 token=$(head -n 1 "$tmp/tokens")
 round() { api "$token" POST /v1/agents/$agent/rounds "$1"; }
 sleeper=$(round '{"argv":["sleep","600"],"wait_ms":0}' | jq -r .round_id)
-equal "one that takes all memory at once" oom "$(round '{"argv":["tail","/dev/zero"]}' | jq -r .exit.cause)"
+equal "one that takes all memory at once" oom "$(round '{"argv":["tail","/dev/zero"],"wait_ms":60000}' | jq -r .exit.cause)"
 crowd='n=0; while [ $n -lt 300 ]; do (x=$(printf %10000000s x); while :; do sleep 600; done) & n=$((n+1)); done; wait'
 equal "a crowd that takes it bit by bit" oom "$(round "$(jq -n --arg c "$crowd" '{command:$c,wait_ms:60000}')" | jq -r .exit.cause)"
 equal "another round beside them" running "$(api "$token" GET "/v1/rounds/$sleeper" | jq -r .state)"
