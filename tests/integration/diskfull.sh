@@ -82,7 +82,7 @@ through() {
 	"$2"
 	wait_for 10 said $'\e[23;2t' && ok "there is room: the title is what it was" || fail "not said: $(tail -c 300 "$tmp/screen")"
 	wait_for 5 healthy && ok "/healthz answers 200" || fail "/healthz: $(health)"
-	muxctl exec $agent -- touch done || fail "the terminal is not told to end"
+	muxctl exec $agent -- touch 'done' || fail "the terminal is not told to end"
 	wait_for 30 counted || fail "it did not go on: $(tail -c 300 "$tmp/screen")"
 	ok "it goes on to its end"
 	seq 200000 >&"$held"
