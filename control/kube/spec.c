@@ -103,8 +103,9 @@ static json_t *container_security(void)
 
 static json_t *pod_security(void)
 {
-	return json_pack("{s:b,s:i,s:i,s:i,s:{s:s}}", "runAsNonRoot", 1, "runAsUser", KUBE_UID, "runAsGroup", KUBE_UID,
-			 "fsGroup", KUBE_UID, "seccompProfile", "type", "RuntimeDefault");
+	return json_pack("{s:b,s:i,s:i,s:i,s:s,s:{s:s}}", "runAsNonRoot", 1, "runAsUser", KUBE_UID, "runAsGroup",
+			 KUBE_UID, "fsGroup", KUBE_UID, "fsGroupChangePolicy", "OnRootMismatch", "seccompProfile",
+			 "type", "RuntimeDefault");
 }
 
 static const char *muxlet_path(const struct kube_pod_spec *s)

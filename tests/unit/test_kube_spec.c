@@ -83,9 +83,9 @@ static void a_pod_with_the_defaults(void **state)
 		{"spec|enableServiceLinks", "false"},
 		{"spec|runtimeClassName", "-"},
 		{"spec|initContainers", "-"},
-		{"spec|securityContext",
-		 "{\"fsGroup\":1000,\"runAsGroup\":1000,\"runAsNonRoot\":true,\"runAsUser\":1000,"
-		 "\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}"},
+		{"spec|securityContext", "{\"fsGroup\":1000,\"fsGroupChangePolicy\":\"OnRootMismatch\",\"runAsGroup\":"
+					 "1000,\"runAsNonRoot\":true,\"runAsUser\":1000,"
+					 "\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}"},
 		{"spec|containers|0|name", "\"sandbox\""},
 		{"spec|containers|0|image", "\"busybox\""},
 		{"spec|containers|0|imagePullPolicy", "-"},
