@@ -59,7 +59,11 @@ bundle=$(kubectl -n "$ns" get secret muxd-tls -o 'jsonpath={.data.ca\.crt}')
 	exit 1
 }
 if kubectl get validatingwebhookconfiguration muxd-sandboxes >/dev/null 2>&1; then
-	kubectl patch validatingwebhookconfiguration muxd-sandboxes --type=json \
-		-p "[{\"op\": \"add\", \"path\": \"/webhooks/0/clientConfig/caBundle\", \"value\": \"$bundle\"}]" >/dev/null
+	patch='' i=0
+	for _ in $(kubectl get validatingwebhookconfiguration muxd-sandboxes -o 'jsonpath={.webhooks[*].name}'); do
+		patch="$patch${patch:+, }{\"op\": \"add\", \"path\": \"/webhooks/$i/clientConfig/caBundle\", \"value\": \"$bundle\"}"
+		i=$((i + 1))
+	done
+	kubectl patch validatingwebhookconfiguration muxd-sandboxes --type=json -p "[$patch]" >/dev/null
 	echo "the webhook trusts it"
 fi

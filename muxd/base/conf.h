@@ -157,8 +157,9 @@ struct conf {
 	char *kubernetes_hold, *kubernetes_sandbox_api; /* pod, sandbox; v1alpha1, v1beta1 */
 	char *kubernetes_backend;                       /* auto, link, plain */
 	uint64_t kubernetes_create_timeout_ns;
-	char *kubernetes_admission_user; /* who muxd is to the cluster; "": the webhook answers nobody */
-	bool kubernetes_staff;           /* who may exec in Kubernetes may open a grant */
+	char *kubernetes_admission_user;       /* who muxd is to the cluster; "": the webhook answers nobody */
+	char *kubernetes_admission_namespaces; /* with sandboxes, besides kubernetes_namespace: "a,b" */
+	bool kubernetes_staff;                 /* who may exec in Kubernetes may open a grant */
 	char *kubernetes_staff_audience, *kubernetes_staff_scopes;
 	uint64_t kubernetes_staff_ttl_ns;
 	struct conf_label *kubernetes_labels;

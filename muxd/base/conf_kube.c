@@ -46,6 +46,18 @@ int conf_check_namespace(const char *value, struct err *e)
 	return 0;
 }
 
+int conf_check_namespaces(const char *value, struct err *e)
+{
+	for (const char *s = value; *s;) {
+		size_t n = strcspn(s, ",");
+
+		if (check_label(s, n) || (s[n] == ',' && !s[n + 1]))
+			return err_set(e, ERR_CONFIG, "is no list of namespaces, as in team-a,team-b");
+		s += n + (s[n] == ',');
+	}
+	return 0;
+}
+
 /* Labels joined by dots. */
 static int check_subdomain(const char *s, size_t len)
 {

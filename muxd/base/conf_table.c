@@ -260,6 +260,10 @@ static const struct conf_key keys[] = {
      "Who this daemon is to the cluster, such as system:serviceaccount:muxd:muxd: the only one that its admission "
      "webhook "
      "lets into the sandboxes; empty: no webhook."},
+    {"kubernetes.admission_namespaces", CONF_STRING, AT(kubernetes_admission_namespaces), "", 0, 0, NULL,
+     conf_check_namespaces,
+     "Namespaces of sandboxes besides kubernetes.namespace, a,b, into which the webhook lets nobody by way of a node's "
+     "kubelet (nodes/proxy); the others it learns by their label."},
     {"kubernetes.staff", CONF_BOOL, AT(kubernetes_staff), "false", 0, 0, NULL, NULL,
      "Whoever may exec into a pod by the cluster's own rules may open a grant for it with a token of the cluster."},
     {"kubernetes.staff_audience", CONF_STRING, AT(kubernetes_staff_audience), "muxd", 0, 0, NULL, NULL,
@@ -309,8 +313,10 @@ static const struct conf_key keys[] = {
      "Agents that do otherwise: agent (a name, or the beginning of names and *), idle_ttl, ttl, ttl_action, "
      "hold_attached, at_rest. The first entry that fits counts."},
     {"witnesses", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
-     "Whom the record's signed heads are carried to: name, kind (file, https, muxd, syslog, timestamp, s3), path, url or "
-     "address, server_name, ca, tsa_ca, credential (a file with a bearer token), certificate, certificate_key, region, lock, lock_mode, key "
+     "Whom the record's signed heads are carried to: name, kind (file, https, muxd, syslog, timestamp, s3), path, url "
+     "or "
+     "address, server_name, ca, tsa_ca, credential (a file with a bearer token), certificate, certificate_key, region, "
+     "lock, lock_mode, key "
      "(of its receipts), interval, timeout, on_seal, refuse_after."},
     {"witness.pushers", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "Other daemons whose heads this one keeps and countersigns: name, log_id, keys (public record keys)."},

@@ -72,7 +72,8 @@ void conf_witnesses_clear(struct conf *c);
 /* conf_kube.c: values of the section kubernetes; "" is allowed where the key may be left out. */
 int conf_check_kubeconfig(const char *value, struct err *e);
 int conf_check_namespace(const char *value, struct err *e);
-int conf_check_object(const char *value, struct err *e); /* a class */
+int conf_check_namespaces(const char *value, struct err *e); /* a,b */
+int conf_check_object(const char *value, struct err *e);     /* a class */
 int conf_check_image(const char *value, struct err *e);
 int conf_check_image_needed(const char *value, struct err *e);
 int conf_check_quantity(const char *value, struct err *e);

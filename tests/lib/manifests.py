@@ -21,6 +21,9 @@ RIGHTS = {
     ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
 }
+# What muxctl cluster check would name, of the examples for people
+WAYS = {"*", "nodes/proxy", "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "pods/ephemeralcontainers", "services/proxy",
+        "secrets", "serviceaccounts/token"}
 failures = []
 
 
@@ -154,6 +157,14 @@ def rights(objects):
                   o["subjects"] == [{"kind": "ServiceAccount", "name": "muxd", "namespace": "muxd"}], o["subjects"])
 
 
+def people(objects):
+    """The examples lead nobody into a sandbox."""
+    for o in objects:
+        given = {(r, v) for rule in o["rules"] for r in rule["resources"] for v in rule["verbs"]}
+        check(f"no way past muxd in {o['metadata']['name']}", o["kind"] == "ClusterRole" and not {r for r, _ in given} & WAYS
+              and not {v for _, v in given} & {"*", "impersonate", "bind", "escalate"} and ("pods", "create") not in given, given)
+
+
 def locked_down(objects):
     for o in objects:
         if o["kind"] != "StatefulSet":
@@ -172,13 +183,22 @@ def locked_down(objects):
             check(f"{c['name']} mounts what there is", mounted == there, mounted ^ there)
 
 
-def admission(webhook, policy):
-    """What the webhook is asked and what the policy matches is one thing."""
-    w, = webhook["webhooks"]
-    m = policy["spec"]["matchConstraints"]
-    check("the webhook fails closed", w["failurePolicy"] == "Fail" and policy["spec"]["failurePolicy"] == "Fail")
-    check("webhook and policy are about the same", w["rules"] == m["resourceRules"]
-          and w["namespaceSelector"] == m["namespaceSelector"])
+def admission(webhook, policies):
+    """What the webhooks are asked and what the policies match is one thing."""
+    hooks = {w["name"].removesuffix("sandboxes.muxd.dev").rstrip(".") or "sandboxes": w for w in webhook["webhooks"]}
+    matches = {o["metadata"]["name"].removeprefix("muxd-"): o["spec"] for o in policies if o["kind"] == "ValidatingAdmissionPolicy"}
+    bindings = {o["spec"]["policyName"].removeprefix("muxd-"): o["spec"] for o in policies if o["kind"] != "ValidatingAdmissionPolicy"}
+    check("sandboxes and nodes, in both", hooks.keys() == matches.keys() == bindings.keys() == {"sandboxes", "nodes"})
+    for name, w in hooks.items():
+        m = matches[name]["matchConstraints"]
+        check(f"the webhook of {name} fails closed", w["failurePolicy"] == "Fail" and matches[name]["failurePolicy"] == "Fail")
+        check(f"webhook and policy of {name} are about the same", w["rules"] == m["resourceRules"]
+              and w.get("namespaceSelector") == m.get("namespaceSelector"))
+        check(f"what is refused of {name} is denied", bindings[name]["validationActions"] == ["Deny"])
+    check("nodes are asked about wherever they are", "namespaceSelector" not in hooks["nodes"]
+          and {r["scope"] for r in hooks["nodes"]["rules"]} == {"Cluster"})
+    check("the policy of nodes goes by the label of the webhook",
+          bindings["nodes"]["paramRef"]["selector"] == hooks["sandboxes"]["namespaceSelector"])
 
 
 # Of the Compose specification what the file may use; a word that is not here is a slip of the pen, or belongs here.
@@ -215,9 +235,10 @@ def main():
     overlay = kustomization(os.path.join(deploy, "kustomize/tests"))
     check("the overlay changes no object's name", sorted(map(key, overlay)) == sorted(map(key, base + staff)))
     rights(base + staff)
+    people(kustomization(os.path.join(deploy, "kustomize/people")))
     locked_down(base)
     webhook = [o for o in base if o["kind"] == "ValidatingWebhookConfiguration"]
-    admission(webhook[0], policy[0])
+    admission(webhook[0], policy)
 
     chart = os.path.join(deploy, "helm/muxd")
     own = [o for o in base if key(o) != ("Namespace", "", RELEASE)]  # helm makes it, or is told to

@@ -12,8 +12,11 @@
 #include <cmocka.h>
 
 #define MUXD   "system:serviceaccount:muxd:muxd"
+#define BOX    "muxd-sandboxes"
 #define UID    "705ab4f5-6393-11e8-b7cc-42010a800002"
 #define REVIEW "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":"
+
+static const struct admission_rules rules = {.user = MUXD, .namespace_ = BOX, .more = "team-a,team-b"};
 
 /* As an API server sends it; what is not looked at is here too. */
 static char *review(const char *user, const char *operation, const char *resource, const char *sub,
@@ -43,7 +46,7 @@ static const char *verdict(char *text, json_t **answer)
 	const json_t *response;
 	const char *message;
 
-	assert_int_equal(admission_review(text, strlen(text), 1 << 20, MUXD, answer, &v, &e), 0);
+	assert_int_equal(admission_review(text, strlen(text), 1 << 20, &rules, answer, &v, &e), 0);
 	free(text);
 	assert_string_equal(json_string_value(json_object_get(*answer, "apiVersion")), "admission.k8s.io/v1");
 	assert_string_equal(json_string_value(json_object_get(*answer, "kind")), "AdmissionReview");
@@ -93,6 +96,8 @@ static void nobody_else_has_another_way(void **state)
 	} asked[] = {
 	    {"CONNECT", "pods", "portforward", "takes no connections"},
 	    {"CONNECT", "pods", "proxy", "takes no connections"},
+	    {"CONNECT", "services", "proxy", "takes no connections"},
+	    {"UPDATE", "nodes", "proxy", "asked about UPDATE of nodes/proxy, which"},
 	    {"UPDATE", "pods", "ephemeralcontainers", "no further containers"},
 	    {"DELETE", "secrets", "", "asked about DELETE of secrets, which"},
 	    {"CONNECT", "pods", "exec2", "asked about CONNECT of pods/exec2, which"},
@@ -117,15 +122,80 @@ static void nobody_else_has_another_way(void **state)
 	}
 }
 
+/* A node has no namespace; options: what stands in request.object, NULL for none. */
+static char *node_review(const char *user, const char *options)
+{
+	char *text = NULL;
+
+	assert_true(asprintf(&text,
+			     REVIEW
+			     "{\"uid\":\"" UID "\",\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":"
+			     "\"NodeProxyOptions\"},\"resource\":{\"group\":\"\",\"version\":\"v1\",\"resource\":"
+			     "\"nodes\"},\"subResource\":\"proxy\",\"name\":\"node-1\",\"operation\":\"CONNECT\","
+			     "\"userInfo\":{\"username\":\"%s\"},\"object\":%s}}",
+			     user, options ? options : "null") > 0);
+	return text;
+}
+
+#define OPTIONS(path) "{\"kind\":\"NodeProxyOptions\",\"apiVersion\":\"v1\",\"path\":\"" path "\"}"
+
+static void a_kubelet_is_no_way_in(void **state)
+{
+	static const struct {
+		const char *options, *says; /* NULL: it is allowed */
+	} asked[] = {
+	    {OPTIONS("/run/" BOX "/muxd-demo/sandbox"), BOX " holds sandboxes, which are entered through muxd"},
+	    {OPTIONS("/exec/" BOX "/muxd-demo/sandbox"), "muxctl exec " BOX "/POD -- COMMAND"},
+	    {OPTIONS("/attach/team-b/p/c"), "team-b holds sandboxes"},
+	    {OPTIONS("/portForward/team-a/p"), "kubelet of node-1"},
+	    {OPTIONS("/run/default/p/c"), NULL},
+	    {OPTIONS("/cri/exec/abc"), "/cri"},
+	    {OPTIONS("/a/../run/" BOX "/p/c"), "may lead into a sandbox"},
+	    {OPTIONS("/metrics"), NULL},
+	    {OPTIONS("/"), NULL},
+	    {"{\"kind\":\"NodeProxyOptions\",\"apiVersion\":\"v1\"}", NULL}, /* the root */
+	    {NULL, "may lead into a sandbox"},
+	};
+	json_t *a;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		const char *why = verdict(node_review("eve", asked[i].options), &a);
+
+		if (!why != !asked[i].says || (why && !strstr(why, asked[i].says)))
+			fail_msg("%s: %s", asked[i].options, why ? why : "allowed");
+		json_decref(a);
+		assert_null(verdict(node_review(MUXD, asked[i].options), &a));
+		json_decref(a);
+	}
+}
+
+/* muxd in a cluster that says the namespace itself: the door does not know it. */
+static void without_a_namespace_nobody_gets_into_any(void **state)
+{
+	static const struct admission_rules anywhere = {.user = MUXD, .namespace_ = "", .more = ""};
+	char *text = node_review("eve", OPTIONS("/run/default/p/c"));
+	struct admission_verdict v = {0};
+	json_t *a = NULL;
+
+	(void)state;
+	assert_int_equal(admission_review(text, strlen(text), 1 << 20, &anywhere, &a, &v, NULL), 0);
+	assert_false(v.allowed);
+	assert_string_equal(v.what, "CONNECT nodes/proxy /node-1 /run/default/p/c");
+	json_decref(a);
+	free(text);
+}
+
 static void without_a_user_of_its_own_nobody_may(void **state)
 {
+	static const struct admission_rules nobody = {.user = "", .namespace_ = BOX, .more = ""};
 	char *text = review("", "CONNECT", "pods", "exec", "");
 	struct admission_verdict v = {0};
 	struct err e = {0};
 	json_t *a = NULL;
 
 	(void)state;
-	assert_int_equal(admission_review(text, strlen(text), 1 << 20, "", &a, &v, &e), 0);
+	assert_int_equal(admission_review(text, strlen(text), 1 << 20, &nobody, &a, &v, &e), 0);
 	assert_false(v.allowed);
 	json_decref(a);
 	free(text);
@@ -151,6 +221,9 @@ static void what_is_no_review_gets_no_answer(void **state)
 	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\",\"resource\":{\"resource\":\"pods\"}}}", "userInfo"},
 	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\",\"resource\":{\"resource\":\"pods\"},\"userInfo\":{}}}",
 	     "username"},
+	    {REVIEW "{\"uid\":\"a\",\"operation\":\"CONNECT\",\"resource\":{\"resource\":\"nodes\"},\"userInfo\":"
+		    "{\"username\":\"eve\"},\"object\":{\"path\":7}}}",
+	     "path"},
 	};
 
 	(void)state;
@@ -158,7 +231,7 @@ static void what_is_no_review_gets_no_answer(void **state)
 		struct admission_verdict v = {0};
 		struct err e = {0};
 		json_t *a = NULL;
-		int rc = admission_review(wrong[i].text, strlen(wrong[i].text), 1 << 20, MUXD, &a, &v, &e);
+		int rc = admission_review(wrong[i].text, strlen(wrong[i].text), 1 << 20, &rules, &a, &v, &e);
 
 		if (rc != ERR_INVAL || a || v.allowed || !strstr(e.message, wrong[i].says))
 			fail_msg("%s: %s", wrong[i].text, e.message);
@@ -173,7 +246,7 @@ static void a_review_that_is_too_long_is_not_read(void **state)
 	json_t *a = NULL;
 
 	(void)state;
-	assert_int_equal(admission_review(text, strlen(text), strlen(text) - 1, MUXD, &a, &v, &e), ERR_TOO_LARGE);
+	assert_int_equal(admission_review(text, strlen(text), strlen(text) - 1, &rules, &a, &v, &e), ERR_TOO_LARGE);
 	assert_null(a);
 	free(text);
 }
@@ -184,6 +257,8 @@ int main(void)
 	    cmocka_unit_test(muxd_itself_may),
 	    cmocka_unit_test(an_administrator_is_told_the_way),
 	    cmocka_unit_test(nobody_else_has_another_way),
+	    cmocka_unit_test(a_kubelet_is_no_way_in),
+	    cmocka_unit_test(without_a_namespace_nobody_gets_into_any),
 	    cmocka_unit_test(without_a_user_of_its_own_nobody_may),
 	    cmocka_unit_test(what_is_no_review_gets_no_answer),
 	    cmocka_unit_test(a_review_that_is_too_long_is_not_read),

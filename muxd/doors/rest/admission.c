@@ -4,10 +4,12 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "muxd/doors/rest/handlers.h"
+#include "muxd/doors/rest/node_path.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define VERSION "admission.k8s.io/v1"
 #define KIND    "AdmissionReview"
@@ -16,6 +18,7 @@
 /* Borrowed from the review; "" where nothing is said. */
 struct question {
 	const char *uid, *user, *operation, *resource, *sub, *ns, *name, *container;
+	const char *path; /* NodeProxyOptions; NULL: there are no options to read it from */
 };
 
 static int read_resource(const json_t *request, struct question *q, struct err *e)
@@ -36,12 +39,17 @@ static int read_user(const json_t *request, struct question *q, struct err *e)
 	return json_need_str(u, "username", &q->user, e);
 }
 
-/* PodExecOptions and its like name the container that is meant. */
-static void read_container(const json_t *request, struct question *q)
+/* PodExecOptions and its like name the container that is meant; NodeProxyOptions a path, none for the root. */
+static int read_options(const json_t *request, struct question *q, struct err *e)
 {
-	const char *s = json_string_value(json_object_get(json_object_get(request, "object"), "container"));
+	const json_t *o = json_object_get(request, "object");
+	const char *s = json_string_value(json_object_get(o, "container"));
 
 	q->container = s ? s : "";
+	if (strcmp(q->resource, "nodes") != 0 || !json_is_object(o))
+		return 0;
+	q->path = "";
+	return json_opt_str(o, "path", &q->path, e);
 }
 
 static int read_request(const json_t *request, struct question *q, struct err *e)
@@ -63,7 +71,7 @@ static int read_request(const json_t *request, struct question *q, struct err *e
 	if (rc == 0)
 		rc = read_user(request, q, e);
 	if (rc == 0)
-		read_container(request, q);
+		rc = read_options(request, q, e);
 	return rc;
 }
 
@@ -89,9 +97,69 @@ static int read_review(const json_t *o, struct question *q, struct err *e)
 	return read_request(request, q, e);
 }
 
-static bool about(const struct question *q, const char *operation, const char *sub)
+static bool about(const struct question *q, const char *operation, const char *resource, const char *sub)
 {
-	return strcmp(q->resource, "pods") == 0 && strcmp(q->operation, operation) == 0 && strcmp(q->sub, sub) == 0;
+	return strcmp(q->resource, resource) == 0 && strcmp(q->operation, operation) == 0 && strcmp(q->sub, sub) == 0;
+}
+
+static bool about_pods(const struct question *q, const char *operation, const char *sub)
+{
+	return about(q, operation, "pods", sub);
+}
+
+static bool about_nodes(const struct question *q)
+{
+	return about(q, "CONNECT", "nodes", "proxy");
+}
+
+/* ---- the verdict */
+
+static bool listed(const char *list, const char *name)
+{
+	for (size_t n; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (n == strlen(name) && strncasecmp(list, name, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_for_sandboxes(const struct admission_rules *rules, const char *ns)
+{
+	return !*rules->namespace_ || listed(rules->namespace_, ns) || listed(rules->more, ns);
+}
+
+/* Of a node's proxy: does this path lead past the sandboxes? */
+static bool passes_by(const struct admission_rules *rules, const char *path)
+{
+	char ns[NODE_PATH_NS_MAX + 1];
+	enum node_way way = path ? node_path_read(path, ns) : NODE_PATH_UNCLEAR;
+
+	return way == NODE_PATH_OTHER || (way == NODE_PATH_ENTERS && !is_for_sandboxes(rules, ns));
+}
+
+static bool is_allowed(const struct admission_rules *rules, const struct question *q)
+{
+	if (*rules->user && strcmp(q->user, rules->user) == 0)
+		return true;
+	return about_nodes(q) && passes_by(rules, q->path);
+}
+
+static void say_why_not_by_node(const struct question *q, char *out, size_t size)
+{
+	char ns[NODE_PATH_NS_MAX + 1];
+
+	if (q->path && node_path_read(q->path, ns) == NODE_PATH_ENTERS)
+		text_format(out, size,
+			    "%.63s holds sandboxes, which are entered through muxd, so that it is recorded, and not "
+			    "through the kubelet of %.253s: muxctl exec %.63s/POD -- COMMAND, with a grant",
+			    ns, q->name, ns);
+	else
+		text_format(
+		    out, size,
+		    "this path at the kubelet of %.253s may lead into a sandbox, which is entered through muxd, so "
+		    "that it is recorded: /cri, and paths with escapes, dots or empty steps, are refused to everybody",
+		    q->name);
 }
 
 /* What a person at kubectl reads. */
@@ -99,19 +167,22 @@ static void say_why(const struct question *q, char *out, size_t size)
 {
 	const char *slash = *q->container ? "/" : "";
 
-	if (about(q, "CONNECT", "exec") || about(q, "CONNECT", "attach"))
+	if (about_nodes(q))
+		say_why_not_by_node(q, out, size);
+	else if (about_pods(q, "CONNECT", "exec") || about_pods(q, "CONNECT", "attach"))
 		text_format(
 		    out, size,
 		    "%.63s/%.253s is a sandbox, which is entered through muxd, so that it is recorded: muxctl exec "
 		    "%.63s/%.253s%s%.63s -- COMMAND, or ssh -l %.63s/%.253s%s%.63s to muxd's SSH door, with a grant",
 		    q->ns, q->name, q->ns, q->name, slash, q->container, q->ns, q->name, slash, q->container);
-	else if (about(q, "CONNECT", "portforward") || about(q, "CONNECT", "proxy"))
+	else if (about_pods(q, "CONNECT", "portforward") || about_pods(q, "CONNECT", "proxy") ||
+		 about(q, "CONNECT", "services", "proxy"))
 		text_format(
 		    out, size,
 		    "%.63s/%.253s is a sandbox, which takes no connections: what it has to say goes through muxd, "
 		    "where it is recorded",
 		    q->ns, q->name);
-	else if (about(q, "UPDATE", "ephemeralcontainers"))
+	else if (about_pods(q, "UPDATE", "ephemeralcontainers"))
 		text_format(
 		    out, size,
 		    "%.63s/%.253s is a sandbox, which gets no further containers; enter it through muxd, where it is "
@@ -145,10 +216,10 @@ fail:
 	return NULL;
 }
 
-int admission_review(const void *text, size_t len, size_t max, const char *user, json_t **out_answer,
+int admission_review(const void *text, size_t len, size_t max, const struct admission_rules *rules, json_t **out_answer,
 		     struct admission_verdict *out, struct err *e)
 {
-	struct question q = {"", "", "", "", "", "", "", ""};
+	struct question q = {"", "", "", "", "", "", "", "", NULL};
 	json_t *o = NULL, *answer;
 	int rc = json_parse(text, len, max, &o, e);
 
@@ -156,15 +227,15 @@ int admission_review(const void *text, size_t len, size_t max, const char *user,
 		rc = read_review(o, &q, e);
 	if (rc)
 		goto out;
-	out->allowed = *user && strcmp(q.user, user) == 0;
+	out->allowed = is_allowed(rules, &q);
 	answer = make_answer(&q, out->allowed);
 	if (!answer) {
 		rc = err_set(e, ERR_NOMEM, "out of memory");
 		goto out;
 	}
 	text_put(out->user, sizeof(out->user), q.user);
-	text_format(out->what, sizeof(out->what), "%.20s %.40s%s%.40s %.63s/%.80s", q.operation, q.resource,
-		    *q.sub ? "/" : "", q.sub, q.ns, q.name);
+	text_format(out->what, sizeof(out->what), "%.20s %.40s%s%.40s %.63s/%.80s%s%.100s", q.operation, q.resource,
+		    *q.sub ? "/" : "", q.sub, q.ns, q.name, q.path ? " " : "", q.path ? q.path : "");
 	*out_answer = answer;
 out:
 	json_decref(o);
@@ -175,6 +246,9 @@ void rest_admission(struct http_exchange *x)
 {
 	static const char *const keys[] = {"timeout", NULL}; /* the API server says how long it will wait */
 	const struct conf *c = hub_conf(x->hub);
+	const struct admission_rules rules = {.user = c->kubernetes_admission_user,
+					      .namespace_ = c->kubernetes_namespace,
+					      .more = c->kubernetes_admission_namespaces};
 	struct admission_verdict v = {0};
 	json_t *answer = NULL;
 	struct err e = {0};
@@ -184,8 +258,7 @@ void rest_admission(struct http_exchange *x)
 		rc = err_set(&e, ERR_UNSUPPORTED,
 			     "this daemon is no admission webhook: kubernetes.admission_user is not set");
 	if (rc == 0)
-		rc = admission_review(buf_ptr(&x->body), buf_len(&x->body), c->api_max_body,
-				      c->kubernetes_admission_user, &answer, &v, &e);
+		rc = admission_review(buf_ptr(&x->body), buf_len(&x->body), c->api_max_body, &rules, &answer, &v, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 		return;
