@@ -86,7 +86,11 @@ struct sandbox_provider_ops {
 	/* Gone already is no error. The workspace stays. */
 	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done,
 				void *arg);
-	/* The same, and its workspace goes for ever; its snapshots stay. NULL: not through this provider. */
+	/*
+	 * The same, and its workspace goes for ever; its snapshots stay. NULL: not through this provider.
+	 * ERR_DATA_KEPT, of this and of whatever drops: something still holds data, and stays; the message begins with
+	 * the names of it, up to " stays". ERR_TIMEOUT: it is going, and has not gone in time.
+	 */
 	void (*wipe)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
 	void (*list)(struct sandbox_provider *p, sandbox_list_done *done, void *arg);
 	/*
@@ -149,5 +153,7 @@ struct sandbox_provider {
 
 const char *sandbox_state_name(enum sandbox_state s);
 const char *sandbox_backend_name(enum sandbox_backend b); /* "local", "link", "plain" */
+/* One more ERR_DATA_KEPT: all names both, as far as there is room. all is zeroed before the first. */
+void sandbox_kept_add(struct err *all, const struct err *one);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[] = {"next", "restored", "current"};
+static const char *const state_names[] = {"next", "restored", "current", "kept"};
 
 const char *claim_state_name(enum claim_state s)
 {
@@ -30,7 +30,7 @@ static int read_state(const char *label, enum claim_state *out)
 		*out = CLAIM_CURRENT;
 		return 0;
 	}
-	for (int i = CLAIM_NEXT; i <= CLAIM_CURRENT; i++)
+	for (int i = CLAIM_NEXT; i <= CLAIM_KEPT; i++)
 		if (strcmp(label, state_names[i]) == 0) {
 			*out = (enum claim_state)i;
 			return 0;
@@ -60,16 +60,18 @@ int claim_view(const json_t *claim, struct claim_view *out, struct err *e)
 	const json_t *meta = json_object_get(claim, "metadata"), *notes = json_object_get(meta, "annotations");
 	const char *phase = text(json_object_get(claim, "status"), "phase"), *name = text(meta, "name");
 	const char *from = text(notes, KUBE_ANNOTATION_SNAPSHOT);
+	const char *volume = text(json_object_get(claim, "spec"), "volumeName");
 	struct claim_view v = {0};
 
 	if (!fits(name, sizeof(v.name)) || !fits(text(meta, "uid"), sizeof(v.uid)) ||
 	    strlen(text(meta, "resourceVersion")) >= sizeof(v.version) ||
-	    strlen(text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent))
+	    strlen(text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent) || strlen(volume) >= sizeof(v.volume))
 		return err_set(e, ERR_K8S, "the API server's answer is no claim");
 	text_put(v.name, sizeof(v.name), name);
 	text_put(v.uid, sizeof(v.uid), text(meta, "uid"));
 	text_put(v.version, sizeof(v.version), text(meta, "resourceVersion"));
 	text_put(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT));
+	text_put(v.volume, sizeof(v.volume), volume);
 	if (read_state(text(json_object_get(meta, "labels"), KUBE_LABEL_WORKSPACE), &v.state) ||
 	    read_generation(text(notes, KUBE_ANNOTATION_GENERATION), &v.generation) ||
 	    (*from && id_parse(from, &v.snapshot)))
@@ -91,7 +93,7 @@ int claim_choose(const struct claim_view *all, size_t n, const struct claim_view
 	for (size_t i = 0; i < n; i++) {
 		const struct claim_view *c = &all[i];
 
-		if (c->state == CLAIM_NEXT || c->deleting)
+		if (c->state == CLAIM_NEXT || c->state == CLAIM_KEPT || c->deleting)
 			continue;
 		if (!best || c->generation > best->generation) {
 			best = c;

@@ -7,6 +7,7 @@
  *   next      a copy that is being made: nobody's workspace yet, and worth nothing when the restore fails
  *   restored  whole, the agent's workspace, and not given to a pod since
  *   current   the workspace. One without the label is one, too (made before there were restores)
+ *   kept      was one of these, and was to go; its volume would have stayed, so it did, too. Nobody's workspace
  *
  * The annotation KUBE_ANNOTATION_GENERATION orders them: of several that are restored or current the highest is the
  * workspace and the others are what a restore had no time to delete. Two of one generation
@@ -23,12 +24,13 @@
 #define KUBE_ANNOTATION_READ_ONLY  "muxd.dev/read-only"
 #define KUBE_OBJECT_MAX            253 /* RFC 1123 subdomain */
 
-enum claim_state { CLAIM_NEXT, CLAIM_RESTORED, CLAIM_CURRENT };
+enum claim_state { CLAIM_NEXT, CLAIM_RESTORED, CLAIM_CURRENT, CLAIM_KEPT };
 
 struct claim_view {
 	char name[KUBE_OBJECT_MAX + 1];
 	char uid[POD_UID_MAX + 1], version[64];
 	char agent[AGENT_NAME_MAX + 1];
+	char volume[KUBE_OBJECT_MAX + 1]; /* "" until it is bound */
 	enum claim_state state;
 	uint64_t generation; /* 0: not said */
 	struct id snapshot;  /* nil: not restored from any */

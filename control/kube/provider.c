@@ -113,19 +113,6 @@ void kname_sweep(struct kp *kp)
 
 /* ---- jobs */
 
-static const char *const kind_names[] = {"ensure", "connect",   "stat", "destroy", "wipe",           "resolve", "list",
-					 "take",   "snapshots", "drop", "restore", "drop workspace", "set end"};
-static const char *const state_names[] = {"looking",    "making",   "replacing", "waiting", "ending",
-					  "asking why", "reaching", "copying",   "tidying"};
-
-void kjob_set_state(struct kjob *j, enum kjob_state s)
-{
-	if (j->state != s)
-		log_debug(&(struct log_ids){.agent = j->name}, "%s: %s -> %s", kind_names[j->kind],
-			  state_names[j->state], state_names[s]);
-	j->state = s;
-}
-
 static void kjob_free(struct kjob *j)
 {
 	struct kname *n;
@@ -199,12 +186,6 @@ struct kube_ref kp_pods(const char *ns, const char *pod)
 struct kube_ref kp_claims(const char *ns, const char *claim)
 {
 	return (struct kube_ref){.resource = "persistentvolumeclaims", .namespace_ = ns, .name = claim};
-}
-
-bool kp_may_pass(int rc)
-{
-	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF ||
-	       rc == ERR_LINK_LOST;
 }
 
 bool kjob_may_wait(const struct kjob *j, int rc)
@@ -320,30 +301,6 @@ void kjob_look(struct kjob *j)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-static void on_timer(uv_timer_t *t)
-{
-	struct kjob *j = t->data;
-
-	if (j->tick)
-		j->tick(j);
-	else if (j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE)
-		end_tick(j);
-	else
-		wake_tick(j);
-}
-
-bool kjob_is_late(const struct kjob *j)
-{
-	return clock_boot_ns() >= j->deadline_ns;
-}
-
-void kjob_wait(struct kjob *j, uint64_t ms)
-{
-	uint64_t now = clock_boot_ns(), left = j->deadline_ns > now ? (j->deadline_ns - now) / NS_PER_MS : 0;
-
-	uv_timer_start(j->timer, on_timer, ms < left ? ms : left, 0);
-}
-
 struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
 			const struct kjob *callbacks)
 {
@@ -366,6 +323,7 @@ struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const c
 	if (!rc) {
 		uv_timer_init(kp->loop, j->timer);
 		j->timer->data = j;
+		j->pod_tick = kind == KJOB_DESTROY || kind == KJOB_WIPE ? end_tick : wake_tick;
 		j->began_ns = clock_boot_ns();
 		j->deadline_ns = j->began_ns + limit_ns;
 		TAILQ_INSERT_TAIL(&kp->jobs, j, entry);
@@ -428,7 +386,7 @@ static void end_one(struct sandbox_provider *p, const char *agent, const char *r
 static void wipe_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
 {
 	(void)reason;
-	ask(p, KJOB_WIPE, agent, KP_END_MS * NS_PER_MS, done, arg);
+	ask(p, KJOB_WIPE, agent, KP_WIPE_MS * NS_PER_MS, done, arg);
 }
 
 static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
@@ -474,6 +432,7 @@ static void destroy(struct sandbox_provider *p)
 {
 	struct kp *kp = (struct kp *)p;
 	struct kname *n, *next;
+	struct kgoing *g;
 	struct kjob *j;
 
 	kp->stopping = true;
@@ -482,6 +441,10 @@ static void destroy(struct sandbox_provider *p)
 		kjob_fail(j, ERR_CANCELLED, "the daemon is stopping");
 	HASH_ITER(hh, kp->names, n, next)
 	kname_free(n);
+	while ((g = LIST_FIRST(&kp->going))) {
+		LIST_REMOVE(g, entry);
+		free(g);
+	}
 	kube_watch_destroy(kp->watch);
 	program_finish(&kp->program);
 	explicit_bzero(kp->p.master, sizeof(kp->p.master));
@@ -524,6 +487,7 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 	kp->loop = kube_client_loop(p->kube);
 	kp->creds = kube_client_creds(p->kube);
 	TAILQ_INIT(&kp->jobs);
+	LIST_INIT(&kp->going);
 	if (kube_spec_copy(&p->spec, &kp->p.spec))
 		err_set(e, rc, "no memory for sandboxes in the cluster");
 	else

@@ -9,23 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLAIMS_MAX 100 /* of one agent: more are nobody's work here */
+#define CLAIMS_PAGE 100 /* of one agent */
 
 /* ---- listing */
 
+static void claims_page(struct kjob *j, const char *next);
+
 static int read_claims(struct kjob *j, const json_t *items, struct err *e)
 {
-	const struct claim_view *chosen = NULL;
-	size_t i, n = json_array_size(items);
+	struct claim_view *all = realloc(j->claims, (j->nclaims + json_array_size(items) + 1) * sizeof(*all));
+	size_t i;
 	json_t *o;
 	int rc;
 
-	free(j->claims);
-	j->nclaims = 0;
-	memset(&j->claim, 0, sizeof(j->claim));
-	j->claims = calloc(n + 1, sizeof(*j->claims));
-	if (!j->claims)
+	if (!all)
 		return err_set(e, ERR_NOMEM, "no memory for the claims of %s", j->name);
+	j->claims = all;
 	json_array_foreach((json_t *)(uintptr_t)items, i, o)
 	{
 		rc = claim_view(o, &j->claims[j->nclaims], e);
@@ -34,7 +33,14 @@ static int read_claims(struct kjob *j, const json_t *items, struct err *e)
 		if (strcmp(j->claims[j->nclaims].agent, j->t.agent) == 0) /* else labelled like ours by somebody else */
 			j->nclaims++;
 	}
-	rc = claim_choose(j->claims, j->nclaims, &chosen, e);
+	return 0;
+}
+
+static int choose(struct kjob *j, struct err *e)
+{
+	const struct claim_view *chosen = NULL;
+	int rc = claim_choose(j->claims, j->nclaims, &chosen, e);
+
 	if (!rc && chosen)
 		j->claim = *chosen;
 	return rc;
@@ -55,12 +61,21 @@ static void claims_failed(struct kjob *j, int rc, const struct err *e)
 static void on_claims(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
+	const char *next;
 	struct err here = {0};
+	char copy[4096];
 
 	j->call = NULL;
 	if (j->cancelled)
 		return;
+	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
 	if (!rc && (rc = read_claims(j, json_object_get(reply->body, "items"), &here)))
+		e = &here;
+	if (!rc && next && *next && text_put(copy, sizeof(copy), next) == strlen(next)) {
+		claims_page(j, copy);
+		return;
+	}
+	if (!rc && (rc = choose(j, &here)))
 		e = &here;
 	if (kjob_may_wait(j, rc)) {
 		j->tick = claims_again;
@@ -72,19 +87,28 @@ static void on_claims(void *arg, int rc, const struct err *e, const struct kube_
 	}
 }
 
-void claims_get(struct kjob *j, void (*step)(struct kjob *j))
+static void claims_page(struct kjob *j, const char *next)
 {
 	struct kube_ref ref = kp_claims(j->ns, NULL);
 	char labels[AGENT_NAME_MAX + 64];
-	struct kube_list_options o = {.labels = labels, .limit = CLAIMS_MAX};
+	struct kube_list_options o = {.labels = labels, .limit = CLAIMS_PAGE, .continue_ = next};
 	struct err e = {0};
 	int rc;
 
-	j->step = step;
 	text_format(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
 	rc = kube_list(j->kp->p.kube, &ref, &o, on_claims, j, &j->call, &e);
 	if (rc)
 		claims_failed(j, rc, &e);
+}
+
+void claims_get(struct kjob *j, void (*step)(struct kjob *j))
+{
+	free(j->claims);
+	j->claims = NULL;
+	j->nclaims = 0;
+	memset(&j->claim, 0, sizeof(j->claim));
+	j->step = step;
+	claims_page(j, NULL);
 }
 
 /* ---- taking away: the first consumer of a new claim, which would hold it, then claims */
@@ -96,6 +120,7 @@ static void tidy_again(struct kjob *j)
 {
 	j->tick = NULL;
 	j->at = 0;
+	j->kept.code = 0;
 	j->binding = true;
 	tidy_next(j);
 }
@@ -172,38 +197,116 @@ static int look_for_binder(struct kjob *j, struct err *e)
 	return kube_get(j->kp->p.kube, &ref, on_binder_seen, j, &j->call, e);
 }
 
-static void tidy_next(struct kjob *j)
+static void on_claim_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kube_delete_options o = {.grace_s = -1};
-	struct kube_ref ref;
+	struct kjob *j = arg;
+
+	if (!j->cancelled && j->kind == KJOB_WIPE && (!rc || rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT))
+		shed_leave(j);
+	on_tidied(arg, rc, e, reply);
+}
+
+static void delete_claim(struct kjob *j, const struct claim_view *c)
+{
+	struct kube_delete_options o = {.uid = c->uid, .grace_s = -1};
+	struct kube_ref ref = kp_claims(j->ns, c->name);
 	struct err e = {0};
 	int rc;
 
-	while (j->at < j->nclaims &&
-	       (j->claims[j->at].deleting || (j->keep && strcmp(j->claims[j->at].name, j->keep) == 0)))
+	log_info(&(struct log_ids){.agent = j->name}, "claim %s (%s) goes", c->name, claim_state_name(c->state));
+	rc = kube_delete(j->kp->p.kube, &ref, &o, on_claim_deleted, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void note_kept(struct kjob *j, const struct err *e)
+{
+	log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
+	sandbox_kept_add(&j->kept, e);
+}
+
+static void on_claim_kept(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc && rc != ERR_NOT_FOUND)
+		log_warn(&(struct log_ids){.agent = j->name}, "a claim that stays is not labelled so: %s", e->message);
+	tidy_next(j);
+}
+
+/* From now on it is nobody's workspace: what was wiped or replaced does not come back by itself. */
+static void keep_claim(struct kjob *j, const struct claim_view *c)
+{
+	struct kube_ref ref = kp_claims(j->ns, c->name);
+	json_t *patch = c->state == CLAIM_KEPT || c->deleting ? NULL : claim_patch(c, CLAIM_KEPT);
+	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_claim_kept, j, &j->call, NULL)
+		       : ERR_NOT_FOUND;
+
+	json_decref(patch);
+	if (rc)
+		tidy_next(j);
+}
+
+static void on_shed(struct kjob *j, int rc, const struct err *e)
+{
+	const struct claim_view *c = &j->claims[j->at++];
+
+	if (rc == ERR_DATA_KEPT) {
+		note_kept(j, e);
+		keep_claim(j, c);
+	} else if (rc) {
+		tidied(j, rc, e);
+	} else {
+		delete_claim(j, c);
+	}
+}
+
+static void shed_claim(struct kjob *j, const struct claim_view *c)
+{
+	struct backing_owner o = {.type = BACKING_VOLUME};
+
+	text_put(o.ns, sizeof(o.ns), j->ns);
+	text_put(o.name, sizeof(o.name), c->name);
+	text_put(o.uid, sizeof(o.uid), c->uid);
+	text_put(o.backing, sizeof(o.backing), c->volume);
+	shed_take_over(j, &o, on_shed);
+}
+
+/* One on its way out is looked at by whoever wipes: it takes its volume with it only where that goes. */
+static bool is_left_alone(const struct kjob *j, const struct claim_view *c)
+{
+	bool settled = c->deleting || c->state == CLAIM_KEPT;
+
+	return (settled && j->kind != KJOB_WIPE) || (j->keep && strcmp(c->name, j->keep) == 0);
+}
+
+static void tidy_next(struct kjob *j)
+{
+	struct err e = {0};
+	int rc;
+
+	while (j->at < j->nclaims && is_left_alone(j, &j->claims[j->at]))
 		j->at++;
 	if (j->binding) {
 		rc = look_for_binder(j, &e);
+		if (rc)
+			kjob_answer(j, rc, &e, NULL, -1);
 	} else if (j->at < j->nclaims) {
-		const struct claim_view *c = &j->claims[j->at++];
-
-		log_info(&(struct log_ids){.agent = j->name}, "claim %s (%s) goes", c->name,
-			 claim_state_name(c->state));
-		ref = kp_claims(j->ns, c->name);
-		o.uid = c->uid;
-		rc = kube_delete(j->kp->p.kube, &ref, &o, on_tidied, j, &j->call, &e);
+		shed_claim(j, &j->claims[j->at]);
 	} else {
 		j->step(j);
-		return;
 	}
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
 }
 
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j))
 {
 	kjob_set_state(j, KJOB_TIDYING);
 	j->at = 0;
+	j->kept.code = 0;
 	j->keep = keep;
 	j->step = step;
 	tidy_next(j);
@@ -293,10 +396,12 @@ static void ensure_chosen(struct kjob *j)
 /* What an interrupted restore has left goes: nobody restores what is being started. */
 static void ensure_listed(struct kjob *j)
 {
-	bool one = j->nclaims == 1 && j->claim.name[0] && j->claim.state == CLAIM_CURRENT;
+	size_t live = 0;
 
+	for (size_t i = 0; i < j->nclaims; i++)
+		live += j->claims[i].state != CLAIM_KEPT;
 	j->binding = true;
-	if (!j->nclaims || one)
+	if (!live || (live == 1 && j->claim.name[0] && j->claim.state == CLAIM_CURRENT))
 		ensure_chosen(j);
 	else
 		claims_tidy(j, j->claim.name, ensure_chosen);

@@ -1,4 +1,7 @@
-/* destroy and wipe: the pod of an agent goes, and with wipe its claims. Gone already is fine. */
+/*
+ * destroy and wipe: the pod of an agent goes, and with wipe its claims and their volumes. Gone already is fine. Wiped
+ * is what is gone, or named as kept (ERR_DATA_KEPT) or as late (ERR_TIMEOUT).
+ */
 #define LOG_SUBSYS "kube"
 #include "control/kube/provider_state.h"
 #include "muxd/base/clock.h"
@@ -24,10 +27,28 @@ static void ended(struct kjob *j)
 	kjob_answer(j, 0, NULL, &info, -1);
 }
 
+static void on_volumes_gone(struct kjob *j, int rc, const struct err *e)
+{
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		ended(j);
+}
+
+static void wipe_volumes(struct kjob *j)
+{
+	struct err why = j->kept;
+
+	if (why.code)
+		kjob_answer(j, why.code, &why, NULL, -1);
+	else
+		shed_await_left(j, NULL, on_volumes_gone);
+}
+
 static void claims_listed(struct kjob *j)
 {
 	j->binding = true; /* a restore that was cut short may have left one */
-	claims_tidy(j, NULL, ended);
+	claims_tidy(j, NULL, wipe_volumes);
 }
 
 static void pod_is_gone(struct kjob *j)

@@ -419,10 +419,20 @@ static void restore_look(struct kjob *j)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
+static void workspace_tidied(struct kjob *j)
+{
+	struct err why = j->kept;
+
+	if (why.code)
+		kjob_answer(j, why.code, &why, NULL, -1);
+	else
+		answer_workspace(j);
+}
+
 static void workspace_listed(struct kjob *j)
 {
 	j->binding = true;
-	claims_tidy(j, NULL, answer_workspace);
+	claims_tidy(j, NULL, workspace_tidied);
 }
 
 void restore_seen(struct kjob *j, const json_t *pod)

@@ -102,11 +102,16 @@ static void answer_copy(struct kjob *j)
 	kjob_answer(j, 0, NULL, NULL, -1);
 }
 
+static void say_failed(struct kjob *j)
+{
+	struct err why = j->last;
+
+	kjob_answer(j, why.code, &why, NULL, -1);
+}
+
 static void on_failed_gone(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
-	struct err why = j->last;
-
 	(void)reply;
 	j->call = NULL;
 	if (j->cancelled)
@@ -114,21 +119,43 @@ static void on_failed_gone(void *arg, int rc, const struct err *e, const struct 
 	if (rc && rc != ERR_NOT_FOUND)
 		log_warn(&(struct log_ids){.agent = j->name}, "VolumeSnapshot %s failed and is still there: %s",
 			 j->copy.name, e->message);
-	kjob_answer(j, why.code, &why, NULL, -1);
+	say_failed(j);
+}
+
+/* With a content that is known to be its own, and to stay, it stays: a drop that comes later names it. */
+static void on_failed_shed(struct kjob *j, int rc, const struct err *e)
+{
+	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
+	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
+
+	if (rc == ERR_DATA_KEPT && j->shed.seen.name[0] && backing_is_of(&j->shed.seen, &j->shed.owner)) {
+		log_warn(&(struct log_ids){.agent = j->name}, "VolumeSnapshot %s failed, and is not deleted: %s",
+			 j->copy.name, e->message);
+		say_failed(j);
+	} else if (kube_delete(j->kp->p.kube, &ref, &o, on_failed_gone, j, &j->call, NULL)) {
+		say_failed(j);
+	}
+}
+
+static void shed_copy(struct kjob *j, shed_next *next)
+{
+	struct backing_owner o = {.type = BACKING_CONTENT};
+
+	text_put(o.ns, sizeof(o.ns), j->ns);
+	text_put(o.name, sizeof(o.name), j->copy.name);
+	text_put(o.uid, sizeof(o.uid), j->copy.uid);
+	text_put(o.backing, sizeof(o.backing), j->copy.content);
+	shed_take_over(j, &o, next);
 }
 
 /* j->last says why. */
 static void take_failed(struct kjob *j)
 {
-	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
-	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
-
 	kjob_set_state(j, KJOB_TIDYING);
-	if (!j->copy.uid[0] || kube_delete(j->kp->p.kube, &ref, &o, on_failed_gone, j, &j->call, NULL)) {
-		struct err why = j->last;
-
-		kjob_answer(j, why.code, &why, NULL, -1);
-	}
+	if (j->copy.uid[0])
+		shed_copy(j, on_failed_shed);
+	else
+		say_failed(j);
 }
 
 static void take_look(struct kjob *j);
@@ -364,28 +391,109 @@ void provider_snapshots(struct sandbox_provider *p, const char *agent, sandbox_s
 
 /* ---- drop */
 
+static void drop_await(struct kjob *j);
+
+static void on_content_gone(struct kjob *j, int rc, const struct err *e)
+{
+	kjob_answer(j, rc, e, NULL, -1);
+}
+
+static void drop_late(struct kjob *j)
+{
+	const struct backing_view *v = &j->shed.seen;
+
+	kjob_fail(j, ERR_TIMEOUT,
+		  "VolumeSnapshot %.60s is being deleted, and is there still%s%.80s%s%.63s: does a snapshot controller "
+		  "run, and its driver?",
+		  j->copy.name, v->name[0] ? ", as is content " : "", v->name, v->driver[0] ? " of driver " : "",
+		  v->driver);
+}
+
+static void on_drop_again(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct snapshot_view v;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND || (!rc && !snapshot_view(reply->body, &v, NULL) && strcmp(v.uid, j->copy.uid) != 0))
+		shed_await_left(j, j->copy.name, on_content_gone);
+	else if (rc && !kp_may_pass(rc))
+		kjob_answer(j, rc, e, NULL, -1);
+	else if (kjob_is_late(j)) {
+		drop_late(j);
+	} else {
+		j->tick = drop_await;
+		j->poll_ms = j->poll_ms * 2 < POLL_LAST_MS ? j->poll_ms * 2 : POLL_LAST_MS;
+		kjob_wait(j, j->poll_ms);
+	}
+}
+
+static void drop_await(struct kjob *j)
+{
+	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
+	struct err e = {0};
+	int rc = kube_get(j->kp->p.kube, &ref, on_drop_again, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* Dropped is what is gone: the snapshot controller deletes a VolumeSnapshot when its content is. */
+static void await_drop(struct kjob *j, uint64_t ms)
+{
+	kjob_set_state(j, KJOB_TIDYING);
+	j->poll_ms = POLL_FIRST_MS / 2;
+	j->deadline_ns = clock_boot_ns() + ms * NS_PER_MS;
+	drop_await(j);
+}
+
 static void on_dropped(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
 	(void)reply;
 	j->call = NULL;
-	if (!j->cancelled)
-		kjob_answer(j, rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT ? 0 : rc, e, NULL, -1);
+	if (j->cancelled)
+		return;
+	if (rc && rc != ERR_NOT_FOUND && rc != ERR_K8S_CONFLICT) {
+		kjob_answer(j, rc, e, NULL, -1);
+		return;
+	}
+	shed_leave(j);
+	await_drop(j, KP_GONE_MS);
+}
+
+static void on_drop_shed(struct kjob *j, int rc, const struct err *e)
+{
+	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
+	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
+	struct err here = {0};
+
+	if (rc) {
+		kjob_answer(j, rc, e, NULL, -1);
+	} else if (j->copy.deleting) {
+		shed_leave(j);
+		await_drop(j, KP_GOING_MS);
+	} else {
+		rc = kube_delete(j->kp->p.kube, &ref, &o, on_dropped, j, &j->call, &here);
+		if (rc)
+			kjob_answer(j, rc, &here, NULL, -1);
+	}
 }
 
 static void on_drop_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
-	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
-	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
 	struct err here = {0};
 
 	j->call = NULL;
 	if (j->cancelled)
 		return;
 	if (rc == ERR_NOT_FOUND) {
-		kjob_answer(j, 0, NULL, NULL, -1);
+		j->deadline_ns = clock_boot_ns() + KP_GOING_MS * NS_PER_MS;
+		shed_await_left(j, j->copy.name, on_content_gone);
 		return;
 	}
 	if (!rc && (rc = snapshot_view(reply->body, &j->copy, &here)))
@@ -395,13 +503,10 @@ static void on_drop_look(void *arg, int rc, const struct err *e, const struct ku
 			     j->copy.agent, j->t.agent);
 		e = &here;
 	}
-	if (!rc && !j->copy.deleting) {
-		rc = kube_delete(j->kp->p.kube, &ref, &o, on_dropped, j, &j->call, &here);
-		e = &here;
-		if (!rc)
-			return;
-	}
-	kjob_answer(j, rc, e, NULL, -1);
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		shed_copy(j, on_drop_shed);
 }
 
 void provider_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
@@ -417,6 +522,7 @@ void provider_drop(struct sandbox_provider *p, const char *agent, const struct i
 	if (!j)
 		return;
 	snapshot_name(snapshot, name);
+	text_put(j->copy.name, sizeof(j->copy.name), name);
 	ref = kp_snapshots(j->ns, name);
 	if (!j->ours || j->kp->p.spec.workspace != WORKSPACE_CLAIM) {
 		kjob_answer(j, 0, NULL, NULL, -1);

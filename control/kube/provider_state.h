@@ -8,6 +8,7 @@
 #ifndef CONTROL_KUBE_PROVIDER_STATE_H
 #define CONTROL_KUBE_PROVIDER_STATE_H
 
+#include "control/kube/backing.h"
 #include "control/kube/claim.h"
 #include "control/kube/pod.h"
 #include "control/kube/program.h"
@@ -28,6 +29,9 @@
 #define KP_REACH_MS   60000
 #define KP_CONNECT_MS 75000
 #define KP_END_MS     45000
+#define KP_WIPE_MS    90000 /* the same, and its volumes */
+#define KP_GONE_MS    20000 /* a content goes so long before somebody hears that it is not gone */
+#define KP_GOING_MS   2000  /* ... and one that was on its way already */
 #define KP_FORCE_MS   20000 /* after which a pod of ours whose node does not answer is taken out of the cluster */
 #define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
 #define KP_LEAVE_S    900                /* muxlet in a pod of others, when nobody needs it */
@@ -68,6 +72,23 @@ enum kjob_state {
 };
 
 struct kp;
+struct kjob;
+
+/* provider_shed.c: one owner whose data is to go with it. */
+typedef void shed_next(struct kjob *j, int rc, const struct err *e);
+struct kshed {
+	struct backing_owner owner;
+	struct backing_view seen; /* its name "": nothing was seen behind the owner */
+	shed_next *next;
+	uint64_t poll_ms;
+};
+
+/* What was behind an owner that was deleted, and was there still when somebody last looked. */
+struct kgoing {
+	LIST_ENTRY(kgoing) entry;
+	char agent[AGENT_NAME_MAX + 1];
+	struct backing_view backing;
+};
 
 struct kname {
 	UT_hash_handle hh; /* kp->names by name */
@@ -106,9 +127,10 @@ struct kjob {
 	bool there;  /* there is a pod */
 	bool held;   /* its Sandbox is awake */
 	struct kube_call *call;
-	void (*step)(struct kjob *j); /* after the claims */
-	void (*then)(struct kjob *j); /* after that */
-	void (*tick)(struct kjob *j); /* when a wait is over, of those that need no pod */
+	void (*step)(struct kjob *j);     /* after the claims */
+	void (*then)(struct kjob *j);     /* after that */
+	void (*tick)(struct kjob *j);     /* when a wait is over, of those that need no pod */
+	void (*pod_tick)(struct kjob *j); /* ... and of those that wait for one: where tick is NULL */
 	uv_timer_t *timer;
 	uint64_t deadline_ns, force_ns; /* boot clock */
 	struct pod_view view;           /* as seen last */
@@ -118,7 +140,11 @@ struct kjob {
 	size_t nlist;
 	struct claim_view *claims; /* the agent's, as listed last */
 	size_t nclaims, at;
-	const char *keep;        /* of them, by name */
+	const char *keep; /* of them, by name */
+	struct kshed shed;
+	char left_by[KUBE_OBJECT_MAX + 1];
+	shed_next *left_next;
+	struct err kept;         /* what would have outlived its claim, and so stayed with it */
 	struct claim_view claim; /* the workspace; its name "": none */
 	/* Snapshots, and what comes of them. */
 	struct id snapshot;
@@ -147,6 +173,7 @@ struct kp {
 	struct program program;
 	struct kname *names;
 	struct kjobs jobs;
+	LIST_HEAD(, kgoing) going;
 	struct kube_watch *watch; /* of all pods of ours */
 	uint64_t epoch;
 	bool stopping;
@@ -164,22 +191,23 @@ struct kube_ref kp_claims(const char *ns, const char *claim);
 /* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
 struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
 			const struct kjob *c);
-bool kjob_is_late(const struct kjob *j);
-/* What may pass: the server is away or busy, an answer was lost. */
-bool kp_may_pass(int rc);
 /* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
  */
 bool kjob_may_wait(const struct kjob *j, int rc);
 /* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
-void kjob_set_state(struct kjob *j, enum kjob_state s);
 /* The answer, and the job's end. info NULL on failure. */
 void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* GET the pod; then kjob_seen(). */
 void kjob_look(struct kjob *j);
-/* kjob_tick() in so many ms, or at the deadline if that is sooner. */
+/* provider_job.c */
+bool kjob_is_late(const struct kjob *j);
+void kjob_set_state(struct kjob *j, enum kjob_state s);
+/* Its tick in so many ms, or at the deadline if that is sooner. */
 void kjob_wait(struct kjob *j, uint64_t ms);
+/* What may pass: the server is away or busy, an answer was lost. */
+bool kp_may_pass(int rc);
 /* provider_view.c */
 void stat_seen(struct kjob *j, const json_t *pod);
 void list_begin(struct kjob *j);
@@ -203,7 +231,7 @@ void end_tick(struct kjob *j);
  */
 void claims_get(struct kjob *j, void (*step)(struct kjob *j));
 /* Those of j->claims go that are not called keep (NULL: all), and the first consumer, where there may be one; then
- * step. */
+ * step. One whose volume would stay does, as nobody's workspace: j->kept names the volumes. */
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
 /* ensure's: a claim there is, the right one in j->claim; then step. */
 void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
@@ -223,6 +251,17 @@ struct kube_ref kp_snapshots(const char *ns, const char *name);
 /* GET the content that j->copy names, and is it its own? then step. An error is answered. */
 void content_check(struct kjob *j, void (*step)(struct kjob *j));
 int snapshots_allowed(const struct kp *kp, struct err *e);
+/*
+ * provider_shed.c: what is behind an owner of ours goes with it from now on, j->shed.seen is that; then next. Its rc:
+ * ERR_DATA_KEPT: it would stay, the owner is not to be deleted; others: not known.
+ */
+void shed_take_over(struct kjob *j, const struct backing_owner *o, shed_next *next);
+/* Until it is gone; ERR_TIMEOUT at the job's deadline. */
+void shed_await(struct kjob *j, const struct backing_view *v, shed_next *next);
+/* The same for everything that an owner of the job's agent has left behind (NULL: any claim). */
+void shed_await_left(struct kjob *j, const char *snapshot, shed_next *next);
+/* j->shed.seen is to be awaited, by this job or by one that comes later: nothing will name it any more. */
+void shed_leave(struct kjob *j);
 /* provider_restore.c */
 /* A step behind the one that makes the new claim the workspace failed; false: there was no such step. */
 bool restore_is_past(struct kjob *j, const struct err *e);

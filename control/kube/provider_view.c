@@ -184,8 +184,8 @@ static int list_claims(struct kjob *j, const json_t *items)
 				    *it;
 		struct claim_view c;
 
-		if (claim_view(o, &c, NULL) || agent_name_check(c.agent, NULL) || c.state == CLAIM_NEXT || c.deleting ||
-		    c.lost)
+		if (claim_view(o, &c, NULL) || agent_name_check(c.agent, NULL) || c.state == CLAIM_NEXT ||
+		    c.state == CLAIM_KEPT || c.deleting || c.lost)
 			continue;
 		text_put(key.agent, sizeof(key.agent), c.agent);
 		it = j->at ? bsearch(&key, j->list, j->at, sizeof(key), by_agent) : NULL;

@@ -178,9 +178,12 @@ static void refused(struct rc_stream *s, const struct rc_ws_end *end)
 	struct rc_exit *x = &s->exit;
 	json_t *o = NULL;
 	bool words = json_parse(end->body, end->body_len, KUBE_STATUS_BODY_MAX, &o, NULL) == 0 && kube_status_is(o);
+	char what[sizeof(s->what) + 64];
 	int not_begun;
 
-	(void)kube_status_error(end->status, end->body, end->body_len, s->what, &x->err);
+	text_format(what, sizeof(what), "%s%s", s->what,
+		    end->status == 403 ? " (needs the right to get and to create pods/exec)" : "");
+	(void)kube_status_error(end->status, end->body, end->body_len, what, &x->err);
 	not_begun = end->status >= 500 ? rc_status_not_begun(x->err.message) : 0;
 	x->http_status = end->status;
 	/* a gateway that had no answer in time does not say that there was nothing to answer; a kubelet may, without

@@ -39,7 +39,7 @@ struct kube_call {
 	void (*data)(void *arg, const uint8_t *p, size_t n);
 	/* the question */
 	char *method, *path, *body, *content_type, *accept, *headers[HEADERS_MAX + 1];
-	char what[WHAT_MAX];
+	char what[WHAT_MAX], right[WHAT_MAX];
 	uint64_t deadline_ms;
 	size_t answer_max;
 	bool repeatable, plain;
@@ -198,10 +198,12 @@ static void name_expiry(const struct kube_call *c, struct err *e)
 
 static int refusal(const struct kube_call *c, const struct kube_reply *r, struct err *e)
 {
-	char what[WHAT_MAX + 300];
+	char what[2 * WHAT_MAX + 300];
+	bool needs = r->status == 403 && c->right[0];
 	int rc;
 
-	text_format(what, sizeof(what), "%s at %s", c->what, kube_creds_endpoint(c->kube->creds)->server);
+	text_format(what, sizeof(what), "%s at %s%s%s%s", c->what, kube_creds_endpoint(c->kube->creds)->server,
+		    needs ? " (needs the right to " : "", needs ? c->right : "", needs ? ")" : "");
 	if (kube_status_is(r->body))
 		rc = kube_status_error_json(r->status, r->body, what, e);
 	else
@@ -375,6 +377,7 @@ static bool copy_question(struct kube_call *c, const struct kube_request *r)
 {
 	const struct kube_options *o = &c->kube->options;
 
+	text_put(c->right, sizeof(c->right), r->right);
 	if (r->what)
 		text_put(c->what, sizeof(c->what), r->what);
 	else

@@ -43,6 +43,7 @@ struct kube_request {
 	const char *accept;         /* NULL: application/json */
 	const char *const *headers; /* "Name: value" each, up to 8, NULL-ended; NULL: none more */
 	const char *what;           /* for messages: "create pods/x"; NULL: method and path */
+	const char *right;          /* what RBAC calls it: "create pods in ns"; a 403 names it. NULL: not said */
 	uint64_t deadline_ms;       /* 0: the kube's. A stream has to begin before it, and may last */
 	size_t answer_max;          /* 0: the kube's */
 	bool repeatable;            /* sending it twice does no harm; GET and HEAD always are */

@@ -16,7 +16,7 @@
 struct draft {
 	struct kube_request request;
 	struct buf path, query;
-	char what[WHAT_SIZE];
+	char what[WHAT_SIZE], right[WHAT_SIZE];
 	int rc;
 };
 
@@ -59,6 +59,16 @@ void kube_ref_text(const char *verb, const struct kube_ref *r, char *out, size_t
 		    r->namespace_ ? r->namespace_ : "");
 }
 
+void kube_ref_right(const char *verb, const struct kube_ref *r, char *out, size_t size)
+{
+	const char *rbac = strcmp(verb, "apply") == 0 ? "patch" : verb; /* an apply is a kind of patch */
+	bool core = !r->group || !*r->group;
+
+	text_format(out, size, "%s %s%s%s%s%s%s%s", rbac, r->resource, core ? "" : ".", core ? "" : r->group,
+		    r->subresource ? "/" : "", r->subresource ? r->subresource : "", r->namespace_ ? " in " : "",
+		    r->namespace_ ? r->namespace_ : "");
+}
+
 int kube_query_add(struct buf *b, const char *key, const char *value)
 {
 	if (!value || !*value)
@@ -75,6 +85,7 @@ static void draft_init(struct draft *d, const char *method, const char *verb, co
 	buf_init(&d->path, PATH_MAX_BYTES);
 	buf_init(&d->query, QUERY_MAX_BYTES);
 	kube_ref_text(verb, r, d->what, sizeof(d->what));
+	kube_ref_right(verb, r, d->right, sizeof(d->right));
 	d->rc = kube_ref_path(&d->path, r);
 }
 
@@ -98,6 +109,7 @@ static int draft_send(struct draft *d, struct kube *k, kube_done *done, void *ar
 	d->request.path = buf_cstr(&d->path);
 	d->request.query = buf_cstr(&d->query);
 	d->request.what = d->what;
+	d->request.right = d->right;
 	if (d->rc == 0 && (!d->request.path || !d->request.query))
 		d->rc = ERR_NOMEM;
 	if (d->rc < 0)

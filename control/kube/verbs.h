@@ -27,6 +27,8 @@ struct kube_ref {
 int kube_ref_path(struct buf *b, const struct kube_ref *r);
 /* "get pods/x/log in ns": for messages. */
 void kube_ref_text(const char *verb, const struct kube_ref *r, char *out, size_t size);
+/* As a rule of RBAC would say it: "get pods/log in ns", "patch volumesnapshotcontents.snapshot.storage.k8s.io". */
+void kube_ref_right(const char *verb, const struct kube_ref *r, char *out, size_t size);
 /* Appends "&key=value", escaped ("key=value" at the beginning). NULL or "": nothing. */
 int kube_query_add(struct buf *b, const char *key, const char *value);
 

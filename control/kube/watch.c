@@ -34,7 +34,7 @@ struct kube_watch {
 	void *arg;
 	struct kube_watch_options options;
 	struct kube_ref ref; /* its strings are ours */
-	char what[WHAT_SIZE];
+	char what[WHAT_SIZE], right[WHAT_SIZE];
 	struct kube_call *call;               /* NULL: none, or one whose end does not matter */
 	uv_timer_t timer;                     /* waiting: the next try; watching: silence */
 	uint64_t began_at, heard_at, ends_at; /* of the stream, by the loop's clock */
@@ -454,7 +454,7 @@ static int stream_query(const struct kube_watch *w, unsigned timeout_s, struct b
 
 static int request_stream(struct kube_watch *w, unsigned timeout_s, struct err *e)
 {
-	struct kube_request r = {.method = "GET", .what = w->what, .data = on_data};
+	struct kube_request r = {.method = "GET", .what = w->what, .right = w->right, .data = on_data};
 	struct buf path, query;
 
 	buf_init(&path, 4096);
@@ -563,6 +563,7 @@ int kube_watch_create(struct kube *k, const struct kube_ref *r, const struct kub
 	w->ops = ops;
 	w->arg = arg;
 	kube_ref_text("watch", &w->ref, w->what, sizeof(w->what));
+	kube_ref_right("watch", &w->ref, w->right, sizeof(w->right));
 	buf_init(&w->line, w->options.event_max + 1);
 	(void)uv_timer_init(kube_client_loop(k), &w->timer);
 	w->timer.data = w;

@@ -401,9 +401,11 @@ static void on_drop_done(struct life_agent *a, int rc, const struct err *e)
 	/* Of no moment was that the snapshot: as one that was not taken. */
 	if (strcmp(r->cause, LIFE_CAUSE_OUTDATED) == 0)
 		r->snap.name[0] = '\0';
-	text_format(
-	    r->snap.detail, sizeof(r->snap.detail), "%s%.180s",
-	    r->failed.code ? "it could not be dropped: " : "dropped: ", r->failed.code ? r->failed.message : r->cause);
+	text_format(r->snap.detail, sizeof(r->snap.detail), "%s%.180s",
+		    r->failed.code == ERR_DATA_KEPT ? LIFE_DETAIL_KEPT
+		    : r->failed.code                ? "it could not be dropped: "
+						    : "dropped: ",
+		    r->failed.code ? r->failed.message : r->cause);
 	r->snap.ended_wall_ns = clock_wall_ns();
 	life_commit_snap(a, &r->snap, on_drop_noted);
 }

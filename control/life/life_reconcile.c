@@ -15,6 +15,8 @@
 
 /* That there was a snapshot, when, and why it went, is known so long. */
 #define FORGET_NS ((int64_t)(400 * 24 * 3600 * NS_PER_SEC))
+/* A drop that cannot be done before somebody changes the cluster's rules is tried again so often. */
+#define KEPT_NS ((int64_t)(3600 * NS_PER_SEC))
 
 /* ---- one agent */
 
@@ -290,10 +292,18 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 
 /* ---- snapshots that were being taken or dropped, outcomes that nobody told */
 
+static bool is_kept(const struct life_snap *s)
+{
+	int64_t since = clock_wall_ns() - s->ended_wall_ns;
+
+	return s->status == SNAP_DROPPING && strncmp(s->detail, LIFE_DETAIL_KEPT, strlen(LIFE_DETAIL_KEPT)) == 0 &&
+	       since >= 0 && since < KEPT_NS;
+}
+
 static bool go_on(void *arg, const struct life_snap *s)
 {
 	struct life *l = arg;
-	struct life_agent *a = life_agent(l, s->agent, NULL);
+	struct life_agent *a = is_kept(s) ? NULL : life_agent(l, s->agent, NULL);
 
 	if (!a || a->run || a->taking)
 		return true;

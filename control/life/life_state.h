@@ -22,6 +22,7 @@
 
 #define LIFE_CAUSE_IDLE     "idle"
 #define LIFE_CAUSE_TTL      "its time is over"
+#define LIFE_DETAIL_KEPT    "kept: " /* begins the detail of a snapshot whose data would stay (ERR_DATA_KEPT) */
 #define LIFE_CAUSE_OUTDATED "outdated: work ended while it was made"
 
 enum life_want {

@@ -1,4 +1,8 @@
-/* The end of an agent: its sandbox, its workspace, its snapshots, then its row. */
+/*
+ * The end of an agent: its sandbox, its workspace, its snapshots, then its row. What cannot go does not keep the rest
+ * from going. While something of it stays (ERR_DATA_KEPT) it is destroying, its row says what, and it is tried again:
+ * now and then, and whenever somebody asks.
+ */
 #define LOG_SUBSYS "life"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
@@ -9,7 +13,59 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEPT_AGAIN_NS (600 * NS_PER_SEC)
+
 static void next_drop(struct life_agent *a);
+
+/* What is kept is told before what is only late. */
+static void note_left(struct life_run *r, int rc, const struct err *e)
+{
+	if (rc == ERR_DATA_KEPT && r->failed.code != ERR_DATA_KEPT)
+		r->failed.code = 0;
+	if (rc == ERR_DATA_KEPT)
+		sandbox_kept_add(&r->failed, e);
+	else if (!r->failed.code)
+		err_set(&r->failed, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
+}
+
+static void on_left_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	struct err why = a->run->failed;
+
+	if (life_run_broke(a, rc, e))
+		return;
+	a->retry_at = clock_boot_ns() + KEPT_AGAIN_NS;
+	life_count_failure(a->life, why.code);
+	life_answer_wants(a, ~0u, why.code, &why);
+	life_run_end(a);
+}
+
+static void something_stays(struct life_agent *a)
+{
+	const struct err *why = &a->run->failed;
+	struct life_row next = a->row;
+
+	text_format(next.detail, sizeof(next.detail), "%.250s", why->message);
+	if (strcmp(next.detail, a->row.detail) == 0) { /* it was told before */
+		on_left_noted(a, 0, NULL);
+		return;
+	}
+	(void)life_audit(a->life, "sandbox.wipe", a->name, err_name(why->code),
+			 json_pack("{s:s,s:s}", "cause", a->run->cause, "message", why->message));
+	life_commit(a, &next, NULL, on_left_noted);
+}
+
+static void finish(struct life_agent *a, life_next *deleted)
+{
+	struct err why = a->run->failed;
+
+	if (!why.code)
+		life_commit_delete(a, deleted);
+	else if (why.code == ERR_DATA_KEPT)
+		something_stays(a);
+	else
+		life_run_break(a, why.code, &why);
+}
 
 static void on_deleted(struct life_agent *a, int rc, const struct err *e)
 {
@@ -31,13 +87,37 @@ static void on_deleted(struct life_agent *a, int rc, const struct err *e)
 	life_run_end(a);
 }
 
+/* Nobody restores from it any more; what it is kept for is told once. */
+static void one_stays(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_snap s = {0};
+	char detail[sizeof(s.detail)];
+
+	note_left(r, rc, e);
+	text_format(detail, sizeof(detail), LIFE_DETAIL_KEPT "%.180s", e && e->message[0] ? e->message : err_name(rc));
+	if (rc == ERR_DATA_KEPT && !life_snap_load(a->life, &r->list[r->at], &s, NULL) &&
+	    strcmp(s.detail, detail) != 0) {
+		text_put(s.detail, sizeof(s.detail), detail);
+		s.ended_wall_ns = clock_wall_ns();
+		life_put_snap(a->life, &s);
+		life_tell_drop(a, &r->list[r->at], r->cause, e);
+	}
+	r->at++;
+	next_drop(a);
+}
+
 static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct life_snap s = {0};
 
-	if (rc == ERR_CANCELLED || (rc && rc != ERR_NOT_FOUND)) {
+	if (rc == ERR_CANCELLED) {
 		life_run_break(a, rc, e);
+		return;
+	}
+	if (rc && rc != ERR_NOT_FOUND) {
+		one_stays(a, rc, e);
 		return;
 	}
 	if (!life_snap_load(a->life, &r->list[r->at], &s, NULL)) {
@@ -130,7 +210,7 @@ static void next_drop(struct life_agent *a)
 	int rc;
 
 	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop) {
-		life_commit_delete(a, on_deleted);
+		finish(a, on_deleted);
 		return;
 	}
 	rc = life_snap_load(a->life, &r->list[r->at], &r->snap, &e);
@@ -177,7 +257,9 @@ static void on_wiped(struct life_agent *a, int rc, const struct err *e)
 	struct sandbox_provider *p = a->life->inner;
 	struct life_call *c;
 
-	if (rc && rc != ERR_NOT_FOUND) {
+	if (rc == ERR_DATA_KEPT) {
+		note_left(a->run, rc, e);
+	} else if (rc && rc != ERR_NOT_FOUND) {
 		life_run_break(a, rc, e);
 		return;
 	}

@@ -80,6 +80,7 @@
 	X(K8S_GONE, "k8s_gone", 502, 75, "What was asked for is too old for the cluster; list again.")                 \
 	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
 	X(SNAPSHOT, "snapshot_failed", 502, 74, "The message says why; the workspace and the last good snapshot are as they were.") \
+	X(DATA_KEPT, "data_kept", 409, 75, "The message names what still holds data: remove it there, or let the daemon do so (the optional role muxd-storage); a wipe goes on by itself.") \
 	X(SNAPSHOT_DIFFERS, "snapshot_differs", 409, 74, "The copy is not what the record's log says; keep it, run muxctl verify --snapshots, or ask with accept_differs.") \
 	X(EOF, "end_of_file", 500, 74, "The other side closed early.")
 

@@ -2,7 +2,8 @@
 """A fake Kubernetes API server, for faults that a real one cannot be made to show.
 
 It is a fake: a store of JSON objects with resourceVersions, lists in pages and watches, nothing behind them. No
-admission, no defaults, no controllers, no RBAC; a server-side apply is a plain merge. What the real server does is
+admission, no defaults, no controllers (but one: what is behind a VolumeSnapshot or a claim that is deleted goes, too, where its
+policy is Delete), no RBAC; a server-side apply is a plain merge. What the real server does is
 tested against the real server. On command it shows: 410 for old versions and old pages, 429 and 503 with Retry-After,
 slow bodies, bodies cut short, answers that never come, connections that fall silent, tokens that are rotated (401
 until the new one comes), 403 with a Status, answers of any size, bad JSON, borders of chunks and TLS records anywhere.
@@ -25,6 +26,7 @@ Prints one line of JSON: {"port": N, "proxy": N}. Then each line on stdin is a c
 	{"do": "streams", "how": HOW}           watches that are open: "end", "reset", "silence"
 	{"do": "line", "text": T}               a line into every watch that is open
 	{"do": "drip", "bytes": N}              of every answer; 0: whole
+	{"do": "driver", "answers": B}          false: what is behind something that is deleted stays as it is
 	{"do": "seen"}                          requests since the last time: method, path, query, headers, body, conn
 	{"do": "open"}                          how many watches are open
 	{"do": "marks"}                         how many bookmarks were sent
@@ -85,6 +87,7 @@ class State:
         self.watches = {}  # id -> {"how": None, "lines": []}
         self.conns = 0
         self.marks = 0
+        self.driver = True
 
     def rule_for(self, method, path):
         with self.lock:
@@ -116,7 +119,16 @@ class State:
         o = self.objects.pop(path, None)
         if o:
             self.change(path, "DELETED", o)
+            self.reclaim(o["metadata"]["uid"])
         return o
+
+    def reclaim(self, uid):
+        """A storage driver's part: contents and volumes of an owner that is gone, by their own policy."""
+        for path, o in list(self.objects.items()) if self.driver else []:
+            spec = o.get("spec") or {}
+            owner = (spec.get("volumeSnapshotRef") or spec.get("claimRef") or {}).get("uid")
+            if owner == uid and "Delete" in (spec.get("deletionPolicy"), spec.get("persistentVolumeReclaimPolicy")):
+                self.remove(path)
 
 
 STATE = State()
@@ -469,6 +481,8 @@ def command(c):
                 w["lines"].append(c["text"])
         elif do == "drip":
             STATE.drip = c["bytes"]
+        elif do == "driver":
+            STATE.driver = c["answers"]
         elif do == "seen":
             seen, STATE.seen = STATE.seen, []
             return seen

@@ -17,8 +17,9 @@ RIGHTS = {
     ("Role", "muxd"): {("pods", "get list watch create delete"), ("pods/exec", "get create"), ("pods/log", "get"),
                        ("persistentvolumeclaims", "get list create patch delete"), ("events", "list"),
                        ("volumesnapshots", "get list create delete"), ("sandboxes", "get create patch delete")},
-    ("ClusterRole", "muxd-cluster"): {("volumesnapshotcontents", "get"), ("nodes", "get")},
+    ("ClusterRole", "muxd-cluster"): {("volumesnapshotcontents", "get"), ("persistentvolumes", "get"), ("nodes", "get")},
     ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
+    ("ClusterRole", "muxd-storage"): {("volumesnapshotcontents", "get list patch delete"), ("persistentvolumes", "get patch")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
 }
 # What muxctl cluster check would name, of the examples for people
@@ -232,9 +233,10 @@ def main():
     base = kustomization(os.path.join(deploy, "kustomize/base"))
     staff = kustomization(os.path.join(deploy, "kustomize/staff"))
     policy = kustomization(os.path.join(deploy, "kustomize/policy"))
+    storage = kustomization(os.path.join(deploy, "kustomize/storage"))
     overlay = kustomization(os.path.join(deploy, "kustomize/tests"))
     check("the overlay changes no object's name", sorted(map(key, overlay)) == sorted(map(key, base + staff)))
-    rights(base + staff)
+    rights(base + staff + storage)
     people(kustomization(os.path.join(deploy, "kustomize/people")))
     locked_down(base)
     webhook = [o for o in base if o["kind"] == "ValidatingWebhookConfiguration"]
@@ -244,6 +246,7 @@ def main():
     own = [o for o in base if key(o) != ("Namespace", "", RELEASE)]  # helm makes it, or is told to
     same("chart", own, Chart(chart).objects)
     same("chart, staff", own + staff, Chart(chart, staff=True).objects)
+    same("chart, take over", own + storage, Chart(chart, takeOverRetained=True).objects)
     without = [o for o in own if o not in webhook]
     same("chart, policy", without + policy, Chart(chart, admission="policy").objects)
     same("chart, no webhook", without, Chart(chart, admission="none").objects)

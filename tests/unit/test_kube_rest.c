@@ -198,6 +198,10 @@ static void test_refusals_keep_the_servers_words(void **state)
 	get(r, &config_x, &o);
 	failed(&o, ERR_K8S_FORBIDDEN, "403 Forbidden: configmaps \"x\" is forbidden: User \"ann\" cannot get resource",
 	       NULL);
+	rig_do(r,
+	       "{\"do\":\"rule\",\"status\":403,\"text\":\"no\"}"); /* a proxy's, or a webhook's, that names nothing */
+	get(r, &config_x, &o);
+	failed(&o, ERR_K8S_FORBIDDEN, "(needs the right to get configmaps in ns): 403 no", NULL);
 	rig_do(r, "{\"do\":\"rule\",\"status\":422,\"body\":{\"kind\":\"Status\",\"reason\":\"Invalid\",\"message\":"
 		  "\"Pod \\\"x\\\" is "
 		  "invalid\",\"details\":{\"causes\":[{\"field\":\"spec.containers[0].image\",\"message\":\"Required "
