@@ -43,6 +43,7 @@ const struct ctl_command *const ctl_commands[] = {
     &workflow_list_command,
     &workflow_show_command,
     &pool_show_command,
+    &cluster_check_command,
     &demo_command,
     &replay_command,
     &export_command,

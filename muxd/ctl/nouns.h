@@ -15,6 +15,7 @@ extern const struct ctl_command sandbox_resume_command, sandbox_stop_command, sa
 extern const struct ctl_command sandbox_kill_command;
 extern const struct ctl_command sandbox_snapshot_command, sandbox_snapshots_command, sandbox_restore_command;
 extern const struct ctl_command sandbox_drop_command, sandbox_fork_command, sandbox_logs_command;
+extern const struct ctl_command cluster_check_command;
 extern const struct ctl_command resume_command, status_command, shutdown_command, key_rotate_command;
 extern const struct ctl_command retention_show_command, retention_apply_command, config_reload_command;
 extern const struct ctl_command hold_add_command, hold_list_command, hold_release_command;

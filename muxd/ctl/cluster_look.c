@@ -1,0 +1,462 @@
+#include "muxd/ctl/cluster_look.h"
+
+#include "control/kube/rbac.h"
+#include "control/kube/verbs.h"
+#include "muxd/base/err.h"
+#include "muxd/base/text.h"
+#include "muxd/ctl/cluster_api.h"
+#include "muxd/ctl/cluster_ways.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LABEL     "muxd.dev/sandboxes=true"
+#define RBAC      "rbac.authorization.k8s.io"
+#define ACCESS    "authorization.k8s.io"
+#define ACCOUNTS  "system:serviceaccount:"
+#define DEFAULT   "muxd-sandboxes"
+#define BUILT_IN  "system:kube-"
+#define TEXT_SIZE 512
+
+struct look {
+	struct cluster_api *api;
+	const struct cluster_wish *wish;
+	struct cluster_found *found;
+	json_t *index; /* rows by who, way and where */
+	json_t *roles, *cluster_roles, *role_bindings, *cluster_role_bindings;
+	/* what is looked at now */
+	const struct cluster_way *way;
+	const char *ns;    /* NULL: the cluster */
+	const char *group; /* of reviews of a group; NULL: the caller's own */
+	bool full;         /* no memory */
+};
+
+/* Whom a row is about, and by what he has it. */
+struct holder {
+	const char *kind, *name, *ns, *by;
+	bool component, everything;
+};
+
+static void unknown(struct look *l, const char *what, const struct err *e)
+{
+	json_t *row = json_pack("{s:s,s:s}", "what", what, "why", e->message);
+
+	l->full |= json_array_append_new(l->found->unknown, row) != 0;
+}
+
+/* ---- rows */
+
+static void add_text(struct look *l, json_t *list, const char *s)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+	{
+		if (strcmp(json_string_value(v), s) == 0)
+			return;
+	}
+	l->full |= json_array_append_new(list, json_string(s)) != 0;
+}
+
+static json_t *new_row(struct look *l, const struct holder *h, const char *who, const char *where)
+{
+	json_t *row = json_pack(
+	    "{s:s,s:s,s:s,s:s,s:s,s:[],s:s,s:[],s:s,s:b}", "who", who, "kind", h->kind, "name", h->name, "namespace",
+	    h->ns, "way", h->everything ? "everything" : l->way->name, "rights", "where", where, "by", "fix",
+	    h->everything ? "for the cluster's administrators alone; name them with --except" : l->way->fix,
+	    "component", (int)h->component);
+
+	if (!row || json_array_append_new(l->found->can, row))
+		return NULL;
+	return row;
+}
+
+/* One of the way's verbs is held by h, in l->ns. Who holds everything has one row. */
+static void add(struct look *l, const struct holder *h, const char *verb, const char *everywhere)
+{
+	const char *where = h->everything ? everywhere : l->ns ? l->ns : "";
+	char who[TEXT_SIZE], key[2 * TEXT_SIZE], right[TEXT_SIZE];
+	json_t *row;
+
+	text_format(who, sizeof(who), "%s %s%s%s", h->kind, h->ns, *h->ns ? "/" : "", h->name);
+	text_format(key, sizeof(key), "%s\n%s\n%s", who, h->everything ? "" : l->way->name, where);
+	text_format(right, sizeof(right), "%s %s", h->everything ? "*" : verb, h->everything ? "*" : l->way->resource);
+	row = json_object_get(l->index, key);
+	if (!row) {
+		row = new_row(l, h, who, where);
+		l->full |= !row || json_object_set(l->index, key, row) != 0;
+	}
+	if (!row)
+		return;
+	add_text(l, json_object_get(row, "rights"), right);
+	add_text(l, json_object_get(row, "by"), h->by);
+}
+
+/* ---- by the roles and bindings */
+
+/* What muxd is there for. */
+static bool is_muxds_own(const struct look *l, const struct rbac_grant *g)
+{
+	bool its = strcmp(g->kind, "ServiceAccount") == 0 && strcmp(g->ns, l->wish->muxd) == 0 &&
+		   strcmp(g->name, l->wish->account) == 0;
+
+	return its && !g->everything && l->ns && strcmp(l->ns, l->wish->muxd) != 0 &&
+	       (strcmp(l->way->name, "exec") == 0 ||
+		(strcmp(l->way->resource, "pods") == 0 && strcmp(g->verb, "create") == 0));
+}
+
+/* Of a way through the cluster as a whole, too: who has it everywhere has a row already. */
+static bool is_told_of_all(const struct look *l)
+{
+	return l->ns && l->way->where & WAY_CLUSTER;
+}
+
+static bool is_component(const struct rbac_grant *g)
+{
+	if (!g->built_in)
+		return false;
+	if (strcmp(g->kind, "ServiceAccount") == 0)
+		return strcmp(g->ns, "kube-system") == 0;
+	return strcmp(g->kind, "User") == 0 && strncmp(g->name, BUILT_IN, strlen(BUILT_IN)) == 0;
+}
+
+static void on_grant(void *arg, const struct rbac_grant *g)
+{
+	struct look *l = arg;
+	char by[TEXT_SIZE];
+	struct holder h = {g->kind, g->name, g->ns, by, is_component(g), g->everything};
+
+	if (is_muxds_own(l, g) || (is_told_of_all(l) && !*g->binding_ns))
+		return;
+	text_format(by, sizeof(by), "%s %s%s%s -> %s %s", *g->binding_ns ? "RoleBinding" : "ClusterRoleBinding",
+		    g->binding_ns, *g->binding_ns ? "/" : "", g->binding, g->role_kind, g->role);
+	add(l, &h, g->verb, g->binding_ns);
+}
+
+/* The names that a rule may be limited to, and count all the same. */
+static size_t names_of(const struct look *l, const char *out[2])
+{
+	out[0] = NULL;
+	if (l->way->of == WAY_GUARD) {
+		out[0] = CLUSTER_GUARD;
+		out[1] = CLUSTER_NODES_GUARD;
+		return 2;
+	}
+	if (l->way->of == WAY_ACCOUNT)
+		out[0] = l->wish->account;
+	if (l->way->of == WAY_NAMESPACE)
+		out[0] = l->ns;
+	return 1;
+}
+
+static void by_rules(struct look *l)
+{
+	const struct rbac rules = {l->roles, l->cluster_roles, l->role_bindings, l->cluster_role_bindings};
+	const char *names[2];
+	size_t n = names_of(l, names);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct rbac_want w = {.group = l->way->group,
+					    .resource = l->way->resource,
+					    .verbs = l->way->verbs,
+					    .ns = l->ns,
+					    .name = names[i]};
+
+		rbac_who(&rules, &w, on_grant, l);
+	}
+}
+
+/* ---- by reviews */
+
+static json_t *review_of(const struct look *l, const char *group, const char *resource, const char *verb,
+			 const char *name)
+{
+	const char *slash = strchr(resource, '/');
+	char plain[64];
+	json_t *o;
+
+	text_format(plain, sizeof(plain), "%.*s", slash ? (int)(slash - resource) : 63, resource);
+	o = json_pack("{s:s,s:s,s:{s:{s:s,s:s,s:s,s:s,s:s,s:s}}}", "apiVersion", ACCESS "/v1", "kind",
+		      l->group ? "SubjectAccessReview" : "SelfSubjectAccessReview", "spec", "resourceAttributes",
+		      "verb", verb, "group", group, "resource", plain, "subresource", slash ? slash + 1 : "",
+		      "namespace", l->ns ? l->ns : "", "name", name ? name : "");
+	if (o && l->group) {
+		json_t *spec = json_object_get(o, "spec");
+		bool anonymous = strcmp(l->group, "system:unauthenticated") == 0;
+
+		json_object_set_new(spec, "user", json_string(anonymous ? "system:anonymous" : "muxctl:anybody"));
+		json_object_set_new(spec, "groups", json_pack("[s]", l->group));
+	}
+	return o;
+}
+
+/* 1: allowed, 0: not; negative: nobody says. */
+static int review(struct look *l, const char *group, const char *resource, const char *verb, const char *name,
+		  struct err *e)
+{
+	const struct kube_ref ref = {.group = ACCESS,
+				     .resource = l->group ? "subjectaccessreviews" : "selfsubjectaccessreviews"};
+	json_t *question = review_of(l, group, resource, verb, name), *answer = NULL;
+	int rc = question ? cluster_api_review(l->api, &ref, question, &answer, e)
+			  : err_set(e, ERR_NOMEM, "no memory for a review");
+
+	if (rc == 0)
+		rc = json_is_true(json_object_get(json_object_get(answer, "status"), "allowed"));
+	json_decref(question);
+	json_decref(answer);
+	return rc;
+}
+
+static struct holder reviewed(const struct look *l, bool everything)
+{
+	if (l->group)
+		return (struct holder){"Group", l->group, "", "access review", false, everything};
+	return (struct holder){
+	    "you:", *l->found->me ? l->found->me : "(the kubeconfig's user)", "", "access review", false, everything};
+}
+
+/* 1: it was allowed. Of a group the first verb alone: RBAC has told the rest, and what else allows things allows all of
+ * them. */
+static int by_review(struct look *l, struct err *e)
+{
+	struct holder h = reviewed(l, false);
+	const char *names[2];
+	int rc = 0;
+
+	(void)names_of(l, names);
+	for (size_t i = 0; rc == 0 && l->way->verbs[i] && !(l->group && i); i++) {
+		rc = review(l, l->way->group, l->way->resource, l->way->verbs[i], names[0], e);
+		if (rc > 0)
+			add(l, &h, l->way->verbs[i], "");
+	}
+	return rc;
+}
+
+/* ---- every way, wherever it leads in */
+
+/* By reviews 1: allowed there. */
+static int at(struct look *l, const char *ns, bool reviews, struct err *e)
+{
+	l->ns = ns;
+	if (reviews)
+		return by_review(l, e);
+	by_rules(l);
+	return 0;
+}
+
+static int one_way(struct look *l, bool reviews, struct err *e)
+{
+	const json_t *box;
+	int rc = 0;
+	size_t i;
+
+	if (l->way->where & WAY_CLUSTER && (rc = at(l, NULL, reviews, e)))
+		return rc; /* allowed everywhere, or nobody says */
+	json_array_foreach(l->found->sandboxes, i, box)
+	{
+		if (rc >= 0 && l->way->where & WAY_SANDBOXES)
+			rc = at(l, json_string_value(box), reviews, e);
+	}
+	if (rc >= 0 && l->way->where & WAY_MUXD)
+		rc = at(l, l->wish->muxd, reviews, e);
+	return rc;
+}
+
+static int every_way(struct look *l, bool reviews, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc >= 0 && i < cluster_nways; i++) {
+		l->way = &cluster_ways[i];
+		rc = one_way(l, reviews, e);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static void ask_reviews(struct look *l, const char *group)
+{
+	struct holder h;
+	struct err e = {0};
+	char what[TEXT_SIZE];
+	int rc;
+
+	l->group = group;
+	l->ns = NULL;
+	l->way = cluster_ways;
+	rc = review(l, "*", "*", "*", NULL, &e);
+	if (rc > 0) {
+		h = reviewed(l, true);
+		add(l, &h, "*", "");
+	} else if (rc == 0) {
+		rc = every_way(l, true, &e);
+	}
+	if (rc < 0) {
+		text_format(what, sizeof(what), "what %s may (access reviews)", group ? group : "you");
+		unknown(l, what, &e);
+	}
+}
+
+/* ---- what is read */
+
+/* Of all namespaces, and where that is not allowed of those that matter. */
+static json_t *read_spread(struct look *l, const char *resource)
+{
+	struct kube_ref ref = {.group = RBAC, .resource = resource};
+	json_t *all = NULL, *some;
+	struct err e = {0};
+	size_t n = json_array_size(l->found->sandboxes);
+
+	if (cluster_api_list(l->api, &ref, NULL, &all, &e) == 0)
+		return all;
+	all = json_array();
+	for (size_t i = 0; i <= n; i++) {
+		char what[TEXT_SIZE];
+
+		ref.namespace_ = i < n ? json_string_value(json_array_get(l->found->sandboxes, i)) : l->wish->muxd;
+		some = NULL;
+		if (cluster_api_list(l->api, &ref, NULL, &some, &e) == 0) {
+			l->full |= json_array_extend(all, some) != 0;
+		} else {
+			text_format(what, sizeof(what), "%s in %s", resource, ref.namespace_);
+			unknown(l, what, &e);
+		}
+		json_decref(some);
+	}
+	return all;
+}
+
+static json_t *read_whole(struct look *l, const char *resource)
+{
+	const struct kube_ref ref = {.group = RBAC, .resource = resource};
+	json_t *all = NULL;
+	struct err e = {0};
+
+	if (cluster_api_list(l->api, &ref, NULL, &all, &e))
+		unknown(l, resource, &e);
+	return all;
+}
+
+static int read_sandboxes(struct look *l)
+{
+	static const struct kube_ref ref = {.resource = "namespaces"};
+	json_t *items = NULL;
+	const json_t *o;
+	struct err e = {0};
+	size_t i;
+
+	if (l->wish->sandboxes)
+		return json_array_extend(l->found->sandboxes, l->wish->sandboxes);
+	if (cluster_api_list(l->api, &ref, LABEL, &items, &e))
+		unknown(l, "which namespaces carry the label " LABEL, &e);
+	json_array_foreach(items, i, o)
+	{
+		json_array_append(l->found->sandboxes, json_object_get(json_object_get(o, "metadata"), "name"));
+	}
+	json_decref(items);
+	if (json_array_size(l->found->sandboxes) == 0)
+		json_array_append_new(l->found->sandboxes, json_string(DEFAULT));
+	return 0;
+}
+
+/* ---- who asks */
+
+/* A server that does not know the question is asked no more; one that cannot be reached ends it all. */
+static bool is_told(int rc)
+{
+	return rc == 0 || rc == ERR_NOT_FOUND || rc == ERR_K8S_FORBIDDEN || rc == ERR_K8S_INVALID || rc == ERR_K8S;
+}
+
+static int ask_who_by(struct look *l, const char *version, struct err *e)
+{
+	const struct kube_ref ref = {
+	    .group = "authentication.k8s.io", .version = version, .resource = "selfsubjectreviews"};
+	char group[64];
+	json_t *o, *answer = NULL, *user;
+	int rc;
+
+	text_format(group, sizeof(group), "authentication.k8s.io/%s", version);
+	o = json_pack("{s:s,s:s}", "apiVersion", group, "kind", "SelfSubjectReview");
+	rc = o ? cluster_api_review(l->api, &ref, o, &answer, e) : err_set(e, ERR_NOMEM, "no memory for a review");
+	user = json_object_get(json_object_get(answer, "status"), "userInfo");
+	text_put(l->found->me, sizeof(l->found->me), json_string_value(json_object_get(user, "username")));
+	json_decref(o);
+	json_decref(answer);
+	return rc;
+}
+
+static int ask_who(struct look *l, struct err *e)
+{
+	int rc = ask_who_by(l, "v1", e);
+
+	if (rc && is_told(rc))
+		rc = ask_who_by(l, "v1beta1", e);
+	if (!*l->found->me)
+		cluster_api_token_subject(l->api, l->found->me, sizeof(l->found->me));
+	return is_told(rc) ? 0 : rc;
+}
+
+static int not_as_muxd(const struct look *l, struct err *e)
+{
+	char own[TEXT_SIZE];
+
+	text_format(own, sizeof(own), ACCOUNTS "%s:%s", l->wish->muxd, l->wish->account);
+	if (strcmp(l->found->me, own) == 0)
+		return err_set(e, ERR_FORBIDDEN,
+			       "this kubeconfig is muxd's own account, which may not know the cluster's rules: "
+			       "give your own with --kubeconfig");
+	return 0;
+}
+
+/* ---- all of it */
+
+static void look_finish(struct look *l)
+{
+	json_decref(l->index);
+	json_decref(l->roles);
+	json_decref(l->cluster_roles);
+	json_decref(l->role_bindings);
+	json_decref(l->cluster_role_bindings);
+}
+
+static void read_rules(struct look *l)
+{
+	l->cluster_roles = read_whole(l, "clusterroles");
+	l->cluster_role_bindings = read_whole(l, "clusterrolebindings");
+	l->roles = read_spread(l, "roles");
+	l->role_bindings = read_spread(l, "rolebindings");
+}
+
+int cluster_look(struct cluster_api *api, const struct cluster_wish *wish, struct cluster_found *out, struct err *e)
+{
+	struct look l = {.api = api, .wish = wish, .found = out, .index = json_object()};
+	int rc;
+
+	*out = (struct cluster_found){.sandboxes = json_array(), .can = json_array(), .unknown = json_array()};
+	rc = ask_who(&l, e);
+	if (rc == 0)
+		rc = not_as_muxd(&l, e);
+	if (rc == 0) {
+		(void)read_sandboxes(&l);
+		read_rules(&l);
+		(void)every_way(&l, false, e);
+		ask_reviews(&l, NULL);
+		ask_reviews(&l, "system:authenticated");
+		ask_reviews(&l, "system:unauthenticated");
+		if (l.full)
+			rc = err_set(e, ERR_NOMEM, "no memory for what was found");
+	}
+	look_finish(&l);
+	if (rc)
+		cluster_found_finish(out);
+	return rc;
+}
+
+void cluster_found_finish(struct cluster_found *f)
+{
+	json_decref(f->sandboxes);
+	json_decref(f->can);
+	json_decref(f->unknown);
+	*f = (struct cluster_found){0};
+}
