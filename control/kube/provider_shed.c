@@ -33,8 +33,8 @@ static void over(struct kjob *j, int rc, const struct err *e)
 	j->shed.next(j, rc, e);
 }
 
-/* It stays: what, where, whose, and why. */
-static void kept(struct kjob *j, const char *why)
+/* It stays: what, whose, why and where; the cluster's words come last, where they may be cut off. */
+static void kept(struct kjob *j, const char *why, const char *words)
 {
 	const struct backing_owner *o = &j->shed.owner;
 	char name[KUBE_OBJECT_MAX + 1], where[256] = "";
@@ -43,9 +43,19 @@ static void kept(struct kjob *j, const char *why)
 	backing_name(o, name);
 	if (j->shed.seen.name[0])
 		backing_where(&j->shed.seen, where, sizeof(where));
-	err_set(&e, ERR_DATA_KEPT, "%s %.80s stays%s: it is behind %s %.80s, %.260s", backing_kind(o->type), name,
-		where, backing_owner_kind(o->type), o->name, why);
+	err_set(&e, ERR_DATA_KEPT, "%s %.80s stays with %s %.80s: %s%s%s%s", backing_kind(o->type), name,
+		backing_owner_kind(o->type), o->name, why, where, *words ? ": " : "", words);
 	over(j, e.code, &e);
+}
+
+static void not_allowed(struct kjob *j, const char *verb, const struct err *e)
+{
+	struct kube_ref ref = backing_ref(j->shed.owner.type, NULL);
+	char right[160], why[200];
+
+	kube_ref_right(verb, &ref, right, sizeof(right));
+	text_format(why, sizeof(why), "muxd has no right to %s", right);
+	kept(j, why, e->message);
 }
 
 /* Somebody else's is left alone; one that only has the name which ours would have is nothing to us. */
@@ -59,9 +69,9 @@ static void foreign(struct kjob *j)
 		over(j, 0, NULL);
 		return;
 	}
-	text_format(why, sizeof(why), "and belongs to %.63s/%.80s (uid %.40s): it is left alone",
+	text_format(why, sizeof(why), "it belongs to %.63s/%.80s (uid %.40s) and is left alone",
 		    v->owner.ns[0] ? v->owner.ns : "nobody", v->owner.name, v->owner.uid[0] ? v->owner.uid : "none");
-	kept(j, why);
+	kept(j, why, "");
 }
 
 /* ---- take over */
@@ -78,8 +88,10 @@ static void on_taken(void *arg, int rc, const struct err *e, const struct kube_r
 		again(j, look); /* it changed meanwhile, or may have: what it is now decides */
 	} else if (rc == ERR_NOT_FOUND) {
 		over(j, 0, NULL);
-	} else if (rc == ERR_K8S_CONFLICT || rc == ERR_K8S_FORBIDDEN || rc == ERR_K8S_INVALID) {
-		kept(j, e->message);
+	} else if (rc == ERR_K8S_FORBIDDEN) {
+		not_allowed(j, "patch", e);
+	} else if (rc == ERR_K8S_CONFLICT || rc == ERR_K8S_INVALID) {
+		kept(j, "its policy cannot be changed", e->message);
 	} else if (rc) {
 		over(j, rc, e);
 	} else {
@@ -116,7 +128,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	if (rc == ERR_NOT_FOUND || (rc == ERR_K8S_FORBIDDEN && !j->shed.owner.backing[0]))
 		over(j, 0, NULL); /* there is none, or its owner says of none */
 	else if (rc == ERR_K8S_FORBIDDEN)
-		kept(j, e->message);
+		not_allowed(j, "get", e);
 	else if (kp_may_pass(rc) && !kjob_is_late(j))
 		again(j, look);
 	else if (rc)
@@ -126,7 +138,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	else if (backing_goes(&j->shed.seen))
 		over(j, 0, NULL);
 	else if (j->shed.seen.by_hand)
-		kept(j, "and no driver made it, so none deletes what is in it: that is for whoever did");
+		kept(j, "no driver made it, so none deletes what is in it: that is for whoever did", "");
 	else
 		take_it(j);
 }

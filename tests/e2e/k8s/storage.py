@@ -6,6 +6,9 @@ ENOSPC. A snapshot is a copy of that image, cut while its file system is frozen;
 dataSource begins as a copy of that, grown to its own size. What a cloud's driver does, done here in the smallest way that is true;
 whoever uses it sees claims, volumes, snapshots and contents alone.
 
+reclaimPolicy and deletionPolicy are those of volume and content, as they are when their owner goes: with Retain image and object stay.
+A stand-in, also in that: the genuine snapshot controller and CSI sidecars are two programs with queues of their own.
+
 It looks at everything four times a second, and does one thing at a time. An error is said and tried again, unless the class is one that
 fails: parameters `fail: WORDS` (of a storage class: an event; of a snapshot class: status.error), `never` (readyToUse stays
 away), `stranger` (the content refers to somebody else's snapshot).
@@ -28,7 +31,7 @@ NODE = os.environ.get("K8S_NODE", "node")
 DRIVER = "loop.storage.test"
 SNAP = "/apis/snapshot.storage.k8s.io/v1"
 CORE = "/api/v1"
-FINALIZER = "loop.storage.test/bound"
+FINALIZER = DRIVER + "/bound"
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -147,7 +150,8 @@ def make_image(volume, size, source):
     os.rename(new, path)
 
 
-def provision(claim, parameters):
+def provision(claim, of):
+    parameters = of.get("parameters") or {}
     m, spec = meta(claim), claim["spec"]
     volume = "pvc-" + m["uid"]
     size = size_of(spec["resources"]["requests"]["storage"])
@@ -171,7 +175,7 @@ def provision(claim, parameters):
     api("POST", f"{CORE}/persistentvolumes", {
         "metadata": {"name": volume, "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
         "spec": {"capacity": {"storage": str(size)}, "accessModes": spec["accessModes"], "storageClassName": spec["storageClassName"],
-                 "persistentVolumeReclaimPolicy": "Retain", "local": {"path": at},
+                 "persistentVolumeReclaimPolicy": of.get("reclaimPolicy", "Delete"), "local": {"path": at},
                  "claimRef": {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": m["namespace"], "name": m["name"],
                               "uid": m["uid"]},
                  "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
@@ -202,10 +206,10 @@ def volumes():
         chosen = meta(claim).get("annotations", {}).get("volume.kubernetes.io/selected-node")
         if of and claim["status"].get("phase") == "Pending" and "pvc-" + meta(claim)["uid"] not in names and \
                 not meta(claim).get("deletionTimestamp") and (chosen or not waits):
-            each(provision, claim, of.get("parameters") or {})
+            each(provision, claim, of)
     for volume in have:
         if meta(volume).get("annotations", {}).get("pv.kubernetes.io/provisioned-by") == DRIVER and \
-                volume["status"].get("phase") == "Released":
+                volume["status"].get("phase") == "Released" and volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
             each(reclaim, volume)
 
 
@@ -222,8 +226,9 @@ def cut(volume, path):
     os.rename(path + ".new", path)
 
 
-def take(snapshot, parameters):
+def take(snapshot, of):
     m = meta(snapshot)
+    parameters = of.get("parameters") or {}
     path = f"{SNAP}/namespaces/{m['namespace']}/volumesnapshots/{m['name']}"
     content = "snapcontent-" + m["uid"]
     if FINALIZER not in m.get("finalizers", []):
@@ -243,34 +248,55 @@ def take(snapshot, parameters):
            "uid": "00000000-0000-4000-8000-000000000000" if parameters.get("stranger") else m["uid"]}
     try:
         api("POST", f"{SNAP}/volumesnapshotcontents", {
-            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent", "metadata": {"name": content},
-            "spec": {"deletionPolicy": "Delete", "driver": DRIVER, "source": {"volumeHandle": volume}, "volumeSnapshotRef": ref}})
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": {"name": content, "finalizers": [FINALIZER]},
+            "spec": {"deletionPolicy": of["deletionPolicy"], "driver": DRIVER, "source": {"volumeHandle": volume},
+                     "volumeSnapshotClassName": meta(of)["name"], "volumeSnapshotRef": ref}})
     except Refused as e:
         if e.status != 409:
             raise
+    api.merge(f"{SNAP}/volumesnapshotcontents/{content}/status", {"status": {"snapshotHandle": content + ".img"}})
     api.merge(path + "/status", {"status": {
         "boundVolumeSnapshotContentName": content, "readyToUse": True, "creationTime": now(),
         "restoreSize": str(os.path.getsize(copy_of(content)))}})
     say("snapshot", m["name"], "of", volume)
 
 
+def without_finalizer(o):
+    return {"metadata": {"finalizers": [f for f in meta(o).get("finalizers", []) if f != FINALIZER] or None}}
+
+
 def forget(snapshot):
+    """It goes when its content is gone, or stays by itself."""
     m = meta(snapshot)
-    content = "snapcontent-" + m["uid"]
-    if os.path.exists(copy_of(content)):
-        os.remove(copy_of(content))
+    path = f"{SNAP}/volumesnapshotcontents/snapcontent-{m['uid']}"
     try:
-        api("DELETE", f"{SNAP}/volumesnapshotcontents/{content}")
+        content = api("GET", path)
+        if content["spec"]["deletionPolicy"] == "Delete":
+            if not meta(content).get("deletionTimestamp"):
+                api("DELETE", path)
+            return
     except Refused as e:
         if e.status != 404:
             raise
-    api.merge(f"{SNAP}/namespaces/{m['namespace']}/volumesnapshots/{m['name']}",
-              {"metadata": {"finalizers": [f for f in m.get("finalizers", []) if f != FINALIZER] or None}})
+    api.merge(f"{SNAP}/namespaces/{m['namespace']}/volumesnapshots/{m['name']}", without_finalizer(snapshot))
     say("snapshot", m["name"], "is gone")
 
 
+def discard(content):
+    """A content that is to go: with the copy, where its policy says so."""
+    name = meta(content)["name"]
+    if content["spec"]["deletionPolicy"] == "Delete" and os.path.exists(copy_of(name)):
+        os.remove(copy_of(name))
+    api.merge(f"{SNAP}/volumesnapshotcontents/{name}", without_finalizer(content))
+    say("content", name, "is gone")
+
+
 def snapshots():
-    classes = {meta(c)["name"]: c.get("parameters") or {} for c in api.items(f"{SNAP}/volumesnapshotclasses") if c["driver"] == DRIVER}
+    classes = {meta(c)["name"]: c for c in api.items(f"{SNAP}/volumesnapshotclasses") if c["driver"] == DRIVER}
+    for content in api.items(f"{SNAP}/volumesnapshotcontents"):
+        if meta(content).get("deletionTimestamp") and FINALIZER in meta(content).get("finalizers", []):
+            each(discard, content)
     for snapshot in api.items(f"{SNAP}/volumesnapshots"):
         of = snapshot["spec"].get("volumeSnapshotClassName", "loop")
         if meta(snapshot).get("deletionTimestamp"):
