@@ -136,6 +136,11 @@ static RIG_UNUSED int take(int *what)
 	return rc;
 }
 
+void kube_ref_right(const char *verb, const struct kube_ref *r, char *out, size_t size)
+{
+	snprintf(out, size, "%s %s", verb, r->resource);
+}
+
 int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *arg, struct kube_call **out,
 	     struct err *e)
 {
