@@ -14,6 +14,10 @@
 	{                                                                                                              \
 		"reason", 0, "TEXT", "Why; required."                                                                  \
 	}
+#define REASON_OR_COMMAND                                                                                              \
+	{                                                                                                              \
+		"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."                      \
+	}
 #define TIMEOUT                                                                                                        \
 	{                                                                                                              \
 		"timeout", 0, "DURATION", "How long to wait for it; it goes on all the same."                          \
@@ -26,19 +30,20 @@
 static const struct ctl_option resume_options[] = {
     {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
     {"ttl", 0, "DURATION", "End it so long from now, whatever happens in it; 0s: no end."},
-    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
+    REASON_OR_COMMAND,
     TIMEOUT,
     END,
 };
-static const struct ctl_option end_options[] = {REASON, TIMEOUT, END};
+static const struct ctl_option kill_options[] = {REASON, TIMEOUT, END};
+static const struct ctl_option stop_options[] = {REASON_OR_COMMAND, TIMEOUT, END};
 static const struct ctl_option terminate_options[] = {
-    REASON,
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command); required with --how wipe."},
     {"how", 0, "HOW", "snapshot, keep (the workspace stays), or wipe (all of it goes); default: by the reason."},
     TIMEOUT,
     END,
 };
 static const struct ctl_option snapshot_options[] = {
-    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
+    REASON_OR_COMMAND,
     TIMEOUT,
     END,
 };
@@ -63,7 +68,7 @@ static const struct ctl_option fork_options[] = {
     ACCEPT,
     {"idle-ttl", 0, "DURATION", "As of resume."},
     {"ttl", 0, "DURATION", "As of resume."},
-    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."},
+    REASON_OR_COMMAND,
     TIMEOUT,
     END,
 };
@@ -220,6 +225,12 @@ static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
 	return sandbox_print(c, o);
 }
 
+/* What an interactive command says of itself, where nobody gives a reason. */
+static void default_reason(const struct ctl_args *a, char *out, size_t size)
+{
+	snprintf(out, size, "muxctl %s", a->command->name);
+}
+
 /* A grant for this one call, as for every command: of the agent where one is named. */
 static int ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out, struct err *e)
 {
@@ -231,25 +242,44 @@ static int ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out,
 			     .reason = args_get(a, "reason")};
 
 	if (!w.reason) {
-		snprintf(reason, sizeof(reason), "muxctl %s", a->command->name);
+		default_reason(a, reason, sizeof(reason));
 		w.reason = reason;
 	}
 	return ctl_ask_object(c, "hub.sock", q, &w, "agent", out, e);
 }
 
+/* What a stop keeps can be had again; what is lost for ever needs somebody's own words. */
+static int put_needed_reason(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *how = args_get(a, "how");
+	bool wipes = how && strcmp(how, "wipe") == 0;
+	char reason[80];
+
+	if (args_has(a, "reason"))
+		return 0;
+	if (wipes || is(a, "kill") || is(a, "restore") || is(a, "drop"))
+		return err_set(e, ERR_REASON_REQUIRED, "--reason is missing");
+	if (!is(a, "stop") && !is(a, "terminate"))
+		return 0;
+	default_reason(a, reason, sizeof(reason));
+	return json_object_set_new(q, "reason", json_string(reason))
+		   ? err_set(e, ERR_NOMEM, "no memory for the question")
+		   : 0;
+}
+
 static int life_run(struct ctl *c, const struct ctl_args *a)
 {
-	bool needs_reason = is(a, "stop") || is(a, "kill") || is(a, "terminate") || is(a, "restore") || is(a, "drop");
 	char op[40];
 	json_t *q, *o = NULL;
 	struct err e = {0};
-	int rc = needs_reason && !args_has(a, "reason") ? err_set(&e, ERR_REASON_REQUIRED, "--reason is missing") : 0;
+	int rc;
 
 	if (is(a, "resume"))
 		snprintf(op, sizeof(op), "resume");
 	else
 		snprintf(op, sizeof(op), "sandbox.%s", strchr(a->command->name, ' ') + 1);
 	q = json_pack("{s:s}", "op", op);
+	rc = put_needed_reason(q, a, &e);
 	if (!rc)
 		rc = put_all(q, a, &e);
 	if (rc)
@@ -356,11 +386,11 @@ COMMAND(resume_command, "resume", "AGENT", 1, 1, "Make or wake the agent's sandb
 COMMAND(sandbox_resume_command, "sandbox resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options,
 	life_run);
 COMMAND(sandbox_stop_command, "sandbox stop", "AGENT", 1, 1, "Snapshot the workspace, then stop the sandbox.",
-	end_options, life_run);
+	stop_options, life_run);
 COMMAND(sandbox_terminate_command, "sandbox terminate", "AGENT", 1, 1,
 	"End the sandbox: with a snapshot, without, or with its workspace.", terminate_options, life_run);
 COMMAND(sandbox_kill_command, "sandbox kill", "AGENT", 1, 1,
-	"End everything inside, however full it is; the sandbox runs on.", end_options, life_run);
+	"End everything inside, however full it is; the sandbox runs on.", kill_options, life_run);
 COMMAND(sandbox_snapshot_command, "sandbox snapshot", "AGENT", 1, 1, "Copy the workspace as it is now.",
 	snapshot_options, life_run);
 COMMAND(sandbox_snapshots_command, "sandbox snapshots", "AGENT", 1, 1, "Snapshots of its workspace, newest first.",

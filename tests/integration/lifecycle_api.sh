@@ -91,7 +91,8 @@ refused "an agent that is not there" 66 not_found nobody-here sandbox stop nobod
 refused "an end of one that is not there" 66 not_found nobody-here sandbox terminate nobody-here --reason x
 refused "a snapshot of one that is not there" 66 not_found nobody-here sandbox snapshot nobody-here
 refused "a fork of one that is not there" 66 not_found nobody-here sandbox fork nobody-here
-refused "a stop without a reason" 64 reason_required --reason sandbox stop $a
+refused "a kill without a reason" 64 reason_required --reason sandbox kill $a
+refused "a wipe without a reason" 64 reason_required --reason sandbox terminate $a --how wipe
 refused "a blank reason" 64 reason_required reason sandbox stop $a --reason " "
 refused "a reason with a line end" 64 invalid_request "line break" sandbox stop $a --reason $'x\ny'
 refused "a snapshot that is not there" 66 not_found $nobody sandbox restore $a $nobody --reason x
@@ -165,6 +166,11 @@ muxctl sandbox logs api-three >"$tmp/log" || fail "no logs"
 grep -q '^a line$' "$tmp/log" && grep -qxF '\x1b[31mred' "$tmp/log" && ok "its log, which cannot speak to the terminal" || fail "logs: $(cat "$tmp/log")"
 equal "the end of it" "red" "$(muxctl sandbox logs api-three -n 4)"
 refused "the log of nobody" 66 not_found nobody-here sandbox logs nobody-here
+for verb in stop terminate; do
+	muxctl sandbox $verb api-three >"$tmp/out" 2>&1 || fail "no $verb without a reason: $(cat "$tmp/out")"
+	muxctl audit --agent api-three -n 100 -o json 2>/dev/null | grep "\"sandbox.$verb\"" | grep -q "\"muxctl sandbox $verb\"" &&
+		ok "$verb without a reason has the command's name for one" || fail "$verb: $(muxctl audit --agent api-three -n 5)"
+done
 
 # --- the record
 muxctl audit --agent $a -n 1000 -o json >"$tmp/audit" 2>/dev/null || fail "no audit log"
