@@ -1,5 +1,6 @@
 #!/bin/bash
-# packages.sh SUDO PACKAGE...: install the Debian packages that are missing, and only those.
+# packages.sh SUDO PACKAGE...: install the Debian packages that are missing, and only those. Somebody else's apt is waited for,
+# APT_WAIT seconds (600).
 set -u
 sudo=$1
 shift
@@ -13,13 +14,23 @@ if [ -n "$sudo" ] && ! command -v sudo >/dev/null; then
 	exit 69
 fi
 echo "installing: ${missing[*]}" >&2
-export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# apt COMMAND...: DPkg::Lock::Timeout knows one of apt's locks, and the lists and the archives have their own.
+wait=${APT_WAIT:-600} said=
+apt() {
+	local end=$((SECONDS + wait))
+	until $sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout="$wait" "$@" >"$log" 2>&1; do
+		grep -qE 'Could not get lock|Unable to (acquire|lock)' "$log" && [ $SECONDS -lt $end ] || return 1
+		[ -n "$said" ] || echo "another apt is at work; waiting for its lock, $wait s at most" >&2
+		said=1
+		sleep "${APT_AGAIN:-2}"
+	done
+}
 # RUNLEVEL=1 keeps packages with a service from starting it.
-install() { $sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >"$log" 2>&1; }
+install() { apt install -y -q --no-install-recommends "${missing[@]}"; }
 if ! install; then
-	$sudo apt-get update -q >"$log" 2>&1
+	apt update -q
 	install || {
 		echo "muxd: installing packages failed:" >&2
 		tail -n 5 "$log" >&2
