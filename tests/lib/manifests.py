@@ -25,6 +25,8 @@ RIGHTS = {
 # What muxctl cluster check would name, of the examples for people
 WAYS = {"*", "nodes/proxy", "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "pods/ephemeralcontainers", "services/proxy",
         "secrets", "serviceaccounts/token"}
+# of a kustomization, since kustomize 2.1 or 5.0
+DEPRECATED = {"bases", "patchesStrategicMerge", "patchesJson6902", "commonLabels", "vars", "imageTags", "helmChartInflationGenerator"}
 failures = []
 
 
@@ -51,17 +53,17 @@ def kustomization(directory):
     """The objects of a directory, its bases first; generated ConfigMaps without the suffix that kustomize gives them."""
     k = yaml.safe_load(read(os.path.join(directory, "kustomization.yaml")))
     objects = []
-    for base in k.get("bases", []):
-        objects += kustomization(os.path.join(directory, base))
+    check(f"{os.path.basename(directory)}: no deprecated field", not DEPRECATED & k.keys(), DEPRECATED & k.keys())
     for name in k.get("resources", []):
-        objects += documents(read(os.path.join(directory, name)))
+        path = os.path.join(directory, name)
+        objects += kustomization(path) if os.path.isdir(path) else documents(read(path))
     for generated in k.get("configMapGenerator", []):
         objects = [o for o in objects if key(o) != ("ConfigMap", generated["namespace"], generated["name"])]
         data = {f.split("=")[0]: read(os.path.join(directory, f.split("=")[1])) for f in generated["files"]}
         objects.append({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
                         "metadata": {"name": generated["name"], "namespace": generated["namespace"]}})
-    for patch in k.get("patchesStrategicMerge", []):
-        for o in documents(read(os.path.join(directory, patch))):
+    for patch in k.get("patches", []):
+        for o in documents(read(os.path.join(directory, patch["path"]))):
             check(f"{os.path.basename(directory)}: the patch of {key(o)} has its object", key(o) in map(key, objects))
     return objects
 
