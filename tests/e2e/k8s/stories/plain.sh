@@ -1,12 +1,15 @@
 #!/bin/bash
-# The plain backend: sessions straight on exec streams of the real kubelet (v4), with a shell in the image and without. What
-# the protocol cannot do is named in the answer; what is killed is gone, or said to be left.
+# The plain backend: sessions straight on exec streams of the real kubelet, with a shell in the image and without. What the
+# protocol cannot do is named in the answer; what is killed is gone, or said to be left. Which protocol it is, is asked: on v4
+# no end of input can be said, on v5 (Kubernetes 1.30 and later) it can.
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 
-make --no-print-directory -C "$here" "${BUILD#"$here"/}/e2e/plain_probe" >"$tmp/make" 2>&1 || fail "plain_probe: $(tail -n 5 "$tmp/make")"
+make --no-print-directory -C "$here" "${BUILD#"$here"/}"/e2e/{plain,rc}_probe >"$tmp/make" 2>&1 || fail "the probes: $(tail -n 5 "$tmp/make")"
 pod box localhost/busybox:1 sh -c 'while :; do sleep 1; done'
 pod bare localhost/static:1
+protocol=$(PROBE_STATS=1 timeout 60 "$BUILD/e2e/rc_probe" "$KUBECONFIG" "$ns/box" true 2>&1 >/dev/null | sed -n 's/^\(v[0-9]*\) .*/\1/p' | tail -n 1)
+case $protocol in v4 | v5) ok "the protocol here is $protocol" ;; *) fail "no protocol is told: '$protocol'" ;; esac
 # probe [OPTIONS] -- POD PROGRAM...: stdout to $tmp/out; $end is the last line, how it ended
 probe() {
 	local o=()
@@ -78,7 +81,11 @@ ends "what cannot be ended is said to be left" 'unknown -1 - left_running'
 probe -i -- bare /static cat </dev/null
 equal "no input can be said" "exit 0 - " "$end"
 probe -i -- bare /static cat < <(printf abc)
-ends "its end cannot" 'not_started -1 no_end_of_input'
+if [ "$protocol" = v4 ]; then
+	ends "its end cannot" 'not_started -1 no_end_of_input'
+else
+	equal "and its end" "exit 0 - abc" "$end$(cat "$tmp/out")"
+fi
 
 (sleep 2; cluster apiserver stop; sleep 3; cluster apiserver start) &
 probe -t -- box sh -c 'echo on; sleep 606'
@@ -104,8 +111,12 @@ equal "a round through the daemon" "7 out" "$? $(cat "$tmp/out")"
 equal "its input, and its end" "3" "$(printf abc | exec_in box -- wc -c)"
 exec_in bare --cwd / -- /static args </dev/null 2>"$tmp/err"
 grep -q 'no shell in this image.*' "$tmp/err" && grep -q '\[no_shell\]' "$tmp/err" && ok "no shell, by name" || fail "otherwise: $(cat "$tmp/err")"
-printf abc | exec_in bare -- /static cat >/dev/null 2>"$tmp/err"
-grep -q 'no_end_of_input: this cluster' "$tmp/err" && ok "no end of input, by name" || fail "otherwise: $(cat "$tmp/err")"
+printf abc | exec_in bare -- /static cat >"$tmp/out" 2>"$tmp/err"
+if [ "$protocol" = v4 ]; then
+	grep -q 'no_end_of_input: this cluster' "$tmp/err" && ok "no end of input, by name" || fail "otherwise: $(cat "$tmp/err")"
+else
+	equal "the end of input" abc "$(cat "$tmp/out")"
+fi
 token=$(new_token "$ns/box/box" staff rounds,terminal,observe,replay)
 answer=$(api "$token" GET "/v1/agents/${ns}%2Fbox%2Fbox")
 equal "how it is reached, and why" "plain kubernetes.backend is plain" "$(jq -r '.backend + " " + .backend_reason' <<<"$answer")"
