@@ -71,6 +71,9 @@ typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const cha
 typedef void sandbox_snapshots_done(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list,
 				    size_t n);
 
+/* May what is called `name` in the backend, and has outlived that snapshot, go? */
+typedef bool sandbox_may_go(void *arg, const struct id *snapshot, const char *name);
+
 /* The end of a log; text is borrowed, and any bytes. */
 typedef void sandbox_log_done(void *arg, int rc, const struct err *e, const uint8_t *text, size_t n);
 
@@ -114,6 +117,12 @@ struct sandbox_provider_ops {
 	/* agent: whose it is. */
 	void (*snapshot_drop)(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
 			      sandbox_snapshots_done *done, void *arg);
+	/*
+	 * What of snapshots has outlived them: whatever may go does, all are told, by the name of what was left; its
+	 * detail says why it stays, "" that it goes. ERR_K8S_FORBIDDEN: nobody may look. NULL: nothing outlives them.
+	 */
+	void (*snapshot_sweep)(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done,
+			       void *arg);
 	/*
 	 * Reads the whole file of a snapshot as it is now: one with digest, stored and mtime_ns. idle: at idle
 	 * priority, one after the other, however long it takes; else at once. ERR_UNSUPPORTED: the backend does not let

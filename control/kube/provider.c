@@ -17,33 +17,6 @@
 
 /* ---- names */
 
-struct kname *kname_find(struct kp *kp, const char *name)
-{
-	struct kname *n = NULL;
-
-	HASH_FIND_STR(kp->names, name, n);
-	return n;
-}
-
-/* Where a name leads: namespace and pod. */
-static int locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
-		  char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
-{
-	char own[KUBE_NAME_MAX + 1];
-	int rc = target_parse(name, t, e);
-
-	if (rc)
-		return rc;
-	*out_ours = !t->pod[0];
-	if (*out_ours && (rc = kube_pod_name(kp->p.spec.hold, t->agent, own, e)))
-		return rc;
-	text_put(ns, AGENT_NAME_MAX + 1, *out_ours ? kp->p.spec.ns : t->ns);
-	text_put(pod, AGENT_NAME_MAX + 1, *out_ours ? own : t->pod);
-	if (*out_ours)
-		text_put(t->container, sizeof(t->container), KUBE_CONTAINER);
-	return 0;
-}
-
 struct kname *kname_get(struct kp *kp, const char *name)
 {
 	struct kname *n = kname_find(kp, name);
@@ -55,7 +28,7 @@ struct kname *kname_get(struct kp *kp, const char *name)
 		return NULL;
 	n->kp = kp;
 	text_put(n->name, sizeof(n->name), name);
-	if (locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
+	if (kp_locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
 		free(n);
 		return NULL;
 	}
@@ -112,71 +85,6 @@ void kname_sweep(struct kp *kp)
 }
 
 /* ---- jobs */
-
-static void kjob_free(struct kjob *j)
-{
-	struct kname *n;
-
-	if (j->call) {
-		struct kube_call *c = j->call;
-
-		j->cancelled = true;
-		kube_cancel(c);
-	}
-	if (j->state == KJOB_REACHING && (n = kname_find(j->kp, j->name)) && n->job == j) {
-		n->job = NULL;
-		reach_destroy(n->reach);
-		n->reach = NULL;
-	}
-	if (j->timer)
-		uv_close((uv_handle_t *)j->timer, free_timer);
-	TAILQ_REMOVE(&j->kp->jobs, j, entry);
-	free(j->list);
-	free(j->claims);
-	free(j->snapshots);
-	free(j);
-}
-
-void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd)
-{
-	sandbox_name_done *name_done = j->name_done;
-	sandbox_list_done *list_done = j->list_done;
-	sandbox_snapshots_done *snapshots_done = j->snapshots_done;
-	sandbox_done *done = j->done;
-	struct sandbox_info *list = j->list;
-	struct sandbox_snapshot *snapshots = j->snapshots;
-	char name[AGENT_NAME_MAX + 1];
-	size_t n = j->nlist, nsnapshots = j->nsnapshots;
-	void *arg = j->arg;
-
-	text_put(name, sizeof(name), j->name);
-	j->list = NULL;
-	j->snapshots = NULL;
-	kjob_free(j); /* the callee may ask again, or destroy the provider */
-	if (done)
-		done(arg, rc, rc ? e : NULL, rc ? NULL : info, rc ? -1 : fd);
-	else if (name_done)
-		name_done(arg, rc, rc ? e : NULL, name);
-	else if (list_done)
-		list_done(arg, rc, rc ? e : NULL, rc ? NULL : list, rc ? 0 : n);
-	else if (snapshots_done)
-		snapshots_done(arg, rc, rc ? e : NULL, rc ? NULL : snapshots, rc ? 0 : nsnapshots);
-	free(list);
-	free(snapshots);
-}
-
-void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)
-{
-	char text[ERR_MESSAGE_MAX];
-	struct err e = {0};
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	err_set(&e, rc, "%s", text);
-	kjob_answer(j, rc, &e, NULL, -1);
-}
 
 struct kube_ref kp_pods(const char *ns, const char *pod)
 {
@@ -257,6 +165,7 @@ static void seen(struct kjob *j, const json_t *pod)
 	case KJOB_TAKE:
 	case KJOB_SNAPSHOTS:
 	case KJOB_DROP:
+	case KJOB_SWEEP:
 	case KJOB_SET_END:
 		break;
 	}
@@ -301,47 +210,13 @@ void kjob_look(struct kjob *j)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
-			const struct kjob *callbacks)
+/* A wait for a pod is over. */
+static void pod_tick(struct kjob *j)
 {
-	struct kp *kp = (struct kp *)p;
-	struct kjob *j = calloc(1, sizeof(*j)), *answer = j;
-	struct kjob none = {0};
-	struct err e = {0};
-	int rc = ERR_NOMEM;
-
-	if (!j)
-		answer = &none;
-	*answer = *callbacks;
-	answer->kp = kp;
-	answer->kind = kind;
-	text_put(answer->name, sizeof(answer->name), name);
-	if (j && (j->timer = malloc(sizeof(*j->timer))))
-		rc = *name ? locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e) : 0;
-	if (!rc && kp->stopping)
-		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-	if (!rc) {
-		uv_timer_init(kp->loop, j->timer);
-		j->timer->data = j;
-		j->pod_tick = kind == KJOB_DESTROY || kind == KJOB_WIPE ? end_tick : wake_tick;
-		j->began_ns = clock_boot_ns();
-		j->deadline_ns = j->began_ns + limit_ns;
-		TAILQ_INSERT_TAIL(&kp->jobs, j, entry);
-		return j;
-	}
-	if (rc == ERR_NOMEM)
-		err_set(&e, rc, "no memory for a question about %s", name);
-	if (callbacks->done)
-		callbacks->done(callbacks->arg, rc, &e, NULL, -1);
-	else if (callbacks->name_done)
-		callbacks->name_done(callbacks->arg, rc, &e, name);
-	else if (callbacks->list_done)
-		callbacks->list_done(callbacks->arg, rc, &e, NULL, 0);
-	else if (callbacks->snapshots_done)
-		callbacks->snapshots_done(callbacks->arg, rc, &e, NULL, 0);
-	free(j ? j->timer : NULL);
-	free(j);
-	return NULL;
+	if (j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE)
+		end_tick(j);
+	else
+		wake_tick(j);
 }
 
 static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
@@ -452,12 +327,6 @@ static void destroy(struct sandbox_provider *p)
 	free(kp);
 }
 
-int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
-	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
-{
-	return locate(kp, name, t, ns, pod, out_ours, e);
-}
-
 static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .connect = connect_to,
 							 .stat = stat_one,
@@ -469,6 +338,7 @@ static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
 							 .snapshot_take = provider_take,
 							 .snapshot_list = provider_snapshots,
 							 .snapshot_drop = provider_drop,
+							 .snapshot_sweep = provider_sweep,
 							 .restore = provider_restore,
 							 .drop_workspace = provider_drop_workspace,
 							 .set_end = set_end,
@@ -483,6 +353,7 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 		return err_set(e, rc, "no memory for sandboxes in the cluster");
 	kp->base.ops = &provider_ops;
 	kp->p = *p;
+	kp->pod_tick = pod_tick;
 	memset(&kp->p.spec, 0, sizeof(kp->p.spec));
 	kp->loop = kube_client_loop(p->kube);
 	kp->creds = kube_client_creds(p->kube);

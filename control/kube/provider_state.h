@@ -31,6 +31,7 @@
 #define KP_END_MS     45000
 #define KP_WIPE_MS    90000 /* the same, and its volumes */
 #define KP_GONE_MS    20000 /* a content goes so long before somebody hears that it is not gone */
+#define KP_SWEEP_MS   600000
 #define KP_GOING_MS   2000  /* ... and one that was on its way already */
 #define KP_FORCE_MS   20000 /* after which a pod of ours whose node does not answer is taken out of the cluster */
 #define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
@@ -57,6 +58,7 @@ enum kjob_kind {
 	KJOB_DROP,
 	KJOB_RESTORE,
 	KJOB_DROP_WORKSPACE,
+	KJOB_SWEEP,
 	KJOB_SET_END
 };
 enum kjob_state {
@@ -88,6 +90,13 @@ struct kgoing {
 	LIST_ENTRY(kgoing) entry;
 	char agent[AGENT_NAME_MAX + 1];
 	struct backing_view backing;
+};
+
+/* A content that names a VolumeSnapshot of ours. */
+struct kleft {
+	struct backing_view content;
+	struct id id;
+	bool owned; /* that is there */
 };
 
 struct kname {
@@ -127,10 +136,9 @@ struct kjob {
 	bool there;  /* there is a pod */
 	bool held;   /* its Sandbox is awake */
 	struct kube_call *call;
-	void (*step)(struct kjob *j);     /* after the claims */
-	void (*then)(struct kjob *j);     /* after that */
-	void (*tick)(struct kjob *j);     /* when a wait is over, of those that need no pod */
-	void (*pod_tick)(struct kjob *j); /* ... and of those that wait for one: where tick is NULL */
+	void (*step)(struct kjob *j); /* after the claims */
+	void (*then)(struct kjob *j); /* after that */
+	void (*tick)(struct kjob *j); /* when a wait is over, of those that need no pod */
 	uv_timer_t *timer;
 	uint64_t deadline_ns, force_ns; /* boot clock */
 	struct pod_view view;           /* as seen last */
@@ -144,6 +152,9 @@ struct kjob {
 	struct kshed shed;
 	char left_by[KUBE_OBJECT_MAX + 1];
 	shed_next *left_next;
+	struct kleft *left; /* of a sweep */
+	size_t nleft;
+	sandbox_may_go *may_go;
 	struct err kept;         /* what would have outlived its claim, and so stayed with it */
 	struct claim_view claim; /* the workspace; its name "": none */
 	/* Snapshots, and what comes of them. */
@@ -177,31 +188,35 @@ struct kp {
 	struct kube_watch *watch; /* of all pods of ours */
 	uint64_t epoch;
 	bool stopping;
-	bool late_binding; /* claims of this storage were seen to wait for their first consumer */
+	void (*pod_tick)(struct kjob *j); /* a wait is over, of a job without a tick of its own */
+	bool late_binding;                /* claims of this storage were seen to wait for their first consumer */
 };
 
 /* provider.c */
 struct kname *kname_get(struct kp *kp, const char *name); /* made when missing; NULL: no memory */
-struct kname *kname_find(struct kp *kp, const char *name);
 /* The stream is cut, what was known is forgotten; the name stays. */
 void kname_forget(struct kname *n);
 void kname_sweep(struct kp *kp);
 struct kube_ref kp_pods(const char *ns, const char *pod);
 struct kube_ref kp_claims(const char *ns, const char *claim);
-/* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
-struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
-			const struct kjob *c);
 /* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
  */
 bool kjob_may_wait(const struct kjob *j, int rc);
 /* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
-/* The answer, and the job's end. info NULL on failure. */
-void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);
-void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* GET the pod; then kjob_seen(). */
 void kjob_look(struct kjob *j);
 /* provider_job.c */
+struct kname *kname_find(struct kp *kp, const char *name);
+/* Where a name leads: namespace and pod. ERR_INVAL. */
+int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e);
+/* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
+struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
+			const struct kjob *c);
+/* The answer, and the job's end. info NULL on failure. */
+void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool kjob_is_late(const struct kjob *j);
 void kjob_set_state(struct kjob *j, enum kjob_state s);
 /* Its tick in so many ms, or at the deadline if that is sooner. */
@@ -213,10 +228,6 @@ void stat_seen(struct kjob *j, const json_t *pod);
 void list_begin(struct kjob *j);
 /* What a look or a watch says of a container, without what only a stream knows. */
 void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out);
-
-/* Where a name leads: namespace and pod. ERR_INVAL. */
-int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
-	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e);
 /* provider_log.c */
 void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg);
 /* provider_wake.c: ensure and connect. pod NULL: there is none. */
@@ -262,6 +273,8 @@ void shed_await(struct kjob *j, const struct backing_view *v, shed_next *next);
 void shed_await_left(struct kjob *j, const char *snapshot, shed_next *next);
 /* j->shed.seen is to be awaited, by this job or by one that comes later: nothing will name it any more. */
 void shed_leave(struct kjob *j);
+/* provider_sweep.c */
+void provider_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg);
 /* provider_restore.c */
 /* A step behind the one that makes the new claim the workspace failed; false: there was no such step. */
 bool restore_is_past(struct kjob *j, const struct err *e);

@@ -366,6 +366,7 @@ void life_reconcile(struct life *l)
 	}
 	(void)store_read(l->store, find_open, l, NULL);
 	life_keep_some(l);
+	life_left(l);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;

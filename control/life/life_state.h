@@ -148,7 +148,7 @@ struct life {
 	struct id hashed_to;          /* looked at up to this one */
 	struct life_step steps[STEPS];
 	uv_timer_t *tick;
-	uint64_t next_run, reconcile_at, keep_at;
+	uint64_t next_run, reconcile_at, keep_at, left_at;
 	char keep_after[AGENT_NAME_MAX + 1]; /* life_keep_some() goes on behind it */
 	int64_t began_ns;                    /* lifecycle's clock at life_begin() */
 	bool begun, dying, reconciling, compared;
@@ -258,6 +258,9 @@ const char *life_digest_state(const struct life_snap *s); /* "hashed", "not_hash
 void life_hash(struct life *l);                           /* goes on with what is not hashed yet */
 void life_hash_all(struct life *l);                       /* ... from the first one */
 void life_digests_let_go(struct life *l);
+
+/* life_left.c: what has outlived its snapshot; from the reconciler */
+void life_left(struct life *l);
 
 /* life_reconcile.c, life_keep.c, life_provider.c, life_show.c */
 void life_reconcile(struct life *l);

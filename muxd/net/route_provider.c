@@ -121,6 +121,15 @@ static void snapshot_drop(struct sandbox_provider *p, const char *agent, const s
 	done(arg, e.code, &e, NULL, 0);
 }
 
+/* Of the agents' leg; leave_out() saw that it can. */
+static void snapshot_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg)
+{
+	const struct route_legs *l = &((const struct route *)p)->legs;
+	struct sandbox_provider *leg = l->agents_in_cluster ? l->cluster : l->local;
+
+	leg->ops->snapshot_sweep(leg, may_go, done, arg);
+}
+
 static void snapshot_hash(struct sandbox_provider *p, const char *agent, const struct id *snapshot, bool idle,
 			  sandbox_snapshots_done *done, void *arg)
 {
@@ -304,6 +313,7 @@ static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
 						      .snapshot_take = snapshot_take,
 						      .snapshot_list = snapshot_list,
 						      .snapshot_drop = snapshot_drop,
+						      .snapshot_sweep = snapshot_sweep,
 						      .snapshot_hash = snapshot_hash,
 						      .restore = restore,
 						      .drop_workspace = drop_workspace,
@@ -316,6 +326,8 @@ static void leave_out(struct route *r)
 {
 	const struct sandbox_provider *leg = r->legs.agents_in_cluster ? r->legs.cluster : r->legs.local;
 
+	if (!leg || !leg->ops->snapshot_sweep)
+		r->ops.snapshot_sweep = NULL;
 	if (!leg || !leg->ops->snapshot_hash)
 		r->ops.snapshot_hash = NULL;
 	if (leg && leg->ops->snapshot_take)

@@ -268,7 +268,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def store(self, body):
         path = self.url.path
         collection = path.rstrip("/").rsplit("/", 1)[1] in ("pods", "configmaps", "things", "events", "persistentvolumeclaims",
-                                                              "volumesnapshots", "sandboxes")
+                                                              "volumesnapshots", "volumesnapshotcontents", "sandboxes")
         if self.command == "GET" and collection:
             if self.query.get("watch") in ("1", "true"):
                 return self.watch(path)

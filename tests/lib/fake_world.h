@@ -61,6 +61,8 @@ struct world {
 	uint64_t take_ns, restore_ns; /* how long either takes; no time passes, but a limit below it is reached */
 	int64_t end_wall_ns;          /* as it was told last, of whatever agent */
 	unsigned ends, ends_running;
+	struct id left; /* a snapshot of which something is left; zero: none */
+	unsigned swept, sweeps;
 };
 struct world_provider {
 	struct sandbox_provider base;
@@ -315,6 +317,23 @@ static inline void fw_snaps(struct sandbox_provider *p, const char *agent, sandb
 			list[n++].id = w->snaps[i].id;
 	done(arg, 0, NULL, list, n);
 }
+static inline void fw_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+	struct sandbox_snapshot s = {.id = w->left, .name = "left"};
+
+	w->sweeps++;
+	if (id_is_nil(&w->left)) {
+		done(arg, 0, NULL, NULL, 0);
+	} else if (may_go(arg, &w->left, s.name)) {
+		w->swept++;
+		w->left = (struct id){0};
+		done(arg, 0, NULL, &s, 1);
+	} else {
+		snprintf(s.detail, sizeof(s.detail), "it stays");
+		done(arg, 0, NULL, &s, 1);
+	}
+}
 static inline void fw_restore(struct sandbox_provider *p, const char *agent, const char *from,
 			      const struct id *snapshot, bool read_only, uint64_t timeout, sandbox_done *done,
 			      void *arg)
@@ -361,6 +380,7 @@ static const struct sandbox_provider_ops world_ops = {.ensure = fw_ensure,
 						      .snapshot_take = fw_take,
 						      .snapshot_list = fw_snaps,
 						      .snapshot_drop = fw_drop,
+						      .snapshot_sweep = fw_sweep,
 						      .restore = fw_restore,
 						      .drop_workspace = fw_bare,
 						      .set_end = fw_set_end,

@@ -321,6 +321,95 @@ static void what_failed_leaves_no_content_behind(void **state)
 	}
 }
 
+/* ---- what has outlived its snapshot */
+
+static struct {
+	unsigned asked;
+	bool yes;
+	size_t n;
+	struct sandbox_snapshot list[4];
+} swept;
+
+static bool may_go(void *arg, const struct id *snapshot, const char *name)
+{
+	struct id id = an_id();
+
+	(void)arg;
+	assert_true(id_equal(snapshot, &id));
+	assert_string_equal(name, "left");
+	swept.asked++;
+	return swept.yes;
+}
+
+static void on_swept(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+{
+	on_snapshots(arg, rc, e, list, n);
+	swept.n = n;
+	memcpy(swept.list, list, n * sizeof(*list));
+}
+
+static struct answer sweep(struct rig *r, bool yes)
+{
+	struct answer a = {0};
+
+	memset(&swept, 0, sizeof(swept));
+	swept.yes = yes;
+	r->p->ops->snapshot_sweep(r->p, may_go, on_swept, &a);
+	rig_until(r->k, &a.done);
+	return a;
+}
+
+static void one_left(struct rig *r, const char *name, const char *ns, const char *owner)
+{
+	rig_do(r->k,
+	       "{\"do\":\"put\",\"path\":\"" CONTENTS
+	       "/%s\",\"object\":{\"metadata\":{},\"spec\":{\"deletionPolicy\":\"Retain\",\"driver\":\"d.example\","
+	       "\"volumeSnapshotRef\":{\"name\":\"%s\",\"namespace\":\"%s\",\"uid\":\"uid-of-one-that-is-gone\"}}}}",
+	       name, owner, ns);
+}
+
+/* Ours is what names a snapshot of ours that is gone, by namespace, name and uid; it goes when it is said that it may.
+ */
+static void what_outlived_its_snapshot_is_found_and_goes(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	retained_content(&r, NULL); /* of one that is there */
+	one_left(&r, "left", "ns", "muxd-" ID);
+	one_left(&r, "elsewhere", "other", "muxd-" ID);
+	one_left(&r, "theirs", "ns", "backup-of-monday");
+	a = sweep(&r, false);
+	EXPECT(&a, 0, "");
+	assert_int_equal(swept.asked, 1);
+	assert_int_equal(swept.n, 1);
+	assert_string_equal(swept.list[0].name, "left");
+	assert_non_null(strstr(swept.list[0].detail, "does not know that it was to go"));
+	expect_text(&r, CONTENTS "/left", "spec|deletionPolicy", "Retain");
+	rig_do(r.k, NO_PATCH, "volumesnapshotcontents");
+	a = sweep(&r, true);
+	EXPECT(&a, 0, "");
+	assert_non_null(strstr(swept.list[0].detail, "patch volumesnapshotcontents"));
+	assert_true(is_there(&r, CONTENTS "/left"));
+	rig_do(r.k, "{\"do\":\"unrule\"}");
+	(void)rig_seen(r.k, "", "");
+	a = sweep(&r, true);
+	EXPECT(&a, 0, "");
+	assert_string_equal(swept.list[0].detail, "");
+	assert_int_equal(rig_seen(r.k, "PATCH", "/left"), 1); /* a driver removes what its policy lets it remove */
+	assert_false(is_there(&r, CONTENTS "/left"));
+	assert_true(is_there(&r, C) && is_there(&r, CONTENTS "/elsewhere") && is_there(&r, CONTENTS "/theirs"));
+	a = sweep(&r, true);
+	EXPECT(&a, 0, "");
+	assert_int_equal(swept.n, 0);
+	rig_do(r.k, "{\"do\":\"rule\",\"method\":\"GET\",\"path\":\"volumesnapshotcontents\",\"status\":403,\"text\":"
+		    "\"no\"}");
+	a = sweep(&r, true);
+	EXPECT(&a, ERR_K8S_FORBIDDEN, "list volumesnapshotcontents");
+	end(&r);
+}
+
 /* ---- claims */
 
 static void a_volume_that_would_stay_goes_with_its_claim(void **state)
@@ -524,6 +613,7 @@ int main(void)
 	    cmocka_unit_test(one_that_never_answers_is_named),
 	    cmocka_unit_test(a_snapshot_that_is_on_its_way_is_not_gone),
 	    cmocka_unit_test(what_failed_leaves_no_content_behind),
+	    cmocka_unit_test(what_outlived_its_snapshot_is_found_and_goes),
 	    cmocka_unit_test(a_volume_that_would_stay_goes_with_its_claim),
 	    cmocka_unit_test(who_may_not_patch_volumes_is_told_which_stays),
 	    cmocka_unit_test(who_may_not_see_volumes_is_not_told_that_they_are_gone),

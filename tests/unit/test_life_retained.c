@@ -159,6 +159,38 @@ static void what_retention_cannot_drop_is_tried_each_hour(void **state)
 	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 1);
 }
 
+/* A content whose snapshot is gone: dropped by muxd it goes, deleted by somebody's hand it stays. */
+static void what_has_outlived_its_snapshot_goes_if_that_was_to(void **state)
+{
+	struct rig *r = *state;
+	struct id first;
+
+	rig_run(r, "ann");
+	take(r);
+	first = rig_row(r, "ann").snapshot;
+	take(r);
+	r->world.left = first; /* ready, as far as anybody knows */
+	rig_pass(r, 61 * MINUTE, MINUTE);
+	assert_int_equal(r->world.swept, 0);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "intended"), 0);
+	life_snapshot_drop(r->life, "ann", &first, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	r->audit_rc = ERR_DISK_FULL; /* what the record cannot hold does not happen */
+	r->life->left_at = 0;
+	life_left(r->life);
+	assert_int_equal(r->world.swept, 0);
+	r->audit_rc = 0;
+	rig_pass(r, 61 * MINUTE, MINUTE);
+	assert_int_equal(r->world.swept, 1);
+	assert_true(r->world.sweeps >= 3 && r->world.sweeps <= 6);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "intended"), 1);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 2);
+	r->world.left = life_fresh_id(); /* no row knows it */
+	rig_pass(r, 61 * MINUTE, MINUTE);
+	assert_int_equal(r->world.swept, 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -166,7 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    T(a_snapshot_that_stays_is_named_and_goes_later), T(what_can_go_goes_and_who_asks_again_is_heard),
 	    T(a_workspace_that_stays_keeps_no_snapshot),      T(what_is_late_is_not_gone),
-	    T(what_retention_cannot_drop_is_tried_each_hour),
+	    T(what_retention_cannot_drop_is_tried_each_hour), T(what_has_outlived_its_snapshot_goes_if_that_was_to),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,3 +89,21 @@ wait_for 60 wipe && ok "with the optional role it is wiped" || fail "$(cat "$tmp
 equal "nor has the cluster" "" "$(kubectl get "persistentvolume/$volume" "volumesnapshotcontent/$content" -o name 2>/dev/null)"
 equal "nor an agent" "" "$(kubectl get pods,pvc,volumesnapshots -l agent_id=box -o name)"
 
+
+# ---- what an earlier version left: its VolumeSnapshot is gone, the content stayed, and muxd knows that it was dropped
+muxctl exec -n --task story old -- sh -c 'echo secret >word; sync' || fail "no pod of old"
+id=$(muxctl sandbox snapshot old -o json | jq -r .snapshot.id)
+muxctl sandbox snapshot old >/dev/null || fail "no second snapshot"
+left=$(kubectl get volumesnapshot "muxd-$id" -o jsonpath='{.status.boundVolumeSnapshotContentName}')
+kept_by="persistentvolume/$(kubectl get pvc muxd-old -o jsonpath='{.spec.volumeName}') volumesnapshotcontent/$left"
+kubectl delete volumesnapshot "muxd-$id" --timeout=30s >/dev/null || fail "the VolumeSnapshot does not go"
+stop_daemon
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+wait_for 60 grep -q "VolumeSnapshotContent $left has outlived its snapshot, and stays" "$MUXD_STATE/daemon.log" || fail "it is not named"
+kubectl get volumesnapshotcontent "$left" >/dev/null && ok "what muxd does not know to be dropped is named, and stays" || fail "$left went"
+muxctl sandbox drop old "$id" --reason story >/dev/null || fail "not dropped"
+stop_daemon
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+swept() { [ ! -e "$K8S_HOME/snapshots/$left.img" ] && ! kubectl get volumesnapshotcontent "$left" >/dev/null 2>&1; }
+wait_for 60 swept && ok "the sweep at the start finds a content whose snapshot was dropped" || fail "$left is still there"
+muxctl sandbox destroy old --wipe --reason story >"$tmp/out" 2>&1 && ok "and the rest goes with a wipe" || fail "$(cat "$tmp/out")"
