@@ -345,7 +345,9 @@ static void on_swept(void *arg, int rc, const struct err *e, const struct sandbo
 {
 	on_snapshots(arg, rc, e, list, n);
 	swept.n = n;
-	memcpy(swept.list, list, n * sizeof(*list));
+	assert_true(n <= 4);
+	if (n)
+		memcpy(swept.list, list, n * sizeof(*list));
 }
 
 static struct answer sweep(struct rig *r, bool yes)
