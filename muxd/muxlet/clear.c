@@ -14,9 +14,12 @@
 #include <unistd.h>
 
 #define STEP_NS (5 * MS_NS)
-#define MOST_NS (10000 * MS_NS) /* whoever is left then sleeps where no signal wakes him */
-#define STILL   2
-#define SHARE   4 /* between looks at least this part of what one takes */
+/* Whoever is left after that long, and that many looks, sleeps where no signal wakes him: a busy machine looks seldom.
+ */
+#define MOST_NS    (10000 * MS_NS)
+#define MOST_LOOKS 100
+#define STILL      2
+#define SHARE      4 /* between looks at least this part of what one takes */
 
 /* One step. True: nobody is left. */
 static bool kill_all(struct muxlet *m)
@@ -67,7 +70,7 @@ static void clear_tick(struct timer *t)
 		finish(m, CODE_OK);
 		return;
 	}
-	if (m->loop.now_ns >= m->clear_until_ns) {
+	if (++m->clear_looks >= MOST_LOOKS && m->loop.now_ns >= m->clear_until_ns) {
 		finish(m, CODE_SYSTEM);
 		return;
 	}
@@ -84,6 +87,7 @@ void clear_begin(struct muxlet *m, uint64_t token)
 		return;
 	m->clearing = true;
 	m->clear_still = 0;
+	m->clear_looks = 0;
 	m->clear_until_ns = m->loop.now_ns + MOST_NS;
 	muxlet_note(m, "told to end everything inside");
 	for (c = TAILQ_FIRST(&m->alive); c; c = next) {

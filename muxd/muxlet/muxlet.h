@@ -84,6 +84,7 @@ struct muxlet {
 	bool clearing;
 	uint64_t clear_token, clear_until_ns;
 	unsigned clear_still; /* looks in a row that found nobody who was not stopped */
+	unsigned clear_looks; /* in a row, of one clear */
 	struct memory memory;
 	struct spares spares;
 	char user[64];
