@@ -6,16 +6,15 @@
 # shellcheck source=tests/lib/files_story.sh
 . "$here/tests/lib/files_story.sh"
 
-# A disk each, of that size exactly: for the demo's sandbox and for the story's.
-cluster volume "$ns-1" 160Mi
-cluster volume "$ns-2" 160Mi
+# A disk each, of that size exactly, by a driver: what a person made by hand would be named as kept, and the demo's end not ok.
+cluster storage start || fail "no storage"
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<-YAML
 	sandbox: {backend: kubernetes, workspace_size: 160MiB}
-	kubernetes: {kubeconfig: $tmp/kubeconfig, image: localhost/busybox:1, pull_policy: Never, workspace: claim}
+	kubernetes: {kubeconfig: $tmp/kubeconfig, image: localhost/busybox:1, pull_policy: Never, workspace: claim, storage_class: loop}
 YAML
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
-trap 'MUXD_STATE=$tmp/state; stop_daemon; kubectl delete pv "$ns-1" "$ns-2" --wait=false >/dev/null; end_story' EXIT
+trap 'MUXD_STATE=$tmp/state; stop_daemon; end_story' EXIT
 
 muxctl demo --backend kubernetes >"$tmp/out" 2>"$tmp/err" || fail "muxctl demo: $(cat "$tmp/out" "$tmp/err")"
 cat "$tmp/out"
