@@ -158,6 +158,9 @@ struct sandbox_provider {
 	/* Set by whoever uses it, or NULL. The local provider never calls it: a stream's end tells there. */
 	sandbox_gone *gone;
 	void *gone_arg;
+	/* Why a stop would lose the workspace of whatever it makes, for people; NULL: workspaces outlive their
+	 * sandboxes. */
+	const char *workspace_goes;
 };
 
 const char *sandbox_state_name(enum sandbox_state s);

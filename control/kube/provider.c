@@ -352,6 +352,11 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 	if (!kp)
 		return err_set(e, rc, "no memory for sandboxes in the cluster");
 	kp->base.ops = &provider_ops;
+	if (p->spec.workspace != WORKSPACE_CLAIM)
+		kp->base.workspace_goes =
+		    p->spec.workspace == WORKSPACE_MEMORY
+			? "kubernetes.workspace is memory, which goes with the pod; claim outlives it"
+			: "kubernetes.workspace is emptydir, which goes with the pod; claim outlives it";
 	kp->p = *p;
 	kp->pod_tick = pod_tick;
 	memset(&kp->p.spec, 0, sizeof(kp->p.spec));

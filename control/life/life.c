@@ -453,6 +453,20 @@ static void start_timer(struct life *l)
 	uv_timer_start(l->tick, on_tick, ms, ms);
 }
 
+/* Told once, at the start: each idle stop would be refused, and the sandboxes run on for ever. */
+static void warn_of_sleepless(const struct life *l)
+{
+	struct life_wish w = {.idle_ttl_ns = l->policy.idle_ttl_ns};
+
+	for (size_t i = 0; i < l->policy.nagents && !w.idle_ttl_ns; i++)
+		life_wish(&l->policy, l->policy.agents[i].agent, LIFE_TTL_CONF, &w);
+	if (*life_cannot_sleep(l, &w))
+		log_warn(
+		    NULL,
+		    "no sandbox will sleep when it is idle (lifecycle.idle_ttl), that would lose its workspace: %s",
+		    life_cannot_sleep(l, &w));
+}
+
 int life_create(const struct life_params *p, struct life **out, struct err *e)
 {
 	static const char *const names[STEPS] = {"filespace.pull", "filespace.push", "mcp.start", "artifacts.keep"};
@@ -482,6 +496,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	l->inner->gone = life_on_gone;
 	l->inner->gone_arg = l;
 	l->base.ops = &life_provider_ops;
+	warn_of_sleepless(l);
 	uv_timer_init(l->loop, l->tick);
 	l->tick->data = l;
 	*out = l;

@@ -33,7 +33,8 @@ static int count(struct sqlite3 *db, void *job, struct err *e)
 	return rows_count(db, job, e);
 }
 
-static void states(struct life *l, json_t *list)
+/* Returns how many run. */
+static int64_t states(struct life *l, json_t *list)
 {
 	json_t *now = metric_family(list, "gauge", "muxd_agents", "Agents by the state of their sandbox.");
 	json_t *to =
@@ -45,6 +46,7 @@ static void states(struct life *l, json_t *list)
 		metric_value(now, "state", life_state_name((enum life_state)s), (double)n[s]);
 		metric_value(to, "to", life_state_name((enum life_state)s), (double)l->transitions[s]);
 	}
+	return n[LIFE_RUNNING];
 }
 
 json_t *life_metrics(struct life *l)
@@ -58,11 +60,17 @@ json_t *life_metrics(struct life *l)
 			    {"muxd_filespace_sync_seconds", "Filespace syncs in either direction."}};
 	json_t *list = json_array(), *failed;
 	struct life_failure *f, *next;
+	double awake;
 
 	for (int i = 0; i < TIMINGS; i++)
 		metric_times_value(metric_family(list, "histogram", shown[i].name, shown[i].help), NULL, NULL,
 				   &l->timing[i]);
-	states(l, list);
+	awake = (double)states(l, list);
+	if (!*life_cannot_sleep(l, &(struct life_wish){.idle_ttl_ns = l->policy.idle_ttl_ns}))
+		awake = 0;
+	metric_value(metric_family(list, "gauge", "muxd_agents_cannot_sleep",
+				   "Running sandboxes that no idle stop can end, for it would lose their workspace."),
+		     NULL, NULL, awake);
 	failed = metric_family(list, "counter", "muxd_lifecycle_failures_total",
 			       "Starts, stops, snapshots and restores that failed, by the error's stable code.");
 	HASH_ITER(hh, l->failures, f, next)

@@ -30,6 +30,11 @@ static void set_id(json_t *o, const char *key, const struct id *id)
 	set_text(o, key, id_is_nil(id) ? "" : text);
 }
 
+const char *life_cannot_sleep(const struct life *l, const struct life_wish *w)
+{
+	return w->idle_ttl_ns && l->inner->workspace_goes ? l->inner->workspace_goes : "";
+}
+
 static void set_timer(struct life *l, const struct life_row *r, json_t *o)
 {
 	struct life_activity act = {0};
@@ -50,6 +55,7 @@ static void set_timer(struct life *l, const struct life_row *r, json_t *o)
 		 r->expires_ns && r->expires_ns != LIFE_NEVER ? life_clock_wall(&l->clock, r->expires_ns) : 0);
 	json_object_set_new(o, "ttl_action", json_string(w.ttl_delete ? "delete" : "stop"));
 	json_object_set_new(o, "idle_ttl_ms", json_integer((json_int_t)(w.idle_ttl_ns * l->policy.speed / NS_PER_MS)));
+	set_text(o, "cannot_sleep", life_cannot_sleep(l, &w));
 	json_object_set_new(o, "holding", json_integer(act.holding));
 	json_object_set_new(o, "attached", json_integer(act.attached));
 }

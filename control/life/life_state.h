@@ -242,6 +242,8 @@ void life_connect(struct life_agent *a, struct life_waiter *w);
 void life_tell_end(struct life_agent *a, int64_t expires_ns, bool runs);
 int64_t life_expires(const struct life *l, uint64_t ttl_ns); /* for expires_ns, of a TTL as a caller gives it */
 void life_idle_look(struct life_agent *a, struct life_waiter *w);
+/* Why each idle stop of an agent with this wish would fail; "": it can succeed. */
+const char *life_cannot_sleep(const struct life *l, const struct life_wish *w);
 bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
 void life_tick(struct life *l);          /* what the timer does */
 

@@ -57,6 +57,7 @@ static const struct ctl_column show_columns[] = {
     {"sessions", "sessions"},
     {"last_activity_at", "last activity"},
     {"idle_stops_at", "idle stop"},
+    {"cannot_sleep", "cannot sleep"},
     {"lease_expires_at", "ends"},
     {"workspace_snapshot_id", "snapshot"},
     {"snapshot_check", "check"},

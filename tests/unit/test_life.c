@@ -51,8 +51,8 @@ static void idle_for_an_hour_sleeps_and_wakes_as_it_was(void **state)
 	/* What was taken is in the log with its digest. */
 	json_t *told;
 	size_t i;
-	json_array_foreach(r->audit, i, told) if (strcmp(json_string_value(json_object_get(told, "event")),
-							 "snapshot.create") == 0)
+	json_array_foreach(r->audit, i,
+			   told) if (strcmp(json_string_value(json_object_get(told, "event")), "snapshot.create") == 0)
 	{
 		const json_t *detail = json_object_get(told, "detail");
 		assert_string_equal(json_string_value(json_object_get(detail, "digest")), "0f0f");
@@ -329,6 +329,40 @@ static void what_would_lose_its_workspace_is_not_stopped(void **state)
 	assert_int_equal(r->rc, ERR_UNSUPPORTED);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_int_equal(r->left, 0);
+}
+
+static void assert_sleepless(struct rig *r, const char *why, double sandboxes)
+{
+	json_t *o = NULL, *list = life_metrics(r->life), *family, *samples;
+	const char *told;
+	double n = -1;
+	size_t i;
+
+	assert_int_equal(life_show(r->life, "ann", &o, NULL), 0);
+	told = json_string_value(json_object_get(o, "cannot_sleep"));
+	if (why)
+		assert_string_equal(told, why);
+	else
+		assert_null(told);
+	json_array_foreach(list, i, family) if (strcmp(json_string_value(json_object_get(family, "name")),
+						       "muxd_agents_cannot_sleep") == 0)
+	{
+		samples = json_object_get(family, "samples");
+		n = json_number_value(json_object_get(json_array_get(samples, 0), "value"));
+	}
+	assert_true(n == sandboxes);
+	json_decref(list);
+	json_decref(o);
+}
+
+static void what_can_never_sleep_says_so(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	assert_sleepless(r, NULL, 0);
+	r->world.provider->workspace_goes = "it goes with its pod";
+	assert_sleepless(r, "it goes with its pod", 1);
 }
 
 static void without_snapshots_a_stop_keeps_the_workspace(void **state)
@@ -648,6 +682,7 @@ int main(void)
 	    T(a_snapshot_that_fails_keeps_the_last_good_one),
 	    T(a_snapshot_that_is_never_ready_is_the_same),
 	    T(what_would_lose_its_workspace_is_not_stopped),
+	    T(what_can_never_sleep_says_so),
 	    T(without_snapshots_a_stop_keeps_the_workspace),
 	    T(a_start_that_stays_pending_is_a_named_error_and_goes_on),
 	    T(a_start_that_fails_is_told_to_all_and_can_be_tried_again),

@@ -25,6 +25,7 @@ for what in muxd muxlet; do
 done
 ok "two images, $(du -m "$tmp/muxd.tar" | cut -f1) and $(du -m "$tmp/muxlet.tar" | cut -f1) MB"
 cluster volume "muxd-$$" 256Mi
+cluster storage start || fail "no storage"
 
 # what an earlier turn left goes by itself; nothing can be made in a namespace that is going
 none_left() { [ -z "$(kubectl get namespace muxd $box --ignore-not-found -o name)" ]; }
@@ -66,6 +67,17 @@ equal "its pod" "muxd-coder" "$pod"
 SSHPASS=$token sshpass -e ssh -F none -p 2222 -o StrictHostKeyChecking=no -o UserKnownHostsFile="$tmp/known" -o LogLevel=ERROR \
 	-o PreferredAuthentications=password -l coder "$address" 'cat file' </dev/null >"$tmp/out" 2>"$tmp/err"
 equal "the same workspace over ssh" "kept" "$(cat "$tmp/out" "$tmp/err")"
+
+# --- idle, a sandbox sleeps, and wakes with its files: nothing is configured for that but the class of its storage
+inside grant create --agent sleeper --principal tester --kind staff --task story --scopes terminal,rounds --ttl 15m --reason 'deploy story' -o json >"$tmp/grant2" ||
+	fail "no second grant"
+rested=$(jq -r .token "$tmp/grant2")
+wrote() { [ "$(round sleeper "$rested" '{"task_id": "story", "argv": ["sh", "-c", "echo slept >/workspace/file"], "wait_ms": 60000}' | jq -r .exit.code)" = 0 ]; }
+wait_for 60 wrote || fail "no round in the sandbox that is to sleep"
+asleep() { [ "$(inside sandbox show sleeper -o json | jq -r .state)" = stopped ]; }
+wait_for 60 asleep && ok "an idle sandbox sleeps" || fail "it does not sleep: $(inside sandbox show sleeper)"
+equal "it has no pod" "" "$(kubectl -n $box get pods -l agent_id=sleeper -o name)"
+equal "it wakes with its files" slept "$(round sleeper "$rested" '{"task_id": "story", "argv": ["cat", "/workspace/file"], "wait_ms": 60000}' | jq -r .stdout.data | xargs)"
 
 # --- nobody enters past muxd: the cluster's administrator is the one who may do everything else
 # denied WORDS COMMAND...
