@@ -35,13 +35,15 @@ static void *page_that_never_comes(void)
 static int hold(const char *which)
 {
 	void *p = page_that_never_comes();
+	char byte;
 
 	(void)alarm(HELD_SECONDS);
 	if (!p || write(STDERR_FILENO, "ready\n", 6) != 6)
 		return 2;
 	if (strcmp(which, "stdin") == 0)
 		return (int)read(STDIN_FILENO, p, 4096);
-	if (write(STDOUT_FILENO, "x", 1) != 1)
+	/* Not before its word was read: the thread reads one pipe after the other, and would hang in this one first. */
+	if (read(STDIN_FILENO, &byte, 1) != 1 || write(STDOUT_FILENO, "x", 1) != 1)
 		return 2;
 	return (int)write(STDOUT_FILENO, p, 4096);
 }
