@@ -102,14 +102,15 @@ probe -- exec "$ns/two/third" true
 said "no such container: the list" 'not_found: pod two has no container third, only web and side'
 
 # ---- caps
-cluster volume "cap-$$" 64Mi
-[ "$(probe -w claim -s 67108864 -- exec claimed sh -c 'echo kept >keep; head -c 100000000 /dev/zero >big; echo $?; rm big' 2>&1)" = 1 ] &&
+cluster volume "cap-$$" 64Mi # of the default class, made by hand: nobody here takes it
+cluster storage start || fail "no storage"
+[ "$(probe -w claim -C loop -s 67108864 -- exec claimed sh -c 'echo kept >keep; head -c 100000000 /dev/zero >big; echo $?; rm big' 2>&1)" = 1 ] &&
 	said "a claim: a write past its size fails" 'cap=yes' || fail "a claim has no cap: $(cat "$tmp/said")"
 probe -- exec claimed-not sh -c true
 said "an emptyDir on disk has no cap, and says so" 'cap=no .*workspace cap not enforced'
-probe -w claim -s 67108864 -- destroy claimed && kubectl get pvc muxd-claimed >/dev/null && ok "the workspace outlives its pod" || fail "$(cat "$tmp/said")"
-equal "with what is in it" kept "$(probe -w claim -s 67108864 -- exec claimed cat keep)"
-probe -w claim -s 67108864 -- wipe claimed
+probe -w claim -C loop -s 67108864 -- destroy claimed && kubectl get pvc muxd-claimed >/dev/null && ok "the workspace outlives its pod" || fail "$(cat "$tmp/said")"
+equal "with what is in it" kept "$(probe -w claim -C loop -s 67108864 -- exec claimed cat keep)"
+probe -w claim -C loop -s 67108864 -- wipe claimed
 until_ok 30 sh -c '! kubectl get pvc muxd-claimed 2>/dev/null | grep -q .' && ok "until it is wiped" || fail "the claim is still there"
 probe -w memory -s 16777216 -- exec inmemory sh -c 'head -c 30000000 /dev/zero >big' 2>/dev/null
 code=$?
