@@ -88,12 +88,13 @@ same() {
 	[ "$(jq .seq "$tmp/head3")" -gt "$(jq .seq "$tmp/head2")" ] && [ "$(kept | jq .seq)" = "$(jq .seq "$tmp/head3")" ]
 }
 for _ in 1 2 3 4 5; do
-	wait_for 10 same || fail "the witnesses have no head in common: $(kept), $(cat "$tmp/head3")"
+	wait_for 20 same || fail "the witnesses have no head in common: $(kept), $(cat "$tmp/head3")"
 	conf 0
 	muxctl config reload || fail "no reload"
 	same && break # nothing was on its way to one of them alone
 	conf 0 "$tmp/witnesses"
 	muxctl config reload || fail "no reload"
+	round 2000 # a head for both; the next would come in a minute
 done
 same || fail "the witnesses have no head in common: $(kept), $(cat "$tmp/head3")"
 # A terminal that is long enough for keyframes.
