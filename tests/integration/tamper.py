@@ -52,6 +52,16 @@ def large(copy):
     return [p for p in sealed(copy) if len(blocks(p)) > 3]
 
 
+def session_of(path):
+    return bytes.fromhex(os.path.basename(path)[:-5].replace("-", ""))
+
+
+def vouched(paths, entries):
+    """Those whose seal stands in front of the last head that is kept outside."""
+    old = {e.session for e in entries if e.type == 2 and e.seq < HEADS[2]["seq"]}
+    return [p for p in paths if session_of(p) in old]
+
+
 def blocks(path):
     """[(position, size, type)]."""
     data = open(path, "rb").read()
@@ -549,7 +559,7 @@ def _(copy):
 @kind("true keys: a recording changed with its seal, older than the head kept outside")
 def _(copy):
     front, entries = log_entries(copy)
-    p = rng.choice(large(copy))
+    p = rng.choice(vouched(large(copy), entries))
     data = bytearray(open(p, "rb").read())
     struct.pack_into("<q", data, len(data) - FOOTER + 128, struct.unpack_from("<q", data, len(data) - FOOTER + 128)[0] - 1)
     resigned(p, true_key(data[-FOOTER + 136:-FOOTER + 152].decode()), data)
@@ -560,9 +570,8 @@ def _(copy):
 @kind("true keys: a recording erased with its seal, older than the head kept outside")
 def _(copy):
     front, entries = log_entries(copy)
-    p = rng.choice(sealed(copy)[:-2])
-    session = bytes.fromhex(os.path.basename(p)[:-5].replace("-", ""))
-    log_write(copy, front, [e for e in entries if e.session != session], true_key)
+    p = rng.choice(vouched(sealed(copy), entries))
+    log_write(copy, front, [e for e in entries if e.session != session_of(p)], true_key)
     os.unlink(p)
     return p
 
