@@ -166,9 +166,7 @@ void life_want(struct life *l, const char *agent, const struct life_waiter *w)
 	TAILQ_INSERT_TAIL(&a->waiters, copy, entry);
 	if ((w->done || w->stream) && a->row.generation && a->row.state == LIFE_DESTROYING)
 		a->retry_at = 0; /* somebody asks: what kept it may be gone */
-	if (a->run && a->run->may_cancel && !a->run->left && (a->run->idle || !w->implied) &&
-	    (w->want == WANT_ENSURE || w->want == WANT_RESUME))
-		life_stop_cancel(a, "resumed while it was stopping");
+	life_stop_asked(a, copy);
 	life_turn(a);
 }
 

@@ -356,6 +356,22 @@ static void deadlines(struct life_agent *a, uint64_t now)
 	}
 }
 
+/* Work that came early in a stop, and waits still when its snapshot is late. */
+static void waits_for_copy(struct life_agent *a)
+{
+	struct life_waiter *w;
+
+	if (!a->run || !a->run->taking)
+		return;
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	{
+		if (!w->implied)
+			continue;
+		life_stop_asked(a, w);
+		return; /* one stands for all, and may be gone now */
+	}
+}
+
 void life_tick(struct life *l)
 {
 	uint64_t now = clock_boot_ns();
@@ -366,6 +382,7 @@ void life_tick(struct life *l)
 	HASH_ITER(hh, l->agents, a, next)
 	{
 		deadlines(a, now);
+		waits_for_copy(a);
 		life_turn(a);
 	}
 	look_at_due(l);

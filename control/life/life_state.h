@@ -51,8 +51,7 @@ struct life_waiter {
 	sandbox_done *stream;         /* one of these, or none */
 	life_done *done;
 	void *arg;
-	bool implied; /* work that needs it: that takes an idle stop back, and waits for the end of one that was asked
-			 for */
+	bool implied; /* work that needs it, nobody's word: life_stop_asked() */
 	bool tried;   /* a check was made for it; of a restore: a snapshot of what it overwrites was begun */
 };
 TAILQ_HEAD(life_waiters, life_waiter);
@@ -219,7 +218,11 @@ void life_time(struct life *l, enum life_timing t, uint64_t began_boot_ns);
 /* The runs. */
 void life_start(struct life_agent *a, const char *cause);
 void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict);
-void life_stop_cancel(struct life_agent *a, const char *cause);
+/*
+ * Somebody wants the sandbox while it is being stopped: an idle stop is taken back for anybody, one that was asked for
+ * is taken back for a resume, and for work once its snapshot is late.
+ */
+void life_stop_asked(struct life_agent *a, const struct life_waiter *w);
 void life_stop_again(struct life_agent *a);         /* found in idle_stopping */
 void life_stop_drop_outdated(struct life_agent *a); /* the run is about to be over */
 void life_end_run(struct life_agent *a, const char *cause);

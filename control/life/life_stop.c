@@ -13,6 +13,7 @@
 
 #define LEAVE_NS   (60 * NS_PER_SEC)  /* from the snapshot to the sandbox's end */
 #define AGAIN_NS   (300 * NS_PER_SEC) /* from an end whose time had come, and that failed, to the next */
+#define LATE_NS    (10 * NS_PER_SEC)  /* a copy that takes longer holds up no work: its driver may be down */
 #define STEP_COPY  "snapshot"
 #define STEP_LEAVE "leave" /* its end was begun, the workspace is whole */
 
@@ -98,7 +99,7 @@ static void back(struct life_agent *a, const char *cause, const char *detail)
 	life_commit(a, &next, r->snap.status == SNAP_TAKING || id_is_nil(&r->snap.id) ? NULL : &r->snap, on_back);
 }
 
-void life_stop_cancel(struct life_agent *a, const char *cause)
+static void cancel(struct life_agent *a, const char *cause)
 {
 	if (a->run->cancel)
 		return;
@@ -108,6 +109,19 @@ void life_stop_cancel(struct life_agent *a, const char *cause)
 		a->run->id = ++a->life->next_run; /* the question that is out finds nobody */
 		back(a, cause, "");
 	}
+}
+
+void life_stop_asked(struct life_agent *a, const struct life_waiter *w)
+{
+	const struct life_run *r = a->run;
+
+	if (!r || r->kind != RUN_STOP || !r->may_cancel || r->left ||
+	    (w->want != WANT_ENSURE && w->want != WANT_RESUME))
+		return;
+	if (r->idle || !w->implied)
+		cancel(a, "resumed while it was stopping");
+	else if (r->taking && clock_boot_ns() - r->step_began >= LATE_NS)
+		cancel(a, "work waited for it, and its snapshot was not made within 10 s");
 }
 
 /* Before each step that could not be taken back: did somebody come meanwhile? */

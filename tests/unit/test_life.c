@@ -158,6 +158,59 @@ static void a_resume_takes_a_stop_back_while_the_snapshot_is_made(void **state)
 	assert_int_equal(world_snaps(&r->world, "ann"), 1);
 }
 
+/* A driver that is down never says that its snapshot is made, nor that it failed. */
+static void work_awaits_a_stop_but_not_a_driver_that_is_down(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	world_agent(&r->world, "ann")->content = 7;
+	r->world.hold[W_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	r->answers = 0;
+	life_need(r->life, "ann", rig_answer, r);
+	rig_pass(r, 9 * SECOND, SECOND);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	assert_int_equal(r->answers, 0);
+	rig_pass(r, 2 * SECOND, SECOND);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(r->answers, 2); /* the stop hears why, the work goes on */
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(r->left, 0);
+	assert_non_null(strstr(rig_row(r, "ann").cause, "snapshot was not made within 10 s"));
+
+	/* Work that comes when the snapshot is late already does not wait at all. */
+	rig_stop(r, "ann");
+	rig_pass(r, 20 * SECOND, SECOND);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	r->answers = 0;
+	life_need(r->life, "ann", rig_answer, r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(r->answers, 2);
+	assert_int_equal(world_agent(&r->world, "ann")->content, 7);
+}
+
+static void an_end_with_a_snapshot_gives_way_to_nobody(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[W_TAKE] = true;
+	life_terminate(r->life, "ann", "runaway", LIFE_END_SNAPSHOT, 0, rig_answer, r);
+	rig_settle(r);
+	r->answers = 0;
+	life_need(r->life, "ann", rig_answer, r);
+	rig_pass(r, 30 * SECOND, SECOND);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	r->world.hold[W_TAKE] = false;
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING); /* ended, and woken for the work */
+	assert_int_equal(r->left, 1);
+	assert_int_equal(r->answers, 2);
+}
+
 static json_t *last_drop(const struct rig *r)
 {
 	json_t *found = NULL, *o;
@@ -675,6 +728,8 @@ int main(void)
 	    T(who_is_attached_is_warned_and_a_key_keeps_it),
 	    T(hold_attached_holds),
 	    T(a_resume_takes_a_stop_back_while_the_snapshot_is_made),
+	    T(work_awaits_a_stop_but_not_a_driver_that_is_down),
+	    T(an_end_with_a_snapshot_gives_way_to_nobody),
 	    T(after_the_point_of_no_return_a_resume_waits_and_wakes),
 	    T(what_goes_says_how_many_recordings_name_it),
 	    T(what_is_held_stays),

@@ -19,6 +19,10 @@ export interface Agent {
   backend?: string;
   sandbox_id?: string;
   last_activity_at?: string;
+  /** Why each idle stop will fail although there is an idle TTL. */
+  cannot_sleep?: string | null;
+  /** What went wrong with it last, and what it means for the workspace. */
+  detail?: string | null;
   [key: string]: unknown;
 }
 

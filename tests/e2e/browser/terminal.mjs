@@ -152,6 +152,17 @@ try {
   await visit(page, `https://${wire.host}/sandboxes`);
   await page.getByText("watcher (observer)").waitFor();
   ok("the sandboxes' page names who is inside", true);
+  // A sandbox on this machine can always sleep: the answer of one in a cluster without claims is made here.
+  await page.route("**/v1/agents", async (route) => {
+    const answer = await route.fetch();
+    const body = await answer.json();
+    for (const a of body.agents) a.cannot_sleep = "the workspace is an emptyDir: set kubernetes.workspace to claim";
+    await route.fulfill({ response: answer, json: body });
+  });
+  await page.getByText("Cannot sleep when it is idle: the workspace is an emptyDir").first().waitFor();
+  ok("the sandboxes' page says that a sandbox cannot sleep, and why", true);
+  await shot(page, "cannot-sleep");
+  await page.unroute("**/v1/agents");
   await visit(page, `https://${wire.host}/sessions`);
   await page.getByRole("link", { name: "Join" }).first().click();
   await live(page);

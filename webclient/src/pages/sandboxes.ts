@@ -58,6 +58,8 @@ function card(a: Agent, inside: Session[], context: Context): HTMLElement {
     { "aria-label": a.agent, "data-row": a.agent },
     h("div.card-head", null, h("h2", null, a.agent), h("span.badge", { "data-state": a.state }, a.state)),
     h("p.muted", null, "Last activity ", ago(a.last_activity_at)),
+    a.cannot_sleep ? h("p.caution", null, "Cannot sleep when it is idle: ", a.cannot_sleep) : null,
+    a.detail ? h("p.caution", null, a.detail) : null,
     people.length ? h("p", null, "Inside: ", names(people)) : h("p.muted", null, inside.length ? "Nobody is attached." : "Nobody is inside."),
     inside.length ? h("ul.sessions", null, ...inside.slice(0, 6).map((s) => row(s, context))) : null,
     inside.length > 6 ? h("p.muted", null, `and ${inside.length - 6} more`) : null,
