@@ -1,5 +1,6 @@
 #include "recorder/index_compare.h"
 
+#include "muxd/base/clock.h"
 #include "muxd/base/err.h"
 #include "muxd/base/text.h"
 #include "recorder/chain_format.h"
@@ -112,12 +113,33 @@ static int drop_between(struct index_compare *c, int64_t after, int64_t before, 
 	}
 }
 
+/*
+ * Rows of version 1 are written anew, as none of them has a code, and nobody changed them: their times were those at
+ * which the ring was read, some microseconds after those that the record names, and what was sealed kept its segment.
+ */
+static void excuse_version_1(struct row *have, const struct row *want)
+{
+	static const enum session_cell times[] = {S_OPENED, S_ENDED};
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		struct cell *h = &have->cells[times[i]];
+		const struct cell *w = &want->cells[times[i]];
+
+		if (h->type == SQLITE_INTEGER && w->type == SQLITE_INTEGER && llabs(h->i - w->i) < (int64_t)NS_PER_SEC)
+			*h = *w;
+	}
+	if (want->cells[S_OPEN_SEGMENT].type == SQLITE_NULL)
+		have->cells[S_OPEN_SEGMENT] = want->cells[S_OPEN_SEGMENT];
+}
+
 /* *out: the column that differs, "code" when only that does, NULL for none; mended rows are written anew. */
 static const char *judge(const struct index_compare *c, sqlite3_stmt *s, const struct row *want)
 {
 	struct row have;
 
 	row_read(s, want->table, &have);
+	if (c->p.mend && c->key_is_new && want->table == ROW_SESSIONS)
+		excuse_version_1(&have, want);
 	const char *column = row_differs(want, &have);
 	return column || c->key_is_new || row_sound(c->p.index, s, want->table) ? column : "code";
 }
