@@ -10,35 +10,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* image tag dir... */
+/* image tag sha256 dir...; a dir that is empty is passed over, and counted. */
 static const char look[] = "umask 077\n"
-			   "i=$1 t=$2\n"
-			   "shift 2\n"
+			   "i=$1 t=$2 s=$3\n"
+			   "shift 3\n"
 			   "echo \"machine $(uname -m 2>/dev/null)\"\n"
 			   "if [ -n \"$i\" ] && [ -f \"$i\" ] && [ -x \"$i\" ]; then echo \"image $i\"; exit 0; fi\n"
 			   "own() { [ -d \"$1\" ] && [ ! -L \"$1\" ] && [ -O \"$1\" ]; }\n"
+			   "n=-1\n"
 			   "for d; do\n"
+			   "  n=$((n + 1))\n"
+			   "  [ -n \"$d\" ] || continue\n"
 			   "  [ \"$d\" != . ] || d=$PWD\n"
 			   "  p=$d/.muxd-$t\n"
-			   "  if own \"$p\" && [ -x \"$p/muxlet\" ]; then echo \"stream $p/muxlet\"; exit 0; fi\n"
-			   "done\n"
+			   "  own \"$p\" && [ -x \"$p/muxlet\" ] && \"$p/muxlet\" --check \"$s\" || continue\n"
+			   "  echo \"place $n\"; echo \"stream $p/muxlet\"; exit 0\n"
+			   "done 2>/dev/null\n"
+			   "n=-1\n"
 			   "for d; do\n"
+			   "  n=$((n + 1))\n"
+			   "  [ -n \"$d\" ] || continue\n"
 			   "  [ \"$d\" != . ] || d=$PWD\n"
 			   "  [ -d \"$d\" ] && [ -w \"$d\" ] || continue\n"
 			   "  p=$d/.muxd-$t\n"
 			   "  mkdir \"$p\" 2>/dev/null\n"
 			   "  own \"$p\" || continue\n"
 			   "  chmod 700 \"$p\" && echo '#!/bin/sh' >\"$p/try\" && chmod 700 \"$p/try\" &&\n"
-			   "    \"$p/try\" && rm -f \"$p/try\" && echo \"dir $p\" && exit 0\n"
+			   "    \"$p/try\" && rm -f \"$p/try\" && echo \"place $n\" && echo \"dir $p\" && exit 0\n"
 			   "  rm -f \"$p/try\"\n"
 			   "  rmdir \"$p\"\n"
 			   "done 2>/dev/null\n"
 			   "echo none\n";
 
 /*
- * dir size sha256. What another version of us left beside it goes; a program that runs is not hurt by that. A stream
- * that broke leaves less, down to nothing; what the kernel does not take for a program a shell runs as a script, and an
- * empty script is fine with everything. So it has to refuse a digest that is none, too.
+ * dir size sha256. A directory where a script runs may still kill a program (a sandboxed kernel, a policy), or be too
+ * small for one: only the program itself can tell. What another version of muxd left beside it goes; a program that
+ * runs is not hurt by that. A stream that broke leaves less, down to nothing; what the kernel does not take for a
+ * program a shell runs as a script, and an empty script is fine with everything. So the program has to refuse a digest
+ * that is none, too.
  */
 static const char send[] = "umask 077\n"
 			   "p=$1 t=$1/new.$$\n"
@@ -48,7 +57,7 @@ static const char send[] = "umask 077\n"
 			   "  \"$t\" --check \"$3\" && mv -f \"$t\" \"$p/muxlet\"\n"
 			   "r=$?\n"
 			   "rm -f \"$t\"\n"
-			   "[ $r = 0 ] || exit $r\n"
+			   "[ $r = 0 ] || { rm -f \"$p/muxlet\"; rmdir \"$p\" 2>/dev/null; exit $r; }\n"
 			   "for o in \"${p%/*}\"/.muxd-*; do\n"
 			   "  [ \"$o\" = \"$p\" ] || [ ! -O \"$o\" ] || rm -rf \"$o\"\n"
 			   "done\n"
@@ -63,16 +72,18 @@ static size_t begin(const char *script, const char *argv[DELIVER_ARGS])
 	return 4;
 }
 
-void deliver_look(const char *image_path, const struct program *p, char tag[17], const char *argv[DELIVER_ARGS])
+void deliver_look(const char *image_path, const struct program *p, unsigned not_these, char tag[17],
+		  const char *argv[DELIVER_ARGS])
 {
-	static const char *const dirs[] = {KUBE_MUXLET_DIR, "/dev/shm", "/tmp", "/var/tmp", "/run", "."};
+	static const char *const dirs[DELIVER_PLACES] = {KUBE_MUXLET_DIR, "/dev/shm", "/tmp", "/var/tmp", "/run", "."};
 	size_t n = begin(look, argv);
 
 	text_format(tag, 17, "%.16s", p->sha256);
 	argv[n++] = image_path;
 	argv[n++] = tag;
-	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
-		argv[n++] = dirs[i];
+	argv[n++] = p->sha256;
+	for (unsigned i = 0; i < DELIVER_PLACES; i++)
+		argv[n++] = not_these & (1u << i) ? "" : dirs[i];
 	argv[n] = NULL;
 }
 
@@ -105,6 +116,7 @@ static bool rest_of(const char *line, size_t n, const char *word, char *out, siz
 static bool take_line(const char *line, size_t n, struct deliver_answer *a)
 {
 	static const char *const words[] = {"image", "stream", "dir"};
+	char place[3];
 
 	for (int i = 0; i < 3; i++)
 		if (rest_of(line, n, words[i], a->path, sizeof(a->path)) && a->path[0]) {
@@ -115,13 +127,16 @@ static bool take_line(const char *line, size_t n, struct deliver_answer *a)
 		a->kind = DELIVER_NONE;
 		return true;
 	}
+	if (rest_of(line, n, "place", place, sizeof(place)) && place[0] >= '0' && place[0] < '0' + DELIVER_PLACES &&
+	    !place[1])
+		a->place = place[0] - '0';
 	(void)rest_of(line, n, "machine", a->machine, sizeof(a->machine));
 	return false;
 }
 
 int deliver_parse(const char *text, size_t n, struct deliver_answer *out)
 {
-	struct deliver_answer a = {.kind = DELIVER_NONE};
+	struct deliver_answer a = {.kind = DELIVER_NONE, .place = -1};
 	const char *end;
 
 	while ((end = memchr(text, '\n', n))) {

@@ -25,6 +25,7 @@
 #define TOO_OLD      64 /* a muxlet that does not know --join */
 #define NAME_TAKEN   77
 #define KILLED       (128 + 9) /* by whoever ends the container, before the API server says that it ends */
+#define TERMINATED   (128 + 15)
 #define AGAIN_MS     250
 #define AGAIN_MAX_MS 4000
 #define BEGUN_TRIES  4 /* of an exec that the runtime could not begin */
@@ -42,6 +43,9 @@ struct reach {
 	char image_path[DELIVER_PATH_MAX + 1], dir[DELIVER_PATH_MAX + 1], leave[16];
 	uint8_t secret[SANDBOX_SECRET_LEN];
 	enum place place;
+	unsigned not_these;  /* places where it was delivered, or found, and did not run */
+	int at;              /* the place that is tried; -1: none of those */
+	char not_there[160]; /* what was said of them */
 	bool told, asked_again;
 	struct reach_result result;
 	struct err words; /* the last that somebody said against it */
@@ -334,10 +338,33 @@ static bool is_absent(const struct rc_exit *x)
 	return x->cause == RC_NOT_STARTED && (x->err.code == ERR_NO_PROGRAM || x->err.code == ERR_NOT_EXECUTABLE);
 }
 
+/* It was begun and died before it said a word, or was no program to this kernel. */
+static bool cannot_run(const struct rc_exit *x)
+{
+	return is_absent(x) || (x->cause == RC_EXITED && x->code > 128 && x->code != KILLED && x->code != TERMINATED);
+}
+
 static void look(struct reach *r)
 {
+	r->at = -1;
 	set_state(r, REACH_LOOKING);
 	run(r);
+}
+
+/* Each place is tried once: the program is sent as often as there are places, at most. False: there is no other. */
+static bool look_elsewhere(struct reach *r)
+{
+	char *end = r->not_there + strlen(r->not_there);
+	const char *dir = r->state == REACH_SENDING ? r->dir : r->result.path;
+
+	if (r->at < 0 || r->not_these & (1u << r->at))
+		return false;
+	log_info(&(struct log_ids){.agent = r->agent}, "muxlet does not run in %s: %s", dir, r->words.message);
+	text_format(end, (size_t)(r->not_there + sizeof(r->not_there) - end), "%s%.60s: %.60s",
+		    r->not_there[0] ? "; " : "", dir, r->words.message);
+	r->not_these |= 1u << r->at;
+	look(r);
+	return true;
 }
 
 static void try_at(struct reach *r, enum place place, const char *path, const char *delivery)
@@ -363,9 +390,9 @@ static void joining_ended(struct reach *r, const struct rc_exit *x)
 
 	if (x->cause == RC_EXITED && x->code == NAME_TAKEN) {
 		fail(r, ERR_CONFLICT, r->words.message);
-	} else if (x->cause == RC_EXITED && x->code == KILLED) {
+	} else if (x->cause == RC_EXITED && (x->code == KILLED || x->code == TERMINATED)) {
 		fail(r, ERR_BAD_STATE, "muxlet was killed before it answered: the container may be ending");
-	} else if (!is_absent(x) && !old) {
+	} else if (!cannot_run(x) && !old) {
 		if (x->cause == RC_EXITED)
 			fail(r, ERR_SANDBOX_CREATE, r->words.message);
 		else
@@ -374,10 +401,10 @@ static void joining_ended(struct reach *r, const struct rc_exit *x)
 		try_init(r);
 	} else if (r->place == PLACE_INIT) {
 		look(r);
-	} else if (r->place == PLACE_FOUND) {
+	} else if (r->place == PLACE_FOUND && r->at < 0 && r->image_path[0]) {
 		r->image_path[0] = '\0'; /* not that one */
 		look(r);
-	} else {
+	} else if (!look_elsewhere(r)) {
 		unsupported(r, r->place == PLACE_SENT ? "it was delivered and does not run"
 						      : "there is no shell, and no muxlet in the image");
 	}
@@ -405,10 +432,12 @@ static void looking_ended(struct reach *r, const struct rc_exit *x)
 		return;
 	}
 	if (a.kind == DELIVER_FOUND_IMAGE || a.kind == DELIVER_FOUND_STREAM) {
+		r->at = a.kind == DELIVER_FOUND_IMAGE ? -1 : a.place;
 		try_at(r, PLACE_FOUND, a.path, a.kind == DELIVER_FOUND_IMAGE ? "image" : "stream");
 	} else if (a.kind == DELIVER_NONE) {
-		r->words.message[0] = '\0';
-		unsupported(r, "no directory there is writable and not mounted noexec");
+		text_put(r->words.message, sizeof(r->words.message), r->not_there);
+		unsupported(r, r->not_these ? "no directory there holds and runs it"
+					    : "no directory there is writable and not mounted noexec");
 	} else if (a.machine[0] && r->p.program->machine[0] && strcmp(a.machine, r->p.program->machine) != 0) {
 		r->words.message[0] = '\0';
 		text_format(text, sizeof(text), "the node is %.31s, and this muxlet is for %s", a.machine,
@@ -416,6 +445,7 @@ static void looking_ended(struct reach *r, const struct rc_exit *x)
 		unsupported(r, text);
 	} else {
 		text_put(r->dir, sizeof(r->dir), a.path);
+		r->at = a.place;
 		set_state(r, REACH_SENDING);
 		run(r);
 	}
@@ -430,10 +460,10 @@ static void sending_ended(struct reach *r, const struct rc_exit *x)
 			fail(r, ERR_TOO_LARGE, "the path of its directory is too long");
 		else
 			try_at(r, PLACE_SENT, path, "stream");
-	} else if (x->cause == RC_EXITED) {
-		unsupported(r, "it could not be delivered");
-	} else {
+	} else if (x->cause != RC_EXITED) {
 		fail_as(r, x);
+	} else if (!look_elsewhere(r)) {
+		unsupported(r, "it could not be delivered");
 	}
 }
 
@@ -540,7 +570,7 @@ static void with_creds(void *arg, int rc, const struct err *e)
 	if (r->state == REACH_JOINING)
 		join_argv(r, argv);
 	else if (r->state == REACH_LOOKING)
-		deliver_look(r->image_path, r->p.program, tag, argv);
+		deliver_look(r->image_path, r->p.program, r->not_these, tag, argv);
 	else
 		deliver_send(r->dir, r->p.program, size, argv);
 	rc = open_exec(r, argv, &here);

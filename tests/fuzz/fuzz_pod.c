@@ -67,6 +67,7 @@ static void a_script(const char *p, size_t n)
 	is_text(a.path, sizeof(a.path));
 	is_text(a.machine, sizeof(a.machine));
 	must((a.kind == DELIVER_NONE) == (a.path[0] == '\0'));
+	must(a.place >= -1 && a.place < DELIVER_PLACES);
 }
 
 static void a_first_line(const char *p, size_t n)

@@ -87,25 +87,37 @@ static struct answer run_by(const char *const *shell, const char *const *argv, c
 	return a;
 }
 
-static struct answer look_in(const char *const *shell, const char *image, const char *dir1, const char *dir2)
+static struct answer look_for(const struct program *p, const char *const *shell, const char *image, const char *dir1,
+			      const char *dir2)
 {
 	const char *argv[DELIVER_ARGS];
 	char tag[17];
 
-	deliver_look(image, &program, tag, argv);
-	argv[6] = dir1;
-	argv[7] = dir2;
-	argv[8] = NULL;
+	deliver_look(image, p, 0, tag, argv);
+	argv[7] = dir1;
+	argv[8] = dir2;
+	argv[9] = NULL;
 	return run_by(shell, argv, "", 0);
 }
 
-static struct answer send_to(const char *const *shell, const char *dir, const void *bytes, size_t n)
+static struct answer look_in(const char *const *shell, const char *image, const char *dir1, const char *dir2)
+{
+	return look_for(&program, shell, image, dir1, dir2);
+}
+
+static struct answer send_of(const struct program *p, const char *const *shell, const char *dir, const void *bytes,
+			     size_t n)
 {
 	const char *argv[DELIVER_ARGS];
 	char size[24];
 
-	deliver_send(dir, &program, size, argv);
+	deliver_send(dir, p, size, argv);
 	return run_by(shell, argv, bytes, n);
+}
+
+static struct answer send_to(const char *const *shell, const char *dir, const void *bytes, size_t n)
+{
+	return send_of(&program, shell, dir, bytes, n);
 }
 
 static struct deliver_answer said(const struct answer *a)
@@ -258,6 +270,80 @@ static void a_full_disk_leaves_nothing(void **state)
 	umount2(under("full"), MNT_DETACH);
 }
 
+/* A script fits into it, and runs: only the program itself finds out. The place is named, and then passed over. */
+static void a_directory_that_is_too_small(void **state)
+{
+	(void)state;
+	if (getuid() != 0)
+		skip();
+	run_command("mkdir -p %s/small %s/roomy", top, top);
+	if (mount("none", under("small"), "tmpfs", 0, "size=64k"))
+		skip();
+	FOR_SHELLS(i)
+	{
+		struct answer a = look_in(shells[i], "", under("small"), under("roomy"));
+		struct deliver_answer d = said(&a);
+
+		assert_int_equal(d.kind, DELIVER_DIR);
+		assert_int_equal(d.place, 0);
+		a = send_to(shells[i], d.path, program.bytes, program.len);
+		assert_int_not_equal(a.status, 0);
+		run_command("test -z \"$(ls -A %s/small)\"", top);
+		a = look_in(shells[i], "", "", under("roomy"));
+		d = said(&a);
+		assert_int_equal(d.place, 1);
+		a = send_to(shells[i], d.path, program.bytes, program.len);
+		assert_int_equal(a.status, 0);
+		a = look_in(shells[i], "", under("small"), under("roomy"));
+		d = said(&a);
+		assert_int_equal(d.kind, DELIVER_FOUND_STREAM);
+		assert_int_equal(d.place, 1);
+		run_command("rm -rf %s/roomy/.muxd-*", top);
+	}
+	umount2(under("small"), MNT_DETACH);
+}
+
+/*
+ * As in gVisor: the same directory runs scripts and kills the program. What stands for the program here is a script
+ * that ends itself by a signal there, since no kernel of this machine does so to a real one.
+ */
+static void a_directory_that_kills_programs(void **state)
+{
+	static const char text[] = "#!/bin/sh\n"
+				   "case $0 in */deadly/*) kill -SEGV $$;; esac\n"
+				   "[ \"$1\" = --check ] && [ \"$2\" = good ]\n";
+	struct program p = {.bytes = (uint8_t *)(uintptr_t)text, .len = sizeof(text) - 1, .sha256 = "good"};
+
+	(void)state;
+	FOR_SHELLS(i)
+	{
+		struct answer a;
+		struct deliver_answer d;
+
+		run_command("mkdir -p %s/deadly %s/alive", top, top);
+		a = look_for(&p, shells[i], "", under("deadly"), under("alive"));
+		d = said(&a);
+		assert_int_equal(d.place, 0);
+		a = send_of(&p, shells[i], d.path, p.bytes, p.len);
+		assert_true(WIFEXITED(a.status) && WEXITSTATUS(a.status) == 128 + SIGSEGV);
+		/* One that another daemon left there is not taken for one that runs. */
+		run_command("mkdir -m 700 %s/deadly/.muxd-good && cp /bin/false %s/deadly/.muxd-good/muxlet", top, top);
+		a = look_for(&p, shells[i], "", under("deadly"), "");
+		d = said(&a);
+		assert_int_equal(d.kind, DELIVER_DIR);
+		a = look_for(&p, shells[i], "", "", under("alive"));
+		d = said(&a);
+		assert_int_equal(d.place, 1);
+		a = send_of(&p, shells[i], d.path, p.bytes, p.len);
+		assert_int_equal(a.status, 0);
+		a = look_for(&p, shells[i], "", under("deadly"), under("alive"));
+		d = said(&a);
+		assert_int_equal(d.kind, DELIVER_FOUND_STREAM);
+		assert_int_equal(d.place, 1);
+		run_command("rm -rf %s/alive %s/deadly", top, top);
+	}
+}
+
 static void answers_are_hostile(void **state)
 {
 	static const struct {
@@ -273,6 +359,7 @@ static void answers_are_hostile(void **state)
 	    {"", ERR_INVAL, 0, ""},
 	    {"machine \n\n\n", ERR_INVAL, 0, ""},
 	    {"stream /x/muxlet\ndir /y\n", 0, DELIVER_FOUND_STREAM, "/x/muxlet"},
+	    {"place 6\nplace -\nplace 11\nplace \ndir /y\n", 0, DELIVER_DIR, "/y"},
 	};
 	char big[5000];
 	struct deliver_answer d;
@@ -284,6 +371,7 @@ static void answers_are_hostile(void **state)
 		if (table[i].rc)
 			continue;
 		assert_int_equal(d.kind, table[i].kind);
+		assert_int_equal(d.place, -1);
 		assert_string_equal(d.path, table[i].path);
 	}
 	memset(big, 'a', sizeof(big));
@@ -348,10 +436,11 @@ static void what_a_joined_one_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(it_is_put_and_found_again),  cmocka_unit_test(only_the_right_bytes_get_the_name),
-	    cmocka_unit_test(the_image_comes_first),      cmocka_unit_test(places_of_others_are_left_alone),
-	    cmocka_unit_test(a_noexec_mount_is_no_place), cmocka_unit_test(a_full_disk_leaves_nothing),
-	    cmocka_unit_test(answers_are_hostile),        cmocka_unit_test(what_is_no_program_is_refused),
+	    cmocka_unit_test(it_is_put_and_found_again),     cmocka_unit_test(only_the_right_bytes_get_the_name),
+	    cmocka_unit_test(the_image_comes_first),         cmocka_unit_test(places_of_others_are_left_alone),
+	    cmocka_unit_test(a_noexec_mount_is_no_place),    cmocka_unit_test(a_full_disk_leaves_nothing),
+	    cmocka_unit_test(a_directory_that_is_too_small), cmocka_unit_test(a_directory_that_kills_programs),
+	    cmocka_unit_test(answers_are_hostile),           cmocka_unit_test(what_is_no_program_is_refused),
 	    cmocka_unit_test(what_a_joined_one_says),
 	};
 

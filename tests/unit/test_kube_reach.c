@@ -261,6 +261,16 @@ static void failed(int rc, const char *words)
 	assert_int_equal(t.fd, -1);
 }
 
+#define DIGEST "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+#define LOOK   "/bin/sh|-c|SCRIPT|muxd||dddddddddddddddd|" DIGEST "|"
+
+/* LOOK's answer, or SEND's. */
+static void answers(const char *text)
+{
+	says(1, text);
+	exits(RC_EXITED, 0, 0, 0, "");
+}
+
 /* ---- places in turn */
 
 static void where_it_was_before(void **state)
@@ -292,8 +302,8 @@ static void in_the_image(void **state)
 	(void)state;
 	begin((struct reach_params){.image_path = "/usr/local/bin/muxlet", .muxlet_dir = true});
 	exits(RC_EXITED, 126, 0, 0, ""); /* some runtimes say it so */
-	assert_string_equal(t.x->argv, "/bin/sh|-c|SCRIPT|muxd|/usr/local/bin/muxlet|dddddddddddddddd|"
-				       "/muxd|/dev/shm|/tmp|/var/tmp|/run|.|");
+	assert_string_equal(t.x->argv, "/bin/sh|-c|SCRIPT|muxd|/usr/local/bin/muxlet|dddddddddddddddd|" DIGEST
+				       "|/muxd|/dev/shm|/tmp|/var/tmp|/run|.|");
 	assert_false(t.x->has_in);
 	says(1, "machine x86_64\nimage /usr/local/bin/muxlet\n");
 	exits(RC_EXITED, 0, 0, 0, "");
@@ -310,8 +320,8 @@ static void an_old_one_in_the_image_is_passed_over(void **state)
 	exits(RC_EXITED, 0, 0, 0, "");
 	says(2, "usage: muxlet --listen-fd N\n");
 	exits(RC_EXITED, 64, 0, 0, "");
-	assert_string_equal(t.x->argv, "/bin/sh|-c|SCRIPT|muxd||dddddddddddddddd|/muxd|/dev/shm|/tmp|/var/tmp|/run|.|");
-	says(1, "machine x86_64\nstream /tmp/.muxd-d/muxlet\n");
+	assert_string_equal(t.x->argv, LOOK "/muxd|/dev/shm|/tmp|/var/tmp|/run|.|");
+	says(1, "machine x86_64\nplace 2\nstream /tmp/.muxd-d/muxlet\n");
 	exits(RC_EXITED, 0, 0, 0, "");
 	came_up("/tmp/.muxd-d/muxlet", "stream");
 	end();
@@ -347,6 +357,66 @@ static void without_a_shell_the_image_is_tried(void **state)
 	is_not_there();
 	assert_string_equal(t.x->argv, "/usr/local/bin/muxlet|--join|muxd-1|");
 	came_up("/usr/local/bin/muxlet", "image");
+	end();
+}
+
+/*
+ * A directory that takes a script and kills a program (gVisor's /dev/shm), one that is full, one whose muxlet of before
+ * runs no more, and one where muxlet is fine until it joins: each is told, left out, and the next one tried.
+ */
+static void the_next_directory_when_it_does_not_run(void **state)
+{
+	(void)state;
+	begin((struct reach_params){.image_path = ""});
+	assert_string_equal(t.x->argv, LOOK "/muxd|/dev/shm|/tmp|/var/tmp|/run|.|");
+	answers("machine x86_64\nplace 1\ndir /dev/shm/.muxd-d\n");
+	exits(RC_EXITED, 139, 0, 0, "");
+	assert_string_equal(t.x->argv, LOOK "/muxd||/tmp|/var/tmp|/run|.|");
+	answers("machine x86_64\nplace 2\ndir /tmp/.muxd-d\n");
+	says(2, "head: write error: No space left on device\n");
+	exits(RC_EXITED, 1, 0, 0, "");
+	assert_string_equal(t.x->argv, LOOK "/muxd|||/var/tmp|/run|.|");
+	answers("machine x86_64\nplace 3\nstream /var/tmp/.muxd-d/muxlet\n");
+	exits(RC_EXITED, 126, 0, 0, "");
+	assert_string_equal(t.x->argv, LOOK "/muxd||||/run|.|");
+	answers("machine x86_64\nplace 4\ndir /run/.muxd-d\n");
+	answers("done\n");
+	assert_string_equal(t.x->argv, "/run/.muxd-d/muxlet|--join|muxd-1|");
+	exits(RC_EXITED, 159, 0, 0, "");
+	assert_string_equal(t.x->argv, LOOK "/muxd|||||.|");
+	answers("machine x86_64\nplace 5\ndir /home/.muxd-d\n");
+	answers("done\n");
+	came_up("/home/.muxd-d/muxlet", "stream");
+	assert_int_equal(t.opened, 12);
+	end();
+}
+
+static void no_directory_runs_it(void **state)
+{
+	(void)state;
+	begin((struct reach_params){.image_path = ""});
+	answers("machine x86_64\nplace 1\ndir /dev/shm/.muxd-d\n");
+	says(2, "Segmentation fault\n");
+	exits(RC_EXITED, 139, 0, 0, "");
+	answers("machine x86_64\nplace 2\ndir /tmp/.muxd-d\n");
+	exits(RC_EXITED, 1, 0, 0, "");
+	answers("machine x86_64\nnone\n");
+	failed(ERR_UNSUPPORTED, "no directory there holds and runs it: /dev/shm/.muxd-d: Segmentation fault; "
+				"/tmp/.muxd-d: exit code 1");
+	end();
+
+	/* A shell that names the same place for ever, or none, is not followed. */
+	begin((struct reach_params){.image_path = ""});
+	for (int i = 0; i < 2; i++) {
+		answers("machine x86_64\nplace 1\ndir /dev/shm/.muxd-d\n");
+		exits(RC_EXITED, 139, 0, 0, "");
+	}
+	failed(ERR_UNSUPPORTED, "it could not be delivered: exit code 139");
+	end();
+	begin((struct reach_params){.image_path = ""});
+	answers("machine x86_64\nstream /tmp/.muxd-d/muxlet\n");
+	is_not_there();
+	failed(ERR_UNSUPPORTED, "");
 	end();
 }
 
@@ -701,6 +771,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(an_old_one_in_the_image_is_passed_over),
 	    cmocka_unit_test(streamed_in),
 	    cmocka_unit_test(without_a_shell_the_image_is_tried),
+	    cmocka_unit_test(the_next_directory_when_it_does_not_run),
+	    cmocka_unit_test(no_directory_runs_it),
 	    cmocka_unit_test(reasons),
 	    cmocka_unit_test(what_may_pass_is_no_verdict),
 	    cmocka_unit_test(a_refusal_that_may_pass),
