@@ -18,21 +18,93 @@ static const char *text(const json_t *o, const char *key)
 
 const char *agentsandbox_version(enum kube_sandbox_api api)
 {
-	return api == KUBE_SANDBOX_V1BETA1 ? "v1beta1" : "v1alpha1";
+	static const char *const names[] = {"", "v1alpha1", "v1beta1"};
+
+	return names[api];
 }
 
-static void read_ready(const json_t *conditions, struct agentsandbox_view *v)
+enum kube_sandbox_api agentsandbox_served(const json_t *group)
+{
+	enum kube_sandbox_api best = KUBE_SANDBOX_AUTO;
+	size_t i;
+	json_t *o;
+
+	json_array_foreach((json_t *)(uintptr_t)json_object_get(group, "versions"), i, o)
+	{
+		if (strcmp(text(o, "version"), "v1beta1") == 0)
+			return KUBE_SANDBOX_V1BETA1;
+		if (strcmp(text(o, "version"), "v1alpha1") == 0)
+			best = KUBE_SANDBOX_V1ALPHA1;
+	}
+	return best;
+}
+
+void agentsandbox_versions(const json_t *group, char *out, size_t size)
 {
 	size_t i;
 	json_t *o;
 
-	json_array_foreach((json_t *)(uintptr_t)conditions, i, o)
+	text_put(out, size, "");
+	json_array_foreach((json_t *)(uintptr_t)json_object_get(group, "versions"), i, o)
 	{
-		if (strcmp(text(o, "type"), "Ready") != 0)
+		size_t len = strlen(out);
+
+		text_format(out + len, size - len, "%s%.20s", len ? ", " : "", text(o, "version"));
+	}
+	pod_plain_text(out);
+}
+
+static enum agentsandbox_verdict verdict_of(const char *type, const char *status, const char *reason)
+{
+	static const char *const hopeless[] = {"MultiplePods", "SandboxExpired"}, *const ended[] = {"PodFailed",
+												    "PodSucceeded"};
+
+	if (strcmp(type, "Finished") == 0)
+		return strcmp(status, "True") == 0 ? AGENTSANDBOX_ENDED : AGENTSANDBOX_WAITS;
+	if (strcmp(type, "Ready") != 0 || strcmp(status, "False") != 0)
+		return AGENTSANDBOX_WAITS;
+	for (size_t i = 0; i < sizeof(hopeless) / sizeof(hopeless[0]); i++)
+		if (strcmp(reason, hopeless[i]) == 0)
+			return AGENTSANDBOX_FAILED;
+	for (size_t i = 0; i < sizeof(ended) / sizeof(ended[0]); i++)
+		if (strcmp(reason, ended[i]) == 0)
+			return AGENTSANDBOX_ENDED;
+	return AGENTSANDBOX_WAITS;
+}
+
+/* Which words are shown: those of the verdict, then why there is no node for it, then those on Ready. */
+static int weight(const char *type, const char *status, enum agentsandbox_verdict verdict)
+{
+	if (verdict != AGENTSANDBOX_WAITS)
+		return 2 + (int)verdict;
+	if (strcmp(type, "PodScheduled") == 0)
+		return strcmp(status, "False") == 0 ? 2 : 0;
+	return strcmp(type, "Ready") == 0;
+}
+
+static void read_conditions(const json_t *o, struct agentsandbox_view *v)
+{
+	const json_t *list = json_object_get(json_object_get(o, "status"), "conditions");
+	json_int_t generation = json_integer_value(json_object_get(json_object_get(o, "metadata"), "generation"));
+	int best = 0;
+	size_t i;
+	json_t *c;
+
+	json_array_foreach((json_t *)(uintptr_t)list, i, c)
+	{
+		const json_t *seen = json_object_get(c, "observedGeneration");
+		bool current = json_is_integer(seen) && json_integer_value(seen) >= generation;
+		enum agentsandbox_verdict verdict =
+		    current ? verdict_of(text(c, "type"), text(c, "status"), text(c, "reason")) : AGENTSANDBOX_WAITS;
+		int now = weight(text(c, "type"), text(c, "status"), verdict);
+
+		if (now <= best)
 			continue;
-		v->ready = strcmp(text(o, "status"), "True") == 0;
-		text_format(v->why, sizeof(v->why), "%s%s%s", text(o, "reason"), *text(o, "message") ? ": " : "",
-			    text(o, "message"));
+		best = now;
+		v->verdict = verdict;
+		text_format(v->why, sizeof(v->why), "%s%s%s%s",
+			    current || !seen ? "" : "before its last change: ", text(c, "reason"),
+			    *text(c, "message") ? ": " : "", text(c, "message"));
 		pod_plain_text(v->why);
 	}
 }
@@ -51,7 +123,7 @@ int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err
 	text_put(v.agent, sizeof(v.agent), agent);
 	v.deleting = *text(meta, "deletionTimestamp");
 	(void)clock_parse_utc(text(json_object_get(o, "spec"), "shutdownTime"), &v.shutdown_ns);
-	read_ready(json_object_get(json_object_get(o, "status"), "conditions"), &v);
+	read_conditions(o, &v);
 	*out = v;
 	return 0;
 }

@@ -96,26 +96,6 @@ struct kube_ref kp_claims(const char *ns, const char *claim)
 	return (struct kube_ref){.resource = "persistentvolumeclaims", .namespace_ = ns, .name = claim};
 }
 
-bool kjob_may_wait(const struct kjob *j, int rc)
-{
-	if (!kp_may_pass(rc) || kjob_is_late(j))
-		return false;
-	switch (j->kind) {
-	case KJOB_DESTROY:
-	case KJOB_WIPE:
-	case KJOB_TAKE:
-	case KJOB_RESTORE:
-	case KJOB_DROP_WORKSPACE:
-	case KJOB_SET_END:
-		return true;
-	case KJOB_ENSURE:
-	case KJOB_STAT:
-		return j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS;
-	default:
-		return false; /* whoever asked asks again */
-	}
-}
-
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
 {
 	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))

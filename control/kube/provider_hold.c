@@ -6,6 +6,7 @@
 #define LOG_SUBSYS "kube"
 #include "control/kube/agentsandbox.h"
 #include "control/kube/provider_state.h"
+#include "control/kube/status.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 
@@ -15,18 +16,10 @@
 static struct kube_ref sandboxes(const struct kjob *j, const char *name)
 {
 	return (struct kube_ref){.group = AGENTSANDBOX_GROUP,
-				 .version = agentsandbox_version(j->kp->p.spec.sandbox_api),
+				 .version = agentsandbox_version(j->api),
 				 .resource = "sandboxes",
 				 .namespace_ = j->ns,
 				 .name = name};
-}
-
-static int no_such_kind(const struct kjob *j, struct err *e)
-{
-	return err_set(e, ERR_UNSUPPORTED,
-		       "the cluster knows no Sandbox (" AGENTSANDBOX_GROUP
-		       "/%s): install agent-sandbox, set kubernetes.sandbox_api, or kubernetes.hold to pod",
-		       agentsandbox_version(j->kp->p.spec.sandbox_api));
 }
 
 static int not_ours(const struct kjob *j, struct err *e)
@@ -54,9 +47,8 @@ static void on_woken(void *arg, int rc, const struct err *e, const struct kube_r
 {
 	struct kjob *j = arg;
 
-	(void)reply;
 	j->call = NULL;
-	if (j->cancelled)
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc) {
 		log_info(&(struct log_ids){.agent = j->name}, "Sandbox %s/%s is awake", j->ns, j->pod);
@@ -75,6 +67,7 @@ static void fill(const struct kjob *j, struct kube_pod_spec *spec)
 	*spec = j->kp->p.spec;
 	spec->claim = j->claim.name;
 	spec->read_only = j->claim.read_only;
+	spec->sandbox_api = j->api;
 }
 
 static void on_there(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
@@ -88,7 +81,7 @@ static void on_there(void *arg, int rc, const struct err *e, const struct kube_r
 	json_t *patch = NULL;
 
 	j->call = NULL;
-	if (j->cancelled)
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc && (rc = agentsandbox_view(reply->body, &v, &here)))
 		e = &here;
@@ -117,13 +110,13 @@ static void on_made(void *arg, int rc, const struct err *e, const struct kube_re
 	struct kube_ref ref = sandboxes(j, j->pod);
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	if (rc == ERR_NOT_FOUND) {
-		rc = no_such_kind(j, &here);
-		kjob_answer(j, rc, &here, NULL, -1);
+	if (j->cancelled) {
+		j->call = NULL;
+	} else if (rc == ERR_NOT_FOUND && *kube_status_object(reply->body)) { /* its namespace, say */
+		j->call = NULL;
+		kjob_answer(j, rc, e, NULL, -1);
 	} else if (rc == ERR_K8S_CONFLICT) {
+		j->call = NULL;
 		rc = kube_get(j->kp->p.kube, &ref, on_there, j, &j->call, &here);
 		if (rc)
 			kjob_answer(j, rc, &here, NULL, -1);
@@ -132,7 +125,7 @@ static void on_made(void *arg, int rc, const struct err *e, const struct kube_re
 	}
 }
 
-void hold_make(struct kjob *j)
+static void make(struct kjob *j)
 {
 	struct kube_ref ref = sandboxes(j, NULL);
 	struct kube_pod_spec spec;
@@ -154,16 +147,67 @@ void hold_make(struct kjob *j)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-/* ---- the controller's words, at the deadline */
+void hold_make(struct kjob *j)
+{
+	served_ask(j, make);
+}
+
+/* ---- the controller's words: a verdict while it is awaited */
+
+static void fail_with_words(struct kjob *j, const struct agentsandbox_view *v)
+{
+	if (v->verdict == AGENTSANDBOX_FAILED)
+		kjob_fail(j, ERR_SANDBOX_CREATE, "Sandbox %s in %s cannot begin: %.200s", j->pod, j->ns, v->why);
+	else
+		kjob_fail(j, ERR_SANDBOX_CREATE, "the pod of Sandbox %s in %s ended at its start: %.150s%s%.150s",
+			  j->pod, j->ns, j->view.why, v->verdict == AGENTSANDBOX_ENDED ? "; " : "",
+			  v->verdict == AGENTSANDBOX_ENDED ? v->why : "");
+}
+
+static void on_judged(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct agentsandbox_view v = {0};
+	struct err here = {0};
+	bool ended = j->view.uid[0] && j->view.state == POD_ENDED;
+
+	j->call = NULL;
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
+		return;
+	if (!rc)
+		rc = agentsandbox_view(reply->body, &v, &here);
+	if (!rc && strcmp(v.agent, j->t.agent) != 0) {
+		rc = not_ours(j, &here);
+		kjob_answer(j, rc, &here, NULL, -1);
+	} else if (!rc && (v.verdict == AGENTSANDBOX_FAILED || ended)) {
+		fail_with_words(j, &v);
+	} else {
+		if (rc == ERR_NOT_FOUND) /* made again, unless it is late */
+			j->held = false;
+		kjob_set_state(j, KJOB_WAITING);
+		kjob_wait(j, KP_JUDGE_MS);
+	}
+}
+
+void hold_judge(struct kjob *j)
+{
+	struct kube_ref ref = sandboxes(j, j->pod);
+	struct err e = {0};
+	int rc = kube_get(j->kp->p.kube, &ref, on_judged, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- the same at the deadline */
 
 static void on_why(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
 
-	(void)e;
 	j->call = NULL;
-	if (j->cancelled)
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc)
 		rc = agentsandbox_view(reply->body, &v, NULL);
@@ -200,9 +244,8 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 {
 	struct kjob *j = arg;
 
-	(void)reply;
 	j->call = NULL;
-	if (j->cancelled)
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
 		return;
 	if (kjob_may_wait(j, rc) || (rc == ERR_K8S_CONFLICT && !kjob_is_late(j))) { /* a conflict: another one's name */
 		j->tick = let_go_again;
@@ -218,12 +261,14 @@ static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err 
 {
 	struct kube_delete_options o = {.uid = v->uid, .grace_s = -1};
 	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_pod_spec spec;
 	json_t *patch;
 	int rc;
 
 	if (j->kind == KJOB_WIPE)
 		return kube_delete(j->kp->p.kube, &ref, &o, on_let_go, j, &j->call, e);
-	patch = agentsandbox_sleep(&j->kp->p.spec, v);
+	fill(j, &spec);
+	patch = agentsandbox_sleep(&spec, v);
 	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_let_go, j, &j->call, e)
 		   : err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
 	json_decref(patch);
@@ -252,7 +297,7 @@ static void on_held(void *arg, int rc, const struct err *e, const struct kube_re
 		kjob_answer(j, rc, &here, NULL, -1);
 }
 
-void hold_let_go(struct kjob *j)
+static void look_and_let_go(struct kjob *j)
 {
 	struct kube_ref ref = sandboxes(j, j->pod);
 	struct err e = {0};
@@ -260,6 +305,11 @@ void hold_let_go(struct kjob *j)
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+void hold_let_go(struct kjob *j)
+{
+	served_ask(j, look_and_let_go);
 }
 
 /* ---- another end, of one that is awake */
@@ -274,9 +324,8 @@ static void on_end_set(void *arg, int rc, const struct err *e, const struct kube
 {
 	struct kjob *j = arg;
 
-	(void)reply;
 	j->call = NULL;
-	if (j->cancelled)
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
 		return;
 	if (kjob_may_wait(j, rc)) {
 		j->tick = set_end_again;
@@ -320,7 +369,7 @@ static void on_end_looked(void *arg, int rc, const struct err *e, const struct k
 		on_end_set(j, rc, &here, reply);
 }
 
-void hold_set_end(struct kjob *j)
+static void look_and_set_end(struct kjob *j)
 {
 	struct kube_ref ref = sandboxes(j, j->pod);
 	struct err e = {0};
@@ -328,4 +377,9 @@ void hold_set_end(struct kjob *j)
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+void hold_set_end(struct kjob *j)
+{
+	served_ask(j, look_and_set_end);
 }

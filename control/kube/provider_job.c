@@ -48,6 +48,26 @@ bool kjob_is_late(const struct kjob *j)
 	return clock_boot_ns() >= j->deadline_ns;
 }
 
+bool kjob_may_wait(const struct kjob *j, int rc)
+{
+	if (!kp_may_pass(rc) || kjob_is_late(j))
+		return false;
+	switch (j->kind) {
+	case KJOB_DESTROY:
+	case KJOB_WIPE:
+	case KJOB_TAKE:
+	case KJOB_RESTORE:
+	case KJOB_DROP_WORKSPACE:
+	case KJOB_SET_END:
+		return true;
+	case KJOB_ENSURE:
+	case KJOB_STAT:
+		return j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS;
+	default:
+		return false; /* whoever asked asks again */
+	}
+}
+
 void kjob_wait(struct kjob *j, uint64_t ms)
 {
 	uint64_t now = clock_boot_ns(), left = j->deadline_ns > now ? (j->deadline_ns - now) / NS_PER_MS : 0;

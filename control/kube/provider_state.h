@@ -26,6 +26,7 @@
 #define KP_PAGE       200  /* pods of one page of a list */
 #define KP_POLL_MS    2000 /* a look at the pod, should no watch tell */
 #define KP_AGAIN_MS   250
+#define KP_JUDGE_MS   500 /* a look at what the controller of a Sandbox says, while its pod is awaited */
 #define KP_REACH_MS   60000
 #define KP_CONNECT_MS 75000
 #define KP_END_MS     45000
@@ -136,9 +137,11 @@ struct kjob {
 	bool there;  /* there is a pod */
 	bool held;   /* its Sandbox is awake */
 	struct kube_call *call;
-	void (*step)(struct kjob *j); /* after the claims */
-	void (*then)(struct kjob *j); /* after that */
-	void (*tick)(struct kjob *j); /* when a wait is over, of those that need no pod */
+	void (*step)(struct kjob *j);   /* after the claims */
+	void (*then)(struct kjob *j);   /* after that */
+	void (*served)(struct kjob *j); /* once the version of its Sandbox is known */
+	enum kube_sandbox_api api;      /* which it is */
+	void (*tick)(struct kjob *j);   /* when a wait is over, of those that need no pod */
 	uv_timer_t *timer;
 	uint64_t deadline_ns, force_ns; /* boot clock */
 	struct pod_view view;           /* as seen last */
@@ -190,6 +193,7 @@ struct kp {
 	bool stopping;
 	void (*pod_tick)(struct kjob *j); /* a wait is over, of a job without a tick of its own */
 	bool late_binding;                /* claims of this storage were seen to wait for their first consumer */
+	enum kube_sandbox_api served;     /* of Sandbox objects; AUTO: the server is asked first */
 };
 
 /* provider.c */
@@ -199,9 +203,6 @@ void kname_forget(struct kname *n);
 void kname_sweep(struct kp *kp);
 struct kube_ref kp_pods(const char *ns, const char *pod);
 struct kube_ref kp_claims(const char *ns, const char *claim);
-/* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
- */
-bool kjob_may_wait(const struct kjob *j, int rc);
 /* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
 /* GET the pod; then kjob_seen(). */
@@ -223,6 +224,9 @@ void kjob_set_state(struct kjob *j, enum kjob_state s);
 void kjob_wait(struct kjob *j, uint64_t ms);
 /* What may pass: the server is away or busy, an answer was lost. */
 bool kp_may_pass(int rc);
+/* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
+ */
+bool kjob_may_wait(const struct kjob *j, int rc);
 /* provider_view.c */
 void stat_seen(struct kjob *j, const json_t *pod);
 void list_begin(struct kjob *j);
@@ -246,12 +250,24 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j));
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
 /* ensure's: a claim there is, the right one in j->claim; then step. */
 void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
-/* provider_hold.c: ensure's Sandbox, then a wait; why there is no pod of it; asleep or deleted, then a look */
+/*
+ * provider_hold.c: ensure's Sandbox, then a wait; what its controller says of it, which ends the start or lets it wait
+ * on; why there is no pod of it; asleep or deleted, then a look
+ */
 void hold_make(struct kjob *j);
+void hold_judge(struct kjob *j);
 void hold_late(struct kjob *j);
 void hold_let_go(struct kjob *j);
 /* The Sandbox that there is ends when its name says. */
 void hold_set_end(struct kjob *j);
+/*
+ * provider_served.c: then j->api is a version, the configured one or the best that the cluster serves. An error is
+ * answered.
+ */
+void served_ask(struct kjob *j, void (*then)(struct kjob *j));
+/* An answer about Sandbox objects says that there is no such version (any more): the job is answered, the next one asks
+ * the cluster again. */
+bool served_is_gone(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply);
 /* provider_snapshot.c: ops, and what restore needs of it */
 void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
 		   sandbox_snapshots_done *done, void *arg);

@@ -280,8 +280,9 @@ static void make_all(struct kjob *j)
 {
 	void (*make)(struct kjob *) = j->kp->p.spec.hold == KUBE_HOLD_SANDBOX ? hold_make : make_pod;
 
-	if (j->held) /* its controller has the word */
-		kjob_wait(j, KP_POLL_MS);
+	memset(&j->view, 0, sizeof(j->view)); /* of one that is gone */
+	if (j->held)                          /* its controller has the word */
+		hold_judge(j);
 	else if (j->kp->p.spec.workspace == WORKSPACE_CLAIM)
 		claims_ensure(j, make);
 	else
@@ -313,6 +314,8 @@ static void replace(struct kjob *j)
 
 	kjob_set_state(j, KJOB_REPLACING);
 	j->held = false; /* a Sandbox is told again, once this one is gone */
+	if (!j->view.deleting)
+		text_put(j->uid, sizeof(j->uid), j->view.uid);
 	if (watch_is_stuck(&j->view) && !j->forced) {
 		log_warn(&(struct log_ids){.agent = j->name},
 			 "node %s of pod %s does not answer: the pod is taken out of the cluster", j->view.node,
@@ -351,14 +354,27 @@ static bool is_outdated(const struct kjob *j)
 
 /* ---- what was seen decides */
 
+/* What was over before is replaced; a pod of a Sandbox that came after and is over by now is how this start went. */
+static bool ended_at_its_start(const struct kjob *j)
+{
+	bool another = j->uid[0] && strcmp(j->uid, j->view.uid) != 0;
+
+	return j->kp->p.spec.hold == KUBE_HOLD_SANDBOX && j->view.state == POD_ENDED && !j->view.deleting &&
+	       (j->held || another);
+}
+
 static void seen_ours(struct kjob *j)
 {
 	bool over = j->view.deleting || j->view.state == POD_ENDED;
 
-	if (over || ((j->view.state == POD_WAITING || j->view.state == POD_HOPELESS) && is_outdated(j))) {
+	if (ended_at_its_start(j)) {
+		hold_judge(j);
+	} else if (over || ((j->view.state == POD_WAITING || j->view.state == POD_HOPELESS) && is_outdated(j))) {
 		replace(j);
 	} else if (j->view.state == POD_HOPELESS) {
 		kjob_fail(j, ERR_SANDBOX_CREATE, "the pod of %s cannot begin: %s", j->name, j->view.why);
+	} else if (j->held) {
+		hold_judge(j);
 	} else {
 		kjob_set_state(j, KJOB_WAITING);
 		kjob_wait(j, KP_POLL_MS);

@@ -36,7 +36,8 @@ struct err;
 enum kube_workspace { WORKSPACE_CLAIM, WORKSPACE_EMPTYDIR, WORKSPACE_MEMORY };
 /* What an agent's sandbox is to the cluster: a pod, or a Sandbox whose controller makes one (agentsandbox.h). */
 enum kube_hold { KUBE_HOLD_POD, KUBE_HOLD_SANDBOX };
-enum kube_sandbox_api { KUBE_SANDBOX_V1ALPHA1, KUBE_SANDBOX_V1BETA1 };
+/* AUTO: the newest of those that the cluster serves (provider_served.c) */
+enum kube_sandbox_api { KUBE_SANDBOX_AUTO, KUBE_SANDBOX_V1ALPHA1, KUBE_SANDBOX_V1BETA1 };
 
 struct kube_label {
 	const char *key, *value;

@@ -53,6 +53,11 @@ const char *kube_status_reason(const json_t *o)
 	return text_of(o, "reason");
 }
 
+const char *kube_status_object(const json_t *o)
+{
+	return text_of(json_object_get(o, "details"), "name");
+}
+
 int kube_status_retry_after(const json_t *o)
 {
 	json_int_t s = json_integer_value(json_object_get(json_object_get(o, "details"), "retryAfterSeconds"));

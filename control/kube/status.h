@@ -30,6 +30,8 @@ int kube_status_error_json(int http_status, const json_t *status, const char *wh
 bool kube_status_is(const json_t *o);
 /* "Expired", "AlreadyExists"; "" where there is none. Lives as long as o. */
 const char *kube_status_reason(const json_t *o);
+/* The object that it is about, as details.name has it; "" where it names none. Lives as long as o. */
+const char *kube_status_object(const json_t *o);
 /* The whole number in details.retryAfterSeconds; 0 where there is none. */
 int kube_status_retry_after(const json_t *o);
 

@@ -132,6 +132,20 @@ int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *ar
 	return draft_send(&d, k, done, arg, out, e);
 }
 
+int kube_get_group(struct kube *k, const char *group, kube_done *done, void *arg, struct kube_call **out, struct err *e)
+{
+	struct draft d = {.request = {.method = "GET"}};
+
+	buf_init(&d.path, PATH_MAX_BYTES);
+	buf_init(&d.query, QUERY_MAX_BYTES);
+	text_format(d.what, sizeof(d.what), "get the versions of %s", group);
+	text_format(d.right, sizeof(d.right), "get /apis/%s", group);
+	d.rc = buf_append_str(&d.path, "/apis");
+	if (d.rc == 0)
+		d.rc = add_part(&d.path, group);
+	return draft_send(&d, k, done, arg, out, e);
+}
+
 int kube_list(struct kube *k, const struct kube_ref *r, const struct kube_list_options *o, kube_done *done, void *arg,
 	      struct kube_call **out, struct err *e)
 {

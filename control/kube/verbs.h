@@ -35,6 +35,10 @@ int kube_query_add(struct buf *b, const char *key, const char *value);
 int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *arg, struct kube_call **out,
 	     struct err *e);
 
+/* What of a group is served: an APIGroup (/apis/GROUP), or ERR_NOT_FOUND: nothing. */
+int kube_get_group(struct kube *k, const char *group, kube_done *done, void *arg, struct kube_call **out,
+		   struct err *e);
+
 struct kube_list_options {
 	const char *labels, *fields; /* selectors; NULL: all */
 	const char *continue_;       /* from the page before; NULL: the first */

@@ -154,7 +154,7 @@ struct conf {
 	char *kubernetes_workspace; /* claim, emptydir, memory; its size is workspace_size */
 	char *kubernetes_storage_class, *kubernetes_snapshot_class;
 	uint64_t kubernetes_node_timeout_ns;            /* 0: the cluster's default */
-	char *kubernetes_hold, *kubernetes_sandbox_api; /* pod, sandbox; v1alpha1, v1beta1 */
+	char *kubernetes_hold, *kubernetes_sandbox_api; /* pod, sandbox; auto, v1alpha1, v1beta1 */
 	char *kubernetes_backend;                       /* auto, link, plain */
 	uint64_t kubernetes_create_timeout_ns;
 	char *kubernetes_admission_user;       /* who muxd is to the cluster; "": the webhook answers nobody */

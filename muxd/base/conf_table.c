@@ -250,8 +250,9 @@ static const struct conf_key keys[] = {
     {"kubernetes.hold", CONF_CHOICE, AT(kubernetes_hold), "pod", 0, 0, "pod|sandbox", NULL,
      "What an agent's sandbox is to the cluster: a pod, or a Sandbox of agents.x-k8s.io, whose controller makes the "
      "pod."},
-    {"kubernetes.sandbox_api", CONF_CHOICE, AT(kubernetes_sandbox_api), "v1alpha1", 0, 0, "v1alpha1|v1beta1", NULL,
-     "Version of agents.x-k8s.io that the cluster serves."},
+    {"kubernetes.sandbox_api", CONF_CHOICE, AT(kubernetes_sandbox_api), "auto", 0, 0, "auto|v1alpha1|v1beta1", NULL,
+     "Version of agents.x-k8s.io in which muxd speaks of a Sandbox; auto: the newest of these that the cluster "
+     "serves."},
     {"kubernetes.backend", CONF_CHOICE, AT(kubernetes_backend), "auto", 0, 0, "auto|link|plain", NULL,
      "How sessions reach a pod: through muxlet (link), by an exec each (plain), or through muxlet where it can run."},
     {"kubernetes.create_timeout", CONF_DURATION, AT(kubernetes_create_timeout_ns), "2m", NS_PER_SEC, HOUR, NULL, NULL,

@@ -116,6 +116,13 @@ static enum kube_workspace workspace_of(const struct conf *conf)
 	return strcmp(conf->kubernetes_workspace, "memory") == 0 ? WORKSPACE_MEMORY : WORKSPACE_EMPTYDIR;
 }
 
+static enum kube_sandbox_api sandbox_api_of(const char *name)
+{
+	if (strcmp(name, "auto") == 0)
+		return KUBE_SANDBOX_AUTO;
+	return strcmp(name, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1 : KUBE_SANDBOX_V1ALPHA1;
+}
+
 static enum kube_pin pin_of(const struct conf *conf)
 {
 	if (strcmp(conf->kubernetes_backend, "link") == 0)
@@ -145,8 +152,7 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .snapshot_class = conf->kubernetes_snapshot_class,
 	    .node_timeout_s = (conf->kubernetes_node_timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC,
 	    .hold = cluster_client_hold(conf),
-	    .sandbox_api =
-		strcmp(conf->kubernetes_sandbox_api, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1 : KUBE_SANDBOX_V1ALPHA1,
+	    .sandbox_api = sandbox_api_of(conf->kubernetes_sandbox_api),
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

@@ -60,9 +60,12 @@ static struct {
 	LIST_HEAD(, kube_watch) watches;
 	json_t *pods; /* name -> pod */
 	json_t *claims;
-	json_t *boxes; /* Sandbox objects */
-	json_t *patch; /* the last */
-	json_t *node;  /* every node there is */
+	json_t *boxes;      /* Sandbox objects */
+	const char *served; /* their versions, as "v1alpha1 v1beta1"; NULL: nobody knows them */
+	int groups;         /* times that was asked */
+	char version[16];   /* in which a Sandbox was spoken of last */
+	json_t *patch;      /* the last */
+	json_t *node;       /* every node there is */
 	int gets, creates, deletes, patches, serial;
 	int fail_get, fail_create, fail_delete; /* ERR_* for the next one of its kind */
 	bool lingering;                         /* a deleted pod stays, with a deletionTimestamp */
@@ -128,6 +131,47 @@ void kube_cancel(struct kube_call *k)
 	answer(k);
 }
 
+/* As the API server answers for an object that is not there, and for a path that nobody serves. */
+static RIG_UNUSED int absent(const struct kube_ref *r, const char *name, kube_done *done, void *arg,
+			     struct kube_call **out)
+{
+	return later(ERR_NOT_FOUND,
+		     json_pack("{s:s,s:i,s:s,s:{s:s,s:s}}", "kind", "Status", "code", 404, "reason", "NotFound",
+			       "details", "name", name, "kind", r->resource),
+		     "the API server said so", done, arg, out);
+}
+
+/* A Sandbox is spoken of in a version that is not served. */
+static RIG_UNUSED bool unserved(const struct kube_ref *r)
+{
+	if (strcmp(r->resource, "sandboxes") != 0)
+		return false;
+	snprintf(c.version, sizeof(c.version), "%s", r->version);
+	return !c.served || !strstr(c.served, r->version);
+}
+
+static RIG_UNUSED int nowhere(kube_done *done, void *arg, struct kube_call **out)
+{
+	return later(ERR_NOT_FOUND, NULL, "404 page not found", done, arg, out);
+}
+
+int kube_get_group(struct kube *k, const char *group, kube_done *done, void *arg, struct kube_call **out, struct err *e)
+{
+	json_t *list = json_array();
+	char copy[100], *save = NULL;
+
+	(void)k, (void)e;
+	assert_string_equal(group, "agents.x-k8s.io");
+	c.groups++;
+	snprintf(copy, sizeof(copy), "%s", c.served ? c.served : "");
+	for (char *v = strtok_r(copy, " ", &save); v; v = strtok_r(NULL, " ", &save))
+		json_array_append_new(list, json_pack("{s:s}", "version", v));
+	if (c.served)
+		return later(0, json_pack("{s:s,s:o}", "kind", "APIGroup", "versions", list), "", done, arg, out);
+	json_decref(list);
+	return nowhere(done, arg, out);
+}
+
 static RIG_UNUSED int take(int *what)
 {
 	int rc = *what;
@@ -151,9 +195,12 @@ int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *ar
 
 	(void)k, (void)e;
 	c.gets++;
-	if (!rc && !pod)
-		rc = ERR_NOT_FOUND;
-	later(rc, rc ? NULL : json_deep_copy(pod), "the API server said so", done, arg, out);
+	if (!rc && unserved(r))
+		nowhere(done, arg, out);
+	else if (!rc && !pod)
+		absent(r, r->name, done, arg, out);
+	else
+		later(rc, rc ? NULL : json_deep_copy(pod), "the API server said so", done, arg, out);
 	call = TAILQ_LAST(&c.calls, calls);
 	snprintf(call->resource, sizeof(call->resource), "%s", r->resource);
 	return 0;
@@ -172,6 +219,8 @@ int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, 
 
 	(void)k, (void)e;
 	c.creates++;
+	if (!rc && unserved(r))
+		return nowhere(done, arg, out);
 	if (!rc && json_object_get(to, name))
 		rc = ERR_K8S_CONFLICT;
 	if (rc)
@@ -180,6 +229,7 @@ int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, 
 	meta = json_object_get(made, "metadata");
 	snprintf(uid, sizeof(uid), "uid-%d", ++c.serial);
 	json_object_set_new(meta, "uid", json_string(uid));
+	json_object_set_new(meta, "generation", json_integer(1));
 	json_object_set_new(meta, "creationTimestamp", json_string("2026-11-21T08:00:00Z"));
 	json_object_set_new(made, "status", json_pack("{s:s}", "phase", "Pending"));
 	json_object_set_new(to, name, made);
@@ -204,9 +254,11 @@ int kube_delete(struct kube *k, const struct kube_ref *r, const struct kube_dele
 	c.deletes++;
 	c.last_grace = o ? o->grace_s : -1;
 	snprintf(c.last_uid, sizeof(c.last_uid), "%s", o && o->uid ? o->uid : "");
+	if (!rc && unserved(r))
+		return nowhere(done, arg, out);
 	if (!rc && !it)
-		rc = ERR_NOT_FOUND;
-	else if (!rc && o && o->uid && from == c.pods && strcmp(o->uid, uid_of(r->name)) != 0)
+		return absent(r, r->name, done, arg, out);
+	if (!rc && o && o->uid && from == c.pods && strcmp(o->uid, uid_of(r->name)) != 0)
 		rc = ERR_K8S_CONFLICT;
 	else if (!rc && c.lingering && from == c.pods && c.last_grace != 0)
 		json_object_set_new(json_object_get(it, "metadata"), "deletionTimestamp",
@@ -219,7 +271,7 @@ int kube_delete(struct kube *k, const struct kube_ref *r, const struct kube_dele
 int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind kind, const json_t *patch,
 	       kube_done *done, void *arg, struct kube_call **out, struct err *e)
 {
-	json_t *box = json_object_get(c.boxes, r->name);
+	json_t *box = json_object_get(c.boxes, r->name), *meta;
 
 	(void)k, (void)e;
 	assert_int_equal(kind, KUBE_PATCH_MERGE);
@@ -227,9 +279,15 @@ int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind ki
 	c.patches++;
 	json_decref(c.patch);
 	c.patch = json_deep_copy(patch);
-	if (box)
-		json_object_update(json_object_get(box, "spec"), json_object_get(c.patch, "spec"));
-	return later(box ? 0 : ERR_NOT_FOUND, json_deep_copy(box), "", done, arg, out);
+	if (unserved(r))
+		return nowhere(done, arg, out);
+	if (!box)
+		return absent(r, r->name, done, arg, out);
+	meta = json_object_get(box, "metadata");
+	json_object_update(json_object_get(box, "spec"), json_object_get(c.patch, "spec"));
+	json_object_set_new(meta, "generation",
+			    json_integer(json_integer_value(json_object_get(meta, "generation")) + 1));
+	return later(0, json_deep_copy(box), "", done, arg, out);
 }
 
 int kube_list(struct kube *k, const struct kube_ref *r, const struct kube_list_options *o, kube_done *done, void *arg,

@@ -165,6 +165,7 @@ static RIG_UNUSED void other_pod(const char *name, const char *restart)
 }
 
 static enum kube_hold hold; /* of the next provider */
+static RIG_UNUSED enum kube_sandbox_api sandbox_api;
 
 static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_t timeout_ns, bool plain)
 {
@@ -173,7 +174,8 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 						  .limit_memory = "1Gi",
 						  .workspace = workspace,
 						  .workspace_size = 1 << 30,
-						  .hold = hold},
+						  .hold = hold,
+						  .sandbox_api = sandbox_api},
 					 .muxlet_fd = open(BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC),
 					 .master = {42},
 					 .pin = pin,
@@ -187,6 +189,7 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 	c.pods = json_object();
 	c.claims = json_object();
 	c.boxes = json_object();
+	c.served = "v1alpha1";
 	assert_int_equal(uv_loop_init(&c.loop), 0);
 	assert_int_equal(kube_provider_create(&p, &c.p, &e), 0);
 	close(p.muxlet_fd);

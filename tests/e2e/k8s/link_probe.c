@@ -422,8 +422,9 @@ int main(int argc, char **argv)
 			b.ttl_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
 		else if (c == 'H') {
 			p.spec.hold = KUBE_HOLD_SANDBOX;
-			p.spec.sandbox_api =
-			    strcmp(optarg, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1 : KUBE_SANDBOX_V1ALPHA1;
+			p.spec.sandbox_api = strcmp(optarg, "auto") == 0      ? KUBE_SANDBOX_AUTO
+					     : strcmp(optarg, "v1beta1") == 0 ? KUBE_SANDBOX_V1BETA1
+									      : KUBE_SANDBOX_V1ALPHA1;
 		} else if (c == 'N')
 			p.spec.node_timeout_s = strtoull(optarg, NULL, 10);
 		else if (c == 'p')
