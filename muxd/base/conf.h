@@ -156,6 +156,8 @@ struct conf {
 	uint64_t kubernetes_node_timeout_ns;            /* 0: the cluster's default */
 	char *kubernetes_hold, *kubernetes_sandbox_api; /* pod, sandbox; auto, v1alpha1, v1beta1 */
 	char *kubernetes_backend;                       /* auto, link, plain */
+	uint32_t kubernetes_plain_programs;             /* of one container at a time */
+	uint64_t kubernetes_plain_wait_ns;
 	uint64_t kubernetes_create_timeout_ns;
 	char *kubernetes_admission_user;       /* who muxd is to the cluster; "": the webhook answers nobody */
 	char *kubernetes_admission_namespaces; /* with sandboxes, besides kubernetes_namespace: "a,b" */

@@ -255,6 +255,11 @@ static const struct conf_key keys[] = {
      "serves."},
     {"kubernetes.backend", CONF_CHOICE, AT(kubernetes_backend), "auto", 0, 0, "auto|link|plain", NULL,
      "How sessions reach a pod: through muxlet (link), by an exec each (plain), or through muxlet where it can run."},
+    {"kubernetes.plain_programs", CONF_NUMBER, AT(kubernetes_plain_programs), "64", 1, 1000, NULL, NULL,
+     "Programs that run at a time in one container that is reached by an exec each; fewer where the cluster refuses "
+     "more."},
+    {"kubernetes.plain_wait", CONF_DURATION, AT(kubernetes_plain_wait_ns), "5m", NS_PER_SEC, HOUR, NULL, NULL,
+     "How long such a program waits for its turn."},
     {"kubernetes.create_timeout", CONF_DURATION, AT(kubernetes_create_timeout_ns), "2m", NS_PER_SEC, HOUR, NULL, NULL,
      "How long a pod may take to be ready."},
     {"kubernetes.admission_user", CONF_STRING, AT(kubernetes_admission_user), "", 0, 0, NULL, NULL,

@@ -295,6 +295,15 @@ static void on_begun(void *arg, uint32_t channel, const char *cwd, const char *p
 		session_on_begun(s, cwd, program);
 }
 
+static void on_waits(void *arg, uint32_t channel, const char *why)
+{
+	struct session *s = by_channel(arg, channel);
+
+	if (s)
+		session_on_waits(s, why);
+	hub_flush(((struct agent *)arg)->hub);
+}
+
 static void on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
 {
 	struct session *s = by_channel(arg, channel);
@@ -342,6 +351,7 @@ static const struct link_ops link_callbacks = {.up = on_up,
 					       .down = on_down,
 					       .opened = on_opened,
 					       .begun = on_begun,
+					       .waits = on_waits,
 					       .data = on_data,
 					       .input_consumed = on_consumed,
 					       .echo = on_echo,

@@ -362,6 +362,8 @@ ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
 
 	if (a->role != ROLE_DRIVER)
 		return ERR_FORBIDDEN;
+	if (n && session_gives_up(a->session, p, n))
+		return (ssize_t)n;
 	taken = n ? session_input(a->session, a, p, n) : 0;
 	if (taken >= 0 && (size_t)taken < n)
 		a->input_blocked = true;
@@ -456,7 +458,9 @@ static void leave(struct session *s)
 		return;
 	if (s->hub->stopping && !s->agent->link) /* the daemon ends, and the session does not by that */
 		return;
-	if (s->kind == SESSION_TERMINAL)
+	if (s->state == SESSION_OPENING && s->waits[0])
+		session_kill(s, EXIT_KILLED, "its client went away while it waited for its turn");
+	else if (s->kind == SESSION_TERMINAL)
 		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;
 	else if (s->kind != SESSION_ROUND)
 		session_kill(s, EXIT_KILLED, s->kind == SESSION_PORT ? PORT_CLOSED : "its client went away");

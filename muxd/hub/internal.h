@@ -178,6 +178,8 @@ struct session {
 	LIST_HEAD(, session_waiter) waiters;
 	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
 	struct open_job *job;                         /* the broker_open() that waits for `opened` */
+	char waits[200];   /* OPENING: why there is no place for it yet; "": nothing is said */
+	uint64_t waits_ns; /* boot: when people were told last */
 };
 TAILQ_HEAD(session_list, session);
 
@@ -274,6 +276,9 @@ bool session_backlog(const struct session *s);         /* output that is not in 
 void session_update_window(struct session *s);
 void session_ack(struct session *s, bool all);
 void session_on_opened(struct session *s, int rc, const char *why);
+/* Its sandbox has no place for it yet, and says why: people are shown that, and may give up. */
+void session_on_waits(struct session *s, const char *why);
+bool session_gives_up(struct session *s, const void *p, size_t n); /* Ctrl-C of one who waits ended it */
 void session_on_exit(struct session *s, const struct link_exit *x);
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);

@@ -15,6 +15,7 @@
 
 /* A killed program that neither dies nor is reported gone: the session ends without it. */
 #define KILL_DEADLINE_NS (15 * NS_PER_SEC)
+#define WAITS_NS         (500 * NS_PER_MS) /* between two words about its place, whatever the sandbox sends */
 
 void session_set_state(struct session *s, enum session_state state)
 {
@@ -230,10 +231,17 @@ static void send_size_due(struct session *s)
 		s->size_due = false;
 }
 
+static void say(struct session *s, const char *text, bool over)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	attachment_notice(a, text, over);
+}
+
 /* The terminal was begun by a process made ahead, for no other could be made: nor can its shell make any. */
 static void say_full(struct session *s)
 {
-	struct attachment *a;
 	char text[256];
 
 	text_format(
@@ -241,8 +249,32 @@ static void say_full(struct session *s)
 	    "%.64s is at its limit of processes: this shell can start none, its own commands work; muxctl sandbox "
 	    "kill ends everything inside",
 	    s->agent->name);
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	attachment_notice(a, text, false);
+	say(s, text, false);
+}
+
+void session_on_waits(struct session *s, const char *why)
+{
+	uint64_t now = clock_boot_ns();
+	char text[256];
+
+	if (s->state != SESSION_OPENING)
+		return;
+	text_put(s->waits, sizeof(s->waits), why);
+	if (s->waits_ns && now - s->waits_ns < WAITS_NS)
+		return;
+	s->waits_ns = now;
+	if (s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC)
+		session_job_done(s, 0, NULL); /* its client is shown the wait; a round's caller awaits its answer */
+	text_format(text, sizeof(text), "%s%s", s->waits, s->launch.pty ? "; Ctrl-C gives up" : "");
+	say(s, text, false);
+}
+
+bool session_gives_up(struct session *s, const void *p, size_t n)
+{
+	if (s->state != SESSION_OPENING || !s->waits[0] || !s->launch.pty || !memchr(p, 3, n))
+		return false;
+	session_kill(s, EXIT_KILLED, "given up while it waited for its turn");
+	return true;
 }
 
 void session_on_opened(struct session *s, int rc, const char *why)
@@ -258,6 +290,9 @@ void session_on_opened(struct session *s, int rc, const char *why)
 	}
 	if (rc == 0)
 		session_job_done(s, 0, why); /* else the EXIT that follows says more than `why` */
+	if (s->waits[0])
+		say(s, rc ? "" : "its turn has come", true);
+	s->waits[0] = '\0';
 	if (rc == 0 && strcmp(why, "spare") == 0)
 		say_full(s);
 	TAILQ_FOREACH(a, &s->attachments, of_session)

@@ -122,6 +122,12 @@ static void set_time(json_t *o, const char *key, int64_t wall_ns)
 	json_object_set_new(o, key, json_string(text));
 }
 
+static void set_waits(json_t *o, const struct session *s)
+{
+	if (s->state == SESSION_OPENING)
+		set_str(o, "waits", s->waits);
+}
+
 static json_t *exit_json(const struct session_result *r)
 {
 	json_t *o = json_object();
@@ -156,6 +162,7 @@ json_t *session_describe(const struct session *s)
 		json_object_set_new(o, "port", port_json(&s->launch));
 	set_str(o, "exec_id", s->launch.exec_id);
 	set_str(o, "door", s->door);
+	set_waits(o, s);
 	set_time(o, "opened_at", s->opened_wall_ns);
 	set_time(o, "ended_at", s->ended_wall_ns);
 	session_set_begun(s, o);
@@ -198,6 +205,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 			    json_string(done                        ? "finished"
 					: s->state == SESSION_ENDED ? "ending"
 								    : session_state_name(s->state)));
+	set_waits(o, s);
 	json_object_set_new(o, "exit", done ? exit_json(&s->result) : json_null());
 	json_object_set_new(o, "stdout", stream(&s->keep[STREAM_OUTPUT]));
 	json_object_set_new(o, "stderr", stream(&s->keep[STREAM_STDERR]));

@@ -100,6 +100,8 @@ struct link_ops {
 	 * nothing.
 	 */
 	void (*begun)(void *arg, uint32_t channel, const char *cwd, const char *program);
+	/* Before `opened`: the program waits for its turn there, and why; as often as that changes. Optional. */
+	void (*waits)(void *arg, uint32_t channel, const char *why);
 };
 
 struct link_params {

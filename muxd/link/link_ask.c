@@ -32,9 +32,9 @@ int link_open(struct link *l, const struct link_open *o, struct err *e)
 	if (!o->channel || link_channel_find(l, o->channel))
 		return err_set(e, ERR_CONFLICT, "channel %u is in use", o->channel);
 	memcpy(to->session, o->session.b, sizeof(to->session));
-	to->flags =
-	    (uint16_t)((o->pty ? OPEN_PTY : 0) | (o->stdin_open ? OPEN_STDIN : 0) | (o->login_shell ? OPEN_LOGIN : 0) |
-		       (o->self ? OPEN_SELF : 0) | (o->reserve && link_has_clear(l) ? OPEN_RESERVE : 0));
+	to->flags = (uint16_t)((o->pty ? OPEN_PTY : 0) | (o->stdin_open ? OPEN_STDIN : 0) |
+			       (o->login_shell ? OPEN_LOGIN : 0) | (o->self ? OPEN_SELF : 0) |
+			       (o->reserve && l->features & (FEATURE_CLEAR | FEATURE_QUEUE) ? OPEN_RESERVE : 0));
 	to->cols = o->cols;
 	to->rows = o->rows;
 	to->timeout_ms = o->timeout_ms;

@@ -32,7 +32,8 @@ int link_hello_start(struct link *l)
 		return rc;
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
-	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR;
+	l->hub_hello.features =
+	    FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR | FEATURE_QUEUE;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);
@@ -373,8 +374,24 @@ static void log_text(struct link *l, const struct frame *f)
 	l->unsaid = 0;
 }
 
+/* A program that has to wait for its turn is told its place. */
+static bool tell_wait(struct link *l, const struct frame *f)
+{
+	const struct link_channel *c = link_channel_find(l, f->channel);
+	char text[FRAME_TEXT_MAX + 1];
+
+	if (f->u.opened.code != CODE_LIMIT || !(l->features & FEATURE_QUEUE) || !c || !c->live || c->opened ||
+	    !l->ops->waits)
+		return false;
+	clean_text(f->p, f->n, text, sizeof(text));
+	l->ops->waits(l->arg, f->channel, text);
+	return true;
+}
+
 static int on_text(struct link *l, const struct frame *f, const char **why)
 {
+	if (f->type == FRAME_ERROR && tell_wait(l, f))
+		return 0;
 	log_text(l, f);
 	if (f->type == FRAME_ERROR)
 		return 0;

@@ -45,7 +45,8 @@ static int read_text(int fd, char **out, size_t *out_len, struct err *e)
 	return 0;
 }
 
-static int connect_to(struct cluster_client *c, struct uv_loop_s *loop, const char *text, size_t len, struct err *e)
+static int connect_to(struct cluster_client *c, struct uv_loop_s *loop, const struct conf *conf, const char *text,
+		      size_t len, struct err *e)
 {
 	struct kubeconfig *k = NULL;
 	int rc = kubeconfig_parse(text, len, "the kubeconfig from the monitor", NULL, NULL, &k, e);
@@ -56,12 +57,14 @@ static int connect_to(struct cluster_client *c, struct uv_loop_s *loop, const ch
 		rc = kube_client_create(loop, c->creds, NULL, &c->kube, e);
 	if (rc == 0)
 		rc = rc_client_create(loop, &c->rc, e);
-	if (rc == 0 && (rc = plain_create(loop, &c->plain)))
+	if (rc == 0 &&
+	    (rc = plain_create(loop, conf->kubernetes_plain_programs, conf->kubernetes_plain_wait_ns, &c->plain)))
 		err_set(e, rc, "no memory");
 	return rc;
 }
 
-int cluster_client_create(struct uv_loop_s *loop, int kubeconfig_fd, struct cluster_client **out, struct err *e)
+int cluster_client_create(struct uv_loop_s *loop, const struct conf *conf, int kubeconfig_fd,
+			  struct cluster_client **out, struct err *e)
 {
 	struct cluster_client *c = NULL;
 	char *text = NULL;
@@ -72,7 +75,7 @@ int cluster_client_create(struct uv_loop_s *loop, int kubeconfig_fd, struct clus
 		return rc;
 	if (len) {
 		c = calloc(1, sizeof(*c));
-		rc = c ? connect_to(c, loop, text, len, e) : err_set(e, ERR_NOMEM, "no memory");
+		rc = c ? connect_to(c, loop, conf, text, len, e) : err_set(e, ERR_NOMEM, "no memory");
 	}
 	explicit_bzero(text, len);
 	free(text);

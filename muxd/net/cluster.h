@@ -19,7 +19,8 @@ struct uv_loop_s;
 
 /* kubeconfig_fd: stays the caller's; an empty one means no cluster, and *out is NULL. ERR_CONFIG, ERR_NOMEM, ERR_SYS.
  */
-int cluster_client_create(struct uv_loop_s *loop, int kubeconfig_fd, struct cluster_client **out, struct err *e);
+int cluster_client_create(struct uv_loop_s *loop, const struct conf *conf, int kubeconfig_fd,
+			  struct cluster_client **out, struct err *e);
 void cluster_client_destroy(struct cluster_client *c); /* NULL-safe */
 struct kube *cluster_client_kube(const struct cluster_client *c);
 /* Where agents' pods are: kubernetes.namespace, else the kubeconfig's. Lives as long as both. */

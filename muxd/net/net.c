@@ -396,7 +396,7 @@ static int make_provider(struct net *n, const struct conf *c, struct err *e)
 static int make_cluster(struct net *n, const struct conf *c, struct err *e)
 {
 	bool agents = strcmp(c->sandbox_backend, "kubernetes") == 0;
-	int rc = cluster_client_create(&n->loop, n->fds[FD_KUBECONFIG], &n->cluster, e);
+	int rc = cluster_client_create(&n->loop, c, n->fds[FD_KUBECONFIG], &n->cluster, e);
 
 	if (rc || !n->cluster)
 		return rc;

@@ -19,12 +19,24 @@
 
 static const char *const state_names[] = {"waiting", "starting", "running", "ended"};
 
+static void count(const struct plain_channel *c, enum channel_state s, int by)
+{
+	if (s == CHANNEL_WAITING)
+		c->peer->waiting += (unsigned)by;
+	else if (s == CHANNEL_STARTING)
+		c->peer->starting += (unsigned)by;
+}
+
 void channel_set_state(struct plain_channel *c, enum channel_state s)
 {
 	log_debug(&(struct log_ids){.agent = c->peer->agent, .session = c->mark}, "%s -> %s", state_names[c->state],
 		  state_names[s]);
-	if (c->state == CHANNEL_WAITING && s != CHANNEL_WAITING)
-		c->peer->waiting--;
+	count(c, c->state, -1);
+	count(c, s, 1);
+	if (c->state == CHANNEL_STARTING) { /* the next one may */
+		c->peer->turn = true;
+		peer_kick(c->peer);
+	}
 	c->state = s;
 }
 
@@ -52,8 +64,7 @@ void channel_release(struct plain_channel *c)
 
 void plain_channel_destroy(struct plain_channel *c)
 {
-	if (c->state == CHANNEL_WAITING)
-		c->peer->waiting--;
+	count(c, c->state, -1);
 	channel_release(c);
 	sweep_cancel(c->peer, &c->sweep);
 	TAILQ_REMOVE(&c->peer->channels, c, entry);
@@ -195,6 +206,7 @@ static void on_exec_opened(void *arg, int version)
 	struct plain_channel *c = arg;
 
 	(void)version;
+	queue_begun(c->peer);
 	if (!c->scripted && c->state == CHANNEL_STARTING) {
 		c->deadline_ns = clock_boot_ns() + BEGUN_MS * NS_PER_MS;
 		peer_timer(c->peer);
@@ -216,6 +228,8 @@ static void on_exec_exited(void *arg, const struct rc_exit *x)
 {
 	struct plain_channel *c = arg;
 
+	if (queue_again(c, x))
+		return;
 	c->over = true;
 	c->end = *x;
 	c->deadline_ns = 0;
@@ -331,16 +345,11 @@ static void start(struct plain_channel *c)
 
 void channel_start_waiting(struct plain_peer *p)
 {
-	struct plain_channel *c, *next;
+	struct plain_channel *c;
 
-	p->turn = false;
-	if (p->look != LOOK_SHELL && p->look != LOOK_BARE)
-		return;
-	for (c = TAILQ_FIRST(&p->channels); c && p->running < PLAIN_SESSIONS; c = next) {
-		next = TAILQ_NEXT(c, entry);
-		if (c->state == CHANNEL_WAITING)
-			start(c);
-	}
+	while ((c = queue_next(p)))
+		start(c);
+	peer_timer(p);
 }
 
 void channel_refuse_waiting(struct plain_peer *p, const struct err *e)
@@ -420,19 +429,12 @@ static void refuse_new(struct plain_peer *p, uint32_t channel, uint16_t code, co
 static void queue(struct plain_channel *c)
 {
 	struct plain_peer *p = c->peer;
-	char text[120];
 
-	c->deadline_ns = clock_boot_ns() + PLAIN_WAIT_MS * NS_PER_MS;
+	c->deadline_ns = c->wait_until_ns = clock_boot_ns() + p->plain->wait_ns;
 	if (p->look == LOOK_UNKNOWN)
 		look_begin(p);
 	else
 		channel_start_waiting(p);
-	if (p->running >= PLAIN_SESSIONS && c->state == CHANNEL_WAITING) {
-		snprintf(text, sizeof(text),
-			 "%u programs run in this container: this one waits for its turn, %d s at most", p->running,
-			 PLAIN_WAIT_MS / 1000);
-		wire_error(p, c->number, CODE_LIMIT, text);
-	}
 	peer_timer(p);
 }
 
@@ -452,7 +454,7 @@ int channel_open(struct plain_peer *p, const struct frame *f)
 		refuse_new(p, f->channel, CODE_INVALID, "unsupported", "there is no muxlet in this container");
 	else if (p->waiting >= PLAIN_WAITING)
 		refuse_new(p, f->channel, CODE_LIMIT, "limit_reached",
-			   "too many programs wait for one of this container's execs");
+			   "too many programs wait for their turn in this container");
 	else if (!(c = new_channel(p, f)))
 		refuse_new(p, f->channel, CODE_SYSTEM, "out_of_memory", "no memory for a channel");
 	if (c)
@@ -461,6 +463,19 @@ int channel_open(struct plain_peer *p, const struct frame *f)
 }
 
 /* ---- time */
+
+static void refuse_late(struct plain_channel *c)
+{
+	const struct plain_peer *p = c->peer;
+	char text[FRAME_TEXT_MAX];
+
+	text_format(text, sizeof(text),
+		    "its turn did not come within %u s, %u programs run in this container (of %u: "
+		    "kubernetes.plain_programs)%s%.100s",
+		    (unsigned)(p->plain->wait_ns / NS_PER_SEC), p->running, p->plain->programs,
+		    p->busy[0] ? "; the server is busy: " : "", p->busy);
+	channel_refuse(c, "limit_reached", 0, text);
+}
 
 void channel_tick(struct plain_channel *c, uint64_t now)
 {
@@ -477,9 +492,7 @@ void channel_tick(struct plain_channel *c, uint64_t now)
 		return;
 	c->deadline_ns = 0;
 	if (c->state == CHANNEL_WAITING)
-		channel_refuse(
-		    c, "limit_reached", 0,
-		    "its turn did not come within 30 s: 8 execs may run in a container, one is kept for kills");
+		refuse_late(c);
 	else if (c->parked)
 		(void)channel_start_exec(c, true);
 	else if (c->state == CHANNEL_STARTING)

@@ -17,12 +17,6 @@
 
 #define IN_CAP FRAME_MAX
 
-struct plain {
-	uv_loop_t *loop;
-	TAILQ_HEAD(, plain_peer) peers;
-	bool closing;
-};
-
 static void free_plain_if_done(struct plain *pl)
 {
 	if (pl->closing && TAILQ_EMPTY(&pl->peers))
@@ -212,6 +206,7 @@ static void on_timer(uv_timer_t *t)
 
 	look_tick(p, now);
 	sweep_tick(p, now);
+	queue_tick(p, now);
 	for (c = TAILQ_FIRST(&p->channels); c; c = next) {
 		next = TAILQ_NEXT(c, entry);
 		channel_tick(c, now);
@@ -229,6 +224,7 @@ void peer_timer(struct plain_peer *p)
 		return;
 	TAILQ_FOREACH(c, &p->channels, entry)
 	first = earlier(first, earlier(c->eof_at_ns, earlier(c->deadline_ns, c->next_ns)));
+	first = earlier(first, queue_due(p));
 	if (!first)
 		uv_timer_stop(&p->timer);
 	else
@@ -308,6 +304,7 @@ int plain_open(void *arg, const struct kube_plain_target *t, int *out_fd, struct
 		return err_sys(e, errno, "a socket pair for the plain backend");
 	}
 	p->plain = pl;
+	p->stands = pl->programs;
 	p->loop = pl->loop;
 	p->fd = ends[0];
 	if (uv_poll_init(pl->loop, &p->poll, p->fd)) {
@@ -326,13 +323,15 @@ int plain_open(void *arg, const struct kube_plain_target *t, int *out_fd, struct
 	return 0;
 }
 
-int plain_create(struct uv_loop_s *loop, struct plain **out)
+int plain_create(struct uv_loop_s *loop, unsigned programs, uint64_t wait_ns, struct plain **out)
 {
 	struct plain *pl = calloc(1, sizeof(*pl));
 
 	if (!pl)
 		return ERR_NOMEM;
 	pl->loop = loop;
+	pl->programs = programs ? programs : 1;
+	pl->wait_ns = wait_ns;
 	TAILQ_INIT(&pl->peers);
 	*out = pl;
 	return 0;

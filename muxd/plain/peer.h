@@ -4,8 +4,9 @@
  * A peer: HELLO (waits for the hub's) -> PROOF -> UP -> CLOSED (its descriptor went; freed when its handles are).
  * What the container has is looked at once, before the first channel starts: UNKNOWN -> ASKING -> SHELL | BARE.
  *
- * A channel: WAITING (for the look, or its turn: at most PLAIN_SESSIONS run) -> STARTING (its exec was asked for)
- * -> RUNNING (OPENED was told) -> ENDED (EXIT was told; kept until the hub forgets it, and its processes are gone).
+ * A channel: WAITING (for the look, or its turn: queue.c) -> STARTING (its exec was asked for; back to WAITING where
+ * the server was too busy) -> RUNNING (OPENED was told) -> ENDED (EXIT was told; kept until the hub forgets it, and its
+ * processes are gone).
  * Beside that runs its ending (channel_end.c): NOT -> ASKED -> DONE.
  */
 #ifndef MUXD_PLAIN_PEER_H
@@ -24,13 +25,10 @@
 struct kube_creds;
 struct rc_client;
 
-#define PLAIN_EXECS    8                 /* of one container at a time: many do not scale */
-#define PLAIN_SESSIONS (PLAIN_EXECS - 1) /* one is kept for kills and looks */
-#define PLAIN_WAITING  64                /* channels that wait for their turn */
-#define PLAIN_WAIT_MS  30000             /* and how long */
-#define PLAIN_HELD     (256 * 1024)      /* output that waits for the hub's window, of one channel */
-#define PLAIN_INPUT    (256 * 1024)      /* input on its way: LINK_INPUT_WINDOW */
-#define PLAIN_OUT_HIGH (512 * 1024)      /* bytes towards the hub at which output waits */
+#define PLAIN_WAITING  512          /* channels that wait for their turn */
+#define PLAIN_HELD     (256 * 1024) /* output that waits for the hub's window, of one channel */
+#define PLAIN_INPUT    (256 * 1024) /* input on its way: LINK_INPUT_WINDOW */
+#define PLAIN_OUT_HIGH (512 * 1024) /* bytes towards the hub at which output waits */
 #define PLAIN_OUT_MAX  (4 * 1024 * 1024)
 #define PLAIN_BATCH    16 /* trees looked for by one exec */
 
@@ -62,7 +60,9 @@ struct plain_channel {
 	uint8_t *strings;
 	char mark[37];
 	struct plain_exec *exec;
-	bool slot;            /* counts among the running */
+	bool slot;              /* counts among the running */
+	unsigned place, places; /* WAITING: as it was told last */
+	uint64_t wait_until_ns, told_ns;
 	uint64_t deadline_ns; /* WAITING: gives up; STARTING, without a shell: is taken for begun; RUNNING: timeout */
 	/* output */
 	bool scripted; /* the first line is the script's */
@@ -93,7 +93,13 @@ struct plain_channel {
 };
 TAILQ_HEAD(plain_channels, plain_channel);
 
-struct plain;
+struct plain {
+	uv_loop_t *loop;
+	unsigned programs; /* of one container at a time, as configured */
+	uint64_t wait_ns;  /* for a turn */
+	TAILQ_HEAD(, plain_peer) peers;
+	bool closing;
+};
 
 struct plain_peer {
 	struct plain *plain;
@@ -117,8 +123,15 @@ struct plain_peer {
 	bool writing, broken; /* broken: ends at the end of the turn */
 	uint32_t secret_for;  /* a channel that was to have a SECRET */
 	struct plain_channels channels;
-	unsigned running, waiting;
-	bool turn; /* a place became free */
+	unsigned running, starting, waiting; /* starting: of the running */
+	bool turn;                           /* a place became free */
+	/* queue.c */
+	unsigned stands;    /* programs at a time, as the server was seen to stand them */
+	unsigned refusals;  /* one after the other, for being busy */
+	uint64_t stands_ns; /* when that changed last, or was confirmed */
+	uint64_t pause_ns;  /* nothing starts before; 0 */
+	uint64_t told_ns;   /* when places were told last */
+	char busy[120];     /* the server's words, while it refuses */
 	/* the container, as the look found it */
 	enum peer_look look;
 	int version; /* of the protocol, as the last exec had it; 0: none yet */
@@ -162,6 +175,14 @@ void sweep_cancel(struct plain_peer *p, struct sweep *s);
 int sweep_signal(struct plain_peer *p, const struct plain_channel *c, int signum);
 void sweep_stop(struct plain_peer *p);
 void sweep_tick(struct plain_peer *p, uint64_t now);
+
+/* queue.c */
+struct plain_channel *queue_next(struct plain_peer *p); /* who may start now; NULL: nobody */
+/* An exec was refused: true, its channel waits for another turn, for the server was only busy. */
+bool queue_again(struct plain_channel *c, const struct rc_exit *x);
+void queue_begun(struct plain_peer *p);              /* an exec has: the server is not busy */
+uint64_t queue_due(const struct plain_peer *p);      /* boot ns; 0: nothing is */
+void queue_tick(struct plain_peer *p, uint64_t now); /* also tells places: once a second, if they changed */
 
 /* channel.c */
 struct plain_channel *channel_find(const struct plain_peer *p, uint32_t number);

@@ -13,11 +13,16 @@
 
 #include "control/kube/plain.h"
 
+#include <stdint.h>
+
 struct plain;
 struct uv_loop_s;
 
-/* ERR_NOMEM. Must be destroyed before the creds and the rc_client of its targets. */
-int plain_create(struct uv_loop_s *loop, struct plain **out);
+/*
+ * programs: of one container at a time, besides the exec that kills and looks; the others wait, wait_ns at most.
+ * ERR_NOMEM. Must be destroyed before the creds and the rc_client of its targets.
+ */
+int plain_create(struct uv_loop_s *loop, unsigned programs, uint64_t wait_ns, struct plain **out);
 /* NULL-safe. Memory goes when the loop has turned. */
 void plain_destroy(struct plain *p);
 /* A kube_plain_open; arg is the struct plain. */

@@ -64,7 +64,7 @@ static int on_hello(struct plain_peer *p, const struct frame *f)
 	struct frame answer = {.type = FRAME_HELLO};
 
 	p->theirs = f->u.hello;
-	p->ours = (struct frame_hello){.major = FRAME_MAJOR, .minor = FRAME_MINOR};
+	p->ours = (struct frame_hello){.major = FRAME_MAJOR, .minor = FRAME_MINOR, .features = FEATURE_QUEUE};
 	if (random_bytes(p->ours.nonce, sizeof(p->ours.nonce)))
 		return break_off(p, "no randomness");
 	answer.u.hello = p->ours;

@@ -54,6 +54,8 @@ struct rc_client {
 	int http_status, refuse; /* ERR_*: every exec is refused so */
 	const char *words;
 	unsigned refuse_times; /* 0: always */
+	unsigned stands;       /* execs at a time: one more is 500; 0: any number */
+	unsigned busy;         /* that were refused so */
 	bool no_status;        /* programs end, and nobody says how */
 	unsigned running, most, opened_ever, asks;
 	uint64_t generation;
@@ -169,6 +171,13 @@ static bool kubelet_refuses(struct rc_stream *s)
 					     "executable file not found in $PATH");
 			return true;
 		}
+	if (c->stands && c->running >= c->stands) {
+		c->busy++;
+		c->http_status = 500;
+		kubelet_tell(s, RC_NOT_STARTED, -1, ERR_K8S, "error dialing backend: too many open streams");
+		c->http_status = 0;
+		return true;
+	}
 	if (!c->refuse)
 		return false;
 	kubelet_tell(s, RC_NOT_STARTED, -1, c->refuse, c->words);

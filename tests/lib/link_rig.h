@@ -46,6 +46,8 @@ struct rig_channel {
 	size_t len_at_echo_off;
 	bool exited;
 	struct link_exit exit;
+	unsigned waits; /* words about its turn */
+	char waiting[300];
 };
 
 struct rig {
@@ -159,8 +161,25 @@ static void rig_cleared(void *arg, int rc)
 	r->cleared_rc = rc;
 }
 
-static const struct link_ops rig_ops = {rig_up,   rig_down,   rig_opened, rig_data,    rig_consumed,
-					rig_echo, rig_exited, rig_pong,   rig_cleared, NULL};
+static void rig_waits(void *arg, uint32_t channel, const char *why)
+{
+	struct rig_channel *c = &((struct rig *)arg)->ch[channel % RIG_CHANNELS];
+
+	assert_false(c->opened || c->exited);
+	c->waits++;
+	snprintf(c->waiting, sizeof(c->waiting), "%s", why);
+}
+
+static const struct link_ops rig_ops = {.up = rig_up,
+					.down = rig_down,
+					.opened = rig_opened,
+					.data = rig_data,
+					.input_consumed = rig_consumed,
+					.echo = rig_echo,
+					.exited = rig_exited,
+					.pong = rig_pong,
+					.cleared = rig_cleared,
+					.waits = rig_waits};
 
 static void rig_tick(uv_timer_t *t)
 {
@@ -335,7 +354,7 @@ struct rig_call {
 	const char *cwd;
 	const char *const *env;
 	uint64_t timeout_ms, grace_ms, window;
-	bool pty, with_stdin, login;
+	bool pty, with_stdin, login, reserve;
 };
 
 static int rig_open_argv(struct rig *r, uint32_t channel, const char *const *argv, const struct rig_call *k)
@@ -351,6 +370,7 @@ static int rig_open_argv(struct rig *r, uint32_t channel, const char *const *arg
 			      .grace_ms = k->grace_ms ? k->grace_ms : 1000,
 			      .stdin_open = k->with_stdin || k->pty,
 			      .login_shell = k->login,
+			      .reserve = k->reserve,
 			      .window = k->window ? k->window : RIG_WINDOW};
 	struct err e = {0};
 

@@ -6,6 +6,7 @@
 #include "tests/lib/link_rig.h"
 
 #include "muxd/plain/answer.h"
+#include "muxd/plain/peer.h"
 #include "muxd/plain/plain.h"
 #include "muxd/plain/script.h"
 #include "tests/lib/fake_kubelet.h"
@@ -33,7 +34,7 @@ static void dial(struct world *w)
 	assert_int_equal(w->r->nlist, 0);
 }
 
-static struct world *world_create(int version)
+static struct world *world_create(int version, unsigned programs)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	struct rig *r = calloc(1, sizeof(*r));
@@ -52,7 +53,7 @@ static struct world *world_create(int version)
 	TAILQ_INIT(&w->creds.asks);
 	uv_timer_init(&r->loop, &w->creds.timer);
 	w->creds.timer.data = &w->creds;
-	assert_int_equal(plain_create(&r->loop, &w->plain), 0);
+	assert_int_equal(plain_create(&r->loop, programs, 30 * NS_PER_SEC, &w->plain), 0);
 	dial(w);
 	return w;
 }
@@ -66,7 +67,7 @@ static void world_destroy(struct world *w)
 }
 
 #define WORLD(version)                                                                                                 \
-	struct world *w = world_create(version);                                                                       \
+	struct world *w = world_create(version, 8);                                                                    \
 	struct rig *r = w->r;                                                                                          \
 	(void)state
 
@@ -263,7 +264,7 @@ static void stdin_arrives_whole_and_ends_on_v5_and_on_v4(void **state)
 {
 	(void)state;
 	for (int version = 4; version <= 5; version++) {
-		struct world *w = world_create(version);
+		struct world *w = world_create(version, 8);
 
 		stdin_ends(w, 1, "cat; echo done >&2; exit 3");
 		world_destroy(w);
@@ -439,7 +440,7 @@ static void no_status_is_unknown_and_never_zero(void **state)
 
 static struct world *bare_world(int version)
 {
-	struct world *w = world_create(version);
+	struct world *w = world_create(version, 8);
 
 	w->rc.absent[0] = "/bin/sh";
 	w->rc.absent[1] = "/bin/bash";
@@ -515,15 +516,18 @@ static void without_a_shell_v4_has_no_end_of_input(void **state)
 
 /* ---- turns, refusals, lives */
 
-static void eight_execs_at_a_time_and_the_others_wait(void **state)
+/* An eighth is staff's, and one exec more may kill and look. */
+static void so_many_run_and_the_others_wait(void **state)
 {
 	WORLD(4);
 
 	for (uint32_t i = 1; i <= 20; i++)
 		rig_open(r, i, "echo on; read x; echo $x", (struct rig_call){.with_stdin = true});
-	assert_true(rig_until(r, 10000, w->rc.running == 7));
-	rig_sleep(r, 200);
+	assert_true(rig_until(r, 10000, r->ch[20].waits && w->rc.running == 7));
 	assert_int_equal(w->rc.running, 7);
+	rig_open(r, 30, "echo staff", (struct rig_call){.reserve = true});
+	rig_wait_exit(r, 30);
+	assert_string_equal(rig_text(r, 30, 1), "staff\n");
 	assert_int_equal(link_kill(r->link, 20, EXIT_KILLED), 0); /* has not begun */
 	rig_wait_exit(r, 20);
 	assert_int_equal(r->ch[20].exit.cause, EXIT_NOT_STARTED);
@@ -537,11 +541,109 @@ static void eight_execs_at_a_time_and_the_others_wait(void **state)
 		rig_wait_exit(r, i);
 		assert_string_equal(rig_text(r, i, 1), "on\nhi\n");
 	}
-	assert_true(w->rc.most <= 8);
-	for (uint32_t i = 100; i < 200; i++)
+	assert_true(w->rc.most <= 9);
+	for (uint32_t i = 100; i < 700; i++)
 		rig_open(r, i, "read x", (struct rig_call){.with_stdin = true});
-	assert_true(rig_until(r, 10000, r->ch[199].exited));
-	assert_string_equal(r->ch[199].exit.error_at, "limit_reached");
+	assert_true(rig_until(r, 10000, r->ch[699].exited));
+	assert_string_equal(r->ch[699].exit.error_at, "limit_reached");
+	world_destroy(w);
+}
+
+static void opens(struct rig *r, uint32_t from, uint32_t to, bool reserve)
+{
+	for (uint32_t i = from; i <= to; i++)
+		rig_open(r, i, "read x; exit 3", (struct rig_call){.with_stdin = true, .reserve = reserve});
+}
+
+static bool is_at(const struct rig *r, uint32_t channel, const char *place)
+{
+	char want[60];
+
+	snprintf(want, sizeof(want), "waiting: place %s, ", place);
+	return strncmp(r->ch[channel].waiting, want, strlen(want)) == 0;
+}
+
+static unsigned how_many(const struct rig *r, uint32_t from, uint32_t to)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = from; i <= to; i++)
+		n += r->ch[i].opened && !r->ch[i].exited;
+	return n;
+}
+
+/* 100 programs, of which 40 run: places are told, move up when one in the middle gives up, and are kept in order. */
+static void each_is_told_its_place(void **state)
+{
+	struct world *w = world_create(4, 46);
+	struct rig *r = w->r;
+
+	(void)state;
+	opens(r, 1, 100, false);
+	assert_true(
+	    rig_until(r, 30000, how_many(r, 1, 100) == 40 && is_at(r, 41, "1 of 60") && is_at(r, 100, "60 of 60")));
+	assert_int_equal(how_many(r, 1, 40), 40);
+	assert_int_equal(link_kill(r->link, 50, EXIT_KILLED), 0);
+	assert_true(rig_until(r, 10000, is_at(r, 100, "59 of 59") && is_at(r, 49, "9 of 59")));
+	opens(r, 101, 103, true); /* staff: into what is kept for them */
+	assert_true(rig_until(r, 10000, how_many(r, 101, 103) == 3));
+	opens(r, 104, 110, true); /* ... and ahead of agents, once that is full */
+	assert_true(
+	    rig_until(r, 10000, how_many(r, 101, 110) == 6 && is_at(r, 110, "4 of 63") && is_at(r, 41, "5 of 63")));
+	rig_type(r, 1, 0, "\n", 1);
+	rig_type(r, 2, 0, "\n", 1);
+	assert_true(rig_until(r, 10000, how_many(r, 101, 110) == 8 && is_at(r, 41, "3 of 61")));
+	assert_false(r->ch[41].opened);
+	for (uint32_t i = 3; i <= 110; i++)
+		if (i != 50) {
+			assert_true(rig_until(r, 20000, r->ch[i].opened));
+			rig_type(r, i, 0, "\n", 1);
+		}
+	for (uint32_t i = 1; i <= 110; i++)
+		if (i != 50) {
+			rig_wait_exit(r, i);
+			assert_int_equal(r->ch[i].exit.code, 3);
+		}
+	world_destroy(w);
+}
+
+/* The configuration allows 64, the server stands ten: nobody is refused, who waits is told the server's words. */
+static void what_the_server_stands_is_found_out(void **state)
+{
+	struct world *w = world_create(4, 64);
+	struct rig *r = w->r;
+
+	(void)state;
+	w->rc.stands = 10;
+	opens(r, 1, 40, false);
+	assert_true(rig_until(r, 20000, how_many(r, 1, 40) >= 8 && w->rc.busy && r->ch[40].waits));
+	assert_true(rig_until(r, 20000, strstr(r->ch[40].waiting, "the server is busy: error dialing backend")));
+	assert_true(w->rc.running <= 10);
+	for (uint32_t i = 1; i <= 40; i++) {
+		assert_true(rig_until(r, 20000, r->ch[i].opened));
+		assert_int_equal(r->ch[i].opened_rc, 0);
+		rig_type(r, i, 0, "\n", 1);
+	}
+	for (uint32_t i = 1; i <= 40; i++) {
+		rig_wait_exit(r, i);
+		assert_int_equal(r->ch[i].exit.code, 3);
+	}
+	world_destroy(w);
+}
+
+static void a_wait_ends(void **state)
+{
+	struct world *w = world_create(4, 1);
+	struct rig *r = w->r;
+
+	(void)state;
+	w->plain->wait_ns = 700 * NS_PER_MS;
+	opens(r, 1, 2, false);
+	rig_wait_exit(r, 2);
+	assert_string_equal(r->ch[2].exit.error_at, "limit_reached");
+	assert_non_null(
+	    strstr(r->ch[2].exit.text, "1 programs run in this container (of 1: kubernetes.plain_programs)"));
+	assert_false(r->ch[1].exited);
 	world_destroy(w);
 }
 
@@ -628,7 +730,10 @@ int main(void)
 	    cmocka_unit_test(no_status_is_unknown_and_never_zero),
 	    cmocka_unit_test(without_a_shell_programs_run_as_they_are),
 	    cmocka_unit_test(without_a_shell_v4_has_no_end_of_input),
-	    cmocka_unit_test(eight_execs_at_a_time_and_the_others_wait),
+	    cmocka_unit_test(so_many_run_and_the_others_wait),
+	    cmocka_unit_test(each_is_told_its_place),
+	    cmocka_unit_test(what_the_server_stands_is_found_out),
+	    cmocka_unit_test(a_wait_ends),
 	    cmocka_unit_test(a_refusal_keeps_the_clusters_words),
 	    cmocka_unit_test(the_next_life_knows_nothing_and_harms_nobody),
 	    cmocka_unit_test(a_peer_can_go_at_any_moment),

@@ -436,7 +436,8 @@ static void on_notice(void *arg, const char *text, bool over)
 	struct ssh_conn *c = ch->conn;
 
 	ssh_conn_enter(c);
-	if (ch->pty && between_has_title(ch->term))
+	/* What waits for its turn draws nothing that a line could spoil. */
+	if (ch->pty && between_has_title(ch->term) && session_state(attachment_session(ch->att)) != SESSION_OPENING)
 		set_title(ch, over ? NULL : text);
 	else
 		ssh_chan_say(ch, "%s", text);

@@ -206,8 +206,13 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 	finish(b, x->code >= 0 ? x->code : 128 + x->signal);
 }
 
-static const struct link_ops link_callbacks = {on_up,   on_down,   on_opened, on_data, on_consumed,
-					       on_echo, on_exited, NULL,      NULL,    NULL};
+static const struct link_ops link_callbacks = {.up = on_up,
+					       .down = on_down,
+					       .opened = on_opened,
+					       .data = on_data,
+					       .input_consumed = on_consumed,
+					       .echo = on_echo,
+					       .exited = on_exited};
 
 static const char *yes(bool b)
 {

@@ -158,8 +158,13 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 	uv_stop(&b->loop);
 }
 
-static const struct link_ops ops = {on_up,   on_down,   on_opened, on_data, on_consumed,
-				    on_echo, on_exited, NULL,      NULL,    NULL};
+static const struct link_ops ops = {.up = on_up,
+				    .down = on_down,
+				    .opened = on_opened,
+				    .data = on_data,
+				    .input_consumed = on_consumed,
+				    .echo = on_echo,
+				    .exited = on_exited};
 
 static void on_tick(uv_timer_t *t)
 {
@@ -210,7 +215,7 @@ static void connect_to(struct probe *b, const char *config, char *target)
 	if (kubeconfig_load(config, NULL, &k, &e) || kube_creds_create(&b->loop, k, NULL, &t.creds, &e) ||
 	    rc_client_create(&b->loop, &t.rc, &e))
 		die("kubeconfig", &e);
-	if (plain_create(&b->loop, &plain) || plain_open(plain, &t, &fd, &e) ||
+	if (plain_create(&b->loop, 64, 300 * NS_PER_SEC, &plain) || plain_open(plain, &t, &fd, &e) ||
 	    link_create(&b->loop, &lp, &ops, b, &b->link) || link_attach(b->link, fd, 1))
 		die("plain", &e);
 }

@@ -128,3 +128,43 @@ wait $cut
 grep -q left_running "$tmp/err" && ok "an API server that goes: $(grep -m 1 left_running "$tmp/err")" || fail "otherwise: $(cat "$tmp/err")"
 cluster apiserver start
 until_ok 60 are_left -eq 0 && ok "its program is ended by the daemon that lost it" || fail "left: $(left)"
+
+# --- a crowd: some run, the others are told their place, all are served
+umask 077
+new_token "$ns/box/box" staff terminal,observe >"$tmp/token"
+python3 "$here/tests/e2e/k8s/crowd.py" "$(ready https)" "$MUXD_STATE/keys/tls.crt" "${ns}%2Fbox%2Fbox" "$tmp/token" 100 32 >"$tmp/out" 2>&1 ||
+	fail "100 terminals: $(tail -n 3 "$tmp/out")"
+while read -r line; do ok "100 terminals: $line"; done <"$tmp/out"
+stop_daemon
+printf 'kubernetes: {kubeconfig: %s, backend: plain, plain_programs: 2}\n' "$KUBECONFIG" >"$tmp/muxd.yaml"
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start again"
+token=$(new_token "$ns/box/box" staff rounds,terminal,observe)
+long=()
+for i in 1 2; do
+	exec_in box -- sh -c "echo on; sleep 60$i" </dev/null >"$tmp/long$i" 2>&1 &
+	long+=($!)
+done
+until_ok 30 grep -q on "$tmp/long1" && until_ok 30 grep -q on "$tmp/long2" || fail "no two programs: $(cat "$tmp"/long[12])"
+waiting() { api "$token" GET /v1/sessions | jq -r '.sessions[] | select(.state == "opening") | .waits'; }
+is_waiting() { waiting | grep -q "^waiting: place $1, 2 programs run in this container"; }
+mkfifo "$tmp/keys"
+sshx "$token" "$ns/box/box" -tt <"$tmp/keys" >"$tmp/ssh" 2>&1 &
+login=$!
+exec 7>"$tmp/keys"
+until_ok 30 grep -q 'waiting: place 1 of 1, 2 programs run in this container; Ctrl-C gives up' "$tmp/ssh" && is_waiting "1 of 1" &&
+	ok "a login is told its place, and so is who asks for the sessions" || fail "otherwise: $(cat "$tmp/ssh"; waiting)"
+exec_in box -- echo third </dev/null >"$tmp/third" 2>&1 &
+third=$!
+until_ok 30 is_waiting "2 of 2" || fail "the round is not behind it: $(waiting)"
+printf '\003' >&7
+wait $login
+grep -q 'it was ended while it waited for its turn' "$tmp/ssh" && ok "Ctrl-C gives up" || fail "otherwise: $(cat "$tmp/ssh")"
+until_ok 30 is_waiting "1 of 1" && ok "who was behind moves up" || fail "otherwise: $(waiting)"
+exec 7>&-
+end_sleep() { kubectl exec box -- sh -c "kill \$(ps -o pid,args | sed -n 's/^ *\([0-9]*\) sleep $1\$/\1/p')" </dev/null; }
+end_sleep 601
+wait $third
+equal "and has its turn when one ends" third "$(tail -n 1 "$tmp/third")"
+end_sleep 602
+wait "${long[1]}"
+equal "the other was ended by its signal" 143 $?
