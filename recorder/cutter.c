@@ -99,7 +99,7 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 	if (rc == 0 && cut)
 		log_warn(NULL, "the chain log's torn tail was cut off: %llu bytes", (unsigned long long)cut);
 	if (rc == 0)
-		rc = hole_find(c->dir, c->chain, c->index, &c->hole, e);
+		rc = hole_find(c->dir, c->p.segments_fd, c->chain, c->index, &c->hole, e);
 	if (rc == 0)
 		rc = cut_restore(c, e);
 	if (rc == 0)

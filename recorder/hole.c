@@ -6,7 +6,9 @@
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
 #include "recorder/file.h"
+#include "recorder/part.h"
 #include "recorder/recording.h"
+#include "recorder/segment.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -34,8 +36,9 @@ int hole_append(struct chain *c, const struct hole *h, struct err *e)
 	if (rc == 0)
 		rc = chain_sign_head(c, clock_wall_ns(), e);
 	json_decref(o);
-	log_error(NULL, "the log is not the one that %s%s%s knows (entry %" PRIu64 "): a part of the record is gone",
-		  h->source, h->name ? " " : "", h->name ? h->name : "", h->seq);
+	log_error(NULL, "the log is not the one that %s%s%s knows (%s %" PRIu64 "): a part of the record is gone",
+		  h->source, h->name ? " " : "", h->name ? h->name : "", h->seq ? "entry" : "journal record",
+		  h->seq ? h->seq : h->journal_seq);
 	return rc;
 }
 
@@ -130,8 +133,56 @@ static int ask_recordings(const char *dir, struct chain *c, bool *out_found, str
 	return rc;
 }
 
+/* The first record of the oldest segment; 0: there is none, or its header does not say. */
+static int oldest_record(int segments_fd, uint64_t *out, struct err *e)
+{
+	struct segment_reader *r;
+	uint64_t *list = NULL;
+	size_t n = 0;
+	int rc = segment_list(segments_fd, &list, &n, e);
+
+	*out = 0;
+	if (rc == 0 && n && segment_reader_create(segments_fd, list[0], &r, NULL) == 0) {
+		*out = segment_reader_lsn(r);
+		segment_reader_destroy(r);
+	}
+	free(list);
+	return rc;
+}
+
+static int newest_part(const char *dir, uint64_t *out, struct err *e)
+{
+	struct parts parts = {0};
+	int rc = parts_read(&parts, dir, e);
+
+	*out = 0;
+	for (size_t i = 0; rc == 0 && i < parts.n; i++)
+		*out = parts.list[i].lsn > *out ? parts.list[i].lsn : *out;
+	parts_finish(&parts);
+	return rc;
+}
+
+/*
+ * A segment goes once audit.db stands behind it and the log has all that it held: audit events, and how far recordings
+ * had come that are open. Where both end before the oldest segment begins, both were set back. One of them alone is
+ * made anew from the other.
+ */
+static int ask_segments(const char *dir, int segments_fd, struct chain *c, struct index *ix, bool *out_found,
+			struct err *e)
+{
+	struct index_cursor at = {0};
+	uint64_t oldest, part;
+	int rc = oldest_record(segments_fd, &oldest, e);
+
+	if (rc || !oldest || !index_complete(ix) || (rc = index_cursor(ix, &at, e)) != 0 || at.lsn + 1 >= oldest ||
+	    chain_audit_seq(c) + 1 >= oldest || (rc = newest_part(dir, &part, e)) != 0 || part + 1 >= oldest)
+		return rc;
+	*out_found = true;
+	return hole_append(c, &(struct hole){.source = "segments", .journal_seq = oldest - 1}, e);
+}
+
 /* A checkpoint is stored after the log was synced: what audit.db has of before it, the log has. */
-int hole_find(const char *dir, struct chain *c, struct index *ix, bool *out_found, struct err *e)
+int hole_find(const char *dir, int segments_fd, struct chain *c, struct index *ix, bool *out_found, struct err *e)
 {
 	uint64_t known = 0;
 	int rc = index_last_audit(ix, &known, e);
@@ -140,5 +191,7 @@ int hole_find(const char *dir, struct chain *c, struct index *ix, bool *out_foun
 		*out_found = true;
 		rc = hole_append(c, &(struct hole){.source = "audit.db", .journal_seq = known}, e);
 	}
+	if (rc == 0)
+		rc = ask_segments(dir, segments_fd, c, ix, out_found, e);
 	return rc ? rc : ask_recordings(dir, c, out_found, e);
 }

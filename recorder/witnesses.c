@@ -229,7 +229,7 @@ int witnesses_create(const struct witnesses_params *p, struct witnesses **out, s
 	w->p = *p;
 	w->started_ns = clock_boot_ns();
 	if (cutter_hole(p->cutter))
-		alarm_hole(w, "audit.db or a recording");
+		alarm_hole(w, "audit.db, a segment or a recording");
 	w->dir = strdup(p->dir);
 	rc = w->dir ? witnesses_configure(w, p->conf, e) : err_set(e, ERR_NOMEM, "no memory for witnesses");
 	if (rc == 0 && w->n)

@@ -2,6 +2,7 @@
 #include "tests/lib/cutter_rig.h"
 
 #include "muxd/base/crc.h"
+#include "recorder/hole.h"
 #include "recorder/part.h"
 
 #include <signal.h>
@@ -377,6 +378,23 @@ static void a_lost_index_loses_nothing_of_an_open_recording(void **state)
 }
 
 /* An index of an earlier day, or without its -wal, stands before what segments hold: it cuts no file back. */
+/* Entries that say that the log was found too short; the last one's words into text. */
+static unsigned holes(const struct place *p, char text[HOLE_TEXT])
+{
+	struct chain_reader *r;
+	struct chain_entry en;
+	unsigned n = 0;
+
+	assert_int_equal(chain_reader_create(p->dir, 0, &r, NULL), 0);
+	while (chain_reader_next(r, &en, NULL) == 1)
+		if (en.type == CHAIN_HOLE) {
+			hole_describe(&en, text);
+			n++;
+		}
+	chain_reader_destroy(r);
+	return n;
+}
+
 static void an_index_that_is_set_back_loses_nothing(void **state)
 {
 	struct place *p = *state;
@@ -410,6 +428,38 @@ static void an_index_that_is_set_back_loses_nothing(void **state)
 	assert_int_equal(index_audit(p->reader, &f, count_row, &events, NULL), 0);
 	assert_int_equal(events, 1);
 	stop(p);
+	assert_int_equal(holes(p, (char[HOLE_TEXT]){0}), 0);
+}
+
+/* All of record/ but the segments, as from an old backup: what is left of the journal tells that there was more. */
+static void a_record_that_is_set_back_says_so(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	uint64_t at = 0;
+	char cmd[300], text[HOLE_TEXT] = "";
+
+	start(p);
+	some_session(p, &id, &at);
+	send_end(p, &id);
+	consumed(p, NULL);
+	stop(p);
+	snprintf(cmd, sizeof(cmd), "cd %s && mkdir earlier && cp -r chain sealed audit.db earlier", p->dir);
+	assert_int_equal(system(cmd), 0);
+	start(p);
+	at = 0;
+	session_open(p, &id);
+	send_bytes(p, &id, &at, 40 * MIB);
+	send_end(p, &id);
+	consumed(p, NULL);
+	stop(p);
+	snprintf(cmd, sizeof(cmd), "cd %s && rm -r chain sealed audit.db* && mv earlier/* . && rmdir earlier", p->dir);
+	assert_int_equal(system(cmd), 0);
+	start(p);
+	stop(p);
+	assert_int_equal(holes(p, text), 1);
+	assert_non_null(strstr(text, "too short"));
+	assert_non_null(strstr(text, "but segments knew journal record"));
 }
 
 /* KILLS=n: while it cuts anew it is killed at any moment, again and again. What comes out is the same. */
@@ -601,6 +651,7 @@ int main(void)
 	    CUTTER_TEST(what_is_really_gone_is_told_truly),
 	    CUTTER_TEST(a_lost_index_loses_nothing_of_an_open_recording),
 	    CUTTER_TEST(an_index_that_is_set_back_loses_nothing),
+	    CUTTER_TEST(a_record_that_is_set_back_says_so),
 	    CUTTER_TEST(killed_over_it_nothing_is_lost),
 	    CUTTER_TEST(a_file_is_good_as_far_as_the_log_vouches),
 	    CUTTER_TEST(a_changed_file_holds_its_segments),
