@@ -109,6 +109,36 @@ static void read_conditions(const json_t *o, struct agentsandbox_view *v)
 	}
 }
 
+/* What a claim's Sandbox is asked besides: whose it is, where its pod is, does its workspace outlive that. */
+static void read_pod(const json_t *o, struct agentsandbox_view *v)
+{
+	const json_t *meta = json_object_get(o, "metadata"), *spec = json_object_get(o, "spec"),
+		     *replicas = json_object_get(spec, "replicas"),
+		     *pod = json_object_get(json_object_get(spec, "podTemplate"), "spec");
+	const char *name = text(json_object_get(meta, "annotations"), "agents.x-k8s.io/pod-name"), *volume = "";
+	size_t i;
+	json_t *e;
+
+	text_put(v->pod, sizeof(v->pod), *name ? name : text(meta, "name"));
+	v->asleep = json_is_integer(replicas) ? json_integer_value(replicas) == 0
+					      : strcmp(text(spec, "operatingMode"), "Suspended") == 0;
+	json_array_foreach((json_t *)(uintptr_t)json_object_get(meta, "ownerReferences"), i, e)
+	{
+		if (json_is_true(json_object_get(e, "controller")))
+			text_put(v->owner, sizeof(v->owner), text(e, "uid"));
+	}
+	json_array_foreach((json_t *)(uintptr_t)json_object_get(pod, "containers"), i, e)
+	{
+		if (strcmp(text(e, "name"), KUBE_CONTAINER) == 0)
+			volume = pod_volume_at(e, KUBE_WORKSPACE);
+	}
+	json_array_foreach((json_t *)(uintptr_t)json_object_get(spec, "volumeClaimTemplates"), i, e)
+	{
+		if (*volume && strcmp(text(json_object_get(e, "metadata"), "name"), volume) == 0)
+			text_format(v->claim, sizeof(v->claim), "%.63s-%s", volume, text(meta, "name"));
+	}
+}
+
 int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err *e)
 {
 	const json_t *meta = json_object_get(o, "metadata");
@@ -124,6 +154,7 @@ int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err
 	v.deleting = *text(meta, "deletionTimestamp");
 	(void)clock_parse_utc(text(json_object_get(o, "spec"), "shutdownTime"), &v.shutdown_ns);
 	read_conditions(o, &v);
+	read_pod(o, &v);
 	*out = v;
 	return 0;
 }
@@ -137,7 +168,7 @@ static int set_mode(const struct kube_pod_spec *s, json_t *spec, bool awake)
 }
 
 /* RFC 3339 in whole seconds, as Kubernetes takes them. */
-static int set_shutdown(json_t *spec, int64_t shutdown_ns)
+int agentsandbox_put_end(json_t *spec, int64_t shutdown_ns)
 {
 	char when[32];
 
@@ -160,7 +191,7 @@ static json_t *awake(const struct kube_pod_spec *s, const char *agent, const str
 	spec = json_pack("{s:{s:{s:O,s:O},s:O}}", "podTemplate", "metadata", "labels", json_object_get(meta, "labels"),
 			 "annotations", json_object_get(meta, "annotations"), "spec", json_object_get(pod, "spec"));
 	json_decref(pod);
-	if (spec && !set_mode(s, spec, true) && !set_shutdown(spec, shutdown_ns))
+	if (spec && !set_mode(s, spec, true) && !agentsandbox_put_end(spec, shutdown_ns))
 		return spec;
 	json_decref(spec);
 	err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", agent);
@@ -230,11 +261,11 @@ json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandb
 	return o;
 }
 
-json_t *agentsandbox_sleep(const struct kube_pod_spec *s, const struct agentsandbox_view *v)
+json_t *agentsandbox_mode(const struct kube_pod_spec *s, const struct agentsandbox_view *v, bool awake)
 {
 	json_t *o = json_pack("{s:{s:s},s:{}}", "metadata", "uid", v->uid, "spec");
 
-	if (o && set_mode(s, json_object_get(o, "spec"), false)) {
+	if (o && set_mode(s, json_object_get(o, "spec"), awake)) {
 		json_decref(o);
 		o = NULL;
 	}
@@ -245,7 +276,7 @@ json_t *agentsandbox_end(const struct agentsandbox_view *v, int64_t shutdown_ns)
 {
 	json_t *o = json_pack("{s:{s:s},s:{}}", "metadata", "uid", v->uid, "spec"), *spec = json_object_get(o, "spec");
 
-	if (o && !set_shutdown(spec, shutdown_ns) && !name_absent_end(spec))
+	if (o && !agentsandbox_put_end(spec, shutdown_ns) && !name_absent_end(spec))
 		return o;
 	json_decref(o);
 	return NULL;

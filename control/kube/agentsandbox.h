@@ -33,6 +33,10 @@ struct agentsandbox_view {
 	int64_t shutdown_ns; /* wall clock; 0: none */
 	enum agentsandbox_verdict verdict;
 	char why[256]; /* the controller's words; "" where it has said nothing yet */
+	/* Of one that a claim was given: the uid of its controlling owner, "" none; its pod's name; what is mounted at
+	 * KUBE_WORKSPACE where that outlives the pod, "" nothing does. */
+	char owner[POD_UID_MAX + 1], pod[AGENT_NAME_MAX + 1], claim[254];
+	bool asleep;
 };
 
 /* ERR_K8S when this is none. */
@@ -46,13 +50,15 @@ void agentsandbox_versions(const json_t *group, char *out, size_t size);
 /*
  * The whole object, awake. shutdown_ns: wall clock, 0: none. NULL with ERR_NOMEM or ERR_INVAL in e.
  * The patches are for a merge (RFC 7386), and for the object that v saw: awake with the template of now, in that
- * version alone; asleep; and with another end.
+ * version alone; awake or asleep, and nothing else; and with another end.
  */
 json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, const struct id *session,
 			    int64_t shutdown_ns, struct err *e);
 json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
 			  int64_t shutdown_ns, struct err *e);
-json_t *agentsandbox_sleep(const struct kube_pod_spec *s, const struct agentsandbox_view *v);
+json_t *agentsandbox_mode(const struct kube_pod_spec *s, const struct agentsandbox_view *v, bool awake);
+/* Into what has shutdownTime and shutdownPolicy: nothing where there is no end. ERR_NOMEM. */
+int agentsandbox_put_end(json_t *spec, int64_t shutdown_ns);
 json_t *agentsandbox_end(const struct agentsandbox_view *v, int64_t shutdown_ns);
 
 #endif

@@ -243,6 +243,13 @@ static const json_t *mount_at(const json_t *container, const char *path)
 	return NULL;
 }
 
+const char *pod_volume_at(const json_t *container, const char *path)
+{
+	const json_t *mount = mount_at(container, path);
+
+	return mount ? text(mount, "name") : "";
+}
+
 static void find_workspace(const json_t *pod, const json_t *container, struct pod_view *v)
 {
 	const json_t *mount = mount_at(container, KUBE_WORKSPACE),
@@ -286,6 +293,24 @@ static bool is_of(const json_t *pod, const char *role, const char *agent)
 {
 	return strcmp(text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), role) == 0 &&
 	       strcmp(text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
+}
+
+bool pod_is_owned_by(const json_t *pod, const char *uid)
+{
+	size_t i;
+	json_t *o;
+
+	json_array_foreach((json_t *)(uintptr_t)in(pod, "metadata", "ownerReferences"), i, o)
+	{
+		if (json_is_true(json_object_get(o, "controller")) && strcmp(text(o, "uid"), uid) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool pod_has_role(const json_t *pod)
+{
+	return strcmp(text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0;
 }
 
 bool pod_is_sandbox_of(const json_t *pod, const char *agent)

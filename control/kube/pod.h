@@ -53,6 +53,12 @@ struct pod_view {
  * several: ERR_INVAL with the list. ERR_NOT_FOUND when the pod has none of that name; ERR_K8S when this is no pod.
  */
 int pod_view(const json_t *pod, const char *container, struct pod_view *out, struct err *e);
+/* The name of the volume that a container mounts there; "": none. Lives as long as the container. */
+const char *pod_volume_at(const json_t *container, const char *path);
+/* Controlled by the owner of this uid. */
+bool pod_is_owned_by(const json_t *pod, const char *uid);
+/* Labelled as a sandbox of muxd's. */
+bool pod_has_role(const json_t *pod);
 /* What is not printable ASCII becomes '?': in place. */
 void pod_plain_text(char *s);
 /* Labelled as a sandbox, and annotated as this agent's. */

@@ -86,18 +86,23 @@ void kname_sweep(struct kp *kp)
 
 /* ---- jobs */
 
-struct kube_ref kp_pods(const char *ns, const char *pod)
+/* A pod out of a pool is known by its Sandbox; its agent's annotation comes a little later. */
+static int pooled_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
 {
-	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
-}
-
-struct kube_ref kp_claims(const char *ns, const char *claim)
-{
-	return (struct kube_ref){.resource = "persistentvolumeclaims", .namespace_ = ns, .name = claim};
+	if (!pod_is_owned_by(pod, j->box_uid))
+		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not that of Sandbox %s", j->pod, j->ns, j->box);
+	if ((j->kind == KJOB_ENSURE || j->kind == KJOB_CONNECT) && !pod_has_role(pod))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "pod %s in %s lacks the label " KUBE_SELECTOR
+			       ", by which it is watched and fenced: the template of warm pool %s has to carry it",
+			       j->pod, j->ns, j->kp->p.spec.warm_pool);
+	return pod_view(pod, j->t.container, out, e);
 }
 
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
 {
+	if (j->ours && j->box[0])
+		return pooled_view(j, pod, out, e);
 	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))
 		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it",
 			       j->pod, j->ns, j->t.agent);
@@ -204,7 +209,9 @@ static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *nam
 {
 	struct kjob *j = kjob_begin(p, kind, name, limit_ns, &(struct kjob){.done = done, .arg = arg});
 
-	if (j && j->ours && j->kp->p.spec.hold == KUBE_HOLD_SANDBOX && (kind == KJOB_DESTROY || kind == KJOB_WIPE))
+	if (j && j->ours && kp_pooled(j->kp))
+		pool_begin(j);
+	else if (j && j->ours && j->kp->p.spec.hold == KUBE_HOLD_SANDBOX && (kind == KJOB_DESTROY || kind == KJOB_WIPE))
 		hold_let_go(j);
 	else if (j)
 		kjob_look(j);
@@ -278,7 +285,7 @@ static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_w
 	n->used_ns = clock_boot_ns();
 	n->end_ns = end_wall_ns;
 	if (runs && (j = kjob_begin(p, KJOB_SET_END, agent, KP_END_MS * NS_PER_MS, &nobody)))
-		hold_set_end(j);
+		kp_pooled(kp) ? pool_set_end(j) : hold_set_end(j);
 }
 
 /* ---- life */
@@ -332,22 +339,27 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 	if (!kp)
 		return err_set(e, rc, "no memory for sandboxes in the cluster");
 	kp->base.ops = &provider_ops;
-	if (p->spec.workspace != WORKSPACE_CLAIM)
+	if (p->spec.workspace != WORKSPACE_CLAIM && !(p->spec.warm_pool && *p->spec.warm_pool))
 		kp->base.workspace_goes =
 		    p->spec.workspace == WORKSPACE_MEMORY
 			? "kubernetes.workspace is memory, which goes with the pod; claim outlives it"
 			: "kubernetes.workspace is emptydir, which goes with the pod; claim outlives it";
 	kp->p = *p;
+	kp->pod_look = kjob_look;
 	kp->pod_tick = pod_tick;
 	memset(&kp->p.spec, 0, sizeof(kp->p.spec));
 	kp->loop = kube_client_loop(p->kube);
 	kp->creds = kube_client_creds(p->kube);
 	TAILQ_INIT(&kp->jobs);
 	LIST_INIT(&kp->going);
-	if (kube_spec_copy(&p->spec, &kp->p.spec))
+	if (p->spec.warm_pool && *p->spec.warm_pool && p->spec.hold != KUBE_HOLD_SANDBOX)
+		rc = err_set(e, ERR_CONFIG, "kubernetes.warm_pool needs kubernetes.hold: sandbox");
+	else if (kube_spec_copy(&p->spec, &kp->p.spec))
 		err_set(e, rc, "no memory for sandboxes in the cluster");
 	else
 		rc = program_read(p->muxlet_fd, &kp->program, e);
+	if (kp_pooled(kp)) /* its workspace is the template's own: no claim of it is made, found or copied here */
+		kp->p.spec.workspace = WORKSPACE_EMPTYDIR;
 	if (!rc)
 		rc = watch_start(kp, e);
 	if (rc) {

@@ -13,15 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct kube_ref sandboxes(const struct kjob *j, const char *name)
-{
-	return (struct kube_ref){.group = AGENTSANDBOX_GROUP,
-				 .version = agentsandbox_version(j->api),
-				 .resource = "sandboxes",
-				 .namespace_ = j->ns,
-				 .name = name};
-}
-
 static int not_ours(const struct kjob *j, struct err *e)
 {
 	return err_set(e, ERR_K8S_CONFLICT, "Sandbox %s in %s is not that of %s: muxd did not make it", j->pod, j->ns,
@@ -73,7 +64,7 @@ static void fill(const struct kjob *j, struct kube_pod_spec *spec)
 static void on_there(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct agentsandbox_view v = {0};
 	struct kube_pod_spec spec;
 	struct id session = {0};
@@ -107,7 +98,7 @@ static void on_there(void *arg, int rc, const struct err *e, const struct kube_r
 static void on_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct err here = {0};
 
 	if (j->cancelled) {
@@ -127,7 +118,7 @@ static void on_made(void *arg, int rc, const struct err *e, const struct kube_re
 
 static void make(struct kjob *j)
 {
-	struct kube_ref ref = sandboxes(j, NULL);
+	struct kube_ref ref = served_ref(j, NULL);
 	struct kube_pod_spec spec;
 	struct id session;
 	struct err e = {0};
@@ -164,6 +155,12 @@ static void fail_with_words(struct kjob *j, const struct agentsandbox_view *v)
 			  v->verdict == AGENTSANDBOX_ENDED ? v->why : "");
 }
 
+/* One out of a pool is known by its claim. */
+static bool is_its(const struct kjob *j, const struct agentsandbox_view *v)
+{
+	return j->box[0] ? strcmp(v->uid, j->box_uid) == 0 : strcmp(v->agent, j->t.agent) == 0;
+}
+
 static void on_judged(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
@@ -176,7 +173,7 @@ static void on_judged(void *arg, int rc, const struct err *e, const struct kube_
 		return;
 	if (!rc)
 		rc = agentsandbox_view(reply->body, &v, &here);
-	if (!rc && strcmp(v.agent, j->t.agent) != 0) {
+	if (!rc && !is_its(j, &v)) {
 		rc = not_ours(j, &here);
 		kjob_answer(j, rc, &here, NULL, -1);
 	} else if (!rc && (v.verdict == AGENTSANDBOX_FAILED || ended)) {
@@ -191,7 +188,7 @@ static void on_judged(void *arg, int rc, const struct err *e, const struct kube_
 
 void hold_judge(struct kjob *j)
 {
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->box[0] ? j->box : j->pod);
 	struct err e = {0};
 	int rc = kube_get(j->kp->p.kube, &ref, on_judged, j, &j->call, &e);
 
@@ -222,7 +219,7 @@ static void on_why(void *arg, int rc, const struct err *e, const struct kube_rep
 
 void hold_late(struct kjob *j)
 {
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct err e = {0};
 	int rc;
 
@@ -260,7 +257,7 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err *e)
 {
 	struct kube_delete_options o = {.uid = v->uid, .grace_s = -1};
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct kube_pod_spec spec;
 	json_t *patch;
 	int rc;
@@ -268,7 +265,7 @@ static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err 
 	if (j->kind == KJOB_WIPE)
 		return kube_delete(j->kp->p.kube, &ref, &o, on_let_go, j, &j->call, e);
 	fill(j, &spec);
-	patch = agentsandbox_sleep(&spec, v);
+	patch = agentsandbox_mode(&spec, v, false);
 	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_let_go, j, &j->call, e)
 		   : err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
 	json_decref(patch);
@@ -299,7 +296,7 @@ static void on_held(void *arg, int rc, const struct err *e, const struct kube_re
 
 static void look_and_let_go(struct kjob *j)
 {
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct err e = {0};
 	int rc = kube_get(j->kp->p.kube, &ref, on_held, j, &j->call, &e);
 
@@ -341,7 +338,7 @@ static void on_end_set(void *arg, int rc, const struct err *e, const struct kube
 static void on_end_looked(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct agentsandbox_view v = {0};
 	struct err here = {0};
 	json_t *patch = NULL;
@@ -371,7 +368,7 @@ static void on_end_looked(void *arg, int rc, const struct err *e, const struct k
 
 static void look_and_set_end(struct kjob *j)
 {
-	struct kube_ref ref = sandboxes(j, j->pod);
+	struct kube_ref ref = served_ref(j, j->pod);
 	struct err e = {0};
 	int rc = kube_get(j->kp->p.kube, &ref, on_end_looked, j, &j->call, &e);
 

@@ -103,6 +103,16 @@ int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[A
 	return 0;
 }
 
+struct kube_ref kp_pods(const char *ns, const char *pod)
+{
+	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
+}
+
+struct kube_ref kp_claims(const char *ns, const char *claim)
+{
+	return (struct kube_ref){.resource = "persistentvolumeclaims", .namespace_ = ns, .name = claim};
+}
+
 /* ---- beginning and answer */
 
 struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,

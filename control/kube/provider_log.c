@@ -67,6 +67,8 @@ void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_l
 	bool ours;
 	int rc = j ? kp_locate(kp, agent, &t, ns, pod, &ours, &e) : err_set(&e, ERR_NOMEM, "no memory for a log");
 
+	if (!rc && ours && kname_find(kp, agent))
+		text_put(pod, sizeof(pod), kname_find(kp, agent)->pod);
 	if (!rc && kp->stopping)
 		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	if (!rc) {

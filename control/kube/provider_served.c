@@ -100,10 +100,19 @@ bool served_is_gone(struct kjob *j, int rc, const struct err *e, const struct ku
 			  "/%s): install agent-sandbox, set kubernetes.sandbox_api, or kubernetes.hold to pod: %.150s",
 			  version, e->message);
 	else
-		kjob_fail(j, ERR_UNSUPPORTED,
+		kjob_fail(j, ERR_K8S_GONE,
 			  AGENTSANDBOX_GROUP
 			  "/%s is not served any more; the workspace stays, and the next call asks what is: "
 			  "%.150s",
 			  version, e->message);
 	return true;
+}
+
+struct kube_ref served_ref(const struct kjob *j, const char *name)
+{
+	return (struct kube_ref){.group = AGENTSANDBOX_GROUP,
+				 .version = agentsandbox_version(j->api),
+				 .resource = "sandboxes",
+				 .namespace_ = j->ns,
+				 .name = name};
 }

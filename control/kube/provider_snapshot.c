@@ -28,6 +28,10 @@ int snapshots_allowed(const struct kp *kp, struct err *e)
 {
 	if (kp->p.spec.workspace == WORKSPACE_CLAIM)
 		return 0;
+	if (kp_pooled(kp))
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "kubernetes.warm_pool: workspaces are the pool's template's, and muxd makes no copies of them");
 	return err_set(e, ERR_UNSUPPORTED,
 		       "kubernetes.workspace is %s: it goes with its pod and cannot be copied. Set it to claim, and "
 		       "kubernetes.storage_class to one whose driver makes snapshots",

@@ -133,9 +133,13 @@ struct kjob {
 	struct target t;
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	bool ours, cancelled;
-	bool forced; /* what was in the way was taken out of it, once */
-	bool there;  /* there is a pod */
-	bool held;   /* its Sandbox is awake */
+	bool forced;                                            /* what was in the way was taken out of it, once */
+	bool there;                                             /* there is a pod */
+	bool held;                                              /* its Sandbox is awake */
+	char box[AGENT_NAME_MAX + 1], box_uid[POD_UID_MAX + 1]; /* the Sandbox that its claim was given; "" */
+	bool end_told;                                          /* the claim was told its end by this job */
+	bool keeps;                                             /* whose workspace outlives its pod */
+	char owner[POD_UID_MAX + 1];                            /* the claim */
 	struct kube_call *call;
 	void (*step)(struct kjob *j);   /* after the claims */
 	void (*then)(struct kjob *j);   /* after that */
@@ -191,6 +195,7 @@ struct kp {
 	struct kube_watch *watch; /* of all pods of ours */
 	uint64_t epoch;
 	bool stopping;
+	void (*pod_look)(struct kjob *j); /* kjob_look(), for what stands below it */
 	void (*pod_tick)(struct kjob *j); /* a wait is over, of a job without a tick of its own */
 	bool late_binding;                /* claims of this storage were seen to wait for their first consumer */
 	enum kube_sandbox_api served;     /* of Sandbox objects; AUTO: the server is asked first */
@@ -201,8 +206,6 @@ struct kname *kname_get(struct kp *kp, const char *name); /* made when missing; 
 /* The stream is cut, what was known is forgotten; the name stays. */
 void kname_forget(struct kname *n);
 void kname_sweep(struct kp *kp);
-struct kube_ref kp_pods(const char *ns, const char *pod);
-struct kube_ref kp_claims(const char *ns, const char *claim);
 /* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
 int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
 /* GET the pod; then kjob_seen(). */
@@ -212,6 +215,8 @@ struct kname *kname_find(struct kp *kp, const char *name);
 /* Where a name leads: namespace and pod. ERR_INVAL. */
 int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
 	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e);
+struct kube_ref kp_pods(const char *ns, const char *pod);
+struct kube_ref kp_claims(const char *ns, const char *claim);
 /* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
 struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
 			const struct kjob *c);
@@ -260,6 +265,12 @@ void hold_late(struct kjob *j);
 void hold_let_go(struct kjob *j);
 /* The Sandbox that there is ends when its name says. */
 void hold_set_end(struct kjob *j);
+/* provider_pool.c: with kubernetes.warm_pool. */
+bool kp_pooled(const struct kp *kp);
+/* The claim, its Sandbox awake or asleep as the question wants it, then a look at its pod; once more; another end */
+void pool_begin(struct kjob *j);
+void pool_wait(struct kjob *j);
+void pool_set_end(struct kjob *j);
 /*
  * provider_served.c: then j->api is a version, the configured one or the best that the cluster serves. An error is
  * answered.
@@ -268,6 +279,7 @@ void served_ask(struct kjob *j, void (*then)(struct kjob *j));
 /* An answer about Sandbox objects says that there is no such version (any more): the job is answered, the next one asks
  * the cluster again. */
 bool served_is_gone(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply);
+struct kube_ref served_ref(const struct kjob *j, const char *sandbox); /* in that version */
 /* provider_snapshot.c: ops, and what restore needs of it */
 void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
 		   sandbox_snapshots_done *done, void *arg);

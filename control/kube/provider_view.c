@@ -30,6 +30,9 @@ static void describe_limits(const struct kp *kp, const struct pod_view *v, uint6
 	if (measured && !out->cap_enforced)
 		text_format(text, sizeof(text), "workspace cap not enforced: its file system holds %llu MiB, not %s; ",
 			    (unsigned long long)(measured >> 20), size);
+	else if (!measured && kp_pooled(kp))
+		text_format(text, sizeof(text), "workspace and limits as the template of warm pool %.60s has them; ",
+			    kp->p.spec.warm_pool);
 	else if (!measured && kp->p.spec.workspace == WORKSPACE_EMPTYDIR)
 		text_format(
 		    text, sizeof(text),
@@ -61,7 +64,7 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 	memset(out, 0, sizeof(*out));
 	if (kp_locate(kp, name, &t, ns, pod, &own, NULL) == 0) {
 		text_format(out->ns, sizeof(out->ns), "%.63s", ns);
-		text_format(out->pod, sizeof(out->pod), "%.63s", pod);
+		text_format(out->pod, sizeof(out->pod), "%.63s", n ? n->pod : pod);
 	}
 	text_put(out->agent, sizeof(out->agent), name);
 	out->state = states[v->state];
@@ -104,7 +107,9 @@ static void stat_answer(struct kjob *j)
 		kp_describe(j->kp, j->name, j->ours, &j->view, &info);
 	else
 		describe_absent(j, &info);
-	info.has_workspace = j->claim.name[0] && !j->claim.lost;
+	info.has_workspace = (j->claim.name[0] && !j->claim.lost) || j->keeps;
+	if (!j->there && j->box[0])
+		info.state = SANDBOX_STOPPED;
 	if (!j->there && j->claim.name[0]) {
 		info.state = SANDBOX_STOPPED;
 		if (j->claim.lost)

@@ -214,6 +214,7 @@ static void reach(struct kjob *j)
 		kjob_fail(j, ERR_NOMEM, "no memory to reach %s", j->name);
 		return;
 	}
+	text_put(n->pod, sizeof(n->pod), j->pod); /* one out of a pool has a name of its own */
 	rc = j->ours ? 0 : watch_name(n, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -281,7 +282,9 @@ static void make_all(struct kjob *j)
 	void (*make)(struct kjob *) = j->kp->p.spec.hold == KUBE_HOLD_SANDBOX ? hold_make : make_pod;
 
 	memset(&j->view, 0, sizeof(j->view)); /* of one that is gone */
-	if (j->held)                          /* its controller has the word */
+	if (kp_pooled(j->kp))
+		pool_wait(j);
+	else if (j->held) /* its controller has the word */
 		hold_judge(j);
 	else if (j->kp->p.spec.workspace == WORKSPACE_CLAIM)
 		claims_ensure(j, make);

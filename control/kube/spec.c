@@ -360,7 +360,8 @@ static const size_t strings[] = {offsetof(struct kube_pod_spec, ns),
 				 offsetof(struct kube_pod_spec, limit_ephemeral),
 				 offsetof(struct kube_pod_spec, storage_class),
 				 offsetof(struct kube_pod_spec, snapshot_class),
-				 offsetof(struct kube_pod_spec, claim)};
+				 offsetof(struct kube_pod_spec, claim),
+				 offsetof(struct kube_pod_spec, warm_pool)};
 
 static const char **string_at(struct kube_pod_spec *s, size_t i)
 {

@@ -62,6 +62,7 @@ struct kube_pod_spec {
 	uint64_t node_timeout_s;
 	enum kube_hold hold;
 	enum kube_sandbox_api sandbox_api;
+	const char *warm_pool; /* whose Sandboxes are claimed (sandboxclaim.h); "": none, with hold sandbox */
 	const struct kube_label *labels;
 	size_t nlabels;
 };

@@ -154,6 +154,7 @@ struct conf {
 	char *kubernetes_workspace; /* claim, emptydir, memory; its size is workspace_size */
 	char *kubernetes_storage_class, *kubernetes_snapshot_class;
 	uint64_t kubernetes_node_timeout_ns;            /* 0: the cluster's default */
+	char *kubernetes_warm_pool;
 	char *kubernetes_hold, *kubernetes_sandbox_api; /* pod, sandbox; auto, v1alpha1, v1beta1 */
 	char *kubernetes_backend;                       /* auto, link, plain */
 	uint32_t kubernetes_plain_programs;             /* of one container at a time */

@@ -253,6 +253,8 @@ static const struct conf_key keys[] = {
     {"kubernetes.sandbox_api", CONF_CHOICE, AT(kubernetes_sandbox_api), "auto", 0, 0, "auto|v1alpha1|v1beta1", NULL,
      "Version of agents.x-k8s.io in which muxd speaks of a Sandbox; auto: the newest of these that the cluster "
      "serves."},
+    {"kubernetes.warm_pool", CONF_STRING, AT(kubernetes_warm_pool), "", 0, 0, NULL, conf_check_object,
+     "SandboxWarmPool out of which sandboxes are claimed, with kubernetes.hold: sandbox; empty: muxd makes them."},
     {"kubernetes.backend", CONF_CHOICE, AT(kubernetes_backend), "auto", 0, 0, "auto|link|plain", NULL,
      "How sessions reach a pod: through muxlet (link), by an exec each (plain), or through muxlet where it can run."},
     {"kubernetes.plain_programs", CONF_NUMBER, AT(kubernetes_plain_programs), "64", 1, 1000, NULL, NULL,

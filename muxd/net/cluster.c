@@ -156,6 +156,7 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .node_timeout_s = (conf->kubernetes_node_timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC,
 	    .hold = cluster_client_hold(conf),
 	    .sandbox_api = sandbox_api_of(conf->kubernetes_sandbox_api),
+	    .warm_pool = conf->kubernetes_warm_pool,
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

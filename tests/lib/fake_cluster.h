@@ -60,12 +60,15 @@ static struct {
 	LIST_HEAD(, kube_watch) watches;
 	json_t *pods; /* name -> pod */
 	json_t *claims;
-	json_t *boxes;      /* Sandbox objects */
-	const char *served; /* their versions, as "v1alpha1 v1beta1"; NULL: nobody knows them */
-	int groups;         /* times that was asked */
-	char version[16];   /* in which a Sandbox was spoken of last */
-	json_t *patch;      /* the last */
-	json_t *node;       /* every node there is */
+	json_t *boxes;       /* Sandbox objects */
+	json_t *wants;       /* SandboxClaim objects */
+	const char *unknown; /* a resource that no API serves; NULL: none */
+	const char *refused; /* why the next creation is refused; NULL: no words */
+	const char *served;  /* their versions, as "v1alpha1 v1beta1"; NULL: nobody knows them */
+	int groups;          /* times that was asked */
+	char version[16];    /* in which a Sandbox was spoken of last */
+	json_t *patch;       /* the last */
+	json_t *node;        /* every node there is */
 	int gets, creates, deletes, patches, serial;
 	int fail_get, fail_create, fail_delete; /* ERR_* for the next one of its kind */
 	bool lingering;                         /* a deleted pod stays, with a deletionTimestamp */
@@ -144,10 +147,20 @@ static RIG_UNUSED int absent(const struct kube_ref *r, const char *name, kube_do
 /* A Sandbox is spoken of in a version that is not served. */
 static RIG_UNUSED bool unserved(const struct kube_ref *r)
 {
+	if (c.unknown && strcmp(r->resource, c.unknown) == 0)
+		return true;
 	if (strcmp(r->resource, "sandboxes") != 0)
 		return false;
 	snprintf(c.version, sizeof(c.version), "%s", r->version);
 	return !c.served || !strstr(c.served, r->version);
+}
+
+static RIG_UNUSED json_t *store_of(const struct kube_ref *r)
+{
+	return strcmp(r->resource, "pods") == 0            ? c.pods
+	       : strcmp(r->resource, "sandboxes") == 0     ? c.boxes
+	       : strcmp(r->resource, "sandboxclaims") == 0 ? c.wants
+							   : c.claims;
 }
 
 static RIG_UNUSED int nowhere(kube_done *done, void *arg, struct kube_call **out)
@@ -188,8 +201,7 @@ void kube_ref_right(const char *verb, const struct kube_ref *r, char *out, size_
 int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *arg, struct kube_call **out,
 	     struct err *e)
 {
-	bool node = strcmp(r->resource, "nodes") == 0, box = strcmp(r->resource, "sandboxes") == 0;
-	json_t *pod = node ? c.node : json_object_get(box ? c.boxes : c.pods, r->name);
+	json_t *pod = strcmp(r->resource, "nodes") == 0 ? c.node : json_object_get(store_of(r), r->name);
 	struct kube_call *call;
 	int rc = take(&c.fail_get);
 
@@ -209,10 +221,7 @@ int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *ar
 int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, kube_done *done, void *arg,
 		struct kube_call **out, struct err *e)
 {
-	json_t *to = strcmp(r->resource, "pods") == 0        ? c.pods
-		     : strcmp(r->resource, "sandboxes") == 0 ? c.boxes
-							     : c.claims,
-	       *made, *meta;
+	json_t *to = store_of(r), *made, *meta;
 	const char *name = json_string_value(json_object_get(json_object_get(object, "metadata"), "name"));
 	int rc = take(&c.fail_create);
 	char uid[20];
@@ -224,7 +233,7 @@ int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, 
 	if (!rc && json_object_get(to, name))
 		rc = ERR_K8S_CONFLICT;
 	if (rc)
-		return later(rc, NULL, "refused", done, arg, out);
+		return later(rc, NULL, c.refused ? c.refused : "refused", done, arg, out);
 	made = json_deep_copy(object);
 	meta = json_object_get(made, "metadata");
 	snprintf(uid, sizeof(uid), "uid-%d", ++c.serial);
@@ -244,10 +253,7 @@ static RIG_UNUSED const char *uid_of(const char *name)
 int kube_delete(struct kube *k, const struct kube_ref *r, const struct kube_delete_options *o, kube_done *done,
 		void *arg, struct kube_call **out, struct err *e)
 {
-	json_t *from = strcmp(r->resource, "pods") == 0        ? c.pods
-		       : strcmp(r->resource, "sandboxes") == 0 ? c.boxes
-							       : c.claims,
-	       *it = json_object_get(from, r->name);
+	json_t *from = store_of(r), *it = json_object_get(from, r->name);
 	int rc = take(&c.fail_delete);
 
 	(void)k, (void)e;
@@ -271,11 +277,11 @@ int kube_delete(struct kube *k, const struct kube_ref *r, const struct kube_dele
 int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind kind, const json_t *patch,
 	       kube_done *done, void *arg, struct kube_call **out, struct err *e)
 {
-	json_t *box = json_object_get(c.boxes, r->name), *meta;
+	json_t *box = json_object_get(store_of(r), r->name), *meta;
 
 	(void)k, (void)e;
 	assert_int_equal(kind, KUBE_PATCH_MERGE);
-	assert_string_equal(r->resource, "sandboxes");
+	assert_int_equal(strncmp(r->resource, "sandbox", 7), 0);
 	c.patches++;
 	json_decref(c.patch);
 	c.patch = json_deep_copy(patch);

@@ -20,6 +20,7 @@ RIGHTS = {
     ("ClusterRole", "muxd-cluster"): {("volumesnapshotcontents", "get"), ("persistentvolumes", "get"), ("nodes", "get")},
     ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
     ("ClusterRole", "muxd-storage"): {("volumesnapshotcontents", "get list patch delete"), ("persistentvolumes", "get patch")},
+    ("Role", "muxd-warmpool"): {("sandboxclaims", "get create patch delete")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
 }
 # What muxctl cluster check would name, of the examples for people
@@ -236,9 +237,10 @@ def main():
     staff = kustomization(os.path.join(deploy, "kustomize/staff"))
     policy = kustomization(os.path.join(deploy, "kustomize/policy"))
     storage = kustomization(os.path.join(deploy, "kustomize/storage"))
+    warm = kustomization(os.path.join(deploy, "kustomize/warmpool"))
     overlay = kustomization(os.path.join(deploy, "kustomize/tests"))
     check("the overlay changes no object's name", sorted(map(key, overlay)) == sorted(map(key, base + staff)))
-    rights(base + staff + storage)
+    rights(base + staff + storage + warm)
     people(kustomization(os.path.join(deploy, "kustomize/people")))
     locked_down(base)
     webhook = [o for o in base if o["kind"] == "ValidatingWebhookConfiguration"]
@@ -249,6 +251,7 @@ def main():
     same("chart", own, Chart(chart).objects)
     same("chart, staff", own + staff, Chart(chart, staff=True).objects)
     same("chart, take over", own + storage, Chart(chart, takeOverRetained=True).objects)
+    same("chart, warm pool", own + warm, Chart(chart, warmPool=True).objects)
     without = [o for o in own if o not in webhook]
     same("chart, policy", without + policy, Chart(chart, admission="policy").objects)
     same("chart, no webhook", without, Chart(chart, admission="none").objects)

@@ -166,6 +166,7 @@ static RIG_UNUSED void other_pod(const char *name, const char *restart)
 
 static enum kube_hold hold; /* of the next provider */
 static RIG_UNUSED enum kube_sandbox_api sandbox_api;
+static RIG_UNUSED const char *warm_pool;
 
 static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_t timeout_ns, bool plain)
 {
@@ -175,7 +176,8 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 						  .workspace = workspace,
 						  .workspace_size = 1 << 30,
 						  .hold = hold,
-						  .sandbox_api = sandbox_api},
+						  .sandbox_api = sandbox_api,
+						  .warm_pool = warm_pool},
 					 .muxlet_fd = open(BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC),
 					 .master = {42},
 					 .pin = pin,
@@ -189,6 +191,7 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 	c.pods = json_object();
 	c.claims = json_object();
 	c.boxes = json_object();
+	c.wants = json_object();
 	c.served = "v1alpha1";
 	assert_int_equal(uv_loop_init(&c.loop), 0);
 	assert_int_equal(kube_provider_create(&p, &c.p, &e), 0);
@@ -212,6 +215,7 @@ static RIG_UNUSED void end(void)
 	json_decref(c.pods);
 	json_decref(c.claims);
 	json_decref(c.boxes);
+	json_decref(c.wants);
 	json_decref(c.patch);
 	json_decref(c.node);
 }

@@ -152,7 +152,9 @@ static void a_version_goes_away_while_it_runs(void **state)
 			call(what, &r);
 			settle();
 			assert_int_equal(r.times, 1);
-			assert_int_equal(r.rc, ERR_UNSUPPORTED);
+			assert_int_equal(
+			    r.rc,
+			    ERR_K8S_GONE); /* not `unsupported`, which would have the workspace removed another way */
 			assert_non_null(strstr(r.message, "is not served any more"));
 			assert_non_null(strstr(r.message, "404 page not found")); /* the cluster's words */
 			assert_int_equal(c.deletes, 0);
@@ -185,7 +187,7 @@ static void a_version_goes_away_under_a_start(void **state)
 	assert_int_equal(r.times, 0);
 	c.served = NULL;
 	assert_true(until(&r.times));
-	assert_int_equal(r.rc, ERR_UNSUPPORTED);
+	assert_int_equal(r.rc, ERR_K8S_GONE);
 	end();
 }
 
