@@ -9,6 +9,7 @@ ulimit -n "$(ulimit -H -n)"
 /usr/bin/python3 tests/bench/resume.py
 tests/bench/asleep.sh
 tests/bench/record.sh
+/usr/bin/python3 tests/bench/witness.py
 tests/bench/replay.sh
 if [ -n "${K8S_HOME:-}" ]; then
 	/usr/bin/python3 tests/bench/k8s.py
