@@ -41,7 +41,7 @@ struct sandbox_info {
 	bool has_workspace;           /* there is a disk that outlives the programs, running or not */
 	enum sandbox_backend backend;
 	char ns[64], pod[64]; /* in the cluster: where; "": no pod is there, or none is known */
-	char why[160];        /* why this backend and no other: a sentence for people; "" for local */
+	char why[400];        /* why this backend and no other, every earlier way with its reason; "" for local */
 	char delivery[24];    /* how muxlet came there: "host", "init", "image", "stream"; "" where there is none */
 };
 

@@ -114,7 +114,7 @@ struct kname {
 	struct id incarnation;
 	struct pod_view view;
 	struct reach_result reached; /* path "": not by muxlet */
-	char plain_why[300];         /* "" or why muxlet cannot run in it */
+	char plain_why[400];         /* "" or why muxlet cannot run in it */
 	struct reach *reach;         /* the stream, while there is one, or is about to be */
 	struct kjob *job;            /* who waits for it */
 	struct kube_watch *watch;    /* pods of others: of that one pod */

@@ -119,7 +119,7 @@ static void stat_answer(struct kjob *j)
 	n = kname_find(j->kp, j->name);
 	if (n && n->linked && id_equal(&n->incarnation, &info.sandbox_id)) {
 		info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
-		text_format(info.why, sizeof(info.why), "%.159s", n->plain_why);
+		text_format(info.why, sizeof(info.why), "%.399s", n->plain_why);
 		text_put(info.delivery, sizeof(info.delivery), n->reached.delivery);
 	}
 	kjob_answer(j, 0, NULL, &info, -1);

@@ -55,7 +55,7 @@ static void answer_with(struct kjob *j, struct kname *n, int fd)
 	kp_describe(j->kp, j->name, j->ours, &n->view, &info);
 	info.epoch = next_epoch(j->kp);
 	info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
-	text_format(info.why, sizeof(info.why), "%.159s",
+	text_format(info.why, sizeof(info.why), "%.399s",
 		    n->plain_why[0] ? n->plain_why : "muxlet runs in the container");
 	text_put(info.delivery, sizeof(info.delivery), n->reached.delivery);
 	if (derive(j->kp, "link", &n->view, info.secret)) {
@@ -110,7 +110,7 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 		return;
 	}
 	if (why != n->plain_why)
-		text_format(n->plain_why, sizeof(n->plain_why), "%.299s", why);
+		text_format(n->plain_why, sizeof(n->plain_why), "%.399s", why);
 	pod_plain_text(n->plain_why);
 	n->linked = true;
 	answer_with(j, n, fd);

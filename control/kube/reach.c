@@ -46,6 +46,7 @@ struct reach {
 	unsigned not_these;  /* places where it was delivered, or found, and did not run */
 	int at;              /* the place that is tried; -1: none of those */
 	char not_there[160]; /* what was said of them */
+	char earlier[160];   /* ways that are not tried with a shell, each with what was wrong with it */
 	bool told, asked_again;
 	struct reach_result result;
 	struct err words; /* the last that somebody said against it */
@@ -101,12 +102,24 @@ static void fail_as(struct reach *r, const struct rc_exit *x)
 	fail(r, x->err.code ? x->err.code : ERR_K8S, x->err.message[0] ? x->err.message : rc_cause_name(x->cause));
 }
 
+/* Of a way that is left: whoever ends up without any is told each. Once for each way. */
+static void leave_way(struct reach *r, const char *way, const char *why)
+{
+	char head[16], *end = r->earlier + strlen(r->earlier);
+
+	text_format(head, sizeof(head), "%s: ", way);
+	if (!strstr(r->earlier, head))
+		text_format(end, (size_t)(r->earlier + sizeof(r->earlier) - end), "%s%s%.70s",
+			    r->earlier[0] ? "; " : "", head, why);
+}
+
 static void unsupported(struct reach *r, const char *why)
 {
 	char text[ERR_MESSAGE_MAX];
 
-	text_format(text, sizeof(text), "muxlet cannot run there: %.120s%s%.200s", why, r->words.message[0] ? ": " : "",
-		    r->words.message);
+	text_format(text, sizeof(text), "muxlet cannot run there: %.120s%s%.160s%s%s%s", why,
+		    r->words.message[0] ? ": " : "", r->words.message, r->earlier[0] ? " (" : "", r->earlier,
+		    r->earlier[0] ? ")" : "");
 	fail(r, ERR_UNSUPPORTED, text);
 }
 
@@ -378,10 +391,12 @@ static void try_at(struct reach *r, enum place place, const char *path, const ch
 
 static void try_init(struct reach *r)
 {
-	if (r->p.muxlet_dir)
+	if (r->p.muxlet_dir) {
 		try_at(r, PLACE_INIT, KUBE_MUXLET_THERE, "init");
-	else
-		look(r);
+		return;
+	}
+	leave_way(r, "init", "nothing is mounted at " KUBE_MUXLET_DIR);
+	look(r);
 }
 
 static void joining_ended(struct reach *r, const struct rc_exit *x)
@@ -400,14 +415,24 @@ static void joining_ended(struct reach *r, const struct rc_exit *x)
 	} else if (r->place == PLACE_KNOWN) {
 		try_init(r);
 	} else if (r->place == PLACE_INIT) {
+		leave_way(r, "init", r->words.message);
 		look(r);
 	} else if (r->place == PLACE_FOUND && r->at < 0 && r->image_path[0]) {
+		leave_way(r, "image", r->words.message);
 		r->image_path[0] = '\0'; /* not that one */
 		look(r);
 	} else if (!look_elsewhere(r)) {
 		unsupported(r, r->place == PLACE_SENT ? "it was delivered and does not run"
 						      : "there is no shell, and no muxlet in the image");
 	}
+}
+
+static void leave_image(struct reach *r)
+{
+	char text[80];
+
+	text_format(text, sizeof(text), "there is no %s", r->image_path);
+	leave_way(r, "image", text);
 }
 
 static void looking_ended(struct reach *r, const struct rc_exit *x)
@@ -431,6 +456,8 @@ static void looking_ended(struct reach *r, const struct rc_exit *x)
 		unsupported(r, "its shell does not answer");
 		return;
 	}
+	if (a.kind != DELIVER_FOUND_IMAGE && r->image_path[0])
+		leave_image(r);
 	if (a.kind == DELIVER_FOUND_IMAGE || a.kind == DELIVER_FOUND_STREAM) {
 		r->at = a.kind == DELIVER_FOUND_IMAGE ? -1 : a.place;
 		try_at(r, PLACE_FOUND, a.path, a.kind == DELIVER_FOUND_IMAGE ? "image" : "stream");

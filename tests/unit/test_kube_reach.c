@@ -422,6 +422,30 @@ static void no_directory_runs_it(void **state)
 
 /* ---- where it cannot run: each reason in words */
 
+/* Plain is what comes next, and tells of every way that was left. */
+static void each_way_has_its_reason(void **state)
+{
+	(void)state;
+	begin((struct reach_params){.image_path = "/usr/local/bin/muxlet"});
+	answers("machine x86_64\nplace 1\ndir /dev/shm/.muxd-d\n");
+	says(2, "Segmentation fault\n");
+	exits(RC_EXITED, 139, 0, 0, "");
+	answers("machine x86_64\nnone\n");
+	failed(ERR_UNSUPPORTED, "no directory there holds and runs it: /dev/shm/.muxd-d: Segmentation fault (init: "
+				"nothing is mounted at /muxd; image: there is no /usr/local/bin/muxlet)");
+	end();
+
+	begin((struct reach_params){.image_path = "/usr/local/bin/muxlet", .muxlet_dir = true});
+	exits(RC_EXITED, 126, 0, 0, "");
+	answers("machine x86_64\nimage /usr/local/bin/muxlet\n");
+	says(2, "usage: muxlet --listen-fd N\n");
+	exits(RC_EXITED, 64, 0, 0, "");
+	answers("machine x86_64\nnone\n");
+	failed(ERR_UNSUPPORTED, "no directory there is writable and not mounted noexec (init: exit code 126; image: "
+				"usage: muxlet --listen-fd N)");
+	end();
+}
+
 static void reasons(void **state)
 {
 	(void)state;
@@ -773,6 +797,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(without_a_shell_the_image_is_tried),
 	    cmocka_unit_test(the_next_directory_when_it_does_not_run),
 	    cmocka_unit_test(no_directory_runs_it),
+	    cmocka_unit_test(each_way_has_its_reason),
 	    cmocka_unit_test(reasons),
 	    cmocka_unit_test(what_may_pass_is_no_verdict),
 	    cmocka_unit_test(a_refusal_that_may_pass),
