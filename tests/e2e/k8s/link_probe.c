@@ -8,8 +8,8 @@
  * VERB: exec NAME PROGRAM ARGS... (stdin, stdout, stderr; its exit code), attach NAME (like exec, but never makes a
  *pod), stat, destroy, wipe, resolve, drop_workspace NAME; list; take NAME ID, snapshots [NAME], drop NAME ID, restore
  *NAME FROM ID [ro]. -S SNAPSHOT_CLASS, -C STORAGE_CLASS, -t also bounds take and restore, -N seconds a lost node holds
- *a pod. It says on stderr what it got, as lines of "probe: ...". Losses of the stream are taken up again, as the hub
- *does.
+ *a pod, -H VERSION|auto: held by a Sandbox, -W POOL out of that pool, -T SECONDS until it ends. It says on stderr what
+ *it got, as lines of "probe: ...". Losses of the stream are taken up again, as the hub does.
  */
 #include "control/kube/kube_creds.h"
 #include "control/kube/kubeconfig.h"
@@ -404,7 +404,7 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int c, rc;
 
-	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:S:C:N:H:T:")) != -1)
+	while ((c = getopt(argc, argv, "+n:i:I:w:s:t:m:p:c:r:S:C:N:H:T:W:")) != -1)
 		if (c == 'n')
 			p.spec.ns = optarg;
 		else if (c == 'i')
@@ -425,6 +425,8 @@ int main(int argc, char **argv)
 			p.spec.storage_class = optarg;
 		else if (c == 'T')
 			b.ttl_ns = strtoull(optarg, NULL, 10) * NS_PER_SEC;
+		else if (c == 'W')
+			p.spec.warm_pool = optarg;
 		else if (c == 'H') {
 			p.spec.hold = KUBE_HOLD_SANDBOX;
 			p.spec.sandbox_api = strcmp(optarg, "auto") == 0      ? KUBE_SANDBOX_AUTO
