@@ -1,6 +1,9 @@
 #!/bin/bash
-# Pods held by Sandbox objects of agents.x-k8s.io, by the provider alone (link_probe). The definitions are the tests' own, and
-# hold.py plays that project's controller: what is shown is that muxd writes what the API asks for and waits for what comes of it.
+# Pods held by Sandbox objects of agents.x-k8s.io, by the provider alone (link_probe). hold.py plays that project's controllers: what is
+# shown is that muxd writes what the API asks for and waits for what comes of it. The definitions are the tests' own, and at the end
+# the project's, where they are beside the project (../shared/agent-sandbox-crds): the server checks, defaults and prunes by their
+# schemas. One version is served at a time then, since their conversion webhook is not there. Where the server refuses them (1.20
+# does), the rules (CEL) and defaults of "" are left out. tests/integration/sandbox_api.sh does all of it, without a server.
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 
@@ -14,17 +17,55 @@ end_controller() {
 }
 trap 'end_controller; end_story' EXIT
 begin_controller() {
-	K8S_API=$K8S_API python3 "$K8S_DIR/hold.py" "$ns" "$1" >"$tmp/controller" 2>&1 &
+	K8S_API=$K8S_API python3 "$K8S_DIR/hold.py" "$ns" "$@" >"$tmp/controller" 2>&1 &
 	controller=$!
 }
 version=v1alpha1
+api=
 probe() {
 	local opts=()
 	while [ "$1" != -- ]; do opts+=("$1") && shift; done
 	shift
-	timeout 180 "$BUILD/e2e/link_probe" -n "$ns" -H $version -w claim -s 67108864 -C loop "${opts[@]}" "$KUBECONFIG" "$@" 2>"$tmp/said" </dev/null
+	timeout 180 "$BUILD/e2e/link_probe" -n "$ns" -H ${api:-$version} -w claim -s 67108864 -C loop "${opts[@]}" "$KUBECONFIG" "$@" 2>"$tmp/said" </dev/null
 }
 said() { grep -qE -- "$2" "$tmp/said" && ok "$1" || fail "$1: no '$2' in: $(tail -n 5 "$tmp/said")"; }
+# definitions VERSION whole|less: the project's, with that version of Sandbox alone, as one list
+definitions() {
+	python3 - "$crds" "$1" "$2" >"$tmp/crds.json" <<-'P' || fail "the definitions cannot be read"
+		import glob, json, sys, yaml
+
+		def less(o):
+		    if isinstance(o, dict):
+		        keys = [o["items"]["properties"][k] for k in o.get("x-kubernetes-list-map-keys", [])]
+		        if any(k.get("default") == "" for k in keys):  # a key needs its default
+		            o = {k: v for k, v in o.items() if not k.startswith("x-kubernetes-list-")}
+		        return {k: less(v) for k, v in o.items() if k != "x-kubernetes-validations" and (k, v) != ("default", "")}
+		    return [less(v) for v in o] if isinstance(o, list) else o
+
+		items = []
+		for path in sorted(glob.glob(sys.argv[1] + "/*.yaml")):
+		    o = yaml.load(open(path), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+		    o = less(o) if sys.argv[3] == "less" else o
+		    wanted = sys.argv[2] if o["spec"]["names"]["plural"] == "sandboxes" else "v1beta1"
+		    o["metadata"]["annotations"]["api-approved.kubernetes.io"] = "unapproved, for tests"
+		    o["spec"]["conversion"] = {"strategy": "None"}
+		    o["spec"]["versions"] = [dict(v, served=True, storage=True) for v in o["spec"]["versions"] if v["name"] == wanted]
+		    items.append(o)
+		json.dump({"apiVersion": "v1", "kind": "List", "items": items}, sys.stdout)
+	P
+}
+real() {
+	definitions "$1" whole
+	kubectl delete -f "$tmp/crds.json" --ignore-not-found >/dev/null 2>&1
+	if ! kubectl create -f "$tmp/crds.json" >"$tmp/created" 2>&1; then
+		echo "  not whole: this server does not take rules (CEL) and defaults of \"\": $(grep -m 1 rror "$tmp/created" | cut -c 1-120)"
+		kubectl delete -f "$tmp/crds.json" --ignore-not-found >/dev/null 2>&1
+		definitions "$1" less
+		kubectl create -f "$tmp/crds.json" >"$tmp/created" 2>&1 || fail "the project's definitions are refused: $(cut -c 1-300 "$tmp/created")"
+	fi
+	kubectl wait --for=condition=Established --timeout=60s -f "$tmp/crds.json" >/dev/null || fail "they are not established"
+	until_ok 30 kubectl get "sandboxes.$1.agents.x-k8s.io" || fail "the kind is not served"
+}
 field() { kubectl get "sandboxes.$version.agents.x-k8s.io" "$1" -o jsonpath="$2"; }
 
 kubectl delete crd sandboxes.agents.x-k8s.io --ignore-not-found >/dev/null
@@ -65,6 +106,17 @@ for version in v1alpha1 v1beta1; do
 	end_controller
 done
 
+# ---- the version is asked for, and conditions are heeded
+version=v1beta1 api=auto
+begin_controller $version
+equal "auto: of what is served the best is spoken" asked "$(probe -- exec thread-auto echo asked || cat "$tmp/said")"
+equal "auto: in its words" Running "$(field investigation-thread-auto '{.spec.operatingMode}')"
+probe -- wipe thread-auto || fail "$(cat "$tmp/said")"
+probe -- exec thread-multiple true
+said "a start that its conditions call failed ends with their words" 'sandbox_create_failed: Sandbox investigation-thread-multiple .*MultiplePods: 2 pods'
+end_controller
+api=
+
 # ---- restored under it: another claim in the template
 version=v1alpha1
 begin_controller $version
@@ -87,3 +139,80 @@ kubectl apply -f - >/dev/null <<-Y
 Y
 probe -t 20 -- exec taken true
 said "one that muxd did not make is not touched" 'k8s_conflict: Sandbox investigation-taken .*muxd did not make it'
+
+# ---- the project's own definitions
+crds=$here/../shared/agent-sandbox-crds
+if [ ! -e "$crds/README.md" ]; then
+	echo "  not run: the definitions of agent-sandbox are not beside the project (../shared/agent-sandbox-crds)"
+	exit 0
+fi
+api=auto
+for version in v1alpha1 v1beta1; do
+	end_controller
+	real $version
+	begin_controller $version
+	box=real-$version
+	equal "$version as published: made and reached" kept "$(probe -T 7200 -- exec $box sh -c 'echo kept >keep; cat keep; sync' || cat "$tmp/said")"
+	probe -T 7200 -- destroy $box || fail "$(cat "$tmp/said")"
+	equal "$version as published: asleep" "$([ $version = v1alpha1 ] && echo 0 || echo Suspended)" \
+		"$(field investigation-$box '{.spec.replicas}{.spec.operatingMode}')"
+	equal "$version as published: awake, with its files" kept "$(probe -- exec $box cat keep || cat "$tmp/said")"
+	equal "$version as published: no end any more" "" "$(field investigation-$box '{.spec.shutdownTime}')"
+	probe -- wipe $box || fail "$(cat "$tmp/said")"
+done
+
+# ---- out of a warm pool
+end_controller
+begin_controller v1beta1 pool
+claim() { kubectl get "sandboxclaims.v1beta1.extensions.agents.x-k8s.io" "investigation-$1" -o jsonpath="$2"; }
+probe -W python -- exec early true
+said "a pool that is not there ends the start at once" 'sandbox_create_failed: the SandboxClaim of early .*WarmPoolNotFound'
+probe -W python -- wipe early || fail "$(cat "$tmp/said")"
+kubectl apply -f - >/dev/null <<-'Y' || fail "template or pool is refused"
+	apiVersion: extensions.agents.x-k8s.io/v1beta1
+	kind: SandboxTemplate
+	metadata: {name: python}
+	spec:
+	  podTemplate:
+	    metadata: {labels: {muxd.dev/role: sandbox}}
+	    spec:
+	      restartPolicy: Never
+	      terminationGracePeriodSeconds: 0
+	      automountServiceAccountToken: false
+	      securityContext: {runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000}
+	      containers:
+	      - name: sandbox
+	        image: localhost/busybox:1
+	        imagePullPolicy: Never
+	        command: [sh, -c, "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+	        workingDir: /workspace
+	        volumeMounts: [{name: workspace, mountPath: /workspace}]
+	  volumeClaimTemplates:
+	  - metadata: {name: workspace}
+	    spec: {accessModes: [ReadWriteOnce], storageClassName: loop, resources: {requests: {storage: 64Mi}}}
+	---
+	apiVersion: extensions.agents.x-k8s.io/v1beta1
+	kind: SandboxWarmPool
+	metadata: {name: python}
+	spec: {sandboxTemplateRef: {name: python}}
+Y
+warm_runs() { kubectl get pods -o name | grep -q pod/python- && kubectl wait pod --all --for=condition=Ready --timeout=1s; }
+until_ok 90 warm_runs || fail "the pool has no pod: $(tail -n 3 "$tmp/controller")"
+equal "claimed: a pod that ran already" kept "$(probe -W python -T 7200 -- exec warm sh -c 'echo kept >keep; cat keep; sync' || cat "$tmp/said")"
+said "through muxlet, which was streamed into it" 'backend=link .*workspace=yes'
+box=$(claim warm '{.status.sandbox.name}')
+[[ $box == python-* ]] && ok "adopted: $box" || fail "$(claim warm '{.status}')"
+[[ $(claim warm '{.spec.lifecycle.shutdownTime}') =~ ^20.*Z$ ]] && ok "with an end of its own" || fail "$(claim warm '{.spec}')"
+probe -W python -- list
+said "in the list" "warm running"
+probe -W python -- destroy warm || fail "$(cat "$tmp/said")"
+equal "asleep" Suspended "$(kubectl get "sandboxes.v1beta1.agents.x-k8s.io" "$box" -o jsonpath='{.spec.operatingMode}')"
+probe -W python -- stat warm
+said "and known to be, with its workspace" 'stopped.*workspace=yes'
+equal "woken: the same one, with its files" "kept $box" "$(probe -W python -- exec warm cat keep || cat "$tmp/said") $(claim warm '{.status.sandbox.name}')"
+volume=$(kubectl get pvc "workspace-$box" -o jsonpath='{.spec.volumeName}')
+probe -W python -- wipe warm || fail "$(cat "$tmp/said")"
+for o in "sandboxclaims.v1beta1.extensions.agents.x-k8s.io/investigation-warm" "sandboxes.v1beta1.agents.x-k8s.io/$box" "pod/$box" "pvc/workspace-$box" "pv/$volume"; do
+	kubectl get "$o" >/dev/null 2>&1 && fail "$o is still there"
+done
+ok "wiped: claim, Sandbox, pod and volume"
