@@ -40,9 +40,10 @@ struct sandbox_info {
 	char snapshot_id[ID_STR_LEN]; /* the snapshot that was current when it was asked; "": none */
 	bool has_workspace;           /* there is a disk that outlives the programs, running or not */
 	enum sandbox_backend backend;
-	char ns[64], pod[64]; /* in the cluster: where; "": no pod is there, or none is known */
-	char why[400];        /* why this backend and no other, every earlier way with its reason; "" for local */
-	char delivery[24];    /* how muxlet came there: "host", "init", "image", "stream"; "" where there is none */
+	char ns[64], pod[64];  /* in the cluster: where; "": no pod is there, or none is known */
+	char why[400];         /* why this backend and no other, every earlier way with its reason; "" for local */
+	char pod_template[65]; /* digest of the pod template that it was made with; "": none */
+	char delivery[24];     /* how muxlet came there: "host", "init", "image", "stream"; "" where there is none */
 };
 
 /* A copy of a workspace as it was at one moment. Its id is the caller's; the backend finds it again by it. */

@@ -237,21 +237,40 @@ static int name_absent_end(json_t *spec)
 	return null_absent(spec, keys);
 }
 
-static int name_absent(json_t *spec)
+/* What stands in `there` and not in o any more, at any depth of objects: by name, too. Lists are taken as a whole. */
+static int null_gone(json_t *o, const json_t *there)
 {
-	static const char *const keys[] = {"initContainers", "runtimeClassName", "tolerations", NULL};
+	const char *key;
+	json_t *old;
+	int rc = 0;
 
-	return null_absent(json_object_get(json_object_get(spec, "podTemplate"), "spec"), keys) | name_absent_end(spec);
+	json_object_foreach((json_t *)(uintptr_t)there, key, old)
+	{
+		json_t *now = json_object_get(o, key);
+
+		if (!now)
+			rc |= json_object_set_new(o, key, json_null());
+		else if (json_is_object(now) && json_is_object(old))
+			rc |= null_gone(now, old);
+	}
+	return rc;
 }
 
-json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
-			  int64_t shutdown_ns, struct err *e)
+static int name_absent(json_t *spec, const json_t *there)
+{
+	const json_t *old = json_object_get(json_object_get(there, "spec"), "podTemplate");
+
+	return null_gone(json_object_get(spec, "podTemplate"), old) | name_absent_end(spec);
+}
+
+json_t *agentsandbox_wake(const struct kube_pod_spec *s, const json_t *there, const struct agentsandbox_view *v,
+			  const struct id *session, int64_t shutdown_ns, struct err *e)
 {
 	json_t *spec = awake(s, v->agent, session, shutdown_ns, e), *o = NULL;
 
 	if (!spec)
 		return NULL;
-	if (name_absent(spec))
+	if (name_absent(spec, there))
 		json_decref(spec);
 	else
 		o = json_pack("{s:{s:s,s:s},s:o}", "metadata", "uid", v->uid, "resourceVersion", v->version, "spec",

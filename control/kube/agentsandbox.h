@@ -49,13 +49,13 @@ void agentsandbox_versions(const json_t *group, char *out, size_t size);
 
 /*
  * The whole object, awake. shutdown_ns: wall clock, 0: none. NULL with ERR_NOMEM or ERR_INVAL in e.
- * The patches are for a merge (RFC 7386), and for the object that v saw: awake with the template of now, in that
- * version alone; awake or asleep, and nothing else; and with another end.
+ * The patches are for a merge (RFC 7386), and for the object `there` that v saw: awake with the template of now and
+ * nothing of the one before it, in that version alone; awake or asleep, and nothing else; and with another end.
  */
 json_t *agentsandbox_object(const struct kube_pod_spec *s, const char *agent, const struct id *session,
 			    int64_t shutdown_ns, struct err *e);
-json_t *agentsandbox_wake(const struct kube_pod_spec *s, const struct agentsandbox_view *v, const struct id *session,
-			  int64_t shutdown_ns, struct err *e);
+json_t *agentsandbox_wake(const struct kube_pod_spec *s, const json_t *there, const struct agentsandbox_view *v,
+			  const struct id *session, int64_t shutdown_ns, struct err *e);
 json_t *agentsandbox_mode(const struct kube_pod_spec *s, const struct agentsandbox_view *v, bool awake);
 /* Into what has shutdownTime and shutdownPolicy: nothing where there is no end. ERR_NOMEM. */
 int agentsandbox_put_end(json_t *spec, int64_t shutdown_ns);

@@ -278,6 +278,7 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	copy(v.uid, sizeof(v.uid), text(meta, "uid"));
 	copy(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT));
 	copy(v.spec, sizeof(v.spec), text(notes, KUBE_ANNOTATION_SPEC));
+	copy(v.pod_template, sizeof(v.pod_template), text(notes, KUBE_ANNOTATION_TEMPLATE));
 	(void)clock_parse_utc(text(meta, "creationTimestamp"), &v.created_ns);
 	v.memory_limit = *text(in(spec, "resources", "limits"), "memory");
 	v.cpu_limit = *text(in(spec, "resources", "limits"), "cpu");

@@ -38,6 +38,7 @@ struct pod_view {
 	char container_id[POD_CID_MAX + 1]; /* "containerd://..."; "" until it has run */
 	char agent[AGENT_NAME_MAX + 1];     /* the annotation; "" */
 	char spec[65];                      /* the annotation; "" */
+	char pod_template[65];              /* likewise: a digest */
 	char why[256];      /* plain ASCII: a container writes its own last message, and it may be cut anywhere */
 	int64_t created_ns; /* wall clock */
 	bool memory_limit, cpu_limit;

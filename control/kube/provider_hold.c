@@ -84,7 +84,7 @@ static void on_there(void *arg, int rc, const struct err *e, const struct kube_r
 	if (!rc && !v.deleting) {
 		fill(j, &spec);
 		(void)id_new(&session);
-		patch = agentsandbox_wake(&spec, &v, &session, shutdown_at(j), &here);
+		patch = agentsandbox_wake(&spec, reply->body, &v, &session, shutdown_at(j), &here);
 		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_woken, j, &j->call, &here)
 			   : here.code;
 		json_decref(patch);

@@ -151,6 +151,8 @@ struct kjob {
 	struct pod_view view;           /* as seen last */
 	char uid[POD_UID_MAX + 1];      /* the pod that is to go */
 	struct err last;                /* what went wrong and may pass */
+	bool made;                      /* its pod was made by this job */
+	struct err dropped;             /* what the server made of the pod template, while the pod goes again */
 	struct sandbox_info *list;
 	size_t nlist;
 	struct claim_view *claims; /* the agent's, as listed last */

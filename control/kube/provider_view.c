@@ -75,6 +75,8 @@ void kp_describe(const struct kp *kp, const char *name, bool ours, const struct 
 	if (v->container_id[0])
 		out->sandbox_id = incarnation;
 	out->has_workspace = ours && v->claim[0];
+	if (ours)
+		text_put(out->pod_template, sizeof(out->pod_template), v->pod_template);
 	reached = v->state == POD_RUNNING && n && n->linked && id_equal(&n->incarnation, &incarnation);
 	if (v->state != POD_RUNNING) {
 		text_format(out->detail, sizeof(out->detail), "%.255s", v->why);

@@ -1,6 +1,7 @@
 /* ensure and connect: from a name to a running container and a stream into it. */
 #define LOG_SUBSYS "kube"
 #include "control/kube/provider_state.h"
+#include "control/kube/template.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/log.h"
 #include "muxd/base/text.h"
@@ -250,6 +251,7 @@ static void on_pod_made(void *arg, int rc, const struct err *e, const struct kub
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
 		log_info(&(struct log_ids){.agent = j->name}, "pod %s/%s is made", j->ns, j->pod);
+		j->made = true;
 		wake_seen(j, reply->body);
 	}
 }
@@ -355,6 +357,62 @@ static bool is_outdated(const struct kjob *j)
 	return differs;
 }
 
+/* ---- what the server made of the pod template */
+
+/* A pod that came of this start, or of one before it and has not begun; and of the template that is in force. */
+static bool is_to_be_compared(const struct kjob *j)
+{
+	char digest[TEMPLATE_DIGEST_HEX + 1];
+
+	if (j->kind != KJOB_ENSURE || !j->ours || j->view.deleting || !(j->made || j->held || !j->view.started))
+		return false;
+	template_digest(j->kp->p.spec.pod_template, digest);
+	return digest[0] && strcmp(digest, j->view.pod_template) == 0;
+}
+
+static void answer_dropped(struct kjob *j)
+{
+	struct err e = j->dropped; /* the job goes with its answer */
+
+	kjob_answer(j, e.code, &e, NULL, -1);
+}
+
+/* Until the pod is gone, so that the next start finds nothing of it. */
+static void dropped_seen(struct kjob *j, const json_t *pod)
+{
+	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	struct kube_delete_options o = {.uid = j->view.uid, .grace_s = 1};
+	struct err e = {0};
+
+	if (!pod || kjob_is_late(j)) {
+		answer_dropped(j);
+		return;
+	}
+	kjob_set_state(j, KJOB_ENDING);
+	if (j->view.deleting)
+		kjob_wait(j, KP_AGAIN_MS);
+	else if (kube_delete(j->kp->p.kube, &ref, &o, on_old_deleted, j, &j->call, &e))
+		answer_dropped(j);
+}
+
+/* True: it lacks what the template asks for, and goes again. */
+static bool has_dropped(struct kjob *j, const json_t *pod)
+{
+	char at[TEMPLATE_PATH_MAX];
+
+	if (!is_to_be_compared(j) || template_kept(j->kp->p.spec.pod_template, pod, at))
+		return false;
+	err_set(&j->dropped, ERR_FIELD_DROPPED,
+		"the API server has dropped %.200s, which the pod template asks for: pod %s in %s is removed again", at,
+		j->pod, j->ns);
+	log_warn(&(struct log_ids){.agent = j->name}, "%s", j->dropped.message);
+	if (j->kp->p.spec.hold == KUBE_HOLD_SANDBOX)
+		hold_let_go(j);
+	else
+		dropped_seen(j, pod);
+	return true;
+}
+
 /* ---- what was seen decides */
 
 /* What was over before is replaced; a pod of a Sandbox that came after and is over by now is how this start went. */
@@ -411,6 +469,10 @@ void wake_seen(struct kjob *j, const json_t *pod)
 	}
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
+	else if (j->dropped.code)
+		dropped_seen(j, pod);
+	else if (pod && has_dropped(j, pod))
+		return;
 	else if (!pod && j->kind == KJOB_ENSURE && j->ours)
 		make_all(j);
 	else if (!pod)
@@ -482,7 +544,9 @@ void wake_tick(struct kjob *j)
 
 	if (j->call) /* its answer comes here again */
 		return;
-	if (late && j->state == KJOB_WAITING && j->view.uid[0])
+	if (late && j->dropped.code)
+		answer_dropped(j);
+	else if (late && j->state == KJOB_WAITING && j->view.uid[0])
 		ask_why(j);
 	else if (late && j->held)
 		hold_late(j);

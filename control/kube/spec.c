@@ -1,6 +1,7 @@
 #include "control/kube/spec.h"
 
 #include "control/kube/claim.h"
+#include "control/kube/template.h"
 #include "muxd/base/err.h"
 #include "muxd/base/text.h"
 
@@ -16,8 +17,6 @@
 #define NAME_LEN    58 /* of one that ends in a digest: longer than any that does not */
 #define DIGEST_HEX  10
 #define SPEC_HEX    32
-#define VOLUME_WORK "workspace"
-#define VOLUME_LET  "muxlet"
 
 /* What holds a container without an init container: any shell will do, and TERM ends it at once. */
 #define HOLD "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
@@ -116,11 +115,11 @@ static const char *muxlet_path(const struct kube_pod_spec *s)
 /* muxlet copies itself: its image needs neither a shell nor cp. */
 static json_t *init_container(const struct kube_pod_spec *s)
 {
-	return json_pack("{s:s,s:s,s:s*,s:[s,s,s],s:o,s:{s:{s:s,s:s},s:{s:s,s:s}},s:[{s:s,s:s}]}", "name", "muxlet",
+	return json_pack("{s:s,s:s,s:s*,s:[s,s,s],s:o,s:{s:{s:s,s:s},s:{s:s,s:s}},s:[{s:s,s:s}]}", "name", KUBE_INIT,
 			 "image", s->init_image, "imagePullPolicy", some(s->pull_policy), "command", muxlet_path(s),
 			 "--install", KUBE_MUXLET_THERE, "securityContext", container_security(), "resources",
 			 "requests", "cpu", "10m", "memory", "16Mi", "limits", "cpu", "1", "memory", "64Mi",
-			 "volumeMounts", "name", VOLUME_LET, "mountPath", KUBE_MUXLET_DIR);
+			 "volumeMounts", "name", KUBE_VOLUME_LET, "mountPath", KUBE_MUXLET_DIR);
 }
 
 static json_t *command(const struct kube_pod_spec *s)
@@ -132,12 +131,12 @@ static json_t *command(const struct kube_pod_spec *s)
 
 static json_t *mounts(const struct kube_pod_spec *s)
 {
-	json_t *list = json_pack("[{s:s,s:s,s:o*}]", "name", VOLUME_WORK, "mountPath", KUBE_WORKSPACE, "readOnly",
+	json_t *list = json_pack("[{s:s,s:s,s:o*}]", "name", KUBE_VOLUME_WORK, "mountPath", KUBE_WORKSPACE, "readOnly",
 				 s->read_only ? json_true() : NULL);
 
 	if (some(s->init_image) &&
-	    json_array_append_new(
-		list, json_pack("{s:s,s:s,s:b}", "name", VOLUME_LET, "mountPath", KUBE_MUXLET_DIR, "readOnly", 1))) {
+	    json_array_append_new(list, json_pack("{s:s,s:s,s:b}", "name", KUBE_VOLUME_LET, "mountPath",
+						  KUBE_MUXLET_DIR, "readOnly", 1))) {
 		json_decref(list);
 		return NULL;
 	}
@@ -158,9 +157,9 @@ static json_t *workspace_volume(const struct kube_pod_spec *s, const char *name)
 
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)s->workspace_size);
 	if (s->workspace == WORKSPACE_CLAIM)
-		return json_pack("{s:s,s:{s:s}}", "name", VOLUME_WORK, "persistentVolumeClaim", "claimName",
+		return json_pack("{s:s,s:{s:s}}", "name", KUBE_VOLUME_WORK, "persistentVolumeClaim", "claimName",
 				 some(s->claim) ? s->claim : name);
-	return json_pack("{s:s,s:{s:s,s:s*}}", "name", VOLUME_WORK, "emptyDir", "sizeLimit", size, "medium",
+	return json_pack("{s:s,s:{s:s,s:s*}}", "name", KUBE_VOLUME_WORK, "emptyDir", "sizeLimit", size, "medium",
 			 s->workspace == WORKSPACE_MEMORY ? "Memory" : NULL);
 }
 
@@ -168,7 +167,7 @@ static json_t *volumes(const struct kube_pod_spec *s, const char *name)
 {
 	json_t *list = json_pack("[o]", workspace_volume(s, name));
 
-	if (some(s->init_image) && json_array_append_new(list, json_pack("{s:s,s:{s:s}}", "name", VOLUME_LET,
+	if (some(s->init_image) && json_array_append_new(list, json_pack("{s:s,s:{s:s}}", "name", KUBE_VOLUME_LET,
 									 "emptyDir", "sizeLimit", "16Mi"))) {
 		json_decref(list);
 		return NULL;
@@ -239,31 +238,53 @@ static bool configured_is_utf8(const struct kube_pod_spec *s)
 	return true;
 }
 
-static json_t *object(const char *kind, const struct kube_pod_spec *s, const char *name, const char *agent,
-		      const char *role, json_t *spec, struct err *e)
+static json_t *meta(json_t *o, const char *key)
 {
-	char *text = spec && configured_is_utf8(s) ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS) : NULL,
-	     digest[SPEC_HEX + 1] = "";
+	return json_object_get(json_object_get(o, "metadata"), key);
+}
+
+/* Of everything that the object was made from: its spec, and the template over it. */
+static int set_digests(json_t *o, const json_t *t)
+{
+	char *text = json_dumps(json_object_get(o, "spec"), JSON_COMPACT | JSON_SORT_KEYS), *both;
+	char digest[SPEC_HEX + 1] = "", of_template[TEMPLATE_DIGEST_HEX + 1];
+	size_t size = text ? strlen(text) + sizeof(of_template) : 0;
+	int rc = ERR_NOMEM;
+
+	template_digest(t, of_template);
+	both = text ? malloc(size) : NULL;
+	if (both) {
+		text_format(both, size, "%s%s", text, of_template);
+		sha256_hex(both, SPEC_HEX, digest);
+		rc = json_object_set_new(meta(o, "annotations"), KUBE_ANNOTATION_SPEC, json_string(digest));
+	}
+	if (!rc && of_template[0])
+		rc = json_object_set_new(meta(o, "annotations"), KUBE_ANNOTATION_TEMPLATE, json_string(of_template));
+	free(both);
+	free(text);
+	return rc ? ERR_NOMEM : 0;
+}
+
+/* t: merged over it; NULL: nothing. */
+static json_t *object(const char *kind, const struct kube_pod_spec *s, const char *name, const char *agent,
+		      const char *role, json_t *spec, const json_t *t, struct err *e)
+{
 	json_t *o = NULL;
 
-	if (text) {
-		sha256_hex(text, SPEC_HEX, digest);
-		o = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:{s:s,s:s}},s:O}", "apiVersion", "v1", "kind", kind, "metadata",
+	if (spec && configured_is_utf8(s))
+		o = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:{s:s}},s:O}", "apiVersion", "v1", "kind", kind, "metadata",
 			      "name", name, "namespace", s->ns, "labels", kube_spec_labels(s, agent, role),
-			      "annotations", KUBE_ANNOTATION_AGENT, agent, KUBE_ANNOTATION_SPEC, digest, "spec", spec);
-	}
-	free(text);
+			      "annotations", KUBE_ANNOTATION_AGENT, agent, "spec", spec);
 	json_decref(spec);
+	if (o && ((t && template_apply(t, o)) || set_digests(o, t))) {
+		json_decref(o);
+		o = NULL;
+	}
 	if (!o)
 		err_set(e, ERR_INVAL,
 			"no %s can be described for agent %s: out of memory, or a configured text is not UTF-8", kind,
 			agent);
 	return o;
-}
-
-static json_t *meta(json_t *o, const char *key)
-{
-	return json_object_get(json_object_get(o, "metadata"), key);
 }
 
 json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e)
@@ -273,7 +294,7 @@ json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const st
 
 	if (kube_spec_name(agent, name, e))
 		return NULL;
-	o = object("Pod", s, name, agent, KUBE_ROLE_SANDBOX, pod_spec(s, name), e);
+	o = object("Pod", s, name, agent, KUBE_ROLE_SANDBOX, pod_spec(s, name), s->pod_template, e);
 	id_format(session, text);
 	if (o && json_object_set_new(meta(o, "labels"), "compute_session_id", json_string(text))) {
 		err_set(e, ERR_NOMEM, "no memory for the pod of %s", agent);
@@ -287,6 +308,7 @@ json_t *kube_spec_binder(const struct kube_pod_spec *s, const char *agent, const
 {
 	struct kube_pod_spec small = *s;
 	char name[KUBE_NAME_MAX + 1], own[KUBE_OBJECT_MAX + 1];
+	json_t *placement, *o;
 
 	if (kube_spec_name(agent, name, e))
 		return NULL;
@@ -297,7 +319,13 @@ json_t *kube_spec_binder(const struct kube_pod_spec *s, const char *agent, const
 	small.request_ephemeral = "";
 	small.claim = claim;
 	small.read_only = false;
-	return object("Pod", &small, own, agent, KUBE_ROLE_BINDER, pod_spec(&small, name), e);
+	placement = template_placement(s->pod_template);
+	o = placement ? object("Pod", &small, own, agent, KUBE_ROLE_BINDER, pod_spec(&small, name), placement, e)
+		      : NULL;
+	if (!placement)
+		err_set(e, ERR_NOMEM, "no memory for the first consumer of a claim of %s", agent);
+	json_decref(placement);
+	return o;
 }
 
 /* What a claim is beside its spec: its place in the order, and where its content comes from. */
@@ -335,7 +363,7 @@ json_t *kube_spec_claim(const struct kube_pod_spec *s, const char *agent, const 
 	o = object("PersistentVolumeClaim", s, p ? p->name : name, agent, KUBE_ROLE_SANDBOX,
 		   json_pack("{s:[s],s:{s:{s:s}},s:s*,s:o*}", "accessModes", "ReadWriteOnce", "resources", "requests",
 			     "storage", size, "storageClassName", some(s->storage_class), "dataSource", source),
-		   e);
+		   NULL, e);
 	if (o && annotate(o, p)) {
 		err_set(e, ERR_NOMEM, "no memory for the claim of %s", agent);
 		json_decref(o);
@@ -391,6 +419,8 @@ int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out)
 		labels[i] = (struct kube_label){strdup(from->labels[i].key), strdup(from->labels[i].value)};
 		good = good && labels[i].key && labels[i].value;
 	}
+	s.pod_template = from->pod_template ? json_deep_copy(from->pod_template) : NULL;
+	good = good && (s.pod_template || !from->pod_template);
 	if (!good) {
 		kube_spec_finish(&s);
 		return ERR_NOMEM;
@@ -406,6 +436,7 @@ void kube_spec_finish(struct kube_pod_spec *s)
 		drop(s->labels[i].value);
 	}
 	free((struct kube_label *)(uintptr_t)s->labels);
+	json_decref((json_t *)(uintptr_t)s->pod_template);
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
 		drop(*string_at(s, i));
 	memset(s, 0, sizeof(*s));

@@ -6,11 +6,12 @@
  * name or label looks at it. Labels: agent_id and compute_session_id, KUBE_LABEL_ROLE to be
  * found by, and the configured ones. The pod satisfies the restricted Pod Security
  * Standard, whatever is configured: uid 1000, no capability, no privilege
- * escalation, no service account token.
+ * escalation, no service account token; a template over it (template.h) takes none of that away.
  */
 #ifndef CONTROL_KUBE_SPEC_H
 #define CONTROL_KUBE_SPEC_H
 
+#include "control/kube/own.h"
 #include "muxd/base/ids.h"
 #include "muxd/base/json.h"
 
@@ -20,18 +21,15 @@
 
 struct err;
 
-#define KUBE_NAME_MAX         63
-#define KUBE_LABEL_ROLE       "muxd.dev/role"
-#define KUBE_ROLE_SANDBOX     "sandbox"
-#define KUBE_ROLE_BINDER      "binder"
-#define KUBE_SELECTOR         KUBE_LABEL_ROLE "=" KUBE_ROLE_SANDBOX
-#define KUBE_ANNOTATION_AGENT "muxd.dev/agent"
-#define KUBE_ANNOTATION_SPEC  "muxd.dev/spec" /* digest of what the pod was made from */
-#define KUBE_CONTAINER        "sandbox"
-#define KUBE_UID              1000
-#define KUBE_WORKSPACE        "/workspace"
-#define KUBE_MUXLET_DIR       "/muxd" /* where the init container puts muxlet */
-#define KUBE_MUXLET_THERE     KUBE_MUXLET_DIR "/muxlet"
+#define KUBE_NAME_MAX            63
+#define KUBE_LABEL_ROLE          "muxd.dev/role"
+#define KUBE_ROLE_SANDBOX        "sandbox"
+#define KUBE_ROLE_BINDER         "binder"
+#define KUBE_SELECTOR            KUBE_LABEL_ROLE "=" KUBE_ROLE_SANDBOX
+#define KUBE_ANNOTATION_AGENT    "muxd.dev/agent"
+#define KUBE_ANNOTATION_SPEC     "muxd.dev/spec"         /* digest of what the pod was made from */
+#define KUBE_ANNOTATION_TEMPLATE "muxd.dev/pod-template" /* digest of the template that was merged into it */
+#define KUBE_UID                 1000
 
 enum kube_workspace { WORKSPACE_CLAIM, WORKSPACE_EMPTYDIR, WORKSPACE_MEMORY };
 /* What an agent's sandbox is to the cluster: a pod, or a Sandbox whose controller makes one (agentsandbox.h). */
@@ -65,6 +63,7 @@ struct kube_pod_spec {
 	const char *warm_pool; /* whose Sandboxes are claimed (sandboxclaim.h); "": none, with hold sandbox */
 	const struct kube_label *labels;
 	size_t nlabels;
+	const json_t *pod_template; /* checked (template.h), merged over every pod; NULL: none */
 };
 
 /* Everything, for a spec that lasts. ERR_NOMEM. */

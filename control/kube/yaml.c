@@ -3,6 +3,7 @@
 #include "muxd/base/conf_table.h"
 #include "muxd/base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,4 +277,157 @@ int kube_node_check_keys(struct kube_node map, const char *what, const char *kno
 	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++)
 		rc = check_key((struct kube_node){map.doc, p->key}, what, known, e);
 	return rc;
+}
+
+/* ---- as JSON */
+
+#define DEPTH_MAX 32
+
+struct reading {
+	const struct kube_yaml *doc;
+	size_t left;
+	struct err *e;
+};
+
+static int read_value(struct reading *r, int index, int depth, json_t **out);
+
+static json_t *plain_value(const char *s)
+{
+	size_t sign = *s == '-' || *s == '+', digits = strspn(s + sign, "0123456789");
+	long long n;
+
+	if (!*s || strcmp(s, "~") == 0 || strcmp(s, "null") == 0)
+		return json_null();
+	if (strcmp(s, "true") == 0 || strcmp(s, "false") == 0)
+		return json_boolean(*s == 't');
+	errno = 0;
+	n = digits && !s[sign + digits] ? strtoll(s, NULL, 10) : 0;
+	if (digits && !s[sign + digits] && !errno)
+		return json_integer(n);
+	return json_string(s);
+}
+
+static int read_map(struct reading *r, const yaml_node_t *n, int depth, json_t *o)
+{
+	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+		struct kube_node k = {r->doc, p->key};
+		const char *key = scalar(node_of(k));
+		json_t *v = NULL;
+		int rc;
+
+		if (!key)
+			return kube_node_fail(k, r->e, "a key is not a name");
+		if (json_object_get(o, key))
+			return kube_node_fail(k, r->e, "%.64s stands twice", key);
+		rc = read_value(r, p->value, depth, &v);
+		if (rc)
+			return rc;
+		if (json_object_set_new(o, key, v))
+			return err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
+	}
+	return 0;
+}
+
+static int read_list(struct reading *r, const yaml_node_t *n, int depth, json_t *list)
+{
+	for (const yaml_node_item_t *i = n->data.sequence.items.start; i < n->data.sequence.items.top; i++) {
+		json_t *v = NULL;
+		int rc = read_value(r, *i, depth, &v);
+
+		if (rc)
+			return rc;
+		if (json_array_append_new(list, v))
+			return err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
+	}
+	return 0;
+}
+
+static int read_value(struct reading *r, int index, int depth, json_t **out)
+{
+	struct kube_node place = {r->doc, index};
+	const yaml_node_t *n = node_of(place);
+	bool list = n && n->type == YAML_SEQUENCE_NODE;
+	const char *s = scalar(n);
+	json_t *o;
+	int rc;
+
+	if (!r->left-- || depth >= DEPTH_MAX) {
+		r->left = 0;
+		return kube_node_fail(place, r->e, "there is too much here, or too deep");
+	}
+	if (s) {
+		*out = n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(s) : json_string(s);
+		return *out ? 0 : err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
+	}
+	if (!n || n->type == YAML_SCALAR_NODE)
+		return kube_node_fail(place, r->e, "a NUL stands in a text");
+	o = list ? json_array() : json_object();
+	rc = list ? read_list(r, n, depth + 1, o) : read_map(r, n, depth + 1, o);
+	if (rc)
+		json_decref(o);
+	else
+		*out = o;
+	return rc;
+}
+
+int kube_yaml_json(const struct kube_yaml *doc, size_t most, json_t **out, struct err *e)
+{
+	struct reading r = {doc, most, e};
+
+	if (doc->doc.nodes.start == doc->doc.nodes.top) {
+		*out = json_null();
+		return 0;
+	}
+	return read_value(&r, 1, 0, out);
+}
+
+/* One step of a pointer, escapes undone, into key; the rest. */
+static const char *pointer_step(const char *p, char *key, size_t size)
+{
+	size_t n = 0;
+
+	for (p++; *p && *p != '/'; p++) {
+		char c = *p;
+
+		if (c == '~' && (p[1] == '0' || p[1] == '1'))
+			c = *++p == '0' ? '~' : '/';
+		if (n + 1 < size)
+			key[n++] = c;
+	}
+	key[n] = '\0';
+	return p;
+}
+
+static int child_of(const yaml_node_t *n, const struct kube_yaml *doc, const char *key)
+{
+	size_t i = strtoul(key, NULL, 10);
+
+	if (n && n->type == YAML_SEQUENCE_NODE &&
+	    i < (size_t)(n->data.sequence.items.top - n->data.sequence.items.start))
+		return n->data.sequence.items.start[i];
+	for (const yaml_node_pair_t *p = n && n->type == YAML_MAPPING_NODE ? n->data.mapping.pairs.start : NULL;
+	     p && p < n->data.mapping.pairs.top; p++) {
+		const char *text = scalar(node_of((struct kube_node){doc, p->key}));
+
+		if (text && strcmp(text, key) == 0)
+			return p->value;
+	}
+	return 0;
+}
+
+struct kube_node kube_yaml_at(const struct kube_yaml *doc, const char *pointer)
+{
+	struct kube_node n = {doc, doc->doc.nodes.start == doc->doc.nodes.top ? 0 : 1};
+	char key[256];
+
+	while (*pointer == '/') {
+		int next;
+
+		pointer = pointer_step(pointer, key, sizeof(key));
+		next = child_of(node_of(n), doc, key);
+		if (!next)
+			break;
+		n.index = next;
+	}
+	return n;
 }

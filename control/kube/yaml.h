@@ -8,6 +8,8 @@
 #ifndef CONTROL_KUBE_YAML_H
 #define CONTROL_KUBE_YAML_H
 
+#include "muxd/base/json.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -51,5 +53,13 @@ int kube_node_item_str(struct kube_node list, const char *what, size_t i, const 
 /* A key that is nearly one of "a|b|c" is a slip of the pen: ERR_CONFIG. Keys far from all of them are others' business.
  */
 int kube_node_check_keys(struct kube_node map, const char *what, const char *known, struct err *e);
+
+/*
+ * The whole document as JSON, a new reference: plain null, true, false and whole numbers are those, everything else is
+ * text. ERR_CONFIG also for more than `most` values, what an alias repeats included, and for a key that stands twice.
+ */
+int kube_yaml_json(const struct kube_yaml *doc, size_t most, json_t **out, struct err *e);
+/* The node that a JSON pointer leads to, or the last on the way to it that there is. */
+struct kube_node kube_yaml_at(const struct kube_yaml *doc, const char *pointer);
 
 #endif

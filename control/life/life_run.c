@@ -316,7 +316,17 @@ struct commit {
 	int64_t was;
 	struct life_row before, next;
 	struct life_snap snap;
+	char pod_template[65]; /* digest of what its pod was made with; "": none */
 };
+
+static json_t *told_transition(const struct commit *c)
+{
+	json_t *o = transition(&c->before, &c->next, c->next.step);
+
+	if (o && c->next.state == LIFE_RUNNING && c->pod_template[0])
+		(void)json_object_set_new(o, "pod_template", json_string(c->pod_template));
+	return o;
+}
 
 /* Asked where it is decided: whoever forks it from here on finds it dropping. */
 static int nobody_needs(struct sqlite3 *db, const struct life_snap *s, struct err *e)
@@ -381,8 +391,7 @@ static void tell(struct life *l, const struct commit *c)
 			 c->before.generation ? life_state_name(c->before.state) : "none",
 			 c->drop ? "none" : life_state_name(c->next.state), c->next.cause,
 			 c->next.detail[0] ? ": " : "", c->next.detail);
-		(void)life_audit(l, "sandbox.state", c->next.agent, "ok",
-				 transition(&c->before, &c->next, c->next.step));
+		(void)life_audit(l, "sandbox.state", c->next.agent, "ok", told_transition(c));
 	}
 	if (c->with_snap && (c->snap.status == SNAP_READY || c->snap.status == SNAP_FAILED))
 		tell_snapshot(l, &c->snap);
@@ -436,6 +445,7 @@ static struct commit *commit_new(struct life_agent *a, const struct life_row *ne
 	c->was = a->row.generation;
 	c->before = a->row;
 	c->next = *next;
+	text_put(c->pod_template, sizeof(c->pod_template), a->run->info.pod_template);
 	return c;
 }
 
@@ -445,7 +455,7 @@ static void commit_go(struct life_agent *a, struct commit *c, life_next *done)
 
 	/* What the record cannot hold does not happen. */
 	if ((c->drop || !c->before.generation || c->before.state != c->next.state) &&
-	    life_audit(a->life, "sandbox.state", a->name, "intended", transition(&c->before, &c->next, c->next.step))) {
+	    life_audit(a->life, "sandbox.state", a->name, "intended", told_transition(c))) {
 		free(c);
 		err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: %s stays %s", a->name,
 			life_state_name(a->row.state));

@@ -165,6 +165,9 @@ struct conf {
 	bool kubernetes_staff;                 /* who may exec in Kubernetes may open a grant */
 	char *kubernetes_staff_audience, *kubernetes_staff_scopes;
 	uint64_t kubernetes_staff_ttl_ns;
+	char *kubernetes_pod_template;         /* a file; "": none */
+	char *kubernetes_template_config_maps; /* that a template may name: "a,b" */
+	char *kubernetes_template_secrets, *kubernetes_template_claims;
 	struct conf_label *kubernetes_labels;
 	size_t kubernetes_nlabels;
 	/* lifecycle.*: durations of the clock that lifecycle.speed makes faster, but for start and snapshot_timeout */

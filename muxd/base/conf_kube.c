@@ -76,6 +76,19 @@ static int check_subdomain(const char *s, size_t len)
 	}
 }
 
+int conf_check_objects(const char *value, struct err *e)
+{
+	for (const char *s = value; *s;) {
+		size_t n = strcspn(s, ",");
+
+		if (check_subdomain(s, n) || (s[n] == ',' && !s[n + 1]))
+			return err_set(e, ERR_CONFIG,
+				       "is no list of names of objects in Kubernetes, as in models,team.certs");
+		s += n + (s[n] == ',');
+	}
+	return 0;
+}
+
 int conf_check_object(const char *value, struct err *e)
 {
 	if (*value && check_subdomain(value, strlen(value)))

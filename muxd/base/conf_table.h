@@ -76,6 +76,7 @@ int conf_check_namespaces(const char *value, struct err *e); /* a,b */
 int conf_check_object(const char *value, struct err *e);     /* a class */
 int conf_check_image(const char *value, struct err *e);
 int conf_check_image_needed(const char *value, struct err *e);
+int conf_check_objects(const char *value, struct err *e); /* "a,b" */
 int conf_check_quantity(const char *value, struct err *e);
 int conf_check_label(const char *key, const char *value, struct err *e);
 int conf_label_add(struct conf *c, const char *key, const char *value); /* copied; ERR_LIMIT, ERR_NOMEM */

@@ -77,6 +77,7 @@
 	X(K8S_FORBIDDEN, "k8s_forbidden", 502, 77, "Let the daemon's service account do what the message names (RBAC).") \
 	X(K8S_CONFLICT, "k8s_conflict", 409, 75, "The object exists already or was changed meanwhile; look at it again.") \
 	X(K8S_INVALID, "k8s_invalid", 400, 65, "Correct the fields that Kubernetes names in the message.")              \
+	X(FIELD_DROPPED, "k8s_field_dropped", 502, 65, "Take the field out of the pod template, or use a cluster that knows it; the workspace stays.") \
 	X(K8S_GONE, "k8s_gone", 502, 75, "The cluster does not have that (any more): ask again.")                      \
 	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
 	X(SNAPSHOT, "snapshot_failed", 502, 74, "The message says why; the workspace and the last good snapshot are as they were.") \

@@ -2,6 +2,7 @@
 #include "muxd/monitor/cluster.h"
 
 #include "control/kube/kubeconfig.h"
+#include "control/kube/template.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
@@ -246,13 +247,43 @@ static int load(const struct conf *conf, struct kubeconfig **out, struct err *e)
 	return rc ? err_set(e, rc == ERR_NOMEM ? rc : ERR_CONFIG, "kubernetes.kubeconfig: %s", why.message) : 0;
 }
 
+/* *out: JSON, "" where none is configured. */
+static int load_template(const struct conf *conf, char **out, struct err *e)
+{
+	const struct template_rules rules = {conf->kubernetes_template_config_maps, conf->kubernetes_template_secrets,
+					     conf->kubernetes_template_claims};
+	const char *path = conf->kubernetes_pod_template;
+	char *text = NULL, *json = NULL;
+	struct err why = {0};
+	json_t *t = NULL;
+	size_t len = 0;
+	int rc = *path ? slurp_file(path, 0, TEMPLATE_TEXT_MAX, &text, &len, &why) : 0;
+
+	if (!rc && *path)
+		rc = template_parse(text, len, path, &rules, &t, &why);
+	if (!rc)
+		json = t ? json_text(t) : strdup("");
+	json_decref(t);
+	slurp_free(text, len);
+	if (rc)
+		return err_set(e, ERR_CONFIG, "kubernetes.pod_template: %s", why.message);
+	if (!json)
+		return err_set(e, ERR_NOMEM, "no memory for the pod template");
+	*out = json;
+	return 0;
+}
+
 int cluster_check(const struct conf *conf, struct err *e)
 {
 	struct kubeconfig *k = NULL;
+	char *text = NULL;
 	int rc = conf->kubernetes_kubeconfig[0] ? load(conf, &k, e) : 0;
 
 	if (rc == 0 && k)
 		rc = check_sources(k, e);
+	if (rc == 0)
+		rc = load_template(conf, &text, e);
+	free(text);
 	kubeconfig_destroy(k);
 	return rc;
 }
@@ -271,6 +302,8 @@ static int make(struct cluster *out, const struct conf *conf, const struct layou
 		c.text = strdup("");
 		rc = c.text ? 0 : err_set(e, ERR_NOMEM, "no memory");
 	}
+	if (rc == 0)
+		rc = load_template(conf, &c.pod_template, e);
 	if (rc) {
 		cluster_finish(&c);
 		return rc;
@@ -341,5 +374,6 @@ void cluster_finish(struct cluster *c)
 		return;
 	kubeconfig_destroy(c->k);
 	wipe(c->text, c->len);
+	free(c->pod_template);
 	*c = (struct cluster){0};
 }

@@ -26,10 +26,11 @@ struct cluster {
 	struct kubeconfig *k; /* NULL: no cluster is configured */
 	char *text;           /* for net, as JSON; "" without a cluster */
 	size_t len;
-	bool stale; /* a file could not be read again: said once */
+	char *pod_template; /* likewise, kubernetes.pod_template as JSON; "" without one */
+	bool stale;         /* a file could not be read again: said once */
 };
 
-/* Is what the configuration names a kubeconfig? No file of ours is touched. */
+/* Is what the configuration names a kubeconfig, and a pod template? No file of ours is touched. */
 int cluster_check(const struct conf *conf, struct err *e);
 /*
  * Loads what the configuration names and fills the directory. ERR_CONFIG with file, line and key, ERR_NOT_FOUND,

@@ -74,6 +74,7 @@ enum {
 	KUBECONFIG,
 	LINK_SECRET,
 	MUXLET,
+	POD_TEMPLATE,
 	COUNT
 };
 
@@ -91,7 +92,9 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 	    (rc = open_one(m->keys.ssh_host_key, O_RDONLY, &fds[SSH_KEY], e)) ||
 	    (rc = open_one(m->keys.link_secret, O_RDONLY, &fds[LINK_SECRET], e)) ||
 	    (rc = open_one(m->muxlet_path, O_RDONLY, &fds[MUXLET], e)) ||
-	    (rc = memory_descriptor("kubeconfig", m->cluster.text, m->cluster.len, &fds[KUBECONFIG], e)))
+	    (rc = memory_descriptor("kubeconfig", m->cluster.text, m->cluster.len, &fds[KUBECONFIG], e)) ||
+	    (rc = memory_descriptor("pod template", m->cluster.pod_template, strlen(m->cluster.pod_template),
+				    &fds[POD_TEMPLATE], e)))
 		return rc;
 	fds[HTTPS] = m->listeners.https;
 	fds[SSH] = m->listeners.ssh;
@@ -101,9 +104,9 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 
 static int on_hello(void *arg, struct channel *c, struct err *e)
 {
-	static const char *const names[COUNT] = {"conf",       "ring",        "cursor",  "https",   "ssh",
-						 "hub",        "recorder",    "tls_key", "tls_crt", "ssh_host_key",
-						 "kubeconfig", "link_secret", "muxlet"};
+	static const char *const names[COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
+						 "hub",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
+						 "kubeconfig", "link_secret", "muxlet",  "pod_template"};
 	struct monitor *m = arg;
 	int fds[COUNT], rc = ERR_NOMEM;
 	json_t *start = start_packet(m, names, COUNT);

@@ -5,6 +5,7 @@
 #include "control/kube/provider.h"
 #include "control/kube/remotecommand.h"
 #include "control/kube/rest.h"
+#include "control/kube/template.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
@@ -25,19 +26,19 @@ struct cluster_client {
 	struct plain *plain;
 };
 
-static int read_text(int fd, char **out, size_t *out_len, struct err *e)
+static int read_text(int fd, const char *what, char **out, size_t *out_len, struct err *e)
 {
 	struct stat st;
 	char *text;
 
 	if (fstat(fd, &st) || st.st_size < 0 || st.st_size > TEXT_MAX)
-		return err_set(e, ERR_CONFIG, "the kubeconfig did not arrive");
+		return err_set(e, ERR_CONFIG, "the %s did not arrive", what);
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)
-		return err_set(e, ERR_NOMEM, "no memory for the kubeconfig");
+		return err_set(e, ERR_NOMEM, "no memory for the %s", what);
 	if (pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
 		free(text);
-		return err_sys(e, errno, "reading the kubeconfig");
+		return err_sys(e, errno, "reading the %s", what);
 	}
 	text[st.st_size] = '\0';
 	*out = text;
@@ -69,7 +70,7 @@ int cluster_client_create(struct uv_loop_s *loop, const struct conf *conf, int k
 	struct cluster_client *c = NULL;
 	char *text = NULL;
 	size_t len = 0;
-	int rc = read_text(kubeconfig_fd, &text, &len, e);
+	int rc = read_text(kubeconfig_fd, "kubeconfig", &text, &len, e);
 
 	if (rc)
 		return rc;
@@ -162,31 +163,58 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	};
 }
 
-int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, int muxlet_fd, int secret_fd,
+/* Checked by the monitor already, and once more: the pods are made here. */
+static int read_template(const struct conf *conf, int fd, json_t **out, struct err *e)
+{
+	const struct template_rules rules = {conf->kubernetes_template_config_maps, conf->kubernetes_template_secrets,
+					     conf->kubernetes_template_claims};
+	json_t *t = NULL;
+	char *text = NULL;
+	size_t len = 0;
+	int rc = read_text(fd, "pod template", &text, &len, e);
+
+	if (!rc && len)
+		rc = json_parse(text, len, TEXT_MAX, &t, e);
+	if (!rc && t)
+		rc = template_check(t, &rules, e);
+	free(text);
+	if (rc)
+		json_decref(t);
+	else
+		*out = t;
+	return rc;
+}
+
+int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, const struct cluster_fds *f,
 			    struct sandbox_provider **out, struct err *e)
 {
 	struct kube_provider_params p = {
 	    .kube = c->kube,
 	    .rc = c->rc,
-	    .muxlet_fd = muxlet_fd,
+	    .muxlet_fd = f->muxlet,
 	    .pin = pin_of(conf),
 	    .create_timeout_ns = conf->kubernetes_create_timeout_ns,
 	    .plain = plain_open,
 	    .plain_arg = c->plain,
 	};
 	struct kube_label *labels = calloc(conf->kubernetes_nlabels + 1, sizeof(*labels));
-	int rc;
+	json_t *t = NULL;
+	int rc = labels ? read_template(conf, f->pod_template, &t, e) : err_set(e, ERR_NOMEM, "no memory");
 
-	if (!labels)
-		return err_set(e, ERR_NOMEM, "no memory");
+	if (rc || !labels) {
+		free(labels);
+		return rc;
+	}
 	for (size_t i = 0; i < conf->kubernetes_nlabels; i++)
 		labels[i] = (struct kube_label){conf->kubernetes_labels[i].key, conf->kubernetes_labels[i].value};
 	fill_spec(c, conf, labels, &p.spec);
-	if (pread(secret_fd, p.master, sizeof(p.master), 0) == (ssize_t)sizeof(p.master))
+	p.spec.pod_template = t;
+	if (pread(f->secret, p.master, sizeof(p.master), 0) == (ssize_t)sizeof(p.master))
 		rc = kube_provider_create(&p, out, e);
 	else
 		rc = err_set(e, ERR_CORRUPT, "the secret of links did not arrive");
 	explicit_bzero(&p, sizeof(p));
+	json_decref(t);
 	free(labels);
 	return rc;
 }

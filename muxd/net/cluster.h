@@ -28,10 +28,14 @@ const char *cluster_client_namespace(const struct cluster_client *c, const struc
 enum kube_hold cluster_client_hold(const struct conf *conf);
 
 /*
- * The sandboxes there. muxlet_fd: the program, for containers that have none; secret_fd: what the secrets of links are
- * made of. Both stay the caller's. The provider must be destroyed before c.
+ * The sandboxes there. All of f stay the caller's. The provider must be destroyed before c.
  */
-int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, int muxlet_fd, int secret_fd,
+struct cluster_fds {
+	int muxlet;       /* the program, for containers that have none */
+	int secret;       /* what the secrets of links are made of */
+	int pod_template; /* JSON; empty: there is none */
+};
+int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, const struct cluster_fds *f,
 			    struct sandbox_provider **out, struct err *e);
 
 #endif

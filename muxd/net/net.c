@@ -53,11 +53,12 @@ enum net_fd {
 	FD_KUBECONFIG,
 	FD_LINK_SECRET,
 	FD_MUXLET,
+	FD_POD_TEMPLATE,
 	FD_COUNT
 };
-static const char *const fd_names[FD_COUNT] = {"conf",       "ring",        "cursor",  "https",   "ssh",
-					       "hub",        "recorder",    "tls_key", "tls_crt", "ssh_host_key",
-					       "kubeconfig", "link_secret", "muxlet"};
+static const char *const fd_names[FD_COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
+					       "hub",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
+					       "kubeconfig", "link_secret", "muxlet",  "pod_template"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
 
@@ -376,13 +377,13 @@ static int check_fds(const struct net *n, struct err *e)
 static int make_provider(struct net *n, const struct conf *c, struct err *e)
 {
 	struct route_legs legs = {.agents_in_cluster = strcmp(c->sandbox_backend, "kubernetes") == 0};
+	const struct cluster_fds fds = {n->fds[FD_MUXLET], n->fds[FD_LINK_SECRET], n->fds[FD_POD_TEMPLATE]};
 	int rc = provider_create(n->ipc, &legs.local);
 
 	if (rc)
 		return err_set(e, rc, "no memory");
 	if (n->cluster)
-		rc =
-		    cluster_client_provider(n->cluster, c, n->fds[FD_MUXLET], n->fds[FD_LINK_SECRET], &legs.cluster, e);
+		rc = cluster_client_provider(n->cluster, c, &fds, &legs.cluster, e);
 	if (!rc && (rc = route_provider_create(&legs, &n->provider)))
 		err_set(e, rc, "no memory");
 	if (rc) {

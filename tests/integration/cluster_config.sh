@@ -41,6 +41,22 @@ equal "check-config of a good one" "$tmp/muxd.yaml: correct" "$(check)"
 bad
 check | grep -q "^muxd: kubernetes.kubeconfig: $tmp/kubeconfig:[0-9]" && ok "of a bad one: $(check)" || fail "check-config: $(check)"
 
+# A pod template with a mistake, likewise: file, line and the pointer of the field.
+cp "$tmp/good" "$tmp/kubeconfig"
+sed "s|^kubernetes: {|&pod_template: $tmp/pod.yaml, |" "$tmp/muxd.yaml" >"$tmp/templated.yaml"
+template() { printf '%s\n' "$@" >"$tmp/pod.yaml" && "$BUILD/muxd" check-config "$tmp/templated.yaml" 2>&1; }
+equal "a good pod template" "$tmp/templated.yaml: correct" "$(template 'spec:' '  nodeSelector: {disk: ssd}')"
+template 'spec:' '  nodeSelector: {disk: ssd}' '  hostPID: true' |
+	grep -q "^muxd: kubernetes.pod_template: $tmp/pod.yaml:3:12: /spec/hostPID is not for a template; allowed here: nodeSelector" &&
+	ok "one that weakens is named by line and field" || fail "check-config: $(template 'spec:' '  hostPID: true')"
+template 'spec: {volumes: [{name: v, secret: {secretName: keys}}]}' |
+	grep -q 'names the secret "keys", and kubernetes.pod_template_secrets lists none' &&
+	ok "a secret that is not listed, too" || fail "an unlisted secret was taken"
+rm "$tmp/pod.yaml"
+"$BUILD/muxd" check-config "$tmp/templated.yaml" 2>&1 | grep -q "kubernetes.pod_template: .*pod.yaml" &&
+	ok "one that is not there, too" || fail "a missing file was taken"
+bad
+
 state=$(mktemp -d "$tmp/state.XXXXXX")
 chmod 0711 "$tmp" "$state"
 if (trap - EXIT; start_daemon "$state" --config "$tmp/muxd.yaml") 2>"$tmp/err"; then

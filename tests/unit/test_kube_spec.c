@@ -267,37 +267,53 @@ static void hostile_names_are_refused(void **state)
 	assert_int_equal(e.code, ERR_INVAL);
 }
 
-/* A merge takes away only what it names: what was configured once and is not any more. */
+/* A merge takes away only what it names: what was asked for once and is not any more, whatever it was. */
 static void waking_takes_away_what_is_not_configured_any_more(void **state)
 {
-	static const char *const gone[] = {
-	    "spec|podTemplate|spec|initContainers", "spec|podTemplate|spec|runtimeClassName",
-	    "spec|podTemplate|spec|tolerations", "spec|shutdownTime", "spec|shutdownPolicy"};
+	static const char *const gone[] = {"spec|podTemplate|spec|initContainers",
+					   "spec|podTemplate|spec|runtimeClassName",
+					   "spec|podTemplate|spec|tolerations",
+					   "spec|podTemplate|spec|nodeSelector|disk",
+					   "spec|podTemplate|spec|hostUsers",
+					   "spec|podTemplate|metadata|labels|team",
+					   "spec|podTemplate|metadata|annotations|note",
+					   "spec|shutdownTime",
+					   "spec|shutdownPolicy"};
 	struct agentsandbox_view v = {.uid = "u", .version = "7", .agent = "coder"};
-	struct kube_pod_spec s = defaults();
+	struct kube_pod_spec s = defaults(), rich = defaults();
+	json_t *o, *there, *less = json_pack("{s:{s:{s:s}}}", "spec", "nodeSelector", "zone", "a");
+	json_t *t =
+	    json_pack("{s:{s:{s:s},s:{s:s}},s:{s:{s:s,s:s},s:b}}", "metadata", "labels", "team", "red", "annotations",
+		      "note", "x", "spec", "nodeSelector", "disk", "ssd", "zone", "b", "hostUsers", 0);
 	struct err e = {0};
-	json_t *o;
 
 	(void)state;
-	o = agentsandbox_wake(&s, &v, &session, 0, &e);
+	rich.init_image = "muxlet";
+	rich.runtime_class = "gvisor";
+	rich.node_timeout_s = 60;
+	rich.pod_template = t;
+	s.pod_template = less;
+	there = agentsandbox_object(&rich, "coder", &session, 1, &e);
+	o = agentsandbox_wake(&s, there, &v, &session, 0, &e);
 	assert_non_null(o);
 	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
 		assert_string_equal(at(o, gone[i]), "null");
+	assert_string_equal(at(o, "spec|podTemplate|spec|nodeSelector|zone"), "\"a\"");
 	json_decref(o);
-	o = agentsandbox_object(&s, "coder", &session, 0, &e);
+	json_decref(there);
+	there = agentsandbox_object(&s, "coder", &session, 0, &e);
 	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
-		assert_string_equal(at(o, gone[i]), "-");
-	json_decref(o);
-	s.init_image = "muxlet";
-	s.runtime_class = "gvisor";
-	s.node_timeout_s = 60;
-	o = agentsandbox_wake(&s, &v, &session, 1, &e);
+		assert_string_equal(at(there, gone[i]), "-");
+	o = agentsandbox_wake(&rich, there, &v, &session, 1, &e);
 	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
 		assert_string_not_equal(at(o, gone[i]), "null");
 		assert_string_not_equal(at(o, gone[i]), "-");
 	}
 	assert_string_equal(at(o, "metadata"), "{\"resourceVersion\":\"7\",\"uid\":\"u\"}");
 	json_decref(o);
+	json_decref(there);
+	json_decref(t);
+	json_decref(less);
 }
 
 static void quantities(void **state)
