@@ -15,7 +15,14 @@ end_controller() {
 	[ -z "$controller" ] || kill "$controller" 2>/dev/null
 	controller=
 }
-trap 'end_controller; end_story' EXIT
+daemon=
+end_all() {
+	[ -z "$daemon" ] || stop_daemon
+	end_controller
+	[ ! -s "$tmp/crds.json" ] || kubectl delete -f "$tmp/crds.json" --ignore-not-found --wait=false >/dev/null 2>&1
+	end_story
+}
+trap end_all EXIT
 begin_controller() {
 	K8S_API=$K8S_API python3 "$K8S_DIR/hold.py" "$ns" "$@" >"$tmp/controller" 2>&1 &
 	controller=$!
@@ -184,7 +191,7 @@ kubectl apply -f - >/dev/null <<-'Y' || fail "template or pool is refused"
 	      - name: sandbox
 	        image: localhost/busybox:1
 	        imagePullPolicy: Never
-	        command: [sh, -c, "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+	        command: [sh, -c, "httpd -p 127.0.0.1:8000 -h /workspace; trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
 	        workingDir: /workspace
 	        volumeMounts: [{name: workspace, mountPath: /workspace}]
 	  volumeClaimTemplates:
@@ -216,3 +223,31 @@ for o in "sandboxclaims.v1beta1.extensions.agents.x-k8s.io/investigation-warm" "
 	kubectl get "$o" >/dev/null 2>&1 && fail "$o is still there"
 done
 ok "wiped: claim, Sandbox, pod and volume"
+
+# ---- the whole daemon: what sleeps is woken by a request to a port
+chmod 0711 "$tmp"
+cat >"$tmp/muxd.yaml" <<-Y
+	sandbox: {backend: kubernetes}
+	router: {ports: "8000"}
+	kubernetes:
+	  kubeconfig: $tmp/kubeconfig
+	  namespace: $ns
+	  image: localhost/busybox:1
+	  hold: sandbox
+	  warm_pool: python
+Y
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+daemon=1
+token=$(new_token routed agent rounds,ports,lifecycle 30m)
+round() { api "$token" POST /v1/agents/routed/rounds "{\"argv\":[\"sh\",\"-c\",\"$1\"],\"wait_ms\":60000}"; }
+page() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" -H 'X-Sandbox-ID: routed' -H 'X-Sandbox-Port: 8000' "https://$(ready https)/page.html"; }
+round 'echo paged >page.html; sync' >"$tmp/round"
+equal "a round in a claimed sandbox" 0 "$(jq -r .exit.code "$tmp/round" || cat "$tmp/round")"
+equal "a request to a port of it" paged "$(page)"
+box=$(claim routed '{.status.sandbox.name}')
+mode() { kubectl get "sandboxes.v1beta1.agents.x-k8s.io" "$box" -o jsonpath='{.spec.operatingMode}'; }
+muxctl sandbox stop routed --reason "the story goes on" >"$tmp/stop" 2>&1 || fail "it does not stop: $(cat "$tmp/stop")"
+equal "stopped: its Sandbox sleeps" "stopped Suspended" "$(muxctl sandbox show routed -o json | jq -r .state) $(mode)"
+paged() { [ "$(page)" = paged ]; } # its server may begin a moment behind muxlet
+until_ok 60 paged && ok "a request to the port wakes it, and is answered" || fail "$(page; cat "$tmp/state/daemon.log" | tail -n 5)"
+equal "the same one runs" "running Running $box" "$(muxctl sandbox show routed -o json | jq -r .state) $(mode) $(claim routed '{.status.sandbox.name}')"
