@@ -257,7 +257,15 @@ static int load_template(const struct conf *conf, char **out, struct err *e)
 	struct err why = {0};
 	json_t *t = NULL;
 	size_t len = 0;
-	int rc = *path ? slurp_file(path, 0, TEMPLATE_TEXT_MAX, &text, &len, &why) : 0;
+	int rc = 0;
+
+	if (*path && *conf->kubernetes_warm_pool)
+		return err_set(
+		    e, ERR_CONFIG,
+		    "kubernetes.pod_template counts for no pod of kubernetes.warm_pool, which has a template of "
+		    "its own: leave one of the two out");
+	if (*path)
+		rc = slurp_file(path, 0, TEMPLATE_TEXT_MAX, &text, &len, &why);
 
 	if (!rc && *path)
 		rc = template_parse(text, len, path, &rules, &t, &why);

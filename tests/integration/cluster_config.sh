@@ -52,6 +52,10 @@ template 'spec:' '  nodeSelector: {disk: ssd}' '  hostPID: true' |
 template 'spec: {volumes: [{name: v, secret: {secretName: keys}}]}' |
 	grep -q 'names the secret "keys", and kubernetes.pod_template_secrets lists none' &&
 	ok "a secret that is not listed, too" || fail "an unlisted secret was taken"
+sed -i 's/^kubernetes: {/&hold: sandbox, warm_pool: warm, /' "$tmp/templated.yaml"
+template 'spec: {}' | grep -q 'pod_template counts for no pod of kubernetes.warm_pool' &&
+	ok "one that would count for nothing, too" || fail "check-config: $(template 'spec: {}')"
+sed -i 's/hold: sandbox, warm_pool: warm, //' "$tmp/templated.yaml"
 rm "$tmp/pod.yaml"
 "$BUILD/muxd" check-config "$tmp/templated.yaml" 2>&1 | grep -q "kubernetes.pod_template: .*pod.yaml" &&
 	ok "one that is not there, too" || fail "a missing file was taken"

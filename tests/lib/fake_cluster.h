@@ -75,6 +75,7 @@ static struct {
 	int64_t last_grace;
 	char last_uid[64]; /* that a deletion was bound to */
 	const char *event, *log;
+	const char *dropping;  /* a field of a pod's spec that this server drops */
 	const char *hold_back; /* GETs of this resource are not answered by settle() */
 	struct reach *reach;   /* the newest */
 	int reaches, reaches_alive;
@@ -241,6 +242,8 @@ int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, 
 	json_object_set_new(meta, "generation", json_integer(1));
 	json_object_set_new(meta, "creationTimestamp", json_string("2026-11-21T08:00:00Z"));
 	json_object_set_new(made, "status", json_pack("{s:s}", "phase", "Pending"));
+	if (c.dropping && to == c.pods)
+		(void)json_object_del(json_object_get(made, "spec"), c.dropping);
 	json_object_set_new(to, name, made);
 	return later(0, json_deep_copy(made), "", done, arg, out);
 }

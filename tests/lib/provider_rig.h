@@ -164,7 +164,8 @@ static RIG_UNUSED void other_pod(const char *name, const char *restart)
 				      "name", "main", "status", "phase", "Pending"));
 }
 
-static enum kube_hold hold; /* of the next provider */
+static enum kube_hold hold;        /* of the next provider */
+static const json_t *pod_template; /* likewise */
 static RIG_UNUSED enum kube_sandbox_api sandbox_api;
 static RIG_UNUSED const char *warm_pool;
 
@@ -177,7 +178,8 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 						  .workspace_size = 1 << 30,
 						  .hold = hold,
 						  .sandbox_api = sandbox_api,
-						  .warm_pool = warm_pool},
+						  .warm_pool = warm_pool,
+						  .pod_template = pod_template},
 					 .muxlet_fd = open(BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC),
 					 .master = {42},
 					 .pin = pin,

@@ -397,6 +397,67 @@ static void a_sandbox_that_goes_under_a_start(void **state)
 	end();
 }
 
+/* ---- a pod template of which the server drops a field: the start ends with its name, and nothing but the workspace
+ * stays */
+
+static void is_told_and_gone(const struct result *r)
+{
+	assert_int_equal(r->rc, ERR_FIELD_DROPPED);
+	assert_non_null(strstr(r->message, "dropped /spec/hostUsers, which the pod template asks for"));
+	assert_int_equal(json_object_size(c.pods), 0);
+	assert_int_equal(json_object_size(c.claims), 1);
+	assert_int_equal(c.reaches, 0);
+}
+
+static void a_dropped_field_ends_the_start_of_a_pod(void **state)
+{
+	json_t *t = json_pack("{s:{s:b}}", "spec", "hostUsers", 0);
+	struct result r = {0}, again = {0};
+
+	(void)state;
+	pod_template = t;
+	begin_with(WORKSPACE_CLAIM, KUBE_PIN_AUTO, 0, true);
+	pod_template = NULL;
+	json_decref(t);
+	c.dropping = "hostUsers";
+	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	assert_true(until(&r.times));
+	is_told_and_gone(&r);
+	c.dropping = NULL; /* a server that knows it */
+	c.p->ops->ensure(c.p, "coder", on_done, &again);
+	settle();
+	assert_true(json_is_false(
+	    json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "spec"), "hostUsers")));
+	end();
+}
+
+/* ... also where the controller's pod runs before anybody has looked at it. */
+static void a_dropped_field_ends_the_start_of_a_sandbox(void **state)
+{
+	(void)state;
+	for (int running = 0; running < 2; running++) {
+		json_t *t = json_pack("{s:{s:b}}", "spec", "hostUsers", 0);
+		struct result r = {0};
+
+		pod_template = t;
+		begin_held(WORKSPACE_CLAIM, "v1beta1");
+		pod_template = NULL;
+		json_decref(t);
+		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		settle();
+		assert_string_equal(mode(), "Running");
+		make_pod_of_box("uid-pod");
+		(void)json_object_del(json_object_get(json_object_get(c.pods, BOX), "spec"), "hostUsers");
+		if (running)
+			set_running(BOX, KUBE_CONTAINER, "containerd://1");
+		tell(BOX);
+		assert_true(until(&r.times));
+		is_told_and_gone(&r);
+		assert_string_equal(mode(), "Suspended");
+		end();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +472,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_pod_that_ends_at_its_start),
 	    cmocka_unit_test(pods_that_end_one_after_the_other),
 	    cmocka_unit_test(a_sandbox_that_goes_under_a_start),
+	    cmocka_unit_test(a_dropped_field_ends_the_start_of_a_pod),
+	    cmocka_unit_test(a_dropped_field_ends_the_start_of_a_sandbox),
 	};
 
 	(void)log_setup("test", "error", LOG_TEXT, 2, NULL);
