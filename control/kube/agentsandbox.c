@@ -105,6 +105,8 @@ static void read_conditions(const json_t *o, struct agentsandbox_view *v)
 		text_format(v->why, sizeof(v->why), "%s%s%s%s",
 			    current || !seen ? "" : "before its last change: ", text(c, "reason"),
 			    *text(c, "message") ? ": " : "", text(c, "message"));
+		if (!v->why[0]) /* not one word of a reason */
+			text_put(v->why, sizeof(v->why), text(c, "type"));
 		pod_plain_text(v->why);
 	}
 }
@@ -120,6 +122,7 @@ static void read_pod(const json_t *o, struct agentsandbox_view *v)
 	json_t *e;
 
 	text_put(v->pod, sizeof(v->pod), *name ? name : text(meta, "name"));
+	pod_plain_text(v->pod);
 	v->asleep = json_is_integer(replicas) ? json_integer_value(replicas) == 0
 					      : strcmp(text(spec, "operatingMode"), "Suspended") == 0;
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(meta, "ownerReferences"), i, e)

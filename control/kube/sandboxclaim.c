@@ -68,6 +68,7 @@ int sandboxclaim_view(const json_t *o, struct sandboxclaim_view *out, struct err
 	text_put(v.uid, sizeof(v.uid), text(meta, "uid"));
 	text_put(v.agent, sizeof(v.agent), agent);
 	text_put(v.sandbox, sizeof(v.sandbox), sandbox);
+	pod_plain_text(v.sandbox); /* a status is anybody's text who may write it */
 	v.deleting = *text(meta, "deletionTimestamp");
 	(void)clock_parse_utc(text(in(o, "spec", "lifecycle"), "shutdownTime"), &v.shutdown_ns);
 	read_ready(o, &v);

@@ -1,10 +1,11 @@
 /*
- * What the API server says of claims, snapshots, their contents and Sandbox objects. The first byte chooses; `q` is a
- * quantity. A view that is refused leaves its result alone and says why; one that is taken has a name, ends within its
- * bounds and holds no control characters in what people read.
+ * What the API server says of claims, snapshots, their contents, Sandbox and SandboxClaim objects. The first byte
+ * chooses; `q` is a quantity. A view that is refused leaves its result alone and says why; one that is taken has a
+ * name, ends within its bounds and holds no control characters in what people read.
  */
 #include "control/kube/agentsandbox.h"
 #include "control/kube/claim.h"
+#include "control/kube/sandboxclaim.h"
 #include "control/kube/snapshot.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
@@ -84,6 +85,25 @@ static void a_sandbox(const json_t *o)
 	}
 	must(v.uid[0]);
 	is_text(v.why, sizeof(v.why));
+	is_text(v.pod, sizeof(v.pod));
+	must(strnlen(v.owner, sizeof(v.owner)) < sizeof(v.owner) &&
+	     strnlen(v.claim, sizeof(v.claim)) < sizeof(v.claim));
+	must(v.verdict == AGENTSANDBOX_WAITS || v.why[0]); /* a start never ends without a word */
+}
+
+static void a_sandbox_claim(const json_t *o)
+{
+	struct sandboxclaim_view v;
+	struct err e = {0};
+	int rc = sandboxclaim_view(o, &v, &e);
+
+	if (rc) {
+		refused(rc, &e);
+		return;
+	}
+	must(v.uid[0] && (!v.failed || v.why[0]));
+	is_text(v.why, sizeof(v.why));
+	is_text(v.sandbox, sizeof(v.sandbox));
 }
 
 static void a_quantity(const uint8_t *p, size_t n)
@@ -117,6 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		a_claim(o);
 	else if (data[0] == 's')
 		a_snapshot(o);
+	else if (data[0] == 'w')
+		a_sandbox_claim(o);
 	else
 		a_sandbox(o);
 	json_decref(o);
