@@ -411,7 +411,7 @@ bool screen_want(struct attachment *a, const struct request *rq)
 	a->screen_by = clock_boot_ns() + wait;
 	sc->needed_ns = clock_boot_ns();
 	TAILQ_INSERT_TAIL(&sc->want, a, of_screen);
-	screen_timer(sc, wait / NS_PER_MS);
+	screen_timer(sc, 0); /* a program that is silent would have it wait for the next look at all sessions */
 	return true;
 }
 
