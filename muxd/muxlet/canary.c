@@ -13,16 +13,22 @@
 #define EXIT_SYSTEM 71
 #define AGAIN_NS    UINT64_C(100000000)
 
+struct begin {
+	char *bytes;
+	int null_fd;
+};
+
 /* On muxlet's memory until exec: system calls alone. */
-static void become(char *bytes, int null_fd) __attribute__((noreturn));
-static void become(char *bytes, int null_fd)
+static int become(void *arg) __attribute__((noreturn));
+static int become(void *arg)
 {
-	char *argv[] = {(char *)(uintptr_t) "muxlet", (char *)(uintptr_t) "--canary", bytes, NULL}, *envp[] = {NULL};
+	const struct begin *b = arg;
+	char *argv[] = {(char *)(uintptr_t) "muxlet", (char *)(uintptr_t) "--canary", b->bytes, NULL}, *envp[] = {NULL};
 	sigset_t none;
 
 	sigemptyset(&none);
 	for (int i = 0; i < 3; i++)
-		if (dup2(null_fd, i) < 0)
+		if (dup2(b->null_fd, i) < 0)
 			_exit(EXIT_SYSTEM);
 	(void)close_range(3, ~0U, 0);
 	(void)setsid(); /* no program's signal to its own group reaches one */
@@ -34,13 +40,10 @@ static void become(char *bytes, int null_fd)
 static pid_t begin(uint64_t bytes, int null_fd)
 {
 	char text[24];
-	pid_t pid;
+	struct begin b = {text, null_fd};
 
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-	pid = vfork();
-	if (pid == 0)
-		become(text, null_fd); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone */
-	return pid;
+	return child_make(become, &b);
 }
 
 void canaries_keep(struct canaries *c, uint64_t bytes, int null_fd, uint64_t now_ns)

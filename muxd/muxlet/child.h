@@ -1,9 +1,10 @@
 /*
- * child.h - starting a program: vfork, a session of its own, descriptors, exec.
+ * child.h - starting a program: a child on our memory, a session of its own, descriptors, exec.
  *
- * vfork because a round should cost what posix_spawn costs, which cannot give a
+ * As vfork() makes one, because a round should cost what posix_spawn costs, which cannot give a
  * child a controlling terminal. Parent and child share memory until exec, so
- * what fails there is simply written to a struct.
+ * what fails there is simply written to a struct. vfork() itself waits for as long as the child is stopped, which any
+ * program of the same user can do to it; child_make() does not.
  */
 #ifndef MUXD_MUXLET_CHILD_H
 #define MUXD_MUXLET_CHILD_H
@@ -65,11 +66,17 @@ struct child_failure {
 };
 
 const char *child_at_name(enum child_at at); /* "spawn", "tty", "cwd", "guard", "exec" */
+/*
+ * A child that runs `run` on the caller's memory until it is a program or ends; the caller waits for that. A child that
+ * is stopped meanwhile is told to go on, and is ended when it is stopped again and again. Its pid; or -1 and errno,
+ * EAGAIN for one that was ended. `run` makes system calls alone, and does not return.
+ */
+pid_t child_make(int (*run)(void *arg), void *arg);
 /* 0 and the pid; else errno, and where. */
 int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at);
 /*
  * The calling process becomes the program, or ends by 127 with the reason in *f. System calls alone, in the memory of
- * whoever called vfork.
+ * whoever made it (child_make).
  */
 void child_become(const struct child *c, volatile struct child_failure *f) __attribute__((noreturn));
 /* Where the kernel has to end somebody for want of memory: the caller, and what it starts, before muxlet. */

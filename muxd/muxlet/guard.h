@@ -31,7 +31,8 @@ bool guard_applies(void);
  * programs run without, since nothing could run with it.
  */
 bool guard_allowed(void);
-/* Over the caller, for good. System calls alone: it is called between vfork and exec. 0, or -1 with errno. */
+/* Over the caller, for good. System calls alone: it is called between a child's start and its exec. 0, or -1 with
+ * errno. */
 int guard_lay(const struct guard *g);
 
 #endif

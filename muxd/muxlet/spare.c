@@ -63,14 +63,21 @@ static void close_all(const struct ends *e)
 			close(fds[i]);
 }
 
+struct begin {
+	const struct muxlet *m;
+	const struct ends *e;
+};
+
 /* On muxlet's memory until exec: system calls alone. Of its group, so that it can still lead a session of its own. */
-static void become_spare(const struct muxlet *m, const struct ends *e)
+static int become_spare(void *arg) __attribute__((noreturn));
+static int become_spare(void *arg)
 {
 	static char *const argv[] = {(char *)(uintptr_t) "muxlet", (char *)(uintptr_t) "--spare", NULL};
 	static char *const envp[] = {NULL};
+	const struct begin *b = arg;
 
-	if (dup2(e->its, STDIN_FILENO) < 0 || dup2(m->null_fd, STDOUT_FILENO) < 0 ||
-	    dup2(m->null_fd, STDERR_FILENO) < 0 || dup2(e->page, PAGE_FD) < 0)
+	if (dup2(b->e->its, STDIN_FILENO) < 0 || dup2(b->m->null_fd, STDOUT_FILENO) < 0 ||
+	    dup2(b->m->null_fd, STDERR_FILENO) < 0 || dup2(b->e->page, PAGE_FD) < 0)
 		_exit(EXIT_SYSTEM);
 	(void)close_range(PAGE_FD + 1, ~0U, 0);
 	execve("/proc/self/exe", argv, envp);
@@ -94,25 +101,18 @@ static int make_ends(struct ends *e)
 	return e->its < 0 || e->page < 0 || ftruncate(e->page, PAGE) ? -1 : 0;
 }
 
-static pid_t begin(const struct muxlet *m, const struct ends *e)
-{
-	pid_t pid = vfork();
-
-	if (pid == 0)
-		become_spare(m, e); /* NOLINT(clang-analyzer-unix.Vfork): system calls alone */
-	return pid;
-}
-
 static int make(struct spare *s)
 {
 	struct ends e = {-1, -1, -1};
+	struct begin b = {s->m, &e};
 	void *page = MAP_FAILED;
 	int rc = make_ends(&e);
 
 	s->src.fd = e.ours;
 	if (!rc)
 		page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, e.page, 0);
-	if (page == MAP_FAILED || source_watch(&s->m->loop, &s->src, EPOLLIN) || (s->pid = begin(s->m, &e)) < 0) {
+	if (page == MAP_FAILED || source_watch(&s->m->loop, &s->src, EPOLLIN) ||
+	    (s->pid = child_make(become_spare, &b)) < 0) {
 		source_remove(&s->m->loop, &s->src);
 		if (page != MAP_FAILED)
 			(void)munmap(page, PAGE);

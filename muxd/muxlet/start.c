@@ -219,7 +219,8 @@ static struct rlimit procs_of(const struct start *s)
 	return r;
 }
 
-/* Under the child's own limit of processes: the soft one of ours, which we may raise again, is what vfork looks at. */
+/* Under the child's own limit of processes: the soft one of ours, which we may raise again, is what the kernel looks
+ * at. */
 static int spawn(struct start *s, struct child *child, const char **at)
 {
 	struct rlimit own = {s->m->procs.rlim_max, s->m->procs.rlim_max};

@@ -27,6 +27,15 @@ bool spares_have(const struct muxlet *m, pid_t pid)
 
 void child_ends_first(void) {}
 
+pid_t child_make(int (*run)(void *arg), void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(run(arg));
+	return pid;
+}
+
 void muxlet_note(const struct muxlet *m, const char *fmt, ...)
 {
 	(void)m, (void)fmt;
