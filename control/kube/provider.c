@@ -354,6 +354,11 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 	LIST_INIT(&kp->going);
 	if (p->spec.warm_pool && *p->spec.warm_pool && p->spec.hold != KUBE_HOLD_SANDBOX)
 		rc = err_set(e, ERR_CONFIG, "kubernetes.warm_pool needs kubernetes.hold: sandbox");
+	else if (p->spec.warm_pool && *p->spec.warm_pool && p->spec.pod_template)
+		rc = err_set(e, ERR_CONFIG,
+			     "kubernetes.pod_template says nothing to the pods of kubernetes.warm_pool: put it into "
+			     "the SandboxTemplate of %.100s, and leave it empty",
+			     p->spec.warm_pool);
 	else if (kube_spec_copy(&p->spec, &kp->p.spec))
 		err_set(e, rc, "no memory for sandboxes in the cluster");
 	else

@@ -434,6 +434,7 @@ static void its_sandbox_cannot_begin(void **state)
 static void a_pool_needs_sandboxes(void **state)
 {
 	struct kube_provider_params p = {.spec = {.ns = "agents", .image = "busybox", .warm_pool = "python"}};
+	json_t *over = json_object();
 	struct sandbox_provider *out = NULL;
 	struct err e = {0};
 
@@ -441,6 +442,12 @@ static void a_pool_needs_sandboxes(void **state)
 	begin();
 	assert_int_equal(kube_provider_create(&p, &out, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.message, "kubernetes.hold: sandbox"));
+	p.spec.hold = KUBE_HOLD_SANDBOX;
+	p.spec.pod_template = over;
+	assert_int_equal(kube_provider_create(&p, &out, &e),
+			 ERR_CONFIG); /* it would say nothing, and nobody would know */
+	assert_non_null(strstr(e.message, "SandboxTemplate of python"));
+	json_decref(over);
 	assert_null(out);
 	end();
 }
