@@ -7,7 +7,8 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
 	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git \
-	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore
+	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore \
+	golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
 PKG_K8S   := golang-1.19-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
 	containernetworking-plugins busybox-static iproute2 openssl curl jq python3 gcc libc6-dev procps e2fsprogs
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -52,6 +53,12 @@ $(BUILD)/e2e/%: tests/e2e/k8s/%.c $(LIBS_ALL)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) $(LIBS)
 .PHONY: k8s-up k8s-down test-k8s
+
+# The chart's second renderer (tests/integration/chart.sh), of Debian's Go packages and nothing from a network.
+$(BUILD)/chart/render: tests/chart/render.go
+	@mkdir -p $(@D)
+	$(say) GO $@
+	$(Q)GO111MODULE=off GOPROXY=off GOFLAGS= GOPATH=/usr/share/gocode GOCACHE=$(abspath $(@D))/cache go build -o $@.new $< && mv $@.new $@
 
 check-layers: ## includes only point downwards (docs/architecture.md)
 	@tests/lib/layers.sh

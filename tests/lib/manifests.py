@@ -2,15 +2,15 @@
 """manifests.py TOP: deploy/ without a cluster. The Kustomize bases are whole, the Helm chart with its own values makes the
 same objects as deploy/kustomize/base, nobody is given more rights than the list below, every pod is locked down.
 
-The chart is rendered here by a small reader of Go templates that knows what the chart uses (values, if, eq, toYaml, nindent,
-sha256sum) and refuses anything else: a stand-in for `helm template`, which Debian does not have. Where there is a helm, the
-story runs `helm lint` besides. Needs python3-yaml."""
-import hashlib
+The chart is rendered by chart.py, a stand-in for `helm template`, which Debian does not have. Where there is a helm, the story
+runs `helm lint` besides. tests/chart/check.py has more of the chart. Needs python3-yaml."""
 import os
 import re
 import sys
 
 import yaml
+
+import chart as helm
 
 RELEASE = "muxd"
 RIGHTS = {
@@ -67,68 +67,6 @@ def kustomization(directory):
         for o in documents(read(os.path.join(directory, patch["path"]))):
             check(f"{os.path.basename(directory)}: the patch of {key(o)} has its object", key(o) in map(key, objects))
     return objects
-
-
-class Chart:
-    def __init__(self, directory, **changes):
-        self.values = yaml.safe_load(read(os.path.join(directory, "values.yaml")))
-        self.values.update(changes)
-        templates = os.path.join(directory, "templates")
-        self.objects = []
-        for name in sorted(os.listdir(templates)):
-            if name.endswith(".yaml"):
-                self.objects += documents(self.render(name, read(os.path.join(templates, name))))
-
-    def value(self, where, word):
-        if word == ".Release.Namespace":
-            return RELEASE
-        if re.fullmatch(r'"[^"]*"', word):
-            return word[1:-1]
-        if not word.startswith(".Values."):
-            sys.exit(f"{where}: {word} is not known here")
-        v = self.values
-        for part in word[len(".Values."):].split("."):
-            v = v[part]
-        return v
-
-    def expression(self, where, text):
-        first, *filters = [p.strip() for p in text.split("|")]
-        words = first.split()
-        if words[0] == "eq" and len(words) == 3:
-            v = self.value(where, words[1]) == self.value(where, words[2])
-        elif words[0] == "toYaml" and len(words) == 2:
-            v = yaml.safe_dump(self.value(where, words[1]), sort_keys=True).rstrip("\n")
-        elif len(words) == 1:
-            v = self.value(where, words[0])
-        else:
-            sys.exit(f"{where}: {text} is not known here")
-        for f in filters:
-            if m := re.fullmatch(r"nindent (\d+)", f):
-                v = "".join("\n" + " " * int(m[1]) + line for line in v.split("\n"))
-            elif f == "sha256sum":
-                v = hashlib.sha256(v.encode()).hexdigest()
-            else:
-                sys.exit(f"{where}: the filter {f} is not known here")
-        return v
-
-    def render(self, name, text):
-        # "{{-" takes the white space before it
-        text = re.sub(r"\s*\{\{-", "{{", text)
-        out, shown = [], [True]
-        for part in re.split(r"(\{\{.*?\}\})", text):
-            if not part.startswith("{{"):
-                out.append(part if all(shown) else "")
-                continue
-            word = part[2:-2].strip()
-            if word.startswith("if "):
-                shown.append(bool(self.expression(name, word[3:])))
-            elif word == "end":
-                shown.pop()
-            elif all(shown):
-                out.append(str(self.expression(name, word)))
-        if shown != [True]:
-            sys.exit(f"{name}: an if without its end")
-        return "".join(out)
 
 
 def normal(o):
@@ -248,13 +186,13 @@ def main():
 
     chart = os.path.join(deploy, "helm/muxd")
     own = [o for o in base if key(o) != ("Namespace", "", RELEASE)]  # helm makes it, or is told to
-    same("chart", own, Chart(chart).objects)
-    same("chart, staff", own + staff, Chart(chart, staff=True).objects)
-    same("chart, take over", own + storage, Chart(chart, takeOverRetained=True).objects)
-    same("chart, warm pool", own + warm, Chart(chart, warmPool=True).objects)
+    same("chart", own, helm.Chart(chart).objects)
+    same("chart, staff", own + staff, helm.Chart(chart, {"staff": True}).objects)
+    same("chart, take over", own + storage, helm.Chart(chart, {"takeOverRetained": True}).objects)
+    same("chart, warm pool", own + warm, helm.Chart(chart, {"warmPool": True}).objects)
     without = [o for o in own if o not in webhook]
-    same("chart, policy", without + policy, Chart(chart, admission="policy").objects)
-    same("chart, no webhook", without, Chart(chart, admission="none").objects)
+    same("chart, policy", without + policy, helm.Chart(chart, {"admission": "policy"}).objects)
+    same("chart, no webhook", without, helm.Chart(chart, {"admission": "none"}).objects)
     return 1 if failures else 0
 
 
