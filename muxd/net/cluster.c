@@ -5,7 +5,6 @@
 #include "control/kube/provider.h"
 #include "control/kube/remotecommand.h"
 #include "control/kube/rest.h"
-#include "control/kube/template.h"
 #include "muxd/base/clock.h"
 #include "muxd/base/conf.h"
 #include "muxd/base/err.h"
@@ -163,11 +162,9 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	};
 }
 
-/* Checked by the monitor already, and once more: the pods are made here. */
-static int read_template(const struct conf *conf, int fd, json_t **out, struct err *e)
+/* Checked by the monitor, against the configuration that it was read with, which may be older than the one here. */
+static int read_template(int fd, json_t **out, struct err *e)
 {
-	const struct template_rules rules = {conf->kubernetes_template_config_maps, conf->kubernetes_template_secrets,
-					     conf->kubernetes_template_claims};
 	json_t *t = NULL;
 	char *text = NULL;
 	size_t len = 0;
@@ -175,12 +172,8 @@ static int read_template(const struct conf *conf, int fd, json_t **out, struct e
 
 	if (!rc && len)
 		rc = json_parse(text, len, TEXT_MAX, &t, e);
-	if (!rc && t)
-		rc = template_check(t, &rules, e);
 	free(text);
-	if (rc)
-		json_decref(t);
-	else
+	if (!rc)
 		*out = t;
 	return rc;
 }
@@ -199,7 +192,7 @@ int cluster_client_provider(const struct cluster_client *c, const struct conf *c
 	};
 	struct kube_label *labels = calloc(conf->kubernetes_nlabels + 1, sizeof(*labels));
 	json_t *t = NULL;
-	int rc = labels ? read_template(conf, f->pod_template, &t, e) : err_set(e, ERR_NOMEM, "no memory");
+	int rc = labels ? read_template(f->pod_template, &t, e) : err_set(e, ERR_NOMEM, "no memory");
 
 	if (rc || !labels) {
 		free(labels);
