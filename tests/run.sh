@@ -187,7 +187,7 @@ join() {
 
 first_of_all() {
 	attempt layers 60 tests/lib/layers.sh
-	attempt build-tests 900 make --no-print-directory -j"$(nproc)" unit-programs corpus-programs
+	attempt build-tests 900 make --no-print-directory -j"$(nproc)" unit-programs corpus-programs build/chart/render
 }
 san_build() {
 	attempt san-build 1800 make --no-print-directory -j"$(nproc)" SAN=address,undefined all unit-programs corpus-programs
