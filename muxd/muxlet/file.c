@@ -1,6 +1,7 @@
 #include "muxd/muxlet/file.h"
 
 #include "muxd/muxlet/sha256.h"
+#include "muxd/muxlet/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 /* A file on its way to its name. */
 struct target {
 	char dir[PATH_MAX], base[NAME_MAX + 1], temp[sizeof(TEMP_PREFIX) + 24];
+	int root; /* of another container; -1: our own */
 	int dir_fd, fd;
 	bool named; /* temp stands in the directory */
 };
@@ -58,7 +60,7 @@ static int split(const char *path, struct target *t)
 	return 0;
 }
 
-static int make_parents(char *dir)
+static int make_parents(int root, char *dir)
 {
 	for (char *p = dir + 1; p[-1]; p++) {
 		char c = *p;
@@ -66,7 +68,8 @@ static int make_parents(char *dir)
 		if (c && c != '/')
 			continue;
 		*p = '\0';
-		if (mkdir(dir, 0777) && errno != EEXIST && errno != EISDIR && errno != EROFS && errno != EACCES)
+		if (visit_mkdir_in(root, dir, 0777) && errno != EEXIST && errno != EISDIR && errno != EROFS &&
+		    errno != EACCES)
 			return errno; /* what may not be made may be there: the open tells */
 		*p = c;
 	}
@@ -76,9 +79,9 @@ static int make_parents(char *dir)
 /* A directory that may be written to but not listed is one all the same; it is then not synced. */
 static int open_dir(struct target *t)
 {
-	t->dir_fd = open(t->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	t->dir_fd = visit_open_in(t->root, t->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (t->dir_fd < 0 && errno == EACCES)
-		t->dir_fd = open(t->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		t->dir_fd = visit_open_in(t->root, t->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return t->dir_fd < 0 ? errno : 0;
 }
 
@@ -271,14 +274,28 @@ static int settle(struct target *t, mode_t mode)
 	return err;
 }
 
+/* Where path leads, and below which root. */
+static int locate(int pid, const char *path, char *out, size_t size, int *out_root)
+{
+	int err;
+
+	if (!pid)
+		return snprintf(out, size, "%s", path) < (int)size ? 0 : ENAMETOOLONG;
+	err = visit_open(pid, out_root);
+	return err ? err : visit_path(pid, path, out, size);
+}
+
 int file_put(const struct file_put *p)
 {
-	static struct target t = {.dir_fd = -1, .fd = -1};
+	static struct target t = {.root = -1, .dir_fd = -1, .fd = -1};
+	char path[PATH_MAX + NAME_MAX];
 	mode_t mode = MODE_PLAIN;
-	int err = split(p->path, &t);
+	int err = locate(p->visit, p->path, path, sizeof(path), &t.root);
 
+	if (!err)
+		err = split(path, &t);
 	if (!err && p->parents)
-		err = make_parents(t.dir);
+		err = make_parents(t.root, t.dir);
 	if (!err)
 		err = open_dir(&t);
 	if (!err)
@@ -322,13 +339,16 @@ static int send_all(int fd, const struct stat *st)
 	return err;
 }
 
-int file_get(const char *path)
+int file_get(const char *name, int visit)
 {
+	char path[PATH_MAX + NAME_MAX];
+	int fd = -1, root = -1, err = locate(visit, name, path, sizeof(path), &root);
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), err = 0;
 
-	if (fd < 0)
-		return complain("open", path, errno == ENXIO ? ENODEV : errno);
+	if (!err && (fd = visit_open_in(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0)
+		err = errno == ENXIO ? ENODEV : errno;
+	if (err)
+		return complain("open", name, err);
 	if (fstat(fd, &st))
 		err = errno;
 	else if (S_ISDIR(st.st_mode))
@@ -338,5 +358,5 @@ int file_get(const char *path)
 	if (!err)
 		err = send_all(fd, &st);
 	close(fd);
-	return err ? complain("read", path, err) : 0;
+	return err ? complain("read", name, err) : 0;
 }

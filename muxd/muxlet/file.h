@@ -16,6 +16,7 @@ struct file_put {
 	long mode;      /* -1: as the file there has it, else 0644 */
 	long long size; /* of the content, when known: room is made for it first; -1 */
 	bool parents;   /* make missing directories */
+	int visit;      /* the root is that of this process (visit.h); 0: our own */
 };
 
 /*
@@ -29,7 +30,8 @@ int file_put(const struct file_put *p);
 /*
  * A line "muxlet-file 1 SIZE MODE MTIME\n" (decimal, octal, seconds), then exactly SIZE bytes, to stdout. Symbolic
  * links are followed. EISDIR, ENODEV for what is neither file nor directory, ESTALE when it became shorter meanwhile.
+ * visit: as in file_put.
  */
-int file_get(const char *path);
+int file_get(const char *path, int visit);
 
 #endif

@@ -2,10 +2,12 @@
 #include "muxd/muxlet/dial.h"
 #include "muxd/muxlet/errand.h"
 #include "muxd/muxlet/file.h"
+#include "muxd/muxlet/framed.h"
 #include "muxd/muxlet/freeze.h"
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
+#include "muxd/muxlet/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +27,8 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, usage_fd, leave_s, dial, canary;
-	bool pause, nursery, spare;
+	int listen_fd, secret_fd, programs_fd, usage_fd, leave_s, dial, canary, visit;
+	bool pause, nursery, spare, framed;
 	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
 };
@@ -38,6 +40,7 @@ static int usage(void)
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
+	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH\n"
 	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
 	      "--version\n",
 	      stderr);
@@ -79,7 +82,8 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 	    {"dial", required_argument, NULL, 'D'},      {"spare", no_argument, NULL, 'X'},
 	    {"pids", required_argument, NULL, 'N'},      {"programs-fd", required_argument, NULL, 'g'},
 	    {"usage-fd", required_argument, NULL, 'u'},  {"nursery", no_argument, NULL, 'n'},
-	    {"canary", required_argument, NULL, 'k'},    {NULL, 0, NULL, 0}};
+	    {"canary", required_argument, NULL, 'k'},    {"visit", required_argument, NULL, 'i'},
+	    {"framed", no_argument, NULL, 'F'},          {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
 
@@ -156,6 +160,13 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		case 'u':
 			bad |= number(optarg, &o->usage_fd);
 			break;
+		case 'i':
+			bad |= number(optarg, &o->visit) || o->visit < 1;
+			o->put.visit = o->visit;
+			break;
+		case 'F':
+			o->framed = true;
+			break;
 		case 'v':
 			m->verbose = true;
 			break;
@@ -169,6 +180,8 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 		return -1;
 	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync +
 		!!o->freeze + !!o->dial + o->nursery + !!o->canary;
+	if (o->visit && !o->pause && !o->get && !o->put.path && !o->dial)
+		return -1;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
 	return o->listen_fd >= 0 && o->secret_fd >= 0 ? 0 : -1;
@@ -399,6 +412,10 @@ int main(int argc, char **argv)
 		return errand_sync(o.sync);
 	if (o.freeze)
 		return freeze_run(o.freeze);
+	if (o.visit && o.pause && (rc = visit_check(o.visit)))
+		return rc;
+	if (o.framed && (rc = framed_begin()))
+		return rc;
 	if (o.pause)
 		return errand_pause();
 	if (o.spare)
@@ -410,7 +427,7 @@ int main(int argc, char **argv)
 	if (o.put.path)
 		return file_put(&o.put);
 	if (o.get)
-		return file_get(o.get);
+		return file_get(o.get, o.visit);
 	if (o.dial)
 		return dial_port((uint16_t)o.dial);
 	(void)mlock(m.secret, sizeof(m.secret));

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +63,18 @@ static int finish(struct run *r, char *said, size_t size)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* The same, without ending its input first. */
+static int finish_at_its_end(struct run *r)
+{
+	int status;
+
+	assert_int_equal(waitpid(r->pid, &status, 0), r->pid);
+	close(r->in);
+	close(r->out);
+	close(r->err);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
 static void feed(int fd, const void *p, size_t n)
 {
 	while (n) {
@@ -93,7 +107,7 @@ static const char *in_dir(const char *name)
 	return p;
 }
 
-static char said[512];
+static char said[512], shown[512];
 
 /* put with n bytes of content; more: options behind the path, NULL-ended. */
 static int put(const char *path, size_t n, const char *const *more)
@@ -320,6 +334,128 @@ static void another_user_is_refused(void **state)
 	assert_int_equal(WEXITSTATUS(status), EACCES);
 }
 
+/* ---- the root of another container */
+
+/* A process with a root of its own, as the first of a container: its processes are seen from beside it. */
+static pid_t container(const char *root)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWUSER) || chroot(root) || chdir("/work") || prctl(PR_SET_DUMPABLE, 1) ||
+		    write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static int visit_get(pid_t pid, const char *path)
+{
+	char number[16];
+	const char *argv[] = {"muxlet", "--visit", number, "--get", path, NULL};
+	struct run r;
+	int code;
+	size_t len = 0;
+	ssize_t n;
+
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	r = start(argv);
+	while ((n = read(r.out, shown + len, sizeof(shown) - 1 - len)) > 0)
+		len += (size_t)n;
+	shown[len] = '\0';
+	code = finish(&r, said, sizeof(said));
+	return code;
+}
+
+/* Absolute links, and those with "..", lead to what the target would find; never to what is beside it. */
+static void the_root_of_another_container(void **state)
+{
+	char number[16], first[16] = "1";
+	const char *more[] = {"--visit", number, "--parents", NULL};
+	const char *check[] = {"muxlet", "--visit", number, "--pause", NULL};
+	struct run r;
+	FILE *f;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(
+	    mkdir(in_dir("root"), 0755) | mkdir(in_dir("root/work"), 0755) | mkdir(in_dir("root/etc"), 0755), 0);
+	f = fopen(in_dir("root/etc/hostname"), "w");
+	assert_non_null(f);
+	fputs("the target's\n", f);
+	fclose(f);
+	assert_int_equal(symlink("/etc/hostname", in_dir("root/work/abs")) |
+			     symlink("../../../../../../etc/hostname", in_dir("root/work/up")) |
+			     symlink("/etc", in_dir("root/work/dir")),
+			 0);
+	pid = container(in_dir("root"));
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	for (int i = 0; i < 4; i++) {
+		static const char *const names[] = {"/etc/hostname", "/work/abs", "up", "/work/dir/../etc/hostname"};
+
+		assert_int_equal(visit_get(pid, names[i]), 0);
+		assert_non_null(strstr(shown, "the target's"));
+	}
+	assert_int_equal(visit_get(pid, "/nowhere"), ENOENT);
+	assert_int_equal(put("/work/dir/new/deep", 10, more), 0);
+	assert_content(in_dir("root/etc/new/deep"), 10);
+	assert_int_equal(put("beside", 10, more), 0); /* where its first process is */
+	assert_content(in_dir("root/work/beside"), 10);
+	r = start(check);
+	assert_int_equal(kill(r.pid, 0), 0);
+	assert_int_equal(kill(r.pid, SIGKILL), 0);
+	assert_int_equal(finish(&r, said, sizeof(said)), -SIGKILL);
+	assert_string_equal(said, "");
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	check[2] = first; /* of this machine, whose root is ours; or of nobody that we may look at */
+	snprintf(first, sizeof(first), "%d", (int)getpid());
+	r = start(check);
+	assert_int_equal(finish(&r, said, sizeof(said)), EXDEV);
+	assert_non_null(strstr(said, "it is muxlet's own"));
+	assert_no_rest();
+}
+
+/* Pieces with their lengths: their end is the end, and a stream that goes was let go of. */
+static void input_in_pieces(void **state)
+{
+	static const char *const ends[] = {"0\n", "", "7x\n", "99999999999\n"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const char *argv[] = {"muxlet", "--framed", "--put", in_dir("pieces"), NULL};
+		struct run r = start(argv);
+		int code;
+
+		feed(r.in, "6\n", 2);
+		feed(r.in, content, 6);
+		feed(r.in, "4\n", 2);
+		feed(r.in, content + 6, 4);
+		feed(r.in, "40\n", 3);
+		feed_trailer(r.in, content, 10);
+		feed(r.in, ends[i], strlen(ends[i]));
+		if (!*ends[i])
+			close(r.in), r.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		code = finish_at_its_end(&r);
+		assert_int_equal(code, i ? 128 + SIGTERM : 0);
+		if (!i)
+			assert_content(in_dir("pieces"), 10);
+		assert_int_equal(access(in_dir("pieces"), F_OK), i ? -1 : 0);
+		(void)unlink(in_dir("pieces"));
+	}
+	assert_no_rest();
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -349,6 +485,8 @@ int main(void)
 	    cmocka_unit_test(get_gives_head_and_content),
 	    cmocka_unit_test(get_says_what_is_no_file),
 	    cmocka_unit_test(another_user_is_refused),
+	    cmocka_unit_test(the_root_of_another_container),
+	    cmocka_unit_test(input_in_pieces),
 	    cmocka_unit_test(names), /* last: it changes the directory */
 	};
 
