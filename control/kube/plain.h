@@ -18,6 +18,8 @@ struct kube_plain_target {
 	const char *agent; /* for logs */
 	const char *ns, *pod;
 	const char *container;    /* NULL: the only one */
+	const char *visitor;      /* an ephemeral container beside it (visitor.h); NULL: none */
+	const char *muxlet;       /* where muxlet lies in that; NULL with it */
 	struct kube_creds *creds; /* outlives the backend, as does rc */
 	struct rc_client *rc;
 	uint8_t

@@ -122,7 +122,9 @@ void channel_refuse(struct plain_channel *c, const char *where, int error, const
 
 static void refuse_with(struct plain_channel *c, const struct err *e)
 {
-	if (!c->scripted && e->code == ERR_NO_PROGRAM)
+	if (c->visits && (e->code == ERR_NO_PROGRAM || e->code == ERR_NOT_EXECUTABLE))
+		channel_refuse(c, "unsupported", 0, e->message);
+	else if (!c->scripted && e->code == ERR_NO_PROGRAM)
 		channel_refuse(c, "exec", ENOENT, e->message);
 	else if (!c->scripted && e->code == ERR_NOT_EXECUTABLE)
 		channel_refuse(c, "exec", EACCES, e->message);
@@ -207,7 +209,9 @@ static void on_exec_opened(void *arg, int version)
 
 	(void)version;
 	queue_begun(c->peer);
-	if (!c->scripted && c->state == CHANNEL_STARTING) {
+	if (c->visits && c->state == CHANNEL_STARTING) { /* nobody has to look for it: it waits for its input */
+		channel_begun(c);
+	} else if (!c->scripted && c->state == CHANNEL_STARTING) {
 		c->deadline_ns = clock_boot_ns() + BEGUN_MS * NS_PER_MS;
 		peer_timer(c->peer);
 	}
@@ -248,13 +252,16 @@ static int make_words(struct plain_channel *c, struct script_words *w)
 	struct script_start s = {
 	    .shell = p->shell, .login = p->login, .mark = c->mark, .owner = p->owner, .feed = c->feed};
 
+	if (c->visits)
+		return script_visit(p->muxlet, &c->open, w);
 	return c->scripted ? script_start(&s, &c->open, w) : script_bare(&c->open, w);
 }
 
 int channel_start_exec(struct plain_channel *c, bool with_input)
 {
 	bool pty = c->open.flags & OPEN_PTY;
-	struct rc_params params = {.in = with_input,
+	struct rc_params params = {.container = c->visits ? c->peer->visitor : NULL,
+				   .in = with_input,
 				   .out = true,
 				   .err = !pty,
 				   .tty = pty,
@@ -305,6 +312,8 @@ static bool may_start(struct plain_channel *c)
 	const char *name = c->scripted ? bad_name(c) : NULL;
 	char text[FRAME_TEXT_MAX];
 
+	if (c->visits)
+		return true;
 	if (!c->scripted && needs_shell(c)) {
 		channel_refuse(c, "no_shell", 0,
 			       "no shell in this image: neither a shell, a directory nor an environment of one's own");
@@ -324,14 +333,17 @@ static void start(struct plain_channel *c)
 	const struct plain_peer *p = c->peer;
 	bool pipe_in = (c->open.flags & (OPEN_STDIN | OPEN_PTY)) == OPEN_STDIN, v4 = p->version < 5;
 
-	c->scripted = p->look == LOOK_SHELL;
+	c->visits = c->open.flags & OPEN_SELF;
+	c->scripted = p->look == LOOK_SHELL && !c->visits;
 	c->deadline_ns = 0;
 	if (!may_start(c))
 		return;
 	channel_set_state(c, CHANNEL_STARTING);
 	c->slot = true;
 	c->peer->running++;
-	if (pipe_in && v4 && c->scripted)
+	if (pipe_in && c->visits)
+		c->feed = FEED_HEAD;
+	else if (pipe_in && v4 && c->scripted)
 		c->feed = p->has.head ? FEED_HEAD : p->has.dd ? FEED_DD : FEED_DIRECT;
 	if (pipe_in && v4 && c->feed == FEED_DIRECT) {
 		c->parked = true;
@@ -450,8 +462,9 @@ int channel_open(struct plain_peer *p, const struct frame *f)
 	else if (p->secret_for == f->channel)
 		refuse_new(p, f->channel, CODE_INVALID, "unsupported",
 			   "without muxlet no secret can be handed to a program");
-	else if (f->u.open.flags & OPEN_SELF) /* HELLO promised no such feature */
-		refuse_new(p, f->channel, CODE_INVALID, "unsupported", "there is no muxlet in this container");
+	else if (f->u.open.flags & OPEN_SELF && (!p->visitor || !script_may_visit(&f->u.open)))
+		refuse_new(p, f->channel, CODE_INVALID, "unsupported",
+			   "there is no muxlet in this container"); /* HELLO says so */
 	else if (p->waiting >= PLAIN_WAITING)
 		refuse_new(p, f->channel, CODE_LIMIT, "limit_reached",
 			   "too many programs wait for their turn in this container");

@@ -184,7 +184,9 @@ void channel_kill(struct plain_channel *c, uint8_t cause)
 	c->kill_ns = now + grace;
 	if (c->open.flags & OPEN_PTY)
 		c->term_ns = now + (grace / 2 < HUP_AHEAD_NS ? grace / 2 : HUP_AHEAD_NS);
-	if (!c->scripted || !c->peer->has.proc)
+	if (c->visits)
+		verdict(c, false, ""); /* muxlet ends with its stream */
+	else if (!c->scripted || !c->peer->has.proc)
 		let_go(c);
 	else
 		channel_end_step(c);

@@ -102,7 +102,7 @@ int plain_exec_start(struct plain_peer *peer, const struct rc_params *p, struct 
 	x->params = *p;
 	x->params.ns = peer->ns;
 	x->params.pod = peer->pod;
-	x->params.container = peer->container;
+	x->params.container = p->container ? p->container : peer->container;
 	x->params.argv = x->words.v;
 	x->ops = ops;
 	x->arg = arg;

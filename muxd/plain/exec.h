@@ -14,8 +14,8 @@ struct plain_exec;
 struct plain_peer;
 
 /*
- * p without argv, ns, pod and container; words become the exec's, also on failure. What the words point to must live
- * as long as the exec. ERR_NOMEM.
+ * p without argv, ns and pod; its container NULL: the peer's. words become the exec's, also on failure. What the words
+ * point to must live as long as the exec. ERR_NOMEM.
  */
 int plain_exec_start(struct plain_peer *peer, const struct rc_params *p, struct script_words *words,
 		     const struct rc_ops *ops, void *arg, struct plain_exec **out);

@@ -35,6 +35,8 @@ static void on_handle_closed(uv_handle_t *h)
 	free(p->ns);
 	free(p->pod);
 	free(p->container);
+	free(p->visitor);
+	free(p->muxlet);
 	free(p->in);
 	buf_finish(&p->out);
 	buf_finish(&p->look_text);
@@ -261,6 +263,8 @@ static void free_peer(struct plain_peer *p)
 	free(p->ns);
 	free(p->pod);
 	free(p->container);
+	free(p->visitor);
+	free(p->muxlet);
 	free(p->in);
 	explicit_bzero(p, sizeof(*p));
 	free(p);
@@ -272,6 +276,8 @@ static int fill_peer(struct plain_peer *p, const struct kube_plain_target *t)
 	p->ns = strdup(t->ns);
 	p->pod = strdup(t->pod);
 	p->container = t->container ? strdup(t->container) : NULL;
+	p->visitor = t->visitor ? strdup(t->visitor) : NULL;
+	p->muxlet = t->visitor ? strdup(t->muxlet) : NULL;
 	p->in = malloc(IN_CAP);
 	p->in_cap = IN_CAP;
 	p->creds = t->creds;
@@ -283,7 +289,8 @@ static int fill_peer(struct plain_peer *p, const struct kube_plain_target *t)
 	buf_init(&p->out, PLAIN_OUT_MAX);
 	buf_init(&p->look_text, 4096);
 	buf_init(&p->sweep_text, 4096);
-	if (!p->agent || !p->ns || !p->pod || (t->container && !p->container) || !p->in)
+	if (!p->agent || !p->ns || !p->pod || (t->container && !p->container) ||
+	    (t->visitor && (!p->visitor || !p->muxlet)) || !p->in)
 		return ERR_NOMEM;
 	return make_owner(p);
 }

@@ -66,6 +66,7 @@ struct plain_channel {
 	uint64_t deadline_ns; /* WAITING: gives up; STARTING, without a shell: is taken for begun; RUNNING: timeout */
 	/* output */
 	bool scripted; /* the first line is the script's */
+	bool visits;   /* muxlet itself, in the visitor */
 	bool answered; /* it has come */
 	struct answer_start leader;
 	struct buf held[3];
@@ -112,6 +113,7 @@ struct plain_peer {
 	int fd;
 	enum peer_state state;
 	char *agent, *ns, *pod, *container;
+	char *visitor, *muxlet; /* NULL: there is none */
 	struct kube_creds *creds;
 	struct rc_client *rc;
 	uint8_t secret[SANDBOX_SECRET_LEN];

@@ -225,6 +225,30 @@ int script_bare(const struct frame_open *o, struct script_words *out)
 	return 0;
 }
 
+bool script_may_visit(const struct frame_open *o)
+{
+	static const char *const known[] = {"--put", "--get", "--dial"};
+	const char *what = o->argc > 1 ? o->strings + strlen(o->strings) + 1 : "";
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(what, known[i]) == 0)
+			return true;
+	return false;
+}
+
+int script_visit(const char *muxlet, const struct frame_open *o, struct script_words *out)
+{
+	if (begin(out, o->argc))
+		return ERR_NOMEM;
+	add(out, muxlet);
+	add(out, "--visit");
+	add(out, "1");
+	if (o->flags & OPEN_STDIN)
+		add(out, "--framed");
+	add_list(out, o->strings + strlen(o->strings) + 1, o->argc - 1);
+	return 0;
+}
+
 int script_sweep(const char *shell, const char *owner, const struct script_target *t, size_t n,
 		 struct script_words *out)
 {

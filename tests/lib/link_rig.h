@@ -355,11 +355,13 @@ struct rig_call {
 	const char *const *env;
 	uint64_t timeout_ms, grace_ms, window;
 	bool pty, with_stdin, login, reserve;
+	bool self; /* muxlet itself */
 };
 
 static int rig_open_argv(struct rig *r, uint32_t channel, const char *const *argv, const struct rig_call *k)
 {
 	struct link_open o = {.channel = channel,
+			      .self = k->self,
 			      .pty = k->pty,
 			      .cols = 80,
 			      .rows = 24,

@@ -11,6 +11,9 @@
 #include "muxd/plain/script.h"
 #include "tests/lib/fake_kubelet.h"
 
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
 struct world {
 	struct rig *r;
 	struct rc_client rc;
@@ -18,10 +21,18 @@ struct world {
 	struct plain *plain;
 };
 
+static const char *visitor, *visitor_muxlet; /* of the next world */
+
 static void dial(struct world *w)
 {
-	struct kube_plain_target t = {
-	    .agent = "test", .ns = "ns", .pod = "pod", .container = "main", .creds = &w->creds, .rc = &w->rc};
+	struct kube_plain_target t = {.agent = "test",
+				      .ns = "ns",
+				      .pod = "pod",
+				      .container = "main",
+				      .visitor = visitor,
+				      .muxlet = visitor_muxlet,
+				      .creds = &w->creds,
+				      .rc = &w->rc};
 	struct err e = {0};
 	int fd = -1, ups = w->r->ups;
 
@@ -693,6 +704,120 @@ static void the_next_life_knows_nothing_and_harms_nobody(void **state)
 	world_destroy(w);
 }
 
+/* ---- muxlet in an ephemeral container beside it */
+
+static char visit_dir[32];
+
+/* A container of this machine has no other root: so the muxlet there is told of none. */
+static void make_visitor(void)
+{
+	static char path[64];
+	char own[4096];
+	FILE *f;
+
+	strcpy(visit_dir, "/tmp/muxd-visit.XXXXXX");
+	assert_non_null(mkdtemp(visit_dir));
+	assert_non_null(realpath(BUILD_DIR "/muxlet", own));
+	snprintf(path, sizeof(path), "%s/muxlet", visit_dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "#!/bin/sh\n[ \"$1 $2\" = '--visit 1' ] || exit 99\nshift 2\nexec %s \"$@\"\n", own);
+	fclose(f);
+	assert_int_equal(chmod(path, 0755), 0);
+	visitor = "muxd-visitor-1";
+	visitor_muxlet = path;
+}
+
+static void drop_visitor(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", visit_dir);
+	assert_int_equal(system(command), 0);
+	visitor = visitor_muxlet = NULL;
+}
+
+static const char *in_container(const struct world *w)
+{
+	return LIST_FIRST(&w->rc.streams) ? LIST_FIRST(&w->rc.streams)->p.container : "none";
+}
+
+static void put_by_visitor(struct world *w, uint32_t channel, const char *path, bool whole)
+{
+	const char *const argv[] = {"muxlet", "--put", path, NULL};
+	struct rig *r = w->r;
+	uint8_t trailer[8 + 32] = {5};
+	uint64_t at;
+
+	assert_int_equal(EVP_Digest("hello", 5, trailer + 8, NULL, EVP_sha256(), NULL), 1);
+	rig_open_argv(r, channel, argv, &(struct rig_call){.with_stdin = true, .self = true});
+	assert_true(rig_until(r, 20000, r->ch[channel].opened));
+	assert_string_equal(in_container(w), visitor);
+	at = rig_type(r, channel, 0, "hello", 5);
+	at = rig_type(r, channel, at, trailer, sizeof(trailer));
+	if (whole)
+		assert_int_equal(link_input_eof(r->link, channel, at), 0);
+	else
+		assert_int_equal(link_kill(r->link, channel, EXIT_KILLED), 0);
+	rig_wait_exit(r, channel);
+}
+
+/* By the old protocol, too, which cannot say the end of input. */
+static void files_go_by_an_ephemeral_container(void **state)
+{
+	char path[64];
+
+	(void)state;
+	make_visitor();
+	snprintf(path, sizeof(path), "%s/put", visit_dir);
+	for (int version = 4; version <= 5; version++) {
+		const char *const get[] = {"muxlet", "--get", path, NULL}, *const sync[] = {"muxlet", "--sync", "/",
+											    NULL};
+		WORLD(version);
+
+		assert_true(link_has_files(r->link) && link_has_ports(r->link));
+		assert_false(link_has_sync(r->link));
+		put_by_visitor(w, 1, path, false);
+		assert_int_equal(r->ch[1].exit.cause, EXIT_KILLED);
+		assert_int_equal(access(path, F_OK), -1);
+		put_by_visitor(w, 2, path, true);
+		assert_int_equal(r->ch[2].exit.cause, EXIT_EXITED);
+		assert_int_equal(r->ch[2].exit.code, 0);
+		rig_open_argv(r, 3, get, &(struct rig_call){.self = true});
+		rig_wait_exit(r, 3);
+		assert_int_equal(r->ch[3].exit.code, 0);
+		assert_non_null(strstr(rig_text(r, 3, 1), "\nhello"));
+		rig_open_argv(r, 4, sync, &(struct rig_call){.self = true});
+		rig_wait_exit(r, 4);
+		assert_string_equal(r->ch[4].exit.error_at, "unsupported");
+		rig_open(r, 5, "sleep 0.3; echo hi", (struct rig_call){0}); /* programs: in the target */
+		assert_true(rig_until(r, 20000, r->ch[5].opened));
+		assert_string_equal(in_container(w), "main");
+		rig_wait_exit(r, 5);
+		assert_string_equal(rig_text(r, 5, 1), "hi\n");
+		w->rc.absent[0] = visitor_muxlet;
+		rig_open_argv(r, 6, get, &(struct rig_call){.self = true});
+		rig_wait_exit(r, 6);
+		assert_string_equal(r->ch[6].exit.error_at, "unsupported"); /* and not: no such file */
+		assert_int_equal(unlink(path), 0);
+		world_destroy(w);
+	}
+	drop_visitor();
+}
+
+/* Without one it is as it always was. */
+static void without_one_there_are_no_files(void **state)
+{
+	const char *const get[] = {"muxlet", "--get", "/etc/passwd", NULL};
+	WORLD(4);
+
+	assert_false(link_has_files(r->link) || link_has_ports(r->link));
+	rig_open_argv(r, 1, get, &(struct rig_call){.self = true});
+	rig_wait_exit(r, 1);
+	assert_string_equal(r->ch[1].exit.error_at, "unsupported");
+	world_destroy(w);
+}
+
 static void a_peer_can_go_at_any_moment(void **state)
 {
 	for (unsigned ms = 0; ms < 60; ms += 3) {
@@ -715,6 +840,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(answers_are_read_strictly),
+	    cmocka_unit_test(files_go_by_an_ephemeral_container),
+	    cmocka_unit_test(without_one_there_are_no_files),
 	    cmocka_unit_test(names_that_a_shell_cannot_export_are_known),
 	    cmocka_unit_test(a_round_answers_stdout_stderr_and_code),
 	    cmocka_unit_test(what_cannot_start_says_where_and_why),
