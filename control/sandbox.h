@@ -43,7 +43,10 @@ struct sandbox_info {
 	char ns[64], pod[64];  /* in the cluster: where; "": no pod is there, or none is known */
 	char why[400];         /* why this backend and no other, every earlier way with its reason; "" for local */
 	char pod_template[65]; /* digest of the pod template that it was made with; "": none */
-	char delivery[24];     /* how muxlet came there: "host", "init", "image", "stream"; "" where there is none */
+	/* How muxlet came there: "host", "init", "image", "stream", "ephemeral"; "" where there is none */
+	char delivery[24];
+	char visitor[64];  /* the ephemeral container that carries it, beside the one that is meant; "" */
+	bool visitor_made; /* added just now: a pod of others was changed */
 };
 
 /* A copy of a workspace as it was at one moment. Its id is the caller's; the backend finds it again by it. */

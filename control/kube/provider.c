@@ -43,7 +43,7 @@ void kname_forget(struct kname *n)
 	n->linked = false;
 	memset(&n->incarnation, 0, sizeof(n->incarnation));
 	memset(&n->reached, 0, sizeof(n->reached));
-	n->plain_why[0] = '\0';
+	n->plain_why[0] = n->visitor[0] = '\0';
 	n->missed = n->ending = false;
 	if (n->lost)
 		uv_timer_stop(n->lost);

@@ -17,7 +17,7 @@ static const char *const kind_names[] = {"ensure",  "connect",        "stat",  "
 					 "resolve", "list",           "take",  "snapshots", "drop",
 					 "restore", "drop workspace", "sweep", "set end"};
 static const char *const state_names[] = {"looking",    "making",   "replacing", "waiting", "ending",
-					  "asking why", "reaching", "copying",   "tidying"};
+					  "asking why", "reaching", "visiting",  "copying", "tidying"};
 
 void kjob_set_state(struct kjob *j, enum kjob_state s)
 {
@@ -172,7 +172,8 @@ static void kjob_free(struct kjob *j)
 		j->cancelled = true;
 		kube_cancel(c);
 	}
-	if (j->state == KJOB_REACHING && (n = kname_find(j->kp, j->name)) && n->job == j) {
+	if ((j->state == KJOB_REACHING || j->state == KJOB_VISITING) && (n = kname_find(j->kp, j->name)) &&
+	    n->job == j) {
 		n->job = NULL;
 		reach_destroy(n->reach);
 		n->reach = NULL;

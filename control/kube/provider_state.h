@@ -70,8 +70,9 @@ enum kjob_state {
 	KJOB_ENDING,
 	KJOB_ASKING_WHY,
 	KJOB_REACHING,
-	KJOB_COPYING, /* a snapshot, or a claim from one */
-	KJOB_TIDYING  /* what is not needed any more goes */
+	KJOB_VISITING, /* an ephemeral container is to carry muxlet */
+	KJOB_COPYING,  /* a snapshot, or a claim from one */
+	KJOB_TIDYING   /* what is not needed any more goes */
 };
 
 struct kp;
@@ -79,6 +80,8 @@ struct kjob;
 
 /* provider_shed.c: one owner whose data is to go with it. */
 typedef void shed_next(struct kjob *j, int rc, const struct err *e);
+struct kname;
+typedef void visit_next(struct kjob *j, struct kname *n, const char *why);
 struct kshed {
 	struct backing_owner owner;
 	struct backing_view seen; /* its name "": nothing was seen behind the owner */
@@ -115,6 +118,8 @@ struct kname {
 	struct pod_view view;
 	struct reach_result reached; /* path "": not by muxlet */
 	char plain_why[400];         /* "" or why muxlet cannot run in it */
+	char visitor[64];            /* then: the ephemeral container that carries it; "": none */
+	bool visitor_made;           /* it was added by the connection that was made last */
 	struct reach *reach;         /* the stream, while there is one, or is about to be */
 	struct kjob *job;            /* who waits for it */
 	struct kube_watch *watch;    /* pods of others: of that one pod */
@@ -133,8 +138,11 @@ struct kjob {
 	struct target t;
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	bool ours, cancelled;
-	bool forced;                                            /* what was in the way was taken out of it, once */
-	bool there;                                             /* there is a pod */
+	bool forced; /* what was in the way was taken out of it, once */
+	bool there;  /* there is a pod */
+	bool visitor_made;
+	uint64_t visit_until_ns; /* boot clock */
+	visit_next *visited;
 	bool held;                                              /* its Sandbox is awake */
 	char box[AGENT_NAME_MAX + 1], box_uid[POD_UID_MAX + 1]; /* the Sandbox that its claim was given; "" */
 	bool end_told;                                          /* the claim was told its end by this job */
@@ -244,6 +252,8 @@ void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_l
 /* provider_wake.c: ensure and connect. pod NULL: there is none. */
 void wake_seen(struct kjob *j, const json_t *pod);
 void wake_tick(struct kjob *j); /* waiting goes on, or the deadline is there */
+/* provider_visit.c: why muxlet cannot run in n; then next, with the visitor that n names and all reasons. */
+void visit_begin(struct kjob *j, struct kname *n, const char *why, visit_next *next);
 /* provider_end.c: destroy and wipe */
 void end_seen(struct kjob *j, const json_t *pod);
 void end_tick(struct kjob *j);

@@ -122,7 +122,8 @@ static void stat_answer(struct kjob *j)
 	if (n && n->linked && id_equal(&n->incarnation, &info.sandbox_id)) {
 		info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
 		text_format(info.why, sizeof(info.why), "%.399s", n->plain_why);
-		text_put(info.delivery, sizeof(info.delivery), n->reached.delivery);
+		text_put(info.delivery, sizeof(info.delivery), n->visitor[0] ? "ephemeral" : n->reached.delivery);
+		text_put(info.visitor, sizeof(info.visitor), n->visitor);
 	}
 	kjob_answer(j, 0, NULL, &info, -1);
 }

@@ -58,7 +58,10 @@ static void answer_with(struct kjob *j, struct kname *n, int fd)
 	info.backend = n->plain_why[0] ? SANDBOX_PLAIN : SANDBOX_LINK;
 	text_format(info.why, sizeof(info.why), "%.399s",
 		    n->plain_why[0] ? n->plain_why : "muxlet runs in the container");
-	text_put(info.delivery, sizeof(info.delivery), n->reached.delivery);
+	text_put(info.delivery, sizeof(info.delivery), n->visitor[0] ? "ephemeral" : n->reached.delivery);
+	text_put(info.visitor, sizeof(info.visitor), n->visitor);
+	info.visitor_made = n->visitor_made;
+	n->visitor_made = false;
 	if (derive(j->kp, "link", &n->view, info.secret)) {
 		close(fd);
 		err_set(&e, ERR_NOMEM, "no memory for the link's secret");
@@ -98,6 +101,8 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 				      .ns = j->ns,
 				      .pod = j->pod,
 				      .container = j->view.container,
+				      .visitor = n->visitor[0] ? n->visitor : NULL,
+				      .muxlet = kube_spec_muxlet(&j->kp->p.spec),
 				      .creds = j->kp->creds,
 				      .rc = j->kp->p.rc};
 	struct err e = {0};
@@ -135,8 +140,7 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 		n->reach = NULL;
 	}
 	if (rc == ERR_UNSUPPORTED && j->kp->p.pin == KUBE_PIN_AUTO && j->kp->p.plain) {
-		log_info(&(struct log_ids){.agent = n->name}, "an exec for each session: %s", e->message);
-		begin_plain(j, n, e->message);
+		visit_begin(j, n, e->message, begin_plain);
 	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE || (j->kind == KJOB_ENSURE && kjob_may_wait(j, rc))) {
 		j->last = *e; /* the kubelet knows of an end that the API server has not been told of yet */
 		again(j);
@@ -144,7 +148,7 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
 		n->reached = *r;
-		n->plain_why[0] = '\0';
+		n->plain_why[0] = n->visitor[0] = '\0';
 		n->linked = true;
 		log_info(&(struct log_ids){.agent = n->name}, "muxlet %s at %s (%s), %s", r->joined.version, r->path,
 			 r->delivery, r->joined.started ? "begun now" : "runs already");

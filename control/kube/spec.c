@@ -107,7 +107,7 @@ static json_t *pod_security(void)
 			 "type", "RuntimeDefault");
 }
 
-static const char *muxlet_path(const struct kube_pod_spec *s)
+const char *kube_spec_muxlet(const struct kube_pod_spec *s)
 {
 	return some(s->muxlet_path) ? s->muxlet_path : "/usr/local/bin/muxlet";
 }
@@ -116,10 +116,10 @@ static const char *muxlet_path(const struct kube_pod_spec *s)
 static json_t *init_container(const struct kube_pod_spec *s)
 {
 	return json_pack("{s:s,s:s,s:s*,s:[s,s,s],s:o,s:{s:{s:s,s:s},s:{s:s,s:s}},s:[{s:s,s:s}]}", "name", KUBE_INIT,
-			 "image", s->init_image, "imagePullPolicy", some(s->pull_policy), "command", muxlet_path(s),
-			 "--install", KUBE_MUXLET_THERE, "securityContext", container_security(), "resources",
-			 "requests", "cpu", "10m", "memory", "16Mi", "limits", "cpu", "1", "memory", "64Mi",
-			 "volumeMounts", "name", KUBE_VOLUME_LET, "mountPath", KUBE_MUXLET_DIR);
+			 "image", s->init_image, "imagePullPolicy", some(s->pull_policy), "command",
+			 kube_spec_muxlet(s), "--install", KUBE_MUXLET_THERE, "securityContext", container_security(),
+			 "resources", "requests", "cpu", "10m", "memory", "16Mi", "limits", "cpu", "1", "memory",
+			 "64Mi", "volumeMounts", "name", KUBE_VOLUME_LET, "mountPath", KUBE_MUXLET_DIR);
 }
 
 static json_t *command(const struct kube_pod_spec *s)
@@ -379,6 +379,7 @@ static const size_t strings[] = {offsetof(struct kube_pod_spec, ns),
 				 offsetof(struct kube_pod_spec, pull_policy),
 				 offsetof(struct kube_pod_spec, init_image),
 				 offsetof(struct kube_pod_spec, muxlet_path),
+				 offsetof(struct kube_pod_spec, ephemeral_image),
 				 offsetof(struct kube_pod_spec, runtime_class),
 				 offsetof(struct kube_pod_spec, request_cpu),
 				 offsetof(struct kube_pod_spec, request_memory),

@@ -45,9 +45,10 @@ struct kube_label {
 struct kube_pod_spec {
 	const char *ns;
 	const char *image, *pull_policy;
-	const char *init_image;    /* holds muxlet at muxlet_path; "": none, muxlet is in image or is streamed */
-	const char *muxlet_path;   /* in init_image and in image; "": /usr/local/bin/muxlet */
-	const char *runtime_class; /* gvisor */
+	const char *init_image;      /* holds muxlet at muxlet_path; "": none, muxlet is in image or is streamed */
+	const char *ephemeral_image; /* holds it too: of a container beside one of others (visitor.h); "": none */
+	const char *muxlet_path;     /* in init_image and in image; "": /usr/local/bin/muxlet */
+	const char *runtime_class;   /* gvisor */
 	const char *request_cpu, *request_memory, *request_ephemeral;
 	const char *limit_cpu, *limit_memory, *limit_ephemeral;
 	enum kube_workspace workspace;
@@ -66,6 +67,8 @@ struct kube_pod_spec {
 	const json_t *pod_template; /* checked (template.h), merged over every pod; NULL: none */
 };
 
+/* Where muxlet lies in the images. */
+const char *kube_spec_muxlet(const struct kube_pod_spec *s);
 /* Everything, for a spec that lasts. ERR_NOMEM. */
 int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out);
 void kube_spec_finish(struct kube_pod_spec *s); /* of a copy; of a zeroed one, too */

@@ -147,6 +147,7 @@ struct conf {
 	char *kubernetes_kubeconfig; /* path, paths with ':', or CONF_IN_CLUSTER; "": no cluster */
 	char *kubernetes_context, *kubernetes_namespace;
 	char *kubernetes_image, *kubernetes_pull_policy, *kubernetes_init_image;
+	char *kubernetes_ephemeral_image;
 	char *kubernetes_muxlet_path; /* where muxlet lies in image and init_image */
 	char *kubernetes_runtime_class;
 	char *kubernetes_request_cpu, *kubernetes_request_memory, *kubernetes_request_ephemeral;

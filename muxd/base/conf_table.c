@@ -223,7 +223,10 @@ static const struct conf_key keys[] = {
      "Image that holds muxlet, for an init container that copies it; empty: muxlet is looked for in the image, else "
      "sent there."},
     {"kubernetes.muxlet_path", CONF_STRING, AT(kubernetes_muxlet_path), "/usr/local/bin/muxlet", 0, 0, NULL,
-     check_absolute, "Where muxlet lies in image and init_image."},
+     check_absolute, "Where muxlet lies in image, init_image and ephemeral_image."},
+    {"kubernetes.ephemeral_image", CONF_STRING, AT(kubernetes_ephemeral_image), "", 0, 0, NULL, conf_check_image,
+     "Image that holds muxlet, for an ephemeral container in a pod of others that muxlet does not get into (it stays "
+     "as long as the pod); empty: none is added."},
     {"kubernetes.runtime_class", CONF_STRING, AT(kubernetes_runtime_class), "", 0, 0, NULL, conf_check_object,
      "Runtime class of the pods, such as gvisor; empty: the cluster's default."},
     {"kubernetes.request_cpu", CONF_STRING, AT(kubernetes_request_cpu), "100m", 0, 0, NULL, conf_check_quantity,

@@ -48,6 +48,7 @@ static const struct ctl_column show_columns[] = {
     {"backend", "backend"},
     {"backend_reason", "why"},
     {"delivery", "delivery"},
+    {"ephemeral_container", "by container"},
     {"namespace", "namespace"},
     {"pod", "pod"},
     {"link", "link"},

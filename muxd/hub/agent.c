@@ -384,6 +384,10 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 		a->silent_tries = 0;
 	}
 	a->info = *info;
+	if (info->visitor_made)
+		(void)audit_event(a->hub, "sandbox.visitor", NULL, a->name, "ok",
+				  json_pack("{s:s,s:s,s:s,s:s}", "namespace", info->ns, "pod", info->pod, "container",
+					    info->visitor, "why", info->why));
 	a->linked = info->sandbox_id;
 	a->oom_seen = info->oom_kills > a->oom_seen || fresh ? info->oom_kills : a->oom_seen;
 	return link_attach(a->link, fd, info->epoch);

@@ -42,6 +42,7 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 	json_object_set_new(o, "backend", json_string(sandbox_backend_name(best->backend)));
 	set_text(o, "backend_reason", best->why);
 	set_text(o, "delivery", best->delivery);
+	set_text(o, "ephemeral_container", best->visitor);
 	set_text(o, "namespace", best->ns);
 	set_text(o, "pod", best->pod);
 }

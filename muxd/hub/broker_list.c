@@ -23,8 +23,9 @@ static bool later(const json_t *a, const json_t *b)
 /* What is known of nobody is not said, so that nothing looks like a fact that is none. */
 static void drop_unknown(json_t *o)
 {
-	static const char *const keys[] = {"backend", "backend_reason", "delivery",  "namespace",
-					   "pod",     "enforced",       "oom_kills", "detail"};
+	static const char *const keys[] = {
+	    "backend",  "backend_reason", "delivery", "ephemeral_container", "namespace", "pod",
+	    "enforced", "oom_kills",      "detail"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		json_object_del(o, keys[i]);

@@ -68,6 +68,13 @@ static void set_str(json_t *o, const char *key, const char *value)
 		json_object_set_new(o, key, json_string(value));
 }
 
+/* Where two containers have a part in one sandbox: whose root the program, or the file, is in. */
+static void set_root(json_t *o, const struct session *s)
+{
+	if (s->agent->info.visitor[0])
+		set_str(o, "root", "target");
+}
+
 json_t *session_open_json(const struct session *s)
 {
 	const struct launch *l = &s->launch;
@@ -109,6 +116,7 @@ json_t *session_open_json(const struct session *s)
 	set_str(o, "digest", l->digest);
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
+	set_root(o, s);
 	return o;
 }
 
@@ -163,6 +171,7 @@ json_t *session_describe(const struct session *s)
 	set_str(o, "exec_id", s->launch.exec_id);
 	set_str(o, "door", s->door);
 	set_waits(o, s);
+	set_root(o, s);
 	set_time(o, "opened_at", s->opened_wall_ns);
 	set_time(o, "ended_at", s->ended_wall_ns);
 	session_set_begun(s, o);
@@ -206,6 +215,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 					: s->state == SESSION_ENDED ? "ending"
 								    : session_state_name(s->state)));
 	set_waits(o, s);
+	set_root(o, s);
 	json_object_set_new(o, "exit", done ? exit_json(&s->result) : json_null());
 	json_object_set_new(o, "stdout", stream(&s->keep[STREAM_OUTPUT]));
 	json_object_set_new(o, "stderr", stream(&s->keep[STREAM_STDERR]));

@@ -142,6 +142,7 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .pull_policy = conf->kubernetes_pull_policy,
 	    .init_image = conf->kubernetes_init_image,
 	    .muxlet_path = conf->kubernetes_muxlet_path,
+	    .ephemeral_image = conf->kubernetes_ephemeral_image,
 	    .runtime_class = conf->kubernetes_runtime_class,
 	    .request_cpu = conf->kubernetes_request_cpu,
 	    .request_memory = conf->kubernetes_request_memory,

@@ -167,12 +167,13 @@ static RIG_UNUSED void other_pod(const char *name, const char *restart)
 static enum kube_hold hold;        /* of the next provider */
 static const json_t *pod_template; /* likewise */
 static RIG_UNUSED enum kube_sandbox_api sandbox_api;
-static RIG_UNUSED const char *warm_pool;
+static RIG_UNUSED const char *warm_pool, *ephemeral_image;
 
 static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_t timeout_ns, bool plain)
 {
 	struct kube_provider_params p = {.spec = {.ns = "agents",
 						  .image = "busybox",
+						  .ephemeral_image = ephemeral_image,
 						  .limit_memory = "1Gi",
 						  .workspace = workspace,
 						  .workspace_size = 1 << 30,

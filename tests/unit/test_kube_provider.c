@@ -322,7 +322,8 @@ static void where_muxlet_cannot_run(void **state)
 	reach_fails(ERR_UNSUPPORTED, "there is no shell");
 	assert_int_equal(r.rc, 0);
 	assert_int_equal(r.info.backend, SANDBOX_PLAIN);
-	assert_string_equal(r.info.why, "there is no shell");
+	assert_string_equal(r.info.why,
+			    "there is no shell; ephemeral container: kubernetes.ephemeral_image names no image");
 	assert_string_equal(c.plain_container, "main");
 	memset(&r, 0, sizeof(r));
 	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
