@@ -106,7 +106,7 @@ WRONG = [
     ("namespace.labels", {"pod-security.kubernetes.io/enforce": "baseline"}, None), ("namespace.name", "x", "namespace"),
     ("sandboxes.namespace", "Boxes", None), ("sandboxes.namespace", "", None), ("sandboxes.namespace", "a.b", None), ("sandboxes.create", None, None),
     ("sandboxes.labels", {"muxd.dev/sandboxes": "false"}, None), ("sandboxes.podSecurity.warn-version", "1.30", None),
-    ("admission", "both", None), ("staff", "true", None), ("takeOverRetained", 1, None), ("warmPool", "muxd", None), ("networkPolicy", "off", None),
+    ("admission", "both", None), ("staff", "true", None), ("takeOverRetained", 1, None), ("warmPool", "muxd", None), ("ephemeralContainers", "yes", None), ("networkPolicy", "off", None),
     ("service.https", "Headless", None), ("service.http", "ClusterIP", "service"),
     ("ingress.enabled", True, "ingress.hosts"), ("ingress.hosts", ["https://muxd.example.com"], "ingress.hosts.0"), ("ingress.host", "x", "ingress"),
     ("ingress.annotations", {"a": 5}, "ingress.annotations.a"), ("ingress.tls", [{"secret": "x"}], "ingress.tls.0"),

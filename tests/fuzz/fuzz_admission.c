@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct admission_rules rules = {.user = "m", .namespace_ = "n", .more = "o,p"};
+	static const struct admission_rules rules = {
+	    .user = "m", .namespace_ = "n", .more = "o,p", .image = "i", .muxlet = "/m"};
 	struct admission_verdict v = {0};
 	struct err e = {0};
 	json_t *answer = NULL;

@@ -19,6 +19,7 @@ RIGHTS = {
                        ("volumesnapshots", "get list create delete"), ("sandboxes", "get create patch delete")},
     ("ClusterRole", "muxd-cluster"): {("volumesnapshotcontents", "get"), ("persistentvolumes", "get"), ("nodes", "get")},
     ("ClusterRole", "muxd-target"): {("pods", "get list watch"), ("pods/exec", "get create"), ("pods/log", "get")},
+    ("ClusterRole", "muxd-target-ephemeral"): {("pods/ephemeralcontainers", "patch")},
     ("ClusterRole", "muxd-storage"): {("volumesnapshotcontents", "get list patch delete"), ("persistentvolumes", "get patch")},
     ("Role", "muxd-warmpool"): {("sandboxclaims", "get create patch delete")},
     ("ClusterRole", "muxd-staff"): {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
@@ -176,9 +177,10 @@ def main():
     policy = kustomization(os.path.join(deploy, "kustomize/policy"))
     storage = kustomization(os.path.join(deploy, "kustomize/storage"))
     warm = kustomization(os.path.join(deploy, "kustomize/warmpool"))
+    ephemeral = kustomization(os.path.join(deploy, "kustomize/ephemeral"))
     overlay = kustomization(os.path.join(deploy, "kustomize/tests"))
     check("the overlay changes no object's name", sorted(map(key, overlay)) == sorted(map(key, base + staff)))
-    rights(base + staff + storage + warm)
+    rights(base + staff + storage + warm + ephemeral)
     people(kustomization(os.path.join(deploy, "kustomize/people")))
     locked_down(base)
     webhook = [o for o in base if o["kind"] == "ValidatingWebhookConfiguration"]
@@ -190,6 +192,7 @@ def main():
     same("chart, staff", own + staff, helm.Chart(chart, {"staff": True}).objects)
     same("chart, take over", own + storage, helm.Chart(chart, {"takeOverRetained": True}).objects)
     same("chart, warm pool", own + warm, helm.Chart(chart, {"warmPool": True}).objects)
+    same("chart, ephemeral containers", own + ephemeral, helm.Chart(chart, {"ephemeralContainers": True}).objects)
     without = [o for o in own if o not in webhook]
     same("chart, policy", without + policy, helm.Chart(chart, {"admission": "policy"}).objects)
     same("chart, no webhook", without, helm.Chart(chart, {"admission": "none"}).objects)

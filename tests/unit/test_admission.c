@@ -1,4 +1,5 @@
 /* The verdict of the admission webhook: who may enter a sandbox past muxd, and what the others are told. */
+#include "control/kube/visitor.h"
 #include "muxd/base/err.h"
 #include "muxd/doors/rest/admission.h"
 
@@ -16,7 +17,11 @@
 #define UID    "705ab4f5-6393-11e8-b7cc-42010a800002"
 #define REVIEW "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":"
 
-static const struct admission_rules rules = {.user = MUXD, .namespace_ = BOX, .more = "team-a,team-b"};
+#define IMAGE  "registry.example/muxlet:1"
+#define MUXLET "/usr/local/bin/muxlet"
+
+static const struct admission_rules rules = {
+    .user = MUXD, .namespace_ = BOX, .more = "team-a,team-b", .image = IMAGE, .muxlet = MUXLET};
 
 /* As an API server sends it; what is not looked at is here too. */
 static char *review(const char *user, const char *operation, const char *resource, const char *sub,
@@ -119,6 +124,96 @@ static void nobody_else_has_another_way(void **state)
 	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
 		assert_non_null(verdict(review(users[i], "CONNECT", "pods", "exec", ""), &a));
 		json_decref(a);
+	}
+}
+
+/* ---- ephemeral containers */
+
+static json_t *parse(const char *text)
+{
+	char copy[1000];
+	json_t *o = NULL;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (char *p = copy; *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	assert_int_equal(json_parse(copy, strlen(copy), sizeof(copy), &o, NULL), 0);
+	return o;
+}
+
+/* What the provider of pods makes. */
+static json_t *made(void)
+{
+	static const struct visitor_params p = {.target = "main", .image = IMAGE, .muxlet = MUXLET};
+	json_t *pod = parse("{'metadata':{},'spec':{'securityContext':{'runAsUser':7},'containers':[{'name':'main',"
+			    "'volumeMounts':[{'name':'a','mountPath':'/a'}]}]}}");
+	struct visitor_plan plan = {0};
+
+	assert_int_equal(visitor_plan(pod, &p, &plan, NULL), 0);
+	json_decref(pod);
+	return plan.container;
+}
+
+/* UPDATE of pods/ephemeralcontainers that adds c (taken) to a pod which has `old` already. True: it is allowed. */
+static bool may_add(const char *user, json_t *c)
+{
+	json_t *review = json_pack(
+	    "{s:s,s:s,s:{s:s,s:{s:s,s:s},s:s,s:s,s:s,s:s,s:{s:s},s:{s:s,s:{s:[{s:s},o]}},s:{s:s,s:{s:[{s:s}]}}}}",
+	    "apiVersion", "admission.k8s.io/v1", "kind", "AdmissionReview", "request", "uid", UID, "resource",
+	    "version", "v1", "resource", "pods", "subResource", "ephemeralcontainers", "name", "web", "namespace", BOX,
+	    "operation", "UPDATE", "userInfo", "username", user, "object", "kind", "Pod", "spec", "ephemeralContainers",
+	    "name", "old", c, "oldObject", "kind", "Pod", "spec", "ephemeralContainers", "name", "old");
+	json_t *a = NULL;
+	const char *why;
+
+	assert_non_null(review);
+	why = verdict(json_dumps(review, 0), &a);
+	json_decref(review);
+	json_decref(a);
+	return !why;
+}
+
+/* muxd adds what it makes; anything else about it, and anybody else, is refused. */
+static void muxds_own_container_and_no_other(void **state)
+{
+	static const struct {
+		const char *key, *value; /* NULL: it is missing */
+	} other[] = {
+	    {"name", "\"debug\""},
+	    {"name", NULL},
+	    {"image", "\"busybox\""},
+	    {"image", "\"" IMAGE "1\""},
+	    {"image", NULL},
+	    {"command", "[\"sh\"]"},
+	    {"command", "[\"" MUXLET "\",\"--visit\",\"1\",\"--pause\",\"x\"]"},
+	    {"command", NULL},
+	    {"args", "[\"x\"]"},
+	    {"env", "[{\"name\":\"LD_PRELOAD\",\"value\":\"/a/x\"}]"},
+	    {"envFrom", "[]"},
+	    {"lifecycle", "{}"},
+	    {"securityContext", NULL},
+	    {"securityContext", "{\"privileged\":true,\"allowPrivilegeEscalation\":false,\"readOnlyRootFilesystem\":"
+				"true,\"capabilities\":{\"drop\":[\"ALL\"]}}"},
+	    {"securityContext", "{\"allowPrivilegeEscalation\":true,\"readOnlyRootFilesystem\":true,\"capabilities\":"
+				"{\"drop\":[\"ALL\"]}}"},
+	    {"securityContext", "{\"allowPrivilegeEscalation\":false,\"readOnlyRootFilesystem\":true,\"capabilities\":"
+				"{\"drop\":[\"ALL\"],\"add\":[\"SYS_PTRACE\"]}}"},
+	    {"securityContext", "{\"allowPrivilegeEscalation\":false,\"readOnlyRootFilesystem\":true}"},
+	};
+
+	(void)state;
+	assert_true(may_add(MUXD, made()));
+	assert_false(may_add("eve", made()));
+	assert_false(may_add(MUXD "x", made()));
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		json_t *c = made();
+
+		if (other[i].value)
+			json_object_set_new(c, other[i].key, json_loads(other[i].value, JSON_DECODE_ANY, NULL));
+		else
+			json_object_del(c, other[i].key);
+		if (may_add(MUXD, c))
+			fail_msg("%s %s", other[i].key, other[i].value ? other[i].value : "missing");
 	}
 }
 
@@ -254,6 +349,7 @@ static void a_review_that_is_too_long_is_not_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(muxds_own_container_and_no_other),
 	    cmocka_unit_test(muxd_itself_may),
 	    cmocka_unit_test(an_administrator_is_told_the_way),
 	    cmocka_unit_test(nobody_else_has_another_way),

@@ -18,6 +18,7 @@
 /* Borrowed from the review; "" where nothing is said. */
 struct question {
 	const char *uid, *user, *operation, *resource, *sub, *ns, *name, *container;
+	const json_t *object, *old;
 	const char *path; /* NodeProxyOptions; NULL: there are no options to read it from */
 };
 
@@ -44,6 +45,9 @@ static int read_options(const json_t *request, struct question *q, struct err *e
 {
 	const json_t *o = json_object_get(request, "object");
 	const char *s = json_string_value(json_object_get(o, "container"));
+
+	q->object = o;
+	q->old = json_object_get(request, "oldObject");
 
 	q->container = s ? s : "";
 	if (strcmp(q->resource, "nodes") != 0 || !json_is_object(o))
@@ -138,10 +142,77 @@ static bool passes_by(const struct admission_rules *rules, const char *path)
 	return way == NODE_PATH_OTHER || (way == NODE_PATH_ENTERS && !is_for_sandboxes(rules, ns));
 }
 
+/* ---- ephemeral containers */
+
+#define VISITOR_PREFIX "muxd-visitor-" /* control/kube/visitor.h; a test holds both against each other */
+
+static const json_t *ephemerals(const json_t *pod)
+{
+	return json_object_get(json_object_get(pod, "spec"), "ephemeralContainers");
+}
+
+static bool is_named(const json_t *list, const char *name)
+{
+	size_t i;
+	json_t *o;
+
+	json_array_foreach((json_t *)(uintptr_t)list, i, o)
+	{
+		const char *s = json_string_value(json_object_get(o, "name"));
+
+		if (s && strcmp(s, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_hardened(const json_t *security)
+{
+	const json_t *caps = json_object_get(security, "capabilities"), *drop = json_object_get(caps, "drop");
+	const char *all = json_string_value(json_array_get(drop, 0));
+
+	return json_is_false(json_object_get(security, "allowPrivilegeEscalation")) &&
+	       json_is_true(json_object_get(security, "readOnlyRootFilesystem")) &&
+	       !json_is_true(json_object_get(security, "privileged")) && !json_object_get(caps, "add") && all &&
+	       strcmp(all, "ALL") == 0;
+}
+
+static bool is_visitor(const struct admission_rules *rules, const json_t *c)
+{
+	const char *name = json_string_value(json_object_get(c, "name")),
+		   *image = json_string_value(json_object_get(c, "image"));
+	json_t *command = json_pack("[s,s,s,s]", rules->muxlet, "--visit", "1", "--pause");
+	bool same = json_equal(command, json_object_get(c, "command"));
+
+	json_decref(command);
+	return same && name && strncmp(name, VISITOR_PREFIX, strlen(VISITOR_PREFIX)) == 0 && image && rules->image &&
+	       *rules->image && strcmp(image, rules->image) == 0 && !json_object_get(c, "args") &&
+	       !json_object_get(c, "env") && !json_object_get(c, "envFrom") && !json_object_get(c, "lifecycle") &&
+	       is_hardened(json_object_get(c, "securityContext"));
+}
+
+/* What was there may stay: the server lets nobody change one. */
+static bool adds_visitors_only(const struct admission_rules *rules, const struct question *q)
+{
+	size_t i;
+	json_t *o;
+
+	if (!json_is_array(ephemerals(q->object)))
+		return false; /* the list of 1.22 and before is another kind of object, and no way of muxd's */
+	json_array_foreach((json_t *)(uintptr_t)ephemerals(q->object), i, o)
+	{
+		const char *name = json_string_value(json_object_get(o, "name"));
+
+		if (!name || (!is_named(ephemerals(q->old), name) && !is_visitor(rules, o)))
+			return false;
+	}
+	return true;
+}
+
 static bool is_allowed(const struct admission_rules *rules, const struct question *q)
 {
 	if (*rules->user && strcmp(q->user, rules->user) == 0)
-		return true;
+		return !about_pods(q, "UPDATE", "ephemeralcontainers") || adds_visitors_only(rules, q);
 	return about_nodes(q) && passes_by(rules, q->path);
 }
 
@@ -185,8 +256,8 @@ static void say_why(const struct question *q, char *out, size_t size)
 	else if (about_pods(q, "UPDATE", "ephemeralcontainers"))
 		text_format(
 		    out, size,
-		    "%.63s/%.253s is a sandbox, which gets no further containers; enter it through muxd, where it is "
-		    "recorded",
+		    "%.63s/%.253s is a sandbox, which gets no further containers but muxd's own; enter it through "
+		    "muxd, where it is recorded",
 		    q->ns, q->name);
 	else
 		text_format(out, size,
@@ -219,7 +290,7 @@ fail:
 int admission_review(const void *text, size_t len, size_t max, const struct admission_rules *rules, json_t **out_answer,
 		     struct admission_verdict *out, struct err *e)
 {
-	struct question q = {"", "", "", "", "", "", "", "", NULL};
+	struct question q = {"", "", "", "", "", "", "", "", NULL, NULL, NULL};
 	json_t *o = NULL, *answer;
 	int rc = json_parse(text, len, max, &o, e);
 
@@ -248,7 +319,9 @@ void rest_admission(struct http_exchange *x)
 	const struct conf *c = hub_conf(x->hub);
 	const struct admission_rules rules = {.user = c->kubernetes_admission_user,
 					      .namespace_ = c->kubernetes_namespace,
-					      .more = c->kubernetes_admission_namespaces};
+					      .more = c->kubernetes_admission_namespaces,
+					      .image = c->kubernetes_ephemeral_image,
+					      .muxlet = c->kubernetes_muxlet_path};
 	struct admission_verdict v = {0};
 	json_t *answer = NULL;
 	struct err e = {0};

@@ -5,7 +5,9 @@
  * stream (CONNECT) into a pod, or adds an ephemeral container to it. Such a review
  * has no labels of the pod: which pods are meant is the matter of the webhook's
  * namespaceSelector, and everything that is asked here is about a sandbox. One user
- * may: muxd itself. Whoever else is told how to come in so that the record has it.
+ * may: muxd itself. Whoever else is told how to come in so that the record has it. An ephemeral container passes when
+ * muxd adds it, and only such a one as muxd makes (control/kube/visitor.h): whoever holds muxd's credentials gets no
+ * other program in by that.
  *
  * A proxy stream to a node (nodes/proxy) belongs to no namespace, so all of them are
  * asked about. Their path tells (node_path.h): into a sandboxes' namespace, or where
@@ -26,6 +28,8 @@ struct admission_rules {
 	const char *user;       /* who muxd is to the cluster, never "" */
 	const char *namespace_; /* of its sandboxes; "": not known, so every namespace counts as one */
 	const char *more;       /* further ones with sandboxes, "a,b"; "" */
+	const char *image;      /* of muxd's own ephemeral containers; "": it adds none */
+	const char *muxlet;     /* where muxlet lies in that */
 };
 
 struct admission_verdict {
