@@ -6,6 +6,7 @@
 #include "control/kube/deliver.h"
 #include "control/kube/pod.h"
 #include "control/kube/spec.h"
+#include "control/kube/visitor.h"
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
 
@@ -27,6 +28,20 @@ static void is_text(const char *s, size_t size)
 	must(n < size);
 	for (size_t i = 0; i < n; i++)
 		must((unsigned char)s[i] >= 32 && s[i] != 127);
+}
+
+static void a_visitor(const json_t *pod)
+{
+	static const struct visitor_params p = {.target = "main", .image = "i", .muxlet = "/m"};
+	struct visitor_plan plan = {0};
+	struct err e = {0};
+	int rc = visitor_plan(pod, &p, &plan, &e);
+
+	must(rc <= 0 && (!rc || (e.code == rc && e.message[0] && !plan.container)));
+	must((!rc && plan.state == VISITOR_ABSENT) == (plan.container != NULL));
+	is_text(plan.name, sizeof(plan.name));
+	is_text(plan.why, sizeof(plan.why));
+	json_decref(plan.container);
 }
 
 static void a_pod(const uint8_t *p, size_t n)
@@ -55,6 +70,7 @@ static void a_pod(const uint8_t *p, size_t n)
 		must(!id_is_nil(&id) && pod_state_name(v.state)[0]);
 	}
 	(void)pod_is_sandbox_of(o, "coder");
+	a_visitor(o);
 	json_decref(o);
 }
 
