@@ -1,7 +1,7 @@
 #!/bin/bash
 # The Helm chart's objects before a real API server: files of values in tests/chart/values (FILES="a b"; FILES=every: all of them),
 # rendered into a namespace that is not called muxd, as a dry run at the server, which has to give back every field (one that it does
-# not know it would drop). Kinds that the cluster lacks are named. Nothing is made, but the story's two namespaces; installing is the story deploy, by kustomize.
+# not know it would drop). Kinds that the cluster lacks are named. Nothing is made, but the story's two namespaces; installing are the stories deploy and helm.
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 
