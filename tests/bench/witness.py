@@ -64,25 +64,27 @@ def one(top, name, port):
     daemon = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--config", config(top, state, port), "--https",
                                "127.0.0.1:0", "--ssh", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=open(state + ".log", "w"))
-    while not (os.path.exists(state + "/ready.json") and os.path.getsize(state + "/ready.json")):
-        time.sleep(0.05)
-        if daemon.poll() is not None:
-            sys.exit("FAILED: the daemon did not start: " + open(state + ".log").read())
-    muxctl = lambda *a: run(BUILD + "/muxctl", "--state", state, *a)  # noqa: E731
-    muxctl("exec", "web", "--", "true")
-    with open(state + "/ready.json") as f:
-        pids = [p for p in json.load(f)["pids"].values()]
-    before = spent(pids)
-    for _ in range(SESSIONS):
-        muxctl("exec", "web", "--", "sh", "-c", "yes 'a line of what a program prints' | head -c %d" % SIZE)
-    end = time.monotonic() + 60
-    while sealed(state) < SESSIONS + 1 and time.monotonic() < end:
-        time.sleep(0.2)
-    time.sleep(2)  # the last receipt
-    took = spent(pids) - before
-    daemon.terminate()
-    daemon.wait()
-    return took
+    try:
+        while not (os.path.exists(state + "/ready.json") and os.path.getsize(state + "/ready.json")):
+            time.sleep(0.05)
+            if daemon.poll() is not None:
+                sys.exit("FAILED: the daemon did not start: " + open(state + ".log").read())
+        muxctl = lambda *a: run(BUILD + "/muxctl", "--state", state, *a)  # noqa: E731
+        muxctl("exec", "web", "--", "true")
+        with open(state + "/ready.json") as f:
+            pids = [p for p in json.load(f)["pids"].values()]
+        before = spent(pids)
+        for _ in range(SESSIONS):
+            muxctl("exec", "web", "--", "sh", "-c", "yes 'a line of what a program prints' | head -c %d" % SIZE)
+        end = time.monotonic() + 60
+        while sealed(state) < SESSIONS + 1 and time.monotonic() < end:
+            time.sleep(0.2)
+        time.sleep(2)  # the last receipt
+        took = spent(pids) - before
+        return took
+    finally:
+        daemon.terminate()
+        daemon.wait()
 
 
 def main():
