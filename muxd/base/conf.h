@@ -100,7 +100,6 @@ struct conf {
 	struct conf_rule *rules;
 	size_t nrules;
 	bool mask_input;           /* record.mask_unechoed_input: true */
-	uint64_t typed_ahead_ns;   /* record.typed_ahead_wait: 0 = nothing waits */
 	uint64_t record_min_free;  /* record.min_free: below it new sessions are refused */
 	uint64_t record_retain_ns; /* record.retain: 0 = for ever */
 	uint64_t record_retain_wait_ns;

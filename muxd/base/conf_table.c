@@ -87,10 +87,6 @@ static const struct conf_key keys[] = {
      "(head and tail are kept) or metadata."},
     {"record.mask_unechoed_input", CONF_BOOL, AT(mask_input), "true", 0, 0, NULL, NULL,
      "Input that the terminal does not echo is recorded as its length only."},
-    {"record.typed_ahead_wait", CONF_DURATION, AT(typed_ahead_ns), "30ms", 0, MINUTE, NULL, NULL,
-     "For how long what is typed behind an Enter, in one write of at most 1 KiB with it, may wait for the terminal's "
-     "mode, so that a password typed ahead of its prompt is masked; all waits of a session together, and a twentieth "
-     "of the time. 0: nothing waits."},
     {"record.min_free", CONF_SIZE, AT(record_min_free), "64MiB", MIB, TIB, NULL, NULL,
      "Free space below which nothing new may start."},
     {"record.retain", CONF_DURATION, AT(record_retain_ns), "0", 0, 3650 * DAY, NULL, NULL,

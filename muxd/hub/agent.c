@@ -322,13 +322,12 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
+static void on_echo(void *arg, uint32_t channel, bool on)
 {
 	struct session *s = by_channel(arg, channel);
 
 	if (s)
-		session_on_echo(s, mode);
-	hub_flush(((struct agent *)arg)->hub);
+		s->echo_off = !on;
 }
 
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)

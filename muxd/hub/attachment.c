@@ -423,7 +423,6 @@ int attachment_signal(struct attachment *a, int signum)
 		return ERR_ENDED;
 	if (s->state != SESSION_RUNNING)
 		return ERR_AGAIN;
-	session_ahead_flush(s);
 	session_event(s, "signal", json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->principal));
 	return link_signal(s->agent->link, s->channel, signum);
 }

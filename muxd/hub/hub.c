@@ -136,7 +136,7 @@ static int start_timers(struct hub *h)
 {
 	h->second = malloc(sizeof(*h->second));
 	h->idle = malloc(sizeof(*h->idle));
-	if (!h->second || !h->idle || pace_create(h) || ahead_create(h)) {
+	if (!h->second || !h->idle || pace_create(h)) {
 		free(h->second);
 		free(h->idle);
 		h->second = NULL;
@@ -175,7 +175,6 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->attachments);
 	TAILQ_INIT(&h->pending);
 	TAILQ_INIT(&h->paced);
-	TAILQ_INIT(&h->ahead);
 	TAILQ_INIT(&h->screens);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
@@ -212,12 +211,9 @@ static void free_handle(uv_handle_t *t)
 void hub_stop(struct hub *h)
 {
 	struct attachment *a;
-	struct session *s;
 
 	h->stopping = true;
 	gate_close(h);
-	while ((s = TAILQ_FIRST(&h->ahead)))
-		session_ahead_flush(s);
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
 	hub_flush(h);
@@ -259,7 +255,6 @@ void hub_destroy(struct hub *h)
 	uv_close((uv_handle_t *)h->second, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);
 	pace_destroy(h);
-	ahead_destroy(h);
 	audit_failures_end(h);
 	journal_destroy(h->journal);
 	revocations_destroy(h->revoked);

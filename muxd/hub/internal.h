@@ -22,7 +22,6 @@
 #include "muxd/hub/setup.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/transfer.h"
-#include "muxd/hub/typeahead.h"
 #include "policy/revocation.h"
 #include "policy/time_floor.h"
 
@@ -153,9 +152,7 @@ struct session {
 	struct buf
 	    in_flight;   /* without a terminal: what the program has not taken yet, to be sent again after a break */
 	uint64_t in_eof; /* 1 + offset of the end, 0 = open */
-	struct buf in_queue;           /* a round's stdin waiting for room */
-	struct typeahead ahead;        /* of a terminal: what waits for its mode (typeahead.h) */
-	TAILQ_ENTRY(session) of_ahead; /* in hub->ahead while that is HELD */
+	struct buf in_queue; /* a round's stdin waiting for room */
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
 	char *begun_cwd, *begun_program; /* as muxlet saw them (begun.c), fit to be shown; NULL: not told */
 	bool begun_unsaid;               /* the record is to be told once they are */
@@ -254,8 +251,7 @@ struct hub {
 	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
-	uv_timer_t *pace, *ahead_timer;
-	struct session_list ahead; /* whose input waits */
+	uv_timer_t *pace;
 	bool flushing, recovered, stopping;
 	bool paused;        /* the record cannot be written */
 	uint64_t paused_at; /* since then */
@@ -311,14 +307,6 @@ void session_wake_input(struct session *s);                 /* who waits for roo
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken);
 void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);
-/* What was typed ahead (typeahead.h): the mode of the terminal, and what came out of it; what waits goes now, for a
- * reason that does not wait; and is nobody's any more. */
-void session_on_echo(struct session *s, enum link_echo mode);
-void session_ahead_output(struct session *s, const void *p, size_t n);
-void session_ahead_flush(struct session *s);
-void session_ahead_forget(struct session *s);
-int ahead_create(struct hub *h); /* 0 or ERR_NOMEM */
-void ahead_destroy(struct hub *h);
 bool session_shown(const struct session *s); /* the end may be told: journaled, or durable by configuration */
 json_t *session_open_json(const struct session *s);
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,

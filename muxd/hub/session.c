@@ -141,7 +141,6 @@ void session_free(struct session *s)
 		keep_finish(&s->keep[i]);
 	}
 	regain_forget(s);
-	session_ahead_forget(s);
 	buf_finish(&s->in_queue);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
@@ -305,7 +304,6 @@ bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
 {
 	if (s->state == SESSION_ENDED || s->killing)
 		return false;
-	session_ahead_flush(s);
 	s->killing = true;
 	s->kill_cause = cause;
 	s->kill_deadline = clock_boot_ns() + KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;

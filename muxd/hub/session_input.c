@@ -5,7 +5,6 @@
 #include "muxd/base/log.h"
 #include "muxd/hub/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define INPUT_CHUNK     (32 * 1024)
@@ -162,200 +161,11 @@ static int name_typist(struct session *s, const struct attachment *by)
 	return rc;
 }
 
-/* Into the record, then on its way. ERR_AGAIN: the journal has no room now. */
-static int put_input(struct session *s, const void *p, size_t n)
-{
-	uint64_t at = link_at(s);
-	int rc = journal_input(s, p, n);
-
-	if (!rc && s->kind == SESSION_FILE)
-		rc = transfer_input(s->launch.transfer, p, n);
-	if (rc)
-		return rc;
-	s->in_offset += n;
-	s->hub->stats.bytes_in += n;
-	deliver(s, at, p, n);
-	agent_touch(s->agent);
-	return 0;
-}
-
-/* ---- what is typed ahead of its prompt (typeahead.h) */
-
-static void on_ahead(uv_timer_t *t);
-
-static uint64_t ahead_wait(const struct session *s)
-{
-	return s->launch.pty && s->hub->conf->mask_input ? s->hub->conf->typed_ahead_ns : 0;
-}
-
-static void ahead_arm(struct hub *h, uint64_t until)
-{
-	uint64_t now = clock_boot_ns(), ms = until > now ? (until - now) / NS_PER_MS + 1 : 1;
-
-	uv_update_time(h->loop);
-	if (!uv_is_active((uv_handle_t *)h->ahead_timer) || uv_timer_get_due_in(h->ahead_timer) > ms)
-		uv_timer_start(h->ahead_timer, on_ahead, ms, 0);
-}
-
-static int ahead_hold(struct session *s, const void *p, size_t n)
-{
-	int rc = typeahead_hold(&s->ahead, p, n, clock_boot_ns());
-
-	if (rc)
-		return rc;
-	TAILQ_INSERT_TAIL(&s->hub->ahead, s, of_ahead);
-	ahead_arm(s->hub, typeahead_until(&s->ahead, ahead_wait(s)));
-	return 0;
-}
-
-static void ahead_let_go(struct session *s, bool for_good)
-{
-	if (s->ahead.state == TYPEAHEAD_HELD)
-		TAILQ_REMOVE(&s->hub->ahead, s, of_ahead);
-	typeahead_let_go(&s->ahead, clock_boot_ns(), ahead_wait(s), for_good);
-}
-
-void session_ahead_forget(struct session *s)
-{
-	ahead_let_go(s, false);
-	typeahead_finish(&s->ahead);
-}
-
-/* True: something of it still waits. Whose it is the record has heard with its first line. */
-static bool ahead_pump(struct session *s)
-{
-	struct buf *rest = &s->ahead.rest;
-
-	if (s->state == SESSION_ENDED || s->exit_known)
-		session_ahead_forget(s);
-	while (buf_len(rest) && s->ahead.state == TYPEAHEAD_FREE) {
-		uint64_t now = clock_boot_ns();
-		size_t n = buf_len(rest);
-		size_t cut;
-
-		if (input_room(s) < n)
-			return true;
-		cut = typeahead_cut(&s->ahead, buf_ptr(rest), n, now, ahead_wait(s));
-		if (put_input(s, buf_ptr(rest), cut))
-			return true;
-		buf_consume(rest, cut);
-		if (cut < n && !ahead_hold(s, "", 0))
-			return true;
-	}
-	if (!buf_len(rest))
-		typeahead_finish(&s->ahead);
-	return buf_len(rest) > 0;
-}
-
-static void ahead_go_on(struct session *s, bool for_good)
-{
-	ahead_let_go(s, for_good);
-	session_pump_input(s);
-	session_wake_input(s);
-}
-
-void session_ahead_flush(struct session *s)
-{
-	if (s->ahead.state == TYPEAHEAD_HELD)
-		ahead_go_on(s, true);
-}
-
-static void on_ahead(uv_timer_t *t)
-{
-	struct hub *h = t->data;
-	uint64_t now = clock_boot_ns(), next = UINT64_MAX;
-	struct session *s, *after;
-
-	for (s = TAILQ_FIRST(&h->ahead); s; s = after) {
-		uint64_t until = typeahead_until(&s->ahead, ahead_wait(s));
-
-		after = TAILQ_NEXT(s, of_ahead);
-		if (until <= now)
-			ahead_go_on(s, true);
-		else if (until < next)
-			next = until;
-	}
-	if (next != UINT64_MAX)
-		ahead_arm(h, next);
-	hub_flush(h);
-}
-
-void session_on_echo(struct session *s, enum link_echo mode)
-{
-	s->echo_off = mode == LINK_ECHO_OFF;
-	if (typeahead_mode(&s->ahead, mode))
-		ahead_go_on(s, false);
-}
-
-void session_ahead_output(struct session *s, const void *p, size_t n)
-{
-	if (ahead_wait(s) && typeahead_output(&s->ahead, p, n))
-		ahead_go_on(s, false);
-}
-
-int ahead_create(struct hub *h)
-{
-	h->ahead_timer = malloc(sizeof(*h->ahead_timer));
-	if (!h->ahead_timer)
-		return ERR_NOMEM;
-	uv_timer_init(h->loop, h->ahead_timer);
-	h->ahead_timer->data = h;
-	return 0;
-}
-
-static void free_timer(uv_handle_t *t)
-{
-	free(t);
-}
-
-void ahead_destroy(struct hub *h)
-{
-	if (h->ahead_timer)
-		uv_close((uv_handle_t *)h->ahead_timer, free_timer);
-	h->ahead_timer = NULL;
-}
-
-/*
- * While something waits, more of the same person is put behind it, and others wait for it. What does not wait makes it
- * go. True: there is an answer, *out_taken.
- */
-static bool behind_ahead(struct session *s, const struct attachment *by, const void *p, size_t n, size_t *out_taken)
-{
-	static const struct id nobody;
-	bool held = s->ahead.state == TYPEAHEAD_HELD;
-	bool same = id_equal(&s->typist, by ? &by->id : &nobody);
-
-	*out_taken = 0;
-	if (held && same && typeahead_add(&s->ahead, p, n)) {
-		*out_taken = n;
-		return true;
-	}
-	if (held && (same || typeahead_interrupts(p, n)))
-		ahead_let_go(s, true);
-	return ahead_pump(s);
-}
-
-/* ---- all input */
-
-/* What may go now goes, the rest waits. Bytes taken, 0: none now. */
-static ssize_t take_input(struct session *s, const struct attachment *by, const void *p, size_t n)
-{
-	uint64_t wait = ahead_wait(s);
-	size_t cut = wait ? typeahead_cut(&s->ahead, p, n, clock_boot_ns(), wait) : n;
-	int rc = name_typist(s, by);
-
-	if (!rc)
-		rc = put_input(s, p, cut);
-	if (rc)
-		return rc == ERR_AGAIN ? 0 : rc;
-	return (ssize_t)(cut < n && ahead_hold(s, (const char *)p + cut, n - cut) ? cut : n);
-}
-
 /* Bytes taken; 0 = not now: session_wake_input() tells when. */
 ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n)
 {
-	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room, added;
-	ssize_t taken;
+	uint64_t at = link_at(s);
+	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room;
 	int rc;
 
 	if (s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known || s->in_eof)
@@ -364,16 +174,26 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 	rc = check_transfer(s, n);
 	if (rc)
 		return rc;
-	if (behind_ahead(s, by, p, n, &added)) {
-		taken = (ssize_t)added;
-	} else {
-		room = input_room(s);
-		take = take < room ? take : room;
-		taken = take ? take_input(s, by, p, take) : 0;
-	}
-	if (by && taken > 0)
-		by->typed += (uint64_t)taken;
-	return taken;
+	room = input_room(s);
+	take = take < room ? take : room;
+	if (!take)
+		return 0;
+	rc = name_typist(s, by);
+	if (!rc)
+		rc = journal_input(s, p, take);
+	if (rc == ERR_AGAIN)
+		return 0;
+	if (!rc && s->kind == SESSION_FILE)
+		rc = transfer_input(s->launch.transfer, p, take);
+	if (rc)
+		return rc;
+	s->in_offset += take;
+	if (by)
+		by->typed += take;
+	s->hub->stats.bytes_in += take;
+	deliver(s, at, p, take);
+	agent_touch(s->agent);
+	return (ssize_t)take;
 }
 
 /* Size and digest behind a put's content: muxlet's to check, no content and so not journaled. True: none is left. */
@@ -431,7 +251,7 @@ int session_input_eof(struct session *s)
 		return ERR_ENDED;
 	if (s->in_eof || complete_transfer(s))
 		return 0;
-	if (s->state == SESSION_RUNNING && !buf_len(&s->in_queue) && !ahead_pump(s) && pump_trailer(s))
+	if (s->state == SESSION_RUNNING && !buf_len(&s->in_queue) && pump_trailer(s))
 		return send_eof(s);
 	s->in_eof = UINT64_MAX; /* wanted: session_pump_input() sends it once what is queued has gone */
 	return 0;
@@ -468,8 +288,6 @@ int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_
 
 void session_pump_input(struct session *s)
 {
-	if (ahead_pump(s))
-		return;
 	while (buf_len(&s->in_queue)) {
 		ssize_t n = session_input(s, NULL, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
 
@@ -478,7 +296,7 @@ void session_pump_input(struct session *s)
 		buf_consume(&s->in_queue, (size_t)n);
 	}
 	buf_finish(&s->in_queue);
-	if (s->in_eof == UINT64_MAX && s->state == SESSION_RUNNING && !ahead_pump(s) && pump_trailer(s)) {
+	if (s->in_eof == UINT64_MAX && s->state == SESSION_RUNNING && pump_trailer(s)) {
 		s->in_eof = 0;
 		if (send_eof(s) && !s->launch.pty)
 			s->in_eof = UINT64_MAX;
@@ -490,8 +308,6 @@ void session_wake_input(struct session *s)
 {
 	struct attachment *a;
 
-	if (buf_len(&s->ahead.rest))
-		return;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	if (a->input_blocked && input_room(s))
 		attachment_wake(a, WAKE_WRITABLE);

@@ -162,8 +162,6 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	}
 	session_update_window(s);
 	session_ack(s, false);
-	if (stream == STREAM_OUTPUT)
-		session_ahead_output(s, p, n);
 }
 
 static void pump_stream(struct session *s, int stream)

@@ -303,28 +303,22 @@ static int on_channel_exit(struct link *l, const struct frame *f, const char **w
 	return 0;
 }
 
-static enum link_echo echo_mode(uint8_t flags)
-{
-	if (!(flags & ECHO_CANONICAL))
-		return LINK_ECHO_KEYS;
-	return flags & ECHO_ON ? LINK_ECHO_LINES : LINK_ECHO_OFF;
-}
-
+/* A password prompt: no echo though the terminal edits lines. A line editor switches both off and echoes itself. */
 static int on_echo(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
 	struct link_channel *c = live(l, f, &rc, why);
-	enum link_echo mode = echo_mode(f->u.number);
+	bool on = f->u.number & ECHO_ON || !(f->u.number & ECHO_CANONICAL);
 
 	if (!c)
 		return rc;
 	if (!c->pty)
 		return breaks(why, "ECHO of a program without a terminal");
-	if (mode == c->echo && !c->echo_unsaid)
+	if (on == !c->echo_off && !c->echo_unsaid)
 		return 0;
-	c->echo = mode;
+	c->echo_off = !on;
 	c->echo_unsaid = false;
-	l->ops->echo(l->arg, f->channel, mode);
+	l->ops->echo(l->arg, f->channel, on);
 	return 0;
 }
 

@@ -27,8 +27,7 @@ struct link_channel {
 	UT_hash_handle hh;
 	uint32_t channel;
 	bool pty, live, exited;             /* live: opened or resumed on this stream */
-	bool opened;                        /* OPENED or LIST has come */
-	enum link_echo echo;                /* the last ECHO */
+	bool opened, echo_off;              /* OPENED or LIST has come; the last ECHO */
 	bool echo_unsaid;                   /* none has come since it was resumed */
 	bool forgotten;                     /* while living: what still comes of it is not looked at */
 	uint64_t next[3];                   /* offset of the next byte from muxlet */

@@ -66,7 +66,7 @@ struct channel {
 	/* terminal */
 	uint8_t echo_sent; /* flags of the last ECHO, or ECHO_UNSAID */
 	struct timer echo_timer;
-	uint64_t echo_moved_ns, echo_until_ns; /* an Enter was typed, or it changed; until then it is looked at */
+	uint64_t echo_until_ns;
 	/* life */
 	struct birth *birth;    /* STARTING */
 	pid_t pid;              /* leader; 0 before it is made and once it is reaped */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ECHO_SOON_NS   (2 * MS_NS)
 #define ECHO_TICK_NS   (100 * MS_NS)
 #define ECHO_TYPING_NS (2000 * MS_NS)
 #define REPORT_STEP    (INPUT_WINDOW / 4)
@@ -215,27 +214,14 @@ static int queue_add(struct channel *c, const uint8_t *p, size_t n)
 	return 0;
 }
 
-/* Often at first, for what a command does to its terminal most do at once: each time after an eighth of what has
- * passed.
- */
-static void look_again(struct channel *c)
-{
-	uint64_t now = c->m->loop.now_ns, step = (now - c->echo_moved_ns) / 8;
-
-	step = step < ECHO_SOON_NS ? ECHO_SOON_NS : step > ECHO_TICK_NS ? ECHO_TICK_NS : step;
-	if (now < c->echo_until_ns && (!c->echo_timer.at || c->echo_timer.due_ns > now + step))
-		timer_arm(&c->m->loop, &c->echo_timer, now + step);
-}
-
-static void watch_echo(struct channel *c, uint8_t last)
+static void watch_echo(struct channel *c)
 {
 	if (!c->pty || c->out[0].src.fd < 0)
 		return;
 	channel_check_echo(c);
 	c->echo_until_ns = c->m->loop.now_ns + ECHO_TYPING_NS;
-	if (last == '\r' || last == '\n')
-		c->echo_moved_ns = c->m->loop.now_ns;
-	look_again(c);
+	if (!c->echo_timer.at)
+		timer_arm(&c->m->loop, &c->echo_timer, c->m->loop.now_ns + ECHO_TICK_NS);
 }
 
 static int deliver(struct channel *c, const uint8_t *p, size_t n)
@@ -261,7 +247,7 @@ static int deliver(struct channel *c, const uint8_t *p, size_t n)
 			return -1;
 		channel_input_flush(c);
 	}
-	watch_echo(c, p[n - 1]);
+	watch_echo(c);
 	return 0;
 }
 
@@ -320,9 +306,6 @@ void channel_check_echo(struct channel *c)
 	if (now == c->echo_sent || !c->resumed || !c->m->stream)
 		return;
 	c->echo_sent = now;
-	c->echo_moved_ns = c->m->loop.now_ns; /* what changes it may do so again */
-	c->echo_until_ns = c->echo_moved_ns + ECHO_TYPING_NS;
-	look_again(c);
 	stream_put(c->m->stream, &(struct frame){.type = FRAME_ECHO, .channel = c->number, .u.number = now});
 }
 
@@ -333,5 +316,6 @@ void channel_echo_tick(struct timer *t)
 	if (c->out[0].src.fd < 0)
 		return;
 	channel_check_echo(c);
-	look_again(c);
+	if (c->m->loop.now_ns < c->echo_until_ns)
+		timer_arm(&c->m->loop, t, c->m->loop.now_ns + ECHO_TICK_NS);
 }

@@ -120,9 +120,9 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	h->consumed[channel] = offset;
 }
 
-static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
+static void on_echo(void *arg, uint32_t channel, bool on)
 {
-	(void)mode;
+	(void)on;
 	alive(arg, channel);
 }
 

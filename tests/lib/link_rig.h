@@ -129,11 +129,11 @@ static void rig_consumed(void *arg, uint32_t channel, uint64_t offset)
 	((struct rig *)arg)->ch[channel % RIG_CHANNELS].consumed = offset;
 }
 
-static void rig_echo(void *arg, uint32_t channel, enum link_echo mode)
+static void rig_echo(void *arg, uint32_t channel, bool on)
 {
 	struct rig_channel *c = &((struct rig *)arg)->ch[channel % RIG_CHANNELS];
 
-	if (mode != LINK_ECHO_OFF)
+	if (on)
 		c->echo_on++;
 	else
 		c->echo_off++, c->len_at_echo_off = c->len[1];

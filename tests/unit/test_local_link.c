@@ -90,11 +90,11 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	(void)offset;
 }
 
-static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
+static void on_echo(void *arg, uint32_t channel, bool on)
 {
 	(void)arg;
 	(void)channel;
-	(void)mode;
+	(void)on;
 }
 
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
