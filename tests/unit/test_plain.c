@@ -648,8 +648,10 @@ static void a_wait_ends(void **state)
 	struct rig *r = w->r;
 
 	(void)state;
+	opens(r, 1, 1, false);
+	assert_true(rig_until(r, 20000, r->ch[1].opened)); /* the look at the container takes its time */
 	w->plain->wait_ns = 700 * NS_PER_MS;
-	opens(r, 1, 2, false);
+	opens(r, 2, 2, false);
 	rig_wait_exit(r, 2);
 	assert_string_equal(r->ch[2].exit.error_at, "limit_reached");
 	assert_non_null(
