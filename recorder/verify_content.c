@@ -2,6 +2,7 @@
 
 #include "muxd/base/err.h"
 #include "muxd/base/json.h"
+#include "muxd/base/text.h"
 #include "recorder/chain_text.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ void verify_found(struct verify_check *c, enum verify_class class, const char *c
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(message, sizeof message, fmt, ap);
+	text_vformat(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	if (class == VERIFY_INTEGRITY)
 		c->result->intact = false;

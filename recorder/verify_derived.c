@@ -50,14 +50,6 @@ static void tell_rest(struct derived *d)
 					   "%" PRIu64 " more rows of audit.db like these", d->told[i] - TOLD_MAX);
 }
 
-/* A database that nobody has open has no log beside it. */
-static bool at_work(const char *dir)
-{
-	char path[FILE_PATH_MAX];
-
-	return file_path(path, NULL, "%s/audit.db-wal", dir) == 0 && access(path, F_OK) == 0;
-}
-
 static int compare(struct derived *d, const char *dir, bool patient, struct index *ix, struct err *e)
 {
 	struct index_compare_params p = {
@@ -83,7 +75,7 @@ static int rows(struct derived *d, const char *dir, struct err *e)
 
 	if (rc || access(d->path, F_OK) != 0)
 		return rc; /* the next start makes it again */
-	bool patient = at_work(dir);
+	bool patient = verify_whole_at_work(dir);
 	rc = index_open_offline(d->path, &ix, &why);
 	if (rc == 0) {
 		rc = compare(d, dir, patient, ix, &why);

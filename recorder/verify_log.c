@@ -42,7 +42,7 @@ static void found(struct reading *r, enum verify_class class, const char *code, 
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(message, sizeof message, fmt, ap);
+	text_vformat(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	if (session)
 		f.session = *session;

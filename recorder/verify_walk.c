@@ -9,9 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOKS   10 /* at an open recording, while a recorder is at work */
-#define LOOK_US 100000
-
 /* A damaged header does not say whose file it is; its name still does. */
 static void name_session(const char *name, struct verify_result *r)
 {
@@ -52,38 +49,12 @@ static int not_judged(struct verify_whole *w, const char *path, const char *name
 	return 0;
 }
 
-static void unheard(void *arg, const struct verify_finding *f)
-{
-	(void)arg, (void)f;
-}
-
-/*
- * A recorder at work makes an open recording, writes its footer and moves it away: seen in between it is empty, or
- * neither open nor sealed. What does not look right is looked at again before anything is said of it.
- */
-static void wait_for_writer(const struct verify_whole *w, const char *path)
-{
-	char wal[FILE_PATH_MAX];
-	struct verify_result r;
-
-	if (file_path(wal, NULL, "%s/audit.db-wal", w->ask->dir) || access(wal, F_OK))
-		return;
-	for (int i = 0; i < LOOKS; i++) {
-		if (verify_recording(path, &w->log.keys, false, unheard, NULL, &r, NULL) || r.intact)
-			return;
-		usleep(LOOK_US);
-	}
-}
-
 static int walk_file(struct verify_whole *w, const char *path, const char *name, const char *day, struct err *e)
 {
 	struct verify_result r;
 	struct err why = {0};
-	int rc;
+	int rc = verify_whole_file(w, path, day != NULL, &r, &why);
 
-	if (!day)
-		wait_for_writer(w, path);
-	rc = verify_whole_file(w, path, day != NULL, &r, &why);
 	if (rc) {
 		rc = not_judged(w, path, name, !day, rc, &why);
 		return rc ? err_set(e, rc, "%s", why.message) : 0;

@@ -1,6 +1,7 @@
 #include "recorder/verify_whole.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 #include "recorder/file.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void verify_whole_found(struct verify_whole *w, enum verify_class class, const char *code, const char *path,
 			const struct id *session, const char *fmt, ...)
@@ -18,7 +20,7 @@ void verify_whole_found(struct verify_whole *w, enum verify_class class, const c
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(message, sizeof message, fmt, ap);
+	text_vformat(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	if (session)
 		f.session = *session;
@@ -57,9 +59,80 @@ void verify_whole_finish(struct verify_whole *w)
 	verify_log_finish(&w->later);
 }
 
+bool verify_whole_at_work(const char *dir)
+{
+	char path[FILE_PATH_MAX];
+
+	return file_path(path, NULL, "%s/audit.db-wal", dir) == 0 && access(path, F_OK) == 0;
+}
+
+/* ---- a file that may be written while it is read */
+
+#define LOOKS    20
+#define LOOK_US  100000
+#define HELD_MAX 1000
+
+/* Findings that are not told yet. */
+struct held {
+	struct verify_finding *list;
+	size_t n;
+	bool lost; /* there are more */
+};
+
+static void held_drop(struct held *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		free((char *)(uintptr_t)h->list[i].message);
+	free(h->list);
+	*h = (struct held){0};
+}
+
+static void hold(void *arg, const struct verify_finding *f)
+{
+	struct held *h = arg;
+	char *message = h->n < HELD_MAX ? strdup(f->message) : NULL;
+	struct verify_finding *more = message ? realloc(h->list, (h->n + 1) * sizeof(*more)) : NULL;
+
+	if (!more) {
+		free(message);
+		h->lost = true;
+		return;
+	}
+	h->list = more;
+	more[h->n] = *f;
+	more[h->n++].message = message;
+}
+
+/*
+ * A recorder makes an open recording, writes its footer and moves it away: seen in between it is empty, or neither open
+ * nor sealed. What does not look right is looked at again before anything is said of it.
+ */
+static int look_at_open(struct verify_whole *w, const char *path, struct verify_result *out, struct err *e)
+{
+	struct held h = {0};
+	int rc;
+
+	for (int i = 1;; i++) {
+		rc = verify_recording(path, &w->log.keys, false, hold, &h, out, e);
+		if (rc || out->intact || i == LOOKS)
+			break;
+		held_drop(&h);
+		(void)usleep(LOOK_US);
+	}
+	if (rc == 0 && h.lost)
+		rc = verify_recording(path, &w->log.keys, false, w->ask->sink, w->ask->arg, out, e);
+	else if (rc == 0 && w->ask->sink)
+		for (size_t i = 0; i < h.n; i++)
+			w->ask->sink(w->ask->arg, &h.list[i]);
+	held_drop(&h);
+	return rc;
+}
+
 int verify_whole_file(struct verify_whole *w, const char *path, bool sealed, struct verify_result *out, struct err *e)
 {
-	int rc = verify_recording(path, &w->log.keys, sealed, w->ask->sink, w->ask->arg, out, e);
+	int rc = sealed || !verify_whole_at_work(w->ask->dir)
+		     ? verify_recording(path, &w->log.keys, sealed, w->ask->sink, w->ask->arg, out, e)
+		     : look_at_open(w, path, out, e);
 
 	if (rc)
 		return rc;

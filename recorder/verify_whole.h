@@ -23,7 +23,9 @@ void verify_whole_found(struct verify_whole *w, enum verify_class class, const c
 /* Reads the log; its findings are those of the whole. */
 int verify_whole_begin(struct verify_whole *w, const struct verify_ask *ask, struct verify_summary *sum, struct err *e);
 void verify_whole_finish(struct verify_whole *w);
-/* One file; its verdict is part of the whole's. */
+/* Has a recorder the database of this record open? One that nobody has open has no log beside it. */
+bool verify_whole_at_work(const char *dir);
+/* One file; its verdict is part of the whole's. An open one (not sealed) may be written meanwhile. */
 int verify_whole_file(struct verify_whole *w, const char *path, bool sealed, struct verify_result *out, struct err *e);
 /* A sealed file against what the log says of it. day: the folder it stands in. */
 void verify_whole_compare(struct verify_whole *w, const char *path, const char *day, struct verify_result *r);

@@ -111,7 +111,7 @@ static void read_conditions(const json_t *o, struct agentsandbox_view *v)
 	}
 }
 
-/* What a claim's Sandbox is asked besides: whose it is, where its pod is, does its workspace outlive that. */
+/* A claim's Sandbox is asked more: whose it is, where its pod is, and whether its workspace outlives that. */
 static void read_pod(const json_t *o, struct agentsandbox_view *v)
 {
 	const json_t *meta = json_object_get(o, "metadata"), *spec = json_object_get(o, "spec"),
@@ -240,7 +240,7 @@ static int name_absent_end(json_t *spec)
 	return null_absent(spec, keys);
 }
 
-/* What stands in `there` and not in o any more, at any depth of objects: by name, too. Lists are taken as a whole. */
+/* Fields that stand in `there` and not in o any more are taken away by name, at any depth of objects; lists whole. */
 static int null_gone(json_t *o, const json_t *there)
 {
 	const char *key;

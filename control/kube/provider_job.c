@@ -223,7 +223,7 @@ void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	text_vformat(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	err_set(&e, rc, "%s", text);
 	kjob_answer(j, rc, &e, NULL, -1);

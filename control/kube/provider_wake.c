@@ -419,7 +419,8 @@ static bool has_dropped(struct kjob *j, const json_t *pod)
 
 /* ---- what was seen decides */
 
-/* What was over before is replaced; a pod of a Sandbox that came after and is over by now is how this start went. */
+/* A pod that was over before is replaced; one of a Sandbox that came after and is over by now tells how this start
+ * went. */
 static bool ended_at_its_start(const struct kjob *j)
 {
 	bool another = j->uid[0] && strcmp(j->uid, j->view.uid) != 0;

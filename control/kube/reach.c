@@ -351,7 +351,7 @@ static bool is_absent(const struct rc_exit *x)
 	return x->cause == RC_NOT_STARTED && (x->err.code == ERR_NO_PROGRAM || x->err.code == ERR_NOT_EXECUTABLE);
 }
 
-/* It was begun and died before it said a word, or was no program to this kernel. */
+/* The program was begun and died before it said a word, or was none to this kernel. */
 static bool cannot_run(const struct rc_exit *x)
 {
 	return is_absent(x) || (x->cause == RC_EXITED && x->code > 128 && x->code != KILLED && x->code != TERMINATED);

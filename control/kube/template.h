@@ -24,7 +24,7 @@ struct err;
 #define TEMPLATE_NODES_MAX  4096
 #define TEMPLATE_DIGEST_HEX 32
 
-/* What of the namespace a template may name: "a,b"; "" or NULL: nothing. */
+/* Objects of the namespace that a template may name: "a,b"; "" or NULL: none. */
 struct template_rules {
 	const char *config_maps, *secrets, *claims;
 };
@@ -40,7 +40,7 @@ int template_parse(const char *text, size_t len, const char *file, const struct 
 		   struct err *e);
 /* A checked template over a pod of ours ({metadata: {labels, annotations}, spec}), in place. ERR_NOMEM. */
 int template_apply(const json_t *t, json_t *pod);
-/* What of it says where a pod may run, and from where its image comes: a new reference, NULL: no memory. */
+/* The part that says where a pod may run, and from where its image comes: a new reference, NULL: no memory. */
 json_t *template_placement(const json_t *t);
 /* SHA-256 of it, in hex; "" for NULL and for one that says nothing. */
 void template_digest(const json_t *t, char out[TEMPLATE_DIGEST_HEX + 1]);

@@ -1,4 +1,4 @@
-/* What a template may say: each field by the table, and by what is ours. */
+/* The check of a template: each field by the table, and by what is ours. */
 #include "control/kube/own.h"
 #include "control/kube/template.h"
 #include "muxd/base/err.h"
@@ -23,7 +23,7 @@ static int refuse(struct walk *w, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
+	text_vformat(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	return err_set(w->e, ERR_INVAL, "%s %s", w->at[0] ? w->at : "the template", why);
 }

@@ -26,7 +26,7 @@ enum template_kind {
 	TEMPLATE_LIST /* of objects */
 };
 
-/* What a value has to be beside its kind: template_check.c. */
+/* A rule says more of a value than its kind does: template_check.c. */
 enum template_rule {
 	RULE_NONE,
 	RULE_LABELS,

@@ -117,6 +117,21 @@ static int digest(const json_t *container, char out[11])
 
 /* ---- what is there */
 
+/* A server of 1.33 and later writes procMount: Default into what says nothing of it. */
+static bool is_same(const json_t *there, const json_t *value)
+{
+	bool same;
+	json_t *o;
+
+	if (!json_is_object(there) || strcmp(text(there, "procMount"), "Default") != 0)
+		return json_equal(there, value);
+	o = json_copy((json_t *)(uintptr_t)there);
+	(void)json_object_del(o, "procMount");
+	same = json_equal(o, value);
+	json_decref(o);
+	return same;
+}
+
 /* Every field of ours as we would make it; the server adds fields of its own. */
 static bool is_ours(const json_t *there, const json_t *made)
 {
@@ -127,7 +142,7 @@ static bool is_ours(const json_t *there, const json_t *made)
 	{
 		const json_t *t = json_object_get(there, key);
 
-		if (!json_equal(t, value) && !(json_is_array(value) && !json_array_size(value) && !t))
+		if (!is_same(t, value) && !(json_is_array(value) && !json_array_size(value) && !t))
 			return false;
 	}
 	return true;

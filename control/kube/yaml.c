@@ -2,6 +2,7 @@
 
 #include "muxd/base/conf_table.h"
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -34,7 +35,7 @@ int kube_node_fail(struct kube_node n, struct err *e, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
+	text_vformat(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	return fail_at(n.doc->name, node ? &node->start_mark : &top, e, why);
 }

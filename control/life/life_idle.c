@@ -365,7 +365,7 @@ static void waits_for_copy(struct life_agent *a)
 		return;
 	TAILQ_FOREACH(w, &a->waiters, entry)
 	{
-		if (!w->implied)
+		if (!w->implied || w->want == WANT_CONNECT)
 			continue;
 		life_stop_asked(a, w);
 		return; /* one stands for all, and may be gone now */

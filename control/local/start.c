@@ -55,7 +55,7 @@ static void detail_add(struct state *s, const char *fmt, ...)
 		n += 2;
 	}
 	va_start(ap, fmt);
-	vsnprintf(s->detail + n, sizeof(s->detail) - n, fmt, ap);
+	text_vformat(s->detail + n, sizeof(s->detail) - n, fmt, ap);
 	va_end(ap);
 	tool_text_clean(s->detail);
 }

@@ -64,8 +64,7 @@ __attribute__((format(printf, 4, 5))) static int fault(const struct at *at, int 
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
-		text[0] = '\0';
+	text_vformat(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	return err_set(e, code, "%s: %s", pointer(at, path), text);
 }

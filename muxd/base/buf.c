@@ -104,7 +104,7 @@ int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 	int n = vsnprintf(NULL, 0, fmt, ap);
 	int rc = n < 0 ? ERR_INVAL : buf_reserve(b, (size_t)n, &to);
 	if (rc == 0) {
-		vsnprintf((char *)to, (size_t)n + 1, fmt, again);
+		vsnprintf((char *)to, (size_t)n + 1, fmt, again); /* bytes: as measured above */
 		b->len += (size_t)n;
 	}
 	va_end(again);

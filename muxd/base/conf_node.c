@@ -1,6 +1,7 @@
 #include "muxd/base/conf_node.h"
 
 #include "muxd/base/err.h"
+#include "muxd/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@ int conf_fail(const struct conf_reader *r, const yaml_mark_t *at, const char *fm
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
+	text_vformat(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	return err_set(r->e, ERR_CONFIG, "%s:%zu:%zu: %s", r->name, at->line + 1, at->column + 1, why);
 }

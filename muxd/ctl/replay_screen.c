@@ -139,7 +139,7 @@ void replay_notice(struct replay *r, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	text_vformat(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	replay_view_ascii(text, r->notice, sizeof(r->notice));
 	replay_keep_line(r);

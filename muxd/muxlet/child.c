@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -21,10 +22,8 @@
 #endif
 
 #define STACK      (64 * 1024) /* of a child until its exec */
-#define QUICK      40          /* looks at one that is most likely a program at the next */
-#define QUICK_NS   50000
-#define LATER_NS   2000000
-#define STOPS_MOST 100 /* found so often stopped, it is not let go on any more */
+#define LOOK_NS    2000000     /* one that is no program by then may have been stopped */
+#define STOPS_MOST 100         /* found so often stopped, it is not let go on any more */
 
 const char *child_at_name(enum child_at at)
 {
@@ -219,19 +218,42 @@ static bool was_stopped(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WSTOPPED | WNOHANG) == 0 && si.si_pid == pid;
 }
 
+/* Until the kernel empties the word, which wakes who waits, or LOOK_NS. By hand: libc would set errno. */
+static void wait_for_word(const volatile pid_t *word, pid_t is)
+{
+	const struct timespec t = {.tv_nsec = LOOK_NS};
+#if defined(__x86_64__)
+	long rc = SYS_futex;
+	register const struct timespec *r10 __asm__("r10") = &t;
+
+	__asm__ volatile("syscall"
+			 : "+a"(rc)
+			 : "D"(word), "S"((long)FUTEX_WAIT), "d"((long)is), "r"(r10)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = SYS_futex, x1 __asm__("x1") = FUTEX_WAIT, x2 __asm__("x2") = is;
+	register const volatile pid_t *x0 __asm__("x0") = word;
+	register const struct timespec *x3 __asm__("x3") = &t;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+#else
+	(void)word, (void)is;
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+#endif
+}
+
 /*
  * Until the kernel has emptied the word: the child is a program, or has ended. False: it was ended here. No call in
  * here fails: the child has our errno.
  */
 static bool let_become(pid_t pid, const volatile pid_t *word)
 {
-	struct timespec t = {0};
 	unsigned stops = 0;
+	pid_t is;
 
-	for (unsigned looks = 0; *word; looks++) {
-		t.tv_nsec = looks < QUICK ? QUICK_NS : LATER_NS;
-		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-		if (looks < QUICK || !was_stopped(pid) || !*word) /* stopped as a program it is none of our business */
+	while ((is = *word)) {
+		wait_for_word(word, is);
+		if (!*word || !was_stopped(pid) || !*word) /* stopped as a program it is none of our business */
 			continue;
 		(void)kill(pid, ++stops < STOPS_MOST ? SIGCONT : SIGKILL);
 	}

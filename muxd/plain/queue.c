@@ -72,21 +72,24 @@ struct plain_channel *queue_next(struct plain_peer *p)
 
 /* ---- what the server stands */
 
-static bool is_busy(const struct rc_exit *x)
+/*
+ * A server that says that it is busy; or one that fails while it serves other programs of this container. Where none
+ * runs, as in a container that has ended, its failure is the answer.
+ */
+static bool is_busy(const struct plain_peer *p, const struct rc_exit *x)
 {
-	static const int codes[] = {429, 500, 502, 503, 504};
-
-	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-		if (x->cause == RC_NOT_STARTED && x->http_status == codes[i])
-			return true;
-	return false;
+	if (x->cause != RC_NOT_STARTED)
+		return false;
+	if (x->http_status == 429 || x->http_status == 503)
+		return true;
+	return p->running > p->starting && (x->http_status == 500 || x->http_status == 502 || x->http_status == 504);
 }
 
 bool queue_again(struct plain_channel *c, const struct rc_exit *x)
 {
 	struct plain_peer *p = c->peer;
 
-	if (!is_busy(x) || c->state != CHANNEL_STARTING || c->ending != ENDING_NOT || c->forgotten ||
+	if (!is_busy(p, x) || c->state != CHANNEL_STARTING || c->ending != ENDING_NOT || c->forgotten ||
 	    clock_boot_ns() >= c->wait_until_ns)
 		return false;
 	channel_release(c);

@@ -63,6 +63,8 @@ def faults(name):
         line = text.count("\n", 0, call.start()) + 1
         if re.search(r"%-?[0-9]*\.(\*|[0-9]+)s", form):
             yield f"{name}:{line}: {form} cuts by bytes: text_format() of muxd/base/text.h cuts at a character"
+        elif call[0].startswith("v") and '"' not in form and not length_is_used(text[: call.start()], text[end:]):
+            yield f"{name}:{line}: {form} is cut by bytes at the end: text_vformat() of muxd/base/text.h"
         elif name.startswith(TEXTS) and "%s" in form and not length_is_used(text[: call.start()], text[end:]):
             yield f"{name}:{line}: {form} is cut by bytes at the end: text_put() or text_format() of muxd/base/text.h"
 

@@ -90,6 +90,27 @@ static void its_name_is_what_it_is_made_from(void **state)
 	json_decref(pod);
 }
 
+/* The one that is there has what a server added to it, or what somebody else did. */
+static void it_is_known_by_what_it_is(void **state)
+{
+	json_t *pod = parse(hardened), *spec = json_object_get(pod, "spec"), *security;
+	struct visitor_plan plan = plan_of(pod, &params);
+	struct err e = {0};
+
+	(void)state;
+	security = json_object_get(plan.container, "securityContext");
+	json_object_set_new(spec, "ephemeralContainers", json_pack("[o]", plan.container));
+	json_object_set_new(security, "procMount", json_string("Default")); /* Kubernetes 1.33 */
+	plan = plan_of(pod, &params);
+	assert_int_equal(plan.state, VISITOR_WAITING);
+	json_object_set_new(security, "procMount", json_string("Unmasked"));
+	assert_int_equal(visitor_plan(pod, &params, &plan, &e), ERR_UNSUPPORTED);
+	json_object_del(security, "procMount");
+	json_object_set_new(json_object_get(security, "capabilities"), "add", json_pack("[s]", "SYS_PTRACE"));
+	assert_int_equal(visitor_plan(pod, &params, &plan, &e), ERR_UNSUPPORTED);
+	json_decref(pod);
+}
+
 static void where_it_cannot_be(void **state)
 {
 	static const struct {
@@ -326,6 +347,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(it_is_the_targets_user_and_no_more),
 	    cmocka_unit_test(its_name_is_what_it_is_made_from),
+	    cmocka_unit_test(it_is_known_by_what_it_is),
 	    cmocka_unit_test(where_it_cannot_be),
 	    cmocka_unit_test(it_is_added_once_and_carries_muxlet),
 	    cmocka_unit_test(the_one_that_is_there_is_used),

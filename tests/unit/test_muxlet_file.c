@@ -447,7 +447,8 @@ static void input_in_pieces(void **state)
 		if (!*ends[i])
 			close(r.in), r.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		code = finish_at_its_end(&r);
-		assert_int_equal(code, i ? 128 + SIGTERM : 0);
+		/* Ended before it had a file of its own to remove, or after. */
+		assert_true(i ? code == 128 + SIGTERM || code == -SIGTERM : code == 0);
 		if (!i)
 			assert_content(in_dir("pieces"), 10);
 		assert_int_equal(access(in_dir("pieces"), F_OK), i ? -1 : 0);

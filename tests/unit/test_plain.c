@@ -642,6 +642,29 @@ static void what_the_server_stands_is_found_out(void **state)
 	world_destroy(w);
 }
 
+/* A container that has ended is answered by the same code as a server that is full: nobody waits for that. */
+static void a_failure_without_programs_is_an_answer(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1, "exit 6", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	w->rc.refuse = ERR_K8S;
+	w->rc.http_status = 500;
+	w->rc.words = "unable to upgrade connection: container not found (\"main\")";
+	rig_open(r, 2, "true", (struct rig_call){0});
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].waits, 0);
+	assert_int_equal(r->ch[2].exit.cause, EXIT_NOT_STARTED);
+	assert_string_equal(r->ch[2].exit.text, w->rc.words);
+	w->rc.http_status = 429; /* whoever says that it is busy is asked again */
+	w->rc.refuse_times = 3;
+	rig_open(r, 3, "exit 6", (struct rig_call){0});
+	rig_wait_exit(r, 3);
+	assert_int_equal(r->ch[3].exit.code, 6);
+	world_destroy(w);
+}
+
 static void a_wait_ends(void **state)
 {
 	struct world *w = world_create(4, 1);
@@ -862,6 +885,7 @@ int main(void)
 	    cmocka_unit_test(so_many_run_and_the_others_wait),
 	    cmocka_unit_test(each_is_told_its_place),
 	    cmocka_unit_test(what_the_server_stands_is_found_out),
+	    cmocka_unit_test(a_failure_without_programs_is_an_answer),
 	    cmocka_unit_test(a_wait_ends),
 	    cmocka_unit_test(a_refusal_keeps_the_clusters_words),
 	    cmocka_unit_test(the_next_life_knows_nothing_and_harms_nobody),

@@ -1,6 +1,9 @@
 /* Verification of a whole record: its recordings against its log, and its log against heads that were exported. */
 #include "tests/lib/verify_rig.h"
 
+#include <sys/inotify.h>
+#include <sys/wait.h>
+
 static void each(void *arg, const char *path, const struct verify_result *r)
 {
 	struct seen *s = arg;
@@ -82,6 +85,64 @@ static void a_whole_record_verifies(void **state)
 	assert_int_equal(sum.unsigned_entries, 0);
 	assert_int_equal(sum.outside_found, 1);
 	assert_int_equal(sum.head.seq, head.seq);
+}
+
+/* Restores the file when somebody has read it and let it go: a recorder that was between two of its steps. */
+static pid_t restored_by(const char *path, const uint8_t *all, size_t n)
+{
+	int watch = inotify_init1(IN_CLOEXEC);
+	char event[4096];
+	pid_t pid;
+
+	assert_true(watch >= 0 && inotify_add_watch(watch, path, IN_CLOSE_NOWRITE) >= 0);
+	pid = fork();
+	if (pid == 0) {
+		if (read(watch, event, sizeof(event)) > 0)
+			file_spill(path, all, n);
+		_exit(0);
+	}
+	close(watch);
+	return pid;
+}
+
+/* Seen while it is made, an open recording is empty. With a recorder at work that is no finding, unless it stays so. */
+static void an_open_recording_is_looked_at_again(void **state)
+{
+	struct record *r = *state;
+	struct chain_seal seals[3];
+	struct seen whole = {0}, s = {0}, alone = {0}, stays = {0};
+	char path[300], wal[300], cmd[400];
+	struct verify_summary sum;
+	FILE *p;
+	size_t n;
+
+	build_record(r, seals, false);
+	(void)check_all(r, NULL, &whole);
+	snprintf(cmd, sizeof(cmd), "ls %s/open/*.mrec", r->dir);
+	p = popen(cmd, "r");
+	assert_true(p && fgets(path, sizeof(path), p));
+	pclose(p);
+	path[strcspn(path, "\n")] = '\0';
+	uint8_t *all = file_slurp(path, &n);
+
+	assert_int_equal(truncate(path, 0), 0);
+	sum = check_all(r, NULL, &alone); /* nobody is at work */
+	assert_false(sum.intact);
+	assert_non_null(strstr(alone.codes, "header_unreadable"));
+
+	snprintf(wal, sizeof(wal), "%s/audit.db-wal", r->dir);
+	file_spill(wal, (const uint8_t *)"", 0);
+	pid_t writer = restored_by(path, all, n);
+	sum = check_all(r, NULL, &s);
+	waitpid(writer, NULL, 0);
+	assert_true(sum.intact);
+	assert_string_equal(s.codes, whole.codes);
+
+	assert_int_equal(truncate(path, 0), 0);
+	sum = check_all(r, NULL, &stays);
+	assert_false(sum.intact);
+	assert_string_equal(stays.codes, alone.codes); /* each is told once */
+	free(all);
 }
 
 static void deleted_recordings_are_named(void **state)
@@ -528,6 +589,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    VERIFY_TEST(a_whole_record_verifies),
 	    VERIFY_TEST(any_folder_verifies),
+	    VERIFY_TEST(an_open_recording_is_looked_at_again),
 	    VERIFY_TEST(deleted_recordings_are_named),
 	    VERIFY_TEST(an_unsigned_tombstone_excuses_nothing),
 	    VERIFY_TEST(a_recording_put_in_place_of_another_is_named),

@@ -43,7 +43,7 @@ static void auth_say(struct ssh_conn *c, const char *fmt, ...)
 	size_t n;
 
 	va_start(ap, fmt);
-	vsnprintf(raw, sizeof(raw), fmt, ap);
+	text_vformat(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
 	ssh_login_printable(line, sizeof(raw), raw);
 	n = strlen(line);

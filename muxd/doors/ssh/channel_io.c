@@ -3,6 +3,7 @@
 #include "muxd/base/err.h"
 #include "muxd/base/log.h"
 #include "muxd/base/ring.h"
+#include "muxd/base/text.h"
 #include "muxd/doors/ssh/channel.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/doors/ssh/guard.h"
@@ -34,7 +35,7 @@ void ssh_chan_say(struct ssh_chan *ch, const char *fmt, ...)
 	int rc;
 
 	va_start(ap, fmt);
-	vsnprintf(raw, sizeof(raw), fmt, ap);
+	text_vformat(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
 	ssh_login_printable(text, sizeof(text), raw);
 	if (ch->pty)
@@ -75,7 +76,7 @@ void ssh_chan_refuse(struct ssh_chan *ch, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	text_vformat(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	ssh_chan_part(ch, text, false);
 }

@@ -55,7 +55,7 @@ void ssh_conn_doom(struct ssh_conn *c, const char *fmt, ...)
 	if (c->doom[0])
 		return;
 	va_start(ap, fmt);
-	vsnprintf(c->doom, sizeof(c->doom), fmt, ap);
+	text_vformat(c->doom, sizeof(c->doom), fmt, ap);
 	va_end(ap);
 }
 

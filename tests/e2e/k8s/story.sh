@@ -33,6 +33,14 @@ pod() {
 	kubectl wait pod "$name" --for=condition=Ready --timeout=60s >/dev/null ||
 		fail "pod $name is not ready: $(kubectl describe pod "$name" | tail -n 3)"
 }
+# images: muxd's and muxlet's own, made without an engine, at this node
+images() {
+	local what
+	for what in muxd muxlet; do
+		"$here/deploy/image/image.sh" "$what" "$BUILD" "$tmp/$what.tar" "localhost/$what:1" || fail "no image $what"
+		ctr -a "$K8S_HOME/run/containerd.sock" -n k8s.io images import "$tmp/$what.tar" >/dev/null || fail "cannot import $what"
+	done
+}
 # The person `story` has a token and no right of its own. as_story ARGUMENTS...: kubectl as that person
 as_story() {
 	kubectl config set-credentials story --token="$(cat "$K8S_HOME/pki/story.token")" >/dev/null

@@ -19,10 +19,7 @@ end_deploy() {
 }
 trap end_deploy EXIT
 
-for what in muxd muxlet; do
-	"$here/deploy/image/image.sh" "$what" "$BUILD" "$tmp/$what.tar" "localhost/$what:1" || fail "no image $what"
-	ctr -a "$K8S_HOME/run/containerd.sock" -n k8s.io images import "$tmp/$what.tar" >/dev/null || fail "cannot import $what"
-done
+images
 ok "two images, $(du -m "$tmp/muxd.tar" | cut -f1) and $(du -m "$tmp/muxlet.tar" | cut -f1) MB"
 cluster volume "muxd-$$" 256Mi
 cluster storage start || fail "no storage"

@@ -12,10 +12,7 @@ end_helm() {
 }
 trap end_helm EXIT
 
-for what in muxd muxlet; do
-	"$here/deploy/image/image.sh" "$what" "$BUILD" "$tmp/$what.tar" "localhost/$what:1" || fail "no image $what"
-	ctr -a "$K8S_HOME/run/containerd.sock" -n k8s.io images import "$tmp/$what.tar" >/dev/null || fail "cannot import $what"
-done
+images
 cluster volume "muxd-$$" 256Mi
 cluster storage start || fail "no storage"
 make --no-print-directory -C "$here" "${BUILD#"$here"/}/chart/render" >"$tmp/make" 2>&1 || fail "no renderer: $(tail -n 3 "$tmp/make")"
