@@ -1,7 +1,8 @@
 # muxd - see README.md. `make help` lists the targets.
 SHELL := /bin/bash
 SAN   ?=
-CC    := gcc
+# Compiled once is compiled: ccache, where it is installed (make test installs it).
+CC    := $(if $(shell command -v ccache 2>/dev/null),ccache )gcc
 BUILD := build$(if $(SAN),/san)
 VERSION := 0.1.0
 
@@ -11,7 +12,8 @@ PKG_VT   := vterm
 PKG_TAR  := libarchive libcrypto
 CSTD     := -std=c17 -D_GNU_SOURCE -DMUXD_VERSION='"$(VERSION)"'
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral
-HARD     := -fstack-protector-strong -fPIE $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+# Objects go into programs and into the shared object that the unit tests link; what the linker knows it calls directly either way.
+HARD     := -fstack-protector-strong -fPIC -fno-semantic-interposition $(if $(SAN),,-D_FORTIFY_SOURCE=2)
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O2)
 CFLAGS   := $(CSTD) $(WARN) $(HARD) $(OPT) -g -MMD -MP -I. $(shell pkg-config --cflags $(PKGS) $(PKG_NET) 2>/dev/null)
 LDFLAGS  := -pie -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN))
@@ -24,13 +26,14 @@ LIBS_TAR := $(shell pkg-config --libs $(PKG_TAR) 2>/dev/null)
 Q := $(if $(V),,@)
 say := @printf '  %-5s %s\n'
 
-# One static library a part, in link order. A part is a folder; main.c of a program is left out.
+# One static library a part, in link order: a part may use those behind it, and the linker says so when one uses another. A
+# part is a folder; main.c of a program is left out.
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-SRC_base     := $(wildcard muxd/base/*.c)
+SRC_base     := $(wildcard base/*.c)
 SRC_policy   := $(wildcard policy/*.c)
-SRC_recorder := $(filter-out recorder/main.c,$(wildcard recorder/*.c))
+SRC_recorder := $(wildcard recorder/*/*.c)
 SRC_archive  := $(wildcard control/archive/*.c)
-SRC_control  := $(filter-out $(SRC_archive),$(wildcard control/*.c control/*/*.c))
+SRC_control  := $(filter-out $(SRC_archive),$(wildcard control/*.c control/*/*.c control/*/*/*.c))
 SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
@@ -40,17 +43,23 @@ SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
 SRC_witness  := $(filter-out muxd/witness/main.c,$(wildcard muxd/witness/*.c))
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
-PARTS := net monitor witness doors hub screen plain link control recorder policy base
+PARTS := net monitor witness doors hub plain link control recorder screen policy base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
-LIBS_CTL := $(foreach p,ctl monitor link witness screen control recorder policy base,$(call lib,$(p)))
+LIBS_CTL := $(foreach p,ctl monitor link witness control recorder screen policy base,$(call lib,$(p)))
 LIBS_REC := $(foreach p,recorder screen policy base,$(call lib,$(p)))
 
 all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all
 .DEFAULT_GOAL := all
 
-$(BUILD)/obj/%.o: %.c
+# Other flags are other objects.
+$(BUILD)/flags: FORCE
+	@$(shell mkdir -p $(@D))$(file >$@.new,$(CFLAGS))cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+FORCE:
+.PHONY: FORCE
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(say) CC $<
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
@@ -67,7 +76,7 @@ $(foreach p,$(PARTS) ctl,$(eval $(call part_rule,$(p))))
 
 $(BUILD)/muxd: $(BUILD)/obj/muxd/main.o $(LIBS_ALL)
 	$(say) LD $@
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_ALL) $(LIBS_NET) $(LIBS)
 $(BUILD)/muxd-recorder: $(BUILD)/obj/recorder/main.o $(LIBS_REC)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_REC) $(LIBS)
@@ -82,7 +91,7 @@ $(BUILD)/muxd-witness: $(BUILD)/obj/muxd/witness/main.o $(call lib,witness) $(ca
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
 $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
 	$(say) LD $@
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_CTL) -Wl,--end-group $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_CTL) $(LIBS)
 
 # muxlet goes into sandboxes: static, libc only (dynamic when a sanitizer wants it).
 SRC_muxlet := $(wildcard muxd/muxlet/*.c) muxd/link/frame.c
@@ -99,12 +108,30 @@ build/web/assets.c: $(shell find webclient/src -type f) webclient/build.mjs webc
 	$(say) WEB $@
 	$(Q)webclient/build.sh
 
-# --- tests: every tests/unit/test_*.c is one cmocka program
+# --- tests: every tests/unit/test_*.c is one cmocka program. Tests are compiled by themselves and link one shared object of all
+# parts, so that a change of the product makes that object anew and no test. What a test defines itself comes before it.
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
-$(BUILD)/unit/%: tests/unit/%.c $(LIBS_ALL) $(call lib,ctl) $(BUILD)/muxlet $(BUILD)/muxd-screen $(BUILD)/muxd-archive
+# They run in sandboxes as well, where that object is not.
+ALONE := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(shell grep -l 'tests/lib/local_box\.h' tests/unit/test_*.c))
+PRODUCT := $(BUILD)/lib/libmuxd-test.so
+STARTED := $(addprefix $(BUILD)/,muxlet muxd-screen muxd-archive)
+LD_TEST = $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -Wl,-rpath,$(abspath $(BUILD)/lib) -lmuxd-test
+$(PRODUCT): $(foreach p,$(PARTS) ctl,$(call obj,$(SRC_$(p))))
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) $(LIBS_VT) -lcmocka
+	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs $(if $(SAN),-fsanitize=$(SAN)) -o $@.new $^ $(LIBS_NET) $(LIBS) $(LIBS_VT) && mv $@.new $@
+$(BUILD)/test/%.o: tests/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(CFLAGS) -DBUILD_DIR='"$(BUILD)"' -c $< -o $@
+$(filter-out $(ALONE),$(UNIT)): $(BUILD)/unit/%: $(BUILD)/test/unit/%.o | $(PRODUCT) $(STARTED)
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(LD_TEST) $(LIBS_NET) $(LIBS) $(LIBS_VT) -lcmocka
+$(ALONE): $(BUILD)/unit/%: $(BUILD)/test/unit/%.o $(LIBS_ALL) | $(STARTED)
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_ALL) $(LIBS_NET) $(LIBS) $(LIBS_VT) -lcmocka
 unit: $(UNIT) ## run the unit tests (T=name for one)
 	@set -e; for t in $(if $(T),$(BUILD)/unit/test_$(T),$(UNIT)); do $$t; done
 unit-programs: $(UNIT)

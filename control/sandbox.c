@@ -1,7 +1,7 @@
 #include "control/sandbox.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 
 #include <string.h>
 

@@ -5,12 +5,12 @@
  * their muxlets. Calls are asynchronous on the hub's loop; each done callback is
  * called exactly once, also when the provider is destroyed (ERR_CANCELLED).
  * The local provider asks the monitor (control/local is linked there); the
- * Kubernetes provider (control/kube/provider.h) speaks to the API server itself.
+ * Kubernetes provider (control/kube/pods/provider.h) speaks to the API server itself.
  */
 #ifndef CONTROL_SANDBOX_H
 #define CONTROL_SANDBOX_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +21,7 @@ struct err;
 enum sandbox_state { SANDBOX_ABSENT, SANDBOX_RUNNING, SANDBOX_STOPPED, SANDBOX_ERROR };
 
 #define SANDBOX_SECRET_LEN 32
+#define SANDBOX_DIGEST_LEN 65 /* SHA-256 in hex, with its end */
 
 /* How its programs are reached: muxlet on this machine, muxlet through an exec stream, or an exec for each session. */
 enum sandbox_backend { SANDBOX_LOCAL, SANDBOX_LINK, SANDBOX_PLAIN };
@@ -40,9 +41,9 @@ struct sandbox_info {
 	char snapshot_id[ID_STR_LEN]; /* the snapshot that was current when it was asked; "": none */
 	bool has_workspace;           /* there is a disk that outlives the programs, running or not */
 	enum sandbox_backend backend;
-	char ns[64], pod[64];  /* in the cluster: where; "": no pod is there, or none is known */
-	char why[400];         /* why this backend and no other, every earlier way with its reason; "" for local */
-	char pod_template[65]; /* digest of the pod template that it was made with; "": none */
+	char ns[64], pod[64]; /* in the cluster: where; "": no pod is there, or none is known */
+	char why[400];        /* why this backend and no other, every earlier way with its reason; "" for local */
+	char pod_template[SANDBOX_DIGEST_LEN]; /* digest of the pod template that it was made with; "": none */
 	/* How muxlet came there: "host", "init", "image", "stream", "ephemeral"; "" where there is none */
 	char delivery[24];
 	char visitor[64];  /* the ephemeral container that carries it, beside the one that is meant; "" */
@@ -155,6 +156,14 @@ struct sandbox_provider_ops {
 	 * answered. NULL: this backend ends nothing by itself.
 	 */
 	void (*set_end)(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs);
+	/*
+	 * The pod template that an agent has of its own (JSON; "": none), over the configured one: is it one? to_be:
+	 * the next ensure or restore of it makes its pod from both; said ahead of each, as nothing of it is kept here.
+	 * effective: SHA-256 of both merged, hex, "": they say nothing. ERR_INVAL with the pointer of what may not be,
+	 * ERR_UNSUPPORTED, ERR_TOO_LARGE. NULL: this backend has no pod templates.
+	 */
+	int (*pod_template)(struct sandbox_provider *p, const char *agent, const char *own, bool to_be,
+			    char effective[SANDBOX_DIGEST_LEN], struct err *e);
 	void (*destroy)(struct sandbox_provider *p);
 };
 struct sandbox_provider {

@@ -1,6 +1,6 @@
 /* muxd: one program, two long-lived roles. `muxd net` is started by the monitor alone. */
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "muxd/monitor/cluster.h"
 #include "muxd/monitor/options.h"
 #include "muxd/monitor/serve.h"

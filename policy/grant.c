@@ -1,7 +1,7 @@
 #include "policy/grant.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "policy/jws.h"
 #include "policy/reason.h"
 

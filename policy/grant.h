@@ -12,7 +12,7 @@
 #ifndef POLICY_GRANT_H
 #define POLICY_GRANT_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #include "policy/jws.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,9 +1,9 @@
 /* What counts as a reason: text that a person can read, and more than blanks. */
 #include "policy/reason.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/utf8.h"
-#include "muxd/base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
+#include "base/visible.h"
 #include "policy/grant.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "policy/revocation.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef POLICY_REVOCATION_H
 #define POLICY_REVOCATION_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 
 struct revocations;
 

@@ -1,5 +1,5 @@
 /* Names of kinds and scopes: one table each, both ways. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "policy/grant.h"
 
 #include <stdio.h>
@@ -19,9 +19,9 @@ static const struct {
 	uint32_t bit;
 	const char *name;
 } scope_names[] = {
-    {SCOPE_TERMINAL, "terminal"}, {SCOPE_ROUNDS, "rounds"}, {SCOPE_FILES, "files"},         {SCOPE_OBSERVE, "observe"},
-    {SCOPE_DRIVE, "drive"},       {SCOPE_REPLAY, "replay"}, {SCOPE_LIFECYCLE, "lifecycle"}, {SCOPE_ADMIN, "admin"},
-    {SCOPE_PORTS, "ports"},
+    {SCOPE_TERMINAL, "terminal"},   {SCOPE_ROUNDS, "rounds"}, {SCOPE_FILES, "files"},
+    {SCOPE_OBSERVE, "observe"},     {SCOPE_DRIVE, "drive"},   {SCOPE_REPLAY, "replay"},
+    {SCOPE_LIFECYCLE, "lifecycle"}, {SCOPE_ADMIN, "admin"},   {SCOPE_PORTS, "ports"},
 };
 #define SCOPE_COUNT (sizeof scope_names / sizeof scope_names[0])
 

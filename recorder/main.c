@@ -1,5 +1,5 @@
 /* muxd-recorder: started by the monitor with a packet socket as descriptor 3; see process.h. */
-#include "recorder/process.h"
+#include "recorder/serve/process.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 	util-linux
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
-	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git \
+	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git ccache \
 	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore \
 	golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
 PKG_K8S   := golang-1.19-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
@@ -25,9 +25,12 @@ setup-k8s: ; @tests/lib/packages.sh "$(SUDO)" $(PKG_K8S)
 run: setup-run ## install what is missing, build, start: SSH on 2222, HTTPS on 8443, Ctrl-C ends it
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@exec tests/lib/run.sh build
-test: setup-test ## everything CI checks (T=name: one test by name)
-	@tests/run.sh $(if $(T),--only $(T))
-check: unit check-layers ## quick: unit tests and layers
+check: setup-test ## unit tests and corpora of what changed, layers: a minute and a half at most
+	@tests/run.sh check $(if $(T),--only $(T))
+test: setup-test ## everything CI checks, 12 minutes at most once it is built (T=name: one test by name)
+	@tests/run.sh test $(if $(T),--only $(T))
+test-all: setup-test ## everything plain and sanitized, long proofs whole, every story of the cluster: hours
+	@tests/run.sh all $(if $(T),--only $(T))
 bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods too); writes build/bench*.json
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client
 	@tests/bench/run.sh
@@ -35,9 +38,9 @@ bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods to
 $(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL) $(BUILD)/muxd-archive
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) -lcmocka $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< $(LIBS_ALL) $(LIBS_NET) -lcmocka $(LIBS)
 $(BUILD)/bench/client: tests/bench/peer.h tests/bench/keys.h tests/bench/crowd.h
-.PHONY: run test check bench
+.PHONY: run check test test-all bench
 
 # --- a real Kubernetes cluster on this machine: tests/e2e/k8s/README.md
 k8s-up: setup-k8s ## a one-node Kubernetes, as root (K8S_NET=n: one more)
@@ -46,12 +49,12 @@ k8s-up: setup-k8s ## a one-node Kubernetes, as root (K8S_NET=n: one more)
 k8s-down: ## end it, and forget its data
 	@tests/e2e/k8s/down.sh wipe
 test-k8s: setup-test ## the Kubernetes stories alone (T=name: one; K8S_HOME=dir: on a cluster that is up)
-	@tests/run.sh --k8s $(if $(T),--only $(T))
+	@tests/run.sh test --k8s $(if $(T),--only $(T))
 # What a story drives a part of muxd with: tests/e2e/k8s/NAME.c
 $(BUILD)/e2e/%: tests/e2e/k8s/%.c $(LIBS_ALL)
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS_ALL) -Wl,--end-group $(LIBS_NET) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS_ALL) $(LIBS_NET) $(LIBS)
 .PHONY: k8s-up k8s-down test-k8s
 
 # The chart's second renderer (tests/integration/chart.sh), of Debian's Go packages and nothing from a network.
@@ -60,7 +63,7 @@ $(BUILD)/chart/render: tests/chart/render.go
 	$(say) GO $@
 	$(Q)GO111MODULE=off GOPROXY=off GOFLAGS= GOPATH=/usr/share/gocode GOCACHE=$(abspath $(@D))/cache go build -o $@.new $< && mv $@.new $@
 
-check-layers: ## includes only point downwards (docs/architecture.md)
+check-layers: all ## includes and calls only point downwards (docs/architecture.md)
 	@tests/lib/layers.sh
 lint: ## clang-tidy, shellcheck, mandoc
 	@tests/lib/lint.sh
@@ -71,10 +74,10 @@ format: ## clang-format over the tree
 # --- fuzzing: corpus runs are tests; `make fuzz` looks for new inputs with libFuzzer
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
-$(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/run_corpus.c $(LIBS_ALL) $(call lib,ctl)
+$(addprefix $(BUILD)/fuzz/,$(FUZZ)): $(BUILD)/fuzz/%: $(BUILD)/test/fuzz/%.o $(BUILD)/test/fuzz/run_corpus.o | $(PRODUCT)
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/fuzz/run_corpus.c -Wl,--start-group $(LIBS_ALL) $(call lib,ctl) -Wl,--end-group $(LIBS_NET) $(LIBS) $(LIBS_VT)
+	$(Q)$(LD_TEST) $(LIBS_NET) $(LIBS) $(LIBS_VT)
 corpus: $(addprefix $(BUILD)/fuzz/,$(FUZZ))
 	@set -e; for f in $(FUZZ); do $(BUILD)/fuzz/$$f tests/fuzz/corpus/$${f#fuzz_}; done
 fuzz: ## libFuzzer, FUZZ_SECONDS=60 each (T=name for one)

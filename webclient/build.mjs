@@ -1,4 +1,4 @@
-// Bundles src/ into ../build/web, compresses it, and writes the table that muxd links in (muxd/doors/web/assets.h).
+// Bundles src/ into ../build/web, compresses it, and writes the table that muxd links in (muxd/doors/https/assets.h).
 import { build, transform } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -56,7 +56,7 @@ for (const name of readdirSync(files).sort()) {
 // Whatever page comes first, it loads less than all of them.
 if (first > 250_000) throw new Error(`the pages have ${first} bytes compressed; a first load may have 250,000`);
 writeFileSync(join(out, "assets.c"), `/* Made by webclient/build.mjs from webclient/src. */
-#include "muxd/doors/web/assets.h"
+#include "muxd/doors/https/assets.h"
 
 ${arrays.join("\n")}
 

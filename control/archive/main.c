@@ -7,9 +7,9 @@
  * Its last line, on descriptor 2, is "ok ENTRIES BYTES SKIPPED CHANGED DIGEST", or "failed CODE MESSAGE" with a stable
  * code of err.h.
  */
+#include "base/err.h"
 #include "control/archive/pack.h"
 #include "control/archive/unpack.h"
-#include "muxd/base/err.h"
 
 #include <inttypes.h>
 #include <locale.h>

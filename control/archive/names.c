@@ -1,8 +1,8 @@
 #include "control/archive/names.h"
 
+#include "base/err.h"
 #include "control/archive/item.h"
 #include "control/archive/walk.h"
-#include "muxd/base/err.h"
 
 #include <search.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "control/archive/pack.h"
 
+#include "base/err.h"
 #include "control/archive/walk.h"
-#include "muxd/base/err.h"
 
 #include <archive.h>
 #include <archive_entry.h>

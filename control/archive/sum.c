@@ -1,7 +1,7 @@
 #include "control/archive/sum.h"
 
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
+#include "base/bytes.h"
+#include "base/err.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>

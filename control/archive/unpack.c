@@ -1,6 +1,6 @@
 #include "control/archive/unpack.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "control/archive/walk.h"
 
+#include "base/err.h"
 #include "control/archive/item.h"
-#include "muxd/base/err.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,12 +2,12 @@
 #define LOG_SUBSYS "life"
 #include "control/life/life.h"
 
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +72,7 @@ struct life_agent *life_agent(struct life *l, const char *name, struct err *e)
 static void forget(struct life_agent *a)
 {
 	HASH_DEL(a->life->agents, a);
+	free(a->own_template);
 	free(a);
 }
 
@@ -113,6 +114,7 @@ void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const stru
 	else if (w->done)
 		w->done(w->arg, rc, rc ? e : NULL, o);
 	json_decref(o);
+	free((char *)(uintptr_t)w->options.pod_template);
 	free(w);
 }
 
@@ -144,6 +146,20 @@ static void refuse(const struct life_waiter *w, int rc, const struct err *e)
 		w->done(w->arg, rc, e, NULL);
 }
 
+static struct life_waiter *waiter_copy(const struct life_waiter *w)
+{
+	struct life_waiter *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return NULL;
+	*copy = *w;
+	if (w->options.pod_template && !(copy->options.pod_template = strdup(w->options.pod_template))) {
+		free(copy);
+		return NULL;
+	}
+	return copy;
+}
+
 void life_want(struct life *l, const char *agent, const struct life_waiter *w)
 {
 	struct life_waiter *copy = NULL;
@@ -156,13 +172,12 @@ void life_want(struct life *l, const char *agent, const struct life_waiter *w)
 		return;
 	}
 	a = life_agent(l, agent, &e);
-	if (a && !(copy = malloc(sizeof(*copy))))
+	if (a && !(copy = waiter_copy(w)))
 		err_set(&e, ERR_NOMEM, "no memory");
 	if (!copy) {
 		refuse(w, e.code, &e);
 		return;
 	}
-	*copy = *w;
 	TAILQ_INSERT_TAIL(&a->waiters, copy, entry);
 	if ((w->done || w->stream) && a->row.generation && a->row.state == LIFE_DESTROYING)
 		a->retry_at = 0; /* somebody asks: what kept it may be gone */
@@ -211,6 +226,27 @@ static int take_options(struct life_agent *a, const struct life_waiter *w, struc
 	return 1;
 }
 
+/* Another pod template than the one that it has: its pod would have to be made again. */
+static bool is_other_template(const struct life_agent *a, const struct life_waiter *w)
+{
+	char digest[SANDBOX_DIGEST_LEN];
+
+	if (w->want != WANT_RESUME || !w->options.pod_template)
+		return false;
+	life_template_digest(w->options.pod_template, digest);
+	return strcmp(digest, a->row.pod_template) != 0;
+}
+
+/* Of the start that is about to begin: the waiter has no more to say of it. */
+static void take_template(struct life_agent *a, struct life_waiter *w)
+{
+	if (w->want != WANT_RESUME || !w->options.pod_template)
+		return;
+	free(a->own_template);
+	a->own_template = (char *)(uintptr_t)w->options.pod_template;
+	w->options.pod_template = NULL;
+}
+
 static void on_options(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc) {
@@ -249,6 +285,8 @@ static void serve_awake(struct life_agent *a, struct life_waiter *w)
 	if (a->row.generation && a->row.state == LIFE_RUNNING) {
 		if (w->want == WANT_ENSURE)
 			life_connect(a, w);
+		else if (is_other_template(a, w))
+			bad_state(a, w, "given another pod template", "stopped");
 		else if (!changed)
 			life_answer(a, w, 0, NULL);
 		else if (life_run_begin(a, RUN_NOTE, "options"))
@@ -260,6 +298,7 @@ static void serve_awake(struct life_agent *a, struct life_waiter *w)
 		a->row.expires_ns = next.expires_ns;
 		w->options.idle_ttl_ns = w->options.ttl_ns = UINT64_MAX;
 	}
+	take_template(a, w);
 	life_start(a, w->reason[0] ? w->reason : a->row.generation ? "resumed" : "made");
 }
 
@@ -355,7 +394,8 @@ static struct life_waiter *needs_it_running(struct life_agent *a)
 
 	TAILQ_FOREACH(w, &a->waiters, entry)
 	if (w->want == WANT_CONNECT || w->want == WANT_ENSURE ||
-	    (w->want == WANT_RESUME && w->options.idle_ttl_ns == UINT64_MAX && w->options.ttl_ns == UINT64_MAX))
+	    (w->want == WANT_RESUME && w->options.idle_ttl_ns == UINT64_MAX && w->options.ttl_ns == UINT64_MAX &&
+	     !w->options.pod_template))
 		return w;
 	return NULL;
 }
@@ -524,6 +564,7 @@ static void let_go(struct life *l)
 			if (a->run->fd >= 0)
 				close(a->run->fd);
 			free(a->run->list);
+			free(a->run->own_template);
 			free(a->run);
 		}
 		forget(a);

@@ -24,8 +24,8 @@
 #ifndef CONTROL_LIFE_LIFE_H
 #define CONTROL_LIFE_LIFE_H
 
+#include "base/json.h"
 #include "control/sandbox.h"
-#include "muxd/base/json.h"
 
 struct conf;
 struct life;
@@ -120,7 +120,14 @@ typedef void life_done(void *arg, int rc, const struct err *e, json_t *result);
 struct life_options {         /* of an agent's sandbox; a field that is UINT64_MAX is left as it is */
 	uint64_t idle_ttl_ns; /* 0: never */
 	uint64_t ttl_ns;      /* from now on; 0: never, whatever is configured. Attaching never shortens it */
+	/*
+	 * Of a start or a fork: the pod template of its own from now on, JSON as life_template_check() took it; "":
+	 * none any more, NULL: as it is. One that runs keeps its pod: ERR_BAD_STATE where that would be another one.
+	 */
+	const char *pod_template;
 };
+/* What the backend says of such a template: ERR_INVAL with the pointer of what may not be; ERR_UNSUPPORTED, ... */
+int life_template_check(struct life *l, const char *agent, const char *own, struct err *e);
 void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
 		 void *arg);
 /* Somebody's work waits for it while it is being stopped: awake again, after an idle stop that is taken back, or after
@@ -171,7 +178,7 @@ int life_snapshots(struct life *l, const char *agent, json_t **out,
 		   struct err *e); /* {"snapshots": [...]}, newest first */
 
 /*
- * Numbers for /metrics, as families of muxd/base/metric.h: muxd_sandbox_start_seconds, _snapshot_seconds,
+ * Numbers for /metrics, as families of base/metric.h: muxd_sandbox_start_seconds, _snapshot_seconds,
  * _restore_seconds, _stop_seconds, muxd_filespace_sync_seconds (histograms), muxd_agents{state} (gauge),
  * muxd_lifecycle_transitions_total{to}, muxd_lifecycle_failures_total{reason: err_name()} (counters).
  */

@@ -1,9 +1,9 @@
 /* What others ask of lifecycle: checked here, then a waiter like any other. */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -211,10 +211,32 @@ struct fork_job {
 	struct life *life; /* NULL: gone */
 	LIST_ENTRY(fork_job) entry;
 	struct life_row row;
+	char *own_template; /* NULL: that of whom it is made from */
 	uint64_t deadline;
 	life_done *done;
 	void *arg;
 };
+
+static void fork_free(struct fork_job *j)
+{
+	if (j)
+		free(j->own_template);
+	free(j);
+}
+
+/* Inherited, it has to be there still. */
+static int fork_template(struct sqlite3 *db, const struct fork_job *j, struct err *e)
+{
+	char *text = NULL;
+	int rc = 0;
+
+	if (j->row.pod_template[0] && j->own_template)
+		return template_put(db, j->row.pod_template, j->own_template, e);
+	if (j->row.pod_template[0])
+		rc = template_get(db, j->row.pod_template, &text, e);
+	free(text);
+	return rc;
+}
 
 static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 {
@@ -224,6 +246,8 @@ static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 
 	if (!rc && s.status != SNAP_READY)
 		rc = err_set(e, ERR_NOT_FOUND, "the snapshot was dropped meanwhile");
+	if (!rc)
+		rc = fork_template(db, j, e);
 	if (!rc)
 		rc = row_swap(db, 0, &j->row, NULL);
 	if (rc == ERR_CONFLICT)
@@ -253,7 +277,7 @@ static void fork_done(void *job, int rc, const struct err *e)
 				 json_pack("{s:s,s:b}", "from", j->row.fork_agent, "read_only", j->row.read_only));
 		life_want(l, j->row.agent, &w);
 	}
-	free(j);
+	fork_free(j);
 }
 
 static int fork_name(const struct life_fork *f, const char *from, char out[AGENT_NAME_MAX + 1], struct err *e)
@@ -288,9 +312,26 @@ int life_fork_of(struct life *l, const struct life_fork *f, struct id *out, stru
 	return rc;
 }
 
+static int read_row(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct life_row *r = job;
+	char agent[AGENT_NAME_MAX + 1];
+
+	memcpy(agent, r->agent, sizeof(agent));
+	return row_get(db, agent, r, e);
+}
+
+/* As it is now; one that is gone has left its snapshot and no more. */
+static int read_source(struct life *l, const char *agent, struct life_row *out, struct err *e)
+{
+	text_put(out->agent, sizeof(out->agent), agent);
+	return store_read(l->store, read_row, out, e);
+}
+
 static int fork_row(struct life *l, const struct life_fork *f, struct life_row *r, struct err *e)
 {
 	int64_t wall = clock_wall_ns(), now = life_now(l);
+	struct life_row source = {0};
 	struct life_wish wish;
 	struct life_snap s;
 	int rc = fork_of(l, f, &s, e);
@@ -301,6 +342,8 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 		rc = err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	if (!rc)
 		rc = fork_name(f, s.agent, r->agent, e);
+	if (!rc && !f->options.pod_template)
+		rc = read_source(l, s.agent, &source, e);
 	if (rc)
 		return rc;
 	r->state = LIFE_STOPPED;
@@ -309,6 +352,10 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 	r->snapshot = r->fork_snapshot = s.id;
 	memcpy(r->fork_agent, s.agent, sizeof(r->fork_agent));
 	r->read_only = !f->writable;
+	if (f->options.pod_template)
+		life_template_digest(f->options.pod_template, r->pod_template);
+	else
+		memcpy(r->pod_template, source.pod_template, sizeof(r->pod_template));
 	r->idle_ttl_ns = f->options.idle_ttl_ns == UINT64_MAX ? LIFE_TTL_CONF : (int64_t)f->options.idle_ttl_ns;
 	life_wish(&l->policy, r->agent, r->idle_ttl_ns, &wish);
 	if (f->options.ttl_ns != UINT64_MAX)
@@ -327,10 +374,12 @@ void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, l
 
 	if (!rc)
 		rc = fork_row(l, f, &j->row, &e);
+	if (!rc && f->options.pod_template)
+		rc = (j->own_template = strdup(f->options.pod_template)) ? 0 : err_set(&e, ERR_NOMEM, "no memory");
 	if (!rc)
 		rc = life_audit(l, "sandbox.fork", j->row.agent, "intended", NULL);
 	if (rc) {
-		free(j);
+		fork_free(j);
 		done(arg, rc, &e, NULL);
 		return;
 	}

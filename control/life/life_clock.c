@@ -1,6 +1,6 @@
 #include "control/life/life_clock.h"
 
-#include "muxd/base/clock.h"
+#include "base/clock.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* A stream to what runs: asked beside everything else, of the provider, by a call that no run owns. */
+#include "base/err.h"
 #include "control/life/life_state.h"
-#include "muxd/base/err.h"
 
 #include <stdlib.h>
 #include <string.h>

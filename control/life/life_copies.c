@@ -1,11 +1,11 @@
 /* What is done about snapshots beside a stop: taking one, dropping one, making one the workspace; and the end of all.
  */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -287,10 +287,15 @@ static void on_put_back(struct life_agent *a, int rc, const struct err *e)
 static void on_restore_begun(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
+	struct err why = {0};
 	struct life_call *c;
 
 	if (life_run_broke(a, rc, e))
 		return;
+	if (life_template_tell(a, &why)) {
+		on_put_back(a, why.code, &why);
+		return;
+	}
 	c = life_call(a, on_put_back);
 	if (c)
 		p->ops->restore(p, a->name, a->run->snap.agent, &a->run->snap.id, a->row.read_only,

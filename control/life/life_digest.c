@@ -6,9 +6,9 @@
  * it. A check reads the file once more, and compares it with what the record's log says.
  */
 #define LOG_SUBSYS "life"
+#include "base/log.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/log.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * in error with what went wrong. A stop comes here with its snapshot, RUN_END without one: running, error -> stopping.
  */
 #define LOG_SUBSYS "life"
+#include "base/text.h"
 #include "control/life/life_state.h"
-#include "muxd/base/text.h"
 
 #include <string.h>
 

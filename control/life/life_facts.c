@@ -1,8 +1,8 @@
 /* Asked and told beside any run: what the store says of a snapshot, what the audit log is to have. */
 #define LOG_SUBSYS "life"
+#include "base/log.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/log.h"
 
 static int snap_read(struct sqlite3 *db, void *job, struct err *e)
 {

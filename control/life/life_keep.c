@@ -2,9 +2,9 @@
  * that a fork needs. Looked at when it got one, and all in their turn: time passes, and the configuration changes. Of
  * an agent that is gone none is kept, once no fork needs it. */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>

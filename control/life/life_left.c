@@ -4,9 +4,9 @@
  * may have taken its owner by a slip, and it is all that is left.
  */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/log.h"
 #include "control/life/life_state.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
 
 #include <stdlib.h>
 #include <string.h>

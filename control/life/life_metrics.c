@@ -1,8 +1,8 @@
 /* Numbers for /metrics: how long starts, snapshots, restores, stops and syncs took, what failed, who is in which state.
  */
+#include "base/clock.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
 
 #include <stdlib.h>
 

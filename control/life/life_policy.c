@@ -1,8 +1,8 @@
 #include "control/life/life_policy.h"
 
+#include "base/conf.h"
+#include "base/err.h"
 #include "control/life/life_row.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The provider that the hub sees: sandboxes that were restored, started and are watched. Pods of others go through. */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  * anything is changed.
  */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "control/life/life_row.h"
 
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "control/store/store_sql.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define COLUMNS                                                                                                        \
 	"agent, state, generation, step, cause, detail, sandbox_id, workspace, snapshot_id, next_snapshot_id,"         \
 	" read_only, fork_agent, fork_snapshot_id, idle_ttl_ns, expires_ns, active_ns, due_ns, since_wall_ns,"         \
-	" created_wall_ns, updated_wall_ns"
+	" created_wall_ns, updated_wall_ns, pod_template"
 #define SNAP_COLUMNS                                                                                                   \
 	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
 	"digest"
@@ -70,6 +70,7 @@ static void read_row(sqlite3_stmt *st, struct life_row *r)
 	r->since_wall_ns = sqlite3_column_int64(st, 17);
 	r->created_wall_ns = sqlite3_column_int64(st, 18);
 	r->updated_wall_ns = sqlite3_column_int64(st, 19);
+	copy(r->pod_template, sizeof(r->pod_template), st, 20);
 }
 
 static void read_snap(sqlite3_stmt *st, struct life_snap *s)
@@ -134,15 +135,16 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 	    was ? "UPDATE agents SET state = ?2, generation = ?3, step = ?4, cause = ?5, detail = ?6, sandbox_id = ?7,"
 		  " workspace = ?8, snapshot_id = ?9, next_snapshot_id = ?10, read_only = ?11, fork_agent = ?13,"
 		  " fork_snapshot_id = ?12, idle_ttl_ns = ?14, expires_ns = ?15, due_ns = ?16, active_ns = ?17,"
-		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20 WHERE agent = ?1 AND generation "
-		  "= ?21"
+		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20, pod_template = ?21"
+		  " WHERE agent = ?1 AND generation = ?22"
 		: "INSERT INTO agents(agent, state, generation, step, cause, detail, sandbox_id, workspace, "
 		  "snapshot_id,"
 		  " next_snapshot_id, read_only, fork_snapshot_id, fork_agent, idle_ttl_ns, expires_ns, due_ns, "
 		  "active_ns,"
-		  " since_wall_ns, created_wall_ns, updated_wall_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+		  "?8, ?9, ?10, "
 		  "?11,"
-		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
+		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
 		  " ON CONFLICT(agent) DO NOTHING";
 	sqlite3_stmt *st = NULL;
 	int rc;
@@ -162,8 +164,9 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 	sqlite3_bind_int64(st, 18, r->since_wall_ns);
 	sqlite3_bind_int64(st, 19, r->created_wall_ns);
 	sqlite3_bind_int64(st, 20, r->updated_wall_ns);
+	sqlite3_bind_text(st, 21, r->pod_template, -1, SQLITE_STATIC);
 	if (was)
-		sqlite3_bind_int64(st, 21, was);
+		sqlite3_bind_int64(st, 22, was);
 	rc = store_step(db, st, e);
 	sqlite3_finalize(st);
 	*out_changed = sqlite3_changes(db);
@@ -236,6 +239,37 @@ int row_set_told(sqlite3 *db, const char *agent, int64_t generation, struct err 
 int row_all_told(sqlite3 *db, struct err *e)
 {
 	return store_run(db, NULL, e, "UPDATE agents SET told = generation WHERE told <> generation", "");
+}
+
+int template_get(sqlite3 *db, const char *digest, char **out, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = store_prepare(db, &st, e, "SELECT template FROM pod_templates WHERE digest = ?", "t", digest);
+
+	if (!rc)
+		rc = store_step(db, st, e);
+	if (rc > 0) {
+		*out = strdup(store_text(st, 0));
+		rc = *out ? 0 : err_set(e, ERR_NOMEM, "no memory for a pod template");
+	} else if (!rc) {
+		rc = err_set(e, ERR_NOT_FOUND, "the pod template %.64s is not there", digest);
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+int template_put(sqlite3 *db, const char *digest, const char *text, struct err *e)
+{
+	return store_run(db, NULL, e, "INSERT OR IGNORE INTO pod_templates(digest, template) VALUES(?, ?)", "tt",
+			 digest, text);
+}
+
+int template_forget(sqlite3 *db, const char *digest, struct err *e)
+{
+	return store_run(db, NULL, e,
+			 "DELETE FROM pod_templates WHERE digest = ?1 AND NOT EXISTS"
+			 " (SELECT 1 FROM agents WHERE pod_template = ?1 AND pod_template <> '')",
+			 "t", digest);
 }
 
 int snap_get(sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e)

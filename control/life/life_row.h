@@ -6,9 +6,9 @@
 #ifndef CONTROL_LIFE_LIFE_ROW_H
 #define CONTROL_LIFE_LIFE_ROW_H
 
+#include "base/ids.h"
 #include "control/life/life.h"
 #include "control/life/life_clock.h"
-#include "muxd/base/ids.h"
 
 struct sqlite3;
 
@@ -27,6 +27,7 @@ struct life_row {
 	bool read_only;
 	char fork_agent[AGENT_NAME_MAX + 1]; /* "": no fork */
 	struct id fork_snapshot;
+	char pod_template[SANDBOX_DIGEST_LEN]; /* SHA-256 of its own, whose text is kept by that; "": none */
 	int64_t idle_ttl_ns;
 	int64_t expires_ns;        /* lifecycle's clock, as the next two; 0: none yet, its next start may set one */
 	int64_t active_ns, due_ns; /* 0: none */
@@ -70,6 +71,11 @@ int life_clock_put(struct sqlite3 *db, const struct life_clock *c, struct err *e
 int life_clock_get(struct sqlite3 *db, struct life_clock *out, struct err *e);
 int row_set_told(struct sqlite3 *db, const char *agent, int64_t generation, struct err *e);
 int row_all_told(struct sqlite3 *db, struct err *e);
+
+/* The text of an agent's own pod template, by its digest; free() it. ERR_NOT_FOUND. */
+int template_get(struct sqlite3 *db, const char *digest, char **out, struct err *e);
+int template_put(struct sqlite3 *db, const char *digest, const char *text, struct err *e);
+int template_forget(struct sqlite3 *db, const char *digest, struct err *e); /* where no agent has it any more */
 
 int snap_get(struct sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
 /* All but the digest. */

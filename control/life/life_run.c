@@ -1,10 +1,10 @@
 /* What all runs share: questions and their answers, the swap of a row, and what the audit log is told. */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +99,7 @@ void life_run_end(struct life_agent *a)
 		close(a->run->fd);
 	explicit_bzero(a->run->info.secret, sizeof(a->run->info.secret));
 	free(a->run->list);
+	free(a->run->own_template);
 	free(a->run);
 	a->run = NULL;
 	life_turn(a);
@@ -316,7 +317,8 @@ struct commit {
 	int64_t was;
 	struct life_row before, next;
 	struct life_snap snap;
-	char pod_template[65]; /* digest of what its pod was made with; "": none */
+	char pod_template[SANDBOX_DIGEST_LEN]; /* digest of what its pod was made with; "": none */
+	char *own_template;                    /* a text to be kept with it; NULL: none */
 };
 
 static json_t *told_transition(const struct commit *c)
@@ -342,6 +344,17 @@ static int nobody_needs(struct sqlite3 *db, const struct life_snap *s, struct er
 			     "a fork needs snapshot %s: end the fork, or resume it where it was not made yet", text);
 }
 
+/* The text of its own template comes with the row that names it, and goes with the last one. */
+static int keep_template(struct sqlite3 *db, const struct commit *c, struct err *e)
+{
+	bool other = c->drop || strcmp(c->before.pod_template, c->next.pod_template) != 0;
+	int rc = other && !c->drop && c->own_template && *c->own_template
+		     ? template_put(db, c->next.pod_template, c->own_template, e)
+		     : 0;
+
+	return !rc && other && c->before.pod_template[0] ? template_forget(db, c->before.pod_template, e) : rc;
+}
+
 static int commit_fn(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct commit *c = job;
@@ -350,6 +363,8 @@ static int commit_fn(struct sqlite3 *db, void *job, struct err *e)
 		 : c->drop      ? row_delete(db, c->next.agent, c->was, e)
 				: row_swap(db, c->was, &c->next, e);
 
+	if (!rc && !c->only_snap)
+		rc = keep_template(db, c, e);
 	return rc || !c->with_snap ? rc : snap_put(db, &c->snap, e);
 }
 
@@ -406,6 +421,12 @@ static bool end_changed(const struct commit *c)
 	       c->before.state != LIFE_STARTING && c->before.expires_ns != c->next.expires_ns;
 }
 
+static void commit_free(struct commit *c)
+{
+	free(c->own_template);
+	free(c);
+}
+
 static void commit_done(void *job, int rc, const struct err *e)
 {
 	struct commit *c = job;
@@ -429,14 +450,19 @@ static void commit_done(void *job, int rc, const struct err *e)
 			life_tell_end(a, c->next.expires_ns, true);
 		next(a, rc, e);
 	}
-	free(c);
+	commit_free(c);
 }
 
 static struct commit *commit_new(struct life_agent *a, const struct life_row *next, life_next *done)
 {
+	const char *own = a->run->own_template;
 	struct commit *c = calloc(1, sizeof(*c));
 	struct err e = {0};
 
+	if (c && own && !(c->own_template = strdup(own))) {
+		free(c);
+		c = NULL;
+	}
 	if (!c) {
 		err_set(&e, ERR_NOMEM, "no memory");
 		done(a, e.code, &e);
@@ -456,7 +482,7 @@ static void commit_go(struct life_agent *a, struct commit *c, life_next *done)
 	/* What the record cannot hold does not happen. */
 	if ((c->drop || !c->before.generation || c->before.state != c->next.state) &&
 	    life_audit(a->life, "sandbox.state", a->name, "intended", told_transition(c))) {
-		free(c);
+		commit_free(c);
 		err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: %s stays %s", a->name,
 			life_state_name(a->row.state));
 		done(a, e.code, &e);
@@ -464,7 +490,7 @@ static void commit_go(struct life_agent *a, struct commit *c, life_next *done)
 	}
 	c->call = life_call(a, done);
 	if (!c->call) {
-		free(c);
+		commit_free(c);
 		return;
 	}
 	a->run->writing = true;
@@ -516,7 +542,7 @@ static void commit_snap(struct life_agent *a, const struct life_snap *snap, bool
 	c->snap = *snap;
 	c->call = life_call(a, done);
 	if (!c->call) {
-		free(c);
+		commit_free(c);
 		return;
 	}
 	a->run->writing = true;

@@ -1,7 +1,7 @@
 /* Agents and snapshots as objects (requirement A6), from the store at once. */
+#include "base/clock.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +151,7 @@ int life_show(struct life *l, const char *agent, json_t **out, struct err *e)
 	o = life_describe(l, &q.row);
 	if (!o)
 		return err_set(e, ERR_NOMEM, "no memory for the answer");
+	life_template_show(l, &q.row, o);
 	*out = o;
 	return 0;
 }

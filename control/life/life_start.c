@@ -3,11 +3,11 @@
  * Looked at first: what runs already is taken up; a workspace that is not there is restored from the current snapshot.
  */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +94,10 @@ static void go(struct life_agent *a)
 		return;
 	}
 	life_tell_end(a, end_to_come(a), false);
+	if (life_template_tell(a, &why)) {
+		failed(a, why.code, &why);
+		return;
+	}
 	c = life_call(a, on_started);
 	if (c)
 		p->ops->ensure(p, a->name, life_on_sandbox, c);
@@ -144,6 +148,8 @@ static void restore(struct life_agent *a)
 			     snap_status_name(s.status), s.detail[0] ? ": " : "", s.detail);
 	if (!rc && !p->ops->restore)
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
+	if (!rc)
+		rc = life_template_tell(a, &e);
 	if (rc) {
 		failed(a, rc, &e);
 		return;
@@ -236,6 +242,10 @@ void life_start(struct life_agent *a, const char *cause)
 	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
 	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
 	next.detail[0] = '\0';
+	a->run->own_template = a->own_template;
+	a->own_template = NULL;
+	if (a->run->own_template)
+		life_template_digest(a->run->own_template, next.pod_template);
 	life_commit(a, &next, NULL, on_starting);
 }
 

@@ -9,12 +9,12 @@
 #ifndef CONTROL_LIFE_LIFE_STATE_H
 #define CONTROL_LIFE_LIFE_STATE_H
 
+#include "base/err.h"
+#include "base/metric.h"
 #include "control/life/life.h"
 #include "control/life/life_clock.h"
 #include "control/life/life_policy.h"
 #include "control/life/life_row.h"
-#include "muxd/base/err.h"
-#include "muxd/base/metric.h"
 
 #include <sys/queue.h>
 #include <uthash.h>
@@ -66,6 +66,7 @@ struct life_run {
 	uint64_t id;
 	char cause[160];
 	uint64_t began, step_began;  /* boot ns */
+	char *own_template;          /* of a start: from now on, "": none; NULL: as it is */
 	bool idle;                   /* nobody asked: the timer did */
 	bool may_cancel, cancel;     /* a resume takes it back */
 	bool writing, taking;        /* the store, the provider has something of it */
@@ -96,7 +97,8 @@ struct life_agent {
 	struct life_row row;
 	struct life_run *run;
 	struct life_waiters waiters;
-	uint64_t retry_at; /* boot ns; a transient state is gone on with then */
+	char *own_template; /* that its next start is to have; NULL: as it is */
+	uint64_t retry_at;  /* boot ns; a transient state is gone on with then */
 	unsigned tries;
 	unsigned taking; /* snapshots whose run was over before they were */
 	bool warned;
@@ -249,6 +251,12 @@ void life_idle_look(struct life_agent *a, struct life_waiter *w);
 const char *life_cannot_sleep(const struct life *l, const struct life_wish *w);
 bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
 void life_tick(struct life *l);          /* what the timer does */
+
+/* life_template.c */
+void life_template_digest(const char *text, char out[SANDBOX_DIGEST_LEN]); /* "" of "" */
+/* Ahead of each ensure and restore: what its pod is to be made from. An error is the start's. */
+int life_template_tell(struct life_agent *a, struct err *e);
+void life_template_show(struct life *l, const struct life_row *r, json_t *o);
 
 /* life_facts.c */
 int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */

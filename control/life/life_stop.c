@@ -3,10 +3,10 @@
  * A resume takes it back until the sessions are told to leave; a snapshot that came of it by then is kept.
  */
 #define LOG_SUBSYS "life"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life_state.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,8 +116,8 @@ void life_stop_asked(struct life_agent *a, const struct life_waiter *w)
 	const struct life_run *r = a->run;
 
 	if (!r || r->kind != RUN_STOP || !r->may_cancel || r->left ||
-	    (w->want != WANT_ENSURE && w->want != WANT_RESUME))
-		return;
+	    (w->want != WANT_ENSURE && w->want != WANT_RESUME) || w->options.pod_template)
+		return; /* another template is for a pod that is made anew */
 	if (r->idle || !w->implied)
 		cancel(a, "resumed while it was stopping");
 	else if (r->taking && clock_boot_ns() - r->step_began >= LATE_NS)

@@ -1,8 +1,8 @@
 #include "control/local/archive.h"
 
+#include "base/err.h"
 #include "control/local/cmdline.h"
 #include "control/local/tool.h"
-#include "muxd/base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>

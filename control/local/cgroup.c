@@ -1,7 +1,7 @@
 #include "control/local/cgroup.h"
 
+#include "base/err.h"
 #include "control/local/found.h"
-#include "muxd/base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -352,15 +352,6 @@ static int leaf_open(const char *group, enum leaf leaf)
 int cgroup_open_programs(const struct cgroup *g)
 {
 	return g->path[CGROUP_MEMORY][0] ? leaf_open(g->path[CGROUP_MEMORY], PROGRAMS) : -1;
-}
-
-int cgroup_open_usage(const struct cgroup *g)
-{
-	char path[CGROUP_PATH_MAX];
-
-	if (!g->path[CGROUP_MEMORY][0] || !leaf_path(g->path[CGROUP_MEMORY], PROGRAMS, path))
-		return -1;
-	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct err *e)

@@ -56,8 +56,6 @@ void cgroup_find(const struct cgroup_layout *l, const char *instance, const char
 int cgroup_open_procs(const struct cgroup *g, int out_fds[CGROUP_KINDS], struct err *e);
 /* The same of the leaf for programs; -1: there is none. */
 int cgroup_open_programs(const struct cgroup *g);
-/* The group's directory, for muxlet to see how full the group is; -1: there is none. */
-int cgroup_open_usage(const struct cgroup *g);
 /* What of that much memory programs alone do not get. */
 uint64_t cgroup_reserve(uint64_t memory_max);
 /* Kills by the kernel for want of memory since the group was made. */

@@ -1,6 +1,6 @@
 #include "control/local/cmdline.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -261,8 +261,6 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 	if (p->programs) {
 		ADD(&c, "--programs-fd");
 		add(&c, "%d", CMDLINE_FD_PROGRAMS);
-		ADD(&c, "--usage-fd");
-		add(&c, "%d", CMDLINE_FD_USAGE);
 	}
 	if (rc == 0 && c.n >= CMDLINE_ARGS_MAX)
 		rc = err_set(e, ERR_NOMEM, "no memory for the command line of bwrap");

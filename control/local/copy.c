@@ -1,7 +1,7 @@
 #include "control/local/copy.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <linux/fs.h>

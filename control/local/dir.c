@@ -1,7 +1,7 @@
 #include "control/local/dir.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 #include <dirent.h>
 #include <errno.h>

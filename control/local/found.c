@@ -1,8 +1,9 @@
 #include "control/local/found.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,10 +37,10 @@ static int stat_parse(const char *text, char *out_state, uint64_t *out_start)
 	return errno || end == p ? ERR_CORRUPT : 0;
 }
 
-int found_take(pid_t pid, struct found *out)
+/* Also of a zombie, which has state Z. */
+static int stat_read(pid_t pid, char *out_state, uint64_t *out_start)
 {
-	char path[64], text[1024], state;
-	uint64_t start;
+	char path[64], text[1024];
 	ssize_t n;
 	int fd;
 
@@ -53,7 +55,15 @@ int found_take(pid_t pid, struct found *out)
 	if (n <= 0)
 		return ERR_NOT_FOUND;
 	text[n] = '\0';
-	if (stat_parse(text, &state, &start) || state == 'Z' || state == 'X')
+	return stat_parse(text, out_state, out_start);
+}
+
+int found_take(pid_t pid, struct found *out)
+{
+	uint64_t start;
+	char state;
+
+	if (stat_read(pid, &state, &start) || state == 'Z' || state == 'X')
 		return ERR_NOT_FOUND;
 	out->pid = pid;
 	out->start = start;
@@ -122,4 +132,69 @@ int found_kill(const struct found *f, uint64_t deadline_ns)
 		rc = found_wait(fd, deadline_ns);
 	close(fd);
 	return rc;
+}
+
+/* ---- a pid namespace */
+
+/* 0: not known. */
+static ino_t namespace_of(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Its leader may be a zombie while a thread of it is not. */
+static bool is_there(const struct found *f)
+{
+	uint64_t start;
+	char state;
+
+	return f->pid > 0 && stat_read(f->pid, &state, &start) == 0 && start == f->start;
+}
+
+/* How many there were besides process 1. */
+static size_t members_kill(ino_t ns, pid_t first)
+{
+	DIR *proc = opendir("/proc");
+	size_t n = 0;
+
+	if (!proc)
+		return 0;
+	for (struct dirent *de; (de = readdir(proc));) {
+		struct found f;
+		int fd, pid = (int)strtol(de->d_name, NULL, 10);
+
+		if (pid <= 1 || pid == first || found_take(pid, &f) || found_open(&f, &fd))
+			continue;
+		if (namespace_of(pid) == ns) { /* asked while its number is its own */
+			n++;
+			(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+		}
+		close(fd);
+	}
+	closedir(proc);
+	return n;
+}
+
+int found_kill_world(const struct found *first, uint64_t deadline_ns)
+{
+	ino_t ns = is_there(first) ? namespace_of(first->pid) : 0;
+	uint64_t until = clock_boot_ns() + FOUND_FIRST_NS;
+	int rc;
+
+	if (ns == namespace_of(getpid()))
+		ns = 0; /* ours: never */
+	for (;;) {
+		rc = found_kill(first, until < deadline_ns ? until : deadline_ns);
+		if ((rc && rc != ERR_TIMEOUT) || !ns || !is_there(first))
+			return rc;
+		if (members_kill(ns, first->pid) == 0 && rc == 0)
+			return 0;
+		if (deadline_ms(deadline_ns) == 0)
+			return ERR_TIMEOUT;
+		(void)poll(NULL, 0, 2);
+	}
 }

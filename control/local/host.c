@@ -1,11 +1,11 @@
 #include "control/local/host.h"
 
+#include "base/err.h"
+#include "base/text.h"
 #include "control/local/image.h"
 #include "control/local/seccomp_filter.h"
 #include "control/local/spawn.h"
 #include "control/local/tool.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -43,8 +43,9 @@ struct local {
 int host_probe(struct local *l, struct err *e);
 
 #define SLOT_UID_HIGH 65536
-/* Processes that a sandbox may have beyond its limit: for staff (48, muxd/muxlet/muxlet.h) and for muxlet. */
-#define PIDS_KEPT 64
+/* Processes and threads that a sandbox may have beyond its limit: for staff (48, muxd/muxlet/muxlet.h) and for muxlet
+ * (14 at pipes, muxd/muxlet/pipes.h). */
+#define PIDS_KEPT 80
 
 /* How many slots there are, and which uids they have. root must be set. */
 void slots_range(struct local *l, uint32_t uid_base);

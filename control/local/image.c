@@ -1,10 +1,10 @@
 #include "control/local/image.h"
 
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "control/local/found.h"
 #include "control/local/tool.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
 
 #include <dirent.h>
 #include <errno.h>

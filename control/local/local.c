@@ -1,14 +1,14 @@
 #include "control/local/local.h"
 
+#include "base/buf.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "control/local/dir.h"
 #include "control/local/host.h"
 #include "control/local/snapshot.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* Taking, listing and dropping snapshots: local.h's calls, on snapshot.h. */
+#include "base/err.h"
 #include "control/local/archive.h"
 #include "control/local/copy.h"
 #include "control/local/dir.h"
@@ -6,10 +7,9 @@
 #include "control/local/host.h"
 #include "control/local/image.h"
 #include "control/local/snapshot.h"
-#include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* A workspace becomes a copy of a snapshot, or goes. */
+#include "base/err.h"
 #include "control/local/archive.h"
 #include "control/local/copy.h"
 #include "control/local/dir.h"
@@ -6,9 +7,8 @@
 #include "control/local/host.h"
 #include "control/local/image.h"
 #include "control/local/snapshot.h"
-#include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
-#include "muxd/base/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

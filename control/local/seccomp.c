@@ -1,6 +1,6 @@
 #include "control/local/seccomp_filter.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <linux/ioprio.h>
@@ -78,24 +78,29 @@ static int add_namespaces(scmp_filter_ctx ctx)
 
 #define LOW    UINT64_C(0xffffffff) /* all the kernel looks at of a pid: comparing 64 bits would be walked around */
 #define MUXLET 1
-#define THREAD 2 /* of muxlet's: READER_NUMBER in muxd/muxlet/reader.h */
 
-static int add_one(scmp_filter_ctx ctx, int nr, unsigned arg, uint64_t value)
+/* Numbers by their upper bits: 1, then 2 and 3, 4 to 7, 8 to 15, which are muxlet and its threads
+ * (muxd/muxlet/pipes.h). */
+#define NUMBERS    4
+#define NUMBER(i)  (UINT64_C(1) << (i))
+#define SAME_AS(i) (LOW & ~(NUMBER(i) - 1))
+
+static int add_one(scmp_filter_ctx ctx, int nr, unsigned arg, uint64_t mask, uint64_t value)
 {
-	struct scmp_arg_cmp cmp = {.arg = arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = LOW, .datum_b = value};
+	struct scmp_arg_cmp cmp = {.arg = arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
 	int rc = seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO(EPERM), nr, 1, &cmp);
 
 	return rc == -EDOM ? 0 : rc;
 }
 
-static int add_two(scmp_filter_ctx ctx, int nr, uint64_t which, uint64_t who)
+static int add_two(scmp_filter_ctx ctx, int nr, uint64_t which, uint64_t mask, uint64_t who)
 {
 	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), nr, 2, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, which),
-				SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, who));
+				SCMP_A1(SCMP_CMP_MASKED_EQ, mask, who));
 }
 
 /*
- * What would change muxlet, which is process 1 and of the same user, by the number of either of its threads. What reads
+ * What would change muxlet, which is process 1 and of the same user, by the number of any of its threads. What reads
  * or writes its memory is refused by the kernel, for it is not dumpable. A set of all processes of a user has muxlet in
  * it, whoever is named: there is one user. muxd/muxlet/guard.c has the same for pods.
  */
@@ -114,18 +119,20 @@ static int add_muxlet(scmp_filter_ctx ctx)
 				     SCMP_SYS(pidfd_open)};
 	int rc = 0;
 
-	for (uint64_t id = MUXLET; rc == 0 && id <= THREAD; id++) {
+	for (unsigned n = 0; rc == 0 && n < NUMBERS; n++) {
+		uint64_t id = NUMBER(n), mask = SAME_AS(n);
+
 		for (size_t i = 0; rc == 0 && i < sizeof(by_pid) / sizeof(by_pid[0]); i++)
-			rc = add_one(ctx, by_pid[i], 0, id);
-		rc = rc ? rc : add_one(ctx, SCMP_SYS(tgkill), 1, id);
-		rc = rc ? rc : add_one(ctx, SCMP_SYS(rt_tgsigqueueinfo), 1, id);
-		rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PROCESS, id);
-		rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PROCESS, id);
+			rc = add_one(ctx, by_pid[i], 0, mask, id);
+		rc = rc ? rc : add_one(ctx, SCMP_SYS(tgkill), 1, mask, id);
+		rc = rc ? rc : add_one(ctx, SCMP_SYS(rt_tgsigqueueinfo), 1, mask, id);
+		rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PROCESS, mask, id);
+		rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PROCESS, mask, id);
 	}
-	rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PGRP, MUXLET);
-	rc = rc ? rc : add_one(ctx, SCMP_SYS(setpriority), 0, PRIO_USER);
-	rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PGRP, MUXLET);
-	return rc ? rc : add_one(ctx, SCMP_SYS(ioprio_set), 0, IOPRIO_WHO_USER);
+	rc = rc ? rc : add_two(ctx, SCMP_SYS(setpriority), PRIO_PGRP, LOW, MUXLET);
+	rc = rc ? rc : add_one(ctx, SCMP_SYS(setpriority), 0, LOW, PRIO_USER);
+	rc = rc ? rc : add_two(ctx, SCMP_SYS(ioprio_set), IOPRIO_WHO_PGRP, LOW, MUXLET);
+	return rc ? rc : add_one(ctx, SCMP_SYS(ioprio_set), 0, LOW, IOPRIO_WHO_USER);
 }
 
 /* Unix, IPv4, IPv6 and netlink's routes stay. AF_VSOCK in particular is not bound to a network namespace. */

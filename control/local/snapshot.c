@@ -1,11 +1,11 @@
 #include "control/local/snapshot.h"
 
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "control/local/dir.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 #include "control/local/spawn.h"
 
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "control/local/spawn_child.h"
 #include "control/local/tool.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
 #define LOG_SUBSYS "sandbox"
-#include "muxd/base/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,8 +156,7 @@ static int child_fds(struct spawn_child *c, const struct ends *n, struct err *e)
 							n->child_secret,
 							n->child_info,
 							c->p->seccomp_fd,
-							c->p->programs_fd < 0 ? null : c->p->programs_fd,
-							c->p->usage_fd < 0 ? null : c->p->usage_fd};
+							c->p->programs_fd < 0 ? null : c->p->programs_fd};
 	int rc = 0;
 
 	if (null < 0)
@@ -422,7 +421,7 @@ void spawn_abort(struct spawn *s, const char *agent)
 	uint64_t until = clock_boot_ns() + 5 * NS_PER_SEC;
 
 	if (s->init.pid)
-		found_kill(&s->init, until);
+		found_kill_world(&s->init, until);
 	if (s->outer.pid)
 		found_kill(&s->outer, until);
 	tail_drain(s);

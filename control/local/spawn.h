@@ -29,7 +29,7 @@ struct spawn_params {
 	const char *agent; /* for the log */
 	const struct cmdline *cmdline;
 	int listen_fd, seccomp_fd;
-	int programs_fd, usage_fd; /* cgroup.procs and directory of the group for programs; -1: there is none */
+	int programs_fd; /* cgroup.procs of the group for programs; -1: there is none */
 	bool root;
 	/* root only */
 	uid_t uid;

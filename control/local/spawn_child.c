@@ -1,6 +1,6 @@
 #include "control/local/spawn_child.h"
 
-#include "muxd/base/descriptors.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,15 @@
 #include "control/local/host.h"
 
+#include "base/err.h"
 #include "control/local/cmdline.h"
 #include "control/local/dir.h"
 #include "control/local/holder.h"
 #include "control/local/image.h"
 #include "control/local/spawn.h"
 #include "control/local/tool.h"
-#include "muxd/base/err.h"
 #define LOG_SUBSYS "sandbox"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ struct start {
 	char loop[IMAGE_LOOP_MAX];
 	int loop_fd, workspace_fd, listen_fd, seccomp_fd;
 	int cgroup_fds[CGROUP_KINDS];
-	int ncgroup_fds, programs_fd, usage_fd;
+	int ncgroup_fds, programs_fd;
 	struct cmdline cmdline;
 	struct spawn spawn;
 };
@@ -122,7 +122,6 @@ static int start_cgroups(struct start *t, struct err *e)
 		return n;
 	t->ncgroup_fds = n;
 	t->programs_fd = cgroup_open_programs(g);
-	t->usage_fd = cgroup_open_usage(g);
 	t->s->memory_enforced = g->path[CGROUP_MEMORY][0];
 	/* muxlet gives programs a resource limit, so that some are left for it; where that counts this sandbox alone it
 	 * serves without a group, too. */
@@ -195,7 +194,7 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .muxlet = muxlet,
 				   .shell = t->l->shell,
 				   .read_only = t->s->read_only,
-				   .programs = t->programs_fd >= 0 && t->usage_fd >= 0,
+				   .programs = t->programs_fd >= 0,
 				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,
 				   .memory_max = t->l->limits.memory_max};
 	int n, m;
@@ -248,7 +247,6 @@ static int start_processes(struct start *t, struct err *e)
 				 .listen_fd = t->listen_fd,
 				 .seccomp_fd = t->seccomp_fd,
 				 .programs_fd = t->programs_fd,
-				 .usage_fd = t->usage_fd,
 				 .root = t->l->root,
 				 .uid = t->s->uid,
 				 .gid = t->s->uid,
@@ -289,7 +287,6 @@ static void start_release(struct start *t)
 	close_fd(t->listen_fd);
 	close_fd(t->seccomp_fd);
 	close_fd(t->programs_fd);
-	close_fd(t->usage_fd);
 	for (int i = 0; i < t->ncgroup_fds; i++)
 		close(t->cgroup_fds[i]);
 	cmdline_finish(&t->cmdline);
@@ -344,7 +341,6 @@ int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, 
 	    .listen_fd = -1,
 	    .seccomp_fd = -1,
 	    .programs_fd = -1,
-	    .usage_fd = -1,
 	    .spawn = {.outer_fd = -1, .init_fd = -1, .secret_fd = -1, .secret_read_fd = -1, .stderr_fd = -1}};
 	struct err why = {0};
 	int rc = start_run(&t, &why);
@@ -361,7 +357,7 @@ static int end_processes(const struct state *s, uint64_t until, struct err *e)
 
 	if (strcmp(s->boot_id, clock_boot_id()) != 0)
 		return 0;
-	rc = found_kill(&s->init, until);
+	rc = found_kill_world(&s->init, until);
 	/* bwrap's outer process only waits for process 1 and ends by itself. */
 	if (rc == 0)
 		rc = found_kill(&s->outer, until);

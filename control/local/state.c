@@ -1,18 +1,18 @@
 #include "control/local/state.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 #define LOG_SUBSYS "sandbox"
-#include "muxd/base/log.h"
+#include "base/log.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "control/local/dir.h"
-#include "muxd/base/text.h"
 
 #define STATE_MAX     (16 * 1024)
 #define STATE_VERSION 1

@@ -12,10 +12,10 @@
 #ifndef CONTROL_LOCAL_STATE_H
 #define CONTROL_LOCAL_STATE_H
 
+#include "base/clock.h"
 #include "control/local/cgroup.h"
 #include "control/local/found.h"
 #include "control/sandbox.h"
-#include "muxd/base/clock.h"
 
 #define STATE_NAME "sandbox.json"
 

@@ -1,8 +1,8 @@
 #include "control/local/tool.h"
 
+#include "base/clock.h"
+#include "base/err.h"
 #include "control/local/found.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,10 +6,10 @@
 #define LOG_SUBSYS "store"
 #include "control/store/store.h"
 
+#include "base/err.h"
+#include "base/log.h"
 #include "control/store/store_schema.h"
 #include "control/store/store_sql.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "control/store/store_schema.h"
 
+#include "base/err.h"
 #include "control/store/store_sql.h"
-#include "muxd/base/err.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +13,7 @@ static const char *const steps[] = {
     store_schema_life_2,   /* 4: agents by sandbox */
     store_schema_life_3,   /* 5: digests of snapshots */
     store_schema_life_4,   /* 6: ... those that have none yet */
+    store_schema_life_5,   /* 7: pod templates of agents' own */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

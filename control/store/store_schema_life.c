@@ -35,3 +35,11 @@ const char store_schema_life_3[] = "ALTER TABLE snapshots ADD COLUMN digest TEXT
 
 /* One that is ready and not hashed yet is found at each start and after each snapshot (life_hash()). */
 const char store_schema_life_4[] = "CREATE INDEX snapshots_unhashed ON snapshots(id) WHERE status = 1 AND digest = '';";
+
+/*
+ * Pod templates that agents have of their own, by the SHA-256 of their text: one of many agents is kept once, and goes
+ * with the last of them. agents.pod_template '': none.
+ */
+const char store_schema_life_5[] = "CREATE TABLE pod_templates(digest TEXT PRIMARY KEY, template TEXT NOT NULL);"
+				   "ALTER TABLE agents ADD COLUMN pod_template TEXT NOT NULL DEFAULT '';"
+				   "CREATE INDEX agents_pod_template ON agents(pod_template) WHERE pod_template <> '';";

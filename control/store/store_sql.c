@@ -1,6 +1,6 @@
 #include "control/store/store_sql.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <stdarg.h>
 

@@ -7,7 +7,7 @@
 #ifndef CONTROL_STORE_STORE_SQL_H
 #define CONTROL_STORE_STORE_SQL_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 
 #include <sqlite3.h>
 #include <stdint.h>

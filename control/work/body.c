@@ -1,8 +1,8 @@
 #include "control/work/body.h"
 
+#include "base/err.h"
+#include "base/json.h"
 #include "control/work/workflow.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
 
 #include <string.h>
 

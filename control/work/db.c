@@ -1,9 +1,9 @@
 #include "control/work/db.h"
 
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "control/store/store_sql.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Numbers of leases, runs and the pool in Prometheus' text format, 0.0.4. */
 #include "control/work/work.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
+#include "base/buf.h"
+#include "base/clock.h"
 
 static int head(struct buf *out, const char *name, const char *type, const char *help)
 {

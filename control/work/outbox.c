@@ -6,13 +6,13 @@
  * What is in the log (told) and what is deleted (forgotten) are two marks: one deletion at a time follows the first.
  */
 #define LOG_SUBSYS "work"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "control/store/store.h"
 #include "control/store/store_sql.h"
 #include "control/work/state.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 #define LOG_SUBSYS "pool"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/store/store.h"
 #include "control/work/state.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,14 +3,14 @@
  * on the link and in the sandbox's memfd, and nowhere else; it is wiped when the run is over.
  */
 #define LOG_SUBSYS "run"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/store/store.h"
 #include "control/work/state.h"
 #include "control/work/workflow.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

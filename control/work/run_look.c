@@ -1,8 +1,8 @@
 /* Runs as callers see them: one, and lists. */
+#include "base/err.h"
+#include "base/json.h"
 #include "control/store/store.h"
 #include "control/work/state.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
 
 #define LIST_MAX 1000
 

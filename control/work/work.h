@@ -19,8 +19,8 @@
 #ifndef CONTROL_WORK_WORK_H
 #define CONTROL_WORK_WORK_H
 
-#include "muxd/base/ids.h"
-#include "muxd/base/json.h"
+#include "base/ids.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

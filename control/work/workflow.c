@@ -1,8 +1,8 @@
 #include "control/work/workflow.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef CONTROL_WORK_WORKFLOW_H
 #define CONTROL_WORK_WORKFLOW_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 #include "muxd/ctl/args.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <getopt.h>

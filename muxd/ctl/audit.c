@@ -1,8 +1,8 @@
 /* muxctl audit and head: the log over everything, off recorder.sock, or off the disk when no daemon runs. */
-#include "muxd/base/clock.h"
+#include "base/clock.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/recorded.h"
-#include "recorder/chain.h"
+#include "recorder/chain/chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #include "muxd/ctl/cluster_api.h"
 
-#include "control/kube/endpoint.h"
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/verbs.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/client/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

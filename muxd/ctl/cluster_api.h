@@ -6,7 +6,7 @@
 #ifndef MUXD_CTL_CLUSTER_API_H
 #define MUXD_CTL_CLUSTER_API_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct cluster_api;
 struct err;

@@ -1,9 +1,9 @@
 #include "muxd/ctl/cluster_look.h"
 
-#include "control/kube/rbac.h"
-#include "control/kube/verbs.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "control/kube/client/verbs.h"
+#include "control/kube/pods/rbac.h"
 #include "muxd/ctl/cluster_api.h"
 #include "muxd/ctl/cluster_ways.h"
 

@@ -8,7 +8,7 @@
 #ifndef MUXD_CTL_CLUSTER_LOOK_H
 #define MUXD_CTL_CLUSTER_LOOK_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct cluster_api;
 struct err;

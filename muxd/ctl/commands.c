@@ -1,4 +1,4 @@
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>

@@ -9,10 +9,10 @@
 #ifndef MUXD_CTL_CTL_H
 #define MUXD_CTL_CTL_H
 
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/msg.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/msg.h"
 #include "muxd/ctl/args.h"
 
 struct ctl {

@@ -1,7 +1,7 @@
 /* muxctl demo: create, exec, put, get, destroy against the running daemon, each step told in one line. */
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/text.h"
 #include "muxd/ctl/files.h"
 #include "muxd/ctl/nouns.h"
 

@@ -1,12 +1,12 @@
 #include "muxd/ctl/entered.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/msg.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/msg.h"
 #include "muxd/ctl/ctl.h"
 #include "muxd/ctl/recorded.h"
-#include "recorder/chain.h"
-#include "recorder/commander.h"
+#include "recorder/chain/chain.h"
+#include "recorder/draw/commander.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef MUXD_CTL_ENTERED_H
 #define MUXD_CTL_ENTERED_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct ctl;
 

@@ -1,6 +1,6 @@
 /* muxctl exec and attach: a round or a terminal, mirrored by relay.h. */
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
+#include "base/clock.h"
+#include "base/ids.h"
 #include "muxd/ctl/escape.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/relay.h"

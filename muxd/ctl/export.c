@@ -1,7 +1,7 @@
 /* muxctl export: a recording in another format, to the standard output or a file. */
-#include "recorder/export.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/tamer.h"
+#include "recorder/export/export.h"
+#include "base/buf.h"
+#include "base/tamer.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/record.h"
 

@@ -1,7 +1,7 @@
 #include "muxd/ctl/files.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/sock.h"
 
 #include <errno.h>
 #include <poll.h>

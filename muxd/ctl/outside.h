@@ -7,7 +7,7 @@
 #define MUXD_CTL_OUTSIDE_H
 
 #include "muxd/ctl/args.h"
-#include "recorder/verify.h"
+#include "recorder/verify/verify.h"
 
 struct outside {
 	struct verify_outside *heads;

@@ -1,12 +1,12 @@
 /* Heads that a witness keeps: a file of lines with JSON, a syslog server's log too, or another muxd over HTTPS. */
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "muxd/ctl/outside.h"
 #include "muxd/witness/https.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/slurp.h"
-#include "recorder/recording.h"
+#include "base/clock.h"
+#include "base/slurp.h"
+#include "recorder/format/recording.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The daemon's local sockets as muxctl uses them; declared in ctl.h. */
-#include "muxd/base/sock.h"
+#include "base/sock.h"
 #include "muxd/ctl/ctl.h"
 #include "policy/grant.h"
 

@@ -1,9 +1,9 @@
 #include "muxd/ctl/people.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/ctl/record.h"
-#include "recorder/event.h"
+#include "recorder/format/event.h"
 
 #include <stdio.h>
 #include <stdlib.h>

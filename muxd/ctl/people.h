@@ -2,12 +2,13 @@
  * people.h - who was at a session, from when to when, and how much of its input is theirs: read off its recording.
  *
  * One object for each attachment, in the order they came: attachment, principal, role, door, peer, grant_id, from, to
- * (absent: until the end), typed_bytes. Input of before there were attachments in recordings is nobody's. At most 1,000.
+ * (absent: until the end), typed_bytes. Input of before there were attachments in recordings is nobody's. At most
+ * 1,000.
  */
 #ifndef MUXD_CTL_PEOPLE_H
 #define MUXD_CTL_PEOPLE_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct ctl;
 

@@ -1,6 +1,6 @@
 /* Errors, JSON and tables of muxctl; declared in ctl.h. */
-#include "muxd/base/text.h"
-#include "muxd/base/visible.h"
+#include "base/text.h"
+#include "base/visible.h"
 #include "muxd/ctl/ctl.h"
 
 #include <stdio.h>

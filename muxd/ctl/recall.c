@@ -76,8 +76,8 @@ static int read_page(struct recall *r, struct err *e)
 	return rc;
 }
 
-int recall_stream(struct ctl *c, const json_t *round, const char *stream, recall_take *take, void *arg,
-		  uint64_t *out_missing, struct err *e)
+int ctl_recall_stream(struct ctl *c, const json_t *round, const char *stream, recall_take *take, void *arg,
+		      uint64_t *out_missing, struct err *e)
 {
 	struct recall r = {.c = c, .peer = {.fd = -1}, .take = take, .arg = arg};
 	struct timespec pause = {.tv_nsec = WAIT_NS};

@@ -16,8 +16,8 @@ typedef int recall_take(void *arg, const uint8_t *p, size_t n);
  * round: as the hub answers (round_id, agent, stdout, stderr). stream: "stdout" or "stderr". *out_missing: bytes that
  * the record does not have. ERR_TIMEOUT when the record stays behind.
  */
-int recall_stream(struct ctl *c, const json_t *round, const char *stream, recall_take *take, void *arg,
-		  uint64_t *out_missing, struct err *e);
+int ctl_recall_stream(struct ctl *c, const json_t *round, const char *stream, recall_take *take, void *arg,
+		      uint64_t *out_missing, struct err *e);
 
 /* How a session ended, as the record says: {"exit"}; the caller's. ERR_TIMEOUT when the record stays behind. */
 int recall_exit(struct ctl *c, const char *session, json_t **out, struct err *e);

@@ -1,12 +1,12 @@
 #include "muxd/ctl/record.h"
 
-#include "muxd/base/ids.h"
-#include "muxd/base/text.h"
+#include "base/ids.h"
+#include "base/text.h"
 #include "muxd/ctl/recorded.h"
-#include "recorder/event.h"
-#include "recorder/recording.h"
-#include "recorder/sign.h"
-#include "recorder/verify.h"
+#include "recorder/chain/sign.h"
+#include "recorder/format/event.h"
+#include "recorder/format/recording.h"
+#include "recorder/verify/verify.h"
 
 #include <errno.h>
 #include <stdio.h>

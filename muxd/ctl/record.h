@@ -8,7 +8,7 @@
 #ifndef MUXD_CTL_RECORD_H
 #define MUXD_CTL_RECORD_H
 
-#include "muxd/base/ring.h"
+#include "base/ring.h"
 #include "muxd/ctl/ctl.h"
 
 struct record;

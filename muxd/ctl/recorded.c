@@ -1,7 +1,7 @@
 #include "muxd/ctl/recorded.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/msg.h"
+#include "base/err.h"
+#include "base/msg.h"
 #include "muxd/ctl/ctl.h"
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #ifndef MUXD_CTL_RECORDED_H
 #define MUXD_CTL_RECORDED_H
 
-#include "muxd/base/ids.h"
-#include "muxd/base/json.h"
+#include "base/ids.h"
+#include "base/json.h"
 
 struct ctl;
 struct err;

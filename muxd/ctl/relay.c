@@ -1,11 +1,11 @@
 #include "muxd/ctl/relay.h"
 
-#include "muxd/base/between.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/sock.h"
-#include "muxd/base/tamer.h"
-#include "muxd/base/text.h"
+#include "base/between.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/sock.h"
+#include "base/tamer.h"
+#include "base/text.h"
 #include "muxd/ctl/escape.h"
 #include "muxd/ctl/recall.h"
 #include "muxd/ctl/terminal.h"
@@ -611,7 +611,7 @@ static void recall(struct relay *r)
 	for (int i = 0, rc = 0; i < 2 && rc == 0; i++) {
 		const char *name = i ? "stderr" : "stdout";
 		uint64_t missing = 0;
-		rc = recall_stream(r->c, r->exit, name, take_recalled, &r->out[i], &missing, &r->err);
+		rc = ctl_recall_stream(r->c, r->exit, name, take_recalled, &r->out[i], &missing, &r->err);
 
 		json_opt_int(json_object_get(r->exit, name), "total_bytes", 0, INT64_MAX, (int64_t *)&r->out[i].total,
 			     NULL);

@@ -20,7 +20,7 @@ struct relay_options {
 	bool terminal;                 /* of the session: raw mode when ours is one, resizes, escape key */
 	int escape_key;                /* -1: none */
 	bool observer;                 /* it watches: no size, end of input or signal of ours is said */
-	bool tame;                     /* of the output what draws alone (muxd/base/tamer.h) */
+	bool tame;                     /* of the output what draws alone (base/tamer.h) */
 	bool collect;                  /* keep the output for -o json instead of writing it */
 	unsigned long long timeout_ns; /* for the message; 0: unknown */
 	json_t *comeback; /* the question that attaches to the session again, but for its id; NULL: never */

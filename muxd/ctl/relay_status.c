@@ -1,6 +1,6 @@
 /* How a session's end becomes an exit status; pure. */
-#include "muxd/base/clock.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "muxd/ctl/relay.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* muxctl replay: a recording on the caller's terminal, or plain onto any output. */
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/record.h"
 #include "muxd/ctl/replay_screen.h"

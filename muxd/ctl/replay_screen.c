@@ -1,10 +1,10 @@
 #include "muxd/ctl/replay_screen.h"
 
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/text.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "muxd/ctl/replay_view.h"
-#include "recorder/event.h"
+#include "recorder/format/event.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * replay_screen.h - the replay that runs, and what of it touches the terminal.
  *
  * One struct replay per run of the command, owned by it. Of the recorded bytes what draws goes out
- * (muxd/base/tamer.h), or with `raw` all of them, as they are. A terminal with more lines than the recording scrolls in
+ * (base/tamer.h), or with `raw` all of them, as they are. A terminal with more lines than the recording scrolls in
  * as many as that, and the status line stands in its last one. On others it covers the picture's last line while
  * nothing moves, and goes, by drawing the picture again, before anything does. It is drawn only between two characters.
  * Opened screens are closed on every way out.
@@ -10,8 +10,8 @@
 #ifndef MUXD_CTL_REPLAY_SCREEN_H
 #define MUXD_CTL_REPLAY_SCREEN_H
 
-#include "muxd/base/buf.h"
-#include "muxd/base/tamer.h"
+#include "base/buf.h"
+#include "base/tamer.h"
 #include "muxd/ctl/keys.h"
 #include "muxd/ctl/player.h"
 #include "muxd/ctl/record.h"
@@ -35,8 +35,8 @@ struct replay {
 	unsigned cols, rows; /* of the recording */
 	unsigned own_cols, own_rows;
 	unsigned region; /* the last line that scrolls, as we set it; 0: all of the terminal does */
-	char what[200]; /* the session */
-	char who[300];  /* the same, and who types */
+	char what[200];  /* the session */
+	char who[300];   /* the same, and who types */
 	char notice[200];
 	uint64_t notice_until; /* own clock; so long a line may cover something though it plays */
 	char drawn[512];       /* the status line that stands there */

@@ -1,7 +1,7 @@
 #include "muxd/ctl/replay_view.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* muxctl sandbox: listed, shown, made, ended. Asked of the hub, which knows every backend. */
 #include "muxd/ctl/sandbox.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
+#include "base/clock.h"
+#include "base/ids.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>

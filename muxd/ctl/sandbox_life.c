@@ -1,7 +1,7 @@
 /* muxctl sandbox: the life of sandboxes, asked of the hub. One table of what each command sends. */
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/visible.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/visible.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sandbox.h"
 

@@ -1,5 +1,5 @@
 /* muxctl session: what runs (asked of the hub) and what was (recorded.h). */
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 #include "muxd/ctl/entered.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/people.h"

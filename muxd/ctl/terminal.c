@@ -1,6 +1,6 @@
 #include "muxd/ctl/terminal.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* muxctl put and get: a file into a sandbox, a file out of it. */
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 #include "muxd/ctl/files.h"
 #include "muxd/ctl/nouns.h"
 

@@ -1,7 +1,7 @@
 #include "muxd/ctl/verdict.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
+#include "base/clock.h"
+#include "base/ids.h"
 
 #include <inttypes.h>
 #include <stdio.h>

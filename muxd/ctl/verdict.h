@@ -7,7 +7,7 @@
 #define MUXD_CTL_VERDICT_H
 
 #include "muxd/ctl/ctl.h"
-#include "recorder/verify.h"
+#include "recorder/verify/verify.h"
 
 /* Exit statuses of their own, in the order in which they count. 66 and 69 keep the meaning they have elsewhere. */
 enum verdict_status {

@@ -1,12 +1,12 @@
 /* muxctl verify: is the record unchanged, and is it all there? Offline; files and public keys are enough. */
-#include "recorder/verify.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/slurp.h"
+#include "recorder/verify/verify.h"
+#include "base/ids.h"
+#include "base/slurp.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/outside.h"
 #include "muxd/ctl/verdict.h"
 #include "muxd/ctl/workers.h"
-#include "recorder/sign.h"
+#include "recorder/chain/sign.h"
 
 #include <stdio.h>
 #include <stdlib.h>

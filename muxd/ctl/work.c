@@ -1,5 +1,5 @@
 /* muxctl lease, run, workflow and pool: asked of the hub. */
-#include "muxd/base/slurp.h"
+#include "base/slurp.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdlib.h>

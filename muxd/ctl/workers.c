@@ -1,7 +1,7 @@
 #include "muxd/ctl/workers.h"
 
 #include "muxd/monitor/identity.h"
-#include "recorder/drawer.h"
+#include "recorder/draw/drawer.h"
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 #include "muxd/doors/admit.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/prefix.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/prefix.h"
 
 #include <stdlib.h>
 #include <sys/queue.h>

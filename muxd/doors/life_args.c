@@ -1,8 +1,8 @@
 #include "muxd/doors/life_args.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <string.h>
 

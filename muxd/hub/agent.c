@@ -5,12 +5,12 @@
  * LOST (the stream broke; asked again with growing pauses) -> WAKING | COLD.
  */
 #define LOG_SUBSYS "agent"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>
@@ -322,12 +322,13 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_echo(void *arg, uint32_t channel, bool on)
+static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
 	struct session *s = by_channel(arg, channel);
 
 	if (s)
-		s->echo_off = !on;
+		session_on_echo(s, mode);
+	hub_flush(((struct agent *)arg)->hub);
 }
 
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)

@@ -1,5 +1,5 @@
 /* What is told of an agent: one object of GET /v1/agents. */
-#include "muxd/base/clock.h"
+#include "base/clock.h"
 #include "muxd/hub/internal.h"
 
 static unsigned live_sessions(const struct agent *a)

@@ -1,10 +1,10 @@
 #define LOG_SUBSYS "attach"
 #include "muxd/hub/attachment.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/pace.h"
 #include "muxd/hub/screen.h"
 
@@ -423,6 +423,7 @@ int attachment_signal(struct attachment *a, int signum)
 		return ERR_ENDED;
 	if (s->state != SESSION_RUNNING)
 		return ERR_AGAIN;
+	session_ahead_flush(s);
 	session_event(s, "signal", json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->principal));
 	return link_signal(s->agent->link, s->channel, signum);
 }

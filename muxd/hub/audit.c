@@ -1,7 +1,7 @@
 #define LOG_SUBSYS "audit"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/failures_file.h"
 #include "muxd/hub/internal.h"
 

@@ -5,7 +5,7 @@
  * are what was asked for and stand in OPEN; these two stand in an event of the recording, in the audit log, and in EXIT
  * for whoever asks later.
  */
-#include "muxd/base/visible.h"
+#include "base/visible.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

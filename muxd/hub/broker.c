@@ -1,11 +1,11 @@
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/broker.h"
 
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/work/work.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "policy/reason.h"
 

@@ -209,8 +209,8 @@ struct recording_filter {
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg);
 /*
- * Retention and legal holds: the recorder's own questions (recorder/service_keep.c), as it judges them. q: stolen,
- * NULL: no memory. list: the answer is a list under that name (static); NULL: it is one object.
+ * Retention and legal holds: the recorder's own questions (recorder/serve/service_keep.c), as it judges them. q:
+ * stolen, NULL: no memory. list: the answer is a list under that name (static); NULL: it is one object.
  */
 void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const char *list, broker_json_done *done,
 		    void *arg);
@@ -242,7 +242,7 @@ void broker_output_bytes(struct hub *h, const struct request *rq, const struct i
 			 uint64_t limit, broker_bytes_done *done, void *arg);
 /*
  * One recording and its events, for scope replay. A page: events after a sequence (0: those from from_ns on), encoded
- * as in recorder/event.h, each alone; end: {more, ended, next_seq}. p is valid during the call.
+ * as in recorder/format/event.h, each alone; end: {more, ended, next_seq}. p is valid during the call.
  */
 void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
 		      void *arg);
@@ -262,7 +262,7 @@ void broker_audit(struct hub *h, const struct request *rq, const struct audit_fi
 		  void *arg);
 /* {head}: the newest, signed now; for scope replay. */
 void broker_head(struct hub *h, const struct request *rq, broker_json_done *done, void *arg);
-/* As a witness of other daemons (recorder/keeper.h). question: borrowed. */
+/* As a witness of other daemons (recorder/serve/keeper.h). question: borrowed. */
 void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg);
 void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broker_json_done *done, void *arg);
 /* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes

@@ -5,8 +5,8 @@
  * ERR_CANCELLED: then the hub is not touched.
  */
 #define LOG_SUBSYS "broker"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/internal.h"
 #include "policy/reason.h"

@@ -5,9 +5,9 @@
  * the provider asked, so that ten thousand that sleep cost a look into the store and no more.
  */
 #define LOG_SUBSYS "broker"
+#include "base/err.h"
+#include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

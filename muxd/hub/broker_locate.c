@@ -1,9 +1,9 @@
 /* Which sandbox a name, an id or a pod means, for who comes by port. */
 #define LOG_SUBSYS "broker"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Opening: verdict, record, sandbox, intent, OPEN, and the answer once the sandbox has said `opened`. */
 #define LOG_SUBSYS "broker"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/quota.h"
 

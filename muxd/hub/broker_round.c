@@ -1,8 +1,8 @@
 /* Rounds by id: their state, waiting for them, their output from the record, their stdin and signals. */
 #define LOG_SUBSYS "broker"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/reader.h"
 

@@ -1,11 +1,11 @@
 /* Leases, runs and the pool: who may ask, and what control/work/ asks of the hub. */
 #define LOG_SUBSYS "broker"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/setup.h"
 

@@ -5,10 +5,10 @@
  * ENDED with its sandbox, from outside, where the workspace outlives that.
  */
 #define LOG_SUBSYS "clear"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

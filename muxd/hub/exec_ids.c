@@ -1,7 +1,7 @@
 #include "muxd/hub/exec_ids.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "policy/grant.h"
 
 #include <stdio.h>

@@ -12,8 +12,8 @@
 #ifndef MUXD_HUB_EXEC_IDS_H
 #define MUXD_HUB_EXEC_IDS_H
 
-#include "muxd/base/clock.h"
-#include "muxd/base/ids.h"
+#include "base/clock.h"
+#include "base/ids.h"
 
 #define EXEC_IDS_KEPT_NS   (24 * 3600 * NS_PER_SEC)
 #define EXEC_IDS_PER_AGENT 50000

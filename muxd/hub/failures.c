@@ -1,12 +1,12 @@
 #define LOG_SUBSYS "audit"
 #include "muxd/hub/failures.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/log.h"
-#include "muxd/base/prefix.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/prefix.h"
+#include "base/text.h"
 #include "policy/grant.h"
 
 #include <stdlib.h>

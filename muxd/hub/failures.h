@@ -21,7 +21,7 @@
 #ifndef MUXD_HUB_FAILURES_H
 #define MUXD_HUB_FAILURES_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct failures;
 struct grant;

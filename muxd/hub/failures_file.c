@@ -1,8 +1,8 @@
 #define LOG_SUBSYS "audit"
 #include "muxd/hub/failures_file.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/failures.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * grant that ended while its caller waited lets nothing begin.
  */
 #define LOG_SUBSYS "hub"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Grants in force: keys, revocations, expiry of what is open. */
 #define LOG_SUBSYS "grants"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 #define LOG_SUBSYS "hub"
 #include "muxd/hub/hub.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/pace.h"
 #include "muxd/hub/reader.h"
-#include "recorder/client.h"
+#include "recorder/serve/client.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +128,7 @@ static void on_second(uv_timer_t *t)
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
-	witnesses_tick(h);
+	hub_witnesses_tick(h);
 	hub_flush(h);
 }
 
@@ -136,7 +136,7 @@ static int start_timers(struct hub *h)
 {
 	h->second = malloc(sizeof(*h->second));
 	h->idle = malloc(sizeof(*h->idle));
-	if (!h->second || !h->idle || pace_create(h)) {
+	if (!h->second || !h->idle || pace_create(h) || ahead_create(h)) {
 		free(h->second);
 		free(h->idle);
 		h->second = NULL;
@@ -175,6 +175,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->attachments);
 	TAILQ_INIT(&h->pending);
 	TAILQ_INIT(&h->paced);
+	TAILQ_INIT(&h->ahead);
 	TAILQ_INIT(&h->screens);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
@@ -211,9 +212,12 @@ static void free_handle(uv_handle_t *t)
 void hub_stop(struct hub *h)
 {
 	struct attachment *a;
+	struct session *s;
 
 	h->stopping = true;
 	gate_close(h);
+	while ((s = TAILQ_FIRST(&h->ahead)))
+		session_ahead_flush(s);
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
 	hub_flush(h);
@@ -255,6 +259,7 @@ void hub_destroy(struct hub *h)
 	uv_close((uv_handle_t *)h->second, free_handle);
 	uv_close((uv_handle_t *)h->idle, free_handle);
 	pace_destroy(h);
+	ahead_destroy(h);
 	audit_failures_end(h);
 	journal_destroy(h->journal);
 	revocations_destroy(h->revoked);

@@ -8,8 +8,8 @@
 #ifndef MUXD_HUB_HUB_H
 #define MUXD_HUB_HUB_H
 
-#include "muxd/base/conf.h"
-#include "muxd/base/json.h"
+#include "base/conf.h"
+#include "base/json.h"
 #include "policy/grant.h"
 
 #include <stdbool.h>
@@ -47,11 +47,12 @@ void hub_stats(struct hub *h, struct hub_stats *out);
 int hub_work_metrics(struct hub *h, struct buf *out); /* of leases, runs and the pool, as Prometheus reads them */
 enum hub_record_state hub_record_state(const struct hub *h);
 const char *hub_record_state_name(enum hub_record_state s);
-/* What is counted beside hub_stats(): families of muxd/base/metric.h, the caller's. NULL: no memory. */
+/* What is counted beside hub_stats(): families of base/metric.h, the caller's. NULL: no memory. */
 json_t *hub_metrics(struct hub *h);
-/* What is wrong with the record although it goes on (recorder/alarms.h): a list of {code, message, hint}, or NULL. */
+/* What is wrong with the record although it goes on (recorder/serve/alarms.h): a list of {code, message, hint}, or
+ * NULL. */
 const json_t *hub_alarms(const struct hub *h);
-/* Of each witness what the recorder said last (recorder/witnesses.h); a list, borrowed; NULL: there are none. */
+/* Of each witness what the recorder said last (recorder/serve/witnesses.h); a list, borrowed; NULL: there are none. */
 const json_t *hub_witnesses(const struct hub *h);
 bool hub_ready(const struct hub *h); /* recovered, record writable */
 const char *hub_instance(const struct hub *h);

@@ -9,10 +9,10 @@
 #ifndef MUXD_HUB_INTERNAL_H
 #define MUXD_HUB_INTERNAL_H
 
+#include "base/buf.h"
+#include "base/memory.h"
+#include "base/metric.h"
 #include "control/sandbox.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/memory.h"
-#include "muxd/base/metric.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/exec_ids.h"
 #include "muxd/hub/failures.h"
@@ -22,6 +22,7 @@
 #include "muxd/hub/setup.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/transfer.h"
+#include "muxd/hub/typeahead.h"
 #include "policy/revocation.h"
 #include "policy/time_floor.h"
 
@@ -152,7 +153,10 @@ struct session {
 	struct buf
 	    in_flight;   /* without a terminal: what the program has not taken yet, to be sent again after a break */
 	uint64_t in_eof; /* 1 + offset of the end, 0 = open */
-	struct buf in_queue; /* a round's stdin waiting for room */
+	struct buf in_queue;           /* taken, not journaled: it waits for room, or a terminal's for its mode */
+	struct id in_owner;            /* the attachment that typed that; nil: none, or it came by calls */
+	struct typeahead ahead;        /* of a terminal: whether it waits for its mode */
+	TAILQ_ENTRY(session) of_ahead; /* in hub->ahead while that is HELD */
 	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
 	char *begun_cwd, *begun_program; /* as muxlet saw them (begun.c), fit to be shown; NULL: not told */
 	bool begun_unsaid;               /* the record is to be told once they are */
@@ -251,7 +255,8 @@ struct hub {
 	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;
-	uv_timer_t *pace;
+	uv_timer_t *pace, *ahead_timer;
+	struct session_list ahead; /* whose input waits */
 	bool flushing, recovered, stopping;
 	bool paused;        /* the record cannot be written */
 	uint64_t paused_at; /* since then */
@@ -297,16 +302,25 @@ void session_suspend(struct session *s);
 void session_resume(struct session *s, const struct link_channel_info *info);
 void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg);
 void session_event(struct session *s, const char *event, json_t *detail); /* steals detail, may be NULL */
-/* by: whose input it is; NULL: it came by calls of who opened the session. */
+/* All input of a session goes in one order: what was taken and cannot go on stands in its one queue, and what comes
+ * then, an end too, goes behind it. by: whose it is. */
 ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n);
 /* What of the input the program had not taken when the link broke; from where input goes on. */
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
 void session_input_again(struct session *s, uint64_t from); /* ... once the channel is resumed */
 void session_pump_input(struct session *s);                 /* what is queued, then the end if it is wanted */
 void session_wake_input(struct session *s);                 /* who waits for room is told, if there is some */
-int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken);
+int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken); /* by calls */
 void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);
+/* What was typed ahead (typeahead.h): the mode of the terminal, and what came out of it; what waits goes now, for a
+ * reason that does not wait; or never. */
+void session_on_echo(struct session *s, enum link_echo mode);
+void session_ahead_output(struct session *s, const void *p, size_t n);
+void session_ahead_flush(struct session *s);
+void session_input_forget(struct session *s);
+int ahead_create(struct hub *h); /* 0 or ERR_NOMEM */
+void ahead_destroy(struct hub *h);
 bool session_shown(const struct session *s); /* the end may be told: journaled, or durable by configuration */
 json_t *session_open_json(const struct session *s);
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
@@ -439,7 +453,7 @@ int audit_event(struct hub *h, const char *event, const struct request *rq, cons
 /* grants.c */
 void grants_tick(struct hub *h);
 /* witnesses.c: each second */
-void witnesses_tick(struct hub *h);
+void hub_witnesses_tick(struct hub *h);
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
 
 /* gate.c: go is called once, at once where it can be told now: rc 0, or hub_writable()'s after 5 s of a record that

@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "journal"
 #include "muxd/hub/journal.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>

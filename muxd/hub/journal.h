@@ -9,7 +9,7 @@
 #ifndef MUXD_HUB_JOURNAL_H
 #define MUXD_HUB_JOURNAL_H
 
-#include "muxd/base/ring.h"
+#include "base/ring.h"
 #include "muxd/hub/hub.h"
 
 struct journal;

@@ -1,7 +1,7 @@
 #include "muxd/hub/keep.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #ifndef MUXD_HUB_KEEP_H
 #define MUXD_HUB_KEEP_H
 
-#include "muxd/base/buf.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/json.h"
 
 struct evp_md_ctx_st;
 
@@ -28,8 +28,8 @@ size_t keep_held(const struct keep *k);                   /* bytes of memory beh
 int keep_add(struct keep *k, const uint8_t *p, size_t n); /* ERR_NOMEM: bytes are still counted and hashed */
 const char *keep_digest(struct keep *k);                  /* at the end, once; "" when not known */
 /*
- * One that started in the middle, at its end: `head` from byte 0 on, `tail` up to the last byte, as the record has them;
- * hex: the digest of the whole. ERR_NOMEM: as before.
+ * One that started in the middle, at its end: `head` from byte 0 on, `tail` up to the last byte, as the record has
+ * them; hex: the digest of the whole. ERR_NOMEM: as before.
  */
 int keep_regain(struct keep *k, uint64_t head_max, const struct buf *head, const struct buf *tail, const char *hex);
 /* {data, encoding, total_bytes, truncated, sha256}; when truncated also tail, tail_encoding, omitted_bytes. */

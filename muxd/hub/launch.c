@@ -1,6 +1,6 @@
 /* What a client asked to run: checked, copied, and given a digest that tells one exec_id's uses apart. */
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <openssl/evp.h>

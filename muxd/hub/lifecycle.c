@@ -1,12 +1,12 @@
 /* The hub as lifecycle sees it: who works in a sandbox, their screens, its link, the audit log. */
 #define LOG_SUBSYS "lifecycle"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "recorder/serve/client.h"
 
 #include <limits.h>
 #include <stdlib.h>

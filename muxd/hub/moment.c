@@ -1,7 +1,7 @@
 /* The workspace before and after a session: the snapshot that was current at its opening, and the next one. */
+#include "base/clock.h"
+#include "base/err.h"
 #include "control/life/life.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
 #include "muxd/hub/broker_life.h"
 #include "muxd/hub/internal.h"
 

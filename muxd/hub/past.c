@@ -5,8 +5,8 @@
  * it ran is refused here, as then.
  */
 #define LOG_SUBSYS "broker"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/reader.h"
 

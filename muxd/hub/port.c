@@ -1,6 +1,6 @@
 /* A connection to a port in a sandbox: what its session is called, and how it ended. */
-#include "muxd/base/err.h"
-#include "muxd/base/ports.h"
+#include "base/err.h"
+#include "base/ports.h"
 #include "muxd/hub/internal.h"
 
 #include <errno.h>

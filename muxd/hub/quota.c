@@ -1,7 +1,7 @@
 #include "muxd/hub/quota.h"
 
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "policy/grant.h"
 
 bool quota_is_staff(const struct grant *g)

@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "reader"
 #include "muxd/hub/reader.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * The recorder checks the token itself and tells only who may know.
  */
 #define LOG_SUBSYS "broker"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/reader.h"
 

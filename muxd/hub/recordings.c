@@ -4,8 +4,8 @@
  * The recorder judges with the token that was presented, and audits; here questions are put and answers collected.
  */
 #define LOG_SUBSYS "broker"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/reader.h"
 

@@ -3,12 +3,12 @@
  * until the link into their sandbox is back and its LIST has been compared.
  */
 #define LOG_SUBSYS "recover"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/screen.h"
-#include "recorder/client.h"
+#include "recorder/serve/client.h"
 
 #include <stdlib.h>
 #include <string.h>

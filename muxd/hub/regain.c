@@ -1,12 +1,12 @@
 #define LOG_SUBSYS "regain"
 #include "muxd/hub/regain.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "recorder/serve/client.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 #define LOG_SUBSYS "screen"
 #include "muxd/hub/screen.h"
 
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/screen/frame.h"
 
 #include <signal.h>

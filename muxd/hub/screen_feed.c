@@ -1,7 +1,7 @@
 /* What a worker is told: output from the stream or the record, sizes, holes, and when to shoot. */
 #define LOG_SUBSYS "screen"
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
+#include "base/bytes.h"
+#include "base/err.h"
 #include "muxd/hub/screen.h"
 #include "muxd/screen/frame.h"
 

@@ -4,9 +4,9 @@
  * exact.
  */
 #define LOG_SUBSYS "screen"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/screen.h"
 

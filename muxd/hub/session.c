@@ -1,11 +1,11 @@
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
 
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
 #include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
 
@@ -141,7 +141,7 @@ void session_free(struct session *s)
 		keep_finish(&s->keep[i]);
 	}
 	regain_forget(s);
-	buf_finish(&s->in_queue);
+	session_input_forget(s);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
 	session_forget_begun(s);
@@ -304,6 +304,7 @@ bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
 {
 	if (s->state == SESSION_ENDED || s->killing)
 		return false;
+	session_ahead_flush(s);
 	s->killing = true;
 	s->kill_cause = cause;
 	s->kill_deadline = clock_boot_ns() + KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;

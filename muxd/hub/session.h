@@ -13,8 +13,8 @@
 #ifndef MUXD_HUB_SESSION_H
 #define MUXD_HUB_SESSION_H
 
-#include "muxd/base/ids.h"
-#include "muxd/base/json.h"
+#include "base/ids.h"
+#include "base/json.h"
 #include "muxd/link/link.h"
 
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/hub/internal.h"
 #include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
@@ -87,6 +87,17 @@ static int full(const struct session *s, char *out, size_t size)
 	return ERR_LIMIT;
 }
 
+/* Nothing but a new sandbox helps, which whoever asks next has begun. */
+static int unable(const struct session *s, const char *why, char *out, size_t size)
+{
+	char text[160];
+
+	text_format(text, sizeof(text), "%s: nothing can be started", why);
+	agent_unable(s->agent, text);
+	text_format(out, size, "%s cannot start anything: %s. Ask again: it is begun anew", s->agent->name, why);
+	return ERR_UNAVAILABLE;
+}
+
 /* Why it did not start, as the caller may know it: the path of the call, the errno that was reported. */
 static int not_started(const struct session *s, char *out, size_t size)
 {
@@ -104,13 +115,10 @@ static int not_started(const struct session *s, char *out, size_t size)
 	}
 	if (x->error == EAGAIN && (strcmp(x->error_at, "spawn") == 0 || strcmp(x->error_at, "exec") == 0))
 		return full(s, out, size);
-	if (x->error == EMFILE) {
-		agent_unable(s->agent, "its muxlet has no descriptors left: nothing can be started");
-		text_format(out, size,
-			    "%s cannot start anything: its muxlet has no descriptors left. Ask again: it is begun anew",
-			    s->agent->name);
-		return ERR_UNAVAILABLE;
-	}
+	if (x->error == EMFILE)
+		return unable(s, "its muxlet has no descriptors left", out, size);
+	if (x->error == EDEADLK && strcmp(x->error_at, "pipe") == 0)
+		return unable(s, "programs inside hold the pipes that its muxlet works at", out, size);
 	if (err_by_name(x->error_at)) {
 		if (x->text[0])
 			text_put(out, size, x->text);

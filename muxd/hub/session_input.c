@@ -1,10 +1,11 @@
 /* The way of a key stroke: journal, then the sandbox. */
 #define LOG_SUBSYS "session"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/hub/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define INPUT_CHUNK     (32 * 1024)
@@ -161,24 +162,21 @@ static int name_typist(struct session *s, const struct attachment *by)
 	return rc;
 }
 
-/* Bytes taken; 0 = not now: session_wake_input() tells when. */
-ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n)
+/*
+ * Into the record, then on its way, as much as there is room for. Bytes, 0: none now. Whose it is the record is told at
+ * the first byte; of an attachment's that had to wait it has been, and nobody else's came in between.
+ */
+static ssize_t put_input(struct session *s, const struct attachment *by, const void *p, size_t n)
 {
 	uint64_t at = link_at(s);
-	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room;
-	int rc;
+	size_t take = n < INPUT_CHUNK ? n : INPUT_CHUNK, room = input_room(s);
+	int rc = 0;
 
-	if (s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known || s->in_eof)
-		if (s->in_eof != UINT64_MAX)
-			return ERR_ENDED;
-	rc = check_transfer(s, n);
-	if (rc)
-		return rc;
-	room = input_room(s);
 	take = take < room ? take : room;
 	if (!take)
 		return 0;
-	rc = name_typist(s, by);
+	if (by || id_is_nil(&s->in_owner))
+		rc = name_typist(s, by);
 	if (!rc)
 		rc = journal_input(s, p, take);
 	if (rc == ERR_AGAIN)
@@ -188,12 +186,244 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 	if (rc)
 		return rc;
 	s->in_offset += take;
-	if (by)
-		by->typed += take;
 	s->hub->stats.bytes_in += take;
 	deliver(s, at, p, take);
 	agent_touch(s->agent);
 	return (ssize_t)take;
+}
+
+/* ---- what is typed ahead of its prompt (typeahead.h) */
+
+static void on_ahead(uv_timer_t *t);
+
+static uint64_t ahead_wait(const struct session *s)
+{
+	const struct hub *h = s->hub;
+
+	return s->launch.pty && h->conf->mask_input && !h->stopping ? h->conf->typed_ahead_ns : 0;
+}
+
+static void ahead_arm(struct hub *h, uint64_t until)
+{
+	uint64_t now = clock_boot_ns(), ms = until > now ? (until - now) / NS_PER_MS + 1 : 1;
+
+	uv_update_time(h->loop);
+	if (!uv_is_active((uv_handle_t *)h->ahead_timer) || uv_timer_get_due_in(h->ahead_timer) > ms)
+		uv_timer_start(h->ahead_timer, on_ahead, ms, 0);
+}
+
+static void ahead_hold(struct session *s, uint64_t now)
+{
+	typeahead_hold(&s->ahead, now);
+	TAILQ_INSERT_TAIL(&s->hub->ahead, s, of_ahead);
+	ahead_arm(s->hub, typeahead_until(&s->ahead, ahead_wait(s)));
+}
+
+static void ahead_let_go(struct session *s, bool for_good)
+{
+	if (s->ahead.state == TYPEAHEAD_HELD)
+		TAILQ_REMOVE(&s->hub->ahead, s, of_ahead);
+	typeahead_let_go(&s->ahead, clock_boot_ns(), ahead_wait(s), for_good);
+}
+
+/* The same for what may wait for the terminal: if that is so once the first line of it went, the session is held. */
+static ssize_t put_line(struct session *s, const struct attachment *by, const void *p, size_t n)
+{
+	uint64_t wait = ahead_wait(s), now = clock_boot_ns();
+	size_t cut = wait ? typeahead_cut(&s->ahead, p, n, now, wait) : n;
+	ssize_t took = put_input(s, by, p, cut);
+
+	if (took <= 0 || !wait)
+		return took;
+	typeahead_went(&s->ahead, p, (size_t)took, n, now, wait);
+	if ((size_t)took == cut && cut < n)
+		ahead_hold(s, now);
+	return took;
+}
+
+/* ---- the one queue: whatever was taken and has not gone on. All input comes behind it */
+
+static void queue_forget(struct session *s)
+{
+	static const struct id nobody;
+
+	buf_finish_secret(&s->in_queue);
+	s->in_owner = nobody;
+}
+
+void session_input_forget(struct session *s)
+{
+	ahead_let_go(s, false);
+	queue_forget(s);
+}
+
+/* True: nothing of it is left, and what comes now may go. */
+static bool pump_queue(struct session *s)
+{
+	struct buf *q = &s->in_queue;
+
+	if (s->state == SESSION_ENDED || s->exit_known) { /* what came by calls its caller may still ask about */
+		if (!id_is_nil(&s->in_owner))
+			session_input_forget(s);
+		return false;
+	}
+	while (buf_len(q) && s->ahead.state == TYPEAHEAD_FREE) {
+		ssize_t n = put_line(s, NULL, buf_ptr(q), buf_len(q));
+
+		if (n <= 0)
+			return false;
+		buf_consume(q, (size_t)n);
+	}
+	if (buf_len(q))
+		return false;
+	queue_forget(s);
+	return true;
+}
+
+static int queue_add(struct session *s, const struct id *owner, const void *p, size_t n)
+{
+	int rc;
+
+	session_queue_room(s, 0);
+	rc = buf_append(&s->in_queue, p, n);
+	if (!rc)
+		s->in_owner = *owner;
+	return rc;
+}
+
+/* Room for more of who typed what is held. */
+static bool ahead_fits(const struct session *s, const void *p, size_t n)
+{
+	return s->ahead.state == TYPEAHEAD_HELD && buf_len(&s->in_queue) + n <= TYPEAHEAD_MAX &&
+	       !typeahead_interrupts(p, n);
+}
+
+static void ahead_go_on(struct session *s, bool for_good)
+{
+	ahead_let_go(s, for_good);
+	session_pump_input(s);
+	session_wake_input(s);
+}
+
+void session_ahead_flush(struct session *s)
+{
+	if (s->ahead.state == TYPEAHEAD_HELD)
+		ahead_go_on(s, true);
+}
+
+static void on_ahead(uv_timer_t *t)
+{
+	struct hub *h = t->data;
+	uint64_t now = clock_boot_ns(), next = UINT64_MAX;
+	struct session *s, *after;
+
+	for (s = TAILQ_FIRST(&h->ahead); s; s = after) {
+		uint64_t until = typeahead_until(&s->ahead, ahead_wait(s));
+
+		after = TAILQ_NEXT(s, of_ahead);
+		if (until <= now)
+			ahead_go_on(s, true);
+		else if (until < next)
+			next = until;
+	}
+	if (next != UINT64_MAX)
+		ahead_arm(h, next);
+	hub_flush(h);
+}
+
+void session_on_echo(struct session *s, enum link_echo mode)
+{
+	s->echo_off = mode == LINK_ECHO_OFF;
+	if (typeahead_mode(&s->ahead, mode))
+		ahead_go_on(s, false);
+}
+
+void session_ahead_output(struct session *s, const void *p, size_t n)
+{
+	if (ahead_wait(s) && typeahead_output(&s->ahead, p, n))
+		ahead_go_on(s, false);
+}
+
+int ahead_create(struct hub *h)
+{
+	h->ahead_timer = malloc(sizeof(*h->ahead_timer));
+	if (!h->ahead_timer)
+		return ERR_NOMEM;
+	uv_timer_init(h->loop, h->ahead_timer);
+	h->ahead_timer->data = h;
+	return 0;
+}
+
+static void free_timer(uv_handle_t *t)
+{
+	free(t);
+}
+
+void ahead_destroy(struct hub *h)
+{
+	if (h->ahead_timer)
+		uv_close((uv_handle_t *)h->ahead_timer, free_timer);
+	h->ahead_timer = NULL;
+}
+
+/* ---- all input */
+
+static bool takes_none(const struct session *s)
+{
+	return s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known;
+}
+
+/*
+ * Behind what is queued. Of the same person a little more is queued, too; others wait until it has gone, and a paste
+ * or an interrupt makes it go. Bytes, 0: none now, -1: nothing is queued any more.
+ */
+static ssize_t input_behind(struct session *s, const struct attachment *by, const void *p, size_t n)
+{
+	bool same = id_equal(&s->in_owner, &by->id);
+
+	if (same && ahead_fits(s, p, n) && !queue_add(s, &by->id, p, n))
+		return (ssize_t)n;
+	if (same || typeahead_interrupts(p, n))
+		ahead_let_go(s, true);
+	if (!pump_queue(s))
+		return 0;
+	session_wake_input(s);
+	return -1;
+}
+
+static ssize_t input_at_once(struct session *s, const struct attachment *by, const void *p, size_t n)
+{
+	ssize_t took = put_line(s, by, p, n);
+
+	if (s->ahead.state != TYPEAHEAD_HELD)
+		return took;
+	if (!queue_add(s, &by->id, (const char *)p + took, n - (size_t)took))
+		return (ssize_t)n;
+	ahead_let_go(s, false); /* no memory: whose it is keeps it */
+	return took;
+}
+
+/* Bytes taken; 0 = not now: session_wake_input() tells when. */
+ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n)
+{
+	ssize_t taken = -1;
+	int rc;
+
+	if (takes_none(s) || (s->in_eof && s->in_eof != UINT64_MAX))
+		return ERR_ENDED;
+	if (s->in_eof) /* an end waits for what is before it; a terminal's is a character, and more may come behind it
+			*/
+		return s->launch.pty ? 0 : ERR_ENDED;
+	rc = check_transfer(s, n);
+	if (rc)
+		return rc;
+	if (buf_len(&s->in_queue))
+		taken = input_behind(s, by, p, n);
+	if (taken < 0)
+		taken = input_at_once(s, by, p, n);
+	if (taken > 0)
+		by->typed += (uint64_t)taken;
+	return taken;
 }
 
 /* Size and digest behind a put's content: muxlet's to check, no content and so not journaled. True: none is left. */
@@ -251,7 +481,7 @@ int session_input_eof(struct session *s)
 		return ERR_ENDED;
 	if (s->in_eof || complete_transfer(s))
 		return 0;
-	if (s->state == SESSION_RUNNING && !buf_len(&s->in_queue) && pump_trailer(s))
+	if (s->state == SESSION_RUNNING && pump_queue(s) && pump_trailer(s))
 		return send_eof(s);
 	s->in_eof = UINT64_MAX; /* wanted: session_pump_input() sends it once what is queued has gone */
 	return 0;
@@ -267,18 +497,25 @@ void session_queue_room(struct session *s, size_t n)
 		s->in_queue.max = need;
 }
 
-/* A round's stdin comes by calls: it is queued (bounded) and sent as the program takes it. */
+/* Input that comes by calls is queued (bounded) and sent as the program takes it. */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken)
 {
+	static const struct id nobody;
 	size_t room, take;
 	int rc;
 
-	if (s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known || s->in_eof)
+	if (takes_none(s) || s->in_eof)
 		return ERR_ENDED;
+	if (s->ahead.state == TYPEAHEAD_HELD && !ahead_fits(s, p, n))
+		ahead_let_go(s, true);
+	if (!id_is_nil(&s->in_owner) && !pump_queue(s)) {
+		*out_taken = 0; /* what somebody typed goes first */
+		return 0;
+	}
 	session_queue_room(s, 0);
 	room = buf_room(&s->in_queue);
 	take = n < room ? n : room;
-	rc = buf_append(&s->in_queue, p, take);
+	rc = queue_add(s, &nobody, p, take);
 	if (rc)
 		return rc;
 	*out_taken = take;
@@ -288,14 +525,8 @@ int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_
 
 void session_pump_input(struct session *s)
 {
-	while (buf_len(&s->in_queue)) {
-		ssize_t n = session_input(s, NULL, buf_ptr(&s->in_queue), buf_len(&s->in_queue));
-
-		if (n <= 0)
-			return;
-		buf_consume(&s->in_queue, (size_t)n);
-	}
-	buf_finish(&s->in_queue);
+	if (!pump_queue(s))
+		return;
 	if (s->in_eof == UINT64_MAX && s->state == SESSION_RUNNING && pump_trailer(s)) {
 		s->in_eof = 0;
 		if (send_eof(s) && !s->launch.pty)
@@ -308,6 +539,8 @@ void session_wake_input(struct session *s)
 {
 	struct attachment *a;
 
+	if (buf_len(&s->in_queue))
+		return;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	if (a->input_blocked && input_room(s))
 		attachment_wake(a, WAKE_WRITABLE);

@@ -1,6 +1,6 @@
 /* A session as JSON: for the record, for lists, and as a round's answer. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/hub/internal.h"
 
 #include <signal.h>

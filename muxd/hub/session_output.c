@@ -1,5 +1,5 @@
 /* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/hub/screen.h"
 
 #include <string.h>
@@ -162,6 +162,8 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	}
 	session_update_window(s);
 	session_ack(s, false);
+	if (stream == STREAM_OUTPUT)
+		session_ahead_output(s, p, n);
 }
 
 static void pump_stream(struct session *s, int stream)

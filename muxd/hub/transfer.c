@@ -1,9 +1,9 @@
 #include "muxd/hub/transfer.h"
 
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>

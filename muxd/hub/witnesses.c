@@ -1,7 +1,7 @@
 /* What the recorder says of the record's witnesses: asked every few seconds, for /healthz and /metrics. */
-#include "muxd/base/clock.h"
+#include "base/clock.h"
 #include "muxd/hub/internal.h"
-#include "recorder/client.h"
+#include "recorder/serve/client.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 	h->witnesses = json_incref(list);
 }
 
-void witnesses_tick(struct hub *h)
+void hub_witnesses_tick(struct hub *h)
 {
 	uint64_t now = clock_boot_ns();
 	json_t *q;

@@ -1,7 +1,7 @@
 /* The form of frames; what they mean is in docs/protocol.md. Shared with muxlet: libc only. */
 #include "muxd/link/frame.h"
 
-#include "muxd/base/bytes.h"
+#include "base/bytes.h"
 
 #include <string.h>
 

@@ -2,11 +2,11 @@
 #define LOG_SUBSYS "link"
 #include "muxd/link/link.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
+#include "base/text.h"
 #include "muxd/link/link_state.h"
 
 #include <errno.h>

@@ -17,7 +17,7 @@
 #ifndef MUXD_LINK_LINK_H
 #define MUXD_LINK_LINK_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,6 +71,13 @@ struct link_open {
 	uint64_t window;         /* first credit for each output stream */
 };
 
+/* What a terminal does with input (termios of the pty). */
+enum link_echo {
+	LINK_ECHO_LINES, /* ECHO, ICANON: it echoes and edits lines, as while most programs run */
+	LINK_ECHO_KEYS,  /* no ICANON: a line editor or another reader of keys, which echoes by itself */
+	LINK_ECHO_OFF    /* ICANON without ECHO: a password prompt */
+};
+
 struct link_ops {
 	/* HELLO proven and LIST complete: what is running in there. The hub answers with link_resume or link_forget
 	 * each. */
@@ -83,11 +90,10 @@ struct link_ops {
 	/* The program took input up to this offset: that much more may be sent. */
 	void (*input_consumed)(void *arg, uint32_t channel, uint64_t offset);
 	/*
-	 * Terminal echo switched on or off (termios of the pty), for masking. Off is what a password prompt does:
-	 * no ECHO though the terminal edits lines. A line editor (no ECHO, no ICANON) echoes by itself and is "on".
-	 * After link_resume() it is told once whatever it is; until then what was before holds.
+	 * What the terminal does with input has changed, for masking. LINK_ECHO_LINES until the first. After
+	 * link_resume() it is told once whatever it is; until then what was before holds.
 	 */
-	void (*echo)(void *arg, uint32_t channel, bool on);
+	void (*echo)(void *arg, uint32_t channel, enum link_echo mode);
 	/* After the last data of every stream. */
 	void (*exited)(void *arg, uint32_t channel, const struct link_exit *x);
 	/* Activity of the stream; rtt of the last PING. Optional. */

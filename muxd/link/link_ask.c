@@ -1,5 +1,5 @@
 /* What the hub asks of a sandbox: one function a frame. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/link/link_state.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* What muxlet says, checked frame by frame: nothing of it is believed that could not be so. */
 #define LOG_SUBSYS "link"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/link/link_state.h"
 
 #include <inttypes.h>
@@ -303,22 +303,28 @@ static int on_channel_exit(struct link *l, const struct frame *f, const char **w
 	return 0;
 }
 
-/* A password prompt: no echo though the terminal edits lines. A line editor switches both off and echoes itself. */
+static enum link_echo echo_mode(uint8_t flags)
+{
+	if (!(flags & ECHO_CANONICAL))
+		return LINK_ECHO_KEYS;
+	return flags & ECHO_ON ? LINK_ECHO_LINES : LINK_ECHO_OFF;
+}
+
 static int on_echo(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
 	struct link_channel *c = live(l, f, &rc, why);
-	bool on = f->u.number & ECHO_ON || !(f->u.number & ECHO_CANONICAL);
+	enum link_echo mode = echo_mode(f->u.number);
 
 	if (!c)
 		return rc;
 	if (!c->pty)
 		return breaks(why, "ECHO of a program without a terminal");
-	if (on == !c->echo_off && !c->echo_unsaid)
+	if (mode == c->echo && !c->echo_unsaid)
 		return 0;
-	c->echo_off = !on;
+	c->echo = mode;
 	c->echo_unsaid = false;
-	l->ops->echo(l->arg, f->channel, on);
+	l->ops->echo(l->arg, f->channel, mode);
 	return 0;
 }
 

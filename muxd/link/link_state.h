@@ -8,7 +8,7 @@
 #ifndef MUXD_LINK_LINK_STATE_H
 #define MUXD_LINK_LINK_STATE_H
 
-#include "muxd/base/buf.h"
+#include "base/buf.h"
 #include "muxd/link/frame.h"
 #include "muxd/link/link.h"
 
@@ -27,7 +27,8 @@ struct link_channel {
 	UT_hash_handle hh;
 	uint32_t channel;
 	bool pty, live, exited;             /* live: opened or resumed on this stream */
-	bool opened, echo_off;              /* OPENED or LIST has come; the last ECHO */
+	bool opened;                        /* OPENED or LIST has come */
+	enum link_echo echo;                /* the last ECHO */
 	bool echo_unsaid;                   /* none has come since it was resumed */
 	bool forgotten;                     /* while living: what still comes of it is not looked at */
 	uint64_t next[3];                   /* offset of the next byte from muxlet */

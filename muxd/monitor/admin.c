@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "admin"
 #include "muxd/monitor/admin.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/monitor/adminops.h"
 #include "muxd/monitor/channel.h"
 #include "muxd/monitor/monitor.h"

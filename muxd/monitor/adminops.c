@@ -1,7 +1,7 @@
 #define LOG_SUBSYS "admin"
 #include "muxd/monitor/adminops.h"
 
-#include "muxd/base/log.h"
+#include "base/log.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/rotation.h"

@@ -1,10 +1,10 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/audit.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/log.h"
 #include "muxd/monitor/proc.h"
 
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 #ifndef MUXD_MONITOR_AUDIT_H
 #define MUXD_MONITOR_AUDIT_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 #include <stdint.h>
 #include <uv.h>

@@ -1,8 +1,8 @@
 #include "muxd/monitor/cert.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/slurp.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/slurp.h"
 
 #include <openssl/bio.h>
 #include <openssl/crypto.h>

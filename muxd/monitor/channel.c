@@ -1,7 +1,7 @@
 #include "muxd/monitor/channel.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/sock.h"
+#include "base/err.h"
+#include "base/sock.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -10,7 +10,7 @@
 #ifndef MUXD_MONITOR_CHANNEL_H
 #define MUXD_MONITOR_CHANNEL_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 #include <stddef.h>
 #include <uv.h>

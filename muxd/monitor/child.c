@@ -1,6 +1,6 @@
 #include "muxd/monitor/child.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,14 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/cluster.h"
 
-#include "control/kube/kubeconfig.h"
-#include "control/kube/template.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
-#include "muxd/base/slurp.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/slurp.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/pods/own.h"
+#include "control/kube/pods/template.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -250,8 +251,11 @@ static int load(const struct conf *conf, struct kubeconfig **out, struct err *e)
 /* *out: JSON, "" where none is configured. */
 static int load_template(const struct conf *conf, char **out, struct err *e)
 {
-	const struct template_rules rules = {conf->kubernetes_template_config_maps, conf->kubernetes_template_secrets,
-					     conf->kubernetes_template_claims};
+	const struct template_rules rules = {.muxlet = *conf->kubernetes_muxlet_path ? conf->kubernetes_muxlet_path
+										     : KUBE_MUXLET_PATH,
+					     .config_maps = conf->kubernetes_template_config_maps,
+					     .secrets = conf->kubernetes_template_secrets,
+					     .claims = conf->kubernetes_template_claims};
 	const char *path = conf->kubernetes_pod_template;
 	char *text = NULL, *json = NULL;
 	struct err why = {0};

@@ -6,7 +6,7 @@
  * token into DIR/keys/kube (net's, 0600), also those that stand in the kubeconfig
  * itself; net gets a kubeconfig made of server, proxy, plug-in and these paths.
  * Rotated files are put there anew each minute and at SIGHUP, and net reads them
- * again by itself (control/kube/kube_creds.h). Plug-ins are run by net.
+ * again by itself (control/kube/client/kube_creds.h). Plug-ins are run by net.
  *
  * States: closed -> open (with or without a cluster). Owned by the monitor.
  */

@@ -1,8 +1,8 @@
 #include "muxd/monitor/file.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/slurp.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/slurp.h"
 
 #include <errno.h>
 #include <fcntl.h>

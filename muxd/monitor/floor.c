@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/floor.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/monitor/layout.h"
 
 #include <errno.h>

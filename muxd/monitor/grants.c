@@ -1,9 +1,9 @@
 #include "muxd/monitor/grants.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/monitor/file.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef MUXD_MONITOR_GRANTS_H
 #define MUXD_MONITOR_GRANTS_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 #include "policy/grant.h"
 
 struct grants;

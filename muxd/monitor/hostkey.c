@@ -1,9 +1,9 @@
 #include "muxd/monitor/hostkey.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/json.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

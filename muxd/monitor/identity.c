@@ -1,7 +1,7 @@
 #include "muxd/monitor/identity.h"
 
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 #define LOG_SUBSYS "grant"
 #include "muxd/monitor/issue.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "muxd/monitor/monitor.h"
 #include "policy/reason.h"
 

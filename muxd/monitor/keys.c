@@ -1,7 +1,7 @@
 #include "muxd/monitor/keys.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "muxd/monitor/layout.h"
 
 #include <dirent.h>

@@ -34,8 +34,8 @@ void keys_finish(struct keys *k); /* NULL-safe */
 /* A new signing key. drop_old: tokens of earlier keys stop verifying at once. On failure *k is as it was. */
 int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e);
 /*
- * This key signs the record from now on: it goes to the disk, and the seed of the one before it goes away. Public halves
- * stay for ever: what they signed stays.
+ * This key signs the record from now on: it goes to the disk, and the seed of the one before it goes away. Public
+ * halves stay for ever: what they signed stays.
  */
 int keys_use_record(struct keys *k, const struct layout *l, const struct identity *who,
 		    const uint8_t seed[GRANT_KEY_LEN], const struct grant_public_key *key, struct err *e);

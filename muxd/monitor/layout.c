@@ -1,11 +1,11 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/layout.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/ring.h"
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/ring.h"
 
 #include <errno.h>
 #include <fcntl.h>

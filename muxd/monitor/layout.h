@@ -12,7 +12,7 @@
 #ifndef MUXD_MONITOR_LAYOUT_H
 #define MUXD_MONITOR_LAYOUT_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 #include "muxd/monitor/identity.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 #include "muxd/monitor/listen.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/sock.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/sock.h"
+#include "base/text.h"
 #include "muxd/monitor/layout.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "muxd/monitor/loader.h"
 
-#include "muxd/base/ids.h"
-#include "muxd/base/text.h"
+#include "base/ids.h"
+#include "base/text.h"
 
 #include <pwd.h>
 #include <stdio.h>

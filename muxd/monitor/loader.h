@@ -8,7 +8,7 @@
 #ifndef MUXD_MONITOR_LOADER_H
 #define MUXD_MONITOR_LOADER_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 #include <sys/types.h>
 

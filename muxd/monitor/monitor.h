@@ -11,8 +11,8 @@
 #ifndef MUXD_MONITOR_MONITOR_H
 #define MUXD_MONITOR_MONITOR_H
 
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "muxd/monitor/audit.h"
 #include "muxd/monitor/cert.h"
 #include "muxd/monitor/cluster.h"

@@ -3,8 +3,8 @@
  * sends is checked here as if a stranger had sent it.
  */
 #define LOG_SUBSYS "monitor"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/request.h"

@@ -1,6 +1,6 @@
 #include "muxd/monitor/options.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <string.h>
 

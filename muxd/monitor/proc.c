@@ -1,10 +1,10 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/proc.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* DIR/ready.json: where the daemon is, for people and tools. It holds no secret. */
-#include "muxd/base/clock.h"
-#include "muxd/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "muxd/monitor/monitor.h"
 
 #include <stdio.h>

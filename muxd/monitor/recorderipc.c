@@ -1,6 +1,6 @@
 /* The conversation with the recorder. */
 #define LOG_SUBSYS "monitor"
-#include "muxd/base/log.h"
+#include "base/log.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/rotation.h"
 

@@ -1,6 +1,6 @@
 /* The configuration: read at the start, and again at SIGHUP or when somebody asks on admin.sock. */
 #define LOG_SUBSYS "monitor"
-#include "muxd/base/log.h"
+#include "base/log.h"
 #include "muxd/monitor/loader.h"
 #include "muxd/monitor/monitor.h"
 

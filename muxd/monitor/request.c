@@ -1,6 +1,6 @@
 #include "muxd/monitor/request.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/listen.h"
 

@@ -6,7 +6,7 @@
 #ifndef MUXD_MONITOR_REQUEST_H
 #define MUXD_MONITOR_REQUEST_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct wish;
 struct err;

@@ -1,7 +1,7 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/rotation.h"
 
-#include "muxd/base/log.h"
+#include "base/log.h"
 #include "muxd/monitor/adminops.h"
 #include "muxd/monitor/monitor.h"
 

@@ -4,13 +4,13 @@
  *   idle -> naming (the recorder writes the next key into the log, under a head of the key in force)
  *        -> using  (the key is on the disk in place of the old one; the recorder signs with it) -> idle
  *
- * A crash in naming leaves the old key in force. From the change on the disk on the next start goes on with the new one,
- * which the log names. One at a time; owned by the monitor.
+ * A crash in naming leaves the old key in force. From the change on the disk on the next start goes on with the new
+ * one, which the log names. One at a time; owned by the monitor.
  */
 #ifndef MUXD_MONITOR_ROTATION_H
 #define MUXD_MONITOR_ROTATION_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct admin_call;
 struct err;

@@ -1,5 +1,5 @@
 #include "muxd/monitor/sandboxes.h"
-#include "muxd/base/text.h"
+#include "base/text.h"
 
 #include <linux/ioprio.h>
 #include <openssl/crypto.h>

@@ -10,10 +10,10 @@
 #ifndef MUXD_MONITOR_SANDBOXES_H
 #define MUXD_MONITOR_SANDBOXES_H
 
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "control/local/local.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
 
 #include <uv.h>
 

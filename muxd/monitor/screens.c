@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/screens.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/monitor/child.h"
 
 #include <errno.h>

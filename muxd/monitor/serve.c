@@ -2,9 +2,9 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/serve.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/descriptors.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/log.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"

@@ -1,6 +1,6 @@
 /* What a child is told when it starts, and what both are told later. */
 #define LOG_SUBSYS "monitor"
-#include "muxd/base/log.h"
+#include "base/log.h"
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>

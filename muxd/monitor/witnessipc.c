@@ -4,9 +4,9 @@
  * before the stream is handed over.
  */
 #define LOG_SUBSYS "monitor"
-#include "muxd/base/log.h"
-#include "muxd/base/msg.h"
-#include "muxd/base/sock.h"
+#include "base/log.h"
+#include "base/msg.h"
+#include "base/sock.h"
 #include "muxd/monitor/monitor.h"
 
 #include <stdlib.h>

@@ -27,8 +27,7 @@ void channel_destroy(struct channel *c)
 	timer_cancel(&m->loop, &c->echo_timer);
 	channel_input_let_go(c);
 	for (int i = 0; i < 2; i++) {
-		output_leave(&c->out[i]);
-		source_close(&m->loop, &c->out[i].src);
+		output_let_go(&c->out[i]);
 		if (m->stream)
 			stream_let_go(m->stream, &c->out[i]);
 		spool_finish(&c->out[i].spool);

@@ -15,7 +15,7 @@
 
 #include "muxd/link/frame.h"
 #include "muxd/muxlet/loop.h"
-#include "muxd/muxlet/reader.h"
+#include "muxd/muxlet/pipes.h"
 #include "muxd/muxlet/spool.h"
 
 #include <sys/queue.h>
@@ -34,7 +34,6 @@ struct output {            /* streams 1 and 2; of a pty only the first */
 	struct channel *channel;
 	uint8_t stream;
 	bool bulk;            /* a read filled its buffer once */
-	bool by_reader;       /* a pipe that the loop may not read itself: reader.h */
 	struct pipe_job *job; /* a read of it that is under way; nobody watches it meanwhile */
 	uint64_t window;      /* may send up to here */
 	uint64_t drain_end;   /* beyond it nothing is the ended program's own */
@@ -66,7 +65,7 @@ struct channel {
 	/* terminal */
 	uint8_t echo_sent; /* flags of the last ECHO, or ECHO_UNSAID */
 	struct timer echo_timer;
-	uint64_t echo_until_ns;
+	uint64_t echo_moved_ns, echo_until_ns; /* an Enter was typed, or it changed; until then it is looked at */
 	/* life */
 	struct birth *birth;    /* STARTING */
 	pid_t pid;              /* leader; 0 before it is made and once it is reaped */
@@ -83,6 +82,7 @@ struct channel {
 	bool freezes;                  /* its program is --freeze: what it stopped goes on if it is killed */
 	bool opened_pending;           /* OPENED waits for company */
 	bool spooled;                  /* ended and counted in m->spooled */
+	bool stuck;                    /* it ended, and its pipes were held: what they had is not known */
 	bool exit_pending;             /* EXIT is to be sent after the last byte */
 	struct frame_exit exit;
 	uint16_t opened_code;
@@ -106,8 +106,13 @@ void channel_destroy(struct channel *c);
 void output_ready(struct source *s, uint32_t events);
 void output_update(struct output *o); /* watch or stop watching, after anything that changes its room */
 void output_close(struct output *o);
-void output_leave(struct output *o); /* what is being read of it is nobody's any more */
-bool outputs_closed(const struct channel *c);
+/* A pipe goes to the threads, with what they are at; a terminal is closed. */
+void output_let_go(struct output *o);
+/* It ended, and nothing of it is on its way to or from a pipe. */
+bool channel_is_drained(const struct channel *c);
+enum pipes_lane channel_lane(const struct channel *c);
+/* Closes what was opened for the program: ends of its pipes, or its terminal. */
+void channel_give_up(struct channel *c, const int *fds, size_t n);
 /* Reads what is there now, bounded: after the program ended, so that its last bytes travel with the exit. */
 void channel_read_rest(struct channel *c);
 bool channel_has_unsent(const struct channel *c);

@@ -55,13 +55,8 @@ void channel_finish(struct channel *c)
 
 		if (o->src.fd < 0)
 			continue;
-		output_leave(o);
-		source_remove(&c->m->loop, &o->src);
-		if (c->pty)
-			close(o->src.fd);
-		else if (sink_add(c->m, o->src.fd))
-			reader_let_go(&c->m->reader, o->src.fd);
-		o->src.fd = -1;
+		if (c->pty || sink_add(o))
+			output_let_go(o);
 	}
 	channel_input_close(c);
 	c->exit.total[0] = c->accepted;
@@ -80,11 +75,12 @@ static void drain(struct channel *c)
 	c->drain_until_ns = c->m->loop.now_ns + DRAIN_MAX_NS;
 	for (int i = 0; i < 2; i++)
 		c->out[i].drain_end = c->out[i].spool.end + DRAIN_BYTES;
-	channel_input_close(c);
+	if (!c->in_job) /* else how much of that it took is not known yet */
+		channel_input_close(c);
 	channel_read_rest(c);
 	if (c->state != CHANNEL_DRAINING)
 		return;
-	if (outputs_closed(c))
+	if (channel_is_drained(c))
 		channel_finish(c);
 	else
 		arm(c, DRAIN_QUIET_NS);
@@ -98,12 +94,28 @@ static bool is_held(const struct output *o)
 	return o->src.fd >= 0 && !(o->src.events & EPOLLIN) && o->spool.end < o->drain_end;
 }
 
+/* A call at one of its pipes does not come back: pipes.h. */
+static bool is_stuck(const struct channel *c)
+{
+	const struct pipe_job *const jobs[] = {c->in_job, c->out[0].job, c->out[1].job};
+
+	for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
+		if (jobs[i] && c->m->loop.now_ns - jobs[i]->asked_ns >= PIPES_HELD_NS)
+			return true;
+	return false;
+}
+
 /* While we are held back, silence is ours and not the program's. */
 static void drain_tick(struct channel *c)
 {
 	uint64_t now = c->m->loop.now_ns;
-	bool held = !c->forgotten && (is_held(&c->out[0]) || is_held(&c->out[1]));
+	bool held = !c->forgotten && (c->in_job || is_held(&c->out[0]) || is_held(&c->out[1]));
 
+	c->stuck = is_stuck(c);
+	if (c->stuck) {
+		channel_finish(c);
+		return;
+	}
 	if (held) {
 		c->drain_until_ns += DRAIN_QUIET_NS;
 		c->read_at_ns = now;
@@ -200,8 +212,8 @@ void channel_signal(struct channel *c, int signum)
 
 	if (!group)
 		group = c->pid; /* its number cannot be another's: it is not reaped */
-	if (group > 1)
-		(void)kill(-group, signum);
+	if (group > 1 && kill(-group, signum) != 0 && errno == ESRCH && group == c->pid)
+		(void)kill(c->pid, signum); /* it was made, and has no group of its own yet */
 }
 
 /* By the one that should have become it. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ECHO_SOON_NS   (2 * MS_NS)
 #define ECHO_TICK_NS   (100 * MS_NS)
 #define ECHO_TYPING_NS (2000 * MS_NS)
 #define REPORT_STEP    (INPUT_WINDOW / 4)
@@ -25,17 +26,19 @@ static void consumed(struct channel *c, size_t n, bool accepted)
 	muxlet_lazy(c, c->consumed - c->reported >= REPORT_STEP ? 0 : STREAM_CONSUMED_MS);
 }
 
-/* What is under way goes its way, and is nobody's. */
-static void leave_job(struct channel *c)
+/* What a thread was at is no part of the queue any more: whatever became of it, the next bytes may go. */
+static void input_forgotten(struct pipe_job *j)
 {
-	if (c->in_job)
-		c->in_job->done = NULL;
+	struct channel *c = j->arg;
+
 	c->in_job = NULL;
+	channel_input_flush(c);
 }
 
 static void queue_free(struct channel *c)
 {
-	leave_job(c);
+	if (c->in_job)
+		c->in_job->done = input_forgotten;
 	free(c->queue);
 	c->queue = NULL;
 	c->queue_at = c->queue_len = 0;
@@ -52,12 +55,12 @@ void channel_input_let_go(struct channel *c)
 {
 	int fd = c->in.fd;
 
-	leave_job(c);
 	if (fd < 0)
 		return;
 	source_remove(&c->m->loop, &c->in);
 	c->in.fd = -1;
-	reader_let_go(&c->m->reader, fd);
+	pipes_close(&c->m->pipes, channel_lane(c), c->in_job, fd);
+	c->in_job = NULL;
 }
 
 void channel_input_close(struct channel *c)
@@ -78,22 +81,19 @@ static void watch_input(struct channel *c)
 		channel_input_close(c);
 }
 
-static bool by_thread(struct channel *c)
+static bool by_threads(const struct channel *c)
 {
-	return !c->pty && (c->in_job || reader_needed(&c->m->reader));
+	return !c->pty && c->m->pipes.threads;
 }
 
 /* Bytes written, 0 when it would block, -1 when nobody will ever read. */
 static ssize_t write_some(struct channel *c, const uint8_t *p, size_t n)
 {
-	uint64_t begun = monotonic_ns();
 	ssize_t done;
 
 	do
 		done = write(input_fd(c), p, n);
 	while (done < 0 && errno == EINTR);
-	if (!c->pty)
-		reader_took(&c->m->reader, begun);
 	if (done > 0)
 		c->last_byte = p[done - 1];
 	if (done < 0)
@@ -144,21 +144,24 @@ static void input_written(struct pipe_job *j)
 	c->in_job = NULL;
 	if (j->n > 0)
 		queue_taken(c, (size_t)j->n);
-	if (j->n < 0 && j->error != EAGAIN)
+	if (c->state >= CHANNEL_DRAINING || (j->n < 0 && j->error != EAGAIN))
 		channel_input_close(c);
 	else if (j->n < 0)
 		watch_input(c);
 	else
 		channel_input_flush(c);
+	if (channel_is_drained(c))
+		channel_finish(c);
 }
 
-static void ask_thread(struct channel *c)
+static void ask_threads(struct channel *c)
 {
 	if (c->in_job)
 		return;
-	c->in_job = reader_write(&c->m->reader, c->in.fd, c->queue + c->queue_at, queue_piece(c), input_written, c);
+	c->in_job = pipes_write(&c->m->pipes, channel_lane(c), c->in.fd, c->queue + c->queue_at, queue_piece(c),
+				input_written, c);
 	if (!c->in_job)
-		channel_input_close(c); /* no memory, no descriptor: better an end than silence */
+		channel_input_close(c); /* no memory: better an end than silence */
 }
 
 void channel_input_flush(struct channel *c)
@@ -166,8 +169,8 @@ void channel_input_flush(struct channel *c)
 	while (c->queue_len && !c->frozen && !c->in_closed) {
 		ssize_t done;
 
-		if (by_thread(c)) {
-			ask_thread(c);
+		if (by_threads(c)) {
+			ask_threads(c);
 			break;
 		}
 		done = write_some(c, c->queue + c->queue_at, queue_piece(c));
@@ -214,14 +217,27 @@ static int queue_add(struct channel *c, const uint8_t *p, size_t n)
 	return 0;
 }
 
-static void watch_echo(struct channel *c)
+/* Often at first, for what a command does to its terminal most do at once: each time after an eighth of what has
+ * passed.
+ */
+static void look_again(struct channel *c)
+{
+	uint64_t now = c->m->loop.now_ns, step = (now - c->echo_moved_ns) / 8;
+
+	step = step < ECHO_SOON_NS ? ECHO_SOON_NS : step > ECHO_TICK_NS ? ECHO_TICK_NS : step;
+	if (now < c->echo_until_ns && (!c->echo_timer.at || c->echo_timer.due_ns > now + step))
+		timer_arm(&c->m->loop, &c->echo_timer, now + step);
+}
+
+static void watch_echo(struct channel *c, uint8_t last)
 {
 	if (!c->pty || c->out[0].src.fd < 0)
 		return;
 	channel_check_echo(c);
 	c->echo_until_ns = c->m->loop.now_ns + ECHO_TYPING_NS;
-	if (!c->echo_timer.at)
-		timer_arm(&c->m->loop, &c->echo_timer, c->m->loop.now_ns + ECHO_TICK_NS);
+	if (last == '\r' || last == '\n')
+		c->echo_moved_ns = c->m->loop.now_ns;
+	look_again(c);
 }
 
 static int deliver(struct channel *c, const uint8_t *p, size_t n)
@@ -229,11 +245,13 @@ static int deliver(struct channel *c, const uint8_t *p, size_t n)
 	ssize_t done = 0;
 
 	c->received += n;
+	if (c->state == CHANNEL_DRAINING && c->in_job)
+		return 0; /* what the program took is settled first */
 	if (c->in_closed || input_fd(c) < 0 || c->state >= CHANNEL_DRAINING) {
 		swallow(c);
 		return 0;
 	}
-	if (!c->queue_len && !c->frozen && !by_thread(c)) {
+	if (!c->queue_len && !c->frozen && !by_threads(c)) {
 		done = write_some(c, p, n);
 		if (done < 0) {
 			channel_input_close(c);
@@ -247,7 +265,7 @@ static int deliver(struct channel *c, const uint8_t *p, size_t n)
 			return -1;
 		channel_input_flush(c);
 	}
-	watch_echo(c);
+	watch_echo(c, p[n - 1]);
 	return 0;
 }
 
@@ -284,7 +302,8 @@ int channel_input_eof(struct channel *c, uint64_t offset, const char **why)
 
 void channel_input_drop(struct channel *c, uint64_t go_on_at)
 {
-	size_t under_way = c->in_job && go_on_at <= c->consumed ? c->in_job->want : 0;
+	size_t under_way =
+	    c->in_job && c->in_job->done == input_written && go_on_at <= c->consumed ? c->in_job->want : 0;
 
 	c->eof_pending = false;
 	if (under_way)
@@ -306,6 +325,9 @@ void channel_check_echo(struct channel *c)
 	if (now == c->echo_sent || !c->resumed || !c->m->stream)
 		return;
 	c->echo_sent = now;
+	c->echo_moved_ns = c->m->loop.now_ns; /* what changes it may do so again */
+	c->echo_until_ns = c->echo_moved_ns + ECHO_TYPING_NS;
+	look_again(c);
 	stream_put(c->m->stream, &(struct frame){.type = FRAME_ECHO, .channel = c->number, .u.number = now});
 }
 
@@ -316,6 +338,5 @@ void channel_echo_tick(struct timer *t)
 	if (c->out[0].src.fd < 0)
 		return;
 	channel_check_echo(c);
-	if (c->m->loop.now_ns < c->echo_until_ns)
-		timer_arm(&c->m->loop, t, c->m->loop.now_ns + ECHO_TICK_NS);
+	look_again(c);
 }

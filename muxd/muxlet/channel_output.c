@@ -48,19 +48,50 @@ void output_update(struct output *o)
 		output_close(o); /* no memory in the kernel: better an end than silence */
 }
 
-bool outputs_closed(const struct channel *c)
+bool channel_is_drained(const struct channel *c)
 {
-	return c->out[0].src.fd < 0 && c->out[1].src.fd < 0;
+	return c->state == CHANNEL_DRAINING && c->out[0].src.fd < 0 && c->out[1].src.fd < 0 && !c->in_job;
+}
+
+enum pipes_lane channel_lane(const struct channel *c)
+{
+	return c->staff ? PIPES_LANE_STAFF : PIPES_LANE_COMMON;
+}
+
+void channel_give_up(struct channel *c, const int *fds, size_t n)
+{
+	if (!c->pty)
+		pipes_close_all(&c->m->pipes, channel_lane(c), fds, n);
+	else
+		for (size_t i = 0; i < n; i++)
+			close(fds[i]);
+}
+
+void output_let_go(struct output *o)
+{
+	struct channel *c = o->channel;
+	int fd = o->src.fd;
+
+	if (fd < 0)
+		return;
+	if (c->pty) {
+		source_close(&c->m->loop, &o->src);
+		return;
+	}
+	source_remove(&c->m->loop, &o->src);
+	o->src.fd = -1;
+	pipes_close(&c->m->pipes, channel_lane(c), o->job, fd);
+	o->job = NULL;
 }
 
 void output_close(struct output *o)
 {
 	struct channel *c = o->channel;
 
-	source_close(&c->m->loop, &o->src);
+	output_let_go(o);
 	if (c->pty)
 		channel_input_close(c);
-	if (c->state == CHANNEL_DRAINING && outputs_closed(c))
+	if (channel_is_drained(c))
 		channel_finish(c);
 }
 
@@ -90,24 +121,18 @@ static ssize_t read_once(struct output *o, size_t want)
 	return n > 0 ? n : 0;
 }
 
-void output_leave(struct output *o)
-{
-	if (o->job)
-		o->job->done = NULL;
-	o->job = NULL;
-}
-
 static void output_read(struct pipe_job *j);
 
-static void ask_reader(struct output *o)
+static void ask_threads(struct output *o)
 {
-	size_t room = read_room(o), most = o->bulk ? READER_BULK : READER_BYTES;
+	size_t room = read_room(o), most = o->bulk ? PIPES_BULK : PIPES_SMALL;
 
 	if (o->job || !room)
 		return;
-	o->job = reader_ask(&o->channel->m->reader, o->src.fd, room < most ? room : most, output_read, o);
+	o->job = pipes_read(&o->channel->m->pipes, channel_lane(o->channel), o->src.fd, room < most ? room : most,
+			    output_read, o);
 	if (!o->job)
-		output_close(o); /* no memory, no descriptor: better an end than silence */
+		output_close(o); /* no memory: better an end than silence */
 }
 
 static void output_read(struct pipe_job *j)
@@ -118,13 +143,13 @@ static void output_read(struct pipe_job *j)
 
 	o->job = NULL;
 	if (j->n > 0) {
-		o->bulk = o->bulk || j->n >= READER_BYTES;
+		o->bulk = o->bulk || j->n >= PIPES_SMALL;
 		over = spool_append(&o->spool, j->bytes, (size_t)j->n) != 0;
 		c->read_at_ns = c->m->loop.now_ns;
 		muxlet_want_send(c);
 	}
 	if (!over && j->n > 0 && (size_t)j->n == j->want)
-		ask_reader(o); /* there is more, most likely */
+		ask_threads(o); /* there is more, most likely */
 	if (over)
 		output_close(o);
 	else
@@ -160,22 +185,18 @@ static bool read_turn(struct output *o, size_t budget, bool rest)
 	return total > 0;
 }
 
-/* A pipe without bytes and without a writer is known as such without a read. */
-static void look_at_pipe(struct output *o, uint32_t events, bool rest)
+static bool by_threads(const struct output *o)
 {
-	struct reader *r = &o->channel->m->reader;
+	return !o->channel->pty && o->channel->m->pipes.threads;
+}
 
-	if (!(events & EPOLLIN)) {
-		if (events & (EPOLLHUP | EPOLLERR))
-			output_close(o);
-	} else if (reader_needed(r)) {
-		ask_reader(o);
-	} else if (read_room(o)) {
-		uint64_t begun = monotonic_ns();
-
-		(void)read_turn(o, READ_PIPE, rest);
-		reader_took(r, begun);
-	}
+/* A pipe without bytes and without a writer is known as such without a read. */
+static void look_at_pipe(struct output *o, uint32_t events)
+{
+	if (events & EPOLLIN)
+		ask_threads(o);
+	else if (events & (EPOLLHUP | EPOLLERR))
+		output_close(o);
 }
 
 void output_ready(struct source *s, uint32_t events)
@@ -183,8 +204,8 @@ void output_ready(struct source *s, uint32_t events)
 	struct output *o = container_of(s, struct output, src);
 	struct channel *c = o->channel;
 
-	if (o->by_reader) {
-		look_at_pipe(o, events, false);
+	if (by_threads(o)) {
+		look_at_pipe(o, events);
 		output_update(o);
 		return;
 	}
@@ -199,16 +220,13 @@ void output_ready(struct source *s, uint32_t events)
 	output_update(o);
 }
 
-/* What a pipe has now; with the thread it comes later. */
+/* What a pipe has now comes from the threads, later; that it has nothing and no writer is known at once. */
 static void pipe_rest(struct output *o)
 {
-	for (int n = 0; n < REST_READS && o->src.fd >= 0 && !o->job && read_room(o); n++) {
-		struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
+	struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
 
-		if (poll(&p, 1, 0) <= 0)
-			break;
-		look_at_pipe(o, (p.revents & POLLIN ? EPOLLIN : 0u) | (p.revents & POLLHUP ? EPOLLHUP : 0u), true);
-	}
+	if (o->src.fd >= 0 && !o->job && poll(&p, 1, 0) > 0)
+		look_at_pipe(o, (p.revents & POLLIN ? EPOLLIN : 0u) | (p.revents & POLLHUP ? EPOLLHUP : 0u));
 	output_update(o);
 }
 
@@ -217,7 +235,7 @@ void channel_read_rest(struct channel *c)
 	for (int i = 0; i < 2; i++) {
 		struct output *o = &c->out[i];
 
-		if (o->by_reader) {
+		if (by_threads(o)) {
 			pipe_rest(o);
 			continue;
 		}

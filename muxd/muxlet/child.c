@@ -211,7 +211,7 @@ void child_become(const struct child *c, volatile struct child_failure *f)
 
 /* ---- making it */
 
-static bool was_stopped(pid_t pid)
+bool child_was_stopped(pid_t pid)
 {
 	siginfo_t si = {0};
 
@@ -253,7 +253,7 @@ static bool let_become(pid_t pid, const volatile pid_t *word)
 
 	while ((is = *word)) {
 		wait_for_word(word, is);
-		if (!*word || !was_stopped(pid) || !*word) /* stopped as a program it is none of our business */
+		if (!*word || !child_was_stopped(pid) || !*word) /* stopped as a program it is none of our business */
 			continue;
 		(void)kill(pid, ++stops < STOPS_MOST ? SIGCONT : SIGKILL);
 	}

@@ -72,6 +72,8 @@ const char *child_at_name(enum child_at at); /* "spawn", "tty", "cwd", "guard", 
  * EAGAIN for one that was ended. `run` makes system calls alone, and does not return.
  */
 pid_t child_make(int (*run)(void *arg), void *arg);
+/* Since the last look, by somebody inside. */
+bool child_was_stopped(pid_t pid);
 /* 0 and the pid; else errno, and where. */
 int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at);
 /*

@@ -19,14 +19,16 @@
 #define MOST_NS    (10000 * MS_NS)
 #define MOST_LOOKS 100
 #define STILL      2
-#define SHARE      4 /* between looks at least this part of what one takes */
+#define STOPS      20 /* looks at which who does not stand still is stopped; then all are killed as they are */
+#define SHARE      4  /* between looks at least this part of what one takes */
 
 /* One step. True: nobody is left. */
 static bool kill_all(struct muxlet *m)
 {
 	if (getpid() == 1)
 		return kill(-1, SIGKILL) && errno == ESRCH;
-	if (m->clear_still >= STILL)
+	/* Who waits in vfork() for a child that was stopped does not stop, and ends by KILL. */
+	if (m->clear_still >= STILL || m->clear_looks >= STOPS)
 		return tree_signal_all((const int[]){SIGKILL, 0}) == 0;
 	m->clear_still = tree_stop_all() == 0 ? m->clear_still + 1 : 0;
 	return false;

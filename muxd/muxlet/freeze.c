@@ -265,7 +265,12 @@ int freeze_run(const char *path)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGHUP);
 	sigaddset(&ends, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &ends, NULL) || prctl(PR_SET_PDEATHSIG, SIGTERM))
+	/*
+	 * Nobody is held for good by a muxlet that is gone. As process 1 muxlet takes everybody with it, but the kernel
+	 * tells of its death when the first of its threads has ended: who let go then would let programs write behind
+	 * the snapshot for which they were held, until the last thread has ended.
+	 */
+	if (sigprocmask(SIG_BLOCK, &ends, NULL) || (parent != 1 && prctl(PR_SET_PDEATHSIG, SIGTERM)))
 		return errno;
 	(void)signal(SIGPIPE, SIG_IGN);
 	rc = errand_sync(path); /* while they run: the less there is to do while they do not */

@@ -83,9 +83,9 @@ static struct sock_filter load(size_t at)
 	return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)at);
 }
 
-/* Whom the calls are kept from: a process of at most two threads. */
+/* Whom the calls are kept from: a process, its threads from the first number to the last, and its group. */
 struct guarded {
-	pid_t self, thread, group;
+	pid_t self, first, last, group;
 };
 
 static uint32_t value_of(const struct condition *c, const struct guarded *who)
@@ -109,7 +109,7 @@ static uint32_t value_of(const struct condition *c, const struct guarded *who)
 
 static size_t condition_size(const struct condition *c)
 {
-	return c->is == SELF ? 3 : 2;
+	return c->is == SELF ? 4 : 2;
 }
 
 /* Little-endian: an argument's low half comes first. `past`: instructions behind the condition, to where it fails. */
@@ -118,8 +118,10 @@ static void add_condition(struct guard *g, const struct condition *c, const stru
 	uint8_t no = c->is == NOT_VALUE ? 0 : (uint8_t)past, yes = c->is == NOT_VALUE ? (uint8_t)past : 0;
 
 	add(g, load(offsetof(struct seccomp_data, args) + 8 * (size_t)c->arg));
-	if (c->is == SELF)
-		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)who->thread, 1, 0));
+	if (c->is == SELF) {
+		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)who->first, 0, 1));
+		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (uint32_t)who->last, 0, 1));
+	}
 	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value_of(c, who), yes, no));
 }
 
@@ -138,34 +140,38 @@ static void add_rule(struct guard *g, const struct rule *r, const struct guarded
 	add(g, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error));
 }
 
-/* The thread that reads pipes (reader.h), begun before any program is; without one it is the process's own number. */
-static pid_t other_thread(pid_t self)
+/* The threads of pipes (pipes.h), begun before any program is; without one it is the process's own number. */
+static void threads_find(struct guarded *who)
 {
 	char path[32];
 	struct dirent *e;
-	pid_t found = self;
 	DIR *d;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)self);
+	who->first = who->last = who->self;
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)who->self);
 	d = opendir(path);
 	while (d && (e = readdir(d))) {
 		pid_t id = (pid_t)strtol(e->d_name, NULL, 10);
 
-		if (id > 0 && id != self)
-			found = id;
+		if (id <= 0 || id == who->self)
+			continue;
+		if (who->first == who->self || id < who->first)
+			who->first = id;
+		if (who->last == who->self || id > who->last)
+			who->last = id;
 	}
 	if (d)
 		closedir(d);
-	return found;
 }
 
 void guard_make(struct guard *g, pid_t self, pid_t group)
 {
-	struct guarded who = {self, other_thread(self), group};
+	struct guarded who = {.self = self, .group = group};
 	static const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 					refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
 
 	g->n = 0;
+	threads_find(&who);
 #ifdef ARCH
 	add(g, load(offsetof(struct seccomp_data, arch)));
 	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0));

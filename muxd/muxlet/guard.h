@@ -19,7 +19,8 @@ struct guard {
 	unsigned short n; /* 0: there is none to be laid */
 };
 
-/* For that muxlet, with the thread it has when this is called; n 0 on a machine whose calls are not known here. */
+/* For that muxlet, with the threads it has when this is called (pipes.h: a row of numbers); n 0 on a machine whose
+ * calls are not known here. */
 void guard_make(struct guard *g, pid_t self, pid_t group);
 /*
  * Can it be laid here? Only where no program can gain rights anyway (no_new_privs, which every pod of muxd's has):

@@ -27,7 +27,7 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, usage_fd, leave_s, dial, canary, visit;
+	int listen_fd, secret_fd, programs_fd, leave_s, dial, canary, visit;
 	bool pause, nursery, spare, framed;
 	const char *join, *check, *install, *get, *sync, *freeze;
 	struct file_put put;
@@ -36,7 +36,7 @@ struct options {
 static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N]\n"
-	      "              [--programs-fd N [--usage-fd N]] [--verbose]\n"
+	      "              [--programs-fd N] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
 	      "PATH | --freeze PATH\n"
@@ -69,21 +69,33 @@ static int amount(const char *s, int base, long *out)
 
 static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
-	static const struct option longs[] = {
-	    {"listen-fd", required_argument, NULL, 'l'}, {"secret-fd", required_argument, NULL, 's'},
-	    {"shell", required_argument, NULL, 'S'},     {"workdir", required_argument, NULL, 'w'},
-	    {"join", required_argument, NULL, 'j'},      {"leave", required_argument, NULL, 'L'},
-	    {"pause", no_argument, NULL, 'p'},           {"check", required_argument, NULL, 'c'},
-	    {"install", required_argument, NULL, 'I'},   {"verbose", no_argument, NULL, 'v'},
-	    {"version", no_argument, NULL, 'V'},         {"put", required_argument, NULL, 'P'},
-	    {"mode", required_argument, NULL, 'm'},      {"size", required_argument, NULL, 'z'},
-	    {"parents", no_argument, NULL, 'd'},         {"get", required_argument, NULL, 'G'},
-	    {"sync", required_argument, NULL, 'y'},      {"freeze", required_argument, NULL, 'f'},
-	    {"dial", required_argument, NULL, 'D'},      {"spare", no_argument, NULL, 'X'},
-	    {"pids", required_argument, NULL, 'N'},      {"programs-fd", required_argument, NULL, 'g'},
-	    {"usage-fd", required_argument, NULL, 'u'},  {"nursery", no_argument, NULL, 'n'},
-	    {"canary", required_argument, NULL, 'k'},    {"visit", required_argument, NULL, 'i'},
-	    {"framed", no_argument, NULL, 'F'},          {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
+					      {"secret-fd", required_argument, NULL, 's'},
+					      {"shell", required_argument, NULL, 'S'},
+					      {"workdir", required_argument, NULL, 'w'},
+					      {"join", required_argument, NULL, 'j'},
+					      {"leave", required_argument, NULL, 'L'},
+					      {"pause", no_argument, NULL, 'p'},
+					      {"check", required_argument, NULL, 'c'},
+					      {"install", required_argument, NULL, 'I'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {"version", no_argument, NULL, 'V'},
+					      {"put", required_argument, NULL, 'P'},
+					      {"mode", required_argument, NULL, 'm'},
+					      {"size", required_argument, NULL, 'z'},
+					      {"parents", no_argument, NULL, 'd'},
+					      {"get", required_argument, NULL, 'G'},
+					      {"sync", required_argument, NULL, 'y'},
+					      {"freeze", required_argument, NULL, 'f'},
+					      {"dial", required_argument, NULL, 'D'},
+					      {"spare", no_argument, NULL, 'X'},
+					      {"pids", required_argument, NULL, 'N'},
+					      {"programs-fd", required_argument, NULL, 'g'},
+					      {"nursery", no_argument, NULL, 'n'},
+					      {"canary", required_argument, NULL, 'k'},
+					      {"visit", required_argument, NULL, 'i'},
+					      {"framed", no_argument, NULL, 'F'},
+					      {NULL, 0, NULL, 0}};
 	int c, bad = 0, modes, pids;
 	long size = -1;
 
@@ -156,9 +168,6 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			break;
 		case 'k':
 			bad |= number(optarg, &o->canary) || o->canary < 1;
-			break;
-		case 'u':
-			bad |= number(optarg, &o->usage_fd);
 			break;
 		case 'i':
 			bad |= number(optarg, &o->visit) || o->visit < 1;
@@ -264,17 +273,6 @@ static void init(struct muxlet *m, char **envp)
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
 }
 
-/* The group whose memory programs fill; a pod's is muxlet's own as well. */
-static int usage_of(const struct muxlet *m, const struct options *o)
-{
-	static const char *const dirs[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
-	int fd = o->usage_fd;
-
-	for (size_t i = 0; m->own_pod && fd < 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++)
-		fd = open(dirs[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd;
-}
-
 /* The secret is there already where joined. */
 static int set_up(struct muxlet *m, const struct options *o)
 {
@@ -295,9 +293,9 @@ static int set_up(struct muxlet *m, const struct options *o)
 		rc = timer_reserve(&m->loop, TIMERS_OWN);
 	if (!rc)
 		rc = signals_open(m);
-	if (!rc && (getpid() == 1 || o->programs_fd >= 0 || m->own_pod))
-		(void)reader_open(&m->reader, &m->loop, o->programs_fd >= 0 || m->own_pod, usage_of(m, o));
-	if (getpid() != 1 && guard_applies() && guard_allowed()) /* after the thread has its number */
+	if (!rc && pipes_open(&m->pipes, &m->loop))
+		muxlet_note(m, "no thread for pipes: a program that holds its own keeps everybody waiting");
+	if (getpid() != 1 && guard_applies() && guard_allowed()) /* after the threads have their numbers */
 		guard_make(&m->guard, getpid(), getpgrp());
 	if (!rc) {
 		watch_open(m);
@@ -335,6 +333,7 @@ static void end_of_turn(struct muxlet *m)
 			m->pending[i] = NULL;
 		}
 	}
+	pipes_turn(&m->pipes);
 }
 
 /* What ended last is told if the hub listens; nobody waits for one that does not. */
@@ -371,11 +370,12 @@ static void tear_down(struct muxlet *m)
 		channel_destroy(c);
 	while ((k = TAILQ_FIRST(&m->sink_list))) {
 		TAILQ_REMOVE(&m->sink_list, k, entry);
-		source_close(&m->loop, &k->src);
+		source_remove(&m->loop, &k->src);
+		pipes_close(&m->pipes, k->lane, k->job, k->src.fd);
 		free(k);
 	}
 	nursery_close(m);
-	reader_close(&m->reader);
+	pipes_finish(&m->pipes);
 	secrets_wipe(m, 0);
 	source_close(&m->loop, &m->listener);
 	source_close(&m->loop, &m->signals);
@@ -391,8 +391,7 @@ static void tear_down(struct muxlet *m)
 
 int main(int argc, char **argv)
 {
-	struct options o = {
-	    .listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .usage_fd = -1, .put = {.mode = -1, .size = -1}};
+	struct options o = {.listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .put = {.mode = -1, .size = -1}};
 	struct muxlet m;
 	char cwd[4096];
 	int rc;

@@ -179,10 +179,8 @@ static void sink_close(struct sink *s)
 {
 	TAILQ_REMOVE(&s->m->sink_list, s, entry);
 	s->m->sinks--;
-	if (s->job)
-		s->job->done = NULL;
 	source_remove(&s->m->loop, &s->src);
-	reader_let_go(&s->m->reader, s->src.fd);
+	pipes_close(&s->m->pipes, s->lane, s->job, s->src.fd);
 	free(s);
 }
 
@@ -195,11 +193,10 @@ static void sink_read(struct pipe_job *j)
 		sink_close(s);
 }
 
-/* As outputs are read where there is a reader: not here. */
 static void sink_ask(struct sink *s)
 {
 	(void)source_watch(&s->m->loop, &s->src, 0);
-	s->job = reader_ask(&s->m->reader, s->src.fd, READER_BYTES, sink_read, s);
+	s->job = pipes_read(&s->m->pipes, s->lane, s->src.fd, PIPES_SMALL, sink_read, s);
 	if (!s->job)
 		sink_close(s);
 }
@@ -211,7 +208,7 @@ static void sink_ready(struct source *src, uint32_t events)
 	ssize_t n;
 
 	(void)events;
-	if (s->m->reader.on) {
+	if (s->m->pipes.threads) {
 		sink_ask(s);
 		return;
 	}
@@ -221,19 +218,29 @@ static void sink_ready(struct source *src, uint32_t events)
 }
 
 /* A writer in the background would die of SIGPIPE if the pipe were closed; the oldest does when there are too many. */
-int sink_add(struct muxlet *m, int fd)
+int sink_add(struct output *o)
 {
+	struct muxlet *m = o->channel->m;
 	struct sink *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -1;
 	s->m = m;
-	s->src.fd = fd;
+	s->lane = channel_lane(o->channel);
+	s->src.fd = o->src.fd;
 	s->src.ready = sink_ready;
-	if (source_watch(&m->loop, &s->src, EPOLLIN)) {
+	source_remove(&m->loop, &o->src);
+	if (!o->job && source_watch(&m->loop, &s->src, EPOLLIN)) {
 		free(s);
 		return -1;
 	}
+	o->src.fd = -1;
+	s->job = o->job;
+	if (s->job) {
+		s->job->done = sink_read;
+		s->job->arg = s;
+	}
+	o->job = NULL;
 	TAILQ_INSERT_TAIL(&m->sink_list, s, entry);
 	if (++m->sinks > SINKS_MAX)
 		sink_close(TAILQ_FIRST(&m->sink_list));

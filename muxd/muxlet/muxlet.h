@@ -34,6 +34,7 @@ LIST_HEAD(channel_list, channel);
 struct sink {
 	struct source src;
 	struct pipe_job *job;
+	enum pipes_lane lane;
 	struct muxlet *m;
 	TAILQ_ENTRY(sink) entry;
 };
@@ -79,7 +80,7 @@ struct muxlet {
 	bool hurries;                /* its priority is meant for those who must get in, too */
 	uint32_t pids;               /* processes at once that programs may be; 0: muxlet keeps none back */
 	struct nursery nursery;
-	struct reader reader;
+	struct pipes pipes;
 	struct timer clear_timer; /* clear.c */
 	bool clearing;
 	uint64_t clear_token, clear_until_ns;
@@ -109,7 +110,7 @@ void muxlet_ended(struct channel *c);                   /* keeps the bounds on e
 void muxlet_sweep(struct muxlet *m);                    /* frees what was forgotten; at the end of a turn */
 void muxlet_room(struct muxlet *m);                     /* the pool has chunks again */
 void muxlet_note(const struct muxlet *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int sink_add(struct muxlet *m, int fd); /* takes fd */
+int sink_add(struct output *o); /* takes its descriptor, and what a thread is at; -1: no memory, nothing is taken */
 int signals_open(struct muxlet *m);
 void signals_stop(struct muxlet *m);
 void signals_turn(struct muxlet *m); /* at the end of a turn: what was left to be reaped */

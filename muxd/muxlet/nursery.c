@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define LOOK_MS    10
+#define STOPS_MOST 100 /* found so often stopped, it is not let go on any more */
 
 static void pump(struct muxlet *m);
 
@@ -34,6 +38,7 @@ static void become(const struct muxlet *m, int sock, int page) __attribute__((no
 static void become(const struct muxlet *m, int sock, int page)
 {
 	char *argv[] = {(char *)(uintptr_t)NURSERY_ARGV0, (char *)(uintptr_t)NURSERY_ARGV1, NULL}, *envp[] = {NULL};
+	int procs = m->nursery.procs_fd;
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -41,14 +46,16 @@ static void become(const struct muxlet *m, int sock, int page)
 	/* Above all targets first: the numbers are anybody's. */
 	sock = fcntl(sock, F_DUPFD_CLOEXEC, 8);
 	page = fcntl(page, F_DUPFD_CLOEXEC, 8);
-	if (setsid() < 0 || (m->nursery.procs_fd >= 0 && write(m->nursery.procs_fd, "0", 1) != 1))
-		_exit(1);
+	procs = procs < 0 ? -1 : fcntl(procs, F_DUPFD_CLOEXEC, 8);
 	for (int i = 0; i < 3; i++)
 		if (dup2(m->null_fd, i) < 0)
 			_exit(2);
-	if (dup2(sock, 3) < 0 || dup2(page, 4) < 0 || close_range(5, ~0U, 0) != 0 ||
-	    sigprocmask(SIG_SETMASK, &none, NULL) != 0)
+	if (dup2(sock, 3) < 0 || dup2(page, 4) < 0 || (procs >= 0 && dup3(procs, 5, O_CLOEXEC) < 0) ||
+	    close_range(6, ~0U, 0) != 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0)
 		_exit(2);
+	(void)!write(3, "", 1); /* the pipes of others are let go: become_wait() */
+	if (setsid() < 0 || (procs >= 0 && write(5, "0", 1) != 1))
+		_exit(1);
 	execve("/proc/self/exe", argv, envp);
 	_exit(2);
 }
@@ -82,6 +89,21 @@ static void unmake(struct muxlet *m)
 	n->pid = 0;
 }
 
+/*
+ * Until the child has let go of the pipes that it has copies of. The loop closes nothing meanwhile, so that none of the
+ * child's are the last (pipes.h). What others inside do to the child is undone or ends it.
+ */
+static void become_wait(pid_t pid, int sock)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	char byte;
+
+	for (unsigned stops = 0; poll(&p, 1, LOOK_MS) <= 0;)
+		if (child_was_stopped(pid))
+			(void)kill(pid, ++stops < STOPS_MOST ? SIGCONT : SIGKILL);
+	(void)recv(sock, &byte, sizeof(byte), MSG_DONTWAIT);
+}
+
 /* fork, not vfork: nothing here waits for what happens in a group that may be full. 0 or errno. */
 static int nursery_make(struct muxlet *m)
 {
@@ -100,6 +122,8 @@ static int nursery_make(struct muxlet *m)
 	close(s[1]);
 	if (page >= 0)
 		close(page);
+	if (!err)
+		become_wait(n->pid, s[0]);
 	if (err) {
 		unmake(m);
 		return err;
@@ -119,8 +143,7 @@ void birth_free(struct muxlet *m, struct birth *b)
 		n->current = NULL; /* the nursery may have it still: what it says of it is nobody's */
 	else if (b->entry.tqe_prev)
 		TAILQ_REMOVE(&n->waiting, b, entry);
-	for (size_t i = 0; i < b->nclose; i++)
-		close(b->close[i]);
+	channel_give_up(b->channel, b->close, b->nclose);
 	order_finish(&b->order);
 	free(b);
 }

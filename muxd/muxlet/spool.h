@@ -4,7 +4,7 @@
  * A list of 64 KiB chunks that programs' output is read into and that frames
  * are written from, without a copy between. Chunks come from a pool with a
  * limit over all spools; each spool may hold one chunk beyond it, so that no
- * channel starves, and one piece that was being read (reader.h) when the limit
+ * channel starves, and one piece that was being read (pipes.h) when the limit
  * was met: those bytes are in memory wherever they stand. Owned by a channel's output.
  *
  *   start <= base (acknowledged) <= sent <= end, all absolute offsets

@@ -177,10 +177,13 @@ static int open_pipes(struct start *s)
 
 static void close_childs(struct start *s)
 {
-	for (int i = 0; i < 3; i++) {
+	int fds[3];
+	size_t n = 0;
+
+	for (int i = 0; i < 3; i++)
 		if (s->fd[i] >= 0 && s->fd[i] != s->m->null_fd && (i == 0 || s->fd[i] != s->fd[0]))
-			close(s->fd[i]);
-	}
+			fds[n++] = s->fd[i];
+	channel_give_up(s->c, fds, n);
 }
 
 static int by_target(const void *a, const void *b)
@@ -212,7 +215,7 @@ static void collect_secrets(struct start *s)
 static struct rlimit procs_of(const struct start *s)
 {
 	struct rlimit r = s->m->procs;
-	rlim_t most = s->m->pids + (s->o->flags & OPEN_RESERVE ? PIDS_RESERVE : 0);
+	rlim_t most = s->m->pids + s->m->pipes.threads + (s->o->flags & OPEN_RESERVE ? PIDS_RESERVE : 0);
 
 	if (s->m->pids && (r.rlim_max == RLIM_INFINITY || r.rlim_max > most))
 		r.rlim_cur = r.rlim_max = most;
@@ -269,8 +272,6 @@ static int give(struct start *s, struct child *child)
 		return err;
 	}
 	b->channel = s->c;
-	for (int i = 0; i < 2; i++)
-		s->c->out[i].by_reader = s->m->reader.on && !s->c->pty;
 	give_fds(s, b);
 	s->birth = b;
 	return 0;
@@ -304,6 +305,8 @@ static int launch(struct start *s, const char **at)
 	if (err)
 		return err;
 	*at = s->c->pty ? "pty" : "pipe";
+	if (!s->c->pty && pipes_held(&s->m->pipes, channel_lane(s->c)))
+		return EDEADLK;
 	err = s->c->pty ? open_tty(s) : open_pipes(s);
 	if (err)
 		return err;
@@ -384,7 +387,7 @@ static void started(struct channel *c)
 static void without_program(struct channel *c)
 {
 	for (int i = 0; i < 2; i++)
-		source_close(&c->m->loop, &c->out[i].src);
+		output_let_go(&c->out[i]);
 	say_opened(c, 0);
 	channel_finish(c);
 }

@@ -121,7 +121,7 @@ void stream_put(struct stream *s, const struct frame *f)
 	uint8_t text[FRAME_HEADER + 16 + FRAME_BEGUN_MAX];
 	size_t n = frame_encode(f, text, sizeof(text));
 
-	if (s->broken)
+	if (s->broken || s->parting)
 		return;
 	if (n == 0 || ctrl_room(s, n)) {
 		s->broken = true;
@@ -146,6 +146,7 @@ void stream_goodbye(struct stream *s, uint16_t code, const char *text)
 	muxlet_note(s->m, "stream ends: %s", text);
 	stream_put(s, &(struct frame){
 			  .type = FRAME_GOODBYE, .p = (const uint8_t *)text, .n = strlen(text), .u.opened.code = code});
+	s->parting = true;
 	stream_flush(s); /* what the socket does not take now is lost, as is the stream */
 }
 
@@ -242,6 +243,8 @@ static void add_data(struct batch *b, struct output *o)
 	}
 }
 
+#define STUCK "a program held its pipe: its last output may be missing"
+
 static void add_exit(struct batch *b, struct channel *c)
 {
 	struct frame f = {.type = FRAME_EXIT, .channel = c->number, .u.exit = c->exit};
@@ -249,6 +252,10 @@ static void add_exit(struct batch *b, struct channel *c)
 
 	if (!c->exit_pending || channel_has_unsent(c) || b->n == STREAM_BATCH)
 		return;
+	if (c->stuck) {
+		f.p = (const uint8_t *)STUCK;
+		f.n = strlen(STUCK);
+	}
 	it = new_item(b, c);
 	it->head_len = frame_encode(&f, it->head, sizeof(it->head));
 	c->exit_pending = false;
@@ -412,15 +419,16 @@ static bool hold(struct stream *s)
 void stream_flush(struct stream *s)
 {
 	struct batch b = {.n = 0, .bytes = 0, .iovs = 0};
+	bool proven = s == s->m->stream && !s->parting;
 	size_t total = 0;
 	ssize_t done;
 
 	if (s->broken || s->blocked)
 		return;
-	if (s == s->m->stream && !TAILQ_EMPTY(&s->m->lazy) && (has_output(s) || s->lazy_ns <= s->m->loop.now_ns))
+	if (proven && !TAILQ_EMPTY(&s->m->lazy) && (has_output(s) || s->lazy_ns <= s->m->loop.now_ns))
 		put_lazy(s);
-	if (has_output(s) && !(s == s->m->stream && hold(s))) {
-		if (s == s->m->stream)
+	if (has_output(s) && !(proven && hold(s))) {
+		if (proven)
 			fill_batch(s, &b);
 		build_iov(s, &b);
 		for (int i = 0; i < b.iovs; i++)

@@ -18,7 +18,7 @@ struct output;
 enum stream_state { STREAM_HELLO, STREAM_PROOF, STREAM_UP };
 
 #define STREAM_BATCH       16
-#define STREAM_HEAD        96 /* an EXIT, or the header of DATA */
+#define STREAM_HEAD        144 /* an EXIT and its text, or the header of DATA */
 #define STREAM_BATCH_MAX   (256 * 1024)
 #define STREAM_QUANTUM     (64 * 1024) /* of one output in one batch */
 #define STREAM_HOLD        3           /* turns that a flood alone waits, to go in one write */
@@ -53,6 +53,7 @@ struct stream {
 	uint64_t lazy_ns;  /* when what waits for company must go; 0: nothing waits */
 	unsigned held;     /* turns that a flood has waited */
 	bool blocked;      /* the last write did not take everything */
+	bool parting;      /* GOODBYE is the last of it: no frame goes behind that */
 	bool broken;       /* to be closed at the end of the turn */
 };
 

@@ -39,7 +39,7 @@ int tree_stop_all(void);
 
 struct tree_proc {
 	pid_t pid, ppid, session;
-	unsigned long long started; /* with the pid: exactly this one */
+	unsigned long long started;  /* with the pid: exactly this one */
 	unsigned long long resident; /* bytes in memory */
 	bool zombie, ours, stopped;
 };

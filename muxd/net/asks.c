@@ -1,8 +1,8 @@
 /* What the hub has done by the monitor: grants signed, screen workers started. */
 #include "muxd/net/asks.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "muxd/net/ipc.h"
 
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 #include "muxd/net/cluster.h"
 
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/provider.h"
-#include "control/kube/remotecommand.h"
-#include "control/kube/rest.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/client/rest.h"
+#include "control/kube/exec/remotecommand.h"
+#include "control/kube/pods/provider.h"
 #include "muxd/plain/plain.h"
 
 #include <errno.h>
@@ -158,6 +158,9 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .hold = cluster_client_hold(conf),
 	    .sandbox_api = sandbox_api_of(conf->kubernetes_sandbox_api),
 	    .warm_pool = conf->kubernetes_warm_pool,
+	    .template_config_maps = conf->kubernetes_template_config_maps,
+	    .template_secrets = conf->kubernetes_template_secrets,
+	    .template_claims = conf->kubernetes_template_claims,
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

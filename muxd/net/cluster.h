@@ -8,7 +8,7 @@
 #ifndef MUXD_NET_CLUSTER_H
 #define MUXD_NET_CLUSTER_H
 
-#include "control/kube/spec.h"
+#include "control/kube/pods/spec.h"
 
 struct cluster_client;
 struct conf;

@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "ipc"
 #include "muxd/net/ipc.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef MUXD_NET_IPC_H
 #define MUXD_NET_IPC_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct uv_loop_s;
 struct err;

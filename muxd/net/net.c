@@ -7,15 +7,15 @@
 #define LOG_SUBSYS "net"
 #include "muxd/net/net.h"
 
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
+#include "base/text.h"
 #include "control/life/life.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/descriptors.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
-#include "muxd/base/text.h"
 #include "muxd/doors/door.h"
 #include "muxd/hub/setup.h"
 #include "muxd/net/asks.h"
@@ -24,7 +24,7 @@
 #include "muxd/net/provider.h"
 #include "muxd/net/reviewer.h"
 #include "muxd/net/route_provider.h"
-#include "recorder/client.h"
+#include "recorder/serve/client.h"
 
 #include <fcntl.h>
 #include <limits.h>

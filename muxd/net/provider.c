@@ -1,7 +1,7 @@
 #include "muxd/net/provider.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/net/ipc.h"
 
 #include <stdlib.h>

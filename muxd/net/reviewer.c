@@ -1,9 +1,9 @@
 #include "muxd/net/reviewer.h"
 
-#include "control/kube/review.h"
-#include "control/kube/spec.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "control/kube/pods/review.h"
+#include "control/kube/pods/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * reviewer.h - the hub's questions about tokens of the cluster, put to the cluster (control/kube/review.h).
+ * reviewer.h - the hub's questions about tokens of the cluster, put to the cluster (control/kube/pods/review.h).
  *
  * It knows which pod an agent's name stands for. Owned by net_main(): made after
  * the kube, destroyed after the doors and before hub and kube; what is out then is
@@ -8,7 +8,7 @@
 #ifndef MUXD_NET_REVIEWER_H
 #define MUXD_NET_REVIEWER_H
 
-#include "control/kube/spec.h"
+#include "control/kube/pods/spec.h"
 #include "muxd/hub/setup.h"
 
 struct kube;

@@ -1,8 +1,8 @@
 #define LOG_SUBSYS "net"
 #include "muxd/net/route_provider.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/err.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +210,17 @@ static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_w
 		leg->ops->set_end(leg, agent, end_wall_ns, runs);
 }
 
+static int pod_template(struct sandbox_provider *p, const char *agent, const char *own, bool to_be,
+			char effective[SANDBOX_DIGEST_LEN], struct err *e)
+{
+	struct sandbox_provider *leg = leg_of(p, agent, e);
+
+	if (!leg)
+		return ERR_UNSUPPORTED;
+	return leg->ops->pod_template ? leg->ops->pod_template(leg, agent, own, to_be, effective, e)
+				      : no_op("makes no pods, and has no pod templates", agent, e);
+}
+
 /* An end that a leg tells of, to whoever uses the route. */
 static void on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why)
 {
@@ -318,6 +329,7 @@ static const struct sandbox_provider_ops route_ops = {.ensure = ensure,
 						      .restore = restore,
 						      .drop_workspace = drop_workspace,
 						      .set_end = set_end,
+						      .pod_template = pod_template,
 						      .log = log_tail,
 						      .destroy = destroy};
 
@@ -330,6 +342,8 @@ static void leave_out(struct route *r)
 		r->ops.snapshot_sweep = NULL;
 	if (!leg || !leg->ops->snapshot_hash)
 		r->ops.snapshot_hash = NULL;
+	if (!leg || !leg->ops->pod_template)
+		r->ops.pod_template = NULL;
 	if (leg && leg->ops->snapshot_take)
 		return;
 	r->ops.snapshot_take = NULL;

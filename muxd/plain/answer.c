@@ -1,5 +1,5 @@
 #include "muxd/plain/answer.h"
-#include "muxd/base/text.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* A channel: one program, one exec. Its beginning, its turn, and what is told of its end. */
 #define LOG_SUBSYS "plain"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/plain/peer.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
  * a terminal TERM half a grace later; KILL when the grace is over, again and again with growing pauses. What is told:
  * killed when a look found nobody, else left_running, or unknown where nobody could look.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/plain/peer.h"
 
 #include <stdio.h>

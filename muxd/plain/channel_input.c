@@ -1,7 +1,7 @@
 /* Input of a channel: taken from the hub, handed to the exec, as it is or in pieces with their lengths. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/plain/peer.h"
 
 #include <stdio.h>

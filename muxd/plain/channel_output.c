@@ -1,7 +1,7 @@
 /* Output of a channel: the script's line, then the program's bytes, as far as the hub's window and the peer let them.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/plain/peer.h"
 
 #include <string.h>

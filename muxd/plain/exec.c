@@ -1,7 +1,7 @@
 #include "muxd/plain/exec.h"
 
-#include "control/kube/endpoint.h"
-#include "muxd/base/err.h"
+#include "base/err.h"
+#include "control/kube/client/endpoint.h"
 #include "muxd/plain/peer.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef MUXD_PLAIN_EXEC_H
 #define MUXD_PLAIN_EXEC_H
 
-#include "control/kube/remotecommand.h"
+#include "control/kube/exec/remotecommand.h"
 #include "muxd/plain/script.h"
 
 struct plain_exec;

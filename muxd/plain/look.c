@@ -1,8 +1,8 @@
 /* What the container has: a shell, what that can do, and what an earlier life of this daemon left in there. */
 #define LOG_SUBSYS "plain"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/plain/peer.h"
 
 #define LOOK_NS  (60 * NS_PER_SEC)

@@ -2,10 +2,10 @@
 #define LOG_SUBSYS "plain"
 #include "muxd/plain/peer.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/plain/plain.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 #ifndef MUXD_PLAIN_PEER_H
 #define MUXD_PLAIN_PEER_H
 
+#include "base/buf.h"
 #include "control/sandbox.h"
-#include "muxd/base/buf.h"
 #include "muxd/link/frame.h"
 #include "muxd/plain/answer.h"
 #include "muxd/plain/exec.h"

@@ -11,7 +11,7 @@
 #ifndef MUXD_PLAIN_PLAIN_H
 #define MUXD_PLAIN_PLAIN_H
 
-#include "control/kube/plain.h"
+#include "control/kube/pods/plain.h"
 
 #include <stdint.h>
 

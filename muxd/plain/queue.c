@@ -6,10 +6,10 @@
  * other.
  */
 #define LOG_SUBSYS "plain"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/plain/peer.h"
 
 #define STARTING    8                 /* execs that begin at the same time */

@@ -1,6 +1,6 @@
 #include "muxd/plain/script.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/link/frame.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Looks for processes and signals them: one exec at a time, for up to PLAIN_BATCH trees. */
 #define LOG_SUBSYS "plain"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/plain/peer.h"
 
 #include <stdlib.h>

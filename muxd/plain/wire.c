@@ -1,9 +1,9 @@
 /* The link protocol from muxlet's side: handshake, then one function per frame. */
 #define LOG_SUBSYS "plain"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/log.h"
 #include "muxd/plain/peer.h"
 
 #include <openssl/crypto.h>

@@ -1,9 +1,9 @@
 #include "muxd/screen/command.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/screen/frame.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "muxd/screen/commands.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/text.h"
+#include "base/err.h"
+#include "base/text.h"
 #include "muxd/screen/marks.h"
 #include "muxd/screen/term.h"
 

@@ -1,7 +1,7 @@
 #include "muxd/screen/draw.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "muxd/screen/term.h"
 
 #include <string.h>

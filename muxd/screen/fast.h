@@ -7,7 +7,7 @@
 #ifndef MUXD_SCREEN_FAST_H
 #define MUXD_SCREEN_FAST_H
 
-#include "muxd/base/filter.h"
+#include "base/filter.h"
 
 struct fast_cut {
 	size_t keep; /* where the lines begin that have to be drawn: with an empty last row, in its first column */

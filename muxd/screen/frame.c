@@ -1,8 +1,8 @@
 #include "muxd/screen/frame.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/err.h"
 
 int screen_frame_put(struct buf *out, uint8_t type, const void *head, size_t nhead, const void *body, size_t nbody)
 {

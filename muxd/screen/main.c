@@ -1,6 +1,6 @@
 /* muxd-screen: one session's terminal, drawn where it can do no harm. Started by the monitor alone, with descriptor 3.
  */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/screen/worker.h"
 
 #include <stdio.h>

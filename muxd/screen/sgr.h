@@ -6,7 +6,7 @@
 #ifndef MUXD_SCREEN_SGR_H
 #define MUXD_SCREEN_SGR_H
 
-#include "muxd/base/filter.h"
+#include "base/filter.h"
 #include "muxd/screen/grid.h"
 
 void sgr_apply(struct pen *pen, const struct filter_csi *c);

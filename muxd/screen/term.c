@@ -1,6 +1,6 @@
 #include "muxd/screen/term.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/screen/fast.h"
 #include "muxd/screen/term_state.h"
 

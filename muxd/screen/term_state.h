@@ -7,7 +7,7 @@
 #ifndef MUXD_SCREEN_TERM_STATE_H
 #define MUXD_SCREEN_TERM_STATE_H
 
-#include "muxd/base/filter.h"
+#include "base/filter.h"
 #include "muxd/screen/term.h"
 
 struct VTerm;

@@ -1,5 +1,5 @@
 /* Characters into cells, and out of them. */
-#include "muxd/base/utf8.h"
+#include "base/utf8.h"
 #include "muxd/screen/term_state.h"
 #include "muxd/screen/zero_width.h"
 

@@ -1,6 +1,6 @@
 /* All that is said to libvterm, and what it says. It never gets a byte that was not written here or checked by the
  * filter. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/screen/term_state.h"
 
 #include <string.h>

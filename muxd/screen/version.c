@@ -1,8 +1,8 @@
 #include "muxd/screen/version.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/crc.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/crc.h"
+#include "base/err.h"
 #include "muxd/screen/draw.h"
 #include "muxd/screen/term.h"
 

@@ -1,9 +1,9 @@
 #include "muxd/screen/worker.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/confine.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/confine.h"
+#include "base/err.h"
 #include "muxd/screen/commands.h"
 #include "muxd/screen/draw.h"
 #include "muxd/screen/frame.h"

@@ -3,8 +3,8 @@
  *
  * A process of its own, between recorder and network: the recorder has no network, net has no witness's credential, and
  * this one has neither the record nor a key of it. What it can do wrong is to be late, and the recorder sees that
- * (recorder/witnesses.h). It holds nothing that would have to outlive it: what a witness has, the recorder says; only
- * the newest head is ever carried, as the chain covers what is between.
+ * (recorder/serve/witnesses.h). It holds nothing that would have to outlive it: what a witness has, the recorder says;
+ * only the newest head is ever carried, as the chain covers what is between.
  *
  *   main      asks the recorder twice a second what there is (`news`), and listens to the monitor (descriptor 3)
  *   a thread for each witness: waits for its time, asks for a head, has its kind carry it (kind.h), brings the receipt.

@@ -1,7 +1,7 @@
 #include "muxd/witness/home.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/msg.h"
+#include "base/err.h"
+#include "base/msg.h"
 
 #include <string.h>
 #include <sys/socket.h>

@@ -6,8 +6,8 @@
 #ifndef MUXD_WITNESS_HOME_H
 #define MUXD_WITNESS_HOME_H
 
-#include "muxd/base/buf.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/json.h"
 
 #include <pthread.h>
 

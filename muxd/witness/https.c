@@ -1,8 +1,8 @@
 #include "muxd/witness/https.h"
 
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
 
 #include <curl/curl.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef MUXD_WITNESS_HTTPS_H
 #define MUXD_WITNESS_HTTPS_H
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 struct buf;
 struct err;

@@ -7,8 +7,8 @@
 #ifndef MUXD_WITNESS_KIND_H
 #define MUXD_WITNESS_KIND_H
 
-#include "muxd/base/conf.h"
-#include "muxd/base/json.h"
+#include "base/conf.h"
+#include "base/json.h"
 
 struct err;
 struct home;
@@ -29,7 +29,6 @@ typedef int kind_send(const struct kind_call *c, json_t **out, struct err *e);
 /* NULL: no such kind. */
 kind_send *kind_find(const char *name);
 
-kind_send kind_file_send, kind_https_send, kind_muxd_send, kind_syslog_send, kind_timestamp_send,
-    kind_s3_send;
+kind_send kind_file_send, kind_https_send, kind_muxd_send, kind_syslog_send, kind_timestamp_send, kind_s3_send;
 
 #endif

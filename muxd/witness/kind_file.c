@@ -2,8 +2,8 @@
  * A file, best on a mount that this machine can only append to: a line of JSON for each head, synced. It is opened anew
  * each time, so that a rotation takes nothing from it.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/witness/home.h"
 #include "muxd/witness/kind.h"
 

@@ -1,6 +1,6 @@
 /* A POST of the head. Any 2xx will do where no key is configured; with one the answer holds a receipt as of muxd's. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/witness/home.h"
 #include "muxd/witness/https.h"
 #include "muxd/witness/kind.h"

@@ -2,7 +2,7 @@
  * Another muxd. It countersigns what was proven to extend the head that it has: it says behind which entry it wants
  * more, and is sent the entries, a batch at a time, until it gets to the head.
  */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/witness/home.h"
 #include "muxd/witness/https.h"
 #include "muxd/witness/kind.h"

@@ -7,9 +7,9 @@
  * says of the new version (a HEAD of it) is compared with what was asked for: a bucket that keeps no versions, or took
  * the object without its lock, is no witness.
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/witness/home.h"
 #include "muxd/witness/https.h"
 #include "muxd/witness/kind.h"

@@ -4,8 +4,8 @@
  * Syslog has no acknowledgement. Each head has a connection of its own, which both sides end before it counts as sent:
  * what was in a connection that broke goes out again, with the newest head.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/witness/kind.h"
 #include "muxd/witness/tls.h"
 

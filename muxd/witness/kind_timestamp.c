@@ -2,10 +2,10 @@
  * A time-stamping authority (RFC 3161, over HTTP or HTTPS): it signs that the entry which the head covers was there.
  * The carrier sees to it that the answer is to its question; who signed it the recorder checks, which keeps it.
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/timestamp.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/timestamp.h"
 #include "muxd/witness/https.h"
 #include "muxd/witness/kind.h"
 

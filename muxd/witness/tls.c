@@ -1,7 +1,7 @@
 #include "muxd/witness/tls.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
  * What the codes of audit.db's rows cost a list of 10,000 events, and what putting a sealed session's row costs beside
  * its seal: index_rows DIR. Medians of 11.
  */
-#include "muxd/base/err.h"
-#include "recorder/index_derive.h"
+#include "base/err.h"
+#include "recorder/index/index_derive.h"
 
 #include <stdio.h>
 #include <stdlib.h>

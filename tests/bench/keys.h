@@ -12,9 +12,9 @@
 #define CROWD_MAX   2048
 #define GAP_NS      (5 * 1000000u)
 /* Interrupts stay on, so that ^C ends it. What it prints is not in what is typed. */
-#define CAT   "stty -icanon -echo -opost; printf REA''DY; exec cat\n"
-#define LINE  "a line of a flood, as long as a line of a compiler or a log is 0123"
-#define FLOOD "stty -icanon -echo; printf REA''DY; exec yes '" LINE "'\n"
+#define CAT        "stty -icanon -echo -opost; printf REA''DY; exec cat\n"
+#define LINE       "a line of a flood, as long as a line of a compiler or a log is 0123"
+#define FLOOD      "stty -icanon -echo; printf REA''DY; exec yes '" LINE "'\n"
 #define FLOOD_LINE LINE "\r\n"
 #define FLOOD_SIZE (sizeof(FLOOD_LINE) - 1)
 

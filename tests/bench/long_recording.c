@@ -8,13 +8,13 @@
  * draw again and again, silences, another size every few minutes, and a dozen rounds of the same agent beside it. The
  * same arguments give the same bytes. Who resizes a screen draws it anew, as shells and programs do.
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "recorder/builder.h"
-#include "recorder/index_derive.h"
-#include "recorder/sign.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "recorder/chain/sign.h"
+#include "recorder/index/index_derive.h"
+#include "recorder/write/builder.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,9 +1,10 @@
+// tier: check
 /*
  * An AdmissionReview from anybody. Only muxd is let through, and others past the sandboxes to a node; every answer is
  * one that can be sent.
  */
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/admission.h"
+#include "base/err.h"
+#include "muxd/doors/https/admission.h"
 
 #include <stdlib.h>
 #include <string.h>

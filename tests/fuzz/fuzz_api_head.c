@@ -1,9 +1,10 @@
+// tier: check
 /*
  * What is looked at before libwebsockets sees a request: heads, whole and in pieces (the first byte says how long).
  * Pieces change nothing, a head that may go on has one Host, one length and its end where it says.
  */
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/api_head.h"
+#include "base/err.h"
+#include "muxd/doors/https/api_head.h"
 
 #include <stdlib.h>
 #include <string.h>

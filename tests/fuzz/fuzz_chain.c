@@ -1,14 +1,15 @@
+// tier: check
 /*
  * A file of the chain log from anybody: read, verified, and opened for writing as
  * after a crash. Once as it is, once with its checksums put right. What the writer
  * accepts or cuts, it must be able to go on with.
  */
-#include "muxd/base/bytes.h"
-#include "muxd/base/crc.h"
-#include "muxd/base/err.h"
-#include "recorder/chain_format.h"
-#include "recorder/sign.h"
-#include "recorder/verify.h"
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/err.h"
+#include "recorder/chain/chain_format.h"
+#include "recorder/chain/sign.h"
+#include "recorder/verify/verify.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
+// tier: check
 /*
  * The framing of chunked bodies. The first byte is the size of the pieces it is
  * fed in; the result must not depend on it, nor pass the buffer's limit.
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/chunked.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "muxd/doors/https/chunked.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,15 @@
+// tier: check
 /*
  * What the API server says of claims, snapshots, their contents, Sandbox and SandboxClaim objects. The first byte
  * chooses; `q` is a quantity. A view that is refused leaves its result alone and says why; one that is taken has a
  * name, ends within its bounds and holds no control characters in what people read.
  */
-#include "control/kube/agentsandbox.h"
-#include "control/kube/claim.h"
-#include "control/kube/sandboxclaim.h"
-#include "control/kube/snapshot.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "control/kube/pods/agentsandbox.h"
+#include "control/kube/pods/claim.h"
+#include "control/kube/pods/sandboxclaim.h"
+#include "control/kube/pods/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

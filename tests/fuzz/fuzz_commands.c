@@ -1,11 +1,12 @@
+// tier: check
 /*
  * Commands off a hostile terminal: output with marks, keys of any kind, holes, sizes. 0xff and two bytes are a resize,
  * 0xfe a hole in the output, 0xfd a length and so many keys, 0xfc the same, hidden; the rest is output. Whatever comes:
  * the same commands however the output was cut into pieces, each behind the one before it, in text of bounded size that
  * is UTF-8, and each comes whole through a frame.
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/json.h"
 #include "muxd/screen/commands.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/term.h"

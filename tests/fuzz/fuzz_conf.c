@@ -1,6 +1,7 @@
+// tier: check
 /* The configuration file: whatever stands in it, a whole conf or a named place. */
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * The frame decoder, as the hub and as muxlet use it: a stream of bytes, taken
  * apart frame by frame. What was understood must survive being said again.

@@ -1,5 +1,6 @@
+// tier: check
 /* Heads of WebSocket frames: pieces (the first byte says how long) change nothing, and refused stays refused. */
-#include "muxd/doors/web/frames.h"
+#include "muxd/doors/https/frames.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,10 @@
+// tier: check
 /*
  * Tokens from anybody. The input is tried as a whole token, and as the claims of
  * a correctly signed one (so that the fuzzer gets past the signature). What is
  * accepted must survive being signed and verified again.
  */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "policy/grant.h"
 #include "policy/jws.h"
 

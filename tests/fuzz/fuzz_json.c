@@ -1,7 +1,8 @@
+// tier: check
 /* Bodies and messages of peers: json_parse() and every look-up on what it lets through. */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,12 @@
+// tier: check
 /* What an API server and a credential plug-in say, by the first byte: s a refusal, p a plug-in, o objects of a watch, a
  * line each. */
-#include "control/kube/endpoint.h"
-#include "control/kube/known.h"
-#include "control/kube/plugin.h"
-#include "control/kube/status.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/client/known.h"
+#include "control/kube/client/plugin.h"
+#include "control/kube/client/status.h"
 
 #include <stdlib.h>
 #include <string.h>

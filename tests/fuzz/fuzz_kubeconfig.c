@@ -1,7 +1,8 @@
+// tier: check
 /* A kubeconfig: whatever stands in it, a whole one or a complaint. */
-#include "control/kube/endpoint.h"
-#include "control/kube/kubeconfig.h"
-#include "muxd/base/err.h"
+#include "base/err.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/client/kubeconfig.h"
 
 #include <stdlib.h>
 #include <string.h>

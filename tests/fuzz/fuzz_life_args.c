@@ -1,10 +1,11 @@
+// tier: check
 /*
  * The first byte chooses the verb, and whether a fork is of a session; the rest is the JSON of a lifecycle call. What
  * is accepted is within its bounds; what is refused is named.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "muxd/doors/life_args.h"
 
 #include <stdlib.h>

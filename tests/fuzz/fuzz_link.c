@@ -1,3 +1,4 @@
+// tier: check
 /*
  * A hostile sandbox: bytes on the hub's end of a link. The first byte says how
  * far the handshake went before it turned hostile (0: not at all, 1: proven,
@@ -6,8 +7,8 @@
  * told a consistent story: bytes in order and within their window, one end,
  * nothing after it.
  */
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/link/frame.h"
 #include "muxd/link/link.h"
 
@@ -120,9 +121,9 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	h->consumed[channel] = offset;
 }
 
-static void on_echo(void *arg, uint32_t channel, bool on)
+static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
-	(void)on;
+	(void)mode;
 	alive(arg, channel);
 }
 

@@ -1,4 +1,6 @@
-/* What the scripts of the plain backend say, as a container may forge it: lines of a start, of a look and of a sweep. */
+// tier: check
+/* What the scripts of the plain backend say, as a container may forge it: lines of a start, of a look and of a sweep.
+ */
 #include "muxd/plain/answer.h"
 
 #include <stdlib.h>

@@ -1,14 +1,15 @@
+// tier: check
 /*
  * What comes from a container before it is a link, and what the API server says of a pod. The first byte chooses: a
  * Pod object, the answer of a script, muxlet's first line. Whatever comes, texts end within their bounds, hold no
  * control characters, and a view that is refused leaves nothing behind.
  */
-#include "control/kube/deliver.h"
-#include "control/kube/pod.h"
-#include "control/kube/spec.h"
-#include "control/kube/visitor.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "control/kube/pods/deliver.h"
+#include "control/kube/pods/pod.h"
+#include "control/kube/pods/spec.h"
+#include "control/kube/pods/visitor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,12 @@
+// tier: check
 /*
  * What an API server may say to an exec stream. The first byte chooses: a message
  * in pieces (the second byte cuts it), a status, an answer to the upgrade, frames.
  */
-#include "control/kube/rc_answer.h"
-#include "control/kube/rc_frame.h"
-#include "control/kube/rc_status.h"
-#include "control/kube/rc_wire.h"
+#include "control/kube/exec/rc_answer.h"
+#include "control/kube/exec/rc_frame.h"
+#include "control/kube/exec/rc_status.h"
+#include "control/kube/exec/rc_wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,16 @@
+// tier: check
 /*
  * A recording file from anybody: read, searched, exported and verified. Once as it
  * is, and once with its checksums put right, so that what stands behind them is
  * reached too.
  */
-#include "muxd/base/bytes.h"
-#include "muxd/base/crc.h"
-#include "muxd/base/err.h"
-#include "recorder/block.h"
-#include "recorder/export.h"
-#include "recorder/sign.h"
-#include "recorder/verify.h"
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/err.h"
+#include "recorder/chain/sign.h"
+#include "recorder/export/export.h"
+#include "recorder/format/block.h"
+#include "recorder/verify/verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

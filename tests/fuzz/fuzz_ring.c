@@ -1,16 +1,17 @@
+// tier: check
 /*
  * The ring's reader on a file that a hostile or broken writer left.
  *
  * Input: u8 flags (1: the bytes begin at the header; 2: CRCs are made right), u64 place to
  * read from, u64 head, then the bytes of the ring from that place on.
  */
-#include "muxd/base/bytes.h"
-#include "muxd/base/crc.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ring.h"
-#include "muxd/base/ring_format.h"
-#include "muxd/base/ring_record.h"
-#include "recorder/segment.h"
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/err.h"
+#include "base/ring.h"
+#include "base/ring_format.h"
+#include "base/ring_record.h"
+#include "recorder/format/segment.h"
 
 #include <stdlib.h>
 #include <string.h>

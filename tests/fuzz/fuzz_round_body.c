@@ -1,10 +1,11 @@
+// tier: check
 /*
  * The first byte chooses small or large limits; the rest is a request body. What
  * is accepted must hold what the hub relies on; what is refused must be named.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/body.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "muxd/doors/https/body.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,13 @@
+// tier: check
 /*
  * What the router reads: the head of a request and its body, the head of an answer and its body. The first byte is the
  * size of the pieces that bodies come in, which must change nothing. A head that is passed on must be one again, with
  * one body that ends where the first did, and without what is ours.
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/router_fields.h"
-#include "muxd/doors/rest/router_head.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "muxd/doors/https/router_fields.h"
+#include "muxd/doors/https/router_head.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
+// tier: check
 /*
  * A hostile terminal: bytes through filter, libvterm and cells. The first two bytes are columns and rows (small, for
  * speed); 0xff and two more are a resize, 0xfe a place where bytes are missing, the rest is output. Whatever comes: the
  * same cells however it was cut into pieces, and what is drawn of them brings a second terminal to the same.
  */
-#include "muxd/base/buf.h"
+#include "base/buf.h"
 #include "muxd/screen/draw.h"
 #include "muxd/screen/term.h"
 

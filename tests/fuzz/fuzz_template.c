@@ -1,11 +1,12 @@
+// tier: check
 /*
  * A pod template, YAML or JSON. One that is refused says where and is no template; whatever one is taken, the pod that
  * it is merged over keeps what is ours, and has each field that was asked for.
  */
-#include "control/kube/spec.h"
-#include "control/kube/template.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "control/kube/pods/spec.h"
+#include "control/kube/pods/template.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static void merged(const json_t *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct template_rules rules = {"models", "token", "data"};
+	const struct template_rules rules = {.config_maps = "models", .secrets = "token", .claims = "data"};
 	json_t *t = NULL;
 	struct err e = {0};
 	int rc = template_parse((const char *)data, size, "t", &rules, &t, &e);

@@ -1,6 +1,7 @@
+// tier: check
 /* What an authority for timestamps answers, as carrier and recorder read it. The corpus is of a hash of zeros. */
-#include "muxd/base/err.h"
-#include "muxd/base/timestamp.h"
+#include "base/err.h"
+#include "base/timestamp.h"
 
 #include <stdlib.h>
 #include <string.h>

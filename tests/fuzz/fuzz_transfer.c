@@ -1,8 +1,9 @@
+// tier: check
 /*
  * What comes of a file that is got: the line ahead of it, then content. The first byte is the size of the pieces; it
  * must change neither what is content nor whether it is taken.
  */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/hub/transfer.h"
 
 #include <stdlib.h>

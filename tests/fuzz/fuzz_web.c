@@ -1,11 +1,12 @@
+// tier: check
 /*
  * What a browser sends: a terminal's messages, and the headers Cookie and Origin. The
  * first byte chooses. A message that is taken is within its bounds, and points into
  * what was given.
  */
-#include "muxd/base/err.h"
-#include "muxd/doors/web/origin.h"
-#include "muxd/doors/web/wire.h"
+#include "base/err.h"
+#include "muxd/doors/https/origin.h"
+#include "muxd/doors/https/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,11 @@
+// tier: check
 /*
  * What a witness answers, as the recorder reads it: a receipt, or the newest head that it has. Nobody's signature is
  * made here, so no receipt counts; a head that is taken comes out as it went in.
  */
-#include "muxd/base/err.h"
-#include "recorder/chain.h"
-#include "recorder/receipt.h"
+#include "base/err.h"
+#include "recorder/chain/chain.h"
+#include "recorder/chain/receipt.h"
 
 #include <stdlib.h>
 #include <string.h>

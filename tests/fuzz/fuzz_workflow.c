@@ -1,11 +1,12 @@
+// tier: check
 /*
  * The first byte chooses: the definition of a workflow, the body of a lease, the body of a run, a workflowId. What is
  * accepted must hold what a run relies on; what is refused must be named, a definition's fault with its place.
  */
+#include "base/err.h"
+#include "base/json.h"
 #include "control/work/body.h"
 #include "control/work/workflow.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

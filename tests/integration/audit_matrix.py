@@ -148,7 +148,7 @@ def sources():
     text = "".join(open(os.path.join(ROOT, "muxd/doors/local", n)).read() for n in ("ask.c", "ask_life.c"))
     tables = re.findall(r"struct local_op ops\[\] = \{(.*?)\n\};", text, re.S)
     found["hub.sock"] = set(re.findall(r'\{"([a-z._]+)", ask_', "".join(tables)))
-    text = open(os.path.join(ROOT, "recorder/service_ops.c")).read()
+    text = open(os.path.join(ROOT, "recorder/serve/service_ops.c")).read()
     found["recorder.sock"] = set(re.findall(r'\{"([a-z_.]+)", service_', text))
     text = open(os.path.join(ROOT, "muxd/doors/ssh/channel.c")).read()
     found["ssh"] = set(re.findall(r"channel_(shell|exec|subsystem)_request_function", text)) | {"login", "attach"}

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every operation of every door, with every credential: its answer, and its event in the audit log (audit_matrix.py).
 # MATRIX_ALL=1: what changes a sandbox with each kind of principal too, not with one alone.
+# tier: test, san, whole MATRIX_ALL=1
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Where a program really began and which file it is: links, relative paths, PATH, scripts, directories that are gone, names
 # that are no text; in answers, in the audit log, in the recording, and after restarts.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

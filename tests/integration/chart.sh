@@ -1,6 +1,7 @@
 #!/bin/bash
 # The Helm chart without helm: every file of values in tests/chart/values by two renderers, on clusters of several kinds, its
 # schema, and what each value does. tests/e2e/k8s/stories/chart.sh lets a real API server check the objects.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A kubeconfig with a mistake is one line with file, line and key: at the start, in check-config, and at SIGHUP, where the
 # daemon goes on. Without a cluster, pods are refused by every door with the key that is missing.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A workspace that is a plain directory (no loop devices, or no root) goes to sleep and wakes as it was, however deep: a
 # stop drops the only copy, so what cannot be restored must not be called stopped.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

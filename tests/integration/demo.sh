@@ -1,6 +1,7 @@
 #!/bin/bash
 # muxctl demo: a sandbox is made, runs a program, takes a file and gives it back, and is gone; each step in one line.
 # And muxctl sandbox: made, listed, shown with backend and limits, ended, removed.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -3,6 +3,7 @@
 # (resizes, the alternate screen, UTF-8 and what is none), and where a worker was killed while it drew. Forged ones, with every
 # checksum right and the log signed anew with the host's true keys, are named by --derive alone.
 # TERMINALS=50 for more of the honest ones, SEED.
+# tier: test, whole TERMINALS=50
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

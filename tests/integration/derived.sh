@@ -1,6 +1,7 @@
 #!/bin/bash
 # What is derived from the record is not shown as fact when somebody changed it: rows of audit.db (by sqlite3), keyframes
 # (flipped, forged with every checksum right, another recording's). verify --all names each.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

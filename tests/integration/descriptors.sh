@@ -1,6 +1,7 @@
 #!/bin/bash
 # Few descriptors: what does not fit is cut and named, in the log and in /healthz, and sandboxes start; where nothing could
 # work the daemon says so at its start.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

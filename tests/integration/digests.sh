@@ -1,6 +1,7 @@
 #!/bin/bash
 # Terminals and execs: the audit log has bytes and digests of what they showed (event session.streams), those of the recording, also
 # where the recorder was killed in between; of what was typed it has the count alone.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

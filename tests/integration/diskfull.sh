@@ -2,6 +2,7 @@
 # The record's disk fills up under running work, and has room again later: nothing new starts, what runs stands still and
 # says why on the screen, /healthz says so; then all goes on by itself, and not a byte is missing, on screen or in the
 # record. Net and the whole daemon come back while it is full: the doors open and say why nothing starts. First by record.min_free; then, as root, on a file system that is full to its last byte.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # With `record.release: durable` nobody is shown a byte that a power cut could take back. Somebody who watches a flood that is
 # faster than the disk is shown what is safe, with its holes said in order; the round has every byte; a terminal goes on beside it.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A flood of failed log-ins is a few audit events that count every one of them, also when net, or everything, is killed meanwhile.
 # CALLS=n of each sort at once (default 60).
+# tier: test, san, whole CALLS=600
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

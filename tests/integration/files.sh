@@ -1,6 +1,7 @@
 #!/bin/bash
 # Files go into a sandbox and come out of it whole or not at all: of any name and size, with their mode, with a named
 # error where that is not possible, and each stands in the audit log by path, size and digest.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 # shellcheck source=tests/lib/files_story.sh

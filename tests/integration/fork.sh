@@ -1,6 +1,7 @@
 #!/bin/bash
 # Two histories under one key: whoever owns a host copies its state, goes on with both, and shows each to a witness of its own. Each
 # history convinces whoever asks its own witness alone; asked for both, verify names the fork, whichever of the two it is shown.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

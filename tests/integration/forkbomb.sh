@@ -1,5 +1,6 @@
 #!/bin/bash
 # A fork bomb in a local sandbox: its processes are its own, staff enters all the while, and one call ends it all.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

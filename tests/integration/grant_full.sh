@@ -1,6 +1,7 @@
 #!/bin/bash
 # A full disk gives no grant: it would be a door that the record does not know of. As root, on a file system of its own
 # that holds the whole state, full to its last byte; then there is room, and grants are given again.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -2,6 +2,7 @@
 # What a grant gives, and how it ends: none without a reason; a short one warns on the screen, then cuts, and the record
 # says so; a revoked one cuts at once and stays revoked over a restart; what was changed, is for somebody else, has ended
 # or names no task is refused by a code that says which.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Programs inside cannot change muxlet, by whatever name they call it; everybody else stays theirs to change.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

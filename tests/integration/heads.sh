@@ -2,6 +2,7 @@
 # Heads that two readers could take for two things, made by a grammar, at the API and at the router: each gets one answer
 # that says what is wrong, the connection ends with it, and what stands behind it reaches nobody. HEADS=2000 for more of
 # them, SEED=n for others; those of a failure are printed with their seed.
+# tier: test, san, whole HEADS=2000
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Legal hold: what is held by session, agent, principal or time outlives every retention, an admin's "now", restarts and
 # an index that is made anew; who set and released it stands in the log; what is not held goes.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -2,6 +2,7 @@
 # A rounds-only agent tries to fill everything it can; staff gets in all the while, and everything is as before a minute after. The
 # story is told in hostile.py. By default 20 s of it; MINUTE=60 for the whole, FORK=0 without the fork bomb, MEMORY=0 without
 # programs that are killed for want of memory over and over.
+# tier: test, san, alone, slice MINUTE=8, whole MINUTE=60
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

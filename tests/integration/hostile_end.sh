@@ -1,6 +1,7 @@
 #!/bin/bash
 # A sandbox full of sessions that hang is ended whatever hangs: stop, terminate and destroy go through while its limit of sessions is
 # reached, its muxlet stands still and none of them has said its end; and the counts come back.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -2,6 +2,7 @@
 # The image is whole: its tree alone, under a foreign uid that owns nothing else, with no program of this machine, serves both
 # doors as it would in a pod (agents are pods, no bubblewrap), with a certificate that was given to it, and answers as
 # admission webhook. Root makes the tree; otherwise the story says that it did not run.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 [ "$(id -u)" = 0 ] || {

@@ -1,6 +1,7 @@
 #!/bin/bash
 # kill -9 of hub, recorder or both in mid-flood: nothing shown is lost, programs live on. The story is told in kill.py.
 # A daemon of its own, with rule `full`, so that the recording can be compared byte by byte.
+# tier: test, san, slice KILLS=2, whole KILLS=200
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 cat >"$tmp/full.yaml" <<'Y'

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Leases of pooled sandboxes and runs of stored workflows, by a service for its users: granted once, kept alive, run,
 # expired, released; the token of a run is nowhere afterwards, and kill -9 in the middle leaves nothing without an owner.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A sandbox goes idle and sleeps with a snapshot, wakes as it was, is never cut while it works, and any moment of it can be opened
 # again. The hour is made short by lifecycle.speed; nothing sleeps and hopes.
+# tier: test
 #
 # The same file runs against a cluster (tests/e2e/k8s/stories/lifecycle.sh), by these variables:
 #   LIFE_CONFIG   sections `sandbox:` and `kubernetes:` of the configuration; empty: this machine

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Every command of a sandbox's life, by muxctl and over HTTPS, and what bad input gets: a named error, and nothing changes.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # deploy/ without a cluster: manifests and chart say the same, give no more rights than they must, and lock every pod down.
 # tests/e2e/k8s/stories/deploy.sh applies them to a real one.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

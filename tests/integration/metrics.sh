@@ -1,5 +1,6 @@
 #!/bin/bash
 # /metrics is read by Prometheus' own parser, and the dashboard in docs/ asks for nothing that is not there.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

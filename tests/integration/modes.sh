@@ -1,6 +1,7 @@
 #!/bin/bash
 # A tree with every mode, link, attribute, hole and name is the same after every stop and wake, a restore and a fork: by archives and
 # by images, whether a stopped workspace is dropped or kept. By default one cycle of each; CYCLES=20 for the whole.
+# tier: test, whole CYCLES=20
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

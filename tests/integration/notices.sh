@@ -1,6 +1,7 @@
 #!/bin/bash
 # What the daemon has to say to who sits at a terminal stays out of the program's screen; a terminal of muxctl comes back by
 # itself when the process that holds it is started again.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Programs are made by the nursery, in their own group of memory. From inside it is killed, stopped, bent and starved of memory
 # while rounds are asked for: each is answered, none runs twice, and staff's terminals do not notice.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # The HTTPS API does what docs/openapi.yaml says: every operation is driven, every answer checked against its schema.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # The installer of packages waits for somebody else's apt, by each of its locks, and not for anything else.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

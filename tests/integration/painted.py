@@ -12,7 +12,7 @@ build, state, agent, seed, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sy
 rng = random.Random(seed)
 os.environ["TERM"] = "xterm-256color"
 HIDDEN = []
-for line in re.findall(r"visible_hidden\[\] = \{(.*?)\n\};", open(os.path.join(os.path.dirname(__file__), "../../muxd/base/visible_table.h")).read(), re.S):
+for line in re.findall(r"visible_hidden\[\] = \{(.*?)\n\};", open(os.path.join(os.path.dirname(__file__), "../../base/visible_table.h")).read(), re.S):
     HIDDEN = [(int(a, 16), int(b, 16)) for a, b in re.findall(r"\{0x([0-9a-f]+), 0x([0-9a-f]+)\}", line)]
 BIDI = [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # What the README has to paste is a correct configuration. The story outside pastes it against a cluster.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -2,6 +2,7 @@
 # deploy/kustomize/policy without a cluster: its expressions, evaluated over every path that the webhook's unit test makes, refuse
 # and let pass what the webhook does. A policy is asked once for each labelled namespace (paramRef); here that is `boxes`. What no
 # API server did here: take the policy and look up its parameters (those of the tests are older than policies).
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || {

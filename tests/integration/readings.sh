@@ -1,5 +1,6 @@
 #!/bin/bash
 # Who has read what of another's: each reader in the audit log, with how often, from where, and which bytes.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

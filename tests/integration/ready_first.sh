@@ -1,6 +1,7 @@
 #!/bin/bash
 # Ready is ready: the first call after ready.json succeeds, and a call while the recorder or net comes again waits for it.
 # STARTS=n: so many starts (50 for the proof); KILLS=n: so many kills of each.
+# tier: test, san, slice STARTS=3 KILLS=3, whole STARTS=50 KILLS=50
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An agent runs many rounds and asks for old ones: memory holds a few, the record answers for the rest, and the same
 # exec_id still finds its round. A daemon of its own keeps three results at hand.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 # How far memory grows is measured without sanitizers, where a round takes fifty times as long; there it is enough that

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An auditor after the fact: what was typed and shown is in the record, verifies offline, exports to what other players
 # read, and one flipped bit is named.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

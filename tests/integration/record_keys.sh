@@ -1,6 +1,7 @@
 #!/bin/bash
 # The key that signs the record: the old one names the new one; one that comes out of nowhere is told in the audit log, in
 # /healthz and by verify, and vouches for nothing before it.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

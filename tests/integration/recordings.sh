@@ -1,6 +1,7 @@
 #!/bin/bash
 # A recording is read over HTTPS as a page's player does: page by page, of any size, from the beginning or from a moment,
 # while the session goes on and once it is sealed. The bytes are those of muxctl export, each once; reading is audited.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

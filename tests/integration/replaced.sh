@@ -1,6 +1,7 @@
 #!/bin/bash
 # A daemon that is replaced while sessions run, with or without its ring (a pod's is gone with it): from its first moment on verify
 # is green, while recordings are open, while they end and are sealed, and then says so with none open.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

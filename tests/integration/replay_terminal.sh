@@ -2,6 +2,7 @@
 # A recording on a terminal: its picture is the recorded one, line by line, though a status line comes and goes. Where the
 # terminal has a line to spare the status line stands under the picture; where it has none, over its last line while
 # nothing moves. The recorded terminal may grow and shrink on the way.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -2,6 +2,7 @@
 # Retention is an act of somebody: every configuration in force stands in the audit log with who loaded it and what
 # changed; a shorter record.retain removes nothing before its waiting time is over, by a restart, a reload or a kill of
 # the recorder; an admin's word removes at once, and each tombstone says by which rule, limit, configuration and whom.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

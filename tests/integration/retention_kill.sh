@@ -2,6 +2,7 @@
 # The recorder is killed in the midst of removals, of holds that are set and released, and of configurations that are
 # told: what was answered is in force, what is held is there, what is gone has its tombstone, and verify agrees.
 # KILLS=50 for more of them, SEED=n for other moments.
+# tier: test, san, whole KILLS=50
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

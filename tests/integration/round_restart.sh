@@ -1,6 +1,7 @@
 #!/bin/bash
 # The hub is killed in the middle of rounds, and they run on. What they printed before and after is in their answers, with
 # the digests of the whole, in the audit log and in the recording's exit, as if nothing had happened.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh disable=SC2034,SC2209
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An agent works by rounds over HTTPS: output and exit codes are exact, starts are idempotent, a timeout takes the whole
 # tree and still returns what was printed, and what does not fit an answer is in the record.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What a server in a sandbox answers comes from the daemon's own origin: fields that are about the whole origin stay here,
 # answers of 1xx are bounded, and a page of that origin cannot ask at all.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

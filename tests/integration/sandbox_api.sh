@@ -1,5 +1,6 @@
 #!/bin/bash
 # Sandbox and SandboxClaim of agent-sandbox without a cluster: sandbox_api.py says what is shown and what is not.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -4,6 +4,7 @@
 # others are held by principal and by time, the recorder is killed in the middle of that, the record key is rotated and the
 # daemon restarted. Then both read every recording, event by event, and give their verdict. What is honest is whole for both; one
 # flipped bit is none for either. RECORDINGS=10000 for the long form, FLIPS, SEED. The story is told in second_reader.py.
+# tier: test, slice RECORDINGS=60, whole RECORDINGS=10000
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

@@ -2,6 +2,7 @@
 # What a snapshot was when it was taken stands in the record's log: of an archive at once, of an image when it was hashed at idle
 # priority, also after kill -9 in the middle. A copy that somebody changed, or took away, is named by verify --all --snapshots, and is
 # neither forked nor restored where it is checked, unless that is asked for.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

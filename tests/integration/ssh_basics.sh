@@ -1,6 +1,7 @@
 #!/bin/bash
 # A person of staff with OpenSSH's own client: commands with exact output and exit codes, both directions byte for byte,
 # a terminal with its size, and several sessions over one connection.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

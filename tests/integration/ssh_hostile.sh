@@ -1,6 +1,7 @@
 #!/bin/bash
 # Somebody with a grant tries to hurt the SSH door: packets that hold nothing, input past the window, answers never read,
 # sessions never closed, passwords without waiting. Nothing of it hangs the daemon or fills it, and others work beside it.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Who gets in by SSH, who does not, and what they are told: tokens by both ways of asking, a key of staff with the
 # reason at the prompt, failures that cost time, strangers that are sent away.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # One connection, many sessions (ControlMaster): side by side, one after the other, up to the limit; what each prints and
 # how each ends stays its own. Forwarding, agents and subsystems are refused, and the connection goes on.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

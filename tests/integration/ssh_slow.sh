@@ -1,6 +1,7 @@
 #!/bin/bash
 # A client that stops reading stalls nobody and fills no memory, and is let go when it answers no keepalive. A grant that
 # ends is announced in the window's title, and cuts its terminal.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Somebody works in a terminal: sizes, letters beyond ASCII, Ctrl-C and Ctrl-Z, an editor; loses the connection, comes
 # back by `last` and by the session's id, and finds the shell as it was; then leaves it with an exit status.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The daemon ends while a program is being opened in a sandbox that does not answer: nothing falls over, who waits hears why,
 # and the next daemon goes on with the sandbox.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Somebody in the sandbox cannot be made to stand still (he hangs in the kernel), so its workspace is copied while
 # programs run on. A round that ends behind the copier's back was answered: what it wrote is there after the stop.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -960,9 +960,8 @@ def main():
         print("FAILED: only %d kinds" % len(KINDS))
         return 1
     pattern, tried = os.environ.get("KINDS", ""), 0
-    for name in KINDS:
-        if pattern and not re.search(pattern, name):
-            continue
+    names = [n for n in KINDS if re.search(pattern, n)]
+    for name in random.Random(SEED).sample(names, min(len(names), int(os.environ.get("MANY", len(names))))):
         for n in range(TRIES):
             fresh(copy)
             what = change(copy, name)
@@ -980,7 +979,7 @@ def main():
         print("FAILED: the slowest answer took %.1f s" % slow)
         bad += 1
     if not bad:
-        print("  ok: %d kinds, %d trials: each is named as the table says; slowest answer %.2f s (seed %d)" % (len(KINDS), tried, slow, SEED))
+        print("  ok: %d trials of %d kinds: each is named as the table says; slowest answer %.2f s (seed %d)" % (tried, len(KINDS), slow, SEED))
     return bad != 0
 
 

@@ -2,6 +2,7 @@
 # A terminal by SSH is a terminal: the same keys are typed into a shell behind `ssh -tt` and into a plain local one, side
 # by side in windows of 80 by 24, and after every step both screens are the same: letters, colours, cursor. Editor, pager,
 # tmux inside, resizes, job control, wide characters. What draws figures of its own (top) is compared by its layout.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A sandbox whose muxlet cannot serve is told as such, and is whole again for whoever asks next: its programs end, its files stay.
 # LONG=1 adds a daemon that stands still, and a muxlet that does with nobody to say so, which takes two minutes.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What an auditor is told is true, and stops nobody: open sessions and removals are states of their own, a file inside a record
 # is compared with that record's log, what was changed is not exported or played in silence, and the log's damage is named.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

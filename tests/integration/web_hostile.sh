@@ -1,6 +1,7 @@
 #!/bin/bash
 # Bad clients of the browser door: other origins, wrong grants, broken messages, clients that do not read or do not stop, a
 # thousand connections at once. Each gets a code and a sentence, the daemon does not grow, and a neighbour types on.
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

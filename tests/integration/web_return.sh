@@ -2,6 +2,7 @@
 # A browser's connection where something stands still: keys typed while the record is paused neither cost the connection nor
 # get lost; who comes back to a session that ends while the missed output is on its way is sent all of it, then the end,
 # and so is who comes back when it has left memory.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Those who watch a flood: each is shown something all the time, no hole goes unsaid, everybody sees the end. Of one that
 # nobody can draw as fast as it comes they are shown the current screen.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

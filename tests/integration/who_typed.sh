@@ -1,6 +1,7 @@
 #!/bin/bash
 # Two people type in one terminal, a third watches. Who came, in which role, and who went is in the audit log; of each byte
 # of input the recording says who typed it, and so do its exports.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 agent=typed$$

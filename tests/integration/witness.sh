@@ -2,6 +2,7 @@
 # The record's signed heads go out by themselves: to a file, to an HTTPS service, to another muxd that countersigns what was
 # proven to extend its last. A witness that is slow, full, lies or is gone holds up nothing, is told, and lag is visible;
 # past refuse_after nothing new starts. A record that was set back, and two histories under one key, are named.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Heads in an S3 bucket with object lock, against a stand-in that computes each signature again with botocore: what is stored is under
 # lock for as long as was asked, and who is wrong, skewed, locks for less, keeps nothing or is gone has no receipt, and is told why.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A head goes out when a session of staff was sealed, however long the interval; not for a round of an agent, and not to a witness
 # that is configured without it. A witness that is away keeps the host waiting for nothing: the newest head comes when it is back.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

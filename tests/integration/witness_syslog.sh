@@ -2,6 +2,7 @@
 # A syslog server over TLS as a witness of heads, the real rsyslog: who is not who he must be is sent nothing, one that is gone
 # and comes back gets the newest head, one that takes and does not answer costs nobody anything, and an auditor's verify reads
 # the file that it writes. "sent" is all that is claimed: a server whose disk is full takes heads, too.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

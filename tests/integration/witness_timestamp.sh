@@ -1,6 +1,7 @@
 #!/bin/bash
 # Heads are stamped by an authority (RFC 3161): each stamp is checked by the recorder before it is in its log, shown, and checked
 # again offline by verify and by OpenSSL. An authority that is slow, gone, lies or talks garbage has no receipt; nobody waits.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """Finds snprintf calls that cut text by bytes: a precision ("%.60s", "%.*s") anywhere, and, where texts of people and
-programs are kept, any "%s" whose length nobody looks at. Such text goes through muxd/base/text.h, which cuts at a
+programs are kept, any "%s" whose length nobody looks at. Such text goes through base/text.h, which cuts at a
 character. What is bytes and no text, as a path, says so in a comment at the call: /* bytes: why */. Prints file:line."""
 import re
 import subprocess
 import sys
 
 TEXTS = ("muxd/hub/", "muxd/doors/", "muxd/plain/", "muxd/net/", "muxd/link/", "control/life/", "control/work/", "control/kube/")
-OWN = ("muxd/base/text.c",)  # it is what the others use
+OWN = ("base/text.c",)  # it is what the others use
 LIBC_ONLY = ("muxd/muxlet/",)  # inside the sandbox: what it says is repaired where it is read
 
 
@@ -62,18 +62,18 @@ def faults(name):
             continue
         line = text.count("\n", 0, call.start()) + 1
         if re.search(r"%-?[0-9]*\.(\*|[0-9]+)s", form):
-            yield f"{name}:{line}: {form} cuts by bytes: text_format() of muxd/base/text.h cuts at a character"
+            yield f"{name}:{line}: {form} cuts by bytes: text_format() of base/text.h cuts at a character"
         elif call[0].startswith("v") and '"' not in form and not length_is_used(text[: call.start()], text[end:]):
-            yield f"{name}:{line}: {form} is cut by bytes at the end: text_vformat() of muxd/base/text.h"
+            yield f"{name}:{line}: {form} is cut by bytes at the end: text_vformat() of base/text.h"
         elif name.startswith(TEXTS) and "%s" in form and not length_is_used(text[: call.start()], text[end:]):
-            yield f"{name}:{line}: {form} is cut by bytes at the end: text_put() or text_format() of muxd/base/text.h"
+            yield f"{name}:{line}: {form} is cut by bytes at the end: text_put() or text_format() of base/text.h"
 
 
 def main():
     names = sys.argv[1:]
     if not names:
         listed = subprocess.run(["git", "ls-files", "*.c", "*.h"], check=True, capture_output=True, text=True).stdout
-        names = [n for n in listed.split() if n.startswith(("muxd/", "control/", "policy/", "recorder/"))]
+        names = [n for n in listed.split() if n.startswith(("base/", "muxd/", "control/", "policy/", "recorder/"))]
     found = [f for n in names if n not in OWN and not n.startswith(LIBC_ONLY) for f in faults(n)]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0

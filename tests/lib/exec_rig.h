@@ -6,11 +6,11 @@
 #ifndef TESTS_LIB_EXEC_RIG_H
 #define TESTS_LIB_EXEC_RIG_H
 
-#include "control/kube/endpoint.h"
-#include "control/kube/remotecommand.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/exec/remotecommand.h"
 
 #include <dirent.h>
 #include <fcntl.h>

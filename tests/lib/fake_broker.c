@@ -8,9 +8,9 @@
  *   ["big", N]         ends at once with N bytes of 'x' on stdout and on stderr
  *   ["cat"]            ends when stdin does, stdout is what was written
  */
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/broker_life.h"
 #include "muxd/hub/hub.h"

@@ -8,11 +8,11 @@
 #ifndef TESTS_LIB_FAKE_CLUSTER_H
 #define TESTS_LIB_FAKE_CLUSTER_H
 
-#include "control/kube/provider.h"
-#include "control/kube/provider_state.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "control/kube/pods/provider.h"
+#include "control/kube/pods/provider_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

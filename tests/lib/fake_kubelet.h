@@ -9,11 +9,11 @@
 #ifndef TESTS_LIB_FAKE_KUBELET_H
 #define TESTS_LIB_FAKE_KUBELET_H
 
-#include "control/kube/endpoint.h"
-#include "control/kube/remotecommand.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/exec/remotecommand.h"
 
 #include <fcntl.h>
 #include <pty.h>

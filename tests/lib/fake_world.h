@@ -9,8 +9,8 @@
 #ifndef TESTS_FAKE_WORLD_H
 #define TESTS_FAKE_WORLD_H
 
+#include "base/err.h"
 #include "control/sandbox.h"
-#include "muxd/base/err.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,6 +25,7 @@ struct world_agent {
 	bool running, ending, disk, read_only;
 	int content;
 	struct id sandbox;
+	char to_be[64], template[64]; /* its own pod template: of the next one that is made, of the one that runs */
 };
 struct world_snap {
 	struct id id;
@@ -61,6 +62,8 @@ struct world {
 	uint64_t take_ns, restore_ns; /* how long either takes; no time passes, but a limit below it is reached */
 	int64_t end_wall_ns;          /* as it was told last, of whatever agent */
 	unsigned ends, ends_running;
+	unsigned told;  /* how often a template was said, ahead of what makes or restores */
+	bool no_pods;   /* of the next provider */
 	struct id left; /* a snapshot of which something is left; zero: none */
 	unsigned swept, sweeps;
 };
@@ -143,6 +146,8 @@ static inline int world_do(struct world *w, struct world_call *c)
 			if (!a->disk)
 				a->content = 0;
 			a->running = a->disk = true;
+			memcpy(a->template, a->to_be, sizeof(a->template));
+			a->to_be[0] = '\0';
 			(void)id_new(&a->sandbox);
 		}
 		return 0;
@@ -192,7 +197,8 @@ static inline void world_info(struct world *w, const struct world_agent *a, stru
 static inline void world_answer(struct world *w, struct world_call *c, int rc)
 {
 	struct world_agent *a = world_agent(w, c->agent[0] ? c->agent : "nobody");
-	struct sandbox_snapshot snap = {.id = c->snapshot, .ready = true, .how = "fake", .name = "fake", .digest = "0f0f"};
+	struct sandbox_snapshot snap = {
+	    .id = c->snapshot, .ready = true, .how = "fake", .name = "fake", .digest = "0f0f"};
 	struct sandbox_info info, list[WORLD_AGENTS];
 	struct err e = {0};
 	size_t n = 0;
@@ -358,6 +364,21 @@ static inline void fw_set_end(struct sandbox_provider *p, const char *agent, int
 	w->ends++;
 	w->ends_running += runs;
 }
+/* "bad" is no template; a configured one there is not. */
+static inline int fw_pod_template(struct sandbox_provider *p, const char *agent, const char *own, bool to_be,
+				  char effective[SANDBOX_DIGEST_LEN], struct err *e)
+{
+	struct world *w = ((struct world_provider *)p)->w;
+	struct world_agent *a = world_agent(w, agent);
+
+	if (strstr(own, "bad"))
+		return err_set(e, ERR_INVAL, "/spec/bad is not for a template");
+	snprintf(effective, SANDBOX_DIGEST_LEN, "%s", own);
+	if (to_be)
+		snprintf(a->to_be, sizeof(a->to_be), "%s", own);
+	w->told += to_be;
+	return 0;
+}
 static inline void fw_destroy(struct sandbox_provider *p)
 {
 	struct world *w = ((struct world_provider *)p)->w;
@@ -384,13 +405,22 @@ static const struct sandbox_provider_ops world_ops = {.ensure = fw_ensure,
 						      .restore = fw_restore,
 						      .drop_workspace = fw_bare,
 						      .set_end = fw_set_end,
+						      .pod_template = fw_pod_template,
 						      .destroy = fw_destroy};
+
+static const struct sandbox_provider_ops world_podless_ops = {.ensure = fw_ensure,
+							      .connect = fw_connect,
+							      .stat = fw_stat,
+							      .destroy_sandbox = fw_end,
+							      .wipe = fw_wipe,
+							      .list = fw_list,
+							      .destroy = fw_destroy};
 
 static inline struct sandbox_provider *world_provider(struct world *w)
 {
 	struct world_provider *p = calloc(1, sizeof(*p));
 
-	p->base.ops = &world_ops;
+	p->base.ops = w->no_pods ? &world_podless_ops : &world_ops;
 	p->w = w;
 	w->provider = &p->base;
 	return &p->base;

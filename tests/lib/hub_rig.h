@@ -25,7 +25,9 @@ struct hub_rig {
 	struct ring_reader *reader;
 	bool stalled, disk_full, failed; /* what the recorder does */
 	bool deaf;                       /* what answers in the sandbox is no muxlet */
-	int refuses;                     /* ERR_* that the provider answers instead of a stream; 0 */
+	int (*dial)(void *arg);          /* ... or one of the test's own; NULL */
+	void *dial_arg;
+	int refuses; /* ERR_* that the provider answers instead of a stream; 0 */
 	unsigned asked;
 	sandbox_done *asking; /* answered in the next turn */
 	void *asking_arg;
@@ -166,7 +168,10 @@ static void hub_provide(struct hub_rig *r)
 		return;
 	}
 	r->info.epoch++;
-	done(r->asking_arg, 0, NULL, &r->info, r->deaf ? hub_deaf_fd() : rig_dial(r->let));
+	done(r->asking_arg, 0, NULL, &r->info,
+	     r->deaf   ? hub_deaf_fd()
+	     : r->dial ? r->dial(r->dial_arg)
+		       : rig_dial(r->let));
 }
 
 /* ---- turns of the loop */

@@ -6,8 +6,8 @@
 #ifndef TESTS_LIB_KUBE_OUTCOME_H
 #define TESTS_LIB_KUBE_OUTCOME_H
 
-#include "control/kube/status.h"
-#include "control/kube/verbs.h"
+#include "control/kube/client/status.h"
+#include "control/kube/client/verbs.h"
 #include "tests/lib/kube_rig.h"
 
 #define CA         ", certificate-authority: ca.crt"

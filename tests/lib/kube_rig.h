@@ -6,13 +6,13 @@
 #ifndef TESTS_LIB_KUBE_RIG_H
 #define TESTS_LIB_KUBE_RIG_H
 
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/rest.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/client/rest.h"
 #include "tests/lib/pki.h"
 
 #include <fcntl.h>

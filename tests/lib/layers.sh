@@ -1,5 +1,6 @@
 #!/bin/bash
-# layers.sh: dependencies run one way; each library is fenced. Prints what breaks it, with file and line.
+# layers.sh: dependencies run one way, between folders and between files; each library is fenced. Needs a build (make all).
+# Prints what breaks it, with file and line.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
@@ -11,31 +12,38 @@ forbid() {
 	echo "$hits" | sed "s|\$|   ($3)|"
 	bad=1
 }
-forbid '^muxd/base/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
+forbid '^base/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
 forbid '^policy/' '(recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
 forbid '^recorder/' '(control|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'recorder may know policy and base'
-forbid '^recorder/' 'muxd/screen/' 'of screens the recorder knows the frames alone' '^recorder/(drawing|drawer|commander_look)\.c'
+forbid '^recorder/' 'muxd/screen/' 'of screens the recorder knows the frames alone' '^recorder/draw/'
+forbid '^recorder/chain/' 'recorder/(format|index|draw|verify|write|serve|export)/' 'recorder: the log knows no recording'
+forbid '^recorder/format/' 'recorder/(index|draw|verify|write|serve|export)/' 'recorder: format knows the log'
+forbid '^recorder/(index|draw|export)/' 'recorder/(verify|write|serve)/' 'recorder: what reads recordings knows nothing of who writes them'
+forbid '^recorder/verify/' 'recorder/(write|serve|export)/' 'recorder: verify knows nothing of who writes'
+forbid '^recorder/write/' 'recorder/(serve|export)/' 'recorder: who writes knows nothing of who serves'
+forbid '^control/kube/client/' 'control/kube/(exec|pods)/' 'kube: the client knows no pods'
+forbid '^control/kube/exec/' 'control/kube/pods/' 'kube: exec knows no pods'
 forbid '^control/' '(recorder|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'control may know policy and base'
 forbid '^muxd/link/' '(policy|recorder|control|muxd/(plain|screen|hub|doors|net|monitor|muxlet|ctl))/' 'link may know base'
 forbid '^muxd/plain/' '(policy|recorder|muxd/(hub|doors|net|monitor|muxlet|ctl|link/link))/' 'plain may know control, base and the frames'
 forbid '^muxd/screen/' '(policy|recorder|control|jansson|uv|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))' 'a screen knows base'
 forbid '^muxd/' 'muxd/screen/(term|grid|draw|fast|sgr|worker)' 'others know the frames of a screen worker' '^muxd/screen/'
-forbid '^(muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term_vt\.c'
+forbid '^(base|muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term_vt\.c'
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
 forbid '^muxd/ctl/' 'muxd/monitor/' 'muxctl starts screen workers as the monitor does, and nothing else' '^muxd/ctl/workers\.'
 forbid '^muxd/witness/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'the carrier of heads knows base alone'
 forbid '^muxd/' 'muxd/witness/' 'others may use the exchange alone, and that is muxctl' '^muxd/(witness/|ctl/outside)'
 forbid '^muxd/muxlet/' 'muxd/(base|hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc and frame.h'
-forbid '^(muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/(rest|web)/'
-forbid '^(muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
-forbid '^(muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'
-forbid '^(muxd|policy|recorder|control)/' 'archive(_entry)?\.h[>"]' 'only the archiver' '^control/archive/'
-forbid '^(muxd|policy|recorder|control)/' 'control/archive/' 'the archiver is a program of its own' '^control/archive/'
-forbid '^(muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(muxd/base/conf|control/kube/yaml)'
-forbid '^(muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/(http|http_exchange|http_question|url)|muxd/witness/https)\.[ch]'
-forbid '^(muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|muxd/base/confine)'
-forbid '' 'jansson\.h' 'json.h makes building safe from content' '^muxd/base/json\.h'
+forbid '^(base|muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/https/'
+forbid '^(base|muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
+forbid '^(base|muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'
+forbid '^(base|muxd|policy|recorder|control)/' 'archive(_entry)?\.h[>"]' 'only the archiver' '^control/archive/'
+forbid '^(base|muxd|policy|recorder|control)/' 'control/archive/' 'the archiver is a program of its own' '^control/archive/'
+forbid '^(base|muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(base/conf|control/kube/client/yaml)'
+forbid '^(base|muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/client/(http|http_exchange|http_question|url)|muxd/witness/https)\.[ch]'
+forbid '^(base|muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|base/confine)'
+forbid '' 'jansson\.h' 'json.h makes building safe from content' '^base/json\.h'
 # refuse FILES-PATTERN TEXT-REGEX WHY EXCEPT: the same of what stands in the code
 refuse() {
 	local hits
@@ -44,9 +52,11 @@ refuse() {
 	echo "$hits" | sed "s|\$|   ($3)|"
 	bad=1
 }
-refuse '^(muxd|policy|recorder|control)/' 'json_[a-z_]*_nocheck\(|json_(v?pack_ex|vpack)\(|json_v?sprintf\(".*%[.0-9*]*s' 'JSON is built with the names in json.h, which no content makes fail' \
-	'^muxd/base/json(_build)?\.[ch]'
+refuse '^(base|muxd|policy|recorder|control)/' 'json_[a-z_]*_nocheck\(|json_(v?pack_ex|vpack)\(|json_v?sprintf\(".*%[.0-9*]*s' 'JSON is built with the names in json.h, which no content makes fail' \
+	'^base/json(_build)?\.[ch]'
 # Text that is cut is cut at a character.
 tests/lib/cuts.py || bad=1
+# No file uses itself by way of others.
+tests/lib/circles.py || bad=1
 [ $bad -eq 0 ] && echo "layers: fine"
 exit $bad

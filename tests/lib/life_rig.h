@@ -5,10 +5,10 @@
 #ifndef TESTS_LIFE_RIG_H
 #define TESTS_LIFE_RIG_H
 
+#include "base/clock.h"
+#include "base/conf.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
 #include "tests/lib/fake_world.h"
 
 #include <setjmp.h>

@@ -7,10 +7,10 @@
 #ifndef TESTS_LIB_LINK_RIG_H
 #define TESTS_LIB_LINK_RIG_H
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/sock.h"
 #include "muxd/link/link.h"
 
 #include <setjmp.h>
@@ -129,11 +129,11 @@ static void rig_consumed(void *arg, uint32_t channel, uint64_t offset)
 	((struct rig *)arg)->ch[channel % RIG_CHANNELS].consumed = offset;
 }
 
-static void rig_echo(void *arg, uint32_t channel, bool on)
+static void rig_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
 	struct rig_channel *c = &((struct rig *)arg)->ch[channel % RIG_CHANNELS];
 
-	if (on)
+	if (mode != LINK_ECHO_OFF)
 		c->echo_on++;
 	else
 		c->echo_off++, c->len_at_echo_off = c->len[1];

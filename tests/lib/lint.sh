@@ -4,7 +4,6 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 mkdir -p build
-rm -f build/tidy.err
 mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
 shellcheck -x -S warning "${scripts[@]}" || bad=1
 for m in docs/man/*.[1-8]; do
@@ -16,10 +15,6 @@ else
 	tail -n 5 build/web-lint.log
 	bad=1
 fi
-git ls-files 'muxd/*.c' 'policy/*.c' 'recorder/*.c' 'control/*.c' |
-	xargs -P "$(nproc)" -n 8 sh -c 'clang-tidy --quiet "$@" -- -std=c17 -D_GNU_SOURCE -DMUXD_VERSION=\"0\" -I. 2>>build/tidy.err' lint >build/tidy.log ||
-	{ echo "clang-tidy did not get through:" && grep -v 'warnings generated' build/tidy.err | tail -n 5; bad=1; }
-grep -E '(warning|error):' build/tidy.log | sort -u
-grep -qE '(warning|error):' build/tidy.log && bad=1
+tests/lib/tidy.py || bad=1
 [ $bad -eq 0 ] && echo "lint: fine"
 exit $bad

@@ -11,12 +11,12 @@
 #ifndef TESTS_LIB_LOCAL_BOX_H
 #define TESTS_LIB_LOCAL_BOX_H
 
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "control/local/cmdline.h"
 #include "control/local/local.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,6 @@ static inline int agent_main(void)
 	unsigned char secret[32];
 
 	close(CMDLINE_FD_PROGRAMS);
-	close(CMDLINE_FD_USAGE);
 	if (read(4, secret, sizeof(secret)) != (ssize_t)sizeof(secret))
 		return 1;
 	close(4);

@@ -6,20 +6,20 @@
 #ifndef TESTS_LIB_RECORDER_RIG_H
 #define TESTS_LIB_RECORDER_RIG_H
 
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
-#include "muxd/base/msg.h"
-#include "muxd/base/ring.h"
-#include "muxd/base/sock.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/msg.h"
+#include "base/ring.h"
+#include "base/sock.h"
 #include "policy/grant.h"
-#include "recorder/client.h"
-#include "recorder/event.h"
-#include "recorder/process.h"
-#include "recorder/recording.h"
-#include "recorder/verify.h"
+#include "recorder/format/event.h"
+#include "recorder/format/recording.h"
+#include "recorder/serve/client.h"
+#include "recorder/serve/process.h"
+#include "recorder/verify/verify.h"
 #include "tests/lib/ring_feed.h"
 
 #include <fcntl.h>

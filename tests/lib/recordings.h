@@ -7,13 +7,13 @@
 #ifndef TESTS_LIB_RECORDINGS_H
 #define TESTS_LIB_RECORDINGS_H
 
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "recorder/builder.h"
-#include "recorder/recording.h"
-#include "recorder/sign.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "recorder/chain/sign.h"
+#include "recorder/format/recording.h"
+#include "recorder/write/builder.h"
 
 #include <fcntl.h>
 #include <stdio.h>

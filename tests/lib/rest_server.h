@@ -11,8 +11,8 @@
 #include "tests/lib/fake_broker.c"
 #include "tests/lib/https_client.h"
 
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/doors/door.h"
 
 #include <fcntl.h>

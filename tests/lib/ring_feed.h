@@ -4,7 +4,7 @@
 #ifndef TESTS_LIB_RING_FEED_H
 #define TESTS_LIB_RING_FEED_H
 
-#include "muxd/base/ring.h"
+#include "base/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

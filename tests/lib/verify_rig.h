@@ -8,7 +8,7 @@
 
 #include "tests/lib/recordings.h"
 
-#include "recorder/verify.h"
+#include "recorder/verify/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

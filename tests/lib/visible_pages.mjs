@@ -1,4 +1,4 @@
-// visible_pages.mjs VISIBLE.TS TABLE.H: is the pages' rule that of muxd/base/visible.c? Every code point, and texts with marks.
+// visible_pages.mjs VISIBLE.TS TABLE.H: is the pages' rule that of base/visible.c? Every code point, and texts with marks.
 // A newer Unicode may have given meaning to what the table calls unassigned, or width to a mark (Mc); how often is said.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""visible_table.py: the ranges of muxd/base/visible_table.h, from the Unicode data that python3 knows.
+"""visible_table.py: the ranges of base/visible_table.h, from the Unicode data that python3 knows.
 
   visible_table.py              prints the header
   visible_table.py check FILE   is FILE what this python would say? A newer Unicode may have given meaning to code points

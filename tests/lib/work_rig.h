@@ -5,11 +5,11 @@
 #ifndef TESTS_WORK_RIG_H
 #define TESTS_WORK_RIG_H
 
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

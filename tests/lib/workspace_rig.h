@@ -7,9 +7,9 @@
 #ifndef TESTS_LIB_WORKSPACE_RIG_H
 #define TESTS_LIB_WORKSPACE_RIG_H
 
-#include "control/kube/claim.h"
-#include "control/kube/provider.h"
-#include "muxd/base/clock.h"
+#include "base/clock.h"
+#include "control/kube/pods/claim.h"
+#include "control/kube/pods/provider.h"
 #include "tests/lib/kube_rig.h"
 
 #define CA       ", certificate-authority: ca.crt"

@@ -1,7 +1,8 @@
+// tier: check
 /* The verdict of the admission webhook: who may enter a sandbox past muxd, and what the others are told. */
-#include "control/kube/visitor.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/admission.h"
+#include "base/err.h"
+#include "control/kube/pods/visitor.h"
+#include "muxd/doors/https/admission.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
+// tier: check
 /* Who is let in at a door and who goes when it is full, with times and addresses as the test gives them. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/doors/admit.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,7 @@
+// tier: check
 /* Heads that libwebsockets gets to see: whole ones that two readers take for one thing, and beginnings of such. */
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/api_head.h"
+#include "base/err.h"
+#include "muxd/doors/https/api_head.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

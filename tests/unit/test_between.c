@@ -1,5 +1,6 @@
+// tier: check
 /* between.h: where a word of ours fits into a terminal's output, wherever that is cut. */
-#include "muxd/base/between.h"
+#include "base/between.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

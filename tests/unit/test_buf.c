@@ -1,5 +1,6 @@
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
+// tier: check
+#include "base/buf.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* The log over audit events and recordings: appended, read back, cut by crashes, changed by hand. */
 #include "tests/lib/recordings.h"
 
-#include "recorder/chain_format.h"
+#include "recorder/chain/chain_format.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+// tier: check
+#include "base/clock.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
-#include "muxd/base/clock.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/conf_table.h"
-#include "muxd/base/err.h"
+// tier: check
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/conf_table.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* A configuration as text: every key is in it, secrets are not, and what changed is told key by key. */
-#include "muxd/base/conf_table.h"
-#include "muxd/base/conf_text.h"
-#include "muxd/base/err.h"
+#include "base/conf_table.h"
+#include "base/conf_text.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
+// tier: check
 /* What a confined process can no longer do. */
-#include "muxd/base/confine.h"
+#include "base/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-#include "muxd/base/err.h"
+// tier: check
+#include "base/err.h"
 #include "muxd/ctl/args.h"
 #include "muxd/ctl/ctl.h"
 

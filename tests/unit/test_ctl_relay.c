@@ -1,3 +1,4 @@
+// tier: check
 #include "muxd/ctl/ctl.h"
 #include "muxd/ctl/escape.h"
 #include "muxd/ctl/relay.h"

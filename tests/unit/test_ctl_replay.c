@@ -1,3 +1,4 @@
+// tier: check
 #include "muxd/ctl/keys.h"
 #include "muxd/ctl/player.h"
 #include "muxd/ctl/replay_index.h"

@@ -1,8 +1,9 @@
+// tier: check
 /* The two scripts that find or put muxlet in a container, run by every shell of this machine. */
-#include "control/kube/deliver.h"
-#include "control/kube/program.h"
+#include "control/kube/pods/deliver.h"
+#include "control/kube/pods/program.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
+// tier: check
 /* Numbers that fit a limit of open files: for every limit no more than there is, nothing is cut without need, and it is
  * said.
  */
-#include "muxd/base/conf.h"
-#include "muxd/base/descriptors.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/descriptors.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

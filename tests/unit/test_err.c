@@ -1,5 +1,6 @@
-#include "muxd/base/err.h"
-#include "muxd/base/utf8.h"
+// tier: check
+#include "base/err.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -54,8 +55,8 @@ static void messages_are_printable_text(void **state)
 	static const struct {
 		const char *in, *out;
 	} rows[] = {
-	    {"a\nb\x1b[2Jc", "a\\nb\\x1b[2Jc"}, {"caf\xc3\xa9", "caf\xc3\xa9"}, {"\xc3", ""},
-	    {"a\xff\xfez", "a??z"},       {"c1 \xc2\x9b!", "c1 \\u{9b}!"},      {"\xed\xa0\x80", "???"},
+	    {"a\nb\x1b[2Jc", "a\\nb\\x1b[2Jc"}, {"caf\xc3\xa9", "caf\xc3\xa9"}, {"\xc3", ""}, {"a\xff\xfez", "a??z"},
+	    {"c1 \xc2\x9b!", "c1 \\u{9b}!"},    {"\xed\xa0\x80", "???"},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct err e;

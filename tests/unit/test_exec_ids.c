@@ -1,5 +1,6 @@
+// tier: check
 /* Which round an exec_id stands for: found by either id, bounded for an agent and in all, kept while the round runs. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/hub/exec_ids.h"
 
 #include <setjmp.h>

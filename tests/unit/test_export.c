@@ -1,8 +1,9 @@
+// tier: check
 /* Exports: what each format makes of a session, and what other programs make of the files. */
 #include "tests/lib/recordings.h"
 
-#include "muxd/base/json.h"
-#include "recorder/export_out.h"
+#include "base/json.h"
+#include "recorder/export/export_out.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
+// tier: check
 /* Failed log-ins become few audit events that leave nothing out, whatever comes and whenever it is killed. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "muxd/hub/failures.h"
 #include "muxd/hub/failures_file.h"
 #include "policy/grant.h"

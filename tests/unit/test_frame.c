@@ -1,5 +1,6 @@
+// tier: check
 /* The form of frames: every one there and back, and what is refused. */
-#include "muxd/base/bytes.h"
+#include "base/bytes.h"
 #include "muxd/link/frame.h"
 
 #include <setjmp.h>

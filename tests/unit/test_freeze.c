@@ -1,3 +1,4 @@
+// tier: check
 /* muxlet --freeze: what runs in a sandbox stands still while the channel lives, and goes on as if nothing had been. */
 #include "tests/lib/link_rig.h"
 

@@ -1,5 +1,6 @@
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+// tier: check
+#include "base/err.h"
+#include "base/json.h"
 #include "policy/grant.h"
 #include "policy/jws.h"
 #include "policy/reason.h"

@@ -1,6 +1,7 @@
+// tier: check
 /* Heads of HTTP/1 messages and the ends of their bodies, as somebody in the middle has to read them. */
-#include "muxd/base/err.h"
-#include "muxd/base/http1.h"
+#include "base/err.h"
+#include "base/http1.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

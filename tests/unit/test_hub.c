@@ -1,3 +1,4 @@
+// tier: check
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
 #include "muxd/hub/quota.h"
 #include "tests/lib/hub_rig.h"

@@ -1,8 +1,9 @@
+// tier: check
 /*
  * Nothing is said to be absent that may only not be in the record yet: every question by an id, of a recorder whose
  * index lags after a start, that has died, and of a round that the hub remembers by its exec_id.
  */
-#include "muxd/base/msg.h"
+#include "base/msg.h"
 #include "muxd/hub/reader.h"
 #include "tests/lib/hub_rig.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /* Every session ends in the record and in the audit log: whatever text is about it, and whoever does not answer. */
 #include "tests/lib/hub_rig.h"
 

@@ -1,6 +1,7 @@
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ids.h"
+// tier: check
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

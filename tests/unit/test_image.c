@@ -1,12 +1,13 @@
+// tier: check
 /*
  * The workspace image: made, attached to a loop device, mounted, checked after a power cut.
  * Needs root and loop devices; says so when it has none.
  */
+#include "base/clock.h"
+#include "base/err.h"
 #include "control/local/dir.h"
 #include "control/local/image.h"
 #include "control/local/tool.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Rows of audit.db that somebody else wrote: what is shown is the record's, and verify names each. Generated: every
  * column of every table that is shown, rows that go and rows that come.

@@ -1,6 +1,7 @@
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+// tier: check
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

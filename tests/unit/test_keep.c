@@ -1,5 +1,6 @@
+// tier: check
 /* What a round's answer keeps: head, tail, total and the digest of everything. */
-#include "muxd/base/json.h"
+#include "base/json.h"
 #include "muxd/hub/keep.h"
 
 #include <setjmp.h>
@@ -9,7 +10,10 @@
 
 #include <cmocka.h>
 
-static const char *str(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
+static const char *str(const json_t *o, const char *key)
+{
+	return json_string_value(json_object_get(o, key));
+}
 
 static void feed(struct keep *k, const char *text, size_t piece)
 {
@@ -62,7 +66,8 @@ static void head_and_tail_are_the_ends(void **state)
 				assert_int_equal(strlen(str(o, "data")), head);
 				assert_memory_equal(str(o, "data"), all, head);
 				assert_string_equal(str(o, "tail"), all + n - tail);
-				assert_int_equal(json_integer_value(json_object_get(o, "omitted_bytes")), n - head - tail);
+				assert_int_equal(json_integer_value(json_object_get(o, "omitted_bytes")),
+						 n - head - tail);
 			}
 			json_decref(o);
 			keep_finish(&k);

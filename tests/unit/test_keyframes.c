@@ -1,7 +1,8 @@
+// tier: check
 /* Keyframes of a recording: what was put in is found again by its moment; what is damaged is said to be. */
-#include "recorder/keyframes.h"
+#include "recorder/draw/keyframes.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Who asks an API server, and over which way: tokens and certificates that rotate, plug-ins, TLS, proxies. The server
  * is a fake (tests/lib/fake_apiserver.py); the real one is met in tests/e2e/k8s.

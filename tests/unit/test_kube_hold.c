@@ -1,3 +1,4 @@
+// tier: check
 /*
  * What holds a pod, as its controller and its API change: versions that are served, go away and come; conditions that
  * end a start and those that it waits on. The controller of agent-sandbox is the test.
@@ -409,25 +410,88 @@ static void is_told_and_gone(const struct result *r)
 	assert_int_equal(c.reaches, 0);
 }
 
+/* The template is the agent's own: the configured one says something else. */
+static const char own_text[] = "{\"spec\":{\"hostUsers\":false}}";
+
+static json_t *template_of(bool own)
+{
+	return own ? json_pack("{s:{s:{s:s}}}", "spec", "nodeSelector", "disk", "ssd")
+		   : json_pack("{s:{s:b}}", "spec", "hostUsers", 0);
+}
+
+static void say_own(bool own)
+{
+	char effective[SANDBOX_DIGEST_LEN];
+	struct err e = {0};
+
+	assert_int_equal(c.p->ops->pod_template(c.p, "coder", own ? own_text : "", true, effective, &e), 0);
+	assert_int_equal(strlen(effective), 64);
+}
+
+static json_t *spec_of_pod(const char *key)
+{
+	return json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "spec"), key);
+}
+
 static void a_dropped_field_ends_the_start_of_a_pod(void **state)
 {
-	json_t *t = json_pack("{s:{s:b}}", "spec", "hostUsers", 0);
-	struct result r = {0}, again = {0};
+	(void)state;
+	for (int own = 0; own < 2; own++) {
+		json_t *t = template_of(own);
+		struct result r = {0}, again = {0};
+
+		pod_template = t;
+		begin_with(WORKSPACE_CLAIM, KUBE_PIN_AUTO, 0, true);
+		pod_template = NULL;
+		json_decref(t);
+		c.dropping = "hostUsers";
+		say_own(own);
+		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		assert_true(until(&r.times));
+		is_told_and_gone(&r);
+		c.dropping = NULL; /* a server that knows it */
+		say_own(own);
+		c.p->ops->ensure(c.p, "coder", on_done, &again);
+		settle();
+		assert_true(json_is_false(spec_of_pod("hostUsers")));
+		assert_int_equal(json_object_size(spec_of_pod("nodeSelector")), own);
+		end();
+	}
+}
+
+/* What was said ahead of one start is nothing to the next one, nor to another agent's; what was refused, to none. */
+static void an_own_template_is_good_for_one_start(void **state)
+{
+	char effective[SANDBOX_DIGEST_LEN] = "", without[SANDBOX_DIGEST_LEN] = "";
+	struct err e = {0};
 
 	(void)state;
-	pod_template = t;
-	begin_with(WORKSPACE_CLAIM, KUBE_PIN_AUTO, 0, true);
-	pod_template = NULL;
-	json_decref(t);
-	c.dropping = "hostUsers";
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
-	assert_true(until(&r.times));
-	is_told_and_gone(&r);
-	c.dropping = NULL; /* a server that knows it */
-	c.p->ops->ensure(c.p, "coder", on_done, &again);
-	settle();
-	assert_true(json_is_false(
-	    json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "spec"), "hostUsers")));
+	begin_with(WORKSPACE_EMPTYDIR, KUBE_PIN_AUTO, 0, true);
+	assert_int_equal(c.p->ops->pod_template(c.p, "coder", "{\"spec\":{\"hostNetwork\":true}}", true, effective, &e),
+			 ERR_INVAL);
+	assert_memory_equal(e.message, "/spec/hostNetwork is not for a template", 39);
+	assert_int_equal(c.p->ops->pod_template(c.p, "coder", "", false, without, &e), 0);
+	assert_string_equal(without, "");
+	assert_int_equal(c.p->ops->pod_template(c.p, "coder", own_text, false, effective, &e), 0);
+	for (int said = 0; said < 3; said++) {
+		struct result r = {0};
+
+		if (said == 1)
+			say_own(true);
+		c.p->ops->ensure(c.p, said ? "coder" : "other", on_done, &r);
+		settle();
+		set_running(said ? "muxd-coder" : "muxd-other", KUBE_CONTAINER, "containerd://1");
+		tell(said ? "muxd-coder" : "muxd-other");
+		reach_up(said);
+		assert_true(until(&r.times));
+		assert_int_equal(r.rc, 0);
+		if (said == 1)
+			assert_true(json_is_false(spec_of_pod("hostUsers")));
+		if (said == 2)
+			assert_null(spec_of_pod("hostUsers"));
+		if (said)
+			tell_deleted("muxd-coder");
+	}
 	end();
 }
 
@@ -435,14 +499,16 @@ static void a_dropped_field_ends_the_start_of_a_pod(void **state)
 static void a_dropped_field_ends_the_start_of_a_sandbox(void **state)
 {
 	(void)state;
-	for (int running = 0; running < 2; running++) {
-		json_t *t = json_pack("{s:{s:b}}", "spec", "hostUsers", 0);
+	for (int turn = 0; turn < 4; turn++) {
+		bool running = turn & 1, own = turn & 2;
+		json_t *t = template_of(own);
 		struct result r = {0};
 
 		pod_template = t;
 		begin_held(WORKSPACE_CLAIM, "v1beta1");
 		pod_template = NULL;
 		json_decref(t);
+		say_own(own);
 		c.p->ops->ensure(c.p, "coder", on_done, &r);
 		settle();
 		assert_string_equal(mode(), "Running");
@@ -473,6 +539,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(pods_that_end_one_after_the_other),
 	    cmocka_unit_test(a_sandbox_that_goes_under_a_start),
 	    cmocka_unit_test(a_dropped_field_ends_the_start_of_a_pod),
+	    cmocka_unit_test(an_own_template_is_good_for_one_start),
 	    cmocka_unit_test(a_dropped_field_ends_the_start_of_a_sandbox),
 	};
 

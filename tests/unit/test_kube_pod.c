@@ -1,8 +1,9 @@
+// tier: check
 /* What a pod says about its container: states, reasons in the cluster's words, incarnations. */
-#include "control/kube/pod.h"
+#include "control/kube/pods/pod.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* Pods of ours: made, awaited, reached, replaced, refused; what holds them, and how they are looked at. */
 #include "tests/lib/provider_rig.h"
 

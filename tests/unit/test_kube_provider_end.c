@@ -1,3 +1,4 @@
+// tier: check
 /* Pods of others, and how pods end: restarts, deletions, lost nodes. */
 #include "tests/lib/provider_rig.h"
 

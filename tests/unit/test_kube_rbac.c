@@ -1,5 +1,6 @@
+// tier: check
 /* Who may do what by roles and bindings. Rules are made of every part that each of their fields may have. */
-#include "control/kube/rbac.h"
+#include "control/kube/pods/rbac.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

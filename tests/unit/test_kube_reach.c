@@ -1,3 +1,4 @@
+// tier: check
 /*
  * The way into a container, step by step, against execs that answer as they are told.
  *
@@ -6,13 +7,13 @@
  *
  * A little over the length of a file: one set of fakes, and what is told of them.
  */
-#include "control/kube/reach.h"
+#include "control/kube/pods/reach.h"
 
-#include "control/kube/endpoint.h"
-#include "control/kube/program.h"
-#include "control/kube/remotecommand.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/exec/remotecommand.h"
+#include "control/kube/pods/program.h"
 #include "muxd/muxlet/join.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Questions to an API server: verbs, refusals, repetitions, faults. The server is a fake
  * (tests/lib/fake_apiserver.py); the real one is met in tests/e2e/k8s.

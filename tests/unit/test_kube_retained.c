@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Wiped is wiped: data that would outlive its VolumeSnapshot or its claim (deletionPolicy and
  * persistentVolumeReclaimPolicy Retain) is taken over before that goes, or it is named and nothing says "ok". Against a

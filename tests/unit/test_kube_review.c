@@ -1,8 +1,9 @@
+// tier: check
 /*
  * Whose a token is and whether he may exec: what is asked of the API server, and what is made of each of its answers.
  * The server is a fake (tests/lib/fake_apiserver.py); tests/e2e/k8s/stories/deploy.sh asks a real one.
  */
-#include "control/kube/review.h"
+#include "control/kube/pods/review.h"
 #include "tests/lib/kube_rig.h"
 
 #define TOKENS "tokenreviews"

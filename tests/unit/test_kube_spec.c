@@ -1,10 +1,11 @@
+// tier: check
 /* The pod and the claim of an agent, as the API server gets them. */
-#include "control/kube/agentsandbox.h"
-#include "control/kube/claim.h"
-#include "control/kube/spec.h"
+#include "control/kube/pods/agentsandbox.h"
+#include "control/kube/pods/claim.h"
+#include "control/kube/pods/spec.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
+// tier: check
 /*
  * An ephemeral container that carries muxlet where the target cannot: what it is made from, and from being added to
  * ending. Against a fake of the cluster: a server of 1.20 has ephemeral containers behind a gate that is off, and newer
  * ones than 1.20 are not at hand here.
  */
-#include "control/kube/visitor.h"
+#include "control/kube/pods/visitor.h"
 #include "tests/lib/provider_rig.h"
 
 #define IMAGE "registry.example/muxlet:1"

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Sandboxes out of a warm pool: claimed, adopted, asleep, awake, wiped; what ends a claim's start and what it waits on.
  * The controllers of agent-sandbox and its extensions are the test.

@@ -1,11 +1,12 @@
+// tier: check
 /*
  * Watches: what a consumer is told, whatever becomes of streams, versions and servers. The server is a fake
  * (tests/lib/fake_apiserver.py); the real one is met in tests/e2e/k8s.
  *
  * A little over the length of a file: one fake server, and what is told of it.
  */
-#include "control/kube/known.h"
-#include "control/kube/watch.h"
+#include "control/kube/client/known.h"
+#include "control/kube/client/watch.h"
 #include "tests/lib/kube_rig.h"
 
 #define CA       ", certificate-authority: ca.crt"

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Snapshots of claims and restores of them against a server that does as it is told (tests/lib/fake_apiserver.py):
  * what a real cluster cannot be made to show at will. Nothing is behind its objects; storage that copies is in

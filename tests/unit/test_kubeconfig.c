@@ -1,6 +1,7 @@
+// tier: check
 /* Kubeconfig files as people and clouds write them, and what is said about broken ones. */
-#include "control/kube/kubeconfig.h"
-#include "muxd/base/err.h"
+#include "base/err.h"
+#include "control/kube/client/kubeconfig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

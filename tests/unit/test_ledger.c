@@ -1,11 +1,12 @@
+// tier: check
 /* Readings are counted while the recorder's queue is full: what was counted is told later, or was refused. */
-#include "recorder/drain.h"
+#include "recorder/write/drain.h"
 
 static int fake_append(struct drain *d, uint8_t type, const struct id *session, const char *json);
 static int fake_flush(struct drain *d, uint64_t timeout_ns, uint64_t *out_lsn);
 #define drain_append_own fake_append
 #define drain_flush      fake_flush
-#include "recorder/ledger.c"
+#include "recorder/serve/ledger.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

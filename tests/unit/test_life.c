@@ -1,3 +1,4 @@
+// tier: check
 /* The life of a sandbox, seen from outside: it is made when wanted, sleeps when idle, and comes back as it was. */
 #include "tests/lib/life_rig.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * A daemon that dies between any two steps: lifecycle is dropped after each number of steps of a story and made again
  * on the same control.db, with the world as it was then, once with calls that were heard before the end and once with
@@ -5,7 +6,7 @@
  * the content what it was.
  */
 #define LOG_SUBSYS "test"
-#include "muxd/base/log.h"
+#include "base/log.h"
 #include "tests/lib/life_rig.h"
 
 #include <sqlite3.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* Retention of what sleeps, by the reconciler: time passes, the configuration changes, forks end. */
 #include "control/store/store_sql.h"
 #include "tests/lib/life_rig.h"

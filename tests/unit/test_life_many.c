@@ -1,3 +1,4 @@
+// tier: check
 /* Ten thousand agents that sleep: what a start and a list cost, and that no timer looks at them. Figures are printed,
  * not judged. */
 #include "tests/lib/life_rig.h"

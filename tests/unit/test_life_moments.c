@@ -1,3 +1,4 @@
+// tier: check
 /* Snapshots as moments to go back to: restore, fork, retention. */
 #include "tests/lib/life_rig.h"
 
@@ -217,7 +218,7 @@ static void who_comes_later_gets_one_of_its_own(void **state)
 static void fork_it(struct rig *r, struct life_fork *f)
 {
 	if (!f->options.idle_ttl_ns)
-		f->options = (struct life_options){UINT64_MAX, UINT64_MAX};
+		f->options = (struct life_options){.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX};
 	life_fork(r->life, f, 0, rig_answer, r);
 	rig_settle(r);
 }

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * A wipe of what the backend will not let go (ERR_DATA_KEPT): whatever can go does, what stays is named, nobody hears
  * "ok", and it goes on by itself once it may. In a fake world: what storage and clusters do there is in

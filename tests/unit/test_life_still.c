@@ -1,3 +1,4 @@
+// tier: check
 /* What runs stands still while it is copied, and nothing begins in what is being stopped. */
 #include "tests/lib/life_rig.h"
 

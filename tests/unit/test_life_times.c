@@ -1,3 +1,4 @@
+// tier: check
 /* Times that say never, that change while sandboxes run, and that end what cannot be ended. */
 #include "tests/lib/life_rig.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /* The hub's end of a link against a real muxlet: rounds, what they are given and what comes back. */
 #include "tests/lib/link_nap.h"
 #include "tests/lib/link_rig.h"

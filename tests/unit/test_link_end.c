@@ -1,3 +1,4 @@
+// tier: check
 /* How programs end over a link to a real muxlet: timeouts, kills, signals, and what stays in the background. */
 #include "tests/lib/link_nap.h"
 #include "tests/lib/link_rig.h"

@@ -1,3 +1,4 @@
+// tier: check
 /* The tests of test_link_end.c again, with a nursery that makes the programs. */
 int with_a_nursery(int argc, char **argv);
 #define main with_a_nursery

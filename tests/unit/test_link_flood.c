@@ -1,6 +1,7 @@
+// tier: check
 /* A muxlet that talks without end: the log holds a few of its words, and the link goes on. */
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "muxd/link/frame.h"
 #include "muxd/link/link.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * The tests of test_link.c again, with a nursery that makes the programs and a thread at their pipes; and what that
  * thread is for: a program that holds a pipe's lock, as one does that waits for memory, keeps nobody else waiting.

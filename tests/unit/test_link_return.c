@@ -1,3 +1,4 @@
+// tier: check
 /* A link that is lost, and the hub that comes back to a real muxlet. */
 #include "tests/lib/link_nap.h"
 #include "tests/lib/link_rig.h"

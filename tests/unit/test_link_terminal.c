@@ -1,3 +1,4 @@
+// tier: check
 /* Terminals over a link to a real muxlet. */
 #include "tests/lib/link_rig.h"
 

@@ -1,7 +1,8 @@
+// tier: check
 /* A local sandbox from inside: who one is, what is there, what cannot be done; and who may have one. */
 #include "tests/lib/local_box.h"
 
-#include "muxd/base/json.h"
+#include "base/json.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -133,7 +134,7 @@ static void test_memory_and_pids(void **state)
 		print_message("SKIP memory: %s\n", info.detail);
 	}
 	if (info.pids_enforced) {
-		o = ask(&b, "demo", "for i in $(seq 100); do sleep 20 & done 2>&1 | tail -1; exit");
+		o = ask(&b, "demo", "for i in $(seq 150); do sleep 20 & done 2>&1 | tail -1; exit");
 		assert_true(has(o, "ork"));
 	} else {
 		print_message("SKIP pids: %s\n", info.detail);
@@ -295,7 +296,11 @@ static void test_many(void **state)
 static int user_run(const char *dir)
 {
 	struct box b = {.dir = strdup(dir)};
-	struct local_params p = {.state_dir = dir, .muxlet_path = self_path, .archiver_path = archiver_path, .instance = instance, .root = false};
+	struct local_params p = {.state_dir = dir,
+				 .muxlet_path = self_path,
+				 .archiver_path = archiver_path,
+				 .instance = instance,
+				 .root = false};
 	struct sandbox_info info;
 	struct err e = {0};
 	char *o;

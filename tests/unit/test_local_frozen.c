@@ -1,3 +1,4 @@
+// tier: check
 /* Who held the freeze of a workspace was killed: with the daemon, and alone. Nothing stays frozen. */
 #include "tests/lib/local_box.h"
 

@@ -1,7 +1,8 @@
+// tier: check
 /* Local sandboxes begin, end, are found again, whoever is killed meanwhile; and say why they do not begin. */
 #include "tests/lib/local_box.h"
 
-#include "muxd/base/clock.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,11 +1,12 @@
+// tier: check
 /*
  * A local sandbox with the real muxlet in it and the real link to it: a program
  * runs, is still there after the "monitor" and the stream are gone, and goes on.
  * Needs root; says so otherwise.
  */
+#include "base/conf.h"
+#include "base/err.h"
 #include "control/local/local.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
 #include "muxd/link/link.h"
 
 #include <setjmp.h>
@@ -90,11 +91,11 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	(void)offset;
 }
 
-static void on_echo(void *arg, uint32_t channel, bool on)
+static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
 	(void)arg;
 	(void)channel;
-	(void)on;
+	(void)mode;
 }
 
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
@@ -156,8 +157,11 @@ static void run_end(struct run *r)
 
 static struct local *make_local(const char *dir)
 {
-	struct local_params p = {
-	    .state_dir = dir, .muxlet_path = BUILD_DIR "/muxlet", .archiver_path = BUILD_DIR "/muxd-archive", .instance = instance, .root = true};
+	struct local_params p = {.state_dir = dir,
+				 .muxlet_path = BUILD_DIR "/muxlet",
+				 .archiver_path = BUILD_DIR "/muxd-archive",
+				 .instance = instance,
+				 .root = true};
 	struct local *l = NULL;
 	struct err e = {0};
 	struct conf *c;

@@ -1,3 +1,4 @@
+// tier: check
 /* Snapshots of local sandboxes: taken while programs write, restored, forked to another uid, cut short, refused. */
 #include "tests/lib/local_box.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Archives of plain workspaces: generated trees that are hard to copy come back as they were; an archive that is
  * damaged, while it is made or later, costs nobody his workspace. SEEDS=n: that many trees; FLIPS=n: so many damages.

@@ -1,3 +1,4 @@
+// tier: check
 /* The workspace of a local sandbox: its cap, and what it outlives: lost state, damage, a power cut. */
 #include "tests/lib/local_box.h"
 

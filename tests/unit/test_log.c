@@ -1,9 +1,10 @@
+// tier: check
 #define LOG_SUBSYS "ssh"
-#include "muxd/base/log.h"
+#include "base/log.h"
 
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
+// tier: check
 /* When memory is given back: after a crowd, in a quiet moment, and without one a minute later. */
-#include "muxd/base/clock.h"
-#include "muxd/base/memory.h"
+#include "base/clock.h"
+#include "base/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

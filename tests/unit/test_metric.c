@@ -1,8 +1,9 @@
+// tier: check
 /* Families of numbers become the text that Prometheus reads. */
-#include "muxd/base/buf.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/metric.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/metric.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

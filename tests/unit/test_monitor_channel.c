@@ -1,5 +1,6 @@
-#include "muxd/base/err.h"
-#include "muxd/base/sock.h"
+// tier: check
+#include "base/err.h"
+#include "base/sock.h"
 #include "muxd/monitor/channel.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/listen.h"

@@ -1,11 +1,12 @@
+// tier: check
 /*
  * Children as the monitor starts, watches and restarts them. This program is its own child: called with
  * a word, it plays the part of net or of the recorder on descriptor 3.
  */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/monitor/audit.h"
 #include "muxd/monitor/proc.h"
 

@@ -1,8 +1,9 @@
+// tier: check
 /* What net is given of a kubeconfig: files of its own, fresh ones when they rotate, and one line when something is
  * wrong. */
-#include "control/kube/kubeconfig.h"
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "control/kube/client/kubeconfig.h"
 #include "muxd/monitor/cluster.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-#include "muxd/base/err.h"
+// tier: check
+#include "base/err.h"
 #include "muxd/monitor/file.h"
 #include "muxd/monitor/grants.h"
 

@@ -1,7 +1,8 @@
+// tier: check
 /* A revocation while net ends: it is answered, and net is left its time. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/sock.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/sock.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 

@@ -1,5 +1,6 @@
-#include "muxd/base/conf_table.h"
-#include "muxd/base/err.h"
+// tier: check
+#include "base/conf_table.h"
+#include "base/err.h"
 #include "muxd/monitor/file.h"
 #include "muxd/monitor/options.h"
 

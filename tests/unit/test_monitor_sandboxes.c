@@ -1,3 +1,4 @@
+// tier: check
 /* The monitor's queue of sandbox jobs, on real sandboxes: one agent's in order, several agents' beside each other. */
 #include "tests/lib/local_box.h"
 

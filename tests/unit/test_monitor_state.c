@@ -1,7 +1,8 @@
+// tier: check
 /* The state directory: what a first start makes, and a second one finds. */
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ring.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/ring.h"
 #include "muxd/monitor/cert.h"
 #include "muxd/monitor/floor.h"
 #include "muxd/monitor/keys.h"

@@ -1,9 +1,10 @@
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/msg.h"
-#include "muxd/base/sock.h"
+// tier: check
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/msg.h"
+#include "base/sock.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* muxlet as a process: what it lets in, what it gives away, how it starts and ends. Spoken to in raw frames. */
 #include "tests/lib/link_peer.h"
 

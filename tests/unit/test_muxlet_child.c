@@ -1,3 +1,4 @@
+// tier: check
 /* A child that is stopped before it is a program, as any program of the same user can do: muxlet waits for none. */
 #include "muxd/muxlet/child.c"
 #include "muxd/muxlet/guard.c"

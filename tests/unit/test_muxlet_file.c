@@ -1,3 +1,4 @@
+// tier: check
 /* muxlet --put and --get, run as the sandbox runs them: whole files or none, and an exit code that says why. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* muxlet --join: what an exec stream of a container gets, from the first that begins the daemon to the last that is
  * cut. */
 #include "tests/lib/link_peer.h"
@@ -200,9 +201,10 @@ static pid_t daemon_of(const struct name *name, pid_t exec)
 #define until(condition)                                                                                               \
 	({                                                                                                             \
 		uint64_t until_ = clock_boot_ns() + 30 * NS_PER_SEC;                                                   \
-		while (!(condition) && clock_boot_ns() < until_)                                                       \
+		bool is_;                                                                                              \
+		while (!(is_ = (condition)) && clock_boot_ns() < until_)                                               \
 			usleep(10000);                                                                                 \
-		!!(condition);                                                                                         \
+		is_;                                                                                                   \
 	})
 
 static void end_daemon(const struct name *name)

@@ -1,3 +1,4 @@
+// tier: check
 /* What a group of memory says, and whom it costs his program. */
 #define SHARED_MEMORY "/proc"
 #include "muxd/muxlet/canary.c"

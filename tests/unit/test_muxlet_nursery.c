@@ -1,3 +1,4 @@
+// tier: check
 /*
  * The nursery under a real muxlet: what its children are, and that a program inside that stops it, kills it, bends it
  * or holds it up loses nobody's round and runs none twice. Its group is /dev/null here: test_cgroup.c and the story
@@ -320,14 +321,10 @@ static void all_ends_meanwhile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(programs_are_muxlets_children),
-	    cmocka_unit_test(a_stopped_one_goes_on),
-	    cmocka_unit_test(killed_at_any_moment),
-	    cmocka_unit_test(a_failure_after_the_pid_is_told),
-	    cmocka_unit_test(a_bent_one_is_made_anew),
-	    cmocka_unit_test(what_comes_meanwhile_is_kept),
-	    cmocka_unit_test(a_new_link_finds_it),
-	    cmocka_unit_test(all_ends_meanwhile),
+	    cmocka_unit_test(programs_are_muxlets_children), cmocka_unit_test(a_stopped_one_goes_on),
+	    cmocka_unit_test(killed_at_any_moment),          cmocka_unit_test(a_failure_after_the_pid_is_told),
+	    cmocka_unit_test(a_bent_one_is_made_anew),       cmocka_unit_test(what_comes_meanwhile_is_kept),
+	    cmocka_unit_test(a_new_link_finds_it),           cmocka_unit_test(all_ends_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+// tier: check
 /* An order: what goes in at one end of a socket comes out at the other, whatever its size; what is none is refused. */
 #include "muxd/muxlet/child.c"
 #include "muxd/muxlet/guard.c"

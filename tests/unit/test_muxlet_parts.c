@@ -1,3 +1,4 @@
+// tier: check
 /* muxlet's own small parts: SHA-256 and HMAC, the spool, timers, the name of a user, the mark of a channel. */
 #include "muxd/muxlet/loop.c"
 #include "muxd/muxlet/sha256.c"

@@ -1,3 +1,4 @@
+// tier: check
 /* A spare's word that it took its order, against its end and its time: what was begun is not begun again. */
 #include "muxd/muxlet/child.c"
 #include "muxd/muxlet/loop.c"

@@ -1,9 +1,10 @@
+// tier: check
 /*
  * Where a path behind nodes/proxy leads. The table is made: every way into a pod by a kubelet, in every spelling that a
  * proxy, a router or a mux on the way could take for it; a reader that undoes all of that says which of them must not
  * pass. With --print the verdicts come out, one line a path, for what says the same in another language.
  */
-#include "muxd/doors/rest/node_path.h"
+#include "muxd/doors/https/node_path.h"
 
 #include <ctype.h>
 #include <setjmp.h>

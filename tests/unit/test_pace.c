@@ -1,3 +1,4 @@
+// tier: check
 /* Observers are told some at a time, not more often than PACE_MS, and share what they may take. */
 #include "muxd/hub/pace.h"
 

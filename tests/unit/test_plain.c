@@ -1,3 +1,4 @@
+// tier: check
 /* The plain backend: the hub's end of a link, the peer behind it, shells and programs that are real, a cluster that is
  * not.
  *

@@ -1,6 +1,7 @@
+// tier: check
 /* Addresses and how much of them counts: what is one customer, what covers what, lists as people write them. */
-#include "muxd/base/err.h"
-#include "muxd/base/prefix.h"
+#include "base/err.h"
+#include "base/prefix.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

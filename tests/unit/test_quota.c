@@ -1,7 +1,8 @@
+// tier: check
 /* Who gets one more session: the table of every limit and each side of it, and loads of one principal up to a refusal.
  */
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "muxd/hub/quota.h"
 #include "muxd/muxlet/muxlet.h"
 #include "policy/grant.h"

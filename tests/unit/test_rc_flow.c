@@ -1,3 +1,4 @@
+// tier: check
 /*
  * The bytes of exec streams against a fake API server: bulk both ways, windows, input, and who does not answer any
  * more. Real kubelets are in tests/e2e/k8s.

@@ -1,13 +1,14 @@
+// tier: check
 /* The pure parts of an exec stream: WebSocket frames, channel messages, statuses, requests and answers. */
-#include "control/kube/endpoint.h"
-#include "control/kube/rc_answer.h"
-#include "control/kube/rc_frame.h"
-#include "control/kube/rc_status.h"
-#include "control/kube/rc_target.h"
-#include "control/kube/rc_wire.h"
-#include "control/kube/remotecommand.h"
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/exec/rc_answer.h"
+#include "control/kube/exec/rc_frame.h"
+#include "control/kube/exec/rc_status.h"
+#include "control/kube/exec/rc_target.h"
+#include "control/kube/exec/rc_wire.h"
+#include "control/kube/exec/remotecommand.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* The recorder as a process: what goes into the ring comes out of recorder.sock and the sealed recordings. */
 #include "tests/lib/recorder_rig.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /* What disks and hands do to the parts of a record, and that it goes on without losing what is left. */
 #include "tests/lib/cutter_rig.h"
 

@@ -1,10 +1,11 @@
+// tier: check
 /* Ring to segment log: every record once, in order, whoever is killed and whatever the disk does. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/ring_format.h"
-#include "muxd/base/ring_record.h"
-#include "recorder/drain.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/ring_format.h"
+#include "base/ring_record.h"
+#include "recorder/write/drain.h"
 
 #include <errno.h>
 #include <fcntl.h>

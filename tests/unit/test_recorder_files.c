@@ -1,5 +1,6 @@
+// tier: check
 /* More open sessions than descriptors: each has its whole recording, over restarts, and few files are open at once. */
-#include "recorder/open_files.h"
+#include "recorder/format/open_files.h"
 #include "tests/lib/cutter_rig.h"
 
 #include <dirent.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* The recorder as a process that is killed, restarted, and asked by an asynchronous client. */
 #include "tests/lib/recorder_rig.h"
 
-#include "recorder/index_rebuild.h"
+#include "recorder/index/index_rebuild.h"
 
 #include <sys/mount.h>
 

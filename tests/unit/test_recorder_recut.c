@@ -1,9 +1,10 @@
+// tier: check
 /* Whatever happens to the file of an open recording: it is cut anew as it was, or what is lost is told truly. */
 #include "tests/lib/cutter_rig.h"
 
-#include "muxd/base/crc.h"
-#include "recorder/hole.h"
-#include "recorder/part.h"
+#include "base/crc.h"
+#include "recorder/format/part.h"
+#include "recorder/index/hole.h"
 
 #include <signal.h>
 #include <sys/wait.h>

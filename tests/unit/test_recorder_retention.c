@@ -1,8 +1,9 @@
+// tier: check
 /* record.retain: what goes, what is kept for good, and a clock that is not believed. */
 #include "tests/lib/cutter_rig.h"
 
-#include "recorder/keyframes.h"
-#include "recorder/retention.h"
+#include "recorder/draw/keyframes.h"
+#include "recorder/write/retention.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,9 @@
+// tier: check
 /* Recordings: what goes into a builder comes out of a reader, at once and from any place, over crashes too. */
 #include "tests/lib/recordings.h"
 
-#include "recorder/block.h"
-#include "recorder/digest.h"
+#include "recorder/chain/digest.h"
+#include "recorder/format/block.h"
 
 #include <openssl/evp.h>
 #include <setjmp.h>

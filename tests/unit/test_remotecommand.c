@@ -1,3 +1,4 @@
+// tier: check
 /*
  * Exec streams against a fake API server, for what the real one cannot be made to show; over TLS and without.
  * Real kubelets are in tests/e2e/k8s.

@@ -1,7 +1,8 @@
+// tier: check
 /* The body of POST /v1/agents/{agent}/rounds: what becomes an exec_spec, and what is refused by name. */
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/body.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "muxd/doors/https/body.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

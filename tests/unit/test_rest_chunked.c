@@ -1,7 +1,8 @@
+// tier: check
 /* Transfer-Encoding: chunked: the payload whatever the pieces it comes in, and framing that is refused. */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/rest/chunked.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "muxd/doors/https/chunked.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

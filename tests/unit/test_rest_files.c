@@ -1,3 +1,4 @@
+// tier: check
 /* Files over the HTTPS door. */
 #include "tests/lib/rest_server.h"
 
@@ -29,7 +30,8 @@ static void test_put(void **state)
 	once("PUT /v1/agents/demo/files HTTP/1.1\r\n" AUTH "Content-Length: 3\r\n\r\nabc", 400, "close",
 	     "path is missing");
 	once("PUT " FILES("a%0ab") "Content-Length: 3\r\n\r\nabc", 400, "close", "line end");
-	once("PUT /v1/agents/demo/files?path=a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n", 401, NULL, "unauthenticated");
+	once("PUT /v1/agents/demo/files?path=a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n", 401, NULL,
+	     "unauthenticated");
 }
 
 static void test_put_that_fails(void **state)

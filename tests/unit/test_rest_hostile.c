@@ -1,3 +1,4 @@
+// tier: check
 /* The HTTPS door against clients that are slow, hostile, too many, or speak no HTTP. */
 #include "tests/lib/rest_server.h"
 

@@ -1,8 +1,9 @@
+// tier: check
 /* Lifecycle over HTTPS against a fake hub: what of a call reaches the broker, and what is refused before it. */
 #include "tests/lib/fake_broker.c"
 
-#include "muxd/doors/rest/handlers.h"
-#include "muxd/doors/rest/metrics.h"
+#include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,9 @@
+// tier: check
 /* Handlers against a fake hub: statuses and JSON shapes of answers, errors, metrics; and answers that nobody waits for.
  */
 #include "tests/lib/fake_broker.c"
 
-#include "muxd/doors/rest/metrics.h"
+#include "muxd/doors/https/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* Finding routes, and the route table against docs/openapi.yaml: neither has a row that the other lacks. */
 #include "tests/lib/fake_broker.c"
 
-#include "muxd/doors/rest/route.h"
+#include "muxd/doors/https/route.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

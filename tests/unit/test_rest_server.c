@@ -1,3 +1,4 @@
+// tier: check
 /* The HTTPS door as well-behaved and odd clients meet it. */
 #include "tests/lib/rest_server.h"
 

@@ -1,7 +1,8 @@
+// tier: check
 /* How long recordings are kept: tables of events and moments, and what has to hold then. */
-#include "recorder/retention_policy.h"
+#include "recorder/index/retention_policy.h"
 
-#include "muxd/base/clock.h"
+#include "base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// tier: check
 #include "policy/revocation.h"
 
 #include <setjmp.h>

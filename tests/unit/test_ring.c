@@ -1,9 +1,10 @@
+// tier: check
 /* The journal ring: what is appended comes out again, byte for byte, whoever is killed when. */
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ring.h"
-#include "muxd/base/ring_format.h"
-#include "muxd/base/ring_record.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/ring.h"
+#include "base/ring_format.h"
+#include "base/ring_record.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
+// tier: check
 /* Names find their provider. Both legs are FAKES here: each says its own name and answers at once. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/net/route_provider.h"
 
 #include <setjmp.h>

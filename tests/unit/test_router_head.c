@@ -1,8 +1,9 @@
+// tier: check
 /* What a routed request asks for, and which fields pass the router in either direction. */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/ports.h"
-#include "muxd/doors/rest/router_head.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/ports.h"
+#include "muxd/doors/https/router_head.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
+// tier: check
 /*
  * sandbox.json: what is written is read back, and a file cut anywhere is refused, never half believed.
  */
+#include "base/err.h"
 #include "control/local/dir.h"
 #include "control/local/state.h"
-#include "muxd/base/err.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* The terminal without a screen: what it shows, what is drawn of it, other sizes, and its process. */
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/sock.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/sock.h"
 #include "muxd/screen/draw.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/term.h"

@@ -1,6 +1,7 @@
+// tier: check
 /* What passes the filter before the terminal emulator, and what does not. */
-#include "muxd/base/buf.h"
-#include "muxd/base/filter.h"
+#include "base/buf.h"
+#include "base/filter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* The segment log: torn tails are cut, damage is kept aside, nothing whole is lost. */
-#include "muxd/base/err.h"
-#include "muxd/base/ring_record.h"
-#include "recorder/segment_log.h"
+#include "base/err.h"
+#include "base/ring_record.h"
+#include "recorder/write/segment_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

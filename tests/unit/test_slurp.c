@@ -1,6 +1,7 @@
+// tier: check
 /* A file read whole, or refused. */
-#include "muxd/base/err.h"
-#include "muxd/base/slurp.h"
+#include "base/err.h"
+#include "base/slurp.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/sock.h"
+// tier: check
+#include "base/err.h"
+#include "base/json.h"
+#include "base/sock.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
+// tier: check
 /* Login names of the SSH door, and whose key may enter which agent. */
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
+#include "base/conf.h"
+#include "base/err.h"
 #include "muxd/doors/ssh/login.h"
 
 #include <setjmp.h>

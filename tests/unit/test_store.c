@@ -1,8 +1,9 @@
+// tier: check
 /* control.db: what is written is there after a crash, and what cannot be trusted is left alone. */
+#include "base/err.h"
 #include "control/store/store.h"
 #include "control/store/store_schema.h"
 #include "control/store/store_sql.h"
-#include "muxd/base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
+// tier: check
 /* One buffer, one offset per viewer: what a stream holds, gives up and releases. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/hub/stream.h"
 
 #include <setjmp.h>

@@ -1,7 +1,8 @@
+// tier: check
 /* A descriptor in front of a stream: bytes both ways, who waits for whom, and every way to end. */
-#include "control/kube/stream_fd.h"
+#include "control/kube/exec/stream_fd.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

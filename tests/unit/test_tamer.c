@@ -1,9 +1,10 @@
+// tier: check
 /* tamer.h: what of a terminal's output reaches the terminal of somebody who looks on; by examples, and by 10,000
  * hostile texts. */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/tamer.h"
-#include "muxd/base/utf8.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/tamer.h"
+#include "base/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
-#include "muxd/base/json.h"
-#include "muxd/base/text.h"
-#include "muxd/base/utf8.h"
+// tier: check
+#include "base/json.h"
+#include "base/text.h"
+#include "base/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

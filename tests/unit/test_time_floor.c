@@ -1,3 +1,4 @@
+// tier: check
 #include "policy/time_floor.h"
 
 #include <setjmp.h>

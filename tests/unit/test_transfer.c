@@ -1,6 +1,7 @@
+// tier: check
 /* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put; and a recalled
  * stream. */
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/hub/internal.h"
 
 #include <setjmp.h>

@@ -1,9 +1,10 @@
+// tier: check
 /* Which bytes are kept: a table of sessions, and a random one against a plain description of the rules. */
-#include "muxd/base/buf.h"
-#include "muxd/base/bytes.h"
-#include "muxd/base/err.h"
-#include "recorder/event.h"
-#include "recorder/trunc.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "recorder/format/event.h"
+#include "recorder/format/trunc.h"
 
 #include <openssl/evp.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* Verification of one recording: what is whole verifies, and whatever is changed or taken away is named with its place.
  */
 #include "tests/lib/verify_rig.h"

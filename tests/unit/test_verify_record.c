@@ -1,3 +1,4 @@
+// tier: check
 /* Verification of a whole record: its recordings against its log, and its log against heads that were exported. */
 #include "tests/lib/verify_rig.h"
 

@@ -1,8 +1,9 @@
+// tier: check
 /* What retention removed, against what the log says was in force and held: honest tombstones, and all others. */
 #include "tests/lib/verify_rig.h"
 
-#include "recorder/holds.h"
-#include "recorder/retention_policy.h"
+#include "recorder/index/holds.h"
+#include "recorder/index/retention_policy.h"
 
 #define SECOND ((int64_t)NS_PER_SEC)
 #define HOUR   (3600 * SECOND)

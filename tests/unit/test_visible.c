@@ -1,8 +1,9 @@
+// tier: check
 /* visible.h: what is shown of text that others wrote, by examples, by a million random texts, and beside Unicode's
  * data. */
-#include "muxd/base/json.h"
-#include "muxd/base/utf8.h"
-#include "muxd/base/visible.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "base/visible.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -199,9 +200,8 @@ static void json_keeps_its_value(void **state)
 static void the_table_is_unicodes(void **state)
 {
 	(void)state;
-	assert_int_equal(system("python3 tests/lib/visible_table.py check muxd/base/visible_table.h"), 0);
-	assert_int_equal(
-	    system("node tests/lib/visible_pages.mjs webclient/src/visible.ts muxd/base/visible_table.h"), 0);
+	assert_int_equal(system("python3 tests/lib/visible_table.py check base/visible_table.h"), 0);
+	assert_int_equal(system("node tests/lib/visible_pages.mjs webclient/src/visible.ts base/visible_table.h"), 0);
 }
 
 int main(void)

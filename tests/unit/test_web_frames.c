@@ -1,5 +1,6 @@
+// tier: check
 /* Heads of a client's WebSocket frames: what is refused, and that pieces change nothing. */
-#include "muxd/doors/web/frames.h"
+#include "muxd/doors/https/frames.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,9 @@
+// tier: check
 /* The messages of a terminal's WebSocket, and what a browser says about where a request comes from. */
-#include "muxd/base/buf.h"
-#include "muxd/base/err.h"
-#include "muxd/doors/web/origin.h"
-#include "muxd/doors/web/wire.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "muxd/doors/https/origin.h"
+#include "muxd/doors/https/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
+// tier: check
 /* Heads that others keep: receipts, what a keeper takes and refuses, what a witness is configured with. */
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "recorder/chain.h"
-#include "recorder/keeper.h"
-#include "recorder/receipt.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "recorder/chain/chain.h"
+#include "recorder/chain/receipt.h"
+#include "recorder/serve/keeper.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// tier: check
 /* Leases, runs and the pool. */
 #include "tests/lib/work_rig.h"
 

@@ -1,3 +1,4 @@
+// tier: check
 /* Leases, runs and the pool when their store takes its time, refuses, or holds a great deal. */
 #include "control/store/store_sql.h"
 #include "tests/lib/work_rig.h"

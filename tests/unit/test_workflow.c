@@ -1,8 +1,9 @@
+// tier: check
 /* Definitions of workflows and the bodies of calls: what is taken, and where what is not stands. */
+#include "base/err.h"
 #include "control/work/body.h"
 #include "control/work/demand.h"
 #include "control/work/workflow.h"
-#include "muxd/base/err.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

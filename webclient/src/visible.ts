@@ -1,4 +1,4 @@
-// Text of others, made so that who looks at it sees all of it and nothing else: the rule of muxd/base/visible.h, in the browser's
+// Text of others, made so that who looks at it sees all of it and nothing else: the rule of base/visible.h, in the browser's
 // own Unicode data. A browser that knows a newer Unicode shows characters that the table there still calls unassigned.
 
 /** Shown as it is, wherever it stands? What is ignorable by default are format characters and fillers. */

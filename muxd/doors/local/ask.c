@@ -1,10 +1,10 @@
 /* The first message of a conversation on the local door: who asks, and for what. */
 #define LOG_SUBSYS "local"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
-#include "muxd/base/msg.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/msg.h"
 #include "muxd/doors/local/local.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Questions of the local door about agents and their sandboxes: shown, listed, made, ended, moved through their lives.
  */
 #define LOG_SUBSYS "local"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
 #include "muxd/doors/life_args.h"
 #include "muxd/doors/local/local.h"
 

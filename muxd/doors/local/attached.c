@@ -1,11 +1,11 @@
 /* A connection with an attachment: bytes out as the client takes them, bytes in as the sandbox does. */
 #define LOG_SUBSYS "local"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
-#include "muxd/base/msg.h"
-#include "muxd/base/ring.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/msg.h"
+#include "base/ring.h"
 #include "muxd/doors/local/local.h"
 
 #include <string.h>

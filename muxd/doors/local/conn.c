@@ -1,9 +1,9 @@
 #define LOG_SUBSYS "local"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
-#include "muxd/base/msg.h"
-#include "muxd/base/sock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/msg.h"
+#include "base/sock.h"
 #include "muxd/doors/local/local.h"
 
 #include <errno.h>

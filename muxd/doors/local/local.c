@@ -2,9 +2,9 @@
 #define LOG_SUBSYS "local"
 #include "muxd/doors/local/local.h"
 
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/sock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/sock.h"
 #include "muxd/doors/door.h"
 
 #include <stdlib.h>

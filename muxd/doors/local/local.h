@@ -9,7 +9,7 @@
 #ifndef MUXD_DOORS_LOCAL_LOCAL_H
 #define MUXD_DOORS_LOCAL_LOCAL_H
 
-#include "muxd/base/buf.h"
+#include "base/buf.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/hub.h"
 

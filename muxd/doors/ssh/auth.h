@@ -18,7 +18,7 @@
 #ifndef MUXD_DOORS_SSH_AUTH_H
 #define MUXD_DOORS_SSH_AUTH_H
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 #include "muxd/doors/ssh/login.h"
 #include "muxd/hub/broker.h"
 

@@ -1,10 +1,10 @@
 #define LOG_SUBSYS "ssh"
 #include "muxd/doors/ssh/channel.h"
 
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
-#include "muxd/base/text.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/hub/hub.h"
 

@@ -16,8 +16,8 @@
 #ifndef MUXD_DOORS_SSH_CHANNEL_H
 #define MUXD_DOORS_SSH_CHANNEL_H
 
-#include "muxd/base/between.h"
-#include "muxd/base/buf.h"
+#include "base/between.h"
+#include "base/buf.h"
 #include "muxd/doors/ssh/exit.h"
 #include "muxd/hub/attachment.h"
 

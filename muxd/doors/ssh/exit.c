@@ -1,5 +1,5 @@
 #include "muxd/doors/ssh/exit.h"
-#include "muxd/base/text.h"
+#include "base/text.h"
 
 #include "muxd/hub/session.h"
 

@@ -1,6 +1,6 @@
 #include "muxd/doors/ssh/hostkey.h"
 
-#include "muxd/base/err.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <libssh/libssh.h>

@@ -1,8 +1,8 @@
 #include "muxd/doors/ssh/login.h"
 
-#include "muxd/base/conf.h"
-#include "muxd/base/err.h"
-#include "muxd/base/visible.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/visible.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef MUXD_DOORS_SSH_LOGIN_H
 #define MUXD_DOORS_SSH_LOGIN_H
 
-#include "muxd/base/ids.h"
+#include "base/ids.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,12 +13,12 @@
  * _PORT). PROBE_LOG=1: the client's log on stderr. Exit code 0, or that of the error, which is told on stderr as CODE:
  *MESSAGE.
  */
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/watch.h"
-#include "muxd/base/err.h"
-#include "muxd/base/json.h"
-#include "muxd/base/log.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/client/watch.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -11,14 +11,14 @@
  *a pod, -H VERSION|auto: held by a Sandbox, -W POOL out of that pool, -T SECONDS until it ends. It says on stderr what
  *it got, as lines of "probe: ...". Losses of the stream are taken up again, as the hub does.
  */
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/provider.h"
-#include "control/kube/remotecommand.h"
-#include "control/kube/rest.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/client/rest.h"
+#include "control/kube/exec/remotecommand.h"
+#include "control/kube/pods/provider.h"
 #include "muxd/link/link.h"
 
 #include <fcntl.h>
@@ -192,9 +192,9 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	feed(arg);
 }
 
-static void on_echo(void *arg, uint32_t channel, bool on)
+static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
-	(void)arg, (void)channel, (void)on;
+	(void)arg, (void)channel, (void)mode;
 }
 
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)

@@ -9,12 +9,12 @@
  *long after the session began, and tells nobody. stdout and stderr are the program's; the end is a line on stderr:
  * "probe: CAUSE CODE WHERE TEXT", the exit code 0 when there was one. PROGRAM "" is the image's shell.
  */
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/remotecommand.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/exec/remotecommand.h"
 #include "muxd/link/link.h"
 #include "muxd/plain/plain.h"
 
@@ -136,9 +136,9 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	feed(arg);
 }
 
-static void on_echo(void *arg, uint32_t channel, bool on)
+static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
-	(void)arg, (void)channel, (void)on;
+	(void)arg, (void)channel, (void)mode;
 }
 
 static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)

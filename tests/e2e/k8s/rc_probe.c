@@ -1,6 +1,6 @@
 /*
- * rc_probe.c - one exec through control/kube/remotecommand.h against a real API server, like kubectl exec. For stories;
- * not installed.
+ * rc_probe.c - one exec through control/kube/exec/remotecommand.h against a real API server, like kubectl exec. For
+ *stories; not installed.
  *
  *	rc_probe KUBECONFIG [-i] [-t COLSxROWS] [-r COLSxROWS] [-k MS] [-d MS] [-n COUNT] NS/POD[/CONTAINER] ARGV...
  *
@@ -11,12 +11,12 @@
  * Output and stderr are the program's. Exit code: the program's; where it is not known, that of the error, told on
  * stderr as "CAUSE CODE: MESSAGE". The last line on stderr with PROBE_STATS=1: "version BYTES-OUT BYTES-ERR MS".
  */
-#include "control/kube/kube_creds.h"
-#include "control/kube/kubeconfig.h"
-#include "control/kube/remotecommand.h"
-#include "muxd/base/clock.h"
-#include "muxd/base/err.h"
-#include "muxd/base/log.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "control/kube/client/kube_creds.h"
+#include "control/kube/client/kubeconfig.h"
+#include "control/kube/exec/remotecommand.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
 # the project's, where they are beside the project (../shared/agent-sandbox-crds): the server checks, defaults and prunes by their
 # schemas. One version is served at a time then, since their conversion webhook is not there. Where the server refuses them (1.20
 # does), the rules (CEL) and defaults of "" are left out. tests/integration/sandbox_api.sh does all of it, without a server.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -2,6 +2,7 @@
 # The Helm chart's objects before a real API server: files of values in tests/chart/values (FILES="a b"; FILES=every: all of them),
 # rendered into a namespace that is not called muxd, as a dry run at the server, which has to give back every field (one that it does
 # not know it would drop). Kinds that the cluster lacks are named. Nothing is made, but the story's two namespaces; installing are the stories deploy and helm.
+# tier: all, whole FILES=every
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The Kubernetes client of control/kube against the real API server: every verb, whom it may be and who it may not, HTTP/2,
 # and a watch that misses nothing and tells nothing twice while the API server is killed and comes again.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The cluster is one: its node takes pods, exec reaches into them and tells how it ended, service accounts are there, RBAC
 # denies what nobody allowed, and losing the API server, the kubelet or containerd for a while kills no pod.
+# tier: test
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

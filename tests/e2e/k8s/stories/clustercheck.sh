@@ -2,6 +2,7 @@
 # muxctl cluster check against a real API server: every way past muxd, given to an account of its own by every kind of role and
 # binding, is found with its place and its role, and what gives no way is not; the server's own access reviews say the same. Who
 # may read nothing is told what is not known, and muxd's own account is not asked.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

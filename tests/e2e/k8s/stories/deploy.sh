@@ -2,6 +2,7 @@
 # muxd as it is deployed: images made without an engine, `kubectl apply -k`, a certificate by deploy/tls.sh; then, against that
 # pod, both doors, a round in a sandbox pod that it makes, nobody else's exec into it, staff by the cluster's own rules, the
 # record verified inside, the daemon's pod replaced under a running program, and everything deleted again.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

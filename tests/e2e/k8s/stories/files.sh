@@ -1,6 +1,7 @@
 #!/bin/bash
 # muxctl demo, and files into pods and out of them: what holds on this machine holds in the cluster, through the link. And in
 # a pod of others, by its own name.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 # shellcheck source=tests/lib/files_story.sh

@@ -2,6 +2,7 @@
 # The Helm chart, rendered (tests/chart/render.go; there is no helm in Debian) and applied into a namespace that is not called muxd:
 # ready, a certificate, a round in a sandbox; idle, that sandbox sleeps and wakes with its files, with nothing configured for it
 # but the class of its storage and the time. Not beside the story deploy: what has no namespace has one name.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -2,6 +2,7 @@
 # The hostile rounds-only agent of tests/integration/hostile.py in a pod with a limit of memory and of processes and a claim that it
 # fills: staff gets in all the while, and everything is as before a minute after. The pod is as large as pods are by default; LIMIT and
 # REQUEST make it smaller (docs/security.md says what holds there). By default some seconds of it; MINUTE=60 for the whole.
+# tier: all, whole MINUTE=60
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

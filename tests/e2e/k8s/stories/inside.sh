@@ -1,6 +1,7 @@
 #!/bin/bash
 # In pods muxlet is one process among others of its user: programs cannot change it by any name, and what fills a pod with
 # processes is ended by one call, for which none has to be made. What others run in that container stays.
+# tier: test
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What holds of a sandbox's life on this machine holds in the cluster: the same story (tests/integration/lifecycle.sh), with claims and
 # VolumeSnapshots of storage.py. Afterwards nothing of it is left in the cluster but what agents still have.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

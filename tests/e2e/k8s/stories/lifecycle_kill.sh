@@ -2,6 +2,7 @@
 # kill -9 of the monitor, of net, of all of muxd and of the API server, at random moments, while agents go through every transition:
 # nobody is lost, nobody is there twice, every snapshot that was answered is there. Told in tests/integration/lifecycle_kill.py.
 # KILLS=n (default 3; for acceptance 50), AGENTS=n (default 5; 20), SEED=n to do the same again.
+# tier: all, whole KILLS=50 AGENTS=20
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -2,6 +2,7 @@
 # Terminals and rounds in a pod through one exec stream, by the daemon as people use it: codes, signals, sizes, 100 MB each way;
 # the runtime's idle cut; clients that vanish; then the API server gone for 20 s in the middle of a gigabyte and of a shell, the
 # kubelet gone, the hub killed. Nothing is lost, nothing comes twice, programs live on.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -2,6 +2,7 @@
 # A tree with every mode, link, attribute, hole and name in a pod's claim is the same after every stop and wake, a restore and a fork,
 # on a volume whose files the kubelet gives to the pod's group: told by a tar of all of it, with attributes, that root reads on the
 # node. By default three cycles; CYCLES=20 for the whole.
+# tier: all, whole CYCLES=20
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -3,6 +3,7 @@
 # survived: the claim where there is one, else a snapshot. By the provider alone (link_probe). The cluster has one node, so "elsewhere"
 # is that node when it is back, as a pod of its own: the old one is never waited for. A second node is a name with a heartbeat,
 # played here: where every node is lost, Kubernetes takes the control plane for the one that is cut off, and evicts nobody.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -3,6 +3,7 @@
 # its own. First that way is shown to be open, then the shipped webhook closes it, asked at this daemon: no spelling of a path
 # (the unit test's table, every tenth; PATHS=1: every one) gets a program of a sandbox to say anything, what enters nothing
 # passes, and with the daemon away nothing does. The shipped policy goes through the same where the server knows policies.
+# tier: all, whole PATHS=1
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

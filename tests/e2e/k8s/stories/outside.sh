@@ -1,6 +1,7 @@
 #!/bin/bash
 # The README's configuration for a kubeconfig outside the cluster, pasted: its namespace, image and classes are this cluster's, the
 # rights those of the roles that it names, and nothing more is needed for a sandbox whose files outlive it.
+# tier: test
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

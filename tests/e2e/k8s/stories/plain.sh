@@ -2,6 +2,7 @@
 # The plain backend: sessions straight on exec streams of the real kubelet, with a shell in the image and without. What the
 # protocol cannot do is named in the answer; what is killed is gone, or said to be left. Which protocol it is, is asked: on v4
 # no end of input can be said, on v5 (Kubernetes 1.30 and later) it can.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

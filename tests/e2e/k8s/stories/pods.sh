@@ -2,6 +2,7 @@
 # Sandboxes as pods, and pods of others: every way muxlet comes into a container and every reason it cannot; what a cap
 # promises and keeps; what goes wrong at a start, in the cluster's own words; ends that others bring about.
 # By the provider alone (link_probe); the daemon's own story is link.sh.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -2,6 +2,7 @@
 # A pod template over the pods that muxd makes: placed, sized, labelled and accompanied as it says; a pod that no node can take tells
 # the scheduler's words; a field that this server does not know is named, and the workspace stays. The template of now counts at
 # the next start.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

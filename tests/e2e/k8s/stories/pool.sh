@@ -1,6 +1,7 @@
 #!/bin/bash
 # The warm pool, of pods: who asks gets the one that is ready, a fresh one takes its place, and the daemon's death takes nothing from
 # anybody. What leases are is told in tests/integration/leases.sh.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

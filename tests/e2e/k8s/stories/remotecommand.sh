@@ -2,6 +2,7 @@
 # Exec streams of control/kube against a real kubelet (v4.channel.k8s.io): bytes both ways, exit codes, terminals, refusals in
 # the API's own words, streams that are silent for longer than the server's idle limit, and what is left of them when the API
 # server goes.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

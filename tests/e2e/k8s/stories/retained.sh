@@ -2,6 +2,7 @@
 # Wiped is wiped, with classes that keep (deletionPolicy and reclaimPolicy Retain): the daemon with the rights that deploy/ gives names
 # what stays and does not say "ok"; with those of deploy/kustomize/storage it takes that over, and image and copy are gone from the
 # driver's disk. The driver is storage.py, a stand-in; which version serves the objects does not matter.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -2,6 +2,7 @@
 # Snapshots of claims and what comes of them, by the provider alone (link_probe): storage.py is storage and snapshot controller,
 # on loop images, so that caps are real and copies are copies. What goes wrong is said in the cluster's words, and leaves the
 # workspace as it was.
+# tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
 

@@ -1,0 +1,246 @@
+/* Values of witnesses and witness.pushers. */
+#include "base/conf_table.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 32
+#define KEY_BYTES    32
+#define WITNESSES    16
+#define PUSHERS      256
+
+int conf_check_witness_name(const char *value, struct err *e)
+{
+	size_t n = strlen(value);
+
+	if (n == 0 || n > NAME_MAX_LEN || strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != n)
+		return err_set(e, ERR_CONFIG, "is no name: up to %d lower-case letters, digits and dashes",
+			       NAME_MAX_LEN);
+	return 0;
+}
+
+#define FIELDS 11
+
+/* What an entry of witnesses may hold beside what all have, in the order of field_of(). */
+static const char *const fields[FIELDS] = {"path",     "url",        "address",     "server_name",     "ca",
+					   "tsa_ca",   "credential", "certificate", "certificate_key", "region",
+					   "lock_mode"};
+
+static const struct kind {
+	const char *name;
+	const char *needs; /* "|a|b|" */
+	const char *may;
+	const char *proof;
+} kinds[] = {
+    {"file", "|path|", "", "written"},
+    {"https", "|url|", "|ca|credential|key|", "answered"},
+    {"muxd", "|url|key|", "|ca|credential|", "countersigned"},
+    {"syslog", "|address|ca|", "|server_name|certificate|certificate_key|", "sent"},
+    {"timestamp", "|url|tsa_ca|", "|ca|credential|", "timestamped"},
+    {"s3", "|url|region|credential|", "|ca|lock_mode|", "locked"},
+};
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+int conf_check_witness_kind(const char *value, struct err *e)
+{
+	return find_kind(value) ? 0 : err_set(e, ERR_CONFIG, "is none of file, https, muxd, syslog, timestamp and s3");
+}
+
+const char *conf_witness_proof(const char *kind)
+{
+	const struct kind *k = find_kind(kind);
+
+	return k ? k->proof : "";
+}
+
+/* The word in a list "|a|b|". */
+static bool listed(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = strstr(list, word); p; p = strstr(p + 1, word))
+		if (p > list && p[-1] == '|' && p[n] == '|')
+			return true;
+	return false;
+}
+
+int conf_check_witness(const struct conf_witness *w, struct err *e)
+{
+	const char *const values[FIELDS] = {w->path,     w->url,        w->address,     w->name_there,      w->ca,
+					    w->tsa_ca,   w->credential, w->certificate, w->certificate_key, w->region,
+					    w->lock_mode};
+	const struct kind *k = find_kind(w->kind);
+
+	for (size_t i = 0; i < FIELDS; i++) {
+		if (!values[i] && listed(k->needs, fields[i]))
+			return err_set(e, ERR_CONFIG, "kind %s goes with %s", w->kind, fields[i]);
+		if (values[i] && !listed(k->needs, fields[i]) && !listed(k->may, fields[i]))
+			return err_set(e, ERR_CONFIG, "kind %s goes without %s", w->kind, fields[i]);
+	}
+	if (!w->key && listed(k->needs, "key"))
+		return err_set(e, ERR_CONFIG, "kind %s needs the key of its receipts", w->kind);
+	if (w->key && !listed(k->needs, "key") && !listed(k->may, "key"))
+		return err_set(e, ERR_CONFIG, "kind %s goes without key", w->kind);
+	if (strcmp(w->kind, "s3") == 0 ? w->lock_ns < 24 * 3600 * NS_PER_SEC : w->lock_ns != 0)
+		return err_set(e, ERR_CONFIG, "kind s3 goes with lock, of a day at least, and no other does");
+	if (!w->certificate != !w->certificate_key)
+		return err_set(e, ERR_CONFIG, "certificate and certificate_key go together");
+	if (w->url && strncmp(w->url, "https://", 8) != 0 && strcmp(w->kind, "timestamp") != 0)
+		return err_set(e, ERR_CONFIG, "the url of kind %s begins with https://", w->kind);
+	return 0;
+}
+
+/* HOST:PORT or [HOST]:PORT. */
+int conf_check_address(const char *value, struct err *e)
+{
+	const char *colon = strrchr(value, ':');
+	size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+	bool good = colon && colon > value && digits > 0 && digits <= 5 && !colon[1 + digits] &&
+		    !strpbrk(value, " \t\r\n\"/@#");
+
+	if (good && value[0] == '[')
+		good = colon[-1] == ']' && colon - value > 2;
+	else if (good)
+		good = memchr(value, ':', (size_t)(colon - value)) == NULL;
+	if (!good || atoi(colon + 1) < 1 || atoi(colon + 1) > 65535)
+		return err_set(e, ERR_CONFIG, "is no HOST:PORT");
+	return 0;
+}
+
+int conf_check_host_name(const char *value, struct err *e)
+{
+	return value[0] && strlen(value) < 254 && !strpbrk(value, " \t\r\n\"/@#")
+		   ? 0
+		   : err_set(e, ERR_CONFIG, "is no name of a host");
+}
+
+int conf_check_region(const char *value, struct err *e)
+{
+	size_t n = strlen(value);
+
+	return n && n < 64 && strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == n
+		   ? 0
+		   : err_set(e, ERR_CONFIG, "is no region: letters, digits and dashes");
+}
+
+int conf_check_http(const char *value, struct err *e)
+{
+	if (strncmp(value, "http://", 7) == 0 && value[7] && !strpbrk(value, " \t\r\n\"@#"))
+		return 0;
+	return conf_check_https(value, e);
+}
+
+int conf_check_https(const char *value, struct err *e)
+{
+	if (strncmp(value, "https://", 8) != 0 || !value[8] || strpbrk(value, " \t\r\n\"@#"))
+		return err_set(e, ERR_CONFIG, "is no URL that begins with https://, without a user in it");
+	return 0;
+}
+
+int conf_check_file(const char *value, struct err *e)
+{
+	return value[0] == '/' ? 0 : err_set(e, ERR_CONFIG, "is no absolute path");
+}
+
+int conf_check_record_key(const char *value, struct err *e)
+{
+	uint8_t *p = NULL;
+	size_t n = 0;
+	int rc = base64_decode(value, strlen(value), true, &p, &n);
+
+	free(p);
+	return rc || n != KEY_BYTES
+		   ? err_set(e, ERR_CONFIG, "is no public record key: the text of a keys/record/*.pub is meant")
+		   : 0;
+}
+
+int conf_check_log_id(const char *value, struct err *e)
+{
+	struct id id;
+
+	return id_parse(value, &id) ? err_set(e, ERR_CONFIG, "is no log id: muxctl head prints it") : 0;
+}
+
+int conf_witness_add(struct conf *c, const struct conf_witness *w)
+{
+	struct conf_witness *list;
+
+	for (size_t i = 0; i < c->nwitnesses; i++)
+		if (strcmp(c->witnesses[i].name, w->name) == 0)
+			return ERR_CONFLICT;
+	list = c->nwitnesses < WITNESSES ? realloc(c->witnesses, (c->nwitnesses + 1) * sizeof(*list)) : NULL;
+	if (!list)
+		return ERR_NOMEM;
+	c->witnesses = list;
+	list[c->nwitnesses++] = *w;
+	return 0;
+}
+
+int conf_pusher_add(struct conf *c, const struct conf_pusher *p)
+{
+	struct conf_pusher *list;
+
+	for (size_t i = 0; i < c->npushers; i++)
+		if (strcmp(c->pushers[i].name, p->name) == 0 || strcmp(c->pushers[i].log_id, p->log_id) == 0)
+			return ERR_CONFLICT;
+	list = c->npushers < PUSHERS ? realloc(c->pushers, (c->npushers + 1) * sizeof(*list)) : NULL;
+	if (!list)
+		return ERR_NOMEM;
+	c->pushers = list;
+	list[c->npushers++] = *p;
+	return 0;
+}
+
+void conf_witness_finish(struct conf_witness *w)
+{
+	free(w->name);
+	free(w->kind);
+	free(w->path);
+	free(w->url);
+	free(w->address);
+	free(w->name_there);
+	free(w->ca);
+	free(w->tsa_ca);
+	free(w->certificate);
+	free(w->certificate_key);
+	free(w->credential);
+	free(w->region);
+	free(w->lock_mode);
+	free(w->key);
+	*w = (struct conf_witness){0};
+}
+
+void conf_pusher_finish(struct conf_pusher *p)
+{
+	for (size_t i = 0; i < p->nkeys; i++)
+		free(p->keys[i]);
+	free(p->keys);
+	free(p->name);
+	free(p->log_id);
+	*p = (struct conf_pusher){0};
+}
+
+void conf_witnesses_clear(struct conf *c)
+{
+	for (size_t i = 0; i < c->nwitnesses; i++)
+		conf_witness_finish(&c->witnesses[i]);
+	for (size_t i = 0; i < c->npushers; i++)
+		conf_pusher_finish(&c->pushers[i]);
+	free(c->witnesses);
+	free(c->pushers);
+	c->witnesses = NULL;
+	c->pushers = NULL;
+	c->nwitnesses = c->npushers = 0;
+}

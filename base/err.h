@@ -1,0 +1,144 @@
+/*
+ * err.h - the one table of errors.
+ *
+ * Library functions return 0 or a negative ERR_*. The table below is the only
+ * place that knows a code's stable name (API, CLI, log), its HTTP status, the
+ * exit code of muxctl and the next step for the person who meets it. Docs and
+ * OpenAPI are generated from it (tests compare them).
+ *
+ * A function that can say more takes a `struct err *` (may be NULL): what was
+ * wrong and where. It is written only on failure.
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <stddef.h>
+
+/* X(NAME, stable code, HTTP status, muxctl exit code, hint) */
+#define ERR_TABLE(X)                                                                                                   \
+	X(INTERNAL, "internal", 500, 70, "Look into the daemon's log for the request id; this is a defect in muxd.")   \
+	X(NOMEM, "out_of_memory", 503, 71, "Free memory on the host, then try again.")                                 \
+	X(SYS, "system_error", 500, 71, "The operating system refused; the message names the call and its reason.")    \
+	X(INVAL, "invalid_request", 400, 64, "Correct the field that the message names.")                              \
+	X(CONFIG, "invalid_config", 400, 78, "Correct the configuration at the line and column given.")                \
+	X(TOO_LARGE, "too_large", 413, 64, "Send less at once, or raise the limit that the message names.")            \
+	X(NOT_FOUND, "not_found", 404, 66, "List what exists with muxctl session list or muxctl sandbox list.")        \
+	X(UNAUTHENTICATED, "unauthenticated", 401, 77, "Ask for a grant: muxctl grant create.")                        \
+	X(TOKEN_MALFORMED, "token_malformed", 401, 77, "Copy the whole token, without line breaks.")                   \
+	X(TOKEN_FORGED, "token_signature", 401, 77, "This token was not signed by this daemon; ask for a new grant.")  \
+	X(TOKEN_EXPIRED, "token_expired", 401, 77, "Ask for a new grant: muxctl grant create.")                        \
+	X(TOKEN_NOT_YET, "token_not_yet_valid", 401, 77, "Wait until the grant begins, or check the clocks.")          \
+	X(TOKEN_REVOKED, "token_revoked", 401, 77, "The grant was revoked; ask its issuer why.")                       \
+	X(FORBIDDEN, "forbidden", 403, 77, "The grant lacks the agent or scope that the message names.")               \
+	X(REASON_REQUIRED, "reason_required", 400, 64, "Say why: every grant carries a reason that is not empty.")     \
+	X(TASK_REQUIRED, "task_required", 400, 64, "Name the task: task_id in the call or --task in the grant.")       \
+	X(TASK_MISMATCH, "task_mismatch", 403, 77, "The call names another task than its grant.")                      \
+	X(CONFLICT, "conflict", 409, 75, "The id or name was used before for something else; choose another.")         \
+	X(BAD_STATE, "bad_state", 409, 75, "What was asked for is not possible in this state.")                        \
+	X(ENDED, "already_ended", 409, 75, "The session or round has ended; start a new one.")                         \
+	X(AGAIN, "try_again", 429, 75, "Wait for the time in Retry-After, then try again.")                            \
+	X(RATE_LIMITED, "rate_limited", 429, 75, "Too many attempts from this address; wait and try again.")           \
+	X(LIMIT, "limit_reached", 429, 75, "End something first, or raise the limit that the message names.")          \
+	X(TIMEOUT, "timeout", 504, 124, "It took longer than allowed; try again or allow more time.")                  \
+	X(CANCELLED, "cancelled", 499, 130, "The caller went away or took the request back.")                          \
+	X(CUT, "grant_ended", 403, 77, "The grant behind the session has ended; ask for a new one.")                   \
+	X(RECORD_UNAVAILABLE, "record_unavailable", 503, 69, "The record cannot be written; nothing may start now.")   \
+	X(DISK_FULL, "disk_full", 507, 69, "Free space on the record's disk; sessions go on by themselves.")           \
+	X(SANDBOX_CREATE, "sandbox_create_failed", 502, 69, "Look at the message, then muxctl sandbox show AGENT.")    \
+	X(SANDBOX_TIMEOUT, "sandbox_create_timeout", 504, 69, "The sandbox did not become ready; look at its log.")    \
+	X(EXEC_TIMEOUT, "sandbox_exec_timeout", 504, 124, "The round passed its timeout and was ended.")               \
+	X(NO_PROGRAM, "program_not_found", 400, 127,                                                                   \
+	  "Name a program that exists in the sandbox, or use command for a shell line.")                               \
+	X(NOT_EXECUTABLE, "program_not_executable", 400, 126, "Make it executable, or name the program that runs it.") \
+	X(TRANSFER_TIMEOUT, "sandbox_transfer_timeout", 504, 124, "The transfer passed its timeout.")                  \
+	X(TRANSFER, "sandbox_transfer_failed", 502, 74,                                                                \
+	  "The message says how; what was there before is untouched. Try again.")                                      \
+	X(NO_FILE, "file_not_found", 404, 66,                                                                          \
+	  "Name a file that exists in the sandbox; a put makes directories with --parents.")                           \
+	X(FILE_DENIED, "file_permission_denied", 403, 77,                                                              \
+	  "The sandbox's user may not do that to the file or its directory.")                                          \
+	X(NOT_A_FILE, "not_a_file", 409, 65, "The path is a directory or a device; name a file.")                      \
+	X(NO_SPACE, "workspace_full", 507, 73,                                                                         \
+	  "Free space in the sandbox, or raise sandbox.workspace_size for new ones.")                                  \
+	X(PORT, "port_unreachable", 502, 69,                                                                           \
+	  "Start the server in the sandbox on that port, or look there why it ended.")                                 \
+	X(PORT_ANSWER, "port_bad_answer", 502, 76,                                                                     \
+	  "The program on that port does not speak HTTP/1.1; look at what it is.")                                     \
+	X(OWN_PAGE, "page_not_allowed", 403, 77,                                                                       \
+	  "Send X-Sandbox fields from a program, or a gateway that takes Sec-Fetch and Origin off.")                   \
+	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \
+	X(LINK_LOST, "link_lost", 502, 69, "The sandbox went away; resume the agent and look at the round again.")     \
+	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \
+	X(VERSION, "version_unsupported", 400, 76, "Use programs of one version on both sides.")                       \
+	X(CORRUPT, "corrupt", 500, 74, "The stored data does not verify; keep it and run muxctl verify.")              \
+	X(ADDR_IN_USE, "address_in_use", 500, 69, "Another program has this address; stop it or choose another port.") \
+	X(PERMISSION, "permission_denied", 500, 77, "Run as a user who may do this, or give it the right it lacks.")   \
+	X(UNSUPPORTED, "unsupported", 501, 69, "This daemon or mode cannot do that; the message says what can.")       \
+	X(NO_SHELL, "no_shell", 501, 69,                                                                               \
+	  "Name a program by its path: there is no shell in this image, and nothing a shell would do.")                \
+	X(NO_INPUT_END, "no_end_of_input", 501, 69,                                                                    \
+	  "This cluster's protocol has no end of input; give none, or read it from a file.")                           \
+	X(MISSING, "missing_dependency", 500, 69, "Install what the message names; make run does it by itself.")       \
+	X(UNAVAILABLE, "unavailable", 503, 69, "A part of the daemon is starting again; try again in a second.")       \
+	X(K8S, "sandbox_k8s_error", 502, 69, "Kubernetes refused; the message holds its own words.")                   \
+	X(K8S_UNREACHABLE, "k8s_unreachable", 502, 69,                                                                 \
+	  "Check the server's address, the network and the proxy in the kubeconfig.")                                  \
+	X(K8S_TLS, "k8s_tls_failed", 502, 69,                                                                          \
+	  "Check the certificate authority, the names and the dates that the message gives.")                          \
+	X(K8S_UNAUTHENTICATED, "k8s_unauthenticated", 502, 77,                                                         \
+	  "Renew the daemon's token or certificate for the cluster.")                                                  \
+	X(K8S_FORBIDDEN, "k8s_forbidden", 502, 77,                                                                     \
+	  "Let the daemon's service account do what the message names (RBAC).")                                        \
+	X(K8S_CONFLICT, "k8s_conflict", 409, 75,                                                                       \
+	  "The object exists already or was changed meanwhile; look at it again.")                                     \
+	X(K8S_INVALID, "k8s_invalid", 400, 65, "Correct the fields that Kubernetes names in the message.")             \
+	X(FIELD_DROPPED, "k8s_field_dropped", 502, 65,                                                                 \
+	  "Take the field out of the pod template, or use a cluster that knows it; the workspace stays.")              \
+	X(K8S_GONE, "k8s_gone", 502, 75, "The cluster does not have that (any more): ask again.")                      \
+	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
+	X(SNAPSHOT, "snapshot_failed", 502, 74,                                                                        \
+	  "The message says why; the workspace and the last good snapshot are as they were.")                          \
+	X(DATA_KEPT, "data_kept", 409, 75,                                                                             \
+	  "The message names what still holds data: remove it there, or let the daemon do so (the optional role "      \
+	  "muxd-storage); a wipe goes on by itself.")                                                                  \
+	X(SNAPSHOT_DIFFERS, "snapshot_differs", 409, 74,                                                               \
+	  "The copy is not what the record's log says; keep it, run muxctl verify --snapshots, or ask with "           \
+	  "accept_differs.")                                                                                           \
+	X(EOF, "end_of_file", 500, 74, "The other side closed early.")
+
+enum err_code {
+	ERR_OK = 0,
+	ERR_BASE_ = -1000,
+#define ERR_ENUM_(name, code, http, exit, hint) ERR_##name,
+	ERR_TABLE(ERR_ENUM_)
+#undef ERR_ENUM_
+	    ERR_END_
+};
+
+#define ERR_MESSAGE_MAX 400
+
+struct err {
+	int code;                      /* ERR_*, 0 = none */
+	char message[ERR_MESSAGE_MAX]; /* one sentence: what was wrong, where; no secrets */
+};
+
+/* Stable name ("token_expired"); "ok" for 0, "internal" for a number not in the table. Never NULL. */
+const char *err_name(int code);
+const char *err_hint(int code);
+int err_http_status(int code);
+int err_exit_code(int code);
+/* ERR_* for a stable name, 0 when there is none. */
+int err_by_name(const char *name);
+
+/* Fill e (NULL allowed) and return code, so that callers write `return err_set(e, ERR_INVAL, "...")`. */
+int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */
+int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#ifdef __clang_analyzer__
+/* The static analyzer sees one file at a time: it is shown that a failure comes back as one. */
+#define err_set(e, code, ...)   (err_set((e), (code), __VA_ARGS__), (code))
+#define err_sys(e, errnum, ...) (err_sys((e), (errnum), __VA_ARGS__), ERR_SYS)
+#endif
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * ids.h - UUIDv7 (RFC 9562) ids and the names people give to agents.
+ *
+ * Session, round and recording share one id; it is minted by the hub. Ids sort
+ * by creation. Values, no ownership.
+ */
+#ifndef BASE_IDS_H
+#define BASE_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ID_STR_LEN 37 /* 36 characters and NUL */
+#define AGENT_NAME_MAX                                                                                                 \
+	192 /* of a target: a namespace, a pod and a container of 63 characters each, and a little more */
+
+struct id {
+	uint8_t b[16];
+};
+
+struct err;
+
+/* Monotonic within a process even when the wall clock steps back. ERR_SYS without randomness. */
+int id_new(struct id *out);
+void id_format(const struct id *id, char out[ID_STR_LEN]);
+int id_parse(const char *s, struct id *out); /* ERR_INVAL */
+static inline bool id_equal(const struct id *a, const struct id *b)
+{
+	return memcmp(a->b, b->b, 16) == 0;
+}
+static inline bool id_is_nil(const struct id *a)
+{
+	static const struct id nil;
+	return id_equal(a, &nil);
+}
+
+/* n random bytes from the kernel. */
+int random_bytes(void *out, size_t n);
+
+/*
+ * An agent is a UUID or a DNS label (RFC 1123: a-z 0-9 -, 1 to 63, no dash at
+ * either end). A target is an agent or ns/pod[/container]. The message says
+ * which character is wrong.
+ */
+int agent_name_check(const char *name, struct err *e);
+int target_name_check(const char *name, struct err *e);
+
+/* A target taken apart. An agent has pod "" and stands in agent; else agent is "", and container may be. */
+struct target {
+	char agent[AGENT_NAME_MAX + 1], ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1], container[AGENT_NAME_MAX + 1];
+};
+int target_parse(const char *name, struct target *out, struct err *e); /* ERR_INVAL as target_name_check() */
+static inline bool target_is_pod(const char *name)
+{
+	return strchr(name, '/') != NULL;
+}
+/* Does the right to `wide` reach `name`? To itself, and from a pod to each of its containers. Both are checked names.
+ */
+bool target_covers(const char *wide, const char *name);
+/* task ids, exec ids, principals: 1 to 128 of [A-Za-z0-9._@:/+-]; `what` is named in the error. */
+int token_name_check(const char *what, const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,434 @@
+#include "control/kube/client/yaml.h"
+
+#include "base/conf_table.h"
+#include "base/err.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+struct kube_yaml {
+	char *name;
+	yaml_document_t doc;
+};
+
+static yaml_node_t *node_of(struct kube_node n)
+{
+	/* libyaml takes a document that it does not change as one that it may */
+	return n.index ? yaml_document_get_node((yaml_document_t *)(uintptr_t)&n.doc->doc, n.index) : NULL;
+}
+
+static int fail_at(const char *name, const yaml_mark_t *at, struct err *e, const char *why)
+{
+	return err_set(e, ERR_CONFIG, "%s:%zu:%zu: %s", name, at->line + 1, at->column + 1, why);
+}
+
+int kube_node_fail(struct kube_node n, struct err *e, const char *fmt, ...)
+{
+	static const yaml_mark_t top;
+	const yaml_node_t *node = node_of(n);
+	char why[ERR_MESSAGE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vformat(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	return fail_at(n.doc->name, node ? &node->start_mark : &top, e, why);
+}
+
+/* Text of a scalar; NULL for anything else, or when a NUL hides in it. */
+static const char *scalar(const yaml_node_t *n)
+{
+	if (!n || n->type != YAML_SCALAR_NODE || strlen((const char *)n->data.scalar.value) != n->data.scalar.length)
+		return NULL;
+	return (const char *)n->data.scalar.value;
+}
+
+static bool is_null(const yaml_node_t *n)
+{
+	const char *s = scalar(n);
+
+	return s && n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	       (!*s || strcmp(s, "~") == 0 || strcmp(s, "null") == 0);
+}
+
+/* A null is as good as nothing. */
+static struct kube_node place(const struct kube_yaml *doc, int index)
+{
+	struct kube_node n = {doc, index};
+
+	if (index && is_null(node_of(n)))
+		n.index = 0;
+	return n;
+}
+
+static int parse_fault(const yaml_parser_t *p, const char *name, struct err *e)
+{
+	if (p->error == YAML_MEMORY_ERROR)
+		return err_set(e, ERR_NOMEM, "no memory for %s", name);
+	if (p->error == YAML_READER_ERROR)
+		return err_set(e, ERR_CONFIG, "%s: %s at byte %zu", name, p->problem ? p->problem : "unreadable",
+			       p->problem_offset);
+	return fail_at(name, &p->problem_mark, e, p->problem ? p->problem : "not YAML");
+}
+
+/* Anything after the first document would silently not count. */
+static int check_single(yaml_parser_t *p, const char *name, struct err *e)
+{
+	yaml_document_t more;
+
+	if (!yaml_parser_load(p, &more))
+		return parse_fault(p, name, e);
+	yaml_node_t *n = yaml_document_get_root_node(&more);
+	int rc = n ? fail_at(name, &n->start_mark, e, "a second document begins; one is expected") : 0;
+	yaml_document_delete(&more);
+	return rc;
+}
+
+static int load(struct kube_yaml *y, const char *text, size_t len, struct err *e)
+{
+	yaml_parser_t parser;
+	int rc = 0;
+
+	if (!yaml_parser_initialize(&parser))
+		return err_set(e, ERR_NOMEM, "no memory for %s", y->name);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+	if (!yaml_parser_load(&parser, &y->doc)) {
+		memset(&y->doc, 0, sizeof(y->doc));
+		rc = parse_fault(&parser, y->name, e);
+	} else if (yaml_document_get_root_node(&y->doc)) {
+		rc = check_single(&parser, y->name, e);
+	}
+	yaml_parser_delete(&parser);
+	return rc;
+}
+
+int kube_yaml_parse(const char *text, size_t len, const char *name, struct kube_yaml **out, struct err *e)
+{
+	int rc;
+
+	if (len > KUBE_YAML_MAX)
+		return err_set(e, ERR_CONFIG, "%s: larger than %d bytes", name, KUBE_YAML_MAX);
+	struct kube_yaml *y = calloc(1, sizeof(*y));
+	if (y)
+		y->name = strdup(name);
+	if (!y || !y->name)
+		rc = err_set(e, ERR_NOMEM, "no memory for %s", name);
+	else
+		rc = load(y, text, len, e);
+	if (rc < 0)
+		kube_yaml_destroy(y);
+	else
+		*out = y;
+	return rc;
+}
+
+void kube_yaml_destroy(struct kube_yaml *y)
+{
+	if (!y)
+		return;
+	for (yaml_node_t *n = y->doc.nodes.start; n && n < y->doc.nodes.top; n++)
+		if (n->type == YAML_SCALAR_NODE)
+			explicit_bzero(n->data.scalar.value, n->data.scalar.length);
+	if (y->doc.nodes.start)
+		yaml_document_delete(&y->doc);
+	free(y->name);
+	free(y);
+}
+
+const char *kube_yaml_name(const struct kube_yaml *y)
+{
+	return y->name;
+}
+
+struct kube_node kube_yaml_root(const struct kube_yaml *y)
+{
+	return place(y, y->doc.nodes.start != y->doc.nodes.top ? 1 : 0);
+}
+
+int kube_node_get(struct kube_node map, const char *what, const char *key, struct kube_node *out, struct err *e)
+{
+	const yaml_node_t *n = node_of(map);
+	struct kube_node found = {map.doc, 0};
+
+	if (n && n->type != YAML_MAPPING_NODE)
+		return kube_node_fail(map, e, "%s is not a mapping of keys to values", what);
+	for (const yaml_node_pair_t *p = n ? n->data.mapping.pairs.start : NULL; p && p < n->data.mapping.pairs.top;
+	     p++) {
+		struct kube_node k = {map.doc, p->key};
+		const char *text = scalar(node_of(k));
+		if (!text)
+			return kube_node_fail(k, e, "a key of %s is not a name", what);
+		if (strcmp(text, key) != 0)
+			continue;
+		if (found.index)
+			return kube_node_fail(k, e, "%s stands twice in %s", key, what);
+		found.index = p->value;
+	}
+	*out = place(map.doc, found.index);
+	return 0;
+}
+
+int kube_node_str(struct kube_node map, const char *what, const char *key, const char **out, struct err *e)
+{
+	struct kube_node n = {0};
+	int rc = kube_node_get(map, what, key, &n, e);
+
+	if (rc < 0)
+		return rc;
+	const char *s = scalar(node_of(n));
+	if (n.index && !s)
+		return kube_node_fail(n, e, "%s of %s is not text", key, what);
+	*out = s;
+	return 0;
+}
+
+int kube_node_bool(struct kube_node map, const char *what, const char *key, bool *out, struct err *e)
+{
+	struct kube_node n = {0};
+	int rc = kube_node_get(map, what, key, &n, e);
+
+	if (rc < 0)
+		return rc;
+	const char *s = scalar(node_of(n));
+	bool yes = s && strcasecmp(s, "true") == 0;
+	if (n.index && !yes && (!s || strcasecmp(s, "false") != 0))
+		return kube_node_fail(n, e, "%s of %s is neither true nor false", key, what);
+	*out = yes;
+	return 0;
+}
+
+int kube_node_map(struct kube_node map, const char *what, const char *key, struct kube_node *out, struct err *e)
+{
+	struct kube_node n = {0};
+	int rc = kube_node_get(map, what, key, &n, e);
+
+	if (rc == 0 && n.index && node_of(n)->type != YAML_MAPPING_NODE)
+		return kube_node_fail(n, e, "%s of %s is not a mapping of keys to values", key, what);
+	if (rc == 0)
+		*out = n;
+	return rc;
+}
+
+int kube_node_list(struct kube_node map, const char *what, const char *key, struct kube_node *out, size_t *out_n,
+		   struct err *e)
+{
+	struct kube_node n = {0};
+	int rc = kube_node_get(map, what, key, &n, e);
+	size_t count = 0;
+
+	if (rc < 0)
+		return rc;
+	const yaml_node_t *node = node_of(n);
+	if (node && node->type != YAML_SEQUENCE_NODE)
+		return kube_node_fail(n, e, "%s of %s is not a list", key, what);
+	if (node)
+		count = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+	if (count > KUBE_YAML_LIST)
+		return kube_node_fail(n, e, "%s of %s has more than %d entries", key, what, KUBE_YAML_LIST);
+	*out = n;
+	*out_n = count;
+	return 0;
+}
+
+struct kube_node kube_node_item(struct kube_node list, size_t i)
+{
+	/* not place(): a complaint about an empty entry needs its line */
+	return (struct kube_node){list.doc, node_of(list)->data.sequence.items.start[i]};
+}
+
+int kube_node_item_str(struct kube_node list, const char *what, size_t i, const char **out, struct err *e)
+{
+	struct kube_node n = kube_node_item(list, i);
+	const char *s = scalar(node_of(n));
+
+	if (!s)
+		return kube_node_fail(n, e, "an entry of %s is not text", what);
+	*out = s;
+	return 0;
+}
+
+static int check_key(struct kube_node k, const char *what, const char *known, struct err *e)
+{
+	const char *key = scalar(node_of(k));
+	size_t len = 0;
+
+	if (!key)
+		return kube_node_fail(k, e, "a key of %s is not a name", what);
+	const char *near = conf_choice_nearest(known, key, &len);
+	if (near && (strlen(key) != len || strncmp(key, near, len) != 0))
+		return kube_node_fail(k, e, "unknown key \"%.64s\" in %s, did you mean %.*s?", key, what, (int)len,
+				      near);
+	return 0;
+}
+
+int kube_node_check_keys(struct kube_node map, const char *what, const char *known, struct err *e)
+{
+	const yaml_node_t *n = node_of(map);
+	int rc = 0;
+
+	if (!n)
+		return 0;
+	if (n->type != YAML_MAPPING_NODE)
+		return kube_node_fail(map, e, "%s is not a mapping of keys to values", what);
+	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++)
+		rc = check_key((struct kube_node){map.doc, p->key}, what, known, e);
+	return rc;
+}
+
+/* ---- as JSON */
+
+#define DEPTH_MAX 32
+
+struct reading {
+	const struct kube_yaml *doc;
+	size_t left;
+	struct err *e;
+};
+
+static int read_value(struct reading *r, int index, int depth, json_t **out);
+
+static json_t *plain_value(const char *s)
+{
+	size_t sign = *s == '-' || *s == '+', digits = strspn(s + sign, "0123456789");
+	long long n;
+
+	if (!*s || strcmp(s, "~") == 0 || strcmp(s, "null") == 0)
+		return json_null();
+	if (strcmp(s, "true") == 0 || strcmp(s, "false") == 0)
+		return json_boolean(*s == 't');
+	errno = 0;
+	n = digits && !s[sign + digits] ? strtoll(s, NULL, 10) : 0;
+	if (digits && !s[sign + digits] && !errno)
+		return json_integer(n);
+	return json_string(s);
+}
+
+static int read_map(struct reading *r, const yaml_node_t *n, int depth, json_t *o)
+{
+	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+		struct kube_node k = {r->doc, p->key};
+		const char *key = scalar(node_of(k));
+		json_t *v = NULL;
+		int rc;
+
+		if (!key)
+			return kube_node_fail(k, r->e, "a key is not a name");
+		if (json_object_get(o, key))
+			return kube_node_fail(k, r->e, "%.64s stands twice", key);
+		rc = read_value(r, p->value, depth, &v);
+		if (rc)
+			return rc;
+		if (json_object_set_new(o, key, v))
+			return err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
+	}
+	return 0;
+}
+
+static int read_list(struct reading *r, const yaml_node_t *n, int depth, json_t *list)
+{
+	for (const yaml_node_item_t *i = n->data.sequence.items.start; i < n->data.sequence.items.top; i++) {
+		json_t *v = NULL;
+		int rc = read_value(r, *i, depth, &v);
+
+		if (rc)
+			return rc;
+		if (json_array_append_new(list, v))
+			return err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
+	}
+	return 0;
+}
+
+static int read_value(struct reading *r, int index, int depth, json_t **out)
+{
+	struct kube_node place = {r->doc, index};
+	const yaml_node_t *n = node_of(place);
+	bool list = n && n->type == YAML_SEQUENCE_NODE;
+	const char *s = scalar(n);
+	json_t *o;
+	int rc;
+
+	if (!r->left-- || depth >= DEPTH_MAX) {
+		r->left = 0;
+		return kube_node_fail(place, r->e, "there is too much here, or too deep");
+	}
+	if (s) {
+		*out = n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(s) : json_string(s);
+		return *out ? 0 : err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
+	}
+	if (!n || n->type == YAML_SCALAR_NODE)
+		return kube_node_fail(place, r->e, "a NUL stands in a text");
+	o = list ? json_array() : json_object();
+	rc = list ? read_list(r, n, depth + 1, o) : read_map(r, n, depth + 1, o);
+	if (rc)
+		json_decref(o);
+	else
+		*out = o;
+	return rc;
+}
+
+int kube_yaml_json(const struct kube_yaml *doc, size_t most, json_t **out, struct err *e)
+{
+	struct reading r = {doc, most, e};
+
+	if (doc->doc.nodes.start == doc->doc.nodes.top) {
+		*out = json_null();
+		return 0;
+	}
+	return read_value(&r, 1, 0, out);
+}
+
+/* One step of a pointer, escapes undone, into key; the rest. */
+static const char *pointer_step(const char *p, char *key, size_t size)
+{
+	size_t n = 0;
+
+	for (p++; *p && *p != '/'; p++) {
+		char c = *p;
+
+		if (c == '~' && (p[1] == '0' || p[1] == '1'))
+			c = *++p == '0' ? '~' : '/';
+		if (n + 1 < size)
+			key[n++] = c;
+	}
+	key[n] = '\0';
+	return p;
+}
+
+static int child_of(const yaml_node_t *n, const struct kube_yaml *doc, const char *key)
+{
+	size_t i = strtoul(key, NULL, 10);
+
+	if (n && n->type == YAML_SEQUENCE_NODE &&
+	    i < (size_t)(n->data.sequence.items.top - n->data.sequence.items.start))
+		return n->data.sequence.items.start[i];
+	for (const yaml_node_pair_t *p = n && n->type == YAML_MAPPING_NODE ? n->data.mapping.pairs.start : NULL;
+	     p && p < n->data.mapping.pairs.top; p++) {
+		const char *text = scalar(node_of((struct kube_node){doc, p->key}));
+
+		if (text && strcmp(text, key) == 0)
+			return p->value;
+	}
+	return 0;
+}
+
+struct kube_node kube_yaml_at(const struct kube_yaml *doc, const char *pointer)
+{
+	struct kube_node n = {doc, doc->doc.nodes.start == doc->doc.nodes.top ? 0 : 1};
+	char key[256];
+
+	while (*pointer == '/') {
+		int next;
+
+		pointer = pointer_step(pointer, key, sizeof(key));
+		next = child_of(node_of(n), doc, key);
+		if (!next)
+			break;
+		n.index = next;
+	}
+	return n;
+}

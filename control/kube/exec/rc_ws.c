@@ -1,0 +1,470 @@
+#define LOG_SUBSYS "kube"
+#include "control/kube/exec/rc_ws_state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/kube/client/endpoint.h"
+#include "control/kube/exec/rc_answer.h"
+#include "control/kube/exec/rc_target.h"
+#include "control/kube/exec/remotecommand.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define HEAD_MAX     (RC_TARGET_MAX + KUBE_TOKEN_MAX + 4096)
+#define OUT_MAX      (HEAD_MAX + 2 * RC_MESSAGE_MAX) /* with what TLS adds */
+#define ANSWER_MS    5000                            /* from an answer's first byte to its end */
+#define ANSWER_PIECE 4096
+#define CLOSE_NORMAL 1000
+
+void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s)
+{
+	static const char *const names[] = {"connecting", "proxy", "tls", "asked", "open", "dead"};
+
+	if (w->state == s)
+		return;
+	log_debug(NULL, "exec at %s: %s to %s", w->server, names[w->state], names[s]);
+	w->state = s;
+}
+
+/* --- the end */
+
+static void free_ws(struct rc_ws *w)
+{
+	rc_ws_free_way(w);
+	buf_finish_secret(&w->head);
+	buf_finish_secret(&w->out);
+	buf_finish(&w->answer);
+	rc_tls_destroy(w->tls);
+	rc_client_unref(w->client);
+	free(w);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	free_ws(h->data);
+}
+
+/* Says good-bye where it may, and lets go. */
+static void release(struct rc_ws *w)
+{
+	static const uint8_t normal[] = {CLOSE_NORMAL >> 8, CLOSE_NORMAL & 0xff};
+
+	if (w->released)
+		return;
+	w->released = true;
+	if (w->state == RC_WS_OPEN && !buf_len(&w->out)) {
+		rc_ws_send(w, RC_OP_CLOSE, -1, normal, sizeof(normal));
+		if (w->ssl && !w->ended && SSL_shutdown(w->ssl) >= 0)
+			rc_ws_drain_tls(w);
+	}
+	rc_ws_drop_socket(w);
+	rc_task_cancel(w->client, &w->task);
+	rc_ws_set_state(w, RC_WS_DEAD);
+	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+}
+
+void rc_ws_tell_end(struct rc_ws *w)
+{
+	if (w->told)
+		return;
+	w->told = true;
+	rc_ws_set_state(w, RC_WS_DEAD);
+	(void)uv_timer_stop(&w->timer);
+	rc_task_cancel(w->client, &w->task);
+	buf_finish_secret(&w->head);
+	if (w->ops)
+		w->ops->end(w->arg, &w->end);
+}
+
+static void fail(struct rc_ws *w, int code, const char *why)
+{
+	w->end.how = RC_WS_END_FAILED;
+	w->end.asked = w->state == RC_WS_ASKED && code != ERR_K8S_TLS;
+	err_set(&w->end.err, code, "%s (%s): %s", w->server, w->address, why);
+	rc_ws_drop_socket(w);
+	rc_ws_tell_end(w);
+}
+
+static void fail_tls(struct rc_ws *w)
+{
+	char words[256];
+
+	fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
+}
+
+static void over(struct rc_ws *w)
+{
+	w->end.how = w->peer_closed ? RC_WS_END_CLOSED : RC_WS_END_LOST;
+	if (!w->peer_closed && !w->end.err.code)
+		err_set(&w->end.err, ERR_LINK_LOST, "%s: the connection %s", w->server,
+			w->hung_up ? "was reset" : "ended without a word");
+	if (w->peer_closed && !w->mute) {
+		uint8_t code[2] = {(uint8_t)(w->end.close_code >> 8), (uint8_t)w->end.close_code};
+
+		rc_ws_send(w, RC_OP_CLOSE, -1, code, w->end.close_code ? sizeof(code) : 0);
+	}
+	rc_ws_drop_socket(w);
+	rc_ws_tell_end(w);
+}
+
+/* --- the answer to what was asked, of a proxy or the server */
+
+/* 1: it is there. 0: not yet, or not at all: then w is dead. */
+static int read_answer(struct rc_ws *w, bool connect, struct rc_answer *out)
+{
+	bool begun = buf_len(&w->answer) > 0;
+	uint64_t soon = clock_boot_ns() + ANSWER_MS * NS_PER_MS;
+	size_t n = 1;
+	uint8_t *to;
+	int rc;
+
+	while (n > 0 && buf_room(&w->answer) > 0) {
+		size_t room = buf_room(&w->answer) < ANSWER_PIECE ? buf_room(&w->answer) : ANSWER_PIECE;
+
+		if (buf_reserve(&w->answer, room, &to))
+			break;
+		n = rc_ws_get(w, to, room);
+		buf_commit(&w->answer, n);
+	}
+	if (!begun && buf_len(&w->answer) && soon < w->attempt_ns) {
+		w->attempt_ns = soon;
+		rc_ws_start_timer(w);
+	}
+	if (!buf_len(&w->answer) && !w->ended)
+		return 0;
+	if (!buf_len(&w->answer)) {
+		if (!connect && w->tls && rc_tls_refused(w->tls))
+			fail_tls(w); /* TLS 1.3: what a server thinks of our certificate comes after the handshake */
+		else
+			fail(w, ERR_K8S_UNREACHABLE,
+			     connect ? "the proxy hung up" : "the server hung up before it answered");
+		return 0;
+	}
+	rc = rc_answer_parse(w->answer.data + w->answer.off, buf_len(&w->answer), w->ended, connect, out);
+	if (rc < 0)
+		fail(w, ERR_PROTOCOL, connect ? "the proxy's answer is not HTTP" : "the answer is not HTTP");
+	return rc > 0;
+}
+
+/* "a, b" refused without a word: "b" alone, from the first address on. */
+static bool offer_less(struct rc_ws *w)
+{
+	char *last = strrchr(w->offer, ' ');
+	uint8_t *at = last ? memmem(buf_ptr(&w->head), buf_len(&w->head), w->offer, strlen(w->offer)) : NULL;
+	size_t cut = last ? (size_t)(last + 1 - w->offer) : 0;
+
+	if (!at || w->end.status != 403 || memchr(w->end.body, '{', w->end.body_len))
+		return false;
+	memmove(at, at + cut, (size_t)(w->head.data + w->head.off + w->head.len - at) - cut);
+	w->head.len -= cut;
+	memmove(w->offer, last + 1, strlen(last + 1) + 1);
+	log_debug(NULL, "exec at %s: a bare 403: offering %s alone", w->server, w->offer);
+	w->end = (struct rc_ws_end){0};
+	rc_ws_drop_socket(w);
+	w->next = w->addresses;
+	rc_ws_next_address(w);
+	return true;
+}
+
+static void refused(struct rc_ws *w, const struct rc_answer *a)
+{
+	w->end.how = RC_WS_END_REFUSED;
+	w->end.status = a->status;
+	w->end.body = a->body;
+	w->end.body_len = a->body_len;
+	w->end.err.code = 0;
+	if (offer_less(w))
+		return;
+	rc_ws_drop_socket(w);
+	rc_ws_tell_end(w);
+}
+
+/* --- from connected to open */
+
+static void ask(struct rc_ws *w)
+{
+	struct buf request;
+
+	buf_init(&request, HEAD_MAX + sizeof(w->key) + 4);
+	if (rc_wire_key(w->key) || buf_append(&request, buf_ptr(&w->head), buf_len(&w->head)) ||
+	    buf_append_str(&request, w->key) || buf_append_str(&request, "\r\n\r\n")) {
+		fail(w, ERR_NOMEM, "out of memory");
+	} else {
+		rc_ws_set_state(w, RC_WS_ASKED);
+		rc_ws_put(w, buf_ptr(&request), buf_len(&request));
+	}
+	buf_finish_secret(&request);
+}
+
+static void shake_hands(struct rc_ws *w)
+{
+	int rc, why;
+
+	ERR_clear_error();
+	rc = SSL_do_handshake(w->ssl);
+	why = SSL_get_error(w->ssl, rc);
+	rc_ws_drain_tls(w);
+	ERR_clear_error();
+	if (rc == 1)
+		ask(w);
+	else if (why != SSL_ERROR_WANT_READ || w->hung_up)
+		fail_tls(w);
+}
+
+static void begin_tls(struct rc_ws *w)
+{
+	BIO *in;
+	struct err e = {0};
+
+	if (!w->tls) {
+		ask(w);
+		return;
+	}
+	rc_ws_set_state(w, RC_WS_TLS);
+	w->ssl = SSL_new(w->client->ssl);
+	in = w->ssl ? BIO_new_socket(w->socket->fd, BIO_NOCLOSE) : NULL;
+	if (!in || !BIO_up_ref(w->client->tls_out)) {
+		BIO_free(in);
+		fail(w, ERR_NOMEM, "out of memory");
+		return;
+	}
+	SSL_set_bio(w->ssl, in, w->client->tls_out);
+	SSL_set_connect_state(w->ssl);
+	if (rc_tls_apply(w->tls, w->ssl, &e))
+		fail(w, e.code, e.message);
+	else
+		shake_hands(w);
+}
+
+static void ask_proxy(struct rc_ws *w)
+{
+	struct buf b;
+
+	rc_ws_set_state(w, RC_WS_PROXY);
+	buf_init(&b, 4096);
+	if (buf_printf(&b, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: muxd/%s\r\n%s%s%s\r\n", w->proxy_host,
+		       w->proxy_host, MUXD_VERSION, w->proxy_auth ? "Proxy-Authorization: " : "",
+		       w->proxy_auth ? w->proxy_auth : "", w->proxy_auth ? "\r\n" : ""))
+		fail(w, ERR_UNSUPPORTED, "the proxy's user and password are too long");
+	else
+		rc_ws_put(w, buf_ptr(&b), buf_len(&b));
+	buf_finish_secret(&b);
+}
+
+static void step_proxy(struct rc_ws *w)
+{
+	struct rc_answer a;
+	char why[160];
+
+	if (!read_answer(w, true, &a))
+		return;
+	if (a.status / 100 != 2) {
+		text_format(why, sizeof(why), "the proxy said: %.*s", (int)strcspn(buf_cstr(&w->answer), "\r\n"),
+			    buf_cstr(&w->answer));
+		fail(w, ERR_K8S_UNREACHABLE, why);
+		return;
+	}
+	buf_clear(&w->answer);
+	w->attempt_ns = w->deadline_ns;
+	rc_ws_start_timer(w);
+	begin_tls(w);
+}
+
+static void step_asked(struct rc_ws *w)
+{
+	struct rc_answer a;
+	char protocol[32];
+	struct buf rest;
+	struct err e = {0};
+
+	if (!read_answer(w, false, &a))
+		return;
+	if (a.status != 101) {
+		refused(w, &a);
+		return;
+	}
+	if (rc_answer_check(buf_ptr(&w->answer), a.head_len, w->key, w->offer, protocol, sizeof(protocol), &e)) {
+		fail(w, e.code, e.message);
+		return;
+	}
+	(void)uv_timer_stop(&w->timer);
+	buf_finish_secret(&w->head);
+	rest = w->answer; /* what came behind the head is WebSocket */
+	buf_init(&w->answer, RC_ANSWER_MAX);
+	buf_consume(&rest, a.head_len);
+	rc_ws_set_state(w, RC_WS_OPEN);
+	w->ops->open(w->arg, protocol);
+	if (w->ops)
+		(void)rc_ws_take(w, buf_ptr(&rest), buf_len(&rest));
+	buf_finish(&rest);
+}
+
+static void step_connecting(struct rc_ws *w, int events)
+{
+	if (!w->socket)
+		rc_ws_try_address(w);
+	else if (!(events & UV_WRITABLE) || !rc_ws_connected(w))
+		return;
+	else if (w->proxy_host)
+		ask_proxy(w);
+	else
+		begin_tls(w);
+}
+
+/* --- what the socket is ready for */
+
+static void step_state(struct rc_ws *w, int events)
+{
+	if (events & UV_WRITABLE && w->state != RC_WS_CONNECTING)
+		(void)rc_ws_flush(w);
+	switch (w->state) {
+	case RC_WS_CONNECTING:
+		step_connecting(w, events);
+		break;
+	case RC_WS_PROXY:
+		step_proxy(w);
+		break;
+	case RC_WS_TLS:
+		shake_hands(w);
+		break;
+	case RC_WS_ASKED:
+		step_asked(w);
+		break;
+	case RC_WS_OPEN:
+		if (events & UV_READABLE)
+			rc_ws_read_messages(w);
+		break;
+	case RC_WS_DEAD:
+		break;
+	}
+}
+
+void rc_ws_step(struct rc_ws *w, int events)
+{
+	if (!w->ops || w->state == RC_WS_DEAD)
+		return;
+	w->busy++;
+	step_state(w, events);
+	if (w->ops && w->state == RC_WS_OPEN && w->ended)
+		over(w);
+	else if (w->ops && w->state == RC_WS_OPEN)
+		rc_ws_write_messages(w);
+	w->busy--;
+	if (!w->ops)
+		release(w);
+	else
+		rc_ws_update_poll(w);
+}
+
+static void on_task(void *arg)
+{
+	struct rc_ws *w = arg;
+	bool input = w->hung_up || w->state != RC_WS_OPEN || rc_ws_holds_input(w);
+
+	rc_ws_step(w, input ? UV_READABLE | (w->hung_up ? UV_WRITABLE : 0) : 0);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	static const char *const what[] = {"no connection in time", "no answer of the proxy in time", "no TLS in time",
+					   "no answer in time"};
+	struct rc_ws *w = t->data;
+
+	if (clock_boot_ns() < w->attempt_ns) {
+		rc_ws_start_timer(w);
+	} else if (w->state == RC_WS_CONNECTING && w->next) {
+		rc_ws_address_failed(w, ETIMEDOUT);
+	} else if (w->state == RC_WS_ASKED && buf_len(&w->answer)) {
+		w->ended = true; /* what there is of it has to do */
+		rc_ws_step(w, UV_READABLE);
+	} else if (w->state <= RC_WS_ASKED) {
+		fail(w, ERR_TIMEOUT, what[w->state]);
+	}
+}
+
+void rc_ws_start_timer(struct rc_ws *w)
+{
+	uint64_t now = clock_boot_ns();
+
+	(void)uv_timer_start(&w->timer, on_timer, w->attempt_ns > now ? (w->attempt_ns - now) / NS_PER_MS + 1 : 0, 0);
+}
+
+/* --- what the stream calls */
+
+int rc_ws_open(struct rc_client *c, const struct kube_endpoint *ep, const char *target, const char *protocols,
+	       uint32_t connect_ms, const struct rc_ws_ops *ops, void *arg, struct rc_ws **out, struct err *e)
+{
+	struct rc_ws *w = calloc(1, sizeof(*w));
+	struct err mine = {0};
+	int rc;
+
+	if (!w)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	*w = (struct rc_ws){.client = c, .ops = ops, .arg = arg, .reading = true};
+	w->task = (struct rc_task){.run = on_task, .arg = w};
+	buf_init(&w->head, HEAD_MAX);
+	buf_init(&w->out, OUT_MAX);
+	buf_init(&w->answer, RC_ANSWER_MAX);
+	rc_client_ref(c);
+	text_put(w->offer, sizeof(w->offer), protocols);
+	rc = rc_ws_copy_way(w, ep, &mine);
+	if (rc == 0 && ep->tls)
+		rc = rc_tls_create(ep, ep->ca_pem || ep->insecure ? NULL : rc_client_trust(c), &w->tls, &mine);
+	if (rc == 0)
+		rc = rc_request_head(ep, target, protocols, &w->head, &mine);
+	if (rc) {
+		free_ws(w);
+		return err_set(e, rc, "%s", mine.message);
+	}
+	(void)uv_timer_init(c->loop, &w->timer); /* cannot fail */
+	w->timer.data = w;
+	w->deadline_ns = clock_boot_ns() + connect_ms * NS_PER_MS;
+	rc_ws_next_address(w);
+	*out = w;
+	return 0;
+}
+
+void rc_ws_close(struct rc_ws *w)
+{
+	if (!w || !w->ops)
+		return;
+	w->ops = NULL;
+	if (!w->busy)
+		release(w);
+}
+
+void rc_ws_read(struct rc_ws *w, bool on)
+{
+	if (w->reading == on)
+		return;
+	w->reading = on;
+	if (!w->busy && w->state == RC_WS_OPEN)
+		rc_ws_update_poll(w);
+}
+
+void rc_ws_want_write(struct rc_ws *w)
+{
+	if (w->want_write)
+		return;
+	w->want_write = true;
+	if (!w->busy && w->state == RC_WS_OPEN)
+		rc_ws_update_poll(w);
+}
+
+uint32_t rc_ws_silent_ms(const struct rc_ws *w)
+{
+	struct tcp_info i = {0};
+	socklen_t len = sizeof(i);
+
+	if (!w->socket || getsockopt(w->socket->fd, IPPROTO_TCP, TCP_INFO, &i, &len))
+		return 0;
+	return i.tcpi_unacked > 0 || i.tcpi_probes > 1 ? i.tcpi_last_ack_recv : 0;
+}

@@ -1,0 +1,134 @@
+/*
+ * destroy and wipe: the pod of an agent goes, and with wipe its claims and their volumes. Gone already is fine. Wiped
+ * is what is gone, or named as kept (ERR_DATA_KEPT) or as late (ERR_TIMEOUT).
+ */
+#define LOG_SUBSYS "kube"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/kube/pods/provider_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The answer, and nobody is told of it as of an end by itself. */
+static void ended(struct kjob *j)
+{
+	struct kname *n = kname_find(j->kp, j->name);
+	struct sandbox_info info = {.state = SANDBOX_ABSENT, .backend = SANDBOX_LINK};
+
+	if (n && n->job) /* nothing else would: its reach goes without a word */
+		kjob_fail(n->job, ERR_NOT_FOUND, "the sandbox of %s was ended", j->name);
+	n = kname_find(j->kp, j->name);
+	if (n)
+		kname_forget(n);
+	text_put(info.agent, sizeof(info.agent), j->name);
+	info.has_workspace = j->kind == KJOB_DESTROY && (j->view.claim[0] || j->keeps);
+	kjob_answer(j, 0, NULL, &info, -1);
+}
+
+static void on_volumes_gone(struct kjob *j, int rc, const struct err *e)
+{
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		ended(j);
+}
+
+static void wipe_volumes(struct kjob *j)
+{
+	struct err why = j->kept;
+
+	if (why.code)
+		kjob_answer(j, why.code, &why, NULL, -1);
+	else
+		shed_await_left(j, NULL, on_volumes_gone);
+}
+
+static void claims_listed(struct kjob *j)
+{
+	j->binding = true; /* a restore that was cut short may have left one */
+	claims_tidy(j, NULL, wipe_volumes);
+}
+
+static void pod_is_gone(struct kjob *j)
+{
+	if (j->kind == KJOB_WIPE && kp_pooled(j->kp) && j->nclaims)
+		claims_tidy(j, NULL, wipe_volumes);
+	else if (j->kind == KJOB_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
+		ended(j);
+	else
+		claims_get(j, claims_listed);
+}
+
+static void on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT) /* a conflict: the name is another pod's by now */
+		pod_is_gone(j);
+	else if (rc && !kjob_may_wait(j, rc))
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		kjob_wait(j, KP_AGAIN_MS);
+}
+
+/* A second of grace, so that the object goes when the kubelet has said that the container has ended, and not before. */
+static void delete_pod(struct kjob *j, int64_t grace_s)
+{
+	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	struct kube_delete_options o = {.uid = j->uid, .grace_s = grace_s};
+	struct err e = {0};
+	int rc = kube_delete(j->kp->p.kube, &ref, &o, on_deleted, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void first_look(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_ENDING);
+	text_put(j->uid, sizeof(j->uid), j->view.uid);
+	j->force_ns = clock_boot_ns() + KP_FORCE_MS * NS_PER_MS;
+	delete_pod(j, 1);
+}
+
+void end_seen(struct kjob *j, const json_t *pod)
+{
+	struct err e = {0};
+	int rc;
+
+	if (!j->ours) {
+		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: muxd does not end it", j->name);
+		return;
+	}
+	rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+	else if (!pod || (j->uid[0] && strcmp(j->uid, j->view.uid) != 0))
+		pod_is_gone(j);
+	else if (!j->uid[0])
+		first_look(j);
+	else if (!j->forced && clock_boot_ns() >= j->force_ns) {
+		log_warn(&(struct log_ids){.agent = j->name},
+			 "the node of pod %s does not answer: it is taken out of the cluster", j->pod);
+		j->forced = true;
+		delete_pod(j, 0);
+	} else {
+		kjob_wait(j, KP_AGAIN_MS);
+	}
+}
+
+void end_tick(struct kjob *j)
+{
+	if (j->call)
+		return;
+	if (clock_boot_ns() >= j->deadline_ns)
+		kjob_fail(j, ERR_TIMEOUT, "pod %s in %s does not go away: %s", j->pod, j->ns, j->view.why);
+	else
+		kjob_look(j);
+}

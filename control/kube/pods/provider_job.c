@@ -1,0 +1,254 @@
+/*
+ * What every job does by itself: its beginning, its state, its waits, its answer. What the provider is asked is not
+ * known here; a wait for a pod that is over is told by kp->pod_tick.
+ */
+#define LOG_SUBSYS "kube"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/kube/pods/provider_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[] = {"ensure",  "connect",        "stat",  "destroy",   "wipe",
+					 "resolve", "list",           "take",  "snapshots", "drop",
+					 "restore", "drop workspace", "sweep", "set end"};
+static const char *const state_names[] = {"looking",    "making",   "replacing", "waiting", "ending",
+					  "asking why", "reaching", "visiting",  "copying", "tidying"};
+
+void kjob_set_state(struct kjob *j, enum kjob_state s)
+{
+	if (j->state != s)
+		log_debug(&(struct log_ids){.agent = j->name}, "%s: %s -> %s", kind_names[j->kind],
+			  state_names[j->state], state_names[s]);
+	j->state = s;
+}
+
+bool kp_may_pass(int rc)
+{
+	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF ||
+	       rc == ERR_LINK_LOST;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct kjob *j = t->data;
+
+	if (j->tick)
+		j->tick(j);
+	else
+		j->kp->pod_tick(j);
+}
+
+bool kjob_is_late(const struct kjob *j)
+{
+	return clock_boot_ns() >= j->deadline_ns;
+}
+
+bool kjob_may_wait(const struct kjob *j, int rc)
+{
+	if (!kp_may_pass(rc) || kjob_is_late(j))
+		return false;
+	switch (j->kind) {
+	case KJOB_DESTROY:
+	case KJOB_WIPE:
+	case KJOB_TAKE:
+	case KJOB_RESTORE:
+	case KJOB_DROP_WORKSPACE:
+	case KJOB_SET_END:
+		return true;
+	case KJOB_ENSURE:
+	case KJOB_STAT:
+		return j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS;
+	default:
+		return false; /* whoever asked asks again */
+	}
+}
+
+void kjob_wait(struct kjob *j, uint64_t ms)
+{
+	uint64_t now = clock_boot_ns(), left = j->deadline_ns > now ? (j->deadline_ns - now) / NS_PER_MS : 0;
+
+	uv_timer_start(j->timer, on_timer, ms < left ? ms : left, 0);
+}
+
+/* ---- names */
+
+struct kname *kname_find(struct kp *kp, const char *name)
+{
+	struct kname *n = NULL;
+
+	HASH_FIND_STR(kp->names, name, n);
+	return n;
+}
+
+int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
+	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
+{
+	char own[KUBE_NAME_MAX + 1];
+	int rc = target_parse(name, t, e);
+
+	if (rc)
+		return rc;
+	*out_ours = !t->pod[0];
+	if (*out_ours && (rc = kube_pod_name(kp->p.spec.hold, t->agent, own, e)))
+		return rc;
+	text_put(ns, AGENT_NAME_MAX + 1, *out_ours ? kp->p.spec.ns : t->ns);
+	text_put(pod, AGENT_NAME_MAX + 1, *out_ours ? own : t->pod);
+	if (*out_ours)
+		text_put(t->container, sizeof(t->container), KUBE_CONTAINER);
+	return 0;
+}
+
+struct kube_ref kp_pods(const char *ns, const char *pod)
+{
+	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
+}
+
+struct kube_ref kp_claims(const char *ns, const char *claim)
+{
+	return (struct kube_ref){.resource = "persistentvolumeclaims", .namespace_ = ns, .name = claim};
+}
+
+/* ---- what its pod is made from */
+
+/* Said ahead of each start (sandbox_provider_ops.pod_template), and good for that one. */
+static void take_template(struct kjob *j)
+{
+	struct kname *n = j->kind == KJOB_ENSURE || j->kind == KJOB_RESTORE ? kname_find(j->kp, j->name) : NULL;
+
+	if (!n)
+		return;
+	j->template = n->to_be;
+	n->to_be = NULL;
+}
+
+struct kube_pod_spec kjob_spec(const struct kjob *j)
+{
+	struct kube_pod_spec spec = j->kp->p.spec;
+
+	if (j->template)
+		spec.pod_template = j->template;
+	return spec;
+}
+
+/* ---- beginning and answer */
+
+struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
+			const struct kjob *callbacks)
+{
+	struct kp *kp = (struct kp *)p;
+	struct kjob *j = calloc(1, sizeof(*j)), *answer = j;
+	struct kjob none = {0};
+	struct err e = {0};
+	int rc = ERR_NOMEM;
+
+	if (!j)
+		answer = &none;
+	*answer = *callbacks;
+	answer->kp = kp;
+	answer->kind = kind;
+	text_put(answer->name, sizeof(answer->name), name);
+	if (j && (j->timer = malloc(sizeof(*j->timer))))
+		rc = *name ? kp_locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e) : 0;
+	if (!rc && kp->stopping)
+		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	if (!rc) {
+		uv_timer_init(kp->loop, j->timer);
+		j->timer->data = j;
+		j->began_ns = clock_boot_ns();
+		j->deadline_ns = j->began_ns + limit_ns;
+		take_template(j);
+		TAILQ_INSERT_TAIL(&kp->jobs, j, entry);
+		return j;
+	}
+	if (rc == ERR_NOMEM)
+		err_set(&e, rc, "no memory for a question about %s", name);
+	if (callbacks->done)
+		callbacks->done(callbacks->arg, rc, &e, NULL, -1);
+	else if (callbacks->name_done)
+		callbacks->name_done(callbacks->arg, rc, &e, name);
+	else if (callbacks->list_done)
+		callbacks->list_done(callbacks->arg, rc, &e, NULL, 0);
+	else if (callbacks->snapshots_done)
+		callbacks->snapshots_done(callbacks->arg, rc, &e, NULL, 0);
+	free(j ? j->timer : NULL);
+	free(j);
+	return NULL;
+}
+
+static void free_timer(uv_handle_t *h)
+{
+	free(h);
+}
+
+static void kjob_free(struct kjob *j)
+{
+	struct kname *n;
+
+	if (j->call) {
+		struct kube_call *c = j->call;
+
+		j->cancelled = true;
+		kube_cancel(c);
+	}
+	if ((j->state == KJOB_REACHING || j->state == KJOB_VISITING) && (n = kname_find(j->kp, j->name)) &&
+	    n->job == j) {
+		n->job = NULL;
+		reach_destroy(n->reach);
+		n->reach = NULL;
+	}
+	if (j->timer)
+		uv_close((uv_handle_t *)j->timer, free_timer);
+	TAILQ_REMOVE(&j->kp->jobs, j, entry);
+	json_decref(j->template);
+	free(j->list);
+	free(j->claims);
+	free(j->left);
+	free(j->snapshots);
+	free(j);
+}
+
+void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	sandbox_name_done *name_done = j->name_done;
+	sandbox_list_done *list_done = j->list_done;
+	sandbox_snapshots_done *snapshots_done = j->snapshots_done;
+	sandbox_done *done = j->done;
+	struct sandbox_info *list = j->list;
+	struct sandbox_snapshot *snapshots = j->snapshots;
+	char name[AGENT_NAME_MAX + 1];
+	size_t n = j->nlist, nsnapshots = j->nsnapshots;
+	void *arg = j->arg;
+
+	text_put(name, sizeof(name), j->name);
+	j->list = NULL;
+	j->snapshots = NULL;
+	kjob_free(j); /* the callee may ask again, or destroy the provider */
+	if (done)
+		done(arg, rc, rc ? e : NULL, rc ? NULL : info, rc ? -1 : fd);
+	else if (name_done)
+		name_done(arg, rc, rc ? e : NULL, name);
+	else if (list_done)
+		list_done(arg, rc, rc ? e : NULL, rc ? NULL : list, rc ? 0 : n);
+	else if (snapshots_done)
+		snapshots_done(arg, rc, rc ? e : NULL, rc ? NULL : snapshots, rc ? 0 : nsnapshots);
+	free(list);
+	free(snapshots);
+}
+
+void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)
+{
+	char text[ERR_MESSAGE_MAX];
+	struct err e = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vformat(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	err_set(&e, rc, "%s", text);
+	kjob_answer(j, rc, &e, NULL, -1);
+}

@@ -1,0 +1,457 @@
+/*
+ * kubernetes.warm_pool: an agent's sandbox comes from a SandboxClaim. Each question first looks at the claim, then at
+ * the Sandbox that the claim was given, which is the claim's by its owner reference and by nothing else, and only then
+ * at the pod, whose name is that Sandbox's. ensure makes the claim, waits on what its controller tries again and fails
+ * on what it does not; destroy puts the Sandbox to sleep, so that another start wakes the same one; wipe deletes the
+ * claim, and everything of it goes with it.
+ */
+#define LOG_SUBSYS "kube"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/kube/client/status.h"
+#include "control/kube/pods/agentsandbox.h"
+#include "control/kube/pods/provider_state.h"
+#include "control/kube/pods/sandboxclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool kp_pooled(const struct kp *kp)
+{
+	return kp->p.spec.warm_pool && *kp->p.spec.warm_pool;
+}
+
+/* ---- the claim's name, which is not that of its Sandbox */
+
+static struct kube_ref claim_ref(const struct kjob *j, char name[KUBE_NAME_MAX + 1])
+{
+	(void)kube_pod_name(KUBE_HOLD_SANDBOX, j->t.agent, name, NULL);
+	return (struct kube_ref){.group = SANDBOXCLAIM_GROUP,
+				 .version = SANDBOXCLAIM_VERSION,
+				 .resource = "sandboxclaims",
+				 .namespace_ = j->ns,
+				 .name = name};
+}
+
+static int64_t end_of(const struct kjob *j)
+{
+	const struct kname *n = kname_find(j->kp, j->name);
+
+	return n ? n->end_ns : 0;
+}
+
+static bool is_for_end(const struct kjob *j)
+{
+	return j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE;
+}
+
+static void look_at_claim(struct kjob *j);
+
+static void again(struct kjob *j)
+{
+	j->tick = NULL;
+	look_at_claim(j);
+}
+
+static void wait_ms(struct kjob *j, uint64_t ms)
+{
+	kjob_set_state(j, is_for_end(j) ? KJOB_ENDING : KJOB_WAITING);
+	j->tick = again;
+	kjob_wait(j, ms);
+}
+
+void pool_wait(struct kjob *j)
+{
+	wait_ms(j, KP_JUDGE_MS);
+}
+
+/* The kind itself is not served; the object alone being absent is another matter. */
+static bool is_unknown(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	if (rc != ERR_NOT_FOUND || *kube_status_object(reply->body))
+		return false;
+	kjob_fail(j, ERR_UNSUPPORTED,
+		  "the cluster knows no SandboxClaim (" SANDBOXCLAIM_GROUP "/" SANDBOXCLAIM_VERSION
+		  "): install agent-sandbox with its extensions, or leave kubernetes.warm_pool empty: %.150s",
+		  e->message);
+	return true;
+}
+
+/* Whatever a call may bring that needs no thought of its own. */
+static bool is_answered(struct kjob *j, int rc, const struct err *e)
+{
+	if (!rc)
+		return false;
+	if (kjob_may_wait(j, rc)) {
+		j->last = *e;
+		wait_ms(j, KP_AGAIN_MS);
+	} else {
+		kjob_answer(j, rc, e, NULL, -1);
+	}
+	return true;
+}
+
+static void sent(struct kjob *j, int rc, const struct err *e)
+{
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+}
+
+/* ---- a start */
+
+static void on_claimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled || is_unknown(j, rc, e, reply))
+		return;
+	if (rc == ERR_K8S_CONFLICT || rc == ERR_EOF || rc == ERR_TIMEOUT) { /* made already, or the answer was lost */
+		j->last = *e;
+		wait_ms(j, KP_AGAIN_MS);
+	} else if (!is_answered(j, rc, e)) {
+		log_info(&(struct log_ids){.agent = j->name}, "a sandbox of warm pool %s is claimed",
+			 j->kp->p.spec.warm_pool);
+		wait_ms(j, KP_AGAIN_MS);
+	}
+}
+
+static void claim(struct kjob *j)
+{
+	char name[KUBE_NAME_MAX + 1];
+	struct kube_ref ref = claim_ref(j, name);
+	struct err e = {0};
+	json_t *o = sandboxclaim_object(&j->kp->p.spec, j->t.agent, end_of(j), &e);
+	int rc;
+
+	kjob_set_state(j, KJOB_MAKING);
+	ref.name = NULL;
+	rc = o ? kube_create(j->kp->p.kube, &ref, o, on_claimed, j, &j->call, &e) : e.code;
+	json_decref(o);
+	sent(j, rc, &e);
+}
+
+static void on_mode_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
+		return;
+	if (rc == ERR_K8S_CONFLICT || rc == ERR_NOT_FOUND) { /* another one by now */
+		j->last = *e;
+		wait_ms(j, KP_AGAIN_MS);
+	} else if (!is_answered(j, rc, e)) {
+		log_info(&(struct log_ids){.agent = j->name}, "Sandbox %s/%s is told to %s", j->ns, j->box,
+			 is_for_end(j) ? "sleep" : "run");
+		j->kp->pod_look(j);
+	}
+}
+
+static void set_mode(struct kjob *j, const struct agentsandbox_view *v, bool awake)
+{
+	struct kube_ref ref = served_ref(j, j->box);
+	struct kube_pod_spec spec = j->kp->p.spec;
+	struct err e = {0};
+	json_t *patch;
+	int rc;
+
+	spec.sandbox_api = j->api;
+	patch = agentsandbox_mode(&spec, v, awake);
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_mode_set, j, &j->call, &e)
+		   : err_set(&e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
+	json_decref(patch);
+	sent(j, rc, &e);
+}
+
+/* ---- the end of everything: what keeps its data first, for nothing names it when the claim is gone */
+
+static void await_box(struct kjob *j);
+
+static void await_again(struct kjob *j)
+{
+	j->tick = NULL;
+	await_box(j);
+}
+
+/* While the Sandbox is there its controller would make the pod again. */
+static void on_awaited(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
+		return;
+	if (rc == ERR_NOT_FOUND) {
+		j->kp->pod_look(j);
+	} else if (rc && !kjob_may_wait(j, rc)) {
+		kjob_answer(j, rc, e, NULL, -1);
+	} else if (kjob_is_late(j)) {
+		kjob_fail(j, ERR_TIMEOUT, "SandboxClaim of %s is deleted, and its Sandbox %s in %s does not go away",
+			  j->name, j->box, j->ns);
+	} else {
+		j->tick = await_again;
+		kjob_wait(j, KP_AGAIN_MS);
+	}
+}
+
+static void await_box(struct kjob *j)
+{
+	struct kube_ref ref = served_ref(j, j->box);
+	struct err e = {0};
+
+	kjob_set_state(j, KJOB_ENDING);
+	sent(j, kube_get(j->kp->p.kube, &ref, on_awaited, j, &j->call, &e), &e);
+}
+
+static void on_unclaimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled || is_unknown(j, rc, e, reply))
+		return;
+	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
+		rc = 0;
+	if (is_answered(j, rc, e))
+		return;
+	if (j->box[0])
+		await_box(j);
+	else
+		j->kp->pod_look(j);
+}
+
+static void unclaim(struct kjob *j)
+{
+	char name[KUBE_NAME_MAX + 1];
+	struct kube_ref ref = claim_ref(j, name);
+	struct kube_delete_options o = {.uid = j->owner, .propagation = "Background", .grace_s = -1};
+	struct err e = {0};
+
+	kjob_set_state(j, KJOB_ENDING);
+	sent(j, kube_delete(j->kp->p.kube, &ref, &o, on_unclaimed, j, &j->call, &e), &e);
+}
+
+static void on_kept_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled || (rc != ERR_NOT_FOUND && is_answered(j, rc, e)))
+		return;
+	if (!rc) {
+		free(j->claims);
+		j->nclaims = 0;
+		j->claims = calloc(1, sizeof(*j->claims));
+		rc = j->claims ? claim_view(reply->body, j->claims, &here)
+			       : err_set(&here, ERR_NOMEM, "no memory for the claims of %s", j->name);
+		j->nclaims = rc ? 0 : 1;
+		if (rc) {
+			kjob_answer(j, rc, &here, NULL, -1);
+			return;
+		}
+	}
+	unclaim(j);
+}
+
+static void wipe(struct kjob *j, const struct agentsandbox_view *v)
+{
+	struct kube_ref ref = kp_claims(j->ns, v->claim);
+	struct err e = {0};
+
+	if (!v->claim[0])
+		unclaim(j);
+	else
+		sent(j, kube_get(j->kp->p.kube, &ref, on_kept_seen, j, &j->call, &e), &e);
+}
+
+/* ---- the Sandbox that the claim was given */
+
+static void start(struct kjob *j, const struct agentsandbox_view *v)
+{
+	if (v->verdict == AGENTSANDBOX_FAILED && !v->asleep)
+		kjob_fail(j, ERR_SANDBOX_CREATE, "Sandbox %s in %s cannot begin: %.200s", j->box, j->ns, v->why);
+	else if (v->asleep)
+		set_mode(j, v, true);
+	else
+		j->kp->pod_look(j);
+}
+
+static void box_seen(struct kjob *j, const struct agentsandbox_view *v)
+{
+	text_put(j->box_uid, sizeof(j->box_uid), v->uid);
+	text_put(j->pod, sizeof(j->pod), v->pod);
+	j->keeps = v->claim[0];
+	text_put(j->last.message, sizeof(j->last.message), v->why);
+	if (j->kind == KJOB_ENSURE)
+		start(j, v);
+	else if (j->kind == KJOB_WIPE)
+		wipe(j, v);
+	else if (j->kind == KJOB_DESTROY && !v->asleep)
+		set_mode(j, v, false);
+	else
+		j->kp->pod_look(j);
+}
+
+static void on_box(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct agentsandbox_view v = {0};
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled || served_is_gone(j, rc, e, reply))
+		return;
+	if (rc == ERR_NOT_FOUND) {
+		j->box[0] = '\0';
+		if (j->kind == KJOB_WIPE)
+			unclaim(j);
+		else if (j->kind == KJOB_ENSURE) /* its controller makes another, or says why not */
+			pool_wait(j);
+		else
+			j->kp->pod_look(j);
+		return;
+	}
+	if (is_answered(j, rc, e))
+		return;
+	rc = agentsandbox_view(reply->body, &v, &here);
+	if (!rc && strcmp(v.owner, j->owner) != 0)
+		rc = err_set(&here, ERR_K8S_CONFLICT, "Sandbox %s in %s is not that of the SandboxClaim of %s", j->box,
+			     j->ns, j->t.agent);
+	if (rc)
+		kjob_answer(j, rc, &here, NULL, -1);
+	else
+		box_seen(j, &v);
+}
+
+/* ---- the claim */
+
+static bool is_late(struct kjob *j, const char *why)
+{
+	if (j->kind != KJOB_ENSURE || !kjob_is_late(j))
+		return false;
+	kjob_fail(j, ERR_SANDBOX_TIMEOUT, "the SandboxClaim of %s in %s has no pod in time: %.200s", j->name, j->ns,
+		  *why ? why : "its status is empty: do the controllers of agent-sandbox and its extensions run?");
+	return true;
+}
+
+static void on_end_followed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (j->kind == KJOB_SET_END) {
+		if (rc && rc != ERR_NOT_FOUND) /* the next start says it again */
+			log_warn(&(struct log_ids){.agent = j->name},
+				 "its SandboxClaim keeps the shutdownTime that it had: %s", e->message);
+		kjob_answer(j, rc, e, NULL, -1);
+	} else if (rc == ERR_K8S_CONFLICT || rc == ERR_NOT_FOUND || !is_answered(j, rc, e)) {
+		wait_ms(j, 0);
+	}
+}
+
+/* The end that its agent has by now; false: the claim has it. */
+static bool follow_end(struct kjob *j, const struct sandboxclaim_view *v)
+{
+	char name[KUBE_NAME_MAX + 1];
+	struct kube_ref ref = claim_ref(j, name);
+	struct err e = {0};
+	json_t *patch;
+	int rc;
+
+	if (j->end_told || v->shutdown_ns / (int64_t)NS_PER_SEC == end_of(j) / (int64_t)NS_PER_SEC)
+		return false;
+	j->end_told = true; /* once: somebody's policy may have it otherwise */
+	patch = sandboxclaim_end(v, end_of(j));
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_end_followed, j, &j->call, &e)
+		   : err_set(&e, ERR_NOMEM, "no memory for the SandboxClaim of %s", j->name);
+	json_decref(patch);
+	sent(j, rc, &e);
+	return true;
+}
+
+static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
+{
+	struct kube_ref ref;
+	struct err e = {0};
+
+	text_put(j->owner, sizeof(j->owner), v->uid);
+	text_put(j->box, sizeof(j->box), v->sandbox);
+	if (j->kind == KJOB_ENSURE && v->deleting) {
+		if (!is_late(j, "an earlier one does not go away"))
+			wait_ms(j, KP_AGAIN_MS);
+	} else if ((j->kind == KJOB_ENSURE || j->kind == KJOB_SET_END) && follow_end(j, v)) {
+		return; /* looked at again */
+	} else if (j->kind == KJOB_SET_END) {
+		kjob_answer(j, 0, NULL, NULL, -1);
+	} else if (j->kind == KJOB_ENSURE && v->failed) {
+		kjob_fail(j, ERR_SANDBOX_CREATE, "the SandboxClaim of %s in %s cannot be served: %.200s", j->name,
+			  j->ns, v->why);
+	} else if (is_late(j, v->why)) {
+		return;
+	} else if (j->box[0]) {
+		ref = served_ref(j, j->box);
+		sent(j, kube_get(j->kp->p.kube, &ref, on_box, j, &j->call, &e), &e);
+	} else if (j->kind == KJOB_ENSURE) {
+		pool_wait(j);
+	} else if (j->kind == KJOB_WIPE) {
+		unclaim(j);
+	} else {
+		j->kp->pod_look(j); /* nothing of that name */
+	}
+}
+
+static void on_claim(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct sandboxclaim_view v = {0};
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled || is_unknown(j, rc, e, reply))
+		return;
+	if (rc == ERR_NOT_FOUND && j->kind == KJOB_ENSURE) {
+		if (!is_late(j, j->last.message))
+			claim(j);
+		return;
+	}
+	if (rc == ERR_NOT_FOUND && j->kind != KJOB_SET_END) {
+		j->kp->pod_look(j);
+		return;
+	}
+	if (is_answered(j, rc, e))
+		return;
+	rc = sandboxclaim_view(reply->body, &v, &here);
+	if (!rc && strcmp(v.agent, j->t.agent) != 0)
+		rc =
+		    err_set(&here, ERR_K8S_CONFLICT,
+			    "a SandboxClaim in %s has the name of that of %s: muxd did not make it", j->ns, j->t.agent);
+	if (rc)
+		kjob_answer(j, rc, &here, NULL, -1);
+	else
+		claim_seen(j, &v);
+}
+
+static void look_at_claim(struct kjob *j)
+{
+	char name[KUBE_NAME_MAX + 1];
+	struct kube_ref ref = claim_ref(j, name);
+	struct err e = {0};
+
+	sent(j, kube_get(j->kp->p.kube, &ref, on_claim, j, &j->call, &e), &e);
+}
+
+void pool_begin(struct kjob *j)
+{
+	served_ask(j, look_at_claim);
+}
+
+void pool_set_end(struct kjob *j)
+{
+	served_ask(j, look_at_claim);
+}

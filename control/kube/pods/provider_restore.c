@@ -1,0 +1,490 @@
+/*
+ * restore: looking (nobody runs) -> the snapshot, ready and its own -> the claims -> a new one, "next" -> bound ->
+ * "restored", which makes it the workspace -> the one that was it goes. Whoever dies in between asks again and
+ * comes to the same end; until the new claim is the workspace the old one is, and a failure takes the new one away.
+ *
+ * drop_workspace: looking -> the claims go.
+ */
+#define LOG_SUBSYS "kube"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/kube/pods/provider_state.h"
+#include "control/kube/pods/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POLL_FIRST_MS 50
+#define POLL_LAST_MS  1000
+#define RESTORE_NS    (600 * NS_PER_SEC)
+
+static void restore_look(struct kjob *j);
+static void restore_claims(struct kjob *j);
+
+static void answer_workspace(struct kjob *j)
+{
+	struct sandbox_info info = {.backend = SANDBOX_LINK};
+
+	text_put(info.agent, sizeof(info.agent), j->name);
+	info.has_workspace = j->kind == KJOB_RESTORE;
+	info.state = info.has_workspace ? SANDBOX_STOPPED : SANDBOX_ABSENT;
+	kjob_answer(j, 0, NULL, &info, -1);
+}
+
+static void poll_again(struct kjob *j, void (*tick)(struct kjob *j))
+{
+	j->tick = tick;
+	j->poll_ms = j->poll_ms * 2 < POLL_LAST_MS ? j->poll_ms * 2 : POLL_LAST_MS;
+	kjob_wait(j, j->poll_ms);
+}
+
+/* ---- what failed goes, and the words stay */
+
+static void say_failed(struct kjob *j)
+{
+	struct err why = j->last;
+
+	kjob_answer(j, why.code, &why, NULL, -1);
+}
+
+/* j->last says why. */
+static void restore_failed(struct kjob *j)
+{
+	j->tick = NULL;
+	free(j->claims);
+	j->claims = j->next.uid[0] ? malloc(sizeof(*j->claims)) : NULL;
+	j->nclaims = j->claims ? 1 : 0;
+	if (j->claims)
+		j->claims[0] = j->next;
+	j->binding = true;
+	claims_tidy(j, NULL, say_failed);
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* The storage's own words: the newest warning of one page, else the newest event. */
+static void on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	const char *newest = "";
+	char text[300] = "";
+	bool warning = false;
+	size_t i;
+	json_t *o;
+
+	(void)e;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	json_array_foreach(rc ? NULL : json_object_get(reply->body, "items"), i, o)
+	{
+		bool warns = strcmp(str(o, "type"), "Warning") == 0;
+
+		if ((warning && !warns) || (warning == warns && strcmp(str(o, "lastTimestamp"), newest) < 0))
+			continue;
+		warning = warns;
+		newest = str(o, "lastTimestamp");
+		text_format(text, sizeof(text), ": %s: %s", str(o, "reason"), str(o, "message"));
+	}
+	pod_plain_text(text);
+	err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound after %llu s%.220s", j->next.name,
+		(unsigned long long)((j->deadline_ns - j->began_ns) / NS_PER_SEC), text);
+	restore_failed(j);
+}
+
+static void restore_late(struct kjob *j)
+{
+	struct kube_ref ref = {.resource = "events", .namespace_ = j->ns};
+	char fields[POD_UID_MAX + 64];
+	struct kube_list_options o = {.fields = fields, .limit = 100};
+
+	text_format(fields, sizeof(fields), "involvedObject.uid=%s", j->next.uid);
+	if (kube_list(j->kp->p.kube, &ref, &o, on_events, j, &j->call, NULL)) {
+		err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound in time", j->next.name);
+		restore_failed(j);
+	}
+}
+
+/* ---- the new claim becomes the workspace */
+
+/* From here on a failure is none, or not known to be one: the next start takes the new claim if it is the workspace. */
+bool restore_is_past(struct kjob *j, const struct err *e)
+{
+	bool past = j->committed || j->committing; /* of one that is answered nothing is left */
+
+	if (j->committed) {
+		log_warn(&(struct log_ids){.agent = j->name}, "restored, and the earlier claim may be there still: %s",
+			 e->message);
+		answer_workspace(j);
+	} else if (j->committing) {
+		kjob_fail(j, ERR_CANCELLED, "whether %.63s was restored is not known: %.300s", j->name, e->message);
+	}
+	return past;
+}
+
+static void committed(struct kjob *j)
+{
+	j->committed = true;
+	j->binding = true; /* whoever was here before may have made a consumer */
+	claims_tidy(j, j->next.name, answer_workspace);
+}
+
+/* Its version was another's by then, or the answer was lost: what there is decides. */
+static void on_committed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
+		poll_again(j, restore_claims);
+	} else if (kp_may_pass(rc)) {
+		(void)restore_is_past(j, e);
+	} else if (rc) {
+		j->committing = reply->status >= 500; /* it may have been done before the server failed */
+		j->last = *e;
+		restore_failed(j);
+	} else {
+		j->committed = true;
+		log_info(&(struct log_ids){.agent = j->name}, "claim %s is its workspace, restored from %s",
+			 j->next.name, j->copy.name);
+		claims_get(j, committed);
+	}
+}
+
+static void commit(struct kjob *j)
+{
+	struct kube_ref ref = kp_claims(j->ns, j->next.name);
+	json_t *patch = claim_patch(&j->next, CLAIM_RESTORED);
+	struct err e = {0};
+	int rc;
+
+	j->committing = true;
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_committed, j, &j->call, &e)
+		   : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
+
+	json_decref(patch);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- until it is bound */
+
+static void await_bound(struct kjob *j);
+
+static void old_binder_gone(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_COPYING);
+	poll_again(j, await_bound);
+}
+
+static void on_binder(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_K8S_CONFLICT && !j->forced) { /* of an earlier restore, and perhaps for another claim */
+		j->forced = true;
+		j->nclaims = 0;
+		claims_tidy(j, NULL, old_binder_gone);
+	} else if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
+		j->last = *e;
+		restore_failed(j);
+	} else {
+		poll_again(j, await_bound);
+	}
+}
+
+/* Storage that waits for its first consumer gets one: a pod that does nothing, and goes when the claim is bound. */
+static void make_binder(struct kjob *j)
+{
+	struct kube_ref ref = kp_pods(j->ns, NULL);
+	struct err e = {0};
+	struct kube_pod_spec spec = kjob_spec(j);
+	json_t *o = kube_spec_binder(&spec, j->t.agent, j->next.name, &e);
+	int rc = o ? kube_create(j->kp->p.kube, &ref, o, on_binder, j, &j->call, &e) : e.code;
+
+	json_decref(o);
+	j->binding = true;
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void next_seen(struct kjob *j)
+{
+	bool waited = clock_boot_ns() - j->error_ns >= KP_BIND_MS * NS_PER_MS;
+
+	if (j->next.bound) {
+		j->kp->late_binding = j->kp->late_binding || j->binding;
+		commit(j);
+	} else if (j->next.lost || j->next.deleting) {
+		err_set(&j->last, ERR_SNAPSHOT, "claim %.100s, the copy of VolumeSnapshot %.80s, %s", j->next.name,
+			j->copy.name, j->next.lost ? "has lost its volume" : "is being deleted by somebody else");
+		restore_failed(j);
+	} else if (kjob_is_late(j)) {
+		restore_late(j);
+	} else if (!j->binding && (waited || j->kp->late_binding)) {
+		make_binder(j);
+	} else {
+		poll_again(j, await_bound);
+	}
+}
+
+static void on_next(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct err here = {0};
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (!rc && (rc = claim_view(reply->body, &j->next, &here)))
+		e = &here;
+	if (kp_may_pass(rc) && !kjob_is_late(j)) {
+		poll_again(j, await_bound);
+	} else if (rc) {
+		j->last = *e;
+		restore_failed(j);
+	} else {
+		next_seen(j);
+	}
+}
+
+static void await_bound(struct kjob *j)
+{
+	struct kube_ref ref = kp_claims(j->ns, j->next.name);
+	struct err e = {0};
+	int rc = kube_get(j->kp->p.kube, &ref, on_next, j, &j->call, &e);
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- the new claim */
+
+static void on_next_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
+		poll_again(j, restore_claims);
+	} else if (rc) {
+		kjob_answer(j, rc, e, NULL, -1); /* quota, forbidden: nothing was made */
+	} else {
+		j->error_ns = clock_boot_ns();
+		on_next(j, 0, NULL, reply);
+	}
+}
+
+static void make_next(struct kjob *j)
+{
+	char name[KUBE_OBJECT_MAX + 1];
+	struct kube_claim_plan plan = {.name = name,
+				       .generation = claim_next_generation(j->claims, j->nclaims),
+				       .snapshot = &j->snapshot,
+				       .source = j->copy.name,
+				       .size_min = j->copy.restore_size,
+				       .read_only = j->read_only};
+	struct kube_ref ref = kp_claims(j->ns, NULL);
+	struct err e = {0};
+	json_t *o = NULL;
+	char base[KUBE_NAME_MAX + 1] = "";
+	int rc = kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan.generation, &j->snapshot, name)
+		     ? ERR_INVAL
+		     : 0;
+
+	if (rc)
+		err_set(&e, rc, "claims of %s have no name any more: wipe it", j->name);
+	else if (!(o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e)))
+		rc = e.code;
+	else
+		rc = kube_create(j->kp->p.kube, &ref, o, on_next_made, j, &j->call, &e);
+	json_decref(o);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* ---- what there is of it already */
+
+static bool is_this(const struct kjob *j, const struct claim_view *c)
+{
+	return !c->deleting && !c->lost && id_equal(&c->snapshot, &j->snapshot) && c->read_only == j->read_only;
+}
+
+static void strays_gone(struct kjob *j)
+{
+	poll_again(j, restore_claims);
+}
+
+static void claims_seen(struct kjob *j)
+{
+	const struct claim_view *mine = NULL, *stray = NULL;
+
+	j->committing = false; /* what was asked for before is seen now */
+	for (size_t i = 0; i < j->nclaims; i++) {
+		struct claim_view *c = &j->claims[i];
+
+		if (c->state == CLAIM_NEXT && is_this(j, c) && (!mine || c->generation > mine->generation))
+			mine = c;
+		else if (c->state == CLAIM_NEXT && !c->deleting)
+			stray = c;
+	}
+	if (j->claim.name[0] && j->claim.state == CLAIM_RESTORED && is_this(j, &j->claim)) {
+		j->next = j->claim;
+		committed(j);
+	} else if (mine) {
+		j->next = *mine;
+		j->binding = false;
+		j->error_ns = clock_boot_ns();
+		next_seen(j);
+	} else if (stray) { /* of another restore, which nobody waits for any more; the workspace stays */
+		for (size_t i = 0; i < j->nclaims; i++)
+			j->claims[i].deleting = j->claims[i].deleting || j->claims[i].state != CLAIM_NEXT;
+		j->binding = true;
+		claims_tidy(j, NULL, strays_gone);
+	} else {
+		j->binding = false;
+		make_next(j);
+	}
+}
+
+static void restore_claims(struct kjob *j)
+{
+	kjob_set_state(j, KJOB_COPYING);
+	if (kjob_is_late(j) && !j->next.uid[0])
+		kjob_fail(j, ERR_TIMEOUT, "no claim for the workspace of %s in time: %.250s", j->name, j->last.message);
+	else
+		claims_get(j, claims_seen);
+}
+
+/* ---- the snapshot */
+
+static void on_snapshot(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+	struct sandbox_snapshot d;
+	struct err here = {0};
+	char hex[ID_STR_LEN];
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (kp_may_pass(rc) && !kjob_is_late(j)) {
+		poll_again(j, restore_look);
+		return;
+	}
+	id_format(&j->snapshot, hex);
+	if (!rc && (rc = snapshot_view(reply->body, &j->copy, &here)))
+		e = &here;
+	if (rc == ERR_NOT_FOUND || (!rc && strcmp(j->copy.agent, j->from) != 0)) {
+		rc = err_set(&here, ERR_NOT_FOUND, "%.63s has no snapshot %s", j->from, hex);
+		e = &here;
+	} else if (!rc) {
+		snapshot_describe(&j->copy, &d);
+		if (!d.ready) {
+			rc = err_set(&here, ERR_SNAPSHOT, "snapshot %s is not ready: %.250s", hex, d.detail);
+			e = &here;
+		}
+	}
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else
+		content_check(j, restore_claims);
+}
+
+static void restore_look(struct kjob *j)
+{
+	char name[KUBE_OBJECT_MAX + 1] = "";
+	struct kube_ref ref = kp_snapshots(j->ns, name);
+	struct err e = {0};
+	int rc;
+
+	snapshot_name(&j->snapshot, name);
+	j->tick = restore_look;
+	rc = kube_get(j->kp->p.kube, &ref, on_snapshot, j, &j->call, &e);
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+}
+
+static void workspace_tidied(struct kjob *j)
+{
+	struct err why = j->kept;
+
+	if (why.code)
+		kjob_answer(j, why.code, &why, NULL, -1);
+	else
+		answer_workspace(j);
+}
+
+static void workspace_listed(struct kjob *j)
+{
+	j->binding = true;
+	claims_tidy(j, NULL, workspace_tidied);
+}
+
+void restore_seen(struct kjob *j, const json_t *pod)
+{
+	struct err e = {0};
+	int rc = pod ? kjob_view(j, pod, &j->view, &e) : 0;
+
+	if (rc)
+		kjob_answer(j, rc, &e, NULL, -1);
+	else if (pod && j->view.state != POD_ENDED)
+		kjob_fail(j, ERR_BAD_STATE, "pod %s holds the workspace of %s: stop it first", j->pod, j->name);
+	else if (j->kind == KJOB_DROP_WORKSPACE)
+		claims_get(j, workspace_listed);
+	else
+		restore_look(j);
+}
+
+/* ---- the calls */
+
+void provider_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
+		      bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg)
+{
+	struct kjob *j = kjob_begin(p, KJOB_RESTORE, agent, timeout_ns ? timeout_ns : RESTORE_NS,
+				    &(struct kjob){.done = done, .arg = arg});
+	struct err e = {0};
+
+	if (!j)
+		return;
+	j->snapshot = *snapshot;
+	j->read_only = read_only;
+	j->poll_ms = POLL_FIRST_MS / 2;
+	text_put(j->from, sizeof(j->from), from);
+	if (!j->ours)
+		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
+	else if (snapshots_allowed(j->kp, &e))
+		kjob_answer(j, e.code, &e, NULL, -1);
+	else
+		kjob_look(j);
+}
+
+void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+{
+	struct kjob *j = kjob_begin(p, KJOB_DROP_WORKSPACE, agent, KP_CONNECT_MS * NS_PER_MS,
+				    &(struct kjob){.done = done, .arg = arg});
+
+	if (!j)
+		return;
+	if (!j->ours)
+		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
+	else if (j->kp->p.spec.workspace != WORKSPACE_CLAIM)
+		answer_workspace(j); /* it went with its pod */
+	else
+		kjob_look(j);
+}

@@ -1,0 +1,162 @@
+/* Where muxlet cannot run: an ephemeral container that carries it, where that may be; then plain, which says why. */
+#define LOG_SUBSYS "kube"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/kube/pods/provider_state.h"
+#include "control/kube/pods/visitor.h"
+
+#include <string.h>
+
+#define POLL_MS 500
+#define WAIT_NS (30 * NS_PER_SEC) /* until it runs: an image is fetched, perhaps */
+
+static void look(struct kjob *j);
+
+/* Its name is kept as long as n->job says who waits. */
+static struct kname *name_of(const struct kjob *j)
+{
+	struct kname *n = kname_find(j->kp, j->name);
+
+	return n && n->job == j ? n : NULL;
+}
+
+static void finish(struct kjob *j, const char *visitor, const char *words)
+{
+	struct kname *n = name_of(j);
+	char why[sizeof(n->plain_why)];
+
+	uv_timer_stop(j->timer);
+	j->tick = NULL;
+	if (!n) {
+		kjob_fail(j, ERR_CONFLICT, "what was known of %s is forgotten", j->name);
+		return;
+	}
+	n->job = NULL;
+	text_put(n->visitor, sizeof(n->visitor), visitor);
+	n->visitor_made = j->visitor_made;
+	text_format(why, sizeof(why), "%.220s; ephemeral container: %.150s", n->plain_why, words);
+	log_info(&(struct log_ids){.agent = j->name}, "an exec for each session: %s", why);
+	j->visited(j, n, why);
+}
+
+static void give_up(struct kjob *j, const char *words)
+{
+	finish(j, "", words);
+}
+
+static void wait_on(struct kjob *j, const char *words)
+{
+	char text[200];
+
+	if (clock_boot_ns() < j->visit_until_ns && !kjob_is_late(j)) {
+		j->tick = look;
+		kjob_wait(j, POLL_MS);
+		return;
+	}
+	text_format(text, sizeof(text), "it does not run within %u s: %s", (unsigned)(WAIT_NS / NS_PER_SEC), words);
+	give_up(j, text);
+}
+
+static void on_added(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	(void)reply;
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc == ERR_NOT_FOUND) {
+		give_up(j, "this cluster has no ephemeral containers");
+	} else if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
+		give_up(j, e->message);
+	} else {
+		j->visitor_made |= !rc;
+		wait_on(j, rc ? e->message : "it was added just now");
+	}
+}
+
+static void add(struct kjob *j, struct visitor_plan *plan)
+{
+	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	json_t *patch = visitor_patch(plan->container);
+	struct err e = {0};
+	int rc;
+
+	ref.subresource = "ephemeralcontainers";
+	log_info(&(struct log_ids){.agent = j->name}, "ephemeral container %s is added to pod %s in %s", plan->name,
+		 j->pod, j->ns);
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_STRATEGIC, patch, on_added, j, &j->call, &e)
+		   : err_set(&e, ERR_NOMEM, "no memory for an ephemeral container");
+	json_decref(patch);
+	if (rc)
+		give_up(j, e.message);
+}
+
+static void seen(struct kjob *j, const json_t *pod)
+{
+	const struct visitor_params p = {.target = j->view.container,
+					 .image = j->kp->p.spec.ephemeral_image,
+					 .pull_policy = j->kp->p.spec.pull_policy,
+					 .muxlet = kube_spec_muxlet(&j->kp->p.spec)};
+	struct visitor_plan plan = {0};
+	struct err e = {0};
+	char text[160];
+	int rc = visitor_plan(pod, &p, &plan, &e);
+
+	if (rc) {
+		give_up(j, e.message);
+	} else if (plan.state == VISITOR_ABSENT) {
+		add(j, &plan);
+	} else if (plan.state == VISITOR_WAITING) {
+		wait_on(j, plan.why);
+	} else if (plan.state == VISITOR_RUNNING) {
+		text_format(text, sizeof(text), "%s moves files and connects to ports; it stays as long as its pod",
+			    plan.name);
+		finish(j, plan.name, text);
+	} else {
+		text_format(text, sizeof(text), "%s: %.110s", plan.name, plan.why);
+		give_up(j, text);
+	}
+}
+
+static void on_pod(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (j->cancelled)
+		return;
+	if (rc && kp_may_pass(rc))
+		wait_on(j, e->message);
+	else if (rc)
+		give_up(j, e->message);
+	else
+		seen(j, reply->body);
+}
+
+static void look(struct kjob *j)
+{
+	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	struct err e = {0};
+
+	if (!j->call && kube_get(j->kp->p.kube, &ref, on_pod, j, &j->call, &e))
+		give_up(j, e.message);
+}
+
+void visit_begin(struct kjob *j, struct kname *n, const char *why, visit_next *next)
+{
+	text_format(n->plain_why, sizeof(n->plain_why), "%.399s", why);
+	if (j->ours) { /* they have their init container */
+		next(j, n, n->plain_why);
+		return;
+	}
+	n->job = j;
+	j->visited = next;
+	j->visit_until_ns = clock_boot_ns() + WAIT_NS;
+	kjob_set_state(j, KJOB_VISITING);
+	if (j->kp->p.spec.ephemeral_image && *j->kp->p.spec.ephemeral_image)
+		look(j);
+	else
+		give_up(j, "kubernetes.ephemeral_image names no image");
+}

@@ -1,0 +1,173 @@
+#include "muxd/doors/https/api_head.h"
+
+#include "base/err.h"
+#include "muxd/doors/https/router_head.h"
+
+#include <string.h>
+
+static int refuse(struct api_head *out, int status, int rc)
+{
+	out->status = status;
+	return rc;
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Escapes that libwebsockets decodes before it has the line's end, and its places for parameters. more: the
+ * target goes on. */
+static int check_target(struct http1_text t, bool more, struct err *e)
+{
+	size_t args = 0;
+
+	for (size_t i = 0; i < t.n; i++) {
+		int byte;
+
+		args += t.p[i] == '&' || t.p[i] == ';';
+		if (t.p[i] != '%' || (more && t.n - i <= 2))
+			continue;
+		byte = t.n - i > 2 && hex(t.p[i + 1]) >= 0 && hex(t.p[i + 2]) >= 0
+			   ? hex(t.p[i + 1]) << 4 | hex(t.p[i + 2])
+			   : -1;
+		if (byte < 0)
+			return err_set(e, ERR_INVAL, "the target holds a %% without two hexadecimal digits");
+		if (byte == 0 || byte == '\r' || byte == '\n')
+			return err_set(
+			    e, ERR_INVAL,
+			    "the target holds a line end or a NUL character: for file names use path_base64");
+	}
+	return args > API_ARGS_MAX ? err_set(e, ERR_INVAL, "the query has more than %d parameters", API_ARGS_MAX) : 0;
+}
+
+/* begun: there is more to come of it. */
+static bool is_known_method(struct http1_text t, bool begun)
+{
+	static const char *const known[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", NULL};
+
+	for (size_t i = 0; known[i]; i++)
+		if (http1_is(t, known[i]) || (begun && t.n < strlen(known[i]) && memcmp(t.p, known[i], t.n) == 0))
+			return true;
+	return false;
+}
+
+/* Is what there is of a request line, or all of it, something that libwebsockets waits for more of? */
+static bool is_fit_line(const char *p, size_t n)
+{
+	const char *end = p + n, *a = memchr(p, ' ', n), *b;
+	struct http1_text method = {.p = p, .n = a ? (size_t)(a - p) : n}, target;
+
+	if (!is_known_method(method, !a))
+		return false;
+	if (!a)
+		return true;
+	b = memchr(a + 1, ' ', (size_t)(end - a - 1));
+	target = (struct http1_text){.p = a + 1, .n = (size_t)((b ? b : end) - a - 1)};
+	for (size_t i = 0; i < target.n; i++)
+		if (target.p[i] <= ' ' || target.p[i] > '~')
+			return false;
+	return (target.n ? *target.p == '/' : !b) && check_target(target, !b, NULL) == 0 &&
+	       (!b || strncmp(b + 1, "HTTP/1.1", (size_t)(end - b - 1) < 7 ? (size_t)(end - b - 1) : 7) == 0);
+}
+
+/* Fields of which one reader takes the first, another the last, and libwebsockets all of them in one. */
+static int check_single(const struct http1_head *h, struct err *e)
+{
+	static const char *const once[] = {"Authorization",
+					   "Origin",
+					   "Sec-Fetch-Site",
+					   "Sec-WebSocket-Key",
+					   "Upgrade",
+					   "Sec-WebSocket-Version",
+					   "Sec-WebSocket-Protocol",
+					   "Expect",
+					   "X-Request-Id",
+					   NULL};
+
+	for (size_t i = 0; once[i]; i++) {
+		const struct http1_field *f = http1_find(h, once[i], NULL);
+
+		if (f && http1_find(h, once[i], f))
+			return err_set(e, ERR_INVAL, "the request has two %s fields", once[i]);
+	}
+	/* an old name of Origin, which libwebsockets takes for it */
+	return http1_find(h, "Sec-WebSocket-Origin", NULL)
+		   ? err_set(e, ERR_INVAL, "Sec-WebSocket-Origin is not known: send Origin")
+		   : 0;
+}
+
+/* n: bytes of the head and behind it. */
+static int check_upgrade(const struct http1_head *h, size_t n, struct api_head *out, struct err *e)
+{
+	const struct http1_field *f = http1_find(h, "Upgrade", NULL);
+
+	if (!f)
+		return 0;
+	if (!http1_is_like(f->value, "websocket"))
+		return refuse(out, 501,
+			      err_set(e, ERR_UNSUPPORTED, "the only protocol to change to here is websocket"));
+	if (h->minor == 0 || !http1_is(h->method, "GET") || !http1_lists(h, "Connection", "upgrade"))
+		return err_set(e, ERR_INVAL, "a WebSocket begins with GET, HTTP/1.1 and Connection: Upgrade");
+	if (!out->body.done || n > h->len)
+		return err_set(e, ERR_INVAL, "a WebSocket's request has no body, and waits for its answer");
+	return 0;
+}
+
+static int check_api(const struct http1_head *h, size_t n, struct api_head *out, struct err *e)
+{
+	int rc;
+
+	if (h->len > API_HEAD_MAX || h->nfields > API_FIELDS_MAX)
+		return refuse(out, 431,
+			      err_set(e, ERR_TOO_LARGE, "the head of a request has at most %d bytes and %d fields",
+				      API_HEAD_MAX, API_FIELDS_MAX));
+	if (!is_known_method(h->method, false))
+		return refuse(out, 405, err_set(e, ERR_INVAL, "no such method here"));
+	if (*h->target.p != '/')
+		return err_set(e, ERR_INVAL, "the target of a request begins with / here, without http://HOST");
+	rc = check_target(h->target, false, e);
+	if (rc == 0)
+		rc = check_single(h, e);
+	return rc ? rc : check_upgrade(h, n, out, e);
+}
+
+/* A head whose end is still to come; nfields: that are whole. */
+static int check_begun(const char *p, size_t n, size_t nfields, struct api_head *out, struct err *e)
+{
+	const char *nl = memrchr(p, '\n', n), *last = nl ? nl + 1 : p, *first = memchr(p, '\r', n);
+
+	if (!http1_line_begins(last, n - (size_t)(last - p)))
+		return err_set(e, ERR_INVAL, "the head of the request is malformed (RFC 9112)");
+	out->routed = router_asked(p, n);
+	out->unfit = n > API_HEAD_MAX || nfields > API_FIELDS_MAX || !is_fit_line(p, first ? (size_t)(first - p) : n);
+	return 0;
+}
+
+int api_head_read(const void *p, size_t n, size_t seen, struct api_head *out, struct err *e)
+{
+	struct http1_head h;
+	int rc = 0;
+
+	*out = (struct api_head){.status = 400};
+	h.nfields = 0;
+	if (memchr((const char *)p + seen, '\n', n - seen)) /* else nothing came that ends a line */
+		rc = http1_request(p, n, &h, e);
+	if (rc == ERR_TOO_LARGE)
+		return refuse(out, 431, rc);
+	if (rc == 0)
+		return check_begun(p, n, h.nfields, out, e);
+	if (rc == 1)
+		rc = http1_request_check(&h, e);
+	if (rc < 0)
+		return rc;
+	out->len = h.len;
+	out->routed = http1_find(&h, "X-Sandbox-ID", NULL) != NULL;
+	rc = http1_request_body(&h, &out->body, e);
+	if (rc == 0 && !out->routed)
+		rc = check_api(&h, n, out, e);
+	return rc ? rc : 1;
+}

@@ -1,0 +1,46 @@
+/*
+ * body.h - the JSON body of POST /v1/agents/{agent}/rounds as an exec_spec.
+ *
+ * Pure: bytes in, exec_spec out, or ERR_INVAL / ERR_TOO_LARGE that names the
+ * field. Everything the spec points to belongs to the round_body and lives
+ * until round_body_finish(). The agent is the path's and set by the caller.
+ */
+#ifndef MUXD_DOORS_HTTPS_BODY_H
+#define MUXD_DOORS_HTTPS_BODY_H
+
+#include "base/json.h"
+#include "muxd/hub/broker.h"
+
+struct err;
+struct conf;
+
+#define ROUND_KEEP_MAX (1024 * 1024) /* limits.head_bytes and limits.tail_bytes, each */
+
+struct round_limits {
+	size_t body_max;
+	size_t argv_max; /* bytes of argv and env together */
+	uint64_t timeout_max_ns;
+	uint64_t wait_default_ns, wait_max_ns;
+};
+
+struct round_body {
+	json_t *root;
+	struct exec_spec spec;
+	const char **argv;
+	char **env;
+	uint8_t *stdin_bytes; /* decoded base64 */
+	uint64_t wait_ns;     /* never more than wait_max_ns */
+};
+
+void round_limits_from_conf(const struct conf *c, struct round_limits *out);
+int round_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e);
+void round_body_finish(struct round_body *b); /* NULL-safe */
+
+/*
+ * {data, encoding} as bytes: utf-8 points into the string (*out_owned NULL),
+ * base64 is decoded (*out_owned to be freed). `what` is named in errors.
+ */
+int body_bytes(const char *what, const char *data, size_t len, const char *encoding, const uint8_t **out,
+	       size_t *out_len, uint8_t **out_owned, struct err *e);
+
+#endif

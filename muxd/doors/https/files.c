@@ -1,0 +1,297 @@
+/* PUT and GET /v1/agents/{agent}/files: content streams through, and a get that fails never looks whole. */
+#include "base/clock.h"
+#include "base/ring.h"
+#include "base/text.h"
+#include "muxd/doors/https/handlers.h"
+#include "muxd/hub/hub.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One transfer; flow_arg of its exchange. */
+struct moving {
+	struct http_exchange *x;
+	struct attachment *a; /* NULL: over, or not begun */
+	enum file_op op;
+	bool begun; /* the head of a get is out */
+	bool ended; /* and well */
+	bool held;  /* the last byte of a get stays here until it has ended well */
+	uint8_t last;
+};
+
+static void let_go(struct moving *m)
+{
+	struct attachment *a = m->a;
+
+	m->a = NULL;
+	attachment_detach(a);
+}
+
+/* ---- what the connection asks for */
+
+static ssize_t take(struct http_exchange *x, const uint8_t *p, size_t n)
+{
+	struct moving *m = x->flow_arg;
+
+	return m->a ? attachment_input(m->a, p, n) : ERR_ENDED; /* the end says why */
+}
+
+static void complete(struct http_exchange *x)
+{
+	struct moving *m = x->flow_arg;
+
+	if (m->a)
+		(void)attachment_input_eof(m->a);
+}
+
+static size_t give(struct http_exchange *x, uint8_t *to, size_t max)
+{
+	struct moving *m = x->flow_arg;
+	const uint8_t *p = NULL;
+	size_t n;
+
+	if (m->held && m->ended) {
+		*to = m->last;
+		m->held = false;
+		return 1;
+	}
+	n = m->a ? attachment_peek(m->a, STREAM_OUTPUT, &p) : 0;
+	if (!n)
+		return 0;
+	n = n < max ? n : max;
+	memcpy(to, p, n);
+	attachment_consume(m->a, STREAM_OUTPUT, n);
+	if (n < x->stream_left)
+		return n;
+	m->last = to[n - 1];
+	m->held = true;
+	return n - 1;
+}
+
+static void drop(struct http_exchange *x)
+{
+	struct moving *m = x->flow_arg;
+
+	x->flow_arg = NULL;
+	if (!m)
+		return;
+	let_go(m);
+	free(m);
+}
+
+static const struct http_flow flow = {.take = take, .complete = complete, .give = give, .drop = drop};
+
+static void wake(struct moving *m)
+{
+	if (m->x->wake)
+		m->x->wake(m->x->done_arg, m->x);
+}
+
+/* ---- what the hub tells */
+
+static void begin_get(struct moving *m, const struct session *s)
+{
+	json_t *o = session_file_json(s);
+	const char *mode = json_string_value(json_object_get(o, "mode"));
+	int64_t size = json_integer_value(json_object_get(o, "size"));
+
+	if (!m->begun && o && (size || m->ended)) {
+		m->begun = true;
+		text_put(m->x->file_mode, sizeof(m->x->file_mode), mode ? mode : "");
+		http_reply_stream(m->x, 200, "application/octet-stream", (uint64_t)size);
+	}
+	json_decref(o);
+}
+
+static void on_readable(void *arg)
+{
+	struct moving *m = arg;
+	const uint8_t *p;
+
+	if (m->op == FILE_GET && m->begun)
+		wake(m);
+	else if (m->op == FILE_GET && attachment_peek(m->a, STREAM_OUTPUT, &p))
+		begin_get(m, attachment_session(m->a));
+}
+
+static void on_writable(void *arg)
+{
+	wake(arg);
+}
+
+static void on_notice(void *arg, const char *text, bool over)
+{
+	(void)arg, (void)text, (void)over;
+}
+
+static void on_skipped(void *arg, int stream, uint64_t n)
+{
+	(void)arg, (void)stream, (void)n; /* a driver is not overtaken */
+}
+
+static void fail(struct moving *m, int rc, const char *message)
+{
+	struct err e = {0};
+
+	let_go(m);
+	if (m->begun) {
+		m->x->stream_broken = true;
+		wake(m);
+		return;
+	}
+	err_set(&e, rc, "%s", message);
+	http_reply_error(m->x, e.code, &e);
+}
+
+static void reply_put(struct moving *m, const struct session *s, const struct session_result *r)
+{
+	json_t *o = session_file_json(s);
+	char id[ID_STR_LEN];
+
+	id_format(session_id(s), id);
+	if (o) {
+		json_object_set_new(o, "agent", json_string(session_agent(s)));
+		json_object_set_new(o, "session", json_string(id));
+		json_object_set_new(o, "duration_ms", json_integer((json_int_t)(r->duration_ns / NS_PER_MS)));
+	}
+	let_go(m);
+	if (o)
+		http_reply_json(m->x, 200, o);
+	else
+		http_reply_error(m->x, ERR_NOMEM, NULL);
+	json_decref(o);
+}
+
+static void on_ended(void *arg, const struct session_result *r)
+{
+	struct moving *m = arg;
+	const struct session *s = attachment_session(m->a);
+
+	if (r->failed) {
+		fail(m, r->failed, r->message);
+	} else if (m->op == FILE_PUT) {
+		reply_put(m, s, r);
+	} else {
+		m->ended = true;
+		begin_get(m, s); /* of no byte at all */
+		let_go(m);
+		wake(m);
+	}
+}
+
+static void on_cut(void *arg, enum cut_cause cause, const char *text)
+{
+	fail(arg, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, text);
+}
+
+static const struct attachment_ops ops = {.readable = on_readable,
+					  .writable = on_writable,
+					  .notice = on_notice,
+					  .skipped = on_skipped,
+					  .ended = on_ended,
+					  .cut = on_cut};
+
+static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+		    const struct id *seen)
+{
+	struct moving *m = arg;
+	struct http_exchange *x = m->x;
+	struct err here = {0};
+
+	(void)s, (void)seen; /* a transfer has no exec_id */
+	if (!rc && x->gone) {
+		attachment_detach(a);
+		rc = err_set(&here, ERR_CANCELLED, "the client went away"), e = &here;
+	}
+	if (rc) {
+		free(m);
+		http_reply_error(x, rc, e);
+		return;
+	}
+	m->a = a;
+	x->flow_arg = m;
+	x->flow = &flow;
+	wake(m);
+}
+
+/* ---- the calls */
+
+static int read_bool(const struct http_exchange *x, const char *key, bool *out, struct err *e)
+{
+	const char *s = http_query_str(x, key);
+
+	*out = s && strcmp(s, "true") == 0;
+	if (s && !*out && strcmp(s, "false") != 0)
+		return err_set(e, ERR_INVAL, "query parameter %s must be true or false", key);
+	return 0;
+}
+
+static int read_mode(const struct http_exchange *x, int64_t *out, struct err *e)
+{
+	const char *s = http_query_str(x, "mode");
+	char *end;
+
+	if (!s)
+		return 0;
+	*out = *s ? strtol(s, &end, 8) : -1;
+	if (!*s || *end || *s == '-' || *s == '+' || *out < 0 || *out > 07777)
+		return err_set(e, ERR_INVAL, "query parameter mode must be permissions in octal, as 0644");
+	return 0;
+}
+
+static int read_query(const struct http_exchange *x, struct exec_spec *spec, struct file_spec *file, struct err *e)
+{
+	static const char *const keys[] = {"path", "timeout_ms", "task_id", "mode", "parents", NULL};
+	static const char *const get_keys[] = {"path", "timeout_ms", "task_id", NULL};
+	int64_t timeout = 0;
+	int rc = target_name_check(x->params[0], e);
+
+	if (rc == 0)
+		rc = http_query_only(x, file->op == FILE_PUT ? keys : get_keys, e);
+	if (rc == 0 && !x->file_path)
+		rc = err_set(e, ERR_INVAL, "query parameter path is missing");
+	if (rc == 0)
+		rc = http_query_int(x, "timeout_ms", 1, INT64_C(365) * 24 * 3600 * 1000, &timeout, e);
+	if (rc == 0)
+		rc = read_mode(x, &file->mode, e);
+	if (rc == 0)
+		rc = read_bool(x, "parents", &file->parents, e);
+	if (rc)
+		return rc;
+	file->path = x->file_path;
+	file->size = x->body_len;
+	spec->agent = x->params[0];
+	spec->task = http_query_str(x, "task_id");
+	spec->timeout_ns = (uint64_t)timeout * NS_PER_MS;
+	return 0;
+}
+
+static void move(struct http_exchange *x, enum file_op op)
+{
+	struct file_spec file = {.op = op, .mode = -1};
+	struct exec_spec spec = {
+	    .kind = SESSION_FILE, .file = &file, .stdin_open = op == FILE_PUT, .head = UINT64_MAX, .tail = UINT64_MAX};
+	struct moving *m = NULL;
+	struct err e = {0};
+	int rc = read_query(x, &spec, &file, &e);
+
+	if (rc == 0 && !(m = calloc(1, sizeof(*m))))
+		rc = err_set(&e, ERR_NOMEM, "out of memory");
+	if (rc) {
+		http_reply_error(x, rc, &e);
+		return;
+	}
+	m->x = x;
+	m->op = op;
+	broker_open(x->hub, &x->rq, &spec, &ops, m, on_open, m);
+}
+
+void rest_file_get(struct http_exchange *x)
+{
+	move(x, FILE_GET);
+}
+
+void rest_file_put(struct http_exchange *x)
+{
+	move(x, FILE_PUT);
+}

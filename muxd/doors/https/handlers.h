@@ -1,0 +1,88 @@
+/*
+ * handlers.h - what the routes call; each answers its exchange exactly once.
+ *
+ * A handler is entered with the route matched, the caller authenticated and the
+ * body complete. Rights on the agent or round are the broker's question.
+ */
+#ifndef MUXD_DOORS_HTTPS_HANDLERS_H
+#define MUXD_DOORS_HTTPS_HANDLERS_H
+
+#include "muxd/doors/https/http.h"
+
+/* agents.c */
+void rest_agent_list(struct http_exchange *x);
+void rest_agent_show(struct http_exchange *x);
+void rest_agent_destroy(struct http_exchange *x);
+/* life.c */
+void rest_agent_resume(struct http_exchange *x);
+void rest_agent_stop(struct http_exchange *x);
+void rest_agent_terminate(struct http_exchange *x);
+void rest_agent_kill(struct http_exchange *x);
+void rest_agent_restore(struct http_exchange *x);
+void rest_agent_fork(struct http_exchange *x);
+void rest_agent_logs(struct http_exchange *x);
+void rest_session_fork(struct http_exchange *x);
+void rest_snapshot_list(struct http_exchange *x);
+void rest_snapshot_take(struct http_exchange *x);
+void rest_snapshot_drop(struct http_exchange *x);
+/* files.c */
+void rest_file_get(struct http_exchange *x);
+void rest_file_put(struct http_exchange *x); /* entered before its body */
+/* rounds.c */
+void rest_round_start(struct http_exchange *x);
+void rest_round_show(struct http_exchange *x);
+void rest_round_output(struct http_exchange *x);
+void rest_round_stdin(struct http_exchange *x);
+void rest_round_signal(struct http_exchange *x);
+/* sessions.c */
+void rest_session_list(struct http_exchange *x);
+void rest_session_terminate(struct http_exchange *x);
+/* recordings.c */
+void rest_recording_list(struct http_exchange *x);
+void rest_recording_show(struct http_exchange *x);
+void rest_recording_events(struct http_exchange *x);
+void rest_recording_screen(struct http_exchange *x);
+/* keep.c */
+void rest_retention_show(struct http_exchange *x);
+void rest_retention_apply(struct http_exchange *x);
+void rest_hold_list(struct http_exchange *x);
+void rest_hold_add(struct http_exchange *x);
+void rest_hold_release(struct http_exchange *x);
+/* heads.c */
+void rest_audit_list(struct http_exchange *x);
+void rest_head_show(struct http_exchange *x);
+void rest_witness_keep(struct http_exchange *x);
+void rest_witness_heads(struct http_exchange *x);
+/* grants.c */
+void rest_grant_create(struct http_exchange *x);
+/* health.c */
+void rest_healthz(struct http_exchange *x);
+void rest_readyz(struct http_exchange *x);
+/* admission.c */
+void rest_admission(struct http_exchange *x);
+/* work.c */
+void rest_lease_create(struct http_exchange *x);
+void rest_lease_list(struct http_exchange *x);
+void rest_lease_show(struct http_exchange *x);
+void rest_lease_heartbeat(struct http_exchange *x);
+void rest_lease_release(struct http_exchange *x);
+void rest_run_start(struct http_exchange *x);
+void rest_run_list(struct http_exchange *x);
+void rest_run_show(struct http_exchange *x);
+void rest_workflow_put(struct http_exchange *x);
+void rest_workflow_list(struct http_exchange *x);
+void rest_workflow_show(struct http_exchange *x);
+void rest_pool_show(struct http_exchange *x);
+/* metrics.c */
+void rest_metrics_show(struct http_exchange *x);
+/* The browser door's WebSocket routes, asked for by plain HTTP. */
+void rest_websocket(struct http_exchange *x);
+
+/* The {id} of the path. */
+int rest_param_id(const struct http_exchange *x, struct id *out, struct err *e);
+/* The body as a JSON object, whose keys are the caller's to check; *out NULL when it is empty. */
+int rest_body_any(struct http_exchange *x, json_t **out, struct err *e);
+/* The body as a JSON object with these keys alone; *out NULL when it is empty and that is allowed. */
+int rest_body_object(struct http_exchange *x, const char *const *keys, bool required, json_t **out, struct err *e);
+
+#endif

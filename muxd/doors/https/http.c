@@ -1,0 +1,370 @@
+#include "muxd/doors/https/http.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "muxd/doors/https/route.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define HEADERS_MAX 3072
+
+int http_exchange_create(struct hub *hub, size_t body_max, struct http_exchange **out)
+{
+	struct http_exchange *x = calloc(1, sizeof(*x));
+	int rc;
+
+	if (!x)
+		return ERR_NOMEM;
+	rc = id_new(&x->id);
+	if (rc) {
+		free(x);
+		return rc;
+	}
+	id_format(&x->id, x->id_text);
+	x->hub = hub;
+	x->started_ns = clock_boot_ns();
+	buf_init(&x->body, body_max);
+	buf_init(&x->out, HTTP_RESPONSE_MAX);
+	buf_init(&x->headers, HEADERS_MAX);
+	*out = x;
+	return 0;
+}
+
+void http_exchange_destroy(struct http_exchange *x)
+{
+	if (!x)
+		return;
+	if (x->flow)
+		x->flow->drop(x);
+	free(x->file_path);
+	buf_finish_secret(&x->body);
+	buf_finish(&x->out);
+	buf_finish_secret(&x->headers);
+	request_finish(&x->rq);
+	if (x->token)
+		explicit_bzero(x->token, strlen(x->token));
+	free(x->token);
+	free(x);
+}
+
+void http_exchange_abandon(struct http_exchange *x)
+{
+	if (!x)
+		return;
+	x->done = NULL;
+	x->done_arg = NULL;
+	x->wake = NULL;
+	if (x->flow && !x->answered) {
+		/* nobody is left who would send or take the rest */
+		x->flow->drop(x);
+		x->answered = true;
+	}
+	if (x->answered)
+		http_exchange_destroy(x);
+	else
+		x->gone = true;
+}
+
+struct origin http_origin(struct http_exchange *x, const char *door)
+{
+	if (x->routed)
+		snprintf(x->endpoint, sizeof(x->endpoint), "port");
+	else if (x->route)
+		text_format(x->endpoint, sizeof(x->endpoint), "%s %s", http_method_name(x->route->method),
+			    x->route->pattern);
+	return (struct origin){.door = door, .peer = x->peer, .endpoint = x->endpoint};
+}
+
+void http_exchange_set_id(struct http_exchange *x, const char *text)
+{
+	struct id id;
+
+	if (id_parse(text, &id) || id_is_nil(&id))
+		return;
+	x->id = id;
+	id_format(&id, x->id_text);
+}
+
+/* n bytes at p, which may be anything. */
+static int set_path(struct http_exchange *x, const void *p, size_t n, struct err *e)
+{
+	if (x->file_path)
+		return err_set(e, ERR_INVAL, "query parameter path is given twice");
+	if (n > HTTP_FILE_PATH_MAX)
+		return err_set(e, ERR_INVAL, "query parameter path has more than %d bytes", HTTP_FILE_PATH_MAX);
+	if (memchr(p, 0, n))
+		return err_set(e, ERR_INVAL, "query parameter path holds a NUL character");
+	x->file_path = strndup(p, n);
+	return x->file_path ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Either alphabet: a query is easier written with the one for URLs. */
+static int set_path_base64(struct http_exchange *x, const char *value, struct err *e)
+{
+	uint8_t *p = NULL;
+	size_t n = 0;
+	int rc;
+
+	if (base64_decode(value, strlen(value), true, &p, &n) && base64_decode(value, strlen(value), false, &p, &n))
+		return err_set(e, ERR_INVAL, "query parameter path_base64 is not base64");
+	rc = set_path(x, p, n, e);
+	free(p);
+	return rc;
+}
+
+int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
+{
+	const char *eq = strchr(arg, '=');
+	size_t klen = eq ? (size_t)(eq - arg) : strlen(arg);
+	const char *value = eq ? eq + 1 : "";
+	struct http_query *q;
+
+	if (!*arg)
+		return 0;
+	if (x->nquery == HTTP_QUERY_MAX)
+		return err_set(e, ERR_INVAL, "the query has more than %d parameters", HTTP_QUERY_MAX);
+	q = &x->query[x->nquery];
+	if (klen == 4 && memcmp(arg, "path", 4) == 0)
+		return set_path(x, value, strlen(value), e);
+	if (klen == 11 && memcmp(arg, "path_base64", 11) == 0)
+		return set_path_base64(x, value, e);
+	if (klen == 0 || klen >= sizeof(q->key))
+		return err_set(e, ERR_INVAL, "a query parameter has no name, or one that is too long");
+	if (strlen(value) >= sizeof(q->value))
+		return err_set(e, ERR_INVAL, "query parameter %.*s has more than %zu bytes", (int)klen, arg,
+			       sizeof(q->value) - 1);
+	memcpy(q->key, arg, klen);
+	q->key[klen] = '\0';
+	if (http_query_str(x, q->key))
+		return err_set(e, ERR_INVAL, "query parameter %s is given twice", q->key);
+	/* bytes: a path may be given so, and what is too long was refused */
+	snprintf(q->value, sizeof(q->value), "%s", value);
+	x->nquery++;
+	return 0;
+}
+
+int http_query_only(const struct http_exchange *x, const char *const *keys, struct err *e)
+{
+	bool path = false;
+
+	for (size_t k = 0; keys[k]; k++)
+		path = path || strcmp(keys[k], "path") == 0;
+	if (x->file_path && !path)
+		return err_set(e, ERR_INVAL, "unknown query parameter path");
+	for (size_t i = 0; i < x->nquery; i++) {
+		size_t k = 0;
+
+		while (keys[k] && strcmp(keys[k], x->query[i].key) != 0)
+			k++;
+		if (!keys[k])
+			return err_set(e, ERR_INVAL, "unknown query parameter %s", x->query[i].key);
+	}
+	return 0;
+}
+
+const char *http_query_str(const struct http_exchange *x, const char *key)
+{
+	for (size_t i = 0; i < x->nquery; i++)
+		if (strcmp(x->query[i].key, key) == 0)
+			return x->query[i].value;
+	return NULL;
+}
+
+int http_query_int(const struct http_exchange *x, const char *key, int64_t min, int64_t max, int64_t *out,
+		   struct err *e)
+{
+	const char *s = http_query_str(x, key);
+	char *end;
+	long long v;
+
+	if (!s)
+		return 0;
+	errno = 0;
+	v = strtoll(s, &end, 10);
+	if (errno || *end || end == s || (*s != '-' && (*s < '0' || *s > '9')) || v < min || v > max)
+		return err_set(e, ERR_INVAL, "query parameter %s must be a number from %lld to %lld", key,
+			       (long long)min, (long long)max);
+	*out = v;
+	return 0;
+}
+
+static void answer(struct http_exchange *x, int status, const char *content_type)
+{
+	x->status = status;
+	x->content_type = content_type;
+	x->answered = true;
+	buf_finish_secret(&x->body);
+	buf_init(&x->body, 0);
+	if (x->gone)
+		http_exchange_destroy(x);
+	else if (x->done)
+		x->done(x->done_arg, x);
+}
+
+void http_reply_json(struct http_exchange *x, int status, const json_t *result)
+{
+	int rc = json_append(&x->out, result);
+
+	if (rc == 0)
+		rc = buf_append_str(&x->out, "\n");
+	if (rc) {
+		struct err e = {0};
+
+		buf_finish(&x->out);
+		buf_init(&x->out, HTTP_RESPONSE_MAX);
+		err_set(&e, rc,
+			rc == ERR_TOO_LARGE ? "the answer is over 48 MiB: ask for less (limits), or read /output"
+					    : "the answer could not be built");
+		http_reply_error(x, e.code, &e);
+		return;
+	}
+	answer(x, status, "application/json");
+}
+
+void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len)
+{
+	if (buf_append(&x->out, text, len)) {
+		http_reply_error(x, ERR_NOMEM, NULL);
+		return;
+	}
+	answer(x, status, content_type);
+}
+
+void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n)
+{
+	x->streams = true;
+	x->stream_len = x->stream_left = n;
+	answer(x, status, content_type);
+}
+
+void http_reply_result(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct http_exchange *x = arg;
+
+	if (rc)
+		http_reply_error(x, rc, e);
+	else
+		http_reply_json(x, 200, result);
+}
+
+void http_reply_error(struct http_exchange *x, int rc, const struct err *e)
+{
+	http_reply_status(x, err_http_status(rc), rc, e);
+}
+
+/* Written by hand into the buffer: it must work when there is no memory for JSON objects. */
+static void error_minimal(struct http_exchange *x, int rc)
+{
+	buf_clear(&x->out);
+	(void)buf_printf(&x->out,
+			 "{\"error\":{\"code\":\"%s\",\"message\":\"\",\"hint\":\"\",\"request_id\":\"%s\"}}\n",
+			 err_name(rc), x->id_text);
+}
+
+void http_reply_status(struct http_exchange *x, int status, int rc, const struct err *e)
+{
+	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
+	json_t *o = json_pack("{s:{s:s,s:s,s:s,s:s}}", "error", "code", err_name(rc), "message", message, "hint",
+			      err_hint(rc), "request_id", x->id_text);
+
+	if (status == 401)
+		x->challenge = true;
+	if ((status == 429 || status == 503) && !x->retry_after_s)
+		x->retry_after_s = 1;
+	buf_clear(&x->out);
+	buf_clear(&x->headers);
+	x->cache = NULL;
+	if (!o || json_append(&x->out, o) || buf_append_str(&x->out, "\n"))
+		error_minimal(x, rc);
+	json_decref(o);
+	answer(x, status, "application/json");
+}
+
+const char *http_method_name(enum http_method m)
+{
+	static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"};
+
+	return m <= HTTP_OTHER ? names[m] : "other";
+}
+
+const char *http_reason(int status)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} table[] = {
+	    {200, "OK"},
+	    {201, "Created"},
+	    {202, "Accepted"},
+	    {304, "Not Modified"},
+	    {400, "Bad Request"},
+	    {401, "Unauthorized"},
+	    {403, "Forbidden"},
+	    {404, "Not Found"},
+	    {405, "Method Not Allowed"},
+	    {408, "Request Timeout"},
+	    {409, "Conflict"},
+	    {411, "Length Required"},
+	    {413, "Content Too Large"},
+	    {417, "Expectation Failed"},
+	    {426, "Upgrade Required"},
+	    {429, "Too Many Requests"},
+	    {431, "Request Header Fields Too Large"},
+	    {499, "Client Closed Request"},
+	    {500, "Internal Server Error"},
+	    {501, "Not Implemented"},
+	    {502, "Bad Gateway"},
+	    {503, "Service Unavailable"},
+	    {504, "Gateway Timeout"},
+	    {507, "Insufficient Storage"},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].status == status)
+			return table[i].text;
+	return "Status";
+}
+
+static int head_date(struct buf *out)
+{
+	time_t now = (time_t)(clock_wall_ns() / (int64_t)NS_PER_SEC);
+	char text[40];
+	struct tm tm;
+
+	if (!gmtime_r(&now, &tm) || !strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm))
+		return 0;
+	return buf_printf(out, "Date: %s\r\n", text);
+}
+
+int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
+{
+	int rc = buf_printf(out,
+			    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+			    "Cache-Control: %s\r\nX-Content-Type-Options: nosniff\r\n"
+			    "Strict-Transport-Security: max-age=31536000\r\nX-Request-Id: %s\r\n",
+			    x->status, http_reason(x->status), x->content_type,
+			    x->streams ? (size_t)x->stream_len : buf_len(&x->out), x->cache ? x->cache : "no-store",
+			    x->id_text);
+
+	if (rc == 0)
+		rc = head_date(out);
+	if (rc == 0 && buf_len(&x->headers))
+		rc = buf_append(out, buf_ptr(&x->headers), buf_len(&x->headers));
+	if (rc == 0 && x->status == 426) /* RFC 9110, 15.5.22 */
+		rc = buf_append_str(out, "Upgrade: websocket\r\n");
+	if (rc == 0 && x->allow[0])
+		rc = buf_printf(out, "Allow: %s\r\n", x->allow);
+	if (rc == 0 && x->file_mode[0])
+		rc = buf_printf(out, "X-File-Mode: %s\r\n", x->file_mode);
+	if (rc == 0 && x->location[0])
+		rc = buf_printf(out, "Location: %s\r\n", x->location);
+	if (rc == 0 && x->challenge)
+		rc = buf_append_str(out, "WWW-Authenticate: Bearer realm=\"muxd\"\r\n");
+	if (rc == 0 && x->retry_after_s)
+		rc = buf_printf(out, "Retry-After: %u\r\n", x->retry_after_s);
+	if (rc == 0)
+		rc = buf_append_str(out, keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
+	return rc;
+}

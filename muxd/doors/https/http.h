@@ -1,0 +1,140 @@
+/*
+ * http.h - one request and its response, without a socket.
+ *
+ * An exchange is made by the connection when a request's head is complete,
+ * filled with the body, handed to the route's handler and answered exactly
+ * once by one of the http_reply_*() calls: at once, or later from a callback.
+ *
+ * Ownership: until it is answered the handler holds it; answered, it belongs to
+ * whoever waits in `done` again. When the client goes away first, the exchange
+ * is `gone`: the handler answers it as always, and the answer frees it.
+ *
+ * States: OPEN -> ANSWERED -> (written, destroyed) | OPEN -> GONE -> (answered, destroyed).
+ */
+#ifndef MUXD_DOORS_HTTPS_HTTP_H
+#define MUXD_DOORS_HTTPS_HTTP_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/json.h"
+#include "muxd/hub/broker.h"
+
+struct hub;
+struct route;
+struct rest_metrics;
+struct http_exchange;
+
+/*
+ * A body that is handed on as it comes, or an answer that is made as it goes, for routes with BODY_STREAM and for
+ * http_reply_stream(). Called by the connection; after take() or give() said 0 the handler calls x->wake when it can
+ * go on.
+ */
+struct http_flow {
+	ssize_t (*take)(struct http_exchange *x, const uint8_t *p, size_t n); /* bytes taken; < 0: no more is wanted */
+	void (*complete)(struct http_exchange *x);                            /* the body is over and was taken */
+	size_t (*give)(struct http_exchange *x, uint8_t *to, size_t max);     /* bytes of the answer */
+	/* The connection, or the answer, is over: let go of everything but x. */
+	void (*drop)(struct http_exchange *x);
+};
+
+#define HTTP_PATH_MAX        1024
+#define HTTP_PARAMS_MAX      2
+#define HTTP_QUERY_MAX       12
+#define HTTP_QUERY_VALUE_MAX (GRANT_REASON_MAX + 1) /* with its end; a reason is the longest */
+#define HTTP_FILE_PATH_MAX   4095
+#define HTTP_ARGUMENT_MAX    (HTTP_FILE_PATH_MAX * 4 / 3 + 64) /* one "key=value", the longest */
+#define HTTP_RESPONSE_MAX    (48u * 1024 * 1024)               /* a round's two streams as JSON, with room */
+
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
+
+struct http_query {
+	char key[32];
+	char value[HTTP_QUERY_VALUE_MAX];
+};
+
+struct http_exchange {
+	struct hub *hub;
+	struct rest_metrics *metrics;
+	/* request */
+	enum http_method method;
+	char path[HTTP_PATH_MAX];  /* decoded, without the query */
+	const struct route *route; /* NULL: none matched */
+	char params[HTTP_PARAMS_MAX][AGENT_NAME_MAX + 1];
+	struct http_query query[HTTP_QUERY_MAX];
+	size_t nquery;
+	struct id id;
+	char id_text[ID_STR_LEN];
+	char peer[64];
+	char host[256];         /* as the client named us; "" */
+	char if_none_match[72]; /* "" when there is none, or more than one */
+	bool accepts_gzip;
+	struct request rq; /* valid when authenticated */
+	char endpoint[ENDPOINT_MAX + 1];
+	bool authenticated;
+	bool routed; /* to a port in a sandbox: none of the routes */
+	char *token; /* ROUTE_CLUSTER: what was sent; owned, wiped */
+	struct buf body;
+	uint64_t body_len; /* BODY_STREAM: as announced, UINT64_MAX when chunked */
+	char *file_path;   /* query parameter path, or path_base64: any bytes but NUL, up to HTTP_FILE_PATH_MAX */
+	const struct http_flow *flow;
+	void *flow_arg;
+	void (*wake)(void *arg, struct http_exchange *x); /* set by the connection; done_arg is its arg */
+	uint64_t started_ns;
+	uint64_t wait_ns; /* rounds: how long the answer may take */
+	/* response */
+	bool answered, gone;
+	int status;
+	const char *content_type; /* static */
+	struct buf out;
+	struct buf headers;               /* lines of its own, each with its end; wiped */
+	const char *cache;                /* Cache-Control; static; NULL: no-store */
+	char allow[32];                   /* 405 */
+	char location[128];               /* 202 of a round */
+	char file_mode[8];                /* of a file's content */
+	uint64_t stream_len, stream_left; /* http_reply_stream() */
+	bool streams, stream_broken;      /* broken: the rest will never come, so the connection has to end */
+	bool challenge;                   /* WWW-Authenticate */
+	unsigned retry_after_s;
+	/* told once, on the loop, from inside the reply */
+	void (*done)(void *arg, struct http_exchange *x);
+	void *done_arg;
+};
+
+int http_exchange_create(struct hub *hub, size_t body_max, struct http_exchange **out);
+void http_exchange_destroy(struct http_exchange *x); /* NULL-safe; by its owner */
+/* The connection lets go: frees an answered exchange, marks the other one gone. */
+void http_exchange_abandon(struct http_exchange *x);
+/* Takes a client's X-Request-Id over when it is a UUID; else the id minted at creation stays. */
+void http_exchange_set_id(struct http_exchange *x, const char *text);
+
+/* One "key=value" of the query, decoded. ERR_INVAL: too many, too long. */
+int http_query_add(struct http_exchange *x, const char *arg, struct err *e);
+/* ERR_INVAL names the first key that is not in the NULL-ended list. */
+int http_query_only(const struct http_exchange *x, const char *const *keys, struct err *e);
+const char *http_query_str(const struct http_exchange *x, const char *key); /* NULL: absent */
+/* Absent: *out untouched. */
+int http_query_int(const struct http_exchange *x, const char *key, int64_t min, int64_t max, int64_t *out,
+		   struct err *e);
+
+/* Where it comes from and what it asks for: its route's method and pattern. door: "rest" or "web". */
+struct origin http_origin(struct http_exchange *x, const char *door);
+
+/* Exactly one of these, once. result is borrowed. */
+void http_reply_json(struct http_exchange *x, int status, const json_t *result);
+/* The head now, n bytes through x->flow as the client takes them. */
+void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n);
+void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len);
+/* rc: ERR_*; e may be NULL or empty. The status is the table's. */
+void http_reply_error(struct http_exchange *x, int rc, const struct err *e);
+/* What the broker answered, 200 or its error; fits broker_json_done. arg: the exchange. */
+void http_reply_result(void *arg, int rc, const struct err *e, json_t *result);
+/* The same with a status that the table does not have (405, 408, 411 ...). */
+void http_reply_status(struct http_exchange *x, int status, int rc, const struct err *e);
+
+const char *http_method_name(enum http_method m);
+const char *http_reason(int status);
+/* Status line and headers of an answered exchange, with the empty line. */
+int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out);
+
+#endif

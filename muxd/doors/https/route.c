@@ -1,0 +1,270 @@
+#include "muxd/doors/https/route.h"
+#include "base/text.h"
+#include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/page.h"
+#include "muxd/doors/https/scraper.h"
+#include "muxd/hub/hub.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct route routes[] = {
+    {HTTP_GET, "/", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/sandboxes", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/sessions", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/sessions/{id}", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/terminal/{agent}", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/replay/{id}", web_page, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/ui/{file}", web_file, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/healthz", rest_healthz, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/readyz", rest_readyz, ROUTE_OPEN, BODY_NONE, "none"},
+    {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_METRICS, BODY_NONE, "observe or admin, or a scraper's token"},
+    {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none"},
+    {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED, "none: a token of the cluster"},
+    {HTTP_GET, "/v1/agents", rest_agent_list, ROUTE_GRANT, BODY_NONE, "any; those of the grant are shown"},
+    /* Before what would take "snapshots" for a pod of that name. */
+    {HTTP_DELETE, "/v1/agents/{agent}/snapshots/{id}", rest_snapshot_drop, ROUTE_GRANT, BODY_NONE,
+     "lifecycle or admin"},
+    {HTTP_GET, "/v1/agents/{agent}", rest_agent_show, ROUTE_GRANT, BODY_NONE, "any on the agent"},
+    {HTTP_DELETE, "/v1/agents/{agent}", rest_agent_destroy, ROUTE_GRANT, BODY_NONE, "lifecycle or admin"},
+    {HTTP_GET, "/v1/agents/{agent}/files", rest_file_get, ROUTE_GRANT, BODY_NONE, "files"},
+    {HTTP_PUT, "/v1/agents/{agent}/files", rest_file_put, ROUTE_GRANT, BODY_STREAM, "files"},
+    {HTTP_POST, "/v1/agents/{agent}/resume", rest_agent_resume, ROUTE_GRANT, BODY_OPTIONAL,
+     "terminal, rounds or lifecycle"},
+    {HTTP_POST, "/v1/agents/{agent}/stop", rest_agent_stop, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin"},
+    {HTTP_POST, "/v1/agents/{agent}/terminate", rest_agent_terminate, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin"},
+    {HTTP_POST, "/v1/agents/{agent}/kill", rest_agent_kill, ROUTE_GRANT, BODY_REQUIRED, "drive, lifecycle or admin"},
+    {HTTP_GET, "/v1/agents/{agent}/snapshots", rest_snapshot_list, ROUTE_GRANT, BODY_NONE, "any on the agent"},
+    {HTTP_POST, "/v1/agents/{agent}/snapshots", rest_snapshot_take, ROUTE_GRANT, BODY_OPTIONAL, "lifecycle or admin"},
+    {HTTP_POST, "/v1/agents/{agent}/restore", rest_agent_restore, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin"},
+    {HTTP_POST, "/v1/agents/{agent}/fork", rest_agent_fork, ROUTE_GRANT, BODY_OPTIONAL, "lifecycle or admin"},
+    {HTTP_GET, "/v1/agents/{agent}/logs", rest_agent_logs, ROUTE_GRANT, BODY_NONE, "observe, lifecycle or admin"},
+    {HTTP_POST, "/v1/agents/{agent}/rounds", rest_round_start, ROUTE_GRANT, BODY_REQUIRED, "rounds"},
+    {HTTP_GET, "/v1/agents/{agent}/terminal", rest_websocket, ROUTE_OPEN, BODY_NONE, "terminal"},
+    {HTTP_GET, "/v1/recordings", rest_recording_list, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/recordings/{id}", rest_recording_show, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/recordings/{id}/events", rest_recording_events, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/recordings/{id}/screen", rest_recording_screen, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/retention", rest_retention_show, ROUTE_GRANT, BODY_NONE, "replay or admin"},
+    {HTTP_POST, "/v1/retention/apply", rest_retention_apply, ROUTE_GRANT, BODY_REQUIRED, "admin on every agent"},
+    {HTTP_GET, "/v1/holds", rest_hold_list, ROUTE_GRANT, BODY_NONE, "replay or admin"},
+    {HTTP_POST, "/v1/holds", rest_hold_add, ROUTE_GRANT, BODY_REQUIRED, "replay or admin on what is held"},
+    {HTTP_DELETE, "/v1/holds/{id}", rest_hold_release, ROUTE_GRANT, BODY_NONE, "admin on every agent"},
+    {HTTP_GET, "/v1/audit", rest_audit_list, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_GET, "/v1/head", rest_head_show, ROUTE_GRANT, BODY_NONE, "replay"},
+    {HTTP_POST, "/v1/witness/heads", rest_witness_keep, ROUTE_OPEN, BODY_REQUIRED,
+     "none: the signature of a log's key"},
+    {HTTP_GET, "/v1/witness/heads", rest_witness_heads, ROUTE_OPEN, BODY_NONE, "none: who knows a log's id"},
+    {HTTP_GET, "/v1/rounds/{id}", rest_round_show, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay"},
+    {HTTP_GET, "/v1/rounds/{id}/output", rest_round_output, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay"},
+    {HTTP_POST, "/v1/rounds/{id}/stdin", rest_round_stdin, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive"},
+    {HTTP_POST, "/v1/rounds/{id}/signal", rest_round_signal, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive"},
+    {HTTP_GET, "/v1/sessions", rest_session_list, ROUTE_GRANT, BODY_NONE, "observe, or one's own"},
+    {HTTP_POST, "/v1/sessions/{id}/terminate", rest_session_terminate, ROUTE_GRANT, BODY_REQUIRED,
+     "terminal or rounds (own), drive or admin"},
+    {HTTP_POST, "/v1/sessions/{id}/fork", rest_session_fork, ROUTE_GRANT, BODY_OPTIONAL,
+     "lifecycle or admin on its agent; replay, or one's own"},
+    {HTTP_GET, "/v1/sessions/{id}/attach", rest_websocket, ROUTE_OPEN, BODY_NONE, "drive or observe"},
+    {HTTP_GET, "/v1/web/session", web_session_show, ROUTE_GRANT, BODY_NONE, "any"},
+    {HTTP_POST, "/v1/web/session", web_session_create, ROUTE_GRANT, BODY_OPTIONAL, "any"},
+    {HTTP_DELETE, "/v1/web/session", web_session_end, ROUTE_GRANT, BODY_NONE, "any"},
+    {HTTP_POST, "/sandboxes/leases", rest_lease_create, ROUTE_GRANT, BODY_REQUIRED, "lifecycle on every agent"},
+    {HTTP_GET, "/sandboxes/leases", rest_lease_list, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/leases/{id}", rest_lease_show, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_DELETE, "/sandboxes/leases/{id}", rest_lease_release, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_POST, "/sandboxes/leases/{id}/heartbeat", rest_lease_heartbeat, ROUTE_GRANT, BODY_OPTIONAL,
+     "lifecycle; one's own"},
+    {HTTP_POST, "/sandboxes/runs", rest_run_start, ROUTE_GRANT, BODY_REQUIRED, "lifecycle and rounds; one's own lease"},
+    {HTTP_GET, "/sandboxes/runs", rest_run_list, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/runs/{id}", rest_run_show, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_POST, "/sandboxes/workflows", rest_workflow_put, ROUTE_GRANT, BODY_REQUIRED, "lifecycle on every agent"},
+    {HTTP_GET, "/sandboxes/workflows", rest_workflow_list, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/workflows/{id}", rest_workflow_show, ROUTE_GRANT, BODY_NONE, "lifecycle; one's own"},
+    {HTTP_GET, "/sandboxes/pool", rest_pool_show, ROUTE_GRANT, BODY_NONE, "lifecycle on every agent"},
+};
+
+_Static_assert(sizeof(routes) / sizeof(routes[0]) < ROUTES_MAX, "raise ROUTES_MAX");
+
+const struct route *route_table(size_t *out_n)
+{
+	*out_n = sizeof(routes) / sizeof(routes[0]);
+	return routes;
+}
+
+size_t route_index(const struct route *r)
+{
+	return r ? (size_t)(r - routes) : sizeof(routes) / sizeof(routes[0]);
+}
+
+#define AGENT_PARAM    "{agent}"
+#define AGENT_SEGMENTS 3 /* namespace/pod/container */
+
+/* What stands behind an agent in some pattern: at the end of a path it is meant, and not a pod of that name. */
+static bool is_operation(const char *word, size_t len)
+{
+	static const char under[] = "/v1/agents/" AGENT_PARAM "/";
+
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		const char *p = routes[i].pattern;
+
+		if (strncmp(p, under, sizeof(under) - 1) == 0 && strlen(p + sizeof(under) - 1) == len &&
+		    memcmp(p + sizeof(under) - 1, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The length of the first n segments of path; 0 when there are not as many, or one is empty. */
+static size_t segments(const char *path, unsigned n)
+{
+	const char *p = path;
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t len;
+
+		if (i && *p++ != '/')
+			return 0;
+		len = strcspn(p, "/");
+		if (len == 0)
+			return 0;
+		p += len;
+	}
+	return (size_t)(p - path);
+}
+
+static bool take_param(struct http_exchange *x, size_t n, const char *path, size_t len)
+{
+	if (len == 0 || n >= HTTP_PARAMS_MAX || len >= sizeof(x->params[0]))
+		return false;
+	memcpy(x->params[n], path, len);
+	x->params[n][len] = '\0';
+	return true;
+}
+
+static bool ends_with_operation(const char *path, size_t len)
+{
+	size_t at = len;
+
+	while (at && path[at - 1] != '/')
+		at--;
+	return at && is_operation(path + at, len - at);
+}
+
+/* The n-th parameter begins; the fewest segments that fit are its. */
+static bool matches_from(struct http_exchange *x, const char *pattern, const char *path, size_t n)
+{
+	while (*pattern && *pattern != '{')
+		if (*pattern++ != *path++)
+			return false;
+	if (!*pattern)
+		return *path == '\0';
+	bool agent = strncmp(pattern, AGENT_PARAM, sizeof(AGENT_PARAM) - 1) == 0;
+	const char *after = strchr(pattern, '}') + 1;
+	for (unsigned k = 1; k <= (agent ? AGENT_SEGMENTS : 1); k++) {
+		size_t len = segments(path, k);
+
+		if (len == 0 || (k > 1 && !*after && ends_with_operation(path, len)))
+			return false;
+		if (take_param(x, n, path, len) && matches_from(x, after, path + len, n + 1))
+			return true;
+	}
+	return false;
+}
+
+static bool pattern_matches(struct http_exchange *x, const char *pattern)
+{
+	return matches_from(x, pattern, x->path, 0);
+}
+
+static void allow_add(struct http_exchange *x, enum http_method m)
+{
+	size_t len = strlen(x->allow);
+
+	text_format(x->allow + len, sizeof(x->allow) - len, "%s%s", len ? ", " : "",
+		    m == HTTP_GET ? "GET, HEAD" : http_method_name(m));
+}
+
+int route_find(struct http_exchange *x, struct err *e)
+{
+	enum http_method want = x->method == HTTP_HEAD ? HTTP_GET : x->method;
+
+	x->route = NULL;
+	x->allow[0] = '\0';
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		if (!pattern_matches(x, routes[i].pattern))
+			continue;
+		if (routes[i].method == want) {
+			x->route = &routes[i];
+			x->allow[0] = '\0';
+			return 0;
+		}
+		allow_add(x, routes[i].method);
+	}
+	if (x->allow[0])
+		return err_set(e, ERR_INVAL, "%s is not possible here; allowed: %s", http_method_name(x->method),
+			       x->allow);
+	return err_set(e, ERR_NOT_FOUND, "no such path in this API: see docs/api.md");
+}
+
+static bool peer_is_loopback(const char *peer)
+{
+	return strncmp(peer, "127.", 4) == 0 || strncmp(peer, "[::1]", 5) == 0 ||
+	       strncmp(peer, "[::ffff:127.", 12) == 0;
+}
+
+static bool metrics_open(const struct http_exchange *x, const char *token)
+{
+	const struct conf *c = hub_conf(x->hub);
+
+	return (c->metrics_open_on_loopback && peer_is_loopback(x->peer)) ||
+	       (token && scraper_knows(c->metrics_token_file, token));
+}
+
+int route_authenticate(struct http_exchange *x, const char *token, size_t len, struct err *e)
+{
+	struct origin from = http_origin(x, "rest");
+	int rc;
+
+	if (!token)
+		err_set(e, ERR_UNAUTHENTICATED, "send a grant: Authorization: Bearer TOKEN");
+	rc = broker_authenticate(x->hub, token, len, &from, &x->rq, e);
+	if (rc)
+		return rc;
+	x->rq.id = x->id;
+	x->authenticated = true;
+	return 0;
+}
+
+static int take_token(struct http_exchange *x, const char *token, struct err *e)
+{
+	/* RFC 6750, 2.1 */
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+
+	if (!token)
+		return err_set(e, ERR_UNAUTHENTICATED, "send a token of the cluster: Authorization: Bearer TOKEN");
+	if (!*token || strspn(token, allowed) != strlen(token))
+		return err_set(e, ERR_TOKEN_MALFORMED, "that is no bearer token");
+	x->token = strdup(token);
+	return x->token ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+int route_authorize(struct http_exchange *x, const char *token, struct err *e)
+{
+	int rc;
+
+	if (x->route->auth == ROUTE_CLUSTER) {
+		struct origin from = http_origin(x, "rest");
+
+		rc = take_token(x, token, e);
+		if (rc)
+			broker_refuse(x->hub, NULL, 0, &from, token ? "token" : "no token", e);
+		return rc;
+	}
+	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_METRICS && metrics_open(x, token)))
+		return 0;
+	rc = route_authenticate(x, token, token ? strlen(token) : 0, e);
+	if (rc == 0 && x->route->auth == ROUTE_METRICS && !(x->rq.grant.scopes & (SCOPE_OBSERVE | SCOPE_ADMIN)))
+		rc = broker_verdict(x->hub, &x->rq, "metrics",
+				    (err_set(e, ERR_FORBIDDEN, "the grant lacks scope observe or admin"), e));
+	return rc;
+}

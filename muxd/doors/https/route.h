@@ -1,0 +1,55 @@
+/*
+ * route.h - the table of what the API answers, and finding a row in it.
+ *
+ * Patterns are paths with {names}, each one segment; {agent} may have up to three (namespace/pod/container), written
+ * with slashes or as %2F, which libwebsockets decodes before we see it. What would be an operation on an agent is one:
+ * a container called "rounds" is shown under no path that ends with its name. The document
+ * docs/openapi.yaml lists the same rows (tests/unit/test_rest_route.c compares
+ * them). A row says which right it asks for; the broker checks it.
+ */
+#ifndef MUXD_DOORS_HTTPS_ROUTE_H
+#define MUXD_DOORS_HTTPS_ROUTE_H
+
+#include "muxd/doors/https/http.h"
+
+enum route_auth {
+	ROUTE_OPEN,    /* nothing */
+	ROUTE_GRANT,   /* a bearer grant */
+	ROUTE_CLUSTER, /* a bearer token of the cluster, which the handler has reviewed */
+	ROUTE_METRICS, /* a scraper's token, a grant with scope observe or admin; metrics.open_on_loopback: nothing
+			  there */
+};
+enum route_body {
+	BODY_NONE,
+	BODY_OPTIONAL,
+	BODY_REQUIRED,
+	BODY_STREAM, /* of any size; the handler is entered before it, and takes it through x->flow */
+};
+
+struct route {
+	enum http_method method; /* GET answers HEAD too */
+	const char *pattern;
+	void (*handle)(struct http_exchange *x);
+	enum route_auth auth;
+	enum route_body body;
+	const char *scope; /* for people: docs and messages */
+};
+
+enum { ROUTES_MAX = 96 };
+
+const struct route *route_table(size_t *out_n);
+size_t route_index(const struct route *r); /* NULL: the count, the row "nothing matched" */
+/*
+ * Sets x->route and x->params from method and path. ERR_NOT_FOUND; ERR_INVAL
+ * with x->allow set when the path exists with other methods (answer 405).
+ */
+int route_find(struct http_exchange *x, struct err *e);
+/* A grant, for whatever is asked: fills x->rq. What is refused is audited. token NULL: none was sent. */
+int route_authenticate(struct http_exchange *x, const char *token, size_t len, struct err *e);
+/*
+ * The token of an Authorization header, or NULL, by the route's rule; fills
+ * x->rq. token NULL: none was sent.
+ */
+int route_authorize(struct http_exchange *x, const char *token, struct err *e);
+
+#endif

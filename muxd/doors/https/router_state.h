@@ -1,0 +1,85 @@
+/*
+ * router_state.h - inside the router: what one routed request holds, and what its parts ask of each other.
+ *
+ * router_open.c reads the request's head and opens the port; router_flow.c moves bytes between the client's TLS stream
+ * and the port's session; router_end.c ends it, well or not; router.c has the turns and the time.
+ *
+ * What ends the connection may free the router at once: after a call that says so nothing of it is touched.
+ */
+#ifndef MUXD_DOORS_HTTPS_ROUTER_STATE_H
+#define MUXD_DOORS_HTTPS_ROUTER_STATE_H
+
+#include "base/clock.h"
+#include "muxd/doors/https/router.h"
+#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/server.h"
+#include "muxd/hub/hub.h"
+
+#define ROUTER_HEAD_MAX      (32 * 1024) /* of a request */
+#define ROUTER_ANSWER_MAX    (64 * 1024) /* of an answer's head */
+#define ROUTER_IN_MAX        (32 * 1024) /* of the client's bytes that wait for the program */
+#define ROUTER_INTERIM_MAX   16          /* answers of 1xx before the one that counts */
+#define ROUTER_INTERIM_BYTES (16 * 1024)
+#define ROUTER_STEPS         16 /* pieces each way in one turn */
+
+enum router_state { HEAD, OPENING, ASKING, ANSWERING, UPGRADED, REPLY, LINGER };
+
+struct router {
+	struct conn *c; /* NULL: gone, while the hub still works for us */
+	SSL *ssl;
+	enum router_state state;
+	bool untouched;         /* libwebsockets knows nothing of the request */
+	bool busy;              /* the hub will call back */
+	struct router_head ask; /* texts in it are gone after HEAD */
+	struct attachment *a;   /* NULL: none yet, or over */
+	struct buf in;          /* HEAD: what came; then: the client's bytes for the program */
+	struct buf head;        /* for the program, before them */
+	struct buf answer;      /* ASKING: what came of the answer */
+	struct buf out;         /* for the client */
+	struct http1_body up, down;
+	unsigned interims; /* answers of 1xx so far */
+	size_t interim_bytes;
+	bool behind;               /* bytes came that are none of the request's */
+	bool client_end, end_told; /* UPGRADED: the client has said all; and the program knows it */
+	bool program_end;          /* nothing more comes from the program */
+	int failed;                /* ... since this went wrong */
+	char why[200];
+	bool full;    /* the socket takes no more now */
+	size_t again; /* SSL_write() wants the same bytes again, so many */
+	bool shut;    /* LINGER: the client was told the end */
+	int status;   /* of the answer */
+	uint64_t moved_ns, hold_until_ns;
+};
+
+/* router.c */
+void router_set_state(struct router *r, enum router_state to);
+void router_let_go(struct router *r); /* of the port's session */
+void router_free(struct router *r);
+void router_wait(struct router *r); /* for what its state wants of the socket; may end the connection */
+void router_on_socket(struct conn *c, int events);
+
+/* router_open.c */
+void router_parse_head(struct router *r); /* what is there of it; may end the connection */
+void router_read_head(struct router *r);
+int router_make_exchange(struct router *r, bool routed);
+
+/* router_flow.c */
+/* Bytes, 0: none now, -1: the client has said all it will; ERR_EOF: it is gone. */
+ssize_t router_tls_read(struct router *r, uint8_t *p, size_t n);
+int router_take_in(struct router *r, const uint8_t *p, size_t n); /* of the client's; ERR_INVAL, ERR_NOMEM */
+bool router_wants_input(const struct router *r);
+/* Of r->out and of the answer. 1: something moved, 0, ERR_EOF: the client is gone, ERR_PROTOCOL: r->why. */
+int router_feed_client(struct router *r);
+/* Both ways, what can be moved. 0: done for now, 1: there may be more; else as above, ERR_INVAL: broken chunks. */
+int router_move(struct router *r);
+
+/* router_end.c */
+/* All was written. whole: the client can tell where the answer ends without the connection's end. False: the door has
+ * its connection back, the router is gone; true: it lingers. */
+bool router_finish(struct router *r, bool whole);
+void router_cut_off(struct router *r);                             /* the answer, visibly; ends the connection */
+void router_refuse(struct router *r, int rc, const char *message); /* an answer of our own, where none was begun */
+void router_refuse_as(struct router *r, int status, int rc, const char *message);
+void router_on_replied(void *arg, struct http_exchange *x);
+
+#endif

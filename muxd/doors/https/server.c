@@ -1,0 +1,308 @@
+#define LOG_SUBSYS "rest"
+#include "muxd/doors/https/server.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sock.h"
+#include "muxd/doors/door.h"
+#include "muxd/doors/https/tls.h"
+#include "muxd/doors/https/wire.h"
+#include "muxd/hub/hub.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SWEEP_MS        250
+#define ACCEPT_PER_TURN 16
+#define ACCEPT_PAUSE_MS 200
+#define HEADER_DATA_MAX (16 * 1024) /* a head of API_HEAD_MAX, and what libwebsockets adds to each field */
+#define CLOSE_TURNS     8
+#define CLOSE_TURNS_MAX 4096
+#define TURN_BUDGET     64
+#define NEVER_S         (365 * 24 * 3600) /* libwebsockets' own timeouts: the door keeps the time itself */
+
+static const struct lws_protocols protocols[] = {
+    {"muxd", conn_callback, 0, 0, 0, NULL, 0},
+    /* received in small pieces, which every connection has memory for; sent in large ones */
+    {WIRE_SUBPROTOCOL, conn_callback, 0, 2048, 0, NULL, FRAME_MAX},
+    {NULL, NULL, 0, 0, 0, NULL, 0},
+};
+
+static void lws_log(int level, const char *line)
+{
+	size_t n = strcspn(line, "\r\n");
+
+	/* even its errors are mostly what a client can cause */
+	if (level & LLL_ERR)
+		log_info(NULL, "libwebsockets: %.*s", (int)n, line);
+	else
+		log_debug(NULL, "libwebsockets: %.*s", (int)n, line);
+}
+
+/* --- accepting */
+
+static void on_accept(uv_poll_t *h, int status, int events);
+
+static void accept_again(uv_timer_t *t)
+{
+	struct rest_door *d = t->data;
+
+	if (!d->closing)
+		uv_poll_start(&d->accept_poll, UV_READABLE, on_accept);
+}
+
+/* No descriptor, no memory: the backlog waits; trying at once would spin. */
+static void accept_failed(struct rest_door *d, int errnum)
+{
+	if (errnum == EAGAIN || errnum == EINTR || errnum == ECONNABORTED || errnum == EPROTO)
+		return;
+	door_make_room(d);
+	log_warn(NULL, "accept: %s; trying again in %d ms", strerror(errnum), ACCEPT_PAUSE_MS);
+	uv_poll_stop(&d->accept_poll);
+	uv_timer_start(&d->accept_pause, accept_again, ACCEPT_PAUSE_MS, 0);
+}
+
+static void on_accept(uv_poll_t *h, int status, int events)
+{
+	struct rest_door *d = h->data;
+
+	(void)events;
+	if (status < 0) {
+		accept_failed(d, -status);
+		return;
+	}
+	for (int i = 0; i < ACCEPT_PER_TURN; i++) {
+		struct sockaddr_storage sa = {0};
+		socklen_t len = sizeof(sa);
+		int fd = accept4(d->listen_fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0) {
+			accept_failed(d, errno);
+			return;
+		}
+		door_take(d, fd, (struct sockaddr *)&sa);
+	}
+}
+
+/* --- time and turns */
+
+static void on_sweep(uv_timer_t *t)
+{
+	struct rest_door *d = t->data;
+	uint64_t now = clock_boot_ns();
+
+	for (struct conn *c = d->conns, *next; c; c = next) {
+		next = c->next;
+		conn_sweep(c, now);
+	}
+	admit_prune(d->admit, now);
+}
+
+static void free_door(struct rest_door *d)
+{
+	admit_destroy(d->admit);
+	if (d->listen_fd >= 0)
+		close(d->listen_fd);
+	if (d->cert_fd >= 0)
+		close(d->cert_fd);
+	if (d->key_fd >= 0)
+		close(d->key_fd);
+	free(d);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	struct rest_door *d = h->data;
+
+	if (--d->handles == 0)
+		free_door(d);
+}
+
+/*
+ * libwebsockets on a foreign loop closes its handles in the loop's next turns,
+ * and wants to be destroyed a second time when they are gone.
+ */
+static void close_turn(struct rest_door *d)
+{
+	d->close_turns++;
+	if ((d->conns || d->close_turns < CLOSE_TURNS) && d->close_turns < CLOSE_TURNS_MAX)
+		return;
+	if (d->conns)
+		log_error(NULL, "connections are left at the end of the door");
+	while (d->conns)
+		conn_destroy(d->conns);
+	lws_context_destroy(d->lws);
+	d->lws = NULL;
+	uv_close((uv_handle_t *)&d->turns, on_handle_closed);
+}
+
+static void on_turns(uv_idle_t *h)
+{
+	struct rest_door *d = h->data;
+
+	if (d->closing) {
+		close_turn(d);
+		return;
+	}
+	for (int i = 0; i < TURN_BUDGET && d->turns_head; i++) {
+		struct conn *c = d->turns_head;
+
+		d->turns_head = c->turn_next;
+		if (!d->turns_head)
+			d->turns_tail = NULL;
+		c->queued = false;
+		c->turn_next = NULL;
+		conn_turn(c);
+	}
+	if (!d->turns_head)
+		uv_idle_stop(h);
+}
+
+void conn_queue(struct conn *c)
+{
+	struct rest_door *d = c->door;
+
+	if (c->queued || c->state == CONN_DEAD || d->closing)
+		return;
+	c->queued = true;
+	c->turn_next = NULL;
+	if (d->turns_tail)
+		d->turns_tail->turn_next = c;
+	else
+		d->turns_head = c;
+	d->turns_tail = c;
+	uv_idle_start(&d->turns, on_turns);
+}
+
+/* --- opening and closing */
+
+static int open_context(struct rest_door *d, struct err *e)
+{
+	void *loops[1] = {d->loop};
+	struct lws_context_creation_info info = {
+	    .port = CONTEXT_PORT_NO_LISTEN_SERVER,
+	    .protocols = protocols,
+	    .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT |
+		       LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+		       LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS | LWS_SERVER_OPTION_ALLOW_NON_SSL_ON_SSL_PORT |
+		       LWS_SERVER_OPTION_FALLBACK_TO_APPLY_LISTEN_ACCEPT_CONFIG,
+	    .foreign_loops = loops,
+	    .user = d,
+	    .gid = (gid_t)-1,
+	    .uid = (uid_t)-1,
+	    .vhost_name = "muxd",
+	    .alpn = "http/1.1",
+	    .max_http_header_data2 = HEADER_DATA_MAX,
+	    .max_http_header_pool = 0, /* as many as there are connections; a small pool shuts people out */
+	    .pt_serv_buf_size = LWS_PRE + PIECE_MAX + 1024, /* a whole record a read: nothing stays inside TLS */
+	    .ssl_info_event_mask = SSL_CB_HANDSHAKE_DONE,
+	    .timeout_secs = NEVER_S,
+	    .keepalive_timeout = NEVER_S,
+	    .timeout_secs_ah_idle = NEVER_S,
+	};
+
+	lws_set_log_level(LLL_ERR | LLL_WARN, lws_log);
+	d->lws = lws_create_context(&info);
+	if (!d->lws)
+		return err_set(e, ERR_INTERNAL,
+			       "libwebsockets could not start (is the package libwebsockets-evlib-uv there?)");
+	d->vhost = lws_create_vhost(d->lws, &info);
+	if (d->vhost)
+		return 0;
+	if (d->tls_err.code)
+		return err_set(e, d->tls_err.code, "%s", d->tls_err.message);
+	return err_set(e, ERR_INTERNAL, "libwebsockets could not make its virtual host");
+}
+
+static void add_handle(struct rest_door *d, uv_handle_t *h)
+{
+	h->data = d;
+	d->handles++;
+}
+
+static int open_handles(struct rest_door *d, struct err *e)
+{
+	int rc = uv_idle_init(d->loop, &d->turns);
+
+	if (rc == 0)
+		add_handle(d, (uv_handle_t *)&d->turns);
+	if (rc == 0 && (rc = uv_timer_init(d->loop, &d->sweep_timer)) == 0)
+		add_handle(d, (uv_handle_t *)&d->sweep_timer);
+	if (rc == 0 && (rc = uv_timer_init(d->loop, &d->accept_pause)) == 0)
+		add_handle(d, (uv_handle_t *)&d->accept_pause);
+	if (rc == 0 && (rc = uv_poll_init(d->loop, &d->accept_poll, d->listen_fd)) == 0)
+		add_handle(d, (uv_handle_t *)&d->accept_poll);
+	if (rc == 0)
+		rc = uv_timer_start(&d->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+	if (rc == 0)
+		rc = uv_poll_start(&d->accept_poll, UV_READABLE, on_accept);
+	return rc ? err_set(e, ERR_SYS, "the API door's loop handles: %s", uv_strerror(rc)) : 0;
+}
+
+int rest_door_open(struct hub *h, int listen_fd, int cert_fd, int key_fd, struct rest_door **out, struct err *e)
+{
+	struct rest_door *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	d->hub = h;
+	d->loop = hub_loop(h);
+	d->listen_fd = listen_fd;
+	d->cert_fd = cert_fd;
+	d->key_fd = key_fd;
+	rc = admit_create(&d->admit);
+	if (rc == 0)
+		rc = sock_set_nonblock(listen_fd, 1);
+	if (rc == 0)
+		rc = open_handles(d, e);
+	if (rc == 0)
+		rc = open_context(d, e);
+	if (rc) {
+		if (d->handles || d->lws)
+			rest_door_close(d);
+		else
+			free_door(d);
+		return rc;
+	}
+	close(d->key_fd);
+	close(d->cert_fd);
+	d->cert_fd = d->key_fd = -1;
+	*out = d;
+	return 0;
+}
+
+/* Every limit is read from hub_conf() where it counts, so a reload needs no work here. */
+void rest_door_reload(struct rest_door *d)
+{
+	if (d)
+		log_debug(NULL, "configuration changed");
+}
+
+static void close_handle(void *h)
+{
+	if (((uv_handle_t *)h)->data && !uv_is_closing(h))
+		uv_close(h, on_handle_closed);
+}
+
+void rest_door_close(struct rest_door *d)
+{
+	if (!d || d->closing)
+		return;
+	d->closing = true;
+	for (struct conn *c = d->conns; c; c = c->next) {
+		conn_farewell(c);
+		conn_let_go(c);
+	}
+	close_handle(&d->accept_poll);
+	close_handle(&d->accept_pause);
+	close_handle(&d->sweep_timer);
+	if (d->lws) {
+		lws_context_destroy(d->lws);
+		uv_idle_start(&d->turns, on_turns);
+	} else {
+		close_handle(&d->turns);
+	}
+}

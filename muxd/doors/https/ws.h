@@ -1,0 +1,97 @@
+/*
+ * ws.h - a terminal's WebSocket: one connection, one attachment.
+ *
+ * Belongs to its conn (muxd/doors/https) from the upgrade on, and dies with it.
+ * Output is pulled: one message a WRITEABLE, as far as the client's window goes,
+ * so that what the client has not shown yet holds the sandbox back.
+ *
+ * States: UPGRADING (what was wrong with the request is told once the client can
+ * hear it) -> ASKED (the hub opens or finds the session) -> HISTORY (what a
+ * returning client missed comes from the record) -> LIVE -> CLOSING (what is
+ * queued is still written, then the close code) -> CLOSED.
+ */
+#ifndef MUXD_DOORS_HTTPS_WS_H
+#define MUXD_DOORS_HTTPS_WS_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "muxd/doors/https/frames.h"
+#include "muxd/doors/https/server.h"
+#include "muxd/doors/https/wire.h"
+
+#define WS_HISTORY_MAX (8u * 1024 * 1024) /* of the record that a returning client is sent */
+#define WS_REASON_MAX  123                /* RFC 6455, 5.5 */
+
+enum ws_state { WS_UPGRADING, WS_ASKED, WS_HISTORY, WS_LIVE, WS_CLOSING, WS_CLOSED };
+
+/* The hub's callbacks hold a ticket; a WebSocket that goes takes itself off it. */
+struct ws_ticket {
+	struct ws *ws; /* NULL: gone */
+};
+
+struct ws {
+	struct conn *conn;
+	enum ws_state state;
+	struct request rq;
+	struct err refused; /* UPGRADING: why it will not come about */
+	bool held;          /* ... and told a second later */
+	/* what was asked for */
+	char agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
+	struct id session;
+	bool attach, has_offset;
+	int role;                 /* enum attachment_role, -1: what the grant allows */
+	unsigned cols, rows;      /* 0: not said */
+	uint64_t offset;          /* what the client has of the output */
+	struct ws_ticket *ticket; /* while the hub is asked */
+	struct attachment *attachment;
+	struct buf out;                  /* messages of ours that wait, each with its length in front */
+	struct buf message;              /* of the client, not yet whole */
+	struct buf input;                /* not yet taken by the sandbox */
+	uint64_t input_came, taken_told; /* bytes of input: all of this connection; what TAKEN has said */
+	uint64_t window[3];              /* how far output may be sent */
+	/* HISTORY: [history_at, history_end) is still to be sent; page: what of it is here */
+	uint64_t history_at, history_end;
+	struct buf page;
+	bool history_asked, torn; /* torn: SKIPPED was said, and no screen since */
+	uint8_t *screen;          /* a SCREEN message that waits, behind LWS_PRE */
+	size_t screen_len;
+	json_t *farewell; /* EXIT of a session that ended before all of it was sent */
+	int close_code;
+	char close_reason[WS_REASON_MAX + 1];
+	uint64_t bytes_read; /* when last looked at */
+	uint64_t heard_ns, pinged_ns, closing_ns;
+	bool ping_due, reading_stopped;
+	struct frames frames; /* of the client, as far as they were looked at */
+	size_t looked;        /* bytes that were looked at and that libwebsockets has to take */
+	bool broken;          /* what comes is no WebSocket any more */
+	bool eof_due;         /* of the client's input, behind what waits of it */
+};
+
+/* ws.c. The upgrade of conn's request, whose route matched; 0: c->ws is there, ERR_*: answer it. */
+int ws_upgrade(struct conn *c, struct err *e);
+int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, size_t n);
+void ws_sweep(struct ws *w, uint64_t now_ns);
+int ws_write_close(struct ws *w); /* -1: the connection is lost */
+void ws_farewell(struct ws *w);   /* the door closes */
+void ws_destroy(struct ws *w);    /* NULL-safe */
+void ws_set_state(struct ws *w, enum ws_state to);
+/* Says what was wrong, then closes with 4000 + the HTTP status of rc. */
+void ws_fail(struct ws *w, int rc, const struct err *e);
+void ws_close(struct ws *w, int code, const char *reason);
+
+/* ws_session.c: opening and joining a session, and what it says. */
+void ws_ask(struct ws *w);
+extern const struct attachment_ops ws_attachment_ops;
+void ws_history_go_on(struct ws *w);
+
+/* ws_io.c: messages in and out. */
+/* The n bytes that came, before libwebsockets gets them. False: they are no frames; the close is on its way. */
+bool ws_look(struct ws *w, const uint8_t *p, size_t n);
+int ws_receive(struct ws *w, const uint8_t *p, size_t n);
+int ws_writeable(struct ws *w);
+void ws_want_write(struct ws *w);
+/* At once, from the loop's turn: waiting until the socket is known to have room costs ten system calls. */
+void ws_write_now(struct ws *w);
+void ws_take_input(struct ws *w);
+
+#endif

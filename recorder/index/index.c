@@ -1,0 +1,356 @@
+#define LOG_SUBSYS "index"
+#include "recorder/index/index.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "recorder/index/index_db.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INDEX_VERSION 2
+#define CHECK_NS      (20 * NS_PER_SEC)
+#define CHECK_STEPS   10000 /* of SQLite's machine, between two looks at the clock */
+
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS sessions(id TEXT PRIMARY KEY, kind TEXT, agent TEXT, principal TEXT,"
+    " principal_kind TEXT, task TEXT, exec_id TEXT, digest TEXT, reason TEXT, opened_ns INTEGER, ended_ns INTEGER,"
+    " state TEXT NOT NULL, cause TEXT, open TEXT, exit TEXT, input INTEGER NOT NULL DEFAULT 0,"
+    " output INTEGER NOT NULL DEFAULT 0, stderr INTEGER NOT NULL DEFAULT 0, open_lsn INTEGER, open_segment INTEGER,"
+    " end_lsn INTEGER, path TEXT, keyframes TEXT, code BLOB) WITHOUT ROWID;"
+    "CREATE INDEX IF NOT EXISTS sessions_agent ON sessions(agent, id);"
+    "CREATE INDEX IF NOT EXISTS sessions_principal ON sessions(principal, id);"
+    "CREATE INDEX IF NOT EXISTS sessions_unsealed ON sessions(state) WHERE state IN ('open', 'ended');"
+    "CREATE INDEX IF NOT EXISTS sessions_exec ON sessions(ended_ns) WHERE exec_id IS NOT NULL;"
+    "CREATE INDEX IF NOT EXISTS sessions_ended ON sessions(ended_ns) WHERE state = 'sealed';"
+    "CREATE TABLE IF NOT EXISTS checkpoints(id TEXT PRIMARY KEY, state BLOB) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS holds(id TEXT PRIMARY KEY, json TEXT, released TEXT) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS audit(lsn INTEGER PRIMARY KEY, wall_ns INTEGER, event TEXT, principal TEXT, agent TEXT,"
+    " grant_id TEXT, session TEXT, outcome TEXT, json TEXT, code BLOB);"
+    "CREATE INDEX IF NOT EXISTS audit_principal ON audit(principal, lsn);"
+    "CREATE INDEX IF NOT EXISTS audit_agent ON audit(agent, lsn);"
+    "CREATE INDEX IF NOT EXISTS audit_session ON audit(session, lsn);"
+    "CREATE INDEX IF NOT EXISTS audit_event ON audit(event, lsn);";
+
+/* From version 1: rows have no code yet, and get theirs when they are compared. */
+static const char since_2[] = "BEGIN IMMEDIATE; ALTER TABLE sessions ADD COLUMN keyframes TEXT;"
+			      "ALTER TABLE sessions ADD COLUMN code BLOB; ALTER TABLE audit ADD COLUMN code BLOB;"
+			      "PRAGMA user_version=2; COMMIT";
+
+int index_error(struct index *ix, int rc, struct err *e)
+{
+	const char *what = ix && ix->db ? sqlite3_errmsg(ix->db) : sqlite3_errstr(rc);
+	switch (rc & 0xff) {
+	case SQLITE_FULL:
+		return err_set(e, ERR_DISK_FULL, "audit.db: %s", what);
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		if (ix)
+			ix->damaged = true;
+		return err_set(e, ERR_CORRUPT, "audit.db: %s", what);
+	case SQLITE_NOMEM:
+		return err_set(e, ERR_NOMEM, "audit.db: %s", what);
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return err_set(e, ERR_AGAIN, "audit.db: %s", what);
+	default:
+		return err_set(e, ERR_SYS, "audit.db: %s", what);
+	}
+}
+
+static int run(struct index *ix, const char *sql, struct err *e)
+{
+	int rc = sqlite3_exec(ix->db, sql, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? 0 : index_error(ix, rc, e);
+}
+
+int index_stmt(struct index *ix, enum index_sql which, sqlite3_stmt **out, struct err *e)
+{
+	if (!ix->stmts[which]) {
+		int rc = sqlite3_prepare_v3(ix->db, index_sql_text(which), -1, SQLITE_PREPARE_PERSISTENT,
+					    &ix->stmts[which], NULL);
+		if (rc != SQLITE_OK)
+			return index_error(ix, rc, e);
+	}
+	sqlite3_reset(ix->stmts[which]);
+	sqlite3_clear_bindings(ix->stmts[which]);
+	*out = ix->stmts[which];
+	return 0;
+}
+
+int index_step_done(struct index *ix, sqlite3_stmt *s, struct err *e)
+{
+	int rc = sqlite3_step(s);
+	sqlite3_reset(s);
+	return rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : index_error(ix, rc, e);
+}
+
+static int open_db(const char *path, int flags, struct index **out, struct err *e)
+{
+	struct index *ix = calloc(1, sizeof(*ix));
+	if (!ix)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	int rc = sqlite3_open_v2(path, &ix->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_busy_timeout(ix->db, 5000);
+	if (rc != SQLITE_OK) {
+		rc = index_error(ix, rc, e);
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}
+
+static int version_row(void *arg, int n, char **v, char **names)
+{
+	(void)names;
+	if (n == 1 && v[0])
+		*(int *)arg = atoi(v[0]);
+	return 0;
+}
+
+static int check_version(struct index *ix, int *out, struct err *e)
+{
+	int version = -1;
+	int rc = sqlite3_exec(ix->db, "PRAGMA user_version", version_row, &version, NULL);
+	if (rc != SQLITE_OK)
+		return index_error(ix, rc, e);
+	if (version > INDEX_VERSION)
+		return err_set(e, ERR_VERSION, "audit.db has version %d, this program writes %d", version,
+			       INDEX_VERSION);
+	*out = version;
+	return 0;
+}
+
+int index_open(const char *path, struct index **out, struct err *e)
+{
+	struct index *ix = NULL;
+	int version = 0;
+	int rc = open_db(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &ix, e);
+	if (rc || !ix)
+		return rc;
+	/* NORMAL: a commit is a write; only the commits that let segments go are synced. */
+	rc = run(ix, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", e);
+	if (rc == 0)
+		rc = check_version(ix, &version, e);
+	if (rc == 0 && version == 1)
+		rc = run(ix, since_2, e);
+	if (rc == 0)
+		rc = run(ix, schema, e);
+	ix->complete = version > 0;
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}
+
+bool index_damaged(const struct index *ix)
+{
+	return ix->damaged;
+}
+
+bool index_complete(const struct index *ix)
+{
+	return ix->complete;
+}
+
+int index_put_complete(struct index *ix, struct err *e)
+{
+	int rc = run(ix, "PRAGMA user_version=2", e);
+
+	if (rc == 0)
+		ix->complete = true;
+	return rc;
+}
+
+int index_open_reader(const char *path, struct index **out, struct err *e)
+{
+	struct index *ix = NULL;
+	int version = 0;
+	/* Reading a WAL database writes to its -shm file: read-only is a promise, not an open mode. */
+	int rc = open_db(path, SQLITE_OPEN_READWRITE, &ix, e);
+	if (rc || !ix)
+		return rc;
+	rc = run(ix, "PRAGMA query_only=ON", e);
+	if (rc == 0)
+		rc = check_version(ix, &version, e);
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}
+
+int index_open_offline(const char *path, struct index **out, struct err *e)
+{
+	struct index *ix = NULL;
+	int version = 0;
+	int rc = open_db(path, SQLITE_OPEN_READONLY, &ix, e);
+	if (rc || !ix)
+		return rc;
+	rc = check_version(ix, &version, e);
+	if (rc == 0 && version < INDEX_VERSION)
+		rc = err_set(e, ERR_VERSION, "audit.db has version %d, the recorder's next start mends that", version);
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}
+
+void index_use_key(struct index *ix, const uint8_t key[32])
+{
+	uint8_t pad[64];
+
+	memset(pad, 0x36, sizeof(pad));
+	for (int i = 0; i < 32; i++)
+		pad[i] ^= key[i];
+	digest_init(&ix->inner);
+	digest_update(&ix->inner, pad, sizeof(pad));
+	for (int i = 0; i < 64; i++)
+		pad[i] ^= 0x36 ^ 0x5c;
+	digest_init(&ix->outer);
+	digest_update(&ix->outer, pad, sizeof(pad));
+	OPENSSL_cleanse(pad, sizeof(pad));
+	ix->keyed = true;
+}
+
+/* Says which key it is and nothing else about it. */
+static int64_t key_mark(const struct index *ix)
+{
+	struct digest d = ix->outer;
+	uint8_t mark[DIGEST_LEN];
+
+	digest_update(&d, "mark", 4);
+	digest_peek(&d, mark);
+	return (int64_t)(get_u64(mark) & INT64_MAX);
+}
+
+int index_key_is_new(struct index *ix, bool *out, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	int step, rc = index_stmt(ix, SQL_GET_KEY, &s, e);
+
+	if (rc)
+		return rc;
+	step = sqlite3_step(s);
+	*out = ix->keyed && (step != SQLITE_ROW || sqlite3_column_int64(s, 0) != key_mark(ix));
+	sqlite3_reset(s);
+	return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
+int index_put_key(struct index *ix, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = ix->keyed ? index_stmt(ix, SQL_PUT_KEY, &s, e) : 0;
+
+	if (rc || !ix->keyed)
+		return rc;
+	index_bind_u64(s, ":a", (uint64_t)key_mark(ix));
+	rc = index_step_done(ix, s, e);
+	ix->key_is_new = ix->key_is_new && rc;
+	return rc;
+}
+
+uint64_t index_take_unsound(struct index *ix)
+{
+	uint64_t n = ix->unsound;
+
+	ix->unsound = 0;
+	return n;
+}
+
+bool index_written_by_others(struct index *ix)
+{
+	sqlite3_stmt *s = NULL;
+	int64_t was = ix->version;
+
+	if (index_stmt(ix, SQL_VERSION, &s, NULL))
+		return false;
+	if (sqlite3_step(s) == SQLITE_ROW)
+		ix->version = sqlite3_column_int64(s, 0);
+	sqlite3_reset(s);
+	return was && was != ix->version;
+}
+
+void index_close(struct index *ix)
+{
+	if (!ix)
+		return;
+	for (int i = 0; i < INDEX_SQL_COUNT; i++)
+		sqlite3_finalize(ix->stmts[i]);
+	sqlite3_close(ix->db);
+	free(ix);
+}
+
+static int check_row(void *arg, int n, char **v, char **names)
+{
+	(void)names;
+	if (n == 1 && v[0] && strcmp(v[0], "ok") != 0)
+		*(bool *)arg = true;
+	return 0;
+}
+
+static int check_time_over(void *arg)
+{
+	return clock_boot_ns() >= *(const uint64_t *)arg;
+}
+
+int index_check(struct index *ix, struct err *e)
+{
+	uint64_t until = clock_boot_ns() + CHECK_NS;
+	bool damaged = false;
+	/* The check reads all of a file that only grows, and somebody waits for this start. */
+	sqlite3_progress_handler(ix->db, CHECK_STEPS, check_time_over, &until);
+	int rc = sqlite3_exec(ix->db, "PRAGMA quick_check(1)", check_row, &damaged, NULL);
+	sqlite3_progress_handler(ix->db, 0, NULL, NULL);
+	if (rc == SQLITE_INTERRUPT) {
+		log_info(NULL, "audit.db is large: the check at the start stopped after %u s",
+			 (unsigned)(CHECK_NS / NS_PER_SEC));
+		return 0;
+	}
+	if (rc != SQLITE_OK)
+		return index_error(ix, rc, e);
+	return damaged ? err_set(e, ERR_CORRUPT, "audit.db fails its check") : 0;
+}
+
+int index_begin(struct index *ix, struct err *e)
+{
+	return run(ix, "BEGIN IMMEDIATE", e);
+}
+
+int index_begin_read(struct index *ix, struct err *e)
+{
+	return run(ix, "BEGIN", e);
+}
+
+int index_commit(struct index *ix, bool durable, struct err *e)
+{
+	int rc = run(ix, "COMMIT", e);
+	if (rc || !durable)
+		return rc;
+	/* A FULL commit syncs the log with everything before it. The cursor row is touched so that there is one. */
+	rc = run(ix,
+		 "PRAGMA synchronous=FULL; BEGIN IMMEDIATE;"
+		 "INSERT INTO meta(key, a) VALUES('durable', 1) ON CONFLICT(key) DO UPDATE SET a = a + 1; COMMIT",
+		 e);
+	if (rc)
+		index_rollback(ix);
+	(void)run(ix, "PRAGMA synchronous=NORMAL", NULL);
+	return rc;
+}
+
+void index_rollback(struct index *ix)
+{
+	if (!sqlite3_get_autocommit(ix->db))
+		(void)run(ix, "ROLLBACK", NULL);
+}

@@ -1,0 +1,123 @@
+#include "recorder/serve/auth.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "policy/revocation.h"
+#include "policy/time_floor.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEYS_MAX 64
+
+struct auth {
+	pthread_mutex_t lock;
+	char instance[ID_STR_LEN];
+	struct grant_keyset keys;
+	struct revocations *revoked;
+	struct time_floor floor;
+};
+
+int auth_create(const char *instance, int64_t floor_ns, struct auth **out)
+{
+	struct auth *a = calloc(1, sizeof(*a));
+	if (!a || revocations_create(&a->revoked)) {
+		free(a);
+		return ERR_NOMEM;
+	}
+	pthread_mutex_init(&a->lock, NULL);
+	snprintf(a->instance, sizeof(a->instance), "%s", instance);
+	time_floor_init(&a->floor, floor_ns, clock_wall_ns(), clock_boot_ns());
+	*out = a;
+	return 0;
+}
+
+void auth_destroy(struct auth *a)
+{
+	if (!a)
+		return;
+	revocations_destroy(a->revoked);
+	free(a->keys.keys);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
+static int parse_key(const json_t *o, struct grant_public_key *out, struct err *e)
+{
+	const char *kid, *key;
+	uint8_t *bytes;
+	size_t n;
+	int rc = json_need_str(o, "kid", &kid, e);
+	if (rc || (rc = json_need_str(o, "key", &key, e)) != 0)
+		return rc;
+	if (strlen(kid) >= sizeof(out->kid))
+		return err_set(e, ERR_INVAL, "grant_keys: a kid is too long");
+	if (base64_decode(key, strlen(key), true, &bytes, &n))
+		return err_set(e, ERR_INVAL, "grant_keys: a key is not base64url");
+	if (n == GRANT_KEY_LEN) {
+		memcpy(out->key, bytes, n);
+		snprintf(out->kid, sizeof(out->kid), "%s", kid);
+	} else {
+		rc = err_set(e, ERR_INVAL, "grant_keys: a key has %zu bytes", n);
+	}
+	free(bytes);
+	return rc;
+}
+
+int auth_set_keys(struct auth *a, const json_t *keys, struct err *e)
+{
+	size_t n = json_array_size(keys);
+	int rc = 0;
+
+	if (!json_is_array(keys) || n > KEYS_MAX)
+		return err_set(e, ERR_INVAL, "grant_keys is no list of at most %d keys", KEYS_MAX);
+	struct grant_public_key *list = calloc(n ? n : 1, sizeof(*list));
+	if (!list)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = parse_key(json_array_get(keys, i), &list[i], e);
+	if (rc) {
+		free(list);
+		return rc;
+	}
+	pthread_mutex_lock(&a->lock);
+	free(a->keys.keys);
+	a->keys = (struct grant_keyset){.keys = list, .n = n};
+	pthread_mutex_unlock(&a->lock);
+	return 0;
+}
+
+int auth_revoke(struct auth *a, const json_t *revocation, struct err *e)
+{
+	const char *text;
+	int64_t expires;
+	struct id id;
+	int rc = json_need_str(revocation, "id", &text, e);
+	if (rc == 0)
+		rc = json_need_int(revocation, "expires_ns", 0, INT64_MAX, &expires, e);
+	if (rc == 0 && id_parse(text, &id))
+		rc = err_set(e, ERR_INVAL, "a revocation names no grant");
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&a->lock);
+	rc = revocations_add(a->revoked, &id, expires);
+	revocations_expire(a->revoked, time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns()));
+	pthread_mutex_unlock(&a->lock);
+	return rc ? err_set(e, rc, "a revocation could not be kept") : 0;
+}
+
+int auth_verify(struct auth *a, const char *token, struct grant *out, struct err *e)
+{
+	struct grant g;
+	pthread_mutex_lock(&a->lock);
+	int64_t now = time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns());
+	int rc = grant_verify(token, strlen(token), &a->keys, a->instance, now, &g, e);
+	if (rc == 0 && revocations_has(a->revoked, &g.id))
+		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
+	pthread_mutex_unlock(&a->lock);
+	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET || rc == ERR_TOKEN_REVOKED)
+		*out = g;
+	return rc;
+}

@@ -1,0 +1,158 @@
+#include "base/clock.h"
+#include "base/err.h"
+#include "recorder/chain/chain_text.h"
+#include "recorder/serve/service_conn.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define FLUSH_NS   (30 * NS_PER_SEC)
+#define DIGESTS_NS (1 * NS_PER_SEC)
+
+/* Peers that may ask how things are: the daemon's own processes and root. */
+static bool is_house(const struct conn *c)
+{
+	return c->uid == 0 || c->uid == getuid() || c->uid == c->s->p.net_uid;
+}
+
+static int need_house_or_grant(struct conn *c, const json_t *request, struct err *e)
+{
+	return is_house(c) ? 0 : conn_grant(c, request, e);
+}
+
+static const char *state_name(enum ring_reader_state s)
+{
+	static const char *const names[] = {"starting", "ok", "disk_full", "failed"};
+	return names[s];
+}
+
+static int service_status(struct conn *c, const json_t *request, struct err *e)
+{
+	struct drain_status d;
+	struct cutter_status k;
+	char last[32];
+
+	int rc = need_house_or_grant(c, request, e);
+	if (rc)
+		return rc;
+	drain_status(c->s->p.drain, &d);
+	cutter_status(c->s->p.cutter, &k);
+	uint64_t ago = d.last_commit_ns ? clock_boot_ns() - d.last_commit_ns : 0;
+	clock_format_utc(clock_wall_ns() - (int64_t)ago, last, sizeof(last));
+	json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "state", state_name(d.state), "message",
+			      d.message, "durable_seq", (json_int_t)(d.durable.lsn - 1), "backlog_bytes",
+			      (json_int_t)d.backlog, "ring_size", (json_int_t)d.ring_size, "free_bytes",
+			      (json_int_t)d.free_bytes, "commits", (json_int_t)d.commits, "bytes", (json_int_t)d.bytes);
+	json_object_set_new(o, "last_commit_at", d.last_commit_ns ? json_string(last) : json_null());
+	json_object_set_new(
+	    o, "damaged",
+	    json_pack("{s:I, s:I}", "count", (json_int_t)d.damages, "position", (json_int_t)d.damage_position));
+	json_object_set_new(o, "live_sessions", json_integer((json_int_t)live_count(c->s->p.live)));
+	json_object_set_new(o, "cutter",
+			    json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "state", k.state, "message", k.message,
+				      "debt_bytes", (json_int_t)k.debt, "sealed", (json_int_t)k.sealed, "open",
+				      (json_int_t)k.open, "refused_records", (json_int_t)k.refused));
+	json_object_set_new(o, "end", json_true());
+	return conn_send(c, o);
+}
+
+static int service_head(struct conn *c, const json_t *request, struct err *e)
+{
+	int rc = need_house_or_grant(c, request, e);
+
+	return rc ? rc : conn_send_head(c, e);
+}
+
+/* For a hub that was restarted, of rounds that ran on: what it had counted itself until then. */
+static int service_digests(struct conn *c, const json_t *request, struct err *e)
+{
+	const json_t *said = json_object_get(request, "totals");
+	uint8_t digests[STREAM_COUNT][32];
+	uint64_t totals[STREAM_COUNT];
+	char text[STREAM_COUNT][65];
+	struct id session;
+
+	int rc = conn_house(c, e);
+	if (rc == 0)
+		rc = read_session_id(request, &session, e);
+	if (rc == 0 && json_array_size(said) != STREAM_COUNT)
+		rc = err_set(e, ERR_INVAL, "totals: three numbers");
+	for (size_t i = 0; rc == 0 && i < STREAM_COUNT; i++)
+		totals[i] = (uint64_t)json_integer_value(json_array_get(said, i));
+	if (rc == 0)
+		rc = cutter_digests(c->s->p.cutter, &session, totals, DIGESTS_NS, digests, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < STREAM_COUNT; i++)
+		chain_hex(digests[i], sizeof(digests[i]), text[i]);
+	return conn_send(
+	    c, json_pack("{s:s, s:s, s:b}", "stdout", text[STREAM_OUTPUT], "stderr", text[STREAM_STDERR], "end", 1));
+}
+
+static int service_flush(struct conn *c, const json_t *request, struct err *e)
+{
+	const char *text = NULL;
+	struct id session;
+	struct chain_head head;
+	uint64_t lsn = 0;
+	int64_t timeout_ms = FLUSH_NS / NS_PER_MS;
+
+	int rc = need_house_or_grant(c, request, e);
+	if (rc == 0)
+		rc = json_opt_str(request, "session", &text, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "timeout_ms", 0, 600000, &timeout_ms, e);
+	if (rc == 0 && text && id_parse(text, &session))
+		rc = err_set(e, ERR_INVAL, "session: this is no session id");
+	if (rc)
+		return rc;
+	uint64_t timeout = (uint64_t)timeout_ms * NS_PER_MS;
+	if (drain_flush(c->s->p.drain, timeout, &lsn))
+		return err_set(e, ERR_TIMEOUT, "the record did not become durable in time");
+	if ((rc = cutter_wait(c->s->p.cutter, lsn, text ? &session : NULL, timeout, e)) != 0 ||
+	    (rc = cutter_head(c->s->p.cutter, &head, e)) != 0)
+		return rc;
+	return conn_send(c, json_pack("{s:I, s:b}", "durable_seq", (json_int_t)(lsn - 1), "end", 1));
+}
+
+int service_dispatch(struct conn *c, const json_t *request, struct err *e)
+{
+	static const struct {
+		const char *name;
+		service_op *op;
+	} ops[] = {
+	    {"recover", service_recover},   {"sessions", service_sessions},   {"session", service_session},
+	    {"refers", service_refers},     {"events", service_events},       {"output", service_output},
+	    {"audit", service_audit},       {"recording", service_recording}, {"page", service_page},
+	    {"keyframe", service_keyframe}, {"head", service_head},           {"status", service_status},
+	    {"flush", service_flush},       {"gone", service_gone},           {"read", service_read},
+	    {"hub", service_hub},           {"retention", service_retention}, {"retention.apply", service_apply},
+	    {"holds", service_holds},       {"hold.add", service_hold_add},   {"hold.release", service_hold_release},
+	    {"digests", service_digests},   {"carrier", service_carrier},     {"witnesses", service_witnesses},
+	    {"keep", service_witness_keep}, {"kept", service_witness_heads},  {"audit.head", service_audit_head},
+	    {"snapshot", service_snapshot},
+	};
+	const char *name;
+	int rc = json_need_str(request, "op", &name, e);
+	if (rc)
+		return rc;
+	memset(&c->grant, 0, sizeof(c->grant));
+	if (c->is_carrier)
+		return service_carried(c, name, request, e);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		if (strcmp(ops[i].name, name) == 0) {
+			c->op = ops[i].name;
+			service_conn_origin(c, request);
+			/* who asks is known before there is anything to look at, or the hub would ask for itself alone
+			 */
+			rc = ops[i].op == service_hub ? 0 : conn_index(c, e);
+			bool damaged = rc == ERR_CORRUPT;
+			if (rc == 0)
+				rc = ops[i].op(c, request, e);
+			if (damaged || (c->index && index_damaged(c->index)))
+				cutter_index_lost(c->s->p.cutter);
+			return rc;
+		}
+	}
+	return err_set(e, ERR_INVAL, "op: the recorder does not know this question");
+}

@@ -1,0 +1,425 @@
+#include "recorder/verify/verify.h"
+
+#include "base/crc.h"
+#include "base/err.h"
+#include "recorder/chain/file.h"
+#include "recorder/chain/sign.h"
+#include "recorder/verify/verify_check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK_LEAST (BLOCK_HEADER + BLOCK_HASH)
+#define SCAN_WINDOW (64 * 1024)
+
+static void check_header(struct verify_check *c)
+{
+	const uint8_t *p = buf_ptr(&c->file.header);
+	size_t n = buf_len(&c->file.header);
+
+	format_header_hash(p, n - DIGEST_LEN, c->other);
+	memcpy(c->hash, p + n - DIGEST_LEN, DIGEST_LEN);
+	c->hash_known = true;
+	c->other_known = memcmp(c->hash, c->other, DIGEST_LEN) != 0;
+	if (c->other_known)
+		verify_found(c, VERIFY_INTEGRITY, "header_changed", -1, 0, n, "bytes 0 to %zu: the header was changed",
+			     n);
+	c->pos = n;
+}
+
+static void check_name(struct verify_check *c)
+{
+	const char *slash = strrchr(c->path, '/'), *name = slash ? slash + 1 : c->path;
+	char want[ID_STR_LEN];
+
+	id_format(&c->result->session, want);
+	if (strncmp(name, want, strlen(want)) != 0 || strcmp(name + strlen(want), ".mrec") != 0)
+		verify_found(c, VERIFY_INTEGRITY, "name_differs", -1, 0, 0, "the file holds session %s", want);
+}
+
+/* Does this block follow what stands before it? Takes the chain on to its stored hash. */
+static bool follows(struct verify_check *c, const uint8_t *head, const uint8_t *stored, uint32_t n,
+		    const uint8_t hash[DIGEST_LEN])
+{
+	uint8_t computed[DIGEST_LEN], again[DIGEST_LEN];
+	bool fits = true;
+
+	digest_link(c->hash, head, BLOCK_HEADER, stored, n, computed);
+	if (c->hash_known)
+		fits = memcmp(computed, hash, DIGEST_LEN) == 0;
+	if (!fits && c->other_known) {
+		digest_link(c->other, head, BLOCK_HEADER, stored, n, again);
+		fits = memcmp(again, hash, DIGEST_LEN) == 0;
+	}
+	memcpy(c->other, computed, DIGEST_LEN);
+	c->other_known = !fits && c->hash_known;
+	memcpy(c->hash, hash, DIGEST_LEN);
+	c->hash_known = true;
+	return fits;
+}
+
+/* The content of a block of events, once its bytes are known to be those that were written. */
+static int check_events(struct verify_check *c, const struct block_header *h, const uint8_t *stored)
+{
+	const uint8_t *raw = NULL;
+	int rc;
+
+	if (h->type != BLOCK_EVENTS) {
+		if (h->type != BLOCK_INDEX && (h->flags & BLOCK_CRITICAL))
+			verify_found(c, VERIFY_INTEGRITY, "block_unknown", h->number, c->pos, block_size(h),
+				     "block %u is of type %u, which this version must know and does not", h->number,
+				     h->type);
+		return 0;
+	}
+	rc = block_expand(c->file.coder, h, stored, &raw, NULL);
+	if (rc == ERR_NOMEM)
+		return rc;
+	if (rc) {
+		verify_found(c, VERIFY_INTEGRITY, "block_unpack", h->number, c->pos, block_size(h),
+			     "bytes %" PRIu64 " to %" PRIu64 ": block %u does not unpack", c->pos,
+			     c->pos + block_size(h), h->number);
+		c->holes = true;
+		return 0;
+	}
+	return verify_content_block(c, h, c->pos, raw);
+}
+
+static void block_changed(struct verify_check *c, const struct block_header *h, const char *what, uint64_t from,
+			  uint64_t to)
+{
+	verify_found(c, VERIFY_INTEGRITY, "block_changed", h->number, from, to - from,
+		     "bytes %" PRIu64 " to %" PRIu64 ": %s of block %u was changed", from, to, what, h->number);
+}
+
+/*
+ * One block whose header (h, encoded in head) was read or is known; its payload stands behind c->pos.
+ * said: the hash that the index gives it, NULL without an index.
+ */
+static int check_block(struct verify_check *c, const struct block_header *h, const uint8_t *head, const uint8_t *said,
+		       struct err *e)
+{
+	uint64_t payload = c->pos + BLOCK_HEADER, trailer = payload + h->stored_len;
+	uint8_t hash[DIGEST_LEN];
+	const uint8_t *stored = NULL;
+	bool sound;
+	int rc = block_read_stored(c->file.coder, c->file.fd, payload, h, c->path, &stored, e);
+
+	if (!rc)
+		rc = file_read_at(c->file.fd, hash, sizeof hash, trailer, c->path, e);
+	if (rc)
+		return rc;
+	sound = crc32_add(0, stored, h->stored_len) == h->payload_crc;
+	if (!follows(c, head, stored, h->stored_len, said ? said : hash)) {
+		if (sound)
+			block_changed(c, h, "the hash or the content", c->pos, trailer + BLOCK_HASH);
+		else
+			block_changed(c, h, "the content", payload, trailer);
+	} else if (!sound) {
+		block_changed(c, h, "the checksum", c->pos, payload);
+	}
+	if (said && memcmp(hash, said, sizeof hash) != 0)
+		block_changed(c, h, "the hash", trailer, trailer + BLOCK_HASH);
+	if (!sound)
+		c->holes = true;
+	c->result->blocks += h->type != BLOCK_INDEX;
+	return sound ? check_events(c, h, stored) : 0;
+}
+
+/* With a usable index: every block where the index says, and as it says. */
+static int walk_index(struct verify_check *c, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < c->file.n; i++) {
+		const struct format_entry *en = &c->file.blocks[i];
+		uint8_t head[BLOCK_HEADER], want[BLOCK_HEADER];
+
+		c->pos = en->pos;
+		block_header_encode(&en->header, want);
+		rc = file_read_at(c->file.fd, head, sizeof head, en->pos, c->path, e);
+		if (rc)
+			return rc;
+		if (memcmp(head, want, sizeof head) != 0)
+			block_changed(c, &en->header, "the header", en->pos, en->pos + BLOCK_HEADER);
+		if (en->header.number != i)
+			verify_found(c, VERIFY_INTEGRITY, "block_number", (int64_t)i, en->pos, BLOCK_HEADER,
+				     "block %zu calls itself %u", i, en->header.number);
+		rc = check_block(c, &en->header, want, en->hash, e);
+		c->pos = en->pos + block_size(&en->header);
+	}
+	c->number = (uint32_t)c->file.n;
+	return rc;
+}
+
+/* The next place behind pos where a block header with a later number stands; the file's size when there is none. */
+static int find_block(struct verify_check *c, uint64_t pos, uint64_t *out, struct err *e)
+{
+	uint8_t *window = malloc(SCAN_WINDOW + BLOCK_HEADER);
+	uint64_t size = c->file.info.file_size;
+	struct block_header h;
+	int rc = 0;
+
+	*out = size;
+	if (!window) {
+		err_set(e, ERR_NOMEM, "no memory to search for a block");
+		return ERR_NOMEM;
+	}
+	while (!rc && *out == size && pos < size && size - pos >= BLOCK_LEAST) {
+		/* Nothing was ever written in a hole: a file may seem to be far larger than the disk. */
+		off_t data = lseek(c->file.fd, (off_t)pos, SEEK_DATA);
+		if (data < 0 && errno == ENXIO)
+			break;
+		if (data > (off_t)pos)
+			pos = (uint64_t)data - pos > BLOCK_HEADER ? (uint64_t)data - BLOCK_HEADER : pos;
+		if (size - pos < BLOCK_LEAST)
+			break;
+		size_t n = size - pos < SCAN_WINDOW + BLOCK_HEADER ? (size_t)(size - pos) : SCAN_WINDOW + BLOCK_HEADER;
+		rc = file_read_at(c->file.fd, window, n, pos, c->path, e);
+		for (size_t i = 0; !rc && i + BLOCK_HEADER <= n; i++) {
+			if (window[i] == 'M' && block_header_decode(window + i, &h) == 0 && h.number >= c->number &&
+			    block_size(&h) <= size - pos - i) {
+				*out = pos + i;
+				break;
+			}
+		}
+		pos += n - BLOCK_HEADER + 1;
+	}
+	free(window);
+	return rc;
+}
+
+/* Not a block here: the footer, a torn end, or damage to get past. */
+static int step_over(struct verify_check *c, struct err *e)
+{
+	struct format_footer foot;
+	uint8_t bytes[FORMAT_FOOTER];
+	uint64_t size = c->file.info.file_size, next = 0;
+	int rc;
+
+	if (size - c->pos == FORMAT_FOOTER) {
+		rc = file_read_at(c->file.fd, bytes, sizeof bytes, c->pos, c->path, e);
+		if (rc)
+			return rc;
+		c->end_found = format_footer_decode(bytes, &foot) == 0;
+		if (c->end_found)
+			return 0;
+	}
+	rc = find_block(c, c->pos + 1, &next, e);
+	if (rc)
+		return rc;
+	if (next == size) {
+		c->end_found = true;
+		return 0;
+	}
+	verify_found(c, VERIFY_INTEGRITY, "block_unreadable", c->number, c->pos, next - c->pos,
+		     "bytes %" PRIu64 " to %" PRIu64 ": block %u cannot be read", c->pos, next, c->number);
+	c->hash_known = c->other_known = false;
+	c->holes = true;
+	c->number++;
+	c->pos = next;
+	return 0;
+}
+
+static void check_number(struct verify_check *c, const struct block_header *h)
+{
+	if (h->number == c->number)
+		return;
+	if (h->number > c->number)
+		verify_found(c, VERIFY_COMPLETENESS, "block_missing", c->number, c->pos, 0,
+			     "byte %" PRIu64 ": %u block(s) are missing from here: %u to %u", c->pos,
+			     h->number - c->number, c->number, h->number - 1);
+	else
+		verify_found(c, VERIFY_INTEGRITY, "block_repeated", h->number, c->pos, block_size(h),
+			     "byte %" PRIu64 ": block %u stands here where block %u was expected", c->pos, h->number,
+			     c->number);
+	c->hash_known = c->other_known = false;
+	c->holes = true;
+}
+
+/* Without a usable index: from block to block, past whatever is damaged. */
+static int walk_file(struct verify_check *c, uint64_t *out_index_end, struct err *e)
+{
+	uint64_t size = c->file.info.file_size;
+	int rc = 0;
+
+	while (!rc && !c->end_found) {
+		struct block_header h;
+		uint8_t head[BLOCK_HEADER];
+
+		if (size - c->pos < BLOCK_LEAST) {
+			c->end_found = true;
+			break;
+		}
+		rc = file_read_at(c->file.fd, head, sizeof head, c->pos, c->path, e);
+		if (rc)
+			break;
+		if (block_header_decode(head, &h) || block_size(&h) > size - c->pos) {
+			rc = step_over(c, e);
+			continue;
+		}
+		check_number(c, &h);
+		rc = check_block(c, &h, head, NULL, e);
+		c->number = h.number + 1;
+		c->pos += block_size(&h);
+		if (h.type == BLOCK_INDEX) {
+			*out_index_end = c->pos;
+			c->end_found = true;
+		}
+	}
+	return rc;
+}
+
+static void footer_changed(struct verify_check *c, uint64_t pos, const char *what)
+{
+	verify_found(c, VERIFY_INTEGRITY, "footer_changed", -1, pos, FORMAT_FOOTER,
+		     "bytes %" PRIu64 " to %" PRIu64 ": the footer %s", pos, pos + FORMAT_FOOTER, what);
+}
+
+/* The footer against the chain and the key. */
+static void check_footer(struct verify_check *c, const uint8_t bytes[FORMAT_FOOTER], bool whole)
+{
+	struct format_footer f;
+	uint64_t pos = c->file.info.file_size - FORMAT_FOOTER;
+	const struct grant_public_key *key;
+
+	if (format_footer_decode(bytes, &f)) {
+		footer_changed(c, pos, "cannot be read");
+		return;
+	}
+	c->result->sealed = true;
+	memcpy(c->result->kid, f.kid, sizeof c->result->kid);
+	for (char *k = c->result->kid; *k; k++) /* a damaged file may hold anything; this is printed */
+		*k = (*k >= '0' && *k <= '9') || (*k >= 'a' && *k <= 'f') ? *k : '?';
+	format_leaf(c->file.salt, bytes, c->result->leaf);
+	c->result->chain_seq = f.chain_seq;
+	key = keyset_find(c->keys, f.kid);
+	if (!key)
+		verify_found(c, VERIFY_INTEGRITY, "key_unknown", -1, pos, FORMAT_FOOTER,
+			     "the footer names the key %s, which is not among those given", c->result->kid);
+	else if (sign_verify(key->key, FORMAT_PURPOSE, bytes, FORMAT_SIGNED, f.signature))
+		footer_changed(c, pos, "does not have the signature that it bears");
+	else
+		c->result->signature_checked = true;
+	if (f.file_size != c->file.info.file_size)
+		verify_found(c, VERIFY_INTEGRITY, "size_differs", -1, 0, 0,
+			     "the file has %" PRIu64 " bytes, sealed were %" PRIu64, c->file.info.file_size,
+			     f.file_size);
+	if (!id_equal(&f.session, &c->result->session))
+		footer_changed(c, pos, "belongs to another session");
+	if (whole && memcmp(f.final_hash, c->hash, DIGEST_LEN) != 0)
+		footer_changed(c, pos, "does not belong to the blocks in front of it");
+	if (f.blocks > c->result->blocks && !c->holes)
+		verify_found(c, VERIFY_COMPLETENESS, "block_missing", (int64_t)c->result->blocks, 0, 0,
+			     "%" PRIu64 " of %u blocks are there", c->result->blocks, f.blocks);
+}
+
+/* The index block itself, after its entries were walked. */
+static int check_index_block(struct verify_check *c, struct err *e)
+{
+	struct block_header h;
+	uint8_t head[BLOCK_HEADER];
+	int rc = file_read_at(c->file.fd, head, sizeof head, c->pos, c->path, e);
+
+	if (rc)
+		return rc;
+	if (block_header_decode(head, &h)) /* it was read a moment ago */
+		return err_set(e, ERR_SYS, "%s changes while it is read", c->path);
+	check_number(c, &h);
+	return check_block(c, &h, head, NULL, e);
+}
+
+static int check_unindexed(struct verify_check *c, bool expect_sealed, struct err *e)
+{
+	uint64_t size = c->file.info.file_size, index_end = 0;
+	uint8_t bytes[FORMAT_FOOTER];
+	struct format_footer f;
+	int rc = walk_file(c, &index_end, e);
+	bool footer = false;
+
+	if (rc)
+		return rc;
+	if (size >= FORMAT_FOOTER) {
+		rc = file_read_at(c->file.fd, bytes, sizeof bytes, size - FORMAT_FOOTER, c->path, e);
+		if (rc)
+			return rc;
+		footer = format_footer_decode(bytes, &f) == 0;
+	}
+	if (footer || index_end) {
+		if (!index_end)
+			verify_found(c, VERIFY_INTEGRITY, "index_unreadable", -1, c->pos, size - c->pos,
+				     "bytes %" PRIu64 " to %" PRIu64 ": the index cannot be read", c->pos, size);
+		if (footer || size - index_end == FORMAT_FOOTER)
+			check_footer(c, bytes, index_end != 0);
+		else
+			verify_found(c, VERIFY_INTEGRITY, "footer_missing", -1, index_end, size - index_end,
+				     "byte %" PRIu64 ": the footer is missing or cut", index_end);
+		/* The index could not be used although blocks and footer are sound: then it is the index. */
+		if (c->result->intact)
+			verify_found(c, VERIFY_INTEGRITY, "index_changed", -1, c->pos, 0,
+				     "the index does not fit the blocks");
+	} else {
+		if (expect_sealed)
+			verify_found(c, VERIFY_INTEGRITY, "footer_missing", -1, c->pos, size - c->pos,
+				     "byte %" PRIu64 ": the sealed end of the file is missing", c->pos);
+		else if (c->pos != size)
+			verify_found(c, VERIFY_NOTE, "torn_tail", -1, c->pos, size - c->pos,
+				     "%" PRIu64 " bytes at the end are no whole block", size - c->pos);
+		c->result->open = !expect_sealed;
+		verify_found(c, expect_sealed ? VERIFY_COMPLETENESS : VERIFY_NOTE, "not_sealed", -1, 0, 0,
+			     "the recording is not sealed");
+	}
+	verify_content_end(c, NULL);
+	return 0;
+}
+
+static int check_frame(struct verify_check *c, bool expect_sealed, struct err *e)
+{
+	int rc;
+
+	check_header(c);
+	check_name(c);
+	verify_content_begin(c);
+	rc = recording_file_index(&c->file, e);
+	if (rc == ERR_CORRUPT || rc == ERR_EOF || rc == ERR_VERSION)
+		return check_unindexed(c, expect_sealed, e);
+	if (!rc)
+		rc = walk_index(c, e);
+	if (!rc)
+		rc = check_index_block(c, e);
+	if (rc)
+		return rc;
+	check_footer(c, c->file.footer, true);
+	verify_content_end(c, c->file.info.streams);
+	return 0;
+}
+
+int verify_recording(const char *path, const struct grant_keyset *keys, bool expect_sealed, verify_sink *sink,
+		     void *arg, struct verify_result *out, struct err *e)
+{
+	struct verify_result result = {.intact = true, .complete = true};
+	struct verify_check c = {.path = path, .keys = keys, .sink = sink, .arg = arg, .result = &result};
+	struct err why = {0};
+	int rc = recording_file_begin(&c.file, path, &why);
+
+	if (rc == ERR_CORRUPT || rc == ERR_VERSION || rc == ERR_EOF) {
+		result.size = c.file.info.file_size;
+		verify_found(&c, VERIFY_INTEGRITY, "header_unreadable", -1, 0,
+			     result.size < FORMAT_HEADER_MAX ? result.size : FORMAT_HEADER_MAX,
+			     "the header at byte 0 cannot be read: %s", why.message);
+		*out = result;
+		return 0;
+	}
+	if (rc)
+		return err_set(e, rc, "%s", why.message);
+	result.session = c.file.info.session;
+	result.size = c.file.info.file_size;
+	rc = check_frame(&c, expect_sealed, e);
+	recording_file_finish(&c.file);
+	free(c.exit_json);
+	if (!rc)
+		*out = result;
+	return rc;
+}

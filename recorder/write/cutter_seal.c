@@ -1,0 +1,169 @@
+#define LOG_SUBSYS "cutter"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "recorder/chain/file.h"
+#include "recorder/format/recording.h"
+#include "recorder/index/index_derive.h"
+#include "recorder/write/cutter_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Log and index learn of a sealed file; what the index says of it is what the file says. */
+static int seal_tell(struct cutter *c, const struct chain_seal *seal, bool recovering, struct err *e)
+{
+	char path[FILE_PATH_MAX], id[ID_STR_LEN];
+	struct index_derived d;
+	int rc = chain_append_seal(c->chain, seal, recovering, e);
+
+	id_format(&seal->session, id);
+	if (rc == 0)
+		rc = file_path(path, e, "%s/sealed/%s/%s.mrec", c->dir, seal->day, id);
+	if (rc || (rc = index_derive(path, &d, e)) != 0)
+		return rc;
+	rc = index_put_recording(c->index, &d.row, e);
+	index_derived_finish(&d);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&c->lock);
+	c->seen.sealed++;
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}
+
+bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size)
+{
+	static const char sealed[] = "/sealed/";
+	return recording_find(c->dir, id, out, size, NULL) == 0 &&
+	       strncmp(out + strlen(c->dir), sealed, sizeof(sealed) - 1) == 0;
+}
+
+int cut_seal_mend(struct cutter *c, const char *path, struct err *e)
+{
+	struct chain_seal seal;
+	int rc = recording_sealed(path, &seal, e);
+
+	return rc ? rc : seal_tell(c, &seal, true, e);
+}
+
+static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)
+{
+	struct chain_head head;
+	struct chain_seal seal;
+	uint64_t fresh;
+	char text[ID_STR_LEN];
+
+	id_format(&s->id, text);
+	struct log_ids ids = {.session = text};
+	int rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+	/* Under a seal nobody could tell damage from what was. All of it, where it could still be cut anew. */
+	if (rc == 0)
+		rc = cut_read_back(c, s, s->open_lsn >= c->oldest_lsn, e);
+	if (rc)
+		return rc;
+	chain_head(c->chain, &head, &fresh);
+	if ((rc = builder_seal(s->b, c->p.signer, &head, &seal, e)) != 0)
+		return rc;
+	if ((rc = seal_tell(c, &seal, false, e)) != 0)
+		return rc;
+	if (s->staff)
+		atomic_store(&c->staff_seal, chain_seq(c->chain));
+	log_debug(&ids, "sealed, %" PRIu64 " bytes", seal.size);
+	if (c->p.sealed)
+		c->p.sealed(c->p.sealed_arg, &s->id);
+	cut_remove(c, s);
+	return 0;
+}
+
+int cut_seal_due(struct cutter *c, uint64_t now, struct err *e)
+{
+	size_t sealed = 0;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->n;) {
+		struct cut_session *s = c->sessions[i];
+		if (!s->seal_ns || s->seal_ns > now) {
+			i++;
+			continue;
+		}
+		rc = seal_one(c, s, e);
+		sealed++;
+	}
+	/* One signature for all of them: it vouches for every entry before it. */
+	if (rc == 0 && sealed) {
+		rc = chain_sign_head(c->chain, clock_wall_ns(), e);
+		c->head_ns = clock_boot_ns();
+	}
+	return rc;
+}
+
+uint64_t cut_seal_next(const struct cutter *c)
+{
+	uint64_t next = UINT64_MAX;
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->sessions[i]->seal_ns && c->sessions[i]->seal_ns < next)
+			next = c->sessions[i]->seal_ns;
+	}
+	return next;
+}
+
+int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e)
+{
+	if (!s->dirty)
+		return 0;
+	buf_clear(state);
+	int rc = builder_checkpoint(s->b, state, e);
+	if (rc == 0)
+		rc = index_put_checkpoint(c->index, &s->id, buf_ptr(state), buf_len(state), e);
+	if (rc == 0)
+		rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+	if (rc == 0)
+		s->dirty = s->touched = false;
+	return rc;
+}
+
+/* What was typed since the last checkpoint stands in the files now. */
+static void tell_typed(struct cutter *c)
+{
+	for (size_t i = 0; c->p.typed && i < c->n; i++) {
+		struct cut_session *s = c->sessions[i];
+
+		/* One that ends is told of by its seal. */
+		if (s->offsets[STREAM_INPUT] > s->typed && !s->seal_ns) {
+			s->typed = s->offsets[STREAM_INPUT];
+			c->p.typed(c->p.sealed_arg, &s->id);
+		}
+	}
+}
+
+/* Inside an index transaction, which it ends. */
+int cut_checkpoint(struct cutter *c, struct err *e)
+{
+	struct index_cursor at;
+	struct buf state;
+	int rc;
+
+	follower_cursor(c->follower, &at);
+	rc = cut_release_settle(c, &at, e);
+	buf_init(&state, CHECKPOINT_BLOB_MAX);
+	for (size_t i = 0; rc == 0 && i < c->n; i++)
+		rc = cut_checkpoint_session(c, c->sessions[i], &state, e);
+	buf_finish(&state);
+	if (rc == 0)
+		rc = chain_sync(c->chain, e);
+	if (rc == 0)
+		rc = index_put_cursor(c->index, &at, e);
+	if (rc == 0)
+		rc = index_commit(c->index, true, e);
+	if (rc)
+		return rc;
+	c->stored = at;
+	c->bytes = 0;
+	c->checkpoint_ns = clock_boot_ns();
+	tell_typed(c);
+	return cut_release(c, e);
+}

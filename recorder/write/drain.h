@@ -1,0 +1,69 @@
+/*
+ * drain.h - the live path of the recorder: ring -> segment log -> fdatasync -> cursor.
+ *
+ * Three threads, owned here. `drain` copies records from the ring to the newest
+ * segment; `commit` syncs it, at most 50 ms after the first uncommitted record or
+ * at 8 MiB, and publishes the cursor; `pulse` keeps the heartbeat going beside
+ * them, so that a slow disk is not taken for death, and says FAILED once a write
+ * or a sync has hung for 5 s.
+ *
+ * States are those of the cursor (enum ring_reader_state): STARTING -> OK;
+ * OK <-> DISK_FULL (ENOSPC, or less than min_free: tried again each 200 ms, the
+ * ring keeps everything); OK -> FAILED (EIO: the segment is cut back to what is
+ * durable and read again from the ring, once a second, until it works).
+ *
+ * Everybody else sees the log up to `durable` only.
+ */
+#ifndef RECORDER_WRITE_DRAIN_H
+#define RECORDER_WRITE_DRAIN_H
+
+#include "recorder/write/live.h"
+#include "recorder/write/segment_log.h"
+
+struct drain;
+
+struct drain_params {
+	int ring_fd, cursor_fd, dir_fd; /* stay the caller's */
+	uint64_t segment_size, min_free;
+	uint64_t min_lsn;     /* the log must go on above this (what the index has seen) */
+	uint64_t min_segment; /* where the index stands; when lost, what is new gets higher numbers */
+	const struct segment_io *io;
+};
+
+struct drain_status {
+	enum ring_reader_state state;
+	struct segment_tail durable;
+	uint64_t ring_head, ring_size;
+	uint64_t backlog;        /* bytes in the ring that are not durable */
+	uint64_t last_commit_ns; /* CLOCK_BOOTTIME */
+	uint64_t last_record_ns; /* when the hub last journaled something */
+	uint64_t free_bytes;
+	uint64_t commits, bytes; /* since the start */
+	uint64_t damages;        /* places in the ring that had to be skipped */
+	uint64_t damage_position;
+	char message[400]; /* why it is not OK */
+};
+
+/* Finds the log's end and the place in the ring that follows it; publishes the cursor; starts `pulse`. */
+int drain_create(const struct drain_params *p, struct live *live, struct drain **out, struct err *e);
+int drain_start(struct drain *d, struct err *e);
+/* Drains what the ring holds, commits, ends the threads. */
+void drain_stop(struct drain *d);
+void drain_destroy(struct drain *d);
+void drain_configure(struct drain *d, uint64_t min_free);
+
+/* RING_CURSOR_*, told with the next turn of the pulse. */
+void drain_set_flags(struct drain *d, uint32_t flags);
+
+void drain_status(struct drain *d, struct drain_status *out);
+void drain_durable(struct drain *d, struct segment_tail *out);
+/* Until the durable lsn passes `lsn`, or timeout. Returns the durable lsn (of the next record). */
+uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns);
+/* Everything that was journaled before now is durable: 0, ERR_TIMEOUT. *out_lsn: the durable lsn. */
+int drain_flush(struct drain *d, uint64_t timeout_ns, uint64_t *out_lsn);
+/* A record of the recorder's own, behind what is in the log. Copied. ERR_LIMIT when too many wait. */
+int drain_append_own(struct drain *d, uint8_t type, const struct id *session, const char *json);
+/* The live table as of the ring's head at this moment; a copy. */
+int drain_live_now(struct drain *d, struct live **out, struct err *e);
+
+#endif

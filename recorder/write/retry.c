@@ -1,0 +1,29 @@
+#include "recorder/write/retry.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+#define FIRST_NS (1 * NS_PER_SEC)
+#define DOUBLED  4 /* times */
+
+void retry_failed(struct retry *r, uint64_t now, unsigned at_once)
+{
+	bool hurry = r->hurried < at_once;
+	unsigned n = r->failures < DOUBLED ? r->failures : DOUBLED;
+
+	r->soon_ns = hurry ? now : now + FIRST_NS;
+	r->at_ns = hurry ? now : now + (FIRST_NS << n);
+	r->hurried += hurry;
+	r->failures += !hurry;
+}
+
+bool retry_due(const struct retry *r, uint64_t now, bool awaited)
+{
+	return now >= (awaited ? r->soon_ns : r->at_ns);
+}
+
+void retry_worked(struct retry *r)
+{
+	memset(r, 0, sizeof(*r));
+}

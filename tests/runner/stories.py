@@ -1,0 +1,97 @@
+"""One after the other, stories share a daemon; those side by side have one each. A worker has a daemon of each build, which
+it starts when a story first wants it."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+from pool import LOGS
+
+LIMIT, LIMIT_WHOLE = 600, 4 * 3600  # seconds that a story may take
+FINDING = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:")
+
+
+class Daemon:
+    """A daemon with a state directory of its own below /tmp; its log outlives it as build/log/daemon-BUILD-N.log."""
+
+    def __init__(self, build, number):
+        self.build, self.log = build, f"{LOGS}/daemon-{build.replace('/', '-')}-{number}.log"
+        self.state = tempfile.mkdtemp(prefix="muxd-test.", dir="/tmp")
+        os.chmod(self.state, 0o711)
+        with open(f"{self.state}/daemon.log", "wb") as log:
+            serve = [f"{build}/muxd", "serve", "--state", self.state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0"]
+            self.process = subprocess.Popen(serve, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
+
+    def ready(self):
+        for _ in range(1200):
+            if os.path.exists(f"{self.state}/ready.json"):
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.05)
+        return False
+
+    def env(self):
+        build = os.path.abspath(self.build)
+        return {"BUILD": build, "MUXD_STATE": self.state, "MUXCTL": f"{build}/muxctl"}
+
+    def stop(self):
+        """Ends it and its sandboxes, keeps its log; whether a sanitizer had nothing to say. A part that a sanitizer stopped is
+        started again by the monitor: the log tells."""
+        muxctl = [f"{self.build}/muxctl", "--state", self.state, "shutdown", "--sandboxes"]
+        try:
+            subprocess.run(muxctl, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False)
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.copyfile(f"{self.state}/daemon.log", self.log)
+        shutil.rmtree(self.state, ignore_errors=True)
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return not FINDING.search(f.read())
+
+
+class Worker:
+    """Works off a queue of (build, san, test); `whole` says whether long proofs are shown whole."""
+
+    def __init__(self, report, queue, number, whole):
+        self.report, self.queue, self.number, self.whole = report, queue, number, whole
+        self.daemons = {}
+
+    def daemon(self, build, san):
+        if build not in self.daemons:
+            d = self.daemons[build] = Daemon(build, self.number)
+            d.up = d.ready()
+            if not d.up:
+                self.report.verdict(f"{'san/' if san else ''}story/daemon-{self.number}", False, log=f"{d.state}/daemon.log")
+        return self.daemons[build]
+
+    def tell(self, job):
+        build, san, test = job
+        d = self.daemon(build, san)
+        if not d.up:
+            self.report.verdict(test.called(san), False)
+            return
+        whole = self.whole and not san
+        env = d.env() | ({} if self.whole and san else test.env(whole))
+        limit = LIMIT_WHOLE if whole and test.whole else LIMIT
+        self.report.attempt(test.called(san), limit, ["bash", test.path], env, again=True)
+
+    def work(self):
+        try:
+            while job := self.queue.take():
+                try:
+                    self.tell(job)
+                finally:
+                    self.queue.done(job)
+        finally:
+            for build, d in self.daemons.items():
+                clean = d.stop()
+                if build.endswith("/san"):
+                    self.report.verdict(f"san/story/findings-{self.number}", clean, log=d.log)

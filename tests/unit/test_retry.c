@@ -1,0 +1,82 @@
+// tier: check
+/* When the recorder tries again: seldom, the longer it fails; at once where that mends something, but not for ever. */
+#include "base/clock.h"
+#include "recorder/write/retry.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint64_t s(uint64_t n)
+{
+	return 1000 * NS_PER_SEC + n * NS_PER_SEC;
+}
+
+static void each_wait_is_twice_the_last_up_to_a_bound(void **state)
+{
+	static const unsigned waits[] = {1, 2, 4, 8, 16, 16, 16};
+	struct retry r = {0};
+	uint64_t now = s(0);
+
+	(void)state;
+	assert_true(retry_due(&r, now, false));
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+			retry_failed(&r, now, 0);
+			assert_false(retry_due(&r, now + waits[i] * NS_PER_SEC - 1, false));
+			assert_true(retry_due(&r, now + waits[i] * NS_PER_SEC, false));
+			assert_false(
+			    retry_due(&r, now + NS_PER_SEC - 1, true)); /* who waits for it does not wait longer */
+			assert_true(retry_due(&r, now + NS_PER_SEC, true));
+			now += waits[i] * NS_PER_SEC;
+		}
+		retry_worked(&r);
+	}
+}
+
+/* A day in a fake clock: as many tries as that makes, and no more. */
+static void a_day_of_failing_is_not_many_tries(void **state)
+{
+	struct retry r = {0};
+	unsigned tries = 0;
+
+	(void)state;
+	for (uint64_t now = s(0); now < s(24 * 3600); now += NS_PER_SEC / 10) {
+		if (!retry_due(&r, now, false))
+			continue;
+		tries++;
+		retry_failed(&r, now, 3);
+	}
+	assert_in_range(tries, 24 * 3600 / 16, 24 * 3600 / 16 + 10);
+}
+
+static void what_the_next_try_mends_does_not_wait(void **state)
+{
+	struct retry r = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		retry_failed(&r, s(0), 3);
+		assert_true(retry_due(&r, s(0), false));
+	}
+	retry_failed(&r, s(0), 3);
+	assert_false(retry_due(&r, s(0), false));
+	assert_true(retry_due(&r, s(1), false));
+	retry_worked(&r);
+	retry_failed(&r, s(5), 1);
+	assert_true(retry_due(&r, s(5), false));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(each_wait_is_twice_the_last_up_to_a_bound),
+	    cmocka_unit_test(a_day_of_failing_is_not_many_tries),
+	    cmocka_unit_test(what_the_next_try_mends_does_not_wait),
+	};
+
+	return cmocka_run_group_tests_name("retry", tests, NULL, NULL);
+}
