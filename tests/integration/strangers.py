@@ -1,9 +1,9 @@
-"""strangers.py crowd HTTPS SSH ADDRESSES PER_HTTPS PER_SSH SECONDS | person HTTPS SSH ADDRESS AGENT TOKENFILE MODE
+"""strangers.py crowd HTTPS SSH ADDRESSES PER_HTTPS PER_SSH SECONDS | person HTTPS SSH ADDRESS AGENT TOKENFILE MODE [HTTPS SSH TOKENFILE]
 
 crowd: from each address so many connections to each door, which are idle or stop half-way; what is closed is opened again,
 300 a second at most. Says "there N M" when it has tried them all (N, M: open), ends with its input.
-person: MODE keys prints the median time of a key's echo by SSH and in a browser's terminal, in ms; MODE login how long a
-new log-in by SSH and a round on a new HTTPS connection take, in ms; MODE many how many of 250 connections at once, each
+person: MODE keys types to two daemons by turns, a key each, and prints the median time of a key's echo, in ms: by SSH at the
+first and at the second, in a browser's terminal at the first and at the second; MODE login how long a new log-in by SSH and a round on a new HTTPS connection take, in ms; MODE many how many of 250 connections at once, each
 with a grant, are answered by 200, by 429, and not at all.
 """
 import http.client, os, selectors, socket, ssl, statistics, sys, time, warnings
@@ -11,8 +11,14 @@ import http.client, os, selectors, socket, ssl, statistics, sys, time, warnings
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 warnings.filterwarnings("ignore")
 
-https, ssh = (a.rsplit(":", 1) for a in sys.argv[2:4])
-https, ssh = (https[0], int(https[1])), (ssh[0], int(ssh[1]))
+
+
+def endpoint(text):
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
+
+https, ssh = map(endpoint, sys.argv[2:4])
 KINDS = {https: ("idle", "half-tls", "tls", "slow-head"), ssh: ("idle", "version", "half-kex", "version")}
 
 
@@ -137,51 +143,69 @@ def from_address(source):
     socket.create_connection = bound
 
 
-def ssh_login(agent, token):
+def ssh_login(agent, token, door=None):
     import paramiko
-    t = paramiko.Transport(socket.create_connection(ssh))
+    t = paramiko.Transport(socket.create_connection(door or ssh))
     t.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     t.start_client(timeout=20)
     t.auth_password(agent, token)
     return t
 
 
-def median(send, receive, n=80):
-    """A key and its echo, n times, with a breath between: ms."""
-    took = []
-    for i in range(n):
+class Key:
+    """A terminal where cat echoes: how long each key took, in ms."""
+
+    def __init__(self, send, receive):
+        self.send, self.receive, self.took = send, receive, []
+
+    def press(self):
         begun = time.perf_counter()
-        send(b"x")
-        while b"x" not in receive():
+        self.send(b"x")
+        while b"x" not in self.receive():
             pass
-        took.append((time.perf_counter() - begun) * 1000)
-        if i % 40 == 39:
-            send(b"\x15")
-            while receive() == b"":
+        self.took.append((time.perf_counter() - begun) * 1000)
+        if len(self.took) % 40 == 0:
+            self.send(b"\x15")
+            while self.receive() == b"":
                 pass
-        time.sleep(0.01)
-    return statistics.median(took)
 
 
+def by_turns(terminals, n=80):
+    """What else this machine does meets both daemons alike: a key of one, a key of the other, with a breath between."""
+    for _ in range(n):
+        for t in terminals:
+            t.press()
+            time.sleep(0.01)
+    return [statistics.median(t.took) for t in terminals]
 
-def keys(agent, token):
-    from websocket import Terminal
-    t = ssh_login(agent, token)
-    c = t.open_session()
+
+def ssh_terminal(door, agent, token):
+    c = ssh_login(agent, token, door).open_session()
     c.get_pty()
     c.invoke_shell()
     c.sendall(b"PS1= exec cat\n")
     time.sleep(1)
     while c.recv_ready():
         c.recv(4096)
-    by_ssh = median(c.sendall, lambda: c.recv(4096))
-    w = Terminal("%s:%d" % https, "/v1/agents/%s/terminal?cols=80&rows=24" % agent, token)
+    return Key(c.sendall, lambda: c.recv(4096))
+
+
+def web_terminal(door, agent, token):
+    from websocket import Terminal
+    w = Terminal("%s:%d" % door, "/v1/agents/%s/terminal?cols=80&rows=24" % agent, token)
     w.keys(b"echo read''y; exec cat\n")
     w.until(b"ready")
     time.sleep(0.5)
     w.sock.settimeout(20)
-    by_web = median(w.keys, lambda: w.step() or b"")
-    print("%.2f %.2f" % (by_ssh, by_web))
+    return Key(w.keys, lambda: w.step() or b"")
+
+
+def keys(agent, token):
+    other_https, other_ssh = map(endpoint, sys.argv[8:10])
+    other = secret_in(sys.argv[10])
+    by_ssh = by_turns([ssh_terminal(ssh, agent, token), ssh_terminal(other_ssh, agent, other)])
+    by_web = by_turns([web_terminal(https, agent, token), web_terminal(other_https, agent, other)])
+    print(" ".join("%.2f" % ms for ms in by_ssh + by_web))
 
 
 def logins(agent, token):
@@ -223,11 +247,16 @@ def many(agent, token):
     print(answers[200], answers[429], answers[0])
 
 
+def secret_in(path):
+    with open(path, encoding="ascii") as f:
+        return f.read().strip()
+
+
 if sys.argv[1] == "crowd":
     crowd()
 else:
     from_address(sys.argv[4])
-    name, secret = sys.argv[5], open(sys.argv[6], encoding="ascii").read().strip()
+    name, secret = sys.argv[5], secret_in(sys.argv[6])
     {"keys": keys, "login": logins, "many": many}[sys.argv[7]](name, secret)
     sys.stdout.flush()
     os._exit(0)
