@@ -170,6 +170,8 @@ struct conf {
 	char *kubernetes_pod_template;         /* a file; "": none */
 	char *kubernetes_template_config_maps; /* that a template may name: "a,b" */
 	char *kubernetes_template_secrets, *kubernetes_template_claims;
+	char *kubernetes_template_priorities; /* likewise, of an agent's own: "a,b" */
+	char *kubernetes_template_per_create; /* who may give an agent one of its own: nobody, admin, lifecycle */
 	struct conf_label *kubernetes_labels;
 	size_t kubernetes_nlabels;
 	/* lifecycle.*: durations of the clock that lifecycle.speed makes faster, but for start and snapshot_timeout */

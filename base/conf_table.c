@@ -295,6 +295,12 @@ static const struct conf_key keys[] = {
      conf_check_objects, "Secrets that a pod template may mount or take variables from, a,b; empty: none."},
     {"kubernetes.pod_template_claims", CONF_STRING, AT(kubernetes_template_claims), "", 0, 0, NULL, conf_check_objects,
      "PersistentVolumeClaims that a pod template may mount, a,b; empty: none."},
+    {"kubernetes.pod_template_priority_classes", CONF_STRING, AT(kubernetes_template_priorities), "", 0, 0, NULL,
+     conf_check_objects, "Priority classes that an agent's own pod template may name, a,b; empty: none."},
+    {"kubernetes.pod_template_per_create", CONF_CHOICE, AT(kubernetes_template_per_create), "nobody", 0, 0,
+     "nobody|admin|lifecycle", NULL,
+     "Scope that may give an agent a pod template of its own with a resume or a fork. With lifecycle, whoever holds it "
+     "reaches every ConfigMap, Secret and claim of the three lists."},
     {"kubernetes.labels", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "Labels of every pod and claim that muxd makes, a mapping; agent_id and compute_session_id are muxd's own."},
     {"lifecycle.idle_ttl", CONF_DURATION, AT(life_idle_ttl_ns), "1h", 0, 3650 * DAY, NULL, NULL,

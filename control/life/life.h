@@ -126,8 +126,10 @@ struct life_options {         /* of an agent's sandbox; a field that is UINT64_M
 	 */
 	const char *pod_template;
 };
-/* What the backend says of such a template: ERR_INVAL with the pointer of what may not be; ERR_UNSUPPORTED, ... */
+/* A template as the backend sees it, before anything is changed: ERR_INVAL with the pointer of what may not be,
+ * ERR_UNSUPPORTED, ERR_TOO_LARGE. */
 int life_template_check(struct life *l, const char *agent, const char *own, struct err *e);
+void life_template_digest(const char *text, char out[SANDBOX_DIGEST_LEN]); /* SHA-256, hex; "" of "" */
 void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
 		 void *arg);
 /* Somebody's work waits for it while it is being stopped: awake again, after an idle stop that is taken back, or after

@@ -253,7 +253,6 @@ bool life_is_idle(struct life_agent *a); /* now, by the one function of life_pol
 void life_tick(struct life *l);          /* what the timer does */
 
 /* life_template.c */
-void life_template_digest(const char *text, char out[SANDBOX_DIGEST_LEN]); /* "" of "" */
 /* Ahead of each ensure and restore: what its pod is to be made from. An error is the start's. */
 int life_template_tell(struct life_agent *a, struct err *e);
 void life_template_show(struct life *l, const struct life_row *r, json_t *o);

@@ -13,11 +13,6 @@ static const struct ctl_option destroy_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static const struct ctl_option create_options[] = {
-    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl sandbox create)."},
-    {NULL, 0, NULL, NULL},
-};
-
 static const struct ctl_option list_options[] = {
     {"in", 0, "STATE",
      "Only those in this state: running, idle_stopping, stopped, error, starting, stopping or destroying."},
@@ -51,6 +46,10 @@ static const struct ctl_column show_columns[] = {
     {"ephemeral_container", "by container"},
     {"namespace", "namespace"},
     {"pod", "pod"},
+    {"pod_made_with", "pod made with"},
+    {"pod_template", "pod template"},
+    {"own_pod_template", "its own"},
+    {"pod_template_refused", "refused"},
     {"link", "link"},
     {"enforced", "enforced"},
     {"sandbox_id", "sandbox"},
@@ -192,12 +191,6 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 		   "muxctl sandbox show");
 }
 
-static int create_run(struct ctl *c, const struct ctl_args *a)
-{
-	return one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "resume", "agent", a->operands[0]),
-		   args_has(a, "reason") ? args_get(a, "reason") : "muxctl sandbox create");
-}
-
 static int ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **out, struct err *e)
 {
 	const char *agent = a->operands[0], *reason = args_get(a, "reason");
@@ -243,16 +236,6 @@ const struct ctl_command sandbox_show_command = {
     .max = 1,
     .help = "One sandbox: state, backend and why, which limits are enforced, what its mode cannot promise.",
     .run = show_run,
-};
-
-const struct ctl_command sandbox_create_command = {
-    .name = "sandbox create",
-    .operands = "AGENT",
-    .min = 1,
-    .max = 1,
-    .help = "Make the agent's sandbox, or find it, and wait until it runs.",
-    .options = create_options,
-    .run = create_run,
 };
 
 const struct ctl_command sandbox_destroy_command = {

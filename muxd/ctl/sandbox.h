@@ -1,6 +1,6 @@
 /*
- * sandbox.h - an agent and its sandbox, printed for people or as JSON. sandbox.c lists and makes them,
- * sandbox_life.c leads them through their lives.
+ * sandbox.h - an agent and its sandbox, printed for people or as JSON. sandbox.c lists and ends them,
+ * sandbox_life.c makes them and leads them through their lives.
  */
 #ifndef MUXD_CTL_SANDBOX_H
 #define MUXD_CTL_SANDBOX_H

@@ -1,7 +1,9 @@
 /* muxctl sandbox: the life of sandboxes, asked of the hub. One table of what each command sends. */
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/slurp.h"
 #include "base/visible.h"
+#include "control/kube/client/yaml.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sandbox.h"
 
@@ -9,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_LINE_MAX (64 * 1024)
+#define LOG_LINE_MAX   (64 * 1024)
+#define TEMPLATE_MAX   (64 * 1024) /* bytes of a file; the daemon's own bound is over the JSON of it */
+#define TEMPLATE_NODES 10000
 #define REASON                                                                                                         \
 	{                                                                                                              \
 		"reason", 0, "TEXT", "Why; required."                                                                  \
@@ -27,9 +31,16 @@
 		NULL, 0, NULL, NULL                                                                                    \
 	}
 
+#define OWN_TEMPLATE                                                                                                   \
+	{"pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."},                     \
+	{                                                                                                              \
+		"no-pod-template", 0, NULL, "Take the agent's own pod template away."                                  \
+	}
+
 static const struct ctl_option resume_options[] = {
     {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
     {"ttl", 0, "DURATION", "End it so long from now, whatever happens in it; 0s: no end."},
+    OWN_TEMPLATE,
     REASON_OR_COMMAND,
     TIMEOUT,
     END,
@@ -68,6 +79,7 @@ static const struct ctl_option fork_options[] = {
     ACCEPT,
     {"idle-ttl", 0, "DURATION", "As of resume."},
     {"ttl", 0, "DURATION", "As of resume."},
+    OWN_TEMPLATE,
     REASON_OR_COMMAND,
     TIMEOUT,
     END,
@@ -169,6 +181,46 @@ static bool is(const struct ctl_args *a, const char *verb)
 	return strcmp(space ? space + 1 : a->command->name, verb) == 0;
 }
 
+static int read_template(const char *path, json_t **out, struct err *e)
+{
+	struct kube_yaml *doc = NULL;
+	char *text = NULL;
+	size_t len = 0;
+	int rc = slurp_file(path, 0, TEMPLATE_MAX, &text, &len, e);
+
+	if (!rc)
+		rc = kube_yaml_parse(text, len, path, &doc, e);
+	if (!rc)
+		rc = kube_yaml_json(doc, TEMPLATE_NODES, out, e);
+	kube_yaml_destroy(doc);
+	slurp_free(text, len);
+	return rc;
+}
+
+/* An empty file says nothing, which is not the same as to take a template away. */
+static int put_template(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *path = args_get(a, "pod-template");
+	json_t *t = NULL;
+	int rc = 0;
+
+	if (path && args_has(a, "no-pod-template"))
+		return err_set(e, ERR_INVAL, "--pod-template or --no-pod-template, one of the two");
+	if (path && (rc = read_template(path, &t, e)))
+		return rc;
+	if (path && !json_is_object(t))
+		rc = err_set(e, ERR_INVAL, "%s is no mapping: a pod template has metadata and spec", path);
+	else if (path || args_has(a, "no-pod-template"))
+		rc = json_object_set(q, "pod_template", path ? t : json_null()) ? ERR_NOMEM : 0;
+	json_decref(t);
+	return rc;
+}
+
+static bool makes(const struct ctl_args *a)
+{
+	return is(a, "resume") || is(a, "create");
+}
+
 static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 {
 	const char *how = args_get(a, "how");
@@ -190,12 +242,14 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		json_object_set_new(q, "accept_differs", json_true());
 	if (!rc)
 		rc = put_text(q, a, "how", "how", e);
-	if (!rc && !is(a, "resume"))
+	if (!rc && !makes(a))
 		rc = put_text(q, a, "reason", "reason", e);
 	if (!rc)
 		rc = put_duration(q, a, "idle-ttl", "idle_ttl", e);
 	if (!rc)
 		rc = put_duration(q, a, "ttl", "ttl", e);
+	if (!rc)
+		rc = put_template(q, a, e);
 	return rc ? rc : put_timeout(q, a, e);
 }
 
@@ -234,11 +288,14 @@ static void default_reason(const struct ctl_args *a, char *out, size_t size)
 /* A grant for this one call, as for every command: of the agent where one is named. */
 static int ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out, struct err *e)
 {
-	bool all = !a->noperands || args_has(a, "as");
+	bool all = !a->noperands || args_has(a, "as"),
+	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
 	char reason[80];
 	struct ctl_wish w = {.kind = "staff",
 			     .agent = all ? "*" : a->operands[0],
-			     .scopes = all ? "lifecycle,replay,observe,admin" : "lifecycle",
+			     .scopes = all        ? "lifecycle,replay,observe,admin"
+				       : template ? "lifecycle,admin"
+						  : "lifecycle",
 			     .reason = args_get(a, "reason")};
 
 	if (!w.reason) {
@@ -274,7 +331,7 @@ static int life_run(struct ctl *c, const struct ctl_args *a)
 	struct err e = {0};
 	int rc;
 
-	if (is(a, "resume"))
+	if (makes(a))
 		snprintf(op, sizeof(op), "resume");
 	else
 		snprintf(op, sizeof(op), "sandbox.%s", strchr(a->command->name, ' ') + 1);
@@ -385,6 +442,8 @@ static int logs_run(struct ctl *c, const struct ctl_args *a)
 COMMAND(resume_command, "resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options, life_run);
 COMMAND(sandbox_resume_command, "sandbox resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options,
 	life_run);
+COMMAND(sandbox_create_command, "sandbox create", "AGENT", 1, 1,
+	"Make the agent's sandbox, or find it, and wait until it runs.", resume_options, life_run);
 COMMAND(sandbox_stop_command, "sandbox stop", "AGENT", 1, 1, "Snapshot the workspace, then stop the sandbox.",
 	stop_options, life_run);
 COMMAND(sandbox_terminate_command, "sandbox terminate", "AGENT", 1, 1,

@@ -11,15 +11,15 @@
 #define TTL_MIN    NS_PER_SEC
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
-static const char *const verb_keys[VERB_COUNT][11] = {
-    [VERB_RESUME] = {"idle_ttl", "ttl", "timeout_ms"},
+static const char *const verb_keys[VERB_COUNT][12] = {
+    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
     [VERB_SNAPSHOT] = {"reason", "timeout_ms"},
     [VERB_RESTORE] = {"snapshot_id", "check", "accept_differs", "reason", "timeout_ms"},
     [VERB_FORK] = {"snapshot_id", "as", "writable", "idle_ttl", "ttl", "reason", "timeout_ms", "at", "check",
-		   "accept_differs"},
+		   "accept_differs", "pod_template"},
     [VERB_DROP] = {"snapshot_id", "reason"},
 };
 
@@ -102,6 +102,17 @@ static int read_check(enum life_verb v, const json_t *o, bool of_session, struct
 	return json_opt_bool(o, "check", &out->check, e);
 }
 
+/* null is said, and takes one away. */
+static int read_template(const json_t *o, const json_t **out, struct err *e)
+{
+	const json_t *t = json_object_get(o, "pod_template");
+
+	if (t && !json_is_object(t) && !json_is_null(t))
+		return err_set(e, ERR_INVAL, "pod_template is no object; null takes an agent's own away");
+	*out = t;
+	return 0;
+}
+
 int life_args_read(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct life_call *out,
 		   struct err *e)
 {
@@ -119,6 +130,7 @@ int life_args_read(enum life_verb v, const json_t *o, const char *const *more, b
 	    (rc = read_snapshot(o, &out->snapshot, e)) || (rc = json_opt_str(o, "as", &out->as, e)) ||
 	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
 	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
+	    (rc = read_template(o, &out->pod_template, e)) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	out->timeout_ns = (uint64_t)timeout * NS_PER_MS;

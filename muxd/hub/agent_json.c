@@ -45,6 +45,7 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 	set_text(o, "ephemeral_container", best->visitor);
 	set_text(o, "namespace", best->ns);
 	set_text(o, "pod", best->pod);
+	set_text(o, "pod_made_with", best->pod_template);
 }
 
 json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info)

@@ -88,8 +88,7 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 	return 0;
 }
 
-/* Every refusal of policy is an event with what was asked for. */
-static int refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e)
+int broker_refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e)
 {
 	audit_verdict(h, rq, agent, err_name(e->code), json_pack("{s:s,s:s}", "what", what, "message", e->message));
 	return e->code;
@@ -97,7 +96,7 @@ static int refused(struct hub *h, const struct request *rq, const char *agent, c
 
 int broker_verdict(struct hub *h, const struct request *rq, const char *what, const struct err *e)
 {
-	return refused(h, rq, strcmp(rq->grant.agent, "*") == 0 ? NULL : rq->grant.agent, what, e);
+	return broker_refused(h, rq, strcmp(rq->grant.agent, "*") == 0 ? NULL : rq->grant.agent, what, e);
 }
 
 bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns)
@@ -119,7 +118,7 @@ int broker_in_force(struct hub *h, const struct request *rq, const char *what, s
 	struct err own = {0};
 
 	e = e ? e : &own;
-	return in_force(h, rq, e) ? refused(h, rq, NULL, what, e) : 0;
+	return in_force(h, rq, e) ? broker_refused(h, rq, NULL, what, e) : 0;
 }
 
 /* A sandbox of the pool is its lease's: staff may watch it and take over, and who administers may end it. */
@@ -140,12 +139,12 @@ int broker_check(struct hub *h, const struct request *rq, const char *agent, uin
 	    grant_allows(&rq->grant, agent, scopes, e) == 0 &&
 	    work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e) == 0)
 		return 0;
-	return refused(h, rq, agent, what, e);
+	return broker_refused(h, rq, agent, what, e);
 }
 
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e)
 {
-	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? refused(h, rq, agent, what, e) : 0;
+	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? broker_refused(h, rq, agent, what, e) : 0;
 }
 
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what)

@@ -29,6 +29,7 @@ struct life_job {
 	char agent[AGENT_NAME_MAX + 1], as[AGENT_NAME_MAX + 1], reason[GRANT_REASON_MAX + 1];
 	int64_t at_wall_ns; /* fork */
 	char check[24];     /* fork, restore: "checked", "not_checked", ... */
+	char *pod_template; /* call.options has it; NULL: none was given */
 	json_t *result;
 	broker_json_done *done;
 	void *arg;
@@ -81,6 +82,7 @@ static void job_free(struct life_job *j)
 {
 	json_decref(j->result);
 	request_finish(&j->rq);
+	free(j->pod_template);
 	free(j);
 }
 
@@ -103,6 +105,17 @@ static void set_id(json_t *o, const char *key, const struct id *id)
 	id_format(id, text);
 	if (o && !id_is_nil(id))
 		json_object_set_new(o, key, json_string(text));
+}
+
+/* The digest alone: a template has variables, which may be anybody's secret. */
+static void set_template(json_t *o, const char *text)
+{
+	char digest[SANDBOX_DIGEST_LEN];
+
+	if (!text)
+		return;
+	life_template_digest(text, digest);
+	json_object_set_new(o, "own_pod_template", *digest ? json_string(digest) : json_null());
 }
 
 static json_t *asked_detail(const struct life_job *j)
@@ -129,6 +142,7 @@ static json_t *asked_detail(const struct life_job *j)
 		json_object_set_new(o, "idle_ttl_ms", json_integer((json_int_t)(c->options.idle_ttl_ns / NS_PER_MS)));
 	if (c->options.ttl_ns != UINT64_MAX)
 		json_object_set_new(o, "ttl_ms", json_integer((json_int_t)(c->options.ttl_ns / NS_PER_MS)));
+	set_template(o, j->pod_template);
 	return o;
 }
 
@@ -383,7 +397,22 @@ static void act_kill(struct life *l, struct life_job *j)
 
 static bool sets_options(const struct life_call *c)
 {
-	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX;
+	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX || c->pod_template ||
+	       c->options.pod_template;
+}
+
+/* Who may take one away where nobody may give one: who administers. */
+static int check_template_scope(struct life_job *j, const char *agent, struct err *e)
+{
+	const char *who = j->hub->conf->kubernetes_template_per_create;
+	uint32_t any = strcmp(who, "lifecycle") == 0 ? LIFECYCLE : SCOPE_ADMIN;
+
+	if (strcmp(who, "nobody") == 0 && *j->pod_template) {
+		err_set(e, ERR_FORBIDDEN,
+			"kubernetes.pod_template_per_create is nobody: no agent gets a pod template of its own");
+		return broker_refused(j->hub, &j->rq, agent, "pod_template", e);
+	}
+	return broker_check_any(j->hub, &j->rq, agent, any, "pod_template", e);
 }
 
 /* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
@@ -395,6 +424,8 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 					      : LIFECYCLE;
 	int rc = broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
 
+	if (!rc && j->pod_template)
+		rc = check_template_scope(j, agent, e);
 	if (rc || j->verb == VERB_STOP || j->verb == VERB_TERMINATE || j->verb == VERB_KILL)
 		return rc;
 	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);
@@ -413,6 +444,8 @@ static int check_call(struct life_job *j, struct err *e)
 		rc = err_set(e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes");
 	if (!rc && j->hub->stopping)
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (!rc && j->pod_template)
+		rc = life_template_check(j->hub->p.life, j->as[0] ? j->as : j->agent, j->pod_template, e);
 	return rc;
 }
 
@@ -509,6 +542,15 @@ static void find_session(struct life_job *j)
 
 /* ---- begin */
 
+static int take_template(struct life_job *j, const json_t *t, struct err *e)
+{
+	if (!t)
+		return 0;
+	j->pod_template = json_is_null(t) ? strdup("") : json_text(t);
+	j->call.options.pod_template = j->pod_template;
+	return j->pod_template ? 0 : err_set(e, ERR_NOMEM, "no memory for a pod template");
+}
+
 static int take_call(struct life_job *j, const struct life_call *c, struct err *e)
 {
 	bool known = c->agent && *c->agent;
@@ -516,6 +558,9 @@ static int take_call(struct life_job *j, const struct life_call *c, struct err *
 
 	j->call = *c;
 	j->call.agent = j->call.as = j->call.reason = NULL; /* the copies count */
+	j->call.pod_template = NULL;
+	if (!rc)
+		rc = take_template(j, c->pod_template, e);
 	if (!rc && known)
 		rc = target_name_check(c->agent, e);
 	if (!rc && c->as)

@@ -32,15 +32,20 @@ struct life_call {
 	const char *agent;  /* NULL: the session's (fork) */
 	const char *reason; /* "" where none is needed: the grant's stands in the record */
 	uint64_t timeout_ns;
-	struct life_options options; /* resume, fork */
-	enum life_end how;           /* terminate */
-	struct id snapshot;          /* restore, drop; fork: nil for the one of a moment */
-	struct id session;           /* fork: of the sandbox as it was in that session; nil: none */
-	int64_t at_ns;  /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
-	const char *as; /* fork; NULL: made from the agent's */
-	bool writable;  /* fork */
-	bool check;     /* fork, restore: the snapshot's file is read and compared with the record's log first */
-	bool any;       /* ... and one that differs will do */
+	struct life_options options; /* resume, fork; their pod_template is the broker's */
+	/*
+	 * Resume, fork: the pod template of the agent's own from now on, an object, or JSON's null: none any more;
+	 * NULL: as it is. Borrowed until broker_life() returns. Takes the scope of kubernetes.pod_template_per_create.
+	 */
+	const json_t *pod_template;
+	enum life_end how;  /* terminate */
+	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
+	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
+	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
+	const char *as;     /* fork; NULL: made from the agent's */
+	bool writable;      /* fork */
+	bool check;         /* fork, restore: the snapshot's file is read and compared with the record's log first */
+	bool any;           /* ... and one that differs will do */
 };
 void life_call_init(struct life_call *c);
 

@@ -25,7 +25,7 @@ static void drop_unknown(json_t *o)
 {
 	static const char *const keys[] = {
 	    "backend",  "backend_reason", "delivery", "ephemeral_container", "namespace", "pod",
-	    "enforced", "oom_kills",      "detail"};
+	    "enforced", "oom_kills",      "detail",   "pod_made_with"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		json_object_del(o, keys[i]);

@@ -427,7 +427,9 @@ uint32_t attach_scope(enum attachment_role role, bool own);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 
-/* The same with one of the scopes `any`. */
+/* A refusal by policy is an event with what was asked for; agent NULL: no certain one. Returns e->code. */
+int broker_refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e);
+/* The same as broker_check() with one of the scopes `any`. */
 int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e);
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */

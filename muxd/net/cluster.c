@@ -161,6 +161,7 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	    .template_config_maps = conf->kubernetes_template_config_maps,
 	    .template_secrets = conf->kubernetes_template_secrets,
 	    .template_claims = conf->kubernetes_template_claims,
+	    .template_priorities = conf->kubernetes_template_priorities,
 	    .labels = labels,
 	    .nlabels = conf->kubernetes_nlabels,
 	};

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A pod template over the pods that muxd makes: placed, sized, labelled and accompanied as it says; a pod that no node can take tells
 # the scheduler's words; a field that this server does not know is named, and the workspace stays. The template of now counts at
-# the next start.
+# the next start. An agent's own is merged over it, outlives stops and restarts of muxd, and goes when it is taken away.
 # tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
@@ -95,6 +95,59 @@ begin <<<'{"metadata": {"labels": {"team": "blue"}}}'
 equal "woken, with its files" "0 kept" "$(round a 'cat keep | tr -d "\n"')"
 equal "from the template of now alone" "blue  1" "$(field a '{.metadata.labels.team} {.spec.nodeSelector}') $(field a '{.spec.containers[*].name}' | wc -w)"
 [ "$(started a)" != "$digest" ] && ok "and another digest" || fail "the digest stayed"
+
+# ---- an agent's own, over the configured one
+sed -i "s/^  pod_template_config_maps: models/&\n  pod_template_per_create: admin\n  pod_template_priority_classes: $mark/" "$tmp/muxd.yaml"
+begin <<<'{"metadata": {"labels": {"team": "blue"}}}'
+show() { muxctl sandbox show "$1" -o json | jq -r "$2"; }
+cat >"$tmp/own.yaml" <<-Y
+	metadata: {labels: {task: train}}
+	spec:
+	  priorityClassName: $mark
+	  volumes: [{name: models, configMap: {name: models}}]
+	  containers:
+	  - name: sandbox
+	    resources: {limits: {memory: 80Mi}}
+	    volumeMounts: [{name: models, mountPath: /models, readOnly: true}]
+Y
+refuses() {
+	muxctl sandbox create own --pod-template /dev/stdin >"$tmp/out" 2>&1 && fail "$1: no error"
+	grep -q -- "$2" "$tmp/out" && ok "refused: $1" || fail "$1: $(cat "$tmp/out")"
+	kubectl get pod muxd-own >/dev/null 2>&1 && fail "$1: a pod was made"
+}
+refuses "a host namespace" "/spec/hostPID is not for a template" <<<'spec: {hostPID: true}'
+refuses "a secret that is not listed" 'names the secret "keys"' <<<'spec: {volumes: [{name: k, secret: {secretName: keys}}]}'
+refuses "the configured label" "/metadata/labels/team is set by kubernetes.pod_template" <<<'metadata: {labels: {team: red}}'
+refuses "a priority class that is not listed" "is not in kubernetes.pod_template_priority_classes" <<<'spec: {priorityClassName: system-node-critical}'
+muxctl sandbox create own --pod-template "$tmp/own.yaml" >"$tmp/out" || fail "not made: $(cat "$tmp/out")"
+own_is() {
+	equal "$1: both templates count" "blue train 7 80Mi" "$(field own '{.metadata.labels.team} {.metadata.labels.task} {.spec.priority} {.spec.containers[0].resources.limits.memory}')"
+	equal "$1: shown as the pod has it" "$(field own '{.metadata.annotations.muxd\.dev/pod-template}') true" "$(show own '"\(.pod_made_with) \(.pod_template == .pod_made_with)"')"
+}
+own_is "made"
+equal "with the file of its ConfigMap" "0 small" "$(round own 'echo kept >keep; sync; cat /models/word')"
+digest=$(show own .own_pod_template)
+equal "its own is in the log, by digest" "$digest" \
+	"$(muxctl audit --agent own --event agent.resume -n 9 -o json | jq -rs '[.[].record | select(.outcome == "ok")] | last | .detail.own_pod_template')"
+muxctl sandbox resume own --pod-template "$tmp/own.yaml" >/dev/null && ok "the same again is no change" || fail "the same again is refused"
+echo 'metadata: {labels: {task: other}}' >"$tmp/other.yaml"
+muxctl sandbox resume own --pod-template "$tmp/other.yaml" >"$tmp/out" 2>&1 && fail "a pod that runs was given another template"
+grep -q bad_state "$tmp/out" && ok "one that runs has to be stopped first" || fail "$(cat "$tmp/out")"
+equal "asleep" stopped "$(asleep own)"
+begin <<<'{"metadata": {"labels": {"team": "blue"}}}'
+equal "awake, after a restart of muxd" "0 kept" "$(round own 'cat keep | tr -d "\n"')"
+own_is "awake"
+equal "another agent has none of it" "null" "$(show a .own_pod_template)"
+equal "asleep once more" stopped "$(asleep own)"
+begin <<<'{"metadata": {"labels": {"team": "blue", "task": "mine"}}}'
+resume own >"$tmp/out"
+equal "a configuration that takes its label for itself stops the next start" invalid_request "$(jq -r .error.code "$tmp/out")"
+grep -q '/metadata/labels/task is set by kubernetes.pod_template' "$tmp/out" && ok "and names it" || fail "$(cat "$tmp/out")"
+[[ $(show own .pod_template_refused) == *labels/task* ]] && ok "as show does" || fail "show: $(muxctl sandbox show own)"
+muxctl sandbox resume own --no-pod-template >"$tmp/out" || fail "not taken away: $(cat "$tmp/out")"
+equal "taken away: the configured one alone, and the workspace" "blue mine 64Mi null kept" \
+	"$(field own '{.metadata.labels.team} {.metadata.labels.task} {.spec.containers[0].resources.limits.memory}') $(show own .own_pod_template) $(round own 'cat keep' | cut -d' ' -f2)"
+begin <<<'{"metadata": {"labels": {"team": "blue"}}}'
 
 # ---- a pod that no node can take
 sed -i 's/create_timeout: 40s/create_timeout: 20s/' "$tmp/muxd.yaml"
