@@ -59,7 +59,7 @@ void channel_input_let_go(struct channel *c)
 		return;
 	source_remove(&c->m->loop, &c->in);
 	c->in.fd = -1;
-	pipes_close(&c->m->pipes, channel_lane(c), c->in_job, fd);
+	pipes_close(&c->m->pipes, channel_lane(c), c, c->in_job, fd);
 	c->in_job = NULL;
 }
 

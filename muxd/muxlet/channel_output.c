@@ -61,7 +61,7 @@ enum pipes_lane channel_lane(const struct channel *c)
 void channel_give_up(struct channel *c, const int *fds, size_t n)
 {
 	if (!c->pty)
-		pipes_close_all(&c->m->pipes, channel_lane(c), fds, n);
+		pipes_close_all(&c->m->pipes, channel_lane(c), c, fds, n);
 	else
 		for (size_t i = 0; i < n; i++)
 			close(fds[i]);
@@ -80,7 +80,7 @@ void output_let_go(struct output *o)
 	}
 	source_remove(&c->m->loop, &o->src);
 	o->src.fd = -1;
-	pipes_close(&c->m->pipes, channel_lane(c), o->job, fd);
+	pipes_close(&c->m->pipes, channel_lane(c), c, o->job, fd);
 	o->job = NULL;
 }
 

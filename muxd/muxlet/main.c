@@ -371,7 +371,7 @@ static void tear_down(struct muxlet *m)
 	while ((k = TAILQ_FIRST(&m->sink_list))) {
 		TAILQ_REMOVE(&m->sink_list, k, entry);
 		source_remove(&m->loop, &k->src);
-		pipes_close(&m->pipes, k->lane, k->job, k->src.fd);
+		pipes_close(&m->pipes, k->lane, k, k->job, k->src.fd);
 		free(k);
 	}
 	nursery_close(m);

@@ -180,7 +180,7 @@ static void sink_close(struct sink *s)
 	TAILQ_REMOVE(&s->m->sink_list, s, entry);
 	s->m->sinks--;
 	source_remove(&s->m->loop, &s->src);
-	pipes_close(&s->m->pipes, s->lane, s->job, s->src.fd);
+	pipes_close(&s->m->pipes, s->lane, s, s->job, s->src.fd);
 	free(s);
 }
 

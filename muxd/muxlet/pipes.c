@@ -15,17 +15,17 @@
 
 #define CLOSES_MAX 16 /* in one job */
 
-static void away_drop(struct pipes *p)
+static void away_drop(struct pipes *p, enum pipes_lane lane)
 {
 	char byte;
 	struct iovec iov = {&byte, 1};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	(void)recvmsg(p->away[1], &m, MSG_DONTWAIT);
+	(void)recvmsg(p->away[lane][1], &m, MSG_DONTWAIT);
 }
 
 /* 0, or an errno: nothing was sent. */
-static int away_send(struct pipes *p, const uint8_t *fds, size_t n)
+static int away_send(struct pipes *p, enum pipes_lane lane, const uint8_t *fds, size_t n)
 {
 	union {
 		char bytes[CMSG_SPACE(CLOSES_MAX * sizeof(int))];
@@ -43,7 +43,7 @@ static int away_send(struct pipes *p, const uint8_t *fds, size_t n)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(n * sizeof(int));
 	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	return sendmsg(p->away[0], &m, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : errno;
+	return sendmsg(p->away[lane][0], &m, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : errno;
 }
 
 static void close_each(const uint8_t *fds, size_t n)
@@ -56,10 +56,12 @@ static void close_each(const uint8_t *fds, size_t n)
 
 static void perform(struct pipes *p, struct pipe_job *j)
 {
-	if (!j->want) {
-		away_drop(p);
+	if (j->by_number)
+		close_each(j->bytes, j->closes);
+	else if (!j->want)
+		away_drop(p, j->lane);
+	if (!j->want)
 		return;
-	}
 	do
 		j->n = j->write ? write(j->fd, j->bytes, j->want) : read(j->fd, j->bytes, j->want);
 	while (j->n < 0 && errno == EINTR);
@@ -152,13 +154,14 @@ static void pipes_ready(struct source *s, uint32_t events)
 	while ((j = STAILQ_FIRST(&done))) {
 		int fd = j->then_close;
 		enum pipes_lane lane = j->lane;
+		const void *owner = j->owner;
 
 		STAILQ_REMOVE_HEAD(&done, entry);
 		if (j->done)
 			j->done(j);
 		job_keep(p, j);
 		if (fd >= 0)
-			pipes_close(p, lane, NULL, fd);
+			pipes_close(p, lane, owner, NULL, fd);
 	}
 }
 
@@ -206,21 +209,32 @@ static int threads_start(struct pipes *p)
 	return p->threads ? 0 : err;
 }
 
+static void away_close(struct pipes *p)
+{
+	for (size_t i = 0; i < PIPES_LANES; i++)
+		for (size_t k = 0; k < 2; k++)
+			if (p->away[i][k] >= 0)
+				close(p->away[i][k]);
+}
+
 int pipes_open(struct pipes *p, struct loop *l)
 {
-	int err;
+	int err = 0;
 
 	memset(p, 0, sizeof(*p));
-	for (size_t i = 0; i < PIPES_LANES; i++)
+	for (size_t i = 0; i < PIPES_LANES; i++) {
 		STAILQ_INIT(&p->todo[i]);
+		STAILQ_INIT(&p->kept[i]);
+		p->away[i][0] = p->away[i][1] = -1;
+	}
 	STAILQ_INIT(&p->done);
-	STAILQ_INIT(&p->kept);
 	p->loop = l;
 	p->src.ready = pipes_ready;
 	p->src.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (p->src.fd < 0)
 		return errno;
-	err = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->away) ? errno : 0;
+	for (size_t i = 0; i < PIPES_LANES && !err; i++)
+		err = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->away[i]) ? errno : 0;
 	err = err ? err : -source_watch(l, &p->src, EPOLLIN);
 	err = err ? err : pthread_mutex_init(&p->lock, NULL);
 	err = err ? err : pthread_cond_init(&p->asked, NULL);
@@ -229,6 +243,7 @@ int pipes_open(struct pipes *p, struct loop *l)
 	p->common = p->threads > PIPES_THREADS - PIPES_COMMON ? p->threads - (PIPES_THREADS - PIPES_COMMON) : 1;
 	if (err) {
 		pipes_finish(p);
+		away_close(p);
 		source_close(l, &p->src);
 	}
 	return err;
@@ -250,10 +265,11 @@ void pipes_finish(struct pipes *p)
 		return;
 	(void)pthread_mutex_lock(&p->lock);
 	p->stop = true;
-	for (size_t i = 0; i < PIPES_LANES; i++)
+	for (size_t i = 0; i < PIPES_LANES; i++) {
 		drop_all(&p->todo[i]);
+		drop_all(&p->kept[i]);
+	}
 	drop_all(&p->done);
-	drop_all(&p->kept);
 	(void)pthread_cond_broadcast(&p->asked);
 	(void)pthread_mutex_unlock(&p->lock);
 	free(p->spare);
@@ -278,7 +294,8 @@ static struct pipe_job *job_new(struct pipes *p, enum pipes_lane lane, int fd, s
 	j->then_close = -1;
 	j->asked_ns = p->loop->now_ns;
 	j->want = want;
-	j->write = false;
+	j->write = j->by_number = false;
+	j->owner = NULL;
 	j->done = NULL;
 	j->n = 0;
 	return j;
@@ -313,52 +330,83 @@ struct pipe_job *pipes_write(struct pipes *p, enum pipes_lane lane, int fd, cons
 	return j;
 }
 
-void pipes_close(struct pipes *p, enum pipes_lane lane, struct pipe_job *under_way, int fd)
+void pipes_close(struct pipes *p, enum pipes_lane lane, const void *owner, struct pipe_job *under_way, int fd)
 {
 	if (under_way) {
 		under_way->done = NULL;
 		under_way->then_close = fd;
+		under_way->owner = owner;
 	} else {
-		pipes_close_all(p, lane, &fd, 1);
+		pipes_close_all(p, lane, owner, &fd, 1);
 	}
 }
 
-void pipes_close_all(struct pipes *p, enum pipes_lane lane, const int *fds, size_t n)
+void pipes_close_all(struct pipes *p, enum pipes_lane lane, const void *owner, const int *fds, size_t n)
 {
 	if (!p->threads) {
 		close_each((const uint8_t *)fds, n);
 		return;
 	}
 	for (; n; n--, fds++) {
-		struct pipe_job *j = STAILQ_EMPTY(&p->kept) ? NULL : p->last_kept;
+		struct pipe_job *j = STAILQ_EMPTY(&p->kept[lane]) ? NULL : p->last_kept[lane];
 
-		if (!j || j->lane != lane || j->closes == CLOSES_MAX) {
+		if (!j || j->owner != owner || j->closes == CLOSES_MAX) {
 			j = job_new(p, lane, -1, 0, CLOSES_MAX * sizeof(*fds));
 			if (!j) /* no memory to keep it by: it stays open, since muxlet itself may not wait */
 				continue;
 			j->closes = 0;
-			STAILQ_INSERT_TAIL(&p->kept, j, entry);
-			p->last_kept = j;
+			j->owner = owner;
+			STAILQ_INSERT_TAIL(&p->kept[lane], j, entry);
+			p->last_kept[lane] = j;
 		}
 		memcpy(j->bytes + j->closes++ * sizeof(*fds), fds, sizeof(*fds));
 	}
 }
 
-/* In their order, as far as the socket takes them. */
-void pipes_turn(struct pipes *p)
+/* In their order, as far as the socket takes them. True: some are left. */
+static bool kept_send(struct pipes *p, enum pipes_lane lane)
 {
 	struct pipe_job *j;
 
-	while ((j = STAILQ_FIRST(&p->kept)) && away_send(p, j->bytes, j->closes) == 0) {
-		STAILQ_REMOVE_HEAD(&p->kept, entry);
-		close_each(j->bytes, j->closes);
+	while ((j = STAILQ_FIRST(&p->kept[lane]))) {
+		int err = away_send(p, lane, j->bytes, j->closes);
+
+		if (err == EAGAIN)
+			return true;
+		STAILQ_REMOVE_HEAD(&p->kept[lane], entry);
+		j->by_number = err != 0;
+		if (!err)
+			close_each(j->bytes, j->closes);
 		job_put(p, j);
 	}
-	if (!j && !p->waits)
-		return;
+	return false;
+}
+
+static bool kept_send_all(struct pipes *p)
+{
+	bool left = kept_send(p, PIPES_LANE_STAFF);
+
+	return kept_send(p, PIPES_LANE_COMMON) || left;
+}
+
+static void set_waits(struct pipes *p, bool waits)
+{
 	(void)pthread_mutex_lock(&p->lock);
-	p->waits = j != NULL;
+	p->waits = waits;
 	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* Once more when the threads know that somebody waits: those that let go before that told nobody. */
+void pipes_turn(struct pipes *p)
+{
+	bool left = kept_send_all(p);
+
+	if (left && !p->waits) {
+		set_waits(p, true);
+		left = kept_send_all(p);
+	}
+	if (!left && p->waits)
+		set_waits(p, false);
 }
 
 bool pipes_held(struct pipes *p, enum pipes_lane lane)

@@ -43,9 +43,11 @@ struct pipe_job {
 	enum pipes_lane lane;
 	int fd;
 	uint64_t asked_ns;
-	int then_close; /* by a thread, when this job is done; -1: nothing */
-	bool write;     /* bytes, want of them; else a read */
-	size_t want;    /* 0: what was sent away is let go */
+	int then_close;    /* by a thread, when this job is done; -1: nothing */
+	const void *owner; /* of what is closed */
+	bool write;        /* bytes, want of them; else a read */
+	size_t want;       /* 0: what was sent away is let go */
+	bool by_number;    /* want 0, and sending failed: the thread closes it */
 	size_t room, closes;
 	ssize_t n; /* as of read() or write(); with errno */
 	int error;
@@ -71,6 +73,11 @@ struct pipes_thread {
  * ones. A thread receives them without room for them, and the kernel lets go of them in that call. So the loop alone
  * takes descriptors out of the table, and not while a child has a copy of it that is not its program yet: the child's
  * copy is never the last, and the child never waits for a lock.
+ *
+ * The kernel lets go of a message's descriptors one after the other, and a thread gets the oldest message whoever
+ * asked: so one message has what is of one channel, and each lane has a pair of its own. The kernel may refuse to send,
+ * not only because a pair is full: it counts what a user has on its way, and programs of the same user can use that up.
+ * A thread then closes by number, so that nothing stays open.
  */
 struct pipes {
 	unsigned threads; /* 0: none could be begun, and callers read and write themselves */
@@ -79,9 +86,9 @@ struct pipes {
 	pthread_mutex_t lock; /* of todo, done, busy, waits and stop; held for a few instructions */
 	pthread_cond_t asked, begun;
 	struct pipe_queue todo[PIPES_LANES], done;
-	struct pipe_queue kept; /* to be closed at the end of the turn, or when the socket takes them */
-	struct pipe_job *last_kept;
-	int away[2];
+	struct pipe_queue kept[PIPES_LANES]; /* to be closed at the end of the turn, or when the socket takes them */
+	struct pipe_job *last_kept[PIPES_LANES];
+	int away[PIPES_LANES][2];
 	bool waits; /* the loop is to be told when a thread let go: the socket was full */
 	unsigned busy[PIPES_LANES];
 	struct pipe_job *spare; /* the last one is kept for the next */
@@ -102,11 +109,11 @@ struct pipe_job *pipes_write(struct pipes *p, enum pipes_lane lane, int fd, cons
 			     void (*done)(struct pipe_job *j), void *arg);
 /*
  * Closes a pipe's end: the last descriptor takes the same lock. under_way: the job that is at it, which is nobody's
- * from then on, or NULL. fd is the threads' from now on.
+ * from then on, or NULL. fd is the threads' from now on. owner: ends of one may wait for each other, of others not.
  */
-void pipes_close(struct pipes *p, enum pipes_lane lane, struct pipe_job *under_way, int fd);
+void pipes_close(struct pipes *p, enum pipes_lane lane, const void *owner, struct pipe_job *under_way, int fd);
 /* The same of n ends that nobody is at: the program's own, which muxlet has until the program has them. */
-void pipes_close_all(struct pipes *p, enum pipes_lane lane, const int *fds, size_t n);
+void pipes_close_all(struct pipes *p, enum pipes_lane lane, const void *owner, const int *fds, size_t n);
 /* The end of a turn: what is to be closed goes to the threads, after what others wait for went its way. */
 void pipes_turn(struct pipes *p);
 /* Every thread of that lane has been kept by a pipe for PIPES_HELD_NS, so that nothing goes on there. */

@@ -8,12 +8,15 @@
 
 #include "muxd/muxlet/pipes.h"
 
+#include <linux/capability.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define HELD_SECONDS 120 /* should nobody end it */
 #define AGENTS       1
 #define STAFF        100
+#define NARROW       300
 
 static char self[512];
 
@@ -85,6 +88,43 @@ static int reopen(void)
 		return splice(again, NULL, s[0], NULL, sizeof(block), 0) >= 0;
 	}
 	return 0;
+}
+
+/* As many descriptors as the user may have in sockets are in one. */
+static int fill_sockets(void)
+{
+	union {
+		char bytes[CMSG_SPACE(200 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {.bytes = {0}};
+	char byte = 0;
+	struct msghdr m = {.msg_iov = &(struct iovec){&byte, 1},
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int s[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, s))
+		return 2;
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(200 * sizeof(int));
+	while (sendmsg(s[0], &m, MSG_DONTWAIT) == 1) /* 0 as often as there is room: its stdin */
+		;
+	if (errno != ETOOMANYREFS || word("ready\n"))
+		return 2;
+	return pause();
+}
+
+/* As a sandbox's muxlet is: without root's rights, and with a limit that is soon met. */
+static int narrow(char **argv)
+{
+	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN);
+	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE);
+	if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){NARROW, NARROW}))
+		return 2;
+	return execv(argv[0], argv);
 }
 
 /* The parent waits where no SIGSTOP stops it, the child is stopped. */
@@ -163,6 +203,75 @@ static void nobody_waits_for_the_last_close(void **state)
 	rig_destroy(r);
 }
 
+static void hold_input(struct rig *r, uint32_t channel)
+{
+	const char *const argv[] = {self, "--hold", "stdin", NULL};
+
+	assert_int_equal(rig_open_argv(r, channel, argv, &(struct rig_call){.with_stdin = true}), 0);
+	assert_true(rig_until(r, 20000, r->ch[channel].len[2] == 6));
+	(void)rig_type(r, channel, 0, "0123456789", 10);
+	rig_sleep(r, 20); /* the kernel is at them */
+}
+
+/* More ends of agents' pipes are held than there are threads: closing them takes none that is kept for staff. */
+static void closings_of_agents_leave_staff_its_threads(void **state)
+{
+	struct rig *r = rig_create();
+
+	(void)state;
+	for (uint32_t i = 1; i <= PIPES_THREADS + 2; i++)
+		hold_input(r, i);
+	for (uint32_t i = 1; i <= PIPES_THREADS + 2; i++) {
+		assert_int_equal(link_input_eof(r->link, i, 10), 0);
+		rig_sleep(r, 20);
+	}
+	for (uint32_t i = 0; i < PIPES_THREADS - PIPES_COMMON + 2; i++)
+		goes_on(r, STAFF + i, (struct rig_call){.reserve = true});
+	for (uint32_t i = 1; i <= PIPES_THREADS + 2; i++)
+		assert_false(r->ch[i].exited);
+	rig_destroy(r);
+}
+
+/* Pipes that are closed in the same turn as one that is held. */
+static void closings_wait_for_none_of_others(void **state)
+{
+	struct rig *r = rig_create();
+
+	(void)state;
+	rig_open(r, 2, "echo there >&2; cat", (struct rig_call){.with_stdin = true});
+	assert_true(rig_until(r, 20000, r->ch[2].len[2] == 6));
+	hold_input(r, 1);
+	assert_int_equal(link_input_eof(r->link, 1, 10), 0);
+	assert_int_equal(link_input_eof(r->link, 2, 0), 0);
+	rig_wait_exit(r, 2);
+	assert_false(r->ch[1].exited);
+	rig_destroy(r);
+}
+
+/* A user may have so many descriptors on their way through sockets: programs use that up, and pipes are closed still.
+ */
+static void no_closing_waits_for_sockets_of_others(void **state)
+{
+	const char *const argv[] = {self,          "--narrow", BUILD_DIR "/muxlet", "--listen-fd", "3",
+				    "--secret-fd", "4",        "--workdir",         "/tmp",        "--shell",
+				    "/bin/sh",     NULL},
+			  *const flight[] = {self, "--hold", "flight", NULL};
+	struct rig *r = rig_create_as(argv);
+
+	(void)state;
+	assert_int_equal(rig_open_argv(r, 1, flight, &(struct rig_call){.pty = false}), 0);
+	assert_true(rig_until(r, 20000, r->ch[1].len[2] == 6));
+	for (uint32_t i = 2; i < 200; i++) { /* more pipes than muxlet may have open */
+		rig_open(r, i, "cat", (struct rig_call){.with_stdin = true});
+		assert_int_equal(link_input_eof(r->link, i, 0), 0);
+		rig_wait_exit(r, i);
+		assert_int_equal(r->ch[i].exit.cause, EXIT_EXITED);
+		link_forget(r->link, i);
+	}
+	assert_false(r->ch[1].exited);
+	rig_destroy(r);
+}
+
 static void who_waits_in_vfork_is_ended_with_all(void **state)
 {
 	const char *const argv[] = {self, "--hold", "vfork", NULL};
@@ -238,6 +347,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_waits_for_a_pipe_that_is_held),
 					   cmocka_unit_test(nobody_waits_for_the_last_close),
+					   cmocka_unit_test(closings_of_agents_leave_staff_its_threads),
+					   cmocka_unit_test(closings_wait_for_none_of_others),
+					   cmocka_unit_test(no_closing_waits_for_sockets_of_others),
 					   cmocka_unit_test(who_waits_in_vfork_is_ended_with_all),
 					   cmocka_unit_test(what_a_program_took_is_in_its_exit)};
 	const struct CMUnitTest once[] = {cmocka_unit_test(with_every_thread_held_staff_goes_on)};
@@ -245,6 +357,8 @@ int main(int argc, char **argv)
 
 	if (n <= 0)
 		return 2;
+	if (argc > 3 && strcmp(argv[1], "--narrow") == 0)
+		return narrow(argv + 2);
 	if (argc == 3)
 		(void)alarm(HELD_SECONDS);
 	if (argc == 3 && strcmp(argv[1], "--escape") == 0)
@@ -253,6 +367,7 @@ int main(int argc, char **argv)
 		return strcmp(argv[2], "stdin") == 0    ? hold_stdin()
 		       : strcmp(argv[2], "stdout") == 0 ? hold_stdout()
 		       : strcmp(argv[2], "vfork") == 0  ? wait_in_vfork()
+		       : strcmp(argv[2], "flight") == 0 ? fill_sockets()
 							: reopen();
 	n = cmocka_run_group_tests(once, NULL, NULL);
 	n = n ? n : cmocka_run_group_tests(tests, NULL, NULL);
