@@ -86,11 +86,9 @@ static void drain(struct channel *c)
 		arm(c, DRAIN_QUIET_NS);
 }
 
-/* Held back by the hub or the spool before the program's own last bytes were read. */
+/* Held back by the hub, the spool or a read under way, before the program's own last bytes were read. */
 static bool is_held(const struct output *o)
 {
-	if (o->job)
-		return true;
 	return o->src.fd >= 0 && !(o->src.events & EPOLLIN) && o->spool.end < o->drain_end;
 }
 

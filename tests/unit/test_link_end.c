@@ -81,6 +81,21 @@ static void a_background_that_never_stops_writing_holds_no_round(void **state)
 	rig_destroy(r);
 }
 
+/* Nor where the hub takes it as fast as it comes, so that a thread is always at a read. */
+static void a_background_that_is_always_read_holds_no_round(void **state)
+{
+	uint64_t begun = clock_boot_ns();
+	FRESH(r);
+
+	(void)state;
+	r->no_keep = true;
+	rig_open(r, 1, "yes & yes >&2 &", (struct rig_call){.pty = false});
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.code, 0);
+	assert_true(clock_boot_ns() - begun < 10 * NS_PER_SEC);
+	rig_destroy(r);
+}
+
 static void a_signal_reaches_the_group(void **state)
 {
 	FRESH(r);
@@ -135,6 +150,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_kill_says_who_did_it),
 	    cmocka_unit_test(the_background_of_a_round_lives_on),
 	    cmocka_unit_test(a_background_that_never_stops_writing_holds_no_round),
+	    cmocka_unit_test(a_background_that_is_always_read_holds_no_round),
 	    cmocka_unit_test(a_signal_reaches_the_group),
 	    cmocka_unit_test(a_clear_ends_everything),
 	};
