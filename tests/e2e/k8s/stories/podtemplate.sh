@@ -87,7 +87,7 @@ equal "it sees the workspace" kept "$(kubectl exec muxd-a -c side -- cat /seen/k
 kubectl exec muxd-a -c side -- sh -c 'echo no >/seen/keep' 2>/dev/null && fail "and writes to it" || ok "and cannot write to it"
 digest=$(field a '{.metadata.annotations.muxd\.dev/pod-template}')
 equal "the audit event of its start has the template's digest" "$digest" "$(started a)"
-[ ${#digest} -eq 32 ] && ok "a digest: $digest" || fail "the annotation is '$digest'"
+[ ${#digest} -eq 64 ] && ok "a digest: $digest" || fail "the annotation is '$digest'"
 
 # ---- the next start is made from the template of now
 equal "asleep" stopped "$(asleep a)"
