@@ -401,7 +401,7 @@ static bool sets_options(const struct life_call *c)
 	       c->options.pod_template;
 }
 
-/* Who may take one away where nobody may give one: who administers. */
+/* Where nobody may give a template, a grant with admin may still take one away. */
 static int check_template_scope(struct life_job *j, const char *agent, struct err *e)
 {
 	const char *who = j->hub->conf->kubernetes_template_per_create;

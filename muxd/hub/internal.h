@@ -313,7 +313,7 @@ void session_wake_input(struct session *s);                 /* who waits for roo
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken); /* by calls */
 void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);
-/* What was typed ahead (typeahead.h): the mode of the terminal, and what came out of it; what waits goes now, for a
+/* Input typed ahead (typeahead.h): the mode of the terminal, and what came out of it; what waits goes now, for a
  * reason that does not wait; or never. */
 void session_on_echo(struct session *s, enum link_echo mode);
 void session_ahead_output(struct session *s, const void *p, size_t n);

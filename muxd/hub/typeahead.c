@@ -12,7 +12,7 @@
 static const char bracket[] = "\033[20";
 #define BRACKET_LEN (sizeof(bracket) - 1)
 
-/* What line editors and shells write: bracketed paste on and off, and the marks of shell integration. */
+/* Line editors and shells write these: bracketed paste on and off, and the marks of shell integration. */
 static const struct {
 	char text[TYPEAHEAD_MARK + 1];
 	bool prompt; /* it stands; else: a line was read */
@@ -23,7 +23,7 @@ static const struct {
 
 /* ---- input */
 
-/* What a terminal acts on when it comes, before anybody reads it. */
+/* Characters that a terminal acts on when they come, before anybody reads it. */
 bool typeahead_interrupts(const void *p, size_t n)
 {
 	static const char keys[] = {3, 26, 28, 17, 19};

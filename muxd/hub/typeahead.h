@@ -34,7 +34,7 @@ enum typeahead_state { TYPEAHEAD_FREE, TYPEAHEAD_HELD };
 struct typed_brackets {
 	bool open;  /* a paste has begun */
 	uint8_t at; /* so much of a bracket has come */
-	bool opens; /* ... and it is one that begins a paste */
+	bool opens; /* the mark begins a paste */
 };
 
 struct typeahead {
@@ -47,7 +47,7 @@ struct typeahead {
 	bool told;   /* a mode has come */
 	bool blind;  /* and never another than "does not echo" */
 	bool marks;  /* the line editor marks its prompt: the terminal's mode alone does not say that it is there */
-	bool stands; /* ... and that prompt was the last that was heard of it */
+	bool stands; /* that prompt was the last output */
 	bool brief;  /* HELD: no line editor is known to have the line */
 	bool begun;  /* HELD: it was read */
 	bool back;   /* HELD: and a line editor reads again */
@@ -71,7 +71,7 @@ uint64_t typeahead_until(const struct typeahead *t, uint64_t wait_ns);
 /* HELD -> FREE. for_good: nothing waits any more until time has passed. */
 void typeahead_let_go(struct typeahead *t, uint64_t now, uint64_t wait_ns, bool for_good);
 
-/* What the terminal does with input; what came out of it. True: it is HELD and is to be let go. */
+/* The terminal's way with input, and its output. True: the queue is HELD and is to be let go. */
 bool typeahead_mode(struct typeahead *t, enum link_echo mode);
 bool typeahead_output(struct typeahead *t, const void *p, size_t n);
 

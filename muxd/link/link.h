@@ -71,7 +71,7 @@ struct link_open {
 	uint64_t window;         /* first credit for each output stream */
 };
 
-/* What a terminal does with input (termios of the pty). */
+/* How a terminal treats input (termios of the pty). */
 enum link_echo {
 	LINK_ECHO_LINES, /* ECHO, ICANON: it echoes and edits lines, as while most programs run */
 	LINK_ECHO_KEYS,  /* no ICANON: a line editor or another reader of keys, which echoes by itself */

@@ -108,7 +108,7 @@ void output_update(struct output *o); /* watch or stop watching, after anything 
 void output_close(struct output *o);
 /* A pipe goes to the threads, with what they are at; a terminal is closed. */
 void output_let_go(struct output *o);
-/* It ended, and nothing of it is on its way to or from a pipe. */
+/* The program ended, and nothing of it is on its way to or from a pipe. */
 bool channel_is_drained(const struct channel *c);
 enum pipes_lane channel_lane(const struct channel *c);
 /* Closes what was opened for the program: ends of its pipes, or its terminal. */

@@ -26,7 +26,7 @@ static void consumed(struct channel *c, size_t n, bool accepted)
 	muxlet_lazy(c, c->consumed - c->reported >= REPORT_STEP ? 0 : STREAM_CONSUMED_MS);
 }
 
-/* What a thread was at is no part of the queue any more: whatever became of it, the next bytes may go. */
+/* Bytes that a thread was at are no part of the queue any more: whatever became of them, the next may go. */
 static void input_forgotten(struct pipe_job *j)
 {
 	struct channel *c = j->arg;

@@ -220,7 +220,7 @@ void output_ready(struct source *s, uint32_t events)
 	output_update(o);
 }
 
-/* What a pipe has now comes from the threads, later; that it has nothing and no writer is known at once. */
+/* The bytes of a pipe come from the threads, later; that it has nothing and no writer is known at once. */
 static void pipe_rest(struct output *o)
 {
 	struct pollfd p = {.fd = o->src.fd, .events = POLLIN};

@@ -27,7 +27,7 @@ static bool kill_all(struct muxlet *m)
 {
 	if (getpid() == 1)
 		return kill(-1, SIGKILL) && errno == ESRCH;
-	/* Who waits in vfork() for a child that was stopped does not stop, and ends by KILL. */
+	/* A parent that waits in vfork() for a stopped child does not stop itself, and ends by KILL. */
 	if (m->clear_still >= STILL || m->clear_looks >= STOPS)
 		return tree_signal_all((const int[]){SIGKILL, 0}) == 0;
 	m->clear_still = tree_stop_all() == 0 ? m->clear_still + 1 : 0;

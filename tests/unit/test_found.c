@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -71,9 +72,10 @@ static void a_namespace_whose_first_process_waits_is_ended(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
-	pid = clone(first, stack + sizeof(stack), CLONE_NEWUSER | CLONE_NEWPID | SIGCHLD, NULL);
+	/* Root needs no namespace of users for it, and so no leave to make one. */
+	pid = clone(first, stack + sizeof(stack), (geteuid() ? CLONE_NEWUSER : 0) | CLONE_NEWPID | SIGCHLD, NULL);
 	if (pid < 0)
-		skip(); /* no namespaces here */
+		fail_msg("no namespace of processes: %s", strerror(errno));
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(read(said[0], word + i, 1), 1);
 	assert_int_equal(found_take(pid, &f), 0);

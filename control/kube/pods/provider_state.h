@@ -244,7 +244,7 @@ bool kp_may_pass(int rc);
 /* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
  */
 bool kjob_may_wait(const struct kjob *j, int rc);
-/* What the job's pod is made from, but for its claim: everything in it is borrowed. */
+/* The job's pod is made from this, but for its claim: everything in it is borrowed. */
 struct kube_pod_spec kjob_spec(const struct kjob *j);
 /* provider_view.c */
 void stat_seen(struct kjob *j, const json_t *pod);

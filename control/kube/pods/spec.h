@@ -65,7 +65,7 @@ struct kube_pod_spec {
 	const struct kube_label *labels;
 	size_t nlabels;
 	const json_t *pod_template; /* checked (template.h), merged over every pod; NULL: none */
-	/* What a template may name: struct template_rules, for those that agents have of their own. */
+	/* Names that a template may have: struct template_rules, for those that agents have of their own. */
 	const char *template_config_maps, *template_secrets, *template_claims, *template_priorities;
 };
 
