@@ -37,13 +37,19 @@ RIG_UNUSED static void peer_close(struct peer *p)
 	free(p);
 }
 
+/* muxlet may have said GOODBYE and closed by now: hear() reads why, and a signal would end the test without a word. */
 static void say(struct peer *p, const struct frame *f)
 {
 	uint8_t *text = malloc(FRAME_OPEN_MAX);
 	size_t n = frame_encode(f, text, FRAME_OPEN_MAX);
+	ssize_t said;
 
 	assert_true(n > 0);
-	assert_int_equal(write(p->out, text, n), n);
+	said = send(p->out, text, n, MSG_NOSIGNAL);
+	if (said < 0 && errno == ENOTSOCK)
+		said = write(p->out, text, n);
+	if (said >= 0 || errno != EPIPE)
+		assert_int_equal(said, n);
 	free(text);
 }
 

@@ -184,7 +184,8 @@ static void more_input_than_the_window_is_refused(void **state)
 	(void)state;
 	say_open(p, 1, "sleep 60", OPEN_STDIN);
 	hear_of(p, FRAME_OPENED);
-	for (int i = 0; i < 6; i++, f.offset += f.n) /* the pipe takes 64 KiB, the queue 256, then it is too much */
+	/* The queue takes 256 KiB, and the pipe 64 when a thread has come to it: the fifth or the sixth is too much. */
+	for (int i = 0; i < 6; i++, f.offset += f.n)
 		say(p, &f);
 	goodbye_with(p, CODE_PROTOCOL);
 	peer_close(p);
