@@ -210,8 +210,8 @@ static int put_template(json_t *q, const struct ctl_args *a, struct err *e)
 		return rc;
 	if (path && !json_is_object(t))
 		rc = err_set(e, ERR_INVAL, "%s is no mapping: a pod template has metadata and spec", path);
-	else if (path || args_has(a, "no-pod-template"))
-		rc = json_object_set(q, "pod_template", path ? t : json_null()) ? ERR_NOMEM : 0;
+	else if ((path || args_has(a, "no-pod-template")) && json_object_set(q, "pod_template", path ? t : json_null()))
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
 	json_decref(t);
 	return rc;
 }

@@ -11,16 +11,18 @@ n=0
 code() { jq -r '.error.code // .state // .agent // "no answer"' <<<"$1"; }
 # tells VALUE SCOPES TEMPLATE WANT [WHAT-IN-THE-MESSAGE]: a resume and a fork of an agent that is not there
 tells() {
-	local token verb got agent
+	local token verb got agent what
 	n=$((n + 1)) agent=own-$n
 	token=$(new_token '*' service "$2")
 	for verb in resume fork; do
 		[ "$2 $verb" != "terminal fork" ] || continue # a fork takes lifecycle, whatever is in it
+		what=pod_template
+		[ "$2" != terminal ] || what=$verb
 		got=$(api "$token" POST "/v1/agents/$agent/$verb" "{\"pod_template\":$3}")
 		equal "$1: $2, $verb with $3" "$4" "$(code "$got")"
 		[ -z "${5:-}" ] || grep -q "$5" <<<"$got" || fail "it does not say $5: $got"
-		[ "$4" != forbidden ] || equal "and the log has it" "forbidden" \
-			"$(muxctl audit --agent $agent -n 20 -o json | jq -rs '[.[].record | select(.event == "access.denied" or .outcome == "forbidden")] | last | .outcome')"
+		[ "$4" != forbidden ] || equal "and the log has it, with what was asked for" true \
+			"$(muxctl audit --agent $agent -n 20 -o json | jq -s --arg w "$what" 'any(.[].record; .outcome == "forbidden" and .detail.what == $w)')"
 	done
 	equal "and there is no sandbox" absent "$(muxctl sandbox list -o json | jq -r --arg a $agent '[.agents[] | select(.agent == $a and .state != "stopped")] | if . == [] then "absent" else "there" end')"
 }
