@@ -104,9 +104,15 @@ static int on_progress(void *arg, uint64_t done, struct err *e)
 	return rc;
 }
 
+/* One that has ended as well: where the segments lack its EXIT, what else they have of it must not open it again. */
 static int restore_live(void *arg, const struct index_unsealed *u)
 {
-	return u->ended ? 0 : live_restore(arg, &u->id, u->open, u->offsets);
+	const char *said = u->exit ? u->exit : "{}";
+	struct ring_record exit = {
+	    .type = RING_EXIT, .session = u->id, .payload = (const uint8_t *)said, .len = (uint32_t)strlen(said)};
+	int rc = live_restore(arg, &u->id, u->open, u->offsets);
+
+	return rc || !u->ended ? rc : live_apply(arg, &exit, u->end_lsn);
 }
 
 /* What the index had as open, then what the segments say behind it. */

@@ -70,6 +70,46 @@ int cutter_configure(struct cutter *c, const struct conf *conf, const json_t *lo
 	return rc;
 }
 
+/* A full disk keeps no door shut: the cutter tries again, and cuts nothing meanwhile. */
+static int restore(struct cutter *c, struct err *e)
+{
+	int rc = cut_restore(c, e);
+
+	if (rc || c->retains)
+		return rc;
+	rc = cut_retain_start(c, e);
+	c->retains = rc == 0;
+	return rc;
+}
+
+static uint64_t recoveries(const struct cutter *c)
+{
+	struct drain_status s;
+
+	drain_status(c->p.drain, &s);
+	return s.recoveries;
+}
+
+static void step_failed(struct cutter *c, const struct err *e)
+{
+	bool suspects = c->suspects.n && !c->failed, first = !c->retry.failures && !c->retry.hurried;
+
+	index_rollback(c->index);
+	/* Recordings that are to be cut anew do not wait, when that is all that is wrong; each may be found to be one.
+	 */
+	retry_failed(&c->retry, clock_boot_ns(), suspects ? (unsigned)c->n + 1 : 0);
+	c->failed = true;
+	c->recoveries = recoveries(c);
+	pthread_mutex_lock(&c->lock);
+	if (first) /* what the next tries say the status has */
+		log_warn(NULL, "cutting waits: %s", e->message);
+	else if (strcmp(c->seen.message, e->message) != 0)
+		log_debug(NULL, "cutting still waits: %s", e->message);
+	c->seen.state = "waiting";
+	text_put(c->seen.message, sizeof(c->seen.message), e->message);
+	pthread_mutex_unlock(&c->lock);
+}
+
 int cutter_create(const struct cutter_params *p, struct cutter **out, struct err *e)
 {
 	uint64_t cut = 0;
@@ -99,10 +139,14 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 		log_warn(NULL, "the chain log's torn tail was cut off: %llu bytes", (unsigned long long)cut);
 	if (rc == 0)
 		rc = hole_find(c->dir, c->p.segments_fd, c->chain, c->index, &c->hole, e);
-	if (rc == 0)
-		rc = cut_restore(c, e);
-	if (rc == 0)
-		rc = cut_retain_start(c, e);
+	if (rc == 0) {
+		rc = restore(c, e);
+		c->failed = rc == ERR_DISK_FULL;
+	}
+	if (c->failed) {
+		step_failed(c, e);
+		rc = 0;
+	}
 	if (rc) {
 		if (index_damaged(c->index))
 			cutter_index_lost(c);
@@ -179,6 +223,9 @@ static int consume(struct cutter *c, bool *out_more, struct err *e)
 		}
 		if (rc != 1)
 			break;
+		if (c->next_lsn && sr.lsn > c->next_lsn && (rc = cut_gap(c, sr.lsn, e)) != 0)
+			return rc;
+		c->next_lsn = sr.lsn + 1;
 		if ((rc = cut_record(c, &sr, e)) != 0)
 			return rc;
 		bytes += sr.raw_len;
@@ -241,23 +288,10 @@ static int step_inside(struct cutter *c, bool *out_more, struct err *e)
 	return index_commit(c->index, false, e);
 }
 
-static void step_failed(struct cutter *c, const struct err *e)
+/* When the journal found room again, most likely there is room for this, too. */
+static bool retry_now(struct cutter *c)
 {
-	bool suspects = c->suspects.n && !c->failed, first = !c->retry.failures && !c->retry.hurried;
-
-	index_rollback(c->index);
-	/* Recordings that are to be cut anew do not wait, when that is all that is wrong; each may be found to be one.
-	 */
-	retry_failed(&c->retry, clock_boot_ns(), suspects ? (unsigned)c->n + 1 : 0);
-	c->failed = true;
-	pthread_mutex_lock(&c->lock);
-	if (first) /* what the next tries say the status has */
-		log_warn(NULL, "cutting waits: %s", e->message);
-	else if (strcmp(c->seen.message, e->message) != 0)
-		log_debug(NULL, "cutting still waits: %s", e->message);
-	c->seen.state = "waiting";
-	text_put(c->seen.message, sizeof(c->seen.message), e->message);
-	pthread_mutex_unlock(&c->lock);
+	return c->recoveries != recoveries(c) || retry_due(&c->retry, clock_boot_ns(), atomic_load(&c->waiters));
 }
 
 static void step_worked(struct cutter *c)
@@ -287,9 +321,9 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 
 	pthread_mutex_lock(&c->turn);
 	if (c->failed) {
-		if (!retry_due(&c->retry, clock_boot_ns(), atomic_load(&c->waiters)) || atomic_load(&c->index_lost))
+		if (!retry_now(c) || atomic_load(&c->index_lost))
 			goto out;
-		rc = cut_restore(c, &e);
+		rc = restore(c, &e);
 		c->failed = rc != 0;
 	}
 	if (rc == 0)

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "recorder/write/cutter_state.h"
 
 #include <stdlib.h>
@@ -53,30 +52,6 @@ int cut_release_settle(struct cutter *c, const struct index_cursor *at, struct e
 		c->sessions[i]->dirty = true;
 	}
 	return rc;
-}
-
-static int suspect(struct cutter *c, const struct id *id, const struct err *why, struct err *e)
-{
-	struct cut_suspects *l = &c->suspects;
-	struct cut_suspect *more = realloc(l->list, (l->n + 1) * sizeof(*more));
-
-	if (!more)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	l->list = more;
-	l->list[l->n].id = *id;
-	text_put(l->list[l->n].why, sizeof(l->list[l->n].why), why->message);
-	l->n++;
-	return err_set(e, ERR_CORRUPT, "%s", why->message);
-}
-
-int cut_read_back(struct cutter *c, struct cut_session *s, bool whole, struct err *e)
-{
-	struct err why = {0};
-	int rc = builder_read_back(s->b, whole, &why);
-
-	if (rc == ERR_CORRUPT || rc == ERR_NOT_FOUND)
-		return suspect(c, &s->id, &why, e);
-	return rc ? err_set(e, rc, "%s", why.message) : 0;
 }
 
 int cut_part(struct cutter *c, struct cut_session *s, struct err *e)

@@ -35,14 +35,6 @@ static int restore_add(struct cutter *c, const struct index_unsealed *u, struct 
 	return 0;
 }
 
-static const char *suspected(const struct cutter *c, const struct id *id)
-{
-	for (size_t i = 0; i < c->suspects.n; i++)
-		if (id_equal(&c->suspects.list[i].id, id))
-			return c->suspects.list[i].why;
-	return NULL;
-}
-
 /* As a file; what else may stand under its name is no recording, and no error that passes. */
 static bool is_there(const struct cutter *c, const struct id *id)
 {
@@ -60,10 +52,8 @@ static int restore_checkpoint(struct restore *r, const struct index_unsealed *u)
 	struct builder_options options;
 	struct builder *b = NULL;
 	struct err why = {0};
-	const char *open = u->open ? u->open : "{}", *known = suspected(c, &u->id);
+	const char *open = u->open ? u->open : "{}";
 
-	if (known)
-		return recut_add(r->recut, u, known);
 	cut_options(c, open, strlen(open), &options);
 	int rc = builder_reopen(&options, &u->id, u->state, u->state_len, &b, &why);
 	/* While this process did not watch, anybody may have written to it. */
@@ -79,10 +69,13 @@ static int restore_checkpoint(struct restore *r, const struct index_unsealed *u)
 static int restore_row(void *arg, const struct index_unsealed *u)
 {
 	struct restore *r = arg;
+	const char *known = cut_suspected(r->c, &u->id);
 	char path[FILE_PATH_MAX];
 
 	if (cut_sealed_path(r->c, &u->id, path, sizeof(path)))
 		return 0; /* mended by restore_sealed(), outside this statement */
+	if (known)
+		return recut_add(r->recut, u, known);
 	if (u->state)
 		return restore_checkpoint(r, u);
 	/* Opened after the checkpoint: its OPEN is read again. Only of an index made anew is that not so. */
@@ -192,6 +185,7 @@ int cut_restore(struct cutter *c, struct err *e)
 	struct segment_tail durable;
 	drain_durable(c->p.drain, &durable);
 	c->replay_until = durable.lsn;
+	c->next_lsn = c->stored.lsn;
 	find_oldest(c);
 	c->bytes = 0;
 	return 0;

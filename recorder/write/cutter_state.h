@@ -44,7 +44,7 @@ struct cut_session {
 	uint64_t fresh_lsn; /* of the first record that the last `part` in the log does not cover; 0 = it covers all */
 };
 
-/* Recordings whose file was found to be another than it was written, to be cut anew by the next restore. */
+/* cutter_suspect.c: recordings that are to be cut anew by the next restore. */
 struct cut_suspects {
 	struct cut_suspect {
 		struct id id;
@@ -79,12 +79,15 @@ struct cutter {
 	uint64_t oldest_lsn;   /* where the oldest segment begins; 0: not known */
 	bool restored;         /* once: from then on nobody but this process writes to open recordings */
 	uint64_t replay_until; /* records before it may have been cut by an earlier try */
+	uint64_t next_lsn;     /* of the record that comes next, when none is lost; 0: any */
 	uint64_t bytes;        /* consumed since then */
 	uint64_t checkpoint_ns, head_ns;
 	bool hole;     /* found at the start: the log was shorter than others know it */
 	bool sign_now; /* without waiting for HEAD_NS */
 	bool failed;
+	bool retains; /* retention's guard looked at the clock of this start */
 	struct retry retry;
+	uint64_t recoveries; /* of the journal, when a step failed */
 	struct conf_rule *rules;
 	size_t nrules;
 	uint64_t segment_size;
@@ -155,8 +158,15 @@ int cut_release_settle(struct cutter *c, const struct index_cursor *at, struct e
  * bad. */
 int cut_release(struct cutter *c, struct err *e);
 int cut_part(struct cutter *c, struct cut_session *s, struct err *e);
-/* Reads the file back. What is not what was written is the next restore's: then ERR_CORRUPT. */
+
+/* cutter_suspect.c */
+/* Why that recording has to be cut anew; NULL: it is none of the suspects. */
+const char *cut_suspected(const struct cutter *c, const struct id *id);
+/* Reads the file back. One that is not what was written becomes a suspect: then ERR_CORRUPT. */
 int cut_read_back(struct cutter *c, struct cut_session *s, bool whole, struct err *e);
+/* The journal goes on at lsn, and lacks what is before. Sessions whose OPEN or EXIT went with it become suspects: then
+ * ERR_CORRUPT, and the restore comes by here again. Without any it is audited. */
+int cut_gap(struct cutter *c, uint64_t lsn, struct err *e);
 
 /* cutter_recut.c: recordings from the begin, from what there is of them. */
 struct recut;

@@ -39,6 +39,7 @@ struct drain_status {
 	uint64_t last_record_ns; /* when the hub last journaled something */
 	uint64_t free_bytes;
 	uint64_t commits, bytes; /* since the start */
+	uint64_t recoveries;     /* times that it became OK after it was not */
 	uint64_t damages;        /* places in the ring that had to be skipped */
 	uint64_t damage_position;
 	char message[400]; /* why it is not OK */

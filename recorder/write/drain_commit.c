@@ -27,10 +27,12 @@ void drain_set_state(struct drain *d, enum ring_reader_state state, const char *
 	if (d->state == state)
 		return;
 	log_debug(NULL, "state %s -> %s", state_names[d->state], state_names[state]);
-	if (state == RING_READER_OK)
+	if (state == RING_READER_OK) {
+		d->seen.recoveries++;
 		log_info(NULL, "the record is written");
-	else
+	} else {
 		log_warn(NULL, "the record is not written (%s): %s", state_names[state], why);
+	}
 	d->state = state;
 	text_put(d->seen.message, sizeof(d->seen.message), state == RING_READER_OK ? "" : why);
 	pthread_cond_broadcast(&d->moved);

@@ -19,6 +19,7 @@ struct source {
 	uint64_t seq;  /* last event handed out */
 	uint64_t skip; /* events of the recording up to it were handed out before */
 	uint64_t lsn;  /* next expected from the log; 0 = any */
+	uint64_t gaps; /* what the log lacks before it was asked of the recording: gone, or in no recording yet */
 	uint64_t from_ns;
 	struct trunc_rule rule;
 	bool ruled;
@@ -216,17 +217,25 @@ static void apply_rule(struct source *s, struct ring_record *out)
 	out->len = EVENT_GAP_SIZE;
 }
 
-/* Segments were deleted under us: the recording has what they held. */
-static int back_to_recording(struct source *s, struct err *e)
+/*
+ * The log goes on at `lsn`, and not where it was left. Segments may have been let go under this reader: the recording
+ * has what they held, and the log is read anew behind it. Where the log lacks records itself it does so the second time
+ * as well.
+ */
+static int back_to_recording(struct source *s, uint64_t lsn, struct err *e)
 {
 	uint64_t oldest;
 	int rc = oldest_segment(s, &oldest, e);
 	if (rc || (rc = open_log(s, oldest, e)) != 0)
 		return rc;
+	s->gaps = lsn;
 	s->skip = s->seq;
-	return open_recording(s, e);
+	rc = open_recording(s, e);
+	/* CORRUPT: its head is just being written. */
+	return rc == ERR_NOT_FOUND || rc == ERR_CORRUPT ? 0 : rc;
 }
 
+/* From the log: 1, 0 = nothing now, or the recording is next again. */
 static int next_logged(struct source *s, struct ring_record *out, struct err *e)
 {
 	struct segment_tail durable;
@@ -235,10 +244,11 @@ static int next_logged(struct source *s, struct ring_record *out, struct err *e)
 
 	drain_durable(s->p.drain, &durable);
 	while ((rc = follower_read(s->follower, &durable, &sr, e)) == 1) {
-		if (s->lsn && sr.lsn != s->lsn && (rc = back_to_recording(s, e)) == 0)
-			return source_next(s, out, e);
-		if (rc < 0)
-			return rc;
+		if (s->lsn && sr.lsn > s->lsn && sr.lsn > s->gaps) {
+			if ((rc = back_to_recording(s, sr.lsn, e)) != 0 || s->recording)
+				return rc;
+			continue;
+		}
 		s->lsn = sr.lsn + 1;
 		bool clock = sr.rec.type == RING_CLOCK && s->seq;
 		if (sr.lsn <= s->seq || sr.rec.type == RING_AUDIT ||
@@ -252,17 +262,24 @@ static int next_logged(struct source *s, struct ring_record *out, struct err *e)
 	return rc;
 }
 
+static int next_event(struct source *s, struct ring_record *out, struct err *e)
+{
+	int rc = 0;
+	while (!s->info.ended) {
+		rc = s->recording ? next_recorded(s, out, e) : 0;
+		if (rc == 0 && !s->recording)
+			rc = next_logged(s, out, e);
+		if (rc || !s->recording)
+			break;
+	}
+	return rc;
+}
+
 int source_next(struct source *s, struct ring_record *out, struct err *e)
 {
 	int rc;
 	do {
-		rc = 0;
-		if (s->info.ended)
-			return 0;
-		if (s->recording)
-			rc = next_recorded(s, out, e);
-		if (rc == 0 && !s->recording)
-			rc = next_logged(s, out, e);
+		rc = next_event(s, out, e);
 		if (rc != 1)
 			return rc;
 		s->seq = out->seq;

@@ -31,6 +31,11 @@ said() { grep -aqF "$1" "$tmp/screen"; }
 counted() { tr -d '\r' <"$tmp/screen" | grep -aqE '^finished [0-9]'; }
 # What the program printed: without the titles, which may stand in the middle of a line.
 printed() { perl -0777 -pe 's/(\e\[22;2t)?\e\]2;[^\e]*\e\\(\e\[23;2t)?//g' "$tmp/screen" | grep -aoE 'line [0-9]+ of what must not be lost$' | sha256sum; }
+# What was journaled meanwhile is cut, and in the index, a little after there is room.
+both_audited() {
+	muxctl audit -n 1000 -o json | jq -r .record.event >"$tmp/audit"
+	grep -q record.unavailable "$tmp/audit" && grep -q record.ok "$tmp/audit"
+}
 putting() { muxctl session list --agent $agent --kind file -o json | jq -e '.sessions[0].input_bytes == 6'; }
 put_ended() { ! kill -0 "$put"; }
 # ticking TOKEN: a round that counts until it is told to end; ticks FILE: the digest of what one that came so far has printed
@@ -104,8 +109,7 @@ through() {
 	equal "nor of the round beside it" "$want" "$(cat "$tmp/digest")"
 	equal "nor in its record" "$want" "$(sha256sum <"$tmp/ticks" | cut -d' ' -f1)"
 	equal "new ones start again" "again" "$(sshc "$token" $agent 'echo again' </dev/null)"
-	muxctl audit -n 1000 -o json | jq -r .record.event >"$tmp/audit"
-	grep -q record.unavailable "$tmp/audit" && grep -q record.ok "$tmp/audit" && ok "both are in the audit" || fail "not in the audit"
+	wait_for 10 both_audited && ok "both are in the audit" || fail "not in the audit: $(tail -n 5 "$tmp/audit")"
 	kill $client
 	wait $client 2>/dev/null
 	client=

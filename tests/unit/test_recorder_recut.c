@@ -7,6 +7,7 @@
 #include "recorder/index/hole.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 /* What a recording says, event by event. */
@@ -509,6 +510,127 @@ static void killed_over_it_nothing_is_lost(void **state)
 	stop(p);
 }
 
+/* Another ring, as after a power cut that took this one: what comes is in a segment of its own. */
+static void lose_ring(struct place *p)
+{
+	char ring[96];
+
+	ring_writer_destroy(p->w);
+	close(p->ring_fd);
+	snprintf(ring, sizeof(ring), "%s/ring", p->dir);
+	assert_int_equal(unlink(ring), 0);
+	assert_int_equal(ring_file_prepare(ring, 4 * MIB, NULL), 0);
+	p->ring_fd = open(ring, O_RDWR | O_CLOEXEC);
+	assert_int_equal(ring_writer_create(p->ring_fd, p->cursor_fd, &p->w, NULL), 0);
+}
+
+static uint64_t newest_segment(const struct place *p)
+{
+	uint64_t *list;
+	size_t n;
+
+	assert_int_equal(segment_list(p->segments_fd, &list, &n, NULL), 0);
+	uint64_t newest = n ? list[n - 1] : 0;
+	free(list);
+	return newest;
+}
+
+static void lose_segments(const struct place *p, uint64_t above)
+{
+	char name[32];
+
+	assert_true(newest_segment(p) > above);
+	for (uint64_t last; (last = newest_segment(p)) > above;) {
+		snprintf(name, sizeof(name), "%016llu.seg", (unsigned long long)last);
+		assert_int_equal(unlinkat(p->segments_fd, name, 0), 0);
+	}
+}
+
+/* Three sessions; of each a segment had something that the index heard of, and no checkpoint has. */
+struct across {
+	struct id ended, goes_on, opened; /* its EXIT, bytes in the middle, its OPEN */
+	uint64_t at[3];
+};
+
+static void rename_in(const struct place *p, const char *from, const char *to)
+{
+	char a[96], b[96];
+
+	snprintf(a, sizeof(a), "%s/%s", p->dir, from);
+	snprintf(b, sizeof(b), "%s/%s", p->dir, to);
+	assert_int_equal(rename(a, b), 0);
+}
+
+/* Nothing can be sealed meanwhile, however slow this is. */
+static void run_and_die(struct place *p, struct across *a)
+{
+	start(p);
+	rename_in(p, "sealed", "away");
+	send_bytes(p, &a->ended, &a->at[0], 1000);
+	text(p, RING_EXIT, &a->ended, "{\"cause\":\"exit\",\"code\":0}");
+	send_bytes(p, &a->goes_on, &a->at[1], 1000);
+	session_open(p, &a->opened);
+	send_bytes(p, &a->opened, &a->at[2], 1000);
+	wait_state(p, &a->opened, "open");
+	_exit(0);
+}
+
+static struct across *lose_what_lies_between(struct place *p)
+{
+	struct across *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(a != MAP_FAILED);
+	start(p);
+	some_session(p, &a->ended, &a->at[0]);
+	some_session(p, &a->goes_on, &a->at[1]);
+	consumed(p, NULL);
+	stop(p);
+	uint64_t kept = newest_segment(p);
+	lose_ring(p);
+	pid_t pid = fork();
+	if (pid == 0)
+		run_and_die(p, a);
+	int status = -1;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	rename_in(p, "away", "sealed");
+	lose_ring(p);
+	lose_segments(p, kept);
+	return a;
+}
+
+/* A gap in the journal holds up nobody: a session whose EXIT went with it is sealed, and a reader gets over it. */
+static void a_gap_in_the_journal_is_got_over(void **state)
+{
+	struct place *p = *state;
+	struct across *a = lose_what_lies_between(p);
+	struct index_filter f = {.event = "journal.damaged", .limit = 10};
+	unsigned told_of = 0;
+
+	start(p);
+	send_bytes(p, &a->goes_on, &a->at[1], 2000);
+	consumed(p, NULL);
+	/* From the log, which has its OPEN still, while it is open. */
+	struct source *s = source_of(p, &a->goes_on);
+	struct ring_record rec;
+	uint64_t read = 0;
+	while (source_next(s, &rec, NULL) == 1)
+		read += rec.type == RING_DATA && rec.stream == STREAM_OUTPUT ? rec.len : 0;
+	source_destroy(s);
+	assert_int_equal(read, a->at[1] - 1000);
+	wait_state(p, &a->ended, "sealed");
+	verify(p, &a->ended, false);
+	send_end(p, &a->goes_on);
+	verify(p, &a->goes_on, false);
+	send_end(p, &a->opened);
+	verify(p, &a->opened, false);
+	consumed(p, NULL);
+	assert_int_equal(index_audit(p->reader, &f, count_row, &told_of, NULL), 0);
+	assert_int_equal(told_of, 1);
+	stop(p);
+	munmap(a, sizeof(*a));
+}
+
 static off_t vouched_size(struct place *p, const struct id *id)
 {
 	struct parts parts;
@@ -654,6 +776,7 @@ int main(void)
 	    CUTTER_TEST(an_index_that_is_set_back_loses_nothing),
 	    CUTTER_TEST(a_record_that_is_set_back_says_so),
 	    CUTTER_TEST(killed_over_it_nothing_is_lost),
+	    CUTTER_TEST(a_gap_in_the_journal_is_got_over),
 	    CUTTER_TEST(a_file_is_good_as_far_as_the_log_vouches),
 	    CUTTER_TEST(a_changed_file_holds_its_segments),
 	    CUTTER_TEST(the_log_knows_before_a_segment_goes),
