@@ -116,11 +116,16 @@ struct cutter {
 	atomic_bool stopping;
 };
 
-/* cutter_session.c */
+/* cutter_list.c */
+/* NULL: that session is not being cut. */
 struct cut_session *cut_find(struct cutter *c, const struct id *id);
+/* b becomes the list's when this succeeds. ERR_NOMEM. */
 int cut_add(struct cutter *c, const struct id *id, struct builder *b, struct cut_session **out, struct err *e);
+/* Destroys s and its builder. */
 void cut_remove(struct cutter *c, struct cut_session *s);
 void cut_clear(struct cutter *c);
+
+/* cutter_session.c */
 int cut_record(struct cutter *c, struct segment_record *sr, struct err *e);
 void cut_options(struct cutter *c, const char *open, size_t n, struct builder_options *out);
 
