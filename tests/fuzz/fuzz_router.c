@@ -6,8 +6,8 @@
  */
 #include "base/buf.h"
 #include "base/err.h"
-#include "muxd/doors/https/router_fields.h"
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router_fields.h"
+#include "muxd/doors/https/router/router_head.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // tier: check
 /* Fields of an answer from a sandbox that would act on the daemon's own origin; who asks from a page of that origin. */
 #include "base/buf.h"
-#include "muxd/doors/https/router_fields.h"
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router_fields.h"
+#include "muxd/doors/https/router/router_head.h"
 
 #include <ctype.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/ports.h"
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router_head.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

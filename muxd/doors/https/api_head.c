@@ -1,7 +1,7 @@
 #include "muxd/doors/https/api_head.h"
 
 #include "base/err.h"
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router_head.h"
 
 #include <string.h>
 

@@ -13,8 +13,7 @@
  */
 #include "base/clock.h"
 #include "muxd/doors/https/api_head.h"
-#include "muxd/doors/https/router.h"
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router.h"
 #include "muxd/doors/https/server.h"
 #include "muxd/doors/https/ws.h"
 #include "muxd/hub/hub.h"

@@ -1,7 +1,7 @@
 #define LOG_SUBSYS "rest"
 #include "base/clock.h"
 #include "base/log.h"
-#include "muxd/doors/https/router.h"
+#include "muxd/doors/https/router/router.h"
 #include "muxd/doors/https/server.h"
 #include "muxd/doors/https/ws.h"
 #include "muxd/hub/hub.h"

@@ -1,9 +1,9 @@
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router_head.h"
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/doors/https/router_fields.h"
+#include "muxd/doors/https/router/router_fields.h"
 
 #include <stdio.h>
 #include <string.h>

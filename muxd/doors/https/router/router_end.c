@@ -1,5 +1,5 @@
 /* How a routed request ends: whole, refused, or cut off. */
-#include "muxd/doors/https/router_state.h"
+#include "muxd/doors/https/router/router_state.h"
 
 #include <sys/socket.h>
 

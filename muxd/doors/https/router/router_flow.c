@@ -1,7 +1,7 @@
 /* What moves between the client and the port: the TLS stream, the request, the answer. */
 #include "base/ring.h"
 #include "base/text.h"
-#include "muxd/doors/https/router_state.h"
+#include "muxd/doors/https/router/router_state.h"
 
 #include <openssl/err.h>
 #include <stdio.h>

@@ -14,8 +14,8 @@
  *
  * Owned by its conn.
  */
-#ifndef MUXD_DOORS_HTTPS_ROUTER_H
-#define MUXD_DOORS_HTTPS_ROUTER_H
+#ifndef MUXD_DOORS_HTTPS_ROUTER_ROUTER_H
+#define MUXD_DOORS_HTTPS_ROUTER_ROUTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,12 +6,12 @@
  *
  * What ends the connection may free the router at once: after a call that says so nothing of it is touched.
  */
-#ifndef MUXD_DOORS_HTTPS_ROUTER_STATE_H
-#define MUXD_DOORS_HTTPS_ROUTER_STATE_H
+#ifndef MUXD_DOORS_HTTPS_ROUTER_ROUTER_STATE_H
+#define MUXD_DOORS_HTTPS_ROUTER_ROUTER_STATE_H
 
 #include "base/clock.h"
-#include "muxd/doors/https/router.h"
-#include "muxd/doors/https/router_head.h"
+#include "muxd/doors/https/router/router.h"
+#include "muxd/doors/https/router/router_head.h"
 #include "muxd/doors/https/server.h"
 #include "muxd/hub/hub.h"
 

@@ -2,8 +2,8 @@
 #include "base/text.h"
 #include "muxd/doors/https/api_head.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/doors/https/router_fields.h"
-#include "muxd/doors/https/router_state.h"
+#include "muxd/doors/https/router/router_fields.h"
+#include "muxd/doors/https/router/router_state.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #define LOG_SUBSYS "rest"
 #include "base/log.h"
-#include "muxd/doors/https/router_state.h"
+#include "muxd/doors/https/router/router_state.h"
 
 #include <openssl/err.h>
 #include <stdio.h>

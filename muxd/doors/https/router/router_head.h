@@ -7,8 +7,8 @@
  * on: Authorization, X-Sandbox-*, and cookies whose name begins with "muxd" or "__Host-muxd". Of an answer, what would
  * act on the daemon's own origin stays here, too (router_fields.h).
  */
-#ifndef MUXD_DOORS_HTTPS_ROUTER_HEAD_H
-#define MUXD_DOORS_HTTPS_ROUTER_HEAD_H
+#ifndef MUXD_DOORS_HTTPS_ROUTER_ROUTER_HEAD_H
+#define MUXD_DOORS_HTTPS_ROUTER_ROUTER_HEAD_H
 
 #include "base/http1.h"
 #include "base/ids.h"

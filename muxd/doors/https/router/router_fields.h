@@ -8,8 +8,8 @@
  *
  * Pure; it keeps nothing.
  */
-#ifndef MUXD_DOORS_HTTPS_ROUTER_FIELDS_H
-#define MUXD_DOORS_HTTPS_ROUTER_FIELDS_H
+#ifndef MUXD_DOORS_HTTPS_ROUTER_ROUTER_FIELDS_H
+#define MUXD_DOORS_HTTPS_ROUTER_ROUTER_FIELDS_H
 
 #include "base/http1.h"
 

@@ -1,4 +1,4 @@
-#include "muxd/doors/https/router_fields.h"
+#include "muxd/doors/https/router/router_fields.h"
 
 #include <string.h>
 #include <strings.h>
