@@ -40,6 +40,7 @@ static struct http_exchange *request(enum http_method m, const char *path, const
 
 	assert_int_equal(http_exchange_create(fx.hub, 1 << 20, &x), 0);
 	x->method = m;
+	fx.metrics.routes = route_table(&fx.metrics.nroutes);
 	x->metrics = &fx.metrics;
 	snprintf(x->path, sizeof(x->path), "%s", path);
 	snprintf(x->peer, sizeof(x->peer), "127.0.0.1:1");

@@ -15,7 +15,7 @@ static const uint64_t bucket_ms[METRIC_BUCKETS] = {1, 5, 10, 50, 100, 500, 1000,
 
 void rest_metrics_count(struct rest_metrics *m, const struct route *r, int status, uint64_t duration_ns)
 {
-	size_t row = route_index(r), s = 0, b = 0;
+	size_t row = r ? (size_t)(r - m->routes) : m->nroutes, s = 0, b = 0;
 
 	while (s < METRIC_STATUSES - 1 && statuses[s] != status)
 		s++;
@@ -63,30 +63,27 @@ static int labelled(struct buf *out, const char *name, const char *key, const ch
 	return rc ? rc : buf_printf(out, "\"} %llu\n", (unsigned long long)n);
 }
 
-static int row_labels(struct buf *out, size_t row)
+static int row_labels(const struct rest_metrics *m, struct buf *out, size_t row)
 {
-	size_t n;
-	const struct route *r = route_table(&n);
-	int rc = buf_printf(out, "method=\"%s\",route=\"", row < n ? http_method_name(r[row].method) : "any");
+	const struct route *r = row < m->nroutes ? &m->routes[row] : NULL;
+	int rc = buf_printf(out, "method=\"%s\",route=\"", r ? http_method_name(r->method) : "any");
 
 	if (rc == 0)
-		rc = label(out, row < n ? r[row].pattern : "none");
+		rc = label(out, r ? r->pattern : "none");
 	return rc ? rc : buf_append_str(out, "\"");
 }
 
 static int requests_render(const struct rest_metrics *m, struct buf *out)
 {
 	int rc = head(out, "muxd_api_requests_total", "counter", "API requests answered, by route and status.");
-	size_t n;
 
-	route_table(&n);
-	for (size_t row = 0; rc == 0 && row <= n; row++) {
+	for (size_t row = 0; rc == 0 && row <= m->nroutes; row++) {
 		for (size_t s = 0; rc == 0 && s < METRIC_STATUSES; s++) {
 			if (!m->requests[row][s])
 				continue;
 			rc = buf_append_str(out, "muxd_api_requests_total{");
 			if (rc == 0)
-				rc = row_labels(out, row);
+				rc = row_labels(m, out, row);
 			if (rc == 0)
 				rc =
 				    buf_printf(out, ",status=\"%d\"} %llu\n", s < METRIC_STATUSES - 1 ? statuses[s] : 0,
@@ -96,12 +93,13 @@ static int requests_render(const struct rest_metrics *m, struct buf *out)
 	return rc;
 }
 
-static int histogram_line(struct buf *out, size_t row, const char *suffix, const char *le, const char *value)
+static int histogram_line(const struct rest_metrics *m, struct buf *out, size_t row, const char *suffix, const char *le,
+			  const char *value)
 {
 	int rc = buf_printf(out, "muxd_api_request_duration_seconds_%s{", suffix);
 
 	if (rc == 0)
-		rc = row_labels(out, row);
+		rc = row_labels(m, out, row);
 	if (rc == 0 && le)
 		rc = buf_printf(out, ",le=\"%s\"", le);
 	return rc ? rc : buf_printf(out, "} %s\n", value);
@@ -126,14 +124,14 @@ static int histogram_row(const struct rest_metrics *m, size_t row, struct buf *o
 		else
 			snprintf(le, sizeof(le), "+Inf");
 		snprintf(value, sizeof(value), "%llu", (unsigned long long)sum);
-		rc = histogram_line(out, row, "bucket", le, value);
+		rc = histogram_line(m, out, row, "bucket", le, value);
 	}
 	snprintf(value, sizeof(value), "%llu.%09llu", (unsigned long long)(m->duration_ns[row] / NS_PER_SEC),
 		 (unsigned long long)(m->duration_ns[row] % NS_PER_SEC));
 	if (rc == 0)
-		rc = histogram_line(out, row, "sum", NULL, value);
+		rc = histogram_line(m, out, row, "sum", NULL, value);
 	snprintf(value, sizeof(value), "%llu", (unsigned long long)sum);
-	return rc ? rc : histogram_line(out, row, "count", NULL, value);
+	return rc ? rc : histogram_line(m, out, row, "count", NULL, value);
 }
 
 static int routed_render(const struct rest_metrics *m, struct buf *out)
@@ -259,7 +257,6 @@ int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf 
 {
 	int rc = head(out, "muxd_build_info", "gauge", "1, with the version.");
 	json_t *more;
-	size_t n;
 
 	if (rc == 0)
 		rc = labelled(out, "muxd_build_info", "version", MUXD_VERSION, 1);
@@ -268,8 +265,7 @@ int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf 
 	if (rc == 0)
 		rc = head(out, "muxd_api_request_duration_seconds", "histogram",
 			  "Time from the request's head to its answer.");
-	route_table(&n);
-	for (size_t row = 0; rc == 0 && row <= n; row++)
+	for (size_t row = 0; rc == 0 && row <= m->nroutes; row++)
 		rc = histogram_row(m, row, out);
 	if (rc == 0)
 		rc = door_render(m, out);

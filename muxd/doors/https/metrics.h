@@ -17,7 +17,9 @@ struct hub;
 enum { METRIC_STATUSES = 28, METRIC_BUCKETS = 11 };
 
 struct rest_metrics {
-	/* last row: requests that matched no route; last status: any that is not in the list */
+	const struct route *routes; /* the table, route_table(), which requests are counted by; never NULL */
+	size_t nroutes;
+	/* row nroutes: requests that matched none; last status: any that is not in the list */
 	uint64_t requests[ROUTES_MAX][METRIC_STATUSES];
 	uint64_t buckets[ROUTES_MAX][METRIC_BUCKETS + 1]; /* not cumulative; last: above all */
 	uint64_t duration_ns[ROUTES_MAX];
@@ -29,6 +31,7 @@ struct rest_metrics {
 	uint64_t bytes_received, bytes_sent;
 };
 
+/* r: a row of m->routes; NULL: none matched. */
 void rest_metrics_count(struct rest_metrics *m, const struct route *r, int status, uint64_t duration_ns);
 void rest_metrics_routed(struct rest_metrics *m, int status);
 int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf *out);

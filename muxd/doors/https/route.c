@@ -91,11 +91,6 @@ const struct route *route_table(size_t *out_n)
 	return routes;
 }
 
-size_t route_index(const struct route *r)
-{
-	return r ? (size_t)(r - routes) : sizeof(routes) / sizeof(routes[0]);
-}
-
 #define AGENT_PARAM    "{agent}"
 #define AGENT_SEGMENTS 3 /* namespace/pod/container */
 

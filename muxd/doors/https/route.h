@@ -38,7 +38,6 @@ struct route {
 enum { ROUTES_MAX = 96 };
 
 const struct route *route_table(size_t *out_n);
-size_t route_index(const struct route *r); /* NULL: the count, the row "nothing matched" */
 /*
  * Sets x->route and x->params from method and path. ERR_NOT_FOUND; ERR_INVAL
  * with x->allow set when the path exists with other methods (answer 405).

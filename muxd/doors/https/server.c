@@ -253,6 +253,7 @@ int rest_door_open(struct hub *h, int listen_fd, int cert_fd, int key_fd, struct
 	d->listen_fd = listen_fd;
 	d->cert_fd = cert_fd;
 	d->key_fd = key_fd;
+	d->metrics.routes = route_table(&d->metrics.nroutes);
 	rc = admit_create(&d->admit);
 	if (rc == 0)
 		rc = sock_set_nonblock(listen_fd, 1);
