@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static const char *const state_names[] = {"idle",    "body",   "stream", "waiting", "delayed", "ready",
-					  "writing", "linger", "ws",     "raw",     "routed",  "dead"};
+static const char *const state_names[] = {"idle",   "body", "stream", "waiting", "delayed", "ready", "writing",
+					  "linger", "ws",   "raw",    "routed",  "back",    "dead"};
 
 void conn_set_state(struct conn *c, enum conn_state to)
 {

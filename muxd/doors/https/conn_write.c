@@ -298,6 +298,10 @@ void conn_turn(struct conn *c)
 		router_turn(c->router);
 	else if (c->state == CONN_WS)
 		conn_read_frames(c);
+	else if (c->state == CONN_BACK) {
+		conn_set_state(c, CONN_IDLE);
+		conn_await(c);
+	}
 }
 
 /* --- time */

@@ -14,7 +14,8 @@
  * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
  * STREAM: the handler takes the body as it comes (conn_flow.c).
  * WS: a terminal's WebSocket, which c->ws goes on with (muxd/doors/https/ws.h).
- * RAW: the client did not speak HTTP. ROUTED: the connection is the router's (router.h).
+ * RAW: the client did not speak HTTP. ROUTED: the connection is the router's (router.h) -> BACK: the
+ * router is through, and the next turn waits for a head -> IDLE.
  */
 #ifndef MUXD_DOORS_HTTPS_SERVER_H
 #define MUXD_DOORS_HTTPS_SERVER_H
@@ -42,6 +43,7 @@ enum conn_state {
 	CONN_WS,
 	CONN_RAW,
 	CONN_ROUTED,
+	CONN_BACK,
 	CONN_DEAD,
 };
 

@@ -1,48 +1,289 @@
+/*
+ * A request to a port in a sandbox: its head, who asks, the port, and then turns of the loop until both bodies are
+ * through. router_flow.c moves the bytes, router_end.c ends it.
+ */
 #define LOG_SUBSYS "rest"
 #include "base/log.h"
+#include "base/text.h"
+#include "muxd/doors/https/api_head.h"
+#include "muxd/doors/https/route.h"
+#include "muxd/doors/https/router/router_fields.h"
 #include "muxd/doors/https/router/router_state.h"
 
 #include <openssl/err.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #define LINGER_NS (2 * NS_PER_SEC)
 
-static const char *const state_names[] = {"head", "opening", "asking", "answering", "upgraded", "reply", "linger"};
+/* ---- waiting for the socket */
 
-void router_set_state(struct router *r, enum router_state to)
+static void on_socket(struct conn *c, int events)
 {
-	log_debug(&(struct log_ids){.peer = r->c->peer, .request = r->c->x ? r->c->x->id_text : NULL},
-		  "router: %s -> %s", state_names[r->state], state_names[to]);
-	r->state = to;
-}
+	struct router *r = c->router;
 
-void router_let_go(struct router *r)
-{
-	struct attachment *a = r->a;
-
-	r->a = NULL;
-	attachment_detach(a);
-}
-
-void router_free(struct router *r)
-{
-	buf_finish_secret(&r->in);
-	buf_finish(&r->head);
-	buf_finish(&r->answer);
-	buf_finish(&r->out);
-	free(r);
-}
-
-void router_destroy(struct router *r)
-{
-	if (!r)
+	if (events & UV_WRITABLE)
+		r->full = false;
+	if (events & UV_DISCONNECT && r->state != UPGRADED && r->state != LINGER && r->state != HEAD) {
+		router_kill(r);
 		return;
+	}
+	router_turn(r);
+}
+
+static void await_socket(struct router *r)
+{
+	int events = r->state == UPGRADED ? 0 : UV_DISCONNECT;
+
+	if (r->state == HEAD || r->state == LINGER || router_wants_input(r))
+		events |= UV_READABLE;
+	if (r->full)
+		events |= UV_WRITABLE;
+	if (watch_set(r->c, events, on_socket))
+		router_kill(r);
+}
+
+/* ---- what the hub tells */
+
+static void on_readable(void *arg)
+{
+	router_turn(arg);
+}
+
+static void on_notice(void *arg, const char *text, bool over)
+{
+	(void)arg, (void)text, (void)over;
+}
+
+static void on_skipped(void *arg, int stream, uint64_t n)
+{
+	(void)arg, (void)stream, (void)n; /* a driver is not overtaken */
+}
+
+static void on_ended(void *arg, const struct session_result *result)
+{
+	struct router *r = arg;
+
+	r->program_end = true;
+	r->failed = result->failed;
+	text_put(r->why, sizeof(r->why), result->message);
 	router_let_go(r);
-	r->c = NULL;
-	if (!r->busy)
-		router_free(r);
+	router_turn(r);
+}
+
+static void on_cut(void *arg, enum cut_cause cause, const char *text)
+{
+	struct router *r = arg;
+
+	router_let_go(r);
+	if (r->state == ASKING)
+		router_refuse(r, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, text);
+	else
+		router_cut_off(r);
+}
+
+static const struct attachment_ops ops = {.readable = on_readable,
+					  .writable = on_readable,
+					  .notice = on_notice,
+					  .skipped = on_skipped,
+					  .ended = on_ended,
+					  .cut = on_cut};
+
+/* The hub is through. False: nobody is left. */
+static bool called_back(struct router *r)
+{
+	r->busy = false;
+	if (r->c)
+		return true;
+	router_free(r);
+	return false;
+}
+
+static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+		    const struct id *seen)
+{
+	struct router *r = arg;
+
+	(void)s, (void)seen;
+	if (!called_back(r)) {
+		attachment_detach(a);
+		return;
+	}
+	if (rc) {
+		router_refuse(r, rc, e ? e->message : err_name(rc));
+		return;
+	}
+	r->a = a;
+	r->moved_ns = clock_boot_ns();
+	router_set_state(r, ASKING);
+	conn_queue(r->c);
+}
+
+static void on_located(void *arg, int rc, const struct err *e, const char *name)
+{
+	struct router *r = arg;
+	struct port_spec port = {.port = r->ask.port, .use = r->ask.use};
+	struct exec_spec spec = {.kind = SESSION_PORT,
+				 .agent = name,
+				 .port = &port,
+				 .stdin_open = true,
+				 .head = UINT64_MAX,
+				 .tail = UINT64_MAX};
+
+	if (!called_back(r))
+		return;
+	if (rc) {
+		router_refuse(r, rc, e ? e->message : err_name(rc));
+		return;
+	}
+	r->busy = true;
+	broker_open(r->c->door->hub, &r->c->x->rq, &spec, &ops, r, on_open, r);
+}
+
+/* ---- the request */
+
+static enum http_method method_of(struct http1_text t)
+{
+	for (enum http_method m = HTTP_GET; m < HTTP_OTHER; m++)
+		if (http1_is(t, http_method_name(m)))
+			return m;
+	return HTTP_OTHER;
+}
+
+static int make_exchange(struct router *r, bool routed)
+{
+	const char *path = strchr(r->ask.use, ' ');
+	int rc = conn_exchange(r->c, path ? path + 1 : "");
+
+	if (rc)
+		return rc;
+	r->c->x->routed = routed;
+	r->c->x->done = router_on_replied;
+	r->c->x->done_arg = r;
+	r->c->x->wake = NULL;
+	return 0;
+}
+
+/*
+ * A page of ours has no business in a sandbox's server: what that answers would be of the page's own origin. The fields
+ * that say so cannot be made up by scripts; they may be missing (old browsers), so this is one of several fences.
+ */
+static int check_page(struct router *r, const struct http1_head *h, struct err *e)
+{
+	struct http_exchange *x = r->c->x;
+	struct origin from = http_origin(x, "rest");
+
+	if (!router_from_own_page(h))
+		return 0;
+	err_set(e, ERR_OWN_PAGE, "a page of this origin sends X-Sandbox fields");
+	broker_refuse(x->hub, r->ask.token.p, r->ask.token.n, &from, "page", e);
+	return e->code;
+}
+
+/* The head is whole: what is behind it is body. */
+static int accept_head(struct router *r, const struct http1_head *h, struct err *e)
+{
+	struct buf all = r->in;
+	int rc = http1_request_check(h, e), none;
+
+	if (rc == 0)
+		rc = router_head_read(h, &r->ask, e);
+	none = make_exchange(r, true);
+
+	if (none) {
+		router_kill(r);
+		return ERR_CANCELLED;
+	}
+	r->c->x->method = method_of(h->method);
+	r->up = r->ask.body;
+	if (rc == 0)
+		rc = check_page(r, h, e);
+	if (rc == 0)
+		rc = route_authenticate(r->c->x, r->ask.token.p, r->ask.token.n, e);
+	rc = conn_judge(r->c, rc, e);
+	r->ask.keep_alive = r->ask.keep_alive && admit_state(r->c->place) != ADMIT_OVER;
+	if (rc == 0)
+		rc = router_head_request(h, &r->ask, r->c->peer, &r->head);
+	buf_init(&r->in, ROUTER_IN_MAX + PIECE_MAX + ROUTER_HEAD_MAX);
+	if (rc && buf_len(&all) > h->len)
+		r->behind =
+		    true; /* thrown away: what comes next on this connection would be taken for something else */
+	if (rc == 0 && buf_len(&all) > h->len && router_take_in(r, buf_ptr(&all) + h->len, buf_len(&all) - h->len))
+		rc = err_set(e, ERR_INVAL, "the chunks of the request's body are malformed");
+	r->ask.token = (struct http1_text){.p = NULL, .n = 0};
+	buf_finish_secret(&all);
+	return rc;
+}
+
+static void open_port(struct router *r)
+{
+	router_set_state(r, OPENING);
+	r->c->deadline_ns = 0;
+	r->busy = true;
+	(void)watch_set(r->c, UV_DISCONNECT, on_socket); /* without, a client that leaves is noticed later */
+	broker_locate(r->c->door->hub, &r->c->x->rq, r->ask.id, r->ask.space, on_located, r);
+}
+
+/* The head was collected here since libwebsockets could not, and is not for the router: say what the API says of it. */
+static int not_routed(const struct router *r, int *out_status, struct err *e)
+{
+	struct api_head head;
+	int rc = api_head_read(buf_ptr(&r->in), buf_len(&r->in), 0, &head, e);
+
+	*out_status = head.status;
+	return rc < 0 ? rc : err_set(e, ERR_INVAL, "send the head of the request in one piece");
+}
+
+static void refuse_head(struct router *r, int status, int rc, const char *message)
+{
+	r->ask.keep_alive = false;
+	r->c->door->metrics.malformed++;
+	if (make_exchange(r, true))
+		router_kill(r);
+	else
+		router_refuse_as(r, status, rc, message);
+}
+
+static void parse_head(struct router *r)
+{
+	struct http1_head h;
+	struct err e = {0};
+	int rc = http1_request(buf_ptr(&r->in), buf_len(&r->in), &h, &e), status = 400;
+
+	if (rc == 1 ? h.len > ROUTER_HEAD_MAX : rc == 0 && buf_len(&r->in) > ROUTER_HEAD_MAX)
+		rc = err_set(&e, ERR_TOO_LARGE, "the head of the request has more than %d bytes", ROUTER_HEAD_MAX);
+	if (rc == 0) {
+		await_socket(r);
+		return;
+	}
+	if (rc == ERR_TOO_LARGE)
+		status = 431;
+	if (rc == 1 && !http1_find(&h, "X-Sandbox-ID", NULL))
+		rc = not_routed(r, &status, &e);
+	if (rc < 0) {
+		refuse_head(r, status, rc, e.message);
+		return;
+	}
+	rc = accept_head(r, &h, &e);
+	if (rc == ERR_CANCELLED)
+		return;
+	if (rc)
+		router_refuse(r, rc, e.message);
+	else
+		open_port(r);
+}
+
+static void read_head(struct router *r)
+{
+	uint8_t *p = r->c->door->piece;
+	ssize_t n = router_tls_read(r, p, PIECE_MAX);
+
+	if (n < 0 || (n > 0 && buf_append(&r->in, p, (size_t)n)))
+		router_kill(r);
+	else if (n > 0)
+		parse_head(r);
+	else
+		await_socket(r);
 }
 
 /* ---- turns */
@@ -51,7 +292,7 @@ void router_destroy(struct router *r)
 static void broken(struct router *r, int rc)
 {
 	if (rc == ERR_EOF)
-		conn_kill(r->c);
+		router_kill(r);
 	else if (r->state != ASKING)
 		router_cut_off(r);
 	else if (rc == ERR_INVAL)
@@ -93,13 +334,13 @@ static void linger(struct router *r)
 	for (int i = 0; i < ROUTER_STEPS; i++) {
 		n = router_tls_read(r, p, PIECE_MAX);
 		if (n < 0) {
-			conn_kill(r->c);
+			router_kill(r);
 			return;
 		}
 		if (n == 0)
 			break;
 	}
-	router_wait(r);
+	await_socket(r);
 }
 
 static void reply(struct router *r)
@@ -109,9 +350,9 @@ static void reply(struct router *r)
 	while (!r->hold_until_ns && buf_len(&r->out) && (rc = router_feed_client(r)) > 0)
 		;
 	if (rc < 0)
-		conn_kill(r->c);
+		router_kill(r);
 	else if (r->hold_until_ns || buf_len(&r->out))
-		router_wait(r);
+		await_socket(r);
 	else if (router_finish(r, true))
 		linger(r);
 }
@@ -135,17 +376,17 @@ static void exchange(struct router *r)
 	}
 	if (rc)
 		conn_queue(r->c);
-	router_wait(r);
+	await_socket(r);
 }
 
 void router_turn(struct router *r)
 {
 	switch (r->state) {
 	case HEAD:
-		router_read_head(r);
+		read_head(r);
 		break;
 	case OPENING:
-		router_wait(r);
+		await_socket(r);
 		break;
 	case REPLY:
 		reply(r);
@@ -158,77 +399,31 @@ void router_turn(struct router *r)
 	}
 }
 
-void router_on_socket(struct conn *c, int events)
+void router_begin(struct conn *c, const uint8_t *p, size_t n, bool untouched)
 {
-	struct router *r = c->router;
-
-	if (events & UV_WRITABLE)
-		r->full = false;
-	if (events & UV_DISCONNECT && r->state != UPGRADED && r->state != LINGER && r->state != HEAD) {
-		conn_kill(c);
-		return;
-	}
-	router_turn(r);
-}
-
-void router_wait(struct router *r)
-{
-	int events = r->state == UPGRADED ? 0 : UV_DISCONNECT;
-
-	if (r->state == HEAD || r->state == LINGER || router_wants_input(r))
-		events |= UV_READABLE;
-	if (r->full)
-		events |= UV_WRITABLE;
-	if (watch_set(r->c, events, router_on_socket))
-		conn_kill(r->c);
-}
-
-/* NULL: the connection has ended. */
-static struct router *create(struct conn *c, bool untouched)
-{
-	struct router *r = calloc(1, sizeof(*r));
+	struct router *r = router_create(c, untouched);
 
 	if (!r) {
 		conn_kill(c);
-		return NULL;
+	} else if (buf_append(&r->in, p, n)) {
+		router_kill(r);
+	} else {
+		buf_clear(&c->raw);
+		parse_head(r);
 	}
-	buf_init(&r->in, ROUTER_HEAD_MAX + 4 * PIECE_MAX);
-	buf_init(&r->head, 2 * ROUTER_HEAD_MAX);
-	buf_init(&r->answer, ROUTER_ANSWER_MAX);
-	buf_init(&r->out, HTTP_RESPONSE_MAX);
-	r->c = c;
-	r->ssl = lws_get_ssl(c->wsi);
-	r->untouched = untouched;
-	r->moved_ns = clock_boot_ns();
-	SSL_set_mode(r->ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	c->router = r;
-	conn_set_state(c, CONN_ROUTED);
-	return r;
-}
-
-void router_begin(struct conn *c, const uint8_t *p, size_t n, bool untouched)
-{
-	struct router *r = create(c, untouched);
-
-	if (!r)
-		return;
-	if (buf_append(&r->in, p, n)) {
-		conn_kill(c);
-		return;
-	}
-	buf_clear(&c->raw);
-	router_parse_head(r);
 }
 
 void router_turn_away(struct conn *c, int status, int rc, const char *message)
 {
-	struct router *r = create(c, false);
+	struct router *r = router_create(c, false);
 
-	if (!r)
-		return;
-	c->door->metrics.malformed++;
-	if (router_make_exchange(r, false)) {
+	if (!r) {
 		conn_kill(c);
+		return;
+	}
+	c->door->metrics.malformed++;
+	if (make_exchange(r, false)) {
+		router_kill(r);
 		return;
 	}
 	if (status == 405)
@@ -260,7 +455,7 @@ void router_sweep(struct router *r, uint64_t now_ns)
 	switch (r->state) {
 	case HEAD:
 		if (silent >= conf->api_header_timeout_ns)
-			conn_kill(r->c);
+			router_kill(r);
 		break;
 	case ASKING:
 		if (silent >= conf->router_answer_timeout_ns)
@@ -273,11 +468,11 @@ void router_sweep(struct router *r, uint64_t now_ns)
 		break;
 	case REPLY:
 		if (silent >= conf->api_idle_timeout_ns)
-			conn_kill(r->c);
+			router_kill(r);
 		break;
 	case LINGER:
 		if (silent >= LINGER_NS)
-			conn_kill(r->c);
+			router_kill(r);
 		break;
 	default:
 		break;

@@ -16,8 +16,8 @@ static bool give_back(struct router *r)
 	c->router = NULL;
 	router_destroy(r);
 	c->deadline_ns = clock_boot_ns() + hub_conf(c->door->hub)->api_idle_timeout_ns;
-	conn_set_state(c, CONN_IDLE);
-	conn_await(c);
+	conn_set_state(c, CONN_BACK);
+	conn_queue(c);
 	return true;
 }
 
@@ -60,7 +60,7 @@ void router_cut_off(struct router *r)
 	if (r->state == UPGRADED || r->down.kind == HTTP1_TO_THE_END)
 		(void)connect(fd, &none, sizeof(none));
 	(void)shutdown(fd, SHUT_RDWR);
-	conn_kill(c);
+	router_kill(r);
 }
 
 void router_on_replied(void *arg, struct http_exchange *x)
@@ -76,9 +76,8 @@ void router_on_replied(void *arg, struct http_exchange *x)
 		buf_truncate(&r->out, had); /* no memory: the connection ends without a word */
 		r->ask.keep_alive = false;
 	}
-	if (x->status == 401 && conn_failed(c)) {
+	if (x->status == 401 && conn_failed(c))
 		r->hold_until_ns = clock_boot_ns() + WAIT_401_NS;
-	}
 	router_set_state(r, REPLY);
 	conn_queue(c);
 }

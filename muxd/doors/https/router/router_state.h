@@ -1,10 +1,12 @@
 /*
  * router_state.h - inside the router: what one routed request holds, and what its parts ask of each other.
  *
- * router_open.c reads the request's head and opens the port; router_flow.c moves bytes between the client's TLS stream
- * and the port's session; router_end.c ends it, well or not; router.c has the turns and the time.
+ * router.c reads the request's head, opens the port and has the turns and the time; router_end.c ends a request, well
+ * or not; router_flow.c moves bytes between the client's TLS stream and the port's session; router_state.c makes it and
+ * lets go. Each calls those behind it alone.
  *
- * What ends the connection may free the router at once: after a call that says so nothing of it is touched.
+ * An end of the connection frees the router at once, unless the hub will call back: nothing of it is touched
+ * afterwards.
  */
 #ifndef MUXD_DOORS_HTTPS_ROUTER_ROUTER_STATE_H
 #define MUXD_DOORS_HTTPS_ROUTER_ROUTER_STATE_H
@@ -51,17 +53,13 @@ struct router {
 	uint64_t moved_ns, hold_until_ns;
 };
 
-/* router.c */
+/* router_state.c */
+/* It has the connection from here on, in HEAD. NULL: no memory, the connection is the caller's still. */
+struct router *router_create(struct conn *c, bool untouched);
 void router_set_state(struct router *r, enum router_state to);
 void router_let_go(struct router *r); /* of the port's session */
 void router_free(struct router *r);
-void router_wait(struct router *r); /* for what its state wants of the socket; may end the connection */
-void router_on_socket(struct conn *c, int events);
-
-/* router_open.c */
-void router_parse_head(struct router *r); /* what is there of it; may end the connection */
-void router_read_head(struct router *r);
-int router_make_exchange(struct router *r, bool routed);
+void router_kill(struct router *r); /* with its connection; the client hears nothing */
 
 /* router_flow.c */
 /* Bytes, 0: none now, -1: the client has said all it will; ERR_EOF: it is gone. */
