@@ -96,8 +96,7 @@ int watch_set(struct conn *c, int events, watch_fn *fn)
 
 /* ---- heads */
 
-/* libwebsockets is told that the socket is ready for `event`. False: the connection is gone with it. */
-static bool service(struct conn *c, short event)
+bool conn_service(struct conn *c, short event)
 {
 	struct rest_door *d = c->door;
 	struct lws_pollfd p = {.fd = lws_get_socket_fd(c->wsi), .events = event, .revents = event};
@@ -135,7 +134,7 @@ static bool reads_body(const struct conn *c)
 static void hand_over(struct conn *c)
 {
 	(void)watch_set(c, 0, on_head);
-	if (!service(c, POLLIN))
+	if (!conn_service(c, POLLIN))
 		return;
 	if (c->state == CONN_IDLE && c->checked) { /* it does not see the head that is there */
 		conn_kill(c);
@@ -149,7 +148,7 @@ static void hand_over(struct conn *c)
 	if (reads_body(c))
 		conn_await_body(c);
 	if (c->state == CONN_WS)
-		conn_await_frames(c);
+		ws_await_frames(c->ws);
 }
 
 /* How many heads libwebsockets may answer of the n bytes, which begin with one that is `head`. */
@@ -174,22 +173,16 @@ static void count_heads(struct conn *c, const uint8_t *p, size_t n, struct api_h
 	c->beyond = n > 0;
 }
 
-/* The n bytes that were peeked at are libwebsockets' no more. */
-static bool take_off(struct conn *c, SSL *ssl, int n)
+bool conn_take_off(struct conn *c, int n)
 {
+	SSL *ssl = lws_get_ssl(c->wsi);
 	uint8_t again[1024];
+	int got = 1;
 
-	while (n > 0) {
-		int got = SSL_read(ssl, again, n < (int)sizeof(again) ? n : (int)sizeof(again));
-
-		if (got <= 0) {
-			conn_kill(c);
-			return false;
-		}
-		n -= got;
-	}
+	for (; n > 0 && got > 0; n -= got)
+		got = SSL_read(ssl, again, n < (int)sizeof(again) ? n : (int)sizeof(again));
 	explicit_bzero(again, sizeof(again));
-	return true;
+	return got > 0;
 }
 
 /* The rest of a head has api.header_timeout from its first byte on, also where a connection may be idle for longer. */
@@ -204,7 +197,6 @@ static void hurry(struct conn *c)
 /* The bytes that came of a head, in one record or several; first: in one. */
 static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
 {
-	SSL *ssl = lws_get_ssl(c->wsi);
 	struct api_head head;
 	struct err e = {0};
 	int rc = api_head_read(p, len, len - (size_t)n, &head, &e);
@@ -213,11 +205,12 @@ static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first
 		hurry(c);
 	if (rc == 0 && first && buf_append(&c->raw, p, len)) {
 		conn_kill(c);
-	} else if (rc < 0) {
-		if (take_off(c, ssl, n))
+	} else if (rc < 0 || head.routed || head.unfit) {
+		if (!conn_take_off(c, n))
+			conn_kill(c);
+		else if (rc < 0)
 			router_turn_away(c, head.status, rc, e.message);
-	} else if (head.routed || head.unfit) {
-		if (take_off(c, ssl, n))
+		else
 			router_begin(c, p, len, first);
 	} else {
 		if (rc == 1)
@@ -267,7 +260,7 @@ void conn_await_next(struct conn *c)
 {
 	if (!lws_get_ssl(c->wsi) || c->door->closing)
 		conn_read_start(c);
-	else if (service(c, POLLOUT) && c->state == CONN_IDLE)
+	else if (conn_service(c, POLLOUT) && c->state == CONN_IDLE)
 		conn_await(c);
 }
 
@@ -294,7 +287,7 @@ static void on_body(struct conn *c, int events)
 		c->beyond = true;
 		c->keep_alive = false;
 	}
-	if (!service(c, POLLIN))
+	if (!conn_service(c, POLLIN))
 		return;
 	if (reads_body(c))
 		conn_await_body(c);
@@ -319,67 +312,4 @@ void conn_ignore_body(struct conn *c)
 {
 	conn_read_stop(c);
 	(void)watch_set(c, 0, on_body);
-}
-
-/* ---- frames of a WebSocket */
-
-/* The close is said; what still comes is thrown away until the client has heard it. */
-static void read_broken(struct conn *c, SSL *ssl)
-{
-	int n;
-
-	ERR_clear_error();
-	while ((n = SSL_read(ssl, c->door->piece, PIECE_MAX)) > 0)
-		;
-	if (SSL_get_error(ssl, n) != SSL_ERROR_WANT_READ || c->ws->state == WS_CLOSED)
-		conn_kill(c);
-	ERR_clear_error();
-}
-
-static void on_frames(struct conn *c, int events)
-{
-	(void)events;
-	conn_read_frames(c);
-}
-
-void conn_read_frames(struct conn *c)
-{
-	SSL *ssl = lws_get_ssl(c->wsi);
-	uint8_t *p = c->door->piece;
-	int n;
-
-	if (c->ws->broken) {
-		read_broken(c, ssl);
-		return;
-	}
-	if (c->ws->reading_stopped)
-		return;
-	ERR_clear_error();
-	n = SSL_peek(ssl, p, PIECE_MAX);
-	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
-		return;
-	ERR_clear_error();
-	if (n > 0 && !ws_look(c->ws, p, (size_t)n)) {
-		(void)take_off(c, ssl, n);
-		return;
-	}
-	if (!service(c, POLLIN))
-		return;
-	c->ws->looked = (size_t)SSL_pending(ssl);
-	conn_read_stop(c);
-}
-
-/* libwebsockets takes a record whole: what it kept for later nobody could wake it for. */
-void conn_ignore_frames(struct conn *c)
-{
-	(void)watch_set(c, 0, on_frames);
-}
-
-void conn_await_frames(struct conn *c)
-{
-	conn_read_stop(c);
-	if (watch_set(c, UV_READABLE, on_frames))
-		conn_kill(c);
-	else if (SSL_has_pending(lws_get_ssl(c->wsi)))
-		conn_queue(c);
 }

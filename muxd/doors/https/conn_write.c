@@ -297,7 +297,7 @@ void conn_turn(struct conn *c)
 	else if (c->state == CONN_ROUTED)
 		router_turn(c->router);
 	else if (c->state == CONN_WS)
-		conn_read_frames(c);
+		ws_read_frames(c->ws);
 	else if (c->state == CONN_BACK) {
 		conn_set_state(c, CONN_IDLE);
 		conn_await(c);

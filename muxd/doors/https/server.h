@@ -101,7 +101,7 @@ struct rest_door {
 	uv_timer_t sweep_timer, accept_pause;
 	uv_idle_t turns;
 	unsigned handles; /* uv handles not yet closed */
-	bool closing, context_gone;
+	bool closing;
 	unsigned close_turns;
 	uint8_t piece[LWS_PRE + PIECE_MAX];
 	uint8_t frame[LWS_PRE + FRAME_MAX]; /* a message of a WebSocket */
@@ -132,10 +132,10 @@ void watch_destroy(struct conn *c);                      /* NULL-safe */
 void conn_await(struct conn *c);                         /* IDLE: for a head */
 void conn_await_next(struct conn *c);                    /* ... after an answer through libwebsockets */
 void conn_await_body(struct conn *c);                    /* BODY, STREAM: for more of it */
-void conn_await_frames(struct conn *c);                  /* WS */
 void conn_ignore_body(struct conn *c);                   /* for now */
-void conn_ignore_frames(struct conn *c);                 /* but those of the record in hand */
-void conn_read_frames(struct conn *c);                   /* that are here */
+/* libwebsockets is told that the socket is ready for event (poll). False: the connection is gone with it. */
+bool conn_service(struct conn *c, short event);
+bool conn_take_off(struct conn *c, int n); /* n bytes that were peeked at; false: the connection is lost */
 
 /* conn_head.c: the head of a request, up to what can be refused before the body. */
 int conn_head(struct conn *c, const char *path, size_t len);

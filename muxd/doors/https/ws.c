@@ -1,3 +1,4 @@
+/* A terminal's WebSocket, driven by its connection: the upgrade, libwebsockets' events, the door's end, and time. */
 #define LOG_SUBSYS "web"
 #include "muxd/doors/https/ws.h"
 
@@ -11,99 +12,10 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define OUT_MAX    (128 * 1024)
-#define INPUT_MAX  (256 * 1024)
 #define PING_NS    (30 * NS_PER_SEC)
 #define SILENCE_NS (90 * NS_PER_SEC)
 #define CLOSE_NS   (5 * NS_PER_SEC)
 #define HELD_NS    NS_PER_SEC
-
-static const char *const state_names[] = {"upgrading", "asked", "history", "live", "closing", "closed"};
-
-void ws_set_state(struct ws *w, enum ws_state to)
-{
-	if (w->state == to)
-		return;
-	log_debug(&(struct log_ids){.peer = w->conn->peer}, "websocket: %s -> %s", state_names[w->state],
-		  state_names[to]);
-	w->state = to;
-}
-
-/* --- the end */
-
-void ws_close(struct ws *w, int code, const char *reason)
-{
-	if (w->state >= WS_CLOSING)
-		return;
-	w->close_code = code;
-	text_put(w->close_reason, sizeof(w->close_reason), reason);
-	attachment_detach(w->attachment);
-	w->attachment = NULL;
-	w->closing_ns = clock_boot_ns();
-	buf_clear(&w->input);
-	ws_set_state(w, WS_CLOSING);
-	ws_want_write(w);
-}
-
-void ws_fail(struct ws *w, int rc, const struct err *e)
-{
-	const char *message = e && e->message[0] ? e->message : err_name(rc);
-	json_t *o;
-
-	if (w->state >= WS_CLOSING)
-		return;
-	o = json_pack("{s:s,s:s,s:s,s:i}", "code", err_name(rc), "message", message, "hint", err_hint(rc), "status",
-		      err_http_status(rc));
-	(void)web_wire_put_json(&w->out, WIRE_ERROR, o); /* without memory the close code says enough */
-	json_decref(o);
-	log_info(&(struct log_ids){.peer = w->conn->peer, .agent = w->agent[0] ? w->agent : NULL},
-		 "terminal refused or ended: %s: %s", err_name(rc), message);
-	ws_close(w, 4000 + err_http_status(rc), message);
-}
-
-/*
- * By hand: libwebsockets 4.1.6 takes the connection away without the close frame that lws_close_reason() prepared, and
- * sends none when its context goes. The peer answers with his, which ends the connection; or the sweep does.
- */
-int ws_write_close(struct ws *w)
-{
-	size_t n = strlen(w->close_reason);
-	uint8_t *p = w->conn->door->frame + LWS_PRE;
-
-	p[0] = 0x88;
-	p[1] = (uint8_t)(2 + n);
-	p[2] = (uint8_t)(w->close_code >> 8);
-	p[3] = (uint8_t)w->close_code;
-	memcpy(p + 4, w->close_reason, n);
-	ws_set_state(w, WS_CLOSED);
-	return lws_write(w->conn->wsi, p, 4 + n, LWS_WRITE_RAW) < 0 ? -1 : 0;
-}
-
-/* The door closes. What is queued is dropped; the client comes back. */
-void ws_farewell(struct ws *w)
-{
-	if (w->state >= WS_CLOSING || w->state == WS_UPGRADING || lws_partial_buffered(w->conn->wsi))
-		return;
-	ws_close(w, 4503, "the daemon is stopping; what runs in sandboxes goes on");
-	(void)ws_write_close(w);
-}
-
-void ws_destroy(struct ws *w)
-{
-	if (!w)
-		return;
-	attachment_detach(w->attachment);
-	if (w->ticket)
-		w->ticket->ws = NULL;
-	buf_finish(&w->out);
-	buf_finish_secret(&w->message);
-	buf_finish_secret(&w->input);
-	buf_finish(&w->page);
-	json_decref(w->farewell);
-	free(w->screen);
-	request_finish(&w->rq);
-	free(w);
-}
 
 /* --- the upgrade */
 
@@ -192,21 +104,6 @@ static int authenticate(struct ws *w, const char *token, struct err *e)
 	return rc ? rc : conn_let_in(c, &w->rq.grant, e);
 }
 
-static int create(struct conn *c, struct ws **out)
-{
-	struct ws *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return ERR_NOMEM;
-	w->conn = c;
-	buf_init(&w->out, OUT_MAX);
-	buf_init(&w->message, WIRE_CLIENT_MAX);
-	buf_init(&w->input, INPUT_MAX);
-	buf_init(&w->page, 1024 * 1024);
-	*out = w;
-	return 0;
-}
-
 /* What another site or a broken program did: refused by HTTP. */
 static int check(struct ws *w, bool cookie, const char *token, struct err *e)
 {
@@ -230,7 +127,7 @@ int ws_upgrade(struct conn *c, struct err *e)
 	bool cookie;
 	char *token = read_token(c, &cookie);
 	struct ws *w = NULL;
-	int rc = create(c, &w);
+	int rc = ws_create(c, &w);
 
 	if (rc)
 		err_set(e, rc, "no memory");
@@ -262,6 +159,15 @@ static int on_established(struct ws *w)
 	return 0;
 }
 
+static int on_writeable(struct ws *w)
+{
+	int rc = ws_write(w);
+
+	if (rc == 0)
+		ws_history_go_on(w);
+	return rc;
+}
+
 int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, size_t n)
 {
 	switch (reason) {
@@ -270,7 +176,7 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 	case LWS_CALLBACK_RECEIVE:
 		return ws_receive(w, p, n);
 	case LWS_CALLBACK_SERVER_WRITEABLE:
-		return ws_writeable(w);
+		return on_writeable(w);
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken
 		 * connection. */
@@ -278,6 +184,15 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 	default:
 		return 0;
 	}
+}
+
+/* The door closes. What is queued is dropped; the client comes back. */
+void ws_farewell(struct ws *w)
+{
+	if (w->state >= WS_CLOSING || w->state == WS_UPGRADING || lws_partial_buffered(w->conn->wsi))
+		return;
+	ws_close(w, 4503, "the daemon is stopping; what runs in sandboxes goes on");
+	(void)ws_write_close(w);
 }
 
 /* --- time */
@@ -300,10 +215,10 @@ void ws_sweep(struct ws *w, uint64_t now_ns)
 		ws_fail(w, w->refused.code, &w->refused);
 	} else if (w->state >= WS_CLOSING) {
 		if (now_ns - w->closing_ns > CLOSE_NS)
-			conn_kill(w->conn); /* w is gone */
+			ws_kill(w); /* w is gone */
 	} else if (is_lost(w, now_ns)) {
 		log_debug(&(struct log_ids){.peer = w->conn->peer}, "websocket: not a word for 90 s");
-		conn_kill(w->conn);
+		ws_kill(w);
 	} else if (now_ns - w->heard_ns > PING_NS && now_ns - w->pinged_ns > PING_NS) {
 		w->pinged_ns = now_ns;
 		w->ping_due = true;

@@ -52,8 +52,8 @@ struct ws {
 	/* HISTORY: [history_at, history_end) is still to be sent; page: what of it is here */
 	uint64_t history_at, history_end;
 	struct buf page;
-	bool history_asked, torn; /* torn: SKIPPED was said, and no screen since */
-	uint8_t *screen;          /* a SCREEN message that waits, behind LWS_PRE */
+	bool torn;       /* SKIPPED was said, and no screen since */
+	uint8_t *screen; /* a SCREEN message that waits, behind LWS_PRE */
 	size_t screen_len;
 	json_t *farewell; /* EXIT of a session that ended before all of it was sent */
 	int close_code;
@@ -67,31 +67,44 @@ struct ws {
 	bool eof_due;         /* of the client's input, behind what waits of it */
 };
 
-/* ws.c. The upgrade of conn's request, whose route matched; 0: c->ws is there, ERR_*: answer it. */
+/* ws.c: driven by its connection. The upgrade of conn's request, whose route matched; 0: c->ws is there, ERR_*: answer
+ * it. */
 int ws_upgrade(struct conn *c, struct err *e);
 int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, size_t n);
 void ws_sweep(struct ws *w, uint64_t now_ns);
-int ws_write_close(struct ws *w); /* -1: the connection is lost */
-void ws_farewell(struct ws *w);   /* the door closes */
-void ws_destroy(struct ws *w);    /* NULL-safe */
-void ws_set_state(struct ws *w, enum ws_state to);
-/* Says what was wrong, then closes with 4000 + the HTTP status of rc. */
-void ws_fail(struct ws *w, int rc, const struct err *e);
-void ws_close(struct ws *w, int code, const char *reason);
+void ws_farewell(struct ws *w); /* the door closes */
 
 /* ws_session.c: opening and joining a session, and what it says. */
 void ws_ask(struct ws *w);
 extern const struct attachment_ops ws_attachment_ops;
-void ws_history_go_on(struct ws *w);
+void ws_history_go_on(struct ws *w); /* HISTORY, when its page is through: the next page, or LIVE, or the end */
 
-/* ws_io.c: messages in and out. */
-/* The n bytes that came, before libwebsockets gets them. False: they are no frames; the close is on its way. */
-bool ws_look(struct ws *w, const uint8_t *p, size_t n);
-int ws_receive(struct ws *w, const uint8_t *p, size_t n);
-int ws_writeable(struct ws *w);
-void ws_want_write(struct ws *w);
+/* ws_out.c: messages to the client. */
+int ws_write(struct ws *w); /* the socket has room; -1: the connection is lost */
 /* At once, from the loop's turn: waiting until the socket is known to have room costs ten system calls. */
 void ws_write_now(struct ws *w);
-void ws_take_input(struct ws *w);
+
+/* ws_in.c: frames and messages from the client. */
+void ws_await_frames(struct ws *w); /* may end the connection */
+void ws_read_frames(struct ws *w);  /* that are here; may end the connection */
+int ws_receive(struct ws *w, const uint8_t *p, size_t n);
+void ws_take_input(struct ws *w);      /* what waits of it, as far as the sandbox takes it */
+uint64_t ws_taken(const struct ws *w); /* bytes of input that the sandbox took */
+bool ws_taken_due(const struct ws *w); /* the client is to be told */
+
+/* ws_state.c */
+int ws_create(struct conn *c, struct ws **out);
+void ws_destroy(struct ws *w); /* NULL-safe */
+void ws_kill(struct ws *w);    /* with its connection; the client hears nothing */
+void ws_set_state(struct ws *w, enum ws_state to);
+/* Says what was wrong, then closes with 4000 + the HTTP status of rc. */
+void ws_fail(struct ws *w, int rc, const struct err *e);
+void ws_close(struct ws *w, int code, const char *reason);
+int ws_write_close(struct ws *w); /* -1: the connection is lost */
+static inline void ws_want_write(struct ws *w)
+{
+	if (w->conn->wsi && w->state != WS_CLOSED)
+		lws_callback_on_writable(w->conn->wsi);
+}
 
 #endif

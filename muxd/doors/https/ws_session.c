@@ -144,6 +144,8 @@ void ws_history_go_on(struct ws *w)
 	uint64_t left = w->history_end - w->history_at;
 	struct ws_ticket *t;
 
+	if (w->state != WS_HISTORY || buf_len(&w->page) || w->ticket)
+		return;
 	if (left == 0) {
 		history_over(w);
 		return;
