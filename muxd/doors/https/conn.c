@@ -1,17 +1,15 @@
+/* A connection's making, its states, its place in the queue of turns, its request in hand, and its end. */
 #define LOG_SUBSYS "rest"
+#include "muxd/doors/https/conn.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/doors/https/server.h"
-#include "muxd/doors/https/tls.h"
-#include "muxd/doors/https/ws.h"
 #include "muxd/hub/hub.h"
 
-#include <stdio.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <strings.h>
+#include <sys/socket.h>
 
 static const char *const state_names[] = {"idle",   "body", "stream", "waiting", "delayed", "ready", "writing",
 					  "linger", "ws",   "raw",    "routed",  "back",    "dead"};
@@ -46,6 +44,34 @@ int conn_create(struct rest_door *d, struct admit_place *place, const char *peer
 	return 0;
 }
 
+/* --- turns */
+
+static void on_awake(uv_idle_t *h)
+{
+	(void)h; /* being there keeps the loop from sleeping */
+}
+
+void door_stay_awake(struct rest_door *d)
+{
+	uv_idle_start(&d->awake, on_awake);
+}
+
+void conn_queue(struct conn *c)
+{
+	struct rest_door *d = c->door;
+
+	if (c->queued || c->state == CONN_DEAD || d->closing)
+		return;
+	c->queued = true;
+	c->turn_next = NULL;
+	if (d->turns_tail)
+		d->turns_tail->turn_next = c;
+	else
+		d->turns_head = c;
+	d->turns_tail = c;
+	door_stay_awake(d);
+}
+
 static void unqueue(struct conn *c)
 {
 	struct rest_door *d = c->door;
@@ -62,15 +88,94 @@ static void unqueue(struct conn *c)
 		d->turns_tail = last;
 }
 
-void conn_destroy(struct conn *c)
+/* --- the request in hand */
+
+void conn_dispatch(struct conn *c)
+{
+	c->deadline_ns = 0;
+	c->limit_ns = 0;
+	conn_read_stop(c);
+	conn_set_state(c, CONN_WAITING);
+	c->x->route->handle(c->x);
+}
+
+void conn_refuse(struct conn *c, int status, int rc, const char *message)
+{
+	struct err e = {0};
+
+	c->keep_alive = false;
+	conn_read_stop(c);
+	if (c->x->flow) { /* it would answer, too */
+		c->x->flow->drop(c->x);
+		c->x->flow = NULL;
+	}
+	err_set(&e, rc, "%s", message);
+	http_reply_status(c->x, status, rc, &e);
+}
+
+void conn_log(const struct conn *c, int status)
+{
+	const struct http_exchange *x = c->x;
+	char grant[ID_STR_LEN] = "";
+	struct log_ids ids = {.request = x->id_text, .peer = c->peer};
+	uint64_t took = clock_boot_ns() - x->started_ns;
+
+	if (x->authenticated) {
+		id_format(&x->rq.grant.id, grant);
+		ids.grant = grant;
+		ids.agent = x->rq.grant.agent;
+	}
+	if (x->routed)
+		rest_metrics_routed(&c->door->metrics, status);
+	else
+		rest_metrics_count(&c->door->metrics, x->route, status, took);
+	log_info(&ids, "%s%s %s %d %llu ms", x->routed ? "routed " : "", http_method_name(x->method), x->path, status,
+		 (unsigned long long)(took / NS_PER_MS));
+}
+
+/* --- the end */
+
+void conn_drop(struct conn *c)
+{
+	watch_destroy(c);
+	if (!c->x)
+		return;
+	if (!c->x->answered) {
+		/* the body never came whole, or the client did not wait for its answer */
+		bool pending = c->state == CONN_WAITING || c->state == CONN_STREAM;
+
+		c->door->metrics.clients_gone++;
+		conn_log(c, 499);
+		if (!pending)
+			c->x->answered = true; /* no handler holds it */
+	}
+	http_exchange_abandon(c->x);
+	c->x = NULL;
+}
+
+/*
+ * With bytes still buffered libwebsockets would wait for them to go; the peer
+ * had its time, so the socket is taken away instead and the next write fails.
+ */
+void conn_kill(struct conn *c)
+{
+	if (c->state == CONN_DEAD || !c->wsi)
+		return;
+	conn_drop(c);
+	conn_set_state(c, CONN_DEAD);
+	if (lws_partial_buffered(c->wsi)) {
+		(void)shutdown(lws_get_socket_fd(c->wsi), SHUT_RDWR);
+		conn_read_start(c);
+		lws_callback_on_writable(c->wsi);
+		return;
+	}
+	lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
+}
+
+void conn_free(struct conn *c)
 {
 	struct rest_door *d = c->door;
 
-	conn_let_go(c);
-	if (!d->closing) { /* libwebsockets lets go of the last ones when the hub is gone */
-		broker_client_gone(d->hub, "rest", c->peer);
-		broker_client_gone(d->hub, "web", c->peer);
-	}
 	if (d->serving == c)
 		d->serving = NULL;
 	if (c->queued)
@@ -88,311 +193,19 @@ void conn_destroy(struct conn *c)
 	free(c);
 }
 
-/* --- answering */
+/* --- what its socket tells */
 
-void conn_answered(void *arg, struct http_exchange *x)
+uint64_t conn_bytes_read(const struct conn *c)
 {
-	struct conn *c = arg;
-	uint64_t now = clock_boot_ns();
+	SSL *ssl = lws_get_ssl(c->wsi);
 
-	if (c->unread) /* refused before it was whole: nobody knows where the next request begins */
-		c->keep_alive = false;
-	conn_read_stop(c);
-	if (x->status == 401 && conn_failed(c)) {
-		c->deadline_ns = now + NS_PER_SEC;
-		conn_set_state(c, CONN_DELAYED);
-		return;
-	}
-	c->deadline_ns = 0;
-	conn_set_state(c, CONN_READY);
-	conn_queue(c);
+	return ssl ? BIO_number_read(SSL_get_rbio(ssl)) : 0;
 }
 
-void conn_refuse(struct conn *c, int status, int rc, const char *message)
+/* While a request is worked on nothing is read, so a client that left is seen here. */
+bool conn_client_gone(const struct conn *c)
 {
-	struct err e = {0};
+	struct pollfd p = {.fd = lws_get_socket_fd(c->wsi), .events = POLLRDHUP};
 
-	c->keep_alive = false;
-	conn_read_stop(c);
-	if (c->x->flow) { /* it would answer, too */
-		c->x->flow->drop(c->x);
-		c->x->flow = NULL;
-	}
-	err_set(&e, rc, "%s", message);
-	http_reply_status(c->x, status, rc, &e);
-}
-
-void conn_dispatch(struct conn *c)
-{
-	c->deadline_ns = 0;
-	c->limit_ns = 0;
-	conn_read_stop(c);
-	conn_set_state(c, CONN_WAITING);
-	c->x->route->handle(c->x);
-}
-
-/* --- the body */
-
-static void more_time(struct conn *c)
-{
-	c->deadline_ns = clock_boot_ns() + hub_conf(c->door->hub)->api_idle_timeout_ns;
-	if (c->limit_ns && c->deadline_ns > c->limit_ns)
-		c->deadline_ns = c->limit_ns;
-}
-
-static int on_body(struct conn *c, const uint8_t *p, size_t n)
-{
-	int rc;
-
-	c->door->metrics.bytes_received += n;
-	c->body_left -= n < c->body_left ? n : c->body_left;
-	if (c->state == CONN_STREAM)
-		return conn_flow_body(c, p, n);
-	if (c->state != CONN_BODY || n == 0)
-		return 0;
-	if (c->body_left)
-		conn_await_body(c);
-	more_time(c);
-	rc = c->is_chunked ? chunked_feed(&c->chunked, p, n, &c->x->body) : buf_append(&c->x->body, p, n);
-	if (rc == ERR_TOO_LARGE)
-		conn_refuse(c, 413, rc, "the body is larger than api.max_body allows");
-	else if (rc == ERR_INVAL)
-		conn_refuse(c, 400, rc, "the chunked body is malformed");
-	else if (rc)
-		conn_refuse(c, err_http_status(rc), rc, "the body could not be kept");
-	else if (c->is_chunked && chunked_done(&c->chunked)) {
-		/* libwebsockets waits for its 100 MiB still */
-		c->keep_alive = false;
-		c->unread = false;
-		conn_dispatch(c);
-	}
-	return 0;
-}
-
-/* Also called again for what a client sends ahead: then there is nothing to do. */
-static int on_body_complete(struct conn *c)
-{
-	if (c->state == CONN_LINGER)
-		return -1;
-	if (c->state == CONN_STREAM)
-		return conn_flow_body_end(c);
-	if (c->state != CONN_BODY || c->is_chunked)
-		return 0;
-	c->unread = false;
-	conn_dispatch(c);
-	return 0;
-}
-
-/* --- what is not plain HTTP */
-
-static int write_now(struct conn *c, enum lws_write_protocol how)
-{
-	size_t n = buf_len(&c->head);
-	size_t m = buf_len(&c->x->out);
-
-	if (n + m > PIECE_MAX)
-		return -1;
-	memcpy(c->door->piece + LWS_PRE, buf_ptr(&c->head), n);
-	memcpy(c->door->piece + LWS_PRE + n, buf_ptr(&c->x->out), m);
-	return lws_write(c->wsi, c->door->piece + LWS_PRE, n + m, how) < 0 ? -1 : 0;
-}
-
-/* A short answer at once, from inside libwebsockets; the connection ends with it. */
-static int answer_and_close(struct conn *c, int status, int rc, const char *message, enum lws_write_protocol how)
-{
-	struct err e = {0};
-
-	c->x->done = NULL;
-	c->keep_alive = false;
-	err_set(&e, rc, "%s", message);
-	http_reply_status(c->x, status, rc, &e);
-	buf_clear(&c->head);
-	if (http_head(c->x, false, &c->head) == 0)
-		(void)write_now(c, how);
-	conn_log(c, status);
-	return -1;
-}
-
-/* The door closes: who waits is told, as far as the socket takes it at once. */
-void conn_farewell(struct conn *c)
-{
-	enum http_method method;
-	char path[HTTP_PATH_MAX];
-
-	if (c->ws && c->wsi)
-		ws_farewell(c->ws);
-	if (c->state != CONN_WAITING || !c->wsi || !c->x)
-		return;
-	method = c->x->method;
-	/* bytes: a path, its size is that of its source */
-	snprintf(path, sizeof(path), "%s", c->x->path);
-	http_exchange_abandon(c->x); /* its handler answers it later, to nobody */
-	c->x = NULL;
-	if (conn_exchange(c, path))
-		return;
-	c->x->method = method;
-	(void)answer_and_close(c, 503, ERR_UNAVAILABLE,
-			       "the daemon is stopping; what runs in sandboxes goes on: ask again by exec_id or id",
-			       LWS_WRITE_HTTP);
-}
-
-static bool is_websocket(struct lws *wsi)
-{
-	char text[16] = "";
-
-	return lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_UPGRADE) > 0 && strcasecmp(text, "websocket") == 0;
-}
-
-/* From here on the connection is the WebSocket's, or ends: libwebsockets cannot go on as plain HTTP. */
-static int on_upgrade(struct conn *c)
-{
-	char *path = NULL;
-	struct err e = {0};
-	int rc, len = 0;
-
-	if (!conn_take_checked(c) || c->x || lws_http_get_uri_and_method(c->wsi, &path, &len) < 0 ||
-	    conn_exchange(c, path))
-		return -1;
-	rc = route_find(c->x, &e);
-	if (!rc && (!is_websocket(c->wsi) || c->x->route->handle != rest_websocket))
-		rc = err_set(&e, ERR_UNSUPPORTED, "this path has no other protocol to change to");
-	if (!rc)
-		rc = conn_read_query(c, &e);
-	if (!rc)
-		rc = ws_upgrade(c, &e);
-	if (rc)
-		return answer_and_close(c, err_http_status(rc), rc, e.message, LWS_WRITE_HTTP);
-	conn_log(c, 101);
-	c->x->answered = true;
-	http_exchange_destroy(c->x);
-	c->x = NULL;
-	c->deadline_ns = 0;
-	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-	conn_set_state(c, CONN_WS);
-	return 0;
-}
-
-static int on_raw(struct conn *c, size_t len)
-{
-	if (c->state != CONN_RAW) {
-		conn_let_go(c);
-		conn_set_state(c, CONN_RAW);
-		c->door->metrics.malformed++;
-	}
-	if (len == 0)
-		return 0;
-	if (conn_exchange(c, ""))
-		return -1;
-	c->x->method = HTTP_OTHER;
-	if (!lws_is_ssl(c->wsi))
-		return answer_and_close(c, 400, ERR_INVAL, "this port speaks HTTPS: use https:// in the address",
-					LWS_WRITE_RAW);
-	snprintf(c->x->allow, sizeof(c->x->allow), "GET, HEAD, POST, PUT, DELETE");
-	return answer_and_close(c, 405, ERR_INVAL, "this is no HTTP/1.1 request with a method known here",
-				LWS_WRITE_RAW);
-}
-
-static int on_tls(struct lws *wsi, SSL_CTX *ctx)
-{
-	struct rest_door *d = lws_context_user(lws_get_context(wsi));
-
-	return tls_setup(ctx, d->cert_fd, d->key_fd, &d->tls_err);
-}
-
-/* The lws is gone for good; what pointed at the conn was let go before. */
-static int on_destroy(struct conn *c)
-{
-	c->wsi = NULL;
-	conn_set_state(c, CONN_DEAD);
-	conn_destroy(c);
-	return 0;
-}
-
-static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in, size_t len)
-{
-	switch (reason) {
-	case LWS_CALLBACK_SSL_INFO: /* the handshake is done */
-		admit_spoke(c->place, clock_boot_ns());
-		if (c->state == CONN_IDLE && !c->x && !c->watch)
-			conn_await(c);
-		return 0;
-	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-		return on_upgrade(c);
-	case LWS_CALLBACK_HTTP:
-		return conn_head(c, in, len);
-	case LWS_CALLBACK_HTTP_BODY:
-		return on_body(c, in, len);
-	case LWS_CALLBACK_HTTP_BODY_COMPLETION:
-		return on_body_complete(c);
-	case LWS_CALLBACK_HTTP_WRITEABLE:
-		conn_flushed(c);
-		return 0;
-	case LWS_CALLBACK_RAW_ADOPT:
-	case LWS_CALLBACK_RAW_RX:
-		return on_raw(c, len);
-	case LWS_CALLBACK_ESTABLISHED:
-	case LWS_CALLBACK_RECEIVE:
-	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-	case LWS_CALLBACK_SERVER_WRITEABLE:
-		return c->ws ? ws_event(c->ws, reason, in, len) : -1;
-	case LWS_CALLBACK_CLOSED:
-	case LWS_CALLBACK_CLOSED_HTTP:
-	case LWS_CALLBACK_RAW_CLOSE:
-		conn_let_go(c);
-		conn_set_state(c, CONN_DEAD);
-		return 0;
-	case LWS_CALLBACK_WSI_DESTROY:
-		return on_destroy(c);
-	default:
-		return 0;
-	}
-}
-
-/* Others come with an lws that is none of ours, or mean nothing here. */
-static bool is_conn_event(enum lws_callback_reasons reason)
-{
-	switch (reason) {
-	case LWS_CALLBACK_SSL_INFO:
-	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-	case LWS_CALLBACK_HTTP:
-	case LWS_CALLBACK_HTTP_BODY:
-	case LWS_CALLBACK_HTTP_BODY_COMPLETION:
-	case LWS_CALLBACK_HTTP_WRITEABLE:
-	case LWS_CALLBACK_ESTABLISHED:
-	case LWS_CALLBACK_RECEIVE:
-	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-	case LWS_CALLBACK_SERVER_WRITEABLE:
-	case LWS_CALLBACK_CLOSED:
-	case LWS_CALLBACK_CLOSED_HTTP:
-	case LWS_CALLBACK_RAW_ADOPT:
-	case LWS_CALLBACK_RAW_RX:
-	case LWS_CALLBACK_RAW_CLOSE:
-	case LWS_CALLBACK_WSI_DESTROY:
-		return true;
-	default:
-		return false;
-	}
-}
-
-int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
-{
-	struct rest_door *d;
-	struct conn *c;
-
-	if (reason == LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS)
-		return on_tls(wsi, user);
-	if (reason == LWS_CALLBACK_WSI_CREATE) {
-		d = lws_context_user(lws_get_context(wsi));
-		if (d->adopting && !d->adopting->wsi)
-			d->adopting->wsi = wsi;
-		return 0;
-	}
-	if (!is_conn_event(reason))
-		return 0;
-	c = lws_get_opaque_user_data(wsi);
-	if (!c || c->wsi != wsi)
-		return 0;
-	if (c->state == CONN_DEAD && reason != LWS_CALLBACK_WSI_DESTROY)
-		return -1;
-	return conn_event(c, reason, in, len);
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }

@@ -1,22 +1,16 @@
 /*
- * A connection's place at the door (muxd/doors/admit.h): who is taken, who has to go, who is told that it is too many.
+ * A connection's place at the door (muxd/doors/admit.h): who is taken, and who is told that it is too many.
  *
  * SPOKE is a finished TLS handshake, IN a head with a valid grant. What comes over its share gets a handshake and a
  * few seconds for one head: with a valid grant and room it is in, else the answer is 429.
  */
-#define LOG_SUBSYS "rest"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/sock.h"
-#include "muxd/doors/https/server.h"
+#include "muxd/doors/https/conn.h"
 #include "muxd/hub/hub.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define OVER_NS      (5 * NS_PER_SEC)
 #define PATIENCE     10 /* refused tokens of late; the answers of an address that had more wait */
@@ -34,41 +28,7 @@ static struct admit_rules rules(const struct rest_door *d)
 				    .tells = true};
 }
 
-static void make_room(struct rest_door *d, struct conn *victim)
-{
-	if (!victim)
-		return;
-	log_debug(&(struct log_ids){.peer = victim->peer}, "ended: strangers hold what is theirs of the door");
-	d->metrics.made_room++;
-	conn_kill(victim);
-}
-
-void door_make_room(struct rest_door *d)
-{
-	make_room(d, admit_victim(d->admit));
-}
-
-static void adopt(struct rest_door *d, int fd, struct conn *c)
-{
-	lws_adopt_desc_t a = {.vh = d->vhost, .type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET | LWS_ADOPT_ALLOW_SSL};
-	int one = 1;
-
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	a.fd.sockfd = fd;
-	a.opaque = c;
-	d->adopting = c;
-	if (!lws_adopt_descriptor_vhost_via_info(&a)) {
-		/* with an lws made, its end frees the conn; without, nobody will */
-		log_debug(NULL, "%s was not adopted", c->peer);
-		if (!c->wsi)
-			conn_destroy(c);
-		else
-			conn_set_state(c, CONN_DEAD);
-	}
-	d->adopting = NULL;
-}
-
-void door_take(struct rest_door *d, int fd, const struct sockaddr *sa)
+struct conn *conn_enter(struct rest_door *d, int fd, const struct sockaddr *sa, struct conn **out_victim)
 {
 	const struct admit_rules r = rules(d);
 	uint64_t now = clock_boot_ns();
@@ -77,27 +37,26 @@ void door_take(struct rest_door *d, int fd, const struct sockaddr *sa)
 	struct conn *c;
 	char peer[64];
 
+	*out_victim = NULL;
 	if (admit_enter(d->admit, &r, sa, now, &place, &victim)) {
 		if (admit_count(d->admit, ADMIT_IN) >= r.max)
 			d->metrics.refused_total++;
 		else
 			d->metrics.refused_address++;
-		close(fd);
-		return;
+		return NULL;
 	}
-	make_room(d, victim);
+	*out_victim = victim;
 	if (sock_name(fd, 1, peer, sizeof(peer)))
 		snprintf(peer, sizeof(peer), "unknown");
 	if (conn_create(d, place, peer, &c)) {
 		admit_leave(place);
-		close(fd);
-		return;
+		return NULL;
 	}
 	admit_own(place, c);
 	if (admit_state(place) == ADMIT_OVER && c->deadline_ns > now + OVER_NS)
 		c->deadline_ns = now + OVER_NS;
 	d->metrics.accepted++;
-	adopt(d, fd, c);
+	return c;
 }
 
 int conn_let_in(struct conn *c, const struct grant *g, struct err *e)

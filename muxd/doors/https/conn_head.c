@@ -1,8 +1,9 @@
+/* The head of a request as libwebsockets tells it, up to what can be refused before the body; and its exchange. */
 #include "base/clock.h"
 #include "base/text.h"
+#include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/origin.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/doors/https/server.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include <strings.h>
 
 #define AUTHORIZATION_MAX (8 * 1024)
-#define BODY_RATE_MIN     8192 /* bytes a second that a body must come with, on average */
 
 static enum http_method method_of(struct lws *wsi)
 {
@@ -230,16 +230,6 @@ static int expect_continue(struct conn *c, struct err *e)
 	return lws_write(c->wsi, c->door->piece + LWS_PRE, sizeof(answer) - 1, LWS_WRITE_HTTP) < 0 ? ERR_EOF : 0;
 }
 
-static void begin_body(struct conn *c, uint64_t len)
-{
-	const struct conf *conf = hub_conf(c->door->hub);
-	uint64_t now = clock_boot_ns(), most = c->is_chunked ? conf->api_max_body : len;
-
-	c->limit_ns = now + conf->api_idle_timeout_ns + most / BODY_RATE_MIN * NS_PER_SEC;
-	c->deadline_ns = now + conf->api_idle_timeout_ns;
-	conn_set_state(c, CONN_BODY);
-}
-
 /*
  * libwebsockets 4.1.6 takes an encoded line end (%0a, %0d) in the request line for its end, and what follows for a
  * header. Then the version, which stands at the end, is missing; what is there of path and query is not the client's.
@@ -309,9 +299,6 @@ int conn_exchange(struct conn *c, const char *path)
 		return rc;
 	c->x->metrics = &d->metrics;
 	c->x->method = method_of(c->wsi);
-	c->x->done = conn_answered;
-	c->x->wake = conn_flow_wake;
-	c->x->done_arg = c;
 	text_put(c->x->peer, sizeof(c->x->peer), c->peer);
 	/* bytes: a path, whose length was looked at */
 	snprintf(c->x->path, sizeof(c->x->path), "%s", path);
@@ -354,6 +341,24 @@ bool conn_take_checked(struct conn *c)
 	return true;
 }
 
+static void on_answered(void *arg, struct http_exchange *x)
+{
+	struct conn *c = arg;
+	uint64_t now = clock_boot_ns();
+
+	if (c->unread) /* refused before it was whole: nobody knows where the next request begins */
+		c->keep_alive = false;
+	conn_read_stop(c);
+	if (x->status == 401 && conn_failed(c)) {
+		c->deadline_ns = now + NS_PER_SEC;
+		conn_set_state(c, CONN_DELAYED);
+		return;
+	}
+	c->deadline_ns = 0;
+	conn_set_state(c, CONN_READY);
+	conn_queue(c);
+}
+
 int conn_head(struct conn *c, const char *path, size_t len)
 {
 	struct err e = {0};
@@ -365,15 +370,18 @@ int conn_head(struct conn *c, const char *path, size_t len)
 	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
 	if (conn_exchange(c, path))
 		return -1;
+	c->x->done = on_answered;
+	c->x->wake = conn_wake;
+	c->x->done_arg = c;
 	rc = take_head(c, path, len, &body_len, &e);
 	if (rc == ERR_EOF)
 		return -1;
 	if (rc)
 		refuse_head(c, rc, &e);
 	else if (c->x->route->body == BODY_STREAM)
-		conn_flow_begin(c, body_len);
+		conn_stream_begin(c, body_len);
 	else if (c->unread)
-		begin_body(c, body_len);
+		conn_body_begin(c, body_len);
 	else
 		conn_dispatch(c);
 	return 0;

@@ -1,28 +1,9 @@
-/*
- * Waiting on the socket beside libwebsockets: for the head of a request, which the door looks at first, and for
- * whatever the router waits for.
- *
- * A request that is routed must not reach libwebsockets: it does not hand on what it does not know. Nor must a head
- * that two readers could take for two things (api_head.h). So between requests its read side is off, and the door looks
- * (SSL_peek) at each record before libwebsockets reads the same bytes. A head in several records is looked at as far as
- * it came, each record before libwebsockets gets it.
- *
- * Nobody looks at what libwebsockets keeps. So the door knows where a body ends, too: when a record brings more than
- * that end, or more behind a head than whole heads without bodies, the connection ends with the last answer that was
- * looked at, and the client sends again what was not answered (RFC 9112, 9.3.2).
- */
-#include "base/clock.h"
-#include "muxd/doors/https/api_head.h"
-#include "muxd/doors/https/router/router.h"
-#include "muxd/doors/https/server.h"
-#include "muxd/doors/https/ws.h"
-#include "muxd/hub/hub.h"
+/* Waiting on the socket beside libwebsockets, and having libwebsockets read what is there. */
+#include "muxd/doors/https/conn.h"
 
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
+#include <string.h>
 #include <unistd.h>
 
 struct watch {
@@ -94,8 +75,6 @@ int watch_set(struct conn *c, int events, watch_fn *fn)
 	return uv_poll_start(&c->watch->poll, events, on_event) ? ERR_SYS : 0;
 }
 
-/* ---- heads */
-
 bool conn_service(struct conn *c, short event)
 {
 	struct rest_door *d = c->door;
@@ -110,69 +89,6 @@ bool conn_service(struct conn *c, short event)
 	return c->wsi && c->state != CONN_DEAD;
 }
 
-static void on_head(struct conn *c, int events);
-
-static void wait_head(struct conn *c)
-{
-	conn_read_stop(c);
-	if (watch_set(c, UV_READABLE, on_head))
-		conn_kill(c);
-}
-
-static void forget_head(struct conn *c)
-{
-	buf_finish_secret(&c->raw);
-	buf_init(&c->raw, API_HEAD_MAX + PIECE_MAX);
-}
-
-static bool reads_body(const struct conn *c)
-{
-	return c->state == CONN_BODY || (c->state == CONN_STREAM && c->reading);
-}
-
-/* libwebsockets gets what was looked at. */
-static void hand_over(struct conn *c)
-{
-	(void)watch_set(c, 0, on_head);
-	if (!conn_service(c, POLLIN))
-		return;
-	if (c->state == CONN_IDLE && c->checked) { /* it does not see the head that is there */
-		conn_kill(c);
-		return;
-	}
-	if (c->state == CONN_IDLE) {
-		wait_head(c);
-		return;
-	}
-	forget_head(c);
-	if (reads_body(c))
-		conn_await_body(c);
-	if (c->state == CONN_WS)
-		ws_await_frames(c->ws);
-}
-
-/* How many heads libwebsockets may answer of the n bytes, which begin with one that is `head`. */
-static void count_heads(struct conn *c, const uint8_t *p, size_t n, struct api_head *head)
-{
-	ssize_t body = 0;
-
-	c->checked = 1;
-	c->body_left = head->body.kind == HTTP1_LENGTH ? head->body.left : 0;
-	p += head->len;
-	n -= head->len;
-	if (!head->body.done) {
-		body = http1_body_feed(&head->body, p, n); /* broken chunks are answered where they are taken apart */
-		c->beyond = body < 0 || (size_t)body < n;
-		return;
-	}
-	while (n && api_head_read(p, n, 0, head, NULL) == 1 && !head->routed && head->body.done) {
-		c->checked++;
-		p += head->len;
-		n -= head->len;
-	}
-	c->beyond = n > 0;
-}
-
 bool conn_take_off(struct conn *c, int n)
 {
 	SSL *ssl = lws_get_ssl(c->wsi);
@@ -183,133 +99,4 @@ bool conn_take_off(struct conn *c, int n)
 		got = SSL_read(ssl, again, n < (int)sizeof(again) ? n : (int)sizeof(again));
 	explicit_bzero(again, sizeof(again));
 	return got > 0;
-}
-
-/* The rest of a head has api.header_timeout from its first byte on, also where a connection may be idle for longer. */
-static void hurry(struct conn *c)
-{
-	uint64_t by = clock_boot_ns() + hub_conf(c->door->hub)->api_header_timeout_ns;
-
-	if (!c->deadline_ns || c->deadline_ns > by)
-		c->deadline_ns = by;
-}
-
-/* The bytes that came of a head, in one record or several; first: in one. */
-static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
-{
-	struct api_head head;
-	struct err e = {0};
-	int rc = api_head_read(p, len, len - (size_t)n, &head, &e);
-
-	if (rc == 0 && first)
-		hurry(c);
-	if (rc == 0 && first && buf_append(&c->raw, p, len)) {
-		conn_kill(c);
-	} else if (rc < 0 || head.routed || head.unfit) {
-		if (!conn_take_off(c, n))
-			conn_kill(c);
-		else if (rc < 0)
-			router_turn_away(c, head.status, rc, e.message);
-		else
-			router_begin(c, p, len, first);
-	} else {
-		if (rc == 1)
-			count_heads(c, p, len, &head);
-		hand_over(c);
-	}
-}
-
-static void on_head(struct conn *c, int events)
-{
-	SSL *ssl = lws_get_ssl(c->wsi);
-	uint8_t *p = c->door->piece;
-	bool first = !buf_len(&c->raw);
-	int n;
-
-	(void)events;
-	ERR_clear_error();
-	n = SSL_peek(ssl, p, PIECE_MAX);
-	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
-		return;
-	ERR_clear_error();
-	if (n <= 0)
-		hand_over(c); /* it finds the end, too */
-	else if (first)
-		look(c, p, (size_t)n, n, true);
-	else if (buf_append(&c->raw, p, (size_t)n))
-		conn_kill(c);
-	else
-		look(c, buf_ptr(&c->raw), buf_len(&c->raw), n, false);
-}
-
-void conn_await(struct conn *c)
-{
-	if (!lws_get_ssl(c->wsi) || c->door->closing) {
-		conn_read_start(c);
-		return;
-	}
-	forget_head(c);
-	if (c->checked) /* libwebsockets has it already */
-		hand_over(c);
-	else
-		wait_head(c);
-}
-
-/* After an answer libwebsockets 4.1.6 reads no more until it has seen that it could write. */
-void conn_await_next(struct conn *c)
-{
-	if (!lws_get_ssl(c->wsi) || c->door->closing)
-		conn_read_start(c);
-	else if (conn_service(c, POLLOUT) && c->state == CONN_IDLE)
-		conn_await(c);
-}
-
-/* ---- bodies */
-
-/* A record in which the body may end. */
-static void on_body(struct conn *c, int events)
-{
-	SSL *ssl = lws_get_ssl(c->wsi);
-	uint8_t byte;
-	int n;
-
-	(void)events;
-	if (!reads_body(c)) { /* refused meanwhile */
-		(void)watch_set(c, 0, on_body);
-		return;
-	}
-	ERR_clear_error();
-	n = SSL_peek(ssl, &byte, 1);
-	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
-		return;
-	ERR_clear_error();
-	if (n > 0 && (uint64_t)SSL_pending(ssl) > c->body_left) {
-		c->beyond = true;
-		c->keep_alive = false;
-	}
-	if (!conn_service(c, POLLIN))
-		return;
-	if (reads_body(c))
-		conn_await_body(c);
-	else
-		(void)watch_set(c, 0, on_body);
-}
-
-/* libwebsockets reads by itself as long as no record can hold more than the body. */
-void conn_await_body(struct conn *c)
-{
-	bool alone = c->is_chunked || c->body_left > PIECE_MAX;
-
-	if (alone)
-		conn_read_start(c);
-	else
-		conn_read_stop(c);
-	if (watch_set(c, alone ? 0 : UV_READABLE, on_body))
-		conn_kill(c);
-}
-
-void conn_ignore_body(struct conn *c)
-{
-	conn_read_stop(c);
-	(void)watch_set(c, 0, on_body);
 }

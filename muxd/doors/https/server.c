@@ -1,14 +1,17 @@
+/* The HTTPS door: its listener, its libwebsockets context, its connections' turns and time, its opening and closing. */
 #define LOG_SUBSYS "rest"
-#include "muxd/doors/https/server.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sock.h"
 #include "muxd/doors/door.h"
+#include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/tls.h"
 #include "muxd/doors/https/wire.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -53,12 +56,52 @@ static void accept_again(uv_timer_t *t)
 		uv_poll_start(&d->accept_poll, UV_READABLE, on_accept);
 }
 
+static void make_room(struct rest_door *d, struct conn *victim)
+{
+	if (!victim)
+		return;
+	log_debug(&(struct log_ids){.peer = victim->peer}, "ended: strangers hold what is theirs of the door");
+	d->metrics.made_room++;
+	conn_end(victim);
+}
+
+static void adopt(struct rest_door *d, int fd, struct conn *c)
+{
+	lws_adopt_desc_t a = {.vh = d->vhost, .type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET | LWS_ADOPT_ALLOW_SSL};
+	int one = 1;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	a.fd.sockfd = fd;
+	a.opaque = c;
+	d->adopting = c;
+	if (!lws_adopt_descriptor_vhost_via_info(&a)) {
+		/* with an lws made, its end frees the conn; without, nobody will */
+		log_debug(NULL, "%s was not adopted", c->peer);
+		if (!c->wsi)
+			conn_destroy(c);
+		else
+			conn_set_state(c, CONN_DEAD);
+	}
+	d->adopting = NULL;
+}
+
+static void take(struct rest_door *d, int fd, const struct sockaddr *sa)
+{
+	struct conn *victim, *c = conn_enter(d, fd, sa, &victim);
+
+	make_room(d, victim);
+	if (c)
+		adopt(d, fd, c);
+	else
+		close(fd);
+}
+
 /* No descriptor, no memory: the backlog waits; trying at once would spin. */
 static void accept_failed(struct rest_door *d, int errnum)
 {
 	if (errnum == EAGAIN || errnum == EINTR || errnum == ECONNABORTED || errnum == EPROTO)
 		return;
-	door_make_room(d);
+	make_room(d, admit_victim(d->admit));
 	log_warn(NULL, "accept: %s; trying again in %d ms", strerror(errnum), ACCEPT_PAUSE_MS);
 	uv_poll_stop(&d->accept_poll);
 	uv_timer_start(&d->accept_pause, accept_again, ACCEPT_PAUSE_MS, 0);
@@ -82,7 +125,7 @@ static void on_accept(uv_poll_t *h, int status, int events)
 			accept_failed(d, errno);
 			return;
 		}
-		door_take(d, fd, (struct sockaddr *)&sa);
+		take(d, fd, (struct sockaddr *)&sa);
 	}
 }
 
@@ -136,9 +179,11 @@ static void close_turn(struct rest_door *d)
 	lws_context_destroy(d->lws);
 	d->lws = NULL;
 	uv_close((uv_handle_t *)&d->turns, on_handle_closed);
+	uv_close((uv_handle_t *)&d->awake, on_handle_closed);
 }
 
-static void on_turns(uv_idle_t *h)
+/* Behind the loop's wait, where no callback of libwebsockets is under way. */
+static void on_turns(uv_check_t *h)
 {
 	struct rest_door *d = h->data;
 
@@ -157,23 +202,7 @@ static void on_turns(uv_idle_t *h)
 		conn_turn(c);
 	}
 	if (!d->turns_head)
-		uv_idle_stop(h);
-}
-
-void conn_queue(struct conn *c)
-{
-	struct rest_door *d = c->door;
-
-	if (c->queued || c->state == CONN_DEAD || d->closing)
-		return;
-	c->queued = true;
-	c->turn_next = NULL;
-	if (d->turns_tail)
-		d->turns_tail->turn_next = c;
-	else
-		d->turns_head = c;
-	d->turns_tail = c;
-	uv_idle_start(&d->turns, on_turns);
+		uv_idle_stop(&d->awake);
 }
 
 /* --- opening and closing */
@@ -224,16 +253,20 @@ static void add_handle(struct rest_door *d, uv_handle_t *h)
 
 static int open_handles(struct rest_door *d, struct err *e)
 {
-	int rc = uv_idle_init(d->loop, &d->turns);
+	int rc = uv_check_init(d->loop, &d->turns);
 
 	if (rc == 0)
 		add_handle(d, (uv_handle_t *)&d->turns);
+	if (rc == 0 && (rc = uv_idle_init(d->loop, &d->awake)) == 0)
+		add_handle(d, (uv_handle_t *)&d->awake);
 	if (rc == 0 && (rc = uv_timer_init(d->loop, &d->sweep_timer)) == 0)
 		add_handle(d, (uv_handle_t *)&d->sweep_timer);
 	if (rc == 0 && (rc = uv_timer_init(d->loop, &d->accept_pause)) == 0)
 		add_handle(d, (uv_handle_t *)&d->accept_pause);
 	if (rc == 0 && (rc = uv_poll_init(d->loop, &d->accept_poll, d->listen_fd)) == 0)
 		add_handle(d, (uv_handle_t *)&d->accept_poll);
+	if (rc == 0)
+		rc = uv_check_start(&d->turns, on_turns);
 	if (rc == 0)
 		rc = uv_timer_start(&d->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
 	if (rc == 0)
@@ -302,8 +335,9 @@ void rest_door_close(struct rest_door *d)
 	close_handle(&d->sweep_timer);
 	if (d->lws) {
 		lws_context_destroy(d->lws);
-		uv_idle_start(&d->turns, on_turns);
+		door_stay_awake(d); /* close_turn() */
 	} else {
 		close_handle(&d->turns);
+		close_handle(&d->awake);
 	}
 }

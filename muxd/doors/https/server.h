@@ -1,28 +1,15 @@
 /*
- * server.h - inside the HTTPS door: its connections and how they are driven.
+ * server.h - the HTTPS door, as its connections see it: their list, their queue of turns, and buffers for one turn.
  *
- * libwebsockets does TLS and reads request heads and bodies; it does not decide
- * when anything is answered. Its read side is switched off (rx flow control)
- * from the moment a request is complete until its answer is written, so one
- * connection works on one request. Answers are written in turns of the loop
- * outside libwebsockets' callbacks, in bounded pieces.
+ * The door owns its connections. A turn is taken behind the loop's wait, where no callback of libwebsockets is under
+ * way; while connections wait for theirs the loop does not sleep.
  *
- * A conn belongs to its door and dies with its lws (LWS_CALLBACK_WSI_DESTROY).
- *
- * States: IDLE (handshake, or waiting for a head) -> BODY -> WAITING (the
- * handler works) -> READY -> WRITING -> IDLE (keep-alive) | LINGER (the rest of
- * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
- * STREAM: the handler takes the body as it comes (conn_flow.c).
- * WS: a terminal's WebSocket, which c->ws goes on with (muxd/doors/https/ws.h).
- * RAW: the client did not speak HTTP. ROUTED: the connection is the router's (router.h) -> BACK: the
- * router is through, and the next turn waits for a head -> IDLE.
+ * States: open -> closing (clients were told, libwebsockets lets go in the loop's next turns) -> freed.
  */
 #ifndef MUXD_DOORS_HTTPS_SERVER_H
 #define MUXD_DOORS_HTTPS_SERVER_H
 
 #include "muxd/doors/admit.h"
-#include "muxd/doors/https/chunked.h"
-#include "muxd/doors/https/http.h"
 #include "muxd/doors/https/metrics.h"
 
 #include <libwebsockets.h>
@@ -31,59 +18,7 @@
 #define PIECE_MAX 16384       /* one TLS record */
 #define FRAME_MAX (64 * 1024) /* of a WebSocket, ours */
 
-enum conn_state {
-	CONN_IDLE,
-	CONN_BODY,
-	CONN_STREAM,
-	CONN_WAITING,
-	CONN_DELAYED,
-	CONN_READY,
-	CONN_WRITING,
-	CONN_LINGER,
-	CONN_WS,
-	CONN_RAW,
-	CONN_ROUTED,
-	CONN_BACK,
-	CONN_DEAD,
-};
-
-struct ws;
-struct router;
-struct watch; /* of the socket, see conn_watch.c */
-struct choke; /* waiting for room in the socket, see conn_write.c */
-
-struct conn {
-	struct rest_door *door;
-	struct lws *wsi; /* NULL until adopted */
-	struct conn *prev, *next;
-	struct conn *turn_next;
-	bool queued;
-	enum conn_state state;
-	uint64_t deadline_ns; /* CLOCK_BOOTTIME; 0 = none */
-	uint64_t limit_ns;    /* deadline_ns is never moved past it; 0 = none */
-	char peer[64];
-	struct admit_place *place;
-	struct id in_by; /* the grant by which it is in */
-	int64_t in_until;
-	struct http_exchange *x; /* the request in hand */
-	bool keep_alive;
-	bool unread; /* part of the request's body is still to come */
-	bool is_chunked;
-	bool reading;              /* STREAM: the read side runs */
-	bool body_done, body_told; /* STREAM: all of it was read here; and its handler knows */
-	bool body_broken;          /* STREAM: it is malformed, which is answered once there is a flow */
-	struct chunked chunked;
-	struct buf head;
-	struct ws *ws; /* WS; owned */
-	struct choke *choke;
-	struct watch *watch;
-	struct buf raw;        /* IDLE: what was looked at of a head that is not whole yet */
-	unsigned checked;      /* heads that libwebsockets may answer: the strict reader took them */
-	bool beyond;           /* it has more than these; so the connection ends behind them */
-	uint64_t body_left;    /* BODY, STREAM with a length: what libwebsockets has not handed on */
-	struct router *router; /* ROUTED */
-	bool flushing;         /* libwebsockets was let loose to write what it buffered */
-};
+struct conn;
 
 struct rest_door {
 	struct hub *hub;
@@ -99,75 +34,13 @@ struct rest_door {
 	struct rest_metrics metrics;
 	uv_poll_t accept_poll;
 	uv_timer_t sweep_timer, accept_pause;
-	uv_idle_t turns;
+	uv_check_t turns;
+	uv_idle_t awake;  /* while connections wait for their turn */
 	unsigned handles; /* uv handles not yet closed */
 	bool closing;
 	unsigned close_turns;
 	uint8_t piece[LWS_PRE + PIECE_MAX];
 	uint8_t frame[LWS_PRE + FRAME_MAX]; /* a message of a WebSocket */
 };
-
-/* conn.c: libwebsockets' events of a connection. */
-int conn_create(struct rest_door *d, struct admit_place *place, const char *peer, struct conn **out);
-void conn_destroy(struct conn *c);
-int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
-void conn_farewell(struct conn *c);
-void conn_set_state(struct conn *c, enum conn_state to);
-void conn_refuse(struct conn *c, int status, int rc, const char *message); /* answer and close */
-void conn_answered(void *arg, struct http_exchange *x);
-void conn_dispatch(struct conn *c); /* the request is whole */
-
-/* conn_admit.c: its place at the door. */
-void door_take(struct rest_door *d, int fd, const struct sockaddr *sa);
-void door_make_room(struct rest_door *d);                              /* a stranger goes: descriptors ran out */
-int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this grant is valid; ERR_LIMIT: no room */
-int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
-void conn_check_in(struct conn *c);                    /* who is in by a grant that has ended is a stranger again */
-bool conn_failed(struct conn *c);                      /* a token was refused; true: hold the answer back */
-
-/* conn_watch.c: waiting on the socket beside libwebsockets. */
-typedef void watch_fn(struct conn *c, int events);
-int watch_set(struct conn *c, int events, watch_fn *fn); /* uv_poll events; 0: none */
-void watch_destroy(struct conn *c);                      /* NULL-safe */
-void conn_await(struct conn *c);                         /* IDLE: for a head */
-void conn_await_next(struct conn *c);                    /* ... after an answer through libwebsockets */
-void conn_await_body(struct conn *c);                    /* BODY, STREAM: for more of it */
-void conn_ignore_body(struct conn *c);                   /* for now */
-/* libwebsockets is told that the socket is ready for event (poll). False: the connection is gone with it. */
-bool conn_service(struct conn *c, short event);
-bool conn_take_off(struct conn *c, int n); /* n bytes that were peeked at; false: the connection is lost */
-
-/* conn_head.c: the head of a request, up to what can be refused before the body. */
-int conn_head(struct conn *c, const char *path, size_t len);
-bool conn_take_checked(struct conn *c); /* the head that libwebsockets tells of was looked at before it */
-int conn_exchange(struct conn *c, const char *path);
-int conn_origin(struct conn *c, bool cookie, struct err *e); /* ERR_FORBIDDEN; cookie: there has to be an Origin */
-void conn_cookie(struct conn *c, char **out);                /* its token, to be wiped and freed; NULL: none */
-int conn_read_query(struct conn *c, struct err *e);
-
-/* conn_flow.c: bodies and answers that are not held in memory. */
-void conn_flow_begin(struct conn *c, uint64_t body_len);
-int conn_flow_body(struct conn *c, const uint8_t *p, size_t n);
-int conn_flow_body_end(struct conn *c);
-void conn_flow_wake(void *arg, struct http_exchange *x);
-
-/* conn_write.c: its answers and its end. */
-void conn_queue(struct conn *c); /* a turn, soon */
-void conn_turn(struct conn *c);
-void conn_flushed(struct conn *c); /* libwebsockets wrote what it had */
-void conn_sweep(struct conn *c, uint64_t now_ns);
-void conn_kill(struct conn *c);
-void conn_let_go(struct conn *c); /* of its exchange; nothing more will be answered */
-void conn_log(const struct conn *c, int status);
-uint64_t conn_bytes_read(const struct conn *c); /* from the socket, ever */
-bool conn_client_gone(const struct conn *c);    /* seen without reading */
-static inline void conn_read_stop(struct conn *c)
-{
-	(void)lws_rx_flow_control(c->wsi, 0);
-}
-static inline void conn_read_start(struct conn *c)
-{
-	(void)lws_rx_flow_control(c->wsi, 1);
-}
 
 #endif

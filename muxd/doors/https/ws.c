@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/hub/hub.h"
 

@@ -15,8 +15,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "muxd/doors/https/conn.h"
 #include "muxd/doors/https/frames.h"
-#include "muxd/doors/https/server.h"
 #include "muxd/doors/https/wire.h"
 
 #define WS_HISTORY_MAX (8u * 1024 * 1024) /* of the record that a returning client is sent */
@@ -86,7 +86,7 @@ void ws_write_now(struct ws *w);
 
 /* ws_in.c: frames and messages from the client. */
 void ws_await_frames(struct ws *w); /* may end the connection */
-void ws_read_frames(struct ws *w);  /* that are here; may end the connection */
+void ws_read_frames(struct ws *w);  /* as far as they came; may end the connection */
 int ws_receive(struct ws *w, const uint8_t *p, size_t n);
 void ws_take_input(struct ws *w);      /* what waits of it, as far as the sandbox takes it */
 uint64_t ws_taken(const struct ws *w); /* bytes of input that the sandbox took */

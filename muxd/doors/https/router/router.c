@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/doors/https/api_head.h"
+#include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/doors/https/router/router_fields.h"
 #include "muxd/doors/https/router/router_state.h"

@@ -12,9 +12,9 @@
 #define MUXD_DOORS_HTTPS_ROUTER_ROUTER_STATE_H
 
 #include "base/clock.h"
+#include "muxd/doors/https/conn.h"
 #include "muxd/doors/https/router/router.h"
 #include "muxd/doors/https/router/router_head.h"
-#include "muxd/doors/https/server.h"
 #include "muxd/hub/hub.h"
 
 #define ROUTER_HEAD_MAX      (32 * 1024) /* of a request */
