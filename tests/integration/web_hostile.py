@@ -136,6 +136,7 @@ broken("a length in eight of them", b"\x82\xff" + (300).to_bytes(8, "big") + MAS
 broken("a length beyond 2^63", b"\x82\xff" + b"\xff" * 8 + MASK)
 broken("half a close code", b"\x88\x81" + MASK + b"x")
 broken("a continuation of nothing", b"\x80\x80" + MASK)
+broken("a message inside another", b"\x02\x80" + MASK + b"\x82\x80" + MASK)
 
 
 def pieces(t):

@@ -1,12 +1,23 @@
 #include "muxd/doors/https/frames.h"
 
-#include <stdbool.h>
-
 enum { CONTINUATION, TEXT, BINARY, CLOSE = 8, PING, PONG };
 
 static bool is_control(const struct frames *f)
 {
 	return f->opcode & 8;
+}
+
+/* A data frame: the first of a message, or one that continues it. */
+static const char *fragment(struct frames *f, bool final)
+{
+	bool continues = f->opcode == CONTINUATION;
+
+	if (continues && !f->in_message)
+		return "a frame continues a message that was not begun";
+	if (!continues && f->in_message)
+		return "a message begins inside another one";
+	f->in_message = !final;
+	return NULL;
 }
 
 static const char *head(struct frames *f, uint8_t b)
@@ -18,7 +29,9 @@ static const char *head(struct frames *f, uint8_t b)
 		return "a frame has reserved bits set";
 	if (f->opcode > BINARY && (f->opcode < CLOSE || f->opcode > PONG))
 		return "a frame has an opcode that is not known";
-	return is_control(f) && !(b & 0x80) ? "a control frame comes in pieces" : NULL;
+	if (!is_control(f))
+		return fragment(f, b & 0x80);
+	return b & 0x80 ? NULL : "a control frame comes in pieces";
 }
 
 static const char *length(struct frames *f, uint8_t b)

@@ -2,13 +2,15 @@
  * frames.h - the heads of a client's WebSocket frames, looked at before libwebsockets reads them.
  *
  * libwebsockets 4.1.6 takes unmasked frames from clients, lengths in more bytes than they need, and a close of one
- * byte, all of which RFC 6455 wants refused (5.1, 5.2, 5.5.1). Payload is skipped, not copied.
+ * byte, all of which RFC 6455 wants refused (5.1, 5.2, 5.5.1); and it answers a frame that continues no message (5.4)
+ * with a close of its own, of which the door would not know. Payload is skipped, not copied.
  *
  * Pure. States: HEAD (first byte) -> LENGTH -> (MORE: of a long length) -> MASK -> PAYLOAD -> HEAD.
  */
 #ifndef MUXD_DOORS_HTTPS_FRAMES_H
 #define MUXD_DOORS_HTTPS_FRAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +19,7 @@ enum frames_state { FRAMES_HEAD, FRAMES_LENGTH, FRAMES_MORE, FRAMES_MASK, FRAMES
 struct frames {
 	enum frames_state state; /* all zero at first */
 	uint8_t opcode;
+	bool in_message;    /* the last data frame was not its message's last */
 	uint8_t more, wide; /* bytes of a long length still to come; all of them */
 	uint8_t mask;       /* bytes of it still to come */
 	uint64_t left;      /* of the payload */
