@@ -5,166 +5,14 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/pace.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/wake.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SIZE_MAX_CELLS 4096
-
-static void on_idle(uv_idle_t *h)
-{
-	hub_flush(h->data);
-}
-
-static void enqueue(struct attachment *a, unsigned wakes)
-{
-	struct hub *h = a->session->hub;
-
-	if (!a->wakes) {
-		TAILQ_INSERT_TAIL(&h->pending, a, pending);
-		uv_idle_start(h->idle, on_idle); /* callbacks come from the loop, before it sleeps */
-	}
-	a->wakes |= wakes;
-}
-
-void attachment_wake(struct attachment *a, unsigned wakes)
-{
-	if (a->over)
-		return;
-	if (a->held) {
-		a->held_wakes |= wakes;
-		return;
-	}
-	if (wakes & WAKE_READABLE && a->armed && a->role == ROLE_OBSERVER)
-		pace_wait(a);
-	if (wakes & WAKE_READABLE && (!a->armed || a->role == ROLE_OBSERVER))
-		wakes &= ~(unsigned)WAKE_READABLE;
-	if (wakes)
-		enqueue(a, wakes);
-}
-
-void attachment_tell(struct attachment *a)
-{
-	if (!a->over && a->armed)
-		enqueue(a, WAKE_READABLE);
-}
-
-void attachment_release(struct attachment *a)
-{
-	a->held = false;
-	attachment_wake(a, a->held_wakes);
-}
-
-void session_wake_all(struct session *s, unsigned wakes)
-{
-	struct attachment *a;
-
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	attachment_wake(a, wakes);
-}
-
-static void finish(struct attachment *a)
-{
-	a->over = true;
-}
-
-/* The oldest byte there is; in a flood that one is gone by the time a door has its turn, so who watches goes to the
- * end. */
-static uint64_t after_hole(const struct attachment *a, int stream)
-{
-	const struct stream *st = &a->session->stream[stream];
-	/* where bytes wait for the disk before they may be shown, the oldest may be among those */
-	uint64_t shown = st->visible > st->start ? st->visible - st->start : 0;
-	bool near_end = a->role == ROLE_OBSERVER && shown > a->share;
-
-	return near_end ? st->visible - a->share : st->start;
-}
-
-/* Told before what is behind the hole is shown, which follows in the same turn: by the next there may be another hole.
- */
-static void call_skipped(struct attachment *a)
-{
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
-		uint64_t from = a->cursor[i], to = after_hole(a, i);
-
-		if (from >= a->session->stream[i].start)
-			continue;
-		a->cursor[i] = to;
-		enqueue(a, WAKE_READABLE);
-		attachment_check_end(a);
-		a->ops->skipped(a->arg, i, to - from);
-		return; /* the door may have gone; the other stream's turn comes with its next peek */
-	}
-}
-
-/* One callback; the attachment may be gone afterwards. What is left stays queued. */
-static void call_one(struct attachment *a, unsigned w)
-{
-	if (w == WAKE_CUT) {
-		finish(a);
-		a->ops->cut(a->arg, a->cut_cause, a->text);
-	} else if (w == WAKE_NOTICE) {
-		a->ops->notice(a->arg, a->text, a->notice_over);
-	} else if (w == WAKE_SKIPPED) {
-		call_skipped(a);
-	} else if (w == WAKE_RESIZED) {
-		if (a->ops->resized)
-			a->ops->resized(a->arg, a->session->launch.cols, a->session->launch.rows);
-	} else if (w == WAKE_READABLE) {
-		a->armed = false;
-		a->ops->readable(a->arg);
-	} else if (w == WAKE_WRITABLE) {
-		a->input_blocked = false;
-		a->ops->writable(a->arg);
-	} else if (w == WAKE_ENDED) {
-		finish(a);
-		a->ops->ended(a->arg, &a->session->result);
-	}
-}
-
-/* In this order: what a client must know before what it may see, and the end last. */
-static const unsigned wake_order[] = {WAKE_CUT,      WAKE_NOTICE,   WAKE_SKIPPED, WAKE_RESIZED,
-				      WAKE_READABLE, WAKE_WRITABLE, WAKE_ENDED};
-
-void hub_flush(struct hub *h)
-{
-	struct attachment *a;
-
-	if (h->flushing)
-		return;
-	h->flushing = true;
-	while ((a = TAILQ_FIRST(&h->pending))) {
-		unsigned w = 0;
-
-		for (size_t i = 0; i < sizeof(wake_order) / sizeof(wake_order[0]) && !w; i++)
-			w = a->wakes & wake_order[i];
-		TAILQ_REMOVE(&h->pending, a, pending);
-		a->wakes &= w == WAKE_CUT ? 0 : ~w;
-		if (a->wakes)
-			TAILQ_INSERT_TAIL(&h->pending, a, pending);
-		call_one(a, w);
-	}
-	h->flushing = false;
-	uv_idle_stop(h->idle);
-}
-
-static bool all_seen(const struct attachment *a)
-{
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		if (a->cursor[i] < a->session->stream[i].end)
-			return false;
-	return true;
-}
-
-/* The session has its result: whoever has seen everything is told. */
-void attachment_check_end(struct attachment *a)
-{
-	if (a->session->result_ready && all_seen(a))
-		attachment_wake(a, WAKE_ENDED);
-}
 
 /* Who came to a session and who left it, for the audit log; a transfer or a forwarded connection has events of its own.
  */
@@ -365,6 +213,7 @@ ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
 	if (n && session_gives_up(a->session, p, n))
 		return (ssize_t)n;
 	taken = n ? session_input(a->session, a, p, n) : 0;
+	session_settle(a->session);
 	if (taken >= 0 && (size_t)taken < n)
 		a->input_blocked = true;
 	return taken;
@@ -372,7 +221,10 @@ ssize_t attachment_input(struct attachment *a, const void *p, size_t n)
 
 int attachment_input_eof(struct attachment *a)
 {
-	return a->role == ROLE_DRIVER ? session_input_eof(a->session) : ERR_FORBIDDEN;
+	int rc = a->role == ROLE_DRIVER ? session_input_eof(a->session) : ERR_FORBIDDEN;
+
+	session_settle(a->session);
+	return rc;
 }
 
 int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsigned xpixel, unsigned ypixel)
@@ -426,31 +278,6 @@ int attachment_signal(struct attachment *a, int signum)
 	session_ahead_flush(s);
 	session_event(s, "signal", json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->principal));
 	return link_signal(s->agent->link, s->channel, signum);
-}
-
-bool attachment_leaves(const struct attachment *a)
-{
-	return a->over || (a->wakes | a->held_wakes) & WAKE_CUT;
-}
-
-void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text)
-{
-	if (attachment_leaves(a))
-		return;
-	a->cut_cause = cause;
-	text_put(a->text, sizeof(a->text), text);
-	session_event(a->session, "cut", json_pack("{s:s,s:s}", "principal", a->principal, "why", text));
-	attachment_wake(a, WAKE_CUT);
-}
-
-void attachment_notice(struct attachment *a, const char *text, bool over)
-{
-	if (attachment_leaves(a))
-		return;
-	a->notice_over = over;
-	text_put(a->text, sizeof(a->text), text);
-	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->principal, "text", text));
-	attachment_wake(a, WAKE_NOTICE);
 }
 
 static void leave(struct session *s)

@@ -7,7 +7,7 @@
  *
  * Watchers pull. The hub says `readable`; the door peeks, writes as much as its
  * socket takes, consumes that, and stops. What a driver has not consumed holds
- * the sandbox back (flow control); an observer is told at intervals (pace.h), and
+ * the sandbox back (flow control); an observer is told at intervals (wake.h), and
  * one that falls behind is shown the current screen, or moved forward and told
  * (`skipped`) before it can peek at what follows. Nothing is shown that is not
  * journaled (or durable, by configuration).

@@ -10,15 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
-		     struct err *e)
-{
-	for (uint32_t bit = 1; bit <= any; bit <<= 1)
-		if (any & bit && rq->grant.scopes & bit)
-			return broker_check(h, rq, agent, bit, what, e);
-	return broker_check(h, rq, agent, any & (~any + 1), what, e);
-}
-
 /* One question about an agent: its whole name first, then what the provider has to say. */
 struct agent_job {
 	struct hub *hub;

@@ -22,7 +22,6 @@ struct open_job {
 	broker_open_done *done;
 	void *arg;
 	struct attachment *attachment;
-	bool answered; /* the session knows the job until `opened` */
 };
 
 static void job_free(struct open_job *j)
@@ -39,17 +38,6 @@ static void job_fail(struct open_job *j, int rc, const struct err *e)
 				  json_pack("{s:s}", "message", e ? e->message : ""));
 	j->done(j->arg, rc, e, NULL, NULL, NULL);
 	job_free(j);
-}
-
-uint32_t scope_of(enum session_kind k)
-{
-	static const uint32_t scopes[SESSION_KINDS] = {[SESSION_TERMINAL] = SCOPE_TERMINAL,
-						       [SESSION_EXEC] = SCOPE_TERMINAL,
-						       [SESSION_ROUND] = SCOPE_ROUNDS,
-						       [SESSION_FILE] = SCOPE_FILES,
-						       [SESSION_PORT] = SCOPE_PORTS};
-
-	return scopes[k];
 }
 
 static const char *start_event(const struct session *s)
@@ -156,6 +144,33 @@ static bool seen_before(struct open_job *j)
 	return true;
 }
 
+/* Not started: the client hears why, and gets no attachment. */
+static void answer_failure(struct open_job *j, int rc, const char *why)
+{
+	struct err e = {0};
+
+	if (j->attachment) {
+		j->attachment->over = true;
+		attachment_detach(j->attachment);
+	}
+	err_set(&e, rc, "%s", why && *why ? why : "the program could not be started");
+	j->done(j->arg, e.code, &e, NULL, NULL, NULL);
+}
+
+static void on_opened(void *arg, struct session *s, int rc, const char *why)
+{
+	struct open_job *j = arg;
+
+	if (rc) {
+		answer_failure(j, rc, why);
+	} else {
+		if (j->attachment)
+			attachment_release(j->attachment); /* queued only: the door hears `done` first */
+		j->done(j->arg, 0, NULL, s, j->attachment, NULL);
+	}
+	job_free(j);
+}
+
 static void on_ready(void *arg, int rc, const struct err *e);
 
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
@@ -193,7 +208,8 @@ static void begin(void *arg, int rc, const struct err *e)
 	}
 	audit_start(s, &j->rq);
 	agent_touch(j->agent);
-	s->job = j;
+	s->on_opened = on_opened;
+	s->opened_arg = j;
 	if (s->launch.exec_id)
 		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
 				  s->launch.digest);
@@ -205,36 +221,6 @@ static void begin(void *arg, int rc, const struct err *e)
 			       rc == ERR_RECORD_UNAVAILABLE ? "the record takes nothing now" : "no memory");
 	else
 		(void)session_start(s, &here);
-}
-
-/* Not started: the client hears why, and gets no attachment. */
-static void answer_failure(struct open_job *j, int rc, const char *why)
-{
-	struct err e = {0};
-
-	if (j->attachment) {
-		j->attachment->over = true;
-		attachment_detach(j->attachment);
-	}
-	err_set(&e, rc, "%s", why && *why ? why : "the program could not be started");
-	j->done(j->arg, e.code, &e, NULL, NULL, NULL);
-}
-
-void session_job_done(struct session *s, int rc, const char *why)
-{
-	struct open_job *j = s->job;
-
-	if (!j)
-		return;
-	s->job = NULL;
-	if (rc) {
-		answer_failure(j, rc, why);
-	} else {
-		if (j->attachment)
-			attachment_release(j->attachment); /* queued only: the door hears `done` first */
-		j->done(j->arg, 0, NULL, s, j->attachment, NULL);
-	}
-	job_free(j);
 }
 
 static void on_ready(void *arg, int rc, const struct err *e)

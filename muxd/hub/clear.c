@@ -26,7 +26,7 @@ struct clearing {
 	void *arg;
 };
 
-static void answer(struct agent *a, int rc, const struct err *e)
+void clear_answer(struct agent *a, int rc, const struct err *e)
 {
 	struct clearing *k = a->clearing;
 
@@ -55,59 +55,25 @@ static void condemn_all(struct agent *a)
 	}
 }
 
-bool agent_may_end(const struct agent *a)
-{
-	return a->info.backend == SANDBOX_LOCAL;
-}
-
-static void on_ended(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
-{
-	struct clearing *k = arg;
-	struct agent *a = k->agent;
-
-	(void)info, (void)fd;
-	if (!a) {
-		free(k);
-		return;
-	}
-	if (!rc && a->state != AGENT_WAKING) {
-		agent_leave(a, EXIT_KILLED, k->why);
-		agent_set_cold(a, k->why);
-	}
-	answer(a, rc, e);
-	hub_flush(a->hub);
-}
-
-static void end_from_outside(struct agent *a, const char *because)
-{
-	struct sandbox_provider *p = a->hub->p.provider;
-	struct err e = {0};
-
-	if (!agent_may_end(a)) {
-		err_set(&e, ERR_TIMEOUT,
-			"the muxlet of %s %s: muxctl sandbox terminate ends the sandbox itself, muxctl sandbox show "
-			"says what "
-			"would be lost",
-			a->name, because);
-		answer(a, e.code, &e);
-		return;
-	}
-	log_warn(&(struct log_ids){.agent = a->name}, "its muxlet %s: the sandbox is ended from outside", because);
-	set_state(a->clearing, CLEAR_ENDED);
-	p->ops->destroy_sandbox(p, a->name, a->clearing->why, on_ended, a->clearing);
-}
-
-static void ask(struct agent *a)
+static const char *ask(struct agent *a)
 {
 	int rc = link_clear(a->link);
 
 	if (rc == ERR_UNSUPPORTED)
-		end_from_outside(a, "cannot do that");
-	else if (!rc)
+		return "cannot do that";
+	if (!rc)
 		set_state(a->clearing, CLEAR_ASKED);
+	return NULL;
 }
 
-void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
+const char *clear_link_up(struct agent *a)
+{
+	bool waits = a->clearing && a->clearing->state == CLEAR_WAITING;
+
+	return waits && a->state == AGENT_UP ? ask(a) : NULL;
+}
+
+const char *clear_begin(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
 {
 	struct clearing *k = a->clearing ? NULL : calloc(1, sizeof(*k));
 	struct err e = {0};
@@ -117,7 +83,7 @@ void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_do
 
 		err_set(&e, rc, "%s", a->clearing ? "everything inside is being ended already" : "no memory");
 		done(arg, rc, &e, 0);
-		return;
+		return NULL;
 	}
 	k->agent = a;
 	text_put(k->why, sizeof(k->why), why);
@@ -126,16 +92,7 @@ void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_do
 	k->arg = arg;
 	a->clearing = k;
 	condemn_all(a);
-	if (a->state == AGENT_UP)
-		ask(a);
-	else
-		agent_reconnect(a);
-}
-
-void clear_link_up(struct agent *a)
-{
-	if (a->clearing && a->clearing->state == CLEAR_WAITING)
-		ask(a);
+	return clear_link_up(a);
 }
 
 void clear_link_down(struct agent *a)
@@ -147,23 +104,44 @@ void clear_link_down(struct agent *a)
 void clear_gone(struct agent *a)
 {
 	if (a->clearing && a->clearing->state != CLEAR_ENDED)
-		answer(a, 0, NULL);
+		clear_answer(a, 0, NULL);
 }
 
-void clear_answered(struct agent *a, int rc)
+const char *clear_answered(struct agent *a, int rc)
 {
 	if (!a->clearing || a->clearing->state != CLEAR_ASKED)
-		return;
+		return NULL;
 	if (rc)
-		end_from_outside(a, "could not end all of it");
-	else
-		answer(a, 0, NULL);
+		return "could not end all of it";
+	clear_answer(a, 0, NULL);
+	return NULL;
 }
 
-void clear_tick(struct agent *a, uint64_t now)
+const char *clear_tick(const struct agent *a, uint64_t now)
 {
-	if (a->clearing && a->clearing->state != CLEAR_ENDED && now >= a->clearing->deadline)
-		end_from_outside(a, "does not answer");
+	bool late = a->clearing && a->clearing->state != CLEAR_ENDED && now >= a->clearing->deadline;
+
+	return late ? "does not answer" : NULL;
+}
+
+struct clearing *clear_outside(struct agent *a)
+{
+	set_state(a->clearing, CLEAR_ENDED);
+	return a->clearing;
+}
+
+struct agent *clear_ended(struct clearing *k)
+{
+	struct agent *a = k->agent;
+
+	if (!a)
+		free(k);
+	return a;
+}
+
+const char *clear_why(const struct agent *a)
+{
+	return a->clearing->why;
 }
 
 void clear_cancel(struct agent *a)

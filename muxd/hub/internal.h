@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/memory.h"
 #include "base/metric.h"
+#include "control/life/life.h"
 #include "control/sandbox.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/exec_ids.h"
@@ -32,6 +33,8 @@
 
 #define SESSION_WINDOW STREAM_RING_MAX
 #define SESSION_CHUNK  (64 * 1024)
+/* A killed program that neither dies nor is reported gone: the session ends without it. */
+#define SESSION_KILL_DEADLINE_NS (15 * NS_PER_SEC)
 
 enum wake {
 	WAKE_READABLE = 1,
@@ -105,6 +108,8 @@ struct launch {
 };
 
 typedef void session_waiter_fn(void *arg, struct session *s);
+/* rc 0: it was opened, or is shown while it waits for its place; else it never will be, and why says it. */
+typedef void session_opened_fn(void *arg, struct session *s, int rc, const char *why);
 struct session_waiter {
 	LIST_ENTRY(session_waiter) entry;
 	session_waiter_fn *fn; /* once, after the end (or when the hub goes) */
@@ -162,6 +167,8 @@ struct session {
 	bool begun_unsaid;               /* the record is to be told once they are */
 	bool audit_due;                  /* its end is in the ring, and the audit log had no room for it */
 	enum exit_cause kill_cause;
+	const char *doom; /* why session_settle() is to kill it; NULL: it is not */
+	enum exit_cause doom_cause;
 	char kill_text[200];
 	struct link_exit exit;
 	uint64_t exit_came; /* boot ns: the sandbox reported it, but why a KILL ended it is still being asked; 0 */
@@ -181,7 +188,8 @@ struct session {
 	unsigned observers; /* of them */
 	LIST_HEAD(, session_waiter) waiters;
 	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
-	struct open_job *job;                         /* the broker_open() that waits for `opened` */
+	session_opened_fn *on_opened;                 /* who waits for `opened`; NULL: nobody */
+	void *opened_arg;
 	char waits[200];   /* OPENING: why there is no place for it yet; "": nothing is said */
 	uint64_t waits_ns; /* boot: when people were told last */
 };
@@ -274,11 +282,17 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 int session_intend(struct session *s, struct err *e);    /* journals the intent */
 int session_start(struct session *s, struct err *e);     /* OPEN to the sandbox; a failure ends the session */
 void session_free(struct session *s);
-void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
+void session_on_data(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
+void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n); /* may doom it */
+void session_pump_output(struct session *s);           /* what was not journaled yet */
+void session_show(struct session *s);                  /* what is durable may be seen */
+void session_shrink(struct session *s);                /* nobody is at it: less of its output is kept in memory */
 void session_pass_over(struct session *s, int stream); /* what its clients have not seen of it is not for them */
 void session_pump(struct session *s);                  /* backlog, queued stdin, windows, pending exit */
 bool session_backlog(const struct session *s);         /* output that is not in the journal yet */
 void session_update_window(struct session *s);
+void session_note_size(struct session *s); /* the size in its launch holds from here on */
+bool session_has_driver(const struct session *s);
 void session_ack(struct session *s, bool all);
 void session_on_opened(struct session *s, int rc, const char *why);
 /* Its sandbox has no place for it yet, and says why: people are shown that, and may give up. */
@@ -296,6 +310,9 @@ void session_set_begun(const struct session *s, json_t *o);
 void session_forget_begun(struct session *s);
 void session_sweep(struct session *s, uint64_t now); /* an end that is known does not wait for ever */
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
+/* Its input or output cannot go on: why, a static text. Whoever called what found that settles it, which kills it. */
+void session_doom(struct session *s, enum exit_cause cause, const char *why);
+void session_settle(struct session *s);
 /* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */
 bool session_condemn(struct session *s, enum exit_cause cause, const char *why);
 void session_suspend(struct session *s);
@@ -307,9 +324,10 @@ void session_event(struct session *s, const char *event, json_t *detail); /* ste
 ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n);
 /* What of the input the program had not taken when the link broke; from where input goes on. */
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
-void session_input_again(struct session *s, uint64_t from); /* ... once the channel is resumed */
-void session_pump_input(struct session *s);                 /* what is queued, then the end if it is wanted */
-void session_wake_input(struct session *s);                 /* who waits for room is told, if there is some */
+void session_input_landed(struct session *s, uint64_t consumed); /* so much of it the program took */
+void session_input_again(struct session *s, uint64_t from);      /* ... once the channel is resumed */
+void session_pump_input(struct session *s);                      /* what is queued, then the end if it is wanted */
+void session_wake_input(struct session *s);                      /* who waits for room is told, if there is some */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken); /* by calls */
 void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);
@@ -330,7 +348,7 @@ void session_restore_or_end(struct hub *h, const json_t *entry, bool *out_taken)
 void session_tick(struct session *s, uint64_t now);
 void sessions_trim(struct hub *h); /* the oldest ended ones go, until the rest is within bounds */
 
-void session_job_done(struct session *s, int rc, const char *why); /* broker_open.c: `opened` came, or never will */
+void session_opened(struct session *s, int rc, const char *why); /* who waits for it is told, once */
 
 /* recall.c: the answer of a round that has left memory, from the record. */
 json_t *recall_stream(const json_t *exit, int stream, const json_t *page); /* one stream of it */
@@ -339,8 +357,10 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 /* attachment.c */
 int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
 		      const struct attachment_ops *ops, void *arg, bool held, struct attachment **out);
+
+/* wake.c */
 void attachment_wake(struct attachment *a, unsigned wakes);
-void attachment_tell(struct attachment *a); /* an observer whose time has come: `readable` (pace.h) */
+void attachment_tell(struct attachment *a); /* an observer whose time has come: `readable` (wake.h) */
 void attachment_check_end(struct attachment *a);
 void attachment_release(struct attachment *a); /* its door knows it now */
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);
@@ -350,6 +370,9 @@ void session_wake_all(struct session *s, unsigned wakes);
 void hub_flush(struct hub *h); /* runs queued callbacks; harmless inside itself */
 
 /* agent.c */
+#define AGENT_RETRY_MIN_MS 50
+void agent_set_state(struct agent *a, enum agent_state s);
+const char *agent_state_name(enum agent_state s);
 struct agent *agent_get(struct hub *h, const char *name); /* made when missing; NULL = no memory */
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
@@ -369,18 +392,28 @@ void agent_tick(struct agent *a, uint64_t now);
 void agent_destroy(struct agent *a);
 
 /*
- * clear.c: everything inside ends, and nothing has to be made inside for that. Who does not answer for as long as
- * timeout_ns is ended from outside where that costs no workspace (ERR_TIMEOUT, elsewhere). *ended: how many sessions.
- * ERR_CONFLICT while it is being done; ERR_CANCELLED when the hub goes.
+ * clear.c: everything inside ends, and nothing has to be made inside for that. What returns a text: why its muxlet is
+ * not who ends it, so that the caller ends the sandbox from outside; NULL: there is nothing to do.
  */
+struct clearing;
+/* *ended: how many sessions. ERR_CONFLICT while it is being done; ERR_CANCELLED when the hub goes. */
 typedef void clear_done(void *arg, int rc, const struct err *e, unsigned ended);
-void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg);
-void clear_link_up(struct agent *a);
+const char *clear_begin(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg);
+const char *clear_link_up(struct agent *a);
 void clear_link_down(struct agent *a);
 void clear_gone(struct agent *a); /* nothing is there, so nothing is inside */
-void clear_answered(struct agent *a, int rc);
-void clear_tick(struct agent *a, uint64_t now);
+const char *clear_answered(struct agent *a, int rc);
+const char *clear_tick(const struct agent *a, uint64_t now);
 void clear_cancel(struct agent *a);
+struct clearing *clear_outside(struct agent *a); /* the provider ends it now; lives until clear_ended() */
+struct agent *clear_ended(struct clearing *k);   /* it did; NULL: the agent is gone meanwhile, and k too */
+const char *clear_why(const struct agent *a);    /* while it is being done */
+void clear_answer(struct agent *a, int rc, const struct err *e);
+/*
+ * The same, with all that belongs to it. Who does not answer for as long as timeout_ns is ended from outside where that
+ * costs no workspace (ERR_TIMEOUT, elsewhere).
+ */
+void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg);
 /* Ended from outside, so that the next one can serve: its workspace stays. False: that would cost it. */
 bool agent_may_end(const struct agent *a);
 /* agent_json.c: what the hub knows of it, and the provider (info; NULL: what it said last). */
@@ -403,12 +436,17 @@ void recovery_check(struct hub *h);
 
 /* lifecycle.c: the hub as life sees it */
 void lifecycle_begin(struct hub *h);
+
+/* quiesce.c: done is called once, unless this fails (ERR_UNSUPPORTED); with LIFE_FROZEN when programs are frozen. */
+int quiesce_begin(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done, void *arg);
+bool quiesce_holds(const struct agent *a); /* its programs are frozen */
+bool quiesce_end(struct agent *a);         /* they go on; false: nothing was asked for */
 /* True: the channel was one of its own. */
-bool lifecycle_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
-bool lifecycle_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
-void lifecycle_link_up(struct agent *a);
-void lifecycle_link_down(struct agent *a); /* or none came */
-void lifecycle_tick(struct agent *a, uint64_t now);
+bool quiesce_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
+bool quiesce_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
+void quiesce_link_up(struct agent *a);
+void quiesce_link_down(struct agent *a); /* or none came */
+void quiesce_tick(struct agent *a, uint64_t now);
 
 /* launch.c */
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
@@ -434,6 +472,10 @@ int broker_check_any(struct hub *h, const struct request *rq, const char *agent,
 		     struct err *e);
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
+/* A round by its id. scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with
+ * drive. ERR_NOT_FOUND: there is none, or none that this grant may know of. */
+int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
+		      struct session **out, struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
 /* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);

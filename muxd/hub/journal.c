@@ -237,3 +237,10 @@ void journal_stats(const struct journal *j, struct hub_stats *out)
 	out->ring_stalls = j->stalls;
 	out->record = j->state;
 }
+
+const char *hub_record_state_name(enum hub_record_state s)
+{
+	static const char *const names[] = {"ok", "starting", "silent", "disk_full", "failed"};
+
+	return names[s];
+}

@@ -1,4 +1,7 @@
-/* Who wants a screen, and what they get: the worker's life, shots, the deadline. */
+/*
+ * A session's screen: who wants one and what they get, the worker's life, and what the worker is fed, from the stream
+ * or from the record.
+ */
 #define LOG_SUBSYS "screen"
 #include "muxd/hub/screen.h"
 
@@ -6,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "muxd/hub/reader.h"
 #include "muxd/screen/frame.h"
 
 #include <signal.h>
@@ -13,10 +17,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAILURES_MAX 3 /* of workers of one session; then there are no more screens for a while */
+#define CLOGGED      (4 * SCREEN_FEED_MAX) /* that much on its way: the worker is behind */
+#define PAGE_MAX     (1024 * 1024)
+#define GAP_NS       NS_PER_SEC /* how often it is looked whether the record catches up with the stream */
+#define FAILURES_MAX 3          /* of workers of one session; then there are no more screens for a while */
 #define FAILURE_NS   (60 * NS_PER_SEC)
 
-void screen_set_state(struct screen *sc, enum screen_state state)
+static void screen_fail(struct screen *sc, const char *why);
+static void screen_release(struct screen *sc);
+static void screen_timer(struct screen *sc, uint64_t ms); /* pumps and looks for deadlines then, or before */
+static void screen_pump(struct screen *sc);
+static void screen_fill_begin(struct screen *sc);
+static void screen_fill(struct screen *sc);
+
+static void screen_set_state(struct screen *sc, enum screen_state state)
 {
 	static const char *const names[] = {"starting", "filling", "live", "closed"};
 	struct log_ids ids = {.session = sc->session ? sc->session->id_text : NULL};
@@ -26,24 +40,355 @@ void screen_set_state(struct screen *sc, enum screen_state state)
 	sc->state = state;
 }
 
-void session_note_size(struct session *s)
-{
-	struct session_size size = {
-	    .offset = s->stream[STREAM_OUTPUT].end, .cols = (uint16_t)s->launch.cols, .rows = (uint16_t)s->launch.rows};
+/* ---- what the worker is told: output, sizes, holes, and when to shoot */
 
-	if (s->nsizes && s->sizes[s->nsizes - 1].offset == size.offset) {
-		s->sizes[s->nsizes - 1] = size;
-		if (s->screen && s->screen->size_at == s->nsizes) /* told already: it is told again */
-			s->screen->size_at--;
+struct sending {
+	uv_write_t req;
+	struct screen *screen;
+	struct buf bytes;
+};
+
+static bool screen_clogged(const struct screen *sc)
+{
+	return sc->pipe.write_queue_size >= CLOGGED;
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+	struct sending *w = (struct sending *)req;
+	struct screen *sc = w->screen;
+
+	buf_finish(&w->bytes);
+	free(w);
+	/* That it is gone the reading side tells. */
+	if (!status && sc->state != SCREEN_CLOSED && !screen_clogged(sc)) {
+		screen_pump(sc);
+		hub_flush(sc->hub);
+	}
+	screen_release(sc);
+}
+
+static int screen_send(struct screen *sc, uint8_t type, const void *head, size_t nhead, const void *body, size_t nbody)
+{
+	struct sending *w = calloc(1, sizeof(*w));
+	uv_buf_t b;
+
+	if (!w)
+		return ERR_NOMEM;
+	buf_init(&w->bytes, SCREEN_HEADER + SCREEN_FRAME_MAX);
+	w->screen = sc;
+	if (screen_frame_put(&w->bytes, type, head, nhead, body, nbody))
+		goto fail;
+	b = uv_buf_init((char *)(uintptr_t)buf_ptr(&w->bytes), (unsigned)buf_len(&w->bytes));
+	if (uv_write(&w->req, (uv_stream_t *)&sc->pipe, &b, 1, on_written))
+		goto fail;
+	sc->held++;
+	return 0;
+fail:
+	buf_finish(&w->bytes);
+	free(w);
+	return ERR_NOMEM;
+}
+
+static int screen_feed_bytes(struct screen *sc, const uint8_t *p, size_t n)
+{
+	while (n) {
+		size_t part = n < SCREEN_FEED_MAX ? n : SCREEN_FEED_MAX;
+		uint8_t head[8];
+		int rc;
+
+		put_u64(head, sc->offset);
+		rc = screen_send(sc, SCREEN_FEED, head, sizeof(head), p, part);
+		if (rc)
+			return rc;
+		sc->offset += part;
+		p += part;
+		n -= part;
+	}
+	return 0;
+}
+
+static int screen_feed_size(struct screen *sc, unsigned cols, unsigned rows)
+{
+	uint8_t head[4];
+
+	if (!cols || !rows || (cols == sc->cols && rows == sc->rows))
+		return 0;
+	sc->cols = cols, sc->rows = rows;
+	put_u16(head, (uint16_t)cols);
+	put_u16(head + 2, (uint16_t)rows);
+	return screen_send(sc, SCREEN_RESIZE, head, sizeof(head), NULL, 0);
+}
+
+static int screen_feed_cut(struct screen *sc, uint64_t offset)
+{
+	uint8_t head[8];
+
+	if (offset <= sc->offset)
+		return 0;
+	sc->offset = offset;
+	sc->exact = false;
+	put_u64(head, offset);
+	return screen_send(sc, SCREEN_CUT, head, sizeof(head), NULL, 0);
+}
+
+/* Sizes that hold from where it is now. */
+static int feed_sizes(struct screen *sc)
+{
+	const struct session *s = sc->session;
+	int rc = 0;
+
+	while (!rc && sc->size_at < s->nsizes && s->sizes[sc->size_at].offset <= sc->offset) {
+		const struct session_size *z = &s->sizes[sc->size_at++];
+
+		rc = screen_feed_size(sc, z->cols, z->rows);
+	}
+	return rc;
+}
+
+/* One shot serves all who wait for one by then, so there are not more than eyes can tell apart. */
+static int shoot(struct screen *sc)
+{
+	uint64_t now = uv_now(sc->hub->loop);
+	struct attachment *a;
+	uint8_t head[4];
+	bool any = false;
+
+	if (TAILQ_EMPTY(&sc->want))
+		return 0;
+	if (now - sc->shot_ms < SCREEN_PACE_MS && sc->shot_ms) {
+		screen_timer(sc, sc->shot_ms + SCREEN_PACE_MS - now);
+		return 0;
+	}
+	TAILQ_FOREACH(a, &sc->want, of_screen)
+	if (a->screening == SCREENING_WANTED && sc->offset >= a->screen_from) {
+		if (!any)
+			sc->tag++;
+		any = true;
+		a->screening = SCREENING_ASKED;
+		a->screen_tag = sc->tag;
+	}
+	if (any)
+		sc->shot_ms = now;
+	put_u32(head, sc->tag);
+	return any ? screen_send(sc, SCREEN_SHOOT, head, sizeof(head), NULL, 0) : 0;
+}
+
+static int feed_stream(struct screen *sc)
+{
+	const struct session *s = sc->session;
+	const struct stream *st = &s->stream[STREAM_OUTPUT];
+	const uint8_t *p;
+	size_t n;
+	int rc = feed_sizes(sc);
+
+	while (!rc && !screen_clogged(sc) && (n = stream_peek(st, sc->offset, &p)) > 0) {
+		uint64_t until = sc->size_at < s->nsizes ? s->sizes[sc->size_at].offset : UINT64_MAX;
+
+		n = n < SCREEN_FEED_MAX ? n : SCREEN_FEED_MAX;
+		n = until - sc->offset < n ? (size_t)(until - sc->offset) : n;
+		rc = screen_feed_bytes(sc, p, n);
+		if (!rc)
+			rc = feed_sizes(sc);
+		if (!rc)
+			rc = shoot(sc);
+	}
+	return rc ? rc : shoot(sc);
+}
+
+static void screen_pump(struct screen *sc)
+{
+	struct session *s = sc->session;
+
+	if (sc->state == SCREEN_FILLING)
+		screen_fill(sc);
+	if (sc->state != SCREEN_LIVE || screen_clogged(sc) || hub_record_state(s->hub) != RECORD_OK)
+		return;
+	if (sc->offset < s->stream[STREAM_OUTPUT].start) {
+		screen_fill_begin(sc);
 		return;
 	}
-	if (s->nsizes == SESSION_SIZES) { /* the first one stays: it is where everything begins */
-		memmove(s->sizes + 1, s->sizes + 2, (s->nsizes - 2) * sizeof(s->sizes[0]));
-		s->nsizes--;
-		if (s->screen && s->screen->size_at > 1)
-			s->screen->size_at--;
+	if (feed_stream(sc))
+		screen_fail(sc, "no memory");
+}
+
+/* ---- from the record: what the stream no longer holds, read with the right of the client who wants it. Where that may
+ * not read, or nothing comes, the screen begins with what the stream holds, and says that it is not exact. */
+
+/* One question: its page, and the sizes in it. */
+struct page {
+	struct screen *screen;
+	json_t *sizes; /* [[offset, cols, rows], ...] */
+	size_t size_at;
+	uint64_t visible; /* nothing past this may be shown yet */
+};
+
+static void go_on_from_stream(struct screen *sc)
+{
+	int rc = screen_feed_cut(sc, sc->session->stream[STREAM_OUTPUT].start);
+
+	sc->jumped = true;
+	screen_set_state(sc, SCREEN_LIVE);
+	if (rc)
+		screen_fail(sc, "no memory");
+	else
+		screen_pump(sc);
+}
+
+static int feed_page_sizes(struct page *p)
+{
+	struct screen *sc = p->screen;
+	int rc = 0;
+
+	for (; !rc && p->size_at < json_array_size(p->sizes); p->size_at++) {
+		const json_t *z = json_array_get(p->sizes, p->size_at);
+
+		if ((uint64_t)json_integer_value(json_array_get(z, 0)) > sc->offset)
+			break;
+		rc = screen_feed_size(sc, (unsigned)json_integer_value(json_array_get(z, 1)) & 0xffff,
+				      (unsigned)json_integer_value(json_array_get(z, 2)) & 0xffff);
 	}
-	s->sizes[s->nsizes++] = size;
+	return rc;
+}
+
+static uint64_t next_size(const struct page *p)
+{
+	const json_t *z = json_array_get(p->sizes, p->size_at);
+
+	return z ? (uint64_t)json_integer_value(json_array_get(z, 0)) : UINT64_MAX;
+}
+
+static int feed_page(struct page *p, const uint8_t *bytes, size_t n)
+{
+	struct screen *sc = p->screen;
+	int rc = feed_page_sizes(p);
+
+	n = sc->offset + n > p->visible ? (size_t)(p->visible > sc->offset ? p->visible - sc->offset : 0) : n;
+	while (!rc && n) {
+		uint64_t until = next_size(p);
+		size_t part = until - sc->offset < n ? (size_t)(until - sc->offset) : n;
+
+		rc = screen_feed_bytes(sc, bytes, part);
+		bytes += part;
+		n -= part;
+		if (!rc)
+			rc = feed_page_sizes(p);
+	}
+	return rc;
+}
+
+static int page_head(struct page *p, const json_t *json)
+{
+	uint64_t offset = (uint64_t)json_integer_value(json_object_get(json, "offset"));
+	json_t *sizes = json_object_get(json, "sizes");
+
+	if (json_is_array(sizes) && !p->sizes)
+		p->sizes = json_incref(sizes);
+	return json_object_get(json, "offset") ? screen_feed_cut(p->screen, offset) : 0;
+}
+
+static void page_end(struct page *p, int rc, const struct err *e)
+{
+	struct screen *sc = p->screen;
+	bool more = !rc && sc->state == SCREEN_FILLING && sc->offset > sc->page_from;
+
+	json_decref(p->sizes);
+	free(p);
+	sc->asking = false;
+	if (sc->state == SCREEN_FILLING) {
+		struct log_ids ids = {.session = sc->session->id_text};
+
+		if (rc)
+			log_info(&ids, "the record gives no screen: %s", e ? e->message : err_name(rc));
+		if (sc->offset >= sc->session->stream[STREAM_OUTPUT].start)
+			screen_set_state(sc, SCREEN_LIVE);
+		if (sc->state == SCREEN_LIVE || more)
+			screen_pump(sc);
+		else
+			go_on_from_stream(sc);
+		if (rc != ERR_CANCELLED)
+			hub_flush(sc->hub);
+	}
+	screen_release(sc);
+}
+
+static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *bytes, size_t n,
+		      bool end)
+{
+	struct page *p = arg;
+	struct screen *sc = p->screen;
+
+	if (!rc && sc->state == SCREEN_FILLING && json && !end)
+		rc = page_head(p, json);
+	else if (!rc && sc->state == SCREEN_FILLING && bytes)
+		rc = feed_page(p, bytes, n);
+	if (rc && !end && sc->state == SCREEN_FILLING)
+		screen_fail(sc, "no memory"); /* the rest of the answer goes by */
+	if (end)
+		page_end(p, rc, e);
+}
+
+static uint64_t gap_of(const struct screen *sc)
+{
+	uint64_t start = sc->session->stream[STREAM_OUTPUT].start;
+
+	return start > sc->offset ? start - sc->offset : 0;
+}
+
+/* More comes than is read: of a flood the record would tell ever older screens. */
+static bool loses_ground(struct screen *sc)
+{
+	uint64_t gap = gap_of(sc), before = sc->gap, now = clock_boot_ns();
+
+	if (now - sc->gap_ns < GAP_NS)
+		return false;
+	sc->gap = gap;
+	sc->gap_ns = now;
+	return gap > before;
+}
+
+static void screen_fill_begin(struct screen *sc)
+{
+	if (sc->jumped) { /* it happens again and again, and the screen is not exact any more anyhow */
+		go_on_from_stream(sc);
+		return;
+	}
+	sc->gap = gap_of(sc);
+	sc->gap_ns = clock_boot_ns();
+	screen_set_state(sc, SCREEN_FILLING);
+	screen_fill(sc);
+}
+
+static void screen_fill(struct screen *sc)
+{
+	struct session *s = sc->session;
+	struct page *p;
+	json_t *q;
+
+	if (sc->asking || screen_clogged(sc))
+		return;
+	if (loses_ground(sc)) {
+		log_debug(&(struct log_ids){.session = s->id_text}, "screen: the record does not catch up");
+		go_on_from_stream(sc);
+		return;
+	}
+	if (!sc->asker || !sc->hub->recorder || !(p = calloc(1, sizeof(*p)))) {
+		go_on_from_stream(sc);
+		return;
+	}
+	p->screen = sc;
+	p->visible = s->stream[STREAM_OUTPUT].visible;
+	sc->page_from = sc->offset;
+	q = json_pack("{s:s,s:s,s:s,s:I,s:i,s:b}", "op", "output", "session", s->id_text, "stream", "output", "offset",
+		      (json_int_t)sc->offset, "limit", PAGE_MAX, "screen", 1);
+	sc->asking = true;
+	sc->held++;
+	if (reader_ask(sc->hub, sc->asker, q, on_answer, p)) {
+		sc->asking = false;
+		sc->held--;
+		free(p);
+		go_on_from_stream(sc);
+	}
 }
 
 /* ---- who waits */
@@ -106,7 +451,7 @@ static void on_timer(uv_timer_t *t)
 	hub_flush(h);
 }
 
-void screen_timer(struct screen *sc, uint64_t ms)
+static void screen_timer(struct screen *sc, uint64_t ms)
 {
 	if (!uv_is_active((uv_handle_t *)&sc->timer) || uv_timer_get_due_in(&sc->timer) > ms)
 		uv_timer_start(&sc->timer, on_timer, ms, 0);
@@ -224,7 +569,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 
 /* ---- its life */
 
-void screen_release(struct screen *sc)
+static void screen_release(struct screen *sc)
 {
 	if (--sc->held)
 		return;
@@ -271,7 +616,7 @@ void screen_close(struct session *s)
 	screen_release(sc); /* the session's own */
 }
 
-void screen_fail(struct screen *sc, const char *why)
+static void screen_fail(struct screen *sc, const char *why)
 {
 	struct session *s = sc->session;
 	struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};

@@ -49,30 +49,12 @@ struct screen {
 	uint64_t needed_ns;          /* boot; when somebody last wanted it */
 };
 
-/* screen.c */
 /* a waits for a screen from now on (a->screening). rq: who may read the record, NULL when there is none. False: there
  * is none to be had. */
 bool screen_want(struct attachment *a, const struct request *rq);
 void screen_unwant(struct attachment *a); /* it goes, or goes on without */
 void screen_moved(struct session *s);     /* more became visible */
 void screen_tick(struct session *s, uint64_t now);
-void screen_close(struct session *s);      /* NULL-safe */
-void session_note_size(struct session *s); /* launch's size holds from here on */
-
-/* screen_feed.c */
-void screen_pump(struct screen *sc);
-int screen_send(struct screen *sc, uint8_t type, const void *head, size_t nhead, const void *body, size_t nbody);
-int screen_feed_bytes(struct screen *sc, const uint8_t *p, size_t n);
-int screen_feed_size(struct screen *sc, unsigned cols, unsigned rows);
-int screen_feed_cut(struct screen *sc, uint64_t offset);
-bool screen_clogged(const struct screen *sc);
-void screen_fail(struct screen *sc, const char *why);
-void screen_release(struct screen *sc);
-void screen_timer(struct screen *sc, uint64_t ms); /* pumps and looks for deadlines then, or before */
-void screen_set_state(struct screen *sc, enum screen_state state);
-
-/* screen_record.c: one page after the other until the stream has the rest. */
-void screen_fill_begin(struct screen *sc);
-void screen_fill(struct screen *sc);
+void screen_close(struct session *s); /* NULL-safe */
 
 #endif

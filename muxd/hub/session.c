@@ -1,21 +1,11 @@
+/* A session as all its parts know it: its state, its events, who waits for it. */
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
 
-#include "base/clock.h"
-#include "base/err.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "control/life/life.h"
-#include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* A killed program that neither dies nor is reported gone: the session ends without it. */
-#define KILL_DEADLINE_NS (15 * NS_PER_SEC)
-#define WAITS_NS         (500 * NS_PER_MS) /* between two words about its place, whatever the sandbox sends */
 
 void session_set_state(struct session *s, enum session_state state)
 {
@@ -29,333 +19,21 @@ void session_set_state(struct session *s, enum session_state state)
 	s->state = state;
 }
 
-static void init_streams(struct session *s, const uint64_t at[STREAM_COUNT])
+void session_doom(struct session *s, enum exit_cause cause, const char *why)
 {
-	for (int i = 0; i < STREAM_COUNT; i++) {
-		stream_init(&s->stream[i], at[i]);
-		buf_init(&s->backlog[i], 2 * SESSION_WINDOW);
-		s->window[i] = s->acked[i] = at[i];
-	}
-	s->in_offset = at[STREAM_INPUT];
-}
-
-static struct session *allocate(struct agent *a, const struct id *id)
-{
-	struct session *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	s->hub = a->hub;
-	s->agent = a;
-	s->id = *id;
-	id_format(id, s->id_text);
-	TAILQ_INIT(&s->attachments);
-	LIST_INIT(&s->waiters);
-	return s;
-}
-
-/* Newest first by id; only those found again after a restart come in another order. */
-static void put_in_order(struct session *s)
-{
-	struct session *at = TAILQ_FIRST(&s->hub->order);
-
-	while (at && memcmp(at->id.b, s->id.b, sizeof(s->id.b)) > 0)
-		at = TAILQ_NEXT(at, order);
-	if (at)
-		TAILQ_INSERT_BEFORE(at, s, order);
-	else
-		TAILQ_INSERT_TAIL(&s->hub->order, s, order);
-}
-
-static void enlist(struct session *s)
-{
-	HASH_ADD(hh, s->hub->sessions, id, sizeof(s->id), s);
-	HASH_ADD(hh_channel, s->agent->channels, channel, sizeof(s->channel), s);
-	put_in_order(s);
-	s->hub->stats.sessions_live[s->kind]++;
-}
-
-static int init_keeps(struct session *s)
-{
-	int rc = 0;
-
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT && !rc && s->kind == SESSION_ROUND; i++)
-		rc = keep_init(&s->keep[i], s->launch.head, s->launch.tail);
-	return rc;
-}
-
-int session_create(struct agent *a, const struct request *rq, enum session_kind kind, struct launch *launch,
-		   struct session **out, struct err *e)
-{
-	static const uint64_t zero[STREAM_COUNT];
-	struct session *s = NULL;
-	struct id id;
-
-	if (id_new(&id) || !(s = allocate(a, &id)))
-		return err_set(e, ERR_NOMEM, "no memory for a session");
-	s->kind = kind;
-	s->state = SESSION_OPENING;
-	s->grant = rq->grant;
-	s->door = rq->door;
-	memcpy(s->peer, rq->peer, sizeof(s->peer));
-	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
-	if (s->hub->p.life) /* one may have been taken since the stream was asked for */
-		life_current(s->hub->p.life, a->name, s->snapshot_id);
-	s->channel = ++a->next_channel;
-	s->opened_wall_ns = hub_now_wall(s->hub);
-	s->opened_boot_ns = clock_boot_ns();
-	s->begun_unsaid = true;
-	init_streams(s, zero);
-	s->launch = *launch;
-	memset(launch, 0, sizeof(*launch));
-	enlist(s);
-	session_note_size(s);
-	s->hub->stats.sessions_opened[kind]++;
-	if (init_keeps(s)) {
-		session_free(s);
-		return err_set(e, ERR_NOMEM, "no memory for a session");
-	}
-	*out = s;
-	return 0;
-}
-
-void session_free(struct session *s)
-{
-	if (!s)
+	if (s->doom)
 		return;
-	screen_close(s);
-	memory_went(&s->hub->rest, clock_boot_ns());
-	if (s->state != SESSION_ENDED)
-		s->hub->stats.sessions_live[s->kind]--;
-	if (s->result_ready) {
-		TAILQ_REMOVE(&s->hub->ended, s, of_ended);
-		s->hub->ended_count--;
-		s->hub->ended_bytes -= s->kept_bytes;
-	}
-	HASH_DELETE(hh, s->hub->sessions, s);
-	HASH_DELETE(hh_channel, s->agent->channels, s);
-	TAILQ_REMOVE(&s->hub->order, s, order);
-	for (int i = 0; i < STREAM_COUNT; i++) {
-		stream_finish(&s->stream[i]);
-		buf_finish(&s->backlog[i]);
-		keep_finish(&s->keep[i]);
-	}
-	regain_forget(s);
-	session_input_forget(s);
-	buf_finish(&s->in_flight);
-	launch_finish(&s->launch);
-	session_forget_begun(s);
-	free(s);
+	s->doom = why;
+	s->doom_cause = cause;
 }
 
-static int send_open(struct session *s, struct err *e)
+void session_opened(struct session *s, int rc, const char *why)
 {
-	struct launch *l = &s->launch;
-	struct link_open o = {.channel = s->channel,
-			      .session = s->id,
-			      .pty = l->pty,
-			      .cols = (uint16_t)l->cols,
-			      .rows = (uint16_t)l->rows,
-			      .argv = (const char *const *)l->argv,
-			      .env = (const char *const *)l->env,
-			      .cwd = l->cwd,
-			      .timeout_ms = l->timeout_ns / NS_PER_MS,
-			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
-			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
-			      .login_shell = l->login,
-			      .self = l->transfer || l->port,
-			      .reserve = s->grant.kind == GRANT_STAFF,
-			      .window = SESSION_WINDOW};
+	session_opened_fn *fn = s->on_opened;
 
-	int rc = 0;
-
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		s->window[i] = SESSION_WINDOW;
-	if (l->secret && (rc = link_secret(s->agent->link, s->channel, SECRET_FD, l->secret, l->secret_len)))
-		err_set(e, rc, "the link did not take the secret: %s", err_name(rc));
-	launch_forget_secret(l);
-	rc = rc ? rc : link_open(s->agent->link, &o, e);
-	/* OPEN has no pixels; a terminal that learned them later would be drawn again for no reason. */
-	if (!rc && l->pty && (l->xpixel || l->ypixel))
-		(void)link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows, (uint16_t)l->xpixel,
-				  (uint16_t)l->ypixel);
-	return rc;
-}
-
-/* The intent stands in the journal before anything else of the session, and before the sandbox hears of it. */
-int session_intend(struct session *s, struct err *e)
-{
-	json_t *o = session_open_json(s);
-	int rc = o ? journal_json(s->hub->journal, RING_OPEN, &s->id, o) : ERR_NOMEM;
-
-	json_decref(o);
-	return rc ? err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc, "the session cannot be journaled: %s",
-			    err_name(rc))
-		  : 0;
-}
-
-int session_start(struct session *s, struct err *e)
-{
-	int rc;
-
-	s->linger_at = 0;
-	rc = send_open(s, e);
-	if (rc)
-		session_finish(s, EXIT_NOT_STARTED, -1, 0, e ? e->message : "the link refused");
-	return rc;
-}
-
-/* All that came with the start, however much the door let in: nobody would send the rest. */
-static void feed_stdin(struct session *s)
-{
-	struct launch *l = &s->launch;
-	size_t taken = 0;
-
-	session_queue_room(s, l->stdin_len);
-	if (l->stdin_len && session_queue_input(s, l->stdin_data, l->stdin_len, &taken))
-		session_kill(s, EXIT_LOST, "its input could not be queued");
-	free(l->stdin_data);
-	l->stdin_data = NULL;
-	if (l->stdin_len && !l->stdin_open)
-		(void)session_input_eof(s);
-	l->stdin_len = 0;
-}
-
-/* What the terminal has already is not sent: programs would draw again. */
-static void send_size_due(struct session *s)
-{
-	const struct launch *l = &s->launch;
-
-	if (s->size_due && link_resize(s->agent->link, s->channel, (uint16_t)l->cols, (uint16_t)l->rows,
-				       (uint16_t)l->xpixel, (uint16_t)l->ypixel) == 0)
-		s->size_due = false;
-}
-
-static void say(struct session *s, const char *text, bool over)
-{
-	struct attachment *a;
-
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	attachment_notice(a, text, over);
-}
-
-/* The terminal was begun by a process made ahead, for no other could be made: nor can its shell make any. */
-static void say_full(struct session *s)
-{
-	char text[256];
-
-	text_format(
-	    text, sizeof(text),
-	    "%.64s is at its limit of processes: this shell can start none, its own commands work; muxctl sandbox "
-	    "kill ends everything inside",
-	    s->agent->name);
-	say(s, text, false);
-}
-
-void session_on_waits(struct session *s, const char *why)
-{
-	uint64_t now = clock_boot_ns();
-	char text[256];
-
-	if (s->state != SESSION_OPENING)
-		return;
-	text_put(s->waits, sizeof(s->waits), why);
-	if (s->waits_ns && now - s->waits_ns < WAITS_NS)
-		return;
-	s->waits_ns = now;
-	if (s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC)
-		session_job_done(s, 0, NULL); /* its client is shown the wait; a round's caller awaits its answer */
-	text_format(text, sizeof(text), "%s%s", s->waits, s->launch.pty ? "; Ctrl-C gives up" : "");
-	say(s, text, false);
-}
-
-bool session_gives_up(struct session *s, const void *p, size_t n)
-{
-	if (s->state != SESSION_OPENING || !s->waits[0] || !s->launch.pty || !memchr(p, 3, n))
-		return false;
-	session_kill(s, EXIT_KILLED, "given up while it waited for its turn");
-	return true;
-}
-
-void session_on_opened(struct session *s, int rc, const char *why)
-{
-	struct attachment *a;
-
-	if (rc == 0) {
-		s->started = true;
-		if (s->state == SESSION_OPENING)
-			session_set_state(s, SESSION_RUNNING);
-		send_size_due(s);
-		feed_stdin(s);
-	}
-	if (rc == 0)
-		session_job_done(s, 0, why); /* else the EXIT that follows says more than `why` */
-	if (s->waits[0])
-		say(s, rc ? "" : "its turn has come", true);
-	s->waits[0] = '\0';
-	if (rc == 0 && strcmp(why, "spare") == 0)
-		say_full(s);
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (a->input_blocked)
-		attachment_wake(a, WAKE_WRITABLE);
-}
-
-bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
-{
-	if (s->state == SESSION_ENDED || s->killing)
-		return false;
-	session_ahead_flush(s);
-	s->killing = true;
-	s->kill_cause = cause;
-	s->kill_deadline = clock_boot_ns() + KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;
-	text_put(s->kill_text, sizeof(s->kill_text), why);
-	session_event(s, "kill", json_pack("{s:s}", "why", why));
-	if (s->state != SESSION_RUNNING && s->state != SESSION_OPENING)
-		return false; /* a broken link kills after it has come back */
-	session_set_state(s, SESSION_ENDING);
-	return true;
-}
-
-void session_kill(struct session *s, enum exit_cause cause, const char *why)
-{
-	if (session_condemn(s, cause, why))
-		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
-}
-
-void session_suspend(struct session *s)
-{
-	if (s->state == SESSION_ENDED)
-		return;
-	if (s->state != SESSION_SUSPENDED) {
-		session_event(s, "link_lost", NULL);
-		session_set_state(s, SESSION_SUSPENDED);
-	}
-}
-
-void session_resume(struct session *s, const struct link_channel_info *info)
-{
-	uint64_t have[STREAM_COUNT];
-
-	for (int i = 0; i < STREAM_COUNT; i++)
-		have[i] = s->stream[i].end + buf_len(&s->backlog[i]);
-	have[STREAM_INPUT] = info->exited ? info->input_consumed : session_input_settle(s, info);
-	if (link_resume(s->agent->link, s->channel, have, SESSION_WINDOW)) {
-		session_finish(s, EXIT_LOST, -1, 0, "the sandbox no longer has the output from where the record ends");
-		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
-		return;
-	}
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		s->window[i] = have[i] + SESSION_WINDOW;
-	s->started = true;
-	session_event(s, "link_up", NULL);
-	session_set_state(s, s->killing ? SESSION_ENDING : SESSION_RUNNING);
-	if (!info->exited)
-		session_input_again(s, have[STREAM_INPUT]);
-	send_size_due(s);
-	if (s->killing)
-		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
-	session_job_done(s, 0, NULL);
-	session_on_consumed(s, have[STREAM_INPUT]);
+	s->on_opened = NULL;
+	if (fn)
+		fn(s->opened_arg, s, rc, why);
 }
 
 void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn *fn, void *arg)
@@ -378,57 +56,46 @@ void session_event(struct session *s, const char *event, json_t *detail)
 	json_decref(o);
 }
 
-static bool wanted(const struct session *s)
+void session_request(const struct session *s, struct request *out)
 {
-	return !TAILQ_EMPTY(&s->attachments) || !LIST_EMPTY(&s->waiters) || s->audit_due;
+	*out = (struct request){.grant = s->grant, .id = s->id, .door = s->door};
+	memcpy(out->peer, s->peer, sizeof(out->peer));
+	memcpy(out->lease, s->launch.lease, sizeof(out->lease));
+	memcpy(out->run, s->launch.run, sizeof(out->run));
 }
 
-void sessions_trim(struct hub *h)
+void session_note_size(struct session *s)
 {
-	struct session *s, *next;
+	struct session_size size = {
+	    .offset = s->stream[STREAM_OUTPUT].end, .cols = (uint16_t)s->launch.cols, .rows = (uint16_t)s->launch.rows};
 
-	for (s = TAILQ_FIRST(&h->ended); s; s = next) {
-		next = TAILQ_NEXT(s, of_ended);
-		if (h->ended_count <= h->conf->round_keep_max && h->ended_bytes <= h->conf->round_keep_size)
-			return;
-		if (!wanted(s))
-			session_free(s);
-	}
-}
-
-/* Ends that do not wait for the sandbox's word. What merely lost its link is none of them: it may come back. */
-static void end_in_time(struct session *s, uint64_t now)
-{
-	bool cannot_hear = s->state == SESSION_ENDING || s->state == SESSION_SUSPENDED;
-
-	if (s->job && now - s->opened_boot_ns >= agent_patience(s->agent))
-		session_finish(s, EXIT_UNKNOWN, -1, 0, "its sandbox did not answer: whether it began is not known");
-	else if (s->kill_deadline && now >= s->kill_deadline && cannot_hear)
-		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");
-	else if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + KILL_DEADLINE_NS)
-		return;
-	else if (s->state == SESSION_RUNNING)
-		session_kill(s, EXIT_TIMEOUT, "it passed its timeout");
-	else if (s->kind == SESSION_FILE) /* its client need not wait until the sandbox is there again */
-		session_finish(s, EXIT_TIMEOUT, -1, 0, NULL);
-}
-
-void session_tick(struct session *s, uint64_t now)
-{
-	screen_tick(s, now);
-	session_sweep(s, now);
-	if (s->state == SESSION_ENDED) {
-		if (now >= s->forget_at && s->result_ready && !wanted(s))
-			session_free(s);
+	if (s->nsizes && s->sizes[s->nsizes - 1].offset == size.offset) {
+		s->sizes[s->nsizes - 1] = size;
+		if (s->screen && s->screen->size_at == s->nsizes) /* told already: it is told again */
+			s->screen->size_at--;
 		return;
 	}
-	session_pump_input(s); /* the link's queue had no room, and nothing tells when it has */
-	session_wake_input(s);
-	if (s->linger_at && now >= s->linger_at) {
-		s->linger_at = 0;
-		session_kill(s, EXIT_KILLED, "nobody came back to it");
+	if (s->nsizes == SESSION_SIZES) { /* the first one stays: it is where everything begins */
+		memmove(s->sizes + 1, s->sizes + 2, (s->nsizes - 2) * sizeof(s->sizes[0]));
+		s->nsizes--;
+		if (s->screen && s->screen->size_at > 1)
+			s->screen->size_at--;
 	}
-	end_in_time(s, now);
+	s->sizes[s->nsizes++] = size;
+}
+
+bool session_shown(const struct session *s)
+{
+	return s->exit_in_ring &&
+	       (!s->hub->conf->release_durable || journal_durable(s->hub->journal) >= s->exit_position);
+}
+
+bool session_backlog(const struct session *s)
+{
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (buf_len(&s->backlog[i]))
+			return true;
+	return false;
 }
 
 const struct id *session_id(const struct session *s)
@@ -458,22 +125,4 @@ const char *session_task(const struct session *s)
 const struct session_result *session_result(const struct session *s)
 {
 	return s->result_ready ? &s->result : NULL;
-}
-
-struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
-				      const uint64_t at[STREAM_COUNT])
-{
-	struct session *s = allocate(a, id);
-
-	if (!s)
-		return NULL;
-	s->kind = kind;
-	s->state = SESSION_SUSPENDED;
-	s->channel = channel;
-	s->door = "record";
-	init_streams(s, at);
-	if (channel > a->next_channel)
-		a->next_channel = channel;
-	enlist(s);
-	return s;
 }

@@ -18,60 +18,11 @@
 /* Whether memory ran out is worth a question, not an end: the answer may be lost with who was asked. */
 #define EXIT_ASK_NS (20 * NS_PER_SEC)
 
-static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
-
 /* The exit is told later, but from here on it is a fact: lifecycle copies what the program left. */
 static void exit_known(struct session *s)
 {
 	s->exit_known = true;
 	s->agent->last_exit_boot_ns = clock_boot_ns();
-}
-
-void session_on_exit(struct session *s, const struct link_exit *x)
-{
-	struct sandbox_provider *p = s->hub->p.provider;
-
-	if (s->exit_known)
-		return;
-	s->exit = *x;
-	if (s->killing && s->kill_cause != EXIT_EXITED &&
-	    (x->cause == EXIT_EXITED || x->cause == EXIT_KILLED || x->cause == EXIT_OOM))
-		s->exit.cause = s->kill_cause; /* but what was lost or is not known stays so */
-	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
-		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
-
-		if (!s->exit_came)
-			s->exit_came = clock_boot_ns();
-		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
-			*key = s->id;
-			memcpy(key + 1, &s->hub, sizeof(s->hub));
-			p->ops->stat(p, s->agent->name, oom_checked, key);
-			return;
-		}
-	}
-	exit_known(s);
-	session_pump(s);
-}
-
-static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
-{
-	struct id *key = arg;
-	struct session *s;
-	struct hub *h;
-
-	(void)e, (void)fd;
-	memcpy(&h, key + 1, sizeof(h));
-	s = rc == ERR_CANCELLED ? NULL : hub_session_find(h, key);
-	free(key);
-	if (!s || s->exit_known)
-		return;
-	if (rc == 0 && info->oom_kills > s->agent->oom_seen) {
-		s->agent->oom_seen = info->oom_kills;
-		s->exit.cause = EXIT_OOM;
-	}
-	exit_known(s);
-	session_pump(s);
-	hub_flush(h);
 }
 
 /* No process could be made for it: that is a limit, and there is a way out which needs none. */
@@ -273,14 +224,6 @@ static const char *digest_of(const struct session_result *r, int stream)
 	return r->sha256[stream][0] ? r->sha256[stream] : NULL;
 }
 
-void session_request(const struct session *s, struct request *out)
-{
-	*out = (struct request){.grant = s->grant, .id = s->id, .door = s->door};
-	memcpy(out->peer, s->peer, sizeof(out->peer));
-	memcpy(out->lease, s->launch.lease, sizeof(out->lease));
-	memcpy(out->run, s->launch.run, sizeof(out->run));
-}
-
 static int audit_end(struct session *s)
 {
 	const char *outcome = exit_cause_name(s->result.cause);
@@ -303,12 +246,6 @@ static int audit_end(struct session *s)
 void session_audit_end(struct session *s)
 {
 	s->audit_due = audit_end(s) != 0;
-}
-
-bool session_shown(const struct session *s)
-{
-	return s->exit_in_ring &&
-	       (!s->hub->conf->release_durable || journal_durable(s->hub->journal) >= s->exit_position);
 }
 
 static void tell_end(struct session *s)
@@ -389,10 +326,130 @@ void session_finish(struct session *s, enum exit_cause cause, int code, int sign
 		if (journal_exit(s))
 			return;
 		ended(s);
-		session_job_done(s, refusal, s->result.message);
+		session_opened(s, refusal, s->result.message);
 	}
 	if (!s->result_ready && session_shown(s))
 		tell_end(s);
+}
+
+/* ---- told to end */
+
+bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
+{
+	if (s->state == SESSION_ENDED || s->killing)
+		return false;
+	session_ahead_flush(s);
+	s->killing = true;
+	s->kill_cause = cause;
+	s->kill_deadline = clock_boot_ns() + SESSION_KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;
+	text_put(s->kill_text, sizeof(s->kill_text), why);
+	session_event(s, "kill", json_pack("{s:s}", "why", why));
+	if (s->state != SESSION_RUNNING && s->state != SESSION_OPENING)
+		return false; /* a broken link kills after it has come back */
+	session_set_state(s, SESSION_ENDING);
+	return true;
+}
+
+void session_kill(struct session *s, enum exit_cause cause, const char *why)
+{
+	if (session_condemn(s, cause, why))
+		(void)link_kill(s->agent->link, s->channel, EXIT_KILLED);
+}
+
+void session_settle(struct session *s)
+{
+	const char *why = s->doom;
+
+	s->doom = NULL;
+	if (why)
+		session_kill(s, s->doom_cause, why);
+}
+
+/* Everything that may have waited for room, for the record, or for the link. */
+void session_pump(struct session *s)
+{
+	if (journal_state(s->hub->journal) == RECORD_OK && s->state != SESSION_ENDED) {
+		session_pump_output(s);
+		session_pump_input(s);
+		session_wake_input(s);
+		session_settle(s);
+		if (s->exit_known && !s->exit_in_ring)
+			session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, NULL);
+		session_update_window(s);
+		session_ack(s, true);
+	}
+	session_show(s);
+	if (s->audit_due)
+		session_audit_end(s);
+	if (s->exit_in_ring && !s->result_ready && session_shown(s))
+		session_finish(s, s->result.cause, s->result.code, s->result.signal, NULL);
+	session_shrink(s);
+}
+
+/* ---- what its sandbox says of it */
+
+void session_on_data(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n)
+{
+	session_output(s, stream, offset, p, n);
+	session_settle(s);
+}
+
+void session_on_consumed(struct session *s, uint64_t offset)
+{
+	struct attachment *a;
+
+	session_input_landed(s, offset);
+	session_pump(s);
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (a->input_blocked)
+		attachment_wake(a, WAKE_WRITABLE);
+}
+
+static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+{
+	struct id *key = arg;
+	struct session *s;
+	struct hub *h;
+
+	(void)e, (void)fd;
+	memcpy(&h, key + 1, sizeof(h));
+	s = rc == ERR_CANCELLED ? NULL : hub_session_find(h, key);
+	free(key);
+	if (!s || s->exit_known)
+		return;
+	if (rc == 0 && info->oom_kills > s->agent->oom_seen) {
+		s->agent->oom_seen = info->oom_kills;
+		s->exit.cause = EXIT_OOM;
+	}
+	exit_known(s);
+	session_pump(s);
+	hub_flush(h);
+}
+
+void session_on_exit(struct session *s, const struct link_exit *x)
+{
+	struct sandbox_provider *p = s->hub->p.provider;
+
+	if (s->exit_known)
+		return;
+	s->exit = *x;
+	if (s->killing && s->kill_cause != EXIT_EXITED &&
+	    (x->cause == EXIT_EXITED || x->cause == EXIT_KILLED || x->cause == EXIT_OOM))
+		s->exit.cause = s->kill_cause; /* but what was lost or is not known stays so */
+	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
+		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
+
+		if (!s->exit_came)
+			s->exit_came = clock_boot_ns();
+		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
+			*key = s->id;
+			memcpy(key + 1, &s->hub, sizeof(s->hub));
+			p->ops->stat(p, s->agent->name, oom_checked, key);
+			return;
+		}
+	}
+	exit_known(s);
+	session_pump(s);
 }
 
 /*

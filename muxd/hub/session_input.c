@@ -51,7 +51,7 @@ static void deliver(struct session *s, uint64_t at, const void *p, size_t n)
 	ssize_t sent;
 
 	if (!s->launch.pty && keep_in_flight(s, p, n)) {
-		session_kill(s, EXIT_LOST, "no memory for its input");
+		session_doom(s, EXIT_LOST, "no memory for its input");
 		return;
 	}
 	sent = link_input(l, s->channel, at, p, n);
@@ -59,7 +59,7 @@ static void deliver(struct session *s, uint64_t at, const void *p, size_t n)
 		return;
 	if (!s->launch.pty) { /* room was asked for: the stream broke in between, or there is no memory */
 		if (link_state(l) == LINK_UP)
-			session_kill(s, EXIT_LOST, "its input could not be sent");
+			session_doom(s, EXIT_LOST, "its input could not be sent");
 		return;
 	}
 	log_debug(NULL, "session %s: input at %llu not sent", s->id_text, (unsigned long long)at);
@@ -68,7 +68,7 @@ static void deliver(struct session *s, uint64_t at, const void *p, size_t n)
 	session_event(s, "undelivered", json_pack("{s:I}", "bytes", (json_int_t)n));
 }
 
-static void flight_landed(struct session *s, uint64_t consumed)
+void session_input_landed(struct session *s, uint64_t consumed)
 {
 	uint64_t held = buf_len(&s->in_flight), base = link_at(s) - held;
 
@@ -86,14 +86,14 @@ uint64_t session_input_settle(struct session *s, const struct link_channel_info 
 	uint64_t base = link_at(s) - buf_len(&s->in_flight), lost;
 
 	if (info->input_consumed >= base) {
-		flight_landed(s, info->input_consumed);
+		session_input_landed(s, info->input_consumed);
 		return link_at(s) - buf_len(&s->in_flight);
 	}
 	lost = base - info->input_consumed;
 	session_event(s, "undelivered", json_pack("{s:I}", "bytes", (json_int_t)lost));
 	s->in_lost += lost;
 	if (s->kind == SESSION_ROUND && !s->launch.pty) /* the hub that had it still was another one */
-		session_kill(s, EXIT_LOST, "the daemon was restarted, and a part of its input is lost");
+		session_doom(s, EXIT_LOST, "the daemon was restarted, and a part of its input is lost");
 	return info->input_consumed;
 }
 
@@ -103,7 +103,7 @@ void session_input_again(struct session *s, uint64_t from)
 	size_t n = buf_len(&s->in_flight);
 
 	if (n && link_input(l, s->channel, from, buf_ptr(&s->in_flight), n) != (ssize_t)n)
-		session_kill(s, EXIT_LOST, "its input could not be sent again");
+		session_doom(s, EXIT_LOST, "its input could not be sent again");
 	if (s->in_eof && s->in_eof != UINT64_MAX)
 		(void)link_input_eof(l, s->channel, link_at(s));
 }
@@ -121,7 +121,7 @@ static int check_transfer(struct session *s, size_t n)
 		return ERR_ENDED;
 	if (t->size == UINT64_MAX || n <= t->size - t->content.total)
 		return 0;
-	session_kill(s, EXIT_KILLED, "more content came than was announced");
+	session_doom(s, EXIT_KILLED, "more content came than was announced");
 	return ERR_TOO_LARGE;
 }
 
@@ -471,7 +471,7 @@ static int complete_transfer(struct session *s)
 		return 0;
 	rc = transfer_complete(t);
 	if (rc)
-		session_kill(s, EXIT_KILLED, rc == ERR_EOF ? "less content came than was announced" : "no digest");
+		session_doom(s, EXIT_KILLED, rc == ERR_EOF ? "less content came than was announced" : "no digest");
 	return rc;
 }
 
@@ -519,7 +519,7 @@ int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_
 	if (rc)
 		return rc;
 	*out_taken = take;
-	session_pump(s);
+	session_pump_input(s);
 	return 0;
 }
 
@@ -543,16 +543,5 @@ void session_wake_input(struct session *s)
 		return;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	if (a->input_blocked && input_room(s))
-		attachment_wake(a, WAKE_WRITABLE);
-}
-
-void session_on_consumed(struct session *s, uint64_t offset)
-{
-	struct attachment *a;
-
-	flight_landed(s, offset);
-	session_pump(s);
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (a->input_blocked)
 		attachment_wake(a, WAKE_WRITABLE);
 }

@@ -4,63 +4,6 @@
 
 #include <string.h>
 
-static bool has_driver(const struct session *s)
-{
-	const struct attachment *a;
-
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (a->role == ROLE_DRIVER)
-		return true;
-	return false;
-}
-
-/* Where the slowest driver is; nobody driving: the end, so that programs run on. */
-static uint64_t driver_offset(const struct session *s, int stream)
-{
-	uint64_t least = s->stream[stream].end;
-	const struct attachment *a;
-
-	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (a->role == ROLE_DRIVER && a->cursor[stream] < least)
-		least = a->cursor[stream];
-	return least;
-}
-
-void session_update_window(struct session *s)
-{
-	if (s->state != SESSION_RUNNING && s->state != SESSION_ENDING)
-		return;
-	if (hub_record_state(s->hub) != RECORD_OK)
-		return;
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
-		uint64_t until;
-
-		if (buf_len(&s->backlog[i]))
-			continue;
-		until = driver_offset(s, i) + SESSION_WINDOW;
-		if (until >= s->window[i] + SESSION_WINDOW / 4 &&
-		    link_window(s->agent->link, s->channel, i, until) == 0)
-			s->window[i] = until;
-	}
-}
-
-/*
- * What is journaled is at least as safe as in muxlet's memory when both live on
- * this machine, so the spool is freed then; a remote backend would wait for durable.
- */
-void session_ack(struct session *s, bool all)
-{
-	if (!s->agent->link || link_state(s->agent->link) != LINK_UP)
-		return;
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
-		uint64_t end = s->stream[i].end;
-
-		if (end > s->acked[i] && (all || end - s->acked[i] >= SESSION_WINDOW / 4) &&
-		    link_ack(s->agent->link, s->channel, i, end) == 0)
-			s->acked[i] = end;
-	}
-}
-
 static void drop(struct stream *st, size_t n)
 {
 	stream_finish(st);
@@ -96,7 +39,7 @@ static bool accept_transfer(struct session *s, int stream, const uint8_t *p, siz
 	}
 	begins = !t->head_known;
 	if (transfer_output(t, p, n, &content))
-		session_kill(s, EXIT_LOST, "what came of the file is not what muxlet sends");
+		session_doom(s, EXIT_LOST, "what came of the file is not what muxlet sends");
 	if (begins)
 		move_cursors(s, stream, st->end + (n - content));
 	return true;
@@ -157,7 +100,7 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	if (!buf_len(backlog) && journal_state(s->hub->journal) == RECORD_OK)
 		(void)write_chunks(s, stream, p, n, &done); /* what the ring refused goes to the backlog */
 	if (done < n && buf_append(backlog, p + done, n - done)) {
-		session_kill(s, EXIT_LOST, "the sandbox sent more output than its window allows");
+		session_doom(s, EXIT_LOST, "the sandbox sent more output than its window allows");
 		return;
 	}
 	session_update_window(s);
@@ -179,39 +122,26 @@ static void pump_stream(struct session *s, int stream)
 		buf_finish(b), buf_init(b, 2 * SESSION_WINDOW);
 }
 
-bool session_backlog(const struct session *s)
+void session_pump_output(struct session *s)
 {
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		if (buf_len(&s->backlog[i]))
-			return true;
-	return false;
-}
-
-/* Everything that may have waited for room, for the record, or for the link. */
-void session_pump(struct session *s)
-{
-	if (journal_state(s->hub->journal) != RECORD_OK || s->state == SESSION_ENDED)
-		goto shown;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		pump_stream(s, i);
-	session_pump_input(s);
-	session_wake_input(s);
-	if (s->exit_known && !s->exit_in_ring)
-		session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, NULL);
-	session_update_window(s);
-	session_ack(s, true);
-shown:
+}
+
+void session_show(struct session *s)
+{
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		if (stream_release(&s->stream[i], journal_durable(s->hub->journal))) {
 			session_wake_all(s, WAKE_READABLE);
 			screen_moved(s);
 		}
-	if (s->audit_due)
-		session_audit_end(s);
-	if (s->exit_in_ring && !s->result_ready && session_shown(s))
-		session_finish(s, s->result.cause, s->result.code, s->result.signal, NULL);
-	if (!has_driver(s) && TAILQ_EMPTY(&s->attachments) && s->kind != SESSION_ROUND)
-		for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-			if (s->stream[i].cap > SESSION_CHUNK)
-				stream_shrink(&s->stream[i], SESSION_CHUNK);
+}
+
+void session_shrink(struct session *s)
+{
+	if (session_has_driver(s) || !TAILQ_EMPTY(&s->attachments) || s->kind == SESSION_ROUND)
+		return;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (s->stream[i].cap > SESSION_CHUNK)
+			stream_shrink(&s->stream[i], SESSION_CHUNK);
 }

@@ -253,13 +253,18 @@ static inline size_t segments(struct place *p, uint64_t *out_first)
 	return n;
 }
 
-/* The cutter stores a checkpoint each 32 MiB; that lets segments go. */
+/* The cutter stores a checkpoint each 32 MiB, and every 10 s; that lets segments go. */
 static inline void let_segments_go(struct place *p, const struct id *id, uint64_t *at)
 {
 	uint64_t before, first;
 	(void)segments(p, &before);
 	send_bytes(p, id, at, 36 * MIB);
 	consumed(p, NULL);
+	/* On a slow machine one came by the clock: the next is 32 MiB behind that. */
+	for (int i = 0; segments(p, &first) >= 12 && i < 36; i++) {
+		send_bytes(p, id, at, MIB);
+		consumed(p, NULL);
+	}
 	assert_true(segments(p, &first) < 12);
 	assert_true(first > before + 20);
 }

@@ -1,5 +1,5 @@
 /*
- * pace.h - when observers are shown what came, and how much. For muxd/hub/ alone.
+ * wake.h - when clients are told that something came, and how much of it observers are shown. For muxd/hub/ alone.
  *
  * Drivers are told at once; observers a turn later, PACE_MS apart, and PACE_TURN of them a turn, so that a key of
  * anybody waits for a few of their writes and never for a hundred. Each may then take a share of what all observers of
@@ -8,8 +8,8 @@
  *
  * An observer: nothing to tell it -> waits in hub->paced until PACE_MS have passed since its last share -> is told.
  */
-#ifndef MUXD_HUB_PACE_H
-#define MUXD_HUB_PACE_H
+#ifndef MUXD_HUB_WAKE_H
+#define MUXD_HUB_WAKE_H
 
 #include "muxd/hub/internal.h"
 

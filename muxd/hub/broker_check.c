@@ -1,0 +1,195 @@
+/* Whose token it is, and whether its grant allows what is asked for. Every refusal is audited. */
+#include "base/err.h"
+#include "control/work/work.h"
+#include "muxd/hub/broker.h"
+#include "muxd/hub/internal.h"
+
+#include <string.h>
+
+uint32_t scope_of(enum session_kind k)
+{
+	static const uint32_t scopes[SESSION_KINDS] = {[SESSION_TERMINAL] = SCOPE_TERMINAL,
+						       [SESSION_EXEC] = SCOPE_TERMINAL,
+						       [SESSION_ROUND] = SCOPE_ROUNDS,
+						       [SESSION_FILE] = SCOPE_FILES,
+						       [SESSION_PORT] = SCOPE_PORTS};
+
+	return scopes[k];
+}
+
+uint32_t attach_scope(enum attachment_role role, bool own)
+{
+	return role == ROLE_OBSERVER ? SCOPE_OBSERVE : own ? SCOPE_TERMINAL : SCOPE_DRIVE;
+}
+
+void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
+			  const struct err *e)
+{
+	struct request rq;
+
+	request_begin(&rq, from);
+	if (who)
+		rq.grant = *who;
+	h->stats.auth_failed++;
+	audit_failure(h, &rq, what, e);
+}
+
+/* Whose token it is: *out is filled wherever its signature is good, also when it has ended or was revoked. */
+static int identify(struct hub *h, const char *token, size_t len, struct grant *out, struct err *e)
+{
+	int rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), out, e);
+
+	if (!rc && revocations_has(h->revoked, &out->id))
+		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant of this token was revoked");
+	return rc;
+}
+
+void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
+		   const struct err *e)
+{
+	struct grant who = {0};
+	struct err ignored = {0};
+
+	if (token)
+		(void)identify(h, token, len, &who, &ignored);
+	broker_audit_refused(h, from, what, &who, e);
+}
+
+int broker_authenticate(struct hub *h, const char *token, size_t len, const struct origin *from, struct request *out,
+			struct err *e)
+{
+	struct request rq;
+	struct err own = {0};
+	int rc;
+
+	request_begin(&rq, from);
+	e = e ? e : &own;
+	if (token)
+		rc = identify(h, token, len, &rq.grant, e);
+	else
+		rc = e->code == ERR_UNAUTHENTICATED ? e->code : err_set(e, ERR_UNAUTHENTICATED, "no grant was sent");
+	if (rc) {
+		broker_audit_refused(h, from, token ? "token" : "no token", &rq.grant, e);
+		return rc;
+	}
+	memcpy(rq.token, token, len);
+	h->stats.auth_ok++;
+	*out = rq;
+	request_finish(&rq);
+	return 0;
+}
+
+int broker_refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e)
+{
+	audit_verdict(h, rq, agent, err_name(e->code), json_pack("{s:s,s:s}", "what", what, "message", e->message));
+	return e->code;
+}
+
+int broker_verdict(struct hub *h, const struct request *rq, const char *what, const struct err *e)
+{
+	return broker_refused(h, rq, strcmp(rq->grant.agent, "*") == 0 ? NULL : rq->grant.agent, what, e);
+}
+
+bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns)
+{
+	return hub_now_wall(h) < expires_ns && !revocations_has(h->revoked, grant);
+}
+
+static int in_force(struct hub *h, const struct request *rq, struct err *e)
+{
+	if (hub_now_wall(h) >= rq->grant.expires_ns)
+		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
+	if (revocations_has(h->revoked, &rq->grant.id))
+		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
+	return 0;
+}
+
+int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e)
+{
+	struct err own = {0};
+
+	e = e ? e : &own;
+	return in_force(h, rq, e) ? broker_refused(h, rq, NULL, what, e) : 0;
+}
+
+/* A sandbox of the pool is its lease's: staff may watch it and take over, and who administers may end it. */
+static bool only_looks(const struct request *rq, uint32_t scopes)
+{
+	if (rq->grant.kind == GRANT_STAFF && scopes == SCOPE_DRIVE)
+		return true;
+	return !(scopes & (SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_DRIVE | SCOPE_PORTS));
+}
+
+int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
+		 struct err *e)
+{
+	struct err own = {0};
+
+	e = e ? e : &own;
+	if (in_force(h, rq, e) == 0 && target_name_check(agent, e) == 0 &&
+	    grant_allows(&rq->grant, agent, scopes, e) == 0 &&
+	    work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e) == 0)
+		return 0;
+	return broker_refused(h, rq, agent, what, e);
+}
+
+int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+		     struct err *e)
+{
+	for (uint32_t bit = 1; bit <= any; bit <<= 1)
+		if (any & bit && rq->grant.scopes & bit)
+			return broker_check(h, rq, agent, bit, what, e);
+	return broker_check(h, rq, agent, any & (~any + 1), what, e);
+}
+
+int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e)
+{
+	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? broker_refused(h, rq, agent, what, e)
+									       : 0;
+}
+
+void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what)
+{
+	audit_verdict(h, rq, s->agent->name, err_name(ERR_FORBIDDEN),
+		      json_pack("{s:s,s:s,s:s}", "what", what, "session", s->id_text, "message",
+				"a session that this grant may not know of"));
+}
+
+bool broker_may_see(const struct request *rq, const struct session *s)
+{
+	const struct grant *g = &rq->grant;
+
+	if (grant_allows(g, s->agent->name, 0, NULL))
+		return false;
+	return g->scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN) ||
+	       strcmp(g->principal, s->grant.principal) == 0;
+}
+
+/* Another's: while it runs with observe or replay, once it has ended with replay, as the recorder has it. */
+static int check_look(struct hub *h, const struct request *rq, const struct session *s, const char *what, struct err *e)
+{
+	uint32_t any = s->state == SESSION_ENDED ? SCOPE_REPLAY : SCOPE_OBSERVE | SCOPE_REPLAY;
+
+	return broker_check_any(h, rq, s->agent->name, any, what, e);
+}
+
+/* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */
+int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
+		      struct session **out, struct err *e)
+{
+	struct session *s = hub_session_find(h, round);
+	bool owner;
+
+	err_set(e, ERR_NOT_FOUND, "no such round");
+	if (!s || s->kind != SESSION_ROUND)
+		return ERR_NOT_FOUND;
+	if (!broker_may_see(rq, s)) {
+		broker_hide(h, rq, s, what);
+		return ERR_NOT_FOUND;
+	}
+	owner = strcmp(rq->grant.principal, s->grant.principal) == 0;
+	*out = s;
+	if (!owner && !scope)
+		return check_look(h, rq, s, what, e);
+	return broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e);
+}

@@ -1,0 +1,59 @@
+/* How much output of a session its sandbox may send, and what of it need not be kept there any more. */
+#include "muxd/hub/internal.h"
+
+bool session_has_driver(const struct session *s)
+{
+	const struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (a->role == ROLE_DRIVER)
+		return true;
+	return false;
+}
+
+/* Where the slowest driver is; nobody driving: the end, so that programs run on. */
+static uint64_t driver_offset(const struct session *s, int stream)
+{
+	uint64_t least = s->stream[stream].end;
+	const struct attachment *a;
+
+	TAILQ_FOREACH(a, &s->attachments, of_session)
+	if (a->role == ROLE_DRIVER && a->cursor[stream] < least)
+		least = a->cursor[stream];
+	return least;
+}
+
+void session_update_window(struct session *s)
+{
+	if (s->state != SESSION_RUNNING && s->state != SESSION_ENDING)
+		return;
+	if (hub_record_state(s->hub) != RECORD_OK)
+		return;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		uint64_t until;
+
+		if (buf_len(&s->backlog[i]))
+			continue;
+		until = driver_offset(s, i) + SESSION_WINDOW;
+		if (until >= s->window[i] + SESSION_WINDOW / 4 &&
+		    link_window(s->agent->link, s->channel, i, until) == 0)
+			s->window[i] = until;
+	}
+}
+
+/*
+ * What is journaled is at least as safe as in muxlet's memory when both live on
+ * this machine, so the spool is freed then; a remote backend would wait for durable.
+ */
+void session_ack(struct session *s, bool all)
+{
+	if (!s->agent->link || link_state(s->agent->link) != LINK_UP)
+		return;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		uint64_t end = s->stream[i].end;
+
+		if (end > s->acked[i] && (all || end - s->acked[i] >= SESSION_WINDOW / 4) &&
+		    link_ack(s->agent->link, s->channel, i, end) == 0)
+			s->acked[i] = end;
+	}
+}

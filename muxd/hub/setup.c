@@ -1,0 +1,248 @@
+/* The hub is made and ended; its second passes, and what becomes of the record reaches everybody. */
+#define LOG_SUBSYS "hub"
+#include "muxd/hub/setup.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "muxd/hub/reader.h"
+#include "muxd/hub/wake.h"
+
+#include <stdlib.h>
+
+#define TICK_MS         250
+#define PAUSE_UNTOLD_NS (2 * NS_PER_SEC) /* a pause shorter than this is nobody's news */
+
+static void on_moved(void *arg, uint64_t durable)
+{
+	struct hub *h = arg;
+	struct session *s;
+
+	(void)durable;
+	TAILQ_FOREACH(s, &h->order, order)
+	session_pump(s);
+	hub_flush(h);
+}
+
+static const char *record_text(enum hub_record_state s)
+{
+	switch (s) {
+	case RECORD_OK:
+		return "the record can be written again: the session goes on";
+	case RECORD_DISK_FULL:
+		return "paused: the disk of the record is full; nothing is lost, it goes on when there is room";
+	case RECORD_SILENT:
+		return "paused: the recorder does not answer; nothing is lost, it goes on when it is back";
+	default:
+		return "paused: the record cannot be written; nothing is lost";
+	}
+}
+
+static void tell_all(struct hub *h, const char *text, bool over)
+{
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	attachment_notice(a, text, over);
+}
+
+/* A recorder that is started anew is back before anybody would have read a sentence about it. */
+static void pause_tick(struct hub *h)
+{
+	if (!h->paused || h->pause_told || clock_boot_ns() - h->paused_at < PAUSE_UNTOLD_NS)
+		return;
+	h->pause_told = true;
+	tell_all(h, record_text(journal_state(h->journal)), false);
+}
+
+/* No record, no session: running ones stand still and are told, new ones are refused by hub_writable(). */
+static void on_record_state(void *arg, enum hub_record_state now, enum hub_record_state before)
+{
+	struct hub *h = arg;
+	struct attachment *a;
+
+	(void)before;
+	if (h->recovered && (now == RECORD_OK) == h->paused) {
+		h->paused = now != RECORD_OK;
+		h->paused_at = h->paused ? clock_boot_ns() : 0;
+		if (!h->paused && h->pause_told)
+			tell_all(h, record_text(now), true);
+		h->pause_told = false;
+		(void)audit_event(h, now == RECORD_OK ? "record.ok" : "record.unavailable", NULL, NULL,
+				  hub_record_state_name(now), NULL);
+	}
+	recovery_check(h);
+	gate_tick(h);
+	if (now == RECORD_OK) {
+		TAILQ_FOREACH(a, &h->attachments, of_hub)
+		{
+			a->armed = true;
+			attachment_wake(a, WAKE_READABLE | (a->input_blocked ? WAKE_WRITABLE : 0u));
+		}
+		on_moved(h, 0);
+	}
+	hub_flush(h);
+}
+
+static const struct journal_ops journal_callbacks = {.moved = on_moved, .state = on_record_state};
+
+static void on_second(uv_timer_t *t)
+{
+	struct hub *h = t->data;
+	uint64_t now = clock_boot_ns();
+	struct session *s, *next;
+	struct agent *a, *an;
+
+	grants_tick(h);
+	gate_tick(h);
+	gate_tick_later(h);
+	pause_tick(h);
+	for (s = TAILQ_FIRST(&h->order); s; s = next) {
+		next = TAILQ_NEXT(s, order);
+		session_tick(s, now);
+	}
+	sessions_trim(h); /* here alone: whoever is told of an end may begin the next session */
+	HASH_ITER(hh, h->agents, a, an)
+	agent_tick(a, now);
+	exec_ids_expire(h->exec_ids, now);
+	memory_rest(&h->rest, now);
+	if (h->recovered)
+		audit_failures_tick(h, false);
+	hub_witnesses_tick(h);
+	hub_flush(h);
+}
+
+static int start_timers(struct hub *h)
+{
+	h->second = malloc(sizeof(*h->second));
+	h->idle = malloc(sizeof(*h->idle));
+	if (!h->second || !h->idle || pace_create(h) || ahead_create(h)) {
+		free(h->second);
+		free(h->idle);
+		h->second = NULL;
+		return ERR_NOMEM;
+	}
+	uv_timer_init(h->loop, h->second);
+	uv_idle_init(h->loop, h->idle);
+	h->second->data = h;
+	h->idle->data = h;
+	uv_timer_start(h->second, on_second, TICK_MS, TICK_MS);
+	return 0;
+}
+
+static bool round_runs(void *arg, const struct id *id)
+{
+	const struct session *s = hub_session_find(arg, id);
+
+	return s && s->state != SESSION_ENDED;
+}
+
+int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	int rc = ERR_NOMEM;
+
+	if (!h)
+		return err_set(e, rc, "no memory for the hub");
+	h->p = *p;
+	TAILQ_INIT(&h->gate);
+	TAILQ_INIT(&h->later);
+	h->loop = p->loop;
+	h->conf = p->conf;
+	h->failures_fd = -1;
+	TAILQ_INIT(&h->order);
+	TAILQ_INIT(&h->ended);
+	TAILQ_INIT(&h->attachments);
+	TAILQ_INIT(&h->pending);
+	TAILQ_INIT(&h->paced);
+	TAILQ_INIT(&h->ahead);
+	TAILQ_INIT(&h->screens);
+	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
+	rc = revocations_create(&h->revoked);
+	if (!rc && !(h->exec_ids = exec_ids_create(round_runs, h)))
+		rc = ERR_NOMEM;
+	if (!rc)
+		rc = journal_create(h->loop, p->ring_fd, p->cursor_fd, &journal_callbacks, h, &h->journal, e);
+	if (!rc)
+		rc = audit_failures_begin(h, e);
+	if (!rc)
+		rc = start_timers(h);
+	if (rc) {
+		audit_failures_end(h);
+		journal_destroy(h->journal);
+		revocations_destroy(h->revoked);
+		exec_ids_destroy(h->exec_ids);
+		free(h);
+		return rc;
+	}
+	if (p->provider) {
+		p->provider->gone = agent_gone;
+		p->provider->gone_arg = h;
+	}
+	lifecycle_begin(h);
+	*out = h;
+	return 0;
+}
+
+static void free_handle(uv_handle_t *t)
+{
+	free(t);
+}
+
+void hub_stop(struct hub *h)
+{
+	struct attachment *a;
+	struct session *s;
+
+	h->stopping = true;
+	gate_close(h);
+	while ((s = TAILQ_FIRST(&h->ahead)))
+		session_ahead_flush(s);
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
+	hub_flush(h);
+	audit_failures_tick(h, true);
+	(void)audit_event(h, "hub.stop", NULL, NULL, "ok", NULL);
+}
+
+void hub_destroy(struct hub *h)
+{
+	struct session_waiter *w;
+	struct session *s;
+	struct agent *a, *next;
+
+	if (!h)
+		return;
+	gate_close(h);
+	if (h->p.provider)
+		h->p.provider->gone = NULL;
+	HASH_ITER(hh, h->agents, a, next)
+	{
+		link_destroy(a->link);
+		a->link = NULL;
+	}
+	while ((s = TAILQ_FIRST(&h->order))) {
+		session_opened(s, ERR_CANCELLED, "the daemon is stopping");
+		while ((w = LIST_FIRST(&s->waiters))) {
+			LIST_REMOVE(w, entry);
+			w->fn(w->arg, s);
+		}
+		session_free(s);
+	}
+	HASH_ITER(hh, h->agents, a, next)
+	agent_destroy(a);
+	exec_ids_destroy(h->exec_ids);
+	readers_destroy(h);
+	json_decref(h->witnesses);
+	free(h->recovery);
+	json_decref(h->alarms);
+	uv_close((uv_handle_t *)h->second, free_handle);
+	uv_close((uv_handle_t *)h->idle, free_handle);
+	pace_destroy(h);
+	ahead_destroy(h);
+	audit_failures_end(h);
+	journal_destroy(h->journal);
+	revocations_destroy(h->revoked);
+	conf_destroy(h->conf);
+	free(h->keys);
+	free(h);
+}
