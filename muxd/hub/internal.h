@@ -360,7 +360,6 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 
 /* wake.c */
 void attachment_wake(struct attachment *a, unsigned wakes);
-void attachment_tell(struct attachment *a); /* an observer whose time has come: `readable` (wake.h) */
 void attachment_check_end(struct attachment *a);
 void attachment_release(struct attachment *a); /* its door knows it now */
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);

@@ -41,12 +41,6 @@ void attachment_wake(struct attachment *a, unsigned wakes)
 		enqueue(a, wakes);
 }
 
-void attachment_tell(struct attachment *a)
-{
-	if (!a->over && a->armed)
-		enqueue(a, WAKE_READABLE);
-}
-
 void attachment_release(struct attachment *a)
 {
 	a->held = false;
@@ -185,7 +179,8 @@ static void tell(struct attachment *a)
 {
 	pace_forget(a);
 	give_share(a);
-	attachment_tell(a);
+	if (!a->over && a->armed)
+		enqueue(a, WAKE_READABLE);
 }
 
 /* The rest of those who are due have their turn in the next millisecond. */
