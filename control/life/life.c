@@ -1,4 +1,5 @@
-/* Lifecycle's own life, and who gets what next: an agent's waiters are served one after the other. */
+/* Lifecycle's own life, and who gets what next. At the top: it begins the runs, which mark their agent due when they
+ * end. */
 #define LOG_SUBSYS "life"
 #include "control/life/life.h"
 
@@ -13,190 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_MAX_MS 1000
-#define TICK_MIN_MS 50
-
-int64_t life_now(const struct life *l)
-{
-	return life_clock_now(&l->clock);
-}
-
-struct id life_fresh_id(void)
-{
-	struct id id = {0};
-
-	if (id_new(&id))
-		log_error(NULL, "no random bytes for an id");
-	return id;
-}
-
-/* ---- agents in memory */
-
-struct life_agent *life_known(struct life *l, const char *name)
-{
-	struct life_agent *a = NULL;
-
-	HASH_FIND_STR(l->agents, name, a);
-	return a;
-}
-
-static int load(struct sqlite3 *db, void *job, struct err *e)
-{
-	struct life_agent *a = job;
-
-	return row_get(db, a->name, &a->row, e);
-}
-
-struct life_agent *life_agent(struct life *l, const char *name, struct err *e)
-{
-	struct life_agent *a = life_known(l, name);
-
-	if (a)
-		return a;
-	a = calloc(1, sizeof(*a));
-	if (!a) {
-		err_set(e, ERR_NOMEM, "no memory");
-		return NULL;
-	}
-	a->life = l;
-	TAILQ_INIT(&a->waiters);
-	text_put(a->name, sizeof(a->name), name);
-	if (store_read(l->store, load, a, e)) {
-		free(a);
-		return NULL;
-	}
-	HASH_ADD_STR(l->agents, name, a);
-	return a;
-}
-
-static void forget(struct life_agent *a)
-{
-	HASH_DEL(a->life->agents, a);
-	free(a->own_template);
-	free(a);
-}
-
-void life_sweep(struct life *l)
-{
-	struct life_agent *a, *next;
-
-	HASH_ITER(hh, l->agents, a, next)
-	if (!a->run && TAILQ_EMPTY(&a->waiters) && !a->taking && !a->retry_at && !a->warned)
-		forget(a);
-}
-
-/* ---- waiters */
-
-struct life_waiter *life_first(struct life_agent *a, unsigned wants)
-{
-	struct life_waiter *w;
-
-	TAILQ_FOREACH(w, &a->waiters, entry)
-	if (wants & WANTS(w->want))
-		return w;
-	return NULL;
-}
-
-void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e)
-{
-	struct err here = {0};
-	json_t *o = NULL;
-
-	if (!w)
-		return;
-	TAILQ_REMOVE(&a->waiters, w, entry);
-	if (!rc && w->done)
-		rc = (o = life_describe(a->life, &a->row)) ? 0 : ERR_NOMEM;
-	if (rc && (!e || !e->message[0]))
-		err_set(&here, rc, "%s: %s", a->name, err_name(rc)), e = &here;
-	if (w->stream)
-		w->stream(w->arg, rc, rc ? e : NULL, NULL, -1);
-	else if (w->done)
-		w->done(w->arg, rc, rc ? e : NULL, o);
-	json_decref(o);
-	free((char *)(uintptr_t)w->options.pod_template);
-	free(w);
-}
-
-void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e)
-{
-	struct life_waiters now = TAILQ_HEAD_INITIALIZER(now);
-	struct life_waiter *w, *next;
-
-	/* Who comes while these are told waits for what comes next. */
-	for (w = TAILQ_FIRST(&a->waiters); w; w = next) {
-		next = TAILQ_NEXT(w, entry);
-		if (!(wants & WANTS(w->want)))
-			continue;
-		TAILQ_REMOVE(&a->waiters, w, entry);
-		TAILQ_INSERT_TAIL(&now, w, entry);
-	}
-	while ((w = TAILQ_FIRST(&now))) {
-		TAILQ_REMOVE(&now, w, entry);
-		TAILQ_INSERT_HEAD(&a->waiters, w, entry);
-		life_answer(a, w, rc, e);
-	}
-}
-
-static void refuse(const struct life_waiter *w, int rc, const struct err *e)
-{
-	if (w->stream)
-		w->stream(w->arg, rc, e, NULL, -1);
-	else if (w->done)
-		w->done(w->arg, rc, e, NULL);
-}
-
-static struct life_waiter *waiter_copy(const struct life_waiter *w)
-{
-	struct life_waiter *copy = malloc(sizeof(*copy));
-
-	if (!copy)
-		return NULL;
-	*copy = *w;
-	if (w->options.pod_template && !(copy->options.pod_template = strdup(w->options.pod_template))) {
-		free(copy);
-		return NULL;
-	}
-	return copy;
-}
-
-void life_want(struct life *l, const char *agent, const struct life_waiter *w)
-{
-	struct life_waiter *copy = NULL;
-	struct life_agent *a;
-	struct err e = {0};
-
-	if (l->dying) {
-		err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-		refuse(w, e.code, &e);
-		return;
-	}
-	a = life_agent(l, agent, &e);
-	if (a && !(copy = waiter_copy(w)))
-		err_set(&e, ERR_NOMEM, "no memory");
-	if (!copy) {
-		refuse(w, e.code, &e);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&a->waiters, copy, entry);
-	if ((w->done || w->stream) && a->row.generation && a->row.state == LIFE_DESTROYING)
-		a->retry_at = 0; /* somebody asks: what kept it may be gone */
-	life_stop_asked(a, copy);
-	life_turn(a);
-}
-
-void life_want_nobody(struct life_agent *a, enum life_want want, const struct id *snapshot, const char *reason)
-{
-	struct life_waiter w = {.want = want, .deadline = UINT64_MAX}, *there;
-
-	if (snapshot)
-		w.snapshot = *snapshot;
-	TAILQ_FOREACH(there, &a->waiters, entry)
-	if (there->want == want && !there->done && !there->stream && id_equal(&there->snapshot, &w.snapshot))
-		return;
-	text_put(w.reason, sizeof(w.reason), reason);
-	life_want(a->life, a->name, &w);
-}
+#define TICK_MAX_MS  1000
+#define TICK_MIN_MS  50
+#define RECONCILE_NS (60 * NS_PER_SEC)
 
 /* ---- serving */
 
@@ -423,11 +243,28 @@ static bool go_on(struct life_agent *a)
 	}
 }
 
-void life_turn(struct life_agent *a)
+/* Whoever came since the last turn: a stop that is on its way may be taken back for him. */
+static void hear(struct life_agent *a)
+{
+	struct life_waiter *w = TAILQ_FIRST(&a->waiters);
+
+	while (w && !a->life->dying) {
+		if (w->heard) {
+			w = TAILQ_NEXT(w, entry);
+			continue;
+		}
+		w->heard = true;
+		life_stop_asked(a, w);
+		w = TAILQ_FIRST(&a->waiters); /* the answer may have changed the list */
+	}
+}
+
+static void turn(struct life_agent *a)
 {
 	struct life *l = a->life;
 	struct life_waiter *w;
 
+	hear(a);
 	while (!a->run && !l->dying) {
 		if (!l->begun) { /* nothing changes before the record can be written; streams to what runs are given */
 			w = life_first(a, WANTS(WANT_CONNECT));
@@ -462,6 +299,94 @@ void life_turn(struct life_agent *a)
 			life_answer(a, w, 0, NULL);
 		else
 			life_connect(a, w);
+	}
+}
+
+/* ---- the timer */
+
+/* Its caller hears that it takes longer. What is known to this waiter alone goes on: where a restore is to go back to.
+ */
+static void answer_late(struct life_agent *a, struct life_waiter *w, const struct err *e)
+{
+	life_done *done = w->done;
+
+	life_count_failure(a->life, e->code);
+	if (w->want != WANT_RESTORE || !w->tried || !done) {
+		life_answer(a, w, e->code, e);
+		return;
+	}
+	w->done = NULL;
+	w->deadline = UINT64_MAX;
+	done(w->arg, e->code, e, NULL);
+}
+
+static void deadlines(struct life_agent *a, uint64_t now)
+{
+	struct life_waiter *w, *next;
+	struct err e = {0};
+
+	for (w = TAILQ_FIRST(&a->waiters); w; w = next) {
+		next = TAILQ_NEXT(w, entry);
+		if (now < w->deadline)
+			continue;
+		err_set(&e, ERR_SANDBOX_TIMEOUT, "%s is %s still%s%s: that goes on, ask again", a->name,
+			life_state_name(a->row.state), a->row.step[0] ? ", step " : "", a->row.step);
+		answer_late(a, w, &e);
+		next = TAILQ_FIRST(&a->waiters); /* the answer may have changed the list */
+	}
+}
+
+/* Work that came early in a stop, and waits still when its snapshot is late. */
+static void waits_for_copy(struct life_agent *a)
+{
+	struct life_waiter *w;
+
+	if (!a->run || !a->run->taking)
+		return;
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	{
+		if (!w->implied || w->want == WANT_CONNECT)
+			continue;
+		life_stop_asked(a, w);
+		return; /* one stands for all, and may be gone now */
+	}
+}
+
+void life_tick(struct life *l)
+{
+	uint64_t now = clock_boot_ns();
+	struct life_agent *a, *next;
+
+	if (!l->begun || l->dying)
+		return;
+	HASH_ITER(hh, l->agents, a, next)
+	{
+		deadlines(a, now);
+		waits_for_copy(a);
+		turn(a);
+	}
+	life_idle_due(l);
+	life_sweep(l);
+	if (now >= l->keep_at) {
+		l->keep_at = now + LIFE_KEEP_CLOCK_NS;
+		life_keep_clock(l);
+	}
+	if (now >= l->reconcile_at) {
+		l->reconcile_at = now + RECONCILE_NS;
+		life_reckon(l);
+		life_reconcile(l);
+	}
+}
+
+static void on_prepare(uv_prepare_t *p)
+{
+	struct life *l = p->data;
+	struct life_agent *a;
+
+	while ((a = TAILQ_FIRST(&l->due))) {
+		TAILQ_REMOVE(&l->due, a, of_due);
+		a->due = false;
+		turn(a);
 	}
 }
 
@@ -511,8 +436,10 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	struct life *l = calloc(1, sizeof(*l));
 	int rc;
 
-	if (!l || !(l->tick = malloc(sizeof(*l->tick))) || life_policy_init(&l->policy, p->conf)) {
+	if (!l || !(l->tick = malloc(sizeof(*l->tick))) || !(l->prepare = malloc(sizeof(*l->prepare))) ||
+	    life_policy_init(&l->policy, p->conf)) {
 		free(l ? l->tick : NULL);
+		free(l ? l->prepare : NULL);
 		free(l);
 		return err_set(e, ERR_NOMEM, "no memory for lifecycle");
 	}
@@ -520,6 +447,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	l->store = p->store;
 	for (int i = 0; i < STEPS; i++)
 		l->steps[i].name = names[i];
+	TAILQ_INIT(&l->due);
 	LIST_INIT(&l->calls);
 	LIST_INIT(&l->forks);
 	LIST_INIT(&l->checks);
@@ -527,6 +455,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	if (rc) {
 		life_policy_finish(&l->policy);
 		free(l->tick);
+		free(l->prepare);
 		free(l);
 		return rc;
 	}
@@ -537,6 +466,11 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	warn_of_sleepless(l);
 	uv_timer_init(l->loop, l->tick);
 	l->tick->data = l;
+	uv_prepare_init(l->loop,
+			l->prepare); /* before the loop sleeps: whatever marked an agent due, its turn comes then */
+	l->prepare->data = l;
+	uv_prepare_start(l->prepare, on_prepare);
+	uv_unref((uv_handle_t *)l->prepare);
 	*out = l;
 	return 0;
 }
@@ -567,7 +501,7 @@ static void let_go(struct life *l)
 			free(a->run->own_template);
 			free(a->run);
 		}
-		forget(a);
+		life_forget(a);
 	}
 }
 
@@ -586,6 +520,7 @@ void life_destroy(struct life *l)
 	}
 	life_policy_finish(&l->policy);
 	uv_close((uv_handle_t *)l->tick, free_handle);
+	uv_close((uv_handle_t *)l->prepare, free_handle);
 	free(l);
 }
 

@@ -173,7 +173,7 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 	if (!a->life->inner->ops->snapshot_take) {
 		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
 		life_answer_wants(a, WANTS(WANT_SNAPSHOT), e.code, &e);
-		life_turn(a);
+		life_due(a);
 		return;
 	}
 	r = life_run_begin(a, RUN_SNAPSHOT, cause);

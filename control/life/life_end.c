@@ -20,7 +20,7 @@ static void on_over(struct life_agent *a, int rc, const struct err *e)
 	if (r->failed.code)
 		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
 				  &r->failed);
-	life_stop_drop_outdated(a);
+	life_drop_outdated(a);
 	life_keep(a);
 	life_run_end(a);
 }

@@ -1,4 +1,4 @@
-/* One timer for all agents: those whose time has come are found by an index, the others cost nothing. */
+/* Agents whose time has come: they are found by an index, the others cost nothing. */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,98 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define KEEP_CLOCK_NS (5 * NS_PER_SEC)
-#define RECONCILE_NS  (60 * NS_PER_SEC)
-#define LATE_NS       (600 * NS_PER_SEC) /* so much later than we the backend ends it */
-
-/* Last activity, of the hub or the row, whichever is later. */
-static int64_t activity(struct life_agent *a, struct life_activity *act)
-{
-	struct life *l = a->life;
-	int64_t at = a->row.active_ns, seen;
-
-	memset(act, 0, sizeof(*act));
-	if (!l->host.activity)
-		return at;
-	l->host.activity(l->host.ctx, a->name, act);
-	seen = act->last_boot_ns ? life_clock_of_boot(&l->clock, act->last_boot_ns) : 0;
-	/*
-	 * Of the time before this daemon only what was kept is known, and that each KEEP_CLOCK_NS alone: nobody is cut
-	 * for what was not written down.
-	 */
-	if (!seen && at < l->began_ns)
-		at += (int64_t)KEEP_CLOCK_NS;
-	return seen > at ? seen : at;
-}
-
-static void verdict(struct life_agent *a, struct life_verdict *v)
-{
-	struct life_activity act;
-	struct life_wish w;
-	int64_t last = activity(a, &act);
-
-	if (last > a->row.active_ns)
-		a->warned = false;
-	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &w);
-	life_decide(&w, &act, last, life_now(a->life), a->warned, v);
-}
-
-bool life_is_idle(struct life_agent *a)
-{
-	struct life_verdict v;
-
-	verdict(a, &v);
-	return v.due;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return !a ? b : !b ? a : a < b ? a : b;
-}
-
-int64_t life_expires(const struct life *l, uint64_t ttl_ns)
-{
-	return ttl_ns ? life_now(l) + (int64_t)life_scaled(&l->policy, ttl_ns) : LIFE_NEVER;
-}
-
-void life_tell_end(struct life_agent *a, int64_t expires_ns, bool runs)
-{
-	struct sandbox_provider *p = a->life->inner;
-	int64_t end = 0;
-
-	if (!p->ops->set_end)
-		return;
-	/* Behind ours, with its snapshot: the backend deletes, which is not what ttl_action may say. */
-	if (expires_ns && expires_ns != LIFE_NEVER)
-		end = clock_wall_ns() + expires_ns - life_now(a->life) +
-		      (int64_t)(a->life->policy.snapshot_timeout_ns + LATE_NS);
-	p->ops->set_end(p, a->name, end, runs);
-}
-
-/* When to look because of the absolute time: for the warning first. */
-static int64_t expiry_look(const struct life_row *r, const struct life_wish *w, int64_t now)
-{
-	int64_t warn = r->expires_ns - (int64_t)w->idle_warning_ns;
-
-	if (!r->expires_ns || r->expires_ns == LIFE_NEVER)
-		return 0;
-	return r->state == LIFE_RUNNING && w->idle_warning_ns && now < warn ? warn : r->expires_ns;
-}
-
-void life_set_due(struct life_agent *a, struct life_row *r)
-{
-	struct life_wish w;
-	int64_t look = 0, end;
-
-	r->due_ns = 0;
-	life_wish(&a->life->policy, a->name, r->idle_ttl_ns, &w);
-	end = r->active_ns + (int64_t)w.idle_ttl_ns;
-	if (r->state == LIFE_RUNNING && w.idle_ttl_ns)
-		look = w.idle_warning_ns < w.idle_ttl_ns ? end - (int64_t)w.idle_warning_ns : end;
-	if (r->state == LIFE_RUNNING || ((r->state == LIFE_STOPPED || r->state == LIFE_ERROR) && w.ttl_delete))
-		r->due_ns = earlier(look, expiry_look(r, &w, life_now(a->life)));
-}
 
 /* ---- one agent whose time may have come */
 
@@ -170,8 +78,8 @@ void life_idle_look(struct life_agent *a, struct life_waiter *w)
 	}
 	if (a->row.state != LIFE_RUNNING)
 		return;
-	last = activity(a, &act);
-	verdict(a, &v);
+	last = life_last_activity(a, &act);
+	life_verdict(a, &v);
 	if (v.due && a->taking)
 		v.due = false, v.look_at = now + (int64_t)NS_PER_SEC; /* one thing after the other */
 	if (v.due) {
@@ -188,7 +96,7 @@ void life_idle_look(struct life_agent *a, struct life_waiter *w)
 		warn(a, a->row.expires_ns, "the time of this sandbox is nearly over", "");
 	if (act.last_boot_ns)
 		a->row.active_ns = last;
-	a->row.due_ns = earlier(v.look_at, expiry_look(&a->row, &wish, now));
+	a->row.due_ns = life_earlier(v.look_at, life_expiry_look(&a->row, &wish, now));
 	keep_times(a);
 }
 
@@ -216,7 +124,7 @@ static int find_due(struct sqlite3 *db, void *job, struct err *e)
 	return rows_due(db, d->now, add_due, d, e);
 }
 
-static void look_at_due(struct life *l)
+void life_idle_due(struct life *l)
 {
 	struct due d = {.l = l, .now = life_now(l)};
 
@@ -242,8 +150,8 @@ static bool reckon(void *arg, const struct life_row *r)
 	if (!a || a->run || a->row.state != LIFE_RUNNING)
 		return true;
 	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &w);
-	verdict(a, &v);
-	look = earlier(v.look_at, expiry_look(&a->row, &w, life_now(a->life)));
+	life_verdict(a, &v);
+	look = life_earlier(v.look_at, life_expiry_look(&a->row, &w, life_now(a->life)));
 	if (look && (!a->row.due_ns || look < a->row.due_ns)) {
 		a->row.due_ns = look;
 		keep_times(a);
@@ -254,6 +162,11 @@ static bool reckon(void *arg, const struct life_row *r)
 static int reckon_all(struct sqlite3 *db, void *job, struct err *e)
 {
 	return rows_awake(db, reckon, job, e);
+}
+
+void life_reckon(struct life *l)
+{
+	(void)store_read(l->store, reckon_all, l, NULL);
 }
 
 /* What a restart goes on from: the clock, and what the hub knows of activity. */
@@ -311,7 +224,7 @@ static void kept_done(void *job, int rc, const struct err *e)
 	free(k);
 }
 
-static void keep_clock(struct life *l)
+void life_keep_clock(struct life *l)
 {
 	struct kept *k = calloc(1, sizeof(*k));
 
@@ -322,78 +235,4 @@ static void keep_clock(struct life *l)
 	k->clock.life_ns = life_clock_of_boot(&l->clock, k->clock.boot_ns);
 	(void)store_read(l->store, find_active, k, NULL);
 	store_write(l->store, put_kept, kept_done, k);
-}
-
-/* Its caller hears that it takes longer. What is known to this waiter alone goes on: where a restore is to go back to.
- */
-static void answer_late(struct life_agent *a, struct life_waiter *w, const struct err *e)
-{
-	life_done *done = w->done;
-
-	life_count_failure(a->life, e->code);
-	if (w->want != WANT_RESTORE || !w->tried || !done) {
-		life_answer(a, w, e->code, e);
-		return;
-	}
-	w->done = NULL;
-	w->deadline = UINT64_MAX;
-	done(w->arg, e->code, e, NULL);
-}
-
-static void deadlines(struct life_agent *a, uint64_t now)
-{
-	struct life_waiter *w, *next;
-	struct err e = {0};
-
-	for (w = TAILQ_FIRST(&a->waiters); w; w = next) {
-		next = TAILQ_NEXT(w, entry);
-		if (now < w->deadline)
-			continue;
-		err_set(&e, ERR_SANDBOX_TIMEOUT, "%s is %s still%s%s: that goes on, ask again", a->name,
-			life_state_name(a->row.state), a->row.step[0] ? ", step " : "", a->row.step);
-		answer_late(a, w, &e);
-		next = TAILQ_FIRST(&a->waiters); /* the answer may have changed the list */
-	}
-}
-
-/* Work that came early in a stop, and waits still when its snapshot is late. */
-static void waits_for_copy(struct life_agent *a)
-{
-	struct life_waiter *w;
-
-	if (!a->run || !a->run->taking)
-		return;
-	TAILQ_FOREACH(w, &a->waiters, entry)
-	{
-		if (!w->implied || w->want == WANT_CONNECT)
-			continue;
-		life_stop_asked(a, w);
-		return; /* one stands for all, and may be gone now */
-	}
-}
-
-void life_tick(struct life *l)
-{
-	uint64_t now = clock_boot_ns();
-	struct life_agent *a, *next;
-
-	if (!l->begun || l->dying)
-		return;
-	HASH_ITER(hh, l->agents, a, next)
-	{
-		deadlines(a, now);
-		waits_for_copy(a);
-		life_turn(a);
-	}
-	look_at_due(l);
-	life_sweep(l);
-	if (now >= l->keep_at) {
-		l->keep_at = now + KEEP_CLOCK_NS;
-		keep_clock(l);
-	}
-	if (now >= l->reconcile_at) {
-		l->reconcile_at = now + RECONCILE_NS;
-		(void)store_read(l->store, reckon_all, l, NULL);
-		life_reconcile(l);
-	}
 }

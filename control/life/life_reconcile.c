@@ -208,7 +208,7 @@ static void finish_restores(struct life *l)
 		struct life_agent *a = life_agent(l, names.list[i], NULL);
 
 		if (a)
-			life_turn(a);
+			life_due(a);
 	}
 	free(names.list);
 }
@@ -229,7 +229,7 @@ static void compare_awake(struct life *l, const struct sandbox_info *list, size_
 		    (!s || s->state != SANDBOX_RUNNING || !id_equal(&s->sandbox_id, &a->row.sandbox)))
 			life_want_nobody(a, WANT_CHECK, NULL, "it is not there any more");
 		else
-			life_turn(a);
+			life_due(a);
 	}
 	free(names.list);
 }

@@ -92,6 +92,15 @@ bool life_quiesce(struct life_agent *a, uint64_t hold_ns, life_next *next)
 	return true;
 }
 
+void life_drop_outdated(struct life_agent *a)
+{
+	const struct life_run *r = a->run;
+
+	for (size_t i = 0; i < r->nlist; i++)
+		if (!id_equal(&r->list[i], &a->row.snapshot))
+			life_want_nobody(a, WANT_DROP, &r->list[i], LIFE_CAUSE_OUTDATED);
+}
+
 void life_run_end(struct life_agent *a)
 {
 	life_thaw(a);
@@ -102,7 +111,7 @@ void life_run_end(struct life_agent *a)
 	free(a->run->own_template);
 	free(a->run);
 	a->run = NULL;
-	life_turn(a);
+	life_due(a);
 }
 
 void life_run_break(struct life_agent *a, int rc, const struct err *e)

@@ -52,6 +52,7 @@ struct life_waiter {
 	life_done *done;
 	void *arg;
 	bool implied; /* work that needs it, nobody's word: life_stop_asked() */
+	bool heard;   /* by a stop that was on its way when it came */
 	bool tried;   /* a check was made for it; of a restore: a snapshot of what it overwrites was begun */
 };
 TAILQ_HEAD(life_waiters, life_waiter);
@@ -93,6 +94,8 @@ struct life_run {
 struct life_agent {
 	struct life *life;
 	UT_hash_handle hh;
+	TAILQ_ENTRY(life_agent) of_due;
+	bool due; /* for its turn */
 	char name[AGENT_NAME_MAX + 1];
 	struct life_row row;
 	struct life_run *run;
@@ -149,6 +152,8 @@ struct life {
 	struct id hashed_to;          /* looked at up to this one */
 	struct life_step steps[STEPS];
 	uv_timer_t *tick;
+	uv_prepare_t *prepare; /* takes the due */
+	TAILQ_HEAD(, life_agent) due;
 	uint64_t next_run, reconcile_at, keep_at, left_at;
 	char keep_after[AGENT_NAME_MAX + 1]; /* life_keep_some() goes on behind it */
 	int64_t began_ns;                    /* lifecycle's clock at life_begin() */
@@ -158,12 +163,13 @@ struct life {
 	uint64_t transitions[LIFE_ERROR + 1]; /* by the new state */
 };
 
-/* life.c */
+/* life_agent.c */
 struct life_agent *life_agent(struct life *l, const char *name, struct err *e); /* loaded; NULL with e */
 struct life_agent *life_known(struct life *l, const char *name);                /* in memory already, or NULL */
-void life_turn(struct life_agent *a); /* begins what is next for it, if it can */
-void life_sweep(struct life *l);      /* forgets those that nobody waits for; from the timer alone */
-/* w: copied. The waiter is answered once. */
+void life_forget(struct life_agent *a);
+void life_sweep(struct life *l);     /* forgets those that nobody waits for; from the timer alone */
+void life_due(struct life_agent *a); /* before the loop sleeps, what is next for it begins, if it can */
+/* w: copied. The waiter is answered once, in a later turn of the loop; now where it cannot be taken. */
 void life_want(struct life *l, const char *agent, const struct life_waiter *w);
 void life_want_nobody(struct life_agent *a, enum life_want want, const struct id *snapshot, const char *reason);
 void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e); /* removed and freed */
@@ -171,14 +177,22 @@ void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const stru
 void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e);
 #define WANTS(w) (1u << (w))
 struct life_waiter *life_first(struct life_agent *a, unsigned wants);
-int64_t life_now(const struct life *l);
 struct id life_fresh_id(void);
+static inline int64_t life_now(const struct life *l)
+{
+	return life_clock_now(&l->clock);
+}
 
+/* life.c */
+void life_tick(struct life *l); /* what the timer does */
+
+/* life_api.c */
 void life_forks_let_go(struct life *l);
 
 /* life_run.c */
 struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const char *cause);
-void life_run_end(struct life_agent *a); /* and the agent's next turn */
+void life_run_end(struct life_agent *a);       /* the agent is due */
+void life_drop_outdated(struct life_agent *a); /* copies that go with the run, which is about to be over */
 /* Every way of failing that leaves the row as it is: a second later somebody tries again. */
 void life_run_break(struct life_agent *a, int rc, const struct err *e);
 bool life_run_broke(struct life_agent *a, int rc,
@@ -213,7 +227,6 @@ void life_hold(struct life_agent *a); /* nothing begins in it, until life_thaw()
 void life_quiesced(struct life_agent *a, int rc);
 void life_frozen_until_now(struct life_agent *a); /* else the snapshot is synced, and no more */
 void life_thaw(struct life_agent *a);
-void life_set_due(struct life_agent *a, struct life_row *r); /* when somebody has to look at it next */
 void life_count_failure(struct life *l, int code);
 void life_time(struct life *l, enum life_timing t, uint64_t began_boot_ns);
 
@@ -225,8 +238,7 @@ void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_
  * is taken back for a resume, and for work once its snapshot is late.
  */
 void life_stop_asked(struct life_agent *a, const struct life_waiter *w);
-void life_stop_again(struct life_agent *a);         /* found in idle_stopping */
-void life_stop_drop_outdated(struct life_agent *a); /* the run is about to be over */
+void life_stop_again(struct life_agent *a); /* found in idle_stopping */
 void life_end_run(struct life_agent *a, const char *cause);
 void life_leave(struct life_agent *a);     /* no way back: sessions, sandbox, and the workspace where that is to go */
 void life_end_again(struct life_agent *a); /* of one that was left before a crash */
@@ -242,15 +254,25 @@ void life_taken(struct life_agent *a, const struct id *snapshot);
 /* life_connect.c: its waiter (ENSURE, CONNECT) gets a stream, or hears why not. */
 void life_connect(struct life_agent *a, struct life_waiter *w);
 
-/* life_idle.c */
+/* life_when.c; times are lifecycle's own, 0: none */
+#define LIFE_KEEP_CLOCK_NS (5 * NS_PER_SEC)
+void life_set_due(struct life_agent *a, struct life_row *r); /* when somebody has to look at it next */
+/* Of the hub or the row, whichever is later; *act: what the hub says. */
+int64_t life_last_activity(struct life_agent *a, struct life_activity *act);
+void life_verdict(struct life_agent *a, struct life_verdict *v);
+bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
+int64_t life_earlier(int64_t a, int64_t b);
+/* When to look because of the absolute time: for the warning first. */
+int64_t life_expiry_look(const struct life_row *r, const struct life_wish *w, int64_t now);
 /* The backend's own end of it, for when nobody is there to end it in time. runs: of one that runs already. */
 void life_tell_end(struct life_agent *a, int64_t expires_ns, bool runs);
 int64_t life_expires(const struct life *l, uint64_t ttl_ns); /* for expires_ns, of a TTL as a caller gives it */
+
+/* life_idle.c */
 void life_idle_look(struct life_agent *a, struct life_waiter *w);
-/* Why each idle stop of an agent with this wish would fail; "": it can succeed. */
-const char *life_cannot_sleep(const struct life *l, const struct life_wish *w);
-bool life_is_idle(struct life_agent *a); /* now, by the one function of life_policy.h */
-void life_tick(struct life *l);          /* what the timer does */
+void life_idle_due(struct life *l);   /* those whose time has come are looked at */
+void life_reckon(struct life *l);     /* what runs, by the configuration of now */
+void life_keep_clock(struct life *l); /* what a restart goes on from */
 
 /* life_template.c */
 /* Ahead of each ensure and restore: what its pod is to be made from. An error is the start's. */
@@ -283,7 +305,11 @@ bool life_keep_restores(const struct life_agent *a, const struct id *snapshot);
 extern const struct sandbox_provider_ops life_provider_ops;
 void life_on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why);
 void life_overlay(struct life *l, const struct life_row *r, struct sandbox_info *info);
+
+/* life_json.c; NULL: no memory */
 json_t *life_describe(struct life *l, const struct life_row *r);
 json_t *life_describe_snap(const struct life_snap *s);
+/* Why each idle stop of an agent with this wish would fail; "": it can succeed. */
+const char *life_cannot_sleep(const struct life *l, const struct life_wish *w);
 
 #endif

@@ -38,15 +38,6 @@ static void discard(struct life_agent *a, const struct id *id)
 
 /* Whoever looks for the workspace behind a session must not find them. Where no copy came after, the last is current.
  */
-void life_stop_drop_outdated(struct life_agent *a)
-{
-	const struct life_run *r = a->run;
-
-	for (size_t i = 0; i < r->nlist; i++)
-		if (!id_equal(&r->list[i], &a->row.snapshot))
-			life_want_nobody(a, WANT_DROP, &r->list[i], LIFE_CAUSE_OUTDATED);
-}
-
 /* ---- taken back: it runs on */
 
 static void on_back(struct life_agent *a, int rc, const struct err *e)
@@ -63,7 +54,7 @@ static void on_back(struct life_agent *a, int rc, const struct err *e)
 		err_set(&why, ERR_CANCELLED, "the stop of %s was taken back: %s", a->name, a->row.cause);
 		life_answer_wants(a, WANTS(WANT_STOP), why.code, &why);
 	}
-	life_stop_drop_outdated(a);
+	life_drop_outdated(a);
 	if (r->snap.status == SNAP_FAILED)
 		life_keep(a);
 	life_run_end(a);

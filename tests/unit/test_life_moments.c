@@ -186,13 +186,17 @@ static void what_is_not_there_or_of_another_is_refused(void **state)
 	of_bob = snapshot(r, "bob", 1);
 	assert_int_equal(id_new(&none), 0);
 	life_restore(r->life, "ann", &none, 0, rig_answer, r);
+	rig_settle(r);
 	assert_int_equal(r->rc, ERR_NOT_FOUND);
 	life_restore(r->life, "ann", &of_bob, 0, rig_answer, r);
+	rig_settle(r);
 	assert_int_equal(r->rc, ERR_INVAL);
 	assert_non_null(strstr(r->message, "bob"));
 	life_snapshot_drop(r->life, "ann", &of_bob, rig_answer, r);
+	rig_settle(r);
 	assert_int_equal(r->rc, ERR_INVAL);
 	life_snapshot_drop(r->life, "bob", &of_bob, rig_answer, r);
+	rig_settle(r);
 	assert_int_equal(r->rc, ERR_BAD_STATE); /* its current one */
 	assert_state(r, "ann", LIFE_RUNNING);
 }
@@ -205,6 +209,7 @@ static void who_comes_later_gets_one_of_its_own(void **state)
 	r->world.hold[W_TAKE] = true;
 	r->answers = 0;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
 	life_snapshot(r->life, "ann", 0, rig_answer, r); /* while the first one is begun: too late to share it */
 	rig_settle(r);
 	world_agent(&r->world, "ann")->content = 2;
@@ -324,6 +329,7 @@ static void a_resume_of_what_runs_does_not_wait_for_a_snapshot(void **state)
 	rig_settle(r);
 	r->answers = 0;
 	rig_resume(r, "ann");
+	rig_settle(r);
 	assert_int_equal(r->answers, 1);
 	assert_int_equal(r->rc, 0);
 	life_resume(r->life, "ann", &o, 0, rig_answer, r); /* this one changes the row, which the snapshot does, too */
