@@ -62,6 +62,9 @@ uint64_t epoch_next(struct local *l);
 
 #define WORKSPACE_NAME "workspace" /* a plain one; image.h has the other */
 #define LOG_NAME       "log"
+/* A restore makes these, which then take their names. */
+#define IMAGE_NEW     IMAGE_NAME ".new"
+#define WORKSPACE_NEW WORKSPACE_NAME ".new"
 
 /* local.c: an agent's name; a pod's is ERR_UNSUPPORTED. */
 int local_check_agent(const char *agent, struct err *e);
@@ -72,12 +75,12 @@ int local_wipe(struct local *l, int dir, const char *agent, uint32_t slot, struc
 /* There is no more than snapshots, if that. */
 bool local_is_wiped(int dir);
 void local_info(const struct state *s, int dir, const char *agent, struct sandbox_info *out);
+/* workspace.c */
 /* An image or a directory. */
 bool workspace_exists(int dir);
 /* Both, and what a cut restore has left. */
 int workspace_remove(int dir, struct err *e);
-
-/* restore.c: what a death in mid-restore or mid-snapshot left of this agent. */
+/* What a death in mid-restore or mid-snapshot left of this agent goes. */
 void local_clean(struct local *l, int dir, const char *agent, const struct state *s);
 
 /* start.c: dir is locked, s its loaded state. */

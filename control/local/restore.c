@@ -17,9 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define IMAGE_NEW     IMAGE_NAME ".new"
-#define WORKSPACE_NEW WORKSPACE_NAME ".new"
-
 /* One under way. */
 struct restore {
 	struct local *l;
@@ -247,21 +244,6 @@ out:
 	return rc;
 }
 
-bool workspace_exists(int dir)
-{
-	return image_exists(dir) || faccessat(dir, WORKSPACE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-int workspace_remove(int dir, struct err *e)
-{
-	static const char *const parts[] = {IMAGE_NEW, IMAGE_NAME, WORKSPACE_NEW, WORKSPACE_NAME};
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
-		rc = dir_remove(dir, parts[i], e);
-	return rc;
-}
-
 static int drop_locked(struct local *l, int dir, const char *agent, struct sandbox_info *out, struct err *e)
 {
 	struct state s;
@@ -299,22 +281,4 @@ int local_drop_workspace(struct local *l, const char *agent, struct sandbox_info
 	rc = drop_locked(l, dir, agent, out, e);
 	dir_close(dir);
 	return rc;
-}
-
-void local_clean(struct local *l, int dir, const char *agent, const struct state *s)
-{
-	char device[IMAGE_LOOP_MAX];
-	int snaps;
-
-	unlinkat(dir, IMAGE_NEW, 0);
-	if (faccessat(dir, WORKSPACE_NEW, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		dir_remove(dir, WORKSPACE_NEW, NULL);
-	if (snapshot_dir_open(dir, false, &snaps, NULL) != 0)
-		return;
-	if (snapshot_clean(snaps)) {
-		log_info(&(struct log_ids){.agent = agent}, "removed a snapshot that was cut short");
-		if (l->root && state_alive(s) && image_in_use(dir, device))
-			freeze_lift(&s->init, device);
-	}
-	close(snaps);
 }

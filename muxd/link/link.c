@@ -1,4 +1,5 @@
-/* The hub's end of a link: its stream, when it reads and writes, how it lives and ends. */
+/* The hub's end of a link: its stream, what muxlet says over it, checked frame by frame (nothing of it is believed that
+ * could not be so), how it lives and ends. */
 #define LOG_SUBSYS "link"
 #include "muxd/link/link.h"
 
@@ -10,10 +11,17 @@
 #include "muxd/link/link_state.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define SAID_AT_ONCE 5 /* words of muxlet's own that are logged; then one each */
+#define SAID_EACH_NS (60 * NS_PER_SEC)
 
 static const char *const state_names[] = {"idle", "hello", "list", "up", "cut"};
 
@@ -187,6 +195,461 @@ int link_put(struct link *l, const struct frame *f)
 		uv_prepare_start(&l->prepare, on_prepare);
 	return 0;
 }
+
+/* ---- what muxlet says */
+
+static int breaks(const char **why, const char *text)
+{
+	*why = text;
+	return ERR_PROTOCOL;
+}
+
+/* ---- handshake */
+
+static int link_hello_start(struct link *l)
+{
+	struct frame f = {.type = FRAME_HELLO, .flags = FRAME_CRITICAL};
+	int rc = random_bytes(l->hub_hello.nonce, sizeof(l->hub_hello.nonce));
+
+	if (rc)
+		return rc;
+	l->hub_hello.major = FRAME_MAJOR;
+	l->hub_hello.minor = FRAME_MINOR;
+	l->hub_hello.features =
+	    FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR | FEATURE_QUEUE;
+	l->hub_hello.epoch = l->p.epoch;
+	f.u.hello = l->hub_hello;
+	return link_put(l, &f);
+}
+
+static int prove(const struct link *l, const char *who, const struct frame_hello *let, uint8_t out[FRAME_PROOF_LEN])
+{
+	uint8_t text[FRAME_TRANSCRIPT];
+	unsigned n = 0;
+
+	frame_transcript(who, &l->hub_hello, let, text);
+	return HMAC(EVP_sha256(), l->p.secret, LINK_SECRET_LEN, text, sizeof(text), out, &n) ? 0 : ERR_NOMEM;
+}
+
+static int on_hello(struct link *l, const struct frame *f, const char **why)
+{
+	struct frame answer = {.type = FRAME_PROOF, .flags = FRAME_CRITICAL};
+	uint8_t expected[FRAME_PROOF_LEN];
+
+	if (l->state != LINK_HELLO)
+		return breaks(why, "a second HELLO");
+	if (f->u.hello.major != FRAME_MAJOR) {
+		*why = "muxlet speaks another version of the link protocol";
+		return ERR_VERSION;
+	}
+	*why = "out of memory for a proof";
+	if (prove(l, "muxd-let", &f->u.hello, expected))
+		return ERR_NOMEM;
+	if (CRYPTO_memcmp(expected, f->u.hello.proof, sizeof(expected)) != 0)
+		return breaks(why, "it does not know the sandbox's secret");
+	OPENSSL_cleanse(expected, sizeof(expected));
+	if (f->u.hello.epoch == UINT64_MAX)
+		return breaks(why, "an epoch that no stream can follow");
+	l->features = l->hub_hello.features & f->u.hello.features;
+	l->epoch_taken = f->u.hello.epoch; /* proven: if ours is not higher it will say so, and the next one is */
+	if (prove(l, "muxd-hub", &f->u.hello, answer.u.proof))
+		return ERR_NOMEM;
+	link_set_state(l, LINK_LIST);
+	return link_put(l, &answer);
+}
+
+/* A peer's words for people: no control characters, up to the first NUL. */
+static void clean_text(const void *p, size_t n, char *out, size_t size)
+{
+	const uint8_t *in = p;
+	size_t i;
+
+	for (i = 0; i < n && i + 1 < size && in[i]; i++)
+		out[i] = in[i] < 32 || in[i] == 127 ? '?' : (char)in[i];
+	out[i] = '\0';
+}
+
+static void fill_exit(struct link_exit *x, const struct frame_exit *from)
+{
+	memset(x, 0, sizeof(*x));
+	x->cause = (enum exit_cause)from->cause;
+	x->code = from->code;
+	x->signal = from->signal;
+	x->error = from->error;
+	clean_text(from->at, sizeof(from->at), x->error_at, sizeof(x->error_at));
+	memcpy(x->total, from->total, sizeof(x->total));
+}
+
+static int list_room(struct link *l)
+{
+	size_t cap = l->list_cap ? l->list_cap * 2 : 16;
+	struct link_channel_info *p;
+
+	if (l->nlist < l->list_cap)
+		return 0;
+	p = realloc(l->list, cap * sizeof(*p));
+	if (!p)
+		return ERR_NOMEM;
+	l->list = p;
+	l->list_cap = cap;
+	return 0;
+}
+
+static int on_list(struct link *l, const struct frame *f, const char **why)
+{
+	const struct frame_list *from = &f->u.list;
+	struct link_channel_info *i;
+	struct link_channel *c;
+
+	if (l->state != LINK_LIST)
+		return breaks(why, "LIST out of order");
+	if (l->nlist >= LINK_LIST_MAX)
+		return breaks(why, "more channels than there can be");
+	if (!f->channel || link_channel_find(l, f->channel))
+		return breaks(why, "a channel is listed twice");
+	for (int s = 1; s < 3; s++)
+		if (from->kept_from[s] > from->produced[s])
+			return breaks(why, "a spool that begins after its end");
+	c = link_channel_add(l, f->channel);
+	if (!c || list_room(l))
+		return ERR_NOMEM;
+	c->pty = from->flags & LIST_PTY;
+	c->opened = true;
+	c->exited = from->flags & LIST_EXITED;
+	c->consumed = c->sent = from->consumed;
+	memcpy(c->kept_from, from->kept_from, sizeof(c->kept_from));
+	memcpy(c->produced, from->produced, sizeof(c->produced));
+	i = &l->list[l->nlist++];
+	memset(i, 0, sizeof(*i));
+	i->channel = f->channel;
+	memcpy(i->session.b, from->session, sizeof(i->session.b));
+	i->pty = c->pty;
+	i->exited = c->exited;
+	i->input_consumed = from->consumed;
+	memcpy(i->kept_from, from->kept_from, sizeof(i->kept_from));
+	memcpy(i->produced, from->produced, sizeof(i->produced));
+	fill_exit(&i->exit, &from->exit);
+	return 0;
+}
+
+static int on_listed(struct link *l, const struct frame *f, const char **why)
+{
+	struct link_channel_info *list = l->list;
+	size_t n = l->nlist;
+
+	if (l->state != LINK_LIST || f->offset != n)
+		return breaks(why, "LISTED out of order or with another count");
+	link_set_state(l, LINK_UP);
+	l->list = NULL;
+	l->nlist = l->list_cap = 0;
+	l->ops->up(l->arg, list, n);
+	free(list);
+	return 0;
+}
+
+/* ---- channels */
+
+static int code_error(unsigned code)
+{
+	switch (code) {
+	case CODE_OK:
+		return 0;
+	case CODE_LIMIT:
+		return ERR_LIMIT;
+	case CODE_CONFLICT:
+		return ERR_CONFLICT;
+	case CODE_INVALID:
+	case CODE_NOT_FOUND:
+		return ERR_INVAL;
+	case CODE_STATE:
+		return ERR_BAD_STATE;
+	case CODE_SHUTDOWN:
+		return ERR_LINK_LOST;
+	default:
+		return ERR_SYS;
+	}
+}
+
+/* NULL with *rc 0: of a channel that was forgotten while this was on its way. */
+static struct link_channel *live(struct link *l, const struct frame *f, int *rc, const char **why)
+{
+	struct link_channel *c = link_channel_find(l, f->channel);
+
+	*rc = 0;
+	if (c && c->live)
+		return c;
+	if (c || f->channel > l->highest)
+		*rc = breaks(why, "a frame for a channel that was not opened");
+	return NULL;
+}
+
+static int on_opened(struct link *l, const struct frame *f, const char **why)
+{
+	char text[FRAME_TEXT_MAX + 1];
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+
+	if (!c)
+		return rc;
+	if (c->opened)
+		return breaks(why, "a channel that was opened twice");
+	c->opened = true;
+	clean_text(f->p, f->n, text, sizeof(text));
+	l->ops->opened(l->arg, f->channel, code_error(f->u.opened.code), text);
+	return 0;
+}
+
+/* The decoder has seen that there is a NUL between the two. */
+static int on_begun(struct link *l, const struct frame *f, const char **why)
+{
+	char text[FRAME_BEGUN_MAX + 1];
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+
+	if (!c || !l->ops->begun)
+		return rc;
+	memcpy(text, f->p, f->n);
+	text[f->n] = '\0';
+	l->ops->begun(l->arg, f->channel, text, text + strlen(text) + 1);
+	return 0;
+}
+
+static int on_data(struct link *l, const struct frame *f, const char **why)
+{
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+	unsigned s = f->stream;
+	uint64_t from;
+
+	if (!c)
+		return rc;
+	if (s < 1 || s > 2 || (c->pty && s == 2))
+		return breaks(why, "DATA on a stream that the channel does not have");
+	if (c->exited || !c->opened)
+		return breaks(why, "DATA of a program that does not run");
+	from = c->next[s];
+	if (f->offset > from)
+		return breaks(why, "DATA with a gap");
+	if (f->offset + f->n > c->window[s])
+		return breaks(why, "DATA beyond its window");
+	if (f->offset + f->n <= from)
+		return 0; /* said before */
+	c->next[s] = f->offset + f->n;
+	l->ops->data(l->arg, f->channel, (int)s, from, f->p + (from - f->offset), (size_t)(c->next[s] - from));
+	return 0;
+}
+
+static int on_consumed(struct link *l, const struct frame *f, const char **why)
+{
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+
+	if (!c)
+		return rc;
+	if (f->stream != 0 || f->offset < c->consumed || f->offset > c->sent)
+		return breaks(why, "CONSUMED backwards, or beyond what was sent");
+	c->consumed = f->offset;
+	l->ops->input_consumed(l->arg, f->channel, f->offset);
+	return 0;
+}
+
+/* Never both a code and a signal. Neither: not started, or nobody knows; who ended by itself has one of them. */
+static bool exit_adds_up(const struct frame_exit *x)
+{
+	bool neither = x->signal == 0 && x->code == -1;
+
+	if (x->cause == CAUSE_NOT_STARTED)
+		return neither;
+	if (neither)
+		return x->cause != CAUSE_EXITED && x->cause != CAUSE_OOM;
+	return x->signal ? x->code == -1 : x->code >= 0 && x->code <= 255;
+}
+
+static int on_channel_exit(struct link *l, const struct frame *f, const char **why)
+{
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+	struct link_exit x;
+
+	if (!c)
+		return rc;
+	if (c->exited || !c->opened)
+		return breaks(why, "EXIT of a program that does not run");
+	if (!exit_adds_up(&f->u.exit))
+		return breaks(why, "EXIT with neither a code nor a signal, or with both");
+	if (f->u.exit.total[1] != c->next[1] || f->u.exit.total[2] != c->next[2] || f->u.exit.total[0] > c->sent)
+		return breaks(why, "EXIT with other totals than what came");
+	c->exited = true;
+	fill_exit(&x, &f->u.exit);
+	clean_text(f->p, f->n, x.text, sizeof(x.text));
+	l->ops->exited(l->arg, f->channel, &x);
+	return 0;
+}
+
+static enum link_echo echo_mode(uint8_t flags)
+{
+	if (!(flags & ECHO_CANONICAL))
+		return LINK_ECHO_KEYS;
+	return flags & ECHO_ON ? LINK_ECHO_LINES : LINK_ECHO_OFF;
+}
+
+static int on_echo(struct link *l, const struct frame *f, const char **why)
+{
+	int rc;
+	struct link_channel *c = live(l, f, &rc, why);
+	enum link_echo mode = echo_mode(f->u.number);
+
+	if (!c)
+		return rc;
+	if (!c->pty)
+		return breaks(why, "ECHO of a program without a terminal");
+	if (mode == c->echo && !c->echo_unsaid)
+		return 0;
+	c->echo = mode;
+	c->echo_unsaid = false;
+	l->ops->echo(l->arg, f->channel, mode);
+	return 0;
+}
+
+/* ---- the stream itself */
+
+static int on_ping(struct link *l, const struct frame *f)
+{
+	struct frame answer = {.type = FRAME_PONG, .offset = f->offset};
+
+	return link_put(l, &answer);
+}
+
+static int on_pong(struct link *l, const struct frame *f, const char **why)
+{
+	uint64_t rtt;
+
+	if (!l->ping_ns || f->offset != l->ping_token)
+		return breaks(why, "PONG without a PING");
+	rtt = clock_boot_ns() - l->ping_ns;
+	l->ping_ns = 0;
+	if (l->ops->pong)
+		l->ops->pong(l->arg, rtt);
+	return 0;
+}
+
+static int on_cleared(struct link *l, const struct frame *f, const char **why)
+{
+	if (!l->clearing || f->offset != l->clear_token)
+		return breaks(why, "CLEARED without a CLEAR");
+	l->clearing = false;
+	if (l->ops->cleared)
+		l->ops->cleared(l->arg, f->u.opened.code == CODE_OK ? 0 : ERR_TIMEOUT);
+	return 0;
+}
+
+/* It says what it likes, as often as it likes: neither the log nor the loop's time is its own. */
+static void log_text(struct link *l, const struct frame *f)
+{
+	uint64_t now = clock_boot_ns();
+	char text[FRAME_TEXT_MAX + 1], left_out[48] = "";
+
+	if (l->said >= SAID_AT_ONCE && now - l->said_ns < SAID_EACH_NS) {
+		l->unsaid++;
+		return;
+	}
+	if (l->unsaid)
+		snprintf(left_out, sizeof(left_out), " (after %" PRIu64 " that are left out)", l->unsaid);
+	clean_text(f->p, f->n, text, sizeof(text));
+	log_info(&(struct log_ids){.agent = l->name}, "muxlet says %s, code %u: %s%s", frame_type_name(f->type),
+		 f->u.opened.code, text, left_out);
+	l->said++;
+	l->said_ns = now;
+	l->unsaid = 0;
+}
+
+/* A program that has to wait for its turn is told its place. */
+static bool tell_wait(struct link *l, const struct frame *f)
+{
+	const struct link_channel *c = link_channel_find(l, f->channel);
+	char text[FRAME_TEXT_MAX + 1];
+
+	if (f->u.opened.code != CODE_LIMIT || !(l->features & FEATURE_QUEUE) || !c || !c->live || c->opened ||
+	    !l->ops->waits)
+		return false;
+	clean_text(f->p, f->n, text, sizeof(text));
+	l->ops->waits(l->arg, f->channel, text);
+	return true;
+}
+
+static int on_text(struct link *l, const struct frame *f, const char **why)
+{
+	if (f->type == FRAME_ERROR && tell_wait(l, f))
+		return 0;
+	log_text(l, f);
+	if (f->type == FRAME_ERROR)
+		return 0;
+	switch (f->u.opened.code) {
+	case CODE_STALE:
+		*why = "a newer stream took over";
+		return ERR_CONFLICT;
+	case CODE_VERSION:
+		*why = "muxlet speaks another version of the link protocol";
+		return ERR_VERSION;
+	case CODE_SHUTDOWN:
+		*why = "the sandbox ends";
+		return ERR_LINK_LOST;
+	default: /* it says that we broke the protocol, or have no right: a new stream may do better */
+		*why = "muxlet ended the stream";
+		return ERR_UNAVAILABLE;
+	}
+}
+
+/* What was on its way when the hub forgot a living channel is nobody's fault. */
+static bool is_forgotten(const struct link *l, const struct frame *f)
+{
+	const struct link_channel *c = f->channel ? link_channel_find(l, f->channel) : NULL;
+
+	return c && c->forgotten;
+}
+
+static int link_handle(struct link *l, const struct frame *f, const char **why)
+{
+	if (l->state == LINK_HELLO && f->type != FRAME_HELLO && f->type != FRAME_GOODBYE)
+		return breaks(why, "a frame before HELLO");
+	if (l->state == LINK_LIST && f->type != FRAME_LIST && f->type != FRAME_LISTED && f->type != FRAME_GOODBYE)
+		return breaks(why, "a frame before LISTED");
+	if (is_forgotten(l, f))
+		return 0;
+	switch (f->type) {
+	case FRAME_HELLO:
+		return on_hello(l, f, why);
+	case FRAME_LIST:
+		return on_list(l, f, why);
+	case FRAME_LISTED:
+		return on_listed(l, f, why);
+	case FRAME_OPENED:
+		return on_opened(l, f, why);
+	case FRAME_BEGUN:
+		return on_begun(l, f, why);
+	case FRAME_DATA:
+		return on_data(l, f, why);
+	case FRAME_CONSUMED:
+		return on_consumed(l, f, why);
+	case FRAME_EXIT:
+		return on_channel_exit(l, f, why);
+	case FRAME_ECHO:
+		return on_echo(l, f, why);
+	case FRAME_PING:
+		return on_ping(l, f);
+	case FRAME_PONG:
+		return on_pong(l, f, why);
+	case FRAME_CLEARED:
+		return on_cleared(l, f, why);
+	case FRAME_ERROR:
+	case FRAME_GOODBYE:
+		return on_text(l, f, why);
+	default:
+		return breaks(why, "a frame that only the hub may send");
+	}
+}
+
+/* ---- the stream, read */
 
 /* Whole frames in the buffer, one after the other, until one is not whole or the link is no more. */
 static void take_frames(struct link *l)

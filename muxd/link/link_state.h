@@ -80,8 +80,4 @@ struct link_channel *link_channel_add(struct link *l, uint32_t channel);
 void link_channel_remove(struct link *l, struct link_channel *c);
 void link_channels_clear(struct link *l);
 
-/* link_frames.c: 0, or ERR_* with *why: the stream ends. */
-int link_handle(struct link *l, const struct frame *f, const char **why);
-int link_hello_start(struct link *l); /* our HELLO */
-
 #endif

@@ -107,12 +107,8 @@ int rc_client_create(struct uv_loop_s *loop, struct rc_client **out, struct err 
 	return 0;
 }
 
-void rc_client_destroy(struct rc_client *c)
+void rc_client_close(struct rc_client *c)
 {
-	if (!c || c->closing)
-		return;
-	while (!LIST_EMPTY(&c->streams))
-		rc_stream_cancel(LIST_FIRST(&c->streams));
 	c->closing = true;
 	uv_close((uv_handle_t *)&c->turns, on_turns_closed);
 }

@@ -50,7 +50,7 @@ void rc_client_unref(struct rc_client *c);
 /* What the system trusts; NULL where nothing can be read. Stays the client's. */
 X509_STORE *rc_client_trust(struct rc_client *c);
 
-/* remotecommand.c: ends it now, because the client goes. */
-void rc_stream_cancel(struct rc_stream *s);
+/* No stream is left, and none comes. */
+void rc_client_close(struct rc_client *c);
 
 #endif

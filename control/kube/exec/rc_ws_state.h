@@ -58,28 +58,6 @@ struct rc_ws {
 	struct rc_ws_end end;
 };
 
-/* rc_ws.c */
-void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s);
-/* The socket is ready for UV_*; or it is not known, and tried. */
-void rc_ws_step(struct rc_ws *w, int events);
-/* ms from now, or at the end of what the present attempt may take. */
-void rc_ws_start_timer(struct rc_ws *w);
-void rc_ws_tell_end(struct rc_ws *w);
-
-/* rc_ws_connect.c */
-
-/* From the ep: whom to connect to. ERR_UNSUPPORTED, ERR_NOMEM. */
-int rc_ws_copy_way(struct rc_ws *w, const struct kube_endpoint *ep, struct err *e);
-void rc_ws_free_way(struct rc_ws *w);
-/* The task is to try w->next; or the end, when there is none. */
-void rc_ws_next_address(struct rc_ws *w);
-void rc_ws_try_address(struct rc_ws *w);
-/* The socket is writable for the first time: it is connected, or the next address is due. True: connected. */
-bool rc_ws_connected(struct rc_ws *w);
-void rc_ws_address_failed(struct rc_ws *w, int errnum);
-void rc_ws_update_poll(struct rc_ws *w);
-void rc_ws_drop_socket(struct rc_ws *w);
-
 /* rc_ws_io.c */
 
 /* Bytes taken; 0: none now (look at w->ended), never more than n. */
