@@ -1,5 +1,5 @@
 /*
- * rc_ws_state.h - what rc_ws.c (states, deadlines, answers), rc_ws_connect.c (addresses, sockets) and rc_ws_io.c
+ * rc_ws_state.h - what rc_ws.c (addresses, states, deadlines, answers) and rc_ws_io.c
  * (bytes and frames) share. Internal to them.
  */
 #ifndef CONTROL_KUBE_EXEC_RC_WS_STATE_H

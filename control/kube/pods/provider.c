@@ -1,4 +1,4 @@
-/* The provider of pods: its calls, its names, its jobs from question to answer. */
+/* The provider of pods: its calls, and who takes what a job's look at its pod has found. */
 #define LOG_SUBSYS "kube"
 #include "control/kube/pods/provider.h"
 
@@ -16,100 +16,7 @@
 
 #define CREATE_TIMEOUT_NS (120 * NS_PER_SEC)
 
-/* ---- names */
-
-struct kname *kname_get(struct kp *kp, const char *name)
-{
-	struct kname *n = kname_find(kp, name);
-
-	if (n)
-		return n;
-	n = calloc(1, sizeof(*n));
-	if (!n)
-		return NULL;
-	n->kp = kp;
-	text_put(n->name, sizeof(n->name), name);
-	if (kp_locate(kp, name, &n->t, n->ns, n->pod, &n->ours, NULL)) {
-		free(n);
-		return NULL;
-	}
-	HASH_ADD_STR(kp->names, name, n);
-	return n;
-}
-
-void kname_forget(struct kname *n)
-{
-	reach_destroy(n->reach);
-	n->reach = NULL;
-	n->linked = false;
-	memset(&n->incarnation, 0, sizeof(n->incarnation));
-	memset(&n->reached, 0, sizeof(n->reached));
-	n->plain_why[0] = n->visitor[0] = '\0';
-	n->missed = n->ending = false;
-	if (n->lost)
-		uv_timer_stop(n->lost);
-}
-
-static void free_timer(uv_handle_t *h)
-{
-	free(h);
-}
-
-static void kname_free(struct kname *n)
-{
-	kname_forget(n);
-	kube_watch_destroy(n->watch);
-	json_decref(n->to_be);
-	if (n->lost)
-		uv_close((uv_handle_t *)n->lost, free_timer);
-	if (n->confirm) {
-		struct kube_call *c = n->confirm;
-
-		n->confirm = NULL;
-		kube_cancel(c);
-	}
-	HASH_DEL(n->kp->names, n);
-	free(n);
-}
-
-/*
- * Names that nobody came back to. A hub with sessions behind one would have asked within seconds; the plain backend
- * has no stream of ours, and keeps its name until the container ends.
- */
-void kname_sweep(struct kp *kp)
-{
-	uint64_t now = clock_boot_ns();
-	struct kname *n, *next;
-
-	HASH_ITER(hh, kp->names, n, next)
-	if (!n->reach && !n->job && !(n->linked && n->plain_why[0]) && now - n->used_ns > KP_IDLE_NS)
-		kname_free(n);
-}
-
 /* ---- jobs */
-
-/* A pod out of a pool is known by its Sandbox; its agent's annotation comes a little later. */
-static int pooled_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
-{
-	if (!pod_is_owned_by(pod, j->box_uid))
-		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not that of Sandbox %s", j->pod, j->ns, j->box);
-	if ((j->kind == KJOB_ENSURE || j->kind == KJOB_CONNECT) && !pod_has_role(pod))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "pod %s in %s lacks the label " KUBE_SELECTOR
-			       ", by which it is watched and fenced: the template of warm pool %s has to carry it",
-			       j->pod, j->ns, j->kp->p.spec.warm_pool);
-	return pod_view(pod, j->t.container, out, e);
-}
-
-int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
-{
-	if (j->ours && j->box[0])
-		return pooled_view(j, pod, out, e);
-	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))
-		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it",
-			       j->pod, j->ns, j->t.agent);
-	return pod_view(pod, j->t.container, out, e);
-}
 
 static void resolve_seen(struct kjob *j, const json_t *pod)
 {
@@ -161,7 +68,7 @@ static void seen(struct kjob *j, const json_t *pod)
 static void look_again(struct kjob *j)
 {
 	j->tick = NULL;
-	kjob_look(j);
+	j->kp->pod_look(j);
 }
 
 static void on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
@@ -184,7 +91,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	}
 }
 
-void kjob_look(struct kjob *j)
+static void kjob_look(struct kjob *j)
 {
 	struct kube_ref ref = kp_pods(j->ns, j->pod);
 	struct err e = {0};

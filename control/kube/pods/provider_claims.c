@@ -11,6 +11,21 @@
 
 #define CLAIMS_PAGE 100 /* of one agent */
 
+/* From here on a failure is none, or not known to be one: the next start takes the new claim if it is the workspace. */
+bool claims_are_past(struct kjob *j, const struct err *e)
+{
+	bool past = j->committed || j->committing; /* of one that is answered nothing is left */
+
+	if (j->committed) {
+		log_warn(&(struct log_ids){.agent = j->name}, "restored, and the earlier claim may be there still: %s",
+			 e->message);
+		kjob_answer_workspace(j);
+	} else if (j->committing) {
+		kjob_fail(j, ERR_CANCELLED, "whether %.63s was restored is not known: %.300s", j->name, e->message);
+	}
+	return past;
+}
+
 /* ---- listing */
 
 static void claims_page(struct kjob *j, const char *next);
@@ -54,7 +69,7 @@ static void claims_again(struct kjob *j)
 
 static void claims_failed(struct kjob *j, int rc, const struct err *e)
 {
-	if (!restore_is_past(j, e))
+	if (!claims_are_past(j, e))
 		kjob_answer(j, rc, e, NULL, -1);
 }
 
@@ -136,7 +151,7 @@ static void tidied(struct kjob *j, int rc, const struct err *e)
 		return;
 	}
 	if (rc && j->kind == KJOB_RESTORE) { /* the next start tidies up, unless it would take the new one for good */
-		if (!j->committed && restore_is_past(j, e))
+		if (!j->committed && claims_are_past(j, e))
 			return;
 		log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
 		rc = 0;

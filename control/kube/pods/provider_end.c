@@ -130,5 +130,5 @@ void end_tick(struct kjob *j)
 	if (clock_boot_ns() >= j->deadline_ns)
 		kjob_fail(j, ERR_TIMEOUT, "pod %s in %s does not go away: %s", j->pod, j->ns, j->view.why);
 	else
-		kjob_look(j);
+		j->kp->pod_look(j);
 }

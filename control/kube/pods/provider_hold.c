@@ -250,7 +250,7 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 	} else if (rc && rc != ERR_NOT_FOUND) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
-		kjob_look(j);
+		j->kp->pod_look(j);
 	}
 }
 

@@ -77,32 +77,6 @@ void kjob_wait(struct kjob *j, uint64_t ms)
 
 /* ---- names */
 
-struct kname *kname_find(struct kp *kp, const char *name)
-{
-	struct kname *n = NULL;
-
-	HASH_FIND_STR(kp->names, name, n);
-	return n;
-}
-
-int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
-	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e)
-{
-	char own[KUBE_NAME_MAX + 1];
-	int rc = target_parse(name, t, e);
-
-	if (rc)
-		return rc;
-	*out_ours = !t->pod[0];
-	if (*out_ours && (rc = kube_pod_name(kp->p.spec.hold, t->agent, own, e)))
-		return rc;
-	text_put(ns, AGENT_NAME_MAX + 1, *out_ours ? kp->p.spec.ns : t->ns);
-	text_put(pod, AGENT_NAME_MAX + 1, *out_ours ? own : t->pod);
-	if (*out_ours)
-		text_put(t->container, sizeof(t->container), KUBE_CONTAINER);
-	return 0;
-}
-
 struct kube_ref kp_pods(const char *ns, const char *pod)
 {
 	return (struct kube_ref){.resource = "pods", .namespace_ = ns, .name = pod};
@@ -251,4 +225,37 @@ void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)
 	va_end(ap);
 	err_set(&e, rc, "%s", text);
 	kjob_answer(j, rc, &e, NULL, -1);
+}
+
+/* A pod out of a pool is known by its Sandbox; its agent's annotation comes a little later. */
+static int pooled_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
+{
+	if (!pod_is_owned_by(pod, j->box_uid))
+		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not that of Sandbox %s", j->pod, j->ns, j->box);
+	if ((j->kind == KJOB_ENSURE || j->kind == KJOB_CONNECT) && !pod_has_role(pod))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "pod %s in %s lacks the label " KUBE_SELECTOR
+			       ", by which it is watched and fenced: the template of warm pool %s has to carry it",
+			       j->pod, j->ns, j->kp->p.spec.warm_pool);
+	return pod_view(pod, j->t.container, out, e);
+}
+
+int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e)
+{
+	if (j->ours && j->box[0])
+		return pooled_view(j, pod, out, e);
+	if (j->ours && !pod_is_sandbox_of(pod, j->t.agent))
+		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not the sandbox of %s: muxd did not make it",
+			       j->pod, j->ns, j->t.agent);
+	return pod_view(pod, j->t.container, out, e);
+}
+
+void kjob_answer_workspace(struct kjob *j)
+{
+	struct sandbox_info info = {.backend = SANDBOX_LINK};
+
+	text_put(info.agent, sizeof(info.agent), j->name);
+	info.has_workspace = j->kind == KJOB_RESTORE;
+	info.state = info.has_workspace ? SANDBOX_STOPPED : SANDBOX_ABSENT;
+	kjob_answer(j, 0, NULL, &info, -1);
 }

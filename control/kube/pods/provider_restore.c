@@ -23,16 +23,6 @@
 static void restore_look(struct kjob *j);
 static void restore_claims(struct kjob *j);
 
-static void answer_workspace(struct kjob *j)
-{
-	struct sandbox_info info = {.backend = SANDBOX_LINK};
-
-	text_put(info.agent, sizeof(info.agent), j->name);
-	info.has_workspace = j->kind == KJOB_RESTORE;
-	info.state = info.has_workspace ? SANDBOX_STOPPED : SANDBOX_ABSENT;
-	kjob_answer(j, 0, NULL, &info, -1);
-}
-
 static void poll_again(struct kjob *j, void (*tick)(struct kjob *j))
 {
 	j->tick = tick;
@@ -114,26 +104,11 @@ static void restore_late(struct kjob *j)
 
 /* ---- the new claim becomes the workspace */
 
-/* From here on a failure is none, or not known to be one: the next start takes the new claim if it is the workspace. */
-bool restore_is_past(struct kjob *j, const struct err *e)
-{
-	bool past = j->committed || j->committing; /* of one that is answered nothing is left */
-
-	if (j->committed) {
-		log_warn(&(struct log_ids){.agent = j->name}, "restored, and the earlier claim may be there still: %s",
-			 e->message);
-		answer_workspace(j);
-	} else if (j->committing) {
-		kjob_fail(j, ERR_CANCELLED, "whether %.63s was restored is not known: %.300s", j->name, e->message);
-	}
-	return past;
-}
-
 static void committed(struct kjob *j)
 {
 	j->committed = true;
 	j->binding = true; /* whoever was here before may have made a consumer */
-	claims_tidy(j, j->next.name, answer_workspace);
+	claims_tidy(j, j->next.name, kjob_answer_workspace);
 }
 
 /* Its version was another's by then, or the answer was lost: what there is decides. */
@@ -147,7 +122,7 @@ static void on_committed(void *arg, int rc, const struct err *e, const struct ku
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
 		poll_again(j, restore_claims);
 	} else if (kp_may_pass(rc)) {
-		(void)restore_is_past(j, e);
+		(void)claims_are_past(j, e);
 	} else if (rc) {
 		j->committing = reply->status >= 500; /* it may have been done before the server failed */
 		j->last = *e;
@@ -427,7 +402,7 @@ static void workspace_tidied(struct kjob *j)
 	if (why.code)
 		kjob_answer(j, why.code, &why, NULL, -1);
 	else
-		answer_workspace(j);
+		kjob_answer_workspace(j);
 }
 
 static void workspace_listed(struct kjob *j)
@@ -471,7 +446,7 @@ void provider_restore(struct sandbox_provider *p, const char *agent, const char 
 	else if (snapshots_allowed(j->kp, &e))
 		kjob_answer(j, e.code, &e, NULL, -1);
 	else
-		kjob_look(j);
+		j->kp->pod_look(j);
 }
 
 void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
@@ -484,7 +459,7 @@ void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sand
 	if (!j->ours)
 		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
 	else if (j->kp->p.spec.workspace != WORKSPACE_CLAIM)
-		answer_workspace(j); /* it went with its pod */
+		kjob_answer_workspace(j); /* it went with its pod */
 	else
-		kjob_look(j);
+		j->kp->pod_look(j);
 }

@@ -207,26 +207,27 @@ struct kp {
 	struct kube_watch *watch; /* of all pods of ours */
 	uint64_t epoch;
 	bool stopping;
-	void (*pod_look)(struct kjob *j); /* kjob_look(), for what stands below it */
+	void (*pod_look)(struct kjob *j); /* the pod is asked for; what its kind makes of it comes then */
 	void (*pod_tick)(struct kjob *j); /* a wait is over, of a job without a tick of its own */
 	bool late_binding;                /* claims of this storage were seen to wait for their first consumer */
 	enum kube_sandbox_api served;     /* of Sandbox objects; AUTO: the server is asked first */
 };
 
-/* provider.c */
+/* provider_name.c */
+struct kname *kname_find(struct kp *kp, const char *name);
 struct kname *kname_get(struct kp *kp, const char *name); /* made when missing; NULL: no memory */
 /* The stream is cut, what was known is forgotten; the name stays. */
 void kname_forget(struct kname *n);
+void kname_free(struct kname *n);
 void kname_sweep(struct kp *kp);
-/* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
-int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
-/* GET the pod; then kjob_seen(). */
-void kjob_look(struct kjob *j);
-/* provider_job.c */
-struct kname *kname_find(struct kp *kp, const char *name);
 /* Where a name leads: namespace and pod. ERR_INVAL. */
 int kp_locate(const struct kp *kp, const char *name, struct target *t, char ns[AGENT_NAME_MAX + 1],
 	      char pod[AGENT_NAME_MAX + 1], bool *out_ours, struct err *e);
+/* provider_job.c */
+/* pod_view() of the container that is meant; ERR_K8S_CONFLICT when a pod of ours is somebody else's. */
+int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, struct err *e);
+/* The answer to a restore or a drop of a workspace: whether there is one. */
+void kjob_answer_workspace(struct kjob *j);
 struct kube_ref kp_pods(const char *ns, const char *pod);
 struct kube_ref kp_claims(const char *ns, const char *claim);
 /* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
@@ -261,6 +262,8 @@ void visit_begin(struct kjob *j, struct kname *n, const char *why, visit_next *n
 /* provider_end.c: destroy and wipe */
 void end_seen(struct kjob *j, const json_t *pod);
 void end_tick(struct kjob *j);
+/* A step behind the one that makes the new claim the workspace failed; false: there was no such step. */
+bool claims_are_past(struct kjob *j, const struct err *e);
 /*
  * provider_claims.c: the claims of the job's agent into j->claims, and the workspace among them into j->claim; then
  * step. An error is answered; to a restore whose claim is the workspace, or may be, by what that means.
@@ -320,8 +323,6 @@ void shed_leave(struct kjob *j);
 /* provider_sweep.c */
 void provider_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg);
 /* provider_restore.c */
-/* A step behind the one that makes the new claim the workspace failed; false: there was no such step. */
-bool restore_is_past(struct kjob *j, const struct err *e);
 void provider_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
 		      bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg);
 void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);

@@ -558,5 +558,5 @@ void wake_tick(struct kjob *j)
 	else if (late)
 		fail_late(j, "");
 	else
-		kjob_look(j);
+		j->kp->pod_look(j);
 }
