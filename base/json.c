@@ -199,18 +199,6 @@ int json_append(struct buf *b, const json_t *o)
 	return json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) > buf_room(b) ? ERR_TOO_LARGE : ERR_NOMEM;
 }
 
-bool utf8_valid(const uint8_t *p, size_t n)
-{
-	while (n) {
-		size_t step = utf8_step(p, n, NULL);
-		if (step == 0)
-			return false;
-		p += step;
-		n -= step;
-	}
-	return true;
-}
-
 int json_set_bytes(json_t *o, const char *data_key, const char *encoding_key, const uint8_t *p, size_t n)
 {
 	bool text = n == 0 || (!memchr(p, '\0', n) && utf8_valid(p, n));

@@ -56,6 +56,5 @@ json_t *json_text_or_base64(const char *s);
 /* RFC 4648. Caller frees. url = the URL-safe alphabet without padding. */
 char *base64_encode(const void *p, size_t n, bool url);
 int base64_decode(const char *s, size_t len, bool url, uint8_t **out, size_t *out_len);
-bool utf8_valid(const uint8_t *p, size_t n);
 
 #endif

@@ -1,6 +1,7 @@
 /* JSON that is built: no content makes it fail, so NULL means that there was no memory. */
 #include "base/json.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

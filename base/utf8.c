@@ -1,3 +1,4 @@
+/* Text that may not be UTF-8, a character at a time. */
 #include "base/utf8.h"
 
 static size_t utf8_expect(uint8_t lead)
@@ -55,4 +56,16 @@ size_t utf8_begun(const uint8_t *p, size_t n)
 	if (have == want || (have > 1 && !utf8_second(p[0], p[1])))
 		return 0;
 	return have;
+}
+
+bool utf8_valid(const uint8_t *p, size_t n)
+{
+	while (n) {
+		size_t step = utf8_step(p, n, NULL);
+		if (step == 0)
+			return false;
+		p += step;
+		n -= step;
+	}
+	return true;
 }

@@ -18,6 +18,8 @@ size_t utf8_step(const uint8_t *p, size_t n, uint32_t *out_cp);
 /* Length of the beginning of a character at p whose rest is not there (1 to 3), as a cut leaves it; 0: there is none.
  */
 size_t utf8_begun(const uint8_t *p, size_t n);
+/* Every byte belongs to a well-formed character; nothing at all is valid. NUL is a character. */
+bool utf8_valid(const uint8_t *p, size_t n);
 /* C0, DEL and C1: what a terminal may act on. */
 static inline bool utf8_is_control(uint32_t cp)
 {

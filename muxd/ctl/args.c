@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <getopt.h>

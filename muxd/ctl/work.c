@@ -1,5 +1,6 @@
 /* muxctl lease, run, workflow and pool: asked of the hub. */
 #include "base/slurp.h"
+#include "base/utf8.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * is UTF-8, and each comes whole through a frame.
  */
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/utf8.h"
 #include "muxd/screen/commands.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/term.h"

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 // tier: check
-#include "base/json.h"
 #include "base/text.h"
 #include "base/utf8.h"
 

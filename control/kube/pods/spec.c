@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "control/kube/pods/claim.h"
 #include "control/kube/pods/template.h"
 

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/node_path.h"
 #include "muxd/hub/hub.h"
