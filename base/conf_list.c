@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX   1000
-#define SCOPES_MAX 128
+#define LIST_MAX 1000
 
 static int need_list(const struct conf_reader *r, const yaml_node_t *n, const char *what, size_t *out_n)
 {
@@ -166,17 +165,6 @@ static int check_principal(const char *text, struct err *e)
 	return token_name_check("name", text, e);
 }
 
-/* Which scopes exist is policy's; here only what cannot be a list of them is refused. */
-int conf_check_scopes(const char *text, struct err *e)
-{
-	size_t len = strlen(text);
-
-	if (len == 0 || len > SCOPES_MAX || strspn(text, "abcdefghijklmnopqrstuvwxyz,") != len || text[0] == ',' ||
-	    text[len - 1] == ',' || strstr(text, ",,"))
-		return err_set(e, ERR_CONFIG, "is not a list of scopes such as terminal,observe");
-	return 0;
-}
-
 /* One checked string of a staff entry. */
 static int take_text(struct conf_reader *r, const yaml_node_t *n, const char *what,
 		     int (*check)(const char *, struct err *), char **out)
@@ -224,14 +212,14 @@ static int take_list(struct conf_reader *r, const yaml_node_t *n, const char *wh
 /* "terminal,observe", or the same as a list. */
 static int take_scopes(struct conf_reader *r, const yaml_node_t *n, struct conf_staff *s)
 {
-	char **list = NULL, joined[SCOPES_MAX * 2] = "";
+	char **list = NULL, joined[CONF_SCOPES_MAX * 2] = "";
 	size_t count = 0, len = 0;
 	int rc = take_list(r, n, "staff: scopes", conf_check_scopes, &list, &count);
 
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		int put = snprintf(joined + len, sizeof(joined) - len, "%s%s", i ? "," : "", list[i]);
 		len += (size_t)put;
-		if (len > SCOPES_MAX)
+		if (len > CONF_SCOPES_MAX)
 			rc = conf_fail(r, &n->start_mark, "staff: scopes is too long");
 	}
 	if (rc == 0 && !(s->scopes = strdup(joined)))

@@ -51,22 +51,6 @@ void conf_rules_clear(struct conf *c)
 	c->nrules = 0;
 }
 
-static void strings_free(char **list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		free(list[i]);
-	free(list);
-}
-
-void conf_staff_finish(struct conf_staff *s)
-{
-	free(s->principal);
-	free(s->scopes);
-	strings_free(s->keys, s->nkeys);
-	strings_free(s->agents, s->nagents);
-	*s = (struct conf_staff){0};
-}
-
 void conf_destroy(struct conf *c)
 {
 	size_t n;
@@ -81,9 +65,7 @@ void conf_destroy(struct conf *c)
 	conf_labels_clear(c);
 	conf_life_agents_clear(c);
 	conf_witnesses_clear(c);
-	for (size_t i = 0; i < c->nstaff; i++)
-		conf_staff_finish(&c->staff[i]);
-	free(c->staff);
+	conf_staff_clear(c);
 	free(c);
 }
 

@@ -46,8 +46,11 @@ int conf_rule_add(struct conf *c, const char *kind, const char *session, enum co
 		  uint64_t tail);
 int conf_rules_close(struct conf *c);
 void conf_rules_clear(struct conf *c);
+
+/* conf_staff.c: staff, and scopes wherever they stand. */
+#define CONF_SCOPES_MAX 128 /* characters */
 int conf_check_scopes(const char *text, struct err *e);
-void conf_staff_finish(struct conf_staff *s);
+void conf_staff_clear(struct conf *c);
 
 /* conf_witness.c: witnesses, witness.pushers. */
 int conf_check_witness_name(const char *value, struct err *e);
