@@ -41,6 +41,9 @@ struct export
 /* Hands on what has gathered: all of it, or only when it is much. */
 int export_flush(struct export *x, bool all, struct err *e);
 bool export_wants(const struct export *x, unsigned stream);
+/* Takes an event into the result and the times; OPEN and CLOCK say the wall clock. */
+void export_count(struct export *x, const struct ring_record *rec);
+/* Nanoseconds of the wall clock at boot_ns, by the last OPEN or CLOCK. */
 int64_t export_wall(const struct export *x, uint64_t boot_ns);
 
 /*
