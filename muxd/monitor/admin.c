@@ -1,10 +1,10 @@
+/* admin.sock: its clients, their calls, and the wait for the start. */
 #define LOG_SUBSYS "admin"
 #include "muxd/monitor/admin.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sock.h"
-#include "muxd/monitor/adminops.h"
 #include "muxd/monitor/channel.h"
 #include "muxd/monitor/monitor.h"
 
@@ -33,6 +33,7 @@ struct client {
 
 struct admin {
 	struct monitor *m;
+	const struct admin_op *ops;
 	uv_poll_t poll;
 	uv_timer_t tick, patience;
 	STAILQ_HEAD(, admin_call) early; /* the oldest first; `patience` runs while there are any */
@@ -85,7 +86,51 @@ void admin_answer(struct admin_call *call, json_t *o)
 		client_unlink(c);
 }
 
+static const struct admin_op *find_op(const struct admin_call *call, const char *name)
+{
+	const struct admin_op *op = call->client->admin->ops;
+
+	while (op->name && strcmp(op->name, name) != 0)
+		op++;
+	return op->name ? op : NULL;
+}
+
+static int find_and_run(struct admin_call *call, const json_t *msg, json_t **out, struct err *e)
+{
+	const struct admin_op *op;
+	const char *name = NULL;
+	int rc = json_need_str(msg, "op", &name, e);
+
+	if (rc)
+		return rc;
+	op = find_op(call, name);
+	if (!op)
+		return err_set(e, ERR_UNSUPPORTED, "op %.40s is not known", name);
+	if (call->m->state != MONITOR_RUNNING && !op->always)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is %s",
+			       call->m->state == MONITOR_STARTING ? "starting" : "ending");
+	return op->run(call, msg, out, e);
+}
+
+static void run_call(struct admin_call *call, const json_t *msg)
+{
+	json_t *out = NULL;
+	struct err e = {0};
+	int rc = find_and_run(call, msg, &out, &e);
+
+	if (rc != ADMIN_LATER)
+		admin_answer(call, rc ? request_error(rc, &e) : out);
+}
+
 /* ---- before the start */
+
+static bool too_early(const struct admin_call *call, const json_t *msg)
+{
+	const char *name = json_string_value(json_object_get(msg, "op"));
+	const struct admin_op *op = name ? find_op(call, name) : NULL;
+
+	return op && !op->always && call->m->state == MONITOR_STARTING;
+}
 
 static void run_first(struct admin *a)
 {
@@ -94,7 +139,7 @@ static void run_first(struct admin *a)
 
 	STAILQ_REMOVE_HEAD(&a->early, entry);
 	call->msg = NULL;
-	adminops_run(call, msg);
+	run_call(call, msg);
 	json_decref(msg);
 }
 
@@ -149,10 +194,10 @@ static void on_packet(void *arg, const json_t *msg)
 		admin_answer(call, request_error(ERR_LIMIT, NULL));
 		return;
 	}
-	if (adminops_too_early(call, msg))
+	if (too_early(call, msg))
 		wait_for_start(c->admin, call, msg);
 	else
-		adminops_run(call, msg);
+		run_call(call, msg);
 }
 
 static const struct channel_ops channel_ops = {
@@ -247,13 +292,14 @@ static void on_tick(uv_timer_t *t)
 	}
 }
 
-int admin_create(struct monitor *m, struct admin **out)
+int admin_create(struct monitor *m, const struct admin_op *ops, struct admin **out)
 {
 	struct admin *a = calloc(1, sizeof *a);
 
 	if (!a)
 		return ERR_NOMEM;
 	a->m = m;
+	a->ops = ops;
 	STAILQ_INIT(&a->early);
 	a->poll.data = a->tick.data = a->patience.data = a;
 	if (sock_set_nonblock(m->listeners.admin, 1) || uv_poll_init(&m->loop, &a->poll, m->listeners.admin)) {
@@ -282,7 +328,7 @@ void admin_destroy(struct admin *a)
 	if (!a || a->ending)
 		return;
 	a->ending = true;
-	/* Every open call was answered: what it waited for has ended before (serve.c keeps that order). */
+	/* Every open call was answered: what it waited for has ended before (monitor.c keeps that order). */
 	while (a->clients) {
 		struct client *c = a->clients;
 

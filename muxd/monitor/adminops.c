@@ -1,5 +1,6 @@
+/* Everything that can be asked on admin.sock. */
 #define LOG_SUBSYS "admin"
-#include "muxd/monitor/adminops.h"
+#include "muxd/monitor/admin.h"
 
 #include "base/log.h"
 #include "muxd/monitor/issue.h"
@@ -10,10 +11,6 @@
 
 #define LIST_LIMIT     200
 #define LIST_LIMIT_MAX 1000
-
-/* Done now (*out, 0), an error, or ANSWER_LATER. */
-#define ANSWER_LATER 1
-typedef int op_fn(struct admin_call *c, const json_t *msg, json_t **out, struct err *e);
 
 static void on_created(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
 {
@@ -52,7 +49,7 @@ static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out
 	w.least_ns = (uint64_t)least;
 	memcpy(w.by, c->by, sizeof w.by);
 	issue_create(c->m, &w, on_created, c);
-	return ANSWER_LATER;
+	return ADMIN_LATER;
 }
 
 static int op_grant_list(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
@@ -104,7 +101,7 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 	if (id_parse(text, &id))
 		return err_set(e, ERR_INVAL, "id is not a grant's id");
 	issue_revoke(c->m, &id, c->by, on_revoked, c);
-	return ANSWER_LATER;
+	return ADMIN_LATER;
 }
 
 static int op_shutdown(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
@@ -165,7 +162,7 @@ static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, 
 	if (rc == 0 && record && drop_old)
 		rc = err_set(e, ERR_INVAL, "drop_old is for grant keys: public keys of the record stay for ever");
 	if (rc == 0 && record && (rc = rotation_begin(m, c, e)) == 0)
-		return ANSWER_LATER;
+		return ADMIN_LATER;
 	if (rc == 0)
 		rc = keys_rotate(&m->keys, &m->layout, drop_old, e);
 	if (rc)
@@ -193,11 +190,7 @@ static int op_config_reload(struct admin_call *c, const json_t *msg, json_t **ou
 	return rc;
 }
 
-static const struct {
-	const char *name;
-	op_fn *run;
-	bool always; /* also while the daemon starts or ends */
-} ops[] = {
+const struct admin_op admin_ops[] = {
     {"grant.create", op_grant_create, false},
     {"grant.list", op_grant_list, true},
     {"grant.revoke", op_grant_revoke, true},
@@ -205,43 +198,5 @@ static const struct {
     {"status", op_status, true},
     {"key.rotate", op_key_rotate, false},
     {"config.reload", op_config_reload, false},
+    {0},
 };
-
-bool adminops_too_early(const struct admin_call *c, const json_t *msg)
-{
-	const char *op = json_string_value(json_object_get(msg, "op"));
-
-	for (size_t i = 0; op && i < sizeof ops / sizeof ops[0]; i++)
-		if (strcmp(ops[i].name, op) == 0)
-			return c->m->state == MONITOR_STARTING && !ops[i].always;
-	return false;
-}
-
-static int find_and_run(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
-{
-	const char *op = NULL;
-	int rc = json_need_str(msg, "op", &op, e);
-
-	if (rc)
-		return rc;
-	for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-		if (strcmp(ops[i].name, op) != 0)
-			continue;
-		if (c->m->state != MONITOR_RUNNING && !ops[i].always)
-			return err_set(e, ERR_UNAVAILABLE, "the daemon is %s",
-				       c->m->state == MONITOR_STARTING ? "starting" : "ending");
-		return ops[i].run(c, msg, out, e);
-	}
-	return err_set(e, ERR_UNSUPPORTED, "op %.40s is not known", op);
-}
-
-void adminops_run(struct admin_call *c, const json_t *msg)
-{
-	json_t *out = NULL;
-	struct err e = {0};
-	int rc = find_and_run(c, msg, &out, &e);
-
-	if (rc == ANSWER_LATER)
-		return;
-	admin_answer(c, rc ? request_error(rc, &e) : out);
-}

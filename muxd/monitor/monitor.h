@@ -79,7 +79,7 @@ struct monitor {
 	int exit_rc;     /* ERR_* of what ended it, 0 = as wanted */
 };
 
-/* serve.c */
+/* monitor.c */
 void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, const struct err *how);
 void monitor_ready(struct monitor *m); /* a child became ready: go on */
 void monitor_stop(struct monitor *m, bool end_sandboxes, int rc);

@@ -2,7 +2,7 @@
 #include "muxd/monitor/rotation.h"
 
 #include "base/log.h"
-#include "muxd/monitor/adminops.h"
+#include "muxd/monitor/admin.h"
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>

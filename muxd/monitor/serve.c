@@ -1,4 +1,4 @@
-/* `muxd serve`: the order in which a daemon starts, keeps going and stops. */
+/* `muxd serve`: how a daemon is set up, the tables of whom it talks to, signals, and what is done each minute. */
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/serve.h"
 
@@ -6,7 +6,6 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "muxd/monitor/admin.h"
-#include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>
@@ -19,163 +18,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HTTPS_DEFAULT     "127.0.0.1:8443"
-#define SSH_DEFAULT       "127.0.0.1:2222"
-#define NET_GRACE_MS      10000
-#define WITNESS_GRACE_MS  1000
-#define RECORDER_GRACE_MS 20000
-#define LEFTOVERS_NS      (10 * NS_PER_SEC)
-#define MINUTE_MS         60000
-#define STOP_AGAIN_MS     100
-
-const char *monitor_state_name(enum monitor_state s)
-{
-	static const char *const names[] = {"starting",           "running", "stopping_net", "stopping_recorder",
-					    "stopping_sandboxes", "ended"};
-	return names[s];
-}
-
-static void monitor_set_state(struct monitor *m, enum monitor_state s)
-{
-	log_debug(NULL, "monitor: %s -> %s", monitor_state_name(m->state), monitor_state_name(s));
-	m->state = s;
-	if (s != MONITOR_STARTING)
-		admin_started(m->admin);
-}
-
-static void close_handles(struct monitor *m)
-{
-	uv_close((uv_handle_t *)&m->sigterm, NULL);
-	uv_close((uv_handle_t *)&m->sigint, NULL);
-	uv_close((uv_handle_t *)&m->hup, NULL);
-	uv_close((uv_handle_t *)&m->sigchld, NULL);
-	uv_close((uv_handle_t *)&m->minute, NULL);
-}
-
-static void drop_journal(const struct monitor *m)
-{
-	struct err e = {0};
-	bool kept = false;
-
-	if (layout_drop_journal(&m->layout, &kept, &e))
-		log_error(NULL, "the journal stays: %s", e.message);
-	else if (kept)
-		log_warn(NULL, "the journal in %s stays: the recorder has not stored all of it", m->layout.journal);
-}
-
-/* The last step: the loop ends when these are closed. Audit before admin: it answers what still waits. */
-static void end(struct monitor *m)
-{
-	struct err e = {0};
-
-	monitor_set_state(m, MONITOR_ENDED);
-	issue_net_ended(m);
-	audit_destroy(m->audit);
-	m->audit = NULL;
-	proc_finish(&m->net);
-	proc_finish(&m->witness);
-	proc_finish(&m->recorder);
-	ready_remove(m);
-	admin_destroy(m->admin);
-	m->admin = NULL;
-	listeners_close(&m->listeners, &m->layout, 1);
-	if (floor_save(&m->floor, &m->layout, &e))
-		log_error(NULL, "%s", e.message);
-	if (m->end_sandboxes && m->sandboxes_ended)
-		drop_journal(m);
-	close_handles(m);
-}
-
-static void on_sandboxes_ended(void *arg, const struct sandbox_answer *a)
-{
-	struct monitor *m = arg;
-
-	if (a->rc && m->end_sandboxes)
-		log_error(NULL, "not every sandbox ended: %s", a->err.message);
-	m->sandboxes_ended = a->rc == 0;
-	end(m);
-}
-
-/* Nothing is done when all that was asked before is. Not before: their answers go to what the end frees. */
-static void stop_sandboxes(uv_timer_t *t)
-{
-	struct monitor *m = t->data;
-	struct sandbox_question q = {.job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_NOTHING, .urgent = true};
-	int rc;
-
-	monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
-	rc = sandboxes_ask(m->sandboxes, &q, on_sandboxes_ended, m);
-	if (rc) {
-		log_error(NULL, "the sandboxes cannot be ended in order now (%s): tried again", err_name(rc));
-		uv_timer_start(t, stop_sandboxes, STOP_AGAIN_MS, 0);
-	}
-}
-
-static void audit_daemon(struct monitor *m, const char *event)
-{
-	if (audit_put(m->audit,
-		      json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "event", event, "version", MUXD_VERSION, "mode",
-				identity_mode(&m->who), "privsep", identity_privsep(&m->who), "pid", (int)getpid(),
-				"outcome", "ok"),
-		      0, NULL, NULL))
-		log_error(NULL, "%s is not in the audit log: too many records wait", event);
-}
-
-void monitor_stop(struct monitor *m, bool end_sandboxes, int rc)
-{
-	if (m->state >= MONITOR_STOPPING_NET) {
-		m->end_sandboxes |= end_sandboxes && m->state < MONITOR_STOPPING_SANDBOXES;
-		return;
-	}
-	m->end_sandboxes |= end_sandboxes || m->options.end_sandboxes;
-	m->exit_rc = rc;
-	if (m->state == MONITOR_RUNNING)
-		audit_daemon(m, "daemon.stop");
-	monitor_set_state(m, MONITOR_STOPPING_NET);
-	proc_stop(&m->net, NET_GRACE_MS);
-	proc_stop(&m->witness, WITNESS_GRACE_MS);
-}
-
-void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, const struct err *how)
-{
-	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
-	if (m->state == MONITOR_STOPPING_NET && p == &m->net) {
-		monitor_set_state(m, MONITOR_STOPPING_RECORDER);
-		proc_stop(&m->recorder, RECORDER_GRACE_MS);
-	} else if (m->state == MONITOR_STOPPING_RECORDER && p == &m->recorder) {
-		uv_timer_stop(&m->minute); /* nothing more to look after each minute */
-		stop_sandboxes(&m->minute);
-	} else if (m->state == MONITOR_STARTING) {
-		fprintf(stderr, "muxd: %s before it was ready\n", how->message);
-		monitor_stop(m, false, how->code);
-	} else if (m->state == MONITOR_RUNNING) {
-		log_error(NULL, "%s%s; it is started again in %llu ms", how->message,
-			  was_ready ? "" : " before it was ready", (unsigned long long)p->delay_ms);
-	}
-}
-
-void monitor_ready(struct monitor *m)
-{
-	bool first = m->state == MONITOR_STARTING;
-	struct err e = {0};
-
-	if (m->net.state != PROC_READY || m->recorder.state != PROC_READY || m->state > MONITOR_RUNNING)
-		return;
-	m->ready_owed = ready_write(m, &e) != 0;
-	if (m->ready_owed)
-		log_error(NULL, "%s", e.message);
-	if (m->ready_owed && first && e.code != ERR_DISK_FULL) {
-		fprintf(stderr, "muxd: %s\n", e.message);
-		monitor_stop(m, false, e.code);
-		return;
-	}
-	if (!first)
-		return;
-	monitor_set_state(m, MONITOR_RUNNING);
-	log_info(NULL, "ready: https %s, ssh %s, mode %s, state %s", m->listeners.https_address,
-		 m->listeners.ssh_address, identity_mode(&m->who), m->layout.dir);
-	audit_daemon(m, "daemon.start");
-}
+#define HTTPS_DEFAULT "127.0.0.1:8443"
+#define SSH_DEFAULT   "127.0.0.1:2222"
+#define LEFTOVERS_NS  (10 * NS_PER_SEC)
+#define MINUTE_MS     60000
 
 static void on_end_signal(uv_signal_t *s, int signum)
 {
@@ -275,7 +121,7 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	if (rc == 0)
 		rc = sandboxes_create(&m->loop, local, &m->sandboxes);
 	if (rc == 0)
-		rc = admin_create(m, &m->admin);
+		rc = admin_create(m, admin_ops, &m->admin);
 	if (rc)
 		return err_set(e, rc, "the event loop could not be set up");
 	start_signal(m, &m->sigterm, on_end_signal, SIGTERM);
