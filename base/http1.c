@@ -58,7 +58,7 @@ static int take_line(const char **p, const char *end, bool lf, struct http1_text
 	return memchr(out->p, '\r', out->n) ? ERR_INVAL : 1;
 }
 
-static struct http1_text trim(struct http1_text t)
+struct http1_text http1_trim(struct http1_text t)
 {
 	while (t.n && (*t.p == ' ' || *t.p == '\t'))
 		t.p++, t.n--;
@@ -75,7 +75,7 @@ static int take_field(struct http1_text line, struct http1_head *h)
 	if (!colon || h->nfields == HTTP1_FIELDS_MAX)
 		return colon ? ERR_TOO_LARGE : ERR_INVAL;
 	f->name = (struct http1_text){.p = line.p, .n = (size_t)(colon - line.p)};
-	f->value = trim((struct http1_text){.p = colon + 1, .n = line.n - f->name.n - 1});
+	f->value = http1_trim((struct http1_text){.p = colon + 1, .n = line.n - f->name.n - 1});
 	h->nfields++;
 	return is_token(f->name) && is_printable(f->value) ? 0 : ERR_INVAL;
 }
@@ -275,7 +275,7 @@ static bool text_lists(struct http1_text t, const char *word)
 		const char *comma = memchr(t.p, ',', t.n);
 		size_t n = comma ? (size_t)(comma - t.p) : t.n;
 
-		if (http1_is_like(trim((struct http1_text){.p = t.p, .n = n}), word))
+		if (http1_is_like(http1_trim((struct http1_text){.p = t.p, .n = n}), word))
 			return true;
 		t.p += n + (comma != NULL);
 		t.n -= n + (comma != NULL);

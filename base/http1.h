@@ -55,6 +55,7 @@ int http1_answer(const void *p, size_t n, struct http1_head *out, struct err *e)
 const struct http1_field *http1_find(const struct http1_head *h, const char *name, const struct http1_field *after);
 /* Is word one of the comma-separated ones of the fields of that name? In any case. */
 bool http1_lists(const struct http1_head *h, const char *name, const char *word);
+struct http1_text http1_trim(struct http1_text t);      /* without the blanks around it */
 bool http1_is(struct http1_text t, const char *s);      /* exactly */
 bool http1_is_like(struct http1_text t, const char *s); /* in any case */
 

@@ -243,7 +243,7 @@ static bool go_on(struct life_agent *a)
 	}
 }
 
-/* Whoever came since the last turn: a stop that is on its way may be taken back for him. */
+/* A stop that is on its way may be taken back for a waiter that came since the last turn. */
 static void hear(struct life_agent *a)
 {
 	struct life_waiter *w = TAILQ_FIRST(&a->waiters);

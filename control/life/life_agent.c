@@ -119,7 +119,7 @@ void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struc
 	struct life_waiters now = TAILQ_HEAD_INITIALIZER(now);
 	struct life_waiter *w, *next;
 
-	/* Who comes while these are told waits for what comes next. */
+	/* A waiter that comes while these are told waits for the next turn. */
 	for (w = TAILQ_FIRST(&a->waiters); w; w = next) {
 		next = TAILQ_NEXT(w, entry);
 		if (!(wants & WANTS(w->want)))

@@ -80,7 +80,7 @@ void local_info(const struct state *s, int dir, const char *agent, struct sandbo
 bool workspace_exists(int dir);
 /* Both, and what a cut restore has left. */
 int workspace_remove(int dir, struct err *e);
-/* What a death in mid-restore or mid-snapshot left of this agent goes. */
+/* Removes what a death in mid-restore or mid-snapshot left of this agent. */
 void local_clean(struct local *l, int dir, const char *agent, const struct state *s);
 
 /* start.c: dir is locked, s its loaded state. */

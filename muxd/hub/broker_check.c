@@ -1,4 +1,4 @@
-/* Whose token it is, and whether its grant allows what is asked for. Every refusal is audited. */
+/* Checks of a request: whose token it has, and whether the grant allows what is asked for. Every refusal is audited. */
 #include "base/err.h"
 #include "control/work/work.h"
 #include "muxd/hub/broker.h"

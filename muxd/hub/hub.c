@@ -1,4 +1,4 @@
-/* What the parts of the hub, and the doors, ask it. */
+/* Facts of the hub that its parts and the doors ask for. */
 #include "muxd/hub/hub.h"
 
 #include "base/clock.h"

@@ -310,7 +310,8 @@ void session_set_begun(const struct session *s, json_t *o);
 void session_forget_begun(struct session *s);
 void session_sweep(struct session *s, uint64_t now); /* an end that is known does not wait for ever */
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
-/* Its input or output cannot go on: why, a static text. Whoever called what found that settles it, which kills it. */
+/* Input or output of s cannot go on; why is a static text. The caller of what found that calls session_settle(), which
+ * kills the session. */
 void session_doom(struct session *s, enum exit_cause cause, const char *why);
 void session_settle(struct session *s);
 /* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */
@@ -325,7 +326,7 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 /* What of the input the program had not taken when the link broke; from where input goes on. */
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
 void session_input_landed(struct session *s, uint64_t consumed); /* so much of it the program took */
-void session_input_again(struct session *s, uint64_t from);      /* ... once the channel is resumed */
+void session_input_again(struct session *s, uint64_t from);      /* after the channel is resumed */
 void session_pump_input(struct session *s);                      /* what is queued, then the end if it is wanted */
 void session_wake_input(struct session *s);                      /* who waits for room is told, if there is some */
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken); /* by calls */

@@ -1,4 +1,4 @@
-/* What programs wrote reaches the disk: muxlet is asked to sync it, and to freeze them meanwhile. */
+/* A sync of the disk: muxlet is asked for it, and to freeze programs meanwhile. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"

@@ -104,7 +104,7 @@ static int on_progress(void *arg, uint64_t done, struct err *e)
 	return rc;
 }
 
-/* One that has ended as well: where the segments lack its EXIT, what else they have of it must not open it again. */
+/* An ended session as well: where the segments lack its EXIT, its other records must not open it again. */
 static int restore_live(void *arg, const struct index_unsealed *u)
 {
 	const char *said = u->exit ? u->exit : "{}";

@@ -1,5 +1,4 @@
 #define LOG_SUBSYS "cutter"
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -258,7 +258,7 @@ static void output(struct rc_stream *s, int stream, const uint8_t *p, size_t n)
 		pause_or_read(s);
 }
 
-/* What the window lets out now. The first record may be cut: its mark is written anew in front of the rest. */
+/* Lets out as much as the window takes. The first record may be cut: its mark is written anew in front of the rest. */
 static void let_out_held(struct rc_stream *s)
 {
 	while (!s->closed && buf_len(&s->held) > 0 && s->until > s->let_out) {

@@ -1,4 +1,4 @@
-/* What the provider knows of one sandbox by its name, between two questions about it. */
+/* One sandbox by its name: the provider's knowledge of it, between two questions about it. */
 #define LOG_SUBSYS "kube"
 #include "base/clock.h"
 #include "base/text.h"

@@ -71,7 +71,7 @@ void conn_await_body(struct conn *c)
 
 /* --- handed on as it comes */
 
-/* Who sends nothing is cut off, who waits for the sandbox is not. */
+/* A client that sends nothing is cut off, one that waits for the sandbox is not. */
 static void read_on(struct conn *c)
 {
 	if (c->reading)

@@ -1,5 +1,5 @@
 /*
- * What happens to a connection: libwebsockets' events, turns of the loop, time, the end. Each goes to who has the
+ * The events of a connection: libwebsockets' own, turns of the loop, time, the end. Each goes to the owner of the
  * connection: the request in hand, a WebSocket, or the router.
  */
 #define LOG_SUBSYS "rest"

@@ -27,7 +27,7 @@ void conn_write_sweep(struct conn *c); /* now and then; may end the connection *
 
 /* conn_await.c */
 void conn_await(struct conn *c);      /* IDLE: for a head */
-void conn_await_next(struct conn *c); /* ... after an answer through libwebsockets */
+void conn_await_next(struct conn *c); /* after an answer through libwebsockets */
 
 /* conn_head.c */
 int conn_head(struct conn *c, const char *path, size_t len);

@@ -48,15 +48,6 @@ const char *router_field_stays(struct http1_text name)
 
 /* ---- cookies */
 
-static struct http1_text trim(struct http1_text t)
-{
-	while (t.n && (*t.p == ' ' || *t.p == '\t'))
-		t.p++, t.n--;
-	while (t.n && (t.p[t.n - 1] == ' ' || t.p[t.n - 1] == '\t'))
-		t.n--;
-	return t;
-}
-
 /* t up to c, and what is behind that; all of it and nothing where there is none. */
 static struct http1_text cut(struct http1_text *t, char c)
 {
@@ -72,7 +63,7 @@ bool router_cookie_is_ours(struct http1_text pair)
 {
 	static const char *const ours[] = {"muxd", "__Host-muxd", "__Secure-muxd"};
 
-	pair = trim(pair);
+	pair = http1_trim(pair);
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		if (pair.n >= strlen(ours[i]) && strncasecmp(pair.p, ours[i], strlen(ours[i])) == 0)
 			return true;
@@ -84,7 +75,7 @@ static bool has_name(struct http1_text pair)
 {
 	const char *equals = memchr(pair.p, '=', pair.n);
 
-	return equals && trim((struct http1_text){.p = pair.p, .n = (size_t)(equals - pair.p)}).n > 0;
+	return equals && http1_trim((struct http1_text){.p = pair.p, .n = (size_t)(equals - pair.p)}).n > 0;
 }
 
 bool router_cookie_passes(struct router_cookies *c, struct http1_text value)
@@ -97,7 +88,7 @@ bool router_cookie_passes(struct router_cookies *c, struct http1_text value)
 	while (rest.n) {
 		struct http1_text attribute = cut(&rest, ';');
 
-		if (http1_is_like(trim(cut(&attribute, '=')), "Domain"))
+		if (http1_is_like(http1_trim(cut(&attribute, '=')), "Domain"))
 			return false;
 	}
 	c->n++;
