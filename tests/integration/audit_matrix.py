@@ -146,7 +146,7 @@ def sources():
                 if "426" in [str(s) for s in what["responses"]]:
                     found["ws"].add(f"{method.upper()} {path}")
     text = "".join(open(os.path.join(ROOT, "muxd/doors/local", n)).read() for n in ("ask.c", "ask_life.c"))
-    tables = re.findall(r"struct local_op ops\[\] = \{(.*?)\n\};", text, re.S)
+    tables = re.findall(r"struct local_op \w*ops\[\] = \{(.*?)\n\};", text, re.S)
     found["hub.sock"] = set(re.findall(r'\{"([a-z._]+)", ask_', "".join(tables)))
     text = open(os.path.join(ROOT, "recorder/serve/service_ops.c")).read()
     found["recorder.sock"] = set(re.findall(r'\{"([a-z_.]+)", service_', text))

@@ -15,11 +15,6 @@
 
 /* ---- exec */
 
-struct strings {
-	const char **v;
-	char **owned;
-};
-
 static int read_list(const json_t *a, const char *what, const char ***out, struct err *e)
 {
 	size_t n = json_array_size(a);
@@ -357,17 +352,17 @@ static void ask_get(struct local_conn *c, const json_t *o)
 }
 
 static const struct local_op ops[] = {
-    {"exec", ask_exec},     {"put", ask_put},           {"get", ask_get},
-    {"attach", ask_attach}, {"sessions", ask_sessions}, {"session.terminate", ask_terminate},
-    {"work", ask_work},
+    {"exec", ask_exec},         {"put", ask_put},
+    {"get", ask_get},           {"attach", ask_attach},
+    {"sessions", ask_sessions}, {"session.terminate", ask_terminate},
+    {"work", ask_work},         {0},
 };
 
-const struct local_op *local_op_find(const struct local_op *table, size_t n, const char *name)
+static const struct local_op *find_op(const struct local_op *op, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(table[i].name, name) == 0)
-			return &table[i];
-	return NULL;
+	while (op->name && strcmp(op->name, name) != 0)
+		op++;
+	return op->name ? op : NULL;
 }
 
 void local_ask(struct local_conn *c, const json_t *o)
@@ -378,9 +373,9 @@ void local_ask(struct local_conn *c, const json_t *o)
 	struct err e = {0};
 	int rc = json_need_str(o, "op", &op, &e);
 
-	known = local_op_find(ops, sizeof(ops) / sizeof(ops[0]), op);
+	known = find_op(ops, op);
 	if (!known)
-		known = local_life_op(op);
+		known = find_op(local_life_ops, op);
 	if (known)
 		from.endpoint = known->name;
 	if (!rc && json_object_get(o, "token"))

@@ -178,7 +178,7 @@ ASK_VERB(ask_drop, VERB_DROP)
 ASK_VERB(ask_kill, VERB_KILL)
 _Static_assert(VERB_COUNT == 8, "a verb is missing here");
 
-static const struct local_op ops[] = {
+const struct local_op local_life_ops[] = {
     {"agent", ask_show},
     {"agents", ask_list},
     {"resume", ask_resume},
@@ -194,9 +194,5 @@ static const struct local_op ops[] = {
     {"sandbox.snapshots", ask_snapshots},
     {"sandbox.moment", ask_moment},
     {"sandbox.log", ask_log},
+    {0},
 };
-
-const struct local_op *local_life_op(const char *name)
-{
-	return local_op_find(ops, sizeof(ops) / sizeof(ops[0]), name);
-}

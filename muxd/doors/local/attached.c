@@ -47,44 +47,6 @@ void local_pull(struct local_conn *c)
 	local_conn_update(c);
 }
 
-static json_t *stream_json(const struct session_result *r, int stream)
-{
-	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
-}
-
-static void on_readable(void *arg)
-{
-	local_pull(arg);
-}
-
-static void on_writable(void *arg)
-{
-	local_conn_take(arg);
-}
-
-static void on_notice(void *arg, const char *text, bool over)
-{
-	local_conn_say(arg, json_pack("{s:s,s:s,s:b}", "event", "notice", "text", text, "over", (int)over));
-}
-
-/* As output: the client's terminal clears and draws. */
-static void on_shot(void *arg, const struct screen_shot *shot)
-{
-	struct local_conn *c = arg;
-	size_t at = 0, n;
-
-	for (int rc = 0; !rc && at < shot->len; at += n) {
-		n = shot->len - at < OUT_CHUNK ? shot->len - at : OUT_CHUNK;
-		rc = msg_put_bytes(&c->out, STREAM_OUTPUT, shot->bytes + at, n);
-	}
-	local_pull(c);
-}
-
-static void on_skipped(void *arg, int stream, uint64_t n)
-{
-	local_conn_say(arg, json_pack("{s:s,s:i,s:I}", "event", "skipped", "stream", stream, "bytes", (json_int_t)n));
-}
-
 static void let_go(struct local_conn *c)
 {
 	struct attachment *a = c->attachment;
@@ -94,62 +56,6 @@ static void let_go(struct local_conn *c)
 	attachment_detach(a);
 	local_conn_close_soon(c);
 }
-
-static void end_transfer(struct local_conn *c, const struct session *s, const struct session_result *r)
-{
-	struct err e = {0};
-
-	if (r->failed) {
-		err_set(&e, r->failed, "%s", r->message);
-		local_conn_error(c, e.code, &e);
-	} else {
-		local_conn_say(c, json_pack("{s:s,s:o,s:I}", "event", "file", "file", session_file_json(s),
-					    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
-	}
-	let_go(c);
-}
-
-static void on_ended(void *arg, const struct session_result *r)
-{
-	struct local_conn *c = arg;
-	const struct session *s = attachment_session(c->attachment);
-
-	if (session_kind(s) == SESSION_FILE) {
-		end_transfer(c, s, r);
-		return;
-	}
-	local_conn_say(c, json_pack("{s:s,s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "event", "exit", "exit", "cause",
-				    exit_cause_name(r->cause), "code", r->code, "signal",
-				    r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
-				    stream_json(r, STREAM_OUTPUT), "stderr", stream_json(r, STREAM_STDERR),
-				    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
-	let_go(c);
-}
-
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
-{
-	struct local_conn *c = arg;
-	struct err e = {0};
-
-	err_set(&e, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, "%s", text);
-	local_conn_error(c, e.code, &e);
-	let_go(c);
-}
-
-const struct attachment_ops local_attachment_ops = {.readable = on_readable,
-						    .writable = on_writable,
-						    .notice = on_notice,
-						    .skipped = on_skipped,
-						    .ended = on_ended,
-						    .cut = on_cut};
-
-const struct attachment_ops local_terminal_ops = {.readable = on_readable,
-						  .writable = on_writable,
-						  .notice = on_notice,
-						  .screen = on_shot,
-						  .skipped = on_skipped,
-						  .ended = on_ended,
-						  .cut = on_cut};
 
 /* ---- what the client says */
 
@@ -224,7 +130,7 @@ static bool input(struct local_conn *c, const uint8_t *p, size_t n)
 	return true;
 }
 
-bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n)
+static bool take_message(struct local_conn *c, char kind, const uint8_t *p, size_t n)
 {
 	struct err e = {0};
 	int rc;
@@ -243,3 +149,125 @@ bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n)
 	}
 	return true;
 }
+
+int local_take(struct local_conn *c)
+{
+	struct msg m;
+	size_t size;
+	int rc = 0;
+
+	c->reading_paused = false;
+	while (c->state == LOCAL_ATTACHED && (rc = msg_next(&c->in, &m, &size)) == 1) {
+		c->reading_paused = !take_message(c, m.kind, m.payload, m.len);
+		if (c->reading_paused)
+			break;
+		buf_consume(&c->in, size);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- what the hub says */
+
+static json_t *stream_json(const struct session_result *r, int stream)
+{
+	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
+}
+
+static void on_readable(void *arg)
+{
+	local_pull(arg);
+}
+
+/* The sandbox takes input again: nothing new need come from the socket for what lies here already. */
+static void on_writable(void *arg)
+{
+	struct local_conn *c = arg;
+	struct err e = {0};
+
+	if (local_take(c)) {
+		err_set(&e, ERR_PROTOCOL, "a message of no known form");
+		local_conn_error(c, ERR_PROTOCOL, &e);
+	}
+	if (c->attachment)
+		local_pull(c);
+	local_conn_update(c);
+}
+
+static void on_notice(void *arg, const char *text, bool over)
+{
+	local_conn_say(arg, json_pack("{s:s,s:s,s:b}", "event", "notice", "text", text, "over", (int)over));
+}
+
+/* As output: the client's terminal clears and draws. */
+static void on_shot(void *arg, const struct screen_shot *shot)
+{
+	struct local_conn *c = arg;
+	size_t at = 0, n;
+
+	for (int rc = 0; !rc && at < shot->len; at += n) {
+		n = shot->len - at < OUT_CHUNK ? shot->len - at : OUT_CHUNK;
+		rc = msg_put_bytes(&c->out, STREAM_OUTPUT, shot->bytes + at, n);
+	}
+	local_pull(c);
+}
+
+static void on_skipped(void *arg, int stream, uint64_t n)
+{
+	local_conn_say(arg, json_pack("{s:s,s:i,s:I}", "event", "skipped", "stream", stream, "bytes", (json_int_t)n));
+}
+
+static void end_transfer(struct local_conn *c, const struct session *s, const struct session_result *r)
+{
+	struct err e = {0};
+
+	if (r->failed) {
+		err_set(&e, r->failed, "%s", r->message);
+		local_conn_error(c, e.code, &e);
+	} else {
+		local_conn_say(c, json_pack("{s:s,s:o,s:I}", "event", "file", "file", session_file_json(s),
+					    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
+	}
+	let_go(c);
+}
+
+static void on_ended(void *arg, const struct session_result *r)
+{
+	struct local_conn *c = arg;
+	const struct session *s = attachment_session(c->attachment);
+
+	if (session_kind(s) == SESSION_FILE) {
+		end_transfer(c, s, r);
+		return;
+	}
+	local_conn_say(c, json_pack("{s:s,s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "event", "exit", "exit", "cause",
+				    exit_cause_name(r->cause), "code", r->code, "signal",
+				    r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
+				    stream_json(r, STREAM_OUTPUT), "stderr", stream_json(r, STREAM_STDERR),
+				    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
+	let_go(c);
+}
+
+static void on_cut(void *arg, enum cut_cause cause, const char *text)
+{
+	struct local_conn *c = arg;
+	struct err e = {0};
+
+	err_set(&e, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, "%s", text);
+	local_conn_error(c, e.code, &e);
+	let_go(c);
+}
+
+const struct attachment_ops local_attachment_ops = {.readable = on_readable,
+						    .writable = on_writable,
+						    .notice = on_notice,
+						    .skipped = on_skipped,
+						    .ended = on_ended,
+						    .cut = on_cut};
+
+const struct attachment_ops local_terminal_ops = {.readable = on_readable,
+						  .writable = on_writable,
+						  .notice = on_notice,
+						  .screen = on_shot,
+						  .skipped = on_skipped,
+						  .ended = on_ended,
+						  .cut = on_cut};

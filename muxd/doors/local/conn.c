@@ -1,3 +1,4 @@
+/* A connection of the local door: its state, what is awaited, and what is said to the client. */
 #define LOG_SUBSYS "local"
 #include "base/err.h"
 #include "base/json.h"
@@ -6,17 +7,12 @@
 #include "base/sock.h"
 #include "muxd/doors/local/local.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#define IN_MAX     (2 * MSG_MAX)
-#define OUT_MAX    (4 * MSG_MAX)
-#define READ_CHUNK (64 * 1024)
+#define IN_MAX  (2 * MSG_MAX)
+#define OUT_MAX (4 * MSG_MAX)
 
-static void on_event(uv_poll_t *p, int status, int events);
 static void free_handle(uv_handle_t *h)
 {
 	free(h);
@@ -39,7 +35,7 @@ void local_conn_update(struct local_conn *c)
 	if (buf_len(&c->out) || c->more)
 		events |= UV_WRITABLE;
 	events |= UV_DISCONNECT;
-	uv_poll_start(c->poll, events, on_event);
+	uv_poll_start(c->poll, events, c->door->on_event);
 }
 
 int local_conn_create(struct local_door *d, int fd)
@@ -93,20 +89,6 @@ void local_conn_destroy(struct local_conn *c)
 	free(c);
 }
 
-static int flush(struct local_conn *c)
-{
-	while (buf_len(&c->out)) {
-		ssize_t n = send(c->fd, buf_ptr(&c->out), buf_len(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN ? 0 : ERR_EOF;
-		buf_consume(&c->out, (size_t)n);
-	}
-	return c->state == LOCAL_CLOSING ? ERR_EOF : 0;
-}
-
 static int say(struct local_conn *c, json_t *o)
 {
 	int rc = o ? msg_put_json(&c->out, o) : ERR_NOMEM;
@@ -138,96 +120,6 @@ void local_conn_close_soon(struct local_conn *c)
 {
 	local_conn_set_state(c, LOCAL_CLOSING);
 	local_conn_update(c);
-}
-
-/* Whole messages out of the buffer, as far as they can be taken now. */
-static int take_messages(struct local_conn *c)
-{
-	struct err e = {0};
-	json_t *o;
-	struct msg m;
-	size_t size;
-	int rc = 0;
-
-	/* While the hub works on the question what follows it only waits; reading on without room would be a busy loop.
-	 */
-	c->reading_paused = c->state == LOCAL_ASKED && buf_room(&c->in) < READ_CHUNK;
-	while (c->state != LOCAL_CLOSING && c->state != LOCAL_ASKED && (rc = msg_next(&c->in, &m, &size)) == 1) {
-		if (c->state == LOCAL_ATTACHED) {
-			if (!local_message(c, m.kind, m.payload, m.len)) {
-				c->reading_paused = true;
-				return 0;
-			}
-			buf_consume(&c->in, size);
-			continue;
-		}
-		if (m.kind != 'J' || json_parse(m.payload, m.len, MSG_MAX, &o, &e)) {
-			local_conn_error(c, ERR_PROTOCOL, &e);
-			return 0;
-		}
-		buf_consume(&c->in, size);
-		local_ask(c, o);
-		json_decref(o);
-	}
-	return rc < 0 ? rc : 0;
-}
-
-/* The sandbox takes input again: nothing new need come from the socket for what lies here already. */
-void local_conn_take(struct local_conn *c)
-{
-	struct err e = {0};
-
-	if (take_messages(c)) {
-		err_set(&e, ERR_PROTOCOL, "a message of no known form");
-		local_conn_error(c, ERR_PROTOCOL, &e);
-	}
-	if (c->attachment)
-		local_pull(c);
-	local_conn_update(c);
-}
-
-static int fill(struct local_conn *c)
-{
-	uint8_t *p;
-	ssize_t n;
-
-	if (buf_reserve(&c->in, READ_CHUNK, &p)) {
-		c->reading_paused = true;
-		return 0;
-	}
-	n = recv(c->fd, p, READ_CHUNK, MSG_DONTWAIT);
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : ERR_EOF;
-	if (n == 0) {
-		c->eof = true;
-		return c->state == LOCAL_ATTACHED ? 0 : ERR_EOF;
-	}
-	buf_commit(&c->in, (size_t)n);
-	return 0;
-}
-
-/* One turn: at most one read, so that one client's flood is everybody else's next turn. */
-static void on_event(uv_poll_t *p, int status, int events)
-{
-	struct local_conn *c = p->data;
-	int rc = status < 0 ? ERR_EOF : 0;
-
-	if (!rc && events & UV_READABLE && !c->reading_paused)
-		rc = fill(c);
-	if (!rc)
-		rc = take_messages(c);
-	if (!rc && events & UV_DISCONNECT && (c->eof || c->reading_paused || c->state == LOCAL_CLOSING))
-		rc = ERR_EOF;
-	if (!rc)
-		rc = flush(c); /* makes room for what is pulled next */
-	if (!rc && c->attachment) {
-		local_pull(c);
-		rc = flush(c);
-	}
-	if (rc)
-		local_conn_destroy(c);
-	else
-		local_conn_update(c);
 }
 
 struct local_conn *local_redeem(struct local_ticket *t)

@@ -40,6 +40,7 @@ struct local_door {
 	uv_poll_t *poll;
 	int fd;
 	unsigned count;
+	uv_poll_cb on_event; /* a turn of a connection */
 	TAILQ_HEAD(, local_conn) conns;
 };
 
@@ -55,7 +56,6 @@ void local_conn_set_state(struct local_conn *c, enum local_state s);
 void local_conn_say(struct local_conn *c, json_t *o);
 void local_conn_error(struct local_conn *c, int rc, const struct err *e);
 void local_conn_close_soon(struct local_conn *c); /* once everything queued is written */
-void local_conn_take(struct local_conn *c);       /* messages that waited for the sandbox */
 void local_conn_update(struct local_conn *c);     /* which events are waited for */
 
 /* The connection that a callback of the hub is for, once; NULL: it was closed meanwhile, and the ticket is gone. */
@@ -67,17 +67,18 @@ void local_conn_result(struct local_conn *c, const char *key, json_t *value);
 /* What the hub said to a question: under key, or (NULL) as keys of the message itself. result is borrowed. */
 void local_conn_answer(struct local_ticket *t, const char *key, int rc, const struct err *e, json_t *result);
 
-/* The questions that the door knows; tests/integration/audit_matrix.py reads these tables. */
+/* The questions that the door knows; tests/integration/audit_matrix.py reads these tables. The last has no name. */
 struct local_op {
 	const char *name;
 	void (*ask)(struct local_conn *c, const json_t *o);
 };
-const struct local_op *local_op_find(const struct local_op *table, size_t n, const char *name);
-/* ask_life.c: questions about agents and their sandboxes. NULL: it is none of them. */
-const struct local_op *local_life_op(const char *name);
-/* ask.c: the first message of a conversation. attached.c: what follows, and the attachment's callbacks. */
+/* ask_life.c: questions about agents and their sandboxes. */
+extern const struct local_op local_life_ops[];
+/* ask.c: the first message of a conversation. */
 void local_ask(struct local_conn *c, const json_t *o);
-bool local_message(struct local_conn *c, char kind, const uint8_t *p, size_t n); /* false: not now, keep it */
+/* attached.c: what follows, as far as the sandbox takes it (ERR_*: no message at all), and the attachment's callbacks.
+ */
+int local_take(struct local_conn *c);
 void local_pull(struct local_conn *c);
 void local_attached(struct local_conn *c, struct session *s, struct attachment *a);
 extern const struct attachment_ops local_attachment_ops, local_terminal_ops; /* the second: shows screens */
