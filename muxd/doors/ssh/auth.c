@@ -1,3 +1,4 @@
+/* A log-in as the client drives it: names, tokens, keys, reasons. */
 #define LOG_SUBSYS "ssh"
 #include "muxd/doors/ssh/auth.h"
 
@@ -16,22 +17,6 @@
 
 /* An agent full of keys is no attack; a thousand of them is. */
 #define OFFERS_MAX 32
-
-/* Lives until the broker answers, whatever becomes of the connection. */
-struct ssh_auth_issue {
-	struct ssh_conn *conn; /* NULL: gone */
-};
-
-static const char *const state_names[] = {"start",   "token asked", "key shown", "reason asked",
-					  "issuing", "issued",      "done",      "failed"};
-
-static void auth_set_state(struct ssh_conn *c, enum ssh_auth_state to)
-{
-	struct log_ids ids = {.peer = c->peer};
-
-	log_debug(&ids, "log-in: %s -> %s", state_names[c->auth.state], state_names[to]);
-	c->auth.state = to;
-}
 
 /* A line on the client's screen before it is in (SSH_MSG_USERAUTH_BANNER). */
 static void auth_say(struct ssh_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -54,28 +39,6 @@ static void auth_say(struct ssh_conn *c, const char *fmt, ...)
 	ssh_string_free(s);
 }
 
-/* Everything before it is in is one endpoint: the log-in. */
-static struct origin auth_origin(const struct ssh_conn *c)
-{
-	return (struct origin){.door = "ssh", .peer = c->peer, .endpoint = "login"};
-}
-
-static void auth_audit(struct ssh_conn *c, const char *what, int code, const char *text)
-{
-	struct origin from = auth_origin(c);
-	struct err e;
-
-	err_set(&e, code, "%s", text);
-	broker_audit_refused(c->door->hub, &from, what, NULL, &e);
-}
-
-/* The end of a log-in without a wrong answer: for its address, it has failed all the same. */
-static void auth_given_up(struct ssh_conn *c, const char *what, int code, const char *text)
-{
-	auth_audit(c, what, code, text);
-	(void)admit_failed(c->place, clock_boot_ns());
-}
-
 /* One more failure: the next try is read a second later than after the one before. */
 static void auth_failed(struct ssh_conn *c)
 {
@@ -83,8 +46,8 @@ static void auth_failed(struct ssh_conn *c)
 
 	(void)admit_failed(c->place, clock_boot_ns());
 	if (c->auth.failures >= hub_conf(c->door->hub)->ssh_max_auth_tries) {
-		auth_set_state(c, SSH_AUTHN_FAILED);
-		auth_audit(c, "too many tries", ERR_RATE_LIMITED, "too many log-ins failed on one connection");
+		ssh_auth_set_state(c, SSH_AUTHN_FAILED);
+		ssh_auth_audit(c, "too many tries", ERR_RATE_LIMITED, "too many log-ins failed on one connection");
 		ssh_conn_doom(c, "too many log-ins failed");
 		return;
 	}
@@ -114,8 +77,8 @@ static bool auth_user(struct ssh_conn *c, const char *user)
 		return strcmp(c->auth.user, user) == 0;
 	if (ssh_login_parse(user, &c->auth.login, &e) != 0) {
 		auth_say(c, "muxd: %s. Log in as AGENT@host, or AGENT+SESSION@host.", e.message);
-		auth_given_up(c, "login name", e.code, e.message);
-		auth_set_state(c, SSH_AUTHN_FAILED);
+		ssh_auth_given_up(c, "login name", e.code, e.message);
+		ssh_auth_set_state(c, SSH_AUTHN_FAILED);
 		ssh_conn_doom(c, "no login name");
 		return false;
 	}
@@ -141,20 +104,20 @@ static bool auth_let_in(struct ssh_conn *c)
 	enum grant_kind kind = c->auth.request.grant.kind;
 
 	if (admit_in(c->place, &r, kind == GRANT_STAFF || kind == GRANT_AUDITOR, clock_boot_ns())) {
-		auth_set_state(c, SSH_AUTHN_DONE);
+		ssh_auth_set_state(c, SSH_AUTHN_DONE);
 		ssh_conn_opened(c);
 		return true;
 	}
-	auth_set_state(c, SSH_AUTHN_FAILED);
+	ssh_auth_set_state(c, SSH_AUTHN_FAILED);
 	auth_say(c, "muxd: %s", full);
-	auth_audit(c, "connection", ERR_LIMIT, full);
+	ssh_auth_audit(c, "connection", ERR_LIMIT, full);
 	ssh_conn_doom(c, "%s", full);
 	return false;
 }
 
 static int token_check(struct ssh_conn *c, const char *token)
 {
-	struct origin from = auth_origin(c);
+	struct origin from = ssh_auth_origin(c);
 	struct err e = {0};
 	struct request rq = {0};
 	int rc;
@@ -215,7 +178,7 @@ static const struct conf_staff *key_owner(struct ssh_conn *c, ssh_key key)
 static int key_shown(struct ssh_conn *c, const struct conf_staff *who)
 {
 	text_put(c->auth.principal, sizeof(c->auth.principal), who->principal);
-	auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
+	ssh_auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
 	ssh_set_auth_methods(c->ssh, SSH_AUTH_METHOD_INTERACTIVE);
 	auth_say(c,
 		 "muxd: key of %s accepted. A reason is asked for next, at a prompt: that needs a terminal "
@@ -240,11 +203,11 @@ static int on_key(ssh_session s, const char *user, struct ssh_key_struct *key, c
 	if (who && signature == SSH_PUBLICKEY_STATE_VALID)
 		return key_shown(c, who);
 	if (who || signature != SSH_PUBLICKEY_STATE_NONE) {
-		auth_audit(c, "key", ERR_UNAUTHENTICATED, "a signature without a key of staff for this agent");
+		ssh_auth_audit(c, "key", ERR_UNAUTHENTICATED, "a signature without a key of staff for this agent");
 		auth_failed(c);
 	} else if (++c->auth.offers > OFFERS_MAX) {
-		auth_given_up(c, "key", ERR_UNAUTHENTICATED, "too many keys were offered");
-		auth_set_state(c, SSH_AUTHN_FAILED);
+		ssh_auth_given_up(c, "key", ERR_UNAUTHENTICATED, "too many keys were offered");
+		ssh_auth_set_state(c, SSH_AUTHN_FAILED);
 		ssh_conn_doom(c, "too many keys were offered");
 	}
 	return SSH_AUTH_DENIED;
@@ -278,12 +241,12 @@ static bool prompt_first(struct ssh_conn *c, ssh_message msg)
 	switch (c->auth.state) {
 	case SSH_AUTHN_START:
 	case SSH_AUTHN_TOKEN_ASKED:
-		auth_set_state(c, SSH_AUTHN_TOKEN_ASKED);
+		ssh_auth_set_state(c, SSH_AUTHN_TOKEN_ASKED);
 		ask(c, msg, "", "Token as password: ", 0);
 		return true;
 	case SSH_AUTHN_KEY_SHOWN:
 	case SSH_AUTHN_REASON_ASKED:
-		auth_set_state(c, SSH_AUTHN_REASON_ASKED);
+		ssh_auth_set_state(c, SSH_AUTHN_REASON_ASKED);
 		ask(c, msg, "", "Reason: ", 1);
 		return true;
 	default:
@@ -306,7 +269,7 @@ static void on_issued(void *arg, int rc, const struct err *e, const struct reque
 	else
 		c->auth.issue_error = *e;
 	if (c->auth.state == SSH_AUTHN_ISSUING)
-		auth_set_state(c, SSH_AUTHN_ISSUED);
+		ssh_auth_set_state(c, SSH_AUTHN_ISSUED);
 	ssh_conn_resume(c);
 	ssh_conn_leave(c);
 }
@@ -333,13 +296,13 @@ static int reason_take(const char *answer, char out[GRANT_REASON_MAX + 1], struc
 static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer)
 {
 	char reason[GRANT_REASON_MAX + 1];
-	struct origin from = auth_origin(c);
+	struct origin from = ssh_auth_origin(c);
 	struct ssh_auth_issue *issue;
 	struct err e = {0};
 
 	if (reason_take(answer, reason, &e) != 0) {
-		auth_audit(c, "reason", e.code, e.message);
-		auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
+		ssh_auth_audit(c, "reason", e.code, e.message);
+		ssh_auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
 		auth_refused(c, &e);
 		return false;
 	}
@@ -351,7 +314,7 @@ static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer
 	issue->conn = c;
 	c->auth.issue = issue;
 	c->auth.issue_error = (struct err){0};
-	auth_set_state(c, SSH_AUTHN_ISSUING);
+	ssh_auth_set_state(c, SSH_AUTHN_ISSUING);
 	ask(c, msg, "", NULL, 0);
 	ssh_conn_pause(c, 0);
 	broker_issue_staff(c->door->hub, c->auth.principal, c->auth.login.agent, reason, &from, on_issued, issue);
@@ -362,7 +325,7 @@ static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer
 static bool issue_finish(struct ssh_conn *c, ssh_message msg)
 {
 	if (c->auth.issue_error.code) {
-		auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
+		ssh_auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
 		auth_refused(c, &c->auth.issue_error);
 		return false;
 	}
@@ -410,20 +373,4 @@ void ssh_auth_begin(struct ssh_conn *c)
 	c->callbacks.auth_password_function = on_password;
 	c->callbacks.auth_pubkey_function = on_key;
 	c->callbacks.gssapi_select_oid_function = on_gssapi;
-}
-
-void ssh_auth_timeout(struct ssh_conn *c)
-{
-	if (c->auth.user[0])
-		auth_given_up(c, "login grace", ERR_TIMEOUT, "the log-in took longer than ssh.login_grace");
-	auth_set_state(c, SSH_AUTHN_FAILED);
-}
-
-void ssh_auth_end(struct ssh_conn *c)
-{
-	if (c->auth.offers > 0 && c->auth.state < SSH_AUTHN_KEY_SHOWN)
-		auth_given_up(c, "key", ERR_UNAUTHENTICATED, "no key that was offered is one of staff for this agent");
-	if (c->auth.issue)
-		c->auth.issue->conn = NULL;
-	c->auth.issue = NULL;
 }

@@ -49,10 +49,24 @@ struct ssh_auth {
 	struct request request; /* DONE and ISSUED */
 };
 
-/* Callbacks of a fresh connection's log-in into c->callbacks. */
+/* A grant that is asked for; lives until the broker answers, whatever becomes of the connection. */
+struct ssh_auth_issue {
+	struct ssh_conn *conn; /* NULL: gone */
+};
+
+/* auth.c: callbacks of a fresh connection's log-in into c->callbacks. */
 void ssh_auth_begin(struct ssh_conn *c);
 /* The message callback's part: true when msg was a log-in's and has been answered. */
 bool ssh_auth_message(struct ssh_conn *c, ssh_message msg);
+
+/* auth_state.c */
+void ssh_auth_set_state(struct ssh_conn *c, enum ssh_auth_state to);
+/* Everything before somebody is in is one endpoint: the log-in. */
+struct origin ssh_auth_origin(const struct ssh_conn *c);
+/* A refusal, for the audit log; code: ERR_*. */
+void ssh_auth_audit(struct ssh_conn *c, const char *what, int code, const char *text);
+/* The end of a log-in without a wrong answer: for its address, it has failed all the same. */
+void ssh_auth_given_up(struct ssh_conn *c, const char *what, int code, const char *text);
 /* The login grace is over. */
 void ssh_auth_timeout(struct ssh_conn *c);
 /* The connection ends; an answer that comes later finds nobody. */

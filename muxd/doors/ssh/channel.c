@@ -1,3 +1,4 @@
+/* A channel as it is asked for: requests of the client, and events of the hub on their way to it. */
 #define LOG_SUBSYS "ssh"
 #include "muxd/doors/ssh/channel.h"
 
@@ -18,17 +19,6 @@
 
 /* `ssh -T host`: a login shell without a terminal, as sshd runs it. */
 static const char plain_shell[] = "exec \"${SHELL:-/bin/sh}\" -l";
-
-static void chan_free(struct ssh_chan *ch)
-{
-	for (size_t i = 0; i < ch->nenv; i++)
-		free(ch->env[i]);
-	buf_finish(&ch->words);
-	buf_finish(&ch->shot);
-	buf_finish(&ch->title);
-	free(ch->in_chunk);
-	free(ch);
-}
 
 static bool wants_program(const struct ssh_chan *ch)
 {
@@ -123,6 +113,124 @@ static int on_env(ssh_session s, ssh_channel c, const char *name, const char *va
 	return 0;
 }
 
+/* A program's screen is the program's: on a terminal a notice stands in the title of the window. */
+static void set_title(struct ssh_chan *ch, const char *text)
+{
+	char bytes[BETWEEN_TITLE_MAX];
+	size_t n;
+
+	if (ch->title_begun || (!text && !ch->titled && buf_len(&ch->title) == 0))
+		return;
+	buf_clear(&ch->title); /* an older one that is not out yet */
+	if (!text && !ch->titled)
+		return;
+	ch->titled_over = !text;
+	n = between_title(bytes, text, !ch->titled, ch->conn->auth.login.agent);
+	if (buf_append(&ch->title, bytes, n) == 0)
+		ch->conn->again = true;
+}
+
+static void on_readable(void *arg)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	ssh_conn_enter(c);
+	ch->out_ready = true;
+	ssh_conn_leave(c);
+}
+
+static void on_writable(void *arg)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	ssh_conn_enter(c);
+	ch->in_blocked = false;
+	ssh_conn_leave(c);
+}
+
+static void on_notice(void *arg, const char *text, bool over)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	ssh_conn_enter(c);
+	/* What waits for its turn draws nothing that a line could spoil. */
+	if (ch->pty && between_has_title(ch->term) && session_state(attachment_session(ch->att)) != SESSION_OPENING)
+		set_title(ch, over ? NULL : text);
+	else
+		ssh_chan_say(ch, "%s", text);
+	ssh_conn_leave(c);
+}
+
+static void on_shot(void *arg, const struct screen_shot *shot)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	ssh_conn_enter(c);
+	buf_clear(&ch->shot); /* an older one that is not out yet */
+	if (buf_append(&ch->shot, shot->bytes, shot->len))
+		ssh_chan_say(ch, "the screen could not be kept: no memory");
+	c->again = true;
+	ssh_conn_leave(c);
+}
+
+static void on_skipped(void *arg, int stream, uint64_t n)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	(void)stream;
+	ssh_conn_enter(c);
+	ssh_chan_say(ch, "%llu bytes left out: this client reads too slowly", (unsigned long long)n);
+	ssh_conn_leave(c);
+}
+
+static void on_ended(void *arg, const struct session_result *result)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+	struct ssh_exit x;
+
+	ssh_conn_enter(c);
+	ssh_exit_of(result, &x);
+	ssh_chan_finish(ch, &x);
+	ssh_conn_leave(c);
+}
+
+static void on_cut(void *arg, enum cut_cause cause, const char *text)
+{
+	struct ssh_chan *ch = arg;
+	struct ssh_conn *c = ch->conn;
+
+	ssh_conn_enter(c);
+	c->last = c->last || cause == CUT_EXPIRED || cause == CUT_REVOKED || cause == CUT_SHUTDOWN;
+	ssh_chan_part(ch, text, cause != CUT_TERMINATED && cause != CUT_SANDBOX);
+	ssh_conn_leave(c);
+}
+
+static const struct attachment_ops chan_terminal_ops = {
+    .readable = on_readable,
+    .writable = on_writable,
+    .notice = on_notice,
+    .screen = on_shot,
+    .skipped = on_skipped,
+    .ended = on_ended,
+    .cut = on_cut,
+};
+
+/* What is no terminal cannot be brought to a screen: it gets the bytes. */
+static const struct attachment_ops chan_ops = {
+    .readable = on_readable,
+    .writable = on_writable,
+    .notice = on_notice,
+    .skipped = on_skipped,
+    .ended = on_ended,
+    .cut = on_cut,
+};
+
 static void attached(struct ssh_chan *ch, struct attachment *a)
 {
 	char id[ID_STR_LEN];
@@ -146,7 +254,7 @@ static void on_started(void *arg, int rc, const struct err *e, struct session *s
 	ch->answer_due = false;
 	if (!c) { /* the transport went away meanwhile */
 		attachment_detach(a);
-		chan_free(ch);
+		ssh_chan_abandon(ch);
 		return;
 	}
 	ssh_conn_enter(c);
@@ -186,7 +294,7 @@ static void start_new(struct ssh_chan *ch, const char *command)
 	ssh_chan_set_state(ch, SSH_CHAN_STARTING);
 	ch->answer_due = true;
 	request_endpoint(&c->auth.request, command ? "exec" : "shell");
-	broker_open(c->door->hub, &c->auth.request, &spec, &ssh_chan_ops, ch, on_started, ch);
+	broker_open(c->door->hub, &c->auth.request, &spec, &chan_ops, ch, on_started, ch);
 }
 
 static void start_return(struct ssh_chan *ch)
@@ -198,7 +306,7 @@ static void start_return(struct ssh_chan *ch)
 
 	request_endpoint(&c->auth.request, "attach");
 	rc = broker_attach(c->door->hub, &c->auth.request, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
-			   ch->pty ? &ssh_chan_terminal_ops : &ssh_chan_ops, ch, &a, &e);
+			   ch->pty ? &chan_terminal_ops : &chan_ops, ch, &a, &e);
 
 	if (rc) {
 		ssh_chan_refuse(ch, "%s (%s). %s", e.message, err_name(rc), err_hint(rc));
@@ -333,26 +441,4 @@ ssh_channel ssh_chan_create(struct ssh_conn *c)
 	c->nchans++;
 	TAILQ_INSERT_TAIL(&c->chans, ch, link);
 	return ch->ssh;
-}
-
-bool ssh_chan_reap(struct ssh_chan *ch)
-{
-	struct ssh_conn *c = ch->conn;
-
-	if (ch->state != SSH_CHAN_CLOSED || !ch->remote_closed || ch->answer_due)
-		return false;
-	TAILQ_REMOVE(&c->chans, ch, link);
-	c->nchans--;
-	ssh_channel_free(ch->ssh);
-	chan_free(ch);
-	return true;
-}
-
-void ssh_chan_abandon(struct ssh_chan *ch)
-{
-	attachment_detach(ch->att);
-	ch->att = NULL;
-	ch->conn = NULL;
-	if (!ch->answer_due)
-		chan_free(ch);
 }

@@ -69,9 +69,10 @@ struct ssh_chan {
 	bool exit_told;
 };
 
-/* A session channel is asked for. NULL: over the limit, out of memory. */
+/* channel.c: a session channel is asked for. NULL: over the limit, out of memory. */
 ssh_channel ssh_chan_create(struct ssh_conn *c);
-/* Write a slice, feed input, finish what has ended. True: more could be done at once. */
+
+/* channel_io.c: write a slice, feed input, finish what has ended. True: more could be done at once. */
 bool ssh_chan_pump(struct ssh_chan *ch);
 /* Both sides have closed: free it. */
 bool ssh_chan_reap(struct ssh_chan *ch);
@@ -79,15 +80,14 @@ bool ssh_chan_reap(struct ssh_chan *ch);
 void ssh_chan_abandon(struct ssh_chan *ch);
 /* Say why and end this channel. */
 void ssh_chan_refuse(struct ssh_chan *ch, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /* Say why this client has to go, and how to come back to its terminal when that goes on. */
 void ssh_chan_part(struct ssh_chan *ch, const char *why, bool way_back);
-
-/* Between channel.c and channel_io.c. */
 void ssh_chan_set_state(struct ssh_chan *ch, enum ssh_chan_state to);
+/* Words of ours, as a line; left out when there is no room. */
 void ssh_chan_say(struct ssh_chan *ch, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Its program has ended, or there will be none: last words, then x. */
 void ssh_chan_finish(struct ssh_chan *ch, const struct ssh_exit *x);
+/* The callbacks of libssh that carry bytes. */
 void ssh_chan_io_callbacks(struct ssh_chan *ch);
-extern const struct attachment_ops ssh_chan_ops, ssh_chan_terminal_ops; /* the second: the client has a terminal */
 
 #endif

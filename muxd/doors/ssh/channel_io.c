@@ -1,3 +1,4 @@
+/* What a channel carries: output, input and our own words, and its end. */
 #define LOG_SUBSYS "ssh"
 #include "base/clock.h"
 #include "base/err.h"
@@ -318,7 +319,8 @@ static bool chan_lingers(struct ssh_chan *ch)
 		ch->left_until_ns = now + LEFT_NS;
 	if (now >= ch->left_until_ns)
 		return false;
-	ssh_conn_nudge(ch->conn, ch->left_until_ns - now);
+	if (!ch->conn->nudge_ns || ch->conn->nudge_ns > ch->left_until_ns - now)
+		ch->conn->nudge_ns = ch->left_until_ns - now;
 	return true;
 }
 
@@ -394,120 +396,35 @@ void ssh_chan_io_callbacks(struct ssh_chan *ch)
 	ch->callbacks.channel_eof_function = on_eof;
 }
 
-/* A program's screen is the program's: on a terminal a notice stands in the title of the window. */
-static void set_title(struct ssh_chan *ch, const char *text)
+static void chan_free(struct ssh_chan *ch)
 {
-	char bytes[BETWEEN_TITLE_MAX];
-	size_t n;
-
-	if (ch->title_begun || (!text && !ch->titled && buf_len(&ch->title) == 0))
-		return;
-	buf_clear(&ch->title); /* an older one that is not out yet */
-	if (!text && !ch->titled)
-		return;
-	ch->titled_over = !text;
-	n = between_title(bytes, text, !ch->titled, ch->conn->auth.login.agent);
-	if (buf_append(&ch->title, bytes, n) == 0)
-		ch->conn->again = true;
+	for (size_t i = 0; i < ch->nenv; i++)
+		free(ch->env[i]);
+	buf_finish(&ch->words);
+	buf_finish(&ch->shot);
+	buf_finish(&ch->title);
+	free(ch->in_chunk);
+	free(ch);
 }
 
-static void on_readable(void *arg)
+bool ssh_chan_reap(struct ssh_chan *ch)
 {
-	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
 
-	ssh_conn_enter(c);
-	ch->out_ready = true;
-	ssh_conn_leave(c);
+	if (ch->state != SSH_CHAN_CLOSED || !ch->remote_closed || ch->answer_due)
+		return false;
+	TAILQ_REMOVE(&c->chans, ch, link);
+	c->nchans--;
+	ssh_channel_free(ch->ssh);
+	chan_free(ch);
+	return true;
 }
 
-static void on_writable(void *arg)
+void ssh_chan_abandon(struct ssh_chan *ch)
 {
-	struct ssh_chan *ch = arg;
-	struct ssh_conn *c = ch->conn;
-
-	ssh_conn_enter(c);
-	ch->in_blocked = false;
-	ssh_conn_leave(c);
+	attachment_detach(ch->att);
+	ch->att = NULL;
+	ch->conn = NULL;
+	if (!ch->answer_due)
+		chan_free(ch);
 }
-
-static void on_notice(void *arg, const char *text, bool over)
-{
-	struct ssh_chan *ch = arg;
-	struct ssh_conn *c = ch->conn;
-
-	ssh_conn_enter(c);
-	/* What waits for its turn draws nothing that a line could spoil. */
-	if (ch->pty && between_has_title(ch->term) && session_state(attachment_session(ch->att)) != SESSION_OPENING)
-		set_title(ch, over ? NULL : text);
-	else
-		ssh_chan_say(ch, "%s", text);
-	ssh_conn_leave(c);
-}
-
-static void on_shot(void *arg, const struct screen_shot *shot)
-{
-	struct ssh_chan *ch = arg;
-	struct ssh_conn *c = ch->conn;
-
-	ssh_conn_enter(c);
-	buf_clear(&ch->shot); /* an older one that is not out yet */
-	if (buf_append(&ch->shot, shot->bytes, shot->len))
-		ssh_chan_say(ch, "the screen could not be kept: no memory");
-	c->again = true;
-	ssh_conn_leave(c);
-}
-
-static void on_skipped(void *arg, int stream, uint64_t n)
-{
-	struct ssh_chan *ch = arg;
-	struct ssh_conn *c = ch->conn;
-
-	(void)stream;
-	ssh_conn_enter(c);
-	ssh_chan_say(ch, "%llu bytes left out: this client reads too slowly", (unsigned long long)n);
-	ssh_conn_leave(c);
-}
-
-static void on_ended(void *arg, const struct session_result *result)
-{
-	struct ssh_chan *ch = arg;
-	struct ssh_conn *c = ch->conn;
-	struct ssh_exit x;
-
-	ssh_conn_enter(c);
-	ssh_exit_of(result, &x);
-	ssh_chan_finish(ch, &x);
-	ssh_conn_leave(c);
-}
-
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
-{
-	struct ssh_chan *ch = arg;
-	struct ssh_conn *c = ch->conn;
-
-	ssh_conn_enter(c);
-	c->last = c->last || cause == CUT_EXPIRED || cause == CUT_REVOKED || cause == CUT_SHUTDOWN;
-	ssh_chan_part(ch, text, cause != CUT_TERMINATED && cause != CUT_SANDBOX);
-	ssh_conn_leave(c);
-}
-
-const struct attachment_ops ssh_chan_terminal_ops = {
-    .readable = on_readable,
-    .writable = on_writable,
-    .notice = on_notice,
-    .screen = on_shot,
-    .skipped = on_skipped,
-    .ended = on_ended,
-    .cut = on_cut,
-};
-
-/* What is no terminal cannot be brought to a screen: it gets the bytes. */
-const struct attachment_ops ssh_chan_ops = {
-    .readable = on_readable,
-    .writable = on_writable,
-    .notice = on_notice,
-    .skipped = on_skipped,
-    .ended = on_ended,
-    .cut = on_cut,
-};

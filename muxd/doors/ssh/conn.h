@@ -46,17 +46,18 @@ struct ssh_conn {
 	uv_poll_t watch;
 	uv_timer_t timer; /* LOGIN: grace; OPEN: keepalive; FLUSHING: patience */
 	uv_timer_t pause; /* ends a delay of the log-in */
-	uv_timer_t nudge; /* a channel waits for a moment */
+	uv_timer_t nudge; /* settles once more: a channel waits for a moment */
 	unsigned handles;
 	int watched; /* uv events asked for */
 
-	int depth;      /* of enter and leave */
-	bool again;     /* something happened since the last settling began */
-	bool last;      /* no channel may follow the ones there are */
-	bool paused;    /* a delay of the log-in, or an answer is awaited: nothing is read */
-	bool writing;   /* inside a write of channel data: input stays with libssh */
-	bool busy;      /* in door->busy */
-	char doom[160]; /* "" or why it has to end; set where it must not end at once */
+	int depth;         /* of enter and leave */
+	bool again;        /* something happened since the last settling began */
+	uint64_t nudge_ns; /* a channel wants that in this time; 0: none does */
+	bool last;         /* no channel may follow the ones there are */
+	bool paused;       /* a delay of the log-in, or an answer is awaited: nothing is read */
+	bool writing;      /* inside a write of channel data: input stays with libssh */
+	bool busy;         /* in door->busy */
+	char doom[160];    /* "" or why it has to end; set where it must not end at once */
 
 	uint64_t heard_bytes, heard_ns; /* keepalive: the last sign of life */
 	struct ssh_auth auth;
@@ -64,20 +65,18 @@ struct ssh_conn {
 	size_t nchans;
 };
 
-/* fd and place become the connection's in every case. */
+/* conn.c: fd and place become the connection's in every case. */
 int ssh_conn_create(struct ssh_door *d, int fd, struct admit_place *place, const char *peer);
+
+/* turn.c */
 void ssh_conn_enter(struct ssh_conn *c);
 void ssh_conn_leave(struct ssh_conn *c);
-/* From any callback: the connection ends when it settles; why is logged. */
-void ssh_conn_doom(struct ssh_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The log-in has succeeded. */
 void ssh_conn_opened(struct ssh_conn *c);
 /* Now and then: who is in by a grant that has ended is a stranger again, and goes once no channel of his is open. */
 void ssh_conn_sweep(struct ssh_conn *c);
 /* The configuration is another one. */
 void ssh_conn_reload(struct ssh_conn *c);
-/* Settle once more in that time, or before: a channel waits for a moment. */
-void ssh_conn_nudge(struct ssh_conn *c, uint64_t ns);
 /* Read nothing until told otherwise, or for a time (ns > 0). */
 void ssh_conn_pause(struct ssh_conn *c, uint64_t ns);
 void ssh_conn_resume(struct ssh_conn *c);
@@ -85,6 +84,11 @@ void ssh_conn_resume(struct ssh_conn *c);
 void ssh_conn_finish(struct ssh_conn *c, const char *why);
 /* At once; only with nothing of it on the stack. */
 void ssh_conn_destroy(struct ssh_conn *c, const char *why);
+
+/* conn_state.c */
+void ssh_conn_set_state(struct ssh_conn *c, enum ssh_conn_state to);
+/* From any callback: the connection ends when it settles; why is logged. */
+void ssh_conn_doom(struct ssh_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Bytes wait for the socket: write nothing more. */
 bool ssh_conn_clogged(const struct ssh_conn *c);
 

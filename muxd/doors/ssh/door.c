@@ -1,8 +1,8 @@
+/* The SSH door: its listener, who is let in, and the end of it. */
 #define LOG_SUBSYS "ssh"
 #include "muxd/doors/door.h"
 
 #include "base/clock.h"
-#include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/sock.h"
@@ -21,10 +21,6 @@
 #define ACCEPTS_A_TURN 4
 #define RETRY_MS       200
 #define SWEEP_MS       1000
-/* New connections a second from one address; twice as many after a quiet time. */
-#define CONNECT_RATE 200
-/* Failed log-ins of late with which an address is turned away. */
-#define FAILURES_MAX 30
 
 static const char *const state_names[] = {"open", "waiting", "closed"};
 
@@ -40,18 +36,6 @@ static void door_set_state(struct ssh_door *d, enum ssh_door_state to)
 		uv_poll_start(&d->listener, UV_READABLE, on_listener);
 	else
 		uv_poll_stop(&d->listener);
-}
-
-struct admit_rules ssh_door_rules(const struct ssh_door *d)
-{
-	const struct conf *c = hub_conf(d->hub);
-
-	return (struct admit_rules){.max = c->ssh_max_connections,
-				    .per_address = c->ssh_max_per_address,
-				    .rate = CONNECT_RATE,
-				    .gateways = c->listen_gateways,
-				    .gateway_max = c->ssh_max_per_gateway,
-				    .failures_max = FAILURES_MAX};
 }
 
 static void put_be32(uint8_t *p, uint32_t v)
@@ -85,13 +69,6 @@ static void parting_add(struct ssh_parting *p, int fd)
 	if (*at)
 		close(*at);
 	*at = fd;
-}
-
-static void parting_end(struct ssh_parting *p)
-{
-	for (size_t i = 0; i < sizeof(p->fds) / sizeof(p->fds[0]); i++)
-		if (p->fds[i])
-			close(p->fds[i]);
 }
 
 static void turn_away(struct ssh_door *d, int fd, const char *peer, int code, const char *text)
@@ -179,51 +156,6 @@ static void on_retry(uv_timer_t *h)
 
 	if (d->state == SSH_DOOR_WAITING)
 		door_set_state(d, SSH_DOOR_OPEN);
-}
-
-/* One slice for each that had more to write when this turn began. */
-static void on_turn(uv_idle_t *h)
-{
-	struct ssh_door *d = h->data;
-	struct ssh_conn *c;
-
-	for (size_t n = d->nbusy; n > 0 && (c = TAILQ_FIRST(&d->busy)); n--) {
-		ssh_door_idle(d, c);
-		ssh_conn_enter(c);
-		ssh_conn_leave(c);
-	}
-	if (TAILQ_EMPTY(&d->busy))
-		uv_idle_stop(&d->turn);
-}
-
-void ssh_door_busy(struct ssh_door *d, struct ssh_conn *c)
-{
-	if (c->busy)
-		return;
-	c->busy = true;
-	d->nbusy++;
-	TAILQ_INSERT_TAIL(&d->busy, c, busy_link);
-	uv_idle_start(&d->turn, on_turn);
-}
-
-void ssh_door_idle(struct ssh_door *d, struct ssh_conn *c)
-{
-	if (!c->busy)
-		return;
-	c->busy = false;
-	d->nbusy--;
-	TAILQ_REMOVE(&d->busy, c, busy_link);
-}
-
-void ssh_door_released(struct ssh_door *d)
-{
-	if (--d->handles > 0)
-		return;
-	close(d->listen_fd);
-	ssh_bind_free(d->bind);
-	admit_destroy(d->admit);
-	parting_end(&d->parting);
-	free(d);
 }
 
 static void on_closed(uv_handle_t *h)

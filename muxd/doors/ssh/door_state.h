@@ -44,11 +44,9 @@ struct ssh_door {
 	unsigned handles;
 };
 
-void ssh_door_busy(struct ssh_door *d, struct ssh_conn *c);
-void ssh_door_idle(struct ssh_door *d, struct ssh_conn *c);
 /* The door's limits by the configuration as it is now. */
 struct admit_rules ssh_door_rules(const struct ssh_door *d);
-/* A connection is gone from the loop. May free d. */
+/* A connection, or a handle of its own, is gone from the loop. May free d. */
 void ssh_door_released(struct ssh_door *d);
 
 #endif
