@@ -1,8 +1,53 @@
-/* Numbers of leases, runs and the pool in Prometheus' text format, 0.0.4. */
-#include "control/work/work.h"
-
+/* Numbers of leases, runs and the pool; also in Prometheus' text format, 0.0.4. */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "control/work/state.h"
+
+#include <string.h>
+
+static const uint64_t run_ms[WORK_BUCKETS] = {100, 500, 1000, 5000, 15000, 30000, 60000, 300000, 900000, 3600000};
+static const uint64_t claim_ms[WORK_BUCKETS] = {1, 2, 5, 10, 25, 50, 100, 500, 2500, 10000};
+
+uint64_t work_run_bucket_ms(unsigned i)
+{
+	return run_ms[i];
+}
+
+uint64_t work_claim_bucket_ms(unsigned i)
+{
+	return claim_ms[i];
+}
+
+const char *work_reason_name(unsigned i)
+{
+	static const char *const names[WORK_REASONS] = {"timeout", "crash", "error", "released", "expired", "lost"};
+
+	return names[i];
+}
+
+void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns)
+{
+	unsigned i = 0;
+
+	while (i < WORK_BUCKETS && ns > bucket(i) * NS_PER_MS)
+		i++;
+	buckets[i]++;
+}
+
+void work_numbers(const struct work *w, struct work_numbers *out)
+{
+	if (!w) {
+		memset(out, 0, sizeof(*out));
+		return;
+	}
+	*out = w->n;
+	out->leases_active = HASH_COUNT(w->leases);
+	out->pool_ready = pool_count(w, POOL_READY);
+	out->pool_filling = pool_count(w, POOL_FILLING);
+	out->pool_discarding = pool_count(w, POOL_DISCARDING);
+}
+
+/* ---- as text */
 
 static int head(struct buf *out, const char *name, const char *type, const char *help)
 {

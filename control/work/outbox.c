@@ -65,41 +65,35 @@ static int tell_page(struct sqlite3 *db, void *arg, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
-struct forget_job {
-	struct job j;
-	int64_t until;
-};
-
-static int forget_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+static int forget_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
-	return store_run(db, NULL, e, "DELETE FROM outbox WHERE seq <= ?", "i", ((struct forget_job *)j)->until);
+	const struct work *w = arg;
+
+	return store_run(db, NULL, e, "DELETE FROM outbox WHERE seq <= ?", "i", w->forgetting);
 }
 
 static void forget(struct work *w);
 
-static void on_forgotten(struct job *j, int rc, const struct err *e)
+static void on_forgotten(void *arg, int rc, const struct err *e)
 {
-	struct work *w = j->w;
+	struct work *w = arg;
 
-	w->forgetting = false;
 	if (rc)
 		log_error(NULL, "what the audit log has of leases could not be forgotten: %s",
 			  e ? e->message : err_name(rc));
 	else
-		w->forgotten = ((struct forget_job *)j)->until;
+		w->forgotten = w->forgetting;
+	w->forgetting = 0;
 	if (!rc)
 		forget(w);
 }
 
 static void forget(struct work *w)
 {
-	struct forget_job *k;
-
-	if (w->forgetting || w->forgotten == w->told || !(k = job_create(w, sizeof(*k), NULL, NULL)))
+	if (w->stopped || w->forgetting || w->forgotten == w->told)
 		return;
-	w->forgetting = true;
-	k->until = w->told;
-	job_write(&k->j, forget_in_db, on_forgotten);
+	w->forgetting = w->told;
+	store_write(w->store, forget_in_db, on_forgotten, w);
 }
 
 void outbox_tell(struct work *w)

@@ -87,9 +87,8 @@ struct work {
 	struct work_host host;
 	uv_timer_t *timer;
 	bool begun, ready, stopped;
-	bool forgetting; /* outbox.c */
-	int64_t told, forgotten;
-	uint64_t tell_at; /* boot ns; the audit log refused */
+	int64_t told, forgetting, forgotten; /* outbox.c: up to which row; forgetting 0: nothing is being deleted */
+	uint64_t tell_at;                    /* boot ns; the audit log refused */
 	struct pool_entry *pool;
 	struct lease *leases;
 	TAILQ_HEAD(, run) runs;
@@ -100,7 +99,7 @@ struct work {
 	struct work_numbers n;
 };
 
-/* work.c */
+/* job.c */
 /* size: of the struct that begins with a job. NULL: no memory, and the caller has heard it. */
 void *job_create(struct work *w, size_t size, work_done *done, void *arg);
 void job_write(struct job *j, int (*in_db)(struct sqlite3 *, struct job *, struct err *),
@@ -109,10 +108,12 @@ void job_answer(struct job *j, int rc, const struct err *e, json_t *result); /* 
 void answer(work_done *done, void *arg, int rc, const struct err *e, json_t *result);
 int64_t now_wall(const struct work *w);
 void audit(struct work *w, const char *event, const char *sandbox, const char *outcome, json_t *detail);
-void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns);
 /* The caller's own, or all for an administrator; another's answers as one that was never there (ERR_NOT_FOUND). */
 int may_touch(const struct work_caller *c, const char *principal, const char *what, const char *id, struct err *e);
 int may_act_for(const struct work_caller *c, const char *user, struct err *e);
+
+/* metrics.c: ns is one more time, in the bucket that bucket() says, in ms. */
+void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns);
 
 /* outbox.c */
 void outbox_tell(struct work *w); /* what is there; from the timer, too, so that what was refused is told later */
@@ -121,23 +122,37 @@ void outbox_tell(struct work *w); /* what is there; from the timer, too, so that
 struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s);
 struct pool_entry *pool_find(const struct work *w, const char *name);
 void pool_set_state(struct pool_entry *p, enum pool_state s);
-void pool_prepare(struct pool_entry *p);
 void pool_discard(struct pool_entry *p, const char *why); /* its row says so already */
 void pool_give_up(struct pool_entry *p, const char *why); /* and this makes the row say so */
-void pool_tick(struct work *w, uint64_t now);
-void pool_reconcile(struct work *w);
 unsigned pool_count(const struct work *w, enum pool_state s);
+unsigned pool_waiting(const struct work *w); /* who waits for one of them */
 json_t *pool_json(struct work *w);
+uint64_t pool_back_off(uint64_t ns); /* the next wait after one of ns */
+/* A job about one entry, which is found again by its name. NULL: no memory. */
+struct pool_job {
+	struct job j;
+	char name[WORK_SANDBOX_MAX];
+	char why[200];
+};
+struct pool_job *pool_job_create(struct pool_entry *p);
+
+/* fill.c */
+void fill_prepare(struct pool_entry *p);
+void fill_tick(struct work *w, uint64_t now);
+
+/* wish.c */
+void wish_create(struct work *w, const struct work_caller *c, const json_t *body, work_done *done, void *arg);
+void wishes_pump(struct work *w); /* who waits meets what is ready */
+void wishes_fail_first(struct work *w, int rc, const struct err *e);
+void wishes_tick(struct work *w, uint64_t now);
 
 /* lease.c */
-void lease_create(struct work *w, const struct work_caller *c, const json_t *body, work_done *done, void *arg);
 void lease_heartbeat(struct work *w, const struct work_caller *c, const char *id, work_done *done, void *arg);
 void lease_release(struct work *w, const struct work_caller *c, const char *id, work_done *done, void *arg);
 int lease_show(struct work *w, const struct work_caller *c, const char *id, json_t **out, struct err *e);
 int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
-int lease_load(struct work *w, const struct lease_row *row);
-void lease_pump(struct work *w); /* who waits meets what is ready */
-void lease_fail_first(struct work *w, int rc, const struct err *e);
+int lease_add(struct work *w, const struct lease_row *row); /* one that is stored, into memory; ERR_NOMEM */
+struct log_ids lease_ids(const struct lease_row *l);
 void lease_tick(struct work *w, uint64_t now);
 struct lease_end {
 	const char *state, *cause;
@@ -147,9 +162,12 @@ void lease_end(struct work *w, struct lease *l, const struct lease_end *x);
 struct lease *lease_find(const struct work *w, const char *id);
 
 /* run.c */
-void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg);
+void run_forget_token(struct run *r);
 void run_over(struct run *r, const char *state, const char *reason); /* its lease has ended with it */
 void run_free(struct run *r);
+
+/* run_steps.c */
+void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg);
 void runs_tick(struct work *w, uint64_t now);
 
 /* run_look.c */
@@ -164,5 +182,9 @@ int workflow_list(struct work *w, const struct work_caller *c, const json_t *bod
 /* The definition that a workflowId means now; *out_row's body is the caller's. ERR_NOT_FOUND. */
 int workflow_find(struct sqlite3 *db, const struct work_caller *c, const char *id, struct workflow_row *out,
 		  struct err *e);
+
+/* recover.c */
+int recover_begin(struct work *w); /* w->ready follows; ERR_NOMEM */
+void recover_tick(struct work *w, uint64_t now);
 
 #endif

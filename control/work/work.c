@@ -1,3 +1,4 @@
+/* Leases, runs and the pool as the rest sees them: made, begun, asked, stopped. */
 #define LOG_SUBSYS "work"
 #include "control/work/work.h"
 
@@ -6,8 +7,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "control/store/store.h"
 #include "control/work/state.h"
 #include "control/work/workflow.h"
 
@@ -45,121 +44,6 @@ bool work_call_changes(enum work_call c)
 {
 	return c == WORK_LEASE_CREATE || c == WORK_LEASE_HEARTBEAT || c == WORK_LEASE_RELEASE || c == WORK_RUN_START ||
 	       c == WORK_WORKFLOW_PUT;
-}
-
-/* ---- shared by the files of this folder */
-
-int64_t now_wall(const struct work *w)
-{
-	return w->host.now ? w->host.now(w->host.ctx) : clock_wall_ns();
-}
-
-void audit(struct work *w, const char *event, const char *sandbox, const char *outcome, json_t *detail)
-{
-	json_t *o =
-	    json_pack("{s:s,s:s,s:o}", "event", event, "outcome", outcome, "detail", detail ? detail : json_object());
-
-	if (o && sandbox && *sandbox)
-		json_object_set_new(o, "agent", json_string(sandbox));
-	if (o)
-		(void)w->host.audit(w->host.ctx, o);
-}
-
-void answer(work_done *done, void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct err here = {0};
-
-	if (rc && (!e || !e->message[0]))
-		err_set(&here, rc, "%s", err_name(rc)), e = &here;
-	if (done)
-		done(arg, rc, rc ? e : NULL, rc ? NULL : result);
-	json_decref(result);
-}
-
-void count_time(uint64_t buckets[WORK_BUCKETS + 1], uint64_t (*bucket)(unsigned), uint64_t ns)
-{
-	unsigned i = 0;
-
-	while (i < WORK_BUCKETS && ns > bucket(i) * NS_PER_MS)
-		i++;
-	buckets[i]++;
-}
-
-int may_touch(const struct work_caller *c, const char *principal, const char *what, const char *id, struct err *e)
-{
-	if (c->sees_all || strcmp(c->principal, principal) == 0)
-		return 0;
-	return err_set(e, ERR_NOT_FOUND, "there is no %s %s", what, id);
-}
-
-int may_act_for(const struct work_caller *c, const char *user, struct err *e)
-{
-	if (c->acts_for_all || strcmp(c->principal, user) == 0)
-		return 0;
-	return err_set(e, ERR_FORBIDDEN, "%.64s may not act for %.64s: only a service's grant names other users",
-		       c->principal, user);
-}
-
-/* ---- jobs */
-
-static void job_free(struct job *j)
-{
-	if (j->drop)
-		j->drop(j);
-	free(j);
-}
-
-void *job_create(struct work *w, size_t size, work_done *done, void *arg)
-{
-	struct job *j = calloc(1, size);
-
-	if (!j) {
-		answer(done, arg, ERR_NOMEM, NULL, NULL);
-		return NULL;
-	}
-	j->w = w;
-	j->done = done;
-	j->arg = arg;
-	LIST_INSERT_HEAD(&w->jobs, j, entry);
-	return j;
-}
-
-static int in_db(struct sqlite3 *db, void *p, struct err *e)
-{
-	struct job *j = p;
-
-	return j->in_db(db, j, e);
-}
-
-static void on_written(void *p, int rc, const struct err *e)
-{
-	struct job *j = p;
-
-	LIST_REMOVE(j, entry);
-	struct work *w = j->w;
-
-	if (!rc)
-		outbox_tell(w); /* ahead of the answer: who hears of a change can find it in the log */
-	if (!w->stopped && j->after)
-		j->after(j, rc, e);
-	job_free(j);
-}
-
-void job_write(struct job *j, int (*fn)(struct sqlite3 *, struct job *, struct err *),
-	       void (*after)(struct job *, int, const struct err *))
-{
-	j->now_ns = now_wall(j->w);
-	j->in_db = fn;
-	j->after = after;
-	store_write(j->w->store, in_db, on_written, j);
-}
-
-void job_answer(struct job *j, int rc, const struct err *e, json_t *result)
-{
-	work_done *done = j->done;
-
-	j->done = NULL;
-	answer(done, j->arg, rc, e, result);
 }
 
 /* ---- making and ending */
@@ -244,82 +128,22 @@ static void tick(uv_timer_t *t)
 	if (!w->ready)
 		return;
 	lease_tick(w, now);
+	wishes_tick(w, now);
 	runs_tick(w, now);
-	pool_tick(w, now);
+	recover_tick(w, now);
+	fill_tick(w, now);
 	purge(w, now);
 	outbox_tell(w);
 }
 
-struct mend_job {
-	struct job j;
-	struct db_mended mended;
-};
-
-static int mend(struct sqlite3 *db, struct job *j, struct err *e)
-{
-	return db_mend(db, j->now_ns, &((struct mend_job *)j)->mended, e);
-}
-
-static int load_lease(void *arg, const struct lease_row *l)
-{
-	return lease_load(arg, l);
-}
-
-static int load_pool(void *arg, const char *sandbox, const char *state, const char *lease)
-{
-	enum pool_state s = strcmp(state, "ready") == 0    ? POOL_FILLING /* until it is reached again */
-			    : strcmp(state, "leased") == 0 ? POOL_LEASED
-							   : POOL_DISCARDING;
-	struct pool_entry *p = pool_add(arg, sandbox, s);
-
-	if (!p)
-		return ERR_NOMEM;
-	text_put(p->lease, sizeof(p->lease), lease);
-	return 0;
-}
-
-static int load(struct sqlite3 *db, void *arg, struct err *e)
-{
-	int rc = db_pool_all(db, load_pool, arg, e);
-
-	return rc ? rc : db_leases_active(db, load_lease, arg, e);
-}
-
-static void on_mended(struct job *j, int rc, const struct err *e)
-{
-	struct db_mended *m = &((struct mend_job *)j)->mended;
-	struct work *w = j->w;
-	struct err here = {0};
-
-	if (!rc)
-		rc = store_read(w->store, load, w, &here), e = &here;
-	if (rc) {
-		log_error(NULL, "leases and pool are not served: %s", e ? e->message : err_name(rc));
-		return;
-	}
-	w->n.runs_failed[1] += (uint64_t)m->runs;
-	if (m->runs || m->leases || m->sandboxes) {
-		log_warn(NULL, "left by the last end: %d runs, %d leases, %d sandboxes", m->runs, m->leases,
-			 m->sandboxes);
-		audit(w, "work.mend", NULL, "ok",
-		      json_pack("{s:i,s:i,s:i}", "runs_failed", m->runs, "leases_ended", m->leases, "sandboxes",
-				m->sandboxes));
-	}
-	outbox_tell(w);
-	w->ready = true;
-	pool_reconcile(w);
-}
-
 void work_begin(struct work *w, const struct work_host *h)
 {
-	struct mend_job *j;
-
 	if (!w || w->begun)
 		return;
 	w->begun = true;
 	w->host = *h;
 	w->timer = malloc(sizeof(*w->timer));
-	if (!w->timer || !(j = job_create(w, sizeof(*j), NULL, NULL))) {
+	if (!w->timer || recover_begin(w)) {
 		log_error(NULL, "leases and pool are not served: no memory");
 		return;
 	}
@@ -327,7 +151,6 @@ void work_begin(struct work *w, const struct work_host *h)
 	w->timer->data = w;
 	uv_timer_start(w->timer, tick, TICK_MS, TICK_MS);
 	w->purge_at = clock_boot_ns() + PURGE_NS;
-	job_write(&j->j, mend, on_mended);
 }
 
 static void free_timer(uv_handle_t *t)
@@ -437,7 +260,8 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 	}
 	switch (call) {
 	case WORK_LEASE_CREATE:
-		lease_create(w, c, body, done, arg);
+		wish_create(w, c, body, done, arg);
+		fill_tick(w, clock_boot_ns());
 		break;
 	case WORK_LEASE_HEARTBEAT:
 		lease_heartbeat(w, c, id, done, arg);
@@ -459,14 +283,6 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 
 /* ---- who may enter */
 
-bool work_is_pool_name(const char *agent)
-{
-	struct id id;
-
-	return strncmp(agent, WORK_POOL_PREFIX, sizeof(WORK_POOL_PREFIX) - 1) == 0 &&
-	       id_parse(agent + sizeof(WORK_POOL_PREFIX) - 1, &id) == 0;
-}
-
 int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e)
 {
 	const struct pool_entry *p;
@@ -482,38 +298,4 @@ int work_may_enter(const struct work *w, const char *agent, const char *principa
 		return 0;
 	return err_set(e, p->state == POOL_LEASED ? ERR_FORBIDDEN : ERR_BAD_STATE,
 		       p->state == POOL_LEASED ? "%s is leased to another principal" : "%s is not leased", agent);
-}
-
-/* ---- numbers */
-
-static const uint64_t run_ms[WORK_BUCKETS] = {100, 500, 1000, 5000, 15000, 30000, 60000, 300000, 900000, 3600000};
-static const uint64_t claim_ms[WORK_BUCKETS] = {1, 2, 5, 10, 25, 50, 100, 500, 2500, 10000};
-
-uint64_t work_run_bucket_ms(unsigned i)
-{
-	return run_ms[i];
-}
-uint64_t work_claim_bucket_ms(unsigned i)
-{
-	return claim_ms[i];
-}
-
-const char *work_reason_name(unsigned i)
-{
-	static const char *const names[WORK_REASONS] = {"timeout", "crash", "error", "released", "expired", "lost"};
-
-	return names[i];
-}
-
-void work_numbers(const struct work *w, struct work_numbers *out)
-{
-	if (!w) {
-		memset(out, 0, sizeof(*out));
-		return;
-	}
-	*out = w->n;
-	out->leases_active = HASH_COUNT(w->leases);
-	out->pool_ready = pool_count(w, POOL_READY);
-	out->pool_filling = pool_count(w, POOL_FILLING);
-	out->pool_discarding = pool_count(w, POOL_DISCARDING);
 }

@@ -1,0 +1,498 @@
+/* A run from the call that begins it: the steps of a stored workflow, a round each, in the sandbox of a lease. */
+#define LOG_SUBSYS "run"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/store/store.h"
+#include "control/work/state.h"
+#include "control/work/workflow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A round that neither ends nor is told lost: the run does not wait for it longer than this past its time. */
+#define OVERDUE_NS (60 * NS_PER_SEC)
+
+/* A token in the request's own text: jansson frees without wiping. */
+static void wipe_text(json_t *body)
+{
+	json_t *v = json_object_get(body, "token");
+
+	if (json_is_string(v))
+		explicit_bzero((char *)(uintptr_t)json_string_value(v), json_string_length(v));
+}
+
+/* The run, its lease and its sandbox end in one transaction; what came of the run is in its row. Asked again where that
+ * could not be stored. */
+static void store_end(struct run *r)
+{
+	char cause[64];
+	struct lease_end end = {.state = "RELEASED", .cause = cause};
+	struct lease *l = lease_find(r->w, r->row.lease);
+
+	text_format(cause, sizeof(cause), "its run %s",
+		    strcmp(r->row.state, "SUCCEEDED") == 0 ? "succeeded" : "failed");
+	if (l && !l->ending)
+		lease_end(r->w, l, &end);
+}
+
+static void finish(struct run *r, const char *state, const char *reason, const char *message)
+{
+	if (r->ending || r->over)
+		return;
+	r->ending = true;
+	text_put(r->row.state, sizeof(r->row.state), state);
+	text_put(r->row.reason, sizeof(r->row.reason), reason ? reason : "");
+	text_put(r->row.message, sizeof(r->row.message), message ? message : "");
+	run_forget_token(r);
+	store_end(r);
+}
+
+/* ---- steps */
+
+static void next_step(struct run *r);
+
+static void store_progress(struct run *r);
+
+static json_t *result_json(const struct workflow_step *s, const struct work_result *x, const char *refused)
+{
+	json_t *o = json_pack(
+	    "{s:s?,s:s?,s:s,s:o,s:o,s:I}", "name", *s->name ? s->name : NULL, "roundId", *x->round ? x->round : NULL,
+	    "cause", x->cause, "code", x->code >= 0 ? json_integer(x->code) : json_null(), "signal",
+	    x->signal ? json_integer(x->signal) : json_null(), "durationMs", (json_int_t)(x->duration_ns / NS_PER_MS));
+
+	if (o && (*x->message || refused))
+		json_object_set_new(o, "message", json_string(refused ? refused : x->message));
+	return o;
+}
+
+static const char *reason_of(const struct work_result *x)
+{
+	return strcmp(x->cause, "timeout") == 0                                    ? "timeout"
+	       : strcmp(x->cause, "lost") == 0 || strcmp(x->cause, "unknown") == 0 ? "lost"
+										   : "error";
+}
+
+static void on_step(void *arg, int rc, const struct err *e, const struct work_result *x)
+{
+	static const struct work_result none = {.cause = "not_started", .code = -1};
+	struct workflow_step s;
+	struct run *r = arg;
+	char message[200];
+
+	r->out = false;
+	if (r->w->stopped)
+		return;
+	if (r->over) {
+		run_free(r);
+		return;
+	}
+	if (r->ending)
+		return;
+	workflow_step(r->definition, r->step, &s);
+	x = rc ? &none : x;
+	json_array_append_new(r->results, result_json(&s, x, rc ? (e ? e->message : err_name(rc)) : NULL));
+	r->step++;
+	if (!rc && strcmp(x->cause, "exit") == 0 && (x->code == 0 || s.go_on)) {
+		store_progress(r);
+		next_step(r);
+		return;
+	}
+	if (!rc && strcmp(x->cause, "timeout") == 0 && s.go_on && clock_boot_ns() < r->deadline) {
+		store_progress(r);
+		next_step(r);
+		return;
+	}
+	if (rc)
+		text_format(message, sizeof(message), "step %zu: %.170s", r->step, e ? e->message : err_name(rc));
+	else if (x->code >= 0 && strcmp(x->cause, "exit") == 0)
+		snprintf(message, sizeof(message), "step %zu ended with code %d", r->step, x->code);
+	else
+		text_format(message, sizeof(message), "step %zu: %s%s%.140s", r->step, x->cause,
+			    *x->message ? ": " : "", x->message);
+	finish(r, "FAILED", rc ? "error" : reason_of(x), message);
+}
+
+struct words {
+	const char **argv;
+	char **env;
+};
+
+static void words_finish(struct words *v)
+{
+	for (char **p = v->env; p && *p; p++)
+		free(*p);
+	free(v->env);
+	free(v->argv);
+}
+
+static int words_make(const struct workflow_step *s, struct words *out)
+{
+	size_t i, n = 0;
+	const char *key;
+	json_t *v;
+
+	out->argv = calloc(json_array_size(s->argv) + 1, sizeof(*out->argv));
+	out->env = calloc(json_object_size(s->env) + 1, sizeof(*out->env));
+	if (!out->argv || !out->env)
+		return ERR_NOMEM;
+	json_array_foreach((json_t *)(uintptr_t)s->argv, i, v) out->argv[i] = json_string_value(v);
+	json_object_foreach((json_t *)(uintptr_t)s->env, key, v)
+	{
+		if (asprintf(&out->env[n], "%s=%s", key, json_string_value(v)) < 0) {
+			out->env[n] = NULL;
+			return ERR_NOMEM;
+		}
+		n++;
+	}
+	return 0;
+}
+
+static void start_step(struct run *r, const struct workflow_step *s, const struct words *v, uint64_t left)
+{
+	char exec_id[ID_STR_LEN + 32];
+	struct work_exec x = {.sandbox = r->sandbox,
+			      .lease = r->row.lease,
+			      .run = r->row.run,
+			      .request = r->row.call,
+			      .exec_id = exec_id,
+			      .argv = s->source ? workflow_runner(s->language)
+				      : s->argv ? v->argv
+						: NULL,
+			      .command = s->shell,
+			      .env = (const char *const *)v->env,
+			      .cwd = s->cwd,
+			      .input = s->source,
+			      .input_len = s->source ? strlen(s->source) : 0,
+			      .token = r->token,
+			      .token_len = r->token_len,
+			      .timeout_ns = left};
+
+	if (s->timeout_s && s->timeout_s * NS_PER_SEC < left)
+		x.timeout_ns = s->timeout_s * NS_PER_SEC;
+	text_format(exec_id, sizeof(exec_id), "run:%s:%zu", r->row.id, r->step + 1);
+	r->out = true;
+	r->w->host.exec(r->w->host.ctx, r->auth, &x, on_step, r);
+}
+
+static void next_step(struct run *r)
+{
+	uint64_t now = clock_boot_ns();
+	struct workflow_step s;
+	struct words v = {0};
+
+	if (r->step == workflow_steps(r->definition)) {
+		finish(r, "SUCCEEDED", NULL, NULL);
+		return;
+	}
+	if (now >= r->deadline) {
+		finish(r, "FAILED", "timeout", "it passed its timeout between two steps");
+		return;
+	}
+	workflow_step(r->definition, r->step, &s);
+	if (words_make(&s, &v))
+		finish(r, "FAILED", "error", "no memory for a step");
+	else
+		start_step(r, &s, &v, r->deadline - now);
+	words_finish(&v);
+}
+
+struct progress {
+	struct job j;
+	char id[ID_STR_LEN];
+	char *steps;
+};
+
+static int progress_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	struct progress *k = (struct progress *)j;
+
+	return db_run_steps(db, k->id, k->steps, e);
+}
+
+static void drop_progress(struct job *j)
+{
+	free(((struct progress *)j)->steps);
+}
+
+static void on_progress(struct job *j, int rc, const struct err *e)
+{
+	if (rc)
+		log_warn(NULL, "the progress of a run was not stored: %s", e ? e->message : err_name(rc));
+	(void)j;
+}
+
+static void store_progress(struct run *r)
+{
+	struct progress *k = job_create(r->w, sizeof(*k), NULL, NULL);
+
+	if (!k)
+		return;
+	k->j.drop = drop_progress;
+	memcpy(k->id, r->row.id, sizeof(k->id));
+	k->steps = json_dumps(r->results, JSON_COMPACT);
+	job_write(&k->j, progress_in_db, on_progress);
+}
+
+/* What does not come to its end by itself. */
+void runs_tick(struct work *w, uint64_t now)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&w->runs); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (!r->over && !r->ending && now > r->deadline + OVERDUE_NS)
+			finish(r, "FAILED", "timeout", "it passed its timeout, and its round did not end");
+		else if (r->ending && !r->over) /* its end could not be stored, or is being */
+			store_end(r);
+	}
+}
+
+/* ---- the beginning */
+
+struct run_job {
+	struct job j;
+	struct run *run; /* until it begins */
+};
+
+static int insert_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	return db_run_insert(db, &((struct run_job *)j)->run->row, e);
+}
+
+static void on_inserted(struct job *j, int rc, const struct err *e)
+{
+	struct run_job *k = (struct run_job *)j;
+	struct run *r = k->run;
+	struct lease *l = lease_find(j->w, r->row.lease);
+	struct err here = {0};
+
+	k->run = NULL;
+	if (!rc && !l) /* ended in the same moment, and its run in the store with it */
+		rc = err_set(&here, ERR_BAD_STATE, "the lease has ended"), e = &here;
+	if (rc) {
+		if (l && l->run == r)
+			l->run = NULL;
+		job_answer(j, rc, e, NULL);
+		run_free(r);
+		return;
+	}
+	r->begun = clock_boot_ns();
+	r->deadline = r->begun + (uint64_t)r->row.timeout_s * NS_PER_SEC;
+	j->w->n.runs_live++;
+	memcpy(l->row.run, r->row.run, sizeof(l->row.run));
+	job_answer(j, 0, NULL, json_pack("{s:b}", "accepted", 1));
+	next_step(r);
+}
+
+static void drop_run_job(struct job *j)
+{
+	struct run_job *k = (struct run_job *)j;
+
+	if (k->run)
+		run_free(k->run);
+}
+
+struct start {
+	const struct work_caller *caller;
+	struct run_body body;
+	struct lease_row lease;
+	struct run_row first;
+	struct workflow_row workflow;
+	bool lease_found, seen;
+};
+
+static int start_in_db(struct sqlite3 *db, void *arg, struct err *e)
+{
+	struct start *s = arg;
+	int rc = db_lease_get(db, s->body.lease, &s->lease, &s->lease_found, e);
+
+	if (!rc && !s->lease_found)
+		rc = err_set(e, ERR_NOT_FOUND, "there is no lease %s", s->body.lease);
+	if (!rc)
+		rc = may_touch(s->caller, s->lease.principal, "lease", s->body.lease, e);
+	if (!rc)
+		rc = db_run_by_key(db, s->body.lease, s->body.run, &s->first, &s->seen, e);
+	return rc || s->seen ? rc : workflow_find(db, s->caller, s->body.workflow, &s->workflow, e);
+}
+
+static int check_seen(const struct start *s, struct err *e)
+{
+	if (s->first.asked_timeout_s == s->body.asked_timeout_s && strcmp(s->lease.workflow, s->body.workflow) == 0)
+		return 0;
+	return err_set(e, ERR_CONFLICT, "runId %.64s was used with another body: run %s of lease %s", s->body.run,
+		       s->first.run, s->first.lease);
+}
+
+static int check_lease(const struct work *w, const struct start *s, struct err *e)
+{
+	const struct lease *l = lease_find(w, s->body.lease);
+
+	if (strcmp(s->lease.workflow, s->body.workflow) != 0)
+		return err_set(e, ERR_INVAL, "workflowId is %.64s, and the lease is for %.64s", s->body.workflow,
+			       s->lease.workflow);
+	if (!l || l->ending || strcmp(s->lease.state, "ACTIVE") != 0)
+		return err_set(e, ERR_BAD_STATE, "the lease is %s: it has to be ACTIVE",
+			       strcmp(s->lease.state, "ACTIVE") == 0 ? "about to end" : s->lease.state);
+	if (l->run)
+		return err_set(e, ERR_BAD_STATE, "the lease has its run: %s. A sandbox serves one", l->run->row.run);
+	return 0;
+}
+
+/* A run ends before the grant does that it runs under. */
+static int find_timeout(const struct work *w, const struct start *s, const json_t *definition, int64_t *out,
+			struct err *e)
+{
+	int64_t left = (s->caller->expires_ns - now_wall(w)) / (int64_t)NS_PER_SEC;
+	int64_t hint = (int64_t)workflow_timeout_s(definition), wanted = s->body.asked_timeout_s;
+
+	if (wanted > left)
+		return err_set(e, ERR_FORBIDDEN,
+			       "timeoutSeconds is %lld, and the grant ends in %lld s: ask with a longer one",
+			       (long long)wanted, (long long)left);
+	if (!wanted)
+		wanted = hint ? hint : w->conf.limits.run_timeout_s;
+	*out = wanted < left ? wanted : left;
+	return *out > 0 ? 0 : err_set(e, ERR_TOKEN_EXPIRED, "the grant is about to end");
+}
+
+static void fill_row(struct run_row *row, const struct start *s)
+{
+	struct id id;
+
+	(void)id_new(&id);
+	id_format(&id, row->id);
+	memcpy(row->lease, s->body.lease, sizeof(row->lease));
+	memcpy(row->run, s->body.run, sizeof(row->run));
+	text_put(row->call, sizeof(row->call), s->caller->request);
+	text_put(row->principal, sizeof(row->principal), s->caller->principal);
+	memcpy(row->user, s->lease.user, sizeof(row->user));
+	text_put(row->workflow, sizeof(row->workflow), s->workflow.name);
+	row->version = s->workflow.version;
+	row->asked_timeout_s = s->body.asked_timeout_s;
+}
+
+static int run_make(struct work *w, const struct start *s, struct run **out, struct err *e)
+{
+	struct run *r = calloc(1, sizeof(*r));
+	int rc = 0;
+
+	if (!r)
+		return err_set(e, ERR_NOMEM, "no memory for a run");
+	r->w = w;
+	TAILQ_INSERT_TAIL(&w->runs, r, entry);
+	r->deadline = UINT64_MAX / 2; /* until it begins */
+	fill_row(&r->row, s);
+	r->row.created_ns = now_wall(w);
+	memcpy(r->sandbox, s->lease.sandbox, sizeof(r->sandbox));
+	r->results = json_array();
+	r->definition = json_loads(s->workflow.body, 0, NULL);
+	r->token = malloc(s->body.token_len);
+	if (!r->definition)
+		rc = err_set(e, ERR_CORRUPT, "the stored definition of %s cannot be read", s->workflow.name);
+	else if (!r->token || !r->results)
+		rc = err_set(e, ERR_NOMEM, "no memory for a run");
+	else
+		rc = find_timeout(w, s, r->definition, &r->row.timeout_s, e);
+	if (rc) {
+		run_free(r);
+		return rc;
+	}
+	memcpy(r->token, s->body.token, s->body.token_len);
+	r->token_len = s->body.token_len;
+	*out = r;
+	return 0;
+}
+
+static void begin(struct work *w, const struct start *s, work_done *done, void *arg)
+{
+	struct run_job *k;
+	struct run *r = NULL;
+	struct err e = {0};
+	int rc = run_make(w, s, &r, &e);
+
+	if (rc) {
+		answer(done, arg, rc, &e, NULL);
+		return;
+	}
+	if (!(k = job_create(w, sizeof(*k), done, arg))) {
+		run_free(r);
+		return;
+	}
+	k->run = r;
+	k->j.drop = drop_run_job;
+	lease_find(w, s->body.lease)->run = r;
+	r->auth = s->caller->auth;
+	*s->caller->auth_taken = true;
+	job_write(&k->j, insert_in_db, on_inserted);
+}
+
+/* The same run asked for again while the first call is still being written: it hears what becomes of that. */
+struct again {
+	struct job j;
+	struct run_body body;
+	struct run_row first;
+	bool seen;
+};
+
+static int again_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	struct again *k = (struct again *)j;
+
+	return db_run_by_key(db, k->body.lease, k->body.run, &k->first, &k->seen, e);
+}
+
+static void on_again(struct job *j, int rc, const struct err *e)
+{
+	struct err here = {0};
+
+	if (!rc && !((struct again *)j)->seen)
+		rc = err_set(&here, ERR_UNAVAILABLE, "the run was not begun: ask again"), e = &here;
+	job_answer(j, rc, e, rc ? NULL : json_pack("{s:b}", "accepted", 1));
+}
+
+static bool being_begun(const struct work *w, const struct start *s)
+{
+	const struct lease *l = lease_find(w, s->body.lease);
+
+	return !s->seen && l && l->run && strcmp(l->run->row.run, s->body.run) == 0;
+}
+
+static void begin_again(struct work *w, const struct start *s, work_done *done, void *arg)
+{
+	struct again *k = job_create(w, sizeof(*k), done, arg);
+
+	if (!k)
+		return;
+	k->body = s->body;
+	k->body.token = NULL; /* the caller's */
+	job_write(&k->j, again_in_db, on_again);
+}
+
+void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg)
+{
+	struct start s = {.caller = c};
+	struct err e = {0};
+	int rc = run_body(body, &w->conf.limits, &s.body, &e);
+	bool again;
+
+	if (!rc)
+		rc = store_read(w->store, start_in_db, &s, &e);
+	again = !rc && being_begun(w, &s);
+	if (again)
+		s.first = lease_find(w, s.body.lease)->run->row;
+	if (!rc)
+		rc = s.seen || again ? check_seen(&s, &e) : check_lease(w, &s, &e);
+	if (rc)
+		answer(done, arg, rc, &e, NULL);
+	else if (again)
+		begin_again(w, &s, done, arg);
+	else if (s.seen)
+		answer(done, arg, 0, NULL, json_pack("{s:b}", "accepted", 1));
+	else
+		begin(w, &s, done, arg);
+	wipe_text(body);
+	free(s.workflow.body);
+}
