@@ -67,14 +67,22 @@ static void take_template(struct life_agent *a, struct life_waiter *w)
 	w->options.pod_template = NULL;
 }
 
-static void on_options(struct life_agent *a, int rc, const struct err *e)
+static int on_options(struct life_agent *a, int rc, const struct err *e)
 {
-	if (rc) {
-		life_run_break(a, rc, e);
-		return;
-	}
+	(void)rc, (void)e;
 	life_answer(a, life_first(a, WANTS(WANT_RESUME)), 0, NULL);
-	life_run_end(a);
+	return life_run_end(a);
+}
+
+static const struct run_step options_steps[] = {{"options", life_commit_next, on_options, .writes = WRITES_ROW}};
+static const struct run_kind options_kind = {"options", options_steps, NULL, NULL, NULL, NULL};
+
+static void options_run(struct life_agent *a, const struct life_row *next)
+{
+	if (!life_run_begin(a, &options_kind, "options"))
+		return;
+	a->run->next = *next;
+	life_run_go(a, 0);
 }
 
 /* ---- what is asked of one that is awake */
@@ -109,8 +117,8 @@ static void serve_awake(struct life_agent *a, struct life_waiter *w)
 			bad_state(a, w, "given another pod template", "stopped");
 		else if (!changed)
 			life_answer(a, w, 0, NULL);
-		else if (life_run_begin(a, RUN_NOTE, "options"))
-			life_commit(a, &next, NULL, on_options);
+		else
+			options_run(a, &next);
 		return;
 	}
 	if (changed) { /* with the start's own swap */
@@ -127,7 +135,7 @@ static void serve_stop(struct life_agent *a, struct life_waiter *w)
 	if (a->row.generation && a->row.state == LIFE_STOPPED)
 		life_answer(a, w, 0, NULL);
 	else if (a->row.generation && a->row.state == LIFE_RUNNING)
-		life_stop_run(a, w->reason, false, true, false);
+		life_stop_run(a, w->reason, STOP_FOR_ASKER);
 	else
 		bad_state(a, w, "stopped", "running");
 }
@@ -139,7 +147,7 @@ static void serve_end(struct life_agent *a, struct life_waiter *w)
 	else if (!a->row.generation || a->row.state == LIFE_STOPPED)
 		life_answer(a, w, 0, NULL);
 	else if (w->end == LIFE_END_SNAPSHOT && a->row.state == LIFE_RUNNING)
-		life_stop_run(a, w->reason, false, false, false);
+		life_stop_run(a, w->reason, STOP_FOR_END);
 	else
 		life_end_run(a, w->reason);
 }
@@ -162,7 +170,10 @@ static void serve_restore(struct life_agent *a, struct life_waiter *w)
 		bad_state(a, w, "restored", "stopped");
 	} else if (a->row.state == LIFE_RUNNING) {
 		w->tried = true; /* the stop's own snapshot is of all that there is */
-		life_stop_run(a, w->reason, false, false, true);
+		life_stop_run(a, w->reason, STOP_FOR_RESTORE);
+	} else if (a->row.workspace && !a->row.read_only && !w->tried && a->life->inner->ops->snapshot_take) {
+		w->tried = true; /* what was written since the last snapshot may be on the disk alone */
+		life_snapshot_run(a, NULL, w->reason);
 	} else {
 		life_restore_run(a, w);
 	}
@@ -207,43 +218,24 @@ static void serve(struct life_agent *a, struct life_waiter *w)
 	}
 }
 
-/* What needs no more than a sandbox that runs. */
-static struct life_waiter *needs_it_running(struct life_agent *a)
-{
-	struct life_waiter *w;
-
-	TAILQ_FOREACH(w, &a->waiters, entry)
-	if (w->want == WANT_CONNECT || w->want == WANT_ENSURE ||
-	    (w->want == WANT_RESUME && w->options.idle_ttl_ns == UINT64_MAX && w->options.ttl_ns == UINT64_MAX &&
-	     !w->options.pod_template))
-		return w;
-	return NULL;
-}
-
 /* A row that was found between two states is brought to the end of what was begun. */
 static bool go_on(struct life_agent *a)
 {
-	switch (a->row.generation ? a->row.state : LIFE_STOPPED) {
-	case LIFE_STARTING:
-		life_start(a, a->row.cause);
-		return true;
-	case LIFE_IDLE_STOPPING:
-		life_stop_again(a);
-		return true;
-	case LIFE_STOPPING:
-		life_end_run(a, a->row.cause);
-		return true;
-	case LIFE_DESTROYING:
-		life_wipe_run(a, a->row.cause);
-		return true;
-	case LIFE_STOPPED:
-		return life_restore_again(a);
-	default:
-		return false;
-	}
+	static const struct run_kind *const found[] = {
+	    [LIFE_STARTING] = &life_start_kind,
+	    [LIFE_RUNNING] = NULL,
+	    [LIFE_IDLE_STOPPING] = &life_stop_kind,
+	    [LIFE_STOPPING] = &life_end_kind,
+	    [LIFE_DESTROYING] = &life_wipe_kind,
+	    [LIFE_STOPPED] = &life_restore_kind,
+	    [LIFE_ERROR] = NULL,
+	};
+	const struct run_kind *k = found[a->row.generation ? a->row.state : LIFE_STOPPED];
+
+	return k && k->again(a);
 }
 
-/* A stop that is on its way may be taken back for a waiter that came since the last turn. */
+/* A run that is on its way may be taken back for a waiter that came since the last turn. */
 static void hear(struct life_agent *a)
 {
 	struct life_waiter *w = TAILQ_FIRST(&a->waiters);
@@ -254,8 +246,22 @@ static void hear(struct life_agent *a)
 			continue;
 		}
 		w->heard = true;
-		life_stop_asked(a, w);
+		if (a->run && a->run->kind->heard)
+			a->run->kind->heard(a, w);
 		w = TAILQ_FIRST(&a->waiters); /* the answer may have changed the list */
+	}
+}
+
+/* Those whom the run does not keep waiting. */
+static void serve_beside(struct life_agent *a)
+{
+	struct life_waiter *w;
+
+	while (a->run && a->run->kind->beside && !a->life->dying && (w = a->run->kind->beside(a))) {
+		if (w->want == WANT_RESUME)
+			life_answer(a, w, 0, NULL);
+		else
+			life_connect(a, w);
 	}
 }
 
@@ -283,23 +289,7 @@ static void turn(struct life_agent *a)
 			return;
 		serve(a, w);
 	}
-	/* A stop asks what runs to stand still, for which a link may have to come first. */
-	while (a->run && a->run->kind == RUN_STOP && a->run->held && !a->run->left && !l->dying) {
-		w = life_first(a, WANTS(WANT_CONNECT));
-		if (!w)
-			return;
-		life_connect(a, w);
-	}
-	/* While a snapshot is taken of what runs, it runs. */
-	while (a->run && a->run->kind == RUN_SNAPSHOT && a->row.state == LIFE_RUNNING && !l->dying) {
-		w = needs_it_running(a);
-		if (!w)
-			return;
-		if (w->want == WANT_RESUME)
-			life_answer(a, w, 0, NULL);
-		else
-			life_connect(a, w);
-	}
+	serve_beside(a);
 }
 
 /* ---- the timer */
@@ -341,13 +331,13 @@ static void waits_for_copy(struct life_agent *a)
 {
 	struct life_waiter *w;
 
-	if (!a->run || !a->run->taking)
+	if (!a->run || !a->run->kind->heard)
 		return;
 	TAILQ_FOREACH(w, &a->waiters, entry)
 	{
 		if (!w->implied || w->want == WANT_CONNECT)
 			continue;
-		life_stop_asked(a, w);
+		a->run->kind->heard(a, w);
 		return; /* one stands for all, and may be gone now */
 	}
 }
@@ -494,13 +484,7 @@ static void let_go(struct life *l)
 	life_digests_let_go(l);
 	HASH_ITER(hh, l->agents, a, next)
 	{
-		if (a->run) {
-			if (a->run->fd >= 0)
-				close(a->run->fd);
-			free(a->run->list);
-			free(a->run->own_template);
-			free(a->run);
-		}
+		life_run_free(a->run);
 		life_forget(a);
 	}
 }

@@ -9,15 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct id life_fresh_id(void)
-{
-	struct id id = {0};
-
-	if (id_new(&id))
-		log_error(NULL, "no random bytes for an id");
-	return id;
-}
-
 struct life_agent *life_known(struct life *l, const char *name)
 {
 	struct life_agent *a = NULL;

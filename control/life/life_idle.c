@@ -55,7 +55,7 @@ static void expire(struct life_agent *a)
 	if (w.ttl_delete) {
 		life_wipe_run(a, LIFE_CAUSE_TTL);
 	} else if (a->row.state == LIFE_RUNNING) {
-		life_stop_run(a, LIFE_CAUSE_TTL, false, false, false);
+		life_stop_run(a, LIFE_CAUSE_TTL, STOP_FOR_END);
 	} else { /* it was to be deleted, and the configuration has changed since */
 		a->row.due_ns = 0;
 		keep_times(a);
@@ -83,7 +83,7 @@ void life_idle_look(struct life_agent *a, struct life_waiter *w)
 	if (v.due && a->taking)
 		v.due = false, v.look_at = now + (int64_t)NS_PER_SEC; /* one thing after the other */
 	if (v.due) {
-		life_stop_run(a, LIFE_CAUSE_IDLE, true, true, false);
+		life_stop_run(a, LIFE_CAUSE_IDLE, STOP_FOR_IDLE);
 		return;
 	}
 	if (v.warn) {

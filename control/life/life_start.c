@@ -7,160 +7,32 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life_state.h"
-#include "control/store/store.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define START_WANTS (WANTS(WANT_ENSURE) | WANTS(WANT_RESUME) | WANTS(WANT_CONNECT))
 
-static void failed(struct life_agent *a, int rc, const struct err *e);
+enum start_step {
+	START_BEGIN,
+	START_LOOK,
+	START_LOST,
+	START_RESTORE,
+	START_RESTORED,
+	START_ENSURE,
+	START_RUNNING,
+	START_FAILED,
+};
 
-/* ---- ready */
-
-static void hand_out(struct life_agent *a)
+/* The row says what went wrong, and whoever waits for the sandbox hears it. */
+static int start_failed(struct life_agent *a, int rc, const struct err *e)
 {
-	struct life_waiter *w = life_first(a, WANTS(WANT_ENSURE));
-	struct sandbox_info info = a->run->info;
-	int fd = a->run->fd;
-
-	if (!w)
-		return; /* the run closes the stream: whoever comes later asks for one */
-	a->run->fd = -1;
-	life_overlay(a->life, &a->row, &info);
-	TAILQ_REMOVE(&a->waiters, w, entry);
-	w->stream(w->arg, 0, NULL, &info, fd);
-	explicit_bzero(&info, sizeof(info));
-	free(w);
+	err_set(&a->run->failed, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
+	life_count_failure(a->life, rc);
+	return START_FAILED;
 }
 
-static void on_running(struct life_agent *a, int rc, const struct err *e)
-{
-	if (life_run_broke(a, rc, e))
-		return;
-	life_time(a->life, TIME_START, a->run->began);
-	hand_out(a);
-	life_run_end(a);
-}
-
-static void on_started(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_row next = a->row;
-	struct life_wish wish;
-	struct err why = {0};
-	int64_t now = life_now(a->life);
-
-	if (rc) {
-		failed(a, rc, e);
-		return;
-	}
-	(void)life_step_run(a, STEP_MCP, &why);
-	life_wish(&a->life->policy, a->name, next.idle_ttl_ns, &wish);
-	next.state = LIFE_RUNNING;
-	next.step[0] = '\0';
-	next.sandbox = a->run->info.sandbox_id;
-	next.workspace = true;
-	next.active_ns = now;
-	if (next.expires_ns <= now)
-		next.expires_ns = wish.ttl_ns ? now + (int64_t)wish.ttl_ns : 0;
-	a->warned = false;
-	if (why.message[0])
-		text_format(next.detail, sizeof(next.detail), "%.250s", why.message);
-	life_commit(a, &next, NULL, on_running);
-}
-
-/* The agent's end as on_started() will set it, which is no later than this. */
-static int64_t end_to_come(const struct life_agent *a)
-{
-	const struct life_policy *p = &a->life->policy;
-	int64_t now = life_now(a->life);
-	struct life_wish wish;
-
-	life_wish(p, a->name, a->row.idle_ttl_ns, &wish);
-	if (a->row.expires_ns > now)
-		return a->row.expires_ns;
-	return wish.ttl_ns ? now + (int64_t)(wish.ttl_ns + p->start_timeout_ns) : 0;
-}
-
-static void go(struct life_agent *a)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct err why = {0};
-	struct life_call *c;
-
-	if (a->run->info.state != SANDBOX_RUNNING && life_step_run(a, STEP_PULL, &why)) {
-		failed(a, why.code, &why);
-		return;
-	}
-	life_tell_end(a, end_to_come(a), false);
-	if (life_template_tell(a, &why)) {
-		failed(a, why.code, &why);
-		return;
-	}
-	c = life_call(a, on_started);
-	if (c)
-		p->ops->ensure(p, a->name, life_on_sandbox, c);
-}
-
-/* ---- the workspace */
-
-static void on_restore_noted(struct life_agent *a, int rc, const struct err *e)
-{
-	if (!life_run_broke(a, rc, e))
-		go(a);
-}
-
-static void on_restored(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_row next = a->row;
-	char id[ID_STR_LEN];
-	json_t *d;
-
-	id_format(&a->row.snapshot, id);
-	d = json_pack("{s:s,s:s,s:I,s:s*}", "id", id, "from", a->run->snap.agent, "duration_ms",
-		      (json_int_t)((clock_boot_ns() - a->run->step_began) / NS_PER_MS), "message",
-		      rc ? e && e->message[0] ? e->message : err_name(rc) : NULL);
-	if (rc != ERR_CANCELLED)
-		(void)life_audit(a->life, "snapshot.restore", a->name, rc ? err_name(rc) : "ok", d);
-	else
-		json_decref(d);
-	if (rc) {
-		failed(a, rc, e);
-		return;
-	}
-	life_time(a->life, TIME_RESTORE, a->run->step_began);
-	next.workspace = true;
-	snprintf(next.step, sizeof(next.step), "start");
-	life_commit(a, &next, NULL, on_restore_noted);
-}
-
-static void restore(struct life_agent *a)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct life_snap s = {0};
-	struct err e = {0};
-	struct life_call *c;
-	int rc = life_snap_load(a->life, &a->row.snapshot, &s, &e);
-
-	if (!rc && s.status != SNAP_READY)
-		rc = err_set(&e, ERR_SNAPSHOT, "the snapshot that %s needs is %s%s%s", a->name,
-			     snap_status_name(s.status), s.detail[0] ? ": " : "", s.detail);
-	if (!rc && !p->ops->restore)
-		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
-	if (!rc)
-		rc = life_template_tell(a, &e);
-	if (rc) {
-		failed(a, rc, &e);
-		return;
-	}
-	a->run->snap = s;
-	a->run->step_began = clock_boot_ns();
-	c = life_call(a, on_restored);
-	if (c)
-		p->ops->restore(p, a->name, s.agent, &s.id, a->row.read_only, a->life->policy.restore_timeout_ns,
-				life_on_sandbox, c);
-}
+/* ---- what is there */
 
 /* What was there is gone: said, with what is left of it. */
 static void lost(struct life_agent *a, struct life_row *next)
@@ -180,99 +52,207 @@ static void lost(struct life_agent *a, struct life_row *next)
 	(void)life_audit(a->life, "workspace.lost", a->name, "ok", json_pack("{s:s}", "message", next->detail));
 }
 
-static void on_looked(struct life_agent *a, int rc, const struct err *e)
+/* The snapshot that the workspace is made from, if it can be. */
+static int find_snapshot(struct life_agent *a)
+{
+	struct life_snap *s = &a->run->snap;
+	struct err e = {0};
+	int rc = life_snap_load(a->life, &a->row.snapshot, s, &e);
+
+	if (!rc && s->status != SNAP_READY)
+		rc = err_set(&e, ERR_SNAPSHOT, "the snapshot that %s needs is %s%s%s", a->name,
+			     snap_status_name(s->status), s->detail[0] ? ": " : "", s->detail);
+	if (!rc && !a->life->inner->ops->restore)
+		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
+	if (!rc)
+		rc = life_template_tell(a, &e);
+	return rc ? start_failed(a, rc, &e) : START_RESTORE;
+}
+
+static int on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	const struct sandbox_info *i = &a->run->info;
-	struct life_row next = a->row;
+	struct life_row *next = &a->run->next;
 
-	if (rc && rc != ERR_NOT_FOUND) {
-		failed(a, rc, e);
-		return;
-	}
-	if (!rc && i->state == SANDBOX_RUNNING) {
-		go(a); /* a start that nobody could note, before a crash */
-		return;
-	}
+	if (rc && rc != ERR_NOT_FOUND)
+		return start_failed(a, rc, e);
+	if (!rc && i->state == SANDBOX_RUNNING)
+		return START_ENSURE; /* a start that nobody could note, before a crash */
+	*next = a->row;
 	if (a->row.workspace && !i->has_workspace) {
-		lost(a, &next);
-		next.workspace = false;
+		lost(a, next);
+		next->workspace = false;
 	}
-	if (id_is_nil(&next.snapshot)) {
-		if (next.workspace || !next.detail[0]) {
-			go(a);
-			return;
-		}
-		life_commit(a, &next, NULL, on_restore_noted);
-		return;
-	}
-	if (!next.workspace) {
-		memcpy(a->row.detail, next.detail, sizeof(next.detail));
-		restore(a);
-		return;
-	}
-	go(a);
+	if (next->workspace)
+		return START_ENSURE;
+	if (id_is_nil(&next->snapshot))
+		return next->detail[0] ? START_LOST : START_ENSURE;
+	memcpy(a->row.detail, next->detail, sizeof(next->detail));
+	return find_snapshot(a);
 }
 
-static void look(struct life_agent *a)
+/* ---- the workspace */
+
+static int on_restored(struct life_agent *a, int rc, const struct err *e)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&a->row.snapshot, id);
+	(void)life_audit(a->life, "snapshot.restore", a->name, rc ? err_name(rc) : "ok",
+			 json_pack("{s:s,s:s,s:I,s:s*}", "id", id, "from", a->run->snap.agent, "duration_ms",
+				   (json_int_t)((clock_boot_ns() - a->run->step_began) / NS_PER_MS), "message",
+				   rc ? e && e->message[0] ? e->message : err_name(rc) : NULL));
+	if (rc)
+		return start_failed(a, rc, e);
+	life_time(a->life, TIME_RESTORE, a->run->step_began);
+	a->run->next = a->row;
+	a->run->next.workspace = true;
+	snprintf(a->run->next.step, sizeof(a->run->next.step), "start");
+	return START_RESTORED;
+}
+
+/* ---- the sandbox */
+
+/* The agent's end as ask_running() will set it, which is no later than this. */
+static int64_t end_to_come(const struct life_agent *a)
+{
+	const struct life_policy *p = &a->life->policy;
+	int64_t now = life_now(a->life);
+	struct life_wish wish;
+
+	life_wish(p, a->name, a->row.idle_ttl_ns, &wish);
+	if (a->row.expires_ns > now)
+		return a->row.expires_ns;
+	return wish.ttl_ns ? now + (int64_t)(wish.ttl_ns + p->start_timeout_ns) : 0;
+}
+
+static int ask_ensure(struct life_agent *a, struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c = life_call(a, on_looked);
+	struct life_call *c;
+	int rc = 0;
 
-	if (c)
-		p->ops->stat(p, a->name, life_on_sandbox, c);
+	if (a->run->info.state != SANDBOX_RUNNING)
+		rc = life_step_run(a, STEP_PULL, e);
+	if (rc)
+		return rc;
+	life_tell_end(a, end_to_come(a), false);
+	rc = life_template_tell(a, e);
+	if (rc)
+		return rc;
+	c = life_call(a, e);
+	if (!c)
+		return e->code;
+	p->ops->ensure(p, a->name, life_on_sandbox, c);
+	return RUN_ASKED;
 }
 
-static void on_starting(struct life_agent *a, int rc, const struct err *e)
+static int on_ensured(struct life_agent *a, int rc, const struct err *e)
 {
-	if (!life_run_broke(a, rc, e))
-		look(a);
+	return rc ? start_failed(a, rc, e) : START_RUNNING;
 }
 
-void life_start(struct life_agent *a, const char *cause)
+static int ask_running(struct life_agent *a, struct err *e)
 {
 	struct life_row next = a->row;
+	struct life_wish wish;
+	struct err why = {0};
+	int64_t now = life_now(a->life);
 
-	if (!life_run_begin(a, RUN_START, cause))
-		return;
-	if (a->row.state == LIFE_STARTING && a->row.generation) { /* found so after a crash */
-		look(a);
-		return;
-	}
-	next.state = LIFE_STARTING;
-	snprintf(next.step, sizeof(next.step), LIFE_STEP_RESTORE);
-	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
-	next.detail[0] = '\0';
-	a->run->own_template = a->own_template;
-	a->own_template = NULL;
-	if (a->run->own_template)
-		life_template_digest(a->run->own_template, next.pod_template);
-	life_commit(a, &next, NULL, on_starting);
+	(void)life_step_run(a, STEP_MCP, &why);
+	life_wish(&a->life->policy, a->name, next.idle_ttl_ns, &wish);
+	next.state = LIFE_RUNNING;
+	next.step[0] = '\0';
+	next.sandbox = a->run->info.sandbox_id;
+	next.workspace = true;
+	next.active_ns = now;
+	if (next.expires_ns <= now)
+		next.expires_ns = wish.ttl_ns ? now + (int64_t)wish.ttl_ns : 0;
+	a->warned = false;
+	if (why.message[0])
+		text_format(next.detail, sizeof(next.detail), "%.250s", why.message);
+	return life_commit(a, &next, NULL, e);
+}
+
+static void hand_out(struct life_agent *a)
+{
+	struct life_waiter *w = life_first(a, WANTS(WANT_ENSURE));
+	struct sandbox_info info = a->run->info;
+	int fd = a->run->fd;
+
+	if (!w)
+		return; /* the run closes the stream: whoever comes later asks for one */
+	a->run->fd = -1;
+	life_overlay(a->life, &a->row, &info);
+	TAILQ_REMOVE(&a->waiters, w, entry);
+	w->stream(w->arg, 0, NULL, &info, fd);
+	explicit_bzero(&info, sizeof(info));
+	free(w);
+}
+
+static int on_running(struct life_agent *a, int rc, const struct err *e)
+{
+	(void)rc, (void)e;
+	life_time(a->life, TIME_START, a->run->began);
+	hand_out(a);
+	return life_run_end(a);
 }
 
 /* ---- failed */
 
-static void on_failed(struct life_agent *a, int rc, const struct err *e)
-{
-	if (life_run_broke(a, rc, e))
-		return;
-	life_answer_wants(a, START_WANTS, a->run->failed.code, &a->run->failed);
-	life_run_end(a);
-}
-
-static void failed(struct life_agent *a, int rc, const struct err *e)
+static int ask_failed(struct life_agent *a, struct err *e)
 {
 	struct life_row next = a->row;
 
-	if (rc == ERR_CANCELLED) { /* the daemon ends: the row says where to go on */
-		life_run_break(a, rc, e);
-		return;
-	}
-	err_set(&a->run->failed, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
-	life_count_failure(a->life, rc);
 	next.state = LIFE_ERROR;
 	next.step[0] = '\0';
-	text_format(next.cause, sizeof(next.cause), "the start failed: %s", err_name(rc));
+	text_format(next.cause, sizeof(next.cause), "the start failed: %s", err_name(a->run->failed.code));
 	text_format(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
 	next.sandbox = (struct id){0};
-	life_commit(a, &next, NULL, on_failed);
+	return life_commit(a, &next, NULL, e);
 }
+
+static int on_failed(struct life_agent *a, int rc, const struct err *e)
+{
+	(void)rc, (void)e;
+	life_answer_wants(a, START_WANTS, a->run->failed.code, &a->run->failed);
+	return life_run_end(a);
+}
+
+static const struct run_step steps[] = {
+    [START_BEGIN] = {"starting", life_commit_next, .then = START_LOOK, .writes = WRITES_ROW},
+    [START_LOOK] = {"look", life_ask_stat, on_looked},
+    [START_LOST] = {"lost", life_commit_next, .then = START_ENSURE, .writes = WRITES_ROW},
+    [START_RESTORE] = {"restore", life_ask_restore, on_restored},
+    [START_RESTORED] = {"restored", life_commit_next, .then = START_ENSURE, .writes = WRITES_ROW},
+    [START_ENSURE] = {"ensure", ask_ensure, on_ensured},
+    [START_RUNNING] = {"running", ask_running, on_running, .writes = WRITES_ROW},
+    [START_FAILED] = {"failed", ask_failed, on_failed, .writes = WRITES_ROW},
+};
+
+void life_start(struct life_agent *a, const char *cause)
+{
+	struct life_run *r = life_run_begin(a, &life_start_kind, cause);
+
+	if (!r)
+		return;
+	r->next.state = LIFE_STARTING;
+	snprintf(r->next.step, sizeof(r->next.step), LIFE_STEP_RESTORE);
+	text_format(r->next.cause, sizeof(r->next.cause), "%.190s", cause);
+	r->next.detail[0] = '\0';
+	r->own_template = a->own_template;
+	a->own_template = NULL;
+	if (r->own_template)
+		life_template_digest(r->own_template, r->next.pod_template);
+	life_run_go(a, START_BEGIN);
+}
+
+/* Found so after a crash. */
+static bool start_again(struct life_agent *a)
+{
+	if (life_run_begin(a, &life_start_kind, a->row.cause))
+		life_run_go(a, START_LOOK);
+	return true;
+}
+
+const struct run_kind life_start_kind = {"start", steps, start_again, NULL, NULL, NULL};

@@ -2,9 +2,7 @@
  * life_state.h - the structs of lifecycle, for control/life/ alone.
  *
  * An agent is in memory while somebody waits for it or something is done for it; its truth is its row. At most
- * one run works on it at a time, a chain of continuations: each asks one question (of the provider, the hub or the
- * store), and its answer calls the next. An answer that comes when its run is over finds nobody and is dropped (a
- * snapshot that became ready is still noted). Rows change through life_commit() alone.
+ * one run (life_run.h) works on it at a time. Rows change through life_commit.h alone.
  */
 #ifndef CONTROL_LIFE_LIFE_STATE_H
 #define CONTROL_LIFE_LIFE_STATE_H
@@ -12,9 +10,12 @@
 #include "base/err.h"
 #include "base/metric.h"
 #include "control/life/life.h"
+#include "control/life/life_ask.h"
 #include "control/life/life_clock.h"
+#include "control/life/life_commit.h"
 #include "control/life/life_policy.h"
 #include "control/life/life_row.h"
+#include "control/life/life_run.h"
 
 #include <sys/queue.h>
 #include <uthash.h>
@@ -57,40 +58,6 @@ struct life_waiter {
 };
 TAILQ_HEAD(life_waiters, life_waiter);
 
-struct life_agent;
-typedef void life_next(struct life_agent *a, int rc, const struct err *e);
-
-enum run_kind { RUN_START, RUN_STOP, RUN_END, RUN_WIPE, RUN_SNAPSHOT, RUN_RESTORE, RUN_CHECK, RUN_DROP, RUN_NOTE };
-
-struct life_run {
-	enum run_kind kind;
-	uint64_t id;
-	char cause[160];
-	uint64_t began, step_began;  /* boot ns */
-	char *own_template;          /* of a start: from now on, "": none; NULL: as it is */
-	bool idle;                   /* nobody asked: the timer did */
-	bool may_cancel, cancel;     /* a resume takes it back */
-	bool writing, taking;        /* the store, the provider has something of it */
-	bool strict;                 /* a snapshot that fails ends it, the sandbox runs on */
-	bool no_copy;                /* nothing to take: what is there is the snapshot it came from */
-	bool left;                   /* its sessions were told: no way back */
-	bool frozen;                 /* its programs may stand still for it */
-	bool held;                   /* nothing begins in it */
-	bool has_workspace, running; /* as the provider said */
-	size_t at;
-	int refers;           /* recordings that name the snapshot which goes; negative: not known */
-	enum snap_status was; /* of that snapshot, before it was to go */
-	struct err failed;    /* what went wrong on the way, for the row's detail */
-	struct life_snap snap;
-	uint64_t looked; /* boot ns: what ended before is in the copy */
-	struct id *list; /* snapshots that go with it; of a stop: outdated copies */
-	size_t nlist;
-	struct sandbox_info info; /* of the last answer */
-	struct sandbox_snapshot copy;
-	int fd;
-	struct life_row before; /* to be gone back to */
-};
-
 struct life_agent {
 	struct life *life;
 	UT_hash_handle hh;
@@ -106,18 +73,6 @@ struct life_agent {
 	unsigned taking; /* snapshots whose run was over before they were */
 	bool warned;
 	char gone[200]; /* why the provider says it ended */
-};
-
-/* One question that is out. */
-struct life_call {
-	LIST_ENTRY(life_call) entry;
-	struct life *life; /* NULL: gone */
-	char agent[AGENT_NAME_MAX + 1];
-	uint64_t run;
-	life_next *next;
-	bool take; /* ... of this snapshot */
-	struct id snapshot;
-	struct life_waiter *w; /* of a connect: its own */
 };
 
 enum life_timing { TIME_START, TIME_SNAPSHOT, TIME_RESTORE, TIME_STOP, TIME_SYNC, TIMINGS };
@@ -177,7 +132,6 @@ void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const stru
 void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e);
 #define WANTS(w) (1u << (w))
 struct life_waiter *life_first(struct life_agent *a, unsigned wants);
-struct id life_fresh_id(void);
 static inline int64_t life_now(const struct life *l)
 {
 	return life_clock_now(&l->clock);
@@ -189,67 +143,24 @@ void life_tick(struct life *l); /* what the timer does */
 /* life_api.c */
 void life_forks_let_go(struct life *l);
 
-/* life_run.c */
-struct life_run *life_run_begin(struct life_agent *a, enum run_kind kind, const char *cause);
-void life_run_end(struct life_agent *a);       /* the agent is due */
-void life_drop_outdated(struct life_agent *a); /* copies that go with the run, which is about to be over */
-/* Every way of failing that leaves the row as it is: a second later somebody tries again. */
-void life_run_break(struct life_agent *a, int rc, const struct err *e);
-bool life_run_broke(struct life_agent *a, int rc,
-		    const struct err *e);                           /* ... where there was one: then the run is over */
-struct life_call *life_call(struct life_agent *a, life_next *next); /* NULL: no memory, next was called */
-struct life_agent *life_called(struct life_call *c, life_next **out_next); /* freed; NULL: its run is over */
-void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
-void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n);
-void life_on_host(void *arg, int rc, const struct err *e);
-/* Swaps the row (a->row.generation) for *next, and puts snap beside it; told in the audit log where the state changes.
- */
-void life_commit(struct life_agent *a, const struct life_row *next, const struct life_snap *snap, life_next *done);
-void life_commit_delete(struct life_agent *a, life_next *done);
-void life_commit_snap(struct life_agent *a, const struct life_snap *snap, life_next *done); /* the row stays */
-/* Durable before anything goes: nobody restores from it any more. ERR_BAD_STATE: a fork needs it, it stays as it is. */
-void life_commit_dropping(struct life_agent *a, struct life_snap *snap, life_next *done);
-/* Asks how many recordings name it, for life_tell_drop(); next() hears of it whatever comes. */
-/* Of the run's snapshot. */
-void life_ask_refers(struct life_agent *a, life_next *next);
-/* The answer to it: stays the snapshot for now? One that failed holds nothing. */
-bool life_must_stay(const struct life_agent *a, int rc);
-/* snapshot.drop, in the audit log. failed: NULL or the error. */
-void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed);
-void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
+/* life_steps.c: a named step, and its event in the audit log */
 int life_step_run(struct life_agent *a, enum life_step_no n, struct err *e);
-/*
- * Asks the hub for it; next() takes its answer with life_quiesced(). False: there is nobody to ask. Whatever was frozen
- * goes on at life_thaw(), at the latest at the run's end; but where its sandbox is about to be ended.
- */
-bool life_quiesce(struct life_agent *a, uint64_t hold_ns, life_next *next);
-void life_hold(struct life_agent *a); /* nothing begins in it, until life_thaw() or its end */
-void life_quiesced(struct life_agent *a, int rc);
-void life_frozen_until_now(struct life_agent *a); /* else the snapshot is synced, and no more */
-void life_thaw(struct life_agent *a);
+
+/* life_metrics.c */
 void life_count_failure(struct life *l, int code);
 void life_time(struct life *l, enum life_timing t, uint64_t began_boot_ns);
 
-/* The runs. */
+/* The runs. Each begins one, of an agent that has none. */
 void life_start(struct life_agent *a, const char *cause);
-void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict);
-/*
- * Somebody wants the sandbox while it is being stopped: an idle stop is taken back for anybody, one that was asked for
- * is taken back for a resume, and for work once its snapshot is late.
- */
-void life_stop_asked(struct life_agent *a, const struct life_waiter *w);
-void life_stop_again(struct life_agent *a); /* found in idle_stopping */
-void life_end_run(struct life_agent *a, const char *cause);
-void life_leave(struct life_agent *a);     /* no way back: sessions, sandbox, and the workspace where that is to go */
-void life_end_again(struct life_agent *a); /* of one that was left before a crash */
-bool life_end_drops(const struct life_agent *a); /* ... and its workspace is going */
+void life_stop_run(struct life_agent *a, const char *cause, enum stop_for why); /* of one that runs */
+void life_end_run(struct life_agent *a, const char *cause);                     /* as it is, without a snapshot */
 void life_wipe_run(struct life_agent *a, const char *cause);
+/* again: one that a crash interrupted, NULL: a new one. */
 void life_snapshot_run(struct life_agent *a, const struct id *again, const char *cause);
-void life_restore_run(struct life_agent *a, struct life_waiter *w); /* does not run; copied first where it is kept */
-bool life_restore_again(struct life_agent *a); /* found stopped, and not restored to the end; else false */
+void life_taken(struct life_agent *a, const struct id *snapshot);   /* ready since its run was over */
+void life_restore_run(struct life_agent *a, struct life_waiter *w); /* of one that does not run */
 void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *cause);
 void life_check_run(struct life_agent *a);
-void life_taken(struct life_agent *a, const struct id *snapshot);
 
 /* life_connect.c: its waiter (ENSURE, CONNECT) gets a stream, or hears why not. */
 void life_connect(struct life_agent *a, struct life_waiter *w);
@@ -280,6 +191,10 @@ int life_template_tell(struct life_agent *a, struct err *e);
 void life_template_show(struct life *l, const struct life_row *r, json_t *o);
 
 /* life_facts.c */
+struct id life_fresh_id(void);
+/* The run's snapshot is one that is to be made now; *next names it. */
+void life_snap_new(struct life_agent *a, struct life_row *next, const char *cause);
+void life_snap_whole(struct life_snap *s, const struct sandbox_snapshot *copy); /* it is ready, as the provider said */
 int life_snap_load(struct life *l, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
 /* ERR_RECORD_UNAVAILABLE: nothing may change. */
 int life_audit(struct life *l, const char *event, const char *agent, const char *outcome, json_t *detail);

@@ -1,6 +1,7 @@
 /*
- * running -> idle_stopping -> stopped: look, quiesce, push, take (again, where something ended meanwhile), life_end.c.
- * A resume takes it back until the sessions are told to leave; a snapshot that came of it by then is kept.
+ * The end of a sandbox, with a snapshot (running -> idle_stopping -> stopped) or as it is (running, error -> stopping
+ * -> stopped): one table of steps, which the two begin at different places. A stop that may be taken back is taken back
+ * until its sessions are told to leave; a snapshot that came of it by then is kept.
  */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
@@ -11,24 +12,132 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAVE_NS   (60 * NS_PER_SEC)  /* from the snapshot to the sandbox's end */
-#define AGAIN_NS   (300 * NS_PER_SEC) /* from an end whose time had come, and that failed, to the next */
-#define LATE_NS    (10 * NS_PER_SEC)  /* a copy that takes longer holds up no work: its driver may be down */
-#define STEP_COPY  "snapshot"
-#define STEP_LEAVE "leave" /* its end was begun, the workspace is whole */
+#define LEAVE_NS  (60 * NS_PER_SEC)  /* from the snapshot to the sandbox's end */
+#define AGAIN_NS  (300 * NS_PER_SEC) /* from an end whose time had come, and that failed, to the next */
+#define LATE_NS   (10 * NS_PER_SEC)  /* a copy that takes longer holds up no work: its driver may be down */
+#define ROW_COPY  "snapshot"
+#define ROW_LEAVE "leave" /* its end was begun, the workspace is whole */
+#define ROW_DROP  "drop"  /* it has ended, the workspace goes: what is left of it does not count */
 
-static void quiesce(struct life_agent *a);
+enum stop_step {
+	STOP_BEGIN,
+	STOP_LOOK,
+	STOP_QUIESCE,
+	STOP_PUSH,
+	STOP_TAKE,
+	STOP_NOTE,
+	STOP_AGAIN,
+	STOP_LEAVE,
+	STOP_END,
+	STOP_DROPPING,
+	STOP_DROP,
+	STOP_OVER,
+	STOP_BACK,
+	STOP_FOUND_LOOK,
+	END_BEGIN,
+	END_LOOK,
+};
 
-static void nobody(struct life_agent *a, int rc, const struct err *e)
+/* What is read-only is still the snapshot that it was made from: nothing is taken of it. */
+static bool stop_copies(const struct life_run *r)
 {
-	(void)a, (void)rc, (void)e;
+	return !id_is_nil(&r->snap.id);
 }
+
+static bool stop_row_is(const struct life_agent *a, const char *step)
+{
+	return strcmp(a->row.step, step) == 0;
+}
+
+/* ---- the row says that it stops */
+
+static int ask_begin(struct life_agent *a, struct err *e)
+{
+	return life_commit(a, &a->run->next, stop_copies(a->run) ? &a->run->snap : NULL, e);
+}
+
+static int on_begun(struct life_agent *a, int rc, const struct err *e)
+{
+	(void)rc, (void)e;
+	a->run->runs = true;
+	return STOP_LOOK;
+}
+
+/* ---- is it there? */
+
+static int stop_back(struct life_agent *a, const char *cause, const char *detail)
+{
+	text_put(a->run->cause, sizeof(a->run->cause), cause);
+	text_put(a->run->detail, sizeof(a->run->detail), detail);
+	return STOP_BACK;
+}
+
+static int on_looked(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (rc && rc != ERR_NOT_FOUND) {
+		err_set(&r->failed, rc, "%.300s", e && e->message[0] ? e->message : err_name(rc));
+		return stop_back(a, "its backend cannot be asked", r->failed.message);
+	}
+	r->runs = !rc && r->info.state == SANDBOX_RUNNING;
+	r->has_workspace = !rc && r->info.has_workspace;
+	if (r->runs || r->has_workspace)
+		return STOP_QUIESCE;
+	err_set(&r->failed, ERR_NOT_FOUND, "its sandbox and its workspace were gone when it was to be stopped");
+	r->snap.status = SNAP_DROPPED;
+	return STOP_NOTE;
+}
+
+/* ---- its programs stand still */
+
+static int ask_quiesce(struct life_agent *a, struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (r->runs && !r->held)
+		life_hold(a);
+	r->looked = clock_boot_ns();
+	if (!r->runs)
+		return 0;
+	return stop_copies(r) ? life_ask_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, e)
+			      : ERR_UNSUPPORTED;
+}
+
+static int on_quiesced(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc < 0)
+		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
+			 e && e->message[0] ? e->message : err_name(rc));
+	life_quiesced(a, rc);
+	return STOP_PUSH;
+}
+
+/* ---- the filespace goes out */
+
+static int ask_push(struct life_agent *a, struct err *e)
+{
+	return life_step_run(a, STEP_PUSH, e);
+}
+
+static int on_pushed(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc) {
+		err_set(&a->run->failed, e->code ? e->code : ERR_INTERNAL, "the filespace was not pushed: %.300s",
+			e->message);
+		life_count_failure(a->life, a->run->failed.code);
+	}
+	return stop_copies(a->run) ? STOP_TAKE : STOP_NOTE;
+}
+
+/* ---- the snapshot */
 
 /* What a failed take may have left; nobody waits for the answer. */
 static void discard(struct life_agent *a, const struct id *id)
 {
 	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c = p->ops->snapshot_drop ? life_call(a, nobody) : NULL;
+	struct err e = {0};
+	struct life_call *c = p->ops->snapshot_drop ? life_call(a, &e) : NULL;
 
 	if (!c)
 		return;
@@ -36,124 +145,87 @@ static void discard(struct life_agent *a, const struct id *id)
 	p->ops->snapshot_drop(p, a->name, id, life_on_snapshots, c);
 }
 
-/* Whoever looks for the workspace behind a session must not find them. Where no copy came after, the last is current.
- */
-/* ---- taken back: it runs on */
+/* The sandbox's end would be the end of the workspace: the sandbox runs on, and its state says so. */
+static int stays(struct life_agent *a, int rc, const char *why)
+{
+	char detail[256];
 
-static void on_back(struct life_agent *a, int rc, const struct err *e)
+	err_set(&a->run->failed, rc, "%s is not stopped, that would lose its workspace: %.250s", a->name, why);
+	text_format(detail, sizeof(detail), "not stopped, that would lose its workspace: %.200s", why);
+	return stop_back(a, "it cannot be stopped", detail);
+}
+
+static int no_snapshot(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+	const char *why = e && e->message[0] ? e->message : err_name(rc);
+
+	r->snap.status = rc == ERR_UNSUPPORTED ? SNAP_DROPPED : SNAP_FAILED;
+	r->snap.ended_wall_ns = clock_wall_ns();
+	text_format(r->snap.detail, sizeof(r->snap.detail), "%.250s", why);
+	life_count_failure(a->life, rc);
+	if (rc != ERR_UNSUPPORTED)
+		discard(a, &r->snap.id);
+	if (!r->has_workspace || r->stop_for == STOP_FOR_RESTORE)
+		return stays(a, rc, why);
+	if (rc == ERR_UNSUPPORTED)
+		text_format(a->row.detail, sizeof(a->row.detail), "no snapshot, the workspace stays as it is: %.180s",
+			    why);
+	else
+		err_set(&r->failed, rc, "the snapshot failed, the workspace and the last good one are kept: %.250s",
+			why);
+	return STOP_NOTE;
+}
+
+static int on_taken(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct err why = {0};
 
-	if (life_run_broke(a, rc, e))
-		return;
-	if (r->failed.code)
-		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
-				  &r->failed);
-	else if (!r->idle) {
-		err_set(&why, ERR_CANCELLED, "the stop of %s was taken back: %s", a->name, a->row.cause);
-		life_answer_wants(a, WANTS(WANT_STOP), why.code, &why);
-	}
-	life_drop_outdated(a);
-	if (r->snap.status == SNAP_FAILED)
-		life_keep(a);
-	life_run_end(a);
+	life_frozen_until_now(a);
+	if (!rc && !r->copy.ready)
+		rc = err_set(&why, ERR_SNAPSHOT, "the snapshot is not ready: %.300s", r->copy.detail), e = &why;
+	if (rc)
+		return no_snapshot(a, rc, e);
+	life_time(a->life, TIME_SNAPSHOT, r->step_began);
+	life_snap_whole(&r->snap, &r->copy);
+	r->snap.ended_wall_ns = clock_wall_ns();
+	return STOP_NOTE;
 }
 
-static void back(struct life_agent *a, const char *cause, const char *detail)
+/* ---- the row names it: from here on the end has begun */
+
+static int ask_note(struct life_agent *a, struct err *e)
 {
 	struct life_run *r = a->run;
 	struct life_row next = a->row;
-	int64_t now = life_now(a->life);
 
-	life_thaw(a);
-	if (r->taking) {
-		a->taking++; /* its end is heard of by life_taken() */
-		r->taking = false;
-	} else if (r->snap.status == SNAP_TAKING) {
-		r->snap.status = SNAP_DROPPED;
-		r->snap.ended_wall_ns = clock_wall_ns();
-		text_format(r->snap.detail, sizeof(r->snap.detail), "not taken: %.200s", cause);
-	}
-	next.state = LIFE_RUNNING;
-	next.step[0] = '\0';
-	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
-	text_format(next.detail, sizeof(next.detail), "%.250s", detail);
-	next.next = (struct id){0};
-	next.active_ns = now;
-	if (r->failed.code && next.expires_ns && next.expires_ns <= now)
-		next.expires_ns = now + (int64_t)life_scaled(&a->life->policy, AGAIN_NS);
 	if (r->snap.status == SNAP_READY)
 		next.snapshot = r->snap.id;
-	r->may_cancel = false;
-	a->warned = false;
-	life_commit(a, &next, r->snap.status == SNAP_TAKING || id_is_nil(&r->snap.id) ? NULL : &r->snap, on_back);
+	next.next = (struct id){0};
+	snprintf(next.step, sizeof(next.step), ROW_LEAVE);
+	return life_commit(a, &next, stop_copies(r) ? &r->snap : NULL, e);
 }
 
-static void cancel(struct life_agent *a, const char *cause)
-{
-	if (a->run->cancel)
-		return;
-	a->run->cancel = true;
-	text_put(a->run->cause, sizeof(a->run->cause), cause);
-	if (!a->run->writing) {
-		a->run->id = ++a->life->next_run; /* the question that is out finds nobody */
-		back(a, cause, "");
-	}
-}
-
-void life_stop_asked(struct life_agent *a, const struct life_waiter *w)
-{
-	const struct life_run *r = a->run;
-
-	if (!r || r->kind != RUN_STOP || !r->may_cancel || r->left ||
-	    (w->want != WANT_ENSURE && w->want != WANT_RESUME) || w->options.pod_template)
-		return; /* another template is for a pod that is made anew */
-	if (r->idle || !w->implied)
-		cancel(a, "resumed while it was stopping");
-	else if (r->taking && clock_boot_ns() - r->step_began >= LATE_NS)
-		cancel(a, "work waited for it, and its snapshot was not made within 10 s");
-}
-
-/* Before each step that could not be taken back: did somebody come meanwhile? */
-static bool turned_back(struct life_agent *a)
-{
-	if (a->run->cancel)
-		back(a, a->run->cause, "");
-	else if (a->run->idle && a->run->running && !life_is_idle(a))
-		back(a, "there was activity while it was stopping", "");
-	else
-		return false;
-	return true;
-}
-
-/* ---- the snapshot */
-
-/* A snapshot that is to be made, beside the row that is to name it. */
-static void new_copy(struct life_agent *a, struct life_row *next)
-{
-	struct life_run *r = a->run;
-
-	r->snap = (struct life_snap){.id = life_fresh_id(),
-				     .status = SNAP_TAKING,
-				     .previous = a->row.snapshot,
-				     .created_wall_ns = clock_wall_ns()};
-	memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
-	text_format(r->snap.cause, sizeof(r->snap.cause), "%.190s", next->cause);
-	next->next = r->snap.id;
-}
-
-/* Whether it is in the copy is not known. What stood still, meanwhile, may be heard of later: it ended before. */
+/*
+ * Whether what ended is in the copy is not known. What stood still, meanwhile, may be heard of later: it ended before.
+ */
 static bool ended_meanwhile(struct life_agent *a)
 {
 	struct life_host *h = &a->life->host;
 	struct life_run *r = a->run;
 	struct life_activity act = {0};
 
-	if (r->snap.status != SNAP_READY || r->snap.quiesced == SNAP_FROZEN || !h->activity)
+	if (!stop_copies(r) || r->snap.status != SNAP_READY || r->snap.quiesced == SNAP_FROZEN || !h->activity)
 		return false;
 	h->activity(h->ctx, a->name, &act);
 	return act.exit_boot_ns > r->looked;
+}
+
+static int on_noted(struct life_agent *a, int rc, const struct err *e)
+{
+	(void)rc, (void)e;
+	return ended_meanwhile(a) ? STOP_AGAIN : STOP_LEAVE;
 }
 
 /* A whole copy comes after it, with what it lacks. Without memory for that it is retention's. */
@@ -167,218 +239,275 @@ static void outdate(struct life_run *r)
 	r->list[r->nlist++] = r->snap.id;
 }
 
-static void on_again(struct life_agent *a, int rc, const struct err *e)
-{
-	if (!life_run_broke(a, rc, e) && !turned_back(a))
-		quiesce(a);
-}
-
 /*
- * Who waited for what ended has its answer, and what it wrote last is not in the copy. This comes to an end: nothing
- * begins meanwhile, so that each time there is less that could end.
+ * Who waited for what ended has its answer, and what it wrote last is not in the copy: it is copied again. This comes
+ * to an end: nothing begins meanwhile, so that each time there is less that could end.
  */
-static void again(struct life_agent *a)
+static int ask_again(struct life_agent *a, struct err *e)
 {
 	struct life_row next = a->row;
 
 	log_info(&(struct log_ids){.agent = a->name}, "work ended while it was copied: it is copied again");
 	outdate(a->run);
-	new_copy(a, &next);
-	snprintf(next.step, sizeof(next.step), STEP_COPY);
-	life_commit(a, &next, &a->run->snap, on_again);
+	life_snap_new(a, &next, next.cause);
+	snprintf(next.step, sizeof(next.step), ROW_COPY);
+	return life_commit(a, &next, &a->run->snap, e);
 }
 
-static void on_noted(struct life_agent *a, int rc, const struct err *e)
+static void drop_outdated(struct life_agent *a)
 {
-	if (life_run_broke(a, rc, e) || turned_back(a))
-		return;
-	if (ended_meanwhile(a))
-		again(a);
-	else
-		life_leave(a);
+	const struct life_run *r = a->run;
+
+	for (size_t i = 0; i < r->nlist; i++)
+		if (!id_equal(&r->list[i], &a->row.snapshot))
+			life_want_nobody(a, WANT_DROP, &r->list[i], LIFE_CAUSE_OUTDATED);
 }
 
-static void note(struct life_agent *a)
+/* ---- no way back: sessions, sandbox, and the workspace where that is to go */
+
+static int ask_leave(struct life_agent *a, struct err *e)
+{
+	a->run->course = RUN_NO_WAY_BACK;
+	return life_ask_leave(a, "stopped", e);
+}
+
+static int ask_end(struct life_agent *a, struct err *e)
+{
+	return life_ask_destroy(a, a->row.cause, e);
+}
+
+/* The workspace goes where it is in the row's snapshot, and is not to be kept beside it. */
+static bool may_drop(const struct life_agent *a)
+{
+	const struct life_run *r = a->run;
+	bool copied =
+	    stop_copies(r) ? r->snap.status == SNAP_READY : r->stop_for != STOP_FOUND && !id_is_nil(&a->row.snapshot);
+	struct life_wish wish;
+
+	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &wish);
+	return r->kind == &life_stop_kind && copied && wish.at_rest_drop && a->life->inner->ops->drop_workspace;
+}
+
+static int on_ended(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (rc && rc != ERR_NOT_FOUND) {
+		err_set(&r->failed, rc, "it could not be ended: %.300s",
+			e && e->message[0] ? e->message : err_name(rc));
+		life_count_failure(a->life, rc);
+	}
+	if (r->failed.code)
+		return STOP_OVER;
+	if (stop_row_is(a, ROW_DROP))
+		return STOP_DROP;
+	return r->has_workspace && may_drop(a) ? STOP_DROPPING : STOP_OVER;
+}
+
+static int ask_dropping(struct life_agent *a, struct err *e)
+{
+	struct life_row next = a->row;
+
+	snprintf(next.step, sizeof(next.step), ROW_DROP);
+	return life_commit(a, &next, NULL, e);
+}
+
+/* What may be left of it is half of it: the next start restores. */
+static int on_dropped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc)
+		text_format(a->row.detail, sizeof(a->row.detail), "its workspace could not be removed: %.200s",
+			    e && e->message[0] ? e->message : err_name(rc));
+	return STOP_OVER;
+}
+
+static int ask_over(struct life_agent *a, struct err *e)
 {
 	struct life_run *r = a->run;
 	struct life_row next = a->row;
 
-	if (turned_back(a))
-		return;
+	next.state = r->failed.code ? LIFE_ERROR : LIFE_STOPPED;
+	next.workspace = r->has_workspace && !stop_row_is(a, ROW_DROP);
+	next.step[0] = '\0';
+	next.sandbox = (struct id){0};
+	if (r->failed.code)
+		text_format(next.detail, sizeof(next.detail), "%.250s", r->failed.message);
+	return life_commit(a, &next, NULL, e);
+}
+
+static int on_over(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	(void)rc, (void)e;
+	life_time(a->life, TIME_STOP, r->began);
+	if (r->failed.code)
+		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
+				  &r->failed);
+	drop_outdated(a);
+	life_keep(a);
+	return life_run_end(a);
+}
+
+/* ---- taken back: it runs on */
+
+static int ask_back(struct life_agent *a, struct err *e)
+{
+	struct life_run *r = a->run;
+	struct life_row next = a->row;
+	int64_t now = life_now(a->life);
+	bool out = r->from == STOP_TAKE && r->snap.status == SNAP_TAKING;
+
+	life_thaw(a);
+	r->course = RUN_TURNS_BACK;
+	if (out) { /* its end is heard of by life_taken() */
+		a->taking++;
+	} else if (r->snap.status == SNAP_TAKING) {
+		r->snap.status = SNAP_DROPPED;
+		r->snap.ended_wall_ns = clock_wall_ns();
+		text_format(r->snap.detail, sizeof(r->snap.detail), "not taken: %.200s", r->cause);
+	}
+	next.state = LIFE_RUNNING;
+	next.step[0] = '\0';
+	text_format(next.cause, sizeof(next.cause), "%.190s", r->cause);
+	text_format(next.detail, sizeof(next.detail), "%.250s", r->detail);
+	next.next = (struct id){0};
+	next.active_ns = now;
+	if (r->failed.code && next.expires_ns && next.expires_ns <= now)
+		next.expires_ns = now + (int64_t)life_scaled(&a->life->policy, AGAIN_NS);
 	if (r->snap.status == SNAP_READY)
 		next.snapshot = r->snap.id;
-	next.next = (struct id){0};
-	snprintf(next.step, sizeof(next.step), STEP_LEAVE);
-	life_commit(a, &next, id_is_nil(&r->snap.id) ? NULL : &r->snap, on_noted);
+	a->warned = false;
+	return life_commit(a, &next, out || !stop_copies(r) ? NULL : &r->snap, e);
 }
 
-/* The sandbox's end would be the end of the workspace: the sandbox runs on, and its state says so. */
-static void stays(struct life_agent *a, int rc, const char *why)
-{
-	char detail[256];
-
-	err_set(&a->run->failed, rc, "%s is not stopped, that would lose its workspace: %.250s", a->name, why);
-	text_format(detail, sizeof(detail), "not stopped, that would lose its workspace: %.200s", why);
-	back(a, "it cannot be stopped", detail);
-}
-
-static void no_snapshot(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_run *r = a->run;
-	const char *why = e && e->message[0] ? e->message : err_name(rc);
-
-	r->snap.status = rc == ERR_UNSUPPORTED ? SNAP_DROPPED : SNAP_FAILED;
-	r->snap.ended_wall_ns = clock_wall_ns();
-	text_format(r->snap.detail, sizeof(r->snap.detail), "%.250s", why);
-	life_count_failure(a->life, rc);
-	if (rc != ERR_UNSUPPORTED)
-		discard(a, &r->snap.id);
-	if (!r->has_workspace || r->strict) {
-		stays(a, rc, why);
-		return;
-	}
-	if (rc == ERR_UNSUPPORTED)
-		text_format(a->row.detail, sizeof(a->row.detail), "no snapshot, the workspace stays as it is: %.180s",
-			    why);
-	else
-		err_set(&r->failed, rc, "the snapshot failed, the workspace and the last good one are kept: %.250s",
-			why);
-	note(a);
-}
-
-static void on_taken(struct life_agent *a, int rc, const struct err *e)
+static int on_back(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct err why = {0};
 
-	r->taking = false;
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
+	(void)rc, (void)e;
+	if (r->failed.code) {
+		life_answer_wants(a, WANTS(WANT_STOP) | WANTS(WANT_END) | WANTS(WANT_RESTORE), r->failed.code,
+				  &r->failed);
+	} else if (r->stop_for != STOP_FOR_IDLE && r->stop_for != STOP_FOUND) {
+		err_set(&why, ERR_CANCELLED, "the stop of %s was taken back: %s", a->name, a->row.cause);
+		life_answer_wants(a, WANTS(WANT_STOP), why.code, &why);
 	}
-	life_frozen_until_now(a);
-	if (!rc && !r->copy.ready)
-		rc = err_set(&why, ERR_SNAPSHOT, "the snapshot is not ready: %.300s", r->copy.detail), e = &why;
-	if (rc) {
-		no_snapshot(a, rc, e);
-		return;
-	}
-	life_time(a->life, TIME_SNAPSHOT, r->step_began);
-	r->snap.status = SNAP_READY;
-	r->snap.size = r->copy.size;
-	r->snap.ended_wall_ns = clock_wall_ns();
-	memcpy(r->snap.name, r->copy.name, sizeof(r->snap.name));
-	memcpy(r->snap.how, r->copy.how, sizeof(r->snap.how));
-	memcpy(r->snap.digest, r->copy.digest, sizeof(r->snap.digest));
-	r->snap.stored = r->copy.stored;
-	r->snap.mtime_ns = r->copy.mtime_ns;
-	note(a);
+	drop_outdated(a);
+	if (r->snap.status == SNAP_FAILED)
+		life_keep(a);
+	return life_run_end(a);
 }
 
-static void take(struct life_agent *a)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct life_run *r = a->run;
-	struct life_call *c;
-	struct err e = {0};
-
-	if (turned_back(a))
-		return;
-	if (r->no_copy) {
-		note(a);
-		return;
-	}
-	if (!p->ops->snapshot_take) {
-		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
-		no_snapshot(a, e.code, &e);
-		return;
-	}
-	r->step_began = clock_boot_ns();
-	c = life_call(a, on_taken);
-	if (!c)
-		return;
-	c->take = true;
-	c->snapshot = r->snap.id;
-	r->taking = true;
-	p->ops->snapshot_take(p, a->name, &r->snap.id, a->life->policy.snapshot_timeout_ns, life_on_snapshots, c);
-}
-
-static void on_quiesced(struct life_agent *a, int rc, const struct err *e)
-{
-	struct err why = {0};
-
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	if (rc < 0)
-		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
-			 e && e->message[0] ? e->message : err_name(rc));
-	life_quiesced(a, rc);
-	if (life_step_run(a, STEP_PUSH, &why)) {
-		err_set(&a->run->failed, why.code ? why.code : ERR_INTERNAL, "the filespace was not pushed: %.300s",
-			why.message);
-		life_count_failure(a->life, a->run->failed.code);
-	}
-	take(a);
-}
-
-static void quiesce(struct life_agent *a)
+/* Before each step that could not be taken back: did somebody come meanwhile? */
+static bool stop_turned(struct life_agent *a)
 {
 	struct life_run *r = a->run;
 
-	r->looked = clock_boot_ns();
-	if (!r->running || r->no_copy || !life_quiesce(a, a->life->policy.snapshot_timeout_ns + LEAVE_NS, on_quiesced))
-		on_quiesced(a, r->running ? ERR_UNSUPPORTED : 0, NULL);
+	if (r->course == RUN_TURNS_BACK)
+		return true;
+	if (r->stop_for != STOP_FOR_IDLE || !r->runs || life_is_idle(a))
+		return false;
+	(void)stop_back(a, "there was activity while it was stopping", "");
+	return true;
 }
 
-static void on_looked(struct life_agent *a, int rc, const struct err *e)
+static void stop_cancel(struct life_agent *a, const char *cause)
+{
+	(void)stop_back(a, cause, "");
+	a->run->course = RUN_TURNS_BACK;
+	if (life_run_writes(a->run))
+		return;
+	a->run->id = ++a->life->next_run; /* the question that is out finds nobody */
+	life_run_go(a, STOP_BACK);
+}
+
+/*
+ * Somebody wants the sandbox while it is being stopped: an idle stop is taken back for anybody, one that was asked for
+ * is taken back for a resume, and for work once its snapshot is late. Another template is for a pod that is made anew.
+ */
+static void stop_heard(struct life_agent *a, const struct life_waiter *w)
+{
+	const struct life_run *r = a->run;
+
+	if (r->course != RUN_GOES_ON || (r->stop_for != STOP_FOR_IDLE && r->stop_for != STOP_FOR_ASKER) ||
+	    (w->want != WANT_ENSURE && w->want != WANT_RESUME) || w->options.pod_template)
+		return;
+	if (r->stop_for == STOP_FOR_IDLE || !w->implied)
+		stop_cancel(a, "resumed while it was stopping");
+	else if (r->step == STOP_TAKE && clock_boot_ns() - r->step_began >= LATE_NS)
+		stop_cancel(a, "work waited for it, and its snapshot was not made within 10 s");
+}
+
+/* A stop asks what runs to stand still, for which a link may have to come first. */
+static struct life_waiter *stop_beside(struct life_agent *a)
+{
+	return a->run->held && a->run->course != RUN_NO_WAY_BACK ? life_first(a, WANTS(WANT_CONNECT)) : NULL;
+}
+
+/* ---- found in idle_stopping after a crash */
+
+static int on_found(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
+	bool leaving = stop_row_is(a, ROW_LEAVE);
 
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	if (rc && rc != ERR_NOT_FOUND) {
-		err_set(&r->failed, rc, "%.300s", e && e->message[0] ? e->message : err_name(rc));
-		back(a, "its backend cannot be asked", r->failed.message);
-		return;
-	}
-	r->running = !rc && r->info.state == SANDBOX_RUNNING;
+	if (rc && rc != ERR_NOT_FOUND)
+		return life_run_break(a, rc, e);
+	r->runs = !rc && r->info.state == SANDBOX_RUNNING && !(leaving && r->info.ending);
 	r->has_workspace = !rc && r->info.has_workspace;
-	if (!r->running && !r->has_workspace) {
-		err_set(&r->failed, ERR_NOT_FOUND, "its sandbox and its workspace were gone when it was to be stopped");
-		r->snap.status = SNAP_DROPPED;
-		note(a);
-		return;
-	}
-	if (turned_back(a))
-		return;
-	if (r->running)
-		life_hold(a);
-	quiesce(a);
+	/*
+	 * What its end may have left is taken away once more. The workspace stays: programs went on while nobody
+	 * looked, and what they wrote is in no snapshot. Only one whose removal was begun goes, after its end was heard
+	 * of.
+	 */
+	if (stop_row_is(a, ROW_DROP) || (!r->runs && leaving))
+		return STOP_END;
+	r->frozen = r->runs; /* by the daemon that began it */
+	life_thaw(a);
+	if (!r->runs)
+		life_want_nobody(a, WANT_CHECK, NULL, "");
+	else if (strcmp(r->cause, LIFE_CAUSE_IDLE) != 0 && strcmp(r->cause, LIFE_CAUSE_TTL) != 0)
+		life_want_nobody(a, WANT_STOP, NULL, r->cause);
+	/* Programs may have gone on while nobody looked: what was taken before is not what is there now. */
+	return stop_back(
+	    a, r->runs ? "found running after a restart of the daemon" : "found stopped after a restart of the daemon",
+	    "");
 }
 
-static void look(struct life_agent *a)
+/* ---- as it is, without a snapshot */
+
+static int on_end_looked(struct life_agent *a, int rc, const struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c = life_call(a, on_looked);
-
-	if (c)
-		p->ops->stat(p, a->name, life_on_sandbox, c);
+	if (rc && rc != ERR_NOT_FOUND)
+		return life_run_break(a, rc, e);
+	a->run->has_workspace = !rc && a->run->info.has_workspace;
+	return STOP_LEAVE;
 }
 
-static void on_stopping(struct life_agent *a, int rc, const struct err *e)
-{
-	if (life_run_broke(a, rc, e))
-		return;
-	a->run->running = true;
-	if (!turned_back(a))
-		look(a);
-}
+/* ---- the table, and where one begins in it */
 
-/* What is read-only is still the snapshot that it was made from, where that is there to go back to. */
+static const struct run_step steps[] = {
+    [STOP_BEGIN] = {"idle_stopping", ask_begin, on_begun, .writes = WRITES_ROW},
+    [STOP_LOOK] = {"look", life_ask_stat, on_looked, .undo = STOP_BACK},
+    [STOP_QUIESCE] = {"quiesce", ask_quiesce, on_quiesced, .undo = STOP_BACK},
+    [STOP_PUSH] = {"push", ask_push, on_pushed},
+    [STOP_TAKE] = {"take", life_ask_take, on_taken, .undo = STOP_BACK},
+    [STOP_NOTE] = {"note", ask_note, on_noted, .undo = STOP_BACK, .writes = WRITES_ROW},
+    [STOP_AGAIN] = {"again", ask_again, .then = STOP_QUIESCE, .undo = STOP_BACK, .writes = WRITES_ROW},
+    [STOP_LEAVE] = {"leave", ask_leave, .then = STOP_END, .undo = STOP_BACK},
+    [STOP_END] = {"end", ask_end, on_ended},
+    [STOP_DROPPING] = {"dropping", ask_dropping, .then = STOP_DROP, .writes = WRITES_ROW},
+    [STOP_DROP] = {"drop", life_ask_drop_workspace, on_dropped},
+    [STOP_OVER] = {"stopped", ask_over, on_over, .writes = WRITES_ROW},
+    [STOP_BACK] = {"running", ask_back, on_back, .writes = WRITES_ROW},
+    [STOP_FOUND_LOOK] = {"found", life_ask_stat, on_found},
+    [END_BEGIN] = {"stopping", life_commit_next, .then = END_LOOK, .writes = WRITES_ROW},
+    [END_LOOK] = {"look", life_ask_stat, on_end_looked},
+};
+
+/* What is read-only can be taken for its snapshot where that is there to go back to. */
 static bool nothing_to_take(struct life_agent *a)
 {
 	struct life_snap s;
@@ -386,69 +515,50 @@ static bool nothing_to_take(struct life_agent *a)
 	return a->row.read_only && life_snap_load(a->life, &a->row.snapshot, &s, NULL) == 0 && s.status == SNAP_READY;
 }
 
-void life_stop_run(struct life_agent *a, const char *cause, bool idle, bool may_cancel, bool strict)
+static void stopping(struct life_row *next, enum life_state state, const char *step, const char *cause)
 {
-	struct life_row next = a->row;
-	struct life_run *r = life_run_begin(a, RUN_STOP, cause);
+	next->state = state;
+	text_put(next->step, sizeof(next->step), step);
+	text_format(next->cause, sizeof(next->cause), "%.190s", cause);
+	next->detail[0] = '\0';
+}
+
+void life_stop_run(struct life_agent *a, const char *cause, enum stop_for why)
+{
+	struct life_run *r = life_run_begin(a, &life_stop_kind, cause);
 
 	if (!r)
 		return;
-	r->idle = idle;
-	r->may_cancel = may_cancel;
-	r->strict = strict;
-	r->no_copy = nothing_to_take(a);
-	next.state = LIFE_IDLE_STOPPING;
-	snprintf(next.step, sizeof(next.step), STEP_COPY);
-	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
-	next.detail[0] = '\0';
-	if (!r->no_copy)
-		new_copy(a, &next);
-	life_commit(a, &next, r->no_copy ? NULL : &r->snap, on_stopping);
+	r->stop_for = why;
+	stopping(&r->next, LIFE_IDLE_STOPPING, ROW_COPY, cause);
+	if (!nothing_to_take(a))
+		life_snap_new(a, &r->next, r->next.cause);
+	life_run_go(a, STOP_BEGIN);
 }
 
-/* ---- found in idle_stopping after a crash */
-
-static void on_found(struct life_agent *a, int rc, const struct err *e)
+static bool stop_again(struct life_agent *a)
 {
-	struct life_run *r = a->run;
-	bool leaving = strcmp(a->row.step, STEP_LEAVE) == 0;
-
-	if (rc && rc != ERR_NOT_FOUND) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	r->running = !rc && r->info.state == SANDBOX_RUNNING && !(leaving && r->info.ending);
-	r->has_workspace = !rc && r->info.has_workspace;
-	/*
-	 * What its end may have left is taken away once more. The workspace stays: programs went on while nobody
-	 * looked, and what they wrote is in no snapshot. Only one whose removal was begun goes, after its end was heard
-	 * of.
-	 */
-	if (life_end_drops(a) || (!r->running && leaving)) {
-		life_end_again(a);
-		return;
-	}
-	r->frozen = r->running; /* by the daemon that began it */
-	life_thaw(a);
-	if (!r->running)
-		life_want_nobody(a, WANT_CHECK, NULL, "");
-	else if (strcmp(r->cause, LIFE_CAUSE_IDLE) != 0 && strcmp(r->cause, LIFE_CAUSE_TTL) != 0)
-		life_want_nobody(a, WANT_STOP, NULL, r->cause);
-	/* Programs may have gone on while nobody looked: what was taken before is not what is there now. */
-	back(a,
-	     r->running ? "found running after a restart of the daemon" : "found stopped after a restart of the daemon",
-	     "");
+	if (!life_run_begin(a, &life_stop_kind, a->row.cause))
+		return true;
+	a->run->stop_for = STOP_FOUND;
+	life_run_go(a, STOP_FOUND_LOOK);
+	return true;
 }
 
-void life_stop_again(struct life_agent *a)
+void life_end_run(struct life_agent *a, const char *cause)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (!life_run_begin(a, RUN_STOP, a->row.cause))
+	if (!life_run_begin(a, &life_end_kind, cause))
 		return;
-	a->run->idle = true; /* nobody waits for it any more */
-	c = life_call(a, on_found);
-	if (c)
-		p->ops->stat(p, a->name, life_on_sandbox, c);
+	a->run->stop_for = STOP_FOR_END;
+	stopping(&a->run->next, LIFE_STOPPING, "", cause);
+	life_run_go(a, a->row.state == LIFE_STOPPING ? END_LOOK : END_BEGIN);
 }
+
+static bool end_again(struct life_agent *a)
+{
+	life_end_run(a, a->row.cause);
+	return true;
+}
+
+const struct run_kind life_stop_kind = {"stop", steps, stop_again, stop_turned, stop_heard, stop_beside};
+const struct run_kind life_end_kind = {"end", steps, end_again, stop_turned, NULL, NULL};

@@ -15,7 +15,41 @@
 
 #define KEPT_AGAIN_NS (600 * NS_PER_SEC)
 
-static void next_drop(struct life_agent *a);
+enum wipe_step {
+	WIPE_BEGIN,
+	WIPE_LEAVE,
+	WIPE_WIPE,
+	WIPE_END,       /* of a backend that cannot wipe in one: the sandbox, */
+	WIPE_WORKSPACE, /* ... then what it worked in */
+	WIPE_LIST,
+	WIPE_MARK, /* from here to WIPE_DROP once for each snapshot */
+	WIPE_REFERS,
+	WIPE_DROP,
+	WIPE_GONE,
+	WIPE_STAYS,
+	WIPE_CANNOT,
+};
+
+/* ---- the sandbox and its workspace */
+
+static int ask_leave(struct life_agent *a, struct err *e)
+{
+	return life_ask_leave(a, "ended", e);
+}
+
+static int ask_wipe(struct life_agent *a, struct err *e)
+{
+	struct sandbox_provider *p = a->life->inner;
+	struct life_call *c;
+
+	if (!p->ops->wipe)
+		return ERR_UNSUPPORTED;
+	c = life_call(a, e);
+	if (!c)
+		return e->code;
+	p->ops->wipe(p, a->name, a->row.cause, life_on_sandbox, c);
+	return RUN_ASKED;
+}
 
 /* What is kept is told before what is only late. */
 static void note_left(struct life_run *r, int rc, const struct err *e)
@@ -26,109 +60,6 @@ static void note_left(struct life_run *r, int rc, const struct err *e)
 		sandbox_kept_add(&r->failed, e);
 	else if (!r->failed.code)
 		err_set(&r->failed, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
-}
-
-static void on_left_noted(struct life_agent *a, int rc, const struct err *e)
-{
-	struct err why = a->run->failed;
-
-	if (life_run_broke(a, rc, e))
-		return;
-	a->retry_at = clock_boot_ns() + KEPT_AGAIN_NS;
-	life_count_failure(a->life, why.code);
-	life_answer_wants(a, ~0u, why.code, &why);
-	life_run_end(a);
-}
-
-static void something_stays(struct life_agent *a)
-{
-	const struct err *why = &a->run->failed;
-	struct life_row next = a->row;
-
-	text_format(next.detail, sizeof(next.detail), "%.250s", why->message);
-	if (strcmp(next.detail, a->row.detail) == 0) { /* it was told before */
-		on_left_noted(a, 0, NULL);
-		return;
-	}
-	(void)life_audit(a->life, "sandbox.wipe", a->name, err_name(why->code),
-			 json_pack("{s:s,s:s}", "cause", a->run->cause, "message", why->message));
-	life_commit(a, &next, NULL, on_left_noted);
-}
-
-static void finish(struct life_agent *a, life_next *deleted)
-{
-	struct err why = a->run->failed;
-
-	if (!why.code)
-		life_commit_delete(a, deleted);
-	else if (why.code == ERR_DATA_KEPT)
-		something_stays(a);
-	else
-		life_run_break(a, why.code, &why);
-}
-
-static void on_deleted(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_waiter *w;
-	json_t *o;
-
-	if (life_run_broke(a, rc, e))
-		return;
-	o = json_pack("{s:s,s:s}", "agent", a->name, "state", "absent");
-	while ((w = life_first(a, WANTS(WANT_END) | WANTS(WANT_STOP)))) {
-		TAILQ_REMOVE(&a->waiters, w, entry);
-		if (w->done)
-			w->done(w->arg, 0, NULL, o);
-		else if (w->stream)
-			w->stream(w->arg, 0, NULL, NULL, -1);
-		free(w);
-	}
-	json_decref(o);
-	life_run_end(a);
-}
-
-/* Nobody restores from it any more; what it is kept for is told once. */
-static void one_stays(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_run *r = a->run;
-	struct life_snap s = {0};
-	char detail[sizeof(s.detail)];
-
-	note_left(r, rc, e);
-	text_format(detail, sizeof(detail), LIFE_DETAIL_KEPT "%.180s", e && e->message[0] ? e->message : err_name(rc));
-	if (rc == ERR_DATA_KEPT && !life_snap_load(a->life, &r->list[r->at], &s, NULL) &&
-	    strcmp(s.detail, detail) != 0) {
-		text_put(s.detail, sizeof(s.detail), detail);
-		s.ended_wall_ns = clock_wall_ns();
-		life_put_snap(a->life, &s);
-		life_tell_drop(a, &r->list[r->at], r->cause, e);
-	}
-	r->at++;
-	next_drop(a);
-}
-
-static void on_one_dropped(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_run *r = a->run;
-	struct life_snap s = {0};
-
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	if (rc && rc != ERR_NOT_FOUND) {
-		one_stays(a, rc, e);
-		return;
-	}
-	if (!life_snap_load(a->life, &r->list[r->at], &s, NULL)) {
-		s.status = SNAP_DROPPED;
-		s.ended_wall_ns = clock_wall_ns();
-		text_format(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
-		life_put_snap(a->life, &s);
-	}
-	life_tell_drop(a, &r->list[r->at], r->cause, NULL);
-	r->at++;
-	next_drop(a);
 }
 
 static bool add_one(struct life_run *r, const struct id *id)
@@ -158,61 +89,83 @@ static int find_kept(struct sqlite3 *db, void *job, struct err *e)
 	return snaps_of(db, a->name, add_kept, a->run, e);
 }
 
-/* The snapshot stays, and the answer says so. The hold on it has an end of its own, after which the sweep of snapshots
- * without an agent removes it. */
-static void keep_one(struct life_agent *a, const char *why)
+/* Snapshots of the agent's rows are next, and those that no row knows of since control.db was lost. */
+static int on_workspace_gone(struct life_agent *a, int rc, const struct err *e)
 {
-	struct life_run *r = a->run;
-	char text[ID_STR_LEN];
-
-	id_format(&r->list[r->at], text);
-	(void)life_audit(a->life, "snapshot.drop", a->name, "kept", json_pack("{s:s,s:s}", "id", text, "why", why));
-	r->at++;
-	next_drop(a);
+	if (rc == ERR_DATA_KEPT)
+		note_left(a->run, rc, e);
+	else if (rc && rc != ERR_NOT_FOUND)
+		return life_run_break(a, rc, e);
+	a->run->nlist = a->run->at = 0;
+	(void)store_read(a->life->store, find_kept, a, NULL);
+	return WIPE_LIST;
 }
 
-static void on_referred(struct life_agent *a, int rc, const struct err *e)
+static int on_wiped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc != ERR_UNSUPPORTED)
+		return on_workspace_gone(a, rc, e);
+	if (a->life->inner->ops->drop_workspace)
+		return WIPE_END;
+	err_set(&a->run->failed, ERR_UNSUPPORTED, "%.390s",
+		e && e->message[0] ? e->message : "this backend does not remove workspaces");
+	return WIPE_CANNOT;
+}
+
+static int ask_end(struct life_agent *a, struct err *e)
+{
+	return life_ask_destroy(a, a->row.cause, e);
+}
+
+static int on_ended(struct life_agent *a, int rc, const struct err *e)
+{
+	return rc && rc != ERR_NOT_FOUND ? life_run_break(a, rc, e) : WIPE_WORKSPACE;
+}
+
+/* ---- its snapshots, one after the other */
+
+static void on_listed(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+{
+	struct life_agent *a = life_called(arg);
+
+	for (size_t i = 0; a && !rc && i < n; i++)
+		(void)add_one(a->run, &list[i].id);
+	if (a)
+		life_run_answer(a, rc, e);
+}
+
+static int ask_list(struct life_agent *a, struct err *e)
 {
 	struct sandbox_provider *p = a->life->inner;
-	struct life_run *r = a->run;
 	struct life_call *c;
 
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	if (life_must_stay(a, rc)) {
-		r->snap.status = r->was;
-		life_put_snap(a->life, &r->snap);
-		keep_one(a, e && e->message[0] ? e->message : "whether it is held is not known");
-		return;
-	}
-	r->refers = rc;
-	c = life_call(a, on_one_dropped);
-	if (c)
-		p->ops->snapshot_drop(p, a->name, &r->list[r->at], life_on_snapshots, c);
+	if (!p->ops->snapshot_list)
+		return 0;
+	c = life_call(a, e);
+	if (!c)
+		return e->code;
+	p->ops->snapshot_list(p, a->name, on_listed, c);
+	return RUN_ASKED;
 }
 
-static void on_dropping(struct life_agent *a, int rc, const struct err *e)
+/* The row goes, or stays with what is left. */
+static int wipe_finish(struct life_agent *a)
 {
-	if (!rc)
-		life_ask_refers(a, on_referred);
-	else if (rc == ERR_BAD_STATE)
-		keep_one(a, "a fork of it needs it");
-	else
-		life_run_break(a, rc, e);
+	struct err why = a->run->failed;
+
+	if (!why.code)
+		return WIPE_GONE;
+	return why.code == ERR_DATA_KEPT ? WIPE_STAYS : life_run_break(a, why.code, &why);
 }
 
-static void next_drop(struct life_agent *a)
+static int wipe_next(struct life_agent *a)
 {
 	struct life_run *r = a->run;
 	struct err e = {0};
 	int rc;
 
-	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop) {
-		finish(a, on_deleted);
-		return;
-	}
+	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop)
+		return wipe_finish(a);
 	rc = life_snap_load(a->life, &r->list[r->at], &r->snap, &e);
 	if (rc == ERR_NOT_FOUND) {
 		r->snap = (struct life_snap){.id = r->list[r->at], .created_wall_ns = clock_wall_ns()};
@@ -220,161 +173,197 @@ static void next_drop(struct life_agent *a)
 	}
 	r->was = r->snap.status;
 	if (rc && rc != ERR_NOT_FOUND)
-		life_run_break(a, rc, &e);
-	else if (r->snap.status == SNAP_DROPPING)
-		on_dropping(a, 0, NULL);
-	else
-		life_commit_dropping(a, &r->snap, on_dropping);
+		return life_run_break(a, rc, &e);
+	return r->snap.status == SNAP_DROPPING ? WIPE_REFERS : WIPE_MARK;
 }
 
-static void on_all_found(struct life_agent *a, int rc, const struct err *e)
+static int on_all_listed(struct life_agent *a, int rc, const struct err *e)
 {
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
-	}
 	if (rc && rc != ERR_UNSUPPORTED && rc != ERR_NOT_FOUND)
 		log_warn(&(struct log_ids){.agent = a->name},
 			 "its snapshots cannot be listed, those of its rows go: %s",
 			 e && e->message[0] ? e->message : err_name(rc));
-	next_drop(a);
+	return wipe_next(a);
 }
 
-static void on_listed(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+/* The snapshot stays, and the answer says so. The hold on it has an end of its own, after which the sweep of snapshots
+ * without an agent removes it. */
+static int keep_one(struct life_agent *a, const char *why)
 {
-	life_next *next;
-	struct life_agent *a = life_called(arg, &next);
+	struct life_run *r = a->run;
+	char text[ID_STR_LEN];
 
-	for (size_t i = 0; a && !rc && i < n; i++)
-		(void)add_one(a->run, &list[i].id);
-	if (a)
-		next(a, rc, e);
+	id_format(&r->list[r->at], text);
+	(void)life_audit(a->life, "snapshot.drop", a->name, "kept", json_pack("{s:s,s:s}", "id", text, "why", why));
+	r->at++;
+	return wipe_next(a);
 }
 
-/* Snapshots of the agent's rows, and those that no row knows of since control.db was lost. */
-static void on_wiped(struct life_agent *a, int rc, const struct err *e)
+static int ask_mark(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
+	return life_commit_dropping(a, &a->run->snap, e);
+}
 
-	if (rc == ERR_DATA_KEPT) {
-		note_left(a->run, rc, e);
-	} else if (rc && rc != ERR_NOT_FOUND) {
-		life_run_break(a, rc, e);
-		return;
+static int on_marked(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc == ERR_BAD_STATE)
+		return keep_one(a, "a fork of it needs it");
+	return rc ? life_run_break(a, rc, e) : WIPE_REFERS;
+}
+
+static int on_referred(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (!life_must_stay(a, rc)) {
+		r->refers = rc;
+		return WIPE_DROP;
 	}
-	a->run->nlist = a->run->at = 0;
-	(void)store_read(a->life->store, find_kept, a, NULL);
-	if (!p->ops->snapshot_list) {
-		next_drop(a);
-		return;
-	}
-	c = life_call(a, on_all_found);
-	if (c)
-		p->ops->snapshot_list(p, a->name, on_listed, c);
+	r->snap.status = r->was;
+	life_put_snap(a->life, &r->snap);
+	return keep_one(a, e && e->message[0] ? e->message : "whether it is held is not known");
 }
 
-static void on_wipe_ended(struct life_agent *a, int rc, const struct err *e)
+static int ask_drop(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (rc && rc != ERR_NOT_FOUND) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	c = life_call(a, on_wiped);
-	if (c)
-		p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
+	return life_ask_drop(a, &a->run->list[a->run->at], e);
 }
 
-static void on_not_wiped(struct life_agent *a, int rc, const struct err *e)
+/* Nobody restores from it any more; what it is kept for is told once. */
+static void one_stays(struct life_agent *a, int rc, const struct err *e)
 {
-	if (life_run_broke(a, rc, e))
-		return;
-	life_answer_wants(a, WANTS(WANT_END), a->run->failed.code, &a->run->failed);
-	life_want_nobody(a, WANT_CHECK, NULL, "");
-	life_run_end(a);
+	struct life_run *r = a->run;
+	struct life_snap s = {0};
+	char detail[sizeof(s.detail)];
+
+	note_left(r, rc, e);
+	text_format(detail, sizeof(detail), LIFE_DETAIL_KEPT "%.180s", e && e->message[0] ? e->message : err_name(rc));
+	if (rc == ERR_DATA_KEPT && !life_snap_load(a->life, &r->list[r->at], &s, NULL) &&
+	    strcmp(s.detail, detail) != 0) {
+		text_put(s.detail, sizeof(s.detail), detail);
+		s.ended_wall_ns = clock_wall_ns();
+		life_put_snap(a->life, &s);
+		life_tell_drop(a, &r->list[r->at], r->cause, e);
+	}
 }
 
-static void cannot_wipe(struct life_agent *a, const struct err *e)
+static void one_gone(struct life_agent *a)
+{
+	struct life_run *r = a->run;
+	struct life_snap s = {0};
+
+	if (!life_snap_load(a->life, &r->list[r->at], &s, NULL)) {
+		s.status = SNAP_DROPPED;
+		s.ended_wall_ns = clock_wall_ns();
+		text_format(s.detail, sizeof(s.detail), "dropped with its agent: %.150s", r->cause);
+		life_put_snap(a->life, &s);
+	}
+	life_tell_drop(a, &r->list[r->at], r->cause, NULL);
+}
+
+static int on_dropped(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc && rc != ERR_NOT_FOUND)
+		one_stays(a, rc, e);
+	else
+		one_gone(a);
+	a->run->at++;
+	return wipe_next(a);
+}
+
+/* ---- its row */
+
+static int on_gone(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_waiter *w;
+	json_t *o = json_pack("{s:s,s:s}", "agent", a->name, "state", "absent");
+
+	(void)rc, (void)e;
+	while ((w = life_first(a, WANTS(WANT_END) | WANTS(WANT_STOP)))) {
+		TAILQ_REMOVE(&a->waiters, w, entry);
+		if (w->done)
+			w->done(w->arg, 0, NULL, o);
+		else if (w->stream)
+			w->stream(w->arg, 0, NULL, NULL, -1);
+		free(w);
+	}
+	json_decref(o);
+	return life_run_end(a);
+}
+
+static int ask_stays(struct life_agent *a, struct err *e)
+{
+	const struct err *why = &a->run->failed;
+	struct life_row next = a->row;
+
+	text_format(next.detail, sizeof(next.detail), "%.250s", why->message);
+	if (strcmp(next.detail, a->row.detail) == 0) /* it was told before */
+		return 0;
+	(void)life_audit(a->life, "sandbox.wipe", a->name, err_name(why->code),
+			 json_pack("{s:s,s:s}", "cause", a->run->cause, "message", why->message));
+	return life_commit(a, &next, NULL, e);
+}
+
+static int on_stays(struct life_agent *a, int rc, const struct err *e)
+{
+	struct err why = a->run->failed;
+
+	(void)rc, (void)e;
+	a->retry_at = clock_boot_ns() + KEPT_AGAIN_NS;
+	life_count_failure(a->life, why.code);
+	life_answer_wants(a, ~0u, why.code, &why);
+	return life_run_end(a);
+}
+
+static int ask_cannot(struct life_agent *a, struct err *e)
 {
 	struct life_row next = a->row;
 
-	err_set(&a->run->failed, ERR_UNSUPPORTED, "%.390s",
-		e && e->message[0] ? e->message : "this backend does not remove workspaces");
 	next.state = LIFE_ERROR;
 	snprintf(next.cause, sizeof(next.cause), "it cannot be wiped");
 	text_format(next.detail, sizeof(next.detail), "%.250s", a->run->failed.message);
-	life_commit(a, &next, NULL, on_not_wiped);
+	return life_commit(a, &next, NULL, e);
 }
 
-static void on_wipe_asked(struct life_agent *a, int rc, const struct err *e)
+static int on_cannot(struct life_agent *a, int rc, const struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (rc == ERR_UNSUPPORTED && !p->ops->drop_workspace) {
-		cannot_wipe(a, e);
-		return;
-	}
-	if (rc != ERR_UNSUPPORTED) {
-		on_wiped(a, rc, e);
-		return;
-	}
-	c = life_call(a, on_wipe_ended);
-	if (c)
-		p->ops->destroy_sandbox(p, a->name, a->row.cause, life_on_sandbox, c);
+	(void)rc, (void)e;
+	life_answer_wants(a, WANTS(WANT_END), a->run->failed.code, &a->run->failed);
+	life_want_nobody(a, WANT_CHECK, NULL, "");
+	return life_run_end(a);
 }
 
-static void on_wipe_left(struct life_agent *a, int rc, const struct err *e)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (rc == ERR_CANCELLED) {
-		life_run_break(a, rc, e);
-		return;
-	}
-	if (!p->ops->wipe) {
-		on_wipe_asked(a, ERR_UNSUPPORTED, NULL);
-		return;
-	}
-	c = life_call(a, on_wipe_asked);
-	if (c)
-		p->ops->wipe(p, a->name, a->row.cause, life_on_sandbox, c);
-}
-
-static void on_destroying(struct life_agent *a, int rc, const struct err *e)
-{
-	struct life_host *h = &a->life->host;
-	struct life_call *c;
-	char why[256];
-
-	if (life_run_broke(a, rc, e))
-		return;
-	if (!h->leave) {
-		on_wipe_left(a, 0, NULL);
-		return;
-	}
-	text_format(why, sizeof(why), "its sandbox was ended: %.200s", a->row.cause);
-	c = life_call(a, on_wipe_left);
-	if (c)
-		h->leave(h->ctx, a->name, why, life_on_host, c);
-}
+static const struct run_step steps[] = {
+    [WIPE_BEGIN] = {"destroying", life_commit_next, .then = WIPE_LEAVE, .writes = WRITES_ROW},
+    [WIPE_LEAVE] = {"leave", ask_leave, .then = WIPE_WIPE},
+    [WIPE_WIPE] = {"wipe", ask_wipe, on_wiped},
+    [WIPE_END] = {"end", ask_end, on_ended},
+    [WIPE_WORKSPACE] = {"workspace", life_ask_drop_workspace, on_workspace_gone},
+    [WIPE_LIST] = {"list", ask_list, on_all_listed},
+    [WIPE_MARK] = {"mark", ask_mark, on_marked, .writes = WRITES_MARK},
+    [WIPE_REFERS] = {"refers", life_ask_refers, on_referred},
+    [WIPE_DROP] = {"drop", ask_drop, on_dropped},
+    [WIPE_GONE] = {"gone", life_commit_delete, on_gone, .writes = WRITES_ROW},
+    [WIPE_STAYS] = {"stays", ask_stays, on_stays, .writes = WRITES_ROW},
+    [WIPE_CANNOT] = {"cannot", ask_cannot, on_cannot, .writes = WRITES_ROW},
+};
 
 void life_wipe_run(struct life_agent *a, const char *cause)
 {
-	struct life_row next = a->row;
+	struct life_run *r = life_run_begin(a, &life_wipe_kind, cause);
 
-	if (!life_run_begin(a, RUN_WIPE, cause))
+	if (!r)
 		return;
-	if (a->row.generation && a->row.state == LIFE_DESTROYING) {
-		on_destroying(a, 0, NULL);
-		return;
-	}
-	next.state = LIFE_DESTROYING;
-	next.step[0] = '\0';
-	text_format(next.cause, sizeof(next.cause), "%.190s", cause);
-	life_commit(a, &next, NULL, on_destroying);
+	r->next.state = LIFE_DESTROYING;
+	r->next.step[0] = '\0';
+	text_format(r->next.cause, sizeof(r->next.cause), "%.190s", cause);
+	life_run_go(a, a->row.generation && a->row.state == LIFE_DESTROYING ? WIPE_LEAVE : WIPE_BEGIN);
 }
+
+static bool wipe_again(struct life_agent *a)
+{
+	life_wipe_run(a, a->row.cause);
+	return true;
+}
+
+const struct run_kind life_wipe_kind = {"wipe", steps, wipe_again, NULL, NULL, NULL};

@@ -173,7 +173,7 @@ static inline bool rig_writing(const struct rig *r)
 	const struct life_agent *a;
 
 	for (a = r->life->agents; a; a = a->hh.next)
-		if (a->run && a->run->writing)
+		if (a->run && life_run_writes(a->run))
 			return true;
 	return !LIST_EMPTY(&r->life->forks);
 }

@@ -1,0 +1,57 @@
+/*
+ * life_ask.h - the questions of a run's steps, to the provider and to the hub.
+ *
+ * Each is put once, for the step in which the run stands, and is answered in a later turn of the loop or at once: what
+ * came with the answer is in the run (info, fd, copy) when life_run_answer() gets its code. A question whose run is
+ * over stays out until it is answered, and its answer is dropped; of a copy it is noted (WANT_TAKEN).
+ * All return RUN_ASKED, or ERR_* with e; where there is nobody to ask, the answer.
+ */
+#ifndef CONTROL_LIFE_LIFE_ASK_H
+#define CONTROL_LIFE_LIFE_ASK_H
+
+#include "base/err.h"
+#include "control/life/life.h"
+
+#include <sys/queue.h>
+
+struct life_agent;
+struct life_waiter;
+
+/* One question that is out. */
+struct life_call {
+	LIST_ENTRY(life_call) entry;
+	struct life *life; /* NULL: gone */
+	char agent[AGENT_NAME_MAX + 1];
+	uint64_t run;
+	bool take; /* the question is a copy: of this snapshot */
+	struct id snapshot;
+	struct life_waiter *w; /* of a connect: its own */
+};
+struct life_call *life_call(struct life_agent *a, struct err *e); /* NULL: no memory, e says so */
+struct life_agent *life_called(struct life_call *c);              /* freed; NULL: its run is over */
+/* Of the provider's answers: the run's info and fd, the run's copy. */
+void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n);
+
+int life_ask_stat(struct life_agent *a, struct err *e);
+int life_ask_destroy(struct life_agent *a, const char *cause, struct err *e);
+int life_ask_drop_workspace(struct life_agent *a, struct err *e); /* 0: the backend has none to drop */
+int life_ask_take(struct life_agent *a, struct err *e);           /* of the run's snapshot */
+int life_ask_drop(struct life_agent *a, const struct id *snapshot, struct err *e);
+int life_ask_restore(struct life_agent *a, struct err *e); /* of the run's snapshot */
+/* How many recordings name the run's snapshot: in run->refers. ERR_UNSUPPORTED: nobody records. */
+int life_ask_refers(struct life_agent *a, struct err *e);
+/* The answer to it: stays the snapshot for now? One that failed holds nothing. */
+bool life_must_stay(const struct life_agent *a, int rc);
+/* Its sessions hear "its sandbox was VERB: CAUSE" (the row's); 0: there is nobody to tell. */
+int life_ask_leave(struct life_agent *a, const char *verb, struct err *e);
+
+/*
+ * The programs stand still, and the disk is synced; ERR_UNSUPPORTED: there is nobody to ask. The step's answered()
+ * passes the answer to life_quiesced(). What was frozen goes on at life_thaw(), at the latest at the run's end.
+ */
+int life_ask_quiesce(struct life_agent *a, uint64_t hold_ns, struct err *e);
+void life_quiesced(struct life_agent *a, int rc);
+void life_frozen_until_now(struct life_agent *a); /* else the snapshot is synced, and no more */
+
+#endif
