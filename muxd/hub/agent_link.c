@@ -609,7 +609,7 @@ static bool has_live_session(const struct agent *a)
 	const struct session *s, *next;
 
 	HASH_ITER(hh_channel, a->channels, s, next)
-	if (s->state != SESSION_ENDED && !s->exit_known)
+	if (s->state != SESSION_ENDED && s->end < END_KNOWN)
 		return true;
 	return false;
 }

@@ -271,7 +271,7 @@ int attachment_signal(struct attachment *a, int signum)
 
 	if (a->role != ROLE_DRIVER)
 		return ERR_FORBIDDEN;
-	if (s->state == SESSION_ENDED || s->exit_known)
+	if (s->state == SESSION_ENDED || s->end >= END_KNOWN)
 		return ERR_ENDED;
 	if (s->state != SESSION_RUNNING)
 		return ERR_AGAIN;

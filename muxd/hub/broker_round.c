@@ -78,7 +78,7 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 		return;
 	}
 	rc = broker_find_round(h, rq, round, 0, "round", &s, &e);
-	if (!rc && (s->result_ready || wait_ns < NS_PER_MS)) {
+	if (!rc && (s->end == END_TOLD || wait_ns < NS_PER_MS)) {
 		o = session_round_json(s);
 		done(arg, 0, NULL, o);
 		json_decref(o);
@@ -138,7 +138,7 @@ int broker_round_signal(struct hub *h, const struct request *rq, const struct id
 
 	if (rc)
 		return rc;
-	if (s->state == SESSION_ENDED || s->exit_known)
+	if (s->state == SESSION_ENDED || s->end >= END_KNOWN)
 		return err_set(e, ERR_ENDED, "the round has ended: there is nothing to signal");
 	if (s->state != SESSION_RUNNING)
 		return err_set(e, ERR_AGAIN, "the round is %s: try again", session_state_name(s->state));

@@ -123,6 +123,15 @@ struct session_size {
 };
 #define SESSION_SIZES 64
 
+/* Its end, from the sandbox's word to the clients' (session_end.c); each state is left for the next one below. */
+enum session_end {
+	END_NOT_YET,
+	END_ASKED,    /* a KILL that nobody here sent ended it: whether memory ran out is being asked */
+	END_KNOWN,    /* output that waits for the record comes first, then EXIT in the ring */
+	END_RECORDED, /* EXIT is in the ring: by configuration it becomes durable first */
+	END_TOLD,     /* there is a result, and every client may see it */
+};
+
 struct session {
 	struct hub *hub;
 	struct agent *agent;
@@ -162,7 +171,8 @@ struct session {
 	struct id in_owner;            /* the attachment that typed that; nil: none, or it came by calls */
 	struct typeahead ahead;        /* of a terminal: whether it waits for its mode */
 	TAILQ_ENTRY(session) of_ahead; /* in hub->ahead while that is HELD */
-	bool echo_off, started, exit_known, result_ready, exit_in_ring, killing;
+	bool echo_off, started, killing;
+	enum session_end end;
 	char *begun_cwd, *begun_program; /* as muxlet saw them (begun.c), fit to be shown; NULL: not told */
 	bool begun_unsaid;               /* the record is to be told once they are */
 	bool audit_due;                  /* its end is in the ring, and the audit log had no room for it */
@@ -171,7 +181,7 @@ struct session {
 	enum exit_cause doom_cause;
 	char kill_text[200];
 	struct link_exit exit;
-	uint64_t exit_came; /* boot ns: the sandbox reported it, but why a KILL ended it is still being asked; 0 */
+	uint64_t end_asked; /* boot ns: since when END_ASKED */
 	uint64_t exit_position;
 	struct session_result result;
 	uint64_t kept_bytes; /* counted in hub->ended_bytes */

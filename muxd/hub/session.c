@@ -47,7 +47,7 @@ void session_event(struct session *s, const char *event, json_t *detail)
 {
 	json_t *o = detail ? detail : json_object();
 
-	if (o && !s->exit_in_ring) {
+	if (o && s->end < END_RECORDED) {
 		json_object_set_new(o, "event", json_string(event));
 		if (journal_json(s->hub->journal, RING_EVENT, &s->id, o))
 			log_warn(&(struct log_ids){.session = s->id_text}, "event %s not journaled: the ring is full",
@@ -86,7 +86,7 @@ void session_note_size(struct session *s)
 
 bool session_shown(const struct session *s)
 {
-	return s->exit_in_ring &&
+	return s->end >= END_RECORDED &&
 	       (!s->hub->conf->release_durable || journal_durable(s->hub->journal) >= s->exit_position);
 }
 
@@ -124,5 +124,5 @@ const char *session_task(const struct session *s)
 }
 const struct session_result *session_result(const struct session *s)
 {
-	return s->result_ready ? &s->result : NULL;
+	return s->end == END_TOLD ? &s->result : NULL;
 }

@@ -18,10 +18,19 @@
 /* Whether memory ran out is worth a question, not an end: the answer may be lost with who was asked. */
 #define EXIT_ASK_NS (20 * NS_PER_SEC)
 
-/* The exit is told later, but from here on it is a fact: lifecycle copies what the program left. */
-static void exit_known(struct session *s)
+static void session_set_end(struct session *s, enum session_end end)
 {
-	s->exit_known = true;
+	static const char *const names[] = {"not yet", "asked", "known", "recorded", "told"};
+
+	log_debug(&(struct log_ids){.session = s->id_text, .agent = s->agent->name}, "end: %s -> %s", names[s->end],
+		  names[end]);
+	s->end = end;
+}
+
+/* The exit is told later, but from here on it is a fact: lifecycle copies what the program left. */
+static void end_known(struct session *s)
+{
+	session_set_end(s, END_KNOWN);
 	s->agent->last_exit_boot_ns = clock_boot_ns();
 }
 
@@ -248,12 +257,15 @@ void session_audit_end(struct session *s)
 	s->audit_due = audit_end(s) != 0;
 }
 
-static void tell_end(struct session *s)
+/* The last state: who is told may let go of the session, so nothing is done with it afterwards. */
+static bool end_tell(struct session *s)
 {
 	struct session_waiter *w;
 	struct attachment *a;
 
-	s->result_ready = true;
+	if (!session_shown(s))
+		return false;
+	session_set_end(s, END_TOLD);
 	s->kept_bytes =
 	    keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) + s->in_queue.cap; /* not taken */
 	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
@@ -270,17 +282,18 @@ static void tell_end(struct session *s)
 		LIST_REMOVE(w, entry);
 		w->fn(w->arg, s);
 	}
+	return false;
 }
 
 /* The first that is known of its end stands: what comes later knows less. An exit that was reported is known, though
  * whether memory ran out is still being asked. */
 static void know_end(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
-	bool reported = s->exit_came != 0;
+	bool reported = s->end == END_ASKED;
 
-	if (s->exit_known)
+	if (s->end >= END_KNOWN)
 		return;
-	exit_known(s);
+	end_known(s);
 	if (reported)
 		return;
 	s->exit.cause = cause, s->exit.code = code, s->exit.signal = signum;
@@ -288,12 +301,20 @@ static void know_end(struct session *s, enum exit_cause cause, int code, int sig
 		text_put(s->exit.text, sizeof(s->exit.text), message);
 }
 
-/* EXIT is in the journal. */
+/* Who still waits for its start hears that somebody ended it, or why it did not start. */
+static int end_refusal(struct session *s)
+{
+	if (s->exit.cause == EXIT_LOST || s->exit.cause == EXIT_UNKNOWN)
+		return ERR_LINK_LOST;
+	if (s->exit.cause == EXIT_NOT_STARTED)
+		return not_started(s, s->result.message, sizeof(s->result.message));
+	return ERR_ENDED;
+}
+
 static void ended(struct session *s)
 {
 	struct hub *h = s->hub;
 
-	s->exit_in_ring = true;
 	h->stats.rounds_by_cause[s->result.cause] += s->kind == SESSION_ROUND;
 	if (s->kind == SESSION_ROUND)
 		metric_times_add(&h->round_times, s->result.duration_ns);
@@ -308,28 +329,39 @@ static void ended(struct session *s)
 		(void)link_forget(s->agent->link, s->channel);
 }
 
-/* In three steps that may lie turns apart: EXIT in the journal, then (by configuration) durable, then told. Before all
- * of them comes the output that waits for the record. session_pump() comes back to what has to wait. */
+static bool end_record(struct session *s)
+{
+	int refusal;
+
+	if (session_backlog(s) || regain_waits(s, session_pump))
+		return false;
+	fill_result(s);
+	refusal = end_refusal(s);
+	if (journal_exit(s))
+		return false;
+	session_set_end(s, END_RECORDED);
+	ended(s);
+	session_opened(s, refusal, s->result.message);
+	return true;
+}
+
+/* How far its end gets now; session_pump() comes back to what has to wait. */
+static void end_turn(struct session *s)
+{
+	/* Each leaves its state, or says that it cannot yet. */
+	static bool (*const leave[])(struct session * s) = {
+	    [END_NOT_YET] = NULL,      [END_ASKED] = NULL, [END_KNOWN] = end_record,
+	    [END_RECORDED] = end_tell, [END_TOLD] = NULL,
+	};
+
+	while (leave[s->end] && leave[s->end](s))
+		;
+}
+
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message)
 {
-	if (!s->exit_in_ring) {
-		int refusal = ERR_ENDED; /* for who still waits for its start: somebody ended it */
-
-		know_end(s, cause, code, signum, message);
-		if (session_backlog(s) || regain_waits(s, session_pump))
-			return;
-		fill_result(s);
-		if (s->exit.cause == EXIT_LOST || s->exit.cause == EXIT_UNKNOWN)
-			refusal = ERR_LINK_LOST;
-		else if (s->exit.cause == EXIT_NOT_STARTED)
-			refusal = not_started(s, s->result.message, sizeof(s->result.message));
-		if (journal_exit(s))
-			return;
-		ended(s);
-		session_opened(s, refusal, s->result.message);
-	}
-	if (!s->result_ready && session_shown(s))
-		tell_end(s);
+	know_end(s, cause, code, signum, message);
+	end_turn(s);
 }
 
 /* ---- told to end */
@@ -373,16 +405,15 @@ void session_pump(struct session *s)
 		session_pump_input(s);
 		session_wake_input(s);
 		session_settle(s);
-		if (s->exit_known && !s->exit_in_ring)
-			session_finish(s, s->exit.cause, s->exit.code, s->exit.signal, NULL);
+		end_turn(s);
 		session_update_window(s);
 		session_ack(s, true);
 	}
 	session_show(s);
 	if (s->audit_due)
 		session_audit_end(s);
-	if (s->exit_in_ring && !s->result_ready && session_shown(s))
-		session_finish(s, s->result.cause, s->result.code, s->result.signal, NULL);
+	if (s->end == END_RECORDED)
+		end_turn(s);
 	session_shrink(s);
 }
 
@@ -415,13 +446,13 @@ static void oom_checked(void *arg, int rc, const struct err *e, const struct san
 	memcpy(&h, key + 1, sizeof(h));
 	s = rc == ERR_CANCELLED ? NULL : hub_session_find(h, key);
 	free(key);
-	if (!s || s->exit_known)
+	if (!s || s->end >= END_KNOWN)
 		return;
 	if (rc == 0 && info->oom_kills > s->agent->oom_seen) {
 		s->agent->oom_seen = info->oom_kills;
 		s->exit.cause = EXIT_OOM;
 	}
-	exit_known(s);
+	end_known(s);
 	session_pump(s);
 	hub_flush(h);
 }
@@ -430,7 +461,7 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 {
 	struct sandbox_provider *p = s->hub->p.provider;
 
-	if (s->exit_known)
+	if (s->end >= END_KNOWN)
 		return;
 	s->exit = *x;
 	if (s->killing && s->kill_cause != EXIT_EXITED &&
@@ -439,8 +470,9 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
 		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
 
-		if (!s->exit_came)
-			s->exit_came = clock_boot_ns();
+		if (s->end != END_ASKED)
+			s->end_asked = clock_boot_ns();
+		session_set_end(s, END_ASKED);
 		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
 			*key = s->id;
 			memcpy(key + 1, &s->hub, sizeof(s->hub));
@@ -448,7 +480,7 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 			return;
 		}
 	}
-	exit_known(s);
+	end_known(s);
 	session_pump(s);
 }
 
@@ -458,7 +490,7 @@ void session_on_exit(struct session *s, const struct link_exit *x)
  */
 void session_sweep(struct session *s, uint64_t now)
 {
-	if (s->exit_came && !s->exit_known && now - s->exit_came >= EXIT_ASK_NS) {
+	if (s->end == END_ASKED && now - s->end_asked >= EXIT_ASK_NS) {
 		struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
 
 		log_warn(&ids,
@@ -466,8 +498,8 @@ void session_sweep(struct session *s, uint64_t now)
 		(void)audit_event(s->hub, "session.sweep", NULL, s->agent->name, "ok",
 				  json_pack("{s:s,s:s}", "session", s->id_text, "why",
 					    "its exit came, and the question about it was not answered"));
-		exit_known(s);
+		end_known(s);
 	}
-	if (s->exit_known && (!s->result_ready || s->audit_due))
+	if (s->end >= END_KNOWN && (s->end != END_TOLD || s->audit_due))
 		session_pump(s);
 }

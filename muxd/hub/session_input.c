@@ -262,7 +262,7 @@ static bool pump_queue(struct session *s)
 {
 	struct buf *q = &s->in_queue;
 
-	if (s->state == SESSION_ENDED || s->exit_known) { /* what came by calls its caller may still ask about */
+	if (s->state == SESSION_ENDED || s->end >= END_KNOWN) { /* what came by calls its caller may still ask about */
 		if (!id_is_nil(&s->in_owner))
 			session_input_forget(s);
 		return false;
@@ -370,7 +370,7 @@ void ahead_destroy(struct hub *h)
 
 static bool takes_none(const struct session *s)
 {
-	return s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->exit_known;
+	return s->state == SESSION_ENDED || s->state == SESSION_ENDING || s->end >= END_KNOWN;
 }
 
 /*
@@ -477,7 +477,7 @@ static int complete_transfer(struct session *s)
 
 int session_input_eof(struct session *s)
 {
-	if (s->state == SESSION_ENDED || s->exit_known)
+	if (s->state == SESSION_ENDED || s->end >= END_KNOWN)
 		return ERR_ENDED;
 	if (s->in_eof || complete_transfer(s))
 		return 0;

@@ -164,7 +164,7 @@ json_t *session_describe(const struct session *s)
 	json_object_set_new(o, "input_bytes", json_integer((json_int_t)s->in_offset));
 	json_object_set_new(o, "output_bytes", json_integer((json_int_t)s->stream[STREAM_OUTPUT].end));
 	json_object_set_new(o, "stderr_bytes", json_integer((json_int_t)s->stream[STREAM_STDERR].end));
-	if (s->result_ready)
+	if (s->end == END_TOLD)
 		json_object_set_new(o, "exit", exit_json(&s->result));
 	return o;
 }
@@ -182,7 +182,7 @@ void session_size(const struct session *s, unsigned *out_cols, unsigned *out_row
 
 static json_t *round_json(const struct session *s, json_t *(*stream)(const struct keep *k))
 {
-	bool done = s->result_ready;
+	bool done = s->end == END_TOLD;
 	uint64_t ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns;
 	json_t *o = json_object();
 

@@ -94,7 +94,7 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	struct buf *backlog = &s->backlog[stream];
 	size_t done = 0;
 
-	if (stream < STREAM_OUTPUT || stream >= STREAM_COUNT || s->exit_in_ring ||
+	if (stream < STREAM_OUTPUT || stream >= STREAM_COUNT || s->end >= END_RECORDED ||
 	    offset != s->stream[stream].end + buf_len(backlog))
 		return; /* the link keeps order; after the end nothing more is taken */
 	if (!buf_len(backlog) && journal_state(s->hub->journal) == RECORD_OK)

@@ -113,7 +113,7 @@ void session_free(struct session *s)
 	memory_went(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
-	if (s->result_ready) {
+	if (s->end == END_TOLD) {
 		TAILQ_REMOVE(&s->hub->ended, s, of_ended);
 		s->hub->ended_count--;
 		s->hub->ended_bytes -= s->kept_bytes;
@@ -364,7 +364,7 @@ void session_tick(struct session *s, uint64_t now)
 	screen_tick(s, now);
 	session_sweep(s, now);
 	if (s->state == SESSION_ENDED) {
-		if (now >= s->forget_at && s->result_ready && !wanted(s))
+		if (now >= s->forget_at && s->end == END_TOLD && !wanted(s))
 			session_free(s);
 		return;
 	}

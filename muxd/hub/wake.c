@@ -151,7 +151,7 @@ static bool all_seen(const struct attachment *a)
 /* The session has its result: whoever has seen everything is told. */
 void attachment_check_end(struct attachment *a)
 {
-	if (a->session->result_ready && all_seen(a))
+	if (a->session->end == END_TOLD && all_seen(a))
 		attachment_wake(a, WAKE_ENDED);
 }
 

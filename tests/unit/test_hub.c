@@ -354,7 +354,7 @@ static void a_round_takes_input_after_a_restart(void **state)
 	assert_string_equal(s->launch.run, "run-1");
 	assert_true(hub_until(r, s->state == SESSION_RUNNING));
 	assert_int_equal(broker_round_stdin(r->hub, &rq, &s->id, 1, "b", 1, true, &taken, &e), 0);
-	assert_true(hub_until(r, s->result_ready));
+	assert_true(hub_until(r, s->end == END_TOLD));
 	assert_int_equal(s->result.cause, EXIT_EXITED);
 	assert_int_equal(buf_len(&r->output), 2);
 	assert_memory_equal(buf_ptr(&r->output), "ab", 2);
@@ -373,7 +373,7 @@ static void a_round_whose_input_is_lost_says_so(void **state)
 	open = session_open_json(c.s);
 	json_object_set_new(open, "stdin_bytes", json_integer(100)); /* of which none went on */
 	s = over_a_restart(r, c.s, open);
-	assert_true(hub_until(r, s->result_ready));
+	assert_true(hub_until(r, s->end == END_TOLD));
 	assert_int_equal(s->result.cause, EXIT_LOST);
 	assert_non_null(strstr(s->result.message, "input is lost"));
 	hub_rig_destroy(r);
@@ -392,7 +392,7 @@ static void a_revocation_that_came_before_the_session_ends_it(void **state)
 	assert_true(hub_until(r, c.opened && !c.rc));
 	r->revoked_first = &grant;
 	s = over_a_restart(r, c.s, session_open_json(c.s));
-	assert_true(hub_until(r, s->result_ready));
+	assert_true(hub_until(r, s->end == END_TOLD));
 	assert_int_equal(s->result.cause, EXIT_KILLED);
 	hub_rig_destroy(r);
 }

@@ -113,10 +113,10 @@ static void an_exit_does_not_wait_for_an_answer_that_never_comes(void **state)
 	ops.stat = never;
 	r->provider.ops = &ops;
 	hub_open(r, &c, SESSION_EXEC, "kill -9 $$");
-	assert_true(hub_until(r, c.s->exit_came));
+	assert_true(hub_until(r, c.s->end == END_ASKED));
 	hub_turns(r, 600);
 	assert_int_equal(c.ends, 0); /* an answer may still come */
-	c.s->exit_came = 1;          /* as if it had come long ago */
+	c.s->end_asked = 1;          /* as if it had come long ago */
 	assert_true(hub_until(r, c.ends));
 	assert_int_equal(c.cause, EXIT_EXITED);
 	assert_true(hub_until(r, hub_audited(r, "session.end") == 1));
@@ -138,7 +138,7 @@ static void a_reported_exit_outlives_its_sandbox(void **state)
 	ops.stat = never;
 	r->provider.ops = &ops;
 	hub_open(r, &c, SESSION_EXEC, "kill -9 $$");
-	assert_true(hub_until(r, c.s->exit_came));
+	assert_true(hub_until(r, c.s->end == END_ASKED));
 	a = c.s->agent;
 	agent_gone(r->hub, a->name, &a->linked, "node lost");
 	assert_true(hub_until(r, c.ends));
