@@ -2,8 +2,8 @@
  * sandbox.h - sandboxes as the hub sees them: one provider, whatever the backend.
  *
  * A provider makes, finds and ends sandboxes and hands out connected streams to
- * their muxlets. Calls are asynchronous on the hub's loop; each done callback is
- * called exactly once, also when the provider is destroyed (ERR_CANCELLED).
+ * their muxlets. A question is asynchronous on the hub's loop, and is answered
+ * exactly once, also when the provider is destroyed (ERR_CANCELLED).
  * The local provider asks the monitor (control/local is linked there); the
  * Kubernetes provider (control/kube/pods/provider.h) speaks to the API server itself.
  */
@@ -65,91 +65,108 @@ struct sandbox_snapshot {
 	char detail[256]; /* why it is not ready */
 };
 
-struct sandbox_provider;
-typedef void sandbox_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
-/* rc 0 with e: the list lacks what e says. */
-typedef void sandbox_list_done(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n);
-/* name: the whole name of what was meant, valid during the call. */
-typedef void sandbox_name_done(void *arg, int rc, const struct err *e, const char *name);
-
-/* n 1 for what is about one snapshot, 0 for what answers without any. */
-typedef void sandbox_snapshots_done(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list,
-				    size_t n);
-
-/* May what is called `name` in the backend, and has outlived that snapshot, go? */
-typedef bool sandbox_may_go(void *arg, const struct id *snapshot, const char *name);
-
-/* The end of a log; text is borrowed, and any bytes. */
-typedef void sandbox_log_done(void *arg, int rc, const struct err *e, const uint8_t *text, size_t n);
-
-/* The incarnation ended by itself, or somebody else ended it: `why` says it for people. From the loop; once each. */
-typedef void sandbox_gone(void *arg, const char *agent, const struct id *sandbox_id, const char *why);
-
-struct sandbox_provider_ops {
-	/* Running already or made now; fd is a fresh stream to its muxlet (the callee's to close), epoch in info. */
-	void (*ensure)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+/*
+ * What a provider is asked. A new operation is a line here and one in sandbox.c (its name, and what a backend lacks
+ * that cannot do it), and a case in each backend that can.
+ */
+enum sandbox_op {
+	/* Running already or made now; the answer's fd is a fresh stream to its muxlet, epoch and secret in info. */
+	SANDBOX_ENSURE,
 	/* A fresh stream to a sandbox that must exist: ERR_NOT_FOUND when it is gone. */
-	void (*connect)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
-	void (*stat)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg); /* fd -1 */
+	SANDBOX_CONNECT,
+	SANDBOX_STAT,
 	/* Gone already is no error. The workspace stays. */
-	void (*destroy_sandbox)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done,
-				void *arg);
+	SANDBOX_DESTROY,
 	/*
-	 * The same, and its workspace goes for ever; its snapshots stay. NULL: not through this provider.
-	 * ERR_DATA_KEPT, of this and of whatever drops: something still holds data, and stays; the message begins with
-	 * the names of it, up to " stays". ERR_TIMEOUT: it is going, and has not gone in time.
+	 * The same, and its workspace goes for ever; its snapshots stay. ERR_DATA_KEPT, of this and of whatever drops:
+	 * something still holds data, and stays; the message begins with the names of it, up to " stays". ERR_TIMEOUT:
+	 * it is going, and has not gone in time.
 	 */
-	void (*wipe)(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg);
-	void (*list)(struct sandbox_provider *p, sandbox_list_done *done, void *arg);
+	SANDBOX_WIPE,
+	SANDBOX_LIST,
 	/*
 	 * ns/pod becomes ns/pod/container, so that one container has one name: ERR_INVAL with the list where there are
-	 * several and none is the pod's default, ERR_NOT_FOUND. NULL: names are whole as they are.
+	 * several and none is the pod's default, ERR_NOT_FOUND. A backend that lacks it has names that are whole.
 	 */
-	void (*resolve)(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg);
+	SANDBOX_RESOLVE,
 	/*
-	 * Snapshots; all four or none (NULL: this backend has none, a stop of it keeps the workspace as it is).
-	 * Each is idempotent, so that a caller which died in between asks again: take of an id that exists answers
-	 * that one once it is ready, drop of one that is gone is fine, restore of what was restored is fine.
+	 * Snapshots; all or none (without them a stop keeps the workspace as it is). Each is idempotent, so that a
+	 * caller which died in between asks again: a take of an id that exists answers that one once it is ready, a
+	 * drop of one that is gone is fine, a restore of what was restored is fine.
 	 *
-	 * take: the workspace as it is now, the sandbox running or not. Done when it is whole and durable.
+	 * Take: the workspace as it is now, the sandbox running or not. Answered when it is whole and durable.
 	 * ERR_NOT_FOUND (no workspace), ERR_UNSUPPORTED (this workspace cannot be copied: says why), ERR_TIMEOUT after
 	 * timeout_ns, ERR_SNAPSHOT (the backend's words). A take that failed leaves nothing that counts as ready.
 	 */
-	void (*snapshot_take)(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
-			      uint64_t timeout_ns, sandbox_snapshots_done *done, void *arg);
-	/* What there is, of one agent or (NULL) of all. */
-	void (*snapshot_list)(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg);
-	/* agent: whose it is. */
-	void (*snapshot_drop)(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
-			      sandbox_snapshots_done *done, void *arg);
+	SANDBOX_TAKE,
+	SANDBOX_SNAPSHOTS, /* what there is, of one agent or (NULL) of all */
+	SANDBOX_DROP,      /* agent: whose snapshot it is */
 	/*
 	 * What of snapshots has outlived them: whatever may go does, all are told, by the name of what was left; its
-	 * detail says why it stays, "" that it goes. ERR_K8S_FORBIDDEN: nobody may look. NULL: nothing outlives them.
+	 * detail says why it stays, "" that it goes. ERR_K8S_FORBIDDEN: nobody may look. A backend lacks it where
+	 * nothing outlives them.
 	 */
-	void (*snapshot_sweep)(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done,
-			       void *arg);
+	SANDBOX_SWEEP,
 	/*
 	 * Reads the whole file of a snapshot as it is now: one with digest, stored and mtime_ns. idle: at idle
 	 * priority, one after the other, however long it takes; else at once. ERR_UNSUPPORTED: the backend does not let
-	 * anybody read it. ERR_NOT_FOUND, ERR_SYS. NULL: as ERR_UNSUPPORTED.
+	 * anybody read it. ERR_NOT_FOUND, ERR_SYS.
 	 */
-	void (*snapshot_hash)(struct sandbox_provider *p, const char *agent, const struct id *snapshot, bool idle,
-			      sandbox_snapshots_done *done, void *arg);
+	SANDBOX_HASH,
 	/*
 	 * The workspace of `agent`, which does not run, becomes a copy of a snapshot of `from` (another agent: a fork).
 	 * The workspace that was there goes only when the new one is whole; a failure leaves it as it was. read_only:
 	 * programs inside cannot write to it, from the next start on.
 	 */
-	void (*restore)(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
-			bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg);
-	/* The workspace of an agent that does not run goes; what else is known of it stays. Gone already is fine. NULL:
-	 * as above. */
-	void (*drop_workspace)(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+	SANDBOX_RESTORE,
+	/* The workspace of an agent that does not run goes; what else is known of it stays. Gone already is fine. */
+	SANDBOX_DROP_WORKSPACE,
 	/*
 	 * The last `max` bytes at most of what the outer program, or the container, has said. ERR_NOT_FOUND: nothing is
-	 * kept of it. NULL: this backend keeps none.
+	 * kept of it.
 	 */
-	void (*log)(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg);
+	SANDBOX_LOG,
+	SANDBOX_OPS
+};
+const char *sandbox_op_name(enum sandbox_op op); /* "ensure", "drop workspace" */
+
+/* May what is called `name` in the backend, and has outlived that snapshot, go? arg: of the question. */
+typedef bool sandbox_may_go(void *arg, const struct id *snapshot, const char *name);
+
+/* One question. Strings and ids are the caller's, valid during the call; what an operation does not use is zero. */
+struct sandbox_ask {
+	enum sandbox_op op;
+	const char *agent; /* NULL: of all, for LIST, SNAPSHOTS and SWEEP */
+	const char *reason;
+	const char *from;
+	const struct id *snapshot;
+	uint64_t timeout_ns;
+	size_t max;
+	bool idle, read_only;
+	sandbox_may_go *may_go;
+};
+
+/* Its answer, borrowed but for fd, which is the callee's to close. What an operation does not say is zero, fd -1. */
+struct sandbox_answer {
+	int rc;
+	const struct err *e; /* rc 0 with e: the list lacks what e says */
+	int fd;
+	size_t n;                        /* of the list, of snapshots (of what is about one: 1 or 0), of text */
+	const struct sandbox_info *info; /* one, or n of LIST; NULL where rc is not 0 */
+	const struct sandbox_snapshot *snapshots; /* n */
+	const char *name;                         /* the whole name of what was meant */
+	const uint8_t *text;                      /* n bytes of a log, any bytes */
+};
+typedef void sandbox_done(void *arg, const struct sandbox_answer *a);
+
+struct sandbox_provider;
+
+/* The incarnation ended by itself, or somebody else ended it: `why` says it for people. From the loop; once each. */
+typedef void sandbox_gone(void *arg, const char *agent, const struct id *sandbox_id, const char *why);
+
+struct sandbox_provider_ops {
+	/* Every operation of provider.can, and only those. */
+	void (*ask)(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg);
 	/*
 	 * When the backend itself is to end it, by the wall clock, should nobody be there to do so (0: never). Said
 	 * ahead of each ensure, which makes or wakes it; runs: it runs already, and the time changes. Nothing is
@@ -168,6 +185,7 @@ struct sandbox_provider_ops {
 };
 struct sandbox_provider {
 	const struct sandbox_provider_ops *ops;
+	uint32_t can; /* SANDBOX_CAN() of each operation */
 	/* Set by whoever uses it, or NULL. The local provider never calls it: a stream's end tells there. */
 	sandbox_gone *gone;
 	void *gone_arg;
@@ -175,6 +193,20 @@ struct sandbox_provider {
 	 * sandboxes. */
 	const char *workspace_goes;
 };
+
+#define SANDBOX_CAN(op) (1u << (op))
+#define SANDBOX_CAN_ALL (SANDBOX_CAN(SANDBOX_OPS) - 1)
+static inline bool sandbox_can(const struct sandbox_provider *p, enum sandbox_op op)
+{
+	return p->can & SANDBOX_CAN(op);
+}
+/* Asks; an operation that the backend lacks is answered here: by its name, with no snapshots, or ERR_UNSUPPORTED. */
+void sandbox_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg);
+/* Answers: with an error, or one sandbox (info NULL: none) and a stream (-1: none). */
+void sandbox_answer(sandbox_done *done, void *arg, int rc, const struct err *e, const struct sandbox_info *info,
+		    int fd);
+void sandbox_answer_snapshots(sandbox_done *done, void *arg, int rc, const struct err *e,
+			      const struct sandbox_snapshot *list, size_t n);
 
 const char *sandbox_state_name(enum sandbox_state s);
 const char *sandbox_backend_name(enum sandbox_backend b); /* "local", "link", "plain" */

@@ -171,7 +171,7 @@ static void serve_restore(struct life_agent *a, struct life_waiter *w)
 	} else if (a->row.state == LIFE_RUNNING) {
 		w->tried = true; /* the stop's own snapshot is of all that there is */
 		life_stop_run(a, w->reason, STOP_FOR_RESTORE);
-	} else if (a->row.workspace && !a->row.read_only && !w->tried && a->life->inner->ops->snapshot_take) {
+	} else if (a->row.workspace && !a->row.read_only && !w->tried && sandbox_can(a->life->inner, SANDBOX_TAKE)) {
 		w->tried = true; /* what was written since the last snapshot may be on the disk alone */
 		life_snapshot_run(a, NULL, w->reason);
 	} else {
@@ -453,6 +453,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	l->inner->gone = life_on_gone;
 	l->inner->gone_arg = l;
 	l->base.ops = &life_provider_ops;
+	l->base.can = LIFE_PROVIDER_CAN;
 	warn_of_sleepless(l);
 	uv_timer_init(l->loop, l->tick);
 	l->tick->data = l;

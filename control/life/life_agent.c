@@ -97,7 +97,7 @@ void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const stru
 	if (rc && (!e || !e->message[0]))
 		err_set(&here, rc, "%s: %s", a->name, err_name(rc)), e = &here;
 	if (w->stream)
-		w->stream(w->arg, rc, rc ? e : NULL, NULL, -1);
+		sandbox_answer(w->stream, w->arg, rc, e, NULL, -1);
 	else if (w->done)
 		w->done(w->arg, rc, rc ? e : NULL, o);
 	json_decref(o);
@@ -128,7 +128,7 @@ void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struc
 static void refuse(const struct life_waiter *w, int rc, const struct err *e)
 {
 	if (w->stream)
-		w->stream(w->arg, rc, e, NULL, -1);
+		sandbox_answer(w->stream, w->arg, rc, e, NULL, -1);
 	else if (w->done)
 		w->done(w->arg, rc, e, NULL);
 }

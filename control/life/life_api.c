@@ -338,7 +338,7 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 
 	if (!rc && f->agent && !id_is_nil(&f->snapshot) && strcmp(f->agent, s.agent) != 0)
 		rc = err_set(e, ERR_INVAL, "the snapshot is of %s, not of %s", s.agent, f->agent);
-	if (!rc && !l->inner->ops->restore)
+	if (!rc && !sandbox_can(l->inner, SANDBOX_RESTORE))
 		rc = err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	if (!rc)
 		rc = fork_name(f, s.agent, r->agent, e);

@@ -42,57 +42,57 @@ struct life_agent *life_called(struct life_call *c)
 
 /* ---- answers */
 
-void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_sandbox(void *arg, const struct sandbox_answer *r)
 {
 	struct life_agent *a = life_called(arg);
 
 	if (!a) {
-		if (fd >= 0)
-			close(fd);
+		if (r->fd >= 0)
+			close(r->fd);
 		return;
 	}
 	if (a->run->fd >= 0)
 		close(a->run->fd);
-	a->run->fd = fd;
+	a->run->fd = r->fd;
+
 	memset(&a->run->info, 0, sizeof(a->run->info));
-	if (!rc && info)
-		a->run->info = *info;
-	life_run_answer(a, rc, e);
+	if (!r->rc && r->info)
+		a->run->info = *r->info;
+	life_run_answer(a, r->rc, r->e);
 }
 
 /* A take that nobody waits for any more: what became of it is noted all the same. */
-static void take_was_late(struct life *l, const char *agent, const struct id *snapshot, int rc, const struct err *e,
-			  const struct sandbox_snapshot *copy)
+static void take_was_late(const struct life_call *c, const struct sandbox_answer *r)
 {
-	struct life_agent *a = life_agent(l, agent, NULL);
-	bool ready = !rc && copy && copy->ready;
-	struct life_waiter w = {.want = WANT_TAKEN, .deadline = UINT64_MAX, .snapshot = *snapshot, .tried = ready};
+	struct life_agent *a = life_agent(c->life, c->agent, NULL);
+	bool ready = !r->rc && r->n && r->snapshots->ready;
+	struct life_waiter w = {.want = WANT_TAKEN, .deadline = UINT64_MAX, .snapshot = c->snapshot, .tried = ready};
 
 	if (a && a->taking)
 		a->taking--;
-	if (copy && !rc)
-		w.copy = *copy;
+	if (!r->rc && r->n)
+		w.copy = *r->snapshots;
 	text_format(w.reason, sizeof(w.reason), "%.150s",
-		    rc      ? e && e->message[0] ? e->message : err_name(rc)
-			 : ready ? ""
+		    r->rc   ? r->e && r->e->message[0] ? r->e->message : err_name(r->rc)
+		      : ready ? ""
 			    : w.copy.detail);
-	life_want(l, agent, &w);
+	life_want(c->life, c->agent, &w);
 }
 
-void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_snapshots(void *arg, const struct sandbox_answer *r)
 {
 	struct life_call asked = *(struct life_call *)arg;
 	struct life_agent *a = life_called(arg);
 
 	if (!a) {
 		if (asked.take && asked.life && !asked.life->dying)
-			take_was_late(asked.life, asked.agent, &asked.snapshot, rc, e, n ? list : NULL);
+			take_was_late(&asked, r);
 		return;
 	}
 	memset(&a->run->copy, 0, sizeof(a->run->copy));
-	if (!rc && n)
-		a->run->copy = list[0];
-	life_run_answer(a, rc, e);
+	if (!r->rc && r->n)
+		a->run->copy = r->snapshots[0];
+	life_run_answer(a, r->rc, r->e);
 }
 
 static void on_host(void *arg, int rc, const struct err *e)
@@ -105,82 +105,72 @@ static void on_host(void *arg, int rc, const struct err *e)
 
 /* ---- to the provider */
 
-int life_ask_stat(struct life_agent *a, struct err *e)
+static bool is_of_snapshots(enum sandbox_op op)
 {
-	struct sandbox_provider *p = a->life->inner;
+	return op == SANDBOX_TAKE || op == SANDBOX_DROP;
+}
+
+int life_ask(struct life_agent *a, struct sandbox_ask q, struct err *e)
+{
 	struct life_call *c = life_call(a, e);
 
 	if (!c)
 		return e->code;
-	p->ops->stat(p, a->name, life_on_sandbox, c);
+	q.agent = a->name;
+	if (q.op == SANDBOX_TAKE) {
+		c->take = true;
+		c->snapshot = *q.snapshot;
+	}
+	sandbox_ask(a->life->inner, &q, is_of_snapshots(q.op) ? on_snapshots : on_sandbox, c);
 	return RUN_ASKED;
 }
 
-int life_ask_destroy(struct life_agent *a, const char *cause, struct err *e)
+int life_ask_stat(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c = life_call(a, e);
-
-	if (!c)
-		return e->code;
-	p->ops->destroy_sandbox(p, a->name, cause, life_on_sandbox, c);
-	return RUN_ASKED;
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_STAT}, e);
 }
 
 int life_ask_drop_workspace(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (!p->ops->drop_workspace)
+	if (!sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE))
 		return 0;
-	c = life_call(a, e);
-	if (!c)
-		return e->code;
-	p->ops->drop_workspace(p, a->name, life_on_sandbox, c);
-	return RUN_ASKED;
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP_WORKSPACE}, e);
 }
 
 int life_ask_take(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (!p->ops->snapshot_take)
+	if (!sandbox_can(a->life->inner, SANDBOX_TAKE))
 		return err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	a->run->step_began = clock_boot_ns();
-	c = life_call(a, e);
-	if (!c)
-		return e->code;
-	c->take = true;
-	c->snapshot = a->run->snap.id;
-	p->ops->snapshot_take(p, a->name, &a->run->snap.id, a->life->policy.snapshot_timeout_ns, life_on_snapshots, c);
-	return RUN_ASKED;
-}
-
-int life_ask_drop(struct life_agent *a, const struct id *snapshot, struct err *e)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c = life_call(a, e);
-
-	if (!c)
-		return e->code;
-	p->ops->snapshot_drop(p, a->name, snapshot, life_on_snapshots, c);
-	return RUN_ASKED;
+	return life_ask(a,
+			(struct sandbox_ask){.op = SANDBOX_TAKE,
+					     .snapshot = &a->run->snap.id,
+					     .timeout_ns = a->life->policy.snapshot_timeout_ns},
+			e);
 }
 
 int life_ask_restore(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	const struct life_snap *s = &a->run->snap;
-	struct life_call *c = life_call(a, e);
+	a->run->step_began = clock_boot_ns();
+	return life_ask(a,
+			(struct sandbox_ask){.op = SANDBOX_RESTORE,
+					     .from = a->run->snap.agent,
+					     .snapshot = &a->run->snap.id,
+					     .read_only = a->row.read_only,
+					     .timeout_ns = a->life->policy.restore_timeout_ns},
+			e);
+}
+
+void life_discard(struct life_agent *a, const struct id *snapshot)
+{
+	struct err e = {0};
+	struct life_call *c = sandbox_can(a->life->inner, SANDBOX_DROP) ? life_call(a, &e) : NULL;
 
 	if (!c)
-		return e->code;
-	a->run->step_began = clock_boot_ns();
-	p->ops->restore(p, a->name, s->agent, &s->id, a->row.read_only, a->life->policy.restore_timeout_ns,
-			life_on_sandbox, c);
-	return RUN_ASKED;
+		return;
+	c->run = 0;
+	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_DROP, .agent = a->name, .snapshot = snapshot},
+		    on_snapshots, c);
 }
 
 /* ---- to the hub */

@@ -29,16 +29,18 @@ struct life_call {
 };
 struct life_call *life_call(struct life_agent *a, struct err *e); /* NULL: no memory, e says so */
 struct life_agent *life_called(struct life_call *c);              /* freed; NULL: its run is over */
-/* Of the provider's answers: the run's info and fd, the run's copy. */
-void life_on_sandbox(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd);
-void life_on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n);
 
+/*
+ * To the provider, about the run's agent; the answer is in the run's info and fd, or (a take, a drop) in its copy.
+ * What a backend lacks that is asked for here is answered by ERR_UNSUPPORTED.
+ */
+int life_ask(struct life_agent *a, struct sandbox_ask q, struct err *e);
 int life_ask_stat(struct life_agent *a, struct err *e);
-int life_ask_destroy(struct life_agent *a, const char *cause, struct err *e);
-int life_ask_drop_workspace(struct life_agent *a, struct err *e); /* 0: the backend has none to drop */
-int life_ask_take(struct life_agent *a, struct err *e);           /* of the run's snapshot */
-int life_ask_drop(struct life_agent *a, const struct id *snapshot, struct err *e);
-int life_ask_restore(struct life_agent *a, struct err *e); /* of the run's snapshot */
+int life_ask_drop_workspace(struct life_agent *a, struct err *e);   /* 0: the backend has none to drop */
+int life_ask_take(struct life_agent *a, struct err *e);             /* of the run's snapshot */
+int life_ask_restore(struct life_agent *a, struct err *e);          /* of the run's snapshot */
+void life_discard(struct life_agent *a, const struct id *snapshot); /* nobody waits for the answer */
+/* To the hub. */
 /* How many recordings name the run's snapshot: in run->refers. ERR_UNSUPPORTED: nobody records. */
 int life_ask_refers(struct life_agent *a, struct err *e);
 /* The answer to it: stays the snapshot for now? One that failed holds nothing. */

@@ -100,7 +100,7 @@ static int on_become(struct life_agent *a, int rc, const struct err *e)
 
 static int ask_end(struct life_agent *a, struct err *e)
 {
-	return life_ask_destroy(a, "it should be stopped", e);
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = "it should be stopped"}, e);
 }
 
 static int on_orphan_ended(struct life_agent *a, int rc, const struct err *e)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_connected(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_connected(void *arg, const struct sandbox_answer *r)
 {
 	struct life_call *c = arg;
 	struct life *l = c->life;
@@ -16,8 +16,8 @@ static void on_connected(void *arg, int rc, const struct err *e, const struct sa
 	if (l)
 		LIST_REMOVE(c, entry);
 	free(c);
-	if (a && rc == ERR_NOT_FOUND && !w->tried) { /* gone: that is found out first */
-		life_want_nobody(a, WANT_CHECK, NULL, e ? e->message : "");
+	if (a && r->rc == ERR_NOT_FOUND && !w->tried) { /* gone: that is found out first */
+		life_want_nobody(a, WANT_CHECK, NULL, r->e ? r->e->message : "");
 		if (w->want == WANT_ENSURE) {
 			w->tried = true;
 			life_want(l, a->name, w);
@@ -25,21 +25,20 @@ static void on_connected(void *arg, int rc, const struct err *e, const struct sa
 			return;
 		}
 	}
-	if (!rc && info)
-		copy = *info;
-	if (a && !rc) {
+	if (!r->rc && r->info)
+		copy = *r->info;
+	if (a && !r->rc) {
 		life_overlay(l, &a->row, &copy);
 		if (!a->row.generation || !id_equal(&a->row.sandbox, &copy.sandbox_id))
 			life_want_nobody(a, WANT_CHECK, NULL, "");
 	}
-	w->stream(w->arg, rc, e, rc ? NULL : &copy, fd);
+	sandbox_answer(w->stream, w->arg, r->rc, r->e, &copy, r->fd);
 	explicit_bzero(&copy, sizeof(copy));
 	free(w);
 }
 
 void life_connect(struct life_agent *a, struct life_waiter *w)
 {
-	struct sandbox_provider *p = a->life->inner;
 	struct life_call *c = calloc(1, sizeof(*c));
 
 	if (!c) {
@@ -51,5 +50,5 @@ void life_connect(struct life_agent *a, struct life_waiter *w)
 	c->w = w;
 	memcpy(c->agent, a->name, sizeof(c->agent));
 	LIST_INSERT_HEAD(&a->life->calls, c, entry);
-	p->ops->connect(p, a->name, on_connected, c);
+	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_CONNECT, .agent = a->name}, on_connected, c);
 }

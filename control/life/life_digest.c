@@ -85,7 +85,7 @@ static void tell_hashed(struct life *l, const struct life_hashing *h, const stru
 		life_digest_told(l, &h->id, s->digest);
 }
 
-static void on_hashed(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_hashed(void *arg, const struct sandbox_answer *r)
 {
 	struct life_hashing *h = arg;
 	struct life *l = h->life;
@@ -93,12 +93,12 @@ static void on_hashed(void *arg, int rc, const struct err *e, const struct sandb
 	if (l)
 		l->hashing = NULL;
 	if (l && !l->dying) {
-		if (rc == 0 && n == 1 && list->digest[0])
-			tell_hashed(l, h, list);
-		else if (rc != ERR_CANCELLED && rc != ERR_NOT_FOUND)
+		if (r->rc == 0 && r->n == 1 && r->snapshots->digest[0])
+			tell_hashed(l, h, r->snapshots);
+		else if (r->rc != ERR_CANCELLED && r->rc != ERR_NOT_FOUND)
 			log_warn(&(struct log_ids){.agent = h->agent}, "a snapshot could not be hashed: %s",
-				 e && e->message[0] ? e->message : err_name(rc));
-		if (rc != ERR_CANCELLED && rc != ERR_UNSUPPORTED)
+				 r->e && r->e->message[0] ? r->e->message : err_name(r->rc));
+		if (r->rc != ERR_CANCELLED && r->rc != ERR_UNSUPPORTED)
 			life_hash(l);
 	}
 	free(h);
@@ -106,11 +106,10 @@ static void on_hashed(void *arg, int rc, const struct err *e, const struct sandb
 
 void life_hash(struct life *l)
 {
-	struct sandbox_provider *p = l->inner;
 	struct unhashed u = {.after = l->hashed_to};
 	struct life_hashing *h;
 
-	if (!l->begun || l->dying || l->hashing || !p->ops->snapshot_hash)
+	if (!l->begun || l->dying || l->hashing || !sandbox_can(l->inner, SANDBOX_HASH))
 		return;
 	if (store_read(l->store, find_fn, &u, NULL) || !u.found || !(h = calloc(1, sizeof(*h))))
 		return;
@@ -118,7 +117,9 @@ void life_hash(struct life *l)
 	h->id = l->hashed_to = u.snap.id; /* one that fails is passed over until the next look at all */
 	memcpy(h->agent, u.snap.agent, sizeof(h->agent));
 	l->hashing = h;
-	p->ops->snapshot_hash(p, h->agent, &h->id, true, on_hashed, h);
+	sandbox_ask(l->inner,
+		    &(struct sandbox_ask){.op = SANDBOX_HASH, .agent = h->agent, .snapshot = &h->id, .idle = true},
+		    on_hashed, h);
 }
 
 void life_hash_all(struct life *l)
@@ -170,9 +171,11 @@ static bool check_over(struct life_check *c)
 	return true;
 }
 
-static void on_read(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_read(void *arg, const struct sandbox_answer *r)
 {
+	const struct sandbox_snapshot *list = r->snapshots;
 	struct life_check *c = arg;
+	int rc = r->rc;
 	struct err here = {0};
 	char id[ID_STR_LEN];
 
@@ -181,8 +184,8 @@ static void on_read(void *arg, int rc, const struct err *e, const struct sandbox
 	id_format(&c->snap.id, id);
 	if (rc == ERR_UNSUPPORTED)
 		check_tell(c, 0, NULL, "cannot_be_hashed", NULL);
-	else if (rc || n != 1)
-		check_tell(c, rc ? rc : ERR_INTERNAL, e, NULL, NULL);
+	else if (rc || r->n != 1)
+		check_tell(c, rc ? rc : ERR_INTERNAL, r->e, NULL, NULL);
 	else if (strcmp(list->digest, c->logged) == 0)
 		check_tell(c, 0, NULL, "checked", list->digest);
 	else
@@ -198,12 +201,10 @@ static void on_read(void *arg, int rc, const struct err *e, const struct sandbox
 static void on_logged(void *arg, int rc, const struct err *e, const char *digest)
 {
 	struct life_check *c = arg;
-	struct sandbox_provider *p;
 	struct err here = {0};
 
 	if (check_over(c))
 		return;
-	p = c->life->inner;
 	if (rc) {
 		err_set(&here, rc, "what the record's log says of the snapshot cannot be read now: %.250s",
 			e && e->message[0] ? e->message : err_name(rc));
@@ -212,7 +213,9 @@ static void on_logged(void *arg, int rc, const struct err *e, const char *digest
 		check_tell(c, 0, NULL, "not_hashed_yet", NULL);
 	} else {
 		memcpy(c->logged, digest, sizeof(c->logged));
-		p->ops->snapshot_hash(p, c->snap.agent, &c->snap.id, false, on_read, c);
+		sandbox_ask(c->life->inner,
+			    &(struct sandbox_ask){.op = SANDBOX_HASH, .agent = c->snap.agent, .snapshot = &c->snap.id},
+			    on_read, c);
 	}
 }
 
@@ -231,7 +234,7 @@ void life_check(struct life *l, const struct id *snapshot, life_check_done *done
 	c->done = done;
 	c->arg = arg;
 	LIST_INSERT_HEAD(&l->checks, c, entry);
-	if (!l->inner->ops->snapshot_hash || strcmp(c->snap.how, LIFE_HOW_VOLUME) == 0)
+	if (!sandbox_can(l->inner, SANDBOX_HASH) || strcmp(c->snap.how, LIFE_HOW_VOLUME) == 0)
 		check_tell(c, 0, NULL, "cannot_be_hashed", NULL);
 	else if (!l->host.logged)
 		check_tell(c, 0, NULL, "not_hashed_yet", NULL);

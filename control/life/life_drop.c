@@ -56,7 +56,7 @@ static int on_referred(struct life_agent *a, int rc, const struct err *e)
 
 static int ask_drop(struct life_agent *a, struct err *e)
 {
-	return life_ask_drop(a, &a->run->snap.id, e);
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP, .snapshot = &a->run->snap.id}, e);
 }
 
 static int on_dropped(struct life_agent *a, int rc, const struct err *e)
@@ -114,7 +114,7 @@ static int may_go(struct life_agent *a, const struct id *snapshot, struct err *e
 	char text[ID_STR_LEN];
 
 	id_format(snapshot, text);
-	if (!a->life->inner->ops->snapshot_drop)
+	if (!sandbox_can(a->life->inner, SANDBOX_DROP))
 		return err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	if (a->row.generation && id_equal(snapshot, &a->row.snapshot))
 		return err_set(e, ERR_BAD_STATE,

@@ -33,8 +33,9 @@ static bool may_go(void *arg, const struct id *snapshot, const char *name)
 	       !tell(c->life, &s, name, "intended");
 }
 
-static void on_swept(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_swept(void *arg, const struct sandbox_answer *r)
 {
+	const struct sandbox_snapshot *list = r->snapshots;
 	struct life_call *c = arg;
 	struct life *l = c->life;
 	struct life_snap s = {0};
@@ -44,9 +45,10 @@ static void on_swept(void *arg, int rc, const struct err *e, const struct sandbo
 	free(c);
 	if (!l || l->dying)
 		return;
-	if (rc)
-		log_debug(NULL, "what has outlived its snapshot is not looked for: %s", e ? e->message : err_name(rc));
-	for (size_t i = 0; !rc && i < n; i++) {
+	if (r->rc)
+		log_debug(NULL, "what has outlived its snapshot is not looked for: %s",
+			  r->e ? r->e->message : err_name(r->rc));
+	for (size_t i = 0; !r->rc && i < r->n; i++) {
 		if (list[i].detail[0])
 			log_warn(NULL, "VolumeSnapshotContent %s has outlived its snapshot, and stays: %s",
 				 list[i].name, list[i].detail);
@@ -58,12 +60,12 @@ static void on_swept(void *arg, int rc, const struct err *e, const struct sandbo
 void life_left(struct life *l)
 {
 	uint64_t now = clock_boot_ns();
-	struct life_call *c = l->inner->ops->snapshot_sweep && now >= l->left_at ? calloc(1, sizeof(*c)) : NULL;
+	struct life_call *c = sandbox_can(l->inner, SANDBOX_SWEEP) && now >= l->left_at ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c)
 		return;
 	l->left_at = now + EACH_NS;
 	c->life = l;
 	LIST_INSERT_HEAD(&l->calls, c, entry);
-	l->inner->ops->snapshot_sweep(l->inner, may_go, on_swept, c);
+	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_SWEEP, .may_go = may_go}, on_swept, c);
 }

@@ -37,42 +37,28 @@ static void want_stream(struct life *l, const char *agent, enum life_want want, 
 	life_want(l, agent, &w);
 }
 
-static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	struct sandbox_provider *inner = of(p)->inner;
-
-	if (target_is_pod(agent))
-		inner->ops->ensure(inner, agent, done, arg);
-	else
-		want_stream(of(p), agent, WANT_ENSURE, done, arg);
-}
-
-static void connect_to(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	struct sandbox_provider *inner = of(p)->inner;
-
-	if (target_is_pod(agent))
-		inner->ops->connect(inner, agent, done, arg);
-	else
-		want_stream(of(p), agent, WANT_CONNECT, done, arg);
-}
-
 /* ---- stat and list: the provider's word, with the row's beside it */
 
 struct question {
 	struct life_call call; /* first */
 	sandbox_done *done;
-	sandbox_list_done *list_done;
 	void *arg;
 };
 
-static struct question *ask(struct life *l, const char *agent)
+/* NULL: no memory, which was answered. */
+static struct question *question(struct life *l, const char *agent, sandbox_done *done, void *arg)
 {
 	struct question *q = calloc(1, sizeof(*q));
+	struct err e = {0};
 
-	if (!q)
+	if (!q) {
+		err_set(&e, ERR_NOMEM, "no memory");
+		sandbox_answer(done, arg, e.code, &e, NULL, -1);
 		return NULL;
+	}
 	q->call.life = l;
+	q->done = done;
+	q->arg = arg;
 	text_put(q->call.agent, sizeof(q->call.agent), agent);
 	LIST_INSERT_HEAD(&l->calls, &q->call, entry);
 	return q;
@@ -115,73 +101,64 @@ static void shown(struct life *l, const struct life_row *r, struct sandbox_info 
 		info->created_wall_ns = r->created_wall_ns;
 }
 
-static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_stat(void *arg, const struct sandbox_answer *a)
 {
 	struct question *q = arg;
 	struct life *l = q->call.life;
 	struct sandbox_info copy = {0};
 	struct life_row r = {0};
+	int rc = a->rc;
 
 	if (l)
 		LIST_REMOVE(&q->call, entry);
 	if (l && !l->dying && (!rc || rc == ERR_NOT_FOUND))
 		one_row(l, q->call.agent, &r);
-	if (!rc && info)
-		copy = *info;
+	if (!rc && a->info)
+		copy = *a->info;
 	if (rc == ERR_NOT_FOUND && r.generation)
 		rc = 0;
 	text_put(copy.agent, sizeof(copy.agent), q->call.agent);
 	if (!rc && l)
 		shown(l, &r, &copy);
-	q->done(q->arg, rc, rc ? e : NULL, rc ? NULL : &copy, fd);
+	sandbox_answer(q->done, q->arg, rc, a->e, &copy, a->fd);
 	explicit_bzero(&copy, sizeof(copy));
 	free(q);
 }
 
-static void no_memory(sandbox_done *done, void *arg)
+static void stat_one(struct life *l, const struct sandbox_ask *s, sandbox_done *done, void *arg)
 {
-	struct err e = {0};
+	struct question *q = question(l, s->agent, done, arg);
 
-	err_set(&e, ERR_NOMEM, "no memory");
-	done(arg, e.code, &e, NULL, -1);
+	if (q)
+		sandbox_ask(l->inner, s, on_stat, q);
 }
 
-static void stat_one(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	struct sandbox_provider *inner = of(p)->inner;
-	struct question *q;
-
-	if (target_is_pod(agent)) {
-		inner->ops->stat(inner, agent, done, arg);
-		return;
-	}
-	q = ask(of(p), agent);
-	if (!q) {
-		no_memory(done, arg);
-		return;
-	}
-	q->done = done;
-	q->arg = arg;
-	inner->ops->stat(inner, agent, on_stat, q);
-}
-
+/* The provider's list in the order of names, as rows come: each row finds its place by going on from the last one's. */
 struct merge {
 	struct life *l;
 	struct sandbox_info *list;
-	size_t n, listed;
+	size_t n, listed, at;
+	bool no_memory;
 };
+
+static int by_agent(const void *a, const void *b)
+{
+	return strcmp(((const struct sandbox_info *)a)->agent, ((const struct sandbox_info *)b)->agent);
+}
 
 static bool add_row(void *arg, const struct life_row *r)
 {
 	struct merge *m = arg;
 	struct sandbox_info *list, *i;
 
-	for (size_t k = 0; k < m->listed; k++)
-		if (strcmp(m->list[k].agent, r->agent) == 0) {
-			shown(m->l, r, &m->list[k]);
-			return true;
-		}
+	while (m->at < m->listed && strcmp(m->list[m->at].agent, r->agent) < 0)
+		m->at++;
+	if (m->at < m->listed && strcmp(m->list[m->at].agent, r->agent) == 0) {
+		shown(m->l, r, &m->list[m->at]);
+		return true;
+	}
 	list = realloc(m->list, (m->n + 1) * sizeof(*list));
+	m->no_memory = !list;
 	if (!list)
 		return false;
 	m->list = list;
@@ -192,101 +169,84 @@ static bool add_row(void *arg, const struct life_row *r)
 	return true;
 }
 
-#define LIST_MOST 2000
-
 static int add_rows(struct sqlite3 *db, void *job, struct err *e)
 {
-	struct life_filter f = {.limit = LIST_MOST};
+	struct merge *m = job;
+	int rc = rows_list(db, &(struct life_filter){.limit = INT64_MAX}, add_row, m, e);
 
-	return rows_list(db, &f, add_row, job, e);
+	return rc || !m->no_memory ? rc : err_set(e, ERR_NOMEM, "no memory");
 }
 
-static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+/* What cannot be merged is said beside what the provider has. */
+static int merge_rows(struct merge *m, const struct sandbox_answer *a, struct err *e)
+{
+	struct err why = {0};
+	int rc;
+
+	m->n = m->listed = a->n;
+	m->list = malloc((a->n + 1) * sizeof(*m->list));
+	if (!m->list)
+		return err_set(e, ERR_NOMEM, "no memory for a list of sandboxes");
+	if (a->n)
+		memcpy(m->list, a->info, a->n * sizeof(*m->list));
+	qsort(m->list, m->n, sizeof(*m->list), by_agent);
+	rc = store_read(m->l->store, add_rows, m, &why);
+	return rc ? err_set(e, rc, "agents that sleep may be missing: %.300s", why.message) : 0;
+}
+
+static void on_list(void *arg, const struct sandbox_answer *a)
 {
 	struct question *q = arg;
-	struct merge m = {.l = q->call.life, .n = rc ? 0 : n, .listed = rc ? 0 : n};
+	struct merge m = {.l = q->call.life};
+	struct sandbox_answer all = *a;
+	struct err e = {0};
 
 	if (m.l)
 		LIST_REMOVE(&q->call, entry);
-	m.list = m.n ? malloc(m.n * sizeof(*m.list)) : NULL;
+	if (!a->rc && m.l && !m.l->dying && merge_rows(&m, a, &e) && !all.e)
+		all.e = &e;
 	if (m.list)
-		memcpy(m.list, list, m.n * sizeof(*m.list));
-	if (!rc && m.l && !m.l->dying && (!m.n || m.list))
-		(void)store_read(m.l->store, add_rows, &m, NULL);
-	q->list_done(q->arg, rc, e, rc ? NULL : m.list ? m.list : list, rc ? 0 : m.n);
+		all.info = m.list, all.n = m.n;
+	q->done(q->arg, &all);
 	free(m.list);
 	free(q);
 }
 
-static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
+static void list_all(struct life *l, const struct sandbox_ask *s, sandbox_done *done, void *arg)
 {
-	struct sandbox_provider *inner = of(p)->inner;
-	struct question *q = ask(of(p), "");
-	struct err e = {0};
+	struct question *q = question(l, "", done, arg);
 
-	if (!q) {
-		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, e.code, &e, NULL, 0);
-		return;
-	}
-	q->list_done = done;
-	q->arg = arg;
-	inner->ops->list(inner, on_list, q);
+	if (q)
+		sandbox_ask(l->inner, s, on_list, q);
 }
 
 /* ---- ends */
 
-static void end(struct life *l, const char *agent, const char *reason, enum life_end how, sandbox_done *done, void *arg)
+static void end(struct life *l, const struct sandbox_ask *s, enum life_end how, sandbox_done *done, void *arg)
 {
 	struct life_waiter w = {.want = WANT_END, .deadline = deadline(l), .end = how, .stream = done, .arg = arg};
 
 	if (how == LIFE_END_BY_REASON)
-		w.end = life_end_by_reason(&l->policy, reason);
-	text_format(w.reason, sizeof(w.reason), "%.150s", reason);
-	life_want(l, agent, &w);
+		w.end = life_end_by_reason(&l->policy, s->reason);
+	text_format(w.reason, sizeof(w.reason), "%.150s", s->reason);
+	life_want(l, s->agent, &w);
 }
 
-static void end_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
+/* A pod of others has no life here, and neither has what is asked of the backend alone. */
+static void ask(struct sandbox_provider *p, const struct sandbox_ask *s, sandbox_done *done, void *arg)
 {
-	struct sandbox_provider *inner = of(p)->inner;
+	struct life *l = of(p);
 
-	if (target_is_pod(agent))
-		inner->ops->destroy_sandbox(inner, agent, reason, done, arg);
+	if (s->op == SANDBOX_LIST)
+		list_all(l, s, done, arg);
+	else if (s->op == SANDBOX_RESOLVE || s->op == SANDBOX_LOG || target_is_pod(s->agent))
+		sandbox_ask(l->inner, s, done, arg);
+	else if (s->op == SANDBOX_ENSURE || s->op == SANDBOX_CONNECT)
+		want_stream(l, s->agent, s->op == SANDBOX_ENSURE ? WANT_ENSURE : WANT_CONNECT, done, arg);
+	else if (s->op == SANDBOX_STAT)
+		stat_one(l, s, done, arg);
 	else
-		end(of(p), agent, reason, LIFE_END_BY_REASON, done, arg);
-}
-
-static void wipe(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
-{
-	struct sandbox_provider *inner = of(p)->inner;
-
-	if (target_is_pod(agent) && inner->ops->wipe)
-		inner->ops->wipe(inner, agent, reason, done, arg);
-	else
-		end(of(p), agent, reason, LIFE_END_WIPE, done, arg);
-}
-
-static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
-{
-	struct sandbox_provider *inner = of(p)->inner;
-
-	if (inner->ops->resolve)
-		inner->ops->resolve(inner, name, done, arg);
-	else
-		done(arg, 0, NULL, name);
-}
-
-static void log_tail(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg)
-{
-	struct sandbox_provider *inner = of(p)->inner;
-	struct err e = {0};
-
-	if (inner->ops->log) {
-		inner->ops->log(inner, agent, max, done, arg);
-		return;
-	}
-	err_set(&e, ERR_UNSUPPORTED, "this backend keeps no logs of sandboxes");
-	done(arg, e.code, &e, NULL, 0);
+		end(l, s, s->op == SANDBOX_WIPE ? LIFE_END_WIPE : LIFE_END_BY_REASON, done, arg);
 }
 
 static void destroy(struct sandbox_provider *p)
@@ -294,12 +254,4 @@ static void destroy(struct sandbox_provider *p)
 	(void)p; /* life_destroy() does */
 }
 
-const struct sandbox_provider_ops life_provider_ops = {.ensure = ensure,
-						       .connect = connect_to,
-						       .stat = stat_one,
-						       .destroy_sandbox = end_one,
-						       .wipe = wipe,
-						       .list = list_all,
-						       .resolve = resolve,
-						       .log = log_tail,
-						       .destroy = destroy};
+const struct sandbox_provider_ops life_provider_ops = {.ask = ask, .destroy = destroy};

@@ -139,11 +139,11 @@ static int find_unknown(struct sqlite3 *db, void *job, struct err *e)
 	return rc;
 }
 
-static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+static void on_list(void *arg, const struct sandbox_answer *r)
 {
 	struct life_call *c = arg;
 	struct life *l = c->life;
-	struct unknown u = {.list = list, .n = n};
+	struct unknown u = {.list = r->info, .n = r->n};
 
 	if (l)
 		LIST_REMOVE(c, entry);
@@ -152,12 +152,13 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 	if (!l || l->dying)
 		return;
 	l->reconciling = false;
-	if (rc) {
-		log_warn(NULL, "the sandboxes cannot be compared: %s", e && e->message[0] ? e->message : err_name(rc));
-		compare_awake(l, list, 0); /* each is asked for by itself */
+	if (r->rc) {
+		log_warn(NULL, "the sandboxes cannot be compared: %s",
+			 r->e && r->e->message[0] ? r->e->message : err_name(r->rc));
+		compare_awake(l, NULL, 0); /* each is asked for by itself */
 		return;
 	}
-	compare_awake(l, list, n);
+	compare_awake(l, r->info, r->n);
 	(void)store_read(l->store, find_unknown, &u, NULL);
 	for (size_t i = 0; i < u.names.n; i++) {
 		struct life_agent *a = life_agent(l, u.names.list[i], NULL);
@@ -231,7 +232,6 @@ static void all_told_done(void *job, int rc, const struct err *e)
 
 void life_reconcile(struct life *l)
 {
-	struct sandbox_provider *p = l->inner;
 	bool first = !l->compared;
 	struct life_call *c;
 
@@ -253,5 +253,5 @@ void life_reconcile(struct life *l)
 	LIST_INSERT_HEAD(&l->calls, c, entry);
 	l->reconciling = true;
 	l->compared = true;
-	p->ops->list(p, on_list, c);
+	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, c);
 }

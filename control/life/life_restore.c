@@ -75,7 +75,7 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	rc = life_snap_load(a->life, &w->snapshot, &r->snap, &e);
 	if (!rc && r->snap.status != SNAP_READY) /* since it was asked for */
 		rc = err_set(&e, ERR_BAD_STATE, "the snapshot is %s: ready would do", snap_status_name(r->snap.status));
-	if (!rc && !a->life->inner->ops->restore)
+	if (!rc && !sandbox_can(a->life->inner, SANDBOX_RESTORE))
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
 	if (rc) {
 		life_answer(a, w, rc, &e);
@@ -103,7 +103,7 @@ static bool restore_again(struct life_agent *a)
 	if (!r)
 		return true;
 	rc = life_snap_load(a->life, &a->row.snapshot, &r->snap, &r->failed);
-	if (!rc && !a->life->inner->ops->restore)
+	if (!rc && !sandbox_can(a->life->inner, SANDBOX_RESTORE))
 		err_set(&r->failed, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
 	life_run_go(a, RESTORE_PUT_BACK);
 	return true;

@@ -180,7 +180,7 @@ void life_snapshot_run(struct life_agent *a, const struct id *again, const char 
 	struct err e = {0};
 	struct life_run *r;
 
-	if (!a->life->inner->ops->snapshot_take) {
+	if (!sandbox_can(a->life->inner, SANDBOX_TAKE)) {
 		err_set(&e, ERR_UNSUPPORTED, "this backend has no snapshots");
 		life_answer_wants(a, WANTS(WANT_SNAPSHOT), e.code, &e);
 		life_due(a);

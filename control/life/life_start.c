@@ -62,7 +62,7 @@ static int find_snapshot(struct life_agent *a)
 	if (!rc && s->status != SNAP_READY)
 		rc = err_set(&e, ERR_SNAPSHOT, "the snapshot that %s needs is %s%s%s", a->name,
 			     snap_status_name(s->status), s->detail[0] ? ": " : "", s->detail);
-	if (!rc && !a->life->inner->ops->restore)
+	if (!rc && !sandbox_can(a->life->inner, SANDBOX_RESTORE))
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend cannot restore snapshots");
 	if (!rc)
 		rc = life_template_tell(a, &e);
@@ -128,8 +128,6 @@ static int64_t end_to_come(const struct life_agent *a)
 
 static int ask_ensure(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
 	int rc = 0;
 
 	if (a->run->info.state != SANDBOX_RUNNING)
@@ -138,13 +136,7 @@ static int ask_ensure(struct life_agent *a, struct err *e)
 		return rc;
 	life_tell_end(a, end_to_come(a), false);
 	rc = life_template_tell(a, e);
-	if (rc)
-		return rc;
-	c = life_call(a, e);
-	if (!c)
-		return e->code;
-	p->ops->ensure(p, a->name, life_on_sandbox, c);
-	return RUN_ASKED;
+	return rc ? rc : life_ask(a, (struct sandbox_ask){.op = SANDBOX_ENSURE}, e);
 }
 
 static int on_ensured(struct life_agent *a, int rc, const struct err *e)
@@ -185,7 +177,7 @@ static void hand_out(struct life_agent *a)
 	a->run->fd = -1;
 	life_overlay(a->life, &a->row, &info);
 	TAILQ_REMOVE(&a->waiters, w, entry);
-	w->stream(w->arg, 0, NULL, &info, fd);
+	sandbox_answer(w->stream, w->arg, 0, NULL, &info, fd);
 	explicit_bzero(&info, sizeof(info));
 	free(w);
 }

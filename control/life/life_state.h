@@ -218,6 +218,10 @@ void life_keep_some(struct life *l);  /* of some more of all agents; from the re
 /* Somebody waits to go back to it. */
 bool life_keep_restores(const struct life_agent *a, const struct id *snapshot);
 extern const struct sandbox_provider_ops life_provider_ops;
+#define LIFE_PROVIDER_CAN                                                                                              \
+	(SANDBOX_CAN(SANDBOX_ENSURE) | SANDBOX_CAN(SANDBOX_CONNECT) | SANDBOX_CAN(SANDBOX_STAT) |                      \
+	 SANDBOX_CAN(SANDBOX_DESTROY) | SANDBOX_CAN(SANDBOX_WIPE) | SANDBOX_CAN(SANDBOX_LIST) |                        \
+	 SANDBOX_CAN(SANDBOX_RESOLVE) | SANDBOX_CAN(SANDBOX_LOG))
 void life_on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why);
 void life_overlay(struct life *l, const struct life_row *r, struct sandbox_info *info);
 

@@ -132,19 +132,6 @@ static int on_pushed(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- the snapshot */
 
-/* What a failed take may have left; nobody waits for the answer. */
-static void discard(struct life_agent *a, const struct id *id)
-{
-	struct sandbox_provider *p = a->life->inner;
-	struct err e = {0};
-	struct life_call *c = p->ops->snapshot_drop ? life_call(a, &e) : NULL;
-
-	if (!c)
-		return;
-	c->run = 0;
-	p->ops->snapshot_drop(p, a->name, id, life_on_snapshots, c);
-}
-
 /* The sandbox's end would be the end of the workspace: the sandbox runs on, and its state says so. */
 static int stays(struct life_agent *a, int rc, const char *why)
 {
@@ -165,7 +152,7 @@ static int no_snapshot(struct life_agent *a, int rc, const struct err *e)
 	text_format(r->snap.detail, sizeof(r->snap.detail), "%.250s", why);
 	life_count_failure(a->life, rc);
 	if (rc != ERR_UNSUPPORTED)
-		discard(a, &r->snap.id);
+		life_discard(a, &r->snap.id); /* a failed take may have left something */
 	if (!r->has_workspace || r->stop_for == STOP_FOR_RESTORE)
 		return stays(a, rc, why);
 	if (rc == ERR_UNSUPPORTED)
@@ -273,7 +260,7 @@ static int ask_leave(struct life_agent *a, struct err *e)
 
 static int ask_end(struct life_agent *a, struct err *e)
 {
-	return life_ask_destroy(a, a->row.cause, e);
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = a->row.cause}, e);
 }
 
 /* The workspace goes where it is in the row's snapshot, and is not to be kept beside it. */
@@ -285,7 +272,8 @@ static bool may_drop(const struct life_agent *a)
 	struct life_wish wish;
 
 	life_wish(&a->life->policy, a->name, a->row.idle_ttl_ns, &wish);
-	return r->kind == &life_stop_kind && copied && wish.at_rest_drop && a->life->inner->ops->drop_workspace;
+	return r->kind == &life_stop_kind && copied && wish.at_rest_drop &&
+	       sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE);
 }
 
 static int on_ended(struct life_agent *a, int rc, const struct err *e)

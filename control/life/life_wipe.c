@@ -39,16 +39,9 @@ static int ask_leave(struct life_agent *a, struct err *e)
 
 static int ask_wipe(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
-
-	if (!p->ops->wipe)
+	if (!sandbox_can(a->life->inner, SANDBOX_WIPE))
 		return ERR_UNSUPPORTED;
-	c = life_call(a, e);
-	if (!c)
-		return e->code;
-	p->ops->wipe(p, a->name, a->row.cause, life_on_sandbox, c);
-	return RUN_ASKED;
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_WIPE, .reason = a->row.cause}, e);
 }
 
 /* What is kept is told before what is only late. */
@@ -105,7 +98,7 @@ static int on_wiped(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc != ERR_UNSUPPORTED)
 		return on_workspace_gone(a, rc, e);
-	if (a->life->inner->ops->drop_workspace)
+	if (sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE))
 		return WIPE_END;
 	err_set(&a->run->failed, ERR_UNSUPPORTED, "%.390s",
 		e && e->message[0] ? e->message : "this backend does not remove workspaces");
@@ -114,7 +107,7 @@ static int on_wiped(struct life_agent *a, int rc, const struct err *e)
 
 static int ask_end(struct life_agent *a, struct err *e)
 {
-	return life_ask_destroy(a, a->row.cause, e);
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = a->row.cause}, e);
 }
 
 static int on_ended(struct life_agent *a, int rc, const struct err *e)
@@ -124,27 +117,23 @@ static int on_ended(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- its snapshots, one after the other */
 
-static void on_listed(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_listed(void *arg, const struct sandbox_answer *r)
 {
 	struct life_agent *a = life_called(arg);
 
-	for (size_t i = 0; a && !rc && i < n; i++)
-		(void)add_one(a->run, &list[i].id);
+	for (size_t i = 0; a && !r->rc && i < r->n; i++)
+		(void)add_one(a->run, &r->snapshots[i].id);
 	if (a)
-		life_run_answer(a, rc, e);
+		life_run_answer(a, r->rc, r->e);
 }
 
 static int ask_list(struct life_agent *a, struct err *e)
 {
-	struct sandbox_provider *p = a->life->inner;
-	struct life_call *c;
+	struct life_call *c = life_call(a, e);
 
-	if (!p->ops->snapshot_list)
-		return 0;
-	c = life_call(a, e);
 	if (!c)
 		return e->code;
-	p->ops->snapshot_list(p, a->name, on_listed, c);
+	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_SNAPSHOTS, .agent = a->name}, on_listed, c);
 	return RUN_ASKED;
 }
 
@@ -164,7 +153,7 @@ static int wipe_next(struct life_agent *a)
 	struct err e = {0};
 	int rc;
 
-	if (r->at == r->nlist || !a->life->inner->ops->snapshot_drop)
+	if (r->at == r->nlist || !sandbox_can(a->life->inner, SANDBOX_DROP))
 		return wipe_finish(a);
 	rc = life_snap_load(a->life, &r->list[r->at], &r->snap, &e);
 	if (rc == ERR_NOT_FOUND) {
@@ -226,7 +215,7 @@ static int on_referred(struct life_agent *a, int rc, const struct err *e)
 
 static int ask_drop(struct life_agent *a, struct err *e)
 {
-	return life_ask_drop(a, &a->run->list[a->run->at], e);
+	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP, .snapshot = &a->run->list[a->run->at]}, e);
 }
 
 /* Nobody restores from it any more; what it is kept for is told once. */
@@ -284,7 +273,7 @@ static int on_gone(struct life_agent *a, int rc, const struct err *e)
 		if (w->done)
 			w->done(w->arg, 0, NULL, o);
 		else if (w->stream)
-			w->stream(w->arg, 0, NULL, NULL, -1);
+			sandbox_answer(w->stream, w->arg, 0, NULL, NULL, -1);
 		free(w);
 	}
 	json_decref(o);

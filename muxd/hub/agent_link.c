@@ -42,11 +42,12 @@ static void end_sessions(struct agent *a, enum exit_cause cause, const char *why
 
 /* ---- everything inside ends (clear.c); because: why its muxlet is not who ends it, NULL: it is */
 
-static void on_outside_ended(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_outside_ended(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct agent *a = clear_ended(arg);
 
-	(void)info, (void)fd;
 	if (!a)
 		return;
 	if (!rc && a->state != AGENT_WAKING) {
@@ -74,7 +75,8 @@ static void end_from_outside(struct agent *a, const char *because)
 		return;
 	}
 	log_warn(&(struct log_ids){.agent = a->name}, "its muxlet %s: the sandbox is ended from outside", because);
-	p->ops->destroy_sandbox(p, a->name, clear_why(a), on_outside_ended, clear_outside(a));
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = a->name, .reason = clear_why(a)},
+		    on_outside_ended, clear_outside(a));
 }
 
 void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
@@ -150,11 +152,12 @@ static void suspend_all(struct agent *a)
 	session_suspend(s);
 }
 
-static void cut_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void cut_done(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct agent *a = arg;
 
-	(void)info, (void)fd;
 	if (rc == ERR_CANCELLED)
 		return;
 	if (rc)
@@ -180,7 +183,8 @@ static void cut_off(struct agent *a, const char *why)
 	agent_set_state(a, AGENT_WAKING);
 	suspend_all(a); /* an end that has to wait for the journal must not look for the link */
 	end_sessions(a, EXIT_LOST, text);
-	p->ops->destroy_sandbox(p, a->name, "protocol error", cut_done, a);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = a->name, .reason = "protocol error"},
+		    cut_done, a);
 }
 
 static unsigned longer(unsigned retry_ms)
@@ -190,11 +194,12 @@ static unsigned longer(unsigned retry_ms)
 
 static void ask(struct agent *a, bool make);
 
-static void healed(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void healed(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct agent *a = arg;
 
-	(void)info, (void)fd;
 	if (rc == ERR_CANCELLED)
 		return;
 	a->cut = false;
@@ -222,7 +227,9 @@ static void heal(struct agent *a)
 	a->cut = true;
 	a->retry_at = a->silent_since = 0;
 	agent_set_state(a, AGENT_WAKING);
-	p->ops->destroy_sandbox(p, a->name, "its muxlet cannot serve", healed, a);
+	sandbox_ask(p,
+		    &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = a->name, .reason = "its muxlet cannot serve"},
+		    healed, a);
 }
 
 /* There is a sandbox, and it does not answer. Who waits for one hears that in time; what runs in it may come back. */
@@ -417,19 +424,21 @@ struct agent_want {
 
 static void ask(struct agent *a, bool make);
 
-static void on_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_stream(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	bool made = ((struct agent_ask *)arg)->make;
 	struct agent *a = ask_done(arg);
 	struct err here = {0};
 
 	if (!a) {
-		if (fd >= 0)
-			close(fd);
+		if (r->fd >= 0)
+			close(r->fd);
 		return;
 	}
 	if (rc == 0) {
-		rc = take_stream(a, info, fd);
+		rc = take_stream(a, r->info, r->fd);
 		if (!rc)
 			return; /* WAKING until `up` or `down` */
 		err_set(&here, rc, "no link to the sandbox of %s: %s", a->name, err_name(rc));
@@ -484,10 +493,8 @@ static void ask(struct agent *a, bool make)
 	}
 	*k = (struct agent_ask){.agent = a, .make = make};
 	a->ask = k;
-	if (make)
-		p->ops->ensure(p, a->name, on_stream, k);
-	else
-		p->ops->connect(p, a->name, on_stream, k);
+	sandbox_ask(p, &(struct sandbox_ask){.op = make ? SANDBOX_ENSURE : SANDBOX_CONNECT, .agent = a->name},
+		    on_stream, k);
 }
 
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
@@ -678,13 +685,12 @@ void agent_destroy(struct agent *a)
 	free(a);
 }
 
-void hub_resolve(struct hub *h, const char *name, sandbox_name_done *done, void *arg)
+void hub_resolve(struct hub *h, const char *name, sandbox_done *done, void *arg)
 {
-	struct sandbox_provider *p = h->p.provider;
 	const char *slash = strchr(name, '/');
 
-	if (!p->ops->resolve || !slash || strchr(slash + 1, '/'))
-		done(arg, 0, NULL, name);
+	if (!slash || strchr(slash + 1, '/'))
+		done(arg, &(struct sandbox_answer){.name = name, .fd = -1});
 	else
-		p->ops->resolve(p, name, done, arg);
+		sandbox_ask(h->p.provider, &(struct sandbox_ask){.op = SANDBOX_RESOLVE, .agent = name}, done, arg);
 }

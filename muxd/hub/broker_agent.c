@@ -35,16 +35,16 @@ static void job_end(struct agent_job *job, int rc, const struct err *e, json_t *
 	free(job);
 }
 
-static void on_name(void *arg, int rc, const struct err *e, const char *name)
+static void on_name(void *arg, const struct sandbox_answer *r)
 {
 	struct agent_job *job = arg;
 
-	if (rc) {
-		job_end(job, rc, e, NULL);
+	if (r->rc) {
+		job_end(job, r->rc, r->e, NULL);
 		return;
 	}
-	if (name != job->name) /* whole as it was */
-		text_put(job->name, sizeof(job->name), name);
+	if (r->name != job->name) /* whole as it was */
+		text_put(job->name, sizeof(job->name), r->name);
 	job->named(job);
 }
 
@@ -95,14 +95,16 @@ static struct agent *known(struct hub *h, const char *name)
 
 /* ---- show */
 
-static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_stat(void *arg, const struct sandbox_answer *r)
 {
+	const struct sandbox_info *info = r->info;
+	const struct err *e = r->e;
 	struct agent_job *job = arg;
 	struct err here = {0};
 	struct agent *a;
 	json_t *row;
+	int rc = r->rc;
 
-	(void)fd;
 	if (rc == ERR_CANCELLED) {
 		job_end(job, rc, e, NULL);
 		return;
@@ -126,7 +128,7 @@ static void show(struct agent_job *job)
 {
 	struct sandbox_provider *p = job->hub->p.provider;
 
-	p->ops->stat(p, job->name, on_stat, job);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = job->name}, on_stat, job);
 }
 
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
@@ -173,13 +175,14 @@ void broker_resume(struct hub *h, const struct request *rq, const char *agent, b
 
 /* ---- end */
 
-static void on_destroyed(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_destroyed(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct agent_job *job = arg;
 	struct agent *a;
 	json_t *d;
 
-	(void)info, (void)fd;
 	if (rc == ERR_CANCELLED) {
 		job_end(job, rc, e, NULL);
 		return;
@@ -214,14 +217,10 @@ static void destroy(struct agent_job *job)
 		job_end(job, e.code, &e, NULL);
 		return;
 	}
-	if (!job->wipe) {
-		p->ops->destroy_sandbox(p, job->name, job->reason, on_destroyed, job);
-	} else if (p->ops->wipe) {
-		p->ops->wipe(p, job->name, job->reason, on_destroyed, job);
-	} else {
-		err_set(&e, ERR_UNSUPPORTED, "workspaces cannot be removed here");
-		job_end(job, e.code, &e, NULL);
-	}
+	sandbox_ask(p,
+		    &(struct sandbox_ask){
+			.op = job->wipe ? SANDBOX_WIPE : SANDBOX_DESTROY, .agent = job->name, .reason = job->reason},
+		    on_destroyed, job);
 }
 
 static void destroy_all(struct agent_job *job)

@@ -370,16 +370,17 @@ static void on_cleared(void *arg, int rc, const struct err *e, unsigned ended)
 }
 
 /* One container has one name: that of its link. */
-static void on_whole_name(void *arg, int rc, const struct err *e, const char *name)
+static void on_whole_name(void *arg, const struct sandbox_answer *r)
 {
+	int rc = r->rc;
 	struct life_job *j = arg;
-	struct agent *a = rc ? NULL : agent_get(j->hub, name);
+	struct agent *a = rc ? NULL : agent_get(j->hub, r->name);
 	char why[200];
 
 	if (!rc && !a)
 		rc = ERR_NOMEM;
 	if (rc) {
-		job_end(j, rc, e);
+		job_end(j, rc, r->e);
 		return;
 	}
 	text_put(j->agent, sizeof(j->agent), a->name);
@@ -633,13 +634,15 @@ struct log_job {
 	void *arg;
 };
 
-static void on_log(void *arg, int rc, const struct err *e, const uint8_t *text, size_t n)
+static void on_log(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct log_job *j = arg;
-	json_t *o = rc ? NULL : json_pack("{s:s,s:I}", "agent", j->agent, "bytes", (json_int_t)n);
+	json_t *o = rc ? NULL : json_pack("{s:s,s:I}", "agent", j->agent, "bytes", (json_int_t)r->n);
 	struct err here = {0};
 
-	if (!rc && (!o || json_set_bytes(o, "data", "encoding", n ? text : (const uint8_t *)"", n)))
+	if (!rc && (!o || json_set_bytes(o, "data", "encoding", r->n ? r->text : (const uint8_t *)"", r->n)))
 		rc = err_set(&here, ERR_NOMEM, "no memory for the log"), e = &here;
 	if (rc && (!e || !e->message[0]))
 		err_set(&here, rc, "the log of %s: %s", j->agent, err_name(rc)), e = &here;
@@ -656,7 +659,7 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 	struct err e = {0};
 	int rc = broker_check_any(h, rq, agent, SCOPE_OBSERVE | LIFECYCLE, "log", &e);
 
-	if (!rc && !p->ops->log)
+	if (!rc && !sandbox_can(p, SANDBOX_LOG))
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend keeps no logs of sandboxes");
 	if (!rc && !(j = calloc(1, sizeof(*j))))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
@@ -668,5 +671,8 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 	j->done = done;
 	j->arg = arg;
 	(void)audit_event(h, "sandbox.log", rq, agent, "ok", NULL);
-	p->ops->log(p, agent, max && max < BROKER_LOG_MAX ? max : BROKER_LOG_MAX, on_log, j);
+	sandbox_ask(p,
+		    &(struct sandbox_ask){
+			.op = SANDBOX_LOG, .agent = agent, .max = max && max < BROKER_LOG_MAX ? max : BROKER_LOG_MAX},
+		    on_log, j);
 }

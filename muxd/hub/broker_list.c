@@ -268,26 +268,23 @@ static void finish(struct list_job *j, const struct sandbox_info *list, size_t n
 	job_end(j, 0, NULL, o);
 }
 
-static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+static void on_list(void *arg, const struct sandbox_answer *r)
 {
 	struct list_job *j = arg;
 
-	if (rc == ERR_CANCELLED || (rc && !j->rows))
-		job_end(j, rc, e, NULL);
+	if (r->rc == ERR_CANCELLED || (r->rc && !j->rows))
+		job_end(j, r->rc, r->e, NULL);
 	else
-		finish(j, rc ? NULL : list, rc ? 0 : n, e);
+		finish(j, r->rc ? NULL : r->info, r->rc ? 0 : r->n, r->e);
 }
 
 /* A grant for one agent: only that one is asked about. */
-static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_stat(void *arg, const struct sandbox_answer *r)
 {
-	bool there = !rc && (info->state != SANDBOX_ABSENT || info->has_workspace);
+	static const struct sandbox_answer none = {.fd = -1};
+	bool absent = !r->rc && r->info->state == SANDBOX_ABSENT && !r->info->has_workspace;
 
-	(void)fd;
-	if (rc == ERR_NOT_FOUND)
-		on_list(arg, 0, NULL, NULL, 0);
-	else
-		on_list(arg, rc, e, there ? info : NULL, there ? 1 : 0);
+	on_list(arg, absent || r->rc == ERR_NOT_FOUND ? &none : r);
 }
 
 /* Something runs that the hub has no link to: only the provider can tell more of it. */
@@ -380,9 +377,9 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 	if (rc)
 		job_end(j, rc, &e, NULL);
 	else if (needs_provider(j) && strcmp(j->rq.grant.agent, "*") != 0 && !target_is_pod(j->rq.grant.agent))
-		p->ops->stat(p, j->rq.grant.agent, on_stat, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->rq.grant.agent}, on_stat, j);
 	else if (needs_provider(j))
-		p->ops->list(p, on_list, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, j);
 	else
 		finish(j, NULL, 0, NULL);
 }

@@ -29,13 +29,14 @@ static void job_end(struct locate_job *j, int rc, const struct err *e)
 	free(j);
 }
 
-static void on_stat(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_stat(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct locate_job *j = arg;
 	struct err here = {0};
 
-	(void)fd;
-	if (rc == ERR_NOT_FOUND || (!rc && info->state == SANDBOX_ABSENT && !info->has_workspace))
+	if (rc == ERR_NOT_FOUND || (!rc && r->info->state == SANDBOX_ABSENT && !r->info->has_workspace))
 		rc = err_set(&here, ERR_NOT_FOUND, "there is no sandbox of %s, running or asleep", j->name), e = &here;
 	job_end(j, rc, e);
 }
@@ -52,7 +53,7 @@ static void look(struct locate_job *j)
 	if (rc || (a && a->state == AGENT_UP) || strchr(j->name, '/')) /* opening looks for pods of others */
 		job_end(j, rc, &e);
 	else
-		p->ops->stat(p, j->name, on_stat, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->name}, on_stat, j);
 }
 
 /* A refusal names whom it is about: of an id that is somebody else's it would tell whose. */

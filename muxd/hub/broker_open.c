@@ -258,12 +258,14 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 	return 0;
 }
 
-static void on_named(void *arg, int rc, const struct err *e, const char *name)
+static void on_named(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct open_job *j = arg;
 	struct err here = {0};
 
-	if (!rc && !(j->agent = agent_get(j->hub, name)))
+	if (!rc && !(j->agent = agent_get(j->hub, r->name)))
 		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
 	if (rc) {
 		job_fail(j, rc, e);

@@ -100,28 +100,31 @@ static void discard_done(struct host_job *j, int rc, const struct err *e)
 	host_job_end(j, rc, e);
 }
 
-static void on_gone_only(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_gone_only(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct host_job *j = arg;
 
-	(void)info, (void)fd;
 	if (rc == ERR_CANCELLED)
 		host_job_end(j, rc, e);
 	else
 		discard_done(j, rc, e);
 }
 
-static void on_wiped(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_wiped(void *arg, const struct sandbox_answer *r)
 {
+	const struct err *e = r->e;
+	int rc = r->rc;
 	struct host_job *j = arg;
 
-	(void)info, (void)fd;
 	if (rc == ERR_CANCELLED) { /* the hub may be gone */
 		host_job_end(j, rc, e);
 	} else if (rc == ERR_UNSUPPORTED) { /* then it is ended; names of the pool are never used again */
 		struct sandbox_provider *p = j->hub->p.provider;
 
-		p->ops->destroy_sandbox(p, j->name, j->why, on_gone_only, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = j->name, .reason = j->why},
+			    on_gone_only, j);
 	} else {
 		discard_done(j, rc, e);
 	}
@@ -135,10 +138,7 @@ static void discard(void *ctx, const char *sandbox, const char *why, work_host_d
 
 	if (!j)
 		return;
-	if (p->ops->wipe)
-		p->ops->wipe(p, j->name, j->why, on_wiped, j);
-	else
-		p->ops->destroy_sandbox(p, j->name, j->why, on_gone_only, j);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_WIPE, .agent = j->name, .reason = j->why}, on_wiped, j);
 }
 
 struct list_job {
@@ -146,20 +146,22 @@ struct list_job {
 	void *arg;
 };
 
-static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+static void on_list(void *arg, const struct sandbox_answer *r)
 {
+	const struct sandbox_info *list = r->info;
 	struct list_job *j = arg;
-	struct work_seen *seen = calloc(n + 1, sizeof(*seen));
+	struct work_seen *seen = calloc(r->n + 1, sizeof(*seen));
 	size_t got = 0;
+	int rc = r->rc;
 
 	if (!rc && !seen)
 		rc = ERR_NOMEM;
-	if (!rc && e) /* what is missing in it must not be taken for gone */
-		rc = e->code ? e->code : ERR_UNAVAILABLE;
-	for (size_t i = 0; !rc && i < n; i++)
+	if (!rc && r->e) /* what is missing in it must not be taken for gone */
+		rc = r->e->code ? r->e->code : ERR_UNAVAILABLE;
+	for (size_t i = 0; !rc && i < r->n; i++)
 		if (work_is_pool_name(list[i].agent))
 			seen[got++] = (struct work_seen){list[i].agent, list[i].state == SANDBOX_RUNNING};
-	j->done(j->arg, rc, e, seen, got);
+	j->done(j->arg, rc, r->e, seen, got);
 	free(seen);
 	free(j);
 }
@@ -175,7 +177,7 @@ static void list(void *ctx, work_list_done *done, void *arg)
 		return;
 	}
 	*j = (struct list_job){done, arg};
-	p->ops->list(p, on_list, j);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, j);
 }
 
 /* ---- steps of a run, as rounds */

@@ -433,7 +433,7 @@ json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *i
 json_t *agent_row(struct hub *h, const char *name);      /* NULL: none, or no life here */
 json_t *agent_show_now(struct hub *h, const char *name); /* with the row as it is now */
 /* The whole name of a target (ns/pod becomes ns/pod/container): at once, or when the provider has said. */
-void hub_resolve(struct hub *h, const char *name, sandbox_name_done *done, void *arg);
+void hub_resolve(struct hub *h, const char *name, sandbox_done *done, void *arg);
 
 /*
  * moment.c: snapshot_id and next_snapshot_id into o, of something opened then, with that snapshot ("": none). seen: an

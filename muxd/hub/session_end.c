@@ -436,20 +436,20 @@ void session_on_consumed(struct session *s, uint64_t offset)
 		attachment_wake(a, WAKE_WRITABLE);
 }
 
-static void oom_checked(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void oom_checked(void *arg, const struct sandbox_answer *r)
 {
+	int rc = r->rc;
 	struct id *key = arg;
 	struct session *s;
 	struct hub *h;
 
-	(void)e, (void)fd;
 	memcpy(&h, key + 1, sizeof(h));
 	s = rc == ERR_CANCELLED ? NULL : hub_session_find(h, key);
 	free(key);
 	if (!s || s->end >= END_KNOWN)
 		return;
-	if (rc == 0 && info->oom_kills > s->agent->oom_seen) {
-		s->agent->oom_seen = info->oom_kills;
+	if (rc == 0 && r->info->oom_kills > s->agent->oom_seen) {
+		s->agent->oom_seen = r->info->oom_kills;
 		s->exit.cause = EXIT_OOM;
 	}
 	end_known(s);
@@ -476,7 +476,8 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
 			*key = s->id;
 			memcpy(key + 1, &s->hub, sizeof(s->hub));
-			p->ops->stat(p, s->agent->name, oom_checked, key);
+			sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = s->agent->name}, oom_checked,
+				    key);
 			return;
 		}
 	}

@@ -73,7 +73,7 @@ static void end(struct monitor *m)
 	close_handles(m);
 }
 
-static void on_sandboxes_ended(void *arg, const struct sandbox_answer *a)
+static void on_sandboxes_ended(void *arg, const struct sandboxes_answer *a)
 {
 	struct monitor *m = arg;
 

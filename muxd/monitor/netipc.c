@@ -148,7 +148,7 @@ void netipc_recorder_again(struct monitor *m)
 }
 
 /* Every sandbox, as many as fit. */
-static json_t *info_list(const struct sandbox_answer *a, size_t budget, bool with_secret, bool *out_more)
+static json_t *info_list(const struct sandboxes_answer *a, size_t budget, bool with_secret, bool *out_more)
 {
 	json_t *list = json_array();
 	size_t used = 0, i = 0;
@@ -170,7 +170,7 @@ static json_t *info_list(const struct sandbox_answer *a, size_t budget, bool wit
 	return list;
 }
 
-static json_t *snapshot_list(const struct sandbox_answer *a)
+static json_t *snapshot_list(const struct sandboxes_answer *a)
 {
 	json_t *list = json_array();
 
@@ -183,7 +183,7 @@ static json_t *snapshot_list(const struct sandbox_answer *a)
 	return list;
 }
 
-static void on_list_for_start(void *arg, const struct sandbox_answer *a)
+static void on_list_for_start(void *arg, const struct sandboxes_answer *a)
 {
 	struct monitor *m = arg;
 	bool more;
@@ -231,7 +231,7 @@ static void answer(const struct net_call *c, json_t *o, const int *fds, size_t n
 	json_decref(o);
 }
 
-static json_t *list_answer(const struct sandbox_answer *a)
+static json_t *list_answer(const struct sandboxes_answer *a)
 {
 	bool more = false;
 	json_t *o = json_pack("{s:i, s:o}", "rc", 0, "sandboxes", info_list(a, LIST_BYTES, true, &more));
@@ -241,7 +241,7 @@ static json_t *list_answer(const struct sandbox_answer *a)
 	return o;
 }
 
-static json_t *log_answer(const struct sandbox_answer *a)
+static json_t *log_answer(const struct sandboxes_answer *a)
 {
 	json_t *o = json_pack("{s:i}", "rc", 0);
 
@@ -252,7 +252,7 @@ static json_t *log_answer(const struct sandbox_answer *a)
 	return o;
 }
 
-static json_t *sandbox_answer(enum sandbox_job job, const struct sandbox_answer *a)
+static json_t *answer_json(enum sandbox_job job, const struct sandboxes_answer *a)
 {
 	switch (job) {
 	case JOB_LIST:
@@ -272,11 +272,11 @@ static json_t *sandbox_answer(enum sandbox_job job, const struct sandbox_answer 
 	}
 }
 
-static void on_sandbox_answer(void *arg, const struct sandbox_answer *a)
+static void on_sandbox_answer(void *arg, const struct sandboxes_answer *a)
 {
 	struct net_call *c = arg;
 
-	answer(c, a->rc ? request_error(a->rc, &a->err) : sandbox_answer(c->job, a), &a->fd,
+	answer(c, a->rc ? request_error(a->rc, &a->err) : answer_json(c->job, a), &a->fd,
 	       a->fd >= 0 && a->rc == 0 ? 1 : 0);
 	free(c);
 }

@@ -26,7 +26,7 @@ struct job {
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], after[PLACE_MAX];
 	sandbox_answered *done;
 	void *arg;
-	struct sandbox_answer answer;
+	struct sandboxes_answer answer;
 };
 TAILQ_HEAD(jobs, job);
 
@@ -54,7 +54,7 @@ static void job_free(struct job *j)
 
 static int run_take(struct local *l, struct job *j)
 {
-	struct sandbox_answer *a = &j->answer;
+	struct sandboxes_answer *a = &j->answer;
 
 	a->snapshots = calloc(1, sizeof *a->snapshots);
 	if (!a->snapshots)
@@ -65,7 +65,7 @@ static int run_take(struct local *l, struct job *j)
 
 static int run_hash(struct local *l, struct job *j)
 {
-	struct sandbox_answer *a = &j->answer;
+	struct sandboxes_answer *a = &j->answer;
 
 	a->snapshots = calloc(1, sizeof *a->snapshots);
 	if (!a->snapshots)
@@ -76,7 +76,7 @@ static int run_hash(struct local *l, struct job *j)
 
 static int run(struct local *l, struct job *j)
 {
-	struct sandbox_answer *a = &j->answer;
+	struct sandboxes_answer *a = &j->answer;
 	const char *after = j->q.after ? j->after : NULL;
 
 	switch (j->q.job) {

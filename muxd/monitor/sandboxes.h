@@ -57,7 +57,7 @@ struct sandbox_question {
 	size_t max; /* list, snapshots: entries; log: bytes; 0: SANDBOX_PAGE */
 };
 
-struct sandbox_answer {
+struct sandboxes_answer {
 	int rc;
 	struct err err;
 	struct sandbox_info info;           /* ensure, connect, stat, restore, drop_workspace */
@@ -69,7 +69,7 @@ struct sandbox_answer {
 	struct buf text;                    /* log */
 };
 /* Called once for each job that was taken, from the loop. a is borrowed. */
-typedef void sandbox_answered(void *arg, const struct sandbox_answer *a);
+typedef void sandbox_answered(void *arg, const struct sandboxes_answer *a);
 
 /* local becomes its own; NULL: this machine runs none. */
 int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out);

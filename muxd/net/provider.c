@@ -21,7 +21,7 @@ struct job {
 	bool want_fd;
 };
 
-/* What lists are of. */
+/* Lists, by what they are of. */
 struct kind {
 	const char *op, *key; /* the question, and where its answer has the list */
 	size_t size;          /* of an item */
@@ -36,13 +36,7 @@ struct list_job {
 	char agent[AGENT_NAME_MAX + 1]; /* "": of all */
 	void *items;
 	size_t n;
-	sandbox_list_done *sandboxes; /* one of the two, by kind */
-	sandbox_snapshots_done *snapshots;
-	void *arg;
-};
-
-struct log_job {
-	sandbox_log_done *done;
+	sandbox_done *done;
 	void *arg;
 };
 
@@ -125,68 +119,17 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 		close(fd);
 		fd = -1;
 	}
-	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : &info, fd);
+	sandbox_answer(j->done, j->arg, rc, e, &info, fd);
 	explicit_bzero(&info, sizeof(info));
 	free(j);
 }
 
-static void ask(struct sandbox_provider *p, json_t *q, bool want_fd, sandbox_done *done, void *arg)
+static void no_memory(sandbox_done *done, void *arg)
 {
-	struct job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
 
-	if (!j) {
-		json_decref(q);
-		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, ERR_NOMEM, &e, NULL, -1);
-		return;
-	}
-	j->done = done;
-	j->arg = arg;
-	j->want_fd = want_fd;
-	ipc_ask(((struct provider *)p)->ipc, q, on_answer, j);
-}
-
-static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	ask(p, json_pack("{s:s,s:s}", "op", "sandbox.ensure", "agent", agent), true, done, arg);
-}
-
-static void connect_to(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	ask(p, json_pack("{s:s,s:s}", "op", "sandbox.connect", "agent", agent), true, done, arg);
-}
-
-static void stat_one(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	ask(p, json_pack("{s:s,s:s}", "op", "sandbox.stat", "agent", agent), false, done, arg);
-}
-
-static void end_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
-{
-	ask(p, json_pack("{s:s,s:s,s:s}", "op", "sandbox.destroy", "agent", agent, "reason", reason), false, done, arg);
-}
-
-static void wipe(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
-{
-	ask(p, json_pack("{s:s,s:s,s:s}", "op", "sandbox.wipe", "agent", agent, "reason", reason), false, done, arg);
-}
-
-static void restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
-		    bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg)
-{
-	char id[ID_STR_LEN];
-
-	id_format(snapshot, id);
-	ask(p,
-	    json_pack("{s:s,s:s,s:s,s:s,s:b,s:I}", "op", "sandbox.restore", "agent", agent, "from", from, "snapshot",
-		      id, "read_only", read_only, "timeout_ns", (json_int_t)timeout_ns),
-	    false, done, arg);
-}
-
-static void drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	ask(p, json_pack("{s:s,s:s}", "op", "sandbox.drop_workspace", "agent", agent), false, done, arg);
+	err_set(&e, ERR_NOMEM, "no memory");
+	sandbox_answer(done, arg, e.code, &e, NULL, -1);
 }
 
 static int not_understood(struct err *e)
@@ -198,13 +141,13 @@ static int not_understood(struct err *e)
 
 static void list_end(struct list_job *j, int rc, const struct err *e)
 {
-	const void *items = rc ? NULL : j->items;
-	size_t n = rc ? 0 : j->n;
+	struct sandbox_answer a = {.rc = rc, .e = rc ? e : NULL, .n = rc ? 0 : j->n, .fd = -1};
 
-	if (j->sandboxes)
-		j->sandboxes(j->arg, rc, rc ? e : NULL, items, n);
-	else
-		j->snapshots(j->arg, rc, rc ? e : NULL, items, n);
+	if (!rc && j->kind->size == sizeof(struct sandbox_info))
+		a.info = j->items;
+	else if (!rc)
+		a.snapshots = j->items;
+	j->done(j->arg, &a);
 	free(j->items);
 	free(j);
 }
@@ -266,19 +209,6 @@ static void list_page(struct list_job *j)
 	ipc_ask(j->ipc, q, on_page, j);
 }
 
-static struct list_job *list_job(struct sandbox_provider *p, const struct kind *kind, const char *agent, void *arg)
-{
-	struct list_job *j = calloc(1, sizeof(*j));
-
-	if (!j)
-		return NULL;
-	j->ipc = ((struct provider *)p)->ipc;
-	j->kind = kind;
-	j->arg = arg;
-	text_put(j->agent, sizeof(j->agent), agent ? agent : "");
-	return j;
-}
-
 /* ---- the list of sandboxes */
 
 static int parse_listed(const json_t *o, void *item)
@@ -293,18 +223,6 @@ static void after_sandbox(const void *item, char *out, size_t size)
 
 static const struct kind sandboxes = {"sandbox.list", "sandboxes", sizeof(struct sandbox_info), parse_listed,
 				      after_sandbox};
-
-static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
-{
-	struct list_job *j = list_job(p, &sandboxes, NULL, arg);
-
-	if (!j) {
-		done(arg, ERR_NOMEM, NULL, NULL, 0);
-		return;
-	}
-	j->sandboxes = done;
-	list_page(j);
-}
 
 /* ---- snapshots */
 
@@ -365,75 +283,12 @@ static void on_dropped(void *arg, int rc, const struct err *e, const json_t *jso
 	list_end(arg, rc, e);
 }
 
-static struct list_job *snapshots_job(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done,
-				      void *arg)
-{
-	struct list_job *j = list_job(p, &snapshots, agent, arg);
-	struct err e = {0};
-
-	if (!j) {
-		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, ERR_NOMEM, &e, NULL, 0);
-		return NULL;
-	}
-	j->snapshots = done;
-	return j;
-}
-
-static void snapshot_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
-			  sandbox_snapshots_done *done, void *arg)
-{
-	struct list_job *j = snapshots_job(p, agent, done, arg);
-	char id[ID_STR_LEN];
-
-	id_format(snapshot, id);
-	if (j)
-		ipc_ask(j->ipc,
-			json_pack("{s:s,s:s,s:s,s:I}", "op", "sandbox.snapshot", "agent", agent, "snapshot", id,
-				  "timeout_ns", (json_int_t)timeout_ns),
-			on_snapshot, j);
-}
-
-static void snapshot_list(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
-{
-	struct list_job *j = snapshots_job(p, agent, done, arg);
-
-	if (j)
-		list_page(j);
-}
-
-static void snapshot_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
-			  sandbox_snapshots_done *done, void *arg)
-{
-	struct list_job *j = snapshots_job(p, agent, done, arg);
-	char id[ID_STR_LEN];
-
-	id_format(snapshot, id);
-	if (j)
-		ipc_ask(j->ipc,
-			json_pack("{s:s,s:s,s:s}", "op", "sandbox.snapshot_drop", "agent", agent, "snapshot", id),
-			on_dropped, j);
-}
-
-static void snapshot_hash(struct sandbox_provider *p, const char *agent, const struct id *snapshot, bool idle,
-			  sandbox_snapshots_done *done, void *arg)
-{
-	struct list_job *j = snapshots_job(p, agent, done, arg);
-	char id[ID_STR_LEN];
-
-	id_format(snapshot, id);
-	if (j)
-		ipc_ask(j->ipc,
-			json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.snapshot_hash", "agent", agent, "snapshot", id,
-				  "idle", (int)idle),
-			on_snapshot, j);
-}
-
 /* ---- the log */
 
 static void on_log(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
-	struct log_job *j = arg;
+	struct job *j = arg;
+	struct sandbox_answer a = {.fd = -1};
 	const char *text = json_string_value(json_object_get(json, "text"));
 	const char *encoding = json_string_value(json_object_get(json, "encoding"));
 	struct err here = {0};
@@ -446,27 +301,109 @@ static void on_log(void *arg, int rc, const struct err *e, const json_t *json, i
 		rc = not_understood(&here), e = &here;
 	if (rc == 0 && strcmp(encoding, "base64") == 0 && base64_decode(text, n, false, &bytes, &n))
 		rc = not_understood(&here), e = &here;
-	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : bytes ? bytes : (const uint8_t *)text, rc ? 0 : n);
+	a.rc = rc;
+	a.e = rc ? e : NULL;
+	a.text = rc ? NULL : bytes ? bytes : (const uint8_t *)text;
+	a.n = rc ? 0 : n;
+	j->done(j->arg, &a);
 	free(bytes);
 	free(j);
 }
 
-static void log_tail(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg)
+/* ---- questions */
+
+/* Of each operation: how the monitor calls it, which of the question's fields it is told, who hears the answer. */
+enum field { F_REASON = 1, F_FROM = 2, F_SNAPSHOT = 4, F_TIMEOUT = 8, F_IDLE = 16, F_READ_ONLY = 32, F_MAX = 64 };
+
+static const struct question {
+	const char *op;
+	unsigned fields;
+	ipc_answer *heard;
+	const struct kind *list; /* heard by a list_job */
+	bool pages, fd;
+} questions[SANDBOX_OPS] = {
+    [SANDBOX_ENSURE] = {"sandbox.ensure", 0, on_answer, .fd = true},
+    [SANDBOX_CONNECT] = {"sandbox.connect", 0, on_answer, .fd = true},
+    [SANDBOX_STAT] = {"sandbox.stat", 0, on_answer},
+    [SANDBOX_DESTROY] = {"sandbox.destroy", F_REASON, on_answer},
+    [SANDBOX_WIPE] = {"sandbox.wipe", F_REASON, on_answer},
+    [SANDBOX_LIST] = {.list = &sandboxes, .pages = true},
+    [SANDBOX_TAKE] = {"sandbox.snapshot", F_SNAPSHOT | F_TIMEOUT, on_snapshot, .list = &snapshots},
+    [SANDBOX_SNAPSHOTS] = {.list = &snapshots, .pages = true},
+    [SANDBOX_DROP] = {"sandbox.snapshot_drop", F_SNAPSHOT, on_dropped, .list = &snapshots},
+    [SANDBOX_HASH] = {"sandbox.snapshot_hash", F_SNAPSHOT | F_IDLE, on_snapshot, .list = &snapshots},
+    [SANDBOX_RESTORE] = {"sandbox.restore", F_FROM | F_SNAPSHOT | F_READ_ONLY | F_TIMEOUT, on_answer},
+    [SANDBOX_DROP_WORKSPACE] = {"sandbox.drop_workspace", 0, on_answer},
+    [SANDBOX_LOG] = {"sandbox.log", F_MAX, on_log},
+};
+
+/* NULL: no memory, which ipc_ask() answers. */
+static json_t *question_json(const struct question *k, const struct sandbox_ask *q)
 {
-	struct log_job *j = calloc(1, sizeof(*j));
-	struct err e = {0};
+	json_t *o = json_pack("{s:s,s:s}", "op", k->op, "agent", q->agent);
+	size_t max = q->max < LOG_MAX ? q->max : LOG_MAX;
+	char id[ID_STR_LEN];
+
+	if (!o)
+		return NULL;
+	if (k->fields & F_REASON)
+		json_object_set_new(o, "reason", json_string(q->reason));
+	if (k->fields & F_FROM)
+		json_object_set_new(o, "from", json_string(q->from));
+	if (k->fields & F_SNAPSHOT) {
+		id_format(q->snapshot, id);
+		json_object_set_new(o, "snapshot", json_string(id));
+	}
+	if (k->fields & F_TIMEOUT)
+		json_object_set_new(o, "timeout_ns", json_integer((json_int_t)q->timeout_ns));
+	if (k->fields & F_IDLE)
+		json_object_set_new(o, "idle", json_boolean(q->idle));
+	if (k->fields & F_READ_ONLY)
+		json_object_set_new(o, "read_only", json_boolean(q->read_only));
+	if (k->fields & F_MAX)
+		json_object_set_new(o, "max", json_integer(max ? (json_int_t)max : 1));
+	return o;
+}
+
+static void ask_one(struct ipc *ipc, const struct question *k, const struct sandbox_ask *q, sandbox_done *done,
+		    void *arg)
+{
+	struct job *j = calloc(1, sizeof(*j));
 
 	if (!j) {
-		err_set(&e, ERR_NOMEM, "no memory");
-		done(arg, ERR_NOMEM, &e, NULL, 0);
+		no_memory(done, arg);
 		return;
 	}
 	j->done = done;
 	j->arg = arg;
-	ipc_ask(((struct provider *)p)->ipc,
-		json_pack("{s:s,s:s,s:I}", "op", "sandbox.log", "agent", agent, "max",
-			  (json_int_t)(max < LOG_MAX ? max ? max : 1 : LOG_MAX)),
-		on_log, j);
+	j->want_fd = k->fd;
+	ipc_ask(ipc, question_json(k, q), k->heard, j);
+}
+
+static void ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
+{
+	const struct question *k = &questions[q->op];
+	struct ipc *ipc = ((struct provider *)p)->ipc;
+	struct list_job *j;
+
+	if (!k->list) {
+		ask_one(ipc, k, q, done, arg);
+		return;
+	}
+	j = calloc(1, sizeof(*j));
+	if (!j) {
+		no_memory(done, arg);
+		return;
+	}
+	j->ipc = ipc;
+	j->kind = k->list;
+	j->done = done;
+	j->arg = arg;
+	text_put(j->agent, sizeof(j->agent), q->agent ? q->agent : "");
+	if (k->pages)
+		list_page(j);
+	else
+		ipc_ask(ipc, question_json(k, q), k->heard, j);
 }
 
 static void destroy(struct sandbox_provider *p)
@@ -474,20 +411,7 @@ static void destroy(struct sandbox_provider *p)
 	free(p);
 }
 
-static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
-							 .connect = connect_to,
-							 .stat = stat_one,
-							 .destroy_sandbox = end_one,
-							 .wipe = wipe,
-							 .list = list_all,
-							 .snapshot_take = snapshot_take,
-							 .snapshot_list = snapshot_list,
-							 .snapshot_drop = snapshot_drop,
-							 .snapshot_hash = snapshot_hash,
-							 .restore = restore,
-							 .drop_workspace = drop_workspace,
-							 .log = log_tail,
-							 .destroy = destroy};
+static const struct sandbox_provider_ops provider_ops = {.ask = ask, .destroy = destroy};
 
 int provider_create(struct ipc *ipc, struct sandbox_provider **out)
 {
@@ -496,6 +420,7 @@ int provider_create(struct ipc *ipc, struct sandbox_provider **out)
 	if (!p)
 		return ERR_NOMEM;
 	p->base.ops = &provider_ops;
+	p->base.can = SANDBOX_CAN_ALL & ~(SANDBOX_CAN(SANDBOX_RESOLVE) | SANDBOX_CAN(SANDBOX_SWEEP));
 	p->ipc = ipc;
 	*out = &p->base;
 	return 0;

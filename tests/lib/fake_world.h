@@ -33,18 +33,14 @@ struct world_snap {
 	int content;
 	bool there;
 };
-enum world_op { W_ENSURE, W_CONNECT, W_STAT, W_END, W_LIST, W_TAKE, W_DROP, W_RESTORE, W_WIPE, W_BARE, W_OPS };
-
 struct world_call {
 	TAILQ_ENTRY(world_call) entry;
-	enum world_op op;
+	enum sandbox_op op;
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1];
 	struct id snapshot;
 	bool read_only, done_already;
 	int rc;
 	sandbox_done *done;
-	sandbox_list_done *list_done;
-	sandbox_snapshots_done *snaps_done;
 	void *arg;
 };
 
@@ -53,11 +49,11 @@ struct world {
 	struct world_snap snaps[WORLD_SNAPS];
 	TAILQ_HEAD(, world_call) queue;
 	struct sandbox_provider *provider; /* the one that is on it now */
-	bool late, no_disk, no_takes, hold[W_OPS];
-	int fail[W_OPS]; /* the next one of these answers that, once; negative: ERR_* */
-	bool fail_always[W_OPS];
-	unsigned made[W_OPS]; /* how often each was asked */
-	unsigned violations;  /* two sandboxes for one, a restore under a running one */
+	bool late, no_disk, no_takes, hold[SANDBOX_OPS];
+	int fail[SANDBOX_OPS]; /* the next one of these answers that, once; negative: ERR_* */
+	bool fail_always[SANDBOX_OPS];
+	unsigned made[SANDBOX_OPS]; /* how often each was asked */
+	unsigned violations;        /* two sandboxes for one, a restore under a running one */
 	char words[80];
 	uint64_t take_ns, restore_ns; /* how long either takes; no time passes, but a limit below it is reached */
 	int64_t end_wall_ns;          /* as it was told last, of whatever agent */
@@ -141,7 +137,7 @@ static inline int world_do(struct world *w, struct world_call *c)
 		return rc;
 	}
 	switch (c->op) {
-	case W_ENSURE:
+	case SANDBOX_ENSURE:
 		if (!a->running) {
 			if (!a->disk)
 				a->content = 0;
@@ -151,19 +147,19 @@ static inline int world_do(struct world *w, struct world_call *c)
 			(void)id_new(&a->sandbox);
 		}
 		return 0;
-	case W_CONNECT:
+	case SANDBOX_CONNECT:
 		return a->running ? 0 : ERR_NOT_FOUND;
-	case W_END:
+	case SANDBOX_DESTROY:
 		world_end(w, a);
 		return 0;
-	case W_TAKE:
+	case SANDBOX_TAKE:
 		return world_take(w, c);
-	case W_DROP:
+	case SANDBOX_DROP:
 		s = world_snap(w, &c->snapshot);
 		if (s)
 			s->there = false;
 		return 0;
-	case W_RESTORE:
+	case SANDBOX_RESTORE:
 		s = world_snap(w, &c->snapshot);
 		w->violations += a->running;
 		if (!s || !s->there || strcmp(s->agent, c->from) != 0)
@@ -172,9 +168,9 @@ static inline int world_do(struct world *w, struct world_call *c)
 		a->disk = true;
 		a->read_only = c->read_only;
 		return 0;
-	case W_BARE:
-	case W_WIPE:
-		w->violations += c->op == W_BARE && a->running;
+	case SANDBOX_DROP_WORKSPACE:
+	case SANDBOX_WIPE:
+		w->violations += c->op == SANDBOX_DROP_WORKSPACE && a->running;
 		a->running = a->disk = false;
 		a->content = 0;
 		return 0;
@@ -206,16 +202,19 @@ static inline void world_answer(struct world *w, struct world_call *c, int rc)
 	if (rc)
 		err_set(&e, rc, "%s", w->words[0] ? w->words : err_name(rc));
 	world_info(w, a, &info);
-	for (int i = 0; c->op == W_LIST && i < WORLD_AGENTS; i++)
+	for (int i = 0; c->op == SANDBOX_LIST && i < WORLD_AGENTS; i++)
 		if (w->agents[i].running || w->agents[i].disk)
 			world_info(w, &w->agents[i], &list[n++]);
-	if (c->list_done)
-		c->list_done(c->arg, rc, rc ? &e : NULL, list, n);
-	else if (c->snaps_done)
-		c->snaps_done(c->arg, rc, rc ? &e : NULL, &snap, rc || c->op == W_DROP ? 0 : 1);
+	if (c->op == SANDBOX_LIST)
+		c->done(c->arg,
+			&(struct sandbox_answer){.rc = rc, .e = rc ? &e : NULL, .info = list, .n = n, .fd = -1});
+	else if (c->op == SANDBOX_TAKE || c->op == SANDBOX_DROP)
+		sandbox_answer_snapshots(c->done, c->arg, rc, &e, &snap, c->op == SANDBOX_TAKE);
 	else
-		c->done(c->arg, rc, rc ? &e : NULL, rc ? NULL : &info,
-			!rc && (c->op == W_ENSURE || c->op == W_CONNECT) ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1);
+		sandbox_answer(c->done, c->arg, rc, &e, &info,
+			       !rc && (c->op == SANDBOX_ENSURE || c->op == SANDBOX_CONNECT)
+				   ? open("/dev/null", O_RDWR | O_CLOEXEC)
+				   : -1);
 	free(c);
 }
 
@@ -236,124 +235,68 @@ static inline bool world_step(struct world *w)
 	return true;
 }
 
-static inline struct world_call *world_queue(struct sandbox_provider *p, enum world_op op, const char *agent, void *arg)
+static inline void world_queue(struct world *w, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
-	struct world *w = ((struct world_provider *)p)->w;
 	struct world_call *c = calloc(1, sizeof(*c));
 
-	c->op = op;
+	c->op = q->op;
+	c->done = done;
 	c->arg = arg;
-	snprintf(c->agent, sizeof(c->agent), "%s", agent ? agent : "");
-	w->made[op]++;
+	c->read_only = q->read_only;
+	if (q->snapshot)
+		c->snapshot = *q->snapshot;
+	snprintf(c->agent, sizeof(c->agent), "%s", q->agent ? q->agent : "");
+	snprintf(c->from, sizeof(c->from), "%s", q->from ? q->from : "");
+	w->made[c->op]++;
+	if (c->op == SANDBOX_TAKE && w->take_ns > q->timeout_ns)
+		w->fail[SANDBOX_TAKE] = ERR_TIMEOUT;
+	if (c->op == SANDBOX_RESTORE && w->restore_ns > q->timeout_ns)
+		w->fail[SANDBOX_RESTORE] = ERR_TIMEOUT;
 	TAILQ_INSERT_TAIL(&w->queue, c, entry);
-	return c;
-}
-static inline void world_now(struct sandbox_provider *p, struct world_call *c)
-{
-	struct world *w = ((struct world_provider *)p)->w;
-
-	if (w->late || w->hold[c->op])
+	if (w->late || w->hold[c->op] || c->op == SANDBOX_LIST)
 		return;
 	c->rc = world_do(w, c);
 	c->done_already = true;
 }
 
-#define WORLD_SIMPLE(name, op)                                                                                         \
-	static inline void name(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)          \
-	{                                                                                                              \
-		struct world_call *c = world_queue(p, op, agent, arg);                                                 \
-		c->done = done;                                                                                        \
-		world_now(p, c);                                                                                       \
-	}
-WORLD_SIMPLE(fw_ensure, W_ENSURE)
-WORLD_SIMPLE(fw_connect, W_CONNECT)
-WORLD_SIMPLE(fw_stat, W_STAT)
-WORLD_SIMPLE(fw_bare, W_BARE)
-static inline void fw_end(struct sandbox_provider *p, const char *agent, const char *why, sandbox_done *done, void *arg)
-{
-	struct world_call *c = world_queue(p, W_END, agent, arg);
-
-	(void)why;
-	c->done = done;
-	world_now(p, c);
-}
-static inline void fw_wipe(struct sandbox_provider *p, const char *agent, const char *why, sandbox_done *done,
-			   void *arg)
-{
-	struct world_call *c = world_queue(p, W_WIPE, agent, arg);
-
-	(void)why;
-	c->done = done;
-	world_now(p, c);
-}
-static inline void fw_list(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
-{
-	world_queue(p, W_LIST, NULL, arg)->list_done = done;
-}
-static inline void fw_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout,
-			   sandbox_snapshots_done *done, void *arg)
-{
-	struct world *w = ((struct world_provider *)p)->w;
-	struct world_call *c = world_queue(p, W_TAKE, agent, arg);
-
-	if (w->take_ns > timeout)
-		w->fail[W_TAKE] = ERR_TIMEOUT;
-	c->snapshot = *snapshot;
-	c->snaps_done = done;
-	world_now(p, c);
-}
-static inline void fw_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
-			   sandbox_snapshots_done *done, void *arg)
-{
-	struct world_call *c = world_queue(p, W_DROP, agent, arg);
-
-	c->snapshot = *snapshot;
-	c->snaps_done = done;
-	world_now(p, c);
-}
 /* Answered at once. */
-static inline void fw_snaps(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
+static inline void world_snapshots(struct world *w, const char *agent, sandbox_done *done, void *arg)
 {
-	struct world *w = ((struct world_provider *)p)->w;
 	struct sandbox_snapshot list[WORLD_SNAPS] = {0};
 	size_t n = 0;
 
 	for (int i = 0; i < WORLD_SNAPS; i++)
 		if (w->snaps[i].there && (!agent || strcmp(w->snaps[i].agent, agent) == 0))
 			list[n++].id = w->snaps[i].id;
-	done(arg, 0, NULL, list, n);
+	sandbox_answer_snapshots(done, arg, 0, NULL, list, n);
 }
-static inline void fw_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg)
+static inline void world_sweep(struct world *w, sandbox_may_go *may_go, sandbox_done *done, void *arg)
 {
-	struct world *w = ((struct world_provider *)p)->w;
 	struct sandbox_snapshot s = {.id = w->left, .name = "left"};
 
 	w->sweeps++;
 	if (id_is_nil(&w->left)) {
-		done(arg, 0, NULL, NULL, 0);
-	} else if (may_go(arg, &w->left, s.name)) {
+		sandbox_answer_snapshots(done, arg, 0, NULL, NULL, 0);
+		return;
+	}
+	if (may_go(arg, &w->left, s.name)) {
 		w->swept++;
 		w->left = (struct id){0};
-		done(arg, 0, NULL, &s, 1);
 	} else {
 		snprintf(s.detail, sizeof(s.detail), "it stays");
-		done(arg, 0, NULL, &s, 1);
 	}
+	sandbox_answer_snapshots(done, arg, 0, NULL, &s, 1);
 }
-static inline void fw_restore(struct sandbox_provider *p, const char *agent, const char *from,
-			      const struct id *snapshot, bool read_only, uint64_t timeout, sandbox_done *done,
-			      void *arg)
+static inline void fw_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	struct world *w = ((struct world_provider *)p)->w;
-	struct world_call *c = world_queue(p, W_RESTORE, agent, arg);
 
-	if (w->restore_ns > timeout)
-		w->fail[W_RESTORE] = ERR_TIMEOUT;
-	snprintf(c->from, sizeof(c->from), "%s", from);
-	c->snapshot = *snapshot;
-	c->read_only = read_only;
-	c->done = done;
-	world_now(p, c);
+	if (q->op == SANDBOX_SNAPSHOTS)
+		world_snapshots(w, q->agent, done, arg);
+	else if (q->op == SANDBOX_SWEEP)
+		world_sweep(w, q->may_go, done, arg);
+	else
+		world_queue(w, q, done, arg);
 }
 static inline void fw_set_end(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs)
 {
@@ -392,35 +335,23 @@ static inline void fw_destroy(struct sandbox_provider *p)
 	free(p);
 }
 
-static const struct sandbox_provider_ops world_ops = {.ensure = fw_ensure,
-						      .connect = fw_connect,
-						      .stat = fw_stat,
-						      .destroy_sandbox = fw_end,
-						      .wipe = fw_wipe,
-						      .list = fw_list,
-						      .snapshot_take = fw_take,
-						      .snapshot_list = fw_snaps,
-						      .snapshot_drop = fw_drop,
-						      .snapshot_sweep = fw_sweep,
-						      .restore = fw_restore,
-						      .drop_workspace = fw_bare,
-						      .set_end = fw_set_end,
-						      .pod_template = fw_pod_template,
-						      .destroy = fw_destroy};
+static const struct sandbox_provider_ops world_ops = {
+    .ask = fw_ask, .set_end = fw_set_end, .pod_template = fw_pod_template, .destroy = fw_destroy};
+static const struct sandbox_provider_ops world_podless_ops = {.ask = fw_ask, .destroy = fw_destroy};
 
-static const struct sandbox_provider_ops world_podless_ops = {.ensure = fw_ensure,
-							      .connect = fw_connect,
-							      .stat = fw_stat,
-							      .destroy_sandbox = fw_end,
-							      .wipe = fw_wipe,
-							      .list = fw_list,
-							      .destroy = fw_destroy};
+#define WORLD_PODLESS                                                                                                  \
+	(SANDBOX_CAN(SANDBOX_ENSURE) | SANDBOX_CAN(SANDBOX_CONNECT) | SANDBOX_CAN(SANDBOX_STAT) |                      \
+	 SANDBOX_CAN(SANDBOX_DESTROY) | SANDBOX_CAN(SANDBOX_WIPE) | SANDBOX_CAN(SANDBOX_LIST))
+#define WORLD_ALL                                                                                                      \
+	(WORLD_PODLESS | SANDBOX_CAN(SANDBOX_TAKE) | SANDBOX_CAN(SANDBOX_SNAPSHOTS) | SANDBOX_CAN(SANDBOX_DROP) |      \
+	 SANDBOX_CAN(SANDBOX_SWEEP) | SANDBOX_CAN(SANDBOX_RESTORE) | SANDBOX_CAN(SANDBOX_DROP_WORKSPACE))
 
 static inline struct sandbox_provider *world_provider(struct world *w)
 {
 	struct world_provider *p = calloc(1, sizeof(*p));
 
 	p->base.ops = w->no_pods ? &world_podless_ops : &world_ops;
+	p->base.can = w->no_pods ? WORLD_PODLESS : WORLD_ALL;
 	p->w = w;
 	w->provider = &p->base;
 	return &p->base;

@@ -100,10 +100,8 @@ RIG_UNUSED static unsigned hub_audited(const struct hub_rig *r, const char *even
 
 /* ---- the provider */
 
-static void hub_asked(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+static void hub_asked(struct hub_rig *r, const char *agent, sandbox_done *done, void *arg)
 {
-	struct hub_rig *r = (struct hub_rig *)p;
-
 	assert_null(r->asking);
 	snprintf(r->info.agent, sizeof(r->info.agent), "%s", agent);
 	r->asked++;
@@ -111,38 +109,41 @@ static void hub_asked(struct sandbox_provider *p, const char *agent, sandbox_don
 	r->asking_arg = arg;
 }
 
-static void hub_no_change(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+static void hub_stat(struct hub_rig *r, const char *agent, sandbox_done *done, void *arg)
 {
-	(void)agent;
-	done(arg, 0, NULL, &((struct hub_rig *)p)->info, -1);
-}
-
-static void hub_destroyed(struct sandbox_provider *p, const char *agent, const char *why, sandbox_done *done, void *arg)
-{
-	(void)why;
-	hub_no_change(p, agent, done, arg);
-}
-
-static void hub_listed(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
-{
-	((struct hub_rig *)p)->lists++;
-	done(arg, 0, NULL, NULL, 0);
-}
-
-static void hub_stat(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	struct hub_rig *r = (struct hub_rig *)p;
 	struct err e = {0};
 
 	r->stats++;
-	if (strcmp(agent, r->info.agent) == 0)
-		done(arg, 0, NULL, &r->info, -1);
-	else
-		done(arg, err_set(&e, ERR_NOT_FOUND, "no such sandbox"), &e, NULL, -1);
+	if (strcmp(agent, r->info.agent) != 0)
+		err_set(&e, ERR_NOT_FOUND, "no such sandbox");
+	sandbox_answer(done, arg, e.code, &e, &r->info, -1);
 }
 
-static const struct sandbox_provider_ops hub_provider = {
-    .ensure = hub_asked, .connect = hub_asked, .stat = hub_stat, .list = hub_listed, .destroy_sandbox = hub_destroyed};
+static void hub_provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
+{
+	struct hub_rig *r = (struct hub_rig *)p;
+
+	switch (q->op) {
+	case SANDBOX_ENSURE:
+	case SANDBOX_CONNECT:
+		hub_asked(r, q->agent, done, arg);
+		break;
+	case SANDBOX_STAT:
+		hub_stat(r, q->agent, done, arg);
+		break;
+	case SANDBOX_LIST:
+		r->lists++;
+		done(arg, &(struct sandbox_answer){.fd = -1});
+		break;
+	default: /* an end changes nothing */
+		sandbox_answer(done, arg, 0, NULL, &r->info, -1);
+	}
+}
+
+static const struct sandbox_provider_ops hub_provider = {.ask = hub_provider_ask};
+#define HUB_PROVIDER_CAN                                                                                               \
+	(SANDBOX_CAN(SANDBOX_ENSURE) | SANDBOX_CAN(SANDBOX_CONNECT) | SANDBOX_CAN(SANDBOX_STAT) |                      \
+	 SANDBOX_CAN(SANDBOX_LIST) | SANDBOX_CAN(SANDBOX_DESTROY))
 
 static int hub_deaf_fd(void)
 {
@@ -164,14 +165,14 @@ static void hub_provide(struct hub_rig *r)
 		struct err e = {0};
 
 		err_set(&e, r->refuses, "refused by the test");
-		done(r->asking_arg, r->refuses, &e, NULL, -1);
+		sandbox_answer(done, r->asking_arg, r->refuses, &e, NULL, -1);
 		return;
 	}
 	r->info.epoch++;
-	done(r->asking_arg, 0, NULL, &r->info,
-	     r->deaf   ? hub_deaf_fd()
-	     : r->dial ? r->dial(r->dial_arg)
-		       : rig_dial(r->let));
+	sandbox_answer(done, r->asking_arg, 0, NULL, &r->info,
+		       r->deaf   ? hub_deaf_fd()
+		       : r->dial ? r->dial(r->dial_arg)
+				 : rig_dial(r->let));
 }
 
 /* ---- turns of the loop */
@@ -259,6 +260,7 @@ RIG_UNUSED static struct hub_rig *hub_rig_create(const struct hub_screens *scree
 	assert_int_equal(uv_loop_init(&r->loop), 0);
 	uv_timer_init(&r->loop, &r->timer);
 	r->provider.ops = &hub_provider;
+	r->provider.can = HUB_PROVIDER_CAN;
 	r->audit = json_array();
 	r->exits = json_array();
 	buf_init(&r->output, 64 << 20);

@@ -9,6 +9,7 @@
 #include "base/conf.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
+#include "tests/lib/asks.h"
 #include "tests/lib/fake_world.h"
 
 #include <setjmp.h>
@@ -220,11 +221,13 @@ static inline void rig_answer(void *arg, int rc, const struct err *e, json_t *re
 	json_decref(r->result);
 	r->result = result ? json_incref(result) : NULL;
 }
-static inline void rig_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static inline void rig_stream(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	int fd = got->fd;
+	int rc = got->rc;
 	struct rig *r = arg;
 
-	(void)info;
 	r->answers++;
 	r->rc = rc;
 	snprintf(r->message, sizeof(r->message), "%s", e ? e->message : "");
@@ -236,7 +239,7 @@ static inline void rig_ensure(struct rig *r, const char *agent)
 {
 	struct sandbox_provider *p = life_provider(r->life);
 
-	p->ops->ensure(p, agent, rig_stream, r);
+	ASK(p, rig_stream, r, .op = SANDBOX_ENSURE, .agent = agent);
 }
 static inline void rig_resume(struct rig *r, const char *agent)
 {

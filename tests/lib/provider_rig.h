@@ -7,6 +7,7 @@
 #ifndef TESTS_LIB_PROVIDER_RIG_H
 #define TESTS_LIB_PROVIDER_RIG_H
 
+#include "tests/lib/asks.h"
 #include "tests/lib/fake_cluster.h"
 
 /* ---- what the hub sees */
@@ -18,8 +19,12 @@ struct result {
 	size_t n;
 };
 
-static RIG_UNUSED void on_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static RIG_UNUSED void on_done(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_info *info = got->info;
+	int fd = got->fd;
+	int rc = got->rc;
 	struct result *r = arg;
 
 	r->times++;
@@ -34,8 +39,11 @@ static RIG_UNUSED void on_done(void *arg, int rc, const struct err *e, const str
 		close(fd);
 }
 
-static RIG_UNUSED void on_name(void *arg, int rc, const struct err *e, const char *name)
+static RIG_UNUSED void on_name(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const char *name = got->name;
+	int rc = got->rc;
 	struct result *r = arg;
 
 	r->times++;
@@ -44,11 +52,13 @@ static RIG_UNUSED void on_name(void *arg, int rc, const struct err *e, const cha
 	snprintf(r->name, sizeof(r->name), "%s", name);
 }
 
-static RIG_UNUSED void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+static RIG_UNUSED void on_list(void *arg, const struct sandbox_answer *got)
 {
+	const struct sandbox_info *list = got->info;
+	size_t n = got->n;
+	int rc = got->rc;
 	struct result *r = arg;
 
-	(void)e;
 	r->times++;
 	r->rc = rc;
 	r->n = n;
@@ -227,7 +237,7 @@ static RIG_UNUSED struct result ensured(const char *agent, const char *pod)
 {
 	struct result r = {0};
 
-	c.p->ops->ensure(c.p, agent, on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = agent);
 	settle();
 	set_running(pod, KUBE_CONTAINER, "containerd://1");
 	tell(pod);

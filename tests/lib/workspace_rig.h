@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "control/kube/pods/claim.h"
 #include "control/kube/pods/provider.h"
+#include "tests/lib/asks.h"
 #include "tests/lib/kube_rig.h"
 
 #define CA       ", certificate-authority: ca.crt"
@@ -51,9 +52,12 @@ static RIG_UNUSED struct id an_id(void)
 	return id;
 }
 
-static RIG_UNUSED void on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list,
-				    size_t n)
+static RIG_UNUSED void on_snapshots(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_snapshot *list = got->snapshots;
+	size_t n = got->n;
+	int rc = got->rc;
 	struct answer *a = arg;
 
 	assert_false(a->done);
@@ -65,8 +69,12 @@ static RIG_UNUSED void on_snapshots(void *arg, int rc, const struct err *e, cons
 		a->snapshot = list[0];
 }
 
-static RIG_UNUSED void on_done(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static RIG_UNUSED void on_done(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_info *info = got->info;
+	int fd = got->fd;
+	int rc = got->rc;
 	struct answer *a = arg;
 
 	assert_false(a->done);
@@ -191,7 +199,7 @@ static RIG_UNUSED void take(struct rig *r, uint64_t timeout_ns, struct answer *a
 	struct id id = an_id();
 
 	memset(a, 0, sizeof(*a));
-	r->p->ops->snapshot_take(r->p, "coder", &id, timeout_ns, on_snapshots, a);
+	ASK(r->p, on_snapshots, a, .op = SANDBOX_TAKE, .agent = "coder", .snapshot = &id, .timeout_ns = timeout_ns);
 }
 
 static RIG_UNUSED void restore(struct rig *r, uint64_t timeout_ns, struct answer *a)
@@ -199,7 +207,8 @@ static RIG_UNUSED void restore(struct rig *r, uint64_t timeout_ns, struct answer
 	struct id id = an_id();
 
 	memset(a, 0, sizeof(*a));
-	r->p->ops->restore(r->p, "coder", "coder", &id, false, timeout_ns, on_done, a);
+	ASK(r->p, on_done, a, .op = SANDBOX_RESTORE, .agent = "coder", .from = "coder", .snapshot = &id,
+	    .timeout_ns = timeout_ns);
 }
 
 /* Runs the loop until the server was asked so. */

@@ -44,7 +44,7 @@ static struct result held(void)
 {
 	struct result r = {0};
 
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_non_null(box());
 	make_pod_of_box("uid-pod");
@@ -74,7 +74,7 @@ static void the_best_that_is_served_is_spoken(void **state)
 		held();
 		assert_string_equal(c.version, table[i].version);
 		assert_string_equal(mode(), table[i].awake);
-		c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 		assert_true(until(&r.times));
 		assert_int_equal(r.rc, 0);
 		assert_string_equal(mode(), table[i].asleep);
@@ -114,7 +114,7 @@ static void what_is_not_served_is_said(void **state)
 		sandbox_api = table[i].api;
 		begin_held(WORKSPACE_EMPTYDIR, table[i].served);
 		sandbox_api = KUBE_SANDBOX_AUTO;
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		assert_int_equal(r.times, 1); /* at once */
 		assert_int_equal(r.rc, ERR_UNSUPPORTED);
@@ -127,11 +127,11 @@ static void what_is_not_served_is_said(void **state)
 static void call(unsigned what, struct result *r)
 {
 	if (what == 0)
-		c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, r);
+		ASK(c.p, on_done, r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 	else if (what == 1)
-		c.p->ops->wipe(c.p, "coder", "x", on_done, r);
+		ASK(c.p, on_done, r, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
 	else
-		c.p->ops->ensure(c.p, "coder", on_done, r);
+		ASK(c.p, on_done, r, .op = SANDBOX_ENSURE, .agent = "coder");
 }
 
 /* Whatever is asked then fails by name, nothing is touched, and the next call speaks what there is by now. */
@@ -183,7 +183,7 @@ static void a_version_goes_away_under_a_start(void **state)
 
 	(void)state;
 	begin_held(WORKSPACE_EMPTYDIR, "v1beta1");
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(r.times, 0);
 	c.served = NULL;
@@ -228,7 +228,7 @@ static void what_ends_a_start(void **state)
 		struct result r = {0};
 
 		begin_held(WORKSPACE_EMPTYDIR, "v1beta1");
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		set_conditions(table[i].conditions);
 		assert_true(until(&r.times));
@@ -271,7 +271,7 @@ static void what_a_start_waits_on(void **state)
 		struct result r = {0};
 
 		begin_held(WORKSPACE_EMPTYDIR, "v1beta1");
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		set_conditions(table[i]);
 		let_it_look(2);
@@ -297,7 +297,7 @@ static void the_reason_of_the_scheduler_is_told(void **state)
 	begin_with(WORKSPACE_EMPTYDIR, KUBE_PIN_AUTO, 2 * NS_PER_SEC, true);
 	hold = KUBE_HOLD_POD;
 	c.served = "v1beta1";
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	set_conditions(COND("Ready", "False", 1, "DependenciesNotReady", "Pod exists with phase: Pending") "," COND(
 	    "PodScheduled", "False", 1, "Unschedulable", "0/3 nodes are available"));
@@ -320,7 +320,7 @@ static void a_pod_that_ends_at_its_start(void **state)
 		char status[100], conditions[400];
 
 		begin_held(WORKSPACE_EMPTYDIR, "v1beta1");
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		make_pod_of_box("uid-first");
 		snprintf(status, sizeof(status), "{'phase':'%s','message':'the node is full'}", table[i].phase);
@@ -336,7 +336,7 @@ static void a_pod_that_ends_at_its_start(void **state)
 		assert_non_null(strstr(r.message, "the node is full"));
 		assert_non_null(strstr(r.message, table[i].reason));
 		assert_int_equal(c.deletes, 0);
-		c.p->ops->ensure(c.p, "coder", on_done, &next);
+		ASK(c.p, on_done, &next, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		assert_int_equal(c.deletes, 1);
 		assert_null(json_object_get(c.pods, BOX));
@@ -362,7 +362,7 @@ static void pods_that_end_one_after_the_other(void **state)
 	held();
 	set_status(BOX, "{'phase':'Failed','message':'first'}");
 	c.reach->ops->ended(c.reach->arg, "cut");
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(c.deletes, 1);
 	make_pod_of_box("uid-second");
@@ -382,7 +382,7 @@ static void a_sandbox_that_goes_under_a_start(void **state)
 
 	(void)state;
 	begin_held(WORKSPACE_EMPTYDIR, "v1beta1");
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	json_object_del(c.boxes, BOX);
 	for (int i = 0; i < 20000 && !box(); i++) {
@@ -446,12 +446,12 @@ static void a_dropped_field_ends_the_start_of_a_pod(void **state)
 		json_decref(t);
 		c.dropping = "hostUsers";
 		say_own(own);
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		assert_true(until(&r.times));
 		is_told_and_gone(&r);
 		c.dropping = NULL; /* a server that knows it */
 		say_own(own);
-		c.p->ops->ensure(c.p, "coder", on_done, &again);
+		ASK(c.p, on_done, &again, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		assert_true(json_is_false(spec_of_pod("hostUsers")));
 		assert_int_equal(json_object_size(spec_of_pod("nodeSelector")), own);
@@ -478,7 +478,7 @@ static void an_own_template_is_good_for_one_start(void **state)
 
 		if (said == 1)
 			say_own(true);
-		c.p->ops->ensure(c.p, said ? "coder" : "other", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = said ? "coder" : "other");
 		settle();
 		set_running(said ? "muxd-coder" : "muxd-other", KUBE_CONTAINER, "containerd://1");
 		tell(said ? "muxd-coder" : "muxd-other");
@@ -509,7 +509,7 @@ static void a_dropped_field_ends_the_start_of_a_sandbox(void **state)
 		pod_template = NULL;
 		json_decref(t);
 		say_own(own);
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		assert_string_equal(mode(), "Running");
 		make_pod_of_box("uid-pod");

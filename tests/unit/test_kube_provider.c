@@ -10,7 +10,7 @@ static void a_pod_is_made_awaited_and_reached(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(c.creates, 1);
 	assert_non_null(json_object_get(c.pods, "muxd-coder"));
@@ -46,7 +46,7 @@ static void a_stream_is_made_again(void **state)
 	snprintf(socket, sizeof(socket), "%s", c.reach->name);
 	c.reach->ops->ended(c.reach->arg, "cut");
 	assert_int_equal(c.reaches_alive, 0);
-	c.p->ops->connect(c.p, "coder", on_done, &b);
+	ASK(c.p, on_done, &b, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	assert_string_equal(c.reach->known, "/tmp/.muxd-1/muxlet");
 	assert_string_equal(c.reach->name, socket);
@@ -88,7 +88,7 @@ static void a_clock_that_is_set_back_does_not_lower_an_epoch(void **state)
 	clock_test_set(boot, wall);
 	a = ensured("coder", "muxd-coder");
 	clock_test_set(boot, wall - 3600 * (int64_t)NS_PER_SEC);
-	c.p->ops->connect(c.p, "coder", on_done, &b);
+	ASK(c.p, on_done, &b, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	reach_up(0);
 	assert_true(b.info.epoch == a.info.epoch + 1);
@@ -112,7 +112,7 @@ static void claims_come_before_pods(void **state)
 	c.fail_create = ERR_K8S_FORBIDDEN;
 	tell_deleted("muxd-coder");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_K8S_FORBIDDEN);
 	assert_null(json_object_get(c.pods, "muxd-coder"));
@@ -132,11 +132,11 @@ static void what_is_over_is_replaced(void **state)
 	tell("muxd-coder");
 	assert_int_equal(c.gone, 1);
 	assert_string_equal(c.gone_why, "its container ended: Evicted: disk pressure");
-	c.p->ops->connect(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_NOT_FOUND);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	assert_true(until(&c.deletes));
 	assert_int_equal(c.last_grace, 1);
 	while (!uid_of("muxd-coder"))
@@ -157,7 +157,7 @@ static void an_outdated_plan_is_replaced(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(c.deletes, 0);
 	notes = json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "metadata"), "annotations");
@@ -171,7 +171,7 @@ static void an_outdated_plan_is_replaced(void **state)
 	notes = json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "metadata"), "annotations");
 	json_object_set_new(notes, KUBE_ANNOTATION_SPEC, json_string("0123"));
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	reach_up(0);
 	assert_int_equal(r.rc, 0);
@@ -186,7 +186,7 @@ static void the_deadline_tells_the_pods_own_reason(void **state)
 	(void)state;
 	begin_with(WORKSPACE_EMPTYDIR, KUBE_PIN_AUTO, 3 * NS_PER_SEC, true);
 	c.event = "Unable to attach or mount volumes";
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	set_status("muxd-coder",
 		   "{'phase':'Pending','containerStatuses':[{'name':'sandbox','state':{'waiting':{'reason':"
@@ -206,7 +206,7 @@ static void what_cannot_begin_is_told_at_once(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	set_status("muxd-coder",
 		   "{'phase':'Pending','containerStatuses':[{'name':'sandbox','state':{'waiting':{'reason':"
@@ -224,21 +224,21 @@ static void refusals_are_the_servers_own(void **state)
 	(void)state;
 	begin();
 	c.fail_get = ERR_K8S_UNREACHABLE;
-	c.p->ops->connect(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_K8S_UNREACHABLE); /* not ERR_NOT_FOUND: sessions wait */
 	assert_string_equal(r.message, "the API server said so");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->connect(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_NOT_FOUND);
 	memset(&r, 0, sizeof(r));
 	c.fail_create = ERR_K8S_FORBIDDEN;
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_K8S_FORBIDDEN);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "No Agent", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "No Agent");
 	assert_int_equal(r.rc, ERR_INVAL);
 	end();
 }
@@ -251,7 +251,7 @@ static void a_lost_answer_makes_no_second_pod(void **state)
 	(void)state;
 	begin();
 	c.fail_create = ERR_EOF;
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	while (c.creates < 2)
 		settle();
 	assert_int_equal(json_object_size(c.pods), 1);
@@ -269,7 +269,7 @@ static void an_exec_that_breaks_off_is_begun_again(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	set_running("muxd-coder", KUBE_CONTAINER, "containerd://1");
 	tell("muxd-coder");
@@ -280,7 +280,7 @@ static void an_exec_that_breaks_off_is_begun_again(void **state)
 	reach_up(0);
 	assert_int_equal(r.rc, 0);
 	c.reach->ops->ended(c.reach->arg, "cut");
-	c.p->ops->connect(c.p, "coder", on_done, &again);
+	ASK(c.p, on_done, &again, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	reach_fails(ERR_LINK_LOST, "the connection ended without a word");
 	assert_int_equal(again.times, 1);
@@ -296,12 +296,12 @@ static void somebody_elses_pod_is_not_taken(void **state)
 	begin();
 	other_pod("muxd-coder", "Always");
 	set_running("muxd-coder", "main", "containerd://1");
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_K8S_CONFLICT);
 	assert_int_equal(c.reaches, 0);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, ERR_K8S_CONFLICT);
 	assert_int_equal(c.deletes, 0);
@@ -318,7 +318,7 @@ static void where_muxlet_cannot_run(void **state)
 	begin();
 	other_pod("web", "Always");
 	set_running("web", "main", "containerd://1");
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	reach_fails(ERR_UNSUPPORTED, "there is no shell");
 	assert_int_equal(r.rc, 0);
@@ -327,7 +327,7 @@ static void where_muxlet_cannot_run(void **state)
 			    "there is no shell; ephemeral container: kubernetes.ephemeral_image names no image");
 	assert_string_equal(c.plain_container, "main");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(r.info.backend, SANDBOX_PLAIN); /* it is not tried again in the same container */
 	assert_int_equal(c.reaches, 1);
@@ -335,7 +335,7 @@ static void where_muxlet_cannot_run(void **state)
 	set_running("web", "main", "containerd://2");
 	tell("web");
 	assert_int_equal(c.gone, 1);
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(c.reaches, 2); /* but in the next one it is */
 	end();
@@ -344,7 +344,7 @@ static void where_muxlet_cannot_run(void **state)
 	other_pod("web", "Always");
 	set_running("web", "main", "containerd://1");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	reach_fails(ERR_UNSUPPORTED, "there is no shell");
 	assert_int_equal(r.rc, ERR_UNSUPPORTED);
@@ -355,7 +355,7 @@ static void where_muxlet_cannot_run(void **state)
 	other_pod("web", "Always");
 	set_running("web", "main", "containerd://1");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(r.info.backend, SANDBOX_PLAIN);
 	assert_int_equal(c.reaches, 0);
@@ -365,7 +365,7 @@ static void where_muxlet_cannot_run(void **state)
 	other_pod("web", "Always");
 	set_running("web", "main", "containerd://1");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	reach_fails(ERR_UNSUPPORTED, "there is no shell");
 	assert_int_equal(r.rc, ERR_UNSUPPORTED);
@@ -380,18 +380,18 @@ static void looks(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->stat(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_STAT, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, 0);
 	assert_int_equal(r.info.state, SANDBOX_ABSENT);
 	ensured("coder", "muxd-coder");
-	c.p->ops->stat(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_STAT, .agent = "coder");
 	settle();
 	assert_int_equal(r.info.state, SANDBOX_RUNNING);
 	assert_string_equal(r.info.delivery, "stream");
 	assert_int_equal(r.fd, -1);
 	other_pod("stranger", "Always");
-	c.p->ops->list(c.p, on_list, &r);
+	ASK(c.p, on_list, &r, .op = SANDBOX_LIST);
 	settle();
 	assert_int_equal(r.rc, 0);
 	assert_int_equal(r.n, 1);
@@ -405,15 +405,15 @@ static void an_end_answers_every_question_once(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->ensure(c.p, "a", on_done, &r[0]); /* waits for its pod */
-	c.p->ops->ensure(c.p, "b", on_done, &r[1]); /* is being reached */
+	ASK(c.p, on_done, &r[0], .op = SANDBOX_ENSURE, .agent = "a"); /* waits for its pod */
+	ASK(c.p, on_done, &r[1], .op = SANDBOX_ENSURE, .agent = "b"); /* is being reached */
 	settle();
 	set_running("muxd-b", KUBE_CONTAINER, "containerd://1");
 	tell("muxd-b");
-	c.p->ops->connect(c.p, "c", on_done, &r[2]); /* has just been asked */
-	c.p->ops->list(c.p, on_list, &r[3]);
-	c.p->ops->resolve(c.p, "ns/pod", on_name, &r[4]);
-	c.p->ops->destroy_sandbox(c.p, "a", "x", on_done, &r[5]);
+	ASK(c.p, on_done, &r[2], .op = SANDBOX_CONNECT, .agent = "c"); /* has just been asked */
+	ASK(c.p, on_list, &r[3], .op = SANDBOX_LIST);
+	ASK(c.p, on_name, &r[4], .op = SANDBOX_RESOLVE, .agent = "ns/pod");
+	ASK(c.p, on_done, &r[5], .op = SANDBOX_DESTROY, .agent = "a", .reason = "x");
 	end();
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(r[i].times, 1);
@@ -426,8 +426,12 @@ struct log_result {
 	char text[100], message[ERR_MESSAGE_MAX];
 };
 
-static void on_log(void *arg, int rc, const struct err *e, const uint8_t *text, size_t n)
+static void on_log(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const uint8_t *text = got->text;
+	size_t n = got->n;
+	int rc = got->rc;
 	struct log_result *r = arg;
 
 	r->times++;
@@ -444,14 +448,14 @@ static void the_end_of_a_log(void **state)
 	begin();
 	json_object_set_new(c.pods, "web-0", json_object());
 	c.log = "one line\nanother line\nthe last line\n";
-	c.p->ops->log(c.p, "prod/web-0/app", 14, on_log, &r);
+	ASK(c.p, on_log, &r, .op = SANDBOX_LOG, .agent = "prod/web-0/app", .max = 14);
 	settle();
 	assert_int_equal(r.times, 1);
 	assert_int_equal(r.rc, 0);
 	assert_string_equal(r.text, "the last line\n");
 	assert_string_equal(c.plain_container, "app");
-	c.p->ops->log(c.p, "asleep", 14, on_log, &absent);
-	c.p->ops->log(c.p, "Not a name", 14, on_log, &bad);
+	ASK(c.p, on_log, &absent, .op = SANDBOX_LOG, .agent = "asleep", .max = 14);
+	ASK(c.p, on_log, &bad, .op = SANDBOX_LOG, .agent = "Not a name", .max = 14);
 	settle();
 	assert_int_equal(absent.rc, ERR_NOT_FOUND);
 	assert_non_null(strstr(absent.message, "asleep"));
@@ -486,7 +490,7 @@ static void a_sandbox_holds_the_pod(void **state)
 	hold = KUBE_HOLD_SANDBOX;
 	begin();
 	hold = KUBE_HOLD_POD;
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_int_equal(json_object_size(c.pods), 0);
 	box = json_object_get(c.boxes, "investigation-coder");
@@ -506,14 +510,14 @@ static void a_sandbox_holds_the_pod(void **state)
 	reach_up(0);
 	assert_int_equal(r.rc, 0);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->destroy_sandbox(c.p, "coder", "test", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "test");
 	assert_true(until(&r.times));
 	assert_int_equal(r.rc, 0);
 	assert_int_equal(replicas(c.patch), 0);
 	assert_string_equal(str_at(c.patch, "metadata", "uid", NULL), str_at(box, "metadata", "uid", NULL));
 	assert_int_equal(c.gone, 0);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "coder", on_done, &r); /* there already: woken */
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder"); /* there already: woken */
 	settle();
 	assert_int_equal(replicas(c.patch), 1);
 	end();
@@ -535,7 +539,7 @@ static void a_sandbox_ends_by_itself_when_it_is_told(void **state)
 	begin();
 	hold = KUBE_HOLD_POD;
 	c.p->ops->set_end(c.p, "coder", at, false);
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	spec = json_object_get(json_object_get(c.boxes, "investigation-coder"), "spec");
 	assert_string_equal(json_string_value(json_object_get(spec, "shutdownTime")), "2027-01-15T08:00:00Z");
@@ -553,7 +557,7 @@ static void a_sandbox_ends_by_itself_when_it_is_told(void **state)
 	assert_true(json_is_null(patched("shutdownTime")));
 	assert_true(json_is_null(patched("shutdownPolicy")));
 	c.p->ops->set_end(c.p, "coder", at, false);
-	c.p->ops->ensure(c.p, "coder", on_done, &again); /* there already: woken with it */
+	ASK(c.p, on_done, &again, .op = SANDBOX_ENSURE, .agent = "coder"); /* there already: woken with it */
 	settle();
 	assert_string_equal(json_string_value(patched("shutdownTime")), "2027-01-15T08:00:00Z");
 	end();
@@ -571,8 +575,8 @@ static void somebody_elses_sandbox_is_left_alone(void **state)
 	box = json_pack("{s:{s:s,s:{s:s}},s:{s:i}}", "metadata", "uid", "uid-box", "annotations", KUBE_ANNOTATION_AGENT,
 			"writer", "spec", "replicas", 1);
 	json_object_set_new(c.boxes, "investigation-coder", box);
-	c.p->ops->destroy_sandbox(c.p, "coder", "test", on_done, &ended);
-	c.p->ops->wipe(c.p, "coder", "test", on_done, &wiped);
+	ASK(c.p, on_done, &ended, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "test");
+	ASK(c.p, on_done, &wiped, .op = SANDBOX_WIPE, .agent = "coder", .reason = "test");
 	c.p->ops->set_end(c.p, "coder", INT64_C(1800000000) * (int64_t)NS_PER_SEC, true);
 	settle();
 	assert_int_equal(ended.rc, ERR_K8S_CONFLICT);
@@ -581,7 +585,7 @@ static void somebody_elses_sandbox_is_left_alone(void **state)
 	assert_int_equal(c.patches + c.deletes, 0);
 	json_object_set_new(json_object_get(json_object_get(box, "metadata"), "annotations"), KUBE_ANNOTATION_AGENT,
 			    json_string("coder"));
-	c.p->ops->wipe(c.p, "coder", "test", on_done, &again);
+	ASK(c.p, on_done, &again, .op = SANDBOX_WIPE, .agent = "coder", .reason = "test");
 	assert_true(until(&again.times));
 	assert_int_equal(again.rc, 0);
 	assert_string_equal(c.last_uid, "uid-box"); /* the one that was looked at, and no other of its name */

@@ -10,7 +10,7 @@ static void pods_of_others_are_neither_made_nor_ended(void **state)
 
 	(void)state;
 	begin();
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(r.rc, ERR_NOT_FOUND);
 	assert_int_equal(c.creates, 0);
@@ -18,13 +18,13 @@ static void pods_of_others_are_neither_made_nor_ended(void **state)
 	set_status("web", "{'phase':'Pending','containerStatuses':[{'name':'main','state':{'waiting':{'reason':"
 			  "'ErrImagePull','message':'no such image'}}}]}");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(r.rc, ERR_BAD_STATE); /* at once: nobody waits for what others may never do */
 	assert_non_null(strstr(r.message, "ErrImagePull: no such image"));
 	set_running("web", "main", "containerd://1");
 	memset(&r, 0, sizeof(r));
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(c.reach->leave_s, KP_LEAVE_S);
 	assert_string_equal(c.reach->workdir, "-");
@@ -32,7 +32,7 @@ static void pods_of_others_are_neither_made_nor_ended(void **state)
 	assert_int_equal(r.rc, 0);
 	assert_false(r.info.cap_enforced);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->destroy_sandbox(c.p, "ns/web/main", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "ns/web/main", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, ERR_UNSUPPORTED);
 	assert_int_equal(c.deletes, 0);
@@ -46,20 +46,20 @@ static void names_become_whole(void **state)
 	(void)state;
 	begin();
 	other_pod("web", "Always");
-	c.p->ops->resolve(c.p, "ns/web", on_name, &r);
+	ASK(c.p, on_name, &r, .op = SANDBOX_RESOLVE, .agent = "ns/web");
 	settle();
 	assert_int_equal(r.rc, 0);
 	assert_string_equal(r.name, "ns/web/main");
 	json_array_append_new(json_object_get(json_object_get(json_object_get(c.pods, "web"), "spec"), "containers"),
 			      json_pack("{s:s}", "name", "proxy"));
-	c.p->ops->resolve(c.p, "ns/web", on_name, &r);
+	ASK(c.p, on_name, &r, .op = SANDBOX_RESOLVE, .agent = "ns/web");
 	settle();
 	assert_int_equal(r.rc, ERR_INVAL);
 	assert_string_equal(r.message, "pod web has the containers main and proxy: name one of them");
-	c.p->ops->resolve(c.p, "ns/gone", on_name, &r);
+	ASK(c.p, on_name, &r, .op = SANDBOX_RESOLVE, .agent = "ns/gone");
 	settle();
 	assert_int_equal(r.rc, ERR_NOT_FOUND);
-	c.p->ops->resolve(c.p, "coder", on_name, &r);
+	ASK(c.p, on_name, &r, .op = SANDBOX_RESOLVE, .agent = "coder");
 	assert_int_equal(r.rc, 0);
 	assert_int_equal(r.times, 4);
 	end();
@@ -73,7 +73,7 @@ static struct result reached_web(void)
 
 	other_pod("web", "Always");
 	set_running("web", "main", "containerd://1");
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	reach_up(0);
 	assert_int_equal(r.rc, 0);
@@ -101,7 +101,7 @@ static void a_restart_or_a_deletion_is_told_at_once(void **state)
 	assert_int_equal(c.gone, 1); /* once */
 	set_running("web", "main", "containerd://2");
 	tell("web");
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &b);
+	ASK(c.p, on_done, &b, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	assert_string_equal(c.reach->known, ""); /* another container: what was known of the first is not true of it */
 	reach_up(0);
@@ -126,7 +126,7 @@ static void who_comes_back_first_hears_the_cause(void **state)
 	set_status("web",
 		   "{'phase':'Running','containerStatuses':[{'name':'main','containerID':'containerd://1','state':"
 		   "{'terminated':{'exitCode':137,'reason':'Error'}}}]}");
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(c.gone, 1);
 	assert_string_equal(c.gone_why, "its container was restarted: Error: exit code 137");
@@ -145,7 +145,7 @@ static void the_kubelet_knows_before_the_api_server(void **state)
 	begin();
 	reached_web();
 	c.reach->ops->ended(c.reach->arg, "cut");
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	reach_fails(ERR_NOT_FOUND, "container not found");
 	settle();
@@ -193,7 +193,7 @@ static void a_pod_that_ends_while_it_is_reached(void **state)
 	begin();
 	other_pod("web", "Never");
 	set_running("web", "main", "containerd://1");
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 	assert_int_equal(c.reaches_alive, 1);
 	tell_deleted("web");
@@ -229,7 +229,7 @@ static void names_are_forgotten_in_the_end(void **state)
 	clock_test_set(boot + 3600 * NS_PER_SEC, wall);
 	ensured("coder", "muxd-coder");
 	assert_int_equal(watches(), 2); /* an hour of use */
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	reach_fails(ERR_K8S_UNREACHABLE, "no route");
 	clock_test_set(boot + 2 * 3600 * NS_PER_SEC, wall);
@@ -245,13 +245,13 @@ static void destroying_waits_for_the_kubelet(void **state)
 
 	(void)state;
 	begin_with(WORKSPACE_CLAIM, KUBE_PIN_AUTO, 0, true);
-	c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, 0); /* gone already is no error */
 	ensured("coder", "muxd-coder");
 	c.lingering = true;
 	memset(&r, 0, sizeof(r));
-	c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(c.deletes, 1);
 	assert_int_equal(c.last_grace, 1);
@@ -262,12 +262,12 @@ static void destroying_waits_for_the_kubelet(void **state)
 	assert_int_equal(r.info.state, SANDBOX_ABSENT);
 	assert_non_null(json_object_get(c.claims, "muxd-coder")); /* the workspace stays */
 	memset(&r, 0, sizeof(r));
-	c.p->ops->wipe(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, 0);
 	assert_null(json_object_get(c.claims, "muxd-coder"));
 	memset(&r, 0, sizeof(r));
-	c.p->ops->wipe(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, 0);
 	end();
@@ -282,7 +282,7 @@ static void only_the_pod_that_was_seen_is_ended(void **state)
 	begin();
 	ensured("coder", "muxd-coder");
 	c.fail_delete = ERR_K8S_CONFLICT;
-	c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, 0);
 	assert_non_null(json_object_get(c.pods, "muxd-coder"));
@@ -295,7 +295,7 @@ static struct result ensured_on_a_node(const char *agent, const char *pod)
 {
 	struct result r = {0};
 
-	c.p->ops->ensure(c.p, agent, on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = agent);
 	settle();
 	json_object_set_new(json_object_get(json_object_get(c.pods, pod), "spec"), "nodeName", json_string("node-1"));
 	set_running(pod, KUBE_CONTAINER, "containerd://1");
@@ -338,7 +338,7 @@ static void the_cause_comes_before_the_next_start(void **state)
 	ensured_on_a_node("coder", "muxd-coder");
 	json_object_del(c.pods, "muxd-coder");
 	c.creates = 0;
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	assert_true(until(&c.gone));
 	assert_non_null(strstr(c.gone_why, "no longer in the cluster"));
 	assert_int_equal(c.creates, 0);
@@ -362,17 +362,17 @@ static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
 	tell("muxd-coder");
 	assert_int_equal(c.gone, 1);
 	assert_string_equal(c.gone_why, "its pod was deleted, and its node node-1 does not answer");
-	c.p->ops->stat(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_STAT, .agent = "coder");
 	settle();
 	assert_int_equal(r.info.state, SANDBOX_RUNNING);
 	assert_true(r.info.ending);
 	memset(&r, 0, sizeof(r));
-	c.p->ops->connect(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	assert_int_equal(r.rc, ERR_NOT_FOUND);
 	memset(&r, 0, sizeof(r));
 	c.creates = 0;
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	assert_true(until(&c.creates));
 	assert_int_equal(c.last_grace, 0);
 	settle();
@@ -433,11 +433,11 @@ static void who_comes_back_to_what_is_ended_is_told(void **state)
 	begin();
 	ensured_on_a_node("coder", "muxd-coder");
 	c.reach->ops->ended(c.reach->arg, "cut");
-	c.p->ops->connect(c.p, "coder", on_done, &back);
+	ASK(c.p, on_done, &back, .op = SANDBOX_CONNECT, .agent = "coder");
 	settle();
 	assert_int_equal(c.reaches_alive, 1);
 	c.lingering = true;
-	c.p->ops->destroy_sandbox(c.p, "coder", "x", on_done, &over);
+	ASK(c.p, on_done, &over, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(c.deletes, 1);
 	c.hold_back = "nodes";

@@ -56,7 +56,7 @@ static struct answer dropped(struct rig *r)
 	struct id id = an_id();
 	struct answer a = {0};
 
-	r->p->ops->snapshot_drop(r->p, "coder", &id, on_snapshots, &a);
+	ASK(r->p, on_snapshots, &a, .op = SANDBOX_DROP, .agent = "coder", .snapshot = &id);
 	rig_until(r->k, &a.done);
 	return a;
 }
@@ -65,7 +65,7 @@ static struct answer wiped(struct rig *r)
 {
 	struct answer a = {0};
 
-	r->p->ops->wipe(r->p, "coder", "over", on_done, &a);
+	ASK(r->p, on_done, &a, .op = SANDBOX_WIPE, .agent = "coder", .reason = "over");
 	rig_until(r->k, &a.done);
 	return a;
 }
@@ -179,7 +179,7 @@ static void a_content_that_changed_meanwhile_is_looked_at_again(void **state)
 	rig_do(r.k,
 	       "{\"do\":\"rule\",\"method\":\"PATCH\",\"path\":\"volumesnapshotcontents\",\"status\":409,\"delay_ms\":"
 	       "500,\"text\":\"changed\"}");
-	r.p->ops->snapshot_drop(r.p, "coder", &id, on_snapshots, &a);
+	ASK(r.p, on_snapshots, &a, .op = SANDBOX_DROP, .agent = "coder", .snapshot = &id);
 	until_seen(&r, "PATCH", "/volumesnapshotcontents/c");
 	rig_do(r.k, "{\"do\":\"merge\",\"path\":\"" C
 		    "\",\"object\":{\"spec\":{\"volumeSnapshotRef\":{\"uid\":\"another\"}}}}");
@@ -238,7 +238,7 @@ static void a_driver_that_answers_late_is_waited_for(void **state)
 	retained_content(&r, NULL);
 	rig_do(r.k, NO_DRIVER);
 	clock_test_set(clock_boot_ns(), clock_wall_ns()); /* no deadline comes, however slow the machine is */
-	r.p->ops->snapshot_drop(r.p, "coder", &id, on_snapshots, &a);
+	ASK(r.p, on_snapshots, &a, .op = SANDBOX_DROP, .agent = "coder", .snapshot = &id);
 	until_seen(&r, "DELETE", "/muxd-" ID);
 	until_seen(&r, "GET", "/volumesnapshotcontents/c");
 	assert_false(a.done);
@@ -261,7 +261,7 @@ static void one_that_never_answers_is_named(void **state)
 	rig_do(r.k, NO_DRIVER);
 	for (int i = 0; i < 2; i++) {
 		memset(&a, 0, sizeof(a));
-		r.p->ops->snapshot_drop(r.p, "coder", &id, on_snapshots, &a);
+		ASK(r.p, on_snapshots, &a, .op = SANDBOX_DROP, .agent = "coder", .snapshot = &id);
 		if (i == 0)
 			until_seen(&r, "DELETE", "/muxd-" ID);
 		until_late(&r, &a, "/volumesnapshotcontents/c");
@@ -284,7 +284,7 @@ static void a_snapshot_that_is_on_its_way_is_not_gone(void **state)
 	(void)state;
 	retained_content(&r, NULL);
 	merge(&r, SNAP, "{\"metadata\":{\"deletionTimestamp\":\"2026-11-23T08:00:00Z\"}}");
-	r.p->ops->snapshot_drop(r.p, "coder", &id, on_snapshots, &a);
+	ASK(r.p, on_snapshots, &a, .op = SANDBOX_DROP, .agent = "coder", .snapshot = &id);
 	until_seen(&r, "PATCH",
 		   "/volumesnapshotcontents/c"); /* it was deleted by somebody who left the content as it was */
 	until_late(&r, &a, "/muxd-" ID);
@@ -342,9 +342,12 @@ static bool may_go(void *arg, const struct id *snapshot, const char *name)
 	return swept.yes;
 }
 
-static void on_swept(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_swept(void *arg, const struct sandbox_answer *got)
 {
-	on_snapshots(arg, rc, e, list, n);
+	const struct sandbox_snapshot *list = got->snapshots;
+	size_t n = got->n;
+
+	on_snapshots(arg, got);
 	swept.n = n;
 	assert_true(n <= 4);
 	if (n)
@@ -357,7 +360,7 @@ static struct answer sweep(struct rig *r, bool yes)
 
 	memset(&swept, 0, sizeof(swept));
 	swept.yes = yes;
-	r->p->ops->snapshot_sweep(r->p, may_go, on_swept, &a);
+	ASK(r->p, on_swept, &a, .op = SANDBOX_SWEEP, .may_go = may_go);
 	rig_until(r->k, &a.done);
 	return a;
 }
@@ -445,7 +448,7 @@ static void who_may_not_patch_volumes_is_told_which_stays(void **state)
 	}
 	expect_text(&r, CLAIM, "metadata|labels|muxd.dev/workspace", "kept");
 	memset(&a, 0, sizeof(a));
-	r.p->ops->stat(r.p, "coder", on_done, &a); /* what was wiped is nobody's workspace */
+	ASK(r.p, on_done, &a, .op = SANDBOX_STAT, .agent = "coder"); /* what was wiped is nobody's workspace */
 	rig_until(r.k, &a.done);
 	EXPECT(&a, 0, "");
 	assert_false(a.info.has_workspace);
@@ -514,7 +517,7 @@ static void a_wipe_waits_for_the_volume(void **state)
 	rig_do(r.k, NO_DRIVER);
 	for (int i = 0; i < 2; i++) {
 		memset(&a, 0, sizeof(a));
-		r.p->ops->wipe(r.p, "coder", "over", on_done, &a);
+		ASK(r.p, on_done, &a, .op = SANDBOX_WIPE, .agent = "coder", .reason = "over");
 		if (i == 0)
 			until_seen(&r, "DELETE", "/persistentvolumeclaims/muxd-coder");
 		until_late(&r, &a, "/persistentvolumes/v");

@@ -172,7 +172,7 @@ static void arrive(struct result *r)
 	begin();
 	other_pod("web", "Always");
 	set_running("web", "main", "containerd://1");
-	c.p->ops->ensure(c.p, "ns/web/main", on_done, r);
+	ASK(c.p, on_done, r, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
 	settle();
 }
 
@@ -203,13 +203,13 @@ static void it_is_added_once_and_carries_muxlet(void **state)
 	assert_string_equal(c.plain_visitor, added);
 	assert_string_equal(c.plain_muxlet, "/usr/local/bin/muxlet");
 	assert_non_null(strstr(r.info.why, "there is no shell; ephemeral container: muxd-visitor-"));
-	c.p->ops->connect(c.p, "ns/web/main", on_done, &again);
+	ASK(c.p, on_done, &again, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	assert_string_equal(again.info.visitor, added);
 	assert_false(again.info.visitor_made);
 	assert_int_equal(c.patches, 1);
 	memset(&again, 0, sizeof(again));
-	c.p->ops->stat(c.p, "ns/web/main", on_done, &again);
+	ASK(c.p, on_done, &again, .op = SANDBOX_STAT, .agent = "ns/web/main");
 	settle();
 	assert_string_equal(again.info.visitor, added);
 	leave();
@@ -332,7 +332,7 @@ static void pods_of_ours_get_none(void **state)
 	(void)state;
 	ephemeral_image = IMAGE;
 	begin();
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	set_running("muxd-coder", KUBE_CONTAINER, "containerd://1");
 	tell("muxd-coder");

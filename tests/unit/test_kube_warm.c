@@ -112,7 +112,7 @@ static struct result claimed(bool keeps)
 {
 	struct result r = {0};
 
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_non_null(claim());
 	assert_int_equal(r.times, 0);
@@ -170,23 +170,23 @@ static void a_claim_sleeps_and_wakes(void **state)
 	(void)state;
 	begin_warm();
 	claimed(true);
-	c.p->ops->destroy_sandbox(c.p, "coder", "idle", on_done, &slept);
+	ASK(c.p, on_done, &slept, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "idle");
 	assert_true(until(&slept.times));
 	assert_int_equal(slept.rc, 0);
 	assert_true(slept.info.has_workspace); /* volumeClaimTemplates of the template outlive the pod */
 	assert_string_equal(mode(), "Suspended");
 	assert_non_null(claim());
 	assert_int_equal(c.gone, 0);
-	c.p->ops->stat(c.p, "coder", on_done, &looked);
+	ASK(c.p, on_done, &looked, .op = SANDBOX_STAT, .agent = "coder");
 	settle();
 	assert_int_equal(looked.rc, 0);
 	assert_int_equal(looked.info.state, SANDBOX_STOPPED);
 	assert_true(looked.info.has_workspace);
-	c.p->ops->connect(c.p, "coder", on_done, &tied); /* who only comes back does not wake it */
+	ASK(c.p, on_done, &tied, .op = SANDBOX_CONNECT, .agent = "coder"); /* who only comes back does not wake it */
 	settle();
 	assert_int_equal(tied.rc, ERR_NOT_FOUND);
 	assert_string_equal(mode(), "Suspended");
-	c.p->ops->ensure(c.p, "coder", on_done, &woken);
+	ASK(c.p, on_done, &woken, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	assert_string_equal(mode(), "Running");
 	assert_int_equal(c.creates, 1); /* the same claim, the same Sandbox */
@@ -208,7 +208,7 @@ static void a_claim_is_wiped(void **state)
 	claimed(true);
 	json_object_set_new(c.claims, "work-" BOX,
 			    parsed("{'metadata':{'name':'work-" BOX "','uid':'uid-pvc'},'status':{'phase':'Bound'}}"));
-	c.p->ops->wipe(c.p, "coder", "x", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
 	settle();
 	assert_null(claim());
 	let_it_look(3);
@@ -219,7 +219,7 @@ static void a_claim_is_wiped(void **state)
 	assert_int_equal(r.rc, 0);
 	assert_null(json_object_get(c.pods, BOX));
 	assert_null(json_object_get(c.claims, "work-" BOX));
-	c.p->ops->wipe(c.p, "coder", "x", on_done, &again); /* gone already */
+	ASK(c.p, on_done, &again, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x"); /* gone already */
 	settle();
 	assert_int_equal(again.rc, 0);
 	end();
@@ -257,7 +257,7 @@ static void reasons_that_fail_and_reasons_that_wait(void **state)
 		struct result r = {0};
 
 		begin_warm();
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		set_claim_status(table[i].status);
 		if (table[i].fails) {
@@ -290,7 +290,7 @@ static void the_deadline_tells_the_controllers_words(void **state)
 		struct result r = {0};
 
 		begin_warm_with(NS_PER_SEC);
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		set_claim_status(table[i].status);
 		assert_true(until(&r.times));
@@ -312,7 +312,7 @@ static void a_refused_claim_is_told_in_the_clusters_words(void **state)
 		begin_warm();
 		c.fail_create = codes[i];
 		c.refused = "403 Forbidden: ValidatingAdmissionPolicy 'quota' denied request: no more claims today";
-		c.p->ops->ensure(c.p, "coder", on_done, &r);
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 		settle();
 		assert_int_equal(r.times, 1);
 		assert_int_equal(r.rc, codes[i]);
@@ -328,8 +328,8 @@ static void what_the_cluster_does_not_know_is_said(void **state)
 	(void)state;
 	begin_warm();
 	c.unknown = "sandboxclaims";
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
-	c.p->ops->wipe(c.p, "coder", "x", on_done, &w);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
+	ASK(c.p, on_done, &w, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(r.rc, ERR_UNSUPPORTED);
 	assert_non_null(strstr(r.message, "extensions.agents.x-k8s.io/v1beta1"));
@@ -348,14 +348,15 @@ static void what_is_somebody_elses_is_left_alone(void **state)
 	begin_warm();
 	json_object_set_new(c.wants, CLAIM,
 			    parsed("{'metadata':{'name':'" CLAIM "','uid':'uid-x','generation':1},'spec':{}}"));
-	c.p->ops->ensure(c.p, "coder", on_done, &a);
-	c.p->ops->wipe(c.p, "coder", "x", on_done, &b);
+	ASK(c.p, on_done, &a, .op = SANDBOX_ENSURE, .agent = "coder");
+	ASK(c.p, on_done, &b, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
 	settle();
 	assert_int_equal(a.rc, ERR_K8S_CONFLICT);
 	assert_int_equal(b.rc, ERR_K8S_CONFLICT);
 	assert_int_equal(c.deletes + c.patches, 0);
 	json_object_del(c.wants, CLAIM);
-	c.p->ops->ensure(c.p, "coder", on_done, &d); /* a Sandbox that is not the claim's, whatever its status says */
+	ASK(c.p, on_done, &d, .op = SANDBOX_ENSURE,
+	    .agent = "coder"); /* a Sandbox that is not the claim's, whatever its status says */
 	settle();
 	adopt(false);
 	json_object_set_new(json_object_get(json_object_get(c.boxes, BOX), "metadata"), "ownerReferences",
@@ -372,14 +373,14 @@ static void a_pod_of_another_sandbox_or_template(void **state)
 
 	(void)state;
 	begin_warm();
-	c.p->ops->ensure(c.p, "coder", on_done, &other);
+	ASK(c.p, on_done, &other, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	adopt(false);
 	warm_pod("uid-of-another", true);
 	assert_true(until(&other.times));
 	assert_int_equal(other.rc, ERR_K8S_CONFLICT);
 	warm_pod("uid-box", false);
-	c.p->ops->ensure(c.p, "coder", on_done, &bare);
+	ASK(c.p, on_done, &bare, .op = SANDBOX_ENSURE, .agent = "coder");
 	assert_true(until(&bare.times));
 	assert_int_equal(bare.rc, ERR_UNSUPPORTED);
 	assert_non_null(strstr(bare.message, "the template of warm pool python has to carry it"));
@@ -420,7 +421,7 @@ static void its_sandbox_cannot_begin(void **state)
 
 	(void)state;
 	begin_warm();
-	c.p->ops->ensure(c.p, "coder", on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	settle();
 	adopt(false);
 	json_object_set_new(json_object_get(c.boxes, BOX), "status",
@@ -462,7 +463,8 @@ static void copies_are_refused_by_name(void **state)
 
 	(void)state;
 	begin_warm();
-	c.p->ops->restore(c.p, "coder", "coder", &id, false, NS_PER_SEC, on_done, &r);
+	ASK(c.p, on_done, &r, .op = SANDBOX_RESTORE, .agent = "coder", .from = "coder", .snapshot = &id,
+	    .timeout_ns = NS_PER_SEC);
 	settle();
 	assert_int_equal(r.rc, ERR_UNSUPPORTED);
 	assert_non_null(strstr(r.message, "kubernetes.warm_pool"));

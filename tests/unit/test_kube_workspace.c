@@ -154,7 +154,7 @@ static void a_cluster_without_snapshots_says_so(void **state)
 	assert_int_equal(a.rc, ERR_UNSUPPORTED);
 	assert_non_null(strstr(a.message, "snapshot.storage.k8s.io/v1"));
 	memset(&a, 0, sizeof(a));
-	r.p->ops->snapshot_list(r.p, NULL, on_snapshots, &a);
+	ASK(r.p, on_snapshots, &a, .op = SANDBOX_SNAPSHOTS);
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, ERR_UNSUPPORTED); /* not "there are none" */
 	end(&r);
@@ -386,7 +386,7 @@ static void a_pod_that_has_only_its_name_is_left_alone(void **state)
 
 	(void)state;
 	binder(&r, "somebody-elses", "theirs");
-	r.p->ops->wipe(r.p, "coder", "over", on_done, &a);
+	ASK(r.p, on_done, &a, .op = SANDBOX_WIPE, .agent = "coder", .reason = "over");
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, 0);
 	assert_false(is_there(&r, CLAIMS "/muxd-coder"));
@@ -420,7 +420,7 @@ static void two_workspaces_are_nobodys(void **state)
 	(void)state;
 	rig_do(r.k,
 	       "{\"do\":\"put\",\"path\":\"" CLAIMS "/another\",\"object\":{\"metadata\":{" OF_CODER "}," BOUND "}}");
-	r.p->ops->stat(r.p, "coder", on_done, &a);
+	ASK(r.p, on_done, &a, .op = SANDBOX_STAT, .agent = "coder");
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, ERR_K8S_CONFLICT);
 	assert_non_null(strstr(a.message, "another"));
@@ -440,7 +440,8 @@ static void a_snapshot_that_is_not_ready_or_anothers_is_refused(void **state)
 
 	(void)state;
 	snapshot(&r, "1Gi");
-	r.p->ops->restore(r.p, "coder", "other", &id, false, 30 * SECONDS, on_done, &a);
+	ASK(r.p, on_done, &a, .op = SANDBOX_RESTORE, .agent = "coder", .from = "other", .snapshot = &id,
+	    .timeout_ns = 30 * SECONDS);
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, ERR_NOT_FOUND);
 	merge(&r, SNAP, "{\"status\":{\"readyToUse\":null}}");
@@ -448,7 +449,7 @@ static void a_snapshot_that_is_not_ready_or_anothers_is_refused(void **state)
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, ERR_SNAPSHOT);
 	memset(&a, 0, sizeof(a));
-	r.p->ops->snapshot_drop(r.p, "other", &id, on_snapshots, &a);
+	ASK(r.p, on_snapshots, &a, .op = SANDBOX_DROP, .agent = "other", .snapshot = &id);
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, ERR_NOT_FOUND);
 	assert_true(is_there(&r, SNAP));

@@ -11,7 +11,7 @@ static void one_start_for_all_who_want_it(void **state)
 	rig_settle(r);
 	assert_int_equal(r->answers, 5);
 	assert_int_equal(r->rc, 0);
-	assert_int_equal(r->world.made[W_ENSURE], 1);
+	assert_int_equal(r->world.made[SANDBOX_ENSURE], 1);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_int_equal(rig_audited(r, "sandbox.state", "ok"), 2);
 	assert_int_equal(rig_audited(r, "filespace.pull", "skipped"), 1);
@@ -139,7 +139,7 @@ static void a_resume_takes_a_stop_back_while_the_snapshot_is_made(void **state)
 
 	rig_run(r, "ann");
 	world_agent(&r->world, "ann")->content = 7;
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
@@ -150,7 +150,7 @@ static void a_resume_takes_a_stop_back_while_the_snapshot_is_made(void **state)
 	assert_int_equal(r->answers, 2); /* the stop hears that it was taken back, the resume that it runs */
 	assert_true(world_agent(&r->world, "ann")->running);
 	assert_int_equal(r->left, 0);
-	r->world.hold[W_TAKE] = false; /* what was begun becomes ready after all: it is kept, and current */
+	r->world.hold[SANDBOX_TAKE] = false; /* what was begun becomes ready after all: it is kept, and current */
 	rig_settle(r);
 	row = rig_row(r, "ann");
 	assert_int_equal(row.state, LIFE_RUNNING);
@@ -166,7 +166,7 @@ static void work_awaits_a_stop_but_not_a_driver_that_is_down(void **state)
 
 	rig_run(r, "ann");
 	world_agent(&r->world, "ann")->content = 7;
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 	r->answers = 0;
@@ -198,14 +198,14 @@ static void an_end_with_a_snapshot_gives_way_to_nobody(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	life_terminate(r->life, "ann", "runaway", LIFE_END_SNAPSHOT, 0, rig_answer, r);
 	rig_settle(r);
 	r->answers = 0;
 	life_need(r->life, "ann", rig_answer, r);
 	rig_pass(r, 30 * SECOND, SECOND);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING); /* ended, and woken for the work */
 	assert_int_equal(r->left, 1);
@@ -295,7 +295,7 @@ static void after_the_point_of_no_return_a_resume_waits_and_wakes(void **state)
 
 	rig_run(r, "ann");
 	world_agent(&r->world, "ann")->content = 9;
-	r->world.hold[W_END] = true;
+	r->world.hold[SANDBOX_DESTROY] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
@@ -304,7 +304,7 @@ static void after_the_point_of_no_return_a_resume_waits_and_wakes(void **state)
 	rig_ensure(r, "ann");
 	rig_settle(r);
 	assert_int_equal(r->answers, 0);
-	r->world.hold[W_END] = false;
+	r->world.hold[SANDBOX_DESTROY] = false;
 	rig_settle(r);
 	assert_int_equal(r->answers, 2);
 	assert_int_equal(r->rc, 0);
@@ -317,11 +317,11 @@ static void activity_during_a_stop_takes_it_back(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_pass(r, 61 * MINUTE, MINUTE);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	r->act.last_boot_ns = r->boot; /* somebody typed through the link that is up */
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_int_equal(r->left, 0);
@@ -341,7 +341,7 @@ static void a_snapshot_that_fails_keeps_the_last_good_one(void **state)
 	assert_non_null(json_object_get(r->result, "snapshot"));
 	good = rig_row(r, "ann").snapshot;
 	world_agent(&r->world, "ann")->content = 5;
-	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_TAKE] = ERR_SNAPSHOT;
 	snprintf(r->world.words, sizeof(r->world.words), "the disk said no");
 	rig_stop(r, "ann");
 	rig_settle(r);
@@ -361,7 +361,7 @@ static void a_snapshot_that_is_never_ready_is_the_same(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.fail[W_TAKE] = ERR_TIMEOUT;
+	r->world.fail[SANDBOX_TAKE] = ERR_TIMEOUT;
 	rig_pass(r, 61 * MINUTE, MINUTE);
 	assert_state(r, "ann", LIFE_ERROR);
 	assert_true(world_agent(&r->world, "ann")->disk);
@@ -437,7 +437,7 @@ static void a_start_that_stays_pending_is_a_named_error_and_goes_on(void **state
 {
 	struct rig *r = *state;
 
-	r->world.hold[W_ENSURE] = true;
+	r->world.hold[SANDBOX_ENSURE] = true;
 	rig_ensure(r, "ann");
 	rig_settle(r);
 	rig_pass(r, 3 * MINUTE, MINUTE);
@@ -445,7 +445,7 @@ static void a_start_that_stays_pending_is_a_named_error_and_goes_on(void **state
 	assert_int_equal(r->rc, ERR_SANDBOX_TIMEOUT);
 	assert_non_null(strstr(r->message, "starting"));
 	assert_state(r, "ann", LIFE_STARTING);
-	r->world.hold[W_ENSURE] = false;
+	r->world.hold[SANDBOX_ENSURE] = false;
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING);
 }
@@ -454,7 +454,7 @@ static void a_start_that_fails_is_told_to_all_and_can_be_tried_again(void **stat
 {
 	struct rig *r = *state;
 
-	r->world.fail[W_ENSURE] = ERR_K8S_FORBIDDEN;
+	r->world.fail[SANDBOX_ENSURE] = ERR_K8S_FORBIDDEN;
 	snprintf(r->world.words, sizeof(r->world.words), "pods is forbidden: exceeded quota");
 	rig_ensure(r, "ann");
 	rig_ensure(r, "ann");
@@ -585,7 +585,7 @@ static void without_a_record_nothing_changes(void **state)
 	assert_int_equal(r->rc, ERR_RECORD_UNAVAILABLE);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_true(world_agent(&r->world, "ann")->running);
-	assert_int_equal(r->world.made[W_TAKE], 0);
+	assert_int_equal(r->world.made[SANDBOX_TAKE], 0);
 }
 
 static void the_clock_may_jump(void **state)

@@ -70,8 +70,8 @@ static void set_scene(struct rig *r, const struct story *s)
 		rig_settle(r);
 	}
 	world_agent(&r->world, "ann")->content = 77;
-	r->world.fail[W_TAKE] = s->fails ? ERR_TIMEOUT : 0;
-	r->world.fail_always[W_TAKE] = s->fails;
+	r->world.fail[SANDBOX_TAKE] = s->fails ? ERR_TIMEOUT : 0;
+	r->world.fail_always[SANDBOX_TAKE] = s->fails;
 }
 
 static void check(struct rig *r, const struct story *s, int at)
@@ -138,8 +138,8 @@ static bool die_after(const struct story *s, int steps, bool late)
 	}
 	rig_down(r);
 	r->world.late = false;
-	r->world.fail[W_TAKE] = 0;
-	r->world.fail_always[W_TAKE] = false;
+	r->world.fail[SANDBOX_TAKE] = 0;
+	r->world.fail_always[SANDBOX_TAKE] = false;
 	rig_up(r);
 	rig_settle(r);
 	check(r, s, steps);
@@ -181,15 +181,15 @@ static void what_could_not_be_copied_outlives_a_crash(void **state)
 	struct rig *r = *state;
 
 	set_scene(r, &s);
-	r->world.hold[W_END] = true;
+	r->world.hold[SANDBOX_DESTROY] = true;
 	stop(r);
 	rig_settle(r);
-	assert_int_equal(r->world.made[W_END], 1);
+	assert_int_equal(r->world.made[SANDBOX_DESTROY], 1);
 	world_end(&r->world, world_agent(&r->world, "ann")); /* it was done, and nobody heard */
 	rig_down(r);
-	r->world.hold[W_END] = false;
-	r->world.fail[W_TAKE] = 0;
-	r->world.fail_always[W_TAKE] = false;
+	r->world.hold[SANDBOX_DESTROY] = false;
+	r->world.fail[SANDBOX_TAKE] = 0;
+	r->world.fail_always[SANDBOX_TAKE] = false;
 	rig_up(r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_STOPPED);
@@ -205,7 +205,7 @@ static struct world_agent *left_behind(struct rig *r)
 	rig_run(r, "ann");
 	ann->content = 4;
 	r->world.late = true;
-	r->world.hold[W_END] = true;
+	r->world.hold[SANDBOX_DESTROY] = true;
 	stop(r);
 	rig_settle(r);
 	assert_string_equal(rig_row(r, "ann").step, "leave");
@@ -221,7 +221,7 @@ static void what_was_written_while_no_daemon_ran_is_kept(void **state)
 	struct world_agent *ann = left_behind(r);
 
 	world_end(&r->world, ann);
-	r->world.hold[W_END] = r->world.late = false;
+	r->world.hold[SANDBOX_DESTROY] = r->world.late = false;
 	rig_up(r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_STOPPED);
@@ -239,11 +239,11 @@ static void an_end_that_was_begun_is_not_taken_back(void **state)
 	rig_up(r);
 	rig_settle(r);
 	assert_string_equal(rig_row(r, "ann").step, "leave");
-	assert_int_equal(r->world.made[W_END], 2);
-	r->world.hold[W_END] = r->world.late = false;
+	assert_int_equal(r->world.made[SANDBOX_DESTROY], 2);
+	r->world.hold[SANDBOX_DESTROY] = r->world.late = false;
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_STOPPED);
-	assert_int_equal(r->world.made[W_TAKE], 1);
+	assert_int_equal(r->world.made[SANDBOX_TAKE], 1);
 	rig_run(r, "ann");
 	assert_int_equal(ann->content, 5);
 }
@@ -258,14 +258,14 @@ static void a_workspace_half_removed_does_not_count(void **state)
 	ann = world_agent(&r->world, "ann");
 	for (int crash = 0; crash < 2; crash++) {
 		ann->content = 4;
-		r->world.fail[W_BARE] = ERR_SYS;
-		r->world.hold[W_BARE] = crash;
+		r->world.fail[SANDBOX_DROP_WORKSPACE] = ERR_SYS;
+		r->world.hold[SANDBOX_DROP_WORKSPACE] = crash;
 		stop(r);
 		rig_settle(r);
 		if (crash)
 			rig_down(r);
 		ann->content = 99;
-		r->world.hold[W_BARE] = false;
+		r->world.hold[SANDBOX_DROP_WORKSPACE] = false;
 		if (crash)
 			rig_up(r);
 		rig_settle(r);

@@ -84,6 +84,31 @@ static void listed(struct rig *r, const char *what, const struct life_filter *f,
 	print_message("list, %-34s %6.2f ms\n", what, ms);
 }
 
+static void on_all(void *arg, const struct sandbox_answer *a)
+{
+	unsigned *seen = arg;
+
+	assert_int_equal(a->rc, 0);
+	assert_null(a->e);
+	assert_int_equal(a->n, MANY + 1);
+	for (size_t i = 0; i < a->n; i++)
+		seen[a->info[i].state == SANDBOX_RUNNING]++;
+}
+
+/* The provider knows one of them, and the list has each once. */
+static void all_are_listed(struct rig *r)
+{
+	unsigned seen[2] = {0};
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	ASK(life_provider(r->life), on_all, seen, .op = SANDBOX_LIST);
+	rig_settle(r);
+	print_message("list, all with what the provider has      %6.2f ms\n", ms_since(&t));
+	assert_int_equal(seen[true], 1);
+	assert_int_equal(seen[false], MANY);
+}
+
 static void ten_thousand_that_sleep(void **state)
 {
 	struct rig *r = *state;
@@ -100,6 +125,7 @@ static void ten_thousand_that_sleep(void **state)
 	rig_up(r);
 	rig_settle(r);
 	print_message("open, check, reconcile with %d agents     %6.2f ms\n", MANY, ms_since(&t));
+	all_are_listed(r);
 	listed(r, "100 of all", &(struct life_filter){.limit = 100}, 100);
 	listed(r, "1000 stopped", &(struct life_filter){.limit = 1000, .state = "stopped"}, 1000);
 	listed(r, "running, of all of them", &(struct life_filter){.limit = 1000, .state = "running"}, 1);
@@ -107,14 +133,14 @@ static void ten_thousand_that_sleep(void **state)
 	listed(r, "stopped, by prefix", &(struct life_filter){.limit = 1000, .state = "stopped", .prefix = "agent-002"},
 	       100);
 	listed(r, "the last page", &(struct life_filter){.limit = 100, .after = "agent-09949"}, 51);
-	stats = r->world.made[W_STAT];
+	stats = r->world.made[SANDBOX_STAT];
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	for (int i = 0; i < 1000; i++) {
 		rig_clock(r, SECOND / 100);
 		life_tick(r->life);
 	}
 	print_message("a tick of the timer                       %6.4f ms\n", ms_since(&t) / 1000);
-	assert_int_equal(r->world.made[W_STAT], stats); /* nobody was looked at */
+	assert_int_equal(r->world.made[SANDBOX_STAT], stats); /* nobody was looked at */
 	assert_int_equal(HASH_COUNT(r->life->agents), 0);
 }
 

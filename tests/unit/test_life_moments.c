@@ -45,7 +45,7 @@ static void a_restore_that_takes_longer_than_its_caller_waits(void **state)
 	rig_run(r, "ann");
 	first = snapshot(r, "ann", 1);
 	world_agent(&r->world, "ann")->content = 2;
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	life_restore(r->life, "ann", &first, 5 * (uint64_t)SECOND, rig_answer, r);
 	rig_settle(r);
 	r->answers = 0;
@@ -53,7 +53,7 @@ static void a_restore_that_takes_longer_than_its_caller_waits(void **state)
 	assert_int_equal(r->answers, 1);
 	assert_int_equal(r->rc, ERR_SANDBOX_TIMEOUT);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	assert_int_equal(r->answers, 1);
 	assert_state(r, "ann", LIFE_STOPPED);
@@ -101,13 +101,13 @@ static void what_cannot_be_copied_is_not_restored_over(void **state)
 	struct rig *r = *state;
 	struct id first = ended_with_its_workspace_kept(r), now;
 
-	r->world.fail[W_TAKE] = ERR_DISK_FULL;
+	r->world.fail[SANDBOX_TAKE] = ERR_DISK_FULL;
 	r->answers = 0;
 	life_restore(r->life, "ann", &first, 0, rig_answer, r);
 	rig_settle(r);
 	assert_int_equal(r->answers, 1);
 	assert_int_equal(r->rc, ERR_DISK_FULL);
-	assert_int_equal(r->world.made[W_RESTORE], 0);
+	assert_int_equal(r->world.made[SANDBOX_RESTORE], 0);
 	assert_int_equal(current_content(r, "ann"), 2);
 	now = rig_row(r, "ann").snapshot;
 	assert_true(id_equal(&now, &first));
@@ -134,7 +134,7 @@ static void what_a_stop_has_copied_is_not_copied_again(void **state)
 	rig_settle(r);
 	assert_int_equal(r->rc, 0);
 	assert_int_equal(current_content(r, "ann"), 1);
-	assert_int_equal(r->world.made[W_TAKE], 2);
+	assert_int_equal(r->world.made[SANDBOX_TAKE], 2);
 }
 
 static void a_restore_that_fails_changes_nothing(void **state)
@@ -149,7 +149,7 @@ static void a_restore_that_fails_changes_nothing(void **state)
 	rig_stop(r, "ann");
 	rig_settle(r);
 	before = rig_row(r, "ann");
-	r->world.fail[W_RESTORE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_RESTORE] = ERR_SNAPSHOT;
 	life_restore(r->life, "ann", &first, 0, rig_answer, r);
 	rig_settle(r);
 	assert_int_equal(r->rc, ERR_SNAPSHOT);
@@ -168,7 +168,7 @@ static void a_snapshot_that_cannot_be_taken_first_stops_a_restore(void **state)
 	rig_run(r, "ann");
 	first = snapshot(r, "ann", 1);
 	world_agent(&r->world, "ann")->content = 2;
-	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_TAKE] = ERR_SNAPSHOT;
 	life_restore(r->life, "ann", &first, 0, rig_answer, r);
 	rig_settle(r);
 	assert_int_equal(r->rc, ERR_SNAPSHOT);
@@ -206,14 +206,14 @@ static void who_comes_later_gets_one_of_its_own(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	r->answers = 0;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	life_snapshot(r->life, "ann", 0, rig_answer, r); /* while the first one is begun: too late to share it */
 	rig_settle(r);
 	world_agent(&r->world, "ann")->content = 2;
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	assert_int_equal(r->answers, 2);
 	assert_int_equal(r->rc, 0);
@@ -294,12 +294,12 @@ static void a_moment_whose_snapshot_was_late(void **state)
 	rig_run(r, "ann");
 	(void)snapshot(r, "ann", 1);
 	rig_clock(r, MINUTE);
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 	rig_resume(r, "ann");
 	rig_settle(r);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	late = rig_row(r, "ann").snapshot;
 	assert_int_equal(life_snap_load(r->life, &late, &s, NULL), 0);
@@ -324,7 +324,7 @@ static void a_resume_of_what_runs_does_not_wait_for_a_snapshot(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	r->answers = 0;
@@ -335,7 +335,7 @@ static void a_resume_of_what_runs_does_not_wait_for_a_snapshot(void **state)
 	life_resume(r->life, "ann", &o, 0, rig_answer, r); /* this one changes the row, which the snapshot does, too */
 	rig_settle(r);
 	assert_int_equal(r->answers, 1);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	assert_int_equal(r->answers, 3);
 	assert_int_equal(r->rc, 0);
@@ -408,7 +408,7 @@ static void what_a_fork_still_needs_stays(void **state)
 	life_set_conf(r->life, r->conf);
 	rig_run(r, "ann");
 	f.snapshot = snapshot(r, "ann", 1);
-	r->world.fail[W_RESTORE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_RESTORE] = ERR_SNAPSHOT;
 	fork_it(r, &f);
 	assert_int_equal(r->rc, ERR_SNAPSHOT);
 	assert_state(r, "look", LIFE_ERROR);
@@ -483,7 +483,7 @@ static void what_a_restore_goes_back_to_stays(void **state)
 	first = snapshot(r, "ann", 1);
 	(void)snapshot(r, "ann", 2);
 	(void)snapshot(r, "ann", 3);
-	r->world.fail[W_RESTORE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_RESTORE] = ERR_SNAPSHOT;
 	life_restore(r->life, "ann", &first, 0, rig_answer, r);
 	rig_settle(r);
 	assert_int_equal(r->rc, ERR_SNAPSHOT);
@@ -509,7 +509,7 @@ static void a_drop_that_is_late_does_no_harm(void **state)
 	f.snapshot = snapshot(r, "ann", 1);
 	second = snapshot(r, "ann", 2);
 	(void)snapshot(r, "ann", 3);
-	r->world.hold[W_TAKE] = r->world.hold[W_RESTORE] = true;
+	r->world.hold[SANDBOX_TAKE] = r->world.hold[SANDBOX_RESTORE] = true;
 	life_snapshot(r->life, "ann", 0, rig_answer, r); /* until it is taken, whatever comes waits */
 	rig_settle(r);
 	life_snapshot_drop(r->life, "ann", &f.snapshot, rig_answer, r);
@@ -517,7 +517,7 @@ static void a_drop_that_is_late_does_no_harm(void **state)
 	life_snapshot_drop(r->life, "ann", &second, rig_answer, r);
 	life_restore(r->life, "ann", &second, 0, rig_answer, r);
 	rig_settle(r);
-	r->world.hold[W_TAKE] = r->world.hold[W_RESTORE] = false;
+	r->world.hold[SANDBOX_TAKE] = r->world.hold[SANDBOX_RESTORE] = false;
 	r->answers = 0;
 	rig_settle(r);
 	assert_int_equal(r->answers, 5);
@@ -539,7 +539,7 @@ static void who_waits_for_a_drop_hears_of_his_own(void **state)
 	first = snapshot(r, "ann", 1);
 	second = snapshot(r, "ann", 2);
 	(void)snapshot(r, "ann", 3);
-	r->world.hold[W_DROP] = true;
+	r->world.hold[SANDBOX_DROP] = true;
 	life_snapshot_drop(r->life, "ann", &first, rig_answer, r);
 	rig_settle(r);
 	r->answers = 0;
@@ -548,7 +548,7 @@ static void who_waits_for_a_drop_hears_of_his_own(void **state)
 	assert_int_equal(r->rc, ERR_SANDBOX_TIMEOUT);
 	life_snapshot_drop(r->life, "ann", &second, rig_answer, r);
 	rig_step(r);
-	r->world.hold[W_DROP] = false;
+	r->world.hold[SANDBOX_DROP] = false;
 	while (r->answers == 1)
 		rig_step(r);
 	assert_int_equal(r->rc, 0);

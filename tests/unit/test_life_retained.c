@@ -22,7 +22,7 @@ static void take(struct rig *r)
 	assert_int_equal(r->rc, 0);
 }
 
-static void refuse(struct rig *r, enum world_op op, int rc, bool always)
+static void refuse(struct rig *r, enum sandbox_op op, int rc, bool always)
 {
 	r->world.fail[op] = rc;
 	r->world.fail_always[op] = always;
@@ -31,8 +31,8 @@ static void refuse(struct rig *r, enum world_op op, int rc, bool always)
 
 static void may_go(struct rig *r)
 {
-	for (int i = 0; i < W_OPS; i++)
-		refuse(r, (enum world_op)i, 0, false);
+	for (int i = 0; i < SANDBOX_OPS; i++)
+		refuse(r, (enum sandbox_op)i, 0, false);
 }
 
 static void assert_not_wiped(struct rig *r)
@@ -57,7 +57,7 @@ static void a_snapshot_that_stays_is_named_and_goes_later(void **state)
 	rig_run(r, "ann");
 	take(r);
 	take(r);
-	refuse(r, W_DROP, ERR_DATA_KEPT, true);
+	refuse(r, SANDBOX_DROP, ERR_DATA_KEPT, true);
 	wipe(r);
 	assert_not_wiped(r);
 	assert_false(world_agent(&r->world, "ann")->disk);
@@ -65,7 +65,7 @@ static void a_snapshot_that_stays_is_named_and_goes_later(void **state)
 	assert_int_equal(rig_audited(r, "snapshot.drop", "data_kept"), 2);
 	rig_pass(r, 30 * MINUTE, MINUTE); /* tried again, and not told again */
 	assert_state(r, "ann", LIFE_DESTROYING);
-	assert_true(r->world.made[W_DROP] > 2 && r->world.made[W_DROP] <= 2 * 5);
+	assert_true(r->world.made[SANDBOX_DROP] > 2 && r->world.made[SANDBOX_DROP] <= 2 * 5);
 	assert_int_equal(rig_audited(r, "sandbox.wipe", "data_kept"), 1);
 	assert_int_equal(rig_audited(r, "snapshot.drop", "data_kept"), 2);
 	may_go(r);
@@ -82,7 +82,7 @@ static void what_can_go_goes_and_who_asks_again_is_heard(void **state)
 	rig_run(r, "ann");
 	take(r);
 	take(r);
-	refuse(r, W_DROP, ERR_DATA_KEPT, false);
+	refuse(r, SANDBOX_DROP, ERR_DATA_KEPT, false);
 	wipe(r);
 	assert_not_wiped(r);
 	assert_int_equal(world_snaps(&r->world, "ann"), 1);
@@ -98,7 +98,7 @@ static void a_workspace_that_stays_keeps_no_snapshot(void **state)
 
 	rig_run(r, "ann");
 	take(r);
-	refuse(r, W_WIPE, ERR_DATA_KEPT, true);
+	refuse(r, SANDBOX_WIPE, ERR_DATA_KEPT, true);
 	wipe(r);
 	assert_not_wiped(r);
 	assert_int_equal(world_snaps(&r->world, "ann"), 0);
@@ -124,7 +124,7 @@ static void what_is_late_is_not_gone(void **state)
 	rig_run(r, "ann");
 	take(r);
 	take(r);
-	refuse(r, W_DROP, ERR_TIMEOUT, false);
+	refuse(r, SANDBOX_DROP, ERR_TIMEOUT, false);
 	wipe(r);
 	assert_int_equal(r->rc, ERR_TIMEOUT);
 	assert_state(r, "ann", LIFE_DESTROYING);
@@ -144,18 +144,18 @@ static void what_retention_cannot_drop_is_tried_each_hour(void **state)
 	take(r);
 	first = rig_row(r, "ann").snapshot;
 	take(r);
-	refuse(r, W_DROP, ERR_DATA_KEPT, true);
+	refuse(r, SANDBOX_DROP, ERR_DATA_KEPT, true);
 	life_snapshot_drop(r->life, "ann", &first, rig_answer, r);
 	rig_settle(r);
 	assert_int_equal(r->rc, ERR_DATA_KEPT);
 	assert_non_null(strstr(r->message, "VolumeSnapshotContent c stays"));
 	assert_int_equal(rig_audited(r, "snapshot.drop", "data_kept"), 1);
-	before = r->world.made[W_DROP];
+	before = r->world.made[SANDBOX_DROP];
 	rig_pass(r, 50 * MINUTE, MINUTE);
-	assert_int_equal(r->world.made[W_DROP], before);
+	assert_int_equal(r->world.made[SANDBOX_DROP], before);
 	may_go(r);
 	rig_pass(r, 15 * MINUTE, MINUTE);
-	assert_int_equal(r->world.made[W_DROP], before + 1);
+	assert_int_equal(r->world.made[SANDBOX_DROP], before + 1);
 	assert_false(world_snap(&r->world, &first)->there);
 	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 1);
 }

@@ -14,18 +14,18 @@ static const char *last_quiesce(const struct rig *r)
 	return found;
 }
 
-/* A stop that somebody asked for, under way: its copy is not made before W_TAKE is let go. */
+/* A stop that somebody asked for, under way: its copy is not made before SANDBOX_TAKE is let go. */
 static void stopping(struct rig *r)
 {
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 }
 
 static void copied(struct rig *r)
 {
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 }
 
@@ -49,19 +49,19 @@ static void what_runs_on_is_frozen_for_the_snapshot_alone(void **state)
 
 	r->quiesce_rc = LIFE_FROZEN;
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	assert_true(r->frozen);
 	copied(r);
 	assert_false(r->frozen);
 	assert_string_equal(last_quiesce(r), "frozen");
-	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_TAKE] = ERR_SNAPSHOT;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	assert_int_equal(r->rc, ERR_SNAPSHOT);
 	assert_false(r->frozen);
-	r->world.hold[W_TAKE] = true; /* and where it went on by itself, its time being over: */
+	r->world.hold[SANDBOX_TAKE] = true; /* and where it went on by itself, its time being over: */
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	r->frozen = false;
@@ -91,25 +91,25 @@ static void after_a_crash_the_reconciler_thaws(void **state)
 
 	r->quiesce_rc = LIFE_FROZEN;
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	rig_down(r);
 	r->thawed = 0;
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_up(r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_true(r->thawed > 0);
 	assert_false(r->frozen);
 
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 	assert_true(r->frozen);
 	rig_down(r);
 	r->thawed = 0;
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_up(r);
 	rig_settle(r);
 	assert_true(r->thawed > 0);
@@ -147,7 +147,7 @@ static void a_snapshot_of_what_runs_on_holds_nobody_up(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	life_snapshot(r->life, "ann", 0, rig_answer, r);
 	rig_settle(r);
 	assert_false(r->held);
@@ -179,7 +179,7 @@ static void work_takes_an_idle_stop_back(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_pass(r, 61 * MINUTE, MINUTE);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	assert_true(r->held);
@@ -198,9 +198,9 @@ static void ended_behind_a_copy(struct rig *r)
 	r->world.no_disk = true; /* what is not in a copy is gone */
 	stopping(r);
 	rig_clock(r, SECOND);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	world_step(&r->world);
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	world_agent(&r->world, "ann")->content = 7;
 	r->act.exit_boot_ns = r->boot;
 	rig_clock(r, SECOND);
@@ -227,7 +227,7 @@ static void a_second_copy_that_fails_stops_nothing(void **state)
 	struct rig *r = *state;
 
 	ended_behind_a_copy(r);
-	r->world.fail[W_TAKE] = ERR_SNAPSHOT;
+	r->world.fail[SANDBOX_TAKE] = ERR_SNAPSHOT;
 	copied(r);
 	assert_int_equal(r->rc, ERR_SNAPSHOT);
 	assert_state(r, "ann", LIFE_RUNNING);
@@ -241,7 +241,7 @@ static void the_outdated_copy_goes_with_a_stop_that_is_taken_back(void **state)
 	struct rig *r = *state;
 
 	ended_behind_a_copy(r);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	world_step(&r->world); /* the second copy is whole, and not noted yet */
 	rig_resume(r, "ann");
 	rig_settle(r);
@@ -273,7 +273,7 @@ static void a_link_is_found_during_a_stop(void **state)
 	stopping(r);
 	r->answers = 0;
 	p = life_provider(r->life);
-	p->ops->connect(p, "ann", rig_stream, r);
+	ASK(p, rig_stream, r, .op = SANDBOX_CONNECT, .agent = "ann");
 	rig_settle(r);
 	assert_int_equal(r->answers, 1);
 	assert_int_equal(r->rc, 0);

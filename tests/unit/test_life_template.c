@@ -180,11 +180,11 @@ static void one_that_runs_keeps_its_pod(void **state)
 	assert_int_equal(r->rc, 0);
 	/* Of two at once the first is heard. */
 	stop(r, "ann");
-	r->world.hold[W_ENSURE] = true;
+	r->world.hold[SANDBOX_ENSURE] = true;
 	resume_with(r, "ann", TWO);
 	resume_with(r, "ann", ONE);
 	r->answers = 0;
-	r->world.hold[W_ENSURE] = false;
+	r->world.hold[SANDBOX_ENSURE] = false;
 	rig_settle(r);
 	assert_int_equal(r->answers, 2);
 	assert_int_equal(r->rc, ERR_BAD_STATE);
@@ -198,13 +198,13 @@ static void a_stop_is_not_taken_back_for_another_one(void **state)
 	struct rig *r = *state;
 
 	rig_run(r, "ann");
-	r->world.hold[W_TAKE] = true;
+	r->world.hold[SANDBOX_TAKE] = true;
 	rig_stop(r, "ann");
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	resume_with(r, "ann", ONE);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
-	r->world.hold[W_TAKE] = false;
+	r->world.hold[SANDBOX_TAKE] = false;
 	rig_settle(r);
 	assert_int_equal(r->rc, 0);
 	assert_state(r, "ann", LIFE_RUNNING);
@@ -222,7 +222,7 @@ static void one_that_may_not_be_is_refused(void **state)
 	resume_with(r, "ann", "{\"bad\":1}");
 	assert_int_equal(r->rc, ERR_INVAL);
 	assert_state(r, "ann", LIFE_ERROR);
-	assert_int_equal(r->world.made[W_ENSURE], 0);
+	assert_int_equal(r->world.made[SANDBOX_ENSURE], 0);
 	assert_string_equal(shown(r, "ann", "pod_template_refused"), "pod_template: /spec/bad is not for a template");
 	resume_with(r, "ann", "");
 	assert_int_equal(r->rc, 0);

@@ -85,9 +85,9 @@ static void never_is_not_what_the_configuration_says(void **state)
 
 static void assert_takes(struct rig *r, unsigned least)
 {
-	for (int i = 0; i < 3000 && r->world.made[W_TAKE] < least; i++)
+	for (int i = 0; i < 3000 && r->world.made[SANDBOX_TAKE] < least; i++)
 		look_again(r);
-	assert_true(r->world.made[W_TAKE] >= least);
+	assert_true(r->world.made[SANDBOX_TAKE] >= least);
 }
 
 static unsigned failed_snapshots(struct rig *r, const char *agent)
@@ -110,21 +110,21 @@ static void an_end_that_cannot_come_is_tried_now_and_then(void **state)
 	r->conf->life_keep_snapshots = 3;
 	life_set_conf(r->life, r->conf);
 	r->world.no_disk = true; /* its workspace goes with it, and no copy can be made */
-	r->world.fail[W_TAKE] = ERR_NOT_FOUND;
-	r->world.fail_always[W_TAKE] = true;
+	r->world.fail[SANDBOX_TAKE] = ERR_NOT_FOUND;
+	r->world.fail_always[SANDBOX_TAKE] = true;
 	resume_with(r, "ann", 0, 2 * MINUTE);
 	rig_pass(r, 121 * SECOND, SECOND);
 	assert_takes(r, 1);
 	rig_pass(r, 2 * MINUTE, SECOND);
-	assert_int_equal(r->world.made[W_TAKE], 1);
+	assert_int_equal(r->world.made[SANDBOX_TAKE], 1);
 	assert_state(r, "ann", LIFE_RUNNING);
 	rig_pass(r, HOUR, 10 * SECOND);
 	assert_takes(r, 2);
 	assert_state(r, "ann", LIFE_RUNNING);
-	assert_in_range(r->world.made[W_TAKE], 2, 13);
+	assert_in_range(r->world.made[SANDBOX_TAKE], 2, 13);
 	assert_in_range(failed_snapshots(r, "ann"), 1, 3);
-	r->world.no_disk = r->world.fail_always[W_TAKE] = false;
-	r->world.fail[W_TAKE] = 0;
+	r->world.no_disk = r->world.fail_always[SANDBOX_TAKE] = false;
+	r->world.fail[SANDBOX_TAKE] = 0;
 	rig_pass(r, 6 * MINUTE, 10 * SECOND);
 	assert_stops(r, "ann");
 }
@@ -135,8 +135,8 @@ static void a_backend_that_cannot_be_asked_is_asked_now_and_then(void **state)
 	unsigned audited;
 
 	resume_with(r, "ann", 0, 2 * MINUTE);
-	r->world.fail[W_STAT] = ERR_UNAVAILABLE;
-	r->world.fail_always[W_STAT] = true;
+	r->world.fail[SANDBOX_STAT] = ERR_UNAVAILABLE;
+	r->world.fail_always[SANDBOX_STAT] = true;
 	rig_pass(r, 121 * SECOND, SECOND);
 	for (int i = 0; i < 3000 && !strstr(rig_row(r, "ann").cause, "cannot be asked"); i++)
 		look_again(r);

@@ -21,7 +21,7 @@ struct step {
 	enum sandbox_state state;
 };
 
-static void on_step(void *arg, const struct sandbox_answer *a)
+static void on_step(void *arg, const struct sandboxes_answer *a)
 {
 	struct step *p = arg;
 
@@ -135,7 +135,7 @@ static void test_copies_leave_room(void **state)
 	assert_nothing_left();
 }
 
-static void on_counted(void *arg, const struct sandbox_answer *a)
+static void on_counted(void *arg, const struct sandboxes_answer *a)
 {
 	(void)a;
 	++*(int *)arg;

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CREATE_TIMEOUT_NS (120 * NS_PER_SEC)
-
 /* ---- jobs */
 
 static void resolve_seen(struct kjob *j, const json_t *pod)
@@ -34,36 +32,13 @@ static void resolve_seen(struct kjob *j, const json_t *pod)
 	kjob_answer(j, rc, &e, NULL, -1);
 }
 
-static void seen(struct kjob *j, const json_t *pod)
-{
-	switch (j->kind) {
-	case KJOB_ENSURE:
-	case KJOB_CONNECT:
-		wake_seen(j, pod);
-		break;
-	case KJOB_STAT:
-		stat_seen(j, pod);
-		break;
-	case KJOB_DESTROY:
-	case KJOB_WIPE:
-		end_seen(j, pod);
-		break;
-	case KJOB_RESOLVE:
-		resolve_seen(j, pod);
-		break;
-	case KJOB_RESTORE:
-	case KJOB_DROP_WORKSPACE:
-		restore_seen(j, pod);
-		break;
-	case KJOB_LIST:
-	case KJOB_TAKE:
-	case KJOB_SNAPSHOTS:
-	case KJOB_DROP:
-	case KJOB_SWEEP:
-	case KJOB_SET_END:
-		break;
-	}
-}
+/* Of each operation: how long it may take, how it begins, and who takes what a look at its pod has found. */
+struct call {
+	uint64_t limit_ms;
+	void (*begin)(struct kjob *j, const struct sandbox_ask *q);
+	void (*seen)(struct kjob *j, const json_t *pod);
+};
+static const struct call *call_of(const struct kjob *j);
 
 static void look_again(struct kjob *j)
 {
@@ -79,7 +54,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	if (j->cancelled)
 		return;
 	if (rc == ERR_NOT_FOUND) {
-		seen(j, NULL);
+		call_of(j)->seen(j, NULL);
 	} else if (kjob_may_wait(j, rc)) {
 		j->last = *e;
 		j->tick = look_again;
@@ -87,7 +62,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
-		seen(j, reply->body);
+		call_of(j)->seen(j, reply->body);
 	}
 }
 
@@ -107,84 +82,84 @@ static void kjob_look(struct kjob *j)
 /* A wait for a pod is over. */
 static void pod_tick(struct kjob *j)
 {
-	if (j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE)
+	if (j->op == SANDBOX_DESTROY || j->op == SANDBOX_WIPE)
 		end_tick(j);
 	else
 		wake_tick(j);
 }
 
-static void ask(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
-		sandbox_done *done, void *arg)
+/* What is about a pod, or about a Sandbox that holds one. */
+static void pod_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j = kjob_begin(p, kind, name, limit_ns, &(struct kjob){.done = done, .arg = arg});
-
-	if (j && j->ours && kp_pooled(j->kp))
+	(void)q;
+	if (j->ours && kp_pooled(j->kp))
 		pool_begin(j);
-	else if (j && j->ours && j->kp->p.spec.hold == KUBE_HOLD_SANDBOX && (kind == KJOB_DESTROY || kind == KJOB_WIPE))
+	else if (j->ours && j->kp->p.spec.hold == KUBE_HOLD_SANDBOX &&
+		 (j->op == SANDBOX_DESTROY || j->op == SANDBOX_WIPE)) /* the hub has audited its reason */
 		hold_let_go(j);
-	else if (j)
+	else
 		kjob_look(j);
 }
 
-/* ---- the calls */
-
-static void ensure(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+static void resolve_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	const struct kube_provider_params *params = &((struct kp *)p)->p;
-	uint64_t limit = params->create_timeout_ns ? params->create_timeout_ns : CREATE_TIMEOUT_NS;
-
-	if (params->spec.hold == KUBE_HOLD_SANDBOX && limit > KP_HOLD_NS)
-		limit = KP_HOLD_NS;
-	ask(p, KJOB_ENSURE, agent, limit, done, arg);
-}
-
-static void connect_to(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	ask(p, KJOB_CONNECT, agent, KP_CONNECT_MS * NS_PER_MS, done, arg);
-}
-
-static void stat_one(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
-{
-	ask(p, KJOB_STAT, agent, KP_CONNECT_MS * NS_PER_MS, done, arg);
-}
-
-static void end_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
-{
-	(void)reason; /* the hub has audited it */
-	ask(p, KJOB_DESTROY, agent, KP_END_MS * NS_PER_MS, done, arg);
-}
-
-static void wipe_one(struct sandbox_provider *p, const char *agent, const char *reason, sandbox_done *done, void *arg)
-{
-	(void)reason;
-	ask(p, KJOB_WIPE, agent, KP_WIPE_MS * NS_PER_MS, done, arg);
-}
-
-static void resolve(struct sandbox_provider *p, const char *name, sandbox_name_done *done, void *arg)
-{
-	struct kjob *j =
-	    kjob_begin(p, KJOB_RESOLVE, name, KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.name_done = done, .arg = arg});
-
-	if (!j)
-		return;
+	(void)q;
 	if (j->ours)
 		kjob_answer(j, 0, NULL, NULL, -1);
 	else
 		kjob_look(j);
 }
 
-static void list_all(struct sandbox_provider *p, sandbox_list_done *done, void *arg)
-{
-	struct kjob *j =
-	    kjob_begin(p, KJOB_LIST, "", KP_CONNECT_MS * NS_PER_MS, &(struct kjob){.list_done = done, .arg = arg});
+/* ---- the calls */
 
+static const struct call calls[SANDBOX_OPS] = {
+    [SANDBOX_ENSURE] = {KP_CREATE_MS, pod_begin, wake_seen},
+    [SANDBOX_CONNECT] = {KP_CONNECT_MS, pod_begin, wake_seen},
+    [SANDBOX_STAT] = {KP_CONNECT_MS, pod_begin, stat_seen},
+    [SANDBOX_DESTROY] = {KP_END_MS, pod_begin, end_seen},
+    [SANDBOX_WIPE] = {KP_WIPE_MS, pod_begin, end_seen},
+    [SANDBOX_LIST] = {KP_CONNECT_MS, list_begin, NULL},
+    [SANDBOX_RESOLVE] = {KP_CONNECT_MS, resolve_begin, resolve_seen},
+    [SANDBOX_TAKE] = {KP_COPY_MS, take_begin, NULL},
+    [SANDBOX_SNAPSHOTS] = {KP_CONNECT_MS, snapshots_begin, NULL},
+    [SANDBOX_DROP] = {KP_CONNECT_MS, drop_begin, NULL},
+    [SANDBOX_SWEEP] = {KP_SWEEP_MS, sweep_begin, NULL},
+    [SANDBOX_RESTORE] = {KP_COPY_MS, restore_begin, restore_seen},
+    [SANDBOX_DROP_WORKSPACE] = {KP_CONNECT_MS, drop_workspace_begin, restore_seen},
+};
+
+static const struct call *call_of(const struct kjob *j)
+{
+	return &calls[j->op];
+}
+
+static uint64_t limit_of(const struct kp *kp, const struct sandbox_ask *q)
+{
+	uint64_t ns = calls[q->op].limit_ms * NS_PER_MS;
+
+	if (q->op == SANDBOX_ENSURE && kp->p.create_timeout_ns)
+		ns = kp->p.create_timeout_ns;
+	if (q->op == SANDBOX_ENSURE && kp->p.spec.hold == KUBE_HOLD_SANDBOX && ns > KP_HOLD_NS)
+		ns = KP_HOLD_NS;
+	return q->timeout_ns ? q->timeout_ns : ns;
+}
+
+static void ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
+{
+	struct kp *kp = (struct kp *)p;
+	struct kjob *j;
+
+	if (q->op == SANDBOX_LOG) {
+		kp_log(kp, q, done, arg);
+		return;
+	}
+	j = kjob_begin(kp, q->op, q->agent ? q->agent : "", limit_of(kp, q), done, arg);
 	if (j)
-		list_begin(j);
+		calls[q->op].begin(j, q);
 }
 
 static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs)
 {
-	static const struct kjob nobody;
 	struct kp *kp = (struct kp *)p;
 	struct kname *n = kp->p.spec.hold == KUBE_HOLD_SANDBOX ? kname_get(kp, agent) : NULL;
 	struct kjob *j;
@@ -193,7 +168,7 @@ static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_w
 		return;
 	n->used_ns = clock_boot_ns();
 	n->end_ns = end_wall_ns;
-	if (runs && (j = kjob_begin(p, KJOB_SET_END, agent, KP_END_MS * NS_PER_MS, &nobody)))
+	if (runs && (j = kjob_begin(kp, KJOB_SET_END, agent, KP_END_MS * NS_PER_MS, NULL, NULL)))
 		kp_pooled(kp) ? pool_set_end(j) : hold_set_end(j);
 }
 
@@ -252,23 +227,8 @@ static void destroy(struct sandbox_provider *p)
 	free(kp);
 }
 
-static const struct sandbox_provider_ops provider_ops = {.ensure = ensure,
-							 .connect = connect_to,
-							 .stat = stat_one,
-							 .destroy_sandbox = end_one,
-							 .wipe = wipe_one,
-							 .list = list_all,
-							 .resolve = resolve,
-							 .log = kp_log,
-							 .snapshot_take = provider_take,
-							 .snapshot_list = provider_snapshots,
-							 .snapshot_drop = provider_drop,
-							 .snapshot_sweep = provider_sweep,
-							 .restore = provider_restore,
-							 .drop_workspace = provider_drop_workspace,
-							 .set_end = set_end,
-							 .pod_template = pod_template,
-							 .destroy = destroy};
+static const struct sandbox_provider_ops provider_ops = {
+    .ask = ask, .set_end = set_end, .pod_template = pod_template, .destroy = destroy};
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)
 {
@@ -278,6 +238,7 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 	if (!kp)
 		return err_set(e, rc, "no memory for sandboxes in the cluster");
 	kp->base.ops = &provider_ops;
+	kp->base.can = SANDBOX_CAN_ALL & ~SANDBOX_CAN(SANDBOX_HASH);
 	if (p->spec.workspace != WORKSPACE_CLAIM && !(p->spec.warm_pool && *p->spec.warm_pool))
 		kp->base.workspace_goes =
 		    p->spec.workspace == WORKSPACE_MEMORY

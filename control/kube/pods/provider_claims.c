@@ -150,7 +150,7 @@ static void tidied(struct kjob *j, int rc, const struct err *e)
 		kjob_wait(j, KP_AGAIN_MS);
 		return;
 	}
-	if (rc && j->kind == KJOB_RESTORE) { /* the next start tidies up, unless it would take the new one for good */
+	if (rc && j->op == SANDBOX_RESTORE) { /* the next start tidies up, unless it would take the new one for good */
 		if (!j->committed && claims_are_past(j, e))
 			return;
 		log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
@@ -216,7 +216,7 @@ static void on_claim_deleted(void *arg, int rc, const struct err *e, const struc
 {
 	struct kjob *j = arg;
 
-	if (!j->cancelled && j->kind == KJOB_WIPE && (!rc || rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT))
+	if (!j->cancelled && j->op == SANDBOX_WIPE && (!rc || rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT))
 		shed_leave(j);
 	on_tidied(arg, rc, e, reply);
 }
@@ -296,7 +296,7 @@ static bool is_left_alone(const struct kjob *j, const struct claim_view *c)
 {
 	bool settled = c->deleting || c->state == CLAIM_KEPT;
 
-	return (settled && j->kind != KJOB_WIPE) || (j->keep && strcmp(c->name, j->keep) == 0);
+	return (settled && j->op != SANDBOX_WIPE) || (j->keep && strcmp(c->name, j->keep) == 0);
 }
 
 static void tidy_next(struct kjob *j)

@@ -23,7 +23,7 @@ static void ended(struct kjob *j)
 	if (n)
 		kname_forget(n);
 	text_put(info.agent, sizeof(info.agent), j->name);
-	info.has_workspace = j->kind == KJOB_DESTROY && (j->view.claim[0] || j->keeps);
+	info.has_workspace = j->op == SANDBOX_DESTROY && (j->view.claim[0] || j->keeps);
 	kjob_answer(j, 0, NULL, &info, -1);
 }
 
@@ -53,9 +53,9 @@ static void claims_listed(struct kjob *j)
 
 static void pod_is_gone(struct kjob *j)
 {
-	if (j->kind == KJOB_WIPE && kp_pooled(j->kp) && j->nclaims)
+	if (j->op == SANDBOX_WIPE && kp_pooled(j->kp) && j->nclaims)
 		claims_tidy(j, NULL, wipe_volumes);
-	else if (j->kind == KJOB_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
+	else if (j->op == SANDBOX_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
 		ended(j);
 	else
 		claims_get(j, claims_listed);

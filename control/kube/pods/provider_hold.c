@@ -262,7 +262,7 @@ static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err 
 	json_t *patch;
 	int rc;
 
-	if (j->kind == KJOB_WIPE)
+	if (j->op == SANDBOX_WIPE)
 		return kube_delete(j->kp->p.kube, &ref, &o, on_let_go, j, &j->call, e);
 	fill(j, &spec);
 	patch = agentsandbox_mode(&spec, v, false);

@@ -13,17 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[] = {"ensure",  "connect",        "stat",  "destroy",   "wipe",
-					 "resolve", "list",           "take",  "snapshots", "drop",
-					 "restore", "drop workspace", "sweep", "set end"};
 static const char *const state_names[] = {"looking",    "making",   "replacing", "waiting", "ending",
 					  "asking why", "reaching", "visiting",  "copying", "tidying"};
 
 void kjob_set_state(struct kjob *j, enum kjob_state s)
 {
 	if (j->state != s)
-		log_debug(&(struct log_ids){.agent = j->name}, "%s: %s -> %s", kind_names[j->kind],
-			  state_names[j->state], state_names[s]);
+		log_debug(&(struct log_ids){.agent = j->name}, "%s: %s -> %s",
+			  j->op < SANDBOX_OPS ? sandbox_op_name(j->op) : "set end", state_names[j->state],
+			  state_names[s]);
 	j->state = s;
 }
 
@@ -52,16 +50,16 @@ bool kjob_may_wait(const struct kjob *j, int rc)
 {
 	if (!kp_may_pass(rc) || kjob_is_late(j))
 		return false;
-	switch (j->kind) {
-	case KJOB_DESTROY:
-	case KJOB_WIPE:
-	case KJOB_TAKE:
-	case KJOB_RESTORE:
-	case KJOB_DROP_WORKSPACE:
+	switch (j->op) {
+	case SANDBOX_DESTROY:
+	case SANDBOX_WIPE:
+	case SANDBOX_TAKE:
+	case SANDBOX_RESTORE:
+	case SANDBOX_DROP_WORKSPACE:
 	case KJOB_SET_END:
 		return true;
-	case KJOB_ENSURE:
-	case KJOB_STAT:
+	case SANDBOX_ENSURE:
+	case SANDBOX_STAT:
 		return j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS;
 	default:
 		return false; /* whoever asked asks again */
@@ -92,7 +90,7 @@ struct kube_ref kp_claims(const char *ns, const char *claim)
 /* Said ahead of each start (sandbox_provider_ops.pod_template), and good for that one. */
 static void take_template(struct kjob *j)
 {
-	struct kname *n = j->kind == KJOB_ENSURE || j->kind == KJOB_RESTORE ? kname_find(j->kp, j->name) : NULL;
+	struct kname *n = j->op == SANDBOX_ENSURE || j->op == SANDBOX_RESTORE ? kname_find(j->kp, j->name) : NULL;
 
 	if (!n)
 		return;
@@ -111,21 +109,20 @@ struct kube_pod_spec kjob_spec(const struct kjob *j)
 
 /* ---- beginning and answer */
 
-struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
-			const struct kjob *callbacks)
+struct kjob *kjob_begin(struct kp *kp, enum sandbox_op op, const char *name, uint64_t limit_ns, sandbox_done *done,
+			void *arg)
 {
-	struct kp *kp = (struct kp *)p;
-	struct kjob *j = calloc(1, sizeof(*j)), *answer = j;
-	struct kjob none = {0};
+	struct kjob *j = calloc(1, sizeof(*j));
 	struct err e = {0};
 	int rc = ERR_NOMEM;
 
-	if (!j)
-		answer = &none;
-	*answer = *callbacks;
-	answer->kp = kp;
-	answer->kind = kind;
-	text_put(answer->name, sizeof(answer->name), name);
+	if (j) {
+		j->kp = kp;
+		j->op = op;
+		j->done = done;
+		j->arg = arg;
+		text_put(j->name, sizeof(j->name), name);
+	}
 	if (j && (j->timer = malloc(sizeof(*j->timer))))
 		rc = *name ? kp_locate(kp, name, &j->t, j->ns, j->pod, &j->ours, &e) : 0;
 	if (!rc && kp->stopping)
@@ -141,14 +138,8 @@ struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const c
 	}
 	if (rc == ERR_NOMEM)
 		err_set(&e, rc, "no memory for a question about %s", name);
-	if (callbacks->done)
-		callbacks->done(callbacks->arg, rc, &e, NULL, -1);
-	else if (callbacks->name_done)
-		callbacks->name_done(callbacks->arg, rc, &e, name);
-	else if (callbacks->list_done)
-		callbacks->list_done(callbacks->arg, rc, &e, NULL, 0);
-	else if (callbacks->snapshots_done)
-		callbacks->snapshots_done(callbacks->arg, rc, &e, NULL, 0);
+	if (done)
+		done(arg, &(struct sandbox_answer){.rc = rc, .e = &e, .name = name, .fd = -1});
 	free(j ? j->timer : NULL);
 	free(j);
 	return NULL;
@@ -188,28 +179,26 @@ static void kjob_free(struct kjob *j)
 
 void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd)
 {
-	sandbox_name_done *name_done = j->name_done;
-	sandbox_list_done *list_done = j->list_done;
-	sandbox_snapshots_done *snapshots_done = j->snapshots_done;
-	sandbox_done *done = j->done;
+	struct sandbox_answer a = {.rc = rc, .e = rc ? e : NULL, .fd = rc ? -1 : fd};
 	struct sandbox_info *list = j->list;
 	struct sandbox_snapshot *snapshots = j->snapshots;
 	char name[AGENT_NAME_MAX + 1];
-	size_t n = j->nlist, nsnapshots = j->nsnapshots;
+	sandbox_done *done = j->done;
 	void *arg = j->arg;
 
 	text_put(name, sizeof(name), j->name);
+	a.name = name;
+	if (!rc && j->op == SANDBOX_LIST)
+		a.info = list, a.n = j->nlist;
+	else if (!rc && info)
+		a.info = info, a.n = 1;
+	else if (!rc)
+		a.snapshots = snapshots, a.n = j->nsnapshots;
 	j->list = NULL;
 	j->snapshots = NULL;
 	kjob_free(j); /* the callee may ask again, or destroy the provider */
 	if (done)
-		done(arg, rc, rc ? e : NULL, rc ? NULL : info, rc ? -1 : fd);
-	else if (name_done)
-		name_done(arg, rc, rc ? e : NULL, name);
-	else if (list_done)
-		list_done(arg, rc, rc ? e : NULL, rc ? NULL : list, rc ? 0 : n);
-	else if (snapshots_done)
-		snapshots_done(arg, rc, rc ? e : NULL, rc ? NULL : snapshots, rc ? 0 : nsnapshots);
+		done(arg, &a);
 	free(list);
 	free(snapshots);
 }
@@ -232,7 +221,7 @@ static int pooled_view(const struct kjob *j, const json_t *pod, struct pod_view 
 {
 	if (!pod_is_owned_by(pod, j->box_uid))
 		return err_set(e, ERR_K8S_CONFLICT, "pod %s in %s is not that of Sandbox %s", j->pod, j->ns, j->box);
-	if ((j->kind == KJOB_ENSURE || j->kind == KJOB_CONNECT) && !pod_has_role(pod))
+	if ((j->op == SANDBOX_ENSURE || j->op == SANDBOX_CONNECT) && !pod_has_role(pod))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "pod %s in %s lacks the label " KUBE_SELECTOR
 			       ", by which it is watched and fenced: the template of warm pool %s has to carry it",
@@ -255,7 +244,7 @@ void kjob_answer_workspace(struct kjob *j)
 	struct sandbox_info info = {.backend = SANDBOX_LINK};
 
 	text_put(info.agent, sizeof(info.agent), j->name);
-	info.has_workspace = j->kind == KJOB_RESTORE;
+	info.has_workspace = j->op == SANDBOX_RESTORE;
 	info.state = info.has_workspace ? SANDBOX_STOPPED : SANDBOX_ABSENT;
 	kjob_answer(j, 0, NULL, &info, -1);
 }

@@ -14,7 +14,7 @@ struct log_job {
 	struct buf tail;
 	size_t max, passed;
 	bool cut;
-	sandbox_log_done *done;
+	sandbox_done *done;
 	void *arg;
 	char name[AGENT_NAME_MAX + 1];
 };
@@ -50,14 +50,17 @@ static void on_done(void *arg, int rc, const struct err *e, const struct kube_re
 	if (rc == ERR_NOT_FOUND)
 		err_set(&here, rc, "%.192s has no pod now, and a cluster keeps the log no longer than that", j->name),
 		    e = &here;
-	j->done(j->arg, rc, rc ? e : NULL, buf_ptr(&j->tail), rc ? 0 : buf_len(&j->tail));
+	j->done(
+	    j->arg,
+	    &(struct sandbox_answer){
+		.rc = rc, .e = rc ? e : NULL, .text = buf_ptr(&j->tail), .n = rc ? 0 : buf_len(&j->tail), .fd = -1});
 	buf_finish(&j->tail);
 	free(j);
 }
 
-void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg)
+void kp_log(struct kp *kp, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
-	struct kp *kp = (struct kp *)p;
+	const char *agent = q->agent;
 	struct log_job *j = calloc(1, sizeof(*j));
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	struct kube_log_options o = {.tail_lines = TAIL_LINES, .data = on_data};
@@ -72,17 +75,17 @@ void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_l
 	if (!rc && kp->stopping)
 		rc = err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	if (!rc) {
-		j->max = max;
+		j->max = q->max;
 		j->done = done;
 		j->arg = arg;
 		text_put(j->name, sizeof(j->name), agent);
-		buf_init(&j->tail, max);
+		buf_init(&j->tail, q->max);
 		o.container = t.container[0] ? t.container : NULL;
 		ref = kp_pods(ns, pod);
 		rc = kube_logs(kp->p.kube, &ref, &o, on_done, j, &j->call, &e);
 	}
 	if (rc) {
 		free(j);
-		done(arg, rc, &e, NULL, 0);
+		sandbox_answer(done, arg, rc, &e, NULL, -1);
 	}
 }

@@ -43,7 +43,7 @@ static int64_t end_of(const struct kjob *j)
 
 static bool is_for_end(const struct kjob *j)
 {
-	return j->kind == KJOB_DESTROY || j->kind == KJOB_WIPE;
+	return j->op == SANDBOX_DESTROY || j->op == SANDBOX_WIPE;
 }
 
 static void look_at_claim(struct kjob *j);
@@ -285,11 +285,11 @@ static void box_seen(struct kjob *j, const struct agentsandbox_view *v)
 	text_put(j->pod, sizeof(j->pod), v->pod);
 	j->keeps = v->claim[0];
 	text_put(j->last.message, sizeof(j->last.message), v->why);
-	if (j->kind == KJOB_ENSURE)
+	if (j->op == SANDBOX_ENSURE)
 		start(j, v);
-	else if (j->kind == KJOB_WIPE)
+	else if (j->op == SANDBOX_WIPE)
 		wipe(j, v);
-	else if (j->kind == KJOB_DESTROY && !v->asleep)
+	else if (j->op == SANDBOX_DESTROY && !v->asleep)
 		set_mode(j, v, false);
 	else
 		j->kp->pod_look(j);
@@ -306,9 +306,9 @@ static void on_box(void *arg, int rc, const struct err *e, const struct kube_rep
 		return;
 	if (rc == ERR_NOT_FOUND) {
 		j->box[0] = '\0';
-		if (j->kind == KJOB_WIPE)
+		if (j->op == SANDBOX_WIPE)
 			unclaim(j);
-		else if (j->kind == KJOB_ENSURE) /* its controller makes another, or says why not */
+		else if (j->op == SANDBOX_ENSURE) /* its controller makes another, or says why not */
 			pool_wait(j);
 		else
 			j->kp->pod_look(j);
@@ -330,7 +330,7 @@ static void on_box(void *arg, int rc, const struct err *e, const struct kube_rep
 
 static bool is_late(struct kjob *j, const char *why)
 {
-	if (j->kind != KJOB_ENSURE || !kjob_is_late(j))
+	if (j->op != SANDBOX_ENSURE || !kjob_is_late(j))
 		return false;
 	kjob_fail(j, ERR_SANDBOX_TIMEOUT, "the SandboxClaim of %s in %s has no pod in time: %.200s", j->name, j->ns,
 		  *why ? why : "its status is empty: do the controllers of agent-sandbox and its extensions run?");
@@ -345,7 +345,7 @@ static void on_end_followed(void *arg, int rc, const struct err *e, const struct
 	j->call = NULL;
 	if (j->cancelled)
 		return;
-	if (j->kind == KJOB_SET_END) {
+	if (j->op == KJOB_SET_END) {
 		if (rc && rc != ERR_NOT_FOUND) /* the next start says it again */
 			log_warn(&(struct log_ids){.agent = j->name},
 				 "its SandboxClaim keeps the shutdownTime that it had: %s", e->message);
@@ -382,14 +382,14 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 
 	text_put(j->owner, sizeof(j->owner), v->uid);
 	text_put(j->box, sizeof(j->box), v->sandbox);
-	if (j->kind == KJOB_ENSURE && v->deleting) {
+	if (j->op == SANDBOX_ENSURE && v->deleting) {
 		if (!is_late(j, "an earlier one does not go away"))
 			wait_ms(j, KP_AGAIN_MS);
-	} else if ((j->kind == KJOB_ENSURE || j->kind == KJOB_SET_END) && follow_end(j, v)) {
+	} else if ((j->op == SANDBOX_ENSURE || j->op == KJOB_SET_END) && follow_end(j, v)) {
 		return; /* looked at again */
-	} else if (j->kind == KJOB_SET_END) {
+	} else if (j->op == KJOB_SET_END) {
 		kjob_answer(j, 0, NULL, NULL, -1);
-	} else if (j->kind == KJOB_ENSURE && v->failed) {
+	} else if (j->op == SANDBOX_ENSURE && v->failed) {
 		kjob_fail(j, ERR_SANDBOX_CREATE, "the SandboxClaim of %s in %s cannot be served: %.200s", j->name,
 			  j->ns, v->why);
 	} else if (is_late(j, v->why)) {
@@ -397,9 +397,9 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 	} else if (j->box[0]) {
 		ref = served_ref(j, j->box);
 		sent(j, kube_get(j->kp->p.kube, &ref, on_box, j, &j->call, &e), &e);
-	} else if (j->kind == KJOB_ENSURE) {
+	} else if (j->op == SANDBOX_ENSURE) {
 		pool_wait(j);
-	} else if (j->kind == KJOB_WIPE) {
+	} else if (j->op == SANDBOX_WIPE) {
 		unclaim(j);
 	} else {
 		j->kp->pod_look(j); /* nothing of that name */
@@ -415,12 +415,12 @@ static void on_claim(void *arg, int rc, const struct err *e, const struct kube_r
 	j->call = NULL;
 	if (j->cancelled || is_unknown(j, rc, e, reply))
 		return;
-	if (rc == ERR_NOT_FOUND && j->kind == KJOB_ENSURE) {
+	if (rc == ERR_NOT_FOUND && j->op == SANDBOX_ENSURE) {
 		if (!is_late(j, j->last.message))
 			claim(j);
 		return;
 	}
-	if (rc == ERR_NOT_FOUND && j->kind != KJOB_SET_END) {
+	if (rc == ERR_NOT_FOUND && j->op != KJOB_SET_END) {
 		j->kp->pod_look(j);
 		return;
 	}

@@ -18,7 +18,6 @@
 
 #define POLL_FIRST_MS 50
 #define POLL_LAST_MS  1000
-#define RESTORE_NS    (600 * NS_PER_SEC)
 
 static void restore_look(struct kjob *j);
 static void restore_claims(struct kjob *j);
@@ -420,7 +419,7 @@ void restore_seen(struct kjob *j, const json_t *pod)
 		kjob_answer(j, rc, &e, NULL, -1);
 	else if (pod && j->view.state != POD_ENDED)
 		kjob_fail(j, ERR_BAD_STATE, "pod %s holds the workspace of %s: stop it first", j->pod, j->name);
-	else if (j->kind == KJOB_DROP_WORKSPACE)
+	else if (j->op == SANDBOX_DROP_WORKSPACE)
 		claims_get(j, workspace_listed);
 	else
 		restore_look(j);
@@ -428,19 +427,14 @@ void restore_seen(struct kjob *j, const json_t *pod)
 
 /* ---- the calls */
 
-void provider_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
-		      bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg)
+void restore_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j = kjob_begin(p, KJOB_RESTORE, agent, timeout_ns ? timeout_ns : RESTORE_NS,
-				    &(struct kjob){.done = done, .arg = arg});
 	struct err e = {0};
 
-	if (!j)
-		return;
-	j->snapshot = *snapshot;
-	j->read_only = read_only;
+	j->snapshot = *q->snapshot;
+	j->read_only = q->read_only;
 	j->poll_ms = POLL_FIRST_MS / 2;
-	text_put(j->from, sizeof(j->from), from);
+	text_put(j->from, sizeof(j->from), q->from);
 	if (!j->ours)
 		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
 	else if (snapshots_allowed(j->kp, &e))
@@ -449,13 +443,9 @@ void provider_restore(struct sandbox_provider *p, const char *agent, const char 
 		j->kp->pod_look(j);
 }
 
-void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg)
+void drop_workspace_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j = kjob_begin(p, KJOB_DROP_WORKSPACE, agent, KP_CONNECT_MS * NS_PER_MS,
-				    &(struct kjob){.done = done, .arg = arg});
-
-	if (!j)
-		return;
+	(void)q;
 	if (!j->ours)
 		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
 	else if (j->kp->p.spec.workspace != WORKSPACE_CLAIM)

@@ -16,7 +16,6 @@
 
 #define POLL_FIRST_MS 100
 #define POLL_LAST_MS  2000
-#define TAKE_NS       (600 * NS_PER_SEC)
 
 struct kube_ref kp_snapshots(const char *ns, const char *name)
 {
@@ -52,7 +51,7 @@ static void take_failed(struct kjob *j);
 /* A look failed. What was asked for here, and seen, may become ready all the same: it goes. */
 static void look_failed(struct kjob *j, int rc, const struct err *e)
 {
-	if (j->kind == KJOB_TAKE && j->copy.uid[0]) {
+	if (j->op == SANDBOX_TAKE && j->copy.uid[0]) {
 		j->last = *e;
 		take_failed(j);
 	} else {
@@ -297,16 +296,11 @@ static void take_look(struct kjob *j)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
-		   sandbox_snapshots_done *done, void *arg)
+void take_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j = kjob_begin(p, KJOB_TAKE, agent, timeout_ns ? timeout_ns : TAKE_NS,
-				    &(struct kjob){.snapshots_done = done, .arg = arg});
 	struct err e = {0};
 
-	if (!j)
-		return;
-	j->snapshot = *snapshot;
+	j->snapshot = *q->snapshot;
 	j->poll_ms = POLL_FIRST_MS / 2;
 	kjob_set_state(j, KJOB_COPYING);
 	if (!j->ours)
@@ -380,13 +374,9 @@ static void list_page(struct kjob *j, const char *next)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-void provider_snapshots(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg)
+void snapshots_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j = kjob_begin(p, KJOB_SNAPSHOTS, agent ? agent : "", KP_CONNECT_MS * NS_PER_MS,
-				    &(struct kjob){.snapshots_done = done, .arg = arg});
-
-	if (!j)
-		return;
+	(void)q;
 	if ((j->name[0] && !j->ours) || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
 		kjob_answer(j, 0, NULL, NULL, -1); /* there are none */
 	else
@@ -513,19 +503,14 @@ static void on_drop_look(void *arg, int rc, const struct err *e, const struct ku
 		shed_copy(j, on_drop_shed);
 }
 
-void provider_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
-		   sandbox_snapshots_done *done, void *arg)
+void drop_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j = kjob_begin(p, KJOB_DROP, agent, KP_CONNECT_MS * NS_PER_MS,
-				    &(struct kjob){.snapshots_done = done, .arg = arg});
 	char name[KUBE_OBJECT_MAX + 1];
 	struct kube_ref ref;
 	struct err e = {0};
 	int rc;
 
-	if (!j)
-		return;
-	snapshot_name(snapshot, name);
+	snapshot_name(q->snapshot, name);
 	text_put(j->copy.name, sizeof(j->copy.name), name);
 	ref = kp_snapshots(j->ns, name);
 	if (!j->ours || j->kp->p.spec.workspace != WORKSPACE_CLAIM) {

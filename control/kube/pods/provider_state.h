@@ -33,8 +33,10 @@
 #define KP_WIPE_MS    90000 /* the same, and its volumes */
 #define KP_GONE_MS    20000 /* a content goes so long before somebody hears that it is not gone */
 #define KP_SWEEP_MS   600000
-#define KP_GOING_MS   2000  /* ... and one that was on its way already */
-#define KP_FORCE_MS   20000 /* after which a pod of ours whose node does not answer is taken out of the cluster */
+#define KP_CREATE_MS  120000
+#define KP_COPY_MS    600000 /* a snapshot, or a workspace from one, where nobody says how long */
+#define KP_GOING_MS   2000   /* ... and one that was on its way already */
+#define KP_FORCE_MS   20000  /* after which a pod of ours whose node does not answer is taken out of the cluster */
 #define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
 #define KP_LEAVE_S    900                /* muxlet in a pod of others, when nobody needs it */
 #define KP_IDLE_NS    (600 * UINT64_C(1000000000))
@@ -46,22 +48,7 @@
 #define KP_BIND_MS  500  /* a claim that waits longer is given a first consumer */
 #define KP_GRACE_MS 5000 /* controllers try again: an error of a snapshot counts once it has stood so long */
 
-enum kjob_kind {
-	KJOB_ENSURE,
-	KJOB_CONNECT,
-	KJOB_STAT,
-	KJOB_DESTROY,
-	KJOB_WIPE,
-	KJOB_RESOLVE,
-	KJOB_LIST,
-	KJOB_TAKE,
-	KJOB_SNAPSHOTS,
-	KJOB_DROP,
-	KJOB_RESTORE,
-	KJOB_DROP_WORKSPACE,
-	KJOB_SWEEP,
-	KJOB_SET_END
-};
+#define KJOB_SET_END SANDBOX_OPS /* no question: a job of the provider's own */
 enum kjob_state {
 	KJOB_LOOKING,
 	KJOB_MAKING,
@@ -133,7 +120,7 @@ struct kname {
 struct kjob {
 	TAILQ_ENTRY(kjob) entry;
 	struct kp *kp;
-	enum kjob_kind kind;
+	enum sandbox_op op;
 	enum kjob_state state;
 	char name[AGENT_NAME_MAX + 1];
 	struct target t;
@@ -187,10 +174,7 @@ struct kjob {
 	uint64_t began_ns, error_ns, poll_ms; /* boot clock; error: since when, 0: there is none */
 	struct sandbox_snapshot *snapshots;
 	size_t nsnapshots;
-	sandbox_snapshots_done *snapshots_done;
-	sandbox_done *done;
-	sandbox_name_done *name_done;
-	sandbox_list_done *list_done;
+	sandbox_done *done; /* NULL: nobody hears of it */
 	void *arg;
 };
 TAILQ_HEAD(kjobs, kjob);
@@ -230,10 +214,9 @@ int kjob_view(const struct kjob *j, const json_t *pod, struct pod_view *out, str
 void kjob_answer_workspace(struct kjob *j);
 struct kube_ref kp_pods(const char *ns, const char *pod);
 struct kube_ref kp_claims(const char *ns, const char *claim);
-/* A new question about a name ("": about all), with its callbacks in c; NULL: it was answered already. */
-struct kjob *kjob_begin(struct sandbox_provider *p, enum kjob_kind kind, const char *name, uint64_t limit_ns,
-			const struct kjob *c);
-/* The answer, and the job's end. info NULL on failure. */
+/* A new question about a name ("": about all), or a job of its own (done NULL); NULL: it was answered already. */
+struct kjob *kjob_begin(struct kp *kp, enum sandbox_op op, const char *name, uint64_t limit_ns, sandbox_done *done,
+			void *arg);
 void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);
 void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool kjob_is_late(const struct kjob *j);
@@ -249,11 +232,11 @@ bool kjob_may_wait(const struct kjob *j, int rc);
 struct kube_pod_spec kjob_spec(const struct kjob *j);
 /* provider_view.c */
 void stat_seen(struct kjob *j, const json_t *pod);
-void list_begin(struct kjob *j);
+void list_begin(struct kjob *j, const struct sandbox_ask *q);
 /* What a look or a watch says of a container, without what only a stream knows. */
 void kp_describe(const struct kp *kp, const char *name, bool ours, const struct pod_view *v, struct sandbox_info *out);
 /* provider_log.c */
-void kp_log(struct sandbox_provider *p, const char *agent, size_t max, sandbox_log_done *done, void *arg);
+void kp_log(struct kp *kp, const struct sandbox_ask *q, sandbox_done *done, void *arg);
 /* provider_wake.c: ensure and connect. pod NULL: there is none. */
 void wake_seen(struct kjob *j, const json_t *pod);
 void wake_tick(struct kjob *j); /* waiting goes on, or the deadline is there */
@@ -300,11 +283,9 @@ void served_ask(struct kjob *j, void (*then)(struct kjob *j));
 bool served_is_gone(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply);
 struct kube_ref served_ref(const struct kjob *j, const char *sandbox); /* in that version */
 /* provider_snapshot.c: ops, and what restore needs of it */
-void provider_take(struct sandbox_provider *p, const char *agent, const struct id *snapshot, uint64_t timeout_ns,
-		   sandbox_snapshots_done *done, void *arg);
-void provider_snapshots(struct sandbox_provider *p, const char *agent, sandbox_snapshots_done *done, void *arg);
-void provider_drop(struct sandbox_provider *p, const char *agent, const struct id *snapshot,
-		   sandbox_snapshots_done *done, void *arg);
+void take_begin(struct kjob *j, const struct sandbox_ask *q);
+void snapshots_begin(struct kjob *j, const struct sandbox_ask *q);
+void drop_begin(struct kjob *j, const struct sandbox_ask *q);
 struct kube_ref kp_snapshots(const char *ns, const char *name);
 /* GET the content that j->copy names, and is it its own? then step. An error is answered. */
 void content_check(struct kjob *j, void (*step)(struct kjob *j));
@@ -321,11 +302,10 @@ void shed_await_left(struct kjob *j, const char *snapshot, shed_next *next);
 /* j->shed.seen is to be awaited, by this job or by one that comes later: nothing will name it any more. */
 void shed_leave(struct kjob *j);
 /* provider_sweep.c */
-void provider_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg);
+void sweep_begin(struct kjob *j, const struct sandbox_ask *q);
 /* provider_restore.c */
-void provider_restore(struct sandbox_provider *p, const char *agent, const char *from, const struct id *snapshot,
-		      bool read_only, uint64_t timeout_ns, sandbox_done *done, void *arg);
-void provider_drop_workspace(struct sandbox_provider *p, const char *agent, sandbox_done *done, void *arg);
+void restore_begin(struct kjob *j, const struct sandbox_ask *q);
+void drop_workspace_begin(struct kjob *j, const struct sandbox_ask *q);
 void restore_seen(struct kjob *j, const json_t *pod); /* and drop_workspace's */
 /* provider_watch.c */
 int watch_start(struct kp *kp, struct err *e);

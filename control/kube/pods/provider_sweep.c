@@ -219,14 +219,9 @@ static void next_left(struct kjob *j)
 		take_over(j);
 }
 
-void provider_sweep(struct sandbox_provider *p, sandbox_may_go *may_go, sandbox_snapshots_done *done, void *arg)
+void sweep_begin(struct kjob *j, const struct sandbox_ask *q)
 {
-	struct kjob *j =
-	    kjob_begin(p, KJOB_SWEEP, "", KP_SWEEP_MS * NS_PER_MS, &(struct kjob){.snapshots_done = done, .arg = arg});
-
-	if (!j)
-		return;
-	j->may_go = may_go;
+	j->may_go = q->may_go;
 	if (j->kp->p.spec.workspace != WORKSPACE_CLAIM)
 		kjob_answer(j, 0, NULL, NULL, -1); /* there are none */
 	else

@@ -270,7 +270,8 @@ static void list_page(struct kjob *j, const char *next)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-void list_begin(struct kjob *j)
+void list_begin(struct kjob *j, const struct sandbox_ask *q)
 {
+	(void)q;
 	list_page(j, NULL);
 }

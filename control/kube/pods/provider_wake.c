@@ -141,7 +141,7 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 	}
 	if (rc == ERR_UNSUPPORTED && j->kp->p.pin == KUBE_PIN_AUTO && j->kp->p.plain) {
 		visit_begin(j, n, e->message, begin_plain);
-	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE || (j->kind == KJOB_ENSURE && kjob_may_wait(j, rc))) {
+	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE || (j->op == SANDBOX_ENSURE && kjob_may_wait(j, rc))) {
 		j->last = *e; /* the kubelet knows of an end that the API server has not been told of yet */
 		again(j);
 	} else if (rc) {
@@ -368,7 +368,7 @@ static bool is_to_be_compared(const struct kjob *j)
 {
 	char digest[TEMPLATE_DIGEST_HEX + 1];
 
-	if (j->kind != KJOB_ENSURE || !j->ours || j->view.deleting || !(j->made || j->held || !j->view.started))
+	if (j->op != SANDBOX_ENSURE || !j->ours || j->view.deleting || !(j->made || j->held || !j->view.started))
 		return false;
 	template_digest(kjob_spec(j).pod_template, digest);
 	return digest[0] && strcmp(digest, j->view.pod_template) == 0;
@@ -451,9 +451,9 @@ static void seen_not_running(struct kjob *j)
 {
 	const struct pod_view *v = &j->view;
 
-	if (j->kind == KJOB_ENSURE && j->ours)
+	if (j->op == SANDBOX_ENSURE && j->ours)
 		seen_ours(j);
-	else if (j->kind == KJOB_CONNECT)
+	else if (j->op == SANDBOX_CONNECT)
 		kjob_fail(j, ERR_NOT_FOUND, "the container of %s is %s: %s", j->name, pod_state_name(v->state), v->why);
 	else
 		kjob_fail(j, ERR_BAD_STATE, "container %s of pod %s in %s does not run: %s", v->container, j->pod,
@@ -478,14 +478,14 @@ void wake_seen(struct kjob *j, const json_t *pod)
 		dropped_seen(j, pod);
 	else if (pod && has_dropped(j, pod))
 		return;
-	else if (!pod && j->kind == KJOB_ENSURE && j->ours)
+	else if (!pod && j->op == SANDBOX_ENSURE && j->ours)
 		make_all(j);
 	else if (!pod)
 		kjob_fail(j, ERR_NOT_FOUND, "there is no pod %s in %s", j->pod, j->ns);
-	else if (j->view.state == POD_RUNNING && watch_is_stuck(&j->view) && !(j->kind == KJOB_ENSURE && j->ours))
+	else if (j->view.state == POD_RUNNING && watch_is_stuck(&j->view) && !(j->op == SANDBOX_ENSURE && j->ours))
 		kjob_fail(j, ERR_NOT_FOUND, "pod %s was deleted, and its node %s does not answer", j->pod,
 			  j->view.node);
-	else if (j->view.state == POD_RUNNING && !(j->kind == KJOB_ENSURE && j->ours && j->view.deleting))
+	else if (j->view.state == POD_RUNNING && !(j->op == SANDBOX_ENSURE && j->ours && j->view.deleting))
 		reach(j);
 	else
 		seen_not_running(j);

@@ -20,6 +20,7 @@
 #include "control/kube/exec/remotecommand.h"
 #include "control/kube/pods/provider.h"
 #include "muxd/link/link.h"
+#include "tests/lib/asks.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -232,8 +233,12 @@ static void say(const struct sandbox_info *i)
 		yes(i->has_workspace), i->why, i->detail);
 }
 
-static void on_stream(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_stream(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_info *info = got->info;
+	int fd = got->fd;
+	int rc = got->rc;
 	struct probe *b = arg;
 	struct link_params p = {.name = b->name};
 
@@ -267,16 +272,18 @@ static void ask(struct probe *b, bool make)
 	if (make && b->ttl_ns)
 		b->p->ops->set_end(b->p, b->name, clock_wall_ns() + (int64_t)b->ttl_ns, false);
 	if (make)
-		b->p->ops->ensure(b->p, b->name, on_stream, b);
+		ASK(b->p, on_stream, b, .op = SANDBOX_ENSURE, .agent = b->name);
 	else
-		b->p->ops->connect(b->p, b->name, on_stream, b);
+		ASK(b->p, on_stream, b, .op = SANDBOX_CONNECT, .agent = b->name);
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+static void on_answer(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_info *info = got->info;
+	int rc = got->rc;
 	struct probe *b = arg;
 
-	(void)fd;
 	if (rc)
 		fprintf(stderr, "probe: %s: %s\n", err_name(rc), e ? e->message : "");
 	else
@@ -284,8 +291,13 @@ static void on_answer(void *arg, int rc, const struct err *e, const struct sandb
 	finish(b, rc ? 90 : 0);
 }
 
-static void on_list(void *arg, int rc, const struct err *e, const struct sandbox_info *list, size_t n)
+static void on_list(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_info *list = got->info;
+	size_t n = got->n;
+	int rc = got->rc;
+
 	if (rc)
 		fprintf(stderr, "probe: %s: %s\n", err_name(rc), e ? e->message : "");
 	for (size_t i = 0; i < n; i++)
@@ -293,8 +305,13 @@ static void on_list(void *arg, int rc, const struct err *e, const struct sandbox
 	finish(arg, rc ? 90 : 0);
 }
 
-static void on_snapshots(void *arg, int rc, const struct err *e, const struct sandbox_snapshot *list, size_t n)
+static void on_snapshots(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const struct sandbox_snapshot *list = got->snapshots;
+	size_t n = got->n;
+	int rc = got->rc;
+
 	if (rc)
 		fprintf(stderr, "probe: %s: %s\n", err_name(rc), e ? e->message : "");
 	for (size_t i = 0; i < n; i++) {
@@ -308,8 +325,12 @@ static void on_snapshots(void *arg, int rc, const struct err *e, const struct sa
 	finish(arg, rc ? 90 : 0);
 }
 
-static void on_name(void *arg, int rc, const struct err *e, const char *name)
+static void on_name(void *arg, const struct sandbox_answer *got)
 {
+	const struct err *e = got->e;
+	const char *name = got->name;
+	int rc = got->rc;
+
 	fprintf(stderr, "probe: %s: %s\n", rc ? err_name(rc) : "name", rc ? e->message : name);
 	finish(arg, rc ? 90 : 0);
 }
@@ -337,31 +358,32 @@ static const struct id *an_id(const struct probe *b, int i)
 
 static void begin(struct probe *b)
 {
-	const struct sandbox_provider_ops *o = b->p->ops;
+	const char *name = b->name;
 
 	if (strcmp(b->verb, "exec") == 0 || strcmp(b->verb, "attach") == 0)
 		ask(b, b->verb[0] == 'e');
 	else if (strcmp(b->verb, "stat") == 0)
-		o->stat(b->p, b->name, on_answer, b);
+		ASK(b->p, on_answer, b, .op = SANDBOX_STAT, .agent = name);
 	else if (strcmp(b->verb, "destroy") == 0)
-		o->destroy_sandbox(b->p, b->name, "probe", on_answer, b);
+		ASK(b->p, on_answer, b, .op = SANDBOX_DESTROY, .agent = name, .reason = "probe");
 	else if (strcmp(b->verb, "wipe") == 0)
-		o->wipe(b->p, b->name, "probe", on_answer, b);
+		ASK(b->p, on_answer, b, .op = SANDBOX_WIPE, .agent = name, .reason = "probe");
 	else if (strcmp(b->verb, "drop_workspace") == 0)
-		o->drop_workspace(b->p, b->name, on_answer, b);
+		ASK(b->p, on_answer, b, .op = SANDBOX_DROP_WORKSPACE, .agent = name);
 	else if (strcmp(b->verb, "take") == 0)
-		o->snapshot_take(b->p, b->name, an_id(b, 0), b->timeout_ns, on_snapshots, b);
+		ASK(b->p, on_snapshots, b, .op = SANDBOX_TAKE, .agent = name, .snapshot = an_id(b, 0),
+		    .timeout_ns = b->timeout_ns);
 	else if (strcmp(b->verb, "snapshots") == 0)
-		o->snapshot_list(b->p, *b->name ? b->name : NULL, on_snapshots, b);
+		ASK(b->p, on_snapshots, b, .op = SANDBOX_SNAPSHOTS, .agent = *name ? name : NULL);
 	else if (strcmp(b->verb, "drop") == 0)
-		o->snapshot_drop(b->p, b->name, an_id(b, 0), on_snapshots, b);
+		ASK(b->p, on_snapshots, b, .op = SANDBOX_DROP, .agent = name, .snapshot = an_id(b, 0));
 	else if (strcmp(b->verb, "restore") == 0)
-		o->restore(b->p, b->name, b->argv[0], an_id(b, 1), b->argv[1] && b->argv[2], b->timeout_ns, on_answer,
-			   b);
+		ASK(b->p, on_answer, b, .op = SANDBOX_RESTORE, .agent = name, .from = b->argv[0],
+		    .snapshot = an_id(b, 1), .read_only = b->argv[1] && b->argv[2], .timeout_ns = b->timeout_ns);
 	else if (strcmp(b->verb, "list") == 0)
-		o->list(b->p, on_list, b);
+		ASK(b->p, on_list, b, .op = SANDBOX_LIST);
 	else if (strcmp(b->verb, "resolve") == 0)
-		o->resolve(b->p, b->name, on_name, b);
+		ASK(b->p, on_name, b, .op = SANDBOX_RESOLVE, .agent = name);
 	else
 		finish(b, 64);
 }
