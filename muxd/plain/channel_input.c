@@ -158,7 +158,8 @@ static void end_parked(struct plain_channel *c)
 {
 	if (c->received == 0) {
 		c->eof_sent = true;
-		(void)channel_start_exec(c, false);
+		c->deadline_ns = clock_boot_ns(); /* it starts with the next look at the time */
+		peer_timer(c->peer);
 	} else {
 		channel_refuse(c, "no_end_of_input", 0, no_end);
 	}

@@ -30,7 +30,7 @@ static void ready(struct plain_peer *p, enum peer_look look)
 	p->look_deadline_ns = 0;
 	log_info(&(struct log_ids){.agent = p->agent}, "plain, by v%d.channel.k8s.io: %s%s%s", p->version, names[look],
 		 look == LOOK_SHELL ? " at " : "", look == LOOK_SHELL ? p->shell : "");
-	channel_start_waiting(p);
+	p->turn = true; /* of whoever waits */
 	peer_timer(p);
 	peer_kick(p);
 }

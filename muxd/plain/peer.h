@@ -123,6 +123,8 @@ struct plain_peer {
 	size_t in_len, in_cap;
 	struct buf out;
 	bool writing, broken; /* broken: ends at the end of the turn */
+	bool due, retime;     /* marked by peer_kick(), by peer_timer() */
+	const char *why;      /* of its end, where a frame of the hub is its cause */
 	uint32_t secret_for;  /* a channel that was to have a SECRET */
 	struct plain_channels channels;
 	unsigned running, starting, waiting; /* starting: of the running */
@@ -154,18 +156,18 @@ struct plain_peer {
 	uint64_t sweep_deadline_ns;
 };
 
-/* peer.c */
-void peer_close(struct plain_peer *p, const char *why);
+/* peer.c: before the loop sleeps, */
 void peer_kick(struct plain_peer *p);  /* something is to be sent, or may be */
 void peer_timer(struct plain_peer *p); /* a deadline changed */
 
 /* wire.c */
 void wire_put(struct plain_peer *p, const struct frame *f);
 void wire_error(struct plain_peer *p, uint32_t channel, uint16_t code, const char *text);
-/* One frame of the hub; -1: the peer was closed. */
-int wire_handle(struct plain_peer *p, const struct frame *f);
 
-/* look.c: what the container has. Ends in plain_start_waiting(). */
+/* request.c: one frame of the hub. -1: the peer is to be closed, p->why says why. */
+int request_handle(struct plain_peer *p, const struct frame *f);
+
+/* look.c: what the container has; then it is the turn of whoever waits. */
 void look_begin(struct plain_peer *p);
 void look_stop(struct plain_peer *p);
 void look_tick(struct plain_peer *p, uint64_t now);
@@ -188,19 +190,22 @@ void queue_tick(struct plain_peer *p, uint64_t now); /* also tells places: once 
 
 /* channel.c */
 struct plain_channel *channel_find(const struct plain_peer *p, uint32_t number);
-int channel_open(struct plain_peer *p, const struct frame *f); /* -1: the peer was closed */
+void channel_set_state(struct plain_channel *c, enum channel_state s);
+void channel_release(struct plain_channel *c); /* its exec ends here; another may start */
 void plain_channel_destroy(struct plain_channel *c);
-void channel_start_waiting(struct plain_peer *p);
-/* The look failed: whoever waits is refused with these words. */
-void channel_refuse_waiting(struct plain_peer *p, const struct err *e);
+/* EXIT: x's totals are filled in here. The channel is ENDED. */
+void channel_put_exit(struct plain_channel *c, struct frame_exit *x, const char *text);
 /* It never ran. error: errno when where is "cwd" or "exec"; else where is the name of an ERR_*. */
 void channel_refuse(struct plain_channel *c, const char *where, int error, const char *text);
-int channel_start_exec(struct plain_channel *c, bool with_input);
-void channel_release(struct plain_channel *c); /* its exec ends here; another may start */
-void channel_settle(struct plain_channel *c);  /* tells EXIT when everything for it is there; may free c */
+/* The look failed: whoever waits is refused with these words. */
+void channel_refuse_waiting(struct plain_peer *p, const struct err *e);
+
+/* channel_start.c */
+void channel_open(struct plain_peer *p, const struct frame *f); /* OPEN */
+void channel_start_waiting(struct plain_peer *p);
+void channel_settle(struct plain_channel *c); /* tells EXIT when everything for it is there; may free c */
 /* Deadlines; c lives on. */
 void channel_tick(struct plain_channel *c, uint64_t now);
-void channel_set_state(struct plain_channel *c, enum channel_state s);
 
 /* channel_output.c */
 void channel_data(void *arg, int stream, const uint8_t *p, size_t n);
