@@ -26,7 +26,7 @@ static uint8_t wants(const uint8_t *p, size_t n)
 #define C1_LEAD 0xc2
 #define C1_ST   0x9c
 
-static void control(struct between *b, uint8_t c)
+static void between_control(struct between *b, uint8_t c)
 {
 	if (c == 0x9b)
 		b->state = BETWEEN_CSI;
@@ -48,7 +48,7 @@ static bool goes_on(struct between *b, uint8_t c)
 	}
 	b->more--;
 	if (is_c1)
-		control(b, c);
+		between_control(b, c);
 	return true;
 }
 
@@ -77,7 +77,7 @@ static size_t ground(struct between *b, const uint8_t *p, size_t n)
 	len = esc ? (size_t)(esc - p) : n;
 	c1 = find_c1(p, len);
 	if (c1) {
-		control(b, c1[1]);
+		between_control(b, c1[1]);
 		return (size_t)(c1 - p) + 2;
 	}
 	if (esc) {

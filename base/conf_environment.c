@@ -16,7 +16,7 @@ static const struct {
     {"LEASE_TTL_SECONDS", "leases.ttl", "s"},
 };
 
-static const struct conf_key *key_of(const char *path)
+static const struct conf_key *conf_environment_key_of(const char *path)
 {
 	size_t n, i = 0;
 	const struct conf_key *keys = conf_keys(&n);
@@ -35,7 +35,7 @@ static int set_one(struct conf *c, size_t i, const char *value, struct err *e)
 		return err_set(e, ERR_CONFIG, "the environment's %s is not a number of seconds", variables[i].name);
 	if ((size_t)snprintf(text, sizeof(text), "%s%s", value, variables[i].unit) >= sizeof(text))
 		return err_set(e, ERR_CONFIG, "the environment's %s is too long", variables[i].name);
-	if (conf_key_set(c, key_of(variables[i].path), text, &why))
+	if (conf_key_set(c, conf_environment_key_of(variables[i].path), text, &why))
 		return err_set(e, ERR_CONFIG, "the environment's %s (%s) %.200s", variables[i].name, variables[i].path,
 			       why.message);
 	return 0;

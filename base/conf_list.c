@@ -46,7 +46,7 @@ static int check_fields(const struct conf_reader *r, const yaml_node_t *n, const
 	return 0;
 }
 
-static yaml_node_t *field(const struct conf_reader *r, const yaml_node_t *n, const char *key)
+static yaml_node_t *conf_list_field(const struct conf_reader *r, const yaml_node_t *n, const char *key)
 {
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++)
 		if (strcmp(conf_scalar(conf_node_at(r, p->key)), key) == 0)
@@ -58,7 +58,7 @@ static yaml_node_t *field(const struct conf_reader *r, const yaml_node_t *n, con
 static int field_choice(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
 			const char *choices, const char **out)
 {
-	const yaml_node_t *v = field(r, n, key);
+	const yaml_node_t *v = conf_list_field(r, n, key);
 	const char *text = "", *near;
 	size_t len = 0;
 
@@ -80,7 +80,7 @@ static int field_choice(const struct conf_reader *r, const yaml_node_t *n, const
 static int field_size(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
 		      uint64_t *out)
 {
-	const yaml_node_t *v = field(r, n, key);
+	const yaml_node_t *v = conf_list_field(r, n, key);
 	const char *text = "";
 
 	if (!v)
@@ -119,7 +119,7 @@ static int read_rule(struct conf_reader *r, const yaml_node_t *n)
 		k = RULE_FULL;
 	else if (strcmp(rule, "metadata") == 0)
 		k = RULE_METADATA;
-	if (k != RULE_TRUNCATED && (field(r, n, "head") || field(r, n, "tail")))
+	if (k != RULE_TRUNCATED && (conf_list_field(r, n, "head") || conf_list_field(r, n, "tail")))
 		return conf_fail(r, &n->start_mark, "head and tail of record.rules go with the rule truncated only");
 	rc = conf_rule_add(r->conf, kind, session, k, head, tail);
 	if (rc == ERR_LIMIT)
@@ -139,7 +139,7 @@ static int read_rules(struct conf_reader *r, const yaml_node_t *n)
 }
 
 /* "ssh-ed25519 AAAA... comment": a known type, then base64. */
-static int check_key(const char *text, struct err *e)
+static int conf_list_check_key(const char *text, struct err *e)
 {
 	static const char *const types[] = {"ssh-", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"};
 	const char *space = strchr(text, ' ');
@@ -248,17 +248,19 @@ static int read_staff_entry(struct conf_reader *r, const yaml_node_t *n, struct 
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < 4; i++)
-		if (!field(r, n, needed[i]))
+		if (!conf_list_field(r, n, needed[i]))
 			return conf_fail(r, &n->start_mark, "an entry of staff has no %s", needed[i]);
-	rc = take_text(r, field(r, n, "principal"), "staff: principal", check_principal, &s->principal);
+	rc = take_text(r, conf_list_field(r, n, "principal"), "staff: principal", check_principal, &s->principal);
 	if (rc == 0)
-		rc = take_list(r, field(r, n, "keys"), "staff: keys", check_key, &s->keys, &s->nkeys);
+		rc = take_list(r, conf_list_field(r, n, "keys"), "staff: keys", conf_list_check_key, &s->keys,
+			       &s->nkeys);
 	if (rc == 0)
-		rc = take_list(r, field(r, n, "agents"), "staff: agents", check_agent, &s->agents, &s->nagents);
+		rc = take_list(r, conf_list_field(r, n, "agents"), "staff: agents", check_agent, &s->agents,
+			       &s->nagents);
 	if (rc == 0)
-		rc = take_scopes(r, field(r, n, "scopes"), s);
-	if (rc == 0 && field(r, n, "ttl"))
-		rc = take_ttl(r, field(r, n, "ttl"), &s->ttl_ns);
+		rc = take_scopes(r, conf_list_field(r, n, "scopes"), s);
+	if (rc == 0 && conf_list_field(r, n, "ttl"))
+		rc = take_ttl(r, conf_list_field(r, n, "ttl"), &s->ttl_ns);
 	return rc;
 }
 
@@ -282,7 +284,7 @@ static int read_staff(struct conf_reader *r, const yaml_node_t *n)
 static int field_duration(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
 			  uint64_t *out)
 {
-	const yaml_node_t *v = field(r, n, key);
+	const yaml_node_t *v = conf_list_field(r, n, key);
 	const char *text = "";
 	int rc;
 
@@ -327,10 +329,10 @@ static int read_life_agent(struct conf_reader *r, const yaml_node_t *n)
 	const char *hold = NULL;
 	int rc = check_fields(r, n, "lifecycle.agents", "agent|idle_ttl|ttl|ttl_action|hold_attached|at_rest");
 
-	if (rc == 0 && !field(r, n, "agent"))
+	if (rc == 0 && !conf_list_field(r, n, "agent"))
 		rc = conf_fail(r, &n->start_mark, "an entry of lifecycle.agents names no agent");
 	if (rc == 0)
-		rc = take_text(r, field(r, n, "agent"), "lifecycle.agents: agent", check_agents, &a.agent);
+		rc = take_text(r, conf_list_field(r, n, "agent"), "lifecycle.agents: agent", check_agents, &a.agent);
 	if (rc == 0)
 		rc = field_duration(r, n, "lifecycle.agents: idle_ttl", "idle_ttl", &a.idle_ttl_ns);
 	if (rc == 0)
@@ -364,7 +366,7 @@ static int read_life_agents(struct conf_reader *r, const yaml_node_t *n)
 static int field_text(struct conf_reader *r, const yaml_node_t *n, const char *what, const char *key,
 		      int (*check)(const char *, struct err *), char **out)
 {
-	const yaml_node_t *v = field(r, n, key);
+	const yaml_node_t *v = conf_list_field(r, n, key);
 
 	return v ? take_text(r, v, what, check, out) : 0;
 }
@@ -445,7 +447,7 @@ static int read_witness(struct conf_reader *r, const yaml_node_t *n)
 			      "certificate_key|region|lock|lock_mode|key|interval|timeout|on_seal|refuse_after");
 
 	/* Authorities count what they are asked. */
-	if (rc == 0 && (kind = field(r, n, "kind")) != NULL && conf_scalar(kind) &&
+	if (rc == 0 && (kind = conf_list_field(r, n, "kind")) != NULL && conf_scalar(kind) &&
 	    strcmp(conf_scalar(kind), "timestamp") == 0) {
 		w.interval_ns = 3600 * NS_PER_SEC;
 		w.on_seal = false;
@@ -471,11 +473,11 @@ static int read_pusher(struct conf_reader *r, const yaml_node_t *n)
 		rc = field_text(r, n, "witness.pushers: name", "name", conf_check_witness_name, &p.name);
 	if (rc == 0)
 		rc = field_text(r, n, "witness.pushers: log_id", "log_id", conf_check_log_id, &p.log_id);
-	if (rc == 0 && (!p.name || !p.log_id || !field(r, n, "keys")))
+	if (rc == 0 && (!p.name || !p.log_id || !conf_list_field(r, n, "keys")))
 		rc = conf_fail(r, &n->start_mark, "an entry of witness.pushers needs name, log_id and keys");
 	if (rc == 0)
-		rc = take_list(r, field(r, n, "keys"), "witness.pushers: keys", conf_check_record_key, &p.keys,
-			       &p.nkeys);
+		rc = take_list(r, conf_list_field(r, n, "keys"), "witness.pushers: keys", conf_check_record_key,
+			       &p.keys, &p.nkeys);
 	if (rc == 0 && (rc = conf_pusher_add(r->conf, &p)) != 0)
 		rc = rc == ERR_NOMEM
 			 ? conf_fail_memory(r)

@@ -66,7 +66,7 @@ const char *conf_witness_proof(const char *kind)
 }
 
 /* The word in a list "|a|b|". */
-static bool listed(const char *list, const char *word)
+static bool conf_witness_listed(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -84,14 +84,14 @@ int conf_check_witness(const struct conf_witness *w, struct err *e)
 	const struct kind *k = find_kind(w->kind);
 
 	for (size_t i = 0; i < FIELDS; i++) {
-		if (!values[i] && listed(k->needs, fields[i]))
+		if (!values[i] && conf_witness_listed(k->needs, fields[i]))
 			return err_set(e, ERR_CONFIG, "kind %s goes with %s", w->kind, fields[i]);
-		if (values[i] && !listed(k->needs, fields[i]) && !listed(k->may, fields[i]))
+		if (values[i] && !conf_witness_listed(k->needs, fields[i]) && !conf_witness_listed(k->may, fields[i]))
 			return err_set(e, ERR_CONFIG, "kind %s goes without %s", w->kind, fields[i]);
 	}
-	if (!w->key && listed(k->needs, "key"))
+	if (!w->key && conf_witness_listed(k->needs, "key"))
 		return err_set(e, ERR_CONFIG, "kind %s needs the key of its receipts", w->kind);
-	if (w->key && !listed(k->needs, "key") && !listed(k->may, "key"))
+	if (w->key && !conf_witness_listed(k->needs, "key") && !conf_witness_listed(k->may, "key"))
 		return err_set(e, ERR_CONFIG, "kind %s goes without key", w->kind);
 	if (strcmp(w->kind, "s3") == 0 ? w->lock_ns < 24 * 3600 * NS_PER_SEC : w->lock_ns != 0)
 		return err_set(e, ERR_CONFIG, "kind s3 goes with lock, of a day at least, and no other does");

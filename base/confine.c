@@ -25,7 +25,7 @@ static int add_local(scmp_filter_ctx filter)
 	return rc ? rc : add_programs(filter);
 }
 
-static int load(scmp_filter_ctx filter, int rc, struct err *e)
+static int confine_load(scmp_filter_ctx filter, int rc, struct err *e)
 {
 	if (rc == 0)
 		rc = seccomp_load(filter);
@@ -35,23 +35,23 @@ static int load(scmp_filter_ctx filter, int rc, struct err *e)
 	return rc ? err_sys(e, -rc, "cannot load a seccomp filter") : 0;
 }
 
-static int confine(int (*add)(scmp_filter_ctx), struct err *e)
+static int confine_confine(int (*add)(scmp_filter_ctx), struct err *e)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 
 	if (!filter)
 		return err_set(e, ERR_NOMEM, "cannot make a seccomp filter");
-	return load(filter, add(filter), e);
+	return confine_load(filter, add(filter), e);
 }
 
 int confine_local(struct err *e)
 {
-	return confine(add_local, e);
+	return confine_confine(add_local, e);
 }
 
 int confine_programs(struct err *e)
 {
-	return confine(add_programs, e);
+	return confine_confine(add_programs, e);
 }
 
 int confine_pure(struct err *e)
@@ -70,5 +70,5 @@ int confine_pure(struct err *e)
 	if (rc == 0)
 		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
 				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	return load(filter, rc, e);
+	return confine_load(filter, rc, e);
 }

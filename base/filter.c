@@ -184,7 +184,7 @@ static void string_end_byte(struct filter *f, uint8_t c)
 		escape_byte(f, c);
 }
 
-static void control(struct filter *f, uint8_t c)
+static void filter_control(struct filter *f, uint8_t c)
 {
 	if (c == 0x1b)
 		begin_escape(f);
@@ -274,7 +274,7 @@ static size_t ground(struct filter *f, const uint8_t *p, size_t n)
 	if (f->nutf8)
 		broken_character(f);
 	if (p[0] < 0x20)
-		control(f, p[0]);
+		filter_control(f, p[0]);
 	return p[0] < 0x20 || p[0] == 0x7f;
 }
 
@@ -283,7 +283,7 @@ static bool in_string(const struct filter *f)
 	return f->state == FILTER_OSC || f->state == FILTER_STRING;
 }
 
-static size_t step(struct filter *f, const uint8_t *p, size_t n)
+static size_t filter_step(struct filter *f, const uint8_t *p, size_t n)
 {
 	if (f->state == FILTER_GROUND)
 		return ground(f, p, n);
@@ -292,7 +292,7 @@ static size_t step(struct filter *f, const uint8_t *p, size_t n)
 	} else if (f->state == FILTER_STRING_END) {
 		string_end_byte(f, p[0]);
 	} else if (p[0] < 0x20) {
-		control(f, p[0]); /* done at once, also in the midst of a sequence */
+		filter_control(f, p[0]); /* done at once, also in the midst of a sequence */
 	} else if (p[0] >= 0x80) {
 		f->state = FILTER_GROUND; /* no sequence goes on like this */
 		return 0;
@@ -307,7 +307,7 @@ static size_t step(struct filter *f, const uint8_t *p, size_t n)
 void filter_feed(struct filter *f, const uint8_t *p, size_t n)
 {
 	while (n) {
-		size_t done = step(f, p, n);
+		size_t done = filter_step(f, p, n);
 
 		p += done;
 		n -= done;

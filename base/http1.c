@@ -137,7 +137,7 @@ static bool take_status_line(struct http1_text line, struct http1_head *h)
 	return h->status >= 100 && is_printable(h->reason);
 }
 
-static int parse(const char *text, size_t n, bool answer, struct http1_head *h)
+static int http1_parse(const char *text, size_t n, bool answer, struct http1_head *h)
 {
 	const char *p = text, *end = text + n;
 	struct http1_text line;
@@ -154,7 +154,7 @@ static int parse(const char *text, size_t n, bool answer, struct http1_head *h)
 
 int http1_request(const void *p, size_t n, struct http1_head *out, struct err *e)
 {
-	int rc = parse(p, n, false, out);
+	int rc = http1_parse(p, n, false, out);
 
 	if (rc == ERR_TOO_LARGE)
 		return err_set(e, rc, "the head of the request has more than %d fields, or a line that is too long",
@@ -254,7 +254,7 @@ int http1_request_check(const struct http1_head *h, struct err *e)
 
 int http1_answer(const void *p, size_t n, struct http1_head *out, struct err *e)
 {
-	int rc = parse(p, n, true, out);
+	int rc = http1_parse(p, n, true, out);
 
 	if (rc == 0 && n >= 7 && memcmp(p, "HTTP/1.", 7) != 0)
 		rc = ERR_PROTOCOL;

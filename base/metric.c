@@ -37,7 +37,7 @@ json_t *metric_family(json_t *list, const char *type, const char *name, const ch
 	return f && json_array_append_new(list, f) == 0 ? f : NULL;
 }
 
-static void add(json_t *family, const char *key, const char *label, json_t *sample)
+static void metric_add(json_t *family, const char *key, const char *label, json_t *sample)
 {
 	json_t *labels = json_object();
 
@@ -49,7 +49,7 @@ static void add(json_t *family, const char *key, const char *label, json_t *samp
 
 void metric_value(json_t *family, const char *key, const char *label, double value)
 {
-	add(family, key, label, json_pack("{s:f}", "value", value));
+	metric_add(family, key, label, json_pack("{s:f}", "value", value));
 }
 
 void metric_times_value(json_t *family, const char *key, const char *label, const struct metric_times *t)
@@ -62,7 +62,8 @@ void metric_times_value(json_t *family, const char *key, const char *label, cons
 		json_array_append_new(buckets, json_pack("[f,I]", ends[b], (json_int_t)n));
 	}
 	n += t->bucket[METRIC_TIMES];
-	add(family, key, label, json_pack("{s:o,s:f,s:I}", "buckets", buckets, "sum", t->sum, "count", (json_int_t)n));
+	metric_add(family, key, label,
+		   json_pack("{s:o,s:f,s:I}", "buckets", buckets, "sum", t->sum, "count", (json_int_t)n));
 }
 
 /* ---- text */

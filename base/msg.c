@@ -80,7 +80,7 @@ int msg_next(const struct buf *in, struct msg *out, size_t *out_size)
 	return 1;
 }
 
-static int wait_for(int fd, short events)
+static int msg_wait_for(int fd, short events)
 {
 	struct pollfd pfd = {.fd = fd, .events = events};
 
@@ -100,7 +100,7 @@ static int send_two(int fd, const void *a, size_t alen, const void *b, size_t bl
 		ssize_t n = sendmsg(fd, &m, MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && wait_for(fd, POLLOUT) == 0)
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && msg_wait_for(fd, POLLOUT) == 0)
 			continue;
 		if (n < 0)
 			return err_sys(e, errno, "send a message");
@@ -163,7 +163,7 @@ static int recv_some(int fd, struct buf *in, struct err *e)
 				       buf_len(in) ? " within a message" : "");
 		if (errno == EINTR)
 			continue;
-		if ((errno == EAGAIN || errno == EWOULDBLOCK) && wait_for(fd, POLLIN) == 0)
+		if ((errno == EAGAIN || errno == EWOULDBLOCK) && msg_wait_for(fd, POLLIN) == 0)
 			continue;
 		return err_sys(e, errno, "receive a message");
 	}

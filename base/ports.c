@@ -11,7 +11,7 @@ static const char *blanks(const char *s)
 }
 
 /* A port at s; NULL: none is there. */
-static const char *number(const char *s, unsigned *out)
+static const char *ports_number(const char *s, unsigned *out)
 {
 	size_t n = strspn(s, "0123456789");
 
@@ -24,10 +24,10 @@ static const char *number(const char *s, unsigned *out)
 /* One range at s, and where the next begins (NULL: there is none at s). */
 static const char *range(const char *s, unsigned *out_first, unsigned *out_last)
 {
-	s = number(blanks(s), out_first);
+	s = ports_number(blanks(s), out_first);
 	*out_last = *out_first;
 	if (s && *s == '-')
-		s = number(blanks(s + 1), out_last);
+		s = ports_number(blanks(s + 1), out_last);
 	if (!s || *out_last < *out_first || (*s && *s != ','))
 		return NULL;
 	return s;

@@ -44,7 +44,7 @@ static int room_grow(struct room *r, size_t size)
 }
 
 /* To the end, or until more than max is there. r->len counts what came before a failure, too. */
-static int read_all(int fd, const char *path, struct room *r, struct err *e)
+static int slurp_read_all(int fd, const char *path, struct room *r, struct err *e)
 {
 	for (;;) {
 		ssize_t n;
@@ -69,7 +69,7 @@ int slurp_fd(int fd, const char *path, size_t max, char **out, size_t *out_len, 
 	struct room r = {.max = max};
 	int rc = room_grow(&r, first_size(fd, max));
 
-	rc = rc ? err_set(e, rc, "no memory for %s", path) : read_all(fd, path, &r, e);
+	rc = rc ? err_set(e, rc, "no memory for %s", path) : slurp_read_all(fd, path, &r, e);
 	if (rc < 0) {
 		slurp_free(r.data, r.len);
 		return rc;

@@ -18,7 +18,7 @@ static const struct {
     {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe00ff}, {0xe01f0, 0xe0fff},
 };
 
-static void put(struct tamer *t, const void *p, size_t n)
+static void tamer_put(struct tamer *t, const void *p, size_t n)
 {
 	if (t->rc == 0)
 		t->rc = buf_append(t->out, p, n);
@@ -33,7 +33,7 @@ static bool is_unseen(uint32_t cp)
 }
 
 /* In runs: nearly all text is whole. */
-static void on_text(void *arg, const uint8_t *p, size_t n)
+static void tamer_on_text(void *arg, const uint8_t *p, size_t n)
 {
 	size_t from = 0, at = 0;
 
@@ -42,29 +42,29 @@ static void on_text(void *arg, const uint8_t *p, size_t n)
 		size_t size = p[at] < 0x80 ? 1 : utf8_step(p + at, n - at, &cp);
 
 		if (p[at] >= 0x80 && (size == 0 || is_unseen(cp))) {
-			put(arg, p + from, at - from);
+			tamer_put(arg, p + from, at - from);
 			from = at + (size ? size : 1);
 		}
 		at += size ? size : 1;
 	}
-	put(arg, p + from, n - from);
+	tamer_put(arg, p + from, n - from);
 }
 
-static void on_control(void *arg, uint8_t c)
+static void tamer_on_control(void *arg, uint8_t c)
 {
-	put(arg, &c, 1);
+	tamer_put(arg, &c, 1);
 }
 
-static void on_escape(void *arg, char intermed, char final)
+static void tamer_on_escape(void *arg, char intermed, char final)
 {
 	/* A full reset empties the scrollback, and forgets what the person has set. */
 	static const char reset[] = "\033[?1049l\033[!p\033[H\033[2J";
 	char text[3] = {0x1b, intermed ? intermed : final, final};
 
 	if (!intermed && final == 'c')
-		put(arg, reset, sizeof(reset) - 1);
+		tamer_put(arg, reset, sizeof(reset) - 1);
 	else if (intermed || (final != '=' && final != '>')) /* what the keypad sends */
-		put(arg, text, intermed ? 3 : 2);
+		tamer_put(arg, text, intermed ? 3 : 2);
 }
 
 static bool is_one_of(int n, const int *list, size_t count)
@@ -101,7 +101,7 @@ static bool may_show(const struct filter_csi *c)
 	return true;
 }
 
-static void on_csi(void *arg, const struct filter_csi *c)
+static void tamer_on_csi(void *arg, const struct filter_csi *c)
 {
 	char text[8 + FILTER_ARGS_MAX * 6];
 	size_t n = 0;
@@ -126,19 +126,22 @@ static void on_csi(void *arg, const struct filter_csi *c)
 	if (c->intermed)
 		text[n++] = c->intermed;
 	text[n++] = c->final;
-	put(arg, text, n);
+	tamer_put(arg, text, n);
 }
 
 /* Whose window it is chose its title. */
-static void on_title(void *arg, const char *p, size_t n)
+static void tamer_on_title(void *arg, const char *p, size_t n)
 {
 	(void)arg;
 	(void)p;
 	(void)n;
 }
 
-static const struct filter_ops tamer_ops = {
-    .text = on_text, .control = on_control, .escape = on_escape, .csi = on_csi, .title = on_title};
+static const struct filter_ops tamer_ops = {.text = tamer_on_text,
+					    .control = tamer_on_control,
+					    .escape = tamer_on_escape,
+					    .csi = tamer_on_csi,
+					    .title = tamer_on_title};
 
 void tamer_init(struct tamer *t)
 {

@@ -74,7 +74,7 @@ int timestamp_ask(const uint8_t hash[TIMESTAMP_HASH], uint8_t **out, size_t *out
 
 /* ---- the answer */
 
-static int read_answer(const uint8_t *p, size_t n, TS_RESP **out, struct err *e)
+static int timestamp_read_answer(const uint8_t *p, size_t n, TS_RESP **out, struct err *e)
 {
 	const uint8_t *at = p;
 	TS_RESP *resp = n && n <= TIMESTAMP_MAX ? d2i_TS_RESP(NULL, &at, (long)n) : NULL;
@@ -120,7 +120,7 @@ int timestamp_answers(const uint8_t *asked, size_t asked_n, const uint8_t *p, si
 	TS_REQ *req = d2i_TS_REQ(NULL, &asked, (long)asked_n);
 	TS_VERIFY_CTX *ctx = req ? TS_REQ_to_TS_VERIFY_CTX(req, NULL) : NULL;
 	TS_RESP *resp = NULL;
-	int rc = ctx ? read_answer(p, n, &resp, e) : err_set(e, ERR_NOMEM, "no memory for a timestamp");
+	int rc = ctx ? timestamp_read_answer(p, n, &resp, e) : err_set(e, ERR_NOMEM, "no memory for a timestamp");
 
 	if (rc == 0)
 		rc = granted(resp, e);
@@ -250,7 +250,7 @@ int timestamp_check(const uint8_t *p, size_t n, const uint8_t hash[TIMESTAMP_HAS
 {
 	TS_RESP *resp = NULL;
 	struct timestamp t = {0};
-	int rc = read_answer(p, n, &resp, e);
+	int rc = timestamp_read_answer(p, n, &resp, e);
 
 	if (rc == 0)
 		rc = granted(resp, e);

@@ -32,7 +32,7 @@ static bool is_joiner(uint32_t c)
 }
 
 /* *out_unseen: the first character that nobody would see, 0: none. */
-static int check(const char *reason, uint32_t *out_unseen, struct err *e)
+static int policy_reason_check(const char *reason, uint32_t *out_unseen, struct err *e)
 {
 	const uint8_t *p = (const uint8_t *)reason;
 	size_t len = strnlen(reason, GRANT_REASON_MAX + 1);
@@ -65,7 +65,7 @@ static int check(const char *reason, uint32_t *out_unseen, struct err *e)
 int reason_check(const char *reason, struct err *e)
 {
 	uint32_t unseen;
-	int rc = check(reason, &unseen, e);
+	int rc = policy_reason_check(reason, &unseen, e);
 
 	if (rc == 0 && unseen)
 		rc = err_set(e, ERR_INVAL, "reason holds U+%04X, which cannot be seen", (unsigned)unseen);
@@ -76,5 +76,5 @@ int reason_check_stored(const char *reason, struct err *e)
 {
 	uint32_t unseen;
 
-	return check(reason, &unseen, e);
+	return policy_reason_check(reason, &unseen, e);
 }

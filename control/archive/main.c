@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int run(int argc, char **argv, struct pack_result *out, struct err *e)
+static int main_run(int argc, char **argv, struct pack_result *out, struct err *e)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
 	struct read_result r = {0};
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	/* Archives of earlier versions have their names in UTF-8, and say so. */
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
 	umask(0);
-	rc = run(argc, argv, &r, &e);
+	rc = main_run(argc, argv, &r, &e);
 	if (rc)
 		fprintf(stderr, "failed %s %s\n", err_name(rc), e.message);
 	else

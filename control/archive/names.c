@@ -159,14 +159,14 @@ int names_add(struct names *n, const char *name, struct place *parent, const cha
 	return 0;
 }
 
-static void keep(void *p)
+static void names_keep(void *p)
 {
 	(void)p;
 }
 
 void names_finish(struct names *n)
 {
-	tdestroy(n->tree, keep);
+	tdestroy(n->tree, names_keep);
 	for (size_t i = 0; i < n->n; i++) {
 		free(n->all[i]->name);
 		free(n->all[i]);

@@ -173,7 +173,7 @@ static void holes_find(struct pack *p, uint64_t size)
 		archive_entry_sparse_add_entry(p->entry, end, 0);
 }
 
-static int put(struct pack *p, const void *data, size_t n, struct err *e)
+static int pack_put(struct pack *p, const void *data, size_t n, struct err *e)
 {
 	for (const char *at = data; n > 0;) {
 		la_ssize_t w = archive_write_data(p->to, at, n);
@@ -194,14 +194,14 @@ static int put_hole(struct pack *p, uint64_t n, struct err *e)
 	for (; rc == 0 && n > 0;) {
 		size_t some = n < HOLE ? (size_t)n : HOLE;
 
-		rc = put(p, p->hole, some, e);
+		rc = pack_put(p, p->hole, some, e);
 		n -= some;
 	}
 	return rc;
 }
 
 /* A file that became shorter has zeros where it ended. */
-static int put_data(struct pack *p, uint64_t at, uint64_t end, struct err *e)
+static int pack_put_data(struct pack *p, uint64_t at, uint64_t end, struct err *e)
 {
 	bool ended = false;
 	int rc = 0;
@@ -220,7 +220,7 @@ static int put_data(struct pack *p, uint64_t at, uint64_t end, struct err *e)
 			memset(p->chunk, 0, want);
 		}
 		sum_data(&p->sum, at, p->chunk, (size_t)n);
-		rc = put(p, p->chunk, (size_t)n, e);
+		rc = pack_put(p, p->chunk, (size_t)n, e);
 		at += (uint64_t)n;
 	}
 	return rc;
@@ -233,10 +233,10 @@ static int put_content(struct pack *p, uint64_t size, struct err *e)
 	int rc = 0;
 
 	if (archive_entry_sparse_reset(p->entry) == 0)
-		return put_data(p, 0, size, e);
+		return pack_put_data(p, 0, size, e);
 	while (rc == 0 && archive_entry_sparse_next(p->entry, &off, &len) == ARCHIVE_OK) {
 		rc = put_hole(p, (uint64_t)off - at, e);
-		rc = rc ? rc : put_data(p, (uint64_t)off, (uint64_t)(off + len), e);
+		rc = rc ? rc : pack_put_data(p, (uint64_t)off, (uint64_t)(off + len), e);
 		at = (uint64_t)(off + len);
 	}
 	return rc ? rc : put_hole(p, size - at, e);

@@ -17,7 +17,7 @@ int sum_begin(struct sum *s, struct err *e)
 	return err_set(e, ERR_NOMEM, "no memory for a digest");
 }
 
-static void add(struct sum *s, const void *p, size_t n)
+static void sum_add(struct sum *s, const void *p, size_t n)
 {
 	(void)EVP_DigestUpdate(s->md, p, n);
 }
@@ -27,13 +27,13 @@ static void add_number(struct sum *s, uint64_t v)
 	uint8_t b[8];
 
 	put_u64(b, v);
-	add(s, b, sizeof(b));
+	sum_add(s, b, sizeof(b));
 }
 
 static void add_part(struct sum *s, const void *p, size_t n)
 {
 	add_number(s, n);
-	add(s, p, n);
+	sum_add(s, p, n);
 }
 
 static void extent_close(struct sum *s)
@@ -49,7 +49,7 @@ void sum_item(struct sum *s, const struct item *i)
 	extent_close(s);
 	s->entries++;
 	s->bytes += i->size;
-	add(s, &(uint8_t){(uint8_t)i->type}, 1);
+	sum_add(s, &(uint8_t){(uint8_t)i->type}, 1);
 	add_part(s, i->name, strlen(i->name));
 	add_part(s, i->target ? i->target : "", i->target ? strlen(i->target) : 0);
 	add_number(s, i->mode);
@@ -73,7 +73,7 @@ void sum_data(struct sum *s, uint64_t offset, const void *p, size_t n)
 		s->began = s->next = offset;
 		add_number(s, offset);
 	}
-	add(s, p, n);
+	sum_add(s, p, n);
 	s->next += n;
 }
 

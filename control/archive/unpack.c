@@ -136,8 +136,8 @@ static int make_hard(struct unpack *u, struct place *place, const char *base, st
 	return rc;
 }
 
-static int on_item(void *ctx, const struct item *i, struct place *place, const char *base, struct place *dir,
-		   struct place *from, const char *from_base, struct err *e)
+static int unpack_on_item(void *ctx, const struct item *i, struct place *place, const char *base, struct place *dir,
+			  struct place *from, const char *from_base, struct err *e)
 {
 	struct unpack *u = ctx;
 	int rc;
@@ -161,7 +161,7 @@ static int on_item(void *ctx, const struct item *i, struct place *place, const c
 	}
 }
 
-static int on_data(void *ctx, uint64_t offset, const void *p, size_t n, bool end, struct err *e)
+static int unpack_on_data(void *ctx, uint64_t offset, const void *p, size_t n, bool end, struct err *e)
 {
 	struct unpack *u = ctx;
 	struct timespec times[2] = {u->mtime, u->mtime};
@@ -188,7 +188,7 @@ static int on_data(void *ctx, uint64_t offset, const void *p, size_t n, bool end
 }
 
 /* The members of a directory come after it: backwards, each is closed after all that is in it. */
-static int on_over(void *ctx, const struct names *names, struct err *e)
+static int unpack_on_over(void *ctx, const struct names *names, struct err *e)
 {
 	struct unpack *u = ctx;
 
@@ -212,7 +212,8 @@ int unpack_archive(int fd, const char *top, bool old, struct read_result *out, s
 	struct unpack u = {.to.dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			   .from.dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			   .file = -1};
-	struct read_sink sink = {.item = on_item, .data = on_data, .over = on_over, .ctx = &u, .old = old};
+	struct read_sink sink = {
+	    .item = unpack_on_item, .data = unpack_on_data, .over = unpack_on_over, .ctx = &u, .old = old};
 	int rc;
 
 	if (u.to.dir < 0 || u.from.dir < 0) {

@@ -48,7 +48,7 @@ static void names_free(char **names)
 	free(names);
 }
 
-static int names_add(char ***names, size_t *n, size_t *cap, const char *name)
+static int walk_names_add(char ***names, size_t *n, size_t *cap, const char *name)
 {
 	if (*n + 1 >= *cap) {
 		size_t more = *cap ? *cap * 2 : 16;
@@ -100,7 +100,7 @@ static int names_read(int dir, char ***out, struct err *e)
 	}
 	while (rc == 0 && (errno = 0, de = readdir(d)))
 		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
-			rc = names_add(&names, &n, &cap, de->d_name);
+			rc = walk_names_add(&names, &n, &cap, de->d_name);
 	if (rc)
 		err_set(e, rc, "no memory for the names of a directory");
 	else if (errno)

@@ -67,14 +67,14 @@ static void take_template(struct life_agent *a, struct life_waiter *w)
 	w->options.pod_template = NULL;
 }
 
-static int on_options(struct life_agent *a, int rc, const struct err *e)
+static int life_on_options(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	life_answer(a, life_first(a, WANTS(WANT_RESUME)), 0, NULL);
 	return life_run_end(a);
 }
 
-static const struct run_step options_steps[] = {{"options", life_commit_next, on_options, .writes = WRITES_ROW}};
+static const struct run_step options_steps[] = {{"options", life_commit_next, life_on_options, .writes = WRITES_ROW}};
 static const struct run_kind options_kind = {"options", options_steps, NULL, NULL, NULL, NULL};
 
 static void options_run(struct life_agent *a, const struct life_row *next)
@@ -219,7 +219,7 @@ static void serve(struct life_agent *a, struct life_waiter *w)
 }
 
 /* A row that was found between two states is brought to the end of what was begun. */
-static bool go_on(struct life_agent *a)
+static bool life_go_on(struct life_agent *a)
 {
 	static const struct run_kind *const found[] = {
 	    [LIFE_STARTING] = &life_start_kind,
@@ -265,7 +265,7 @@ static void serve_beside(struct life_agent *a)
 	}
 }
 
-static void turn(struct life_agent *a)
+static void life_turn(struct life_agent *a)
 {
 	struct life *l = a->life;
 	struct life_waiter *w;
@@ -282,7 +282,7 @@ static void turn(struct life_agent *a)
 		if (a->retry_at && clock_boot_ns() < a->retry_at)
 			return;
 		a->retry_at = 0;
-		if (go_on(a))
+		if (life_go_on(a))
 			return;
 		w = TAILQ_FIRST(&a->waiters);
 		if (!w)
@@ -353,7 +353,7 @@ void life_tick(struct life *l)
 	{
 		deadlines(a, now);
 		waits_for_copy(a);
-		turn(a);
+		life_turn(a);
 	}
 	life_idle_due(l);
 	life_sweep(l);
@@ -368,7 +368,7 @@ void life_tick(struct life *l)
 	}
 }
 
-static void on_prepare(uv_prepare_t *p)
+static void life_on_prepare(uv_prepare_t *p)
 {
 	struct life *l = p->data;
 	struct life_agent *a;
@@ -376,18 +376,18 @@ static void on_prepare(uv_prepare_t *p)
 	while ((a = TAILQ_FIRST(&l->due))) {
 		TAILQ_REMOVE(&l->due, a, of_due);
 		a->due = false;
-		turn(a);
+		life_turn(a);
 	}
 }
 
 /* ---- making and ending it */
 
-static void on_tick(uv_timer_t *t)
+static void life_on_tick(uv_timer_t *t)
 {
 	life_tick(t->data);
 }
 
-static void free_handle(uv_handle_t *h)
+static void life_free_handle(uv_handle_t *h)
 {
 	free(h);
 }
@@ -403,7 +403,7 @@ static void start_timer(struct life *l)
 
 	if (ms < TICK_MIN_MS)
 		ms = TICK_MIN_MS;
-	uv_timer_start(l->tick, on_tick, ms, ms);
+	uv_timer_start(l->tick, life_on_tick, ms, ms);
 }
 
 /* Told once, at the start: each idle stop would be refused, and the sandboxes run on for ever. */
@@ -460,13 +460,13 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	uv_prepare_init(l->loop,
 			l->prepare); /* before the loop sleeps: whatever marked an agent due, its turn comes then */
 	l->prepare->data = l;
-	uv_prepare_start(l->prepare, on_prepare);
+	uv_prepare_start(l->prepare, life_on_prepare);
 	uv_unref((uv_handle_t *)l->prepare);
 	*out = l;
 	return 0;
 }
 
-static void let_go(struct life *l)
+static void life_let_go(struct life *l)
 {
 	struct err e = {0};
 	struct life_agent *a, *next;
@@ -497,15 +497,15 @@ void life_destroy(struct life *l)
 	if (!l)
 		return;
 	l->dying = true;
-	let_go(l);
+	life_let_go(l);
 	HASH_ITER(hh, l->failures, f, next)
 	{
 		HASH_DEL(l->failures, f);
 		free(f);
 	}
 	life_policy_finish(&l->policy);
-	uv_close((uv_handle_t *)l->tick, free_handle);
-	uv_close((uv_handle_t *)l->prepare, free_handle);
+	uv_close((uv_handle_t *)l->tick, life_free_handle);
+	uv_close((uv_handle_t *)l->prepare, life_free_handle);
 	free(l);
 }
 

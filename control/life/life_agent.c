@@ -17,7 +17,7 @@ struct life_agent *life_known(struct life *l, const char *name)
 	return a;
 }
 
-static int load(struct sqlite3 *db, void *job, struct err *e)
+static int life_agent_load(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct life_agent *a = job;
 
@@ -38,7 +38,7 @@ struct life_agent *life_agent(struct life *l, const char *name, struct err *e)
 	a->life = l;
 	TAILQ_INIT(&a->waiters);
 	text_put(a->name, sizeof(a->name), name);
-	if (store_read(l->store, load, a, e)) {
+	if (store_read(l->store, life_agent_load, a, e)) {
 		free(a);
 		return NULL;
 	}
@@ -125,7 +125,7 @@ void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struc
 	}
 }
 
-static void refuse(const struct life_waiter *w, int rc, const struct err *e)
+static void life_agent_refuse(const struct life_waiter *w, int rc, const struct err *e)
 {
 	if (w->stream)
 		sandbox_answer(w->stream, w->arg, rc, e, NULL, -1);
@@ -155,14 +155,14 @@ void life_want(struct life *l, const char *agent, const struct life_waiter *w)
 
 	if (l->dying) {
 		err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-		refuse(w, e.code, &e);
+		life_agent_refuse(w, e.code, &e);
 		return;
 	}
 	a = life_agent(l, agent, &e);
 	if (a && !(copy = waiter_copy(w)))
 		err_set(&e, ERR_NOMEM, "no memory");
 	if (!copy) {
-		refuse(w, e.code, &e);
+		life_agent_refuse(w, e.code, &e);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&a->waiters, copy, entry);

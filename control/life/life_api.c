@@ -28,7 +28,7 @@ static struct life_waiter waiter(enum life_want want, const char *reason, uint64
 }
 
 /* Agents alone have a life: pods of others are never made, stopped or copied. */
-static bool refused(const char *agent, life_done *done, void *arg)
+static bool life_api_refused(const char *agent, life_done *done, void *arg)
 {
 	struct err e = {0};
 
@@ -47,7 +47,7 @@ void life_resume(struct life *l, const char *agent, const struct life_options *o
 {
 	struct life_waiter w = waiter(WANT_RESUME, "", deadline(l, timeout_ns, false), done, arg);
 
-	if (refused(agent, done, arg))
+	if (life_api_refused(agent, done, arg))
 		return;
 	if (o)
 		w.options = *o;
@@ -59,7 +59,7 @@ void life_need(struct life *l, const char *agent, life_done *done, void *arg)
 	struct life_waiter w = waiter(WANT_RESUME, "", deadline(l, 0, false), done, arg);
 
 	w.implied = true;
-	if (!refused(agent, done, arg))
+	if (!life_api_refused(agent, done, arg))
 		life_want(l, agent, &w);
 }
 
@@ -67,7 +67,7 @@ void life_stop(struct life *l, const char *agent, const char *reason, uint64_t t
 {
 	struct life_waiter w = waiter(WANT_STOP, reason, deadline(l, timeout_ns, true), done, arg);
 
-	if (!refused(agent, done, arg))
+	if (!life_api_refused(agent, done, arg))
 		life_want(l, agent, &w);
 }
 
@@ -76,7 +76,7 @@ void life_terminate(struct life *l, const char *agent, const char *reason, enum 
 {
 	struct life_waiter w = waiter(WANT_END, reason, deadline(l, timeout_ns, true), done, arg);
 
-	if (refused(agent, done, arg))
+	if (life_api_refused(agent, done, arg))
 		return;
 	w.end = how == LIFE_END_BY_REASON ? life_end_by_reason(&l->policy, reason ? reason : "") : how;
 	life_want(l, agent, &w);
@@ -86,13 +86,13 @@ void life_snapshot(struct life *l, const char *agent, uint64_t timeout_ns, life_
 {
 	struct life_waiter w = waiter(WANT_SNAPSHOT, "asked for", deadline(l, timeout_ns, true), done, arg);
 
-	if (!refused(agent, done, arg))
+	if (!life_api_refused(agent, done, arg))
 		life_want(l, agent, &w);
 }
 
 /* ---- about one snapshot */
 
-static int find(struct life *l, const struct id *id, struct life_snap *out, struct err *e)
+static int life_api_find(struct life *l, const struct id *id, struct life_snap *out, struct err *e)
 {
 	char text[ID_STR_LEN];
 	int rc;
@@ -109,7 +109,7 @@ static int find(struct life *l, const struct id *id, struct life_snap *out, stru
 static int find_own(struct life *l, const char *agent, const struct id *id, struct life_snap *out, struct err *e)
 {
 	char text[ID_STR_LEN];
-	int rc = find(l, id, out, e);
+	int rc = life_api_find(l, id, out, e);
 
 	id_format(id, text);
 	if (!rc && strcmp(out->agent, agent) != 0)
@@ -125,7 +125,7 @@ void life_restore(struct life *l, const char *agent, const struct id *snapshot, 
 	struct life_snap s;
 	struct err e = {0};
 
-	if (refused(agent, done, arg))
+	if (life_api_refused(agent, done, arg))
 		return;
 	if (find_own(l, agent, snapshot, &s, &e)) {
 		done(arg, e.code, &e, NULL);
@@ -144,7 +144,7 @@ void life_snapshot_drop(struct life *l, const char *agent, const struct id *snap
 	struct life_snap s;
 	struct err e = {0};
 
-	if (refused(agent, done, arg))
+	if (life_api_refused(agent, done, arg))
 		return;
 	if (find_own(l, agent, snapshot, &s, &e)) {
 		done(arg, e.code, &e, NULL);
@@ -299,7 +299,7 @@ static int fork_of(struct life *l, const struct life_fork *f, struct life_snap *
 	if (id_is_nil(&f->snapshot) && !f->agent)
 		return err_set(e, ERR_INVAL, "a fork needs a snapshot, or an agent and a moment");
 	return id_is_nil(&f->snapshot) ? find_moment(l, f->agent, f->at_wall_ns, out, e)
-				       : find(l, &f->snapshot, out, e);
+				       : life_api_find(l, &f->snapshot, out, e);
 }
 
 int life_fork_of(struct life *l, const struct life_fork *f, struct id *out, struct err *e)

@@ -42,7 +42,7 @@ struct life_agent *life_called(struct life_call *c)
 
 /* ---- answers */
 
-static void on_sandbox(void *arg, const struct sandbox_answer *r)
+static void life_ask_on_sandbox(void *arg, const struct sandbox_answer *r)
 {
 	struct life_agent *a = life_called(arg);
 
@@ -79,7 +79,7 @@ static void take_was_late(const struct life_call *c, const struct sandbox_answer
 	life_want(c->life, c->agent, &w);
 }
 
-static void on_snapshots(void *arg, const struct sandbox_answer *r)
+static void life_ask_on_snapshots(void *arg, const struct sandbox_answer *r)
 {
 	struct life_call asked = *(struct life_call *)arg;
 	struct life_agent *a = life_called(arg);
@@ -95,7 +95,7 @@ static void on_snapshots(void *arg, const struct sandbox_answer *r)
 	life_run_answer(a, r->rc, r->e);
 }
 
-static void on_host(void *arg, int rc, const struct err *e)
+static void life_ask_on_host(void *arg, int rc, const struct err *e)
 {
 	struct life_agent *a = life_called(arg);
 
@@ -121,7 +121,7 @@ int life_ask(struct life_agent *a, struct sandbox_ask q, struct err *e)
 		c->take = true;
 		c->snapshot = *q.snapshot;
 	}
-	sandbox_ask(a->life->inner, &q, is_of_snapshots(q.op) ? on_snapshots : on_sandbox, c);
+	sandbox_ask(a->life->inner, &q, is_of_snapshots(q.op) ? life_ask_on_snapshots : life_ask_on_sandbox, c);
 	return RUN_ASKED;
 }
 
@@ -170,7 +170,7 @@ void life_discard(struct life_agent *a, const struct id *snapshot)
 		return;
 	c->run = 0;
 	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_DROP, .agent = a->name, .snapshot = snapshot},
-		    on_snapshots, c);
+		    life_ask_on_snapshots, c);
 }
 
 /* ---- to the hub */
@@ -186,7 +186,7 @@ int life_ask_refers(struct life_agent *a, struct err *e)
 	c = life_call(a, e);
 	if (!c)
 		return e->code;
-	h->refers(h->ctx, a->name, &a->run->snap.id, &a->run->snap.previous, on_host, c);
+	h->refers(h->ctx, a->name, &a->run->snap.id, &a->run->snap.previous, life_ask_on_host, c);
 	return RUN_ASKED;
 }
 
@@ -207,7 +207,7 @@ int life_ask_leave(struct life_agent *a, const char *verb, struct err *e)
 	if (!c)
 		return e->code;
 	text_format(why, sizeof(why), "its sandbox was %s: %.200s", verb, a->row.cause);
-	h->leave(h->ctx, a->name, why, on_host, c);
+	h->leave(h->ctx, a->name, why, life_ask_on_host, c);
 	return RUN_ASKED;
 }
 
@@ -222,7 +222,7 @@ int life_ask_quiesce(struct life_agent *a, uint64_t hold_ns, struct err *e)
 	if (!c)
 		return e->code;
 	a->run->frozen = true; /* from the question on: its answer may come when nobody listens any more */
-	h->quiesce(h->ctx, a->name, QUIESCE_NS, hold_ns, on_host, c);
+	h->quiesce(h->ctx, a->name, QUIESCE_NS, hold_ns, life_ask_on_host, c);
 	return RUN_ASKED;
 }
 

@@ -66,7 +66,7 @@ static int found_running(struct life_agent *a)
 	return CHECK_ORPHAN;
 }
 
-static int on_looked(struct life_agent *a, int rc, const struct err *e)
+static int life_check_on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_info *i = &a->run->info;
 	bool row = a->row.generation != 0;
@@ -92,18 +92,18 @@ static int on_looked(struct life_agent *a, int rc, const struct err *e)
 	return check_over(a);
 }
 
-static int on_become(struct life_agent *a, int rc, const struct err *e)
+static int life_check_on_become(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	return check_over(a);
 }
 
-static int ask_end(struct life_agent *a, struct err *e)
+static int life_check_ask_end(struct life_agent *a, struct err *e)
 {
 	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = "it should be stopped"}, e);
 }
 
-static int on_orphan_ended(struct life_agent *a, int rc, const struct err *e)
+static int life_check_on_orphan_ended(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)e;
 	(void)life_audit(a->life, "sandbox.orphan", a->name, rc ? err_name(rc) : "ended",
@@ -112,9 +112,9 @@ static int on_orphan_ended(struct life_agent *a, int rc, const struct err *e)
 }
 
 static const struct run_step steps[] = {
-    [CHECK_LOOK] = {"look", life_ask_stat, on_looked},
-    [CHECK_BECOME] = {"become", life_commit_next, on_become, .writes = WRITES_ROW},
-    [CHECK_ORPHAN] = {"orphan", ask_end, on_orphan_ended},
+    [CHECK_LOOK] = {"look", life_ask_stat, life_check_on_looked},
+    [CHECK_BECOME] = {"become", life_commit_next, life_check_on_become, .writes = WRITES_ROW},
+    [CHECK_ORPHAN] = {"orphan", life_check_ask_end, life_check_on_orphan_ended},
 };
 const struct run_kind life_check_kind = {"check", steps, NULL, NULL, NULL, NULL};
 

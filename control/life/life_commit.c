@@ -189,7 +189,7 @@ static void note_told(struct life *l, const struct life_row *r)
 	store_write(l->store, told_fn, told_done, t);
 }
 
-static void tell(struct life *l, const struct commit *c)
+static void life_commit_tell(struct life *l, const struct commit *c)
 {
 	bool gone = c->kind == COMMIT_DELETE;
 
@@ -227,7 +227,7 @@ static void commit_done(void *job, int rc, const struct err *e)
 	struct life_agent *a = life_called(c->call);
 
 	if (!rc && l && !l->dying && swaps(c))
-		tell(l, c);
+		life_commit_tell(l, c);
 	if (a) {
 		if (!rc && c->kind == COMMIT_DELETE)
 			a->row = (struct life_row){.idle_ttl_ns = LIFE_TTL_CONF};

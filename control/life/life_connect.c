@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_connected(void *arg, const struct sandbox_answer *r)
+static void life_connect_on_connected(void *arg, const struct sandbox_answer *r)
 {
 	struct life_call *c = arg;
 	struct life *l = c->life;
@@ -50,5 +50,6 @@ void life_connect(struct life_agent *a, struct life_waiter *w)
 	c->w = w;
 	memcpy(c->agent, a->name, sizeof(c->agent));
 	LIST_INSERT_HEAD(&a->life->calls, c, entry);
-	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_CONNECT, .agent = a->name}, on_connected, c);
+	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_CONNECT, .agent = a->name},
+		    life_connect_on_connected, c);
 }

@@ -85,7 +85,7 @@ static void tell_hashed(struct life *l, const struct life_hashing *h, const stru
 		life_digest_told(l, &h->id, s->digest);
 }
 
-static void on_hashed(void *arg, const struct sandbox_answer *r)
+static void life_digest_on_hashed(void *arg, const struct sandbox_answer *r)
 {
 	struct life_hashing *h = arg;
 	struct life *l = h->life;
@@ -119,7 +119,7 @@ void life_hash(struct life *l)
 	l->hashing = h;
 	sandbox_ask(l->inner,
 		    &(struct sandbox_ask){.op = SANDBOX_HASH, .agent = h->agent, .snapshot = &h->id, .idle = true},
-		    on_hashed, h);
+		    life_digest_on_hashed, h);
 }
 
 void life_hash_all(struct life *l)
@@ -171,7 +171,7 @@ static bool check_over(struct life_check *c)
 	return true;
 }
 
-static void on_read(void *arg, const struct sandbox_answer *r)
+static void life_digest_on_read(void *arg, const struct sandbox_answer *r)
 {
 	const struct sandbox_snapshot *list = r->snapshots;
 	struct life_check *c = arg;
@@ -198,7 +198,7 @@ static void on_read(void *arg, const struct sandbox_answer *r)
 		    &here, "differs", list->digest);
 }
 
-static void on_logged(void *arg, int rc, const struct err *e, const char *digest)
+static void life_digest_on_logged(void *arg, int rc, const struct err *e, const char *digest)
 {
 	struct life_check *c = arg;
 	struct err here = {0};
@@ -215,7 +215,7 @@ static void on_logged(void *arg, int rc, const struct err *e, const char *digest
 		memcpy(c->logged, digest, sizeof(c->logged));
 		sandbox_ask(c->life->inner,
 			    &(struct sandbox_ask){.op = SANDBOX_HASH, .agent = c->snap.agent, .snapshot = &c->snap.id},
-			    on_read, c);
+			    life_digest_on_read, c);
 	}
 }
 
@@ -239,7 +239,7 @@ void life_check(struct life *l, const struct id *snapshot, life_check_done *done
 	else if (!l->host.logged)
 		check_tell(c, 0, NULL, "not_hashed_yet", NULL);
 	else
-		l->host.logged(l->host.ctx, c->snap.agent, snapshot, on_logged, c);
+		l->host.logged(l->host.ctx, c->snap.agent, snapshot, life_digest_on_logged, c);
 }
 
 void life_digests_let_go(struct life *l)

@@ -26,7 +26,7 @@ static int ask_mark(struct life_agent *a, struct err *e)
 	return life_commit_dropping(a, &a->run->snap, e);
 }
 
-static int on_marked(struct life_agent *a, int rc, const struct err *e)
+static int life_drop_on_marked(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc == ERR_BAD_STATE)
 		return drop_over(a, rc, e);
@@ -46,7 +46,7 @@ static int drop_stays(struct life_agent *a, int rc, const struct err *e)
 	return DROP_STAY;
 }
 
-static int on_referred(struct life_agent *a, int rc, const struct err *e)
+static int life_drop_on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	if (life_must_stay(a, rc))
 		return drop_stays(a, rc, e);
@@ -59,7 +59,7 @@ static int ask_drop(struct life_agent *a, struct err *e)
 	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP, .snapshot = &a->run->snap.id}, e);
 }
 
-static int on_dropped(struct life_agent *a, int rc, const struct err *e)
+static int life_drop_on_dropped(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -84,7 +84,7 @@ static int ask_note(struct life_agent *a, struct err *e)
 	return life_commit_snap(a, &a->run->snap, e);
 }
 
-static int on_noted(struct life_agent *a, int rc, const struct err *e)
+static int life_drop_on_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -93,18 +93,18 @@ static int on_noted(struct life_agent *a, int rc, const struct err *e)
 	return drop_over(a, r->failed.code, &r->failed);
 }
 
-static int on_stay_noted(struct life_agent *a, int rc, const struct err *e)
+static int life_drop_on_stay_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	return drop_over(a, a->run->failed.code, &a->run->failed);
 }
 
 static const struct run_step steps[] = {
-    [DROP_MARK] = {"mark", ask_mark, on_marked, .writes = WRITES_MARK},
-    [DROP_REFERS] = {"refers", life_ask_refers, on_referred},
-    [DROP_DROP] = {"drop", ask_drop, on_dropped},
-    [DROP_NOTE] = {"note", ask_note, on_noted, .writes = WRITES_ROW},
-    [DROP_STAY] = {"stay", ask_note, on_stay_noted, .writes = WRITES_ROW},
+    [DROP_MARK] = {"mark", ask_mark, life_drop_on_marked, .writes = WRITES_MARK},
+    [DROP_REFERS] = {"refers", life_ask_refers, life_drop_on_referred},
+    [DROP_DROP] = {"drop", ask_drop, life_drop_on_dropped},
+    [DROP_NOTE] = {"note", ask_note, life_drop_on_noted, .writes = WRITES_ROW},
+    [DROP_STAY] = {"stay", ask_note, life_drop_on_stay_noted, .writes = WRITES_ROW},
 };
 const struct run_kind life_drop_kind = {"drop", steps, NULL, NULL, NULL, NULL};
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "control/life/life_state.h"
 
-static void set_time(json_t *o, const char *key, int64_t wall_ns)
+static void life_json_set_time(json_t *o, const char *key, int64_t wall_ns)
 {
 	char when[40];
 
@@ -10,7 +10,7 @@ static void set_time(json_t *o, const char *key, int64_t wall_ns)
 	json_object_set_new(o, key, wall_ns > 0 ? json_string(when) : json_null());
 }
 
-static void set_text(json_t *o, const char *key, const char *text)
+static void life_json_set_text(json_t *o, const char *key, const char *text)
 {
 	json_object_set_new(o, key, *text ? json_string(text) : json_null());
 }
@@ -20,7 +20,7 @@ static void set_id(json_t *o, const char *key, const struct id *id)
 	char text[ID_STR_LEN];
 
 	id_format(id, text);
-	set_text(o, key, id_is_nil(id) ? "" : text);
+	life_json_set_text(o, key, id_is_nil(id) ? "" : text);
 }
 
 const char *life_cannot_sleep(const struct life *l, const struct life_wish *w)
@@ -42,13 +42,14 @@ static void set_timer(struct life *l, const struct life_row *r, json_t *o)
 		last = life_clock_of_boot(&l->clock, act.last_boot_ns);
 	if (r->state == LIFE_RUNNING)
 		life_decide(&w, &act, last, life_now(l), true, &v);
-	set_time(o, "last_activity_at", last ? life_clock_wall(&l->clock, last) : 0);
-	set_time(o, "idle_stops_at", v.stops_at ? life_clock_wall(&l->clock, v.stops_at) : 0);
-	set_time(o, "lease_expires_at",
-		 r->expires_ns && r->expires_ns != LIFE_NEVER ? life_clock_wall(&l->clock, r->expires_ns) : 0);
+	life_json_set_time(o, "last_activity_at", last ? life_clock_wall(&l->clock, last) : 0);
+	life_json_set_time(o, "idle_stops_at", v.stops_at ? life_clock_wall(&l->clock, v.stops_at) : 0);
+	life_json_set_time(o, "lease_expires_at",
+			   r->expires_ns && r->expires_ns != LIFE_NEVER ? life_clock_wall(&l->clock, r->expires_ns)
+									: 0);
 	json_object_set_new(o, "ttl_action", json_string(w.ttl_delete ? "delete" : "stop"));
 	json_object_set_new(o, "idle_ttl_ms", json_integer((json_int_t)(w.idle_ttl_ns * l->policy.speed / NS_PER_MS)));
-	set_text(o, "cannot_sleep", life_cannot_sleep(l, &w));
+	life_json_set_text(o, "cannot_sleep", life_cannot_sleep(l, &w));
 	json_object_set_new(o, "holding", json_integer(act.holding));
 	json_object_set_new(o, "attached", json_integer(act.attached));
 }
@@ -62,9 +63,9 @@ json_t *life_describe(struct life *l, const struct life_row *r)
 	json_object_set_new(o, "agent", json_string(r->agent));
 	json_object_set_new(o, "state", json_string(life_state_name(r->state)));
 	json_object_set_new(o, "generation", json_integer((json_int_t)r->generation));
-	set_text(o, "cause", r->cause);
-	set_text(o, "detail", r->detail);
-	set_text(o, "step", r->step);
+	life_json_set_text(o, "cause", r->cause);
+	life_json_set_text(o, "detail", r->detail);
+	life_json_set_text(o, "step", r->step);
 	set_id(o, "sandbox_id", &r->sandbox);
 	set_id(o, "workspace_snapshot_id", &r->snapshot);
 	set_id(o, "next_snapshot_id", &r->next);
@@ -73,14 +74,14 @@ json_t *life_describe(struct life *l, const struct life_row *r)
 	if (r->fork_agent[0]) {
 		json_t *f = json_object();
 
-		set_text(f, "agent", r->fork_agent);
+		life_json_set_text(f, "agent", r->fork_agent);
 		set_id(f, "snapshot", &r->fork_snapshot);
 		json_object_set_new(o, "forked_from", f);
 	}
 	set_timer(l, r, o);
-	set_time(o, "state_since", r->since_wall_ns);
-	set_time(o, "created_at", r->created_wall_ns);
-	set_time(o, "updated_at", r->updated_wall_ns);
+	life_json_set_time(o, "state_since", r->since_wall_ns);
+	life_json_set_time(o, "created_at", r->created_wall_ns);
+	life_json_set_time(o, "updated_at", r->updated_wall_ns);
 	return o;
 }
 
@@ -93,17 +94,17 @@ json_t *life_describe_snap(const struct life_snap *s)
 	set_id(o, "id", &s->id);
 	json_object_set_new(o, "agent", json_string(s->agent));
 	json_object_set_new(o, "status", json_string(snap_status_name(s->status)));
-	set_text(o, "name", s->name);
-	set_text(o, "how", s->how);
-	set_text(o, "digest", s->digest);
-	set_text(o, "digest_state", life_digest_state(s));
+	life_json_set_text(o, "name", s->name);
+	life_json_set_text(o, "how", s->how);
+	life_json_set_text(o, "digest", s->digest);
+	life_json_set_text(o, "digest_state", life_digest_state(s));
 	json_object_set_new(o, "size", s->size ? json_integer((json_int_t)s->size) : json_null());
 	set_id(o, "previous_id", &s->previous);
-	set_text(o, "cause", s->cause);
-	set_text(o, "detail", s->detail);
+	life_json_set_text(o, "cause", s->cause);
+	life_json_set_text(o, "detail", s->detail);
 	json_object_set_new(o, "quiesced", json_boolean(s->quiesced));
 	json_object_set_new(o, "quiesce", json_string(snap_quiesce_name(s->quiesced)));
-	set_time(o, "created_at", s->created_wall_ns);
-	set_time(o, "ended_at", s->ended_wall_ns);
+	life_json_set_time(o, "created_at", s->created_wall_ns);
+	life_json_set_time(o, "ended_at", s->ended_wall_ns);
 	return o;
 }

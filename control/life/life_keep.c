@@ -30,7 +30,7 @@ bool life_keep_restores(const struct life_agent *a, const struct id *snapshot)
 	return false;
 }
 
-static bool judge(void *arg, const struct life_snap *s)
+static bool life_keep_judge(void *arg, const struct life_snap *s)
 {
 	struct keep *k = arg;
 	bool old = k->oldest_wall_ns && s->created_wall_ns < k->oldest_wall_ns, used;
@@ -48,12 +48,12 @@ static bool judge(void *arg, const struct life_snap *s)
 	return k->n < DROPS_AT_ONCE;
 }
 
-static int look(struct sqlite3 *db, void *job, struct err *e)
+static int life_keep_look(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct keep *k = job;
 	bool needed = false;
 	size_t left = 0;
-	int rc = snaps_of(db, k->a->name, judge, k, e);
+	int rc = snaps_of(db, k->a->name, life_keep_judge, k, e);
 
 	for (size_t i = 0; !rc && i < k->n; i++) {
 		rc = snap_needed(db, &k->drop[i], k->a->name, &needed, e);
@@ -85,7 +85,7 @@ void life_keep(struct life_agent *a)
 {
 	struct keep k = {.a = a, .oldest_wall_ns = oldest(a->life), .kept_most = a->life->policy.keep_snapshots};
 
-	if (store_read(a->life->store, look, &k, NULL))
+	if (store_read(a->life->store, life_keep_look, &k, NULL))
 		return;
 	for (size_t i = 0; i < k.n; i++)
 		life_want_nobody(a, WANT_DROP, &k.drop[i], cause(&k, i));

@@ -14,7 +14,7 @@
 #define EACH_NS (3600 * NS_PER_SEC)
 #define CAUSE   "its content had outlived it"
 
-static int tell(struct life *l, const struct life_snap *s, const char *name, const char *outcome)
+static int life_left_tell(struct life *l, const struct life_snap *s, const char *name, const char *outcome)
 {
 	char id[ID_STR_LEN];
 
@@ -30,10 +30,10 @@ static bool may_go(void *arg, const struct id *snapshot, const char *name)
 	struct life_snap s = {0};
 
 	return c->life && !c->life->dying && !life_snap_load(c->life, snapshot, &s, NULL) && s.status == SNAP_DROPPED &&
-	       !tell(c->life, &s, name, "intended");
+	       !life_left_tell(c->life, &s, name, "intended");
 }
 
-static void on_swept(void *arg, const struct sandbox_answer *r)
+static void life_left_on_swept(void *arg, const struct sandbox_answer *r)
 {
 	const struct sandbox_snapshot *list = r->snapshots;
 	struct life_call *c = arg;
@@ -53,7 +53,7 @@ static void on_swept(void *arg, const struct sandbox_answer *r)
 			log_warn(NULL, "VolumeSnapshotContent %s has outlived its snapshot, and stays: %s",
 				 list[i].name, list[i].detail);
 		else if (!life_snap_load(l, &list[i].id, &s, NULL))
-			(void)tell(l, &s, list[i].name, "ok");
+			(void)life_left_tell(l, &s, list[i].name, "ok");
 	}
 }
 
@@ -67,5 +67,5 @@ void life_left(struct life *l)
 	l->left_at = now + EACH_NS;
 	c->life = l;
 	LIST_INSERT_HEAD(&l->calls, c, entry);
-	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_SWEEP, .may_go = may_go}, on_swept, c);
+	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_SWEEP, .may_go = may_go}, life_left_on_swept, c);
 }

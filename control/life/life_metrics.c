@@ -28,7 +28,7 @@ void life_count_failure(struct life *l, int code)
 	f->n++;
 }
 
-static int count(struct sqlite3 *db, void *job, struct err *e)
+static int life_metrics_count(struct sqlite3 *db, void *job, struct err *e)
 {
 	return rows_count(db, job, e);
 }
@@ -41,7 +41,7 @@ static int64_t states(struct life *l, json_t *list)
 	    metric_family(list, "counter", "muxd_lifecycle_transitions_total", "Changes of state, by the new one.");
 	int64_t n[LIFE_ERROR + 1] = {0};
 
-	(void)store_read(l->store, count, n, NULL);
+	(void)store_read(l->store, life_metrics_count, n, NULL);
 	for (int s = LIFE_STOPPED; s <= LIFE_ERROR; s++) {
 		metric_value(now, "state", life_state_name((enum life_state)s), (double)n[s]);
 		metric_value(to, "to", life_state_name((enum life_state)s), (double)l->transitions[s]);

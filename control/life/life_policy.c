@@ -69,7 +69,7 @@ uint64_t life_scaled(const struct life_policy *p, uint64_t ns)
 	return ns && ns / p->speed == 0 ? 1 : ns / p->speed;
 }
 
-static bool fits(const char *pattern, const char *agent)
+static bool life_policy_fits(const char *pattern, const char *agent)
 {
 	size_t n = strlen(pattern);
 
@@ -84,7 +84,7 @@ void life_wish(const struct life_policy *p, const char *agent, int64_t own_idle_
 	uint64_t idle = p->idle_ttl_ns, ttl = p->ttl_ns;
 
 	for (size_t i = 0; i < p->nagents && !a; i++)
-		if (fits(p->agents[i].agent, agent))
+		if (life_policy_fits(p->agents[i].agent, agent))
 			a = &p->agents[i];
 	if (a && a->idle_ttl_ns != UINT64_MAX)
 		idle = a->idle_ttl_ns;
@@ -102,7 +102,7 @@ void life_wish(const struct life_policy *p, const char *agent, int64_t own_idle_
 }
 
 /* Is the first word of the reason (or all of it) in "a,b,c"? */
-static bool listed(const char *list, const char *reason)
+static bool life_policy_listed(const char *list, const char *reason)
 {
 	size_t word = strcspn(reason, " :"), whole = strlen(reason);
 
@@ -121,9 +121,9 @@ static bool listed(const char *list, const char *reason)
 
 enum life_end life_end_by_reason(const struct life_policy *p, const char *reason)
 {
-	if (listed(p->keep_reasons, reason))
+	if (life_policy_listed(p->keep_reasons, reason))
 		return LIFE_END_KEEP;
-	if (listed(p->snapshot_reasons, reason))
+	if (life_policy_listed(p->snapshot_reasons, reason))
 		return LIFE_END_SNAPSHOT;
 	return p->end_snapshot ? LIFE_END_SNAPSHOT : LIFE_END_KEEP;
 }

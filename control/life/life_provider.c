@@ -46,7 +46,7 @@ struct question {
 };
 
 /* NULL: no memory, which was answered. */
-static struct question *question(struct life *l, const char *agent, sandbox_done *done, void *arg)
+static struct question *life_provider_question(struct life *l, const char *agent, sandbox_done *done, void *arg)
 {
 	struct question *q = calloc(1, sizeof(*q));
 	struct err e = {0};
@@ -87,7 +87,7 @@ static void one_row(struct life *l, const char *agent, struct life_row *r)
 }
 
 /* A row without a sandbox is one that sleeps. */
-static void shown(struct life *l, const struct life_row *r, struct sandbox_info *info)
+static void life_provider_shown(struct life *l, const struct life_row *r, struct sandbox_info *info)
 {
 	life_overlay(l, r, info);
 	if (!r->generation)
@@ -101,7 +101,7 @@ static void shown(struct life *l, const struct life_row *r, struct sandbox_info 
 		info->created_wall_ns = r->created_wall_ns;
 }
 
-static void on_stat(void *arg, const struct sandbox_answer *a)
+static void life_provider_on_stat(void *arg, const struct sandbox_answer *a)
 {
 	struct question *q = arg;
 	struct life *l = q->call.life;
@@ -119,7 +119,7 @@ static void on_stat(void *arg, const struct sandbox_answer *a)
 		rc = 0;
 	text_put(copy.agent, sizeof(copy.agent), q->call.agent);
 	if (!rc && l)
-		shown(l, &r, &copy);
+		life_provider_shown(l, &r, &copy);
 	sandbox_answer(q->done, q->arg, rc, a->e, &copy, a->fd);
 	explicit_bzero(&copy, sizeof(copy));
 	free(q);
@@ -127,10 +127,10 @@ static void on_stat(void *arg, const struct sandbox_answer *a)
 
 static void stat_one(struct life *l, const struct sandbox_ask *s, sandbox_done *done, void *arg)
 {
-	struct question *q = question(l, s->agent, done, arg);
+	struct question *q = life_provider_question(l, s->agent, done, arg);
 
 	if (q)
-		sandbox_ask(l->inner, s, on_stat, q);
+		sandbox_ask(l->inner, s, life_provider_on_stat, q);
 }
 
 /* The provider's list in the order of names, as rows come: each row finds its place by going on from the last one's. */
@@ -154,7 +154,7 @@ static bool add_row(void *arg, const struct life_row *r)
 	while (m->at < m->listed && strcmp(m->list[m->at].agent, r->agent) < 0)
 		m->at++;
 	if (m->at < m->listed && strcmp(m->list[m->at].agent, r->agent) == 0) {
-		shown(m->l, r, &m->list[m->at]);
+		life_provider_shown(m->l, r, &m->list[m->at]);
 		return true;
 	}
 	list = realloc(m->list, (m->n + 1) * sizeof(*list));
@@ -165,7 +165,7 @@ static bool add_row(void *arg, const struct life_row *r)
 	i = &list[m->n++];
 	memset(i, 0, sizeof(*i));
 	memcpy(i->agent, r->agent, sizeof(i->agent));
-	shown(m->l, r, i);
+	life_provider_shown(m->l, r, i);
 	return true;
 }
 
@@ -194,7 +194,7 @@ static int merge_rows(struct merge *m, const struct sandbox_answer *a, struct er
 	return rc ? err_set(e, rc, "agents that sleep may be missing: %.300s", why.message) : 0;
 }
 
-static void on_list(void *arg, const struct sandbox_answer *a)
+static void life_provider_on_list(void *arg, const struct sandbox_answer *a)
 {
 	struct question *q = arg;
 	struct merge m = {.l = q->call.life};
@@ -214,15 +214,16 @@ static void on_list(void *arg, const struct sandbox_answer *a)
 
 static void list_all(struct life *l, const struct sandbox_ask *s, sandbox_done *done, void *arg)
 {
-	struct question *q = question(l, "", done, arg);
+	struct question *q = life_provider_question(l, "", done, arg);
 
 	if (q)
-		sandbox_ask(l->inner, s, on_list, q);
+		sandbox_ask(l->inner, s, life_provider_on_list, q);
 }
 
 /* ---- ends */
 
-static void end(struct life *l, const struct sandbox_ask *s, enum life_end how, sandbox_done *done, void *arg)
+static void life_provider_end(struct life *l, const struct sandbox_ask *s, enum life_end how, sandbox_done *done,
+			      void *arg)
 {
 	struct life_waiter w = {.want = WANT_END, .deadline = deadline(l), .end = how, .stream = done, .arg = arg};
 
@@ -233,7 +234,7 @@ static void end(struct life *l, const struct sandbox_ask *s, enum life_end how, 
 }
 
 /* A pod of others has no life here, and neither has what is asked of the backend alone. */
-static void ask(struct sandbox_provider *p, const struct sandbox_ask *s, sandbox_done *done, void *arg)
+static void life_provider_ask(struct sandbox_provider *p, const struct sandbox_ask *s, sandbox_done *done, void *arg)
 {
 	struct life *l = of(p);
 
@@ -246,12 +247,12 @@ static void ask(struct sandbox_provider *p, const struct sandbox_ask *s, sandbox
 	else if (s->op == SANDBOX_STAT)
 		stat_one(l, s, done, arg);
 	else
-		end(l, s, s->op == SANDBOX_WIPE ? LIFE_END_WIPE : LIFE_END_BY_REASON, done, arg);
+		life_provider_end(l, s, s->op == SANDBOX_WIPE ? LIFE_END_WIPE : LIFE_END_BY_REASON, done, arg);
 }
 
-static void destroy(struct sandbox_provider *p)
+static void life_provider_destroy(struct sandbox_provider *p)
 {
 	(void)p; /* life_destroy() does */
 }
 
-const struct sandbox_provider_ops life_provider_ops = {.ask = ask, .destroy = destroy};
+const struct sandbox_provider_ops life_provider_ops = {.ask = life_provider_ask, .destroy = life_provider_destroy};

@@ -42,7 +42,7 @@ struct names {
 	size_t n;
 };
 
-static bool names_add(struct names *s, const char *name)
+static bool life_reconcile_names_add(struct names *s, const char *name)
 {
 	void *list = realloc(s->list, (s->n + 1) * sizeof(*s->list));
 
@@ -55,7 +55,7 @@ static bool names_add(struct names *s, const char *name)
 
 static bool add_awake(void *arg, const struct life_row *r)
 {
-	return names_add(arg, r->agent);
+	return life_reconcile_names_add(arg, r->agent);
 }
 
 static int find_awake(struct sqlite3 *db, void *job, struct err *e)
@@ -63,7 +63,7 @@ static int find_awake(struct sqlite3 *db, void *job, struct err *e)
 	return rows_awake(db, add_awake, job, e);
 }
 
-static const struct sandbox_info *listed(const struct sandbox_info *list, size_t n, const char *name)
+static const struct sandbox_info *life_reconcile_listed(const struct sandbox_info *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(list[i].agent, name) == 0)
@@ -98,7 +98,7 @@ static void compare_awake(struct life *l, const struct sandbox_info *list, size_
 
 	(void)store_read(l->store, find_awake, &names, NULL);
 	for (size_t i = 0; i < names.n; i++) {
-		const struct sandbox_info *s = listed(list, n, names.list[i]);
+		const struct sandbox_info *s = life_reconcile_listed(list, n, names.list[i]);
 		struct life_agent *a = life_agent(l, names.list[i], NULL);
 
 		if (!a || a->run)
@@ -134,12 +134,12 @@ static int find_unknown(struct sqlite3 *db, void *job, struct err *e)
 		rc = row_get(db, s->agent, &r, e);
 		if (!rc && (!r.generation ||
 			    (s->state == SANDBOX_RUNNING && (r.state == LIFE_STOPPED || r.state == LIFE_ERROR))))
-			(void)names_add(&u->names, s->agent);
+			(void)life_reconcile_names_add(&u->names, s->agent);
 	}
 	return rc;
 }
 
-static void on_list(void *arg, const struct sandbox_answer *r)
+static void life_reconcile_on_list(void *arg, const struct sandbox_answer *r)
 {
 	struct life_call *c = arg;
 	struct life *l = c->life;
@@ -179,7 +179,7 @@ static bool is_kept(const struct life_snap *s)
 	       since >= 0 && since < KEPT_NS;
 }
 
-static bool go_on(void *arg, const struct life_snap *s)
+static bool life_reconcile_go_on(void *arg, const struct life_snap *s)
 {
 	struct life *l = arg;
 	struct life_agent *a = is_kept(s) ? NULL : life_agent(l, s->agent, NULL);
@@ -197,10 +197,10 @@ static bool go_on(void *arg, const struct life_snap *s)
 
 static int find_open(struct sqlite3 *db, void *job, struct err *e)
 {
-	return snaps_open(db, go_on, job, e);
+	return snaps_open(db, life_reconcile_go_on, job, e);
 }
 
-static bool tell(void *arg, const struct life_row *r)
+static bool life_reconcile_tell(void *arg, const struct life_row *r)
 {
 	struct life *l = arg;
 
@@ -214,7 +214,7 @@ static bool tell(void *arg, const struct life_row *r)
 
 static int find_untold(struct sqlite3 *db, void *job, struct err *e)
 {
-	return rows_untold(db, tell, job, e);
+	return rows_untold(db, life_reconcile_tell, job, e);
 }
 
 static int all_told(struct sqlite3 *db, void *job, struct err *e)
@@ -253,5 +253,5 @@ void life_reconcile(struct life *l)
 	LIST_INSERT_HEAD(&l->calls, c, entry);
 	l->reconciling = true;
 	l->compared = true;
-	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, c);
+	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_LIST}, life_reconcile_on_list, c);
 }

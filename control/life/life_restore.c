@@ -19,7 +19,7 @@ static int ask_put_back(struct life_agent *a, struct err *e)
 	return rc ? rc : life_ask_restore(a, e);
 }
 
-static int on_put_back(struct life_agent *a, int rc, const struct err *e)
+static int life_restore_on_put_back(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_row *next = &a->run->next;
 	char id[ID_STR_LEN];
@@ -43,7 +43,7 @@ static int on_put_back(struct life_agent *a, int rc, const struct err *e)
 	return RESTORE_OVER;
 }
 
-static int on_over(struct life_agent *a, int rc, const struct err *e)
+static int life_restore_on_over(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_waiter *w = life_first(a, WANTS(WANT_RESTORE));
 	struct life_run *r = a->run;
@@ -56,8 +56,8 @@ static int on_over(struct life_agent *a, int rc, const struct err *e)
 
 static const struct run_step steps[] = {
     [RESTORE_BEGIN] = {"begin", life_commit_next, .then = RESTORE_PUT_BACK, .writes = WRITES_ROW},
-    [RESTORE_PUT_BACK] = {"put back", ask_put_back, on_put_back},
-    [RESTORE_OVER] = {"over", life_commit_next, on_over, .writes = WRITES_ROW},
+    [RESTORE_PUT_BACK] = {"put back", ask_put_back, life_restore_on_put_back},
+    [RESTORE_OVER] = {"over", life_commit_next, life_restore_on_over, .writes = WRITES_ROW},
 };
 
 /*

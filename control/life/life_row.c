@@ -38,7 +38,7 @@ const char *snap_quiesce_name(enum snap_quiesce q)
 	return names[q <= SNAP_FROZEN ? q : SNAP_NOT_QUIESCED];
 }
 
-static void copy(char *out, size_t size, sqlite3_stmt *st, int column)
+static void life_row_copy(char *out, size_t size, sqlite3_stmt *st, int column)
 {
 	const char *text = store_text(st, column);
 	size_t n = strnlen(text, size - 1);
@@ -50,18 +50,18 @@ static void copy(char *out, size_t size, sqlite3_stmt *st, int column)
 static void read_row(sqlite3_stmt *st, struct life_row *r)
 {
 	memset(r, 0, sizeof(*r));
-	copy(r->agent, sizeof(r->agent), st, 0);
+	life_row_copy(r->agent, sizeof(r->agent), st, 0);
 	r->state = (enum life_state)sqlite3_column_int(st, 1);
 	r->generation = sqlite3_column_int64(st, 2);
-	copy(r->step, sizeof(r->step), st, 3);
-	copy(r->cause, sizeof(r->cause), st, 4);
-	copy(r->detail, sizeof(r->detail), st, 5);
+	life_row_copy(r->step, sizeof(r->step), st, 3);
+	life_row_copy(r->cause, sizeof(r->cause), st, 4);
+	life_row_copy(r->detail, sizeof(r->detail), st, 5);
 	r->sandbox = store_id(st, 6);
 	r->workspace = sqlite3_column_int(st, 7);
 	r->snapshot = store_id(st, 8);
 	r->next = store_id(st, 9);
 	r->read_only = sqlite3_column_int(st, 10);
-	copy(r->fork_agent, sizeof(r->fork_agent), st, 11);
+	life_row_copy(r->fork_agent, sizeof(r->fork_agent), st, 11);
 	r->fork_snapshot = store_id(st, 12);
 	r->idle_ttl_ns = sqlite3_column_type(st, 13) == SQLITE_NULL ? LIFE_TTL_CONF : sqlite3_column_int64(st, 13);
 	r->expires_ns = sqlite3_column_int64(st, 14);
@@ -70,25 +70,25 @@ static void read_row(sqlite3_stmt *st, struct life_row *r)
 	r->since_wall_ns = sqlite3_column_int64(st, 17);
 	r->created_wall_ns = sqlite3_column_int64(st, 18);
 	r->updated_wall_ns = sqlite3_column_int64(st, 19);
-	copy(r->pod_template, sizeof(r->pod_template), st, 20);
+	life_row_copy(r->pod_template, sizeof(r->pod_template), st, 20);
 }
 
 static void read_snap(sqlite3_stmt *st, struct life_snap *s)
 {
 	memset(s, 0, sizeof(*s));
 	s->id = store_id(st, 0);
-	copy(s->agent, sizeof(s->agent), st, 1);
-	copy(s->name, sizeof(s->name), st, 2);
-	copy(s->how, sizeof(s->how), st, 3);
+	life_row_copy(s->agent, sizeof(s->agent), st, 1);
+	life_row_copy(s->name, sizeof(s->name), st, 2);
+	life_row_copy(s->how, sizeof(s->how), st, 3);
 	s->size = (uint64_t)sqlite3_column_int64(st, 4);
 	s->status = (enum snap_status)sqlite3_column_int(st, 5);
-	copy(s->detail, sizeof(s->detail), st, 6);
+	life_row_copy(s->detail, sizeof(s->detail), st, 6);
 	s->previous = store_id(st, 7);
-	copy(s->cause, sizeof(s->cause), st, 8);
+	life_row_copy(s->cause, sizeof(s->cause), st, 8);
 	s->quiesced = (enum snap_quiesce)sqlite3_column_int(st, 9);
 	s->created_wall_ns = sqlite3_column_int64(st, 10);
 	s->ended_wall_ns = sqlite3_column_int64(st, 11);
-	copy(s->digest, sizeof(s->digest), st, 12);
+	life_row_copy(s->digest, sizeof(s->digest), st, 12);
 }
 
 int row_agent_of(sqlite3 *db, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e)
@@ -102,7 +102,7 @@ int row_agent_of(sqlite3 *db, const struct id *sandbox, char out[AGENT_NAME_MAX 
 	if (rc >= 0) {
 		out[0] = '\0';
 		if (rc)
-			copy(out, AGENT_NAME_MAX + 1, st, 0);
+			life_row_copy(out, AGENT_NAME_MAX + 1, st, 0);
 		rc = 0;
 	}
 	sqlite3_finalize(st);
@@ -497,7 +497,7 @@ static int surplus_page(sqlite3 *db, const char *after, char out[AGENT_NAME_MAX 
 
 	out[0] = '\0';
 	if (!rc && (rc = store_step(db, st, e)) > 0)
-		copy(out, AGENT_NAME_MAX + 1, st, 0);
+		life_row_copy(out, AGENT_NAME_MAX + 1, st, 0);
 	sqlite3_finalize(st);
 	return rc < 0 ? rc : 0;
 }
@@ -519,7 +519,7 @@ int snaps_surplus(sqlite3 *db, int64_t oldest_wall_ns, unsigned most, char after
 				   " ORDER BY s.agent LIMIT ?5",
 				   "ttiii", after, last, oldest_wall_ns, (int64_t)most, (int64_t)SNAP_AGENTS);
 	while (!rc && st && (rc = store_step(db, st, e)) > 0) {
-		copy(out[(*out_n)++], AGENT_NAME_MAX + 1, st, 0);
+		life_row_copy(out[(*out_n)++], AGENT_NAME_MAX + 1, st, 0);
 		rc = 0;
 		if (*out_n == SNAP_AGENTS)
 			break;

@@ -83,14 +83,14 @@ static int ask_quiesce(struct life_agent *a, struct err *e)
 	return a->row.state == LIFE_RUNNING ? life_ask_quiesce(a, HOLD_NS, e) : 0;
 }
 
-static int on_quiesced(struct life_agent *a, int rc, const struct err *e)
+static int life_snapshot_on_quiesced(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)e;
 	life_quiesced(a, rc);
 	return SNAPSHOT_TAKE;
 }
 
-static int on_taken(struct life_agent *a, int rc, const struct err *e)
+static int life_snapshot_on_taken(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -126,7 +126,7 @@ static int ask_note(struct life_agent *a, struct err *e)
 	return life_commit(a, &next, &a->run->snap, e);
 }
 
-static int on_noted(struct life_agent *a, int rc, const struct err *e)
+static int life_snapshot_on_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -155,9 +155,9 @@ static struct life_waiter *snapshot_beside(struct life_agent *a)
 
 static const struct run_step steps[] = {
     [SNAPSHOT_BEGIN] = {"begin", ask_begin, .then = SNAPSHOT_QUIESCE, .writes = WRITES_ROW},
-    [SNAPSHOT_QUIESCE] = {"quiesce", ask_quiesce, on_quiesced},
-    [SNAPSHOT_TAKE] = {"take", life_ask_take, on_taken},
-    [SNAPSHOT_NOTE] = {"note", ask_note, on_noted, .writes = WRITES_ROW},
+    [SNAPSHOT_QUIESCE] = {"quiesce", ask_quiesce, life_snapshot_on_quiesced},
+    [SNAPSHOT_TAKE] = {"take", life_ask_take, life_snapshot_on_taken},
+    [SNAPSHOT_NOTE] = {"note", ask_note, life_snapshot_on_noted, .writes = WRITES_ROW},
 };
 const struct run_kind life_snapshot_kind = {"snapshot", steps, NULL, NULL, NULL, snapshot_beside};
 

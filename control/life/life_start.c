@@ -69,7 +69,7 @@ static int find_snapshot(struct life_agent *a)
 	return rc ? start_failed(a, rc, &e) : START_RESTORE;
 }
 
-static int on_looked(struct life_agent *a, int rc, const struct err *e)
+static int life_start_on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	const struct sandbox_info *i = &a->run->info;
 	struct life_row *next = &a->run->next;
@@ -93,7 +93,7 @@ static int on_looked(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- the workspace */
 
-static int on_restored(struct life_agent *a, int rc, const struct err *e)
+static int life_start_on_restored(struct life_agent *a, int rc, const struct err *e)
 {
 	char id[ID_STR_LEN];
 
@@ -139,7 +139,7 @@ static int ask_ensure(struct life_agent *a, struct err *e)
 	return rc ? rc : life_ask(a, (struct sandbox_ask){.op = SANDBOX_ENSURE}, e);
 }
 
-static int on_ensured(struct life_agent *a, int rc, const struct err *e)
+static int life_start_on_ensured(struct life_agent *a, int rc, const struct err *e)
 {
 	return rc ? start_failed(a, rc, e) : START_RUNNING;
 }
@@ -182,7 +182,7 @@ static void hand_out(struct life_agent *a)
 	free(w);
 }
 
-static int on_running(struct life_agent *a, int rc, const struct err *e)
+static int life_start_on_running(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	life_time(a->life, TIME_START, a->run->began);
@@ -204,7 +204,7 @@ static int ask_failed(struct life_agent *a, struct err *e)
 	return life_commit(a, &next, NULL, e);
 }
 
-static int on_failed(struct life_agent *a, int rc, const struct err *e)
+static int life_start_on_failed(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	life_answer_wants(a, START_WANTS, a->run->failed.code, &a->run->failed);
@@ -213,13 +213,13 @@ static int on_failed(struct life_agent *a, int rc, const struct err *e)
 
 static const struct run_step steps[] = {
     [START_BEGIN] = {"starting", life_commit_next, .then = START_LOOK, .writes = WRITES_ROW},
-    [START_LOOK] = {"look", life_ask_stat, on_looked},
+    [START_LOOK] = {"look", life_ask_stat, life_start_on_looked},
     [START_LOST] = {"lost", life_commit_next, .then = START_ENSURE, .writes = WRITES_ROW},
-    [START_RESTORE] = {"restore", life_ask_restore, on_restored},
+    [START_RESTORE] = {"restore", life_ask_restore, life_start_on_restored},
     [START_RESTORED] = {"restored", life_commit_next, .then = START_ENSURE, .writes = WRITES_ROW},
-    [START_ENSURE] = {"ensure", ask_ensure, on_ensured},
-    [START_RUNNING] = {"running", ask_running, on_running, .writes = WRITES_ROW},
-    [START_FAILED] = {"failed", ask_failed, on_failed, .writes = WRITES_ROW},
+    [START_ENSURE] = {"ensure", ask_ensure, life_start_on_ensured},
+    [START_RUNNING] = {"running", ask_running, life_start_on_running, .writes = WRITES_ROW},
+    [START_FAILED] = {"failed", ask_failed, life_start_on_failed, .writes = WRITES_ROW},
 };
 
 void life_start(struct life_agent *a, const char *cause)

@@ -56,7 +56,7 @@ static int ask_begin(struct life_agent *a, struct err *e)
 	return life_commit(a, &a->run->next, stop_copies(a->run) ? &a->run->snap : NULL, e);
 }
 
-static int on_begun(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_begun(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	a->run->runs = true;
@@ -72,7 +72,7 @@ static int stop_back(struct life_agent *a, const char *cause, const char *detail
 	return STOP_BACK;
 }
 
-static int on_looked(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -104,7 +104,7 @@ static int ask_quiesce(struct life_agent *a, struct err *e)
 			      : ERR_UNSUPPORTED;
 }
 
-static int on_quiesced(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_quiesced(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc < 0)
 		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
@@ -120,7 +120,7 @@ static int ask_push(struct life_agent *a, struct err *e)
 	return life_step_run(a, STEP_PUSH, e);
 }
 
-static int on_pushed(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_pushed(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc) {
 		err_set(&a->run->failed, e->code ? e->code : ERR_INTERNAL, "the filespace was not pushed: %.300s",
@@ -164,7 +164,7 @@ static int no_snapshot(struct life_agent *a, int rc, const struct err *e)
 	return STOP_NOTE;
 }
 
-static int on_taken(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_taken(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct err why = {0};
@@ -209,7 +209,7 @@ static bool ended_meanwhile(struct life_agent *a)
 	return act.exit_boot_ns > r->looked;
 }
 
-static int on_noted(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_noted(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	return ended_meanwhile(a) ? STOP_AGAIN : STOP_LEAVE;
@@ -258,7 +258,7 @@ static int ask_leave(struct life_agent *a, struct err *e)
 	return life_ask_leave(a, "stopped", e);
 }
 
-static int ask_end(struct life_agent *a, struct err *e)
+static int life_stop_ask_end(struct life_agent *a, struct err *e)
 {
 	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = a->row.cause}, e);
 }
@@ -276,7 +276,7 @@ static bool may_drop(const struct life_agent *a)
 	       sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE);
 }
 
-static int on_ended(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_ended(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -301,7 +301,7 @@ static int ask_dropping(struct life_agent *a, struct err *e)
 }
 
 /* What may be left of it is half of it: the next start restores. */
-static int on_dropped(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_dropped(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc)
 		text_format(a->row.detail, sizeof(a->row.detail), "its workspace could not be removed: %.200s",
@@ -323,7 +323,7 @@ static int ask_over(struct life_agent *a, struct err *e)
 	return life_commit(a, &next, NULL, e);
 }
 
-static int on_over(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_over(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -369,7 +369,7 @@ static int ask_back(struct life_agent *a, struct err *e)
 	return life_commit(a, &next, out || !stop_copies(r) ? NULL : &r->snap, e);
 }
 
-static int on_back(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_back(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	struct err why = {0};
@@ -436,7 +436,7 @@ static struct life_waiter *stop_beside(struct life_agent *a)
 
 /* ---- found in idle_stopping after a crash */
 
-static int on_found(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_found(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 	bool leaving = stop_row_is(a, ROW_LEAVE);
@@ -466,7 +466,7 @@ static int on_found(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- as it is, without a snapshot */
 
-static int on_end_looked(struct life_agent *a, int rc, const struct err *e)
+static int life_stop_on_end_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc && rc != ERR_NOT_FOUND)
 		return life_run_break(a, rc, e);
@@ -477,22 +477,22 @@ static int on_end_looked(struct life_agent *a, int rc, const struct err *e)
 /* ---- the table, and where one begins in it */
 
 static const struct run_step steps[] = {
-    [STOP_BEGIN] = {"idle_stopping", ask_begin, on_begun, .writes = WRITES_ROW},
-    [STOP_LOOK] = {"look", life_ask_stat, on_looked, .undo = STOP_BACK},
-    [STOP_QUIESCE] = {"quiesce", ask_quiesce, on_quiesced, .undo = STOP_BACK},
-    [STOP_PUSH] = {"push", ask_push, on_pushed},
-    [STOP_TAKE] = {"take", life_ask_take, on_taken, .undo = STOP_BACK},
-    [STOP_NOTE] = {"note", ask_note, on_noted, .undo = STOP_BACK, .writes = WRITES_ROW},
+    [STOP_BEGIN] = {"idle_stopping", ask_begin, life_stop_on_begun, .writes = WRITES_ROW},
+    [STOP_LOOK] = {"look", life_ask_stat, life_stop_on_looked, .undo = STOP_BACK},
+    [STOP_QUIESCE] = {"quiesce", ask_quiesce, life_stop_on_quiesced, .undo = STOP_BACK},
+    [STOP_PUSH] = {"push", ask_push, life_stop_on_pushed},
+    [STOP_TAKE] = {"take", life_ask_take, life_stop_on_taken, .undo = STOP_BACK},
+    [STOP_NOTE] = {"note", ask_note, life_stop_on_noted, .undo = STOP_BACK, .writes = WRITES_ROW},
     [STOP_AGAIN] = {"again", ask_again, .then = STOP_QUIESCE, .undo = STOP_BACK, .writes = WRITES_ROW},
     [STOP_LEAVE] = {"leave", ask_leave, .then = STOP_END, .undo = STOP_BACK},
-    [STOP_END] = {"end", ask_end, on_ended},
+    [STOP_END] = {"end", life_stop_ask_end, life_stop_on_ended},
     [STOP_DROPPING] = {"dropping", ask_dropping, .then = STOP_DROP, .writes = WRITES_ROW},
-    [STOP_DROP] = {"drop", life_ask_drop_workspace, on_dropped},
-    [STOP_OVER] = {"stopped", ask_over, on_over, .writes = WRITES_ROW},
-    [STOP_BACK] = {"running", ask_back, on_back, .writes = WRITES_ROW},
-    [STOP_FOUND_LOOK] = {"found", life_ask_stat, on_found},
+    [STOP_DROP] = {"drop", life_ask_drop_workspace, life_stop_on_dropped},
+    [STOP_OVER] = {"stopped", ask_over, life_stop_on_over, .writes = WRITES_ROW},
+    [STOP_BACK] = {"running", ask_back, life_stop_on_back, .writes = WRITES_ROW},
+    [STOP_FOUND_LOOK] = {"found", life_ask_stat, life_stop_on_found},
     [END_BEGIN] = {"stopping", life_commit_next, .then = END_LOOK, .writes = WRITES_ROW},
-    [END_LOOK] = {"look", life_ask_stat, on_end_looked},
+    [END_LOOK] = {"look", life_ask_stat, life_stop_on_end_looked},
 };
 
 /* What is read-only can be taken for its snapshot where that is there to go back to. */

@@ -25,8 +25,8 @@ static int unsupported(const char *agent, struct err *e)
 	return err_set(e, ERR_UNSUPPORTED, "the sandbox of %.192s is no pod here, and has no pod template", agent);
 }
 
-static int ask(struct life *l, const char *agent, const char *own, bool to_be, char effective[SANDBOX_DIGEST_LEN],
-	       struct err *e)
+static int life_template_ask(struct life *l, const char *agent, const char *own, bool to_be,
+			     char effective[SANDBOX_DIGEST_LEN], struct err *e)
 {
 	struct err why = {0};
 	int rc;
@@ -44,7 +44,7 @@ int life_template_check(struct life *l, const char *agent, const char *own, stru
 
 	if (!l->inner->ops->pod_template)
 		return unsupported(agent, e);
-	return ask(l, agent, own, false, effective, e);
+	return life_template_ask(l, agent, own, false, effective, e);
 }
 
 /* ---- as it is kept */
@@ -69,7 +69,7 @@ static int ask_of_row(struct life *l, const struct life_row *r, bool to_be, char
 
 	effective[0] = '\0';
 	if (!rc)
-		rc = ask(l, r->agent, k.text ? k.text : "", to_be, effective, e);
+		rc = life_template_ask(l, r->agent, k.text ? k.text : "", to_be, effective, e);
 	free(k.text);
 	return rc;
 }

@@ -83,7 +83,7 @@ static int find_kept(struct sqlite3 *db, void *job, struct err *e)
 }
 
 /* Snapshots of the agent's rows are next, and those that no row knows of since control.db was lost. */
-static int on_workspace_gone(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_workspace_gone(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc == ERR_DATA_KEPT)
 		note_left(a->run, rc, e);
@@ -94,10 +94,10 @@ static int on_workspace_gone(struct life_agent *a, int rc, const struct err *e)
 	return WIPE_LIST;
 }
 
-static int on_wiped(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_wiped(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc != ERR_UNSUPPORTED)
-		return on_workspace_gone(a, rc, e);
+		return life_wipe_on_workspace_gone(a, rc, e);
 	if (sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE))
 		return WIPE_END;
 	err_set(&a->run->failed, ERR_UNSUPPORTED, "%.390s",
@@ -105,19 +105,19 @@ static int on_wiped(struct life_agent *a, int rc, const struct err *e)
 	return WIPE_CANNOT;
 }
 
-static int ask_end(struct life_agent *a, struct err *e)
+static int life_wipe_ask_end(struct life_agent *a, struct err *e)
 {
 	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = a->row.cause}, e);
 }
 
-static int on_ended(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_ended(struct life_agent *a, int rc, const struct err *e)
 {
 	return rc && rc != ERR_NOT_FOUND ? life_run_break(a, rc, e) : WIPE_WORKSPACE;
 }
 
 /* ---- its snapshots, one after the other */
 
-static void on_listed(void *arg, const struct sandbox_answer *r)
+static void life_wipe_on_listed(void *arg, const struct sandbox_answer *r)
 {
 	struct life_agent *a = life_called(arg);
 
@@ -133,7 +133,8 @@ static int ask_list(struct life_agent *a, struct err *e)
 
 	if (!c)
 		return e->code;
-	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_SNAPSHOTS, .agent = a->name}, on_listed, c);
+	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_SNAPSHOTS, .agent = a->name},
+		    life_wipe_on_listed, c);
 	return RUN_ASKED;
 }
 
@@ -166,7 +167,7 @@ static int wipe_next(struct life_agent *a)
 	return r->snap.status == SNAP_DROPPING ? WIPE_REFERS : WIPE_MARK;
 }
 
-static int on_all_listed(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_all_listed(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc && rc != ERR_UNSUPPORTED && rc != ERR_NOT_FOUND)
 		log_warn(&(struct log_ids){.agent = a->name},
@@ -193,14 +194,14 @@ static int ask_mark(struct life_agent *a, struct err *e)
 	return life_commit_dropping(a, &a->run->snap, e);
 }
 
-static int on_marked(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_marked(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc == ERR_BAD_STATE)
 		return keep_one(a, "a fork of it needs it");
 	return rc ? life_run_break(a, rc, e) : WIPE_REFERS;
 }
 
-static int on_referred(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
 
@@ -250,7 +251,7 @@ static void one_gone(struct life_agent *a)
 	life_tell_drop(a, &r->list[r->at], r->cause, NULL);
 }
 
-static int on_dropped(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_dropped(struct life_agent *a, int rc, const struct err *e)
 {
 	if (rc && rc != ERR_NOT_FOUND)
 		one_stays(a, rc, e);
@@ -262,7 +263,7 @@ static int on_dropped(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- its row */
 
-static int on_gone(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_gone(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_waiter *w;
 	json_t *o = json_pack("{s:s,s:s}", "agent", a->name, "state", "absent");
@@ -293,7 +294,7 @@ static int ask_stays(struct life_agent *a, struct err *e)
 	return life_commit(a, &next, NULL, e);
 }
 
-static int on_stays(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_stays(struct life_agent *a, int rc, const struct err *e)
 {
 	struct err why = a->run->failed;
 
@@ -314,7 +315,7 @@ static int ask_cannot(struct life_agent *a, struct err *e)
 	return life_commit(a, &next, NULL, e);
 }
 
-static int on_cannot(struct life_agent *a, int rc, const struct err *e)
+static int life_wipe_on_cannot(struct life_agent *a, int rc, const struct err *e)
 {
 	(void)rc, (void)e;
 	life_answer_wants(a, WANTS(WANT_END), a->run->failed.code, &a->run->failed);
@@ -325,16 +326,16 @@ static int on_cannot(struct life_agent *a, int rc, const struct err *e)
 static const struct run_step steps[] = {
     [WIPE_BEGIN] = {"destroying", life_commit_next, .then = WIPE_LEAVE, .writes = WRITES_ROW},
     [WIPE_LEAVE] = {"leave", ask_leave, .then = WIPE_WIPE},
-    [WIPE_WIPE] = {"wipe", ask_wipe, on_wiped},
-    [WIPE_END] = {"end", ask_end, on_ended},
-    [WIPE_WORKSPACE] = {"workspace", life_ask_drop_workspace, on_workspace_gone},
-    [WIPE_LIST] = {"list", ask_list, on_all_listed},
-    [WIPE_MARK] = {"mark", ask_mark, on_marked, .writes = WRITES_MARK},
-    [WIPE_REFERS] = {"refers", life_ask_refers, on_referred},
-    [WIPE_DROP] = {"drop", ask_drop, on_dropped},
-    [WIPE_GONE] = {"gone", life_commit_delete, on_gone, .writes = WRITES_ROW},
-    [WIPE_STAYS] = {"stays", ask_stays, on_stays, .writes = WRITES_ROW},
-    [WIPE_CANNOT] = {"cannot", ask_cannot, on_cannot, .writes = WRITES_ROW},
+    [WIPE_WIPE] = {"wipe", ask_wipe, life_wipe_on_wiped},
+    [WIPE_END] = {"end", life_wipe_ask_end, life_wipe_on_ended},
+    [WIPE_WORKSPACE] = {"workspace", life_ask_drop_workspace, life_wipe_on_workspace_gone},
+    [WIPE_LIST] = {"list", ask_list, life_wipe_on_all_listed},
+    [WIPE_MARK] = {"mark", ask_mark, life_wipe_on_marked, .writes = WRITES_MARK},
+    [WIPE_REFERS] = {"refers", life_ask_refers, life_wipe_on_referred},
+    [WIPE_DROP] = {"drop", ask_drop, life_wipe_on_dropped},
+    [WIPE_GONE] = {"gone", life_commit_delete, life_wipe_on_gone, .writes = WRITES_ROW},
+    [WIPE_STAYS] = {"stays", ask_stays, life_wipe_on_stays, .writes = WRITES_ROW},
+    [WIPE_CANNOT] = {"cannot", ask_cannot, life_wipe_on_cannot, .writes = WRITES_ROW},
 };
 
 void life_wipe_run(struct life_agent *a, const char *cause)

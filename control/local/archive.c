@@ -77,8 +77,8 @@ static void add_ids(struct args *a, const char *setpriv, unsigned uid, char ids[
 	ADD(a, setpriv, ids[0], ids[1], "--clear-groups", "--");
 }
 
-static int run(const struct archive_params *p, const char *verb, int in, int out, struct archive_sum *sum,
-	       struct err *e)
+static int archive_run(const struct archive_params *p, const char *verb, int in, int out, struct archive_sum *sum,
+		       struct err *e)
 {
 	bool make = strcmp(verb, "pack") == 0;
 	char setpriv[64], ids[2][32], said[400];
@@ -96,7 +96,7 @@ static int run(const struct archive_params *p, const char *verb, int in, int out
 	return rc ? rc : answer_read(verb, code, said, sum, e);
 }
 
-static int compare(const struct archive_sum *made, const struct archive_sum *got, int code, struct err *e)
+static int archive_compare(const struct archive_sum *made, const struct archive_sum *got, int code, struct err *e)
 {
 	if (!made->digest[0] || (strcmp(made->digest, got->digest) == 0 && made->entries == got->entries))
 		return 0;
@@ -108,7 +108,7 @@ static int compare(const struct archive_sum *made, const struct archive_sum *got
 
 int archive_make(const struct archive_params *p, struct archive_sum *out, struct err *e)
 {
-	return run(p, "pack", -1, p->file, out, e);
+	return archive_run(p, "pack", -1, p->file, out, e);
 }
 
 int archive_check(const struct archive_params *p, const struct archive_sum *made, struct err *e)
@@ -120,8 +120,8 @@ int archive_check(const struct archive_params *p, const struct archive_sum *made
 	(void)posix_fadvise(p->file, 0, 0, POSIX_FADV_DONTNEED);
 	if (lseek(p->file, 0, SEEK_SET) != 0)
 		return err_sys(e, errno, "cannot read the archive");
-	rc = run(p, "check", p->file, -1, &got, e);
-	return rc ? rc : compare(made, &got, ERR_SNAPSHOT, e);
+	rc = archive_run(p, "check", p->file, -1, &got, e);
+	return rc ? rc : archive_compare(made, &got, ERR_SNAPSHOT, e);
 }
 
 /* As earlier versions did, who packed with tar. What is there already is of the same archive, and is made again. */
@@ -155,11 +155,11 @@ int archive_extract(const struct archive_params *p, const struct archive_sum *ma
 	bool old = !made || !made->digest[0];
 	struct archive_sum got = {0};
 	struct err why = {0};
-	int rc = run(p, old ? "unpack-old" : "unpack", p->file, -1, &got, &why);
+	int rc = archive_run(p, old ? "unpack-old" : "unpack", p->file, -1, &got, &why);
 
 	if (old && rc == ERR_UNSUPPORTED)
 		return tar_extract(p, e);
 	if (rc)
 		return err_set(e, rc, "%s", why.message);
-	return old ? 0 : compare(made, &got, ERR_CORRUPT, e);
+	return old ? 0 : archive_compare(made, &got, ERR_CORRUPT, e);
 }

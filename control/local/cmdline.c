@@ -64,8 +64,8 @@ static const char *const etc_of_host[] = {
 };
 
 /* Appends one argument; a failure is remembered as n past the end and reported once by cmdline_make(). */
-static void add(struct cmdline *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct cmdline *c, const char *fmt, ...)
+static void cmdline_add(struct cmdline *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void cmdline_add(struct cmdline *c, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -84,7 +84,7 @@ static void add(struct cmdline *c, const char *fmt, ...)
 static void add_all(struct cmdline *c, const char *const *words)
 {
 	for (; *words; words++)
-		add(c, "%s", *words);
+		cmdline_add(c, "%s", *words);
 }
 
 #define ADD(c, ...) add_all(c, (const char *const[]){__VA_ARGS__, NULL})
@@ -122,8 +122,8 @@ static int add_file(struct cmdline *c, struct err *e, const char *path, const ch
 	if (rc)
 		return rc;
 	ADD(c, "--perms", "0444", "--file");
-	add(c, "%zu", CMDLINE_FD_DATA + c->ndata++);
-	add(c, "%s", path);
+	cmdline_add(c, "%zu", CMDLINE_FD_DATA + c->ndata++);
+	cmdline_add(c, "%s", path);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static int add_etc(struct cmdline *c, const struct cmdline_params *p, const char
 static void add_tmpfs(struct cmdline *c, const char *path, const char *perms, uint64_t size)
 {
 	ADD(c, "--perms", perms, "--size");
-	add(c, "%" PRIu64, size);
+	cmdline_add(c, "%" PRIu64, size);
 	ADD(c, "--tmpfs", path);
 }
 
@@ -246,21 +246,21 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 	    "/.muxlet/muxlet", "--remount-ro", "/", "--chdir", "/workspace");
 	add_environment(&c, shell);
 	ADD(&c, "--info-fd");
-	add(&c, "%d", CMDLINE_FD_INFO);
+	cmdline_add(&c, "%d", CMDLINE_FD_INFO);
 	ADD(&c, "--seccomp");
-	add(&c, "%d", CMDLINE_FD_SECCOMP);
+	cmdline_add(&c, "%d", CMDLINE_FD_SECCOMP);
 	ADD(&c, "--", "/.muxlet/muxlet", "--listen-fd");
-	add(&c, "%d", CMDLINE_FD_LISTEN);
+	cmdline_add(&c, "%d", CMDLINE_FD_LISTEN);
 	ADD(&c, "--secret-fd");
-	add(&c, "%d", CMDLINE_FD_SECRET);
+	cmdline_add(&c, "%d", CMDLINE_FD_SECRET);
 	ADD(&c, "--shell", shell);
 	if (p->pids) {
 		ADD(&c, "--pids");
-		add(&c, "%u", p->pids);
+		cmdline_add(&c, "%u", p->pids);
 	}
 	if (p->programs) {
 		ADD(&c, "--programs-fd");
-		add(&c, "%d", CMDLINE_FD_PROGRAMS);
+		cmdline_add(&c, "%d", CMDLINE_FD_PROGRAMS);
 	}
 	if (rc == 0 && c.n >= CMDLINE_ARGS_MAX)
 		rc = err_set(e, ERR_NOMEM, "no memory for the command line of bwrap");

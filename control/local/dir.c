@@ -141,7 +141,7 @@ int dir_read_file(int dir, const char *name, struct buf *b, struct err *e)
 	return rc;
 }
 
-static int write_all(int fd, const void *p, size_t n)
+static int dir_write_all(int fd, const void *p, size_t n)
 {
 	const char *at = p;
 
@@ -168,7 +168,7 @@ int dir_write_file(int dir, const char *name, const void *p, size_t n, struct er
 	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, errno, "cannot make %s", tmp);
-	if (write_all(fd, p, n) != 0 || fdatasync(fd) != 0)
+	if (dir_write_all(fd, p, n) != 0 || fdatasync(fd) != 0)
 		rc = err_sys(e, errno, "cannot write %s", tmp);
 	if (close(fd) != 0 && rc == 0)
 		rc = err_sys(e, errno, "cannot write %s", tmp);
@@ -270,7 +270,7 @@ int dir_remove(int dir, const char *name, struct err *e)
 	return rc ? err_sys(e, -rc, "cannot remove %s", name) : 0;
 }
 
-static int names_add(char ***names, size_t *n, size_t *cap, const char *name)
+static int dir_names_add(char ***names, size_t *n, size_t *cap, const char *name)
 {
 	if (*n + 1 >= *cap) {
 		size_t more = *cap ? *cap * 2 : 16;
@@ -315,7 +315,7 @@ int dir_names(int dir, char ***out, size_t *out_n, struct err *e)
 		    (de->d_type == DT_DIR ||
 		     (de->d_type == DT_UNKNOWN && fstatat(fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		      S_ISDIR(st.st_mode))))
-			rc = names_add(&names, &n, &cap, de->d_name);
+			rc = dir_names_add(&names, &n, &cap, de->d_name);
 	}
 	closedir(d);
 	if (rc) {

@@ -56,8 +56,8 @@ static void keep_two(int a, int b)
 }
 
 /* In the process that holds the freeze; nothing but system calls: its parent may have threads. */
-static void hold(int fs, int sock, uint64_t deadline_ns) __attribute__((noreturn));
-static void hold(int fs, int sock, uint64_t deadline_ns)
+static void freeze_hold(int fs, int sock, uint64_t deadline_ns) __attribute__((noreturn));
+static void freeze_hold(int fs, int sock, uint64_t deadline_ns)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	int32_t said;
@@ -91,7 +91,7 @@ static int hold_start(int fs, int sock, uint64_t deadline_ns, struct err *e)
 	if (pid == 0) {
 		pid = fork(); /* nobody's child: no other part of the daemon hears of its end */
 		if (pid == 0)
-			hold(fs, sock, deadline_ns);
+			freeze_hold(fs, sock, deadline_ns);
 		_exit(pid < 0);
 	}
 	if (pid < 0)

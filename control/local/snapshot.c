@@ -25,7 +25,7 @@
 
 static const char *const suffixes[] = {".img", ".tar.zst"};
 
-static void name_of(const struct id *id, const char *suffix, char out[NAME_SIZE])
+static void snapshot_name_of(const struct id *id, const char *suffix, char out[NAME_SIZE])
 {
 	char text[ID_STR_LEN];
 
@@ -67,7 +67,7 @@ static int data_open(int snaps, const struct id *id, enum snapshot_kind *out, in
 		char name[NAME_SIZE];
 		int fd;
 
-		name_of(id, suffixes[k], name);
+		snapshot_name_of(id, suffixes[k], name);
 		fd = openat(snaps, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			continue;
@@ -165,7 +165,7 @@ static int meta_load(int snaps, const char *agent, const struct id *id, struct m
 	struct buf b;
 	int rc;
 
-	name_of(id, ".json", meta);
+	snapshot_name_of(id, ".json", meta);
 	buf_init(&b, META_MAX);
 	rc = dir_read_file(snaps, meta, &b, &why);
 	if (rc == ERR_NOT_FOUND) {
@@ -179,7 +179,7 @@ static int meta_load(int snaps, const char *agent, const struct id *id, struct m
 		rc = err_set(e, ERR_CORRUPT, "snapshot %s: %.300s", meta, why.message);
 		goto out;
 	}
-	name_of(id, suffixes[kind], m.s.name);
+	snapshot_name_of(id, suffixes[kind], m.s.name);
 	text_put(m.s.digest, sizeof(m.s.digest), m.file);
 	text_put(m.s.agent, sizeof(m.s.agent), agent);
 	*out = m;
@@ -221,7 +221,7 @@ int snapshot_begin(int snaps, const struct id *id, int *out_fd, struct err *e)
 	char name[NAME_SIZE];
 	int fd;
 
-	name_of(id, ".new", name);
+	snapshot_name_of(id, ".new", name);
 	fd = openat(snaps, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, errno, "cannot make a snapshot's file");
@@ -314,9 +314,9 @@ int snapshot_commit(int snaps, int fd, enum snapshot_kind kind, const char *how,
 	struct stat st;
 	int rc = 0;
 
-	name_of(id, ".new", fresh);
-	name_of(id, suffixes[kind], data);
-	name_of(id, ".json", meta);
+	snapshot_name_of(id, ".new", fresh);
+	snapshot_name_of(id, suffixes[kind], data);
+	snapshot_name_of(id, ".json", meta);
 	text_put(m.s.agent, sizeof(m.s.agent), agent);
 	snprintf(m.s.name, sizeof(m.s.name), "%s", data);
 	text_put(m.s.how, sizeof(m.s.how), how);
@@ -353,7 +353,7 @@ void snapshot_abort(int snaps, const struct id *id)
 {
 	char name[NAME_SIZE];
 
-	name_of(id, ".new", name);
+	snapshot_name_of(id, ".new", name);
 	unlinkat(snaps, name, 0);
 }
 
@@ -365,7 +365,7 @@ int snapshot_drop(int snaps, const struct id *id, struct err *e)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		char name[NAME_SIZE];
 
-		name_of(id, parts[i], name);
+		snapshot_name_of(id, parts[i], name);
 		if (unlinkat(snaps, name, 0) != 0 && errno != ENOENT)
 			return err_sys(e, errno, "cannot remove snapshot %s", name);
 		if (i == 0)
@@ -447,7 +447,7 @@ bool snapshot_clean(int snaps)
 
 		if (!name_parse(de->d_name, &id, &suffix)) /* nobody's but ours can be in here; "." and ".." */
 			continue;
-		name_of(&id, ".json", meta);
+		snapshot_name_of(&id, ".json", meta);
 		if (strcmp(suffix, ".json") == 0 || (strcmp(suffix, ".new") != 0 && strcmp(suffix, ".json.new") != 0 &&
 						     faccessat(snaps, meta, F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 			continue;

@@ -26,8 +26,8 @@ static void report(int status, enum spawn_stage stage, int errnum)
 	(void)!send(status, &r, sizeof(r), MSG_NOSIGNAL);
 }
 
-static void fail(const struct spawn_child *c, enum spawn_stage stage) __attribute__((noreturn));
-static void fail(const struct spawn_child *c, enum spawn_stage stage)
+static void spawn_child_fail(const struct spawn_child *c, enum spawn_stage stage) __attribute__((noreturn));
+static void spawn_child_fail(const struct spawn_child *c, enum spawn_stage stage)
 {
 	report(c->status, stage, errno);
 	_exit(127);
@@ -35,7 +35,7 @@ static void fail(const struct spawn_child *c, enum spawn_stage stage)
 
 #define KEEP_MAX (CMDLINE_FD_DATA + CMDLINE_DATA_MAX + CGROUP_KINDS + 2)
 
-static void keep(int *list, int *n, int fd)
+static void spawn_child_keep(int *list, int *n, int fd)
 {
 	int i = *n;
 
@@ -57,17 +57,17 @@ static void close_others(const struct spawn_child *c)
 	int list[KEEP_MAX];
 	int n = 0, next = 0;
 
-	keep(list, &n, c->status);
-	keep(list, &n, c->p->workspace_fd);
+	spawn_child_keep(list, &n, c->status);
+	spawn_child_keep(list, &n, c->p->workspace_fd);
 	for (int i = 0; i < c->nfds; i++)
-		keep(list, &n, c->fds[i]);
+		spawn_child_keep(list, &n, c->fds[i]);
 	for (int i = 0; i < c->p->ncgroup_fds; i++)
-		keep(list, &n, c->p->cgroup_fds[i]);
+		spawn_child_keep(list, &n, c->p->cgroup_fds[i]);
 	for (int i = 0; i < n; next = list[i++] + 1)
 		if (list[i] > next && close_range((unsigned)next, (unsigned)list[i] - 1, 0) != 0)
-			fail(c, STAGE_DESCRIPTORS);
+			spawn_child_fail(c, STAGE_DESCRIPTORS);
 	if (close_range((unsigned)next, ~0U, 0) != 0)
-		fail(c, STAGE_DESCRIPTORS);
+		spawn_child_fail(c, STAGE_DESCRIPTORS);
 }
 
 /* Says its pid and waits for the word to go on; the parent's death is a no. */
@@ -124,7 +124,7 @@ static int chown_tree(const struct spawn_child *c)
 }
 
 /* Decimal, without stdio; returns behind it. */
-static char *put_number(char *to, unsigned long v)
+static char *spawn_child_put_number(char *to, unsigned long v)
 {
 	char digits[20];
 	int n = 0;
@@ -142,7 +142,7 @@ static char *put_number(char *to, unsigned long v)
 static int proc_open(pid_t pid, const char *name, int flags)
 {
 	char path[64] = "/proc/";
-	char *p = put_number(path + strlen(path), (unsigned long)pid);
+	char *p = spawn_child_put_number(path + strlen(path), (unsigned long)pid);
 
 	*p++ = '/';
 	strcpy(p, name);
@@ -154,13 +154,13 @@ static int map_write(pid_t pid, const char *name, unsigned long on_disk, unsigne
 {
 	char line[64];
 	int fd = proc_open(pid, name, O_WRONLY);
-	char *p = put_number(line, on_disk);
+	char *p = spawn_child_put_number(line, on_disk);
 	ssize_t n;
 
 	if (fd < 0)
 		return -1;
 	*p++ = ' ';
-	p = put_number(p, here);
+	p = spawn_child_put_number(p, here);
 	strcpy(p, " 1\n");
 	n = write(fd, line, strlen(line));
 	close(fd);
@@ -233,19 +233,19 @@ static void give_workspace(const struct spawn_child *c)
 		rmdir(lost); /* e2fsck makes it again should it need it */
 	}
 	if (stat(c->workspace, &st) != 0)
-		fail(c, STAGE_OWNER);
+		spawn_child_fail(c, STAGE_OWNER);
 	if ((st.st_uid != c->p->uid || st.st_gid != c->p->gid) && map_owner(c, &st) != 0 && chown_tree(c) != 0)
-		fail(c, STAGE_OWNER);
+		spawn_child_fail(c, STAGE_OWNER);
 	/* Its owner may have taken his own rights away, and the sandbox could never start again. */
 	if ((st.st_mode & 0700) != 0700 && chmod(c->workspace, (st.st_mode & 07777) | 0700) != 0)
-		fail(c, STAGE_OWNER);
+		spawn_child_fail(c, STAGE_OWNER);
 }
 
 /* "/proc/self/fd/<n>", without stdio. */
 static void fd_path(char out[FD_PATH_MAX], int fd)
 {
 	strcpy(out, "/proc/self/fd/");
-	put_number(out + strlen(out), (unsigned long)fd);
+	spawn_child_put_number(out + strlen(out), (unsigned long)fd);
 }
 
 /*
@@ -258,19 +258,19 @@ static void enter_namespace(const struct spawn_child *c, char workspace[FD_PATH_
 	int fd;
 
 	if (!c->p->loop && fchdir(c->p->workspace_fd) != 0)
-		fail(c, STAGE_WORKSPACE);
+		spawn_child_fail(c, STAGE_WORKSPACE);
 	if (unshare(CLONE_NEWNS) != 0)
-		fail(c, STAGE_NAMESPACE);
+		spawn_child_fail(c, STAGE_NAMESPACE);
 	/* Slave, not private: what the host unmounts later goes away here, too. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-		fail(c, STAGE_PRIVATE);
+		spawn_child_fail(c, STAGE_PRIVATE);
 	fd = open(c->p->muxlet, O_PATH | O_CLOEXEC);
 	if (fd < 0)
-		fail(c, STAGE_MUXLET);
+		spawn_child_fail(c, STAGE_MUXLET);
 	fd_path(muxlet, fd);
 	fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || chdir("/") != 0)
-		fail(c, STAGE_WORKSPACE);
+		spawn_child_fail(c, STAGE_WORKSPACE);
 	fd_path(workspace, fd);
 }
 
@@ -286,25 +286,25 @@ static void make_mounts(const struct spawn_child *c)
 	enter_namespace(c, workspace, muxlet);
 	if (mount("muxd", c->p->staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64k,nr_inodes=16") != 0 ||
 	    mkdir(c->workspace, 0700) != 0)
-		fail(c, STAGE_STAGING);
+		spawn_child_fail(c, STAGE_STAGING);
 	file = open(c->muxlet, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0555);
 	if (file < 0)
-		fail(c, STAGE_STAGING);
+		spawn_child_fail(c, STAGE_STAGING);
 	close(file);
 	if (c->p->loop ? mount(c->p->loop, c->workspace, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME,
 			       "discard,errors=remount-ro") != 0
 		       : mount(workspace, c->workspace, NULL, MS_BIND, NULL) != 0)
-		fail(c, STAGE_WORKSPACE);
+		spawn_child_fail(c, STAGE_WORKSPACE);
 	give_workspace(c);
 	if (mount(muxlet, c->muxlet, NULL, MS_BIND, NULL) != 0)
-		fail(c, STAGE_MUXLET);
+		spawn_child_fail(c, STAGE_MUXLET);
 }
 
 static void join_groups(const struct spawn_child *c)
 {
 	for (int i = 0; i < c->p->ncgroup_fds; i++)
 		if (write(c->p->cgroup_fds[i], "0", 1) != 1)
-			fail(c, STAGE_CGROUP);
+			spawn_child_fail(c, STAGE_CGROUP);
 }
 
 static void set_limit(const struct spawn_child *c, int what, rlim_t value)
@@ -314,11 +314,11 @@ static void set_limit(const struct spawn_child *c, int what, rlim_t value)
 	if (setrlimit(what, &want) == 0)
 		return;
 	if (getrlimit(what, &now) != 0)
-		fail(c, STAGE_LIMITS);
+		spawn_child_fail(c, STAGE_LIMITS);
 	if (want.rlim_max > now.rlim_max) /* not every root may raise what was given */
 		want.rlim_cur = want.rlim_max = now.rlim_max;
 	if (setrlimit(what, &want) != 0)
-		fail(c, STAGE_LIMITS);
+		spawn_child_fail(c, STAGE_LIMITS);
 }
 
 static void set_limits(const struct spawn_child *c)
@@ -345,17 +345,17 @@ static void take_ids(const struct spawn_child *c)
 	(void)setpriority(PRIO_PROCESS, 0, c->p->own_cpu ? -15 : -5);
 	if (setgroups(0, NULL) != 0 || setresgid(c->p->gid, c->p->gid, c->p->gid) != 0 ||
 	    setresuid(c->p->uid, c->p->uid, c->p->uid) != 0)
-		fail(c, STAGE_IDS);
+		spawn_child_fail(c, STAGE_IDS);
 }
 
 static void place_descriptors(const struct spawn_child *c)
 {
 	for (int i = 0; i < c->nfds; i++)
 		if (dup2(c->fds[i], i) != i)
-			fail(c, STAGE_DESCRIPTORS);
+			spawn_child_fail(c, STAGE_DESCRIPTORS);
 	/* All others close with the exec: the status socket's end tells the parent that it worked. */
 	if (close_range((unsigned)c->nfds, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
-		fail(c, STAGE_DESCRIPTORS);
+		spawn_child_fail(c, STAGE_DESCRIPTORS);
 }
 
 void spawn_child_run(const struct spawn_child *c)
@@ -370,12 +370,12 @@ void spawn_child_run(const struct spawn_child *c)
 	if (c->p->root)
 		make_mounts(c);
 	else if (chdir("/") != 0)
-		fail(c, STAGE_NAMESPACE);
+		spawn_child_fail(c, STAGE_NAMESPACE);
 	join_groups(c);
 	set_limits(c);
 	if (c->p->root)
 		take_ids(c);
 	place_descriptors(c);
 	execve(c->p->cmdline->argv[0], c->p->cmdline->argv, (char *const *)env);
-	fail(c, STAGE_EXEC);
+	spawn_child_fail(c, STAGE_EXEC);
 }

@@ -112,7 +112,7 @@ static void run_jobs(sqlite3 *db, struct store_jobs *jobs)
 	}
 }
 
-static void answer(struct store_jobs *jobs)
+static void store_answer(struct store_jobs *jobs)
 {
 	struct store_job *j;
 
@@ -124,7 +124,7 @@ static void answer(struct store_jobs *jobs)
 	}
 }
 
-static void on_work(uv_work_t *w)
+static void store_on_work(uv_work_t *w)
 {
 	struct store_turn *t = w->data;
 
@@ -144,7 +144,7 @@ static void turn_free(struct store_turn *t)
 
 static void begin_turn(struct store *s);
 
-static void on_worked(uv_work_t *w, int status)
+static void store_on_worked(uv_work_t *w, int status)
 {
 	struct store_turn *t = w->data;
 	struct store *s = t->store;
@@ -157,7 +157,7 @@ static void on_worked(uv_work_t *w, int status)
 		return;
 	s->turn = NULL;
 	begin_turn(s); /* the next runs while these are told; order of the answers stays */
-	answer(&jobs);
+	store_answer(&jobs);
 }
 
 static struct store_turn *turn_create(struct store *s)
@@ -190,7 +190,7 @@ static void begin_turn(struct store *s)
 		STAILQ_INSERT_TAIL(&t->jobs, j, entry);
 	}
 	s->turn = t;
-	if (uv_queue_work(s->loop, &t->work, on_work, on_worked)) {
+	if (uv_queue_work(s->loop, &t->work, store_on_work, store_on_worked)) {
 		STAILQ_CONCAT(&t->jobs, &s->queue);
 		STAILQ_CONCAT(&s->queue, &t->jobs);
 		s->turn = NULL;
@@ -220,7 +220,7 @@ int store_read(struct store *s, store_fn *fn, void *job, struct err *e)
 
 /* ---- opening */
 
-static int open_file(const char *path, int flags, sqlite3 **out, struct err *e)
+static int store_open_file(const char *path, int flags, sqlite3 **out, struct err *e)
 {
 	sqlite3 *db = NULL;
 	int rc = sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
@@ -254,7 +254,7 @@ static int take_lock(struct store *s, const char *path, struct err *e)
 }
 
 /* What is there, looked at without writing. *out_version 0: nothing yet. */
-static int look(const char *path, int *out_version, struct err *e)
+static int store_look(const char *path, int *out_version, struct err *e)
 {
 	sqlite3 *db = NULL;
 	struct stat st;
@@ -263,7 +263,7 @@ static int look(const char *path, int *out_version, struct err *e)
 	*out_version = 0;
 	if (stat(path, &st) || st.st_size == 0)
 		return 0;
-	rc = open_file(path, SQLITE_OPEN_READONLY, &db, e);
+	rc = store_open_file(path, SQLITE_OPEN_READONLY, &db, e);
 	if (!rc)
 		rc = store_schema_check(db, path, out_version, e);
 	sqlite3_close(db);
@@ -272,7 +272,7 @@ static int look(const char *path, int *out_version, struct err *e)
 
 static int prepare_writer(struct store *s, const char *path, int version, struct err *e)
 {
-	int rc = open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &s->writer, e);
+	int rc = store_open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &s->writer, e);
 
 	if (!rc)
 		rc = store_exec(s->writer,
@@ -294,11 +294,11 @@ int store_open(struct uv_loop_s *loop, const char *path, struct store **out, str
 	STAILQ_INIT(&s->queue);
 	rc = take_lock(s, path, e);
 	if (!rc)
-		rc = look(path, &version, e);
+		rc = store_look(path, &version, e);
 	if (!rc)
 		rc = prepare_writer(s, path, version, e);
 	if (!rc)
-		rc = open_file(path, SQLITE_OPEN_READONLY, &s->reader, e);
+		rc = store_open_file(path, SQLITE_OPEN_READONLY, &s->reader, e);
 	if (rc) {
 		store_close(s);
 		return rc;
@@ -319,7 +319,7 @@ static void finish_turn(struct store *s)
 	t->store = NULL;
 	s->turn = NULL;
 	STAILQ_CONCAT(&jobs, &t->jobs);
-	answer(&jobs);
+	store_answer(&jobs);
 }
 
 void store_close(struct store *s)
@@ -335,7 +335,7 @@ void store_close(struct store *s)
 		}
 		STAILQ_CONCAT(&jobs, &s->queue);
 		run_jobs(s->writer, &jobs);
-		answer(&jobs);
+		store_answer(&jobs);
 	}
 	sqlite3_close(s->reader);
 	sqlite3_close(s->writer);

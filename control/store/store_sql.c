@@ -43,7 +43,8 @@ static int bind_id(sqlite3_stmt *st, int i, const struct id *id)
 	return sqlite3_bind_text(st, i, text, -1, SQLITE_TRANSIENT);
 }
 
-static int prepare(sqlite3 *db, sqlite3_stmt **out, struct err *e, const char *sql, const char *types, va_list ap)
+static int store_sql_prepare(sqlite3 *db, sqlite3_stmt **out, struct err *e, const char *sql, const char *types,
+			     va_list ap)
 {
 	sqlite3_stmt *st = NULL;
 	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
@@ -78,7 +79,7 @@ int store_prepare(sqlite3 *db, sqlite3_stmt **out, struct err *e, const char *sq
 	int rc;
 
 	va_start(ap, types);
-	rc = prepare(db, out, e, sql, types, ap);
+	rc = store_sql_prepare(db, out, e, sql, types, ap);
 	va_end(ap);
 	return rc;
 }
@@ -99,7 +100,7 @@ int store_run(sqlite3 *db, int *out_changed, struct err *e, const char *sql, con
 	int rc;
 
 	va_start(ap, types);
-	rc = prepare(db, &st, e, sql, types, ap);
+	rc = store_sql_prepare(db, &st, e, sql, types, ap);
 	va_end(ap);
 	if (rc)
 		return rc;

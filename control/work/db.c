@@ -27,7 +27,7 @@ static int must_change(int rc, int changes, struct err *e, const char *what)
 	return rc ? rc : changes == 1 ? 0 : err_set(e, ERR_BAD_STATE, "%s", what);
 }
 
-static void text(sqlite3_stmt *st, int col, char *out, size_t size)
+static void db_text(sqlite3_stmt *st, int col, char *out, size_t size)
 {
 	text_put(out, size, store_text(st, col));
 }
@@ -42,21 +42,21 @@ static void text(sqlite3_stmt *st, int col, char *out, size_t size)
 static void lease_read(sqlite3_stmt *st, struct lease_row *l)
 {
 	memset(l, 0, sizeof(*l));
-	text(st, 0, l->id, sizeof(l->id));
-	text(st, 1, l->principal, sizeof(l->principal));
-	text(st, 2, l->user, sizeof(l->user));
-	text(st, 3, l->workflow, sizeof(l->workflow));
-	text(st, 4, l->request, sizeof(l->request));
+	db_text(st, 0, l->id, sizeof(l->id));
+	db_text(st, 1, l->principal, sizeof(l->principal));
+	db_text(st, 2, l->user, sizeof(l->user));
+	db_text(st, 3, l->workflow, sizeof(l->workflow));
+	db_text(st, 4, l->request, sizeof(l->request));
 	l->ttl_s = sqlite3_column_int64(st, 5);
 	l->asked_ttl_s = sqlite3_column_int64(st, 6);
-	text(st, 7, l->sandbox, sizeof(l->sandbox));
-	text(st, 8, l->state, sizeof(l->state));
-	text(st, 9, l->cause, sizeof(l->cause));
-	text(st, 10, l->call, sizeof(l->call));
+	db_text(st, 7, l->sandbox, sizeof(l->sandbox));
+	db_text(st, 8, l->state, sizeof(l->state));
+	db_text(st, 9, l->cause, sizeof(l->cause));
+	db_text(st, 10, l->call, sizeof(l->call));
 	l->created_ns = sqlite3_column_int64(st, 11);
 	l->expires_ns = sqlite3_column_int64(st, 12);
 	l->ended_ns = sqlite3_column_int64(st, 13);
-	text(st, 14, l->run, sizeof(l->run));
+	db_text(st, 14, l->run, sizeof(l->run));
 }
 
 struct one_lease {
@@ -64,7 +64,7 @@ struct one_lease {
 	bool found;
 };
 
-static int on_lease(void *arg, sqlite3_stmt *st)
+static int db_on_lease(void *arg, sqlite3_stmt *st)
 {
 	struct one_lease *one = arg;
 
@@ -79,7 +79,7 @@ int db_lease_get(struct sqlite3 *db, const char *id, struct lease_row *out, bool
 	struct one_lease one = {out, false};
 	int rc =
 	    each_row(db, store_prepare(db, &st, e, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.id = ?", "t", id),
-		     &st, on_lease, &one, e);
+		     &st, db_on_lease, &one, e);
 
 	*out_found = one.found;
 	return rc;
@@ -95,7 +95,7 @@ int db_lease_by_key(struct sqlite3 *db, const struct lease_row *k, struct lease_
 					"SELECT " LEASE_COLUMNS " FROM leases l"
 					" WHERE l.principal = ? AND l.user = ? AND l.workflow = ? AND l.request = ?",
 					"tttt", k->principal, k->user, k->workflow, k->request),
-			  &st, on_lease, &one, e);
+			  &st, db_on_lease, &one, e);
 
 	*out_found = one.found;
 	return rc;
@@ -156,20 +156,20 @@ struct one_run {
 	bool found;
 };
 
-static int on_run(void *arg, sqlite3_stmt *st)
+static int db_on_run(void *arg, sqlite3_stmt *st)
 {
 	struct one_run *one = arg;
 	struct run_row *r = one->out;
 
 	memset(r, 0, sizeof(*r));
-	text(st, 0, r->id, sizeof(r->id));
-	text(st, 1, r->lease, sizeof(r->lease));
-	text(st, 2, r->run, sizeof(r->run));
-	text(st, 3, r->principal, sizeof(r->principal));
-	text(st, 4, r->workflow, sizeof(r->workflow));
+	db_text(st, 0, r->id, sizeof(r->id));
+	db_text(st, 1, r->lease, sizeof(r->lease));
+	db_text(st, 2, r->run, sizeof(r->run));
+	db_text(st, 3, r->principal, sizeof(r->principal));
+	db_text(st, 4, r->workflow, sizeof(r->workflow));
 	r->version = sqlite3_column_int64(st, 5);
 	r->asked_timeout_s = sqlite3_column_int64(st, 6);
-	text(st, 7, r->state, sizeof(r->state));
+	db_text(st, 7, r->state, sizeof(r->state));
 	one->found = true;
 	return 0;
 }
@@ -185,7 +185,7 @@ int db_run_by_key(struct sqlite3 *db, const char *lease, const char *run, struct
 			  "SELECT id, lease, run, principal, workflow, version, asked_timeout_s, state FROM runs"
 			  " WHERE lease = ? AND run = ?",
 			  "tt", lease, run),
-	    &st, on_run, &one, e);
+	    &st, db_on_run, &one, e);
 
 	*out_found = one.found;
 	return rc;
@@ -316,9 +316,9 @@ static int pass_pool(void *arg, sqlite3_stmt *st)
 	struct each_pool *each = arg;
 	char sandbox[WORK_SANDBOX_MAX], state[12], lease[ID_STR_LEN];
 
-	text(st, 0, sandbox, sizeof(sandbox));
-	text(st, 1, state, sizeof(state));
-	text(st, 2, lease, sizeof(lease));
+	db_text(st, 0, sandbox, sizeof(sandbox));
+	db_text(st, 1, state, sizeof(state));
+	db_text(st, 2, lease, sizeof(lease));
 	return each->fn(each->arg, sandbox, state, lease);
 }
 
@@ -355,16 +355,16 @@ struct one_workflow {
 	bool found;
 };
 
-static int on_workflow(void *arg, sqlite3_stmt *st)
+static int db_on_workflow(void *arg, sqlite3_stmt *st)
 {
 	struct one_workflow *one = arg;
 	struct workflow_row *r = one->out;
 
 	memset(r, 0, sizeof(*r));
-	text(st, 0, r->name, sizeof(r->name));
+	db_text(st, 0, r->name, sizeof(r->name));
 	r->version = sqlite3_column_int64(st, 1);
-	text(st, 2, r->owner, sizeof(r->owner));
-	text(st, 3, r->principal, sizeof(r->principal));
+	db_text(st, 2, r->owner, sizeof(r->owner));
+	db_text(st, 3, r->principal, sizeof(r->principal));
 	r->created_ns = sqlite3_column_int64(st, 5);
 	r->body = strdup(store_text(st, 4));
 	one->found = true;
@@ -381,7 +381,7 @@ int db_workflow_get(struct sqlite3 *db, const char *name, int64_t version, struc
 					"SELECT name, version, owner, principal, body, created_ns FROM workflows"
 					" WHERE name = ? AND (? = 0 OR version = ?) ORDER BY version DESC LIMIT 1",
 					"tii", name, version, version),
-			  &st, on_workflow, &one, e);
+			  &st, db_on_workflow, &one, e);
 
 	*out_found = !rc && one.found;
 	return rc;
@@ -418,7 +418,7 @@ json_t *lease_row_json(const struct lease_row *l)
 			 word(l->cause), "runId", word(l->run));
 }
 
-static int append(json_t *list, json_t *o)
+static int db_append(json_t *list, json_t *o)
 {
 	return json_array_append_new(list, o) ? ERR_NOMEM : 0;
 }
@@ -428,7 +428,7 @@ static int add_lease(void *arg, sqlite3_stmt *st)
 	struct lease_row l;
 
 	lease_read(st, &l);
-	return append(arg, lease_row_json(&l));
+	return db_append(arg, lease_row_json(&l));
 }
 
 int db_leases_json(struct sqlite3 *db, const char *principal, const char *state, size_t limit, json_t *list,
@@ -468,7 +468,7 @@ static int add_run(void *arg, sqlite3_stmt *st)
 			      parsed(st, 12), "createdAt", when(sqlite3_column_int64(st, 13)), "endedAt",
 			      when(sqlite3_column_int64(st, 14)), "requestId", column(st, 15));
 
-	return append(arg, o);
+	return db_append(arg, o);
 }
 
 int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit,
@@ -488,9 +488,9 @@ int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, con
 
 static int add_workflow(void *arg, sqlite3_stmt *st)
 {
-	return append(arg, json_pack("{s:o,s:o,s:I,s:o,s:o}", "workflowId", column(st, 0), "name", column(st, 0),
-				     "version", (json_int_t)sqlite3_column_int64(st, 1), "owner", column(st, 2),
-				     "createdAt", when(sqlite3_column_int64(st, 3))));
+	return db_append(arg, json_pack("{s:o,s:o,s:I,s:o,s:o}", "workflowId", column(st, 0), "name", column(st, 0),
+					"version", (json_int_t)sqlite3_column_int64(st, 1), "owner", column(st, 2),
+					"createdAt", when(sqlite3_column_int64(st, 3))));
 }
 
 int db_workflows_json(struct sqlite3 *db, const char *principal, size_t limit, json_t *list, struct err *e)

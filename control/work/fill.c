@@ -14,7 +14,7 @@ static int ready_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_pool_ready(db, ((struct pool_job *)j)->name, e);
 }
 
-static void on_ready_stored(struct job *j, int rc, const struct err *e)
+static void fill_on_ready_stored(struct job *j, int rc, const struct err *e)
 {
 	struct pool_entry *p = pool_find(j->w, ((struct pool_job *)j)->name);
 
@@ -48,7 +48,7 @@ static void fill_failed(struct pool_entry *p, int rc, const struct err *e)
 	wishes_fail_first(w, rc, e);
 }
 
-static void on_prepared(void *arg, int rc, const struct err *e)
+static void fill_on_prepared(void *arg, int rc, const struct err *e)
 {
 	struct pool_entry *p = arg;
 	struct pool_job *k;
@@ -65,7 +65,7 @@ static void on_prepared(void *arg, int rc, const struct err *e)
 		p->w->fill_backoff_ns = 0;
 		p->out = true;
 		audit(p->w, "pool.fill", p->name, "ok", NULL);
-		job_write(&k->j, ready_in_db, on_ready_stored);
+		job_write(&k->j, ready_in_db, fill_on_ready_stored);
 	} else {
 		pool_give_up(p, "no memory");
 	}
@@ -74,7 +74,7 @@ static void on_prepared(void *arg, int rc, const struct err *e)
 void fill_prepare(struct pool_entry *p)
 {
 	p->out = true;
-	p->w->host.prepare(p->w->host.ctx, p->name, on_prepared, p);
+	p->w->host.prepare(p->w->host.ctx, p->name, fill_on_prepared, p);
 }
 
 static int insert_in_db(struct sqlite3 *db, struct job *j, struct err *e)
@@ -83,7 +83,7 @@ static int insert_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 }
 
 /* Its row is there before it is: a crash in between leaves nothing that nobody knows of. */
-static void on_inserted(struct job *j, int rc, const struct err *e)
+static void fill_on_inserted(struct job *j, int rc, const struct err *e)
 {
 	struct pool_entry *p = pool_find(j->w, ((struct pool_job *)j)->name);
 
@@ -116,7 +116,7 @@ static void fill_one(struct work *w)
 	if (!p || !(k = pool_job_create(p)))
 		return;
 	p->out = true;
-	job_write(&k->j, insert_in_db, on_inserted);
+	job_write(&k->j, insert_in_db, fill_on_inserted);
 }
 
 /* ---- how many */

@@ -51,7 +51,7 @@ int may_act_for(const struct work_caller *c, const char *user, struct err *e)
 		       c->principal, user);
 }
 
-static void job_free(struct job *j)
+static void job_job_free(struct job *j)
 {
 	if (j->drop)
 		j->drop(j);
@@ -80,7 +80,7 @@ static int in_db(struct sqlite3 *db, void *p, struct err *e)
 	return j->in_db(db, j, e);
 }
 
-static void on_written(void *p, int rc, const struct err *e)
+static void job_on_written(void *p, int rc, const struct err *e)
 {
 	struct job *j = p;
 
@@ -91,7 +91,7 @@ static void on_written(void *p, int rc, const struct err *e)
 		outbox_tell(w); /* ahead of the answer: who hears of a change can find it in the log */
 	if (!w->stopped && j->after)
 		j->after(j, rc, e);
-	job_free(j);
+	job_job_free(j);
 }
 
 void job_write(struct job *j, int (*fn)(struct sqlite3 *, struct job *, struct err *),
@@ -100,7 +100,7 @@ void job_write(struct job *j, int (*fn)(struct sqlite3 *, struct job *, struct e
 	j->now_ns = now_wall(j->w);
 	j->in_db = fn;
 	j->after = after;
-	store_write(j->w->store, in_db, on_written, j);
+	store_write(j->w->store, in_db, job_on_written, j);
 }
 
 void job_answer(struct job *j, int rc, const struct err *e, json_t *result)

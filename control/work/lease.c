@@ -61,7 +61,7 @@ static int beat_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_lease_extend(db, b->id, b->expires_ns, e);
 }
 
-static void on_beaten(struct job *j, int rc, const struct err *e)
+static void lease_on_beaten(struct job *j, int rc, const struct err *e)
 {
 	struct beat *b = (struct beat *)j;
 	struct lease *l = lease_find(j->w, b->id);
@@ -142,7 +142,7 @@ void lease_heartbeat(struct work *w, const struct work_caller *c, const char *id
 	b->expires_ns = now_wall(w) + row.ttl_s * (int64_t)NS_PER_SEC;
 	if ((l = lease_find(w, b->id)))
 		l->beats++, b->counted = true;
-	job_write(&b->j, beat_in_db, on_beaten);
+	job_write(&b->j, beat_in_db, lease_on_beaten);
 }
 
 /* ---- the end: by release, by time, with its run, with its sandbox */
@@ -203,7 +203,7 @@ static void apply_end(struct work *w, struct ending *x)
 		pool_discard(p, x->row.cause);
 }
 
-static void on_ended(struct job *j, int rc, const struct err *e)
+static void lease_on_ended(struct job *j, int rc, const struct err *e)
 {
 	struct ending *x = (struct ending *)j;
 	struct lease *l = lease_find(j->w, x->row.id);
@@ -253,7 +253,7 @@ static void begin_end(struct work *w, const char *id, const struct lease_end *by
 		fill_run(x, l->run->row.state, l->run->row.reason, l->run->row.message, l->run->results);
 	else
 		fill_run(x, by->run_state, by->run_reason, by->run_message, NULL);
-	job_write(&x->j, end_in_db, on_ended);
+	job_write(&x->j, end_in_db, lease_on_ended);
 }
 
 void lease_end(struct work *w, struct lease *l, const struct lease_end *x)

@@ -54,7 +54,7 @@ static int head(struct buf *out, const char *name, const char *type, const char 
 	return buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static int one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+static int metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
 {
 	int rc = head(out, name, type, help);
 
@@ -84,10 +84,10 @@ static int histogram(struct buf *out, const char *name, const char *help, const 
 
 static int leases(const struct work_numbers *n, struct buf *out)
 {
-	int rc = one(out, "muxd_leases_active", "gauge", "Leases that live now.", n->leases_active);
+	int rc = metrics_one(out, "muxd_leases_active", "gauge", "Leases that live now.", n->leases_active);
 
 	if (!rc)
-		rc = one(out, "muxd_leases_granted_total", "counter", "Leases granted.", n->leases_granted);
+		rc = metrics_one(out, "muxd_leases_granted_total", "counter", "Leases granted.", n->leases_granted);
 	if (!rc)
 		rc = head(out, "muxd_leases_ended_total", "counter", "Leases that ended, by state.");
 	if (!rc)
@@ -113,11 +113,11 @@ static int pool(const struct work_numbers *n, struct buf *out)
 		    (unsigned long long)n->pool_ready, (unsigned long long)n->pool_filling,
 		    (unsigned long long)n->pool_discarding);
 	if (!rc)
-		rc = one(out, "muxd_pool_target", "gauge", "Sandboxes that the pool wants ready, by recent demand.",
-			 n->pool_target);
+		rc = metrics_one(out, "muxd_pool_target", "gauge",
+				 "Sandboxes that the pool wants ready, by recent demand.", n->pool_target);
 	return rc ? rc
-		  : one(out, "muxd_pool_fill_failures_total", "counter",
-			"Sandboxes of the pool that could not be made.", n->pool_fill_failed);
+		  : metrics_one(out, "muxd_pool_fill_failures_total", "counter",
+				"Sandboxes of the pool that could not be made.", n->pool_fill_failed);
 }
 
 int work_metrics(const struct work *w, struct buf *out)
@@ -130,9 +130,9 @@ int work_metrics(const struct work *w, struct buf *out)
 	if (!rc)
 		rc = pool(&n, out);
 	if (!rc)
-		rc = one(out, "muxd_runs", "gauge", "Runs of workflows under way.", n.runs_live);
+		rc = metrics_one(out, "muxd_runs", "gauge", "Runs of workflows under way.", n.runs_live);
 	if (!rc)
-		rc = one(out, "muxd_runs_succeeded_total", "counter", "Runs that succeeded.", n.runs_succeeded);
+		rc = metrics_one(out, "muxd_runs_succeeded_total", "counter", "Runs that succeeded.", n.runs_succeeded);
 	if (!rc)
 		rc = head(out, "muxd_runs_failed_total", "counter", "Runs that failed, by reason.");
 	for (unsigned i = 0; !rc && i < WORK_REASONS; i++)

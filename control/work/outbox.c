@@ -72,9 +72,9 @@ static int forget_in_db(struct sqlite3 *db, void *arg, struct err *e)
 	return store_run(db, NULL, e, "DELETE FROM outbox WHERE seq <= ?", "i", w->forgetting);
 }
 
-static void forget(struct work *w);
+static void outbox_forget(struct work *w);
 
-static void on_forgotten(void *arg, int rc, const struct err *e)
+static void outbox_on_forgotten(void *arg, int rc, const struct err *e)
 {
 	struct work *w = arg;
 
@@ -85,15 +85,15 @@ static void on_forgotten(void *arg, int rc, const struct err *e)
 		w->forgotten = w->forgetting;
 	w->forgetting = 0;
 	if (!rc)
-		forget(w);
+		outbox_forget(w);
 }
 
-static void forget(struct work *w)
+static void outbox_forget(struct work *w)
 {
 	if (w->stopped || w->forgetting || w->forgotten == w->told)
 		return;
 	w->forgetting = w->told;
-	store_write(w->store, forget_in_db, on_forgotten, w);
+	store_write(w->store, forget_in_db, outbox_on_forgotten, w);
 }
 
 void outbox_tell(struct work *w)
@@ -114,5 +114,5 @@ void outbox_tell(struct work *w)
 	} while (p.n == PAGE && !p.refused);
 	if (p.refused)
 		w->tell_at = now + AGAIN_NS;
-	forget(w);
+	outbox_forget(w);
 }

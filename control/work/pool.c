@@ -120,7 +120,7 @@ static int remove_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_pool_remove(db, ((struct pool_job *)j)->name, e);
 }
 
-static void on_removed(struct job *j, int rc, const struct err *e)
+static void pool_on_removed(struct job *j, int rc, const struct err *e)
 {
 	struct pool_entry *p = pool_find(j->w, ((struct pool_job *)j)->name);
 
@@ -136,7 +136,7 @@ static void on_removed(struct job *j, int rc, const struct err *e)
 	free(p);
 }
 
-static void on_discarded(void *arg, int rc, const struct err *e)
+static void pool_on_discarded(void *arg, int rc, const struct err *e)
 {
 	struct pool_entry *p = arg;
 	struct log_ids ids = ids_of(p);
@@ -148,7 +148,7 @@ static void on_discarded(void *arg, int rc, const struct err *e)
 	      json_pack("{s:s,s:s}", "why", p->why, "message", e ? e->message : ""));
 	if (!rc && (k = pool_job_create(p))) {
 		log_info(&ids, "wiped: %s", p->why);
-		job_write(&k->j, remove_in_db, on_removed);
+		job_write(&k->j, remove_in_db, pool_on_removed);
 		return;
 	}
 	log_warn(&ids, "it could not be wiped, and is tried again: %s", e ? e->message : err_name(rc));
@@ -163,11 +163,11 @@ static void keep_why(struct pool_entry *p, const char *why)
 		text_put(p->why, sizeof(p->why), why);
 }
 
-static void wipe(struct pool_entry *p)
+static void pool_wipe(struct pool_entry *p)
 {
 	p->out = true;
 	p->retry_at = 0;
-	p->w->host.discard(p->w->host.ctx, p->name, p->why, on_discarded, p);
+	p->w->host.discard(p->w->host.ctx, p->name, p->why, pool_on_discarded, p);
 }
 
 void pool_discard(struct pool_entry *p, const char *why)
@@ -176,7 +176,7 @@ void pool_discard(struct pool_entry *p, const char *why)
 	if (p->state != POOL_DISCARDING)
 		pool_set_state(p, POOL_DISCARDING);
 	if (!p->out)
-		wipe(p);
+		pool_wipe(p);
 }
 
 static int discard_in_db(struct sqlite3 *db, struct job *j, struct err *e)
@@ -186,7 +186,7 @@ static int discard_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_pool_discard(db, k->name, k->why, e);
 }
 
-static void on_discard_stored(struct job *j, int rc, const struct err *e)
+static void pool_on_discard_stored(struct job *j, int rc, const struct err *e)
 {
 	struct pool_entry *p = pool_find(j->w, ((struct pool_job *)j)->name);
 
@@ -197,7 +197,7 @@ static void on_discard_stored(struct job *j, int rc, const struct err *e)
 	if (rc) /* the row keeps its state: the next start puts it in order, if not the next try */
 		try_later(p);
 	else
-		wipe(p);
+		pool_wipe(p);
 }
 
 void pool_give_up(struct pool_entry *p, const char *why)
@@ -215,5 +215,5 @@ void pool_give_up(struct pool_entry *p, const char *why)
 		return;
 	}
 	p->out = true;
-	job_write(&k->j, discard_in_db, on_discard_stored);
+	job_write(&k->j, discard_in_db, pool_on_discard_stored);
 }

@@ -30,7 +30,7 @@ static void adopt_orphan(struct work *w, const char *name)
 }
 
 /* What is leased is reached again after a start: so its end is noticed, and who leased it does not wait. */
-static void on_reached(void *arg, int rc, const struct err *e)
+static void recover_on_reached(void *arg, int rc, const struct err *e)
 {
 	struct pool_entry *p = arg;
 	struct log_ids ids = {.agent = p->name, .lease = p->lease[0] ? p->lease : NULL};
@@ -47,10 +47,10 @@ static void on_reached(void *arg, int rc, const struct err *e)
 static void reach(struct pool_entry *p)
 {
 	p->out = true;
-	p->w->host.prepare(p->w->host.ctx, p->name, on_reached, p);
+	p->w->host.prepare(p->w->host.ctx, p->name, recover_on_reached, p);
 }
 
-static void on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n)
+static void recover_on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n)
 {
 	struct work *w = arg;
 	struct lease *l, *next;
@@ -82,7 +82,7 @@ static void reconcile(struct work *w)
 {
 	struct pool_entry *p, *next;
 
-	w->host.list(w->host.ctx, on_list, w);
+	w->host.list(w->host.ctx, recover_on_list, w);
 	HASH_ITER(hh, w->pool, p, next)
 	if (p->state == POOL_FILLING && !p->out)
 		fill_prepare(p);
@@ -119,21 +119,21 @@ static int load_pool(void *arg, const char *sandbox, const char *state, const ch
 	return 0;
 }
 
-static int load(struct sqlite3 *db, void *arg, struct err *e)
+static int recover_load(struct sqlite3 *db, void *arg, struct err *e)
 {
 	int rc = db_pool_all(db, load_pool, arg, e);
 
 	return rc ? rc : db_leases_active(db, load_lease, arg, e);
 }
 
-static void on_mended(struct job *j, int rc, const struct err *e)
+static void recover_on_mended(struct job *j, int rc, const struct err *e)
 {
 	struct db_mended *m = &((struct mend_job *)j)->mended;
 	struct work *w = j->w;
 	struct err here = {0};
 
 	if (!rc)
-		rc = store_read(w->store, load, w, &here), e = &here;
+		rc = store_read(w->store, recover_load, w, &here), e = &here;
 	if (rc) {
 		log_error(NULL, "leases and pool are not served: %s", e ? e->message : err_name(rc));
 		return;
@@ -157,7 +157,7 @@ int recover_begin(struct work *w)
 
 	if (!j)
 		return ERR_NOMEM;
-	job_write(&j->j, mend, on_mended);
+	job_write(&j->j, mend, recover_on_mended);
 	return 0;
 }
 
@@ -166,5 +166,5 @@ void recover_tick(struct work *w, uint64_t now)
 	if (!w->list_at || now < w->list_at)
 		return;
 	w->list_at = 0;
-	w->host.list(w->host.ctx, on_list, w);
+	w->host.list(w->host.ctx, recover_on_list, w);
 }

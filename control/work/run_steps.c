@@ -38,7 +38,7 @@ static void store_end(struct run *r)
 		lease_end(r->w, l, &end);
 }
 
-static void finish(struct run *r, const char *state, const char *reason, const char *message)
+static void run_steps_finish(struct run *r, const char *state, const char *reason, const char *message)
 {
 	if (r->ending || r->over)
 		return;
@@ -75,7 +75,7 @@ static const char *reason_of(const struct work_result *x)
 										   : "error";
 }
 
-static void on_step(void *arg, int rc, const struct err *e, const struct work_result *x)
+static void run_steps_on_step(void *arg, int rc, const struct err *e, const struct work_result *x)
 {
 	static const struct work_result none = {.cause = "not_started", .code = -1};
 	struct workflow_step s;
@@ -112,7 +112,7 @@ static void on_step(void *arg, int rc, const struct err *e, const struct work_re
 	else
 		text_format(message, sizeof(message), "step %zu: %s%s%.140s", r->step, x->cause,
 			    *x->message ? ": " : "", x->message);
-	finish(r, "FAILED", rc ? "error" : reason_of(x), message);
+	run_steps_finish(r, "FAILED", rc ? "error" : reason_of(x), message);
 }
 
 struct words {
@@ -174,7 +174,7 @@ static void start_step(struct run *r, const struct workflow_step *s, const struc
 		x.timeout_ns = s->timeout_s * NS_PER_SEC;
 	text_format(exec_id, sizeof(exec_id), "run:%s:%zu", r->row.id, r->step + 1);
 	r->out = true;
-	r->w->host.exec(r->w->host.ctx, r->auth, &x, on_step, r);
+	r->w->host.exec(r->w->host.ctx, r->auth, &x, run_steps_on_step, r);
 }
 
 static void next_step(struct run *r)
@@ -184,16 +184,16 @@ static void next_step(struct run *r)
 	struct words v = {0};
 
 	if (r->step == workflow_steps(r->definition)) {
-		finish(r, "SUCCEEDED", NULL, NULL);
+		run_steps_finish(r, "SUCCEEDED", NULL, NULL);
 		return;
 	}
 	if (now >= r->deadline) {
-		finish(r, "FAILED", "timeout", "it passed its timeout between two steps");
+		run_steps_finish(r, "FAILED", "timeout", "it passed its timeout between two steps");
 		return;
 	}
 	workflow_step(r->definition, r->step, &s);
 	if (words_make(&s, &v))
-		finish(r, "FAILED", "error", "no memory for a step");
+		run_steps_finish(r, "FAILED", "error", "no memory for a step");
 	else
 		start_step(r, &s, &v, r->deadline - now);
 	words_finish(&v);
@@ -217,7 +217,7 @@ static void drop_progress(struct job *j)
 	free(((struct progress *)j)->steps);
 }
 
-static void on_progress(struct job *j, int rc, const struct err *e)
+static void run_steps_on_progress(struct job *j, int rc, const struct err *e)
 {
 	if (rc)
 		log_warn(NULL, "the progress of a run was not stored: %s", e ? e->message : err_name(rc));
@@ -233,7 +233,7 @@ static void store_progress(struct run *r)
 	k->j.drop = drop_progress;
 	memcpy(k->id, r->row.id, sizeof(k->id));
 	k->steps = json_dumps(r->results, JSON_COMPACT);
-	job_write(&k->j, progress_in_db, on_progress);
+	job_write(&k->j, progress_in_db, run_steps_on_progress);
 }
 
 /* What does not come to its end by itself. */
@@ -244,7 +244,7 @@ void runs_tick(struct work *w, uint64_t now)
 	for (r = TAILQ_FIRST(&w->runs); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (!r->over && !r->ending && now > r->deadline + OVERDUE_NS)
-			finish(r, "FAILED", "timeout", "it passed its timeout, and its round did not end");
+			run_steps_finish(r, "FAILED", "timeout", "it passed its timeout, and its round did not end");
 		else if (r->ending && !r->over) /* its end could not be stored, or is being */
 			store_end(r);
 	}
@@ -262,7 +262,7 @@ static int insert_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_run_insert(db, &((struct run_job *)j)->run->row, e);
 }
 
-static void on_inserted(struct job *j, int rc, const struct err *e)
+static void run_steps_on_inserted(struct job *j, int rc, const struct err *e)
 {
 	struct run_job *k = (struct run_job *)j;
 	struct run *r = k->run;
@@ -406,7 +406,7 @@ static int run_make(struct work *w, const struct start *s, struct run **out, str
 	return 0;
 }
 
-static void begin(struct work *w, const struct start *s, work_done *done, void *arg)
+static void run_steps_begin(struct work *w, const struct start *s, work_done *done, void *arg)
 {
 	struct run_job *k;
 	struct run *r = NULL;
@@ -426,7 +426,7 @@ static void begin(struct work *w, const struct start *s, work_done *done, void *
 	lease_find(w, s->body.lease)->run = r;
 	r->auth = s->caller->auth;
 	*s->caller->auth_taken = true;
-	job_write(&k->j, insert_in_db, on_inserted);
+	job_write(&k->j, insert_in_db, run_steps_on_inserted);
 }
 
 /* The same run asked for again while the first call is still being written: it hears what becomes of that. */
@@ -444,7 +444,7 @@ static int again_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_run_by_key(db, k->body.lease, k->body.run, &k->first, &k->seen, e);
 }
 
-static void on_again(struct job *j, int rc, const struct err *e)
+static void run_steps_on_again(struct job *j, int rc, const struct err *e)
 {
 	struct err here = {0};
 
@@ -468,7 +468,7 @@ static void begin_again(struct work *w, const struct start *s, work_done *done, 
 		return;
 	k->body = s->body;
 	k->body.token = NULL; /* the caller's */
-	job_write(&k->j, again_in_db, on_again);
+	job_write(&k->j, again_in_db, run_steps_on_again);
 }
 
 void run_start(struct work *w, const struct work_caller *c, json_t *body, work_done *done, void *arg)
@@ -492,7 +492,7 @@ void run_start(struct work *w, const struct work_caller *c, json_t *body, work_d
 	else if (s.seen)
 		answer(done, arg, 0, NULL, json_pack("{s:b}", "accepted", 1));
 	else
-		begin(w, &s, done, arg);
+		run_steps_begin(w, &s, done, arg);
 	wipe_text(body);
 	free(s.workflow.body);
 }

@@ -67,7 +67,7 @@ static int put_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return 0;
 }
 
-static void on_put(struct job *j, int rc, const struct err *e)
+static void stored_on_put(struct job *j, int rc, const struct err *e)
 {
 	struct put_job *k = (struct put_job *)j;
 
@@ -111,7 +111,7 @@ void workflow_put(struct work *w, const struct work_caller *c, const json_t *bod
 	text_put(k->by, sizeof(k->by), c->principal);
 	k->row.version = json_integer_value(json_object_get(body, "version"));
 	k->row.body = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
-	job_write(&k->j, put_in_db, on_put);
+	job_write(&k->j, put_in_db, stored_on_put);
 }
 
 int workflow_find(struct sqlite3 *db, const struct work_caller *c, const char *id, struct workflow_row *out,

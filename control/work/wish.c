@@ -113,7 +113,7 @@ static void claim_granted(struct claim *k)
 	job_answer(&k->j, 0, NULL, granted_json(&k->row));
 }
 
-static void on_claimed(struct job *j, int rc, const struct err *e)
+static void wish_on_claimed(struct job *j, int rc, const struct err *e)
 {
 	struct claim *k = (struct claim *)j;
 	struct work *w = j->w;
@@ -163,7 +163,7 @@ static void claim(struct work *w, struct wish *wish, struct pool_entry *p)
 	text_put(k->row.sandbox, sizeof(k->row.sandbox), p->name);
 	k->row.created_ns = now_wall(w);
 	k->row.expires_ns = k->row.created_ns + k->row.ttl_s * (int64_t)NS_PER_SEC;
-	job_write(&k->j, claim_in_db, on_claimed);
+	job_write(&k->j, claim_in_db, wish_on_claimed);
 }
 
 void wishes_pump(struct work *w)

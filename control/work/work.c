@@ -100,7 +100,7 @@ static int purge_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 	return db_purge(db, k->before_ns, &k->more, e);
 }
 
-static void on_purged(struct job *j, int rc, const struct err *e)
+static void work_on_purged(struct job *j, int rc, const struct err *e)
 {
 	(void)e;
 	if (!rc && ((struct purge_job *)j)->more)
@@ -117,7 +117,7 @@ static void purge(struct work *w, uint64_t now)
 	if (!(k = job_create(w, sizeof(*k), NULL, NULL)))
 		return;
 	k->before_ns = now_wall(w) - (int64_t)w->conf.retain_ns;
-	job_write(&k->j, purge_in_db, on_purged);
+	job_write(&k->j, purge_in_db, work_on_purged);
 }
 
 static void tick(uv_timer_t *t)
@@ -153,7 +153,7 @@ void work_begin(struct work *w, const struct work_host *h)
 	w->purge_at = clock_boot_ns() + PURGE_NS;
 }
 
-static void free_timer(uv_handle_t *t)
+static void work_free_timer(uv_handle_t *t)
 {
 	free(t);
 }
@@ -176,7 +176,7 @@ void work_stop(struct work *w)
 	LIST_FOREACH(j, &w->jobs, entry)
 	job_answer(j, ERR_CANCELLED, &e, NULL);
 	if (w->timer)
-		uv_close((uv_handle_t *)w->timer, free_timer);
+		uv_close((uv_handle_t *)w->timer, work_free_timer);
 	w->timer = NULL;
 }
 

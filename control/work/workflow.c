@@ -18,7 +18,7 @@ struct at {
 };
 
 /* RFC 6901, made from the end of the buffer. Keys are peers' words: what is not printable becomes '?'. */
-static char *put(char *p, const char *begin, char c)
+static char *work_workflow_put(char *p, const char *begin, char c)
 {
 	unsigned char u = (unsigned char)c;
 
@@ -35,10 +35,10 @@ static char *put_key(char *p, const char *begin, const char *key)
 		n = 64;
 	while (n--) {
 		if (key[n] == '/' || key[n] == '~') {
-			p = put(p, begin, key[n] == '/' ? '1' : '0');
-			p = put(p, begin, '~');
+			p = work_workflow_put(p, begin, key[n] == '/' ? '1' : '0');
+			p = work_workflow_put(p, begin, '~');
 		} else {
-			p = put(p, begin, key[n]);
+			p = work_workflow_put(p, begin, key[n]);
 		}
 	}
 	return p;
@@ -52,7 +52,7 @@ static const char *pointer(const struct at *at, char buf[PATH_SIZE])
 	for (; at; at = at->up) {
 		snprintf(number, sizeof(number), "%zu", at->index);
 		p = put_key(p, buf, at->key ? at->key : number);
-		p = put(p, buf, '/');
+		p = work_workflow_put(p, buf, '/');
 	}
 	return *p ? p : "/";
 }

@@ -50,7 +50,7 @@ static void print_event(const json_t *row)
 }
 
 /* Lines of JSON with -o json: a stream that may never end has no closing bracket. */
-static int show(struct ctl *c, const json_t *row)
+static int audit_show(struct ctl *c, const json_t *row)
 {
 	if (!c->json) {
 		print_event(row);
@@ -74,7 +74,7 @@ static int show_all(struct ctl *c, struct ctl_peer *p, json_int_t *last_seq, str
 		bool end = json_is_true(json_object_get(row, "end"));
 		if (end)
 			recorded_warn(row);
-		if (!end && show(c, row) != 0)
+		if (!end && audit_show(c, row) != 0)
 			end = true; /* nobody reads any more */
 		if (!end)
 			*last_seq = json_integer_value(json_object_get(row, "seq"));
@@ -84,7 +84,7 @@ static int show_all(struct ctl *c, struct ctl_peer *p, json_int_t *last_seq, str
 	}
 }
 
-static json_t *question(const struct ctl_args *a, long long limit, struct err *e)
+static json_t *audit_question(const struct ctl_args *a, long long limit, struct err *e)
 {
 	static const char *const filters[] = {"agent", "principal", "event"};
 	long long since = 0;
@@ -155,7 +155,7 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 			json_array_remove(rows, args_has(a, "since") ? (size_t)limit : 0);
 	}
 	for (size_t i = 0; rc == 0 && i < json_array_size(rows); i++)
-		if (show(c, json_array_get(rows, i)) != 0)
+		if (audit_show(c, json_array_get(rows, i)) != 0)
 			break;
 	chain_reader_destroy(r);
 	json_decref(rows);
@@ -208,7 +208,7 @@ static int audit_run(struct ctl *c, const struct ctl_args *a)
 	long long limit = LIMIT_DEFAULT;
 	struct err e = {0};
 	int rc = args_number(a, "limit", 1, 1000, &limit, &e);
-	json_t *q = rc < 0 ? NULL : question(a, limit, &e);
+	json_t *q = rc < 0 ? NULL : audit_question(a, limit, &e);
 
 	if (!q && e.code == 0)
 		err_set(&e, ERR_NOMEM, "no memory for the question");

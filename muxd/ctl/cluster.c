@@ -74,7 +74,7 @@ static int join(json_t *row, const char *key)
 	return rc;
 }
 
-static int shown(const json_t *row, json_t *out)
+static int cluster_shown(const json_t *row, json_t *out)
 {
 	json_t *copy = json_deep_copy(row);
 	int rc = copy ? 0 : ERR_NOMEM;
@@ -96,7 +96,7 @@ struct counts {
 };
 
 /* Each row is marked, and counted where it belongs. */
-static struct counts count(const struct ctl_args *a, struct cluster_found *f)
+static struct counts cluster_count(const struct ctl_args *a, struct cluster_found *f)
 {
 	struct counts n = {0, 0, 0};
 	json_t *row;
@@ -130,7 +130,7 @@ static int print_rows(struct ctl *c, const struct ctl_args *a, const struct clus
 		    json_is_true(json_object_get(row, "excepted")) || json_is_true(json_object_get(row, "component"));
 
 		if (rc == 0 && (!quiet || args_has(a, "all")))
-			rc = shown(row, rows);
+			rc = cluster_shown(row, rows);
 	}
 	if (rc)
 		err_set(e, rc, "no memory for the table");
@@ -192,7 +192,7 @@ static int print_as_json(struct ctl *c, const struct cluster_found *f)
 	return status;
 }
 
-static int check(struct ctl *c, const struct ctl_args *a)
+static int ctl_cluster_check(struct ctl *c, const struct ctl_args *a)
 {
 	struct cluster_wish wish = {.muxd = args_has(a, "muxd") ? args_get(a, "muxd") : "muxd",
 				    .account = args_has(a, "account") ? args_get(a, "account") : "muxd"};
@@ -210,7 +210,7 @@ static int check(struct ctl *c, const struct ctl_args *a)
 		status = ctl_fail(c, &e);
 		goto out;
 	}
-	n = count(a, &f);
+	n = cluster_count(a, &f);
 	status = c->json ? print_as_json(c, &f) : print_found(c, a, &f, &n, &e);
 	if (status == 0)
 		status = n.open ? STATUS_SOMEBODY : json_array_size(f.unknown) ? STATUS_NOT_KNOWN : 0;
@@ -227,5 +227,5 @@ const struct ctl_command cluster_check_command = {
     .help = "Who in a Kubernetes cluster can enter sandboxes past muxd, with the fix.",
     .more = "Status 0: nobody; 3: somebody; 4: nobody that is known, and something may not be read.",
     .options = check_options,
-    .run = check,
+    .run = ctl_cluster_check,
 };

@@ -30,7 +30,7 @@ struct answer {
 	json_t *body;
 };
 
-static void on_done(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void cluster_api_on_done(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct answer *a = arg;
 
@@ -131,7 +131,7 @@ int cluster_api_list(struct cluster_api *a, const struct kube_ref *r, const char
 		struct answer answer = {.e = e};
 		json_t *next = NULL;
 
-		rc = await(a, kube_list(a->kube, r, &o, on_done, &answer, NULL, e), &answer, &next);
+		rc = await(a, kube_list(a->kube, r, &o, cluster_api_on_done, &answer, NULL, e), &answer, &next);
 		json_decref(page);
 		page = next;
 		if (rc)
@@ -156,7 +156,7 @@ int cluster_api_review(struct cluster_api *a, const struct kube_ref *r, const js
 {
 	struct answer answer = {.e = e};
 
-	return await(a, kube_create(a->kube, r, question, on_done, &answer, NULL, e), &answer, out);
+	return await(a, kube_create(a->kube, r, question, cluster_api_on_done, &answer, NULL, e), &answer, out);
 }
 
 /* ---- who it is */

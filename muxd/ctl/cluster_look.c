@@ -74,7 +74,7 @@ static json_t *new_row(struct look *l, const struct holder *h, const char *who, 
 }
 
 /* One of the way's verbs is held by h, in l->ns. Who holds everything has one row. */
-static void add(struct look *l, const struct holder *h, const char *verb, const char *everywhere)
+static void cluster_look_add(struct look *l, const struct holder *h, const char *verb, const char *everywhere)
 {
 	const char *where = h->everything ? everywhere : l->ns ? l->ns : "";
 	char who[TEXT_SIZE], key[2 * TEXT_SIZE], right[TEXT_SIZE];
@@ -122,7 +122,7 @@ static bool is_component(const struct rbac_grant *g)
 	return strcmp(g->kind, "User") == 0 && strncmp(g->name, BUILT_IN, strlen(BUILT_IN)) == 0;
 }
 
-static void on_grant(void *arg, const struct rbac_grant *g)
+static void cluster_look_on_grant(void *arg, const struct rbac_grant *g)
 {
 	struct look *l = arg;
 	char by[TEXT_SIZE];
@@ -132,7 +132,7 @@ static void on_grant(void *arg, const struct rbac_grant *g)
 		return;
 	text_format(by, sizeof(by), "%s %s%s%s -> %s %s", *g->binding_ns ? "RoleBinding" : "ClusterRoleBinding",
 		    g->binding_ns, *g->binding_ns ? "/" : "", g->binding, g->role_kind, g->role);
-	add(l, &h, g->verb, g->binding_ns);
+	cluster_look_add(l, &h, g->verb, g->binding_ns);
 }
 
 /* The names that a rule may be limited to, and count all the same. */
@@ -164,7 +164,7 @@ static void by_rules(struct look *l)
 					    .ns = l->ns,
 					    .name = names[i]};
 
-		rbac_who(&rules, &w, on_grant, l);
+		rbac_who(&rules, &w, cluster_look_on_grant, l);
 	}
 }
 
@@ -229,7 +229,7 @@ static int by_review(struct look *l, struct err *e)
 	for (size_t i = 0; rc == 0 && l->way->verbs[i] && !(l->group && i); i++) {
 		rc = review(l, l->way->group, l->way->resource, l->way->verbs[i], names[0], e);
 		if (rc > 0)
-			add(l, &h, l->way->verbs[i], "");
+			cluster_look_add(l, &h, l->way->verbs[i], "");
 	}
 	return rc;
 }
@@ -288,7 +288,7 @@ static void ask_reviews(struct look *l, const char *group)
 	rc = review(l, "*", "*", "*", NULL, &e);
 	if (rc > 0) {
 		h = reviewed(l, true);
-		add(l, &h, "*", "");
+		cluster_look_add(l, &h, "*", "");
 	} else if (rc == 0) {
 		rc = every_way(l, true, &e);
 	}

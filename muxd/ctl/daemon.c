@@ -23,7 +23,7 @@ static const struct ctl_option rotate_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static int ask(struct ctl *c, json_t *question, json_t **out)
+static int daemon_ask(struct ctl *c, json_t *question, json_t **out)
 {
 	struct err e = {0};
 	int rc = ctl_admin_ask(c, question, out, &e);
@@ -35,7 +35,7 @@ static int ask(struct ctl *c, json_t *question, json_t **out)
 static int status_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *answer = NULL;
-	int status = ask(c, json_pack("{s:s}", "op", "status"), &answer);
+	int status = daemon_ask(c, json_pack("{s:s}", "op", "status"), &answer);
 
 	(void)a;
 	if (status)
@@ -81,8 +81,8 @@ static int shutdown_run(struct ctl *c, const struct ctl_args *a)
 	struct err e = {0};
 	json_t *answer = NULL;
 	int pidfd = args_has(a, "no-wait") ? -1 : monitor_descriptor(c);
-	int status =
-	    ask(c, json_pack("{s:s,s:b}", "op", "shutdown", "sandboxes", (int)args_has(a, "sandboxes")), &answer);
+	int status = daemon_ask(c, json_pack("{s:s,s:b}", "op", "shutdown", "sandboxes", (int)args_has(a, "sandboxes")),
+				&answer);
 
 	if (status == 0 && pidfd >= 0 && wait_end(pidfd, &e) < 0)
 		status = ctl_fail(c, &e);
@@ -97,10 +97,10 @@ static int shutdown_run(struct ctl *c, const struct ctl_args *a)
 static int rotate_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *answer = NULL;
-	int status = ask(c,
-			 json_pack("{s:s,s:b,s:b}", "op", "key.rotate", "drop_old", (int)args_has(a, "drop-old"),
-				   "record", (int)args_has(a, "record")),
-			 &answer);
+	int status = daemon_ask(c,
+				json_pack("{s:s,s:b,s:b}", "op", "key.rotate", "drop_old", (int)args_has(a, "drop-old"),
+					  "record", (int)args_has(a, "record")),
+				&answer);
 
 	if (status)
 		return status;
@@ -112,7 +112,7 @@ static int rotate_run(struct ctl *c, const struct ctl_args *a)
 static int reload_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *answer = NULL;
-	int status = ask(c, json_pack("{s:s}", "op", "config.reload"), &answer);
+	int status = daemon_ask(c, json_pack("{s:s}", "op", "config.reload"), &answer);
 
 	(void)a;
 	if (status == 0 && c->json)

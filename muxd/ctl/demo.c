@@ -179,7 +179,7 @@ static int step_put(struct demo *d, struct err *e)
 }
 
 /* The same bytes, not only the same digest: that was reckoned by the daemon both times. */
-static int compare(const struct demo *d, struct err *e)
+static int demo_compare(const struct demo *d, struct err *e)
 {
 	uint8_t *a = mmap(NULL, CONTENT, PROT_READ, MAP_SHARED, d->content, 0);
 	uint8_t *b = mmap(NULL, CONTENT, PROT_READ, MAP_SHARED, d->back, 0);
@@ -205,7 +205,7 @@ static int step_get(struct demo *d, struct err *e)
 	if (rc == 0)
 		tell_file(d, o);
 	json_decref(o);
-	return rc ? rc : compare(d, e);
+	return rc ? rc : demo_compare(d, e);
 }
 
 static int step_destroy(struct demo *d, struct err *e)
@@ -231,7 +231,7 @@ static const struct step {
 } steps[] = {{"create", step_create}, {"exec", step_exec}, {"put", step_put}, {"get", step_get}};
 static const struct step last = {"destroy", step_destroy};
 
-static void tell(struct demo *d, const struct step *s, const struct err *e, uint64_t ns)
+static void demo_tell(struct demo *d, const struct step *s, const struct err *e, uint64_t ns)
 {
 	bool failed = e->code != 0;
 	char *text;
@@ -261,7 +261,7 @@ static int run_step(struct demo *d, const struct step *s, struct err *e)
 	rc = s->run(d, e);
 	if (rc < 0 && !e->code)
 		err_set(e, rc, "%s", err_name(rc));
-	tell(d, s, e, clock_boot_ns() - begun);
+	demo_tell(d, s, e, clock_boot_ns() - begun);
 	return rc;
 }
 
@@ -292,7 +292,7 @@ static int name_agent(struct demo *d, struct err *e)
 	return 0;
 }
 
-static int run(struct ctl *c, const struct ctl_args *a)
+static int demo_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct demo d = {.c = c, .wanted = args_get(a, "backend"), .content = -1, .back = -1, .steps = json_array()};
 	struct err e = {0};
@@ -323,5 +323,5 @@ const struct ctl_command demo_command = {
     .help = "Create, exec, put, get, destroy in a sandbox of its own, each step told with its time.",
     .more = "The exit status is 0 when every step went well, else that of the first error.\n",
     .options = options,
-    .run = run,
+    .run = demo_run,
 };

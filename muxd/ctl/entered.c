@@ -30,7 +30,7 @@ static json_t *exact(const json_t *session)
 }
 
 /* What a mark says may come with a later event than what the screen showed of the same line: then it says both. */
-static void add(json_t *list, json_t *command)
+static void ctl_entered_add(json_t *list, json_t *command)
 {
 	size_t n = json_array_size(list);
 	const json_t *last = n ? json_array_get(list, n - 1) : NULL, *offset = json_object_get(last, "input_offset");
@@ -43,7 +43,7 @@ static void add(json_t *list, json_t *command)
 	json_array_append(list, command);
 }
 
-static void take(json_t *session, json_t *list, const json_t *record)
+static void entered_take(json_t *session, json_t *list, const json_t *record)
 {
 	const json_t *detail = json_object_get(record, "detail"), *omitted = json_object_get(detail, "omitted");
 	json_t *command;
@@ -51,13 +51,13 @@ static void take(json_t *session, json_t *list, const json_t *record)
 
 	json_array_foreach(json_object_get(detail, "commands"), i, command)
 	{
-		add(list, command);
+		ctl_entered_add(list, command);
 	}
 	if (json_integer_value(omitted))
 		json_object_set_new(session, "commands_omitted", json_integer(json_integer_value(omitted)));
 }
 
-static int ask(struct ctl *c, const char *id, json_int_t since, json_t *out, struct err *e)
+static int entered_ask(struct ctl *c, const char *id, json_int_t since, json_t *out, struct err *e)
 {
 	json_t *q = json_pack("{s:s, s:s, s:s, s:I}", "op", "audit", "session", id, "event", COMMANDER_EVENT,
 			      "since_seq", since);
@@ -77,11 +77,11 @@ static int read_rows(struct ctl *c, const char *id, json_t *session, json_t *lis
 		json_t *rows = json_array(), *row;
 		size_t i;
 
-		rc = ask(c, id, since, rows, e);
+		rc = entered_ask(c, id, since, rows, e);
 		n = json_array_size(rows);
 		json_array_foreach(rows, i, row)
 		{
-			take(session, list, json_object_get(row, "record"));
+			entered_take(session, list, json_object_get(row, "record"));
 			since = json_integer_value(json_object_get(row, "seq"));
 		}
 		json_decref(rows);
@@ -108,7 +108,7 @@ static int read_log(struct ctl *c, const char *id, json_t *session, json_t *list
 			continue;
 		const char *event = json_string_value(json_object_get(record, "event"));
 		if (event && strcmp(event, COMMANDER_EVENT) == 0)
-			take(session, list, record);
+			entered_take(session, list, record);
 		json_decref(record);
 	}
 	chain_reader_destroy(r);

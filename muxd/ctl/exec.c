@@ -62,7 +62,7 @@ static int argv_json(const struct ctl_args *a, json_t *out, struct err *e)
 	return 0;
 }
 
-static void set_text(json_t *o, const char *key, const char *value)
+static void exec_set_text(json_t *o, const char *key, const char *value)
 {
 	if (value)
 		json_object_set_new(o, key, json_string(value));
@@ -100,10 +100,10 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 		json_decref(o);
 		return rc;
 	}
-	set_text(o, "command", command);
-	set_text(o, "task", args_get(a, "task"));
-	set_text(o, "cwd", args_get(a, "cwd"));
-	set_text(o, "exec_id", args_get(a, "exec-id"));
+	exec_set_text(o, "command", command);
+	exec_set_text(o, "task", args_get(a, "task"));
+	exec_set_text(o, "cwd", args_get(a, "cwd"));
+	exec_set_text(o, "exec_id", args_get(a, "exec-id"));
 	if (json_array_size(argv))
 		json_object_set(o, "argv", argv);
 	json_decref(argv);
@@ -113,7 +113,7 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 	if (tty) {
 		const char *term = getenv("TERM");
 		set_size(o);
-		set_text(o, "term", term && *term ? term : NULL);
+		exec_set_text(o, "term", term && *term ? term : NULL);
 	}
 	*out = o;
 	return 0;

@@ -31,7 +31,7 @@ struct sink {
 	struct buf tamed; /* empty between two calls */
 };
 
-static int write_all(int fd, const void *p, size_t n, struct err *e)
+static int export_write_all(int fd, const void *p, size_t n, struct err *e)
 {
 	const char *at = p;
 
@@ -54,21 +54,21 @@ static int write_out(void *arg, const void *p, size_t n, struct err *e)
 	int rc = 0;
 
 	if (!t->tame)
-		return write_all(t->fd, p, n, e);
+		return export_write_all(t->fd, p, n, e);
 	while (n && rc == 0) {
 		size_t step = n < TAME_STEP ? n : TAME_STEP;
 
 		buf_clear(&t->tamed);
 		rc = tamer_feed(&t->tamer, at, step, &t->tamed);
 		rc = rc ? err_set(e, rc, "no memory for the export")
-			: write_all(t->fd, buf_ptr(&t->tamed), buf_len(&t->tamed), e);
+			: export_write_all(t->fd, buf_ptr(&t->tamed), buf_len(&t->tamed), e);
 		at += step;
 		n -= step;
 	}
 	return rc;
 }
 
-static int parse(const struct ctl_args *a, struct export_options *o, struct err *e)
+static int export_parse(const struct ctl_args *a, struct export_options *o, struct err *e)
 {
 	const char *format = args_get(a, "format"), *stream = args_get(a, "stream");
 	int rc = format ? export_format_parse(format, &o->format, e) : 0;
@@ -129,14 +129,14 @@ static int close_target(const char *path, int fd, struct err *e)
 	return bad ? err_sys(e, bad, "write %s", path) : 0;
 }
 
-static int run(struct ctl *c, const struct ctl_args *a)
+static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct export_options o = {.format = EXPORT_ASCIICAST_V2};
 	struct export_result result = {0};
 	struct record *r = NULL;
 	struct err e = {0}, closing = {0};
 	struct sink t = {.fd = -1};
-	int rc = parse(a, &o, &e);
+	int rc = export_parse(a, &o, &e);
 
 	if (rc == 0)
 		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl export", &r,
@@ -173,5 +173,5 @@ const struct ctl_command export_command = {
     .help = "A recording (id or file) as asciicast, text, JSON lines or raw bytes.",
     .more = "A terminal gets of it what draws; a file or a pipe gets every byte.\n",
     .options = options,
-    .run = run,
+    .run = ctl_export_run,
 };

@@ -13,7 +13,7 @@
 
 #define CHUNK (64 * 1024)
 
-static json_t *question(const struct file_wish *w, const char *op, const char *token)
+static json_t *files_question(const struct file_wish *w, const char *op, const char *token)
 {
 	json_t *o = json_pack("{s:s,s:s,s:s,s:o}", "op", op, "agent", w->agent, "token", token, "path",
 			      json_text_or_base64(w->path));
@@ -36,7 +36,7 @@ static json_t *question(const struct file_wish *w, const char *op, const char *t
 }
 
 /* Connected, asked, and told that it has begun. */
-static int begin(struct ctl *c, const struct file_wish *w, const char *op, struct ctl_peer *p, struct err *e)
+static int files_begin(struct ctl *c, const struct file_wish *w, const char *op, struct ctl_peer *p, struct err *e)
 {
 	struct ctl_wish grant = {.kind = "staff",
 				 .agent = w->agent,
@@ -52,7 +52,7 @@ static int begin(struct ctl *c, const struct file_wish *w, const char *op, struc
 	rc = ctl_token(c, &grant, &token, e);
 	if (rc == 0)
 		rc = ctl_peer_open(c, "hub.sock", p, e);
-	if (rc == 0 && !(q = question(w, op, token)))
+	if (rc == 0 && !(q = files_question(w, op, token)))
 		rc = err_set(e, ERR_NOMEM, "no memory for the question");
 	if (rc == 0)
 		rc = msg_send_json(p->fd, q, e);
@@ -218,7 +218,7 @@ int files_put(struct ctl *c, const struct file_wish *w, int fd, json_t **out, st
 {
 	struct ctl_peer p = {.fd = -1};
 	json_t *o = NULL;
-	int rc = begin(c, w, "put", &p, e);
+	int rc = files_begin(c, w, "put", &p, e);
 
 	if (rc == 0)
 		rc = push_content(c, &p, fd, &o, e);
@@ -232,7 +232,7 @@ int files_put(struct ctl *c, const struct file_wish *w, int fd, json_t **out, st
 	return rc;
 }
 
-static int write_all(int fd, const uint8_t *p, size_t n, struct err *e)
+static int files_write_all(int fd, const uint8_t *p, size_t n, struct err *e)
 {
 	while (n) {
 		ssize_t done = write(fd, p, n);
@@ -257,7 +257,7 @@ static int take_content(struct ctl *c, struct ctl_peer *p, int fd, json_t **out,
 		if (rc < 0)
 			return rc == ERR_EOF ? lost(e) : rc;
 		if (m.kind == 'B')
-			rc = m.len > 1 && m.payload[0] == 1 ? write_all(fd, m.payload + 1, m.len - 1, e) : 0;
+			rc = m.len > 1 && m.payload[0] == 1 ? files_write_all(fd, m.payload + 1, m.len - 1, e) : 0;
 		else
 			rc = take_word(c, &m, out, e);
 		if (rc < 0 || *out)
@@ -269,7 +269,7 @@ int files_get(struct ctl *c, const struct file_wish *w, int fd, json_t **out, st
 {
 	struct ctl_peer p = {.fd = -1};
 	json_t *o = NULL;
-	int rc = begin(c, w, "get", &p, e);
+	int rc = files_begin(c, w, "get", &p, e);
 
 	if (rc == 0)
 		rc = take_content(c, &p, fd, &o, e);

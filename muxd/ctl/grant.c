@@ -94,7 +94,7 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	return ask_and_print(c, q, NULL, created_columns);
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int grant_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	long long limit = LIST_LIMIT;
 	struct err e = {0};
@@ -125,7 +125,7 @@ const struct ctl_command grant_list_command = {
     .operands = "",
     .help = "Grants that have not expired, newest first.",
     .options = list_options,
-    .run = list_run,
+    .run = grant_list_run,
 };
 
 const struct ctl_command grant_revoke_command = {

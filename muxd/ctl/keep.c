@@ -139,7 +139,7 @@ static int add_run(struct ctl *c, const struct ctl_args *a)
 	return status;
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int keep_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *rows = json_array(), *q = json_pack("{s:s,s:b}", "op", "holds", "all", (int)args_has(a, "all"));
 	struct err e = {0};
@@ -201,7 +201,7 @@ const struct ctl_command hold_list_command = {
     .operands = "",
     .help = "What is held, by whom and why.",
     .options = list_options,
-    .run = list_run,
+    .run = keep_list_run,
 };
 
 const struct ctl_command hold_release_command = {

@@ -27,7 +27,7 @@ int outside_add(struct outside *o, const struct chain_head *h, const char *from,
 	return 0;
 }
 
-static int load(const char *path, struct chain_head *out, struct err *e)
+static int outside_load(const char *path, struct chain_head *out, struct err *e)
 {
 	char text[HEAD_MAX];
 	FILE *f = fopen(path, "re");
@@ -51,7 +51,7 @@ int outside_expected(struct outside *o, const struct ctl_args *a, struct err *e)
 
 		if (strcmp(a->values[i].name, "expect-head") != 0)
 			continue;
-		rc = load(a->values[i].value, &h, e);
+		rc = outside_load(a->values[i].value, &h, e);
 		if (rc == 0)
 			rc = outside_add(o, &h, a->values[i].value, e);
 	}

@@ -29,7 +29,7 @@ struct witness_heads {
 };
 
 /* A witness may keep the heads of several logs: those of this one count. What is no head is passed over. */
-static int take(struct witness_heads *w, const json_t *o, struct err *e)
+static int outside_witness_take(struct witness_heads *w, const json_t *o, struct err *e)
 {
 	char *text = json_text(o);
 	int rc = text && chain_head_import(text, strlen(text), &w->last, NULL) == 0;
@@ -66,7 +66,7 @@ static int from_file(struct witness_heads *w, struct err *e)
 	while (rc == 0 && fgets(line, sizeof line, f)) {
 		json_t *o = object_of(line);
 		if (o)
-			rc = take(w, o, e);
+			rc = outside_witness_take(w, o, e);
 		json_decref(o);
 	}
 	if (rc == 0 && ferror(f))
@@ -87,7 +87,7 @@ static int from_answer(struct witness_heads *w, long status, const json_t *answe
 	json_array_foreach(json_object_get(answer, "heads"), i, each)
 	{
 		if (rc == 0)
-			rc = take(w, json_object_get(each, "head"), e);
+			rc = outside_witness_take(w, json_object_get(each, "head"), e);
 	}
 	return rc;
 }
@@ -128,7 +128,8 @@ static int from_url(struct witness_heads *w, const char *ca_file, struct err *e)
 	return rc;
 }
 
-static int one(struct outside *o, const char *from, const char *ca, const struct id *log_id, struct err *e)
+static int outside_witness_one(struct outside *o, const char *from, const char *ca, const struct id *log_id,
+			       struct err *e)
 {
 	struct witness_heads w = {.to = o, .log_id = log_id, .from = from};
 	int rc = strncmp(from, "https://", 8) == 0 ? from_url(&w, ca, e) : from_file(&w, e);
@@ -156,7 +157,7 @@ static bool log_of_recording(const char *path, struct id *out)
 	return sealed;
 }
 
-static int shown(const struct dirent *d)
+static int outside_witness_shown(const struct dirent *d)
 {
 	return d->d_name[0] != '.';
 }
@@ -177,11 +178,11 @@ static bool log_of_recordings(const char *record, struct id *out)
 
 	if ((size_t)snprintf(folder, sizeof folder, "%s/sealed", record) >= sizeof folder)
 		return false;
-	int ndays = scandir(folder, &days, shown, alphasort);
+	int ndays = scandir(folder, &days, outside_witness_shown, alphasort);
 	for (int d = ndays - 1; !known && d >= 0; d--) {
 		if ((size_t)snprintf(folder, sizeof folder, "%s/sealed/%s", record, days[d]->d_name) >= sizeof folder)
 			continue;
-		int nfiles = scandir(folder, &files, shown, alphasort);
+		int nfiles = scandir(folder, &files, outside_witness_shown, alphasort);
 		for (int f = 0; !known && f < nfiles; f++)
 			known = (size_t)snprintf(path, sizeof path, "%s/%s", folder, files[f]->d_name) < sizeof path &&
 				log_of_recording(path, out);
@@ -213,6 +214,7 @@ int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *r
 	known = known || log_of_recordings(record, &log_id);
 	for (size_t i = 0; rc == 0 && i < a->nvalues; i++)
 		if (strcmp(a->values[i].name, "witness") == 0)
-			rc = one(o, a->values[i].value, args_get(a, "witness-ca"), known ? &log_id : NULL, e);
+			rc = outside_witness_one(o, a->values[i].value, args_get(a, "witness-ca"),
+						 known ? &log_id : NULL, e);
 	return rc;
 }

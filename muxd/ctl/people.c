@@ -17,7 +17,7 @@ struct people {
 	json_t *typist;
 };
 
-static void set_time(const struct people *p, json_t *who, const char *key, uint64_t boot_ns)
+static void people_set_time(const struct people *p, json_t *who, const char *key, uint64_t boot_ns)
 {
 	char text[40];
 
@@ -25,7 +25,7 @@ static void set_time(const struct people *p, json_t *who, const char *key, uint6
 	json_object_set_new(who, key, json_string(text));
 }
 
-static json_t *find(const struct people *p, const char *attachment)
+static json_t *people_find(const struct people *p, const char *attachment)
 {
 	json_t *who;
 	size_t i;
@@ -51,12 +51,12 @@ static void came(struct people *p, const json_t *event, uint64_t boot_ns)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (json_object_get(event, keys[i]))
 			json_object_set(who, keys[i], json_object_get(event, keys[i]));
-	set_time(p, who, "from", boot_ns);
+	people_set_time(p, who, "from", boot_ns);
 	json_object_set_new(who, "typed_bytes", json_integer(0));
 	json_array_append_new(p->list, who);
 }
 
-static void take_event(struct people *p, const struct ring_record *rec)
+static void people_take_event(struct people *p, const struct ring_record *rec)
 {
 	const char *name = "", *attachment = "";
 	json_t *o = NULL, *who;
@@ -65,11 +65,11 @@ static void take_event(struct people *p, const struct ring_record *rec)
 		return;
 	(void)json_opt_str(o, "event", &name, NULL); /* one that is no text is none of these */
 	(void)json_opt_str(o, "attachment", &attachment, NULL);
-	who = find(p, attachment);
+	who = people_find(p, attachment);
 	if (strcmp(name, "attach") == 0)
 		came(p, o, rec->boot_ns);
 	else if (strcmp(name, "detach") == 0 && who)
-		set_time(p, who, "to", rec->boot_ns);
+		people_set_time(p, who, "to", rec->boot_ns);
 	else if (strcmp(name, "input") == 0)
 		p->typist = who;
 	json_decref(o);
@@ -92,7 +92,7 @@ json_t *people_read(struct ctl *c, const char *session)
 
 	while (rc >= 0 && (rc = record_next(p.r, &rec, &e)) == 1) {
 		if (rec.type == RING_EVENT)
-			take_event(&p, &rec);
+			people_take_event(&p, &rec);
 		else if (event_extent(&rec) && rec.stream == STREAM_INPUT)
 			take_input(&p, &rec);
 	}

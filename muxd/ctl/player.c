@@ -7,13 +7,13 @@
 static const double speeds[] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3, 4, 8, 16, 32, 64};
 #define SPEEDS (sizeof(speeds) / sizeof(speeds[0]))
 
-static void set_state(struct player *p, enum player_state s)
+static void player_set_state(struct player *p, enum player_state s)
 {
 	p->state = s;
 }
 
 /* Bring credit up to now, so that the rate may change. */
-static void settle(struct player *p, uint64_t now)
+static void player_settle(struct player *p, uint64_t now)
 {
 	if (p->state == PLAYER_PLAYING && now > p->since)
 		p->credit += (uint64_t)((double)(now - p->since) * p->speed);
@@ -62,7 +62,7 @@ void player_shown(struct player *p, uint64_t event, uint64_t now)
 {
 	uint64_t gap = gap_to(p, event);
 
-	settle(p, now);
+	player_settle(p, now);
 	/* What was waited too long for one event is taken off the next, so that nothing drifts; not if it is much. */
 	p->credit = p->credit > gap && p->credit - gap < SECOND ? p->credit - gap : 0;
 	if (event > p->pos)
@@ -75,13 +75,13 @@ void player_sought(struct player *p, uint64_t to, uint64_t now)
 	p->credit = 0;
 	p->since = now;
 	if (p->state == PLAYER_DONE)
-		set_state(p, PLAYER_PLAYING);
+		player_set_state(p, PLAYER_PLAYING);
 }
 
 void player_done(struct player *p)
 {
 	if (p->state != PLAYER_QUIT)
-		set_state(p, PLAYER_DONE);
+		player_set_state(p, PLAYER_DONE);
 }
 
 uint64_t player_position(const struct player *p, uint64_t next, uint64_t now)
@@ -104,7 +104,7 @@ static enum player_order change_speed(struct player *p, bool faster, uint64_t no
 			break;
 		}
 	}
-	settle(p, now);
+	player_settle(p, now);
 	p->speed = wanted;
 	return ORDER_REDRAW;
 }
@@ -113,8 +113,8 @@ static enum player_order toggle_pause(struct player *p, uint64_t now)
 {
 	if (p->state == PLAYER_DONE)
 		return ORDER_NONE;
-	settle(p, now);
-	set_state(p, p->state == PLAYER_PAUSED ? PLAYER_PLAYING : PLAYER_PAUSED);
+	player_settle(p, now);
+	player_set_state(p, p->state == PLAYER_PAUSED ? PLAYER_PLAYING : PLAYER_PAUSED);
 	return ORDER_REDRAW;
 }
 
@@ -135,12 +135,12 @@ static enum player_order seek_by(struct player *p, int64_t delta, uint64_t now)
 	return seek(p, p->last - from > (uint64_t)delta ? from + (uint64_t)delta : p->last);
 }
 
-static enum player_order step(struct player *p, uint64_t now)
+static enum player_order player_step(struct player *p, uint64_t now)
 {
 	if (p->state == PLAYER_DONE)
 		return ORDER_NONE;
-	settle(p, now);
-	set_state(p, PLAYER_PAUSED);
+	player_settle(p, now);
+	player_set_state(p, PLAYER_PAUSED);
 	return ORDER_STEP;
 }
 
@@ -150,7 +150,7 @@ enum player_order player_key(struct player *p, int key, uint64_t now)
 		return seek(p, p->first + (p->last - p->first) / 10 * (uint64_t)(key - KEY_PERCENT));
 	switch (key) {
 	case KEY_QUIT:
-		set_state(p, PLAYER_QUIT);
+		player_set_state(p, PLAYER_QUIT);
 		return ORDER_QUIT;
 	case KEY_PAUSE:
 		return toggle_pause(p, now);
@@ -158,7 +158,7 @@ enum player_order player_key(struct player *p, int key, uint64_t now)
 	case KEY_SLOWER:
 		return change_speed(p, key == KEY_FASTER, now);
 	case KEY_STEP:
-		return step(p, now);
+		return player_step(p, now);
 	case KEY_IDLE:
 		p->skip_idle = !p->skip_idle;
 		return ORDER_REDRAW;

@@ -36,7 +36,7 @@ static int open_record(struct recall *r, const json_t *round, const char *stream
 }
 
 /* {"offset"}: what stands before it and was not asked for anew is a hole. */
-static int take_head(struct recall *r, const json_t *head, struct err *e)
+static int recall_take_head(struct recall *r, const json_t *head, struct err *e)
 {
 	int64_t offset = 0;
 	int rc = json_need_int(head, "offset", 0, INT64_MAX, &offset, e);
@@ -69,7 +69,7 @@ static int read_page(struct recall *r, struct err *e)
 		if (rc == 0 && json_is_object(json_object_get(o, "error")))
 			rc = ctl_remote_error(r->c, json_object_get(o, "error"), e);
 		else if (rc == 0 && json_object_get(o, "offset"))
-			rc = take_head(r, o, e);
+			rc = recall_take_head(r, o, e);
 		end = json_is_true(json_object_get(o, "end"));
 		json_decref(o);
 	}

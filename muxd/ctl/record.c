@@ -54,7 +54,7 @@ static void take_open(struct record *r, json_t *open)
 }
 
 /* A path into the state directory's record; copies elsewhere are their owner's. */
-static bool is_ours(struct record *r, const char *path)
+static bool record_is_ours(struct record *r, const char *path)
 {
 	char dir[4096], *whole = realpath(path, NULL), *record = NULL;
 	size_t n;
@@ -69,7 +69,7 @@ static bool is_ours(struct record *r, const char *path)
 	return ours;
 }
 
-static int open_file(struct record *r, const char *path, struct err *e)
+static int record_open_file(struct record *r, const char *path, struct err *e)
 {
 	json_t *open = NULL;
 	int rc = recording_open(path, &r->file, e);
@@ -78,7 +78,7 @@ static int open_file(struct record *r, const char *path, struct err *e)
 		return rc;
 	const struct recording_info *info = recording_info(r->file);
 	text_put(r->path, sizeof(r->path), path);
-	r->ours = is_ours(r, path);
+	r->ours = record_is_ours(r, path);
 	r->id = info->session;
 	r->facts.sealed = info->sealed;
 	r->first_ns = info->first_ns;
@@ -127,7 +127,7 @@ static bool is_path(const char *what)
  * The recorder hears of it before a file of the daemon's is read, and writes it into the audit log. No daemon: then
  * there is nobody to tell (docs/security.md).
  */
-static int tell(struct record *r, struct err *e)
+static int record_tell(struct record *r, struct err *e)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = r->reason};
 	json_t *answer = NULL, *q = json_pack("{s:s,s:s}", "op", "read", "session", r->facts.session);
@@ -156,12 +156,12 @@ static int tell(struct record *r, struct err *e)
 
 static int open_path(struct record *r, const char *path, struct err *e)
 {
-	int rc = open_file(r, path, e);
+	int rc = record_open_file(r, path, e);
 
 	if (rc)
 		return rc;
 	id_format(&r->id, r->facts.session);
-	return r->ours ? tell(r, e) : 0;
+	return r->ours ? record_tell(r, e) : 0;
 }
 
 /* Sealed on disk, else the recorder's word, else the unsealed file. */
@@ -174,9 +174,9 @@ static int open_session(struct record *r, struct err *e)
 	if (rc < 0)
 		return rc;
 	if (recording_find(dir, &r->id, path, sizeof(path), &ignored) == 0) {
-		rc = open_file(r, path, e);
+		rc = record_open_file(r, path, e);
 		if (rc == 0 && r->facts.sealed)
-			return tell(r, e);
+			return record_tell(r, e);
 		recording_close(r->file);
 		r->file = NULL;
 		/* Damage is to be heard of, not walked around. */
@@ -188,7 +188,7 @@ static int open_session(struct record *r, struct err *e)
 		return rc;
 	r->c->hint[0] = '\0';
 	r->facts.partial = true;
-	return open_file(r, path, e);
+	return record_open_file(r, path, e);
 }
 
 struct check {
@@ -196,7 +196,7 @@ struct check {
 	char first[ERR_MESSAGE_MAX];
 };
 
-static void on_finding(void *arg, const struct verify_finding *f)
+static void record_on_finding(void *arg, const struct verify_finding *f)
 {
 	struct check *k = arg;
 
@@ -234,7 +234,7 @@ int record_check(struct record *r, bool unverified, struct err *e)
 		return 0;
 	if (ctl_path(r->c, "keys/record", folder, sizeof(folder), NULL) == 0)
 		(void)keyset_load(folder, &keys, NULL); /* none: then nothing can be said of the signature */
-	rc = verify_recording(r->path, &keys, r->facts.sealed, on_finding, &k, &v, e);
+	rc = verify_recording(r->path, &keys, r->facts.sealed, record_on_finding, &k, &v, e);
 	free(keys.keys);
 	if (rc)
 		return rc;

@@ -70,20 +70,20 @@ struct relay {
 	uint64_t give_up_ns; /* 0 = never */
 };
 
-static void set_state(struct relay *r, enum relay_state s)
+static void relay_set_state(struct relay *r, enum relay_state s)
 {
 	r->state = s;
 }
 
-static void fail(struct relay *r)
+static void relay_fail(struct relay *r)
 {
 	if (r->err.code == 0)
 		err_set(&r->err, ERR_INTERNAL, "the session ended for an unknown reason");
-	set_state(r, RELAY_LOST);
+	relay_set_state(r, RELAY_LOST);
 }
 
 /* A line for the person, on a terminal in raw mode too. */
-static void say(struct relay *r, const char *text)
+static void relay_say(struct relay *r, const char *text)
 {
 	char *clean = ctl_clean(text);
 	const char *end = r->tty && terminal_is_raw() ? "\r\n" : "\n";
@@ -125,7 +125,7 @@ static void say_notice(struct relay *r, const char *text, bool over)
 	if (has_window(r))
 		set_title(r, over ? NULL : text);
 	else
-		say(r, text);
+		relay_say(r, text);
 }
 
 static void queue_json(struct relay *r, json_t *o)
@@ -134,7 +134,7 @@ static void queue_json(struct relay *r, json_t *o)
 
 	if (rc < 0 && r->state < RELAY_ENDED) {
 		err_set(&r->err, rc, "no room for a message to the daemon");
-		fail(r);
+		relay_fail(r);
 	}
 	json_decref(o);
 }
@@ -155,7 +155,7 @@ static void queue_signal(struct relay *r, const char *name)
 }
 
 /* The session was told to end: wait for that, but not for ever. */
-static void give_up(struct relay *r, int signum, uint64_t wait_ns)
+static void relay_give_up(struct relay *r, int signum, uint64_t wait_ns)
 {
 	r->give_up_by = signum;
 	r->give_up_ns = clock_boot_ns() + wait_ns;
@@ -187,7 +187,7 @@ static void take_bytes(struct relay *r, const struct msg *m)
 		buf_append(&out->kept, m->payload + 1, n);
 	} else if (!out->broken && show_bytes(r, stream, m->payload + 1, m->len - 1) < 0) {
 		err_set(&r->err, ERR_NOMEM, "no memory for output");
-		fail(r);
+		relay_fail(r);
 	}
 }
 
@@ -201,11 +201,11 @@ static void take_round(struct relay *r, json_t *round)
 	text_put(r->session, sizeof(r->session), id);
 	if (!json_is_object(json_object_get(round, "exit"))) {
 		err_set(&r->err, ERR_BAD_STATE, "round %s with this exec id is %s", id, state);
-		fail(r);
+		relay_fail(r);
 	} else {
 		r->exit = json_incref(round);
 		r->recalled = true;
-		set_state(r, RELAY_ENDED);
+		relay_set_state(r, RELAY_ENDED);
 	}
 }
 
@@ -219,7 +219,7 @@ static bool may_pass(int code)
  * The connection is gone, and the session most likely not: it is attached to again, unless that has been tried for long
  * enough. What is typed meanwhile goes nowhere; the escape key works.
  */
-static bool go_back(struct relay *r)
+static bool relay_go_back(struct relay *r)
 {
 	uint64_t now = clock_boot_ns();
 
@@ -232,7 +232,7 @@ static bool go_back(struct relay *r)
 	ctl_peer_close(r->peer);
 	buf_clear(&r->to_daemon);
 	r->return_at = now + RETURN_STEP;
-	set_state(r, RELAY_RETURNING);
+	relay_set_state(r, RELAY_RETURNING);
 	return true;
 }
 
@@ -258,9 +258,9 @@ static void try_return(struct relay *r)
 	if (rc == 0)
 		rc = msg_send_json(r->peer->fd, r->o->comeback, &r->err);
 	if (rc == 0)
-		set_state(r, RELAY_OPENING);
-	else if (!go_back(r))
-		fail(r);
+		relay_set_state(r, RELAY_OPENING);
+	else if (!relay_go_back(r))
+		relay_fail(r);
 }
 
 /* The session ended while nobody was connected: its exit and its last output are in the record. */
@@ -272,11 +272,11 @@ static bool ended_meanwhile(struct relay *r)
 		return false;
 	r->err = (struct err){0};
 	r->ended_away = true;
-	set_state(r, RELAY_ENDED);
+	relay_set_state(r, RELAY_ENDED);
 	return true;
 }
 
-static void take_event(struct relay *r, json_t *o)
+static void relay_take_event(struct relay *r, json_t *o)
 {
 	const char *event = "", *text = "";
 
@@ -285,7 +285,7 @@ static void take_event(struct relay *r, json_t *o)
 		json_opt_str(o, "session", &text, NULL);
 		text_put(r->session, sizeof(r->session), text);
 		if (r->state == RELAY_OPENING)
-			set_state(r, RELAY_RUNNING);
+			relay_set_state(r, RELAY_RUNNING);
 		if (r->return_until)
 			returned(r);
 	} else if (strcmp(event, "notice") == 0) {
@@ -297,11 +297,11 @@ static void take_event(struct relay *r, json_t *o)
 		take_round(r, json_object_get(o, "round"));
 	} else if (strcmp(event, "exit") == 0) {
 		r->exit = json_incref(o);
-		set_state(r, RELAY_ENDED);
+		relay_set_state(r, RELAY_ENDED);
 	} else if (strcmp(event, "error") == 0 || json_object_get(o, "error")) {
 		ctl_remote_error(r->c, json_object_get(o, "error"), &r->err);
-		if (!ended_meanwhile(r) && (!r->return_until || !may_pass(r->err.code) || !go_back(r)))
-			fail(r);
+		if (!ended_meanwhile(r) && (!r->return_until || !may_pass(r->err.code) || !relay_go_back(r)))
+			relay_fail(r);
 	}
 }
 
@@ -315,10 +315,10 @@ static void take_message(struct relay *r, const struct msg *m)
 	}
 	if (json_parse(m->payload, m->len, MSG_MAX, &o, NULL) < 0) {
 		err_set(&r->err, ERR_PROTOCOL, "the daemon sent a message that is not JSON");
-		fail(r);
+		relay_fail(r);
 		return;
 	}
-	take_event(r, o);
+	relay_take_event(r, o);
 	json_decref(o);
 }
 
@@ -339,7 +339,7 @@ static void take_messages(struct relay *r)
 	while (r->state < RELAY_ENDED && !output_full(r) && (rc = msg_next(&r->peer->in, &m, &size)) != 0) {
 		if (rc < 0) {
 			err_set(&r->err, rc, "the daemon broke the message format");
-			fail(r);
+			relay_fail(r);
 			return;
 		}
 		take_message(r, &m);
@@ -351,14 +351,14 @@ static void take_messages(struct relay *r)
 
 static void daemon_gone(struct relay *r)
 {
-	if (r->state >= RELAY_ENDED || go_back(r))
+	if (r->state >= RELAY_ENDED || relay_go_back(r))
 		return;
 	text_format(r->c->hint, sizeof(r->c->hint),
 		    r->tty && r->session[0] ? "Come back to it: muxctl attach %s"
 					    : "See what became of it: muxctl session show %s",
 		    r->session[0] ? r->session : "ID");
 	err_set(&r->err, ERR_UNAVAILABLE, "the daemon closed the connection before the end was known");
-	fail(r);
+	relay_fail(r);
 }
 
 static void read_daemon(struct relay *r)
@@ -400,12 +400,12 @@ static void pass_input(struct relay *r, const uint8_t *p, size_t n)
 		enum escape_action action = escape_feed(&r->escape, p, n, &taken, pass, &len);
 		if (len && !r->return_until && msg_put_bytes(&r->to_daemon, 0, pass, len) < 0) {
 			err_set(&r->err, ERR_NOMEM, "no memory for input");
-			fail(r);
+			relay_fail(r);
 		}
 		if (action == ESCAPE_DETACH)
-			set_state(r, RELAY_DETACHED);
+			relay_set_state(r, RELAY_DETACHED);
 		else if (action == ESCAPE_HELP)
-			say(r, "escape key, then: d detach, ? this line, the escape key itself: send it");
+			relay_say(r, "escape key, then: d detach, ? this line, the escape key itself: send it");
 		p += taken;
 		n -= taken;
 	}
@@ -451,12 +451,12 @@ static void take_signal(struct relay *r, int signum)
 		/* The program may end by the signal, and its end is worth waiting for; a daemon that is stuck is not.
 		 */
 		if (signum == SIGTERM && !r->o->terminal && !r->give_up_ns) {
-			give_up(r, SIGTERM, TERM_WAIT_NS);
+			relay_give_up(r, SIGTERM, TERM_WAIT_NS);
 			return;
 		}
 	}
 	r->died_by = signum;
-	set_state(r, RELAY_DETACHED);
+	relay_set_state(r, RELAY_DETACHED);
 }
 
 /* --- to the caller */
@@ -486,10 +486,10 @@ static void flush_out(struct relay *r, struct relay_out *out)
 			if (errno == EPIPE && r->state < RELAY_ENDED && !r->give_up_ns) {
 				/* As a program in a pipe would: its reader is gone, so it goes. */
 				queue_signal(r, "PIPE");
-				give_up(r, SIGPIPE, r->o->observer ? 0 : PIPE_WAIT_NS);
+				relay_give_up(r, SIGPIPE, r->o->observer ? 0 : PIPE_WAIT_NS);
 			} else if (errno != EPIPE && r->err.code == 0) {
 				err_sys(&r->err, errno, "write the output");
-				fail(r);
+				relay_fail(r);
 			}
 		}
 	}
@@ -525,12 +525,12 @@ static void relay_turn(struct relay *r)
 	if (r->give_up_ns && clock_boot_ns() >= r->give_up_ns) {
 		queue_signal(r, "KILL");
 		r->died_by = r->give_up_by;
-		set_state(r, RELAY_DETACHED);
+		relay_set_state(r, RELAY_DETACHED);
 		return;
 	}
 	if (n < 0 && errno != EINTR) {
 		err_sys(&r->err, errno, "wait for the session");
-		fail(r);
+		relay_fail(r);
 		return;
 	}
 	if (r->state == RELAY_RETURNING && clock_boot_ns() >= r->return_at) {
@@ -664,7 +664,7 @@ static int relay_start(struct relay *r)
 	return rc;
 }
 
-static json_t *stream_json(struct relay *r, const char *name, struct relay_out *out)
+static json_t *relay_stream_json(struct relay *r, const char *name, struct relay_out *out)
 {
 	json_t *o = json_object();
 	const json_t *sha = json_object_get(json_object_get(r->exit, name), "sha256");
@@ -680,8 +680,9 @@ static json_t *stream_json(struct relay *r, const char *name, struct relay_out *
 
 static void print_collected(struct relay *r)
 {
-	json_t *o = json_pack("{s:s,s:o,s:o}", "session", r->session, "stdout", stream_json(r, "stdout", &r->out[0]),
-			      "stderr", stream_json(r, "stderr", &r->out[1]));
+	json_t *o =
+	    json_pack("{s:s,s:o,s:o}", "session", r->session, "stdout", relay_stream_json(r, "stdout", &r->out[0]),
+		      "stderr", relay_stream_json(r, "stderr", &r->out[1]));
 
 	if (o && json_object_get(r->exit, "exit"))
 		json_object_set(o, "exit", json_object_get(r->exit, "exit"));
@@ -707,7 +708,7 @@ static int relay_result(struct relay *r)
 	if (r->o->collect)
 		print_collected(r);
 	if (line[0])
-		say(r, line);
+		relay_say(r, line);
 	if (r->ended_away)
 		fprintf(stderr, "muxctl: it ended while the connection was gone; muxctl replay %s shows all of it\n",
 			r->session);
@@ -728,7 +729,7 @@ int relay_run(struct ctl *c, struct ctl_peer *p, const struct relay_options *o)
 	if (!r.tty)
 		r.escape.key = -1;
 	if (relay_start(&r) < 0)
-		fail(&r);
+		relay_fail(&r);
 	else
 		take_messages(&r);
 	while (r.state < RELAY_ENDED)

@@ -34,7 +34,7 @@ struct replay_options {
 	bool status;
 };
 
-static int parse(const struct ctl_args *a, struct replay_options *o, struct err *e)
+static int replay_parse(const struct ctl_args *a, struct replay_options *o, struct err *e)
 {
 	const char *speed = args_get(a, "speed");
 	char *end = NULL;
@@ -67,7 +67,7 @@ static int next_visible(struct replay *r, struct err *e)
 }
 
 /* The one pass that tells how long it is and where a screen begins. */
-static int scan(struct replay *r, struct err *e)
+static int replay_scan(struct replay *r, struct err *e)
 {
 	struct ring_record rec;
 	int rc;
@@ -244,7 +244,7 @@ static int play_turn(struct replay *r, struct err *e)
 
 static int play(struct replay *r, const struct replay_options *o, struct err *e)
 {
-	int rc = scan(r, e);
+	int rc = replay_scan(r, e);
 
 	if (rc == 0)
 		rc = replay_screen_open(r, e);
@@ -287,12 +287,12 @@ static int play_plain(struct replay *r, const struct replay_options *o, struct e
 	return rc;
 }
 
-static int run(struct ctl *c, const struct ctl_args *a)
+static int replay_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct replay r;
 	struct replay_options o;
 	struct err e = {0};
-	int rc = parse(a, &o, &e);
+	int rc = replay_parse(a, &o, &e);
 
 	replay_init(&r, args_has(a, "raw"));
 	/* -o json is for programs: the events themselves. */
@@ -330,5 +330,5 @@ const struct ctl_command replay_command = {
 	    "What draws is shown. What would speak to your terminal is left out: queries, its clipboard, links,\n"
 	    "titles, printing. --raw shows it all the same: a hostile recording then has your terminal in its hands.\n",
     .options = options,
-    .run = run,
+    .run = replay_run,
 };

@@ -87,7 +87,7 @@ static void thin_out(struct replay_index *x)
 	x->n = to;
 }
 
-static int put(struct replay_index *x, struct replay_entry en)
+static int replay_index_put(struct replay_index *x, struct replay_entry en)
 {
 	while (x->n >= ENTRIES_MAX)
 		thin_out(x);
@@ -123,7 +123,7 @@ int replay_index_add(struct replay_index *x, uint64_t moment, const uint8_t *p, 
 	/* A clearing is worth an entry unless one stands close by. */
 	if (!last || x->bytes - last->bytes >= x->spacing ||
 	    (en.clear && (!last->clear || x->bytes - last->bytes >= x->spacing / 16)))
-		rc = put(x, en);
+		rc = replay_index_put(x, en);
 	x->bytes += n;
 	return rc;
 }

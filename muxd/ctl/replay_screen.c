@@ -110,7 +110,7 @@ bool replay_visible(const struct ring_record *rec)
 }
 
 /* All of it: a terminal that is slow is waited for, one that is gone is no error of ours. */
-static int write_all(const void *p, size_t n)
+static int replay_screen_write_all(const void *p, size_t n)
 {
 	const char *at = p;
 
@@ -127,9 +127,9 @@ static int write_all(const void *p, size_t n)
 	return 0;
 }
 
-static void put(struct replay *r, const char *s)
+static void replay_screen_put(struct replay *r, const char *s)
 {
-	if (write_all(s, strlen(s)) < 0)
+	if (replay_screen_write_all(s, strlen(s)) < 0)
 		r->player.state = PLAYER_QUIT;
 }
 
@@ -171,7 +171,7 @@ static void scroll_in_picture(struct replay *r)
 	else
 		snprintf(text, sizeof(text), "\0337\033[r\0338");
 	if (bottom || r->region)
-		put(r, text);
+		replay_screen_put(r, text);
 	r->region = bottom;
 }
 
@@ -185,16 +185,16 @@ static void lose_lines(struct replay *r, unsigned from, unsigned to)
 
 	if (!r->scan.saved) {
 		snprintf(text, sizeof(text), "\0337\033[?6l\033[1;%ur\0338", from);
-		put(r, text);
+		replay_screen_put(r, text);
 	}
 	for (unsigned i = to; i < from; i++)
-		put(r, "\033D");
+		replay_screen_put(r, "\033D");
 	snprintf(text, sizeof(text), "\033[%uA", from - to);
-	put(r, text);
+	replay_screen_put(r, text);
 	if (r->scan.saved)
 		return;
 	snprintf(text, sizeof(text), "\0337\033[?6l\033[%u;1H\033[0m\033[J\0338", to + 1);
-	put(r, text);
+	replay_screen_put(r, text);
 	r->drawn[0] = '\0';
 }
 
@@ -250,7 +250,7 @@ void replay_screen_close(struct replay *r)
 		return;
 	terminal_reset_modes(STDOUT_FILENO);
 	snprintf(text, sizeof(text), "\033[%u;1H\033[2K", r->own_rows);
-	put(r, text);
+	replay_screen_put(r, text);
 	terminal_restore();
 	signals_close(&r->signals);
 }
@@ -258,7 +258,7 @@ void replay_screen_close(struct replay *r)
 void replay_screen_reset(struct replay *r)
 {
 	terminal_reset_modes(STDOUT_FILENO);
-	put(r, "\033[H\033[2J");
+	replay_screen_put(r, "\033[H\033[2J");
 	tamer_cut(&r->tamer);
 	r->scan = (struct vtscan){.rows = r->pty ? r->rows : 0};
 	r->drawn[0] = '\0';
@@ -266,7 +266,7 @@ void replay_screen_reset(struct replay *r)
 	scroll_in_picture(r);
 }
 
-static void say(const struct ring_record *rec, char *out, size_t size)
+static void replay_screen_say(const struct ring_record *rec, char *out, size_t size)
 {
 	struct event_gap gap;
 
@@ -301,13 +301,13 @@ static void say_exit(const struct ring_record *rec, char *out, size_t size)
 	json_decref(o);
 }
 
-static void describe(const struct ring_record *rec, char *out, size_t size)
+static void replay_screen_describe(const struct ring_record *rec, char *out, size_t size)
 {
 	out[0] = '\0';
 	if (rec->type == RING_EXIT)
 		say_exit(rec, out, size);
 	else
-		say(rec, out, size);
+		replay_screen_say(rec, out, size);
 }
 
 /* In pieces: what follows a sequence that lets all of the terminal scroll must find the picture's lines again. */
@@ -316,7 +316,7 @@ static void show_piece(struct replay *r, const uint8_t *p, size_t n)
 	while (n && r->player.state != PLAYER_QUIT) {
 		size_t piece = vtscan_feed(&r->scan, p, n);
 
-		if (write_all(p, piece) < 0)
+		if (replay_screen_write_all(p, piece) < 0)
 			r->player.state = PLAYER_QUIT;
 		else if (r->scan.whole)
 			scroll_in_picture(r);
@@ -347,7 +347,7 @@ void replay_show(struct replay *r, const struct ring_record *rec)
 		r->drawn[0] = '\0';
 		return;
 	}
-	describe(rec, text, sizeof(text));
+	replay_screen_describe(rec, text, sizeof(text));
 	if (rec->type == RING_RESIZE && rec->len >= 4)
 		replay_screen_resized(r, get_u16(rec->payload), get_u16(rec->payload + 2));
 	if (text[0])
@@ -360,7 +360,7 @@ bool replay_covers(const struct replay *r)
 }
 
 /* The one place to save the cursor may be the program's: then only while nothing moves. */
-static bool wanted(const struct replay *r, uint64_t now)
+static bool replay_screen_wanted(const struct replay *r, uint64_t now)
 {
 	const struct player *p = &r->player;
 
@@ -374,7 +374,7 @@ static bool wanted(const struct replay *r, uint64_t now)
 
 bool replay_uncovers(const struct replay *r)
 {
-	return replay_covers(r) && !wanted(r, clock_boot_ns());
+	return replay_covers(r) && !replay_screen_wanted(r, clock_boot_ns());
 }
 
 void replay_screen_status(struct replay *r)
@@ -383,7 +383,7 @@ void replay_screen_status(struct replay *r)
 	uint64_t now = clock_boot_ns();
 	char line[512], text[700];
 
-	if (!p->status || r->own_rows < 2 || !vtscan_between(&r->scan) || !wanted(r, now))
+	if (!p->status || r->own_rows < 2 || !vtscan_between(&r->scan) || !replay_screen_wanted(r, now))
 		return;
 	if (now > r->notice_until)
 		r->notice[0] = '\0';
@@ -399,7 +399,7 @@ void replay_screen_status(struct replay *r)
 		return;
 	memcpy(r->drawn, line, sizeof(line));
 	text_format(text, sizeof(text), "\0337\033[?6l\033[%u;1H\033[0;7m%s\033[0m\033[K\0338", r->own_rows, line);
-	put(r, text);
+	replay_screen_put(r, text);
 }
 
 /* How long it was away is none of the recording's time. */
@@ -439,7 +439,7 @@ static int write_output(struct replay *r, const uint8_t *p, size_t n, struct err
 	while (n) {
 		const uint8_t *piece;
 		size_t len, took = take_piece(r, p, n, &piece, &len);
-		int rc = write_all(piece, len);
+		int rc = replay_screen_write_all(piece, len);
 
 		if (rc < 0)
 			return err_sys(e, -rc, "write the replay");
@@ -455,7 +455,7 @@ int replay_write_plain(struct replay *r, const struct ring_record *rec, struct e
 
 	if (replay_is_output(rec))
 		return write_output(r, rec->payload, rec->len, e);
-	describe(rec, text, sizeof(text));
+	replay_screen_describe(rec, text, sizeof(text));
 	if (text[0] && rec->type != RING_EXIT && rec->type != RING_RESIZE)
 		fprintf(stderr, "muxctl: %s\n", text);
 	return 0;

@@ -86,8 +86,8 @@ static int list_question(const struct ctl_args *a, const char *after, long long 
 }
 
 /* One page behind `after`, appended; *out_more: where the next begins, or NULL. */
-static int list_page(struct ctl *c, const struct ctl_args *a, long long limit, json_t *all, const char **out_more,
-		     struct err *e)
+static int sandbox_list_page(struct ctl *c, const struct ctl_args *a, long long limit, json_t *all,
+			     const char **out_more, struct err *e)
 {
 	struct ctl_wish w = {
 	    .kind = "staff", .agent = "*", .scopes = "lifecycle,admin", .reason = "muxctl sandbox list"};
@@ -114,7 +114,7 @@ static int list_page(struct ctl *c, const struct ctl_args *a, long long limit, j
 	return rc;
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int sandbox_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *all = json_pack("{s:[]}", "agents"), *rows = json_object_get(all, "agents");
 	const char *next = args_get(a, "after");
@@ -124,7 +124,7 @@ static int list_run(struct ctl *c, const struct ctl_args *a)
 
 	do {
 		if (!rc)
-			rc = list_page(c, a, limit - (long long)json_array_size(rows), all, &next, &e);
+			rc = sandbox_list_page(c, a, limit - (long long)json_array_size(rows), all, &next, &e);
 	} while (!rc && next && (long long)json_array_size(rows) < limit);
 	if (rc < 0) {
 		json_decref(all);
@@ -165,7 +165,7 @@ int sandbox_print(struct ctl *c, json_t *o)
 }
 
 /* One question about an agent, and its object printed. question: stolen. */
-static int one(struct ctl *c, const char *agent, json_t *question, const char *reason)
+static int sandbox_one(struct ctl *c, const char *agent, json_t *question, const char *reason)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
 	json_t *answer = NULL;
@@ -187,11 +187,11 @@ static int one(struct ctl *c, const char *agent, json_t *question, const char *r
 
 static int show_run(struct ctl *c, const struct ctl_args *a)
 {
-	return one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "agent", "agent", a->operands[0]),
-		   "muxctl sandbox show");
+	return sandbox_one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "agent", "agent", a->operands[0]),
+			   "muxctl sandbox show");
 }
 
-static int ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **out, struct err *e)
+static int sandbox_ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **out, struct err *e)
 {
 	const char *agent = a->operands[0], *reason = args_get(a, "reason");
 	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
@@ -212,7 +212,7 @@ static int destroy_run(struct ctl *c, const struct ctl_args *a)
 	int rc = reason ? target_name_check(agent, &e) : err_set(&e, ERR_REASON_REQUIRED, "--reason is missing");
 
 	if (rc == 0)
-		rc = ask_end(c, a, wipe, &answer, &e);
+		rc = sandbox_ask_end(c, a, wipe, &answer, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	json_t *o = json_object_get(answer, "agent");
@@ -226,7 +226,7 @@ const struct ctl_command sandbox_list_command = {
     .operands = "",
     .help = "Agents and their sandboxes, on this machine and in the cluster, and their states.",
     .options = list_options,
-    .run = list_run,
+    .run = sandbox_list_run,
 };
 
 const struct ctl_command sandbox_show_command = {

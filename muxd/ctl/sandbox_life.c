@@ -286,7 +286,7 @@ static void default_reason(const struct ctl_args *a, char *out, size_t size)
 }
 
 /* A grant for this one call, as for every command: of the agent where one is named. */
-static int ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out, struct err *e)
+static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out, struct err *e)
 {
 	bool all = !a->noperands || args_has(a, "as"),
 	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
@@ -342,7 +342,7 @@ static int life_run(struct ctl *c, const struct ctl_args *a)
 	if (rc)
 		json_decref(q);
 	else
-		rc = ask(c, a, q, &o, &e);
+		rc = sandbox_life_ask(c, a, q, &o, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	int status = print_answer(c, a, o);
@@ -357,7 +357,8 @@ static int snapshots_run(struct ctl *c, const struct ctl_args *a)
 	int rc = target_name_check(a->operands[0], &e);
 
 	if (!rc)
-		rc = ask(c, a, json_pack("{s:s,s:s}", "op", "sandbox.snapshots", "agent", a->operands[0]), &o, &e);
+		rc = sandbox_life_ask(c, a, json_pack("{s:s,s:s}", "op", "sandbox.snapshots", "agent", a->operands[0]),
+				      &o, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	int status = print_snapshots(c, o);

@@ -75,7 +75,7 @@ static int live(struct ctl *c, json_t *q, size_t limit, json_t *out, struct err 
 	return rc;
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int session_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	static const char *const live_keys[] = {"agent", "kind", "state", NULL};
 	static const char *const all_keys[] = {"agent", "kind", "state", "principal", "before", NULL};
@@ -269,7 +269,7 @@ const struct ctl_command session_list_command = {
     .operands = "",
     .help = "Live sessions; with --all those of the record.",
     .options = list_options,
-    .run = list_run,
+    .run = session_list_run,
 };
 
 const struct ctl_command session_show_command = {

@@ -36,7 +36,7 @@ static const struct ctl_column columns[] = {{"path", "path"}, {"size", "size"}, 
 /* Where a file is put together here; the handler takes it away. */
 static char temporary[PATH_MAX];
 
-static void on_end(int signum)
+static void transfer_on_end(int signum)
 {
 	if (temporary[0])
 		(void)unlink(temporary);
@@ -82,7 +82,7 @@ static char *into(const char *to, const char *from)
 	return asprintf(&out, "%s%s", to, slash ? slash + 1 : from) < 0 ? NULL : out;
 }
 
-static int finish(struct ctl *c, int rc, const struct err *e, json_t *o, bool quiet)
+static int transfer_finish(struct ctl *c, int rc, const struct err *e, json_t *o, bool quiet)
 {
 	int status = 0;
 
@@ -137,7 +137,7 @@ static int put_run(struct ctl *c, const struct ctl_args *a)
 	if (fd > STDIN_FILENO)
 		close(fd);
 	free(path);
-	return finish(c, rc, &e, o, false);
+	return transfer_finish(c, rc, &e, o, false);
 }
 
 /* ---- get */
@@ -184,7 +184,7 @@ static mode_t permissions(const char *real, long asked)
 }
 
 /* Complete: it takes its name. */
-static int settle(int fd, const char *real, long mode, struct err *e)
+static int transfer_settle(int fd, const char *real, long mode, struct err *e)
 {
 	if (fchmod(fd, permissions(real, mode)) < 0 || fsync(fd) < 0 || rename(temporary, real) < 0)
 		return err_sys(e, errno, "write %s", real);
@@ -199,14 +199,14 @@ static int get_to(struct ctl *c, const struct file_wish *w, const char *local, j
 
 	if (strcmp(local, "-") == 0)
 		return files_get(c, w, STDOUT_FILENO, out, e);
-	(void)signal(SIGINT, on_end);
-	(void)signal(SIGTERM, on_end);
-	(void)signal(SIGHUP, on_end);
+	(void)signal(SIGINT, transfer_on_end);
+	(void)signal(SIGTERM, transfer_on_end);
+	(void)signal(SIGHUP, transfer_on_end);
 	rc = open_sink(local, real, &fd, e);
 	if (rc == 0)
 		rc = files_get(c, w, fd, out, e);
 	if (rc == 0 && temporary[0])
-		rc = settle(fd, real, w->mode, e);
+		rc = transfer_settle(fd, real, w->mode, e);
 	if (temporary[0])
 		(void)unlink(temporary);
 	temporary[0] = '\0';
@@ -231,7 +231,7 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0)
 		rc = get_to(c, &w, local, &o, &e);
 	free(local);
-	return finish(c, rc, &e, o, strcmp(a->operands[2], "-") == 0);
+	return transfer_finish(c, rc, &e, o, strcmp(a->operands[2], "-") == 0);
 }
 
 const struct ctl_command put_command = {

@@ -148,7 +148,7 @@ static int snapshots_at(struct ctl *c, const char *record, char out[4096], struc
 	return 0;
 }
 
-static int run(struct ctl *c, const struct ctl_args *a)
+static int verify_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct verdict v;
 	struct outside outside = {NULL, 0};
@@ -212,5 +212,5 @@ const struct ctl_command verify_command = {
 	    "--require-witness when no head from outside is in the log, 68 with --no-removals when recordings\n"
 	    "were removed.\n",
     .options = options,
-    .run = run,
+    .run = verify_run,
 };

@@ -70,7 +70,7 @@ static void final(struct vtscan *s, uint8_t c)
 	}
 }
 
-static void control(struct vtscan *s, uint8_t c)
+static void vtscan_control(struct vtscan *s, uint8_t c)
 {
 	uint16_t *param = s->nparams < 2 ? &s->params[s->nparams] : NULL;
 
@@ -106,7 +106,7 @@ static void feed(struct vtscan *s, uint8_t c)
 		escape_more(s, c);
 		break;
 	case VT_CSI:
-		control(s, c);
+		vtscan_control(s, c);
 		break;
 	case VT_STRING:
 		if (c == 0x1b)

@@ -80,7 +80,7 @@ static int call(struct ctl *c, const char *name, const char *id, json_t *body, c
 	return call_for(c, name, id, body, 0, list, columns);
 }
 
-static int set_text(json_t *o, const char *key, const struct ctl_args *a, const char *option, struct err *e)
+static int work_set_text(json_t *o, const char *key, const struct ctl_args *a, const char *option, struct err *e)
 {
 	if (!args_has(a, option))
 		return err_set(e, ERR_INVAL, "--%s is missing", option);
@@ -114,8 +114,8 @@ static int lease_create_run(struct ctl *c, const struct ctl_args *a)
 	json_t *o = json_object();
 	struct err e = {0};
 
-	if (set_text(o, "userId", a, "user", &e) || set_text(o, "workflowId", a, "workflow", &e) ||
-	    set_text(o, "requestId", a, "request", &e) || set_seconds(o, "ttlSeconds", a, "ttl", &e)) {
+	if (work_set_text(o, "userId", a, "user", &e) || work_set_text(o, "workflowId", a, "workflow", &e) ||
+	    work_set_text(o, "requestId", a, "request", &e) || set_seconds(o, "ttlSeconds", a, "ttl", &e)) {
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
@@ -184,8 +184,8 @@ static int run_start_run(struct ctl *c, const struct ctl_args *a)
 	json_t *o = json_object();
 	struct err e = {0};
 
-	if (set_text(o, "leaseId", a, "lease", &e) || set_text(o, "workflowId", a, "workflow", &e) ||
-	    set_text(o, "runId", a, "run-id", &e) || set_seconds(o, "timeoutSeconds", a, "timeout", &e) ||
+	if (work_set_text(o, "leaseId", a, "lease", &e) || work_set_text(o, "workflowId", a, "workflow", &e) ||
+	    work_set_text(o, "runId", a, "run-id", &e) || set_seconds(o, "timeoutSeconds", a, "timeout", &e) ||
 	    args_duration(a, "ttl", &ttl, &e) || set_token(o, a, &e)) {
 		json_decref(o);
 		return ctl_fail(c, &e);

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-static int on_ask(void *arg, struct err *e)
+static int workers_on_ask(void *arg, struct err *e)
 {
 	struct workers *w = arg;
 	int fd;
@@ -19,7 +19,7 @@ static int on_ask(void *arg, struct err *e)
 
 int workers_begin(struct workers *w, struct err *e)
 {
-	struct drawers_params p = {.ask = on_ask, .arg = w};
+	struct drawers_params p = {.ask = workers_on_ask, .arg = w};
 
 	*w = (struct workers){.screens.who = FILE_OWNER_SELF};
 	if (geteuid() == 0)

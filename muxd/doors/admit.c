@@ -93,7 +93,7 @@ void admit_destroy(struct admit *a)
 
 /* ---- prefixes */
 
-static struct prefix key_of(const struct prefix *host, enum level level)
+static struct prefix admit_key_of(const struct prefix *host, enum level level)
 {
 	static const unsigned v4[LEVELS] = {32, 24, 16}, v6[LEVELS] = {64, 48, 32};
 
@@ -136,7 +136,7 @@ static void group_drop(struct admit *a, struct group *g)
 
 static struct group *group_get(struct admit *a, const struct prefix *host, enum level level)
 {
-	struct prefix key = key_of(host, level);
+	struct prefix key = admit_key_of(host, level);
 	struct group **bucket = bucket_of(a, &key, level), *g = *bucket, *up = NULL;
 
 	while (g && (g->level != level || !prefix_equal(&g->key, &key)))
@@ -167,7 +167,7 @@ static struct group *group_get(struct admit *a, const struct prefix *host, enum 
 	return g;
 }
 
-static void forget(struct group *g, uint64_t now_ns)
+static void admit_forget(struct group *g, uint64_t now_ns)
 {
 	uint64_t each = g->gateway ? ADMIT_FORGET_NS / WEIGHT : ADMIT_FORGET_NS;
 	uint64_t n = now_ns > g->forgot_ns ? (now_ns - g->forgot_ns) / each : 0;
@@ -336,7 +336,7 @@ static void weigh(struct admit_place *p, bool on)
 	}
 }
 
-static void set_state(struct admit_place *p, enum admit_state to)
+static void admit_set_state(struct admit_place *p, enum admit_state to)
 {
 	enum admit_state from = p->state;
 
@@ -353,7 +353,7 @@ static void *evict(struct admit_place *p)
 {
 	if (!p)
 		return NULL;
-	set_state(p, ADMIT_ENDING);
+	admit_set_state(p, ADMIT_ENDING);
 	return p->owner;
 }
 
@@ -374,7 +374,7 @@ static int place_make(struct admit *a, struct group *host, enum admit_state stat
 		TAILQ_REMOVE(&a->idle, host, idle);
 		a->nidle--;
 	}
-	set_state(p, state);
+	admit_set_state(p, state);
 	*out = p;
 	return 0;
 }
@@ -411,8 +411,8 @@ static bool may_be_staff(const struct admit_rules *r, const struct group *host, 
 }
 
 /* The newcomer's state, SILENT or OVER, and who goes for it. */
-static int judge(struct admit *a, const struct admit_rules *r, struct group *host, uint64_t now_ns,
-		 enum admit_state *out, struct admit_place **out_victim)
+static int admit_judge(struct admit *a, const struct admit_rules *r, struct group *host, uint64_t now_ns,
+		       enum admit_state *out, struct admit_place **out_victim)
 {
 	int rc = 0;
 
@@ -452,8 +452,8 @@ int admit_enter(struct admit *a, const struct admit_rules *r, const struct socka
 		TAILQ_REMOVE(&a->idle, host, idle);
 		TAILQ_INSERT_TAIL(&a->idle, host, idle);
 	}
-	forget(host, now_ns);
-	rc = judge(a, r, host, now_ns, &state, &victim);
+	admit_forget(host, now_ns);
+	rc = admit_judge(a, r, host, now_ns, &state, &victim);
 	if (rc == 0)
 		rc = place_make(a, host, state, now_ns, out);
 	if (rc == 0)
@@ -477,7 +477,7 @@ void admit_spoke(struct admit_place *p, uint64_t now_ns)
 {
 	p->heard_ns = now_ns;
 	if (p->state == ADMIT_SILENT)
-		set_state(p, ADMIT_SPOKE);
+		admit_set_state(p, ADMIT_SPOKE);
 }
 
 bool admit_in(struct admit_place *p, const struct admit_rules *r, bool staff, uint64_t now_ns)
@@ -490,7 +490,7 @@ bool admit_in(struct admit_place *p, const struct admit_rules *r, bool staff, ui
 		return true;
 	if (p->state == ADMIT_ENDING || p->table->count[ADMIT_IN] >= most || p->host->in >= here)
 		return false;
-	set_state(p, ADMIT_IN);
+	admit_set_state(p, ADMIT_IN);
 	return true;
 }
 
@@ -498,12 +498,12 @@ void admit_out(struct admit_place *p, uint64_t now_ns)
 {
 	p->heard_ns = now_ns;
 	if (p->state == ADMIT_IN)
-		set_state(p, ADMIT_SPOKE);
+		admit_set_state(p, ADMIT_SPOKE);
 }
 
 static bool is_forgotten(struct group *host, uint64_t now_ns)
 {
-	forget(host, now_ns);
+	admit_forget(host, now_ns);
 	return host->failures == 0 && now_ns - host->filled_ns > RATE_FORGET_NS;
 }
 
@@ -512,7 +512,7 @@ void admit_leave(struct admit_place *p)
 	struct admit *a = p->table;
 	struct group *host = p->host;
 
-	set_state(p, ADMIT_ENDING);
+	admit_set_state(p, ADMIT_ENDING);
 	a->count[ADMIT_ENDING]--;
 	LIST_REMOVE(p, of_table);
 	free(p);
@@ -541,14 +541,14 @@ size_t admit_addresses(const struct admit *a)
 
 uint32_t admit_failed(struct admit_place *p, uint64_t now_ns)
 {
-	forget(p->host, now_ns);
+	admit_forget(p->host, now_ns);
 	p->host->failures++;
 	return failures_of(p->host);
 }
 
 uint32_t admit_failures(struct admit_place *p, uint64_t now_ns)
 {
-	forget(p->host, now_ns);
+	admit_forget(p->host, now_ns);
 	return failures_of(p->host);
 }
 

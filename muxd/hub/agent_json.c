@@ -20,7 +20,7 @@ static const char *state_shown(const struct agent *a, const struct sandbox_info 
 	return a && a->state != AGENT_COLD ? hub[a->state] : i ? provider[i->state] : "stopped";
 }
 
-static void set_time(json_t *o, const char *key, int64_t wall_ns)
+static void agent_json_set_time(json_t *o, const char *key, int64_t wall_ns)
 {
 	char when[40];
 
@@ -28,7 +28,7 @@ static void set_time(json_t *o, const char *key, int64_t wall_ns)
 	json_object_set_new(o, key, wall_ns ? json_string(when) : json_null());
 }
 
-static void set_text(json_t *o, const char *key, const char *text)
+static void agent_json_set_text(json_t *o, const char *key, const char *text)
 {
 	json_object_set_new(o, key, *text ? json_string(text) : json_null());
 }
@@ -40,12 +40,12 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 	const struct sandbox_info *best = a && a->state != AGENT_COLD && a->info.created_wall_ns ? &a->info : i;
 
 	json_object_set_new(o, "backend", json_string(sandbox_backend_name(best->backend)));
-	set_text(o, "backend_reason", best->why);
-	set_text(o, "delivery", best->delivery);
-	set_text(o, "ephemeral_container", best->visitor);
-	set_text(o, "namespace", best->ns);
-	set_text(o, "pod", best->pod);
-	set_text(o, "pod_made_with", best->pod_template);
+	agent_json_set_text(o, "backend_reason", best->why);
+	agent_json_set_text(o, "delivery", best->delivery);
+	agent_json_set_text(o, "ephemeral_container", best->visitor);
+	agent_json_set_text(o, "namespace", best->ns);
+	agent_json_set_text(o, "pod", best->pod);
+	agent_json_set_text(o, "pod_made_with", best->pod_template);
 }
 
 json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info)
@@ -61,11 +61,11 @@ json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_inf
 	json_object_set_new(o, "agent", json_string(name));
 	json_object_set_new(o, "state", json_string(state_shown(a, i)));
 	id_format(&i->sandbox_id, id);
-	set_text(o, "sandbox_id", id_is_nil(&i->sandbox_id) ? "" : id);
+	agent_json_set_text(o, "sandbox_id", id_is_nil(&i->sandbox_id) ? "" : id);
 	set_backend(o, a, i);
-	set_text(o, "workspace_snapshot_id", i->snapshot_id);
-	set_time(o, "last_activity_at", a ? a->last_activity_wall_ns : 0);
-	set_time(o, "created_at", i->created_wall_ns);
+	agent_json_set_text(o, "workspace_snapshot_id", i->snapshot_id);
+	agent_json_set_time(o, "last_activity_at", a ? a->last_activity_wall_ns : 0);
+	agent_json_set_time(o, "created_at", i->created_wall_ns);
 	json_object_set_new(o, "sessions", json_integer(a ? live_sessions(a) : 0));
 	json_object_set_new(o, "oom_kills", json_integer(i->oom_kills));
 	json_object_set_new(o, "detail", json_string(i->detail));

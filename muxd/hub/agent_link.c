@@ -42,7 +42,7 @@ static void end_sessions(struct agent *a, enum exit_cause cause, const char *why
 
 /* ---- everything inside ends (clear.c); because: why its muxlet is not who ends it, NULL: it is */
 
-static void on_outside_ended(void *arg, const struct sandbox_answer *r)
+static void agent_link_on_outside_ended(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -76,7 +76,7 @@ static void end_from_outside(struct agent *a, const char *because)
 	}
 	log_warn(&(struct log_ids){.agent = a->name}, "its muxlet %s: the sandbox is ended from outside", because);
 	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = a->name, .reason = clear_why(a)},
-		    on_outside_ended, clear_outside(a));
+		    agent_link_on_outside_ended, clear_outside(a));
 }
 
 void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
@@ -107,7 +107,7 @@ static void link_is_up(struct agent *a)
 }
 
 /* What the sandbox still runs meets what the record says is open; neither is guessed. */
-static void on_up(void *arg, const struct link_channel_info *list, size_t n)
+static void agent_link_on_up(void *arg, const struct link_channel_info *list, size_t n)
 {
 	struct agent *a = arg;
 	struct session *s, *next;
@@ -192,7 +192,7 @@ static unsigned longer(unsigned retry_ms)
 	return retry_ms * 2 < RETRY_MAX_MS ? retry_ms * 2 : RETRY_MAX_MS;
 }
 
-static void ask(struct agent *a, bool make);
+static void agent_link_ask(struct agent *a, bool make);
 
 static void healed(void *arg, const struct sandbox_answer *r)
 {
@@ -209,7 +209,7 @@ static void healed(void *arg, const struct sandbox_answer *r)
 	} else {
 		a->unable[0] = '\0';
 		if (!STAILQ_EMPTY(&a->waiters) && !a->stopping)
-			ask(a, true);
+			agent_link_ask(a, true);
 	}
 	hub_flush(a->hub);
 }
@@ -254,7 +254,7 @@ static void answer_in_time(struct agent *a, const char *why)
 	answer_waiters(a, e.code, &e);
 }
 
-static void on_down(void *arg, int rc, const char *why)
+static void agent_link_on_down(void *arg, int rc, const char *why)
 {
 	struct agent *a = arg;
 
@@ -285,7 +285,7 @@ static struct session *by_channel(struct agent *a, uint32_t channel)
 	return s && s->state != SESSION_ENDED ? s : NULL;
 }
 
-static void on_opened(void *arg, uint32_t channel, int rc, const char *why)
+static void agent_link_on_opened(void *arg, uint32_t channel, int rc, const char *why)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -294,7 +294,7 @@ static void on_opened(void *arg, uint32_t channel, int rc, const char *why)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_begun(void *arg, uint32_t channel, const char *cwd, const char *program)
+static void agent_link_on_begun(void *arg, uint32_t channel, const char *cwd, const char *program)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -302,7 +302,7 @@ static void on_begun(void *arg, uint32_t channel, const char *cwd, const char *p
 		session_on_begun(s, cwd, program);
 }
 
-static void on_waits(void *arg, uint32_t channel, const char *why)
+static void agent_link_on_waits(void *arg, uint32_t channel, const char *why)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -311,7 +311,7 @@ static void on_waits(void *arg, uint32_t channel, const char *why)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
+static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -320,7 +320,7 @@ static void on_data(void *arg, uint32_t channel, int stream, uint64_t offset, co
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
+static void agent_link_on_consumed(void *arg, uint32_t channel, uint64_t offset)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -329,7 +329,7 @@ static void on_consumed(void *arg, uint32_t channel, uint64_t offset)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
+static void agent_link_on_echo(void *arg, uint32_t channel, enum link_echo mode)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -338,7 +338,7 @@ static void on_echo(void *arg, uint32_t channel, enum link_echo mode)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
+static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 {
 	struct session *s = by_channel(arg, channel);
 
@@ -347,7 +347,7 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
-static void on_cleared(void *arg, int rc)
+static void agent_link_on_cleared(void *arg, int rc)
 {
 	struct agent *a = arg;
 
@@ -355,16 +355,16 @@ static void on_cleared(void *arg, int rc)
 	hub_flush(a->hub);
 }
 
-static const struct link_ops link_callbacks = {.up = on_up,
-					       .down = on_down,
-					       .opened = on_opened,
-					       .begun = on_begun,
-					       .waits = on_waits,
-					       .data = on_data,
-					       .input_consumed = on_consumed,
-					       .echo = on_echo,
-					       .cleared = on_cleared,
-					       .exited = on_exited};
+static const struct link_ops link_callbacks = {.up = agent_link_on_up,
+					       .down = agent_link_on_down,
+					       .opened = agent_link_on_opened,
+					       .begun = agent_link_on_begun,
+					       .waits = agent_link_on_waits,
+					       .data = agent_link_on_data,
+					       .input_consumed = agent_link_on_consumed,
+					       .echo = agent_link_on_echo,
+					       .cleared = agent_link_on_cleared,
+					       .exited = agent_link_on_exited};
 
 /* ---- asking the provider */
 
@@ -422,9 +422,9 @@ struct agent_want {
 	struct agent *agent;
 };
 
-static void ask(struct agent *a, bool make);
+static void agent_link_ask(struct agent *a, bool make);
 
-static void on_stream(void *arg, const struct sandbox_answer *r)
+static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -458,7 +458,7 @@ static void on_stream(void *arg, const struct sandbox_answer *r)
 		clear_gone(a);
 		/* Callers who came while the old stream was looked for want a sandbox, not that one. */
 		if (!made && !STAILQ_EMPTY(&a->waiters)) {
-			ask(a, true);
+			agent_link_ask(a, true);
 			hub_flush(a->hub);
 			return;
 		}
@@ -478,7 +478,7 @@ static void on_stream(void *arg, const struct sandbox_answer *r)
 	hub_flush(a->hub);
 }
 
-static void ask(struct agent *a, bool make)
+static void agent_link_ask(struct agent *a, bool make)
 {
 	struct sandbox_provider *p = a->hub->p.provider;
 	struct agent_ask *k = malloc(sizeof(*k));
@@ -494,7 +494,7 @@ static void ask(struct agent *a, bool make)
 	*k = (struct agent_ask){.agent = a, .make = make};
 	a->ask = k;
 	sandbox_ask(p, &(struct sandbox_ask){.op = make ? SANDBOX_ENSURE : SANDBOX_CONNECT, .agent = a->name},
-		    on_stream, k);
+		    agent_link_on_stream, k);
 }
 
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
@@ -542,11 +542,11 @@ void agent_gone(void *arg, const char *name, const struct id *sandbox, const cha
 void agent_reconnect(struct agent *a)
 {
 	if (a->state == AGENT_COLD || a->state == AGENT_LOST)
-		ask(a, false);
+		agent_link_ask(a, false);
 }
 
 /* Taken back, or stopped and awake again: hold() and the link answer then. */
-static void on_wanted(void *arg, int rc, const struct err *e, json_t *result)
+static void agent_link_on_wanted(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct agent *a = ((struct agent_want *)arg)->agent;
 
@@ -570,7 +570,7 @@ static void want_it(struct agent *a)
 		return;
 	}
 	a->want->agent = a;
-	life_need(a->hub->p.life, a->name, on_wanted, a->want);
+	life_need(a->hub->p.life, a->name, agent_link_on_wanted, a->want);
 }
 
 void agent_stopping(struct agent *a, bool on)
@@ -581,7 +581,7 @@ void agent_stopping(struct agent *a, bool on)
 	if (a->state == AGENT_UP)
 		answer_waiters(a, 0, NULL);
 	else if (!STAILQ_EMPTY(&a->waiters) && a->state != AGENT_WAKING)
-		ask(a, true);
+		agent_link_ask(a, true);
 }
 
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
@@ -608,7 +608,7 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 	else if (a->stopping)
 		want_it(a);
 	else if (a->state != AGENT_WAKING)
-		ask(a, true);
+		agent_link_ask(a, true);
 }
 
 static bool has_live_session(const struct agent *a)
@@ -655,7 +655,7 @@ static void sweep(struct agent *a, uint64_t now)
 		 "sessions are open, and nobody looks for its sandbox: it is asked for");
 	(void)audit_event(a->hub, "sandbox.sweep", NULL, a->name, "ok",
 			  json_pack("{s:s}", "state", agent_state_name(a->state)));
-	ask(a, !STAILQ_EMPTY(&a->waiters));
+	agent_link_ask(a, !STAILQ_EMPTY(&a->waiters));
 }
 
 void agent_tick(struct agent *a, uint64_t now)
@@ -664,7 +664,7 @@ void agent_tick(struct agent *a, uint64_t now)
 	quiesce_tick(a, now);
 	sweep(a, now);
 	if (a->state == AGENT_LOST && a->retry_at && now >= a->retry_at)
-		ask(a, !STAILQ_EMPTY(&a->waiters));
+		agent_link_ask(a, !STAILQ_EMPTY(&a->waiters));
 }
 
 void agent_destroy(struct agent *a)

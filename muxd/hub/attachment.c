@@ -16,7 +16,7 @@
 
 /* Who came to a session and who left it, for the audit log; a transfer or a forwarded connection has events of its own.
  */
-static int audit(const struct attachment *a, const char *event, bool left)
+static int attachment_audit(const struct attachment *a, const char *event, bool left)
 {
 	const struct session *s = a->session;
 	struct request rq = {.grant = {.id = a->grant, .kind = a->kind}, .id = a->request, .door = a->door};
@@ -71,7 +71,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	memcpy(a->principal, rq->grant.principal, sizeof(a->principal));
 	memcpy(a->peer, rq->peer, sizeof(a->peer));
 	memcpy(a->reason, rq->grant.reason, sizeof(a->reason));
-	rc = audit(a, "session.attach", false);
+	rc = attachment_audit(a, "session.attach", false);
 	if (rc) { /* nobody sees what is not told of */
 		rc = ERR_RECORD_UNAVAILABLE;
 		goto out;
@@ -310,7 +310,8 @@ void attachment_detach(struct attachment *a)
 	TAILQ_REMOVE(&s->hub->attachments, a, of_hub);
 	s->hub->stats.attachments_live--;
 	tell_recording(a, "detach");
-	(void)audit(a, "session.detach", true); /* where the journal is full it says so in the daemon's log */
+	(void)attachment_audit(a, "session.detach",
+			       true); /* where the journal is full it says so in the daemon's log */
 	agent_touch(s->agent);
 	free(a);
 	leave(s);

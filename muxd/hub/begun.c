@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Bytes of any kind become text that shows them all, and can be told from every other path. */
-static char *shown(const char *path)
+static char *begun_shown(const char *path)
 {
 	return visible_dup(path, strlen(path), 0, VISIBLE_BACKSLASH);
 }
@@ -59,8 +59,8 @@ void session_on_begun(struct session *s, const char *cwd, const char *program)
 {
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT || s->begun_cwd)
 		return;
-	s->begun_cwd = shown(cwd);
-	s->begun_program = shown(program);
+	s->begun_cwd = begun_shown(cwd);
+	s->begun_program = begun_shown(program);
 	if (!s->begun_cwd || !s->begun_program)
 		session_forget_begun(s);
 	else if (s->begun_unsaid)

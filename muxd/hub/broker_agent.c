@@ -21,7 +21,7 @@ struct agent_job {
 	void *arg;
 };
 
-static void job_end(struct agent_job *job, int rc, const struct err *e, json_t *o)
+static void broker_agent_job_end(struct agent_job *job, int rc, const struct err *e, json_t *o)
 {
 	struct err here = {0};
 
@@ -35,12 +35,12 @@ static void job_end(struct agent_job *job, int rc, const struct err *e, json_t *
 	free(job);
 }
 
-static void on_name(void *arg, const struct sandbox_answer *r)
+static void broker_agent_on_name(void *arg, const struct sandbox_answer *r)
 {
 	struct agent_job *job = arg;
 
 	if (r->rc) {
-		job_end(job, r->rc, r->e, NULL);
+		broker_agent_job_end(job, r->rc, r->e, NULL);
 		return;
 	}
 	if (r->name != job->name) /* whole as it was */
@@ -48,14 +48,14 @@ static void on_name(void *arg, const struct sandbox_answer *r)
 	job->named(job);
 }
 
-static void on_writable(void *arg, int rc, const struct err *e)
+static void broker_agent_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct agent_job *job = arg;
 
 	if (rc)
-		job_end(job, rc, e, NULL);
+		broker_agent_job_end(job, rc, e, NULL);
 	else
-		hub_resolve(job->hub, job->name, on_name, job);
+		hub_resolve(job->hub, job->name, broker_agent_on_name, job);
 }
 
 /* rc: of the checks that the caller made; a refusal is answered here. changes: it is to be recorded. */
@@ -80,9 +80,9 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 	job->done = done;
 	job->arg = arg;
 	if (changes)
-		gate_pass(h, &job->rq, on_writable, job);
+		gate_pass(h, &job->rq, broker_agent_on_writable, job);
 	else
-		hub_resolve(h, job->name, on_name, job);
+		hub_resolve(h, job->name, broker_agent_on_name, job);
 }
 
 static struct agent *known(struct hub *h, const char *name)
@@ -95,7 +95,7 @@ static struct agent *known(struct hub *h, const char *name)
 
 /* ---- show */
 
-static void on_stat(void *arg, const struct sandbox_answer *r)
+static void broker_agent_on_stat(void *arg, const struct sandbox_answer *r)
 {
 	const struct sandbox_info *info = r->info;
 	const struct err *e = r->e;
@@ -106,7 +106,7 @@ static void on_stat(void *arg, const struct sandbox_answer *r)
 	int rc = r->rc;
 
 	if (rc == ERR_CANCELLED) {
-		job_end(job, rc, e, NULL);
+		broker_agent_job_end(job, rc, e, NULL);
 		return;
 	}
 	a = known(job->hub, job->name);
@@ -120,15 +120,15 @@ static void on_stat(void *arg, const struct sandbox_answer *r)
 		e = &here, info = NULL;
 	else if (rc && (a || row))
 		rc = 0, info = NULL; /* the provider cannot be asked: what it said last */
-	job_end(job, rc, e, rc ? NULL : agent_show(job->hub, job->name, info, row));
+	broker_agent_job_end(job, rc, e, rc ? NULL : agent_show(job->hub, job->name, info, row));
 	json_decref(row);
 }
 
-static void show(struct agent_job *job)
+static void broker_agent_show(struct agent_job *job)
 {
 	struct sandbox_provider *p = job->hub->p.provider;
 
-	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = job->name}, on_stat, job);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = job->name}, broker_agent_on_stat, job);
 }
 
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
@@ -136,19 +136,19 @@ void broker_agent(struct hub *h, const struct request *rq, const char *agent, br
 	struct err e = {0};
 	int rc = broker_check(h, rq, agent, 0, "agent", &e);
 
-	job_begin(h, rq, agent, "", show, false, rc, &e, done, arg);
+	job_begin(h, rq, agent, "", broker_agent_show, false, rc, &e, done, arg);
 }
 
 /* ---- make or wake */
 
-static void on_resumed(void *arg, int rc, const struct err *e)
+static void broker_agent_on_resumed(void *arg, int rc, const struct err *e)
 {
 	struct agent_job *job = arg;
 
 	if (rc != ERR_CANCELLED)
 		(void)audit_event(job->hub, "agent.resume", &job->rq, job->name, rc ? err_name(rc) : "ok",
 				  e ? json_pack("{s:s}", "message", e->message) : NULL);
-	job_end(job, rc, e, rc ? NULL : agent_show_now(job->hub, job->name));
+	broker_agent_job_end(job, rc, e, rc ? NULL : agent_show_now(job->hub, job->name));
 }
 
 static void resume(struct agent_job *job)
@@ -156,11 +156,11 @@ static void resume(struct agent_job *job)
 	struct agent *a = agent_get(job->hub, job->name);
 
 	if (!a) {
-		job_end(job, ERR_NOMEM, NULL, NULL);
+		broker_agent_job_end(job, ERR_NOMEM, NULL, NULL);
 		return;
 	}
 	agent_touch(a);
-	agent_need(a, on_resumed, job);
+	agent_need(a, broker_agent_on_resumed, job);
 }
 
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
@@ -175,7 +175,7 @@ void broker_resume(struct hub *h, const struct request *rq, const char *agent, b
 
 /* ---- end */
 
-static void on_destroyed(void *arg, const struct sandbox_answer *r)
+static void broker_agent_on_destroyed(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -184,7 +184,7 @@ static void on_destroyed(void *arg, const struct sandbox_answer *r)
 	json_t *d;
 
 	if (rc == ERR_CANCELLED) {
-		job_end(job, rc, e, NULL);
+		broker_agent_job_end(job, rc, e, NULL);
 		return;
 	}
 	a = known(job->hub, job->name);
@@ -200,12 +200,13 @@ static void on_destroyed(void *arg, const struct sandbox_answer *r)
 	if (e && d)
 		json_object_set_new(d, "message", json_string(e->message));
 	(void)audit_event(job->hub, "sandbox.destroy", &job->rq, job->name, rc ? err_name(rc) : "ok", d);
-	job_end(job, rc, e,
-		rc ? NULL : json_pack("{s:s,s:s}", "agent", job->name, "state", job->wipe ? "absent" : "stopped"));
+	broker_agent_job_end(
+	    job, rc, e,
+	    rc ? NULL : json_pack("{s:s,s:s}", "agent", job->name, "state", job->wipe ? "absent" : "stopped"));
 }
 
 /* Asked for before it is done: an end that the record does not know of must not happen. */
-static void destroy(struct agent_job *job)
+static void broker_agent_destroy(struct agent_job *job)
 {
 	struct sandbox_provider *p = job->hub->p.provider;
 	struct err e = {0};
@@ -214,19 +215,19 @@ static void destroy(struct agent_job *job)
 
 	if (rc) {
 		err_set(&e, ERR_RECORD_UNAVAILABLE, "the record cannot be written: nothing is ended");
-		job_end(job, e.code, &e, NULL);
+		broker_agent_job_end(job, e.code, &e, NULL);
 		return;
 	}
 	sandbox_ask(p,
 		    &(struct sandbox_ask){
 			.op = job->wipe ? SANDBOX_WIPE : SANDBOX_DESTROY, .agent = job->name, .reason = job->reason},
-		    on_destroyed, job);
+		    broker_agent_on_destroyed, job);
 }
 
 static void destroy_all(struct agent_job *job)
 {
 	job->wipe = true;
-	destroy(job);
+	broker_agent_destroy(job);
 }
 
 void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason, bool wipe,
@@ -237,5 +238,5 @@ void broker_destroy(struct hub *h, const struct request *rq, const char *agent, 
 
 	if (!rc)
 		rc = reason_check(reason, &e);
-	job_begin(h, rq, agent, reason, wipe ? destroy_all : destroy, true, rc, &e, done, arg);
+	job_begin(h, rq, agent, reason, wipe ? destroy_all : broker_agent_destroy, true, rc, &e, done, arg);
 }

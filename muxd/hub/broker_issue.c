@@ -32,7 +32,7 @@ static struct origin job_origin(const struct issue_job *job)
 	return (struct origin){.door = job->rq.door, .peer = job->rq.peer, .endpoint = job->rq.endpoint};
 }
 
-static void job_end(struct issue_job *job, int rc, const struct err *e, const char *token)
+static void broker_issue_job_end(struct issue_job *job, int rc, const struct err *e, const char *token)
 {
 	struct request *rq = &job->rq;
 
@@ -50,20 +50,20 @@ static void job_end(struct issue_job *job, int rc, const struct err *e, const ch
 	free(job);
 }
 
-static void on_issued(void *arg, int rc, const struct err *e, const char *token, const struct grant *g)
+static void broker_issue_on_issued(void *arg, int rc, const struct err *e, const char *token, const struct grant *g)
 {
 	struct issue_job *job = arg;
 
 	if (rc == 0)
 		job->grant = *g;
-	job_end(job, rc, e, token);
+	broker_issue_job_end(job, rc, e, token);
 }
 
 static void job_issue(struct issue_job *job)
 {
 	struct hub_issuer *i = &job->hub->p.issuer;
 
-	i->issue(i->ctx, &job->grant, job->ttl_ns, job->via, on_issued, job);
+	i->issue(i->ctx, &job->grant, job->ttl_ns, job->via, broker_issue_on_issued, job);
 }
 
 /* A job whose checks gave rc; what is refused ends here, and NULL comes back. job NULL: no memory for it. */
@@ -144,7 +144,7 @@ void broker_issue_staff(struct hub *h, const char *principal, const char *agent,
 
 /* ---- staff by a token of the cluster */
 
-static void on_reviewed(void *arg, int rc, const struct err *e, const char *principal)
+static void broker_issue_on_reviewed(void *arg, int rc, const struct err *e, const char *principal)
 {
 	struct issue_job *job = arg;
 	struct err own = {0};
@@ -155,7 +155,7 @@ static void on_reviewed(void *arg, int rc, const struct err *e, const char *prin
 	if (rc == 0 && (rc = token_name_check("the cluster's name for you", principal, &own)))
 		e = &own;
 	if (rc) {
-		job_end(job, rc, e, NULL);
+		broker_issue_job_end(job, rc, e, NULL);
 		return;
 	}
 	text_put(job->grant.principal, sizeof(job->grant.principal), principal);
@@ -220,6 +220,6 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struc
 	if (!job)
 		return;
 	h->reviews++;
-	h->p.reviewer.review(h->p.reviewer.ctx, w->token, h->conf->kubernetes_staff_audience, w->agent, on_reviewed,
-			     job);
+	h->p.reviewer.review(h->p.reviewer.ctx, w->token, h->conf->kubernetes_staff_audience, w->agent,
+			     broker_issue_on_reviewed, job);
 }

@@ -78,7 +78,7 @@ void life_call_init(struct life_call *c)
 
 /* ---- the end of a job */
 
-static void job_free(struct life_job *j)
+static void broker_life_job_free(struct life_job *j)
 {
 	json_decref(j->result);
 	request_finish(&j->rq);
@@ -95,7 +95,7 @@ static void job_answer(struct life_job *j, int rc, const struct err *e)
 	if (rc && (!e || !e->message[0]))
 		err_set(&here, rc, "%s of %s: %s", verbs[j->verb].name, j->agent, err_name(rc)), e = &here;
 	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->result);
-	job_free(j);
+	broker_life_job_free(j);
 }
 
 static void set_id(json_t *o, const char *key, const struct id *id)
@@ -158,7 +158,7 @@ static void audit_outcome(struct life_job *j, int rc, const struct err *e)
 	(void)audit_event(j->hub, verbs[j->verb].event, &j->rq, j->agent, rc ? err_name(rc) : "ok", o);
 }
 
-static void job_end(struct life_job *j, int rc, const struct err *e)
+static void broker_life_job_end(struct life_job *j, int rc, const struct err *e)
 {
 	if (rc != ERR_CANCELLED)
 		audit_outcome(j, rc, e);
@@ -167,7 +167,7 @@ static void job_end(struct life_job *j, int rc, const struct err *e)
 
 /* ---- what life answers */
 
-static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
+static void broker_life_on_agent(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
 	const char *name = json_string_value(json_object_get(result, "agent"));
@@ -180,47 +180,47 @@ static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
 		j->result = wiped ? json_incref(result) : agent_show(j->hub, name, NULL, result);
 	if (j->result && j->check[0])
 		json_object_set_new(j->result, "snapshot_check", json_string(j->check));
-	job_end(j, rc, e);
+	broker_life_job_end(j, rc, e);
 }
 
-static void on_linked(void *arg, int rc, const struct err *e)
+static void broker_life_on_linked(void *arg, int rc, const struct err *e)
 {
 	struct life_job *j = arg;
 
 	if (!rc)
 		j->result = agent_show_now(j->hub, j->agent);
-	job_end(j, rc, e);
+	broker_life_job_end(j, rc, e);
 }
 
-static void on_resumed(void *arg, int rc, const struct err *e, json_t *result)
+static void broker_life_on_resumed(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
 	struct agent *a;
 
 	(void)result;
 	if (rc) {
-		job_end(j, rc, e);
+		broker_life_job_end(j, rc, e);
 		return;
 	}
 	a = agent_get(j->hub, j->agent);
 	if (!a) {
-		job_end(j, ERR_NOMEM, NULL);
+		broker_life_job_end(j, ERR_NOMEM, NULL);
 		return;
 	}
 	agent_touch(a);
-	agent_need(a, on_linked, j);
+	agent_need(a, broker_life_on_linked, j);
 }
 
-static void on_snapshot(void *arg, int rc, const struct err *e, json_t *result)
+static void broker_life_on_snapshot(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
 
 	if (!rc)
 		j->result = json_incref(result);
-	job_end(j, rc, e);
+	broker_life_job_end(j, rc, e);
 }
 
-static void on_dropped(void *arg, int rc, const struct err *e, json_t *result)
+static void broker_life_on_dropped(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
 
@@ -229,29 +229,29 @@ static void on_dropped(void *arg, int rc, const struct err *e, json_t *result)
 		j->result = json_pack("{s:s,s:s}", "agent", j->agent, "state", "removed");
 		set_id(j->result, "snapshot_id", &j->call.snapshot);
 	}
-	job_end(j, rc, e);
+	broker_life_job_end(j, rc, e);
 }
 
 /* ---- asking life */
 
 static void act_resume(struct life *l, struct life_job *j)
 {
-	life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, on_resumed, j);
+	life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, broker_life_on_resumed, j);
 }
 
 static void act_stop(struct life *l, struct life_job *j)
 {
-	life_stop(l, j->agent, j->reason, j->call.timeout_ns, on_agent, j);
+	life_stop(l, j->agent, j->reason, j->call.timeout_ns, broker_life_on_agent, j);
 }
 
 static void act_terminate(struct life *l, struct life_job *j)
 {
-	life_terminate(l, j->agent, j->reason, j->call.how, j->call.timeout_ns, on_agent, j);
+	life_terminate(l, j->agent, j->reason, j->call.how, j->call.timeout_ns, broker_life_on_agent, j);
 }
 
 static void act_snapshot(struct life *l, struct life_job *j)
 {
-	life_snapshot(l, j->agent, j->call.timeout_ns, on_snapshot, j);
+	life_snapshot(l, j->agent, j->call.timeout_ns, broker_life_on_snapshot, j);
 }
 
 /* A snapshot is named by itself, and must be one of the agent that the grant was checked for. */
@@ -285,7 +285,7 @@ static bool owned(struct life *l, struct life_job *j)
 	int rc = check_owner(l, j->agent, &j->call.snapshot, &e);
 
 	if (rc)
-		job_end(j, rc, &e);
+		broker_life_job_end(j, rc, &e);
 	return rc == 0;
 }
 
@@ -306,20 +306,20 @@ static void restore_or_fork(struct life *l, struct life_job *j)
 	struct life_fork f;
 
 	if (j->verb == VERB_RESTORE) {
-		life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, on_agent, j);
+		life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, broker_life_on_agent, j);
 		return;
 	}
 	f = fork_asked(j);
-	life_fork(l, &f, j->call.timeout_ns, on_agent, j);
+	life_fork(l, &f, j->call.timeout_ns, broker_life_on_agent, j);
 }
 
-static void on_checked(void *arg, int rc, const struct err *e, const char *what)
+static void broker_life_on_checked(void *arg, int rc, const struct err *e, const char *what)
 {
 	struct life_job *j = arg;
 
 	text_put(j->check, sizeof(j->check), what ? what : "");
 	if (rc && !(rc == ERR_SNAPSHOT_DIFFERS && j->call.any))
-		job_end(j, rc, e);
+		broker_life_job_end(j, rc, e);
 	else
 		restore_or_fork(j->hub->p.life, j);
 }
@@ -339,9 +339,9 @@ static void act_checked(struct life *l, struct life_job *j)
 	f = fork_asked(j);
 	/* The one of a moment is looked up once: what is checked is what is forked. */
 	if (id_is_nil(&j->call.snapshot) && life_fork_of(l, &f, &j->call.snapshot, &e))
-		job_end(j, e.code, &e);
+		broker_life_job_end(j, e.code, &e);
 	else
-		life_check(l, &j->call.snapshot, on_checked, j);
+		life_check(l, &j->call.snapshot, broker_life_on_checked, j);
 }
 
 static void act_restore(struct life *l, struct life_job *j)
@@ -352,7 +352,7 @@ static void act_restore(struct life *l, struct life_job *j)
 static void act_drop(struct life *l, struct life_job *j)
 {
 	if (owned(l, j))
-		life_snapshot_drop(l, j->agent, &j->call.snapshot, on_dropped, j);
+		life_snapshot_drop(l, j->agent, &j->call.snapshot, broker_life_on_dropped, j);
 }
 
 static void act_fork(struct life *l, struct life_job *j)
@@ -360,17 +360,17 @@ static void act_fork(struct life *l, struct life_job *j)
 	act_checked(l, j);
 }
 
-static void on_cleared(void *arg, int rc, const struct err *e, unsigned ended)
+static void broker_life_on_cleared(void *arg, int rc, const struct err *e, unsigned ended)
 {
 	struct life_job *j = arg;
 
 	if (!rc && (j->result = agent_show_now(j->hub, j->agent)))
 		json_object_set_new(j->result, "sessions_ended", json_integer(ended));
-	job_end(j, rc, e);
+	broker_life_job_end(j, rc, e);
 }
 
 /* One container has one name: that of its link. */
-static void on_whole_name(void *arg, const struct sandbox_answer *r)
+static void broker_life_on_whole_name(void *arg, const struct sandbox_answer *r)
 {
 	int rc = r->rc;
 	struct life_job *j = arg;
@@ -380,18 +380,18 @@ static void on_whole_name(void *arg, const struct sandbox_answer *r)
 	if (!rc && !a)
 		rc = ERR_NOMEM;
 	if (rc) {
-		job_end(j, rc, r->e);
+		broker_life_job_end(j, rc, r->e);
 		return;
 	}
 	text_put(j->agent, sizeof(j->agent), a->name);
 	text_format(why, sizeof(why), "everything inside was ended by %.60s: %.100s", j->rq.grant.principal, j->reason);
-	agent_clear(a, why, j->call.timeout_ns ? j->call.timeout_ns : KILL_TIMEOUT_NS, on_cleared, j);
+	agent_clear(a, why, j->call.timeout_ns ? j->call.timeout_ns : KILL_TIMEOUT_NS, broker_life_on_cleared, j);
 }
 
 static void act_kill(struct life *l, struct life_job *j)
 {
 	(void)l;
-	hub_resolve(j->hub, j->agent, on_whole_name, j);
+	hub_resolve(j->hub, j->agent, broker_life_on_whole_name, j);
 }
 
 /* ---- checks, the same for all */
@@ -451,7 +451,7 @@ static int check_call(struct life_job *j, struct err *e)
 }
 
 /* Asked for before it is done: a change that the record does not know of must not happen. */
-static void on_writable(void *arg, int rc, const struct err *why)
+static void broker_life_on_writable(void *arg, int rc, const struct err *why)
 {
 	struct life_job *j = arg;
 	const struct verb *v = &verbs[j->verb];
@@ -475,7 +475,7 @@ static void job_ask(struct life_job *j)
 	if (rc)
 		job_answer(j, rc, &e);
 	else
-		gate_pass(j->hub, &j->rq, on_writable, j);
+		gate_pass(j->hub, &j->rq, broker_life_on_writable, j);
 }
 
 /* ---- a fork of a session: whose it was and when, from the hub or the record */
@@ -489,8 +489,8 @@ static void found_session(struct life_job *j, const char *agent, int64_t opened_
 	job_ask(j);
 }
 
-static void on_recorded(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
-			bool end)
+static void broker_life_on_recorded(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p,
+				    size_t n, bool end)
 {
 	struct life_job *j = arg;
 	json_t *open = json_object_get(json, "open");
@@ -533,7 +533,8 @@ static void find_session(struct life_job *j)
 	}
 	e.code = 0;
 	id_format(&j->call.session, id);
-	rc = reader_ask(j->hub, &j->rq, json_pack("{s:s,s:s}", "op", "session", "session", id), on_recorded, j);
+	rc = reader_ask(j->hub, &j->rq, json_pack("{s:s,s:s}", "op", "session", "session", id), broker_life_on_recorded,
+			j);
 	if (!rc)
 		return;
 	if (!e.code)
@@ -634,7 +635,7 @@ struct log_job {
 	void *arg;
 };
 
-static void on_log(void *arg, const struct sandbox_answer *r)
+static void broker_life_on_log(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -674,5 +675,5 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 	sandbox_ask(p,
 		    &(struct sandbox_ask){
 			.op = SANDBOX_LOG, .agent = agent, .max = max && max < BROKER_LOG_MAX ? max : BROKER_LOG_MAX},
-		    on_log, j);
+		    broker_life_on_log, j);
 }

@@ -15,7 +15,7 @@
 
 /* ---- one */
 
-static bool later(const json_t *a, const json_t *b)
+static bool broker_list_later(const json_t *a, const json_t *b)
 {
 	return json_is_string(a) && json_is_string(b) && strcmp(json_string_value(a), json_string_value(b)) > 0;
 }
@@ -42,7 +42,7 @@ static void overlay(json_t *o, const json_t *row)
 
 		if (json_is_null(value) && old)
 			continue;
-		if (strcmp(key, "last_activity_at") == 0 && later(old, value))
+		if (strcmp(key, "last_activity_at") == 0 && broker_list_later(old, value))
 			continue;
 		if (strcmp(key, "detail") == 0 && json_is_string(value) && !*json_string_value(value))
 			continue;
@@ -113,7 +113,7 @@ struct list_job {
 	void *arg;
 };
 
-static void job_end(struct list_job *j, int rc, const struct err *e, json_t *o)
+static void broker_list_job_end(struct list_job *j, int rc, const struct err *e, json_t *o)
 {
 	struct err here = {0};
 
@@ -128,7 +128,7 @@ static void job_end(struct list_job *j, int rc, const struct err *e, json_t *o)
 	free(j);
 }
 
-static const char *name_of(const json_t *row)
+static const char *broker_list_name_of(const json_t *row)
 {
 	const char *s = json_string_value(json_object_get(row, "agent"));
 
@@ -136,7 +136,7 @@ static const char *name_of(const json_t *row)
 }
 
 /* One that has no row, or whose row was not asked for: pods of others, and all of them where there is no life. */
-static bool wanted(const struct list_job *j, const char *name, const json_t *shown)
+static bool broker_list_wanted(const struct list_job *j, const char *name, const json_t *shown)
 {
 	const char *state = json_string_value(json_object_get(shown, "state"));
 
@@ -144,7 +144,7 @@ static bool wanted(const struct list_job *j, const char *name, const json_t *sho
 	    strcmp(name, j->after) <= 0)
 		return false;
 	/* life may have told of it after this page */
-	if (j->more && strcmp(name, name_of(json_array_get(j->rows, json_array_size(j->rows) - 1))) > 0)
+	if (j->more && strcmp(name, broker_list_name_of(json_array_get(j->rows, json_array_size(j->rows) - 1))) > 0)
 		return false;
 	return !j->state[0] || (state && strcmp(j->state, state) == 0);
 }
@@ -157,7 +157,7 @@ static json_t *show_row(struct list_job *j, const struct sandbox_info *info, jso
 {
 	struct agent *a = NULL;
 
-	HASH_FIND_STR(j->hub->agents, name_of(row), a);
+	HASH_FIND_STR(j->hub->agents, broker_list_name_of(row), a);
 	if (info || a)
 		return NULL;
 	json_object_set_new(row, "sessions", json_integer(0));
@@ -171,7 +171,7 @@ static void add_row(struct list_job *j, json_t *list, const struct sandbox_info 
 {
 	json_t *o = show_row(j, info, row);
 
-	json_array_append_new(list, o ? o : agent_show(j->hub, name_of(row), info, row));
+	json_array_append_new(list, o ? o : agent_show(j->hub, broker_list_name_of(row), info, row));
 }
 
 /* What has no row, once for each name. */
@@ -179,14 +179,14 @@ static void add_other(struct list_job *j, json_t *others, const char *name, cons
 {
 	json_t *o = json_object_get(others, name) ? NULL : agent_show(j->hub, name, info, NULL);
 
-	if (o && wanted(j, name, o))
+	if (o && broker_list_wanted(j, name, o))
 		json_object_set(others, name, o);
 	json_decref(o);
 }
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(name_of(*(json_t *const *)a), name_of(*(json_t *const *)b));
+	return strcmp(broker_list_name_of(*(json_t *const *)a), broker_list_name_of(*(json_t *const *)b));
 }
 
 /* The first `limit` by name of both. NULL: no memory. */
@@ -212,7 +212,8 @@ static json_t *page(struct list_job *j, json_t *rows, json_t *others)
 	return list;
 }
 
-static const struct sandbox_info *find(const struct sandbox_info *list, const json_t *index, const char *name)
+static const struct sandbox_info *broker_list_find(const struct sandbox_info *list, const json_t *index,
+						   const char *name)
 {
 	const json_t *at = json_object_get(index, name);
 
@@ -229,10 +230,10 @@ static void add_unable(struct list_job *j, json_t *others, const struct sandbox_
 		json_t *row = a->unable[0] && a->state != AGENT_COLD ? agent_row(j->hub, a->name) : NULL;
 		const char *state = json_string_value(json_object_get(row, "state"));
 		json_t *o = state && strcmp(state, j->state) != 0
-				? agent_show(j->hub, a->name, find(list, index, a->name), row)
+				? agent_show(j->hub, a->name, broker_list_find(list, index, a->name), row)
 				: NULL; /* else it is listed already */
 
-		if (o && wanted(j, a->name, o))
+		if (o && broker_list_wanted(j, a->name, o))
 			json_object_set(others, a->name, o);
 		json_decref(o);
 		json_decref(row);
@@ -240,7 +241,7 @@ static void add_unable(struct list_job *j, json_t *others, const struct sandbox_
 }
 
 /* missing: what the provider could not say; NULL. */
-static void finish(struct list_job *j, const struct sandbox_info *list, size_t n, const struct err *missing)
+static void broker_list_finish(struct list_job *j, const struct sandbox_info *list, size_t n, const struct err *missing)
 {
 	json_t *rows = json_array(), *others = json_object(), *index = json_object(), *row, *o = NULL, *agents;
 	struct agent *a, *next;
@@ -248,7 +249,8 @@ static void finish(struct list_job *j, const struct sandbox_info *list, size_t n
 
 	for (i = 0; i < n; i++)
 		json_object_set_new(index, list[i].agent, json_integer((json_int_t)i));
-	json_array_foreach(j->rows, i, row) add_row(j, rows, n ? find(list, index, name_of(row)) : NULL, row);
+	json_array_foreach(j->rows, i, row)
+	    add_row(j, rows, n ? broker_list_find(list, index, broker_list_name_of(row)) : NULL, row);
 	for (i = 0; i < n; i++)
 		if (!j->rows || target_is_pod(list[i].agent))
 			add_other(j, others, list[i].agent, &list[i]);
@@ -265,26 +267,26 @@ static void finish(struct list_job *j, const struct sandbox_info *list, size_t n
 	json_decref(rows);
 	json_decref(others);
 	json_decref(index);
-	job_end(j, 0, NULL, o);
+	broker_list_job_end(j, 0, NULL, o);
 }
 
-static void on_list(void *arg, const struct sandbox_answer *r)
+static void broker_list_on_list(void *arg, const struct sandbox_answer *r)
 {
 	struct list_job *j = arg;
 
 	if (r->rc == ERR_CANCELLED || (r->rc && !j->rows))
-		job_end(j, r->rc, r->e, NULL);
+		broker_list_job_end(j, r->rc, r->e, NULL);
 	else
-		finish(j, r->rc ? NULL : r->info, r->rc ? 0 : r->n, r->e);
+		broker_list_finish(j, r->rc ? NULL : r->info, r->rc ? 0 : r->n, r->e);
 }
 
 /* A grant for one agent: only that one is asked about. */
-static void on_stat(void *arg, const struct sandbox_answer *r)
+static void broker_list_on_stat(void *arg, const struct sandbox_answer *r)
 {
 	static const struct sandbox_answer none = {.fd = -1};
 	bool absent = !r->rc && r->info->state == SANDBOX_ABSENT && !r->info->has_workspace;
 
-	on_list(arg, absent || r->rc == ERR_NOT_FOUND ? &none : r);
+	broker_list_on_list(arg, absent || r->rc == ERR_NOT_FOUND ? &none : r);
 }
 
 /* Something runs that the hub has no link to: only the provider can tell more of it. */
@@ -298,7 +300,7 @@ static bool needs_provider(const struct list_job *j)
 	{
 		const char *state = json_string_value(json_object_get(row, "state"));
 
-		HASH_FIND_STR(j->hub->agents, name_of(row), a);
+		HASH_FIND_STR(j->hub->agents, broker_list_name_of(row), a);
 		if (state && strcmp(state, "running") == 0 && (!a || a->state == AGENT_COLD))
 			return true;
 	}
@@ -326,7 +328,7 @@ static int ask_life(struct list_job *j, struct err *e)
 	if (!row)
 		return 0; /* a pod, or never made: the provider may know of it */
 	j->rows = json_array();
-	if (wanted(j, only, row))
+	if (broker_list_wanted(j, only, row))
 		json_array_append(j->rows, row);
 	json_decref(row);
 	return j->rows ? 0 : ERR_NOMEM;
@@ -375,11 +377,12 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 	if (!rc && h->p.life && (rc = ask_life(j, &e)) == ERR_UNSUPPORTED)
 		rc = 0; /* it keeps no rows: what the provider says */
 	if (rc)
-		job_end(j, rc, &e, NULL);
+		broker_list_job_end(j, rc, &e, NULL);
 	else if (needs_provider(j) && strcmp(j->rq.grant.agent, "*") != 0 && !target_is_pod(j->rq.grant.agent))
-		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->rq.grant.agent}, on_stat, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->rq.grant.agent},
+			    broker_list_on_stat, j);
 	else if (needs_provider(j))
-		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, broker_list_on_list, j);
 	else
-		finish(j, NULL, 0, NULL);
+		broker_list_finish(j, NULL, 0, NULL);
 }

@@ -18,7 +18,7 @@ struct locate_job {
 	void *arg;
 };
 
-static void job_end(struct locate_job *j, int rc, const struct err *e)
+static void broker_locate_job_end(struct locate_job *j, int rc, const struct err *e)
 {
 	struct err here = {0};
 
@@ -29,7 +29,7 @@ static void job_end(struct locate_job *j, int rc, const struct err *e)
 	free(j);
 }
 
-static void on_stat(void *arg, const struct sandbox_answer *r)
+static void broker_locate_on_stat(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -38,11 +38,11 @@ static void on_stat(void *arg, const struct sandbox_answer *r)
 
 	if (rc == ERR_NOT_FOUND || (!rc && r->info->state == SANDBOX_ABSENT && !r->info->has_workspace))
 		rc = err_set(&here, ERR_NOT_FOUND, "there is no sandbox of %s, running or asleep", j->name), e = &here;
-	job_end(j, rc, e);
+	broker_locate_job_end(j, rc, e);
 }
 
 /* Nothing is made for a request that only wants to be let through. */
-static void look(struct locate_job *j)
+static void broker_locate_look(struct locate_job *j)
 {
 	struct sandbox_provider *p = j->hub->p.provider;
 	struct agent *a = NULL;
@@ -51,9 +51,9 @@ static void look(struct locate_job *j)
 
 	HASH_FIND_STR(j->hub->agents, j->name, a);
 	if (rc || (a && a->state == AGENT_UP) || strchr(j->name, '/')) /* opening looks for pods of others */
-		job_end(j, rc, &e);
+		broker_locate_job_end(j, rc, &e);
 	else
-		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->name}, on_stat, j);
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->name}, broker_locate_on_stat, j);
 }
 
 /* A refusal names whom it is about: of an id that is somebody else's it would tell whose. */
@@ -87,7 +87,7 @@ static void find_id(struct locate_job *j)
 		find_in_life(j, name);
 	if (name[0] && may_hear_of(j, name))
 		text_put(j->name, sizeof(j->name), name);
-	look(j);
+	broker_locate_look(j);
 }
 
 /* What the two say together: an agent of ours, or a pod of others. */
@@ -126,7 +126,7 @@ void broker_locate(struct hub *h, const struct request *rq, const char *id, cons
 	j->done = done;
 	j->arg = arg;
 	if (id_parse(id, &j->id) || id_is_nil(&j->id) || !(rq->grant.scopes & SCOPE_PORTS))
-		look(j); /* without the scope nobody learns whose an id is */
+		broker_locate_look(j); /* without the scope nobody learns whose an id is */
 	else
 		find_id(j);
 }

@@ -24,7 +24,7 @@ struct open_job {
 	struct attachment *attachment;
 };
 
-static void job_free(struct open_job *j)
+static void broker_open_job_free(struct open_job *j)
 {
 	launch_finish(&j->launch);
 	request_finish(&j->rq);
@@ -37,7 +37,7 @@ static void job_fail(struct open_job *j, int rc, const struct err *e)
 		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent ? j->agent->name : j->name, err_name(rc),
 				  json_pack("{s:s}", "message", e ? e->message : ""));
 	j->done(j->arg, rc, e, NULL, NULL, NULL);
-	job_free(j);
+	broker_open_job_free(j);
 }
 
 static const char *start_event(const struct session *s)
@@ -51,7 +51,7 @@ static const char *start_event(const struct session *s)
 
 /* A person's own terminal that waits for the longest, with nobody at it, makes room for the one that is opened now;
  * here: it is the sandbox that has no room, so an end elsewhere would give none. */
-static bool make_room(struct hub *h, const struct agent *a, bool here, const struct grant *g)
+static bool broker_open_make_room(struct hub *h, const struct agent *a, bool here, const struct grant *g)
 {
 	struct session *s, *oldest = NULL;
 
@@ -89,7 +89,7 @@ static int check_counts(struct hub *h, const struct agent *a, const struct grant
 	if (!rc || !quota_is_staff(g))
 		return rc;
 	l.here = l.mine_here = 0;
-	return make_room(h, a, quota_check(h->conf, true, &l, NULL) == 0, g) ? 0 : rc;
+	return broker_open_make_room(h, a, quota_check(h->conf, true, &l, NULL) == 0, g) ? 0 : rc;
 }
 
 /* Files and ports are muxlet's own work. */
@@ -140,7 +140,7 @@ static bool seen_before(struct open_job *j)
 	} else {
 		j->done(j->arg, 0, NULL, hub_session_find(j->hub, &k->session), NULL, &k->session);
 	}
-	job_free(j);
+	broker_open_job_free(j);
 	return true;
 }
 
@@ -157,7 +157,7 @@ static void answer_failure(struct open_job *j, int rc, const char *why)
 	j->done(j->arg, e.code, &e, NULL, NULL, NULL);
 }
 
-static void on_opened(void *arg, struct session *s, int rc, const char *why)
+static void broker_open_on_opened(void *arg, struct session *s, int rc, const char *why)
 {
 	struct open_job *j = arg;
 
@@ -168,13 +168,13 @@ static void on_opened(void *arg, struct session *s, int rc, const char *why)
 			attachment_release(j->attachment); /* queued only: the door hears `done` first */
 		j->done(j->arg, 0, NULL, s, j->attachment, NULL);
 	}
-	job_free(j);
+	broker_open_job_free(j);
 }
 
-static void on_ready(void *arg, int rc, const struct err *e);
+static void broker_open_on_ready(void *arg, int rc, const struct err *e);
 
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
-static void begin(void *arg, int rc, const struct err *e)
+static void broker_open_begin(void *arg, int rc, const struct err *e)
 {
 	struct open_job *j = arg;
 	struct session *s = NULL;
@@ -186,7 +186,7 @@ static void begin(void *arg, int rc, const struct err *e)
 	}
 	/* The record may have been waited for, and its sandbox may have gone or be ending by now: it is woken again. */
 	if (j->agent->state != AGENT_UP || j->agent->stopping) {
-		agent_need(j->agent, on_ready, j);
+		agent_need(j->agent, broker_open_on_ready, j);
 		return;
 	}
 	/* Waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone. */
@@ -208,7 +208,7 @@ static void begin(void *arg, int rc, const struct err *e)
 	}
 	audit_start(s, &j->rq);
 	agent_touch(j->agent);
-	s->on_opened = on_opened;
+	s->on_opened = broker_open_on_opened;
 	s->opened_arg = j;
 	if (s->launch.exec_id)
 		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
@@ -223,13 +223,13 @@ static void begin(void *arg, int rc, const struct err *e)
 		(void)session_start(s, &here);
 }
 
-static void on_ready(void *arg, int rc, const struct err *e)
+static void broker_open_on_ready(void *arg, int rc, const struct err *e)
 {
 	struct open_job *j = arg;
 	struct err here = {0};
 
 	if (!rc) {
-		gate_pass(j->hub, &j->rq, begin, j);
+		gate_pass(j->hub, &j->rq, broker_open_begin, j);
 		return;
 	}
 	if (!e)
@@ -237,7 +237,7 @@ static void on_ready(void *arg, int rc, const struct err *e)
 	job_fail(j, rc, e ? e : &here);
 }
 
-static int prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
+static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
 {
 	struct hub *h = j->hub;
 	int rc = broker_check(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
@@ -258,7 +258,7 @@ static int prepare(struct open_job *j, const struct exec_spec *spec, struct err 
 	return 0;
 }
 
-static void on_named(void *arg, const struct sandbox_answer *r)
+static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -272,19 +272,19 @@ static void on_named(void *arg, const struct sandbox_answer *r)
 		return;
 	}
 	if (!seen_before(j))
-		agent_need(j->agent, on_ready, j);
+		agent_need(j->agent, broker_open_on_ready, j);
 }
 
-static void on_writable(void *arg, int rc, const struct err *e)
+static void broker_open_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct open_job *j = arg;
 
 	if (rc) {
 		j->done(j->arg, rc, e, NULL, NULL, NULL);
-		job_free(j);
+		broker_open_job_free(j);
 		return;
 	}
-	hub_resolve(j->hub, j->name, on_named, j);
+	hub_resolve(j->hub, j->name, broker_open_on_named, j);
 }
 
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
@@ -306,11 +306,11 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->ops_arg = ops_arg;
 	j->done = done;
 	j->arg = arg;
-	rc = prepare(j, spec, &e);
+	rc = broker_open_prepare(j, spec, &e);
 	if (rc) {
 		done(arg, rc, &e, NULL, NULL, NULL);
-		job_free(j);
+		broker_open_job_free(j);
 		return;
 	}
-	gate_pass(h, &j->rq, on_writable, j);
+	gate_pass(h, &j->rq, broker_open_on_writable, j);
 }

@@ -49,7 +49,8 @@ out:
 	free(j);
 }
 
-static void on_output(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void broker_output_on_output(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p,
+				    size_t n, bool end)
 {
 	struct output_job *j = arg;
 	struct err here = {0};
@@ -86,7 +87,7 @@ static int ask_output(struct hub *h, const struct request *rq, const struct id *
 	buf_init(&j->bytes, OUTPUT_LIMIT_MAX);
 	q = json_pack("{s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "session", id, "stream", names[stream], "offset",
 		      (json_int_t)offset, "limit", (json_int_t)j->limit, "live", j->live);
-	rc = reader_ask(h, rq, q, on_output, j);
+	rc = reader_ask(h, rq, q, broker_output_on_output, j);
 	if (rc)
 		free(j);
 	return rc;

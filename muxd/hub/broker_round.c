@@ -51,12 +51,12 @@ static void answer_wait(struct wait_job *w, struct session *s)
 	uv_close((uv_handle_t *)&w->timer, free_wait);
 }
 
-static void on_round_end(void *arg, struct session *s)
+static void broker_round_on_round_end(void *arg, struct session *s)
 {
 	answer_wait(arg, s);
 }
 
-static void on_wait_over(uv_timer_t *t)
+static void broker_round_on_wait_over(uv_timer_t *t)
 {
 	struct wait_job *w = t->data;
 
@@ -95,8 +95,8 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 	w->arg = arg;
 	uv_timer_init(h->loop, &w->timer);
 	w->timer.data = w;
-	uv_timer_start(&w->timer, on_wait_over, wait_ns / NS_PER_MS, 0);
-	session_wait(s, &w->waiter, on_round_end, w);
+	uv_timer_start(&w->timer, broker_round_on_wait_over, wait_ns / NS_PER_MS, 0);
+	session_wait(s, &w->waiter, broker_round_on_round_end, w);
 }
 
 /* ---- stdin and signals */

@@ -50,12 +50,12 @@ static void host_job_end(struct host_job *j, int rc, const struct err *e)
 	free(j);
 }
 
-static void on_reached(void *arg, int rc, const struct err *e)
+static void broker_work_on_reached(void *arg, int rc, const struct err *e)
 {
 	host_job_end(arg, rc, e);
 }
 
-static void on_awake(void *arg, int rc, const struct err *e, json_t *result)
+static void broker_work_on_awake(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct host_job *j = arg;
 	struct agent *a;
@@ -67,22 +67,22 @@ static void on_awake(void *arg, int rc, const struct err *e, json_t *result)
 	}
 	a = agent_get(j->hub, j->name);
 	if (a)
-		agent_need(a, on_reached, j);
+		agent_need(a, broker_work_on_reached, j);
 	else
 		host_job_end(j, ERR_NOMEM, NULL);
 }
 
 /* The sandbox waits for its lease however long that takes: no idle timer, no end of its own. */
-static void prepare(void *ctx, const char *sandbox, work_host_done *done, void *arg)
+static void broker_work_prepare(void *ctx, const char *sandbox, work_host_done *done, void *arg)
 {
 	static const struct life_options awake = {.idle_ttl_ns = 0, .ttl_ns = 0};
 	struct hub *h = ctx;
 	struct host_job *j = host_job_create(h, sandbox, "", done, arg);
 
 	if (j && h->p.life)
-		life_resume(h->p.life, sandbox, &awake, 0, on_awake, j);
+		life_resume(h->p.life, sandbox, &awake, 0, broker_work_on_awake, j);
 	else if (j)
-		on_awake(j, 0, NULL, NULL);
+		broker_work_on_awake(j, 0, NULL, NULL);
 }
 
 static void discard_done(struct host_job *j, int rc, const struct err *e)
@@ -100,7 +100,7 @@ static void discard_done(struct host_job *j, int rc, const struct err *e)
 	host_job_end(j, rc, e);
 }
 
-static void on_gone_only(void *arg, const struct sandbox_answer *r)
+static void broker_work_on_gone_only(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -112,7 +112,7 @@ static void on_gone_only(void *arg, const struct sandbox_answer *r)
 		discard_done(j, rc, e);
 }
 
-static void on_wiped(void *arg, const struct sandbox_answer *r)
+static void broker_work_on_wiped(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
 	int rc = r->rc;
@@ -124,7 +124,7 @@ static void on_wiped(void *arg, const struct sandbox_answer *r)
 		struct sandbox_provider *p = j->hub->p.provider;
 
 		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = j->name, .reason = j->why},
-			    on_gone_only, j);
+			    broker_work_on_gone_only, j);
 	} else {
 		discard_done(j, rc, e);
 	}
@@ -138,7 +138,8 @@ static void discard(void *ctx, const char *sandbox, const char *why, work_host_d
 
 	if (!j)
 		return;
-	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_WIPE, .agent = j->name, .reason = j->why}, on_wiped, j);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_WIPE, .agent = j->name, .reason = j->why},
+		    broker_work_on_wiped, j);
 }
 
 struct list_job {
@@ -146,7 +147,7 @@ struct list_job {
 	void *arg;
 };
 
-static void on_list(void *arg, const struct sandbox_answer *r)
+static void broker_work_on_list(void *arg, const struct sandbox_answer *r)
 {
 	const struct sandbox_info *list = r->info;
 	struct list_job *j = arg;
@@ -177,7 +178,7 @@ static void list(void *ctx, work_list_done *done, void *arg)
 		return;
 	}
 	*j = (struct list_job){done, arg};
-	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, j);
+	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, broker_work_on_list, j);
 }
 
 /* ---- steps of a run, as rounds */
@@ -189,7 +190,7 @@ struct exec_job {
 	void *arg;
 };
 
-static void on_round_end(void *arg, struct session *s)
+static void broker_work_on_round_end(void *arg, struct session *s)
 {
 	struct exec_job *j = arg;
 	const struct session_result *r = session_result(s);
@@ -207,8 +208,8 @@ static void on_round_end(void *arg, struct session *s)
 	free(j);
 }
 
-static void on_round(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-		     const struct id *seen)
+static void broker_work_on_round(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+				 const struct id *seen)
 {
 	struct exec_job *j = arg;
 	struct err here = {0};
@@ -220,9 +221,9 @@ static void on_round(void *arg, int rc, const struct err *e, struct session *s, 
 		j->done(j->arg, rc, e, NULL);
 		free(j);
 	} else if (session_result(s)) {
-		on_round_end(j, s);
+		broker_work_on_round_end(j, s);
 	} else {
-		session_wait(s, &j->waiter, on_round_end, j);
+		session_wait(s, &j->waiter, broker_work_on_round_end, j);
 	}
 }
 
@@ -259,17 +260,17 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 		spec.timeout_ns = h->conf->round_timeout_max_ns;
 	text_put(rq.lease, sizeof(rq.lease), x->lease);
 	text_put(rq.run, sizeof(rq.run), x->run);
-	broker_open(h, &rq, &spec, NULL, NULL, on_round, j);
+	broker_open(h, &rq, &spec, NULL, NULL, broker_work_on_round, j);
 }
 
-static void release(void *ctx, void *auth)
+static void broker_work_release(void *ctx, void *auth)
 {
 	(void)ctx;
 	request_finish(auth);
 	free(auth);
 }
 
-static int audit(void *ctx, json_t *o)
+static int broker_work_audit(void *ctx, json_t *o)
 {
 	struct hub *h = ctx;
 	int rc;
@@ -292,12 +293,12 @@ void hub_begin_work(struct hub *h)
 {
 	struct work_host host = {.ctx = h,
 				 .now = now,
-				 .prepare = prepare,
+				 .prepare = broker_work_prepare,
 				 .discard = discard,
 				 .list = list,
 				 .exec = exec,
-				 .release = release,
-				 .audit = audit};
+				 .release = broker_work_release,
+				 .audit = broker_work_audit};
 
 	work_begin(h->p.work, &host);
 }
@@ -319,7 +320,7 @@ struct ask_job {
 	void *arg;
 };
 
-static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
+static void broker_work_on_answer(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct ask_job *j = arg;
 
@@ -332,7 +333,7 @@ static void on_answer(void *arg, int rc, const struct err *e, json_t *result)
 	free(j);
 }
 
-static int check(struct hub *h, const struct request *rq, enum work_call call, struct err *e)
+static int broker_work_check(struct hub *h, const struct request *rq, enum work_call call, struct err *e)
 {
 	uint32_t scopes = SCOPE_LIFECYCLE | (call == WORK_RUN_START ? SCOPE_ROUNDS : 0);
 	int rc = broker_in_force(h, rq, work_call_name(call), e);
@@ -365,7 +366,7 @@ static struct request *auth_of(const struct request *rq)
 	return auth;
 }
 
-static void ask(struct ask_job *j, const char *id, json_t *body)
+static void broker_work_ask(struct ask_job *j, const char *id, json_t *body)
 {
 	const struct grant *g = &j->rq.grant;
 	char request[ID_STR_LEN];
@@ -384,15 +385,15 @@ static void ask(struct ask_job *j, const char *id, json_t *body)
 	if (call == WORK_RUN_START && !c.auth) {
 		struct err e = {0};
 
-		on_answer(j, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
+		broker_work_on_answer(j, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
 		return;
 	}
-	work_ask(w, call, &c, id, body, on_answer, j); /* j may be gone now */
+	work_ask(w, call, &c, id, body, broker_work_on_answer, j); /* j may be gone now */
 	if (c.auth && !taken)
-		release(NULL, c.auth);
+		broker_work_release(NULL, c.auth);
 }
 
-static void on_writable(void *arg, int rc, const struct err *e)
+static void broker_work_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct ask_job *j = arg;
 	char *id = j->id;
@@ -405,7 +406,7 @@ static void on_writable(void *arg, int rc, const struct err *e)
 		request_finish(&j->rq);
 		free(j);
 	} else {
-		ask(j, id, body);
+		broker_work_ask(j, id, body);
 	}
 	free(id);
 	json_decref(body);
@@ -422,7 +423,7 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 	if (rc)
 		err_set(&e, rc, "unknown call \"%.40s\"", call);
 	else
-		rc = check(h, rq, which, &e);
+		rc = broker_work_check(h, rq, which, &e);
 	if (!rc && !(j = calloc(1, sizeof(*j))))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (rc) {
@@ -431,13 +432,13 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 	}
 	*j = (struct ask_job){.hub = h, .rq = *rq, .call = which, .done = done, .arg = arg};
 	if (!work_call_changes(which)) {
-		ask(j, id, body);
+		broker_work_ask(j, id, body);
 		return;
 	}
 	j->id = id ? strdup(id) : NULL;
 	j->body = json_incref(body);
 	if (id && !j->id)
-		on_writable(j, err_set(&e, ERR_NOMEM, "no memory"), &e);
+		broker_work_on_writable(j, err_set(&e, ERR_NOMEM, "no memory"), &e);
 	else
-		gate_pass(h, &j->rq, on_writable, j);
+		gate_pass(h, &j->rq, broker_work_on_writable, j);
 }

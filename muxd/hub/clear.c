@@ -35,7 +35,7 @@ void clear_answer(struct agent *a, int rc, const struct err *e)
 	free(k);
 }
 
-static void set_state(struct clearing *k, enum clear_state s)
+static void clear_set_state(struct clearing *k, enum clear_state s)
 {
 	static const char *const names[] = {"waiting", "asked", "ended"};
 
@@ -55,14 +55,14 @@ static void condemn_all(struct agent *a)
 	}
 }
 
-static const char *ask(struct agent *a)
+static const char *clear_ask(struct agent *a)
 {
 	int rc = link_clear(a->link);
 
 	if (rc == ERR_UNSUPPORTED)
 		return "cannot do that";
 	if (!rc)
-		set_state(a->clearing, CLEAR_ASKED);
+		clear_set_state(a->clearing, CLEAR_ASKED);
 	return NULL;
 }
 
@@ -70,7 +70,7 @@ const char *clear_link_up(struct agent *a)
 {
 	bool waits = a->clearing && a->clearing->state == CLEAR_WAITING;
 
-	return waits && a->state == AGENT_UP ? ask(a) : NULL;
+	return waits && a->state == AGENT_UP ? clear_ask(a) : NULL;
 }
 
 const char *clear_begin(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
@@ -98,7 +98,7 @@ const char *clear_begin(struct agent *a, const char *why, uint64_t timeout_ns, c
 void clear_link_down(struct agent *a)
 {
 	if (a->clearing && a->clearing->state == CLEAR_ASKED)
-		set_state(a->clearing, CLEAR_WAITING);
+		clear_set_state(a->clearing, CLEAR_WAITING);
 }
 
 void clear_gone(struct agent *a)
@@ -126,7 +126,7 @@ const char *clear_tick(const struct agent *a, uint64_t now)
 
 struct clearing *clear_outside(struct agent *a)
 {
-	set_state(a->clearing, CLEAR_ENDED);
+	clear_set_state(a->clearing, CLEAR_ENDED);
 	return a->clearing;
 }
 

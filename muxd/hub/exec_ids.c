@@ -52,7 +52,7 @@ struct exec_ids *exec_ids_create(exec_ids_live *live, void *arg)
 	return x;
 }
 
-static void forget(struct exec_ids *x, struct exec_key *k)
+static void exec_ids_forget(struct exec_ids *x, struct exec_key *k)
 {
 	struct owner *o = k->owner;
 
@@ -74,7 +74,7 @@ void exec_ids_destroy(struct exec_ids *x)
 	if (!x)
 		return;
 	while ((k = TAILQ_FIRST(&x->order)))
-		forget(x, k);
+		exec_ids_forget(x, k);
 	free(x);
 }
 
@@ -85,7 +85,7 @@ static int make_key(char *out, size_t size, const char *agent, const char *princ
 	return n > 0 && (size_t)n < size ? n : ERR_TOO_LARGE;
 }
 
-static struct exec_key *find(struct exec_ids *x, const char *key, int n)
+static struct exec_key *hub_exec_ids_find(struct exec_ids *x, const char *key, int n)
 {
 	struct exec_key *k = NULL;
 
@@ -97,7 +97,7 @@ static struct exec_key *find(struct exec_ids *x, const char *key, int n)
 const struct exec_use *exec_ids_find(struct exec_ids *x, const char *agent, const char *principal, const char *exec_id)
 {
 	char key[KEY_MAX];
-	struct exec_key *k = find(x, key, make_key(key, sizeof(key), agent, principal, exec_id));
+	struct exec_key *k = hub_exec_ids_find(x, key, make_key(key, sizeof(key), agent, principal, exec_id));
 
 	return k ? &k->use : NULL;
 }
@@ -146,7 +146,7 @@ static void forget_oldest(struct exec_ids *x, struct owner *o)
 		struct exec_key *k = o ? TAILQ_FIRST(&o->keys) : TAILQ_FIRST(&x->order);
 
 		if (!x->live(x->arg, &k->use.session)) {
-			forget(x, k);
+			exec_ids_forget(x, k);
 			return;
 		}
 		renew(x, k, now);
@@ -186,7 +186,7 @@ int exec_ids_add(struct exec_ids *x, const char *agent, const char *principal, c
 {
 	char key[KEY_MAX];
 	int n = make_key(key, sizeof(key), agent, principal, exec_id);
-	struct exec_key *k = find(x, key, n);
+	struct exec_key *k = hub_exec_ids_find(x, key, n);
 	struct owner *o;
 
 	if (n < 0)
@@ -219,7 +219,7 @@ void exec_ids_expire(struct exec_ids *x, uint64_t now)
 		if (x->live(x->arg, &k->use.session))
 			renew(x, k, now);
 		else
-			forget(x, k);
+			exec_ids_forget(x, k);
 	}
 }
 

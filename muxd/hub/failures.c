@@ -142,7 +142,7 @@ static bool sort_equal(const struct sort *a, const struct sort *b)
 	       strcmp(a->endpoint, b->endpoint) == 0 && strcmp(a->local, b->local) == 0;
 }
 
-static struct slot *find(struct failures *f, const struct sort *s)
+static struct slot *failures_find(struct failures *f, const struct sort *s)
 {
 	for (size_t i = 0; i < FAILURES_SLOTS; i++)
 		if (f->slots[i].state == COUNTING && sort_equal(&f->slots[i].sort, s))
@@ -175,7 +175,7 @@ static struct slot *slot_for(struct failures *f, const struct failure *it, bool 
 
 	for (enum width w = ADDRESS; w < WIDTHS && !slot; w++) {
 		sort_of(f, it, w, &s);
-		slot = find(f, &s);
+		slot = failures_find(f, &s);
 		*out_new = !slot;
 		if (slot || !(slot = take_free(f, w)))
 			continue;
@@ -265,7 +265,7 @@ static json_t *event_json(const struct failures *f, const struct slot *s, int64_
 	return o;
 }
 
-static void keep(struct failures *f, const struct slot *s, const json_t *event)
+static void failures_keep(struct failures *f, const struct slot *s, const json_t *event)
 {
 	char *text = event ? json_text(event) : NULL;
 	size_t n = text ? strlen(text) : 0;
@@ -290,7 +290,7 @@ static void tally_count(struct tally *t, size_t most, const char *name)
 	t->others++;
 }
 
-static void count(struct failures *f, struct slot *s, const struct failure *it, int64_t wall_ns)
+static void failures_count(struct failures *f, struct slot *s, const struct failure *it, int64_t wall_ns)
 {
 	char endpoint[ENDPOINT_LEN + 1];
 	json_t *event;
@@ -312,7 +312,7 @@ static void count(struct failures *f, struct slot *s, const struct failure *it, 
 	if (!event)
 		log_error(NULL, "a refusal is counted in memory alone: no memory");
 	else
-		keep(f, s, event);
+		failures_keep(f, s, event);
 	json_decref(event);
 }
 
@@ -324,7 +324,7 @@ bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_n
 	if (!s) /* every slot is owed still: the audit log takes nothing, and this is the caller's to try */
 		return true;
 	if (!fresh) {
-		count(f, s, it, wall_ns);
+		failures_count(f, s, it, wall_ns);
 		return false;
 	}
 	s->state = COUNTING;
@@ -347,15 +347,15 @@ bool failures_owe(struct failures *f, size_t slot, const char *text, size_t n)
 	return true;
 }
 
-static void forget(struct failures *f, struct slot *s)
+static void failures_forget(struct failures *f, struct slot *s)
 {
 	json_decref(s->owed);
 	memset(s, 0, sizeof(*s));
-	keep(f, s, NULL);
+	failures_keep(f, s, NULL);
 }
 
 /* False: the audit log takes nothing now. */
-static bool settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
+static bool failures_settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
 {
 	json_t *event = s->state == OWED ? json_incref(s->owed) : event_json(f, s, wall_ns);
 	int rc = event ? f->ops->write(f->arg, event) : ERR_NOMEM;
@@ -364,14 +364,14 @@ static bool settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t
 	if (rc)
 		return false;
 	if (s->state == OWED) {
-		forget(f, s);
+		failures_forget(f, s);
 		return true;
 	}
 	s->count = 0;
 	memset(&s->endpoints, 0, sizeof(s->endpoints));
 	memset(&s->agents, 0, sizeof(s->agents));
 	s->due_ns = boot_ns + FAILURES_EVERY_NS;
-	keep(f, s, NULL);
+	failures_keep(f, s, NULL);
 	return true;
 }
 
@@ -383,8 +383,8 @@ void failures_tick(struct failures *f, uint64_t boot_ns, int64_t wall_ns, bool a
 		if (s->state == FREE || (s->state == COUNTING && !all && boot_ns < s->due_ns))
 			continue;
 		if (s->state == COUNTING && !s->count)
-			forget(f, s);
-		else if (!settle(f, s, boot_ns, wall_ns))
+			failures_forget(f, s);
+		else if (!failures_settle(f, s, boot_ns, wall_ns))
 			return;
 	}
 }

@@ -70,7 +70,7 @@ int gate_later(struct hub *h, gate_go *go, void *arg)
 	return 0;
 }
 
-static void settle(struct gate_list *list, struct gate_wait *w, int rc, const struct err *e)
+static void gate_settle(struct gate_list *list, struct gate_wait *w, int rc, const struct err *e)
 {
 	TAILQ_REMOVE(list, w, entry);
 	w->go(w->arg, rc, e);
@@ -91,7 +91,7 @@ void gate_tick(struct hub *h)
 			return;
 		if (!rc)
 			rc = broker_in_force(h, w->rq, "wait", &e);
-		settle(&h->gate, w, rc, rc ? &e : NULL);
+		gate_settle(&h->gate, w, rc, rc ? &e : NULL);
 	}
 }
 
@@ -103,7 +103,7 @@ void gate_tick_later(struct hub *h)
 
 	TAILQ_CONCAT(&now, &h->later, entry);
 	while ((w = TAILQ_FIRST(&now)))
-		settle(&now, w, 0, NULL);
+		gate_settle(&now, w, 0, NULL);
 }
 
 void gate_close(struct hub *h)
@@ -113,7 +113,7 @@ void gate_close(struct hub *h)
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	while ((w = TAILQ_FIRST(&h->gate)))
-		settle(&h->gate, w, ERR_CANCELLED, &e);
+		gate_settle(&h->gate, w, ERR_CANCELLED, &e);
 	while ((w = TAILQ_FIRST(&h->later)))
-		settle(&h->later, w, ERR_CANCELLED, &e);
+		gate_settle(&h->later, w, ERR_CANCELLED, &e);
 }

@@ -28,17 +28,17 @@ struct journal {
 	int64_t anchor_wall_ns;
 };
 
-static void on_tick(uv_timer_t *t);
+static void journal_on_tick(uv_timer_t *t);
 
 static void set_tick(struct journal *j, unsigned ms)
 {
 	if (j->tick_ms == ms)
 		return;
 	j->tick_ms = ms;
-	uv_timer_start(j->timer, on_tick, ms, ms);
+	uv_timer_start(j->timer, journal_on_tick, ms, ms);
 }
 
-static enum hub_record_state judge(const struct journal *j, uint64_t now)
+static enum hub_record_state journal_judge(const struct journal *j, uint64_t now)
 {
 	const struct ring_cursor *c = &j->cursor;
 
@@ -51,7 +51,7 @@ static enum hub_record_state judge(const struct journal *j, uint64_t now)
 	return c->state == RING_READER_OK ? RECORD_OK : RECORD_FAILED;
 }
 
-static void set_state(struct journal *j, enum hub_record_state s)
+static void journal_set_state(struct journal *j, enum hub_record_state s)
 {
 	enum hub_record_state before = j->state;
 
@@ -85,7 +85,7 @@ static void anchor(struct journal *j)
 		write_anchor(j, boot, wall);
 }
 
-static void on_tick(uv_timer_t *t)
+static void journal_on_tick(uv_timer_t *t)
 {
 	struct journal *j = t->data;
 	uint64_t before = j->cursor.durable;
@@ -93,14 +93,14 @@ static void on_tick(uv_timer_t *t)
 	(void)ring_writer_refresh(j->ring, &j->cursor); /* a torn read leaves the old one; the next tick reads again */
 	anchor(j);
 	set_tick(j, j->cursor.durable < ring_head(j->ring) ? TICK_BUSY_MS : TICK_IDLE_MS);
-	set_state(j, judge(j, clock_boot_ns()));
+	journal_set_state(j, journal_judge(j, clock_boot_ns()));
 	if (j->cursor.durable != before)
 		j->ops->moved(j->arg, j->cursor.durable);
 }
 
 void journal_refresh(struct journal *j)
 {
-	on_tick(j->timer);
+	journal_on_tick(j->timer);
 }
 
 int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const struct journal_ops *ops, void *arg,
@@ -125,7 +125,7 @@ int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const str
 	j->arg = arg;
 	j->state = RECORD_STARTING;
 	(void)ring_writer_refresh(j->ring, &j->cursor);
-	j->state = judge(j, clock_boot_ns());
+	j->state = journal_judge(j, clock_boot_ns());
 	write_anchor(j, clock_boot_ns(), clock_wall_ns());
 	set_tick(j, TICK_BUSY_MS);
 	*out = j;
@@ -136,7 +136,7 @@ fail:
 	return rc;
 }
 
-static void free_timer(uv_handle_t *h)
+static void journal_free_timer(uv_handle_t *h)
 {
 	free(h);
 }
@@ -145,12 +145,12 @@ void journal_destroy(struct journal *j)
 {
 	if (!j)
 		return;
-	uv_close((uv_handle_t *)j->timer, free_timer);
+	uv_close((uv_handle_t *)j->timer, journal_free_timer);
 	ring_writer_destroy(j->ring);
 	free(j);
 }
 
-static int append(struct journal *j, struct ring_record *rec, const void *p, size_t n, bool reserve)
+static int journal_append(struct journal *j, struct ring_record *rec, const void *p, size_t n, bool reserve)
 {
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)p, .iov_len = n};
 	int rc = ring_append(j->ring, rec, &iov, 1, reserve);
@@ -187,7 +187,7 @@ int journal_data(struct journal *j, const struct journal_data *d, struct journal
 		j->stalls++;
 		return ERR_AGAIN;
 	}
-	rc = append(j, &rec, p, n, d->keys);
+	rc = journal_append(j, &rec, p, n, d->keys);
 	if (!rc)
 		share->fresh += n;
 	return rc;
@@ -199,7 +199,7 @@ int journal_bytes(struct journal *j, enum ring_type type, const struct id *sessi
 
 	if (session)
 		rec.session = *session;
-	return append(j, &rec, p, n, true);
+	return journal_append(j, &rec, p, n, true);
 }
 
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o)

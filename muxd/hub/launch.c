@@ -36,7 +36,7 @@ void launch_finish(struct launch *l)
 	memset(l, 0, sizeof(*l));
 }
 
-static size_t count(const char *const *v)
+static size_t launch_count(const char *const *v)
 {
 	size_t n = 0;
 
@@ -47,7 +47,7 @@ static size_t count(const char *const *v)
 
 static char **copy_list(const char *const *v, const char *extra)
 {
-	size_t n = count(v);
+	size_t n = launch_count(v);
 	char **out = calloc(n + 2, sizeof(*out));
 
 	for (size_t i = 0; out && i < n; i++)
@@ -65,7 +65,8 @@ fail:
 
 static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct err *e)
 {
-	size_t n = count(spec->argv), m = count(spec->env), bytes = spec->command ? strlen(spec->command) : 0;
+	size_t n = launch_count(spec->argv), m = launch_count(spec->env),
+	       bytes = spec->command ? strlen(spec->command) : 0;
 	uint64_t max = h->conf->round_argv_max;
 
 	if (spec->argv && (n == 0 || !spec->argv[0][0]))

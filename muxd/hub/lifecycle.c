@@ -96,7 +96,7 @@ static void thaw(void *ctx, const char *name)
 		agent_reconnect(a);
 }
 
-static void hold(void *ctx, const char *name, bool on)
+static void lifecycle_hold(void *ctx, const char *name, bool on)
 {
 	struct hub *h = ctx;
 	struct agent *a = h->stopping ? NULL : agent_get(h, name);
@@ -132,7 +132,8 @@ struct referring {
 	struct err why;
 };
 
-static void on_refers(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void lifecycle_on_refers(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+				bool end)
 {
 	struct referring *r = arg;
 	json_int_t count = json_integer_value(json_object_get(json, "recordings"));
@@ -165,7 +166,7 @@ static void refers(void *ctx, const char *name, const struct id *snapshot, const
 	q = json_pack("{s:s,s:s,s:s,s:s}", "op", "refers", "agent", name, "snapshot", id, "previous", before);
 	if (r && q && h->recorder) {
 		*r = (struct referring){.hub = h, .done = done, .arg = arg, .n = ERR_UNAVAILABLE};
-		rc = recorder_client_ask(h->recorder, q, on_refers, r);
+		rc = recorder_client_ask(h->recorder, q, lifecycle_on_refers, r);
 	}
 	json_decref(q);
 	if (!rc)
@@ -183,7 +184,8 @@ struct asking {
 	bool known;
 };
 
-static void on_logged(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void lifecycle_on_logged(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+				bool end)
 {
 	struct asking *a = arg;
 	const char *digest = json_string_value(json_object_get(json, "digest"));
@@ -211,7 +213,7 @@ static void logged(void *ctx, const char *name, const struct id *snapshot, life_
 	q = json_pack("{s:s,s:s,s:s}", "op", "snapshot", "agent", name, "snapshot", id);
 	if (a && q && h->recorder) {
 		*a = (struct asking){.done = done, .arg = arg};
-		rc = recorder_client_ask(h->recorder, q, on_logged, a);
+		rc = recorder_client_ask(h->recorder, q, lifecycle_on_logged, a);
 	}
 	json_decref(q);
 	if (!rc)
@@ -220,7 +222,7 @@ static void logged(void *ctx, const char *name, const struct id *snapshot, life_
 	done(arg, rc, NULL, "");
 }
 
-static int audit(void *ctx, json_t *record)
+static int lifecycle_audit(void *ctx, json_t *record)
 {
 	const char *event = json_string_value(json_object_get(record, "event"));
 	const char *agent = json_string_value(json_object_get(record, "agent"));
@@ -242,11 +244,11 @@ void lifecycle_begin(struct hub *h)
 				 .quiesce = quiesce,
 				 .frozen = frozen,
 				 .thaw = thaw,
-				 .hold = hold,
+				 .hold = lifecycle_hold,
 				 .refers = refers,
 				 .logged = logged,
 				 .leave = leave,
-				 .audit = audit};
+				 .audit = lifecycle_audit};
 
 	if (h->p.life)
 		life_set_host(h->p.life, &host);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static const char *text(const json_t *o, const char *key)
+static const char *moment_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -23,10 +23,10 @@ static const char *next_of(const json_t *snapshots, const char *when)
 
 	json_array_foreach(snapshots, i, each)
 	{
-		if (strcmp(text(each, "created_at"), when) <= 0)
+		if (strcmp(moment_text(each, "created_at"), when) <= 0)
 			break;
-		if (strcmp(text(each, "status"), "ready") == 0)
-			found = text(each, "id");
+		if (strcmp(moment_text(each, "status"), "ready") == 0)
+			found = moment_text(each, "id");
 	}
 	return found;
 }

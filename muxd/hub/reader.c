@@ -97,8 +97,8 @@ static void question_end(struct question *t, int rc, const struct err *e)
 
 static void question_ask(void *arg, int rc, const struct err *e);
 
-static void on_answered(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
-			bool end)
+static void reader_on_answered(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			       bool end)
 {
 	struct question *t = arg;
 
@@ -125,11 +125,11 @@ static void question_ask(void *arg, int rc, const struct err *e)
 		question_end(t, rc, e);
 		return;
 	}
-	rc = t->hub->recorder ? recorder_client_ask(t->hub->recorder, t->q, on_answered, t) : ERR_UNAVAILABLE;
+	rc = t->hub->recorder ? recorder_client_ask(t->hub->recorder, t->q, reader_on_answered, t) : ERR_UNAVAILABLE;
 	if (!rc)
 		return;
 	err_set(&here, rc, "the recorder could not be asked");
-	on_answered(t, rc, &here, NULL, NULL, 0, true);
+	reader_on_answered(t, rc, &here, NULL, NULL, 0, true);
 }
 
 int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answer *cb, void *arg)
@@ -149,7 +149,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	}
 	*t = (struct question){.hub = h, .q = q, .until = clock_boot_ns() + ASK_NS, .cb = cb, .arg = arg};
 	text_put(t->principal, sizeof(t->principal), rq->grant.principal);
-	rc = h->recorder ? recorder_client_ask(h->recorder, q, on_answered, t) : ERR_UNAVAILABLE;
+	rc = h->recorder ? recorder_client_ask(h->recorder, q, reader_on_answered, t) : ERR_UNAVAILABLE;
 	if (rc && !(ask_again(t, rc) && gate_later(h, question_ask, t) == 0)) {
 		question_free(t);
 		return rc;
@@ -158,7 +158,8 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	return 0;
 }
 
-static void on_told(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void reader_on_told(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			   bool end)
 {
 	(void)arg, (void)rc, (void)e, (void)json, (void)p, (void)n, (void)end;
 }
@@ -174,7 +175,8 @@ void broker_client_gone(struct hub *h, const char *door, const char *peer)
 	client_drop(h, c);
 	q = json_pack("{s:s,s:{s:s,s:s}}", "op", "gone", "for", "door", door, "peer", peer);
 	if (q && h->recorder)
-		(void)recorder_client_ask(h->recorder, q, on_told, NULL); /* else the minute's end closes the account */
+		(void)recorder_client_ask(h->recorder, q, reader_on_told,
+					  NULL); /* else the minute's end closes the account */
 	json_decref(q);
 }
 

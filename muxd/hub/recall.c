@@ -61,7 +61,7 @@ json_t *recall_stream(const json_t *exit, int stream, const json_t *page)
 
 static void ask_stream(struct recall *r);
 
-static void on_page(void *arg, int rc, const struct err *e, json_t *page)
+static void recall_on_page(void *arg, int rc, const struct err *e, json_t *page)
 {
 	struct recall *r = arg;
 
@@ -81,11 +81,11 @@ static void ask_stream(struct recall *r)
 {
 	uint64_t head = r->hub->conf->round_head;
 
-	broker_round_output(r->hub, &r->rq, &r->round, r->stream, 0, head && head < DATA_MAX ? head : DATA_MAX, on_page,
-			    r);
+	broker_round_output(r->hub, &r->rq, &r->round, r->stream, 0, head && head < DATA_MAX ? head : DATA_MAX,
+			    recall_on_page, r);
 }
 
-static void copy(json_t *to, const char *key, const json_t *from, const char *name)
+static void recall_copy(json_t *to, const char *key, const json_t *from, const char *name)
 {
 	json_t *v = json_object_get(from, name);
 
@@ -99,7 +99,7 @@ static json_t *exit_answer(const json_t *exit)
 	const char *message = json_string_value(json_object_get(exit, "message"));
 	json_t *o = json_object();
 
-	copy(o, "cause", exit, "cause");
+	recall_copy(o, "cause", exit, "cause");
 	json_object_set_new(o, "code", code >= 0 ? json_integer(code) : json_null());
 	json_object_set_new(o, "signal", sig ? json_string(signal_name((int)sig)) : json_null());
 	if (message && *message)
@@ -115,22 +115,23 @@ static void begin_answer(struct recall *r)
 
 	id_format(&r->round, id);
 	json_object_set_new(o, "round_id", json_string(id));
-	copy(o, "exec_id", r->facts, "exec_id");
-	copy(o, "task_id", r->facts, "task");
-	copy(o, "agent", r->facts, "agent");
+	recall_copy(o, "exec_id", r->facts, "exec_id");
+	recall_copy(o, "task_id", r->facts, "task");
+	recall_copy(o, "agent", r->facts, "agent");
 	json_object_set_new(o, "state", json_string(exit ? "finished" : "ending"));
 	json_object_set_new(o, "exit", exit ? exit_answer(exit) : json_null());
 	json_object_set_new(
 	    o, "duration_ms",
 	    json_integer(json_integer_value(json_object_get(exit, "duration_ns")) / (json_int_t)NS_PER_MS));
-	copy(o, "started_at", r->facts, "opened_at");
-	copy(o, "cwd", exit, "cwd");
-	copy(o, "program", exit, "program");
+	recall_copy(o, "started_at", r->facts, "opened_at");
+	recall_copy(o, "cwd", exit, "cwd");
+	recall_copy(o, "program", exit, "program");
 	if (json_object_get(json_object_get(r->facts, "open"), "snapshot_id"))
-		copy(o, "snapshot_id", json_object_get(r->facts, "open"), "snapshot_id");
+		recall_copy(o, "snapshot_id", json_object_get(r->facts, "open"), "snapshot_id");
 }
 
-static void on_facts(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void recall_on_facts(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			    bool end)
 {
 	struct recall *r = arg;
 	struct err here = {0};
@@ -170,7 +171,7 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 	r->arg = arg;
 	id_format(round, id);
 	q = json_pack("{s:s,s:s}", "op", "session", "session", id);
-	rc = reader_ask(h, rq, q, on_facts, r);
+	rc = reader_ask(h, rq, q, recall_on_facts, r);
 	if (!rc)
 		return;
 	request_finish(&r->rq);

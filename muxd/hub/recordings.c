@@ -26,7 +26,7 @@ struct record_job {
 	struct buf bytes;
 };
 
-static void job_free(struct record_job *j)
+static void recordings_job_free(struct record_job *j)
 {
 	json_decref(j->rows);
 	buf_finish(&j->bytes);
@@ -39,7 +39,7 @@ static void job_fail(struct record_job *j, int rc, const struct err *e)
 		j->done(j->arg, rc, e, NULL);
 	else
 		j->page_done(j->arg, rc, e, NULL, 0, NULL);
-	job_free(j);
+	recordings_job_free(j);
 }
 
 static json_t *screen_json(const struct record_job *j, const json_t *last)
@@ -64,13 +64,13 @@ static void tell_unsound(json_t *o, const json_t *last)
 			json_object_set(o, keys[i], json_object_get(last, keys[i]));
 }
 
-static void job_end(struct record_job *j, const json_t *last)
+static void recordings_job_end(struct record_job *j, const json_t *last)
 {
 	json_t *o;
 
 	if (j->page_done) {
 		j->page_done(j->arg, 0, NULL, buf_ptr(&j->bytes), buf_len(&j->bytes), last);
-		job_free(j);
+		recordings_job_free(j);
 		return;
 	}
 	if (j->screen)
@@ -84,10 +84,11 @@ static void job_end(struct record_job *j, const json_t *last)
 	tell_unsound(o, last);
 	j->done(j->arg, 0, NULL, o);
 	json_decref(o);
-	job_free(j);
+	recordings_job_free(j);
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void recordings_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+				 bool end)
 {
 	struct record_job *j = arg;
 	struct err here = {0};
@@ -99,11 +100,11 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 	if (rc)
 		job_fail(j, rc, e);
 	else if (end)
-		job_end(j, json);
+		recordings_job_end(j, json);
 }
 
 /* q: stolen. */
-static void ask(struct hub *h, const struct request *rq, json_t *q, struct record_job how)
+static void recordings_ask(struct hub *h, const struct request *rq, json_t *q, struct record_job how)
 {
 	struct record_job *j = malloc(sizeof(*j));
 	struct err e = {0};
@@ -112,7 +113,7 @@ static void ask(struct hub *h, const struct request *rq, json_t *q, struct recor
 	if (j) {
 		*j = how;
 		buf_init(&j->bytes, PAGE_BYTES_MAX);
-		rc = reader_ask(h, rq, json_incref(q), on_answer, j);
+		rc = reader_ask(h, rq, json_incref(q), recordings_on_answer, j);
 	}
 	json_decref(q);
 	if (!rc)
@@ -150,8 +151,8 @@ static json_t *list_question(const struct recording_filter *f)
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg)
 {
-	ask(h, rq, list_question(f),
-	    (struct record_job){.done = done, .arg = arg, .rows = json_array(), .key = "recordings"});
+	recordings_ask(h, rq, list_question(f),
+		       (struct record_job){.done = done, .arg = arg, .rows = json_array(), .key = "recordings"});
 }
 
 void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
@@ -160,8 +161,8 @@ void broker_recording(struct hub *h, const struct request *rq, const struct id *
 	char id[ID_STR_LEN];
 
 	id_format(session, id);
-	ask(h, rq, json_pack("{s:s,s:s}", "op", "recording", "session", id),
-	    (struct record_job){.done = done, .arg = arg});
+	recordings_ask(h, rq, json_pack("{s:s,s:s}", "op", "recording", "session", id),
+		       (struct record_job){.done = done, .arg = arg});
 }
 
 void broker_recording_screen(struct hub *h, const struct request *rq, const struct id *session, uint64_t at_ns,
@@ -170,8 +171,8 @@ void broker_recording_screen(struct hub *h, const struct request *rq, const stru
 	char id[ID_STR_LEN];
 
 	id_format(session, id);
-	ask(h, rq, json_pack("{s:s,s:s,s:I}", "op", "keyframe", "session", id, "at_ns", (json_int_t)at_ns),
-	    (struct record_job){.done = done, .arg = arg, .rows = json_array(), .screen = true});
+	recordings_ask(h, rq, json_pack("{s:s,s:s,s:I}", "op", "keyframe", "session", id, "at_ns", (json_int_t)at_ns),
+		       (struct record_job){.done = done, .arg = arg, .rows = json_array(), .screen = true});
 }
 
 void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
@@ -180,16 +181,17 @@ void broker_recording_page(struct hub *h, const struct request *rq, const struct
 	char id[ID_STR_LEN];
 
 	id_format(session, id);
-	ask(h, rq,
-	    json_pack("{s:s,s:s,s:I,s:I,s:I}", "op", "page", "session", id, "from_ns", (json_int_t)from_ns, "after_seq",
-		      (json_int_t)after_seq, "limit", (json_int_t)limit),
-	    (struct record_job){.page_done = done, .arg = arg});
+	recordings_ask(h, rq,
+		       json_pack("{s:s,s:s,s:I,s:I,s:I}", "op", "page", "session", id, "from_ns", (json_int_t)from_ns,
+				 "after_seq", (json_int_t)after_seq, "limit", (json_int_t)limit),
+		       (struct record_job){.page_done = done, .arg = arg});
 }
 
 void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const char *list, broker_json_done *done,
 		    void *arg)
 {
-	ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = list ? json_array() : NULL, .key = list});
+	recordings_ask(h, rq, q,
+		       (struct record_job){.done = done, .arg = arg, .rows = list ? json_array() : NULL, .key = list});
 }
 
 void broker_audit(struct hub *h, const struct request *rq, const struct audit_filter *f, broker_json_done *done,
@@ -204,12 +206,12 @@ void broker_audit(struct hub *h, const struct request *rq, const struct audit_fi
 	for (size_t i = 0; q && i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (texts[i].value)
 			json_object_set_new(q, texts[i].key, json_string(texts[i].value));
-	ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = json_array(), .audit = true});
+	recordings_ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = json_array(), .audit = true});
 }
 
 void broker_head(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
 {
-	ask(h, rq, json_pack("{s:s}", "op", "audit.head"), (struct record_job){.done = done, .arg = arg});
+	recordings_ask(h, rq, json_pack("{s:s}", "op", "audit.head"), (struct record_job){.done = done, .arg = arg});
 }
 
 /* Nobody's grant is behind it: the signatures in it say who sent it. q: stolen. */
@@ -224,7 +226,7 @@ static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *a
 		buf_init(&j->bytes, PAGE_BYTES_MAX);
 	}
 	if (rc == 0)
-		rc = recorder_client_ask(h->recorder, q, on_answer, j);
+		rc = recorder_client_ask(h->recorder, q, recordings_on_answer, j);
 	json_decref(q);
 	if (!rc)
 		return;

@@ -273,7 +273,8 @@ void recovery_check(struct hub *h)
 	free(r);
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void recover_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			      bool end)
 {
 	struct recovery *r = arg;
 	struct hub *h = r->hub;
@@ -312,7 +313,7 @@ void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done,
 	r->hub = h;
 	r->done = done;
 	r->arg = arg;
-	res = recorder_client_ask(rc, q, on_answer, r);
+	res = recorder_client_ask(rc, q, recover_on_answer, r);
 	json_decref(q);
 	if (!res)
 		return;
@@ -324,7 +325,8 @@ fail:
 	done(arg, res, &e);
 }
 
-static void on_known(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void recover_on_known(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			     bool end)
 {
 	(void)arg, (void)json, (void)p, (void)n, (void)end;
 	if (rc && rc != ERR_CANCELLED)
@@ -337,7 +339,7 @@ void hub_set_recorder(struct hub *h, struct recorder_client *rc)
 	json_t *q = rc ? json_pack("{s:s}", "op", "hub") : NULL;
 
 	h->recorder = rc;
-	if (q && recorder_client_ask(rc, q, on_known, NULL))
+	if (q && recorder_client_ask(rc, q, recover_on_known, NULL))
 		log_warn(NULL, "the recorder could not be told that this is the hub");
 	json_decref(q);
 }

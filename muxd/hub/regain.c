@@ -47,7 +47,7 @@ void regain_forget(struct session *s)
 	s->regain = NULL;
 }
 
-static void give_up(struct session *s, const char *why)
+static void regain_give_up(struct session *s, const char *why)
 {
 	log_warn(&(struct log_ids){.session = s->id_text, .agent = s->agent->name},
 		 "what it printed before the restart is in the record alone: %s", why);
@@ -55,7 +55,7 @@ static void give_up(struct session *s, const char *why)
 	s->regained = true;
 }
 
-static void take_over(struct session *s)
+static void regain_take_over(struct session *s)
 {
 	struct regain *r = s->regain;
 	int rc = 0;
@@ -63,7 +63,7 @@ static void take_over(struct session *s)
 	for (int i = STREAM_OUTPUT; !rc && i < STREAM_COUNT; i++)
 		rc = keep_regain(&s->keep[i], s->launch.head, &r->head[i], &r->tail[i], r->hex[i]);
 	if (rc) {
-		give_up(s, err_name(rc));
+		regain_give_up(s, err_name(rc));
 		return;
 	}
 	regain_forget(s);
@@ -98,7 +98,7 @@ static bool next_part(struct session *s, struct regain *r)
 	}
 }
 
-static json_t *question(const struct session *s, const struct regain *r)
+static json_t *regain_question(const struct session *s, const struct regain *r)
 {
 	uint64_t n = r->want - r->at;
 
@@ -111,25 +111,26 @@ static json_t *question(const struct session *s, const struct regain *r)
 			 (json_int_t)(n < PAGE_MAX ? n : PAGE_MAX), "house", 1);
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end);
+static void regain_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			     bool end);
 
 /* A recorder that cannot be asked now is asked again by the next sweep, until the time is over. */
-static void ask(struct session *s)
+static void regain_ask(struct session *s)
 {
 	struct regain *r = s->regain;
 	json_t *q;
 	int rc;
 
 	if (clock_boot_ns() >= r->until_ns) {
-		give_up(s, "the recorder did not answer in time");
+		regain_give_up(s, "the recorder did not answer in time");
 		return;
 	}
 	if (!s->hub->recorder)
 		return;
-	q = question(s, r);
+	q = regain_question(s, r);
 	r->from = r->at;
 	r->asked = true;
-	rc = q ? recorder_client_ask(s->hub->recorder, q, on_answer, r) : ERR_NOMEM;
+	rc = q ? recorder_client_ask(s->hub->recorder, q, regain_on_answer, r) : ERR_NOMEM;
 	json_decref(q);
 	if (rc)
 		r->asked = false;
@@ -173,16 +174,17 @@ static void page_ended(struct session *s, struct regain *r)
 	bool more = r->part != PART_DIGESTS && r->at < r->want && r->at > r->from;
 
 	if (more || next_part(s, r)) {
-		ask(s);
+		regain_ask(s);
 		return;
 	}
 	void (*over)(struct session * s) = r->over;
 
-	take_over(s);
+	regain_take_over(s);
 	over(s);
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void regain_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			     bool end)
 {
 	struct regain *r = arg;
 	struct session *s = r->session;
@@ -204,7 +206,7 @@ static void on_answer(void *arg, int rc, const struct err *e, const json_t *json
 	if (rc) {
 		void (*over)(struct session * s) = r->over;
 
-		give_up(s, e ? e->message : err_name(rc));
+		regain_give_up(s, e ? e->message : err_name(rc));
 		over(s);
 		return;
 	}
@@ -220,7 +222,7 @@ bool regain_waits(struct session *s, void (*over)(struct session *s))
 	if (!s->regain) {
 		s->regain = calloc(1, sizeof(*s->regain));
 		if (!s->regain) {
-			give_up(s, "no memory");
+			regain_give_up(s, "no memory");
 			return false;
 		}
 		s->regain->session = s;
@@ -232,6 +234,6 @@ bool regain_waits(struct session *s, void (*over)(struct session *s))
 		}
 	}
 	if (!s->regain->asked)
-		ask(s);
+		regain_ask(s);
 	return !s->regained;
 }

@@ -53,7 +53,7 @@ static bool screen_clogged(const struct screen *sc)
 	return sc->pipe.write_queue_size >= CLOGGED;
 }
 
-static void on_written(uv_write_t *req, int status)
+static void screen_on_written(uv_write_t *req, int status)
 {
 	struct sending *w = (struct sending *)req;
 	struct screen *sc = w->screen;
@@ -80,7 +80,7 @@ static int screen_send(struct screen *sc, uint8_t type, const void *head, size_t
 	if (screen_frame_put(&w->bytes, type, head, nhead, body, nbody))
 		goto fail;
 	b = uv_buf_init((char *)(uintptr_t)buf_ptr(&w->bytes), (unsigned)buf_len(&w->bytes));
-	if (uv_write(&w->req, (uv_stream_t *)&sc->pipe, &b, 1, on_written))
+	if (uv_write(&w->req, (uv_stream_t *)&sc->pipe, &b, 1, screen_on_written))
 		goto fail;
 	sc->held++;
 	return 0;
@@ -312,8 +312,8 @@ static void page_end(struct page *p, int rc, const struct err *e)
 	screen_release(sc);
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *bytes, size_t n,
-		      bool end)
+static void screen_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *bytes, size_t n,
+			     bool end)
 {
 	struct page *p = arg;
 	struct screen *sc = p->screen;
@@ -383,7 +383,7 @@ static void screen_fill(struct screen *sc)
 		      (json_int_t)sc->offset, "limit", PAGE_MAX, "screen", 1);
 	sc->asking = true;
 	sc->held++;
-	if (reader_ask(sc->hub, sc->asker, q, on_answer, p)) {
+	if (reader_ask(sc->hub, sc->asker, q, screen_on_answer, p)) {
 		sc->asking = false;
 		sc->held--;
 		free(p);
@@ -431,7 +431,7 @@ static void tell_all_without(struct screen *sc)
 }
 
 /* The time of some is up, or it is time for the next shot. */
-static void on_timer(uv_timer_t *t)
+static void screen_on_timer(uv_timer_t *t)
 {
 	struct screen *sc = t->data;
 	struct hub *h = sc->hub;
@@ -446,7 +446,7 @@ static void on_timer(uv_timer_t *t)
 			least = a->screen_by;
 	}
 	if (least != UINT64_MAX)
-		uv_timer_start(t, on_timer, (least - now) / NS_PER_MS + 1, 0);
+		uv_timer_start(t, screen_on_timer, (least - now) / NS_PER_MS + 1, 0);
 	screen_pump(sc); /* a shot that was too early; it may be the end of sc */
 	hub_flush(h);
 }
@@ -454,11 +454,11 @@ static void on_timer(uv_timer_t *t)
 static void screen_timer(struct screen *sc, uint64_t ms)
 {
 	if (!uv_is_active((uv_handle_t *)&sc->timer) || uv_timer_get_due_in(&sc->timer) > ms)
-		uv_timer_start(&sc->timer, on_timer, ms, 0);
+		uv_timer_start(&sc->timer, screen_on_timer, ms, 0);
 }
 
 /* The client sees the shot, then the bytes after it. */
-static void show(struct attachment *a, const struct screen_shot *shot)
+static void screen_show(struct attachment *a, const struct screen_shot *shot)
 {
 	done_waiting(a);
 	a->screen_missed = false;
@@ -488,7 +488,7 @@ static struct attachment *next_asked(const struct screen *sc, uint32_t tag)
  * Those who asked by then. A driver whose bytes after it are gone already asks again, until its time is up; an observer
  * sees it all the same: of a flood that is faster than he reads he is shown one picture after the other.
  */
-static void on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *shot)
+static void screen_on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *shot)
 {
 	struct stream *st = &sc->session->stream[STREAM_OUTPUT];
 	struct attachment *a;
@@ -500,7 +500,8 @@ static void on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *s
 			a->screening = SCREENING_WANTED;
 			a->screen_from = st->visible;
 		} else {
-			show(a, shot); /* may detach itself, and others with it: those of one connection go together */
+			screen_show(
+			    a, shot); /* may detach itself, and others with it: those of one connection go together */
 		}
 		if (sc->state == SCREEN_CLOSED)
 			return;
@@ -508,7 +509,7 @@ static void on_shot(struct screen *sc, uint32_t tag, const struct screen_shot *s
 	screen_pump(sc);
 }
 
-static int on_frame(struct screen *sc, const struct screen_frame *f)
+static int screen_on_frame(struct screen *sc, const struct screen_frame *f)
 {
 	struct screen_shot shot;
 
@@ -522,11 +523,11 @@ static int on_frame(struct screen *sc, const struct screen_frame *f)
 				    .len = f->len - SCREEN_SHOT_HEAD};
 	if (shot.offset > sc->offset)
 		return ERR_PROTOCOL;
-	on_shot(sc, get_u32(f->payload), &shot);
+	screen_on_shot(sc, get_u32(f->payload), &shot);
 	return 0;
 }
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
+static void screen_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
 {
 	struct screen *sc = h->data;
 	size_t n = buf_room(&sc->in) < SESSION_CHUNK ? buf_room(&sc->in) : SESSION_CHUNK;
@@ -538,7 +539,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
 	*out = uv_buf_init((char *)p, (unsigned)n);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+static void screen_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
 	struct screen *sc = stream->data;
 	struct hub *h = sc->hub;
@@ -555,7 +556,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 	buf_commit(&sc->in, (size_t)n);
 	sc->held++;
 	while (sc->state != SCREEN_CLOSED && (rc = screen_frame_next(&sc->in, &f, &size)) == 1) {
-		rc = on_frame(sc, &f);
+		rc = screen_on_frame(sc, &f);
 		if (rc)
 			break;
 		if (sc->state != SCREEN_CLOSED)
@@ -577,7 +578,7 @@ static void screen_release(struct screen *sc)
 	free(sc);
 }
 
-static void on_closed(uv_handle_t *h)
+static void screen_on_closed(uv_handle_t *h)
 {
 	screen_release(h->data);
 }
@@ -610,9 +611,9 @@ void screen_close(struct session *s)
 	TAILQ_REMOVE(&sc->hub->screens, sc, of_hub);
 	sc->hub->nscreens--;
 	forget_asker(sc);
-	uv_close((uv_handle_t *)&sc->timer, on_closed);
+	uv_close((uv_handle_t *)&sc->timer, screen_on_closed);
 	if (sc->has_pipe)
-		uv_close((uv_handle_t *)&sc->pipe, on_closed);
+		uv_close((uv_handle_t *)&sc->pipe, screen_on_closed);
 	screen_release(sc); /* the session's own */
 }
 
@@ -643,7 +644,7 @@ static int open_worker(struct screen *sc, int fd)
 		close(fd);
 		return ERR_SYS;
 	}
-	if (uv_read_start((uv_stream_t *)&sc->pipe, on_alloc, on_read))
+	if (uv_read_start((uv_stream_t *)&sc->pipe, screen_on_alloc, screen_on_read))
 		return ERR_SYS;
 	put_u64(head, 0);
 	put_u16(head + 8, first->cols);
@@ -653,7 +654,7 @@ static int open_worker(struct screen *sc, int fd)
 	return screen_send(sc, SCREEN_OPEN, head, sizeof(head), NULL, 0);
 }
 
-static void on_started(void *arg, int rc, const struct err *e, int fd)
+static void screen_on_started(void *arg, int rc, const struct err *e, int fd)
 {
 	struct screen *sc = arg;
 	struct hub *h = sc->hub;
@@ -676,7 +677,7 @@ static void on_started(void *arg, int rc, const struct err *e, int fd)
 }
 
 /* The one that has not been needed for the longest makes room. */
-static bool make_room(struct hub *h)
+static bool screen_make_room(struct hub *h)
 {
 	struct screen *sc, *oldest = NULL;
 
@@ -695,7 +696,8 @@ static struct screen *create(struct session *s)
 	struct hub *h = s->hub;
 	struct screen *sc;
 
-	if (!h->p.screens.start || !s->nsizes || !s->sizes[0].cols || !make_room(h) || !(sc = calloc(1, sizeof(*sc))))
+	if (!h->p.screens.start || !s->nsizes || !s->sizes[0].cols || !screen_make_room(h) ||
+	    !(sc = calloc(1, sizeof(*sc))))
 		return NULL;
 	if (uv_timer_init(h->loop, &sc->timer)) {
 		free(sc);
@@ -711,7 +713,7 @@ static struct screen *create(struct session *s)
 	TAILQ_INSERT_TAIL(&h->screens, sc, of_hub);
 	h->nscreens++;
 	s->screen = sc;
-	h->p.screens.start(h->p.screens.ctx, on_started, sc);
+	h->p.screens.start(h->p.screens.ctx, screen_on_started, sc);
 	return s->screen; /* NULL when it failed at once */
 }
 

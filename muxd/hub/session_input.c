@@ -194,7 +194,7 @@ static ssize_t put_input(struct session *s, const struct attachment *by, const v
 
 /* ---- what is typed ahead of its prompt (typeahead.h) */
 
-static void on_ahead(uv_timer_t *t);
+static void session_input_on_ahead(uv_timer_t *t);
 
 static uint64_t ahead_wait(const struct session *s)
 {
@@ -209,7 +209,7 @@ static void ahead_arm(struct hub *h, uint64_t until)
 
 	uv_update_time(h->loop);
 	if (!uv_is_active((uv_handle_t *)h->ahead_timer) || uv_timer_get_due_in(h->ahead_timer) > ms)
-		uv_timer_start(h->ahead_timer, on_ahead, ms, 0);
+		uv_timer_start(h->ahead_timer, session_input_on_ahead, ms, 0);
 }
 
 static void ahead_hold(struct session *s, uint64_t now)
@@ -311,7 +311,7 @@ void session_ahead_flush(struct session *s)
 		ahead_go_on(s, true);
 }
 
-static void on_ahead(uv_timer_t *t)
+static void session_input_on_ahead(uv_timer_t *t)
 {
 	struct hub *h = t->data;
 	uint64_t now = clock_boot_ns(), next = UINT64_MAX;
@@ -354,7 +354,7 @@ int ahead_create(struct hub *h)
 	return 0;
 }
 
-static void free_timer(uv_handle_t *t)
+static void session_input_free_timer(uv_handle_t *t)
 {
 	free(t);
 }
@@ -362,7 +362,7 @@ static void free_timer(uv_handle_t *t)
 void ahead_destroy(struct hub *h)
 {
 	if (h->ahead_timer)
-		uv_close((uv_handle_t *)h->ahead_timer, free_timer);
+		uv_close((uv_handle_t *)h->ahead_timer, session_input_free_timer);
 	h->ahead_timer = NULL;
 }
 

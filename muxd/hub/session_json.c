@@ -102,7 +102,7 @@ json_t *session_open_json(const struct session *s)
 	return o;
 }
 
-static void set_time(json_t *o, const char *key, int64_t wall_ns)
+static void session_json_set_time(json_t *o, const char *key, int64_t wall_ns)
 {
 	char text[40];
 
@@ -154,8 +154,8 @@ json_t *session_describe(const struct session *s)
 	set_str(o, "door", s->door);
 	set_waits(o, s);
 	set_root(o, s);
-	set_time(o, "opened_at", s->opened_wall_ns);
-	set_time(o, "ended_at", s->ended_wall_ns);
+	session_json_set_time(o, "opened_at", s->opened_wall_ns);
+	session_json_set_time(o, "ended_at", s->ended_wall_ns);
 	session_set_begun(s, o);
 	if (s->launch.pty) {
 		json_object_set_new(o, "cols", json_integer(s->launch.cols));
@@ -202,7 +202,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 	json_object_set_new(o, "stdout", stream(&s->keep[STREAM_OUTPUT]));
 	json_object_set_new(o, "stderr", stream(&s->keep[STREAM_STDERR]));
 	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
-	set_time(o, "started_at", s->opened_wall_ns);
+	session_json_set_time(o, "started_at", s->opened_wall_ns);
 	session_set_begun(s, o);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	return o;

@@ -218,7 +218,7 @@ static void send_size_due(struct session *s)
 		s->size_due = false;
 }
 
-static void say(struct session *s, const char *text, bool over)
+static void session_run_say(struct session *s, const char *text, bool over)
 {
 	struct attachment *a;
 
@@ -236,7 +236,7 @@ static void say_full(struct session *s)
 	    "%.64s is at its limit of processes: this shell can start none, its own commands work; muxctl sandbox "
 	    "kill ends everything inside",
 	    s->agent->name);
-	say(s, text, false);
+	session_run_say(s, text, false);
 }
 
 void session_on_waits(struct session *s, const char *why)
@@ -253,7 +253,7 @@ void session_on_waits(struct session *s, const char *why)
 	if (s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC)
 		session_opened(s, 0, NULL); /* its client is shown the wait; a round's caller awaits its answer */
 	text_format(text, sizeof(text), "%s%s", s->waits, s->launch.pty ? "; Ctrl-C gives up" : "");
-	say(s, text, false);
+	session_run_say(s, text, false);
 }
 
 bool session_gives_up(struct session *s, const void *p, size_t n)
@@ -278,7 +278,7 @@ void session_on_opened(struct session *s, int rc, const char *why)
 	if (rc == 0)
 		session_opened(s, 0, why); /* else the EXIT that follows says more than `why` */
 	if (s->waits[0])
-		say(s, rc ? "" : "its turn has come", true);
+		session_run_say(s, rc ? "" : "its turn has come", true);
 	s->waits[0] = '\0';
 	if (rc == 0 && strcmp(why, "spare") == 0)
 		say_full(s);
@@ -324,7 +324,7 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	session_on_consumed(s, have[STREAM_INPUT]);
 }
 
-static bool wanted(const struct session *s)
+static bool session_run_wanted(const struct session *s)
 {
 	return !TAILQ_EMPTY(&s->attachments) || !LIST_EMPTY(&s->waiters) || s->audit_due;
 }
@@ -337,7 +337,7 @@ void sessions_trim(struct hub *h)
 		next = TAILQ_NEXT(s, of_ended);
 		if (h->ended_count <= h->conf->round_keep_max && h->ended_bytes <= h->conf->round_keep_size)
 			return;
-		if (!wanted(s))
+		if (!session_run_wanted(s))
 			session_free(s);
 	}
 }
@@ -364,7 +364,7 @@ void session_tick(struct session *s, uint64_t now)
 	screen_tick(s, now);
 	session_sweep(s, now);
 	if (s->state == SESSION_ENDED) {
-		if (now >= s->forget_at && s->end == END_TOLD && !wanted(s))
+		if (now >= s->forget_at && s->end == END_TOLD && !session_run_wanted(s))
 			session_free(s);
 		return;
 	}

@@ -12,7 +12,7 @@
 #define TICK_MS         250
 #define PAUSE_UNTOLD_NS (2 * NS_PER_SEC) /* a pause shorter than this is nobody's news */
 
-static void on_moved(void *arg, uint64_t durable)
+static void setup_on_moved(void *arg, uint64_t durable)
 {
 	struct hub *h = arg;
 	struct session *s;
@@ -55,7 +55,7 @@ static void pause_tick(struct hub *h)
 }
 
 /* No record, no session: running ones stand still and are told, new ones are refused by hub_writable(). */
-static void on_record_state(void *arg, enum hub_record_state now, enum hub_record_state before)
+static void setup_on_record_state(void *arg, enum hub_record_state now, enum hub_record_state before)
 {
 	struct hub *h = arg;
 	struct attachment *a;
@@ -78,14 +78,14 @@ static void on_record_state(void *arg, enum hub_record_state now, enum hub_recor
 			a->armed = true;
 			attachment_wake(a, WAKE_READABLE | (a->input_blocked ? WAKE_WRITABLE : 0u));
 		}
-		on_moved(h, 0);
+		setup_on_moved(h, 0);
 	}
 	hub_flush(h);
 }
 
-static const struct journal_ops journal_callbacks = {.moved = on_moved, .state = on_record_state};
+static const struct journal_ops journal_callbacks = {.moved = setup_on_moved, .state = setup_on_record_state};
 
-static void on_second(uv_timer_t *t)
+static void setup_on_second(uv_timer_t *t)
 {
 	struct hub *h = t->data;
 	uint64_t now = clock_boot_ns();
@@ -125,7 +125,7 @@ static int start_timers(struct hub *h)
 	uv_idle_init(h->loop, h->idle);
 	h->second->data = h;
 	h->idle->data = h;
-	uv_timer_start(h->second, on_second, TICK_MS, TICK_MS);
+	uv_timer_start(h->second, setup_on_second, TICK_MS, TICK_MS);
 	return 0;
 }
 
@@ -183,7 +183,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	return 0;
 }
 
-static void free_handle(uv_handle_t *t)
+static void setup_free_handle(uv_handle_t *t)
 {
 	free(t);
 }
@@ -235,8 +235,8 @@ void hub_destroy(struct hub *h)
 	json_decref(h->witnesses);
 	free(h->recovery);
 	json_decref(h->alarms);
-	uv_close((uv_handle_t *)h->second, free_handle);
-	uv_close((uv_handle_t *)h->idle, free_handle);
+	uv_close((uv_handle_t *)h->second, setup_free_handle);
+	uv_close((uv_handle_t *)h->idle, setup_free_handle);
 	pace_destroy(h);
 	ahead_destroy(h);
 	audit_failures_end(h);

@@ -52,7 +52,7 @@ static int resize(struct stream *s, size_t cap, uint64_t from)
 	return 0;
 }
 
-static int make_room(struct stream *s, size_t n)
+static int stream_make_room(struct stream *s, size_t n)
 {
 	size_t want = (size_t)(s->end - s->start) + n;
 	size_t cap = s->cap ? s->cap : STREAM_RING_MIN;
@@ -72,7 +72,7 @@ static void mark(struct stream *s, uint64_t position)
 int stream_append(struct stream *s, const uint8_t *p, size_t n, uint64_t position, bool hold)
 {
 	size_t at, first, keep = n < STREAM_RING_MAX ? n : STREAM_RING_MAX;
-	int rc = make_room(s, keep);
+	int rc = stream_make_room(s, keep);
 
 	if (rc)
 		return rc;

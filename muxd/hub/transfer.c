@@ -177,7 +177,7 @@ static int code_of(int errnum)
 	}
 }
 
-static const char *text_of(int errnum, char *buf, size_t size)
+static const char *transfer_text_of(int errnum, char *buf, size_t size)
 {
 	if (errnum == EBADMSG)
 		return "its content did not arrive whole";
@@ -206,7 +206,7 @@ int transfer_result(const struct transfer *t, const char *agent, const struct se
 	if (r->signal)
 		return err_set(e, ERR_TRANSFER, "%s: muxlet was ended by signal %s", what, signal_name(r->signal));
 	if (r->code)
-		return err_set(e, code_of(r->code), "%s: %s", what, text_of(r->code, buf, sizeof(buf)));
+		return err_set(e, code_of(r->code), "%s: %s", what, transfer_text_of(r->code, buf, sizeof(buf)));
 	if (t->op == FILE_GET && (!t->head_known || t->content.total != t->size))
 		return err_set(e, ERR_TRANSFER, "%s: %llu of %llu bytes came", what,
 			       (unsigned long long)t->content.total, (unsigned long long)(t->head_known ? t->size : 0));

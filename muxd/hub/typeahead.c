@@ -157,7 +157,7 @@ static const bool *find_mark(const char *p, size_t n, bool *out_more)
 }
 
 /* True: a prompt stands, and it is one that comes after the line. */
-static bool on_mark(struct typeahead *t, bool prompt)
+static bool typeahead_on_mark(struct typeahead *t, bool prompt)
 {
 	t->marks |= prompt;
 	t->stands = prompt;
@@ -177,10 +177,10 @@ static bool scan_byte(struct typeahead *t, char c)
 	prompt = find_mark(t->mark, t->mark_len, &more);
 	if (!more)
 		t->mark_len = 0;
-	return prompt && on_mark(t, *prompt);
+	return prompt && typeahead_on_mark(t, *prompt);
 }
 
-static bool scan(struct typeahead *t, const char *p, size_t n)
+static bool typeahead_scan(struct typeahead *t, const char *p, size_t n)
 {
 	const char *end = p + n;
 	bool stands = false;
@@ -203,5 +203,5 @@ bool typeahead_output(struct typeahead *t, const void *p, size_t n)
 
 	if (!held && (t->stands || t->mode != LINK_ECHO_KEYS))
 		return false;
-	return (scan(t, p, n) || (t->back && !t->marks)) && held;
+	return (typeahead_scan(t, p, n) || (t->back && !t->marks)) && held;
 }

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static void on_idle(uv_idle_t *h)
+static void wake_on_idle(uv_idle_t *h)
 {
 	hub_flush(h->data);
 }
@@ -20,7 +20,7 @@ static void enqueue(struct attachment *a, unsigned wakes)
 
 	if (!a->wakes) {
 		TAILQ_INSERT_TAIL(&h->pending, a, pending);
-		uv_idle_start(h->idle, on_idle); /* callbacks come from the loop, before it sleeps */
+		uv_idle_start(h->idle, wake_on_idle); /* callbacks come from the loop, before it sleeps */
 	}
 	a->wakes |= wakes;
 }
@@ -55,7 +55,7 @@ void session_wake_all(struct session *s, unsigned wakes)
 	attachment_wake(a, wakes);
 }
 
-static void finish(struct attachment *a)
+static void wake_finish(struct attachment *a)
 {
 	a->over = true;
 }
@@ -93,7 +93,7 @@ static void call_skipped(struct attachment *a)
 static void call_one(struct attachment *a, unsigned w)
 {
 	if (w == WAKE_CUT) {
-		finish(a);
+		wake_finish(a);
 		a->ops->cut(a->arg, a->cut_cause, a->text);
 	} else if (w == WAKE_NOTICE) {
 		a->ops->notice(a->arg, a->text, a->notice_over);
@@ -109,7 +109,7 @@ static void call_one(struct attachment *a, unsigned w)
 		a->input_blocked = false;
 		a->ops->writable(a->arg);
 	} else if (w == WAKE_ENDED) {
-		finish(a);
+		wake_finish(a);
 		a->ops->ended(a->arg, &a->session->result);
 	}
 }
@@ -155,7 +155,7 @@ void attachment_check_end(struct attachment *a)
 		attachment_wake(a, WAKE_ENDED);
 }
 
-static void on_pace(uv_timer_t *t);
+static void wake_on_pace(uv_timer_t *t);
 
 static uint64_t due(const struct attachment *a)
 {
@@ -175,7 +175,7 @@ static void give_share(struct attachment *a)
 	a->share_ms = uv_now(a->session->hub->loop);
 }
 
-static void tell(struct attachment *a)
+static void wake_tell(struct attachment *a)
 {
 	pace_forget(a);
 	give_share(a);
@@ -184,7 +184,7 @@ static void tell(struct attachment *a)
 }
 
 /* The rest of those who are due have their turn in the next millisecond. */
-static void on_pace(uv_timer_t *t)
+static void wake_on_pace(uv_timer_t *t)
 {
 	struct hub *h = t->data;
 	uint64_t now = uv_now(h->loop), next = UINT64_MAX;
@@ -194,14 +194,14 @@ static void on_pace(uv_timer_t *t)
 	for (a = TAILQ_FIRST(&h->paced); a; a = after) {
 		after = TAILQ_NEXT(a, of_paced);
 		if (due(a) <= now && told < PACE_TURN) {
-			tell(a);
+			wake_tell(a);
 			told++;
 		} else if (due(a) < next) {
 			next = due(a);
 		}
 	}
 	if (next != UINT64_MAX)
-		uv_timer_start(t, on_pace, next > now ? next - now : 1, 0);
+		uv_timer_start(t, wake_on_pace, next > now ? next - now : 1, 0);
 	hub_flush(h);
 }
 
@@ -215,7 +215,7 @@ void pace_wait(struct attachment *a)
 	a->paced = true;
 	TAILQ_INSERT_TAIL(&h->paced, a, of_paced);
 	if (!uv_is_active((uv_handle_t *)h->pace) || uv_timer_get_due_in(h->pace) > wait)
-		uv_timer_start(h->pace, on_pace, wait, 0);
+		uv_timer_start(h->pace, wake_on_pace, wait, 0);
 }
 
 void pace_forget(struct attachment *a)
@@ -249,7 +249,7 @@ void pace_took(struct attachment *a, size_t n)
 	a->share -= n < a->share ? n : a->share;
 }
 
-static void free_timer(uv_handle_t *t)
+static void wake_free_timer(uv_handle_t *t)
 {
 	free(t);
 }
@@ -267,7 +267,7 @@ int pace_create(struct hub *h)
 void pace_destroy(struct hub *h)
 {
 	if (h->pace)
-		uv_close((uv_handle_t *)h->pace, free_timer);
+		uv_close((uv_handle_t *)h->pace, wake_free_timer);
 	h->pace = NULL;
 }
 

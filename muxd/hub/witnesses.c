@@ -7,7 +7,8 @@
 
 #define ASK_NS (2 * NS_PER_SEC)
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n, bool end)
+static void witnesses_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+				bool end)
 {
 	struct hub *h = arg;
 	json_t *list = rc || !json ? NULL : json_object_get(json, "witnesses");
@@ -33,7 +34,7 @@ void hub_witnesses_tick(struct hub *h)
 	h->witnesses_ns = now;
 	q = json_pack("{s:s}", "op", "witnesses");
 	if (q)
-		(void)recorder_client_ask(h->recorder, q, on_answer, h);
+		(void)recorder_client_ask(h->recorder, q, witnesses_on_answer, h);
 	json_decref(q);
 }
 

@@ -72,7 +72,7 @@ static void wstrings(struct cursor *c, const char *const *v, uint32_t n)
 		wbytes(c, v[i], strlen(v[i]) + 1);
 }
 
-static const uint8_t *take(struct cursor *c, size_t n)
+static const uint8_t *frame_take(struct cursor *c, size_t n)
 {
 	const uint8_t *at = c->in;
 
@@ -87,35 +87,35 @@ static const uint8_t *take(struct cursor *c, size_t n)
 
 static uint8_t r8(struct cursor *c)
 {
-	const uint8_t *p = take(c, 1);
+	const uint8_t *p = frame_take(c, 1);
 
 	return p ? *p : 0;
 }
 
 static uint16_t r16(struct cursor *c)
 {
-	const uint8_t *p = take(c, 2);
+	const uint8_t *p = frame_take(c, 2);
 
 	return p ? get_u16(p) : 0;
 }
 
 static uint32_t r32(struct cursor *c)
 {
-	const uint8_t *p = take(c, 4);
+	const uint8_t *p = frame_take(c, 4);
 
 	return p ? get_u32(p) : 0;
 }
 
 static uint64_t r64(struct cursor *c)
 {
-	const uint8_t *p = take(c, 8);
+	const uint8_t *p = frame_take(c, 8);
 
 	return p ? get_u64(p) : 0;
 }
 
 static void rbytes(struct cursor *c, void *out, size_t n)
 {
-	const uint8_t *p = take(c, n);
+	const uint8_t *p = frame_take(c, n);
 
 	if (p)
 		memcpy(out, p, n);
@@ -237,7 +237,7 @@ static void rest_get(struct cursor *c, struct frame *f, size_t max)
 	if (c->left > max)
 		c->bad = true;
 	f->n = c->left;
-	f->p = take(c, c->left);
+	f->p = frame_take(c, c->left);
 }
 
 static void body_put(struct cursor *c, const struct frame *f)

@@ -100,16 +100,16 @@ void link_channels_clear(struct link *l)
 
 /* ---- the stream */
 
-static void on_poll(uv_poll_t *p, int status, int events);
-static void on_prepare(uv_prepare_t *p);
-static void free_handle(uv_handle_t *h)
+static void link_on_poll(uv_poll_t *p, int status, int events);
+static void link_on_prepare(uv_prepare_t *p);
+static void link_free_handle(uv_handle_t *h)
 {
 	free(h);
 }
 
-static void watch(struct link *l)
+static void link_watch(struct link *l)
 {
-	uv_poll_start(l->poll, UV_READABLE | (l->writing ? UV_WRITABLE : 0), on_poll);
+	uv_poll_start(l->poll, UV_READABLE | (l->writing ? UV_WRITABLE : 0), link_on_poll);
 }
 
 static void drop_stream(struct link *l)
@@ -117,7 +117,7 @@ static void drop_stream(struct link *l)
 	if (!l->poll)
 		return;
 	uv_poll_stop(l->poll);
-	uv_close((uv_handle_t *)l->poll, free_handle);
+	uv_close((uv_handle_t *)l->poll, link_free_handle);
 	l->poll = NULL;
 	close(l->fd);
 	l->fd = -1;
@@ -144,7 +144,7 @@ void link_down(struct link *l, int rc, const char *why)
 		l->ops->down(l->arg, rc, why);
 }
 
-static void flush(struct link *l)
+static void link_flush(struct link *l)
 {
 	while (buf_len(&l->out)) {
 		ssize_t n = send(l->fd, buf_ptr(&l->out), buf_len(&l->out), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -166,14 +166,14 @@ static void flush(struct link *l)
 	uv_prepare_stop(&l->prepare);
 	if (l->writing != (buf_len(&l->out) > 0)) {
 		l->writing = buf_len(&l->out) > 0;
-		watch(l);
+		link_watch(l);
 	}
 }
 
 /* Once a turn, before the loop sleeps: everything that was said in it goes out in one write. */
-static void on_prepare(uv_prepare_t *p)
+static void link_on_prepare(uv_prepare_t *p)
 {
-	flush(p->data);
+	link_flush(p->data);
 }
 
 int link_put(struct link *l, const struct frame *f)
@@ -192,7 +192,7 @@ int link_put(struct link *l, const struct frame *f)
 		return ERR_TOO_LARGE;
 	buf_commit(&l->out, n);
 	if (!l->writing)
-		uv_prepare_start(&l->prepare, on_prepare);
+		uv_prepare_start(&l->prepare, link_on_prepare);
 	return 0;
 }
 
@@ -231,7 +231,7 @@ static int prove(const struct link *l, const char *who, const struct frame_hello
 	return HMAC(EVP_sha256(), l->p.secret, LINK_SECRET_LEN, text, sizeof(text), out, &n) ? 0 : ERR_NOMEM;
 }
 
-static int on_hello(struct link *l, const struct frame *f, const char **why)
+static int link_on_hello(struct link *l, const struct frame *f, const char **why)
 {
 	struct frame answer = {.type = FRAME_PROOF, .flags = FRAME_CRITICAL};
 	uint8_t expected[FRAME_PROOF_LEN];
@@ -295,7 +295,7 @@ static int list_room(struct link *l)
 	return 0;
 }
 
-static int on_list(struct link *l, const struct frame *f, const char **why)
+static int link_on_list(struct link *l, const struct frame *f, const char **why)
 {
 	const struct frame_list *from = &f->u.list;
 	struct link_channel_info *i;
@@ -332,7 +332,7 @@ static int on_list(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
-static int on_listed(struct link *l, const struct frame *f, const char **why)
+static int link_on_listed(struct link *l, const struct frame *f, const char **why)
 {
 	struct link_channel_info *list = l->list;
 	size_t n = l->nlist;
@@ -383,7 +383,7 @@ static struct link_channel *live(struct link *l, const struct frame *f, int *rc,
 	return NULL;
 }
 
-static int on_opened(struct link *l, const struct frame *f, const char **why)
+static int link_on_opened(struct link *l, const struct frame *f, const char **why)
 {
 	char text[FRAME_TEXT_MAX + 1];
 	int rc;
@@ -400,7 +400,7 @@ static int on_opened(struct link *l, const struct frame *f, const char **why)
 }
 
 /* The decoder has seen that there is a NUL between the two. */
-static int on_begun(struct link *l, const struct frame *f, const char **why)
+static int link_on_begun(struct link *l, const struct frame *f, const char **why)
 {
 	char text[FRAME_BEGUN_MAX + 1];
 	int rc;
@@ -414,7 +414,7 @@ static int on_begun(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
-static int on_data(struct link *l, const struct frame *f, const char **why)
+static int link_on_data(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
 	struct link_channel *c = live(l, f, &rc, why);
@@ -439,7 +439,7 @@ static int on_data(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
-static int on_consumed(struct link *l, const struct frame *f, const char **why)
+static int link_on_consumed(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
 	struct link_channel *c = live(l, f, &rc, why);
@@ -465,7 +465,7 @@ static bool exit_adds_up(const struct frame_exit *x)
 	return x->signal ? x->code == -1 : x->code >= 0 && x->code <= 255;
 }
 
-static int on_channel_exit(struct link *l, const struct frame *f, const char **why)
+static int link_on_channel_exit(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
 	struct link_channel *c = live(l, f, &rc, why);
@@ -493,7 +493,7 @@ static enum link_echo echo_mode(uint8_t flags)
 	return flags & ECHO_ON ? LINK_ECHO_LINES : LINK_ECHO_OFF;
 }
 
-static int on_echo(struct link *l, const struct frame *f, const char **why)
+static int link_on_echo(struct link *l, const struct frame *f, const char **why)
 {
 	int rc;
 	struct link_channel *c = live(l, f, &rc, why);
@@ -513,14 +513,14 @@ static int on_echo(struct link *l, const struct frame *f, const char **why)
 
 /* ---- the stream itself */
 
-static int on_ping(struct link *l, const struct frame *f)
+static int link_on_ping(struct link *l, const struct frame *f)
 {
 	struct frame answer = {.type = FRAME_PONG, .offset = f->offset};
 
 	return link_put(l, &answer);
 }
 
-static int on_pong(struct link *l, const struct frame *f, const char **why)
+static int link_on_pong(struct link *l, const struct frame *f, const char **why)
 {
 	uint64_t rtt;
 
@@ -533,7 +533,7 @@ static int on_pong(struct link *l, const struct frame *f, const char **why)
 	return 0;
 }
 
-static int on_cleared(struct link *l, const struct frame *f, const char **why)
+static int link_on_cleared(struct link *l, const struct frame *f, const char **why)
 {
 	if (!l->clearing || f->offset != l->clear_token)
 		return breaks(why, "CLEARED without a CLEAR");
@@ -577,7 +577,7 @@ static bool tell_wait(struct link *l, const struct frame *f)
 	return true;
 }
 
-static int on_text(struct link *l, const struct frame *f, const char **why)
+static int link_on_text(struct link *l, const struct frame *f, const char **why)
 {
 	if (f->type == FRAME_ERROR && tell_wait(l, f))
 		return 0;
@@ -618,32 +618,32 @@ static int link_handle(struct link *l, const struct frame *f, const char **why)
 		return 0;
 	switch (f->type) {
 	case FRAME_HELLO:
-		return on_hello(l, f, why);
+		return link_on_hello(l, f, why);
 	case FRAME_LIST:
-		return on_list(l, f, why);
+		return link_on_list(l, f, why);
 	case FRAME_LISTED:
-		return on_listed(l, f, why);
+		return link_on_listed(l, f, why);
 	case FRAME_OPENED:
-		return on_opened(l, f, why);
+		return link_on_opened(l, f, why);
 	case FRAME_BEGUN:
-		return on_begun(l, f, why);
+		return link_on_begun(l, f, why);
 	case FRAME_DATA:
-		return on_data(l, f, why);
+		return link_on_data(l, f, why);
 	case FRAME_CONSUMED:
-		return on_consumed(l, f, why);
+		return link_on_consumed(l, f, why);
 	case FRAME_EXIT:
-		return on_channel_exit(l, f, why);
+		return link_on_channel_exit(l, f, why);
 	case FRAME_ECHO:
-		return on_echo(l, f, why);
+		return link_on_echo(l, f, why);
 	case FRAME_PING:
-		return on_ping(l, f);
+		return link_on_ping(l, f);
 	case FRAME_PONG:
-		return on_pong(l, f, why);
+		return link_on_pong(l, f, why);
 	case FRAME_CLEARED:
-		return on_cleared(l, f, why);
+		return link_on_cleared(l, f, why);
 	case FRAME_ERROR:
 	case FRAME_GOODBYE:
-		return on_text(l, f, why);
+		return link_on_text(l, f, why);
 	default:
 		return breaks(why, "a frame that only the hub may send");
 	}
@@ -674,7 +674,7 @@ static void take_frames(struct link *l)
 	}
 }
 
-static ssize_t fill(struct link *l)
+static ssize_t link_fill(struct link *l)
 {
 	ssize_t n;
 
@@ -689,7 +689,7 @@ static ssize_t fill(struct link *l)
 	return n;
 }
 
-static void on_poll(uv_poll_t *p, int status, int events)
+static void link_on_poll(uv_poll_t *p, int status, int events)
 {
 	struct link *l = p->data;
 	ssize_t n;
@@ -699,7 +699,7 @@ static void on_poll(uv_poll_t *p, int status, int events)
 		return;
 	}
 	if (events & UV_READABLE) {
-		n = fill(l);
+		n = link_fill(l);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 			link_down(l, ERR_LINK_LOST, n ? strerror(errno) : "the stream was closed");
 			return;
@@ -710,10 +710,10 @@ static void on_poll(uv_poll_t *p, int status, int events)
 		}
 	}
 	if (!l->dead && l->poll && events & UV_WRITABLE)
-		flush(l);
+		link_flush(l);
 }
 
-static void on_timer(uv_timer_t *t)
+static void link_on_timer(uv_timer_t *t)
 {
 	struct link *l = t->data;
 	uint64_t now = clock_boot_ns();
@@ -756,8 +756,8 @@ int link_attach(struct link *l, int fd, uint64_t epoch)
 	l->clearing = false;
 	link_set_state(l, LINK_HELLO);
 	rc = link_hello_start(l);
-	watch(l);
-	uv_timer_start(&l->timer, on_timer, LINK_HANDSHAKE_MS, LINK_PING_MS);
+	link_watch(l);
+	uv_timer_start(&l->timer, link_on_timer, LINK_HANDSHAKE_MS, LINK_PING_MS);
 	if (rc) {
 		drop_stream(l);
 		link_set_state(l, LINK_IDLE);
@@ -795,7 +795,7 @@ int link_create(struct uv_loop_s *loop, const struct link_params *p, const struc
 	return 0;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void link_on_handle_closed(uv_handle_t *h)
 {
 	struct link *l = h->data;
 
@@ -814,8 +814,8 @@ void link_destroy(struct link *l)
 	if (l->poll && buf_len(&l->out)) /* what was said last may still go: an ACK, a KILL */
 		(void)!send(l->fd, buf_ptr(&l->out), buf_len(&l->out), MSG_NOSIGNAL | MSG_DONTWAIT);
 	drop_stream(l);
-	uv_close((uv_handle_t *)&l->prepare, on_handle_closed);
-	uv_close((uv_handle_t *)&l->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&l->prepare, link_on_handle_closed);
+	uv_close((uv_handle_t *)&l->timer, link_on_handle_closed);
 }
 
 size_t link_queued(const struct link *l)

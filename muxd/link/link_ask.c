@@ -11,7 +11,7 @@ static struct link_channel *find_live(struct link *l, uint32_t channel)
 	return c && c->live ? c : NULL;
 }
 
-static uint32_t count(const char *const *v)
+static uint32_t link_ask_count(const char *const *v)
 {
 	uint32_t n = 0;
 
@@ -40,8 +40,8 @@ int link_open(struct link *l, const struct link_open *o, struct err *e)
 	to->timeout_ms = o->timeout_ms;
 	to->grace_ms = o->grace_ms;
 	to->window = o->window;
-	to->argc = count(o->argv);
-	to->envc = count(o->env);
+	to->argc = link_ask_count(o->argv);
+	to->envc = link_ask_count(o->env);
 	to->cwd = o->cwd ? o->cwd : "";
 	to->argv = o->argv;
 	to->env = o->env;
@@ -174,7 +174,7 @@ int link_resize(struct link *l, uint32_t channel, uint16_t cols, uint16_t rows, 
 	return find_live(l, channel) ? link_put(l, &f) : ERR_BAD_STATE;
 }
 
-static int put_number(struct link *l, uint8_t type, uint32_t channel, int number)
+static int link_ask_put_number(struct link *l, uint8_t type, uint32_t channel, int number)
 {
 	struct frame f = {.type = type, .channel = channel, .u.number = (uint8_t)number};
 
@@ -185,14 +185,14 @@ int link_signal(struct link *l, uint32_t channel, int signum)
 {
 	if (signum < 1 || signum > 64)
 		return ERR_INVAL;
-	return put_number(l, FRAME_SIGNAL, channel, signum);
+	return link_ask_put_number(l, FRAME_SIGNAL, channel, signum);
 }
 
 int link_kill(struct link *l, uint32_t channel, enum exit_cause cause)
 {
 	const struct link_channel *c = link_channel_find(l, channel);
 
-	return c && c->exited ? ERR_ENDED : put_number(l, FRAME_KILL, channel, (int)cause);
+	return c && c->exited ? ERR_ENDED : link_ask_put_number(l, FRAME_KILL, channel, (int)cause);
 }
 
 int link_clear(struct link *l)

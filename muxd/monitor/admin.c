@@ -62,7 +62,7 @@ static void client_hang_up(struct client *c)
 		client_unlink(c);
 }
 
-static void on_closed(void *arg, const struct err *why)
+static void admin_on_closed(void *arg, const struct err *why)
 {
 	log_debug(NULL, "client ended: %s", why->message);
 	client_hang_up(arg);
@@ -143,7 +143,7 @@ static void run_first(struct admin *a)
 	json_decref(msg);
 }
 
-static void on_patience(uv_timer_t *t)
+static void admin_on_patience(uv_timer_t *t)
 {
 	struct admin *a = t->data;
 	const struct admin_call *call;
@@ -151,7 +151,7 @@ static void on_patience(uv_timer_t *t)
 	while ((call = STAILQ_FIRST(&a->early)) && clock_boot_ns() >= call->until_ns)
 		run_first(a); /* which says that the daemon is starting */
 	if (call)
-		uv_timer_start(t, on_patience, (call->until_ns - clock_boot_ns()) / NS_PER_MS + 1, 0);
+		uv_timer_start(t, admin_on_patience, (call->until_ns - clock_boot_ns()) / NS_PER_MS + 1, 0);
 }
 
 void admin_started(struct admin *a)
@@ -170,10 +170,10 @@ static void wait_for_start(struct admin *a, struct admin_call *call, const json_
 	call->until_ns = clock_boot_ns() + START_NS;
 	STAILQ_INSERT_TAIL(&a->early, call, entry);
 	if (!uv_is_active((uv_handle_t *)&a->patience))
-		uv_timer_start(&a->patience, on_patience, START_NS / NS_PER_MS, 0);
+		uv_timer_start(&a->patience, admin_on_patience, START_NS / NS_PER_MS, 0);
 }
 
-static void on_packet(void *arg, const json_t *msg)
+static void admin_on_packet(void *arg, const json_t *msg)
 {
 	struct client *c = arg;
 	struct admin_call *call = calloc(1, sizeof *call);
@@ -201,8 +201,8 @@ static void on_packet(void *arg, const json_t *msg)
 }
 
 static const struct channel_ops channel_ops = {
-    .packet = on_packet,
-    .closed = on_closed,
+    .packet = admin_on_packet,
+    .closed = admin_on_closed,
     .queue_max = QUEUE_MAX,
 };
 
@@ -212,7 +212,7 @@ static bool may_ask(const struct monitor *m, uid_t uid)
 }
 
 /* One packet and the door closes: said, so that the person knows why. */
-static void refuse(int fd, int rc, const char *why)
+static void admin_refuse(int fd, int rc, const char *why)
 {
 	struct err e = {0};
 	json_t *o;
@@ -234,11 +234,11 @@ static void admit(struct admin *a, int fd)
 
 	if (sock_peer_cred(fd, &pid, &uid, NULL) || !may_ask(a->m, uid)) {
 		log_warn(NULL, "uid %u was refused", (unsigned)uid);
-		refuse(fd, ERR_FORBIDDEN, "only root and the one who started the daemon may use admin.sock");
+		admin_refuse(fd, ERR_FORBIDDEN, "only root and the one who started the daemon may use admin.sock");
 		return;
 	}
 	if (a->n >= ADMIN_CLIENTS_MAX) {
-		refuse(fd, ERR_LIMIT, "too many clients of admin.sock");
+		admin_refuse(fd, ERR_LIMIT, "too many clients of admin.sock");
 		return;
 	}
 	c = calloc(1, sizeof *c);
@@ -257,7 +257,7 @@ static void admit(struct admin *a, int fd)
 	a->n++;
 }
 
-static void on_connection(uv_poll_t *h, int status, int events)
+static void admin_on_connection(uv_poll_t *h, int status, int events)
 {
 	struct admin *a = h->data;
 
@@ -279,12 +279,12 @@ static void on_connection(uv_poll_t *h, int status, int events)
 	}
 }
 
-static void on_tick(uv_timer_t *t)
+static void admin_on_tick(uv_timer_t *t)
 {
 	struct admin *a = t->data;
 	uint64_t now = clock_boot_ns();
 
-	uv_poll_start(&a->poll, UV_READABLE, on_connection);
+	uv_poll_start(&a->poll, UV_READABLE, admin_on_connection);
 	for (struct client *c = a->clients, *next; c; c = next) {
 		next = c->next;
 		if (c->channel && c->calls == 0 && now - c->active_ns > IDLE_NS)
@@ -308,14 +308,14 @@ int admin_create(struct monitor *m, const struct admin_op *ops, struct admin **o
 	}
 	uv_timer_init(&m->loop, &a->tick);
 	uv_timer_init(&m->loop, &a->patience);
-	uv_poll_start(&a->poll, UV_READABLE, on_connection);
-	uv_timer_start(&a->tick, on_tick, TICK_MS, TICK_MS);
+	uv_poll_start(&a->poll, UV_READABLE, admin_on_connection);
+	uv_timer_start(&a->tick, admin_on_tick, TICK_MS, TICK_MS);
 	a->handles = 3;
 	*out = a;
 	return 0;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void admin_on_handle_closed(uv_handle_t *h)
 {
 	struct admin *a = h->data;
 
@@ -336,7 +336,7 @@ void admin_destroy(struct admin *a)
 		channel_destroy(c->channel);
 		free(c);
 	}
-	uv_close((uv_handle_t *)&a->poll, on_handle_closed);
-	uv_close((uv_handle_t *)&a->tick, on_handle_closed);
-	uv_close((uv_handle_t *)&a->patience, on_handle_closed);
+	uv_close((uv_handle_t *)&a->poll, admin_on_handle_closed);
+	uv_close((uv_handle_t *)&a->tick, admin_on_handle_closed);
+	uv_close((uv_handle_t *)&a->patience, admin_on_handle_closed);
 }

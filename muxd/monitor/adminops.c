@@ -12,7 +12,7 @@
 #define LIST_LIMIT     200
 #define LIST_LIMIT_MAX 1000
 
-static void on_created(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
+static void adminops_on_created(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
 {
 	struct admin_call *c = arg;
 	json_t *o = NULL;
@@ -48,7 +48,7 @@ static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out
 		return rc;
 	w.least_ns = (uint64_t)least;
 	memcpy(w.by, c->by, sizeof w.by);
-	issue_create(c->m, &w, on_created, c);
+	issue_create(c->m, &w, adminops_on_created, c);
 	return ADMIN_LATER;
 }
 
@@ -73,7 +73,7 @@ static int op_grant_list(struct admin_call *c, const json_t *msg, json_t **out, 
 	return rc;
 }
 
-static void on_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
+static void adminops_on_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
 {
 	struct admin_call *c = arg;
 	char id[ID_STR_LEN];
@@ -100,7 +100,7 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 		return rc;
 	if (id_parse(text, &id))
 		return err_set(e, ERR_INVAL, "id is not a grant's id");
-	issue_revoke(c->m, &id, c->by, on_revoked, c);
+	issue_revoke(c->m, &id, c->by, adminops_on_revoked, c);
 	return ADMIN_LATER;
 }
 

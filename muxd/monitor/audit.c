@@ -51,7 +51,7 @@ static void send_item(struct audit *a, struct item *it)
 }
 
 /* Take it out of the list and tell its owner. */
-static void settle(struct audit *a, struct item **at, int rc)
+static void audit_settle(struct audit *a, struct item **at, int rc)
 {
 	struct item *it = *at;
 
@@ -62,7 +62,7 @@ static void settle(struct audit *a, struct item **at, int rc)
 	item_free(it);
 }
 
-static void on_tick(uv_timer_t *t)
+static void audit_on_tick(uv_timer_t *t)
 {
 	struct audit *a = t->data;
 	uint64_t now = clock_boot_ns();
@@ -70,7 +70,7 @@ static void on_tick(uv_timer_t *t)
 
 	while (*at) {
 		if ((*at)->deadline_ns && now >= (*at)->deadline_ns) {
-			settle(a, at, (*at)->rc ? (*at)->rc : ERR_TIMEOUT);
+			audit_settle(a, at, (*at)->rc ? (*at)->rc : ERR_TIMEOUT);
 			at = &a->first; /* the owner may have added or answered others */
 			continue;
 		}
@@ -96,7 +96,7 @@ int audit_create(uv_loop_t *loop, struct proc *net, struct audit **out)
 	return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void audit_on_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
@@ -106,8 +106,8 @@ void audit_destroy(struct audit *a)
 	if (!a)
 		return;
 	while (a->first)
-		settle(a, &a->first, ERR_CANCELLED);
-	uv_close((uv_handle_t *)&a->tick, on_closed);
+		audit_settle(a, &a->first, ERR_CANCELLED);
+	uv_close((uv_handle_t *)&a->tick, audit_on_closed);
 }
 
 static int stamp(json_t *record)
@@ -125,7 +125,8 @@ static int stamp(json_t *record)
 	return 0;
 }
 
-static int put(struct audit *a, json_t *record, bool first, uint64_t timeout_ms, audit_done *done, void *arg)
+static int monitor_audit_put(struct audit *a, json_t *record, bool first, uint64_t timeout_ms, audit_done *done,
+			     void *arg)
 {
 	struct item *it, **at = &a->first;
 	int rc = record ? stamp(record) : ERR_NOMEM;
@@ -146,18 +147,18 @@ static int put(struct audit *a, json_t *record, bool first, uint64_t timeout_ms,
 	a->n++;
 	send_item(a, it);
 	if (!uv_is_active((uv_handle_t *)&a->tick))
-		uv_timer_start(&a->tick, on_tick, TICK_MS, TICK_MS);
+		uv_timer_start(&a->tick, audit_on_tick, TICK_MS, TICK_MS);
 	return 0;
 }
 
 int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg)
 {
-	return put(a, record, false, timeout_ms, done, arg);
+	return monitor_audit_put(a, record, false, timeout_ms, done, arg);
 }
 
 int audit_put_first(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg)
 {
-	return put(a, record, true, timeout_ms, done, arg);
+	return monitor_audit_put(a, record, true, timeout_ms, done, arg);
 }
 
 void audit_net_ready(struct audit *a)
@@ -186,7 +187,7 @@ void audit_answer(struct audit *a, int64_t tag, int rc)
 		(*at)->sent = false;
 		return;
 	}
-	settle(a, at, rc);
+	audit_settle(a, at, rc);
 }
 
 size_t audit_waiting(const struct audit *a)

@@ -133,7 +133,7 @@ static int open_pem(const char *path, BIO **out, struct err *e)
 	return rc;
 }
 
-static int load(const char *path, X509 **out, struct err *e)
+static int cert_load(const char *path, X509 **out, struct err *e)
 {
 	BIO *bio = NULL;
 	int rc = open_pem(path, &bio, e);
@@ -157,7 +157,7 @@ static int load_key(const char *path, EVP_PKEY **out, struct err *e)
 	return *out ? 0 : err_set(e, ERR_CORRUPT, "%s holds no private key without a pass phrase", path);
 }
 
-static bool is_ours(X509 *x)
+static bool cert_is_ours(X509 *x)
 {
 	char name[64] = "";
 
@@ -165,7 +165,7 @@ static bool is_ours(X509 *x)
 	return strcmp(name, ISSUER) == 0 && X509_NAME_cmp(X509_get_subject_name(x), X509_get_issuer_name(x)) == 0;
 }
 
-static int describe(X509 *x, const char *host, struct cert_status *out, struct err *e)
+static int cert_describe(X509 *x, const char *host, struct cert_status *out, struct err *e)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned len = 0;
@@ -222,13 +222,13 @@ static int make_certificate(const char *path, EVP_PKEY *key, const char *host, i
 static int usable_certificate(const char *path, EVP_PKEY *key, time_t now, bool *out_expired, X509 **out, struct err *e)
 {
 	X509 *x = NULL;
-	int rc = load(path, &x, e);
+	int rc = cert_load(path, &x, e);
 	bool expired;
 
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
 	expired = X509_cmp_time(X509_get0_notAfter(x), &now) <= 0;
-	if (is_ours(x) && (expired || !key || X509_check_private_key(x, key) != 1)) {
+	if (cert_is_ours(x) && (expired || !key || X509_check_private_key(x, key) != 1)) {
 		X509_free(x);
 		return 0;
 	}
@@ -259,7 +259,7 @@ int cert_ensure(const char *key_path, const char *cert_path, const char *host, i
 		rc = make_certificate(cert_path, key, host, now_s, owner, &x, e);
 	}
 	if (rc == 0)
-		rc = describe(x, host, &status, e);
+		rc = cert_describe(x, host, &status, e);
 	if (rc == 0)
 		*out = status;
 	X509_free(x);

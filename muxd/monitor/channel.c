@@ -50,7 +50,7 @@ static void drop_queue(struct channel *c)
 	c->queued = 0;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void channel_on_handle_closed(uv_handle_t *h)
 {
 	struct channel *c = h->data;
 
@@ -58,13 +58,13 @@ static void on_handle_closed(uv_handle_t *h)
 	free(c);
 }
 
-static void release(struct channel *c)
+static void monitor_channel_release(struct channel *c)
 {
 	if (c->destroyed && c->depth == 0)
-		uv_close((uv_handle_t *)&c->poll, on_handle_closed);
+		uv_close((uv_handle_t *)&c->poll, channel_on_handle_closed);
 }
 
-static void fail(struct channel *c, const struct err *why)
+static void channel_fail(struct channel *c, const struct err *why)
 {
 	if (c->closed || c->destroyed)
 		return;
@@ -74,15 +74,15 @@ static void fail(struct channel *c, const struct err *why)
 	c->ops->closed(c->arg, why);
 }
 
-static void on_poll(uv_poll_t *h, int status, int events);
+static void channel_on_poll(uv_poll_t *h, int status, int events);
 
 static void update_interest(struct channel *c)
 {
 	if (!c->closed && !c->destroyed)
-		uv_poll_start(&c->poll, UV_READABLE | (c->first ? UV_WRITABLE : 0), on_poll);
+		uv_poll_start(&c->poll, UV_READABLE | (c->first ? UV_WRITABLE : 0), channel_on_poll);
 }
 
-static void flush(struct channel *c)
+static void channel_flush(struct channel *c)
 {
 	struct err e = {0};
 
@@ -98,7 +98,7 @@ static void flush(struct channel *c)
 		c->queued--;
 		waiting_free(w);
 		if (rc) {
-			fail(c, &e);
+			channel_fail(c, &e);
 			return;
 		}
 	}
@@ -123,12 +123,12 @@ static void receive_one(struct channel *c, bool *out_more)
 		c->ops->packet(c->arg, msg);
 		*out_more = true;
 	} else {
-		fail(c, &e);
+		channel_fail(c, &e);
 	}
 	json_decref(msg);
 }
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void channel_on_poll(uv_poll_t *h, int status, int events)
 {
 	struct channel *c = h->data;
 	bool more = true;
@@ -139,18 +139,18 @@ static void on_poll(uv_poll_t *h, int status, int events)
 		events |= UV_READABLE;
 	}
 	if ((events & UV_WRITABLE) && !c->closed)
-		flush(c);
+		channel_flush(c);
 	for (int i = 0; (events & UV_READABLE) && i < PACKETS_PER_TURN && more && !c->closed && !c->destroyed; i++)
 		receive_one(c, &more);
 	if (status < 0 && !c->closed && !c->destroyed) {
 		struct err e = {0};
 
 		err_set(&e, ERR_SYS, "polling failed: %s", uv_strerror(status));
-		fail(c, &e);
+		channel_fail(c, &e);
 	}
 	update_interest(c);
 	c->depth--;
-	release(c);
+	monitor_channel_release(c);
 }
 
 int channel_create(uv_loop_t *loop, int fd, const struct channel_ops *ops, void *arg, struct channel **out,
@@ -180,7 +180,7 @@ void channel_destroy(struct channel *c)
 	c->destroyed = true;
 	drop_queue(c);
 	uv_poll_stop(&c->poll);
-	release(c);
+	monitor_channel_release(c);
 }
 
 static int enqueue(struct channel *c, const json_t *msg, const int *fds, size_t nfds)

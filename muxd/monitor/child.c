@@ -65,7 +65,7 @@ static void filter_environment(char *out[ENV_MAX])
 }
 
 /* From here to the exec only async-signal-safe calls: other threads may have held any lock at the fork. */
-static _Noreturn void give_up(enum step step)
+static _Noreturn void child_give_up(enum step step)
 {
 	struct failure f = {step, errno};
 
@@ -84,7 +84,7 @@ static void arrange_fds(int ipc, int report, int program)
 	if (null < 0 || high[0] < 0 || high[1] < 0 || high[2] < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
 	    dup2(high[0], IPC_FD) < 0 || dup2(high[2], PROGRAM_FD) < 0 || fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0 || syscall(SYS_close_range, PROGRAM_FD + 1, ~0U, 0) < 0)
-		give_up(STEP_FDS);
+		child_give_up(STEP_FDS);
 }
 
 static void set_limits(rlim_t files)
@@ -93,7 +93,7 @@ static void set_limits(rlim_t files)
 	struct rlimit r;
 
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_NOFILE, &r) < 0)
-		give_up(STEP_LIMITS);
+		child_give_up(STEP_LIMITS);
 	/* More than the hard limit only where this root may (not in every container). */
 	if (r.rlim_max < files) {
 		const struct rlimit more = {files, files};
@@ -103,10 +103,10 @@ static void set_limits(rlim_t files)
 	}
 	r.rlim_cur = r.rlim_max < files ? r.rlim_max : files;
 	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
-		give_up(STEP_LIMITS);
+		child_give_up(STEP_LIMITS);
 }
 
-static void become(const struct file_owner *who)
+static void monitor_child_become(const struct file_owner *who)
 {
 	if (who->uid != (uid_t)-1) {
 		gid_t none = who->gid;
@@ -114,10 +114,10 @@ static void become(const struct file_owner *who)
 		/* The bare calls: glibc's would signal threads that do not exist in this process. */
 		if (syscall(SYS_setgroups, 0, &none) < 0 || syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
 		    syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
-			give_up(STEP_UID);
+			child_give_up(STEP_UID);
 	}
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		give_up(STEP_PRIVS);
+		child_give_up(STEP_PRIVS);
 }
 
 static void reset_signals(void)
@@ -138,16 +138,16 @@ static _Noreturn void child_run(const struct child_spec *spec, int report, int p
 	umask(077);
 	arrange_fds(spec->ipc_fd, report, program);
 	if (chdir(spec->cwd) < 0)
-		give_up(STEP_CWD);
+		child_give_up(STEP_CWD);
 	set_limits(spec->files);
 	if (spec->nice)
 		(void)setpriority(PRIO_PROCESS, 0, spec->nice); /* not allowed without root: then it stays as it is */
-	become(&spec->who);
+	monitor_child_become(&spec->who);
 	/* By descriptor when the path is closed to this uid; by path first, for the name that ps shows. */
 	execve(spec->path, (char *const *)spec->argv, env);
 	if (errno == EACCES)
 		syscall(SYS_execveat, PROGRAM_FD, "", spec->argv, env, AT_EMPTY_PATH);
-	give_up(STEP_EXEC);
+	child_give_up(STEP_EXEC);
 }
 
 /* End-of-file means that exec closed the other end. */

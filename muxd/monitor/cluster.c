@@ -44,7 +44,7 @@ static bool is_there(const struct kube_source *s)
 	return s->path || s->data;
 }
 
-static void wipe(char *p, size_t n)
+static void cluster_wipe(char *p, size_t n)
 {
 	if (p)
 		OPENSSL_cleanse(p, n);
@@ -81,7 +81,7 @@ static bool same_file(const char *path, const char *data, size_t len)
 	size_t n = 0;
 	bool same = file_read(path, SOURCE_MAX, &old, &n, NULL) == 0 && n == len && memcmp(old, data, n) == 0;
 
-	wipe(old, n);
+	cluster_wipe(old, n);
 	return same;
 }
 
@@ -106,7 +106,7 @@ static int put_source(const struct kubeconfig *k, size_t i, const struct layout 
 			     sources[i].key);
 	if (rc == 0 && !same_file(path, data, len))
 		rc = file_publish(path, data, len, 0600, who->net, true, e);
-	wipe(data, len);
+	cluster_wipe(data, len);
 	return rc;
 }
 
@@ -124,7 +124,7 @@ static int check_sources(const struct kubeconfig *k, struct err *e)
 		if (!is_there(s))
 			continue;
 		rc = read_source(s, &data, &len, &why);
-		wipe(data, len);
+		cluster_wipe(data, len);
 		if (rc)
 			rc = err_set(e, rc, "%s of %s: %s", sources[i].key, k->name, why.message);
 	}
@@ -159,7 +159,7 @@ static void remove_all(const struct layout *l)
 
 /* ---- the kubeconfig that net gets */
 
-static int set_text(json_t *o, const char *key, const char *value)
+static int cluster_set_text(json_t *o, const char *key, const char *value)
 {
 	return value && *value ? json_object_set_new(o, key, json_string(value)) : 0;
 }
@@ -174,7 +174,7 @@ static int set_sources(const struct kubeconfig *k, const struct layout *l, bool 
 			continue;
 		rc = copy_path(l, i, path, NULL);
 		if (rc == 0)
-			rc = set_text(o, sources[i].key, path);
+			rc = cluster_set_text(o, sources[i].key, path);
 	}
 	return rc;
 }
@@ -193,22 +193,24 @@ static json_t *plugin_json(const struct kube_plugin_conf *p)
 				      json_pack("{s:s%, s:s}", "name", *v, eq ? (size_t)(eq - *v) : strlen(*v), "value",
 						eq ? eq + 1 : ""));
 	}
-	if (o && set_text(o, "installHint", p->install_hint)) {
+	if (o && cluster_set_text(o, "installHint", p->install_hint)) {
 		json_decref(o);
 		return NULL;
 	}
 	return o;
 }
 
-static int fill(const struct kubeconfig *k, const struct layout *l, json_t *cluster, json_t *user, json_t *context)
+static int cluster_fill(const struct kubeconfig *k, const struct layout *l, json_t *cluster, json_t *user,
+			json_t *context)
 {
 	json_t *plugin = k->plugin ? plugin_json(k->plugin) : NULL;
 
 	if (!cluster || !user || !context || (k->plugin && !plugin) ||
-	    (plugin && json_object_set_new(user, "exec", plugin)) || set_text(cluster, "server", k->server) ||
-	    set_text(cluster, "tls-server-name", k->tls_server_name) || set_text(cluster, "proxy-url", k->proxy) ||
+	    (plugin && json_object_set_new(user, "exec", plugin)) || cluster_set_text(cluster, "server", k->server) ||
+	    cluster_set_text(cluster, "tls-server-name", k->tls_server_name) ||
+	    cluster_set_text(cluster, "proxy-url", k->proxy) ||
 	    (k->insecure && json_object_set_new(cluster, "insecure-skip-tls-verify", json_true())) ||
-	    set_text(context, "namespace", k->namespace_) || set_sources(k, l, false, cluster) ||
+	    cluster_set_text(context, "namespace", k->namespace_) || set_sources(k, l, false, cluster) ||
 	    set_sources(k, l, true, user))
 		return ERR_NOMEM;
 	return 0;
@@ -218,7 +220,7 @@ static int make_text(const struct kubeconfig *k, const struct layout *l, char **
 {
 	json_t *cluster = json_object(), *user = json_object();
 	json_t *context = json_pack("{s:s, s:s}", "cluster", NAME, "user", NAME), *o = NULL;
-	int rc = fill(k, l, cluster, user, context);
+	int rc = cluster_fill(k, l, cluster, user, context);
 
 	if (rc == 0)
 		o = json_pack("{s:s, s:[{s:s, s:O}], s:[{s:s, s:O}], s:[{s:s, s:O}]}", "current-context", NAME,
@@ -234,7 +236,7 @@ static int make_text(const struct kubeconfig *k, const struct layout *l, char **
 
 /* ---- both together */
 
-static int load(const struct conf *conf, struct kubeconfig **out, struct err *e)
+static int cluster_load(const struct conf *conf, struct kubeconfig **out, struct err *e)
 {
 	const char *files = conf->kubernetes_kubeconfig;
 	struct err why = {0};
@@ -289,7 +291,7 @@ int cluster_check(const struct conf *conf, struct err *e)
 {
 	struct kubeconfig *k = NULL;
 	char *text = NULL;
-	int rc = conf->kubernetes_kubeconfig[0] ? load(conf, &k, e) : 0;
+	int rc = conf->kubernetes_kubeconfig[0] ? cluster_load(conf, &k, e) : 0;
 
 	if (rc == 0 && k)
 		rc = check_sources(k, e);
@@ -301,13 +303,13 @@ int cluster_check(const struct conf *conf, struct err *e)
 }
 
 /* What the configuration says, without a file touched. */
-static int make(struct cluster *out, const struct conf *conf, const struct layout *l, struct err *e)
+static int cluster_make(struct cluster *out, const struct conf *conf, const struct layout *l, struct err *e)
 {
 	struct cluster c = {0};
 	int rc = 0;
 
 	if (conf->kubernetes_kubeconfig[0]) {
-		rc = load(conf, &c.k, e);
+		rc = cluster_load(conf, &c.k, e);
 		if (rc == 0)
 			rc = make_text(c.k, l, &c.text, e);
 	} else {
@@ -329,7 +331,7 @@ int cluster_open(struct cluster *c, const struct conf *conf, const struct layout
 		 struct err *e)
 {
 	struct cluster fresh;
-	int rc = make(&fresh, conf, l, e);
+	int rc = cluster_make(&fresh, conf, l, e);
 
 	if (rc)
 		return rc;
@@ -348,7 +350,7 @@ int cluster_reload(struct cluster *c, const struct conf *conf, const struct layo
 		   bool *out_changed, struct err *e)
 {
 	struct cluster fresh;
-	int rc = make(&fresh, conf, l, e);
+	int rc = cluster_make(&fresh, conf, l, e);
 
 	if (rc)
 		return rc;
@@ -385,7 +387,7 @@ void cluster_finish(struct cluster *c)
 	if (!c)
 		return;
 	kubeconfig_destroy(c->k);
-	wipe(c->text, c->len);
+	cluster_wipe(c->text, c->len);
 	free(c->pod_template);
 	*c = (struct cluster){0};
 }

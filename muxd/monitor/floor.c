@@ -14,7 +14,7 @@
 #define CLOCK_FILE "clock"
 
 /* Nanoseconds since 1970 as one decimal line. */
-static int parse(const char *text, int64_t *out)
+static int floor_parse(const char *text, int64_t *out)
 {
 	char *end;
 	long long v;
@@ -38,7 +38,7 @@ int floor_open(struct time_floor *f, const struct layout *l, int64_t *out_back_n
 	if (rc)
 		return rc;
 	rc = file_read(path, 64, &text, &len, e);
-	if (rc == 0 && parse(text, &persisted))
+	if (rc == 0 && floor_parse(text, &persisted))
 		rc = err_set(e, ERR_CORRUPT, "%s holds no time", path);
 	free(text);
 	if (rc && rc != ERR_NOT_FOUND)

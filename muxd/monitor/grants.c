@@ -93,7 +93,7 @@ static size_t lower_bound(const struct grants *g, const struct id *id)
 	return lo;
 }
 
-static struct entry *find(const struct grants *g, const struct id *id)
+static struct entry *grants_find(const struct grants *g, const struct id *id)
 {
 	size_t at = lower_bound(g, id);
 
@@ -170,7 +170,7 @@ static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
 
 	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)))
 		return rc;
-	en = find(g, &id);
+	en = grants_find(g, &id);
 	if (!en)
 		return err_set(e, ERR_INVAL, "a revocation of a grant that was never made");
 	en->revoked = true;
@@ -188,7 +188,7 @@ static int apply_line(struct grants *g, const char *line, size_t len, struct err
 		rc = json_need_str(o, "op", &op, e);
 	if (rc == 0 && strcmp(op, "create") == 0) {
 		rc = read_create(o, &en, e);
-		if (rc == 0 && find(g, &en.grant.id))
+		if (rc == 0 && grants_find(g, &en.grant.id))
 			rc = err_set(e, ERR_INVAL, "a grant that was made twice");
 		if (rc == 0)
 			rc = reserve_one(g);
@@ -293,7 +293,7 @@ static int cut_torn(struct grants *g, size_t good, struct err *e)
 	return 0;
 }
 
-static int load(struct grants *g, int64_t now_ns, struct grants_load *out, struct err *e)
+static int monitor_grants_load(struct grants *g, int64_t now_ns, struct grants_load *out, struct err *e)
 {
 	char *text = NULL;
 	size_t len = 0, good = 0;
@@ -329,7 +329,7 @@ int grants_open(const char *path, int64_t now_ns, struct grants **out, struct gr
 		return err_set(e, ERR_NOMEM, "no memory for grants");
 	g->fd = -1;
 	snprintf(g->path, sizeof g->path, "%s", path);
-	rc = load(g, now_ns, &loaded, e);
+	rc = monitor_grants_load(g, now_ns, &loaded, e);
 	if (rc) {
 		grants_close(g);
 		return rc;
@@ -380,7 +380,7 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 
 	if (g->n >= GRANTS_MAX)
 		return err_set(e, ERR_LIMIT, "%d grants are alive already", GRANTS_MAX);
-	if (find(g, &grant->id))
+	if (grants_find(g, &grant->id))
 		return err_set(e, ERR_CONFLICT, "a grant with this id exists");
 	text_put(en.via, sizeof en.via, via);
 	text_put(en.by, sizeof en.by, by);
@@ -396,7 +396,7 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 int grants_revoke(struct grants *g, const struct id *id, int64_t now_ns, const char *by, struct grant *out,
 		  struct err *e)
 {
-	struct entry *en = find(g, id);
+	struct entry *en = grants_find(g, id);
 	int rc = 0;
 
 	if (!en)

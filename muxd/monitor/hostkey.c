@@ -17,7 +17,7 @@
 #define LINE     70 /* of base64, as ssh-keygen writes it */
 
 /* SSH's integers are big-endian (RFC 4251). */
-static int put_number(struct buf *b, uint32_t v)
+static int hostkey_put_number(struct buf *b, uint32_t v)
 {
 	const uint8_t be[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v};
 	return buf_append(b, be, sizeof be);
@@ -25,7 +25,7 @@ static int put_number(struct buf *b, uint32_t v)
 
 static int put_string(struct buf *b, const void *p, size_t n)
 {
-	int rc = put_number(b, (uint32_t)n);
+	int rc = hostkey_put_number(b, (uint32_t)n);
 	return rc ? rc : buf_append(b, p, n);
 }
 
@@ -40,9 +40,9 @@ static int put_private(struct buf *b, const uint8_t seed[32], const uint8_t key[
 	uint32_t check;
 	int rc = random_bytes(&check, sizeof check);
 
-	if (rc || (rc = put_number(b, check)) || (rc = put_number(b, check)) || (rc = put_public(b, key)) ||
-	    (rc = put_number(b, 64)) || (rc = buf_append(b, seed, 32)) || (rc = buf_append(b, key, 32)) ||
-	    (rc = put_string(b, comment, strlen(comment))))
+	if (rc || (rc = hostkey_put_number(b, check)) || (rc = hostkey_put_number(b, check)) ||
+	    (rc = put_public(b, key)) || (rc = hostkey_put_number(b, 64)) || (rc = buf_append(b, seed, 32)) ||
+	    (rc = buf_append(b, key, 32)) || (rc = put_string(b, comment, strlen(comment))))
 		return rc;
 	for (uint8_t pad = 1; buf_len(b) % 8 && rc == 0; pad++)
 		rc = buf_append(b, &pad, 1);
@@ -55,7 +55,7 @@ static int put_file(struct buf *b, const struct buf *public_blob, const struct b
 	int rc;
 
 	if ((rc = buf_append(b, magic, sizeof magic)) || (rc = put_string(b, "none", 4)) ||
-	    (rc = put_string(b, "none", 4)) || (rc = put_string(b, "", 0)) || (rc = put_number(b, 1)) ||
+	    (rc = put_string(b, "none", 4)) || (rc = put_string(b, "", 0)) || (rc = hostkey_put_number(b, 1)) ||
 	    (rc = put_string(b, buf_ptr(public_blob), buf_len(public_blob))) ||
 	    (rc = put_string(b, buf_ptr(private_blob), buf_len(private_blob))))
 		return rc;

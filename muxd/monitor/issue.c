@@ -169,7 +169,7 @@ static void take_back(struct monitor *m, const struct grant *g)
 	audit_put(m->audit, audit_record("grant.revoke", g, "monitor", "not journaled", "ok"), 0, NULL, NULL);
 }
 
-static void on_create_journaled(void *arg, int rc)
+static void issue_on_create_journaled(void *arg, int rc)
 {
 	struct pending_create *p = arg;
 	struct err e = {0};
@@ -210,7 +210,7 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 		*p = (struct pending_create){m, p->grant, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);
 		rc = audit_put_first(m->audit, audit_record("grant.create", &p->grant, w->via, w->by, "ok"), JOURNAL_MS,
-				     on_create_journaled, p);
+				     issue_on_create_journaled, p);
 		if (rc == 0)
 			return;
 		take_back(m, &p->grant);
@@ -221,7 +221,7 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	free(p);
 }
 
-static void on_wait_closed(uv_handle_t *h)
+static void issue_on_wait_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
@@ -232,16 +232,16 @@ static void wait_settle(struct revoke_wait **at)
 
 	*at = w->next;
 	w->done(w->arg, 0, NULL, &w->grant);
-	uv_close((uv_handle_t *)&w->timer, on_wait_closed);
+	uv_close((uv_handle_t *)&w->timer, issue_on_wait_closed);
 }
 
-static void on_not_in_force(uv_timer_t *t)
+static void issue_on_not_in_force(uv_timer_t *t)
 {
 	struct revoke_wait *w = t->data;
 
 	/* Its doors are not open yet, or not any more: nothing to enforce. Its start and its end have deadlines. */
 	if (w->m->net.state == PROC_STARTING || w->m->net.state == PROC_STOPPING) {
-		uv_timer_start(t, on_not_in_force, IN_FORCE_MS, 0);
+		uv_timer_start(t, issue_on_not_in_force, IN_FORCE_MS, 0);
 		return;
 	}
 	/* A net that does not answer may still serve the grant. Its next start packet holds the revocation. */
@@ -265,7 +265,7 @@ static int wait_for_net(struct monitor *m, const struct grant *g, revoke_done *d
 	w->timer.data = w;
 	w->next = m->revoke_waits;
 	m->revoke_waits = w;
-	uv_timer_start(&w->timer, on_not_in_force, IN_FORCE_MS, 0);
+	uv_timer_start(&w->timer, issue_on_not_in_force, IN_FORCE_MS, 0);
 	return 0;
 }
 

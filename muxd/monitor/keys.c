@@ -145,7 +145,7 @@ static int add_file(struct key_folder *f, const char *kid, struct err *e)
 	return 0;
 }
 
-static int scan(const char *folder, struct key_folder *out, struct err *e)
+static int keys_scan(const char *folder, struct key_folder *out, struct err *e)
 {
 	char kid[KID_LEN + 1];
 	struct dirent *entry;
@@ -195,13 +195,13 @@ static const struct key_file *newest_seed(const struct key_folder *f)
 static int scan_or_make(const char *folder, struct file_owner owner, struct key_folder *out, struct err *e)
 {
 	char kid[KID_LEN + 1];
-	int rc = scan(folder, out, e);
+	int rc = keys_scan(folder, out, e);
 
 	if (rc || newest_seed(out))
 		return rc;
 	rc = make_key(folder, owner, kid, e);
 	if (rc == 0)
-		rc = scan(folder, out, e);
+		rc = keys_scan(folder, out, e);
 	if (rc == 0 && !newest_seed(out))
 		rc = err_set(e, ERR_CORRUPT, "%s holds no seed", folder);
 	return rc;
@@ -333,7 +333,7 @@ int keys_use_record(struct keys *k, const struct layout *l, const struct identit
 	if (rc == 0)
 		rc = write_key(folder, seed, key, who->recorder, e);
 	if (rc == 0)
-		rc = scan(folder, f, e);
+		rc = keys_scan(folder, f, e);
 	if (rc == 0 && !seed_of(f, key->kid))
 		rc = err_set(e, ERR_CORRUPT, "%s does not hold the key that was put there", folder);
 	if (rc == 0)
@@ -459,7 +459,7 @@ int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t k
 		return err_set(e, ERR_NOMEM, "no memory for keys");
 	rc = layout_path(l, "keys/grant", folder, e);
 	if (rc == 0)
-		rc = scan(folder, f, e);
+		rc = keys_scan(folder, f, e);
 	for (size_t i = 0; rc == 0 && i < f->n; i++) {
 		if (f->files[i].has_seed || f->files[i].public_time.tv_sec + keep_s > now_s)
 			continue;
@@ -467,7 +467,7 @@ int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t k
 		dropped += rc == 0;
 	}
 	if (rc == 0 && dropped > 0)
-		rc = scan(folder, f, e);
+		rc = keys_scan(folder, f, e);
 	if (rc == 0 && dropped > 0)
 		rc = take_grant_keys(k, f, seed_of(f, k->kid), e);
 	if (rc == 0)

@@ -10,7 +10,7 @@
 
 #define NOBODY_LOGGED_IN 4294967295UL
 
-static void name_of(uid_t uid, char *out, size_t size)
+static void loader_name_of(uid_t uid, char *out, size_t size)
 {
 	char room[4096];
 	struct passwd entry, *found = NULL;
@@ -46,7 +46,7 @@ json_t *loader_describe(const char *how, const char *door, uid_t uid, pid_t pid)
 	if (id_new(&id))
 		return NULL;
 	id_format(&id, load);
-	name_of(uid, name, sizeof name);
+	loader_name_of(uid, name, sizeof name);
 	json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:s}", "load", load, "how", how, "door", door, "uid",
 			      (json_int_t)uid, "principal", name);
 	if (!o || pid <= 0)

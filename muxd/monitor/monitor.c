@@ -51,7 +51,7 @@ static void drop_journal(const struct monitor *m)
 }
 
 /* The last step: the loop ends when these are closed. Audit before admin: it answers what still waits. */
-static void end(struct monitor *m)
+static void monitor_end(struct monitor *m)
 {
 	struct err e = {0};
 
@@ -73,14 +73,14 @@ static void end(struct monitor *m)
 	close_handles(m);
 }
 
-static void on_sandboxes_ended(void *arg, const struct sandboxes_answer *a)
+static void monitor_on_sandboxes_ended(void *arg, const struct sandboxes_answer *a)
 {
 	struct monitor *m = arg;
 
 	if (a->rc && m->end_sandboxes)
 		log_error(NULL, "not every sandbox ended: %s", a->err.message);
 	m->sandboxes_ended = a->rc == 0;
-	end(m);
+	monitor_end(m);
 }
 
 /* Nothing is done when all that was asked before is. Not before: their answers go to what the end frees. */
@@ -91,7 +91,7 @@ static void stop_sandboxes(uv_timer_t *t)
 	int rc;
 
 	monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
-	rc = sandboxes_ask(m->sandboxes, &q, on_sandboxes_ended, m);
+	rc = sandboxes_ask(m->sandboxes, &q, monitor_on_sandboxes_ended, m);
 	if (rc) {
 		log_error(NULL, "the sandboxes cannot be ended in order now (%s): tried again", err_name(rc));
 		uv_timer_start(t, stop_sandboxes, STOP_AGAIN_MS, 0);

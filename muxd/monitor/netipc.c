@@ -33,7 +33,7 @@ struct net_call {
 /* It passes on everybody's keys: beside a busy sandbox it must not wait for its turn. */
 #define NET_NICE (-5)
 
-static void on_spec(void *arg, struct child_spec *out)
+static void netipc_on_spec(void *arg, struct child_spec *out)
 {
 	static const char *const argv[] = {"muxd", "net", NULL};
 	struct monitor *m = arg;
@@ -102,7 +102,7 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 	return 0;
 }
 
-static int on_hello(void *arg, struct channel *c, struct err *e)
+static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
 	static const char *const names[COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
 						 "hub",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
@@ -183,7 +183,7 @@ static json_t *snapshot_list(const struct sandboxes_answer *a)
 	return list;
 }
 
-static void on_list_for_start(void *arg, const struct sandboxes_answer *a)
+static void netipc_on_list_for_start(void *arg, const struct sandboxes_answer *a)
 {
 	struct monitor *m = arg;
 	bool more;
@@ -198,7 +198,7 @@ static void on_list_for_start(void *arg, const struct sandboxes_answer *a)
 }
 
 /* After the recorder, and with a list of the sandboxes that is not older than this start. */
-static int on_may_start(void *arg, struct err *e)
+static int netipc_on_may_start(void *arg, struct err *e)
 {
 	const struct sandbox_question list = {.job = JOB_LIST, .urgent = true};
 	struct monitor *m = arg;
@@ -212,14 +212,14 @@ static int on_may_start(void *arg, struct err *e)
 		return 0;
 	if (m->sandbox_list_asked)
 		return ERR_AGAIN;
-	rc = failed ? ERR_NOMEM : sandboxes_ask(m->sandboxes, &list, on_list_for_start, m);
+	rc = failed ? ERR_NOMEM : sandboxes_ask(m->sandboxes, &list, netipc_on_list_for_start, m);
 	if (rc)
 		return err_set(e, rc, "net waits for the list of sandboxes, which could not be had (%s)", err_name(rc));
 	m->sandbox_list_asked = true;
 	return ERR_AGAIN;
 }
 
-static void answer(const struct net_call *c, json_t *o, const int *fds, size_t nfds)
+static void netipc_answer(const struct net_call *c, json_t *o, const int *fds, size_t nfds)
 {
 	struct proc *net = &c->m->net;
 
@@ -272,12 +272,12 @@ static json_t *answer_json(enum sandbox_job job, const struct sandboxes_answer *
 	}
 }
 
-static void on_sandbox_answer(void *arg, const struct sandboxes_answer *a)
+static void netipc_on_sandbox_answer(void *arg, const struct sandboxes_answer *a)
 {
 	struct net_call *c = arg;
 
-	answer(c, a->rc ? request_error(a->rc, &a->err) : answer_json(c->job, a), &a->fd,
-	       a->fd >= 0 && a->rc == 0 ? 1 : 0);
+	netipc_answer(c, a->rc ? request_error(a->rc, &a->err) : answer_json(c->job, a), &a->fd,
+		      a->fd >= 0 && a->rc == 0 ? 1 : 0);
 	free(c);
 }
 
@@ -343,11 +343,11 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 	rc = sandbox_question(msg, jobs[i].with, &q, e);
 	if (rc)
 		return rc;
-	rc = sandboxes_ask(c->m->sandboxes, &q, on_sandbox_answer, c);
+	rc = sandboxes_ask(c->m->sandboxes, &q, netipc_on_sandbox_answer, c);
 	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : 0;
 }
 
-static void on_issued(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
+static void netipc_on_issued(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
 {
 	struct net_call *c = arg;
 	json_t *o = NULL, *grant = NULL;
@@ -361,7 +361,7 @@ static void on_issued(void *arg, int rc, const struct err *e, const struct grant
 		o = json_pack("{s:i, s:s, s:O}", "rc", 0, "token", token, "grant", grant);
 	}
 	json_decref(grant);
-	answer(c, o, NULL, 0);
+	netipc_answer(c, o, NULL, 0);
 	free(c);
 }
 
@@ -370,7 +370,7 @@ static void start_screen(struct net_call *c)
 	struct err e = {0};
 	int fd = -1, rc = screens_start(&c->m->screens, SCREENS_NICE_WATCHED, &fd, &e);
 
-	answer(c, rc ? request_error(rc, &e) : json_pack("{s:i}", "rc", 0), &fd, rc == 0);
+	netipc_answer(c, rc ? request_error(rc, &e) : json_pack("{s:i}", "rc", 0), &fd, rc == 0);
 	if (rc == 0)
 		close(fd);
 	free(c);
@@ -453,11 +453,11 @@ static int issue_for_staff(struct net_call *c, const json_t *msg, struct err *e)
 	if (rc == 0)
 		rc = cluster ? cluster_limits(c->m->conf, &w, e) : staff_limits(c->m->conf, &w, e);
 	if (rc == 0)
-		issue_create(c->m, &w, on_issued, c);
+		issue_create(c->m, &w, netipc_on_issued, c);
 	return rc;
 }
 
-static void on_question(struct monitor *m, const char *op, const json_t *msg)
+static void netipc_on_question(struct monitor *m, const char *op, const json_t *msg)
 {
 	struct net_call *c = calloc(1, sizeof *c);
 	struct err e = {0};
@@ -481,12 +481,12 @@ static void on_question(struct monitor *m, const char *op, const json_t *msg)
 	else
 		rc = err_set(&e, ERR_UNSUPPORTED, "%.40s is not known", op);
 	if (rc) {
-		answer(c, request_error(rc, &e), NULL, 0);
+		netipc_answer(c, request_error(rc, &e), NULL, 0);
 		free(c);
 	}
 }
 
-static void on_ready(struct monitor *m)
+static void netipc_on_ready(struct monitor *m)
 {
 	if (m->net.state != PROC_STARTING)
 		return;
@@ -496,7 +496,7 @@ static void on_ready(struct monitor *m)
 	monitor_ready(m);
 }
 
-static void on_packet(void *arg, const json_t *msg)
+static void netipc_on_packet(void *arg, const json_t *msg)
 {
 	struct monitor *m = arg;
 	const char *op = NULL, *id_text = "";
@@ -510,16 +510,16 @@ static void on_packet(void *arg, const json_t *msg)
 		    json_opt_int(msg, "rc", INT32_MIN, 0, &rc, NULL) == 0)
 			audit_answer(m->audit, tag, (int)rc);
 	} else if (strcmp(op, "ready") == 0) {
-		on_ready(m);
+		netipc_on_ready(m);
 	} else if (strcmp(op, "revoked") == 0) {
 		if (json_opt_str(msg, "id", &id_text, NULL) == 0 && id_parse(id_text, &id) == 0)
 			issue_revoked(m, &id);
 	} else {
-		on_question(m, op, msg);
+		netipc_on_question(m, op, msg);
 	}
 }
 
-static void on_ended(void *arg, bool was_ready, const struct err *how)
+static void netipc_on_ended(void *arg, bool was_ready, const struct err *how)
 {
 	struct monitor *m = arg;
 
@@ -529,9 +529,9 @@ static void on_ended(void *arg, bool was_ready, const struct err *how)
 
 const struct proc_ops netipc_ops = {
     .name = "net",
-    .spec = on_spec,
-    .hello = on_hello,
-    .packet = on_packet,
-    .may_start = on_may_start,
-    .ended = on_ended,
+    .spec = netipc_on_spec,
+    .hello = netipc_on_hello,
+    .packet = netipc_on_packet,
+    .may_start = netipc_on_may_start,
+    .ended = netipc_on_ended,
 };

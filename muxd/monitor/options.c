@@ -17,7 +17,7 @@ struct flag {
 };
 
 /* "--name value" or "--name=value". Returns how many words were taken. */
-static int take(const struct flag *f, int left, char *const *argv, struct err *e)
+static int options_take(const struct flag *f, int left, char *const *argv, struct err *e)
 {
 	size_t len = strlen(f->name);
 	const char *value;
@@ -73,7 +73,7 @@ int options_parse(int argc, char *const *argv, struct options *out, struct err *
 			k++;
 		if (k == n)
 			return err_set(e, ERR_INVAL, "unknown argument %s", argv[i]);
-		words = take(&flags[k], argc - i, argv + i, e);
+		words = options_take(&flags[k], argc - i, argv + i, e);
 		if (words < 0)
 			return words;
 		i += words;

@@ -33,7 +33,7 @@ static void proc_set_state(struct proc *p, enum proc_state s)
 	p->state = s;
 }
 
-static void on_start_again(uv_timer_t *t)
+static void proc_on_start_again(uv_timer_t *t)
 {
 	struct proc *p = t->data;
 
@@ -41,7 +41,7 @@ static void on_start_again(uv_timer_t *t)
 	proc_start(p);
 }
 
-static void on_kill_deadline(uv_timer_t *t)
+static void proc_on_kill_deadline(uv_timer_t *t)
 {
 	struct proc *p = t->data;
 
@@ -50,7 +50,7 @@ static void on_kill_deadline(uv_timer_t *t)
 	proc_kill(p);
 }
 
-static void arm(struct proc *p, uv_timer_cb cb, uint64_t ms)
+static void proc_arm(struct proc *p, uv_timer_cb cb, uint64_t ms)
 {
 	uv_update_time(p->loop);
 	uv_timer_start(&p->timer, cb, ms, 0);
@@ -64,7 +64,7 @@ static void back_off(struct proc *p)
 	if (p->delay_ms > DELAY_MAX_MS)
 		p->delay_ms = DELAY_MAX_MS;
 	proc_set_state(p, PROC_BACKOFF);
-	arm(p, on_start_again, p->delay_ms);
+	proc_arm(p, proc_on_start_again, p->delay_ms);
 }
 
 /* One way out of starting, ready and stopping. */
@@ -83,14 +83,14 @@ static void has_ended(struct proc *p, const struct err *how)
 	p->ops->ended(p->arg, was_ready, how);
 }
 
-static void on_packet(void *arg, const json_t *msg)
+static void proc_on_packet(void *arg, const json_t *msg)
 {
 	struct proc *p = arg;
 
 	p->ops->packet(p->arg, msg);
 }
 
-static void on_channel_closed(void *arg, const struct err *why)
+static void proc_on_channel_closed(void *arg, const struct err *why)
 {
 	struct proc *p = arg;
 
@@ -103,12 +103,12 @@ static void on_channel_closed(void *arg, const struct err *why)
 		proc_kill(p);
 		return;
 	}
-	arm(p, on_kill_deadline, CLOSED_GRACE_MS);
+	proc_arm(p, proc_on_kill_deadline, CLOSED_GRACE_MS);
 }
 
 static const struct channel_ops channel_ops = {
-    .packet = on_packet,
-    .closed = on_channel_closed,
+    .packet = proc_on_packet,
+    .closed = proc_on_channel_closed,
     .queue_max = QUEUE_MAX,
 };
 
@@ -148,7 +148,7 @@ static void describe_end(const struct proc *p, int status, struct err *how)
 }
 
 /* It could not be talked to: most often because it is gone already, and then how it ended is what to tell. */
-static int give_up(struct proc *p, int rc, struct err *e)
+static int proc_give_up(struct proc *p, int rc, struct err *e)
 {
 	int status = 0;
 
@@ -180,7 +180,7 @@ static int spawn(struct proc *p, struct err *e)
 	rc = channel_create(p->loop, fds[0], &channel_ops, p, &p->channel, e);
 	if (rc == 0)
 		rc = p->ops->hello(p->arg, p->channel, e);
-	return rc ? give_up(p, rc, e) : 0;
+	return rc ? proc_give_up(p, rc, e) : 0;
 }
 
 void proc_start(struct proc *p)
@@ -204,13 +204,13 @@ void proc_start(struct proc *p)
 		return;
 	}
 	log_debug(NULL, "%s: started as pid %ld", p->ops->name, (long)p->pid);
-	arm(p, on_kill_deadline, p->ready_ms);
+	proc_arm(p, proc_on_kill_deadline, p->ready_ms);
 }
 
 void proc_progress(struct proc *p)
 {
 	if (p->state == PROC_STARTING)
-		arm(p, on_kill_deadline, p->ready_ms);
+		proc_arm(p, proc_on_kill_deadline, p->ready_ms);
 }
 
 void proc_set_ready(struct proc *p)
@@ -238,7 +238,7 @@ void proc_stop(struct proc *p, uint64_t grace_ms)
 	if (!msg || channel_send(p->channel, msg, NULL, 0))
 		kill(p->pid, SIGTERM);
 	json_decref(msg);
-	arm(p, on_kill_deadline, grace_ms);
+	proc_arm(p, proc_on_kill_deadline, grace_ms);
 }
 
 void proc_kill(struct proc *p)

@@ -11,7 +11,7 @@
 
 #define FILES 8192
 
-static void on_spec(void *arg, struct child_spec *out)
+static void recorderipc_on_spec(void *arg, struct child_spec *out)
 {
 	static const char *const argv[] = {"muxd-recorder", NULL};
 	struct monitor *m = arg;
@@ -29,7 +29,7 @@ static int open_one(const char *path, int flags, int *out_fd, struct err *e)
 	return *out_fd < 0 ? err_sys(e, errno, "open %s", path) : 0;
 }
 
-static int on_hello(void *arg, struct channel *c, struct err *e)
+static int recorderipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
 	static const char *const names[] = {"conf", "ring", "cursor", "listen", "record_key"};
 	enum { CONF, RING, CURSOR, LISTEN, RECORD_KEY, COUNT };
@@ -93,7 +93,7 @@ static void audit_took_over(struct monitor *m, const char *kid, const json_t *ho
 		log_error(NULL, "the audit queue is full: the foreign record key %s is not in it", kid);
 }
 
-static void on_packet(void *arg, const json_t *msg)
+static void recorderipc_on_packet(void *arg, const json_t *msg)
 {
 	struct monitor *m = arg;
 	const char *op = "", *kid = "";
@@ -126,7 +126,7 @@ static void on_packet(void *arg, const json_t *msg)
 	}
 }
 
-static int on_may_start(void *arg, struct err *e)
+static int recorderipc_on_may_start(void *arg, struct err *e)
 {
 	const struct monitor *m = arg;
 
@@ -134,7 +134,7 @@ static int on_may_start(void *arg, struct err *e)
 	return m->state == MONITOR_STARTING || m->state == MONITOR_RUNNING ? 0 : ERR_AGAIN;
 }
 
-static void on_ended(void *arg, bool was_ready, const struct err *how)
+static void recorderipc_on_ended(void *arg, bool was_ready, const struct err *how)
 {
 	rotation_recorder_gone(arg);
 	monitor_child_ended(arg, &((struct monitor *)arg)->recorder, was_ready, how);
@@ -142,9 +142,9 @@ static void on_ended(void *arg, bool was_ready, const struct err *how)
 
 const struct proc_ops recorderipc_ops = {
     .name = "recorder",
-    .spec = on_spec,
-    .hello = on_hello,
-    .packet = on_packet,
-    .may_start = on_may_start,
-    .ended = on_ended,
+    .spec = recorderipc_on_spec,
+    .hello = recorderipc_on_hello,
+    .packet = recorderipc_on_packet,
+    .may_start = recorderipc_on_may_start,
+    .ended = recorderipc_on_ended,
 };

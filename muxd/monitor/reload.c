@@ -30,7 +30,7 @@ static int setup_log(const struct conf *c, struct err *e)
 }
 
 /* loaded is stolen. */
-static int load(struct monitor *m, json_t *loaded, struct err *e)
+static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 {
 	struct conf *c = NULL;
 	char *text = NULL;
@@ -62,7 +62,7 @@ static int load(struct monitor *m, json_t *loaded, struct err *e)
 
 int config_load(struct monitor *m, struct err *e)
 {
-	return load(m, loader_describe("start", "start", getuid(), getpid()), e);
+	return reload_load(m, loader_describe("start", "start", getuid(), getpid()), e);
 }
 
 /* What the cluster's credentials are now. A kubeconfig with a mistake is one line, and everything goes on. */
@@ -104,7 +104,7 @@ int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, str
 			       "the daemon was started without --config: there is nothing to read again");
 	}
 	by = loader_describe("reload", door, uid, pid);
-	rc = load(m, json_incref(by), e);
+	rc = reload_load(m, json_incref(by), e);
 	if (rc) {
 		log_error(NULL, "the configuration stays as it was: %s", e->message);
 	} else {

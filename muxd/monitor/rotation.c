@@ -80,7 +80,7 @@ int rotation_begin(struct monitor *m, struct admin_call *c, struct err *e)
 	return rc;
 }
 
-static void audit(struct monitor *m, const struct rotation *r)
+static void rotation_audit(struct monitor *m, const struct rotation *r)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "event", "key.rotate", "key", "record", "kid", r->next.kid,
 			      "by", r->call->by, "outcome", "ok");
@@ -98,7 +98,7 @@ static int use(struct monitor *m, struct rotation *r, struct err *e)
 	if (rc == 0)
 		rc = keys_use_record(&m->keys, &m->layout, &m->who, r->seed, &r->next, e);
 	if (rc == 0)
-		audit(m, r);
+		rotation_audit(m, r);
 	if (rc == 0 && (fd = open(m->keys.record_seed, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0)
 		rc = err_sys(e, errno, "open %s", m->keys.record_seed);
 	if (rc == 0)

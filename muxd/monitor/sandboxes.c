@@ -39,7 +39,7 @@ struct sandboxes {
 	atomic_bool ending;  /* nothing is hashed any more */
 };
 
-static void job_free(struct job *j)
+static void sandboxes_job_free(struct job *j)
 {
 	if (j->answer.fd >= 0)
 		close(j->answer.fd);
@@ -74,7 +74,7 @@ static int run_hash(struct local *l, struct job *j)
 	return local_snapshot_hash(l, j->agent, &j->q.snapshot, &j->owner->ending, a->snapshots, &a->err);
 }
 
-static int run(struct local *l, struct job *j)
+static int sandboxes_run(struct local *l, struct job *j)
 {
 	struct sandboxes_answer *a = &j->answer;
 	const char *after = j->q.after ? j->after : NULL;
@@ -131,11 +131,11 @@ static int run_without(struct job *j)
 	}
 }
 
-static void on_work(uv_work_t *w)
+static void sandboxes_on_work(uv_work_t *w)
 {
 	struct job *j = w->data;
 
-	j->answer.rc = j->owner->local ? run(j->owner->local, j) : run_without(j);
+	j->answer.rc = j->owner->local ? sandboxes_run(j->owner->local, j) : run_without(j);
 }
 
 /* Takes as long as a workspace is large. */
@@ -187,8 +187,8 @@ static bool may_run(const struct sandboxes *s, const struct job *j)
 	return true;
 }
 
-static void on_done(uv_work_t *w, int status);
-static void on_hashed(uv_async_t *h);
+static void sandboxes_on_done(uv_work_t *w, int status);
+static void sandboxes_on_hashed(uv_async_t *h);
 
 static void *hash_idly(void *arg)
 {
@@ -197,7 +197,7 @@ static void *hash_idly(void *arg)
 
 	(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none); /* where it may */
 	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
-	on_work(&j->work);
+	sandboxes_on_work(&j->work);
 	uv_async_send(&j->ended);
 	return NULL;
 }
@@ -205,7 +205,7 @@ static void *hash_idly(void *arg)
 /* Not in the pool: a large image at idle priority would hold one of its threads for as long as the machine is busy. */
 static bool hash_begin(struct sandboxes *s, struct job *j)
 {
-	if (uv_async_init(s->loop, &j->ended, on_hashed))
+	if (uv_async_init(s->loop, &j->ended, sandboxes_on_hashed))
 		return false;
 	j->ended.data = j;
 	s->hashing = j;
@@ -244,11 +244,11 @@ static void next(struct sandboxes *s)
 			continue;
 		s->nrunning++;
 		s->ncopying += copies(j);
-		uv_queue_work(s->loop, &j->work, on_work, on_done);
+		uv_queue_work(s->loop, &j->work, sandboxes_on_work, sandboxes_on_done);
 	}
 }
 
-static void on_done(uv_work_t *w, int status)
+static void sandboxes_on_done(uv_work_t *w, int status)
 {
 	struct job *j = w->data;
 	struct sandboxes *s = j->owner;
@@ -261,15 +261,15 @@ static void on_done(uv_work_t *w, int status)
 	s->n--;
 	next(s); /* before the callback, which may take its time */
 	j->done(j->arg, &j->answer);
-	job_free(j);
+	sandboxes_job_free(j);
 }
 
-static void on_closed(uv_handle_t *h)
+static void sandboxes_on_closed(uv_handle_t *h)
 {
-	job_free(h->data);
+	sandboxes_job_free(h->data);
 }
 
-static void on_hashed(uv_async_t *h)
+static void sandboxes_on_hashed(uv_async_t *h)
 {
 	struct job *j = h->data;
 	struct sandboxes *s = j->owner;
@@ -281,7 +281,7 @@ static void on_hashed(uv_async_t *h)
 	s->n--;
 	next(s);
 	j->done(j->arg, &j->answer);
-	uv_close((uv_handle_t *)h, on_closed);
+	uv_close((uv_handle_t *)h, sandboxes_on_closed);
 }
 
 int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out)

@@ -23,7 +23,7 @@
 #define LEFTOVERS_NS  (10 * NS_PER_SEC)
 #define MINUTE_MS     60000
 
-static void on_end_signal(uv_signal_t *s, int signum)
+static void serve_on_end_signal(uv_signal_t *s, int signum)
 {
 	struct monitor *m = s->data;
 
@@ -37,7 +37,7 @@ static void on_end_signal(uv_signal_t *s, int signum)
 	monitor_stop(m, false, 0);
 }
 
-static void on_reload_signal(uv_poll_t *p, int status, int events)
+static void serve_on_reload_signal(uv_poll_t *p, int status, int events)
 {
 	struct monitor *m = p->data;
 	struct signalfd_siginfo info;
@@ -61,10 +61,10 @@ static int watch_reload(struct monitor *m)
 	m->hup.data = m;
 	if (m->hup_fd < 0 || uv_poll_init(&m->loop, &m->hup, m->hup_fd))
 		return ERR_SYS;
-	return uv_poll_start(&m->hup, UV_READABLE, on_reload_signal) ? ERR_SYS : 0;
+	return uv_poll_start(&m->hup, UV_READABLE, serve_on_reload_signal) ? ERR_SYS : 0;
 }
 
-static void on_child_signal(uv_signal_t *s, int signum)
+static void serve_on_child_signal(uv_signal_t *s, int signum)
 {
 	struct monitor *m = s->data;
 
@@ -75,7 +75,7 @@ static void on_child_signal(uv_signal_t *s, int signum)
 	screens_reap(&m->screens);
 }
 
-static void on_minute(uv_timer_t *t)
+static void serve_on_minute(uv_timer_t *t)
 {
 	struct monitor *m = t->data;
 	struct err e = {0};
@@ -124,12 +124,12 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 		rc = admin_create(m, admin_ops, &m->admin);
 	if (rc)
 		return err_set(e, rc, "the event loop could not be set up");
-	start_signal(m, &m->sigterm, on_end_signal, SIGTERM);
-	start_signal(m, &m->sigint, on_end_signal, SIGINT);
-	start_signal(m, &m->sigchld, on_child_signal, SIGCHLD);
+	start_signal(m, &m->sigterm, serve_on_end_signal, SIGTERM);
+	start_signal(m, &m->sigint, serve_on_end_signal, SIGINT);
+	start_signal(m, &m->sigchld, serve_on_child_signal, SIGCHLD);
 	uv_timer_init(&m->loop, &m->minute);
 	m->minute.data = m;
-	uv_timer_start(&m->minute, on_minute, MINUTE_MS, MINUTE_MS);
+	uv_timer_start(&m->minute, serve_on_minute, MINUTE_MS, MINUTE_MS);
 	return 0;
 }
 
@@ -260,7 +260,7 @@ static int setup(struct monitor *m, struct err *e)
 	return start_loop(m, local, e);
 }
 
-static void finish(struct monitor *m)
+static void serve_finish(struct monitor *m)
 {
 	screens_finish(&m->screens);
 	sandboxes_destroy(m->sandboxes);
@@ -279,7 +279,7 @@ static void finish(struct monitor *m)
 	layout_close(&m->layout);
 }
 
-static int run(struct monitor *m)
+static int serve_run(struct monitor *m)
 {
 	struct err e = {0};
 	int rc = setup(m, &e);
@@ -319,8 +319,8 @@ int serve_main(int argc, char **argv)
 		rc = text && fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : ERR_SYS;
 		free(text);
 	} else {
-		rc = run(m);
-		finish(m);
+		rc = serve_run(m);
+		serve_finish(m);
 	}
 	free(m);
 	return rc ? err_exit_code(rc) : 0;

@@ -120,7 +120,7 @@ int start_send(struct monitor *m, struct channel *c, const json_t *start, const 
 }
 
 /* A child that cannot be told is started again, with the news in its start packet. */
-static void tell(struct proc *p, const json_t *msg, const int *fds, size_t n)
+static void start_tell(struct proc *p, const json_t *msg, const int *fds, size_t n)
 {
 	if (p->state != PROC_READY && p->state != PROC_STARTING)
 		return;
@@ -135,7 +135,7 @@ void tell_alarms(struct monitor *m)
 	json_t *msg = m->alarms ? json_pack("{s:s, s:O}", "op", "alarms", "alarms", m->alarms) : NULL;
 
 	if (m->alarms)
-		tell(&m->net, msg, NULL, 0);
+		start_tell(&m->net, msg, NULL, 0);
 	json_decref(msg);
 }
 
@@ -144,8 +144,8 @@ void tell_grant_keys(struct monitor *m)
 	json_t *keys = grant_keys(m);
 	json_t *msg = keys ? json_pack("{s:s, s:o}", "op", "grant_keys", "grant_keys", keys) : NULL;
 
-	tell(&m->net, msg, NULL, 0);
-	tell(&m->recorder, msg, NULL, 0);
+	start_tell(&m->net, msg, NULL, 0);
+	start_tell(&m->recorder, msg, NULL, 0);
 	json_decref(msg);
 }
 
@@ -159,7 +159,7 @@ static void tell_reload_one(struct monitor *m, struct proc *p)
 	if (conf_descriptor(m, &fd, &e)) {
 		log_error(NULL, "%s is not told of the new configuration: %s", p->ops->name, e.message);
 	} else {
-		tell(p, msg, &fd, 1);
+		start_tell(p, msg, &fd, 1);
 		close(fd);
 	}
 	json_decref(msg);

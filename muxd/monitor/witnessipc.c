@@ -17,7 +17,7 @@
 #define CREDENTIAL_MAX (16 * 1024)
 #define CA_MAX         (256 * 1024)
 
-static void on_spec(void *arg, struct child_spec *out)
+static void witnessipc_on_spec(void *arg, struct child_spec *out)
 {
 	static const char *const argv[] = {"muxd-witness", NULL};
 	struct monitor *m = arg;
@@ -101,7 +101,7 @@ static int secrets_descriptor(const struct monitor *m, int *out_fd, struct err *
 	return rc;
 }
 
-static int on_hello(void *arg, struct channel *c, struct err *e)
+static int witnessipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
 	enum { CONF, RECORDER, SECRETS, COUNT };
 	struct monitor *m = arg;
@@ -120,7 +120,7 @@ static int on_hello(void *arg, struct channel *c, struct err *e)
 	return rc;
 }
 
-static void on_packet(void *arg, const json_t *msg)
+static void witnessipc_on_packet(void *arg, const json_t *msg)
 {
 	struct monitor *m = arg;
 	const char *op = "";
@@ -132,7 +132,7 @@ static void on_packet(void *arg, const json_t *msg)
 		log_warn(NULL, "the carrier of heads sent '%s', which is not expected", op);
 }
 
-static int on_may_start(void *arg, struct err *e)
+static int witnessipc_on_may_start(void *arg, struct err *e)
 {
 	const struct monitor *m = arg;
 
@@ -141,7 +141,7 @@ static int on_may_start(void *arg, struct err *e)
 }
 
 /* Nothing is lost with it: what has no receipt is late, and that is told by the recorder. */
-static void on_ended(void *arg, bool was_ready, const struct err *how)
+static void witnessipc_on_ended(void *arg, bool was_ready, const struct err *how)
 {
 	const struct monitor *m = arg;
 
@@ -151,11 +151,11 @@ static void on_ended(void *arg, bool was_ready, const struct err *how)
 
 const struct proc_ops witnessipc_ops = {
     .name = "witness",
-    .spec = on_spec,
-    .hello = on_hello,
-    .packet = on_packet,
-    .may_start = on_may_start,
-    .ended = on_ended,
+    .spec = witnessipc_on_spec,
+    .hello = witnessipc_on_hello,
+    .packet = witnessipc_on_packet,
+    .may_start = witnessipc_on_may_start,
+    .ended = witnessipc_on_ended,
 };
 
 void witnessipc_begin(struct monitor *m)

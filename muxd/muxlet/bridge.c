@@ -22,25 +22,25 @@ struct flow {
 	unsigned char buf[BRIDGE_CHUNK];
 };
 
-static bool later(void)
+static bool bridge_later(void)
 {
 	return errno == EINTR || errno == EAGAIN;
 }
 
-static void fill(struct flow *f)
+static void bridge_fill(struct flow *f)
 {
 	ssize_t n = read(f->from, f->buf, sizeof(f->buf));
 
 	f->at = 0;
 	f->len = n > 0 ? (size_t)n : 0;
-	f->ended = n == 0 || (n < 0 && !later());
+	f->ended = n == 0 || (n < 0 && !bridge_later());
 }
 
-static void drain(struct flow *f)
+static void bridge_drain(struct flow *f)
 {
 	ssize_t n = write(f->to, f->buf + f->at, f->len);
 
-	if (n < 0 && !later())
+	if (n < 0 && !bridge_later())
 		f->failed = true;
 	if (n <= 0)
 		return;
@@ -63,7 +63,7 @@ static bool hung_up(int sock)
 }
 
 /* Whoever is full is not read from, and a descriptor that nothing is wanted of is not asked: it may have hung up. */
-static int wait_for(const struct flow *in, const struct flow *out, struct pollfd p[3])
+static int bridge_wait_for(const struct flow *in, const struct flow *out, struct pollfd p[3])
 {
 	bool sock = in->len || !(out->len || out->ended);
 
@@ -75,10 +75,10 @@ static int wait_for(const struct flow *in, const struct flow *out, struct pollfd
 }
 
 /* One turn. 0: goes on; else the exit code plus one. */
-static int turn(struct flow *in, struct flow *out)
+static int bridge_turn(struct flow *in, struct flow *out)
 {
 	struct pollfd p[3];
-	int n = wait_for(in, out, p);
+	int n = bridge_wait_for(in, out, p);
 
 	if (n < 0)
 		return errno == EINTR ? 0 : 2;
@@ -87,13 +87,13 @@ static int turn(struct flow *in, struct flow *out)
 	if (p[2].revents & POLLERR)
 		return 2;
 	if (p[0].revents)
-		fill(in);
+		bridge_fill(in);
 	if (p[1].revents && !out->len && !out->ended)
-		fill(out);
+		bridge_fill(out);
 	if (in->len)
-		drain(in); /* mostly there is room */
+		bridge_drain(in); /* mostly there is room */
 	if (out->len)
-		drain(out);
+		bridge_drain(out);
 	if (in->failed) { /* muxlet closes: what it said before is still to come */
 		in->failed = false;
 		in->ended = true;
@@ -115,7 +115,7 @@ int bridge_run(int stdin_fd, int stdout_fd, int sock)
 	if (nonblock(stdin_fd) || nonblock(stdout_fd) || nonblock(sock))
 		rc = 2;
 	while (!rc)
-		rc = turn(&in, &out);
+		rc = bridge_turn(&in, &out);
 	close(sock);
 	return rc - 1;
 }

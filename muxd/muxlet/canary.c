@@ -19,8 +19,8 @@ struct begin {
 };
 
 /* On muxlet's memory until exec: system calls alone. */
-static int become(void *arg) __attribute__((noreturn));
-static int become(void *arg)
+static int canary_become(void *arg) __attribute__((noreturn));
+static int canary_become(void *arg)
 {
 	const struct begin *b = arg;
 	char *argv[] = {(char *)(uintptr_t) "muxlet", (char *)(uintptr_t) "--canary", b->bytes, NULL}, *envp[] = {NULL};
@@ -37,13 +37,13 @@ static int become(void *arg)
 	_exit(EXIT_SYSTEM);
 }
 
-static pid_t begin(uint64_t bytes, int null_fd)
+static pid_t canary_begin(uint64_t bytes, int null_fd)
 {
 	char text[24];
 	struct begin b = {text, null_fd};
 
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-	return child_make(become, &b);
+	return child_make(canary_become, &b);
 }
 
 void canaries_keep(struct canaries *c, uint64_t bytes, int null_fd, uint64_t now_ns)
@@ -53,7 +53,7 @@ void canaries_keep(struct canaries *c, uint64_t bytes, int null_fd, uint64_t now
 	for (int i = 0; i < CANARIES; i++) {
 		if (c->pid[i])
 			continue;
-		c->pid[i] = begin(bytes, null_fd);
+		c->pid[i] = canary_begin(bytes, null_fd);
 		if (c->pid[i] < 0)
 			c->pid[i] = 0;
 		c->tried_ns = now_ns + AGAIN_NS;

@@ -42,7 +42,7 @@ static int tree(struct channel *c, const int *signals)
 	return n;
 }
 
-static void arm(struct channel *c, uint64_t in_ns)
+static void channel_end_arm(struct channel *c, uint64_t in_ns)
 {
 	timer_arm(&c->m->loop, &c->end_timer, c->m->loop.now_ns + in_ns);
 }
@@ -68,7 +68,7 @@ void channel_finish(struct channel *c)
 }
 
 /* The program is gone, and what was to go with it: its last words are read. */
-static void drain(struct channel *c)
+static void channel_end_drain(struct channel *c)
 {
 	channel_set_state(c, CHANNEL_DRAINING);
 	c->read_at_ns = c->m->loop.now_ns;
@@ -83,7 +83,7 @@ static void drain(struct channel *c)
 	if (channel_is_drained(c))
 		channel_finish(c);
 	else
-		arm(c, DRAIN_QUIET_NS);
+		channel_end_arm(c, DRAIN_QUIET_NS);
 }
 
 /* Held back by the hub, the spool or a read under way, before the program's own last bytes were read. */
@@ -121,7 +121,7 @@ static void drain_tick(struct channel *c)
 	if (!held && (now >= c->drain_until_ns || now >= c->read_at_ns + DRAIN_QUIET_NS))
 		channel_finish(c);
 	else
-		arm(c, c->read_at_ns + DRAIN_QUIET_NS - now);
+		channel_end_arm(c, c->read_at_ns + DRAIN_QUIET_NS - now);
 }
 
 static void kill_pass(struct channel *c)
@@ -130,12 +130,12 @@ static void kill_pass(struct channel *c)
 	int left = tree(c, signals);
 
 	if (left == 0 && c->pid == 0) {
-		drain(c);
+		channel_end_drain(c);
 		return;
 	}
 	c->kill_passes++;
-	arm(c, (c->kill_passes < PASS_SLOW ? PASS_MIN_NS << c->kill_passes / 2 : 1000 * MS_NS) +
-		   SCAN_SHARE * c->scan_cost_ns);
+	channel_end_arm(c, (c->kill_passes < PASS_SLOW ? PASS_MIN_NS << c->kill_passes / 2 : 1000 * MS_NS) +
+			       SCAN_SHARE * c->scan_cost_ns);
 }
 
 static void ending_tick(struct channel *c)
@@ -155,13 +155,13 @@ static void ending_tick(struct channel *c)
 		left = tree(c, none);
 	}
 	if (left == 0 && c->pid == 0) {
-		drain(c);
+		channel_end_drain(c);
 		return;
 	}
 	next = now + SCAN_NS + SCAN_SHARE * c->scan_cost_ns;
 	if (c->term_at_ns && c->term_at_ns < next)
 		next = c->term_at_ns;
-	arm(c, (next < c->kill_at_ns ? next : c->kill_at_ns) - now);
+	channel_end_arm(c, (next < c->kill_at_ns ? next : c->kill_at_ns) - now);
 }
 
 /* At once when it was not begun; else as soon as it is there. The first cause counts. */
@@ -195,7 +195,7 @@ void channel_kill(struct channel *c, uint8_t cause)
 	if (c->pty)
 		c->term_at_ns = now + (c->grace_ns / 2 < HUP_AHEAD_NS ? c->grace_ns / 2 : HUP_AHEAD_NS);
 	(void)tree(c, c->pty ? hup : term);
-	arm(c, c->grace_ns < SCAN_NS ? c->grace_ns : SCAN_NS);
+	channel_end_arm(c, c->grace_ns < SCAN_NS ? c->grace_ns : SCAN_NS);
 }
 
 void channel_signal(struct channel *c, int signum)
@@ -246,7 +246,7 @@ void channel_on_exit(struct channel *c, int status)
 	if (c->state == CHANNEL_ENDING && !c->m->stopping && !c->m->clearing)
 		ending_tick(c);
 	else
-		drain(c);
+		channel_end_drain(c);
 }
 
 void channel_stop(struct channel *c)
@@ -269,7 +269,7 @@ void channel_end_again(struct channel *c)
 		return;
 	c->kill_at_ns = c->m->loop.now_ns;
 	c->term_at_ns = 0;
-	arm(c, 0);
+	channel_end_arm(c, 0);
 }
 
 void channel_end_tick(struct timer *t)

@@ -33,8 +33,8 @@ const char *child_at_name(enum child_at at)
 }
 
 /* Everything in here runs in the child on the parent's memory: only system calls and this struct. */
-static void fail(volatile struct child_failure *f, enum child_at at) __attribute__((noreturn));
-static void fail(volatile struct child_failure *f, enum child_at at)
+static void child_fail(volatile struct child_failure *f, enum child_at at) __attribute__((noreturn));
+static void child_fail(volatile struct child_failure *f, enum child_at at)
 {
 	f->error = errno;
 	f->at = at;
@@ -57,15 +57,15 @@ static void close_others(const struct child *c)
 static void take_fds(const struct child *c, volatile struct child_failure *f)
 {
 	if (setsid() < 0)
-		fail(f, CHILD_AT_SPAWN);
+		child_fail(f, CHILD_AT_SPAWN);
 	if (c->tty && ioctl(c->fd[0], TIOCSCTTY, 0) < 0)
-		fail(f, CHILD_AT_TTY);
+		child_fail(f, CHILD_AT_TTY);
 	for (int i = 0; i < 3; i++)
 		if (dup2(c->fd[i], i) < 0)
-			fail(f, CHILD_AT_SPAWN);
+			child_fail(f, CHILD_AT_SPAWN);
 	for (size_t i = 0; i < c->nmore; i++)
 		if (dup2(c->more[i].from, c->more[i].to) < 0)
-			fail(f, CHILD_AT_SPAWN);
+			child_fail(f, CHILD_AT_SPAWN);
 	close_others(c);
 }
 
@@ -191,7 +191,7 @@ void child_become(const struct child *c, volatile struct child_failure *f)
 {
 	take_fds(c, f);
 	if (chdir(c->cwd) < 0 && !(c->cwd_optional && errno == ENOENT))
-		fail(f, CHILD_AT_CWD);
+		child_fail(f, CHILD_AT_CWD);
 	if (c->place)
 		note_cwd(c->place);
 	(void)setrlimit(RLIMIT_NOFILE, &c->files);
@@ -201,12 +201,12 @@ void child_become(const struct child *c, volatile struct child_failure *f)
 				  c->nice); /* muxlet carries keys and goes first; what it starts does not */
 	reset_signals();
 	if (c->guard && guard_lay(c->guard))
-		fail(f, CHILD_AT_GUARD);
+		child_fail(f, CHILD_AT_GUARD);
 	if (strchr(c->file, '/'))
 		exec_file(c, c->file);
 	else
 		exec_search(c);
-	fail(f, CHILD_AT_EXEC);
+	child_fail(f, CHILD_AT_EXEC);
 }
 
 /* ---- making it */
@@ -286,7 +286,7 @@ struct spawning {
 	volatile struct child_failure *failure;
 };
 
-static int become(void *arg)
+static int muxlet_child_become(void *arg)
 {
 	const struct spawning *s = arg;
 
@@ -297,7 +297,7 @@ int child_spawn(const struct child *c, pid_t *out_pid, const char **out_at)
 {
 	volatile struct child_failure f = {0, CHILD_AT_SPAWN};
 	struct spawning s = {c, &f};
-	pid_t pid = child_make(become, &s);
+	pid_t pid = child_make(muxlet_child_become, &s);
 
 	if (pid < 0)
 		f = (struct child_failure){errno, CHILD_AT_SPAWN};

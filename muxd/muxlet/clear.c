@@ -44,7 +44,7 @@ static bool all_reaped(const struct muxlet *m)
 	return true;
 }
 
-static void finish(struct muxlet *m, uint16_t code)
+static void clear_finish(struct muxlet *m, uint16_t code)
 {
 	struct channel *c, *next;
 
@@ -65,15 +65,15 @@ static void clear_tick(struct timer *t)
 	uint64_t begun = monotonic_ns(), took;
 
 	if (m->stopping) { /* the end of all is on its way already */
-		finish(m, CODE_SHUTDOWN);
+		clear_finish(m, CODE_SHUTDOWN);
 		return;
 	}
 	if (kill_all(m) && all_reaped(m)) {
-		finish(m, CODE_OK);
+		clear_finish(m, CODE_OK);
 		return;
 	}
 	if (++m->clear_looks >= MOST_LOOKS && m->loop.now_ns >= m->clear_until_ns) {
-		finish(m, CODE_SYSTEM);
+		clear_finish(m, CODE_SYSTEM);
 		return;
 	}
 	took = monotonic_ns() - begun;

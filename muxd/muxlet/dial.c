@@ -63,35 +63,35 @@ static int dial(uint16_t port, int *out)
 	return err; /* what IPv4 said: the other may not be there at all */
 }
 
-static bool later(int err)
+static bool dial_later(int err)
 {
 	return err == EAGAIN || err == EWOULDBLOCK || err == EINTR;
 }
 
-static int fill(struct way *w)
+static int dial_fill(struct way *w)
 {
 	ssize_t got = read(w->from, w->buf, sizeof(w->buf));
 
 	if (got < 0)
-		return later(errno) ? 0 : errno;
+		return dial_later(errno) ? 0 : errno;
 	w->at = 0;
 	w->n = (size_t)got;
 	w->ended = got == 0;
 	return 0;
 }
 
-static int drain(struct way *w)
+static int dial_drain(struct way *w)
 {
 	ssize_t done = write(w->to, w->buf + w->at, w->n);
 
 	if (done < 0)
-		return later(errno) ? 0 : errno;
+		return dial_later(errno) ? 0 : errno;
 	w->at += (size_t)done;
 	w->n -= (size_t)done;
 	return 0;
 }
 
-static int wait_for(const struct way *up, const struct way *down, struct pollfd p[4])
+static int dial_wait_for(const struct way *up, const struct way *down, struct pollfd p[4])
 {
 	p[0] = (struct pollfd){.fd = up->shut || up->ended || up->n ? -1 : up->from, .events = POLLIN};
 	p[1] = (struct pollfd){.fd = up->shut || !up->n ? -1 : up->to, .events = POLLOUT};
@@ -103,9 +103,9 @@ static int wait_for(const struct way *up, const struct way *down, struct pollfd 
 /* Who takes no more may still have something to say: that it broke off is told by its own end. */
 static void step_up(struct way *up, const struct pollfd p[4])
 {
-	if (p[0].revents && fill(up))
+	if (p[0].revents && dial_fill(up))
 		up->ended = true;
-	if (p[1].revents && drain(up))
+	if (p[1].revents && dial_drain(up))
 		up->shut = true;
 	if (up->ended && !up->n && !up->shut) {
 		up->shut = true;
@@ -121,19 +121,19 @@ static int relay(int fd)
 
 	up.to = down.from = fd;
 	while (!err && (!down.ended || down.n)) {
-		err = wait_for(&up, &down, p);
+		err = dial_wait_for(&up, &down, p);
 		if (err)
 			break;
 		step_up(&up, p);
 		if (p[2].revents)
-			err = fill(&down);
-		if (!err && p[3].revents && drain(&down))
+			err = dial_fill(&down);
+		if (!err && p[3].revents && dial_drain(&down))
 			return 0; /* nobody wants it any more */
 	}
 	return err;
 }
 
-static void set_up(int fd)
+static void dial_set_up(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -149,9 +149,9 @@ int dial_port(uint16_t port)
 	(void)signal(SIGPIPE, SIG_IGN);
 	err = dial(port, &fd);
 	if (!err) {
-		set_up(fd);
-		set_up(STDIN_FILENO);
-		set_up(STDOUT_FILENO);
+		dial_set_up(fd);
+		dial_set_up(STDIN_FILENO);
+		dial_set_up(STDOUT_FILENO);
 		err = relay(fd);
 		close(fd);
 	}

@@ -86,7 +86,7 @@ static int open_dir(struct target *t)
 }
 
 /* The mode it shall have; EISDIR when a directory has the name. */
-static int look(const struct target *t, long wanted, mode_t *out)
+static int file_look(const struct target *t, long wanted, mode_t *out)
 {
 	struct stat st;
 
@@ -112,7 +112,7 @@ static void temp_name(struct target *t)
 		snprintf(t->temp + n + 2 * i, 3, "%02x", r[i]);
 }
 
-static void on_end(int signum)
+static void file_on_end(int signum)
 {
 	if (ending && ending->named)
 		(void)unlinkat(ending->dir_fd, ending->temp, 0);
@@ -124,7 +124,7 @@ static void watch_end(struct target *t)
 	struct sigaction sa;
 
 	memset(&sa, 0, sizeof(sa));
-	sa.sa_handler = on_end;
+	sa.sa_handler = file_on_end;
 	ending = t;
 	(void)sigaction(SIGTERM, &sa, NULL);
 	(void)sigaction(SIGHUP, &sa, NULL);
@@ -158,7 +158,7 @@ static int open_temp(struct target *t)
 
 /* ---- the content */
 
-static int write_all(int fd, const uint8_t *p, size_t n)
+static int muxlet_file_write_all(int fd, const uint8_t *p, size_t n)
 {
 	while (n) {
 		ssize_t done = write(fd, p, n);
@@ -215,7 +215,7 @@ static int receive(int fd)
 	sha256_init(&sum);
 	while ((got = read_some(STDIN_FILENO, buf + held, CHUNK)) > 0) {
 		size_t n = held + (size_t)got, out = n > TRAILER ? n - TRAILER : 0;
-		int err = write_all(fd, buf, out);
+		int err = muxlet_file_write_all(fd, buf, out);
 
 		if (err)
 			return err;
@@ -263,7 +263,7 @@ static int publish(struct target *t)
 	return err;
 }
 
-static int settle(struct target *t, mode_t mode)
+static int file_settle(struct target *t, mode_t mode)
 {
 	int err = fchmod(t->fd, mode) || fsync(t->fd) ? errno : 0;
 
@@ -299,7 +299,7 @@ int file_put(const struct file_put *p)
 	if (!err)
 		err = open_dir(&t);
 	if (!err)
-		err = look(&t, p->mode, &mode);
+		err = file_look(&t, p->mode, &mode);
 	if (err)
 		return complain("open", p->path, err);
 	watch_end(&t);
@@ -309,7 +309,7 @@ int file_put(const struct file_put *p)
 	if (!err)
 		err = receive(t.fd);
 	if (!err)
-		err = settle(&t, mode);
+		err = file_settle(&t, mode);
 	if (err && t.named)
 		(void)unlinkat(t.dir_fd, t.temp, 0);
 	return err ? complain("write", p->path, err) : 0;
@@ -324,7 +324,7 @@ static int send_all(int fd, const struct stat *st)
 	uint64_t left = (uint64_t)st->st_size;
 	int n = snprintf(head, sizeof(head), "muxlet-file 1 %llu %o %lld\n", (unsigned long long)left,
 			 (unsigned)(st->st_mode & MODE_BITS), (long long)st->st_mtime);
-	int err = write_all(STDOUT_FILENO, (const uint8_t *)head, (size_t)n);
+	int err = muxlet_file_write_all(STDOUT_FILENO, (const uint8_t *)head, (size_t)n);
 
 	while (!err && left) {
 		ssize_t got = read_some(fd, buf, left < sizeof(buf) ? (size_t)left : sizeof(buf));
@@ -333,7 +333,7 @@ static int send_all(int fd, const struct stat *st)
 			return errno;
 		if (got == 0)
 			return ESTALE;
-		err = write_all(STDOUT_FILENO, buf, (size_t)got);
+		err = muxlet_file_write_all(STDOUT_FILENO, buf, (size_t)got);
 		left -= (uint64_t)got;
 	}
 	return err;

@@ -14,7 +14,7 @@
 #define PIECE_MAX  (64 * 1024)
 #define DIGITS_MAX 5
 
-static bool read_all(int fd, void *p, size_t n)
+static bool framed_read_all(int fd, void *p, size_t n)
 {
 	for (uint8_t *at = p; n;) {
 		ssize_t got = read(fd, at, n);
@@ -30,7 +30,7 @@ static bool read_all(int fd, void *p, size_t n)
 }
 
 /* False: nobody reads it any more. */
-static bool write_all(int fd, const uint8_t *p, size_t n)
+static bool framed_write_all(int fd, const uint8_t *p, size_t n)
 {
 	while (n) {
 		ssize_t done = write(fd, p, n);
@@ -53,7 +53,7 @@ static long read_length(int from)
 	long v;
 
 	while (n < sizeof(text) - 1) {
-		if (!read_all(from, text + n, 1))
+		if (!framed_read_all(from, text + n, 1))
 			return -1;
 		if (text[n++] == '\n')
 			break;
@@ -71,9 +71,9 @@ static bool take_apart(int from, int to)
 	long n;
 
 	while ((n = read_length(from)) > 0) {
-		if (!read_all(from, piece, (size_t)n))
+		if (!framed_read_all(from, piece, (size_t)n))
 			return false;
-		wanted = wanted && write_all(to, piece, (size_t)n); /* else it is read and dropped */
+		wanted = wanted && framed_write_all(to, piece, (size_t)n); /* else it is read and dropped */
 	}
 	return n == 0;
 }
@@ -87,7 +87,8 @@ static void *serve(void *arg)
 
 	if (whole) {
 		close(fd[1]);
-		while (read_all(fd[0], &more, 1)) /* until the stream is gone: who let go of it wants no answer */
+		while (
+		    framed_read_all(fd[0], &more, 1)) /* until the stream is gone: who let go of it wants no answer */
 			;
 	}
 	(void)kill(getpid(), SIGTERM);

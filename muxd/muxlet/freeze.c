@@ -242,13 +242,13 @@ static bool freeze(struct stopped *s, const sigset_t *ends)
 	return true;
 }
 
-static void go_on(struct stopped *s)
+static void freeze_go_on(struct stopped *s)
 {
 	while (s->n)
 		tree_tell(&s->v[--s->n], SIGCONT);
 }
 
-static int say(const char *word)
+static int freeze_say(const char *word)
 {
 	return write(STDOUT_FILENO, word, strlen(word)) == (ssize_t)strlen(word) ? 0 : errno;
 }
@@ -276,12 +276,12 @@ int freeze_run(const char *path)
 	rc = errand_sync(path); /* while they run: the less there is to do while they do not */
 	frozen = !rc && getppid() == parent && freeze(&s, &ends);
 	if (!frozen)
-		go_on(&s);
+		freeze_go_on(&s);
 	rc = rc ? rc : errand_sync(path);
-	rc = rc ? rc : say(frozen ? "frozen\n" : "synced\n");
+	rc = rc ? rc : freeze_say(frozen ? "frozen\n" : "synced\n");
 	while (frozen && !rc && !told(&ends, 3600 * 1000L))
 		;
-	go_on(&s);
+	freeze_go_on(&s);
 	free(s.v);
 	return rc;
 }

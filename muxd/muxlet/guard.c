@@ -72,13 +72,13 @@ static const struct rule {
     {SYS_socket, EPROTONOSUPPORT, {{0, VALUE, AF_NETLINK}, {2, NOT_VALUE, NETLINK_ROUTE}}},
 };
 
-static void add(struct guard *g, struct sock_filter one)
+static void guard_add(struct guard *g, struct sock_filter one)
 {
 	if (g->n < GUARD_MAX)
 		g->code[g->n++] = one;
 }
 
-static struct sock_filter load(size_t at)
+static struct sock_filter guard_load(size_t at)
 {
 	return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)at);
 }
@@ -117,12 +117,12 @@ static void add_condition(struct guard *g, const struct condition *c, const stru
 {
 	uint8_t no = c->is == NOT_VALUE ? 0 : (uint8_t)past, yes = c->is == NOT_VALUE ? (uint8_t)past : 0;
 
-	add(g, load(offsetof(struct seccomp_data, args) + 8 * (size_t)c->arg));
+	guard_add(g, guard_load(offsetof(struct seccomp_data, args) + 8 * (size_t)c->arg));
 	if (c->is == SELF) {
-		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)who->first, 0, 1));
-		add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (uint32_t)who->last, 0, 1));
+		guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)who->first, 0, 1));
+		guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (uint32_t)who->last, 0, 1));
 	}
-	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value_of(c, who), yes, no));
+	guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value_of(c, who), yes, no));
 }
 
 static void add_rule(struct guard *g, const struct rule *r, const struct guarded *who)
@@ -131,13 +131,13 @@ static void add_rule(struct guard *g, const struct rule *r, const struct guarded
 
 	for (; n < 2 && r->c[n].is != NONE; n++)
 		left += condition_size(&r->c[n]);
-	add(g, load(offsetof(struct seccomp_data, nr)));
-	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, (uint8_t)left));
+	guard_add(g, guard_load(offsetof(struct seccomp_data, nr)));
+	guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, (uint8_t)left));
 	for (size_t i = 0; i < n; i++) {
 		left -= condition_size(&r->c[i]);
 		add_condition(g, &r->c[i], who, left);
 	}
-	add(g, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error));
+	guard_add(g, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error));
 }
 
 /* The threads of pipes (pipes.h), begun before any program is; without one it is the process's own number. */
@@ -173,18 +173,18 @@ void guard_make(struct guard *g, pid_t self, pid_t group)
 	g->n = 0;
 	threads_find(&who);
 #ifdef ARCH
-	add(g, load(offsetof(struct seccomp_data, arch)));
-	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0));
-	add(g, refuse); /* programs of another machine, whose numbers mean other calls */
+	guard_add(g, guard_load(offsetof(struct seccomp_data, arch)));
+	guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0));
+	guard_add(g, refuse); /* programs of another machine, whose numbers mean other calls */
 #ifdef X32
-	add(g, load(offsetof(struct seccomp_data, nr)));
-	add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1));
-	add(g, refuse);
+	guard_add(g, guard_load(offsetof(struct seccomp_data, nr)));
+	guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 0, 1));
+	guard_add(g, refuse);
 #endif
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		if (rules[i].nr != SYS_socket || geteuid() != 0) /* who may configure a network has use for it */
 			add_rule(g, &rules[i], &who);
-	add(g, allow);
+	guard_add(g, allow);
 #else
 	(void)who, (void)allow, (void)refuse;
 #endif

@@ -29,7 +29,7 @@ static void proof_of(const struct stream *s, const char who[9], uint8_t out[FRAM
 	hmac_sha256(s->m->secret, SECRET_LEN, text, sizeof(text), out);
 }
 
-static int on_hello(struct stream *s, const struct frame *f)
+static int handshake_on_hello(struct stream *s, const struct frame *f)
 {
 	struct frame answer = {.type = FRAME_HELLO};
 
@@ -54,7 +54,7 @@ static int on_hello(struct stream *s, const struct frame *f)
 	return 0;
 }
 
-static void take_over(struct stream *s)
+static void handshake_take_over(struct stream *s)
 {
 	struct muxlet *m = s->m;
 	struct stream *old = m->stream;
@@ -75,7 +75,7 @@ static void take_over(struct stream *s)
 	request_list(m);
 }
 
-static int on_proof(struct stream *s, const struct frame *f)
+static int handshake_on_proof(struct stream *s, const struct frame *f)
 {
 	uint8_t want[FRAME_PROOF_LEN];
 	bool right;
@@ -91,16 +91,16 @@ static int on_proof(struct stream *s, const struct frame *f)
 		stream_goodbye(s, CODE_STALE, "the epoch is not newer than the one before");
 		return -1;
 	}
-	take_over(s);
+	handshake_take_over(s);
 	return 0;
 }
 
 int handshake_frame(struct stream *s, const struct frame *f)
 {
 	if (s->state == STREAM_HELLO && f->type == FRAME_HELLO)
-		return on_hello(s, f);
+		return handshake_on_hello(s, f);
 	if (s->state == STREAM_PROOF && f->type == FRAME_PROOF)
-		return on_proof(s, f);
+		return handshake_on_proof(s, f);
 	if (f->type == 0)
 		return 0;
 	stream_goodbye(s, CODE_PROTOCOL, "the handshake comes first");

@@ -110,7 +110,7 @@ static int bind_name(const struct sockaddr_un *sa, socklen_t len)
 }
 
 /* Nothing of the exec may be held: its streams end when the last of their descriptors is closed. */
-static int let_go(void)
+static int join_let_go(void)
 {
 	int fd = open("/dev/null", O_RDWR), rc = fd < 0;
 
@@ -122,7 +122,7 @@ static int let_go(void)
 }
 
 /* JOIN_SERVE in the daemon; here 0, or -errno. A session of its own, and nobody's child: no exec has to wait for it. */
-static int begin(void)
+static int join_begin(void)
 {
 	pid_t pid = fork();
 	int status;
@@ -140,7 +140,7 @@ static int begin(void)
 	pid = fork();
 	if (pid)
 		_exit(pid < 0);
-	if (let_go())
+	if (join_let_go())
 		_exit(1);
 	return JOIN_SERVE;
 }
@@ -165,7 +165,7 @@ static int reach(const struct sockaddr_un *sa, socklen_t len, bool *begun, int *
 		if (rc < 0)
 			return rc;
 		*listener = rc;
-		rc = begin();
+		rc = join_begin();
 		if (rc == JOIN_SERVE)
 			return rc;
 		fd = rc ? rc : dial(sa, len);

@@ -10,7 +10,7 @@
 
 #define RETRY_NS (1000 * MS_NS)
 
-static int place_of(struct muxlet *m)
+static int listener_place_of(struct muxlet *m)
 {
 	int oldest = 0;
 
@@ -46,7 +46,7 @@ static void listener_ready(struct source *src, uint32_t events)
 	if (fd >= 0 && m->own_uid_only && !is_own_user(fd)) {
 		close(fd);
 	} else if (fd >= 0) {
-		int at = place_of(m);
+		int at = listener_place_of(m);
 
 		m->pending[at] = stream_create(m, fd, fd);
 	}

@@ -47,7 +47,7 @@ static int usage(void)
 	return 64;
 }
 
-static int number(const char *s, int *out)
+static int main_number(const char *s, int *out)
 {
 	char *end;
 	long v = strtol(s, &end, 10);
@@ -67,7 +67,7 @@ static int amount(const char *s, int base, long *out)
 	return *end || end == s || *out < 0 || errno ? -1 : 0;
 }
 
-static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
+static int main_parse(int argc, char **argv, struct muxlet *m, struct options *o)
 {
 	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
 					      {"secret-fd", required_argument, NULL, 's'},
@@ -102,10 +102,10 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
 		switch (c) {
 		case 'l':
-			bad |= number(optarg, &o->listen_fd);
+			bad |= main_number(optarg, &o->listen_fd);
 			break;
 		case 's':
-			bad |= number(optarg, &o->secret_fd);
+			bad |= main_number(optarg, &o->secret_fd);
 			break;
 		case 'S':
 			m->shell = optarg;
@@ -117,7 +117,7 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			o->join = optarg;
 			break;
 		case 'L':
-			bad |= number(optarg, &o->leave_s);
+			bad |= main_number(optarg, &o->leave_s);
 			break;
 		case 'p':
 			o->pause = true;
@@ -154,23 +154,23 @@ static int parse(int argc, char **argv, struct muxlet *m, struct options *o)
 			o->freeze = optarg;
 			break;
 		case 'D':
-			bad |= number(optarg, &o->dial) || o->dial < 1 || o->dial > UINT16_MAX;
+			bad |= main_number(optarg, &o->dial) || o->dial < 1 || o->dial > UINT16_MAX;
 			break;
 		case 'N':
-			bad |= number(optarg, &pids) || pids < 1;
+			bad |= main_number(optarg, &pids) || pids < 1;
 			m->pids = bad ? 0 : (uint32_t)pids;
 			break;
 		case 'g':
-			bad |= number(optarg, &o->programs_fd);
+			bad |= main_number(optarg, &o->programs_fd);
 			break;
 		case 'n':
 			o->nursery = true;
 			break;
 		case 'k':
-			bad |= number(optarg, &o->canary) || o->canary < 1;
+			bad |= main_number(optarg, &o->canary) || o->canary < 1;
 			break;
 		case 'i':
-			bad |= number(optarg, &o->visit) || o->visit < 1;
+			bad |= main_number(optarg, &o->visit) || o->visit < 1;
 			o->put.visit = o->visit;
 			break;
 		case 'F':
@@ -274,7 +274,7 @@ static void init(struct muxlet *m, char **envp)
 }
 
 /* The secret is there already where joined. */
-static int set_up(struct muxlet *m, const struct options *o)
+static int main_set_up(struct muxlet *m, const struct options *o)
 {
 	int rc;
 
@@ -397,7 +397,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	init(&m, environ);
-	if (parse(argc, argv, &m, &o))
+	if (main_parse(argc, argv, &m, &o))
 		return usage();
 	if (!m.workdir) /* an exec begins where its container's image says */
 		m.workdir = o.join ? getcwd(cwd, sizeof(cwd)) : NULL;
@@ -436,7 +436,7 @@ int main(int argc, char **argv)
 			return rc;
 		memory_lock();
 	}
-	rc = set_up(&m, &o);
+	rc = main_set_up(&m, &o);
 	if (rc) {
 		fprintf(stderr, "muxlet: could not begin: %s\n", strerror(-rc));
 		return 71;

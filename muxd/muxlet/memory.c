@@ -58,7 +58,7 @@ static uint64_t value(const char *text, const char *prefix, const char *name)
 	return 0;
 }
 
-static uint64_t number(const char *text)
+static uint64_t memory_number(const char *text)
 {
 	return text && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : 0;
 }
@@ -75,8 +75,8 @@ int memory_read(bool v2, const char *stat, const char *limit, const char *kernel
 {
 	static const char *const kernels[] = {"kernel_stack", "pagetables", "sec_pagetables",
 					      "percpu",       "sock",       "slab_unreclaimable"};
-	struct memory_use u = {.limit = v2 ? number(limit) : value(stat, "", "hierarchical_memory_limit"),
-			       .processes = number(pids)};
+	struct memory_use u = {.limit = v2 ? memory_number(limit) : value(stat, "", "hierarchical_memory_limit"),
+			       .processes = memory_number(pids)};
 
 	if (!u.limit || u.limit >= LIMIT_NONE)
 		return ERANGE;
@@ -85,7 +85,7 @@ int memory_read(bool v2, const char *stat, const char *limit, const char *kernel
 		for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
 			u.held += value(stat, "", kernels[i]);
 	} else {
-		uint64_t all = number(kernel), least = u.processes * PROCESS_COST;
+		uint64_t all = memory_number(kernel), least = u.processes * PROCESS_COST;
 
 		u.held += all < least ? all : least;
 	}
@@ -294,7 +294,7 @@ static bool read_text(int fd, char *out, size_t size)
 	return n > 0;
 }
 
-static int look(const struct memory *mem, struct memory_use *out)
+static int memory_look(const struct memory *mem, struct memory_use *out)
 {
 	char stat[STAT_MAX], limit[32], kernel[32], pids[32];
 
@@ -323,7 +323,7 @@ static void keep_canaries(struct muxlet *m, const struct memory_use *u)
 }
 
 /* Programs are ended if they hold too much. How long until the next look. */
-static uint64_t judge(struct muxlet *m, const struct memory_use *u)
+static uint64_t memory_judge(struct muxlet *m, const struct memory_use *u)
 {
 	struct memory *mem = &m->memory;
 	uint64_t kept = memory_kept(u->limit), own = canaries_count(&mem->canaries) * memory_canary(u->limit),
@@ -355,8 +355,8 @@ static void memory_tick(struct timer *t)
 	struct memory_use u;
 	uint64_t begun = cpu_ns(), wait = LOOK_MOST, took;
 
-	if (look(&m->memory, &u) == 0)
-		wait = judge(m, &u);
+	if (memory_look(&m->memory, &u) == 0)
+		wait = memory_judge(m, &u);
 	took = cpu_ns() - begun;
 	timer_arm(&m->loop, t, monotonic_ns() + (wait > SHARE * took ? wait : SHARE * took));
 }
@@ -395,7 +395,7 @@ void memory_open(struct muxlet *m, const char *dir)
 	mem->pids_fd = open_in(dir, mem->v2 ? "pids.current" : "pids/pids.current");
 	if (!mem->v2)
 		mem->kernel_fd = open_in(dir, "memory/memory.kmem.usage_in_bytes");
-	if (mem->stat_fd < 0 || look(mem, &u) != 0) {
+	if (mem->stat_fd < 0 || memory_look(mem, &u) != 0) {
 		memory_close(m);
 		return;
 	}

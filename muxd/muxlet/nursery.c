@@ -19,7 +19,7 @@
 
 static void pump(struct muxlet *m);
 
-static void set_state(struct muxlet *m, enum nursery_state s)
+static void nursery_set_state(struct muxlet *m, enum nursery_state s)
 {
 	static const char *const names[] = {"OFF", "NONE", "IDLE", "BUSY", "ENDING"};
 
@@ -34,8 +34,8 @@ static void set_state(struct muxlet *m, enum nursery_state s)
  * In the child: our memory is left behind by the exec, in the group that it joins before. System calls alone, though
  * there are no threads here.
  */
-static void become(const struct muxlet *m, int sock, int page) __attribute__((noreturn));
-static void become(const struct muxlet *m, int sock, int page)
+static void nursery_become(const struct muxlet *m, int sock, int page) __attribute__((noreturn));
+static void nursery_become(const struct muxlet *m, int sock, int page)
 {
 	char *argv[] = {(char *)(uintptr_t)NURSERY_ARGV0, (char *)(uintptr_t)NURSERY_ARGV1, NULL}, *envp[] = {NULL};
 	int procs = m->nursery.procs_fd;
@@ -118,7 +118,7 @@ static int nursery_make(struct muxlet *m)
 	    source_watch(&m->loop, &n->src, EPOLLIN) != 0 || (n->pid = fork()) < 0)
 		err = errno;
 	if (!err && n->pid == 0)
-		become(m, s[1], page);
+		nursery_become(m, s[1], page);
 	close(s[1]);
 	if (page >= 0)
 		close(page);
@@ -129,7 +129,7 @@ static int nursery_make(struct muxlet *m)
 		return err;
 	}
 	n->heard_ns = m->loop.now_ns;
-	set_state(m, NURSERY_IDLE);
+	nursery_set_state(m, NURSERY_IDLE);
 	return 0;
 }
 
@@ -161,7 +161,7 @@ static void nursery_kill(struct muxlet *m)
 	source_remove(&m->loop, &n->src);
 	if (n->pid > 0)
 		(void)kill(n->pid, SIGKILL);
-	set_state(m, NURSERY_ENDING);
+	nursery_set_state(m, NURSERY_ENDING);
 }
 
 /* A child of ours, and none that we know: what the page says has been in the hands of the sandbox's user. */
@@ -255,7 +255,7 @@ static void nursery_send(struct muxlet *m, struct birth *b)
 	}
 	n->current = b;
 	n->heard_ns = m->loop.now_ns;
-	set_state(m, NURSERY_BUSY);
+	nursery_set_state(m, NURSERY_BUSY);
 	timer_arm(&m->loop, &n->timer, m->loop.now_ns + NURSERY_TICK_MS * MS_NS);
 }
 
@@ -285,7 +285,7 @@ static void answered(struct muxlet *m, const struct nursery_answer *a)
 		return;
 	if (n->state == NURSERY_BUSY) {
 		timer_cancel(&m->loop, &n->timer);
-		set_state(m, NURSERY_IDLE);
+		nursery_set_state(m, NURSERY_IDLE);
 	}
 	if (!b)
 		return; /* it is settled already */
@@ -361,7 +361,7 @@ bool nursery_reaped(struct muxlet *m, pid_t pid)
 	left_behind(m);
 	timer_cancel(&m->loop, &n->timer);
 	unmake(m);
-	set_state(m, NURSERY_NONE);
+	nursery_set_state(m, NURSERY_NONE);
 	if (!TAILQ_EMPTY(&n->waiting))
 		timer_arm(&m->loop, &n->timer, m->loop.now_ns); /* not from within what reaps */
 	return true;
@@ -397,7 +397,7 @@ void nursery_open(struct muxlet *m, int procs_fd)
 	n->timer.fire = tick;
 	if (procs_fd < 0 && !m->own_pod)
 		return;
-	set_state(m, NURSERY_NONE);
+	nursery_set_state(m, NURSERY_NONE);
 	(void)nursery_make(m); /* before the first round asks for it */
 }
 

@@ -44,7 +44,7 @@ struct making {
 	struct nursery_page *page;
 };
 
-static int make(void *arg)
+static int nursery_serve_make(void *arg)
 {
 	const struct making *k = arg;
 
@@ -55,7 +55,7 @@ static int make(void *arg)
  * As vfork, but the program is muxlet's child. Its pid is in the page before it runs, so that it can end, or we, and
  * muxlet knows.
  */
-static void start(struct child *c, struct nursery_page *page, struct nursery_answer *out)
+static void nursery_serve_start(struct child *c, struct nursery_page *page, struct nursery_answer *out)
 {
 	_Alignas(64) uint8_t stack[STACK];
 	struct making k = {c, page};
@@ -68,8 +68,8 @@ static void start(struct child *c, struct nursery_page *page, struct nursery_ans
 		own.rlim_cur = c->procs.rlim_max < own.rlim_max ? c->procs.rlim_max : own.rlim_max;
 		(void)setrlimit(RLIMIT_NPROC, &own);
 	}
-	pid = clone(make, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PARENT_SETTID | SIGCHLD,
-		    &k, &page->pid);
+	pid = clone(nursery_serve_make, stack + sizeof(stack),
+		    CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PARENT_SETTID | SIGCHLD, &k, &page->pid);
 #ifdef __SANITIZE_ADDRESS__
 	/* The child left its frames by exec, still marked as frames are. */
 	__asan_unpoison_memory_region(stack, sizeof(stack));
@@ -105,7 +105,7 @@ int nursery_serve(void)
 		shape_take(&now);
 		if (memcmp(&first, &now, sizeof(now)) != 0)
 			return EXIT_BENT;
-		start(&c, page, &answer);
+		nursery_serve_start(&c, page, &answer);
 		order_close(&box);
 		if (send(SOCK, &answer, sizeof(answer), MSG_NOSIGNAL) != (ssize_t)sizeof(answer))
 			break;

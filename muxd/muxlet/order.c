@@ -42,7 +42,7 @@ static size_t measure(char *const *v, uint32_t *count)
 	return n;
 }
 
-static uint32_t put(uint8_t **at, const uint8_t *strings, const char *text)
+static uint32_t order_put(uint8_t **at, const uint8_t *strings, const char *text)
 {
 	uint32_t from = (uint32_t)(*at - strings);
 	size_t n = strlen(text) + 1;
@@ -55,7 +55,7 @@ static uint32_t put(uint8_t **at, const uint8_t *strings, const char *text)
 static void put_all(uint8_t **at, const uint8_t *strings, char *const *v)
 {
 	for (; *v; v++)
-		(void)put(at, strings, *v);
+		(void)order_put(at, strings, *v);
 }
 
 static struct head head_of(const struct child *c, uint32_t number)
@@ -115,9 +115,9 @@ int order_make(const struct child *c, uint32_t number, struct order *out)
 	first = at = o.p + sizeof(h) + pointers(&h);
 	put_all(&at, first, c->argv);
 	put_all(&at, first, c->envp);
-	h.file = put(&at, first, c->file);
-	h.path = put(&at, first, c->path);
-	h.cwd = put(&at, first, c->cwd);
+	h.file = order_put(&at, first, c->file);
+	h.path = order_put(&at, first, c->path);
+	h.cwd = order_put(&at, first, c->cwd);
 	memcpy(o.p, &h, sizeof(h));
 	for (; o.nfds < 3; o.nfds++)
 		o.fd[o.nfds] = c->fd[o.nfds];
@@ -281,7 +281,7 @@ static int unpack(struct order_box *box, uint8_t *bytes, size_t n, struct child 
 	return out->envp ? 0 : EBADMSG;
 }
 
-static void fill(struct order_box *box, const struct head *h, const struct guard *guard, struct child *out)
+static void order_fill(struct order_box *box, const struct head *h, const struct guard *guard, struct child *out)
 {
 	out->cwd_optional = h->flags & CWD_OPTIONAL;
 	out->tty = h->flags & TTY;
@@ -328,7 +328,7 @@ int order_receive(int sock, struct order_box *box, const struct guard *guard, st
 		order_close(box);
 		return err;
 	}
-	fill(box, &h, guard, &c);
+	order_fill(box, &h, guard, &c);
 	*out = c;
 	*number = h.number;
 	return 0;

@@ -60,7 +60,7 @@ void request_list(struct muxlet *m)
 	stream_put(m->stream, &(struct frame){.type = FRAME_LISTED, .offset = n});
 }
 
-static void on_resume(struct muxlet *m, struct channel *c, const struct frame *f)
+static void request_on_resume(struct muxlet *m, struct channel *c, const struct frame *f)
 {
 	if (c->resumed) {
 		say_error(m, c->number, CODE_STATE, "resumed already");
@@ -92,7 +92,7 @@ static void on_resume(struct muxlet *m, struct channel *c, const struct frame *f
 	muxlet_want_send(c);
 }
 
-static int on_ack(struct muxlet *m, struct channel *c, const struct frame *f, const char **why)
+static int request_on_ack(struct muxlet *m, struct channel *c, const struct frame *f, const char **why)
 {
 	struct spool *s = &c->out[f->stream - 1].spool;
 	bool full = m->pool.used >= SPOOL_POOL_MAX / SPOOL_CHUNK;
@@ -108,7 +108,7 @@ static int on_ack(struct muxlet *m, struct channel *c, const struct frame *f, co
 	return 0;
 }
 
-static void on_window(struct channel *c, const struct frame *f)
+static void request_on_window(struct channel *c, const struct frame *f)
 {
 	struct output *o = &c->out[f->stream - 1];
 
@@ -119,7 +119,7 @@ static void on_window(struct channel *c, const struct frame *f)
 	muxlet_want_send(c);
 }
 
-static void on_signal(struct muxlet *m, struct channel *c, int signum)
+static void request_on_signal(struct muxlet *m, struct channel *c, int signum)
 {
 	if (c->state == CHANNEL_ENDED || c->state == CHANNEL_DRAINING)
 		say_error(m, c->number, CODE_STATE, "a signal to an ended program");
@@ -127,7 +127,7 @@ static void on_signal(struct muxlet *m, struct channel *c, int signum)
 		channel_signal(c, signum);
 }
 
-static void on_resize(struct muxlet *m, struct channel *c, const struct frame *f)
+static void request_on_resize(struct muxlet *m, struct channel *c, const struct frame *f)
 {
 	struct terminal_size size = {f->u.resize.cols, f->u.resize.rows, f->u.resize.xpixel, f->u.resize.ypixel};
 
@@ -137,7 +137,7 @@ static void on_resize(struct muxlet *m, struct channel *c, const struct frame *f
 		(void)terminal_resize(c->out[0].src.fd, &size);
 }
 
-static void on_forget(struct muxlet *m, struct channel *c)
+static void request_on_forget(struct muxlet *m, struct channel *c)
 {
 	c->forgotten = true;
 	channel_kill(c, CAUSE_KILLED);
@@ -175,7 +175,7 @@ static int secret_memfd(const uint8_t *p, size_t n)
 	return high;
 }
 
-static void on_secret(struct muxlet *m, const struct frame *f)
+static void request_on_secret(struct muxlet *m, const struct frame *f)
 {
 	int fd;
 
@@ -196,7 +196,7 @@ static void on_secret(struct muxlet *m, const struct frame *f)
 	m->secrets[m->nsecrets++] = (struct waiting_secret){f->channel, f->u.fd, fd};
 }
 
-static int on_channel(struct muxlet *m, struct channel *c, const struct frame *f, const char **why)
+static int request_on_channel(struct muxlet *m, struct channel *c, const struct frame *f, const char **why)
 {
 	switch (f->type) {
 	case FRAME_DATA:
@@ -204,24 +204,24 @@ static int on_channel(struct muxlet *m, struct channel *c, const struct frame *f
 	case FRAME_EOF:
 		return channel_input_eof(c, f->offset, why);
 	case FRAME_WINDOW:
-		on_window(c, f);
+		request_on_window(c, f);
 		return 0;
 	case FRAME_ACK:
-		return on_ack(m, c, f, why);
+		return request_on_ack(m, c, f, why);
 	case FRAME_RESIZE:
-		on_resize(m, c, f);
+		request_on_resize(m, c, f);
 		return 0;
 	case FRAME_SIGNAL:
-		on_signal(m, c, f->u.number);
+		request_on_signal(m, c, f->u.number);
 		return 0;
 	case FRAME_KILL:
 		channel_kill(c, f->u.number);
 		return 0;
 	case FRAME_RESUME:
-		on_resume(m, c, f);
+		request_on_resume(m, c, f);
 		return 0;
 	case FRAME_FORGET:
-		on_forget(m, c);
+		request_on_forget(m, c);
 		return 0;
 	default:
 		*why = "a frame that has no place here";
@@ -254,7 +254,7 @@ int request_handle(struct muxlet *m, const struct frame *f, uint16_t *code, cons
 		clear_begin(m, f->offset);
 		return 0;
 	case FRAME_SECRET:
-		on_secret(m, f);
+		request_on_secret(m, f);
 		return 0;
 	case FRAME_HELLO:
 	case FRAME_PROOF:
@@ -272,5 +272,5 @@ int request_handle(struct muxlet *m, const struct frame *f, uint16_t *code, cons
 		say_error(m, f->channel, CODE_NOT_FOUND, "no such channel");
 		return 0;
 	}
-	return on_channel(m, c, f, why);
+	return request_on_channel(m, c, f, why);
 }

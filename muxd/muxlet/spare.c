@@ -101,7 +101,7 @@ static int make_ends(struct ends *e)
 	return e->its < 0 || e->page < 0 || ftruncate(e->page, PAGE) ? -1 : 0;
 }
 
-static int make(struct spare *s)
+static int spare_make(struct spare *s)
 {
 	struct ends e = {-1, -1, -1};
 	struct begin b = {s->m, &e};
@@ -151,7 +151,7 @@ static void refill(struct muxlet *m)
 	if (!s || m->stopping)
 		return;
 	all->tried_ns = m->loop.now_ns;
-	if (m->clearing || make(s)) {
+	if (m->clearing || spare_make(s)) {
 		refill_in(m, RETRY_NS << all->failed);
 		all->failed += all->failed < RETRY_TIMES;
 		return;
@@ -232,7 +232,7 @@ bool spares_have(const struct muxlet *m, pid_t pid)
 
 /* ---- an order */
 
-static void end(struct spare *s)
+static void spare_end(struct spare *s)
 {
 	if (s->pid)
 		(void)kill(s->pid, SIGKILL);
@@ -251,7 +251,7 @@ static bool hand_over(struct muxlet *m, struct birth *b)
 			timer_arm(&m->loop, &s->timer, m->loop.now_ns + SPARE_MS * MS_NS);
 			return true;
 		}
-		end(s);
+		spare_end(s);
 	}
 	return false;
 }
@@ -262,7 +262,7 @@ static void next_one(struct spare *s)
 
 	if (had_taken(s))
 		return;
-	end(s);
+	spare_end(s);
 	if (b)
 		spares_add(s->m, b);
 }
@@ -311,7 +311,7 @@ void spares_let_go(struct muxlet *m, const struct birth *b)
 {
 	for (int i = 0; i < SPARES; i++)
 		if (m->spares.v[i].birth == b)
-			end(&m->spares.v[i]);
+			spare_end(&m->spares.v[i]);
 }
 
 int spares_failure(struct channel *c, const char **at)

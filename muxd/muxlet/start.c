@@ -84,7 +84,7 @@ static void build_env(struct start *s, const char *const open_env)
 	s->path = env_find(s->envp, n, "PATH");
 }
 
-static size_t count(char **v)
+static size_t start_count(char **v)
 {
 	size_t n = 0;
 
@@ -96,7 +96,7 @@ static size_t count(char **v)
 static int build_words(struct start *s)
 {
 	const char *at = s->o->strings;
-	size_t own = count(s->m->environ);
+	size_t own = start_count(s->m->environ);
 
 	s->words = calloc(s->o->argc + s->o->envc + own + 16, sizeof(char *));
 	if (!s->words)
@@ -257,7 +257,7 @@ static void give_fds(struct start *s, struct birth *b)
 	}
 }
 
-static int give(struct start *s, struct child *child)
+static int start_give(struct start *s, struct child *child)
 {
 	struct birth *b = calloc(1, sizeof(*b));
 	int err = b ? 0 : ENOMEM;
@@ -286,7 +286,7 @@ static int spawn_or_spare(struct start *s, struct child *child, const char **at)
 	    !spares_ready(s->m))
 		return err;
 	s->by_spare = true;
-	return give(s, child);
+	return start_give(s, child);
 }
 
 static int launch(struct start *s, const char **at)
@@ -324,7 +324,7 @@ static int launch(struct start *s, const char **at)
 	if (s->m->nursery.state == NURSERY_OFF || staff || s->c->freezes)
 		return spawn_or_spare(s, &child, at);
 	*at = "spawn";
-	return give(s, &child);
+	return start_give(s, &child);
 }
 
 static struct channel *new_channel(struct muxlet *m, const struct frame *f)
@@ -359,7 +359,7 @@ static struct channel *new_channel(struct muxlet *m, const struct frame *f)
 }
 
 /* Whether it is there yet or not: input may come, and its time runs. */
-static void begin(struct channel *c, uint64_t timeout_ms)
+static void start_begin(struct channel *c, uint64_t timeout_ms)
 {
 	c->in_closed = !c->pty && c->in.fd < 0;
 	if (timeout_ms && timeout_ms < TIMEOUT_MAX_MS)
@@ -450,7 +450,7 @@ void birth_settle(struct muxlet *m, struct birth *b, pid_t pid, int err, const c
 		channel_kill(c, cause);
 }
 
-static void refuse(struct muxlet *m, uint32_t channel, uint16_t code, const char *text)
+static void start_refuse(struct muxlet *m, uint32_t channel, uint16_t code, const char *text)
 {
 	stream_put(m->stream, &(struct frame){.type = FRAME_OPENED,
 					      .channel = channel,
@@ -464,7 +464,7 @@ static void refuse_new(struct muxlet *m, uint32_t channel, uint16_t code, int er
 {
 	struct frame f = {.type = FRAME_EXIT, .channel = channel};
 
-	refuse(m, channel, code, text);
+	start_refuse(m, channel, code, text);
 	f.u.exit = (struct frame_exit){.cause = CAUSE_NOT_STARTED, .code = -1, .error = err};
 	snprintf(f.u.exit.at, sizeof(f.u.exit.at), "%s", at);
 	stream_put(m->stream, &f);
@@ -486,7 +486,7 @@ static bool session_known(struct muxlet *m, const uint8_t session[16])
 static bool may_start(struct muxlet *m, const struct frame *f)
 {
 	if (muxlet_find(m, f->channel)) {
-		refuse(m, f->channel, CODE_CONFLICT, "the channel is in use");
+		start_refuse(m, f->channel, CODE_CONFLICT, "the channel is in use");
 		return false;
 	}
 	if (session_known(m, f->u.open.session)) {
@@ -525,7 +525,7 @@ void start_channel(struct muxlet *m, const struct frame *f)
 	err = launch(&s, &at);
 	close_childs(&s);
 	if (!err)
-		begin(s.c, s.o->timeout_ms);
+		start_begin(s.c, s.o->timeout_ms);
 	if (err) {
 		not_started(s.c, err, at);
 	} else if (s.birth) {

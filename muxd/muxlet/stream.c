@@ -359,7 +359,7 @@ static void settle_items(struct stream *s, struct batch *b, size_t done)
 	}
 }
 
-static void settle(struct stream *s, struct batch *b, size_t done)
+static void stream_settle(struct stream *s, struct batch *b, size_t done)
 {
 	size_t ctrl;
 
@@ -405,7 +405,7 @@ static bool only_flows(struct muxlet *m)
 	return only;
 }
 
-static bool hold(struct stream *s)
+static bool stream_hold(struct stream *s)
 {
 	if (s->ctrl_len || s->rest.head_len || !only_flows(s->m) || s->held == STREAM_HOLD) {
 		s->held = 0;
@@ -427,7 +427,7 @@ void stream_flush(struct stream *s)
 		return;
 	if (proven && !TAILQ_EMPTY(&s->m->lazy) && (has_output(s) || s->lazy_ns <= s->m->loop.now_ns))
 		put_lazy(s);
-	if (has_output(s) && !(proven && hold(s))) {
+	if (has_output(s) && !(proven && stream_hold(s))) {
 		if (proven)
 			fill_batch(s, &b);
 		build_iov(s, &b);
@@ -441,7 +441,7 @@ void stream_flush(struct stream *s)
 			done = 0;
 		}
 		s->blocked = (done < 0 ? 0 : (size_t)done) < total;
-		settle(s, &b, done < 0 ? 0 : (size_t)done);
+		stream_settle(s, &b, done < 0 ? 0 : (size_t)done);
 		if (!s->blocked && has_output(s))
 			s->m->loop.again = true; /* input first, then the next batch */
 	}

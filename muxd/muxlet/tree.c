@@ -75,7 +75,7 @@ static int read_stat(int proc_fd, pid_t pid, struct tree_proc *out)
 	return 0;
 }
 
-static int add(struct procs *ps, const struct tree_proc *p)
+static int tree_add(struct procs *ps, const struct tree_proc *p)
 {
 	if (ps->n == PROCS_MAX)
 		return -1;
@@ -98,7 +98,7 @@ static int by_pid(const void *a, const void *b)
 	return ((const struct tree_proc *)a)->pid - ((const struct tree_proc *)b)->pid;
 }
 
-static int read_all(DIR *dir, struct procs *out)
+static int tree_read_all(DIR *dir, struct procs *out)
 {
 	struct dirent *e;
 	pid_t self = getpid();
@@ -109,7 +109,7 @@ static int read_all(DIR *dir, struct procs *out)
 
 		if (pid <= 0 || pid == self || read_stat(dirfd(dir), pid, &p) || p.zombie)
 			continue;
-		if (add(out, &p))
+		if (tree_add(out, &p))
 			return -1;
 	}
 	if (out->n)
@@ -133,7 +133,7 @@ static bool carries_mark(int proc_fd, pid_t pid, const char *mark, char *scratch
 	return false;
 }
 
-static bool is_ours(const struct procs *ps, pid_t pid)
+static bool tree_is_ours(const struct procs *ps, pid_t pid)
 {
 	struct tree_proc key = {.pid = pid};
 	const struct tree_proc *p = bsearch(&key, ps->v, ps->n, sizeof(key), by_pid);
@@ -155,12 +155,12 @@ static void add_children(struct procs *ps)
 	while (more) {
 		more = false;
 		for (size_t i = 0; i < ps->n; i++)
-			if (!ps->v[i].ours && is_ours(ps, ps->v[i].ppid))
+			if (!ps->v[i].ours && tree_is_ours(ps, ps->v[i].ppid))
 				ps->v[i].ours = more = true;
 	}
 }
 
-static void choose(struct procs *ps, int proc_fd, const struct tree *t, char *scratch)
+static void tree_choose(struct procs *ps, int proc_fd, const struct tree *t, char *scratch)
 {
 	bool by_session = session_is_old(ps, t->session, t->leader_alive);
 	pid_t self = getpid();
@@ -212,10 +212,10 @@ static int signal_chosen(const struct tree *t, const int *signals, bool running)
 	struct procs ps = {0};
 	int n = -1;
 
-	if (!dir || !scratch || read_all(dir, &ps))
+	if (!dir || !scratch || tree_read_all(dir, &ps))
 		goto out;
 	if (t)
-		choose(&ps, dirfd(dir), t, scratch);
+		tree_choose(&ps, dirfd(dir), t, scratch);
 	else
 		choose_all(&ps);
 	n = 0;
@@ -255,7 +255,7 @@ int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n)
 	struct procs ps = {0};
 	size_t n = 0;
 
-	if (!dir || read_all(dir, &ps)) {
+	if (!dir || tree_read_all(dir, &ps)) {
 		if (dir)
 			closedir(dir);
 		free(ps.v);

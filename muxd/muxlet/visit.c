@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int refuse(int fd, int err)
+static int visit_refuse(int fd, int err)
 {
 	close(fd);
 	return err;
@@ -27,9 +27,9 @@ int visit_open(int pid, int *out_fd)
 	if (fd < 0)
 		return errno;
 	if (stat("/", &own) || fstat(fd, &theirs))
-		return refuse(fd, errno);
+		return visit_refuse(fd, errno);
 	if (own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino)
-		return refuse(fd, EXDEV);
+		return visit_refuse(fd, EXDEV);
 	*out_fd = fd;
 	return 0;
 }

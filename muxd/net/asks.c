@@ -27,7 +27,7 @@ static void parse_grant(const json_t *o, struct grant *g)
 	g->expires_ns = json_integer_value(json_object_get(o, "expires_ns"));
 }
 
-static void on_issued(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void asks_on_issued(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct issue *i = arg;
 	const char *token = json_string_value(json_object_get(json, "token"));
@@ -64,7 +64,7 @@ void net_ask_grant(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const
 			  "principal", wanted->principal, "kind", grant_kind_name(wanted->kind), "agent", wanted->agent,
 			  "scopes", scopes, "task", wanted->task, "ttl_ns", (json_int_t)ttl_ns, "reason",
 			  wanted->reason),
-		on_issued, i);
+		asks_on_issued, i);
 }
 
 /* ---- screen workers, which the monitor starts */
@@ -74,7 +74,7 @@ struct screen_job {
 	void *arg;
 };
 
-static void on_screen(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void asks_on_screen(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct screen_job *j = arg;
 	struct err here = {0};
@@ -99,5 +99,5 @@ void net_ask_screen(void *ctx, hub_screen_done *done, void *arg)
 		return;
 	}
 	*j = (struct screen_job){.done = done, .arg = arg};
-	ipc_ask(ctx, json_pack("{s:s}", "op", "screen.start"), on_screen, j);
+	ipc_ask(ctx, json_pack("{s:s}", "op", "screen.start"), asks_on_screen, j);
 }

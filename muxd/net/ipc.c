@@ -34,11 +34,11 @@ struct ipc {
 	bool *gone;                /* set by ipc_destroy() from inside a callback */
 };
 
-static void on_event(uv_poll_t *p, int status, int events);
+static void ipc_on_event(uv_poll_t *p, int status, int events);
 
-static void watch(struct ipc *c)
+static void ipc_watch(struct ipc *c)
 {
-	uv_poll_start(c->poll, UV_READABLE | (TAILQ_EMPTY(&c->out) ? 0 : UV_WRITABLE), on_event);
+	uv_poll_start(c->poll, UV_READABLE | (TAILQ_EMPTY(&c->out) ? 0 : UV_WRITABLE), ipc_on_event);
 }
 
 int ipc_create(struct uv_loop_s *loop, int fd, const struct ipc_ops *ops, void *arg, struct ipc **out)
@@ -59,7 +59,7 @@ int ipc_create(struct uv_loop_s *loop, int fd, const struct ipc_ops *ops, void *
 	c->poll->data = c;
 	TAILQ_INIT(&c->asked);
 	TAILQ_INIT(&c->out);
-	watch(c);
+	ipc_watch(c);
 	*out = c;
 	return 0;
 fail:
@@ -69,7 +69,7 @@ fail:
 	return rc;
 }
 
-static void free_handle(uv_handle_t *h)
+static void ipc_free_handle(uv_handle_t *h)
 {
 	free(h);
 }
@@ -102,12 +102,12 @@ void ipc_destroy(struct ipc *c)
 	if (c->gone)
 		*c->gone = true;
 	uv_poll_stop(c->poll);
-	uv_close((uv_handle_t *)c->poll, free_handle);
+	uv_close((uv_handle_t *)c->poll, ipc_free_handle);
 	close(c->fd);
 	free(c);
 }
 
-static void answer(struct ipc *c, json_int_t tag, const json_t *json, int fd)
+static void net_ipc_answer(struct ipc *c, json_int_t tag, const json_t *json, int fd)
 {
 	const json_t *error = json_object_get(json, "error");
 	const char *text = json_string_value(json_object_get(error, "message"));
@@ -146,12 +146,12 @@ static void dispatch(struct ipc *c, const json_t *json, int *fds, size_t nfds)
 	for (size_t i = 1; i < nfds; i++)
 		close(fds[i]);
 	if (json_is_integer(tag))
-		answer(c, json_integer_value(tag), json, nfds ? fds[0] : -1);
+		net_ipc_answer(c, json_integer_value(tag), json, nfds ? fds[0] : -1);
 	else if (nfds)
 		close(fds[0]);
 }
 
-static void flush(struct ipc *c)
+static void ipc_flush(struct ipc *c)
 {
 	struct waiting *w;
 
@@ -162,10 +162,10 @@ static void flush(struct ipc *c)
 		json_decref(w->what);
 		free(w);
 	}
-	watch(c);
+	ipc_watch(c);
 }
 
-static void on_event(uv_poll_t *p, int status, int events)
+static void ipc_on_event(uv_poll_t *p, int status, int events)
 {
 	struct ipc *c = p->data;
 	int fds[SOCK_FDS_MAX], rc = 0;
@@ -175,7 +175,7 @@ static void on_event(uv_poll_t *p, int status, int events)
 
 	c->gone = &gone;
 	if (!status && events & UV_WRITABLE)
-		flush(c);
+		ipc_flush(c);
 	for (int i = 0; i < 16 && !gone; i++) {
 		struct err e = {0};
 
@@ -205,7 +205,7 @@ int ipc_tell(struct ipc *c, json_t *what)
 	if (rc == ERR_AGAIN && (w = malloc(sizeof(*w)))) {
 		w->what = json_incref(what);
 		TAILQ_INSERT_TAIL(&c->out, w, entry);
-		watch(c);
+		ipc_watch(c);
 		rc = 0;
 	}
 	json_decref(what);

@@ -242,7 +242,7 @@ static void answer_audit(struct net *n, const json_t *json)
 	(void)ipc_tell(n->ipc, o);
 }
 
-static void on_told(void *arg, const char *op, const json_t *json, const int *fds, size_t nfds)
+static void net_on_told(void *arg, const char *op, const json_t *json, const int *fds, size_t nfds)
 {
 	struct net *n = arg;
 	size_t used = 0;
@@ -273,13 +273,13 @@ static void on_told(void *arg, const char *op, const json_t *json, const int *fd
 		close(fds[i]);
 }
 
-static void on_closed(void *arg)
+static void net_on_closed(void *arg)
 {
 	log_info(NULL, "the monitor is gone: ending");
 	stop(arg);
 }
 
-static const struct ipc_ops ipc_callbacks = {.told = on_told, .closed = on_closed};
+static const struct ipc_ops ipc_callbacks = {.told = net_on_told, .closed = net_on_closed};
 
 /* ---- start */
 
@@ -295,14 +295,14 @@ static int open_doors(struct net *n, struct err *e)
 	return rc;
 }
 
-static void fail(struct net *n, const struct err *e)
+static void net_fail(struct net *n, const struct err *e)
 {
 	log_error(NULL, "%s", e->message);
 	n->exit_code = err_exit_code(e->code);
 	stop(n);
 }
 
-static void on_recovered(void *arg, int rc, const struct err *e)
+static void net_on_recovered(void *arg, int rc, const struct err *e)
 {
 	struct net *n = arg;
 	char https[80] = "", ssh[80] = "";
@@ -319,7 +319,7 @@ static void on_recovered(void *arg, int rc, const struct err *e)
 	(void)sock_name(n->fds[FD_HTTPS], 0, https, sizeof(https));
 	(void)sock_name(n->fds[FD_SSH], 0, ssh, sizeof(ssh));
 	if (open_doors(n, &here)) {
-		fail(n, &here);
+		net_fail(n, &here);
 		return;
 	}
 	life_begin(n->life);
@@ -330,7 +330,7 @@ static void on_recovered(void *arg, int rc, const struct err *e)
 
 static void recover(struct net *n)
 {
-	hub_recover(n->hub, n->recorder, on_recovered, n);
+	hub_recover(n->hub, n->recorder, net_on_recovered, n);
 }
 
 static int read_start(int ipc_fd, json_t **out, int fds[SOCK_FDS_MAX], size_t *nfds, struct err *e)

@@ -102,7 +102,7 @@ static int parse_info(const json_t *o, struct sandbox_info *out, bool secret)
 	return 0;
 }
 
-static void on_answer(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void provider_on_answer(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct job *j = arg;
 	struct sandbox_info info = {0};
@@ -173,9 +173,9 @@ static int list_append(struct list_job *j, const json_t *answer, struct err *e)
 	return 0;
 }
 
-static void list_page(struct list_job *j);
+static void provider_list_page(struct list_job *j);
 
-static void on_page(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void provider_on_page(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct list_job *j = arg;
 	struct err here = {0};
@@ -187,7 +187,7 @@ static void on_page(void *arg, int rc, const struct err *e, const json_t *json, 
 		e = &here;
 	if (rc == 0 && json_is_true(json_object_get(json, "more"))) {
 		if (j->n > before) {
-			list_page(j);
+			provider_list_page(j);
 			return;
 		}
 		rc = not_understood(&here), e = &here;
@@ -195,7 +195,7 @@ static void on_page(void *arg, int rc, const struct err *e, const json_t *json, 
 	list_end(j, rc, e);
 }
 
-static void list_page(struct list_job *j)
+static void provider_list_page(struct list_job *j)
 {
 	char after[AGENT_NAME_MAX + 1 + ID_STR_LEN];
 	json_t *q = json_pack("{s:s}", "op", j->kind->op);
@@ -206,7 +206,7 @@ static void list_page(struct list_job *j)
 		j->kind->after(item_at(j, j->n - 1), after, sizeof(after));
 		json_object_set_new(q, "after", json_string(after));
 	}
-	ipc_ask(j->ipc, q, on_page, j);
+	ipc_ask(j->ipc, q, provider_on_page, j);
 }
 
 /* ---- the list of sandboxes */
@@ -261,7 +261,7 @@ static const struct kind snapshots = {"sandbox.snapshots", "snapshots", sizeof(s
 				      after_snapshot};
 
 /* A take's answer is a list of one. */
-static void on_snapshot(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void provider_on_snapshot(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct list_job *j = arg;
 	struct err here = {0};
@@ -275,7 +275,7 @@ static void on_snapshot(void *arg, int rc, const struct err *e, const json_t *js
 	list_end(j, rc, e);
 }
 
-static void on_dropped(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void provider_on_dropped(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	(void)json;
 	if (fd >= 0)
@@ -285,7 +285,7 @@ static void on_dropped(void *arg, int rc, const struct err *e, const json_t *jso
 
 /* ---- the log */
 
-static void on_log(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+static void provider_on_log(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
 	struct job *j = arg;
 	struct sandbox_answer a = {.fd = -1};
@@ -322,19 +322,19 @@ static const struct question {
 	const struct kind *list; /* heard by a list_job */
 	bool pages, fd;
 } questions[SANDBOX_OPS] = {
-    [SANDBOX_ENSURE] = {"sandbox.ensure", 0, on_answer, .fd = true},
-    [SANDBOX_CONNECT] = {"sandbox.connect", 0, on_answer, .fd = true},
-    [SANDBOX_STAT] = {"sandbox.stat", 0, on_answer},
-    [SANDBOX_DESTROY] = {"sandbox.destroy", F_REASON, on_answer},
-    [SANDBOX_WIPE] = {"sandbox.wipe", F_REASON, on_answer},
+    [SANDBOX_ENSURE] = {"sandbox.ensure", 0, provider_on_answer, .fd = true},
+    [SANDBOX_CONNECT] = {"sandbox.connect", 0, provider_on_answer, .fd = true},
+    [SANDBOX_STAT] = {"sandbox.stat", 0, provider_on_answer},
+    [SANDBOX_DESTROY] = {"sandbox.destroy", F_REASON, provider_on_answer},
+    [SANDBOX_WIPE] = {"sandbox.wipe", F_REASON, provider_on_answer},
     [SANDBOX_LIST] = {.list = &sandboxes, .pages = true},
-    [SANDBOX_TAKE] = {"sandbox.snapshot", F_SNAPSHOT | F_TIMEOUT, on_snapshot, .list = &snapshots},
+    [SANDBOX_TAKE] = {"sandbox.snapshot", F_SNAPSHOT | F_TIMEOUT, provider_on_snapshot, .list = &snapshots},
     [SANDBOX_SNAPSHOTS] = {.list = &snapshots, .pages = true},
-    [SANDBOX_DROP] = {"sandbox.snapshot_drop", F_SNAPSHOT, on_dropped, .list = &snapshots},
-    [SANDBOX_HASH] = {"sandbox.snapshot_hash", F_SNAPSHOT | F_IDLE, on_snapshot, .list = &snapshots},
-    [SANDBOX_RESTORE] = {"sandbox.restore", F_FROM | F_SNAPSHOT | F_READ_ONLY | F_TIMEOUT, on_answer},
-    [SANDBOX_DROP_WORKSPACE] = {"sandbox.drop_workspace", 0, on_answer},
-    [SANDBOX_LOG] = {"sandbox.log", F_MAX, on_log},
+    [SANDBOX_DROP] = {"sandbox.snapshot_drop", F_SNAPSHOT, provider_on_dropped, .list = &snapshots},
+    [SANDBOX_HASH] = {"sandbox.snapshot_hash", F_SNAPSHOT | F_IDLE, provider_on_snapshot, .list = &snapshots},
+    [SANDBOX_RESTORE] = {"sandbox.restore", F_FROM | F_SNAPSHOT | F_READ_ONLY | F_TIMEOUT, provider_on_answer},
+    [SANDBOX_DROP_WORKSPACE] = {"sandbox.drop_workspace", 0, provider_on_answer},
+    [SANDBOX_LOG] = {"sandbox.log", F_MAX, provider_on_log},
 };
 
 /* NULL: no memory, which ipc_ask() answers. */
@@ -380,7 +380,7 @@ static void ask_one(struct ipc *ipc, const struct question *k, const struct sand
 	ipc_ask(ipc, question_json(k, q), k->heard, j);
 }
 
-static void ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
+static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	const struct question *k = &questions[q->op];
 	struct ipc *ipc = ((struct provider *)p)->ipc;
@@ -401,17 +401,17 @@ static void ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox
 	j->arg = arg;
 	text_put(j->agent, sizeof(j->agent), q->agent ? q->agent : "");
 	if (k->pages)
-		list_page(j);
+		provider_list_page(j);
 	else
 		ipc_ask(ipc, question_json(k, q), k->heard, j);
 }
 
-static void destroy(struct sandbox_provider *p)
+static void provider_destroy(struct sandbox_provider *p)
 {
 	free(p);
 }
 
-static const struct sandbox_provider_ops provider_ops = {.ask = ask, .destroy = destroy};
+static const struct sandbox_provider_ops provider_ops = {.ask = provider_ask, .destroy = provider_destroy};
 
 int provider_create(struct ipc *ipc, struct sandbox_provider **out)
 {

@@ -26,7 +26,7 @@ struct reviewer {
 	TAILQ_HEAD(, question) questions;
 };
 
-static void on_reviewed(void *arg, int rc, const struct err *e, const char *username)
+static void reviewer_on_reviewed(void *arg, int rc, const struct err *e, const char *username)
 {
 	struct question *q = arg;
 
@@ -48,14 +48,14 @@ static int find_pod(const struct reviewer *v, const char *agent, struct target *
 	return kube_pod_name(v->hold, t->agent, t->pod, e);
 }
 
-static int ask(struct reviewer *v, const char *token, const char *audience, const char *agent, struct question *q,
-	       struct err *e)
+static int reviewer_ask(struct reviewer *v, const char *token, const char *audience, const char *agent,
+			struct question *q, struct err *e)
 {
 	struct target t;
 	int rc = find_pod(v, agent, &t, e);
 	const struct kube_review_wish w = {.token = token, .audience = audience, .ns = t.ns, .pod = t.pod};
 
-	return rc ? rc : kube_review_start(v->kube, &w, on_reviewed, q, &q->review, e);
+	return rc ? rc : kube_review_start(v->kube, &w, reviewer_on_reviewed, q, &q->review, e);
 }
 
 static void review(void *ctx, const char *token, const char *audience, const char *agent, hub_review_done *done,
@@ -68,7 +68,7 @@ static void review(void *ctx, const char *token, const char *audience, const cha
 
 	if (q) {
 		*q = (struct question){.of = v, .done = done, .arg = arg};
-		rc = ask(v, token, audience, agent, q, &e);
+		rc = reviewer_ask(v, token, audience, agent, q, &e);
 	} else {
 		err_set(&e, rc, "no memory for a review");
 	}

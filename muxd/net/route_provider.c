@@ -49,7 +49,7 @@ struct list_job {
 	void *arg;
 };
 
-static int append(struct list_job *j, const struct sandbox_info *list, size_t n)
+static int route_provider_append(struct list_job *j, const struct sandbox_info *list, size_t n)
 {
 	struct sandbox_info *all = n ? realloc(j->list, (j->n + n) * sizeof(*all)) : j->list;
 
@@ -62,20 +62,20 @@ static int append(struct list_job *j, const struct sandbox_info *list, size_t n)
 	return 0;
 }
 
-static void on_list(void *arg, const struct sandbox_answer *a)
+static void route_provider_on_list(void *arg, const struct sandbox_answer *a)
 {
 	struct list_job *j = arg;
 	struct sandbox_provider *next = j->next;
 	struct sandbox_answer all = {.fd = -1};
 	int rc = a->rc;
 
-	if (!rc && append(j, a->info, a->n))
+	if (!rc && route_provider_append(j, a->info, a->n))
 		rc = ERR_NOMEM;
 	if (rc)
 		err_set(&j->missing, rc, "%s", a->e && a->e->message[0] ? a->e->message : err_name(rc));
 	j->next = NULL;
 	if (next && rc != ERR_CANCELLED) {
-		sandbox_ask(next, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, j);
+		sandbox_ask(next, &(struct sandbox_ask){.op = SANDBOX_LIST}, route_provider_on_list, j);
 		return;
 	}
 	all.rc = j->n && rc != ERR_CANCELLED ? 0 : j->missing.code;
@@ -100,7 +100,7 @@ static void list_all(struct route *r, sandbox_done *done, void *arg)
 	j->next = r->legs.cluster;
 	j->done = done;
 	j->arg = arg;
-	sandbox_ask(r->legs.local, &(struct sandbox_ask){.op = SANDBOX_LIST}, on_list, j);
+	sandbox_ask(r->legs.local, &(struct sandbox_ask){.op = SANDBOX_LIST}, route_provider_on_list, j);
 }
 
 /* A snapshot is where its agent is: a fork of it cannot be elsewhere. */
@@ -114,7 +114,7 @@ static struct sandbox_provider *leg_of_ask(struct sandbox_provider *p, const str
 	return from == leg ? leg : NULL;
 }
 
-static void ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
+static void route_provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	struct sandbox_provider *leg;
 	struct err e = {0};
@@ -153,7 +153,7 @@ static int pod_template(struct sandbox_provider *p, const char *agent, const cha
 }
 
 /* An end that a leg tells of, to whoever uses the route. */
-static void on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why)
+static void route_provider_on_gone(void *arg, const char *agent, const struct id *sandbox, const char *why)
 {
 	struct route *r = arg;
 
@@ -161,7 +161,7 @@ static void on_gone(void *arg, const char *agent, const struct id *sandbox, cons
 		r->base.gone(r->base.gone_arg, agent, sandbox, why);
 }
 
-static void destroy(struct sandbox_provider *p)
+static void route_provider_destroy(struct sandbox_provider *p)
 {
 	struct route *r = (struct route *)p;
 
@@ -172,7 +172,7 @@ static void destroy(struct sandbox_provider *p)
 }
 
 static const struct sandbox_provider_ops route_ops = {
-    .ask = ask, .set_end = set_end, .pod_template = pod_template, .destroy = destroy};
+    .ask = route_provider_ask, .set_end = set_end, .pod_template = pod_template, .destroy = route_provider_destroy};
 
 int route_provider_create(const struct route_legs *legs, struct sandbox_provider **out)
 {
@@ -191,7 +191,7 @@ int route_provider_create(const struct route_legs *legs, struct sandbox_provider
 		struct sandbox_provider *leg = i ? legs->cluster : legs->local;
 
 		if (leg)
-			leg->gone = on_gone, leg->gone_arg = r;
+			leg->gone = route_provider_on_gone, leg->gone_arg = r;
 	}
 	*out = &r->base;
 	return 0;

@@ -8,7 +8,7 @@
 #define PID_DIGITS 10
 
 /* Decimal digits up to a space or the end; the text behind, NULL when there are none or too many. */
-static const char *number(const char *s, int64_t *out)
+static const char *answer_number(const char *s, int64_t *out)
 {
 	size_t n = strspn(s, "0123456789");
 
@@ -23,7 +23,8 @@ static enum answer_kind started(const char *s, struct answer_start *out)
 	int64_t group;
 	size_t n;
 
-	if (!(s = number(s, &out->pid)) || !(s = number(s, &group)) || !(s = number(s, &out->session)))
+	if (!(s = answer_number(s, &out->pid)) || !(s = answer_number(s, &group)) ||
+	    !(s = answer_number(s, &out->session)))
 		return ANSWER_NONE;
 	n = strspn(s, "0123456789");
 	if (s[n] || n == 0 || n >= sizeof(out->start))
@@ -32,11 +33,11 @@ static enum answer_kind started(const char *s, struct answer_start *out)
 	return ANSWER_STARTED;
 }
 
-static enum answer_kind refused(const char *at, const char *s, struct answer_start *out)
+static enum answer_kind answer_refused(const char *at, const char *s, struct answer_start *out)
 {
 	int64_t error;
 
-	if (!number(s, &error) || error > 4095)
+	if (!answer_number(s, &error) || error > 4095)
 		return ANSWER_NONE;
 	text_put(out->at, sizeof(out->at), at);
 	out->error = (int)error;
@@ -61,9 +62,9 @@ enum answer_kind answer_start(const uint8_t *p, size_t n, struct answer_start *o
 	if (strncmp(line, "muxd started ", 13) == 0)
 		return started(line + 13, out);
 	if (strncmp(line, "muxd cwd ", 9) == 0)
-		return refused("cwd", line + 9, out);
+		return answer_refused("cwd", line + 9, out);
 	if (strncmp(line, "muxd exec ", 10) == 0)
-		return refused("exec", line + 10, out);
+		return answer_refused("exec", line + 10, out);
 	return ANSWER_NONE;
 }
 

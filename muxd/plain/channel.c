@@ -10,7 +10,7 @@
 
 static const char *const state_names[] = {"waiting", "starting", "running", "ended"};
 
-static void count(const struct plain_channel *c, enum channel_state s, int by)
+static void channel_count(const struct plain_channel *c, enum channel_state s, int by)
 {
 	if (s == CHANNEL_WAITING)
 		c->peer->waiting += (unsigned)by;
@@ -22,8 +22,8 @@ void channel_set_state(struct plain_channel *c, enum channel_state s)
 {
 	log_debug(&(struct log_ids){.agent = c->peer->agent, .session = c->mark}, "%s -> %s", state_names[c->state],
 		  state_names[s]);
-	count(c, c->state, -1);
-	count(c, s, 1);
+	channel_count(c, c->state, -1);
+	channel_count(c, s, 1);
 	if (c->state == CHANNEL_STARTING) { /* the next one may */
 		c->peer->turn = true;
 		peer_kick(c->peer);
@@ -55,7 +55,7 @@ void channel_release(struct plain_channel *c)
 
 void plain_channel_destroy(struct plain_channel *c)
 {
-	count(c, c->state, -1);
+	channel_count(c, c->state, -1);
 	channel_release(c);
 	sweep_cancel(c->peer, &c->sweep);
 	TAILQ_REMOVE(&c->peer->channels, c, entry);

@@ -21,9 +21,9 @@
 #define LOST_NS       (120 * NS_PER_SEC) /* how long a lost program is looked for */
 #define LOST_PAUSE_NS (2 * NS_PER_SEC)
 
-static void on_sweep(void *arg, int64_t found);
+static void channel_end_on_sweep(void *arg, int64_t found);
 
-static void look(struct plain_channel *c, const char *signals)
+static void channel_end_look(struct plain_channel *c, const char *signals)
 {
 	struct sweep *s = &c->sweep;
 
@@ -32,7 +32,7 @@ static void look(struct plain_channel *c, const char *signals)
 	text_put(s->target.start, sizeof(s->target.start), c->leader.start);
 	s->target.pid = c->leader.pid;
 	s->target.signals = signals;
-	s->done = on_sweep;
+	s->done = channel_end_on_sweep;
 	s->arg = c;
 	sweep_ask(c->peer, s);
 }
@@ -105,7 +105,7 @@ static void wait_for_them(struct plain_channel *c, uint64_t now)
 	wait_until(c, at);
 }
 
-static void on_sweep(void *arg, int64_t found)
+static void channel_end_on_sweep(void *arg, int64_t found)
 {
 	struct plain_channel *c = arg;
 	uint64_t now = clock_boot_ns(), pause;
@@ -144,22 +144,22 @@ void channel_end_step(struct plain_channel *c)
 	if (c->give_up_ns) {
 		nobody_left(c);
 	} else if (now >= c->kill_ns) {
-		look(c, "9");
+		channel_end_look(c, "9");
 	} else if (c->step == 0) {
 		c->step = 1;
-		look(c, pty ? "1 18" : "15 18");
+		channel_end_look(c, pty ? "1 18" : "15 18");
 	} else if (c->term_ns && c->step == 1 && now >= c->term_ns) {
 		c->step = 2;
-		look(c, "15 18");
+		channel_end_look(c, "15 18");
 	} else if (c->over) {
-		look(c, ""); /* it ended: did all of it? */
+		channel_end_look(c, ""); /* it ended: did all of it? */
 	} else {
 		wait_until(c, c->step == 1 && c->term_ns ? c->term_ns : c->kill_ns);
 	}
 }
 
 /* Nobody can look for it. */
-static void let_go(struct plain_channel *c)
+static void channel_end_let_go(struct plain_channel *c)
 {
 	bool shell = c->peer->look == LOOK_SHELL;
 
@@ -187,7 +187,7 @@ void channel_kill(struct plain_channel *c, uint8_t cause)
 	if (c->visits)
 		verdict(c, false, ""); /* muxlet ends with its stream */
 	else if (!c->scripted || !c->peer->has.proc)
-		let_go(c);
+		channel_end_let_go(c);
 	else
 		channel_end_step(c);
 }

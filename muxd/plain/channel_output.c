@@ -28,7 +28,7 @@ void channel_begun(struct plain_channel *c)
 }
 
 /* Bytes that went; who was forgotten is not listened to. */
-static size_t put_data(struct plain_channel *c, int stream, const uint8_t *p, size_t n)
+static size_t channel_output_put_data(struct plain_channel *c, int stream, const uint8_t *p, size_t n)
 {
 	size_t done = 0;
 
@@ -67,7 +67,7 @@ void channel_pump(struct plain_channel *c)
 
 		if (!buf_len(b) || (c->scripted && !c->answered && !c->over))
 			continue;
-		buf_consume(b, put_data(c, i, buf_ptr(b), buf_len(b)));
+		buf_consume(b, channel_output_put_data(c, i, buf_ptr(b), buf_len(b)));
 		if (!buf_len(b)) {
 			buf_finish(b);
 			buf_init(b, (size_t)2 * PLAIN_HELD);
@@ -77,7 +77,7 @@ void channel_pump(struct plain_channel *c)
 }
 
 /* Bytes that nobody can take end the exec: better an end that is told than a hole. */
-static void give_up(struct plain_channel *c, const char *why)
+static void channel_output_give_up(struct plain_channel *c, const char *why)
 {
 	c->over = true;
 	c->end = (struct rc_exit){.cause = RC_UNKNOWN, .code = -1};
@@ -86,7 +86,7 @@ static void give_up(struct plain_channel *c, const char *why)
 	channel_drop_input(c);
 }
 
-static void read_answer(struct plain_channel *c)
+static void channel_output_read_answer(struct plain_channel *c)
 {
 	size_t used = 0;
 
@@ -105,7 +105,7 @@ static void read_answer(struct plain_channel *c)
 	case ANSWER_NONE:
 		buf_clear(&c->held[1]);
 		buf_clear(&c->held[2]);
-		give_up(c, "the shell in the container did not answer as asked");
+		channel_output_give_up(c, "the shell in the container did not answer as asked");
 		break;
 	}
 }
@@ -123,11 +123,11 @@ void channel_data(void *arg, int stream, const uint8_t *p, size_t n)
 	if (!c->scripted)
 		channel_begun(c);
 	if (!buf_len(b) && (c->answered || !c->scripted))
-		done = put_data(c, stream, p, n);
+		done = channel_output_put_data(c, stream, p, n);
 	if (done < n && buf_append(b, p + done, n - done))
-		give_up(c, "its output could not be held");
+		channel_output_give_up(c, "its output could not be held");
 	else if (c->scripted && !c->answered && stream == 1)
-		read_answer(c);
+		channel_output_read_answer(c);
 	if (c->exec)
 		grant(c);
 	peer_kick(c->peer);

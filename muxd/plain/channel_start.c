@@ -101,7 +101,7 @@ void channel_settle(struct plain_channel *c)
 
 /* ---- the exec */
 
-static void on_exec_opened(void *arg, int version)
+static void channel_start_on_exec_opened(void *arg, int version)
 {
 	struct plain_channel *c = arg;
 
@@ -117,7 +117,7 @@ static void on_exec_opened(void *arg, int version)
 	peer_kick(c->peer);
 }
 
-static void on_exec_writable(void *arg, size_t room)
+static void channel_start_on_exec_writable(void *arg, size_t room)
 {
 	struct plain_channel *c = arg;
 
@@ -126,7 +126,7 @@ static void on_exec_writable(void *arg, size_t room)
 	peer_kick(c->peer);
 }
 
-static void on_exec_exited(void *arg, const struct rc_exit *x)
+static void channel_start_on_exec_exited(void *arg, const struct rc_exit *x)
 {
 	struct plain_channel *c = arg;
 
@@ -142,7 +142,8 @@ static void on_exec_exited(void *arg, const struct rc_exit *x)
 	peer_kick(c->peer); /* settles it once its output has gone */
 }
 
-static const struct rc_ops exec_ops = {on_exec_opened, channel_data, on_exec_writable, on_exec_exited};
+static const struct rc_ops exec_ops = {channel_start_on_exec_opened, channel_data, channel_start_on_exec_writable,
+				       channel_start_on_exec_exited};
 
 static int make_words(struct plain_channel *c, struct script_words *w)
 {
@@ -226,7 +227,7 @@ static bool may_start(struct plain_channel *c)
 	return true;
 }
 
-static void start(struct plain_channel *c)
+static void channel_start_start(struct plain_channel *c)
 {
 	const struct plain_peer *p = c->peer;
 	bool pipe_in = (c->open.flags & (OPEN_STDIN | OPEN_PTY)) == OPEN_STDIN, v4 = p->version < 5;
@@ -258,7 +259,7 @@ void channel_start_waiting(struct plain_peer *p)
 	struct plain_channel *c;
 
 	while ((c = queue_next(p)))
-		start(c);
+		channel_start_start(c);
 	peer_timer(p);
 }
 

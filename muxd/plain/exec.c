@@ -18,9 +18,9 @@ struct plain_exec {
 	bool again;          /* a 401 was tried once more */
 };
 
-static void on_creds(void *arg, int rc, const struct err *e);
+static void exec_on_creds(void *arg, int rc, const struct err *e);
 
-static void on_opened(void *arg, int version)
+static void exec_on_opened(void *arg, int version)
 {
 	struct plain_exec *x = arg;
 
@@ -29,14 +29,14 @@ static void on_opened(void *arg, int version)
 		x->ops->opened(x->arg, version);
 }
 
-static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
+static void exec_on_data(void *arg, int stream, const uint8_t *p, size_t n)
 {
 	struct plain_exec *x = arg;
 
 	x->ops->data(x->arg, stream, p, n);
 }
 
-static void on_writable(void *arg, size_t room)
+static void exec_on_writable(void *arg, size_t room)
 {
 	struct plain_exec *x = arg;
 
@@ -44,7 +44,7 @@ static void on_writable(void *arg, size_t room)
 		x->ops->writable(x->arg, room);
 }
 
-static void on_exited(void *arg, const struct rc_exit *end)
+static void exec_on_exited(void *arg, const struct rc_exit *end)
 {
 	struct plain_exec *x = arg;
 
@@ -52,15 +52,15 @@ static void on_exited(void *arg, const struct rc_exit *end)
 		x->again = true;
 		rc_close(x->rc);
 		x->rc = NULL;
-		kube_creds_ask(x->peer->creds, &x->ask, x->generation, on_creds, x);
+		kube_creds_ask(x->peer->creds, &x->ask, x->generation, exec_on_creds, x);
 		return;
 	}
 	x->ops->exited(x->arg, end);
 }
 
-static const struct rc_ops exec_ops = {on_opened, on_data, on_writable, on_exited};
+static const struct rc_ops exec_ops = {exec_on_opened, exec_on_data, exec_on_writable, exec_on_exited};
 
-static void refused(struct plain_exec *x, int rc, const struct err *e)
+static void exec_refused(struct plain_exec *x, int rc, const struct err *e)
 {
 	struct rc_exit end = {.cause = RC_NOT_STARTED, .code = -1};
 
@@ -71,21 +71,21 @@ static void refused(struct plain_exec *x, int rc, const struct err *e)
 	x->ops->exited(x->arg, &end);
 }
 
-static void on_creds(void *arg, int rc, const struct err *e)
+static void exec_on_creds(void *arg, int rc, const struct err *e)
 {
 	struct plain_exec *x = arg;
 	const struct kube_endpoint *ep;
 	struct err here = {0};
 
 	if (rc) {
-		refused(x, rc, e);
+		exec_refused(x, rc, e);
 		return;
 	}
 	ep = kube_creds_endpoint(x->peer->creds);
 	x->generation = ep->generation;
 	rc = rc_open(x->peer->rc, ep, &x->params, &exec_ops, x, &x->rc, &here);
 	if (rc)
-		refused(x, rc, &here);
+		exec_refused(x, rc, &here);
 }
 
 int plain_exec_start(struct plain_peer *peer, const struct rc_params *p, struct script_words *words,
@@ -107,7 +107,7 @@ int plain_exec_start(struct plain_peer *peer, const struct rc_params *p, struct 
 	x->ops = ops;
 	x->arg = arg;
 	*out = x;
-	kube_creds_ask(peer->creds, &x->ask, 0, on_creds, x);
+	kube_creds_ask(peer->creds, &x->ask, 0, exec_on_creds, x);
 	return 0;
 }
 

@@ -35,7 +35,7 @@ static void ready(struct plain_peer *p, enum peer_look look)
 	peer_kick(p);
 }
 
-static void fail(struct plain_peer *p, const struct err *e)
+static void look_fail(struct plain_peer *p, const struct err *e)
 {
 	p->look = LOOK_UNKNOWN; /* the next OPEN looks again */
 	channel_refuse_waiting(p, e);
@@ -44,7 +44,7 @@ static void fail(struct plain_peer *p, const struct err *e)
 
 static void sweep_stale(struct plain_peer *p, const char *signals);
 
-static void on_stale(void *arg, int64_t found)
+static void look_on_stale(void *arg, int64_t found)
 {
 	struct plain_peer *p = arg;
 
@@ -66,7 +66,7 @@ static void sweep_stale(struct plain_peer *p, const char *signals)
 {
 	p->look = LOOK_STALE;
 	p->stale.target = (struct script_target){.mark = "-", .signals = signals};
-	p->stale.done = on_stale;
+	p->stale.done = look_on_stale;
 	p->stale.arg = p;
 	sweep_ask(p, &p->stale);
 }
@@ -87,7 +87,7 @@ static bool is_absent(const struct rc_exit *x)
 	return x->cause == RC_NOT_STARTED && (x->err.code == ERR_NO_PROGRAM || x->err.code == ERR_NOT_EXECUTABLE);
 }
 
-static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
+static void look_on_data(void *arg, int stream, const uint8_t *p, size_t n)
 {
 	struct plain_peer *peer = arg;
 	size_t room = buf_room(&peer->look_text);
@@ -96,7 +96,7 @@ static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
 		(void)buf_append(&peer->look_text, p, n < room ? n : room);
 }
 
-static void on_exited(void *arg, const struct rc_exit *x)
+static void look_on_exited(void *arg, const struct rc_exit *x)
 {
 	struct plain_peer *p = arg;
 	const char *text = buf_cstr(&p->look_text);
@@ -112,10 +112,10 @@ static void on_exited(void *arg, const struct rc_exit *x)
 	else if (absent)
 		ready(p, LOOK_BARE);
 	else
-		fail(p, &e);
+		look_fail(p, &e);
 }
 
-static const struct rc_ops exec_ops = {NULL, on_data, NULL, on_exited};
+static const struct rc_ops exec_ops = {NULL, look_on_data, NULL, look_on_exited};
 
 static void try_shell(struct plain_peer *p)
 {
@@ -155,5 +155,5 @@ void look_tick(struct plain_peer *p, uint64_t now)
 	}
 	close_look(p);
 	err_set(&e, ERR_TIMEOUT, "the container did not answer within 60 s");
-	fail(p, &e);
+	look_fail(p, &e);
 }

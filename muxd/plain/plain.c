@@ -23,7 +23,7 @@ static void free_plain_if_done(struct plain *pl)
 		free(pl);
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void plain_on_handle_closed(uv_handle_t *h)
 {
 	struct plain_peer *p = h->data;
 	struct plain *pl = p->plain;
@@ -58,23 +58,23 @@ static void peer_close(struct plain_peer *p, const char *why)
 	while ((c = TAILQ_FIRST(&p->channels)))
 		plain_channel_destroy(c);
 	sweep_stop(p);
-	uv_close((uv_handle_t *)&p->poll, on_handle_closed);
-	uv_close((uv_handle_t *)&p->timer, on_handle_closed);
-	uv_close((uv_handle_t *)&p->prepare, on_handle_closed);
+	uv_close((uv_handle_t *)&p->poll, plain_on_handle_closed);
+	uv_close((uv_handle_t *)&p->timer, plain_on_handle_closed);
+	uv_close((uv_handle_t *)&p->prepare, plain_on_handle_closed);
 	close(p->fd);
 	p->fd = -1;
 }
 
 /* ---- out */
 
-static void on_poll(uv_poll_t *h, int status, int events);
+static void plain_on_poll(uv_poll_t *h, int status, int events);
 
-static void watch(struct plain_peer *p)
+static void plain_watch(struct plain_peer *p)
 {
-	uv_poll_start(&p->poll, UV_READABLE | (p->writing ? UV_WRITABLE : 0), on_poll);
+	uv_poll_start(&p->poll, UV_READABLE | (p->writing ? UV_WRITABLE : 0), plain_on_poll);
 }
 
-static void flush(struct plain_peer *p)
+static void plain_flush(struct plain_peer *p)
 {
 	while (buf_len(&p->out)) {
 		ssize_t n = send(p->fd, buf_ptr(&p->out), buf_len(&p->out), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -91,7 +91,7 @@ static void flush(struct plain_peer *p)
 	}
 	if (p->writing != (buf_len(&p->out) > 0)) {
 		p->writing = buf_len(&p->out) > 0;
-		watch(p);
+		plain_watch(p);
 	}
 }
 
@@ -112,7 +112,7 @@ static void pump(struct plain_peer *p)
 static void arm_timer(struct plain_peer *p);
 
 /* Before the loop sleeps: whatever marked the peer due, its turn comes then. */
-static void on_prepare(uv_prepare_t *h)
+static void plain_on_prepare(uv_prepare_t *h)
 {
 	struct plain_peer *p = h->data;
 	bool due = p->due;
@@ -123,7 +123,7 @@ static void on_prepare(uv_prepare_t *h)
 	if (p->broken)
 		peer_close(p, "too much waits for the hub");
 	if (due && p->state != PEER_CLOSED)
-		flush(p);
+		plain_flush(p);
 	if (p->retime && p->state != PEER_CLOSED)
 		arm_timer(p);
 }
@@ -172,7 +172,7 @@ static void take_frames(struct plain_peer *p)
 	}
 }
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void plain_on_poll(uv_poll_t *h, int status, int events)
 {
 	struct plain_peer *p = h->data;
 	ssize_t n;
@@ -202,7 +202,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return !a ? b : !b || a < b ? a : b;
 }
 
-static void on_timer(uv_timer_t *t)
+static void plain_on_timer(uv_timer_t *t)
 {
 	struct plain_peer *p = t->data;
 	struct plain_channel *c, *next;
@@ -231,7 +231,7 @@ static void arm_timer(struct plain_peer *p)
 	if (!first)
 		uv_timer_stop(&p->timer);
 	else
-		uv_timer_start(&p->timer, on_timer, first > now ? (first - now) / NS_PER_MS + 1 : 0, 0);
+		uv_timer_start(&p->timer, plain_on_timer, first > now ? (first - now) / NS_PER_MS + 1 : 0, 0);
 }
 
 /* ---- beginning */
@@ -325,10 +325,10 @@ int plain_open(void *arg, const struct kube_plain_target *t, int *out_fd, struct
 	uv_prepare_init(pl->loop, &p->prepare);
 	p->poll.data = p->timer.data = p->prepare.data = p;
 	p->handles = 3;
-	uv_prepare_start(&p->prepare, on_prepare);
+	uv_prepare_start(&p->prepare, plain_on_prepare);
 	uv_unref((uv_handle_t *)&p->prepare);
 	TAILQ_INSERT_TAIL(&pl->peers, p, entry);
-	watch(p);
+	plain_watch(p);
 	*out_fd = ends[1];
 	return 0;
 }

@@ -120,7 +120,7 @@ static bool is_news(const struct plain_channel *c, unsigned place, unsigned of, 
 	return (c->place != place || c->places != of) && now >= c->told_ns + TELL_NS;
 }
 
-static void tell(struct plain_channel *c, unsigned place, unsigned of, uint64_t now)
+static void queue_tell(struct plain_channel *c, unsigned place, unsigned of, uint64_t now)
 {
 	const struct plain_peer *p = c->peer;
 	char text[FRAME_TEXT_MAX];
@@ -144,7 +144,7 @@ static void tell_all(struct plain_peer *p, uint64_t now)
 	for (int staff = 1; staff >= 0; staff--)
 		TAILQ_FOREACH(c, &p->channels, entry)
 	if (c->state == CHANNEL_WAITING && is_staff(c) == (bool)staff)
-		tell(c, ++place, p->waiting, now);
+		queue_tell(c, ++place, p->waiting, now);
 }
 
 /* ---- time */

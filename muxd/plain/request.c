@@ -26,7 +26,7 @@ static int prove(const struct plain_peer *p, const char *who, uint8_t out[FRAME_
 	return HMAC(EVP_sha256(), p->secret, sizeof(p->secret), text, sizeof(text), out, &n) ? 0 : -1;
 }
 
-static int on_hello(struct plain_peer *p, const struct frame *f)
+static int request_on_hello(struct plain_peer *p, const struct frame *f)
 {
 	struct frame answer = {.type = FRAME_HELLO};
 
@@ -45,7 +45,7 @@ static int on_hello(struct plain_peer *p, const struct frame *f)
 }
 
 /* Nothing is known here of what an earlier peer began: an empty list. */
-static int on_proof(struct plain_peer *p, const struct frame *f)
+static int request_on_proof(struct plain_peer *p, const struct frame *f)
 {
 	uint8_t want[FRAME_PROOF_LEN];
 
@@ -58,7 +58,7 @@ static int on_proof(struct plain_peer *p, const struct frame *f)
 
 /* ---- channels */
 
-static void on_window(struct plain_channel *c, const struct frame *f)
+static void request_on_window(struct plain_channel *c, const struct frame *f)
 {
 	if (f->stream && f->offset > c->window[f->stream]) {
 		c->window[f->stream] = f->offset;
@@ -66,7 +66,7 @@ static void on_window(struct plain_channel *c, const struct frame *f)
 	}
 }
 
-static void on_resize(struct plain_channel *c, const struct frame *f)
+static void request_on_resize(struct plain_channel *c, const struct frame *f)
 {
 	c->open.cols = f->u.resize.cols;
 	c->open.rows = f->u.resize.rows;
@@ -76,7 +76,7 @@ static void on_resize(struct plain_channel *c, const struct frame *f)
 		plain_exec_resize(c->exec, c->open.cols, c->open.rows);
 }
 
-static void on_signal(struct plain_channel *c, const struct frame *f)
+static void request_on_signal(struct plain_channel *c, const struct frame *f)
 {
 	if (c->over || c->state == CHANNEL_ENDED)
 		wire_error(c->peer, c->number, CODE_STATE, "a signal to an ended program");
@@ -87,7 +87,7 @@ static void on_signal(struct plain_channel *c, const struct frame *f)
 		wire_error(c->peer, c->number, CODE_SYSTEM, "out of memory for a signal");
 }
 
-static void on_forget(struct plain_channel *c)
+static void request_on_forget(struct plain_channel *c)
 {
 	c->forgotten = true;
 	if (!c->told)
@@ -96,7 +96,7 @@ static void on_forget(struct plain_channel *c)
 		channel_settle(c);
 }
 
-static int on_channel(struct plain_peer *p, struct plain_channel *c, const struct frame *f)
+static int request_on_channel(struct plain_peer *p, struct plain_channel *c, const struct frame *f)
 {
 	const char *why = "a frame that has no place here";
 	int rc = 0;
@@ -109,21 +109,21 @@ static int on_channel(struct plain_peer *p, struct plain_channel *c, const struc
 		rc = channel_input_eof(c, f, &why);
 		break;
 	case FRAME_WINDOW:
-		on_window(c, f);
+		request_on_window(c, f);
 		break;
 	case FRAME_ACK: /* nothing is kept for a later stream */
 		break;
 	case FRAME_RESIZE:
-		on_resize(c, f);
+		request_on_resize(c, f);
 		break;
 	case FRAME_SIGNAL:
-		on_signal(c, f);
+		request_on_signal(c, f);
 		break;
 	case FRAME_KILL:
 		channel_kill(c, f->u.number);
 		break;
 	case FRAME_FORGET:
-		on_forget(c);
+		request_on_forget(c);
 		break;
 	case FRAME_RESUME:
 		wire_error(p, f->channel, CODE_STATE, "resumed already");
@@ -134,7 +134,7 @@ static int on_channel(struct plain_peer *p, struct plain_channel *c, const struc
 	return rc ? break_off(p, why) : 0;
 }
 
-static int on_up(struct plain_peer *p, const struct frame *f)
+static int request_on_up(struct plain_peer *p, const struct frame *f)
 {
 	struct plain_channel *c;
 
@@ -165,16 +165,16 @@ static int on_up(struct plain_peer *p, const struct frame *f)
 		wire_error(p, f->channel, CODE_NOT_FOUND, "no such channel");
 		return 0;
 	}
-	return on_channel(p, c, f);
+	return request_on_channel(p, c, f);
 }
 
 int request_handle(struct plain_peer *p, const struct frame *f)
 {
 	if (p->state == PEER_UP)
-		return on_up(p, f);
+		return request_on_up(p, f);
 	if (p->state == PEER_HELLO && f->type == FRAME_HELLO)
-		return on_hello(p, f);
+		return request_on_hello(p, f);
 	if (p->state == PEER_PROOF && f->type == FRAME_PROOF)
-		return on_proof(p, f);
+		return request_on_proof(p, f);
 	return f->type == 0 ? 0 : break_off(p, "the handshake comes first");
 }

@@ -155,36 +155,36 @@ void script_words_finish(struct script_words *w)
 	memset(w, 0, sizeof(*w));
 }
 
-static int begin(struct script_words *w, size_t more)
+static int script_begin(struct script_words *w, size_t more)
 {
 	memset(w, 0, sizeof(*w));
 	w->v = calloc(more + SCRIPT_WORDS_FIXED, sizeof(*w->v));
 	return w->v ? 0 : ERR_NOMEM;
 }
 
-static void add(struct script_words *w, const char *word)
+static void script_add(struct script_words *w, const char *word)
 {
 	w->v[w->n++] = word;
 }
 
 static void add_script(struct script_words *w, const char *shell, const char *text)
 {
-	add(w, shell);
-	add(w, "-c");
-	add(w, text);
-	add(w, "muxd");
+	script_add(w, shell);
+	script_add(w, "-c");
+	script_add(w, text);
+	script_add(w, "muxd");
 }
 
 static const char *add_list(struct script_words *w, const char *at, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++, at += strlen(at) + 1)
-		add(w, at);
+		script_add(w, at);
 	return at;
 }
 
 int script_probe(const char *shell, struct script_words *out)
 {
-	if (begin(out, 0))
+	if (script_begin(out, 0))
 		return ERR_NOMEM;
 	add_script(out, shell, probe_script);
 	return 0;
@@ -195,21 +195,21 @@ int script_start(const struct script_start *s, const struct frame_open *o, struc
 	static const char *const feeds[] = {"0", "1", "2"};
 	const char *env = o->strings;
 
-	if (begin(out, (size_t)o->argc + o->envc) || !(out->own = malloc(48)))
+	if (script_begin(out, (size_t)o->argc + o->envc) || !(out->own = malloc(48)))
 		goto fail;
 	for (uint32_t i = 0; i < o->argc; i++)
 		env += strlen(env) + 1;
 	snprintf(out->own, 48, "%u%c%u%c%u", o->flags & OPEN_PTY ? o->cols : 0, 0, o->rows, 0, o->envc);
 	add_script(out, s->shell, start_script);
-	add(out, s->mark);
-	add(out, s->owner);
-	add(out, o->cwd);
-	add(out, feeds[s->feed]);
+	script_add(out, s->mark);
+	script_add(out, s->owner);
+	script_add(out, o->cwd);
+	script_add(out, feeds[s->feed]);
 	add_list(out, out->own, 3);
 	add_list(out, env, o->envc);
-	add(out, o->strings[0] ? o->strings : s->login);
+	script_add(out, o->strings[0] ? o->strings : s->login);
 	if (o->flags & OPEN_LOGIN)
-		add(out, "-l");
+		script_add(out, "-l");
 	add_list(out, o->strings + strlen(o->strings) + 1, o->argc - 1);
 	return 0;
 fail:
@@ -219,7 +219,7 @@ fail:
 
 int script_bare(const struct frame_open *o, struct script_words *out)
 {
-	if (begin(out, o->argc))
+	if (script_begin(out, o->argc))
 		return ERR_NOMEM;
 	add_list(out, o->strings, o->argc);
 	return 0;
@@ -238,13 +238,13 @@ bool script_may_visit(const struct frame_open *o)
 
 int script_visit(const char *muxlet, const struct frame_open *o, struct script_words *out)
 {
-	if (begin(out, o->argc))
+	if (script_begin(out, o->argc))
 		return ERR_NOMEM;
-	add(out, muxlet);
-	add(out, "--visit");
-	add(out, "1");
+	script_add(out, muxlet);
+	script_add(out, "--visit");
+	script_add(out, "1");
 	if (o->flags & OPEN_STDIN)
-		add(out, "--framed");
+		script_add(out, "--framed");
 	add_list(out, o->strings + strlen(o->strings) + 1, o->argc - 1);
 	return 0;
 }
@@ -254,10 +254,10 @@ int script_sweep(const char *shell, const char *owner, const struct script_targe
 {
 	const size_t size = 96; /* the four words of a target */
 
-	if (begin(out, 4 * n) || !(out->own = malloc(n * size + 1)))
+	if (script_begin(out, 4 * n) || !(out->own = malloc(n * size + 1)))
 		goto fail;
 	add_script(out, shell, sweep_script);
-	add(out, owner);
+	script_add(out, owner);
 	for (size_t i = 0; i < n; i++) {
 		char *own = out->own + i * size;
 

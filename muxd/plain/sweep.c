@@ -10,9 +10,9 @@
 
 #define SWEEP_NS (20 * NS_PER_SEC)
 
-static void begin(struct plain_peer *p);
+static void plain_sweep_begin(struct plain_peer *p);
 
-static void answer(struct sweep *s, int64_t found)
+static void sweep_answer(struct sweep *s, int64_t found)
 {
 	bool own = s->own;
 
@@ -39,14 +39,14 @@ static void batch_done(struct plain_peer *p, const char *text)
 	p->sweep_exec = NULL;
 	for (size_t i = 0; i < n; i++)
 		if (batch[i])
-			answer(batch[i], found[i]);
+			sweep_answer(batch[i], found[i]);
 	if (!p->sweep_exec)
-		begin(p);
+		plain_sweep_begin(p);
 	peer_timer(p);
 	peer_kick(p);
 }
 
-static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
+static void sweep_on_data(void *arg, int stream, const uint8_t *p, size_t n)
 {
 	struct plain_peer *peer = arg;
 	size_t room = buf_room(&peer->sweep_text);
@@ -55,7 +55,7 @@ static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
 		(void)buf_append(&peer->sweep_text, p, n < room ? n : room);
 }
 
-static void on_exited(void *arg, const struct rc_exit *x)
+static void sweep_on_exited(void *arg, const struct rc_exit *x)
 {
 	struct plain_peer *p = arg;
 	bool answered = x->cause == RC_EXITED || buf_len(&p->sweep_text);
@@ -65,9 +65,9 @@ static void on_exited(void *arg, const struct rc_exit *x)
 	batch_done(p, answered ? buf_cstr(&p->sweep_text) : NULL);
 }
 
-static const struct rc_ops exec_ops = {NULL, on_data, NULL, on_exited};
+static const struct rc_ops exec_ops = {NULL, sweep_on_data, NULL, sweep_on_exited};
 
-static void begin(struct plain_peer *p)
+static void plain_sweep_begin(struct plain_peer *p)
 {
 	const struct rc_params params = {.out = true, .window = 64 * 1024};
 	struct script_target targets[PLAIN_BATCH];
@@ -95,7 +95,7 @@ void sweep_ask(struct plain_peer *p, struct sweep *s)
 {
 	s->queued = true;
 	TAILQ_INSERT_TAIL(&p->sweeps, s, entry);
-	begin(p);
+	plain_sweep_begin(p);
 }
 
 void sweep_cancel(struct plain_peer *p, struct sweep *s)

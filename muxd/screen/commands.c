@@ -71,7 +71,7 @@ void commands_settle(struct commands *c)
 	c->held = false;
 }
 
-static void hold(struct commands *c, const struct typed *w, uint64_t at)
+static void commands_hold(struct commands *c, const struct typed *w, uint64_t at)
 {
 	commands_settle(c);
 	c->command = (struct command){.at = at, .input = w->input, .ns = w->ns, .hand = w->hand, .shared = w->shared};
@@ -82,7 +82,7 @@ static void hold_text(struct commands *c, const struct typed *w, uint64_t at, co
 {
 	if (!n)
 		return; /* the prompt alone */
-	hold(c, w, at);
+	commands_hold(c, w, at);
 	c->command.prompt = prompt;
 	c->command.truncated = w->truncated || n > COMMAND_TEXT_MAX;
 	text_put_bytes(c->command.text, sizeof(c->command.text), text, n);
@@ -263,7 +263,7 @@ static bool look_for(struct commands *c, const struct term_view *v, const struct
 }
 
 /* The cursor is about to leave its line. */
-static void look(struct commands *c, const struct term *t, uint64_t at)
+static void commands_look(struct commands *c, const struct term *t, uint64_t at)
 {
 	struct term_view v;
 
@@ -288,7 +288,7 @@ static void take_mark(struct commands *c, uint64_t at)
 		return; /* nobody entered a line that it could be about */
 	c->credit--;
 	if (!c->held || c->command.mark[0])
-		hold(c, &c->last, at);
+		commands_hold(c, &c->last, at);
 	c->command.at = at;
 	c->command.mark_truncated = m->ncommand > COMMAND_TEXT_MAX;
 	text_put_bytes(c->command.mark, sizeof(c->command.mark), m->command, m->ncommand);
@@ -315,7 +315,7 @@ void commands_output(struct commands *c, struct term *t, uint64_t offset, const 
 		if (p[at] == '\n' && marks_between(&c->marks)) {
 			term_feed(t, p + fed, at - fed);
 			fed = at;
-			look(c, t, offset + at + 1);
+			commands_look(c, t, offset + at + 1);
 		}
 		if (marks_byte(&c->marks, p[at++], &c->mark))
 			take_mark(c, offset + at);

@@ -15,7 +15,7 @@ struct draw {
 	struct pen pen;
 };
 
-static void put(struct draw *d, const void *p, size_t n)
+static void draw_put(struct draw *d, const void *p, size_t n)
 {
 	if (!d->rc)
 		d->rc = buf_append(d->out, p, n);
@@ -23,7 +23,7 @@ static void put(struct draw *d, const void *p, size_t n)
 
 static void put_str(struct draw *d, const char *s)
 {
-	put(d, s, strlen(s));
+	draw_put(d, s, strlen(s));
 }
 
 static void put_csi(struct draw *d, int n, char final)
@@ -104,7 +104,7 @@ static void put_cell(struct draw *d, const struct cell *c)
 	char text[CELL_TEXT_MAX];
 
 	put_pen(d, &c->pen);
-	put(d, text, cell_text(c, text));
+	draw_put(d, text, cell_text(c, text));
 }
 
 static void put_row(struct draw *d, const struct grid *g, int row)

@@ -40,7 +40,7 @@ static bool begins(const struct marks *m, const char *with, size_t *out_at)
 }
 
 /* A ';' of the command itself comes as \x3b, so the first one ends it. */
-static bool parse(const struct marks *m, struct mark *out)
+static bool marks_parse(const struct marks *m, struct mark *out)
 {
 	size_t at, len;
 
@@ -64,7 +64,7 @@ static bool parse(const struct marks *m, struct mark *out)
 	return out->ncommand > 0;
 }
 
-static void begin(struct marks *m, uint8_t c)
+static void marks_begin(struct marks *m, uint8_t c)
 {
 	m->state = c == ']' ? MARKS_STRING : c == 0x1b ? MARKS_ESCAPE : MARKS_BETWEEN;
 	m->n = 0;
@@ -77,12 +77,12 @@ bool marks_byte(struct marks *m, uint8_t c, struct mark *out)
 		if (c == 0x1b)
 			m->state = MARKS_ESCAPE;
 	} else if (m->state == MARKS_ESCAPE) {
-		begin(m, c);
+		marks_begin(m, c);
 	} else if (m->state == MARKS_STRING_END && c != '\\') {
-		begin(m, c); /* broken off by the next sequence */
+		marks_begin(m, c); /* broken off by the next sequence */
 	} else if (m->state == MARKS_STRING_END || c == 0x07) {
 		m->state = MARKS_BETWEEN;
-		return parse(m, out);
+		return marks_parse(m, out);
 	} else if (c == 0x18 || c == 0x1a) {
 		m->state = MARKS_BETWEEN;
 	} else if (c == 0x1b) {

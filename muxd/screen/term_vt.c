@@ -13,7 +13,7 @@ static struct rect rect_of(VTermRect r)
 	return (struct rect){r.start_row, r.end_row, r.start_col, r.end_col};
 }
 
-static int on_glyph(VTermGlyphInfo *info, VTermPos pos, void *arg)
+static int term_vt_on_glyph(VTermGlyphInfo *info, VTermPos pos, void *arg)
 {
 	struct term *t = arg;
 
@@ -27,7 +27,7 @@ static int on_glyph(VTermGlyphInfo *info, VTermPos pos, void *arg)
 	return 1;
 }
 
-static int on_scroll(VTermRect r, int down, int right, void *arg)
+static int term_vt_on_scroll(VTermRect r, int down, int right, void *arg)
 {
 	struct term *t = arg;
 
@@ -35,7 +35,7 @@ static int on_scroll(VTermRect r, int down, int right, void *arg)
 	return 1;
 }
 
-static int on_erase(VTermRect r, int selective, void *arg)
+static int term_vt_on_erase(VTermRect r, int selective, void *arg)
 {
 	struct term *t = arg;
 
@@ -44,7 +44,8 @@ static int on_erase(VTermRect r, int selective, void *arg)
 	return 1;
 }
 
-static const VTermStateCallbacks state_callbacks = {.putglyph = on_glyph, .scrollrect = on_scroll, .erase = on_erase};
+static const VTermStateCallbacks state_callbacks = {
+    .putglyph = term_vt_on_glyph, .scrollrect = term_vt_on_scroll, .erase = term_vt_on_erase};
 
 /* ---- libvterm is told */
 
@@ -53,7 +54,7 @@ void term_tell(struct term *t, const char *p, size_t n)
 	(void)vterm_input_write(t->vt, p, n);
 }
 
-static size_t put_number(char *to, int v)
+static size_t term_vt_put_number(char *to, int v)
 {
 	char digits[12];
 	size_t n = 0, len = 0;
@@ -74,10 +75,10 @@ void term_tell_csi(struct term *t, const char *leader, int a, int b, char final)
 	if (*leader)
 		text[n++] = *leader;
 	if (a >= 0)
-		n += put_number(text + n, a);
+		n += term_vt_put_number(text + n, a);
 	if (b >= 0) {
 		text[n++] = ';';
-		n += put_number(text + n, b);
+		n += term_vt_put_number(text + n, b);
 	}
 	text[n++] = final;
 	term_tell(t, text, n);

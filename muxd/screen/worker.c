@@ -29,7 +29,7 @@ struct worker {
 	struct buf in, out, drawn;
 };
 
-static int flush(struct worker *w)
+static int worker_flush(struct worker *w)
 {
 	while (buf_len(&w->out)) {
 		ssize_t n = write(w->fd, buf_ptr(&w->out), buf_len(&w->out));
@@ -54,7 +54,7 @@ static int do_open(struct worker *w, const struct screen_frame *f)
 	return term_create(get_u16(f->payload + 8), get_u16(f->payload + 10), &w->term);
 }
 
-static void on_command(void *arg, const struct command *c)
+static void worker_on_command(void *arg, const struct command *c)
 {
 	struct worker *w = arg;
 
@@ -78,7 +78,7 @@ static int do_keys(struct worker *w, const struct screen_frame *f)
 				 .p = p + SCREEN_KEYS_HEAD,
 				 .n = f->len - SCREEN_KEYS_HEAD};
 	if (!w->commands)
-		rc = commands_create(on_command, w, &w->commands);
+		rc = commands_create(worker_on_command, w, &w->commands);
 	if (rc == 0)
 		commands_keys(w->commands, w->term, &k);
 	return rc;
@@ -96,7 +96,7 @@ static int do_ask(struct worker *w, const struct screen_frame *f)
 	put_u32(lost, w->lost);
 	w->found = w->lost = 0;
 	rc = screen_frame_put(&w->out, SCREEN_ASKED, lost, sizeof(lost), NULL, 0);
-	return rc ? rc : flush(w);
+	return rc ? rc : worker_flush(w);
 }
 
 static int do_feed(struct worker *w, const struct screen_frame *f)
@@ -147,7 +147,7 @@ static int do_shoot(struct worker *w, const struct screen_frame *f)
 	put_u16(head + 12, (uint16_t)v.cols);
 	put_u16(head + 14, (uint16_t)v.rows);
 	rc = screen_frame_put(&w->out, SCREEN_SHOT, head, sizeof(head), buf_ptr(&w->drawn), buf_len(&w->drawn));
-	return rc ? rc : flush(w);
+	return rc ? rc : worker_flush(w);
 }
 
 static int do_version(struct worker *w, const struct screen_frame *f)
@@ -157,7 +157,7 @@ static int do_version(struct worker *w, const struct screen_frame *f)
 
 	if (rc == 0)
 		rc = screen_frame_put(&w->out, SCREEN_DRAWS, version, strlen(version), NULL, 0);
-	return rc ? rc : flush(w);
+	return rc ? rc : worker_flush(w);
 }
 
 static int handle(struct worker *w, const struct screen_frame *f)
@@ -240,7 +240,7 @@ int worker_run(int fd)
 }
 
 #ifdef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit, and it calls the kernel as it likes */
-static int confine(struct err *e)
+static int screen_worker_confine(struct err *e)
 {
 	return confine_local(e);
 }
@@ -252,7 +252,7 @@ static int limit(int what, rlim_t most)
 	return setrlimit(what, &r);
 }
 
-static int confine(struct err *e)
+static int screen_worker_confine(struct err *e)
 {
 	if (limit(RLIMIT_AS, MEMORY_MAX) || limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) ||
 	    limit(RLIMIT_NOFILE, 0) || limit(RLIMIT_NPROC, 0))
@@ -265,5 +265,5 @@ int worker_confine(struct err *e)
 {
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return err_sys(e, errno, "give up its privileges");
-	return confine(e);
+	return screen_worker_confine(e);
 }

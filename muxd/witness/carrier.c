@@ -172,7 +172,7 @@ static void tell_failure(struct worker *w, const struct err *e)
 		       NULL, &ignored);
 }
 
-static void settle(struct worker *w, int rc, int64_t seq, uint64_t began, const struct err *e)
+static void carrier_settle(struct worker *w, int rc, int64_t seq, uint64_t began, const struct err *e)
 {
 	uint64_t now = clock_boot_ns(), gap = (now - began) * GAP;
 
@@ -205,7 +205,7 @@ static void *worker_main(void *arg)
 		int64_t seq = 0;
 		int rc = carry(w, &seq, &e);
 
-		settle(w, rc, seq, began, &e);
+		carrier_settle(w, rc, seq, began, &e);
 		if (rc == ERR_EOF)
 			carrier_set_state(w->c, CARRIER_ENDING);
 	}
@@ -383,7 +383,7 @@ static int receive(struct carrier *c, struct err *e)
 	return rc;
 }
 
-static int confine(struct err *e)
+static int carrier_confine(struct err *e)
 {
 	struct err why = {0};
 	int rc = confine_programs(&why);
@@ -406,7 +406,7 @@ static int carrier_start(struct carrier *c, struct err *e)
 	if (rc == 0)
 		rc = https_setup(e);
 	if (rc == 0)
-		rc = confine(e);
+		rc = carrier_confine(e);
 	if (rc == 0)
 		rc = start_workers(c, e);
 	if (rc)

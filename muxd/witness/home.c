@@ -24,7 +24,7 @@ static int refusal(const json_t *answer, struct err *e)
 }
 
 /* Answers to a carrier are one message each. */
-static int take(struct home *h, json_t **out, struct err *e)
+static int home_take(struct home *h, json_t **out, struct err *e)
 {
 	struct msg m;
 	size_t size;
@@ -47,7 +47,7 @@ int home_init(struct home *h, int fd, struct err *e)
 	pthread_mutex_init(&h->lock, NULL);
 	buf_init(&h->in, MSG_MAX + MSG_HEADER);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-	rc = take(h, &answer, e);
+	rc = home_take(h, &answer, e);
 	if (rc == 0)
 		rc = refusal(answer, e);
 	json_decref(answer);
@@ -62,11 +62,11 @@ void home_finish(struct home *h)
 		close(h->fd);
 }
 
-static int ask(struct home *h, const json_t *q, json_t **out, struct err *e)
+static int witness_home_ask(struct home *h, const json_t *q, json_t **out, struct err *e)
 {
 	int rc = msg_send_json(h->fd, q, e);
 
-	return rc ? err_set(e, ERR_EOF, "the recorder has gone") : take(h, out, e);
+	return rc ? err_set(e, ERR_EOF, "the recorder has gone") : home_take(h, out, e);
 }
 
 int home_ask(struct home *h, json_t *q, json_t **out, struct err *e)
@@ -76,7 +76,7 @@ int home_ask(struct home *h, json_t *q, json_t **out, struct err *e)
 
 	pthread_mutex_lock(&h->lock);
 	if (rc == 0)
-		rc = ask(h, q, &answer, e);
+		rc = witness_home_ask(h, q, &answer, e);
 	pthread_mutex_unlock(&h->lock);
 	json_decref(q);
 	if (rc == 0)

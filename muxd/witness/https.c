@@ -15,12 +15,12 @@ int https_setup(struct err *e)
 								 : err_set(e, ERR_INTERNAL, "libcurl does not start");
 }
 
-static size_t on_body(char *p, size_t size, size_t n, void *arg)
+static size_t https_on_body(char *p, size_t size, size_t n, void *arg)
 {
 	return buf_append(arg, p, size * n) ? 0 : size * n;
 }
 
-static void set_up(CURL *easy, const struct https_call *c, char *fault)
+static void https_set_up(CURL *easy, const struct https_call *c, char *fault)
 {
 	struct curl_blob ca = {.data = (void *)(uintptr_t)c->ca, .len = c->ca ? strlen(c->ca) : 0};
 
@@ -32,7 +32,7 @@ static void set_up(CURL *easy, const struct https_call *c, char *fault)
 	(void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(c->timeout_ns / NS_PER_MS));
 	(void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, fault);
 	(void)curl_easy_setopt(easy, CURLOPT_USERAGENT, "muxd-witness/" MUXD_VERSION);
-	(void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, https_on_body);
 	if (c->ca) {
 		(void)curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &ca);
 		(void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
@@ -95,7 +95,7 @@ static int perform(CURL *easy, const struct https_call *c, struct buf *body, lon
 {
 	char fault[CURL_ERROR_SIZE] = "";
 
-	set_up(easy, c, fault);
+	https_set_up(easy, c, fault);
 	set_method(easy, c);
 	(void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
 	CURLcode code = curl_easy_perform(easy);

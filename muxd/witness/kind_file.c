@@ -73,7 +73,7 @@ static int sync_folder(const char *path, struct err *e)
 	return rc;
 }
 
-static int append(const struct kind_call *c, int fd, off_t size, struct err *e)
+static int kind_file_append(const struct kind_call *c, int fd, off_t size, struct err *e)
 {
 	char *text = json_text(c->head);
 	bool torn = false;
@@ -104,7 +104,7 @@ int kind_file_send(const struct kind_call *c, json_t **out, struct err *e)
 	else if (!S_ISREG(st.st_mode))
 		rc = err_set(e, ERR_NOT_A_FILE, "%s is no regular file", path);
 	else
-		rc = append(c, fd, st.st_size, e);
+		rc = kind_file_append(c, fd, st.st_size, e);
 	if (close(fd) < 0 && rc == 0)
 		rc = err_sys(e, errno, "close %s", path);
 	if (rc == 0 && !(*out = json_pack("{s:s, s:I, s:I}", "path", path, "position", (json_int_t)st.st_size,

@@ -54,8 +54,8 @@ static int next_body(const struct kind_call *c, int64_t after, json_t **out, str
 }
 
 /* 1: once more, with *body. */
-static int judge(const struct kind_call *c, const json_t *answer, int64_t *at, json_t **body, json_t **out,
-		 struct err *e)
+static int kind_muxd_judge(const struct kind_call *c, const json_t *answer, int64_t *at, json_t **body, json_t **out,
+			   struct err *e)
 {
 	const char *state = json_string_value(json_object_get(answer, "state"));
 	int64_t after = 0;
@@ -89,7 +89,7 @@ int kind_muxd_send(const struct kind_call *c, json_t **out, struct err *e)
 		json_decref(body);
 		body = NULL;
 		if (rc == 0) {
-			rc = judge(c, answer, &at, &body, out, e);
+			rc = kind_muxd_judge(c, answer, &at, &body, out, e);
 			json_decref(answer);
 			answer = NULL;
 		}

@@ -164,7 +164,7 @@ static int exchange(struct put *p, const char *method, const char *url, const ch
 }
 
 /* <Code> and <Message> of an answer in XML; the whole is not read: an answer is not to be believed anyway. */
-static int refused(const struct put *p, long status, const char *answer, struct err *e)
+static int kind_s3_refused(const struct put *p, long status, const char *answer, struct err *e)
 {
 	char code[64] = "", words[160] = "";
 	const char *at = strstr(answer, "<Code>"), *message = strstr(answer, "<Message>");
@@ -193,7 +193,7 @@ static int store(struct put *p, struct err *e)
 	if (rc == 0)
 		rc = exchange(p, "PUT", p->url, p->body, &status, answer, sizeof answer, e);
 	if (rc == 0 && status != 200)
-		rc = refused(p, status, answer, e);
+		rc = kind_s3_refused(p, status, answer, e);
 	if (rc == 0 && (!*p->got[VERSION].value || strcmp(p->got[VERSION].value, "null") == 0))
 		rc = err_set(e, ERR_UNAVAILABLE, "%s keeps no versions: object lock is not on in its bucket",
 			     p->c->conf->url);
@@ -216,7 +216,7 @@ static bool locked_until(const char *text, time_t least)
 }
 
 /* Does the new version have the lock that was asked for? Who may not ask is answered without these headers. */
-static int look(struct put *p, const char *version, bool *out_locked, struct err *e)
+static int kind_s3_look(struct put *p, const char *version, bool *out_locked, struct err *e)
 {
 	char answer[2048];
 	char *url = NULL;
@@ -241,7 +241,7 @@ static int look(struct put *p, const char *version, bool *out_locked, struct err
 	return rc;
 }
 
-static int prepare(struct put *p, struct err *e)
+static int kind_s3_prepare(struct put *p, struct err *e)
 {
 	const struct conf_witness *w = p->c->conf;
 	const char *log_id = NULL;
@@ -283,7 +283,7 @@ int kind_s3_send(const struct kind_call *c, json_t **out, struct err *e)
 				[UNTIL] = {.name = "x-amz-object-lock-retain-until-date"}}};
 	char version[HTTPS_HEADER_MAX] = "", etag[HTTPS_HEADER_MAX] = "";
 	bool locked = false;
-	int rc = prepare(&p, e);
+	int rc = kind_s3_prepare(&p, e);
 
 	if (rc == 0)
 		rc = store(&p, e);
@@ -292,7 +292,7 @@ int kind_s3_send(const struct kind_call *c, json_t **out, struct err *e)
 	if (rc == 0) {
 		snprintf(version, sizeof version, "%s", p.got[VERSION].value);
 		snprintf(etag, sizeof etag, "%s", p.got[ETAG].value);
-		rc = look(&p, version, &locked, e);
+		rc = kind_s3_look(&p, version, &locked, e);
 	}
 	if (rc == 0 && !(*out = json_pack("{s:s, s:s, s:s, s:s, s:b, s:I}", "object", p.url, "version", version, "etag",
 					  etag, "locked_until", p.until, "lock_seen", (int)locked, "witness_wall_ns",

@@ -43,7 +43,7 @@ static int failed(const struct tls *t, const char *what, struct err *e)
 			      : "the connection ended");
 }
 
-static int wait_for(struct tls *t, short events, struct err *e)
+static int tls_wait_for(struct tls *t, short events, struct err *e)
 {
 	struct pollfd pfd = {.fd = t->fd, .events = events};
 	uint64_t now;
@@ -85,7 +85,7 @@ static int connect_one(struct tls *t, const struct addrinfo *a, struct err *e)
 		return err_sys(e, errno, "a socket");
 	if (connect(t->fd, a->ai_addr, a->ai_addrlen) < 0)
 		en = errno;
-	if (en == EINPROGRESS && (rc = wait_for(t, POLLOUT, e)) == 0 &&
+	if (en == EINPROGRESS && (rc = tls_wait_for(t, POLLOUT, e)) == 0 &&
 	    getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &en, &size) < 0)
 		en = errno;
 	if (rc == 0 && en)
@@ -166,7 +166,7 @@ static bool expect_name(const struct tls *t)
 	return SSL_set1_host(t->ssl, name) == 1 && SSL_set_tlsext_host_name(t->ssl, name) == 1;
 }
 
-static int set_up(struct tls *t, struct err *e)
+static int tls_set_up(struct tls *t, struct err *e)
 {
 	int rc;
 
@@ -188,13 +188,13 @@ static int set_up(struct tls *t, struct err *e)
 /* ---- the exchange */
 
 /* After a call that returned n <= 0: 0 when it can go on, 1: TLS said the end, 2: the connection ended. */
-static int go_on(struct tls *t, int n, const char *what, struct err *e)
+static int tls_go_on(struct tls *t, int n, const char *what, struct err *e)
 {
 	switch (SSL_get_error(t->ssl, n)) {
 	case SSL_ERROR_WANT_READ:
-		return wait_for(t, POLLIN, e);
+		return tls_wait_for(t, POLLIN, e);
 	case SSL_ERROR_WANT_WRITE:
-		return wait_for(t, POLLOUT, e);
+		return tls_wait_for(t, POLLOUT, e);
 	case SSL_ERROR_ZERO_RETURN:
 		return 1;
 	case SSL_ERROR_SSL:
@@ -218,23 +218,23 @@ static int shake_hands(struct tls *t, struct err *e)
 	int n, rc = 0;
 
 	while (rc == 0 && (n = SSL_connect(t->ssl)) != 1)
-		rc = go_on(t, n, "TLS", e);
+		rc = tls_go_on(t, n, "TLS", e);
 	return ended_early(t, "TLS", rc, e);
 }
 
-static int write_all(struct tls *t, const void *p, size_t n, struct err *e)
+static int tls_write_all(struct tls *t, const void *p, size_t n, struct err *e)
 {
 	size_t put = 0;
 	int rc = 0;
 
 	ERR_clear_error();
 	while (rc == 0 && SSL_write_ex(t->ssl, p, n, &put) != 1)
-		rc = go_on(t, 0, "write", e);
+		rc = tls_go_on(t, 0, "write", e);
 	return ended_early(t, "write", rc, e);
 }
 
 /* Both sides end; what the server says until then is passed over. */
-static int end(struct tls *t, bool *out_notified, struct err *e)
+static int tls_end(struct tls *t, bool *out_notified, struct err *e)
 {
 	char scrap[1024];
 	size_t said = 0, n;
@@ -242,14 +242,14 @@ static int end(struct tls *t, bool *out_notified, struct err *e)
 
 	ERR_clear_error();
 	while (rc == 0 && (done = SSL_shutdown(t->ssl)) < 0)
-		rc = go_on(t, done, "close", e);
+		rc = tls_go_on(t, done, "close", e);
 	if (rc == 0 && shutdown(t->fd, SHUT_WR) < 0)
 		rc = err_set(e, ERR_UNAVAILABLE, "%s: close: %s", t->call->address, strerror(errno));
 	while (rc == 0) {
 		ERR_clear_error();
 		errno = 0;
 		if (SSL_read_ex(t->ssl, scrap, sizeof scrap, &n) != 1)
-			rc = go_on(t, 0, "the server's end", e);
+			rc = tls_go_on(t, 0, "the server's end", e);
 		else if ((said += n) > CHATTER_MAX)
 			rc = err_set(e, ERR_PROTOCOL, "%s: it talks without end", t->call->address);
 	}
@@ -266,13 +266,13 @@ int tls_deliver(const struct tls_call *c, const void *p, size_t n, bool *out_not
 	if (rc == 0)
 		rc = connect_any(&t, e);
 	if (rc == 0)
-		rc = set_up(&t, e);
+		rc = tls_set_up(&t, e);
 	if (rc == 0)
 		rc = shake_hands(&t, e);
 	if (rc == 0)
-		rc = write_all(&t, p, n, e);
+		rc = tls_write_all(&t, p, n, e);
 	if (rc == 0)
-		rc = end(&t, out_notified, e);
+		rc = tls_end(&t, out_notified, e);
 	SSL_free(t.ssl);
 	SSL_CTX_free(t.ctx);
 	if (t.fd >= 0)

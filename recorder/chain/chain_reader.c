@@ -178,7 +178,8 @@ static uint64_t resync(struct chain_reader *r, uint64_t pos)
 	return r->size;
 }
 
-static void fill(struct chain_reader *r, const struct chain_entry_header *h, const uint8_t *p, struct chain_entry *out)
+static void chain_reader_fill(struct chain_reader *r, const struct chain_entry_header *h, const uint8_t *p,
+			      struct chain_entry *out)
 {
 	memset(out, 0, sizeof *out);
 	out->seq = h->seq;
@@ -241,7 +242,7 @@ static int read_entry(struct chain_reader *r, struct chain_entry *out, struct er
 	if (h.critical && !chain_type_known(h.type))
 		return err_set(e, ERR_VERSION, "%s: byte %llu: an entry of type %u, which this program must know",
 			       r->path, (unsigned long long)start, h.type);
-	fill(r, &h, p, out);
+	chain_reader_fill(r, &h, p, out);
 	digest_link(r->hash, p, CHAIN_ENTRY_HEADER, p + CHAIN_ENTRY_HEADER, h.len, hash);
 	whole = !r->hash_known || memcmp(hash, out->hash, CHAIN_HASH) == 0 || try_other(r, p, &h, out);
 	r->pos = start + size;

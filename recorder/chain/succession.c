@@ -25,7 +25,7 @@ static bool given(const struct succession *s, const struct grant_public_key *key
 	return k && memcmp(k->key, key->key, GRANT_KEY_LEN) == 0;
 }
 
-static long find(const struct succession *s, const char kid[16])
+static long succession_find(const struct succession *s, const char kid[16])
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (memcmp(s->keys[i].key.kid, kid, 16) == 0)
@@ -33,7 +33,7 @@ static long find(const struct succession *s, const char kid[16])
 	return -1;
 }
 
-static int add(struct succession *s, const struct grant_public_key *key, long *out)
+static int succession_add(struct succession *s, const struct grant_public_key *key, long *out)
 {
 	struct succession_key *grown;
 
@@ -64,8 +64,8 @@ static int begin_run(struct succession *s, uint64_t from)
 
 int succession_announce(struct succession *s, const struct grant_public_key *key, uint64_t seq)
 {
-	long at = find(s, key->kid);
-	int rc = at < 0 ? add(s, key, &at) : 0;
+	long at = succession_find(s, key->kid);
+	int rc = at < 0 ? succession_add(s, key, &at) : 0;
 
 	if (rc)
 		return rc;
@@ -80,7 +80,7 @@ int succession_announce(struct succession *s, const struct grant_public_key *key
 	return rc;
 }
 
-static int turn(struct succession *s, long at, uint64_t seq, enum succession_step *out)
+static int succession_turn(struct succession *s, long at, uint64_t seq, enum succession_step *out)
 {
 	struct succession_key *k = &s->keys[at];
 	int rc = 0;
@@ -123,7 +123,7 @@ static void promise(struct succession *s, const struct chain_head *h)
 
 int succession_head(struct succession *s, const struct chain_head *h, enum succession_step *out)
 {
-	long at = find(s, h->kid);
+	long at = succession_find(s, h->kid);
 	const struct grant_public_key *key = at >= 0 ? &s->keys[at].key : keyset_find(s->given, h->kid);
 	enum succession_step step;
 	int rc;
@@ -132,9 +132,9 @@ int succession_head(struct succession *s, const struct chain_head *h, enum succe
 		return ERR_NOT_FOUND;
 	rc = chain_head_verify(h, &(struct grant_keyset){(struct grant_public_key *)key, 1});
 	if (!rc && at < 0)
-		rc = add(s, key, &at);
+		rc = succession_add(s, key, &at);
 	if (!rc)
-		rc = turn(s, at, h->seq + 1, &step);
+		rc = succession_turn(s, at, h->seq + 1, &step);
 	if (rc)
 		return rc;
 	struct succession_run *run = &s->runs[s->runs_n - 1];

@@ -85,14 +85,14 @@ static struct known *known_of(struct commander *c, const struct id *session, str
 	return k;
 }
 
-static int tell(void *arg, const struct id *session, const json_t *event, struct err *e)
+static int commander_tell(void *arg, const struct id *session, const json_t *event, struct err *e)
 {
 	struct commander *c = arg;
 
 	return c->p.tell(c->p.arg, session, event, e);
 }
 
-static void put(struct commander *c, const struct id *session, bool sealed, uint64_t due_ns)
+static void commander_put(struct commander *c, const struct id *session, bool sealed, uint64_t due_ns)
 {
 	size_t i = 0;
 
@@ -110,19 +110,19 @@ static void put(struct commander *c, const struct id *session, bool sealed, uint
 	pthread_cond_signal(&c->moved);
 }
 
-static void again(struct commander *c, const struct wanted *w, uint64_t due_ns)
+static void commander_again(struct commander *c, const struct wanted *w, uint64_t due_ns)
 {
 	pthread_mutex_lock(&c->lock);
-	put(c, &w->session, w->sealed, due_ns);
+	commander_put(c, &w->session, w->sealed, due_ns);
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void one(struct commander *c, const struct wanted *w)
+static void commander_one(struct commander *c, const struct wanted *w)
 {
 	struct look_params look = {.dir = c->dir,
 				   .drawers = c->p.drawers,
 				   .session = &w->session,
-				   .tell = tell,
+				   .tell = commander_tell,
 				   .stopping = stopping,
 				   .arg = c};
 	uint64_t began = clock_boot_ns();
@@ -133,13 +133,13 @@ static void one(struct commander *c, const struct wanted *w)
 	int rc;
 
 	if (!k) {
-		again(c, w, began + AGAIN_NS);
+		commander_again(c, w, began + AGAIN_NS);
 		return;
 	}
 	if (k->told.final)
 		return;
 	if (!w->sealed && began < k->next_ns) {
-		again(c, w, k->next_ns);
+		commander_again(c, w, k->next_ns);
 		return;
 	}
 	rc = look_run(&look, &k->told, &more, &e);
@@ -152,7 +152,7 @@ static void one(struct commander *c, const struct wanted *w)
 	}
 	/* A damaged recording is the business of others, and what killed a worker would kill the next. */
 	if (more || rc == ERR_UNAVAILABLE || rc == ERR_LIMIT)
-		again(c, w, clock_boot_ns() + AGAIN_NS);
+		commander_again(c, w, clock_boot_ns() + AGAIN_NS);
 }
 
 /* Those whose end was sealed and not looked at, by a recorder before or because there were too many. */
@@ -204,7 +204,7 @@ static bool next(struct commander *c, struct wanted *out)
 	return true;
 }
 
-static void *run(void *arg)
+static void *commander_run(void *arg)
 {
 	struct commander *c = arg;
 	struct sched_param none = {0};
@@ -222,7 +222,7 @@ static void *run(void *arg)
 		c->lost = c->lost && !again_all;
 		commander_set_state(c, COMMANDER_LOOKING);
 		pthread_mutex_unlock(&c->lock);
-		one(c, &w);
+		commander_one(c, &w);
 		if (again_all)
 			sweep(c);
 		pthread_mutex_lock(&c->lock);
@@ -245,7 +245,7 @@ int commander_create(const struct commander_params *p, struct commander **out, s
 	c->p = *p;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->moved, NULL);
-	if (pthread_create(&c->thread, NULL, run, c)) {
+	if (pthread_create(&c->thread, NULL, commander_run, c)) {
 		pthread_mutex_destroy(&c->lock);
 		pthread_cond_destroy(&c->moved);
 		free(c->dir);
@@ -274,7 +274,7 @@ void commander_destroy(struct commander *c)
 void commander_want(struct commander *c, const struct id *session, bool sealed)
 {
 	pthread_mutex_lock(&c->lock);
-	put(c, session, sealed, clock_boot_ns());
+	commander_put(c, session, sealed, clock_boot_ns());
 	pthread_mutex_unlock(&c->lock);
 }
 

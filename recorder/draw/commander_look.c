@@ -147,7 +147,7 @@ static int batch_add(struct look *l, const struct command *c, bool sealed, struc
 
 /* ---- talking to the worker */
 
-static int ask(struct look *l, bool settle, struct err *e)
+static int commander_look_ask(struct look *l, bool settle, struct err *e)
 {
 	bool sealed = recording_info(l->r)->sealed;
 	uint8_t head = settle;
@@ -251,7 +251,7 @@ static int take_keys(struct look *l, const struct ring_record *rec, struct err *
 		for (size_t i = 0; i < n; i++)
 			l->enters += rec->payload[at + i] == '\r' || rec->payload[at + i] == '\n';
 		if (rc == 0 && l->enters >= ENTERS_MAX)
-			rc = ask(l, false, e);
+			rc = commander_look_ask(l, false, e);
 	}
 	return rc;
 }
@@ -285,7 +285,7 @@ static void take_hand(struct look *l, const struct ring_record *rec)
 
 /* ---- one recording */
 
-static int take(struct look *l, const struct ring_record *rec, struct err *e)
+static int commander_look_take(struct look *l, const struct ring_record *rec, struct err *e)
 {
 	int rc = 0;
 
@@ -308,12 +308,12 @@ static int play(struct look *l, struct err *e)
 	while ((rc = recording_next(l->r, &rec, e)) == 1) {
 		if (l->p->stopping(l->p->arg))
 			return ERR_CANCELLED;
-		if ((rc = take(l, &rec, e)) != 0)
+		if ((rc = commander_look_take(l, &rec, e)) != 0)
 			return rc;
 	}
 	if (rc == 0 && show_tail(l))
 		rc = err_set(e, ERR_EOF, "the worker has ended");
-	return rc ? rc : ask(l, true, e);
+	return rc ? rc : commander_look_ask(l, true, e);
 }
 
 /* The facts of its OPEN; false: no terminal, or nothing was typed at it. */

@@ -78,7 +78,7 @@ void drawers_stop(struct drawers *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
-static int take(struct drawers *d, struct err *e)
+static int drawer_take(struct drawers *d, struct err *e)
 {
 	struct timespec until;
 	int fd = -1, rc = 0;
@@ -103,7 +103,7 @@ static int take(struct drawers *d, struct err *e)
 
 /* ---- one of them */
 
-static int flush(struct drawer *d)
+static int drawer_flush(struct drawer *d)
 {
 	while (buf_len(&d->out)) {
 		ssize_t n = send(d->fd, buf_ptr(&d->out), buf_len(&d->out), MSG_NOSIGNAL);
@@ -120,7 +120,7 @@ int drawer_tell(struct drawer *d, uint8_t type, const void *head, size_t nhead, 
 {
 	int rc = screen_frame_put(&d->out, type, head, nhead, body, nbody);
 
-	return rc ? rc : flush(d);
+	return rc ? rc : drawer_flush(d);
 }
 
 int drawer_begin(struct drawer *d, struct drawers *from, uint16_t cols, uint16_t rows, struct err *e)
@@ -131,7 +131,7 @@ int drawer_begin(struct drawer *d, struct drawers *from, uint16_t cols, uint16_t
 	*d = (struct drawer){.fd = -1};
 	buf_init(&d->out, SCREEN_FRAME_MAX + SCREEN_HEADER);
 	buf_init(&d->in, SCREEN_FRAME_MAX + SCREEN_HEADER + HEAR_STEP);
-	d->fd = take(from, e);
+	d->fd = drawer_take(from, e);
 	if (d->fd < 0)
 		return ERR_UNAVAILABLE;
 	if (setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &io, sizeof(io)) ||

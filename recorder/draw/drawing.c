@@ -76,7 +76,7 @@ static int shoot(struct drawing *d, struct keyframe *out, const uint8_t **data, 
 	return 1;
 }
 
-static int show(struct drawing *d, struct err *e)
+static int drawing_show(struct drawing *d, struct err *e)
 {
 	const struct ring_record *rec = &d->next;
 
@@ -102,5 +102,5 @@ int drawing_step(struct drawing *d, struct keyframe *out, const uint8_t **data, 
 		return rc;
 	d->pending = true;
 	/* All events of a sequence belong on one side of a screen: it is taken before the next sequence begins. */
-	return d->since >= DRAWING_SPACING && d->next.seq != d->seq ? shoot(d, out, data, e) : show(d, e);
+	return d->since >= DRAWING_SPACING && d->next.seq != d->seq ? shoot(d, out, data, e) : drawing_show(d, e);
 }

@@ -86,8 +86,8 @@ static bool there(struct keyframer *k, const char *recording, const struct id *s
 	return rc >= 0;
 }
 
-static int write_all(struct keyframer *k, const char *path, struct drawing *d, struct keyframes_writer *w,
-		     struct err *e)
+static int keyframer_write_all(struct keyframer *k, const char *path, struct drawing *d, struct keyframes_writer *w,
+			       struct err *e)
 {
 	struct keyframes_digest digest;
 	struct err why = {0};
@@ -106,7 +106,7 @@ static int write_all(struct keyframer *k, const char *path, struct drawing *d, s
 	return k->p.made(k->p.arg, &recording_info(d->recording)->session, &digest, e);
 }
 
-static int make(struct keyframer *k, const char *path, struct recording *r, struct err *e)
+static int keyframer_make(struct keyframer *k, const char *path, struct recording *r, struct err *e)
 {
 	struct keyframes_writer w = {.fd = -1};
 	struct chain_seal seal;
@@ -118,13 +118,13 @@ static int make(struct keyframer *k, const char *path, struct recording *r, stru
 	if (rc == 0)
 		rc = keyframes_begin(&w, path, &recording_info(r)->session, seal.leaf, e);
 	if (rc == 0)
-		rc = write_all(k, path, &d, &w, e);
+		rc = keyframer_write_all(k, path, &d, &w, e);
 	keyframes_abandon(&w);
 	drawing_end(&d);
 	return rc;
 }
 
-static void one(struct keyframer *k, const struct id *session)
+static void keyframer_one(struct keyframer *k, const struct id *session)
 {
 	struct recording *r = NULL;
 	char path[FILE_PATH_MAX], text[ID_STR_LEN];
@@ -134,13 +134,13 @@ static void one(struct keyframer *k, const struct id *session)
 	if (rc || there(k, path, session) || recording_open(path, &r, &e))
 		return; /* expired meanwhile, or there already; damage is verify's business */
 	id_format(session, text);
-	rc = drawing_worth(r) ? make(k, path, r, &e) : 0;
+	rc = drawing_worth(r) ? keyframer_make(k, path, r, &e) : 0;
 	if (rc && rc != ERR_CANCELLED)
 		log_warn(&(struct log_ids){.session = text}, "no keyframes: %s", e.message);
 	recording_close(r);
 }
 
-static void *run(void *arg)
+static void *keyframer_run(void *arg)
 {
 	struct keyframer *k = arg;
 	struct sched_param none = {0};
@@ -158,7 +158,7 @@ static void *run(void *arg)
 		k->n--;
 		keyframer_set_state(k, KEYFRAMER_DRAWING);
 		pthread_mutex_unlock(&k->lock);
-		one(k, &next);
+		keyframer_one(k, &next);
 		pthread_mutex_lock(&k->lock);
 		keyframer_set_state(k, KEYFRAMER_IDLE);
 	}
@@ -179,7 +179,7 @@ int keyframer_create(const struct keyframer_params *p, struct keyframer **out, s
 	k->p = *p;
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_cond_init(&k->moved, NULL);
-	if (pthread_create(&k->thread, NULL, run, k)) {
+	if (pthread_create(&k->thread, NULL, keyframer_run, k)) {
 		pthread_mutex_destroy(&k->lock);
 		pthread_cond_destroy(&k->moved);
 		free(k->dir);

@@ -67,7 +67,7 @@ static void root_digest(const uint8_t head[HEAD], const uint8_t *table, size_t n
 	digest_peek(&d, out);
 }
 
-static int put(struct keyframes_writer *w, const void *p, size_t n, struct err *e)
+static int keyframes_put(struct keyframes_writer *w, const void *p, size_t n, struct err *e)
 {
 	int rc = file_write_at(w->fd, p, n, w->pos, w->part, e);
 
@@ -98,7 +98,7 @@ int keyframes_begin(struct keyframes_writer *w, const char *recording, const str
 	if (w->fd < 0)
 		return err_sys(e, errno, "cannot make %s", w->part);
 	head_encode(w->head, session, leaf);
-	rc = put(w, w->head, HEAD, e);
+	rc = keyframes_put(w, w->head, HEAD, e);
 	if (rc)
 		keyframes_abandon(w);
 	return rc;
@@ -138,9 +138,9 @@ int keyframes_add(struct keyframes_writer *w, const struct keyframe *k, const ui
 	put_u64(row, w->pos);
 	entry_encode(row + 8, k, data);
 	screen_digest(w->head, row + 8, data, k->len, row + 8 + ENTRY);
-	rc = put(w, row + 8, ENTRY, e);
+	rc = keyframes_put(w, row + 8, ENTRY, e);
 	if (rc == 0)
-		rc = put(w, data, k->len, e);
+		rc = keyframes_put(w, data, k->len, e);
 	if (rc)
 		return rc;
 	if (buf_append(&w->table, row, ROW))
@@ -153,13 +153,13 @@ static int put_end(struct keyframes_writer *w, struct keyframes_digest *out, str
 {
 	uint8_t end[END] = MAGIC_END;
 	uint64_t table = w->pos;
-	int rc = put(w, buf_ptr(&w->table), buf_len(&w->table), e);
+	int rc = keyframes_put(w, buf_ptr(&w->table), buf_len(&w->table), e);
 
 	put_u32(end + 8, w->n);
 	put_u64(end + 16, table);
 	root_digest(w->head, buf_ptr(&w->table), buf_len(&w->table), end + 24);
 	if (rc == 0)
-		rc = put(w, end, END, e);
+		rc = keyframes_put(w, end, END, e);
 	if (rc)
 		return rc;
 	*out = (struct keyframes_digest){.size = w->pos, .n = w->n};
@@ -210,8 +210,8 @@ static int damaged(const struct keyframes_reader *f, const char *what, struct er
 }
 
 /* Nothing in it is believed before its root is the one that is expected. */
-static int load(struct keyframes_reader *f, uint64_t size, const struct id *session, const uint8_t root[DIGEST_LEN],
-		struct err *e)
+static int keyframes_load(struct keyframes_reader *f, uint64_t size, const struct id *session,
+			  const uint8_t root[DIGEST_LEN], struct err *e)
 {
 	uint8_t end[END], want[HEAD], have[DIGEST_LEN], *p;
 	uint64_t table;
@@ -288,7 +288,7 @@ int keyframes_open(struct keyframes_reader *f, const char *recording, const stru
 	if (rc)
 		return rc == ERR_NOT_A_FILE ? damaged(f, "no file", e) : rc;
 	buf_init(&f->table, TABLE_MAX + 1);
-	rc = load(f, size, session, root, e);
+	rc = keyframes_load(f, size, session, root, e);
 	if (rc)
 		keyframes_close(f);
 	return rc;

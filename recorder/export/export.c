@@ -65,7 +65,7 @@ static int one_event(struct export *x, struct export_text *text, const struct ri
 	}
 }
 
-static int end(struct export *x, struct export_text *text, struct err *e)
+static int export_end(struct export *x, struct export_text *text, struct err *e)
 {
 	int rc = 0;
 
@@ -96,7 +96,7 @@ int export_run(const struct export_source *src, const struct export_options *o, 
 			rc = export_flush(&x, false, &why);
 	}
 	if (!rc)
-		rc = end(&x, text, &why);
+		rc = export_end(&x, text, &why);
 	if (rc)
 		err_set(e, rc, "%s", why.code ? why.message : "no memory for an export");
 	else

@@ -183,7 +183,7 @@ static int end_csi(struct export_text *t, uint32_t final)
 	}
 }
 
-static int control(struct export_text *t, uint32_t cp)
+static int export_text_control(struct export_text *t, uint32_t cp)
 {
 	switch (cp) {
 	case '\n':
@@ -280,7 +280,7 @@ static int one_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
 	if (cp >= 0x80 && cp < 0xa0) /* a C1 control is ESC and a letter in one */
 		return after_escape(t, cp - 0x40);
 	if (cp < 0x20)
-		return control(t, cp);
+		return export_text_control(t, cp);
 	if (cp == 0x7f)
 		return 0;
 	switch (t->state) {

@@ -32,7 +32,7 @@ static size_t beginning(const uint8_t *p, size_t n, size_t *out_whole)
 }
 
 /* One character, or the bytes that are none, at p. Bytes used; 0: more are needed. */
-static size_t take(const uint8_t *p, size_t n, bool last, uint32_t *out_cp, bool *out_valid)
+static size_t export_utf8_take(const uint8_t *p, size_t n, bool last, uint32_t *out_cp, bool *out_valid)
 {
 	size_t used = utf8_step(p, n, out_cp), whole;
 
@@ -44,7 +44,8 @@ static size_t take(const uint8_t *p, size_t n, bool last, uint32_t *out_cp, bool
 	return used == n && n < whole && !last ? 0 : used;
 }
 
-static int give(uint32_t cp, bool valid, const uint8_t *p, size_t n, export_char *cb, void *arg, uint64_t *invalid)
+static int export_utf8_give(uint32_t cp, bool valid, const uint8_t *p, size_t n, export_char *cb, void *arg,
+			    uint64_t *invalid)
 {
 	static const uint8_t replacement[] = {0xef, 0xbf, 0xbd};
 
@@ -68,14 +69,14 @@ static int feed_held(struct export_utf8 *u, const uint8_t *p, size_t n, bool las
 	while (!rc && at < old) {
 		uint32_t cp;
 		bool valid;
-		size_t used = take(joined + at, total - at, last, &cp, &valid);
+		size_t used = export_utf8_take(joined + at, total - at, last, &cp, &valid);
 		if (!used) { /* still unfinished, so everything there is belongs to it */
 			u->n = total - at;
 			memmove(u->held, joined + at, u->n);
 			*out_used = n;
 			return 0;
 		}
-		rc = give(cp, valid, joined + at, used, cb, arg, invalid);
+		rc = export_utf8_give(cp, valid, joined + at, used, cb, arg, invalid);
 		at += used;
 	}
 	u->n = 0;
@@ -94,13 +95,13 @@ int export_utf8_feed(struct export_utf8 *u, const uint8_t *p, size_t n, bool las
 	while (!rc && at < n) {
 		uint32_t cp;
 		bool valid;
-		size_t used = take(p + at, n - at, last, &cp, &valid);
+		size_t used = export_utf8_take(p + at, n - at, last, &cp, &valid);
 		if (!used) {
 			u->n = n - at;
 			memcpy(u->held, p + at, u->n);
 			return 0;
 		}
-		rc = give(cp, valid, p + at, used, cb, arg, invalid);
+		rc = export_utf8_give(cp, valid, p + at, used, cb, arg, invalid);
 		at += used;
 	}
 	return rc;

@@ -47,7 +47,7 @@ void open_file_close(struct open_files *fs, struct open_file *f)
 }
 
 /* The kernel would forget an error of a file that nobody has open: so it is synced first, and its owner hears of it. */
-static bool make_room(struct open_files *fs)
+static bool open_files_make_room(struct open_files *fs)
 {
 	struct open_file *f = fs ? TAILQ_LAST(&fs->list, open_file_list) : NULL;
 	struct err e = {0};
@@ -68,7 +68,7 @@ static int open_now(struct open_files *fs, struct open_file *f, int flags, struc
 
 	do
 		f->fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
-	while (f->fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(fs));
+	while (f->fd < 0 && (errno == EMFILE || errno == ENFILE) && open_files_make_room(fs));
 	if (f->fd < 0)
 		return err_sys(e, errno, "cannot open the recording %s", f->path);
 	if ((rc = file_size(f->fd, f->path, &size, e)) != 0) {
@@ -90,7 +90,7 @@ int open_file_use(struct open_files *fs, struct open_file *f, const char *path, 
 		return err_set(e, f->failed, "the recording %s could not be synced when it was closed", path);
 	if (f->fd < 0) {
 		while (fs && fs->n >= fs->max)
-			(void)make_room(fs);
+			(void)open_files_make_room(fs);
 		return open_now(fs, f, flags, e);
 	}
 	if (fs && TAILQ_FIRST(&fs->list) != f) {

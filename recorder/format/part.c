@@ -136,7 +136,7 @@ int part_parse(const struct chain_entry *en, struct part *out)
 	return rc;
 }
 
-static size_t place_of(const struct parts *l, const struct id *session)
+static size_t part_place_of(const struct parts *l, const struct id *session)
 {
 	size_t low = 0, high = l->n;
 
@@ -152,7 +152,7 @@ static size_t place_of(const struct parts *l, const struct id *session)
 
 const struct part *parts_of(const struct parts *l, const struct id *session, size_t *out_n)
 {
-	size_t at = place_of(l, session), end = at;
+	size_t at = part_place_of(l, session), end = at;
 
 	while (end < l->n && id_equal(&l->list[end].session, session))
 		end++;
@@ -168,7 +168,7 @@ const struct part *parts_find(const struct parts *l, const struct id *session)
 	return first ? first + n - 1 : NULL;
 }
 
-static int put(struct parts *l, size_t at, const struct part *p)
+static int part_put(struct parts *l, size_t at, const struct part *p)
 {
 	if (l->n == l->cap) {
 		size_t cap = l->cap ? 2 * l->cap : 64;
@@ -186,7 +186,7 @@ static int put(struct parts *l, size_t at, const struct part *p)
 
 int parts_take(struct parts *l, const struct chain_entry *en)
 {
-	size_t at = place_of(l, &en->session), n = 0;
+	size_t at = part_place_of(l, &en->session), n = 0;
 	struct part p;
 
 	(void)parts_of(l, &en->session, &n);
@@ -194,7 +194,7 @@ int parts_take(struct parts *l, const struct chain_entry *en)
 		memmove(l->list + at, l->list + at + n, (l->n - at - n) * sizeof(*l->list));
 		l->n -= n;
 	}
-	return en->type != CHAIN_PART || part_parse(en, &p) ? 0 : put(l, at + n, &p);
+	return en->type != CHAIN_PART || part_parse(en, &p) ? 0 : part_put(l, at + n, &p);
 }
 
 void parts_finish(struct parts *l)

@@ -106,7 +106,7 @@ static int read_block(struct reading *g, struct err *e)
 	return 0;
 }
 
-static int read_all(struct reading *g, const uint8_t hash[DIGEST_LEN], struct err *e)
+static int readback_read_all(struct reading *g, const uint8_t hash[DIGEST_LEN], struct err *e)
 {
 	int rc = 0;
 
@@ -142,7 +142,7 @@ int readback_to(struct readback *r, const char *path, int fd, uint64_t end, cons
 	if (!rc)
 		rc = same_file(&g, fd, e);
 	if (!rc)
-		rc = read_all(&g, hash, e);
+		rc = readback_read_all(&g, hash, e);
 	if (g.fd >= 0)
 		close(g.fd);
 	free(g.bytes);

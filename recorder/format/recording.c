@@ -179,12 +179,12 @@ struct place {
 	int64_t anchor_wall;
 };
 
-static struct place place_of(const struct recording *r)
+static struct place recording_place_of(const struct recording *r)
 {
 	return (struct place){r->at, r->context, r->cols, r->rows, r->anchor_ns, r->anchor_wall};
 }
 
-static void go_back(struct recording *r, const struct place *p)
+static void recording_go_back(struct recording *r, const struct place *p)
 {
 	r->at = p->at;
 	r->context = p->context;
@@ -212,12 +212,12 @@ static int step_to(struct recording *r, bool by_time, unsigned stream, uint64_t 
 
 		if (rc <= 0)
 			return rc;
-		before = place_of(r);
+		before = recording_place_of(r);
 		rc = recording_next(r, &rec, e);
 		if (rc <= 0)
 			return rc;
 		if (by_time ? rec.boot_ns >= value : holds_offset(&rec, stream, value)) {
-			go_back(r, &before);
+			recording_go_back(r, &before);
 			return 0;
 		}
 	}
@@ -314,7 +314,7 @@ static void skip_quiet(struct recording *r, unsigned stream)
 		stand_before(r, r->block + 1);
 }
 
-static int give(const struct ring_record *rec, uint64_t *at, uint64_t *left, recording_bytes *cb, void *arg)
+static int recording_give(const struct ring_record *rec, uint64_t *at, uint64_t *left, recording_bytes *cb, void *arg)
 {
 	uint64_t skip = *at > rec->offset ? *at - rec->offset : 0;
 	uint64_t extent = event_extent(rec), n;
@@ -343,7 +343,7 @@ int recording_range(struct recording *r, unsigned stream, uint64_t offset, uint6
 		rc = recording_next(r, &rec, e);
 		if (rc <= 0)
 			break;
-		rc = rec.stream == stream && event_extent(&rec) ? give(&rec, &at, &limit, cb, arg) : 0;
+		rc = rec.stream == stream && event_extent(&rec) ? recording_give(&rec, &at, &limit, cb, arg) : 0;
 	}
 	if (rc >= 0)
 		*out_end = at;

@@ -29,7 +29,7 @@ void recording_file_finish(struct recording_file *f)
 	f->open_json = f->exit_json = NULL;
 }
 
-static char *text_of(const uint8_t *p, size_t n)
+static char *recording_load_text_of(const uint8_t *p, size_t n)
 {
 	char *s = malloc(n + 1);
 
@@ -76,7 +76,7 @@ static int take_header(struct recording_file *f, struct err *e)
 	rc = format_header_decode(p, n, &h, e);
 	if (rc)
 		return rc;
-	f->open_json = text_of(h.open, h.open_len);
+	f->open_json = recording_load_text_of(h.open, h.open_len);
 	if (!f->open_json)
 		return err_set(e, ERR_NOMEM, "no memory for a recording");
 	memcpy(f->salt, h.salt, sizeof f->salt);
@@ -164,7 +164,7 @@ static int take_index(struct recording_file *f, const struct format_footer *foot
 	if (rc)
 		return rc;
 	if (x.exit) {
-		f->exit_json = text_of(x.exit, x.exit_len);
+		f->exit_json = recording_load_text_of(x.exit, x.exit_len);
 		if (!f->exit_json)
 			return err_set(e, ERR_NOMEM, "no memory for the exit of %s", f->path);
 	}
@@ -221,7 +221,7 @@ static int add_block(struct recording_file *f, size_t *cap, const struct format_
 }
 
 /* Not sealed: from header to header. What is no whole block ends the list. */
-static int scan(struct recording_file *f, struct err *e)
+static int recording_load_scan(struct recording_file *f, struct err *e)
 {
 	struct format_entry en;
 	uint8_t head[BLOCK_HEADER];
@@ -256,7 +256,7 @@ int recording_file_load(struct recording_file *f, const char *path, struct err *
 		return rc;
 	rc = recording_file_index(f, NULL);
 	if (rc == ERR_CORRUPT || rc == ERR_EOF)
-		rc = scan(f, e);
+		rc = recording_load_scan(f, e);
 	else if (rc)
 		err_set(e, rc, "cannot read the index of %s", path);
 	if (rc)

@@ -213,7 +213,7 @@ static int pass(struct trunc *t, const struct ring_record *rec, struct err *e)
 }
 
 /* In a terminal each change of direction begins a burst with budgets of its own. */
-static int turn(struct trunc *t, const struct ring_record *rec, struct err *e)
+static int trunc_turn(struct trunc *t, const struct ring_record *rec, struct err *e)
 {
 	enum trunc_direction direction = rec->stream == STREAM_INPUT || rec->type == RING_SECRET ? TRUNC_IN : TRUNC_OUT;
 	int rc = 0;
@@ -228,7 +228,7 @@ static int turn(struct trunc *t, const struct ring_record *rec, struct err *e)
 	return rc;
 }
 
-static int put_data(struct trunc *t, const struct ring_record *rec, struct err *e)
+static int trunc_put_data(struct trunc *t, const struct ring_record *rec, struct err *e)
 {
 	struct trunc_stream *s = &t->streams[rec->stream];
 	struct ring_record part = *rec;
@@ -275,8 +275,8 @@ int trunc_put(struct trunc *t, const struct ring_record *rec, struct err *e)
 	if (rec->type == EVENT_MISSING)
 		return put_missing(t, rec, e);
 	if (rec->type == RING_DATA || rec->type == RING_SECRET)
-		rc = turn(t, rec, e);
+		rc = trunc_turn(t, rec, e);
 	if (rc)
 		return rc;
-	return rec->type == RING_DATA && rec->len ? put_data(t, rec, e) : pass(t, rec, e);
+	return rec->type == RING_DATA && rec->len ? trunc_put_data(t, rec, e) : pass(t, rec, e);
 }

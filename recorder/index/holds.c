@@ -62,7 +62,7 @@ bool hold_covers(const struct hold *h, const struct hold_subject *s)
 	return !h->until_ns || s->opened_ns <= h->until_ns;
 }
 
-static size_t place_of(const struct holds *hs, const struct id *id)
+static size_t holds_place_of(const struct holds *hs, const struct id *id)
 {
 	size_t i = 0;
 
@@ -71,7 +71,7 @@ static size_t place_of(const struct holds *hs, const struct id *id)
 	return i;
 }
 
-static int add(struct holds *hs, const struct hold *h, struct err *e)
+static int holds_add(struct holds *hs, const struct hold *h, struct err *e)
 {
 	struct hold *grown = realloc(hs->list, (hs->n + 1) * sizeof(*grown));
 
@@ -91,7 +91,7 @@ int holds_take(struct holds *hs, const json_t *record, struct err *e)
 
 	if (!event || !text || id_parse(text, &id))
 		return 0;
-	size_t at = place_of(hs, &id);
+	size_t at = holds_place_of(hs, &id);
 	if (strcmp(event, HOLD_RELEASE) == 0 && at < hs->n) {
 		hs->list[at] = hs->list[--hs->n];
 		return 0;
@@ -100,7 +100,7 @@ int holds_take(struct holds *hs, const json_t *record, struct err *e)
 		return 0;
 	h.id = id;
 	(void)json_opt_int(record, "at_ns", 0, INT64_MAX, &h.at_ns, NULL);
-	return add(hs, &h, e);
+	return holds_add(hs, &h, e);
 }
 
 const struct hold *holds_cover(const struct holds *hs, const struct hold_subject *s)
@@ -113,7 +113,7 @@ const struct hold *holds_cover(const struct holds *hs, const struct hold_subject
 
 const struct hold *holds_find(const struct holds *hs, const struct id *id)
 {
-	size_t at = place_of(hs, id);
+	size_t at = holds_place_of(hs, id);
 
 	return at < hs->n ? &hs->list[at] : NULL;
 }

@@ -62,7 +62,7 @@ int index_error(struct index *ix, int rc, struct err *e)
 	}
 }
 
-static int run(struct index *ix, const char *sql, struct err *e)
+static int index_run(struct index *ix, const char *sql, struct err *e)
 {
 	int rc = sqlite3_exec(ix->db, sql, NULL, NULL, NULL);
 	return rc == SQLITE_OK ? 0 : index_error(ix, rc, e);
@@ -135,13 +135,13 @@ int index_open(const char *path, struct index **out, struct err *e)
 	if (rc || !ix)
 		return rc;
 	/* NORMAL: a commit is a write; only the commits that let segments go are synced. */
-	rc = run(ix, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", e);
+	rc = index_run(ix, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", e);
 	if (rc == 0)
 		rc = check_version(ix, &version, e);
 	if (rc == 0 && version == 1)
-		rc = run(ix, since_2, e);
+		rc = index_run(ix, since_2, e);
 	if (rc == 0)
-		rc = run(ix, schema, e);
+		rc = index_run(ix, schema, e);
 	ix->complete = version > 0;
 	if (rc) {
 		index_close(ix);
@@ -163,7 +163,7 @@ bool index_complete(const struct index *ix)
 
 int index_put_complete(struct index *ix, struct err *e)
 {
-	int rc = run(ix, "PRAGMA user_version=2", e);
+	int rc = index_run(ix, "PRAGMA user_version=2", e);
 
 	if (rc == 0)
 		ix->complete = true;
@@ -178,7 +178,7 @@ int index_open_reader(const char *path, struct index **out, struct err *e)
 	int rc = open_db(path, SQLITE_OPEN_READWRITE, &ix, e);
 	if (rc || !ix)
 		return rc;
-	rc = run(ix, "PRAGMA query_only=ON", e);
+	rc = index_run(ix, "PRAGMA query_only=ON", e);
 	if (rc == 0)
 		rc = check_version(ix, &version, e);
 	if (rc) {
@@ -325,32 +325,32 @@ int index_check(struct index *ix, struct err *e)
 
 int index_begin(struct index *ix, struct err *e)
 {
-	return run(ix, "BEGIN IMMEDIATE", e);
+	return index_run(ix, "BEGIN IMMEDIATE", e);
 }
 
 int index_begin_read(struct index *ix, struct err *e)
 {
-	return run(ix, "BEGIN", e);
+	return index_run(ix, "BEGIN", e);
 }
 
 int index_commit(struct index *ix, bool durable, struct err *e)
 {
-	int rc = run(ix, "COMMIT", e);
+	int rc = index_run(ix, "COMMIT", e);
 	if (rc || !durable)
 		return rc;
 	/* A FULL commit syncs the log with everything before it. The cursor row is touched so that there is one. */
-	rc = run(ix,
-		 "PRAGMA synchronous=FULL; BEGIN IMMEDIATE;"
-		 "INSERT INTO meta(key, a) VALUES('durable', 1) ON CONFLICT(key) DO UPDATE SET a = a + 1; COMMIT",
-		 e);
+	rc = index_run(ix,
+		       "PRAGMA synchronous=FULL; BEGIN IMMEDIATE;"
+		       "INSERT INTO meta(key, a) VALUES('durable', 1) ON CONFLICT(key) DO UPDATE SET a = a + 1; COMMIT",
+		       e);
 	if (rc)
 		index_rollback(ix);
-	(void)run(ix, "PRAGMA synchronous=NORMAL", NULL);
+	(void)index_run(ix, "PRAGMA synchronous=NORMAL", NULL);
 	return rc;
 }
 
 void index_rollback(struct index *ix)
 {
 	if (!sqlite3_get_autocommit(ix->db))
-		(void)run(ix, "ROLLBACK", NULL);
+		(void)index_run(ix, "ROLLBACK", NULL);
 }

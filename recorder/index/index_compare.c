@@ -133,7 +133,7 @@ static void excuse_version_1(struct row *have, const struct row *want)
 }
 
 /* *out: the column that differs, "code" when only that does, NULL for none; mended rows are written anew. */
-static const char *judge(const struct index_compare *c, sqlite3_stmt *s, const struct row *want)
+static const char *index_compare_judge(const struct index_compare *c, sqlite3_stmt *s, const struct row *want)
 {
 	struct row have;
 
@@ -170,7 +170,7 @@ static int audit_entry(struct index_compare *c, const struct chain_entry *en, st
 	if (rc == 0) {
 		index_bind_u64(s, ":lsn", en->journal_seq);
 		there = step_row(c->p.index, s, e);
-		const char *column = there == 1 ? judge(c, s, &want) : NULL;
+		const char *column = there == 1 ? index_compare_judge(c, s, &want) : NULL;
 		bool put = there == 0 || column || (c->key_is_new && !row_sound(c->p.index, s, ROW_AUDIT));
 		if (there == 1)
 			sqlite3_reset(s);
@@ -428,7 +428,7 @@ static int log_step(struct index_compare *c, size_t most, struct err *e)
 /* ---- sessions */
 
 /* Cells that only the recorder itself can know are taken as they are. */
-static void take(struct row *want, const struct row *have, const enum session_cell *cells, size_t n)
+static void index_compare_take(struct row *want, const struct row *have, const enum session_cell *cells, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		want->cells[cells[i]] = have->cells[cells[i]];
@@ -455,7 +455,7 @@ static int added(struct index_compare *c, const char *key, struct err *e)
 /* The row is there: what differs is told; true: it is to be written anew. */
 static bool differs(struct index_compare *c, sqlite3_stmt *s, const struct row *want, const char *key)
 {
-	const char *column = judge(c, s, want);
+	const char *column = index_compare_judge(c, s, want);
 
 	if (column)
 		found(c, INDEX_CHANGED, ROW_SESSIONS, key, column);
@@ -528,9 +528,9 @@ static int open_row(struct index_compare *c, sqlite3_stmt *s, const struct row *
 	struct index_session open = {
 	    .open = f.info.open_json, .open_lsn = f.info.open_seq, .opened_ns = f.info.wall_ns};
 	row_of_open(&want, &open, key, &parsed);
-	take(&want, have, always, sizeof(always) / sizeof(always[0]));
+	index_compare_take(&want, have, always, sizeof(always) / sizeof(always[0]));
 	if (state_is(have, "ended"))
-		take(&want, have, at_end, sizeof(at_end) / sizeof(at_end[0]));
+		index_compare_take(&want, have, at_end, sizeof(at_end) / sizeof(at_end[0]));
 	if (differs(c, s, &want, key))
 		rc = put_session(c, &want, e);
 	json_decref(parsed);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fill(struct index_derived *d, const char *path, struct err *e)
+static int index_derive_fill(struct index_derived *d, const char *path, struct err *e)
 {
 	const struct recording_info *info = recording_info(d->recording);
 	char day[11], id[ID_STR_LEN];
@@ -37,7 +37,7 @@ int index_derive(const char *path, struct index_derived *out, struct err *e)
 
 	if (rc)
 		return rc;
-	if ((rc = fill(&d, path, e)) != 0) {
+	if ((rc = index_derive_fill(&d, path, e)) != 0) {
 		recording_close(d.recording);
 		return rc;
 	}

@@ -160,13 +160,13 @@ int index_session_start(struct index *ix, const struct id *id, uint64_t *out_lsn
 	return 0;
 }
 
-static void set_text(json_t *o, const char *key, sqlite3_stmt *s, int i)
+static void index_get_set_text(json_t *o, const char *key, sqlite3_stmt *s, int i)
 {
 	if (sqlite3_column_type(s, i) != SQLITE_NULL)
 		json_object_set_new(o, key, json_string(column_text(s, i)));
 }
 
-static void set_time(json_t *o, const char *key, sqlite3_stmt *s, int i)
+static void index_get_set_time(json_t *o, const char *key, sqlite3_stmt *s, int i)
 {
 	char text[40];
 	if (sqlite3_column_type(s, i) == SQLITE_NULL)
@@ -192,10 +192,10 @@ static json_t *session_json(sqlite3_stmt *s)
 	if (!o)
 		return NULL;
 	for (int i = 0; i < 8; i++)
-		set_text(o, texts[i], s, i);
-	set_time(o, "opened_at", s, 8);
-	set_time(o, "ended_at", s, 9);
-	set_text(o, "state", s, 10);
+		index_get_set_text(o, texts[i], s, i);
+	index_get_set_time(o, "opened_at", s, 8);
+	index_get_set_time(o, "ended_at", s, 9);
+	index_get_set_text(o, "state", s, 10);
 	set_json(o, "open", s, 11);
 	set_json(o, "exit", s, 12);
 	json_object_set_new(o, "offsets",
@@ -210,8 +210,8 @@ static json_t *audit_json(sqlite3_stmt *s)
 	if (!o)
 		return NULL;
 	json_object_set_new(o, "seq", json_integer(sqlite3_column_int64(s, 0)));
-	set_time(o, "at", s, 1);
-	set_text(o, "session", s, 2);
+	index_get_set_time(o, "at", s, 1);
+	index_get_set_text(o, "session", s, 2);
 	set_json(o, "record", s, 3);
 	return o;
 }

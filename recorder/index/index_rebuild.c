@@ -117,7 +117,7 @@ static int put_part(struct making *m, const struct part *p, const char *open, st
 }
 
 /* The log says nothing of it: then the segments have it from its OPEN, and it is cut again. */
-static int open_file(struct making *m, const char *below, const char *name, struct err *e)
+static int index_rebuild_open_file(struct making *m, const char *below, const char *name, struct err *e)
 {
 	char from[PATH_MAX], to[PATH_MAX];
 	const struct part *p;
@@ -245,7 +245,7 @@ static int rebuild(struct index *ix, const char *dir, const struct index_progres
 	if (rc == 0)
 		rc = put_chain(&m, e);
 	if (rc == 0)
-		rc = each_file(&m, "open", open_file, e);
+		rc = each_file(&m, "open", index_rebuild_open_file, e);
 	if (rc == 0)
 		rc = put_parts(&m, e);
 	if (rc == 0)

@@ -162,7 +162,7 @@ static struct cell member(const json_t *o, const char *key)
 	return cell_string(json_string_value(json_object_get(o, key)));
 }
 
-static json_t *parse(const char *text)
+static json_t *index_row_parse(const char *text)
 {
 	json_t *o = NULL;
 	if (!text || json_parse(text, strlen(text), RING_RECORD_MAX, &o, NULL))
@@ -173,7 +173,7 @@ static json_t *parse(const char *text)
 void row_of_audit(struct row *out, uint64_t lsn, int64_t wall_ns, const char session[ID_STR_LEN], const char *json,
 		  json_t **parsed)
 {
-	json_t *o = *parsed = parse(json);
+	json_t *o = *parsed = index_row_parse(json);
 	struct cell event = member(o, "event");
 
 	*out = (struct row){.table = ROW_AUDIT, .n = AUDIT_CELLS};
@@ -188,7 +188,7 @@ void row_of_audit(struct row *out, uint64_t lsn, int64_t wall_ns, const char ses
 	out->cells[8] = member(o, "outcome");
 }
 
-static struct cell number(uint64_t v)
+static struct cell index_row_number(uint64_t v)
 {
 	return cell_int(v > INT64_MAX ? INT64_MAX : (int64_t)v);
 }
@@ -202,7 +202,7 @@ void row_of_open(struct row *out, const struct index_session *in, const char id[
 	    {S_KIND, "kind"}, {S_AGENT, "agent"},     {S_PRINCIPAL, "principal"}, {S_PRINCIPAL_KIND, "principal_kind"},
 	    {S_TASK, "task"}, {S_EXEC_ID, "exec_id"}, {S_DIGEST, "digest"},       {S_REASON, "reason"},
 	};
-	json_t *o = *parsed = parse(in->open);
+	json_t *o = *parsed = index_row_parse(in->open);
 
 	*out = (struct row){.table = ROW_SESSIONS, .n = SESSION_CELLS};
 	for (size_t i = 0; i < SESSION_CELLS; i++)
@@ -215,8 +215,8 @@ void row_of_open(struct row *out, const struct index_session *in, const char id[
 	out->cells[S_OPENED] =
 	    cell_int(json_is_integer(json_object_get(o, "wall_ns")) ? json_integer_value(json_object_get(o, "wall_ns"))
 								    : in->opened_ns);
-	out->cells[S_OPEN_LSN] = number(in->open_lsn);
-	out->cells[S_OPEN_SEGMENT] = number(in->open_segment);
+	out->cells[S_OPEN_LSN] = index_row_number(in->open_lsn);
+	out->cells[S_OPEN_SEGMENT] = index_row_number(in->open_segment);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		out->cells[S_INPUT + i] = cell_int(0);
 }
@@ -227,17 +227,17 @@ void row_of_recording(struct row *out, const struct index_recording *in, const c
 	    .id = in->id, .open = in->open, .open_lsn = in->open_lsn, .opened_ns = in->opened_ns};
 
 	row_of_open(out, &open, id, &parsed[0]);
-	parsed[1] = parse(in->exit);
+	parsed[1] = index_row_parse(in->exit);
 	out->cells[S_STATE] = cell_string("sealed");
 	out->cells[S_OPEN_SEGMENT] = cell_null();
 	if (in->exit) {
 		out->cells[S_EXIT] = cell_string(parsed[1] ? in->exit : NULL);
 		out->cells[S_CAUSE] = member(parsed[1], "cause");
 		out->cells[S_ENDED] = cell_int(in->ended_ns);
-		out->cells[S_END_LSN] = number(in->end_lsn);
+		out->cells[S_END_LSN] = index_row_number(in->end_lsn);
 	}
 	for (int i = 0; i < STREAM_COUNT; i++)
-		out->cells[S_INPUT + i] = number(in->offsets[i]);
+		out->cells[S_INPUT + i] = index_row_number(in->offsets[i]);
 	out->cells[S_PATH] = cell_string(in->path);
 	out->cells[S_KEYFRAMES] = cell_string(in->keyframes);
 }

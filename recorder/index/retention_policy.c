@@ -21,12 +21,12 @@ static bool wait_shorter(uint64_t a, uint64_t b)
 	return a < b;
 }
 
-static int64_t later(int64_t at, uint64_t ns)
+static int64_t retention_policy_later(int64_t at, uint64_t ns)
 {
 	return at > INT64_MAX - (int64_t)ns ? INT64_MAX : at + (int64_t)ns;
 }
 
-static void settle(struct retention_term *t)
+static void retention_policy_settle(struct retention_term *t)
 {
 	t->now = t->next;
 	t->source = t->next_source;
@@ -36,9 +36,9 @@ static void settle(struct retention_term *t)
 void retention_policy_advance(struct retention_policy *p, int64_t wall_ns)
 {
 	if (p->retain.waits && wall_ns >= p->retain.until_ns)
-		settle(&p->retain);
+		retention_policy_settle(&p->retain);
 	if (p->wait.waits && wall_ns >= p->wait.until_ns)
-		settle(&p->wait);
+		retention_policy_settle(&p->wait);
 }
 
 /* Somebody wants `value`: at once where it is not shorter than what holds. */
@@ -48,13 +48,13 @@ static void want(struct retention_term *t, uint64_t value, bool shorter_than_now
 	t->next_source = *from;
 	if (!shorter_than_now) {
 		t->next = value;
-		settle(t);
+		retention_policy_settle(t);
 		return;
 	}
 	/* What waits already keeps its count, unless this asks for more than that did. */
 	if (!t->waits || shorter_than_next) {
 		t->since_ns = at_ns;
-		t->until_ns = later(at_ns, wait_ns);
+		t->until_ns = retention_policy_later(at_ns, wait_ns);
 	}
 	t->next = value;
 	t->waits = true;
@@ -63,13 +63,13 @@ static void want(struct retention_term *t, uint64_t value, bool shorter_than_now
 /* A longer waiting time holds at once, for what waits too. */
 static void stretch(struct retention_term *t, uint64_t wait_ns)
 {
-	int64_t until = later(t->since_ns, wait_ns);
+	int64_t until = retention_policy_later(t->since_ns, wait_ns);
 
 	if (t->waits && until > t->until_ns)
 		t->until_ns = until;
 }
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *retention_policy_text_of(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -78,8 +78,8 @@ static const char *text_of(const json_t *o, const char *key)
 
 static void source_of(const json_t *record, struct retention_source *out)
 {
-	text_put(out->digest, sizeof(out->digest), text_of(record, "digest"));
-	text_put(out->by, sizeof(out->by), text_of(record, "principal"));
+	text_put(out->digest, sizeof(out->digest), retention_policy_text_of(record, "digest"));
+	text_put(out->by, sizeof(out->by), retention_policy_text_of(record, "principal"));
 }
 
 static void take_config(struct retention_policy *p, const json_t *record, int64_t at_ns)
@@ -93,14 +93,14 @@ static void take_config(struct retention_policy *p, const json_t *record, int64_
 		return;
 	source_of(record, &from);
 	p->loaded = from;
-	text_put(p->load, sizeof(p->load), text_of(record, "load"));
+	text_put(p->load, sizeof(p->load), retention_policy_text_of(record, "load"));
 	/* Nothing is there yet that could be removed: the first word needs no waiting. */
 	if (!p->known && json_is_true(json_object_get(record, "first"))) {
 		p->retain.next = (uint64_t)retain;
 		p->wait.next = (uint64_t)wait;
 		p->retain.next_source = p->wait.next_source = from;
-		settle(&p->retain);
-		settle(&p->wait);
+		retention_policy_settle(&p->retain);
+		retention_policy_settle(&p->wait);
 		p->known = true;
 		return;
 	}
@@ -116,7 +116,7 @@ static void take_config(struct retention_policy *p, const json_t *record, int64_
 /* The event names the configuration that it lets hold, so that a later one is not meant with it. */
 static void take_apply(struct retention_policy *p, const json_t *record)
 {
-	if (strcmp(text_of(record, "digest"), p->loaded.digest) != 0)
+	if (strcmp(retention_policy_text_of(record, "digest"), p->loaded.digest) != 0)
 		return;
 	for (int i = 0; i < 2; i++) {
 		struct retention_term *t = i ? &p->wait : &p->retain;
@@ -124,7 +124,7 @@ static void take_apply(struct retention_policy *p, const json_t *record)
 		if (!t->waits)
 			continue;
 		source_of(record, &t->next_source);
-		settle(t);
+		retention_policy_settle(t);
 	}
 }
 
@@ -136,7 +136,7 @@ static void take_clock(struct retention_policy *p, int64_t at_ns)
 		if (!t->waits)
 			continue;
 		t->since_ns = at_ns;
-		t->until_ns = later(at_ns, p->wait.now);
+		t->until_ns = retention_policy_later(at_ns, p->wait.now);
 	}
 }
 
@@ -154,7 +154,7 @@ bool retention_policy_reserved(const char *event)
 
 void retention_policy_take(struct retention_policy *p, uint64_t seq, const json_t *record)
 {
-	const char *event = text_of(record, "event");
+	const char *event = retention_policy_text_of(record, "event");
 	int64_t at = 0;
 
 	if (seq <= p->seq)

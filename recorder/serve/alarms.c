@@ -40,7 +40,7 @@ void alarms_destroy(struct alarms *a)
 	free(a);
 }
 
-static struct alarm *find(struct alarms *a, const char *code)
+static struct alarm *alarms_find(struct alarms *a, const char *code)
 {
 	for (size_t i = 0; i < a->n; i++)
 		if (strcmp(a->list[i].code, code) == 0)
@@ -61,7 +61,7 @@ void alarms_set(struct alarms *a, const char *code, const char *hint, const char
 	text_vformat(in.message, sizeof in.message, fmt, ap);
 	va_end(ap);
 	pthread_mutex_lock(&a->lock);
-	at = find(a, in.code);
+	at = alarms_find(a, in.code);
 	if (!at && a->n < ALARMS_MAX)
 		at = &a->list[a->n++];
 	if (at && memcmp(at, &in, sizeof in) != 0) {
@@ -78,7 +78,7 @@ void alarms_clear(struct alarms *a, const char *code)
 	if (!a)
 		return;
 	pthread_mutex_lock(&a->lock);
-	at = find(a, code);
+	at = alarms_find(a, code);
 	if (at) {
 		*at = a->list[--a->n];
 		a->changed = true;

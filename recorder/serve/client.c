@@ -44,7 +44,7 @@ static void client_free_when_done(struct recorder_client *c)
 	free(c);
 }
 
-static void on_closed(uv_handle_t *h)
+static void client_on_closed(uv_handle_t *h)
 {
 	struct recorder_client *c = h->data;
 	c->closed = true;
@@ -126,7 +126,7 @@ static int client_message(struct recorder_client *c, const struct msg *m)
 	return 0;
 }
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
+static void client_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
 {
 	struct recorder_client *c = h->data;
 	uint8_t *p = NULL;
@@ -154,7 +154,7 @@ static void client_consume(struct recorder_client *c)
 	c->depth--;
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+static void client_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
 	struct recorder_client *c = stream->data;
 	(void)b;
@@ -185,7 +185,7 @@ int recorder_client_create(struct uv_loop_s *loop, int fd, struct recorder_clien
 		recorder_client_destroy(c);
 		return ERR_SYS;
 	}
-	if (uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read)) {
+	if (uv_read_start((uv_stream_t *)&c->pipe, client_on_alloc, client_on_read)) {
 		recorder_client_destroy(c);
 		return ERR_SYS;
 	}
@@ -199,10 +199,10 @@ void recorder_client_destroy(struct recorder_client *c)
 		return;
 	c->destroyed = true;
 	client_fail(c, ERR_CANCELLED, "the question was taken back");
-	uv_close((uv_handle_t *)&c->pipe, on_closed);
+	uv_close((uv_handle_t *)&c->pipe, client_on_closed);
 }
 
-static void on_sent(uv_write_t *req, int status)
+static void client_on_sent(uv_write_t *req, int status)
 {
 	struct sending *s = (struct sending *)req;
 	struct recorder_client *c = req->handle->data;
@@ -225,7 +225,7 @@ int recorder_client_ask(struct recorder_client *c, const json_t *request, record
 	if (msg_put_json(&s->bytes, request))
 		goto fail;
 	uv_buf_t b = uv_buf_init((char *)(uintptr_t)buf_ptr(&s->bytes), (unsigned)buf_len(&s->bytes));
-	if (uv_write(&s->req, (uv_stream_t *)&c->pipe, &b, 1, on_sent))
+	if (uv_write(&s->req, (uv_stream_t *)&c->pipe, &b, 1, client_on_sent))
 		goto fail;
 	*p = (struct pending){.cb = cb, .arg = arg};
 	*c->last = p;

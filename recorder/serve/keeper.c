@@ -57,7 +57,7 @@ static void logs_free(struct kept *logs, size_t n)
 	free(logs);
 }
 
-static void key_of(const uint8_t bytes[GRANT_KEY_LEN], struct grant_public_key *out)
+static void keeper_key_of(const uint8_t bytes[GRANT_KEY_LEN], struct grant_public_key *out)
 {
 	uint8_t sum[DIGEST_LEN];
 	struct digest d;
@@ -79,7 +79,7 @@ static int take_key(struct kept *l, const char *text, struct err *e)
 	if (rc || n != GRANT_KEY_LEN)
 		rc = err_set(e, ERR_CONFIG, "a key of witness.pushers is malformed");
 	else
-		key_of(p, key), l->nkeys++;
+		keeper_key_of(p, key), l->nkeys++;
 	free(p);
 	return rc;
 }
@@ -210,13 +210,13 @@ static int load_line(void *arg, const json_t *o)
 	return 0;
 }
 
-static void go_back(struct kept *l)
+static void keeper_go_back(struct kept *l)
 {
 	l->seq = l->last.seq;
 	memcpy(l->hash, l->last.hash, CHAIN_HASH);
 }
 
-static int load(struct keeper *k, struct kept *l, struct err *e)
+static int keeper_load(struct keeper *k, struct kept *l, struct err *e)
 {
 	char path[FILE_PATH_MAX];
 	int rc = l->loaded ? 0 : file_of(k, &l->log_id, path, e);
@@ -227,7 +227,7 @@ static int load(struct keeper *k, struct kept *l, struct err *e)
 	l->refused = 0;
 	rc = each_line(path, UINT64_MAX, load_line, l, e);
 	l->loaded = rc == 0;
-	go_back(l);
+	keeper_go_back(l);
 	return rc;
 }
 
@@ -280,7 +280,7 @@ static json_t *head_json(const struct chain_head *h)
 
 /* ---- heads */
 
-static struct kept *find(struct keeper *k, const struct id *log_id)
+static struct kept *keeper_find(struct keeper *k, const struct id *log_id)
 {
 	for (size_t i = 0; i < k->n; i++)
 		if (id_equal(&k->logs[i].log_id, log_id))
@@ -288,7 +288,8 @@ static struct kept *find(struct keeper *k, const struct id *log_id)
 	return NULL;
 }
 
-static int keep(struct keeper *k, struct kept *l, const struct chain_head *h, bool again, json_t **out, struct err *e)
+static int keeper_keep(struct keeper *k, struct kept *l, const struct chain_head *h, bool again, json_t **out,
+		       struct err *e)
 {
 	json_t *receipt = NULL;
 	int rc = receipt_make(k->signer, h, clock_wall_ns(), &receipt, e);
@@ -300,7 +301,7 @@ static int keep(struct keeper *k, struct kept *l, const struct chain_head *h, bo
 	}
 	if (rc == 0 && !again) {
 		l->last = *h;
-		go_back(l);
+		keeper_go_back(l);
 	}
 	if (rc == 0 && !(*out = json_pack("{s:s, s:O}", "state", "kept", "receipt", receipt)))
 		rc = err_set(e, ERR_NOMEM, "no memory for an answer");
@@ -308,14 +309,14 @@ static int keep(struct keeper *k, struct kept *l, const struct chain_head *h, bo
 	return rc;
 }
 
-static int refuse(struct keeper *k, struct kept *l, const struct chain_head *h, const char *why, json_t **out,
-		  struct err *e)
+static int keeper_refuse(struct keeper *k, struct kept *l, const struct chain_head *h, const char *why, json_t **out,
+			 struct err *e)
 {
 	char at[40];
 	int rc = 0;
 
 	clock_format_utc(clock_wall_ns(), at, sizeof at);
-	go_back(l);
+	keeper_go_back(l);
 	if (l->refused < KEEPER_REFUSED_MAX) {
 		json_t *line = json_pack("{s:s, s:s, s:s, s:o, s:o}", "state", "refused", "why", why, "at", at, "head",
 					 head_json(h), "against", head_json(&l->last));
@@ -360,9 +361,9 @@ static int take_older(struct keeper *k, struct kept *l, const struct chain_head 
 	if (rc)
 		return rc;
 	if (s.found && !s.same)
-		return refuse(k, l, h, "fork", out, e);
+		return keeper_refuse(k, l, h, "fork", out, e);
 	if (!s.found)
-		return refuse(k, l, h, "older", out, e);
+		return keeper_refuse(k, l, h, "older", out, e);
 	*out = json_pack("{s:s, s:o}", "state", "older", "newest", head_json(&l->last));
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory for an answer");
 }
@@ -436,7 +437,7 @@ static int take_entries(struct kept *l, const json_t *q, struct err *e)
 		rc = batch_signed(l, (uint64_t)after, p, n, signature, e);
 	/* One that came twice, or after a restart: the answer says where to go on. */
 	if (rc == 0 && (uint64_t)after == l->seq && (rc = walk(l, p, n, e)) != 0)
-		go_back(l);
+		keeper_go_back(l);
 	free(p);
 	return rc;
 }
@@ -449,18 +450,18 @@ static int take_newer(struct keeper *k, struct kept *l, const struct chain_head 
 	if (rc)
 		return rc;
 	if (l->seq > h->seq)
-		go_back(l);
+		keeper_go_back(l);
 	if (l->seq == h->seq)
-		return memcmp(l->hash, h->hash, CHAIN_HASH) == 0 ? keep(k, l, h, false, out, e)
-								 : refuse(k, l, h, "fork", out, e);
+		return memcmp(l->hash, h->hash, CHAIN_HASH) == 0 ? keeper_keep(k, l, h, false, out, e)
+								 : keeper_refuse(k, l, h, "fork", out, e);
 	*out =
 	    json_pack("{s:s, s:I, s:o}", "state", "more", "after", (json_int_t)l->seq, "newest", head_json(&l->last));
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory for an answer");
 }
 
-static int take(struct keeper *k, const struct chain_head *h, const json_t *q, json_t **out, struct err *e)
+static int serve_keeper_take(struct keeper *k, const struct chain_head *h, const json_t *q, json_t **out, struct err *e)
 {
-	struct kept *l = find(k, &h->log_id);
+	struct kept *l = keeper_find(k, &h->log_id);
 	struct grant_keyset keys;
 	int rc;
 
@@ -469,16 +470,16 @@ static int take(struct keeper *k, const struct chain_head *h, const json_t *q, j
 	keys = (struct grant_keyset){l->keys, l->nkeys};
 	if (chain_head_verify(h, &keys))
 		return err_set(e, ERR_FORBIDDEN, "the head is not signed by a key that is configured for its log");
-	if ((rc = load(k, l, e)) != 0)
+	if ((rc = keeper_load(k, l, e)) != 0)
 		return rc;
 	if (!l->last.seq)
-		return keep(k, l, h, false, out, e);
+		return keeper_keep(k, l, h, false, out, e);
 	if (h->seq > l->last.seq)
 		return take_newer(k, l, h, q, out, e);
 	if (h->seq < l->last.seq)
 		return take_older(k, l, h, out, e);
-	return memcmp(h->hash, l->last.hash, CHAIN_HASH) == 0 ? keep(k, l, h, true, out, e)
-							      : refuse(k, l, h, "fork", out, e);
+	return memcmp(h->hash, l->last.hash, CHAIN_HASH) == 0 ? keeper_keep(k, l, h, true, out, e)
+							      : keeper_refuse(k, l, h, "fork", out, e);
 }
 
 int keeper_take(struct keeper *k, const json_t *question, json_t **out, struct err *e)
@@ -493,7 +494,7 @@ int keeper_take(struct keeper *k, const json_t *question, json_t **out, struct e
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&k->lock);
-	rc = take(k, &h, question, out, e);
+	rc = serve_keeper_take(k, &h, question, out, e);
 	pthread_mutex_unlock(&k->lock);
 	return rc;
 }
@@ -522,7 +523,7 @@ int keeper_heads(struct keeper *k, const char *log_id, size_t limit, json_t **ou
 	if (rc == 0 && id_parse(log_id, &id))
 		rc = err_set(e, ERR_INVAL, "log_id: this is no id");
 	pthread_mutex_lock(&k->lock);
-	if (rc == 0 && !find(k, &id))
+	if (rc == 0 && !keeper_find(k, &id))
 		rc = err_set(e, ERR_NOT_FOUND, "this is no witness for that log");
 	if (rc == 0 && (rc = file_of(k, &id, path, e)) == 0)
 		rc = each_line(path, READ_MAX, list_line, &l, e);

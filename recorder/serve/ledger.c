@@ -112,7 +112,7 @@ static void ranges_add(struct sent *s, uint64_t from, uint64_t n)
 
 /* ---- an event */
 
-static void put(json_t *o, const char *key, const char *text)
+static void ledger_put(json_t *o, const char *key, const char *text)
 {
 	if (*text)
 		json_object_set_new(o, key, json_string(text));
@@ -125,20 +125,20 @@ static void put_id(json_t *o, const char *key, const struct id *id)
 	if (id_is_nil(id))
 		return;
 	id_format(id, text);
-	put(o, key, text);
+	ledger_put(o, key, text);
 }
 
 static void put_who(json_t *o, const struct reader *who)
 {
-	put(o, "door", who->door);
-	put(o, "peer", who->peer);
-	put(o, "endpoint", who->endpoint);
+	ledger_put(o, "door", who->door);
+	ledger_put(o, "peer", who->peer);
+	ledger_put(o, "endpoint", who->endpoint);
 	if (id_is_nil(&who->grant.id))
 		return;
 	put_id(o, "grant_id", &who->grant.id);
-	put(o, "principal", who->grant.principal);
-	put(o, "principal_kind", grant_kind_name(who->grant.kind));
-	put(o, "reason", who->grant.reason);
+	ledger_put(o, "principal", who->grant.principal);
+	ledger_put(o, "principal_kind", grant_kind_name(who->grant.kind));
+	ledger_put(o, "reason", who->grant.reason);
 }
 
 static json_t *ranges_json(const struct sent *s)
@@ -172,10 +172,10 @@ static json_t *event_json(const struct account *a)
 {
 	json_t *o = json_object();
 
-	put(o, "event", a->key.act ? "verdict" : a->key.login ? "auth.fail" : "record.read");
-	put(o, "op", a->op);
-	put(o, "outcome", a->key.outcome);
-	put(o, "agent", a->agent);
+	ledger_put(o, "event", a->key.act ? "verdict" : a->key.login ? "auth.fail" : "record.read");
+	ledger_put(o, "op", a->op);
+	ledger_put(o, "outcome", a->key.outcome);
+	ledger_put(o, "agent", a->agent);
 	put_who(o, &a->who);
 	put_id(o, "session", &a->key.session);
 	json_object_set_new(o, "count", json_integer((json_int_t)a->count));
@@ -327,7 +327,8 @@ void ledger_sent(struct ledger *l, const struct reader *who, const struct readin
 	pthread_mutex_unlock(&l->lock);
 }
 
-static void refused(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message, bool act)
+static void serve_ledger_refused(struct ledger *l, const struct reader *who, const char *op, int rc,
+				 const char *message, bool act)
 {
 	struct account_key key;
 	struct account *a;
@@ -349,12 +350,12 @@ static void refused(struct ledger *l, const struct reader *who, const char *op, 
 
 void ledger_refused(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message)
 {
-	refused(l, who, op, rc, message, false);
+	serve_ledger_refused(l, who, op, rc, message, false);
 }
 
 void ledger_denied(struct ledger *l, const struct reader *who, const char *op, int rc, const char *message)
 {
-	refused(l, who, op, rc, message, true);
+	serve_ledger_refused(l, who, op, rc, message, true);
 }
 
 /* ---- time */

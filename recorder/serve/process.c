@@ -89,7 +89,7 @@ static int make_folders(struct process *p, struct err *e)
 }
 
 /* A start is given up where nothing is heard of it for two minutes, and a large record takes more than that. */
-static int on_progress(void *arg, uint64_t done, struct err *e)
+static int process_on_progress(void *arg, uint64_t done, struct err *e)
 {
 	struct process *p = arg;
 	uint64_t now = clock_boot_ns();
@@ -137,7 +137,8 @@ static int rebuild_live(struct process *p, struct index *ix, struct err *e)
 	while ((rc = follower_read(f, &durable, &sr, e)) == 1 || rc == ERR_CORRUPT) {
 		if (rc == ERR_CORRUPT) /* the cutter audits it when it comes there */
 			follower_skip(f, &durable);
-		else if ((rc = live_apply(p->live, &sr.rec, sr.lsn)) != 0 || (rc = on_progress(p, ++done, e)) != 0)
+		else if ((rc = live_apply(p->live, &sr.rec, sr.lsn)) != 0 ||
+			 (rc = process_on_progress(p, ++done, e)) != 0)
 			break;
 	}
 	follower_destroy(f);
@@ -246,7 +247,7 @@ static int start_drawers(struct process *p, struct err *e)
 	return rc ? rc : start_keyframer(p, e);
 }
 
-static void on_sealed(void *arg, const struct id *session)
+static void process_on_sealed(void *arg, const struct id *session)
 {
 	const struct process *p = arg;
 
@@ -254,7 +255,7 @@ static void on_sealed(void *arg, const struct id *session)
 	commander_want(p->commander, session, true);
 }
 
-static void on_typed(void *arg, const struct id *session)
+static void process_on_typed(void *arg, const struct id *session)
 {
 	const struct process *p = arg;
 
@@ -273,8 +274,8 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 				  .conf = p->start.conf,
 				  .loaded = p->start.loaded,
 				  .idle_priority = true,
-				  .sealed = on_sealed,
-				  .typed = on_typed,
+				  .sealed = process_on_sealed,
+				  .typed = process_on_typed,
 				  .sealed_arg = p};
 	struct segment_tail durable;
 	int rc = cutter_create(&c, &p->cutter, e);
@@ -374,7 +375,7 @@ static int tell_ready(struct process *p, struct err *e)
 }
 
 /* From here on it talks to the monitor and over the socket it was given, and starts nothing. */
-static int confine(struct err *e)
+static int process_confine(struct err *e)
 {
 	struct err why = {0};
 	int rc = confine_local(&why);
@@ -387,13 +388,13 @@ static int confine(struct err *e)
 
 static int process_start(struct process *p, struct err *e)
 {
-	struct index_progress progress = {.fn = on_progress, .arg = p};
+	struct index_progress progress = {.fn = process_on_progress, .arg = p};
 	struct index *ix = NULL;
 	int rc = start_receive(p->ipc_fd, &p->start, e);
 	if (rc)
 		return rc;
 	enum log_format format = strcmp(p->start.conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
-	if ((rc = log_setup("recorder", p->start.conf->log_level, format, 2, e)) != 0 || (rc = confine(e)) != 0)
+	if ((rc = log_setup("recorder", p->start.conf->log_level, format, 2, e)) != 0 || (rc = process_confine(e)) != 0)
 		return rc;
 	if ((rc = signer_derive(p->start.signer, "muxd index 1", p->index_key, e)) != 0 ||
 	    (rc = make_folders(p, e)) != 0 ||

@@ -28,7 +28,7 @@ static int send_error(struct conn *c, int rc, const struct err *e)
 }
 
 /* Negative: the conversation is over. */
-static int answer(struct conn *c, const struct msg *m)
+static int service_answer(struct conn *c, const struct msg *m)
 {
 	struct err e = {0};
 	json_t *request = NULL;
@@ -60,7 +60,7 @@ static void *conn_main(void *arg)
 				break;
 			continue;
 		}
-		if (msg_recv(c->fd, &c->in, &m, &size, NULL) || answer(c, &m))
+		if (msg_recv(c->fd, &c->in, &m, &size, NULL) || service_answer(c, &m))
 			break;
 		buf_consume(&c->in, size);
 	}

@@ -340,7 +340,7 @@ struct listing {
 	struct conn *c;
 };
 
-static void set_time(json_t *o, const char *key, const json_t *ns)
+static void service_keep_set_time(json_t *o, const char *key, const json_t *ns)
 {
 	char text[40];
 
@@ -362,11 +362,11 @@ static json_t *hold_json(const json_t *hold, const json_t *released)
 	for (size_t i = 0; o && i < sizeof(names) / sizeof(names[0]); i++)
 		if (json_object_get(held, names[i]))
 			json_object_set(o, names[i], json_object_get(held, names[i]));
-	set_time(o, "from", json_object_get(held, "from_ns"));
-	set_time(o, "until", json_object_get(held, "until_ns"));
-	set_time(o, "set_at", json_object_get(hold, "at_ns"));
+	service_keep_set_time(o, "from", json_object_get(held, "from_ns"));
+	service_keep_set_time(o, "until", json_object_get(held, "until_ns"));
+	service_keep_set_time(o, "set_at", json_object_get(hold, "at_ns"));
 	if (o && released) {
-		set_time(o, "released_at", json_object_get(released, "at_ns"));
+		service_keep_set_time(o, "released_at", json_object_get(released, "at_ns"));
 		json_object_set(o, "released_by", json_object_get(released, "principal"));
 		json_object_set(o, "released_reason", json_object_get(released, "reason"));
 	}

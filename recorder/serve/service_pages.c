@@ -44,7 +44,7 @@ void conn_forget_readings(struct conn *c)
 	}
 }
 
-static void keep(struct conn *c, struct reading *r)
+static void service_pages_keep(struct conn *c, struct reading *r)
 {
 	struct reading **at = &c->readings;
 
@@ -72,8 +72,8 @@ static struct reading *kept(struct conn *c, const struct id *session, uint64_t s
 	return NULL;
 }
 
-static int begin(struct conn *c, const struct id *session, uint64_t from_ns, uint64_t seq, struct reading **out,
-		 struct err *e)
+static int service_pages_begin(struct conn *c, const struct id *session, uint64_t from_ns, uint64_t seq,
+			       struct reading **out, struct err *e)
 {
 	struct reading *r = calloc(1, sizeof(*r));
 	int rc = r ? read_open(c, session, &r->source, e) : err_set(e, ERR_NOMEM, "out of memory");
@@ -160,14 +160,14 @@ int service_page(struct conn *c, const json_t *request, struct err *e)
 		conn_catch_up(c, false);
 		rc = read_check(c, READ_PAGE, r->source, false, e);
 	} else {
-		rc = begin(c, &session, from, seq, &r, e);
+		rc = service_pages_begin(c, &session, from, seq, &r, e);
 	}
 	if (rc == 0)
 		rc = send_page(c, r, (size_t)limit, e);
 	if (rc == 0)
 		rc = conn_send(c, page_end(r));
 	if (rc == 0 && r->seq)
-		keep(c, r);
+		service_pages_keep(c, r);
 	else if (r)
 		reading_destroy(r);
 	return rc;

@@ -55,7 +55,7 @@ struct witnesses {
 	uint64_t read_ns;     /* boot: when the whole log was last read for its keys; 0: never */
 };
 
-static struct witness *find(struct witnesses *w, const char *name)
+static struct witness *witnesses_find(struct witnesses *w, const char *name)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (strcmp(w->list[i].name, name) == 0)
@@ -78,7 +78,7 @@ static uint64_t boot_of(int64_t wall_ns, uint64_t now)
 	return (uint64_t)ago < now ? now - (uint64_t)ago : 1;
 }
 
-static void audit(struct witnesses *w, const struct witness *x)
+static void witnesses_audit(struct witnesses *w, const struct witness *x)
 {
 	static const struct id nobody;
 	const char *event = x->state == WITNESS_CURRENT  ? "witness.current"
@@ -95,14 +95,14 @@ static void audit(struct witnesses *w, const struct witness *x)
 	json_decref(o);
 }
 
-static void set_state(struct witnesses *w, struct witness *x, enum witness_state to)
+static void witnesses_set_state(struct witnesses *w, struct witness *x, enum witness_state to)
 {
 	if (x->state == to)
 		return;
 	log_info(NULL, "witness %s: %s -> %s%s%s", x->name, state_names[x->state], state_names[to],
 		 *x->message ? ": " : "", x->message);
 	x->state = to;
-	audit(w, x);
+	witnesses_audit(w, x);
 }
 
 static void alarm_hole(struct witnesses *w, const char *who)
@@ -139,7 +139,7 @@ static int take_key(struct witness *x, const char *text, struct err *e)
 	return rc;
 }
 
-static int take(struct witness *x, const struct conf_witness *c, struct err *e)
+static int witnesses_take(struct witness *x, const struct conf_witness *c, struct err *e)
 {
 	text_put(x->name, sizeof x->name, c->name);
 	text_put(x->kind, sizeof x->kind, c->kind);
@@ -158,10 +158,10 @@ int witnesses_configure(struct witnesses *w, const struct conf *conf, struct err
 
 	pthread_mutex_lock(&w->lock);
 	for (size_t i = 0; rc == 0 && i < conf->nwitnesses; i++) {
-		const struct witness *old = find(w, conf->witnesses[i].name);
+		const struct witness *old = witnesses_find(w, conf->witnesses[i].name);
 		if (old)
 			list[i] = *old;
-		rc = take(&list[i], &conf->witnesses[i], e);
+		rc = witnesses_take(&list[i], &conf->witnesses[i], e);
 	}
 	struct witness *gone = rc ? list : w->list;
 	if (rc == 0) {
@@ -185,8 +185,8 @@ static void take_anchor(struct witnesses *w, const struct chain_entry *en)
 	if (chain_entry_json(en, &o))
 		return;
 	if (json_need_str(o, "witness", &name, NULL) == 0 && json_need_int(o, "seq", 0, INT64_MAX, &seq, NULL) == 0 &&
-	    json_need_int(o, "wall_ns", INT64_MIN, INT64_MAX, &wall, NULL) == 0 && (x = find(w, name)) != NULL &&
-	    (uint64_t)seq > x->seq) {
+	    json_need_int(o, "wall_ns", INT64_MIN, INT64_MAX, &wall, NULL) == 0 &&
+	    (x = witnesses_find(w, name)) != NULL && (uint64_t)seq > x->seq) {
 		x->seq = (uint64_t)seq;
 		x->head_wall_ns = wall;
 		x->state = WITNESS_CURRENT;
@@ -264,7 +264,7 @@ static void tick_one(struct witnesses *w, struct witness *x, uint64_t news, uint
 	if (x->state != WITNESS_DISPUTED && lag_ns(x, now) > 2 * x->interval_ns + x->timeout_ns) {
 		if (!*x->message)
 			text_put(x->message, sizeof x->message, "no receipt came");
-		set_state(w, x, WITNESS_BEHIND);
+		witnesses_set_state(w, x, WITNESS_BEHIND);
 	}
 }
 
@@ -322,7 +322,7 @@ static int parse_head(const json_t *o, struct chain_head *out, struct err *e)
 	return rc;
 }
 
-static int check_key(struct witnesses *w, const struct chain_head *h, struct err *e)
+static int witnesses_check_key(struct witnesses *w, const struct chain_head *h, struct err *e)
 {
 	struct grant_public_key key;
 	struct grant_keyset keys = {&key, 1};
@@ -341,7 +341,7 @@ static int own_head(struct witnesses *w, const json_t *o, struct chain_head *out
 {
 	int rc = parse_head(o, out, e);
 
-	return rc ? rc : check_key(w, out, e);
+	return rc ? rc : witnesses_check_key(w, out, e);
 }
 
 static bool is_checked(const struct witness *x)
@@ -389,7 +389,7 @@ static int take_receipt(struct witnesses *w, struct witness *x, const struct cha
 	x->behind_ns = x->seq >= chain_news(cutter_chain(w->p.cutter)) ? 0 : boot_of(x->head_wall_ns, now);
 	if (x->state != WITNESS_DISPUTED) {
 		x->message[0] = '\0';
-		set_state(w, x, WITNESS_CURRENT);
+		witnesses_set_state(w, x, WITNESS_CURRENT);
 	}
 	return 0;
 }
@@ -413,7 +413,7 @@ static void stamp_authority(struct witnesses *w, const char *name, char out[PATH
 	const struct witness *x;
 
 	pthread_mutex_lock(&w->lock);
-	x = find(w, name);
+	x = witnesses_find(w, name);
 	text_put(out, PATH_MAX, x ? x->tsa_ca : "");
 	pthread_mutex_unlock(&w->lock);
 }
@@ -438,7 +438,7 @@ int witnesses_receipt(struct witnesses *w, const char *name, const json_t *head,
 	if (rc == 0 && *ca_file)
 		rc = check_stamp(&h, receipt, ca_file, &stamp, e);
 	pthread_mutex_lock(&w->lock);
-	x = find(w, name);
+	x = witnesses_find(w, name);
 	if (rc == 0)
 		rc = x ? take_receipt(w, x, &h, receipt, *ca_file ? &stamp : NULL, e)
 		       : err_set(e, ERR_NOT_FOUND, "there is no such witness");
@@ -455,7 +455,7 @@ void witnesses_failed(struct witnesses *w, const char *name, const char *why)
 	struct witness *x;
 
 	pthread_mutex_lock(&w->lock);
-	x = find(w, name);
+	x = witnesses_find(w, name);
 	if (x) {
 		x->failures++;
 		text_put(x->message, sizeof x->message, why);
@@ -466,7 +466,7 @@ void witnesses_failed(struct witnesses *w, const char *name, const char *why)
 /* ---- rolled back, or forked */
 
 /* Does entry h->seq of the log have that hash? */
-static int compare(struct witnesses *w, const struct chain_head *h, bool *out_same, struct err *e)
+static int witnesses_compare(struct witnesses *w, const struct chain_head *h, bool *out_same, struct err *e)
 {
 	struct chain_reader *r = NULL;
 	struct chain_entry en = {0};
@@ -495,7 +495,7 @@ static int dispute(struct witnesses *w, struct witness *x, const struct chain_he
 	if (x->state != WITNESS_DISPUTED && hole_append(cutter_chain(w->p.cutter), &hole, &why))
 		log_error(NULL, "the hole is not in the log: %s", why.message);
 	alarm_hole(w, x->name);
-	set_state(w, x, WITNESS_DISPUTED);
+	witnesses_set_state(w, x, WITNESS_DISPUTED);
 	return err_set(e, ERR_CONFLICT, "%s", x->message);
 }
 
@@ -532,7 +532,7 @@ static int check_line(struct witnesses *w, const struct chain_head *h, struct er
 	uint64_t now = clock_boot_ns();
 	bool found = false;
 
-	if (check_key(w, h, e) == 0)
+	if (witnesses_check_key(w, h, e) == 0)
 		return 0;
 	pthread_mutex_lock(&w->lock);
 	bool soon = w->read_ns && now < w->read_ns + READ_NS;
@@ -562,12 +562,12 @@ int witnesses_known(struct witnesses *w, const char *name, const json_t *head, s
 	chain_log_id(c, &log_id);
 	other = rc == 0 && !id_equal(&log_id, &h.log_id);
 	if (rc == 0 && !other && h.seq <= chain_seq(c))
-		rc = compare(w, &h, &same, e);
+		rc = witnesses_compare(w, &h, &same, e);
 	/* What this log has needs no signature; a claim that it has not does. */
 	if (rc == 0 && !same)
 		rc = check_line(w, &h, e);
 	pthread_mutex_lock(&w->lock);
-	struct witness *x = find(w, name);
+	struct witness *x = witnesses_find(w, name);
 	if (rc == 0 && !x)
 		rc = err_set(e, ERR_NOT_FOUND, "there is no such witness");
 	if (rc && x)

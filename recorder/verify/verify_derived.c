@@ -50,7 +50,7 @@ static void tell_rest(struct derived *d)
 					   "%" PRIu64 " more rows of audit.db like these", d->told[i] - TOLD_MAX);
 }
 
-static int compare(struct derived *d, const char *dir, bool patient, struct index *ix, struct err *e)
+static int verify_derived_compare(struct derived *d, const char *dir, bool patient, struct index *ix, struct err *e)
 {
 	struct index_compare_params p = {
 	    .dir = dir, .index = ix, .patient = patient, .found = row_found, .logged = logged, .arg = d};
@@ -78,7 +78,7 @@ static int rows(struct derived *d, const char *dir, struct err *e)
 	bool patient = verify_whole_at_work(dir);
 	rc = index_open_offline(d->path, &ix, &why);
 	if (rc == 0) {
-		rc = compare(d, dir, patient, ix, &why);
+		rc = verify_derived_compare(d, dir, patient, ix, &why);
 		index_close(ix);
 	}
 	if (rc == ERR_CORRUPT)

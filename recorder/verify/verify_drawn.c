@@ -49,7 +49,7 @@ static const char *differs(struct comparison *c, const struct keyframe *drawn, c
 }
 
 /* Draws as far as the file goes. 1: there is more to draw than the file has. */
-static int compare(struct comparison *c, const char **out_differs, struct err *e)
+static int verify_drawn_compare(struct comparison *c, const char **out_differs, struct err *e)
 {
 	const uint8_t *data = NULL;
 	struct keyframe drawn;
@@ -70,12 +70,12 @@ static int compare(struct comparison *c, const char **out_differs, struct err *e
 	return rc;
 }
 
-static int judge(struct comparison *c, struct err *e)
+static int verify_drawn_judge(struct comparison *c, struct err *e)
 {
 	struct verify_drawings *sum = &c->whole->sum->drawings;
 	const char *how = NULL;
 	struct err why = {0};
-	int rc = compare(c, &how, &why);
+	int rc = verify_drawn_compare(c, &how, &why);
 
 	if (rc == ERR_NOMEM)
 		return err_set(e, rc, "%s", why.message);
@@ -105,7 +105,7 @@ static int draw_again(struct comparison *c, struct recording *r, struct err *e)
 	else if (rc == 0 && strcmp(c->log->drawing, c->drawing.version) != 0)
 		uncompared(c, "another version drew them");
 	else if (rc == 0)
-		rc = judge(c, e);
+		rc = verify_drawn_judge(c, e);
 	drawing_end(&c->drawing);
 	return rc;
 }

@@ -79,7 +79,7 @@ static void foreign(struct reading *r, const struct chain_head *h, const char *b
 	      h->seq + 1, h->kid, before, run->from);
 }
 
-static int take_head(struct reading *r, const struct chain_entry *en)
+static int verify_log_take_head(struct reading *r, const struct chain_entry *en)
 {
 	const struct succession_key *before = succession_in_force(&r->log->line);
 	char kid[17] = "";
@@ -250,7 +250,7 @@ static int take_hole(struct reading *r, const struct chain_entry *en)
 	return 0;
 }
 
-static int take(struct reading *r, const struct chain_entry *en)
+static int verify_log_take(struct reading *r, const struct chain_entry *en)
 {
 	r->log->entries++;
 	r->log->last_seq = en->seq;
@@ -259,7 +259,7 @@ static int take(struct reading *r, const struct chain_entry *en)
 	take_outside(r, en);
 	switch (en->type) {
 	case CHAIN_HEAD:
-		return take_head(r, en);
+		return verify_log_take_head(r, en);
 	case CHAIN_SEAL:
 	case CHAIN_TOMBSTONE:
 		return take_seal(r, en);
@@ -285,7 +285,7 @@ static int read_entries(struct reading *r, struct err *e)
 
 	while ((rc = chain_reader_next(r->reader, &en, &why)) != 0) {
 		if (rc == 1)
-			rc = take(r, &en);
+			rc = verify_log_take(r, &en);
 		else if (rc == ERR_CORRUPT && chain_reader_torn(r->reader))
 			found(r, VERIFY_COMPLETENESS, "log_torn", NULL, "%s", why.message);
 		else if (rc == ERR_CORRUPT)
@@ -414,7 +414,7 @@ static int collect_keys(struct verify_log *l, const struct grant_keyset *given)
 	return rc;
 }
 
-static int judge(struct reading *r, struct err *e)
+static int verify_log_judge(struct reading *r, struct err *e)
 {
 	struct verify_log *l = r->log;
 	int rc = collect_keys(l, r->ask->keys);
@@ -447,7 +447,7 @@ int verify_log_read(struct verify_log *l, const struct verify_ask *ask, struct e
 		rc = read_entries(&r, e);
 	}
 	if (!rc)
-		rc = judge(&r, e);
+		rc = verify_log_judge(&r, e);
 	chain_reader_destroy(r.reader);
 	free(r.expected);
 	return rc;

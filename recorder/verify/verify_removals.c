@@ -114,7 +114,7 @@ static bool tells_of_keeping(const struct chain_entry *en)
 	return false;
 }
 
-static void take_event(struct removals *r, const struct chain_entry *en, json_t *o)
+static void verify_removals_take_event(struct removals *r, const struct chain_entry *en, json_t *o)
 {
 	int64_t at = 0;
 
@@ -149,7 +149,7 @@ static int take_entry(struct removals *r, const struct chain_entry *en, struct e
 	else if (en->type == CHAIN_HOLD)
 		rc = holds_take(&r->holds, o, e);
 	else
-		take_event(r, en, o);
+		verify_removals_take_event(r, en, o);
 	json_decref(o);
 	return rc;
 }

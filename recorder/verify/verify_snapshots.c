@@ -120,7 +120,7 @@ static int read_log(struct snapshots *s, struct err *e)
 	return rc ? err_set(e, rc, "the log cannot be read for what it says of snapshots") : 0;
 }
 
-static int compare(const void *a, const void *b)
+static int verify_snapshots_compare(const void *a, const void *b)
 {
 	const struct word *x = a, *y = b;
 	int d = memcmp(x->id.b, y->id.b, sizeof x->id.b);
@@ -134,7 +134,7 @@ static void merge(struct snapshots *s)
 	size_t n = 0;
 
 	if (s->n)
-		qsort(s->words, s->n, sizeof *s->words, compare);
+		qsort(s->words, s->n, sizeof *s->words, verify_snapshots_compare);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct word *x = &s->words[i];
 		struct word *last = n ? &s->words[n - 1] : NULL;
@@ -214,7 +214,7 @@ static int find_file(const struct snapshots *s, const struct word *x, char path[
 	return rc;
 }
 
-static void judge(const struct snapshots *s, const struct word *x)
+static void verify_snapshots_judge(const struct snapshots *s, const struct word *x)
 {
 	char path[FILE_PATH_MAX] = "", id[ID_STR_LEN];
 	uint64_t size = 0;
@@ -245,7 +245,7 @@ int verify_snapshots(struct verify_whole *w, struct err *e)
 	if (rc == 0)
 		merge(&s);
 	for (size_t i = 0; rc == 0 && i < s.n; i++)
-		judge(&s, &s.words[i]);
+		verify_snapshots_judge(&s, &s.words[i]);
 	w->sum->snapshots = s.n;
 	free(s.words);
 	return rc;

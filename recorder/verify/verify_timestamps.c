@@ -44,7 +44,8 @@ static bool has(const struct stamps *s, const struct chain_head *h)
 	return false;
 }
 
-static int judge(const struct stamps *s, const json_t *o, struct chain_head *h, struct timestamp *out, struct err *e)
+static int verify_timestamps_judge(const struct stamps *s, const json_t *o, struct chain_head *h, struct timestamp *out,
+				   struct err *e)
 {
 	const char *hash = NULL;
 	int64_t seq = 0;
@@ -60,7 +61,7 @@ static int judge(const struct stamps *s, const json_t *o, struct chain_head *h, 
 	return rc ? rc : receipt_stamp(json_object_get(o, "receipt"), h, s->w->ask->tsa_ca, 0, out, e);
 }
 
-static void take(struct stamps *s, const struct chain_entry *en)
+static void verify_timestamps_take(struct stamps *s, const struct chain_entry *en)
 {
 	struct verify_summary *sum = s->w->sum;
 	const char *kind = "";
@@ -75,7 +76,7 @@ static void take(struct stamps *s, const struct chain_entry *en)
 	(void)json_opt_str(o, "kind", &kind, NULL);
 	if (strcmp(kind, "timestamp") != 0) {
 		/* another witness's */
-	} else if ((rc = judge(s, o, &h, &t, &e)) == ERR_FORBIDDEN) {
+	} else if ((rc = verify_timestamps_judge(s, o, &h, &t, &e)) == ERR_FORBIDDEN) {
 		verify_whole_found(s->w, VERIFY_NOTE, "timestamp_untrusted", "", NULL,
 				   "entry %" PRIu64 " of the log: %s", en->seq, e.message);
 	} else if (rc) {
@@ -107,7 +108,7 @@ int verify_timestamps(struct verify_whole *w, struct err *e)
 		else if (rc == 1 && en.type == CHAIN_HEAD && en.seq)
 			remember(&s, &en);
 		else if (rc == 1 && en.type == CHAIN_ANCHOR)
-			take(&s, &en);
+			verify_timestamps_take(&s, &en);
 	}
 	chain_reader_destroy(r);
 	free(s.heads);

@@ -87,7 +87,7 @@ static void held_drop(struct held *h)
 	*h = (struct held){0};
 }
 
-static void hold(void *arg, const struct verify_finding *f)
+static void verify_whole_hold(void *arg, const struct verify_finding *f)
 {
 	struct held *h = arg;
 	char *message = h->n < HELD_MAX ? strdup(f->message) : NULL;
@@ -113,7 +113,7 @@ static int look_at_open(struct verify_whole *w, const char *path, struct verify_
 	int rc;
 
 	for (int i = 1;; i++) {
-		rc = verify_recording(path, &w->log.keys, false, hold, &h, out, e);
+		rc = verify_recording(path, &w->log.keys, false, verify_whole_hold, &h, out, e);
 		if (rc || out->intact || i == LOOKS)
 			break;
 		held_drop(&h);

@@ -48,7 +48,7 @@ void blocks_finish(struct blocks *b)
 	b->raw = NULL;
 }
 
-static int open_file(struct blocks *b, const char *path, int flags, struct err *e)
+static int blocks_open_file(struct blocks *b, const char *path, int flags, struct err *e)
 {
 	int rc = file_path(b->path, e, "%s", path);
 
@@ -85,7 +85,7 @@ int blocks_read_back(struct blocks *b, bool whole, struct err *e)
 int blocks_create(struct blocks *b, const char *path, const struct format_header *h, struct err *e)
 {
 	struct buf header;
-	int rc = open_file(b, path, O_CREAT | O_TRUNC, e);
+	int rc = blocks_open_file(b, path, O_CREAT | O_TRUNC, e);
 
 	if (rc)
 		return rc;
@@ -327,7 +327,7 @@ int blocks_reopen(struct blocks *b, const char *path, const uint8_t state[BLOCKS
 	uint8_t hash[DIGEST_LEN];
 	uint32_t count = 0;
 	uint64_t end = 0, size = 0;
-	int rc = open_file(b, path, 0, e);
+	int rc = blocks_open_file(b, path, 0, e);
 
 	if (!rc)
 		rc = load_state(b, state, &count, &end, e);

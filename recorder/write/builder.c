@@ -65,7 +65,7 @@ static int64_t open_wall(const struct ring_record *open)
 	return wall;
 }
 
-static void describe(struct builder *b, const struct trunc_rule *rule, const struct ring_record *open)
+static void builder_describe(struct builder *b, const struct trunc_rule *rule, const struct ring_record *open)
 {
 	b->about = (struct part){.session = b->session,
 				 .open_lsn = open->seq,
@@ -89,7 +89,8 @@ static void open_size(struct builder *b, const struct ring_record *open)
 	json_decref(o);
 }
 
-static int prepare(const struct builder_options *o, const struct id *session, struct builder **out, struct err *e)
+static int builder_prepare(const struct builder_options *o, const struct id *session, struct builder **out,
+			   struct err *e)
 {
 	struct builder *b = calloc(1, sizeof *b);
 
@@ -173,11 +174,11 @@ int builder_create(const struct builder_options *o, const struct ring_record *op
 
 	if (open->type != RING_OPEN)
 		return err_set(e, ERR_INVAL, "a recording begins with an OPEN record");
-	rc = prepare(o, &open->session, &b, e);
+	rc = builder_prepare(o, &open->session, &b, e);
 	if (rc)
 		return rc;
 	b->wall_ns = open_wall(open);
-	describe(b, &o->rule, open);
+	builder_describe(b, &o->rule, open);
 	open_size(b, open);
 	rc = check_not_sealed(b, e);
 	if (!rc && trunc_create(&o->rule, emit, b, &b->trunc))
@@ -210,7 +211,7 @@ static int put_missing(struct builder *b, const struct ring_record *rec, struct 
 	return trunc_put(b->trunc, &missing, e);
 }
 
-static int put_data(struct builder *b, const struct ring_record *rec, struct err *e)
+static int builder_put_data(struct builder *b, const struct ring_record *rec, struct err *e)
 {
 	uint64_t expected, known;
 	struct ring_record part = *rec;
@@ -233,12 +234,12 @@ static int put_data(struct builder *b, const struct ring_record *rec, struct err
 	return trunc_put(b->trunc, &part, e);
 }
 
-static int take(struct builder *b, const struct ring_record *rec, struct err *e)
+static int builder_take(struct builder *b, const struct ring_record *rec, struct err *e)
 {
 	struct ring_record plain = *rec;
 
 	if (rec->type == RING_DATA)
-		return put_data(b, rec, e);
+		return builder_put_data(b, rec, e);
 	plain.stream = rec->stream < STREAM_COUNT ? rec->stream : 0;
 	if (rec->type == RING_EXIT) {
 		b->ended = true;
@@ -262,7 +263,7 @@ int builder_append(struct builder *b, const struct ring_record *rec, struct err 
 		return err_set(e, ERR_INVAL, "a record of type %u does not belong into a recording here", rec->type);
 	if (rec->seq <= b->seq)
 		return 0;
-	rc = take(b, rec, e);
+	rc = builder_take(b, rec, e);
 	if (rc && rc != ERR_INVAL)
 		b->failed = true;
 	if (!rc)
@@ -329,7 +330,7 @@ int builder_copy(struct builder *b, const struct ring_record *rec, struct err *e
 		return builder_missing(b, rec->stream, rec->offset + event_extent(rec), rec->boot_ns, e);
 	if (rec->type >= EVENT_GAP || rec->seq < b->seq || rec->type == RING_OPEN)
 		return 0;
-	rc = take(b, rec, e);
+	rc = builder_take(b, rec, e);
 	/* The recording's rule has decided: all of it was kept. */
 	if (!rc)
 		rc = trunc_flush(b->trunc, e);
@@ -406,9 +407,10 @@ static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 		b->wall_ns = h.wall_ns;
 		b->ended = get_u32(p + 4) != 0;
 		b->seq = get_u64(p + 8);
-		describe(b, &h.rule,
-			 &(struct ring_record){
-			     .seq = h.open_seq, .boot_ns = h.open_ns, .payload = h.open, .len = (uint32_t)h.open_len});
+		builder_describe(
+		    b, &h.rule,
+		    &(struct ring_record){
+			.seq = h.open_seq, .boot_ns = h.open_ns, .payload = h.open, .len = (uint32_t)h.open_len});
 		rc = trunc_create(&h.rule, emit, b, &b->trunc);
 	}
 	buf_finish(&header);
@@ -421,7 +423,7 @@ int builder_reopen(const struct builder_options *o, const struct id *session, co
 		   struct builder **out, struct err *e)
 {
 	struct builder *b = NULL;
-	int rc = prepare(o, session, &b, e);
+	int rc = builder_prepare(o, session, &b, e);
 
 	if (!rc)
 		rc = restore(b, state, n, e);

@@ -247,7 +247,7 @@ static int settle_doubt(struct chain *c, const struct chain_file_header *h, stru
 }
 
 /* Back to before what needed a head. */
-static void go_back(struct chain *c, const struct scan *s)
+static void chain_open_go_back(struct chain *c, const struct scan *s)
 {
 	log_warn(NULL, "%s: what entries behind %" PRIu64 " say was never signed, they are set aside", c->path,
 		 s->doubt.seq);
@@ -302,7 +302,7 @@ static int cut_tail(struct chain *c, const struct scan *s, uint64_t *out_cut, st
 	c->pos = c->synced = keep;
 	if (rc || !s->doubt.pos)
 		return rc;
-	go_back(c, s);
+	chain_open_go_back(c, s);
 	return put_back(c, s, e);
 }
 
@@ -355,7 +355,7 @@ static int open_last(struct chain *c, unsigned number, uint64_t *out_cut, struct
 }
 
 /* The log exists; see to it that it names the key and has a head. */
-static int settle(struct chain *c, struct err *e)
+static int chain_open_settle(struct chain *c, struct err *e)
 {
 	int64_t wall = clock_wall_ns();
 	int rc = 0;
@@ -396,7 +396,7 @@ int chain_open(const char *dir, const struct signer *s, struct chain **out, uint
 	if (!rc)
 		rc = n ? open_last(c, files[n - 1], &cut, e) : genesis(c, e);
 	if (!rc)
-		rc = settle(c, e);
+		rc = chain_open_settle(c, e);
 	free(files);
 	if (rc) {
 		chain_close(c);
@@ -422,7 +422,7 @@ static int open_again(struct chain *c, struct err *e)
 	c->announced = c->failed = false;
 	c->head_entry = 0;
 	rc = open_last(c, c->number, &cut, e);
-	return rc ? rc : settle(c, e);
+	return rc ? rc : chain_open_settle(c, e);
 }
 
 int chain_reopen(struct chain *c, struct err *e)

@@ -16,8 +16,8 @@ static bool reached(const struct cut_session *s, const uint64_t totals[STREAM_CO
 }
 
 /* ERR_AGAIN: not yet. */
-static int look(struct cutter *c, const struct id *session, const uint64_t totals[STREAM_COUNT],
-		uint8_t out[STREAM_COUNT][32], struct err *e)
+static int cutter_digest_look(struct cutter *c, const struct id *session, const uint64_t totals[STREAM_COUNT],
+			      uint8_t out[STREAM_COUNT][32], struct err *e)
 {
 	const struct cut_session *s;
 	int rc = ERR_AGAIN;
@@ -42,7 +42,7 @@ int cutter_digests(struct cutter *c, const struct id *session, const uint64_t to
 	int rc;
 
 	atomic_fetch_add(&c->waiters, 1);
-	while ((rc = look(c, session, totals, out, e)) == ERR_AGAIN && clock_boot_ns() < until)
+	while ((rc = cutter_digest_look(c, session, totals, out, e)) == ERR_AGAIN && clock_boot_ns() < until)
 		nanosleep(&pause, NULL);
 	atomic_fetch_sub(&c->waiters, 1);
 	return rc == ERR_AGAIN ? err_set(e, ERR_TIMEOUT, "the recorder did not get there in time") : rc;

@@ -13,7 +13,7 @@
 #define COMPARE_STEP     500 /* entries or rows, under the turn */
 #define COMPARE_AGAIN_NS (60 * NS_PER_SEC)
 
-static void on_found(void *arg, const struct index_finding *f)
+static void cutter_index_on_found(void *arg, const struct index_finding *f)
 {
 	static const char *const words[] = {"changed", "added", "missing"};
 	struct cutter *c = arg;
@@ -25,7 +25,7 @@ static void on_found(void *arg, const struct index_finding *f)
 			    words[f->what], f->column ? " in " : "", f->column ? f->column : "");
 }
 
-static void tell(struct cutter *c, const uint64_t n[INDEX_DIFFERENCES])
+static void cutter_index_tell(struct cutter *c, const uint64_t n[INDEX_DIFFERENCES])
 {
 	static const struct id nobody;
 	json_t *o =
@@ -42,7 +42,8 @@ static void tell(struct cutter *c, const uint64_t n[INDEX_DIFFERENCES])
 
 static int compare_step(struct cutter *c, bool *out_more, struct err *e)
 {
-	struct index_compare_params p = {.dir = c->dir, .index = c->index, .mend = true, .found = on_found, .arg = c};
+	struct index_compare_params p = {
+	    .dir = c->dir, .index = c->index, .mend = true, .found = cutter_index_on_found, .arg = c};
 	struct index_cursor at;
 	uint64_t n[INDEX_DIFFERENCES];
 	int rc = index_begin(c->index, e);
@@ -66,7 +67,7 @@ static int compare_step(struct cutter *c, bool *out_more, struct err *e)
 	c->compare = NULL;
 	(void)index_take_unsound(c->index);
 	if (n[INDEX_CHANGED] || n[INDEX_ADDED] || n[INDEX_MISSING]) {
-		tell(c, n);
+		cutter_index_tell(c, n);
 		/* What is in force was read from rows. */
 		rc = cut_policy_load(c, e);
 	}

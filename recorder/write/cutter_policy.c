@@ -66,8 +66,8 @@ static int take_hold_event(struct cutter *c, const struct segment_record *sr, co
 	return rc ? rc : holds_take(&c->holds, o, e);
 }
 
-static int take_event(struct cutter *c, const struct segment_record *sr, const char *event, const char *text, json_t *o,
-		      struct err *e)
+static int cutter_policy_take_event(struct cutter *c, const struct segment_record *sr, const char *event,
+				    const char *text, json_t *o, struct err *e)
 {
 	if (strcmp(event, HOLD_ADD) == 0 || strcmp(event, HOLD_RELEASE) == 0)
 		return take_hold_event(c, sr, event, text, o, e);
@@ -108,7 +108,7 @@ int cut_policy_audit(struct cutter *c, struct segment_record *sr, char **json, s
 		return 0;
 	const char *event = json_string_value(json_object_get(o, "event"));
 	if (retention_policy_reserved(event))
-		rc = sr->own ? take_event(c, sr, event, *json, o, e) : tell_forged(sr, event, json, e);
+		rc = sr->own ? cutter_policy_take_event(c, sr, event, *json, o, e) : tell_forged(sr, event, json, e);
 	else if (!sr->own && event && strcmp(event, COMMANDER_EVENT) == 0)
 		rc = tell_forged(sr, event, json, e);
 	json_decref(o);

@@ -107,7 +107,7 @@ int recut_add(struct recut *r, const struct index_unsealed *u, const char *why)
 	return (u->open && !s->open) || (u->exit && !s->exit) ? ERR_NOMEM : 0;
 }
 
-static struct recut_session *find(struct recut *r, const struct id *id)
+static struct recut_session *cutter_recut_find(struct recut *r, const struct id *id)
 {
 	size_t low = 0, high = r->n;
 
@@ -150,8 +150,8 @@ static void choose_rule(struct recut *r, struct recut_session *s)
 	recording_close(old);
 }
 
-static int begin(struct recut *r, struct recut_session *s, const struct ring_record *open, enum recut_from from,
-		 struct err *e)
+static int cutter_recut_begin(struct recut *r, struct recut_session *s, const struct ring_record *open,
+			      enum recut_from from, struct err *e)
 {
 	struct builder_options o;
 	const struct part *about;
@@ -181,7 +181,7 @@ static int copy_events(struct recut *r, struct recut_session *s, struct recordin
 	if (rc != 1 || rec.type != RING_OPEN || rec.seq != upto->open_lsn)
 		return ERR_CORRUPT;
 	rec.session = s->id;
-	rc = begin(r, s, &rec, FROM_FILE, e);
+	rc = cutter_recut_begin(r, s, &rec, FROM_FILE, e);
 	/* Behind the part there may be anything. */
 	while (rc == 0 && recording_next(old, &rec, NULL) == 1 && rec.seq <= upto->lsn) {
 		rec.session = s->id;
@@ -282,7 +282,7 @@ static int from_nothing(struct recut *r, struct recut_session *s, const struct r
 	}
 	if (at && rec.seq >= at->seq)
 		rec.seq = at->seq - 1;
-	int rc = begin(r, s, &rec, FROM_NOTHING, e);
+	int rc = cutter_recut_begin(r, s, &rec, FROM_NOTHING, e);
 	free(open);
 	return rc;
 }
@@ -322,7 +322,7 @@ static int take_session(struct recut *r, struct recut_session *s, const struct r
 	int rc = 0;
 
 	if (!s->b && rec->type == RING_OPEN)
-		return begin(r, s, rec, FROM_OPEN, e);
+		return cutter_recut_begin(r, s, rec, FROM_OPEN, e);
 	if (!s->b && (rc = from_nothing(r, s, rec, e)) == 0)
 		rc = put_clock(r, s, rec, e);
 	if (rc)
@@ -371,7 +371,7 @@ static int read_segments(struct recut *r, struct err *e)
 			continue;
 		}
 		sr.rec.seq = sr.lsn;
-		struct recut_session *s = sr.rec.type == RING_AUDIT ? NULL : find(r, &sr.rec.session);
+		struct recut_session *s = sr.rec.type == RING_AUDIT ? NULL : cutter_recut_find(r, &sr.rec.session);
 		rc = sr.rec.type == RING_CLOCK ? take_clock(r, &sr.rec, e) : s ? take_session(r, s, &sr.rec, e) : 0;
 	}
 	/* No segment at all: there is nothing to read. */
@@ -434,7 +434,7 @@ static int keep_old(struct recut *r, struct recut_session *s, struct err *e)
 	return 0;
 }
 
-static int take_over(struct recut *r, struct recut_session *s, struct err *e)
+static int cutter_recut_take_over(struct recut *r, struct recut_session *s, struct err *e)
 {
 	struct cut_session *cs;
 	int rc = cut_add(r->c, &s->id, s->b, &cs, e);
@@ -462,7 +462,7 @@ static int publish(struct recut *r, struct recut_session *s, struct buf *state, 
 		rc = keep_old(r, s, e);
 	if (rc == 0)
 		rc = builder_publish(s->b, e);
-	return rc ? rc : take_over(r, s, e);
+	return rc ? rc : cutter_recut_take_over(r, s, e);
 }
 
 static int store(struct recut *r, struct err *e)
@@ -503,7 +503,7 @@ static json_t *losses(const struct recut_session *s, const struct cut_session *c
 	return o;
 }
 
-static void tell(struct recut *r, const struct recut_session *s, const struct cut_session *cs)
+static void cutter_recut_tell(struct recut *r, const struct recut_session *s, const struct cut_session *cs)
 {
 	static const char *const froms[] = {"what was left", "its beginning", "its file"};
 	static const struct id nobody;
@@ -538,7 +538,7 @@ static int announce(struct recut *r, struct err *e)
 		struct cut_session *cs = cut_find(r->c, &r->list[i].id);
 		if (!cs)
 			continue;
-		tell(r, &r->list[i], cs);
+		cutter_recut_tell(r, &r->list[i], cs);
 		rc = cut_part(r->c, cs, e);
 	}
 	return rc ? rc : chain_sign_head(r->c->chain, clock_wall_ns(), e);

@@ -67,7 +67,7 @@ int cut_part(struct cutter *c, struct cut_session *s, struct err *e)
 	return rc;
 }
 
-static void let_go(struct cutter *c)
+static void cutter_release_let_go(struct cutter *c)
 {
 	uint64_t *list;
 	size_t n;
@@ -106,6 +106,6 @@ int cut_release(struct cutter *c, struct err *e)
 		c->head_ns = clock_boot_ns();
 	}
 	if (rc == 0)
-		let_go(c);
+		cutter_release_let_go(c);
 	return rc;
 }

@@ -28,7 +28,7 @@ void cut_options(struct cutter *c, const char *open, size_t n, struct builder_op
 	json_decref(o);
 }
 
-static void refused(struct cutter *c, const struct segment_record *sr, const char *why)
+static void cutter_session_refused(struct cutter *c, const struct segment_record *sr, const char *why)
 {
 	char text[ID_STR_LEN];
 	id_format(&sr->rec.session, text);
@@ -104,7 +104,7 @@ static int cut_open(struct cutter *c, struct segment_record *sr, struct err *e)
 
 	if (s) {
 		if (sr->rec.seq > builder_seq(s->b))
-			refused(c, sr, "the session was opened before");
+			cutter_session_refused(c, sr, "the session was opened before");
 		return 0;
 	}
 	/* The row comes first, so that a seal that is mended finds it. */
@@ -171,7 +171,7 @@ static int cut_session_record(struct cutter *c, struct segment_record *sr, struc
 		return rc;
 	rc = builder_append(s->b, &sr->rec, &why);
 	if (rc == ERR_INVAL) {
-		refused(c, sr, why.message);
+		cutter_session_refused(c, sr, why.message);
 		return 0;
 	}
 	if (rc)

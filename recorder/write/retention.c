@@ -97,7 +97,8 @@ static json_t *tombstone_of(const struct retention_job *job, const struct leavin
 }
 
 /* One file that cannot be read or removed must not stop the cutting of all others. */
-static int keep(struct index *ix, const struct id *id, const char *why, const struct err *about, struct err *e)
+static int retention_keep(struct index *ix, const struct id *id, const char *why, const struct err *about,
+			  struct err *e)
 {
 	char text[ID_STR_LEN];
 	id_format(id, text);
@@ -174,7 +175,7 @@ static int retire(const struct retention_job *job, const struct id *id, bool *ou
 	}
 	/* What does not verify is evidence, however old. */
 	if (rc < 0) {
-		rc = keep(job->index, id, "cannot be read", &why, e);
+		rc = retention_keep(job->index, id, "cannot be read", &why, e);
 		goto out;
 	}
 	if (rc == 0 && may_go(job, &l)) {
@@ -184,7 +185,7 @@ static int retire(const struct retention_job *job, const struct id *id, bool *ou
 	if (rc == 0 && (rc = bury(job, &l, e)) != 0)
 		goto out;
 	if (remove_file(l.path, &why)) {
-		rc = keep(job->index, id, "cannot be removed", &why, e);
+		rc = retention_keep(job->index, id, "cannot be removed", &why, e);
 		goto out;
 	}
 	rc = index_put_expired(job->index, id, e);

@@ -34,11 +34,11 @@ struct watched {
 	bool faulted;
 };
 
-static void turn(struct kube_http *h);
+static void http_turn(struct kube_http *h);
 
 /* --- the loop */
 
-static void release(struct kube_http *h)
+static void http_release(struct kube_http *h)
 {
 	if (--h->handles > 0)
 		return;
@@ -46,16 +46,16 @@ static void release(struct kube_http *h)
 	curl_global_cleanup();
 }
 
-static void on_timer_closed(uv_handle_t *t)
+static void http_on_timer_closed(uv_handle_t *t)
 {
-	release(t->data);
+	http_release(t->data);
 }
 
-static void on_watched_closed(uv_handle_t *p)
+static void http_on_watched_closed(uv_handle_t *p)
 {
 	struct watched *w = p->data;
 
-	release(w->http);
+	http_release(w->http);
 	free(w);
 }
 
@@ -64,10 +64,10 @@ static void drive(struct kube_http *h, curl_socket_t fd, int events)
 	int running;
 
 	(void)curl_multi_socket_action(h->multi, fd, events, &running);
-	turn(h);
+	http_turn(h);
 }
 
-static void on_poll(uv_poll_t *p, int status, int events)
+static void http_on_poll(uv_poll_t *p, int status, int events)
 {
 	struct watched *w = p->data;
 	int what = 0;
@@ -80,19 +80,19 @@ static void on_poll(uv_poll_t *p, int status, int events)
 		/* a reset, say: libuv stops; what came before it is still to be read, and tells more */
 		w->faulted = true;
 		what = CURL_CSELECT_IN | CURL_CSELECT_OUT;
-		(void)uv_poll_start(p, w->events, on_poll);
+		(void)uv_poll_start(p, w->events, http_on_poll);
 	} else if (status < 0) {
 		what = CURL_CSELECT_ERR;
 	}
 	drive(w->http, w->fd, what);
 }
 
-static void on_timer(uv_timer_t *t)
+static void http_on_timer(uv_timer_t *t)
 {
 	drive(t->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-static int on_curl_timer(CURLM *multi, long ms, void *arg)
+static int http_on_curl_timer(CURLM *multi, long ms, void *arg)
 {
 	struct kube_http *h = arg;
 
@@ -100,11 +100,11 @@ static int on_curl_timer(CURLM *multi, long ms, void *arg)
 	if (ms < 0 || h->closing)
 		(void)uv_timer_stop(&h->timer);
 	else
-		(void)uv_timer_start(&h->timer, on_timer, (uint64_t)ms, 0);
+		(void)uv_timer_start(&h->timer, http_on_timer, (uint64_t)ms, 0);
 	return 0;
 }
 
-static struct watched *watch(struct kube_http *h, curl_socket_t fd)
+static struct watched *http_watch(struct kube_http *h, curl_socket_t fd)
 {
 	struct watched *w = calloc(1, sizeof(*w));
 
@@ -122,7 +122,7 @@ static struct watched *watch(struct kube_http *h, curl_socket_t fd)
 	return w;
 }
 
-static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *of_socket)
+static int http_on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *of_socket)
 {
 	struct kube_http *h = arg;
 	struct watched *w = of_socket;
@@ -132,16 +132,16 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 		if (w) {
 			(void)curl_multi_assign(h->multi, fd, NULL);
 			(void)uv_poll_stop(&w->poll);
-			uv_close((uv_handle_t *)&w->poll, on_watched_closed);
+			uv_close((uv_handle_t *)&w->poll, http_on_watched_closed);
 		}
 		return 0;
 	}
 	if (!w)
-		w = watch(h, fd);
+		w = http_watch(h, fd);
 	if (!w)
 		return -1;
 	w->events = (what != CURL_POLL_OUT ? UV_READABLE : 0) | (what != CURL_POLL_IN ? UV_WRITABLE : 0);
-	return uv_poll_start(&w->poll, w->events, on_poll) < 0 ? -1 : 0;
+	return uv_poll_start(&w->poll, w->events, http_on_poll) < 0 ? -1 : 0;
 }
 
 /* --- sockets */
@@ -209,7 +209,7 @@ static void deliver_all(struct kube_http *h)
 		kube_exchange_deliver(x);
 }
 
-static void turn(struct kube_http *h)
+static void http_turn(struct kube_http *h)
 {
 	struct kube_exchange *x;
 	CURLMsg *m;
@@ -266,12 +266,12 @@ void kube_http_cancel(struct kube_exchange *x, uint64_t silent_ms)
 
 static int set_multi(struct kube_http *h)
 {
-	CURLMcode rc = curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
+	CURLMcode rc = curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, http_on_curl_socket);
 
 	if (rc == CURLM_OK)
 		rc = curl_multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h);
 	if (rc == CURLM_OK)
-		rc = curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
+		rc = curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, http_on_curl_timer);
 	if (rc == CURLM_OK)
 		rc = curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
 	if (rc == CURLM_OK)
@@ -285,7 +285,7 @@ int kube_http_create(struct uv_loop_s *loop, struct kube_http **out, struct err 
 
 	if (!h)
 		return err_set(e, ERR_NOMEM, "no memory for HTTP");
-	/* counted by libcurl; release() gives it back */
+	/* counted by libcurl; http_release() gives it back */
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
 		free(h);
 		return err_set(e, ERR_NOMEM, "libcurl cannot be initialised");
@@ -320,5 +320,5 @@ void kube_http_destroy(struct kube_http *h)
 	}
 	(void)curl_multi_cleanup(h->multi);
 	h->multi = NULL;
-	uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->timer, http_on_timer_closed);
 }

@@ -21,7 +21,7 @@ static bool is_refusal(CURL *easy)
 }
 
 /* The empty line behind a head that is not a 1xx. */
-static size_t on_header(char *p, size_t size, size_t n, void *arg)
+static size_t http_exchange_on_header(char *p, size_t size, size_t n, void *arg)
 {
 	struct kube_exchange *x = arg;
 
@@ -30,7 +30,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static size_t on_body(char *p, size_t size, size_t n, void *arg)
+static size_t http_exchange_on_body(char *p, size_t size, size_t n, void *arg)
 {
 	struct kube_exchange *x = arg;
 	size_t len = size * n;
@@ -69,9 +69,9 @@ struct kube_exchange *kube_exchange_create(struct kube_http *h, const struct kub
 	}
 	(void)curl_easy_setopt(x->easy, CURLOPT_PRIVATE, x);
 	(void)curl_easy_setopt(x->easy, CURLOPT_ERRORBUFFER, x->fault);
-	(void)curl_easy_setopt(x->easy, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(x->easy, CURLOPT_HEADERFUNCTION, http_exchange_on_header);
 	(void)curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
-	(void)curl_easy_setopt(x->easy, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(x->easy, CURLOPT_WRITEFUNCTION, http_exchange_on_body);
 	(void)curl_easy_setopt(x->easy, CURLOPT_WRITEDATA, x);
 	return x;
 }

@@ -23,7 +23,7 @@ static const char *meta(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-static char *key_of(const json_t *o)
+static char *known_key_of(const json_t *o)
 {
 	const char *name = meta(o, "name");
 	char *key = NULL;
@@ -33,7 +33,7 @@ static char *key_of(const json_t *o)
 	return key;
 }
 
-static struct known_entry *find(const struct known *k, const char *key)
+static struct known_entry *known_find(const struct known *k, const char *key)
 {
 	struct known_entry *found = NULL;
 
@@ -111,7 +111,7 @@ static int refresh(struct known_entry *en, const json_t *o, enum known_change *o
 	return 0;
 }
 
-static int add(struct known *k, const char *key, const json_t *o)
+static int known_add(struct known *k, const char *key, const json_t *o)
 {
 	struct known_entry *en = entry_create(key, o);
 
@@ -128,7 +128,7 @@ static int add(struct known *k, const char *key, const json_t *o)
 
 int known_update(struct known *k, const json_t *o, enum known_change *out, json_t **out_old)
 {
-	char *key = key_of(o);
+	char *key = known_key_of(o);
 	int rc = 0;
 
 	*out_old = NULL;
@@ -136,12 +136,12 @@ int known_update(struct known *k, const json_t *o, enum known_change *out, json_
 		free(key);
 		return ERR_PROTOCOL;
 	}
-	struct known_entry *en = find(k, key);
+	struct known_entry *en = known_find(k, key);
 	if (en) {
 		rc = refresh(en, o, out, out_old);
 		en->list = k->list;
 	} else {
-		rc = add(k, key, o);
+		rc = known_add(k, key, o);
 		*out = KNOWN_ADDED;
 	}
 	free(key);
@@ -150,8 +150,8 @@ int known_update(struct known *k, const json_t *o, enum known_change *out, json_
 
 int known_remove(struct known *k, const json_t *o)
 {
-	char *key = key_of(o);
-	struct known_entry *en = key ? find(k, key) : NULL;
+	char *key = known_key_of(o);
+	struct known_entry *en = key ? known_find(k, key) : NULL;
 	int known = en && strcmp(en->uid, meta(o, "uid")) == 0;
 
 	if (known)

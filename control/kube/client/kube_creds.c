@@ -52,10 +52,10 @@ struct kube_creds {
 	char host_header[HOST_HEADER_SIZE];
 };
 
-static void step(struct kube_creds *c);
-static void on_timer(uv_timer_t *t);
+static void kube_creds_step(struct kube_creds *c);
+static void kube_creds_on_timer(uv_timer_t *t);
 
-static void set_state(struct kube_creds *c, enum creds_state s)
+static void kube_creds_set_state(struct kube_creds *c, enum creds_state s)
 {
 	static const char *const names[] = {"idle", "reading", "asking", "looking", "closing"};
 
@@ -66,7 +66,7 @@ static void set_state(struct kube_creds *c, enum creds_state s)
 
 static void step_later(struct kube_creds *c)
 {
-	(void)uv_timer_start(&c->timer, on_timer, 0, 0);
+	(void)uv_timer_start(&c->timer, kube_creds_on_timer, 0, 0);
 }
 
 static bool older(uint64_t since_ns, uint64_t ms)
@@ -131,7 +131,7 @@ static void use(struct kube_creds *c, struct kube_material *m)
 /* --- answers */
 
 /* Whoever asks inside its answer waits for the next round. */
-static void answer(struct kube_creds *c, int rc, const struct err *e)
+static void kube_creds_answer(struct kube_creds *c, int rc, const struct err *e)
 {
 	uint64_t upto = c->round++;
 	struct kube_ask *a;
@@ -142,10 +142,10 @@ static void answer(struct kube_creds *c, int rc, const struct err *e)
 	}
 }
 
-static void fail(struct kube_creds *c, int rc, const struct err *e)
+static void kube_creds_fail(struct kube_creds *c, int rc, const struct err *e)
 {
-	set_state(c, CREDS_IDLE);
-	answer(c, rc, e);
+	kube_creds_set_state(c, CREDS_IDLE);
+	kube_creds_answer(c, rc, e);
 }
 
 /* --- files */
@@ -189,7 +189,7 @@ static void handle_closed(struct kube_creds *c)
 	free(c);
 }
 
-static void on_read(uv_work_t *w, int status)
+static void kube_creds_on_read(uv_work_t *w, int status)
 {
 	struct kube_creds *c = w->data;
 	int rc = status < 0 ? ERR_CANCELLED : c->job_rc;
@@ -207,17 +207,17 @@ static void on_read(uv_work_t *w, int status)
 	else
 		log_warn(NULL, "credentials of %s stay as they are: %s", c->conf->name, c->job_err.message);
 	kube_material_finish(&c->job_result);
-	step(c);
+	kube_creds_step(c);
 }
 
 static void start_reading(struct kube_creds *c)
 {
-	set_state(c, CREDS_READING);
+	kube_creds_set_state(c, CREDS_READING);
 	c->reread = false;
 	c->job_err = (struct err){0};
 	c->job.data = c;
 	c->handles++;
-	if (uv_queue_work(c->loop, &c->job, read_in_pool, on_read) < 0) {
+	if (uv_queue_work(c->loop, &c->job, read_in_pool, kube_creds_on_read) < 0) {
 		/* only without a callback, which we have */
 		c->handles--;
 		step_later(c);
@@ -245,7 +245,7 @@ static void take_text(struct kube_bytes *b, char **text)
 	}
 }
 
-static void on_plugin(void *arg, int rc, const struct err *e, struct kube_plugin_answer *a)
+static void kube_creds_on_plugin(void *arg, int rc, const struct err *e, struct kube_plugin_answer *a)
 {
 	struct kube_creds *c = arg;
 	struct kube_material m = {0};
@@ -254,7 +254,7 @@ static void on_plugin(void *arg, int rc, const struct err *e, struct kube_plugin
 	if (rc == 0 && c->now.ca.data)
 		rc = kube_bytes_set(&m.ca, c->now.ca.data, c->now.ca.len);
 	if (rc < 0) {
-		fail(c, rc, e);
+		kube_creds_fail(c, rc, e);
 		return;
 	}
 	take_text(&m.token, &a->token);
@@ -268,23 +268,24 @@ static void on_plugin(void *arg, int rc, const struct err *e, struct kube_plugin
 		log_warn(NULL, "credential plug-in of %s: what it gave has expired already", c->conf->name);
 		c->expires_wall_ns = 0;
 	}
-	step(c);
+	kube_creds_step(c);
 }
 
 static void start_plugin(struct kube_creds *c)
 {
 	struct err e = {0};
 
-	set_state(c, CREDS_ASKING);
+	kube_creds_set_state(c, CREDS_ASKING);
 	c->reask = false;
-	int rc = kube_plugin_run(c->loop, c->conf, &c->now, c->limits.plugin_deadline_ms, on_plugin, c, &c->plugin, &e);
+	int rc = kube_plugin_run(c->loop, c->conf, &c->now, c->limits.plugin_deadline_ms, kube_creds_on_plugin, c,
+				 &c->plugin, &e);
 	if (rc < 0)
-		fail(c, rc, &e);
+		kube_creds_fail(c, rc, &e);
 }
 
 /* --- addresses */
 
-static void on_lookup(void *arg, int rc, const struct err *e, const char *addresses)
+static void kube_creds_on_lookup(void *arg, int rc, const struct err *e, const char *addresses)
 {
 	struct kube_creds *c = arg;
 	struct err named = {0};
@@ -296,27 +297,27 @@ static void on_lookup(void *arg, int rc, const struct err *e, const char *addres
 	else if (*c->addresses)
 		log_warn(NULL, "%s: %s; going on with %s", c->conf->server, e->message, c->addresses);
 	if (rc == 0 || *c->addresses) {
-		step(c);
+		kube_creds_step(c);
 		return;
 	}
 	c->lookup_ns = 0;
 	err_set(&named, rc, "%s: %s", c->conf->server, e->message);
-	fail(c, rc, &named);
+	kube_creds_fail(c, rc, &named);
 }
 
 static void start_lookup(struct kube_creds *c)
 {
 	struct err e = {0};
 
-	set_state(c, CREDS_LOOKING);
-	int rc = kube_lookup_start(c->loop, c->view.connect_host, on_lookup, c, &c->lookup, &e);
+	kube_creds_set_state(c, CREDS_LOOKING);
+	int rc = kube_lookup_start(c->loop, c->view.connect_host, kube_creds_on_lookup, c, &c->lookup, &e);
 	if (rc < 0)
-		fail(c, rc, &e);
+		kube_creds_fail(c, rc, &e);
 }
 
 /* --- the refresh */
 
-static void step(struct kube_creds *c)
+static void kube_creds_step(struct kube_creds *c)
 {
 	if (from_files(c->conf) && (c->reread || older(c->read_ns, c->limits.reread_ms)))
 		start_reading(c);
@@ -325,17 +326,17 @@ static void step(struct kube_creds *c)
 	else if (!c->numeric && older(c->lookup_ns, c->limits.lookup_ms))
 		start_lookup(c);
 	else {
-		set_state(c, CREDS_IDLE);
-		answer(c, 0, NULL);
+		kube_creds_set_state(c, CREDS_IDLE);
+		kube_creds_answer(c, 0, NULL);
 	}
 }
 
-static void on_timer(uv_timer_t *t)
+static void kube_creds_on_timer(uv_timer_t *t)
 {
 	struct kube_creds *c = t->data;
 
 	if (c->state == CREDS_IDLE)
-		step(c);
+		kube_creds_step(c);
 }
 
 void kube_creds_ask(struct kube_creds *c, struct kube_ask *a, uint64_t rejected, kube_creds_done *done, void *arg)
@@ -406,7 +407,7 @@ int kube_creds_create(struct uv_loop_s *loop, struct kubeconfig *k, const struct
 	return 0;
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void kube_creds_on_timer_closed(uv_handle_t *h)
 {
 	handle_closed(h->data);
 }
@@ -417,10 +418,10 @@ void kube_creds_destroy(struct kube_creds *c)
 
 	if (!c)
 		return;
-	set_state(c, CREDS_CLOSING);
+	kube_creds_set_state(c, CREDS_CLOSING);
 	kube_plugin_cancel(c->plugin);
 	kube_lookup_cancel(c->lookup);
-	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&c->timer, kube_creds_on_timer_closed);
 	err_set(&e, ERR_CANCELLED, "the client of %s was closed", c->conf->server);
-	answer(c, ERR_CANCELLED, &e);
+	kube_creds_answer(c, ERR_CANCELLED, &e);
 }

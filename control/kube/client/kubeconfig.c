@@ -105,7 +105,8 @@ static int find_in(struct reader *r, const struct source_file *f, const char *li
 	return rc < 0 ? rc : ERR_NOT_FOUND;
 }
 
-static int find(struct reader *r, const char *list_key, const char *key, const char *name, struct kube_entry *out)
+static int kubeconfig_find(struct reader *r, const char *list_key, const char *key, const char *name,
+			   struct kube_entry *out)
 {
 	int rc = ERR_NOT_FOUND;
 
@@ -177,7 +178,7 @@ static int follow(struct reader *r, const struct kube_entry *context, const char
 	if (!name || !*name)
 		return optional ? ERR_NOT_FOUND
 				: kube_node_fail(context->node, r->e, "%s names no %s", context->what, key);
-	rc = find(r, list_key, key, name, out);
+	rc = kubeconfig_find(r, list_key, key, name, out);
 	if (rc != ERR_NOT_FOUND)
 		return rc;
 	char why[160];
@@ -185,14 +186,14 @@ static int follow(struct reader *r, const struct kube_entry *context, const char
 	return kubeconfig_fail_key(context, key, why, r->e);
 }
 
-static int choose(struct reader *r, const char *wanted)
+static int kubeconfig_choose(struct reader *r, const char *wanted)
 {
 	struct kube_entry context = {0}, cluster = {0}, user = {0};
 	const char *ns = NULL, *name = wanted;
 	int rc = name && *name ? 0 : current_context(r, &name);
 
 	if (rc == 0)
-		rc = find(r, "contexts", "context", name, &context);
+		rc = kubeconfig_find(r, "contexts", "context", name, &context);
 	if (rc == ERR_NOT_FOUND)
 		return no_context(r, name);
 	if (rc == 0)
@@ -251,11 +252,11 @@ static int add_file(struct reader *r, const char *path)
 	return rc;
 }
 
-static int finish(struct reader *r, int rc, const char *context, struct kubeconfig **out)
+static int kubeconfig_finish(struct reader *r, int rc, const char *context, struct kubeconfig **out)
 {
 	r->k = rc == 0 ? calloc(1, sizeof(*r->k)) : NULL;
 	if (rc == 0)
-		rc = r->k ? choose(r, context) : kubeconfig_no_memory(r->e);
+		rc = r->k ? kubeconfig_choose(r, context) : kubeconfig_no_memory(r->e);
 	for (size_t i = 0; i < r->n; i++) {
 		kube_yaml_destroy(r->files[i].doc);
 		free(r->files[i].dir);
@@ -279,7 +280,7 @@ int kubeconfig_load(const char *files, const char *context, struct kubeconfig **
 	if (rc == 0 && r.n == 0)
 		rc = err_set(e, ERR_NOT_FOUND, "there is no kubeconfig %s", *files ? files : "(no path was given)");
 	free(list);
-	return finish(&r, rc, context, out);
+	return kubeconfig_finish(&r, rc, context, out);
 }
 
 int kubeconfig_parse(const char *text, size_t len, const char *name, const char *dir, const char *context,
@@ -288,7 +289,7 @@ int kubeconfig_parse(const char *text, size_t len, const char *name, const char 
 	struct reader r = {.e = e};
 	int rc = add_text(&r, text, len, name, dir);
 
-	return finish(&r, rc, context, out);
+	return kubeconfig_finish(&r, rc, context, out);
 }
 
 /* --- in a pod */

@@ -201,7 +201,7 @@ static int refuse_known(const struct kube_entry *en, struct err *e)
 	return 0;
 }
 
-static int read_token(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
+static int kubeconfig_entry_read_token(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	const char *token = NULL, *path = NULL;
 	int rc = kube_node_str(en->node, en->what, "token", &token, e);
@@ -346,7 +346,7 @@ int kubeconfig_read_user(struct kubeconfig *k, const struct kube_entry *en, stru
 	if (rc == 0)
 		rc = read_source(en, "client-key", &k->key, e);
 	if (rc == 0)
-		rc = read_token(k, en, e);
+		rc = kubeconfig_entry_read_token(k, en, e);
 	if (rc == 0)
 		rc = read_plugin(k, en, e);
 	if (rc < 0)

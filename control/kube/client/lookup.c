@@ -17,7 +17,7 @@ struct kube_lookup {
 };
 
 /* One more address behind a comma; what is no address, or is there already, is passed over. */
-static size_t add(char *out, size_t at, size_t size, const struct addrinfo *ai)
+static size_t lookup_add(char *out, size_t at, size_t size, const struct addrinfo *ai)
 {
 	char text[INET6_ADDRSTRLEN];
 	int rc = -1;
@@ -34,7 +34,7 @@ static size_t add(char *out, size_t at, size_t size, const struct addrinfo *ai)
 	return at + strlen(text);
 }
 
-static void on_found(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+static void lookup_on_found(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
 {
 	struct kube_lookup *l = req->data;
 	char addresses[ADDRESSES_MAX * (INET6_ADDRSTRLEN + 1)] = "";
@@ -43,7 +43,7 @@ static void on_found(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
 	int rc = 0, n = 0;
 
 	for (const struct addrinfo *ai = status < 0 ? NULL : list; ai && n < ADDRESSES_MAX; ai = ai->ai_next, n++)
-		len = add(addresses, len, sizeof(addresses), ai);
+		len = lookup_add(addresses, len, sizeof(addresses), ai);
 	uv_freeaddrinfo(list);
 	if (status < 0 || !len)
 		rc = err_set(&e, ERR_K8S_UNREACHABLE, "the name %.200s cannot be looked up: %s", l->host,
@@ -68,7 +68,7 @@ int kube_lookup_start(struct uv_loop_s *loop, const char *host, kube_lookup_done
 	l->done = done;
 	l->arg = arg;
 	l->req.data = l;
-	int rc = uv_getaddrinfo(loop, &l->req, on_found, l->host, NULL, &hints);
+	int rc = uv_getaddrinfo(loop, &l->req, lookup_on_found, l->host, NULL, &hints);
 	if (rc < 0) {
 		rc = err_set(e, ERR_K8S_UNREACHABLE, "the name %s cannot be looked up: %s", host, uv_strerror(rc));
 		free(l);

@@ -144,7 +144,7 @@ int kube_material_check_token(const char *token, const char *what, struct err *e
 
 /* --- files */
 
-static int load(const struct kube_source *s, size_t max, struct kube_bytes *out, struct err *e)
+static int material_load(const struct kube_source *s, size_t max, struct kube_bytes *out, struct err *e)
 {
 	if (s->path)
 		return slurp_file(s->path, O_NONBLOCK, max, &out->data, &out->len, e);
@@ -174,14 +174,14 @@ static void trim(struct kube_bytes *b)
 
 static int load_all(const struct kubeconfig *k, struct kube_material *m, struct err *e)
 {
-	int rc = load(&k->ca, KUBE_PEM_MAX, &m->ca, e);
+	int rc = material_load(&k->ca, KUBE_PEM_MAX, &m->ca, e);
 
 	if (rc == 0)
-		rc = load(&k->cert, KUBE_PEM_MAX, &m->cert, e);
+		rc = material_load(&k->cert, KUBE_PEM_MAX, &m->cert, e);
 	if (rc == 0)
-		rc = load(&k->key, KUBE_PEM_MAX, &m->key, e);
+		rc = material_load(&k->key, KUBE_PEM_MAX, &m->key, e);
 	if (rc == 0)
-		rc = load(&k->token, KUBE_TOKEN_MAX + 16, &m->token, e);
+		rc = material_load(&k->token, KUBE_TOKEN_MAX + 16, &m->token, e);
 	if (rc == 0 && m->token.data)
 		trim(&m->token);
 	return rc;

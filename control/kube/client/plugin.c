@@ -48,7 +48,7 @@ struct kube_plugin {
 
 static const char *const state_names[] = {"running", "terminated", "exited", "cancelled", "closing"};
 
-static void set_state(struct kube_plugin *p, enum plugin_state s)
+static void plugin_set_state(struct kube_plugin *p, enum plugin_state s)
 {
 	log_debug(NULL, "credential plug-in, pid %d: %s -> %s", (int)p->process.pid, state_names[p->state],
 		  state_names[s]);
@@ -57,7 +57,7 @@ static void set_state(struct kube_plugin *p, enum plugin_state s)
 
 /* --- the end */
 
-static void on_closed(uv_handle_t *h)
+static void plugin_on_closed(uv_handle_t *h)
 {
 	struct kube_plugin *p = h->data;
 
@@ -74,9 +74,9 @@ static void close_all(struct kube_plugin *p)
 	uv_handle_t *handles[HANDLES] = {(uv_handle_t *)&p->process, (uv_handle_t *)&p->out, (uv_handle_t *)&p->err,
 					 (uv_handle_t *)&p->timer};
 
-	set_state(p, PLUGIN_CLOSING);
+	plugin_set_state(p, PLUGIN_CLOSING);
 	for (int i = 0; i < HANDLES; i++)
-		uv_close(handles[i], on_closed);
+		uv_close(handles[i], plugin_on_closed);
 }
 
 /* First line of what it complained about. */
@@ -98,7 +98,7 @@ static int failed(struct kube_plugin *p, struct err *e)
 		       n ? ": " : "", n, n ? text : "");
 }
 
-static int read_answer(struct kube_plugin *p, struct kube_plugin_answer *answer, struct err *e)
+static int plugin_read_answer(struct kube_plugin *p, struct kube_plugin_answer *answer, struct err *e)
 {
 	struct err why = {0};
 
@@ -111,11 +111,11 @@ static int read_answer(struct kube_plugin *p, struct kube_plugin_answer *answer,
 		      : 0;
 }
 
-static void finish(struct kube_plugin *p)
+static void plugin_finish(struct kube_plugin *p)
 {
 	struct kube_plugin_answer answer = {0};
 	struct err e = {0};
-	int rc = read_answer(p, &answer, &e);
+	int rc = plugin_read_answer(p, &answer, &e);
 
 	close_all(p);
 	p->done(p->arg, rc, &e, rc < 0 ? NULL : &answer);
@@ -129,22 +129,22 @@ static void kill_group(struct kube_plugin *p, int sig)
 }
 
 /* Its time is up; then the grace is. */
-static void on_timer(uv_timer_t *t)
+static void plugin_on_timer(uv_timer_t *t)
 {
 	struct kube_plugin *p = t->data;
 
 	if (p->state == PLUGIN_EXITED) {
 		/* a child of it keeps its stdout open: what is there counts */
-		finish(p);
+		plugin_finish(p);
 		return;
 	}
 	p->late = true;
 	kill_group(p, p->state == PLUGIN_RUNNING ? SIGTERM : SIGKILL);
-	set_state(p, PLUGIN_TERMINATED);
-	uv_timer_start(&p->timer, on_timer, GRACE_MS, 0);
+	plugin_set_state(p, PLUGIN_TERMINATED);
+	uv_timer_start(&p->timer, plugin_on_timer, GRACE_MS, 0);
 }
 
-static void on_exit_of(uv_process_t *h, int64_t status, int sig)
+static void plugin_on_exit_of(uv_process_t *h, int64_t status, int sig)
 {
 	struct kube_plugin *p = h->data;
 
@@ -154,16 +154,16 @@ static void on_exit_of(uv_process_t *h, int64_t status, int sig)
 		close_all(p);
 		return;
 	}
-	set_state(p, PLUGIN_EXITED);
+	plugin_set_state(p, PLUGIN_EXITED);
 	if (p->out_ended)
-		finish(p);
+		plugin_finish(p);
 	else
-		uv_timer_start(&p->timer, on_timer, GRACE_MS, 0);
+		uv_timer_start(&p->timer, plugin_on_timer, GRACE_MS, 0);
 }
 
 /* --- its output */
 
-static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
+static void plugin_on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
 {
 	struct kube_plugin *p = h->data;
 
@@ -171,7 +171,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *out)
 	*out = uv_buf_init(p->chunk, sizeof(p->chunk));
 }
 
-static void on_out(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void plugin_on_out(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct kube_plugin *p = s->data;
 
@@ -184,10 +184,10 @@ static void on_out(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	uv_read_stop(s);
 	p->out_ended = true;
 	if (p->state == PLUGIN_EXITED)
-		finish(p);
+		plugin_finish(p);
 }
 
-static void on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void plugin_on_err(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct kube_plugin *p = s->data;
 	size_t room = buf_room(&p->complaint);
@@ -276,7 +276,7 @@ static int spawn(uv_loop_t *loop, struct kube_plugin *p, char **env)
 	    {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&p->err},
 	};
 	uv_process_options_t options = {
-	    .exit_cb = on_exit_of,
+	    .exit_cb = plugin_on_exit_of,
 	    .file = p->conf->plugin->argv[0],
 	    .args = p->conf->plugin->argv,
 	    .env = env,
@@ -288,8 +288,8 @@ static int spawn(uv_loop_t *loop, struct kube_plugin *p, char **env)
 
 	if (rc < 0)
 		return rc;
-	(void)uv_read_start((uv_stream_t *)&p->out, on_alloc, on_out);
-	(void)uv_read_start((uv_stream_t *)&p->err, on_alloc, on_err);
+	(void)uv_read_start((uv_stream_t *)&p->out, plugin_on_alloc, plugin_on_out);
+	(void)uv_read_start((uv_stream_t *)&p->err, plugin_on_alloc, plugin_on_err);
 	return 0;
 }
 
@@ -335,7 +335,7 @@ int kube_plugin_run(struct uv_loop_s *loop, const struct kubeconfig *k, const st
 			rc = not_started(k, uv_rc, e);
 			close_all(p);
 		} else {
-			(void)uv_timer_start(&p->timer, on_timer, deadline_ms, 0);
+			(void)uv_timer_start(&p->timer, plugin_on_timer, deadline_ms, 0);
 			*out = p;
 		}
 	}
@@ -352,7 +352,7 @@ void kube_plugin_cancel(struct kube_plugin *p)
 	uv_read_stop((uv_stream_t *)&p->out);
 	uv_read_stop((uv_stream_t *)&p->err);
 	uv_timer_stop(&p->timer);
-	set_state(p, PLUGIN_CANCELLED);
+	plugin_set_state(p, PLUGIN_CANCELLED);
 	/* closing the handle of a live process would leave a zombie behind */
 	if (gone)
 		close_all(p);

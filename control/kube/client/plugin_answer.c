@@ -22,7 +22,7 @@ void kube_plugin_answer_finish(struct kube_plugin_answer *a)
 	*a = (struct kube_plugin_answer){0};
 }
 
-static int take(const json_t *status, const char *key, char **out, struct err *e)
+static int plugin_answer_take(const json_t *status, const char *key, char **out, struct err *e)
 {
 	const char *s = NULL;
 	int rc = json_opt_str(status, key, &s, e);
@@ -44,7 +44,7 @@ static int take_expiry(const json_t *status, int64_t *out, struct err *e)
 	return 0;
 }
 
-static int check(const struct kube_plugin_answer *a, struct err *e)
+static int plugin_answer_check(const struct kube_plugin_answer *a, struct err *e)
 {
 	if (!a->token && !a->cert)
 		return err_set(e, ERR_CONFIG, "it gave neither a token nor a certificate");
@@ -67,14 +67,14 @@ static int read_credential(const json_t *o, const char *api_version, struct kube
 			       api_version);
 	if (!json_is_object(status))
 		return err_set(e, ERR_CONFIG, "its ExecCredential has no status");
-	int rc = take(status, "token", &a->token, e);
+	int rc = plugin_answer_take(status, "token", &a->token, e);
 	if (rc == 0)
-		rc = take(status, "clientCertificateData", &a->cert, e);
+		rc = plugin_answer_take(status, "clientCertificateData", &a->cert, e);
 	if (rc == 0)
-		rc = take(status, "clientKeyData", &a->key, e);
+		rc = plugin_answer_take(status, "clientKeyData", &a->key, e);
 	if (rc == 0)
 		rc = take_expiry(status, &a->expires_wall_ns, e);
-	return rc == 0 ? check(a, e) : rc;
+	return rc == 0 ? plugin_answer_check(a, e) : rc;
 }
 
 int kube_plugin_parse(const char *text, size_t len, const char *api_version, struct kube_plugin_answer *out,

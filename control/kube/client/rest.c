@@ -65,9 +65,9 @@ struct kube {
 	bool closing;
 };
 
-static void on_creds(void *arg, int rc, const struct err *e);
+static void rest_on_creds(void *arg, int rc, const struct err *e);
 
-static void set_state(struct kube_call *c, enum call_state s)
+static void rest_set_state(struct kube_call *c, enum call_state s)
 {
 	static const char *const names[] = {"asking", "running", "waiting", "done"};
 
@@ -89,20 +89,20 @@ static void call_free(struct kube_call *c)
 	free(c);
 }
 
-static void on_timer_closed(uv_handle_t *t)
+static void rest_on_timer_closed(uv_handle_t *t)
 {
 	call_free(t->data);
 }
 
 /* Nothing of the call may be touched behind this. */
-static void finish(struct kube_call *c, int rc, const struct err *e, const struct kube_reply *reply)
+static void rest_finish(struct kube_call *c, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	static const struct kube_reply none;
 
-	set_state(c, CALL_DONE);
+	rest_set_state(c, CALL_DONE);
 	TAILQ_REMOVE(&c->kube->calls, c, entry);
 	kube_ask_cancel(&c->ask);
-	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&c->timer, rest_on_timer_closed);
 	if (rc < 0)
 		log_debug(NULL, "%s", e->message);
 	c->done(c->arg, rc, e, reply ? reply : &none);
@@ -121,20 +121,20 @@ static void out_of_time(struct kube_call *c)
 	else
 		err_set(&e, ERR_TIMEOUT, "%s at %s: no answer in %llu ms", c->what,
 			kube_creds_endpoint(c->kube->creds)->server, ms);
-	finish(c, ERR_TIMEOUT, &e, NULL);
+	rest_finish(c, ERR_TIMEOUT, &e, NULL);
 }
 
 /* --- tries */
 
-static void ask(struct kube_call *c, uint64_t rejected)
+static void rest_ask(struct kube_call *c, uint64_t rejected)
 {
-	set_state(c, CALL_ASKING);
-	kube_creds_ask(c->kube->creds, &c->ask, rejected, on_creds, c);
+	rest_set_state(c, CALL_ASKING);
+	kube_creds_ask(c->kube->creds, &c->ask, rejected, rest_on_creds, c);
 }
 
-static void on_timer(uv_timer_t *t);
+static void rest_on_timer(uv_timer_t *t);
 
-static void arm(struct kube_call *c)
+static void rest_arm(struct kube_call *c)
 {
 	uint64_t at = c->deadline_at, now = uv_now(c->kube->loop);
 
@@ -143,10 +143,10 @@ static void arm(struct kube_call *c)
 	if (at == UINT64_MAX)
 		(void)uv_timer_stop(&c->timer);
 	else
-		(void)uv_timer_start(&c->timer, on_timer, at > now ? at - now : 0, 0);
+		(void)uv_timer_start(&c->timer, rest_on_timer, at > now ? at - now : 0, 0);
 }
 
-static void on_timer(uv_timer_t *t)
+static void rest_on_timer(uv_timer_t *t)
 {
 	struct kube_call *c = t->data;
 
@@ -155,8 +155,8 @@ static void on_timer(uv_timer_t *t)
 		return;
 	}
 	if (c->state == CALL_WAITING) {
-		ask(c, 0);
-		arm(c);
+		rest_ask(c, 0);
+		rest_arm(c);
 	}
 }
 
@@ -167,13 +167,13 @@ static void wait_or_fail(struct kube_call *c, int rc, const struct err *e, const
 
 	c->again_at = uv_now(c->kube->loop) + ms;
 	if (++c->failures >= o->tries || c->again_at >= c->deadline_at) {
-		finish(c, rc, e, reply);
+		rest_finish(c, rc, e, reply);
 		return;
 	}
 	c->last = *e;
 	log_debug(NULL, "%s; try %u of %u in %llu ms", e->message, c->failures + 1, o->tries, (unsigned long long)ms);
-	set_state(c, CALL_WAITING);
-	arm(c);
+	rest_set_state(c, CALL_WAITING);
+	rest_arm(c);
 }
 
 static void back_off(struct kube_call *c, int rc, const struct err *e, const struct kube_reply *reply)
@@ -219,7 +219,7 @@ static bool may_pass(int status)
 	return status >= 500 && status <= 504 && status != 501;
 }
 
-static void refused(struct kube_call *c, const struct kube_reply *r, uint64_t retry_after_s)
+static void rest_refused(struct kube_call *c, const struct kube_reply *r, uint64_t retry_after_s)
 {
 	struct err e = {0};
 	int rc = refusal(c, r, &e);
@@ -230,13 +230,13 @@ static void refused(struct kube_call *c, const struct kube_reply *r, uint64_t re
 		c->refreshed = true;
 		c->last = e;
 		c->last_status = r->status;
-		ask(c, c->generation);
+		rest_ask(c, c->generation);
 	} else if (retry_after_s && (r->status == 429 || r->status >= 500)) {
 		wait_or_fail(c, rc, &e, r, kube_jitter(retry_after_s * 1000));
 	} else if (r->status == 429 || (c->repeatable && may_pass(r->status))) {
 		back_off(c, rc, &e, r);
 	} else {
-		finish(c, rc, &e, r);
+		rest_finish(c, rc, &e, r);
 	}
 }
 
@@ -250,30 +250,30 @@ static void answered(struct kube_call *c, struct kube_reply *r, uint64_t retry_a
 		rc = json_parse(r->text, r->len, c->answer_max, &body, &why);
 	r->body = body;
 	if (r->status >= 400) {
-		refused(c, r, retry_after_s);
+		rest_refused(c, r, retry_after_s);
 	} else if (rc < 0) {
 		rc = err_set(&e, ERR_PROTOCOL, "%s at %s: %s", c->what, kube_creds_endpoint(c->kube->creds)->server,
 			     why.message);
-		finish(c, rc, &e, r);
+		rest_finish(c, rc, &e, r);
 	} else {
-		finish(c, 0, NULL, r);
+		rest_finish(c, 0, NULL, r);
 	}
 	json_decref(body);
 }
 
-static void on_data(void *arg, const uint8_t *p, size_t n)
+static void rest_on_data(void *arg, const uint8_t *p, size_t n)
 {
 	struct kube_call *c = arg;
 
 	if (!c->begun) {
 		c->begun = true;
 		c->deadline_at = UINT64_MAX;
-		arm(c);
+		rest_arm(c);
 	}
 	c->data(c->arg, p, n);
 }
 
-static void on_end(void *arg, int rc, const struct err *why, const struct kube_http_answer *a)
+static void rest_on_end(void *arg, int rc, const struct err *why, const struct kube_http_answer *a)
 {
 	struct kube_call *c = arg;
 	struct kube_reply reply = {.status = a->status, .text = a->body, .len = a->len};
@@ -290,12 +290,12 @@ static void on_end(void *arg, int rc, const struct err *why, const struct kube_h
 	if (a->passing && !c->begun && (c->repeatable || a->unsent))
 		back_off(c, rc, &e, &reply);
 	else
-		finish(c, rc, &e, &reply);
+		rest_finish(c, rc, &e, &reply);
 }
 
-static int start(struct kube_call *c, const struct kube_endpoint *ep, struct err *e)
+static int rest_start(struct kube_call *c, const struct kube_endpoint *ep, struct err *e)
 {
-	static const struct kube_http_ops ops = {on_data, on_end};
+	static const struct kube_http_ops ops = {rest_on_data, rest_on_end};
 	struct kube_http_question q = {
 	    .method = c->method,
 	    .path = c->path,
@@ -311,11 +311,11 @@ static int start(struct kube_call *c, const struct kube_endpoint *ep, struct err
 
 	c->generation = ep->generation;
 	c->started_at = uv_now(c->kube->loop);
-	set_state(c, CALL_RUNNING);
+	rest_set_state(c, CALL_RUNNING);
 	return kube_http_start(c->kube->http, ep, &q, &ops, c, &c->exchange, e);
 }
 
-static void on_creds(void *arg, int rc, const struct err *e)
+static void rest_on_creds(void *arg, int rc, const struct err *e)
 {
 	struct kube_call *c = arg;
 	const struct kube_endpoint *ep = kube_creds_endpoint(c->kube->creds);
@@ -326,17 +326,17 @@ static void on_creds(void *arg, int rc, const struct err *e)
 		back_off(c, rc, &why, NULL);
 	} else if (rc < 0) {
 		err_set(&why, rc, "%s: %s", c->what, e->message);
-		finish(c, rc, &why, NULL);
+		rest_finish(c, rc, &why, NULL);
 	} else if (c->last_status == 401 && ep->generation == c->generation) {
 		/* there is nothing better to show */
 		struct kube_reply reply = {.status = 401};
 		why = c->last;
-		finish(c, why.code, &why, &reply);
+		rest_finish(c, why.code, &why, &reply);
 	} else {
 		c->last_status = 0;
-		rc = start(c, ep, &why);
+		rc = rest_start(c, ep, &why);
 		if (rc < 0)
-			finish(c, rc, &why, NULL);
+			rest_finish(c, rc, &why, NULL);
 	}
 }
 
@@ -348,7 +348,7 @@ static bool dup_to(char **to, const char *s)
 	return !s || *to;
 }
 
-static size_t count(const char *const *headers)
+static size_t rest_count(const char *const *headers)
 {
 	size_t n = 0;
 
@@ -361,7 +361,7 @@ static bool copy_headers(struct kube_call *c, const char *const *headers)
 {
 	bool fine = true;
 
-	for (size_t i = 0; fine && i < count(headers); i++)
+	for (size_t i = 0; fine && i < rest_count(headers); i++)
 		fine = dup_to(&c->headers[i], headers[i]);
 	return fine;
 }
@@ -401,7 +401,7 @@ int kube_request(struct kube *k, const struct kube_request *r, kube_done *done, 
 {
 	if (k->closing)
 		return err_set(e, ERR_CANCELLED, "the client of the API server was closed");
-	if (count(r->headers) > HEADERS_MAX)
+	if (rest_count(r->headers) > HEADERS_MAX)
 		return err_set(e, ERR_INVAL, "a request to the API server with more than %d headers", HEADERS_MAX);
 	struct kube_call *c = calloc(1, sizeof(*c));
 	if (c)
@@ -417,8 +417,8 @@ int kube_request(struct kube *k, const struct kube_request *r, kube_done *done, 
 	c->timer.data = c;
 	TAILQ_INSERT_TAIL(&k->calls, c, entry);
 	c->deadline_at = uv_now(k->loop) + c->deadline_ms;
-	arm(c);
-	ask(c, 0);
+	rest_arm(c);
+	rest_ask(c, 0);
 	if (out)
 		*out = c;
 	return 0;
@@ -433,7 +433,7 @@ void kube_abandon(struct kube_call *c, uint64_t silent_ms)
 	kube_http_cancel(c->exchange, silent_ms);
 	c->exchange = NULL;
 	err_set(&e, ERR_CANCELLED, "%s: cancelled", c->what);
-	finish(c, ERR_CANCELLED, &e, NULL);
+	rest_finish(c, ERR_CANCELLED, &e, NULL);
 }
 
 void kube_cancel(struct kube_call *c)

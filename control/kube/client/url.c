@@ -72,7 +72,7 @@ static char *bare_path(const char *path)
 	return strndup(path, len);
 }
 
-static int take(CURLU *u, const char *schemes, struct kube_url *out, struct err *e)
+static int url_take(CURLU *u, const char *schemes, struct kube_url *out, struct err *e)
 {
 	char *scheme = NULL, *host = NULL, *path = NULL;
 	int rc = 0;
@@ -131,7 +131,7 @@ int kube_url_parse(const char *text, const char *schemes, struct kube_url *out, 
 	else if (code != CURLUE_OK)
 		rc = err_set(e, ERR_INVAL, "it is not a URL: %s", curl_url_strerror(code));
 	else
-		rc = take(u, schemes, &found, e);
+		rc = url_take(u, schemes, &found, e);
 	curl_url_cleanup(u);
 	if (rc == 0)
 		*out = found;

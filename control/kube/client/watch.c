@@ -51,9 +51,9 @@ struct kube_watch {
 
 static void list(struct kube_watch *w);
 static void open_stream(struct kube_watch *w);
-static void on_timer(uv_timer_t *t);
+static void watch_on_timer(uv_timer_t *t);
 
-static void set_state(struct kube_watch *w, enum watch_state s)
+static void watch_set_state(struct kube_watch *w, enum watch_state s)
 {
 	static const char *const names[] = {"listing", "opening", "watching", "waiting", "closing"};
 
@@ -88,11 +88,11 @@ static void wait(struct kube_watch *w)
 {
 	uint64_t ms = kube_backoff_ms(++w->failures, w->options.backoff_ms, w->options.backoff_max_ms);
 
-	set_state(w, WATCH_WAITING);
-	(void)uv_timer_start(&w->timer, on_timer, ms, 0);
+	watch_set_state(w, WATCH_WAITING);
+	(void)uv_timer_start(&w->timer, watch_on_timer, ms, 0);
 }
 
-static void fail(struct kube_watch *w, int rc, const struct err *e)
+static void watch_fail(struct kube_watch *w, int rc, const struct err *e)
 {
 	bool tell = w->trouble != rc;
 
@@ -122,7 +122,7 @@ static void drop_call(struct kube_watch *w, uint64_t silent_ms)
 
 /* --- telling */
 
-static bool set_text(char **to, const char *s)
+static bool watch_set_text(char **to, const char *s)
 {
 	char *copy = strdup(s);
 
@@ -196,10 +196,10 @@ static void list_ended(struct kube_watch *w, const json_t *page)
 {
 	bool resync = w->synced;
 
-	if (!*version_of(page) || !set_text(&w->version, version_of(page))) {
+	if (!*version_of(page) || !watch_set_text(&w->version, version_of(page))) {
 		struct err e;
 		err_set(&e, ERR_PROTOCOL, "%s: the list has no resourceVersion", w->what);
-		fail(w, ERR_PROTOCOL, &e);
+		watch_fail(w, ERR_PROTOCOL, &e);
 		return;
 	}
 	free(w->continue_);
@@ -226,13 +226,13 @@ static void page_came(struct kube_watch *w, const json_t *page)
 
 	if (closing(w))
 		return;
-	if (rc == 0 && more && *more && !set_text(&w->continue_, more))
+	if (rc == 0 && more && *more && !watch_set_text(&w->continue_, more))
 		rc = ERR_NOMEM;
 	if (rc < 0) {
 		free(w->continue_);
 		w->continue_ = NULL;
 		err_set(&e, rc, "%s: %s", w->what, rc == ERR_NOMEM ? "no memory" : "an object has no name or no uid");
-		fail(w, rc, &e);
+		watch_fail(w, rc, &e);
 	} else if (more && *more) {
 		list(w);
 	} else {
@@ -240,7 +240,7 @@ static void page_came(struct kube_watch *w, const json_t *page)
 	}
 }
 
-static void on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void watch_on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kube_watch *w = arg;
 
@@ -258,7 +258,7 @@ static void on_page(void *arg, int rc, const struct err *e, const struct kube_re
 	if (late)
 		wait(w);
 	else
-		fail(w, rc, e);
+		watch_fail(w, rc, e);
 }
 
 static void list(struct kube_watch *w)
@@ -271,12 +271,12 @@ static void list(struct kube_watch *w)
 	};
 	struct err e;
 
-	set_state(w, WATCH_LISTING);
+	watch_set_state(w, WATCH_LISTING);
 	if (!w->continue_)
 		w->known.list++;
-	int rc = kube_list(w->kube, &w->ref, &o, on_page, w, &w->call, &e);
+	int rc = kube_list(w->kube, &w->ref, &o, watch_on_page, w, &w->call, &e);
 	if (rc < 0)
-		fail(w, rc, &e);
+		watch_fail(w, rc, &e);
 }
 
 /* --- the stream */
@@ -298,7 +298,7 @@ static void arm_silence(struct kube_watch *w)
 
 	if (w->bookmarked && w->heard_at + w->options.silence_ms < at)
 		at = w->heard_at + w->options.silence_ms;
-	(void)uv_timer_start(&w->timer, on_timer, at > now ? at - now : 0, 0);
+	(void)uv_timer_start(&w->timer, watch_on_timer, at > now ? at - now : 0, 0);
 }
 
 static void event_error(struct kube_watch *w, const json_t *status)
@@ -312,7 +312,7 @@ static void event_error(struct kube_watch *w, const json_t *status)
 		return;
 	}
 	int rc = kube_status_error_json(code, status, w->what, &e);
-	fail(w, rc, &e);
+	watch_fail(w, rc, &e);
 }
 
 static int event_object(struct kube_watch *w, const char *type, const json_t *o)
@@ -330,12 +330,12 @@ static int event_object(struct kube_watch *w, const char *type, const json_t *o)
 		log_debug(NULL, "%s: an event of type %.32s is not known", w->what, type);
 		return 0;
 	}
-	if (rc == 0 && !closing(w) && *version_of(o) && !set_text(&w->version, version_of(o)))
+	if (rc == 0 && !closing(w) && *version_of(o) && !watch_set_text(&w->version, version_of(o)))
 		rc = ERR_NOMEM;
 	return rc;
 }
 
-static void take_event(struct kube_watch *w, const uint8_t *p, size_t n)
+static void watch_take_event(struct kube_watch *w, const uint8_t *p, size_t n)
 {
 	json_t *event = NULL;
 	struct err why = {0}, e;
@@ -355,7 +355,7 @@ static void take_event(struct kube_watch *w, const uint8_t *p, size_t n)
 			rc = rc == ERR_NOMEM ? rc : ERR_PROTOCOL;
 			err_set(&e, rc, "%s: an event cannot be used: %s", w->what,
 				why.code ? why.message : "an object without name or uid");
-			fail(w, rc, &e);
+			watch_fail(w, rc, &e);
 		} else if (!closing(w)) {
 			all_is_well(w);
 		}
@@ -376,7 +376,7 @@ static void take_lines(struct kube_watch *w)
 		}
 		size_t len = (size_t)(end - p);
 		if (len)
-			take_event(w, p, len);
+			watch_take_event(w, p, len);
 		if (closing(w))
 			return;
 		buf_consume(&w->line, len + 1);
@@ -384,7 +384,7 @@ static void take_lines(struct kube_watch *w)
 	}
 }
 
-static void on_data(void *arg, const uint8_t *p, size_t n)
+static void watch_on_data(void *arg, const uint8_t *p, size_t n)
 {
 	struct kube_watch *w = arg;
 	struct err e;
@@ -392,7 +392,7 @@ static void on_data(void *arg, const uint8_t *p, size_t n)
 	w->heard_at = uv_now(kube_client_loop(w->kube));
 	if (n == 0) {
 		w->began_at = w->heard_at;
-		set_state(w, WATCH_WATCHING);
+		watch_set_state(w, WATCH_WATCHING);
 		arm_silence(w);
 		trouble_over(w);
 		return;
@@ -404,7 +404,7 @@ static void on_data(void *arg, const uint8_t *p, size_t n)
 		if (rc < 0) {
 			drop_call(w, 0);
 			err_set(&e, rc, "%s: an event is larger than %zu bytes", w->what, w->options.event_max);
-			fail(w, rc, &e);
+			watch_fail(w, rc, &e);
 			return;
 		}
 		p += take;
@@ -413,7 +413,7 @@ static void on_data(void *arg, const uint8_t *p, size_t n)
 	}
 }
 
-static void on_stream_end(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void watch_on_stream_end(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kube_watch *w = arg;
 	bool began = w->state == WATCH_WATCHING;
@@ -426,7 +426,7 @@ static void on_stream_end(void *arg, int rc, const struct err *e, const struct k
 	if (rc == ERR_K8S_GONE) {
 		version_gone(w);
 	} else if (rc < 0 && !began) {
-		fail(w, rc, e);
+		watch_fail(w, rc, e);
 	} else if (rc == 0 &&
 		   (w->heard_at > w->began_at || uv_now(kube_client_loop(w->kube)) - w->began_at >= STEADY_MS)) {
 		open_stream(w);
@@ -454,7 +454,7 @@ static int stream_query(const struct kube_watch *w, unsigned timeout_s, struct b
 
 static int request_stream(struct kube_watch *w, unsigned timeout_s, struct err *e)
 {
-	struct kube_request r = {.method = "GET", .what = w->what, .right = w->right, .data = on_data};
+	struct kube_request r = {.method = "GET", .what = w->what, .right = w->right, .data = watch_on_data};
 	struct buf path, query;
 
 	buf_init(&path, 4096);
@@ -466,7 +466,7 @@ static int request_stream(struct kube_watch *w, unsigned timeout_s, struct err *
 	r.query = buf_cstr(&query);
 	if (rc == 0 && (!r.path || !r.query))
 		rc = ERR_NOMEM;
-	rc = rc == 0 ? kube_request(w->kube, &r, on_stream_end, w, &w->call, e)
+	rc = rc == 0 ? kube_request(w->kube, &r, watch_on_stream_end, w, &w->call, e)
 		     : err_set(e, rc, "%s: no memory for a request", w->what);
 	buf_finish(&path);
 	buf_finish(&query);
@@ -479,19 +479,19 @@ static void open_stream(struct kube_watch *w)
 	    w->options.timeout_s + (unsigned)(kube_jitter(w->options.timeout_s * 2) - w->options.timeout_s * 2);
 	struct err e = {0};
 
-	set_state(w, WATCH_OPENING);
+	watch_set_state(w, WATCH_OPENING);
 	w->bookmarked = false;
 	w->scanned = 0;
 	buf_clear(&w->line);
 	w->ends_at = uv_now(kube_client_loop(w->kube)) + (uint64_t)t * 1000 + TIMEOUT_SLACK_MS;
 	int rc = request_stream(w, t, &e);
 	if (rc < 0)
-		fail(w, rc, &e);
+		watch_fail(w, rc, &e);
 }
 
 /* --- time */
 
-static void on_timer(uv_timer_t *t)
+static void watch_on_timer(uv_timer_t *t)
 {
 	struct kube_watch *w = t->data;
 
@@ -524,7 +524,7 @@ static void watch_free(struct kube_watch *w)
 	free(w);
 }
 
-static bool keep(const char **to, const char *s)
+static bool watch_keep(const char **to, const char *s)
 {
 	*to = s ? strdup(s) : NULL;
 	return !s || *to;
@@ -532,9 +532,9 @@ static bool keep(const char **to, const char *s)
 
 static bool copy_all(struct kube_watch *w, const struct kube_ref *r, const struct kube_watch_options *o)
 {
-	return keep(&w->ref.group, r->group) && keep(&w->ref.version, r->version) &&
-	       keep(&w->ref.resource, r->resource) && keep(&w->ref.namespace_, r->namespace_) &&
-	       keep(&w->options.labels, o->labels) && keep(&w->options.fields, o->fields);
+	return watch_keep(&w->ref.group, r->group) && watch_keep(&w->ref.version, r->version) &&
+	       watch_keep(&w->ref.resource, r->resource) && watch_keep(&w->ref.namespace_, r->namespace_) &&
+	       watch_keep(&w->options.labels, o->labels) && watch_keep(&w->options.fields, o->fields);
 }
 
 static void fill_options(struct kube_watch_options *to, const struct kube_watch_options *o)
@@ -567,13 +567,13 @@ int kube_watch_create(struct kube *k, const struct kube_ref *r, const struct kub
 	buf_init(&w->line, w->options.event_max + 1);
 	(void)uv_timer_init(kube_client_loop(k), &w->timer);
 	w->timer.data = w;
-	set_state(w, WATCH_WAITING);
-	(void)uv_timer_start(&w->timer, on_timer, 0, 0);
+	watch_set_state(w, WATCH_WAITING);
+	(void)uv_timer_start(&w->timer, watch_on_timer, 0, 0);
 	*out = w;
 	return 0;
 }
 
-static void on_timer_closed(uv_handle_t *t)
+static void watch_on_timer_closed(uv_handle_t *t)
 {
 	watch_free(t->data);
 }
@@ -582,9 +582,9 @@ void kube_watch_destroy(struct kube_watch *w)
 {
 	if (!w)
 		return;
-	set_state(w, WATCH_CLOSING);
+	watch_set_state(w, WATCH_CLOSING);
 	drop_call(w, 0);
-	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&w->timer, watch_on_timer_closed);
 }
 
 size_t kube_watch_count(const struct kube_watch *w)

@@ -89,7 +89,7 @@ static int check_single(yaml_parser_t *p, const char *name, struct err *e)
 	return rc;
 }
 
-static int load(struct kube_yaml *y, const char *text, size_t len, struct err *e)
+static int yaml_load(struct kube_yaml *y, const char *text, size_t len, struct err *e)
 {
 	yaml_parser_t parser;
 	int rc = 0;
@@ -119,7 +119,7 @@ int kube_yaml_parse(const char *text, size_t len, const char *name, struct kube_
 	if (!y || !y->name)
 		rc = err_set(e, ERR_NOMEM, "no memory for %s", name);
 	else
-		rc = load(y, text, len, e);
+		rc = yaml_load(y, text, len, e);
 	if (rc < 0)
 		kube_yaml_destroy(y);
 	else
@@ -252,7 +252,7 @@ int kube_node_item_str(struct kube_node list, const char *what, size_t i, const 
 	return 0;
 }
 
-static int check_key(struct kube_node k, const char *what, const char *known, struct err *e)
+static int yaml_check_key(struct kube_node k, const char *what, const char *known, struct err *e)
 {
 	const char *key = scalar(node_of(k));
 	size_t len = 0;
@@ -276,7 +276,7 @@ int kube_node_check_keys(struct kube_node map, const char *what, const char *kno
 	if (n->type != YAML_MAPPING_NODE)
 		return kube_node_fail(map, e, "%s is not a mapping of keys to values", what);
 	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++)
-		rc = check_key((struct kube_node){map.doc, p->key}, what, known, e);
+		rc = yaml_check_key((struct kube_node){map.doc, p->key}, what, known, e);
 	return rc;
 }
 

@@ -23,7 +23,7 @@ static int status_of(const uint8_t *p, size_t n)
 }
 
 /* The value of a field in a head that ends with CR LF CR LF; NULL when it is not there. */
-static const uint8_t *field(const uint8_t *head, size_t n, const char *name, size_t *out_len)
+static const uint8_t *rc_answer_field(const uint8_t *head, size_t n, const char *name, size_t *out_len)
 {
 	size_t name_len = strlen(name);
 	const uint8_t *at = head, *end = head + n, *line, *nl;
@@ -44,7 +44,7 @@ static const uint8_t *field(const uint8_t *head, size_t n, const char *name, siz
 	return NULL;
 }
 
-static bool number(const uint8_t *p, size_t n, size_t *out)
+static bool rc_answer_number(const uint8_t *p, size_t n, size_t *out)
 {
 	size_t v = 0;
 
@@ -144,11 +144,11 @@ static int take_body(uint8_t *p, bool all, struct rc_answer *r)
 	size_t len = 0, body = 0;
 	bool bounded;
 
-	v = field(p, r->head_len, "Transfer-Encoding", &len);
+	v = rc_answer_field(p, r->head_len, "Transfer-Encoding", &len);
 	if (v && len == 7 && strncasecmp((const char *)v, "chunked", len) == 0)
 		return chunked_body(r->body, r->body_len, all, r);
-	v = field(p, r->head_len, "Content-Length", &len);
-	bounded = v && number(v, len, &body);
+	v = rc_answer_field(p, r->head_len, "Content-Length", &len);
+	bounded = v && rc_answer_number(v, len, &body);
 	if (bounded && r->body_len > body)
 		r->body_len = body;
 	return all || (bounded && r->body_len == body) ? 1 : 0;
@@ -203,18 +203,18 @@ int rc_answer_check(const uint8_t *p, size_t n, const char *key, const char *off
 	const uint8_t *v;
 
 	rc_wire_accept(key, want);
-	v = field(p, n, "Upgrade", &len);
+	v = rc_answer_field(p, n, "Upgrade", &len);
 	if (!v || !lists((const char *)v, len, "websocket"))
 		return err_set(e, ERR_PROTOCOL, "the server upgraded to something else than WebSocket");
-	v = field(p, n, "Connection", &len);
+	v = rc_answer_field(p, n, "Connection", &len);
 	if (!v || !lists((const char *)v, len, "upgrade"))
 		return err_set(e, ERR_PROTOCOL, "the server answered 101 without an upgrade");
-	v = field(p, n, "Sec-WebSocket-Accept", &len);
+	v = rc_answer_field(p, n, "Sec-WebSocket-Accept", &len);
 	if (!v || len != RC_WIRE_ACCEPT_LEN || memcmp(v, want, len) != 0)
 		return err_set(e, ERR_PROTOCOL, "the server's Sec-WebSocket-Accept is wrong");
-	if (field(p, n, "Sec-WebSocket-Extensions", &len))
+	if (rc_answer_field(p, n, "Sec-WebSocket-Extensions", &len))
 		return err_set(e, ERR_PROTOCOL, "the server chose an extension that was not offered");
-	v = field(p, n, "Sec-WebSocket-Protocol", &len);
+	v = rc_answer_field(p, n, "Sec-WebSocket-Protocol", &len);
 	if (!v || len == 0 || len >= size)
 		return err_set(e, ERR_PROTOCOL, "the server upgraded, but chose none of %s", offer);
 	memcpy(protocol, v, len);

@@ -12,7 +12,7 @@
 
 /* --- turns */
 
-static void on_turns(uv_idle_t *h)
+static void rc_client_on_turns(uv_idle_t *h)
 {
 	struct rc_client *c = h->data;
 
@@ -34,7 +34,7 @@ void rc_task_queue(struct rc_client *c, struct rc_task *t)
 	t->queued = true;
 	TAILQ_INSERT_TAIL(&c->tasks, t, entry);
 	c->n_tasks++;
-	uv_idle_start(&c->turns, on_turns);
+	uv_idle_start(&c->turns, rc_client_on_turns);
 }
 
 void rc_task_cancel(struct rc_client *c, struct rc_task *t)
@@ -78,7 +78,7 @@ void rc_client_unref(struct rc_client *c)
 		free_client(c);
 }
 
-static void on_turns_closed(uv_handle_t *h)
+static void rc_client_on_turns_closed(uv_handle_t *h)
 {
 	rc_client_unref(h->data);
 }
@@ -110,7 +110,7 @@ int rc_client_create(struct uv_loop_s *loop, struct rc_client **out, struct err 
 void rc_client_close(struct rc_client *c)
 {
 	c->closing = true;
-	uv_close((uv_handle_t *)&c->turns, on_turns_closed);
+	uv_close((uv_handle_t *)&c->turns, rc_client_on_turns_closed);
 }
 
 unsigned rc_client_streams(const struct rc_client *c)

@@ -21,7 +21,7 @@ static int check_name(const char *what, const char *s, struct err *e)
 	return 0;
 }
 
-static int check(const struct rc_params *p, struct err *e)
+static int rc_target_check(const struct rc_params *p, struct err *e)
 {
 	int rc = check_name("namespace", p->ns, e);
 
@@ -93,7 +93,7 @@ static int query(const struct rc_params *p, struct buf *out)
 
 int rc_target(const char *base_path, const struct rc_params *p, struct buf *out, struct err *e)
 {
-	int rc = check(p, e);
+	int rc = rc_target_check(p, e);
 
 	if (rc)
 		return rc;

@@ -148,7 +148,7 @@ void rc_tls_destroy(struct rc_tls *t)
 	free(t);
 }
 
-static int on_verify(int fine, X509_STORE_CTX *x)
+static int rc_tls_on_verify(int fine, X509_STORE_CTX *x)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(x, SSL_get_ex_data_X509_STORE_CTX_idx());
 	struct rc_tls *t = ssl ? SSL_get_app_data(ssl) : NULL;
@@ -187,7 +187,7 @@ int rc_tls_apply(struct rc_tls *t, SSL *ssl, struct err *e)
 	t->verify_error = X509_V_OK;
 	t->alert = 0;
 	SSL_set_app_data(ssl, t);
-	SSL_set_verify(ssl, SSL_VERIFY_PEER, on_verify);
+	SSL_set_verify(ssl, SSL_VERIFY_PEER, rc_tls_on_verify);
 	if (ok && t->store)
 		ok = SSL_set1_verify_cert_store(ssl, t->store) == 1;
 	if (ok && t->cert)
@@ -198,7 +198,7 @@ int rc_tls_apply(struct rc_tls *t, SSL *ssl, struct err *e)
 }
 
 /* close_notify is an end, not a complaint. */
-static void on_info(const SSL *ssl, int where, int ret)
+static void rc_tls_on_info(const SSL *ssl, int where, int ret)
 {
 	struct rc_tls *t = SSL_get_app_data(ssl);
 
@@ -220,7 +220,7 @@ SSL_CTX *rc_tls_context(void)
 				SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_read_ahead(c, 1);
 	SSL_CTX_set_default_read_buffer_len(c, READ_AHEAD);
-	SSL_CTX_set_info_callback(c, on_info);
+	SSL_CTX_set_info_callback(c, rc_tls_on_info);
 	return c;
 }
 

@@ -67,7 +67,7 @@ static const char *broken(const struct rc_wire *w, uint64_t len)
 }
 
 /* Takes bytes of the head. 1 when it is whole. */
-static int take_head(struct rc_wire *w, const uint8_t **p, size_t *n, struct err *e)
+static int rc_wire_take_head(struct rc_wire *w, const uint8_t **p, size_t *n, struct err *e)
 {
 	const char *why;
 
@@ -113,7 +113,7 @@ ssize_t rc_wire_decode(struct rc_wire *w, const uint8_t *p, size_t n, struct rc_
 
 	*ev = (struct rc_wire_event){.kind = RC_WIRE_NOTHING};
 	if (!w->in_frame)
-		rc = take_head(w, &p, &n, e);
+		rc = rc_wire_take_head(w, &p, &n, e);
 	if (rc <= 0)
 		return rc < 0 ? rc : p - from;
 	take = n < w->left ? n : (size_t)w->left;

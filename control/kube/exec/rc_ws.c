@@ -47,7 +47,7 @@ static void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s)
 
 /* --- the way there */
 
-static void wipe(char **s)
+static void rc_ws_wipe(char **s)
 {
 	if (*s)
 		explicit_bzero(*s, strlen(*s));
@@ -79,7 +79,7 @@ static int proxy_user(const char *from, char **out, struct err *e)
 	if (plain)
 		explicit_bzero(plain, n + 1);
 	free(plain);
-	wipe(&text);
+	rc_ws_wipe(&text);
 	return *out ? 0 : err_set(e, ERR_NOMEM, "out of memory");
 }
 
@@ -112,12 +112,12 @@ static void rc_ws_free_way(struct rc_ws *w)
 	free(w->server);
 	free(w->addresses);
 	free(w->proxy_host);
-	wipe(&w->proxy_auth);
+	rc_ws_wipe(&w->proxy_auth);
 }
 
 /* --- the socket */
 
-static void on_closed(uv_handle_t *h)
+static void rc_ws_on_closed(uv_handle_t *h)
 {
 	free(h);
 }
@@ -134,11 +134,11 @@ static void rc_ws_drop_socket(struct rc_ws *w)
 	w->socket = NULL;
 	(void)uv_poll_stop(&s->poll); /* takes it out of epoll: a child that was just forked keeps it open */
 	s->poll.data = NULL;
-	uv_close((uv_handle_t *)&s->poll, on_closed);
+	uv_close((uv_handle_t *)&s->poll, rc_ws_on_closed);
 	close(s->fd);
 }
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void rc_ws_on_poll(uv_poll_t *h, int status, int events)
 {
 	struct rc_ws *w = h->data;
 
@@ -151,7 +151,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	rc_ws_step(w, events);
 }
 
-static int wanted(const struct rc_ws *w)
+static int rc_ws_wanted(const struct rc_ws *w)
 {
 	int out = buf_len(&w->out) && !w->mute ? UV_WRITABLE : 0;
 
@@ -164,7 +164,7 @@ static int wanted(const struct rc_ws *w)
 
 static void rc_ws_update_poll(struct rc_ws *w)
 {
-	int want = wanted(w);
+	int want = rc_ws_wanted(w);
 
 	if (!w->socket)
 		return;
@@ -176,7 +176,7 @@ static void rc_ws_update_poll(struct rc_ws *w)
 	}
 	if (want != w->socket->polled) {
 		if (want)
-			(void)uv_poll_start(&w->socket->poll, want, on_poll);
+			(void)uv_poll_start(&w->socket->poll, want, rc_ws_on_poll);
 		else
 			(void)uv_poll_stop(&w->socket->poll);
 		w->socket->polled = want;
@@ -310,13 +310,13 @@ static void free_ws(struct rc_ws *w)
 	free(w);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void rc_ws_on_timer_closed(uv_handle_t *h)
 {
 	free_ws(h->data);
 }
 
 /* Says good-bye where it may, and lets go. */
-static void release(struct rc_ws *w)
+static void rc_ws_release(struct rc_ws *w)
 {
 	static const uint8_t normal[] = {CLOSE_NORMAL >> 8, CLOSE_NORMAL & 0xff};
 
@@ -331,7 +331,7 @@ static void release(struct rc_ws *w)
 	rc_ws_drop_socket(w);
 	rc_task_cancel(w->client, &w->task);
 	rc_ws_set_state(w, RC_WS_DEAD);
-	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&w->timer, rc_ws_on_timer_closed);
 }
 
 static void rc_ws_tell_end(struct rc_ws *w)
@@ -347,7 +347,7 @@ static void rc_ws_tell_end(struct rc_ws *w)
 		w->ops->end(w->arg, &w->end);
 }
 
-static void fail(struct rc_ws *w, int code, const char *why)
+static void rc_ws_fail(struct rc_ws *w, int code, const char *why)
 {
 	w->end.how = RC_WS_END_FAILED;
 	w->end.asked = w->state == RC_WS_ASKED && code != ERR_K8S_TLS;
@@ -360,7 +360,7 @@ static void fail_tls(struct rc_ws *w)
 {
 	char words[256];
 
-	fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
+	rc_ws_fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
 }
 
 static void over(struct rc_ws *w)
@@ -381,7 +381,7 @@ static void over(struct rc_ws *w)
 /* --- the answer to what was asked, of a proxy or the server */
 
 /* 1: it is there. 0: not yet, or not at all: then w is dead. */
-static int read_answer(struct rc_ws *w, bool connect, struct rc_answer *out)
+static int rc_ws_read_answer(struct rc_ws *w, bool connect, struct rc_answer *out)
 {
 	bool begun = buf_len(&w->answer) > 0;
 	uint64_t soon = clock_boot_ns() + ANSWER_MS * NS_PER_MS;
@@ -407,13 +407,13 @@ static int read_answer(struct rc_ws *w, bool connect, struct rc_answer *out)
 		if (!connect && w->tls && rc_tls_refused(w->tls))
 			fail_tls(w); /* TLS 1.3: what a server thinks of our certificate comes after the handshake */
 		else
-			fail(w, ERR_K8S_UNREACHABLE,
-			     connect ? "the proxy hung up" : "the server hung up before it answered");
+			rc_ws_fail(w, ERR_K8S_UNREACHABLE,
+				   connect ? "the proxy hung up" : "the server hung up before it answered");
 		return 0;
 	}
 	rc = rc_answer_parse(w->answer.data + w->answer.off, buf_len(&w->answer), w->ended, connect, out);
 	if (rc < 0)
-		fail(w, ERR_PROTOCOL, connect ? "the proxy's answer is not HTTP" : "the answer is not HTTP");
+		rc_ws_fail(w, ERR_PROTOCOL, connect ? "the proxy's answer is not HTTP" : "the answer is not HTTP");
 	return rc > 0;
 }
 
@@ -437,7 +437,7 @@ static bool offer_less(struct rc_ws *w)
 	return true;
 }
 
-static void refused(struct rc_ws *w, const struct rc_answer *a)
+static void rc_ws_refused(struct rc_ws *w, const struct rc_answer *a)
 {
 	w->end.how = RC_WS_END_REFUSED;
 	w->end.status = a->status;
@@ -452,14 +452,14 @@ static void refused(struct rc_ws *w, const struct rc_answer *a)
 
 /* --- from connected to open */
 
-static void ask(struct rc_ws *w)
+static void rc_ws_ask(struct rc_ws *w)
 {
 	struct buf request;
 
 	buf_init(&request, HEAD_MAX + sizeof(w->key) + 4);
 	if (rc_wire_key(w->key) || buf_append(&request, buf_ptr(&w->head), buf_len(&w->head)) ||
 	    buf_append_str(&request, w->key) || buf_append_str(&request, "\r\n\r\n")) {
-		fail(w, ERR_NOMEM, "out of memory");
+		rc_ws_fail(w, ERR_NOMEM, "out of memory");
 	} else {
 		rc_ws_set_state(w, RC_WS_ASKED);
 		rc_ws_put(w, buf_ptr(&request), buf_len(&request));
@@ -477,7 +477,7 @@ static void shake_hands(struct rc_ws *w)
 	rc_ws_drain_tls(w);
 	ERR_clear_error();
 	if (rc == 1)
-		ask(w);
+		rc_ws_ask(w);
 	else if (why != SSL_ERROR_WANT_READ || w->hung_up)
 		fail_tls(w);
 }
@@ -488,7 +488,7 @@ static void begin_tls(struct rc_ws *w)
 	struct err e = {0};
 
 	if (!w->tls) {
-		ask(w);
+		rc_ws_ask(w);
 		return;
 	}
 	rc_ws_set_state(w, RC_WS_TLS);
@@ -496,13 +496,13 @@ static void begin_tls(struct rc_ws *w)
 	in = w->ssl ? BIO_new_socket(w->socket->fd, BIO_NOCLOSE) : NULL;
 	if (!in || !BIO_up_ref(w->client->tls_out)) {
 		BIO_free(in);
-		fail(w, ERR_NOMEM, "out of memory");
+		rc_ws_fail(w, ERR_NOMEM, "out of memory");
 		return;
 	}
 	SSL_set_bio(w->ssl, in, w->client->tls_out);
 	SSL_set_connect_state(w->ssl);
 	if (rc_tls_apply(w->tls, w->ssl, &e))
-		fail(w, e.code, e.message);
+		rc_ws_fail(w, e.code, e.message);
 	else
 		shake_hands(w);
 }
@@ -516,7 +516,7 @@ static void ask_proxy(struct rc_ws *w)
 	if (buf_printf(&b, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: muxd/%s\r\n%s%s%s\r\n", w->proxy_host,
 		       w->proxy_host, MUXD_VERSION, w->proxy_auth ? "Proxy-Authorization: " : "",
 		       w->proxy_auth ? w->proxy_auth : "", w->proxy_auth ? "\r\n" : ""))
-		fail(w, ERR_UNSUPPORTED, "the proxy's user and password are too long");
+		rc_ws_fail(w, ERR_UNSUPPORTED, "the proxy's user and password are too long");
 	else
 		rc_ws_put(w, buf_ptr(&b), buf_len(&b));
 	buf_finish_secret(&b);
@@ -527,12 +527,12 @@ static void step_proxy(struct rc_ws *w)
 	struct rc_answer a;
 	char why[160];
 
-	if (!read_answer(w, true, &a))
+	if (!rc_ws_read_answer(w, true, &a))
 		return;
 	if (a.status / 100 != 2) {
 		text_format(why, sizeof(why), "the proxy said: %.*s", (int)strcspn(buf_cstr(&w->answer), "\r\n"),
 			    buf_cstr(&w->answer));
-		fail(w, ERR_K8S_UNREACHABLE, why);
+		rc_ws_fail(w, ERR_K8S_UNREACHABLE, why);
 		return;
 	}
 	buf_clear(&w->answer);
@@ -548,14 +548,14 @@ static void step_asked(struct rc_ws *w)
 	struct buf rest;
 	struct err e = {0};
 
-	if (!read_answer(w, false, &a))
+	if (!rc_ws_read_answer(w, false, &a))
 		return;
 	if (a.status != 101) {
-		refused(w, &a);
+		rc_ws_refused(w, &a);
 		return;
 	}
 	if (rc_answer_check(buf_ptr(&w->answer), a.head_len, w->key, w->offer, protocol, sizeof(protocol), &e)) {
-		fail(w, e.code, e.message);
+		rc_ws_fail(w, e.code, e.message);
 		return;
 	}
 	(void)uv_timer_stop(&w->timer);
@@ -622,12 +622,12 @@ static void rc_ws_step(struct rc_ws *w, int events)
 		rc_ws_write_messages(w);
 	w->busy--;
 	if (!w->ops)
-		release(w);
+		rc_ws_release(w);
 	else
 		rc_ws_update_poll(w);
 }
 
-static void on_task(void *arg)
+static void rc_ws_on_task(void *arg)
 {
 	struct rc_ws *w = arg;
 	bool input = w->hung_up || w->state != RC_WS_OPEN || rc_ws_holds_input(w);
@@ -635,7 +635,7 @@ static void on_task(void *arg)
 	rc_ws_step(w, input ? UV_READABLE | (w->hung_up ? UV_WRITABLE : 0) : 0);
 }
 
-static void on_timer(uv_timer_t *t)
+static void rc_ws_on_timer(uv_timer_t *t)
 {
 	static const char *const what[] = {"no connection in time", "no answer of the proxy in time", "no TLS in time",
 					   "no answer in time"};
@@ -649,7 +649,7 @@ static void on_timer(uv_timer_t *t)
 		w->ended = true; /* what there is of it has to do */
 		rc_ws_step(w, UV_READABLE);
 	} else if (w->state <= RC_WS_ASKED) {
-		fail(w, ERR_TIMEOUT, what[w->state]);
+		rc_ws_fail(w, ERR_TIMEOUT, what[w->state]);
 	}
 }
 
@@ -657,7 +657,8 @@ static void rc_ws_start_timer(struct rc_ws *w)
 {
 	uint64_t now = clock_boot_ns();
 
-	(void)uv_timer_start(&w->timer, on_timer, w->attempt_ns > now ? (w->attempt_ns - now) / NS_PER_MS + 1 : 0, 0);
+	(void)uv_timer_start(&w->timer, rc_ws_on_timer, w->attempt_ns > now ? (w->attempt_ns - now) / NS_PER_MS + 1 : 0,
+			     0);
 }
 
 /* --- what the stream calls */
@@ -672,7 +673,7 @@ int rc_ws_open(struct rc_client *c, const struct kube_endpoint *ep, const char *
 	if (!w)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	*w = (struct rc_ws){.client = c, .ops = ops, .arg = arg, .reading = true};
-	w->task = (struct rc_task){.run = on_task, .arg = w};
+	w->task = (struct rc_task){.run = rc_ws_on_task, .arg = w};
 	buf_init(&w->head, HEAD_MAX);
 	buf_init(&w->out, OUT_MAX);
 	buf_init(&w->answer, RC_ANSWER_MAX);
@@ -701,7 +702,7 @@ void rc_ws_close(struct rc_ws *w)
 		return;
 	w->ops = NULL;
 	if (!w->busy)
-		release(w);
+		rc_ws_release(w);
 }
 
 void rc_ws_read(struct rc_ws *w, bool on)

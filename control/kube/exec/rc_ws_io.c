@@ -138,7 +138,7 @@ static void take_close(struct rc_ws *w, const struct rc_wire_event *ev)
 		memcpy(w->end.close_reason, ev->p + 2, ev->n - 2);
 }
 
-static void take_event(struct rc_ws *w, const struct rc_wire_event *ev)
+static void rc_ws_io_take_event(struct rc_ws *w, const struct rc_wire_event *ev)
 {
 	switch (ev->kind) {
 	case RC_WIRE_NOTHING:
@@ -175,7 +175,7 @@ bool rc_ws_take(struct rc_ws *w, const uint8_t *p, size_t n)
 		}
 		p += took;
 		n -= (size_t)took;
-		take_event(w, &ev);
+		rc_ws_io_take_event(w, &ev);
 	}
 	return w->ops && !w->peer_closed;
 }

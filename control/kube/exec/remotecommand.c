@@ -153,7 +153,7 @@ static bool dead(const struct rc_stream *s, uint64_t now)
 	return !stalled || rc_ws_silent_ms(s->ws) * NS_PER_MS > s->dead_ns;
 }
 
-static void on_tick(uv_timer_t *t)
+static void remotecommand_on_tick(uv_timer_t *t)
 {
 	struct rc_stream *s = t->data;
 	uint64_t now = clock_boot_ns();
@@ -184,7 +184,7 @@ static void rc_stream_start_ticking(struct rc_stream *s)
 
 	if (s->exit_known && ms > RC_LINGER_MS)
 		ms = RC_LINGER_MS;
-	(void)uv_timer_start(&s->timer, on_tick, ms, ms);
+	(void)uv_timer_start(&s->timer, remotecommand_on_tick, ms, ms);
 }
 
 const char *rc_state_name(enum rc_state s)
@@ -194,7 +194,7 @@ const char *rc_state_name(enum rc_state s)
 	return (size_t)s < sizeof(names) / sizeof(names[0]) ? names[s] : "?";
 }
 
-static void set_state(struct rc_stream *s, enum rc_state to)
+static void remotecommand_set_state(struct rc_stream *s, enum rc_state to)
 {
 	if (s->state == to)
 		return;
@@ -236,7 +236,7 @@ static void rc_stream_give_up(struct rc_stream *s, int error, const char *why)
 	rc_task_queue(s->client, &s->task);
 }
 
-static void hold(struct rc_stream *s, int stream, const uint8_t *p, size_t n)
+static void remotecommand_hold(struct rc_stream *s, int stream, const uint8_t *p, size_t n)
 {
 	uint8_t mark[HELD_MARK] = {(uint8_t)stream};
 
@@ -253,7 +253,7 @@ static void output(struct rc_stream *s, int stream, const uint8_t *p, size_t n)
 	if (now)
 		let_out(s, stream, p, now);
 	if (now < n && !s->closed && !s->over)
-		hold(s, stream, p + now, n - now);
+		remotecommand_hold(s, stream, p + now, n - now);
 	if (!s->closed)
 		pause_or_read(s);
 }
@@ -283,14 +283,14 @@ static void let_out_held(struct rc_stream *s)
 
 /* --- from the server */
 
-static void on_open(void *arg, const char *protocol)
+static void remotecommand_on_open(void *arg, const char *protocol)
 {
 	struct rc_stream *s = arg;
 
 	s->version = rc_protocol_version(protocol);
 	s->heard_ns = s->tick_ns = clock_boot_ns();
 	s->paused = false;
-	set_state(s, RC_OPEN);
+	remotecommand_set_state(s, RC_OPEN);
 	if (s->version == 4)
 		s->eof_asked = false;
 	rc_stream_start_ticking(s);
@@ -321,7 +321,7 @@ static void status(struct rc_stream *s, const struct rc_piece *p)
 	rc_stream_start_ticking(s);
 }
 
-static void on_message(void *arg, const uint8_t *p, size_t n, bool last)
+static void remotecommand_on_message(void *arg, const uint8_t *p, size_t n, bool last)
 {
 	struct rc_stream *s = arg;
 	struct rc_piece piece;
@@ -335,7 +335,7 @@ static void on_message(void *arg, const uint8_t *p, size_t n, bool last)
 		output(s, piece.channel, piece.p, piece.n);
 }
 
-static void on_pong(void *arg, const uint8_t *p, size_t n)
+static void remotecommand_on_pong(void *arg, const uint8_t *p, size_t n)
 {
 	struct rc_stream *s = arg;
 
@@ -346,7 +346,7 @@ static void on_pong(void *arg, const uint8_t *p, size_t n)
 
 /* --- how it ended */
 
-static void refused(struct rc_stream *s, const struct rc_ws_end *end)
+static void remotecommand_refused(struct rc_stream *s, const struct rc_ws_end *end)
 {
 	struct rc_exit *x = &s->exit;
 	json_t *o = NULL;
@@ -380,7 +380,7 @@ static void closed_without_status(struct rc_stream *s, const struct rc_ws_end *e
 			*end->close_reason ? " " : "", end->close_reason);
 }
 
-static void on_end(void *arg, const struct rc_ws_end *end)
+static void remotecommand_on_end(void *arg, const struct rc_ws_end *end)
 {
 	struct rc_stream *s = arg;
 	bool known = s->exit_known || s->over;
@@ -392,7 +392,7 @@ static void on_end(void *arg, const struct rc_ws_end *end)
 	s->exit = (struct rc_exit){.code = -1};
 	switch (end->how) {
 	case RC_WS_END_REFUSED:
-		refused(s, end);
+		remotecommand_refused(s, end);
 		return;
 	case RC_WS_END_CLOSED:
 		closed_without_status(s, end);
@@ -409,7 +409,7 @@ static void on_end(void *arg, const struct rc_ws_end *end)
 
 static void rc_stream_tell_exit(struct rc_stream *s)
 {
-	set_state(s, RC_ENDED);
+	remotecommand_set_state(s, RC_ENDED);
 	rc_ws_close(s->ws);
 	s->ws = NULL;
 	(void)uv_timer_stop(&s->timer);
@@ -431,11 +431,14 @@ static void rc_stream_turn(void *arg)
 	else if (!buf_len(&s->held))
 		rc_stream_tell_exit(s);
 	else
-		set_state(s, RC_DRAINING);
+		remotecommand_set_state(s, RC_DRAINING);
 }
 
-static const struct rc_ws_ops rc_stream_ws_ops = {
-    .open = on_open, .message = on_message, .pong = on_pong, .writable = rc_stream_writable, .end = on_end};
+static const struct rc_ws_ops rc_stream_ws_ops = {.open = remotecommand_on_open,
+						  .message = remotecommand_on_message,
+						  .pong = remotecommand_on_pong,
+						  .writable = rc_stream_writable,
+						  .end = remotecommand_on_end};
 
 static void rc_stream_init_in(struct rc_stream *s)
 {
@@ -454,7 +457,7 @@ static void free_stream(struct rc_stream *s)
 	free(s);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void remotecommand_on_timer_closed(uv_handle_t *h)
 {
 	free_stream(h->data);
 }
@@ -480,7 +483,7 @@ static struct rc_stream *new_stream(struct rc_client *c, const struct rc_params 
 	return s;
 }
 
-static int describe(struct rc_stream *s, const struct rc_params *p)
+static int remotecommand_describe(struct rc_stream *s, const struct rc_params *p)
 {
 	struct buf b;
 	int rc;
@@ -505,7 +508,7 @@ int rc_open(struct rc_client *c, const struct kube_endpoint *ep, const struct rc
 
 	buf_init(&target, RC_TARGET_MAX);
 	rc = rc_target(ep->base_path, p, &target, e);
-	if (rc == 0 && (!buf_cstr(&target) || !(s = new_stream(c, p, ops, arg)) || describe(s, p)))
+	if (rc == 0 && (!buf_cstr(&target) || !(s = new_stream(c, p, ops, arg)) || remotecommand_describe(s, p)))
 		rc = err_set(e, ERR_NOMEM, "out of memory");
 	if (rc == 0)
 		rc = rc_ws_open(c, ep, buf_cstr(&target), offer, connect_ms, &rc_stream_ws_ops, s, &s->ws, e);
@@ -556,7 +559,7 @@ void rc_close(struct rc_stream *s)
 	rc_ws_close(s->ws);
 	s->ws = NULL;
 	(void)uv_timer_stop(&s->timer);
-	uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&s->timer, remotecommand_on_timer_closed);
 }
 
 enum rc_state rc_state(const struct rc_stream *s)

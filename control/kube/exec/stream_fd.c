@@ -22,9 +22,9 @@ struct stream_fd {
 	bool ending, over;
 };
 
-static void on_poll(uv_poll_t *p, int status, int events);
+static void stream_fd_on_poll(uv_poll_t *p, int status, int events);
 
-static void watch(struct stream_fd *f)
+static void stream_fd_watch(struct stream_fd *f)
 {
 	int events = (f->ending || buf_len(&f->in) ? 0 : UV_READABLE) | (buf_len(&f->out) ? UV_WRITABLE : 0);
 
@@ -32,10 +32,10 @@ static void watch(struct stream_fd *f)
 	if (f->over || events == f->events)
 		return;
 	f->events = events;
-	uv_poll_start(&f->poll, events, on_poll);
+	uv_poll_start(&f->poll, events, stream_fd_on_poll);
 }
 
-static void finish(struct stream_fd *f)
+static void stream_fd_finish(struct stream_fd *f)
 {
 	if (f->over)
 		return;
@@ -54,7 +54,7 @@ static void passed(struct stream_fd *f, size_t n)
 }
 
 /* Bytes that the socket took now, or -1 when it is gone. */
-static ssize_t put(struct stream_fd *f, const uint8_t *p, size_t n)
+static ssize_t stream_fd_put(struct stream_fd *f, const uint8_t *p, size_t n)
 {
 	size_t done = 0;
 
@@ -73,19 +73,19 @@ static ssize_t put(struct stream_fd *f, const uint8_t *p, size_t n)
 }
 
 /* False: f is over, and perhaps no more. */
-static bool drain(struct stream_fd *f)
+static bool stream_fd_drain(struct stream_fd *f)
 {
-	ssize_t n = buf_len(&f->out) ? put(f, buf_ptr(&f->out), buf_len(&f->out)) : 0;
+	ssize_t n = buf_len(&f->out) ? stream_fd_put(f, buf_ptr(&f->out), buf_len(&f->out)) : 0;
 
 	if (n < 0) {
-		finish(f);
+		stream_fd_finish(f);
 		return false;
 	}
 	buf_consume(&f->out, (size_t)n);
 	if (!buf_len(&f->out))
 		buf_finish(&f->out), buf_init(&f->out, STREAM_FD_WINDOW);
 	if (!buf_len(&f->out) && f->ending) {
-		finish(f);
+		stream_fd_finish(f);
 		return false;
 	}
 	passed(f, (size_t)n);
@@ -93,42 +93,43 @@ static bool drain(struct stream_fd *f)
 }
 
 /* What the stream does not take waits in f->in, and the socket with it. */
-static bool give(struct stream_fd *f, const uint8_t *p, size_t n)
+static bool stream_fd_give(struct stream_fd *f, const uint8_t *p, size_t n)
 {
 	ssize_t took = f->ops->input(f->arg, p, n);
 
 	if (took >= 0 && ((size_t)took == n || !buf_append(&f->in, p + took, n - (size_t)took)))
 		return true;
-	finish(f);
+	stream_fd_finish(f);
 	return false;
 }
 
-static bool fill(struct stream_fd *f)
+static bool stream_fd_fill(struct stream_fd *f)
 {
 	uint8_t chunk[CHUNK];
 	ssize_t n = recv(f->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
 
 	if (n > 0)
-		return give(f, chunk, (size_t)n);
+		return stream_fd_give(f, chunk, (size_t)n);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
-	finish(f);
+	stream_fd_finish(f);
 	return false;
 }
 
-static void on_poll(uv_poll_t *p, int status, int events)
+static void stream_fd_on_poll(uv_poll_t *p, int status, int events)
 {
 	struct stream_fd *f = p->data;
 
 	if (status < 0 || (events & UV_DISCONNECT && !(events & UV_READABLE))) {
-		finish(f); /* a hub that went away wants nothing any more, and what it said last it has said before */
+		stream_fd_finish(
+		    f); /* a hub that went away wants nothing any more, and what it said last it has said before */
 		return;
 	}
-	if (events & UV_WRITABLE && !drain(f))
+	if (events & UV_WRITABLE && !stream_fd_drain(f))
 		return;
-	if (events & UV_READABLE && !fill(f))
+	if (events & UV_READABLE && !stream_fd_fill(f))
 		return;
-	watch(f);
+	stream_fd_watch(f);
 }
 
 int stream_fd_create(struct uv_loop_s *loop, const struct stream_fd_ops *ops, void *arg, uint64_t received,
@@ -155,7 +156,7 @@ int stream_fd_create(struct uv_loop_s *loop, const struct stream_fd_ops *ops, vo
 	buf_init(&f->in, CHUNK);
 	buf_init(&f->out, STREAM_FD_WINDOW);
 	f->ops->window(arg, f->window);
-	watch(f);
+	stream_fd_watch(f);
 	*out = f;
 	*out_fd = pair[1];
 	return 0;
@@ -172,13 +173,13 @@ int stream_fd_output(struct stream_fd *f, const uint8_t *p, size_t n)
 	if (f->over || f->ending)
 		return 0;
 	if (!buf_len(&f->out)) {
-		done = put(f, p, n);
+		done = stream_fd_put(f, p, n);
 		if (done < 0)
 			done = (ssize_t)n; /* the poll tells */
 		passed(f, (size_t)done);
 	}
 	rc = (size_t)done < n ? buf_append(&f->out, p + done, n - (size_t)done) : 0;
-	watch(f);
+	stream_fd_watch(f);
 	return rc;
 }
 
@@ -190,13 +191,13 @@ void stream_fd_writable(struct stream_fd *f)
 		return;
 	took = f->ops->input(f->arg, buf_ptr(&f->in), buf_len(&f->in));
 	if (took < 0) {
-		finish(f);
+		stream_fd_finish(f);
 		return;
 	}
 	buf_consume(&f->in, (size_t)took);
 	if (!buf_len(&f->in))
 		buf_finish_secret(&f->in), buf_init(&f->in, CHUNK);
-	watch(f);
+	stream_fd_watch(f);
 }
 
 void stream_fd_end(struct stream_fd *f)
@@ -205,12 +206,12 @@ void stream_fd_end(struct stream_fd *f)
 		return;
 	f->ending = true;
 	if (!buf_len(&f->out))
-		finish(f);
+		stream_fd_finish(f);
 	else
-		watch(f);
+		stream_fd_watch(f);
 }
 
-static void on_closed(uv_handle_t *h)
+static void stream_fd_on_closed(uv_handle_t *h)
 {
 	struct stream_fd *f = h->data;
 
@@ -224,6 +225,6 @@ void stream_fd_destroy(struct stream_fd *f)
 	if (!f)
 		return;
 	f->over = true;
-	uv_close((uv_handle_t *)&f->poll, on_closed);
+	uv_close((uv_handle_t *)&f->poll, stream_fd_on_closed);
 	close(f->fd);
 }

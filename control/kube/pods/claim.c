@@ -16,7 +16,7 @@ const char *claim_state_name(enum claim_state s)
 	return state_names[s];
 }
 
-static const char *text(const json_t *o, const char *key)
+static const char *claim_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -50,7 +50,7 @@ static int read_generation(const char *s, uint64_t *out)
 	return *s >= '0' && *s <= '9' && !*end && !errno && *out < UINT32_MAX ? 0 : ERR_K8S;
 }
 
-static bool fits(const char *s, size_t size)
+static bool claim_fits(const char *s, size_t size)
 {
 	return *s && strlen(s) < size;
 }
@@ -58,30 +58,30 @@ static bool fits(const char *s, size_t size)
 int claim_view(const json_t *claim, struct claim_view *out, struct err *e)
 {
 	const json_t *meta = json_object_get(claim, "metadata"), *notes = json_object_get(meta, "annotations");
-	const char *phase = text(json_object_get(claim, "status"), "phase"), *name = text(meta, "name");
-	const char *from = text(notes, KUBE_ANNOTATION_SNAPSHOT);
-	const char *volume = text(json_object_get(claim, "spec"), "volumeName");
+	const char *phase = claim_text(json_object_get(claim, "status"), "phase"), *name = claim_text(meta, "name");
+	const char *from = claim_text(notes, KUBE_ANNOTATION_SNAPSHOT);
+	const char *volume = claim_text(json_object_get(claim, "spec"), "volumeName");
 	struct claim_view v = {0};
 
-	if (!fits(name, sizeof(v.name)) || !fits(text(meta, "uid"), sizeof(v.uid)) ||
-	    strlen(text(meta, "resourceVersion")) >= sizeof(v.version) ||
-	    strlen(text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent) || strlen(volume) >= sizeof(v.volume))
+	if (!claim_fits(name, sizeof(v.name)) || !claim_fits(claim_text(meta, "uid"), sizeof(v.uid)) ||
+	    strlen(claim_text(meta, "resourceVersion")) >= sizeof(v.version) ||
+	    strlen(claim_text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent) || strlen(volume) >= sizeof(v.volume))
 		return err_set(e, ERR_K8S, "the API server's answer is no claim");
 	text_put(v.name, sizeof(v.name), name);
-	text_put(v.uid, sizeof(v.uid), text(meta, "uid"));
-	text_put(v.version, sizeof(v.version), text(meta, "resourceVersion"));
-	text_put(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT));
+	text_put(v.uid, sizeof(v.uid), claim_text(meta, "uid"));
+	text_put(v.version, sizeof(v.version), claim_text(meta, "resourceVersion"));
+	text_put(v.agent, sizeof(v.agent), claim_text(notes, KUBE_ANNOTATION_AGENT));
 	text_put(v.volume, sizeof(v.volume), volume);
-	if (read_state(text(json_object_get(meta, "labels"), KUBE_LABEL_WORKSPACE), &v.state) ||
-	    read_generation(text(notes, KUBE_ANNOTATION_GENERATION), &v.generation) ||
+	if (read_state(claim_text(json_object_get(meta, "labels"), KUBE_LABEL_WORKSPACE), &v.state) ||
+	    read_generation(claim_text(notes, KUBE_ANNOTATION_GENERATION), &v.generation) ||
 	    (*from && id_parse(from, &v.snapshot)))
 		return err_set(e, ERR_K8S,
 			       "claim %.100s has a label or annotation of muxd.dev that this version cannot read",
 			       name);
-	v.read_only = strcmp(text(notes, KUBE_ANNOTATION_READ_ONLY), "true") == 0;
+	v.read_only = strcmp(claim_text(notes, KUBE_ANNOTATION_READ_ONLY), "true") == 0;
 	v.bound = strcmp(phase, "Bound") == 0;
 	v.lost = strcmp(phase, "Lost") == 0;
-	v.deleting = *text(meta, "deletionTimestamp");
+	v.deleting = *claim_text(meta, "deletionTimestamp");
 	*out = v;
 	return 0;
 }

@@ -63,7 +63,7 @@ static const char send[] = "umask 077\n"
 			   "done\n"
 			   "echo done\n";
 
-static size_t begin(const char *script, const char *argv[DELIVER_ARGS])
+static size_t deliver_begin(const char *script, const char *argv[DELIVER_ARGS])
 {
 	argv[0] = "/bin/sh";
 	argv[1] = "-c";
@@ -76,7 +76,7 @@ void deliver_look(const char *image_path, const struct program *p, unsigned not_
 		  const char *argv[DELIVER_ARGS])
 {
 	static const char *const dirs[DELIVER_PLACES] = {KUBE_MUXLET_DIR, "/dev/shm", "/tmp", "/var/tmp", "/run", "."};
-	size_t n = begin(look, argv);
+	size_t n = deliver_begin(look, argv);
 
 	text_format(tag, 17, "%.16s", p->sha256);
 	argv[n++] = image_path;
@@ -89,7 +89,7 @@ void deliver_look(const char *image_path, const struct program *p, unsigned not_
 
 void deliver_send(const char *dir, const struct program *p, char size[24], const char *argv[DELIVER_ARGS])
 {
-	size_t n = begin(send, argv);
+	size_t n = deliver_begin(send, argv);
 
 	snprintf(size, 24, "%zu", p->len);
 	argv[n++] = dir;
@@ -151,7 +151,7 @@ int deliver_parse(const char *text, size_t n, struct deliver_answer *out)
 }
 
 /* The value behind " key=", up to a blank; "" where it is not there, is cut short where it is too long. */
-static void field(const char *line, size_t n, const char *key, char *out, size_t size)
+static void deliver_field(const char *line, size_t n, const char *key, char *out, size_t size)
 {
 	const char *at = memmem(line, n, key, strlen(key)), *end;
 
@@ -173,13 +173,13 @@ int deliver_joined(const char *line, size_t n, struct deliver_joined *out)
 
 	if (n < sizeof(mine) - 1 || memcmp(line, mine, sizeof(mine) - 1) != 0)
 		return ERR_INVAL;
-	field(line, n, " version=", j.version, sizeof(j.version));
-	field(line, n, " daemon=", text, sizeof(text));
+	deliver_field(line, n, " version=", j.version, sizeof(j.version));
+	deliver_field(line, n, " daemon=", text, sizeof(text));
 	j.started = strcmp(text, "started") == 0;
-	field(line, n, " workspace_size=", text, sizeof(text));
+	deliver_field(line, n, " workspace_size=", text, sizeof(text));
 	if (text[0] >= '0' && text[0] <= '9')
 		j.workspace_size = strtoull(text, NULL, 10);
-	field(line, n, " guard=", text, sizeof(text));
+	deliver_field(line, n, " guard=", text, sizeof(text));
 	j.unguarded = strcmp(text, "refused") == 0;
 	*out = j;
 	return 0;

@@ -36,7 +36,7 @@ static int read_whole(int fd, struct program *p, struct err *e)
 	return 0;
 }
 
-static int describe(struct program *p, struct err *e)
+static int program_describe(struct program *p, struct err *e)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	Elf64_Ehdr head;
@@ -71,7 +71,7 @@ int program_read(int fd, struct program *out, struct err *e)
 		return err_set(e, ERR_NOMEM, "no memory for muxlet's program");
 	rc = read_whole(fd, &p, e);
 	if (!rc)
-		rc = describe(&p, e);
+		rc = program_describe(&p, e);
 	if (rc) {
 		program_finish(&p);
 		return rc;

@@ -46,7 +46,7 @@ static void look_again(struct kjob *j)
 	j->kp->pod_look(j);
 }
 
-static void on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -74,7 +74,7 @@ static void kjob_look(struct kjob *j)
 
 	if (j->call)
 		return;
-	rc = kube_get(j->kp->p.kube, &ref, on_look, j, &j->call, &e);
+	rc = kube_get(j->kp->p.kube, &ref, provider_on_look, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -144,7 +144,7 @@ static uint64_t limit_of(const struct kp *kp, const struct sandbox_ask *q)
 	return q->timeout_ns ? q->timeout_ns : ns;
 }
 
-static void ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
+static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	struct kp *kp = (struct kp *)p;
 	struct kjob *j;
@@ -203,7 +203,7 @@ static int pod_template(struct sandbox_provider *p, const char *agent, const cha
 
 /* ---- life */
 
-static void destroy(struct sandbox_provider *p)
+static void provider_destroy(struct sandbox_provider *p)
 {
 	struct kp *kp = (struct kp *)p;
 	struct kname *n, *next;
@@ -228,7 +228,7 @@ static void destroy(struct sandbox_provider *p)
 }
 
 static const struct sandbox_provider_ops provider_ops = {
-    .ask = ask, .set_end = set_end, .pod_template = pod_template, .destroy = destroy};
+    .ask = provider_ask, .set_end = set_end, .pod_template = pod_template, .destroy = provider_destroy};
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)
 {
@@ -268,7 +268,7 @@ int kube_provider_create(const struct kube_provider_params *p, struct sandbox_pr
 	if (!rc)
 		rc = watch_start(kp, e);
 	if (rc) {
-		destroy(&kp->base);
+		provider_destroy(&kp->base);
 		return rc;
 	}
 	*out = &kp->base;

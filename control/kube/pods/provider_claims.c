@@ -51,7 +51,7 @@ static int read_claims(struct kjob *j, const json_t *items, struct err *e)
 	return 0;
 }
 
-static int choose(struct kjob *j, struct err *e)
+static int provider_claims_choose(struct kjob *j, struct err *e)
 {
 	const struct claim_view *chosen = NULL;
 	int rc = claim_choose(j->claims, j->nclaims, &chosen, e);
@@ -73,7 +73,7 @@ static void claims_failed(struct kjob *j, int rc, const struct err *e)
 		kjob_answer(j, rc, e, NULL, -1);
 }
 
-static void on_claims(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_claims(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	const char *next;
@@ -90,7 +90,7 @@ static void on_claims(void *arg, int rc, const struct err *e, const struct kube_
 		claims_page(j, copy);
 		return;
 	}
-	if (!rc && (rc = choose(j, &here)))
+	if (!rc && (rc = provider_claims_choose(j, &here)))
 		e = &here;
 	if (kjob_may_wait(j, rc)) {
 		j->tick = claims_again;
@@ -111,7 +111,7 @@ static void claims_page(struct kjob *j, const char *next)
 	int rc;
 
 	text_format(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
-	rc = kube_list(j->kp->p.kube, &ref, &o, on_claims, j, &j->call, &e);
+	rc = kube_list(j->kp->p.kube, &ref, &o, provider_claims_on_claims, j, &j->call, &e);
 	if (rc)
 		claims_failed(j, rc, &e);
 }
@@ -162,7 +162,7 @@ static void tidied(struct kjob *j, int rc, const struct err *e)
 		tidy_next(j);
 }
 
-static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -173,7 +173,7 @@ static void on_tidied(void *arg, int rc, const struct err *e, const struct kube_
 }
 
 /* A pod of that name that is not ours is somebody else's. */
-static void on_binder_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_binder_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kube_delete_options o = {.grace_s = 0};
 	struct kjob *j = arg;
@@ -196,7 +196,7 @@ static void on_binder_seen(void *arg, int rc, const struct err *e, const struct 
 	name = json_string_value(json_object_get(meta, "name"));
 	o.uid = json_string_value(json_object_get(meta, "uid"));
 	ref = kp_pods(j->ns, name ? name : "");
-	rc = kube_delete(j->kp->p.kube, &ref, &o, on_tidied, j, &j->call, &here);
+	rc = kube_delete(j->kp->p.kube, &ref, &o, provider_claims_on_tidied, j, &j->call, &here);
 	if (rc)
 		kjob_answer(j, rc, &here, NULL, -1);
 }
@@ -209,16 +209,16 @@ static int look_for_binder(struct kjob *j, struct err *e)
 	j->binding = false;
 	(void)kube_spec_name(j->t.agent, own, NULL);
 	text_format(name, sizeof(name), "%s.bind", own);
-	return kube_get(j->kp->p.kube, &ref, on_binder_seen, j, &j->call, e);
+	return kube_get(j->kp->p.kube, &ref, provider_claims_on_binder_seen, j, &j->call, e);
 }
 
-static void on_claim_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_claim_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
 	if (!j->cancelled && j->op == SANDBOX_WIPE && (!rc || rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT))
 		shed_leave(j);
-	on_tidied(arg, rc, e, reply);
+	provider_claims_on_tidied(arg, rc, e, reply);
 }
 
 static void delete_claim(struct kjob *j, const struct claim_view *c)
@@ -229,7 +229,7 @@ static void delete_claim(struct kjob *j, const struct claim_view *c)
 	int rc;
 
 	log_info(&(struct log_ids){.agent = j->name}, "claim %s (%s) goes", c->name, claim_state_name(c->state));
-	rc = kube_delete(j->kp->p.kube, &ref, &o, on_claim_deleted, j, &j->call, &e);
+	rc = kube_delete(j->kp->p.kube, &ref, &o, provider_claims_on_claim_deleted, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -240,7 +240,7 @@ static void note_kept(struct kjob *j, const struct err *e)
 	sandbox_kept_add(&j->kept, e);
 }
 
-static void on_claim_kept(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_claim_kept(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -258,7 +258,8 @@ static void keep_claim(struct kjob *j, const struct claim_view *c)
 {
 	struct kube_ref ref = kp_claims(j->ns, c->name);
 	json_t *patch = c->state == CLAIM_KEPT || c->deleting ? NULL : claim_patch(c, CLAIM_KEPT);
-	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_claim_kept, j, &j->call, NULL)
+	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_claims_on_claim_kept, j,
+				    &j->call, NULL)
 		       : ERR_NOT_FOUND;
 
 	json_decref(patch);
@@ -266,7 +267,7 @@ static void keep_claim(struct kjob *j, const struct claim_view *c)
 		tidy_next(j);
 }
 
-static void on_shed(struct kjob *j, int rc, const struct err *e)
+static void provider_claims_on_shed(struct kjob *j, int rc, const struct err *e)
 {
 	const struct claim_view *c = &j->claims[j->at++];
 
@@ -288,7 +289,7 @@ static void shed_claim(struct kjob *j, const struct claim_view *c)
 	text_put(o.name, sizeof(o.name), c->name);
 	text_put(o.uid, sizeof(o.uid), c->uid);
 	text_put(o.backing, sizeof(o.backing), c->volume);
-	shed_take_over(j, &o, on_shed);
+	shed_take_over(j, &o, provider_claims_on_shed);
 }
 
 /* One on its way out is looked at by whoever wipes: it takes its volume with it only where that goes. */
@@ -336,7 +337,7 @@ static void once_more(struct kjob *j)
 	kjob_wait(j, KP_AGAIN_MS);
 }
 
-static void on_written(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_written(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -373,7 +374,7 @@ static void make_first(struct kjob *j)
 	else if (!(o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e)))
 		rc = e.code;
 	else
-		rc = kube_create(j->kp->p.kube, &ref, o, on_written, j, &j->call, &e);
+		rc = kube_create(j->kp->p.kube, &ref, o, provider_claims_on_written, j, &j->call, &e);
 	json_decref(o);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -385,7 +386,8 @@ static void mark_used(struct kjob *j)
 	struct kube_ref ref = kp_claims(j->ns, j->claim.name);
 	json_t *patch = claim_patch(&j->claim, CLAIM_CURRENT);
 	struct err e = {0};
-	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_written, j, &j->call, &e)
+	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_claims_on_written, j,
+				    &j->call, &e)
 		       : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
 
 	json_decref(patch);

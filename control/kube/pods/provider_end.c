@@ -27,7 +27,7 @@ static void ended(struct kjob *j)
 	kjob_answer(j, 0, NULL, &info, -1);
 }
 
-static void on_volumes_gone(struct kjob *j, int rc, const struct err *e)
+static void provider_end_on_volumes_gone(struct kjob *j, int rc, const struct err *e)
 {
 	if (rc)
 		kjob_answer(j, rc, e, NULL, -1);
@@ -42,7 +42,7 @@ static void wipe_volumes(struct kjob *j)
 	if (why.code)
 		kjob_answer(j, why.code, &why, NULL, -1);
 	else
-		shed_await_left(j, NULL, on_volumes_gone);
+		shed_await_left(j, NULL, provider_end_on_volumes_gone);
 }
 
 static void claims_listed(struct kjob *j)
@@ -61,7 +61,7 @@ static void pod_is_gone(struct kjob *j)
 		claims_get(j, claims_listed);
 }
 
-static void on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_end_on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -83,7 +83,7 @@ static void delete_pod(struct kjob *j, int64_t grace_s)
 	struct kube_ref ref = kp_pods(j->ns, j->pod);
 	struct kube_delete_options o = {.uid = j->uid, .grace_s = grace_s};
 	struct err e = {0};
-	int rc = kube_delete(j->kp->p.kube, &ref, &o, on_deleted, j, &j->call, &e);
+	int rc = kube_delete(j->kp->p.kube, &ref, &o, provider_end_on_deleted, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);

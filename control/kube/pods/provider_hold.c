@@ -34,7 +34,7 @@ static void wait_for_pod(struct kjob *j)
 	kjob_wait(j, KP_AGAIN_MS);
 }
 
-static void on_woken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_woken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -53,7 +53,7 @@ static void on_woken(void *arg, int rc, const struct err *e, const struct kube_r
 	}
 }
 
-static void fill(const struct kjob *j, struct kube_pod_spec *spec)
+static void provider_hold_fill(const struct kjob *j, struct kube_pod_spec *spec)
 {
 	*spec = kjob_spec(j);
 	spec->claim = j->claim.name;
@@ -61,7 +61,7 @@ static void fill(const struct kjob *j, struct kube_pod_spec *spec)
 	spec->sandbox_api = j->api;
 }
 
-static void on_there(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_there(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct kube_ref ref = served_ref(j, j->pod);
@@ -82,20 +82,21 @@ static void on_there(void *arg, int rc, const struct err *e, const struct kube_r
 		return;
 	}
 	if (!rc && !v.deleting) {
-		fill(j, &spec);
+		provider_hold_fill(j, &spec);
 		(void)id_new(&session);
 		patch = agentsandbox_wake(&spec, reply->body, &v, &session, shutdown_at(j), &here);
-		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_woken, j, &j->call, &here)
+		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_hold_on_woken, j,
+					&j->call, &here)
 			   : here.code;
 		json_decref(patch);
 		if (rc)
 			kjob_answer(j, rc, &here, NULL, -1);
 		return;
 	}
-	on_woken(j, rc ? rc : ERR_K8S_CONFLICT, rc ? e : &here, reply);
+	provider_hold_on_woken(j, rc ? rc : ERR_K8S_CONFLICT, rc ? e : &here, reply);
 }
 
-static void on_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct kube_ref ref = served_ref(j, j->pod);
@@ -108,15 +109,15 @@ static void on_made(void *arg, int rc, const struct err *e, const struct kube_re
 		kjob_answer(j, rc, e, NULL, -1);
 	} else if (rc == ERR_K8S_CONFLICT) {
 		j->call = NULL;
-		rc = kube_get(j->kp->p.kube, &ref, on_there, j, &j->call, &here);
+		rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_there, j, &j->call, &here);
 		if (rc)
 			kjob_answer(j, rc, &here, NULL, -1);
 	} else {
-		on_woken(j, rc, e, reply);
+		provider_hold_on_woken(j, rc, e, reply);
 	}
 }
 
-static void make(struct kjob *j)
+static void provider_hold_make(struct kjob *j)
 {
 	struct kube_ref ref = served_ref(j, NULL);
 	struct kube_pod_spec spec;
@@ -129,10 +130,10 @@ static void make(struct kjob *j)
 		kjob_fail(j, ERR_SYS, "no randomness for the sandbox of %s", j->name);
 		return;
 	}
-	fill(j, &spec);
+	provider_hold_fill(j, &spec);
 	kjob_set_state(j, KJOB_MAKING);
 	o = agentsandbox_object(&spec, j->t.agent, &session, shutdown_at(j), &e);
-	rc = o ? kube_create(j->kp->p.kube, &ref, o, on_made, j, &j->call, &e) : e.code;
+	rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_hold_on_made, j, &j->call, &e) : e.code;
 	json_decref(o);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -140,7 +141,7 @@ static void make(struct kjob *j)
 
 void hold_make(struct kjob *j)
 {
-	served_ask(j, make);
+	served_ask(j, provider_hold_make);
 }
 
 /* ---- the controller's words: a verdict while it is awaited */
@@ -161,7 +162,7 @@ static bool is_its(const struct kjob *j, const struct agentsandbox_view *v)
 	return j->box[0] ? strcmp(v->uid, j->box_uid) == 0 : strcmp(v->agent, j->t.agent) == 0;
 }
 
-static void on_judged(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_judged(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
@@ -190,7 +191,7 @@ void hold_judge(struct kjob *j)
 {
 	struct kube_ref ref = served_ref(j, j->box[0] ? j->box : j->pod);
 	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, on_judged, j, &j->call, &e);
+	int rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_judged, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -198,7 +199,7 @@ void hold_judge(struct kjob *j)
 
 /* ---- the same at the deadline */
 
-static void on_why(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_why(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
@@ -224,7 +225,7 @@ void hold_late(struct kjob *j)
 	int rc;
 
 	kjob_set_state(j, KJOB_ASKING_WHY);
-	rc = kube_get(j->kp->p.kube, &ref, on_why, j, &j->call, &e);
+	rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_why, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -237,7 +238,7 @@ static void let_go_again(struct kjob *j)
 	hold_let_go(j);
 }
 
-static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_let_go(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -254,7 +255,7 @@ static void on_let_go(void *arg, int rc, const struct err *e, const struct kube_
 	}
 }
 
-static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err *e)
+static int provider_hold_let_go(struct kjob *j, const struct agentsandbox_view *v, struct err *e)
 {
 	struct kube_delete_options o = {.uid = v->uid, .grace_s = -1};
 	struct kube_ref ref = served_ref(j, j->pod);
@@ -263,23 +264,23 @@ static int let_go(struct kjob *j, const struct agentsandbox_view *v, struct err 
 	int rc;
 
 	if (j->op == SANDBOX_WIPE)
-		return kube_delete(j->kp->p.kube, &ref, &o, on_let_go, j, &j->call, e);
-	fill(j, &spec);
+		return kube_delete(j->kp->p.kube, &ref, &o, provider_hold_on_let_go, j, &j->call, e);
+	provider_hold_fill(j, &spec);
 	patch = agentsandbox_mode(&spec, v, false);
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_let_go, j, &j->call, e)
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_hold_on_let_go, j, &j->call, e)
 		   : err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
 	json_decref(patch);
 	return rc;
 }
 
-static void on_held(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_held(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
 	struct err here = {0};
 
 	if (rc) { /* absent, away or forbidden: as after the word itself */
-		on_let_go(j, rc, e, reply);
+		provider_hold_on_let_go(j, rc, e, reply);
 		return;
 	}
 	j->call = NULL;
@@ -289,7 +290,7 @@ static void on_held(void *arg, int rc, const struct err *e, const struct kube_re
 	if (!rc && strcmp(v.agent, j->t.agent) != 0)
 		rc = not_ours(j, &here);
 	if (!rc)
-		rc = let_go(j, &v, &here);
+		rc = provider_hold_let_go(j, &v, &here);
 	if (rc)
 		kjob_answer(j, rc, &here, NULL, -1);
 }
@@ -298,7 +299,7 @@ static void look_and_let_go(struct kjob *j)
 {
 	struct kube_ref ref = served_ref(j, j->pod);
 	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, on_held, j, &j->call, &e);
+	int rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_held, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -317,7 +318,7 @@ static void set_end_again(struct kjob *j)
 	hold_set_end(j);
 }
 
-static void on_end_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_end_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -335,7 +336,7 @@ static void on_end_set(void *arg, int rc, const struct err *e, const struct kube
 	kjob_answer(j, rc, e, NULL, -1);
 }
 
-static void on_end_looked(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_end_looked(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct kube_ref ref = served_ref(j, j->pod);
@@ -344,7 +345,7 @@ static void on_end_looked(void *arg, int rc, const struct err *e, const struct k
 	json_t *patch = NULL;
 
 	if (rc) {
-		on_end_set(j, rc, e, reply);
+		provider_hold_on_end_set(j, rc, e, reply);
 		return;
 	}
 	j->call = NULL;
@@ -360,17 +361,18 @@ static void on_end_looked(void *arg, int rc, const struct err *e, const struct k
 	if (!rc && !(patch = agentsandbox_end(&v, shutdown_at(j))))
 		rc = err_set(&here, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
 	if (!rc)
-		rc = kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_end_set, j, &j->call, &here);
+		rc = kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_hold_on_end_set, j, &j->call,
+				&here);
 	json_decref(patch);
 	if (rc)
-		on_end_set(j, rc, &here, reply);
+		provider_hold_on_end_set(j, rc, &here, reply);
 }
 
 static void look_and_set_end(struct kjob *j)
 {
 	struct kube_ref ref = served_ref(j, j->pod);
 	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, on_end_looked, j, &j->call, &e);
+	int rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_end_looked, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);

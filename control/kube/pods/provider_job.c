@@ -31,7 +31,7 @@ bool kp_may_pass(int rc)
 	       rc == ERR_LINK_LOST;
 }
 
-static void on_timer(uv_timer_t *t)
+static void provider_job_on_timer(uv_timer_t *t)
 {
 	struct kjob *j = t->data;
 
@@ -70,7 +70,7 @@ void kjob_wait(struct kjob *j, uint64_t ms)
 {
 	uint64_t now = clock_boot_ns(), left = j->deadline_ns > now ? (j->deadline_ns - now) / NS_PER_MS : 0;
 
-	uv_timer_start(j->timer, on_timer, ms < left ? ms : left, 0);
+	uv_timer_start(j->timer, provider_job_on_timer, ms < left ? ms : left, 0);
 }
 
 /* ---- names */
@@ -145,7 +145,7 @@ struct kjob *kjob_begin(struct kp *kp, enum sandbox_op op, const char *name, uin
 	return NULL;
 }
 
-static void free_timer(uv_handle_t *h)
+static void provider_job_free_timer(uv_handle_t *h)
 {
 	free(h);
 }
@@ -167,7 +167,7 @@ static void kjob_free(struct kjob *j)
 		n->reach = NULL;
 	}
 	if (j->timer)
-		uv_close((uv_handle_t *)j->timer, free_timer);
+		uv_close((uv_handle_t *)j->timer, provider_job_free_timer);
 	TAILQ_REMOVE(&j->kp->jobs, j, entry);
 	json_decref(j->template);
 	free(j->list);

@@ -20,7 +20,7 @@ struct log_job {
 };
 
 /* limitBytes of Kubernetes cuts the end off, so the end is kept here. */
-static void on_data(void *arg, const uint8_t *p, size_t n)
+static void provider_log_on_data(void *arg, const uint8_t *p, size_t n)
 {
 	struct log_job *j = arg;
 
@@ -39,7 +39,7 @@ static void on_data(void *arg, const uint8_t *p, size_t n)
 	}
 }
 
-static void on_done(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_log_on_done(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct log_job *j = arg;
 	struct err here = {0};
@@ -63,7 +63,7 @@ void kp_log(struct kp *kp, const struct sandbox_ask *q, sandbox_done *done, void
 	const char *agent = q->agent;
 	struct log_job *j = calloc(1, sizeof(*j));
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
-	struct kube_log_options o = {.tail_lines = TAIL_LINES, .data = on_data};
+	struct kube_log_options o = {.tail_lines = TAIL_LINES, .data = provider_log_on_data};
 	struct kube_ref ref;
 	struct target t;
 	struct err e = {0};
@@ -82,7 +82,7 @@ void kp_log(struct kp *kp, const struct sandbox_ask *q, sandbox_done *done, void
 		buf_init(&j->tail, q->max);
 		o.container = t.container[0] ? t.container : NULL;
 		ref = kp_pods(ns, pod);
-		rc = kube_logs(kp->p.kube, &ref, &o, on_done, j, &j->call, &e);
+		rc = kube_logs(kp->p.kube, &ref, &o, provider_log_on_done, j, &j->call, &e);
 	}
 	if (rc) {
 		free(j);

@@ -65,7 +65,7 @@ void kname_forget(struct kname *n)
 		uv_timer_stop(n->lost);
 }
 
-static void free_timer(uv_handle_t *h)
+static void provider_name_free_timer(uv_handle_t *h)
 {
 	free(h);
 }
@@ -76,7 +76,7 @@ void kname_free(struct kname *n)
 	kube_watch_destroy(n->watch);
 	json_decref(n->to_be);
 	if (n->lost)
-		uv_close((uv_handle_t *)n->lost, free_timer);
+		uv_close((uv_handle_t *)n->lost, provider_name_free_timer);
 	if (n->confirm) {
 		struct kube_call *c = n->confirm;
 

@@ -48,7 +48,7 @@ static bool is_for_end(const struct kjob *j)
 
 static void look_at_claim(struct kjob *j);
 
-static void again(struct kjob *j)
+static void provider_pool_again(struct kjob *j)
 {
 	j->tick = NULL;
 	look_at_claim(j);
@@ -57,7 +57,7 @@ static void again(struct kjob *j)
 static void wait_ms(struct kjob *j, uint64_t ms)
 {
 	kjob_set_state(j, is_for_end(j) ? KJOB_ENDING : KJOB_WAITING);
-	j->tick = again;
+	j->tick = provider_pool_again;
 	kjob_wait(j, ms);
 }
 
@@ -100,7 +100,7 @@ static void sent(struct kjob *j, int rc, const struct err *e)
 
 /* ---- a start */
 
-static void on_claimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_claimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -127,12 +127,12 @@ static void claim(struct kjob *j)
 
 	kjob_set_state(j, KJOB_MAKING);
 	ref.name = NULL;
-	rc = o ? kube_create(j->kp->p.kube, &ref, o, on_claimed, j, &j->call, &e) : e.code;
+	rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_pool_on_claimed, j, &j->call, &e) : e.code;
 	json_decref(o);
 	sent(j, rc, &e);
 }
 
-static void on_mode_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_mode_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -159,8 +159,9 @@ static void set_mode(struct kjob *j, const struct agentsandbox_view *v, bool awa
 
 	spec.sandbox_api = j->api;
 	patch = agentsandbox_mode(&spec, v, awake);
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_mode_set, j, &j->call, &e)
-		   : err_set(&e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
+	rc = patch
+		 ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_pool_on_mode_set, j, &j->call, &e)
+		 : err_set(&e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
 	json_decref(patch);
 	sent(j, rc, &e);
 }
@@ -176,7 +177,7 @@ static void await_again(struct kjob *j)
 }
 
 /* While the Sandbox is there its controller would make the pod again. */
-static void on_awaited(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_awaited(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -202,10 +203,10 @@ static void await_box(struct kjob *j)
 	struct err e = {0};
 
 	kjob_set_state(j, KJOB_ENDING);
-	sent(j, kube_get(j->kp->p.kube, &ref, on_awaited, j, &j->call, &e), &e);
+	sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_awaited, j, &j->call, &e), &e);
 }
 
-static void on_unclaimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_unclaimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -230,10 +231,10 @@ static void unclaim(struct kjob *j)
 	struct err e = {0};
 
 	kjob_set_state(j, KJOB_ENDING);
-	sent(j, kube_delete(j->kp->p.kube, &ref, &o, on_unclaimed, j, &j->call, &e), &e);
+	sent(j, kube_delete(j->kp->p.kube, &ref, &o, provider_pool_on_unclaimed, j, &j->call, &e), &e);
 }
 
-static void on_kept_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_kept_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -256,7 +257,7 @@ static void on_kept_seen(void *arg, int rc, const struct err *e, const struct ku
 	unclaim(j);
 }
 
-static void wipe(struct kjob *j, const struct agentsandbox_view *v)
+static void provider_pool_wipe(struct kjob *j, const struct agentsandbox_view *v)
 {
 	struct kube_ref ref = kp_claims(j->ns, v->claim);
 	struct err e = {0};
@@ -264,12 +265,12 @@ static void wipe(struct kjob *j, const struct agentsandbox_view *v)
 	if (!v->claim[0])
 		unclaim(j);
 	else
-		sent(j, kube_get(j->kp->p.kube, &ref, on_kept_seen, j, &j->call, &e), &e);
+		sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_kept_seen, j, &j->call, &e), &e);
 }
 
 /* ---- the Sandbox that the claim was given */
 
-static void start(struct kjob *j, const struct agentsandbox_view *v)
+static void provider_pool_start(struct kjob *j, const struct agentsandbox_view *v)
 {
 	if (v->verdict == AGENTSANDBOX_FAILED && !v->asleep)
 		kjob_fail(j, ERR_SANDBOX_CREATE, "Sandbox %s in %s cannot begin: %.200s", j->box, j->ns, v->why);
@@ -286,16 +287,16 @@ static void box_seen(struct kjob *j, const struct agentsandbox_view *v)
 	j->keeps = v->claim[0];
 	text_put(j->last.message, sizeof(j->last.message), v->why);
 	if (j->op == SANDBOX_ENSURE)
-		start(j, v);
+		provider_pool_start(j, v);
 	else if (j->op == SANDBOX_WIPE)
-		wipe(j, v);
+		provider_pool_wipe(j, v);
 	else if (j->op == SANDBOX_DESTROY && !v->asleep)
 		set_mode(j, v, false);
 	else
 		j->kp->pod_look(j);
 }
 
-static void on_box(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_box(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
@@ -337,7 +338,7 @@ static bool is_late(struct kjob *j, const char *why)
 	return true;
 }
 
-static void on_end_followed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_end_followed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -368,7 +369,8 @@ static bool follow_end(struct kjob *j, const struct sandboxclaim_view *v)
 		return false;
 	j->end_told = true; /* once: somebody's policy may have it otherwise */
 	patch = sandboxclaim_end(v, end_of(j));
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_end_followed, j, &j->call, &e)
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_pool_on_end_followed, j,
+				&j->call, &e)
 		   : err_set(&e, ERR_NOMEM, "no memory for the SandboxClaim of %s", j->name);
 	json_decref(patch);
 	sent(j, rc, &e);
@@ -396,7 +398,7 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 		return;
 	} else if (j->box[0]) {
 		ref = served_ref(j, j->box);
-		sent(j, kube_get(j->kp->p.kube, &ref, on_box, j, &j->call, &e), &e);
+		sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_box, j, &j->call, &e), &e);
 	} else if (j->op == SANDBOX_ENSURE) {
 		pool_wait(j);
 	} else if (j->op == SANDBOX_WIPE) {
@@ -406,7 +408,7 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 	}
 }
 
-static void on_claim(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_claim(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct sandboxclaim_view v = {0};
@@ -443,7 +445,7 @@ static void look_at_claim(struct kjob *j)
 	struct kube_ref ref = claim_ref(j, name);
 	struct err e = {0};
 
-	sent(j, kube_get(j->kp->p.kube, &ref, on_claim, j, &j->call, &e), &e);
+	sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_claim, j, &j->call, &e), &e);
 }
 
 void pool_begin(struct kjob *j)

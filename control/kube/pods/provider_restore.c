@@ -59,7 +59,7 @@ static const char *str(const json_t *o, const char *key)
 }
 
 /* The storage's own words: the newest warning of one page, else the newest event. */
-static void on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	const char *newest = "";
@@ -95,7 +95,7 @@ static void restore_late(struct kjob *j)
 	struct kube_list_options o = {.fields = fields, .limit = 100};
 
 	text_format(fields, sizeof(fields), "involvedObject.uid=%s", j->next.uid);
-	if (kube_list(j->kp->p.kube, &ref, &o, on_events, j, &j->call, NULL)) {
+	if (kube_list(j->kp->p.kube, &ref, &o, provider_restore_on_events, j, &j->call, NULL)) {
 		err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound in time", j->next.name);
 		restore_failed(j);
 	}
@@ -111,7 +111,7 @@ static void committed(struct kjob *j)
 }
 
 /* Its version was another's by then, or the answer was lost: what there is decides. */
-static void on_committed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_committed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -142,7 +142,8 @@ static void commit(struct kjob *j)
 	int rc;
 
 	j->committing = true;
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_committed, j, &j->call, &e)
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_restore_on_committed, j,
+				&j->call, &e)
 		   : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
 
 	json_decref(patch);
@@ -160,7 +161,7 @@ static void old_binder_gone(struct kjob *j)
 	poll_again(j, await_bound);
 }
 
-static void on_binder(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_binder(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -187,7 +188,7 @@ static void make_binder(struct kjob *j)
 	struct err e = {0};
 	struct kube_pod_spec spec = kjob_spec(j);
 	json_t *o = kube_spec_binder(&spec, j->t.agent, j->next.name, &e);
-	int rc = o ? kube_create(j->kp->p.kube, &ref, o, on_binder, j, &j->call, &e) : e.code;
+	int rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_restore_on_binder, j, &j->call, &e) : e.code;
 
 	json_decref(o);
 	j->binding = true;
@@ -215,7 +216,7 @@ static void next_seen(struct kjob *j)
 	}
 }
 
-static void on_next(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_next(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -239,7 +240,7 @@ static void await_bound(struct kjob *j)
 {
 	struct kube_ref ref = kp_claims(j->ns, j->next.name);
 	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, on_next, j, &j->call, &e);
+	int rc = kube_get(j->kp->p.kube, &ref, provider_restore_on_next, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -247,7 +248,7 @@ static void await_bound(struct kjob *j)
 
 /* ---- the new claim */
 
-static void on_next_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_next_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -260,7 +261,7 @@ static void on_next_made(void *arg, int rc, const struct err *e, const struct ku
 		kjob_answer(j, rc, e, NULL, -1); /* quota, forbidden: nothing was made */
 	} else {
 		j->error_ns = clock_boot_ns();
-		on_next(j, 0, NULL, reply);
+		provider_restore_on_next(j, 0, NULL, reply);
 	}
 }
 
@@ -286,7 +287,7 @@ static void make_next(struct kjob *j)
 	else if (!(o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e)))
 		rc = e.code;
 	else
-		rc = kube_create(j->kp->p.kube, &ref, o, on_next_made, j, &j->call, &e);
+		rc = kube_create(j->kp->p.kube, &ref, o, provider_restore_on_next_made, j, &j->call, &e);
 	json_decref(o);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -347,7 +348,7 @@ static void restore_claims(struct kjob *j)
 
 /* ---- the snapshot */
 
-static void on_snapshot(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_snapshot(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct sandbox_snapshot d;
@@ -389,7 +390,7 @@ static void restore_look(struct kjob *j)
 
 	snapshot_name(&j->snapshot, name);
 	j->tick = restore_look;
-	rc = kube_get(j->kp->p.kube, &ref, on_snapshot, j, &j->call, &e);
+	rc = kube_get(j->kp->p.kube, &ref, provider_restore_on_snapshot, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }

@@ -21,7 +21,7 @@ static void ask_again(struct kjob *j)
 	served_ask(j, j->served);
 }
 
-static int choose(struct kp *kp, const json_t *group, struct err *e)
+static int provider_served_choose(struct kp *kp, const json_t *group, struct err *e)
 {
 	char versions[100];
 
@@ -37,7 +37,7 @@ static int choose(struct kp *kp, const json_t *group, struct err *e)
 	return 0;
 }
 
-static void on_group(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_served_on_group(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -57,7 +57,7 @@ static void on_group(void *arg, int rc, const struct err *e, const struct kube_r
 	else if (rc)
 		here = *e;
 	else
-		rc = choose(j->kp, reply->body, &here);
+		rc = provider_served_choose(j->kp, reply->body, &here);
 	if (rc)
 		kjob_answer(j, rc, &here, NULL, -1);
 	else
@@ -76,7 +76,7 @@ void served_ask(struct kjob *j, void (*then)(struct kjob *j))
 		then(j);
 		return;
 	}
-	rc = kube_get_group(kp->p.kube, AGENTSANDBOX_GROUP, on_group, j, &j->call, &e);
+	rc = kube_get_group(kp->p.kube, AGENTSANDBOX_GROUP, provider_served_on_group, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }

@@ -17,10 +17,10 @@
 #define POLL_FIRST_MS 100
 #define POLL_LAST_MS  1000
 
-static void look(struct kjob *j);
+static void provider_shed_look(struct kjob *j);
 static void look_behind(struct kjob *j);
 
-static void again(struct kjob *j, void (*tick)(struct kjob *j))
+static void provider_shed_again(struct kjob *j, void (*tick)(struct kjob *j))
 {
 	j->tick = tick;
 	j->shed.poll_ms = j->shed.poll_ms * 2 < POLL_LAST_MS ? j->shed.poll_ms * 2 : POLL_LAST_MS;
@@ -76,7 +76,7 @@ static void foreign(struct kjob *j)
 
 /* ---- take over */
 
-static void on_taken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_shed_on_taken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -85,7 +85,8 @@ static void on_taken(void *arg, int rc, const struct err *e, const struct kube_r
 	if (j->cancelled)
 		return;
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
-		again(j, look); /* it changed meanwhile, or may have: what it is now decides */
+		provider_shed_again(j,
+				    provider_shed_look); /* it changed meanwhile, or may have: what it is now decides */
 	} else if (rc == ERR_NOT_FOUND) {
 		over(j, 0, NULL);
 	} else if (rc == ERR_K8S_FORBIDDEN) {
@@ -107,15 +108,16 @@ static void take_it(struct kjob *j)
 	struct kube_ref ref = backing_ref(j->shed.seen.type, j->shed.seen.name);
 	json_t *patch = backing_take_over(&j->shed.seen);
 	struct err e = {0};
-	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_taken, j, &j->call, &e)
-		       : err_set(&e, ERR_NOMEM, "no memory for %s", j->shed.seen.name);
+	int rc = patch
+		     ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_shed_on_taken, j, &j->call, &e)
+		     : err_set(&e, ERR_NOMEM, "no memory for %s", j->shed.seen.name);
 
 	json_decref(patch);
 	if (rc)
 		over(j, rc, &e);
 }
 
-static void on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_shed_on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -130,7 +132,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 	else if (rc == ERR_K8S_FORBIDDEN)
 		not_allowed(j, "get", e);
 	else if (kp_may_pass(rc) && !kjob_is_late(j))
-		again(j, look);
+		provider_shed_again(j, provider_shed_look);
 	else if (rc)
 		over(j, rc, e);
 	else if (!backing_is_of(&j->shed.seen, &j->shed.owner))
@@ -143,7 +145,7 @@ static void on_look(void *arg, int rc, const struct err *e, const struct kube_re
 		take_it(j);
 }
 
-static void ask(struct kjob *j, kube_done *done)
+static void provider_shed_ask(struct kjob *j, kube_done *done)
 {
 	char name[KUBE_OBJECT_MAX + 1] = "";
 	struct kube_ref ref = backing_ref(j->shed.owner.type, name);
@@ -156,16 +158,16 @@ static void ask(struct kjob *j, kube_done *done)
 		over(j, rc, &e);
 }
 
-static void look(struct kjob *j)
+static void provider_shed_look(struct kjob *j)
 {
 	j->tick = NULL;
-	ask(j, on_look);
+	provider_shed_ask(j, provider_shed_on_look);
 }
 
 void shed_take_over(struct kjob *j, const struct backing_owner *o, shed_next *next)
 {
 	j->shed = (struct kshed){.owner = *o, .next = next, .poll_ms = POLL_FIRST_MS / 2};
-	look(j);
+	provider_shed_look(j);
 }
 
 /* ---- until it is gone */
@@ -183,7 +185,7 @@ static void late(struct kjob *j)
 	over(j, e.code, &e);
 }
 
-static void on_behind(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_shed_on_behind(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct backing_view v;
@@ -202,14 +204,14 @@ static void on_behind(void *arg, int rc, const struct err *e, const struct kube_
 		late(j);
 	else {
 		text_put(j->shed.seen.why, sizeof(j->shed.seen.why), v.why);
-		again(j, look_behind);
+		provider_shed_again(j, look_behind);
 	}
 }
 
 static void look_behind(struct kjob *j)
 {
 	j->tick = NULL;
-	ask(j, on_behind);
+	provider_shed_ask(j, provider_shed_on_behind);
 }
 
 void shed_await(struct kjob *j, const struct backing_view *v, shed_next *next)
@@ -250,7 +252,7 @@ static struct kgoing *next_left(struct kjob *j)
 
 static void await_left(struct kjob *j);
 
-static void on_left_gone(struct kjob *j, int rc, const struct err *e)
+static void provider_shed_on_left_gone(struct kjob *j, int rc, const struct err *e)
 {
 	struct kgoing *g = rc ? NULL : next_left(j);
 
@@ -269,7 +271,7 @@ static void await_left(struct kjob *j)
 	struct kgoing *g = next_left(j);
 
 	if (g)
-		shed_await(j, &g->backing, on_left_gone);
+		shed_await(j, &g->backing, provider_shed_on_left_gone);
 	else
 		j->left_next(j, 0, NULL);
 }

@@ -59,7 +59,7 @@ static void look_failed(struct kjob *j, int rc, const struct err *e)
 	}
 }
 
-static void on_content(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_content(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -85,7 +85,7 @@ void content_check(struct kjob *j, void (*step)(struct kjob *j))
 	int rc;
 
 	j->step = step;
-	rc = kube_get(j->kp->p.kube, &ref, on_content, j, &j->call, &e);
+	rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_content, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -112,7 +112,7 @@ static void say_failed(struct kjob *j)
 	kjob_answer(j, why.code, &why, NULL, -1);
 }
 
-static void on_failed_gone(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_failed_gone(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	(void)reply;
@@ -126,7 +126,7 @@ static void on_failed_gone(void *arg, int rc, const struct err *e, const struct 
 }
 
 /* With a content that is known to be its own, and to stay, it stays: a drop that comes later names it. */
-static void on_failed_shed(struct kjob *j, int rc, const struct err *e)
+static void provider_snapshot_on_failed_shed(struct kjob *j, int rc, const struct err *e)
 {
 	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
 	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
@@ -135,7 +135,7 @@ static void on_failed_shed(struct kjob *j, int rc, const struct err *e)
 		log_warn(&(struct log_ids){.agent = j->name}, "VolumeSnapshot %s failed, and is not deleted: %s",
 			 j->copy.name, e->message);
 		say_failed(j);
-	} else if (kube_delete(j->kp->p.kube, &ref, &o, on_failed_gone, j, &j->call, NULL)) {
+	} else if (kube_delete(j->kp->p.kube, &ref, &o, provider_snapshot_on_failed_gone, j, &j->call, NULL)) {
 		say_failed(j);
 	}
 }
@@ -156,7 +156,7 @@ static void take_failed(struct kjob *j)
 {
 	kjob_set_state(j, KJOB_TIDYING);
 	if (j->copy.uid[0])
-		shed_copy(j, on_failed_shed);
+		shed_copy(j, provider_snapshot_on_failed_shed);
 	else
 		say_failed(j);
 }
@@ -221,7 +221,7 @@ static void take_seen(struct kjob *j, const json_t *o)
 		take_again(j);
 }
 
-static void on_take_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_take_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -256,13 +256,13 @@ static void take_make(struct kjob *j)
 		return;
 	}
 	o = snapshot_object(&j->kp->p.spec, j->t.agent, &j->snapshot, j->claim.name, &e);
-	rc = o ? kube_create(j->kp->p.kube, &ref, o, on_take_made, j, &j->call, &e) : e.code;
+	rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_snapshot_on_take_made, j, &j->call, &e) : e.code;
 	json_decref(o);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
 
-static void on_take_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_take_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -291,7 +291,7 @@ static void take_look(struct kjob *j)
 	int rc;
 
 	snapshot_name(&j->snapshot, name);
-	rc = kube_get(j->kp->p.kube, &ref, on_take_look, j, &j->call, &e);
+	rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_take_look, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -313,7 +313,7 @@ void take_begin(struct kjob *j, const struct sandbox_ask *q)
 
 /* ---- list */
 
-static void list_page(struct kjob *j, const char *next);
+static void provider_snapshot_list_page(struct kjob *j, const char *next);
 
 static int list_add(struct kjob *j, const json_t *items)
 {
@@ -335,7 +335,7 @@ static int list_add(struct kjob *j, const json_t *items)
 	return 0;
 }
 
-static void on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -354,12 +354,12 @@ static void on_page(void *arg, int rc, const struct err *e, const struct kube_re
 	}
 	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
 	if (next && *next && snprintf(copy, sizeof(copy), "%s", next) < (int)sizeof(copy))
-		list_page(j, copy);
+		provider_snapshot_list_page(j, copy);
 	else
 		kjob_answer(j, rc, e, NULL, -1);
 }
 
-static void list_page(struct kjob *j, const char *next)
+static void provider_snapshot_list_page(struct kjob *j, const char *next)
 {
 	struct kube_ref ref = kp_snapshots(j->kp->p.spec.ns, NULL);
 	char labels[AGENT_NAME_MAX + 64];
@@ -369,7 +369,7 @@ static void list_page(struct kjob *j, const char *next)
 
 	text_format(labels, sizeof(labels), KUBE_LABEL_ROLE "=" KUBE_ROLE_SNAPSHOT "%s%s",
 		    j->t.agent[0] ? ",agent_id=" : "", j->t.agent);
-	rc = kube_list(j->kp->p.kube, &ref, &o, on_page, j, &j->call, &e);
+	rc = kube_list(j->kp->p.kube, &ref, &o, provider_snapshot_on_page, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -380,14 +380,14 @@ void snapshots_begin(struct kjob *j, const struct sandbox_ask *q)
 	if ((j->name[0] && !j->ours) || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
 		kjob_answer(j, 0, NULL, NULL, -1); /* there are none */
 	else
-		list_page(j, NULL);
+		provider_snapshot_list_page(j, NULL);
 }
 
 /* ---- drop */
 
 static void drop_await(struct kjob *j);
 
-static void on_content_gone(struct kjob *j, int rc, const struct err *e)
+static void provider_snapshot_on_content_gone(struct kjob *j, int rc, const struct err *e)
 {
 	kjob_answer(j, rc, e, NULL, -1);
 }
@@ -403,7 +403,7 @@ static void drop_late(struct kjob *j)
 		  v->driver);
 }
 
-static void on_drop_again(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_drop_again(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct snapshot_view v;
@@ -412,7 +412,7 @@ static void on_drop_again(void *arg, int rc, const struct err *e, const struct k
 	if (j->cancelled)
 		return;
 	if (rc == ERR_NOT_FOUND || (!rc && !snapshot_view(reply->body, &v, NULL) && strcmp(v.uid, j->copy.uid) != 0))
-		shed_await_left(j, j->copy.name, on_content_gone);
+		shed_await_left(j, j->copy.name, provider_snapshot_on_content_gone);
 	else if (rc && !kp_may_pass(rc))
 		kjob_answer(j, rc, e, NULL, -1);
 	else if (kjob_is_late(j)) {
@@ -428,7 +428,7 @@ static void drop_await(struct kjob *j)
 {
 	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
 	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, on_drop_again, j, &j->call, &e);
+	int rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_drop_again, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -443,7 +443,7 @@ static void await_drop(struct kjob *j, uint64_t ms)
 	drop_await(j);
 }
 
-static void on_dropped(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_dropped(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -459,7 +459,7 @@ static void on_dropped(void *arg, int rc, const struct err *e, const struct kube
 	await_drop(j, KP_GONE_MS);
 }
 
-static void on_drop_shed(struct kjob *j, int rc, const struct err *e)
+static void provider_snapshot_on_drop_shed(struct kjob *j, int rc, const struct err *e)
 {
 	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
 	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
@@ -471,13 +471,13 @@ static void on_drop_shed(struct kjob *j, int rc, const struct err *e)
 		shed_leave(j);
 		await_drop(j, KP_GOING_MS);
 	} else {
-		rc = kube_delete(j->kp->p.kube, &ref, &o, on_dropped, j, &j->call, &here);
+		rc = kube_delete(j->kp->p.kube, &ref, &o, provider_snapshot_on_dropped, j, &j->call, &here);
 		if (rc)
 			kjob_answer(j, rc, &here, NULL, -1);
 	}
 }
 
-static void on_drop_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_drop_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	struct err here = {0};
@@ -487,7 +487,7 @@ static void on_drop_look(void *arg, int rc, const struct err *e, const struct ku
 		return;
 	if (rc == ERR_NOT_FOUND) {
 		j->deadline_ns = clock_boot_ns() + KP_GOING_MS * NS_PER_MS;
-		shed_await_left(j, j->copy.name, on_content_gone);
+		shed_await_left(j, j->copy.name, provider_snapshot_on_content_gone);
 		return;
 	}
 	if (!rc && (rc = snapshot_view(reply->body, &j->copy, &here)))
@@ -500,7 +500,7 @@ static void on_drop_look(void *arg, int rc, const struct err *e, const struct ku
 	if (rc)
 		kjob_answer(j, rc, e, NULL, -1);
 	else
-		shed_copy(j, on_drop_shed);
+		shed_copy(j, provider_snapshot_on_drop_shed);
 }
 
 void drop_begin(struct kjob *j, const struct sandbox_ask *q)
@@ -517,7 +517,7 @@ void drop_begin(struct kjob *j, const struct sandbox_ask *q)
 		kjob_answer(j, 0, NULL, NULL, -1);
 		return;
 	}
-	rc = kube_get(j->kp->p.kube, &ref, on_drop_look, j, &j->call, &e);
+	rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_drop_look, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }

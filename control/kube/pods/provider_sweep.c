@@ -113,7 +113,7 @@ static void contents_listed(struct kjob *j)
 	snapshots_page(j, NULL);
 }
 
-static void on_contents(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_contents(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	page(arg, rc, e, reply, add_contents, contents_page, contents_listed);
 }
@@ -122,10 +122,10 @@ static void contents_page(struct kjob *j, const char *next)
 {
 	struct kube_ref ref = backing_ref(BACKING_CONTENT, NULL);
 
-	ask_page(j, &ref, next, on_contents);
+	ask_page(j, &ref, next, provider_sweep_on_contents);
 }
 
-static void on_snapshots(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_snapshots(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	page(arg, rc, e, reply, take_off, snapshots_page, next_left);
 }
@@ -135,7 +135,7 @@ static void snapshots_page(struct kjob *j, const char *next)
 	struct kube_ref ref = {
 	    .group = KUBE_SNAPSHOT_GROUP, .resource = "volumesnapshots", .namespace_ = j->kp->p.spec.ns};
 
-	ask_page(j, &ref, next, on_snapshots);
+	ask_page(j, &ref, next, provider_sweep_on_snapshots);
 }
 
 /* ---- one that nobody owns */
@@ -158,7 +158,7 @@ static void told(struct kjob *j, const char *why)
 	next_left(j);
 }
 
-static void on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -175,11 +175,11 @@ static void delete_it(struct kjob *j)
 	struct kube_ref ref = backing_ref(BACKING_CONTENT, v->name);
 	struct err e = {0};
 
-	if (kube_delete(j->kp->p.kube, &ref, &o, on_deleted, j, &j->call, &e))
+	if (kube_delete(j->kp->p.kube, &ref, &o, provider_sweep_on_deleted, j, &j->call, &e))
 		told(j, e.message);
 }
 
-static void on_taken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_taken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -193,14 +193,15 @@ static void on_taken(void *arg, int rc, const struct err *e, const struct kube_r
 		delete_it(j);
 }
 
-static void take_over(struct kjob *j)
+static void provider_sweep_take_over(struct kjob *j)
 {
 	const struct backing_view *v = &j->left[j->at].content;
 	struct kube_ref ref = backing_ref(BACKING_CONTENT, v->name);
 	json_t *patch = backing_take_over(v);
 	struct err e = {0};
 
-	if (!patch || kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, on_taken, j, &j->call, &e))
+	if (!patch ||
+	    kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_sweep_on_taken, j, &j->call, &e))
 		told(j, patch ? e.message : "no memory");
 	json_decref(patch);
 }
@@ -216,7 +217,7 @@ static void next_left(struct kjob *j)
 	else if (backing_goes(&j->left[j->at].content))
 		delete_it(j);
 	else
-		take_over(j);
+		provider_sweep_take_over(j);
 }
 
 void sweep_begin(struct kjob *j, const struct sandbox_ask *q)

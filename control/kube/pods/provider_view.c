@@ -217,7 +217,7 @@ static void list_finish(struct kjob *j)
 	kjob_answer(j, 0, NULL, NULL, -1);
 }
 
-static void list_page(struct kjob *j, const char *next);
+static void provider_view_list_page(struct kjob *j, const char *next);
 
 static void pods_listed(struct kjob *j)
 {
@@ -226,12 +226,12 @@ static void pods_listed(struct kjob *j)
 	j->at = j->nlist;
 	j->there = true;
 	if (j->kp->p.spec.workspace == WORKSPACE_CLAIM)
-		list_page(j, NULL);
+		provider_view_list_page(j, NULL);
 	else
 		kjob_answer(j, 0, NULL, NULL, -1);
 }
 
-static void on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_view_on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	const json_t *items = json_object_get(reply->body, "items");
@@ -248,7 +248,7 @@ static void on_page(void *arg, int rc, const struct err *e, const struct kube_re
 	}
 	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
 	if (next && *next && snprintf(copy, sizeof(copy), "%s", next) < (int)sizeof(copy))
-		list_page(j, copy);
+		provider_view_list_page(j, copy);
 	else if (rc)
 		kjob_answer(j, rc, e, NULL, -1);
 	else if (j->there)
@@ -258,13 +258,13 @@ static void on_page(void *arg, int rc, const struct err *e, const struct kube_re
 }
 
 /* there: the pods are. */
-static void list_page(struct kjob *j, const char *next)
+static void provider_view_list_page(struct kjob *j, const char *next)
 {
 	const char *ns = j->kp->p.spec.ns;
 	struct kube_ref ref = j->there ? kp_claims(ns, NULL) : kp_pods(ns, NULL);
 	struct kube_list_options o = {.labels = KUBE_SELECTOR, .limit = KP_PAGE, .continue_ = next};
 	struct err e = {0};
-	int rc = kube_list(j->kp->p.kube, &ref, &o, on_page, j, &j->call, &e);
+	int rc = kube_list(j->kp->p.kube, &ref, &o, provider_view_on_page, j, &j->call, &e);
 
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -273,5 +273,5 @@ static void list_page(struct kjob *j, const char *next)
 void list_begin(struct kjob *j, const struct sandbox_ask *q)
 {
 	(void)q;
-	list_page(j, NULL);
+	provider_view_list_page(j, NULL);
 }

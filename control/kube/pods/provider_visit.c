@@ -11,19 +11,19 @@
 #define POLL_MS 500
 #define WAIT_NS (30 * NS_PER_SEC) /* until it runs: an image is fetched, perhaps */
 
-static void look(struct kjob *j);
+static void provider_visit_look(struct kjob *j);
 
 /* Its name is kept as long as n->job says who waits. */
-static struct kname *name_of(const struct kjob *j)
+static struct kname *provider_visit_name_of(const struct kjob *j)
 {
 	struct kname *n = kname_find(j->kp, j->name);
 
 	return n && n->job == j ? n : NULL;
 }
 
-static void finish(struct kjob *j, const char *visitor, const char *words)
+static void provider_visit_finish(struct kjob *j, const char *visitor, const char *words)
 {
-	struct kname *n = name_of(j);
+	struct kname *n = provider_visit_name_of(j);
 	char why[sizeof(n->plain_why)];
 
 	uv_timer_stop(j->timer);
@@ -40,9 +40,9 @@ static void finish(struct kjob *j, const char *visitor, const char *words)
 	j->visited(j, n, why);
 }
 
-static void give_up(struct kjob *j, const char *words)
+static void provider_visit_give_up(struct kjob *j, const char *words)
 {
-	finish(j, "", words);
+	provider_visit_finish(j, "", words);
 }
 
 static void wait_on(struct kjob *j, const char *words)
@@ -50,15 +50,15 @@ static void wait_on(struct kjob *j, const char *words)
 	char text[200];
 
 	if (clock_boot_ns() < j->visit_until_ns && !kjob_is_late(j)) {
-		j->tick = look;
+		j->tick = provider_visit_look;
 		kjob_wait(j, POLL_MS);
 		return;
 	}
 	text_format(text, sizeof(text), "it does not run within %u s: %s", (unsigned)(WAIT_NS / NS_PER_SEC), words);
-	give_up(j, text);
+	provider_visit_give_up(j, text);
 }
 
-static void on_added(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_visit_on_added(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -67,16 +67,16 @@ static void on_added(void *arg, int rc, const struct err *e, const struct kube_r
 	if (j->cancelled)
 		return;
 	if (rc == ERR_NOT_FOUND) {
-		give_up(j, "this cluster has no ephemeral containers");
+		provider_visit_give_up(j, "this cluster has no ephemeral containers");
 	} else if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
-		give_up(j, e->message);
+		provider_visit_give_up(j, e->message);
 	} else {
 		j->visitor_made |= !rc;
 		wait_on(j, rc ? e->message : "it was added just now");
 	}
 }
 
-static void add(struct kjob *j, struct visitor_plan *plan)
+static void provider_visit_add(struct kjob *j, struct visitor_plan *plan)
 {
 	struct kube_ref ref = kp_pods(j->ns, j->pod);
 	json_t *patch = visitor_patch(plan->container);
@@ -86,11 +86,12 @@ static void add(struct kjob *j, struct visitor_plan *plan)
 	ref.subresource = "ephemeralcontainers";
 	log_info(&(struct log_ids){.agent = j->name}, "ephemeral container %s is added to pod %s in %s", plan->name,
 		 j->pod, j->ns);
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_STRATEGIC, patch, on_added, j, &j->call, &e)
+	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_STRATEGIC, patch, provider_visit_on_added, j, &j->call,
+				&e)
 		   : err_set(&e, ERR_NOMEM, "no memory for an ephemeral container");
 	json_decref(patch);
 	if (rc)
-		give_up(j, e.message);
+		provider_visit_give_up(j, e.message);
 }
 
 static void seen(struct kjob *j, const json_t *pod)
@@ -105,22 +106,22 @@ static void seen(struct kjob *j, const json_t *pod)
 	int rc = visitor_plan(pod, &p, &plan, &e);
 
 	if (rc) {
-		give_up(j, e.message);
+		provider_visit_give_up(j, e.message);
 	} else if (plan.state == VISITOR_ABSENT) {
-		add(j, &plan);
+		provider_visit_add(j, &plan);
 	} else if (plan.state == VISITOR_WAITING) {
 		wait_on(j, plan.why);
 	} else if (plan.state == VISITOR_RUNNING) {
 		text_format(text, sizeof(text), "%s moves files and connects to ports; it stays as long as its pod",
 			    plan.name);
-		finish(j, plan.name, text);
+		provider_visit_finish(j, plan.name, text);
 	} else {
 		text_format(text, sizeof(text), "%s: %.110s", plan.name, plan.why);
-		give_up(j, text);
+		provider_visit_give_up(j, text);
 	}
 }
 
-static void on_pod(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_visit_on_pod(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -130,18 +131,18 @@ static void on_pod(void *arg, int rc, const struct err *e, const struct kube_rep
 	if (rc && kp_may_pass(rc))
 		wait_on(j, e->message);
 	else if (rc)
-		give_up(j, e->message);
+		provider_visit_give_up(j, e->message);
 	else
 		seen(j, reply->body);
 }
 
-static void look(struct kjob *j)
+static void provider_visit_look(struct kjob *j)
 {
 	struct kube_ref ref = kp_pods(j->ns, j->pod);
 	struct err e = {0};
 
-	if (!j->call && kube_get(j->kp->p.kube, &ref, on_pod, j, &j->call, &e))
-		give_up(j, e.message);
+	if (!j->call && kube_get(j->kp->p.kube, &ref, provider_visit_on_pod, j, &j->call, &e))
+		provider_visit_give_up(j, e.message);
 }
 
 void visit_begin(struct kjob *j, struct kname *n, const char *why, visit_next *next)
@@ -156,7 +157,7 @@ void visit_begin(struct kjob *j, struct kname *n, const char *why, visit_next *n
 	j->visit_until_ns = clock_boot_ns() + WAIT_NS;
 	kjob_set_state(j, KJOB_VISITING);
 	if (j->kp->p.spec.ephemeral_image && *j->kp->p.spec.ephemeral_image)
-		look(j);
+		provider_visit_look(j);
 	else
-		give_up(j, "kubernetes.ephemeral_image names no image");
+		provider_visit_give_up(j, "kubernetes.ephemeral_image names no image");
 }

@@ -123,13 +123,13 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 }
 
 /* What there is now decides. */
-static void again(struct kjob *j)
+static void provider_wake_again(struct kjob *j)
 {
 	kjob_set_state(j, KJOB_LOOKING);
 	kjob_wait(j, KP_AGAIN_MS);
 }
 
-static void on_reached(void *arg, int rc, const struct err *e, const struct reach_result *r, int fd)
+static void provider_wake_on_reached(void *arg, int rc, const struct err *e, const struct reach_result *r, int fd)
 {
 	struct kname *n = arg;
 	struct kjob *j = n->job;
@@ -143,7 +143,7 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 		visit_begin(j, n, e->message, begin_plain);
 	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE || (j->op == SANDBOX_ENSURE && kjob_may_wait(j, rc))) {
 		j->last = *e; /* the kubelet knows of an end that the API server has not been told of yet */
-		again(j);
+		provider_wake_again(j);
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -161,7 +161,7 @@ static void on_reached(void *arg, int rc, const struct err *e, const struct reac
 	}
 }
 
-static void on_ended(void *arg, const char *why)
+static void provider_wake_on_ended(void *arg, const char *why)
 {
 	struct kname *n = arg;
 
@@ -171,7 +171,7 @@ static void on_ended(void *arg, const char *why)
 	n->reach = NULL;
 }
 
-static const struct reach_ops reach_ops = {on_reached, on_ended};
+static const struct reach_ops reach_ops = {provider_wake_on_reached, provider_wake_on_ended};
 
 static void begin_link(struct kjob *j, struct kname *n)
 {
@@ -241,7 +241,7 @@ static bool is_worth_a_look(const struct kjob *j, int rc)
 	return rc == ERR_K8S_CONFLICT || rc == ERR_EOF || rc == ERR_TIMEOUT || kjob_may_wait(j, rc);
 }
 
-static void on_pod_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_wake_on_pod_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -250,7 +250,7 @@ static void on_pod_made(void *arg, int rc, const struct err *e, const struct kub
 		return;
 	if (rc && is_worth_a_look(j, rc)) {
 		j->last = *e;
-		again(j);
+		provider_wake_again(j);
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -277,7 +277,7 @@ static void make_pod(struct kjob *j)
 	spec.read_only = j->claim.read_only;
 	pod = kube_spec_pod(&spec, j->t.agent, &session, &e);
 	kjob_set_state(j, KJOB_MAKING);
-	rc = pod ? kube_create(j->kp->p.kube, &ref, pod, on_pod_made, j, &j->call, &e) : e.code;
+	rc = pod ? kube_create(j->kp->p.kube, &ref, pod, provider_wake_on_pod_made, j, &j->call, &e) : e.code;
 	json_decref(pod);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
@@ -300,7 +300,7 @@ static void make_all(struct kjob *j)
 
 /* ---- what was there before, and has to go first */
 
-static void on_old_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_wake_on_old_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 
@@ -335,7 +335,7 @@ static void replace(struct kjob *j)
 		kjob_wait(j, KP_AGAIN_MS);
 		return;
 	}
-	rc = kube_delete(j->kp->p.kube, &ref, &o, on_old_deleted, j, &j->call, &e);
+	rc = kube_delete(j->kp->p.kube, &ref, &o, provider_wake_on_old_deleted, j, &j->call, &e);
 	if (rc)
 		kjob_answer(j, rc, &e, NULL, -1);
 }
@@ -395,7 +395,7 @@ static void dropped_seen(struct kjob *j, const json_t *pod)
 	kjob_set_state(j, KJOB_ENDING);
 	if (j->view.deleting)
 		kjob_wait(j, KP_AGAIN_MS);
-	else if (kube_delete(j->kp->p.kube, &ref, &o, on_old_deleted, j, &j->call, &e))
+	else if (kube_delete(j->kp->p.kube, &ref, &o, provider_wake_on_old_deleted, j, &j->call, &e))
 		answer_dropped(j);
 }
 
@@ -469,7 +469,7 @@ void wake_seen(struct kjob *j, const json_t *pod)
 	if (n && n->linked && !n->job) /* the stream broke before the watch told: the cause is told first */
 		watch_judge(n, pod);
 	if (n && (n = kname_find(j->kp, j->name)) && n->ending) { /* `gone` comes first */
-		again(j);
+		provider_wake_again(j);
 		return;
 	}
 	if (rc)
@@ -504,7 +504,7 @@ static void fail_late(struct kjob *j, const char *event)
 }
 
 /* The newest of one page: good enough for words. */
-static void on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_wake_on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kjob *j = arg;
 	const char *newest = "", *text = "";
@@ -539,7 +539,7 @@ static void ask_why(struct kjob *j)
 
 	text_format(fields, sizeof(fields), "involvedObject.uid=%s,type=Warning", j->view.uid);
 	kjob_set_state(j, KJOB_ASKING_WHY);
-	if (kube_list(j->kp->p.kube, &ref, &o, on_events, j, &j->call, NULL))
+	if (kube_list(j->kp->p.kube, &ref, &o, provider_wake_on_events, j, &j->call, NULL))
 		fail_late(j, "");
 }
 

@@ -66,7 +66,7 @@ static void say_node(const char *name, int rc, const json_t *node, char *out, si
 	pod_plain_text(out);
 }
 
-static void on_lost_time(uv_timer_t *t);
+static void provider_watch_on_lost_time(uv_timer_t *t);
 
 /* No look can be asked for without one: whoever has no memory hears of the end from the socket. */
 static void look_later(struct kname *n, uint64_t ms)
@@ -76,7 +76,7 @@ static void look_later(struct kname *n, uint64_t ms)
 		n->lost->data = n;
 	}
 	if (n->lost && (!uv_is_active((uv_handle_t *)n->lost) || uv_timer_get_due_in(n->lost) > ms))
-		uv_timer_start(n->lost, on_lost_time, ms, 0);
+		uv_timer_start(n->lost, provider_watch_on_lost_time, ms, 0);
 }
 
 /* What was told while it was out. */
@@ -88,7 +88,7 @@ static void look_is_back(struct kname *n)
 	n->missed = false;
 }
 
-static void on_node(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_watch_on_node(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kname *n = arg;
 	char why[400];
@@ -116,7 +116,8 @@ static void gone_with_node(struct kname *n)
 		n->confirm = NULL;
 		kube_cancel(look);
 	}
-	if (!n->linked || !n->view.node[0] || kube_get(n->kp->p.kube, &ref, on_node, n, &n->confirm, NULL))
+	if (!n->linked || !n->view.node[0] ||
+	    kube_get(n->kp->p.kube, &ref, provider_watch_on_node, n, &n->confirm, NULL))
 		gone(n, "its pod was deleted");
 	else
 		n->ending = true;
@@ -162,7 +163,7 @@ void watch_judge(struct kname *n, const json_t *pod)
 	gone(n, why);
 }
 
-static void on_confirmed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_watch_on_confirmed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kname *n = arg;
 
@@ -176,12 +177,13 @@ static void on_confirmed(void *arg, int rc, const struct err *e, const struct ku
 		look_later(n, kp_may_pass(rc) ? KP_LOOK_MS : KP_REFUSED_MS);
 }
 
-static void on_lost_time(uv_timer_t *t)
+static void provider_watch_on_lost_time(uv_timer_t *t)
 {
 	struct kname *n = t->data;
 	struct kube_ref ref = kp_pods(n->ns, n->pod);
 
-	if ((n->linked || n->job) && !n->confirm && kube_get(n->kp->p.kube, &ref, on_confirmed, n, &n->confirm, NULL))
+	if ((n->linked || n->job) && !n->confirm &&
+	    kube_get(n->kp->p.kube, &ref, provider_watch_on_confirmed, n, &n->confirm, NULL))
 		n->confirm = NULL;
 }
 
@@ -200,7 +202,7 @@ static void consider(struct kname *n, const json_t *pod)
 	if ((!n->linked && !n->job) || looks_alive(n, pod))
 		return;
 	n->missed = n->confirm != NULL;
-	if (!n->missed && kube_get(n->kp->p.kube, &ref, on_confirmed, n, &n->confirm, NULL))
+	if (!n->missed && kube_get(n->kp->p.kube, &ref, provider_watch_on_confirmed, n, &n->confirm, NULL))
 		n->confirm = NULL; /* out of memory: the socket will tell */
 }
 
@@ -217,7 +219,7 @@ static void nudge(struct kp *kp, const json_t *pod)
 	}
 }
 
-static struct kname *name_of(struct kp *kp, const json_t *pod)
+static struct kname *provider_watch_name_of(struct kp *kp, const json_t *pod)
 {
 	struct kname *n, *next;
 
@@ -229,30 +231,30 @@ static struct kname *name_of(struct kp *kp, const json_t *pod)
 
 /* ---- all pods of ours */
 
-static void on_our_change(void *arg, const json_t *pod)
+static void provider_watch_on_our_change(void *arg, const json_t *pod)
 {
-	struct kname *n = name_of(arg, pod);
+	struct kname *n = provider_watch_name_of(arg, pod);
 
 	nudge(arg, pod);
 	if (n)
 		consider(n, pod);
 }
 
-static void on_our_end(void *arg, const json_t *pod)
+static void provider_watch_on_our_end(void *arg, const json_t *pod)
 {
-	struct kname *n = name_of(arg, pod);
+	struct kname *n = provider_watch_name_of(arg, pod);
 
 	nudge(arg, pod);
 	if (n && (n->linked || n->job) && strcmp(meta_text(pod, "uid"), n->view.uid) == 0)
 		gone_with_node(n);
 }
 
-static void on_synced(void *arg, bool resync)
+static void provider_watch_on_synced(void *arg, bool resync)
 {
 	(void)arg, (void)resync;
 }
 
-static void on_our_trouble(void *arg, int rc, const struct err *e)
+static void provider_watch_on_our_trouble(void *arg, int rc, const struct err *e)
 {
 	(void)arg;
 	if (rc)
@@ -261,11 +263,11 @@ static void on_our_trouble(void *arg, int rc, const struct err *e)
 		log_info(NULL, "pods of ours are watched again");
 }
 
-static const struct kube_watch_ops our_ops = {.added = on_our_change,
-					      .modified = on_our_change,
-					      .deleted = on_our_end,
-					      .synced = on_synced,
-					      .trouble = on_our_trouble};
+static const struct kube_watch_ops our_ops = {.added = provider_watch_on_our_change,
+					      .modified = provider_watch_on_our_change,
+					      .deleted = provider_watch_on_our_end,
+					      .synced = provider_watch_on_synced,
+					      .trouble = provider_watch_on_our_trouble};
 
 int watch_start(struct kp *kp, struct err *e)
 {
@@ -277,12 +279,12 @@ int watch_start(struct kp *kp, struct err *e)
 
 /* ---- one pod of others */
 
-static void on_their_change(void *arg, const json_t *pod)
+static void provider_watch_on_their_change(void *arg, const json_t *pod)
 {
 	consider(arg, pod);
 }
 
-static void on_their_end(void *arg, const json_t *pod)
+static void provider_watch_on_their_end(void *arg, const json_t *pod)
 {
 	struct kname *n = arg;
 
@@ -290,7 +292,7 @@ static void on_their_end(void *arg, const json_t *pod)
 		gone_with_node(n);
 }
 
-static void on_their_trouble(void *arg, int rc, const struct err *e)
+static void provider_watch_on_their_trouble(void *arg, int rc, const struct err *e)
 {
 	struct kname *n = arg;
 
@@ -298,11 +300,11 @@ static void on_their_trouble(void *arg, int rc, const struct err *e)
 		log_warn(&(struct log_ids){.agent = n->name}, "its pod cannot be watched now: %s", e->message);
 }
 
-static const struct kube_watch_ops their_ops = {.added = on_their_change,
-						.modified = on_their_change,
-						.deleted = on_their_end,
-						.synced = on_synced,
-						.trouble = on_their_trouble};
+static const struct kube_watch_ops their_ops = {.added = provider_watch_on_their_change,
+						.modified = provider_watch_on_their_change,
+						.deleted = provider_watch_on_their_end,
+						.synced = provider_watch_on_synced,
+						.trouble = provider_watch_on_their_trouble};
 
 int watch_name(struct kname *n, struct err *e)
 {

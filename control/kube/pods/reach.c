@@ -64,7 +64,7 @@ struct reach {
 
 static const char *const state_names[] = {"joining", "looking", "sending", "up", "over"};
 
-static void set_state(struct reach *r, enum reach_state s)
+static void reach_set_state(struct reach *r, enum reach_state s)
 {
 	if (r->state != s)
 		log_debug(&(struct log_ids){.agent = r->agent}, "reach: %s -> %s", state_names[r->state],
@@ -72,7 +72,7 @@ static void set_state(struct reach *r, enum reach_state s)
 	r->state = s;
 }
 
-static void run(struct reach *r);
+static void reach_run(struct reach *r);
 
 /* ---- the end */
 
@@ -82,7 +82,7 @@ static void drop_exec(struct reach *r)
 	r->rc = NULL;
 }
 
-static void fail(struct reach *r, int rc, const char *text)
+static void reach_fail(struct reach *r, int rc, const char *text)
 {
 	struct err e = {0};
 
@@ -92,14 +92,15 @@ static void fail(struct reach *r, int rc, const char *text)
 	drop_exec(r);
 	kube_ask_cancel(&r->ask);
 	uv_timer_stop(&r->timer);
-	set_state(r, REACH_OVER);
+	reach_set_state(r, REACH_OVER);
 	err_set(&e, rc, "%s: %s", r->agent, text);
 	r->ops->done(r->arg, rc, &e, NULL, -1);
 }
 
 static void fail_as(struct reach *r, const struct rc_exit *x)
 {
-	fail(r, x->err.code ? x->err.code : ERR_K8S, x->err.message[0] ? x->err.message : rc_cause_name(x->cause));
+	reach_fail(r, x->err.code ? x->err.code : ERR_K8S,
+		   x->err.message[0] ? x->err.message : rc_cause_name(x->cause));
 }
 
 /* Of a way that is left: whoever ends up without any is told each. Once for each way. */
@@ -120,44 +121,44 @@ static void unsupported(struct reach *r, const char *why)
 	text_format(text, sizeof(text), "muxlet cannot run there: %.120s%s%.160s%s%s%s", why,
 		    r->words.message[0] ? ": " : "", r->words.message, r->earlier[0] ? " (" : "", r->earlier,
 		    r->earlier[0] ? ")" : "");
-	fail(r, ERR_UNSUPPORTED, text);
+	reach_fail(r, ERR_UNSUPPORTED, text);
 }
 
 /* ---- time */
 
-static void on_timer(uv_timer_t *t);
+static void reach_on_timer(uv_timer_t *t);
 
-static void arm(struct reach *r)
+static void reach_arm(struct reach *r)
 {
 	uint64_t at = r->again_at && r->again_at < r->deadline_at ? r->again_at : r->deadline_at;
 	uint64_t now = uv_now(r->p.loop);
 
-	(void)uv_timer_start(&r->timer, on_timer, at > now ? at - now : 0, 0);
+	(void)uv_timer_start(&r->timer, reach_on_timer, at > now ? at - now : 0, 0);
 }
 
-static void on_deadline(struct reach *r)
+static void reach_on_deadline(struct reach *r)
 {
 	char text[ERR_MESSAGE_MAX];
 
 	text_format(text, sizeof(text), "no stream to muxlet within %llu s (%s)%s%.300s",
 		    (unsigned long long)(r->p.deadline_ms / 1000), state_names[r->state], r->refusals ? ": " : "",
 		    r->refusals ? r->words.message : "");
-	fail(r, ERR_TIMEOUT, text);
+	reach_fail(r, ERR_TIMEOUT, text);
 }
 
-static void on_timer(uv_timer_t *t)
+static void reach_on_timer(uv_timer_t *t)
 {
 	struct reach *r = t->data;
 
 	if (uv_now(r->p.loop) >= r->deadline_at) {
-		on_deadline(r);
+		reach_on_deadline(r);
 		return;
 	}
 	if (r->again_at) {
 		r->again_at = 0;
-		run(r);
+		reach_run(r);
 	}
-	arm(r);
+	reach_arm(r);
 }
 
 /*
@@ -182,7 +183,7 @@ static void try_later(struct reach *r, const struct rc_exit *x)
 	log_debug(&(struct log_ids){.agent = r->agent}, "reach: %s; again in %llu ms", x->err.message,
 		  (unsigned long long)ms);
 	r->again_at = uv_now(r->p.loop) + ms;
-	arm(r);
+	reach_arm(r);
 }
 
 /* ---- the stream, once it is up */
@@ -208,7 +209,7 @@ static void over(struct reach *r, const char *why)
 	drop_exec(r);
 	stream_fd_destroy(r->pump);
 	r->pump = NULL;
-	set_state(r, REACH_OVER);
+	reach_set_state(r, REACH_OVER);
 	r->ops->ended(r->arg, why);
 }
 
@@ -232,19 +233,19 @@ static void come_up(struct reach *r, size_t rest_at)
 	if (rc) {
 		if (r->pump)
 			close(fd);
-		fail(r, rc, "no socket for the link");
+		reach_fail(r, rc, "no socket for the link");
 		return;
 	}
 	r->told = true;
 	uv_timer_stop(&r->timer);
 	explicit_bzero(r->secret, sizeof(r->secret));
-	set_state(r, REACH_UP);
+	reach_set_state(r, REACH_UP);
 	r->ops->done(r->arg, 0, NULL, &r->result, fd);
 }
 
 /* ---- what comes of an exec */
 
-static void keep(char *to, size_t *len, size_t size, const uint8_t *p, size_t n)
+static void reach_keep(char *to, size_t *len, size_t size, const uint8_t *p, size_t n)
 {
 	size_t take = n < size - *len ? n : size - *len;
 
@@ -258,7 +259,7 @@ static void take_first_line(struct reach *r)
 
 	if (!end) {
 		if (r->out_len == sizeof(r->out))
-			fail(r, ERR_PROTOCOL, "what was begun as muxlet does not speak as one");
+			reach_fail(r, ERR_PROTOCOL, "what was begun as muxlet does not speak as one");
 		return;
 	}
 	if (deliver_joined(r->out, (size_t)(end - r->out), &r->result.joined) == 0)
@@ -266,13 +267,13 @@ static void take_first_line(struct reach *r)
 	/* Else an older one tells how to use it, and exits. */
 }
 
-static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
+static void reach_on_data(void *arg, int stream, const uint8_t *p, size_t n)
 {
 	struct reach *r = arg;
 
 	r->received += n;
 	if (stream == 2) {
-		keep(r->err, &r->err_len, sizeof(r->err), p, n);
+		reach_keep(r->err, &r->err_len, sizeof(r->err), p, n);
 		if (r->state == REACH_UP) {
 			r->aside += n;
 			rc_window(r->rc, r->until + r->aside);
@@ -287,13 +288,13 @@ static void on_data(void *arg, int stream, const uint8_t *p, size_t n)
 	if (r->state == REACH_JOINING) {
 		size_t room = sizeof(r->out) - r->out_len;
 
-		keep(r->out, &r->out_len, sizeof(r->out), p, n);
+		reach_keep(r->out, &r->out_len, sizeof(r->out), p, n);
 		take_first_line(r);
 		if (r->state == REACH_UP && n > room && stream_fd_output(r->pump, p + room, n - room))
 			over(r, "more came than the window allows");
 		return;
 	}
-	keep(r->out, &r->out_len, sizeof(r->out), p, n);
+	reach_keep(r->out, &r->out_len, sizeof(r->out), p, n);
 }
 
 static void send_more(struct reach *r)
@@ -309,7 +310,7 @@ static void send_more(struct reach *r)
 	}
 }
 
-static void on_writable(void *arg, size_t room)
+static void reach_on_writable(void *arg, size_t room)
 {
 	struct reach *r = arg;
 
@@ -320,7 +321,7 @@ static void on_writable(void *arg, size_t room)
 		stream_fd_writable(r->pump);
 }
 
-static void on_opened(void *arg, int version)
+static void reach_on_opened(void *arg, int version)
 {
 	(void)arg, (void)version;
 }
@@ -357,11 +358,11 @@ static bool cannot_run(const struct rc_exit *x)
 	return is_absent(x) || (x->cause == RC_EXITED && x->code > 128 && x->code != KILLED && x->code != TERMINATED);
 }
 
-static void look(struct reach *r)
+static void reach_look(struct reach *r)
 {
 	r->at = -1;
-	set_state(r, REACH_LOOKING);
-	run(r);
+	reach_set_state(r, REACH_LOOKING);
+	reach_run(r);
 }
 
 /* Each place is tried once: the program is sent as often as there are places, at most. False: there is no other. */
@@ -376,7 +377,7 @@ static bool look_elsewhere(struct reach *r)
 	text_format(end, (size_t)(r->not_there + sizeof(r->not_there) - end), "%s%.60s: %.60s",
 		    r->not_there[0] ? "; " : "", dir, r->words.message);
 	r->not_these |= 1u << r->at;
-	look(r);
+	reach_look(r);
 	return true;
 }
 
@@ -385,8 +386,8 @@ static void try_at(struct reach *r, enum place place, const char *path, const ch
 	r->place = place;
 	text_put(r->result.path, sizeof(r->result.path), path);
 	text_put(r->result.delivery, sizeof(r->result.delivery), delivery);
-	set_state(r, REACH_JOINING);
-	run(r);
+	reach_set_state(r, REACH_JOINING);
+	reach_run(r);
 }
 
 static void try_init(struct reach *r)
@@ -396,7 +397,7 @@ static void try_init(struct reach *r)
 		return;
 	}
 	leave_way(r, "init", "nothing is mounted at " KUBE_MUXLET_DIR);
-	look(r);
+	reach_look(r);
 }
 
 static void joining_ended(struct reach *r, const struct rc_exit *x)
@@ -404,23 +405,23 @@ static void joining_ended(struct reach *r, const struct rc_exit *x)
 	bool old = x->cause == RC_EXITED && x->code == TOO_OLD;
 
 	if (x->cause == RC_EXITED && x->code == NAME_TAKEN) {
-		fail(r, ERR_CONFLICT, r->words.message);
+		reach_fail(r, ERR_CONFLICT, r->words.message);
 	} else if (x->cause == RC_EXITED && (x->code == KILLED || x->code == TERMINATED)) {
-		fail(r, ERR_BAD_STATE, "muxlet was killed before it answered: the container may be ending");
+		reach_fail(r, ERR_BAD_STATE, "muxlet was killed before it answered: the container may be ending");
 	} else if (!cannot_run(x) && !old) {
 		if (x->cause == RC_EXITED)
-			fail(r, ERR_SANDBOX_CREATE, r->words.message);
+			reach_fail(r, ERR_SANDBOX_CREATE, r->words.message);
 		else
 			fail_as(r, x);
 	} else if (r->place == PLACE_KNOWN) {
 		try_init(r);
 	} else if (r->place == PLACE_INIT) {
 		leave_way(r, "init", r->words.message);
-		look(r);
+		reach_look(r);
 	} else if (r->place == PLACE_FOUND && r->at < 0 && r->image_path[0]) {
 		leave_way(r, "image", r->words.message);
 		r->image_path[0] = '\0'; /* not that one */
-		look(r);
+		reach_look(r);
 	} else if (!look_elsewhere(r)) {
 		unsupported(r, r->place == PLACE_SENT ? "it was delivered and does not run"
 						      : "there is no shell, and no muxlet in the image");
@@ -473,8 +474,8 @@ static void looking_ended(struct reach *r, const struct rc_exit *x)
 	} else {
 		text_put(r->dir, sizeof(r->dir), a.path);
 		r->at = a.place;
-		set_state(r, REACH_SENDING);
-		run(r);
+		reach_set_state(r, REACH_SENDING);
+		reach_run(r);
 	}
 }
 
@@ -484,7 +485,7 @@ static void sending_ended(struct reach *r, const struct rc_exit *x)
 
 	if (x->cause == RC_EXITED && x->code == 0) {
 		if (snprintf(path, sizeof(path), "%s/muxlet", r->dir) >= (int)sizeof(path))
-			fail(r, ERR_TOO_LARGE, "the path of its directory is too long");
+			reach_fail(r, ERR_TOO_LARGE, "the path of its directory is too long");
 		else
 			try_at(r, PLACE_SENT, path, "stream");
 	} else if (x->cause != RC_EXITED) {
@@ -496,7 +497,7 @@ static void sending_ended(struct reach *r, const struct rc_exit *x)
 
 static void with_creds(void *arg, int rc, const struct err *e);
 
-static void on_exited(void *arg, const struct rc_exit *x)
+static void reach_on_exited(void *arg, const struct rc_exit *x)
 {
 	struct reach *r = arg;
 
@@ -531,7 +532,7 @@ static void on_exited(void *arg, const struct rc_exit *x)
 }
 
 static const struct rc_ops exec_ops = {
-    .opened = on_opened, .data = on_data, .writable = on_writable, .exited = on_exited};
+    .opened = reach_on_opened, .data = reach_on_data, .writable = reach_on_writable, .exited = reach_on_exited};
 
 /* ---- beginning an exec */
 
@@ -591,7 +592,7 @@ static void with_creds(void *arg, int rc, const struct err *e)
 	char tag[17], size[24];
 
 	if (rc) {
-		fail(r, rc, e && e->message[0] ? e->message : err_name(rc));
+		reach_fail(r, rc, e && e->message[0] ? e->message : err_name(rc));
 		return;
 	}
 	if (r->state == REACH_JOINING)
@@ -602,7 +603,7 @@ static void with_creds(void *arg, int rc, const struct err *e)
 		deliver_send(r->dir, r->p.program, size, argv);
 	rc = open_exec(r, argv, &here);
 	if (rc)
-		fail(r, rc, here.message);
+		reach_fail(r, rc, here.message);
 	else if (r->state == REACH_JOINING)
 		say_preamble(r);
 	else if (r->state == REACH_SENDING)
@@ -610,7 +611,7 @@ static void with_creds(void *arg, int rc, const struct err *e)
 }
 
 /* The next exec, whichever the state says. */
-static void run(struct reach *r)
+static void reach_run(struct reach *r)
 {
 	r->asked_again = false;
 	kube_creds_ask(r->p.creds, &r->ask, 0, with_creds, r);
@@ -618,7 +619,7 @@ static void run(struct reach *r)
 
 /* ---- life */
 
-static void copy(char *to, size_t size, const char *from)
+static void reach_copy(char *to, size_t size, const char *from)
 {
 	text_put(to, size, from ? from : "");
 }
@@ -626,12 +627,12 @@ static void copy(char *to, size_t size, const char *from)
 static void copy_params(struct reach *r, const struct reach_params *p)
 {
 	r->p = *p;
-	copy(r->ns, sizeof(r->ns), p->ns);
-	copy(r->pod, sizeof(r->pod), p->pod);
-	copy(r->container, sizeof(r->container), p->container);
-	copy(r->name, sizeof(r->name), p->name);
-	copy(r->workdir, sizeof(r->workdir), p->workdir);
-	copy(r->image_path, sizeof(r->image_path), p->image_path);
+	reach_copy(r->ns, sizeof(r->ns), p->ns);
+	reach_copy(r->pod, sizeof(r->pod), p->pod);
+	reach_copy(r->container, sizeof(r->container), p->container);
+	reach_copy(r->name, sizeof(r->name), p->name);
+	reach_copy(r->workdir, sizeof(r->workdir), p->workdir);
+	reach_copy(r->image_path, sizeof(r->image_path), p->image_path);
 	memcpy(r->secret, p->secret, sizeof(r->secret));
 	text_format(r->agent, sizeof(r->agent), "%.63s/%.63s/%.60s", p->ns, p->pod, p->container);
 }
@@ -648,7 +649,7 @@ int reach_create(const struct reach_params *p, const struct reach_ops *ops, void
 	uv_timer_init(p->loop, &r->timer);
 	r->timer.data = r;
 	r->deadline_at = uv_now(p->loop) + p->deadline_ms;
-	arm(r);
+	reach_arm(r);
 	*out = r;
 	if (p->known && *p->known)
 		try_at(r, PLACE_KNOWN, p->known, p->known_delivery);
@@ -657,7 +658,7 @@ int reach_create(const struct reach_params *p, const struct reach_ops *ops, void
 	return 0;
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void reach_on_timer_closed(uv_handle_t *h)
 {
 	struct reach *r = h->data;
 
@@ -675,5 +676,5 @@ void reach_destroy(struct reach *r)
 	drop_exec(r);
 	stream_fd_destroy(r->pump);
 	r->pump = NULL;
-	uv_close((uv_handle_t *)&r->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&r->timer, reach_on_timer_closed);
 }

@@ -43,14 +43,14 @@ static const char *username(const struct kube_review *r)
 	return json_string_value(json_object_get(r->user, "username"));
 }
 
-static void finish(struct kube_review *r, int rc, const struct err *e)
+static void review_finish(struct kube_review *r, int rc, const struct err *e)
 {
 	review_set_state(r, REVIEW_DONE);
 	r->done(r->arg, rc, rc ? e : NULL, rc ? NULL : username(r));
 	review_destroy(r);
 }
 
-static void on_access(void *arg, int rc, const struct err *e, const struct kube_reply *reply);
+static void review_on_access(void *arg, int rc, const struct err *e, const struct kube_reply *reply);
 
 static const char *verb(const struct kube_review *r)
 {
@@ -86,7 +86,7 @@ static int ask_access(struct kube_review *r, enum review_state next, struct err 
 
 	review_set_state(r, next);
 	o = access_review(r);
-	rc = o ? kube_create(r->kube, &ref, o, on_access, r, &r->call, e)
+	rc = o ? kube_create(r->kube, &ref, o, review_on_access, r, &r->call, e)
 	       : err_set(e, ERR_NOMEM, "no memory for a review");
 	json_decref(o);
 	return rc;
@@ -104,13 +104,13 @@ static int judge_access(const struct kube_review *r, const json_t *body, struct 
 		       username(r), r->ns, r->pod, verb(r), reason && *reason ? ": " : "", reason ? reason : "");
 }
 
-static void on_access(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void review_on_access(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kube_review *r = arg;
 	struct err here = {0};
 
 	if (rc) {
-		finish(r, rc, e);
+		review_finish(r, rc, e);
 		return;
 	}
 	rc = judge_access(r, reply->body, &here);
@@ -119,7 +119,7 @@ static void on_access(void *arg, int rc, const struct err *e, const struct kube_
 		if (rc == 0)
 			return;
 	}
-	finish(r, rc, &here);
+	review_finish(r, rc, &here);
 }
 
 static bool holds(const json_t *list, const char *text)
@@ -157,20 +157,20 @@ static int judge_token(struct kube_review *r, const json_t *body, struct err *e)
 	return 0;
 }
 
-static void on_token(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void review_on_token(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct kube_review *r = arg;
 	struct err here = {0};
 
 	if (rc) {
-		finish(r, rc, e);
+		review_finish(r, rc, e);
 		return;
 	}
 	rc = judge_token(r, reply->body, &here);
 	if (rc == 0)
 		rc = ask_access(r, REVIEW_CREATE, &here);
 	if (rc)
-		finish(r, rc, &here);
+		review_finish(r, rc, &here);
 }
 
 static int ask_token(struct kube_review *r, const char *token, struct err *e)
@@ -184,7 +184,7 @@ static int ask_token(struct kube_review *r, const char *token, struct err *e)
 	if (!o || (*r->audience && json_object_set_new(json_object_get(o, "spec"), "audiences", audiences)))
 		rc = err_set(e, ERR_NOMEM, "no memory for a review");
 	else
-		rc = kube_create(r->kube, &ref, o, on_token, r, &r->call, e);
+		rc = kube_create(r->kube, &ref, o, review_on_token, r, &r->call, e);
 	json_decref(o);
 	return rc;
 }

@@ -9,7 +9,7 @@
 
 #define ROLE_CLAIM "claim"
 
-static const char *text(const json_t *o, const char *key)
+static const char *sandboxclaim_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -45,12 +45,13 @@ static void read_ready(const json_t *o, struct sandboxclaim_view *v)
 	{
 		const json_t *seen = json_object_get(c, "observedGeneration");
 
-		if (strcmp(text(c, "type"), "Ready") != 0)
+		if (strcmp(sandboxclaim_text(c, "type"), "Ready") != 0)
 			continue;
-		v->failed = strcmp(text(c, "status"), "False") == 0 && is_final(text(c, "reason")) &&
-			    json_is_integer(seen) && json_integer_value(seen) >= generation;
-		text_format(v->why, sizeof(v->why), "%s%s%s", text(c, "reason"), *text(c, "message") ? ": " : "",
-			    text(c, "message"));
+		v->failed = strcmp(sandboxclaim_text(c, "status"), "False") == 0 &&
+			    is_final(sandboxclaim_text(c, "reason")) && json_is_integer(seen) &&
+			    json_integer_value(seen) >= generation;
+		text_format(v->why, sizeof(v->why), "%s%s%s", sandboxclaim_text(c, "reason"),
+			    *sandboxclaim_text(c, "message") ? ": " : "", sandboxclaim_text(c, "message"));
 		pod_plain_text(v->why);
 	}
 }
@@ -58,19 +59,19 @@ static void read_ready(const json_t *o, struct sandboxclaim_view *v)
 int sandboxclaim_view(const json_t *o, struct sandboxclaim_view *out, struct err *e)
 {
 	const json_t *meta = json_object_get(o, "metadata");
-	const char *agent = text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT),
-		   *sandbox = text(in(o, "status", "sandbox"), "name");
+	const char *agent = sandboxclaim_text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT),
+		   *sandbox = sandboxclaim_text(in(o, "status", "sandbox"), "name");
 	struct sandboxclaim_view v = {0};
 
-	if (!*text(meta, "uid") || strlen(text(meta, "uid")) >= sizeof(v.uid) || strlen(agent) >= sizeof(v.agent) ||
-	    strlen(sandbox) >= sizeof(v.sandbox))
+	if (!*sandboxclaim_text(meta, "uid") || strlen(sandboxclaim_text(meta, "uid")) >= sizeof(v.uid) ||
+	    strlen(agent) >= sizeof(v.agent) || strlen(sandbox) >= sizeof(v.sandbox))
 		return err_set(e, ERR_K8S, "the API server's answer is no SandboxClaim");
-	text_put(v.uid, sizeof(v.uid), text(meta, "uid"));
+	text_put(v.uid, sizeof(v.uid), sandboxclaim_text(meta, "uid"));
 	text_put(v.agent, sizeof(v.agent), agent);
 	text_put(v.sandbox, sizeof(v.sandbox), sandbox);
 	pod_plain_text(v.sandbox); /* a status is anybody's text who may write it */
-	v.deleting = *text(meta, "deletionTimestamp");
-	(void)clock_parse_utc(text(in(o, "spec", "lifecycle"), "shutdownTime"), &v.shutdown_ns);
+	v.deleting = *sandboxclaim_text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(sandboxclaim_text(in(o, "spec", "lifecycle"), "shutdownTime"), &v.shutdown_ns);
 	read_ready(o, &v);
 	*out = v;
 	return 0;

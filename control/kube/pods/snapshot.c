@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *text(const json_t *o, const char *key)
+static const char *snapshot_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s ? s : "";
 }
 
-static int copy(char *out, size_t size, const char *s)
+static int snapshot_copy(char *out, size_t size, const char *s)
 {
 	return snprintf(out, size, "%s", s) < (int)size ? 0 : ERR_K8S;
 }
@@ -34,14 +34,15 @@ static void read_status(const json_t *status, struct snapshot_view *v)
 
 	if (json_is_boolean(ready))
 		v->ready = json_is_true(ready) ? SNAPSHOT_READY : SNAPSHOT_NOT_READY;
-	if (kube_quantity(text(status, "restoreSize"), &v->restore_size))
+	if (kube_quantity(snapshot_text(status, "restoreSize"), &v->restore_size))
 		v->restore_size = 0;
 	if (json_is_object(error)) {
 		text_put(v->error, sizeof(v->error),
-			 *text(error, "message") ? text(error, "message") : "an error without a message");
+			 *snapshot_text(error, "message") ? snapshot_text(error, "message")
+							  : "an error without a message");
 		pod_plain_text(v->error);
 	}
-	(void)clock_parse_utc(text(status, "creationTime"), &v->created_ns);
+	(void)clock_parse_utc(snapshot_text(status, "creationTime"), &v->created_ns);
 }
 
 int snapshot_view(const json_t *o, struct snapshot_view *out, struct err *e)
@@ -51,17 +52,18 @@ int snapshot_view(const json_t *o, struct snapshot_view *out, struct err *e)
 		     *source = json_object_get(json_object_get(o, "spec"), "source");
 	struct snapshot_view v = {0};
 
-	if (!*text(meta, "name") || !*text(meta, "uid") || copy(v.name, sizeof(v.name), text(meta, "name")) ||
-	    copy(v.uid, sizeof(v.uid), text(meta, "uid")) ||
-	    copy(v.agent, sizeof(v.agent), text(notes, KUBE_ANNOTATION_AGENT)) ||
-	    copy(v.claim, sizeof(v.claim), text(source, "persistentVolumeClaimName")) ||
-	    copy(v.content, sizeof(v.content), text(status, "boundVolumeSnapshotContentName")))
+	if (!*snapshot_text(meta, "name") || !*snapshot_text(meta, "uid") ||
+	    snapshot_copy(v.name, sizeof(v.name), snapshot_text(meta, "name")) ||
+	    snapshot_copy(v.uid, sizeof(v.uid), snapshot_text(meta, "uid")) ||
+	    snapshot_copy(v.agent, sizeof(v.agent), snapshot_text(notes, KUBE_ANNOTATION_AGENT)) ||
+	    snapshot_copy(v.claim, sizeof(v.claim), snapshot_text(source, "persistentVolumeClaimName")) ||
+	    snapshot_copy(v.content, sizeof(v.content), snapshot_text(status, "boundVolumeSnapshotContentName")))
 		return err_set(e, ERR_K8S, "the API server's answer is no VolumeSnapshot");
-	if (id_parse(text(notes, KUBE_ANNOTATION_SNAPSHOT), &v.id) || agent_name_check(v.agent, NULL) ||
-	    strcmp(text(json_object_get(meta, "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SNAPSHOT) != 0)
+	if (id_parse(snapshot_text(notes, KUBE_ANNOTATION_SNAPSHOT), &v.id) || agent_name_check(v.agent, NULL) ||
+	    strcmp(snapshot_text(json_object_get(meta, "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SNAPSHOT) != 0)
 		return err_set(e, ERR_K8S, "VolumeSnapshot %.100s was not made by muxd", v.name);
-	v.deleting = *text(meta, "deletionTimestamp");
-	(void)clock_parse_utc(text(meta, "creationTimestamp"), &v.created_ns);
+	v.deleting = *snapshot_text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(snapshot_text(meta, "creationTimestamp"), &v.created_ns);
 	read_status(status, &v);
 	*out = v;
 	return 0;
@@ -91,12 +93,12 @@ int snapshot_is_content_of(const json_t *content, const struct snapshot_view *v,
 {
 	const json_t *ref = json_object_get(json_object_get(content, "spec"), "volumeSnapshotRef");
 
-	if (strcmp(text(ref, "name"), v->name) == 0 && strcmp(text(ref, "namespace"), ns) == 0 &&
-	    strcmp(text(ref, "uid"), v->uid) == 0)
+	if (strcmp(snapshot_text(ref, "name"), v->name) == 0 && strcmp(snapshot_text(ref, "namespace"), ns) == 0 &&
+	    strcmp(snapshot_text(ref, "uid"), v->uid) == 0)
 		return 0;
 	return err_set(e, ERR_SNAPSHOT, "content %.80s of VolumeSnapshot %.80s belongs to %.63s/%.80s (uid %.40s)",
-		       v->content, v->name, text(ref, "namespace"), text(ref, "name"),
-		       *text(ref, "uid") ? text(ref, "uid") : "none");
+		       v->content, v->name, snapshot_text(ref, "namespace"), snapshot_text(ref, "name"),
+		       *snapshot_text(ref, "uid") ? snapshot_text(ref, "uid") : "none");
 }
 
 json_t *snapshot_object(const struct kube_pod_spec *s, const char *agent, const struct id *id, const char *claim,

@@ -166,7 +166,7 @@ int template_over(json_t *under, const json_t *over)
 }
 
 /* Whatever a container that is not ours says of itself, it is confined as ours is. */
-static int confine(json_t *container)
+static int template_confine(json_t *container)
 {
 	json_t *security = json_object_get(container, "securityContext"), *ours;
 	int rc = 0;
@@ -192,7 +192,7 @@ static int confine_all(json_t *containers)
 	{
 		const char *name = json_string_value(json_object_get(o, "name"));
 
-		if (name && strcmp(name, KUBE_CONTAINER) != 0 && confine(o))
+		if (name && strcmp(name, KUBE_CONTAINER) != 0 && template_confine(o))
 			return ERR_NOMEM;
 	}
 	return 0;

@@ -16,8 +16,8 @@ struct walk {
 	struct err *e;
 };
 
-static int refuse(struct walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int refuse(struct walk *w, const char *fmt, ...)
+static int template_check_refuse(struct walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int template_check_refuse(struct walk *w, const char *fmt, ...)
 {
 	char why[ERR_MESSAGE_MAX];
 	va_list ap;
@@ -102,7 +102,8 @@ static int check_listed(struct walk *w, const char *what, const char *key, const
 {
 	if (*name && template_lists(list, name))
 		return 0;
-	return refuse(w, "names %s \"%.60s\", and %s lists %.100s", what, name, key, list && *list ? list : "none");
+	return template_check_refuse(w, "names %s \"%.60s\", and %s lists %.100s", what, name, key,
+				     list && *list ? list : "none");
 }
 
 static bool is_in(const char *path, const char *dir)
@@ -117,26 +118,26 @@ static int check_mount(struct walk *w, const char *path)
 
 	if (*path != '/' || !path[1] || strstr(path, "//") || strstr(path, "/./") || strstr(path, "/../") ||
 	    path[strlen(path) - 1] == '/' || path[strlen(path) - 1] == '.')
-		return refuse(w, "is \"%.60s\", not a plain absolute path below /", path);
+		return template_check_refuse(w, "is \"%.60s\", not a plain absolute path below /", path);
 	for (size_t i = 0; always[i]; i++)
 		if (is_in(path, always[i]))
-			return refuse(w, "is in %s, which is the runtime's", always[i]);
+			return template_check_refuse(w, "is in %s, which is the runtime's", always[i]);
 	for (size_t i = 0; w->own && in_ours[i]; i++)
 		if (is_in(path, in_ours[i]) && strcmp(path, "/dev/shm") != 0)
-			return refuse(w, "is in %s, which is muxd's own", in_ours[i]);
+			return template_check_refuse(w, "is in %s, which is muxd's own", in_ours[i]);
 	if (w->own && w->rules->muxlet && is_in(w->rules->muxlet, path))
-		return refuse(w, "lies over %.60s, where muxlet is", w->rules->muxlet);
+		return template_check_refuse(w, "lies over %.60s, where muxlet is", w->rules->muxlet);
 	return 0;
 }
 
 static int check_env(struct walk *w, const char *name)
 {
 	if (!*name)
-		return refuse(w, "is empty");
+		return template_check_refuse(w, "is empty");
 	if (w->own && (is_among(name, our_env) || begins(name, "MUXD_") || begins(name, "MUXLET_")))
-		return refuse(w, "is %.40s, which muxd says itself", name);
+		return template_check_refuse(w, "is %.40s, which muxd says itself", name);
 	if (w->own && begins(name, "LD_"))
-		return refuse(w, "is %.40s, which would reach into muxlet", name);
+		return template_check_refuse(w, "is %.40s, which would reach into muxlet", name);
 	return 0;
 }
 
@@ -146,14 +147,16 @@ static int check_text(struct walk *w, enum template_rule rule, const char *s)
 
 	switch (rule) {
 	case RULE_NOT_EMPTY:
-		return *s ? 0 : refuse(w, "is empty");
+		return *s ? 0 : template_check_refuse(w, "is empty");
 	case RULE_VOLUME:
 		if (!*s || strcmp(s, KUBE_VOLUME_WORK) == 0 || strcmp(s, KUBE_VOLUME_LET) == 0)
-			return refuse(
+			return template_check_refuse(
 			    w, "is \"%s\": a name other than workspace and muxlet is needed, these are muxd's", s);
 		return 0;
 	case RULE_OWN_NAME:
-		return *s && strcmp(s, KUBE_INIT) != 0 ? 0 : refuse(w, "is \"%s\", not a name for a container", s);
+		return *s && strcmp(s, KUBE_INIT) != 0
+			   ? 0
+			   : template_check_refuse(w, "is \"%s\", not a name for a container", s);
 	case RULE_CONFIG_MAP:
 		return check_listed(w, "the configMap", "kubernetes.pod_template_config_maps", r->config_maps, s);
 	case RULE_SECRET:
@@ -195,22 +198,24 @@ static int check_pair(struct walk *w, const struct template_field *f, const char
 	const char *s = json_string_value(v);
 
 	if (!*key)
-		return refuse(w, "has no name");
+		return template_check_refuse(w, "has no name");
 	if (f->rule == RULE_LABELS && is_among(key, our_labels))
-		return refuse(w, "is a label that is muxd's own");
+		return template_check_refuse(w, "is a label that is muxd's own");
 	if (f->rule == RULE_ANNOTATIONS && is_among(key, our_annotations))
-		return refuse(w, "is an annotation that a template may not set: muxd, the cluster or the container's "
-				 "runtime goes by it");
+		return template_check_refuse(
+		    w, "is an annotation that a template may not set: muxd, the cluster or the container's "
+		       "runtime goes by it");
 	if (json_is_null(v))
 		return quantity && !strchr(key, '/')
-			   ? refuse(w, "is null: what muxd asks for can be changed, not taken "
-				       "away")
+			   ? template_check_refuse(w, "is null: what muxd asks for can be changed, not taken "
+						      "away")
 			   : 0;
 	if (quantity && json_is_integer(v))
-		return json_integer_value(v) >= 0 ? 0 : refuse(w, "is negative");
+		return json_integer_value(v) >= 0 ? 0 : template_check_refuse(w, "is negative");
 	if (!s)
-		return refuse(w, "is not text; put it in quotes");
-	return !quantity || is_quantity(s) ? 0 : refuse(w, "is \"%.40s\", not a quantity as 500m or 2Gi", s);
+		return template_check_refuse(w, "is not text; put it in quotes");
+	return !quantity || is_quantity(s) ? 0
+					   : template_check_refuse(w, "is \"%.40s\", not a quantity as 500m or 2Gi", s);
 }
 
 static int check_map(struct walk *w, const struct template_field *f, const json_t *o)
@@ -220,7 +225,7 @@ static int check_map(struct walk *w, const struct template_field *f, const json_
 	int rc = 0;
 
 	if (!json_is_object(o))
-		return refuse(w, "is not a mapping of names to texts");
+		return template_check_refuse(w, "is not a mapping of names to texts");
 	json_object_foreach((json_t *)(uintptr_t)o, key, v)
 	{
 		size_t was = down(w, key);
@@ -239,28 +244,28 @@ static int check_texts(struct walk *w, const json_t *list)
 	json_t *v;
 
 	if (!json_is_array(list))
-		return refuse(w, "is not a list");
+		return template_check_refuse(w, "is not a list");
 	json_array_foreach((json_t *)(uintptr_t)list, i, v)
 	{
 		size_t was = down_to(w, i);
 
 		if (!json_is_string(v))
-			return refuse(w, "is not text; put it in quotes");
+			return template_check_refuse(w, "is not text; put it in quotes");
 		up(w, was);
 	}
 	return 0;
 }
 
 /* An item of a merged list is nothing without its key, and stands in it once. */
-static int check_key(struct walk *w, const struct template_field *f, const json_t *list, size_t i)
+static int template_check_check_key(struct walk *w, const struct template_field *f, const json_t *list, size_t i)
 {
 	const json_t *key = json_object_get(json_array_get(list, i), f->key);
 
 	if (!key || json_is_null(key))
-		return refuse(w, "has no %s, by which the list is merged", f->key);
+		return template_check_refuse(w, "has no %s, by which the list is merged", f->key);
 	for (size_t k = 0; k < i; k++)
 		if (json_equal(json_object_get(json_array_get(list, k), f->key), key))
-			return refuse(w, "has the %s of an earlier one", f->key);
+			return template_check_refuse(w, "has the %s of an earlier one", f->key);
 	return 0;
 }
 
@@ -281,8 +286,8 @@ static int check_mounted(struct walk *w, const json_t *mount)
 		return 0;
 	if (work && !w->own && json_is_true(json_object_get(mount, "readOnly")))
 		return 0;
-	return refuse(w, "mounts the volume %s, which is muxd's own%s", name,
-		      work ? ": an additional container may do so with readOnly: true" : "");
+	return template_check_refuse(w, "mounts the volume %s, which is muxd's own%s", name,
+				     work ? ": an additional container may do so with readOnly: true" : "");
 }
 
 static int check_volume(struct walk *w, const json_t *o)
@@ -291,7 +296,9 @@ static int check_volume(struct walk *w, const json_t *o)
 
 	for (const struct template_field *f = template_volume_sources; f->name; f++)
 		n += json_object_get(o, f->name) != NULL;
-	return n == 1 ? 0 : refuse(w, "needs one of emptyDir, configMap, secret, persistentVolumeClaim and ephemeral");
+	return n == 1 ? 0
+		      : template_check_refuse(
+			    w, "needs one of emptyDir, configMap, secret, persistentVolumeClaim and ephemeral");
 }
 
 static int check_item(struct walk *w, const struct template_field *f, const json_t *o)
@@ -303,7 +310,7 @@ static int check_item(struct walk *w, const struct template_field *f, const json
 		w->own = is_own(o);
 	rc = check_object(w, o, containers && w->own ? template_own_fields : f->fields);
 	if (!rc && containers && !w->own && !json_object_get(o, "image"))
-		rc = refuse(w, "has no image, which a container besides %s needs", KUBE_CONTAINER);
+		rc = template_check_refuse(w, "has no image, which a container besides %s needs", KUBE_CONTAINER);
 	if (!rc && strcmp(f->name, "volumeMounts") == 0)
 		rc = check_mounted(w, o);
 	if (!rc && strcmp(f->name, "volumes") == 0)
@@ -318,14 +325,14 @@ static int check_list(struct walk *w, const struct template_field *f, const json
 	json_t *o;
 
 	if (!json_is_array(list))
-		return refuse(w, "is not a list");
+		return template_check_refuse(w, "is not a list");
 	json_array_foreach((json_t *)(uintptr_t)list, i, o)
 	{
 		size_t was = down_to(w, i);
 		int rc = check_item(w, f, o);
 
 		if (!rc && f->key)
-			rc = check_key(w, f, list, i);
+			rc = template_check_check_key(w, f, list, i);
 		if (rc)
 			return rc;
 		up(w, was);
@@ -336,30 +343,32 @@ static int check_list(struct walk *w, const struct template_field *f, const json
 static int check_number(struct walk *w, const struct template_field *f, const json_t *v)
 {
 	if (!json_is_integer(v) && !(f->kind == TEMPLATE_PORT && json_is_string(v)))
-		return refuse(w, "is not a number");
+		return template_check_refuse(w, "is not a number");
 	if (f->rule == RULE_UID && json_integer_value(v) < 1)
-		return refuse(w, "is not above 0: no container of a sandbox runs as root");
+		return template_check_refuse(w, "is not above 0: no container of a sandbox runs as root");
 	return 0;
 }
 
 static int check_bool(struct walk *w, const struct template_field *f, const json_t *v)
 {
 	if (!json_is_boolean(v))
-		return refuse(w, "is neither true nor false");
+		return template_check_refuse(w, "is neither true nor false");
 	if ((f->rule == RULE_FALSE && json_is_true(v)) || (f->rule == RULE_TRUE && json_is_false(v)))
-		return refuse(w, "may only be %s: what confines a sandbox is not taken away",
-			      f->rule == RULE_TRUE ? "true" : "false");
+		return template_check_refuse(w, "may only be %s: what confines a sandbox is not taken away",
+					     f->rule == RULE_TRUE ? "true" : "false");
 	return 0;
 }
 
 static int check_value(struct walk *w, const struct template_field *f, const json_t *v)
 {
 	if (json_is_null(v))
-		return f->takes_null ? 0 : refuse(w, "is null, which may take away only what is not muxd's own");
+		return f->takes_null
+			   ? 0
+			   : template_check_refuse(w, "is null, which may take away only what is not muxd's own");
 	switch (f->kind) {
 	case TEMPLATE_TEXT:
 		if (!json_is_string(v))
-			return refuse(w, "is not text; put it in quotes");
+			return template_check_refuse(w, "is not text; put it in quotes");
 		return check_text(w, f->rule, json_string_value(v));
 	case TEMPLATE_NUMBER:
 	case TEMPLATE_PORT:
@@ -387,7 +396,7 @@ static int refuse_unknown(struct walk *w, const struct template_field *fields)
 		text_format(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", fields->name);
 		n = strlen(list);
 	}
-	return refuse(w, "is not for a template; allowed here: %s", list);
+	return template_check_refuse(w, "is not for a template; allowed here: %s", list);
 }
 
 static int check_object(struct walk *w, const json_t *o, const struct template_field *fields)
@@ -396,7 +405,7 @@ static int check_object(struct walk *w, const json_t *o, const struct template_f
 	json_t *v;
 
 	if (!json_is_object(o))
-		return refuse(w, "is not an object");
+		return template_check_refuse(w, "is not an object");
 	json_object_foreach((json_t *)(uintptr_t)o, key, v)
 	{
 		const struct template_field *f = template_field_find(fields, key);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* "/spec/volumes/3" and why. */
-static int refuse(struct err *e, const char *in, const char *key, const char *why)
+static int template_own_refuse(struct err *e, const char *in, const char *key, const char *why)
 {
 	char at[TEMPLATE_PATH_MAX];
 
@@ -23,10 +23,10 @@ static int refuse_item(struct err *e, const char *in, size_t i, const char *why)
 	char number[24];
 
 	snprintf(number, sizeof(number), "%zu", i);
-	return refuse(e, in, number, why);
+	return template_own_refuse(e, in, number, why);
 }
 
-static const char *name_of(const json_t *o)
+static const char *template_own_name_of(const json_t *o)
 {
 	const char *name = json_string_value(json_object_get(o, "name"));
 
@@ -40,7 +40,7 @@ static bool has_name(const json_t *list, const char *name)
 
 	json_array_foreach((json_t *)(uintptr_t)list, i, o)
 	{
-		if (strcmp(name_of(o), name) == 0)
+		if (strcmp(template_own_name_of(o), name) == 0)
 			return true;
 	}
 	return false;
@@ -69,7 +69,8 @@ static int check_map(const json_t *configured, const json_t *own, const char *ke
 	json_object_foreach((json_t *)(uintptr_t)in_metadata(own, key), name, v)
 	{
 		if (json_object_get(said, name) && !json_equal(json_object_get(said, name), v))
-			return refuse(e, at, name, "is set by kubernetes.pod_template, and stays as it is there");
+			return template_own_refuse(e, at, name,
+						   "is set by kubernetes.pod_template, and stays as it is there");
 	}
 	return 0;
 }
@@ -83,7 +84,8 @@ static int check_items(const json_t *configured, const json_t *own, const char *
 	text_format(at, sizeof(at), "/spec/%s", key);
 	json_array_foreach((json_t *)(uintptr_t)in_spec(own, key), i, o)
 	{
-		if (strcmp(name_of(o), KUBE_CONTAINER) != 0 && has_name(in_spec(configured, key), name_of(o)))
+		if (strcmp(template_own_name_of(o), KUBE_CONTAINER) != 0 &&
+		    has_name(in_spec(configured, key), template_own_name_of(o)))
 			return refuse_item(e, at, i,
 					   "is named like one of kubernetes.pod_template, which stays as it is");
 	}
@@ -100,10 +102,10 @@ static int check_priority(const json_t *configured, const json_t *own, const str
 	if (!v || (said && json_equal(said, v)) || (json_is_null(v) && !said))
 		return 0;
 	if (json_is_null(v))
-		return refuse(e, at, NULL, "is null, and kubernetes.pod_template sets one");
+		return template_own_refuse(e, at, NULL, "is null, and kubernetes.pod_template sets one");
 	if (template_lists(r->priority_classes, json_string_value(v)))
 		return 0;
-	return refuse(e, at, NULL, "is not in kubernetes.pod_template_priority_classes");
+	return template_own_refuse(e, at, NULL, "is not in kubernetes.pod_template_priority_classes");
 }
 
 static int check_pull_secrets(const json_t *configured, const json_t *own, const struct template_rules *r,
@@ -114,8 +116,8 @@ static int check_pull_secrets(const json_t *configured, const json_t *own, const
 
 	json_array_foreach((json_t *)(uintptr_t)in_spec(own, "imagePullSecrets"), i, o)
 	{
-		if (!template_lists(r->secrets, name_of(o)) &&
-		    !has_name(in_spec(configured, "imagePullSecrets"), name_of(o)))
+		if (!template_lists(r->secrets, template_own_name_of(o)) &&
+		    !has_name(in_spec(configured, "imagePullSecrets"), template_own_name_of(o)))
 			return refuse_item(e, "/spec/imagePullSecrets", i, "is not in kubernetes.pod_template_secrets");
 	}
 	return 0;

@@ -11,7 +11,7 @@
 
 #define TOKENS "/var/run/secrets/" /* the account's, which is the target's alone */
 
-static const char *text(const json_t *o, const char *key)
+static const char *visitor_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -25,7 +25,7 @@ static const json_t *by_name(const json_t *list, const char *name)
 
 	json_array_foreach((json_t *)(uintptr_t)list, i, o)
 	{
-		if (strcmp(text(o, "name"), name) == 0)
+		if (strcmp(visitor_text(o, "name"), name) == 0)
 			return o;
 	}
 	return NULL;
@@ -33,7 +33,7 @@ static const json_t *by_name(const json_t *list, const char *name)
 
 /* ---- what it is made from */
 
-static int fits(const json_t *pod, const char *target, const json_t **out, struct err *e)
+static int visitor_fits(const json_t *pod, const char *target, const json_t **out, struct err *e)
 {
 	const json_t *spec = json_object_get(pod, "spec");
 
@@ -82,10 +82,10 @@ static json_t *mounts(const json_t *target)
 	{
 		json_t *m;
 
-		if (*text(o, "subPath") || *text(o, "subPathExpr") ||
-		    strncmp(text(o, "mountPath"), TOKENS, strlen(TOKENS)) == 0)
+		if (*visitor_text(o, "subPath") || *visitor_text(o, "subPathExpr") ||
+		    strncmp(visitor_text(o, "mountPath"), TOKENS, strlen(TOKENS)) == 0)
 			continue;
-		m = json_pack("{s:s,s:s}", "name", text(o, "name"), "mountPath", text(o, "mountPath"));
+		m = json_pack("{s:s,s:s}", "name", visitor_text(o, "name"), "mountPath", visitor_text(o, "mountPath"));
 		if (m && json_is_true(json_object_get(o, "readOnly")))
 			json_object_set_new(m, "readOnly", json_true());
 		json_array_append_new(list, m);
@@ -93,7 +93,7 @@ static json_t *mounts(const json_t *target)
 	return list;
 }
 
-static json_t *make(const json_t *pod, const json_t *target, const struct visitor_params *p)
+static json_t *visitor_make(const json_t *pod, const json_t *target, const struct visitor_params *p)
 {
 	return json_pack("{s:s,s:s*,s:s,s:[s,s,s,s],s:s,s:o,s:o}", "image", p->image, "imagePullPolicy",
 			 p->pull_policy && *p->pull_policy ? p->pull_policy : NULL, "targetContainerName", p->target,
@@ -123,7 +123,7 @@ static bool is_same(const json_t *there, const json_t *value)
 	bool same;
 	json_t *o;
 
-	if (!json_is_object(there) || strcmp(text(there, "procMount"), "Default") != 0)
+	if (!json_is_object(there) || strcmp(visitor_text(there, "procMount"), "Default") != 0)
 		return json_equal(there, value);
 	o = json_copy((json_t *)(uintptr_t)there);
 	(void)json_object_del(o, "procMount");
@@ -133,7 +133,7 @@ static bool is_same(const json_t *there, const json_t *value)
 }
 
 /* Every field of ours as we would make it; the server adds fields of its own. */
-static bool is_ours(const json_t *there, const json_t *made)
+static bool visitor_is_ours(const json_t *there, const json_t *made)
 {
 	const char *key;
 	json_t *value;
@@ -148,10 +148,10 @@ static bool is_ours(const json_t *there, const json_t *made)
 	return true;
 }
 
-static void say(struct visitor_plan *out, const char *what, const json_t *o)
+static void visitor_say(struct visitor_plan *out, const char *what, const json_t *o)
 {
-	text_format(out->why, sizeof(out->why), "%s%s%s%s%s", what, *text(o, "reason") ? ": " : "", text(o, "reason"),
-		    *text(o, "message") ? ": " : "", text(o, "message"));
+	text_format(out->why, sizeof(out->why), "%s%s%s%s%s", what, *visitor_text(o, "reason") ? ": " : "",
+		    visitor_text(o, "reason"), *visitor_text(o, "message") ? ": " : "", visitor_text(o, "message"));
 	pod_plain_text(out->why);
 }
 
@@ -163,7 +163,7 @@ static bool was_ended(const json_t *terminated)
 	return code == 0 || code > 128;
 }
 
-static void look(const json_t *pod, struct visitor_plan *out, bool *out_next)
+static void visitor_look(const json_t *pod, struct visitor_plan *out, bool *out_next)
 {
 	static const char *const hopeless[] = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError",
 					       "CreateContainerError", "RunContainerError"};
@@ -179,16 +179,16 @@ static void look(const json_t *pod, struct visitor_plan *out, bool *out_next)
 	} else if (ended) {
 		out->state = VISITOR_ENDED;
 		*out_next = was_ended(ended);
-		say(out, "it has ended", ended);
+		visitor_say(out, "it has ended", ended);
 	} else {
-		say(out, "it waits", waiting);
+		visitor_say(out, "it waits", waiting);
 		for (size_t i = 0; i < sizeof(hopeless) / sizeof(hopeless[0]); i++)
-			if (strcmp(text(waiting, "reason"), hopeless[i]) == 0)
+			if (strcmp(visitor_text(waiting, "reason"), hopeless[i]) == 0)
 				out->state = VISITOR_ENDED;
 	}
 }
 
-static int find(const json_t *pod, json_t *made, struct visitor_plan *out, struct err *e)
+static int visitor_find(const json_t *pod, json_t *made, struct visitor_plan *out, struct err *e)
 {
 	const json_t *list = json_object_get(json_object_get(pod, "spec"), "ephemeralContainers"), *there;
 	char hex[11];
@@ -206,9 +206,9 @@ static int find(const json_t *pod, json_t *made, struct visitor_plan *out, struc
 			out->container = json_incref(made);
 			return 0;
 		}
-		if (!is_ours(there, made))
+		if (!visitor_is_ours(there, made))
 			return err_set(e, ERR_UNSUPPORTED, "%s in the pod is not as muxd makes it", out->name);
-		look(pod, out, &next);
+		visitor_look(pod, out, &next);
 	}
 	return 0;
 }
@@ -217,13 +217,13 @@ int visitor_plan(const json_t *pod, const struct visitor_params *p, struct visit
 {
 	struct visitor_plan plan = {.state = VISITOR_ABSENT};
 	const json_t *target = NULL;
-	int rc = fits(pod, p->target, &target, e);
+	int rc = visitor_fits(pod, p->target, &target, e);
 	json_t *made;
 
 	if (rc)
 		return rc;
-	made = make(pod, target, p);
-	rc = made ? find(pod, made, &plan, e) : err_set(e, ERR_NOMEM, "no memory for an ephemeral container");
+	made = visitor_make(pod, target, p);
+	rc = made ? visitor_find(pod, made, &plan, e) : err_set(e, ERR_NOMEM, "no memory for an ephemeral container");
 	json_decref(made);
 	if (!rc)
 		*out = plan;

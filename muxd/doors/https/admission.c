@@ -119,7 +119,7 @@ static bool about_nodes(const struct question *q)
 
 /* ---- the verdict */
 
-static bool listed(const char *list, const char *name)
+static bool admission_listed(const char *list, const char *name)
 {
 	for (size_t n; *list; list += n + (list[n] == ',')) {
 		n = strcspn(list, ",");
@@ -131,7 +131,7 @@ static bool listed(const char *list, const char *name)
 
 static bool is_for_sandboxes(const struct admission_rules *rules, const char *ns)
 {
-	return !*rules->namespace_ || listed(rules->namespace_, ns) || listed(rules->more, ns);
+	return !*rules->namespace_ || admission_listed(rules->namespace_, ns) || admission_listed(rules->more, ns);
 }
 
 /* Of a node's proxy: does this path lead past the sandboxes? */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int refuse(struct api_head *out, int status, int rc)
+static int api_head_refuse(struct api_head *out, int status, int rc)
 {
 	out->status = status;
 	return rc;
@@ -108,8 +108,8 @@ static int check_upgrade(const struct http1_head *h, size_t n, struct api_head *
 	if (!f)
 		return 0;
 	if (!http1_is_like(f->value, "websocket"))
-		return refuse(out, 501,
-			      err_set(e, ERR_UNSUPPORTED, "the only protocol to change to here is websocket"));
+		return api_head_refuse(out, 501,
+				       err_set(e, ERR_UNSUPPORTED, "the only protocol to change to here is websocket"));
 	if (h->minor == 0 || !http1_is(h->method, "GET") || !http1_lists(h, "Connection", "upgrade"))
 		return err_set(e, ERR_INVAL, "a WebSocket begins with GET, HTTP/1.1 and Connection: Upgrade");
 	if (!out->body.done || n > h->len)
@@ -122,11 +122,12 @@ static int check_api(const struct http1_head *h, size_t n, struct api_head *out,
 	int rc;
 
 	if (h->len > API_HEAD_MAX || h->nfields > API_FIELDS_MAX)
-		return refuse(out, 431,
-			      err_set(e, ERR_TOO_LARGE, "the head of a request has at most %d bytes and %d fields",
-				      API_HEAD_MAX, API_FIELDS_MAX));
+		return api_head_refuse(out, 431,
+				       err_set(e, ERR_TOO_LARGE,
+					       "the head of a request has at most %d bytes and %d fields", API_HEAD_MAX,
+					       API_FIELDS_MAX));
 	if (!is_known_method(h->method, false))
-		return refuse(out, 405, err_set(e, ERR_INVAL, "no such method here"));
+		return api_head_refuse(out, 405, err_set(e, ERR_INVAL, "no such method here"));
 	if (*h->target.p != '/')
 		return err_set(e, ERR_INVAL, "the target of a request begins with / here, without http://HOST");
 	rc = check_target(h->target, false, e);
@@ -157,7 +158,7 @@ int api_head_read(const void *p, size_t n, size_t seen, struct api_head *out, st
 	if (memchr((const char *)p + seen, '\n', n - seen)) /* else nothing came that ends a line */
 		rc = http1_request(p, n, &h, e);
 	if (rc == ERR_TOO_LARGE)
-		return refuse(out, 431, rc);
+		return api_head_refuse(out, 431, rc);
 	if (rc == 0)
 		return check_begun(p, n, h.nfields, out, e);
 	if (rc == 1)

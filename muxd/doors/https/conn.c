@@ -46,14 +46,14 @@ int conn_create(struct rest_door *d, struct admit_place *place, const char *peer
 
 /* --- turns */
 
-static void on_awake(uv_idle_t *h)
+static void conn_on_awake(uv_idle_t *h)
 {
 	(void)h; /* being there keeps the loop from sleeping */
 }
 
 void door_stay_awake(struct rest_door *d)
 {
-	uv_idle_start(&d->awake, on_awake);
+	uv_idle_start(&d->awake, conn_on_awake);
 }
 
 void conn_queue(struct conn *c)

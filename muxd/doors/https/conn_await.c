@@ -20,12 +20,12 @@
 #include <openssl/err.h>
 #include <poll.h>
 
-static void on_head(struct conn *c, int events);
+static void conn_await_on_head(struct conn *c, int events);
 
 static void wait_head(struct conn *c)
 {
 	conn_read_stop(c);
-	if (watch_set(c, UV_READABLE, on_head))
+	if (watch_set(c, UV_READABLE, conn_await_on_head))
 		conn_kill(c);
 }
 
@@ -38,7 +38,7 @@ static void forget_head(struct conn *c)
 /* libwebsockets gets what was looked at. */
 static void hand_over(struct conn *c)
 {
-	(void)watch_set(c, 0, on_head);
+	(void)watch_set(c, 0, conn_await_on_head);
 	if (!conn_service(c, POLLIN))
 		return;
 	if (c->state == CONN_IDLE && c->checked) { /* it does not see the head that is there */
@@ -87,7 +87,7 @@ static void hurry(struct conn *c)
 }
 
 /* The bytes that came of a head, in one record or several; first: in one. */
-static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
+static void conn_await_look(struct conn *c, const uint8_t *p, size_t len, int n, bool first)
 {
 	struct api_head head;
 	struct err e = {0};
@@ -111,7 +111,7 @@ static void look(struct conn *c, const uint8_t *p, size_t len, int n, bool first
 	}
 }
 
-static void on_head(struct conn *c, int events)
+static void conn_await_on_head(struct conn *c, int events)
 {
 	SSL *ssl = lws_get_ssl(c->wsi);
 	uint8_t *p = c->door->piece;
@@ -127,11 +127,11 @@ static void on_head(struct conn *c, int events)
 	if (n <= 0)
 		hand_over(c); /* it finds the end, too */
 	else if (first)
-		look(c, p, (size_t)n, n, true);
+		conn_await_look(c, p, (size_t)n, n, true);
 	else if (buf_append(&c->raw, p, (size_t)n))
 		conn_kill(c);
 	else
-		look(c, buf_ptr(&c->raw), buf_len(&c->raw), n, false);
+		conn_await_look(c, buf_ptr(&c->raw), buf_len(&c->raw), n, false);
 }
 
 void conn_await(struct conn *c)

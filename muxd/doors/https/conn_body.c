@@ -26,7 +26,7 @@ static bool reads_body(const struct conn *c)
 }
 
 /* A record in which the body may end. */
-static void on_record(struct conn *c, int events)
+static void conn_body_on_record(struct conn *c, int events)
 {
 	SSL *ssl = lws_get_ssl(c->wsi);
 	uint8_t byte;
@@ -34,7 +34,7 @@ static void on_record(struct conn *c, int events)
 
 	(void)events;
 	if (!reads_body(c)) { /* refused meanwhile */
-		(void)watch_set(c, 0, on_record);
+		(void)watch_set(c, 0, conn_body_on_record);
 		return;
 	}
 	ERR_clear_error();
@@ -51,7 +51,7 @@ static void on_record(struct conn *c, int events)
 	if (reads_body(c))
 		conn_await_body(c);
 	else
-		(void)watch_set(c, 0, on_record);
+		(void)watch_set(c, 0, conn_body_on_record);
 }
 
 /* libwebsockets reads by itself as long as no record can hold more than the body. */
@@ -65,7 +65,7 @@ void conn_await_body(struct conn *c)
 		conn_read_start(c);
 	else
 		conn_read_stop(c);
-	if (watch_set(c, alone ? 0 : UV_READABLE, on_record))
+	if (watch_set(c, alone ? 0 : UV_READABLE, conn_body_on_record))
 		conn_kill(c);
 }
 
@@ -86,7 +86,7 @@ static void read_off(struct conn *c)
 	c->reading = false;
 	c->deadline_ns = 0;
 	conn_read_stop(c);
-	(void)watch_set(c, 0, on_record);
+	(void)watch_set(c, 0, conn_body_on_record);
 }
 
 /* A malformed body is refused once there is somebody to take it: until then its handler holds the exchange. */

@@ -111,7 +111,7 @@ static bool is_websocket(struct lws *wsi)
 }
 
 /* From here on the connection is the WebSocket's, or ends: libwebsockets cannot go on as plain HTTP. */
-static int on_upgrade(struct conn *c)
+static int conn_events_on_upgrade(struct conn *c)
 {
 	char *path = NULL;
 	struct err e = {0};
@@ -139,7 +139,7 @@ static int on_upgrade(struct conn *c)
 	return 0;
 }
 
-static int on_raw(struct conn *c, size_t len)
+static int conn_events_on_raw(struct conn *c, size_t len)
 {
 	if (c->state != CONN_RAW) {
 		conn_let_go(c);
@@ -159,7 +159,7 @@ static int on_raw(struct conn *c, size_t len)
 				LWS_WRITE_RAW);
 }
 
-static int on_tls(struct lws *wsi, SSL_CTX *ctx)
+static int conn_events_on_tls(struct lws *wsi, SSL_CTX *ctx)
 {
 	struct rest_door *d = lws_context_user(lws_get_context(wsi));
 
@@ -167,7 +167,7 @@ static int on_tls(struct lws *wsi, SSL_CTX *ctx)
 }
 
 /* The lws is gone for good. */
-static int on_destroy(struct conn *c)
+static int conn_events_on_destroy(struct conn *c)
 {
 	c->wsi = NULL;
 	conn_set_state(c, CONN_DEAD);
@@ -184,7 +184,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 			conn_await(c);
 		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-		return on_upgrade(c);
+		return conn_events_on_upgrade(c);
 	case LWS_CALLBACK_HTTP:
 		return conn_head(c, in, len);
 	case LWS_CALLBACK_HTTP_BODY:
@@ -196,7 +196,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 		return 0;
 	case LWS_CALLBACK_RAW_ADOPT:
 	case LWS_CALLBACK_RAW_RX:
-		return on_raw(c, len);
+		return conn_events_on_raw(c, len);
 	case LWS_CALLBACK_ESTABLISHED:
 	case LWS_CALLBACK_RECEIVE:
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
@@ -209,7 +209,7 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 		conn_set_state(c, CONN_DEAD);
 		return 0;
 	case LWS_CALLBACK_WSI_DESTROY:
-		return on_destroy(c);
+		return conn_events_on_destroy(c);
 	default:
 		return 0;
 	}
@@ -247,7 +247,7 @@ int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	struct conn *c;
 
 	if (reason == LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS)
-		return on_tls(wsi, user);
+		return conn_events_on_tls(wsi, user);
 	if (reason == LWS_CALLBACK_WSI_CREATE) {
 		d = lws_context_user(lws_get_context(wsi));
 		if (d->adopting && !d->adopting->wsi)
@@ -292,7 +292,7 @@ void conn_turn(struct conn *c)
 
 /* --- time */
 
-static void on_deadline(struct conn *c)
+static void conn_events_on_deadline(struct conn *c)
 {
 	c->deadline_ns = 0;
 	switch (c->state) {
@@ -336,5 +336,5 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 	}
 	conn_write_sweep(c);
 	if (c->deadline_ns && now_ns >= c->deadline_ns)
-		on_deadline(c);
+		conn_events_on_deadline(c);
 }

@@ -114,7 +114,7 @@ static bool wants_keep_alive(struct conn *c)
 }
 
 /* The bearer token, the caller's to wipe; NULL: none was sent. ERR_TOKEN_MALFORMED. */
-static int read_token(struct conn *c, char **out, struct err *e)
+static int conn_head_read_token(struct conn *c, char **out, struct err *e)
 {
 	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
 	char *text, *p;
@@ -195,7 +195,7 @@ static int authorize(struct conn *c, struct err *e)
 	enum route_auth auth = c->x->route->auth;
 	const char *what = "token";
 	char *token = NULL;
-	int rc = read_token(c, &token, e);
+	int rc = conn_head_read_token(c, &token, e);
 
 	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_METRICS)) {
 		rc = read_cookie(c, &token, e);
@@ -310,7 +310,7 @@ int conn_exchange(struct conn *c, const char *path)
 	return 0;
 }
 
-static int take_head(struct conn *c, const char *path, size_t len, uint64_t *out_len, struct err *e)
+static int conn_head_take_head(struct conn *c, const char *path, size_t len, uint64_t *out_len, struct err *e)
 {
 	bool body = true;
 	int rc;
@@ -341,7 +341,7 @@ bool conn_take_checked(struct conn *c)
 	return true;
 }
 
-static void on_answered(void *arg, struct http_exchange *x)
+static void conn_head_on_answered(void *arg, struct http_exchange *x)
 {
 	struct conn *c = arg;
 	uint64_t now = clock_boot_ns();
@@ -370,10 +370,10 @@ int conn_head(struct conn *c, const char *path, size_t len)
 	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
 	if (conn_exchange(c, path))
 		return -1;
-	c->x->done = on_answered;
+	c->x->done = conn_head_on_answered;
 	c->x->wake = conn_wake;
 	c->x->done_arg = c;
-	rc = take_head(c, path, len, &body_len, &e);
+	rc = conn_head_take_head(c, path, len, &body_len, &e);
 	if (rc == ERR_EOF)
 		return -1;
 	if (rc)

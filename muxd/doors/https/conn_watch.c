@@ -13,7 +13,7 @@ struct watch {
 	int fd, events;
 };
 
-static void on_closed(uv_handle_t *h)
+static void conn_watch_on_closed(uv_handle_t *h)
 {
 	struct watch *w = h->data;
 
@@ -29,7 +29,7 @@ void watch_destroy(struct conn *c)
 		return;
 	c->watch = NULL;
 	w->conn = NULL;
-	uv_close((uv_handle_t *)&w->poll, on_closed);
+	uv_close((uv_handle_t *)&w->poll, conn_watch_on_closed);
 }
 
 /* libuv has one handle for a descriptor, and that is libwebsockets'. */
@@ -52,7 +52,7 @@ static int watch_create(struct conn *c)
 	return 0;
 }
 
-static void on_event(uv_poll_t *h, int status, int events)
+static void conn_watch_on_event(uv_poll_t *h, int status, int events)
 {
 	struct watch *w = h->data;
 
@@ -72,7 +72,7 @@ int watch_set(struct conn *c, int events, watch_fn *fn)
 	c->watch->events = events;
 	if (!events)
 		return uv_poll_stop(&c->watch->poll) ? ERR_SYS : 0;
-	return uv_poll_start(&c->watch->poll, events, on_event) ? ERR_SYS : 0;
+	return uv_poll_start(&c->watch->poll, events, conn_watch_on_event) ? ERR_SYS : 0;
 }
 
 bool conn_service(struct conn *c, short event)

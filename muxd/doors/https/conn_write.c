@@ -15,10 +15,10 @@
  * libwebsockets serves neither side of a connection whose read side is stopped, and with it running a client that
  * sends ahead and reads nothing would keep the loop spinning. So the door waits for room itself.
  */
-static void on_room(struct conn *c, int events)
+static void conn_write_on_room(struct conn *c, int events)
 {
 	(void)events; /* an error shows itself in the write */
-	(void)watch_set(c, 0, on_room);
+	(void)watch_set(c, 0, conn_write_on_room);
 	c->flushing = true;
 	conn_read_start(c);
 	lws_callback_on_writable(c->wsi);
@@ -26,7 +26,7 @@ static void on_room(struct conn *c, int events)
 
 static void wait_room(struct conn *c)
 {
-	if (watch_set(c, UV_WRITABLE | UV_DISCONNECT, on_room))
+	if (watch_set(c, UV_WRITABLE | UV_DISCONNECT, conn_write_on_room))
 		conn_kill(c);
 }
 
@@ -51,7 +51,7 @@ void conn_write_sweep(struct conn *c)
 
 /* --- the end of a request */
 
-static void finish(struct conn *c)
+static void conn_write_finish(struct conn *c)
 {
 	const struct conf *conf = hub_conf(c->door->hub);
 
@@ -80,7 +80,7 @@ static void finish(struct conn *c)
 
 /* --- pieces */
 
-static size_t take(struct buf *b, uint8_t *to, size_t max)
+static size_t conn_write_take(struct buf *b, uint8_t *to, size_t max)
 {
 	size_t n = buf_len(b) < max ? buf_len(b) : max;
 
@@ -90,7 +90,7 @@ static size_t take(struct buf *b, uint8_t *to, size_t max)
 	return n;
 }
 
-static size_t give(struct http_exchange *x, uint8_t *to, size_t max)
+static size_t conn_write_give(struct http_exchange *x, uint8_t *to, size_t max)
 {
 	size_t n;
 
@@ -105,10 +105,10 @@ static size_t give(struct http_exchange *x, uint8_t *to, size_t max)
 static int write_piece(struct conn *c)
 {
 	uint8_t *p = c->door->piece + LWS_PRE;
-	size_t n = take(&c->head, p, PIECE_MAX);
+	size_t n = conn_write_take(&c->head, p, PIECE_MAX);
 
-	n += take(&c->x->out, p + n, PIECE_MAX - n);
-	n += give(c->x, p + n, PIECE_MAX - n);
+	n += conn_write_take(&c->x->out, p + n, PIECE_MAX - n);
+	n += conn_write_give(c->x, p + n, PIECE_MAX - n);
 	if (n == 0)
 		return 0;
 	if (lws_write(c->wsi, p, n, LWS_WRITE_HTTP) < 0)
@@ -137,7 +137,7 @@ static void write_some(struct conn *c)
 		if (rc == 0 && c->x->stream_left)
 			rc = ERR_EOF; /* an answer cut short must not look whole */
 		if (rc == 0) {
-			finish(c);
+			conn_write_finish(c);
 			return;
 		}
 		if (rc < 0) {

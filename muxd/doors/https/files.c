@@ -19,7 +19,7 @@ struct moving {
 	uint8_t last;
 };
 
-static void let_go(struct moving *m)
+static void files_let_go(struct moving *m)
 {
 	struct attachment *a = m->a;
 
@@ -29,7 +29,7 @@ static void let_go(struct moving *m)
 
 /* ---- what the connection asks for */
 
-static ssize_t take(struct http_exchange *x, const uint8_t *p, size_t n)
+static ssize_t files_take(struct http_exchange *x, const uint8_t *p, size_t n)
 {
 	struct moving *m = x->flow_arg;
 
@@ -44,7 +44,7 @@ static void complete(struct http_exchange *x)
 		(void)attachment_input_eof(m->a);
 }
 
-static size_t give(struct http_exchange *x, uint8_t *to, size_t max)
+static size_t files_give(struct http_exchange *x, uint8_t *to, size_t max)
 {
 	struct moving *m = x->flow_arg;
 	const uint8_t *p = NULL;
@@ -75,11 +75,11 @@ static void drop(struct http_exchange *x)
 	x->flow_arg = NULL;
 	if (!m)
 		return;
-	let_go(m);
+	files_let_go(m);
 	free(m);
 }
 
-static const struct http_flow flow = {.take = take, .complete = complete, .give = give, .drop = drop};
+static const struct http_flow flow = {.take = files_take, .complete = complete, .give = files_give, .drop = drop};
 
 static void wake(struct moving *m)
 {
@@ -103,7 +103,7 @@ static void begin_get(struct moving *m, const struct session *s)
 	json_decref(o);
 }
 
-static void on_readable(void *arg)
+static void files_on_readable(void *arg)
 {
 	struct moving *m = arg;
 	const uint8_t *p;
@@ -114,26 +114,26 @@ static void on_readable(void *arg)
 		begin_get(m, attachment_session(m->a));
 }
 
-static void on_writable(void *arg)
+static void files_on_writable(void *arg)
 {
 	wake(arg);
 }
 
-static void on_notice(void *arg, const char *text, bool over)
+static void files_on_notice(void *arg, const char *text, bool over)
 {
 	(void)arg, (void)text, (void)over;
 }
 
-static void on_skipped(void *arg, int stream, uint64_t n)
+static void files_on_skipped(void *arg, int stream, uint64_t n)
 {
 	(void)arg, (void)stream, (void)n; /* a driver is not overtaken */
 }
 
-static void fail(struct moving *m, int rc, const char *message)
+static void files_fail(struct moving *m, int rc, const char *message)
 {
 	struct err e = {0};
 
-	let_go(m);
+	files_let_go(m);
 	if (m->begun) {
 		m->x->stream_broken = true;
 		wake(m);
@@ -154,7 +154,7 @@ static void reply_put(struct moving *m, const struct session *s, const struct se
 		json_object_set_new(o, "session", json_string(id));
 		json_object_set_new(o, "duration_ms", json_integer((json_int_t)(r->duration_ns / NS_PER_MS)));
 	}
-	let_go(m);
+	files_let_go(m);
 	if (o)
 		http_reply_json(m->x, 200, o);
 	else
@@ -162,37 +162,37 @@ static void reply_put(struct moving *m, const struct session *s, const struct se
 	json_decref(o);
 }
 
-static void on_ended(void *arg, const struct session_result *r)
+static void files_on_ended(void *arg, const struct session_result *r)
 {
 	struct moving *m = arg;
 	const struct session *s = attachment_session(m->a);
 
 	if (r->failed) {
-		fail(m, r->failed, r->message);
+		files_fail(m, r->failed, r->message);
 	} else if (m->op == FILE_PUT) {
 		reply_put(m, s, r);
 	} else {
 		m->ended = true;
 		begin_get(m, s); /* of no byte at all */
-		let_go(m);
+		files_let_go(m);
 		wake(m);
 	}
 }
 
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
+static void files_on_cut(void *arg, enum cut_cause cause, const char *text)
 {
-	fail(arg, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, text);
+	files_fail(arg, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, text);
 }
 
-static const struct attachment_ops ops = {.readable = on_readable,
-					  .writable = on_writable,
-					  .notice = on_notice,
-					  .skipped = on_skipped,
-					  .ended = on_ended,
-					  .cut = on_cut};
+static const struct attachment_ops ops = {.readable = files_on_readable,
+					  .writable = files_on_writable,
+					  .notice = files_on_notice,
+					  .skipped = files_on_skipped,
+					  .ended = files_on_ended,
+					  .cut = files_on_cut};
 
-static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-		    const struct id *seen)
+static void files_on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			  const struct id *seen)
 {
 	struct moving *m = arg;
 	struct http_exchange *x = m->x;
@@ -283,7 +283,7 @@ static void move(struct http_exchange *x, enum file_op op)
 	}
 	m->x = x;
 	m->op = op;
-	broker_open(x->hub, &x->rq, &spec, &ops, m, on_open, m);
+	broker_open(x->hub, &x->rq, &spec, &ops, m, files_on_open, m);
 }
 
 void rest_file_get(struct http_exchange *x)

@@ -68,7 +68,7 @@ static void mask(struct frames *f)
 		f->state = f->left ? FRAMES_PAYLOAD : FRAMES_HEAD;
 }
 
-static const char *step(struct frames *f, uint8_t b)
+static const char *frames_step(struct frames *f, uint8_t b)
 {
 	switch (f->state) {
 	case FRAMES_HEAD:
@@ -96,7 +96,7 @@ const char *frames_look(struct frames *f, const uint8_t *p, size_t n)
 			if (!f->left)
 				f->state = FRAMES_HEAD;
 		} else {
-			wrong = step(f, *p);
+			wrong = frames_step(f, *p);
 		}
 		p += take;
 		n -= take;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static json_t *describe(const struct request *rq)
+static json_t *grants_describe(const struct request *rq)
 {
 	char id[ID_STR_LEN], scopes[128], ends[32];
 
@@ -17,7 +17,7 @@ static json_t *describe(const struct request *rq)
 			 "scopes", scopes, "task_id", rq->grant.task, "reason", rq->grant.reason, "expires_at", ends);
 }
 
-static void on_grant(void *arg, int rc, const struct err *e, const struct request *rq)
+static void grants_on_grant(void *arg, int rc, const struct err *e, const struct request *rq)
 {
 	struct http_exchange *x = arg;
 	json_t *o;
@@ -26,7 +26,7 @@ static void on_grant(void *arg, int rc, const struct err *e, const struct reques
 		http_reply_error(x, rc, e);
 		return;
 	}
-	o = describe(rq);
+	o = grants_describe(rq);
 	if (o)
 		http_reply_json(x, 201, o);
 	else
@@ -77,6 +77,6 @@ void rest_grant_create(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_issue_cluster(x->hub, &w, &from, on_grant, x);
+		broker_issue_cluster(x->hub, &w, &from, grants_on_grant, x);
 	json_decref(body);
 }

@@ -190,7 +190,7 @@ int http_query_int(const struct http_exchange *x, const char *key, int64_t min, 
 	return 0;
 }
 
-static void answer(struct http_exchange *x, int status, const char *content_type)
+static void http_answer(struct http_exchange *x, int status, const char *content_type)
 {
 	x->status = status;
 	x->content_type = content_type;
@@ -220,7 +220,7 @@ void http_reply_json(struct http_exchange *x, int status, const json_t *result)
 		http_reply_error(x, e.code, &e);
 		return;
 	}
-	answer(x, status, "application/json");
+	http_answer(x, status, "application/json");
 }
 
 void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len)
@@ -229,14 +229,14 @@ void http_reply_text(struct http_exchange *x, int status, const char *content_ty
 		http_reply_error(x, ERR_NOMEM, NULL);
 		return;
 	}
-	answer(x, status, content_type);
+	http_answer(x, status, content_type);
 }
 
 void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n)
 {
 	x->streams = true;
 	x->stream_len = x->stream_left = n;
-	answer(x, status, content_type);
+	http_answer(x, status, content_type);
 }
 
 void http_reply_result(void *arg, int rc, const struct err *e, json_t *result)
@@ -279,7 +279,7 @@ void http_reply_status(struct http_exchange *x, int status, int rc, const struct
 	if (!o || json_append(&x->out, o) || buf_append_str(&x->out, "\n"))
 		error_minimal(x, rc);
 	json_decref(o);
-	answer(x, status, "application/json");
+	http_answer(x, status, "application/json");
 }
 
 const char *http_method_name(enum http_method m)

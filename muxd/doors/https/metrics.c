@@ -31,7 +31,7 @@ static int head(struct buf *out, const char *name, const char *type, const char 
 	return buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static int one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+static int metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
 {
 	int rc = head(out, name, type, help);
 
@@ -142,11 +142,11 @@ static int routed_render(const struct rest_metrics *m, struct buf *out)
 	for (int i = 2; rc == 0 && i < 6; i++)
 		rc = labelled(out, "muxd_routed_requests_total", "status", classes[i], m->routed[i]);
 	if (rc == 0)
-		rc = one(out, "muxd_routed_received_bytes_total", "counter",
-			 "Bytes from clients to ports in sandboxes.", m->routed_bytes_in);
+		rc = metrics_one(out, "muxd_routed_received_bytes_total", "counter",
+				 "Bytes from clients to ports in sandboxes.", m->routed_bytes_in);
 	return rc ? rc
-		  : one(out, "muxd_routed_sent_bytes_total", "counter", "Bytes from ports in sandboxes to clients.",
-			m->routed_bytes_out);
+		  : metrics_one(out, "muxd_routed_sent_bytes_total", "counter",
+				"Bytes from ports in sandboxes to clients.", m->routed_bytes_out);
 }
 
 void rest_metrics_routed(struct rest_metrics *m, int status)
@@ -157,11 +157,11 @@ void rest_metrics_routed(struct rest_metrics *m, int status)
 
 static int door_render(const struct rest_metrics *m, struct buf *out)
 {
-	int rc = one(out, "muxd_api_connections", "gauge", "API connections open now.", m->connections);
+	int rc = metrics_one(out, "muxd_api_connections", "gauge", "API connections open now.", m->connections);
 
 	if (rc == 0)
-		rc = one(out, "muxd_api_connections_accepted_total", "counter", "API connections accepted.",
-			 m->accepted);
+		rc = metrics_one(out, "muxd_api_connections_accepted_total", "counter", "API connections accepted.",
+				 m->accepted);
 	if (rc == 0)
 		rc = head(out, "muxd_api_refused_total", "counter", "API connections refused by a limit.");
 	if (rc == 0)
@@ -169,23 +169,24 @@ static int door_render(const struct rest_metrics *m, struct buf *out)
 	if (rc == 0)
 		rc = labelled(out, "muxd_api_refused_total", "limit", "per_address", m->refused_address);
 	if (rc == 0)
-		rc = one(out, "muxd_api_made_room_total", "counter",
-			 "API connections of nobody known that were ended for newcomers.", m->made_room);
+		rc = metrics_one(out, "muxd_api_made_room_total", "counter",
+				 "API connections of nobody known that were ended for newcomers.", m->made_room);
 	if (rc == 0)
-		rc = one(out, "muxd_api_delayed_total", "counter", "Refusals of a token that were held back.",
-			 m->delayed);
+		rc = metrics_one(out, "muxd_api_delayed_total", "counter", "Refusals of a token that were held back.",
+				 m->delayed);
 	if (rc == 0)
-		rc = one(out, "muxd_api_timeouts_total", "counter", "API connections ended by a timeout.", m->timeouts);
+		rc = metrics_one(out, "muxd_api_timeouts_total", "counter", "API connections ended by a timeout.",
+				 m->timeouts);
 	if (rc == 0)
-		rc = one(out, "muxd_api_clients_gone_total", "counter", "Clients that left before their answer.",
-			 m->clients_gone);
+		rc = metrics_one(out, "muxd_api_clients_gone_total", "counter",
+				 "Clients that left before their answer.", m->clients_gone);
 	if (rc == 0)
-		rc = one(out, "muxd_api_malformed_total", "counter", "Connections that did not speak HTTP.",
-			 m->malformed);
+		rc = metrics_one(out, "muxd_api_malformed_total", "counter", "Connections that did not speak HTTP.",
+				 m->malformed);
 	if (rc == 0)
-		rc =
-		    one(out, "muxd_api_received_bytes_total", "counter", "Bytes of request bodies.", m->bytes_received);
-	return rc ? rc : one(out, "muxd_api_sent_bytes_total", "counter", "Bytes of responses.", m->bytes_sent);
+		rc = metrics_one(out, "muxd_api_received_bytes_total", "counter", "Bytes of request bodies.",
+				 m->bytes_received);
+	return rc ? rc : metrics_one(out, "muxd_api_sent_bytes_total", "counter", "Bytes of responses.", m->bytes_sent);
 }
 
 static int sessions_render(const struct hub_stats *s, struct buf *out)
@@ -206,25 +207,27 @@ static int sessions_render(const struct hub_stats *s, struct buf *out)
 		rc = labelled(out, "muxd_rounds_ended_total", "cause", exit_cause_name((enum exit_cause)c),
 			      s->rounds_by_cause[c]);
 	if (rc == 0)
-		rc = one(out, "muxd_attachments", "gauge", "Clients attached to sessions.", s->attachments_live);
+		rc =
+		    metrics_one(out, "muxd_attachments", "gauge", "Clients attached to sessions.", s->attachments_live);
 	if (rc == 0)
-		rc = one(out, "muxd_input_bytes_total", "counter", "Bytes of input journaled.", s->bytes_in);
-	return rc ? rc : one(out, "muxd_output_bytes_total", "counter", "Bytes of output journaled.", s->bytes_out);
+		rc = metrics_one(out, "muxd_input_bytes_total", "counter", "Bytes of input journaled.", s->bytes_in);
+	return rc ? rc
+		  : metrics_one(out, "muxd_output_bytes_total", "counter", "Bytes of output journaled.", s->bytes_out);
 }
 
 static int record_render(const struct hub_stats *s, struct buf *out)
 {
-	int rc = one(out, "muxd_ring_used_bytes", "gauge", "Bytes in the journal ring that are not yet durable.",
-		     s->ring_used);
+	int rc = metrics_one(out, "muxd_ring_used_bytes", "gauge",
+			     "Bytes in the journal ring that are not yet durable.", s->ring_used);
 
 	if (rc == 0)
-		rc = one(out, "muxd_ring_size_bytes", "gauge", "Size of the journal ring.", s->ring_size);
+		rc = metrics_one(out, "muxd_ring_size_bytes", "gauge", "Size of the journal ring.", s->ring_size);
 	if (rc == 0)
-		rc = one(out, "muxd_ring_stalls_total", "counter", "Times that a full ring paused output.",
-			 s->ring_stalls);
+		rc = metrics_one(out, "muxd_ring_stalls_total", "counter", "Times that a full ring paused output.",
+				 s->ring_stalls);
 	if (rc == 0)
-		rc =
-		    one(out, "muxd_durable_lag_bytes", "gauge", "Bytes journaled and not yet durable.", s->durable_lag);
+		rc = metrics_one(out, "muxd_durable_lag_bytes", "gauge", "Bytes journaled and not yet durable.",
+				 s->durable_lag);
 	if (rc == 0)
 		rc = head(out, "muxd_record_state", "gauge", "1 for the state that the record is in.");
 	for (int r = RECORD_OK; rc == 0 && r <= RECORD_FAILED; r++)
@@ -241,13 +244,13 @@ static int hub_render(struct hub *h, struct buf *out)
 	hub_stats(h, &s);
 	rc = sessions_render(&s, out);
 	if (rc == 0)
-		rc = one(out, "muxd_auth_ok_total", "counter", "Grants accepted.", s.auth_ok);
+		rc = metrics_one(out, "muxd_auth_ok_total", "counter", "Grants accepted.", s.auth_ok);
 	if (rc == 0)
-		rc = one(out, "muxd_auth_failed_total", "counter", "Grants refused.", s.auth_failed);
+		rc = metrics_one(out, "muxd_auth_failed_total", "counter", "Grants refused.", s.auth_failed);
 	if (rc == 0)
-		rc = one(out, "muxd_sandboxes_up", "gauge", "Sandboxes with a live link.", s.sandboxes_up);
+		rc = metrics_one(out, "muxd_sandboxes_up", "gauge", "Sandboxes with a live link.", s.sandboxes_up);
 	if (rc == 0)
-		rc = one(out, "muxd_links_down", "gauge", "Sandboxes whose link is down.", s.links_down);
+		rc = metrics_one(out, "muxd_links_down", "gauge", "Sandboxes whose link is down.", s.links_down);
 	if (rc == 0)
 		rc = hub_work_metrics(h, out);
 	return rc ? rc : record_render(&s, out);

@@ -46,17 +46,17 @@ static void lws_log(int level, const char *line)
 
 /* --- accepting */
 
-static void on_accept(uv_poll_t *h, int status, int events);
+static void server_on_accept(uv_poll_t *h, int status, int events);
 
 static void accept_again(uv_timer_t *t)
 {
 	struct rest_door *d = t->data;
 
 	if (!d->closing)
-		uv_poll_start(&d->accept_poll, UV_READABLE, on_accept);
+		uv_poll_start(&d->accept_poll, UV_READABLE, server_on_accept);
 }
 
-static void make_room(struct rest_door *d, struct conn *victim)
+static void server_make_room(struct rest_door *d, struct conn *victim)
 {
 	if (!victim)
 		return;
@@ -85,11 +85,11 @@ static void adopt(struct rest_door *d, int fd, struct conn *c)
 	d->adopting = NULL;
 }
 
-static void take(struct rest_door *d, int fd, const struct sockaddr *sa)
+static void server_take(struct rest_door *d, int fd, const struct sockaddr *sa)
 {
 	struct conn *victim, *c = conn_enter(d, fd, sa, &victim);
 
-	make_room(d, victim);
+	server_make_room(d, victim);
 	if (c)
 		adopt(d, fd, c);
 	else
@@ -101,13 +101,13 @@ static void accept_failed(struct rest_door *d, int errnum)
 {
 	if (errnum == EAGAIN || errnum == EINTR || errnum == ECONNABORTED || errnum == EPROTO)
 		return;
-	make_room(d, admit_victim(d->admit));
+	server_make_room(d, admit_victim(d->admit));
 	log_warn(NULL, "accept: %s; trying again in %d ms", strerror(errnum), ACCEPT_PAUSE_MS);
 	uv_poll_stop(&d->accept_poll);
 	uv_timer_start(&d->accept_pause, accept_again, ACCEPT_PAUSE_MS, 0);
 }
 
-static void on_accept(uv_poll_t *h, int status, int events)
+static void server_on_accept(uv_poll_t *h, int status, int events)
 {
 	struct rest_door *d = h->data;
 
@@ -125,13 +125,13 @@ static void on_accept(uv_poll_t *h, int status, int events)
 			accept_failed(d, errno);
 			return;
 		}
-		take(d, fd, (struct sockaddr *)&sa);
+		server_take(d, fd, (struct sockaddr *)&sa);
 	}
 }
 
 /* --- time and turns */
 
-static void on_sweep(uv_timer_t *t)
+static void server_on_sweep(uv_timer_t *t)
 {
 	struct rest_door *d = t->data;
 	uint64_t now = clock_boot_ns();
@@ -155,7 +155,7 @@ static void free_door(struct rest_door *d)
 	free(d);
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void server_on_handle_closed(uv_handle_t *h)
 {
 	struct rest_door *d = h->data;
 
@@ -178,12 +178,12 @@ static void close_turn(struct rest_door *d)
 		conn_destroy(d->conns);
 	lws_context_destroy(d->lws);
 	d->lws = NULL;
-	uv_close((uv_handle_t *)&d->turns, on_handle_closed);
-	uv_close((uv_handle_t *)&d->awake, on_handle_closed);
+	uv_close((uv_handle_t *)&d->turns, server_on_handle_closed);
+	uv_close((uv_handle_t *)&d->awake, server_on_handle_closed);
 }
 
 /* Behind the loop's wait, where no callback of libwebsockets is under way. */
-static void on_turns(uv_check_t *h)
+static void server_on_turns(uv_check_t *h)
 {
 	struct rest_door *d = h->data;
 
@@ -266,11 +266,11 @@ static int open_handles(struct rest_door *d, struct err *e)
 	if (rc == 0 && (rc = uv_poll_init(d->loop, &d->accept_poll, d->listen_fd)) == 0)
 		add_handle(d, (uv_handle_t *)&d->accept_poll);
 	if (rc == 0)
-		rc = uv_check_start(&d->turns, on_turns);
+		rc = uv_check_start(&d->turns, server_on_turns);
 	if (rc == 0)
-		rc = uv_timer_start(&d->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
+		rc = uv_timer_start(&d->sweep_timer, server_on_sweep, SWEEP_MS, SWEEP_MS);
 	if (rc == 0)
-		rc = uv_poll_start(&d->accept_poll, UV_READABLE, on_accept);
+		rc = uv_poll_start(&d->accept_poll, UV_READABLE, server_on_accept);
 	return rc ? err_set(e, ERR_SYS, "the API door's loop handles: %s", uv_strerror(rc)) : 0;
 }
 
@@ -318,7 +318,7 @@ void rest_door_reload(struct rest_door *d)
 static void close_handle(void *h)
 {
 	if (((uv_handle_t *)h)->data && !uv_is_closing(h))
-		uv_close(h, on_handle_closed);
+		uv_close(h, server_on_handle_closed);
 }
 
 void rest_door_close(struct rest_door *d)

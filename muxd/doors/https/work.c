@@ -54,7 +54,8 @@ static int query_object(const struct http_exchange *x, const char *const *keys, 
 	return rc;
 }
 
-static void ask(struct http_exchange *x, const char *call, const char *const *filters, broker_json_done *done)
+static void https_work_ask(struct http_exchange *x, const char *call, const char *const *filters,
+			   broker_json_done *done)
 {
 	static const char *const none[] = {NULL};
 	json_t *o = NULL;
@@ -98,22 +99,22 @@ void rest_lease_list(struct http_exchange *x)
 {
 	static const char *const filters[] = {"state", "limit", NULL};
 
-	ask(x, "lease.list", filters, reply_ok);
+	https_work_ask(x, "lease.list", filters, reply_ok);
 }
 
 void rest_lease_show(struct http_exchange *x)
 {
-	ask(x, "lease.show", NULL, reply_ok);
+	https_work_ask(x, "lease.show", NULL, reply_ok);
 }
 
 void rest_lease_heartbeat(struct http_exchange *x)
 {
-	ask(x, "lease.heartbeat", NULL, reply_ok);
+	https_work_ask(x, "lease.heartbeat", NULL, reply_ok);
 }
 
 void rest_lease_release(struct http_exchange *x)
 {
-	ask(x, "lease.release", NULL, reply_ok);
+	https_work_ask(x, "lease.release", NULL, reply_ok);
 }
 
 void rest_run_start(struct http_exchange *x)
@@ -125,14 +126,14 @@ void rest_run_list(struct http_exchange *x)
 {
 	static const char *const filters[] = {"leaseId", "limit", NULL};
 
-	ask(x, "run.list", filters, reply_ok);
+	https_work_ask(x, "run.list", filters, reply_ok);
 }
 
 void rest_run_show(struct http_exchange *x)
 {
 	static const char *const filters[] = {"leaseId", NULL};
 
-	ask(x, "run.show", filters, reply_ok);
+	https_work_ask(x, "run.show", filters, reply_ok);
 }
 
 void rest_workflow_put(struct http_exchange *x)
@@ -144,15 +145,15 @@ void rest_workflow_list(struct http_exchange *x)
 {
 	static const char *const filters[] = {"limit", NULL};
 
-	ask(x, "workflow.list", filters, reply_ok);
+	https_work_ask(x, "workflow.list", filters, reply_ok);
 }
 
 void rest_workflow_show(struct http_exchange *x)
 {
-	ask(x, "workflow.show", NULL, reply_ok);
+	https_work_ask(x, "workflow.show", NULL, reply_ok);
 }
 
 void rest_pool_show(struct http_exchange *x)
 {
-	ask(x, "pool.show", NULL, reply_ok);
+	https_work_ask(x, "pool.show", NULL, reply_ok);
 }

@@ -68,7 +68,7 @@ static int read_target(struct ws *w, struct err *e)
 }
 
 /* The bearer token that a program sends, or the cookie of a browser; to be wiped and freed. */
-static char *read_token(struct conn *c, bool *out_cookie)
+static char *ws_read_token(struct conn *c, bool *out_cookie)
 {
 	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
 	char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
@@ -106,7 +106,7 @@ static int authenticate(struct ws *w, const char *token, struct err *e)
 }
 
 /* What another site or a broken program did: refused by HTTP. */
-static int check(struct ws *w, bool cookie, const char *token, struct err *e)
+static int ws_check(struct ws *w, bool cookie, const char *token, struct err *e)
 {
 	struct origin from = http_origin(w->conn->x, "web");
 	char protocol[64];
@@ -126,14 +126,14 @@ static int check(struct ws *w, bool cookie, const char *token, struct err *e)
 int ws_upgrade(struct conn *c, struct err *e)
 {
 	bool cookie;
-	char *token = read_token(c, &cookie);
+	char *token = ws_read_token(c, &cookie);
 	struct ws *w = NULL;
 	int rc = ws_create(c, &w);
 
 	if (rc)
 		err_set(e, rc, "no memory");
 	else
-		rc = check(w, cookie, token, e);
+		rc = ws_check(w, cookie, token, e);
 	if (!rc)
 		(void)authenticate(w, token, &w->refused);
 	if (token)
@@ -148,7 +148,7 @@ int ws_upgrade(struct conn *c, struct err *e)
 	return 0;
 }
 
-static int on_established(struct ws *w)
+static int ws_on_established(struct ws *w)
 {
 	if (!w->refused.code) {
 		ws_ask(w);
@@ -160,7 +160,7 @@ static int on_established(struct ws *w)
 	return 0;
 }
 
-static int on_writeable(struct ws *w)
+static int ws_on_writeable(struct ws *w)
 {
 	int rc = ws_write(w);
 
@@ -173,11 +173,11 @@ int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, s
 {
 	switch (reason) {
 	case LWS_CALLBACK_ESTABLISHED:
-		return on_established(w);
+		return ws_on_established(w);
 	case LWS_CALLBACK_RECEIVE:
 		return ws_receive(w, p, n);
 	case LWS_CALLBACK_SERVER_WRITEABLE:
-		return on_writeable(w);
+		return ws_on_writeable(w);
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken
 		 * connection. */

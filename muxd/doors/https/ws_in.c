@@ -23,7 +23,7 @@ static void bad_message(struct ws *w, int code, const char *text)
 
 /* --- frames */
 
-static bool look(struct ws *w, const uint8_t *p, size_t n)
+static bool ws_in_look(struct ws *w, const uint8_t *p, size_t n)
 {
 	const char *wrong = frames_look(&w->frames, p + w->looked, n - w->looked);
 
@@ -65,7 +65,7 @@ void ws_read_frames(struct ws *w)
 	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
 		return;
 	ERR_clear_error();
-	if (n > 0 && !look(w, p, (size_t)n)) {
+	if (n > 0 && !ws_in_look(w, p, (size_t)n)) {
 		if (!conn_take_off(c, n))
 			ws_kill(w);
 		return;
@@ -76,7 +76,7 @@ void ws_read_frames(struct ws *w)
 	conn_read_stop(c);
 }
 
-static void on_frames(struct conn *c, int events)
+static void ws_in_on_frames(struct conn *c, int events)
 {
 	(void)events;
 	ws_read_frames(c->ws);
@@ -87,7 +87,7 @@ void ws_await_frames(struct ws *w)
 	struct conn *c = w->conn;
 
 	conn_read_stop(c);
-	if (watch_set(c, UV_READABLE, on_frames))
+	if (watch_set(c, UV_READABLE, ws_in_on_frames))
 		ws_kill(w);
 	else if (SSL_has_pending(lws_get_ssl(c->wsi)))
 		conn_queue(c);
@@ -106,7 +106,7 @@ static void reading(struct ws *w, bool on)
 	} else {
 		/* but those of the record in hand: libwebsockets takes it whole, and nobody could wake it for the rest
 		 */
-		(void)watch_set(w->conn, 0, on_frames);
+		(void)watch_set(w->conn, 0, ws_in_on_frames);
 	}
 }
 
@@ -165,7 +165,7 @@ void ws_take_input(struct ws *w)
 		ws_want_write(w);
 }
 
-static void on_input(struct ws *w, const struct web_message *m)
+static void ws_in_on_input(struct ws *w, const struct web_message *m)
 {
 	size_t took = nobody_takes(w) ? m->n : 0;
 
@@ -186,7 +186,7 @@ static void on_input(struct ws *w, const struct web_message *m)
 
 /* --- messages */
 
-static void on_resize(struct ws *w, const struct web_message *m)
+static void ws_in_on_resize(struct ws *w, const struct web_message *m)
 {
 	w->cols = m->cols;
 	w->rows = m->rows;
@@ -194,7 +194,7 @@ static void on_resize(struct ws *w, const struct web_message *m)
 		(void)attachment_resize(w->attachment, m->cols, m->rows, m->xpixel, m->ypixel);
 }
 
-static void on_message(struct ws *w, const uint8_t *p, size_t n)
+static void ws_in_on_message(struct ws *w, const uint8_t *p, size_t n)
 {
 	struct web_message m;
 	struct err e = {0};
@@ -205,10 +205,10 @@ static void on_message(struct ws *w, const uint8_t *p, size_t n)
 	}
 	switch (m.type) {
 	case WIRE_INPUT:
-		on_input(w, &m);
+		ws_in_on_input(w, &m);
 		break;
 	case WIRE_RESIZE:
-		on_resize(w, &m);
+		ws_in_on_resize(w, &m);
 		break;
 	case WIRE_WINDOW:
 		if (m.offset > w->window[m.stream])
@@ -247,13 +247,13 @@ int ws_receive(struct ws *w, const uint8_t *p, size_t n)
 		return 0;
 	}
 	if (buf_len(&w->message) == 0 && lws_is_final_fragment(wsi) && lws_remaining_packet_payload(wsi) == 0) {
-		on_message(w, p, n);
+		ws_in_on_message(w, p, n);
 		return 0;
 	}
 	if (buf_append(&w->message, p, n))
 		return -1;
 	if (lws_is_final_fragment(wsi) && lws_remaining_packet_payload(wsi) == 0) {
-		on_message(w, buf_ptr(&w->message), buf_len(&w->message));
+		ws_in_on_message(w, buf_ptr(&w->message), buf_len(&w->message));
 		buf_finish_secret(&w->message);
 		buf_init(&w->message, WIRE_CLIENT_MAX);
 	}

@@ -116,7 +116,7 @@ static void history_over(struct ws *w)
 	ws_close(w, 1000, "the session has ended");
 }
 
-static void on_page(void *arg, int rc, const struct err *e, uint64_t offset, const uint8_t *p, size_t n)
+static void ws_session_on_page(void *arg, int rc, const struct err *e, uint64_t offset, const uint8_t *p, size_t n)
 {
 	struct ws *w = redeem(arg);
 
@@ -156,7 +156,7 @@ void ws_history_go_on(struct ws *w)
 		return;
 	}
 	broker_output_bytes(w->conn->door->hub, &w->rq, &w->session, STREAM_OUTPUT, w->history_at,
-			    left < PAGE_MAX ? left : PAGE_MAX, on_page, t);
+			    left < PAGE_MAX ? left : PAGE_MAX, ws_session_on_page, t);
 }
 
 static void begin_history(struct ws *w, uint64_t end)
@@ -171,7 +171,7 @@ static void begin_history(struct ws *w, uint64_t end)
 
 /* --- joining */
 
-static json_t *stream_json(const struct session_result *r, int stream)
+static json_t *ws_session_stream_json(const struct session_result *r, int stream)
 {
 	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
 }
@@ -180,8 +180,8 @@ static json_t *exit_json(const struct session_result *r)
 {
 	return json_pack("{s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "exit", "cause", exit_cause_name(r->cause), "code",
 			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
-			 stream_json(r, STREAM_OUTPUT), "stderr", stream_json(r, STREAM_STDERR), "duration_ms",
-			 (json_int_t)(r->duration_ns / NS_PER_MS));
+			 ws_session_stream_json(r, STREAM_OUTPUT), "stderr", ws_session_stream_json(r, STREAM_STDERR),
+			 "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS));
 }
 
 static int beyond_end(struct err *e)
@@ -206,7 +206,7 @@ static int join_late(struct ws *w, struct err *e)
 }
 
 /* It has left memory meanwhile: both come from the record. */
-static void on_past(void *arg, int rc, const struct err *e, json_t *past)
+static void ws_session_on_past(void *arg, int rc, const struct err *e, json_t *past)
 {
 	struct ws *w = redeem(arg);
 	struct opened of = {0};
@@ -239,7 +239,7 @@ static void ask_past(struct ws *w)
 	struct ws_ticket *t = ticket(w);
 
 	if (t)
-		broker_past(w->conn->door->hub, &w->rq, &w->session, w->role, on_past, t);
+		broker_past(w->conn->door->hub, &w->rq, &w->session, w->role, ws_session_on_past, t);
 	else
 		no_memory(w);
 }
@@ -286,8 +286,8 @@ static void ask_attach(struct ws *w)
 		live(w);
 }
 
-static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-		    const struct id *seen)
+static void ws_session_on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			       const struct id *seen)
 {
 	struct ws *w = redeem(arg);
 
@@ -321,7 +321,7 @@ static void ask_open(struct ws *w)
 
 	w->cols = w->rows = 0; /* said; a RESIZE may come before the answer */
 	if (t)
-		broker_open(w->conn->door->hub, &w->rq, &spec, &ws_attachment_ops, w, on_open, t);
+		broker_open(w->conn->door->hub, &w->rq, &spec, &ws_attachment_ops, w, ws_session_on_open, t);
 	else
 		no_memory(w);
 }
@@ -337,12 +337,12 @@ void ws_ask(struct ws *w)
 
 /* --- what the hub says */
 
-static void on_readable(void *arg)
+static void ws_session_on_readable(void *arg)
 {
 	ws_write_now(arg);
 }
 
-static void on_writable(void *arg)
+static void ws_session_on_writable(void *arg)
 {
 	ws_take_input(arg);
 }
@@ -362,12 +362,12 @@ static void say_notice(struct ws *w, const char *text, bool exact, bool over)
 	ws_want_write(w);
 }
 
-static void on_notice(void *arg, const char *text, bool over)
+static void ws_session_on_notice(void *arg, const char *text, bool over)
 {
 	say_notice(arg, text, true, over);
 }
 
-static void on_screen(void *arg, const struct screen_shot *shot)
+static void ws_session_on_screen(void *arg, const struct screen_shot *shot)
 {
 	struct ws *w = arg;
 	uint8_t *p;
@@ -392,7 +392,7 @@ static void on_screen(void *arg, const struct screen_shot *shot)
 	ws_want_write(w);
 }
 
-static void on_skipped(void *arg, int stream, uint64_t n)
+static void ws_session_on_skipped(void *arg, int stream, uint64_t n)
 {
 	struct ws *w = arg;
 	uint64_t to = attachment_offset(w->attachment, stream);
@@ -401,7 +401,7 @@ static void on_skipped(void *arg, int stream, uint64_t n)
 	ws_want_write(w);
 }
 
-static void on_resized(void *arg, unsigned cols, unsigned rows)
+static void ws_session_on_resized(void *arg, unsigned cols, unsigned rows)
 {
 	struct ws *w = arg;
 
@@ -409,7 +409,7 @@ static void on_resized(void *arg, unsigned cols, unsigned rows)
 	ws_want_write(w);
 }
 
-static void on_ended(void *arg, const struct session_result *r)
+static void ws_session_on_ended(void *arg, const struct session_result *r)
 {
 	struct ws *w = arg;
 	json_t *o = exit_json(r);
@@ -426,7 +426,7 @@ static void on_ended(void *arg, const struct session_result *r)
 	ws_close(w, 1000, "the session has ended");
 }
 
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
+static void ws_session_on_cut(void *arg, enum cut_cause cause, const char *text)
 {
 	struct err e = {0};
 
@@ -434,11 +434,11 @@ static void on_cut(void *arg, enum cut_cause cause, const char *text)
 	ws_fail(arg, e.code, &e);
 }
 
-const struct attachment_ops ws_attachment_ops = {.readable = on_readable,
-						 .writable = on_writable,
-						 .notice = on_notice,
-						 .screen = on_screen,
-						 .skipped = on_skipped,
-						 .ended = on_ended,
-						 .cut = on_cut,
-						 .resized = on_resized};
+const struct attachment_ops ws_attachment_ops = {.readable = ws_session_on_readable,
+						 .writable = ws_session_on_writable,
+						 .notice = ws_session_on_notice,
+						 .screen = ws_session_on_screen,
+						 .skipped = ws_session_on_skipped,
+						 .ended = ws_session_on_ended,
+						 .cut = ws_session_on_cut,
+						 .resized = ws_session_on_resized};

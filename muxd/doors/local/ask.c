@@ -63,8 +63,8 @@ static int read_env(json_t *o, char ***out, struct err *e)
 	return 0;
 }
 
-static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-		    const struct id *seen)
+static void ask_on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			const struct id *seen)
 {
 	struct local_ticket *t = arg;
 	struct local_conn *c = local_redeem(t);
@@ -138,7 +138,7 @@ static void ask_exec(struct local_conn *c, const json_t *o)
 		local_conn_error(c, rc, &e);
 	} else {
 		local_conn_set_state(c, LOCAL_ASKED);
-		broker_open(c->door->hub, &c->rq, &spec, &local_attachment_ops, c, on_open, c->ticket);
+		broker_open(c->door->hub, &c->rq, &spec, &local_attachment_ops, c, ask_on_open, c->ticket);
 	}
 	free(argv);
 	free_env(env);
@@ -204,7 +204,7 @@ static void ask_file(struct local_conn *c, const json_t *o, enum file_op op)
 		local_conn_error(c, rc, &e);
 	} else {
 		local_conn_set_state(c, LOCAL_ASKED);
-		broker_open(c->door->hub, &c->rq, &spec, &local_attachment_ops, c, on_open, c->ticket);
+		broker_open(c->door->hub, &c->rq, &spec, &local_attachment_ops, c, ask_on_open, c->ticket);
 	}
 	free(owned);
 }
@@ -320,7 +320,7 @@ static void ask_terminate(struct local_conn *c, const json_t *o)
 }
 
 /* {"op":"work","call":"lease.create","id","body"}: {"object": what the call answers}. */
-static void on_work(void *arg, int rc, const struct err *e, json_t *result)
+static void ask_on_work(void *arg, int rc, const struct err *e, json_t *result)
 {
 	local_conn_answer(arg, "object", rc, e, result);
 }
@@ -338,7 +338,7 @@ static void ask_work(struct local_conn *c, const json_t *o)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_work(c->door->hub, &c->rq, call, id, json_object_get(o, "body"), on_work, c->ticket);
+	broker_work(c->door->hub, &c->rq, call, id, json_object_get(o, "body"), ask_on_work, c->ticket);
 }
 
 static void ask_put(struct local_conn *c, const json_t *o)

@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-static void on_agent(void *arg, int rc, const struct err *e, json_t *result)
+static void ask_life_on_agent(void *arg, int rc, const struct err *e, json_t *result)
 {
 	local_conn_answer(arg, "agent", rc, e, result);
 }
 
 /* The answer's own keys beside "event". */
-static void on_object(void *arg, int rc, const struct err *e, json_t *result)
+static void ask_life_on_object(void *arg, int rc, const struct err *e, json_t *result)
 {
 	local_conn_answer(arg, NULL, rc, e, result);
 }
@@ -31,7 +31,7 @@ static void ask_show(struct local_conn *c, const json_t *o)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_agent(c->door->hub, &c->rq, agent, on_agent, c->ticket);
+	broker_agent(c->door->hub, &c->rq, agent, ask_life_on_agent, c->ticket);
 }
 
 static void ask_destroy(struct local_conn *c, const json_t *o)
@@ -50,7 +50,7 @@ static void ask_destroy(struct local_conn *c, const json_t *o)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_destroy(c->door->hub, &c->rq, agent, reason, wipe, on_agent, c->ticket);
+	broker_destroy(c->door->hub, &c->rq, agent, reason, wipe, ask_life_on_agent, c->ticket);
 }
 
 static void ask_list(struct local_conn *c, const json_t *o)
@@ -75,7 +75,7 @@ static void ask_list(struct local_conn *c, const json_t *o)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_agents(c->door->hub, &c->rq, &f, on_object, c->ticket);
+	broker_agents(c->door->hub, &c->rq, &f, ask_life_on_object, c->ticket);
 }
 
 static void ask_snapshots(struct local_conn *c, const json_t *o)
@@ -89,7 +89,7 @@ static void ask_snapshots(struct local_conn *c, const json_t *o)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_snapshots(c->door->hub, &c->rq, agent, on_object, c->ticket);
+	broker_snapshots(c->door->hub, &c->rq, agent, ask_life_on_object, c->ticket);
 }
 
 static void ask_log(struct local_conn *c, const json_t *o)
@@ -106,7 +106,7 @@ static void ask_log(struct local_conn *c, const json_t *o)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_log(c->door->hub, &c->rq, agent, (size_t)bytes, on_object, c->ticket);
+	broker_log(c->door->hub, &c->rq, agent, (size_t)bytes, ask_life_on_object, c->ticket);
 }
 
 static void ask_moment(struct local_conn *c, const json_t *o)
@@ -160,7 +160,7 @@ static void ask_verb(struct local_conn *c, const json_t *o, enum life_verb v)
 		return;
 	}
 	local_conn_set_state(c, LOCAL_ASKED);
-	broker_life(c->door->hub, &c->rq, v, &call, made ? on_object : on_agent, c->ticket);
+	broker_life(c->door->hub, &c->rq, v, &call, made ? ask_life_on_object : ask_life_on_agent, c->ticket);
 }
 
 #define ASK_VERB(function, verb)                                                                                       \

@@ -47,7 +47,7 @@ void local_pull(struct local_conn *c)
 	local_conn_update(c);
 }
 
-static void let_go(struct local_conn *c)
+static void attached_let_go(struct local_conn *c)
 {
 	struct attachment *a = c->attachment;
 
@@ -84,7 +84,7 @@ static int say_signal(struct local_conn *c, const json_t *o, struct err *e)
 	return rc == ERR_ENDED || rc == ERR_AGAIN ? 0 : rc;
 }
 
-static int control(struct local_conn *c, const uint8_t *p, size_t n, struct err *e)
+static int attached_control(struct local_conn *c, const uint8_t *p, size_t n, struct err *e)
 {
 	const char *op = "";
 	json_t *o = NULL;
@@ -99,7 +99,7 @@ static int control(struct local_conn *c, const uint8_t *p, size_t n, struct err 
 	else if (strcmp(op, "signal") == 0)
 		rc = say_signal(c, o, e);
 	else if (strcmp(op, "detach") == 0)
-		let_go(c);
+		attached_let_go(c);
 	else
 		rc = err_set(e, ERR_INVAL, "unknown op \"%.40s\"", op);
 	if (rc == ERR_ENDED || rc == ERR_FORBIDDEN)
@@ -139,7 +139,7 @@ static bool take_message(struct local_conn *c, char kind, const uint8_t *p, size
 		return true;
 	if (kind == 'B')
 		return n < 1 || p[0] != STREAM_INPUT || input(c, p + 1, n - 1);
-	rc = control(c, p, n, &e);
+	rc = attached_control(c, p, n, &e);
 	if (rc) {
 		struct attachment *a = c->attachment;
 
@@ -168,18 +168,18 @@ int local_take(struct local_conn *c)
 
 /* ---- what the hub says */
 
-static json_t *stream_json(const struct session_result *r, int stream)
+static json_t *attached_stream_json(const struct session_result *r, int stream)
 {
 	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
 }
 
-static void on_readable(void *arg)
+static void attached_on_readable(void *arg)
 {
 	local_pull(arg);
 }
 
 /* The sandbox takes input again: nothing new need come from the socket for what lies here already. */
-static void on_writable(void *arg)
+static void attached_on_writable(void *arg)
 {
 	struct local_conn *c = arg;
 	struct err e = {0};
@@ -193,13 +193,13 @@ static void on_writable(void *arg)
 	local_conn_update(c);
 }
 
-static void on_notice(void *arg, const char *text, bool over)
+static void attached_on_notice(void *arg, const char *text, bool over)
 {
 	local_conn_say(arg, json_pack("{s:s,s:s,s:b}", "event", "notice", "text", text, "over", (int)over));
 }
 
 /* As output: the client's terminal clears and draws. */
-static void on_shot(void *arg, const struct screen_shot *shot)
+static void attached_on_shot(void *arg, const struct screen_shot *shot)
 {
 	struct local_conn *c = arg;
 	size_t at = 0, n;
@@ -211,7 +211,7 @@ static void on_shot(void *arg, const struct screen_shot *shot)
 	local_pull(c);
 }
 
-static void on_skipped(void *arg, int stream, uint64_t n)
+static void attached_on_skipped(void *arg, int stream, uint64_t n)
 {
 	local_conn_say(arg, json_pack("{s:s,s:i,s:I}", "event", "skipped", "stream", stream, "bytes", (json_int_t)n));
 }
@@ -227,10 +227,10 @@ static void end_transfer(struct local_conn *c, const struct session *s, const st
 		local_conn_say(c, json_pack("{s:s,s:o,s:I}", "event", "file", "file", session_file_json(s),
 					    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
 	}
-	let_go(c);
+	attached_let_go(c);
 }
 
-static void on_ended(void *arg, const struct session_result *r)
+static void attached_on_ended(void *arg, const struct session_result *r)
 {
 	struct local_conn *c = arg;
 	const struct session *s = attachment_session(c->attachment);
@@ -242,32 +242,33 @@ static void on_ended(void *arg, const struct session_result *r)
 	local_conn_say(c, json_pack("{s:s,s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "event", "exit", "exit", "cause",
 				    exit_cause_name(r->cause), "code", r->code, "signal",
 				    r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
-				    stream_json(r, STREAM_OUTPUT), "stderr", stream_json(r, STREAM_STDERR),
-				    "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS)));
-	let_go(c);
+				    attached_stream_json(r, STREAM_OUTPUT), "stderr",
+				    attached_stream_json(r, STREAM_STDERR), "duration_ms",
+				    (json_int_t)(r->duration_ns / NS_PER_MS)));
+	attached_let_go(c);
 }
 
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
+static void attached_on_cut(void *arg, enum cut_cause cause, const char *text)
 {
 	struct local_conn *c = arg;
 	struct err e = {0};
 
 	err_set(&e, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, "%s", text);
 	local_conn_error(c, e.code, &e);
-	let_go(c);
+	attached_let_go(c);
 }
 
-const struct attachment_ops local_attachment_ops = {.readable = on_readable,
-						    .writable = on_writable,
-						    .notice = on_notice,
-						    .skipped = on_skipped,
-						    .ended = on_ended,
-						    .cut = on_cut};
+const struct attachment_ops local_attachment_ops = {.readable = attached_on_readable,
+						    .writable = attached_on_writable,
+						    .notice = attached_on_notice,
+						    .skipped = attached_on_skipped,
+						    .ended = attached_on_ended,
+						    .cut = attached_on_cut};
 
-const struct attachment_ops local_terminal_ops = {.readable = on_readable,
-						  .writable = on_writable,
-						  .notice = on_notice,
-						  .screen = on_shot,
-						  .skipped = on_skipped,
-						  .ended = on_ended,
-						  .cut = on_cut};
+const struct attachment_ops local_terminal_ops = {.readable = attached_on_readable,
+						  .writable = attached_on_writable,
+						  .notice = attached_on_notice,
+						  .screen = attached_on_shot,
+						  .skipped = attached_on_skipped,
+						  .ended = attached_on_ended,
+						  .cut = attached_on_cut};

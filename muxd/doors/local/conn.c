@@ -13,7 +13,7 @@
 #define IN_MAX  (2 * MSG_MAX)
 #define OUT_MAX (4 * MSG_MAX)
 
-static void free_handle(uv_handle_t *h)
+static void conn_free_handle(uv_handle_t *h)
 {
 	free(h);
 }
@@ -81,7 +81,7 @@ void local_conn_destroy(struct local_conn *c)
 	TAILQ_REMOVE(&c->door->conns, c, entry);
 	c->door->count--;
 	uv_poll_stop(c->poll);
-	uv_close((uv_handle_t *)c->poll, free_handle);
+	uv_close((uv_handle_t *)c->poll, conn_free_handle);
 	close(c->fd);
 	buf_finish_secret(&c->in);
 	buf_finish(&c->out);
@@ -89,7 +89,7 @@ void local_conn_destroy(struct local_conn *c)
 	free(c);
 }
 
-static int say(struct local_conn *c, json_t *o)
+static int conn_say(struct local_conn *c, json_t *o)
 {
 	int rc = o ? msg_put_json(&c->out, o) : ERR_NOMEM;
 
@@ -102,7 +102,7 @@ static int say(struct local_conn *c, json_t *o)
 
 void local_conn_say(struct local_conn *c, json_t *o)
 {
-	(void)say(c, o);
+	(void)conn_say(c, o);
 }
 
 void local_conn_error(struct local_conn *c, int rc, const struct err *e)
@@ -138,7 +138,7 @@ void local_conn_object(struct local_conn *c, json_t *o)
 
 	if (o)
 		json_object_set_new(o, "event", json_string("result"));
-	rc = say(c, o);
+	rc = conn_say(c, o);
 	if (rc == ERR_TOO_LARGE)
 		err_set(&e, rc, "the answer is longer than a message can be (1 MiB)");
 	if (rc)

@@ -18,12 +18,12 @@
 #define CLIENTS_MAX 1024
 #define READ_CHUNK  (64 * 1024)
 
-static void free_handle(uv_handle_t *h)
+static void local_free_handle(uv_handle_t *h)
 {
 	free(h);
 }
 
-static int fill(struct local_conn *c)
+static int local_local_fill(struct local_conn *c)
 {
 	uint8_t *p;
 	ssize_t n;
@@ -69,7 +69,7 @@ static int take_messages(struct local_conn *c)
 	return rc < 0 ? rc : 0;
 }
 
-static int flush(struct local_conn *c)
+static int local_flush(struct local_conn *c)
 {
 	while (buf_len(&c->out)) {
 		ssize_t n = send(c->fd, buf_ptr(&c->out), buf_len(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -84,22 +84,22 @@ static int flush(struct local_conn *c)
 }
 
 /* One turn: at most one read, so that one client's flood is everybody else's next turn. */
-static void on_event(uv_poll_t *p, int status, int events)
+static void local_on_event(uv_poll_t *p, int status, int events)
 {
 	struct local_conn *c = p->data;
 	int rc = status < 0 ? ERR_EOF : 0;
 
 	if (!rc && events & UV_READABLE && !c->reading_paused)
-		rc = fill(c);
+		rc = local_local_fill(c);
 	if (!rc)
 		rc = take_messages(c);
 	if (!rc && events & UV_DISCONNECT && (c->eof || c->reading_paused || c->state == LOCAL_CLOSING))
 		rc = ERR_EOF;
 	if (!rc)
-		rc = flush(c); /* makes room for what is pulled next */
+		rc = local_flush(c); /* makes room for what is pulled next */
 	if (!rc && c->attachment) {
 		local_pull(c);
-		rc = flush(c);
+		rc = local_flush(c);
 	}
 	if (rc)
 		local_conn_destroy(c);
@@ -107,7 +107,7 @@ static void on_event(uv_poll_t *p, int status, int events)
 		local_conn_update(c);
 }
 
-static void on_client(uv_poll_t *p, int status, int events)
+static void local_on_client(uv_poll_t *p, int status, int events)
 {
 	struct local_door *d = p->data;
 	int fd;
@@ -134,7 +134,7 @@ int local_door_open(struct hub *h, int listen_fd, struct local_door **out, struc
 	}
 	d->hub = h;
 	d->fd = listen_fd;
-	d->on_event = on_event;
+	d->on_event = local_on_event;
 	TAILQ_INIT(&d->conns);
 	if (sock_set_nonblock(listen_fd, 1) || uv_poll_init(hub_loop(h), d->poll, listen_fd)) {
 		free(d->poll);
@@ -142,7 +142,7 @@ int local_door_open(struct hub *h, int listen_fd, struct local_door **out, struc
 		return err_set(e, ERR_SYS, "the local door's socket cannot be watched");
 	}
 	d->poll->data = d;
-	uv_poll_start(d->poll, UV_READABLE, on_client);
+	uv_poll_start(d->poll, UV_READABLE, local_on_client);
 	*out = d;
 	return 0;
 }
@@ -155,7 +155,7 @@ void local_door_close(struct local_door *d)
 		return;
 	while ((c = TAILQ_FIRST(&d->conns)))
 		local_conn_destroy(c);
-	uv_close((uv_handle_t *)d->poll, free_handle);
+	uv_close((uv_handle_t *)d->poll, local_free_handle);
 	close(d->fd);
 	free(d);
 }

@@ -139,7 +139,7 @@ static int token_check(struct ssh_conn *c, const char *token)
 	return auth_let_in(c) ? SSH_AUTH_SUCCESS : SSH_AUTH_DENIED;
 }
 
-static int on_none(ssh_session s, const char *user, void *arg)
+static int auth_on_none(ssh_session s, const char *user, void *arg)
 {
 	struct ssh_conn *c = arg;
 
@@ -148,7 +148,7 @@ static int on_none(ssh_session s, const char *user, void *arg)
 	return SSH_AUTH_DENIED;
 }
 
-static int on_password(ssh_session s, const char *user, const char *password, void *arg)
+static int auth_on_password(ssh_session s, const char *user, const char *password, void *arg)
 {
 	struct ssh_conn *c = arg;
 
@@ -187,7 +187,7 @@ static int key_shown(struct ssh_conn *c, const struct conf_staff *who)
 	return SSH_AUTH_PARTIAL;
 }
 
-static int on_key(ssh_session s, const char *user, struct ssh_key_struct *key, char signature, void *arg)
+static int auth_on_key(ssh_session s, const char *user, struct ssh_key_struct *key, char signature, void *arg)
 {
 	struct ssh_conn *c = arg;
 	const struct conf_staff *who;
@@ -214,7 +214,7 @@ static int on_key(ssh_session s, const char *user, struct ssh_key_struct *key, c
 }
 
 /* Without an answer libssh would ask the host's Kerberos, before anybody is known. */
-static ssh_string on_gssapi(ssh_session s, const char *user, int n, ssh_string *oids, void *arg)
+static ssh_string auth_on_gssapi(ssh_session s, const char *user, int n, ssh_string *oids, void *arg)
 {
 	(void)s;
 	(void)user;
@@ -224,7 +224,7 @@ static ssh_string on_gssapi(ssh_session s, const char *user, int n, ssh_string *
 	return NULL;
 }
 
-static void ask(struct ssh_conn *c, ssh_message msg, const char *title, const char *prompt, char echo)
+static void auth_ask(struct ssh_conn *c, ssh_message msg, const char *title, const char *prompt, char echo)
 {
 	const char *prompts[] = {prompt};
 
@@ -242,19 +242,19 @@ static bool prompt_first(struct ssh_conn *c, ssh_message msg)
 	case SSH_AUTHN_START:
 	case SSH_AUTHN_TOKEN_ASKED:
 		ssh_auth_set_state(c, SSH_AUTHN_TOKEN_ASKED);
-		ask(c, msg, "", "Token as password: ", 0);
+		auth_ask(c, msg, "", "Token as password: ", 0);
 		return true;
 	case SSH_AUTHN_KEY_SHOWN:
 	case SSH_AUTHN_REASON_ASKED:
 		ssh_auth_set_state(c, SSH_AUTHN_REASON_ASKED);
-		ask(c, msg, "", "Reason: ", 1);
+		auth_ask(c, msg, "", "Reason: ", 1);
 		return true;
 	default:
 		return false;
 	}
 }
 
-static void on_issued(void *arg, int rc, const struct err *e, const struct request *rq)
+static void auth_on_issued(void *arg, int rc, const struct err *e, const struct request *rq)
 {
 	struct ssh_auth_issue *issue = arg;
 	struct ssh_conn *c = issue->conn;
@@ -315,9 +315,9 @@ static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer
 	c->auth.issue = issue;
 	c->auth.issue_error = (struct err){0};
 	ssh_auth_set_state(c, SSH_AUTHN_ISSUING);
-	ask(c, msg, "", NULL, 0);
+	auth_ask(c, msg, "", NULL, 0);
 	ssh_conn_pause(c, 0);
-	broker_issue_staff(c->door->hub, c->auth.principal, c->auth.login.agent, reason, &from, on_issued, issue);
+	broker_issue_staff(c->door->hub, c->auth.principal, c->auth.login.agent, reason, &from, auth_on_issued, issue);
 	return true;
 }
 
@@ -369,8 +369,8 @@ void ssh_auth_begin(struct ssh_conn *c)
 	if (ssh_login_has_staff(hub_conf(c->door->hub)))
 		methods |= SSH_AUTH_METHOD_PUBLICKEY;
 	ssh_set_auth_methods(c->ssh, methods);
-	c->callbacks.auth_none_function = on_none;
-	c->callbacks.auth_password_function = on_password;
-	c->callbacks.auth_pubkey_function = on_key;
-	c->callbacks.gssapi_select_oid_function = on_gssapi;
+	c->callbacks.auth_none_function = auth_on_none;
+	c->callbacks.auth_password_function = auth_on_password;
+	c->callbacks.auth_pubkey_function = auth_on_key;
+	c->callbacks.gssapi_select_oid_function = auth_on_gssapi;
 }

@@ -48,7 +48,7 @@ static void size_tell(struct ssh_chan *ch)
 		log_debug(NULL, "resize to %ux%u: %s", ch->cols, ch->rows, err_name(rc));
 }
 
-static int on_pty(ssh_session s, ssh_channel c, const char *term, int cols, int rows, int px, int py, void *arg)
+static int channel_on_pty(ssh_session s, ssh_channel c, const char *term, int cols, int rows, int px, int py, void *arg)
 {
 	struct ssh_chan *ch = arg;
 
@@ -66,7 +66,7 @@ static int on_pty(ssh_session s, ssh_channel c, const char *term, int cols, int 
 	return 0;
 }
 
-static int on_window(ssh_session s, ssh_channel c, int cols, int rows, int px, int py, void *arg)
+static int channel_on_window(ssh_session s, ssh_channel c, int cols, int rows, int px, int py, void *arg)
 {
 	struct ssh_chan *ch = arg;
 
@@ -98,7 +98,7 @@ static bool env_allowed(const char *name, const char *value)
 	return true;
 }
 
-static int on_env(ssh_session s, ssh_channel c, const char *name, const char *value, void *arg)
+static int channel_on_env(ssh_session s, ssh_channel c, const char *name, const char *value, void *arg)
 {
 	struct ssh_chan *ch = arg;
 	char *pair;
@@ -130,7 +130,7 @@ static void set_title(struct ssh_chan *ch, const char *text)
 		ch->conn->again = true;
 }
 
-static void on_readable(void *arg)
+static void channel_on_readable(void *arg)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -140,7 +140,7 @@ static void on_readable(void *arg)
 	ssh_conn_leave(c);
 }
 
-static void on_writable(void *arg)
+static void channel_on_writable(void *arg)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -150,7 +150,7 @@ static void on_writable(void *arg)
 	ssh_conn_leave(c);
 }
 
-static void on_notice(void *arg, const char *text, bool over)
+static void channel_on_notice(void *arg, const char *text, bool over)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -164,7 +164,7 @@ static void on_notice(void *arg, const char *text, bool over)
 	ssh_conn_leave(c);
 }
 
-static void on_shot(void *arg, const struct screen_shot *shot)
+static void channel_on_shot(void *arg, const struct screen_shot *shot)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -177,7 +177,7 @@ static void on_shot(void *arg, const struct screen_shot *shot)
 	ssh_conn_leave(c);
 }
 
-static void on_skipped(void *arg, int stream, uint64_t n)
+static void channel_on_skipped(void *arg, int stream, uint64_t n)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -188,7 +188,7 @@ static void on_skipped(void *arg, int stream, uint64_t n)
 	ssh_conn_leave(c);
 }
 
-static void on_ended(void *arg, const struct session_result *result)
+static void channel_on_ended(void *arg, const struct session_result *result)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -200,7 +200,7 @@ static void on_ended(void *arg, const struct session_result *result)
 	ssh_conn_leave(c);
 }
 
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
+static void channel_on_cut(void *arg, enum cut_cause cause, const char *text)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -212,23 +212,23 @@ static void on_cut(void *arg, enum cut_cause cause, const char *text)
 }
 
 static const struct attachment_ops chan_terminal_ops = {
-    .readable = on_readable,
-    .writable = on_writable,
-    .notice = on_notice,
-    .screen = on_shot,
-    .skipped = on_skipped,
-    .ended = on_ended,
-    .cut = on_cut,
+    .readable = channel_on_readable,
+    .writable = channel_on_writable,
+    .notice = channel_on_notice,
+    .screen = channel_on_shot,
+    .skipped = channel_on_skipped,
+    .ended = channel_on_ended,
+    .cut = channel_on_cut,
 };
 
 /* What is no terminal cannot be brought to a screen: it gets the bytes. */
 static const struct attachment_ops chan_ops = {
-    .readable = on_readable,
-    .writable = on_writable,
-    .notice = on_notice,
-    .skipped = on_skipped,
-    .ended = on_ended,
-    .cut = on_cut,
+    .readable = channel_on_readable,
+    .writable = channel_on_writable,
+    .notice = channel_on_notice,
+    .skipped = channel_on_skipped,
+    .ended = channel_on_ended,
+    .cut = channel_on_cut,
 };
 
 static void attached(struct ssh_chan *ch, struct attachment *a)
@@ -243,8 +243,8 @@ static void attached(struct ssh_chan *ch, struct attachment *a)
 	ssh_chan_set_state(ch, SSH_CHAN_ATTACHED);
 }
 
-static void on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-		       const struct id *seen)
+static void channel_on_started(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			       const struct id *seen)
 {
 	struct ssh_chan *ch = arg;
 	struct ssh_conn *c = ch->conn;
@@ -294,7 +294,7 @@ static void start_new(struct ssh_chan *ch, const char *command)
 	ssh_chan_set_state(ch, SSH_CHAN_STARTING);
 	ch->answer_due = true;
 	request_endpoint(&c->auth.request, command ? "exec" : "shell");
-	broker_open(c->door->hub, &c->auth.request, &spec, &chan_ops, ch, on_started, ch);
+	broker_open(c->door->hub, &c->auth.request, &spec, &chan_ops, ch, channel_on_started, ch);
 }
 
 static void start_return(struct ssh_chan *ch)
@@ -318,7 +318,7 @@ static void start_return(struct ssh_chan *ch)
 }
 
 /* A shell or a command. It is always accepted: a refusal comes as a sentence on stderr and exit status 255. */
-static int start(struct ssh_chan *ch, const char *command)
+static int ssh_channel_start(struct ssh_chan *ch, const char *command)
 {
 	struct ssh_conn *c = ch->conn;
 
@@ -338,18 +338,18 @@ static int start(struct ssh_chan *ch, const char *command)
 	return 0;
 }
 
-static int on_shell(ssh_session s, ssh_channel c, void *arg)
+static int channel_on_shell(ssh_session s, ssh_channel c, void *arg)
 {
 	(void)s;
 	(void)c;
-	return start(arg, NULL);
+	return ssh_channel_start(arg, NULL);
 }
 
-static int on_exec(ssh_session s, ssh_channel c, const char *command, void *arg)
+static int channel_on_exec(ssh_session s, ssh_channel c, const char *command, void *arg)
 {
 	(void)s;
 	(void)c;
-	return start(arg, command ? command : "");
+	return ssh_channel_start(arg, command ? command : "");
 }
 
 /*
@@ -357,7 +357,7 @@ static int on_exec(ssh_session s, ssh_channel c, const char *command, void *arg)
  * OpenSSH's client leaves before it shows what came on stderr. So it is taken, told
  * why, and ended with status 255.
  */
-static int on_subsystem(ssh_session s, ssh_channel c, const char *name, void *arg)
+static int channel_on_subsystem(ssh_session s, ssh_channel c, const char *name, void *arg)
 {
 	struct ssh_chan *ch = arg;
 	struct err e;
@@ -376,7 +376,7 @@ static int on_subsystem(ssh_session s, ssh_channel c, const char *name, void *ar
 	return 0;
 }
 
-static void on_signal(ssh_session s, ssh_channel c, const char *name, void *arg)
+static void channel_on_signal(ssh_session s, ssh_channel c, const char *name, void *arg)
 {
 	struct ssh_chan *ch = arg;
 	struct err e;
@@ -393,7 +393,7 @@ static void on_signal(ssh_session s, ssh_channel c, const char *name, void *arg)
 		log_debug(NULL, "signal: %s", err_name(rc));
 }
 
-static void on_close(ssh_session s, ssh_channel c, void *arg)
+static void channel_on_close(ssh_session s, ssh_channel c, void *arg)
 {
 	struct ssh_chan *ch = arg;
 
@@ -406,14 +406,14 @@ static void on_close(ssh_session s, ssh_channel c, void *arg)
 static void chan_callbacks(struct ssh_chan *ch)
 {
 	ch->callbacks.userdata = ch;
-	ch->callbacks.channel_pty_request_function = on_pty;
-	ch->callbacks.channel_pty_window_change_function = on_window;
-	ch->callbacks.channel_env_request_function = on_env;
-	ch->callbacks.channel_shell_request_function = on_shell;
-	ch->callbacks.channel_exec_request_function = on_exec;
-	ch->callbacks.channel_subsystem_request_function = on_subsystem;
-	ch->callbacks.channel_signal_function = on_signal;
-	ch->callbacks.channel_close_function = on_close;
+	ch->callbacks.channel_pty_request_function = channel_on_pty;
+	ch->callbacks.channel_pty_window_change_function = channel_on_window;
+	ch->callbacks.channel_env_request_function = channel_on_env;
+	ch->callbacks.channel_shell_request_function = channel_on_shell;
+	ch->callbacks.channel_exec_request_function = channel_on_exec;
+	ch->callbacks.channel_subsystem_request_function = channel_on_subsystem;
+	ch->callbacks.channel_signal_function = channel_on_signal;
+	ch->callbacks.channel_close_function = channel_on_close;
 	ssh_chan_io_callbacks(ch);
 	ssh_callbacks_init(&ch->callbacks);
 }

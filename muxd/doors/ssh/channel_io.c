@@ -358,7 +358,7 @@ bool ssh_chan_pump(struct ssh_chan *ch)
 }
 
 /* Returns how much was taken; libssh keeps the rest and closes its window in time. */
-static int on_data(ssh_session s, ssh_channel c, void *data, uint32_t len, int is_stderr, void *arg)
+static int channel_io_on_data(ssh_session s, ssh_channel c, void *data, uint32_t len, int is_stderr, void *arg)
 {
 	struct ssh_chan *ch = arg;
 	size_t w;
@@ -380,7 +380,7 @@ static int on_data(ssh_session s, ssh_channel c, void *data, uint32_t len, int i
 	return (int)w;
 }
 
-static void on_eof(ssh_session s, ssh_channel c, void *arg)
+static void channel_io_on_eof(ssh_session s, ssh_channel c, void *arg)
 {
 	struct ssh_chan *ch = arg;
 
@@ -392,8 +392,8 @@ static void on_eof(ssh_session s, ssh_channel c, void *arg)
 
 void ssh_chan_io_callbacks(struct ssh_chan *ch)
 {
-	ch->callbacks.channel_data_function = on_data;
-	ch->callbacks.channel_eof_function = on_eof;
+	ch->callbacks.channel_data_function = channel_io_on_data;
+	ch->callbacks.channel_eof_function = channel_io_on_eof;
 }
 
 static void chan_free(struct ssh_chan *ch)

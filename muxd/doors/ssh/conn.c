@@ -22,7 +22,7 @@
 #define OVER_NS (20 * NS_PER_SEC)
 
 /* What no server callback of libssh 0.10 covers: keyboard-interactive, forwarding, subsystems. 1: it refuses. */
-static int on_message(ssh_session s, ssh_message msg, void *arg)
+static int conn_on_message(ssh_session s, ssh_message msg, void *arg)
 {
 	struct ssh_conn *c = arg;
 	struct log_ids ids = {.peer = c->peer};
@@ -36,7 +36,7 @@ static int on_message(ssh_session s, ssh_message msg, void *arg)
 	return 1;
 }
 
-static ssh_channel on_channel_open(ssh_session s, void *arg)
+static ssh_channel conn_on_channel_open(ssh_session s, void *arg)
 {
 	struct ssh_conn *c = arg;
 
@@ -60,11 +60,11 @@ static int conn_start(struct ssh_conn *c, int fd)
 	}
 	ssh_set_counters(c->ssh, &c->socket_count, &c->packet_count);
 	c->callbacks.userdata = c;
-	c->callbacks.channel_open_request_session_function = on_channel_open;
+	c->callbacks.channel_open_request_session_function = conn_on_channel_open;
 	ssh_auth_begin(c);
 	ssh_callbacks_init(&c->callbacks);
 	ssh_set_server_callbacks(c->ssh, &c->callbacks);
-	ssh_set_message_callback(c->ssh, on_message, c);
+	ssh_set_message_callback(c->ssh, conn_on_message, c);
 	rc = ssh_handle_key_exchange(c->ssh);
 	if (rc == SSH_ERROR || ssh_event_add_session(c->event, c->ssh) != SSH_OK)
 		return ERR_INTERNAL;
@@ -90,7 +90,7 @@ static int conn_handles(struct ssh_conn *c, int fd)
 	return 0;
 }
 
-static void on_grace_end(uv_timer_t *h)
+static void conn_on_grace_end(uv_timer_t *h)
 {
 	struct ssh_conn *c = h->data;
 
@@ -138,7 +138,7 @@ int ssh_conn_create(struct ssh_door *d, int fd, struct admit_place *place, const
 		ssh_conn_doom(c, "it could not be set up: %s", ssh_get_error(c->ssh));
 	if (admit_state(place) == ADMIT_OVER && grace > OVER_NS)
 		grace = OVER_NS;
-	uv_timer_start(&c->timer, on_grace_end, (grace + NS_PER_MS - 1) / NS_PER_MS, 0);
+	uv_timer_start(&c->timer, conn_on_grace_end, (grace + NS_PER_MS - 1) / NS_PER_MS, 0);
 	if (wait)
 		ssh_conn_pause(c, wait);
 	ssh_conn_leave(c);

@@ -24,8 +24,8 @@
 
 static const char *const state_names[] = {"open", "waiting", "closed"};
 
-static void on_listener(uv_poll_t *h, int status, int events);
-static void on_retry(uv_timer_t *h);
+static void door_on_listener(uv_poll_t *h, int status, int events);
+static void door_on_retry(uv_timer_t *h);
 
 static void door_set_state(struct ssh_door *d, enum ssh_door_state to)
 {
@@ -33,7 +33,7 @@ static void door_set_state(struct ssh_door *d, enum ssh_door_state to)
 		log_debug(NULL, "door: %s -> %s", state_names[d->state], state_names[to]);
 	d->state = to;
 	if (to == SSH_DOOR_OPEN)
-		uv_poll_start(&d->listener, UV_READABLE, on_listener);
+		uv_poll_start(&d->listener, UV_READABLE, door_on_listener);
 	else
 		uv_poll_stop(&d->listener);
 }
@@ -120,7 +120,7 @@ static void door_admit(struct ssh_door *d, int fd, const struct sockaddr *sa)
 	}
 }
 
-static void on_listener(uv_poll_t *h, int status, int events)
+static void door_on_listener(uv_poll_t *h, int status, int events)
 {
 	struct ssh_door *d = h->data;
 
@@ -144,13 +144,13 @@ static void on_listener(uv_poll_t *h, int status, int events)
 			if (victim)
 				ssh_conn_destroy(victim, "out of descriptors: this one made room");
 			door_set_state(d, SSH_DOOR_WAITING);
-			uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
+			uv_timer_start(&d->retry, door_on_retry, RETRY_MS, 0);
 		}
 		return;
 	}
 }
 
-static void on_retry(uv_timer_t *h)
+static void door_on_retry(uv_timer_t *h)
 {
 	struct ssh_door *d = h->data;
 
@@ -158,12 +158,12 @@ static void on_retry(uv_timer_t *h)
 		door_set_state(d, SSH_DOOR_OPEN);
 }
 
-static void on_closed(uv_handle_t *h)
+static void door_on_closed(uv_handle_t *h)
 {
 	ssh_door_released(h->data);
 }
 
-static void on_sweep(uv_timer_t *h)
+static void door_on_sweep(uv_timer_t *h)
 {
 	struct ssh_door *d = h->data;
 
@@ -201,7 +201,7 @@ int ssh_door_open(struct hub *h, int listen_fd, int host_key_fd, struct ssh_door
 	}
 	uv_timer_init(d->loop, &d->retry);
 	uv_timer_init(d->loop, &d->sweep);
-	uv_timer_start(&d->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+	uv_timer_start(&d->sweep, door_on_sweep, SWEEP_MS, SWEEP_MS);
 	uv_idle_init(d->loop, &d->turn);
 	d->listener.data = d->retry.data = d->sweep.data = d->turn.data = d;
 	d->handles = 4;
@@ -251,8 +251,8 @@ void ssh_door_close(struct ssh_door *d)
 		ssh_conn_finish(c, "muxd is stopping");
 	while ((c = TAILQ_FIRST(&d->conns)))
 		ssh_conn_destroy(c, "muxd is stopping");
-	uv_close((uv_handle_t *)&d->listener, on_closed);
-	uv_close((uv_handle_t *)&d->retry, on_closed);
-	uv_close((uv_handle_t *)&d->sweep, on_closed);
-	uv_close((uv_handle_t *)&d->turn, on_closed);
+	uv_close((uv_handle_t *)&d->listener, door_on_closed);
+	uv_close((uv_handle_t *)&d->retry, door_on_closed);
+	uv_close((uv_handle_t *)&d->sweep, door_on_closed);
+	uv_close((uv_handle_t *)&d->turn, door_on_closed);
 }

@@ -25,7 +25,7 @@ static void exit_by_signal(const struct session_result *r, struct ssh_exit *x)
 			x->name = wire_names[i].name;
 }
 
-static void say(struct ssh_exit *x, const char *what, const struct session_result *r)
+static void exit_say(struct ssh_exit *x, const char *what, const struct session_result *r)
 {
 	text_format(x->text, sizeof(x->text), "%s%s%s", what, r->message[0] ? ": " : "", r->message);
 }
@@ -42,28 +42,28 @@ void ssh_exit_of(const struct session_result *r, struct ssh_exit *out)
 	case EXIT_TIMEOUT:
 		x.name = NULL;
 		x.status = 124;
-		say(&x, "ended at its time limit", r);
+		exit_say(&x, "ended at its time limit", r);
 		break;
 	case EXIT_KILLED:
-		say(&x, "ended from outside", r);
+		exit_say(&x, "ended from outside", r);
 		break;
 	case EXIT_OOM:
-		say(&x, "killed: the sandbox is out of memory", r);
+		exit_say(&x, "killed: the sandbox is out of memory", r);
 		break;
 	case EXIT_NOT_STARTED:
 		x.name = NULL;
 		x.status = r->code > 0 ? r->code : 127;
-		say(&x, "could not be started", r);
+		exit_say(&x, "could not be started", r);
 		break;
 	case EXIT_LOST:
 		x.name = NULL;
 		x.status = SSH_EXIT_REFUSED;
-		say(&x, "the sandbox was lost; the exit is not known", r);
+		exit_say(&x, "the sandbox was lost; the exit is not known", r);
 		break;
 	case EXIT_UNKNOWN:
 		x.name = NULL;
 		x.status = SSH_EXIT_REFUSED;
-		say(&x, "the exit is not known", r);
+		exit_say(&x, "the exit is not known", r);
 		break;
 	}
 	*out = x;

@@ -37,9 +37,9 @@ static uint64_t conn_unsent(struct ssh_conn *c)
 	       (c->packet_count.out_packets - c->drained_packets) * PACKET_OVERHEAD;
 }
 
-static void on_socket(uv_poll_t *h, int status, int events);
-static void on_nudge(uv_timer_t *h);
-static void on_turn(uv_idle_t *h);
+static void turn_on_socket(uv_poll_t *h, int status, int events);
+static void turn_on_nudge(uv_timer_t *h);
+static void turn_on_turn(uv_idle_t *h);
 
 static void conn_watch(struct ssh_conn *c)
 {
@@ -51,7 +51,7 @@ static void conn_watch(struct ssh_conn *c)
 		events |= UV_WRITABLE;
 	if (!(events & UV_READABLE))
 		events |= UV_DISCONNECT;
-	if (events != c->watched && uv_poll_start(&c->watch, events, on_socket) == 0)
+	if (events != c->watched && uv_poll_start(&c->watch, events, turn_on_socket) == 0)
 		c->watched = events;
 }
 
@@ -90,7 +90,7 @@ static void conn_flush_before_pause(struct ssh_conn *c)
 		ssh_event_dopoll(c->event, 0);
 }
 
-static void on_patience_end(uv_timer_t *h)
+static void turn_on_patience_end(uv_timer_t *h)
 {
 	struct ssh_conn *c = h->data;
 
@@ -103,7 +103,7 @@ static void conn_flush(struct ssh_conn *c)
 	if (c->state == SSH_CONN_FLUSHING)
 		return;
 	ssh_conn_set_state(c, SSH_CONN_FLUSHING);
-	uv_timer_start(&c->timer, on_patience_end, ms(FLUSH_NS), 0);
+	uv_timer_start(&c->timer, turn_on_patience_end, ms(FLUSH_NS), 0);
 }
 
 /* Doomed: the last words go out, for a while, then the end. */
@@ -123,7 +123,7 @@ static void conn_busy(struct ssh_conn *c)
 	c->busy = true;
 	d->nbusy++;
 	TAILQ_INSERT_TAIL(&d->busy, c, busy_link);
-	uv_idle_start(&d->turn, on_turn);
+	uv_idle_start(&d->turn, turn_on_turn);
 }
 
 static void conn_idle(struct ssh_conn *c)
@@ -147,7 +147,7 @@ static void conn_settle(struct ssh_conn *c)
 		conn_flush_before_pause(c);
 	c->depth--;
 	if (c->nudge_ns && !uv_is_active((uv_handle_t *)&c->nudge))
-		uv_timer_start(&c->nudge, on_nudge, ms(c->nudge_ns), 0);
+		uv_timer_start(&c->nudge, turn_on_nudge, ms(c->nudge_ns), 0);
 	c->nudge_ns = 0;
 	if (c->last && TAILQ_EMPTY(&c->chans))
 		ssh_conn_doom(c, "the grant has ended");
@@ -178,14 +178,14 @@ void ssh_conn_leave(struct ssh_conn *c)
 		conn_settle(c);
 }
 
-static void on_nudge(uv_timer_t *h)
+static void turn_on_nudge(uv_timer_t *h)
 {
 	ssh_conn_enter(h->data);
 	ssh_conn_leave(h->data);
 }
 
 /* One slice for each that had more to write when this turn began. */
-static void on_turn(uv_idle_t *h)
+static void turn_on_turn(uv_idle_t *h)
 {
 	struct ssh_door *d = h->data;
 	struct ssh_conn *c;
@@ -199,7 +199,7 @@ static void on_turn(uv_idle_t *h)
 		uv_idle_stop(&d->turn);
 }
 
-static void on_socket(uv_poll_t *h, int status, int events)
+static void turn_on_socket(uv_poll_t *h, int status, int events)
 {
 	struct ssh_conn *c = h->data;
 
@@ -233,14 +233,14 @@ static void keepalive(struct ssh_conn *c)
 	ssh_send_keepalive(c->ssh);
 }
 
-static void on_keepalive(uv_timer_t *h)
+static void turn_on_keepalive(uv_timer_t *h)
 {
 	ssh_conn_enter(h->data);
 	keepalive(h->data);
 	ssh_conn_leave(h->data);
 }
 
-static void on_pause_end(uv_timer_t *h)
+static void turn_on_pause_end(uv_timer_t *h)
 {
 	ssh_conn_resume(h->data);
 }
@@ -249,7 +249,7 @@ void ssh_conn_pause(struct ssh_conn *c, uint64_t ns)
 {
 	c->paused = true;
 	if (ns)
-		uv_timer_start(&c->pause, on_pause_end, ms(ns), 0);
+		uv_timer_start(&c->pause, turn_on_pause_end, ms(ns), 0);
 }
 
 void ssh_conn_resume(struct ssh_conn *c)
@@ -268,7 +268,7 @@ static void keepalive_begin(struct ssh_conn *c)
 	uv_timer_stop(&c->timer);
 	c->heard_ns = uv_now(c->door->loop) * NS_PER_MS;
 	if (every)
-		uv_timer_start(&c->timer, on_keepalive, every, every);
+		uv_timer_start(&c->timer, turn_on_keepalive, every, every);
 }
 
 void ssh_conn_sweep(struct ssh_conn *c)
@@ -310,7 +310,7 @@ void ssh_conn_finish(struct ssh_conn *c, const char *why)
 	ssh_conn_leave(c);
 }
 
-static void on_closed(uv_handle_t *h)
+static void turn_on_closed(uv_handle_t *h)
 {
 	struct ssh_conn *c = h->data;
 	struct ssh_door *d = c->door;
@@ -349,8 +349,8 @@ void ssh_conn_destroy(struct ssh_conn *c, const char *why)
 	conn_idle(c);
 	TAILQ_REMOVE(&d->conns, c, link);
 	d->nconns--;
-	uv_close((uv_handle_t *)&c->watch, on_closed);
-	uv_close((uv_handle_t *)&c->timer, on_closed);
-	uv_close((uv_handle_t *)&c->pause, on_closed);
-	uv_close((uv_handle_t *)&c->nudge, on_closed);
+	uv_close((uv_handle_t *)&c->watch, turn_on_closed);
+	uv_close((uv_handle_t *)&c->timer, turn_on_closed);
+	uv_close((uv_handle_t *)&c->pause, turn_on_closed);
+	uv_close((uv_handle_t *)&c->nudge, turn_on_closed);
 }

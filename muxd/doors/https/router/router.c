@@ -19,7 +19,7 @@
 
 /* ---- waiting for the socket */
 
-static void on_socket(struct conn *c, int events)
+static void router_on_socket(struct conn *c, int events)
 {
 	struct router *r = c->router;
 
@@ -40,28 +40,28 @@ static void await_socket(struct router *r)
 		events |= UV_READABLE;
 	if (r->full)
 		events |= UV_WRITABLE;
-	if (watch_set(r->c, events, on_socket))
+	if (watch_set(r->c, events, router_on_socket))
 		router_kill(r);
 }
 
 /* ---- what the hub tells */
 
-static void on_readable(void *arg)
+static void router_on_readable(void *arg)
 {
 	router_turn(arg);
 }
 
-static void on_notice(void *arg, const char *text, bool over)
+static void router_on_notice(void *arg, const char *text, bool over)
 {
 	(void)arg, (void)text, (void)over;
 }
 
-static void on_skipped(void *arg, int stream, uint64_t n)
+static void router_on_skipped(void *arg, int stream, uint64_t n)
 {
 	(void)arg, (void)stream, (void)n; /* a driver is not overtaken */
 }
 
-static void on_ended(void *arg, const struct session_result *result)
+static void router_on_ended(void *arg, const struct session_result *result)
 {
 	struct router *r = arg;
 
@@ -72,7 +72,7 @@ static void on_ended(void *arg, const struct session_result *result)
 	router_turn(r);
 }
 
-static void on_cut(void *arg, enum cut_cause cause, const char *text)
+static void router_on_cut(void *arg, enum cut_cause cause, const char *text)
 {
 	struct router *r = arg;
 
@@ -83,12 +83,12 @@ static void on_cut(void *arg, enum cut_cause cause, const char *text)
 		router_cut_off(r);
 }
 
-static const struct attachment_ops ops = {.readable = on_readable,
-					  .writable = on_readable,
-					  .notice = on_notice,
-					  .skipped = on_skipped,
-					  .ended = on_ended,
-					  .cut = on_cut};
+static const struct attachment_ops ops = {.readable = router_on_readable,
+					  .writable = router_on_readable,
+					  .notice = router_on_notice,
+					  .skipped = router_on_skipped,
+					  .ended = router_on_ended,
+					  .cut = router_on_cut};
 
 /* The hub is through. False: nobody is left. */
 static bool called_back(struct router *r)
@@ -100,8 +100,8 @@ static bool called_back(struct router *r)
 	return false;
 }
 
-static void on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
-		    const struct id *seen)
+static void router_on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+			   const struct id *seen)
 {
 	struct router *r = arg;
 
@@ -120,7 +120,7 @@ static void on_open(void *arg, int rc, const struct err *e, struct session *s, s
 	conn_queue(r->c);
 }
 
-static void on_located(void *arg, int rc, const struct err *e, const char *name)
+static void router_on_located(void *arg, int rc, const struct err *e, const char *name)
 {
 	struct router *r = arg;
 	struct port_spec port = {.port = r->ask.port, .use = r->ask.use};
@@ -138,7 +138,7 @@ static void on_located(void *arg, int rc, const struct err *e, const char *name)
 		return;
 	}
 	r->busy = true;
-	broker_open(r->c->door->hub, &r->c->x->rq, &spec, &ops, r, on_open, r);
+	broker_open(r->c->door->hub, &r->c->x->rq, &spec, &ops, r, router_on_open, r);
 }
 
 /* ---- the request */
@@ -221,8 +221,8 @@ static void open_port(struct router *r)
 	router_set_state(r, OPENING);
 	r->c->deadline_ns = 0;
 	r->busy = true;
-	(void)watch_set(r->c, UV_DISCONNECT, on_socket); /* without, a client that leaves is noticed later */
-	broker_locate(r->c->door->hub, &r->c->x->rq, r->ask.id, r->ask.space, on_located, r);
+	(void)watch_set(r->c, UV_DISCONNECT, router_on_socket); /* without, a client that leaves is noticed later */
+	broker_locate(r->c->door->hub, &r->c->x->rq, r->ask.id, r->ask.space, router_on_located, r);
 }
 
 /* The head was collected here since libwebsockets could not, and is not for the router: say what the API says of it. */
@@ -434,7 +434,7 @@ void router_turn_away(struct conn *c, int status, int rc, const char *message)
 
 /* ---- time */
 
-static void on_silence(struct router *r)
+static void router_on_silence(struct router *r)
 {
 	r->c->door->metrics.timeouts++;
 	if (r->state == ASKING)
@@ -460,12 +460,12 @@ void router_sweep(struct router *r, uint64_t now_ns)
 		break;
 	case ASKING:
 		if (silent >= conf->router_answer_timeout_ns)
-			on_silence(r);
+			router_on_silence(r);
 		break;
 	case ANSWERING:
 	case UPGRADED:
 		if (silent >= conf->router_idle_timeout_ns)
-			on_silence(r);
+			router_on_silence(r);
 		break;
 	case REPLY:
 		if (silent >= conf->api_idle_timeout_ns)

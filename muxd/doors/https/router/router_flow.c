@@ -173,7 +173,7 @@ static int interim(struct router *r, const struct http1_head *h, struct err *e)
 }
 
 /* Heads, as many as are whole. ERR_PROTOCOL: that is no answer. */
-static int read_answer(struct router *r, struct err *e)
+static int router_flow_read_answer(struct router *r, struct err *e)
 {
 	struct http1_head h;
 	int rc = 0;
@@ -204,7 +204,7 @@ static int collect_answer(struct router *r)
 	if (buf_append(&r->answer, p, n))
 		return ERR_PROTOCOL;
 	attachment_consume(r->a, STREAM_OUTPUT, n);
-	if (read_answer(r, &e)) {
+	if (router_flow_read_answer(r, &e)) {
 		text_format(r->why, sizeof(r->why), "what port %u answers is no HTTP/1.1: %.120s", r->ask.port,
 			    e.message);
 		return ERR_PROTOCOL;

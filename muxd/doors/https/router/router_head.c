@@ -52,7 +52,7 @@ static int only(const struct http1_head *h, const char *name, struct http1_text 
 	return 0;
 }
 
-static int copy(const char *name, struct http1_text t, char *out, size_t size, struct err *e)
+static int router_head_copy(const char *name, struct http1_text t, char *out, size_t size, struct err *e)
 {
 	if (t.n >= size || (t.p && memchr(t.p, ',', t.n)))
 		return err_set(e, ERR_INVAL, "%s is too long, or several", name);
@@ -96,16 +96,16 @@ static int read_names(const struct http1_head *h, struct router_head *out, struc
 	if (rc == 0)
 		rc = only(h, HEADER_NAMESPACE, &space, e);
 	if (rc == 0)
-		rc = copy(HEADER_ID, id, out->id, sizeof(out->id), e);
+		rc = router_head_copy(HEADER_ID, id, out->id, sizeof(out->id), e);
 	if (rc == 0)
-		rc = copy(HEADER_NAMESPACE, space, out->space, sizeof(out->space), e);
+		rc = router_head_copy(HEADER_NAMESPACE, space, out->space, sizeof(out->space), e);
 	if (rc == 0 && *out->space && !is_label(out->space))
 		rc = err_set(e, ERR_INVAL, HEADER_NAMESPACE " is no name of a namespace");
 	return rc;
 }
 
 /* RFC 6750, 2.1 */
-static int read_token(const struct http1_head *h, struct http1_text *out, struct err *e)
+static int router_head_read_token(const struct http1_head *h, struct http1_text *out, struct err *e)
 {
 	struct http1_text t;
 	int rc = only(h, "Authorization", &t, e);
@@ -158,7 +158,7 @@ int router_head_read(const struct http1_head *h, struct router_head *out, struct
 		rc = read_names(h, out, e);
 	if (rc == 0)
 		rc = read_port(h, &out->port, e);
-	return rc ? rc : read_token(h, &out->token, e);
+	return rc ? rc : router_head_read_token(h, &out->token, e);
 }
 
 /* ---- what is passed on */
@@ -182,7 +182,7 @@ static bool is_hop(const struct http1_head *h, struct http1_text name)
 	return http1_lists(h, "Connection", word);
 }
 
-static int field(struct buf *out, struct http1_text name, struct http1_text value)
+static int router_head_field(struct buf *out, struct http1_text name, struct http1_text value)
 {
 	int rc = buf_append(out, name.p, name.n);
 
@@ -262,7 +262,8 @@ static int request_fields(const struct http1_head *h, struct buf *out)
 
 		if (is_replaced(f->name) || is_hop(h, f->name))
 			continue;
-		rc = http1_is_like(f->name, "Cookie") ? cookies(out, f->value) : field(out, f->name, f->value);
+		rc = http1_is_like(f->name, "Cookie") ? cookies(out, f->value)
+						      : router_head_field(out, f->name, f->value);
 	}
 	return rc;
 }
@@ -273,7 +274,7 @@ static int upgrade_fields(const struct http1_head *h, struct buf *out)
 
 	for (const struct http1_field *f = http1_find(h, "Upgrade", NULL); f && rc == 0;
 	     f = http1_find(h, "Upgrade", f))
-		rc = field(out, f->name, f->value);
+		rc = router_head_field(out, f->name, f->value);
 	return rc;
 }
 
@@ -317,7 +318,7 @@ static int answer_fields(const struct http1_head *h, struct buf *out)
 		    (no_body && http1_is_like(f->name, "Content-Length")) ||
 		    (http1_is_like(f->name, "Set-Cookie") && !router_cookie_passes(&passed, f->value)))
 			continue;
-		rc = field(out, f->name, f->value);
+		rc = router_head_field(out, f->name, f->value);
 	}
 	return rc;
 }
