@@ -5,11 +5,13 @@
  * LOST (the stream broke; asked again with growing pauses) -> WAKING | COLD.
  */
 #define LOG_SUBSYS "agent"
+#include "muxd/hub/agent.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
 

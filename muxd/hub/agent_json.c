@@ -1,6 +1,10 @@
 /* What is told of an agent: one object of GET /v1/agents. */
+#include "muxd/hub/agent_json.h"
 #include "base/clock.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/session_state.h"
 
 static unsigned live_sessions(const struct agent *a)
 {

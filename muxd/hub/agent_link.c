@@ -9,7 +9,16 @@
 #include "base/text.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/clear.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/quiesce.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_input.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,12 @@
 #define LOG_SUBSYS "audit"
+#include "muxd/hub/audit.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/failures_file.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/session_state.h"
 
 #include <unistd.h>
 

@@ -6,7 +6,10 @@
  * for whoever asks later.
  */
 #include "base/visible.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

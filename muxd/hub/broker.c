@@ -6,7 +6,12 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/work/work.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent_json.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_end.h"
 #include "policy/reason.h"
 
 #include <stdlib.h>

@@ -4,7 +4,13 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_json.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/gate.h"
+#include "muxd/hub/hub_state.h"
 #include "policy/reason.h"
 
 #include <stdlib.h>

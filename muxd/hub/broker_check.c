@@ -1,8 +1,10 @@
 /* Checks of a request: whose token it has, and whether the grant allows what is asked for. Every refusal is audited. */
+#include "muxd/hub/broker_check.h"
 #include "base/err.h"
 #include "control/work/work.h"
+#include "muxd/hub/audit.h"
 #include "muxd/hub/broker.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
 
 #include <string.h>
 

@@ -7,8 +7,10 @@
 #define LOG_SUBSYS "broker"
 #include "base/err.h"
 #include "base/text.h"
+#include "muxd/hub/attachment_state.h"
 #include "muxd/hub/broker.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
 #include "policy/reason.h"
 
 #include <stdlib.h>

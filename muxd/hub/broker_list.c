@@ -8,7 +8,10 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_json.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
 #include <string.h>

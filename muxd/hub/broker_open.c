@@ -4,8 +4,18 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/gate.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
 #include "muxd/hub/quota.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,10 @@
 #define LOG_SUBSYS "broker"
 #include "base/err.h"
 #include "base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 

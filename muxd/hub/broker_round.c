@@ -3,8 +3,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/recall.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_input.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,13 @@
 #include "base/text.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/gate.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/session_state.h"
 #include "muxd/hub/setup.h"
 
 #include <stdlib.h>

@@ -5,11 +5,13 @@
  * ENDED with its sandbox, from outside, where the workspace outlives that.
  */
 #define LOG_SUBSYS "clear"
+#include "muxd/hub/clear.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/session_end.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,13 @@
  * grant that ended while its caller waited lets nothing begin.
  */
 #define LOG_SUBSYS "hub"
+#include "muxd/hub/gate.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
 
 int hub_writable(struct hub *h, struct err *e)
 {

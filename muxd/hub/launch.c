@@ -1,7 +1,9 @@
 /* What a client asked to run: checked, copied, and given a digest that tells one exec_id's uses apart. */
+#include "muxd/hub/launch.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/port.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>

@@ -5,7 +5,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/quiesce.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 #include "recorder/serve/client.h"
 
 #include <limits.h>

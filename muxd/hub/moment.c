@@ -2,8 +2,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "control/life/life.h"
+#include "muxd/hub/agent_json.h"
+#include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_life.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* The words for roles, kinds, states and signals, as records and answers have them. */
 #include "base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* A connection to a port in a sandbox: what its session is called, and how it ended. */
+#include "muxd/hub/port.h"
 #include "base/err.h"
 #include "base/ports.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* A sync of the disk: muxlet is asked for it, and to freeze programs meanwhile. */
+#include "muxd/hub/quiesce.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/gate.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,15 @@
  * The recorder checks the token itself and tells only who may know.
  */
 #define LOG_SUBSYS "broker"
+#include "muxd/hub/recall.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

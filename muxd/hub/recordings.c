@@ -6,8 +6,10 @@
 #define LOG_SUBSYS "broker"
 #include "base/err.h"
 #include "base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

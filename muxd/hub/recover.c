@@ -7,7 +7,14 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 #include "recorder/serve/client.h"
 
 #include <stdlib.h>

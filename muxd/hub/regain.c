@@ -5,7 +5,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 #include "recorder/serve/client.h"
 
 #include <stdlib.h>

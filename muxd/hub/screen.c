@@ -4,6 +4,11 @@
  */
 #define LOG_SUBSYS "screen"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_output.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"

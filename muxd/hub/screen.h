@@ -14,7 +14,14 @@
 #ifndef MUXD_HUB_SCREEN_H
 #define MUXD_HUB_SCREEN_H
 
-#include "muxd/hub/internal.h"
+#include "base/buf.h"
+#include "muxd/hub/attachment_state.h"
+
+#include <uv.h>
+
+struct hub;
+struct request;
+struct session;
 
 #define SCREEN_WAIT_NS       (500 * NS_PER_MS)
 #define SCREEN_WAIT_EMPTY_NS (3 * NS_PER_SEC)      /* where there is nothing else to show */

@@ -3,7 +3,11 @@
 #include "muxd/hub/session.h"
 
 #include "base/log.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 
 #include <string.h>
 

@@ -6,9 +6,19 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/port.h"
 #include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_input.h"
+#include "muxd/hub/session_output.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <errno.h>
 #include <inttypes.h>

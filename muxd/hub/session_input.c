@@ -1,9 +1,15 @@
 /* The way of a key stroke: journal, then the sandbox. */
 #define LOG_SUBSYS "session"
+#include "muxd/hub/session_input.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

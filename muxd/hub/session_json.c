@@ -1,7 +1,13 @@
 /* A session as JSON: for the record, for lists, and as a round's answer. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/port.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

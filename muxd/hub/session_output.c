@@ -1,6 +1,13 @@
 /* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
+#include "muxd/hub/session_output.h"
 #include "base/err.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/session_input.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <string.h>
 

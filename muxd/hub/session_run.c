@@ -6,8 +6,17 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
 #include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_input.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/wake.h"
 
 #include <errno.h>
 #include <stdlib.h>

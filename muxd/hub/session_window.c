@@ -1,5 +1,9 @@
 /* How much output of a session its sandbox may send, and what of it need not be kept there any more. */
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_output.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 
 bool session_has_driver(const struct session *s)
 {

@@ -4,7 +4,16 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/gate.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_input.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
 
 #include <stdlib.h>

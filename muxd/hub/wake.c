@@ -3,6 +3,10 @@
  * queued, and called from the loop.
  */
 #include "muxd/hub/wake.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_state.h"
 
 #include "base/err.h"
 #include "base/text.h"

@@ -11,13 +11,26 @@
 #ifndef MUXD_HUB_WAKE_H
 #define MUXD_HUB_WAKE_H
 
-#include "muxd/hub/internal.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/stream.h"
+
+struct hub;
+struct session;
 
 #define PACE_MS    20                /* nobody sees more than 50 pictures a second */
 #define PACE_TURN  16                /* observers, in one millisecond */
 #define PACE_SHARE (STREAM_RING_MAX) /* bytes in PACE_MS, of all observers of a session ... */
 #define PACE_PIECE (8 * 1024)        /* ... but each of them this at least */
 #define PACE_LAG   8                 /* shares that one may be behind before it gets the screen instead */
+
+void attachment_wake(struct attachment *a, unsigned wakes);
+void attachment_check_end(struct attachment *a);
+void attachment_release(struct attachment *a); /* its door knows it now */
+void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text);
+bool attachment_leaves(const struct attachment *a); /* cut, though its door may not have heard of it */
+void attachment_notice(struct attachment *a, const char *text, bool over);
+void session_wake_all(struct session *s, unsigned wakes);
+void hub_flush(struct hub *h); /* runs queued callbacks; harmless inside itself */
 
 int pace_create(struct hub *h);
 void pace_destroy(struct hub *h);       /* harmless without pace_create() */

@@ -1,6 +1,7 @@
 /* What the recorder says of the record's witnesses: asked every few seconds, for /healthz and /metrics. */
 #include "base/clock.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_state.h"
 #include "recorder/serve/client.h"
 
 #include <string.h>

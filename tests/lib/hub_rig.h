@@ -9,7 +9,11 @@
 
 #include "tests/lib/link_rig.h"
 
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/screen.h"
+#include "muxd/hub/session_end.h"
+#include "muxd/hub/session_run.h"
+#include "muxd/hub/wake.h"
 #include "muxd/link/link_state.h"
 
 #define HUB_RING (1024 * 1024)

@@ -2,7 +2,8 @@
 /* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put; and a recalled
  * stream. */
 #include "base/err.h"
-#include "muxd/hub/internal.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/recall.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

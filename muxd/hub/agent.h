@@ -1,0 +1,90 @@
+/*
+ * agent.h - an agent as the hub's parts know it: its sandbox, its link, its sessions by channel.
+ *
+ * Owner: the hub; an agent owns its link. States: COLD (nothing is asked for) -> WAKING (the provider or the link
+ * works)
+ * -> UP -> LOST (looked for again); any of them -> COLD.
+ */
+#ifndef MUXD_HUB_AGENT_H
+#define MUXD_HUB_AGENT_H
+
+#include "control/sandbox.h"
+#include "muxd/hub/clear.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/link/link.h"
+
+#include <sys/queue.h>
+#include <uthash.h>
+
+enum agent_state { AGENT_COLD, AGENT_WAKING, AGENT_UP, AGENT_LOST };
+
+typedef void agent_ready_fn(void *arg, int rc, const struct err *e);
+struct agent_waiter {
+	STAILQ_ENTRY(agent_waiter) entry;
+	agent_ready_fn *fn;
+	void *arg;
+};
+
+struct agent {
+	struct hub *hub;
+	UT_hash_handle hh; /* hub->agents by name */
+	char name[AGENT_NAME_MAX + 1];
+	enum agent_state state;
+	struct sandbox_info info;
+	struct link *link;
+	struct id linked; /* sandbox_id the link's channels belong to */
+	uint32_t next_channel;
+	struct session *channels; /* hash by channel */
+	STAILQ_HEAD(, agent_waiter) waiters;
+	int64_t last_activity_wall_ns;
+	uint64_t last_activity_boot_ns, last_exit_boot_ns;
+	struct clearing *clearing; /* clear.c: everything inside is being ended */
+	struct quiesce *quiesce;   /* life waits for its disk to be written, or holds its programs frozen */
+	uint64_t retry_at;         /* boot ns, 0 = none */
+	unsigned retry_ms;
+	uint64_t adrift_since; /* boot ns: sessions run there, and nobody looks for its stream; 0: not so */
+	unsigned silent_tries; /* since silent_since; by time alone a daemon that stood still would blame it */
+	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
+	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
+	uint32_t oom_seen;
+	bool stopping;           /* life ends it: what is to begin in it waits for that, or for its being taken back */
+	bool cut;                /* broke the protocol: this incarnation is not spoken to again */
+	struct agent_ask *ask;   /* the provider works on it */
+	struct agent_want *want; /* lifecycle was told that somebody waits for it */
+};
+
+#define AGENT_RETRY_MIN_MS 50
+
+/* agent.c */
+void agent_set_state(struct agent *a, enum agent_state s);
+const char *agent_state_name(enum agent_state s);
+struct agent *agent_get(struct hub *h, const char *name); /* made when missing; NULL = no memory */
+void agent_touch(struct agent *a);
+/*
+ * Its muxlet does not do what it is for. It is shown so, and who asks for the sandbox next has it ended and begun anew:
+ * its programs end, its workspace stays (agent_may_end(); else it is only told).
+ */
+void agent_unable(struct agent *a, const char *why);
+uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take to answer who waits for a start */
+/* Ended from outside, so that the next one can serve: its workspace stays. False: that would cost it. */
+bool agent_may_end(const struct agent *a);
+
+/* agent_link.c */
+void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
+void agent_reconnect(struct agent *a);
+/* The agent's sessions end with that cause and words, its link is closed. */
+void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
+void agent_set_cold(struct agent *a, const char *why);
+void agent_stopping(struct agent *a, bool on);
+void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
+void agent_tick(struct agent *a, uint64_t now);
+void agent_destroy(struct agent *a);
+/*
+ * Everything inside ends (clear.h), with all that belongs to it. Who does not answer for as long as timeout_ns is ended
+ * from outside where that costs no workspace (ERR_TIMEOUT, elsewhere).
+ */
+void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg);
+/* The whole name of a target (ns/pod becomes ns/pod/container): at once, or when the provider has said. */
+void hub_resolve(struct hub *h, const char *name, sandbox_done *done, void *arg);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * broker_check.h - may this grant do that? Each refusal is audited.
+ */
+#ifndef MUXD_HUB_BROKER_CHECK_H
+#define MUXD_HUB_BROKER_CHECK_H
+
+#include "muxd/hub/attachment.h"
+#include "muxd/hub/broker.h"
+#include "muxd/hub/session.h"
+
+uint32_t scope_of(enum session_kind k);
+uint32_t attach_scope(enum attachment_role role, bool own);
+int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
+		 struct err *e); /* grant in force and wide enough; refusals are audited */
+/* A refusal by policy is an event with what was asked for; agent NULL: no certain one. Returns e->code. */
+int broker_refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e);
+/* The same as broker_check() with one of the scopes `any`. */
+int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+		     struct err *e);
+/* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
+int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
+/* A round by its id. scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with
+ * drive. ERR_NOT_FOUND: there is none, or none that this grant may know of. */
+int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
+		      struct session **out, struct err *e);
+bool broker_may_see(const struct request *rq, const struct session *s);
+/* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
+void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);
+int broker_in_force(struct hub *h, const struct request *rq, const char *what,
+		    struct err *e); /* not ended, not revoked */
+/* request.c */
+void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
+
+#endif

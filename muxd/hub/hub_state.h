@@ -1,0 +1,75 @@
+/*
+ * hub_state.h - the hub as its parts know it; doors see hub.h.
+ *
+ * Owner: net_main(), by setup.h. The hub owns agents and sessions.
+ */
+#ifndef MUXD_HUB_HUB_STATE_H
+#define MUXD_HUB_HUB_STATE_H
+
+#include "base/memory.h"
+#include "base/metric.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/exec_ids.h"
+#include "muxd/hub/failures.h"
+#include "muxd/hub/hub.h"
+#include "muxd/hub/session_state.h"
+#include "muxd/hub/setup.h"
+#include "policy/revocation.h"
+#include "policy/time_floor.h"
+
+#include <uv.h>
+
+struct hub {
+	uv_loop_t *loop;
+	struct hub_params p;
+	struct conf *conf;
+	struct journal *journal;
+	struct grant_public_key *keys;
+	struct grant_keyset keyset;
+	struct revocations *revoked;
+	struct failures *failures, *verdicts;
+	json_t *alarms;  /* of the record; NULL: none */
+	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
+	struct time_floor floor;
+	struct agent *agents;
+	struct session *sessions;
+	struct session_list order; /* newest first */
+	struct session_list ended; /* at hand still, oldest first: at most conf->round_keep_max, round_keep_size */
+	size_t ended_count;
+	uint64_t ended_bytes;
+	struct exec_ids *exec_ids;
+	struct attachment_list attachments, pending, paced;
+	TAILQ_HEAD(, screen) screens;
+	unsigned nscreens;
+	struct recorder_client *recorder;
+	json_t *witnesses;             /* as the recorder said last; NULL: none */
+	uint64_t witnesses_ns;         /* when it was asked */
+	struct reader_client *readers; /* who has read the record and is still connected */
+	uint64_t recovered_ns;
+	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */
+	struct recovery *recovery;                    /* waits for the recorder to say how it is */
+	uv_timer_t *second;
+	uv_idle_t *idle;
+	uv_timer_t *pace, *ahead_timer;
+	struct session_list ahead; /* whose input waits */
+	bool flushing, recovered, stopping;
+	bool paused;        /* the record cannot be written */
+	uint64_t paused_at; /* since then */
+	bool pause_told;    /* people were told of the pause */
+	struct hub_stats stats;
+	struct metric_times round_times;
+	struct memory_rest rest; /* sessions that went */
+	unsigned reviews;        /* tokens of the cluster that are out */
+};
+
+/* hub.c */
+int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
+/* grants.c, witnesses.c: each second */
+void grants_tick(struct hub *h);
+void hub_witnesses_tick(struct hub *h);
+/* recover.c */
+void recovery_check(struct hub *h);
+/* lifecycle.c: the hub as life sees it */
+void lifecycle_begin(struct hub *h);
+
+#endif

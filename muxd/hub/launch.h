@@ -1,0 +1,43 @@
+/*
+ * launch.h - what a client asked to have started, checked and owned.
+ *
+ * Owner: the session that comes of it (session.launch), until launch_finish(). Secrets are wiped once OPEN has gone.
+ */
+#ifndef MUXD_HUB_LAUNCH_H
+#define MUXD_HUB_LAUNCH_H
+
+#include "base/ids.h"
+#include "muxd/hub/broker.h"
+#include "muxd/hub/transfer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hub;
+
+/* What the client asked for, owned. */
+struct launch {
+	char **argv, **env; /* NULL-ended */
+	char *command, *cwd, *exec_id;
+	struct transfer *transfer; /* SESSION_FILE, but for one from before a restart */
+	uint16_t port;             /* SESSION_PORT: inside, on the loopback */
+	char *port_use;            /* ... and what for; NULL */
+	char task[GRANT_NAME_MAX + 1];
+	char digest[65];
+	bool pty, stdin_open, login;
+	unsigned cols, rows, xpixel, ypixel;
+	uint8_t *stdin_data;
+	size_t stdin_len;
+	uint8_t *secret; /* until OPEN is sent; wiped */
+	size_t secret_len;
+	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* of the request */
+	uint64_t timeout_ns, head, tail;
+};
+
+int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
+		     struct err *e);
+void launch_finish(struct launch *l);
+void launch_forget_secret(struct launch *l); /* its length stays */
+
+#endif
