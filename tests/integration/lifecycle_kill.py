@@ -358,13 +358,20 @@ class Agent(threading.Thread):
             self.snaps[id_] = frozenset(self.may)
             self.note("snapshot %s holds one of %s" % (id_, self.may))
 
+    def absent(self, status):
+        """There is no such agent: a write that a kill cut short may not have made it. What was there once stays."""
+        if status != 404 or None not in self.may:
+            return False
+        self.may = {None}
+        return True
+
     def stop(self):
         began = int(time.time() * 1000)
         try:
             s, o = self.c.call("POST", self.path("/stop"), {"reason": "kill story"})
         except Gone:
             return
-        if s == 404 and self.may == {None}:
+        if self.absent(s):
             return
         if s != 200:
             self.odd("stop", s, o)
@@ -383,7 +390,7 @@ class Agent(threading.Thread):
         if s in (200, 201):
             self.note_snapshot(o["snapshot"]["id"])
             count("snapshot")
-        elif s == 404 and self.may == {None}:
+        elif self.absent(s):
             count("nothing to snapshot")
         else:
             self.odd("snapshot", s, o)
