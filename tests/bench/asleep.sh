@@ -1,6 +1,6 @@
 #!/bin/bash
 # Many agents asleep (AGENTS, 10,000): how soon muxd is ready, how long lists of them take. Their rows are copies of a real one,
-# put into the stopped daemon's database; nothing else of them is there. Prints rows of the README's table.
+# put into the stopped daemon's database; nothing else of them is there. Prints rows of docs/speed.md.
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 AGENTS=${AGENTS:-10000}

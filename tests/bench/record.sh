@@ -1,6 +1,6 @@
 #!/bin/bash
 # The record offline: how fast one core proves a recording and writes it as asciicast, per byte of output, by processor time,
-# beside a floor: SHA-256 over the same bytes. MIB: how much. Prints rows of the README's table, writes build/bench-record.json.
+# beside a floor: SHA-256 over the same bytes. MIB: how much. Prints rows of docs/speed.md, writes build/bench-record.json.
 set -eu
 cd "$(dirname "$0")/../.."
 BUILD=$PWD/${BUILD:-build}

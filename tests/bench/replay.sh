@@ -1,6 +1,6 @@
 #!/bin/bash
 # A replay of two hours and 500 MB in Chromium: how fast it opens, how fast any moment is there. MIB and MINUTES: another one.
-# Prints rows of the README's table, writes build/bench-replay.json.
+# Prints rows of docs/speed.md, writes build/bench-replay.json.
 set -eu
 cd "$(dirname "$0")/../.."
 if ! command -v "${CHROMIUM:-chromium}" >/dev/null; then

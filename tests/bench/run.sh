@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh: the bench; prints the tables of the README, writes build/bench.json and, with a cluster in K8S_HOME, bench-k8s.json.
+# run.sh: the bench; prints the tables of docs/speed.md, writes build/bench.json and, with a cluster in K8S_HOME, bench-k8s.json.
 set -eu
 cd "$(dirname "$0")/../.."
 ulimit -n "$(ulimit -H -n)"

@@ -1,7 +1,7 @@
 """What witnesses and digests cost where sessions are sealed: processor time of all of muxd's processes, without any
 witness and with a file and an HTTPS service that are told of each seal (staff sessions), taken in turns, each in a fresh
 daemon. SESSIONS of SIZE bytes of text each, one after the other, and the end of the sealing awaited; the start is not
-counted. Prints rows of the README's table, writes build/bench-witness.json."""
+counted. Prints rows of docs/speed.md, writes build/bench-witness.json."""
 import glob, json, os, statistics, subprocess, sys, tempfile, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""readme_config.py README KEY=VALUE...: the configuration that the README has to paste, with other values (KEY as section.key)."""
+"""readme_config.py README KEY=VALUE...: the configuration that a page of the docs has to paste, with other values (KEY as section.key)."""
 import re
 import sys
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The README's configuration for a kubeconfig outside the cluster, pasted: its namespace, image and classes are this cluster's, the
+# The configuration of docs/kubernetes.md for a kubeconfig outside the cluster, pasted: its namespace, image and classes are this cluster's, the
 # rights those of the roles that it names, and nothing more is needed for a sandbox whose files outlive it.
 # tier: test
 # shellcheck source=tests/e2e/k8s/story.sh
@@ -34,8 +34,8 @@ token=$(kubectl create --raw "/api/v1/namespaces/$ns/serviceaccounts/outside/tok
 (umask 077 && kubectl config view --minify --raw -o json | jq --arg token "$token" '.users[0].user = {token: $token}' >"$tmp/anna")
 KUBECONFIG=$tmp/anna kubectl auth can-i get secrets >/dev/null && fail "the account may more than these roles"
 
-"$here/tests/lib/readme_config.py" "$here/README.md" "kubernetes.kubeconfig=$tmp/anna" "kubernetes.namespace=$ns" kubernetes.image=localhost/busybox:1 \
-	kubernetes.pull_policy=Never kubernetes.storage_class=loop sandbox.workspace_size=48MiB kubernetes.request_memory=32Mi kubernetes.request_cpu=10m >"$tmp/muxd.yaml" || fail "the README has no such configuration"
+"$here/tests/lib/readme_config.py" "$here/docs/kubernetes.md" "kubernetes.kubeconfig=$tmp/anna" "kubernetes.namespace=$ns" kubernetes.image=localhost/busybox:1 \
+	kubernetes.pull_policy=Never kubernetes.storage_class=loop sandbox.workspace_size=48MiB kubernetes.request_memory=32Mi kubernetes.request_cpu=10m >"$tmp/muxd.yaml" || fail "docs/kubernetes.md has no such configuration"
 equal "it is correct" "$tmp/muxd.yaml: correct" "$("$BUILD/muxd" check-config "$tmp/muxd.yaml" 2>&1)"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 equal "an agent's sandbox is a pod" "1000 /workspace" "$(muxctl exec -n demo -- sh -c 'echo kept >file; echo "$(id -u) $PWD"')"

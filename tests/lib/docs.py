@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+"""docs.py: are the documents fit to be read? Prose has at most 120 columns (tables, blocks of code and words that cannot be broken
+are as long as they are), and every relative link leads to a file and, with #, to a heading of it."""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+COLUMNS = 120
+LONG_WORD = re.compile(r"\S{60,}")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchor(heading):
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(path):
+    with open(path, encoding="utf-8") as f:
+        return {anchor(line.lstrip("#")) for line in f if line.startswith("#")}
+
+
+def prose(text):
+    """The lines that are prose, with their numbers."""
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code:
+            yield number, line
+
+
+def findings(path):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    for number, line in prose(text):
+        if len(line) > COLUMNS and not line.startswith("|") and not LONG_WORD.search(line):
+            yield f"{number}: {len(line)} columns, {COLUMNS} are the most"
+        for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, heading = target.partition("#")
+            to = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            if not os.path.exists(to):
+                yield f"{number}: {target} is not there"
+            elif heading and to.endswith(".md") and heading not in anchors(to):
+                yield f"{number}: {name or 'this page'} has no heading #{heading}"
+
+
+os.chdir(ROOT)
+bad = 0
+for page in subprocess.check_output(["git", "ls-files", "*.md"], text=True).split():
+    for text in findings(page):
+        print(f"{page}:{text}")
+        bad += 1
+print(f"docs: {bad} findings" if bad else "docs: fine")
+sys.exit(bad != 0)
