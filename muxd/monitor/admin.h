@@ -1,5 +1,5 @@
 /*
- * admin.h - admin.sock: the operator's door to the monitor (packets, docs/architecture.md).
+ * admin.h - admin.sock: the operator's door to the monitor (packets, docs/conversations.md).
  *
  * Callers are known by SO_PEERCRED: root, the daemon's uid, or its owner. Answers
  * may come late and in another order; a "tag" in the question comes back. What cannot be done before the daemon has

@@ -1,5 +1,5 @@
 /*
- * ipc.h - net's end of the conversation with the monitor (docs/architecture.md).
+ * ipc.h - net's end of the conversation with the monitor (docs/conversations.md).
  *
  * Owned by net_main(). Questions carry a tag and are answered once each, also
  * when the conversation ends (ERR_CANCELLED). What the monitor says unasked

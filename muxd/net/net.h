@@ -1,7 +1,7 @@
 /*
  * net.h - the net process: doors and hub, started by the monitor.
  *
- * net_main() takes the start packet from ipc_fd (docs/architecture.md), builds
+ * net_main() takes the start packet from ipc_fd (docs/conversations.md), builds
  * the hub, recovers from the recorder, opens the doors and runs the loop until
  * told to stop or ipc_fd closes. Returns the process's exit code.
  */

@@ -1,7 +1,7 @@
 /*
  * client.h - asking the recorder, from the hub (asynchronous) or a tool (blocking).
  *
- * The conversation is in docs/architecture.md ("recorder.sock"). The recorder
+ * The conversation is in docs/conversations.md ("recorder.sock"). The recorder
  * verifies the token itself; a client needs no right of its own.
  */
 #ifndef RECORDER_SERVE_CLIENT_H

@@ -1,7 +1,7 @@
 /*
  * process.h - the recorder as a process: started by the monitor, told what to do over fd 3.
  *
- * process_run() takes the start packet (docs/architecture.md, "monitor - recorder"),
+ * process_run() takes the start packet (docs/conversations.md, "monitor - recorder"),
  * recovers, answers `ready`, and runs until it is told to stop, the packet
  * socket closes or SIGTERM comes; then it drains once more and commits.
  *

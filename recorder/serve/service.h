@@ -5,7 +5,7 @@
  * threads that drain or cut, and a client that does not read holds up itself
  * alone. Requests of one connection are answered in order; every answer's last
  * JSON message has "end": true, errors {"error": {...}, "end": true}.
- * docs/architecture.md lists the questions; who may ask what is in service_ops.c.
+ * docs/conversations.md lists the questions; who may ask what is in service_ops.c.
  * Reading somebody's bytes is audited before the first of them is sent.
  */
 #ifndef RECORDER_SERVE_SERVICE_H

@@ -1,5 +1,5 @@
 /*
- * local.h - the local door: one connection, one conversation (docs/architecture.md, "hub.sock").
+ * local.h - the local door: one connection, one conversation (docs/conversations.md, "hub.sock").
  *
  * The door owns its connections; a connection owns at most one attachment.
  * States of a connection: OPEN (its question is awaited) -> ASKED (the hub
