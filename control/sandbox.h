@@ -58,8 +58,8 @@ struct sandbox_snapshot {
 	char how[24];                   /* "VolumeSnapshot", "reflink", "copy", "tar+zstd" */
 	char digest[65];                /* SHA-256 of its file, hex; "": not hashed */
 	uint64_t size;                  /* bytes it takes, best effort; 0: not known */
-	uint64_t stored;                /* the file's length and, */
-	int64_t mtime_ns;               /* ... when it was written last; 0: not known, or no file */
+	uint64_t stored;                /* the file's length; 0: not known, or no file */
+	int64_t mtime_ns;               /* when the file was written last; 0: not known, or no file */
 	int64_t created_wall_ns;
 	bool ready;       /* whole and durable: false while it is made, and when that failed */
 	char detail[256]; /* why it is not ready */

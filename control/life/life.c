@@ -252,7 +252,7 @@ static void hear(struct life_agent *a)
 	}
 }
 
-/* Those whom the run does not keep waiting. */
+/* Waiters whom the run does not keep waiting are served. */
 static void serve_beside(struct life_agent *a)
 {
 	struct life_waiter *w;

@@ -46,7 +46,7 @@ const char *life_state_name(enum life_state s);
 /* What the hub knows of an agent when it is asked whether it may sleep (requirement A3). */
 struct life_activity {
 	uint64_t last_boot_ns; /* CLOCK_BOOTTIME of any activity; 0: none since the hub began */
-	uint64_t exit_boot_ns; /* ... when we heard of the last end of anything that ran in it; 0: of none */
+	uint64_t exit_boot_ns; /* when the hub heard of the last end of anything that ran in it; 0: of none */
 	unsigned holding;      /* running rounds, transfers, forwarded connections: the timer stands still */
 	unsigned attached;     /* clients on its terminals */
 };

@@ -32,7 +32,7 @@ static int becomes(struct life_agent *a, enum life_state state, const char *caus
 	return CHECK_BECOME;
 }
 
-/* It ended, and not by us. */
+/* The sandbox ended, and not by us. */
 static int ended(struct life_agent *a)
 {
 	const struct sandbox_info *i = &a->run->info;
@@ -57,8 +57,8 @@ static int ended(struct life_agent *a)
 	return becomes(a, bad ? LIFE_ERROR : LIFE_STOPPED, why, detail, i->has_workspace);
 }
 
-/* It runs though its row says that nothing does. Where its workspace is not the one of its snapshot it is ended:
- * nobody may work in it. */
+/* The sandbox runs though its row says that nothing does. Where its workspace is not the one of its snapshot it is
+ * ended: nobody may work in it. */
 static int found_running(struct life_agent *a)
 {
 	if (!a->row.generation || a->row.workspace || id_is_nil(&a->row.snapshot))

@@ -18,7 +18,7 @@ struct life_clock {
 /* kept_*: what was kept last; kept_life 0: nothing. */
 void life_clock_begin(struct life_clock *c, int64_t kept_life, uint64_t kept_boot, const char *kept_boot_id);
 int64_t life_clock_now(const struct life_clock *c);
-/* That moment on the clock's scale. */
+/* The boot clock's moment on this clock's scale. */
 int64_t life_clock_of_boot(const struct life_clock *c, uint64_t boot_ns);
 /* For people: a moment of this clock as the wall clock would show it. */
 int64_t life_clock_wall(const struct life_clock *c, int64_t life_ns);

@@ -147,7 +147,7 @@ static void check_end(struct life_check *c, int rc, const struct err *e, const c
 	free(c);
 }
 
-/* ... with what was found in the audit log. */
+/* The same, told in the audit log with what was found. */
 static void check_tell(struct life_check *c, int rc, const struct err *e, const char *what, const char *digest)
 {
 	char id[ID_STR_LEN];

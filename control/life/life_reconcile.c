@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* That there was a snapshot, when, and why it went, is known so long. */
+/* So long it is known that there was a snapshot, when, and why it went. */
 #define FORGET_NS ((int64_t)(400 * 24 * 3600 * NS_PER_SEC))
 /* A drop that cannot be done before somebody changes the cluster's rules is tried again so often. */
 #define KEPT_NS ((int64_t)(3600 * NS_PER_SEC))

@@ -205,7 +205,7 @@ int life_audit(struct life *l, const char *event, const char *agent, const char 
 void life_digest_told(struct life *l, const struct id *snapshot, const char *digest);
 const char *life_digest_state(const struct life_snap *s); /* "hashed", "not_hashed_yet", "cannot_be_hashed", "" */
 void life_hash(struct life *l);                           /* goes on with what is not hashed yet */
-void life_hash_all(struct life *l);                       /* ... from the first one */
+void life_hash_all(struct life *l);                       /* begins anew with the first one */
 void life_digests_let_go(struct life *l);
 
 /* life_left.c: what has outlived its snapshot; from the reconciler */

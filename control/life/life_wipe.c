@@ -20,7 +20,7 @@ enum wipe_step {
 	WIPE_LEAVE,
 	WIPE_WIPE,
 	WIPE_END,       /* of a backend that cannot wipe in one: the sandbox, */
-	WIPE_WORKSPACE, /* ... then what it worked in */
+	WIPE_WORKSPACE, /* then the workspace */
 	WIPE_LIST,
 	WIPE_MARK, /* from here to WIPE_DROP once for each snapshot */
 	WIPE_REFERS,

@@ -88,7 +88,7 @@ void local_clean(struct local *l, int dir, const char *agent, const struct state
 int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, int *out_fd, struct err *e);
 /* Another stream. ERR_NOT_FOUND: nobody listens; ERR_UNAVAILABLE: muxlet does not take streams. */
 int start_connect(int dir, const char *agent, int *out_fd, struct err *e);
-/* It lives and has no socket: a monitor died in the middle of its start, or of its end. */
+/* The sandbox lives and has no socket: a monitor died in the middle of its start, or of its end. */
 bool start_cut_short(int dir, const struct state *s);
 /* Ends what runs and clears away what it leaves: processes, loop device, groups, socket. Bounded (5 s). */
 int end_sandbox(struct local *l, int dir, const char *agent, struct state *s, struct err *e);

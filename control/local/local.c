@@ -48,7 +48,7 @@ static int local_fill(struct local *l, const struct local_params *p, const struc
 	l->slots = calloc(l->slots_max, 1);
 	if (!l->shell || !l->slots)
 		return err_set(e, ERR_NOMEM, "no memory for the sandboxes");
-	/* It becomes part of paths. */
+	/* The name becomes part of paths. */
 	if (token_name_check("instance", p->instance, e) != 0 || strchr(p->instance, '/') || p->instance[0] == '.' ||
 	    (size_t)snprintf(l->instance, sizeof(l->instance), "%s", p->instance) >= sizeof(l->instance))
 		return err_set(e, ERR_INVAL, "not an instance id: %.40s", p->instance);

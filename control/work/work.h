@@ -74,9 +74,9 @@ typedef void work_list_done(void *arg, int rc, const struct err *e, const struct
 struct work_host {
 	void *ctx;
 	int64_t (*now)(void *ctx); /* the guarded wall clock */
-	/* It runs and can be reached at once. Its idle timer stands still. */
+	/* The sandbox runs and can be reached at once. Its idle timer stands still. */
 	void (*prepare)(void *ctx, const char *sandbox, work_host_done *done, void *arg);
-	/* It ends, its workspace too; gone already is fine. */
+	/* The sandbox ends, its workspace too; gone already is fine. */
 	void (*discard)(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg);
 	/* What there is of sandboxes of the pool, running or not, whoever made them. */
 	void (*list)(void *ctx, work_list_done *done, void *arg);
@@ -143,7 +143,7 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 bool work_is_pool_name(const char *agent);
 /* ERR_UNAVAILABLE until what is stored has been read. */
 int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e);
-/* It ended by itself, or by somebody else's hand. */
+/* The sandbox ended by itself, or by somebody else's hand. */
 void work_sandbox_gone(struct work *w, const char *agent, const char *why);
 
 #define WORK_REASONS 6

@@ -38,7 +38,7 @@ void player_init(struct player *p, uint64_t first, uint64_t last, double speed, 
 enum player_order player_key(struct player *p, int key, uint64_t now);
 /* How long until the event of that moment is due; 0 = now, UINT64_MAX = not while it is so (paused). */
 uint64_t player_wait(const struct player *p, uint64_t event, uint64_t now);
-/* It was shown. */
+/* The event was shown. */
 void player_shown(struct player *p, uint64_t event, uint64_t now);
 /* A seek has been done: everything before `to` is on the screen. */
 void player_sought(struct player *p, uint64_t to, uint64_t now);

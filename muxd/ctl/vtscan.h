@@ -18,7 +18,7 @@ struct vtscan {
 	bool saved;    /* ESC 7 without ESC 8, CSI s without CSI u: most terminals keep one place for both */
 	bool whole;    /* the scrolling region ends with the terminal (CSI r, DECSTR, RIS, DECALN); the caller takes it
 			  back */
-	unsigned top;  /* ... and begins here, from 1 */
+	unsigned top;  /* line at which the region begins, from 1 */
 	unsigned
 	    rows; /* of the picture: a region that ends further down is as good as whole; 0: not known. The caller's */
 	uint8_t first, last; /* of the sequence so far, behind its ESC */

@@ -67,7 +67,7 @@ struct attachment_ops {
 	void (*skipped)(void *arg, int stream, uint64_t n);
 	/* The session has ended and every stream was consumed. Last call. */
 	void (*ended)(void *arg, const struct session_result *result);
-	/* This attachment is over though the session may go on. Last call; the door says `text` and closes. */
+	/* The attachment is over though the session may go on. Last call; the door says `text` and closes. */
 	void (*cut)(void *arg, enum cut_cause cause, const char *text);
 	/* Another driver gave the terminal a new size. NULL: not of interest. */
 	void (*resized)(void *arg, unsigned cols, unsigned rows);

@@ -60,7 +60,7 @@ struct attachment {
 	unsigned wakes, held_wakes;
 	bool held;          /* its door has not heard of it yet: no callbacks */
 	bool armed;         /* the door has seen everything and waits for `readable` */
-	bool input_blocked; /* ... and for `writable` */
+	bool input_blocked; /* the door waits for `writable` */
 	bool warned, over;  /* over: ended or cut was said */
 	enum cut_cause cut_cause;
 	char text[256]; /* of a notice or cut */

@@ -286,7 +286,7 @@ static int check_owner(struct life *l, const char *agent, const struct id *snaps
 	return found ? 0 : err_set(e, ERR_NOT_FOUND, "%s has no snapshot %s", agent, id);
 }
 
-/* ... and is ended with the refusal where it is not. */
+/* A job about a snapshot of another agent ends here, with the refusal. */
 static bool owned(struct life *l, struct life_job *j)
 {
 	struct err e = {0};

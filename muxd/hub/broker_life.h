@@ -45,7 +45,7 @@ struct life_call {
 	const char *as;     /* fork; NULL: made from the agent's */
 	bool writable;      /* fork */
 	bool check;         /* fork, restore: the snapshot's file is read and compared with the record's log first */
-	bool any;           /* ... and one that differs will do */
+	bool any;           /* a snapshot that differs from its digest will do */
 };
 void life_call_init(struct life_call *c);
 

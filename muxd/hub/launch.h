@@ -22,7 +22,7 @@ struct launch {
 	char *command, *cwd, *exec_id;
 	struct transfer *transfer; /* SESSION_FILE, but for one from before a restart */
 	uint16_t port;             /* SESSION_PORT: inside, on the loopback */
-	char *port_use;            /* ... and what for; NULL */
+	char *port_use;            /* SESSION_PORT: what the connection is for; NULL */
 	char task[GRANT_NAME_MAX + 1];
 	char digest[65];
 	bool pty, stdin_open, login;

@@ -65,7 +65,7 @@ static void screen_on_written(uv_write_t *req, int status)
 
 	buf_finish(&w->bytes);
 	free(w);
-	/* That it is gone the reading side tells. */
+	/* The reading side tells that the worker is gone. */
 	if (!status && sc->state != SCREEN_CLOSED && !screen_clogged(sc)) {
 		screen_pump(sc);
 		hub_flush(sc->hub);

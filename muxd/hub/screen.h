@@ -27,7 +27,7 @@ struct session;
 #define SCREEN_WAIT_EMPTY_NS (3 * NS_PER_SEC)      /* where there is nothing else to show */
 #define SCREEN_PACE_MS       40                    /* between two shots */
 #define SCREENS_MAX          64                    /* workers at a time */
-#define SCREEN_IDLE_NS       (60 * NS_PER_SEC)     /* ... and how long one stays that nobody needs */
+#define SCREEN_IDLE_NS       (60 * NS_PER_SEC)     /* so long a worker stays that nobody needs */
 #define SCREEN_LAG           (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
 
 enum screen_state { SCREEN_STARTING, SCREEN_FILLING, SCREEN_LIVE, SCREEN_CLOSED };

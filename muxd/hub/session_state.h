@@ -74,7 +74,7 @@ struct session {
 	uint64_t opened_boot_ns;
 	char snapshot_id[ID_STR_LEN];
 	struct regain *regain; /* what a restart took is being asked for: its end waits for that */
-	bool regained;         /* ... or need not be asked for */
+	bool regained;         /* all of that is there again, or need not be asked for */
 	struct id typist;      /* the attachment whose input the record has last; nil: none, or what came by calls */
 	uint64_t typist_ns;    /* boot: when the record was told */
 

@@ -19,8 +19,8 @@ struct session;
 
 #define PACE_MS    20                /* nobody sees more than 50 pictures a second */
 #define PACE_TURN  16                /* observers, in one millisecond */
-#define PACE_SHARE (STREAM_RING_MAX) /* bytes in PACE_MS, of all observers of a session ... */
-#define PACE_PIECE (8 * 1024)        /* ... but each of them this at least */
+#define PACE_SHARE (STREAM_RING_MAX) /* bytes in PACE_MS, of all observers of a session */
+#define PACE_PIECE (8 * 1024)        /* each observer may take this at least */
 #define PACE_LAG   8                 /* shares that one may be behind before it gets the screen instead */
 
 void attachment_wake(struct attachment *a, unsigned wakes);

@@ -543,7 +543,7 @@ static int link_on_cleared(struct link *l, const struct frame *f, const char **w
 	return 0;
 }
 
-/* It says what it likes, as often as it likes: neither the log nor the loop's time is its own. */
+/* A sandbox says what it likes, as often as it likes: neither the log nor the loop's time is its own. */
 static void log_text(struct link *l, const struct frame *f)
 {
 	uint64_t now = clock_boot_ns();

@@ -30,7 +30,7 @@ struct net_call {
 	enum sandbox_job job;
 };
 
-/* It passes on everybody's keys: beside a busy sandbox it must not wait for its turn. */
+/* net passes on everybody's keys: beside a busy sandbox it must not wait for its turn. */
 #define NET_NICE (-5)
 
 static void netipc_on_spec(void *arg, struct child_spec *out)

@@ -147,7 +147,7 @@ static void describe_end(const struct proc *p, int status, struct err *how)
 			WEXITSTATUS(status));
 }
 
-/* It could not be talked to: most often because it is gone already, and then how it ended is what to tell. */
+/* The process could not be talked to: most often because it is gone already, and then how it ended is what to tell. */
 static int proc_give_up(struct proc *p, int rc, struct err *e)
 {
 	int status = 0;

@@ -33,7 +33,8 @@ struct proc_ops {
 	 * ERR_*: what it needs could not be had; that counts as an end, and is tried again like one.
 	 */
 	int (*may_start)(void *arg, struct err *e);
-	/* It has ended, or could not be started. was_ready: it had come up. In state stopping the end was wanted. */
+	/* The process has ended, or could not be started. was_ready: it had come up. In state stopping the end was
+	 * wanted. */
 	void (*ended)(void *arg, bool was_ready, const struct err *how);
 };
 

@@ -115,7 +115,7 @@ static int sandboxes_run(struct local *l, struct job *j)
 	return err_set(&a->err, ERR_INTERNAL, "unknown sandbox job");
 }
 
-/* This machine has no sandboxes: nothing to list, nothing to end. */
+/* Without `local` the machine has no sandboxes: nothing to list, nothing to end. */
 static int run_without(struct job *j)
 {
 	switch (j->q.job) {

@@ -30,7 +30,7 @@ struct start {
 	size_t nmore;
 	int fd[3];           /* the child's ends */
 	struct birth *birth; /* when it is not made here */
-	bool by_spare;       /* ... but by one that is there already */
+	bool by_spare;       /* the program is made by a spare process that is there already */
 	struct child_place place;
 };
 

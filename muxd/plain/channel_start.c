@@ -59,7 +59,8 @@ static void fill_exit(const struct plain_channel *c, struct frame_exit *x, char 
 		text[0] = '\0'; /* what does not fit is cut */
 }
 
-/* It may run still, and nobody will ever reach it: it is looked for and ended, as soon as the cluster lets us. */
+/* The program may run still, and nobody will ever reach it: it is looked for and ended, as soon as the cluster lets us.
+ */
 static void end_the_lost(struct plain_channel *c)
 {
 	if (c->end.cause == RC_LOST && c->ending == ENDING_NOT && c->leader.pid)

@@ -195,7 +195,7 @@ void channel_release(struct plain_channel *c); /* its exec ends here; another ma
 void plain_channel_destroy(struct plain_channel *c);
 /* EXIT: x's totals are filled in here. The channel is ENDED. */
 void channel_put_exit(struct plain_channel *c, struct frame_exit *x, const char *text);
-/* It never ran. error: errno when where is "cwd" or "exec"; else where is the name of an ERR_*. */
+/* The program never ran. error: errno when where is "cwd" or "exec"; else where is the name of an ERR_*. */
 void channel_refuse(struct plain_channel *c, const char *where, int error, const char *text);
 /* The look failed: whoever waits is refused with these words. */
 void channel_refuse_waiting(struct plain_peer *p, const struct err *e);

@@ -18,7 +18,7 @@
 #define PAUSE_NS    (250 * NS_PER_MS) /* after a refusal, doubling up to 32 times that */
 #define PAUSE_STEPS 5
 #define LOOK_NS     (300 * NS_PER_MS)             /* who has waited so long is told its place */
-#define TELL_NS     (1 * NS_PER_SEC)              /* ... and again when it changes, so often at most */
+#define TELL_NS     (1 * NS_PER_SEC)              /* a changed place is told so often at most */
 #define RESERVE(n)  ((n) > 1 ? ((n) + 7) / 8 : 0) /* of n places for staff alone */
 
 static void set_stands(struct plain_peer *p, unsigned n, const char *why)

@@ -155,7 +155,7 @@ static void commander_one(struct commander *c, const struct wanted *w)
 		commander_again(c, w, clock_boot_ns() + AGAIN_NS);
 }
 
-/* Those whose end was sealed and not looked at, by a recorder before or because there were too many. */
+/* Sessions whose end was sealed and not looked at, by a recorder before or because there were too many. */
 static void sweep(struct commander *c)
 {
 	static const size_t most = COMMANDER_QUEUE_MAX / 2;

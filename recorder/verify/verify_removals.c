@@ -118,7 +118,8 @@ static void verify_removals_take_event(struct removals *r, const struct chain_en
 {
 	int64_t at = 0;
 
-	/* It may not say that nothing was recorded yet when something was. (One may be sealed while it is on its way.)
+	/* The entry may not say that nothing was recorded yet when something was. (One may be sealed while it is on its
+	 * way.)
 	 */
 	(void)json_opt_int(o, "at_ns", 0, INT64_MAX, &at, NULL);
 	if (r->sealed_ns && at - r->sealed_ns > RETENTION_JUMP_NS)

@@ -82,7 +82,7 @@ int cutter_use_key(struct cutter *c, const struct signer *s, struct err *e);
 int cutter_compare(struct cutter *c, bool suspect, uint64_t timeout_ns);
 /* SQLite found audit.db damaged: said once, the cutter rests, and the next start makes it again from the record. */
 void cutter_index_lost(struct cutter *c);
-/* That is so: this process is to end. */
+/* True: this process is to end. */
 bool cutter_lost_index(const struct cutter *c);
 /* Keyframes were drawn: their digest goes into the log, signed, and their root into the index. */
 int cutter_keyframes(struct cutter *c, const struct id *session, const struct keyframes_digest *d, struct err *e);

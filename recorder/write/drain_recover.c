@@ -60,7 +60,7 @@ static uint64_t unknown_ring_start(struct drain *d, uint64_t head)
 	struct ring_cursor c;
 	if (head <= d->ring_size)
 		return 0;
-	/* It went round: only what an earlier recorder left behind as durable is a record's start. */
+	/* The ring went round: only what an earlier recorder left behind as durable is a record's start. */
 	if (ring_cursor_read(d->p.cursor_fd, &c) == 0 && c.durable <= head && head - c.durable <= d->ring_size)
 		return c.durable;
 	return head;

@@ -65,7 +65,7 @@ struct drain {
 	bool poked; /* for `drain`: do not sleep */
 	bool syncing;
 	bool broken;  /* a sync failed: rewind before anything else */
-	bool suspect; /* ... and none has succeeded since */
+	bool suspect; /* no sync has succeeded since one failed */
 	bool stopping, commit_ends, pulse_ends;
 	uint64_t sync_since_ns, turn_ns; /* turn: last turn of the drain's loop; 0 = it does not run */
 	enum ring_reader_state state;

@@ -33,7 +33,7 @@ struct kube_exchange {
 /* Its answer is kept for the owner; nothing is set yet that the question says. NULL: no memory. */
 struct kube_exchange *kube_exchange_create(struct kube_http *h, const struct kube_endpoint *ep,
 					   const struct kube_http_question *q);
-/* It is in no multi handle. Not NULL-safe. */
+/* The exchange is in no multi handle. Not NULL-safe. */
 void kube_exchange_destroy(struct kube_exchange *x);
 /* http_question.c: where to, how protected, what. Both are copied. ERR_NOMEM. */
 int kube_exchange_ask(struct kube_exchange *x, const struct kube_endpoint *ep, const struct kube_http_question *q);

@@ -29,7 +29,8 @@ struct kube_watch_ops {
 	void (*deleted)(void *arg, const json_t *object);
 	/* A list was told to its end. resync: not the first; what came before it was what had changed meanwhile. */
 	void (*synced)(void *arg, bool resync);
-	/* It cannot list or watch now, and goes on trying: e says why. Once per cause; NULL: it can again. May be NULL.
+	/* The server cannot be listed or watched now, and the watch goes on trying: e says why. Once per cause; NULL:
+	 * it can again. May be NULL.
 	 */
 	void (*trouble)(void *arg, int rc, const struct err *e);
 };

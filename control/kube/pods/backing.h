@@ -34,7 +34,7 @@ struct backing_view {
 
 /* ERR_K8S when this is none. */
 int backing_view(enum backing_type type, const json_t *o, struct backing_view *out, struct err *e);
-/* It names that owner, by namespace, name and uid. */
+/* Does the backing object name that owner, by namespace, name and uid? */
 bool backing_is_of(const struct backing_view *v, const struct backing_owner *o);
 /* The data goes with its owner. */
 bool backing_goes(const struct backing_view *v);

@@ -64,7 +64,7 @@ bool pod_has_role(const json_t *pod);
 void pod_plain_text(char *s);
 /* Labelled as a sandbox, and annotated as this agent's. */
 bool pod_is_sandbox_of(const json_t *pod, const char *agent);
-/* ... as the first consumer of this agent's new claim. */
+/* Labelled likewise, and annotated as the first consumer of this agent's new claim. */
 bool pod_is_binder_of(const json_t *pod, const char *agent);
 /* The incarnation of a sandbox: a digest of pod and container ids as a UUID of version 8 (RFC 9562). */
 void pod_incarnation(const struct pod_view *v, struct id *out);

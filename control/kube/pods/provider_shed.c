@@ -33,7 +33,7 @@ static void over(struct kjob *j, int rc, const struct err *e)
 	j->shed.next(j, rc, e);
 }
 
-/* It stays: what, whose, why and where; the cluster's words come last, where they may be cut off. */
+/* The object stays: what, whose, why and where; the cluster's words come last, where they may be cut off. */
 static void kept(struct kjob *j, const char *why, const char *words)
 {
 	const struct backing_owner *o = &j->shed.owner;

@@ -35,7 +35,7 @@
 #define KP_SWEEP_MS   600000
 #define KP_CREATE_MS  120000
 #define KP_COPY_MS    600000 /* a snapshot, or a workspace from one, where nobody says how long */
-#define KP_GOING_MS   2000   /* ... and one that was on its way already */
+#define KP_GOING_MS   2000   /* one that was on its way already goes so long */
 #define KP_FORCE_MS   20000  /* after which a pod of ours whose node does not answer is taken out of the cluster */
 #define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
 #define KP_LEAVE_S    900                /* muxlet in a pod of others, when nobody needs it */
@@ -252,7 +252,7 @@ bool claims_are_past(struct kjob *j, const struct err *e);
  * step. An error is answered; to a restore whose claim is the workspace, or may be, by what that means.
  */
 void claims_get(struct kjob *j, void (*step)(struct kjob *j));
-/* Those of j->claims go that are not called keep (NULL: all), and the first consumer, where there may be one; then
+/* Claims of j->claims go that are not called keep (NULL: all), and the first consumer, where there may be one; then
  * step. One whose volume would stay does, as nobody's workspace: j->kept names the volumes. */
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
 /* ensure's: a claim there is, the right one in j->claim; then step. */

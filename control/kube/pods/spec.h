@@ -81,7 +81,7 @@ void kube_spec_finish(struct kube_pod_spec *s); /* of a copy; of a zeroed one, t
  * length. ERR_INVAL for what is no agent's name.
  */
 int kube_spec_name(const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e);
-/* That of its pod: the same, or "investigation-" and the agent's name in the same way, where a Sandbox holds it. */
+/* The pod's name: the same, or "investigation-" and the agent's name in the same way, where a Sandbox holds it. */
 int kube_pod_name(enum kube_hold hold, const char *agent, char out[KUBE_NAME_MAX + 1], struct err *e);
 /* A new reference, or NULL with ERR_NOMEM or ERR_INVAL in e. session: compute_session_id of this pod. */
 json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const struct id *session, struct err *e);

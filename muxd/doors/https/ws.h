@@ -34,7 +34,7 @@ struct ws {
 	enum ws_state state;
 	struct request rq;
 	struct err refused; /* UPGRADING: why it will not come about */
-	bool held;          /* ... and told a second later */
+	bool held;          /* the refusal is told a second later */
 	/* what was asked for */
 	char agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
 	struct id session;

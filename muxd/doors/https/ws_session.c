@@ -189,7 +189,7 @@ static int beyond_end(struct err *e)
 	return err_set(e, ERR_INVAL, "offset is beyond the end of the session's output");
 }
 
-/* It ended while the client was away: the rest of it, and how it ended. ERR_ENDED: nobody comes back to it. */
+/* The session ended while the client was away: the rest of it, and how it ended. ERR_ENDED: nobody comes back to it. */
 static int join_late(struct ws *w, struct err *e)
 {
 	struct session *s = hub_session_find(w->conn->door->hub, &w->session);
@@ -205,7 +205,7 @@ static int join_late(struct ws *w, struct err *e)
 	return 0;
 }
 
-/* It has left memory meanwhile: both come from the record. */
+/* The session has left memory meanwhile: both come from the record. */
 static void ws_session_on_past(void *arg, int rc, const struct err *e, json_t *past)
 {
 	struct ws *w = redeem(arg);

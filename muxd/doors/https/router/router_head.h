@@ -28,7 +28,7 @@ struct router_head {
 	unsigned minor;  /* it speaks HTTP/1.minor */
 	struct http1_body body;
 	struct http1_text target; /* for the server, without what only a proxy needs */
-	bool rootless;            /* ... and without its first "/" */
+	bool rootless;            /* the target lacks its first "/" */
 	struct http1_text token;  /* the bearer token; p NULL: none */
 	char use[256];            /* method and path, for the record: without query, cut */
 };

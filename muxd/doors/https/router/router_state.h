@@ -44,7 +44,7 @@ struct router {
 	bool behind;               /* bytes came that are none of the request's */
 	bool client_end, end_told; /* UPGRADED: the client has said all; and the program knows it */
 	bool program_end;          /* nothing more comes from the program */
-	int failed;                /* ... since this went wrong */
+	int failed;                /* why nothing more is forwarded: ERR_*, 0: it goes on */
 	char why[200];
 	bool full;    /* the socket takes no more now */
 	size_t again; /* SSL_write() wants the same bytes again, so many */
@@ -54,7 +54,7 @@ struct router {
 };
 
 /* router_state.c */
-/* It has the connection from here on, in HEAD. NULL: no memory, the connection is the caller's still. */
+/* The router has the connection from here on, in HEAD. NULL: no memory, the connection is the caller's still. */
 struct router *router_create(struct conn *c, bool untouched);
 void router_set_state(struct router *r, enum router_state to);
 void router_let_go(struct router *r); /* of the port's session */
