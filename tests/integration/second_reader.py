@@ -217,10 +217,10 @@ def example(tmp):
     with open(path, "wb") as f:
         f.write(data)
     with open(tmp + "/example/key.pub", "w") as f:
-        f.write(re.search(r"has it: `([^`]+)`", page).group(1) + "\n")
+        f.write(re.search(r"has it:\s+`([^`]+)`", page).group(1) + "\n")
     check = mrec.Check([mrec.key_load(tmp + "/example/key.pub")])
     r = check.recording(path, True)
-    if check.findings or r.leaf().hex() != re.search(r"chain log: `([^`]+)`", page).group(1):
+    if check.findings or r.leaf().hex() != re.search(r"chain log:\s+`([^`]+)`", page).group(1):
         failed("the example is not what its page says: %s" % check.findings)
     p = subprocess.run([MUXCTL, "--state", "/nonexistent", "verify", path, "--key", tmp + "/example/key.pub"], capture_output=True)
     events = ours(path)
