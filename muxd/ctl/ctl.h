@@ -60,7 +60,7 @@ struct ctl_wish {
 int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct err *e);
 void ctl_token_free(char *token);
 
-/* A connection to hub.sock or recorder.sock. */
+/* A connection to recorder.sock. */
 struct ctl_peer {
 	int fd;
 	struct buf in;

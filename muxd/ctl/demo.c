@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/text.h"
+#include "muxd/ctl/api.h"
 #include "muxd/ctl/files.h"
 #include "muxd/ctl/nouns.h"
 
@@ -12,9 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CONTENT    (1024 * 1024)
-#define OUTPUT_MAX 4096
-#define EXIT_CODE  7
+#define CONTENT   (1024 * 1024)
+#define WAIT_MS   60000
+#define EXIT_CODE 7
 
 static const struct ctl_option options[] = {
     {"backend", 0, "NAME", "local or kubernetes: fail when agents of this daemon are elsewhere."},
@@ -37,14 +38,14 @@ struct demo {
 static int step_create(struct demo *d, struct err *e)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = d->agent, .scopes = "lifecycle", .reason = "muxctl demo"};
-	json_t *q = json_pack("{s:s,s:s}", "op", "resume", "agent", d->agent), *answer = NULL;
-	int rc = ctl_ask(d->c, "hub.sock", q, &w, &answer, e);
+	struct api_call call = {.method = "POST", .path = "/v1/agents/*/resume", .names = {d->agent}};
+	json_t *answer = NULL;
+	int rc = api_ask(d->c, &w, &call, &answer, e);
 	const char *backend;
 
-	json_decref(q);
 	if (rc < 0)
 		return rc;
-	backend = json_string_value(json_object_get(json_object_get(answer, "agent"), "backend"));
+	backend = json_string_value(json_object_get(answer, "backend"));
 	backend = backend ? backend : "?";
 	text_format(d->told, sizeof(d->told), "sandbox %s runs, backend %.20s", d->agent, backend);
 	if (d->wanted && (strcmp(d->wanted, "local") == 0) != (strcmp(backend, "local") == 0))
@@ -54,44 +55,10 @@ static int step_create(struct demo *d, struct err *e)
 	return rc;
 }
 
-static int exec_question(struct demo *d, const char *token, json_t **out)
+static int check_round(struct demo *d, const json_t *round, struct err *e)
 {
-	*out = json_pack("{s:s,s:s,s:s,s:[s,s,s],s:b,s:b,s:i}", "op", "exec", "token", token, "agent", d->agent, "argv",
-			 "sh", "-c", "echo hello from $(hostname); exit 7", "pty", 0, "stdin", 0, "timeout_ms", 60000);
-	return *out ? 0 : ERR_NOMEM;
-}
-
-/* Output, then the exit: until then everything else is passed over. */
-static int read_round(struct demo *d, struct ctl_peer *p, struct buf *output, json_t **out_exit, struct err *e)
-{
-	for (;;) {
-		json_t *o = NULL, *exit;
-		struct msg m;
-		int rc = ctl_peer_next(p, &m, e);
-
-		if (rc < 0)
-			return rc;
-		if (m.kind == 'B') {
-			if (m.len > 1 && m.payload[0] == 1 && buf_append(output, m.payload + 1, m.len - 1))
-				return err_set(e, ERR_TOO_LARGE, "the round printed more than it should");
-			continue;
-		}
-		if (json_parse(m.payload, m.len, MSG_MAX, &o, e) < 0)
-			return err_set(e, ERR_PROTOCOL, "the daemon's answer is not JSON");
-		exit = json_object_get(o, "exit");
-		if (json_is_object(json_object_get(o, "error")))
-			rc = ctl_remote_error(d->c, json_object_get(o, "error"), e);
-		else if (json_is_object(exit))
-			*out_exit = json_incref(exit);
-		json_decref(o);
-		if (rc < 0 || *out_exit)
-			return rc;
-	}
-}
-
-static int check_round(struct demo *d, struct buf *output, const json_t *exit, struct err *e)
-{
-	const char *text = buf_cstr(output);
+	const char *text = json_string_value(json_object_get(json_object_get(round, "stdout"), "data"));
+	const json_t *exit = json_object_get(round, "exit");
 	int code = (int)json_integer_value(json_object_get(exit, "code"));
 
 	if (!text || strncmp(text, "hello from ", 11) != 0)
@@ -105,28 +72,15 @@ static int check_round(struct demo *d, struct buf *output, const json_t *exit, s
 static int step_exec(struct demo *d, struct err *e)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = d->agent, .scopes = "rounds", .reason = "muxctl demo"};
-	struct ctl_peer p = {.fd = -1};
-	json_t *q = NULL, *exit = NULL;
-	char *token = NULL;
-	struct buf output;
-	int rc = ctl_token(d->c, &w, &token, e);
+	json_t *body = json_pack("{s:[s,s,s],s:i,s:i}", "argv", "sh", "-c", "echo hello from $(hostname); exit 7",
+				 "timeout_ms", WAIT_MS, "wait_ms", WAIT_MS);
+	struct api_call call = {.method = "POST", .path = "/v1/agents/*/rounds", .names = {d->agent}, .body = body};
+	json_t *round = NULL;
+	int rc = api_ask(d->c, &w, &call, &round, e);
 
-	buf_init(&output, OUTPUT_MAX);
-	if (rc == 0 && exec_question(d, token, &q))
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
 	if (rc == 0)
-		rc = ctl_peer_open(d->c, "hub.sock", &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, q, e);
-	if (rc == 0)
-		rc = read_round(d, &p, &output, &exit, e);
-	if (rc == 0)
-		rc = check_round(d, &output, exit, e);
-	ctl_peer_close(&p);
-	json_decref(exit);
-	json_decref(q);
-	buf_finish(&output);
-	ctl_token_free(token);
+		rc = check_round(d, round, e);
+	json_decref(round);
 	return rc;
 }
 
@@ -211,12 +165,13 @@ static int step_get(struct demo *d, struct err *e)
 static int step_destroy(struct demo *d, struct err *e)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = d->agent, .scopes = "lifecycle", .reason = "muxctl demo"};
-	json_t *q = json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.destroy", "agent", d->agent, "reason", "muxctl demo",
-			      "wipe", 1);
+	struct api_call call = {.method = "DELETE",
+				.path = "/v1/agents/*",
+				.names = {d->agent},
+				.query = json_pack("{s:s,s:s}", "reason", "muxctl demo", "wipe", "true")};
 	json_t *answer = NULL;
-	int rc = ctl_ask(d->c, "hub.sock", q, &w, &answer, e);
+	int rc = api_ask(d->c, &w, &call, &answer, e);
 
-	json_decref(q);
 	json_decref(answer);
 	if (rc == 0)
 		snprintf(d->told, sizeof(d->told), "sandbox and workspace are gone");

@@ -7,6 +7,7 @@
 #include "muxd/ctl/terminal.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,22 +69,32 @@ static void exec_set_text(json_t *o, const char *key, const char *value)
 		json_object_set_new(o, key, json_string(value));
 }
 
-static void set_size(json_t *o)
+static json_t *pty_json(void)
 {
+	const char *term = getenv("TERM");
 	unsigned cols, rows, x, y;
 
 	terminal_size(isatty(0) ? 0 : 1, &cols, &rows, &x, &y);
-	json_object_set_new(o, "cols", json_integer(cols));
-	json_object_set_new(o, "rows", json_integer(rows));
-	json_object_set_new(o, "xpixel", json_integer(x));
-	json_object_set_new(o, "ypixel", json_integer(y));
+	return json_pack("{s:i,s:i,s:i,s:i,s:s*}", "cols", (int)cols, "rows", (int)rows, "xpixel", (int)x, "ypixel",
+			 (int)y, "term", term && *term ? term : NULL);
+}
+
+static void set_size(json_t *query)
+{
+	unsigned cols, rows, x, y;
+	char text[16];
+
+	terminal_size(isatty(0) ? 0 : 1, &cols, &rows, &x, &y);
+	snprintf(text, sizeof(text), "%u", cols);
+	json_object_set_new(query, "cols", json_string(text));
+	snprintf(text, sizeof(text), "%u", rows);
+	json_object_set_new(query, "rows", json_string(text));
 }
 
 static int exec_question(const struct ctl_args *a, bool tty, unsigned long long timeout_ns, json_t **out, struct err *e)
 {
 	const char *command = args_get(a, "command");
-	json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:{}}", "op", "exec", "agent", a->operands[0], "pty", (int)tty, "stdin",
-			      (int)!args_has(a, "no-stdin"), "env");
+	json_t *o = json_pack("{s:b,s:{}}", "stdin_open", (int)!args_has(a, "no-stdin"), "env");
 	json_t *argv = json_array();
 	int rc = o && argv ? 0 : err_set(e, ERR_NOMEM, "no memory for the question");
 
@@ -101,7 +112,7 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 		return rc;
 	}
 	exec_set_text(o, "command", command);
-	exec_set_text(o, "task", args_get(a, "task"));
+	exec_set_text(o, "task_id", args_get(a, "task"));
 	exec_set_text(o, "cwd", args_get(a, "cwd"));
 	exec_set_text(o, "exec_id", args_get(a, "exec-id"));
 	if (json_array_size(argv))
@@ -110,11 +121,8 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 	if (timeout_ns)
 		json_object_set_new(o, "timeout_ms",
 				    json_integer((json_int_t)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS)));
-	if (tty) {
-		const char *term = getenv("TERM");
-		set_size(o);
-		exec_set_text(o, "term", term && *term ? term : NULL);
-	}
+	if (tty)
+		json_object_set_new(o, "pty", pty_json());
 	*out = o;
 	return 0;
 }
@@ -127,27 +135,26 @@ static int escape_option(const struct ctl_args *a, int *out, struct err *e)
 	return *out == -2 ? err_set(e, ERR_INVAL, "--escape is \"%.20s\": write ^] or none", key) : 0;
 }
 
-/* Token, connection, first message; then everything is the relay's. */
-static int converse(struct ctl *c, json_t *question, const struct ctl_wish *w, struct relay_options *o)
+/* Token, connection, and of an exec what is to run; then everything is the relay's. start: stolen, NULL: none. */
+static int converse(struct ctl *c, const struct api_call *call, json_t *start, const struct ctl_wish *w,
+		    struct relay_options *o)
 {
-	struct ctl_peer p = {.fd = -1};
+	struct api_socket socket = {.fd = -1};
 	struct err e = {0};
 	char *token = NULL;
 	int rc = ctl_token(c, w, &token, &e);
 
 	if (rc == 0)
-		rc = ctl_peer_open(c, "hub.sock", &p, &e);
-	if (rc == 0 && json_object_set_new(question, "token", json_string(token)) < 0)
-		rc = err_set(&e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = msg_send_json(p.fd, question, &e);
-	if (rc == 0 && o->terminal)
-		o->comeback = json_pack("{s:s,s:s,s:s,s:b}", "op", "attach", "token", token, "role",
-					o->observer ? "observer" : "driver", "screen", 1);
+		rc = api_socket_open(c, token, call, &socket, &e);
+	else
+		json_decref(call->query);
+	if (rc == 0 && start && (rc = api_socket_put_json(&socket, WIRE_START, start)))
+		err_set(&e, rc, "the command line is longer than a message can be");
+	o->token = o->terminal ? token : NULL;
+	int status = rc < 0 ? ctl_fail(c, &e) : relay_run(c, &socket, o);
+	api_socket_close(&socket);
 	ctl_token_free(token);
-	int status = rc < 0 ? ctl_fail(c, &e) : relay_run(c, &p, o);
-	ctl_peer_close(&p);
-	json_decref(o->comeback);
+	json_decref(start);
 	return status;
 }
 
@@ -178,9 +185,8 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl exec",
 			     .ttl_ns = ttl,
 			     .work_ns = timeout};
-	int status = converse(c, question, &w, &o);
-	json_decref(question);
-	return status;
+	return converse(c, &(struct api_call){.path = "/v1/agents/*/exec", .names = {a->operands[0]}}, question, &w,
+			&o);
 }
 
 static int attach_run(struct ctl *c, const struct ctl_args *a)
@@ -199,20 +205,19 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 		rc = err_set(&e, ERR_INVAL, "\"%.60s\" is not a session id", a->operands[0]);
 	if (rc < 0)
 		return ctl_fail(c, &e);
-	json_t *question = json_pack("{s:s,s:s,s:s}", "op", "attach", "session", a->operands[0], "role",
-				     observe ? "observer" : "driver");
-	if (isatty(STDOUT_FILENO))
-		json_object_set_new(question, "screen", json_true());
-	set_size(question);
+	json_t *query = json_pack("{s:s,s:s}", "role", observe ? "observer" : "driver", "screen",
+				  isatty(STDOUT_FILENO) ? "true" : "false");
+	if (!observe)
+		set_size(query);
 	/* Which agent a session is of, the hub knows. */
 	struct ctl_wish w = {.kind = "staff",
 			     .agent = "*",
 			     .scopes = observe ? "observe,admin" : "terminal,observe,drive,admin",
 			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl attach",
 			     .ttl_ns = ttl};
-	int status = converse(c, question, &w, &o);
-	json_decref(question);
-	return status;
+	return converse(c,
+			&(struct api_call){.path = "/v1/sessions/*/attach", .names = {a->operands[0]}, .query = query},
+			NULL, &w, &o);
 }
 
 const struct ctl_command exec_command = {

@@ -1,5 +1,5 @@
 /*
- * files.h - one file between this machine and a sandbox, over hub.sock.
+ * files.h - one file between this machine and a sandbox, over a WebSocket of the API.
  *
  * Used by `muxctl put`, `muxctl get` and `muxctl demo`. A get's content goes to
  * a descriptor as it comes; whether it was whole is known at the end only, so the

@@ -1,9 +1,9 @@
 #include "muxd/ctl/relay.h"
 
 #include "base/between.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/ids.h"
-#include "base/sock.h"
 #include "base/tamer.h"
 #include "base/text.h"
 #include "muxd/ctl/escape.h"
@@ -11,12 +11,13 @@
 #include "muxd/ctl/terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #define INPUT_HIGH        (256 * 1024) /* towards the daemon */
 #define OUTPUT_HIGH       (2 * MSG_MAX)
 #define OUTPUT_HIGH_TAMED ((size_t)(TAMER_GROWTH + 1) * MSG_MAX)
+#define READS_PER_TURN    16
 #define COLLECT_MAX       (1024 * 1024)    /* per stream, for -o json */
 #define PIPE_STEP         4096             /* what a writable pipe takes without blocking */
 #define TERM_WAIT_NS      (5 * NS_PER_SEC) /* how long a SIGTERM leaves the session to end */
@@ -40,6 +42,7 @@ struct relay_out {
 	struct buf buf;
 	int fd;
 	bool at_once; /* a file: writes do not block for long */
+	size_t pipe;  /* bytes that an empty pipe holds; 0: it is none */
 	bool broken;  /* nobody reads it any more */
 	struct buf kept;
 	uint64_t total;
@@ -48,10 +51,9 @@ struct relay_out {
 
 struct relay {
 	struct ctl *c;
-	struct ctl_peer *peer;
+	struct api_socket *socket;
 	const struct relay_options *o;
 	enum relay_state state;
-	struct buf to_daemon;
 	struct relay_out out[2]; /* stdout, stderr */
 	struct tamer tamer[2];   /* of a watcher's terminal */
 	struct escape escape;
@@ -128,30 +130,48 @@ static void say_notice(struct relay *r, const char *text, bool over)
 		relay_say(r, text);
 }
 
-static void queue_json(struct relay *r, json_t *o)
+static void queue(struct relay *r, enum web_type type, const void *p, size_t n)
 {
-	int rc = o ? msg_put_json(&r->to_daemon, o) : ERR_NOMEM;
+	int rc = r->socket->fd >= 0 ? api_socket_put(r->socket, type, p, n) : 0;
 
 	if (rc < 0 && r->state < RELAY_ENDED) {
 		err_set(&r->err, rc, "no room for a message to the daemon");
 		relay_fail(r);
 	}
-	json_decref(o);
 }
 
 static void queue_size(struct relay *r)
 {
 	unsigned cols, rows, x, y;
+	uint8_t p[8];
 
-	if (!r->o->observer && terminal_size(0, &cols, &rows, &x, &y))
-		queue_json(r, json_pack("{s:s,s:i,s:i,s:i,s:i}", "op", "resize", "cols", (int)cols, "rows", (int)rows,
-					"xpixel", (int)x, "ypixel", (int)y));
+	if (r->o->observer || !terminal_size(0, &cols, &rows, &x, &y))
+		return;
+	put_u16(p, (uint16_t)cols);
+	put_u16(p + 2, (uint16_t)rows);
+	put_u16(p + 4, (uint16_t)x);
+	put_u16(p + 6, (uint16_t)y);
+	queue(r, WIRE_RESIZE, p, sizeof(p));
 }
 
-static void queue_signal(struct relay *r, const char *name)
+static void queue_signal(struct relay *r, int signum)
 {
+	uint8_t number = (uint8_t)signum;
+
 	if (!r->o->observer)
-		queue_json(r, json_pack("{s:s,s:s}", "op", "signal", "signal", name));
+		queue(r, WIRE_SIGNAL, &number, 1);
+}
+
+/* The connection itself holds output back: the socket, and what waits here for whoever reads it. */
+static void queue_windows(struct relay *r)
+{
+	uint8_t p[9];
+
+	for (uint8_t stream = 1; stream <= 2; stream++) {
+		p[0] = stream;
+		put_u64(p + 1, INT64_MAX);
+		queue(r, WIRE_WINDOW, p, sizeof(p));
+	}
 }
 
 /* The session was told to end: wait for that, but not for ever. */
@@ -174,18 +194,16 @@ static int show_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t
 	return rc;
 }
 
-static void take_bytes(struct relay *r, const struct msg *m)
+static void take_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t n)
 {
-	unsigned stream = m->payload[0];
 	struct relay_out *out = &r->out[stream == 2];
 
-	if (stream != 1 && stream != 2)
-		return;
-	out->total += m->len - 1;
+	out->total += n;
 	if (r->o->collect) {
-		size_t room = buf_room(&out->kept), n = m->len - 1 < room ? m->len - 1 : room;
-		buf_append(&out->kept, m->payload + 1, n);
-	} else if (!out->broken && show_bytes(r, stream, m->payload + 1, m->len - 1) < 0) {
+		size_t room = buf_room(&out->kept), most = n < room ? n : room;
+
+		buf_append(&out->kept, p, most);
+	} else if (!out->broken && show_bytes(r, stream, p, n) < 0) {
 		err_set(&r->err, ERR_NOMEM, "no memory for output");
 		relay_fail(r);
 	}
@@ -223,14 +241,13 @@ static bool relay_go_back(struct relay *r)
 {
 	uint64_t now = clock_boot_ns();
 
-	if (!r->tty || !r->o->comeback || !r->session[0] || (r->return_until && now >= r->return_until))
+	if (!r->tty || !r->o->token || !r->session[0] || (r->return_until && now >= r->return_until))
 		return false;
 	if (!r->return_until) {
 		r->return_until = now + RETURN_NS;
 		say_notice(r, "the connection to the daemon is gone; this terminal comes back by itself", false);
 	}
-	ctl_peer_close(r->peer);
-	buf_clear(&r->to_daemon);
+	api_socket_close(r->socket);
 	r->return_at = now + RETURN_STEP;
 	relay_set_state(r, RELAY_RETURNING);
 	return true;
@@ -248,18 +265,22 @@ static void returned(struct relay *r)
 static void try_return(struct relay *r)
 {
 	unsigned cols, rows, x, y;
-	int rc = ctl_peer_open(r->c, "hub.sock", r->peer, &r->err);
+	char size[2][16];
 
 	terminal_size(0, &cols, &rows, &x, &y);
-	if (rc == 0 && (json_object_set_new(r->o->comeback, "session", json_string(r->session)) < 0 ||
-			json_object_set_new(r->o->comeback, "cols", json_integer(cols)) < 0 ||
-			json_object_set_new(r->o->comeback, "rows", json_integer(rows)) < 0))
-		rc = err_set(&r->err, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = msg_send_json(r->peer->fd, r->o->comeback, &r->err);
+	snprintf(size[0], sizeof(size[0]), "%u", cols);
+	snprintf(size[1], sizeof(size[1]), "%u", rows);
+	int rc = api_socket_open(
+	    r->c, r->o->token,
+	    &(struct api_call){.path = "/v1/sessions/*/attach",
+			       .names = {r->session},
+			       .query = json_pack("{s:s,s:s,s:s}", "role", r->o->observer ? "observer" : "driver",
+						  "cols", size[0], "rows", size[1])},
+	    r->socket, &r->err);
+
 	if (rc == 0)
 		relay_set_state(r, RELAY_OPENING);
-	else if (!relay_go_back(r))
+	else if (!may_pass(r->err.code) || !relay_go_back(r))
 		relay_fail(r);
 }
 
@@ -276,50 +297,83 @@ static bool ended_meanwhile(struct relay *r)
 	return true;
 }
 
-static void relay_take_event(struct relay *r, json_t *o)
+static void take_opened(struct relay *r, const json_t *o)
 {
-	const char *event = "", *text = "";
+	const char *text = "";
 
-	json_opt_str(o, "event", &event, NULL);
-	if (strcmp(event, "opened") == 0) {
-		json_opt_str(o, "session", &text, NULL);
-		text_put(r->session, sizeof(r->session), text);
-		if (r->state == RELAY_OPENING)
-			relay_set_state(r, RELAY_RUNNING);
-		if (r->return_until)
-			returned(r);
-	} else if (strcmp(event, "notice") == 0) {
-		bool over = false;
-		json_opt_str(o, "text", &text, NULL);
-		json_opt_bool(o, "over", &over, NULL);
-		say_notice(r, text, over);
-	} else if (strcmp(event, "result") == 0 && json_object_get(o, "round")) {
-		take_round(r, json_object_get(o, "round"));
-	} else if (strcmp(event, "exit") == 0) {
+	json_opt_str(o, "session", &text, NULL);
+	text_put(r->session, sizeof(r->session), text);
+	if (r->state == RELAY_OPENING)
+		relay_set_state(r, RELAY_RUNNING);
+	queue_windows(r);
+	if (r->return_until)
+		returned(r);
+}
+
+static void take_notice(struct relay *r, const json_t *o)
+{
+	const char *text = "";
+	bool over = false;
+
+	json_opt_str(o, "text", &text, NULL);
+	json_opt_bool(o, "over", &over, NULL);
+	say_notice(r, text, over);
+}
+
+static void take_json(struct relay *r, enum web_type type, json_t *o)
+{
+	switch (type) {
+	case WIRE_OPENED:
+		take_opened(r, o);
+		break;
+	case WIRE_NOTICE:
+		take_notice(r, o);
+		break;
+	case WIRE_ROUND:
+		take_round(r, o);
+		break;
+	case WIRE_EXIT:
 		r->exit = json_incref(o);
 		relay_set_state(r, RELAY_ENDED);
-	} else if (strcmp(event, "error") == 0 || json_object_get(o, "error")) {
-		ctl_remote_error(r->c, json_object_get(o, "error"), &r->err);
+		break;
+	default: /* WIRE_ERROR */
+		ctl_remote_error(r->c, o, &r->err);
 		if (!ended_meanwhile(r) && (!r->return_until || !may_pass(r->err.code) || !relay_go_back(r)))
 			relay_fail(r);
 	}
 }
 
-static void take_message(struct relay *r, const struct msg *m)
+static void relay_on_message(void *arg, enum web_type type, const uint8_t *p, size_t n)
 {
+	struct relay *r = arg;
+	size_t head = type == WIRE_SCREEN ? WEB_SCREEN_HEAD - 1 : WIRE_OUTPUT_HEAD - 1;
 	json_t *o = NULL;
 
-	if (m->kind == 'B') {
-		take_bytes(r, m);
+	if (r->state >= RELAY_ENDED)
 		return;
-	}
-	if (json_parse(m->payload, m->len, MSG_MAX, &o, NULL) < 0) {
-		err_set(&r->err, ERR_PROTOCOL, "the daemon sent a message that is not JSON");
-		relay_fail(r);
+	switch (type) {
+	case WIRE_OUTPUT:
+	case WIRE_STDERR:
+	case WIRE_SCREEN:
+		if (n > head)
+			take_bytes(r, type == WIRE_STDERR ? 2 : 1, p + head, n - head);
 		return;
+	case WIRE_OPENED:
+	case WIRE_NOTICE:
+	case WIRE_ROUND:
+	case WIRE_EXIT:
+	case WIRE_ERROR:
+		if (json_parse(p, n, MSG_MAX, &o, NULL) < 0) {
+			err_set(&r->err, ERR_PROTOCOL, "the daemon sent a message that is not JSON");
+			relay_fail(r);
+			return;
+		}
+		take_json(r, type, o);
+		json_decref(o);
+		return;
+	default:
+		return; /* of a page's concern */
 	}
-	relay_take_event(r, o);
-	json_decref(o);
 }
 
 /* Is there no room for what one more message may become? */
@@ -328,25 +382,6 @@ static bool output_full(const struct relay *r)
 	size_t most = r->o->tame ? (size_t)MSG_MAX * TAMER_GROWTH : MSG_MAX;
 
 	return buf_room(&r->out[0].buf) < most || buf_room(&r->out[1].buf) < most;
-}
-
-static void take_messages(struct relay *r)
-{
-	struct msg m;
-	size_t size;
-	int rc;
-
-	while (r->state < RELAY_ENDED && !output_full(r) && (rc = msg_next(&r->peer->in, &m, &size)) != 0) {
-		if (rc < 0) {
-			err_set(&r->err, rc, "the daemon broke the message format");
-			relay_fail(r);
-			return;
-		}
-		take_message(r, &m);
-		if (r->state == RELAY_RETURNING)
-			return; /* that connection is closed, and its buffer with it */
-		buf_consume(&r->peer->in, size);
-	}
 }
 
 static void daemon_gone(struct relay *r)
@@ -363,30 +398,16 @@ static void daemon_gone(struct relay *r)
 
 static void read_daemon(struct relay *r)
 {
-	struct buf *in = &r->peer->in;
-	size_t room = buf_room(in) < INPUT_STEP * 4 ? buf_room(in) : INPUT_STEP * 4;
-	uint8_t *p;
+	int rc = 1;
 
-	if (room == 0 || buf_reserve(in, room, &p) < 0)
-		return;
-	ssize_t n = recv(r->peer->fd, p, room, MSG_DONTWAIT);
-	if (n > 0) {
-		buf_commit(in, (size_t)n);
-		take_messages(r);
-	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		take_messages(r);
+	for (int i = 0; i < READS_PER_TURN && rc == 1 && r->state < RELAY_RETURNING && !output_full(r); i++)
+		rc = api_socket_read(r->socket, relay_on_message, r, &r->err);
+	if (rc == ERR_EOF) {
 		daemon_gone(r);
+	} else if (rc < 0 && r->state < RELAY_ENDED) {
+		err_set(&r->err, rc, "the daemon broke the WebSocket");
+		relay_fail(r);
 	}
-}
-
-static void write_daemon(struct relay *r)
-{
-	ssize_t n = send(r->peer->fd, buf_ptr(&r->to_daemon), buf_len(&r->to_daemon), MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	if (n > 0)
-		buf_consume(&r->to_daemon, (size_t)n);
-	else if (n < 0 && errno != EAGAIN && errno != EINTR)
-		buf_clear(&r->to_daemon); /* the reading side will tell what happened */
 }
 
 /* --- from the caller */
@@ -398,7 +419,7 @@ static void pass_input(struct relay *r, const uint8_t *p, size_t n)
 	while (n && r->state < RELAY_ENDED) {
 		size_t taken = 0, len = 0;
 		enum escape_action action = escape_feed(&r->escape, p, n, &taken, pass, &len);
-		if (len && !r->return_until && msg_put_bytes(&r->to_daemon, 0, pass, len) < 0) {
+		if (len && !r->return_until && api_socket_put(r->socket, WIRE_INPUT, pass, len) < 0) {
 			err_set(&r->err, ERR_NOMEM, "no memory for input");
 			relay_fail(r);
 		}
@@ -421,7 +442,7 @@ static void read_input(struct relay *r)
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		r->input_open = false;
 		if (!r->o->observer)
-			queue_json(r, json_pack("{s:s}", "op", "eof"));
+			queue(r, WIRE_EOF, "", 0);
 	}
 	explicit_bzero(p, n > 0 ? (size_t)n : 0);
 }
@@ -441,13 +462,13 @@ static void take_signal(struct relay *r, int signum)
 	case SIGINT:
 	case SIGQUIT:
 		/* On a terminal of the session these are keys; here somebody sent them, or there is none. */
-		queue_signal(r, signum == SIGINT ? "INT" : "QUIT");
+		queue_signal(r, signum);
 		if (++r->interrupts < INTERRUPTS && !r->o->observer)
 			return;
 		break;
 	default:
 		if (!r->o->terminal)
-			queue_signal(r, signum == SIGHUP ? "HUP" : "TERM");
+			queue_signal(r, signum == SIGHUP ? SIGHUP : SIGTERM);
 		/* The program may end by the signal, and its end is worth waiting for; a daemon that is stuck is not.
 		 */
 		if (signum == SIGTERM && !r->o->terminal && !r->give_up_ns) {
@@ -468,13 +489,21 @@ static bool can_write(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
+/* A pipe that is ready takes a page; one that is empty takes all it holds. */
+static size_t pipe_room(const struct relay_out *out)
+{
+	int waiting = 0;
+
+	return out->pipe > PIPE_STEP && ioctl(out->fd, FIONREAD, &waiting) == 0 && waiting == 0 ? out->pipe : PIPE_STEP;
+}
+
 /* As much as it takes; never blocks on a pipe whose reader is slow. */
 static void flush_out(struct relay *r, struct relay_out *out)
 {
 	while (buf_len(&out->buf) && (out->at_once || can_write(out->fd))) {
-		size_t n = buf_len(&out->buf);
-		if (!out->at_once && n > PIPE_STEP)
-			n = PIPE_STEP;
+		size_t n = buf_len(&out->buf), most = out->at_once ? n : pipe_room(out);
+		if (n > most)
+			n = most;
 		ssize_t done = write(out->fd, buf_ptr(&out->buf), n);
 		if (done > 0) {
 			buf_consume(&out->buf, (size_t)done);
@@ -485,7 +514,7 @@ static void flush_out(struct relay *r, struct relay_out *out)
 			buf_clear(&out->buf);
 			if (errno == EPIPE && r->state < RELAY_ENDED && !r->give_up_ns) {
 				/* As a program in a pipe would: its reader is gone, so it goes. */
-				queue_signal(r, "PIPE");
+				queue_signal(r, SIGPIPE);
 				relay_give_up(r, SIGPIPE, r->o->observer ? 0 : PIPE_WAIT_NS);
 			} else if (errno != EPIPE && r->err.code == 0) {
 				err_sys(&r->err, errno, "write the output");
@@ -500,7 +529,6 @@ static void flush_both(struct relay *r)
 	show_title(r);
 	flush_out(r, &r->out[0]);
 	flush_out(r, &r->out[1]);
-	take_messages(r);
 }
 
 /* --- the loop */
@@ -508,9 +536,9 @@ static void flush_both(struct relay *r)
 static void relay_turn(struct relay *r)
 {
 	struct pollfd p[5] = {
-	    {.fd = r->peer->fd,
-	     .events = (short)((output_full(r) ? 0 : POLLIN) | (buf_len(&r->to_daemon) ? POLLOUT : 0))},
-	    {.fd = r->input_open && buf_len(&r->to_daemon) < INPUT_HIGH ? 0 : -1, .events = POLLIN},
+	    {.fd = r->socket->fd,
+	     .events = (short)((output_full(r) ? 0 : POLLIN) | (buf_len(&r->socket->out) ? POLLOUT : 0))},
+	    {.fd = r->input_open && buf_len(&r->socket->out) < INPUT_HIGH ? 0 : -1, .events = POLLIN},
 	    {.fd = r->signals.fd, .events = POLLIN},
 	    {.fd = buf_len(&r->out[0].buf) ? 1 : -1, .events = POLLOUT},
 	    {.fd = buf_len(&r->out[1].buf) ? 2 : -1, .events = POLLOUT},
@@ -523,7 +551,7 @@ static void relay_turn(struct relay *r)
 	}
 	int n = poll(p, 5, wait_ms);
 	if (r->give_up_ns && clock_boot_ns() >= r->give_up_ns) {
-		queue_signal(r, "KILL");
+		queue_signal(r, SIGKILL);
 		r->died_by = r->give_up_by;
 		relay_set_state(r, RELAY_DETACHED);
 		return;
@@ -540,12 +568,12 @@ static void relay_turn(struct relay *r)
 	if (p[2].revents)
 		while ((signum = signals_next(&r->signals)))
 			take_signal(r, signum);
-	if (p[0].revents & POLLOUT)
-		write_daemon(r);
 	if (p[0].revents & ~POLLOUT && r->state < RELAY_ENDED && !output_full(r))
 		read_daemon(r);
 	if (p[1].revents && r->state < RELAY_ENDED)
 		read_input(r);
+	if (r->state != RELAY_RETURNING)
+		(void)api_socket_write(r->socket); /* the reading side tells what happened */
 	flush_both(r);
 }
 
@@ -553,24 +581,24 @@ static void relay_turn(struct relay *r)
  * The last words to the daemon. It closes when it has read them; closing first, with its output unread here, would take
  * them out of its hands again.
  */
+static void relay_pass_over(void *arg, enum web_type type, const uint8_t *p, size_t n)
+{
+	(void)arg, (void)type, (void)p, (void)n;
+}
+
 static void say_goodbye(struct relay *r)
 {
 	uint64_t until = clock_boot_ns() + GOODBYE_NS, now;
-	struct pollfd p = {.fd = r->peer->fd};
-	uint8_t waste[INPUT_STEP];
-	ssize_t n = 1;
+	struct pollfd p = {.fd = r->socket->fd};
+	struct err e = {0};
+	int rc = 1;
 
-	queue_json(r, json_pack("{s:s}", "op", "detach"));
-	while (n != 0 && (now = clock_boot_ns()) < until) {
-		p.events = (short)(POLLIN | (buf_len(&r->to_daemon) ? POLLOUT : 0));
-		if (poll(&p, 1, (int)((until - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
+	api_socket_leave(r->socket);
+	while (rc >= 0 && (now = clock_boot_ns()) < until && api_socket_write(r->socket) == 0) {
+		p.events = (short)(POLLIN | (buf_len(&r->socket->out) ? POLLOUT : 0));
+		if (rc == 0 && poll(&p, 1, (int)((until - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
 			return;
-		if (p.revents & POLLOUT)
-			write_daemon(r);
-		if (p.revents & ~POLLOUT)
-			n = recv(r->peer->fd, waste, sizeof(waste), MSG_DONTWAIT);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return;
+		rc = api_socket_read(r->socket, relay_pass_over, NULL, &e);
 	}
 }
 
@@ -633,7 +661,7 @@ static void relay_drain(struct relay *r)
 	drain_out(r);
 	if (r->state == RELAY_ENDED && r->recalled)
 		recall(r);
-	if (r->state == RELAY_DETACHED && r->peer->fd >= 0)
+	if (r->state == RELAY_DETACHED && r->socket->fd >= 0)
 		say_goodbye(r);
 }
 
@@ -646,7 +674,11 @@ static void out_init(struct relay *r, struct relay_out *out, int fd)
 	tamer_init(&r->tamer[fd == 2]);
 	buf_init(&out->kept, COLLECT_MAX);
 	out->fd = fd;
-	out->at_once = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (fstat(fd, &st))
+		return;
+	out->at_once = S_ISREG(st.st_mode) || (S_ISCHR(st.st_mode) && !isatty(fd));
+	if (S_ISFIFO(st.st_mode))
+		out->pipe = (size_t)fcntl(fd, F_GETPIPE_SZ);
 }
 
 static int relay_start(struct relay *r)
@@ -655,7 +687,6 @@ static int relay_start(struct relay *r)
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 
 	sigaction(SIGPIPE, &ignore, NULL);
-	buf_init(&r->to_daemon, INPUT_HIGH + MSG_MAX);
 	out_init(r, &r->out[0], 1);
 	out_init(r, &r->out[1], 2);
 	int rc = signals_open(&r->signals, list, &r->err);
@@ -715,10 +746,10 @@ static int relay_result(struct relay *r)
 	return status;
 }
 
-int relay_run(struct ctl *c, struct ctl_peer *p, const struct relay_options *o)
+int relay_run(struct ctl *c, struct api_socket *socket, const struct relay_options *o)
 {
 	struct relay r = {.c = c,
-			  .peer = p,
+			  .socket = socket,
 			  .o = o,
 			  .state = RELAY_OPENING,
 			  .escape = {.key = o->terminal ? o->escape_key : -1},
@@ -730,8 +761,6 @@ int relay_run(struct ctl *c, struct ctl_peer *p, const struct relay_options *o)
 		r.escape.key = -1;
 	if (relay_start(&r) < 0)
 		relay_fail(&r);
-	else
-		take_messages(&r);
 	while (r.state < RELAY_ENDED)
 		relay_turn(&r);
 	relay_drain(&r);
@@ -741,7 +770,6 @@ int relay_run(struct ctl *c, struct ctl_peer *p, const struct relay_options *o)
 	signals_close(&r.signals);
 	int status = relay_result(&r);
 	json_decref(r.exit);
-	buf_finish_secret(&r.to_daemon);
 	for (int i = 0; i < 2; i++) {
 		buf_finish(&r.out[i].buf);
 		buf_finish(&r.out[i].kept);

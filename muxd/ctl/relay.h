@@ -1,7 +1,7 @@
 /*
- * relay.h - muxctl between the caller's descriptors and one session on hub.sock.
+ * relay.h - muxctl between the caller's descriptors and one session's WebSocket (api.h).
  *
- * Used by exec and attach after their first message was sent. Everything is
+ * Used by exec and attach once the socket is open and START is queued. Everything is
  * bounded: input is not read while the daemon does not take it, output is not
  * read while nobody takes it here. States: OPENING (waits for `opened`) -> RUNNING
  * -> ENDED | DETACHED | LOST. A terminal whose connection is gone tries to come back
@@ -13,7 +13,7 @@
 #ifndef MUXD_CTL_RELAY_H
 #define MUXD_CTL_RELAY_H
 
-#include "muxd/ctl/ctl.h"
+#include "muxd/ctl/api.h"
 
 struct relay_options {
 	bool input;                    /* mirror the standard input */
@@ -23,13 +23,13 @@ struct relay_options {
 	bool tame;                     /* of the output what draws alone (base/tamer.h) */
 	bool collect;                  /* keep the output for -o json instead of writing it */
 	unsigned long long timeout_ns; /* for the message; 0: unknown */
-	json_t *comeback; /* the question that attaches to the session again, but for its id; NULL: never */
+	const char *token;             /* attaches to the session again; NULL: never */
 };
 
 /* Exit status by what the daemon said of the end: code, 128+n, 124, or of an error. line: for stderr, "" = nothing. */
 int relay_status(const json_t *exit, unsigned long long timeout_ns, char *line, size_t size);
 
 /* Runs until the session or the connection ends; prints what there is to say. Returns the exit status. */
-int relay_run(struct ctl *c, struct ctl_peer *p, const struct relay_options *o);
+int relay_run(struct ctl *c, struct api_socket *s, const struct relay_options *o);
 
 #endif

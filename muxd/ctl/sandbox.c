@@ -2,6 +2,7 @@
 #include "muxd/ctl/sandbox.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>
@@ -70,19 +71,13 @@ static const struct ctl_column show_columns[] = {
 
 #define PAGE 500
 
-static int list_question(const struct ctl_args *a, const char *after, long long limit, json_t **out, struct err *e)
+static json_t *list_query(const struct ctl_args *a, const char *after, long long limit)
 {
-	json_t *q = json_pack("{s:s,s:I}", "op", "agents", "limit", (json_int_t)(limit < PAGE ? limit : PAGE));
-	const char *state = args_get(a, "in"), *prefix = args_get(a, "prefix");
+	char most[24];
 
-	if (q && ((state && json_object_set_new(q, "state", json_string(state))) ||
-		  (prefix && json_object_set_new(q, "prefix", json_string(prefix))) ||
-		  (after && json_object_set_new(q, "after", json_string(after))))) {
-		json_decref(q);
-		q = NULL;
-	}
-	*out = q;
-	return q ? 0 : err_set(e, ERR_NOMEM, "no memory for the question");
+	snprintf(most, sizeof(most), "%lld", limit < PAGE ? limit : PAGE);
+	return json_pack("{s:s,s:s*,s:s*,s:s*}", "limit", most, "state", args_get(a, "in"), "prefix",
+			 args_get(a, "prefix"), "after", after);
 }
 
 /* One page behind `after`, appended; *out_more: where the next begins, or NULL. */
@@ -91,14 +86,11 @@ static int sandbox_list_page(struct ctl *c, const struct ctl_args *a, long long 
 {
 	struct ctl_wish w = {
 	    .kind = "staff", .agent = "*", .scopes = "lifecycle,admin", .reason = "muxctl sandbox list"};
-	const char *after = *out_more;
-	json_t *answer = NULL, *q = NULL, *rows = json_object_get(all, "agents"), *page;
-	int rc = list_question(a, after, limit, &q, e);
+	struct api_call call = {.method = "GET", .path = "/v1/agents", .query = list_query(a, *out_more, limit)};
+	json_t *answer = NULL, *rows = json_object_get(all, "agents"), *page;
+	int rc = api_ask(c, &w, &call, &answer, e);
 
 	*out_more = NULL;
-	if (!rc)
-		rc = ctl_ask(c, "hub.sock", q, &w, &answer, e);
-	json_decref(q);
 	if (rc)
 		return rc;
 	page = json_object_get(answer, "agents");
@@ -164,43 +156,34 @@ int sandbox_print(struct ctl *c, json_t *o)
 	return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, show_columns);
 }
 
-/* One question about an agent, and its object printed. question: stolen. */
-static int sandbox_one(struct ctl *c, const char *agent, json_t *question, const char *reason)
+static int show_run(struct ctl *c, const struct ctl_args *a)
 {
-	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
-	json_t *answer = NULL;
+	const char *agent = a->operands[0];
+	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = "muxctl sandbox show"};
+	json_t *o = NULL;
 	struct err e = {0};
 	int rc = target_name_check(agent, &e);
 
 	if (rc == 0)
-		rc = ctl_ask(c, "hub.sock", question, &w, &answer, &e);
-	json_decref(question);
+		rc = api_ask(c, &w, &(struct api_call){.method = "GET", .path = "/v1/agents/*", .names = {agent}}, &o,
+			     &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
-	json_t *o = json_object_get(answer, "agent");
-	if (!json_is_object(o))
-		o = answer;
 	int status = sandbox_print(c, o);
-	json_decref(answer);
+	json_decref(o);
 	return status;
-}
-
-static int show_run(struct ctl *c, const struct ctl_args *a)
-{
-	return sandbox_one(c, a->operands[0], json_pack("{s:s,s:s}", "op", "agent", "agent", a->operands[0]),
-			   "muxctl sandbox show");
 }
 
 static int sandbox_ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **out, struct err *e)
 {
 	const char *agent = a->operands[0], *reason = args_get(a, "reason");
 	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
-	json_t *q = json_pack("{s:s,s:s,s:s,s:b}", "op", "sandbox.destroy", "agent", agent, "reason", reason, "wipe",
-			      (int)wipe);
-	int rc = ctl_ask(c, "hub.sock", q, &w, out, e);
+	struct api_call call = {.method = "DELETE",
+				.path = "/v1/agents/*",
+				.names = {agent},
+				.query = json_pack("{s:s,s:s}", "reason", reason, "wipe", wipe ? "true" : "false")};
 
-	json_decref(q);
-	return rc;
+	return api_ask(c, &w, &call, out, e);
 }
 
 static int destroy_run(struct ctl *c, const struct ctl_args *a)
@@ -215,8 +198,7 @@ static int destroy_run(struct ctl *c, const struct ctl_args *a)
 		rc = sandbox_ask_end(c, a, wipe, &answer, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
-	json_t *o = json_object_get(answer, "agent");
-	int status = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, NULL);
+	int status = c->json ? ctl_print_json(c, answer) : ctl_print_object(c, answer, NULL);
 	json_decref(answer);
 	return status;
 }

@@ -4,6 +4,7 @@
 #include "base/slurp.h"
 #include "base/visible.h"
 #include "control/kube/client/yaml.h"
+#include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sandbox.h"
 
@@ -155,6 +156,7 @@ static int put_moment(json_t *q, const struct ctl_args *a, struct err *e)
 static int put_fork(json_t *q, const struct ctl_args *a, struct err *e)
 {
 	const char *session = args_get(a, "from-session"), *as = args_get(a, "as");
+	struct id id;
 	int rc = 0;
 
 	if (!session == !a->noperands)
@@ -163,8 +165,8 @@ static int put_fork(json_t *q, const struct ctl_args *a, struct err *e)
 		return err_set(e, ERR_INVAL, "--snapshot is a moment already: no --at with it");
 	if (as)
 		rc = agent_name_check(as, e);
-	if (!rc && session)
-		rc = put_id(q, "session", session, "session", e);
+	if (!rc && session && id_parse(session, &id))
+		rc = err_set(e, ERR_INVAL, "\"%.60s\" is not the id of a session", session);
 	if (!rc && args_has(a, "snapshot"))
 		rc = put_id(q, "snapshot", args_get(a, "snapshot"), "snapshot_id", e);
 	if (!rc && args_has(a, "writable"))
@@ -226,8 +228,6 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 	const char *how = args_get(a, "how");
 	int rc = a->noperands ? target_name_check(a->operands[0], e) : 0;
 
-	if (!rc && a->noperands)
-		json_object_set_new(q, "agent", json_string(a->operands[0]));
 	if (!rc && how && strcmp(how, "snapshot") != 0 && strcmp(how, "keep") != 0 && strcmp(how, "wipe") != 0)
 		rc = err_set(e, ERR_INVAL, "--how is \"%.40s\", not snapshot, keep or wipe", how);
 	if (!rc && a->noperands > 1)
@@ -286,7 +286,8 @@ static void default_reason(const struct ctl_args *a, char *out, size_t size)
 }
 
 /* A grant for this one call, as for every command: of the agent where one is named. */
-static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, json_t *q, json_t **out, struct err *e)
+static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struct api_call *call, json_t **out,
+			    struct err *e)
 {
 	bool all = !a->noperands || args_has(a, "as"),
 	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
@@ -302,7 +303,7 @@ static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, json_t *q, 
 		default_reason(a, reason, sizeof(reason));
 		w.reason = reason;
 	}
-	return ctl_ask_object(c, "hub.sock", q, &w, "agent", out, e);
+	return api_ask(c, &w, call, out, e);
 }
 
 /* What a stop keeps can be had again; what is lost for ever needs somebody's own words. */
@@ -324,25 +325,47 @@ static int put_needed_reason(json_t *q, const struct ctl_args *a, struct err *e)
 		   : 0;
 }
 
+static const char *const paths[][2] = {
+    {"resume", "/v1/agents/*/resume"},       {"create", "/v1/agents/*/resume"}, {"stop", "/v1/agents/*/stop"},
+    {"terminate", "/v1/agents/*/terminate"}, {"kill", "/v1/agents/*/kill"},     {"snapshot", "/v1/agents/*/snapshots"},
+    {"restore", "/v1/agents/*/restore"},     {"fork", "/v1/agents/*/fork"},     {"drop", "/v1/agents/*/snapshots/*"},
+};
+
+/* q: stolen. */
+static struct api_call call_of(const struct ctl_args *a, json_t *q)
+{
+	const char *session = args_get(a, "from-session"), *agent = a->noperands ? a->operands[0] : "";
+	struct api_call call = {.method = "POST", .names = {agent}, .body = q};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (is(a, paths[i][0]))
+			call.path = paths[i][1];
+	if (is(a, "fork") && session) {
+		call.path = "/v1/sessions/*/fork";
+		call.names[0] = session;
+	} else if (is(a, "drop")) {
+		json_object_del(q, "snapshot_id");
+		call = (struct api_call){
+		    .method = "DELETE", .path = call.path, .names = {agent, a->operands[1]}, .query = q};
+	}
+	return call;
+}
+
 static int life_run(struct ctl *c, const struct ctl_args *a)
 {
-	char op[40];
-	json_t *q, *o = NULL;
+	json_t *q = json_object(), *o = NULL;
 	struct err e = {0};
-	int rc;
+	int rc = put_needed_reason(q, a, &e);
 
-	if (makes(a))
-		snprintf(op, sizeof(op), "resume");
-	else
-		snprintf(op, sizeof(op), "sandbox.%s", strchr(a->command->name, ' ') + 1);
-	q = json_pack("{s:s}", "op", op);
-	rc = put_needed_reason(q, a, &e);
 	if (!rc)
 		rc = put_all(q, a, &e);
-	if (rc)
+	if (rc) {
 		json_decref(q);
-	else
-		rc = sandbox_life_ask(c, a, q, &o, &e);
+	} else {
+		struct api_call call = call_of(a, q);
+
+		rc = sandbox_life_ask(c, a, &call, &o, &e);
+	}
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	int status = print_answer(c, a, o);
@@ -357,8 +380,10 @@ static int snapshots_run(struct ctl *c, const struct ctl_args *a)
 	int rc = target_name_check(a->operands[0], &e);
 
 	if (!rc)
-		rc = sandbox_life_ask(c, a, json_pack("{s:s,s:s}", "op", "sandbox.snapshots", "agent", a->operands[0]),
-				      &o, &e);
+		rc = sandbox_life_ask(
+		    c, a,
+		    &(struct api_call){.method = "GET", .path = "/v1/agents/*/snapshots", .names = {a->operands[0]}},
+		    &o, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	int status = print_snapshots(c, o);
@@ -404,7 +429,8 @@ static int print_log(const json_t *o)
 static int logs_run(struct ctl *c, const struct ctl_args *a)
 {
 	long long bytes = 65536;
-	json_t *o = NULL, *q;
+	char most[24];
+	json_t *o = NULL;
 	struct err e = {0};
 	struct ctl_wish w = {
 	    .kind = "staff", .agent = a->operands[0], .scopes = "observe", .reason = "muxctl sandbox logs"};
@@ -413,9 +439,13 @@ static int logs_run(struct ctl *c, const struct ctl_args *a)
 	if (!rc)
 		rc = args_number(a, "bytes", 1, 262144, &bytes, &e);
 	if (!rc) {
-		q = json_pack("{s:s,s:s,s:I}", "op", "sandbox.log", "agent", a->operands[0], "bytes",
-			      (json_int_t)bytes);
-		rc = ctl_ask_object(c, "hub.sock", q, &w, NULL, &o, &e);
+		snprintf(most, sizeof(most), "%lld", bytes);
+		rc = api_ask(c, &w,
+			     &(struct api_call){.method = "GET",
+						.path = "/v1/agents/*/logs",
+						.names = {a->operands[0]},
+						.query = json_pack("{s:s}", "bytes", most)},
+			     &o, &e);
 	}
 	if (rc < 0)
 		return ctl_fail(c, &e);

@@ -1,5 +1,6 @@
 /* muxctl session: what runs (asked of the hub) and what was (recorded.h). */
 #include "base/ids.h"
+#include "muxd/ctl/api.h"
 #include "muxd/ctl/entered.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/people.h"
@@ -44,34 +45,21 @@ static int filters(const struct ctl_args *a, json_t *q, const char *const *keys,
 	return 0;
 }
 
-/* One answer's rows, appended; *out_more: the next question is for what did not fit. */
-static int live_page(struct ctl *c, json_t *q, json_t *out, bool *out_more, struct err *e)
+/* q: filters, which become the query. */
+static int live(struct ctl *c, json_t *q, long long limit, json_t *out, struct err *e)
 {
 	struct ctl_wish w = {.kind = "staff", .agent = "*", .scopes = "observe,admin", .reason = "muxctl session list"};
+	struct api_call call = {.method = "GET", .path = "/v1/sessions", .query = json_incref(q)};
+	char most[24];
 	json_t *answer = NULL;
-	size_t before = json_array_size(out);
-	int rc = ctl_ask(c, "hub.sock", q, &w, &answer, e);
+	int rc;
 
+	snprintf(most, sizeof(most), "%lld", limit);
+	json_object_set_new(q, "limit", json_string(most));
+	rc = api_ask(c, &w, &call, &answer, e);
 	if (rc == 0 && json_array_extend(out, json_object_get(answer, "sessions")) < 0)
 		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no list of sessions");
-	*out_more = rc == 0 && json_is_true(json_object_get(answer, "more")) && json_array_size(out) > before;
 	json_decref(answer);
-	return rc;
-}
-
-static int live(struct ctl *c, json_t *q, size_t limit, json_t *out, struct err *e)
-{
-	bool more = true;
-	int rc = 0;
-
-	while (rc == 0 && more && json_array_size(out) < limit) {
-		size_t n = json_array_size(out);
-
-		json_object_set_new(q, "limit", json_integer((json_int_t)(limit - n)));
-		if (n)
-			json_object_set(q, "before", json_object_get(json_array_get(out, n - 1), "id"));
-		rc = live_page(c, q, out, &more, e);
-	}
 	return rc;
 }
 
@@ -83,7 +71,7 @@ static int session_list_run(struct ctl *c, const struct ctl_args *a)
 	long long limit = LIMIT_DEFAULT;
 	struct err e = {0};
 	int rc = args_number(a, "limit", 1, 1000, &limit, &e);
-	json_t *rows = json_array(), *q = json_pack("{s:s,s:I}", "op", "sessions", "limit", (json_int_t)limit);
+	json_t *rows = json_array(), *q = json_object();
 
 	if (rc == 0 && !all && (args_has(a, "principal") || args_has(a, "before")))
 		rc = err_set(&e, ERR_INVAL, "--principal and --before go with --all");
@@ -91,9 +79,14 @@ static int session_list_run(struct ctl *c, const struct ctl_args *a)
 		rc = filters(a, q, all ? all_keys : live_keys, &e);
 	/* The hub keeps what ended for a while; the list of live ones shows that only when it is asked for. */
 	if (!all && !args_has(a, "in"))
-		json_object_set_new(q, "live", json_true());
-	if (rc == 0)
-		rc = all ? recorded_ask(c, q, rows, &e) : live(c, q, (size_t)limit, rows, &e);
+		json_object_set_new(q, "live", json_string("true"));
+	if (rc == 0 && all) {
+		json_object_set_new(q, "op", json_string("sessions"));
+		json_object_set_new(q, "limit", json_integer(limit));
+		rc = recorded_ask(c, q, rows, &e);
+	} else if (rc == 0) {
+		rc = live(c, q, limit, rows, &e);
+	}
 	json_decref(q);
 	int status = 0;
 	if (rc < 0) {
@@ -112,16 +105,9 @@ static int session_list_run(struct ctl *c, const struct ctl_args *a)
 /* The hub knows most about a live one; of every other the record knows. */
 static int find_live(struct ctl *c, const char *id, json_t **out, struct err *e)
 {
-	json_t *rows = json_array(), *q = json_pack("{s:s,s:s}", "op", "sessions", "session", id);
-	int rc = live(c, q, 1, rows, e);
+	struct ctl_wish w = {.kind = "staff", .agent = "*", .scopes = "observe,admin", .reason = "muxctl session list"};
 
-	json_decref(q);
-	if (rc == 0 && json_array_size(rows) == 1)
-		*out = json_incref(json_array_get(rows, 0));
-	else if (rc == 0)
-		rc = err_set(e, ERR_NOT_FOUND, "no session %s is live", id);
-	json_decref(rows);
-	return rc;
+	return api_ask(c, &w, &(struct api_call){.method = "GET", .path = "/v1/sessions/*", .names = {id}}, out, e);
 }
 
 /* No daemon: what the recording itself says. */
@@ -153,14 +139,14 @@ static void add_moment(struct ctl *c, json_t *o)
 		   *opened = json_string_value(json_object_get(o, "opened_at")),
 		   *snapshot = json_string_value(json_object_get(open ? open : o, "snapshot_id"));
 	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "observe", .reason = "muxctl session show"};
-	json_t *moment = NULL, *q;
+	struct api_call call = {.method = "GET", .path = "/v1/agents/*/moment", .names = {agent}};
+	json_t *moment = NULL;
 	struct err e = {0};
 
 	if (json_object_get(o, "next_snapshot_id") || !agent || !opened)
 		return;
-	q = json_pack("{s:s,s:s,s:s,s:s}", "op", "sandbox.moment", "agent", agent, "opened_at", opened, "snapshot_id",
-		      snapshot ? snapshot : "");
-	if (ctl_ask_object(c, "hub.sock", q, &w, "moment", &moment, &e) == 0)
+	call.query = json_pack("{s:s,s:s}", "opened_at", opened, "snapshot_id", snapshot ? snapshot : "");
+	if (api_ask(c, &w, &call, &moment, &e) == 0)
 		json_object_update(o, moment);
 	else
 		c->hint[0] = '\0'; /* without the daemon the record is shown all the same */
@@ -255,11 +241,17 @@ static int terminate_run(struct ctl *c, const struct ctl_args *a)
 	}
 	struct ctl_wish w = {
 	    .kind = "staff", .agent = "*", .scopes = "terminal,rounds,drive,admin", .reason = args_get(a, "reason")};
-	json_t *q = json_pack("{s:s,s:s,s:s}", "op", "session.terminate", "session", a->operands[0], "reason",
-			      args_get(a, "reason"));
-	if (ctl_ask_object(c, "hub.sock", q, &w, NULL, &answer, &e) < 0)
+	struct api_call call = {.method = "POST",
+				.path = "/v1/sessions/*/terminate",
+				.names = {a->operands[0]},
+				.body = json_pack("{s:s}", "reason", args_get(a, "reason"))};
+	if (api_ask(c, &w, &call, &answer, &e) < 0)
 		return ctl_fail(c, &e);
-	int status = c->json ? ctl_print_json(c, answer) : 0;
+	json_decref(answer);
+	if (!c->json)
+		return 0;
+	answer = json_pack("{s:s}", "session", a->operands[0]);
+	int status = ctl_print_json(c, answer);
 	json_decref(answer);
 	return status;
 }

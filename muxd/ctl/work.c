@@ -1,6 +1,7 @@
 /* muxctl lease, run, workflow and pool: asked of the hub. */
 #include "base/slurp.h"
 #include "base/utf8.h"
+#include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdlib.h>
@@ -48,23 +49,51 @@ static const struct ctl_column pool_columns[] = {
     {NULL, NULL},
 };
 
-/* One call, and its object printed: as a table where list names one. body is stolen. */
-static int call_for(struct ctl *c, const char *name, const char *id, json_t *body, unsigned long long ttl_ns,
-		    const char *list, const struct ctl_column *columns)
+static const struct work_call {
+	const char *name, *method, *path;
+} calls[] = {
+    {"lease create", "POST", "/sandboxes/leases"},
+    {"lease list", "GET", "/sandboxes/leases"},
+    {"lease show", "GET", "/sandboxes/leases/*"},
+    {"lease heartbeat", "POST", "/sandboxes/leases/*/heartbeat"},
+    {"lease release", "DELETE", "/sandboxes/leases/*"},
+    {"run start", "POST", "/sandboxes/runs"},
+    {"run list", "GET", "/sandboxes/runs"},
+    {"run show", "GET", "/sandboxes/runs/*"},
+    {"workflow put", "POST", "/sandboxes/workflows"},
+    {"workflow list", "GET", "/sandboxes/workflows"},
+    {"workflow show", "GET", "/sandboxes/workflows/*"},
+    {"pool show", "GET", "/sandboxes/pool"},
+};
+
+static const struct work_call *find_call(const char *name)
 {
+	const struct work_call *w = calls;
+
+	while (strcmp(w->name, name) != 0)
+		w++;
+	return w;
+}
+
+/* One command's call, and its object printed: as a table where list names one. body is stolen. */
+static int call_for(struct ctl *c, const struct ctl_args *a, json_t *body, unsigned long long ttl_ns, const char *list,
+		    const struct ctl_column *columns)
+{
+	const struct work_call *which = find_call(a->command->name);
 	char reason[64];
 	struct ctl_wish w = {.kind = "staff", .agent = "*", .scopes = "lifecycle,rounds,admin", .reason = reason};
 	const json_t *timeout = json_object_get(body, "timeoutSeconds");
-	unsigned long long work_s = (unsigned long long)json_integer_value(timeout);
-	json_t *q = json_pack("{s:s,s:s,s:s*,s:o*}", "op", "work", "call", name, "id", id, "body", body), *o = NULL;
+	struct api_call call = {
+	    .method = which->method, .path = which->path, .names = {a->noperands ? a->operands[0] : ""}, .body = body};
+	json_t *o = NULL;
 	struct err e = {0};
 	int rc, status;
 
-	snprintf(reason, sizeof(reason), "muxctl %s", name);
+	snprintf(reason, sizeof(reason), "muxctl %s", which->name);
 	/* A run ends before its grant does. */
 	w.ttl_ns = ttl_ns;
-	w.work_ns = work_s * 1000000000ull;
-	rc = ctl_ask_object(c, "hub.sock", q, &w, "object", &o, &e);
+	w.work_ns = (unsigned long long)json_integer_value(timeout) * 1000000000ull;
+	rc = api_ask(c, &w, &call, &o, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	status = c->json ? ctl_print_json(c, o)
@@ -74,10 +103,10 @@ static int call_for(struct ctl *c, const char *name, const char *id, json_t *bod
 	return status;
 }
 
-static int call(struct ctl *c, const char *name, const char *id, json_t *body, const char *list,
+static int call(struct ctl *c, const struct ctl_args *a, json_t *body, const char *list,
 		const struct ctl_column *columns)
 {
-	return call_for(c, name, id, body, 0, list, columns);
+	return call_for(c, a, body, 0, list, columns);
 }
 
 static int work_set_text(json_t *o, const char *key, const struct ctl_args *a, const char *option, struct err *e)
@@ -119,28 +148,27 @@ static int lease_create_run(struct ctl *c, const struct ctl_args *a)
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
-	return call(c, "lease.create", NULL, o, NULL, lease_columns);
+	return call(c, a, o, NULL, lease_columns);
 }
 
 static int lease_list_run(struct ctl *c, const struct ctl_args *a)
 {
-	(void)a;
-	return call(c, "lease.list", NULL, NULL, "leases", lease_rows);
+	return call(c, a, NULL, "leases", lease_rows);
 }
 
 static int lease_show_run(struct ctl *c, const struct ctl_args *a)
 {
-	return call(c, "lease.show", a->operands[0], NULL, NULL, lease_columns);
+	return call(c, a, NULL, NULL, lease_columns);
 }
 
 static int lease_heartbeat_run(struct ctl *c, const struct ctl_args *a)
 {
-	return call(c, "lease.heartbeat", a->operands[0], NULL, NULL, lease_columns);
+	return call(c, a, NULL, NULL, lease_columns);
 }
 
 static int lease_release_run(struct ctl *c, const struct ctl_args *a)
 {
-	return call(c, "lease.release", a->operands[0], NULL, NULL, lease_columns);
+	return call(c, a, NULL, NULL, lease_columns);
 }
 
 /* ---- run */
@@ -190,18 +218,17 @@ static int run_start_run(struct ctl *c, const struct ctl_args *a)
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
-	return call_for(c, "run.start", NULL, o, ttl, NULL, NULL);
+	return call_for(c, a, o, ttl, NULL, NULL);
 }
 
 static int run_list_run(struct ctl *c, const struct ctl_args *a)
 {
-	(void)a;
-	return call(c, "run.list", NULL, NULL, "runs", run_rows);
+	return call(c, a, NULL, "runs", run_rows);
 }
 
 static int run_show_run(struct ctl *c, const struct ctl_args *a)
 {
-	return call(c, "run.show", a->operands[0], NULL, NULL, run_columns);
+	return call(c, a, NULL, NULL, run_columns);
 }
 
 /* ---- workflow, pool */
@@ -217,24 +244,22 @@ static int workflow_put_run(struct ctl *c, const struct ctl_args *a)
 	if (!rc)
 		rc = json_parse(text, len, FILE_MAX, &o, &e);
 	slurp_free(text, len);
-	return rc ? ctl_fail(c, &e) : call(c, "workflow.put", NULL, o, NULL, workflow_columns);
+	return rc ? ctl_fail(c, &e) : call(c, a, o, NULL, workflow_columns);
 }
 
 static int workflow_list_run(struct ctl *c, const struct ctl_args *a)
 {
-	(void)a;
-	return call(c, "workflow.list", NULL, NULL, "workflows", workflow_rows);
+	return call(c, a, NULL, "workflows", workflow_rows);
 }
 
 static int workflow_show_run(struct ctl *c, const struct ctl_args *a)
 {
-	return call(c, "workflow.show", a->operands[0], NULL, NULL, workflow_columns);
+	return call(c, a, NULL, NULL, workflow_columns);
 }
 
 static int pool_show_run(struct ctl *c, const struct ctl_args *a)
 {
-	(void)a;
-	return call(c, "pool.show", NULL, NULL, NULL, pool_columns);
+	return call(c, a, NULL, NULL, pool_columns);
 }
 
 const struct ctl_command lease_create_command = {

@@ -11,7 +11,6 @@ struct hub;
 struct err;
 struct ssh_door;
 struct rest_door;
-struct local_door;
 
 /* listen_fd: bound and listening. host_key_fd: OpenSSH private key file. Both are the door's, also when it fails. */
 int ssh_door_open(struct hub *h, int listen_fd, int host_key_fd, struct ssh_door **out, struct err *e);
@@ -19,14 +18,13 @@ void ssh_door_reload(struct ssh_door *d); /* configuration changed */
 void ssh_door_close(struct ssh_door *d);  /* NULL-safe, as the others */
 
 /*
- * PEM certificate and key. The three descriptors are the door's, also when it fails.
+ * listen_fd: TCP. local_fd: a Unix socket with the same API behind the same TLS, for this machine; -1: none. PEM
+ * certificate and key. The descriptors are the door's, also when it fails.
  * Closing ends in the loop's next turns (ten or so): run it before uv_loop_close().
  */
-int rest_door_open(struct hub *h, int listen_fd, int cert_fd, int key_fd, struct rest_door **out, struct err *e);
+int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int key_fd, struct rest_door **out,
+		   struct err *e);
 void rest_door_reload(struct rest_door *d);
 void rest_door_close(struct rest_door *d);
-
-int local_door_open(struct hub *h, int listen_fd, struct local_door **out, struct err *e);
-void local_door_close(struct local_door *d);
 
 #endif

@@ -23,15 +23,13 @@ static const char *const verb_keys[VERB_COUNT][12] = {
     [VERB_DROP] = {"snapshot_id", "reason"},
 };
 
-static int check_keys(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct err *e)
+static int check_keys(enum life_verb v, const json_t *o, bool of_session, struct err *e)
 {
 	const char *keys[KEYS_MAX] = {NULL};
 	size_t n = 0;
 
 	for (size_t i = 0; verb_keys[v][i]; i++)
 		keys[n++] = of_session && strcmp(verb_keys[v][i], "at") == 0 ? "at_ms" : verb_keys[v][i];
-	for (; more && *more && n < KEYS_MAX - 1; more++)
-		keys[n++] = *more;
 	return json_only_keys(o, keys, e);
 }
 
@@ -113,8 +111,7 @@ static int read_template(const json_t *o, const json_t **out, struct err *e)
 	return 0;
 }
 
-int life_args_read(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct life_call *out,
-		   struct err *e)
+int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
 {
 	int64_t timeout = 0;
 	int rc;
@@ -123,7 +120,7 @@ int life_args_read(enum life_verb v, const json_t *o, const char *const *more, b
 	out->check = v == VERB_FORK;
 	if (!o)
 		return 0;
-	if ((rc = check_keys(v, o, more, of_session, e)) || (rc = json_opt_str(o, "reason", &out->reason, e)) ||
+	if ((rc = check_keys(v, o, of_session, e)) || (rc = json_opt_str(o, "reason", &out->reason, e)) ||
 	    (rc = json_opt_int(o, "timeout_ms", 1, TIMEOUT_MS, &timeout, e)) ||
 	    (rc = read_duration(o, "idle_ttl", &out->options.idle_ttl_ns, e)) ||
 	    (rc = read_duration(o, "ttl", &out->options.ttl_ns, e)) || (rc = read_how(o, out, e)) ||

@@ -10,10 +10,9 @@
 #include "muxd/hub/broker_life.h"
 
 /*
- * o: an object, or NULL for none. more: keys beside the verb's own that are somebody else's, NULL-ended; NULL: none.
- * of_session: the fork is of a session, and its moment at_ms, not at. out borrows o's strings. ERR_INVAL.
+ * o: an object, or NULL for none. of_session: the fork is of a session, and its moment at_ms, not at. out borrows o's
+ * strings. ERR_INVAL.
  */
-int life_args_read(enum life_verb v, const json_t *o, const char *const *more, bool of_session, struct life_call *out,
-		   struct err *e);
+int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e);
 
 #endif

@@ -22,8 +22,7 @@ static bool is_listed(const struct session_filter *f, const struct session *s)
 	return (!f->agent || target_covers(f->agent, s->agent->name)) &&
 	       (!f->state || strcmp(f->state, session_state_name(s->state)) == 0) &&
 	       (!f->kind || strcmp(f->kind, session_kind_name(s->kind)) == 0) &&
-	       (!f->live || s->state != SESSION_ENDED) && (id_is_nil(&f->only) || id_equal(&f->only, &s->id)) &&
-	       (id_is_nil(&f->before) || memcmp(s->id.b, f->before.b, sizeof(s->id.b)) < 0);
+	       (!f->live || s->state != SESSION_ENDED) && (id_is_nil(&f->only) || id_equal(&f->only, &s->id));
 }
 
 int broker_sessions(struct hub *h, const struct request *rq, const struct session_filter *f, json_t **out,

@@ -194,7 +194,6 @@ struct session_filter {
 	const char *agent, *state, *kind; /* NULL = any */
 	bool live;                        /* none that has ended */
 	struct id only;                   /* this one; nil: any */
-	struct id before;                 /* older than this one; nil: from the newest */
 	size_t limit;
 };
 int broker_sessions(struct hub *h, const struct request *rq, const struct session_filter *f, json_t **out,

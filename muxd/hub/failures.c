@@ -118,7 +118,7 @@ static void sort_login(const struct failure *it, enum width width, struct sort *
 	text_put(out->what, sizeof(out->what), it->what);
 	text_put(out->outcome, sizeof(out->outcome), it->outcome);
 	if (width == ADDRESS && !whole.family)
-		text_put(out->local, sizeof(out->local), it->peer);
+		text_format(out->local, sizeof(out->local), "%.*s", (int)strcspn(it->peer, ":"), it->peer);
 	if (!it->who || width == FAMILY)
 		return;
 	out->grant = it->who->id;

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char *const local_names[] = {"admin.sock", "hub.sock", "recorder.sock"};
+static const char *const local_names[] = {"admin.sock", "api.sock", "recorder.sock"};
 
 static int open_tcp(const char *address, int *out_fd, char out_name[ADDRESS_MAX], struct err *e)
 {
@@ -47,7 +47,7 @@ int listeners_open(struct listeners *s, const struct layout *l, const struct ide
 	if (rc == 0)
 		rc = open_local(l, who, local_names[0], SOCK_SEQPACKET, &n.admin, e);
 	if (rc == 0)
-		rc = open_local(l, who, local_names[1], SOCK_STREAM, &n.hub, e);
+		rc = open_local(l, who, local_names[1], SOCK_STREAM, &n.api, e);
 	if (rc == 0)
 		rc = open_local(l, who, local_names[2], SOCK_STREAM, &n.recorder, e);
 	if (rc == 0)
@@ -71,8 +71,8 @@ void listeners_close(struct listeners *s, const struct layout *l, int unlink_pat
 	close_one(&s->https);
 	close_one(&s->ssh);
 	close_one(&s->admin);
-	close_one(&s->hub);
 	close_one(&s->recorder);
+	close_one(&s->api);
 	for (size_t i = 0; unlink_paths && i < sizeof local_names / sizeof local_names[0]; i++) {
 		if (layout_path(l, local_names[i], path, NULL) == 0)
 			unlink(path);

@@ -14,7 +14,7 @@ struct err;
 #define ADDRESS_MAX 80
 
 struct listeners {
-	int https, ssh, admin, hub, recorder;                      /* -1: not open */
+	int https, ssh, admin, api, recorder;                      /* -1: not open */
 	char https_address[ADDRESS_MAX], ssh_address[ADDRESS_MAX]; /* with the port that was given */
 };
 

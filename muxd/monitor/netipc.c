@@ -66,7 +66,7 @@ enum {
 	CURSOR,
 	HTTPS,
 	SSH,
-	HUB,
+	API,
 	RECORDER,
 	TLS_KEY,
 	TLS_CERT,
@@ -98,14 +98,14 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 		return rc;
 	fds[HTTPS] = m->listeners.https;
 	fds[SSH] = m->listeners.ssh;
-	fds[HUB] = m->listeners.hub;
+	fds[API] = m->listeners.api;
 	return 0;
 }
 
 static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
 	static const char *const names[COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
-						 "hub",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
+						 "api",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
 						 "kubeconfig", "link_secret", "muxlet",  "pod_template"};
 	struct monitor *m = arg;
 	int fds[COUNT], rc = ERR_NOMEM;
@@ -120,7 +120,7 @@ static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 	else if ((rc = open_all(m, fds, e)) == 0)
 		rc = start_send(m, c, start, fds, COUNT, e);
 	for (size_t i = 0; i < COUNT; i++) {
-		if (i != HTTPS && i != SSH && i != HUB && fds[i] >= 0)
+		if (i != HTTPS && i != SSH && i != API && fds[i] >= 0)
 			close(fds[i]);
 	}
 	json_decref(start);

@@ -45,7 +45,7 @@ enum net_fd {
 	FD_CURSOR,
 	FD_HTTPS,
 	FD_SSH,
-	FD_HUB,
+	FD_API,
 	FD_RECORDER,
 	FD_TLS_KEY,
 	FD_TLS_CRT,
@@ -57,7 +57,7 @@ enum net_fd {
 	FD_COUNT
 };
 static const char *const fd_names[FD_COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
-					       "hub",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
+					       "api",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
 					       "kubeconfig", "link_secret", "muxlet",  "pod_template"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
@@ -77,7 +77,6 @@ struct net {
 	struct hub *hub;
 	struct ssh_door *ssh;
 	struct rest_door *rest;
-	struct local_door *local;
 	bool recovering; /* the recorder went away before it had answered */
 	int exit_code;
 };
@@ -285,13 +284,11 @@ static const struct ipc_ops ipc_callbacks = {.told = net_on_told, .closed = net_
 
 static int open_doors(struct net *n, struct err *e)
 {
-	int rc = local_door_open(n->hub, take_fd(n, FD_HUB), &n->local, e);
+	int rc = ssh_door_open(n->hub, take_fd(n, FD_SSH), take_fd(n, FD_HOST_KEY), &n->ssh, e);
 
 	if (!rc)
-		rc = ssh_door_open(n->hub, take_fd(n, FD_SSH), take_fd(n, FD_HOST_KEY), &n->ssh, e);
-	if (!rc)
-		rc = rest_door_open(n->hub, take_fd(n, FD_HTTPS), take_fd(n, FD_TLS_CRT), take_fd(n, FD_TLS_KEY),
-				    &n->rest, e);
+		rc = rest_door_open(n->hub, take_fd(n, FD_HTTPS), take_fd(n, FD_API), take_fd(n, FD_TLS_CRT),
+				    take_fd(n, FD_TLS_KEY), &n->rest, e);
 	return rc;
 }
 
@@ -503,7 +500,6 @@ static void tear_down(struct net *n)
 {
 	ssh_door_close(n->ssh);
 	rest_door_close(n->rest);
-	local_door_close(n->local);
 	work_stop(n->work);
 	reviewer_destroy(n->reviewer);
 	hub_destroy(n->hub);

@@ -2,7 +2,7 @@
 """From the call for a lease to the first byte of a prompt in its sandbox, out of the warm pool and without one.
 
 A daemon of its own. The clock runs from the first byte of POST /sandboxes/leases (a connection that is open) to the first byte that a
-terminal of the leased sandbox shows (hub.sock). Writes build/bench-lease.json. LEASES=n: how many (40).
+terminal of the leased sandbox shows (api.sock). Writes build/bench-lease.json. LEASES=n: how many (40).
 """
 import http.client
 import json
@@ -57,24 +57,33 @@ class Daemon:
 
     def first_byte(self, agent):
         """A terminal's first byte of output."""
-        question = json.dumps({"op": "exec", "token": self.token, "agent": agent, "task": "bench", "pty": True, "cols": 80,
-                               "rows": 24}).encode()
+        start = json.dumps({"pty": {"cols": 80, "rows": 24}, "task_id": "bench", "stdin_open": True}).encode()
+        head = ("GET /v1/agents/%s/exec HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+                "Sec-WebSocket-Protocol: muxd.v1\r\nAuthorization: Bearer %s\r\n\r\n" % (agent, self.token)).encode()
         with socket.socket(socket.AF_UNIX) as s:
-            s.connect(self.state + "/hub.sock")
-            s.sendall(struct.pack("<I", len(question) + 1) + b"J" + question)
+            s.connect(self.state + "/api.sock")
+            s.sendall(head)
             data = b""
+            while b"\r\n\r\n" not in data:
+                data += self.more(s)
+            data = data.partition(b"\r\n\r\n")[2]
+            s.sendall(bytes([0x82, 0x80 | len(start) + 1]) + bytes(4) + b"\x25" + start)
             while True:
-                got = s.recv(65536)
-                if not got:
-                    sys.exit("no prompt")
-                data += got
-                while len(data) >= 5 and len(data) >= 4 + struct.unpack("<I", data[:4])[0]:
-                    size = struct.unpack("<I", data[:4])[0]
-                    if data[4:5] == b"B":
+                while len(data) >= 4:
+                    at, size = (4, struct.unpack(">H", data[2:4])[0]) if data[1] == 126 else (2, data[1])
+                    if len(data) < at + size:
+                        break
+                    kind, data = data[at], data[at + size:]
+                    if kind == 1:
                         return
-                    if b'"error"' in data[5:4 + size]:
-                        sys.exit(data[5:4 + size])
-                    data = data[4 + size:]
+                    if kind == 0x14:
+                        sys.exit("the terminal was refused")
+                data += self.more(s)
+
+    @staticmethod
+    def more(s):
+        return s.recv(65536) or sys.exit("no prompt")
 
     def pool_settles(self, ready):
         for _ in range(600):

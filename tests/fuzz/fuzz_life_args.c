@@ -28,8 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0 || json_parse(data + 1, size - 1, 1 << 16, &o, NULL))
 		return 0;
-	rc = json_is_object(o) ? life_args_read((enum life_verb)(data[0] % VERB_COUNT), o, NULL, data[0] & 0x80, &c, &e)
-			       : 0;
+	rc = json_is_object(o) ? life_args_read((enum life_verb)(data[0] % VERB_COUNT), o, data[0] & 0x80, &c, &e) : 0;
 	if (rc == 0 && json_is_object(o)) {
 		check_ttl(c.options.idle_ttl_ns);
 		check_ttl(c.options.ttl_ns);

@@ -3,10 +3,10 @@
  * What an API server may say to an exec stream. The first byte chooses: a message
  * in pieces (the second byte cuts it), a status, an answer to the upgrade, frames.
  */
+#include "base/wsframe.h"
 #include "control/kube/exec/rc_answer.h"
 #include "control/kube/exec/rc_frame.h"
 #include "control/kube/exec/rc_status.h"
-#include "control/kube/exec/rc_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +80,8 @@ static void answer(const uint8_t *p, size_t n)
 /* However frames are cut, the same bytes come out, and the same end. */
 static void wire(const uint8_t *p, size_t n, size_t step, uint64_t *sum, int *out_rc)
 {
-	struct rc_wire w = {0};
-	struct rc_wire_event ev;
+	struct wsframe w = {0};
+	struct wsframe_event ev;
 	ssize_t took = 0;
 
 	*sum = 0;
@@ -89,12 +89,12 @@ static void wire(const uint8_t *p, size_t n, size_t step, uint64_t *sum, int *ou
 		size_t have = n - i < step ? n - i : step;
 
 		for (const uint8_t *at = p + i; have > 0; at += took, have -= (size_t)took) {
-			took = rc_wire_decode(&w, at, have, &ev, NULL);
+			took = wsframe_decode(&w, (uint8_t *)(uintptr_t)at, have, &ev, NULL);
 			if (took < 0)
 				break;
 			must(took > 0 && (size_t)took <= have);
-			must(ev.kind != RC_WIRE_DATA || ev.n == 0 || (ev.p >= at && ev.p + ev.n <= at + took));
-			must(ev.kind == RC_WIRE_DATA || ev.n <= RC_WIRE_CONTROL_MAX);
+			must(ev.kind != WSFRAME_DATA || ev.n == 0 || (ev.p >= at && ev.p + ev.n <= at + took));
+			must(ev.kind == WSFRAME_DATA || ev.n <= WSFRAME_CONTROL_MAX);
 			for (size_t k = 0; k < ev.n; k++)
 				*sum = *sum * 31 + ev.p[k] + 1;
 			if (ev.last)

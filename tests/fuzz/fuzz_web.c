@@ -6,7 +6,7 @@
  */
 #include "base/err.h"
 #include "muxd/doors/https/origin.h"
-#include "muxd/doors/https/wire.h"
+#include "base/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

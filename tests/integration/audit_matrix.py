@@ -3,8 +3,8 @@
     audit_matrix.py run STATE_DIR FACTS.json CELLS.json    drives the cells against a daemon that runs
     audit_matrix.py check CELLS.json < EVENTS              judges answers and events (JSON lines of `muxctl audit`)
 
-Operations come from where they are defined: docs/openapi.yaml, the op tables of hub.sock and recorder.sock (their C
-sources) and SSH below. One that is not in the tables here, or here and nowhere else, fails the check: who adds an
+Operations come from where they are defined: docs/openapi.yaml (by HTTPS and by the Unix socket api.sock), the op table
+of recorder.sock (its C source) and SSH below. One that is not in the tables here, or here and nowhere else, fails the check: who adds an
 operation says here whom it lets in and what it leaves in the log.
 
 What a cell must give follows from its credential (RULES) and its operation's class (what it needs, about what it is);
@@ -54,6 +54,8 @@ REST = {
     "PUT /v1/agents/{agent}/files": op(about="agent", needs="files", body="content", event="file.put"),
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/terminal": op(OPEN), "GET /v1/sessions/{id}/attach": op(OPEN),  # by WebSocket: WS
+    "GET /v1/agents/{agent}/exec": op(OPEN),
+    "GET /v1/agents/{agent}/moment": op(about="agent"), "GET /v1/sessions/{id}": op(about="session", needs="observe replay drive admin"),
     "GET /v1/rounds/{id}": op(about="session", needs="observe replay", event="record.read"),
     "GET /v1/rounds/{id}/output": op(about="session", needs="observe replay", event="record.read"),
     "POST /v1/rounds/{id}/stdin": op(about="session", needs="drive", body={"data": "x"}),
@@ -87,28 +89,8 @@ REST = {
 PORT = {"port": op(about="agent", needs="ports")}  # X-Sandbox-ID: any method and path
 WS = {
     "GET /v1/agents/{agent}/terminal": op(about="agent", needs="terminal", event="session.open"),
+    "GET /v1/agents/{agent}/exec": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m"}, event="round.start"),
     "GET /v1/sessions/{id}/attach": op(about="session", needs="drive observe"),
-}
-FILE = {"path": "m"}
-HUB = {
-    "exec": op(about="agent", needs="rounds", body={"argv": ["true"], "task": "m"}, event="round.start"),
-    "put": op(about="agent", needs="files", body=FILE, event=""), "get": op(about="agent", needs="files", body=FILE, event=""),
-    "attach": op(about="session", needs="drive observe"), "sessions": op(about="list"),
-    "session.terminate": op(about="session", needs="drive admin", body=REASON),
-    "work": op(about="pool", needs="lifecycle", body={"call": "pool.show"}),
-    "agent": op(about="agent"), "agents": op(about="list"),
-    "resume": op(about="agent", needs="terminal rounds " + LIFE, event="agent.resume"),
-    "sandbox.resume": op(about="agent", needs="terminal rounds " + LIFE, event="agent.resume"),
-    "sandbox.stop": op(about="agent", needs=LIFE, body=REASON, event="sandbox.stop"),
-    "sandbox.kill": op(about="agent", needs="drive admin", body=REASON, event="sandbox.kill"),
-    "sandbox.terminate": op(about="agent", needs=LIFE, body=REASON, event="sandbox.terminate"),
-    "sandbox.snapshot": op(about="agent", needs=LIFE, event="sandbox.snapshot"),
-    "sandbox.restore": op(about="agent", needs=LIFE, body={"snapshot_id": ABSENT, **REASON}, event="sandbox.restore"),
-    "sandbox.fork": op(about="agent", needs=LIFE, event="sandbox.fork"),
-    "sandbox.drop": op(about="agent", needs=LIFE, body={"snapshot_id": ABSENT, **REASON}, event="snapshot.drop"),
-    "sandbox.destroy": op(about="agent", needs=LIFE, body=REASON, event="sandbox.destroy"),
-    "sandbox.snapshots": op(about="agent"), "sandbox.moment": op(about="agent", body={"opened_at": "2026-01-01T00:00:00Z"}),
-    "sandbox.log": op(about="agent", needs="observe " + LIFE, event="sandbox.log"),
 }
 RECORDER = {
     "sessions": op(about="record list", needs="replay", event="record.read"), "audit": op(about="record list", needs="replay", event="record.read"),
@@ -145,9 +127,7 @@ def sources():
                 found["rest"].add(f"{method.upper()} {path}")
                 if "426" in [str(s) for s in what["responses"]]:
                     found["ws"].add(f"{method.upper()} {path}")
-    text = "".join(open(os.path.join(ROOT, "muxd/doors/local", n)).read() for n in ("ask.c", "ask_life.c"))
-    tables = re.findall(r"struct local_op \w*ops\[\] = \{(.*?)\n\};", text, re.S)
-    found["hub.sock"] = set(re.findall(r'\{"([a-z._]+)", ask_', "".join(tables)))
+    found["api.sock"] = found["rest"] | found["ws"]
     text = open(os.path.join(ROOT, "recorder/serve/service_ops.c")).read()
     found["recorder.sock"] = set(re.findall(r'\{"([a-z_.]+)", service_', text))
     text = open(os.path.join(ROOT, "muxd/doors/ssh/channel.c")).read()
@@ -155,7 +135,7 @@ def sources():
     return found
 
 
-TABLES = {"rest": REST, "ws": WS, "hub.sock": HUB, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT}
+TABLES = {"rest": REST, "ws": WS, "api.sock": {**REST, **WS}, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT}
 
 # ---- credentials
 
@@ -241,7 +221,7 @@ def expected(door, name, o, cred):
     """(answers, event, outcome) of a cell; None: it does not apply. answers: codes, or a predicate's name."""
     if (door, name, cred) in EXCEPTIONS:
         return EXCEPTIONS[door, name, cred]
-    write = door == "rest" and not name.startswith("GET")
+    write = door in ("rest", "api.sock") and not name.startswith("GET")
     if cred in PAGES and (door not in ("rest", "ws") or o.auth not in (GRANT, METRICS)):
         return None
     if cred == "no origin" and not write and door == "rest":
@@ -298,7 +278,8 @@ EXCEPTIONS = {
 } | {  # the other grant of every agent has no admin
     (door, name, "other agent"): ({"forbidden"}, "verdict", "forbidden")
     for door, name in (("recorder.sock", "hold.release"), ("recorder.sock", "retention.apply"),
-                       ("rest", "DELETE /v1/holds/{id}"), ("rest", "POST /v1/retention/apply"))
+                       ("rest", "DELETE /v1/holds/{id}"), ("rest", "POST /v1/retention/apply"),
+                       ("api.sock", "DELETE /v1/holds/{id}"), ("api.sock", "POST /v1/retention/apply"))
 }
 
 # ---- clients: each cell has a connection and an address of its own, so that its events are its own
@@ -308,12 +289,20 @@ def address(index, slot):
     return f"127.77.{slot + 1}.{index % 250 + 1}"
 
 
-def connect(host, port, source):
+def connect(facts, source):
+    """(socket, the peer that the daemon sees); source None: the Unix socket."""
+    if source is None:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(30)
+        sock.connect(os.path.join(facts["state"], "api.sock"))
+        return sock, "uid %d" % os.getuid()
+    host, port = facts["https"].rsplit(":", 1)
     sock = socket.socket()
     sock.settimeout(30)
     sock.bind((source, 0))
-    sock.connect((host, port))
-    return sock
+    sock.connect((host, int(port)))
+    peer = "%s:%d" % sock.getsockname()
+    return facts["tls"].wrap_socket(sock, server_hostname=host), peer
 
 
 def answer_of(status, body):
@@ -332,10 +321,7 @@ def whole(got):
 
 def rest(facts, source, name, o, path, token, cred, headers=()):
     method = name.split()[0]
-    host, port = facts["https"].rsplit(":", 1)
-    raw = connect(host, int(port), source)
-    peer = "%s:%d" % raw.getsockname()
-    sock = facts["tls"].wrap_socket(raw, server_hostname=host)
+    sock, peer = connect(facts, source)
     body = b"" if o.body is None else o.body.encode() if isinstance(o.body, str) else json.dumps(o.body).encode()
     lines = [f"{method} {path} HTTP/1.1", "Host: " + facts["https"], "Connection: close", *headers]
     if method != "GET":
@@ -359,10 +345,7 @@ def rest(facts, source, name, o, path, token, cred, headers=()):
 
 
 def ws(facts, source, name, o, path, token, cred):
-    host, port = facts["https"].rsplit(":", 1)
-    raw = connect(host, int(port), source)
-    peer = "%s:%d" % raw.getsockname()
-    sock = facts["tls"].wrap_socket(raw, server_hostname=host)
+    sock, peer = connect(facts, source)
     lines = [f"GET {path} HTTP/1.1", "Host: " + facts["https"], "Upgrade: websocket", "Connection: Upgrade",
              "Sec-WebSocket-Key: " + base64.b64encode(os.urandom(16)).decode(), "Sec-WebSocket-Version: 13",
              "Sec-WebSocket-Protocol: muxd.v1"]
@@ -382,6 +365,9 @@ def ws(facts, source, name, o, path, token, cred):
             got += piece
         sock.close()
         return answer_of(status, got), peer
+    if o.body is not None:  # START, masked with zeros
+        text = b"\x25" + json.dumps(o.body).encode()
+        sock.sendall(bytes([0x82, 0x80 | len(text)]) + bytes(4) + text)
     while True:  # the first message says: it is open, or why not
         while len(got) < 2 or len(got) < 2 + (got[1] & 127 if got[1] & 127 < 126 else 2 + int.from_bytes(got[2:4], "big")):
             piece = sock.recv(65536)
@@ -412,12 +398,6 @@ def local(facts, path, name, o, token, target):
         question["token"] = token
     text = json.dumps(question).encode()
     sock.sendall(struct.pack("<I", len(text) + 1) + b"J" + text)
-    if path == "hub.sock" and name == "put":
-        try:
-            end = json.dumps({"op": "eof"}).encode()
-            sock.sendall(struct.pack("<I", len(end) + 1) + b"J" + end)
-        except BrokenPipeError:
-            pass  # refused by now
     got, answer = b"", "closed"
     while True:
         while len(got) >= 5 and len(got) >= 4 + (n := struct.unpack("<I", got[:4])[0]):
@@ -468,6 +448,8 @@ def path_of(name, o, agent, facts, fresh):
     path = path.replace("{id}", ident)
     if path.endswith("/files"):
         path += "?path=m&task_id=m"
+    if path.endswith("/moment"):
+        path += "?opened_at=2026-01-01T00:00:00Z"
     if path.endswith("/screen"):
         path += "?at_ns=1"
     if name.startswith("DELETE /v1/agents/{agent}") and "?" not in path:
@@ -479,6 +461,8 @@ def path_of(name, o, agent, facts, fresh):
 
 def default_slice(door, index, name, o, slot, cred, want):
     """Every operation with every class of credential; which forgery, and which kind of principal, goes round."""
+    if door == "api.sock" and cred not in KINDS:  # all come from one uid, whose failures delay its answers
+        return CREDENTIALS.index(cred) == index % (len(CREDENTIALS) - len(KINDS))
     if cred in ("forged", "daemon", "issuer"):
         return ("forged", "daemon", "issuer")[index % 3] == cred
     return cred not in KINDS or cred == ("staff" if want[1].startswith(("sandbox.", "snapshot.", "agent.")) else KINDS[index % 4])
@@ -514,6 +498,9 @@ def drive(state, facts, out):
         try:
             if door == "rest":
                 cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh), token, cred)
+            elif door == "api.sock":
+                call = ws if name in WS else rest
+                cell["got"], cell["peer"] = call(facts, None, name, o, path_of(name, o, agent, facts, fresh), token, cred)
             elif door == "port":
                 cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred,
                                                  ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 9"))
@@ -573,7 +560,7 @@ def let_in(cell):
 
 
 def doors_of(cell):
-    return {"hub.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest"}.get(cell["door"], cell["door"])
+    return {"api.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest"}.get(cell["door"], cell["door"])
 
 
 def same(event, cell):
@@ -585,7 +572,7 @@ def same(event, cell):
         return False
     if counted(event) and peer == "any":
         return True
-    if cell["door"] == "ssh":
+    if cell["door"] in ("ssh", "api.sock"):  # the port, or the connection's number, the client does not know
         return peer.rsplit(":", 1)[0] == cell["peer"]
     return peer == cell["peer"]
 

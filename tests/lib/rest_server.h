@@ -68,7 +68,7 @@ static inline int serve(int listen_fd)
 	h->conf->api_header_timeout_ns = 1500 * NS_PER_MS;
 	h->conf->api_idle_timeout_ns = 2000 * NS_PER_MS;
 	make_certificate(&cert, &key);
-	if (rest_door_open(h, listen_fd, cert, key, &v.door, &e)) {
+	if (rest_door_open(h, listen_fd, -1, cert, key, &v.door, &e)) {
 		fprintf(stderr, "%s\n", e.message);
 		return 3;
 	}

@@ -2,12 +2,12 @@
 /* The pure parts of an exec stream: WebSocket frames, channel messages, statuses, requests and answers. */
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/wsframe.h"
 #include "control/kube/client/endpoint.h"
 #include "control/kube/exec/rc_answer.h"
 #include "control/kube/exec/rc_frame.h"
 #include "control/kube/exec/rc_status.h"
 #include "control/kube/exec/rc_target.h"
-#include "control/kube/exec/rc_wire.h"
 #include "control/kube/exec/remotecommand.h"
 
 #include <setjmp.h>
@@ -106,20 +106,20 @@ struct heard {
 	char text[512]; /* "data ", "+data " when more of the message follows, "ping:x ", "close:1000:why " */
 };
 
-static void hear(struct heard *h, const struct rc_wire_event *ev)
+static void hear(struct heard *h, const struct wsframe_event *ev)
 {
 	static char data[256];
 	size_t at = strlen(h->text), room = sizeof(h->text) - at, had = strlen(data);
 
-	if (ev->kind == RC_WIRE_DATA) {
+	if (ev->kind == WSFRAME_DATA) {
 		snprintf(data + had, sizeof(data) - had, "%.*s", (int)ev->n, ev->n ? (const char *)ev->p : "");
 		if (ev->last) {
 			snprintf(h->text + at, room, "%s ", data);
 			data[0] = '\0';
 		}
-	} else if (ev->kind == RC_WIRE_PING || ev->kind == RC_WIRE_PONG) {
-		snprintf(h->text + at, room, "%s:%.*s ", ev->kind == RC_WIRE_PING ? "ping" : "pong", (int)ev->n, ev->p);
-	} else if (ev->kind == RC_WIRE_CLOSE) {
+	} else if (ev->kind == WSFRAME_PING || ev->kind == WSFRAME_PONG) {
+		snprintf(h->text + at, room, "%s:%.*s ", ev->kind == WSFRAME_PING ? "ping" : "pong", (int)ev->n, ev->p);
+	} else if (ev->kind == WSFRAME_CLOSE) {
 		snprintf(h->text + at, room, "close:%d:%.*s ", ev->n >= 2 ? ev->p[0] << 8 | ev->p[1] : 0,
 			 ev->n > 2 ? (int)ev->n - 2 : 0, ev->p + 2);
 	}
@@ -128,15 +128,15 @@ static void hear(struct heard *h, const struct rc_wire_event *ev)
 /* In pieces of step bytes. 0, or ERR_PROTOCOL with the reason in e. */
 static int listen_to(const char *wire, size_t n, size_t step, struct heard *h, struct err *e)
 {
-	struct rc_wire w = {0};
-	struct rc_wire_event ev;
+	struct wsframe w = {0};
+	struct wsframe_event ev;
 
 	for (size_t i = 0; i < n; i += step) {
 		size_t have = n - i < step ? n - i : step;
 		const uint8_t *p = (const uint8_t *)wire + i;
 
 		while (have > 0) {
-			ssize_t took = rc_wire_decode(&w, p, have, &ev, e);
+			ssize_t took = wsframe_decode(&w, (uint8_t *)(uintptr_t)p, have, &ev, e);
 
 			if (took < 0)
 				return (int)took;
@@ -168,11 +168,11 @@ static const struct {
     {WIRE("\xc2\x05hello"), "reserved bit", true},
     {WIRE("\x83\x00"), "not known", true},
     {WIRE("\x8b\x00"), "not known", true},
-    {WIRE("\x80\x01x"), "continuation of nothing", true},
-    {WIRE("\x02\x01x\x82\x01y"), "inside a message", true},
-    {WIRE("\x09\x01x"), "in fragments", true},
-    {WIRE("\x89\x7e\x00\x7e"), "too long", true},
-    {WIRE("\x82\x7f\x80\x00\x00\x00\x00\x00\x00\x00"), "highest bit", true},
+    {WIRE("\x80\x01x"), "not begun", true},
+    {WIRE("\x02\x01x\x82\x01y"), "inside another", true},
+    {WIRE("\x09\x01x"), "in pieces", true},
+    {WIRE("\x89\x7e\x00\x7e"), "more than 125", true},
+    {WIRE("\x82\x7f\x80\x00\x00\x00\x00\x00\x00\x00"), "2^63", true},
 };
 
 static void test_wire(void **state)
@@ -197,32 +197,32 @@ static void test_wire_out(void **state)
 	static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
 	static const size_t sizes[] = {0, 1, 125, 126, 65535, 65536};
 	static const size_t heads[] = {6, 6, 6, 8, 8, 14};
-	uint8_t head[RC_WIRE_HEAD_MAX], a[64], b[64];
-	char accept[RC_WIRE_ACCEPT_LEN + 1], key[RC_WIRE_KEY_LEN + 1], other[RC_WIRE_KEY_LEN + 1];
+	uint8_t head[WSFRAME_HEAD_MAX], a[64], b[64];
+	char accept[WSFRAME_ACCEPT_LEN + 1], key[WSFRAME_KEY_LEN + 1], other[WSFRAME_KEY_LEN + 1];
 
 	(void)state;
-	assert_int_equal(rc_wire_head(RC_OP_TEXT, 5, mask, head), 6);
+	assert_int_equal(wsframe_head(WSFRAME_OP_TEXT, 5, mask, head), 6);
 	assert_memory_equal(head, "\x81\x85\x37\xfa\x21\x3d", 6);
-	rc_wire_mask((const uint8_t *)"Hello", a, 5, mask, 0);
+	wsframe_mask((const uint8_t *)"Hello", a, 5, mask, 0);
 	assert_memory_equal(a, "\x7f\x9f\x4d\x51\x58", 5);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		assert_int_equal(rc_wire_head(RC_OP_BINARY, sizes[i], mask, head), heads[i]);
+		assert_int_equal(wsframe_head(WSFRAME_OP_BINARY, sizes[i], mask, head), heads[i]);
 	assert_memory_equal(head, "\x82\xff\0\0\0\0\0\1\0\0", 10);
 	for (size_t i = 0; i < sizeof(a); i++)
 		a[i] = (uint8_t)(i * 5);
-	rc_wire_mask(a, b, sizeof(a), mask, 0);
+	wsframe_mask(a, b, sizeof(a), mask, 0);
 	for (size_t cut = 0; cut <= sizeof(a); cut++) {
 		uint8_t c[64];
 
-		rc_wire_mask(a, c, cut, mask, 0);
-		rc_wire_mask(a + cut, c + cut, sizeof(a) - cut, mask, cut);
+		wsframe_mask(a, c, cut, mask, 0);
+		wsframe_mask(a + cut, c + cut, sizeof(a) - cut, mask, cut);
 		assert_memory_equal(b, c, sizeof(b));
 	}
-	rc_wire_accept("dGhlIHNhbXBsZSBub25jZQ==", accept);
+	wsframe_accept("dGhlIHNhbXBsZSBub25jZQ==", accept);
 	assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-	assert_int_equal(rc_wire_key(key), 0);
-	assert_int_equal(rc_wire_key(other), 0);
-	assert_int_equal(strlen(key), RC_WIRE_KEY_LEN);
+	assert_int_equal(wsframe_key(key), 0);
+	assert_int_equal(wsframe_key(other), 0);
+	assert_int_equal(strlen(key), WSFRAME_KEY_LEN);
 	assert_string_not_equal(key, other);
 }
 

@@ -228,7 +228,7 @@ static void test_open_fails(void **state)
 	make_certificate(&cert, &key);
 	make_certificate(&other_cert, &other_key);
 	assert_int_equal(sock_listen_tcp("127.0.0.1:0", &listen_fd, &e), 0);
-	assert_int_equal(rest_door_open(h, listen_fd, cert, other_key, &door, &e), ERR_CONFIG);
+	assert_int_equal(rest_door_open(h, listen_fd, -1, cert, other_key, &door, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.message, "TLS"));
 	assert_null(door);
 	uv_run(&loop, UV_RUN_DEFAULT);

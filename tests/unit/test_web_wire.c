@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "muxd/doors/https/origin.h"
-#include "muxd/doors/https/wire.h"
+#include "base/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

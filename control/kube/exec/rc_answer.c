@@ -1,7 +1,7 @@
 #include "control/kube/exec/rc_answer.h"
 
 #include "base/err.h"
-#include "control/kube/exec/rc_wire.h"
+#include "base/wsframe.h"
 
 #include <string.h>
 #include <strings.h>
@@ -198,11 +198,11 @@ static bool lists(const char *s, size_t n, const char *word)
 int rc_answer_check(const uint8_t *p, size_t n, const char *key, const char *offer, char *protocol, size_t size,
 		    struct err *e)
 {
-	char want[RC_WIRE_ACCEPT_LEN + 1];
+	char want[WSFRAME_ACCEPT_LEN + 1];
 	size_t len = 0;
 	const uint8_t *v;
 
-	rc_wire_accept(key, want);
+	wsframe_accept(key, want);
 	v = rc_answer_field(p, n, "Upgrade", &len);
 	if (!v || !lists((const char *)v, len, "websocket"))
 		return err_set(e, ERR_PROTOCOL, "the server upgraded to something else than WebSocket");
@@ -210,7 +210,7 @@ int rc_answer_check(const uint8_t *p, size_t n, const char *key, const char *off
 	if (!v || !lists((const char *)v, len, "upgrade"))
 		return err_set(e, ERR_PROTOCOL, "the server answered 101 without an upgrade");
 	v = rc_answer_field(p, n, "Sec-WebSocket-Accept", &len);
-	if (!v || len != RC_WIRE_ACCEPT_LEN || memcmp(v, want, len) != 0)
+	if (!v || len != WSFRAME_ACCEPT_LEN || memcmp(v, want, len) != 0)
 		return err_set(e, ERR_PROTOCOL, "the server's Sec-WebSocket-Accept is wrong");
 	if (rc_answer_field(p, n, "Sec-WebSocket-Extensions", &len))
 		return err_set(e, ERR_PROTOCOL, "the server chose an extension that was not offered");

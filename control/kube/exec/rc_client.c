@@ -3,8 +3,8 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/wsframe.h"
 #include "control/kube/exec/rc_tls.h"
-#include "control/kube/exec/rc_wire.h"
 #include "control/kube/exec/remotecommand.h"
 
 #include <openssl/ssl.h>
@@ -94,7 +94,7 @@ int rc_client_create(struct uv_loop_s *loop, struct rc_client **out, struct err 
 	LIST_INIT(&c->streams);
 	c->refs = 1;
 	c->in = malloc(RC_READ);
-	c->out = malloc(RC_WIRE_HEAD_MAX + RC_MESSAGE_MAX);
+	c->out = malloc(WSFRAME_HEAD_MAX + RC_MESSAGE_MAX);
 	c->ssl = rc_tls_context();
 	c->tls_out = BIO_new(BIO_s_mem());
 	if (!c->in || !c->out || !c->ssl || !c->tls_out) {

@@ -324,7 +324,7 @@ static void rc_ws_release(struct rc_ws *w)
 		return;
 	w->released = true;
 	if (w->state == RC_WS_OPEN && !buf_len(&w->out)) {
-		rc_ws_send(w, RC_OP_CLOSE, -1, normal, sizeof(normal));
+		rc_ws_send(w, WSFRAME_OP_CLOSE, -1, normal, sizeof(normal));
 		if (w->ssl && !w->ended && SSL_shutdown(w->ssl) >= 0)
 			rc_ws_drain_tls(w);
 	}
@@ -372,7 +372,7 @@ static void over(struct rc_ws *w)
 	if (w->peer_closed && !w->mute) {
 		uint8_t code[2] = {(uint8_t)(w->end.close_code >> 8), (uint8_t)w->end.close_code};
 
-		rc_ws_send(w, RC_OP_CLOSE, -1, code, w->end.close_code ? sizeof(code) : 0);
+		rc_ws_send(w, WSFRAME_OP_CLOSE, -1, code, w->end.close_code ? sizeof(code) : 0);
 	}
 	rc_ws_drop_socket(w);
 	rc_ws_tell_end(w);
@@ -457,7 +457,7 @@ static void rc_ws_ask(struct rc_ws *w)
 	struct buf request;
 
 	buf_init(&request, HEAD_MAX + sizeof(w->key) + 4);
-	if (rc_wire_key(w->key) || buf_append(&request, buf_ptr(&w->head), buf_len(&w->head)) ||
+	if (wsframe_key(w->key) || buf_append(&request, buf_ptr(&w->head), buf_len(&w->head)) ||
 	    buf_append_str(&request, w->key) || buf_append_str(&request, "\r\n\r\n")) {
 		rc_ws_fail(w, ERR_NOMEM, "out of memory");
 	} else {
@@ -566,7 +566,7 @@ static void step_asked(struct rc_ws *w)
 	rc_ws_set_state(w, RC_WS_OPEN);
 	w->ops->open(w->arg, protocol);
 	if (w->ops)
-		(void)rc_ws_take(w, buf_ptr(&rest), buf_len(&rest));
+		(void)rc_ws_take(w, rest.data + rest.off, buf_len(&rest));
 	buf_finish(&rest);
 }
 

@@ -12,7 +12,7 @@
 #define CONTROL_KUBE_EXEC_RC_WS_H
 
 #include "base/err.h"
-#include "control/kube/exec/rc_wire.h"
+#include "base/wsframe.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ struct rc_ws_end {
 	const uint8_t *body;
 	size_t body_len;
 	int close_code; /* RC_WS_END_CLOSED: 0 when there was none */
-	char close_reason[RC_WIRE_CONTROL_MAX];
+	char close_reason[WSFRAME_CONTROL_MAX];
 	struct err err;
 };
 
@@ -63,7 +63,7 @@ void rc_ws_close(struct rc_ws *w);
 void rc_ws_read(struct rc_ws *w, bool on);
 void rc_ws_want_write(struct rc_ws *w);
 /* A whole message or ping: `first` unless it is -1, then n bytes, RC_MESSAGE_MAX in all. */
-void rc_ws_send(struct rc_ws *w, enum rc_opcode op, int first, const uint8_t *p, size_t n);
+void rc_ws_send(struct rc_ws *w, enum wsframe_opcode op, int first, const uint8_t *p, size_t n);
 /*
  * For how many milliseconds the other kernel has owed us an answer to bytes or window probes; 0 when it owes none.
  * A program that does not read its stdin stops a server's reading, pongs included, but not its kernel's answers.

@@ -107,7 +107,7 @@ void rc_ws_drain_tls(struct rc_ws *w)
 	uint8_t *out = w->client->out;
 	int n;
 
-	while ((n = BIO_read(w->client->tls_out, out, RC_WIRE_HEAD_MAX + RC_MESSAGE_MAX)) > 0)
+	while ((n = BIO_read(w->client->tls_out, out, WSFRAME_HEAD_MAX + RC_MESSAGE_MAX)) > 0)
 		emit(w, out, (size_t)n);
 }
 
@@ -130,7 +130,7 @@ void rc_ws_put(struct rc_ws *w, const uint8_t *p, size_t n)
 
 /* --- frames in */
 
-static void take_close(struct rc_ws *w, const struct rc_wire_event *ev)
+static void take_close(struct rc_ws *w, const struct wsframe_event *ev)
 {
 	w->peer_closed = w->ended = true;
 	w->end.close_code = ev->n >= 2 ? ev->p[0] << 8 | ev->p[1] : 0;
@@ -138,36 +138,36 @@ static void take_close(struct rc_ws *w, const struct rc_wire_event *ev)
 		memcpy(w->end.close_reason, ev->p + 2, ev->n - 2);
 }
 
-static void rc_ws_io_take_event(struct rc_ws *w, const struct rc_wire_event *ev)
+static void rc_ws_io_take_event(struct rc_ws *w, const struct wsframe_event *ev)
 {
 	switch (ev->kind) {
-	case RC_WIRE_NOTHING:
+	case WSFRAME_NOTHING:
 		break;
-	case RC_WIRE_DATA:
+	case WSFRAME_DATA:
 		w->ops->message(w->arg, ev->p, ev->n, ev->last);
 		break;
-	case RC_WIRE_PING: /* the newest is answered: RFC 6455, 5.5.3 */
+	case WSFRAME_PING: /* the newest is answered: RFC 6455, 5.5.3 */
 		memcpy(w->pong, ev->p, ev->n);
 		w->pong_len = (uint8_t)ev->n;
 		w->pong_due = true;
 		break;
-	case RC_WIRE_PONG:
+	case WSFRAME_PONG:
 		w->ops->pong(w->arg, ev->p, ev->n);
 		break;
-	case RC_WIRE_CLOSE:
+	case WSFRAME_CLOSE:
 		take_close(w, ev);
 		break;
 	}
 }
 
-bool rc_ws_take(struct rc_ws *w, const uint8_t *p, size_t n)
+bool rc_ws_take(struct rc_ws *w, uint8_t *p, size_t n)
 {
-	struct rc_wire_event ev;
+	struct wsframe_event ev;
 	struct err e = {0};
 	ssize_t took;
 
 	while (n > 0 && w->ops && !w->peer_closed) {
-		took = rc_wire_decode(&w->wire, p, n, &ev, &e);
+		took = wsframe_decode(&w->wire, p, n, &ev, &e);
 		if (took < 0) {
 			w->ended = true;
 			err_set(&w->end.err, (int)took, "%s: %s", w->server, e.message);
@@ -194,7 +194,7 @@ void rc_ws_read_messages(struct rc_ws *w)
 
 /* --- frames out */
 
-void rc_ws_send(struct rc_ws *w, enum rc_opcode op, int first, const uint8_t *p, size_t n)
+void rc_ws_send(struct rc_ws *w, enum wsframe_opcode op, int first, const uint8_t *p, size_t n)
 {
 	uint8_t *out = w->client->out, mask[4], byte = (uint8_t)first;
 	size_t lead = first >= 0 ? 1 : 0, at;
@@ -203,10 +203,10 @@ void rc_ws_send(struct rc_ws *w, enum rc_opcode op, int first, const uint8_t *p,
 		be_mute(w);
 		return;
 	}
-	at = rc_wire_head(op, lead + n, mask, out);
-	rc_wire_mask(&byte, out + at, lead, mask, 0);
+	at = wsframe_head(op, lead + n, mask, out);
+	wsframe_mask(&byte, out + at, lead, mask, 0);
 	if (n)
-		rc_wire_mask(p, out + at + lead, n, mask, lead);
+		wsframe_mask(p, out + at + lead, n, mask, lead);
 	rc_ws_put(w, out, at + lead + n);
 }
 
@@ -216,7 +216,7 @@ void rc_ws_write_messages(struct rc_ws *w)
 	for (int i = 0; i < MESSAGES_PER_TURN && !w->mute && w->ops && rc_ws_flush(w); i++) {
 		if (w->pong_due) {
 			w->pong_due = false;
-			rc_ws_send(w, RC_OP_PONG, -1, w->pong, w->pong_len);
+			rc_ws_send(w, WSFRAME_OP_PONG, -1, w->pong, w->pong_len);
 		} else if (w->want_write) {
 			w->want_write = false;
 			w->ops->writable(w->arg);

@@ -39,7 +39,7 @@ struct rc_ws {
 	const char *next;               /* in addresses; NULL: none is left */
 	char address[INET6_ADDRSTRLEN]; /* the present one */
 	struct buf head;                /* of the request, without the key */
-	char key[RC_WIRE_KEY_LEN + 1];
+	char key[WSFRAME_KEY_LEN + 1];
 	char offer[64];
 	uint64_t deadline_ns, attempt_ns; /* for all of it, for the present address */
 
@@ -50,8 +50,8 @@ struct rc_ws {
 	bool released, told;
 	struct buf out;    /* what the socket did not take yet: may hold the token */
 	struct buf answer; /* an HTTP answer */
-	struct rc_wire wire;
-	uint8_t pong[RC_WIRE_CONTROL_MAX]; /* the last ping's, to be answered */
+	struct wsframe wire;
+	uint8_t pong[WSFRAME_CONTROL_MAX]; /* the last ping's, to be answered */
 	uint8_t pong_len;
 	bool pong_due;
 	bool peer_closed;
@@ -71,7 +71,7 @@ void rc_ws_put(struct rc_ws *w, const uint8_t *p, size_t n);
 /* What OpenSSL has written goes out. */
 void rc_ws_drain_tls(struct rc_ws *w);
 /* Takes frames apart; false: no more is to be read of this connection. */
-bool rc_ws_take(struct rc_ws *w, const uint8_t *p, size_t n);
+bool rc_ws_take(struct rc_ws *w, uint8_t *p, size_t n);
 void rc_ws_read_messages(struct rc_ws *w);
 void rc_ws_write_messages(struct rc_ws *w);
 

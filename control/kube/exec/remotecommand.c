@@ -82,7 +82,7 @@ static void send_ping(struct rc_stream *s)
 
 	put_u64(number, ++s->pings);
 	s->ping_due = false;
-	rc_ws_send(s->ws, RC_OP_PING, -1, number, sizeof(number));
+	rc_ws_send(s->ws, WSFRAME_OP_PING, -1, number, sizeof(number));
 }
 
 static void send_resize(struct rc_stream *s)
@@ -92,14 +92,14 @@ static void send_resize(struct rc_stream *s)
 
 	s->resize_due = false;
 	if (n)
-		rc_ws_send(s->ws, RC_OP_BINARY, -1, text, n);
+		rc_ws_send(s->ws, WSFRAME_OP_BINARY, -1, text, n);
 }
 
 static void send_input(struct rc_stream *s)
 {
 	size_t n = buf_len(&s->input) < INPUT_PIECE ? buf_len(&s->input) : INPUT_PIECE;
 
-	rc_ws_send(s->ws, RC_OP_BINARY, RC_CH_STDIN, buf_ptr(&s->input), n);
+	rc_ws_send(s->ws, WSFRAME_OP_BINARY, RC_CH_STDIN, buf_ptr(&s->input), n);
 	buf_consume(&s->input, n);
 	s->input_sent = true;
 	s->input_at = s->pings;
@@ -132,10 +132,10 @@ static void rc_stream_writable(void *arg)
 	} else if (eof_due(s)) {
 		s->eof_sent = true;
 		rc_encode_close(RC_CH_STDIN, end);
-		rc_ws_send(s->ws, RC_OP_BINARY, -1, end, sizeof(end));
+		rc_ws_send(s->ws, WSFRAME_OP_BINARY, -1, end, sizeof(end));
 	} else if (s->nudge_due) {
 		s->nudge_due = false;
-		rc_ws_send(s->ws, RC_OP_BINARY, -1, NULL, 0);
+		rc_ws_send(s->ws, WSFRAME_OP_BINARY, -1, NULL, 0);
 	}
 	if (!s->closed && (s->ping_due || s->resize_due || s->nudge_due || buf_len(&s->input) || eof_due(s)))
 		rc_ws_want_write(s->ws);

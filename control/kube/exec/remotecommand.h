@@ -22,7 +22,7 @@
  *	- A program that ends with more than a pipe of its input unread may never be reported (containerd 1.6 waits for
  *its own copy of stdin for good; kubectl hangs as well): who feeds programs that may not read needs a deadline.
  *
- * The WebSocket is ours (rc_wire.h, rc_ws.h): docs/architecture.md says why it is not libwebsockets.
+ * The WebSocket is ours (wsframe.h, rc_ws.h): docs/architecture.md says why it is not libwebsockets.
  */
 #ifndef CONTROL_KUBE_EXEC_REMOTECOMMAND_H
 #define CONTROL_KUBE_EXEC_REMOTECOMMAND_H

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/ids.h"
 #include "base/text.h"
+#include "base/wire.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ static int parse_what(struct round_body *b, size_t *bytes, struct err *e)
 		b->spec.command = json_string_value(c);
 		*bytes += json_string_length(c) + 1;
 	}
-	if (!b->spec.argv == !b->spec.command)
+	if (b->spec.pty ? b->spec.argv && b->spec.command : !b->spec.argv == !b->spec.command)
 		return err_set(e, ERR_INVAL, "give one of argv (array) and command (string)");
 	return 0;
 }
@@ -244,10 +245,80 @@ static int parse_names(struct round_body *b, struct err *e)
 	return rc ? rc : json_opt_bool(b->root, "stdin_open", &b->spec.stdin_open, e);
 }
 
-static int parse_all(struct round_body *b, const struct round_limits *l, struct err *e)
+/* A text, or {"base64": ...} for a name that is not UTF-8. */
+static int parse_path(struct round_body *b, const json_t *v, struct err *e)
 {
-	static const char *const keys[] = {"task_id", "exec_id",    "argv",    "command", "cwd",        "env",
-					   "stdin",   "timeout_ms", "wait_ms", "limits",  "stdin_open", NULL};
+	const char *b64 = json_string_value(json_object_get(v, "base64"));
+	uint8_t *bytes = NULL;
+	size_t n = 0;
+
+	if (json_is_string(v) || !b64) {
+		b->file.path = json_string_value(v);
+		return check_text("file.path", v, e);
+	}
+	if (base64_decode(b64, strlen(b64), false, &bytes, &n) || memchr(bytes, 0, n) ||
+	    !(b->file_path = strndup((char *)bytes, n))) {
+		free(bytes);
+		return err_set(e, ERR_INVAL, "file.path is neither a text without NUL nor {\"base64\": ...}");
+	}
+	free(bytes);
+	b->file.path = b->file_path;
+	return 0;
+}
+
+static int parse_file(struct round_body *b, struct err *e)
+{
+	static const char *const keys[] = {"op", "path", "mode", "size", "parents", NULL};
+	const json_t *o = json_object_get(b->root, "file");
+	const char *op = NULL;
+	int64_t size = -1;
+	int rc;
+
+	b->file = (struct file_spec){.mode = -1};
+	if (!json_is_object(o))
+		return err_set(e, ERR_INVAL, "file must be an object {op, path}");
+	if ((rc = json_only_keys(o, keys, e)) || (rc = json_need_str(o, "op", &op, e)) ||
+	    (rc = parse_path(b, json_object_get(o, "path"), e)) ||
+	    (rc = json_opt_int(o, "mode", 0, 07777, &b->file.mode, e)) ||
+	    (rc = json_opt_int(o, "size", 0, INT64_MAX, &size, e)) ||
+	    (rc = json_opt_bool(o, "parents", &b->file.parents, e)))
+		return rc;
+	if (strcmp(op, "put") != 0 && strcmp(op, "get") != 0)
+		return err_set(e, ERR_INVAL, "file.op must be put or get");
+	b->file.op = *op == 'p' ? FILE_PUT : FILE_GET;
+	b->file.size = size < 0 ? UINT64_MAX : (uint64_t)size;
+	b->spec.kind = SESSION_FILE;
+	b->spec.stdin_open = b->file.op == FILE_PUT;
+	return 0;
+}
+
+static int parse_pty(struct round_body *b, struct err *e)
+{
+	static const char *const keys[] = {"cols", "rows", "xpixel", "ypixel", "term", NULL};
+	const json_t *o = json_object_get(b->root, "pty");
+	int64_t cols = 80, rows = 24, x = 0, y = 0;
+	int rc;
+
+	if (!o || json_is_null(o))
+		return 0;
+	if (!json_is_object(o))
+		return err_set(e, ERR_INVAL, "pty must be an object {cols, rows, term}");
+	rc = json_only_keys(o, keys, e);
+	if (rc || (rc = json_opt_int(o, "cols", 1, WIRE_SIZE_MAX, &cols, e)) ||
+	    (rc = json_opt_int(o, "rows", 1, WIRE_SIZE_MAX, &rows, e)) ||
+	    (rc = json_opt_int(o, "xpixel", 0, UINT16_MAX, &x, e)) ||
+	    (rc = json_opt_int(o, "ypixel", 0, UINT16_MAX, &y, e)) || (rc = json_opt_str(o, "term", &b->spec.term, e)))
+		return rc;
+	b->spec.pty = true;
+	b->spec.cols = (unsigned)cols;
+	b->spec.rows = (unsigned)rows;
+	b->spec.xpixel = (unsigned)x;
+	b->spec.ypixel = (unsigned)y;
+	return b->spec.term ? check_text("pty.term", json_object_get(o, "term"), e) : 0;
+}
+
+static int parse_all(struct round_body *b, const struct round_limits *l, const char *const *keys, struct err *e)
+{
 	size_t bytes = 0;
 	int rc;
 
@@ -256,6 +327,10 @@ static int parse_all(struct round_body *b, const struct round_limits *l, struct 
 	rc = json_only_keys(b->root, keys, e);
 	if (rc == 0)
 		rc = parse_names(b, e);
+	if (rc == 0 && json_object_get(b->root, "file"))
+		return (rc = parse_file(b, e)) ? rc : parse_times(b, l, e);
+	if (rc == 0)
+		rc = parse_pty(b, e);
 	if (rc == 0)
 		rc = parse_what(b, &bytes, e);
 	if (rc == 0)
@@ -270,7 +345,8 @@ static int parse_all(struct round_body *b, const struct round_limits *l, struct 
 	return rc ? rc : parse_limits(b, e);
 }
 
-int round_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e)
+static int body_parse(const void *p, size_t n, const struct round_limits *l, const char *const *keys,
+		      struct round_body *out, struct err *e)
 {
 	struct round_body b = {.spec = {.kind = SESSION_ROUND, .head = UINT64_MAX, .tail = UINT64_MAX}};
 	int rc;
@@ -279,13 +355,34 @@ int round_body_parse(const void *p, size_t n, const struct round_limits *l, stru
 		return err_set(e, ERR_INVAL, "the body is empty; send a JSON object with argv or command");
 	rc = json_parse(p, n, l->body_max, &b.root, e);
 	if (rc == 0)
-		rc = parse_all(&b, l, e);
+		rc = parse_all(&b, l, keys, e);
 	if (rc) {
 		round_body_finish(&b);
 		return rc;
 	}
+	if (b.spec.pty)
+		b.spec.kind = b.spec.argv || b.spec.command ? SESSION_EXEC : SESSION_TERMINAL;
 	*out = b;
 	return 0;
+}
+
+int round_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e)
+{
+	static const char *const keys[] = {"task_id", "exec_id",    "argv",    "command", "cwd",        "env",
+					   "stdin",   "timeout_ms", "wait_ms", "limits",  "stdin_open", NULL};
+
+	return body_parse(p, n, l, keys, out, e);
+}
+
+int start_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e)
+{
+	static const char *const keys[] = {"task_id",    "exec_id", "argv",       "command", "cwd", "env",
+					   "timeout_ms", "pty",     "stdin_open", "file",    NULL};
+	int rc = body_parse(p, n, l, keys, out, e);
+
+	if (rc == 0 && out->spec.kind == SESSION_FILE)
+		out->spec.file = &out->file;
+	return rc;
 }
 
 void round_body_finish(struct round_body *b)
@@ -297,6 +394,7 @@ void round_body_finish(struct round_body *b)
 	free(b->env);
 	free((void *)b->argv);
 	free(b->stdin_bytes);
+	free(b->file_path);
 	json_decref(b->root);
 	memset(b, 0, sizeof(*b));
 }

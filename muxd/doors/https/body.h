@@ -1,5 +1,5 @@
 /*
- * body.h - the JSON body of POST /v1/agents/{agent}/rounds as an exec_spec.
+ * body.h - the JSON body of POST /v1/agents/{agent}/rounds, and of START on its WebSocket, as an exec_spec.
  *
  * Pure: bytes in, exec_spec out, or ERR_INVAL / ERR_TOO_LARGE that names the
  * field. Everything the spec points to belongs to the round_body and lives
@@ -29,11 +29,19 @@ struct round_body {
 	const char **argv;
 	char **env;
 	uint8_t *stdin_bytes; /* decoded base64 */
-	uint64_t wait_ns;     /* never more than wait_max_ns */
+	struct file_spec file;
+	char *file_path;  /* likewise */
+	uint64_t wait_ns; /* never more than wait_max_ns */
 };
 
 void round_limits_from_conf(const struct conf *c, struct round_limits *out);
 int round_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e);
+/*
+ * The same of START: input, output and signals follow, so it has no stdin, no wait_ms and no limits; with
+ * pty {cols, rows, xpixel, ypixel, term} it is a terminal, which needs no program; with file {op, path, mode, size,
+ * parents} a transfer, which has none.
+ */
+int start_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e);
 void round_body_finish(struct round_body *b); /* NULL-safe */
 
 /*

@@ -7,12 +7,15 @@
 #include "muxd/doors/https/route.h"
 #include "muxd/hub/hub.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-static const char *const state_names[] = {"idle",   "body", "stream", "waiting", "delayed", "ready", "writing",
-					  "linger", "ws",   "raw",    "routed",  "back",    "dead"};
+static const char *const state_names[] = {"local",   "idle",   "body", "stream", "waiting", "delayed", "ready",
+					  "writing", "linger", "ws",   "raw",    "routed",  "back",    "dead"};
 
 void conn_set_state(struct conn *c, enum conn_state to)
 {
@@ -23,13 +26,17 @@ void conn_set_state(struct conn *c, enum conn_state to)
 	c->state = to;
 }
 
-int conn_create(struct rest_door *d, struct admit_place *place, const char *peer, struct conn **out)
+int conn_create(const struct rest_listener *l, struct admit_place *place, const char *peer, struct conn **out)
 {
+	struct rest_door *d = l->door;
 	struct conn *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return ERR_NOMEM;
 	c->door = d;
+	c->listener = l;
+	c->fd = -1;
+	c->state = l->local ? CONN_LOCAL : CONN_IDLE;
 	c->place = place;
 	text_put(c->peer, sizeof(c->peer), peer);
 	buf_init(&c->head, 4096);
@@ -42,6 +49,32 @@ int conn_create(struct rest_door *d, struct admit_place *place, const char *peer
 	d->metrics.connections++;
 	*out = c;
 	return 0;
+}
+
+bool conn_adopt(struct conn *c, int fd)
+{
+	struct rest_door *d = c->door;
+	lws_adopt_desc_t a = {.vh = d->vhost, .type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET, .opaque = c};
+	int one = 1;
+
+	a.fd.sockfd = fd;
+	if (!c->listener->local) {
+		a.type |= LWS_ADOPT_ALLOW_SSL;
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	}
+	d->adopting = c;
+	if (lws_adopt_descriptor_vhost_via_info(&a)) {
+		d->adopting = NULL;
+		return true;
+	}
+	d->adopting = NULL;
+	/* with an lws made, its end frees the conn; without, nobody will */
+	log_debug(NULL, "%s was not adopted", c->peer);
+	if (c->wsi)
+		conn_set_state(c, CONN_DEAD);
+	else
+		conn_free(c);
+	return false;
 }
 
 /* --- turns */
@@ -159,6 +192,12 @@ void conn_drop(struct conn *c)
  */
 void conn_kill(struct conn *c)
 {
+	if (c->state == CONN_LOCAL) { /* nobody else has it */
+		watch_destroy(c);
+		close(c->fd);
+		conn_free(c);
+		return;
+	}
 	if (c->state == CONN_DEAD || !c->wsi)
 		return;
 	conn_drop(c);
@@ -194,13 +233,6 @@ void conn_free(struct conn *c)
 }
 
 /* --- what its socket tells */
-
-uint64_t conn_bytes_read(const struct conn *c)
-{
-	SSL *ssl = lws_get_ssl(c->wsi);
-
-	return ssl ? BIO_number_read(SSL_get_rbio(ssl)) : 0;
-}
 
 /* While a request is worked on nothing is read, so a client that left is seen here. */
 bool conn_client_gone(const struct conn *c)

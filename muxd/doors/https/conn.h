@@ -14,6 +14,7 @@
  * a refused body is thrown away) -> DEAD. DELAYED: a READY answer held back.
  * STREAM: the handler takes the body as it comes (conn_body.c).
  * WS: a terminal's WebSocket, which c->ws goes on with (muxd/doors/https/ws.h).
+ * LOCAL: by the Unix socket, whose head is awaited before libwebsockets gets the connection.
  * RAW: the client did not speak HTTP. ROUTED: the connection is the router's (router.h) -> BACK: the
  * router is through, and the next turn waits for a head -> IDLE.
  */
@@ -25,6 +26,7 @@
 #include "muxd/doors/https/server.h"
 
 enum conn_state {
+	CONN_LOCAL,
 	CONN_IDLE,
 	CONN_BODY,
 	CONN_STREAM,
@@ -46,7 +48,9 @@ struct watch; /* of the socket, see conn_watch.c */
 
 struct conn {
 	struct rest_door *door;
-	struct lws *wsi; /* NULL until adopted */
+	const struct rest_listener *listener; /* it came by */
+	struct lws *wsi;                      /* NULL until adopted */
+	int fd;                               /* LOCAL; -1: libwebsockets has it */
 	struct conn *prev, *next;
 	struct conn *turn_next;
 	bool queued;
@@ -77,8 +81,10 @@ struct conn {
 };
 
 /* conn.c: its making, its states, its turn, its end. The place is the connection's. ERR_NOMEM. */
-int conn_create(struct rest_door *d, struct admit_place *place, const char *peer, struct conn **out);
+int conn_create(const struct rest_listener *l, struct admit_place *place, const char *peer, struct conn **out);
 void conn_free(struct conn *c); /* after conn_let_go() */
+/* libwebsockets gets the connection and its descriptor. False: both are gone. */
+bool conn_adopt(struct conn *c, int fd);
 void conn_set_state(struct conn *c, enum conn_state to);
 void conn_queue(struct conn *c);           /* a turn, soon */
 void door_stay_awake(struct rest_door *d); /* the loop does not sleep until awake is stopped */
@@ -88,8 +94,7 @@ void conn_log(const struct conn *c, int status);
 void conn_drop(struct conn *c); /* the request in hand and the watch; nothing more will be answered */
 /* From outside of libwebsockets' callbacks. A router or a WebSocket that has the connection lets go of it before. */
 void conn_kill(struct conn *c);
-uint64_t conn_bytes_read(const struct conn *c); /* from the socket, ever */
-bool conn_client_gone(const struct conn *c);    /* seen without reading */
+bool conn_client_gone(const struct conn *c); /* seen without reading */
 static inline void conn_read_stop(struct conn *c)
 {
 	(void)lws_rx_flow_control(c->wsi, 0);
@@ -101,7 +106,7 @@ static inline void conn_read_start(struct conn *c)
 
 /* conn_admit.c: its place at the door. */
 /* NULL: no place, or no memory; fd is the caller's in any case. *out_victim: who has to end now, or NULL. */
-struct conn *conn_enter(struct rest_door *d, int fd, const struct sockaddr *sa, struct conn **out_victim);
+struct conn *conn_enter(struct rest_listener *l, int fd, const struct sockaddr *sa, struct conn **out_victim);
 int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this grant is valid; ERR_LIMIT: no room */
 int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
 void conn_check_in(struct conn *c);                    /* who is in by a grant that has ended is a stranger again */
@@ -114,5 +119,8 @@ void watch_destroy(struct conn *c);                      /* NULL-safe */
 /* libwebsockets is told that the socket is ready for event (poll). False: the connection is gone with it. */
 bool conn_service(struct conn *c, short event);
 bool conn_take_off(struct conn *c, int n); /* n bytes that were peeked at; false: the connection is lost */
+/* What came, past libwebsockets: bytes; 0: nothing is here, -1: the client has ended its side, ERR_EOF: it is lost. */
+ssize_t conn_recv(struct conn *c, uint8_t *p, size_t n);
+bool conn_has_pending(const struct conn *c); /* bytes that came and that the socket does not tell of any more */
 
 #endif

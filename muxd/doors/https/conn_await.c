@@ -9,6 +9,11 @@
  * Nobody looks at what libwebsockets keeps. So the door knows where a body ends, too: when a record brings more than
  * that end, or more behind a head than whole heads without bodies, the connection ends with the last answer that was
  * looked at, and the client sends again what was not answered (RFC 9112, 9.3.2).
+ *
+ * A connection by the Unix socket has no records: between a look and the reading more may come. So libwebsockets gets
+ * such a connection when its head is whole, and it has one request: a head that came behind is one that nobody looked
+ * at, which ends the connection (conn_take_checked()). A client that sends its head in pieces is looked at again with
+ * the sweep, since the socket does not tell of what was only looked at.
  */
 #include "base/clock.h"
 #include "muxd/doors/https/api_head.h"
@@ -17,8 +22,10 @@
 #include "muxd/doors/https/ws.h"
 #include "muxd/hub/hub.h"
 
+#include <errno.h>
 #include <openssl/err.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 static void conn_await_on_head(struct conn *c, int events);
 
@@ -109,6 +116,74 @@ static void conn_await_look(struct conn *c, const uint8_t *p, size_t len, int n,
 			count_heads(c, p, len, &head);
 		hand_over(c);
 	}
+}
+
+/* The request is for libwebsockets: it reads from here on. */
+static void adopt_looked(struct conn *c, int fd, struct api_head *head)
+{
+	conn_set_state(c, CONN_IDLE);
+	c->checked = 1;
+	c->beyond = true; /* one request a connection */
+	c->body_left = head->body.kind == HTTP1_LENGTH ? head->body.left : 0;
+	(void)conn_adopt(c, fd);
+}
+
+/* The router's, or nobody's: libwebsockets has the connection and reads nothing of it. */
+static void adopt_silent(struct conn *c, int fd, int n, const struct api_head *head, int rc, const struct err *e)
+{
+	uint8_t *p = c->door->piece;
+
+	conn_set_state(c, CONN_IDLE);
+	if (!conn_adopt(c, fd))
+		return;
+	conn_read_stop(c);
+	if (!conn_take_off(c, n))
+		conn_kill(c);
+	else if (rc < 0)
+		router_turn_away(c, head->status, rc, e->message);
+	else
+		router_begin(c, p, (size_t)n, false);
+}
+
+static void conn_await_on_local(struct conn *c, int events)
+{
+	struct api_head head = {0};
+	ssize_t n = recv(c->fd, c->door->piece, PIECE_MAX, MSG_PEEK | MSG_DONTWAIT);
+	struct err e = {0};
+	int rc, fd = c->fd;
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	rc = n > 0 ? api_head_read(c->door->piece, (size_t)n, 0, &head, &e) : 0;
+	if (n <= 0) {
+		conn_kill(c);
+		return;
+	}
+	if (rc == 0 && !head.routed && !head.unfit) {
+		hurry(c);
+		(void)watch_set(c, 0, conn_await_on_local); /* conn_await_slow() goes on */
+		return;
+	}
+	watch_destroy(c);
+	c->fd = -1;
+	if (rc == 1 && !head.routed)
+		adopt_looked(c, fd, &head);
+	else
+		adopt_silent(c, fd, (int)n, &head, rc, &e);
+}
+
+void conn_await_local(struct conn *c, int fd)
+{
+	c->fd = fd;
+	admit_spoke(c->place, clock_boot_ns());
+	if (watch_set(c, UV_READABLE, conn_await_on_local))
+		conn_kill(c);
+}
+
+void conn_await_slow(struct conn *c)
+{
+	conn_await_on_local(c, UV_READABLE);
 }
 
 static void conn_await_on_head(struct conn *c, int events)

@@ -57,7 +57,7 @@ static void conn_body_on_record(struct conn *c, int events)
 /* libwebsockets reads by itself as long as no record can hold more than the body. */
 void conn_await_body(struct conn *c)
 {
-	bool alone = c->is_chunked || c->body_left > PIECE_MAX;
+	bool alone = c->is_chunked || c->body_left > PIECE_MAX || c->listener->local;
 
 	if (!reads_body(c))
 		return;

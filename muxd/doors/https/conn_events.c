@@ -44,8 +44,9 @@ void conn_destroy(struct conn *c)
 
 	conn_let_go(c);
 	if (!d->closing) { /* libwebsockets lets go of the last ones when the hub is gone */
-		broker_client_gone(d->hub, "rest", c->peer);
-		broker_client_gone(d->hub, "web", c->peer);
+		broker_client_gone(d->hub, c->listener->local ? "local" : "rest", c->peer);
+		if (!c->listener->local)
+			broker_client_gone(d->hub, "web", c->peer);
 	}
 	conn_free(c);
 }
@@ -198,10 +199,8 @@ static int conn_event(struct conn *c, enum lws_callback_reasons reason, void *in
 	case LWS_CALLBACK_RAW_RX:
 		return conn_events_on_raw(c, len);
 	case LWS_CALLBACK_ESTABLISHED:
-	case LWS_CALLBACK_RECEIVE:
-	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 	case LWS_CALLBACK_SERVER_WRITEABLE:
-		return c->ws ? ws_event(c->ws, reason, in, len) : -1;
+		return c->ws ? ws_event(c->ws, reason) : -1;
 	case LWS_CALLBACK_CLOSED:
 	case LWS_CALLBACK_CLOSED_HTTP:
 	case LWS_CALLBACK_RAW_CLOSE:
@@ -226,8 +225,6 @@ static bool is_conn_event(enum lws_callback_reasons reason)
 	case LWS_CALLBACK_HTTP_BODY_COMPLETION:
 	case LWS_CALLBACK_HTTP_WRITEABLE:
 	case LWS_CALLBACK_ESTABLISHED:
-	case LWS_CALLBACK_RECEIVE:
-	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 	case LWS_CALLBACK_CLOSED:
 	case LWS_CALLBACK_CLOSED_HTTP:
@@ -318,6 +315,15 @@ static void conn_events_on_deadline(struct conn *c)
 
 void conn_sweep(struct conn *c, uint64_t now_ns)
 {
+	if (c->state == CONN_LOCAL && now_ns < c->deadline_ns) {
+		conn_await_slow(c);
+		return;
+	}
+	if (c->state == CONN_LOCAL) {
+		c->door->metrics.timeouts++;
+		conn_kill(c);
+		return;
+	}
 	if (!c->wsi || c->state == CONN_DEAD)
 		return;
 	conn_check_in(c);

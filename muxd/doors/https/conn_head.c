@@ -298,6 +298,7 @@ int conn_exchange(struct conn *c, const char *path)
 	if (rc)
 		return rc;
 	c->x->metrics = &d->metrics;
+	c->x->local = c->listener->local;
 	c->x->method = method_of(c->wsi);
 	text_put(c->x->peer, sizeof(c->x->peer), c->peer);
 	/* bytes: a path, whose length was looked at */

@@ -26,8 +26,10 @@ void conn_flushed(struct conn *c);     /* libwebsockets wrote what it had */
 void conn_write_sweep(struct conn *c); /* now and then; may end the connection */
 
 /* conn_await.c */
-void conn_await(struct conn *c);      /* IDLE: for a head */
-void conn_await_next(struct conn *c); /* after an answer through libwebsockets */
+void conn_await(struct conn *c);               /* IDLE: for a head */
+void conn_await_local(struct conn *c, int fd); /* LOCAL: for the only one of this connection */
+void conn_await_slow(struct conn *c);          /* now and then: a head that comes in pieces */
+void conn_await_next(struct conn *c);          /* after an answer through libwebsockets */
 
 /* conn_head.c */
 int conn_head(struct conn *c, const char *path, size_t len);

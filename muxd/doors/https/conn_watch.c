@@ -1,9 +1,13 @@
 /* Waiting on the socket beside libwebsockets, and having libwebsockets read what is there. */
+#include "base/err.h"
 #include "muxd/doors/https/conn.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 struct watch {
@@ -39,7 +43,7 @@ static int watch_create(struct conn *c)
 
 	if (!w)
 		return ERR_NOMEM;
-	w->fd = fcntl(lws_get_socket_fd(c->wsi), F_DUPFD_CLOEXEC, 3);
+	w->fd = fcntl(c->wsi ? lws_get_socket_fd(c->wsi) : c->fd, F_DUPFD_CLOEXEC, 3);
 	if (w->fd < 0 || uv_poll_init(c->door->loop, &w->poll, w->fd)) {
 		if (w->fd >= 0)
 			close(w->fd);
@@ -91,12 +95,39 @@ bool conn_service(struct conn *c, short event)
 
 bool conn_take_off(struct conn *c, int n)
 {
-	SSL *ssl = lws_get_ssl(c->wsi);
 	uint8_t again[1024];
-	int got = 1;
+	ssize_t got = 1;
 
-	for (; n > 0 && got > 0; n -= got)
-		got = SSL_read(ssl, again, n < (int)sizeof(again) ? n : (int)sizeof(again));
+	for (; n > 0 && got > 0; n -= (int)got)
+		got = conn_recv(c, again, n < (int)sizeof(again) ? (size_t)n : sizeof(again));
 	explicit_bzero(again, sizeof(again));
 	return got > 0;
+}
+
+ssize_t conn_recv(struct conn *c, uint8_t *p, size_t n)
+{
+	SSL *ssl = lws_get_ssl(c->wsi);
+	ssize_t got;
+	int why;
+
+	if (!ssl) {
+		got = recv(lws_get_socket_fd(c->wsi), p, n, MSG_DONTWAIT);
+		return got > 0 ? got : got == 0 ? -1 : errno == EAGAIN || errno == EINTR ? 0 : ERR_EOF;
+	}
+	ERR_clear_error();
+	got = SSL_read(ssl, p, (int)n);
+	if (got > 0)
+		return got;
+	why = SSL_get_error(ssl, (int)got);
+	ERR_clear_error();
+	if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+		return 0;
+	return why == SSL_ERROR_ZERO_RETURN ? -1 : ERR_EOF;
+}
+
+bool conn_has_pending(const struct conn *c)
+{
+	const SSL *ssl = lws_get_ssl(c->wsi);
+
+	return ssl && SSL_has_pending(ssl);
 }

@@ -21,6 +21,7 @@ void rest_agent_kill(struct http_exchange *x);
 void rest_agent_restore(struct http_exchange *x);
 void rest_agent_fork(struct http_exchange *x);
 void rest_agent_logs(struct http_exchange *x);
+void rest_agent_moment(struct http_exchange *x);
 void rest_session_fork(struct http_exchange *x);
 void rest_snapshot_list(struct http_exchange *x);
 void rest_snapshot_take(struct http_exchange *x);
@@ -36,6 +37,7 @@ void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);
 /* sessions.c */
 void rest_session_list(struct http_exchange *x);
+void rest_session_show(struct http_exchange *x);
 void rest_session_terminate(struct http_exchange *x);
 /* recordings.c */
 void rest_recording_list(struct http_exchange *x);

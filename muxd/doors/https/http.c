@@ -74,7 +74,7 @@ struct origin http_origin(struct http_exchange *x, const char *door)
 	else if (x->route)
 		text_format(x->endpoint, sizeof(x->endpoint), "%s %s", http_method_name(x->route->method),
 			    x->route->pattern);
-	return (struct origin){.door = door, .peer = x->peer, .endpoint = x->endpoint};
+	return (struct origin){.door = x->local ? "local" : door, .peer = x->peer, .endpoint = x->endpoint};
 }
 
 void http_exchange_set_id(struct http_exchange *x, const char *text)

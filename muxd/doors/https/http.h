@@ -66,6 +66,7 @@ struct http_exchange {
 	struct id id;
 	char id_text[ID_STR_LEN];
 	char peer[64];
+	bool local;             /* by the Unix socket */
 	char host[256];         /* as the client named us; "" */
 	char if_none_match[72]; /* "" when there is none, or more than one */
 	bool accepts_gzip;
@@ -117,7 +118,8 @@ const char *http_query_str(const struct http_exchange *x, const char *key); /* N
 int http_query_int(const struct http_exchange *x, const char *key, int64_t min, int64_t max, int64_t *out,
 		   struct err *e);
 
-/* Where it comes from and what it asks for: its route's method and pattern. door: "rest" or "web". */
+/* Where it comes from and what it asks for: its route's method and pattern. door: "rest" or "web"; by the Unix socket
+ * "local" in either case. */
 struct origin http_origin(struct http_exchange *x, const char *door);
 
 /* Exactly one of these, once. result is borrowed. */

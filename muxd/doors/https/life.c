@@ -39,7 +39,7 @@ static void call(struct http_exchange *x, enum life_verb v)
 	if (!rc)
 		rc = rest_body_any(x, &body, &e);
 	if (!rc)
-		rc = life_args_read(v, body, NULL, false, &c, &e);
+		rc = life_args_read(v, body, false, &c, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 	} else {
@@ -97,7 +97,7 @@ void rest_session_fork(struct http_exchange *x)
 	if (!rc)
 		rc = rest_body_any(x, &body, &e);
 	if (!rc)
-		rc = life_args_read(VERB_FORK, body, NULL, true, &c, &e);
+		rc = life_args_read(VERB_FORK, body, true, &c, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 	} else {
@@ -156,4 +156,23 @@ void rest_agent_logs(struct http_exchange *x)
 		http_reply_error(x, rc, &e);
 	else
 		broker_log(x->hub, &x->rq, x->params[0], (size_t)bytes, reply_ok, x);
+}
+
+void rest_agent_moment(struct http_exchange *x)
+{
+	static const char *const keys[] = {"opened_at", "snapshot_id", NULL};
+	const char *opened = http_query_str(x, "opened_at"), *snapshot = http_query_str(x, "snapshot_id");
+	json_t *result = NULL;
+	int64_t wall = 0;
+	struct err e = {0};
+	int rc = target_name_check(x->params[0], &e);
+
+	if (!rc)
+		rc = http_query_only(x, keys, &e);
+	if (!rc && (!opened || clock_parse_utc(opened, &wall)))
+		rc = err_set(&e, ERR_INVAL, "query parameter opened_at must be a time as 2026-11-21T08:01:40Z");
+	if (!rc)
+		rc = broker_moment(x->hub, &x->rq, x->params[0], wall, snapshot ? snapshot : "", &result, &e);
+	reply(x, rc, &e, 200, result);
+	json_decref(result);
 }

@@ -3,15 +3,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sock.h"
+#include "base/wire.h"
 #include "muxd/doors/door.h"
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/tls.h"
-#include "muxd/doors/https/wire.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -50,10 +48,10 @@ static void server_on_accept(uv_poll_t *h, int status, int events);
 
 static void accept_again(uv_timer_t *t)
 {
-	struct rest_door *d = t->data;
+	struct rest_listener *l = t->data;
 
-	if (!d->closing)
-		uv_poll_start(&d->accept_poll, UV_READABLE, server_on_accept);
+	if (!l->door->closing)
+		uv_poll_start(&l->poll, UV_READABLE, server_on_accept);
 }
 
 static void server_make_room(struct rest_door *d, struct conn *victim)
@@ -65,67 +63,49 @@ static void server_make_room(struct rest_door *d, struct conn *victim)
 	conn_end(victim);
 }
 
-static void adopt(struct rest_door *d, int fd, struct conn *c)
+static void server_take(struct rest_listener *l, int fd, const struct sockaddr *sa)
 {
-	lws_adopt_desc_t a = {.vh = d->vhost, .type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET | LWS_ADOPT_ALLOW_SSL};
-	int one = 1;
+	struct conn *victim, *c = conn_enter(l, fd, sa, &victim);
 
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	a.fd.sockfd = fd;
-	a.opaque = c;
-	d->adopting = c;
-	if (!lws_adopt_descriptor_vhost_via_info(&a)) {
-		/* with an lws made, its end frees the conn; without, nobody will */
-		log_debug(NULL, "%s was not adopted", c->peer);
-		if (!c->wsi)
-			conn_destroy(c);
-		else
-			conn_set_state(c, CONN_DEAD);
-	}
-	d->adopting = NULL;
-}
-
-static void server_take(struct rest_door *d, int fd, const struct sockaddr *sa)
-{
-	struct conn *victim, *c = conn_enter(d, fd, sa, &victim);
-
-	server_make_room(d, victim);
-	if (c)
-		adopt(d, fd, c);
-	else
+	server_make_room(l->door, victim);
+	if (!c)
 		close(fd);
+	else if (l->local)
+		conn_await_local(c, fd);
+	else
+		(void)conn_adopt(c, fd);
 }
 
 /* No descriptor, no memory: the backlog waits; trying at once would spin. */
-static void accept_failed(struct rest_door *d, int errnum)
+static void accept_failed(struct rest_listener *l, int errnum)
 {
 	if (errnum == EAGAIN || errnum == EINTR || errnum == ECONNABORTED || errnum == EPROTO)
 		return;
-	server_make_room(d, admit_victim(d->admit));
+	server_make_room(l->door, admit_victim(l->admit));
 	log_warn(NULL, "accept: %s; trying again in %d ms", strerror(errnum), ACCEPT_PAUSE_MS);
-	uv_poll_stop(&d->accept_poll);
-	uv_timer_start(&d->accept_pause, accept_again, ACCEPT_PAUSE_MS, 0);
+	uv_poll_stop(&l->poll);
+	uv_timer_start(&l->pause, accept_again, ACCEPT_PAUSE_MS, 0);
 }
 
 static void server_on_accept(uv_poll_t *h, int status, int events)
 {
-	struct rest_door *d = h->data;
+	struct rest_listener *l = h->data;
 
 	(void)events;
 	if (status < 0) {
-		accept_failed(d, -status);
+		accept_failed(l, -status);
 		return;
 	}
 	for (int i = 0; i < ACCEPT_PER_TURN; i++) {
 		struct sockaddr_storage sa = {0};
 		socklen_t len = sizeof(sa);
-		int fd = accept4(d->listen_fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0) {
-			accept_failed(d, errno);
+			accept_failed(l, errno);
 			return;
 		}
-		server_take(d, fd, (struct sockaddr *)&sa);
+		server_take(l, fd, (struct sockaddr *)&sa);
 	}
 }
 
@@ -140,14 +120,17 @@ static void server_on_sweep(uv_timer_t *t)
 		next = c->next;
 		conn_sweep(c, now);
 	}
-	admit_prune(d->admit, now);
+	for (int i = 0; i < LISTENERS; i++)
+		admit_prune(d->listeners[i].admit, now);
 }
 
 static void free_door(struct rest_door *d)
 {
-	admit_destroy(d->admit);
-	if (d->listen_fd >= 0)
-		close(d->listen_fd);
+	for (int i = 0; i < LISTENERS; i++) {
+		admit_destroy(d->listeners[i].admit);
+		if (d->listeners[i].fd >= 0)
+			close(d->listeners[i].fd);
+	}
 	if (d->cert_fd >= 0)
 		close(d->cert_fd);
 	if (d->key_fd >= 0)
@@ -155,12 +138,22 @@ static void free_door(struct rest_door *d)
 	free(d);
 }
 
-static void server_on_handle_closed(uv_handle_t *h)
+static void handle_gone(struct rest_door *d)
 {
-	struct rest_door *d = h->data;
-
 	if (--d->handles == 0)
 		free_door(d);
+}
+
+static void server_on_handle_closed(uv_handle_t *h)
+{
+	handle_gone(h->data);
+}
+
+static void server_on_listener_closed(uv_handle_t *h)
+{
+	struct rest_listener *l = h->data;
+
+	handle_gone(l->door);
 }
 
 /*
@@ -251,6 +244,23 @@ static void add_handle(struct rest_door *d, uv_handle_t *h)
 	d->handles++;
 }
 
+static int listener_open(struct rest_listener *l)
+{
+	struct rest_door *d = l->door;
+	int rc = uv_timer_init(d->loop, &l->pause);
+
+	if (rc)
+		return rc;
+	add_handle(d, (uv_handle_t *)&l->pause);
+	l->pause.data = l;
+	rc = uv_poll_init(d->loop, &l->poll, l->fd);
+	if (rc)
+		return rc;
+	add_handle(d, (uv_handle_t *)&l->poll);
+	l->poll.data = l;
+	return uv_poll_start(&l->poll, UV_READABLE, server_on_accept);
+}
+
 static int open_handles(struct rest_door *d, struct err *e)
 {
 	int rc = uv_check_init(d->loop, &d->turns);
@@ -261,35 +271,46 @@ static int open_handles(struct rest_door *d, struct err *e)
 		add_handle(d, (uv_handle_t *)&d->awake);
 	if (rc == 0 && (rc = uv_timer_init(d->loop, &d->sweep_timer)) == 0)
 		add_handle(d, (uv_handle_t *)&d->sweep_timer);
-	if (rc == 0 && (rc = uv_timer_init(d->loop, &d->accept_pause)) == 0)
-		add_handle(d, (uv_handle_t *)&d->accept_pause);
-	if (rc == 0 && (rc = uv_poll_init(d->loop, &d->accept_poll, d->listen_fd)) == 0)
-		add_handle(d, (uv_handle_t *)&d->accept_poll);
+	for (int i = 0; rc == 0 && i < LISTENERS; i++)
+		rc = d->listeners[i].fd < 0 ? 0 : listener_open(&d->listeners[i]);
 	if (rc == 0)
 		rc = uv_check_start(&d->turns, server_on_turns);
 	if (rc == 0)
 		rc = uv_timer_start(&d->sweep_timer, server_on_sweep, SWEEP_MS, SWEEP_MS);
-	if (rc == 0)
-		rc = uv_poll_start(&d->accept_poll, UV_READABLE, server_on_accept);
 	return rc ? err_set(e, ERR_SYS, "the API door's loop handles: %s", uv_strerror(rc)) : 0;
 }
 
-int rest_door_open(struct hub *h, int listen_fd, int cert_fd, int key_fd, struct rest_door **out, struct err *e)
+/* What needs no loop yet. fd -1: this door is not asked there. */
+static int listener_init(struct rest_door *d, int which, int fd)
+{
+	struct rest_listener *l = &d->listeners[which];
+
+	l->door = d;
+	l->fd = fd;
+	l->local = which == LISTEN_LOCAL;
+	return admit_create(&l->admit);
+}
+
+int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int key_fd, struct rest_door **out,
+		   struct err *e)
 {
 	struct rest_door *d = calloc(1, sizeof(*d));
-	int rc;
+	int rc, rc_local;
 
 	if (!d)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	d->hub = h;
 	d->loop = hub_loop(h);
-	d->listen_fd = listen_fd;
 	d->cert_fd = cert_fd;
 	d->key_fd = key_fd;
 	d->metrics.routes = route_table(&d->metrics.nroutes);
-	rc = admit_create(&d->admit);
+	rc = listener_init(d, LISTEN_TCP, listen_fd);
+	rc_local = listener_init(d, LISTEN_LOCAL, local_fd);
+	rc = rc ? rc : rc_local;
 	if (rc == 0)
 		rc = sock_set_nonblock(listen_fd, 1);
+	if (rc == 0 && local_fd >= 0)
+		rc = sock_set_nonblock(local_fd, 1);
 	if (rc == 0)
 		rc = open_handles(d, e);
 	if (rc == 0)
@@ -315,10 +336,10 @@ void rest_door_reload(struct rest_door *d)
 		log_debug(NULL, "configuration changed");
 }
 
-static void close_handle(void *h)
+static void close_handle(void *h, uv_close_cb done)
 {
 	if (((uv_handle_t *)h)->data && !uv_is_closing(h))
-		uv_close(h, server_on_handle_closed);
+		uv_close(h, done);
 }
 
 void rest_door_close(struct rest_door *d)
@@ -326,18 +347,25 @@ void rest_door_close(struct rest_door *d)
 	if (!d || d->closing)
 		return;
 	d->closing = true;
-	for (struct conn *c = d->conns; c; c = c->next) {
+	for (struct conn *c = d->conns, *next; c; c = next) {
+		next = c->next;
+		if (c->state == CONN_LOCAL) {
+			conn_kill(c);
+			continue;
+		}
 		conn_farewell(c);
 		conn_let_go(c);
 	}
-	close_handle(&d->accept_poll);
-	close_handle(&d->accept_pause);
-	close_handle(&d->sweep_timer);
+	for (int i = 0; i < LISTENERS; i++) {
+		close_handle(&d->listeners[i].poll, server_on_listener_closed);
+		close_handle(&d->listeners[i].pause, server_on_listener_closed);
+	}
+	close_handle(&d->sweep_timer, server_on_handle_closed);
 	if (d->lws) {
 		lws_context_destroy(d->lws);
 		door_stay_awake(d); /* close_turn() */
 	} else {
-		close_handle(&d->turns);
-		close_handle(&d->awake);
+		close_handle(&d->turns, server_on_handle_closed);
+		close_handle(&d->awake, server_on_handle_closed);
 	}
 }

@@ -19,21 +19,33 @@
 #define FRAME_MAX (64 * 1024) /* of a WebSocket, ours */
 
 struct conn;
+struct rest_door;
+
+/* One of the door's two sockets: TCP, or the Unix socket of this machine, whose peers are told apart by their uid. */
+struct rest_listener {
+	struct rest_door *door;
+	struct admit *admit; /* who floods one leaves the other's places alone */
+	int fd;
+	bool local;
+	uv_poll_t poll;
+	uv_timer_t pause;
+};
+
+enum { LISTEN_TCP, LISTEN_LOCAL, LISTENERS };
 
 struct rest_door {
 	struct hub *hub;
 	uv_loop_t *loop;
 	struct lws_context *lws;
 	struct lws_vhost *vhost;
-	int listen_fd, cert_fd, key_fd;
+	int cert_fd, key_fd;
+	struct rest_listener listeners[LISTENERS];
 	struct err tls_err;
 	struct conn *conns, *adopting;
 	struct conn *serving; /* libwebsockets is made to read for it; NULL again when it dies meanwhile */
 	struct conn *turns_head, *turns_tail;
-	struct admit *admit;
 	struct rest_metrics metrics;
-	uv_poll_t accept_poll;
-	uv_timer_t sweep_timer, accept_pause;
+	uv_timer_t sweep_timer;
 	uv_check_t turns;
 	uv_idle_t awake;  /* while connections wait for their turn */
 	unsigned handles; /* uv handles not yet closed */
@@ -41,6 +53,7 @@ struct rest_door {
 	unsigned close_turns;
 	uint8_t piece[LWS_PRE + PIECE_MAX];
 	uint8_t frame[LWS_PRE + FRAME_MAX]; /* a message of a WebSocket */
+	uint8_t input[FRAME_MAX];           /* what a WebSocket's client sent */
 };
 
 #endif

@@ -21,7 +21,7 @@ static int one_of(const struct http_exchange *x, const char *key, const char *co
 
 static int check_filters(const struct http_exchange *x, int64_t *limit, struct err *e)
 {
-	static const char *const keys[] = {"agent", "state", "kind", "limit", NULL};
+	static const char *const keys[] = {"agent", "state", "kind", "live", "limit", NULL};
 	const char *kinds[] = {session_kind_name(SESSION_TERMINAL), session_kind_name(SESSION_EXEC),
 			       session_kind_name(SESSION_ROUND),    session_kind_name(SESSION_FILE),
 			       session_kind_name(SESSION_PORT),     NULL};
@@ -31,6 +31,8 @@ static int check_filters(const struct http_exchange *x, int64_t *limit, struct e
 	const char *agent = http_query_str(x, "agent");
 	int rc = http_query_only(x, keys, e);
 
+	if (rc == 0)
+		rc = one_of(x, "live", (const char *[]){"true", "false", NULL}, e);
 	if (rc == 0)
 		rc = one_of(x, "kind", kinds, e);
 	if (rc == 0)
@@ -42,6 +44,7 @@ static int check_filters(const struct http_exchange *x, int64_t *limit, struct e
 
 void rest_session_list(struct http_exchange *x)
 {
+	const char *live = http_query_str(x, "live");
 	json_t *list = NULL, *result;
 	int64_t limit = LIST_DEFAULT;
 	struct err e = {0};
@@ -52,6 +55,7 @@ void rest_session_list(struct http_exchange *x)
 				     &(struct session_filter){.agent = http_query_str(x, "agent"),
 							      .state = http_query_str(x, "state"),
 							      .kind = http_query_str(x, "kind"),
+							      .live = live && *live == 't',
 							      .limit = (size_t)limit},
 				     &list, &e);
 	if (rc) {
@@ -64,6 +68,30 @@ void rest_session_list(struct http_exchange *x)
 	else
 		http_reply_error(x, ERR_NOMEM, NULL);
 	json_decref(result);
+}
+
+void rest_session_show(struct http_exchange *x)
+{
+	static const char *const no_keys[] = {NULL};
+	struct session_filter f = {.limit = 1};
+	json_t *list = NULL;
+	struct err e = {0};
+	int rc = rest_param_id(x, &f.only, &e);
+
+	if (rc == 0)
+		rc = http_query_only(x, no_keys, &e);
+	if (rc == 0)
+		rc = broker_sessions(x->hub, &x->rq, &f, &list, &e);
+	if (rc == 0 && (id_is_nil(&f.only) || json_array_size(list) == 0)) {
+		rc = err_set(&e, ERR_NOT_FOUND, "no such session is at hand: /v1/recordings has those of the record");
+		if (hub_session_find(x->hub, &f.only)) /* it is, and not for this grant */
+			rc = broker_verdict(x->hub, &x->rq, "session", &e);
+	}
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		http_reply_json(x, 200, json_array_get(list, 0));
+	json_decref(list);
 }
 
 static bool blank(const char *s)

@@ -17,6 +17,7 @@
 #define SILENCE_NS (90 * NS_PER_SEC)
 #define CLOSE_NS   (5 * NS_PER_SEC)
 #define HELD_NS    NS_PER_SEC
+#define START_NS   (10 * NS_PER_SEC)
 
 /* --- the upgrade */
 
@@ -29,12 +30,14 @@ static void header(const struct conn *c, enum lws_token_indexes token, char *out
 
 static int read_query(struct ws *w, struct err *e)
 {
-	static const char *const open_keys[] = {"cols", "rows", "task", NULL};
-	static const char *const attach_keys[] = {"cols", "rows", "role", "offset", NULL};
+	static const char *const keys[][6] = {[WS_TERMINAL] = {"cols", "rows", "task"},
+					      [WS_EXEC] = {NULL},
+					      [WS_ATTACH] = {"cols", "rows", "role", "offset", "screen"}};
 	const struct http_exchange *x = w->conn->x;
 	int64_t cols = 0, rows = 0, offset = -1;
-	const char *role = http_query_str(x, "role"), *task = http_query_str(x, "task");
-	int rc = http_query_only(x, w->attach ? attach_keys : open_keys, e);
+	const char *role = http_query_str(x, "role"), *task = http_query_str(x, "task"),
+		   *screen = http_query_str(x, "screen");
+	int rc = http_query_only(x, keys[w->way], e);
 
 	if (rc || (rc = http_query_int(x, "cols", 1, WIRE_SIZE_MAX, &cols, e)) ||
 	    (rc = http_query_int(x, "rows", 1, WIRE_SIZE_MAX, &rows, e)) ||
@@ -44,6 +47,9 @@ static int read_query(struct ws *w, struct err *e)
 		return err_set(e, ERR_INVAL, "query parameter task is longer than %d bytes", GRANT_NAME_MAX);
 	if (role && strcmp(role, "driver") != 0 && strcmp(role, "observer") != 0)
 		return err_set(e, ERR_INVAL, "query parameter role must be driver or observer");
+	if (screen && strcmp(screen, "true") != 0 && strcmp(screen, "false") != 0)
+		return err_set(e, ERR_INVAL, "query parameter screen must be true or false");
+	w->no_screen = screen && *screen == 'f';
 	w->cols = (unsigned)cols;
 	w->rows = (unsigned)rows;
 	w->has_offset = offset >= 0;
@@ -57,8 +63,10 @@ static int read_target(struct ws *w, struct err *e)
 {
 	const struct http_exchange *x = w->conn->x;
 
-	w->attach = strncmp(x->route->pattern, "/v1/sessions/", 13) == 0;
-	if (!w->attach) {
+	w->way = strncmp(x->route->pattern, "/v1/sessions/", 13) == 0 ? WS_ATTACH
+		 : strstr(x->route->pattern, "}/exec")                ? WS_EXEC
+								      : WS_TERMINAL;
+	if (w->way != WS_ATTACH) {
 		text_put(w->agent, sizeof(w->agent), x->params[0]);
 		return target_name_check(w->agent, e);
 	}
@@ -150,7 +158,12 @@ int ws_upgrade(struct conn *c, struct err *e)
 
 static int ws_on_established(struct ws *w)
 {
-	if (!w->refused.code) {
+	if (w->conn->listener->local)
+		ws_await_frames(w);
+	if (!w->refused.code && w->way == WS_EXEC) {
+		w->closing_ns = clock_boot_ns();
+		ws_set_state(w, WS_AWAITED);
+	} else if (!w->refused.code) {
 		ws_ask(w);
 	} else if (w->held) { /* many wrong tokens from there: the answer takes a second */
 		w->closing_ns = clock_boot_ns();
@@ -169,19 +182,13 @@ static int ws_on_writeable(struct ws *w)
 	return rc;
 }
 
-int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, size_t n)
+int ws_event(struct ws *w, enum lws_callback_reasons reason)
 {
 	switch (reason) {
 	case LWS_CALLBACK_ESTABLISHED:
 		return ws_on_established(w);
-	case LWS_CALLBACK_RECEIVE:
-		return ws_receive(w, p, n);
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return ws_on_writeable(w);
-	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		/* The answer to ours: libwebsockets would send a second one, which browsers take for a broken
-		 * connection. */
-		return w->state == WS_CLOSED ? -1 : 0;
 	default:
 		return 0;
 	}
@@ -206,14 +213,13 @@ static bool is_lost(const struct ws *w, uint64_t now_ns)
 
 void ws_sweep(struct ws *w, uint64_t now_ns)
 {
-	uint64_t bytes = conn_bytes_read(w->conn);
+	struct err e = {0};
 
-	if (bytes != w->bytes_read) { /* libwebsockets does not tell of every pong */
-		w->bytes_read = bytes;
-		w->heard_ns = now_ns;
-	}
 	if (w->state == WS_UPGRADING && w->closing_ns && now_ns - w->closing_ns > HELD_NS) {
 		ws_fail(w, w->refused.code, &w->refused);
+	} else if (w->state == WS_AWAITED && now_ns - w->closing_ns > START_NS) {
+		err_set(&e, ERR_TIMEOUT, "START did not come: it says what is to run");
+		ws_fail(w, e.code, &e);
 	} else if (w->state >= WS_CLOSING) {
 		if (now_ns - w->closing_ns > CLOSE_NS)
 			ws_kill(w); /* w is gone */

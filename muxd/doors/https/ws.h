@@ -1,28 +1,28 @@
 /*
- * ws.h - a terminal's WebSocket: one connection, one attachment.
+ * ws.h - a session's WebSocket: one connection, one attachment. A page's terminal, or what muxctl executes.
  *
  * Belongs to its conn (muxd/doors/https) from the upgrade on, and dies with it.
  * Output is pulled: one message a WRITEABLE, as far as the client's window goes,
  * so that what the client has not shown yet holds the sandbox back.
  *
  * States: UPGRADING (what was wrong with the request is told once the client can
- * hear it) -> ASKED (the hub opens or finds the session) -> HISTORY (what a
- * returning client missed comes from the record) -> LIVE -> CLOSING (what is
- * queued is still written, then the close code) -> CLOSED.
+ * hear it) -> AWAITED (exec: START says what is to run) -> ASKED (the hub opens or finds the session) -> HISTORY (what
+ * a returning client missed comes from the record) -> LIVE -> CLOSING (what is queued is still written, then the close
+ * code) -> CLOSED.
  */
 #ifndef MUXD_DOORS_HTTPS_WS_H
 #define MUXD_DOORS_HTTPS_WS_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/wire.h"
+#include "base/wsframe.h"
 #include "muxd/doors/https/conn.h"
-#include "muxd/doors/https/frames.h"
-#include "muxd/doors/https/wire.h"
 
 #define WS_HISTORY_MAX (8u * 1024 * 1024) /* of the record that a returning client is sent */
 #define WS_REASON_MAX  123                /* RFC 6455, 5.5 */
 
-enum ws_state { WS_UPGRADING, WS_ASKED, WS_HISTORY, WS_LIVE, WS_CLOSING, WS_CLOSED };
+enum ws_state { WS_UPGRADING, WS_AWAITED, WS_ASKED, WS_HISTORY, WS_LIVE, WS_CLOSING, WS_CLOSED };
 
 /* The hub's callbacks hold a ticket; a WebSocket that goes takes itself off it. */
 struct ws_ticket {
@@ -38,7 +38,9 @@ struct ws {
 	/* what was asked for */
 	char agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
 	struct id session;
-	bool attach, has_offset;
+	enum ws_way { WS_TERMINAL, WS_EXEC, WS_ATTACH } way;
+	bool has_offset;
+	bool no_screen;           /* attach: whose client is no terminal */
 	int role;                 /* enum attachment_role, -1: what the grant allows */
 	unsigned cols, rows;      /* 0: not said */
 	uint64_t offset;          /* what the client has of the output */
@@ -58,25 +60,27 @@ struct ws {
 	json_t *farewell; /* EXIT of a session that ended before all of it was sent */
 	int close_code;
 	char close_reason[WS_REASON_MAX + 1];
-	uint64_t bytes_read; /* when last looked at */
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
-	struct frames frames; /* of the client, as far as they were looked at */
-	size_t looked;        /* bytes that were looked at and that libwebsockets has to take */
-	bool broken;          /* what comes is no WebSocket any more */
-	bool eof_due;         /* of the client's input, behind what waits of it */
+	struct wsframe frame; /* of the client, which the door reads itself */
+	uint8_t pong[WSFRAME_CONTROL_MAX];
+	uint8_t pong_len;
+	bool pong_due;
+	bool broken;       /* what comes is no WebSocket any more */
+	bool peer_closing; /* the client's close frame came */
+	bool eof_due;      /* of the client's input, behind what waits of it */
 };
 
 /* ws.c: driven by its connection. The upgrade of conn's request, whose route matched; 0: c->ws is there, ERR_*: answer
  * it. */
 int ws_upgrade(struct conn *c, struct err *e);
-int ws_event(struct ws *w, enum lws_callback_reasons reason, const uint8_t *p, size_t n);
+int ws_event(struct ws *w, enum lws_callback_reasons reason);
 void ws_sweep(struct ws *w, uint64_t now_ns);
 void ws_farewell(struct ws *w); /* the door closes */
 
 /* ws_session.c: opening and joining a session, and what it says. */
 void ws_ask(struct ws *w);
-extern const struct attachment_ops ws_attachment_ops;
+void ws_start(struct ws *w, const uint8_t *p, size_t n); /* START: what is to run */
 void ws_history_go_on(struct ws *w); /* HISTORY, when its page is through: the next page, or LIVE, or the end */
 
 /* ws_out.c: messages to the client. */
@@ -87,10 +91,13 @@ void ws_write_now(struct ws *w);
 /* ws_in.c: frames and messages from the client. */
 void ws_await_frames(struct ws *w); /* may end the connection */
 void ws_read_frames(struct ws *w);  /* as far as they came; may end the connection */
-int ws_receive(struct ws *w, const uint8_t *p, size_t n);
-void ws_take_input(struct ws *w);      /* what waits of it, as far as the sandbox takes it */
-uint64_t ws_taken(const struct ws *w); /* bytes of input that the sandbox took */
-bool ws_taken_due(const struct ws *w); /* the client is to be told */
+
+/* ws_input.c: input on its way to the sandbox. */
+void ws_take_input(struct ws *w);         /* what waits of it, as far as the sandbox takes it */
+void ws_pace_reading(struct ws *w);       /* stops it, or goes on */
+bool ws_nobody_takes(const struct ws *w); /* there is nowhere to go for input any more */
+uint64_t ws_taken(const struct ws *w);    /* bytes of input that the sandbox took */
+bool ws_taken_due(const struct ws *w);    /* the client is to be told */
 
 /* ws_state.c */
 int ws_create(struct conn *c, struct ws **out);

@@ -5,8 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <openssl/err.h>
-#include <poll.h>
+#include <string.h>
 
 static void bad_message(struct ws *w, int code, const char *text)
 {
@@ -21,153 +20,11 @@ static void bad_message(struct ws *w, int code, const char *text)
 	ws_close(w, code, text);
 }
 
-/* --- frames */
-
-static bool ws_in_look(struct ws *w, const uint8_t *p, size_t n)
-{
-	const char *wrong = frames_look(&w->frames, p + w->looked, n - w->looked);
-
-	if (!wrong)
-		return true;
-	w->broken = true;
-	bad_message(w, 1002, wrong);
-	return false;
-}
-
-/* The close is said; what still comes is thrown away until the client has heard it. */
-static void read_broken(struct ws *w, SSL *ssl)
-{
-	int n;
-
-	ERR_clear_error();
-	while ((n = SSL_read(ssl, w->conn->door->piece, PIECE_MAX)) > 0)
-		;
-	if (SSL_get_error(ssl, n) != SSL_ERROR_WANT_READ || w->state == WS_CLOSED)
-		ws_kill(w);
-	ERR_clear_error();
-}
-
-void ws_read_frames(struct ws *w)
-{
-	struct conn *c = w->conn;
-	SSL *ssl = lws_get_ssl(c->wsi);
-	uint8_t *p = c->door->piece;
-	int n;
-
-	if (w->broken) {
-		read_broken(w, ssl);
-		return;
-	}
-	if (w->reading_stopped)
-		return;
-	ERR_clear_error();
-	n = SSL_peek(ssl, p, PIECE_MAX);
-	if (n <= 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
-		return;
-	ERR_clear_error();
-	if (n > 0 && !ws_in_look(w, p, (size_t)n)) {
-		if (!conn_take_off(c, n))
-			ws_kill(w);
-		return;
-	}
-	if (!conn_service(c, POLLIN))
-		return;
-	w->looked = (size_t)SSL_pending(ssl);
-	conn_read_stop(c);
-}
-
-static void ws_in_on_frames(struct conn *c, int events)
-{
-	(void)events;
-	ws_read_frames(c->ws);
-}
-
-void ws_await_frames(struct ws *w)
-{
-	struct conn *c = w->conn;
-
-	conn_read_stop(c);
-	if (watch_set(c, UV_READABLE, ws_in_on_frames))
-		ws_kill(w);
-	else if (SSL_has_pending(lws_get_ssl(c->wsi)))
-		conn_queue(c);
-}
-
-/* --- input */
-
-static void reading(struct ws *w, bool on)
-{
-	if (w->reading_stopped != on)
-		return;
-	w->reading_stopped = !on;
-	if (on) {
-		w->heard_ns = clock_boot_ns();
-		ws_await_frames(w);
-	} else {
-		/* but those of the record in hand: libwebsockets takes it whole, and nobody could wake it for the rest
-		 */
-		(void)watch_set(w->conn, 0, ws_in_on_frames);
-	}
-}
-
-/* Much that the sandbox does not take stops the reading, and with it the client. A few keys do not: what keeps the
- * connection alive is behind them. */
-static void pace_reading(struct ws *w)
-{
-	reading(w, !w->eof_due && buf_len(&w->input) <= w->input.max / 2);
-}
-
-/* The session is over, its client is still being sent what it missed: there is nowhere to go for input. */
-static bool nobody_takes(const struct ws *w)
-{
-	return !w->attachment && w->state == WS_HISTORY;
-}
-
-uint64_t ws_taken(const struct ws *w)
-{
-	return w->input_came - buf_len(&w->input);
-}
-
-bool ws_taken_due(const struct ws *w)
-{
-	return ws_taken(w) - w->taken_told >= WIRE_TAKEN_STEP;
-}
-
-void ws_take_input(struct ws *w)
-{
-	if (nobody_takes(w)) {
-		buf_clear(&w->input);
-		w->eof_due = false;
-	}
-	while (w->attachment && buf_len(&w->input)) {
-		ssize_t n = attachment_input(w->attachment, buf_ptr(&w->input), buf_len(&w->input));
-
-		if (n < 0) /* an observer, or it has ended: there is nowhere to go for it */
-			n = (ssize_t)buf_len(&w->input);
-		if (n == 0)
-			break;
-		buf_consume(&w->input, (size_t)n);
-	}
-	if (buf_len(&w->input) == 0) {
-		size_t max = w->input.max;
-
-		if (w->input.cap > 4096) {
-			buf_finish_secret(&w->input);
-			buf_init(&w->input, max);
-		}
-		if (w->eof_due && w->attachment) {
-			w->eof_due = false;
-			(void)attachment_input_eof(w->attachment);
-		}
-	}
-	pace_reading(w);
-	if (ws_taken_due(w))
-		ws_want_write(w);
-}
+/* --- messages: input */
 
 static void ws_in_on_input(struct ws *w, const struct web_message *m)
 {
-	size_t took = nobody_takes(w) ? m->n : 0;
+	size_t took = ws_nobody_takes(w) ? m->n : 0;
 
 	if (w->attachment && buf_len(&w->input) == 0) {
 		ssize_t n = attachment_input(w->attachment, m->p, m->n);
@@ -179,7 +36,7 @@ static void ws_in_on_input(struct ws *w, const struct web_message *m)
 		return;
 	}
 	w->input_came += m->n;
-	pace_reading(w);
+	ws_pace_reading(w);
 	if (ws_taken_due(w))
 		ws_want_write(w);
 }
@@ -199,11 +56,20 @@ static void ws_in_on_message(struct ws *w, const uint8_t *p, size_t n)
 	struct web_message m;
 	struct err e = {0};
 
+	if (w->state == WS_UPGRADING) /* refused: the answer is on its way */
+		return;
 	if (web_wire_parse(p, n, &m, &e)) {
 		bad_message(w, 4400, e.message);
 		return;
 	}
+	if ((m.type == WIRE_START) != (w->state == WS_AWAITED) && m.type != WIRE_PING) {
+		bad_message(w, 4400, m.type == WIRE_START ? "START comes first, and once" : "START comes first here");
+		return;
+	}
 	switch (m.type) {
+	case WIRE_START:
+		ws_start(w, m.p, m.n);
+		break;
 	case WIRE_INPUT:
 		ws_in_on_input(w, &m);
 		break;
@@ -225,37 +91,112 @@ static void ws_in_on_message(struct ws *w, const uint8_t *p, size_t n)
 			(void)attachment_signal(w->attachment, m.signal);
 		break;
 	default: /* WIRE_EOF */
-		w->eof_due = !nobody_takes(w);
+		w->eof_due = !ws_nobody_takes(w);
 		ws_take_input(w);
 		break;
 	}
 }
 
-int ws_receive(struct ws *w, const uint8_t *p, size_t n)
-{
-	struct lws *wsi = w->conn->wsi;
+/* --- frames */
 
-	w->conn->door->metrics.bytes_received += n;
+/* Bytes of a message. */
+static void take_data(struct ws *w, const struct wsframe_event *ev)
+{
 	if (w->state >= WS_CLOSING)
-		return 0;
-	if (!lws_frame_is_binary(wsi)) {
+		return;
+	if (ev->text) {
 		bad_message(w, 1003, "messages are binary here: this one is text");
-		return 0;
-	}
-	if (buf_len(&w->message) + n + lws_remaining_packet_payload(wsi) > WIRE_CLIENT_MAX) {
+	} else if (buf_len(&w->message) + ev->n > WIRE_CLIENT_MAX) {
 		bad_message(w, 1009, "a message has 65,537 bytes at most");
-		return 0;
-	}
-	if (buf_len(&w->message) == 0 && lws_is_final_fragment(wsi) && lws_remaining_packet_payload(wsi) == 0) {
-		ws_in_on_message(w, p, n);
-		return 0;
-	}
-	if (buf_append(&w->message, p, n))
-		return -1;
-	if (lws_is_final_fragment(wsi) && lws_remaining_packet_payload(wsi) == 0) {
+	} else if (buf_len(&w->message) == 0 && ev->last) { /* whole: not kept */
+		ws_in_on_message(w, ev->p, ev->n);
+	} else if (buf_append(&w->message, ev->p, ev->n)) {
+		bad_message(w, 1011, "no memory");
+	} else if (ev->last) {
 		ws_in_on_message(w, buf_ptr(&w->message), buf_len(&w->message));
 		buf_finish_secret(&w->message);
 		buf_init(&w->message, WIRE_CLIENT_MAX);
 	}
-	return 0;
+}
+
+/* The client's good-bye: the answer to ours, or its own, which is answered with the same code. */
+static void take_close(struct ws *w, const struct wsframe_event *ev)
+{
+	int code = ev->n >= 2 ? ev->p[0] << 8 | ev->p[1] : 1000;
+
+	w->peer_closing = true;
+	if (w->state == WS_CLOSED)
+		w->broken = true;
+	else
+		ws_close(w, code, "");
+}
+
+static void take_frame(struct ws *w, const struct wsframe_event *ev)
+{
+	if (ev->kind == WSFRAME_DATA) {
+		take_data(w, ev);
+	} else if (ev->kind == WSFRAME_PING) { /* who asks faster than he reads gets the newest answer */
+		memcpy(w->pong, ev->p, ev->n);
+		w->pong_len = (uint8_t)ev->n;
+		w->pong_due = true;
+		ws_want_write(w);
+	} else if (ev->kind == WSFRAME_CLOSE) {
+		take_close(w, ev);
+	}
+}
+
+static void take_bytes(struct ws *w, uint8_t *p, size_t n)
+{
+	struct wsframe_event ev;
+	struct err e = {0};
+
+	for (ssize_t took; n && !w->peer_closing; p += took, n -= (size_t)took) {
+		took = wsframe_decode(&w->frame, p, n, &ev, &e);
+		if (took < 0) {
+			w->broken = true;
+			bad_message(w, 1002, e.message);
+			return;
+		}
+		take_frame(w, &ev);
+	}
+}
+
+/* One piece a turn, so that one client's flood is everybody else's next turn. */
+void ws_read_frames(struct ws *w)
+{
+	struct conn *c = w->conn;
+	ssize_t n;
+
+	if (w->reading_stopped && !w->broken)
+		return;
+	n = conn_recv(c, c->door->input, sizeof(c->door->input));
+	if (n < 0 || (w->peer_closing && w->state == WS_CLOSED)) {
+		ws_kill(w);
+		return;
+	}
+	w->heard_ns = n ? clock_boot_ns() : w->heard_ns;
+	c->door->metrics.bytes_received += (uint64_t)n;
+	if (!w->broken && !w->peer_closing) /* the close is said: what still comes is thrown away until it was heard */
+		take_bytes(w, c->door->input, (size_t)n);
+	if (w->peer_closing && w->state == WS_CLOSED)
+		ws_kill(w);
+	else if (!w->reading_stopped || w->broken)
+		ws_await_frames(w);
+}
+
+static void ws_in_on_frames(struct conn *c, int events)
+{
+	(void)events;
+	ws_read_frames(c->ws);
+}
+
+void ws_await_frames(struct ws *w)
+{
+	struct conn *c = w->conn;
+
+	conn_read_stop(c);
+	if (watch_set(c, UV_READABLE, ws_in_on_frames))
+		ws_kill(w);
+	else if (conn_has_pending(c))
+		conn_queue(c);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define WRITES_PER_TURN 2 /* as much as one read of a link gives */
+#define LOCAL_WRITES    6 /* the same without TLS, which costs as much as all the rest */
 
 static int write_piece(struct ws *w, size_t n)
 {
@@ -100,6 +101,15 @@ static int write_ping(struct ws *w)
 	return lws_write(w->conn->wsi, w->conn->door->frame + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 1;
 }
 
+static int write_pong(struct ws *w)
+{
+	uint8_t *p = w->conn->door->frame + LWS_PRE;
+
+	w->pong_due = false;
+	memcpy(p, w->pong, w->pong_len);
+	return lws_write(w->conn->wsi, p, w->pong_len, LWS_WRITE_PONG) < 0 ? -1 : 1;
+}
+
 static int write_taken(struct ws *w)
 {
 	w->taken_told = ws_taken(w);
@@ -116,6 +126,8 @@ static int write_one(struct ws *w)
 		return ws_write_close(w);
 	if (w->screen)
 		return write_screen(w);
+	if (w->pong_due)
+		return write_pong(w);
 	if (w->ping_due)
 		return write_ping(w);
 	if (ws_taken_due(w))
@@ -127,7 +139,9 @@ static int write_one(struct ws *w)
 
 int ws_write(struct ws *w)
 {
-	for (int i = 0; i < WRITES_PER_TURN && !lws_partial_buffered(w->conn->wsi); i++) {
+	int most = w->conn->listener->local ? LOCAL_WRITES : WRITES_PER_TURN;
+
+	for (int i = 0; i < most && !lws_partial_buffered(w->conn->wsi); i++) {
 		int rc = w->state == WS_CLOSED ? 0 : write_one(w);
 
 		if (rc <= 0)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/ring.h"
 #include "base/text.h"
+#include "muxd/doors/https/body.h"
 #include "muxd/hub/hub.h"
 
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 
 #define FIRST_WINDOW (128 * 1024) /* before the client has said how much it takes */
 #define PAGE_MAX     (512 * 1024)
+
+static const struct attachment_ops ws_screen_ops, ws_plain_ops;
 
 static struct ws_ticket *ticket(struct ws *w)
 {
@@ -264,7 +267,8 @@ static void ask_attach(struct ws *w)
 	int rc;
 
 	id_format(&w->session, id);
-	rc = broker_attach(w->conn->door->hub, &w->rq, NULL, id, role, &ws_attachment_ops, w, &w->attachment, &e);
+	rc = broker_attach(w->conn->door->hub, &w->rq, NULL, id, role, w->no_screen ? &ws_plain_ops : &ws_screen_ops, w,
+			   &w->attachment, &e);
 	if (rc == ERR_ENDED && (rc = join_late(w, &e)) == 0)
 		return;
 	if (rc == ERR_NOT_FOUND && w->has_offset && !hub_session_find(w->conn->door->hub, &w->session)) {
@@ -286,12 +290,29 @@ static void ask_attach(struct ws *w)
 		live(w);
 }
 
+/* The exec_id is that of a round that began before: what became of it, as far as it is at hand. */
+static void answer_seen(struct ws *w, const struct session *s, const struct id *seen)
+{
+	json_t *o = s ? session_round_brief(s) : NULL;
+	struct err e = {0};
+	char id[ID_STR_LEN];
+
+	id_format(seen, id);
+	if (o) {
+		(void)web_wire_put_json(&w->out, WIRE_ROUND, o);
+		ws_close(w, 1000, "a round of this exec_id began before");
+	} else {
+		err_set(&e, ERR_ENDED, "this exec_id was round %s; its result is in the record", id);
+		ws_fail(w, e.code, &e);
+	}
+	json_decref(o);
+}
+
 static void ws_session_on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
 			       const struct id *seen)
 {
 	struct ws *w = redeem(arg);
 
-	(void)seen; /* of rounds */
 	if (!w || w->state != WS_ASKED) {
 		attachment_detach(a);
 		return;
@@ -300,10 +321,24 @@ static void ws_session_on_open(void *arg, int rc, const struct err *e, struct se
 		ws_fail(w, rc, e);
 		return;
 	}
+	if (!a) {
+		answer_seen(w, s, seen);
+		return;
+	}
 	w->attachment = a;
 	w->session = *session_id(s);
 	say_opened(w, opened_of(s, true, 0));
 	live(w);
+}
+
+static void open_spec(struct ws *w, const struct exec_spec *spec)
+{
+	struct ws_ticket *t = ticket(w);
+
+	if (t)
+		broker_open(w->conn->door->hub, &w->rq, spec, &ws_screen_ops, w, ws_session_on_open, t);
+	else
+		no_memory(w);
 }
 
 static void ask_open(struct ws *w)
@@ -317,19 +352,33 @@ static void ask_open(struct ws *w)
 				 .stdin_open = true,
 				 .head = UINT64_MAX,
 				 .tail = UINT64_MAX};
-	struct ws_ticket *t = ticket(w);
 
 	w->cols = w->rows = 0; /* said; a RESIZE may come before the answer */
-	if (t)
-		broker_open(w->conn->door->hub, &w->rq, &spec, &ws_attachment_ops, w, ws_session_on_open, t);
-	else
-		no_memory(w);
+	open_spec(w, &spec);
+}
+
+void ws_start(struct ws *w, const uint8_t *p, size_t n)
+{
+	struct round_limits limits;
+	struct round_body body;
+	struct err e = {0};
+
+	w->closing_ns = 0;
+	ws_set_state(w, WS_ASKED);
+	round_limits_from_conf(hub_conf(w->conn->door->hub), &limits);
+	if (start_body_parse(p, n, &limits, &body, &e)) {
+		ws_fail(w, e.code, &e);
+		return;
+	}
+	body.spec.agent = w->agent;
+	open_spec(w, &body.spec);
+	round_body_finish(&body);
 }
 
 void ws_ask(struct ws *w)
 {
 	ws_set_state(w, WS_ASKED);
-	if (w->attach)
+	if (w->way == WS_ATTACH)
 		ask_attach(w);
 	else
 		ask_open(w);
@@ -409,11 +458,33 @@ static void ws_session_on_resized(void *arg, unsigned cols, unsigned rows)
 	ws_want_write(w);
 }
 
+static void end_transfer(struct ws *w, const struct session_result *r)
+{
+	struct err e = {0};
+	json_t *o;
+
+	if (r->failed) {
+		err_set(&e, r->failed, "%s", r->message);
+		ws_fail(w, e.code, &e);
+		return;
+	}
+	o = json_pack("{s:o,s:I}", "file", session_file_json(attachment_session(w->attachment)), "duration_ms",
+		      (json_int_t)(r->duration_ns / NS_PER_MS));
+	(void)web_wire_put_json(&w->out, WIRE_FILE, o);
+	json_decref(o);
+	ws_close(w, 1000, "the transfer is complete");
+}
+
 static void ws_session_on_ended(void *arg, const struct session_result *r)
 {
 	struct ws *w = arg;
-	json_t *o = exit_json(r);
+	json_t *o;
 
+	if (session_kind(attachment_session(w->attachment)) == SESSION_FILE) {
+		end_transfer(w, r);
+		return;
+	}
+	o = exit_json(r);
 	if (w->state == WS_HISTORY) { /* behind what the client is still being sent */
 		w->farewell = o;
 		attachment_detach(w->attachment);
@@ -434,11 +505,20 @@ static void ws_session_on_cut(void *arg, enum cut_cause cause, const char *text)
 	ws_fail(arg, e.code, &e);
 }
 
-const struct attachment_ops ws_attachment_ops = {.readable = ws_session_on_readable,
-						 .writable = ws_session_on_writable,
-						 .notice = ws_session_on_notice,
-						 .screen = ws_session_on_screen,
-						 .skipped = ws_session_on_skipped,
-						 .ended = ws_session_on_ended,
-						 .cut = ws_session_on_cut,
-						 .resized = ws_session_on_resized};
+static const struct attachment_ops ws_screen_ops = {.readable = ws_session_on_readable,
+						    .writable = ws_session_on_writable,
+						    .notice = ws_session_on_notice,
+						    .screen = ws_session_on_screen,
+						    .skipped = ws_session_on_skipped,
+						    .ended = ws_session_on_ended,
+						    .cut = ws_session_on_cut,
+						    .resized = ws_session_on_resized};
+
+/* Of a client that is no terminal: it is shown no screen, but the output that is at hand. */
+static const struct attachment_ops ws_plain_ops = {.readable = ws_session_on_readable,
+						   .writable = ws_session_on_writable,
+						   .notice = ws_session_on_notice,
+						   .skipped = ws_session_on_skipped,
+						   .ended = ws_session_on_ended,
+						   .cut = ws_session_on_cut,
+						   .resized = ws_session_on_resized};

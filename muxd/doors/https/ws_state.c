@@ -12,7 +12,7 @@
 #define OUT_MAX   (128 * 1024)
 #define INPUT_MAX (256 * 1024)
 
-static const char *const state_names[] = {"upgrading", "asked", "history", "live", "closing", "closed"};
+static const char *const state_names[] = {"upgrading", "awaited", "asked", "history", "live", "closing", "closed"};
 
 void ws_set_state(struct ws *w, enum ws_state to)
 {
@@ -30,6 +30,7 @@ int ws_create(struct conn *c, struct ws **out)
 	if (!w)
 		return ERR_NOMEM;
 	w->conn = c;
+	w->frame.server = true;
 	buf_init(&w->out, OUT_MAX);
 	buf_init(&w->message, WIRE_CLIENT_MAX);
 	buf_init(&w->input, INPUT_MAX);
@@ -83,7 +84,7 @@ int ws_write_close(struct ws *w)
 	p[3] = (uint8_t)w->close_code;
 	memcpy(p + 4, w->close_reason, n);
 	ws_set_state(w, WS_CLOSED);
-	return lws_write(w->conn->wsi, p, 4 + n, LWS_WRITE_RAW) < 0 ? -1 : 0;
+	return lws_write(w->conn->wsi, p, 4 + n, LWS_WRITE_RAW) < 0 || w->peer_closing ? -1 : 0;
 }
 
 void ws_destroy(struct ws *w)

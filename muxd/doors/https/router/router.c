@@ -328,7 +328,7 @@ static void linger(struct router *r)
 	if (!r->shut) {
 		r->shut = true;
 		ERR_clear_error();
-		(void)SSL_shutdown(r->ssl);
+		(void)(r->ssl ? SSL_shutdown(r->ssl) : 0);
 		ERR_clear_error();
 		(void)shutdown(lws_get_socket_fd(r->c->wsi), SHUT_WR);
 	}

@@ -3,24 +3,28 @@
 #include "base/text.h"
 #include "muxd/doors/https/router/router_state.h"
 
+#include <errno.h>
 #include <openssl/err.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 /* ---- the TLS stream */
 
 ssize_t router_tls_read(struct router *r, uint8_t *p, size_t n)
 {
-	int got, why;
+	return conn_recv(r->c, p, n);
+}
 
-	ERR_clear_error();
-	got = SSL_read(r->ssl, p, (int)n);
-	if (got > 0)
-		return got;
-	why = SSL_get_error(r->ssl, got);
-	ERR_clear_error();
-	if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
-		return 0;
-	return why == SSL_ERROR_ZERO_RETURN ? -1 : ERR_EOF;
+/* By the Unix socket. */
+static ssize_t plain_write(struct router *r, const uint8_t *p, size_t n)
+{
+	ssize_t put = send(lws_get_socket_fd(r->c->wsi), p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (put < 0 && errno != EAGAIN && errno != EINTR)
+		return ERR_EOF;
+	r->full = put < 0;
+	r->c->door->metrics.routed_bytes_out += put < 0 ? 0 : (uint64_t)put;
+	return put < 0 ? 0 : put;
 }
 
 /* Bytes taken; 0: the socket is full, ERR_EOF. */
@@ -28,6 +32,8 @@ static ssize_t tls_write(struct router *r, const uint8_t *p, size_t n)
 {
 	int put, why;
 
+	if (!r->ssl)
+		return plain_write(r, p, n);
 	n = n < PIECE_MAX ? n : PIECE_MAX;
 	if (r->again && n > r->again)
 		n = r->again;

@@ -28,7 +28,8 @@ struct router *router_create(struct conn *c, bool untouched)
 	r->ssl = lws_get_ssl(c->wsi);
 	r->untouched = untouched;
 	r->moved_ns = clock_boot_ns();
-	SSL_set_mode(r->ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	if (r->ssl)
+		SSL_set_mode(r->ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	c->router = r;
 	conn_set_state(c, CONN_ROUTED);
 	return r;

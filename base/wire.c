@@ -1,4 +1,4 @@
-#include "muxd/doors/https/wire.h"
+#include "base/wire.h"
 
 #include "base/buf.h"
 #include "base/bytes.h"
@@ -58,6 +58,7 @@ int web_wire_parse(const uint8_t *p, size_t n, struct web_message *out, struct e
 	out->n = n - 1;
 	switch (p[0]) {
 	case WIRE_INPUT:
+	case WIRE_START:
 		return 0;
 	case WIRE_RESIZE:
 		return parse_resize(p + 1, n - 1, out, e);

@@ -1,11 +1,12 @@
 /*
- * wire.h - the messages of a terminal's WebSocket (docs/protocol.md, "The browser door").
+ * wire.h - the messages of a session's WebSocket (docs/protocol.md, "The browser door"): a page's terminal, and
+ * muxctl's exec and attach.
  *
  * Every message is one binary WebSocket message: a byte that says its type, then
  * fields, little-endian. Pure: bytes in, a struct or ERR_INVAL with a sentence out.
  */
-#ifndef MUXD_DOORS_HTTPS_WIRE_H
-#define MUXD_DOORS_HTTPS_WIRE_H
+#ifndef BASE_WIRE_H
+#define BASE_WIRE_H
 
 #include "base/json.h"
 
@@ -33,6 +34,7 @@ enum web_type {
 	WIRE_PING = 0x22,
 	WIRE_SIGNAL = 0x23,
 	WIRE_EOF = 0x24,
+	WIRE_START = 0x25,
 	/* from the server */
 	WIRE_OUTPUT = 0x01,
 	WIRE_STDERR = 0x02,
@@ -45,11 +47,13 @@ enum web_type {
 	WIRE_SCREEN = 0x16,
 	WIRE_RESIZED = 0x17,
 	WIRE_TAKEN = 0x18,
+	WIRE_ROUND = 0x19,
+	WIRE_FILE = 0x1a,
 };
 
 struct web_message {
 	enum web_type type;
-	const uint8_t *p; /* INPUT, PING: borrowed */
+	const uint8_t *p; /* INPUT, PING, START: borrowed */
 	size_t n;
 	uint16_t cols, rows, xpixel, ypixel; /* RESIZE: within bounds */
 	uint8_t stream;                      /* WINDOW: 1 or 2 */

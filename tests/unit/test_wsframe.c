@@ -1,6 +1,6 @@
 // tier: check
-/* Heads of a client's WebSocket frames: what is refused, and that pieces change nothing. */
-#include "muxd/doors/https/frames.h"
+/* A client's WebSocket frames as a server reads them: what is refused, and that pieces change nothing. */
+#include "base/wsframe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,14 +39,50 @@ static const struct {
     {"\x88\x81maskx", 7, false},
 };
 
-static bool look(const uint8_t *p, size_t n, size_t step)
+/* In pieces of `step` bytes, of which a decoder may take less at once: it takes off masks where they lie. */
+static bool look(const uint8_t *from, size_t n, size_t step)
 {
-	struct frames f = {0};
+	struct wsframe f = {.server = true};
+	uint8_t *p = malloc(n);
+	bool fine = true;
 
-	for (size_t at = 0; at < n; at += step)
-		if (frames_look(&f, p + at, n - at < step ? n - at : step))
-			return false;
-	return true;
+	memcpy(p, from, n);
+	for (size_t at = 0; at < n && fine; at += step)
+		for (size_t piece = n - at < step ? n - at : step, done = 0; done < piece && fine;) {
+			struct wsframe_event ev;
+			ssize_t took = wsframe_decode(&f, p + at + done, piece - done, &ev, NULL);
+
+			fine = took > 0;
+			done += fine ? (size_t)took : 0;
+		}
+	free(p);
+	return fine;
+}
+
+/* Masked text, in pieces of every size: what was meant comes out, and its end is told. */
+static void masks_are_taken_off(void **state)
+{
+	static const char text[] = "Passwords, keys, and a line of text that is longer than eight bytes";
+	uint8_t frame[sizeof(text) + WSFRAME_HEAD_MAX], mask[4] = {1, 0x80, 7, 0xff}, out[sizeof(text)];
+	size_t head = wsframe_head(WSFRAME_OP_BINARY, sizeof(text), mask, frame);
+
+	(void)state;
+	for (size_t step = 1; step <= head + sizeof(text); step++) {
+		struct wsframe f = {.server = true};
+		size_t len = 0, n = head + sizeof(text);
+		struct wsframe_event ev = {0};
+
+		wsframe_mask((const uint8_t *)text, frame + head, sizeof(text), mask, 0);
+		for (size_t at = 0, took; at < n; at += took) {
+			took = (size_t)wsframe_decode(&f, frame + at, n - at < step ? n - at : step, &ev, NULL);
+			if (ev.kind == WSFRAME_DATA)
+				memcpy(out + len, ev.p, ev.n);
+			len += ev.kind == WSFRAME_DATA ? ev.n : 0;
+		}
+		assert_true(ev.last && !ev.text);
+		assert_int_equal(len, sizeof(text));
+		assert_memory_equal(out, text, len);
+	}
 }
 
 static void frames_are_judged(void **state)
@@ -97,6 +133,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(frames_are_judged),
+	    cmocka_unit_test(masks_are_taken_off),
 	    cmocka_unit_test(lengths_are_followed),
 	};
 

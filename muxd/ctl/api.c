@@ -1,0 +1,391 @@
+#include "muxd/ctl/api.h"
+
+#include "base/http1.h"
+#include "base/ids.h"
+#include "base/sock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ANSWER_MAX  (64u * 1024 * 1024)
+#define REQUEST_MAX (2u * 1024 * 1024)
+#define PIECE       (128 * 1024)
+#define MESSAGE_MAX (8u * 1024 * 1024)
+
+/* ---- a connection */
+
+static int api_connect(struct ctl *c, int *out_fd, struct err *e)
+{
+	char path[4096];
+	struct err why = {0};
+	int rc = ctl_path(c, "api.sock", path, sizeof(path), e);
+
+	if (rc < 0)
+		return rc;
+	rc = sock_connect_unix(path, SOCK_STREAM, out_fd, &why);
+	if (rc == ERR_NOT_FOUND || rc == ERR_UNAVAILABLE) {
+		snprintf(c->hint, sizeof(c->hint),
+			 "Start muxd, or name its state directory: --state DIR or MUXD_STATE.");
+		return err_set(e, ERR_UNAVAILABLE, "no daemon answers at %s", path);
+	}
+	return rc < 0 ? err_set(e, rc, "%s", why.message) : 0;
+}
+
+static int send_all(int fd, struct buf *b, struct err *e)
+{
+	while (buf_len(b)) {
+		ssize_t n = send(fd, buf_ptr(b), buf_len(b), MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) /* what the daemon said before it closed is still to be read */
+			return errno == EPIPE || errno == ECONNRESET ? 0 : err_sys(e, errno, "ask the daemon");
+		buf_consume(b, (size_t)n);
+	}
+	return 0;
+}
+
+/* More of an answer. ERR_UNAVAILABLE: nothing more comes. */
+static int receive(int fd, struct buf *in, struct err *e)
+{
+	size_t room = buf_room(in) < PIECE ? buf_room(in) : PIECE;
+	uint8_t *p;
+	ssize_t n;
+
+	if (!room || buf_reserve(in, room, &p))
+		return err_set(e, ERR_TOO_LARGE, "the daemon's answer is over %u MiB", ANSWER_MAX >> 20);
+	do
+		n = recv(fd, p, room, 0);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon closed the connection without an answer");
+	buf_commit(in, (size_t)n);
+	return 0;
+}
+
+/* The head of the answer to what was sent; it is taken off `in`, and its fields point into it. */
+static int receive_head(int fd, struct buf *in, struct http1_head *head, struct err *e)
+{
+	int rc;
+
+	while ((rc = http1_answer(buf_ptr(in), buf_len(in), head, e)) == 0)
+		if ((rc = receive(fd, in, e)))
+			return rc;
+	if (rc < 0)
+		return rc;
+	buf_consume(in, head->len);
+	return 0;
+}
+
+/* The body as JSON; a status of 400 and above is the error that it tells. */
+static int receive_body(struct ctl *c, int fd, struct buf *in, const struct http1_head *head, json_t **out,
+			struct err *e)
+{
+	struct http1_body body;
+	int status = head->status, rc = http1_answer_body(head, false, &body, e);
+	json_t *o = NULL, *error;
+
+	if (rc == 0 && body.kind != HTTP1_LENGTH)
+		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no length");
+	while (rc == 0 && buf_len(in) < body.left)
+		rc = receive(fd, in, e);
+	if (rc)
+		return rc;
+	if (json_parse(buf_ptr(in), (size_t)body.left, ANSWER_MAX, &o, NULL))
+		return err_set(e, ERR_PROTOCOL, "the daemon's answer (status %d) is not JSON", status);
+	error = json_object_get(o, "error");
+	if (status >= 400 && json_is_object(error))
+		rc = ctl_remote_error(c, error, e);
+	else if (status >= 300 || status < 200)
+		rc = err_set(e, ERR_PROTOCOL, "the daemon answered with status %d", status);
+	if (rc)
+		json_decref(o);
+	else
+		*out = o;
+	return rc;
+}
+
+/* ---- what a request says */
+
+static int put_escaped(struct buf *b, const char *s, const char *kept)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+	int rc = 0;
+
+	for (; *s && rc == 0; s++)
+		rc = strchr(plain, *s) || strchr(kept, *s) ? buf_append(b, s, 1)
+							   : buf_printf(b, "%%%02X", (unsigned)(unsigned char)*s);
+	return rc;
+}
+
+/* A container's name stands behind slashes, which are no part of any other name. */
+static int put_target(struct buf *b, const struct api_call *call)
+{
+	const char *const *name = call->names, *key;
+	const char *sign = "?";
+	json_t *value;
+	int rc = 0;
+
+	for (const char *p = call->path; *p && rc == 0; p++)
+		rc = *p == '*' ? put_escaped(b, *name++, "/") : buf_append(b, p, 1);
+	json_object_foreach(call->query, key, value)
+	{
+		if (rc == 0)
+			rc = buf_printf(b, "%s%s=", sign, key);
+		if (rc == 0)
+			rc = put_escaped(b, json_string_value(value), "");
+		sign = "&";
+	}
+	return rc;
+}
+
+static void call_free(const struct api_call *call)
+{
+	json_decref(call->query);
+	json_decref(call->body);
+}
+
+/* ---- a question */
+
+static int put_request(struct buf *b, const struct api_call *call, const char *token)
+{
+	char *body = call->body ? json_dumps(call->body, JSON_COMPACT) : strdup("");
+	int rc = body ? buf_printf(b, "%s ", call->method) : ERR_NOMEM;
+
+	if (rc == 0)
+		rc = put_target(b, call);
+	if (rc == 0)
+		rc = buf_printf(b,
+				" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+				"Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+				token, strlen(body));
+	if (rc == 0)
+		rc = buf_append_str(b, body);
+	ctl_token_free(body); /* it may hold a token, too */
+	return rc;
+}
+
+int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e)
+{
+	struct http1_head head;
+	struct buf request, in;
+	char *token = NULL;
+	int fd = -1, rc = ctl_token(c, w, &token, e);
+
+	buf_init(&request, REQUEST_MAX);
+	buf_init(&in, ANSWER_MAX);
+	if (rc == 0 && (rc = put_request(&request, call, token)))
+		err_set(e, rc, "the question is longer than %u MiB", REQUEST_MAX >> 20);
+	if (rc == 0)
+		rc = api_connect(c, &fd, e);
+	if (rc == 0)
+		rc = send_all(fd, &request, e);
+	if (rc == 0)
+		rc = receive_head(fd, &in, &head, e);
+	if (rc == 0)
+		rc = receive_body(c, fd, &in, &head, out, e);
+	if (fd >= 0)
+		close(fd);
+	ctl_token_free(token);
+	buf_finish_secret(&request);
+	buf_finish_secret(&in);
+	call_free(call);
+	return rc;
+}
+
+/* ---- a socket */
+
+static int put_frame(struct buf *out, enum wsframe_opcode op, const uint8_t *type, const void *p, size_t n)
+{
+	uint8_t head[WSFRAME_HEAD_MAX], mask[4], *to;
+	size_t len = n + (type != NULL), hlen;
+
+	if (random_bytes(mask, sizeof(mask)))
+		return ERR_SYS;
+	hlen = wsframe_head(op, len, mask, head);
+	if (buf_reserve(out, hlen + len, &to))
+		return ERR_TOO_LARGE;
+	memcpy(to, head, hlen);
+	if (type)
+		wsframe_mask(type, to + hlen, 1, mask, 0);
+	wsframe_mask(p, to + hlen + (type != NULL), n, mask, type != NULL);
+	buf_commit(out, hlen + len);
+	return 0;
+}
+
+static int read_upgrade(struct ctl *c, struct api_socket *s, const char *key, struct err *e)
+{
+	char accept[WSFRAME_ACCEPT_LEN + 1];
+	const struct http1_field *f;
+	struct http1_head head;
+	json_t *o = NULL;
+	int rc = receive_head(s->fd, &s->in, &head, e);
+
+	if (rc)
+		return rc;
+	wsframe_accept(key, accept);
+	f = http1_find(&head, "Sec-WebSocket-Accept", NULL);
+	if (head.status == 101 && f && http1_is(f->value, accept))
+		return 0;
+	rc = receive_body(c, s->fd, &s->in, &head, &o, e);
+	json_decref(o);
+	return rc ? rc : err_set(e, ERR_PROTOCOL, "the daemon answered with status %d", head.status);
+}
+
+static int socket_upgrade(struct ctl *c, struct api_socket *s, const char *token, const struct api_call *call,
+			  struct err *e)
+{
+	char key[WSFRAME_KEY_LEN + 1];
+	int rc = wsframe_key(key) || buf_append_str(&s->out, "GET ") || put_target(&s->out, call) ||
+		 buf_printf(&s->out,
+			    " HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n"
+			    "Sec-WebSocket-Protocol: " WIRE_SUBPROTOCOL "\r\nAuthorization: Bearer %s\r\n\r\n",
+			    key, token);
+
+	if (rc)
+		return err_set(e, ERR_NOMEM, "no memory for a request");
+	rc = send_all(s->fd, &s->out, e);
+	return rc ? rc : read_upgrade(c, s, key, e);
+}
+
+int api_socket_open(struct ctl *c, const char *token, const struct api_call *call, struct api_socket *out,
+		    struct err *e)
+{
+	struct api_socket s = {.fd = -1};
+	int rc = api_connect(c, &s.fd, e);
+
+	buf_init(&s.in, MESSAGE_MAX);
+	buf_init(&s.message, MESSAGE_MAX);
+	buf_init(&s.out, API_OUT_MAX);
+	if (rc == 0)
+		rc = socket_upgrade(c, &s, token, call, e);
+	call_free(call);
+	if (rc)
+		api_socket_close(&s);
+	else
+		*out = s;
+	return rc;
+}
+
+void api_socket_close(struct api_socket *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	buf_finish_secret(&s->out);
+	buf_finish(&s->in);
+	buf_finish(&s->message);
+}
+
+int api_socket_put(struct api_socket *s, enum web_type type, const void *p, size_t n)
+{
+	uint8_t t = (uint8_t)type;
+
+	return put_frame(&s->out, WSFRAME_OP_BINARY, &t, p, n);
+}
+
+int api_socket_put_json(struct api_socket *s, enum web_type type, const json_t *o)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	int rc = text ? api_socket_put(s, type, text, strlen(text)) : ERR_NOMEM;
+
+	free(text);
+	return rc;
+}
+
+void api_socket_leave(struct api_socket *s)
+{
+	static const uint8_t normal[] = {1000 >> 8, 1000 & 0xff};
+
+	(void)put_frame(&s->out, WSFRAME_OP_CLOSE, NULL, normal, sizeof(normal));
+}
+
+int api_socket_write(struct api_socket *s)
+{
+	while (s->fd >= 0 && buf_len(&s->out)) {
+		ssize_t n = send(s->fd, buf_ptr(&s->out), buf_len(&s->out), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : ERR_EOF;
+		buf_consume(&s->out, (size_t)n);
+	}
+	return s->fd >= 0 ? 0 : ERR_EOF;
+}
+
+/* One event of a frame. 0, ERR_EOF: good-bye was said, ERR_NOMEM. */
+static int take_event(struct api_socket *s, const struct wsframe_event *ev, api_message *told, void *arg)
+{
+	if (ev->kind == WSFRAME_CLOSE)
+		return ERR_EOF;
+	if (ev->kind == WSFRAME_PING)
+		return put_frame(&s->out, WSFRAME_OP_PONG, NULL, ev->p, ev->n);
+	if (ev->kind != WSFRAME_DATA)
+		return 0;
+	if (buf_len(&s->message) == 0 && ev->last) { /* whole: not kept */
+		if (ev->n)
+			told(arg, (enum web_type)ev->p[0], ev->p + 1, ev->n - 1);
+		return 0;
+	}
+	if (buf_append(&s->message, ev->p, ev->n))
+		return ERR_NOMEM;
+	if (ev->last) {
+		told(arg, (enum web_type)buf_ptr(&s->message)[0], buf_ptr(&s->message) + 1, buf_len(&s->message) - 1);
+		buf_clear(&s->message);
+	}
+	return 0;
+}
+
+/* What came, into s->in. 1, 0: nothing is here now, ERR_EOF. */
+static int fill(struct api_socket *s)
+{
+	uint8_t *p;
+	ssize_t n;
+
+	if (s->fd < 0 || buf_reserve(&s->in, PIECE, &p))
+		return ERR_EOF;
+	n = recv(s->fd, p, PIECE, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return ERR_EOF;
+	buf_commit(&s->in, (size_t)n);
+	return 1;
+}
+
+int api_socket_read(struct api_socket *s, api_message *told, void *arg, struct err *e)
+{
+	int rc = buf_len(&s->in) ? 1 : fill(s);
+	struct wsframe_event ev;
+
+	while (rc == 1 && s->fd >= 0 && buf_len(&s->in)) {
+		ssize_t took = wsframe_decode(&s->frame, s->in.data + s->in.off, buf_len(&s->in), &ev, e);
+
+		if (took < 0)
+			return (int)took;
+		rc = take_event(s, &ev, told, arg);
+		rc = rc ? rc : 1;
+		if (s->fd >= 0) /* nobody closed it meanwhile */
+			buf_consume(&s->in, (size_t)took);
+	}
+	return rc;
+}
+
+int api_socket_error(struct ctl *c, const uint8_t *p, size_t n, struct err *e)
+{
+	json_t *o = NULL;
+	int rc;
+
+	if (json_parse(p, n, MESSAGE_MAX, &o, NULL))
+		return err_set(e, ERR_PROTOCOL, "the daemon's error is not JSON");
+	rc = ctl_remote_error(c, o, e);
+	json_decref(o);
+	return rc;
+}
