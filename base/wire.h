@@ -17,7 +17,7 @@ struct err;
 struct buf;
 
 #define WIRE_SUBPROTOCOL "muxd.v1"
-#define WIRE_CLIENT_MAX  (64 * 1024 + 1) /* of a client's message */
+#define WIRE_CLIENT_MAX  (64 * 1024 + 1) /* of a client's message; START is as long as a body */
 #define WEB_SCREEN_HEAD  13              /* type, offset and size in front of a screen */
 #define WIRE_OUTPUT_HEAD 9               /* type and offset in front of output */
 #define WIRE_OUTPUT_MAX  (45 * 1024)     /* bytes of output in one message */

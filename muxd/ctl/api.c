@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define ANSWER_MAX  (64u * 1024 * 1024)
@@ -62,6 +63,8 @@ static int receive(int fd, struct buf *in, struct err *e)
 	do
 		n = recv(fd, p, room, 0);
 	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon does not answer");
 	if (n <= 0)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon closed the connection without an answer");
 	buf_commit(in, (size_t)n);
@@ -73,9 +76,11 @@ static int receive_head(int fd, struct buf *in, struct http1_head *head, struct 
 {
 	int rc;
 
-	while ((rc = http1_answer(buf_ptr(in), buf_len(in), head, e)) == 0)
+	do {
 		if ((rc = receive(fd, in, e)))
 			return rc;
+		rc = http1_answer(buf_ptr(in), buf_len(in), head, e);
+	} while (rc == 0);
 	if (rc < 0)
 		return rc;
 	buf_consume(in, head->len);
@@ -263,6 +268,10 @@ int api_socket_open(struct ctl *c, const char *token, const struct api_call *cal
 	buf_init(&s.in, MESSAGE_MAX);
 	buf_init(&s.message, MESSAGE_MAX);
 	buf_init(&s.out, API_OUT_MAX);
+	if (rc == 0 && call->patience_s &&
+	    setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = call->patience_s},
+		       sizeof(struct timeval)))
+		rc = err_sys(e, errno, "set a timeout");
 	if (rc == 0)
 		rc = socket_upgrade(c, &s, token, call, e);
 	call_free(call);

@@ -19,6 +19,7 @@ struct api_call {
 	const char *method, *path;
 	const char *names[2];
 	json_t *query, *body; /* stolen */
+	unsigned patience_s;  /* a socket's: with its answer; 0: any */
 };
 
 /*
@@ -27,7 +28,7 @@ struct api_call {
  */
 int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e);
 
-#define API_OUT_MAX (512 * 1024) /* of messages that wait for the daemon */
+#define API_OUT_MAX (2 * 1024 * 1024) /* of messages that wait for the daemon */
 
 struct api_socket {
 	int fd; /* to wait on; -1: closed */

@@ -153,11 +153,12 @@ static int files_move(struct moving *m, int source)
 		struct pollfd p[] = {
 		    {.fd = m->socket.fd, .events = (short)(POLLIN | (buf_len(&m->socket.out) ? POLLOUT : 0))},
 		    {.fd = room ? source : -1, .events = POLLIN}};
+		bool more = buf_len(&m->socket.in); /* came with the answer to the upgrade */
 		int rc = 0;
 
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		if (poll(p, 2, more ? 0 : -1) < 0 && errno != EINTR)
 			return err_sys(m->e, errno, "wait for the daemon");
-		if (p[0].revents & ~POLLOUT)
+		if (more || p[0].revents & ~POLLOUT)
 			rc = api_socket_read(&m->socket, files_on_message, m, m->e);
 		if (p[1].revents && !take_content(m, source))
 			source = -1;

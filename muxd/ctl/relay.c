@@ -34,6 +34,7 @@
 #define PIPE_WAIT_NS      (2 * NS_PER_SEC) /* the same when nobody reads the output any more */
 #define RETURN_NS         (60 * NS_PER_SEC)
 #define RETURN_STEP       (300 * NS_PER_MS)
+#define RETURN_ANSWER_S   2 /* until then no key is heard */
 #define INTERRUPTS        3 /* Ctrl-C so often gives up waiting */
 
 enum relay_state { RELAY_OPENING, RELAY_RUNNING, RELAY_RETURNING, RELAY_ENDED, RELAY_DETACHED, RELAY_LOST };
@@ -274,13 +275,14 @@ static void try_return(struct relay *r)
 	    r->c, r->o->token,
 	    &(struct api_call){.path = "/v1/sessions/*/attach",
 			       .names = {r->session},
+			       .patience_s = RETURN_ANSWER_S,
 			       .query = json_pack("{s:s,s:s,s:s}", "role", r->o->observer ? "observer" : "driver",
 						  "cols", size[0], "rows", size[1])},
 	    r->socket, &r->err);
 
 	if (rc == 0)
 		relay_set_state(r, RELAY_OPENING);
-	else if (!may_pass(r->err.code) || !relay_go_back(r))
+	else if (!relay_go_back(r))
 		relay_fail(r);
 }
 
@@ -549,7 +551,8 @@ static void relay_turn(struct relay *r)
 		uint64_t now = clock_boot_ns(), until = r->give_up_ns ? r->give_up_ns : r->return_at;
 		wait_ms = now < until ? (int)((until - now) / NS_PER_MS) + 1 : 0;
 	}
-	int n = poll(p, 5, wait_ms);
+	bool more = buf_len(&r->socket->in) && !output_full(r); /* came with the answer to the upgrade */
+	int n = poll(p, 5, more ? 0 : wait_ms);
 	if (r->give_up_ns && clock_boot_ns() >= r->give_up_ns) {
 		queue_signal(r, SIGKILL);
 		r->died_by = r->give_up_by;
@@ -568,7 +571,7 @@ static void relay_turn(struct relay *r)
 	if (p[2].revents)
 		while ((signum = signals_next(&r->signals)))
 			take_signal(r, signum);
-	if (p[0].revents & ~POLLOUT && r->state < RELAY_ENDED && !output_full(r))
+	if ((more || p[0].revents & ~POLLOUT) && r->state < RELAY_ENDED && !output_full(r))
 		read_daemon(r);
 	if (p[1].revents && r->state < RELAY_ENDED)
 		read_input(r);

@@ -1,10 +1,12 @@
-"""heads.py ADDRESS AGENT COUNT SEED, token on stdin: malformed heads from a grammar, at the API and at the router."""
+"""heads.py ADDRESS AGENT COUNT SEED [SOCKET], token on stdin: malformed heads from a grammar, at the API and at the router;
+by the Unix socket where one is named."""
 import json, random, re, socket, ssl, sys
 from concurrent.futures import ThreadPoolExecutor
 
 address, agent, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 token = sys.stdin.readline().strip()
 host, port = address.rsplit(":", 1)
+unix = sys.argv[5] if len(sys.argv) > 5 else None
 context = ssl._create_unverified_context()
 SMUGGLED = "GET /v1/sessions?smuggled HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n" % (address, token)
 TEXT = "abcXYZ019-_. ()/;=\"'*&%\x80\xe9\xff\t"
@@ -238,9 +240,14 @@ def make(n, router):
 
 def talk(pieces):
     """All that is answered until the connection ends; and whether it did."""
-    plain = socket.create_connection((host, int(port)), timeout=30)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    s = context.wrap_socket(plain)
+    if unix:
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(30)
+        s.connect(unix)
+    else:
+        plain = socket.create_connection((host, int(port)), timeout=30)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        s = context.wrap_socket(plain)
     got, ended = b"", False
     try:
         for p in pieces:

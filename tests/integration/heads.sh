@@ -22,3 +22,5 @@ up() {
 }
 wait_for 30 up || fail "the server inside does not answer"
 /usr/bin/python3 tests/integration/heads.py "$(ready https)" $agent "${HEADS:-500}" "${SEED:-1}" <<<"$token" || fail "see above"
+/usr/bin/python3 tests/integration/heads.py "$(ready https)" $agent "$((${HEADS:-500} / 4))" "${SEED:-1}" "$MUXD_STATE/api.sock" \
+	<<<"$token" || fail "by the Unix socket: see above"

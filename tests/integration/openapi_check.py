@@ -297,6 +297,9 @@ def agents(api, agent):
     if value and agent not in [a["agent"] for a in value["agents"]]:
         api.fail("the agent is not in the list")
     api.refused("GET", "/v1/agents/{agent}/terminal", 426, "invalid_request", agent=agent)
+    api.refused("GET", "/v1/agents/{agent}/exec", 426, "invalid_request", agent=agent)
+    api.call("GET", "/v1/agents/{agent}/moment", {200}, query="?opened_at=2026-01-01T00:00:00Z", agent=agent)
+    api.refused("GET", "/v1/agents/{agent}/moment", 400, "invalid_request", query="?opened_at=noon", agent=agent)
 
 
 def pages(api, agent):
@@ -532,6 +535,9 @@ def ended_rounds(api, agent, task):
         _, listed = api.call("GET", "/v1/sessions", {200}, query=f"?kind=round&state=running&limit=1000&agent={agent}")
         if listed and number not in [s["id"] for s in listed["sessions"]]:
             api.fail("a running round is not in the list")
+        _, one = api.call("GET", "/v1/sessions/{id}", {200}, id=number)
+        if one and (one["id"], one["state"]) != (number, "running"):
+            api.fail(f"a running round is {one}")
         if how == "signal":
             api.call("POST", "/v1/rounds/{id}/signal", {200}, body={"signal": "SIGTERM"}, id=number)
         else:
@@ -557,6 +563,9 @@ def refusals(api, agent, task):
     api.refused("POST", "/v1/sessions/{id}/terminate", 404, "not_found", body={"reason": "x"}, id=nobody)
     api.refused("GET", "/v1/sessions/{id}/attach", 426, "invalid_request", id=nobody)
     api.refused("GET", "/v1/sessions", 400, "invalid_request", query="?state=sleeping")
+    api.refused("GET", "/v1/sessions", 400, "invalid_request", query="?live=yes")
+    api.refused("GET", "/v1/sessions/{id}", 404, "not_found", id=nobody)
+    api.refused("GET", "/v1/sessions/{id}", 400, "invalid_request", id="nonsense")
     api.refused("POST", "/v1/grants", 401, "unauthenticated", body={"target": agent, "reason": "x"}, token=False)
     api.refused("POST", "/v1/grants", 501, "unsupported", body={"target": agent, "reason": "x"}, token="a.b.c")
     api.refused("POST", "/k8s/admission", 501, "unsupported", body={}, token=False)

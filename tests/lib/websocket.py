@@ -14,12 +14,17 @@ class Closed(Exception):
 
 class WebSocket:
     def __init__(self, address, path, token=None, cookie=None, origin=None, protocol=SUBPROTOCOL, headers=(), timeout=60, cafile=None):
-        host, port = address.rsplit(":", 1)
-        context = ssl.create_default_context(cafile=cafile) if cafile else ssl._create_unverified_context()
-        self.plain = socket.create_connection((host, int(port)), timeout=timeout)
-        self.plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock = context.wrap_socket(self.plain, server_hostname=host)
-        lines = ["GET %s HTTP/1.1" % path, "Host: " + address, "Upgrade: websocket", "Connection: Upgrade",
+        if address.startswith("/"):  # the Unix socket: no TLS
+            self.plain = self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(timeout)
+            self.sock.connect(address)
+        else:
+            host, port = address.rsplit(":", 1)
+            context = ssl.create_default_context(cafile=cafile) if cafile else ssl._create_unverified_context()
+            self.plain = socket.create_connection((host, int(port)), timeout=timeout)
+            self.plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock = context.wrap_socket(self.plain, server_hostname=host)
+        lines = ["GET %s HTTP/1.1" % path, "Host: " + ("localhost" if address.startswith("/") else address), "Upgrade: websocket", "Connection: Upgrade",
                  "Sec-WebSocket-Key: " + base64.b64encode(os.urandom(16)).decode(), "Sec-WebSocket-Version: 13"]
         lines += ["Sec-WebSocket-Protocol: " + protocol] if protocol else []
         lines += ["Authorization: Bearer " + token] if token else []

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "muxd/hub/hub.h"
 
 #include <string.h>
 
@@ -56,8 +57,6 @@ static void ws_in_on_message(struct ws *w, const uint8_t *p, size_t n)
 	struct web_message m;
 	struct err e = {0};
 
-	if (w->state == WS_UPGRADING) /* refused: the answer is on its way */
-		return;
 	if (web_wire_parse(p, n, &m, &e)) {
 		bad_message(w, 4400, e.message);
 		return;
@@ -102,12 +101,16 @@ static void ws_in_on_message(struct ws *w, const uint8_t *p, size_t n)
 /* Bytes of a message. */
 static void take_data(struct ws *w, const struct wsframe_event *ev)
 {
-	if (w->state >= WS_CLOSING)
+	uint64_t most = w->state == WS_AWAITED ? hub_conf(w->conn->door->hub)->api_max_body : WIRE_CLIENT_MAX;
+
+	if (w->state >= WS_CLOSING || w->state == WS_UPGRADING) /* refused: the answer is on its way */
 		return;
 	if (ev->text) {
 		bad_message(w, 1003, "messages are binary here: this one is text");
-	} else if (buf_len(&w->message) + ev->n > WIRE_CLIENT_MAX) {
-		bad_message(w, 1009, "a message has 65,537 bytes at most");
+	} else if (buf_len(&w->message) + ev->n > most) {
+		bad_message(w, 1009,
+			    w->state == WS_AWAITED ? "START has api.max_body bytes at most"
+						   : "a message has 65,537 bytes at most");
 	} else if (buf_len(&w->message) == 0 && ev->last) { /* whole: not kept */
 		ws_in_on_message(w, ev->p, ev->n);
 	} else if (buf_append(&w->message, ev->p, ev->n)) {

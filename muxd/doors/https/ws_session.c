@@ -81,8 +81,11 @@ static void say_opened(struct ws *w, struct opened of)
 		      (json_int_t)((g->expires_ns - hub_now_wall(w->conn->door->hub)) / (int64_t)NS_PER_MS));
 	(void)web_wire_put_json(&w->out, WIRE_OPENED, o);
 	json_decref(o);
-	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		w->window[i] = (i == STREAM_OUTPUT ? of.offset : 0) + FIRST_WINDOW;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
+		uint64_t first = (i == STREAM_OUTPUT ? of.offset : 0) + FIRST_WINDOW;
+
+		w->window[i] = w->window[i] < first ? first : w->window[i]; /* its WINDOW may have come before */
+	}
 	ws_want_write(w);
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "muxd/hub/hub.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ int ws_create(struct conn *c, struct ws **out)
 	w->conn = c;
 	w->frame.server = true;
 	buf_init(&w->out, OUT_MAX);
-	buf_init(&w->message, WIRE_CLIENT_MAX);
+	buf_init(&w->message, hub_conf(c->door->hub)->api_max_body); /* START; others WIRE_CLIENT_MAX */
 	buf_init(&w->input, INPUT_MAX);
 	buf_init(&w->page, 1024 * 1024);
 	*out = w;
