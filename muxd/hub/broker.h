@@ -222,10 +222,10 @@ void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const ch
 void broker_past(struct hub *h, const struct request *rq, const struct id *session, int role, broker_json_done *done,
 		 void *arg);
 
-/* Rounds by id: the grant must cover the agent and be the same principal, or have scope observe (while it runs) or
- * replay. */
-int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e);
-/* Calls done once when the round has ended or wait_ns passed, with the round's JSON. Also finds rounds of the record.
+/*
+ * Rounds by id: the grant must cover the agent and be the same principal, or have scope observe (while it runs) or
+ * replay. Calls done once when the round has ended or wait_ns passed, with the round's JSON. Also finds rounds of the
+ * record.
  */
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
 		       broker_json_done *done, void *arg);

@@ -15,17 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int broker_round(struct hub *h, const struct request *rq, const struct id *round, json_t **out, struct err *e)
-{
-	struct session *s;
-	int rc = broker_find_round(h, rq, round, 0, "round", &s, e);
-
-	if (rc)
-		return rc;
-	*out = session_round_json(s);
-	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory for the answer");
-}
-
 /* ---- waiting */
 
 struct wait_job {

@@ -38,22 +38,9 @@ struct session *hub_session_find(struct hub *h, const struct id *id)
 	return s;
 }
 
-void hub_session_each(struct hub *h, bool (*fn)(void *arg, struct session *s), void *arg)
-{
-	struct session *s;
-
-	TAILQ_FOREACH(s, &h->order, order)
-	if (!fn(arg, s))
-		return;
-}
-
 struct uv_loop_s *hub_loop(struct hub *h)
 {
 	return h->loop;
-}
-struct life *hub_life(const struct hub *h)
-{
-	return h->p.life;
 }
 const struct conf *hub_conf(const struct hub *h)
 {
@@ -80,11 +67,6 @@ bool hub_ready(const struct hub *h)
 {
 	return h->recovered && !h->stopping && journal_state(h->journal) == RECORD_OK;
 }
-const char *hub_instance(const struct hub *h)
-{
-	return h->p.instance;
-}
-
 void hub_stats(struct hub *h, struct hub_stats *out)
 {
 	*out = h->stats;

@@ -40,7 +40,6 @@ struct hub_stats {
 };
 
 struct uv_loop_s *hub_loop(struct hub *h);
-struct life *hub_life(const struct hub *h);       /* NULL: nothing sleeps here (tests of parts) */
 const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
 int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
 void hub_stats(struct hub *h, struct hub_stats *out);
@@ -55,6 +54,5 @@ const json_t *hub_alarms(const struct hub *h);
 /* Of each witness what the recorder said last (recorder/serve/witnesses.h); a list, borrowed; NULL: there are none. */
 const json_t *hub_witnesses(const struct hub *h);
 bool hub_ready(const struct hub *h); /* recovered, record writable */
-const char *hub_instance(const struct hub *h);
 
 #endif

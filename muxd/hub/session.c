@@ -122,10 +122,6 @@ const char *session_principal(const struct session *s)
 {
 	return s->grant.principal;
 }
-const char *session_task(const struct session *s)
-{
-	return s->launch.task;
-}
 const struct session_result *session_result(const struct session *s)
 {
 	return s->end == END_TOLD ? &s->result : NULL;

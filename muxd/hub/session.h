@@ -48,7 +48,6 @@ enum session_kind session_kind(const struct session *s);
 enum session_state session_state(const struct session *s);
 const char *session_agent(const struct session *s);
 const char *session_principal(const struct session *s);
-const char *session_task(const struct session *s);
 const struct session_result *session_result(const struct session *s);               /* NULL before the end */
 void session_size(const struct session *s, unsigned *out_cols, unsigned *out_rows); /* 0 without a terminal */
 
@@ -64,7 +63,5 @@ json_t *session_round_brief(const struct session *s);
 json_t *session_file_json(const struct session *s);
 
 struct session *hub_session_find(struct hub *h, const struct id *id);
-/* From the newest; return false to stop. */
-void hub_session_each(struct hub *h, bool (*fn)(void *arg, struct session *s), void *arg);
 
 #endif

@@ -54,14 +54,6 @@ int home_init(struct home *h, int fd, struct err *e)
 	return rc;
 }
 
-void home_finish(struct home *h)
-{
-	pthread_mutex_destroy(&h->lock);
-	buf_finish(&h->in);
-	if (h->fd >= 0)
-		close(h->fd);
-}
-
 static int witness_home_ask(struct home *h, const json_t *q, json_t **out, struct err *e)
 {
 	int rc = msg_send_json(h->fd, q, e);

@@ -19,7 +19,6 @@ struct home {
 
 /* The stream answers first what was said on it before it was handed over: that may be taken. */
 int home_init(struct home *h, int fd, struct err *e);
-void home_finish(struct home *h);
 /* q is stolen. *out (NULL: not wanted): the answer, the caller's. ERR_EOF: the recorder has gone; else its refusal. */
 int home_ask(struct home *h, json_t *q, json_t **out, struct err *e);
 /* The newest head that a witness has is shown to the recorder. ERR_CONFLICT: its log does not have that. */

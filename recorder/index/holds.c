@@ -111,13 +111,6 @@ const struct hold *holds_cover(const struct holds *hs, const struct hold_subject
 	return NULL;
 }
 
-const struct hold *holds_find(const struct holds *hs, const struct id *id)
-{
-	size_t at = holds_place_of(hs, id);
-
-	return at < hs->n ? &hs->list[at] : NULL;
-}
-
 void holds_finish(struct holds *hs)
 {
 	free(hs->list);

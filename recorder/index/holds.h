@@ -51,7 +51,6 @@ bool hold_covers(const struct hold *h, const struct hold_subject *s);
 int holds_take(struct holds *hs, const json_t *record, struct err *e);
 /* The first that covers it; NULL: it may go. */
 const struct hold *holds_cover(const struct holds *hs, const struct hold_subject *s);
-const struct hold *holds_find(const struct holds *hs, const struct id *id);
 void holds_finish(struct holds *hs);
 
 #endif

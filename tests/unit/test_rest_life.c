@@ -63,7 +63,7 @@ static json_t *call_as(const char *token, enum http_method m, const char *target
 	assert_int_equal(route_authorize(x, token, &e), 0);
 	if (body)
 		assert_int_equal(buf_append_str(&x->body, body), 0);
-	x->route->handle(x);
+	route_enter(x);
 	while (!x->answered)
 		uv_run(&fx.loop, UV_RUN_ONCE);
 	if (x->status != status)
@@ -187,7 +187,7 @@ static void test_restore_and_drop(void **state)
 	assert_string_equal(text(o, "reason"), "old");
 	json_decref(o);
 	refused(HTTP_DELETE, "/v1/agents/demo/snapshots/" SNAPSHOT, NULL, 400, "reason_required", NULL);
-	refused(HTTP_DELETE, "/v1/agents/demo/snapshots/newest?reason=x", NULL, 400, "invalid_request", "snapshot");
+	refused(HTTP_DELETE, "/v1/agents/demo/snapshots/newest?reason=x", NULL, 400, "invalid_request", "UUID");
 	refused(HTTP_DELETE, "/v1/agents/demo/snapshots/" NIL "?reason=x", NULL, 400, "invalid_request", "snapshot");
 	refused(HTTP_POST, "/v1/agents/demo/restore", "{\"reason\":\"x\",\"snapshot_id\":\"newest\"}", 400,
 		"invalid_request", "snapshot_id");

@@ -129,7 +129,7 @@ void conn_dispatch(struct conn *c)
 	c->limit_ns = 0;
 	conn_read_stop(c);
 	conn_set_state(c, CONN_WAITING);
-	c->x->route->handle(c->x);
+	route_enter(c->x);
 }
 
 void conn_refuse(struct conn *c, int status, int rc, const char *message)

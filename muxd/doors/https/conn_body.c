@@ -141,7 +141,7 @@ void conn_stream_begin(struct conn *c, uint64_t body_len)
 	buf_init(&c->x->body, STREAM_BODY_MAX);
 	conn_set_state(c, CONN_STREAM);
 	read_off(c);
-	c->x->route->handle(c->x);
+	route_enter(c->x);
 }
 
 static int stream_body(struct conn *c, const uint8_t *p, size_t n)

@@ -3,10 +3,12 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/route.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One transfer; flow_arg of its exchange. */
 struct moving {
@@ -216,16 +218,6 @@ static void files_on_open(void *arg, int rc, const struct err *e, struct session
 
 /* ---- the calls */
 
-static int read_bool(const struct http_exchange *x, const char *key, bool *out, struct err *e)
-{
-	const char *s = http_query_str(x, key);
-
-	*out = s && strcmp(s, "true") == 0;
-	if (s && !*out && strcmp(s, "false") != 0)
-		return err_set(e, ERR_INVAL, "query parameter %s must be true or false", key);
-	return 0;
-}
-
 static int read_mode(const struct http_exchange *x, int64_t *out, struct err *e)
 {
 	const char *s = http_query_str(x, "mode");
@@ -241,21 +233,15 @@ static int read_mode(const struct http_exchange *x, int64_t *out, struct err *e)
 
 static int read_query(const struct http_exchange *x, struct exec_spec *spec, struct file_spec *file, struct err *e)
 {
-	static const char *const keys[] = {"path", "timeout_ms", "task_id", "mode", "parents", NULL};
-	static const char *const get_keys[] = {"path", "timeout_ms", "task_id", NULL};
 	int64_t timeout = 0;
-	int rc = target_name_check(x->params[0], e);
+	int rc = x->file_path ? 0 : err_set(e, ERR_INVAL, "query parameter path is missing");
 
-	if (rc == 0)
-		rc = http_query_only(x, file->op == FILE_PUT ? keys : get_keys, e);
-	if (rc == 0 && !x->file_path)
-		rc = err_set(e, ERR_INVAL, "query parameter path is missing");
 	if (rc == 0)
 		rc = http_query_int(x, "timeout_ms", 1, INT64_C(365) * 24 * 3600 * 1000, &timeout, e);
 	if (rc == 0)
 		rc = read_mode(x, &file->mode, e);
 	if (rc == 0)
-		rc = read_bool(x, "parents", &file->parents, e);
+		rc = http_query_bool(x, "parents", &file->parents, e);
 	if (rc)
 		return rc;
 	file->path = x->file_path;
@@ -266,8 +252,9 @@ static int read_query(const struct http_exchange *x, struct exec_spec *spec, str
 	return 0;
 }
 
-static void move(struct http_exchange *x, enum file_op op)
+void rest_file(struct http_exchange *x)
 {
+	enum file_op op = strcmp(x->route->call, "put") == 0 ? FILE_PUT : FILE_GET;
 	struct file_spec file = {.op = op, .mode = -1};
 	struct exec_spec spec = {
 	    .kind = SESSION_FILE, .file = &file, .stdin_open = op == FILE_PUT, .head = UINT64_MAX, .tail = UINT64_MAX};
@@ -284,14 +271,4 @@ static void move(struct http_exchange *x, enum file_op op)
 	m->x = x;
 	m->op = op;
 	broker_open(x->hub, &x->rq, &spec, &ops, m, files_on_open, m);
-}
-
-void rest_file_get(struct http_exchange *x)
-{
-	move(x, FILE_GET);
-}
-
-void rest_file_put(struct http_exchange *x)
-{
-	move(x, FILE_PUT);
 }

@@ -62,16 +62,13 @@ static int read_wish(const json_t *o, struct staff_wish *w, struct err *e)
 
 void rest_grant_create(struct http_exchange *x)
 {
-	static const char *const no_query[] = {NULL};
 	static const char *const keys[] = {"target", "reason", "task_id", "scopes", "ttl", NULL};
 	struct staff_wish w = {.token = x->token};
 	struct origin from = http_origin(x, "rest");
 	json_t *body = NULL;
 	struct err e = {0};
-	int rc = http_query_only(x, no_query, &e);
+	int rc = rest_body_object(x, keys, true, &body, &e);
 
-	if (rc == 0)
-		rc = rest_body_object(x, keys, true, &body, &e);
 	if (rc == 0)
 		rc = read_wish(body, &w, &e);
 	if (rc)

@@ -1,8 +1,8 @@
 /*
  * handlers.h - what the routes call; each answers its exchange exactly once.
  *
- * A handler is entered with the route matched, the caller authenticated and the
- * body complete. Rights on the agent or round are the broker's question.
+ * A handler is entered with the route matched, its parameters and the query's keys looked at (route_enter()), the
+ * caller authenticated and the body complete. Rights on the agent or round are the broker's question.
  */
 #ifndef MUXD_DOORS_HTTPS_HANDLERS_H
 #define MUXD_DOORS_HTTPS_HANDLERS_H
@@ -14,21 +14,13 @@ void rest_agent_list(struct http_exchange *x);
 void rest_agent_show(struct http_exchange *x);
 void rest_agent_destroy(struct http_exchange *x);
 /* life.c */
-void rest_agent_resume(struct http_exchange *x);
-void rest_agent_stop(struct http_exchange *x);
-void rest_agent_terminate(struct http_exchange *x);
-void rest_agent_kill(struct http_exchange *x);
-void rest_agent_restore(struct http_exchange *x);
-void rest_agent_fork(struct http_exchange *x);
+void rest_life(struct http_exchange *x);
 void rest_agent_logs(struct http_exchange *x);
 void rest_agent_moment(struct http_exchange *x);
-void rest_session_fork(struct http_exchange *x);
 void rest_snapshot_list(struct http_exchange *x);
-void rest_snapshot_take(struct http_exchange *x);
 void rest_snapshot_drop(struct http_exchange *x);
 /* files.c */
-void rest_file_get(struct http_exchange *x);
-void rest_file_put(struct http_exchange *x); /* entered before its body */
+void rest_file(struct http_exchange *x); /* a put is entered before its body */
 /* rounds.c */
 void rest_round_start(struct http_exchange *x);
 void rest_round_show(struct http_exchange *x);
@@ -45,10 +37,9 @@ void rest_recording_show(struct http_exchange *x);
 void rest_recording_events(struct http_exchange *x);
 void rest_recording_screen(struct http_exchange *x);
 /* keep.c */
+void rest_keep(struct http_exchange *x);
 void rest_retention_show(struct http_exchange *x);
-void rest_retention_apply(struct http_exchange *x);
 void rest_hold_list(struct http_exchange *x);
-void rest_hold_add(struct http_exchange *x);
 void rest_hold_release(struct http_exchange *x);
 /* heads.c */
 void rest_audit_list(struct http_exchange *x);
@@ -63,25 +54,12 @@ void rest_readyz(struct http_exchange *x);
 /* admission.c */
 void rest_admission(struct http_exchange *x);
 /* work.c */
-void rest_lease_create(struct http_exchange *x);
-void rest_lease_list(struct http_exchange *x);
-void rest_lease_show(struct http_exchange *x);
-void rest_lease_heartbeat(struct http_exchange *x);
-void rest_lease_release(struct http_exchange *x);
-void rest_run_start(struct http_exchange *x);
-void rest_run_list(struct http_exchange *x);
-void rest_run_show(struct http_exchange *x);
-void rest_workflow_put(struct http_exchange *x);
-void rest_workflow_list(struct http_exchange *x);
-void rest_workflow_show(struct http_exchange *x);
-void rest_pool_show(struct http_exchange *x);
+void rest_work(struct http_exchange *x);
 /* metrics.c */
 void rest_metrics_show(struct http_exchange *x);
 /* The browser door's WebSocket routes, asked for by plain HTTP. */
 void rest_websocket(struct http_exchange *x);
 
-/* The {id} of the path. */
-int rest_param_id(const struct http_exchange *x, struct id *out, struct err *e);
 /* The body as a JSON object, whose keys are the caller's to check; *out NULL when it is empty. */
 int rest_body_any(struct http_exchange *x, json_t **out, struct err *e);
 /* The body as a JSON object with these keys alone; *out NULL when it is empty and that is allowed. */

@@ -9,16 +9,15 @@
 
 void rest_audit_list(struct http_exchange *x)
 {
-	static const char *const keys[] = {"agent", "principal", "event", "session", "after", "limit", NULL};
 	struct audit_filter f = {.agent = http_query_str(x, "agent"),
 				 .principal = http_query_str(x, "principal"),
 				 .event = http_query_str(x, "event"),
 				 .session = http_query_str(x, "session")};
 	int64_t after = 0, limit = EVENTS_DEFAULT;
 	struct err e = {0};
-	int rc = http_query_only(x, keys, &e);
+	int rc = 0;
 
-	if (rc == 0 && f.agent)
+	if (f.agent)
 		rc = target_name_check(f.agent, &e);
 	if (rc == 0)
 		rc = http_query_int(x, "after", 0, INT64_MAX, &after, &e);
@@ -53,14 +52,13 @@ void rest_witness_keep(struct http_exchange *x)
 
 void rest_witness_heads(struct http_exchange *x)
 {
-	static const char *const keys[] = {"log_id", "limit", NULL};
 	const char *log_id = http_query_str(x, "log_id");
 	int64_t limit = HEADS_DEFAULT;
 	struct err e = {0};
 	struct id id;
-	int rc = http_query_only(x, keys, &e);
+	int rc = 0;
 
-	if (rc == 0 && (!log_id || id_parse(log_id, &id)))
+	if (!log_id || id_parse(log_id, &id))
 		rc = err_set(&e, ERR_INVAL, "query parameter log_id is missing, or no id");
 	if (rc == 0)
 		rc = http_query_int(x, "limit", 1, HEADS_MAX, &limit, &e);

@@ -145,22 +145,33 @@ int http_query_add(struct http_exchange *x, const char *arg, struct err *e)
 	return 0;
 }
 
-int http_query_only(const struct http_exchange *x, const char *const *keys, struct err *e)
+static bool is_one_of(const char *key, const char *keys)
 {
-	bool path = false;
+	size_t n = strlen(key);
 
-	for (size_t k = 0; keys[k]; k++)
-		path = path || strcmp(keys[k], "path") == 0;
-	if (x->file_path && !path)
+	for (const char *p = keys; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+		if (strncmp(p, key, n) == 0 && (p[n] == ',' || !p[n]))
+			return true;
+	return false;
+}
+
+int http_query_only(const struct http_exchange *x, const char *keys, struct err *e)
+{
+	if (x->file_path && !is_one_of("path", keys))
 		return err_set(e, ERR_INVAL, "unknown query parameter path");
-	for (size_t i = 0; i < x->nquery; i++) {
-		size_t k = 0;
-
-		while (keys[k] && strcmp(keys[k], x->query[i].key) != 0)
-			k++;
-		if (!keys[k])
+	for (size_t i = 0; i < x->nquery; i++)
+		if (!is_one_of(x->query[i].key, keys))
 			return err_set(e, ERR_INVAL, "unknown query parameter %s", x->query[i].key);
-	}
+	return 0;
+}
+
+int http_query_bool(const struct http_exchange *x, const char *key, bool *out, struct err *e)
+{
+	const char *s = http_query_str(x, key);
+
+	if (s && strcmp(s, "true") != 0 && strcmp(s, "false") != 0)
+		return err_set(e, ERR_INVAL, "query parameter %s must be true or false", key);
+	*out = s ? *s == 't' : *out;
 	return 0;
 }
 

@@ -61,6 +61,7 @@ struct http_exchange {
 	char path[HTTP_PATH_MAX];  /* decoded, without the query */
 	const struct route *route; /* NULL: none matched */
 	char params[HTTP_PARAMS_MAX][AGENT_NAME_MAX + 1];
+	struct id object; /* {id}, where it is a UUID; route_enter() */
 	struct http_query query[HTTP_QUERY_MAX];
 	size_t nquery;
 	struct id id;
@@ -111,9 +112,11 @@ void http_exchange_set_id(struct http_exchange *x, const char *text);
 
 /* One "key=value" of the query, decoded. ERR_INVAL: too many, too long. */
 int http_query_add(struct http_exchange *x, const char *arg, struct err *e);
-/* ERR_INVAL names the first key that is not in the NULL-ended list. */
-int http_query_only(const struct http_exchange *x, const char *const *keys, struct err *e);
+/* ERR_INVAL names the first key that is not in the list, "a,b". */
+int http_query_only(const struct http_exchange *x, const char *keys, struct err *e);
 const char *http_query_str(const struct http_exchange *x, const char *key); /* NULL: absent */
+/* "true" or "false"; absent: *out untouched. */
+int http_query_bool(const struct http_exchange *x, const char *key, bool *out, struct err *e);
 /* Absent: *out untouched. */
 int http_query_int(const struct http_exchange *x, const char *key, int64_t min, int64_t max, int64_t *out,
 		   struct err *e);

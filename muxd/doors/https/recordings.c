@@ -9,10 +9,9 @@
 
 static int read_filter(const struct http_exchange *x, struct recording_filter *f, struct err *e)
 {
-	static const char *const keys[] = {"agent", "principal", "kind", "state", "before", "limit", NULL};
 	const char *before = http_query_str(x, "before");
 	int64_t limit = LIST_DEFAULT;
-	int rc = http_query_only(x, keys, e);
+	int rc = 0;
 
 	f->agent = http_query_str(x, "agent");
 	f->principal = http_query_str(x, "principal");
@@ -42,14 +41,7 @@ void rest_recording_list(struct http_exchange *x)
 
 void rest_recording_show(struct http_exchange *x)
 {
-	struct err e = {0};
-	struct id id;
-	int rc = rest_param_id(x, &id, &e);
-
-	if (rc)
-		http_reply_error(x, rc, &e);
-	else
-		broker_recording(x->hub, &x->rq, &id, http_reply_result, x);
+	broker_recording(x->hub, &x->rq, &x->object, http_reply_result, x);
 }
 
 static void reply_page(void *arg, int rc, const struct err *e, const uint8_t *p, size_t n, const json_t *end)
@@ -69,16 +61,10 @@ static void reply_page(void *arg, int rc, const struct err *e, const uint8_t *p,
 
 void rest_recording_events(struct http_exchange *x)
 {
-	static const char *const keys[] = {"from_ns", "after_seq", "limit", NULL};
 	int64_t from = 0, seq = 0, limit = PAGE_DEFAULT;
 	struct err e = {0};
-	struct id id;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = http_query_int(x, "from_ns", 0, INT64_MAX, &from, &e);
 
-	if (rc == 0)
-		rc = http_query_only(x, keys, &e);
-	if (rc == 0)
-		rc = http_query_int(x, "from_ns", 0, INT64_MAX, &from, &e);
 	if (rc == 0)
 		rc = http_query_int(x, "after_seq", 0, INT64_MAX, &seq, &e);
 	if (rc == 0)
@@ -86,24 +72,18 @@ void rest_recording_events(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_recording_page(x->hub, &x->rq, &id, (uint64_t)from, (uint64_t)seq, (uint64_t)limit, reply_page,
-				      x);
+		broker_recording_page(x->hub, &x->rq, &x->object, (uint64_t)from, (uint64_t)seq, (uint64_t)limit,
+				      reply_page, x);
 }
 
 void rest_recording_screen(struct http_exchange *x)
 {
-	static const char *const keys[] = {"at_ns", NULL};
 	int64_t at = 0;
 	struct err e = {0};
-	struct id id;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = http_query_int(x, "at_ns", 0, INT64_MAX, &at, &e);
 
-	if (rc == 0)
-		rc = http_query_only(x, keys, &e);
-	if (rc == 0)
-		rc = http_query_int(x, "at_ns", 0, INT64_MAX, &at, &e);
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_recording_screen(x->hub, &x->rq, &id, (uint64_t)at, http_reply_result, x);
+		broker_recording_screen(x->hub, &x->rq, &x->object, (uint64_t)at, http_reply_result, x);
 }

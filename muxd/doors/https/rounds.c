@@ -51,17 +51,13 @@ static void round_opened(void *arg, int rc, const struct err *e, struct session 
 
 void rest_round_start(struct http_exchange *x)
 {
-	static const char *const no_keys[] = {NULL};
 	struct round_limits limits;
 	struct round_body body;
 	struct err e = {0};
-	int rc = target_name_check(x->params[0], &e);
+	int rc;
 
 	round_limits_from_conf(hub_conf(x->hub), &limits);
-	if (rc == 0)
-		rc = http_query_only(x, no_keys, &e);
-	if (rc == 0)
-		rc = round_body_parse(buf_ptr(&x->body), buf_len(&x->body), &limits, &body, &e);
+	rc = round_body_parse(buf_ptr(&x->body), buf_len(&x->body), &limits, &body, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 		return;
@@ -74,17 +70,11 @@ void rest_round_start(struct http_exchange *x)
 
 void rest_round_show(struct http_exchange *x)
 {
-	static const char *const keys[] = {"wait_ms", NULL};
 	uint64_t max = hub_conf(x->hub)->round_wait_max_ns;
 	int64_t wait_ms = 0;
 	struct err e = {0};
-	struct id id;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = http_query_int(x, "wait_ms", 0, INT64_C(365) * 24 * 3600 * 1000, &wait_ms, &e);
 
-	if (rc == 0)
-		rc = http_query_only(x, keys, &e);
-	if (rc == 0)
-		rc = http_query_int(x, "wait_ms", 0, INT64_C(365) * 24 * 3600 * 1000, &wait_ms, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 		return;
@@ -92,7 +82,7 @@ void rest_round_show(struct http_exchange *x)
 	x->wait_ns = (uint64_t)wait_ms * NS_PER_MS;
 	if (x->wait_ns > max)
 		x->wait_ns = max;
-	broker_round_wait(x->hub, &x->rq, &id, x->wait_ns, round_waited, x);
+	broker_round_wait(x->hub, &x->rq, &x->object, x->wait_ns, round_waited, x);
 }
 
 static void output_read(void *arg, int rc, const struct err *e, json_t *result)
@@ -120,17 +110,11 @@ static int output_stream(const struct http_exchange *x, int *out, struct err *e)
 
 void rest_round_output(struct http_exchange *x)
 {
-	static const char *const keys[] = {"stream", "offset", "limit", NULL};
 	int64_t offset = 0, limit = OUTPUT_DEFAULT;
 	struct err e = {0};
-	struct id id;
 	int stream = STREAM_OUTPUT;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = output_stream(x, &stream, &e);
 
-	if (rc == 0)
-		rc = http_query_only(x, keys, &e);
-	if (rc == 0)
-		rc = output_stream(x, &stream, &e);
 	if (rc == 0)
 		rc = http_query_int(x, "offset", 0, INT64_MAX, &offset, &e);
 	if (rc == 0)
@@ -138,7 +122,8 @@ void rest_round_output(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_round_output(x->hub, &x->rq, &id, stream, (uint64_t)offset, (uint64_t)limit, output_read, x);
+		broker_round_output(x->hub, &x->rq, &x->object, stream, (uint64_t)offset, (uint64_t)limit, output_read,
+				    x);
 }
 
 /* What a stdin call asks for; `owned` when the bytes were decoded. */
@@ -190,16 +175,13 @@ void rest_round_stdin(struct http_exchange *x)
 	struct stdin_write w = {0};
 	json_t *o = NULL;
 	struct err e = {0};
-	struct id id;
 	size_t taken = 0;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = rest_body_object(x, keys, true, &o, &e);
 
-	if (rc == 0)
-		rc = rest_body_object(x, keys, true, &o, &e);
 	if (rc == 0)
 		rc = stdin_parse(o, &w, &e);
 	if (rc == 0)
-		rc = broker_round_stdin(x->hub, &x->rq, &id, w.offset, w.p, w.n, w.eof, &taken, &e);
+		rc = broker_round_stdin(x->hub, &x->rq, &x->object, w.offset, w.p, w.n, w.eof, &taken, &e);
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
@@ -226,16 +208,13 @@ void rest_round_signal(struct http_exchange *x)
 	static const char *const keys[] = {"signal", NULL};
 	json_t *o = NULL, *result = NULL;
 	struct err e = {0};
-	struct id id;
 	int signum = 0;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = rest_body_object(x, keys, true, &o, &e);
 
-	if (rc == 0)
-		rc = rest_body_object(x, keys, true, &o, &e);
 	if (rc == 0)
 		rc = signal_of(o, &signum, &e);
 	if (rc == 0)
-		rc = broker_round_signal(x->hub, &x->rq, &id, signum, &e);
+		rc = broker_round_signal(x->hub, &x->rq, &x->object, signum, &e);
 	if (rc == 0)
 		result = json_pack("{s:s,s:s}", "round_id", x->params[0], "signal", signal_name(signum));
 	if (rc == 0 && !result)

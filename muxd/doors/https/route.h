@@ -33,6 +33,8 @@ struct route {
 	enum route_auth auth;
 	enum route_body body;
 	const char *scope; /* for people: docs and messages */
+	const char *query; /* the keys that the query may have, "a,b"; NULL: the handler looks at them */
+	const char *call;  /* which of its calls the handler makes; NULL: it has one */
 };
 
 enum { ROUTES_MAX = 96 };
@@ -43,6 +45,11 @@ const struct route *route_table(size_t *out_n);
  * with x->allow set when the path exists with other methods (answer 405).
  */
 int route_find(struct http_exchange *x, struct err *e);
+/*
+ * The request is whole: its handler, once the names and ids of the path and the keys of the query are what they can be.
+ * x->object is the {id} of a path below /v1.
+ */
+void route_enter(struct http_exchange *x);
 /* A grant, for whatever is asked: fills x->rq. What is refused is audited. token NULL: none was sent. */
 int route_authenticate(struct http_exchange *x, const char *token, size_t len, struct err *e);
 /*

@@ -21,7 +21,6 @@ static int one_of(const struct http_exchange *x, const char *key, const char *co
 
 static int check_filters(const struct http_exchange *x, int64_t *limit, struct err *e)
 {
-	static const char *const keys[] = {"agent", "state", "kind", "live", "limit", NULL};
 	const char *kinds[] = {session_kind_name(SESSION_TERMINAL), session_kind_name(SESSION_EXEC),
 			       session_kind_name(SESSION_ROUND),    session_kind_name(SESSION_FILE),
 			       session_kind_name(SESSION_PORT),     NULL};
@@ -29,10 +28,8 @@ static int check_filters(const struct http_exchange *x, int64_t *limit, struct e
 				session_state_name(SESSION_SUSPENDED), session_state_name(SESSION_ENDING),
 				session_state_name(SESSION_ENDED),     NULL};
 	const char *agent = http_query_str(x, "agent");
-	int rc = http_query_only(x, keys, e);
+	int rc = one_of(x, "live", (const char *[]){"true", "false", NULL}, e);
 
-	if (rc == 0)
-		rc = one_of(x, "live", (const char *[]){"true", "false", NULL}, e);
 	if (rc == 0)
 		rc = one_of(x, "kind", kinds, e);
 	if (rc == 0)
@@ -72,16 +69,11 @@ void rest_session_list(struct http_exchange *x)
 
 void rest_session_show(struct http_exchange *x)
 {
-	static const char *const no_keys[] = {NULL};
-	struct session_filter f = {.limit = 1};
+	struct session_filter f = {.only = x->object, .limit = 1};
 	json_t *list = NULL;
 	struct err e = {0};
-	int rc = rest_param_id(x, &f.only, &e);
+	int rc = broker_sessions(x->hub, &x->rq, &f, &list, &e);
 
-	if (rc == 0)
-		rc = http_query_only(x, no_keys, &e);
-	if (rc == 0)
-		rc = broker_sessions(x->hub, &x->rq, &f, &list, &e);
 	if (rc == 0 && (id_is_nil(&f.only) || json_array_size(list) == 0)) {
 		rc = err_set(&e, ERR_NOT_FOUND, "no such session is at hand: /v1/recordings has those of the record");
 		if (hub_session_find(x->hub, &f.only)) /* it is, and not for this grant */
@@ -122,11 +114,8 @@ void rest_session_terminate(struct http_exchange *x)
 	const char *reason = "";
 	json_t *o = NULL;
 	struct err e = {0};
-	struct id id;
-	int rc = rest_param_id(x, &id, &e);
+	int rc = rest_body_object(x, keys, true, &o, &e);
 
-	if (rc == 0)
-		rc = rest_body_object(x, keys, true, &o, &e);
 	if (rc == 0)
 		rc = json_opt_str(o, "reason", &reason, &e);
 	if (rc == 0 && blank(reason))
@@ -134,10 +123,10 @@ void rest_session_terminate(struct http_exchange *x)
 	if (rc == 0 && strlen(reason) > GRANT_REASON_MAX)
 		rc = err_set(&e, ERR_INVAL, "reason is longer than %d bytes", GRANT_REASON_MAX);
 	if (rc == 0)
-		rc = broker_terminate(x->hub, &x->rq, &id, reason, &e);
+		rc = broker_terminate(x->hub, &x->rq, &x->object, reason, &e);
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		terminate_reply(x, &id);
+		terminate_reply(x, &x->object);
 	json_decref(o);
 }

@@ -30,26 +30,24 @@ static void header(const struct conn *c, enum lws_token_indexes token, char *out
 
 static int read_query(struct ws *w, struct err *e)
 {
-	static const char *const keys[][6] = {[WS_TERMINAL] = {"cols", "rows", "task"},
-					      [WS_EXEC] = {NULL},
-					      [WS_ATTACH] = {"cols", "rows", "role", "offset", "screen"}};
+	static const char *const keys[] = {
+	    [WS_TERMINAL] = "cols,rows,task", [WS_EXEC] = "", [WS_ATTACH] = "cols,rows,role,offset,screen"};
 	const struct http_exchange *x = w->conn->x;
 	int64_t cols = 0, rows = 0, offset = -1;
-	const char *role = http_query_str(x, "role"), *task = http_query_str(x, "task"),
-		   *screen = http_query_str(x, "screen");
+	const char *role = http_query_str(x, "role"), *task = http_query_str(x, "task");
+	bool screen = true;
 	int rc = http_query_only(x, keys[w->way], e);
 
 	if (rc || (rc = http_query_int(x, "cols", 1, WIRE_SIZE_MAX, &cols, e)) ||
 	    (rc = http_query_int(x, "rows", 1, WIRE_SIZE_MAX, &rows, e)) ||
-	    (rc = http_query_int(x, "offset", 0, INT64_MAX, &offset, e)))
+	    (rc = http_query_int(x, "offset", 0, INT64_MAX, &offset, e)) ||
+	    (rc = http_query_bool(x, "screen", &screen, e)))
 		return rc;
 	if (task && strlen(task) > GRANT_NAME_MAX)
 		return err_set(e, ERR_INVAL, "query parameter task is longer than %d bytes", GRANT_NAME_MAX);
 	if (role && strcmp(role, "driver") != 0 && strcmp(role, "observer") != 0)
 		return err_set(e, ERR_INVAL, "query parameter role must be driver or observer");
-	if (screen && strcmp(screen, "true") != 0 && strcmp(screen, "false") != 0)
-		return err_set(e, ERR_INVAL, "query parameter screen must be true or false");
-	w->no_screen = screen && *screen == 'f';
+	w->no_screen = !screen;
 	w->cols = (unsigned)cols;
 	w->rows = (unsigned)rows;
 	w->has_offset = offset >= 0;
