@@ -1,6 +1,6 @@
 // tier: check
 /*
- * The first byte chooses small or large limits; the rest is a request body. What
+ * The first byte chooses small or large limits; the rest is a request's body, or START's. What
  * is accepted must hold what the hub relies on; what is refused must be named.
  */
 #include "base/clock.h"
@@ -16,7 +16,13 @@ static void check(const struct round_body *b, const struct round_limits *l)
 {
 	size_t bytes = b->spec.command ? strlen(b->spec.command) : 0;
 
-	if (!b->spec.argv == !b->spec.command || b->wait_ns > l->wait_max_ns || b->spec.timeout_ns > l->timeout_max_ns)
+	if (b->wait_ns > l->wait_max_ns || b->spec.timeout_ns > l->timeout_max_ns)
+		abort();
+	if (b->spec.kind == SESSION_ROUND ? !b->spec.argv == !b->spec.command : b->spec.argv && b->spec.command)
+		abort();
+	if (b->spec.kind == SESSION_FILE && (!b->spec.file || !b->spec.file->path || b->spec.argv || b->spec.pty))
+		abort();
+	if (b->spec.pty && (!b->spec.cols || !b->spec.rows || b->spec.cols > 4096 || b->spec.rows > 4096))
 		abort();
 	if (b->spec.argv && !b->spec.argv[0][0])
 		abort();
@@ -53,12 +59,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		l.body_max = 256;
 		l.argv_max = 16;
 	}
-	rc = round_body_parse(data + 1, size - 1, &l, &b, &e);
-	if (rc == 0) {
-		check(&b, &l);
-		round_body_finish(&b);
-	} else if (e.code != rc || !e.message[0]) {
-		abort();
+	for (int start = 0; start < 2; start++) {
+		e = (struct err){0};
+		rc = (start ? start_body_parse : round_body_parse)(data + 1, size - 1, &l, &b, &e);
+		if (rc == 0) {
+			check(&b, &l);
+			round_body_finish(&b);
+		} else if (e.code != rc || !e.message[0]) {
+			abort();
+		}
 	}
 	return 0;
 }

@@ -124,9 +124,9 @@ static const struct {
     {"{\"argv\":[\"a\"],\"command\":\"b\"}", ERR_INVAL, "one of argv"},
     {"{\"argv\":[]}", ERR_INVAL, "argv"},
     {"{\"argv\":\"ls\"}", ERR_INVAL, "argv"},
-    {"{\"argv\":[1]}", ERR_INVAL, "argv[0]"},
-    {"{\"argv\":[\"a\",null]}", ERR_INVAL, "argv[1]"},
-    {"{\"argv\":[\"\"]}", ERR_INVAL, "argv[0]"},
+    {"{\"argv\":[1]}", ERR_INVAL, "/argv/0"},
+    {"{\"argv\":[\"a\",null]}", ERR_INVAL, "/argv/1"},
+    {"{\"argv\":[\"\"]}", ERR_INVAL, "/argv/0"},
     {"{\"argv\":[\"a\\u0000b\"]}", ERR_INVAL, "NUL"},
     {"{\"command\":\"\"}", ERR_INVAL, "command"},
     {"{\"command\":7}", ERR_INVAL, "command"},
@@ -140,7 +140,7 @@ static const struct {
     {"{\"command\":\"x\",\"env\":{\"1A\":\"\"}}", ERR_INVAL, "1A"},
     {"{\"command\":\"x\",\"env\":{\"A=B\":\"\"}}", ERR_INVAL, "A=B"},
     {"{\"command\":\"x\",\"env\":{\"\":\"\"}}", ERR_INVAL, "env"},
-    {"{\"command\":\"x\",\"env\":{\"A\":1}}", ERR_INVAL, "env.A"},
+    {"{\"command\":\"x\",\"env\":{\"A\":1}}", ERR_INVAL, "/env/A"},
     {"{\"command\":\"x\",\"stdin\":5}", ERR_INVAL, "stdin"},
     {"{\"command\":\"x\",\"stdin\":{}}", ERR_INVAL, "stdin"},
     {"{\"command\":\"x\",\"stdin\":{\"data\":\"a\",\"x\":1}}", ERR_INVAL, "x"},
@@ -190,11 +190,73 @@ static void test_too_large(void **state)
 	round_body_finish(NULL);
 }
 
+static int start(const char *body, struct round_body *b, struct err *e)
+{
+	return start_body_parse(body, strlen(body), &limits, b, e);
+}
+
+/* START of a WebSocket: the program of a round, a terminal, a transfer. */
+static void test_start(void **state)
+{
+	struct round_body b;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(start("{\"argv\":[\"cat\"],\"stdin_open\":true}", &b, &e), 0);
+	assert_true(b.spec.kind == SESSION_ROUND && b.spec.stdin_open && !b.spec.pty);
+	round_body_finish(&b);
+	assert_int_equal(start("{\"pty\":{\"cols\":90,\"term\":\"vt100\"}}", &b, &e), 0);
+	assert_true(b.spec.kind == SESSION_TERMINAL && b.spec.pty && b.spec.cols == 90 && b.spec.rows == 24);
+	assert_string_equal(b.spec.term, "vt100");
+	round_body_finish(&b);
+	assert_int_equal(start("{\"pty\":{},\"command\":\"ls\"}", &b, &e), 0);
+	assert_true(b.spec.kind == SESSION_EXEC);
+	round_body_finish(&b);
+	assert_int_equal(start("{\"file\":{\"op\":\"put\",\"path\":{\"base64\":\"bv8=\"},\"mode\":416}}", &b, &e), 0);
+	assert_true(b.spec.kind == SESSION_FILE && b.spec.stdin_open && b.spec.file->mode == 0640);
+	assert_string_equal(b.spec.file->path, "n\xff");
+	assert_true(b.spec.file->size == UINT64_MAX);
+	round_body_finish(&b);
+}
+
+static const struct {
+	const char *body, *names;
+} not_starts[] = {
+    {"{}", "one of argv"},
+    {"{\"argv\":[\"a\"],\"command\":\"b\",\"pty\":{}}", "one of argv"},
+    {"{\"argv\":[\"a\"],\"wait_ms\":1}", "/wait_ms"},
+    {"{\"argv\":[\"a\"],\"stdin\":\"\"}", "/stdin"},
+    {"{\"pty\":{\"cols\":0}}", "/pty/cols"},
+    {"{\"pty\":{\"rows\":4097}}", "/pty/rows"},
+    {"{\"pty\":1}", "/pty"},
+    {"{\"pty\":{\"colour\":1}}", "/pty/colour"},
+    {"{\"file\":{\"op\":\"put\"}}", "/file/path"},
+    {"{\"file\":{\"op\":\"rm\",\"path\":\"a\"}}", "/file/op"},
+    {"{\"file\":{\"op\":\"get\",\"path\":1}}", "/file/path"},
+    {"{\"file\":{\"op\":\"get\",\"path\":{\"base64\":\"AGE=\"}}}", "/file/path"},
+    {"{\"file\":{\"op\":\"get\",\"path\":\"a\\u0000b\"}}", "NUL"},
+    {"{\"file\":{\"op\":\"put\",\"path\":\"a\",\"mode\":4096}}", "/file/mode"},
+    {"{\"file\":{\"op\":\"get\",\"path\":\"a\"},\"argv\":[\"x\"]}", "transfer"},
+};
+
+static void test_no_start(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(not_starts) / sizeof(not_starts[0]); i++) {
+		struct round_body b;
+		struct err e = {0};
+
+		if (start(not_starts[i].body, &b, &e) != ERR_INVAL || !strstr(e.message, not_starts[i].names))
+			fail_msg("%s: %s", not_starts[i].body, e.message);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_everything),  cmocka_unit_test(test_defaults), cmocka_unit_test(test_wait_is_clamped),
 	    cmocka_unit_test(test_stdin_bytes), cmocka_unit_test(test_refused),  cmocka_unit_test(test_too_large),
+	    cmocka_unit_test(test_start),       cmocka_unit_test(test_no_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
