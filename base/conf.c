@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/slurp.h"
 #include "base/text.h"
+#include "base/yamldoc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,13 +79,13 @@ static int read_section(struct conf_reader *r, const char *name, const yaml_node
 	char path[160];
 	int rc = 0;
 
-	if (conf_is_null(n))
+	if (yamldoc_is_null(n))
 		return 0;
 	if (n->type != YAML_MAPPING_NODE)
 		return conf_fail(r, &n->start_mark, "%s is not a section with keys inside it", name);
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++) {
 		const yaml_node_t *key = conf_node_at(r, p->key);
-		const char *text = conf_scalar(key);
+		const char *text = yamldoc_scalar(key);
 		if (!text)
 			return conf_fail(r, &key->start_mark, "a key in %s is not a name", name);
 		text_format(path, sizeof(path), "%s.%.100s", name, text);
@@ -97,13 +98,13 @@ static int read_root(struct conf_reader *r, const yaml_node_t *n)
 {
 	int rc = 0;
 
-	if (conf_is_null(n))
+	if (yamldoc_is_null(n))
 		return 0;
 	if (n->type != YAML_MAPPING_NODE)
 		return conf_fail(r, &n->start_mark, "the configuration is not a mapping of sections");
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++) {
 		const yaml_node_t *key = conf_node_at(r, p->key), *value = conf_node_at(r, p->value);
-		const char *text = conf_scalar(key);
+		const char *text = yamldoc_scalar(key);
 		if (!text)
 			return conf_fail(r, &key->start_mark, "a key is not a name");
 		if (is_section(text))
@@ -174,29 +175,6 @@ static int check_together(struct conf_reader *r)
 	return conf_rules_close(c) < 0 ? conf_fail_memory(r) : 0;
 }
 
-static int parse_fault(const struct conf_reader *r, const yaml_parser_t *p)
-{
-	if (p->error == YAML_MEMORY_ERROR)
-		return conf_fail_memory(r);
-	if (p->error == YAML_READER_ERROR)
-		return err_set(r->e, ERR_CONFIG, "%s: %s at byte %zu", r->name, p->problem ? p->problem : "unreadable",
-			       p->problem_offset);
-	return conf_fail(r, &p->problem_mark, "%s", p->problem ? p->problem : "not YAML");
-}
-
-/* Anything after the first document is a mistake, not more configuration. */
-static int check_single(const struct conf_reader *r, yaml_parser_t *p)
-{
-	yaml_document_t more;
-
-	if (!yaml_parser_load(p, &more))
-		return parse_fault(r, p);
-	yaml_node_t *n = yaml_document_get_root_node(&more);
-	int rc = n ? conf_fail(r, &n->start_mark, "a second document begins; one is expected") : 0;
-	yaml_document_delete(&more);
-	return rc;
-}
-
 static int too_large(const char *name, struct err *e)
 {
 	return err_set(e, ERR_CONFIG, "%s: larger than %d bytes", name, TEXT_MAX);
@@ -205,32 +183,20 @@ static int too_large(const char *name, struct err *e)
 int conf_parse(const char *text, size_t len, const char *name, struct conf **out, struct err *e)
 {
 	struct conf_reader r = {.name = name, .e = e};
-	yaml_document_t doc;
-	yaml_parser_t parser;
+	struct yamldoc *doc = NULL;
 
 	if (len > TEXT_MAX)
 		return too_large(name, e);
 	int rc = conf_create(&r.conf);
 	if (rc < 0)
 		return conf_fail_memory(&r);
-	if (!yaml_parser_initialize(&parser)) {
-		conf_destroy(r.conf);
-		return conf_fail_memory(&r);
-	}
-	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	if (!yaml_parser_load(&parser, &doc)) {
-		rc = parse_fault(&r, &parser);
-	} else {
-		r.doc = &doc;
-		yaml_node_t *root = yaml_document_get_root_node(&doc);
-		rc = root ? read_root(&r, root) : 0;
-		if (rc == 0)
-			rc = check_together(&r);
-		if (rc == 0 && root)
-			rc = check_single(&r, &parser);
-		yaml_document_delete(&doc);
-	}
-	yaml_parser_delete(&parser);
+	rc = yamldoc_parse(text, len, name, &doc, e);
+	r.doc = rc == 0 ? yamldoc_document(doc) : NULL;
+	if (r.doc)
+		rc = read_root(&r, yaml_document_get_root_node(r.doc));
+	if (rc == 0)
+		rc = check_together(&r);
+	yamldoc_destroy(doc);
 	if (rc < 0)
 		conf_destroy(r.conf);
 	else

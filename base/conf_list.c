@@ -30,7 +30,7 @@ static int check_fields(const struct conf_reader *r, const yaml_node_t *n, const
 		return conf_fail(r, &n->start_mark, "an entry of %s is not a mapping of %s", what, known);
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
 		const yaml_node_t *k = conf_node_at(r, p->key);
-		const char *key = conf_scalar(k);
+		const char *key = yamldoc_scalar(k);
 		size_t len = 0;
 		const char *near = key ? conf_choice_nearest(known, key, &len) : NULL;
 		if (!key || !near)
@@ -40,7 +40,7 @@ static int check_fields(const struct conf_reader *r, const yaml_node_t *n, const
 			return conf_fail(r, &k->start_mark, "unknown key \"%.64s\" in %s, did you mean %.*s?", key,
 					 what, (int)len, near);
 		for (yaml_node_pair_t *q = n->data.mapping.pairs.start; q < p; q++)
-			if (strcmp(conf_scalar(conf_node_at(r, q->key)), key) == 0)
+			if (strcmp(yamldoc_scalar(conf_node_at(r, q->key)), key) == 0)
 				return conf_fail(r, &k->start_mark, "%s stands twice in one entry of %s", key, what);
 	}
 	return 0;
@@ -49,7 +49,7 @@ static int check_fields(const struct conf_reader *r, const yaml_node_t *n, const
 static yaml_node_t *conf_list_field(const struct conf_reader *r, const yaml_node_t *n, const char *key)
 {
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++)
-		if (strcmp(conf_scalar(conf_node_at(r, p->key)), key) == 0)
+		if (strcmp(yamldoc_scalar(conf_node_at(r, p->key)), key) == 0)
 			return conf_node_at(r, p->value);
 	return NULL;
 }
@@ -447,8 +447,8 @@ static int read_witness(struct conf_reader *r, const yaml_node_t *n)
 			      "certificate_key|region|lock|lock_mode|key|interval|timeout|on_seal|refuse_after");
 
 	/* Authorities count what they are asked. */
-	if (rc == 0 && (kind = conf_list_field(r, n, "kind")) != NULL && conf_scalar(kind) &&
-	    strcmp(conf_scalar(kind), "timestamp") == 0) {
+	if (rc == 0 && (kind = conf_list_field(r, n, "kind")) != NULL && yamldoc_scalar(kind) &&
+	    strcmp(yamldoc_scalar(kind), "timestamp") == 0) {
 		w.interval_ns = 3600 * NS_PER_SEC;
 		w.on_seal = false;
 	}
@@ -501,7 +501,7 @@ static int read_each(struct conf_reader *r, const yaml_node_t *n, const char *wh
 /* One pair of kubernetes.labels; the value is a scalar, "" where nothing stands. */
 static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_node_t *v)
 {
-	const char *key = conf_scalar(k), *value = conf_scalar(v);
+	const char *key = yamldoc_scalar(k), *value = yamldoc_scalar(v);
 	struct conf *c = r->conf;
 	struct err why = {0};
 	int rc;
@@ -510,12 +510,12 @@ static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_no
 		return conf_fail(r, &k->start_mark, "a key in kubernetes.labels is not a name");
 	if (!value)
 		return conf_fail(r, &v->start_mark, "kubernetes.labels: %.80s is not a single value", key);
-	if (conf_check_label(key, conf_is_null(v) ? "" : value, &why) < 0)
+	if (conf_check_label(key, yamldoc_is_null(v) ? "" : value, &why) < 0)
 		return conf_fail(r, &k->start_mark, "kubernetes.labels: %s", why.message);
 	for (size_t i = 0; i < c->kubernetes_nlabels; i++)
 		if (strcmp(c->kubernetes_labels[i].key, key) == 0)
 			return conf_fail(r, &k->start_mark, "kubernetes.labels: %.80s stands twice", key);
-	rc = conf_label_add(c, key, conf_is_null(v) ? "" : value);
+	rc = conf_label_add(c, key, yamldoc_is_null(v) ? "" : value);
 	if (rc == ERR_LIMIT)
 		return conf_fail(r, &k->start_mark, "kubernetes.labels has too many entries");
 	return rc < 0 ? conf_fail_memory(r) : 0;
@@ -525,7 +525,7 @@ static int read_labels(struct conf_reader *r, const yaml_node_t *n)
 {
 	int rc = 0;
 
-	if (conf_is_null(n))
+	if (yamldoc_is_null(n))
 		return 0;
 	if (n->type != YAML_MAPPING_NODE)
 		return conf_fail(r, &n->start_mark, "kubernetes.labels is not a mapping of labels");

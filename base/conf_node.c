@@ -28,29 +28,12 @@ yaml_node_t *conf_node_at(const struct conf_reader *r, int index)
 	return yaml_document_get_node(r->doc, index);
 }
 
-/* Text of a scalar; NULL for anything else, or when a NUL hides in it. */
-const char *conf_scalar(const yaml_node_t *n)
-{
-	if (n->type != YAML_SCALAR_NODE || strlen((const char *)n->data.scalar.value) != n->data.scalar.length)
-		return NULL;
-	return (const char *)n->data.scalar.value;
-}
-
-/* "key:" with nothing behind it, or ~. */
-bool conf_is_null(const yaml_node_t *n)
-{
-	const char *s = conf_scalar(n);
-
-	return s && n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-	       (!*s || strcmp(s, "~") == 0 || strcmp(s, "null") == 0);
-}
-
 /* A scalar that says something. what: "rules.kind". */
 int conf_need_scalar(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char **out)
 {
-	const char *s = conf_scalar(n);
+	const char *s = yamldoc_scalar(n);
 
-	if (!s || conf_is_null(n))
+	if (!s || yamldoc_is_null(n))
 		return conf_fail(r, &n->start_mark, "%s %s", what, s ? "has no value" : "is not a single value");
 	*out = s;
 	return 0;

@@ -7,8 +7,7 @@
 #define BASE_CONF_NODE_H
 
 #include "base/conf_table.h"
-
-#include <yaml.h>
+#include "base/yamldoc.h"
 
 #define CONF_KEYS_MAX 256
 
@@ -27,10 +26,6 @@ int conf_fail(const struct conf_reader *r, const yaml_mark_t *at, const char *fm
     __attribute__((format(printf, 3, 4)));
 int conf_fail_memory(const struct conf_reader *r);
 yaml_node_t *conf_node_at(const struct conf_reader *r, int index);
-/* Text of a scalar; NULL for anything else, or when a NUL hides in it. */
-const char *conf_scalar(const yaml_node_t *n);
-/* "key:" with nothing behind it, or ~. */
-bool conf_is_null(const yaml_node_t *n);
 /* A scalar that says something. what: "rules.kind". */
 int conf_need_scalar(const struct conf_reader *r, const yaml_node_t *n, const char *what, const char **out);
 

@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "life"
 #include "control/life/life_run.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RETRY_NS (1 * NS_PER_SEC)
+#define RETRY_NS     (1 * NS_PER_SEC)
+#define RETRY_MAX_NS (64 * NS_PER_SEC)
 
 struct life_run *life_run_begin(struct life_agent *a, const struct run_kind *kind, const char *cause)
 {
@@ -95,7 +97,7 @@ int life_run_break(struct life_agent *a, int rc, const struct err *e)
 		err_set(&here, rc, "%s: %s", a->name, err_name(rc)), e = &here;
 	log_error(&(struct log_ids){.agent = a->name}, "%s, cannot go on: %s", life_state_name(a->row.state),
 		  e->message);
-	a->retry_at = clock_boot_ns() + (RETRY_NS << (a->tries < 6 ? a->tries++ : 6));
+	a->retry_at = clock_boot_ns() + backoff(++a->tries, RETRY_NS, RETRY_MAX_NS);
 	life_count_failure(a->life, rc);
 	life_answer_wants(a, ~0u, rc, e);
 	return life_run_end(a);

@@ -1,5 +1,6 @@
 /* Sandboxes of the pool: what is known of each, and the end of it, which is wiped before its row goes. */
 #define LOG_SUBSYS "pool"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -16,7 +17,7 @@ static const char *const state_names[] = {"filling", "ready", "claimed", "leased
 
 uint64_t pool_back_off(uint64_t ns)
 {
-	return ns < BACKOFF_MIN ? BACKOFF_MIN : ns * 2 > BACKOFF_MAX ? BACKOFF_MAX : ns * 2;
+	return backoff_after(ns, BACKOFF_MIN, BACKOFF_MAX);
 }
 
 static struct log_ids ids_of(const struct pool_entry *p)

@@ -3,7 +3,7 @@
 #include "base/ids.h"
 #include "base/slurp.h"
 #include "base/visible.h"
-#include "control/kube/client/yaml.h"
+#include "base/yamldoc.h"
 #include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sandbox.h"
@@ -185,16 +185,16 @@ static bool is(const struct ctl_args *a, const char *verb)
 
 static int read_template(const char *path, json_t **out, struct err *e)
 {
-	struct kube_yaml *doc = NULL;
+	struct yamldoc *doc = NULL;
 	char *text = NULL;
 	size_t len = 0;
 	int rc = slurp_file(path, 0, TEMPLATE_MAX, &text, &len, e);
 
 	if (!rc)
-		rc = kube_yaml_parse(text, len, path, &doc, e);
+		rc = yamldoc_parse(text, len, path, &doc, e);
 	if (!rc)
-		rc = kube_yaml_json(doc, TEMPLATE_NODES, out, e);
-	kube_yaml_destroy(doc);
+		rc = yamldoc_json(doc, TEMPLATE_NODES, out, e);
+	yamldoc_destroy(doc);
 	slurp_free(text, len);
 	return rc;
 }

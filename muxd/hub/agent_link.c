@@ -3,6 +3,7 @@
  * and who waits for the sandbox hears how it went.
  */
 #define LOG_SUBSYS "agent"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -196,11 +197,6 @@ static void cut_off(struct agent *a, const char *why)
 		    cut_done, a);
 }
 
-static unsigned longer(unsigned retry_ms)
-{
-	return retry_ms * 2 < RETRY_MAX_MS ? retry_ms * 2 : RETRY_MAX_MS;
-}
-
 static void agent_link_ask(struct agent *a, bool make);
 
 static void healed(void *arg, const struct sandbox_answer *r)
@@ -271,7 +267,7 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 	if (a->state == AGENT_UP)
 		a->hub->stats.sandboxes_up--;
 	else
-		a->retry_ms = longer(a->retry_ms);
+		a->retry_ms = (unsigned)backoff_after(a->retry_ms, AGENT_RETRY_MIN_MS, RETRY_MAX_MS);
 	a->hub->stats.links_down++;
 	quiesce_link_down(a);
 	clear_link_down(a);
@@ -473,7 +469,7 @@ static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 		}
 	} else {
 		agent_set_state(a, AGENT_LOST);
-		a->retry_ms = longer(a->retry_ms);
+		a->retry_ms = (unsigned)backoff_after(a->retry_ms, AGENT_RETRY_MIN_MS, RETRY_MAX_MS);
 		a->retry_at = HASH_CNT(hh_channel, a->channels) ? clock_boot_ns() + a->retry_ms * NS_PER_MS : 0;
 		if (rc == ERR_UNAVAILABLE && a->silent_since) { /* it runs, and its listener is full */
 			answer_in_time(a, e && e->message[0] ? e->message : err_name(rc));

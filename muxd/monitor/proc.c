@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/proc.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -60,9 +61,7 @@ static void back_off(struct proc *p)
 {
 	if (p->started_ns && clock_boot_ns() - p->started_ns > LIVED_WELL_NS)
 		p->delay_ms = 0;
-	p->delay_ms = p->delay_ms ? p->delay_ms * 2 : DELAY_MIN_MS;
-	if (p->delay_ms > DELAY_MAX_MS)
-		p->delay_ms = DELAY_MAX_MS;
+	p->delay_ms = backoff_after(p->delay_ms, DELAY_MIN_MS, DELAY_MAX_MS);
 	proc_set_state(p, PROC_BACKOFF);
 	proc_arm(p, proc_on_start_again, p->delay_ms);
 }

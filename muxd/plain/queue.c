@@ -6,6 +6,7 @@
  * other.
  */
 #define LOG_SUBSYS "plain"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -96,8 +97,7 @@ bool queue_again(struct plain_channel *c, const struct rc_exit *x)
 	channel_set_state(c, CHANNEL_WAITING);
 	c->deadline_ns = c->wait_until_ns;
 	c->place = 0;
-	p->pause_ns = clock_boot_ns() + (PAUSE_NS << p->refusals);
-	p->refusals += p->refusals < PAUSE_STEPS;
+	p->pause_ns = clock_boot_ns() + backoff(++p->refusals, PAUSE_NS, PAUSE_NS << PAUSE_STEPS);
 	text_put(p->busy, sizeof(p->busy), x->err.message);
 	set_stands(p, p->running < LEAST ? LEAST < p->plain->programs ? LEAST : p->plain->programs : p->running,
 		   x->err.message);

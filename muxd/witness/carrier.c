@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "witness"
 #include "muxd/witness/carrier.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/err.h"
@@ -155,10 +156,8 @@ static int carry(struct worker *w, int64_t *out_seq, struct err *e)
 static uint64_t retry_ns(const struct worker *w)
 {
 	uint64_t most = w->conf->interval_ns < RETRY_MAX ? w->conf->interval_ns : RETRY_MAX;
-	unsigned doubled = w->failures ? w->failures - 1 : 0;
-	uint64_t wait = NS_PER_SEC << (doubled < 6 ? doubled : 6);
 
-	return wait < most ? wait : most;
+	return backoff(w->failures, NS_PER_SEC, most < 64 * NS_PER_SEC ? most : 64 * NS_PER_SEC);
 }
 
 static void tell_failure(struct worker *w, const struct err *e)

@@ -1,19 +1,19 @@
 #include "recorder/write/retry.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 
 #include <string.h>
 
 #define FIRST_NS (1 * NS_PER_SEC)
-#define DOUBLED  4 /* times */
+#define MOST_NS  (16 * NS_PER_SEC)
 
 void retry_failed(struct retry *r, uint64_t now, unsigned at_once)
 {
 	bool hurry = r->hurried < at_once;
-	unsigned n = r->failures < DOUBLED ? r->failures : DOUBLED;
 
 	r->soon_ns = hurry ? now : now + FIRST_NS;
-	r->at_ns = hurry ? now : now + (FIRST_NS << n);
+	r->at_ns = hurry ? now : now + backoff(r->failures + 1, FIRST_NS, MOST_NS);
 	r->hurried += hurry;
 	r->failures += !hurry;
 }

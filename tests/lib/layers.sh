@@ -43,7 +43,7 @@ forbid '^(base|muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^m
 forbid '^(base|muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'
 forbid '^(base|muxd|policy|recorder|control)/' 'archive(_entry)?\.h[>"]' 'only the archiver' '^control/archive/'
 forbid '^(base|muxd|policy|recorder|control)/' 'control/archive/' 'the archiver is a program of its own' '^control/archive/'
-forbid '^(base|muxd|policy|recorder|control)/' 'yaml\.h' 'only the two configurations' '^(base/conf|control/kube/client/yaml)'
+forbid '^(base|muxd|policy|recorder|control)/' 'yaml\.h' 'only the one loader of it' '^base/yamldoc'
 forbid '^(base|muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/client/(http|http_exchange|http_question|url)|muxd/witness/https)\.[ch]'
 forbid '^(base|muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|base/confine)'
 forbid '' 'jansson\.h' 'json.h makes building safe from content' '^base/json\.h'

@@ -1,6 +1,6 @@
 // tier: check
 /* A pod template of an agent's own over the configured one: what comes of both, what it may not, and what stays. */
-#include "control/kube/client/yaml.h"
+#include "base/yamldoc.h"
 #include "control/kube/pods/spec.h"
 #include "control/kube/pods/template_own.h"
 
@@ -25,13 +25,13 @@ static const struct template_rules rules = {.config_maps = "models",
 
 static json_t *yaml(const char *text)
 {
-	struct kube_yaml *doc = NULL;
+	struct yamldoc *doc = NULL;
 	struct err e = {0};
 	json_t *t = NULL;
 
-	if (kube_yaml_parse(text, strlen(text), "t", &doc, &e) || kube_yaml_json(doc, 4096, &t, &e))
+	if (yamldoc_parse(text, strlen(text), "t", &doc, &e) || yamldoc_json(doc, 4096, &t, &e))
 		fail_msg("%s: %s", text, e.message);
-	kube_yaml_destroy(doc);
+	yamldoc_destroy(doc);
 	return t;
 }
 

@@ -19,7 +19,7 @@
 static const char root_keys[] = "apiVersion|kind|preferences|clusters|users|contexts|current-context|extensions";
 /* One file of the list. */
 struct source_file {
-	struct kube_yaml *doc;
+	struct yamldoc *doc;
 	char *dir; /* what relative paths begin at; NULL: nothing */
 };
 
@@ -85,21 +85,21 @@ void kubeconfig_destroy(struct kubeconfig *k)
 static int find_in(struct reader *r, const struct source_file *f, const char *list_key, const char *key,
 		   const char *name, struct kube_entry *out)
 {
-	struct kube_node list = {0}, item = {0};
+	struct yamlnode list = {0}, item = {0};
 	const char *found = NULL;
 	size_t n = 0;
-	int rc = kube_node_list(kube_yaml_root(f->doc), "the kubeconfig", list_key, &list, &n, r->e);
+	int rc = yamlnode_list(yamldoc_root(f->doc), "the kubeconfig", list_key, &list, &n, r->e);
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		item = kube_node_item(list, i);
-		rc = kube_node_str(item, list_key, "name", &found, r->e);
+		item = yamlnode_item(list, i);
+		rc = yamlnode_str(item, list_key, "name", &found, r->e);
 		if (rc < 0 || !found || strcmp(found, name) != 0)
 			continue;
 		text_format(out->what, sizeof(out->what), "%s \"%.100s\"", key, name);
 		out->dir = f->dir;
-		rc = kube_node_map(item, out->what, key, &out->node, r->e);
-		if (rc == 0 && kube_node_absent(out->node))
-			rc = kube_node_fail(item, r->e, "%s is empty", out->what);
+		rc = yamlnode_map(item, out->what, key, &out->node, r->e);
+		if (rc == 0 && yamlnode_absent(out->node))
+			rc = yamlnode_fail(item, r->e, "%s is empty", out->what);
 		return rc;
 	}
 	return rc < 0 ? rc : ERR_NOT_FOUND;
@@ -118,15 +118,15 @@ static int kubeconfig_find(struct reader *r, const char *list_key, const char *k
 /* What current-context could have been. */
 static void put_contexts(struct reader *r, struct buf *b)
 {
-	struct kube_node list = {0};
+	struct yamlnode list = {0};
 	const char *name;
 	size_t n;
 
 	for (size_t i = 0; i < r->n; i++) {
-		if (kube_node_list(kube_yaml_root(r->files[i].doc), "the kubeconfig", "contexts", &list, &n, NULL) < 0)
+		if (yamlnode_list(yamldoc_root(r->files[i].doc), "the kubeconfig", "contexts", &list, &n, NULL) < 0)
 			continue;
 		for (size_t j = 0; j < n; j++)
-			if (kube_node_str(kube_node_item(list, j), "contexts", "name", &name, NULL) == 0 && name &&
+			if (yamlnode_str(yamlnode_item(list, j), "contexts", "name", &name, NULL) == 0 && name &&
 			    buf_printf(b, "%s%.64s", buf_len(b) ? ", " : "", name) < 0)
 				return;
 	}
@@ -134,7 +134,7 @@ static void put_contexts(struct reader *r, struct buf *b)
 
 static int no_context(struct reader *r, const char *wanted)
 {
-	const char *name = kube_yaml_name(r->files[0].doc);
+	const char *name = yamldoc_name(r->files[0].doc);
 	struct buf b;
 
 	buf_init(&b, NAMES_MAX);
@@ -154,8 +154,7 @@ static int current_context(struct reader *r, const char **out)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		const char *name = NULL;
-		int rc =
-		    kube_node_str(kube_yaml_root(r->files[i].doc), "the kubeconfig", "current-context", &name, r->e);
+		int rc = yamlnode_str(yamldoc_root(r->files[i].doc), "the kubeconfig", "current-context", &name, r->e);
 		if (rc < 0)
 			return rc;
 		if (name && *name) {
@@ -171,13 +170,13 @@ static int follow(struct reader *r, const struct kube_entry *context, const char
 		  struct kube_entry *out, bool optional)
 {
 	const char *name = NULL;
-	int rc = kube_node_str(context->node, context->what, key, &name, r->e);
+	int rc = yamlnode_str(context->node, context->what, key, &name, r->e);
 
 	if (rc < 0)
 		return rc;
 	if (!name || !*name)
 		return optional ? ERR_NOT_FOUND
-				: kube_node_fail(context->node, r->e, "%s names no %s", context->what, key);
+				: yamlnode_fail(context->node, r->e, "%s names no %s", context->what, key);
 	rc = kubeconfig_find(r, list_key, key, name, out);
 	if (rc != ERR_NOT_FOUND)
 		return rc;
@@ -197,7 +196,7 @@ static int kubeconfig_choose(struct reader *r, const char *wanted)
 	if (rc == ERR_NOT_FOUND)
 		return no_context(r, name);
 	if (rc == 0)
-		rc = kube_node_check_keys(context.node, context.what, "cluster|user|namespace|extensions", r->e);
+		rc = yamlnode_check_keys(context.node, context.what, "cluster|user|namespace|extensions", r->e);
 	if (rc == 0)
 		rc = follow(r, &context, "clusters", "cluster", &cluster, false);
 	if (rc == 0)
@@ -207,10 +206,10 @@ static int kubeconfig_choose(struct reader *r, const char *wanted)
 		rc = rc == ERR_NOT_FOUND ? 0 : rc < 0 ? rc : kubeconfig_read_user(r->k, &user, r->e);
 	}
 	if (rc == 0)
-		rc = kube_node_str(context.node, context.what, "namespace", &ns, r->e);
+		rc = yamlnode_str(context.node, context.what, "namespace", &ns, r->e);
 	if (rc == 0)
 		rc = kubeconfig_copy(ns && *ns ? ns : "default", &r->k->namespace_, r->e);
-	if (rc == 0 && asprintf(&r->k->name, "%s (context %s)", kube_yaml_name(context.node.doc), name) < 0) {
+	if (rc == 0 && asprintf(&r->k->name, "%s (context %s)", yamldoc_name(context.node.doc), name) < 0) {
 		r->k->name = NULL;
 		rc = kubeconfig_no_memory(r->e);
 	}
@@ -222,14 +221,14 @@ static int kubeconfig_choose(struct reader *r, const char *wanted)
 static int add_text(struct reader *r, const char *text, size_t len, const char *name, const char *dir)
 {
 	struct source_file *f = &r->files[r->n];
-	int rc = kube_yaml_parse(text, len, name, &f->doc, r->e);
+	int rc = yamldoc_parse(text, len, name, &f->doc, r->e);
 
 	if (rc < 0)
 		return rc;
 	r->n++;
 	if (dir && !(f->dir = strdup(dir)))
 		return kubeconfig_no_memory(r->e);
-	return kube_node_check_keys(kube_yaml_root(f->doc), "the kubeconfig", root_keys, r->e);
+	return yamlnode_check_keys(yamldoc_root(f->doc), "the kubeconfig", root_keys, r->e);
 }
 
 static int add_file(struct reader *r, const char *path)
@@ -240,7 +239,7 @@ static int add_file(struct reader *r, const char *path)
 
 	if (r->n == FILES_MAX)
 		return err_set(r->e, ERR_CONFIG, "%s: more than %d kubeconfig files", path, FILES_MAX);
-	int rc = slurp_file(path, O_NONBLOCK, KUBE_YAML_MAX, &text, &len, r->e);
+	int rc = slurp_file(path, O_NONBLOCK, YAMLDOC_MAX, &text, &len, r->e);
 	if (rc == ERR_NOT_FOUND)
 		return 0;
 	if (rc == 0) {
@@ -258,7 +257,7 @@ static int kubeconfig_finish(struct reader *r, int rc, const char *context, stru
 	if (rc == 0)
 		rc = r->k ? kubeconfig_choose(r, context) : kubeconfig_no_memory(r->e);
 	for (size_t i = 0; i < r->n; i++) {
-		kube_yaml_destroy(r->files[i].doc);
+		yamldoc_destroy(r->files[i].doc);
 		free(r->files[i].dir);
 	}
 	if (rc < 0)

@@ -83,9 +83,9 @@ static int read_source(const struct kube_entry *en, const char *key, struct kube
 	char data_key[64];
 
 	text_format(data_key, sizeof(data_key), "%s-data", key);
-	int rc = kube_node_str(en->node, en->what, key, &path, e);
+	int rc = yamlnode_str(en->node, en->what, key, &path, e);
 	if (rc == 0)
-		rc = kube_node_str(en->node, en->what, data_key, &data, e);
+		rc = yamlnode_str(en->node, en->what, data_key, &data, e);
 	if (rc == 0 && data && *data)
 		return read_data(en, data_key, data, out, e);
 	if (rc == 0 && path && *path)
@@ -103,12 +103,12 @@ bool kubeconfig_clean(const char *s)
 
 int kubeconfig_fail_key(const struct kube_entry *en, const char *key, const char *why, struct err *e)
 {
-	struct kube_node at = en->node;
+	struct yamlnode at = en->node;
 
-	(void)kube_node_get(en->node, en->what, key, &at, NULL);
-	if (kube_node_absent(at))
+	(void)yamlnode_get(en->node, en->what, key, &at, NULL);
+	if (yamlnode_absent(at))
 		at = en->node;
-	return kube_node_fail(at, e, "%s of %s: %s", key, en->what, why);
+	return yamlnode_fail(at, e, "%s of %s: %s", key, en->what, why);
 }
 
 static int read_url(const struct kube_entry *en, const char *key, const char *text, const char *schemes,
@@ -126,12 +126,12 @@ static int read_url(const struct kube_entry *en, const char *key, const char *te
 static int read_server(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	const char *text = NULL;
-	int rc = kube_node_str(en->node, en->what, "server", &text, e);
+	int rc = yamlnode_str(en->node, en->what, "server", &text, e);
 
 	if (rc < 0)
 		return rc;
 	if (!text || !*text)
-		return kube_node_fail(en->node, e, "%s has no server", en->what);
+		return yamlnode_fail(en->node, e, "%s has no server", en->what);
 	rc = read_url(en, "server", text, "https|http", &k->url, e);
 	if (rc == 0 && k->url.credentials)
 		return kubeconfig_fail_key(en, "server", "a user or a password has no place in it", e);
@@ -141,7 +141,7 @@ static int read_server(struct kubeconfig *k, const struct kube_entry *en, struct
 static int read_proxy(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	const char *text = NULL;
-	int rc = kube_node_str(en->node, en->what, "proxy-url", &text, e);
+	int rc = yamlnode_str(en->node, en->what, "proxy-url", &text, e);
 
 	if (rc < 0 || !text || !*text)
 		return rc;
@@ -152,18 +152,18 @@ static int read_proxy(struct kubeconfig *k, const struct kube_entry *en, struct 
 int kubeconfig_read_cluster(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	const char *name = NULL;
-	int rc = kube_node_check_keys(en->node, en->what, cluster_keys, e);
+	int rc = yamlnode_check_keys(en->node, en->what, cluster_keys, e);
 
 	if (rc == 0)
 		rc = read_server(k, en, e);
 	if (rc == 0)
 		rc = read_proxy(k, en, e);
 	if (rc == 0)
-		rc = kube_node_bool(en->node, en->what, "insecure-skip-tls-verify", &k->insecure, e);
+		rc = yamlnode_bool(en->node, en->what, "insecure-skip-tls-verify", &k->insecure, e);
 	if (rc == 0)
 		rc = read_source(en, "certificate-authority", &k->ca, e);
 	if (rc == 0)
-		rc = kube_node_str(en->node, en->what, "tls-server-name", &name, e);
+		rc = yamlnode_str(en->node, en->what, "tls-server-name", &name, e);
 	if (rc < 0)
 		return rc;
 	if (name && *name && !kubeconfig_clean(name))
@@ -189,13 +189,13 @@ static int refuse_known(const struct kube_entry *en, struct err *e)
 	    {"as-groups", "impersonation is not supported"},
 	    {"as-user-extra", "impersonation is not supported"},
 	};
-	struct kube_node n = {0};
+	struct yamlnode n = {0};
 
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		int rc = kube_node_get(en->node, en->what, refused[i].key, &n, e);
+		int rc = yamlnode_get(en->node, en->what, refused[i].key, &n, e);
 		if (rc < 0)
 			return rc;
-		if (!kube_node_absent(n))
+		if (!yamlnode_absent(n))
 			return kubeconfig_fail_key(en, refused[i].key, refused[i].why, e);
 	}
 	return 0;
@@ -204,10 +204,10 @@ static int refuse_known(const struct kube_entry *en, struct err *e)
 static int kubeconfig_entry_read_token(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	const char *token = NULL, *path = NULL;
-	int rc = kube_node_str(en->node, en->what, "token", &token, e);
+	int rc = yamlnode_str(en->node, en->what, "token", &token, e);
 
 	if (rc == 0)
-		rc = kube_node_str(en->node, en->what, "tokenFile", &path, e);
+		rc = yamlnode_str(en->node, en->what, "tokenFile", &path, e);
 	if (rc < 0)
 		return rc;
 	/* As in client-go: the file, which may be rotated, wins over the value. */
@@ -225,22 +225,22 @@ static int kubeconfig_entry_read_token(struct kubeconfig *k, const struct kube_e
 static int plugin_command(const struct kube_entry *en, char **out, struct err *e)
 {
 	const char *command = NULL;
-	int rc = kube_node_str(en->node, en->what, "command", &command, e);
+	int rc = yamlnode_str(en->node, en->what, "command", &command, e);
 
 	if (rc < 0)
 		return rc;
 	if (!command || !*command)
-		return kube_node_fail(en->node, e, "%s has no command", en->what);
+		return yamlnode_fail(en->node, e, "%s has no command", en->what);
 	return strchr(command, '/') ? kubeconfig_path(en->dir, command, out, e) : kubeconfig_copy(command, out, e);
 }
 
 static int plugin_argv(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	struct kube_plugin_conf *p = k->plugin;
-	struct kube_node list = {0};
+	struct yamlnode list = {0};
 	const char *arg = NULL;
 	size_t n = 0;
-	int rc = kube_node_list(en->node, en->what, "args", &list, &n, e);
+	int rc = yamlnode_list(en->node, en->what, "args", &list, &n, e);
 
 	if (rc < 0)
 		return rc;
@@ -249,24 +249,24 @@ static int plugin_argv(struct kubeconfig *k, const struct kube_entry *en, struct
 		return kubeconfig_no_memory(e);
 	rc = plugin_command(en, &p->argv[0], e);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		rc = kube_node_item_str(list, "args", i, &arg, e);
+		rc = yamlnode_item_str(list, "args", i, &arg, e);
 		if (rc == 0)
 			rc = kubeconfig_copy(arg, &p->argv[i + 1], e);
 	}
 	return rc;
 }
 
-static int plugin_variable(struct kube_node item, char **out, struct err *e)
+static int plugin_variable(struct yamlnode item, char **out, struct err *e)
 {
 	const char *name = NULL, *value = NULL;
-	int rc = kube_node_str(item, "env", "name", &name, e);
+	int rc = yamlnode_str(item, "env", "name", &name, e);
 
 	if (rc == 0)
-		rc = kube_node_str(item, "env", "value", &value, e);
+		rc = yamlnode_str(item, "env", "value", &value, e);
 	if (rc < 0)
 		return rc;
 	if (!name || !*name || strchr(name, '='))
-		return kube_node_fail(item, e, "an entry of env has no name, or one with '='");
+		return yamlnode_fail(item, e, "an entry of env has no name, or one with '='");
 	if (asprintf(out, "%s=%s", name, value ? value : "") < 0) {
 		*out = NULL;
 		return kubeconfig_no_memory(e);
@@ -277,9 +277,9 @@ static int plugin_variable(struct kube_node item, char **out, struct err *e)
 static int plugin_env(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	struct kube_plugin_conf *p = k->plugin;
-	struct kube_node list = {0};
+	struct yamlnode list = {0};
 	size_t n = 0;
-	int rc = kube_node_list(en->node, en->what, "env", &list, &n, e);
+	int rc = yamlnode_list(en->node, en->what, "env", &list, &n, e);
 
 	if (rc < 0)
 		return rc;
@@ -287,17 +287,17 @@ static int plugin_env(struct kubeconfig *k, const struct kube_entry *en, struct 
 	if (!p->env)
 		return kubeconfig_no_memory(e);
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = plugin_variable(kube_node_item(list, i), &p->env[i], e);
+		rc = plugin_variable(yamlnode_item(list, i), &p->env[i], e);
 	return rc;
 }
 
 static int plugin_api(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
 	const char *version = NULL, *mode = NULL;
-	int rc = kube_node_str(en->node, en->what, "apiVersion", &version, e);
+	int rc = yamlnode_str(en->node, en->what, "apiVersion", &version, e);
 
 	if (rc == 0)
-		rc = kube_node_str(en->node, en->what, "interactiveMode", &mode, e);
+		rc = yamlnode_str(en->node, en->what, "interactiveMode", &mode, e);
 	if (rc < 0)
 		return rc;
 	if (!version || (strcmp(version, "client.authentication.k8s.io/v1") != 0 &&
@@ -313,15 +313,15 @@ static int read_plugin(struct kubeconfig *k, const struct kube_entry *user, stru
 {
 	struct kube_entry en = {.dir = user->dir};
 	const char *hint = NULL;
-	int rc = kube_node_map(user->node, user->what, "exec", &en.node, e);
+	int rc = yamlnode_map(user->node, user->what, "exec", &en.node, e);
 
-	if (rc < 0 || kube_node_absent(en.node))
+	if (rc < 0 || yamlnode_absent(en.node))
 		return rc;
 	text_format(en.what, sizeof(en.what), "exec of %.120s", user->what);
 	k->plugin = calloc(1, sizeof(*k->plugin));
 	if (!k->plugin)
 		return kubeconfig_no_memory(e);
-	rc = kube_node_check_keys(en.node, en.what, plugin_keys, e);
+	rc = yamlnode_check_keys(en.node, en.what, plugin_keys, e);
 	if (rc == 0)
 		rc = plugin_argv(k, &en, e);
 	if (rc == 0)
@@ -329,15 +329,15 @@ static int read_plugin(struct kubeconfig *k, const struct kube_entry *user, stru
 	if (rc == 0)
 		rc = plugin_api(k, &en, e);
 	if (rc == 0)
-		rc = kube_node_bool(en.node, en.what, "provideClusterInfo", &k->plugin->cluster_info, e);
+		rc = yamlnode_bool(en.node, en.what, "provideClusterInfo", &k->plugin->cluster_info, e);
 	if (rc == 0)
-		rc = kube_node_str(en.node, en.what, "installHint", &hint, e);
+		rc = yamlnode_str(en.node, en.what, "installHint", &hint, e);
 	return rc == 0 ? kubeconfig_copy(hint ? hint : "", &k->plugin->install_hint, e) : rc;
 }
 
 int kubeconfig_read_user(struct kubeconfig *k, const struct kube_entry *en, struct err *e)
 {
-	int rc = kube_node_check_keys(en->node, en->what, user_keys, e);
+	int rc = yamlnode_check_keys(en->node, en->what, user_keys, e);
 
 	if (rc == 0)
 		rc = refuse_known(en, e);
@@ -354,13 +354,13 @@ int kubeconfig_read_user(struct kubeconfig *k, const struct kube_entry *en, stru
 	bool cert = k->cert.path || k->cert.data, key = k->key.path || k->key.data,
 	     token = k->token.path || k->token.data;
 	if (cert != key)
-		return kube_node_fail(en->node, e, "%s has a client-%s without a client-%s", en->what,
-				      cert ? "certificate" : "key", cert ? "key" : "certificate");
+		return yamlnode_fail(en->node, e, "%s has a client-%s without a client-%s", en->what,
+				     cert ? "certificate" : "key", cert ? "key" : "certificate");
 	if (k->plugin && (cert || token))
-		return kube_node_fail(en->node, e, "%s has exec beside a certificate or a token: only one can be meant",
-				      en->what);
+		return yamlnode_fail(en->node, e, "%s has exec beside a certificate or a token: only one can be meant",
+				     en->what);
 	if (strcmp(k->url.scheme, "https") != 0 && (cert || token || k->plugin))
-		return kube_node_fail(en->node, e, "%s would send its credentials in clear: server is not https",
-				      en->what);
+		return yamlnode_fail(en->node, e, "%s would send its credentials in clear: server is not https",
+				     en->what);
 	return 0;
 }

@@ -4,12 +4,12 @@
 #ifndef CONTROL_KUBE_CLIENT_KUBECONFIG_READ_H
 #define CONTROL_KUBE_CLIENT_KUBECONFIG_READ_H
 
+#include "base/yamldoc.h"
 #include "control/kube/client/kubeconfig.h"
-#include "control/kube/client/yaml.h"
 
 /* A cluster, a user or a context: where it stands, and its name for complaints. */
 struct kube_entry {
-	struct kube_node node;
+	struct yamlnode node;
 	const char *dir;
 	char what[160];
 };

@@ -1,11 +1,11 @@
 #define LOG_SUBSYS "kube"
 #include "control/kube/client/rest.h"
 
+#include "base/backoff.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/kube/client/backoff.h"
 #include "control/kube/client/endpoint.h"
 #include "control/kube/client/http.h"
 #include "control/kube/client/kube_creds.h"
@@ -180,7 +180,7 @@ static void back_off(struct kube_call *c, int rc, const struct err *e, const str
 {
 	const struct kube_options *o = &c->kube->options;
 
-	wait_or_fail(c, rc, e, reply, kube_backoff_ms(c->failures + 1, o->backoff_ms, o->backoff_max_ms));
+	wait_or_fail(c, rc, e, reply, backoff_spread(c->failures + 1, o->backoff_ms, o->backoff_max_ms));
 }
 
 /* --- answers */
@@ -232,7 +232,7 @@ static void rest_refused(struct kube_call *c, const struct kube_reply *r, uint64
 		c->last_status = r->status;
 		rest_ask(c, c->generation);
 	} else if (retry_after_s && (r->status == 429 || r->status >= 500)) {
-		wait_or_fail(c, rc, &e, r, kube_jitter(retry_after_s * 1000));
+		wait_or_fail(c, rc, &e, r, backoff_jitter(retry_after_s * 1000));
 	} else if (r->status == 429 || (c->repeatable && may_pass(r->status))) {
 		back_off(c, rc, &e, r);
 	} else {

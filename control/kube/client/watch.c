@@ -1,11 +1,11 @@
 #define LOG_SUBSYS "kube"
 #include "control/kube/client/watch.h"
 
+#include "base/backoff.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "control/kube/client/backoff.h"
 #include "control/kube/client/known.h"
 #include "control/kube/client/status.h"
 
@@ -86,7 +86,7 @@ static void all_is_well(struct kube_watch *w)
 
 static void wait(struct kube_watch *w)
 {
-	uint64_t ms = kube_backoff_ms(++w->failures, w->options.backoff_ms, w->options.backoff_max_ms);
+	uint64_t ms = backoff_spread(++w->failures, w->options.backoff_ms, w->options.backoff_max_ms);
 
 	watch_set_state(w, WATCH_WAITING);
 	(void)uv_timer_start(&w->timer, watch_on_timer, ms, 0);
@@ -476,7 +476,7 @@ static int request_stream(struct kube_watch *w, unsigned timeout_s, struct err *
 static void open_stream(struct kube_watch *w)
 {
 	unsigned t =
-	    w->options.timeout_s + (unsigned)(kube_jitter(w->options.timeout_s * 2) - w->options.timeout_s * 2);
+	    w->options.timeout_s + (unsigned)(backoff_jitter(w->options.timeout_s * 2) - w->options.timeout_s * 2);
 	struct err e = {0};
 
 	watch_set_state(w, WATCH_OPENING);

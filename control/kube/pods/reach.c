@@ -1,10 +1,10 @@
 #define LOG_SUBSYS "kube"
 #include "control/kube/pods/reach.h"
 
+#include "base/backoff.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "control/kube/client/backoff.h"
 #include "control/kube/client/endpoint.h"
 #include "control/kube/exec/remotecommand.h"
 #include "control/kube/exec/stream_fd.h"
@@ -177,7 +177,7 @@ static bool may_pass(const struct reach *r, const struct rc_exit *x)
 
 static void try_later(struct reach *r, const struct rc_exit *x)
 {
-	uint64_t ms = kube_backoff_ms(++r->refusals, AGAIN_MS, AGAIN_MAX_MS);
+	uint64_t ms = backoff_spread(++r->refusals, AGAIN_MS, AGAIN_MAX_MS);
 
 	err_set(&r->words, 0, "%s", x->err.message);
 	log_debug(&(struct log_ids){.agent = r->agent}, "reach: %s; again in %llu ms", x->err.message,

@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "control/kube/client/yaml.h"
+#include "base/yamldoc.h"
 #include "control/kube/pods/own.h"
 
 #include <openssl/evp.h>
@@ -13,28 +13,28 @@
 
 /* ---- a file */
 
-static int check_file(const struct kube_yaml *doc, const struct template_rules *r, json_t *t, struct err *e)
+static int check_file(const struct yamldoc *doc, const struct template_rules *r, json_t *t, struct err *e)
 {
 	char at[TEMPLATE_PATH_MAX] = "";
 	struct err why = {0};
 
 	if (!template_check_at(t, r, at, &why))
 		return 0;
-	return kube_node_fail(kube_yaml_at(doc, at), e, "%s", why.message);
+	return yamlnode_fail(yamldoc_at(doc, at), e, "%s", why.message);
 }
 
 int template_parse(const char *text, size_t len, const char *file, const struct template_rules *r, json_t **out,
 		   struct err *e)
 {
-	struct kube_yaml *doc = NULL;
+	struct yamldoc *doc = NULL;
 	json_t *t = NULL;
 	int rc;
 
 	if (len > TEMPLATE_TEXT_MAX)
 		return err_set(e, ERR_CONFIG, "%s: a pod template has %d bytes at the most", file, TEMPLATE_TEXT_MAX);
-	rc = kube_yaml_parse(text, len, file, &doc, e);
+	rc = yamldoc_parse(text, len, file, &doc, e);
 	if (!rc)
-		rc = kube_yaml_json(doc, TEMPLATE_NODES_MAX, &t, e);
+		rc = yamldoc_json(doc, TEMPLATE_NODES_MAX, &t, e);
 	if (!rc && json_is_null(t)) {
 		json_decref(t);
 		t = json_object();
@@ -42,7 +42,7 @@ int template_parse(const char *text, size_t len, const char *file, const struct 
 	}
 	if (!rc)
 		rc = check_file(doc, r, t, e);
-	kube_yaml_destroy(doc);
+	yamldoc_destroy(doc);
 	if (rc)
 		json_decref(t);
 	else

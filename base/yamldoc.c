@@ -1,4 +1,4 @@
-#include "control/kube/client/yaml.h"
+#include "base/yamldoc.h"
 
 #include "base/conf_table.h"
 #include "base/err.h"
@@ -11,12 +11,12 @@
 #include <string.h>
 #include <yaml.h>
 
-struct kube_yaml {
+struct yamldoc {
 	char *name;
 	yaml_document_t doc;
 };
 
-static yaml_node_t *node_of(struct kube_node n)
+static yaml_node_t *node_of(struct yamlnode n)
 {
 	/* libyaml takes a document that it does not change as one that it may */
 	return n.index ? yaml_document_get_node((yaml_document_t *)(uintptr_t)&n.doc->doc, n.index) : NULL;
@@ -27,7 +27,7 @@ static int fail_at(const char *name, const yaml_mark_t *at, struct err *e, const
 	return err_set(e, ERR_CONFIG, "%s:%zu:%zu: %s", name, at->line + 1, at->column + 1, why);
 }
 
-int kube_node_fail(struct kube_node n, struct err *e, const char *fmt, ...)
+int yamlnode_fail(struct yamlnode n, struct err *e, const char *fmt, ...)
 {
 	static const yaml_mark_t top;
 	const yaml_node_t *node = node_of(n);
@@ -40,28 +40,27 @@ int kube_node_fail(struct kube_node n, struct err *e, const char *fmt, ...)
 	return fail_at(n.doc->name, node ? &node->start_mark : &top, e, why);
 }
 
-/* Text of a scalar; NULL for anything else, or when a NUL hides in it. */
-static const char *scalar(const yaml_node_t *n)
+const char *yamldoc_scalar(const yaml_node_t *n)
 {
 	if (!n || n->type != YAML_SCALAR_NODE || strlen((const char *)n->data.scalar.value) != n->data.scalar.length)
 		return NULL;
 	return (const char *)n->data.scalar.value;
 }
 
-static bool is_null(const yaml_node_t *n)
+bool yamldoc_is_null(const yaml_node_t *n)
 {
-	const char *s = scalar(n);
+	const char *s = yamldoc_scalar(n);
 
 	return s && n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
 	       (!*s || strcmp(s, "~") == 0 || strcmp(s, "null") == 0);
 }
 
 /* A null is as good as nothing. */
-static struct kube_node place(const struct kube_yaml *doc, int index)
+static struct yamlnode place(const struct yamldoc *doc, int index)
 {
-	struct kube_node n = {doc, index};
+	struct yamlnode n = {doc, index};
 
-	if (index && is_null(node_of(n)))
+	if (index && yamldoc_is_null(node_of(n)))
 		n.index = 0;
 	return n;
 }
@@ -89,7 +88,7 @@ static int check_single(yaml_parser_t *p, const char *name, struct err *e)
 	return rc;
 }
 
-static int yaml_load(struct kube_yaml *y, const char *text, size_t len, struct err *e)
+static int yaml_load(struct yamldoc *y, const char *text, size_t len, struct err *e)
 {
 	yaml_parser_t parser;
 	int rc = 0;
@@ -107,13 +106,13 @@ static int yaml_load(struct kube_yaml *y, const char *text, size_t len, struct e
 	return rc;
 }
 
-int kube_yaml_parse(const char *text, size_t len, const char *name, struct kube_yaml **out, struct err *e)
+int yamldoc_parse(const char *text, size_t len, const char *name, struct yamldoc **out, struct err *e)
 {
 	int rc;
 
-	if (len > KUBE_YAML_MAX)
-		return err_set(e, ERR_CONFIG, "%s: larger than %d bytes", name, KUBE_YAML_MAX);
-	struct kube_yaml *y = calloc(1, sizeof(*y));
+	if (len > YAMLDOC_MAX)
+		return err_set(e, ERR_CONFIG, "%s: larger than %d bytes", name, YAMLDOC_MAX);
+	struct yamldoc *y = calloc(1, sizeof(*y));
 	if (y)
 		y->name = strdup(name);
 	if (!y || !y->name)
@@ -121,13 +120,13 @@ int kube_yaml_parse(const char *text, size_t len, const char *name, struct kube_
 	else
 		rc = yaml_load(y, text, len, e);
 	if (rc < 0)
-		kube_yaml_destroy(y);
+		yamldoc_destroy(y);
 	else
 		*out = y;
 	return rc;
 }
 
-void kube_yaml_destroy(struct kube_yaml *y)
+void yamldoc_destroy(struct yamldoc *y)
 {
 	if (!y)
 		return;
@@ -140,133 +139,138 @@ void kube_yaml_destroy(struct kube_yaml *y)
 	free(y);
 }
 
-const char *kube_yaml_name(const struct kube_yaml *y)
+yaml_document_t *yamldoc_document(struct yamldoc *y)
+{
+	return y->doc.nodes.start != y->doc.nodes.top ? &y->doc : NULL;
+}
+
+const char *yamldoc_name(const struct yamldoc *y)
 {
 	return y->name;
 }
 
-struct kube_node kube_yaml_root(const struct kube_yaml *y)
+struct yamlnode yamldoc_root(const struct yamldoc *y)
 {
 	return place(y, y->doc.nodes.start != y->doc.nodes.top ? 1 : 0);
 }
 
-int kube_node_get(struct kube_node map, const char *what, const char *key, struct kube_node *out, struct err *e)
+int yamlnode_get(struct yamlnode map, const char *what, const char *key, struct yamlnode *out, struct err *e)
 {
 	const yaml_node_t *n = node_of(map);
-	struct kube_node found = {map.doc, 0};
+	struct yamlnode found = {map.doc, 0};
 
 	if (n && n->type != YAML_MAPPING_NODE)
-		return kube_node_fail(map, e, "%s is not a mapping of keys to values", what);
+		return yamlnode_fail(map, e, "%s is not a mapping of keys to values", what);
 	for (const yaml_node_pair_t *p = n ? n->data.mapping.pairs.start : NULL; p && p < n->data.mapping.pairs.top;
 	     p++) {
-		struct kube_node k = {map.doc, p->key};
-		const char *text = scalar(node_of(k));
+		struct yamlnode k = {map.doc, p->key};
+		const char *text = yamldoc_scalar(node_of(k));
 		if (!text)
-			return kube_node_fail(k, e, "a key of %s is not a name", what);
+			return yamlnode_fail(k, e, "a key of %s is not a name", what);
 		if (strcmp(text, key) != 0)
 			continue;
 		if (found.index)
-			return kube_node_fail(k, e, "%s stands twice in %s", key, what);
+			return yamlnode_fail(k, e, "%s stands twice in %s", key, what);
 		found.index = p->value;
 	}
 	*out = place(map.doc, found.index);
 	return 0;
 }
 
-int kube_node_str(struct kube_node map, const char *what, const char *key, const char **out, struct err *e)
+int yamlnode_str(struct yamlnode map, const char *what, const char *key, const char **out, struct err *e)
 {
-	struct kube_node n = {0};
-	int rc = kube_node_get(map, what, key, &n, e);
+	struct yamlnode n = {0};
+	int rc = yamlnode_get(map, what, key, &n, e);
 
 	if (rc < 0)
 		return rc;
-	const char *s = scalar(node_of(n));
+	const char *s = yamldoc_scalar(node_of(n));
 	if (n.index && !s)
-		return kube_node_fail(n, e, "%s of %s is not text", key, what);
+		return yamlnode_fail(n, e, "%s of %s is not text", key, what);
 	*out = s;
 	return 0;
 }
 
-int kube_node_bool(struct kube_node map, const char *what, const char *key, bool *out, struct err *e)
+int yamlnode_bool(struct yamlnode map, const char *what, const char *key, bool *out, struct err *e)
 {
-	struct kube_node n = {0};
-	int rc = kube_node_get(map, what, key, &n, e);
+	struct yamlnode n = {0};
+	int rc = yamlnode_get(map, what, key, &n, e);
 
 	if (rc < 0)
 		return rc;
-	const char *s = scalar(node_of(n));
+	const char *s = yamldoc_scalar(node_of(n));
 	bool yes = s && strcasecmp(s, "true") == 0;
 	if (n.index && !yes && (!s || strcasecmp(s, "false") != 0))
-		return kube_node_fail(n, e, "%s of %s is neither true nor false", key, what);
+		return yamlnode_fail(n, e, "%s of %s is neither true nor false", key, what);
 	*out = yes;
 	return 0;
 }
 
-int kube_node_map(struct kube_node map, const char *what, const char *key, struct kube_node *out, struct err *e)
+int yamlnode_map(struct yamlnode map, const char *what, const char *key, struct yamlnode *out, struct err *e)
 {
-	struct kube_node n = {0};
-	int rc = kube_node_get(map, what, key, &n, e);
+	struct yamlnode n = {0};
+	int rc = yamlnode_get(map, what, key, &n, e);
 
 	if (rc == 0 && n.index && node_of(n)->type != YAML_MAPPING_NODE)
-		return kube_node_fail(n, e, "%s of %s is not a mapping of keys to values", key, what);
+		return yamlnode_fail(n, e, "%s of %s is not a mapping of keys to values", key, what);
 	if (rc == 0)
 		*out = n;
 	return rc;
 }
 
-int kube_node_list(struct kube_node map, const char *what, const char *key, struct kube_node *out, size_t *out_n,
-		   struct err *e)
+int yamlnode_list(struct yamlnode map, const char *what, const char *key, struct yamlnode *out, size_t *out_n,
+		  struct err *e)
 {
-	struct kube_node n = {0};
-	int rc = kube_node_get(map, what, key, &n, e);
+	struct yamlnode n = {0};
+	int rc = yamlnode_get(map, what, key, &n, e);
 	size_t count = 0;
 
 	if (rc < 0)
 		return rc;
 	const yaml_node_t *node = node_of(n);
 	if (node && node->type != YAML_SEQUENCE_NODE)
-		return kube_node_fail(n, e, "%s of %s is not a list", key, what);
+		return yamlnode_fail(n, e, "%s of %s is not a list", key, what);
 	if (node)
 		count = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
-	if (count > KUBE_YAML_LIST)
-		return kube_node_fail(n, e, "%s of %s has more than %d entries", key, what, KUBE_YAML_LIST);
+	if (count > YAMLDOC_LIST)
+		return yamlnode_fail(n, e, "%s of %s has more than %d entries", key, what, YAMLDOC_LIST);
 	*out = n;
 	*out_n = count;
 	return 0;
 }
 
-struct kube_node kube_node_item(struct kube_node list, size_t i)
+struct yamlnode yamlnode_item(struct yamlnode list, size_t i)
 {
 	/* not place(): a complaint about an empty entry needs its line */
-	return (struct kube_node){list.doc, node_of(list)->data.sequence.items.start[i]};
+	return (struct yamlnode){list.doc, node_of(list)->data.sequence.items.start[i]};
 }
 
-int kube_node_item_str(struct kube_node list, const char *what, size_t i, const char **out, struct err *e)
+int yamlnode_item_str(struct yamlnode list, const char *what, size_t i, const char **out, struct err *e)
 {
-	struct kube_node n = kube_node_item(list, i);
-	const char *s = scalar(node_of(n));
+	struct yamlnode n = yamlnode_item(list, i);
+	const char *s = yamldoc_scalar(node_of(n));
 
 	if (!s)
-		return kube_node_fail(n, e, "an entry of %s is not text", what);
+		return yamlnode_fail(n, e, "an entry of %s is not text", what);
 	*out = s;
 	return 0;
 }
 
-static int yaml_check_key(struct kube_node k, const char *what, const char *known, struct err *e)
+static int yaml_check_key(struct yamlnode k, const char *what, const char *known, struct err *e)
 {
-	const char *key = scalar(node_of(k));
+	const char *key = yamldoc_scalar(node_of(k));
 	size_t len = 0;
 
 	if (!key)
-		return kube_node_fail(k, e, "a key of %s is not a name", what);
+		return yamlnode_fail(k, e, "a key of %s is not a name", what);
 	const char *near = conf_choice_nearest(known, key, &len);
 	if (near && (strlen(key) != len || strncmp(key, near, len) != 0))
-		return kube_node_fail(k, e, "unknown key \"%.64s\" in %s, did you mean %.*s?", key, what, (int)len,
-				      near);
+		return yamlnode_fail(k, e, "unknown key \"%.64s\" in %s, did you mean %.*s?", key, what, (int)len,
+				     near);
 	return 0;
 }
 
-int kube_node_check_keys(struct kube_node map, const char *what, const char *known, struct err *e)
+int yamlnode_check_keys(struct yamlnode map, const char *what, const char *known, struct err *e)
 {
 	const yaml_node_t *n = node_of(map);
 	int rc = 0;
@@ -274,9 +278,9 @@ int kube_node_check_keys(struct kube_node map, const char *what, const char *kno
 	if (!n)
 		return 0;
 	if (n->type != YAML_MAPPING_NODE)
-		return kube_node_fail(map, e, "%s is not a mapping of keys to values", what);
+		return yamlnode_fail(map, e, "%s is not a mapping of keys to values", what);
 	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++)
-		rc = yaml_check_key((struct kube_node){map.doc, p->key}, what, known, e);
+		rc = yaml_check_key((struct yamlnode){map.doc, p->key}, what, known, e);
 	return rc;
 }
 
@@ -285,7 +289,7 @@ int kube_node_check_keys(struct kube_node map, const char *what, const char *kno
 #define DEPTH_MAX 32
 
 struct reading {
-	const struct kube_yaml *doc;
+	const struct yamldoc *doc;
 	size_t left;
 	struct err *e;
 };
@@ -311,15 +315,15 @@ static json_t *plain_value(const char *s)
 static int read_map(struct reading *r, const yaml_node_t *n, int depth, json_t *o)
 {
 	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
-		struct kube_node k = {r->doc, p->key};
-		const char *key = scalar(node_of(k));
+		struct yamlnode k = {r->doc, p->key};
+		const char *key = yamldoc_scalar(node_of(k));
 		json_t *v = NULL;
 		int rc;
 
 		if (!key)
-			return kube_node_fail(k, r->e, "a key is not a name");
+			return yamlnode_fail(k, r->e, "a key is not a name");
 		if (json_object_get(o, key))
-			return kube_node_fail(k, r->e, "%.64s stands twice", key);
+			return yamlnode_fail(k, r->e, "%.64s stands twice", key);
 		rc = read_value(r, p->value, depth, &v);
 		if (rc)
 			return rc;
@@ -345,23 +349,23 @@ static int read_list(struct reading *r, const yaml_node_t *n, int depth, json_t 
 
 static int read_value(struct reading *r, int index, int depth, json_t **out)
 {
-	struct kube_node place = {r->doc, index};
+	struct yamlnode place = {r->doc, index};
 	const yaml_node_t *n = node_of(place);
 	bool list = n && n->type == YAML_SEQUENCE_NODE;
-	const char *s = scalar(n);
+	const char *s = yamldoc_scalar(n);
 	json_t *o;
 	int rc;
 
 	if (!r->left-- || depth >= DEPTH_MAX) {
 		r->left = 0;
-		return kube_node_fail(place, r->e, "there is too much here, or too deep");
+		return yamlnode_fail(place, r->e, "there is too much here, or too deep");
 	}
 	if (s) {
 		*out = n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(s) : json_string(s);
 		return *out ? 0 : err_set(r->e, ERR_NOMEM, "no memory for %s", r->doc->name);
 	}
 	if (!n || n->type == YAML_SCALAR_NODE)
-		return kube_node_fail(place, r->e, "a NUL stands in a text");
+		return yamlnode_fail(place, r->e, "a NUL stands in a text");
 	o = list ? json_array() : json_object();
 	rc = list ? read_list(r, n, depth + 1, o) : read_map(r, n, depth + 1, o);
 	if (rc)
@@ -371,7 +375,7 @@ static int read_value(struct reading *r, int index, int depth, json_t **out)
 	return rc;
 }
 
-int kube_yaml_json(const struct kube_yaml *doc, size_t most, json_t **out, struct err *e)
+int yamldoc_json(const struct yamldoc *doc, size_t most, json_t **out, struct err *e)
 {
 	struct reading r = {doc, most, e};
 
@@ -399,7 +403,7 @@ static const char *pointer_step(const char *p, char *key, size_t size)
 	return p;
 }
 
-static int child_of(const yaml_node_t *n, const struct kube_yaml *doc, const char *key)
+static int child_of(const yaml_node_t *n, const struct yamldoc *doc, const char *key)
 {
 	size_t i = strtoul(key, NULL, 10);
 
@@ -408,7 +412,7 @@ static int child_of(const yaml_node_t *n, const struct kube_yaml *doc, const cha
 		return n->data.sequence.items.start[i];
 	for (const yaml_node_pair_t *p = n && n->type == YAML_MAPPING_NODE ? n->data.mapping.pairs.start : NULL;
 	     p && p < n->data.mapping.pairs.top; p++) {
-		const char *text = scalar(node_of((struct kube_node){doc, p->key}));
+		const char *text = yamldoc_scalar(node_of((struct yamlnode){doc, p->key}));
 
 		if (text && strcmp(text, key) == 0)
 			return p->value;
@@ -416,9 +420,9 @@ static int child_of(const yaml_node_t *n, const struct kube_yaml *doc, const cha
 	return 0;
 }
 
-struct kube_node kube_yaml_at(const struct kube_yaml *doc, const char *pointer)
+struct yamlnode yamldoc_at(const struct yamldoc *doc, const char *pointer)
 {
-	struct kube_node n = {doc, doc->doc.nodes.start == doc->doc.nodes.top ? 0 : 1};
+	struct yamlnode n = {doc, doc->doc.nodes.start == doc->doc.nodes.top ? 0 : 1};
 	char key[256];
 
 	while (*pointer == '/') {
