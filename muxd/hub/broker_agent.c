@@ -85,10 +85,9 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 	job->named = named;
 	job->done = done;
 	job->arg = arg;
-	if (changes)
-		gate_pass(h, &job->rq, broker_agent_on_writable, job);
-	else
-		hub_resolve(h, job->name, broker_agent_on_name, job);
+	rc = changes ? gate_pass(h, &job->rq, broker_agent_on_writable, job, &here) : 0;
+	if (rc != GATE_WAITS)
+		broker_agent_on_writable(job, rc, &here);
 }
 
 static struct agent *known(struct hub *h, const char *name)

@@ -480,10 +480,10 @@ static void job_ask(struct life_job *j)
 	struct err e = {0};
 	int rc = check_call(j, &e);
 
-	if (rc)
-		job_answer(j, rc, &e);
-	else
-		gate_pass(j->hub, &j->rq, broker_life_on_writable, j);
+	if (!rc)
+		rc = gate_pass(j->hub, &j->rq, broker_life_on_writable, j, &e);
+	if (rc != GATE_WAITS)
+		broker_life_on_writable(j, rc, &e);
 }
 
 /* ---- a fork of a session: whose it was and when, from the hub or the record */

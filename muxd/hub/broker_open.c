@@ -238,13 +238,12 @@ static void broker_open_on_ready(void *arg, int rc, const struct err *e)
 	struct open_job *j = arg;
 	struct err here = {0};
 
-	if (!rc) {
-		gate_pass(j->hub, &j->rq, broker_open_begin, j);
-		return;
-	}
-	if (!e)
-		err_set(&here, rc, "the sandbox of %s is not there: %s", j->agent->name, err_name(rc));
-	job_fail(j, rc, e ? e : &here);
+	if (rc && !e)
+		err_set(&here, rc, "the sandbox of %s is not there: %s", j->agent->name, err_name(rc)), e = &here;
+	if (!rc)
+		rc = gate_pass(j->hub, &j->rq, broker_open_begin, j, &here), e = &here;
+	if (rc != GATE_WAITS)
+		broker_open_begin(j, rc, e);
 }
 
 static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
@@ -322,5 +321,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		broker_open_job_free(j);
 		return;
 	}
-	gate_pass(h, &j->rq, broker_open_on_writable, j);
+	rc = gate_pass(h, &j->rq, broker_open_on_writable, j, &e);
+	if (rc != GATE_WAITS)
+		broker_open_on_writable(j, rc, &e);
 }

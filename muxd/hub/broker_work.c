@@ -444,7 +444,9 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 	j->id = id ? strdup(id) : NULL;
 	j->body = json_incref(body);
 	if (id && !j->id)
-		broker_work_on_writable(j, err_set(&e, ERR_NOMEM, "no memory"), &e);
+		rc = err_set(&e, ERR_NOMEM, "no memory");
 	else
-		gate_pass(h, &j->rq, broker_work_on_writable, j);
+		rc = gate_pass(h, &j->rq, broker_work_on_writable, j, &e);
+	if (rc != GATE_WAITS)
+		broker_work_on_writable(j, rc, &e);
 }

@@ -45,22 +45,20 @@ static bool may_pass_soon(const struct hub *h)
 	return !h->stopping && s != RECORD_OK && s != RECORD_DISK_FULL;
 }
 
-void gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg)
+int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, struct err *e)
 {
-	struct err e = {0};
 	struct gate_wait *w = NULL;
-	int rc = may_begin(h, &e);
+	int rc = may_begin(h, e);
 
 	if (rc && may_pass_soon(h)) /* what was read of it may be some milliseconds old */
-		journal_refresh(h->journal), rc = may_begin(h, &e);
+		journal_refresh(h->journal), rc = may_begin(h, e);
 	if (rc && may_pass_soon(h))
 		w = calloc(1, sizeof(*w));
-	if (!w) {
-		go(arg, rc, rc ? &e : NULL);
-		return;
-	}
+	if (!w)
+		return rc;
 	*w = (struct gate_wait){.until = clock_boot_ns() + WAIT_NS, .rq = rq, .go = go, .arg = arg};
 	TAILQ_INSERT_TAIL(&h->gate, w, entry);
+	return GATE_WAITS;
 }
 
 int gate_later(struct hub *h, gate_go *go, void *arg)

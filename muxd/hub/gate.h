@@ -6,10 +6,12 @@
 
 #include "muxd/hub/broker.h"
 
-/* go is called once, at once where it can be told now: rc 0, or hub_writable()'s after 5 s of a record that
- * starts, or broker_in_force()'s after a wait. rq stays as it is until then. */
+#define GATE_WAITS 1
+
 typedef void gate_go(void *arg, int rc, const struct err *e);
-void gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg);
+/* 0: go on; ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL: refused. GATE_WAITS: go is called once, with 0, or hub_writable()'s
+ * after 5 s of a record that starts, or broker_in_force()'s after a wait. rq stays as it is until then. */
+int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, struct err *e);
 /* The same at the next tick of the hub, whatever the record is like; rc is 0, or ERR_CANCELLED. ERR_NOMEM: not called.
  */
 int gate_later(struct hub *h, gate_go *go, void *arg);

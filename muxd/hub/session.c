@@ -1,14 +1,17 @@
-/* A session as all its parts know it: its state, its events, who waits for it. */
+/* A session as all its parts know it: its state, its events, who waits for it, what its program is. */
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
 
 #include "base/log.h"
+#include "base/visible.h"
 #include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void session_set_state(struct session *s, enum session_state state)
@@ -67,6 +70,72 @@ void session_request(const struct session *s, struct request *out)
 	memcpy(out->lease, s->launch.lease, sizeof(out->lease));
 	memcpy(out->run, s->launch.run, sizeof(out->run));
 }
+
+/* ---- what its program really is
+ *
+ * muxlet says so of its own child, before the program has the word (docs/protocol.md, BEGUN). The call's argv and cwd
+ * are what was asked for and stand in OPEN; where the program began and which file it is stand in an event of the
+ * recording, in the audit log, and in EXIT for whoever asks later.
+ */
+
+/* Bytes of any kind become text that shows them all, and can be told from every other path. */
+static char *session_shown_path(const char *path)
+{
+	return visible_dup(path, strlen(path), 0, VISIBLE_BACKSLASH);
+}
+
+static void session_set_text(json_t *o, const char *key, const char *value)
+{
+	json_object_set_new(o, key, value && *value ? json_string(value) : json_null());
+}
+
+void session_set_begun(const struct session *s, json_t *o)
+{
+	session_set_text(o, "cwd", s->begun_cwd);
+	session_set_text(o, "program", s->begun_program);
+}
+
+void session_forget_begun(struct session *s)
+{
+	free(s->begun_cwd);
+	free(s->begun_program);
+	s->begun_cwd = s->begun_program = NULL;
+}
+
+static json_t *session_begun_json(const struct session *s)
+{
+	json_t *o = json_object();
+
+	session_set_begun(s, o);
+	return o;
+}
+
+static void session_tell_begun(struct session *s)
+{
+	struct request rq;
+	json_t *d = session_begun_json(s);
+
+	session_event(s, "begun", session_begun_json(s));
+	session_request(s, &rq);
+	json_object_set_new(d, "session", json_string(s->id_text));
+	(void)audit_event(s->hub, "program.begin", &rq, s->agent->name, "ok", d);
+}
+
+/* Of files and ports the program is muxlet itself. The first word counts; after a restart the record has heard it. */
+void session_on_begun(struct session *s, const char *cwd, const char *program)
+{
+	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT || s->begun_cwd)
+		return;
+	s->begun_cwd = session_shown_path(cwd);
+	s->begun_program = session_shown_path(program);
+	if (!s->begun_cwd || !s->begun_program)
+		session_forget_begun(s);
+	else if (s->begun_unsaid)
+		session_tell_begun(s);
+	s->begun_unsaid = false;
+}
+
+/* ---- its size, its stand */
 
 void session_note_size(struct session *s)
 {

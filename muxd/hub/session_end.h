@@ -21,9 +21,4 @@ void session_on_data(struct session *s, int stream, uint64_t offset, const uint8
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_on_exit(struct session *s, const struct link_exit *x);
 
-/* begun.c: where its program began and which file it is. `set` puts what is known into an answer, null for the rest. */
-void session_on_begun(struct session *s, const char *cwd, const char *program);
-void session_set_begun(const struct session *s, json_t *o);
-void session_forget_begun(struct session *s);
-
 #endif

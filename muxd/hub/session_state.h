@@ -95,7 +95,7 @@ struct session {
 	TAILQ_ENTRY(session) of_ahead; /* in hub->ahead while that is HELD */
 	bool echo_off, started, killing;
 	enum session_end end;
-	char *begun_cwd, *begun_program; /* as muxlet saw them (begun.c), fit to be shown; NULL: not told */
+	char *begun_cwd, *begun_program; /* as muxlet saw them (session_on_begun), fit to be shown; NULL: not told */
 	bool begun_unsaid;               /* the record is to be told once they are */
 	bool audit_due;                  /* its end is in the ring, and the audit log had no room for it */
 	enum exit_cause kill_cause;
@@ -137,6 +137,11 @@ void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn
 void session_event(struct session *s, const char *event, json_t *detail); /* steals detail, may be NULL */
 /* Whoever opened it, as the audit log names them. */
 void session_request(const struct session *s, struct request *out);
+/* Where its program began and which file it is, as muxlet tells it. `set` puts what is known into an answer, null for
+ * the rest. */
+void session_on_begun(struct session *s, const char *cwd, const char *program);
+void session_set_begun(const struct session *s, json_t *o);
+void session_forget_begun(struct session *s);
 void session_note_size(struct session *s);     /* the size in its launch holds from here on */
 bool session_shown(const struct session *s);   /* the end may be told: journaled, or durable by configuration */
 bool session_backlog(const struct session *s); /* output that is not in the journal yet */

@@ -1,5 +1,5 @@
 /*
- * link_state.h - the structs of the hub's end of a link, for muxd/link/ alone.
+ * link_state.h - the structs of the hub's end of a link, for link.c and the rigs of tests.
  *
  * A link owns its stream's descriptor and handles, its channels and its output
  * buffer. It is freed when its last handle has closed, so callbacks may call
@@ -69,15 +69,5 @@ struct link {
 	uint64_t said_ns; /* and since then so many were not */
 	uint64_t unsaid;
 };
-
-void link_set_state(struct link *l, enum link_state s);
-/* The stream is over; rc ERR_PROTOCOL cuts the link for good. Says so to the hub. */
-void link_down(struct link *l, int rc, const char *why);
-/* Queue one frame; ERR_TOO_LARGE when it cannot be said or too much waits. */
-int link_put(struct link *l, const struct frame *f);
-struct link_channel *link_channel_find(const struct link *l, uint32_t channel);
-struct link_channel *link_channel_add(struct link *l, uint32_t channel);
-void link_channel_remove(struct link *l, struct link_channel *c);
-void link_channels_clear(struct link *l);
 
 #endif

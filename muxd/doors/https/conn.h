@@ -44,7 +44,7 @@ enum conn_state {
 
 struct ws;
 struct router;
-struct watch; /* of the socket, see conn_watch.c */
+struct watch; /* of the socket */
 
 struct conn {
 	struct rest_door *door;
@@ -104,15 +104,7 @@ static inline void conn_read_start(struct conn *c)
 	(void)lws_rx_flow_control(c->wsi, 1);
 }
 
-/* conn_admit.c: its place at the door. */
-/* NULL: no place, or no memory; fd is the caller's in any case. *out_victim: who has to end now, or NULL. */
-struct conn *conn_enter(struct rest_listener *l, int fd, const struct sockaddr *sa, struct conn **out_victim);
-int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this grant is valid; ERR_LIMIT: no room */
-int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
-void conn_check_in(struct conn *c);                    /* who is in by a grant that has ended is a stranger again */
-bool conn_failed(struct conn *c);                      /* a token was refused; true: hold the answer back */
-
-/* conn_watch.c: waiting on the socket beside libwebsockets. */
+/* conn.c: waiting on the socket beside libwebsockets. */
 typedef void watch_fn(struct conn *c, int events);
 int watch_set(struct conn *c, int events, watch_fn *fn); /* uv_poll events; 0: none */
 void watch_destroy(struct conn *c);                      /* NULL-safe */
@@ -122,5 +114,13 @@ bool conn_take_off(struct conn *c, int n); /* n bytes that were peeked at; false
 /* What came, past libwebsockets: bytes; 0: nothing is here, -1: the client has ended its side, ERR_EOF: it is lost. */
 ssize_t conn_recv(struct conn *c, uint8_t *p, size_t n);
 bool conn_has_pending(const struct conn *c); /* bytes that came and that the socket does not tell of any more */
+
+/* conn_admit.c: its place at the door. */
+/* NULL: no place, or no memory; fd is the caller's in any case. *out_victim: who has to end now, or NULL. */
+struct conn *conn_enter(struct rest_listener *l, int fd, const struct sockaddr *sa, struct conn **out_victim);
+int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this grant is valid; ERR_LIMIT: no room */
+int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
+void conn_check_in(struct conn *c);                    /* who is in by a grant that has ended is a stranger again */
+bool conn_failed(struct conn *c);                      /* a token was refused; true: hold the answer back */
 
 #endif

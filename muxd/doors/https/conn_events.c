@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <strings.h>
 
+#define TURN_BUDGET 64 /* of connections, until everybody else in the loop has a turn */
+
 /* --- the end */
 
 static void take_back(struct conn *c)
@@ -263,7 +265,7 @@ int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 
 /* --- turns */
 
-void conn_turn(struct conn *c)
+static void conn_turn(struct conn *c)
 {
 	if (!c->wsi)
 		return;
@@ -285,6 +287,25 @@ void conn_turn(struct conn *c)
 	default:
 		break;
 	}
+}
+
+/* Behind the loop's wait, where no callback of libwebsockets is under way. */
+void conn_on_turns(uv_check_t *h)
+{
+	struct rest_door *d = h->data;
+
+	for (int i = 0; i < TURN_BUDGET && d->turns_head; i++) {
+		struct conn *c = d->turns_head;
+
+		d->turns_head = c->turn_next;
+		if (!d->turns_head)
+			d->turns_tail = NULL;
+		c->queued = false;
+		c->turn_next = NULL;
+		conn_turn(c);
+	}
+	if (!d->turns_head)
+		uv_idle_stop(&d->awake);
 }
 
 /* --- time */

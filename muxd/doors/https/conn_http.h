@@ -13,7 +13,7 @@
 
 /* conn_events.c */
 int conn_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
-void conn_turn(struct conn *c); /* of the loop, asked for with conn_queue() */
+void conn_on_turns(uv_check_t *h); /* of the loop: those that were asked for with conn_queue() */
 void conn_sweep(struct conn *c, uint64_t now_ns);
 void conn_farewell(struct conn *c); /* the door closes */
 void conn_let_go(struct conn *c);   /* whoever has it; nothing more will be answered */

@@ -21,7 +21,6 @@
 #define HEADER_DATA_MAX (16 * 1024) /* a head of API_HEAD_MAX, and what libwebsockets adds to each field */
 #define CLOSE_TURNS     8
 #define CLOSE_TURNS_MAX 4096
-#define TURN_BUDGET     64
 #define NEVER_S         (365 * 24 * 3600) /* libwebsockets' own timeouts: the door keeps the time itself */
 
 static const struct lws_protocols protocols[] = {
@@ -160,8 +159,10 @@ static void server_on_listener_closed(uv_handle_t *h)
  * libwebsockets on a foreign loop closes its handles in the loop's next turns,
  * and wants to be destroyed a second time when they are gone.
  */
-static void close_turn(struct rest_door *d)
+static void server_on_close_turn(uv_check_t *h)
 {
+	struct rest_door *d = h->data;
+
 	d->close_turns++;
 	if ((d->conns || d->close_turns < CLOSE_TURNS) && d->close_turns < CLOSE_TURNS_MAX)
 		return;
@@ -173,29 +174,6 @@ static void close_turn(struct rest_door *d)
 	d->lws = NULL;
 	uv_close((uv_handle_t *)&d->turns, server_on_handle_closed);
 	uv_close((uv_handle_t *)&d->awake, server_on_handle_closed);
-}
-
-/* Behind the loop's wait, where no callback of libwebsockets is under way. */
-static void server_on_turns(uv_check_t *h)
-{
-	struct rest_door *d = h->data;
-
-	if (d->closing) {
-		close_turn(d);
-		return;
-	}
-	for (int i = 0; i < TURN_BUDGET && d->turns_head; i++) {
-		struct conn *c = d->turns_head;
-
-		d->turns_head = c->turn_next;
-		if (!d->turns_head)
-			d->turns_tail = NULL;
-		c->queued = false;
-		c->turn_next = NULL;
-		conn_turn(c);
-	}
-	if (!d->turns_head)
-		uv_idle_stop(&d->awake);
 }
 
 /* --- opening and closing */
@@ -274,7 +252,7 @@ static int open_handles(struct rest_door *d, struct err *e)
 	for (int i = 0; rc == 0 && i < LISTENERS; i++)
 		rc = d->listeners[i].fd < 0 ? 0 : listener_open(&d->listeners[i]);
 	if (rc == 0)
-		rc = uv_check_start(&d->turns, server_on_turns);
+		rc = uv_check_start(&d->turns, conn_on_turns);
 	if (rc == 0)
 		rc = uv_timer_start(&d->sweep_timer, server_on_sweep, SWEEP_MS, SWEEP_MS);
 	return rc ? err_set(e, ERR_SYS, "the API door's loop handles: %s", uv_strerror(rc)) : 0;
@@ -363,7 +341,9 @@ void rest_door_close(struct rest_door *d)
 	close_handle(&d->sweep_timer, server_on_handle_closed);
 	if (d->lws) {
 		lws_context_destroy(d->lws);
-		door_stay_awake(d); /* close_turn() */
+		uv_check_stop(&d->turns);
+		uv_check_start(&d->turns, server_on_close_turn);
+		door_stay_awake(d);
 	} else {
 		close_handle(&d->turns, server_on_handle_closed);
 		close_handle(&d->awake, server_on_handle_closed);
