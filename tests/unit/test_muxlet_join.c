@@ -87,6 +87,25 @@ static int status_of(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
+/* `muxlet --pause` waits in sigtimedwait(): before that, a SIGTERM would end it as it ends anybody. */
+static void until_it_waits(pid_t pid)
+{
+	char path[64];
+	long number = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+	for (int i = 0; i < 3000 && number != SYS_rt_sigtimedwait; i++) {
+		FILE *f = fopen(path, "r");
+
+		usleep(10000);
+		if (!f || fscanf(f, "%ld", &number) != 1)
+			number = -1; /* it runs */
+		if (f)
+			fclose(f);
+	}
+	assert_int_equal(number, SYS_rt_sigtimedwait);
+}
+
 static void say_preamble(struct exec *x, const uint8_t *secret)
 {
 	uint8_t text[JOIN_MAGIC_LEN + LINK_SECRET_LEN];
@@ -580,7 +599,7 @@ static void it_holds_a_container(void **state)
 	struct exec x = exec_of(argv);
 
 	(void)state;
-	usleep(100000);
+	until_it_waits(x.pid);
 	assert_int_equal(waitpid(x.pid, NULL, WNOHANG), 0);
 	kill(x.pid, SIGCHLD);
 	usleep(100000);
@@ -614,7 +633,7 @@ static void it_holds_against_who_is_inside(void **state)
 			fclose(f);
 	}
 	assert_true(first > 0);
-	usleep(200000); /* it is muxlet */
+	until_it_waits(first); /* it is muxlet */
 	snprintf(command, sizeof(command), "nsenter -t %d -p sh -c 'kill -TERM 1; kill -INT 1; kill -CHLD 1'", first);
 	assert_int_equal(system(command), 0);
 	usleep(200000);
