@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +96,7 @@ int buf_append_str(struct buf *b, const char *s)
 	return buf_append(b, s, strlen(s));
 }
 
-int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+static int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
 	va_list again;
 	uint8_t *to;

@@ -7,7 +7,6 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +38,6 @@ static inline size_t buf_room(const struct buf *b)
 int buf_append(struct buf *b, const void *p, size_t n);
 int buf_append_str(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 /* Room for n more bytes; *out_p stays valid until the next call on b; then buf_commit() what was written. */
 int buf_reserve(struct buf *b, size_t n, uint8_t **out_p);
 void buf_commit(struct buf *b, size_t n);

@@ -1,10 +1,11 @@
-/* Making, freeing and describing a conf; reading one is in conf.c. */
+/* Making, freeing and describing a conf, and settings by the environment; reading one is in conf.c. */
 #include "base/conf.h"
 
 #include "base/buf.h"
 #include "base/conf_table.h"
 #include "base/err.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,57 @@ void conf_rules_clear(struct conf *c)
 	free(c->rules);
 	c->rules = NULL;
 	c->nrules = 0;
+}
+
+void conf_life_agent_finish(struct conf_life_agent *a)
+{
+	free(a->agent);
+	free(a->ttl_action);
+	free(a->at_rest);
+}
+
+int conf_life_agent_add(struct conf *c, const struct conf_life_agent *a)
+{
+	struct conf_life_agent *list = realloc(c->life_agents, (c->life_nagents + 1) * sizeof(*list));
+
+	if (!list)
+		return ERR_NOMEM;
+	c->life_agents = list;
+	list[c->life_nagents++] = *a;
+	return 0;
+}
+
+static void conf_life_agents_clear(struct conf *c)
+{
+	for (size_t i = 0; i < c->life_nagents; i++)
+		conf_life_agent_finish(&c->life_agents[i]);
+	free(c->life_agents);
+	c->life_agents = NULL;
+	c->life_nagents = 0;
+}
+
+static void strings_free(char **list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}
+
+static void staff_finish(struct conf_staff *s)
+{
+	free(s->principal);
+	free(s->scopes);
+	strings_free(s->keys, s->nkeys);
+	strings_free(s->agents, s->nagents);
+}
+
+static void conf_staff_clear(struct conf *c)
+{
+	for (size_t i = 0; i < c->nstaff; i++)
+		staff_finish(&c->staff[i]);
+	free(c->staff);
+	c->staff = NULL;
+	c->nstaff = 0;
 }
 
 void conf_destroy(struct conf *c)
@@ -149,4 +201,58 @@ char *conf_describe(void)
 		out = strdup(buf_cstr(&b));
 	buf_finish(&b);
 	return out;
+}
+
+/* ---- settings by the environment, as one gives them to a container */
+
+static const struct {
+	const char *name, *path, *unit;
+} variables[] = {
+    {"POOL_SIZE", "pool.size", ""},
+    {"SANDBOX_IMAGE", "kubernetes.image", ""},
+    {"SANDBOX_TIMEOUT_SECONDS", "leases.run_timeout", "s"},
+    {"LEASE_TTL_SECONDS", "leases.ttl", "s"},
+};
+
+static const struct conf_key *conf_environment_key_of(const char *path)
+{
+	size_t n, i = 0;
+	const struct conf_key *keys = conf_keys(&n);
+
+	while (i + 1 < n && strcmp(keys[i].path, path) != 0)
+		i++;
+	return &keys[i];
+}
+
+static int set_one(struct conf *c, size_t i, const char *value, struct err *e)
+{
+	char text[300];
+	struct err why = {0};
+
+	if (*variables[i].unit && value[strspn(value, "0123456789")])
+		return err_set(e, ERR_CONFIG, "the environment's %s is not a number of seconds", variables[i].name);
+	if ((size_t)snprintf(text, sizeof(text), "%s%s", value, variables[i].unit) >= sizeof(text))
+		return err_set(e, ERR_CONFIG, "the environment's %s is too long", variables[i].name);
+	if (conf_key_set(c, conf_environment_key_of(variables[i].path), text, &why))
+		return err_set(e, ERR_CONFIG, "the environment's %s (%s) %.200s", variables[i].name, variables[i].path,
+			       why.message);
+	return 0;
+}
+
+int conf_environment(struct conf *c, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(variables) / sizeof(variables[0]); i++) {
+		const char *value = getenv(variables[i].name);
+
+		if (value && *value)
+			rc = set_one(c, i, value, e);
+	}
+	/* Who shortens or stretches the default means the bound as well. */
+	if (!rc && c->lease_ttl_ns > c->lease_ttl_max_ns)
+		c->lease_ttl_max_ns = c->lease_ttl_ns;
+	if (!rc && c->run_timeout_ns > c->run_timeout_max_ns)
+		c->run_timeout_max_ns = c->run_timeout_ns;
+	return rc;
 }

@@ -55,6 +55,27 @@ static int check_address(const char *value, struct err *e)
 	return 0;
 }
 
+/* Which scopes exist is policy's; here only what cannot be a list of them is refused. */
+int conf_check_scopes(const char *text, struct err *e)
+{
+	size_t len = strlen(text);
+
+	if (len == 0 || len > CONF_SCOPES_MAX || strspn(text, "abcdefghijklmnopqrstuvwxyz,") != len || text[0] == ',' ||
+	    text[len - 1] == ',' || strstr(text, ",,"))
+		return err_set(e, ERR_CONFIG, "is not a list of scopes such as terminal,observe");
+	return 0;
+}
+
+static int check_cpu_counts(const char *value, struct err *e)
+{
+	if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "on") == 0)
+		return err_set(
+		    e, ERR_CONFIG,
+		    "is true, which is not supported: processor time inside does not reset the idle timer. Run "
+		    "what must not be stopped as a round, which holds it");
+	return 0;
+}
+
 #define AT(field) offsetof(struct conf, field)
 
 static const struct conf_key keys[] = {
@@ -311,7 +332,7 @@ static const struct conf_key keys[] = {
      "How long before that stop attached terminals are warned; 0: not at all."},
     {"lifecycle.hold_attached", CONF_BOOL, AT(life_hold_attached), "false", 0, 0, NULL, NULL,
      "A terminal that is attached and silent holds the timer."},
-    {"lifecycle.cpu_counts", CONF_BOOL, AT(life_cpu_counts), "false", 0, 0, NULL, conf_check_cpu_counts,
+    {"lifecycle.cpu_counts", CONF_BOOL, AT(life_cpu_counts), "false", 0, 0, NULL, check_cpu_counts,
      "Whether work inside that nobody watches is activity. Only false is supported."},
     {"lifecycle.ttl", CONF_DURATION, AT(life_ttl_ns), "0", 0, 3650 * DAY, NULL, NULL,
      "How long a sandbox lives after it was made or forked, whatever happens in it; 0: no end."},

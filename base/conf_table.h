@@ -47,18 +47,16 @@ int conf_rule_add(struct conf *c, const char *kind, const char *session, enum co
 int conf_rules_close(struct conf *c);
 void conf_rules_clear(struct conf *c);
 
-/* conf_staff.c: staff, and scopes wherever they stand. */
+/* Scopes, wherever they stand. */
 #define CONF_SCOPES_MAX 128 /* characters */
 int conf_check_scopes(const char *text, struct err *e);
-void conf_staff_clear(struct conf *c);
 
 /* conf_witness.c: witnesses, witness.pushers. */
 int conf_check_witness_name(const char *value, struct err *e);
 int conf_check_witness_kind(const char *value, struct err *e);
 /* What its kind needs is there, and what does not go with it is not. */
 int conf_check_witness(const struct conf_witness *w, struct err *e);
-int conf_check_https(const char *value, struct err *e);
-int conf_check_http(const char *value, struct err *e);    /* or https */
+int conf_check_http(const char *value, struct err *e);    /* or https, a URL */
 int conf_check_address(const char *value, struct err *e); /* HOST:PORT */
 int conf_check_host_name(const char *value, struct err *e);
 int conf_check_region(const char *value, struct err *e);
@@ -85,11 +83,9 @@ int conf_check_label(const char *key, const char *value, struct err *e);
 int conf_label_add(struct conf *c, const char *key, const char *value); /* copied; ERR_LIMIT, ERR_NOMEM */
 void conf_labels_clear(struct conf *c);
 
-/* conf_life.c: the section lifecycle. */
-int conf_check_cpu_counts(const char *value, struct err *e);
+/* The section lifecycle. */
 int conf_life_agent_add(struct conf *c, const struct conf_life_agent *a); /* becomes c's on success; ERR_NOMEM */
 void conf_life_agent_finish(struct conf_life_agent *a);
-void conf_life_agents_clear(struct conf *c);
 
 #define CONF_RULE_HEAD (UINT64_C(256) * 1024)
 #define CONF_RULE_TAIL (UINT64_C(256) * 1024)

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/conf_table.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -24,12 +24,25 @@ int conf_check_witness_name(const char *value, struct err *e)
 	return 0;
 }
 
-#define FIELDS 11
-
-/* What an entry of witnesses may hold beside what all have, in the order of field_of(). */
-static const char *const fields[FIELDS] = {"path",     "url",        "address",     "server_name",     "ca",
-					   "tsa_ca",   "credential", "certificate", "certificate_key", "region",
-					   "lock_mode"};
+/* What an entry of witnesses may hold beside what all have. */
+#define AT(field) offsetof(struct conf_witness, field)
+static const struct {
+	const char *name;
+	size_t at;
+} fields[] = {
+    {"path", AT(path)},
+    {"url", AT(url)},
+    {"address", AT(address)},
+    {"server_name", AT(name_there)},
+    {"ca", AT(ca)},
+    {"tsa_ca", AT(tsa_ca)},
+    {"credential", AT(credential)},
+    {"certificate", AT(certificate)},
+    {"certificate_key", AT(certificate_key)},
+    {"region", AT(region)},
+    {"lock_mode", AT(lock_mode)},
+};
+#define FIELDS (sizeof fields / sizeof fields[0])
 
 static const struct kind {
 	const char *name;
@@ -78,16 +91,16 @@ static bool conf_witness_listed(const char *list, const char *word)
 
 int conf_check_witness(const struct conf_witness *w, struct err *e)
 {
-	const char *const values[FIELDS] = {w->path,     w->url,        w->address,     w->name_there,      w->ca,
-					    w->tsa_ca,   w->credential, w->certificate, w->certificate_key, w->region,
-					    w->lock_mode};
 	const struct kind *k = find_kind(w->kind);
 
 	for (size_t i = 0; i < FIELDS; i++) {
-		if (!values[i] && conf_witness_listed(k->needs, fields[i]))
-			return err_set(e, ERR_CONFIG, "kind %s goes with %s", w->kind, fields[i]);
-		if (values[i] && !conf_witness_listed(k->needs, fields[i]) && !conf_witness_listed(k->may, fields[i]))
-			return err_set(e, ERR_CONFIG, "kind %s goes without %s", w->kind, fields[i]);
+		bool there = *(char *const *)((const char *)w + fields[i].at) != NULL;
+		bool needed = conf_witness_listed(k->needs, fields[i].name);
+
+		if (!there && needed)
+			return err_set(e, ERR_CONFIG, "kind %s goes with %s", w->kind, fields[i].name);
+		if (there && !needed && !conf_witness_listed(k->may, fields[i].name))
+			return err_set(e, ERR_CONFIG, "kind %s goes without %s", w->kind, fields[i].name);
 	}
 	if (!w->key && conf_witness_listed(k->needs, "key"))
 		return err_set(e, ERR_CONFIG, "kind %s needs the key of its receipts", w->kind);
@@ -135,18 +148,18 @@ int conf_check_region(const char *value, struct err *e)
 		   : err_set(e, ERR_CONFIG, "is no region: letters, digits and dashes");
 }
 
+static int conf_check_https(const char *value, struct err *e)
+{
+	if (strncmp(value, "https://", 8) != 0 || !value[8] || strpbrk(value, " \t\r\n\"@#"))
+		return err_set(e, ERR_CONFIG, "is no URL that begins with https://, without a user in it");
+	return 0;
+}
+
 int conf_check_http(const char *value, struct err *e)
 {
 	if (strncmp(value, "http://", 7) == 0 && value[7] && !strpbrk(value, " \t\r\n\"@#"))
 		return 0;
 	return conf_check_https(value, e);
-}
-
-int conf_check_https(const char *value, struct err *e)
-{
-	if (strncmp(value, "https://", 8) != 0 || !value[8] || strpbrk(value, " \t\r\n\"@#"))
-		return err_set(e, ERR_CONFIG, "is no URL that begins with https://, without a user in it");
-	return 0;
 }
 
 int conf_check_file(const char *value, struct err *e)
@@ -207,17 +220,8 @@ void conf_witness_finish(struct conf_witness *w)
 {
 	free(w->name);
 	free(w->kind);
-	free(w->path);
-	free(w->url);
-	free(w->address);
-	free(w->name_there);
-	free(w->ca);
-	free(w->tsa_ca);
-	free(w->certificate);
-	free(w->certificate_key);
-	free(w->credential);
-	free(w->region);
-	free(w->lock_mode);
+	for (size_t i = 0; i < FIELDS; i++)
+		free(*(char **)((char *)w + fields[i].at));
 	free(w->key);
 	*w = (struct conf_witness){0};
 }

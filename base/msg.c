@@ -132,15 +132,6 @@ int msg_send_json(int fd, const json_t *o, struct err *e)
 	return rc;
 }
 
-int msg_send_bytes(int fd, uint8_t first, const void *p, size_t n, struct err *e)
-{
-	uint8_t head[MSG_HEADER + 1];
-
-	if (n > MSG_MAX - 2)
-		return err_set(e, ERR_TOO_LARGE, "a message of %zu bytes, %d are allowed", n, MSG_MAX - 2);
-	return send_two(fd, head, msg_header(head, 'B', first, n + 1), p, n, e);
-}
-
 /* At least one more byte into `in`. */
 static int recv_some(int fd, struct buf *in, struct err *e)
 {

@@ -33,7 +33,6 @@ int msg_put_bytes(struct buf *out, uint8_t first, const void *p, size_t n);
 int msg_next(const struct buf *in, struct msg *out, size_t *out_size);
 /* Blocking client helpers (muxctl, tests). */
 int msg_send_json(int fd, const json_t *o, struct err *e);
-int msg_send_bytes(int fd, uint8_t first, const void *p, size_t n, struct err *e);
 /* Reads until one whole message is in `in`; the previous one must have been consumed. ERR_EOF. */
 int msg_recv(int fd, struct buf *in, struct msg *out, size_t *out_size, struct err *e);
 

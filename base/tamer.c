@@ -5,7 +5,6 @@
 #include "base/utf8.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Private modes that draw: colours of the screen, origin, wrap, the cursor, the other screen. */
 static const int modes_shown[] = {5, 6, 7, 12, 25, 47, 1047, 1048, 1049};
