@@ -89,6 +89,16 @@ int index_step_done(struct index *ix, sqlite3_stmt *s, struct err *e)
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : index_error(ix, rc, e);
 }
 
+int index_step_row(struct index *ix, sqlite3_stmt *s, struct err *e)
+{
+	int step = sqlite3_step(s);
+
+	if (step == SQLITE_ROW)
+		return 1;
+	sqlite3_reset(s);
+	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
 static int open_db(const char *path, int flags, struct index **out, struct err *e)
 {
 	struct index *ix = calloc(1, sizeof(*ix));
@@ -127,18 +137,38 @@ static int check_version(struct index *ix, int *out, struct err *e)
 	return 0;
 }
 
+static int open_checked(const char *path, int flags, const char *pragmas, int *out_version, struct index **out,
+			struct err *e)
+{
+	struct index *ix = NULL;
+	int rc = open_db(path, flags, &ix, e);
+
+	if (rc || !ix)
+		return rc;
+	if (pragmas)
+		rc = index_run(ix, pragmas, e);
+	if (rc == 0)
+		rc = check_version(ix, out_version, e);
+	if (rc) {
+		index_close(ix);
+		return rc;
+	}
+	*out = ix;
+	return 0;
+}
+
 int index_open(const char *path, struct index **out, struct err *e)
 {
 	struct index *ix = NULL;
 	int version = 0;
-	int rc = open_db(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &ix, e);
+	/* NORMAL: a commit is a write; only the commits that let segments go are synced. */
+	int rc = open_checked(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+			      "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", &version,
+			      &ix, e);
+
 	if (rc || !ix)
 		return rc;
-	/* NORMAL: a commit is a write; only the commits that let segments go are synced. */
-	rc = index_run(ix, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", e);
-	if (rc == 0)
-		rc = check_version(ix, &version, e);
-	if (rc == 0 && version == 1)
+	if (version == 1)
 		rc = index_run(ix, since_2, e);
 	if (rc == 0)
 		rc = index_run(ix, schema, e);
@@ -172,36 +202,24 @@ int index_put_complete(struct index *ix, struct err *e)
 
 int index_open_reader(const char *path, struct index **out, struct err *e)
 {
-	struct index *ix = NULL;
 	int version = 0;
+
 	/* Reading a WAL database writes to its -shm file: read-only is a promise, not an open mode. */
-	int rc = open_db(path, SQLITE_OPEN_READWRITE, &ix, e);
-	if (rc || !ix)
-		return rc;
-	rc = index_run(ix, "PRAGMA query_only=ON", e);
-	if (rc == 0)
-		rc = check_version(ix, &version, e);
-	if (rc) {
-		index_close(ix);
-		return rc;
-	}
-	*out = ix;
-	return 0;
+	return open_checked(path, SQLITE_OPEN_READWRITE, "PRAGMA query_only=ON", &version, out, e);
 }
 
 int index_open_offline(const char *path, struct index **out, struct err *e)
 {
 	struct index *ix = NULL;
 	int version = 0;
-	int rc = open_db(path, SQLITE_OPEN_READONLY, &ix, e);
+	int rc = open_checked(path, SQLITE_OPEN_READONLY, NULL, &version, &ix, e);
+
 	if (rc || !ix)
 		return rc;
-	rc = check_version(ix, &version, e);
-	if (rc == 0 && version < INDEX_VERSION)
-		rc = err_set(e, ERR_VERSION, "audit.db has version %d, the recorder's next start mends that", version);
-	if (rc) {
+	if (version < INDEX_VERSION) {
 		index_close(ix);
-		return rc;
+		return err_set(e, ERR_VERSION, "audit.db has version %d, the recorder's next start mends that",
+			       version);
 	}
 	*out = ix;
 	return 0;
@@ -276,7 +294,7 @@ bool index_written_by_others(struct index *ix)
 
 	if (index_stmt(ix, SQL_VERSION, &s, NULL))
 		return false;
-	if (sqlite3_step(s) == SQLITE_ROW)
+	if (index_step_row(ix, s, NULL) == 1)
 		ix->version = sqlite3_column_int64(s, 0);
 	sqlite3_reset(s);
 	return was && was != ix->version;

@@ -69,16 +69,6 @@ static bool state_is(const struct row *r, const char *state)
 	return c->type == SQLITE_TEXT && c->n == strlen(state) && memcmp(c->s, state, c->n) == 0;
 }
 
-static int step_row(struct index *ix, sqlite3_stmt *s, struct err *e)
-{
-	int step = sqlite3_step(s);
-
-	if (step == SQLITE_ROW)
-		return 1;
-	sqlite3_reset(s);
-	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
-}
-
 static int drop_audit(struct index_compare *c, int64_t lsn, struct err *e)
 {
 	sqlite3_stmt *s;
@@ -102,7 +92,7 @@ static int drop_between(struct index_compare *c, int64_t after, int64_t before, 
 			return rc;
 		sqlite3_bind_int64(s, sqlite3_bind_parameter_index(s, ":after"), after);
 		sqlite3_bind_int64(s, sqlite3_bind_parameter_index(s, ":before"), before);
-		if ((rc = step_row(c->p.index, s, e)) != 1)
+		if ((rc = index_step_row(c->p.index, s, e)) != 1)
 			return rc;
 		after = sqlite3_column_int64(s, 0);
 		sqlite3_reset(s);
@@ -169,7 +159,7 @@ static int audit_entry(struct index_compare *c, const struct chain_entry *en, st
 	rc = index_stmt(c->p.index, SQL_AUDIT_ROW, &s, e);
 	if (rc == 0) {
 		index_bind_u64(s, ":lsn", en->journal_seq);
-		there = step_row(c->p.index, s, e);
+		there = index_step_row(c->p.index, s, e);
 		const char *column = there == 1 ? index_compare_judge(c, s, &want) : NULL;
 		bool put = there == 0 || column || (c->key_is_new && !row_sound(c->p.index, s, ROW_AUDIT));
 		if (there == 1)
@@ -221,7 +211,7 @@ static int row_of(struct index_compare *c, const char *key, sqlite3_stmt **s, st
 	if (rc)
 		return rc;
 	index_bind(*s, ":id", key);
-	return step_row(c->p.index, *s, e);
+	return index_step_row(c->p.index, *s, e);
 }
 
 /*
@@ -344,7 +334,7 @@ static int compare_holds(struct index_compare *c, struct err *e)
 	int rc = left ? index_stmt(c->p.index, SQL_HOLD_ROWS, &s, e) : err_set(e, ERR_NOMEM, "out of memory");
 
 	memcpy(before, c->counts, sizeof(before));
-	while (rc == 0 && (rc = step_row(c->p.index, s, e)) == 1) {
+	while (rc == 0 && (rc = index_step_row(c->p.index, s, e)) == 1) {
 		const char *key = (const char *)sqlite3_column_text(s, 0);
 		hold = key ? json_object_get(left, key) : NULL;
 		if (!hold)
@@ -629,7 +619,7 @@ static int bad_sessions(struct index_compare *c, struct err *e)
 
 	if (rc)
 		return rc;
-	while ((rc = step_row(c->p.index, s, e)) == 1) {
+	while ((rc = index_step_row(c->p.index, s, e)) == 1) {
 		const char *key = (const char *)sqlite3_column_text(s, 0);
 		found(c, INDEX_ADDED, ROW_SESSIONS, key ? key : "", NULL);
 		n++;
@@ -660,7 +650,7 @@ static int sessions_step(struct index_compare *c, size_t most, struct err *e)
 		if ((rc = index_stmt(c->p.index, SQL_SESSION_NEXT, &s, e)) != 0)
 			return rc;
 		index_bind(s, ":id", c->session);
-		if ((rc = step_row(c->p.index, s, e)) != 1)
+		if ((rc = index_step_row(c->p.index, s, e)) != 1)
 			return rc ? rc : sessions_end(c, e);
 		memcpy(key, sqlite3_column_blob(s, 0), ID_STR_LEN - 1);
 		key[ID_STR_LEN - 1] = '\0';
@@ -678,7 +668,7 @@ static int highest_row(struct index_compare *c, struct err *e)
 	sqlite3_stmt *s;
 	int rc = index_stmt(c->p.index, SQL_AUDIT_MAX, &s, e);
 
-	if (rc == 0 && (rc = step_row(c->p.index, s, e)) == 1) {
+	if (rc == 0 && (rc = index_step_row(c->p.index, s, e)) == 1) {
 		c->rows_until = sqlite3_column_type(s, 0) == SQLITE_NULL ? INT64_MIN : sqlite3_column_int64(s, 0);
 		sqlite3_reset(s);
 		rc = 0;

@@ -77,6 +77,8 @@ const char *index_sql_text(enum index_sql which);
 int index_stmt(struct index *ix, enum index_sql which, sqlite3_stmt **out, struct err *e);
 /* Run to the end and reset. */
 int index_step_done(struct index *ix, sqlite3_stmt *s, struct err *e);
+/* 1 with a row in s, which is to be reset; 0: there is none. */
+int index_step_row(struct index *ix, sqlite3_stmt *s, struct err *e);
 /* ERR_* for a result code of SQLite, with its message. */
 int index_error(struct index *ix, int rc, struct err *e);
 /* Text, or NULL for NULL. */
