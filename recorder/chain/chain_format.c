@@ -1,7 +1,6 @@
 #include "recorder/chain/chain_format.h"
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/json.h"

@@ -5,8 +5,6 @@
 #include "recorder/chain/digest.h"
 #include "recorder/chain/file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 #include "recorder/chain/file.h"
 
 #include "base/err.h"
+#include "recorder/chain/digest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,6 +67,23 @@ static const char *kind_of(mode_t mode)
 	default:
 		return "no regular file";
 	}
+}
+
+int file_digest(int fd, const char *path, uint64_t size, uint8_t out[32])
+{
+	uint8_t piece[64 * 1024];
+	struct digest all;
+	int rc = 0;
+
+	digest_init(&all);
+	for (uint64_t at = 0, n; !rc && at < size; at += n) {
+		n = size - at < sizeof piece ? size - at : sizeof piece;
+		rc = file_read_at(fd, piece, (size_t)n, at, path, NULL);
+		if (!rc)
+			digest_update(&all, piece, (size_t)n);
+	}
+	digest_peek(&all, out);
+	return rc;
 }
 
 int file_size(int fd, const char *path, uint64_t *out, struct err *e)

@@ -17,6 +17,8 @@ struct err;
 /* ERR_EOF when the file is shorter (quietly: *e is filled, but it is often no error). */
 int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, struct err *e);
 int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e);
+/* SHA-256 of its first `size` bytes; out: 32 bytes. */
+int file_digest(int fd, const char *path, uint64_t size, uint8_t out[32]);
 int file_size(int fd, const char *path, uint64_t *out, struct err *e); /* ERR_NOT_A_FILE */
 /*
  * Opens for reading what a name in a folder of the record leads to. Whoever can write the folder chose what stands

@@ -1,4 +1,4 @@
-#include "recorder/verify/verify_snapshots.h"
+#include "recorder/verify/verify_whole.h"
 
 #include "base/err.h"
 #include "base/text.h"
@@ -10,10 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define PIECE ((size_t)256 * 1024)
 
 enum word_kind { WORD_CREATE, WORD_HASH, WORD_DROP };
 
@@ -157,24 +154,6 @@ static void merge(struct snapshots *s)
 	s->n = n;
 }
 
-static int digest_fd(int fd, const char *path, uint64_t size, uint8_t out[DIGEST_LEN])
-{
-	uint8_t *piece = malloc(PIECE);
-	struct digest all;
-	int rc = piece ? 0 : ERR_NOMEM;
-
-	digest_init(&all);
-	for (uint64_t at = 0, n; !rc && at < size; at += n) {
-		n = size - at < PIECE ? size - at : PIECE;
-		rc = file_read_at(fd, piece, (size_t)n, at, path, NULL);
-		if (!rc)
-			digest_update(&all, piece, (size_t)n);
-	}
-	digest_peek(&all, out);
-	free(piece);
-	return rc;
-}
-
 static void judge_file(const struct snapshots *s, const struct word *x, int fd, uint64_t size, const char *path)
 {
 	uint8_t have[DIGEST_LEN];
@@ -193,7 +172,7 @@ static void judge_file(const struct snapshots *s, const struct word *x, int fd, 
 		verify_whole_found(s->w, VERIFY_NOTE, "snapshot_unhashed", path, NULL,
 				   "snapshot %s of %s is not hashed yet: whether it changed cannot be told", id,
 				   x->agent);
-	else if (digest_fd(fd, path, size, have) || memcmp(have, x->digest, sizeof have) != 0)
+	else if (file_digest(fd, path, size, have) || memcmp(have, x->digest, sizeof have) != 0)
 		verify_whole_found(s->w, VERIFY_INTEGRITY, "snapshot_changed", path, NULL,
 				   "snapshot %s of %s is not what it was when it was hashed", id, x->agent);
 }

@@ -3,7 +3,6 @@
  * that whoever asks trusts. The log is read once more, where there are receipts in it at all.
  */
 #include "base/err.h"
-#include "recorder/chain/chain_format.h"
 #include "recorder/chain/chain_text.h"
 #include "recorder/chain/receipt.h"
 #include "recorder/verify/verify_whole.h"

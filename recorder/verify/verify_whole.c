@@ -4,10 +4,8 @@
 #include "base/text.h"
 #include "recorder/chain/file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

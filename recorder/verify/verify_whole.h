@@ -1,7 +1,7 @@
 /*
  * verify_whole.h - the record as a whole under examination. Private to verify*.c.
  *
- * The log is read first (verify_log.h), then each folder is walked (verify_walk.c) and each file compared with what the
+ * The log is read first (verify_log.h), then each folder is walked (verify.c) and each file compared with what the
  * log says of it; what the log has and no file answers for is missing.
  */
 #ifndef RECORDER_VERIFY_VERIFY_WHOLE_H
@@ -32,13 +32,27 @@ void verify_whole_compare(struct verify_whole *w, const char *path, const char *
 /* Was it erased since the log was read? *asked: the log was read again for that. */
 bool verify_whole_erased(struct verify_whole *w, const struct id *session, bool *asked);
 
-/* verify_walk.c: every recording of sealed/ and open/. */
-int verify_walk(struct verify_whole *w, struct err *e);
-
 /* verify_removals.c: what is not there any more, by whose word, and whether that word was in force. */
 int verify_removals(struct verify_whole *w, struct err *e);
 
 /* verify_timestamps.c: what an authority stamped, against the log and the authority's certificates. */
 int verify_timestamps(struct verify_whole *w, struct err *e);
+
+/*
+ * verify_derived.c: what was derived from the record, against the record: audit.db's rows and files of keyframes. Rows
+ * are derived again from chain log and recordings and compared one to one. Of keyframes the log has a digest: that they
+ * are as they were drawn, not that what was drawn is true. A record without an audit.db lacks nothing.
+ */
+/* Behind the log and the files, which were read. */
+int verify_derived(struct verify_whole *w, struct err *e);
+/* Keyframes of one recording whose file was read, if they are to be drawn again. */
+int verify_derived_one(struct verify_whole *w, const struct id *session, struct err *e);
+
+/*
+ * verify_snapshots.c: the files of snapshots against what the log says they were. Only on demand (verify_ask.sandboxes):
+ * a workspace may be larger than the whole record. Each file is read whole; its SHA-256 must be the first one that the
+ * log tells of it (docs/lifecycle.md, Digests).
+ */
+int verify_snapshots(struct verify_whole *w, struct err *e);
 
 #endif
