@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #define IPC_FD 3
 

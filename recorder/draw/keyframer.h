@@ -11,8 +11,6 @@
 #include "base/ids.h"
 #include "recorder/draw/keyframes.h"
 
-#include <stdint.h>
-
 struct drawers;
 struct err;
 struct keyframer;

@@ -1,6 +1,5 @@
 #include "recorder/format/recording.h"
 
-#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -8,9 +7,7 @@
 #include "recorder/format/recording_load.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "recorder/chain/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

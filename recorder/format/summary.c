@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define SIZES_MAX    1000

@@ -8,7 +8,6 @@
 #include "base/text.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>

@@ -6,7 +6,6 @@
 #include "base/log.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define BATCH 64
 

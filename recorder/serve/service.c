@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/msg.h"
 #include "base/sock.h"
-#include "base/text.h"
 #include "recorder/serve/service_conn.h"
 
 #include <errno.h>

@@ -18,7 +18,6 @@
 #include "recorder/write/cutter.h"
 #include "recorder/write/drain.h"
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
 #define SERVICE_MAX 128

@@ -13,6 +13,7 @@
 #include "recorder/write/source.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define OUT_HIGH (256 * 1024)
 

@@ -4,7 +4,6 @@
 #include "recorder/serve/service_conn.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #define EXEC_ID_NS (24 * 3600 * (int64_t)NS_PER_SEC)
 #define PAGE       1000

@@ -4,7 +4,6 @@
  * A player comes back for the next page within seconds, so where the last one ended is remembered (READINGS_MAX of them
  * for each conversation, the longest unused goes): a session that goes on is not read from its beginning each time.
  */
-#include "base/clock.h"
 #include "base/err.h"
 #include "recorder/chain/chain_text.h"
 #include "recorder/draw/keyframes.h"
@@ -13,7 +12,6 @@
 #include "recorder/serve/service_conn.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define READINGS_MAX 8

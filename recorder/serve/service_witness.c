@@ -3,7 +3,6 @@
 #include "recorder/chain/chain.h"
 #include "recorder/serve/service_conn.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define HEADS_DEFAULT 200

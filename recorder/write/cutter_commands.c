@@ -5,7 +5,6 @@
 #include "recorder/write/cutter_state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int take_told(void *arg, json_t *row)
 {

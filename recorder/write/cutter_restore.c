@@ -1,5 +1,4 @@
 #define LOG_SUBSYS "cutter"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -7,7 +6,6 @@
 #include "recorder/format/recording.h"
 #include "recorder/write/cutter_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

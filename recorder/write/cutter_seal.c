@@ -9,7 +9,6 @@
 #include "recorder/write/cutter_state.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

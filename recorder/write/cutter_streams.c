@@ -1,6 +1,5 @@
 /* What a terminal or an exec printed, in bytes and digests, as an audit event. */
 #define LOG_SUBSYS "cutter"
-#include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "recorder/chain/chain_text.h"
