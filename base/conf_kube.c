@@ -2,6 +2,7 @@
 #include "base/conf_table.h"
 
 #include "base/err.h"
+#include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -166,23 +167,17 @@ int conf_check_label(const char *key, const char *value, struct err *e)
 
 int conf_label_add(struct conf *c, const char *key, const char *value)
 {
-	struct conf_label l = {0}, *list;
+	struct conf_label l = {.key = strdup(key), .value = strdup(value)};
 
-	if (c->kubernetes_nlabels >= LABELS_MAX)
-		return ERR_LIMIT;
-	list = realloc(c->kubernetes_labels, (c->kubernetes_nlabels + 1) * sizeof(*list));
-	if (!list)
-		return ERR_NOMEM;
-	c->kubernetes_labels = list;
-	l.key = strdup(key);
-	l.value = strdup(value);
-	if (!l.key || !l.value) {
+	int rc = c->kubernetes_nlabels >= LABELS_MAX ? ERR_LIMIT : l.key && l.value ? 0 : ERR_NOMEM;
+
+	if (rc == 0)
+		rc = list_append(&c->kubernetes_labels, &c->kubernetes_nlabels, &l, sizeof(l));
+	if (rc) {
 		free(l.key);
 		free(l.value);
-		return ERR_NOMEM;
 	}
-	list[c->kubernetes_nlabels++] = l;
-	return 0;
+	return rc;
 }
 
 void conf_labels_clear(struct conf *c)

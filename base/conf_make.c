@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/conf_table.h"
 #include "base/err.h"
+#include "base/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +18,13 @@ int conf_rule_add(struct conf *c, const char *kind, const char *session, enum co
 {
 	if (c->nrules >= RULES_MAX)
 		return ERR_LIMIT;
-	struct conf_rule *rules = realloc(c->rules, (c->nrules + 1) * sizeof(*rules));
-	if (!rules)
-		return ERR_NOMEM;
-	c->rules = rules;
 	struct conf_rule r = {
 	    .kind = strdup(kind), .session = strdup(session), .rule = rule, .head = head, .tail = tail};
-	if (!r.kind || !r.session) {
-		free(r.kind);
-		free(r.session);
-		return ERR_NOMEM;
-	}
-	rules[c->nrules++] = r;
-	return 0;
+	if (r.kind && r.session && list_append(&c->rules, &c->nrules, &r, sizeof(r)) == 0)
+		return 0;
+	free(r.kind);
+	free(r.session);
+	return ERR_NOMEM;
 }
 
 int conf_rules_close(struct conf *c)
@@ -61,13 +56,7 @@ void conf_life_agent_finish(struct conf_life_agent *a)
 
 int conf_life_agent_add(struct conf *c, const struct conf_life_agent *a)
 {
-	struct conf_life_agent *list = realloc(c->life_agents, (c->life_nagents + 1) * sizeof(*list));
-
-	if (!list)
-		return ERR_NOMEM;
-	c->life_agents = list;
-	list[c->life_nagents++] = *a;
-	return 0;
+	return list_append(&c->life_agents, &c->life_nagents, a, sizeof(*a));
 }
 
 static void conf_life_agents_clear(struct conf *c)

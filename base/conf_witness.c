@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/ids.h"
 #include "base/json.h"
+#include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,32 +189,18 @@ int conf_check_log_id(const char *value, struct err *e)
 
 int conf_witness_add(struct conf *c, const struct conf_witness *w)
 {
-	struct conf_witness *list;
-
 	for (size_t i = 0; i < c->nwitnesses; i++)
 		if (strcmp(c->witnesses[i].name, w->name) == 0)
 			return ERR_CONFLICT;
-	list = c->nwitnesses < WITNESSES ? realloc(c->witnesses, (c->nwitnesses + 1) * sizeof(*list)) : NULL;
-	if (!list)
-		return ERR_NOMEM;
-	c->witnesses = list;
-	list[c->nwitnesses++] = *w;
-	return 0;
+	return c->nwitnesses < WITNESSES ? list_append(&c->witnesses, &c->nwitnesses, w, sizeof(*w)) : ERR_NOMEM;
 }
 
 int conf_pusher_add(struct conf *c, const struct conf_pusher *p)
 {
-	struct conf_pusher *list;
-
 	for (size_t i = 0; i < c->npushers; i++)
 		if (strcmp(c->pushers[i].name, p->name) == 0 || strcmp(c->pushers[i].log_id, p->log_id) == 0)
 			return ERR_CONFLICT;
-	list = c->npushers < PUSHERS ? realloc(c->pushers, (c->npushers + 1) * sizeof(*list)) : NULL;
-	if (!list)
-		return ERR_NOMEM;
-	c->pushers = list;
-	list[c->npushers++] = *p;
-	return 0;
+	return c->npushers < PUSHERS ? list_append(&c->pushers, &c->npushers, p, sizeof(*p)) : ERR_NOMEM;
 }
 
 void conf_witness_finish(struct conf_witness *w)

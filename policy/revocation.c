@@ -1,6 +1,7 @@
 #include "policy/revocation.h"
 
 #include "base/err.h"
+#include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ struct entry {
 /* Sorted by id. Ids sort by creation, so most new entries go near the end. */
 struct revocations {
 	struct entry *list;
-	size_t n, cap;
+	size_t n;
 };
 
 int revocations_create(struct revocations **out)
@@ -50,38 +51,16 @@ static size_t lower_bound(const struct revocations *r, const struct id *grant)
 	return lo;
 }
 
-static int grow(struct revocations *r)
-{
-	size_t cap = r->cap ? r->cap * 2 : 16;
-	struct entry *list;
-
-	if (r->n < r->cap)
-		return 0;
-	list = reallocarray(r->list, cap, sizeof *list);
-	if (!list)
-		return ERR_NOMEM;
-	r->list = list;
-	r->cap = cap;
-	return 0;
-}
-
 int revocations_add(struct revocations *r, const struct id *grant, int64_t expires_ns)
 {
 	size_t at = lower_bound(r, grant);
-	int rc;
 
 	if (at < r->n && id_equal(&r->list[at].grant, grant)) {
 		if (expires_ns > r->list[at].expires_ns)
 			r->list[at].expires_ns = expires_ns;
 		return 0;
 	}
-	rc = grow(r);
-	if (rc)
-		return rc;
-	memmove(r->list + at + 1, r->list + at, (r->n - at) * sizeof *r->list);
-	r->list[at] = (struct entry){*grant, expires_ns};
-	r->n++;
-	return 0;
+	return list_insert(&r->list, &r->n, at, &(struct entry){*grant, expires_ns}, sizeof *r->list);
 }
 
 bool revocations_has(const struct revocations *r, const struct id *grant)

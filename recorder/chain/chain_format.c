@@ -4,6 +4,7 @@
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "recorder/chain/digest.h"
 #include "recorder/chain/sign.h"
 
@@ -171,7 +172,7 @@ int chain_file_list(const char *dir, unsigned **out, size_t *out_n, struct err *
 {
 	char path[4096];
 	unsigned *list = NULL, number;
-	size_t n = 0, cap = 0;
+	size_t n = 0;
 	struct dirent *de;
 	DIR *d;
 
@@ -183,17 +184,11 @@ int chain_file_list(const char *dir, unsigned **out, size_t *out_n, struct err *
 	while (d && (de = readdir(d))) {
 		if (!parse_name(de->d_name, &number))
 			continue;
-		if (n == cap) {
-			unsigned *grown = realloc(list, (cap ? cap * 2 : 16) * sizeof *grown);
-			if (!grown) {
-				free(list);
-				closedir(d);
-				return err_set(e, ERR_NOMEM, "no memory to list %s", path);
-			}
-			list = grown;
-			cap = cap ? cap * 2 : 16;
+		if (list_append(&list, &n, &number, sizeof number)) {
+			free(list);
+			closedir(d);
+			return err_set(e, ERR_NOMEM, "no memory to list %s", path);
 		}
-		list[n++] = number;
 	}
 	if (d)
 		closedir(d);

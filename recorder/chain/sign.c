@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "recorder/chain/digest.h"
 
 #include <dirent.h>
@@ -158,7 +159,7 @@ static int key_from_bytes(const uint8_t *p, size_t n, struct grant_public_key *o
 static int keyset_add_file(const char *path, struct grant_keyset *set, struct err *e)
 {
 	uint8_t text[KEY_FILE_MAX];
-	struct grant_public_key key, *grown;
+	struct grant_public_key key;
 	FILE *f = fopen(path, "re");
 	size_t n;
 	int rc;
@@ -172,12 +173,8 @@ static int keyset_add_file(const char *path, struct grant_keyset *set, struct er
 		return err_set(e, rc, "%s is not an Ed25519 public key (32 bytes, or base64url of them)", path);
 	if (set->n >= KEYS_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d public keys", KEYS_MAX);
-	grown = realloc(set->keys, (set->n + 1) * sizeof *grown);
-	if (!grown)
-		return err_set(e, ERR_NOMEM, "no memory for public keys");
-	set->keys = grown;
-	set->keys[set->n++] = key;
-	return 0;
+	return list_append(&set->keys, &set->n, &key, sizeof key) ? err_set(e, ERR_NOMEM, "no memory for public keys")
+								  : 0;
 }
 
 static int keyset_add_folder(const char *path, struct grant_keyset *set, struct err *e)

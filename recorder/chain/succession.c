@@ -1,6 +1,7 @@
 #include "recorder/chain/succession.h"
 
 #include "base/err.h"
+#include "base/list.h"
 #include "recorder/chain/sign.h"
 
 #include <stdlib.h>
@@ -35,31 +36,19 @@ static long succession_find(const struct succession *s, const char kid[16])
 
 static int succession_add(struct succession *s, const struct grant_public_key *key, long *out)
 {
-	struct succession_key *grown;
+	struct succession_key k = {.key = *key, .given = given(s, key), .run = -1};
 
 	if (s->n >= SUCCESSION_KEYS_MAX)
 		return ERR_LIMIT;
-	grown = realloc(s->keys, (s->n + 1) * sizeof *grown);
-	if (!grown)
+	if (list_append(&s->keys, &s->n, &k, sizeof k))
 		return ERR_NOMEM;
-	s->keys = grown;
-	s->keys[s->n] = (struct succession_key){.key = *key, .given = given(s, key), .run = -1};
-	*out = (long)s->n++;
+	*out = (long)s->n - 1;
 	return 0;
 }
 
 static int begin_run(struct succession *s, uint64_t from)
 {
-	if (s->runs_n == s->runs_cap) {
-		size_t cap = s->runs_cap ? s->runs_cap * 2 : 4;
-		struct succession_run *grown = realloc(s->runs, cap * sizeof *grown);
-		if (!grown)
-			return ERR_NOMEM;
-		s->runs = grown;
-		s->runs_cap = cap;
-	}
-	s->runs[s->runs_n++] = (struct succession_run){.from = from};
-	return 0;
+	return list_append(&s->runs, &s->runs_n, &(struct succession_run){.from = from}, sizeof *s->runs);
 }
 
 int succession_announce(struct succession *s, const struct grant_public_key *key, uint64_t seq)

@@ -41,7 +41,7 @@ struct succession {
 	struct succession_key *keys;
 	size_t n;
 	struct succession_run *runs;
-	size_t runs_n, runs_cap;
+	size_t runs_n;
 	long in_force; /* index; -1: none yet */
 };
 

@@ -1,6 +1,7 @@
 #include "recorder/format/part.h"
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "recorder/chain/chain_text.h"
 
@@ -170,18 +171,7 @@ const struct part *parts_find(const struct parts *l, const struct id *session)
 
 static int part_put(struct parts *l, size_t at, const struct part *p)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-		struct part *more = realloc(l->list, cap * sizeof(*more));
-		if (!more)
-			return ERR_NOMEM;
-		l->list = more;
-		l->cap = cap;
-	}
-	memmove(l->list + at + 1, l->list + at, (l->n - at) * sizeof(*l->list));
-	l->list[at] = *p;
-	l->n++;
-	return 0;
+	return list_insert(&l->list, &l->n, at, p, sizeof(*p));
 }
 
 int parts_take(struct parts *l, const struct chain_entry *en)

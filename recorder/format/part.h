@@ -35,7 +35,7 @@ int part_parse(const struct chain_entry *en, struct part *out);
 
 struct parts {
 	struct part *list; /* sorted by session, then as they came */
-	size_t n, cap;
+	size_t n;
 };
 /* The log's entries in order; a seal or a tombstone ends those of its session. ERR_NOMEM. */
 int parts_take(struct parts *l, const struct chain_entry *en);

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "recorder/chain/file.h"
 
 #include <fcntl.h>
@@ -205,26 +206,11 @@ int recording_file_index(struct recording_file *f, struct err *e)
 	return 0;
 }
 
-static int add_block(struct recording_file *f, size_t *cap, const struct format_entry *en)
-{
-	if (f->n == *cap) {
-		size_t more = *cap ? *cap * 2 : 64;
-		struct format_entry *grown = realloc(f->blocks, more * sizeof *grown);
-		if (!grown)
-			return ERR_NOMEM;
-		f->blocks = grown;
-		*cap = more;
-	}
-	f->blocks[f->n++] = *en;
-	return 0;
-}
-
 /* Not sealed: from header to header. What is no whole block ends the list. */
 static int recording_load_scan(struct recording_file *f, struct err *e)
 {
 	struct format_entry en;
 	uint8_t head[BLOCK_HEADER];
-	size_t cap = 0;
 	int rc = 0;
 
 	while (!rc && f->info.file_size - f->end >= BLOCK_LEAST && f->n < BLOCK_COUNT_MAX) {
@@ -235,7 +221,7 @@ static int recording_load_scan(struct recording_file *f, struct err *e)
 			break;
 		rc = file_read_at(f->fd, en.hash, sizeof en.hash, f->end + block_size(&en.header) - BLOCK_HASH, f->path,
 				  e);
-		if (!rc && add_block(f, &cap, &en))
+		if (!rc && list_append(&f->blocks, &f->n, &en, sizeof en))
 			rc = err_set(e, ERR_NOMEM, "no memory for the blocks of %s", f->path);
 		f->end += block_size(&en.header);
 		f->info.events += en.header.events;

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/ring_record.h"
 #include "recorder/chain/file.h"
 
@@ -68,7 +69,7 @@ static bool segment_name_parse(const char *name, uint64_t *out)
 int segment_list(int dir_fd, uint64_t **out, size_t *out_n, struct err *e)
 {
 	uint64_t *list = NULL, number;
-	size_t n = 0, cap = 0;
+	size_t n = 0;
 	struct dirent *entry;
 	int rc = 0;
 
@@ -83,16 +84,10 @@ int segment_list(int dir_fd, uint64_t **out, size_t *out_n, struct err *e)
 	while (errno = 0, (entry = readdir(dir))) {
 		if (!segment_name_parse(entry->d_name, &number))
 			continue;
-		if (n == cap) {
-			cap = cap ? cap * 2 : 16;
-			uint64_t *more = realloc(list, cap * sizeof(*list));
-			if (!more) {
-				rc = err_set(e, ERR_NOMEM, "out of memory listing the segments");
-				goto out;
-			}
-			list = more;
+		if (list_append(&list, &n, &number, sizeof(number))) {
+			rc = err_set(e, ERR_NOMEM, "out of memory listing the segments");
+			goto out;
 		}
-		list[n++] = number;
 	}
 	if (errno) {
 		rc = err_sys(e, errno, "cannot list the segments");

@@ -1,6 +1,7 @@
 #include "recorder/index/holds.h"
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -73,13 +74,7 @@ static size_t holds_place_of(const struct holds *hs, const struct id *id)
 
 static int holds_add(struct holds *hs, const struct hold *h, struct err *e)
 {
-	struct hold *grown = realloc(hs->list, (hs->n + 1) * sizeof(*grown));
-
-	if (!grown)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	hs->list = grown;
-	hs->list[hs->n++] = *h;
-	return 0;
+	return list_append(&hs->list, &hs->n, h, sizeof(*h)) ? err_set(e, ERR_NOMEM, "out of memory") : 0;
 }
 
 int holds_take(struct holds *hs, const json_t *record, struct err *e)

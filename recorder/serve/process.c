@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "recorder"
 #include "recorder/serve/process.h"
 
+#include "base/list.h"
 #include "recorder/draw/keyframer.h"
 
 #include "base/clock.h"
@@ -485,15 +486,11 @@ static int use_key(struct process *p, int fd, struct err *e)
 	struct signer *s = NULL;
 	struct err why = {0};
 	bool taken;
-	struct signer **grown;
 	int rc = start_key(fd, &s, &why);
 
-	grown = rc ? NULL : realloc(p->past, (p->past_n + 1) * sizeof(*grown));
-	if (!rc && !grown)
+	if (!rc && list_append(&p->past, &p->past_n, &p->start.signer, sizeof(s)))
 		rc = err_set(&why, ERR_NOMEM, "out of memory");
-	if (grown) {
-		p->past = grown;
-		p->past[p->past_n++] = p->start.signer;
+	if (!rc) {
 		/* In use from here on, also where its first head could not be written: the next one will be. */
 		p->start.signer = s;
 		rc = cutter_use_key(p->cutter, s, &why);

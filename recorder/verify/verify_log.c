@@ -1,6 +1,7 @@
 #include "recorder/verify/verify_log.h"
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "recorder/chain/chain_format.h"
 #include "recorder/chain/chain_text.h"
@@ -52,18 +53,9 @@ static void found(struct reading *r, enum verify_class class, const char *code, 
 
 static int keyset_add(struct grant_keyset *set, const struct grant_public_key *key)
 {
-	struct grant_public_key *grown;
-
 	if (keyset_find(set, key->kid))
 		return 0;
-	if (set->n >= KEYS_MAX)
-		return ERR_LIMIT;
-	grown = realloc(set->keys, (set->n + 1) * sizeof *grown);
-	if (!grown)
-		return ERR_NOMEM;
-	set->keys = grown;
-	set->keys[set->n++] = *key;
-	return 0;
+	return set->n < KEYS_MAX ? list_append(&set->keys, &set->n, key, sizeof *key) : ERR_LIMIT;
 }
 
 /* The key in force is replaced by one that it never named: what stands in front of that is nobody's word but its own.
@@ -112,7 +104,6 @@ static int verify_log_take_head(struct reading *r, const struct chain_entry *en)
 
 static int take_seal(struct reading *r, const struct chain_entry *en)
 {
-	struct verify_log *l = r->log;
 	struct chain_seal s;
 
 	if (chain_entry_seal(en, &s)) {
@@ -120,22 +111,10 @@ static int take_seal(struct reading *r, const struct chain_entry *en)
 		      "entry %" PRIu64 " of the log cannot be read", en->seq);
 		return 0;
 	}
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 256;
-		struct verify_log_seal *grown = realloc(l->seals, cap * sizeof *grown);
-		if (!grown)
-			return ERR_NOMEM;
-		l->seals = grown;
-		l->cap = cap;
-	}
-	memset(&l->seals[l->n], 0, sizeof *l->seals);
-	l->seals[l->n].session = s.session;
-	memcpy(l->seals[l->n].leaf, s.leaf, CHAIN_HASH);
-	memcpy(l->seals[l->n].day, s.day, sizeof s.day);
-	l->seals[l->n].seq = en->seq;
-	l->seals[l->n].tombstone = en->type == CHAIN_TOMBSTONE;
-	l->n++;
-	return 0;
+	struct verify_log_seal x = {.session = s.session, .seq = en->seq, .tombstone = en->type == CHAIN_TOMBSTONE};
+	memcpy(x.leaf, s.leaf, CHAIN_HASH);
+	memcpy(x.day, s.day, sizeof s.day);
+	return list_append(&r->log->seals, &r->log->n, &x, sizeof x);
 }
 
 static int take_key(struct reading *r, const struct chain_entry *en)
@@ -176,7 +155,6 @@ static void take_outside(struct reading *r, const struct chain_entry *en)
 static int take_digest(struct reading *r, const struct chain_entry *en)
 {
 	struct verify_log_keyframes k = {.session = en->session, .seq = en->seq};
-	struct verify_log *l = r->log;
 	const char *sha256 = NULL, *drawing = "";
 	int64_t size = 0;
 	json_t *o = NULL;
@@ -195,16 +173,7 @@ static int take_digest(struct reading *r, const struct chain_entry *en)
 	(void)json_opt_str(o, "drawing", &drawing, NULL);
 	text_put(k.drawing, sizeof k.drawing, drawing);
 	json_decref(o);
-	if (l->nkeyframes == l->capkeyframes) {
-		size_t cap = l->capkeyframes ? l->capkeyframes * 2 : 64;
-		struct verify_log_keyframes *grown = realloc(l->keyframes, cap * sizeof *grown);
-		if (!grown)
-			return ERR_NOMEM;
-		l->keyframes = grown;
-		l->capkeyframes = cap;
-	}
-	l->keyframes[l->nkeyframes++] = k;
-	return 0;
+	return list_append(&r->log->keyframes, &r->log->nkeyframes, &k, sizeof k);
 }
 
 static int compare_keyframes(const void *a, const void *b)

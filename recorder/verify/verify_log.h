@@ -32,9 +32,9 @@ struct verify_log_keyframes {
 
 struct verify_log {
 	struct verify_log_seal *seals; /* by session; one each */
-	size_t n, cap;
+	size_t n;
 	struct verify_log_keyframes *keyframes; /* by session; one each */
-	size_t nkeyframes, capkeyframes;
+	size_t nkeyframes;
 	struct grant_keyset keys; /* given, then announced and vouched for */
 	uint64_t anchors;
 	uint64_t entries, heads, unsigned_entries, tombstones, last_seq;

@@ -1,3 +1,4 @@
+#include "base/list.h"
 #include "recorder/verify/verify_whole.h"
 
 #include "base/err.h"
@@ -30,23 +31,8 @@ struct word {
 struct snapshots {
 	struct verify_whole *w;
 	struct word *words;
-	size_t n, cap;
+	size_t n;
 };
-
-static int words_add(struct snapshots *s, const struct word *word)
-{
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 64;
-		struct word *grown = realloc(s->words, cap * sizeof *grown);
-
-		if (!grown)
-			return ERR_NOMEM;
-		s->words = grown;
-		s->cap = cap;
-	}
-	s->words[s->n++] = *word;
-	return 0;
-}
 
 static bool word_kind_of(const char *event, enum word_kind *out)
 {
@@ -94,7 +80,7 @@ static int take_entry(struct snapshots *s, const struct chain_entry *en)
 		return 0;
 	word.unsure = !succession_vouches(&s->w->log.line, en->seq);
 	if (chain_entry_json(en, &o) == 0 && word_read(o, &word))
-		rc = words_add(s, &word);
+		rc = list_append(&s->words, &s->n, &word, sizeof word);
 	json_decref(o);
 	return rc;
 }

@@ -1,6 +1,7 @@
 #include "recorder/verify/verify_whole.h"
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "recorder/chain/file.h"
 
@@ -89,16 +90,14 @@ static void verify_whole_hold(void *arg, const struct verify_finding *f)
 {
 	struct held *h = arg;
 	char *message = h->n < HELD_MAX ? strdup(f->message) : NULL;
-	struct verify_finding *more = message ? realloc(h->list, (h->n + 1) * sizeof(*more)) : NULL;
+	struct verify_finding kept = *f;
 
-	if (!more) {
+	kept.message = message;
+	if (!message || list_append(&h->list, &h->n, &kept, sizeof(kept))) {
 		free(message);
 		h->lost = true;
 		return;
 	}
-	h->list = more;
-	more[h->n] = *f;
-	more[h->n++].message = message;
 }
 
 /*

@@ -1,6 +1,7 @@
 /* The recordings that are being cut, sorted by the ids of their sessions. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "recorder/write/cutter_state.h"
 
 #include <stdlib.h>
@@ -33,22 +34,10 @@ struct cut_session *cut_find(struct cutter *c, const struct id *id)
 int cut_add(struct cutter *c, const struct id *id, struct builder *b, struct cut_session **out, struct err *e)
 {
 	struct cut_session *s = calloc(1, sizeof(*s));
-	if (s && c->n == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 64;
-		struct cut_session **more = realloc(c->sessions, cap * sizeof(struct cut_session *));
-		if (more) {
-			c->sessions = more;
-			c->cap = cap;
-		}
-	}
-	if (!s || c->n == c->cap) {
+	if (!s || list_insert(&c->sessions, &c->n, cut_place(c, id), &s, sizeof(s))) {
 		free(s);
 		return err_set(e, ERR_NOMEM, "out of memory");
 	}
-	size_t at = cut_place(c, id);
-	memmove(c->sessions + at + 1, c->sessions + at, (c->n - at) * sizeof(struct cut_session *));
-	c->sessions[at] = s;
-	c->n++;
 	s->id = *id;
 	s->b = b;
 	*out = s;

@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "recorder/chain/file.h"
@@ -52,7 +53,7 @@ struct recut_session {
 struct recut {
 	struct cutter *c;
 	struct recut_session *list; /* sorted by id, as the index gives them */
-	size_t n, cap;
+	size_t n;
 	struct parts parts;
 	struct follower *f;
 };
@@ -85,26 +86,21 @@ void recut_destroy(struct recut *r)
 
 int recut_add(struct recut *r, const struct index_unsealed *u, const char *why)
 {
-	if (r->n == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : 16;
-		struct recut_session *more = realloc(r->list, cap * sizeof(*more));
-		if (!more)
-			return ERR_NOMEM;
-		r->list = more;
-		r->cap = cap;
+	struct recut_session s = {.id = u->id,
+				  .open = u->open ? strdup(u->open) : NULL,
+				  .exit = u->exit ? strdup(u->exit) : NULL,
+				  .open_lsn = u->open_lsn,
+				  .end_lsn = u->end_lsn,
+				  .opened_ns = u->opened_ns,
+				  .ended_ns = u->ended_ns};
+	memcpy(s.offsets, u->offsets, sizeof(s.offsets));
+	text_put(s.why, sizeof(s.why), why);
+	if ((u->open && !s.open) || (u->exit && !s.exit) || list_append(&r->list, &r->n, &s, sizeof(s))) {
+		free(s.open);
+		free(s.exit);
+		return ERR_NOMEM;
 	}
-	struct recut_session *s = &r->list[r->n];
-	*s = (struct recut_session){.id = u->id,
-				    .open = u->open ? strdup(u->open) : NULL,
-				    .exit = u->exit ? strdup(u->exit) : NULL,
-				    .open_lsn = u->open_lsn,
-				    .end_lsn = u->end_lsn,
-				    .opened_ns = u->opened_ns,
-				    .ended_ns = u->ended_ns};
-	memcpy(s->offsets, u->offsets, sizeof(s->offsets));
-	text_put(s->why, sizeof(s->why), why);
-	r->n++;
-	return (u->open && !s->open) || (u->exit && !s->exit) ? ERR_NOMEM : 0;
+	return 0;
 }
 
 static struct recut_session *cutter_recut_find(struct recut *r, const struct id *id)

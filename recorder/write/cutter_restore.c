@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "cutter"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "recorder/chain/file.h"
 #include "recorder/format/recording.h"
@@ -82,7 +83,7 @@ static int restore_row(void *arg, const struct index_unsealed *u)
 
 struct sealed_list {
 	struct id *ids;
-	size_t n, cap;
+	size_t n;
 	struct cutter *c;
 };
 
@@ -92,16 +93,7 @@ static int sealed_row(void *arg, const struct index_unsealed *u)
 	char path[4096];
 	if (!cut_sealed_path(l->c, &u->id, path, sizeof(path)))
 		return 0;
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 16;
-		struct id *more = realloc(l->ids, cap * sizeof(*more));
-		if (!more)
-			return ERR_NOMEM;
-		l->ids = more;
-		l->cap = cap;
-	}
-	l->ids[l->n++] = u->id;
-	return 0;
+	return list_append(&l->ids, &l->n, &u->id, sizeof(u->id));
 }
 
 /* Sealed just before the crash: tell chain and index. */

@@ -71,7 +71,7 @@ struct cutter {
 	struct memory_rest rest;       /* builders that went */
 	struct open_files files;       /* of the builders */
 	struct cut_session **sessions; /* sorted by id */
-	size_t n, cap;
+	size_t n;
 	struct cut_session *last;
 	struct index_cursor stored; /* the last checkpoint */
 	struct cut_suspects suspects;

@@ -1,11 +1,11 @@
 #define LOG_SUBSYS "cutter"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "recorder/write/cutter_state.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /*
  * Suspects: open recordings that are not what the record says of them, because their file was changed or because the
@@ -15,16 +15,11 @@
 
 static int suspect_add(struct cutter *c, const struct id *id, const char *why, struct err *e)
 {
-	struct cut_suspects *l = &c->suspects;
-	struct cut_suspect *more = realloc(l->list, (l->n + 1) * sizeof(*more));
+	struct cut_suspect s = {.id = *id};
 
-	if (!more)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	l->list = more;
-	l->list[l->n].id = *id;
-	text_put(l->list[l->n].why, sizeof(l->list[l->n].why), why);
-	l->n++;
-	return 0;
+	text_put(s.why, sizeof(s.why), why);
+	return list_append(&c->suspects.list, &c->suspects.n, &s, sizeof(s)) ? err_set(e, ERR_NOMEM, "out of memory")
+									     : 0;
 }
 
 const char *cut_suspected(const struct cutter *c, const struct id *id)
