@@ -6,17 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Out of memory is ERR_NOMEM: the element is not in the table then. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 struct entry {
 	struct live_session s;
-	struct entry *next; /* in its bucket */
+	UT_hash_handle hh;
 };
 
 struct live {
 	pthread_mutex_t lock;
-	struct entry **buckets;
-	size_t nbuckets; /* power of two */
-	size_t count;
-	struct entry *last; /* records of one session come in rows */
+	struct entry *entries; /* by the session's id */
+	struct entry *last;    /* records of one session come in rows */
 };
 
 int live_create(struct live **out)
@@ -24,12 +26,6 @@ int live_create(struct live **out)
 	struct live *l = calloc(1, sizeof(*l));
 	if (!l)
 		return ERR_NOMEM;
-	l->nbuckets = 256;
-	l->buckets = calloc(l->nbuckets, sizeof(struct entry *));
-	if (!l->buckets) {
-		free(l);
-		return ERR_NOMEM;
-	}
 	pthread_mutex_init(&l->lock, NULL);
 	*out = l;
 	return 0;
@@ -42,8 +38,11 @@ void live_session_finish(struct live_session *s)
 	s->open = s->exit = NULL;
 }
 
-static void entry_free(struct entry *n)
+static void entry_drop(struct live *l, struct entry *n)
 {
+	HASH_DEL(l->entries, n);
+	if (l->last == n)
+		l->last = NULL;
 	live_session_finish(&n->s);
 	free(n);
 }
@@ -52,71 +51,37 @@ void live_destroy(struct live *l)
 {
 	if (!l)
 		return;
-	for (size_t i = 0; i < l->nbuckets; i++) {
-		for (struct entry *n = l->buckets[i], *next; n; n = next) {
-			next = n->next;
-			entry_free(n);
-		}
-	}
+	while (l->entries)
+		entry_drop(l, l->entries);
 	pthread_mutex_destroy(&l->lock);
-	free(l->buckets);
 	free(l);
-}
-
-/* The last bytes of a UUIDv7 are random; the first are a time. */
-static struct entry **bucket_of(struct live *l, const struct id *id)
-{
-	uint64_t h;
-	memcpy(&h, id->b + 8, sizeof(h));
-	h *= UINT64_C(0x9e3779b97f4a7c15);
-	return &l->buckets[(h >> 32) & (l->nbuckets - 1)];
 }
 
 static struct entry *entry_find(struct live *l, const struct id *id)
 {
+	struct entry *n = NULL;
+
 	if (l->last && id_equal(&l->last->s.id, id))
 		return l->last;
-	for (struct entry *n = *bucket_of(l, id); n; n = n->next) {
-		if (id_equal(&n->s.id, id))
-			return l->last = n;
-	}
-	return NULL;
-}
-
-static void table_grow(struct live *l)
-{
-	size_t old = l->nbuckets;
-	struct entry **from = l->buckets;
-	struct entry **to = calloc(old * 2, sizeof(struct entry *));
-	if (!to)
-		return; /* longer chains, nothing worse */
-	l->buckets = to;
-	l->nbuckets = old * 2;
-	for (size_t i = 0; i < old; i++) {
-		for (struct entry *n = from[i], *next; n; n = next) {
-			struct entry **b = bucket_of(l, &n->s.id);
-			next = n->next;
-			n->next = *b;
-			*b = n;
-		}
-	}
-	free(from);
+	HASH_FIND(hh, l->entries, id->b, sizeof(id->b), n);
+	if (n)
+		l->last = n;
+	return n;
 }
 
 static int entry_add(struct live *l, const struct id *id, struct entry **out)
 {
-	if (l->count >= LIVE_MAX)
+	if (HASH_COUNT(l->entries) >= LIVE_MAX)
 		return ERR_LIMIT;
 	struct entry *n = calloc(1, sizeof(*n));
 	if (!n)
 		return ERR_NOMEM;
-	if (l->count > l->nbuckets)
-		table_grow(l);
-	struct entry **b = bucket_of(l, id);
 	n->s.id = *id;
-	n->next = *b;
-	*b = n;
-	l->count++;
+	HASH_ADD(hh, l->entries, s.id.b, sizeof(n->s.id.b), n);
+	if (!n->hh.tbl) {
+		free(n);
+		return ERR_NOMEM;
+	}
 	*out = l->last = n;
 	return 0;
 }
@@ -183,20 +148,13 @@ int live_restore(struct live *l, const struct id *id, const char *open, const ui
 
 void live_forget_ended(struct live *l, uint64_t lsn)
 {
+	struct entry *n, *next;
+
 	pthread_mutex_lock(&l->lock);
-	for (size_t i = 0; i < l->nbuckets; i++) {
-		for (struct entry **at = &l->buckets[i]; *at;) {
-			struct entry *n = *at;
-			if (!n->s.ended || n->s.end_lsn >= lsn) {
-				at = &n->next;
-				continue;
-			}
-			*at = n->next;
-			if (l->last == n)
-				l->last = NULL;
-			entry_free(n);
-			l->count--;
-		}
+	HASH_ITER(hh, l->entries, n, next)
+	{
+		if (n->s.ended && n->s.end_lsn < lsn)
+			entry_drop(l, n);
 	}
 	pthread_mutex_unlock(&l->lock);
 }
@@ -222,11 +180,9 @@ int live_copy(struct live *l, struct live **out)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&l->lock);
-	for (size_t i = 0; rc == 0 && i < l->nbuckets; i++) {
-		for (struct entry *n = l->buckets[i]; rc == 0 && n; n = n->next) {
-			if ((rc = entry_add(to, &n->s.id, &added)) == 0)
-				rc = session_copy(&n->s, &added->s);
-		}
+	for (struct entry *n = l->entries; rc == 0 && n; n = n->hh.next) {
+		if ((rc = entry_add(to, &n->s.id, &added)) == 0)
+			rc = session_copy(&n->s, &added->s);
 	}
 	pthread_mutex_unlock(&l->lock);
 	if (rc) {
@@ -241,10 +197,8 @@ void live_each(struct live *l, bool (*fn)(void *arg, const struct live_session *
 {
 	bool more = true;
 	pthread_mutex_lock(&l->lock);
-	for (size_t i = 0; more && i < l->nbuckets; i++) {
-		for (struct entry *n = l->buckets[i]; more && n; n = n->next)
-			more = fn(arg, &n->s);
-	}
+	for (struct entry *n = l->entries; more && n; n = n->hh.next)
+		more = fn(arg, &n->s);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -260,7 +214,7 @@ int live_get(struct live *l, const struct id *id, struct live_session *out)
 size_t live_count(struct live *l)
 {
 	pthread_mutex_lock(&l->lock);
-	size_t n = l->count;
+	size_t n = HASH_COUNT(l->entries);
 	pthread_mutex_unlock(&l->lock);
 	return n;
 }
