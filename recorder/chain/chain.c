@@ -359,13 +359,6 @@ int chain_use_key(struct chain *c, const struct signer *s, int64_t wall_ns, stru
 	return rc;
 }
 
-int chain_change_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e)
-{
-	int rc = chain_name_key(c, signer_public(s), wall_ns, e);
-
-	return rc ? rc : chain_use_key(c, s, wall_ns, e);
-}
-
 uint64_t chain_foreign(struct chain *c, char out_before[17])
 {
 	uint64_t entry;

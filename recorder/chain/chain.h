@@ -104,8 +104,6 @@ void chain_log_id(const struct chain *c, struct id *out);
  */
 int chain_name_key(struct chain *c, const struct grant_public_key *next, int64_t wall_ns, struct err *e);
 int chain_use_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e);
-/* Both at once. */
-int chain_change_key(struct chain *c, const struct signer *s, int64_t wall_ns, struct err *e);
 
 /*
  * The entry from which on a key signs that the key before it never named (the keys were lost, or exchanged); 0: all

@@ -371,3 +371,20 @@ int chain_reader_create(const char *dir, uint64_t from_seq, struct chain_reader 
 	*out = r;
 	return 0;
 }
+
+int chain_entry_head(const struct chain_reader *r, const struct chain_entry *en, struct chain_head *out)
+{
+	struct chain_head h;
+
+	if (en->type != CHAIN_HEAD || en->len != CHAIN_HEAD_PAYLOAD || en->seq == 0)
+		return ERR_CORRUPT;
+	memset(&h, 0, sizeof h);
+	h.log_id = *chain_reader_log_id(r);
+	h.seq = en->seq - 1;
+	memcpy(h.hash, en->prev, CHAIN_HASH);
+	h.wall_ns = (int64_t)get_u64(en->payload);
+	memcpy(h.kid, en->payload + 8, 16);
+	memcpy(h.signature, en->payload + 24, 64);
+	*out = h;
+	return 0;
+}

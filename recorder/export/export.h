@@ -1,9 +1,9 @@
 /*
  * export.h - a recording in somebody else's format: asciicast v2 and v3, text, JSON lines, raw bytes.
  *
- * Works on any source of events, the first being OPEN: a recording on disk
- * (export_recording_source) or a live session's events off recorder.sock. Exports
- * are copies for reading; the record itself is the bytes.
+ * Works on any source of events, the first being OPEN: a recording on disk or a
+ * live session's events off recorder.sock. Exports are copies for reading; the
+ * record itself is the bytes.
  *
  * asciicast is text: characters split over records are joined; bytes that are not
  * UTF-8 become U+FFFD, are counted in the result and named in a last marker. Gaps
@@ -16,7 +16,6 @@
 #include "base/ring.h"
 
 struct err;
-struct recording;
 
 enum export_format { EXPORT_ASCIICAST_V2, EXPORT_ASCIICAST_V3, EXPORT_TEXT, EXPORT_JSON, EXPORT_RAW };
 enum export_stream { EXPORT_DEFAULT, EXPORT_OUTPUT, EXPORT_INPUT, EXPORT_STDOUT, EXPORT_STDERR };
@@ -48,7 +47,6 @@ struct export_result {
 
 int export_run(const struct export_source *src, const struct export_options *o, export_write *write, void *arg,
 	       struct export_result *out, struct err *e);
-void export_recording_source(struct recording *r, struct export_source *out);
 int export_format_parse(const char *s, enum export_format *out, struct err *e); /* "asciicast-v2" ... */
 int export_stream_parse(const char *s, enum export_stream *out, struct err *e); /* "output" ... */
 

@@ -57,7 +57,6 @@ int export_utf8_feed(struct export_utf8 *u, const uint8_t *p, size_t n, bool las
 /* One event into each format. */
 int export_cast_event(struct export *x, const struct ring_record *rec, struct err *e);
 int export_cast_end(struct export *x, struct err *e);
-int export_json_event(struct export *x, const struct ring_record *rec, struct err *e);
 
 struct export_text;
 int export_text_create(struct export *x, struct export_text **out);

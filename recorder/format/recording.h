@@ -46,6 +46,10 @@ const struct recording_info *recording_info(const struct recording *r);
 const struct block_header *recording_block(const struct recording *r, size_t i);
 /* DIR/sealed/.../<id>.mrec or DIR/open/<id>.mrec. ERR_NOT_FOUND. */
 int recording_find(const char *dir, const struct id *session, char *out_path, size_t size, struct err *e);
+/* Does the name of a file say that it is a recording? */
+bool recording_name(const char *name);
+/* Whose, by the begin of its name. ERR_INVAL: that is no id. */
+int recording_name_id(const char *name, struct id *out);
 /* The day whose folder it stands in; false: its folder is not one, as that of open ones. No other part of a path
  * counts. */
 bool recording_day(const char *path, char out_day[11]);
@@ -61,20 +65,10 @@ int recording_seek_time(struct recording *r, uint64_t boot_ns, struct err *e);
 int recording_seek_seq(struct recording *r, uint64_t seq, struct err *e);
 /* The next event of `stream` will be the DATA, GAP or MISSING that holds `offset`. Reads one block. */
 int recording_seek_offset(struct recording *r, unsigned stream, uint64_t offset, struct err *e);
-/* Terminal size, and wall clock of a moment, at the place where the reader stands. */
-void recording_size(const struct recording *r, unsigned *out_cols, unsigned *out_rows);
+/* The wall clock of a moment, at the place where the reader stands. */
 int64_t recording_wall_ns(const struct recording *r, uint64_t boot_ns);
 /* Sequence and wall clock of the EXIT; of the last event where that does not come in the last blocks. Moves the reader.
  */
 int recording_end(struct recording *r, uint64_t *out_seq, int64_t *out_wall_ns, struct err *e);
-
-/*
- * Bytes of one stream from offset, at most limit: cb gets DATA pieces (gap false) and what is not there (gap true,
- * p NULL). *out_end: offset after the last byte or gap handed out; gaps do not count towards limit. A return
- * other than 0 from cb ends it and is returned.
- */
-typedef int recording_bytes(void *arg, uint64_t offset, const uint8_t *p, uint64_t n, bool gap);
-int recording_range(struct recording *r, unsigned stream, uint64_t offset, uint64_t limit, recording_bytes *cb,
-		    void *arg, uint64_t *out_end, struct err *e);
 
 #endif

@@ -265,3 +265,26 @@ int segment_read(struct segment_reader *r, uint64_t limit, struct segment_record
 	*out = got;
 	return 1;
 }
+
+void segment_begin(int dir_fd, uint64_t number, uint64_t *out_lsn)
+{
+	struct segment_reader *r;
+
+	if (segment_reader_create(dir_fd, number, &r, NULL))
+		return;
+	*out_lsn = segment_reader_lsn(r);
+	segment_reader_destroy(r);
+}
+
+int segment_oldest(int dir_fd, uint64_t *out_lsn, struct err *e)
+{
+	uint64_t *list = NULL;
+	size_t n = 0;
+	int rc = segment_list(dir_fd, &list, &n, e);
+
+	*out_lsn = 0;
+	if (rc == 0 && n)
+		segment_begin(dir_fd, list[0], out_lsn);
+	free(list);
+	return rc;
+}

@@ -47,6 +47,10 @@ struct segment_record {
 void segment_name(uint64_t number, char out[SEGMENT_NAME_MAX]);
 /* Numbers in dir_fd, ascending, malloc'd. */
 int segment_list(int dir_fd, uint64_t **out, size_t *out_n, struct err *e);
+/* Where one begins; out_lsn is untouched when it is not there or its header is damaged. */
+void segment_begin(int dir_fd, uint64_t number, uint64_t *out_lsn);
+/* Where the oldest begins; 0: there is none, or its header is damaged. */
+int segment_oldest(int dir_fd, uint64_t *out_lsn, struct err *e);
 
 void segment_header_encode(const struct segment_header *h, uint8_t out[SEGMENT_HEADER]);
 /* ERR_CORRUPT, ERR_VERSION. */

@@ -79,9 +79,7 @@ static int plain(const struct dirent *d)
 
 static int recordings(const struct dirent *d)
 {
-	size_t n = strlen(d->d_name);
-
-	return d->d_name[0] != '.' && n > 5 && strcmp(d->d_name + n - 5, ".mrec") == 0;
+	return d->d_name[0] != '.' && recording_name(d->d_name);
 }
 
 static void names_free(struct dirent **list, int n)
@@ -132,23 +130,6 @@ static int ask_recordings(const char *dir, struct chain *c, bool *out_found, str
 	return rc;
 }
 
-/* The first record of the oldest segment; 0: there is none, or its header does not say. */
-static int oldest_record(int segments_fd, uint64_t *out, struct err *e)
-{
-	struct segment_reader *r;
-	uint64_t *list = NULL;
-	size_t n = 0;
-	int rc = segment_list(segments_fd, &list, &n, e);
-
-	*out = 0;
-	if (rc == 0 && n && segment_reader_create(segments_fd, list[0], &r, NULL) == 0) {
-		*out = segment_reader_lsn(r);
-		segment_reader_destroy(r);
-	}
-	free(list);
-	return rc;
-}
-
 static int newest_part(const char *dir, uint64_t *out, struct err *e)
 {
 	struct parts parts = {0};
@@ -171,7 +152,7 @@ static int ask_segments(const char *dir, int segments_fd, struct chain *c, struc
 {
 	struct index_cursor at = {0};
 	uint64_t oldest, part;
-	int rc = oldest_record(segments_fd, &oldest, e);
+	int rc = segment_oldest(segments_fd, &oldest, e);
 
 	if (rc || !oldest || !index_complete(ix) || (rc = index_cursor(ix, &at, e)) != 0 || at.lsn + 1 >= oldest ||
 	    chain_audit_seq(c) + 1 >= oldest || (rc = newest_part(dir, &part, e)) != 0 || part + 1 >= oldest)

@@ -37,12 +37,6 @@ static int one_more(struct making *m, struct err *e)
 	return m->progress ? m->progress->fn(m->progress->arg, m->done, e) : 0;
 }
 
-static bool is_recording(const char *name)
-{
-	size_t n = strlen(name);
-	return n > 5 && strcmp(name + n - 5, ".mrec") == 0;
-}
-
 /* Every recording in DIR/below. A folder that is not there has none. */
 static int each_file(struct making *m, const char *below, file_fn *fn, struct err *e)
 {
@@ -56,7 +50,7 @@ static int each_file(struct making *m, const char *below, file_fn *fn, struct er
 	if (!d)
 		return errno == ENOENT ? 0 : err_sys(e, errno, "cannot list %s", path);
 	while (rc == 0 && (entry = readdir(d))) {
-		if (!is_recording(entry->d_name))
+		if (!recording_name(entry->d_name))
 			continue;
 		rc = fn(m, below, entry->d_name, e);
 		if (rc == 0)
@@ -66,24 +60,13 @@ static int each_file(struct making *m, const char *below, file_fn *fn, struct er
 	return rc;
 }
 
-static int name_id(const char *name, struct id *out)
-{
-	char text[ID_STR_LEN];
-
-	if (strlen(name) < ID_STR_LEN - 1)
-		return ERR_INVAL;
-	memcpy(text, name, ID_STR_LEN - 1);
-	text[ID_STR_LEN - 1] = '\0';
-	return id_parse(text, out);
-}
-
 /* The file is evidence, and not to be made again from what the segments still hold of it. */
 static int unreadable_file(struct index *ix, const char *path, const char *name, const struct err *why, struct err *e)
 {
 	struct id id;
 
 	log_error(NULL, "%s is in the index by its name alone: %s", path, why->message);
-	return name_id(name, &id) ? 0 : index_put_gone(ix, &id, "kept", e);
+	return recording_name_id(name, &id) ? 0 : index_put_gone(ix, &id, "kept", e);
 }
 
 static int sealed_file(struct making *m, const char *below, const char *name, struct err *e)
@@ -125,7 +108,7 @@ static int index_rebuild_open_file(struct making *m, const char *below, const ch
 	struct id id;
 
 	snprintf(from, sizeof(from), "%s/%s/%s", m->dir, below, name);
-	if (name_id(name, &id) == 0 && (p = parts_find(&m->parts, &id)) != NULL) {
+	if (recording_name_id(name, &id) == 0 && (p = parts_find(&m->parts, &id)) != NULL) {
 		const char *open = recording_open(from, &r, NULL) == 0 ? recording_info(r)->open_json : NULL;
 		int rc = put_part(m, p, open, e);
 		recording_close(r);
@@ -279,22 +262,14 @@ static int set_aside(const char *path, struct err *e)
 static uint64_t oldest_lsn(const char *dir)
 {
 	char path[PATH_MAX];
-	struct segment_reader *r;
-	uint64_t *list, lsn = 0;
-	size_t n = 0;
+	uint64_t lsn = 0;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/segments", dir) >= sizeof(path))
 		return 0;
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	if (segment_list(fd, &list, &n, NULL) == 0) {
-		if (n && segment_reader_create(fd, list[0], &r, NULL) == 0) {
-			lsn = segment_reader_lsn(r);
-			segment_reader_destroy(r);
-		}
-		free(list);
-	}
+	(void)segment_oldest(fd, &lsn, NULL);
 	close(fd);
 	return lsn;
 }

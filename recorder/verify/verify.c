@@ -18,20 +18,8 @@
 /* A damaged header does not say whose file it is; its name still does. */
 static void name_session(const char *name, struct verify_result *r)
 {
-	char text[ID_STR_LEN];
-
-	if (!id_is_nil(&r->session) || strlen(name) < ID_STR_LEN - 1)
-		return;
-	memcpy(text, name, ID_STR_LEN - 1);
-	text[ID_STR_LEN - 1] = '\0';
-	(void)id_parse(text, &r->session); /* a name that is no id leaves it nil: unknown to the log */
-}
-
-static int is_recording(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 5 && strcmp(name + n - 5, ".mrec") == 0;
+	if (id_is_nil(&r->session))
+		(void)recording_name_id(name, &r->session); /* a name that is no id leaves it nil: unknown to the log */
 }
 
 /*
@@ -105,7 +93,7 @@ static int walk_folder(struct verify_whole *w, const char *folder, const char *d
 	int rc = open_folder(w, folder, &d, e);
 
 	while (d && !rc && (de = readdir(d))) {
-		if (!is_recording(de->d_name))
+		if (!recording_name(de->d_name))
 			continue;
 		rc = file_path(path, e, "%s/%s", folder, de->d_name);
 		if (!rc)

@@ -49,9 +49,9 @@ int verify_derived(struct verify_whole *w, struct err *e);
 int verify_derived_one(struct verify_whole *w, const struct id *session, struct err *e);
 
 /*
- * verify_snapshots.c: the files of snapshots against what the log says they were. Only on demand (verify_ask.sandboxes):
- * a workspace may be larger than the whole record. Each file is read whole; its SHA-256 must be the first one that the
- * log tells of it (docs/lifecycle.md, Digests).
+ * verify_snapshots.c: the files of snapshots against what the log says they were. Only on demand
+ * (verify_ask.sandboxes): a workspace may be larger than the whole record. Each file is read whole; its SHA-256 must be
+ * the first one that the log tells of it (docs/lifecycle.md, Digests).
  */
 int verify_snapshots(struct verify_whole *w, struct err *e);
 

@@ -55,32 +55,25 @@ static int drop(void *arg, const void *p, size_t n, struct err *e)
 	return 0;
 }
 
-static int drop_range(void *arg, uint64_t offset, const uint8_t *p, uint64_t n, bool gap)
-{
-	unsigned *left = arg;
-
-	(void)offset;
-	if (!gap && n && p[n - 1] == 0 && p[0] == 1)
-		(*left)--;
-	return (*left)-- == 0 ? ERR_LIMIT : 0;
-}
-
 static void read_all(struct recording *r)
 {
 	struct ring_record rec;
-	unsigned cols, rows, left = EVENTS_MAX;
-	uint64_t end, ns = 0;
+	uint64_t ns = 0;
 
 	for (int i = 0; i < EVENTS_MAX && recording_next(r, &rec, NULL) == 1; i++) {
 		ns = rec.boot_ns;
-		if (rec.len && rec.payload[rec.len - 1] == 1)
-			recording_size(r, &cols, &rows);
 	}
 	(void)recording_wall_ns(r, ns);
 	(void)recording_seek_time(r, ns / 2, NULL);
 	(void)recording_next(r, &rec, NULL);
 	for (unsigned s = 0; s < STREAM_COUNT; s++)
-		(void)recording_range(r, s, 5, 1000, drop_range, &left, &end, NULL);
+		if (recording_seek_offset(r, s, 5, NULL) == 0)
+			(void)recording_next(r, &rec, NULL);
+}
+
+static int next_of_recording(void *arg, struct ring_record *out, struct err *e)
+{
+	return recording_next(arg, out, e);
 }
 
 static void export_all(struct recording *r)
@@ -92,7 +85,7 @@ static void export_all(struct recording *r)
 		size_t left = 4 << 20;
 
 		(void)recording_rewind(r, NULL);
-		export_recording_source(r, &src);
+		src = (struct export_source){.next = next_of_recording, .arg = r};
 		(void)export_run(&src, &o, drop, &left, &result, NULL);
 	}
 }

@@ -386,7 +386,8 @@ static void a_new_key_is_vouched_for_by_the_old(void **state)
 	char text[64];
 
 	need(signer_create(seed, &fresh, &e), &e, "signer");
-	need(chain_change_key(c, fresh, (int64_t)WALL, &e), &e, "change");
+	need(chain_name_key(c, signer_public(fresh), (int64_t)WALL, &e), &e, "name");
+	need(chain_use_key(c, fresh, (int64_t)WALL, &e), &e, "change");
 	chain_head(c, &head, NULL);
 	assert_string_equal(head.kid, signer_public(fresh)->kid);
 	chain_close(c);

@@ -81,13 +81,7 @@ static void a_session_comes_back_as_it_was(void **state)
 	next_is(rec, RING_OPEN, info->open_json);
 	next_is(rec, RING_DATA, "$ ");
 	next_is(rec, RING_DATA, "ls\r");
-	unsigned cols, rows;
-	recording_size(rec, &cols, &rows);
-	assert_int_equal(cols, 80);
 	next_is(rec, RING_RESIZE, NULL);
-	recording_size(rec, &cols, &rows);
-	assert_int_equal(cols, 120);
-	assert_int_equal(rows, 40);
 	next_is(rec, RING_EVENT, "{\"event\":\"detach\"}");
 	assert_int_equal(recording_next(rec, &ev, &e), 1);
 	assert_int_equal(ev.type, RING_EXIT);
@@ -194,14 +188,9 @@ static void every_moment_is_reached(void **state)
 	struct recording *rd = open_sealed(r, &seal), *scan = open_sealed(r, &seal);
 	assert_true(recording_info(rd)->blocks > 5);
 	while (recording_next(scan, &want, &e) == 1) {
-		unsigned cols, rows, want_cols, want_rows;
-
 		assert_int_equal(recording_seek_time(rd, want.boot_ns, &e), 0);
 		assert_int_equal(recording_next(rd, &ev, &e), 1);
 		assert_int_equal(ev.seq, want.seq);
-		recording_size(rd, &cols, &rows);
-		recording_size(scan, &want_cols, &want_rows);
-		assert_int_equal(cols, want_cols);
 		assert_int_equal(recording_wall_ns(rd, ev.boot_ns), recording_wall_ns(scan, want.boot_ns));
 	}
 	/* Behind a sequence: what comes first is of its block at the earliest. */
@@ -233,61 +222,6 @@ static void every_moment_is_reached(void **state)
 	recording_close(rd);
 	recording_close(scan);
 	free(all);
-}
-
-struct piece {
-	uint8_t *p;
-	uint64_t at, n, gaps;
-};
-
-static int collect(void *arg, uint64_t offset, const uint8_t *p, uint64_t n, bool gap)
-{
-	struct piece *c = arg;
-
-	if (gap) {
-		c->gaps += n;
-		return 0;
-	}
-	if (!c->n)
-		c->at = offset;
-	memcpy(c->p + c->n, p, n);
-	c->n += n;
-	return 0;
-}
-
-static void a_range_is_cut_out(void **state)
-{
-	struct record *r = *state;
-	struct id id = record_id(1);
-	uint8_t *all = malloc(LONG_COUNT * LONG_PIECE), *got = malloc(LONG_COUNT * LONG_PIECE);
-	struct chain_seal seal;
-	struct err e = {0};
-	uint64_t end;
-	static const struct {
-		uint64_t offset, limit;
-	} cases[] = {{0, 1}, {4999, 2}, {123456, 700000}, {LONG_COUNT * LONG_PIECE - 1, 100}, {0, UINT64_MAX}};
-
-	build_long(r, &id, &seal, all);
-	struct recording *rd = open_sealed(r, &seal);
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct piece c = {.p = got};
-		uint64_t left = LONG_COUNT * LONG_PIECE - cases[i].offset;
-		uint64_t want = cases[i].limit < left ? cases[i].limit : left;
-
-		assert_int_equal(
-		    recording_range(rd, STREAM_OUTPUT, cases[i].offset, cases[i].limit, collect, &c, &end, &e), 0);
-		assert_int_equal(c.n, want);
-		assert_int_equal(c.at, cases[i].offset);
-		assert_int_equal(end, cases[i].offset + want);
-		assert_memory_equal(got, all + cases[i].offset, want);
-	}
-	struct piece c = {.p = got};
-	assert_int_equal(recording_range(rd, STREAM_INPUT, 4, 100, collect, &c, &end, &e), 0);
-	assert_int_equal(c.n, LONG_COUNT / 10 * 3 - 4 < 100 ? LONG_COUNT / 10 * 3 - 4 : 100);
-	assert_memory_equal(got, "eykey", 5);
-	recording_close(rd);
-	free(all);
-	free(got);
 }
 
 static void digests_cover_every_byte(void **state)
@@ -564,7 +498,6 @@ int main(void)
 	    T(records_seen_before_change_nothing),
 	    T(lost_bytes_are_told),
 	    T(every_moment_is_reached),
-	    T(a_range_is_cut_out),
 	    T(digests_cover_every_byte),
 	    T(a_digest_is_taken_up_again),
 	    T(after_a_crash_it_goes_on),

@@ -384,7 +384,8 @@ static void keys_are_learned_from_the_log(void **state)
 	build_record(r, seals, false);
 	need(signer_create(seed, &fresh, &e), &e, "signer");
 	need(chain_open(r->dir, r->signer, &c, NULL, &e), &e, "open");
-	need(chain_change_key(c, fresh, (int64_t)WALL, &e), &e, "change");
+	need(chain_name_key(c, signer_public(fresh), (int64_t)WALL, &e), &e, "name");
+	need(chain_use_key(c, fresh, (int64_t)WALL, &e), &e, "change");
 	struct signer *before = r->signer;
 	r->signer = fresh;
 	build_small(r, 50, c, &last);
