@@ -188,12 +188,8 @@ static json_t *event_json(const struct account *a)
 
 static int account_tell(struct ledger *l, struct account *a)
 {
-	json_t *o = event_json(a);
-	char *text = json_text(o);
-	int rc = text ? drain_append_own(l->drain, RING_AUDIT, &a->key.session, text) : ERR_NOMEM;
+	int rc = drain_audit(l->drain, &a->key.session, event_json(a));
 
-	free(text);
-	json_decref(o);
 	if (rc)
 		return rc;
 	a->told_ns = clock_boot_ns();

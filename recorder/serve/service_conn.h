@@ -99,18 +99,11 @@ int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_wil
 int read_denied(struct conn *c, const char *session, const char *agent, const char *principal, struct err *e);
 int read_session_id(const json_t *request, struct id *out, struct err *e);
 json_t *read_head(const struct source_info *info);
-int read_send_event(struct conn *c, struct source *s, enum ledger_op op, const struct ring_record *rec,
-		    size_t *out_bytes);
-/* service_pages.c */
 service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_keep.c */
 service_op service_retention, service_apply, service_holds, service_hold_add, service_hold_release, service_refers;
 service_op service_snapshot;
-/* service_witness.c */
-service_op service_carrier, service_witnesses, service_witness_keep, service_witness_heads;
-/* What a carrier may ask, and that alone. */
-int service_carried(struct conn *c, const char *name, const json_t *request, struct err *e);
 /* Answers with the newest head, signed now. */
 int conn_send_head(struct conn *c, struct err *e);
 /* service_list.c */

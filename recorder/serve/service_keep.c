@@ -8,7 +8,6 @@
 #include "recorder/index/retention_policy.h"
 #include "recorder/serve/service_conn.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ACT_NS (30 * NS_PER_SEC)
@@ -76,14 +75,10 @@ static json_t *act_json(const struct conn *c, const char *event, const char *rea
 /* Until it stands in the chain under a signature: only then is it answered. o: stolen. */
 static int act(struct conn *c, json_t *o, struct err *e)
 {
-	static const struct id nobody;
 	struct chain_head head;
 	uint64_t lsn = 0;
-	char *text = o ? json_text(o) : NULL;
-	int rc = text ? drain_append_own(c->s->p.drain, RING_AUDIT, &nobody, text) : ERR_NOMEM;
+	int rc = drain_audit(c->s->p.drain, NULL, o);
 
-	free(text);
-	json_decref(o);
 	if (rc)
 		return err_set(e, ERR_RECORD_UNAVAILABLE, "it could not be written into the log (%s): nothing changed",
 			       err_name(rc));

@@ -80,19 +80,15 @@ static uint64_t boot_of(int64_t wall_ns, uint64_t now)
 
 static void witnesses_audit(struct witnesses *w, const struct witness *x)
 {
-	static const struct id nobody;
 	const char *event = x->state == WITNESS_CURRENT  ? "witness.current"
 			    : x->state == WITNESS_BEHIND ? "witness.behind"
 							 : "witness.disputed";
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "event", event, "principal", "recorder", "outcome",
 			      x->state == WITNESS_CURRENT ? "ok" : "error", "witness", x->name, "detail", x->message,
 			      "seq", (json_int_t)x->seq);
-	char *text = o ? json_text(o) : NULL;
 
-	if (!text || drain_append_own(w->p.drain, RING_AUDIT, &nobody, text))
+	if (drain_audit(w->p.drain, NULL, o))
 		log_error(NULL, "%s of %s is not in the audit log", event, x->name);
-	free(text);
-	json_decref(o);
 }
 
 static void witnesses_set_state(struct witnesses *w, struct witness *x, enum witness_state to)

@@ -27,17 +27,13 @@ static void cutter_index_on_found(void *arg, const struct index_finding *f)
 
 static void cutter_index_tell(struct cutter *c, const uint64_t n[INDEX_DIFFERENCES])
 {
-	static const struct id nobody;
 	json_t *o =
 	    json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "event", "index.differs", "outcome", "error", "principal",
 		      "recorder", "changed", (json_int_t)n[INDEX_CHANGED], "added", (json_int_t)n[INDEX_ADDED],
 		      "missing", (json_int_t)n[INDEX_MISSING], "detail", c->compare_first);
-	char *text = o ? json_text(o) : NULL;
 
-	if (!text || drain_append_own(c->p.drain, RING_AUDIT, &nobody, text))
+	if (drain_audit(c->p.drain, NULL, o))
 		log_error(NULL, "that audit.db had other rows than the record could not be audited");
-	free(text);
-	json_decref(o);
 }
 
 static int compare_step(struct cutter *c, bool *out_more, struct err *e)

@@ -502,8 +502,7 @@ static json_t *losses(const struct recut_session *s, const struct cut_session *c
 static void cutter_recut_tell(struct recut *r, const struct recut_session *s, const struct cut_session *cs)
 {
 	static const char *const froms[] = {"what was left", "its beginning", "its file"};
-	static const struct id nobody;
-	char id[ID_STR_LEN], kept[ID_STR_LEN + 64], *text = NULL;
+	char id[ID_STR_LEN], kept[ID_STR_LEN + 64];
 	json_t *o = losses(s, cs), *more;
 
 	id_format(&s->id, id);
@@ -514,15 +513,15 @@ static void cutter_recut_tell(struct recut *r, const struct recut_session *s, co
 	snprintf(kept, sizeof(kept), "%s.%s", id, s->kept);
 	if (o && more && s->aside)
 		json_object_set_new(more, "kept", json_string(kept));
-	if (o && more && json_object_update(o, more) == 0)
-		text = json_text(o);
+	if (o && (!more || json_object_update(o, more))) {
+		json_decref(o);
+		o = NULL;
+	}
+	json_decref(more);
 	log_warn(&ids, "the open recording was cut anew from %s%s: %s", froms[s->from],
 		 s->holes ? ", and is not whole" : "", s->why);
-	if (!text || drain_append_own(r->c->p.drain, RING_AUDIT, &nobody, text))
+	if (drain_audit(r->c->p.drain, NULL, o))
 		log_error(&ids, "that it was cut anew could not be audited");
-	free(text);
-	json_decref(more);
-	json_decref(o);
 }
 
 /* The log hears how far they stand, and the audit log what happened. */

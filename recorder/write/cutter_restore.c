@@ -117,22 +117,6 @@ static int restore_sealed(struct cutter *c, struct err *e)
 	return rc;
 }
 
-static void find_oldest(struct cutter *c)
-{
-	struct segment_reader *r;
-	uint64_t *list;
-	size_t n;
-
-	c->oldest_lsn = 0;
-	if (segment_list(c->p.segments_fd, &list, &n, NULL))
-		return;
-	if (n && segment_reader_create(c->p.segments_fd, list[0], &r, NULL) == 0) {
-		c->oldest_lsn = segment_reader_lsn(r);
-		segment_reader_destroy(r);
-	}
-	free(list);
-}
-
 /* What was known before is read again; whatever does not fit is cut anew. */
 static int restore_open(struct cutter *c, struct err *e)
 {
@@ -176,7 +160,7 @@ int cut_restore(struct cutter *c, struct err *e)
 	drain_durable(c->p.drain, &durable);
 	c->replay_until = durable.lsn;
 	c->next_lsn = c->stored.lsn;
-	find_oldest(c);
+	(void)segment_oldest(c->p.segments_fd, &c->oldest_lsn, NULL);
 	c->bytes = 0;
 	return 0;
 }

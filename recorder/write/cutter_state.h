@@ -44,7 +44,7 @@ struct cut_session {
 	uint64_t fresh_lsn; /* of the first record that the last `part` in the log does not cover; 0 = it covers all */
 };
 
-/* cutter_suspect.c: recordings that are to be cut anew by the next restore. */
+/* cutter_list.c: recordings that are to be cut anew by the next restore. */
 struct cut_suspects {
 	struct cut_suspect {
 		struct id id;
@@ -124,6 +124,8 @@ int cut_add(struct cutter *c, const struct id *id, struct builder *b, struct cut
 /* Destroys s and its builder. */
 void cut_remove(struct cutter *c, struct cut_session *s);
 void cut_clear(struct cutter *c);
+/* A terminal or an exec has ended: bytes and digests of its streams become an audit event. */
+void cut_tell_streams(struct cutter *c, const struct cut_session *s);
 
 /* cutter_session.c */
 int cut_record(struct cutter *c, struct segment_record *sr, struct err *e);
@@ -138,8 +140,6 @@ uint64_t cut_seal_next(const struct cutter *c);
 bool cut_sealed_path(const struct cutter *c, const struct id *id, char *out, size_t size);
 int cut_seal_mend(struct cutter *c, const char *path, struct err *e);
 int cut_checkpoint(struct cutter *c, struct err *e);
-/* A terminal or an exec has ended: bytes and digests of its streams become an audit event. */
-void cut_tell_streams(struct cutter *c, const struct cut_session *s);
 /* Of one that changed, inside an index transaction. state: room to work in. */
 int cut_checkpoint_session(struct cutter *c, struct cut_session *s, struct buf *state, struct err *e);
 
@@ -156,15 +156,8 @@ int cut_retain_start(struct cutter *c, struct err *e);
 /* Inside an index transaction. */
 int cut_retain_due(struct cutter *c, struct err *e);
 
-/* cutter_release.c */
-/* Before a checkpoint at `at`: what waits of sessions that stand in segments that may go then goes into their files. */
-int cut_release_settle(struct cutter *c, const struct index_cursor *at, struct err *e);
-/* Behind it: those segments go, all but the last few. Signs and syncs the log. ERR_CORRUPT: nothing goes, a file is
- * bad. */
-int cut_release(struct cutter *c, struct err *e);
 int cut_part(struct cutter *c, struct cut_session *s, struct err *e);
 
-/* cutter_suspect.c */
 /* Why that recording has to be cut anew; NULL: it is none of the suspects. */
 const char *cut_suspected(const struct cutter *c, const struct id *id);
 /* Reads the file back. One that is not what was written becomes a suspect: then ERR_CORRUPT. */

@@ -17,6 +17,7 @@
 #ifndef RECORDER_WRITE_DRAIN_H
 #define RECORDER_WRITE_DRAIN_H
 
+#include "base/json.h"
 #include "recorder/write/live.h"
 #include "recorder/write/segment_log.h"
 
@@ -64,6 +65,8 @@ uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns);
 int drain_flush(struct drain *d, uint64_t timeout_ns, uint64_t *out_lsn);
 /* A record of the recorder's own, behind what is in the log. Copied. ERR_LIMIT when too many wait. */
 int drain_append_own(struct drain *d, uint8_t type, const struct id *session, const char *json);
+/* An audit event, a reference of which is taken; session: NULL when it is about none. event NULL: ERR_NOMEM. */
+int drain_audit(struct drain *d, const struct id *session, json_t *event);
 /* The live table as of the ring's head at this moment; a copy. */
 int drain_live_now(struct drain *d, struct live **out, struct err *e);
 

@@ -104,6 +104,17 @@ int drain_append_own(struct drain *d, uint8_t type, const struct id *session, co
 	return rc;
 }
 
+int drain_audit(struct drain *d, const struct id *session, json_t *event)
+{
+	static const struct id nobody;
+	char *text = event ? json_text(event) : NULL;
+	int rc = text ? drain_append_own(d, RING_AUDIT, session ? session : &nobody, text) : ERR_NOMEM;
+
+	free(text);
+	json_decref(event);
+	return rc;
+}
+
 /* Apply what the ring holds behind `from`. Records that the table has seen already change nothing. */
 static int live_catch_up(struct drain *d, struct live *l, const struct segment_tail *from, struct err *e)
 {
