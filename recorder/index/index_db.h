@@ -72,7 +72,6 @@ struct index {
 	int64_t version;            /* of the file's content, as the writer saw it last */
 };
 
-const char *index_sql_text(enum index_sql which);
 /* Prepared once, reset and without bindings. */
 int index_stmt(struct index *ix, enum index_sql which, sqlite3_stmt **out, struct err *e);
 /* Run to the end and reset. */

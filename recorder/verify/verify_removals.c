@@ -127,8 +127,9 @@ static void verify_removals_take_event(struct removals *r, const struct chain_en
 	retention_policy_take(&r->policy, en->journal_seq, o);
 }
 
-static int take_entry(struct removals *r, const struct chain_entry *en, struct err *e)
+static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
 {
+	struct removals *r = arg;
 	json_t *o = NULL;
 	int rc = 0;
 
@@ -158,21 +159,9 @@ static int take_entry(struct removals *r, const struct chain_entry *en, struct e
 int verify_removals(struct verify_whole *w, struct err *e)
 {
 	struct removals r = {.w = w};
-	struct chain_reader *reader = NULL;
-	struct chain_entry en;
-	int rc = chain_reader_create(w->ask->dir, 0, &reader, e), got;
 
-	if (rc)
-		return rc == ERR_NOT_FOUND ? 0 : rc; /* told with the log */
 	retention_policy_init(&r.policy);
-	/* Damage was told when the log was judged; what stands behind it counts. */
-	while (!rc && (got = chain_reader_next(reader, &en, NULL)) != 0) {
-		if (got == 1)
-			rc = take_entry(&r, &en, e);
-		else if (got != ERR_CORRUPT)
-			break;
-	}
+	int rc = verify_whole_entries(w, take_entry, &r, e);
 	holds_finish(&r.holds);
-	chain_reader_destroy(reader);
 	return rc;
 }

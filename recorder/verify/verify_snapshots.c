@@ -69,10 +69,11 @@ static bool word_read(const json_t *o, struct word *out)
 
 /* What no trusted head vouches for yet names a digest where none is named before it, and excuses nothing that is gone.
  */
-static int take_entry(struct snapshots *s, const struct chain_entry *en)
+static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
 {
 	static const char begins[] = "\"snapshot.";
 	struct word word = {.seq = en->seq};
+	struct snapshots *s = arg;
 	json_t *o = NULL;
 	int rc = 0;
 
@@ -80,27 +81,11 @@ static int take_entry(struct snapshots *s, const struct chain_entry *en)
 		return 0;
 	word.unsure = !succession_vouches(&s->w->log.line, en->seq);
 	if (chain_entry_json(en, &o) == 0 && word_read(o, &word))
-		rc = list_append(&s->words, &s->n, &word, sizeof word);
+		rc = list_append(&s->words, &s->n, &word, sizeof word)
+			 ? err_set(e, ERR_NOMEM, "no memory for what the log says of snapshots")
+			 : 0;
 	json_decref(o);
 	return rc;
-}
-
-static int read_log(struct snapshots *s, struct err *e)
-{
-	struct chain_reader *r;
-	struct chain_entry en;
-	struct err why;
-	int got, rc = chain_reader_create(s->w->ask->dir, 0, &r, e);
-
-	if (rc)
-		return rc == ERR_NOT_FOUND ? 0 : rc;
-	while (rc == 0 && (got = chain_reader_next(r, &en, &why)) != 0)
-		if (got == 1)
-			rc = take_entry(s, &en);
-		else if (got != ERR_CORRUPT) /* told of already */
-			rc = got;
-	chain_reader_destroy(r);
-	return rc ? err_set(e, rc, "the log cannot be read for what it says of snapshots") : 0;
 }
 
 static int verify_snapshots_compare(const void *a, const void *b)
@@ -205,7 +190,7 @@ static void verify_snapshots_judge(const struct snapshots *s, const struct word 
 int verify_snapshots(struct verify_whole *w, struct err *e)
 {
 	struct snapshots s = {.w = w};
-	int rc = w->ask->sandboxes ? read_log(&s, e) : 0;
+	int rc = w->ask->sandboxes ? verify_whole_entries(w, take_entry, &s, e) : 0;
 
 	if (rc == 0)
 		merge(&s);

@@ -90,26 +90,27 @@ static void verify_timestamps_take(struct stamps *s, const struct chain_entry *e
 	json_decref(o);
 }
 
+static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
+{
+	struct stamps *s = arg;
+
+	(void)e;
+	if (en->type == CHAIN_HEAD && en->seq)
+		remember(s, en);
+	else if (en->type == CHAIN_ANCHOR)
+		verify_timestamps_take(s, en);
+	return 0;
+}
+
 int verify_timestamps(struct verify_whole *w, struct err *e)
 {
 	struct stamps s = {.w = w};
-	struct chain_entry en;
-	struct chain_reader *r = NULL;
 	int rc;
 
 	if (!w->log.anchors)
 		return 0;
 	s.heads = calloc(HEADS, sizeof *s.heads);
-	rc = s.heads ? chain_reader_create(w->ask->dir, 0, &r, e) : err_set(e, ERR_NOMEM, "no memory for heads");
-	while (rc >= 0 && (rc = chain_reader_next(r, &en, e)) != 0) {
-		if (rc == ERR_CORRUPT) /* told when it was read first */
-			rc = 0;
-		else if (rc == 1 && en.type == CHAIN_HEAD && en.seq)
-			remember(&s, &en);
-		else if (rc == 1 && en.type == CHAIN_ANCHOR)
-			verify_timestamps_take(&s, &en);
-	}
-	chain_reader_destroy(r);
+	rc = s.heads ? verify_whole_entries(w, take_entry, &s, e) : err_set(e, ERR_NOMEM, "no memory for heads");
 	free(s.heads);
 	return rc;
 }

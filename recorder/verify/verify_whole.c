@@ -58,6 +58,25 @@ void verify_whole_finish(struct verify_whole *w)
 	verify_log_finish(&w->later);
 }
 
+int verify_whole_entries(struct verify_whole *w, int (*take)(void *arg, const struct chain_entry *en, struct err *e),
+			 void *arg, struct err *e)
+{
+	struct chain_reader *r = NULL;
+	struct chain_entry en;
+	struct err why;
+	int got, rc = chain_reader_create(w->ask->dir, 0, &r, e);
+
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	while (rc == 0 && (got = chain_reader_next(r, &en, &why)) != 0)
+		if (got == 1)
+			rc = take(arg, &en, e);
+		else if (got != ERR_CORRUPT)
+			rc = err_set(e, got, "%s", why.message);
+	chain_reader_destroy(r);
+	return rc;
+}
+
 bool verify_whole_at_work(const char *dir)
 {
 	char path[FILE_PATH_MAX];

@@ -29,6 +29,9 @@ bool verify_whole_at_work(const char *dir);
 int verify_whole_file(struct verify_whole *w, const char *path, bool sealed, struct verify_result *out, struct err *e);
 /* A sealed file against what the log says of it. day: the folder it stands in. */
 void verify_whole_compare(struct verify_whole *w, const char *path, const char *day, struct verify_result *r);
+/* Each entry of the log to take, once more: what is damaged was told when it was first read. No log: none. */
+int verify_whole_entries(struct verify_whole *w, int (*take)(void *arg, const struct chain_entry *en, struct err *e),
+			 void *arg, struct err *e);
 /* Was it erased since the log was read? *asked: the log was read again for that. */
 bool verify_whole_erased(struct verify_whole *w, const struct id *session, bool *asked);
 
