@@ -40,25 +40,13 @@ struct call {
 };
 static const struct call *call_of(const struct kjob *j);
 
-static void look_again(struct kjob *j)
+static void provider_on_look(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	j->tick = NULL;
-	j->kp->pod_look(j);
-}
-
-static void provider_on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND) {
 		call_of(j)->seen(j, NULL);
 	} else if (kjob_may_wait(j, rc)) {
 		j->last = *e;
-		j->tick = look_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, j->kp->pod_look);
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -68,15 +56,8 @@ static void provider_on_look(void *arg, int rc, const struct err *e, const struc
 
 static void kjob_look(struct kjob *j)
 {
-	struct kube_ref ref = kp_pods(j->ns, j->pod);
-	struct err e = {0};
-	int rc;
-
-	if (j->call)
-		return;
-	rc = kube_get(j->kp->p.kube, &ref, provider_on_look, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	if (!j->call)
+		kjob_get(j, kp_pods(j->ns, j->pod), provider_on_look);
 }
 
 /* A wait for a pod is over. */
@@ -169,7 +150,7 @@ static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_w
 	n->used_ns = clock_boot_ns();
 	n->end_ns = end_wall_ns;
 	if (runs && (j = kjob_begin(kp, KJOB_SET_END, agent, KP_END_MS * NS_PER_MS, NULL, NULL)))
-		kp_pooled(kp) ? pool_set_end(j) : hold_set_end(j);
+		kp_pooled(kp) ? pool_begin(j) : hold_set_end(j);
 }
 
 static int pod_template(struct sandbox_provider *p, const char *agent, const char *own, bool to_be,

@@ -63,7 +63,6 @@ static int provider_claims_choose(struct kjob *j, struct err *e)
 
 static void claims_again(struct kjob *j)
 {
-	j->tick = NULL;
 	claims_get(j, j->step);
 }
 
@@ -73,28 +72,21 @@ static void claims_failed(struct kjob *j, int rc, const struct err *e)
 		kjob_answer(j, rc, e, NULL, -1);
 }
 
-static void provider_claims_on_claims(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_claims(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-	const char *next;
 	struct err here = {0};
-	char copy[4096];
+	char next[KP_CONTINUE_MAX];
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
 	if (!rc && (rc = read_claims(j, json_object_get(reply->body, "items"), &here)))
 		e = &here;
-	if (!rc && next && *next && text_put(copy, sizeof(copy), next) == strlen(next)) {
-		claims_page(j, copy);
+	if (!rc && kjob_next_page(reply, next)) {
+		claims_page(j, next);
 		return;
 	}
 	if (!rc && (rc = provider_claims_choose(j, &here)))
 		e = &here;
 	if (kjob_may_wait(j, rc)) {
-		j->tick = claims_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, claims_again);
 	} else if (rc) {
 		claims_failed(j, rc, e);
 	} else {
@@ -104,14 +96,14 @@ static void provider_claims_on_claims(void *arg, int rc, const struct err *e, co
 
 static void claims_page(struct kjob *j, const char *next)
 {
-	struct kube_ref ref = kp_claims(j->ns, NULL);
 	char labels[AGENT_NAME_MAX + 64];
-	struct kube_list_options o = {.labels = labels, .limit = CLAIMS_PAGE, .continue_ = next};
+	struct kcall c = {KCALL_LIST, kp_claims(j->ns, NULL),
+			  .list = {.labels = labels, .limit = CLAIMS_PAGE, .continue_ = next}};
 	struct err e = {0};
 	int rc;
 
 	text_format(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
-	rc = kube_list(j->kp->p.kube, &ref, &o, provider_claims_on_claims, j, &j->call, &e);
+	rc = kjob_call(j, &c, provider_claims_on_claims, &e);
 	if (rc)
 		claims_failed(j, rc, &e);
 }
@@ -133,7 +125,6 @@ static void tidy_next(struct kjob *j);
 /* From the beginning: what is gone by now is no error. */
 static void tidy_again(struct kjob *j)
 {
-	j->tick = NULL;
 	j->at = 0;
 	j->kept.code = 0;
 	j->binding = true;
@@ -146,8 +137,7 @@ static void tidied(struct kjob *j, int rc, const struct err *e)
 	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
 		rc = 0;
 	if (kjob_may_wait(j, rc)) {
-		j->tick = tidy_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, tidy_again);
 		return;
 	}
 	if (rc && j->op == SANDBOX_RESTORE) { /* the next start tidies up, unless it would take the new one for good */
@@ -162,29 +152,18 @@ static void tidied(struct kjob *j, int rc, const struct err *e)
 		tidy_next(j);
 }
 
-static void provider_claims_on_tidied(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_tidied(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (!j->cancelled)
-		tidied(j, rc, e);
+	tidied(j, rc, e);
 }
 
 /* A pod of that name that is not ours is somebody else's. */
-static void provider_claims_on_binder_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_binder_seen(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kube_delete_options o = {.grace_s = 0};
-	struct kjob *j = arg;
 	const json_t *meta;
 	const char *name;
-	struct kube_ref ref;
-	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc || !pod_is_binder_of(reply->body, j->t.agent)) {
 		if (!rc)
 			log_warn(&(struct log_ids){.agent = j->name},
@@ -194,44 +173,32 @@ static void provider_claims_on_binder_seen(void *arg, int rc, const struct err *
 	}
 	meta = json_object_get(reply->body, "metadata");
 	name = json_string_value(json_object_get(meta, "name"));
-	o.uid = json_string_value(json_object_get(meta, "uid"));
-	ref = kp_pods(j->ns, name ? name : "");
-	rc = kube_delete(j->kp->p.kube, &ref, &o, provider_claims_on_tidied, j, &j->call, &here);
-	if (rc)
-		kjob_answer(j, rc, &here, NULL, -1);
+	kjob_delete(j, kp_pods(j->ns, name ? name : ""), json_string_value(json_object_get(meta, "uid")), 0,
+		    provider_claims_on_tidied);
 }
 
-static int look_for_binder(struct kjob *j, struct err *e)
+static void look_for_binder(struct kjob *j)
 {
 	char name[KUBE_OBJECT_MAX + 1] = "", own[KUBE_NAME_MAX + 1] = "";
-	struct kube_ref ref = kp_pods(j->ns, name);
 
 	j->binding = false;
 	(void)kube_spec_name(j->t.agent, own, NULL);
 	text_format(name, sizeof(name), "%s.bind", own);
-	return kube_get(j->kp->p.kube, &ref, provider_claims_on_binder_seen, j, &j->call, e);
+	kjob_get(j, kp_pods(j->ns, name), provider_claims_on_binder_seen);
 }
 
-static void provider_claims_on_claim_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_claim_deleted(struct kjob *j, int rc, const struct err *e,
+					     const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	if (!j->cancelled && j->op == SANDBOX_WIPE && (!rc || rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT))
+	if (j->op == SANDBOX_WIPE && (!rc || rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT))
 		shed_leave(j);
-	provider_claims_on_tidied(arg, rc, e, reply);
+	provider_claims_on_tidied(j, rc, e, reply);
 }
 
 static void delete_claim(struct kjob *j, const struct claim_view *c)
 {
-	struct kube_delete_options o = {.uid = c->uid, .grace_s = -1};
-	struct kube_ref ref = kp_claims(j->ns, c->name);
-	struct err e = {0};
-	int rc;
-
 	log_info(&(struct log_ids){.agent = j->name}, "claim %s (%s) goes", c->name, claim_state_name(c->state));
-	rc = kube_delete(j->kp->p.kube, &ref, &o, provider_claims_on_claim_deleted, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_delete(j, kp_claims(j->ns, c->name), c->uid, -1, provider_claims_on_claim_deleted);
 }
 
 static void note_kept(struct kjob *j, const struct err *e)
@@ -240,14 +207,9 @@ static void note_kept(struct kjob *j, const struct err *e)
 	sandbox_kept_add(&j->kept, e);
 }
 
-static void provider_claims_on_claim_kept(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_claims_on_claim_kept(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc && rc != ERR_NOT_FOUND)
 		log_warn(&(struct log_ids){.agent = j->name}, "a claim that stays is not labelled so: %s", e->message);
 	tidy_next(j);
@@ -256,14 +218,11 @@ static void provider_claims_on_claim_kept(void *arg, int rc, const struct err *e
 /* From now on it is nobody's workspace: what was wiped or replaced does not come back by itself. */
 static void keep_claim(struct kjob *j, const struct claim_view *c)
 {
-	struct kube_ref ref = kp_claims(j->ns, c->name);
-	json_t *patch = c->state == CLAIM_KEPT || c->deleting ? NULL : claim_patch(c, CLAIM_KEPT);
-	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_claims_on_claim_kept, j,
-				    &j->call, NULL)
-		       : ERR_NOT_FOUND;
+	struct kcall call = {KCALL_PATCH, kp_claims(j->ns, c->name), .kind = KUBE_PATCH_MERGE};
+	struct err e = {0};
 
-	json_decref(patch);
-	if (rc)
+	call.body = c->state == CLAIM_KEPT || c->deleting ? NULL : claim_patch(c, CLAIM_KEPT);
+	if (kjob_call(j, &call, provider_claims_on_claim_kept, &e))
 		tidy_next(j);
 }
 
@@ -302,20 +261,14 @@ static bool is_left_alone(const struct kjob *j, const struct claim_view *c)
 
 static void tidy_next(struct kjob *j)
 {
-	struct err e = {0};
-	int rc;
-
 	while (j->at < j->nclaims && is_left_alone(j, &j->claims[j->at]))
 		j->at++;
-	if (j->binding) {
-		rc = look_for_binder(j, &e);
-		if (rc)
-			kjob_answer(j, rc, &e, NULL, -1);
-	} else if (j->at < j->nclaims) {
+	if (j->binding)
+		look_for_binder(j);
+	else if (j->at < j->nclaims)
 		shed_claim(j, &j->claims[j->at]);
-	} else {
+	else
 		j->step(j);
-	}
 }
 
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j))
@@ -330,69 +283,44 @@ void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j))
 
 /* ---- ensure's */
 
-/* Somebody else was quicker, or the answer was lost: what there is now decides. */
-static void once_more(struct kjob *j)
+static void provider_claims_on_written(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	kjob_set_state(j, KJOB_LOOKING);
-	kjob_wait(j, KP_AGAIN_MS);
+	if (rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) /* somebody else was quicker, or the answer was lost */
+		kjob_look_again(j, e);
+	else if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+	else if (claim_view(reply->body, &j->claim, NULL))
+		kjob_look_again(j, &j->last);
+	else
+		j->step(j);
 }
 
-static void provider_claims_on_written(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+void claims_make(struct kjob *j, struct kube_claim_plan *plan, kjob_heard *heard)
 {
-	struct kjob *j = arg;
+	char name[KUBE_OBJECT_MAX + 1], base[KUBE_NAME_MAX + 1] = "";
+	struct err e = {0};
+	json_t *o = NULL;
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
-	if (rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) {
-		j->last = *e;
-		once_more(j);
-	} else if (rc) {
-		kjob_answer(j, rc, e, NULL, -1);
-	} else {
-		if (claim_view(reply->body, &j->claim, NULL))
-			once_more(j);
-		else
-			j->step(j);
-	}
+	plan->name = name;
+	plan->generation = claim_next_generation(j->claims, j->nclaims);
+	if (kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan->generation, plan->snapshot, name))
+		err_set(&e, ERR_INVAL, "claims of %s have no name any more: wipe it", j->name);
+	else
+		o = kube_spec_claim(&j->kp->p.spec, j->t.agent, plan, &e);
+	kjob_create(j, kp_claims(j->ns, NULL), o, &e, heard);
 }
 
 static void make_first(struct kjob *j)
 {
-	char name[KUBE_OBJECT_MAX + 1];
-	struct kube_claim_plan plan = {.name = name, .generation = claim_next_generation(j->claims, j->nclaims)};
-	struct kube_ref ref = kp_claims(j->ns, NULL);
-	struct err e = {0};
-	json_t *o = NULL;
-	char base[KUBE_NAME_MAX + 1] = "";
-	int rc =
-	    kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan.generation, NULL, name) ? ERR_INVAL : 0;
-
 	kjob_set_state(j, KJOB_MAKING);
-	if (rc)
-		err_set(&e, rc, "claims of %s have no name any more: wipe it", j->name);
-	else if (!(o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e)))
-		rc = e.code;
-	else
-		rc = kube_create(j->kp->p.kube, &ref, o, provider_claims_on_written, j, &j->call, &e);
-	json_decref(o);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	claims_make(j, &(struct kube_claim_plan){0}, provider_claims_on_written);
 }
 
 /* From now on a pod may change it: the same restore, asked for again, is another one. */
 static void mark_used(struct kjob *j)
 {
-	struct kube_ref ref = kp_claims(j->ns, j->claim.name);
-	json_t *patch = claim_patch(&j->claim, CLAIM_CURRENT);
-	struct err e = {0};
-	int rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_claims_on_written, j,
-				    &j->call, &e)
-		       : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
-
-	json_decref(patch);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_patch(j, kp_claims(j->ns, j->claim.name), claim_patch(&j->claim, CLAIM_CURRENT),
+		   provider_claims_on_written);
 }
 
 static void ensure_chosen(struct kjob *j)

@@ -61,14 +61,9 @@ static void pod_is_gone(struct kjob *j)
 		claims_get(j, claims_listed);
 }
 
-static void provider_end_on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_end_on_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT) /* a conflict: the name is another pod's by now */
 		pod_is_gone(j);
 	else if (rc && !kjob_may_wait(j, rc))
@@ -80,13 +75,7 @@ static void provider_end_on_deleted(void *arg, int rc, const struct err *e, cons
 /* A second of grace, so that the object goes when the kubelet has said that the container has ended, and not before. */
 static void delete_pod(struct kjob *j, int64_t grace_s)
 {
-	struct kube_ref ref = kp_pods(j->ns, j->pod);
-	struct kube_delete_options o = {.uid = j->uid, .grace_s = grace_s};
-	struct err e = {0};
-	int rc = kube_delete(j->kp->p.kube, &ref, &o, provider_end_on_deleted, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_delete(j, kp_pods(j->ns, j->pod), j->uid, grace_s, provider_end_on_deleted);
 }
 
 static void first_look(struct kjob *j)
@@ -127,7 +116,7 @@ void end_tick(struct kjob *j)
 {
 	if (j->call)
 		return;
-	if (clock_boot_ns() >= j->deadline_ns)
+	if (kjob_is_late(j))
 		kjob_fail(j, ERR_TIMEOUT, "pod %s in %s does not go away: %s", j->pod, j->ns, j->view.why);
 	else
 		j->kp->pod_look(j);

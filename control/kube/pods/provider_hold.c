@@ -34,20 +34,15 @@ static void wait_for_pod(struct kjob *j)
 	kjob_wait(j, KP_AGAIN_MS);
 }
 
-static void provider_hold_on_woken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_woken(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc) {
 		log_info(&(struct log_ids){.agent = j->name}, "Sandbox %s/%s is awake", j->ns, j->pod);
 		wait_for_pod(j);
 	} else if (rc == ERR_K8S_CONFLICT || rc == ERR_NOT_FOUND || kp_may_pass(rc)) {
-		j->last = *e; /* once more from the beginning */
-		kjob_set_state(j, KJOB_LOOKING);
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_look_again(j, e); /* once more from the beginning */
 	} else {
 		kjob_answer(j, rc, e, NULL, -1);
 	}
@@ -61,18 +56,15 @@ static void provider_hold_fill(const struct kjob *j, struct kube_pod_spec *spec)
 	spec->sandbox_api = j->api;
 }
 
-static void provider_hold_on_there(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_there(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-	struct kube_ref ref = served_ref(j, j->pod);
+	struct kcall c = {KCALL_PATCH, served_ref(j, j->pod), .kind = KUBE_PATCH_MERGE};
 	struct agentsandbox_view v = {0};
 	struct kube_pod_spec spec;
 	struct id session = {0};
 	struct err here = {0};
-	json_t *patch = NULL;
 
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc && (rc = agentsandbox_view(reply->body, &v, &here)))
 		e = &here;
@@ -84,11 +76,8 @@ static void provider_hold_on_there(void *arg, int rc, const struct err *e, const
 	if (!rc && !v.deleting) {
 		provider_hold_fill(j, &spec);
 		(void)id_new(&session);
-		patch = agentsandbox_wake(&spec, reply->body, &v, &session, shutdown_at(j), &here);
-		rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_hold_on_woken, j,
-					&j->call, &here)
-			   : here.code;
-		json_decref(patch);
+		c.body = agentsandbox_wake(&spec, reply->body, &v, &session, shutdown_at(j), &here);
+		rc = kjob_call(j, &c, provider_hold_on_woken, &here);
 		if (rc)
 			kjob_answer(j, rc, &here, NULL, -1);
 		return;
@@ -96,35 +85,21 @@ static void provider_hold_on_there(void *arg, int rc, const struct err *e, const
 	provider_hold_on_woken(j, rc ? rc : ERR_K8S_CONFLICT, rc ? e : &here, reply);
 }
 
-static void provider_hold_on_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_made(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-	struct kube_ref ref = served_ref(j, j->pod);
-	struct err here = {0};
-
-	if (j->cancelled) {
-		j->call = NULL;
-	} else if (rc == ERR_NOT_FOUND && *kube_status_object(reply->body)) { /* its namespace, say */
-		j->call = NULL;
+	if (rc == ERR_NOT_FOUND && *kube_status_object(reply->body)) /* its namespace, say */
 		kjob_answer(j, rc, e, NULL, -1);
-	} else if (rc == ERR_K8S_CONFLICT) {
-		j->call = NULL;
-		rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_there, j, &j->call, &here);
-		if (rc)
-			kjob_answer(j, rc, &here, NULL, -1);
-	} else {
+	else if (rc == ERR_K8S_CONFLICT)
+		kjob_get(j, served_ref(j, j->pod), provider_hold_on_there);
+	else
 		provider_hold_on_woken(j, rc, e, reply);
-	}
 }
 
 static void provider_hold_make(struct kjob *j)
 {
-	struct kube_ref ref = served_ref(j, NULL);
 	struct kube_pod_spec spec;
 	struct id session;
 	struct err e = {0};
-	json_t *o;
-	int rc;
 
 	if (id_new(&session)) {
 		kjob_fail(j, ERR_SYS, "no randomness for the sandbox of %s", j->name);
@@ -132,11 +107,8 @@ static void provider_hold_make(struct kjob *j)
 	}
 	provider_hold_fill(j, &spec);
 	kjob_set_state(j, KJOB_MAKING);
-	o = agentsandbox_object(&spec, j->t.agent, &session, shutdown_at(j), &e);
-	rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_hold_on_made, j, &j->call, &e) : e.code;
-	json_decref(o);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_create(j, served_ref(j, NULL), agentsandbox_object(&spec, j->t.agent, &session, shutdown_at(j), &e), &e,
+		    provider_hold_on_made);
 }
 
 void hold_make(struct kjob *j)
@@ -162,15 +134,13 @@ static bool is_its(const struct kjob *j, const struct agentsandbox_view *v)
 	return j->box[0] ? strcmp(v->uid, j->box_uid) == 0 : strcmp(v->agent, j->t.agent) == 0;
 }
 
-static void provider_hold_on_judged(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_judged(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
 	struct err here = {0};
 	bool ended = j->view.uid[0] && j->view.state == POD_ENDED;
 
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc)
 		rc = agentsandbox_view(reply->body, &v, &here);
@@ -189,23 +159,16 @@ static void provider_hold_on_judged(void *arg, int rc, const struct err *e, cons
 
 void hold_judge(struct kjob *j)
 {
-	struct kube_ref ref = served_ref(j, j->box[0] ? j->box : j->pod);
-	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_judged, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, served_ref(j, j->box[0] ? j->box : j->pod), provider_hold_on_judged);
 }
 
 /* ---- the same at the deadline */
 
-static void provider_hold_on_why(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_why(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
 
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (!rc)
 		rc = agentsandbox_view(reply->body, &v, NULL);
@@ -220,34 +183,18 @@ static void provider_hold_on_why(void *arg, int rc, const struct err *e, const s
 
 void hold_late(struct kjob *j)
 {
-	struct kube_ref ref = served_ref(j, j->pod);
-	struct err e = {0};
-	int rc;
-
 	kjob_set_state(j, KJOB_ASKING_WHY);
-	rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_why, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, served_ref(j, j->pod), provider_hold_on_why);
 }
 
 /* ---- asleep, or gone */
 
-static void let_go_again(struct kjob *j)
+static void provider_hold_on_let_go(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	j->tick = NULL;
-	hold_let_go(j);
-}
-
-static void provider_hold_on_let_go(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (kjob_may_wait(j, rc) || (rc == ERR_K8S_CONFLICT && !kjob_is_late(j))) { /* a conflict: another one's name */
-		j->tick = let_go_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, hold_let_go);
 	} else if (rc && rc != ERR_NOT_FOUND) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -255,27 +202,20 @@ static void provider_hold_on_let_go(void *arg, int rc, const struct err *e, cons
 	}
 }
 
-static int provider_hold_let_go(struct kjob *j, const struct agentsandbox_view *v, struct err *e)
+static void provider_hold_let_go(struct kjob *j, const struct agentsandbox_view *v)
 {
-	struct kube_delete_options o = {.uid = v->uid, .grace_s = -1};
-	struct kube_ref ref = served_ref(j, j->pod);
 	struct kube_pod_spec spec;
-	json_t *patch;
-	int rc;
 
-	if (j->op == SANDBOX_WIPE)
-		return kube_delete(j->kp->p.kube, &ref, &o, provider_hold_on_let_go, j, &j->call, e);
+	if (j->op == SANDBOX_WIPE) {
+		kjob_delete(j, served_ref(j, j->pod), v->uid, -1, provider_hold_on_let_go);
+		return;
+	}
 	provider_hold_fill(j, &spec);
-	patch = agentsandbox_mode(&spec, v, false);
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_hold_on_let_go, j, &j->call, e)
-		   : err_set(e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
-	json_decref(patch);
-	return rc;
+	kjob_patch(j, served_ref(j, j->pod), agentsandbox_mode(&spec, v, false), provider_hold_on_let_go);
 }
 
-static void provider_hold_on_held(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_held(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
 	struct err here = {0};
 
@@ -283,26 +223,18 @@ static void provider_hold_on_held(void *arg, int rc, const struct err *e, const 
 		provider_hold_on_let_go(j, rc, e, reply);
 		return;
 	}
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	rc = agentsandbox_view(reply->body, &v, &here);
 	if (!rc && strcmp(v.agent, j->t.agent) != 0)
 		rc = not_ours(j, &here);
-	if (!rc)
-		rc = provider_hold_let_go(j, &v, &here);
 	if (rc)
 		kjob_answer(j, rc, &here, NULL, -1);
+	else
+		provider_hold_let_go(j, &v);
 }
 
 static void look_and_let_go(struct kjob *j)
 {
-	struct kube_ref ref = served_ref(j, j->pod);
-	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_held, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, served_ref(j, j->pod), provider_hold_on_held);
 }
 
 void hold_let_go(struct kjob *j)
@@ -312,22 +244,12 @@ void hold_let_go(struct kjob *j)
 
 /* ---- another end, of one that is awake */
 
-static void set_end_again(struct kjob *j)
+static void provider_hold_on_end_set(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	j->tick = NULL;
-	hold_set_end(j);
-}
-
-static void provider_hold_on_end_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (kjob_may_wait(j, rc)) {
-		j->tick = set_end_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, hold_set_end);
 		return;
 	}
 	if (rc && rc != ERR_NOT_FOUND) /* the next start of its pod says it again */
@@ -336,21 +258,16 @@ static void provider_hold_on_end_set(void *arg, int rc, const struct err *e, con
 	kjob_answer(j, rc, e, NULL, -1);
 }
 
-static void provider_hold_on_end_looked(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_hold_on_end_looked(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-	struct kube_ref ref = served_ref(j, j->pod);
+	struct kcall c = {KCALL_PATCH, served_ref(j, j->pod), .kind = KUBE_PATCH_MERGE};
 	struct agentsandbox_view v = {0};
 	struct err here = {0};
-	json_t *patch = NULL;
 
 	if (rc) {
 		provider_hold_on_end_set(j, rc, e, reply);
 		return;
 	}
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	rc = agentsandbox_view(reply->body, &v, &here);
 	if (!rc && strcmp(v.agent, j->t.agent) != 0)
 		rc = not_ours(j, &here);
@@ -358,24 +275,17 @@ static void provider_hold_on_end_looked(void *arg, int rc, const struct err *e, 
 		kjob_answer(j, 0, NULL, NULL, -1);
 		return;
 	}
-	if (!rc && !(patch = agentsandbox_end(&v, shutdown_at(j))))
-		rc = err_set(&here, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
-	if (!rc)
-		rc = kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_hold_on_end_set, j, &j->call,
-				&here);
-	json_decref(patch);
+	if (!rc) {
+		c.body = agentsandbox_end(&v, shutdown_at(j));
+		rc = kjob_call(j, &c, provider_hold_on_end_set, &here);
+	}
 	if (rc)
 		provider_hold_on_end_set(j, rc, &here, reply);
 }
 
 static void look_and_set_end(struct kjob *j)
 {
-	struct kube_ref ref = served_ref(j, j->pod);
-	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, provider_hold_on_end_looked, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, served_ref(j, j->pod), provider_hold_on_end_looked);
 }
 
 void hold_set_end(struct kjob *j)

@@ -34,11 +34,10 @@ bool kp_may_pass(int rc)
 static void provider_job_on_timer(uv_timer_t *t)
 {
 	struct kjob *j = t->data;
+	void (*tick)(struct kjob *) = j->tick ? j->tick : j->kp->pod_tick;
 
-	if (j->tick)
-		j->tick(j);
-	else
-		j->kp->pod_tick(j);
+	j->tick = NULL;
+	tick(j);
 }
 
 bool kjob_is_late(const struct kjob *j)
@@ -71,6 +70,121 @@ void kjob_wait(struct kjob *j, uint64_t ms)
 	uint64_t now = clock_boot_ns(), left = j->deadline_ns > now ? (j->deadline_ns - now) / NS_PER_MS : 0;
 
 	uv_timer_start(j->timer, provider_job_on_timer, ms < left ? ms : left, 0);
+}
+
+void kjob_again(struct kjob *j, void (*tick)(struct kjob *j))
+{
+	j->tick = tick;
+	kjob_wait(j, KP_AGAIN_MS);
+}
+
+void kjob_look_again(struct kjob *j, const struct err *why)
+{
+	j->last = *why;
+	kjob_set_state(j, KJOB_LOOKING);
+	kjob_wait(j, KP_AGAIN_MS);
+}
+
+void kjob_poll(struct kjob *j, void (*tick)(struct kjob *j), uint64_t *ms, uint64_t most_ms)
+{
+	j->tick = tick;
+	*ms = *ms * 2 < most_ms ? *ms * 2 : most_ms;
+	kjob_wait(j, *ms);
+}
+
+/* ---- calls to the API server */
+
+static void provider_job_on_reply(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct kjob *j = arg;
+
+	j->call = NULL;
+	if (!j->cancelled)
+		j->heard(j, rc, e, reply);
+}
+
+int kjob_call(struct kjob *j, const struct kcall *c, kjob_heard *heard, struct err *e)
+{
+	struct kube *k = j->kp->p.kube;
+	int rc = ERR_INTERNAL;
+
+	if ((c->verb == KCALL_CREATE || c->verb == KCALL_PATCH) && !c->body)
+		return e->code ? e->code
+			       : err_set(e, ERR_NOMEM, "no memory for what the cluster is told of %s", j->name);
+	j->heard = heard;
+	switch (c->verb) {
+	case KCALL_GET:
+		rc = kube_get(k, &c->ref, provider_job_on_reply, j, &j->call, e);
+		break;
+	case KCALL_GROUP:
+		rc = kube_get_group(k, c->ref.group, provider_job_on_reply, j, &j->call, e);
+		break;
+	case KCALL_LIST:
+		rc = kube_list(k, &c->ref, &c->list, provider_job_on_reply, j, &j->call, e);
+		break;
+	case KCALL_CREATE:
+		rc = kube_create(k, &c->ref, c->body, provider_job_on_reply, j, &j->call, e);
+		break;
+	case KCALL_PATCH:
+		rc = kube_patch(k, &c->ref, c->kind, c->body, provider_job_on_reply, j, &j->call, e);
+		break;
+	case KCALL_DELETE:
+		rc = kube_delete(k, &c->ref, &c->del, provider_job_on_reply, j, &j->call, e);
+		break;
+	}
+	json_decref(c->body);
+	return rc;
+}
+
+void kjob_put(struct kjob *j, const struct kcall *c, kjob_heard *heard, struct err *e)
+{
+	int rc = kjob_call(j, c, heard, e);
+
+	if (rc)
+		kjob_answer(j, rc, e, NULL, -1);
+}
+
+void kjob_get(struct kjob *j, struct kube_ref ref, kjob_heard *heard)
+{
+	kjob_put(j, &(struct kcall){.ref = ref}, heard, &(struct err){0});
+}
+
+void kjob_create(struct kjob *j, struct kube_ref ref, json_t *object, struct err *e, kjob_heard *heard)
+{
+	kjob_put(j, &(struct kcall){.verb = KCALL_CREATE, .ref = ref, .body = object}, heard, e);
+}
+
+void kjob_patch(struct kjob *j, struct kube_ref ref, json_t *merge, kjob_heard *heard)
+{
+	kjob_put(j, &(struct kcall){.verb = KCALL_PATCH, .ref = ref, .body = merge, .kind = KUBE_PATCH_MERGE}, heard,
+		 &(struct err){0});
+}
+
+void kjob_delete(struct kjob *j, struct kube_ref ref, const char *uid, int64_t grace_s, kjob_heard *heard)
+{
+	kjob_put(j, &(struct kcall){.verb = KCALL_DELETE, .ref = ref, .del = {.uid = uid, .grace_s = grace_s}}, heard,
+		 &(struct err){0});
+}
+
+void kjob_list(struct kjob *j, struct kube_ref ref, const char *labels, const char *next, kjob_heard *heard)
+{
+	struct kcall c = {KCALL_LIST, ref, .list = {.labels = labels, .limit = KP_PAGE, .continue_ = next}};
+
+	kjob_put(j, &c, heard, &(struct err){0});
+}
+
+int kjob_events(struct kjob *j, const char *fields, kjob_heard *heard, struct err *e)
+{
+	struct kube_ref ref = {.resource = "events", .namespace_ = j->ns};
+
+	return kjob_call(j, &(struct kcall){KCALL_LIST, ref, .list = {.fields = fields, .limit = 100}}, heard, e);
+}
+
+bool kjob_next_page(const struct kube_reply *reply, char out[KP_CONTINUE_MAX])
+{
+	const char *next = json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
+
+	return next && *next && text_put(out, KP_CONTINUE_MAX, next) == strlen(next);
 }
 
 /* ---- names */
@@ -201,6 +315,13 @@ void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandb
 		done(arg, &a);
 	free(list);
 	free(snapshots);
+}
+
+void kjob_answer_last(struct kjob *j)
+{
+	struct err why = j->last; /* the job goes with its answer */
+
+	kjob_answer(j, why.code, &why, NULL, -1);
 }
 
 void kjob_fail(struct kjob *j, int rc, const char *fmt, ...)

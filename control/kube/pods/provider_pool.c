@@ -48,16 +48,10 @@ static bool is_for_end(const struct kjob *j)
 
 static void look_at_claim(struct kjob *j);
 
-static void provider_pool_again(struct kjob *j)
-{
-	j->tick = NULL;
-	look_at_claim(j);
-}
-
 static void wait_ms(struct kjob *j, uint64_t ms)
 {
 	kjob_set_state(j, is_for_end(j) ? KJOB_ENDING : KJOB_WAITING);
-	j->tick = provider_pool_again;
+	j->tick = look_at_claim;
 	kjob_wait(j, ms);
 }
 
@@ -92,20 +86,11 @@ static bool is_answered(struct kjob *j, int rc, const struct err *e)
 	return true;
 }
 
-static void sent(struct kjob *j, int rc, const struct err *e)
-{
-	if (rc)
-		kjob_answer(j, rc, e, NULL, -1);
-}
-
 /* ---- a start */
 
-static void provider_pool_on_claimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_claimed(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || is_unknown(j, rc, e, reply))
+	if (is_unknown(j, rc, e, reply))
 		return;
 	if (rc == ERR_K8S_CONFLICT || rc == ERR_EOF || rc == ERR_TIMEOUT) { /* made already, or the answer was lost */
 		j->last = *e;
@@ -122,22 +107,16 @@ static void claim(struct kjob *j)
 	char name[KUBE_NAME_MAX + 1];
 	struct kube_ref ref = claim_ref(j, name);
 	struct err e = {0};
-	json_t *o = sandboxclaim_object(&j->kp->p.spec, j->t.agent, end_of(j), &e);
-	int rc;
 
 	kjob_set_state(j, KJOB_MAKING);
 	ref.name = NULL;
-	rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_pool_on_claimed, j, &j->call, &e) : e.code;
-	json_decref(o);
-	sent(j, rc, &e);
+	kjob_create(j, ref, sandboxclaim_object(&j->kp->p.spec, j->t.agent, end_of(j), &e), &e,
+		    provider_pool_on_claimed);
 }
 
-static void provider_pool_on_mode_set(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_mode_set(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (rc == ERR_K8S_CONFLICT || rc == ERR_NOT_FOUND) { /* another one by now */
 		j->last = *e;
@@ -151,38 +130,20 @@ static void provider_pool_on_mode_set(void *arg, int rc, const struct err *e, co
 
 static void set_mode(struct kjob *j, const struct agentsandbox_view *v, bool awake)
 {
-	struct kube_ref ref = served_ref(j, j->box);
 	struct kube_pod_spec spec = j->kp->p.spec;
-	struct err e = {0};
-	json_t *patch;
-	int rc;
 
 	spec.sandbox_api = j->api;
-	patch = agentsandbox_mode(&spec, v, awake);
-	rc = patch
-		 ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_pool_on_mode_set, j, &j->call, &e)
-		 : err_set(&e, ERR_NOMEM, "no memory for the Sandbox of %s", j->name);
-	json_decref(patch);
-	sent(j, rc, &e);
+	kjob_patch(j, served_ref(j, j->box), agentsandbox_mode(&spec, v, awake), provider_pool_on_mode_set);
 }
 
 /* ---- the end of everything: what keeps its data first, for nothing names it when the claim is gone */
 
 static void await_box(struct kjob *j);
 
-static void await_again(struct kjob *j)
-{
-	j->tick = NULL;
-	await_box(j);
-}
-
 /* While the Sandbox is there its controller would make the pod again. */
-static void provider_pool_on_awaited(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_awaited(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (rc == ERR_NOT_FOUND) {
 		j->kp->pod_look(j);
@@ -192,26 +153,19 @@ static void provider_pool_on_awaited(void *arg, int rc, const struct err *e, con
 		kjob_fail(j, ERR_TIMEOUT, "SandboxClaim of %s is deleted, and its Sandbox %s in %s does not go away",
 			  j->name, j->box, j->ns);
 	} else {
-		j->tick = await_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, await_box);
 	}
 }
 
 static void await_box(struct kjob *j)
 {
-	struct kube_ref ref = served_ref(j, j->box);
-	struct err e = {0};
-
 	kjob_set_state(j, KJOB_ENDING);
-	sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_awaited, j, &j->call, &e), &e);
+	kjob_get(j, served_ref(j, j->box), provider_pool_on_awaited);
 }
 
-static void provider_pool_on_unclaimed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_unclaimed(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled || is_unknown(j, rc, e, reply))
+	if (is_unknown(j, rc, e, reply))
 		return;
 	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
 		rc = 0;
@@ -226,21 +180,18 @@ static void provider_pool_on_unclaimed(void *arg, int rc, const struct err *e, c
 static void unclaim(struct kjob *j)
 {
 	char name[KUBE_NAME_MAX + 1];
-	struct kube_ref ref = claim_ref(j, name);
-	struct kube_delete_options o = {.uid = j->owner, .propagation = "Background", .grace_s = -1};
-	struct err e = {0};
+	struct kcall c = {KCALL_DELETE, claim_ref(j, name),
+			  .del = {.uid = j->owner, .propagation = "Background", .grace_s = -1}};
 
 	kjob_set_state(j, KJOB_ENDING);
-	sent(j, kube_delete(j->kp->p.kube, &ref, &o, provider_pool_on_unclaimed, j, &j->call, &e), &e);
+	kjob_put(j, &c, provider_pool_on_unclaimed, &(struct err){0});
 }
 
-static void provider_pool_on_kept_seen(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_kept_seen(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled || (rc != ERR_NOT_FOUND && is_answered(j, rc, e)))
+	if (rc != ERR_NOT_FOUND && is_answered(j, rc, e))
 		return;
 	if (!rc) {
 		free(j->claims);
@@ -259,13 +210,10 @@ static void provider_pool_on_kept_seen(void *arg, int rc, const struct err *e, c
 
 static void provider_pool_wipe(struct kjob *j, const struct agentsandbox_view *v)
 {
-	struct kube_ref ref = kp_claims(j->ns, v->claim);
-	struct err e = {0};
-
 	if (!v->claim[0])
 		unclaim(j);
 	else
-		sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_kept_seen, j, &j->call, &e), &e);
+		kjob_get(j, kp_claims(j->ns, v->claim), provider_pool_on_kept_seen);
 }
 
 /* ---- the Sandbox that the claim was given */
@@ -296,14 +244,12 @@ static void box_seen(struct kjob *j, const struct agentsandbox_view *v)
 		j->kp->pod_look(j);
 }
 
-static void provider_pool_on_box(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_box(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct agentsandbox_view v = {0};
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled || served_is_gone(j, rc, e, reply))
+	if (served_is_gone(j, rc, e, reply))
 		return;
 	if (rc == ERR_NOT_FOUND) {
 		j->box[0] = '\0';
@@ -338,14 +284,9 @@ static bool is_late(struct kjob *j, const char *why)
 	return true;
 }
 
-static void provider_pool_on_end_followed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_end_followed(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (j->op == KJOB_SET_END) {
 		if (rc && rc != ERR_NOT_FOUND) /* the next start says it again */
 			log_warn(&(struct log_ids){.agent = j->name},
@@ -360,28 +301,16 @@ static void provider_pool_on_end_followed(void *arg, int rc, const struct err *e
 static bool follow_end(struct kjob *j, const struct sandboxclaim_view *v)
 {
 	char name[KUBE_NAME_MAX + 1];
-	struct kube_ref ref = claim_ref(j, name);
-	struct err e = {0};
-	json_t *patch;
-	int rc;
 
 	if (j->end_told || v->shutdown_ns / (int64_t)NS_PER_SEC == end_of(j) / (int64_t)NS_PER_SEC)
 		return false;
 	j->end_told = true; /* once: somebody's policy may have it otherwise */
-	patch = sandboxclaim_end(v, end_of(j));
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_pool_on_end_followed, j,
-				&j->call, &e)
-		   : err_set(&e, ERR_NOMEM, "no memory for the SandboxClaim of %s", j->name);
-	json_decref(patch);
-	sent(j, rc, &e);
+	kjob_patch(j, claim_ref(j, name), sandboxclaim_end(v, end_of(j)), provider_pool_on_end_followed);
 	return true;
 }
 
 static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 {
-	struct kube_ref ref;
-	struct err e = {0};
-
 	text_put(j->owner, sizeof(j->owner), v->uid);
 	text_put(j->box, sizeof(j->box), v->sandbox);
 	if (j->op == SANDBOX_ENSURE && v->deleting) {
@@ -397,8 +326,7 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 	} else if (is_late(j, v->why)) {
 		return;
 	} else if (j->box[0]) {
-		ref = served_ref(j, j->box);
-		sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_box, j, &j->call, &e), &e);
+		kjob_get(j, served_ref(j, j->box), provider_pool_on_box);
 	} else if (j->op == SANDBOX_ENSURE) {
 		pool_wait(j);
 	} else if (j->op == SANDBOX_WIPE) {
@@ -408,14 +336,12 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 	}
 }
 
-static void provider_pool_on_claim(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_pool_on_claim(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct sandboxclaim_view v = {0};
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled || is_unknown(j, rc, e, reply))
+	if (is_unknown(j, rc, e, reply))
 		return;
 	if (rc == ERR_NOT_FOUND && j->op == SANDBOX_ENSURE) {
 		if (!is_late(j, j->last.message))
@@ -442,18 +368,11 @@ static void provider_pool_on_claim(void *arg, int rc, const struct err *e, const
 static void look_at_claim(struct kjob *j)
 {
 	char name[KUBE_NAME_MAX + 1];
-	struct kube_ref ref = claim_ref(j, name);
-	struct err e = {0};
 
-	sent(j, kube_get(j->kp->p.kube, &ref, provider_pool_on_claim, j, &j->call, &e), &e);
+	kjob_get(j, claim_ref(j, name), provider_pool_on_claim);
 }
 
 void pool_begin(struct kjob *j)
-{
-	served_ask(j, look_at_claim);
-}
-
-void pool_set_end(struct kjob *j)
 {
 	served_ask(j, look_at_claim);
 }

@@ -24,19 +24,10 @@ static void restore_claims(struct kjob *j);
 
 static void poll_again(struct kjob *j, void (*tick)(struct kjob *j))
 {
-	j->tick = tick;
-	j->poll_ms = j->poll_ms * 2 < POLL_LAST_MS ? j->poll_ms * 2 : POLL_LAST_MS;
-	kjob_wait(j, j->poll_ms);
+	kjob_poll(j, tick, &j->poll_ms, POLL_LAST_MS);
 }
 
 /* ---- what failed goes, and the words stay */
-
-static void say_failed(struct kjob *j)
-{
-	struct err why = j->last;
-
-	kjob_answer(j, why.code, &why, NULL, -1);
-}
 
 /* j->last says why. */
 static void restore_failed(struct kjob *j)
@@ -48,7 +39,7 @@ static void restore_failed(struct kjob *j)
 	if (j->claims)
 		j->claims[0] = j->next;
 	j->binding = true;
-	claims_tidy(j, NULL, say_failed);
+	claims_tidy(j, NULL, kjob_answer_last);
 }
 
 static const char *str(const json_t *o, const char *key)
@@ -59,9 +50,8 @@ static const char *str(const json_t *o, const char *key)
 }
 
 /* The storage's own words: the newest warning of one page, else the newest event. */
-static void provider_restore_on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_events(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	const char *newest = "";
 	char text[300] = "";
 	bool warning = false;
@@ -69,9 +59,6 @@ static void provider_restore_on_events(void *arg, int rc, const struct err *e, c
 	json_t *o;
 
 	(void)e;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	json_array_foreach(rc ? NULL : json_object_get(reply->body, "items"), i, o)
 	{
 		bool warns = strcmp(str(o, "type"), "Warning") == 0;
@@ -90,12 +77,11 @@ static void provider_restore_on_events(void *arg, int rc, const struct err *e, c
 
 static void restore_late(struct kjob *j)
 {
-	struct kube_ref ref = {.resource = "events", .namespace_ = j->ns};
 	char fields[POD_UID_MAX + 64];
-	struct kube_list_options o = {.fields = fields, .limit = 100};
+	struct err e = {0};
 
 	text_format(fields, sizeof(fields), "involvedObject.uid=%s", j->next.uid);
-	if (kube_list(j->kp->p.kube, &ref, &o, provider_restore_on_events, j, &j->call, NULL)) {
+	if (kjob_events(j, fields, provider_restore_on_events, &e)) {
 		err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound in time", j->next.name);
 		restore_failed(j);
 	}
@@ -111,13 +97,8 @@ static void committed(struct kjob *j)
 }
 
 /* Its version was another's by then, or the answer was lost: what there is decides. */
-static void provider_restore_on_committed(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_committed(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
 		poll_again(j, restore_claims);
 	} else if (kp_may_pass(rc)) {
@@ -136,19 +117,9 @@ static void provider_restore_on_committed(void *arg, int rc, const struct err *e
 
 static void commit(struct kjob *j)
 {
-	struct kube_ref ref = kp_claims(j->ns, j->next.name);
-	json_t *patch = claim_patch(&j->next, CLAIM_RESTORED);
-	struct err e = {0};
-	int rc;
-
 	j->committing = true;
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_restore_on_committed, j,
-				&j->call, &e)
-		   : err_set(&e, ERR_NOMEM, "no memory for the claim of %s", j->name);
-
-	json_decref(patch);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_patch(j, kp_claims(j->ns, j->next.name), claim_patch(&j->next, CLAIM_RESTORED),
+		   provider_restore_on_committed);
 }
 
 /* ---- until it is bound */
@@ -161,14 +132,9 @@ static void old_binder_gone(struct kjob *j)
 	poll_again(j, await_bound);
 }
 
-static void provider_restore_on_binder(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_binder(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_K8S_CONFLICT && !j->forced) { /* of an earlier restore, and perhaps for another claim */
 		j->forced = true;
 		j->nclaims = 0;
@@ -184,16 +150,12 @@ static void provider_restore_on_binder(void *arg, int rc, const struct err *e, c
 /* Storage that waits for its first consumer gets one: a pod that does nothing, and goes when the claim is bound. */
 static void make_binder(struct kjob *j)
 {
-	struct kube_ref ref = kp_pods(j->ns, NULL);
 	struct err e = {0};
 	struct kube_pod_spec spec = kjob_spec(j);
-	json_t *o = kube_spec_binder(&spec, j->t.agent, j->next.name, &e);
-	int rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_restore_on_binder, j, &j->call, &e) : e.code;
 
-	json_decref(o);
 	j->binding = true;
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_create(j, kp_pods(j->ns, NULL), kube_spec_binder(&spec, j->t.agent, j->next.name, &e), &e,
+		    provider_restore_on_binder);
 }
 
 static void next_seen(struct kjob *j)
@@ -216,14 +178,10 @@ static void next_seen(struct kjob *j)
 	}
 }
 
-static void provider_restore_on_next(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_next(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (!rc && (rc = claim_view(reply->body, &j->next, &here)))
 		e = &here;
 	if (kp_may_pass(rc) && !kjob_is_late(j)) {
@@ -238,23 +196,13 @@ static void provider_restore_on_next(void *arg, int rc, const struct err *e, con
 
 static void await_bound(struct kjob *j)
 {
-	struct kube_ref ref = kp_claims(j->ns, j->next.name);
-	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, provider_restore_on_next, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, kp_claims(j->ns, j->next.name), provider_restore_on_next);
 }
 
 /* ---- the new claim */
 
-static void provider_restore_on_next_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_next_made(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
 		poll_again(j, restore_claims);
 	} else if (rc) {
@@ -267,30 +215,12 @@ static void provider_restore_on_next_made(void *arg, int rc, const struct err *e
 
 static void make_next(struct kjob *j)
 {
-	char name[KUBE_OBJECT_MAX + 1];
-	struct kube_claim_plan plan = {.name = name,
-				       .generation = claim_next_generation(j->claims, j->nclaims),
-				       .snapshot = &j->snapshot,
+	struct kube_claim_plan plan = {.snapshot = &j->snapshot,
 				       .source = j->copy.name,
 				       .size_min = j->copy.restore_size,
 				       .read_only = j->read_only};
-	struct kube_ref ref = kp_claims(j->ns, NULL);
-	struct err e = {0};
-	json_t *o = NULL;
-	char base[KUBE_NAME_MAX + 1] = "";
-	int rc = kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan.generation, &j->snapshot, name)
-		     ? ERR_INVAL
-		     : 0;
 
-	if (rc)
-		err_set(&e, rc, "claims of %s have no name any more: wipe it", j->name);
-	else if (!(o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e)))
-		rc = e.code;
-	else
-		rc = kube_create(j->kp->p.kube, &ref, o, provider_restore_on_next_made, j, &j->call, &e);
-	json_decref(o);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	claims_make(j, &plan, provider_restore_on_next_made);
 }
 
 /* ---- what there is of it already */
@@ -348,16 +278,12 @@ static void restore_claims(struct kjob *j)
 
 /* ---- the snapshot */
 
-static void provider_restore_on_snapshot(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_restore_on_snapshot(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct sandbox_snapshot d;
 	struct err here = {0};
 	char hex[ID_STR_LEN];
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (kp_may_pass(rc) && !kjob_is_late(j)) {
 		poll_again(j, restore_look);
 		return;
@@ -384,15 +310,10 @@ static void provider_restore_on_snapshot(void *arg, int rc, const struct err *e,
 static void restore_look(struct kjob *j)
 {
 	char name[KUBE_OBJECT_MAX + 1] = "";
-	struct kube_ref ref = kp_snapshots(j->ns, name);
-	struct err e = {0};
-	int rc;
 
 	snapshot_name(&j->snapshot, name);
 	j->tick = restore_look;
-	rc = kube_get(j->kp->p.kube, &ref, provider_restore_on_snapshot, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, kp_snapshots(j->ns, name), provider_restore_on_snapshot);
 }
 
 static void workspace_tidied(struct kjob *j)

@@ -17,7 +17,6 @@
 
 static void ask_again(struct kjob *j)
 {
-	j->tick = NULL;
 	served_ask(j, j->served);
 }
 
@@ -37,18 +36,13 @@ static int provider_served_choose(struct kp *kp, const json_t *group, struct err
 	return 0;
 }
 
-static void provider_served_on_group(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_served_on_group(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (kjob_may_wait(j, rc)) {
 		j->last = *e;
-		j->tick = ask_again;
-		kjob_wait(j, KP_AGAIN_MS);
+		kjob_again(j, ask_again);
 		return;
 	}
 	if (rc == ERR_NOT_FOUND)
@@ -66,19 +60,15 @@ static void provider_served_on_group(void *arg, int rc, const struct err *e, con
 
 void served_ask(struct kjob *j, void (*then)(struct kjob *j))
 {
+	struct kcall c = {.verb = KCALL_GROUP, .ref = {.group = AGENTSANDBOX_GROUP}};
 	struct kp *kp = j->kp;
-	struct err e = {0};
-	int rc;
 
 	j->served = then;
 	j->api = kp->p.spec.sandbox_api != KUBE_SANDBOX_AUTO ? kp->p.spec.sandbox_api : kp->served;
-	if (j->api != KUBE_SANDBOX_AUTO) {
+	if (j->api != KUBE_SANDBOX_AUTO)
 		then(j);
-		return;
-	}
-	rc = kube_get_group(kp->p.kube, AGENTSANDBOX_GROUP, provider_served_on_group, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	else
+		kjob_put(j, &c, provider_served_on_group, &(struct err){0});
 }
 
 bool served_is_gone(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)

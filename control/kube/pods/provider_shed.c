@@ -22,9 +22,7 @@ static void look_behind(struct kjob *j);
 
 static void provider_shed_again(struct kjob *j, void (*tick)(struct kjob *j))
 {
-	j->tick = tick;
-	j->shed.poll_ms = j->shed.poll_ms * 2 < POLL_LAST_MS ? j->shed.poll_ms * 2 : POLL_LAST_MS;
-	kjob_wait(j, j->shed.poll_ms);
+	kjob_poll(j, tick, &j->shed.poll_ms, POLL_LAST_MS);
 }
 
 static void over(struct kjob *j, int rc, const struct err *e)
@@ -76,14 +74,9 @@ static void foreign(struct kjob *j)
 
 /* ---- take over */
 
-static void provider_shed_on_taken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_shed_on_taken(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
 		provider_shed_again(j,
 				    provider_shed_look); /* it changed meanwhile, or may have: what it is now decides */
@@ -105,26 +98,19 @@ static void provider_shed_on_taken(void *arg, int rc, const struct err *e, const
 
 static void take_it(struct kjob *j)
 {
-	struct kube_ref ref = backing_ref(j->shed.seen.type, j->shed.seen.name);
-	json_t *patch = backing_take_over(&j->shed.seen);
+	struct kcall c = {KCALL_PATCH, backing_ref(j->shed.seen.type, j->shed.seen.name),
+			  backing_take_over(&j->shed.seen), .kind = KUBE_PATCH_MERGE};
 	struct err e = {0};
-	int rc = patch
-		     ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_shed_on_taken, j, &j->call, &e)
-		     : err_set(&e, ERR_NOMEM, "no memory for %s", j->shed.seen.name);
+	int rc = kjob_call(j, &c, provider_shed_on_taken, &e);
 
-	json_decref(patch);
 	if (rc)
 		over(j, rc, &e);
 }
 
-static void provider_shed_on_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_shed_on_look(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (!rc && (rc = backing_view(j->shed.owner.type, reply->body, &j->shed.seen, &here)))
 		e = &here;
 	if (rc == ERR_NOT_FOUND || (rc == ERR_K8S_FORBIDDEN && !j->shed.owner.backing[0]))
@@ -145,15 +131,15 @@ static void provider_shed_on_look(void *arg, int rc, const struct err *e, const 
 		take_it(j);
 }
 
-static void provider_shed_ask(struct kjob *j, kube_done *done)
+static void provider_shed_ask(struct kjob *j, kjob_heard *heard)
 {
 	char name[KUBE_OBJECT_MAX + 1] = "";
-	struct kube_ref ref = backing_ref(j->shed.owner.type, name);
+	struct kcall c = {.ref = backing_ref(j->shed.owner.type, name)};
 	struct err e = {0};
 	int rc;
 
 	backing_name(&j->shed.owner, name);
-	rc = kube_get(j->kp->p.kube, &ref, done, j, &j->call, &e);
+	rc = kjob_call(j, &c, heard, &e);
 	if (rc)
 		over(j, rc, &e);
 }
@@ -185,15 +171,11 @@ static void late(struct kjob *j)
 	over(j, e.code, &e);
 }
 
-static void provider_shed_on_behind(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_shed_on_behind(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct backing_view v;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (!rc && (rc = backing_view(j->shed.owner.type, reply->body, &v, &here)))
 		e = &here;
 	if (rc == ERR_NOT_FOUND || (!rc && (strcmp(v.uid, j->shed.seen.uid) != 0)))

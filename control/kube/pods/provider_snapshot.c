@@ -59,14 +59,10 @@ static void look_failed(struct kjob *j, int rc, const struct err *e)
 	}
 }
 
-static void provider_snapshot_on_content(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_content(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (!rc && (rc = snapshot_is_content_of(reply->body, &j->copy, j->ns, &here)))
 		e = &here;
 	if (kp_may_pass(rc) && j->tick && !kjob_is_late(j))
@@ -81,13 +77,9 @@ void content_check(struct kjob *j, void (*step)(struct kjob *j))
 {
 	struct kube_ref ref = {
 	    .group = KUBE_SNAPSHOT_GROUP, .resource = "volumesnapshotcontents", .name = j->copy.content};
-	struct err e = {0};
-	int rc;
 
 	j->step = step;
-	rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_content, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, ref, provider_snapshot_on_content);
 }
 
 /* ---- take */
@@ -105,38 +97,28 @@ static void answer_copy(struct kjob *j)
 	kjob_answer(j, 0, NULL, NULL, -1);
 }
 
-static void say_failed(struct kjob *j)
+static void provider_snapshot_on_failed_gone(struct kjob *j, int rc, const struct err *e,
+					     const struct kube_reply *reply)
 {
-	struct err why = j->last;
-
-	kjob_answer(j, why.code, &why, NULL, -1);
-}
-
-static void provider_snapshot_on_failed_gone(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
-{
-	struct kjob *j = arg;
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc && rc != ERR_NOT_FOUND)
 		log_warn(&(struct log_ids){.agent = j->name}, "VolumeSnapshot %s failed and is still there: %s",
 			 j->copy.name, e->message);
-	say_failed(j);
+	kjob_answer_last(j);
 }
 
 /* With a content that is known to be its own, and to stay, it stays: a drop that comes later names it. */
 static void provider_snapshot_on_failed_shed(struct kjob *j, int rc, const struct err *e)
 {
-	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
-	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
+	struct kcall c = {KCALL_DELETE, kp_snapshots(j->ns, j->copy.name), .del = {.uid = j->copy.uid, .grace_s = -1}};
+	struct err here = {0};
 
 	if (rc == ERR_DATA_KEPT && j->shed.seen.name[0] && backing_is_of(&j->shed.seen, &j->shed.owner)) {
 		log_warn(&(struct log_ids){.agent = j->name}, "VolumeSnapshot %s failed, and is not deleted: %s",
 			 j->copy.name, e->message);
-		say_failed(j);
-	} else if (kube_delete(j->kp->p.kube, &ref, &o, provider_snapshot_on_failed_gone, j, &j->call, NULL)) {
-		say_failed(j);
+		kjob_answer_last(j);
+	} else if (kjob_call(j, &c, provider_snapshot_on_failed_gone, &here)) {
+		kjob_answer_last(j);
 	}
 }
 
@@ -158,16 +140,14 @@ static void take_failed(struct kjob *j)
 	if (j->copy.uid[0])
 		shed_copy(j, provider_snapshot_on_failed_shed);
 	else
-		say_failed(j);
+		kjob_answer_last(j);
 }
 
 static void take_look(struct kjob *j);
 
 static void take_again(struct kjob *j)
 {
-	j->tick = take_look;
-	j->poll_ms = j->poll_ms * 2 < POLL_LAST_MS ? j->poll_ms * 2 : POLL_LAST_MS;
-	kjob_wait(j, j->poll_ms);
+	kjob_poll(j, take_look, &j->poll_ms, POLL_LAST_MS);
 }
 
 static void take_late(struct kjob *j)
@@ -221,14 +201,10 @@ static void take_seen(struct kjob *j, const json_t *o)
 		take_again(j);
 }
 
-static void provider_snapshot_on_take_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_take_made(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND) {
 		rc = no_such_kind(&here);
 		e = &here;
@@ -245,30 +221,20 @@ static void provider_snapshot_on_take_made(void *arg, int rc, const struct err *
 
 static void take_make(struct kjob *j)
 {
-	struct kube_ref ref = kp_snapshots(j->ns, NULL);
 	struct err e = {0};
-	json_t *o;
-	int rc;
 
 	if (!j->claim.name[0] || j->claim.lost || !j->claim.bound) {
 		kjob_fail(j, ERR_NOT_FOUND, "%s has no workspace%s%.100s%s", j->name, *j->claim.name ? ": claim " : "",
 			  j->claim.name, *j->claim.name ? j->claim.lost ? " is lost" : " is not bound" : "");
 		return;
 	}
-	o = snapshot_object(&j->kp->p.spec, j->t.agent, &j->snapshot, j->claim.name, &e);
-	rc = o ? kube_create(j->kp->p.kube, &ref, o, provider_snapshot_on_take_made, j, &j->call, &e) : e.code;
-	json_decref(o);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_create(j, kp_snapshots(j->ns, NULL),
+		    snapshot_object(&j->kp->p.spec, j->t.agent, &j->snapshot, j->claim.name, &e), &e,
+		    provider_snapshot_on_take_made);
 }
 
-static void provider_snapshot_on_take_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_take_look(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND && !kjob_is_late(j)) {
 		claims_get(j, take_make);
 	} else if (rc == ERR_NOT_FOUND) { /* of the snapshot, and not of the workspace */
@@ -286,14 +252,9 @@ static void provider_snapshot_on_take_look(void *arg, int rc, const struct err *
 static void take_look(struct kjob *j)
 {
 	char name[KUBE_OBJECT_MAX + 1] = "";
-	struct kube_ref ref = kp_snapshots(j->ns, name);
-	struct err e = {0};
-	int rc;
 
 	snapshot_name(&j->snapshot, name);
-	rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_take_look, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, kp_snapshots(j->ns, name), provider_snapshot_on_take_look);
 }
 
 void take_begin(struct kjob *j, const struct sandbox_ask *q)
@@ -335,16 +296,11 @@ static int list_add(struct kjob *j, const json_t *items)
 	return 0;
 }
 
-static void provider_snapshot_on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_page(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
-	const char *next;
-	char copy[4096];
+	char next[KP_CONTINUE_MAX];
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND) {
 		rc = no_such_kind(&here);
 		e = &here;
@@ -352,26 +308,19 @@ static void provider_snapshot_on_page(void *arg, int rc, const struct err *e, co
 		err_set(&here, rc, "no memory for the list of snapshots");
 		e = &here;
 	}
-	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
-	if (next && *next && snprintf(copy, sizeof(copy), "%s", next) < (int)sizeof(copy))
-		provider_snapshot_list_page(j, copy);
+	if (!rc && kjob_next_page(reply, next))
+		provider_snapshot_list_page(j, next);
 	else
 		kjob_answer(j, rc, e, NULL, -1);
 }
 
 static void provider_snapshot_list_page(struct kjob *j, const char *next)
 {
-	struct kube_ref ref = kp_snapshots(j->kp->p.spec.ns, NULL);
 	char labels[AGENT_NAME_MAX + 64];
-	struct kube_list_options o = {.labels = labels, .limit = KP_PAGE, .continue_ = next};
-	struct err e = {0};
-	int rc;
 
 	text_format(labels, sizeof(labels), KUBE_LABEL_ROLE "=" KUBE_ROLE_SNAPSHOT "%s%s",
 		    j->t.agent[0] ? ",agent_id=" : "", j->t.agent);
-	rc = kube_list(j->kp->p.kube, &ref, &o, provider_snapshot_on_page, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_list(j, kp_snapshots(j->kp->p.spec.ns, NULL), labels, next, provider_snapshot_on_page);
 }
 
 void snapshots_begin(struct kjob *j, const struct sandbox_ask *q)
@@ -403,14 +352,10 @@ static void drop_late(struct kjob *j)
 		  v->driver);
 }
 
-static void provider_snapshot_on_drop_again(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_drop_again(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct snapshot_view v;
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND || (!rc && !snapshot_view(reply->body, &v, NULL) && strcmp(v.uid, j->copy.uid) != 0))
 		shed_await_left(j, j->copy.name, provider_snapshot_on_content_gone);
 	else if (rc && !kp_may_pass(rc))
@@ -418,20 +363,13 @@ static void provider_snapshot_on_drop_again(void *arg, int rc, const struct err 
 	else if (kjob_is_late(j)) {
 		drop_late(j);
 	} else {
-		j->tick = drop_await;
-		j->poll_ms = j->poll_ms * 2 < POLL_LAST_MS ? j->poll_ms * 2 : POLL_LAST_MS;
-		kjob_wait(j, j->poll_ms);
+		kjob_poll(j, drop_await, &j->poll_ms, POLL_LAST_MS);
 	}
 }
 
 static void drop_await(struct kjob *j)
 {
-	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
-	struct err e = {0};
-	int rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_drop_again, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_get(j, kp_snapshots(j->ns, j->copy.name), provider_snapshot_on_drop_again);
 }
 
 /* Dropped is what is gone: the snapshot controller deletes a VolumeSnapshot when its content is. */
@@ -443,14 +381,9 @@ static void await_drop(struct kjob *j, uint64_t ms)
 	drop_await(j);
 }
 
-static void provider_snapshot_on_dropped(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_dropped(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc && rc != ERR_NOT_FOUND && rc != ERR_K8S_CONFLICT) {
 		kjob_answer(j, rc, e, NULL, -1);
 		return;
@@ -461,30 +394,20 @@ static void provider_snapshot_on_dropped(void *arg, int rc, const struct err *e,
 
 static void provider_snapshot_on_drop_shed(struct kjob *j, int rc, const struct err *e)
 {
-	struct kube_delete_options o = {.uid = j->copy.uid, .grace_s = -1};
-	struct kube_ref ref = kp_snapshots(j->ns, j->copy.name);
-	struct err here = {0};
-
 	if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else if (j->copy.deleting) {
 		shed_leave(j);
 		await_drop(j, KP_GOING_MS);
 	} else {
-		rc = kube_delete(j->kp->p.kube, &ref, &o, provider_snapshot_on_dropped, j, &j->call, &here);
-		if (rc)
-			kjob_answer(j, rc, &here, NULL, -1);
+		kjob_delete(j, kp_snapshots(j->ns, j->copy.name), j->copy.uid, -1, provider_snapshot_on_dropped);
 	}
 }
 
-static void provider_snapshot_on_drop_look(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_snapshot_on_drop_look(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	struct err here = {0};
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND) {
 		j->deadline_ns = clock_boot_ns() + KP_GOING_MS * NS_PER_MS;
 		shed_await_left(j, j->copy.name, provider_snapshot_on_content_gone);
@@ -506,18 +429,11 @@ static void provider_snapshot_on_drop_look(void *arg, int rc, const struct err *
 void drop_begin(struct kjob *j, const struct sandbox_ask *q)
 {
 	char name[KUBE_OBJECT_MAX + 1];
-	struct kube_ref ref;
-	struct err e = {0};
-	int rc;
 
 	snapshot_name(q->snapshot, name);
 	text_put(j->copy.name, sizeof(j->copy.name), name);
-	ref = kp_snapshots(j->ns, name);
-	if (!j->ours || j->kp->p.spec.workspace != WORKSPACE_CLAIM) {
+	if (!j->ours || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
 		kjob_answer(j, 0, NULL, NULL, -1);
-		return;
-	}
-	rc = kube_get(j->kp->p.kube, &ref, provider_snapshot_on_drop_look, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	else
+		kjob_get(j, kp_snapshots(j->ns, name), provider_snapshot_on_drop_look);
 }

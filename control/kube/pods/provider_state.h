@@ -23,26 +23,27 @@
 #include <uthash.h>
 #include <uv.h>
 
-#define KP_PAGE       200  /* pods of one page of a list */
-#define KP_POLL_MS    2000 /* a look at the pod, should no watch tell */
-#define KP_AGAIN_MS   250
-#define KP_JUDGE_MS   500 /* a look at what the controller of a Sandbox says, while its pod is awaited */
-#define KP_REACH_MS   60000
-#define KP_CONNECT_MS 75000
-#define KP_END_MS     45000
-#define KP_WIPE_MS    90000 /* the same, and its volumes */
-#define KP_GONE_MS    20000 /* a content goes so long before somebody hears that it is not gone */
-#define KP_SWEEP_MS   600000
-#define KP_CREATE_MS  120000
-#define KP_COPY_MS    600000 /* a snapshot, or a workspace from one, where nobody says how long */
-#define KP_GOING_MS   2000   /* one that was on its way already goes so long */
-#define KP_FORCE_MS   20000  /* after which a pod of ours whose node does not answer is taken out of the cluster */
-#define KP_HOLD_NS    (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
-#define KP_LEAVE_S    900                /* muxlet in a pod of others, when nobody needs it */
-#define KP_IDLE_NS    (600 * UINT64_C(1000000000))
-#define KP_LOOK_MS    1000  /* until a look that failed, or came too early, is made again */
-#define KP_REFUSED_MS 30000 /* likewise, where the server would not have it */
-#define KP_STUCK_NS   (30 * INT64_C(1000000000))
+#define KP_PAGE         200  /* pods of one page of a list */
+#define KP_CONTINUE_MAX 4096 /* of the word with which a list goes on */
+#define KP_POLL_MS      2000 /* a look at the pod, should no watch tell */
+#define KP_AGAIN_MS     250
+#define KP_JUDGE_MS     500 /* a look at what the controller of a Sandbox says, while its pod is awaited */
+#define KP_REACH_MS     60000
+#define KP_CONNECT_MS   75000
+#define KP_END_MS       45000
+#define KP_WIPE_MS      90000 /* the same, and its volumes */
+#define KP_GONE_MS      20000 /* a content goes so long before somebody hears that it is not gone */
+#define KP_SWEEP_MS     600000
+#define KP_CREATE_MS    120000
+#define KP_COPY_MS      600000 /* a snapshot, or a workspace from one, where nobody says how long */
+#define KP_GOING_MS     2000   /* one that was on its way already goes so long */
+#define KP_FORCE_MS     20000  /* after which a pod of ours whose node does not answer is taken out of the cluster */
+#define KP_HOLD_NS      (120 * NS_PER_SEC) /* a Sandbox is awaited so long at the most */
+#define KP_LEAVE_S      900                /* muxlet in a pod of others, when nobody needs it */
+#define KP_IDLE_NS      (600 * UINT64_C(1000000000))
+#define KP_LOOK_MS      1000  /* until a look that failed, or came too early, is made again */
+#define KP_REFUSED_MS   30000 /* likewise, where the server would not have it */
+#define KP_STUCK_NS     (30 * INT64_C(1000000000))
 
 #define KP_AWAY_MS  30000
 #define KP_BIND_MS  500  /* a claim that waits longer is given a first consumer */
@@ -65,6 +66,8 @@ enum kjob_state {
 struct kp;
 struct kjob;
 
+/* The answer to one call to the API server, of a job that is still there. */
+typedef void kjob_heard(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply);
 /* provider_shed.c: one owner whose data is to go with it. */
 typedef void shed_next(struct kjob *j, int rc, const struct err *e);
 struct kname;
@@ -137,6 +140,7 @@ struct kjob {
 	bool keeps;                                             /* whose workspace outlives its pod */
 	char owner[POD_UID_MAX + 1];                            /* the claim */
 	struct kube_call *call;
+	kjob_heard *heard;              /* gets its answer */
 	void (*step)(struct kjob *j);   /* after the claims */
 	void (*then)(struct kjob *j);   /* after that */
 	void (*served)(struct kjob *j); /* once the version of its Sandbox is known */
@@ -218,11 +222,42 @@ struct kube_ref kp_claims(const char *ns, const char *claim);
 struct kjob *kjob_begin(struct kp *kp, enum sandbox_op op, const char *name, uint64_t limit_ns, sandbox_done *done,
 			void *arg);
 void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd);
+void kjob_answer_last(struct kjob *j); /* j->last says what went wrong */
 void kjob_fail(struct kjob *j, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool kjob_is_late(const struct kjob *j);
 void kjob_set_state(struct kjob *j, enum kjob_state s);
 /* Its tick in so many ms, or at the deadline if that is sooner. */
 void kjob_wait(struct kjob *j, uint64_t ms);
+/* The same in KP_AGAIN_MS, with tick in place of the look at its pod. */
+void kjob_again(struct kjob *j, void (*tick)(struct kjob *j));
+/* What there is now decides: a look, in KP_AGAIN_MS. why: becomes j->last. */
+void kjob_look_again(struct kjob *j, const struct err *why);
+/* Its tick after twice *ms, which grows up to most_ms. */
+void kjob_poll(struct kjob *j, void (*tick)(struct kjob *j), uint64_t *ms, uint64_t most_ms);
+/*
+ * One call to the API server; what it borrows is copied. heard() has the answer, unless the job is over by then. Where
+ * it cannot be put: kjob_call() returns ERR_* with e, the others answer the job.
+ */
+struct kcall {
+	enum kcall_verb { KCALL_GET, KCALL_GROUP, KCALL_LIST, KCALL_CREATE, KCALL_PATCH, KCALL_DELETE } verb;
+	struct kube_ref ref; /* of GROUP the group alone: which versions of it are served */
+	json_t *body; /* of CREATE and PATCH: taken over; NULL: e says why there is none, else there was no memory */
+	enum kube_patch_kind kind;
+	struct kube_list_options list;
+	struct kube_delete_options del;
+};
+int kjob_call(struct kjob *j, const struct kcall *c, kjob_heard *heard, struct err *e);
+void kjob_put(struct kjob *j, const struct kcall *c, kjob_heard *heard, struct err *e);
+void kjob_get(struct kjob *j, struct kube_ref ref, kjob_heard *heard);
+void kjob_create(struct kjob *j, struct kube_ref ref, json_t *object, struct err *e, kjob_heard *heard);
+void kjob_patch(struct kjob *j, struct kube_ref ref, json_t *merge, kjob_heard *heard);
+/* grace_s -1: the object's. */
+void kjob_delete(struct kjob *j, struct kube_ref ref, const char *uid, int64_t grace_s, kjob_heard *heard);
+/* A page of a list, behind `next` (NULL: the first), and the last events of one object; labels NULL: all. */
+void kjob_list(struct kjob *j, struct kube_ref ref, const char *labels, const char *next, kjob_heard *heard);
+int kjob_events(struct kjob *j, const char *fields, kjob_heard *heard, struct err *e);
+/* Where a list goes on behind this page; false: it does not. */
+bool kjob_next_page(const struct kube_reply *reply, char out[KP_CONTINUE_MAX]);
 /* What may pass: the server is away or busy, an answer was lost. */
 bool kp_may_pass(int rc);
 /* Such a thing, and this question may wait for its end: what changes something until its deadline, others KP_AWAY_MS.
@@ -255,6 +290,8 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j));
 /* Claims of j->claims go that are not called keep (NULL: all), and the first consumer, where there may be one; then
  * step. One whose volume would stay does, as nobody's workspace: j->kept names the volumes. */
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
+/* One more of the agent, as planned but for its name and generation, which are the next. */
+void claims_make(struct kjob *j, struct kube_claim_plan *plan, kjob_heard *heard);
 /* ensure's: a claim there is, the right one in j->claim; then step. */
 void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
 /*
@@ -272,7 +309,6 @@ bool kp_pooled(const struct kp *kp);
 /* The claim, its Sandbox awake or asleep as the question wants it, then a look at its pod; once more; another end */
 void pool_begin(struct kjob *j);
 void pool_wait(struct kjob *j);
-void pool_set_end(struct kjob *j);
 /*
  * provider_served.c: then j->api is a version, the configured one or the best that the cluster serves. An error is
  * answered.

@@ -75,12 +75,8 @@ static void page(struct kjob *j, int rc, const struct err *e, const struct kube_
 		 int (*each)(struct kjob *j, const json_t *items), void (*more)(struct kjob *j, const char *next),
 		 void (*last)(struct kjob *j))
 {
-	const char *next;
-	char copy[4096];
+	char next[KP_CONTINUE_MAX];
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 		return;
@@ -89,21 +85,10 @@ static void page(struct kjob *j, int rc, const struct err *e, const struct kube_
 		kjob_fail(j, ERR_NOMEM, "no memory for the list of contents");
 		return;
 	}
-	next = json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
-	if (next && *next && text_put(copy, sizeof(copy), next) == strlen(next))
-		more(j, copy);
+	if (kjob_next_page(reply, next))
+		more(j, next);
 	else
 		last(j);
-}
-
-static void ask_page(struct kjob *j, const struct kube_ref *ref, const char *next, kube_done *done)
-{
-	struct kube_list_options o = {.limit = KP_PAGE, .continue_ = next};
-	struct err e = {0};
-	int rc = kube_list(j->kp->p.kube, ref, &o, done, j, &j->call, &e);
-
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
 }
 
 static void contents_listed(struct kjob *j)
@@ -113,29 +98,24 @@ static void contents_listed(struct kjob *j)
 	snapshots_page(j, NULL);
 }
 
-static void provider_sweep_on_contents(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_contents(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	page(arg, rc, e, reply, add_contents, contents_page, contents_listed);
+	page(j, rc, e, reply, add_contents, contents_page, contents_listed);
 }
 
 static void contents_page(struct kjob *j, const char *next)
 {
-	struct kube_ref ref = backing_ref(BACKING_CONTENT, NULL);
-
-	ask_page(j, &ref, next, provider_sweep_on_contents);
+	kjob_list(j, backing_ref(BACKING_CONTENT, NULL), NULL, next, provider_sweep_on_contents);
 }
 
-static void provider_sweep_on_snapshots(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_snapshots(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	page(arg, rc, e, reply, take_off, snapshots_page, next_left);
+	page(j, rc, e, reply, take_off, snapshots_page, next_left);
 }
 
 static void snapshots_page(struct kjob *j, const char *next)
 {
-	struct kube_ref ref = {
-	    .group = KUBE_SNAPSHOT_GROUP, .resource = "volumesnapshots", .namespace_ = j->kp->p.spec.ns};
-
-	ask_page(j, &ref, next, provider_sweep_on_snapshots);
+	kjob_list(j, kp_snapshots(j->kp->p.spec.ns, NULL), NULL, next, provider_sweep_on_snapshots);
 }
 
 /* ---- one that nobody owns */
@@ -158,35 +138,25 @@ static void told(struct kjob *j, const char *why)
 	next_left(j);
 }
 
-static void provider_sweep_on_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (!j->cancelled)
-		told(j, rc && rc != ERR_NOT_FOUND ? e->message : "");
+	told(j, rc && rc != ERR_NOT_FOUND ? e->message : "");
 }
 
 static void delete_it(struct kjob *j)
 {
 	const struct backing_view *v = &j->left[j->at].content;
-	struct kube_delete_options o = {.uid = v->uid, .grace_s = -1};
-	struct kube_ref ref = backing_ref(BACKING_CONTENT, v->name);
+	struct kcall c = {KCALL_DELETE, backing_ref(BACKING_CONTENT, v->name), .del = {.uid = v->uid, .grace_s = -1}};
 	struct err e = {0};
 
-	if (kube_delete(j->kp->p.kube, &ref, &o, provider_sweep_on_deleted, j, &j->call, &e))
+	if (kjob_call(j, &c, provider_sweep_on_deleted, &e))
 		told(j, e.message);
 }
 
-static void provider_sweep_on_taken(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_sweep_on_taken(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc)
 		told(j, e->message); /* the next sweep looks again */
 	else
@@ -196,14 +166,12 @@ static void provider_sweep_on_taken(void *arg, int rc, const struct err *e, cons
 static void provider_sweep_take_over(struct kjob *j)
 {
 	const struct backing_view *v = &j->left[j->at].content;
-	struct kube_ref ref = backing_ref(BACKING_CONTENT, v->name);
-	json_t *patch = backing_take_over(v);
+	struct kcall c = {KCALL_PATCH, backing_ref(BACKING_CONTENT, v->name), backing_take_over(v),
+			  .kind = KUBE_PATCH_MERGE};
 	struct err e = {0};
 
-	if (!patch ||
-	    kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_MERGE, patch, provider_sweep_on_taken, j, &j->call, &e))
-		told(j, patch ? e.message : "no memory");
-	json_decref(patch);
+	if (kjob_call(j, &c, provider_sweep_on_taken, &e))
+		told(j, e.message);
 }
 
 static void next_left(struct kjob *j)

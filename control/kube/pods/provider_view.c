@@ -231,26 +231,20 @@ static void pods_listed(struct kjob *j)
 		kjob_answer(j, 0, NULL, NULL, -1);
 }
 
-static void provider_view_on_page(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_view_on_page(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	const json_t *items = json_object_get(reply->body, "items");
 	struct err nomem = {0};
-	const char *next;
-	char copy[4096];
+	char next[KP_CONTINUE_MAX];
 
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (!rc && (rc = j->there ? list_claims(j, items) : list_pods(j, items))) {
 		err_set(&nomem, rc, "no memory for the list of sandboxes");
 		e = &nomem;
 	}
-	next = rc ? NULL : json_string_value(json_object_get(json_object_get(reply->body, "metadata"), "continue"));
-	if (next && *next && snprintf(copy, sizeof(copy), "%s", next) < (int)sizeof(copy))
-		provider_view_list_page(j, copy);
-	else if (rc)
+	if (rc)
 		kjob_answer(j, rc, e, NULL, -1);
+	else if (kjob_next_page(reply, next))
+		provider_view_list_page(j, next);
 	else if (j->there)
 		list_finish(j);
 	else
@@ -261,13 +255,8 @@ static void provider_view_on_page(void *arg, int rc, const struct err *e, const 
 static void provider_view_list_page(struct kjob *j, const char *next)
 {
 	const char *ns = j->kp->p.spec.ns;
-	struct kube_ref ref = j->there ? kp_claims(ns, NULL) : kp_pods(ns, NULL);
-	struct kube_list_options o = {.labels = KUBE_SELECTOR, .limit = KP_PAGE, .continue_ = next};
-	struct err e = {0};
-	int rc = kube_list(j->kp->p.kube, &ref, &o, provider_view_on_page, j, &j->call, &e);
 
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_list(j, j->there ? kp_claims(ns, NULL) : kp_pods(ns, NULL), KUBE_SELECTOR, next, provider_view_on_page);
 }
 
 void list_begin(struct kjob *j, const struct sandbox_ask *q)

@@ -58,14 +58,9 @@ static void wait_on(struct kjob *j, const char *words)
 	provider_visit_give_up(j, text);
 }
 
-static void provider_visit_on_added(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_visit_on_added(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc == ERR_NOT_FOUND) {
 		provider_visit_give_up(j, "this cluster has no ephemeral containers");
 	} else if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
@@ -78,19 +73,14 @@ static void provider_visit_on_added(void *arg, int rc, const struct err *e, cons
 
 static void provider_visit_add(struct kjob *j, struct visitor_plan *plan)
 {
-	struct kube_ref ref = kp_pods(j->ns, j->pod);
-	json_t *patch = visitor_patch(plan->container);
+	struct kcall c = {KCALL_PATCH, kp_pods(j->ns, j->pod), visitor_patch(plan->container),
+			  .kind = KUBE_PATCH_STRATEGIC};
 	struct err e = {0};
-	int rc;
 
-	ref.subresource = "ephemeralcontainers";
+	c.ref.subresource = "ephemeralcontainers";
 	log_info(&(struct log_ids){.agent = j->name}, "ephemeral container %s is added to pod %s in %s", plan->name,
 		 j->pod, j->ns);
-	rc = patch ? kube_patch(j->kp->p.kube, &ref, KUBE_PATCH_STRATEGIC, patch, provider_visit_on_added, j, &j->call,
-				&e)
-		   : err_set(&e, ERR_NOMEM, "no memory for an ephemeral container");
-	json_decref(patch);
-	if (rc)
+	if (kjob_call(j, &c, provider_visit_on_added, &e))
 		provider_visit_give_up(j, e.message);
 }
 
@@ -121,13 +111,8 @@ static void seen(struct kjob *j, const json_t *pod)
 	}
 }
 
-static void provider_visit_on_pod(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_visit_on_pod(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc && kp_may_pass(rc))
 		wait_on(j, e->message);
 	else if (rc)
@@ -138,10 +123,10 @@ static void provider_visit_on_pod(void *arg, int rc, const struct err *e, const 
 
 static void provider_visit_look(struct kjob *j)
 {
-	struct kube_ref ref = kp_pods(j->ns, j->pod);
+	struct kcall c = {.ref = kp_pods(j->ns, j->pod)};
 	struct err e = {0};
 
-	if (!j->call && kube_get(j->kp->p.kube, &ref, provider_visit_on_pod, j, &j->call, &e))
+	if (!j->call && kjob_call(j, &c, provider_visit_on_pod, &e))
 		provider_visit_give_up(j, e.message);
 }
 

@@ -122,13 +122,6 @@ static void begin_plain(struct kjob *j, struct kname *n, const char *why)
 	answer_with(j, n, fd);
 }
 
-/* What there is now decides. */
-static void provider_wake_again(struct kjob *j)
-{
-	kjob_set_state(j, KJOB_LOOKING);
-	kjob_wait(j, KP_AGAIN_MS);
-}
-
 static void provider_wake_on_reached(void *arg, int rc, const struct err *e, const struct reach_result *r, int fd)
 {
 	struct kname *n = arg;
@@ -142,8 +135,7 @@ static void provider_wake_on_reached(void *arg, int rc, const struct err *e, con
 	if (rc == ERR_UNSUPPORTED && j->kp->p.pin == KUBE_PIN_AUTO && j->kp->p.plain) {
 		visit_begin(j, n, e->message, begin_plain);
 	} else if (rc == ERR_NOT_FOUND || rc == ERR_BAD_STATE || (j->op == SANDBOX_ENSURE && kjob_may_wait(j, rc))) {
-		j->last = *e; /* the kubelet knows of an end that the API server has not been told of yet */
-		provider_wake_again(j);
+		kjob_look_again(j, e); /* the kubelet knows of an end that the API server has not been told of yet */
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -241,16 +233,10 @@ static bool is_worth_a_look(const struct kjob *j, int rc)
 	return rc == ERR_K8S_CONFLICT || rc == ERR_EOF || rc == ERR_TIMEOUT || kjob_may_wait(j, rc);
 }
 
-static void provider_wake_on_pod_made(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_wake_on_pod_made(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc && is_worth_a_look(j, rc)) {
-		j->last = *e;
-		provider_wake_again(j);
+		kjob_look_again(j, e);
 	} else if (rc) {
 		kjob_answer(j, rc, e, NULL, -1);
 	} else {
@@ -262,12 +248,9 @@ static void provider_wake_on_pod_made(void *arg, int rc, const struct err *e, co
 
 static void make_pod(struct kjob *j)
 {
-	struct kube_ref ref = kp_pods(j->ns, NULL);
 	struct kube_pod_spec spec = kjob_spec(j);
 	struct err e = {0};
 	struct id session;
-	json_t *pod;
-	int rc;
 
 	if (id_new(&session)) {
 		kjob_fail(j, ERR_SYS, "no randomness for the sandbox of %s", j->name);
@@ -275,12 +258,9 @@ static void make_pod(struct kjob *j)
 	}
 	spec.claim = j->claim.name;
 	spec.read_only = j->claim.read_only;
-	pod = kube_spec_pod(&spec, j->t.agent, &session, &e);
 	kjob_set_state(j, KJOB_MAKING);
-	rc = pod ? kube_create(j->kp->p.kube, &ref, pod, provider_wake_on_pod_made, j, &j->call, &e) : e.code;
-	json_decref(pod);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_create(j, kp_pods(j->ns, NULL), kube_spec_pod(&spec, j->t.agent, &session, &e), &e,
+		    provider_wake_on_pod_made);
 }
 
 static void make_all(struct kjob *j)
@@ -300,14 +280,9 @@ static void make_all(struct kjob *j)
 
 /* ---- what was there before, and has to go first */
 
-static void provider_wake_on_old_deleted(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_wake_on_old_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
-
 	(void)reply;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	if (rc && rc != ERR_NOT_FOUND && rc != ERR_K8S_CONFLICT)
 		kjob_answer(j, rc, e, NULL, -1);
 	else
@@ -316,10 +291,7 @@ static void provider_wake_on_old_deleted(void *arg, int rc, const struct err *e,
 
 static void replace(struct kjob *j)
 {
-	struct kube_ref ref = kp_pods(j->ns, j->pod);
-	struct kube_delete_options o = {.uid = j->view.uid, .grace_s = 1};
-	struct err e = {0};
-	int rc;
+	int64_t grace_s = 1;
 
 	kjob_set_state(j, KJOB_REPLACING);
 	j->held = false; /* a Sandbox is told again, once this one is gone */
@@ -330,14 +302,12 @@ static void replace(struct kjob *j)
 			 "node %s of pod %s does not answer: the pod is taken out of the cluster", j->view.node,
 			 j->pod);
 		j->forced = true;
-		o.grace_s = 0;
+		grace_s = 0;
 	} else if (j->view.deleting) {
 		kjob_wait(j, KP_AGAIN_MS);
 		return;
 	}
-	rc = kube_delete(j->kp->p.kube, &ref, &o, provider_wake_on_old_deleted, j, &j->call, &e);
-	if (rc)
-		kjob_answer(j, rc, &e, NULL, -1);
+	kjob_delete(j, kp_pods(j->ns, j->pod), j->view.uid, grace_s, provider_wake_on_old_deleted);
 }
 
 /* Made from another configuration, and nothing has run in it yet. Its claim is no matter of that. */
@@ -384,8 +354,7 @@ static void answer_dropped(struct kjob *j)
 /* Until the pod is gone, so that the next start finds nothing of it. */
 static void dropped_seen(struct kjob *j, const json_t *pod)
 {
-	struct kube_ref ref = kp_pods(j->ns, j->pod);
-	struct kube_delete_options o = {.uid = j->view.uid, .grace_s = 1};
+	struct kcall c = {KCALL_DELETE, kp_pods(j->ns, j->pod), .del = {.uid = j->view.uid, .grace_s = 1}};
 	struct err e = {0};
 
 	if (!pod || kjob_is_late(j)) {
@@ -395,7 +364,7 @@ static void dropped_seen(struct kjob *j, const json_t *pod)
 	kjob_set_state(j, KJOB_ENDING);
 	if (j->view.deleting)
 		kjob_wait(j, KP_AGAIN_MS);
-	else if (kube_delete(j->kp->p.kube, &ref, &o, provider_wake_on_old_deleted, j, &j->call, &e))
+	else if (kjob_call(j, &c, provider_wake_on_old_deleted, &e))
 		answer_dropped(j);
 }
 
@@ -469,7 +438,7 @@ void wake_seen(struct kjob *j, const json_t *pod)
 	if (n && n->linked && !n->job) /* the stream broke before the watch told: the cause is told first */
 		watch_judge(n, pod);
 	if (n && (n = kname_find(j->kp, j->name)) && n->ending) { /* `gone` comes first */
-		provider_wake_again(j);
+		kjob_look_again(j, &j->last);
 		return;
 	}
 	if (rc)
@@ -504,18 +473,14 @@ static void fail_late(struct kjob *j, const char *event)
 }
 
 /* The newest of one page: good enough for words. */
-static void provider_wake_on_events(void *arg, int rc, const struct err *e, const struct kube_reply *reply)
+static void provider_wake_on_events(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
-	struct kjob *j = arg;
 	const char *newest = "", *text = "";
 	char event[300] = "";
 	size_t i;
 	json_t *o;
 
 	(void)e;
-	j->call = NULL;
-	if (j->cancelled)
-		return;
 	json_array_foreach(rc ? NULL : json_object_get(reply->body, "items"), i, o)
 	{
 		const char *when = json_string_value(json_object_get(o, "lastTimestamp"));
@@ -533,19 +498,18 @@ static void provider_wake_on_events(void *arg, int rc, const struct err *e, cons
 
 static void ask_why(struct kjob *j)
 {
-	struct kube_ref ref = {.resource = "events", .namespace_ = j->ns};
 	char fields[POD_UID_MAX + 64];
-	struct kube_list_options o = {.fields = fields, .limit = 100};
+	struct err e = {0};
 
 	text_format(fields, sizeof(fields), "involvedObject.uid=%s,type=Warning", j->view.uid);
 	kjob_set_state(j, KJOB_ASKING_WHY);
-	if (kube_list(j->kp->p.kube, &ref, &o, provider_wake_on_events, j, &j->call, NULL))
+	if (kjob_events(j, fields, provider_wake_on_events, &e))
 		fail_late(j, "");
 }
 
 void wake_tick(struct kjob *j)
 {
-	bool late = clock_boot_ns() >= j->deadline_ns;
+	bool late = kjob_is_late(j);
 
 	if (j->call) /* its answer comes here again */
 		return;
