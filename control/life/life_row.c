@@ -47,8 +47,10 @@ static void life_row_copy(char *out, size_t size, sqlite3_stmt *st, int column)
 	out[n] = '\0';
 }
 
-static void read_row(sqlite3_stmt *st, struct life_row *r)
+static int life_row_on_row(void *arg, sqlite3_stmt *st)
 {
+	struct life_row *r = arg;
+
 	memset(r, 0, sizeof(*r));
 	life_row_copy(r->agent, sizeof(r->agent), st, 0);
 	r->state = (enum life_state)sqlite3_column_int(st, 1);
@@ -71,10 +73,13 @@ static void read_row(sqlite3_stmt *st, struct life_row *r)
 	r->created_wall_ns = sqlite3_column_int64(st, 18);
 	r->updated_wall_ns = sqlite3_column_int64(st, 19);
 	life_row_copy(r->pod_template, sizeof(r->pod_template), st, 20);
+	return 0;
 }
 
-static void read_snap(sqlite3_stmt *st, struct life_snap *s)
+static int life_row_on_snap(void *arg, sqlite3_stmt *st)
 {
+	struct life_snap *s = arg;
+
 	memset(s, 0, sizeof(*s));
 	s->id = store_id(st, 0);
 	life_row_copy(s->agent, sizeof(s->agent), st, 1);
@@ -89,42 +94,35 @@ static void read_snap(sqlite3_stmt *st, struct life_snap *s)
 	s->created_wall_ns = sqlite3_column_int64(st, 10);
 	s->ended_wall_ns = sqlite3_column_int64(st, 11);
 	life_row_copy(s->digest, sizeof(s->digest), st, 12);
+	return 0;
+}
+
+/* The name of an agent, in the first column. */
+static int life_row_on_name(void *arg, sqlite3_stmt *st)
+{
+	life_row_copy(arg, AGENT_NAME_MAX + 1, st, 0);
+	return 0;
 }
 
 int row_agent_of(sqlite3 *db, const struct id *sandbox, char out[AGENT_NAME_MAX + 1], struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT agent FROM agents WHERE sandbox_id = ?", "d", sandbox);
+	char name[AGENT_NAME_MAX + 1] = "";
+	int rc = store_each(db, NULL, life_row_on_name, name, e, "SELECT agent FROM agents WHERE sandbox_id = ?", "d",
+			    sandbox);
 
-	if (rc)
-		return rc;
-	rc = store_step(db, st, e);
-	if (rc >= 0) {
-		out[0] = '\0';
-		if (rc)
-			life_row_copy(out, AGENT_NAME_MAX + 1, st, 0);
-		rc = 0;
-	}
-	sqlite3_finalize(st);
+	if (!rc)
+		memcpy(out, name, sizeof(name));
 	return rc;
 }
 
 int row_get(sqlite3 *db, const char *agent, struct life_row *out, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE agent = ?", "t", agent);
+	struct life_row r = {.idle_ttl_ns = LIFE_TTL_CONF};
+	int rc =
+	    store_each(db, NULL, life_row_on_row, &r, e, "SELECT " COLUMNS " FROM agents WHERE agent = ?", "t", agent);
 
-	if (rc)
-		return rc;
-	rc = store_step(db, st, e);
-	if (rc >= 0) {
-		if (rc)
-			read_row(st, out);
-		else
-			*out = (struct life_row){.idle_ttl_ns = LIFE_TTL_CONF};
-		rc = 0;
-	}
-	sqlite3_finalize(st);
+	if (!rc)
+		*out = r;
 	return rc;
 }
 
@@ -214,20 +212,20 @@ int life_clock_put(sqlite3 *db, const struct life_clock *c, struct err *e)
 			 c->life_ns, (int64_t)c->boot_ns, clock_boot_id());
 }
 
+static int life_row_on_clock(void *arg, sqlite3_stmt *st)
+{
+	life_clock_begin(arg, sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 1), store_text(st, 2));
+	return 0;
+}
+
 int life_clock_get(sqlite3 *db, struct life_clock *out, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT life_ns, boot_ns, boot_id FROM life_clock", "");
+	int n = 0,
+	    rc = store_each(db, &n, life_row_on_clock, out, e, "SELECT life_ns, boot_ns, boot_id FROM life_clock", "");
 
-	if (!rc)
-		rc = store_step(db, st, e);
-	if (rc > 0)
-		life_clock_begin(out, sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 1),
-				 store_text(st, 2));
-	else if (!rc)
+	if (!rc && !n)
 		life_clock_begin(out, 0, 0, "");
-	sqlite3_finalize(st);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 int row_set_told(sqlite3 *db, const char *agent, int64_t generation, struct err *e)
@@ -241,21 +239,21 @@ int row_all_told(sqlite3 *db, struct err *e)
 	return store_run(db, NULL, e, "UPDATE agents SET told = generation WHERE told <> generation", "");
 }
 
+static int life_row_on_template(void *arg, sqlite3_stmt *st)
+{
+	char **out = arg, *text = strdup(store_text(st, 0));
+
+	if (text)
+		*out = text;
+	return text ? 0 : ERR_NOMEM;
+}
+
 int template_get(sqlite3 *db, const char *digest, char **out, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT template FROM pod_templates WHERE digest = ?", "t", digest);
+	int n = 0, rc = store_each(db, &n, life_row_on_template, out, e,
+				   "SELECT template FROM pod_templates WHERE digest = ?", "t", digest);
 
-	if (!rc)
-		rc = store_step(db, st, e);
-	if (rc > 0) {
-		*out = strdup(store_text(st, 0));
-		rc = *out ? 0 : err_set(e, ERR_NOMEM, "no memory for a pod template");
-	} else if (!rc) {
-		rc = err_set(e, ERR_NOT_FOUND, "the pod template %.64s is not there", digest);
-	}
-	sqlite3_finalize(st);
-	return rc;
+	return rc || n ? rc : err_set(e, ERR_NOT_FOUND, "the pod template %.64s is not there", digest);
 }
 
 int template_put(sqlite3 *db, const char *digest, const char *text, struct err *e)
@@ -274,21 +272,12 @@ int template_forget(sqlite3 *db, const char *digest, struct err *e)
 
 int snap_get(sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
 	char text[ID_STR_LEN];
-	int rc = store_prepare(db, &st, e, "SELECT " SNAP_COLUMNS " FROM snapshots WHERE id = ?", "d", id);
+	int n = 0, rc = store_each(db, &n, life_row_on_snap, out, e,
+				   "SELECT " SNAP_COLUMNS " FROM snapshots WHERE id = ?", "d", id);
 
-	if (!rc)
-		rc = store_step(db, st, e);
-	if (rc > 0) {
-		read_snap(st, out);
-		rc = 0;
-	} else if (!rc) {
-		id_format(id, text);
-		rc = err_set(e, ERR_NOT_FOUND, "there is no snapshot %s", text);
-	}
-	sqlite3_finalize(st);
-	return rc;
+	id_format(id, text);
+	return rc || n ? rc : err_set(e, ERR_NOT_FOUND, "there is no snapshot %s", text);
 }
 
 int snap_put(sqlite3 *db, const struct life_snap *s, struct err *e)
@@ -310,72 +299,54 @@ int snap_set_digest(sqlite3 *db, const struct id *id, const char *digest, struct
 
 int snap_unhashed(sqlite3 *db, const struct id *after, struct life_snap *out, bool *out_found, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e,
-			       "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status = 1 AND digest = ''"
-			       " AND how <> 'VolumeSnapshot' AND id > coalesce(?, '') ORDER BY id LIMIT 1",
-			       "d", after);
+	int n = 0, rc = store_each(db, &n, life_row_on_snap, out, e,
+				   "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status = 1 AND digest = ''"
+				   " AND how <> 'VolumeSnapshot' AND id > coalesce(?, '') ORDER BY id LIMIT 1",
+				   "d", after);
 
-	if (rc)
-		return rc;
-	rc = store_step(db, st, e);
-	*out_found = rc > 0;
-	if (rc > 0)
-		read_snap(st, out);
-	sqlite3_finalize(st);
-	return rc < 0 ? rc : 0;
+	*out_found = n;
+	return rc;
 }
 
 /* ---- questions */
 
-static int each_row(sqlite3 *db, sqlite3_stmt *st, row_each *each, void *arg, struct err *e)
-{
-	struct life_row r;
-	int rc;
+struct rows {
+	row_each *each;
+	void *arg;
+};
 
-	while ((rc = store_step(db, st, e)) > 0) {
-		read_row(st, &r);
-		if (!each(arg, &r)) {
-			rc = 0;
-			break;
-		}
-	}
-	sqlite3_finalize(st);
-	return rc;
+static int life_row_pass_row(void *arg, sqlite3_stmt *st)
+{
+	const struct rows *p = arg;
+	struct life_row r;
+
+	(void)life_row_on_row(&r, st);
+	return p->each(p->arg, &r) ? 0 : STORE_ENOUGH;
 }
 
 int rows_due(sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE due_ns <= ? ORDER BY due_ns LIMIT 64",
-			       "i", now);
-
-	return rc ? rc : each_row(db, st, each, arg, e);
+	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
+			  "SELECT " COLUMNS " FROM agents WHERE due_ns <= ? ORDER BY due_ns LIMIT 64", "i", now);
 }
 
 int rows_awake(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE state > 0", "");
-
-	return rc ? rc : each_row(db, st, each, arg, e);
+	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
+			  "SELECT " COLUMNS " FROM agents WHERE state > 0", "");
 }
 
 int rows_restoring(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE state = ? AND step = ?", "it",
-			       (int64_t)LIFE_STOPPED, LIFE_STEP_RESTORE);
-
-	return rc ? rc : each_row(db, st, each, arg, e);
+	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
+			  "SELECT " COLUMNS " FROM agents WHERE state = ? AND step = ?", "it", (int64_t)LIFE_STOPPED,
+			  LIFE_STEP_RESTORE);
 }
 
 int rows_untold(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT " COLUMNS " FROM agents WHERE told <> generation", "");
-
-	return rc ? rc : each_row(db, st, each, arg, e);
+	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
+			  "SELECT " COLUMNS " FROM agents WHERE told <> generation", "");
 }
 
 static int state_by_name(const char *name, int64_t *out, struct err *e)
@@ -408,7 +379,7 @@ int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *ar
 {
 	const char *from = f->prefix ? f->prefix : "", *after = f->after ? f->after : "";
 	char until[AGENT_NAME_MAX + 2], first[AGENT_NAME_MAX + 2];
-	sqlite3_stmt *st = NULL;
+	struct rows p = {each, arg};
 	int64_t state = 0;
 	int rc = f->state ? state_by_name(f->state, &state, e) : 0;
 
@@ -422,109 +393,98 @@ int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *ar
 	else
 		text_format(first, sizeof(first), "%.192s", from);
 	if (f->state)
-		rc = store_prepare(db, &st, e,
-				   "SELECT " COLUMNS
-				   " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
-				   " AND agent < ? ORDER BY agent LIMIT ?",
-				   "itti", state, first, until, (int64_t)f->limit);
-	else
-		rc = store_prepare(
-		    db, &st, e, "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? ORDER BY agent LIMIT ?",
-		    "tti", first, until, (int64_t)f->limit);
-	return rc ? rc : each_row(db, st, each, arg, e);
+		return store_each(db, NULL, life_row_pass_row, &p, e,
+				  "SELECT " COLUMNS
+				  " FROM agents INDEXED BY agents_state WHERE state = ? AND agent >= ?"
+				  " AND agent < ? ORDER BY agent LIMIT ?",
+				  "itti", state, first, until, (int64_t)f->limit);
+	return store_each(db, NULL, life_row_pass_row, &p, e,
+			  "SELECT " COLUMNS " FROM agents WHERE agent >= ? AND agent < ? ORDER BY agent LIMIT ?", "tti",
+			  first, until, (int64_t)f->limit);
+}
+
+static int life_row_on_count(void *arg, sqlite3_stmt *st)
+{
+	int64_t *out = arg;
+	int state = sqlite3_column_int(st, 0);
+
+	if (state >= 0 && state < 7)
+		out[state] = sqlite3_column_int64(st, 1);
+	return 0;
 }
 
 int rows_count(sqlite3 *db, int64_t out[7], struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT state, count(*) FROM agents GROUP BY state", "");
-
 	memset(out, 0, 7 * sizeof(*out));
-	while (!rc && (rc = store_step(db, st, e)) > 0) {
-		int state = sqlite3_column_int(st, 0);
-
-		if (state >= 0 && state < 7)
-			out[state] = sqlite3_column_int64(st, 1);
-		rc = 0;
-	}
-	sqlite3_finalize(st);
-	return rc;
+	return store_each(db, NULL, life_row_on_count, out, e, "SELECT state, count(*) FROM agents GROUP BY state", "");
 }
 
-static int each_snap(sqlite3 *db, sqlite3_stmt *st, snap_each *each, void *arg, struct err *e)
-{
-	struct life_snap s;
-	int rc;
+struct snaps {
+	snap_each *each;
+	void *arg;
+};
 
-	while ((rc = store_step(db, st, e)) > 0) {
-		read_snap(st, &s);
-		if (!each(arg, &s)) {
-			rc = 0;
-			break;
-		}
-	}
-	sqlite3_finalize(st);
-	return rc;
+static int life_row_pass_snap(void *arg, sqlite3_stmt *st)
+{
+	const struct snaps *p = arg;
+	struct life_snap s;
+
+	(void)life_row_on_snap(&s, st);
+	return p->each(p->arg, &s) ? 0 : STORE_ENOUGH;
 }
 
 int snaps_of(sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e,
-			       "SELECT " SNAP_COLUMNS " FROM snapshots WHERE agent = ?"
-			       " ORDER BY created_wall_ns DESC, id DESC",
-			       "t", agent);
-
-	return rc ? rc : each_snap(db, st, each, arg, e);
+	return store_each(db, NULL, life_row_pass_snap, &(struct snaps){each, arg}, e,
+			  "SELECT " SNAP_COLUMNS " FROM snapshots WHERE agent = ?"
+			  " ORDER BY created_wall_ns DESC, id DESC",
+			  "t", agent);
 }
 
 int snaps_open(sqlite3 *db, snap_each *each, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e, "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status IN (0, 3)", "");
-
-	return rc ? rc : each_snap(db, st, each, arg, e);
+	return store_each(db, NULL, life_row_pass_snap, &(struct snaps){each, arg}, e,
+			  "SELECT " SNAP_COLUMNS " FROM snapshots WHERE status IN (0, 3)", "");
 }
 
 /* The last name of the next page; "": there is none. */
 static int surplus_page(sqlite3 *db, const char *after, char out[AGENT_NAME_MAX + 1], struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e,
-			       "SELECT max(agent) FROM (SELECT DISTINCT agent FROM snapshots WHERE agent > ?"
-			       " ORDER BY agent LIMIT 500)",
-			       "t", after);
-
 	out[0] = '\0';
-	if (!rc && (rc = store_step(db, st, e)) > 0)
-		life_row_copy(out, AGENT_NAME_MAX + 1, st, 0);
-	sqlite3_finalize(st);
-	return rc < 0 ? rc : 0;
+	return store_each(db, NULL, life_row_on_name, out, e,
+			  "SELECT max(agent) FROM (SELECT DISTINCT agent FROM snapshots WHERE agent > ?"
+			  " ORDER BY agent LIMIT 500)",
+			  "t", after);
+}
+
+struct surplus {
+	char (*list)[AGENT_NAME_MAX + 1];
+	size_t n;
+};
+
+static int life_row_on_surplus(void *arg, sqlite3_stmt *st)
+{
+	struct surplus *s = arg;
+
+	return life_row_on_name(s->list[s->n++], st); /* SNAP_AGENTS rows at most */
 }
 
 int snaps_surplus(sqlite3 *db, int64_t oldest_wall_ns, unsigned most, char after[AGENT_NAME_MAX + 1],
 		  char out[SNAP_AGENTS][AGENT_NAME_MAX + 1], size_t *out_n, struct err *e)
 {
 	char last[AGENT_NAME_MAX + 1];
-	sqlite3_stmt *st = NULL;
+	struct surplus all = {out, 0};
 	int rc = surplus_page(db, after, last, e);
 
-	*out_n = 0;
 	if (!rc && last[0])
-		rc = store_prepare(db, &st, e,
-				   "SELECT s.agent FROM snapshots s LEFT JOIN agents a ON a.agent = s.agent"
-				   " WHERE s.agent > ?1 AND s.agent <= ?2 AND s.status IN (1, 2) GROUP BY s.agent"
-				   " HAVING sum(s.status = 1) > ?4 OR sum(s.status = 2) > ?4 OR a.agent IS NULL OR"
-				   " max(s.created_wall_ns < ?3 AND s.id IS NOT a.snapshot_id)"
-				   " ORDER BY s.agent LIMIT ?5",
-				   "ttiii", after, last, oldest_wall_ns, (int64_t)most, (int64_t)SNAP_AGENTS);
-	while (!rc && st && (rc = store_step(db, st, e)) > 0) {
-		life_row_copy(out[(*out_n)++], AGENT_NAME_MAX + 1, st, 0);
-		rc = 0;
-		if (*out_n == SNAP_AGENTS)
-			break;
-	}
-	sqlite3_finalize(st);
+		rc = store_each(db, NULL, life_row_on_surplus, &all, e,
+				"SELECT s.agent FROM snapshots s LEFT JOIN agents a ON a.agent = s.agent"
+				" WHERE s.agent > ?1 AND s.agent <= ?2 AND s.status IN (1, 2) GROUP BY s.agent"
+				" HAVING sum(s.status = 1) > ?4 OR sum(s.status = 2) > ?4 OR a.agent IS NULL OR"
+				" max(s.created_wall_ns < ?3 AND s.id IS NOT a.snapshot_id)"
+				" ORDER BY s.agent LIMIT ?5",
+				"ttiii", after, last, oldest_wall_ns, (int64_t)most, (int64_t)SNAP_AGENTS);
+	*out_n = all.n;
 	memcpy(after, *out_n == SNAP_AGENTS ? out[SNAP_AGENTS - 1] : last, AGENT_NAME_MAX + 1);
 	return rc;
 }
@@ -537,17 +497,13 @@ int snaps_forget(sqlite3 *db, int64_t before_wall_ns, struct err *e)
 
 int snap_needed(sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e,
-			       "SELECT 1 FROM agents WHERE snapshot_id = ? AND agent <> ?"
-			       " AND (workspace = 0 OR read_only = 1 OR fork_snapshot_id IS NOT snapshot_id)"
-			       " LIMIT 1",
-			       "dt", id, besides ? besides : "");
+	int n = 0, rc = store_each(db, &n, NULL, NULL, e,
+				   "SELECT 1 FROM agents WHERE snapshot_id = ? AND agent <> ?"
+				   " AND (workspace = 0 OR read_only = 1 OR fork_snapshot_id IS NOT snapshot_id)"
+				   " LIMIT 1",
+				   "dt", id, besides ? besides : "");
 
-	if (!rc && (rc = store_step(db, st, e)) >= 0) {
-		*out = rc;
-		rc = 0;
-	}
-	sqlite3_finalize(st);
+	if (!rc)
+		*out = n;
 	return rc;
 }

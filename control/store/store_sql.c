@@ -112,6 +112,28 @@ int store_run(sqlite3 *db, int *out_changed, struct err *e, const char *sql, con
 	return rc;
 }
 
+int store_each(sqlite3 *db, int *out_rows, store_row *each, void *arg, struct err *e, const char *sql,
+	       const char *types, ...)
+{
+	sqlite3_stmt *st = NULL;
+	int rc, n = 0;
+	va_list ap;
+
+	va_start(ap, types);
+	rc = store_sql_prepare(db, &st, e, sql, types, ap);
+	va_end(ap);
+	while (!rc && (rc = store_step(db, st, e)) > 0) {
+		n++;
+		rc = each ? each(arg, st) : 0;
+		if (rc < 0)
+			err_set(e, rc, "no memory for what control.db holds");
+	}
+	sqlite3_finalize(st);
+	if (rc >= 0 && out_rows)
+		*out_rows = n;
+	return rc < 0 ? rc : 0;
+}
+
 const char *store_text(sqlite3_stmt *st, int column)
 {
 	const unsigned char *s = sqlite3_column_text(st, column);

@@ -28,6 +28,14 @@ int store_prepare(sqlite3 *db, sqlite3_stmt **out, struct err *e, const char *sq
 int store_step(sqlite3 *db, sqlite3_stmt *st, struct err *e);
 /* Prepared, run to its end, finished. Rows changed in *out_changed (may be NULL). */
 int store_run(sqlite3 *db, int *out_changed, struct err *e, const char *sql, const char *types, ...);
+/*
+ * The same, with each row of it, or NULL: each() returns 0, STORE_ENOUGH where it needs no more rows, or ERR_*, which
+ * ends it as "no memory". How many there were in *out_rows (may be NULL).
+ */
+#define STORE_ENOUGH 1
+typedef int store_row(void *arg, sqlite3_stmt *st);
+int store_each(sqlite3 *db, int *out_rows, store_row *each, void *arg, struct err *e, const char *sql,
+	       const char *types, ...);
 /* Text of a column, "" for NULL; as long as the row. */
 const char *store_text(sqlite3_stmt *st, int column);
 /* An id of a column; nil for NULL or what is none. */

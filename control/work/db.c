@@ -10,18 +10,6 @@
 
 #define PURGE_MAX 1000
 
-typedef int row_fn(void *arg, sqlite3_stmt *st);
-
-/* Each row of what was prepared (rc: how that went), to its end. */
-static int each_row(sqlite3 *db, int rc, sqlite3_stmt **st, row_fn *fn, void *arg, struct err *e)
-{
-	while (!rc && (rc = store_step(db, *st, e)) > 0)
-		if ((rc = fn(arg, *st)))
-			err_set(e, rc, "no memory for what control.db holds");
-	sqlite3_finalize(*st);
-	return rc;
-}
-
 static int must_change(int rc, int changes, struct err *e, const char *what)
 {
 	return rc ? rc : changes == 1 ? 0 : err_set(e, ERR_BAD_STATE, "%s", what);
@@ -39,8 +27,10 @@ static void db_text(sqlite3_stmt *st, int col, char *out, size_t size)
 	"l.call, l.created_ns, l.expires_ns, l.ended_ns, "                                                             \
 	"(SELECT run FROM runs r WHERE r.lease = l.id ORDER BY r.created_ns DESC LIMIT 1)"
 
-static void lease_read(sqlite3_stmt *st, struct lease_row *l)
+static int db_on_lease(void *arg, sqlite3_stmt *st)
 {
+	struct lease_row *l = arg;
+
 	memset(l, 0, sizeof(*l));
 	db_text(st, 0, l->id, sizeof(l->id));
 	db_text(st, 1, l->principal, sizeof(l->principal));
@@ -57,47 +47,27 @@ static void lease_read(sqlite3_stmt *st, struct lease_row *l)
 	l->expires_ns = sqlite3_column_int64(st, 12);
 	l->ended_ns = sqlite3_column_int64(st, 13);
 	db_text(st, 14, l->run, sizeof(l->run));
-}
-
-struct one_lease {
-	struct lease_row *out;
-	bool found;
-};
-
-static int db_on_lease(void *arg, sqlite3_stmt *st)
-{
-	struct one_lease *one = arg;
-
-	lease_read(st, one->out);
-	one->found = true;
 	return 0;
 }
 
 int db_lease_get(struct sqlite3 *db, const char *id, struct lease_row *out, bool *out_found, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	struct one_lease one = {out, false};
-	int rc =
-	    each_row(db, store_prepare(db, &st, e, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.id = ?", "t", id),
-		     &st, db_on_lease, &one, e);
+	int n = 0, rc = store_each(db, &n, db_on_lease, out, e, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.id = ?",
+				   "t", id);
 
-	*out_found = one.found;
+	*out_found = n;
 	return rc;
 }
 
 int db_lease_by_key(struct sqlite3 *db, const struct lease_row *k, struct lease_row *out, bool *out_found,
 		    struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	struct one_lease one = {out, false};
-	int rc = each_row(db,
-			  store_prepare(db, &st, e,
-					"SELECT " LEASE_COLUMNS " FROM leases l"
-					" WHERE l.principal = ? AND l.user = ? AND l.workflow = ? AND l.request = ?",
-					"tttt", k->principal, k->user, k->workflow, k->request),
-			  &st, db_on_lease, &one, e);
+	int n = 0, rc = store_each(db, &n, db_on_lease, out, e,
+				   "SELECT " LEASE_COLUMNS " FROM leases l"
+				   " WHERE l.principal = ? AND l.user = ? AND l.workflow = ? AND l.request = ?",
+				   "tttt", k->principal, k->user, k->workflow, k->request);
 
-	*out_found = one.found;
+	*out_found = n;
 	return rc;
 }
 
@@ -151,15 +121,9 @@ int db_lease_end(struct sqlite3 *db, const struct db_end *x, struct err *e)
 
 /* ---- runs */
 
-struct one_run {
-	struct run_row *out;
-	bool found;
-};
-
 static int db_on_run(void *arg, sqlite3_stmt *st)
 {
-	struct one_run *one = arg;
-	struct run_row *r = one->out;
+	struct run_row *r = arg;
 
 	memset(r, 0, sizeof(*r));
 	db_text(st, 0, r->id, sizeof(r->id));
@@ -170,24 +134,19 @@ static int db_on_run(void *arg, sqlite3_stmt *st)
 	r->version = sqlite3_column_int64(st, 5);
 	r->asked_timeout_s = sqlite3_column_int64(st, 6);
 	db_text(st, 7, r->state, sizeof(r->state));
-	one->found = true;
 	return 0;
 }
 
 int db_run_by_key(struct sqlite3 *db, const char *lease, const char *run, struct run_row *out, bool *out_found,
 		  struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	struct one_run one = {out, false};
-	int rc = each_row(
-	    db,
-	    store_prepare(db, &st, e,
-			  "SELECT id, lease, run, principal, workflow, version, asked_timeout_s, state FROM runs"
-			  " WHERE lease = ? AND run = ?",
-			  "tt", lease, run),
-	    &st, db_on_run, &one, e);
+	int n = 0,
+	    rc = store_each(db, &n, db_on_run, out, e,
+			    "SELECT id, lease, run, principal, workflow, version, asked_timeout_s, state FROM runs"
+			    " WHERE lease = ? AND run = ?",
+			    "tt", lease, run);
 
-	*out_found = one.found;
+	*out_found = n;
 	return rc;
 }
 
@@ -292,18 +251,14 @@ static int pass_lease(void *arg, sqlite3_stmt *st)
 	struct each_lease *each = arg;
 	struct lease_row l;
 
-	lease_read(st, &l);
+	(void)db_on_lease(&l, st);
 	return each->fn(each->arg, &l);
 }
 
 int db_leases_active(struct sqlite3 *db, db_lease_fn *fn, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	struct each_lease each = {fn, arg};
-
-	return each_row(
-	    db, store_prepare(db, &st, e, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.state = 'ACTIVE'", ""), &st,
-	    pass_lease, &each, e);
+	return store_each(db, NULL, pass_lease, &(struct each_lease){fn, arg}, e,
+			  "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.state = 'ACTIVE'", "");
 }
 
 struct each_pool {
@@ -324,11 +279,8 @@ static int pass_pool(void *arg, sqlite3_stmt *st)
 
 int db_pool_all(struct sqlite3 *db, db_pool_fn *fn, void *arg, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	struct each_pool each = {fn, arg};
-
-	return each_row(db, store_prepare(db, &st, e, "SELECT sandbox, state, lease FROM pool ORDER BY created_ns", ""),
-			&st, pass_pool, &each, e);
+	return store_each(db, NULL, pass_pool, &(struct each_pool){fn, arg}, e,
+			  "SELECT sandbox, state, lease FROM pool ORDER BY created_ns", "");
 }
 
 int db_purge(struct sqlite3 *db, int64_t before_ns, bool *out_more, struct err *e)
@@ -350,15 +302,9 @@ int db_purge(struct sqlite3 *db, int64_t before_ns, bool *out_more, struct err *
 
 /* ---- workflows */
 
-struct one_workflow {
-	struct workflow_row *out;
-	bool found;
-};
-
 static int db_on_workflow(void *arg, sqlite3_stmt *st)
 {
-	struct one_workflow *one = arg;
-	struct workflow_row *r = one->out;
+	struct workflow_row *r = arg;
 
 	memset(r, 0, sizeof(*r));
 	db_text(st, 0, r->name, sizeof(r->name));
@@ -367,23 +313,18 @@ static int db_on_workflow(void *arg, sqlite3_stmt *st)
 	db_text(st, 3, r->principal, sizeof(r->principal));
 	r->created_ns = sqlite3_column_int64(st, 5);
 	r->body = strdup(store_text(st, 4));
-	one->found = true;
 	return r->body ? 0 : ERR_NOMEM;
 }
 
 int db_workflow_get(struct sqlite3 *db, const char *name, int64_t version, struct workflow_row *out, bool *out_found,
 		    struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	struct one_workflow one = {out, false};
-	int rc = each_row(db,
-			  store_prepare(db, &st, e,
-					"SELECT name, version, owner, principal, body, created_ns FROM workflows"
-					" WHERE name = ? AND (? = 0 OR version = ?) ORDER BY version DESC LIMIT 1",
-					"tii", name, version, version),
-			  &st, db_on_workflow, &one, e);
+	int n = 0, rc = store_each(db, &n, db_on_workflow, out, e,
+				   "SELECT name, version, owner, principal, body, created_ns FROM workflows"
+				   " WHERE name = ? AND (? = 0 OR version = ?) ORDER BY version DESC LIMIT 1",
+				   "tii", name, version, version);
 
-	*out_found = !rc && one.found;
+	*out_found = n;
 	return rc;
 }
 
@@ -427,21 +368,17 @@ static int add_lease(void *arg, sqlite3_stmt *st)
 {
 	struct lease_row l;
 
-	lease_read(st, &l);
+	(void)db_on_lease(&l, st);
 	return db_append(arg, lease_row_json(&l));
 }
 
 int db_leases_json(struct sqlite3 *db, const char *principal, const char *state, size_t limit, json_t *list,
 		   struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	return each_row(db,
-			store_prepare(db, &st, e,
-				      "SELECT " LEASE_COLUMNS
-				      " FROM leases l WHERE (?1 IS NULL OR l.principal = ?1) AND"
-				      " (?2 IS NULL OR l.state = ?2) ORDER BY l.id DESC LIMIT ?3",
-				      "tti", principal, state, (int64_t)limit),
-			&st, add_lease, list, e);
+	return store_each(db, NULL, add_lease, list, e,
+			  "SELECT " LEASE_COLUMNS " FROM leases l WHERE (?1 IS NULL OR l.principal = ?1) AND"
+			  " (?2 IS NULL OR l.state = ?2) ORDER BY l.id DESC LIMIT ?3",
+			  "tti", principal, state, (int64_t)limit);
 }
 
 static json_t *parsed(sqlite3_stmt *st, int col)
@@ -453,9 +390,7 @@ static json_t *parsed(sqlite3_stmt *st, int col)
 
 static json_t *column(sqlite3_stmt *st, int col)
 {
-	const char *s = store_text(st, col);
-
-	return word(s);
+	return word(store_text(st, col));
 }
 
 static int add_run(void *arg, sqlite3_stmt *st)
@@ -474,16 +409,12 @@ static int add_run(void *arg, sqlite3_stmt *st)
 int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit,
 		 json_t *list, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	return each_row(
-	    db,
-	    store_prepare(
-		db, &st, e,
-		"SELECT id, lease, run, principal, user, workflow, version, timeout_s, state, reason, message,"
-		" steps, artifacts, created_ns, ended_ns, call FROM runs WHERE (?1 IS NULL OR principal = ?1)"
-		" AND (?2 IS NULL OR run = ?2) AND (?3 IS NULL OR lease = ?3) ORDER BY id DESC LIMIT ?4",
-		"ttti", principal, run, lease, (int64_t)limit),
-	    &st, add_run, list, e);
+	return store_each(
+	    db, NULL, add_run, list, e,
+	    "SELECT id, lease, run, principal, user, workflow, version, timeout_s, state, reason, message,"
+	    " steps, artifacts, created_ns, ended_ns, call FROM runs WHERE (?1 IS NULL OR principal = ?1)"
+	    " AND (?2 IS NULL OR run = ?2) AND (?3 IS NULL OR lease = ?3) ORDER BY id DESC LIMIT ?4",
+	    "ttti", principal, run, lease, (int64_t)limit);
 }
 
 static int add_workflow(void *arg, sqlite3_stmt *st)
@@ -495,12 +426,9 @@ static int add_workflow(void *arg, sqlite3_stmt *st)
 
 int db_workflows_json(struct sqlite3 *db, const char *principal, size_t limit, json_t *list, struct err *e)
 {
-	sqlite3_stmt *st = NULL;
-	return each_row(db,
-			store_prepare(db, &st, e,
-				      "SELECT name, version, owner, created_ns FROM workflows w WHERE version ="
-				      " (SELECT max(version) FROM workflows v WHERE v.name = w.name) AND (?1 IS NULL "
-				      "OR principal = ?1) ORDER BY name LIMIT ?2",
-				      "ti", principal, (int64_t)limit),
-			&st, add_workflow, list, e);
+	return store_each(db, NULL, add_workflow, list, e,
+			  "SELECT name, version, owner, created_ns FROM workflows w WHERE version ="
+			  " (SELECT max(version) FROM workflows v WHERE v.name = w.name) AND (?1 IS NULL "
+			  "OR principal = ?1) ORDER BY name LIMIT ?2",
+			  "ti", principal, (int64_t)limit);
 }

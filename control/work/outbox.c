@@ -42,27 +42,27 @@ static json_t *record_of(sqlite3_stmt *st)
 	return o;
 }
 
-static int tell_page(struct sqlite3 *db, void *arg, struct err *e)
+static int outbox_on_row(void *arg, sqlite3_stmt *st)
 {
 	struct page *p = arg;
-	sqlite3_stmt *st = NULL;
-	int rc = store_prepare(db, &st, e,
-			       "SELECT seq, event_id, event, sandbox, outcome, detail FROM outbox WHERE seq > ?"
-			       " ORDER BY seq LIMIT ?",
-			       "ii", p->told, (int64_t)PAGE);
+	json_t *o = record_of(st);
 
-	while (!rc && !p->refused && (rc = store_step(db, st, e)) > 0) {
-		json_t *o = record_of(st);
+	p->refused = !o || p->w->host.audit(p->w->host.ctx, o);
+	if (p->refused)
+		return STORE_ENOUGH;
+	p->told = sqlite3_column_int64(st, 0);
+	p->n++;
+	return 0;
+}
 
-		p->refused = !o || p->w->host.audit(p->w->host.ctx, o);
-		if (!p->refused) {
-			p->told = sqlite3_column_int64(st, 0);
-			p->n++;
-		}
-		rc = 0;
-	}
-	sqlite3_finalize(st);
-	return rc < 0 ? rc : 0;
+static int tell_page(struct sqlite3 *db, void *arg, struct err *e)
+{
+	const struct page *p = arg;
+
+	return store_each(db, NULL, outbox_on_row, arg, e,
+			  "SELECT seq, event_id, event, sandbox, outcome, detail FROM outbox WHERE seq > ?"
+			  " ORDER BY seq LIMIT ?",
+			  "ii", p->told, (int64_t)PAGE);
 }
 
 static int forget_in_db(struct sqlite3 *db, void *arg, struct err *e)
