@@ -110,55 +110,28 @@ static bool is_of_snapshots(enum sandbox_op op)
 	return op == SANDBOX_TAKE || op == SANDBOX_DROP;
 }
 
-int life_ask(struct life_agent *a, struct sandbox_ask q, struct err *e)
+int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struct err *e)
 {
+	const struct life_policy *p = &a->life->policy;
+	const struct life_snap *s = &a->run->snap;
+	struct sandbox_ask q = {.op = op, .agent = a->name, .reason = reason};
 	struct life_call *c = life_call(a, e);
 
 	if (!c)
 		return e->code;
-	q.agent = a->name;
-	if (q.op == SANDBOX_TAKE) {
-		c->take = true;
-		c->snapshot = *q.snapshot;
+	c->take = op == SANDBOX_TAKE;
+	c->snapshot = s->id;
+	if (is_of_snapshots(op) || op == SANDBOX_RESTORE)
+		q.snapshot = &s->id;
+	if (op == SANDBOX_TAKE)
+		q.timeout_ns = p->snapshot_timeout_ns;
+	if (op == SANDBOX_RESTORE) {
+		q.from = s->agent;
+		q.read_only = a->row.read_only;
+		q.timeout_ns = p->restore_timeout_ns;
 	}
-	sandbox_ask(a->life->inner, &q, is_of_snapshots(q.op) ? life_ask_on_snapshots : life_ask_on_sandbox, c);
+	sandbox_ask(a->life->inner, &q, is_of_snapshots(op) ? life_ask_on_snapshots : life_ask_on_sandbox, c);
 	return RUN_ASKED;
-}
-
-int life_ask_stat(struct life_agent *a, struct err *e)
-{
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_STAT}, e);
-}
-
-int life_ask_drop_workspace(struct life_agent *a, struct err *e)
-{
-	if (!sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE))
-		return 0;
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP_WORKSPACE}, e);
-}
-
-int life_ask_take(struct life_agent *a, struct err *e)
-{
-	if (!sandbox_can(a->life->inner, SANDBOX_TAKE))
-		return err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
-	a->run->step_began = clock_boot_ns();
-	return life_ask(a,
-			(struct sandbox_ask){.op = SANDBOX_TAKE,
-					     .snapshot = &a->run->snap.id,
-					     .timeout_ns = a->life->policy.snapshot_timeout_ns},
-			e);
-}
-
-int life_ask_restore(struct life_agent *a, struct err *e)
-{
-	a->run->step_began = clock_boot_ns();
-	return life_ask(a,
-			(struct sandbox_ask){.op = SANDBOX_RESTORE,
-					     .from = a->run->snap.agent,
-					     .snapshot = &a->run->snap.id,
-					     .read_only = a->row.read_only,
-					     .timeout_ns = a->life->policy.restore_timeout_ns},
-			e);
 }
 
 void life_discard(struct life_agent *a, const struct id *snapshot)

@@ -31,14 +31,10 @@ struct life_call *life_call(struct life_agent *a, struct err *e); /* NULL: no me
 struct life_agent *life_called(struct life_call *c);              /* freed; NULL: its run is over */
 
 /*
- * To the provider, about the run's agent; the answer is in the run's info and fd, or (a take, a drop) in its copy.
- * What a backend lacks that is asked for here is answered by ERR_UNSUPPORTED.
+ * To the provider, about the run's agent, and its snapshot where the operation is about one; the answer is in the run's
+ * info and fd, or (a take, a drop) in its copy. reason: of what ends it, else NULL.
  */
-int life_ask(struct life_agent *a, struct sandbox_ask q, struct err *e);
-int life_ask_stat(struct life_agent *a, struct err *e);
-int life_ask_drop_workspace(struct life_agent *a, struct err *e);   /* 0: the backend has none to drop */
-int life_ask_take(struct life_agent *a, struct err *e);             /* of the run's snapshot */
-int life_ask_restore(struct life_agent *a, struct err *e);          /* of the run's snapshot */
+int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struct err *e);
 void life_discard(struct life_agent *a, const struct id *snapshot); /* nobody waits for the answer */
 /* To the hub. */
 /* How many recordings name the run's snapshot: in run->refers. ERR_UNSUPPORTED: nobody records. */

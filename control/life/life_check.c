@@ -66,6 +66,11 @@ static int found_running(struct life_agent *a)
 	return CHECK_ORPHAN;
 }
 
+static int ask_look(struct life_agent *a, struct err *e)
+{
+	return life_ask(a, SANDBOX_STAT, NULL, e);
+}
+
 static int life_check_on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	struct sandbox_info *i = &a->run->info;
@@ -100,7 +105,7 @@ static int life_check_on_become(struct life_agent *a, int rc, const struct err *
 
 static int life_check_ask_end(struct life_agent *a, struct err *e)
 {
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = "it should be stopped"}, e);
+	return life_ask(a, SANDBOX_DESTROY, "it should be stopped", e);
 }
 
 static int life_check_on_orphan_ended(struct life_agent *a, int rc, const struct err *e)
@@ -112,7 +117,7 @@ static int life_check_on_orphan_ended(struct life_agent *a, int rc, const struct
 }
 
 static const struct run_step steps[] = {
-    [CHECK_LOOK] = {"look", life_ask_stat, life_check_on_looked},
+    [CHECK_LOOK] = {"look", ask_look, life_check_on_looked},
     [CHECK_BECOME] = {"become", life_commit_next, life_check_on_become, .writes = WRITES_ROW},
     [CHECK_ORPHAN] = {"orphan", life_check_ask_end, life_check_on_orphan_ended},
 };

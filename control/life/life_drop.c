@@ -46,6 +46,11 @@ static int drop_stays(struct life_agent *a, int rc, const struct err *e)
 	return DROP_STAY;
 }
 
+static int ask_refers(struct life_agent *a, struct err *e)
+{
+	return life_ask_refers(a, e);
+}
+
 static int life_drop_on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	if (life_must_stay(a, rc))
@@ -56,7 +61,7 @@ static int life_drop_on_referred(struct life_agent *a, int rc, const struct err 
 
 static int ask_drop(struct life_agent *a, struct err *e)
 {
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP, .snapshot = &a->run->snap.id}, e);
+	return life_ask(a, SANDBOX_DROP, NULL, e);
 }
 
 static int life_drop_on_dropped(struct life_agent *a, int rc, const struct err *e)
@@ -101,7 +106,7 @@ static int life_drop_on_stay_noted(struct life_agent *a, int rc, const struct er
 
 static const struct run_step steps[] = {
     [DROP_MARK] = {"mark", ask_mark, life_drop_on_marked, .writes = WRITES_MARK},
-    [DROP_REFERS] = {"refers", life_ask_refers, life_drop_on_referred},
+    [DROP_REFERS] = {"refers", ask_refers, life_drop_on_referred},
     [DROP_DROP] = {"drop", ask_drop, life_drop_on_dropped},
     [DROP_NOTE] = {"note", ask_note, life_drop_on_noted, .writes = WRITES_ROW},
     [DROP_STAY] = {"stay", ask_note, life_drop_on_stay_noted, .writes = WRITES_ROW},

@@ -16,7 +16,7 @@ static int ask_put_back(struct life_agent *a, struct err *e)
 		*e = a->run->failed, rc = e->code;
 	if (!rc)
 		rc = life_template_tell(a, e);
-	return rc ? rc : life_ask_restore(a, e);
+	return rc ? rc : life_ask(a, SANDBOX_RESTORE, NULL, e);
 }
 
 static int life_restore_on_put_back(struct life_agent *a, int rc, const struct err *e)

@@ -133,6 +133,7 @@ void life_run_go(struct life_agent *a, int step)
 		log_debug(&(struct log_ids){.agent = a->name}, "%s: %s", r->kind->name, r->kind->steps[step].name);
 		r->from = r->step;
 		r->step = step;
+		r->step_began = clock_boot_ns();
 		e = (struct err){0};
 		rc = r->kind->steps[step].ask(a, &e);
 		step = rc == RUN_ASKED ? RUN_OVER : run_heard(a, rc, &e);

@@ -31,7 +31,10 @@ enum run_writes {
 
 struct run_step {
 	const char *name; /* in the log, at level debug */
-	/* Puts the question: RUN_ASKED; or 0, ERR_* with e: the answer, which was known at once. */
+	/*
+	 * Puts the question: RUN_ASKED; or 0, ERR_* with e: the answer, which was known at once. A function of the
+	 * kind's own file, whomever that asks; or life_commit_next(), of a row that an earlier step has decided.
+	 */
 	int (*ask)(struct life_agent *a, struct err *e);
 	/*
 	 * The step that is next, or RUN_OVER. rc: 0, ERR_*, or above 0 what the one asked says beside "done". NULL: it

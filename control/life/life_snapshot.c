@@ -90,6 +90,11 @@ static int life_snapshot_on_quiesced(struct life_agent *a, int rc, const struct 
 	return SNAPSHOT_TAKE;
 }
 
+static int ask_take(struct life_agent *a, struct err *e)
+{
+	return life_ask(a, SANDBOX_TAKE, NULL, e);
+}
+
 static int life_snapshot_on_taken(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
@@ -156,7 +161,7 @@ static struct life_waiter *snapshot_beside(struct life_agent *a)
 static const struct run_step steps[] = {
     [SNAPSHOT_BEGIN] = {"begin", ask_begin, .then = SNAPSHOT_QUIESCE, .writes = WRITES_ROW},
     [SNAPSHOT_QUIESCE] = {"quiesce", ask_quiesce, life_snapshot_on_quiesced},
-    [SNAPSHOT_TAKE] = {"take", life_ask_take, life_snapshot_on_taken},
+    [SNAPSHOT_TAKE] = {"take", ask_take, life_snapshot_on_taken},
     [SNAPSHOT_NOTE] = {"note", ask_note, life_snapshot_on_noted, .writes = WRITES_ROW},
 };
 const struct run_kind life_snapshot_kind = {"snapshot", steps, NULL, NULL, NULL, snapshot_beside};

@@ -69,6 +69,11 @@ static int find_snapshot(struct life_agent *a)
 	return rc ? start_failed(a, rc, &e) : START_RESTORE;
 }
 
+static int ask_look(struct life_agent *a, struct err *e)
+{
+	return life_ask(a, SANDBOX_STAT, NULL, e);
+}
+
 static int life_start_on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	const struct sandbox_info *i = &a->run->info;
@@ -92,6 +97,11 @@ static int life_start_on_looked(struct life_agent *a, int rc, const struct err *
 }
 
 /* ---- the workspace */
+
+static int ask_restore(struct life_agent *a, struct err *e)
+{
+	return life_ask(a, SANDBOX_RESTORE, NULL, e);
+}
 
 static int life_start_on_restored(struct life_agent *a, int rc, const struct err *e)
 {
@@ -136,7 +146,7 @@ static int ask_ensure(struct life_agent *a, struct err *e)
 		return rc;
 	life_tell_end(a, end_to_come(a), false);
 	rc = life_template_tell(a, e);
-	return rc ? rc : life_ask(a, (struct sandbox_ask){.op = SANDBOX_ENSURE}, e);
+	return rc ? rc : life_ask(a, SANDBOX_ENSURE, NULL, e);
 }
 
 static int life_start_on_ensured(struct life_agent *a, int rc, const struct err *e)
@@ -213,9 +223,9 @@ static int life_start_on_failed(struct life_agent *a, int rc, const struct err *
 
 static const struct run_step steps[] = {
     [START_BEGIN] = {"starting", life_commit_next, .then = START_LOOK, .writes = WRITES_ROW},
-    [START_LOOK] = {"look", life_ask_stat, life_start_on_looked},
+    [START_LOOK] = {"look", ask_look, life_start_on_looked},
     [START_LOST] = {"lost", life_commit_next, .then = START_ENSURE, .writes = WRITES_ROW},
-    [START_RESTORE] = {"restore", life_ask_restore, life_start_on_restored},
+    [START_RESTORE] = {"restore", ask_restore, life_start_on_restored},
     [START_RESTORED] = {"restored", life_commit_next, .then = START_ENSURE, .writes = WRITES_ROW},
     [START_ENSURE] = {"ensure", ask_ensure, life_start_on_ensured},
     [START_RUNNING] = {"running", ask_running, life_start_on_running, .writes = WRITES_ROW},

@@ -65,6 +65,11 @@ static int life_stop_on_begun(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- is it there? */
 
+static int ask_look(struct life_agent *a, struct err *e)
+{
+	return life_ask(a, SANDBOX_STAT, NULL, e);
+}
+
 static int stop_back(struct life_agent *a, const char *cause, const char *detail)
 {
 	text_put(a->run->cause, sizeof(a->run->cause), cause);
@@ -164,6 +169,13 @@ static int no_snapshot(struct life_agent *a, int rc, const struct err *e)
 	return STOP_NOTE;
 }
 
+static int ask_take(struct life_agent *a, struct err *e)
+{
+	if (!sandbox_can(a->life->inner, SANDBOX_TAKE))
+		return err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
+	return life_ask(a, SANDBOX_TAKE, NULL, e);
+}
+
 static int life_stop_on_taken(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
@@ -260,7 +272,7 @@ static int ask_leave(struct life_agent *a, struct err *e)
 
 static int life_stop_ask_end(struct life_agent *a, struct err *e)
 {
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = a->row.cause}, e);
+	return life_ask(a, SANDBOX_DESTROY, a->row.cause, e);
 }
 
 /* The workspace goes where it is in the row's snapshot, and is not to be kept beside it. */
@@ -298,6 +310,14 @@ static int ask_dropping(struct life_agent *a, struct err *e)
 
 	snprintf(next.step, sizeof(next.step), ROW_DROP);
 	return life_commit(a, &next, NULL, e);
+}
+
+/* A backend that has none to drop, any more, is done with it. */
+static int ask_drop(struct life_agent *a, struct err *e)
+{
+	if (!sandbox_can(a->life->inner, SANDBOX_DROP_WORKSPACE))
+		return 0;
+	return life_ask(a, SANDBOX_DROP_WORKSPACE, NULL, e);
 }
 
 /* What may be left of it is half of it: the next start restores. */
@@ -478,21 +498,21 @@ static int life_stop_on_end_looked(struct life_agent *a, int rc, const struct er
 
 static const struct run_step steps[] = {
     [STOP_BEGIN] = {"idle_stopping", ask_begin, life_stop_on_begun, .writes = WRITES_ROW},
-    [STOP_LOOK] = {"look", life_ask_stat, life_stop_on_looked, .undo = STOP_BACK},
+    [STOP_LOOK] = {"look", ask_look, life_stop_on_looked, .undo = STOP_BACK},
     [STOP_QUIESCE] = {"quiesce", ask_quiesce, life_stop_on_quiesced, .undo = STOP_BACK},
     [STOP_PUSH] = {"push", ask_push, life_stop_on_pushed},
-    [STOP_TAKE] = {"take", life_ask_take, life_stop_on_taken, .undo = STOP_BACK},
+    [STOP_TAKE] = {"take", ask_take, life_stop_on_taken, .undo = STOP_BACK},
     [STOP_NOTE] = {"note", ask_note, life_stop_on_noted, .undo = STOP_BACK, .writes = WRITES_ROW},
     [STOP_AGAIN] = {"again", ask_again, .then = STOP_QUIESCE, .undo = STOP_BACK, .writes = WRITES_ROW},
     [STOP_LEAVE] = {"leave", ask_leave, .then = STOP_END, .undo = STOP_BACK},
     [STOP_END] = {"end", life_stop_ask_end, life_stop_on_ended},
     [STOP_DROPPING] = {"dropping", ask_dropping, .then = STOP_DROP, .writes = WRITES_ROW},
-    [STOP_DROP] = {"drop", life_ask_drop_workspace, life_stop_on_dropped},
+    [STOP_DROP] = {"drop", ask_drop, life_stop_on_dropped},
     [STOP_OVER] = {"stopped", ask_over, life_stop_on_over, .writes = WRITES_ROW},
     [STOP_BACK] = {"running", ask_back, life_stop_on_back, .writes = WRITES_ROW},
-    [STOP_FOUND_LOOK] = {"found", life_ask_stat, life_stop_on_found},
+    [STOP_FOUND_LOOK] = {"found", ask_look, life_stop_on_found},
     [END_BEGIN] = {"stopping", life_commit_next, .then = END_LOOK, .writes = WRITES_ROW},
-    [END_LOOK] = {"look", life_ask_stat, life_stop_on_end_looked},
+    [END_LOOK] = {"look", ask_look, life_stop_on_end_looked},
 };
 
 /* What is read-only can be taken for its snapshot where that is there to go back to. */

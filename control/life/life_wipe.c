@@ -41,7 +41,7 @@ static int ask_wipe(struct life_agent *a, struct err *e)
 {
 	if (!sandbox_can(a->life->inner, SANDBOX_WIPE))
 		return ERR_UNSUPPORTED;
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_WIPE, .reason = a->row.cause}, e);
+	return life_ask(a, SANDBOX_WIPE, a->row.cause, e);
 }
 
 /* What is kept is told before what is only late. */
@@ -107,12 +107,17 @@ static int life_wipe_on_wiped(struct life_agent *a, int rc, const struct err *e)
 
 static int life_wipe_ask_end(struct life_agent *a, struct err *e)
 {
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DESTROY, .reason = a->row.cause}, e);
+	return life_ask(a, SANDBOX_DESTROY, a->row.cause, e);
 }
 
 static int life_wipe_on_ended(struct life_agent *a, int rc, const struct err *e)
 {
 	return rc && rc != ERR_NOT_FOUND ? life_run_break(a, rc, e) : WIPE_WORKSPACE;
+}
+
+static int ask_workspace(struct life_agent *a, struct err *e)
+{
+	return life_ask(a, SANDBOX_DROP_WORKSPACE, NULL, e);
 }
 
 /* ---- its snapshots, one after the other */
@@ -201,6 +206,11 @@ static int life_wipe_on_marked(struct life_agent *a, int rc, const struct err *e
 	return rc ? life_run_break(a, rc, e) : WIPE_REFERS;
 }
 
+static int ask_refers(struct life_agent *a, struct err *e)
+{
+	return life_ask_refers(a, e);
+}
+
 static int life_wipe_on_referred(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_run *r = a->run;
@@ -216,7 +226,7 @@ static int life_wipe_on_referred(struct life_agent *a, int rc, const struct err 
 
 static int ask_drop(struct life_agent *a, struct err *e)
 {
-	return life_ask(a, (struct sandbox_ask){.op = SANDBOX_DROP, .snapshot = &a->run->list[a->run->at]}, e);
+	return life_ask(a, SANDBOX_DROP, NULL, e);
 }
 
 /* Nobody restores from it any more; what it is kept for is told once. */
@@ -328,10 +338,10 @@ static const struct run_step steps[] = {
     [WIPE_LEAVE] = {"leave", ask_leave, .then = WIPE_WIPE},
     [WIPE_WIPE] = {"wipe", ask_wipe, life_wipe_on_wiped},
     [WIPE_END] = {"end", life_wipe_ask_end, life_wipe_on_ended},
-    [WIPE_WORKSPACE] = {"workspace", life_ask_drop_workspace, life_wipe_on_workspace_gone},
+    [WIPE_WORKSPACE] = {"workspace", ask_workspace, life_wipe_on_workspace_gone},
     [WIPE_LIST] = {"list", ask_list, life_wipe_on_all_listed},
     [WIPE_MARK] = {"mark", ask_mark, life_wipe_on_marked, .writes = WRITES_MARK},
-    [WIPE_REFERS] = {"refers", life_ask_refers, life_wipe_on_referred},
+    [WIPE_REFERS] = {"refers", ask_refers, life_wipe_on_referred},
     [WIPE_DROP] = {"drop", ask_drop, life_wipe_on_dropped},
     [WIPE_GONE] = {"gone", life_commit_delete, life_wipe_on_gone, .writes = WRITES_ROW},
     [WIPE_STAYS] = {"stays", ask_stays, life_wipe_on_stays, .writes = WRITES_ROW},
