@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LIST_DEFAULT 100
+#define LIST_MAX     1000
+
 int64_t now_wall(const struct work *w)
 {
 	return w->host.now ? w->host.now(w->host.ctx) : clock_wall_ns();
@@ -49,6 +52,27 @@ int may_act_for(const struct work_caller *c, const char *user, struct err *e)
 		return 0;
 	return err_set(e, ERR_FORBIDDEN, "%.64s may not act for %.64s: only a service's grant names other users",
 		       c->principal, user);
+}
+
+int job_list(struct work *w, const struct work_caller *c, const json_t *body, const char *key,
+	     int (*in_db)(struct sqlite3 *, void *, struct err *), const char *name, json_t **out, struct err *e)
+{
+	const char *const keys[] = {"limit", key, NULL};
+	struct listing k = {.principal = c->sees_all ? NULL : c->principal, .limit = LIST_DEFAULT};
+	int rc = body ? json_only_keys(body, keys, e) : 0;
+
+	if (!rc && body && key)
+		rc = json_opt_str(body, key, &k.by, e);
+	if (!rc && body)
+		rc = json_opt_int(body, "limit", 1, LIST_MAX, &k.limit, e);
+	if (rc)
+		return rc;
+	k.list = json_array();
+	rc = k.list ? store_read(w->store, in_db, &k, e) : err_set(e, ERR_NOMEM, "no memory");
+	if (!rc)
+		*out = json_pack("{s:O}", name, k.list);
+	json_decref(k.list);
+	return rc;
 }
 
 static void job_job_free(struct job *j)

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX 1000
-
 struct lease *lease_find(const struct work *w, const char *id)
 {
 	struct lease *l = NULL;
@@ -324,37 +322,16 @@ int lease_show(struct work *w, const struct work_caller *c, const char *id, json
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory");
 }
 
-struct listing {
-	const char *principal, *state;
-	int64_t limit;
-	json_t *list;
-};
-
 static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct listing *k = arg;
 
-	return db_leases_json(db, k->principal, k->state, (size_t)k->limit, k->list, e);
+	if (k->by && strcmp(k->by, "ACTIVE") != 0 && strcmp(k->by, "EXPIRED") != 0 && strcmp(k->by, "RELEASED") != 0)
+		return err_set(e, ERR_INVAL, "state is none of ACTIVE, EXPIRED, RELEASED");
+	return db_leases_json(db, k->principal, k->by, (size_t)k->limit, k->list, e);
 }
 
 int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"state", "limit", NULL};
-	struct listing k = {.principal = c->sees_all ? NULL : c->principal, .limit = 100};
-	int rc = body ? json_only_keys(body, keys, e) : 0;
-
-	if (!rc && body)
-		rc = json_opt_str(body, "state", &k.state, e);
-	if (!rc && body)
-		rc = json_opt_int(body, "limit", 1, LIST_MAX, &k.limit, e);
-	if (!rc && k.state && strcmp(k.state, "ACTIVE") != 0 && strcmp(k.state, "EXPIRED") != 0 &&
-	    strcmp(k.state, "RELEASED") != 0)
-		rc = err_set(e, ERR_INVAL, "state is none of ACTIVE, EXPIRED, RELEASED");
-	if (rc)
-		return rc;
-	k.list = json_array();
-	rc = k.list ? store_read(w->store, list_in_db, &k, e) : err_set(e, ERR_NOMEM, "no memory");
-	*out = rc ? NULL : json_pack("{s:O}", "leases", k.list);
-	json_decref(k.list);
-	return rc;
+	return job_list(w, c, body, "state", list_in_db, "leases", out, e);
 }

@@ -107,6 +107,18 @@ void job_write(struct job *j, int (*in_db)(struct sqlite3 *, struct job *, struc
 void job_answer(struct job *j, int rc, const struct err *e, json_t *result); /* result is stolen */
 void answer(work_done *done, void *arg, int rc, const struct err *e, json_t *result);
 int64_t now_wall(const struct work *w);
+/*
+ * Lists for people, of the caller's own or, for who sees all, of everybody's; *out {name: [...]}. The body may say
+ * `limit`, and `key` (NULL: nothing else), which becomes by. in_db gets the listing.
+ */
+struct listing {
+	const char *principal, *by; /* NULL: all */
+	int64_t limit;
+	json_t *list;
+};
+int job_list(struct work *w, const struct work_caller *c, const json_t *body, const char *key,
+	     int (*in_db)(struct sqlite3 *db, void *listing, struct err *e), const char *name, json_t **out,
+	     struct err *e);
 void audit(struct work *w, const char *event, const char *sandbox, const char *outcome, json_t *detail);
 /* The caller's own, or all for an administrator; another's answers as one that was never there (ERR_NOT_FOUND). */
 int may_touch(const struct work_caller *c, const char *principal, const char *what, const char *id, struct err *e);

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX 1000
-
 struct put_job {
 	struct job j;
 	struct workflow_row row, found;
@@ -170,12 +168,6 @@ int workflow_show(struct work *w, const struct work_caller *c, const char *id, j
 	return rc;
 }
 
-struct listing {
-	const char *principal;
-	int64_t limit;
-	json_t *list;
-};
-
 static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct listing *k = arg;
@@ -185,17 +177,5 @@ static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 
 int workflow_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"limit", NULL};
-	struct listing k = {.principal = c->sees_all ? NULL : c->principal, .limit = 100};
-	int rc = body ? json_only_keys(body, keys, e) : 0;
-
-	if (!rc && body)
-		rc = json_opt_int(body, "limit", 1, LIST_MAX, &k.limit, e);
-	if (rc)
-		return rc;
-	k.list = json_array();
-	rc = k.list ? store_read(w->store, list_in_db, &k, e) : err_set(e, ERR_NOMEM, "no memory");
-	*out = rc ? NULL : json_pack("{s:O}", "workflows", k.list);
-	json_decref(k.list);
-	return rc;
+	return job_list(w, c, body, NULL, list_in_db, "workflows", out, e);
 }
