@@ -56,7 +56,7 @@ static void test_an_object_lives_and_dies(void **state)
 	outcome_reset(&o);
 }
 
-static void test_apply_patch_and_replace(void **state)
+static void test_patch(void **state)
 {
 	struct kube_rig *r = *state;
 	struct outcome o = {0};
@@ -64,27 +64,27 @@ static void test_apply_patch_and_replace(void **state)
 	json_t *patch = json_pack("{s:{s:s, s:n}}", "data", "b", "2", "a");
 
 	connect_as(r, "{token: abc}", CA);
-	kube_apply(r->kube, &config_x, map, true, on_done, &o, NULL, NULL);
+	kube_create(r->kube, &config_x, map, on_done, &o, NULL, NULL);
 	rig_until(r, &o.done);
 	fine(&o);
-	json_t *seen = rig_ask(r, "{\"do\":\"seen\"}"), *first = json_array_get(seen, 0);
-	json_t *query = json_object_get(first, "query");
-	assert_string_equal(json_string_value(json_object_get(query, "fieldManager")), "muxd");
-	assert_string_equal(json_string_value(json_object_get(query, "force")), "true");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(first, "headers"), "content-type")),
-			    "application/apply-patch+yaml");
-	json_decref(seen);
 	outcome_reset(&o);
+	rig_do(r, "{\"do\":\"seen\"}");
 	kube_patch(r->kube, &config_x, KUBE_PATCH_MERGE, patch, on_done, &o, NULL, NULL);
 	rig_until(r, &o.done);
 	fine(&o);
+	json_t *seen = rig_ask(r, "{\"do\":\"seen\"}"), *first = json_array_get(seen, 0);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(first, "query"), "fieldManager")),
+			    "muxd");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(first, "headers"), "content-type")),
+			    "application/merge-patch+json");
+	json_decref(seen);
 	assert_null(json_object_get(json_object_get(o.body, "data"), "a"));
 	assert_string_equal(json_string_value(json_object_get(json_object_get(o.body, "data"), "b")), "2");
-	json_object_set_new(json_object_get(map, "metadata"), "resourceVersion", json_string("1"));
 	outcome_reset(&o);
-	kube_replace(r->kube, &config_x, map, on_done, &o, NULL, NULL);
+	json_object_set_new(patch, "metadata", json_pack("{s:s}", "resourceVersion", "1"));
+	kube_patch(r->kube, &config_x, KUBE_PATCH_MERGE, patch, on_done, &o, NULL, NULL);
 	rig_until(r, &o.done);
-	failed(&o, ERR_K8S_CONFLICT, "update configmaps/x in ns", "the object has been modified", NULL);
+	failed(&o, ERR_K8S_CONFLICT, "patch configmaps/x in ns", "the object has been modified", NULL);
 	json_decref(map);
 	json_decref(patch);
 	outcome_reset(&o);
@@ -487,7 +487,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    REST(test_an_object_lives_and_dies),
-	    REST(test_apply_patch_and_replace),
+	    REST(test_patch),
 	    REST(test_logs_whole_and_as_a_stream),
 	    REST(test_names_stay_where_they_belong),
 	    REST(test_one_connection_serves_many),

@@ -61,10 +61,9 @@ void kube_ref_text(const char *verb, const struct kube_ref *r, char *out, size_t
 
 void kube_ref_right(const char *verb, const struct kube_ref *r, char *out, size_t size)
 {
-	const char *rbac = strcmp(verb, "apply") == 0 ? "patch" : verb; /* an apply is a kind of patch */
 	bool core = !r->group || !*r->group;
 
-	text_format(out, size, "%s %s%s%s%s%s%s%s", rbac, r->resource, core ? "" : ".", core ? "" : r->group,
+	text_format(out, size, "%s %s%s%s%s%s%s%s", verb, r->resource, core ? "" : ".", core ? "" : r->group,
 		    r->subresource ? "/" : "", r->subresource ? r->subresource : "", r->namespace_ ? " in " : "",
 		    r->namespace_ ? r->namespace_ : "");
 }
@@ -173,31 +172,6 @@ int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, 
 		kube_ref_text("create", r, d.what, sizeof(d.what));
 	draft_query(&d, "fieldManager", KUBE_FIELD_MANAGER);
 	d.request.body = object;
-	return draft_send(&d, k, done, arg, out, e);
-}
-
-int kube_replace(struct kube *k, const struct kube_ref *r, const json_t *object, kube_done *done, void *arg,
-		 struct kube_call **out, struct err *e)
-{
-	struct draft d;
-
-	draft_init(&d, "PUT", "update", r);
-	draft_query(&d, "fieldManager", KUBE_FIELD_MANAGER);
-	d.request.body = object;
-	return draft_send(&d, k, done, arg, out, e);
-}
-
-int kube_apply(struct kube *k, const struct kube_ref *r, const json_t *object, bool force, kube_done *done, void *arg,
-	       struct kube_call **out, struct err *e)
-{
-	struct draft d;
-
-	draft_init(&d, "PATCH", "apply", r);
-	draft_query(&d, "fieldManager", KUBE_FIELD_MANAGER);
-	draft_query(&d, "force", force ? "true" : "false");
-	d.request.body = object;
-	d.request.content_type = "application/apply-patch+yaml"; /* JSON is YAML */
-	d.request.repeatable = true;
 	return draft_send(&d, k, done, arg, out, e);
 }
 

@@ -51,13 +51,6 @@ int kube_list(struct kube *k, const struct kube_ref *r, const struct kube_list_o
 /* POST to the collection (or to a subresource, when r has one). Never sent twice unless it was not sent at all. */
 int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, kube_done *done, void *arg,
 		struct kube_call **out, struct err *e);
-/* PUT: compare and swap when the object carries a resourceVersion (ERR_K8S_CONFLICT). */
-int kube_replace(struct kube *k, const struct kube_ref *r, const json_t *object, kube_done *done, void *arg,
-		 struct kube_call **out, struct err *e);
-/* Server-side apply as field manager muxd; force: take fields over from other managers (else ERR_K8S_CONFLICT). */
-int kube_apply(struct kube *k, const struct kube_ref *r, const json_t *object, bool force, kube_done *done, void *arg,
-	       struct kube_call **out, struct err *e);
-
 enum kube_patch_kind { KUBE_PATCH_JSON, KUBE_PATCH_MERGE, KUBE_PATCH_STRATEGIC };
 int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind kind, const json_t *patch,
 	       kube_done *done, void *arg, struct kube_call **out, struct err *e);
