@@ -135,6 +135,13 @@ int json_opt_bool(const json_t *o, const char *key, bool *out, struct err *e)
 	return 0;
 }
 
+const char *json_get_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
 int json_need_str(const json_t *o, const char *key, const char **out, struct err *e)
 {
 	const char *s = NULL;

@@ -33,6 +33,8 @@ int json_need_str(const json_t *o, const char *key, const char **out, struct err
 int json_need_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t *out, struct err *e);
 /* ERR_INVAL names the first key of o that is not in the NULL-ended list. */
 int json_only_keys(const json_t *o, const char *const *keys, struct err *e);
+/* "" where there is none, or no string. */
+const char *json_get_text(const json_t *o, const char *key);
 /* Compact text, malloc'd, to be freed; NULL when out of memory. */
 char *json_text(const json_t *o);
 int json_append(struct buf *b, const json_t *o);

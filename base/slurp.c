@@ -98,3 +98,8 @@ void slurp_free(char *data, size_t len)
 		explicit_bzero(data, len);
 	free(data);
 }
+
+void slurp_free_text(char *s)
+{
+	slurp_free(s, s ? strlen(s) : 0);
+}

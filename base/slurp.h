@@ -18,5 +18,6 @@ int slurp_fd(int fd, const char *path, size_t max, char **out, size_t *out_len, 
 int slurp_file(const char *path, int flags, size_t max, char **out, size_t *out_len, struct err *e);
 /* explicit_bzero() and free(). NULL-safe. */
 void slurp_free(char *data, size_t len);
+void slurp_free_text(char *s); /* the same of a text */
 
 #endif

@@ -44,7 +44,7 @@ forbid '^(base|muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases'
 forbid '^(base|muxd|policy|recorder|control)/' 'archive(_entry)?\.h[>"]' 'only the archiver' '^control/archive/'
 forbid '^(base|muxd|policy|recorder|control)/' 'control/archive/' 'the archiver is a program of its own' '^control/archive/'
 forbid '^(base|muxd|policy|recorder|control)/' 'yaml\.h' 'only the one loader of it' '^base/yamldoc'
-forbid '^(base|muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/client/(http|http_exchange|http_question|url)|muxd/witness/https)\.[ch]'
+forbid '^(base|muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/client/(http|url)|muxd/witness/https)\.[ch]'
 forbid '^(base|muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|base/confine)'
 forbid '' 'jansson\.h' 'json.h makes building safe from content' '^base/json\.h'
 # refuse FILES-PATTERN TEXT-REGEX WHY EXCEPT: the same of what stands in the code

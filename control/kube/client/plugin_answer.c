@@ -9,16 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void secret_free(char *s)
-{
-	slurp_free(s, s ? strlen(s) : 0);
-}
-
 void kube_plugin_answer_finish(struct kube_plugin_answer *a)
 {
-	secret_free(a->token);
-	secret_free(a->cert);
-	secret_free(a->key);
+	slurp_free_text(a->token);
+	slurp_free_text(a->cert);
+	slurp_free_text(a->key);
 	*a = (struct kube_plugin_answer){0};
 }
 

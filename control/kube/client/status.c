@@ -36,26 +36,19 @@ static int code_of(int http_status)
 	}
 }
 
-static const char *status_text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 bool kube_status_is(const json_t *o)
 {
-	return json_is_object(o) && strcmp(status_text_of(o, "kind"), "Status") == 0;
+	return json_is_object(o) && strcmp(json_get_text(o, "kind"), "Status") == 0;
 }
 
 const char *kube_status_reason(const json_t *o)
 {
-	return status_text_of(o, "reason");
+	return json_get_text(o, "reason");
 }
 
 const char *kube_status_object(const json_t *o)
 {
-	return status_text_of(json_object_get(o, "details"), "name");
+	return json_get_text(json_object_get(o, "details"), "name");
 }
 
 int kube_status_retry_after(const json_t *o)
@@ -69,12 +62,12 @@ int kube_status_retry_after(const json_t *o)
 static void put_causes(struct buf *b, const json_t *status)
 {
 	const json_t *causes = json_object_get(json_object_get(status, "details"), "causes"), *cause;
-	const char *message = status_text_of(status, "message");
+	const char *message = json_get_text(status, "message");
 	size_t i;
 
 	json_array_foreach(causes, i, cause)
 	{
-		const char *why = status_text_of(cause, "message"), *where = status_text_of(cause, "field");
+		const char *why = json_get_text(cause, "message"), *where = json_get_text(cause, "field");
 		if (!*why || strstr(message, why))
 			continue;
 		(void)buf_printf(b, "; %s%s%.200s", where, *where ? ": " : "", why);
@@ -84,7 +77,7 @@ static void put_causes(struct buf *b, const json_t *status)
 int kube_status_error_json(int http_status, const json_t *status, const char *what, struct err *e)
 {
 	int code = code_of(http_status);
-	const char *reason = status_text_of(status, "reason"), *message = status_text_of(status, "message");
+	const char *reason = json_get_text(status, "reason"), *message = json_get_text(status, "message");
 	struct buf words;
 
 	/* What does not fit is cut off: the beginning says most. */

@@ -155,9 +155,7 @@ static int tell_change(struct kube_watch *w, const json_t *o)
 
 static const char *version_of(const json_t *o)
 {
-	const char *v = json_string_value(json_object_get(json_object_get(o, "metadata"), "resourceVersion"));
-
-	return v ? v : "";
+	return json_get_text(json_object_get(o, "metadata"), "resourceVersion");
 }
 
 /* --- the list */

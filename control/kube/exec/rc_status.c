@@ -42,13 +42,6 @@ const char *rc_cause_name(enum rc_cause c)
 	return (size_t)c < sizeof(names) / sizeof(names[0]) ? names[c] : "unknown";
 }
 
-static const char *rc_status_text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* details.causes[{"reason":"ExitCode","message":"7"}]: 1 and up, or -1. */
 static int exit_code(const json_t *status)
 {
@@ -57,11 +50,11 @@ static int exit_code(const json_t *status)
 
 	json_array_foreach(causes, i, cause)
 	{
-		const char *s = rc_status_text_of(cause, "message");
+		const char *s = json_get_text(cause, "message");
 		char *end;
 		long v;
 
-		if (strcmp(rc_status_text_of(cause, "reason"), "ExitCode") != 0 || *s < '0' || *s > '9')
+		if (strcmp(json_get_text(cause, "reason"), "ExitCode") != 0 || *s < '0' || *s > '9')
 			continue;
 		errno = 0;
 		v = strtol(s, &end, 10);
@@ -114,12 +107,12 @@ int rc_status_parse(const void *p, size_t n, bool had_output, struct rc_exit *ou
 	rc = json_parse(p, n, RC_STATUS_MAX, &o, e);
 	if (rc)
 		return ERR_INVAL;
-	text_put(x.reason, sizeof(x.reason), rc_status_text_of(o, "reason"));
-	text_put(x.err.message, sizeof(x.err.message), rc_status_text_of(o, "message"));
-	if (strcmp(rc_status_text_of(o, "status"), "Success") == 0) {
+	text_put(x.reason, sizeof(x.reason), json_get_text(o, "reason"));
+	text_put(x.err.message, sizeof(x.err.message), json_get_text(o, "message"));
+	if (strcmp(json_get_text(o, "status"), "Success") == 0) {
 		x.cause = RC_EXITED;
 		x.code = 0;
-	} else if (strcmp(rc_status_text_of(o, "status"), "Failure") == 0) {
+	} else if (strcmp(json_get_text(o, "status"), "Failure") == 0) {
 		rc_status_judge(o, had_output, &x);
 	} else {
 		rc = err_set(e, ERR_INVAL, "the status channel's \"status\" is neither Success nor Failure");

@@ -1,20 +1,26 @@
 /* A WebSocket to the API server: addresses in turn, the socket, TLS, the answer, then messages until the end. */
 #define LOG_SUBSYS "kube"
-#include "control/kube/exec/rc_ws_state.h"
+#include "control/kube/exec/rc_ws.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/slurp.h"
 #include "base/text.h"
 #include "control/kube/client/endpoint.h"
 #include "control/kube/exec/rc_answer.h"
+#include "control/kube/exec/rc_client.h"
 #include "control/kube/exec/rc_target.h"
+#include "control/kube/exec/rc_tls.h"
 #include "control/kube/exec/remotecommand.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
+#include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +28,58 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEAD_MAX     (RC_TARGET_MAX + KUBE_TOKEN_MAX + 4096)
-#define OUT_MAX      (HEAD_MAX + 2 * RC_MESSAGE_MAX) /* with what TLS adds */
-#define ANSWER_MS    5000                            /* from an answer's first byte to its end */
-#define ANSWER_PIECE 4096
-#define CLOSE_NORMAL 1000
+#define HEAD_MAX          (RC_TARGET_MAX + KUBE_TOKEN_MAX + 4096)
+#define OUT_MAX           (HEAD_MAX + 2 * RC_MESSAGE_MAX) /* with what TLS adds */
+#define ANSWER_MS         5000                            /* from an answer's first byte to its end */
+#define ANSWER_PIECE      4096
+#define CLOSE_NORMAL      1000
+#define MESSAGES_PER_TURN 4
+
+enum rc_ws_state { RC_WS_CONNECTING, RC_WS_PROXY, RC_WS_TLS, RC_WS_ASKED, RC_WS_OPEN, RC_WS_DEAD };
+
+/* A socket and its poll; the poll outlives what it belonged to until the loop let go of it. */
+struct rc_ws_socket {
+	uv_poll_t poll;
+	int fd;
+	int polled; /* UV_* asked for */
+};
+
+struct rc_ws {
+	struct rc_client *client;
+	const struct rc_ws_ops *ops; /* NULL: closed by its owner */
+	void *arg;
+	enum rc_ws_state state;
+	struct rc_ws_socket *socket;
+	SSL *ssl; /* NULL: no TLS, or not yet */
+	uv_timer_t timer;
+	struct rc_task task;
+	unsigned busy; /* our functions on the stack: not to be freed under them */
+
+	/* where to, and what to say there */
+	struct rc_tls *tls;                                 /* NULL: none */
+	char *server, *addresses, *proxy_host, *proxy_auth; /* proxy_host: "host:port" for CONNECT; auth: "Basic ..." */
+	uint16_t connect_port;
+	const char *next;               /* in addresses; NULL: none is left */
+	char address[INET6_ADDRSTRLEN]; /* the present one */
+	struct buf head;                /* of the request, without the key */
+	char key[WSFRAME_KEY_LEN + 1];
+	char offer[64];
+	uint64_t deadline_ns, attempt_ns; /* for all of it, for the present address */
+
+	bool reading, want_write;
+	bool hung_up; /* the poll told of an error, and tells no more */
+	bool mute;    /* nothing more can be written */
+	bool ended;   /* nothing more can be read */
+	bool released, told;
+	struct buf out;    /* what the socket did not take yet: may hold the token */
+	struct buf answer; /* an HTTP answer */
+	struct wsframe wire;
+	uint8_t pong[WSFRAME_CONTROL_MAX]; /* the last ping's, to be answered */
+	uint8_t pong_len;
+	bool pong_due;
+	bool peer_closed;
+	struct rc_ws_end end;
+};
 
 /* The socket is ready for UV_*; or it is not known, and tried. */
 static void rc_ws_step(struct rc_ws *w, int events);
@@ -45,15 +98,228 @@ static void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s)
 	w->state = s;
 }
 
-/* --- the way there */
+/* --- bytes out */
 
-static void rc_ws_wipe(char **s)
+/* What is lost by a write that fails nobody would have read: go on reading what there is. */
+static void be_mute(struct rc_ws *w)
 {
-	if (*s)
-		explicit_bzero(*s, strlen(*s));
-	free(*s);
-	*s = NULL;
+	w->mute = true;
+	buf_finish_secret(&w->out);
 }
+
+/* Sends what the socket takes; the rest waits in w->out. */
+static void emit(struct rc_ws *w, const uint8_t *p, size_t n)
+{
+	ssize_t done = 0;
+
+	if (w->mute || !w->socket || n == 0)
+		return;
+	if (!buf_len(&w->out))
+		do
+			done = send(w->socket->fd, p, n, MSG_NOSIGNAL);
+		while (done < 0 && errno == EINTR);
+	if (done < 0 && errno != EAGAIN)
+		be_mute(w);
+	else if (done < (ssize_t)n && buf_append(&w->out, p + (done > 0 ? done : 0), n - (size_t)(done > 0 ? done : 0)))
+		be_mute(w);
+}
+
+/* As much of w->out as the socket takes. True: all of it. */
+static bool rc_ws_flush(struct rc_ws *w)
+{
+	ssize_t done = 0;
+
+	while (w->socket && !w->mute && buf_len(&w->out) > 0) {
+		done = send(w->socket->fd, buf_ptr(&w->out), buf_len(&w->out), MSG_NOSIGNAL);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0 && errno == EAGAIN)
+			return false;
+		if (done < 0)
+			be_mute(w);
+		else
+			buf_consume(&w->out, (size_t)done);
+	}
+	if (w->out.data)
+		buf_finish_secret(&w->out); /* an idle connection holds nothing */
+	return true;
+}
+
+/* OpenSSL writes into memory that all connections share: so it is emptied before anything else happens. */
+static void rc_ws_drain_tls(struct rc_ws *w)
+{
+	uint8_t *out = w->client->out;
+	int n;
+
+	while ((n = BIO_read(w->client->tls_out, out, WSFRAME_HEAD_MAX + RC_MESSAGE_MAX)) > 0)
+		emit(w, out, (size_t)n);
+}
+
+/* Under TLS where there is some; what the socket does not take waits in w->out. */
+static void rc_ws_put(struct rc_ws *w, const uint8_t *p, size_t n)
+{
+	size_t done = 0;
+
+	if (!w->ssl) {
+		emit(w, p, n);
+		return;
+	}
+	ERR_clear_error();
+	/* into memory: it takes all, or there is none */
+	for (; n > 0 && !w->mute; p += done, n -= done)
+		if (!SSL_write_ex(w->ssl, p, n, &done))
+			be_mute(w);
+	ERR_clear_error();
+	rc_ws_drain_tls(w);
+}
+
+/* --- bytes in */
+
+static size_t get_tls(struct rc_ws *w, uint8_t *p, size_t n)
+{
+	size_t got = 0;
+	int why;
+
+	ERR_clear_error();
+	why = SSL_read_ex(w->ssl, p, n, &got) ? SSL_ERROR_NONE : SSL_get_error(w->ssl, 0);
+	ERR_clear_error();
+	if (BIO_pending(w->client->tls_out) > 0)
+		rc_ws_drain_tls(w); /* a key update, an alert */
+	if (why == SSL_ERROR_NONE)
+		return got;
+	if (w->hung_up || why != SSL_ERROR_WANT_READ)
+		w->ended = true;
+	return 0;
+}
+
+static size_t get_plain(struct rc_ws *w, uint8_t *p, size_t n)
+{
+	ssize_t got;
+
+	do
+		got = recv(w->socket->fd, p, n, 0);
+	while (got < 0 && errno == EINTR);
+	if (got > 0)
+		return (size_t)got;
+	if (got == 0 || w->hung_up || errno != EAGAIN)
+		w->ended = true;
+	return 0;
+}
+
+/* Bytes taken; 0: none now (look at w->ended). */
+static size_t rc_ws_get(struct rc_ws *w, uint8_t *p, size_t n)
+{
+	if (w->ended || !w->socket || n == 0)
+		return 0;
+	return w->ssl ? get_tls(w, p, n) : get_plain(w, p, n);
+}
+
+/* Something lies inside OpenSSL, where no poll sees it. */
+static bool rc_ws_holds_input(const struct rc_ws *w)
+{
+	return w->ssl && !w->ended && SSL_has_pending(w->ssl);
+}
+
+/* --- frames in */
+
+static void take_close(struct rc_ws *w, const struct wsframe_event *ev)
+{
+	w->peer_closed = w->ended = true;
+	w->end.close_code = ev->n >= 2 ? ev->p[0] << 8 | ev->p[1] : 0;
+	if (ev->n > 2)
+		memcpy(w->end.close_reason, ev->p + 2, ev->n - 2);
+}
+
+static void rc_ws_io_take_event(struct rc_ws *w, const struct wsframe_event *ev)
+{
+	switch (ev->kind) {
+	case WSFRAME_NOTHING:
+		break;
+	case WSFRAME_DATA:
+		w->ops->message(w->arg, ev->p, ev->n, ev->last);
+		break;
+	case WSFRAME_PING: /* the newest is answered: RFC 6455, 5.5.3 */
+		memcpy(w->pong, ev->p, ev->n);
+		w->pong_len = (uint8_t)ev->n;
+		w->pong_due = true;
+		break;
+	case WSFRAME_PONG:
+		w->ops->pong(w->arg, ev->p, ev->n);
+		break;
+	case WSFRAME_CLOSE:
+		take_close(w, ev);
+		break;
+	}
+}
+
+/* Takes frames apart; false: no more is to be read of this connection. */
+static bool rc_ws_take(struct rc_ws *w, uint8_t *p, size_t n)
+{
+	struct wsframe_event ev;
+	struct err e = {0};
+	ssize_t took;
+
+	while (n > 0 && w->ops && !w->peer_closed) {
+		took = wsframe_decode(&w->wire, p, n, &ev, &e);
+		if (took < 0) {
+			w->ended = true;
+			err_set(&w->end.err, (int)took, "%s: %s", w->server, e.message);
+			return false;
+		}
+		p += took;
+		n -= (size_t)took;
+		rc_ws_io_take_event(w, &ev);
+	}
+	return w->ops && !w->peer_closed;
+}
+
+static void rc_ws_read_messages(struct rc_ws *w)
+{
+	size_t total = 0, n = 1;
+
+	while (n > 0 && w->reading && total < RC_READ) {
+		n = rc_ws_get(w, w->client->in, RC_READ - total);
+		total += n;
+		if (n > 0 && !rc_ws_take(w, w->client->in, n))
+			break;
+	}
+}
+
+/* --- frames out */
+
+void rc_ws_send(struct rc_ws *w, enum wsframe_opcode op, int first, const uint8_t *p, size_t n)
+{
+	uint8_t *out = w->client->out, mask[4], byte = (uint8_t)first;
+	size_t lead = first >= 0 ? 1 : 0, at;
+
+	if (lead + n > RC_MESSAGE_MAX || RAND_bytes(mask, sizeof(mask)) != 1) {
+		be_mute(w);
+		return;
+	}
+	at = wsframe_head(op, lead + n, mask, out);
+	wsframe_mask(&byte, out + at, lead, mask, 0);
+	if (n)
+		wsframe_mask(p, out + at + lead, n, mask, lead);
+	rc_ws_put(w, out, at + lead + n);
+}
+
+/* A few in a turn, as long as the socket takes them. */
+static void rc_ws_write_messages(struct rc_ws *w)
+{
+	for (int i = 0; i < MESSAGES_PER_TURN && !w->mute && w->ops && rc_ws_flush(w); i++) {
+		if (w->pong_due) {
+			w->pong_due = false;
+			rc_ws_send(w, WSFRAME_OP_PONG, -1, w->pong, w->pong_len);
+		} else if (w->want_write) {
+			w->want_write = false;
+			w->ops->writable(w->arg);
+		} else {
+			break;
+		}
+	}
+}
+
+/* --- the way there */
 
 /* "user:s%40cret@proxy:3128" to "Basic ..."; NULL without a user. */
 static int proxy_user(const char *from, char **out, struct err *e)
@@ -79,7 +345,7 @@ static int proxy_user(const char *from, char **out, struct err *e)
 	if (plain)
 		explicit_bzero(plain, n + 1);
 	free(plain);
-	rc_ws_wipe(&text);
+	slurp_free_text(text);
 	return *out ? 0 : err_set(e, ERR_NOMEM, "out of memory");
 }
 
@@ -112,7 +378,7 @@ static void rc_ws_free_way(struct rc_ws *w)
 	free(w->server);
 	free(w->addresses);
 	free(w->proxy_host);
-	rc_ws_wipe(&w->proxy_auth);
+	slurp_free_text(w->proxy_auth);
 }
 
 /* --- the socket */

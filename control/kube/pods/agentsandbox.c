@@ -9,13 +9,6 @@
 
 #define ROLE_HOLD "hold"
 
-static const char *agentsandbox_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 const char *agentsandbox_version(enum kube_sandbox_api api)
 {
 	static const char *const names[] = {"", "v1alpha1", "v1beta1"};
@@ -31,9 +24,9 @@ enum kube_sandbox_api agentsandbox_served(const json_t *group)
 
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(group, "versions"), i, o)
 	{
-		if (strcmp(agentsandbox_text(o, "version"), "v1beta1") == 0)
+		if (strcmp(json_get_text(o, "version"), "v1beta1") == 0)
 			return KUBE_SANDBOX_V1BETA1;
-		if (strcmp(agentsandbox_text(o, "version"), "v1alpha1") == 0)
+		if (strcmp(json_get_text(o, "version"), "v1alpha1") == 0)
 			best = KUBE_SANDBOX_V1ALPHA1;
 	}
 	return best;
@@ -49,7 +42,7 @@ void agentsandbox_versions(const json_t *group, char *out, size_t size)
 	{
 		size_t len = strlen(out);
 
-		text_format(out + len, size - len, "%s%.20s", len ? ", " : "", agentsandbox_text(o, "version"));
+		text_format(out + len, size - len, "%s%.20s", len ? ", " : "", json_get_text(o, "version"));
 	}
 	pod_plain_text(out);
 }
@@ -95,20 +88,20 @@ static void read_conditions(const json_t *o, struct agentsandbox_view *v)
 		const json_t *seen = json_object_get(c, "observedGeneration");
 		bool current = json_is_integer(seen) && json_integer_value(seen) >= generation;
 		enum agentsandbox_verdict verdict =
-		    current ? verdict_of(agentsandbox_text(c, "type"), agentsandbox_text(c, "status"),
-					 agentsandbox_text(c, "reason"))
-			    : AGENTSANDBOX_WAITS;
-		int now = weight(agentsandbox_text(c, "type"), agentsandbox_text(c, "status"), verdict);
+		    current
+			? verdict_of(json_get_text(c, "type"), json_get_text(c, "status"), json_get_text(c, "reason"))
+			: AGENTSANDBOX_WAITS;
+		int now = weight(json_get_text(c, "type"), json_get_text(c, "status"), verdict);
 
 		if (now <= best)
 			continue;
 		best = now;
 		v->verdict = verdict;
 		text_format(v->why, sizeof(v->why), "%s%s%s%s",
-			    current || !seen ? "" : "before its last change: ", agentsandbox_text(c, "reason"),
-			    *agentsandbox_text(c, "message") ? ": " : "", agentsandbox_text(c, "message"));
+			    current || !seen ? "" : "before its last change: ", json_get_text(c, "reason"),
+			    *json_get_text(c, "message") ? ": " : "", json_get_text(c, "message"));
 		if (!v->why[0]) /* not one word of a reason */
-			text_put(v->why, sizeof(v->why), agentsandbox_text(c, "type"));
+			text_put(v->why, sizeof(v->why), json_get_text(c, "type"));
 		pod_plain_text(v->why);
 	}
 }
@@ -119,29 +112,29 @@ static void read_pod(const json_t *o, struct agentsandbox_view *v)
 	const json_t *meta = json_object_get(o, "metadata"), *spec = json_object_get(o, "spec"),
 		     *replicas = json_object_get(spec, "replicas"),
 		     *pod = json_object_get(json_object_get(spec, "podTemplate"), "spec");
-	const char *name = agentsandbox_text(json_object_get(meta, "annotations"), "agents.x-k8s.io/pod-name"),
+	const char *name = json_get_text(json_object_get(meta, "annotations"), "agents.x-k8s.io/pod-name"),
 		   *volume = "";
 	size_t i;
 	json_t *e;
 
-	text_put(v->pod, sizeof(v->pod), *name ? name : agentsandbox_text(meta, "name"));
+	text_put(v->pod, sizeof(v->pod), *name ? name : json_get_text(meta, "name"));
 	pod_plain_text(v->pod);
 	v->asleep = json_is_integer(replicas) ? json_integer_value(replicas) == 0
-					      : strcmp(agentsandbox_text(spec, "operatingMode"), "Suspended") == 0;
+					      : strcmp(json_get_text(spec, "operatingMode"), "Suspended") == 0;
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(meta, "ownerReferences"), i, e)
 	{
 		if (json_is_true(json_object_get(e, "controller")))
-			text_put(v->owner, sizeof(v->owner), agentsandbox_text(e, "uid"));
+			text_put(v->owner, sizeof(v->owner), json_get_text(e, "uid"));
 	}
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(pod, "containers"), i, e)
 	{
-		if (strcmp(agentsandbox_text(e, "name"), KUBE_CONTAINER) == 0)
+		if (strcmp(json_get_text(e, "name"), KUBE_CONTAINER) == 0)
 			volume = pod_volume_at(e, KUBE_WORKSPACE);
 	}
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(spec, "volumeClaimTemplates"), i, e)
 	{
-		if (*volume && strcmp(agentsandbox_text(json_object_get(e, "metadata"), "name"), volume) == 0)
-			text_format(v->claim, sizeof(v->claim), "%.63s-%s", volume, agentsandbox_text(meta, "name"));
+		if (*volume && strcmp(json_get_text(json_object_get(e, "metadata"), "name"), volume) == 0)
+			text_format(v->claim, sizeof(v->claim), "%.63s-%s", volume, json_get_text(meta, "name"));
 	}
 }
 
@@ -149,16 +142,16 @@ int agentsandbox_view(const json_t *o, struct agentsandbox_view *out, struct err
 {
 	const json_t *meta = json_object_get(o, "metadata");
 	struct agentsandbox_view v = {0};
-	const char *agent = agentsandbox_text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT);
+	const char *agent = json_get_text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT);
 
-	if (!*agentsandbox_text(meta, "uid") || strlen(agentsandbox_text(meta, "uid")) >= sizeof(v.uid) ||
-	    strlen(agentsandbox_text(meta, "resourceVersion")) >= sizeof(v.version) || strlen(agent) >= sizeof(v.agent))
+	if (!*json_get_text(meta, "uid") || strlen(json_get_text(meta, "uid")) >= sizeof(v.uid) ||
+	    strlen(json_get_text(meta, "resourceVersion")) >= sizeof(v.version) || strlen(agent) >= sizeof(v.agent))
 		return err_set(e, ERR_K8S, "the API server's answer is no Sandbox");
-	text_put(v.uid, sizeof(v.uid), agentsandbox_text(meta, "uid"));
-	text_put(v.version, sizeof(v.version), agentsandbox_text(meta, "resourceVersion"));
+	text_put(v.uid, sizeof(v.uid), json_get_text(meta, "uid"));
+	text_put(v.version, sizeof(v.version), json_get_text(meta, "resourceVersion"));
 	text_put(v.agent, sizeof(v.agent), agent);
-	v.deleting = *agentsandbox_text(meta, "deletionTimestamp");
-	(void)clock_parse_utc(agentsandbox_text(json_object_get(o, "spec"), "shutdownTime"), &v.shutdown_ns);
+	v.deleting = *json_get_text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(json_get_text(json_object_get(o, "spec"), "shutdownTime"), &v.shutdown_ns);
 	read_conditions(o, &v);
 	read_pod(o, &v);
 	*out = v;

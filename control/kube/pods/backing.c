@@ -15,13 +15,6 @@ static const struct {
 			"persistentVolumeReclaimPolicy", "pvc-"},
 };
 
-static const char *backing_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 const char *backing_kind(enum backing_type type)
 {
 	return types[type].kind;
@@ -50,27 +43,27 @@ static void read_volume(const json_t *o, struct backing_view *v)
 {
 	const json_t *spec = json_object_get(o, "spec"), *csi = json_object_get(spec, "csi");
 	const json_t *notes = json_object_get(json_object_get(o, "metadata"), "annotations");
-	const char *path = backing_text(json_object_get(spec, "local"), "path");
+	const char *path = json_get_text(json_object_get(spec, "local"), "path");
 
 	text_put(v->driver, sizeof(v->driver),
-		 csi ? backing_text(csi, "driver") : backing_text(notes, "pv.kubernetes.io/provisioned-by"));
+		 csi ? json_get_text(csi, "driver") : json_get_text(notes, "pv.kubernetes.io/provisioned-by"));
 	v->by_hand = !v->driver[0];
 	if (!*path)
-		path = backing_text(json_object_get(spec, "hostPath"), "path");
-	text_put(v->handle, sizeof(v->handle), csi ? backing_text(csi, "volumeHandle") : path);
-	text_put(v->why, sizeof(v->why), backing_text(json_object_get(o, "status"), "message"));
+		path = json_get_text(json_object_get(spec, "hostPath"), "path");
+	text_put(v->handle, sizeof(v->handle), csi ? json_get_text(csi, "volumeHandle") : path);
+	text_put(v->why, sizeof(v->why), json_get_text(json_object_get(o, "status"), "message"));
 }
 
 static void read_content(const json_t *o, struct backing_view *v)
 {
 	const json_t *spec = json_object_get(o, "spec"), *status = json_object_get(o, "status");
-	const char *handle = backing_text(status, "snapshotHandle");
+	const char *handle = json_get_text(status, "snapshotHandle");
 
-	text_put(v->driver, sizeof(v->driver), backing_text(spec, "driver"));
+	text_put(v->driver, sizeof(v->driver), json_get_text(spec, "driver"));
 	if (!*handle)
-		handle = backing_text(json_object_get(spec, "source"), "snapshotHandle");
+		handle = json_get_text(json_object_get(spec, "source"), "snapshotHandle");
 	text_put(v->handle, sizeof(v->handle), handle);
-	text_put(v->why, sizeof(v->why), backing_text(json_object_get(status, "error"), "message"));
+	text_put(v->why, sizeof(v->why), json_get_text(json_object_get(status, "error"), "message"));
 }
 
 static bool backing_fits(char *out, size_t size, const char *s)
@@ -85,17 +78,17 @@ int backing_view(enum backing_type type, const json_t *o, struct backing_view *o
 	const json_t *ref = json_object_get(spec, types[type].ref);
 	struct backing_view v = {.type = type, .owner = {.type = type}};
 
-	if (!backing_fits(v.name, sizeof(v.name), backing_text(meta, "name")) ||
-	    !backing_fits(v.uid, sizeof(v.uid), backing_text(meta, "uid")) ||
-	    strlen(backing_text(meta, "resourceVersion")) >= sizeof(v.version))
+	if (!backing_fits(v.name, sizeof(v.name), json_get_text(meta, "name")) ||
+	    !backing_fits(v.uid, sizeof(v.uid), json_get_text(meta, "uid")) ||
+	    strlen(json_get_text(meta, "resourceVersion")) >= sizeof(v.version))
 		return err_set(e, ERR_K8S, "the API server's answer is no %s", types[type].kind);
-	text_put(v.version, sizeof(v.version), backing_text(meta, "resourceVersion"));
-	text_put(v.policy, sizeof(v.policy), backing_text(spec, types[type].policy));
-	text_put(v.owner.ns, sizeof(v.owner.ns), backing_text(ref, "namespace"));
-	text_put(v.owner.name, sizeof(v.owner.name), backing_text(ref, "name"));
-	text_put(v.owner.uid, sizeof(v.owner.uid), backing_text(ref, "uid"));
+	text_put(v.version, sizeof(v.version), json_get_text(meta, "resourceVersion"));
+	text_put(v.policy, sizeof(v.policy), json_get_text(spec, types[type].policy));
+	text_put(v.owner.ns, sizeof(v.owner.ns), json_get_text(ref, "namespace"));
+	text_put(v.owner.name, sizeof(v.owner.name), json_get_text(ref, "name"));
+	text_put(v.owner.uid, sizeof(v.owner.uid), json_get_text(ref, "uid"));
 	text_put(v.owner.backing, sizeof(v.owner.backing), v.name);
-	v.deleting = *backing_text(meta, "deletionTimestamp");
+	v.deleting = *json_get_text(meta, "deletionTimestamp");
 	if (type == BACKING_VOLUME)
 		read_volume(o, &v);
 	else

@@ -16,13 +16,6 @@ const char *claim_state_name(enum claim_state s)
 	return state_names[s];
 }
 
-static const char *claim_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* A label that is unknown is of a later version: what it means is not guessed. */
 static int read_state(const char *label, enum claim_state *out)
 {
@@ -58,30 +51,32 @@ static bool claim_fits(const char *s, size_t size)
 int claim_view(const json_t *claim, struct claim_view *out, struct err *e)
 {
 	const json_t *meta = json_object_get(claim, "metadata"), *notes = json_object_get(meta, "annotations");
-	const char *phase = claim_text(json_object_get(claim, "status"), "phase"), *name = claim_text(meta, "name");
-	const char *from = claim_text(notes, KUBE_ANNOTATION_SNAPSHOT);
-	const char *volume = claim_text(json_object_get(claim, "spec"), "volumeName");
+	const char *phase = json_get_text(json_object_get(claim, "status"), "phase"),
+		   *name = json_get_text(meta, "name");
+	const char *from = json_get_text(notes, KUBE_ANNOTATION_SNAPSHOT);
+	const char *volume = json_get_text(json_object_get(claim, "spec"), "volumeName");
 	struct claim_view v = {0};
 
-	if (!claim_fits(name, sizeof(v.name)) || !claim_fits(claim_text(meta, "uid"), sizeof(v.uid)) ||
-	    strlen(claim_text(meta, "resourceVersion")) >= sizeof(v.version) ||
-	    strlen(claim_text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent) || strlen(volume) >= sizeof(v.volume))
+	if (!claim_fits(name, sizeof(v.name)) || !claim_fits(json_get_text(meta, "uid"), sizeof(v.uid)) ||
+	    strlen(json_get_text(meta, "resourceVersion")) >= sizeof(v.version) ||
+	    strlen(json_get_text(notes, KUBE_ANNOTATION_AGENT)) >= sizeof(v.agent) ||
+	    strlen(volume) >= sizeof(v.volume))
 		return err_set(e, ERR_K8S, "the API server's answer is no claim");
 	text_put(v.name, sizeof(v.name), name);
-	text_put(v.uid, sizeof(v.uid), claim_text(meta, "uid"));
-	text_put(v.version, sizeof(v.version), claim_text(meta, "resourceVersion"));
-	text_put(v.agent, sizeof(v.agent), claim_text(notes, KUBE_ANNOTATION_AGENT));
+	text_put(v.uid, sizeof(v.uid), json_get_text(meta, "uid"));
+	text_put(v.version, sizeof(v.version), json_get_text(meta, "resourceVersion"));
+	text_put(v.agent, sizeof(v.agent), json_get_text(notes, KUBE_ANNOTATION_AGENT));
 	text_put(v.volume, sizeof(v.volume), volume);
-	if (read_state(claim_text(json_object_get(meta, "labels"), KUBE_LABEL_WORKSPACE), &v.state) ||
-	    read_generation(claim_text(notes, KUBE_ANNOTATION_GENERATION), &v.generation) ||
+	if (read_state(json_get_text(json_object_get(meta, "labels"), KUBE_LABEL_WORKSPACE), &v.state) ||
+	    read_generation(json_get_text(notes, KUBE_ANNOTATION_GENERATION), &v.generation) ||
 	    (*from && id_parse(from, &v.snapshot)))
 		return err_set(e, ERR_K8S,
 			       "claim %.100s has a label or annotation of muxd.dev that this version cannot read",
 			       name);
-	v.read_only = strcmp(claim_text(notes, KUBE_ANNOTATION_READ_ONLY), "true") == 0;
+	v.read_only = strcmp(json_get_text(notes, KUBE_ANNOTATION_READ_ONLY), "true") == 0;
 	v.bound = strcmp(phase, "Bound") == 0;
 	v.lost = strcmp(phase, "Lost") == 0;
-	v.deleting = *claim_text(meta, "deletionTimestamp");
+	v.deleting = *json_get_text(meta, "deletionTimestamp");
 	*out = v;
 	return 0;
 }

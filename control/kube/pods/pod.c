@@ -18,31 +18,19 @@ const char *pod_state_name(enum pod_state s)
 	return state_names[s];
 }
 
-static const char *pod_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static const json_t *in(const json_t *o, const char *a, const char *b)
 {
 	return json_object_get(json_object_get(o, a), b);
 }
 
-static void pod_copy(char *out, size_t size, const char *s)
-{
-	text_put(out, size, s);
-}
-
-static const json_t *by_name(const json_t *list, const char *name)
+const json_t *pod_named(const json_t *list, const char *name)
 {
 	size_t i;
 	json_t *o;
 
 	json_array_foreach((json_t *)(uintptr_t)list, i, o)
 	{
-		if (strcmp(pod_text(o, "name"), name) == 0)
+		if (strcmp(json_get_text(o, "name"), name) == 0)
 			return o;
 	}
 	return NULL;
@@ -58,7 +46,7 @@ static void name_list(const json_t *list, char *out, size_t size)
 	json_array_foreach((json_t *)(uintptr_t)list, i, o)
 	{
 		const char *between = i == 0 ? "" : i + 1 == n ? " and " : ", ";
-		int put = snprintf(out + len, size - len, "%s%s", between, pod_text(o, "name"));
+		int put = snprintf(out + len, size - len, "%s%s", between, json_get_text(o, "name"));
 
 		if (put < 0 || (size_t)put >= size - len)
 			return;
@@ -72,22 +60,23 @@ static int find_container(const json_t *pod, const char *name, struct pod_view *
 {
 	static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers"};
 	const json_t *spec = json_object_get(pod, "spec"), *all = json_object_get(spec, "containers");
-	const char *chosen = name && *name ? name : pod_text(in(pod, "metadata", "annotations"), DEFAULT_CONTAINER);
+	const char *chosen =
+	    name && *name ? name : json_get_text(in(pod, "metadata", "annotations"), DEFAULT_CONTAINER);
 	const json_t *found = NULL;
 	char names[ERR_MESSAGE_MAX];
 
 	if (!*chosen && json_array_size(all) == 1)
-		chosen = pod_text(json_array_get(all, 0), "name");
+		chosen = json_get_text(json_array_get(all, 0), "name");
 	name_list(all, names, sizeof(names));
 	if (!*chosen)
 		return err_set(e, ERR_INVAL, "pod %s has the containers %s: name one of them",
-			       pod_text(json_object_get(pod, "metadata"), "name"), names);
+			       json_get_text(json_object_get(pod, "metadata"), "name"), names);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && !found; i++)
-		found = by_name(json_object_get(spec, lists[i]), chosen);
+		found = pod_named(json_object_get(spec, lists[i]), chosen);
 	if (!found)
 		return err_set(e, ERR_NOT_FOUND, "pod %s has no container %s, only %s",
-			       pod_text(json_object_get(pod, "metadata"), "name"), chosen, names);
-	pod_copy(v->container, sizeof(v->container), chosen);
+			       json_get_text(json_object_get(pod, "metadata"), "name"), chosen, names);
+	text_put(v->container, sizeof(v->container), chosen);
 	*out_spec = found;
 	return 0;
 }
@@ -98,7 +87,7 @@ static const json_t *status_of(const json_t *pod, const char *container)
 	const json_t *found = NULL;
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && !found; i++)
-		found = by_name(in(pod, "status", lists[i]), container);
+		found = pod_named(in(pod, "status", lists[i]), container);
 	return found;
 }
 
@@ -126,8 +115,9 @@ static void say_terminated(struct pod_view *v, const char *who, const json_t *t)
 	json_int_t signum = json_integer_value(json_object_get(t, "signal"));
 
 	text_format(message, sizeof(message), signum ? "signal %lld%s%s" : "exit code %lld%s%s",
-		    (long long)(signum ? signum : code), *pod_text(t, "message") ? ", " : "", pod_text(t, "message"));
-	pod_say(v, who, pod_text(t, "reason"), message);
+		    (long long)(signum ? signum : code), *json_get_text(t, "message") ? ", " : "",
+		    json_get_text(t, "message"));
+	pod_say(v, who, json_get_text(t, "reason"), message);
 }
 
 static bool is_hopeless(const char *reason)
@@ -146,10 +136,10 @@ static bool init_waits(const json_t *pod, struct pod_view *v)
 	{
 		const json_t *w = in(o, "state", "waiting"), *t = in(o, "state", "terminated");
 
-		text_format(who, sizeof(who), "init container %.63s", pod_text(o, "name"));
-		if (w && strcmp(pod_text(w, "reason"), "PodInitializing") != 0) {
-			pod_say(v, who, pod_text(w, "reason"), pod_text(w, "message"));
-			v->state = is_hopeless(pod_text(w, "reason")) ? POD_HOPELESS : POD_WAITING;
+		text_format(who, sizeof(who), "init container %.63s", json_get_text(o, "name"));
+		if (w && strcmp(json_get_text(w, "reason"), "PodInitializing") != 0) {
+			pod_say(v, who, json_get_text(w, "reason"), json_get_text(w, "message"));
+			v->state = is_hopeless(json_get_text(w, "reason")) ? POD_HOPELESS : POD_WAITING;
 			return true;
 		}
 		if (t && json_integer_value(json_object_get(t, "exitCode"))) {
@@ -167,9 +157,10 @@ static bool unscheduled(const json_t *pod, struct pod_view *v)
 
 	json_array_foreach((json_t *)(uintptr_t)in(pod, "status", "conditions"), i, o)
 	{
-		if (strcmp(pod_text(o, "type"), "PodScheduled") != 0 || strcmp(pod_text(o, "status"), "False") != 0)
+		if (strcmp(json_get_text(o, "type"), "PodScheduled") != 0 ||
+		    strcmp(json_get_text(o, "status"), "False") != 0)
 			continue;
-		pod_say(v, "", pod_text(o, "reason"), pod_text(o, "message"));
+		pod_say(v, "", json_get_text(o, "reason"), json_get_text(o, "message"));
 		return true;
 	}
 	return false;
@@ -182,12 +173,13 @@ static void say_waiting(const json_t *pod, struct pod_view *v, const json_t *sta
 	if (unscheduled(pod, v) || init_waits(pod, v))
 		return;
 	if (w) {
-		pod_say(v, "", pod_text(w, "reason"), pod_text(w, "message"));
-		v->state = is_hopeless(pod_text(w, "reason")) ? POD_HOPELESS : POD_WAITING;
+		pod_say(v, "", json_get_text(w, "reason"), json_get_text(w, "message"));
+		v->state = is_hopeless(json_get_text(w, "reason")) ? POD_HOPELESS : POD_WAITING;
 	} else if (last) {
 		say_terminated(v, "restarting", last);
 	} else {
-		pod_say(v, "", pod_text(json_object_get(pod, "status"), "phase"), "the container has no state yet");
+		pod_say(v, "", json_get_text(json_object_get(pod, "status"), "phase"),
+			"the container has no state yet");
 	}
 }
 
@@ -195,7 +187,7 @@ static void say_waiting(const json_t *pod, struct pod_view *v, const json_t *sta
 
 static bool restarts(const json_t *pod, const json_t *terminated)
 {
-	const char *policy = pod_text(json_object_get(pod, "spec"), "restartPolicy");
+	const char *policy = json_get_text(json_object_get(pod, "spec"), "restartPolicy");
 	json_int_t code = json_integer_value(json_object_get(terminated, "exitCode"));
 
 	return strcmp(policy, "Never") != 0 && (strcmp(policy, "OnFailure") != 0 || code != 0);
@@ -205,15 +197,16 @@ static void find_state(const json_t *pod, struct pod_view *v)
 {
 	const json_t *status = json_object_get(pod, "status"), *mine = status_of(pod, v->container);
 	const json_t *ended = in(mine, "state", "terminated");
-	const char *phase = pod_text(status, "phase");
+	const char *phase = json_get_text(status, "phase");
 
-	pod_copy(v->container_id, sizeof(v->container_id), pod_text(mine, "containerID"));
+	text_put(v->container_id, sizeof(v->container_id), json_get_text(mine, "containerID"));
 	v->started = json_array_size(json_object_get(status, "containerStatuses")) && *v->container_id;
 	v->state = POD_WAITING;
 	if (strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0) {
 		v->state = POD_ENDED;
-		if (*pod_text(status, "reason") || *pod_text(status, "message"))
-			pod_say(v, "", pod_text(status, "reason"), pod_text(status, "message")); /* Evicted: ... */
+		if (*json_get_text(status, "reason") || *json_get_text(status, "message"))
+			pod_say(v, "", json_get_text(status, "reason"),
+				json_get_text(status, "message")); /* Evicted: ... */
 		else if (ended)
 			say_terminated(v, "", ended);
 		else if (!init_waits(pod, v))
@@ -237,7 +230,7 @@ static const json_t *mount_at(const json_t *container, const char *path)
 
 	json_array_foreach((json_t *)(uintptr_t)json_object_get(container, "volumeMounts"), i, o)
 	{
-		if (strcmp(pod_text(o, "mountPath"), path) == 0)
+		if (strcmp(json_get_text(o, "mountPath"), path) == 0)
 			return o;
 	}
 	return NULL;
@@ -247,17 +240,18 @@ const char *pod_volume_at(const json_t *container, const char *path)
 {
 	const json_t *mount = mount_at(container, path);
 
-	return mount ? pod_text(mount, "name") : "";
+	return mount ? json_get_text(mount, "name") : "";
 }
 
 static void find_workspace(const json_t *pod, const json_t *container, struct pod_view *v)
 {
 	const json_t *mount = mount_at(container, KUBE_WORKSPACE),
-		     *volume = mount ? by_name(in(pod, "spec", "volumes"), pod_text(mount, "name")) : NULL;
+		     *volume = mount ? pod_named(in(pod, "spec", "volumes"), json_get_text(mount, "name")) : NULL;
 
 	v->has_workspace = mount != NULL;
 	v->read_only = mount && json_is_true(json_object_get(mount, "readOnly"));
-	pod_copy(v->claim, sizeof(v->claim), pod_text(json_object_get(volume, "persistentVolumeClaim"), "claimName"));
+	text_put(v->claim, sizeof(v->claim),
+		 json_get_text(json_object_get(volume, "persistentVolumeClaim"), "claimName"));
 }
 
 int pod_view(const json_t *pod, const char *container, struct pod_view *out, struct err *e)
@@ -267,24 +261,24 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	struct pod_view v = {.state = POD_WAITING};
 	int rc;
 
-	if (!*pod_text(meta, "uid") || strlen(pod_text(meta, "uid")) > POD_UID_MAX ||
+	if (!*json_get_text(meta, "uid") || strlen(json_get_text(meta, "uid")) > POD_UID_MAX ||
 	    !json_is_array(in(pod, "spec", "containers")))
 		return err_set(e, ERR_K8S, "the API server's answer is no pod");
 	rc = find_container(pod, container, &v, &spec, e);
 	if (rc)
 		return rc;
-	v.deleting = *pod_text(meta, "deletionTimestamp");
-	(void)clock_parse_utc(pod_text(meta, "deletionTimestamp"), &v.delete_ns);
-	pod_copy(v.uid, sizeof(v.uid), pod_text(meta, "uid"));
-	pod_copy(v.agent, sizeof(v.agent), pod_text(notes, KUBE_ANNOTATION_AGENT));
-	pod_copy(v.spec, sizeof(v.spec), pod_text(notes, KUBE_ANNOTATION_SPEC));
-	pod_copy(v.pod_template, sizeof(v.pod_template), pod_text(notes, KUBE_ANNOTATION_TEMPLATE));
-	(void)clock_parse_utc(pod_text(meta, "creationTimestamp"), &v.created_ns);
-	v.memory_limit = *pod_text(in(spec, "resources", "limits"), "memory");
-	v.cpu_limit = *pod_text(in(spec, "resources", "limits"), "cpu");
+	v.deleting = *json_get_text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(json_get_text(meta, "deletionTimestamp"), &v.delete_ns);
+	text_put(v.uid, sizeof(v.uid), json_get_text(meta, "uid"));
+	text_put(v.agent, sizeof(v.agent), json_get_text(notes, KUBE_ANNOTATION_AGENT));
+	text_put(v.spec, sizeof(v.spec), json_get_text(notes, KUBE_ANNOTATION_SPEC));
+	text_put(v.pod_template, sizeof(v.pod_template), json_get_text(notes, KUBE_ANNOTATION_TEMPLATE));
+	(void)clock_parse_utc(json_get_text(meta, "creationTimestamp"), &v.created_ns);
+	v.memory_limit = *json_get_text(in(spec, "resources", "limits"), "memory");
+	v.cpu_limit = *json_get_text(in(spec, "resources", "limits"), "cpu");
 	v.muxlet_dir = mount_at(spec, KUBE_MUXLET_DIR) != NULL;
 	find_workspace(pod, spec, &v);
-	pod_copy(v.node, sizeof(v.node), pod_text(json_object_get(pod, "spec"), "nodeName"));
+	text_put(v.node, sizeof(v.node), json_get_text(json_object_get(pod, "spec"), "nodeName"));
 	find_state(pod, &v);
 	*out = v;
 	return 0;
@@ -292,8 +286,8 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 
 static bool is_of(const json_t *pod, const char *role, const char *agent)
 {
-	return strcmp(pod_text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), role) == 0 &&
-	       strcmp(pod_text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
+	return strcmp(json_get_text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), role) == 0 &&
+	       strcmp(json_get_text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
 }
 
 bool pod_is_owned_by(const json_t *pod, const char *uid)
@@ -303,7 +297,7 @@ bool pod_is_owned_by(const json_t *pod, const char *uid)
 
 	json_array_foreach((json_t *)(uintptr_t)in(pod, "metadata", "ownerReferences"), i, o)
 	{
-		if (json_is_true(json_object_get(o, "controller")) && strcmp(pod_text(o, "uid"), uid) == 0)
+		if (json_is_true(json_object_get(o, "controller")) && strcmp(json_get_text(o, "uid"), uid) == 0)
 			return true;
 	}
 	return false;
@@ -311,7 +305,7 @@ bool pod_is_owned_by(const json_t *pod, const char *uid)
 
 bool pod_has_role(const json_t *pod)
 {
-	return strcmp(pod_text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0;
+	return strcmp(json_get_text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SANDBOX) == 0;
 }
 
 bool pod_is_sandbox_of(const json_t *pod, const char *agent)

@@ -60,6 +60,8 @@ const char *pod_volume_at(const json_t *container, const char *path);
 bool pod_is_owned_by(const json_t *pod, const char *uid);
 /* Labelled as a sandbox of muxd's. */
 bool pod_has_role(const json_t *pod);
+/* The object of a list that has that name; NULL: none. */
+const json_t *pod_named(const json_t *list, const char *name);
 /* What is not printable ASCII becomes '?': in place. */
 void pod_plain_text(char *s);
 /* Labelled as a sandbox, and annotated as this agent's. */

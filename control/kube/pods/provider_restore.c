@@ -42,13 +42,6 @@ static void restore_failed(struct kjob *j)
 	claims_tidy(j, NULL, kjob_answer_last);
 }
 
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* The storage's own words: the newest warning of one page, else the newest event. */
 static void provider_restore_on_events(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
@@ -61,13 +54,13 @@ static void provider_restore_on_events(struct kjob *j, int rc, const struct err 
 	(void)e;
 	json_array_foreach(rc ? NULL : json_object_get(reply->body, "items"), i, o)
 	{
-		bool warns = strcmp(str(o, "type"), "Warning") == 0;
+		bool warns = strcmp(json_get_text(o, "type"), "Warning") == 0;
 
-		if ((warning && !warns) || (warning == warns && strcmp(str(o, "lastTimestamp"), newest) < 0))
+		if ((warning && !warns) || (warning == warns && strcmp(json_get_text(o, "lastTimestamp"), newest) < 0))
 			continue;
 		warning = warns;
-		newest = str(o, "lastTimestamp");
-		text_format(text, sizeof(text), ": %s: %s", str(o, "reason"), str(o, "message"));
+		newest = json_get_text(o, "lastTimestamp");
+		text_format(text, sizeof(text), ": %s: %s", json_get_text(o, "reason"), json_get_text(o, "message"));
 	}
 	pod_plain_text(text);
 	err_set(&j->last, ERR_TIMEOUT, "claim %.100s is not bound after %llu s%.220s", j->next.name,

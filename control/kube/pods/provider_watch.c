@@ -15,9 +15,7 @@
 
 static const char *meta_text(const json_t *o, const char *key)
 {
-	const char *s = json_string_value(json_object_get(json_object_get(o, "metadata"), key));
-
-	return s ? s : "";
+	return json_get_text(json_object_get(o, "metadata"), key);
 }
 
 static void gone(struct kname *n, const char *why)

@@ -10,13 +10,6 @@ struct gift {
 	bool everything;
 };
 
-static const char *rbac_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static const json_t *metadata(const json_t *o)
 {
 	return json_object_get(o, "metadata");
@@ -90,8 +83,8 @@ static bool rule_gives(const json_t *rule, const struct rbac_want *w, struct gif
 
 static bool expression_holds(const json_t *expression, const json_t *labels)
 {
-	const char *operator= rbac_text(expression, "operator");
-	const char *value = json_string_value(json_object_get(labels, rbac_text(expression, "key")));
+	const char *operator= json_get_text(expression, "operator");
+	const char *value = json_string_value(json_object_get(labels, json_get_text(expression, "key")));
 	const json_t *values = json_object_get(expression, "values");
 
 	if (strcmp(operator, "In") == 0)
@@ -111,7 +104,7 @@ static bool selector_matches(const json_t *selector, const json_t *labels)
 
 	json_object_foreach((json_t *)(uintptr_t)json_object_get(selector, "matchLabels"), key, v)
 	{
-		if (!json_is_string(v) || strcmp(rbac_text(labels, key), json_string_value(v)) != 0 ||
+		if (!json_is_string(v) || strcmp(json_get_text(labels, key), json_string_value(v)) != 0 ||
 		    !json_object_get(labels, key))
 			return false;
 	}
@@ -182,8 +175,8 @@ static const json_t *find_role(const struct rbac *r, const char *kind, const cha
 
 	json_array_foreach(cluster ? r->cluster_roles : r->roles, i, role)
 	{
-		if (strcmp(rbac_text(metadata(role), "name"), name) == 0 &&
-		    (cluster || strcmp(rbac_text(metadata(role), "namespace"), ns) == 0))
+		if (strcmp(json_get_text(metadata(role), "name"), name) == 0 &&
+		    (cluster || strcmp(json_get_text(metadata(role), "namespace"), ns) == 0))
 			return role;
 	}
 	return NULL;
@@ -197,9 +190,9 @@ static void tell_subjects(const json_t *binding, struct rbac_grant *g,
 
 	json_array_foreach(json_object_get(binding, "subjects"), i, subject)
 	{
-		g->kind = rbac_text(subject, "kind");
-		g->name = rbac_text(subject, "name");
-		g->ns = strcmp(g->kind, "ServiceAccount") == 0 ? rbac_text(subject, "namespace") : "";
+		g->kind = json_get_text(subject, "kind");
+		g->name = json_get_text(subject, "name");
+		g->ns = strcmp(g->kind, "ServiceAccount") == 0 ? json_get_text(subject, "namespace") : "";
 		found(arg, g);
 	}
 }
@@ -208,12 +201,12 @@ static void look_at(const struct rbac *r, const json_t *binding, const struct rb
 		    void (*found)(void *arg, const struct rbac_grant *g), void *arg)
 {
 	const json_t *ref = json_object_get(binding, "roleRef"), *labels = json_object_get(metadata(binding), "labels");
-	struct rbac_grant g = {.binding = rbac_text(metadata(binding), "name"),
-			       .binding_ns = rbac_text(metadata(binding), "namespace"),
-			       .role_kind = rbac_text(ref, "kind"),
-			       .role = rbac_text(ref, "name"),
+	struct rbac_grant g = {.binding = json_get_text(metadata(binding), "name"),
+			       .binding_ns = json_get_text(metadata(binding), "namespace"),
+			       .role_kind = json_get_text(ref, "kind"),
+			       .role = json_get_text(ref, "name"),
 			       .built_in =
-				   strcmp(rbac_text(labels, "kubernetes.io/bootstrapping"), "rbac-defaults") == 0};
+				   strcmp(json_get_text(labels, "kubernetes.io/bootstrapping"), "rbac-defaults") == 0};
 	const json_t *role = find_role(r, g.role_kind, g.role, g.binding_ns);
 	struct gift gift;
 
@@ -233,7 +226,7 @@ void rbac_who(const struct rbac *r, const struct rbac_want *w, void (*found)(voi
 	json_array_foreach(r->cluster_role_bindings, i, binding) look_at(r, binding, w, found, arg);
 	json_array_foreach(r->role_bindings, i, binding)
 	{
-		if (w->ns && strcmp(rbac_text(metadata(binding), "namespace"), w->ns) == 0)
+		if (w->ns && strcmp(json_get_text(metadata(binding), "namespace"), w->ns) == 0)
 			look_at(r, binding, w, found, arg);
 	}
 }

@@ -9,13 +9,6 @@
 
 #define ROLE_CLAIM "claim"
 
-static const char *sandboxclaim_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static const json_t *in(const json_t *o, const char *a, const char *b)
 {
 	return json_object_get(json_object_get(o, a), b);
@@ -45,13 +38,12 @@ static void read_ready(const json_t *o, struct sandboxclaim_view *v)
 	{
 		const json_t *seen = json_object_get(c, "observedGeneration");
 
-		if (strcmp(sandboxclaim_text(c, "type"), "Ready") != 0)
+		if (strcmp(json_get_text(c, "type"), "Ready") != 0)
 			continue;
-		v->failed = strcmp(sandboxclaim_text(c, "status"), "False") == 0 &&
-			    is_final(sandboxclaim_text(c, "reason")) && json_is_integer(seen) &&
-			    json_integer_value(seen) >= generation;
-		text_format(v->why, sizeof(v->why), "%s%s%s", sandboxclaim_text(c, "reason"),
-			    *sandboxclaim_text(c, "message") ? ": " : "", sandboxclaim_text(c, "message"));
+		v->failed = strcmp(json_get_text(c, "status"), "False") == 0 && is_final(json_get_text(c, "reason")) &&
+			    json_is_integer(seen) && json_integer_value(seen) >= generation;
+		text_format(v->why, sizeof(v->why), "%s%s%s", json_get_text(c, "reason"),
+			    *json_get_text(c, "message") ? ": " : "", json_get_text(c, "message"));
 		pod_plain_text(v->why);
 	}
 }
@@ -59,19 +51,19 @@ static void read_ready(const json_t *o, struct sandboxclaim_view *v)
 int sandboxclaim_view(const json_t *o, struct sandboxclaim_view *out, struct err *e)
 {
 	const json_t *meta = json_object_get(o, "metadata");
-	const char *agent = sandboxclaim_text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT),
-		   *sandbox = sandboxclaim_text(in(o, "status", "sandbox"), "name");
+	const char *agent = json_get_text(json_object_get(meta, "annotations"), KUBE_ANNOTATION_AGENT),
+		   *sandbox = json_get_text(in(o, "status", "sandbox"), "name");
 	struct sandboxclaim_view v = {0};
 
-	if (!*sandboxclaim_text(meta, "uid") || strlen(sandboxclaim_text(meta, "uid")) >= sizeof(v.uid) ||
+	if (!*json_get_text(meta, "uid") || strlen(json_get_text(meta, "uid")) >= sizeof(v.uid) ||
 	    strlen(agent) >= sizeof(v.agent) || strlen(sandbox) >= sizeof(v.sandbox))
 		return err_set(e, ERR_K8S, "the API server's answer is no SandboxClaim");
-	text_put(v.uid, sizeof(v.uid), sandboxclaim_text(meta, "uid"));
+	text_put(v.uid, sizeof(v.uid), json_get_text(meta, "uid"));
 	text_put(v.agent, sizeof(v.agent), agent);
 	text_put(v.sandbox, sizeof(v.sandbox), sandbox);
 	pod_plain_text(v.sandbox); /* a status is anybody's text who may write it */
-	v.deleting = *sandboxclaim_text(meta, "deletionTimestamp");
-	(void)clock_parse_utc(sandboxclaim_text(in(o, "spec", "lifecycle"), "shutdownTime"), &v.shutdown_ns);
+	v.deleting = *json_get_text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(json_get_text(in(o, "spec", "lifecycle"), "shutdownTime"), &v.shutdown_ns);
 	read_ready(o, &v);
 	*out = v;
 	return 0;

@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *snapshot_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static int snapshot_copy(char *out, size_t size, const char *s)
 {
 	return snprintf(out, size, "%s", s) < (int)size ? 0 : ERR_K8S;
@@ -34,15 +27,15 @@ static void read_status(const json_t *status, struct snapshot_view *v)
 
 	if (json_is_boolean(ready))
 		v->ready = json_is_true(ready) ? SNAPSHOT_READY : SNAPSHOT_NOT_READY;
-	if (kube_quantity(snapshot_text(status, "restoreSize"), &v->restore_size))
+	if (kube_quantity(json_get_text(status, "restoreSize"), &v->restore_size))
 		v->restore_size = 0;
 	if (json_is_object(error)) {
 		text_put(v->error, sizeof(v->error),
-			 *snapshot_text(error, "message") ? snapshot_text(error, "message")
+			 *json_get_text(error, "message") ? json_get_text(error, "message")
 							  : "an error without a message");
 		pod_plain_text(v->error);
 	}
-	(void)clock_parse_utc(snapshot_text(status, "creationTime"), &v->created_ns);
+	(void)clock_parse_utc(json_get_text(status, "creationTime"), &v->created_ns);
 }
 
 int snapshot_view(const json_t *o, struct snapshot_view *out, struct err *e)
@@ -52,18 +45,18 @@ int snapshot_view(const json_t *o, struct snapshot_view *out, struct err *e)
 		     *source = json_object_get(json_object_get(o, "spec"), "source");
 	struct snapshot_view v = {0};
 
-	if (!*snapshot_text(meta, "name") || !*snapshot_text(meta, "uid") ||
-	    snapshot_copy(v.name, sizeof(v.name), snapshot_text(meta, "name")) ||
-	    snapshot_copy(v.uid, sizeof(v.uid), snapshot_text(meta, "uid")) ||
-	    snapshot_copy(v.agent, sizeof(v.agent), snapshot_text(notes, KUBE_ANNOTATION_AGENT)) ||
-	    snapshot_copy(v.claim, sizeof(v.claim), snapshot_text(source, "persistentVolumeClaimName")) ||
-	    snapshot_copy(v.content, sizeof(v.content), snapshot_text(status, "boundVolumeSnapshotContentName")))
+	if (!*json_get_text(meta, "name") || !*json_get_text(meta, "uid") ||
+	    snapshot_copy(v.name, sizeof(v.name), json_get_text(meta, "name")) ||
+	    snapshot_copy(v.uid, sizeof(v.uid), json_get_text(meta, "uid")) ||
+	    snapshot_copy(v.agent, sizeof(v.agent), json_get_text(notes, KUBE_ANNOTATION_AGENT)) ||
+	    snapshot_copy(v.claim, sizeof(v.claim), json_get_text(source, "persistentVolumeClaimName")) ||
+	    snapshot_copy(v.content, sizeof(v.content), json_get_text(status, "boundVolumeSnapshotContentName")))
 		return err_set(e, ERR_K8S, "the API server's answer is no VolumeSnapshot");
-	if (id_parse(snapshot_text(notes, KUBE_ANNOTATION_SNAPSHOT), &v.id) || agent_name_check(v.agent, NULL) ||
-	    strcmp(snapshot_text(json_object_get(meta, "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SNAPSHOT) != 0)
+	if (id_parse(json_get_text(notes, KUBE_ANNOTATION_SNAPSHOT), &v.id) || agent_name_check(v.agent, NULL) ||
+	    strcmp(json_get_text(json_object_get(meta, "labels"), KUBE_LABEL_ROLE), KUBE_ROLE_SNAPSHOT) != 0)
 		return err_set(e, ERR_K8S, "VolumeSnapshot %.100s was not made by muxd", v.name);
-	v.deleting = *snapshot_text(meta, "deletionTimestamp");
-	(void)clock_parse_utc(snapshot_text(meta, "creationTimestamp"), &v.created_ns);
+	v.deleting = *json_get_text(meta, "deletionTimestamp");
+	(void)clock_parse_utc(json_get_text(meta, "creationTimestamp"), &v.created_ns);
 	read_status(status, &v);
 	*out = v;
 	return 0;
@@ -93,12 +86,12 @@ int snapshot_is_content_of(const json_t *content, const struct snapshot_view *v,
 {
 	const json_t *ref = json_object_get(json_object_get(content, "spec"), "volumeSnapshotRef");
 
-	if (strcmp(snapshot_text(ref, "name"), v->name) == 0 && strcmp(snapshot_text(ref, "namespace"), ns) == 0 &&
-	    strcmp(snapshot_text(ref, "uid"), v->uid) == 0)
+	if (strcmp(json_get_text(ref, "name"), v->name) == 0 && strcmp(json_get_text(ref, "namespace"), ns) == 0 &&
+	    strcmp(json_get_text(ref, "uid"), v->uid) == 0)
 		return 0;
 	return err_set(e, ERR_SNAPSHOT, "content %.80s of VolumeSnapshot %.80s belongs to %.63s/%.80s (uid %.40s)",
-		       v->content, v->name, snapshot_text(ref, "namespace"), snapshot_text(ref, "name"),
-		       *snapshot_text(ref, "uid") ? snapshot_text(ref, "uid") : "none");
+		       v->content, v->name, json_get_text(ref, "namespace"), json_get_text(ref, "name"),
+		       *json_get_text(ref, "uid") ? json_get_text(ref, "uid") : "none");
 }
 
 json_t *snapshot_object(const struct kube_pod_spec *s, const char *agent, const struct id *id, const char *claim,

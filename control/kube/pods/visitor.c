@@ -11,26 +11,6 @@
 
 #define TOKENS "/var/run/secrets/" /* the account's, which is the target's alone */
 
-static const char *visitor_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
-static const json_t *by_name(const json_t *list, const char *name)
-{
-	size_t i;
-	json_t *o;
-
-	json_array_foreach((json_t *)(uintptr_t)list, i, o)
-	{
-		if (strcmp(visitor_text(o, "name"), name) == 0)
-			return o;
-	}
-	return NULL;
-}
-
 /* ---- what it is made from */
 
 static int visitor_fits(const json_t *pod, const char *target, const json_t **out, struct err *e)
@@ -39,7 +19,7 @@ static int visitor_fits(const json_t *pod, const char *target, const json_t **ou
 
 	if (!json_is_object(spec))
 		return err_set(e, ERR_K8S, "the API server's answer is no pod");
-	*out = by_name(json_object_get(spec, "containers"), target);
+	*out = pod_named(json_object_get(spec, "containers"), target);
 	if (!*out)
 		return err_set(e, ERR_UNSUPPORTED, "%.63s is no container that lasts as long as its pod", target);
 	if (json_is_true(json_object_get(spec, "shareProcessNamespace")) ||
@@ -82,10 +62,11 @@ static json_t *mounts(const json_t *target)
 	{
 		json_t *m;
 
-		if (*visitor_text(o, "subPath") || *visitor_text(o, "subPathExpr") ||
-		    strncmp(visitor_text(o, "mountPath"), TOKENS, strlen(TOKENS)) == 0)
+		if (*json_get_text(o, "subPath") || *json_get_text(o, "subPathExpr") ||
+		    strncmp(json_get_text(o, "mountPath"), TOKENS, strlen(TOKENS)) == 0)
 			continue;
-		m = json_pack("{s:s,s:s}", "name", visitor_text(o, "name"), "mountPath", visitor_text(o, "mountPath"));
+		m = json_pack("{s:s,s:s}", "name", json_get_text(o, "name"), "mountPath",
+			      json_get_text(o, "mountPath"));
 		if (m && json_is_true(json_object_get(o, "readOnly")))
 			json_object_set_new(m, "readOnly", json_true());
 		json_array_append_new(list, m);
@@ -123,7 +104,7 @@ static bool is_same(const json_t *there, const json_t *value)
 	bool same;
 	json_t *o;
 
-	if (!json_is_object(there) || strcmp(visitor_text(there, "procMount"), "Default") != 0)
+	if (!json_is_object(there) || strcmp(json_get_text(there, "procMount"), "Default") != 0)
 		return json_equal(there, value);
 	o = json_copy((json_t *)(uintptr_t)there);
 	(void)json_object_del(o, "procMount");
@@ -150,8 +131,8 @@ static bool visitor_is_ours(const json_t *there, const json_t *made)
 
 static void visitor_say(struct visitor_plan *out, const char *what, const json_t *o)
 {
-	text_format(out->why, sizeof(out->why), "%s%s%s%s%s", what, *visitor_text(o, "reason") ? ": " : "",
-		    visitor_text(o, "reason"), *visitor_text(o, "message") ? ": " : "", visitor_text(o, "message"));
+	text_format(out->why, sizeof(out->why), "%s%s%s%s%s", what, *json_get_text(o, "reason") ? ": " : "",
+		    json_get_text(o, "reason"), *json_get_text(o, "message") ? ": " : "", json_get_text(o, "message"));
 	pod_plain_text(out->why);
 }
 
@@ -168,7 +149,7 @@ static void visitor_look(const json_t *pod, struct visitor_plan *out, bool *out_
 	static const char *const hopeless[] = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError",
 					       "CreateContainerError", "RunContainerError"};
 	const json_t *status =
-	    by_name(json_object_get(json_object_get(pod, "status"), "ephemeralContainerStatuses"), out->name);
+	    pod_named(json_object_get(json_object_get(pod, "status"), "ephemeralContainerStatuses"), out->name);
 	const json_t *state = json_object_get(status, "state"), *ended = json_object_get(state, "terminated"),
 		     *waiting = json_object_get(state, "waiting");
 
@@ -183,7 +164,7 @@ static void visitor_look(const json_t *pod, struct visitor_plan *out, bool *out_
 	} else {
 		visitor_say(out, "it waits", waiting);
 		for (size_t i = 0; i < sizeof(hopeless) / sizeof(hopeless[0]); i++)
-			if (strcmp(visitor_text(waiting, "reason"), hopeless[i]) == 0)
+			if (strcmp(json_get_text(waiting, "reason"), hopeless[i]) == 0)
 				out->state = VISITOR_ENDED;
 	}
 }
@@ -198,7 +179,7 @@ static int visitor_find(const json_t *pod, json_t *made, struct visitor_plan *ou
 		return err_set(e, ERR_NOMEM, "no memory for an ephemeral container");
 	for (int i = 1; i <= VISITOR_TRIES && next; i++) {
 		text_format(out->name, sizeof(out->name), VISITOR_PREFIX "%s-%d", hex, i);
-		there = by_name(list, out->name);
+		there = pod_named(list, out->name);
 		if (!there) {
 			out->state = VISITOR_ABSENT;
 			out->why[0] = '\0';
