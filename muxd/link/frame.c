@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-/* A place in a buffer of known size. Once `bad` it stays so, and nothing more is read or written. */
+/*
+ * A place in a buffer of known size, which is written (out) or read (in): what a frame holds is said once for both.
+ * Once `bad` it stays so, and nothing more is read or written.
+ */
 struct cursor {
 	uint8_t *out;
 	const uint8_t *in;
@@ -13,212 +16,147 @@ struct cursor {
 	bool bad;
 };
 
-static uint8_t *room(struct cursor *c, size_t n)
+/* Are there n bytes more? They are the caller's. */
+static bool frame_room(struct cursor *c, size_t n)
 {
-	uint8_t *at = c->out;
+	c->bad = c->bad || c->left < n;
+	if (!c->bad)
+		c->left -= n;
+	return !c->bad;
+}
 
-	if (c->bad || c->left < n) {
-		c->bad = true;
-		return NULL;
-	}
+static void put_bytes(struct cursor *c, const void *v, size_t n)
+{
+	if (!frame_room(c, n) || !n)
+		return;
+	memcpy(c->out, v, n);
 	c->out += n;
-	c->left -= n;
-	return at;
 }
 
-static void w8(struct cursor *c, uint8_t v)
-{
-	uint8_t *p = room(c, 1);
-
-	if (p)
-		*p = v;
-}
-
-static void w16(struct cursor *c, uint16_t v)
-{
-	uint8_t *p = room(c, 2);
-
-	if (p)
-		put_u16(p, v);
-}
-
-static void w32(struct cursor *c, uint32_t v)
-{
-	uint8_t *p = room(c, 4);
-
-	if (p)
-		put_u32(p, v);
-}
-
-static void w64(struct cursor *c, uint64_t v)
-{
-	uint8_t *p = room(c, 8);
-
-	if (p)
-		put_u64(p, v);
-}
-
-static void wbytes(struct cursor *c, const void *v, size_t n)
-{
-	uint8_t *p = room(c, n);
-
-	if (p && n)
-		memcpy(p, v, n);
-}
-
-static void wstrings(struct cursor *c, const char *const *v, uint32_t n)
+static void put_strings(struct cursor *c, const char *const *v, uint32_t n)
 {
 	for (uint32_t i = 0; i < n && !c->bad; i++)
-		wbytes(c, v[i], strlen(v[i]) + 1);
+		put_bytes(c, v[i], strlen(v[i]) + 1);
 }
 
 static const uint8_t *frame_take(struct cursor *c, size_t n)
 {
 	const uint8_t *at = c->in;
 
-	if (c->bad || c->left < n) {
-		c->bad = true;
+	if (!frame_room(c, n))
 		return NULL;
-	}
 	c->in += n;
-	c->left -= n;
 	return at;
 }
 
-static uint8_t r8(struct cursor *c)
+static void any_bytes(struct cursor *c, void *v, size_t n)
 {
-	const uint8_t *p = frame_take(c, 1);
+	const uint8_t *p;
 
-	return p ? *p : 0;
+	if (c->out)
+		put_bytes(c, v, n);
+	else if ((p = frame_take(c, n)))
+		memcpy(v, p, n);
 }
 
-static uint16_t r16(struct cursor *c)
+/* A number of n bytes: v is written, or what was read comes back. */
+static uint64_t any_number(struct cursor *c, uint64_t v, size_t n)
 {
-	const uint8_t *p = frame_take(c, 2);
+	uint8_t bytes[8] = {0};
 
-	return p ? get_u16(p) : 0;
+	if (c->out)
+		put_u64(bytes, v);
+	any_bytes(c, bytes, n);
+	return get_u64(bytes);
 }
 
-static uint32_t r32(struct cursor *c)
+static void any_8(struct cursor *c, uint8_t *v)
 {
-	const uint8_t *p = frame_take(c, 4);
-
-	return p ? get_u32(p) : 0;
+	*v = (uint8_t)any_number(c, *v, 1);
 }
 
-static uint64_t r64(struct cursor *c)
+static void any_16(struct cursor *c, uint16_t *v)
 {
-	const uint8_t *p = frame_take(c, 8);
-
-	return p ? get_u64(p) : 0;
+	*v = (uint16_t)any_number(c, *v, 2);
 }
 
-static void rbytes(struct cursor *c, void *out, size_t n)
+static void any_32(struct cursor *c, uint32_t *v)
 {
-	const uint8_t *p = frame_take(c, n);
-
-	if (p)
-		memcpy(out, p, n);
+	*v = (uint32_t)any_number(c, *v, 4);
 }
 
-static void hello_head(struct cursor *c, const struct frame_hello *h)
+static void any_64(struct cursor *c, uint64_t *v)
 {
-	w32(c, FRAME_MAGIC);
-	w16(c, h->major);
-	w16(c, h->minor);
-	w64(c, h->features);
-	w64(c, h->epoch);
-	wbytes(c, h->nonce, FRAME_NONCE);
+	*v = any_number(c, *v, 8);
 }
 
-static void exit_put(struct cursor *c, const struct frame_exit *x)
+static void any_three(struct cursor *c, uint64_t v[3])
 {
-	w8(c, x->cause);
-	w8(c, x->signal);
-	w32(c, (uint32_t)x->code);
-	w32(c, (uint32_t)x->error);
-	wbytes(c, x->at, FRAME_AT_LEN);
 	for (int i = 0; i < 3; i++)
-		w64(c, x->total[i]);
+		any_64(c, &v[i]);
 }
 
-static void exit_get(struct cursor *c, struct frame_exit *x)
+/* What is left of a frame. Over the bound it breaks the frame. */
+static void any_rest(struct cursor *c, struct frame *f, size_t max)
 {
-	x->cause = r8(c);
-	x->signal = r8(c);
-	x->code = (int32_t)r32(c);
-	x->error = (int32_t)r32(c);
-	rbytes(c, x->at, FRAME_AT_LEN);
-	x->at[FRAME_AT_LEN - 1] = 0;
-	for (int i = 0; i < 3; i++)
-		x->total[i] = r64(c);
-	if (x->cause > CAUSE_NOT_STARTED || x->signal > 64)
-		c->bad = true;
+	if (c->out) {
+		put_bytes(c, f->p, f->n);
+	} else {
+		f->n = c->left;
+		f->p = frame_take(c, c->left);
+	}
+	c->bad = c->bad || f->n > max;
 }
 
-static void list_put(struct cursor *c, const struct frame_list *l)
+/* What we say ourselves is cut. */
+static void any_text(struct cursor *c, struct frame *f)
 {
-	wbytes(c, l->session, 16);
-	w8(c, l->flags);
-	w64(c, l->consumed);
-	for (int i = 0; i < 3; i++)
-		w64(c, l->kept_from[i]);
-	for (int i = 0; i < 3; i++)
-		w64(c, l->produced[i]);
-	exit_put(c, &l->exit);
+	if (c->out && f->n > FRAME_TEXT_MAX)
+		f->n = FRAME_TEXT_MAX;
+	any_rest(c, f, FRAME_TEXT_MAX);
 }
 
-static void list_get(struct cursor *c, struct frame_list *l)
+/* But for the proof. */
+static void hello_head(struct cursor *c, struct frame_hello *h)
 {
-	rbytes(c, l->session, 16);
-	l->flags = r8(c);
-	l->consumed = r64(c);
-	for (int i = 0; i < 3; i++)
-		l->kept_from[i] = r64(c);
-	for (int i = 0; i < 3; i++)
-		l->produced[i] = r64(c);
-	exit_get(c, &l->exit);
-	for (int i = 1; i < 3; i++)
-		if (l->kept_from[i] > l->produced[i])
-			c->bad = true;
+	uint32_t magic = FRAME_MAGIC;
+
+	any_32(c, &magic);
+	c->bad = c->bad || magic != FRAME_MAGIC;
+	any_16(c, &h->major);
+	any_16(c, &h->minor);
+	any_64(c, &h->features);
+	any_64(c, &h->epoch);
+	any_bytes(c, h->nonce, FRAME_NONCE);
 }
 
-static void open_put(struct cursor *c, const struct frame_open *o)
+static void exit_fields(struct cursor *c, struct frame_exit *x)
 {
-	wbytes(c, o->session, 16);
-	w16(c, o->flags);
-	w16(c, o->cols);
-	w16(c, o->rows);
-	w16(c, o->xpixel);
-	w16(c, o->ypixel);
-	w64(c, o->timeout_ms);
-	w64(c, o->grace_ms);
-	w64(c, o->window);
-	w32(c, o->argc);
-	w32(c, o->envc);
-	wbytes(c, o->cwd, strlen(o->cwd) + 1);
-	wstrings(c, o->argv, o->argc);
-	wstrings(c, o->env, o->envc);
-	if (o->argc == 0)
-		c->bad = true;
+	any_8(c, &x->cause);
+	any_8(c, &x->signal);
+	any_32(c, (uint32_t *)&x->code);
+	any_32(c, (uint32_t *)&x->error);
+	any_bytes(c, x->at, FRAME_AT_LEN);
+	any_three(c, x->total);
+	if (!c->out)
+		x->at[FRAME_AT_LEN - 1] = 0;
+}
+
+static void list_fields(struct cursor *c, struct frame_list *l)
+{
+	any_bytes(c, l->session, 16);
+	any_8(c, &l->flags);
+	any_64(c, &l->consumed);
+	any_three(c, l->kept_from);
+	any_three(c, l->produced);
+	exit_fields(c, &l->exit);
 }
 
 /* The rest must be 1 + argc + envc strings, each with its NUL, and nothing else. */
-static void open_get(struct cursor *c, struct frame_open *o)
+static void open_strings_get(struct cursor *c, struct frame_open *o)
 {
 	uint64_t strings = 0;
 
-	rbytes(c, o->session, 16);
-	o->flags = r16(c);
-	o->cols = r16(c);
-	o->rows = r16(c);
-	o->xpixel = r16(c);
-	o->ypixel = r16(c);
-	o->timeout_ms = r64(c);
-	o->grace_ms = r64(c);
-	o->window = r64(c);
-	o->argc = r32(c);
-	o->envc = r32(c);
 	if (c->bad)
 		return;
 	for (size_t i = 0; i < c->left; i++)
@@ -232,221 +170,168 @@ static void open_get(struct cursor *c, struct frame_open *o)
 	c->left = 0;
 }
 
-static void rest_get(struct cursor *c, struct frame *f, size_t max)
+static void open_fields(struct cursor *c, struct frame_open *o)
 {
-	if (c->left > max)
-		c->bad = true;
-	f->n = c->left;
-	f->p = frame_take(c, c->left);
+	any_bytes(c, o->session, 16);
+	any_16(c, &o->flags);
+	any_16(c, &o->cols);
+	any_16(c, &o->rows);
+	any_16(c, &o->xpixel);
+	any_16(c, &o->ypixel);
+	any_64(c, &o->timeout_ms);
+	any_64(c, &o->grace_ms);
+	any_64(c, &o->window);
+	any_32(c, &o->argc);
+	any_32(c, &o->envc);
+	if (!c->out) {
+		open_strings_get(c, o);
+		return;
+	}
+	put_bytes(c, o->cwd, strlen(o->cwd) + 1);
+	put_strings(c, o->argv, o->argc);
+	put_strings(c, o->env, o->envc);
+	c->bad = c->bad || o->argc == 0;
 }
 
-static void body_put(struct cursor *c, const struct frame *f)
+static void channel_fields(struct cursor *c, struct frame *f)
+{
+	switch (f->type) {
+	case FRAME_LIST:
+		list_fields(c, &f->u.list);
+		break;
+	case FRAME_OPEN:
+		open_fields(c, &f->u.open);
+		break;
+	case FRAME_OPENED:
+		any_16(c, &f->u.opened.code);
+		any_32(c, &f->u.opened.pid);
+		any_text(c, f);
+		break;
+	case FRAME_BEGUN:
+		any_rest(c, f, FRAME_BEGUN_MAX);
+		break;
+	case FRAME_ERROR:
+		any_16(c, &f->u.opened.code);
+		any_text(c, f);
+		break;
+	case FRAME_DATA:
+		any_8(c, &f->stream);
+		any_64(c, &f->offset);
+		any_rest(c, f, FRAME_DATA_MAX);
+		c->bad = c->bad || f->n == 0;
+		break;
+	case FRAME_EOF:
+	case FRAME_WINDOW:
+	case FRAME_ACK:
+	case FRAME_CONSUMED:
+		any_8(c, &f->stream);
+		any_64(c, &f->offset);
+		break;
+	case FRAME_RESIZE:
+		any_16(c, &f->u.resize.cols);
+		any_16(c, &f->u.resize.rows);
+		any_16(c, &f->u.resize.xpixel);
+		any_16(c, &f->u.resize.ypixel);
+		break;
+	case FRAME_SIGNAL:
+	case FRAME_KILL:
+	case FRAME_ECHO:
+		any_8(c, &f->u.number);
+		break;
+	case FRAME_EXIT:
+		exit_fields(c, &f->u.exit);
+		any_text(c, f);
+		break;
+	case FRAME_RESUME:
+		any_three(c, f->u.resume.have);
+		any_64(c, &f->u.resume.window);
+		break;
+	case FRAME_FORGET: /* the channel is all */
+		break;
+	case FRAME_SECRET:
+		any_16(c, &f->u.fd);
+		any_rest(c, f, FRAME_SECRET_MAX);
+		break;
+	default:
+		c->bad = true;
+	}
+}
+
+static void frame_fields(struct cursor *c, struct frame *f)
 {
 	switch (f->type) {
 	case FRAME_HELLO:
 		hello_head(c, &f->u.hello);
-		wbytes(c, f->u.hello.proof, FRAME_PROOF_LEN);
-		return;
+		any_bytes(c, f->u.hello.proof, FRAME_PROOF_LEN);
+		break;
 	case FRAME_PROOF:
-		wbytes(c, f->u.proof, FRAME_PROOF_LEN);
-		return;
+		any_bytes(c, f->u.proof, FRAME_PROOF_LEN);
+		break;
 	case FRAME_LISTED:
 	case FRAME_PING:
 	case FRAME_PONG:
 	case FRAME_CLEAR:
-		w64(c, f->offset);
-		return;
+		any_64(c, &f->offset);
+		break;
 	case FRAME_CLEARED:
-		w64(c, f->offset);
-		w16(c, f->u.opened.code);
-		return;
+		any_64(c, &f->offset);
+		any_16(c, &f->u.opened.code);
+		break;
 	case FRAME_GOODBYE:
-		w16(c, f->u.opened.code);
-		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
-		return;
-	default:
-		break;
-	}
-	w32(c, f->channel);
-	switch (f->type) {
-	case FRAME_LIST:
-		list_put(c, &f->u.list);
-		break;
-	case FRAME_OPEN:
-		open_put(c, &f->u.open);
-		break;
-	case FRAME_OPENED:
-		w16(c, f->u.opened.code);
-		w32(c, f->u.opened.pid);
-		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
-		break;
-	case FRAME_BEGUN:
-		wbytes(c, f->p, f->n);
-		c->bad = c->bad || f->n > FRAME_BEGUN_MAX;
-		break;
-	case FRAME_ERROR:
-		w16(c, f->u.opened.code);
-		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
-		break;
-	case FRAME_DATA:
-		w8(c, f->stream);
-		w64(c, f->offset);
-		wbytes(c, f->p, f->n);
-		c->bad = c->bad || f->n == 0 || f->n > FRAME_DATA_MAX;
-		break;
-	case FRAME_EOF:
-	case FRAME_WINDOW:
-	case FRAME_ACK:
-	case FRAME_CONSUMED:
-		w8(c, f->stream);
-		w64(c, f->offset);
-		break;
-	case FRAME_RESIZE:
-		w16(c, f->u.resize.cols);
-		w16(c, f->u.resize.rows);
-		w16(c, f->u.resize.xpixel);
-		w16(c, f->u.resize.ypixel);
-		break;
-	case FRAME_SIGNAL:
-	case FRAME_KILL:
-	case FRAME_ECHO:
-		w8(c, f->u.number);
-		break;
-	case FRAME_EXIT:
-		exit_put(c, &f->u.exit);
-		wbytes(c, f->p, f->n < FRAME_TEXT_MAX ? f->n : FRAME_TEXT_MAX);
-		break;
-	case FRAME_RESUME:
-		for (int i = 0; i < 3; i++)
-			w64(c, f->u.resume.have[i]);
-		w64(c, f->u.resume.window);
-		break;
-	case FRAME_FORGET:
-		break;
-	case FRAME_SECRET:
-		w16(c, f->u.fd);
-		wbytes(c, f->p, f->n);
-		c->bad = c->bad || f->n > FRAME_SECRET_MAX;
+		any_16(c, &f->u.opened.code);
+		any_text(c, f);
 		break;
 	default:
-		c->bad = true;
+		any_32(c, &f->channel);
+		c->bad = c->bad || (!c->out && f->channel == 0 && f->type != FRAME_ERROR);
+		channel_fields(c, f);
 	}
 }
 
-static void body_get(struct cursor *c, struct frame *f)
+static bool exit_sound(const struct frame_exit *x)
 {
-	switch (f->type) {
-	case FRAME_HELLO:
-		if (r32(c) != FRAME_MAGIC)
-			c->bad = true;
-		f->u.hello.major = r16(c);
-		f->u.hello.minor = r16(c);
-		f->u.hello.features = r64(c);
-		f->u.hello.epoch = r64(c);
-		rbytes(c, f->u.hello.nonce, FRAME_NONCE);
-		rbytes(c, f->u.hello.proof, FRAME_PROOF_LEN);
-		return;
-	case FRAME_PROOF:
-		rbytes(c, f->u.proof, FRAME_PROOF_LEN);
-		return;
-	case FRAME_LISTED:
-	case FRAME_PING:
-	case FRAME_PONG:
-	case FRAME_CLEAR:
-		f->offset = r64(c);
-		return;
-	case FRAME_CLEARED:
-		f->offset = r64(c);
-		f->u.opened.code = r16(c);
-		return;
-	case FRAME_GOODBYE:
-		f->u.opened.code = r16(c);
-		rest_get(c, f, FRAME_TEXT_MAX);
-		return;
-	default:
-		break;
-	}
-	f->channel = r32(c);
-	if (f->channel == 0 && f->type != FRAME_ERROR)
-		c->bad = true;
+	return x->cause <= CAUSE_NOT_STARTED && x->signal <= 64;
+}
+
+/* Of one that was read: do its values make sense? */
+static bool frame_sound(const struct frame *f)
+{
+	const struct frame_list *l = &f->u.list;
+
 	switch (f->type) {
 	case FRAME_LIST:
-		list_get(c, &f->u.list);
-		break;
-	case FRAME_OPEN:
-		open_get(c, &f->u.open);
-		break;
-	case FRAME_OPENED:
-		f->u.opened.code = r16(c);
-		f->u.opened.pid = r32(c);
-		rest_get(c, f, FRAME_TEXT_MAX);
-		break;
+		return exit_sound(&l->exit) && l->kept_from[1] <= l->produced[1] && l->kept_from[2] <= l->produced[2];
 	case FRAME_BEGUN:
-		rest_get(c, f, FRAME_BEGUN_MAX);
-		c->bad = c->bad || (f->n && !memchr(f->p, 0, f->n)) || f->n == 0;
-		break;
-	case FRAME_ERROR:
-		f->u.opened.code = r16(c);
-		rest_get(c, f, FRAME_TEXT_MAX);
-		break;
+		return f->n && memchr(f->p, 0, f->n);
 	case FRAME_DATA:
-		f->stream = r8(c);
-		f->offset = r64(c);
-		rest_get(c, f, FRAME_DATA_MAX);
-		c->bad = c->bad || f->stream > 2 || f->n == 0 || f->offset > UINT64_MAX - FRAME_DATA_MAX;
-		break;
+		return f->stream <= 2 && f->offset <= UINT64_MAX - FRAME_DATA_MAX;
 	case FRAME_EOF:
 	case FRAME_WINDOW:
 	case FRAME_ACK:
 	case FRAME_CONSUMED:
-		f->stream = r8(c);
-		f->offset = r64(c);
-		c->bad = c->bad || f->stream > 2;
-		break;
-	case FRAME_RESIZE:
-		f->u.resize.cols = r16(c);
-		f->u.resize.rows = r16(c);
-		f->u.resize.xpixel = r16(c);
-		f->u.resize.ypixel = r16(c);
-		break;
+		return f->stream <= 2;
 	case FRAME_SIGNAL:
-		f->u.number = r8(c);
-		c->bad = c->bad || f->u.number == 0 || f->u.number > 64;
-		break;
+		return f->u.number >= 1 && f->u.number <= 64;
 	case FRAME_KILL:
-		f->u.number = r8(c);
-		c->bad = c->bad || f->u.number > CAUSE_NOT_STARTED;
-		break;
-	case FRAME_ECHO:
-		f->u.number = r8(c);
-		break;
+		return f->u.number <= CAUSE_NOT_STARTED;
 	case FRAME_EXIT:
-		exit_get(c, &f->u.exit);
-		rest_get(c, f, FRAME_TEXT_MAX);
-		break;
-	case FRAME_RESUME:
-		for (int i = 0; i < 3; i++)
-			f->u.resume.have[i] = r64(c);
-		f->u.resume.window = r64(c);
-		break;
-	case FRAME_SECRET:
-		f->u.fd = r16(c);
-		rest_get(c, f, FRAME_SECRET_MAX);
-		break;
-	default: /* FRAME_FORGET: the channel is all */
-		break;
+		return exit_sound(&f->u.exit);
+	default:
+		return true;
 	}
 }
 
 size_t frame_encode(const struct frame *f, uint8_t *out, size_t cap)
 {
 	struct cursor c = {.out = out, .left = cap};
+	struct frame copy = *f;
+	uint32_t later = 0;
 	size_t size;
 
-	w32(&c, 0);
-	w8(&c, f->type);
-	w8(&c, f->flags);
-	body_put(&c, f);
+	any_32(&c, &later);
+	any_8(&c, &copy.type);
+	any_8(&c, &copy.flags);
+	frame_fields(&c, &copy);
 	size = cap - c.left;
 	if (c.bad || size > (f->type == FRAME_OPEN ? FRAME_OPEN_MAX : FRAME_MAX))
 		return 0;
@@ -510,26 +395,21 @@ int frame_decode(const uint8_t *p, size_t n, char from, struct frame *out, size_
 	*size = (size_t)len + 4;
 	if (n < *size)
 		return 0;
-	out->type = who ? p[4] : 0;
-	out->flags = p[5];
-	out->channel = 0;
-	out->stream = 0;
-	out->offset = 0;
-	out->p = NULL;
-	out->n = 0;
+	*out = (struct frame){.type = who ? p[4] : 0, .flags = p[5]};
 	if (!who)
 		return 1;
 	c = (struct cursor){.in = p + FRAME_HEADER, .left = *size - FRAME_HEADER};
-	body_get(&c, out);
-	return c.bad ? broken(why, "a frame whose fields do not fit") : 1;
+	frame_fields(&c, out);
+	return c.bad || !frame_sound(out) ? broken(why, "a frame whose fields do not fit") : 1;
 }
 
 void frame_transcript(const char who[8], const struct frame_hello *hub, const struct frame_hello *let,
 		      uint8_t out[FRAME_TRANSCRIPT])
 {
 	struct cursor c = {.out = out, .left = FRAME_TRANSCRIPT};
+	struct frame_hello of_hub = *hub, of_let = *let;
 
-	wbytes(&c, who, 8);
-	hello_head(&c, hub);
-	hello_head(&c, let);
+	put_bytes(&c, who, 8);
+	hello_head(&c, &of_hub);
+	hello_head(&c, &of_let);
 }
