@@ -84,7 +84,7 @@ void channel_put_exit(struct plain_channel *c, struct frame_exit *x, const char 
 						  .u.exit = *x});
 }
 
-static void put_opened(struct plain_channel *c, uint16_t code, const char *text)
+void channel_put_opened(struct plain_channel *c, uint16_t code, const char *text)
 {
 	if (!c->forgotten)
 		wire_put(c->peer, &(struct frame){.type = FRAME_OPENED,
@@ -106,7 +106,7 @@ void channel_refuse(struct plain_channel *c, const char *where, int error, const
 	c->ending = ENDING_NOT;
 	text_put(x.at, sizeof(x.at), where);
 	if (c->state != CHANNEL_RUNNING)
-		put_opened(c, CODE_SYSTEM, text);
+		channel_put_opened(c, CODE_SYSTEM, text);
 	channel_put_exit(c, &x, text);
 	peer_kick(c->peer); /* who was forgotten meanwhile goes then */
 }

@@ -7,7 +7,7 @@
  * A channel: WAITING (for the look, or its turn: queue.c) -> STARTING (its exec was asked for; back to WAITING where
  * the server was too busy) -> RUNNING (OPENED was told) -> ENDED (EXIT was told; kept until the hub forgets it, and its
  * processes are gone).
- * Beside that runs its ending (channel_end.c): NOT -> ASKED -> DONE.
+ * Beside that runs its ending (channel_life.c): NOT -> ASKED -> DONE.
  */
 #ifndef MUXD_PLAIN_PEER_H
 #define MUXD_PLAIN_PEER_H
@@ -159,8 +159,7 @@ struct plain_peer {
 /* peer.c: before the loop sleeps, */
 void peer_kick(struct plain_peer *p);  /* something is to be sent, or may be */
 void peer_timer(struct plain_peer *p); /* a deadline changed */
-
-/* wire.c */
+/* Whole frames to the hub, into the peer's bounded buffer. */
 void wire_put(struct plain_peer *p, const struct frame *f);
 void wire_error(struct plain_peer *p, uint32_t channel, uint16_t code, const char *text);
 
@@ -193,6 +192,7 @@ struct plain_channel *channel_find(const struct plain_peer *p, uint32_t number);
 void channel_set_state(struct plain_channel *c, enum channel_state s);
 void channel_release(struct plain_channel *c); /* its exec ends here; another may start */
 void plain_channel_destroy(struct plain_channel *c);
+void channel_put_opened(struct plain_channel *c, uint16_t code, const char *text); /* OPENED */
 /* EXIT: x's totals are filled in here. The channel is ENDED. */
 void channel_put_exit(struct plain_channel *c, struct frame_exit *x, const char *text);
 /* The program never ran. error: errno when where is "cwd" or "exec"; else where is the name of an ERR_*. */
@@ -200,26 +200,16 @@ void channel_refuse(struct plain_channel *c, const char *where, int error, const
 /* The look failed: whoever waits is refused with these words. */
 void channel_refuse_waiting(struct plain_peer *p, const struct err *e);
 
-/* channel_start.c */
+/* channel_life.c */
 void channel_open(struct plain_peer *p, const struct frame *f); /* OPEN */
 void channel_start_waiting(struct plain_peer *p);
 void channel_settle(struct plain_channel *c); /* tells EXIT when everything for it is there; may free c */
 /* Deadlines; c lives on. */
 void channel_tick(struct plain_channel *c, uint64_t now);
-
-/* channel_output.c */
-void channel_data(void *arg, int stream, const uint8_t *p, size_t n);
-void channel_begun(struct plain_channel *c); /* OPENED */
-void channel_pump(struct plain_channel *c);  /* what is held, as far as window and peer allow */
-
-/* channel_input.c; -1: the hub broke the protocol */
+void channel_pump(struct plain_channel *c); /* what is held, as far as window and peer allow */
+/* -1: the hub broke the protocol, *why says how. */
 int channel_input(struct plain_channel *c, const struct frame *f, const char **why);
 int channel_input_eof(struct plain_channel *c, const struct frame *f, const char **why);
-void channel_feed(struct plain_channel *c);
-void channel_drop_input(struct plain_channel *c);
-
-/* channel_end.c */
 void channel_kill(struct plain_channel *c, uint8_t cause);
-void channel_end_step(struct plain_channel *c);
 
 #endif

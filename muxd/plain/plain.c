@@ -23,14 +23,8 @@ static void free_plain_if_done(struct plain *pl)
 		free(pl);
 }
 
-static void plain_on_handle_closed(uv_handle_t *h)
+static void free_peer(struct plain_peer *p)
 {
-	struct plain_peer *p = h->data;
-	struct plain *pl = p->plain;
-
-	if (--p->handles)
-		return;
-	TAILQ_REMOVE(&pl->peers, p, entry);
 	free(p->agent);
 	free(p->ns);
 	free(p->pod);
@@ -41,8 +35,19 @@ static void plain_on_handle_closed(uv_handle_t *h)
 	buf_finish(&p->out);
 	buf_finish(&p->look_text);
 	buf_finish(&p->sweep_text);
-	explicit_bzero(p->secret, sizeof(p->secret));
+	explicit_bzero(p, sizeof(*p));
 	free(p);
+}
+
+static void plain_on_handle_closed(uv_handle_t *h)
+{
+	struct plain_peer *p = h->data;
+	struct plain *pl = p->plain;
+
+	if (--p->handles)
+		return;
+	TAILQ_REMOVE(&pl->peers, p, entry);
+	free_peer(p);
 	free_plain_if_done(pl);
 }
 
@@ -256,19 +261,6 @@ static int make_owner(struct plain_peer *p)
 	for (size_t i = 0; ok && i < (sizeof(p->owner) - 1) / 2; i++)
 		snprintf(p->owner + 2 * i, 3, "%02x", sum[i]);
 	return ok ? 0 : ERR_NOMEM;
-}
-
-static void free_peer(struct plain_peer *p)
-{
-	free(p->agent);
-	free(p->ns);
-	free(p->pod);
-	free(p->container);
-	free(p->visitor);
-	free(p->muxlet);
-	free(p->in);
-	explicit_bzero(p, sizeof(*p));
-	free(p);
 }
 
 static int fill_peer(struct plain_peer *p, const struct kube_plain_target *t)
