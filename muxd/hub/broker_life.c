@@ -497,57 +497,34 @@ static void found_session(struct life_job *j, const char *agent, int64_t opened_
 	job_ask(j);
 }
 
-static void broker_life_on_recorded(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p,
-				    size_t n, bool end)
+static void broker_life_on_recorded(void *arg, int rc, const struct err *e, json_t *facts)
 {
-	struct life_job *j = arg;
-	json_t *open = json_object_get(json, "open");
+	const json_t *open = json_object_get(facts, "open");
+	const char *agent = json_string_value(json_object_get(open, "agent"));
 	struct err here = {0};
 
-	(void)p, (void)n;
-	if (!rc && json_is_object(open) && !j->result)
-		j->result = json_deep_copy(open);
-	if (!rc && !end)
-		return;
-	open = j->result;
-	j->result = NULL;
-	if (!rc && !json_is_string(json_object_get(open, "agent")))
+	if (!rc && !agent)
 		rc = err_set(&here, ERR_NOT_FOUND, "no such session"), e = &here;
 	if (rc)
-		job_answer(j, rc, e);
+		job_answer(arg, rc, e);
 	else
-		found_session(j, json_string_value(json_object_get(open, "agent")),
-			      json_integer_value(json_object_get(open, "wall_ns")),
+		found_session(arg, agent, json_integer_value(json_object_get(open, "wall_ns")),
 			      json_string_value(json_object_get(open, "snapshot_id")));
-	json_decref(open);
 }
 
 static void find_session(struct life_job *j)
 {
 	struct session *s = hub_session_find(j->hub, &j->call.session);
-	char id[ID_STR_LEN];
 	struct err e = {0};
-	int rc;
 
-	if (s && broker_may_see(&j->rq, s)) {
+	if (!s) {
+		reader_ask_session(j->hub, &j->rq, &j->call.session, broker_life_on_recorded, j);
+	} else if (broker_may_see(&j->rq, s)) {
 		found_session(j, s->agent->name, s->opened_wall_ns, s->snapshot_id);
-		return;
-	}
-	err_set(&e, ERR_NOT_FOUND, "no such session");
-	if (s) {
+	} else {
 		broker_hide(j->hub, &j->rq, s, "fork");
-		job_answer(j, ERR_NOT_FOUND, &e);
-		return;
+		job_answer(j, err_set(&e, ERR_NOT_FOUND, "no such session"), &e);
 	}
-	e.code = 0;
-	id_format(&j->call.session, id);
-	rc = reader_ask(j->hub, &j->rq, json_pack("{s:s,s:s}", "op", "session", "session", id), broker_life_on_recorded,
-			j);
-	if (!rc)
-		return;
-	if (!e.code)
-		err_set(&e, rc, "the recorder could not be asked");
-	job_answer(j, rc, &e);
 }
 
 /* ---- begin */

@@ -13,6 +13,7 @@
 #include "muxd/hub/launch.h"
 #include "muxd/hub/quota.h"
 #include "muxd/hub/session_end.h"
+#include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"

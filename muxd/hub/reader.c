@@ -162,6 +162,47 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	return 0;
 }
 
+/* ---- what is known of a session */
+
+struct facts_job {
+	json_t *facts;
+	reader_facts *cb;
+	void *arg;
+};
+
+static void reader_on_facts(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
+			    bool end)
+{
+	struct facts_job *j = arg;
+
+	(void)p, (void)n;
+	if (!rc && json && !j->facts)
+		j->facts = json_deep_copy(json);
+	if (!rc && !end)
+		return;
+	j->cb(j->arg, rc, e, rc ? NULL : j->facts);
+	json_decref(j->facts);
+	free(j);
+}
+
+void reader_ask_session(struct hub *h, const struct request *rq, const struct id *session, reader_facts *cb, void *arg)
+{
+	struct facts_job *j = calloc(1, sizeof(*j));
+	char id[ID_STR_LEN];
+	struct err e = {0};
+	int rc = ERR_NOMEM;
+
+	id_format(session, id);
+	if (j) {
+		*j = (struct facts_job){.cb = cb, .arg = arg};
+		rc = reader_ask(h, rq, json_pack("{s:s,s:s}", "op", "session", "session", id), reader_on_facts, j);
+	}
+	if (!rc)
+		return;
+	free(j);
+	cb(arg, err_set(&e, rc, "the recorder could not be asked"), &e, NULL);
+}
+
 static void reader_on_told(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
 			   bool end)
 {

@@ -1,18 +1,20 @@
 /*
- * A round that has left memory, answered from the record.
+ * Sessions that have left memory, from the record: the answer of a round, and for a client who was there and comes back
+ * who it was and how it ended.
  *
- * Three questions to the recorder, one after the other: its facts, the beginning of stdout, the beginning of stderr.
- * The recorder checks the token itself and tells only who may know.
+ * The recorder is asked for the facts, and of a round then for the beginning of stdout and of stderr. It checks the
+ * token itself and tells only who may know. Who could not have attached while a session ran is refused here, as then.
  */
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/recall.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "muxd/hub/attachment_state.h"
+#include "muxd/hub/broker_check.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
-#include "muxd/hub/session_run.h"
+#include "muxd/hub/session_json.h"
 #include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
@@ -23,45 +25,54 @@
 struct recall {
 	struct hub *hub;
 	struct request rq; /* for its token */
-	struct id round;
+	struct id session;
+	int role; /* of who comes back */
+	struct session_result result;
+	json_t *answer; /* of a round, with the streams up to `stream` */
+	int stream;
 	broker_json_done *done;
 	void *arg;
-	json_t *facts, *answer;
-	int stream;
 };
 
 static void recall_end(struct recall *r, int rc, const struct err *e)
 {
 	r->done(r->arg, rc, rc ? e : NULL, rc ? NULL : r->answer);
-	json_decref(r->facts);
 	json_decref(r->answer);
 	request_finish(&r->rq);
 	free(r);
 }
 
-static const json_t *exit_of(const struct recall *r)
+static const char *recall_text(const json_t *o, const char *key)
 {
-	return json_object_get(r->facts, "exit");
+	return json_string_value(json_object_get(o, key)) ?: "";
 }
 
-/* The beginning of a stream as the record has it, with the whole's length and digest. */
-json_t *recall_stream(const json_t *exit, int stream, const json_t *page)
+static void recall_begin(struct recall how, reader_facts *cb)
 {
-	const char *name = stream == STREAM_OUTPUT ? "stdout" : "stderr";
-	const json_t *totals = json_object_get(exit, "totals");
-	const json_t *sum = json_object_get(json_object_get(exit, "sha256"), name);
-	json_int_t total = json_integer_value(json_array_get(totals, (size_t)stream));
+	struct recall *r = malloc(sizeof(*r));
+	struct err e = {0};
+
+	if (!r) {
+		how.done(how.arg, err_set(&e, ERR_NOMEM, "the recorder could not be asked"), &e, NULL);
+		return;
+	}
+	*r = how;
+	reader_ask_session(r->hub, &r->rq, &r->session, cb, r);
+}
+
+/* ---- a round */
+
+/* The beginning of a stream as the record has it, with the whole's length and digest. */
+json_t *recall_stream(const struct session_result *r, int stream, const json_t *page)
+{
 	bool from_start = json_integer_value(json_object_get(page, "offset")) == 0;
 	json_int_t end = from_start ? json_integer_value(json_object_get(page, "next_offset")) : 0;
-	json_t *o = json_object();
+	const char *sum = r->sha256[stream];
 
-	json_object_set_new(o, "data", from_start ? json_incref(json_object_get(page, "data")) : json_string(""));
-	json_object_set_new(o, "encoding",
-			    from_start ? json_incref(json_object_get(page, "encoding")) : json_string("utf-8"));
-	json_object_set_new(o, "total_bytes", json_integer(total));
-	json_object_set_new(o, "truncated", json_boolean(end < total));
-	json_object_set_new(o, "sha256", json_string_length(sum) ? json_deep_copy(sum) : json_null());
-	return o;
+	return json_pack("{s:s,s:s,s:I,s:b,s:s?}", "data", from_start ? recall_text(page, "data") : "", "encoding",
+			 from_start ? recall_text(page, "encoding") : "utf-8", "total_bytes",
+			 (json_int_t)r->total[stream], "truncated", (uint64_t)end < r->total[stream], "sha256",
+			 *sum ? sum : NULL);
 }
 
 static void ask_stream(struct recall *r);
@@ -70,118 +81,120 @@ static void recall_on_page(void *arg, int rc, const struct err *e, json_t *page)
 {
 	struct recall *r = arg;
 
-	if (rc) {
-		recall_end(r, rc, e);
-		return;
-	}
-	json_object_set_new(r->answer, r->stream == STREAM_OUTPUT ? "stdout" : "stderr",
-			    recall_stream(exit_of(r), r->stream, page));
-	if (++r->stream < STREAM_COUNT)
+	if (!rc)
+		json_object_set_new(r->answer, r->stream == STREAM_OUTPUT ? "stdout" : "stderr",
+				    recall_stream(&r->result, r->stream, page));
+	if (!rc && ++r->stream < STREAM_COUNT)
 		ask_stream(r);
 	else
-		recall_end(r, 0, NULL);
+		recall_end(r, rc, e);
 }
 
 static void ask_stream(struct recall *r)
 {
 	uint64_t head = r->hub->conf->round_head;
 
-	broker_round_output(r->hub, &r->rq, &r->round, r->stream, 0, head && head < DATA_MAX ? head : DATA_MAX,
+	broker_round_output(r->hub, &r->rq, &r->session, r->stream, 0, head && head < DATA_MAX ? head : DATA_MAX,
 			    recall_on_page, r);
 }
 
-static void recall_copy(json_t *to, const char *key, const json_t *from, const char *name)
+static json_t *recalled_json(struct recall *r, const json_t *facts)
 {
-	json_t *v = json_object_get(from, name);
-
-	json_object_set_new(to, key, v ? json_deep_copy(v) : json_null());
-}
-
-static json_t *exit_answer(const json_t *exit)
-{
-	json_int_t code = json_integer_value(json_object_get(exit, "code"));
-	json_int_t sig = json_integer_value(json_object_get(exit, "signal"));
-	const char *message = json_string_value(json_object_get(exit, "message"));
-	json_t *o = json_object();
-
-	recall_copy(o, "cause", exit, "cause");
-	json_object_set_new(o, "code", code >= 0 ? json_integer(code) : json_null());
-	json_object_set_new(o, "signal", sig ? json_string(signal_name((int)sig)) : json_null());
-	if (message && *message)
-		json_object_set_new(o, "message", json_string(message));
-	return o;
-}
-
-static void begin_answer(struct recall *r)
-{
-	const json_t *exit = exit_of(r);
+	const json_t *exit = json_object_get(facts, "exit"), *open = json_object_get(facts, "open");
 	char id[ID_STR_LEN];
-	json_t *o = r->answer = json_object();
 
-	id_format(&r->round, id);
-	json_object_set_new(o, "round_id", json_string(id));
-	recall_copy(o, "exec_id", r->facts, "exec_id");
-	recall_copy(o, "task_id", r->facts, "task");
-	recall_copy(o, "agent", r->facts, "agent");
-	json_object_set_new(o, "state", json_string(exit ? "finished" : "ending"));
-	json_object_set_new(o, "exit", exit ? exit_answer(exit) : json_null());
-	json_object_set_new(
-	    o, "duration_ms",
-	    json_integer(json_integer_value(json_object_get(exit, "duration_ns")) / (json_int_t)NS_PER_MS));
-	recall_copy(o, "started_at", r->facts, "opened_at");
-	recall_copy(o, "cwd", exit, "cwd");
-	recall_copy(o, "program", exit, "program");
-	if (json_object_get(json_object_get(r->facts, "open"), "snapshot_id"))
-		recall_copy(o, "snapshot_id", json_object_get(r->facts, "open"), "snapshot_id");
+	id_format(&r->session, id);
+	return round_told_json(
+	    &(struct round_told){.id = id,
+				 .exec_id = json_string_value(json_object_get(facts, "exec_id")),
+				 .task = json_string_value(json_object_get(facts, "task")),
+				 .agent = json_string_value(json_object_get(facts, "agent")),
+				 .state = exit ? "finished" : "ending",
+				 .started_at = json_string_value(json_object_get(facts, "opened_at")),
+				 .cwd = json_string_value(json_object_get(exit, "cwd")),
+				 .program = json_string_value(json_object_get(exit, "program")),
+				 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
+				 .result = exit ? &r->result : NULL,
+				 .duration_ns = r->result.duration_ns});
 }
 
-static void recall_on_facts(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
-			    bool end)
+static void recall_on_round(void *arg, int rc, const struct err *e, json_t *facts)
 {
 	struct recall *r = arg;
 	struct err here = {0};
 
-	(void)p, (void)n;
-	if (!rc && json && !r->facts)
-		r->facts = json_deep_copy(json);
-	if (!rc && !end)
-		return;
-	if (rc == ERR_NOT_FOUND) /* or kept from this grant */
+	if (rc == ERR_NOT_FOUND ||
+	    (!rc && strcmp(recall_text(facts, "kind"), "round") != 0)) /* or kept from this grant */
 		rc = err_set(&here, ERR_NOT_FOUND, "no such round"), e = &here;
-	if (!rc && strcmp(json_string_value(json_object_get(r->facts, "kind")) ?: "", "round") != 0)
-		rc = err_set(&here, ERR_NOT_FOUND, "no such round"), e = &here;
-	if (rc) {
-		recall_end(r, rc, e);
-		return;
+	if (!rc) {
+		session_result_read(json_object_get(facts, "exit"), &r->result);
+		r->answer = recalled_json(r, facts);
+		if (!r->answer)
+			rc = err_set(&here, ERR_NOMEM, "no memory for the answer"), e = &here;
 	}
-	begin_answer(r);
-	r->stream = STREAM_OUTPUT;
-	ask_stream(r);
+	if (rc)
+		recall_end(r, rc, e);
+	else
+		ask_stream(r);
 }
 
 void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg)
 {
-	struct recall *r = calloc(1, sizeof(*r));
-	char id[ID_STR_LEN];
-	struct err e = {0};
-	int rc = ERR_NOMEM;
-	json_t *q;
+	recall_begin(
+	    (struct recall){.hub = h, .rq = *rq, .session = *round, .stream = STREAM_OUTPUT, .done = done, .arg = arg},
+	    recall_on_round);
+}
 
-	if (!r)
-		goto fail;
-	r->hub = h;
-	r->rq = *rq;
-	r->round = *round;
-	r->done = done;
-	r->arg = arg;
-	id_format(round, id);
-	q = json_pack("{s:s,s:s}", "op", "session", "session", id);
-	rc = reader_ask(h, rq, q, recall_on_facts, r);
-	if (!rc)
-		return;
-	request_finish(&r->rq);
-	free(r);
-fail:
-	err_set(&e, rc, "the recorder could not be asked");
-	done(arg, rc, &e, NULL);
+/* ---- who comes back to a session */
+
+/* As broker_attach() judges of one that runs. */
+static int may_attach(const struct recall *r, const json_t *facts, struct err *e)
+{
+	const char *kind = recall_text(facts, "kind");
+	bool own = strcmp(recall_text(facts, "principal"), r->rq.grant.principal) == 0;
+	uint32_t scopes = r->rq.grant.scopes;
+	int role = r->role;
+
+	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0)
+		return err_set(e, ERR_NOT_FOUND, "no such session of any agent");
+	if (role < 0)
+		role = scopes & SCOPE_DRIVE || (own && scopes & SCOPE_TERMINAL) ? ROLE_DRIVER : ROLE_OBSERVER;
+	return broker_check(r->hub, &r->rq, recall_text(facts, "agent"), attach_scope((enum attachment_role)role, own),
+			    "attach", e);
+}
+
+static int past_answer(struct recall *r, const json_t *facts, struct err *e)
+{
+	const json_t *exit = json_object_get(facts, "exit"), *open = json_object_get(facts, "open");
+	int rc = may_attach(r, facts, e);
+
+	if (rc)
+		return rc;
+	if (!exit) /* the recorder has not come that far */
+		return err_set(e, ERR_UNAVAILABLE, "the end of this session is not in the record yet");
+	session_result_read(exit, &r->result);
+	r->answer = json_pack("{s:s,s:s,s:s,s:I,s:I,s:o}", "agent", recall_text(facts, "agent"), "kind",
+			      recall_text(facts, "kind"), "principal", recall_text(facts, "principal"), "cols",
+			      json_integer_value(json_object_get(open, "cols")), "rows",
+			      json_integer_value(json_object_get(open, "rows")), "exit", session_farewell(&r->result));
+	return r->answer ? 0 : err_set(e, ERR_NOMEM, "no memory");
+}
+
+static void recall_on_past(void *arg, int rc, const struct err *e, json_t *facts)
+{
+	struct recall *r = arg;
+	struct err here = {0};
+
+	if (rc == ERR_FORBIDDEN || rc == ERR_NOT_FOUND) /* whether there is one is not told to everybody */
+		rc = err_set(&here, ERR_NOT_FOUND, "no such session of any agent"), e = &here;
+	else if (!rc)
+		rc = past_answer(r, facts, &here), e = &here;
+	recall_end(r, rc, e);
+}
+
+void broker_past(struct hub *h, const struct request *rq, const struct id *session, int role, broker_json_done *done,
+		 void *arg)
+{
+	recall_begin((struct recall){.hub = h, .rq = *rq, .session = *session, .role = role, .done = done, .arg = arg},
+		     recall_on_past);
 }

@@ -6,7 +6,7 @@
 
 #include "muxd/hub/broker.h"
 
-json_t *recall_stream(const json_t *exit, int stream, const json_t *page); /* one stream of it */
+json_t *recall_stream(const struct session_result *r, int stream, const json_t *page); /* one stream of it */
 void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg);
 
 #endif

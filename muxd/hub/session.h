@@ -59,6 +59,9 @@ json_t *session_round_json(const struct session *s);
 /* The same without the output: of stdout and stderr total_bytes and sha256. */
 json_t *session_round_brief(const struct session *s);
 
+/* How it ended, as EXIT of the browser door has it (docs/protocol.md). NULL: no memory. */
+json_t *session_farewell(const struct session_result *r);
+
 /* A file transfer: {op, path, size, mode, mtime, sha256}, of the file alone. NULL: it is none, or no memory. */
 json_t *session_file_json(const struct session *s);
 

@@ -1,12 +1,13 @@
 /* A session as JSON: for the record, for lists, and as a round's answer. */
+#include "muxd/hub/session_json.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/port.h"
 #include "muxd/hub/session_end.h"
-#include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
@@ -118,22 +119,59 @@ static void session_json_set_time(json_t *o, const char *key, int64_t wall_ns)
 	json_object_set_new(o, key, json_string(text));
 }
 
-static void set_waits(json_t *o, const struct session *s)
+/* ---- how it ended */
+
+void session_result_read(const json_t *exit, struct session_result *out)
 {
-	if (s->state == SESSION_OPENING)
-		set_str(o, "waits", s->waits);
+	const json_t *totals = json_object_get(exit, "totals"), *sums = json_object_get(exit, "sha256");
+	static const char *const streams[] = {"stdin", "stdout", "stderr"};
+	const char *cause = json_string_value(json_object_get(exit, "cause"));
+
+	*out = (struct session_result){.cause = EXIT_UNKNOWN};
+	(void)exit_cause_parse(cause ? cause : "", &out->cause);
+	out->code = (int)json_integer_value(json_object_get(exit, "code"));
+	out->signal = (int)json_integer_value(json_object_get(exit, "signal"));
+	out->duration_ns = (uint64_t)json_integer_value(json_object_get(exit, "duration_ns"));
+	text_put(out->message, sizeof(out->message), json_string_value(json_object_get(exit, "message")) ?: "");
+	for (size_t i = 0; i < STREAM_COUNT; i++) {
+		const char *sum = json_string_value(json_object_get(sums, streams[i]));
+
+		out->total[i] = (uint64_t)json_integer_value(json_array_get(totals, i));
+		text_put(out->sha256[i], sizeof(out->sha256[i]), sum ? sum : "");
+	}
 }
 
 static json_t *exit_json(const struct session_result *r)
 {
-	json_t *o = json_object();
-
-	json_object_set_new(o, "cause", json_string(exit_cause_name(r->cause)));
-	json_object_set_new(o, "code", r->code >= 0 ? json_integer(r->code) : json_null());
-	json_object_set_new(o, "signal", r->signal ? json_string(signal_name(r->signal)) : json_null());
-	set_str(o, "message", r->message);
-	return o;
+	return json_pack("{s:s,s:o,s:s?,s:s*}", "cause", exit_cause_name(r->cause), "code",
+			 r->code >= 0 ? json_integer(r->code) : json_null(), "signal",
+			 r->signal ? signal_name(r->signal) : NULL, "message", r->message[0] ? r->message : NULL);
 }
+
+static json_t *farewell_stream(const struct session_result *r, int stream)
+{
+	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
+}
+
+json_t *session_farewell(const struct session_result *r)
+{
+	return json_pack("{s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "exit", "cause", exit_cause_name(r->cause), "code",
+			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
+			 farewell_stream(r, STREAM_OUTPUT), "stderr", farewell_stream(r, STREAM_STDERR), "duration_ms",
+			 (json_int_t)(r->duration_ns / NS_PER_MS));
+}
+
+json_t *round_told_json(const struct round_told *t)
+{
+	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*}", "round_id", t->id,
+			 "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state", t->state, "waits",
+			 t->waits, "root", t->root, "exit", t->result ? exit_json(t->result) : json_null(), "stdout",
+			 t->out, "stderr", t->err, "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS),
+			 "started_at", t->started_at, "cwd", t->cwd, "program", t->program, "snapshot_id",
+			 t->snapshot_id);
+}
+
+/* ---- in lists, and as a round */
 
 json_t *session_describe(const struct session *s)
 {
@@ -158,7 +196,8 @@ json_t *session_describe(const struct session *s)
 		json_object_set_new(o, "port", port_json(&s->launch));
 	set_str(o, "exec_id", s->launch.exec_id);
 	set_str(o, "door", s->door);
-	set_waits(o, s);
+	if (s->state == SESSION_OPENING)
+		set_str(o, "waits", s->waits);
 	set_root(o, s);
 	session_json_set_time(o, "opened_at", s->opened_wall_ns);
 	session_json_set_time(o, "ended_at", s->ended_wall_ns);
@@ -186,32 +225,35 @@ void session_size(const struct session *s, unsigned *out_cols, unsigned *out_row
 	*out_rows = s->launch.pty ? s->launch.rows : 0;
 }
 
+static const char *or_absent(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
 static json_t *round_json(const struct session *s, json_t *(*stream)(const struct keep *k))
 {
 	bool done = s->end == END_TOLD;
-	uint64_t ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns;
-	json_t *o = json_object();
-
-	if (!o)
-		return NULL;
-	json_object_set_new(o, "round_id", json_string(s->id_text));
-	json_object_set_new(o, "exec_id", s->launch.exec_id ? json_string(s->launch.exec_id) : json_null());
-	json_object_set_new(o, "task_id", json_string(s->launch.task));
-	json_object_set_new(o, "agent", json_string(s->agent->name));
-	json_object_set_new(o, "state",
-			    json_string(done                        ? "finished"
+	char started[40];
+	struct round_told t = {.id = s->id_text,
+			       .exec_id = s->launch.exec_id,
+			       .task = s->launch.task,
+			       .agent = s->agent->name,
+			       .state = done                        ? "finished"
 					: s->state == SESSION_ENDED ? "ending"
-								    : session_state_name(s->state)));
-	set_waits(o, s);
-	set_root(o, s);
-	json_object_set_new(o, "exit", done ? exit_json(&s->result) : json_null());
-	json_object_set_new(o, "stdout", stream(&s->keep[STREAM_OUTPUT]));
-	json_object_set_new(o, "stderr", stream(&s->keep[STREAM_STDERR]));
-	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
-	session_json_set_time(o, "started_at", s->opened_wall_ns);
-	session_set_begun(s, o);
-	set_str(o, "snapshot_id", s->snapshot_id);
-	return o;
+								    : session_state_name(s->state),
+			       .started_at = started,
+			       .cwd = or_absent(s->begun_cwd),
+			       .program = or_absent(s->begun_program),
+			       .waits = s->state == SESSION_OPENING ? or_absent(s->waits) : NULL,
+			       .root = s->agent->info.visitor[0] ? "target" : NULL,
+			       .snapshot_id = or_absent(s->snapshot_id),
+			       .result = done ? &s->result : NULL,
+			       .duration_ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns,
+			       .out = stream(&s->keep[STREAM_OUTPUT]),
+			       .err = stream(&s->keep[STREAM_STDERR])};
+
+	clock_format_utc(s->opened_wall_ns, started, sizeof(started));
+	return round_told_json(&t);
 }
 
 json_t *session_round_json(const struct session *s)

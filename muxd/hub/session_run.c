@@ -14,6 +14,7 @@
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"
+#include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"

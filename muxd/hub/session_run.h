@@ -34,7 +34,5 @@ void sessions_trim(struct hub *h); /* the oldest ended ones go, until the rest i
 /* recover.c: after a restart, from the recorder's `recover` */
 int session_restore(struct hub *h, const json_t *entry, struct err *e); /* one entry of the recorder's `recover` */
 void session_restore_or_end(struct hub *h, const json_t *entry, bool *out_taken); /* what cannot be one: ends there */
-/* session_json.c */
-json_t *session_open_json(const struct session *s);
 
 #endif

@@ -1,6 +1,7 @@
 // tier: check
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
 #include "muxd/hub/quota.h"
+#include "muxd/hub/session_json.h"
 #include "tests/lib/hub_rig.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/recall.h"
+#include "muxd/hub/session_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,18 +140,21 @@ static void a_put_is_what_was_announced(void **state)
 /* A page that does not begin at the beginning is not shown as if it did. */
 static void a_stream_of_the_record(void **state)
 {
+	struct session_result r;
 	json_t *exit = json_pack("{s:[i,i,i], s:{s:s}}", "totals", 0, 9, 0, "sha256", "stdout", "ab");
 	json_t *page =
 	    json_pack("{s:i,s:i,s:s,s:s}", "offset", 0, "next_offset", 5, "data", "hello", "encoding", "utf-8");
-	json_t *o = recall_stream(exit, 1, page);
+	json_t *o;
 
 	(void)state;
+	session_result_read(exit, &r);
+	o = recall_stream(&r, 1, page);
 	assert_string_equal(json_string_value(json_object_get(o, "data")), "hello");
 	assert_true(json_is_true(json_object_get(o, "truncated")));
 	assert_string_equal(json_string_value(json_object_get(o, "sha256")), "ab");
 	json_decref(o);
 	json_object_set_new(page, "offset", json_integer(4));
-	o = recall_stream(exit, 1, page);
+	o = recall_stream(&r, 1, page);
 	assert_string_equal(json_string_value(json_object_get(o, "data")), "");
 	assert_int_equal(json_object_get(o, "data")->refcount, 1); /* and nobody else's */
 	json_decref(o);

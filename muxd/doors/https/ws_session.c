@@ -177,19 +177,6 @@ static void begin_history(struct ws *w, uint64_t end)
 
 /* --- joining */
 
-static json_t *ws_session_stream_json(const struct session_result *r, int stream)
-{
-	return json_pack("{s:I,s:s}", "total_bytes", (json_int_t)r->total[stream], "sha256", r->sha256[stream]);
-}
-
-static json_t *exit_json(const struct session_result *r)
-{
-	return json_pack("{s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "exit", "cause", exit_cause_name(r->cause), "code",
-			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
-			 ws_session_stream_json(r, STREAM_OUTPUT), "stderr", ws_session_stream_json(r, STREAM_STDERR),
-			 "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS));
-}
-
 static int beyond_end(struct err *e)
 {
 	return err_set(e, ERR_INVAL, "offset is beyond the end of the session's output");
@@ -205,7 +192,7 @@ static int join_late(struct ws *w, struct err *e)
 		return ERR_ENDED;
 	if (w->offset > r->total[STREAM_OUTPUT])
 		return beyond_end(e);
-	w->farewell = exit_json(r);
+	w->farewell = session_farewell(r);
 	say_opened(w, opened_of(s, false, w->offset));
 	begin_history(w, r->total[STREAM_OUTPUT]);
 	return 0;
@@ -487,7 +474,7 @@ static void ws_session_on_ended(void *arg, const struct session_result *r)
 		end_transfer(w, r);
 		return;
 	}
-	o = exit_json(r);
+	o = session_farewell(r);
 	if (w->state == WS_HISTORY) { /* behind what the client is still being sent */
 		w->farewell = o;
 		attachment_detach(w->attachment);

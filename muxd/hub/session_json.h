@@ -1,0 +1,25 @@
+/*
+ * session_json.h - a session as JSON: for the record, and how it ended, whether memory or the record tells that.
+ */
+#ifndef MUXD_HUB_SESSION_JSON_H
+#define MUXD_HUB_SESSION_JSON_H
+
+#include "base/json.h"
+#include "muxd/hub/session.h"
+
+/* Of a round, from memory or the record. NULL: null in the answer; "absent": left out. */
+struct round_told {
+	const char *id, *exec_id, *task, *agent, *state, *started_at, *cwd, *program;
+	const char *waits, *root, *snapshot_id; /* absent */
+	const struct session_result *result;    /* NULL: it has not ended */
+	uint64_t duration_ns;
+	json_t *out, *err; /* stolen; absent */
+};
+
+json_t *session_open_json(const struct session *s);
+/* The one renderer of GET /v1/rounds/{id}. NULL: no memory. */
+json_t *round_told_json(const struct round_told *t);
+/* EXIT of the recording, as exit_record() writes it (session_end.c). */
+void session_result_read(const json_t *exit, struct session_result *out);
+
+#endif
