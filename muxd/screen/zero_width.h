@@ -1,6 +1,6 @@
 /*
  * zero_width.h - characters that take no cell and belong to the one before: Mn, Me and Cf of Unicode 14.0.0 but the
- * soft hyphen, Hangul jamo medials and finals, and the few more that libvterm 0.1.4 combines. For term_text.c alone,
+ * soft hyphen, Hangul jamo medials and finals, and the few more that libvterm 0.1.4 combines. For term.c alone,
  * sorted.
  */
 #ifndef MUXD_SCREEN_ZERO_WIDTH_H

@@ -28,7 +28,7 @@ forbid '^muxd/link/' '(policy|recorder|control|muxd/(plain|screen|hub|doors|net|
 forbid '^muxd/plain/' '(policy|recorder|muxd/(hub|doors|net|monitor|muxlet|ctl|link/link))/' 'plain may know control, base and the frames'
 forbid '^muxd/screen/' '(policy|recorder|control|jansson|uv|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))' 'a screen knows base'
 forbid '^muxd/' 'muxd/screen/(term|grid|draw|fast|sgr|worker)' 'others know the frames of a screen worker' '^muxd/screen/'
-forbid '^(base|muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term_vt\.c'
+forbid '^(base|muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term\.c'
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
 forbid '^muxd/' 'muxd/doors/https/router/' 'only the HTTPS door hands connections to its router' '^muxd/doors/https/'
