@@ -28,16 +28,20 @@ void agent_set_state(struct agent *a, enum agent_state s)
 	a->state = s;
 }
 
-struct agent *agent_get(struct hub *h, const char *name)
+struct agent *agent_find(struct hub *h, const char *name)
 {
 	struct agent *a = NULL;
 
 	HASH_FIND_STR(h->agents, name, a);
-	if (a)
+	return a;
+}
+
+struct agent *agent_get(struct hub *h, const char *name)
+{
+	struct agent *a = agent_find(h, name);
+
+	if (a || !(a = calloc(1, sizeof(*a))))
 		return a;
-	a = calloc(1, sizeof(*a));
-	if (!a)
-		return NULL;
 	a->hub = h;
 	text_put(a->name, sizeof(a->name), name);
 	text_put(a->info.agent, sizeof(a->info.agent), name);

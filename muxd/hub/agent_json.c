@@ -56,11 +56,10 @@ json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_inf
 {
 	static const struct sandbox_info nothing;
 	const struct sandbox_info *i;
-	struct agent *a = NULL;
+	struct agent *a = agent_find(h, name);
 	char id[ID_STR_LEN];
 	json_t *o = json_object();
 
-	HASH_FIND_STR(h->agents, name, a);
 	i = info ? info : a ? &a->info : &nothing;
 	json_object_set_new(o, "agent", json_string(name));
 	json_object_set_new(o, "state", json_string(state_shown(a, i)));

@@ -531,9 +531,8 @@ void agent_set_cold(struct agent *a, const char *why)
 void agent_gone(void *arg, const char *name, const struct id *sandbox, const char *why)
 {
 	struct hub *h = arg;
-	struct agent *a = NULL;
+	struct agent *a = agent_find(h, name);
 
-	HASH_FIND_STR(h->agents, name, a);
 	if (!a || id_equal(&a->linked, sandbox))
 		work_sandbox_gone(h->p.work, name, why);
 	if (!a || a->cut || !id_equal(&a->linked, sandbox))

@@ -90,14 +90,6 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 		broker_agent_on_writable(job, rc, &here);
 }
 
-static struct agent *known(struct hub *h, const char *name)
-{
-	struct agent *a = NULL;
-
-	HASH_FIND_STR(h->agents, name, a);
-	return a;
-}
-
 /* ---- show */
 
 static void broker_agent_on_stat(void *arg, const struct sandbox_answer *r)
@@ -114,7 +106,7 @@ static void broker_agent_on_stat(void *arg, const struct sandbox_answer *r)
 		broker_agent_job_end(job, rc, e, NULL);
 		return;
 	}
-	a = known(job->hub, job->name);
+	a = agent_find(job->hub, job->name);
 	if (a && a->state == AGENT_COLD)
 		a = NULL; /* what the provider says is all that is known */
 	row = agent_row(job->hub, job->name);
@@ -192,7 +184,7 @@ static void broker_agent_on_destroyed(void *arg, const struct sandbox_answer *r)
 		broker_agent_job_end(job, rc, e, NULL);
 		return;
 	}
-	a = known(job->hub, job->name);
+	a = agent_find(job->hub, job->name);
 	if (!rc && a) {
 		struct id was = a->linked;
 		char why[200];

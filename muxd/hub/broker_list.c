@@ -70,11 +70,10 @@ json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *i
 {
 	static const char *const links[] = {NULL, "waking", "up", "lost"};
 	json_t *o = agent_describe(h, name, info);
-	struct agent *a = NULL;
+	struct agent *a = agent_find(h, name);
 
 	if (!o)
 		return NULL;
-	HASH_FIND_STR(h->agents, name, a);
 	json_object_set(o, "started_at", json_object_get(o, "created_at"));
 	json_object_set_new(o, "link", a && links[a->state] ? json_string(links[a->state]) : json_null());
 	if (!info && !(a && a->info.agent[0]))
@@ -158,10 +157,7 @@ static bool broker_list_wanted(const struct list_job *j, const char *name, const
  */
 static json_t *show_row(struct list_job *j, const struct sandbox_info *info, json_t *row)
 {
-	struct agent *a = NULL;
-
-	HASH_FIND_STR(j->hub->agents, broker_list_name_of(row), a);
-	if (info || a)
+	if (info || agent_find(j->hub, broker_list_name_of(row)))
 		return NULL;
 	json_object_set_new(row, "sessions", json_integer(0));
 	json_object_set_new(row, "started_at", json_null());
@@ -296,14 +292,13 @@ static void broker_list_on_stat(void *arg, const struct sandbox_answer *r)
 static bool needs_provider(const struct list_job *j)
 {
 	const json_t *row;
-	struct agent *a;
 	size_t i;
 
 	json_array_foreach(j->rows, i, row)
 	{
 		const char *state = json_string_value(json_object_get(row, "state"));
+		struct agent *a = agent_find(j->hub, broker_list_name_of(row));
 
-		HASH_FIND_STR(j->hub->agents, broker_list_name_of(row), a);
 		if (state && strcmp(state, "running") == 0 && (!a || a->state == AGENT_COLD))
 			return true;
 	}

@@ -47,11 +47,10 @@ static void broker_locate_on_stat(void *arg, const struct sandbox_answer *r)
 static void broker_locate_look(struct locate_job *j)
 {
 	struct sandbox_provider *p = j->hub->p.provider;
-	struct agent *a = NULL;
+	struct agent *a = agent_find(j->hub, j->name);
 	struct err e = {0};
 	int rc = broker_check(j->hub, &j->rq, j->name, SCOPE_PORTS, "port", &e);
 
-	HASH_FIND_STR(j->hub->agents, j->name, a);
 	if (rc || (a && a->state == AGENT_UP) || strchr(j->name, '/')) /* opening looks for pods of others */
 		broker_locate_job_end(j, rc, &e);
 	else
@@ -67,11 +66,11 @@ static bool may_hear_of(const struct locate_job *j, const char *agent)
 /* The database may be behind: an agent whose sandbox is at hand has that one and no other. */
 static void find_in_life(const struct locate_job *j, char name[AGENT_NAME_MAX + 1])
 {
-	struct agent *a = NULL;
+	struct agent *a;
 
 	if (j->hub->p.life && life_find(j->hub->p.life, &j->id, name, NULL))
 		log_warn(NULL, "the control database does not say whose sandbox that is");
-	HASH_FIND_STR(j->hub->agents, name, a);
+	a = agent_find(j->hub, name);
 	if (a && !id_is_nil(&a->linked))
 		name[0] = '\0';
 }

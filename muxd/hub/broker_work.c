@@ -93,15 +93,12 @@ static void broker_work_prepare(void *ctx, const char *sandbox, work_host_done *
 
 static void discard_done(struct host_job *j, int rc, const struct err *e)
 {
-	struct agent *a = NULL;
+	struct agent *a = rc ? NULL : agent_find(j->hub, j->name);
 
-	if (!rc) {
-		HASH_FIND_STR(j->hub->agents, j->name, a);
-		if (a) {
-			struct id was = a->linked;
+	if (a) {
+		struct id was = a->linked;
 
-			agent_gone(j->hub, a->name, &was, j->why);
-		}
+		agent_gone(j->hub, a->name, &was, j->why);
 	}
 	host_job_end(j, rc, e);
 }

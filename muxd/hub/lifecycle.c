@@ -18,14 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct agent *known(struct hub *h, const char *name)
-{
-	struct agent *a = NULL;
-
-	HASH_FIND_STR(h->agents, name, a);
-	return a;
-}
-
 /* ---- what is activity, and what holds (requirement A3) */
 
 /*
@@ -39,7 +31,7 @@ static bool holds(const struct session *s)
 
 static void activity(void *ctx, const char *name, struct life_activity *out)
 {
-	struct agent *a = known(ctx, name);
+	struct agent *a = agent_find(ctx, name);
 	const struct session *s;
 	const struct attachment *t;
 
@@ -58,7 +50,7 @@ static void activity(void *ctx, const char *name, struct life_activity *out)
 
 static void warn(void *ctx, const char *name, const char *text)
 {
-	struct agent *a = known(ctx, name);
+	struct agent *a = agent_find(ctx, name);
 	struct session *s;
 	struct attachment *t;
 
@@ -87,7 +79,7 @@ static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, uint64_t h
 
 static bool frozen(void *ctx, const char *name)
 {
-	struct agent *a = known(ctx, name);
+	struct agent *a = agent_find(ctx, name);
 
 	return a && quiesce_holds(a);
 }
@@ -117,7 +109,7 @@ static void lifecycle_hold(void *ctx, const char *name, bool on)
 static void leave(void *ctx, const char *name, const char *why, life_host_done *done, void *arg)
 {
 	struct hub *h = ctx;
-	struct agent *a = known(h, name);
+	struct agent *a = agent_find(h, name);
 
 	if (a) {
 		agent_leave(a, EXIT_KILLED, why);

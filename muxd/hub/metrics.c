@@ -4,31 +4,22 @@
 
 static void of_witnesses(const struct hub *h, json_t *list)
 {
-	json_t *lag, *receipts, *failures;
+	static const struct {
+		const char *type, *name, *help, *key;
+	} families[] = {
+	    {"gauge", "muxd_witness_lag_seconds",
+	     "For how long there has been something in the record that this witness does not know of.", "lag_seconds"},
+	    {"counter", "muxd_witness_receipts_total", "Heads that this witness took.", "receipts"},
+	    {"counter", "muxd_witness_failures_total", "Times that a head did not get to this witness.", "failures"}};
 	const json_t *each;
 	size_t i;
 
-	if (!h->witnesses)
-		return;
-	lag = metric_family(list, "gauge", "muxd_witness_lag_seconds",
-			    "For how long there has been something in the record that this witness does not know of.");
-	json_array_foreach(h->witnesses, i, each)
-	{
-		metric_value(lag, "witness", json_string_value(json_object_get(each, "name")),
-			     (double)json_integer_value(json_object_get(each, "lag_seconds")));
-	}
-	receipts = metric_family(list, "counter", "muxd_witness_receipts_total", "Heads that this witness took.");
-	json_array_foreach(h->witnesses, i, each)
-	{
-		metric_value(receipts, "witness", json_string_value(json_object_get(each, "name")),
-			     (double)json_integer_value(json_object_get(each, "receipts")));
-	}
-	failures = metric_family(list, "counter", "muxd_witness_failures_total",
-				 "Times that a head did not get to this witness.");
-	json_array_foreach(h->witnesses, i, each)
-	{
-		metric_value(failures, "witness", json_string_value(json_object_get(each, "name")),
-			     (double)json_integer_value(json_object_get(each, "failures")));
+	for (size_t k = 0; h->witnesses && k < sizeof(families) / sizeof(families[0]); k++) {
+		json_t *family = metric_family(list, families[k].type, families[k].name, families[k].help);
+
+		json_array_foreach(h->witnesses, i, each)
+		    metric_value(family, "witness", json_string_value(json_object_get(each, "name")),
+				 (double)json_integer_value(json_object_get(each, families[k].key)));
 	}
 }
 

@@ -13,10 +13,10 @@
 
 struct file_put {
 	const char *path;
-	long mode;      /* -1: as the file there has it, else 0644 */
-	long long size; /* of the content, when known: room is made for it first; -1 */
-	bool parents;   /* make missing directories */
-	int visit;      /* the root is that of this process (visit.h); 0: our own */
+	long mode;    /* -1: as the file there has it, else 0644 */
+	long size;    /* of the content, when known: room is made for it first; -1 */
+	bool parents; /* make missing directories */
+	int visit;    /* the root is that of this process (visit.h); 0: our own */
 };
 
 /*

@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <malloc.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,10 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, leave_s, dial, canary, visit;
-	bool pause, nursery, spare, framed;
-	const char *join, *check, *install, *get, *sync, *freeze;
-	struct file_put put;
+	int listen_fd, secret_fd, programs_fd, pids, leave_s, dial, canary;
+	bool pause, nursery, spare, framed, verbose, version;
+	const char *shell, *workdir, *join, *check, *install, *get, *sync, *freeze;
+	struct file_put put; /* its visit is everybody's */
 };
 
 static int usage(void)
@@ -47,149 +48,94 @@ static int usage(void)
 	return 64;
 }
 
-static int main_number(const char *s, int *out)
+enum option_kind { FLAG, TEXT, NUMBER, LONG };
+
+static const struct row {
+	const char *name;
+	enum option_kind kind; /* bool, const char *, int, long */
+	size_t at;             /* in struct options */
+	long least, most;
+	int base;
+} rows[] = {
+    {"listen-fd", NUMBER, offsetof(struct options, listen_fd), 0, INT_MAX, 10},
+    {"secret-fd", NUMBER, offsetof(struct options, secret_fd), 0, INT_MAX, 10},
+    {"programs-fd", NUMBER, offsetof(struct options, programs_fd), 0, INT_MAX, 10},
+    {"pids", NUMBER, offsetof(struct options, pids), 1, INT_MAX, 10},
+    {"shell", TEXT, offsetof(struct options, shell), 0, 0, 0},
+    {"workdir", TEXT, offsetof(struct options, workdir), 0, 0, 0},
+    {"verbose", FLAG, offsetof(struct options, verbose), 0, 0, 0},
+    {"version", FLAG, offsetof(struct options, version), 0, 0, 0},
+    {"join", TEXT, offsetof(struct options, join), 0, 0, 0},
+    {"leave", NUMBER, offsetof(struct options, leave_s), 0, INT_MAX, 10},
+    {"pause", FLAG, offsetof(struct options, pause), 0, 0, 0},
+    {"nursery", FLAG, offsetof(struct options, nursery), 0, 0, 0},
+    {"spare", FLAG, offsetof(struct options, spare), 0, 0, 0},
+    {"canary", NUMBER, offsetof(struct options, canary), 1, INT_MAX, 10},
+    {"check", TEXT, offsetof(struct options, check), 0, 0, 0},
+    {"install", TEXT, offsetof(struct options, install), 0, 0, 0},
+    {"sync", TEXT, offsetof(struct options, sync), 0, 0, 0},
+    {"freeze", TEXT, offsetof(struct options, freeze), 0, 0, 0},
+    {"dial", NUMBER, offsetof(struct options, dial), 1, UINT16_MAX, 10},
+    {"get", TEXT, offsetof(struct options, get), 0, 0, 0},
+    {"put", TEXT, offsetof(struct options, put.path), 0, 0, 0},
+    {"mode", LONG, offsetof(struct options, put.mode), 0, LONG_MAX, 8},
+    {"size", LONG, offsetof(struct options, put.size), 0, LONG_MAX, 10},
+    {"parents", FLAG, offsetof(struct options, put.parents), 0, 0, 0},
+    {"visit", NUMBER, offsetof(struct options, put.visit), 1, INT_MAX, 10},
+    {"framed", FLAG, offsetof(struct options, framed), 0, 0, 0},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static int take_number(const struct row *r, const char *s, void *to)
 {
 	char *end;
-	long v = strtol(s, &end, 10);
+	long v;
 
-	if (*end || end == s || v < 0 || v > INT_MAX)
+	errno = 0;
+	v = strtol(s, &end, r->base);
+	if (*end || end == s || errno || v < r->least || v > r->most)
 		return -1;
-	*out = (int)v;
+	if (r->kind == LONG)
+		*(long *)to = v;
+	else
+		*(int *)to = (int)v;
 	return 0;
 }
 
-static int amount(const char *s, int base, long *out)
+static int take_option(const struct row *r, const char *s, struct options *o)
 {
-	char *end;
+	void *to = (char *)o + r->at;
 
-	errno = 0;
-	*out = strtol(s, &end, base);
-	return *end || end == s || *out < 0 || errno ? -1 : 0;
+	if (r->kind == FLAG)
+		*(bool *)to = true;
+	else if (r->kind == TEXT)
+		*(const char **)to = s;
+	else
+		return take_number(r, s, to);
+	return 0;
 }
 
-static int main_parse(int argc, char **argv, struct muxlet *m, struct options *o)
+static int main_parse(int argc, char **argv, struct options *o)
 {
-	static const struct option longs[] = {{"listen-fd", required_argument, NULL, 'l'},
-					      {"secret-fd", required_argument, NULL, 's'},
-					      {"shell", required_argument, NULL, 'S'},
-					      {"workdir", required_argument, NULL, 'w'},
-					      {"join", required_argument, NULL, 'j'},
-					      {"leave", required_argument, NULL, 'L'},
-					      {"pause", no_argument, NULL, 'p'},
-					      {"check", required_argument, NULL, 'c'},
-					      {"install", required_argument, NULL, 'I'},
-					      {"verbose", no_argument, NULL, 'v'},
-					      {"version", no_argument, NULL, 'V'},
-					      {"put", required_argument, NULL, 'P'},
-					      {"mode", required_argument, NULL, 'm'},
-					      {"size", required_argument, NULL, 'z'},
-					      {"parents", no_argument, NULL, 'd'},
-					      {"get", required_argument, NULL, 'G'},
-					      {"sync", required_argument, NULL, 'y'},
-					      {"freeze", required_argument, NULL, 'f'},
-					      {"dial", required_argument, NULL, 'D'},
-					      {"spare", no_argument, NULL, 'X'},
-					      {"pids", required_argument, NULL, 'N'},
-					      {"programs-fd", required_argument, NULL, 'g'},
-					      {"nursery", no_argument, NULL, 'n'},
-					      {"canary", required_argument, NULL, 'k'},
-					      {"visit", required_argument, NULL, 'i'},
-					      {"framed", no_argument, NULL, 'F'},
-					      {NULL, 0, NULL, 0}};
-	int c, bad = 0, modes, pids;
-	long size = -1;
+	struct option longs[ROWS + 1] = {0};
+	int c, i, modes;
 
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
-		switch (c) {
-		case 'l':
-			bad |= main_number(optarg, &o->listen_fd);
-			break;
-		case 's':
-			bad |= main_number(optarg, &o->secret_fd);
-			break;
-		case 'S':
-			m->shell = optarg;
-			break;
-		case 'w':
-			m->workdir = optarg;
-			break;
-		case 'j':
-			o->join = optarg;
-			break;
-		case 'L':
-			bad |= main_number(optarg, &o->leave_s);
-			break;
-		case 'p':
-			o->pause = true;
-			break;
-		case 'X':
-			o->spare = true;
-			break;
-		case 'I':
-			o->install = optarg;
-			break;
-		case 'c':
-			o->check = optarg;
-			break;
-		case 'P':
-			o->put.path = optarg;
-			break;
-		case 'm':
-			bad |= amount(optarg, 8, &o->put.mode);
-			break;
-		case 'z':
-			bad |= amount(optarg, 10, &size);
-			o->put.size = size;
-			break;
-		case 'd':
-			o->put.parents = true;
-			break;
-		case 'G':
-			o->get = optarg;
-			break;
-		case 'y':
-			o->sync = optarg;
-			break;
-		case 'f':
-			o->freeze = optarg;
-			break;
-		case 'D':
-			bad |= main_number(optarg, &o->dial) || o->dial < 1 || o->dial > UINT16_MAX;
-			break;
-		case 'N':
-			bad |= main_number(optarg, &pids) || pids < 1;
-			m->pids = bad ? 0 : (uint32_t)pids;
-			break;
-		case 'g':
-			bad |= main_number(optarg, &o->programs_fd);
-			break;
-		case 'n':
-			o->nursery = true;
-			break;
-		case 'k':
-			bad |= main_number(optarg, &o->canary) || o->canary < 1;
-			break;
-		case 'i':
-			bad |= main_number(optarg, &o->visit) || o->visit < 1;
-			o->put.visit = o->visit;
-			break;
-		case 'F':
-			o->framed = true;
-			break;
-		case 'v':
-			m->verbose = true;
-			break;
-		case 'V':
+	for (size_t k = 0; k < ROWS; k++)
+		longs[k] =
+		    (struct option){rows[k].name, rows[k].kind == FLAG ? no_argument : required_argument, NULL, 0};
+	while ((c = getopt_long(argc, argv, "", longs, &i)) != -1) {
+		if (c || take_option(&rows[i], optarg, o))
+			return -1;
+		if (o->version) {
 			puts("muxlet " MUXD_VERSION);
 			exit(0);
-		default:
-			bad = 1;
 		}
-	if (bad || optind != argc)
+	}
+	if (optind != argc)
 		return -1;
 	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync +
 		!!o->freeze + !!o->dial + o->nursery + !!o->canary;
-	if (o->visit && !o->pause && !o->get && !o->put.path && !o->dial)
+	if (o->put.visit && !o->pause && !o->get && !o->put.path && !o->dial)
 		return -1;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
@@ -397,8 +343,12 @@ int main(int argc, char **argv)
 	int rc;
 
 	init(&m, environ);
-	if (main_parse(argc, argv, &m, &o))
+	if (main_parse(argc, argv, &o))
 		return usage();
+	m.verbose = o.verbose;
+	m.pids = (uint32_t)o.pids;
+	m.shell = o.shell;
+	m.workdir = o.workdir;
 	if (!m.workdir) /* an exec begins where its container's image says */
 		m.workdir = o.join ? getcwd(cwd, sizeof(cwd)) : NULL;
 	if (!m.workdir)
@@ -411,7 +361,7 @@ int main(int argc, char **argv)
 		return errand_sync(o.sync);
 	if (o.freeze)
 		return freeze_run(o.freeze);
-	if (o.visit && o.pause && (rc = visit_check(o.visit)))
+	if (o.put.visit && o.pause && (rc = visit_check(o.put.visit)))
 		return rc;
 	if (o.framed && (rc = framed_begin()))
 		return rc;
@@ -426,7 +376,7 @@ int main(int argc, char **argv)
 	if (o.put.path)
 		return file_put(&o.put);
 	if (o.get)
-		return file_get(o.get, o.visit);
+		return file_get(o.get, o.put.visit);
 	if (o.dial)
 		return dial_port((uint16_t)o.dial);
 	(void)mlock(m.secret, sizeof(m.secret));
