@@ -188,7 +188,6 @@ static void list(void *ctx, work_list_done *done, void *arg)
 
 struct exec_job {
 	struct session_waiter waiter;
-	struct hub *hub;
 	work_exec_done *done;
 	void *arg;
 };
@@ -256,7 +255,6 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 		done(arg, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
 		return;
 	}
-	j->hub = h;
 	j->done = done;
 	j->arg = arg;
 	if (spec.timeout_ns > h->conf->round_timeout_max_ns)

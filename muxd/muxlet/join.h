@@ -29,7 +29,5 @@
  * standard descriptors are /dev/null. Elsewhere the exit code, when the stream has ended. workdir: for the size only.
  */
 int join_run(const char *name, const char *workdir, uint8_t secret[32], int *out_listener);
-/* Both descriptors to the socket, until it ends: 0, or 1 when a side failed. Closes sock. */
-int bridge_run(int in, int out, int sock);
 
 #endif

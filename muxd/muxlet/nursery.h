@@ -107,10 +107,4 @@ int nursery_serve(void);
 #define NURSERY_ARGV0 "muxlet"
 #define NURSERY_ARGV1 "--nursery"
 
-struct nursery_answer {
-	uint32_t number;
-	pid_t pid;
-	struct child_failure failure;
-};
-
 #endif

@@ -83,7 +83,7 @@ struct plain_channel {
 	/* the end */
 	bool over; /* the exec has ended: `end` says how */
 	struct rc_exit end;
-	bool refusal_told, forgotten, told; /* told: EXIT went */
+	bool forgotten, told; /* told: EXIT went */
 	enum channel_ending ending;
 	uint8_t cause; /* of the first KILL or timeout */
 	unsigned step, tries, looks, failures;
