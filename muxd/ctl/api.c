@@ -2,7 +2,6 @@
 
 #include "base/http1.h"
 #include "base/ids.h"
-#include "base/sock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,23 +18,6 @@
 #define MESSAGE_MAX (8u * 1024 * 1024)
 
 /* ---- a connection */
-
-static int api_connect(struct ctl *c, int *out_fd, struct err *e)
-{
-	char path[4096];
-	struct err why = {0};
-	int rc = ctl_path(c, "api.sock", path, sizeof(path), e);
-
-	if (rc < 0)
-		return rc;
-	rc = sock_connect_unix(path, SOCK_STREAM, out_fd, &why);
-	if (rc == ERR_NOT_FOUND || rc == ERR_UNAVAILABLE) {
-		snprintf(c->hint, sizeof(c->hint),
-			 "Start muxd, or name its state directory: --state DIR or MUXD_STATE.");
-		return err_set(e, ERR_UNAVAILABLE, "no daemon answers at %s", path);
-	}
-	return rc < 0 ? err_set(e, rc, "%s", why.message) : 0;
-}
 
 static int send_all(int fd, struct buf *b, struct err *e)
 {
@@ -187,7 +169,7 @@ int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call
 	if (rc == 0 && (rc = put_request(&request, call, token)))
 		err_set(e, rc, "the question is longer than %u MiB", REQUEST_MAX >> 20);
 	if (rc == 0)
-		rc = api_connect(c, &fd, e);
+		rc = ctl_connect(c, "api.sock", SOCK_STREAM, &fd, e);
 	if (rc == 0)
 		rc = send_all(fd, &request, e);
 	if (rc == 0)
@@ -263,7 +245,7 @@ int api_socket_open(struct ctl *c, const char *token, const struct api_call *cal
 		    struct err *e)
 {
 	struct api_socket s = {.fd = -1};
-	int rc = api_connect(c, &s.fd, e);
+	int rc = ctl_connect(c, "api.sock", SOCK_STREAM, &s.fd, e);
 
 	buf_init(&s.in, MESSAGE_MAX);
 	buf_init(&s.message, MESSAGE_MAX);

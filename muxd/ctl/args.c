@@ -142,7 +142,15 @@ static size_t first_word(const char *name, const char *word)
 	return strlen(word) == n && strncmp(name, word, n) == 0 ? n : 0;
 }
 
-int args_command(int argc, char **argv, const struct ctl_command *const *commands, const struct ctl_command **out,
+const struct ctl_command *args_next(const struct ctl_command *const **tables, const struct ctl_command *cmd)
+{
+	cmd = cmd ? cmd + 1 : **tables;
+	if (cmd && !cmd->name)
+		cmd = *++*tables;
+	return cmd;
+}
+
+int args_command(int argc, char **argv, const struct ctl_command *const *tables, const struct ctl_command **out,
 		 int *out_words, struct err *e)
 {
 	char verbs[200] = "";
@@ -150,13 +158,13 @@ int args_command(int argc, char **argv, const struct ctl_command *const *command
 
 	if (argc < 1)
 		return err_set(e, ERR_INVAL, "no command given (muxctl --help lists them)");
-	for (size_t i = 0; commands[i]; i++) {
-		const char *name = commands[i]->name;
+	for (const struct ctl_command *cmd = NULL; (cmd = args_next(&tables, cmd));) {
+		const char *name = cmd->name;
 		size_t n = first_word(name, argv[0]);
 		if (n == 0)
 			continue;
 		if (!name[n] || (argc > 1 && strcmp(name + n + 1, argv[1]) == 0)) {
-			*out = commands[i];
+			*out = cmd;
 			*out_words = name[n] ? 2 : 1;
 			return 0;
 		}
@@ -221,6 +229,13 @@ const char *args_get(const struct ctl_args *a, const char *name)
 		if (strcmp(a->values[i].name, name) == 0)
 			return a->values[i].value;
 	return NULL;
+}
+
+const char *args_get_or(const struct ctl_args *a, const char *name, const char *otherwise)
+{
+	const char *value = args_get(a, name);
+
+	return value ? value : otherwise;
 }
 
 bool args_has(const struct ctl_args *a, const char *name)
@@ -296,16 +311,16 @@ char *args_usage(const struct ctl_command *cmd)
 	return usage_text(&b);
 }
 
-char *args_usage_all(const struct ctl_command *const *commands)
+char *args_usage_all(const struct ctl_command *const *tables)
 {
 	struct buf b;
 
 	buf_init(&b, USAGE_MAX);
 	buf_append_str(&b, "usage: muxctl [--state DIR] [-o table|json] COMMAND ...\n\n");
-	for (size_t i = 0; commands[i]; i++) {
+	for (const struct ctl_command *cmd = NULL; (cmd = args_next(&tables, cmd));) {
 		char left[100];
-		snprintf(left, sizeof(left), "%s %s", commands[i]->name, commands[i]->operands);
-		buf_printf(&b, "  %-34s %s\n", left, commands[i]->help);
+		snprintf(left, sizeof(left), "%s %s", cmd->name, cmd->operands);
+		buf_printf(&b, "  %-34s %s\n", left, cmd->help);
 	}
 	buf_append_str(&b, "\n");
 	usage_options(&b, common_options);

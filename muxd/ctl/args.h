@@ -23,13 +23,13 @@ struct ctl_option {
 };
 
 struct ctl_command {
-	const char *name;                                    /* "grant create" */
+	const char *name;                                    /* "grant create"; NULL ends a table */
 	const char *operands;                                /* "AGENT [--] ARGV..."; "" */
 	int min, max;                                        /* how many; max -1: any number */
 	const char *help;                                    /* one line */
-	const char *more;                                    /* paragraphs behind the options; NULL */
 	const struct ctl_option *options;                    /* NULL: the common ones alone */
 	int (*run)(struct ctl *c, const struct ctl_args *a); /* exit status */
+	const char *more;                                    /* paragraphs behind the options; NULL */
 	bool any_bytes; /* operands name files, which need not be UTF-8: the command sees to them itself */
 };
 
@@ -52,8 +52,10 @@ struct ctl_args {
  * ERR_INVAL.
  */
 int args_global(int argc, char **argv, struct ctl_args *out, bool *out_version, int *out_next, struct err *e);
+/* The command behind cmd, the first one behind NULL, and NULL behind the last. tables moves on, and is NULL-ended. */
+const struct ctl_command *args_next(const struct ctl_command *const **tables, const struct ctl_command *cmd);
 /* The command at argv[0] (one word or two), *out_words of them. ERR_INVAL lists what there is. */
-int args_command(int argc, char **argv, const struct ctl_command *const *commands, const struct ctl_command **out,
+int args_command(int argc, char **argv, const struct ctl_command *const *tables, const struct ctl_command **out,
 		 int *out_words, struct err *e);
 /* The rest, all of it UTF-8 but names of local files: argc/argv begin with the command's last word. out keeps what
  * args_global() put there. */
@@ -62,6 +64,8 @@ void args_finish(struct ctl_args *a);
 
 /* Last value of an option, NULL when it was not given. */
 const char *args_get(const struct ctl_args *a, const char *name);
+/* The same, or what stands for it. */
+const char *args_get_or(const struct ctl_args *a, const char *name, const char *otherwise);
 bool args_has(const struct ctl_args *a, const char *name);
 /* "15m" into nanoseconds; absent leaves *out_ns. ERR_INVAL names the option. */
 int args_duration(const struct ctl_args *a, const char *name, unsigned long long *out_ns, struct err *e);
@@ -70,6 +74,6 @@ int args_number(const struct ctl_args *a, const char *name, long long min, long 
 
 /* Usage of one command, and the list of all: text to be freed. */
 char *args_usage(const struct ctl_command *cmd);
-char *args_usage_all(const struct ctl_command *const *commands);
+char *args_usage_all(const struct ctl_command *const *tables);
 
 #endif

@@ -86,20 +86,16 @@ static int show_all(struct ctl *c, struct ctl_peer *p, json_int_t *last_seq, str
 
 static json_t *audit_question(const struct ctl_args *a, long long limit, struct err *e)
 {
-	static const char *const filters[] = {"agent", "principal", "event"};
 	long long since = 0;
-	json_t *q =
-	    json_pack("{s:s,s:I,s:b}", "op", "audit", "limit", (json_int_t)limit, "follow", (int)args_has(a, "follow"));
+	json_t *q;
 
-	if (args_number(a, "since", 0, INT64_MAX, &since, e) < 0) {
-		json_decref(q);
+	if (args_number(a, "since", 0, INT64_MAX, &since, e) < 0)
 		return NULL;
-	}
+	q = json_pack("{s:s,s:I,s:b,s:s*,s:s*,s:s*}", "op", "audit", "limit", (json_int_t)limit, "follow",
+		      (int)args_has(a, "follow"), "agent", args_get(a, "agent"), "principal", args_get(a, "principal"),
+		      "event", args_get(a, "event"));
 	if (q && args_has(a, "since"))
 		json_object_set_new(q, "since_seq", json_integer(since));
-	for (size_t i = 0; q && i < sizeof(filters) / sizeof(filters[0]); i++)
-		if (args_has(a, filters[i]))
-			json_object_set_new(q, filters[i], json_string(args_get(a, filters[i])));
 	return q;
 }
 
@@ -165,21 +161,11 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 /* With one grant. */
 static int audit_turn(struct ctl *c, const struct ctl_args *a, json_t *q, json_int_t *last_seq, struct err *e)
 {
-	struct ctl_wish w = {.kind = "auditor",
-			     .agent = "*",
-			     .scopes = "replay",
-			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl audit"};
-	struct ctl_peer p = {.fd = -1};
-	char *token = NULL;
-	int rc = ctl_token(c, &w, &token, e);
+	struct ctl_wish w = {
+	    .kind = "auditor", .agent = "*", .scopes = "replay", .reason = args_get_or(a, "reason", "muxctl audit")};
+	struct ctl_peer p;
+	int rc = ctl_peer_ask(c, q, &w, &p, e);
 
-	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(c, "recorder.sock", &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, q, e);
-	ctl_token_free(token);
 	if (rc == 0)
 		rc = show_all(c, &p, last_seq, e);
 	ctl_peer_close(&p);
@@ -264,8 +250,7 @@ static int head_run(struct ctl *c, const struct ctl_args *a)
 	json_t *head = NULL;
 	struct err e = {0};
 	bool witness = args_has(a, "witness");
-	int rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s}", "op", witness ? "witnesses" : "head"), &w,
-				"head", &head, &e);
+	int rc = ctl_ask(c, json_pack("{s:s}", "op", witness ? "witnesses" : "head"), &w, "head", &head, &e);
 
 	if (rc == 0)
 		json_object_del(head, "end");
@@ -276,18 +261,10 @@ static int head_run(struct ctl *c, const struct ctl_args *a)
 	return status;
 }
 
-const struct ctl_command audit_command = {
-    .name = "audit",
-    .operands = "",
-    .help = "Who was given what, came, went, ran and read; the newest, or all that comes.",
-    .options = audit_options,
-    .run = audit_run,
-};
-
-const struct ctl_command head_command = {
-    .name = "head",
-    .operands = "",
-    .help = "The record's signed head, to be kept elsewhere; see verify --expect-head.",
-    .options = head_options,
-    .run = head_run,
+const struct ctl_command audit_commands[] = {
+    {"head", "", 0, 0, "The record's signed head, to be kept elsewhere; see verify --expect-head.", head_options,
+     .run = head_run},
+    {"audit", "", 0, 0, "Who was given what, came, went, ran and read; the newest, or all that comes.", audit_options,
+     .run = audit_run},
+    {0},
 };

@@ -194,8 +194,8 @@ static int print_as_json(struct ctl *c, const struct cluster_found *f)
 
 static int ctl_cluster_check(struct ctl *c, const struct ctl_args *a)
 {
-	struct cluster_wish wish = {.muxd = args_has(a, "muxd") ? args_get(a, "muxd") : "muxd",
-				    .account = args_has(a, "account") ? args_get(a, "account") : "muxd"};
+	struct cluster_wish wish = {.muxd = args_get_or(a, "muxd", "muxd"),
+				    .account = args_get_or(a, "account", "muxd")};
 	struct cluster_found f = {0};
 	struct cluster_api *api = NULL;
 	struct counts n;
@@ -221,11 +221,9 @@ out:
 	return status;
 }
 
-const struct ctl_command cluster_check_command = {
-    .name = "cluster check",
-    .operands = "",
-    .help = "Who in a Kubernetes cluster can enter sandboxes past muxd, with the fix.",
-    .more = "Status 0: nobody; 3: somebody; 4: nobody that is known, and something may not be read.",
-    .options = check_options,
-    .run = ctl_cluster_check,
+const struct ctl_command cluster_commands[] = {
+    {"cluster check", "", 0, 0, "Who in a Kubernetes cluster can enter sandboxes past muxd, with the fix.",
+     check_options, .run = ctl_cluster_check,
+     .more = "Status 0: nobody; 3: somebody; 4: nobody that is known, and something may not be read."},
+    {0},
 };

@@ -23,26 +23,14 @@ static const struct ctl_option rotate_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static int daemon_ask(struct ctl *c, json_t *question, json_t **out)
-{
-	struct err e = {0};
-	int rc = ctl_admin_ask(c, question, out, &e);
-
-	json_decref(question);
-	return rc < 0 ? ctl_fail(c, &e) : 0;
-}
-
 static int status_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *answer = NULL;
-	int status = daemon_ask(c, json_pack("{s:s}", "op", "status"), &answer);
+	struct err e = {0};
+	int rc = ctl_admin_ask(c, json_pack("{s:s}", "op", "status"), &answer, &e);
 
 	(void)a;
-	if (status)
-		return status;
-	status = c->json ? ctl_print_json(c, answer) : ctl_print_object(c, answer, NULL);
-	json_decref(answer);
-	return status;
+	return ctl_finish(c, rc, &e, answer, NULL, NULL);
 }
 
 /* The monitor's process as a descriptor, so that its number cannot mean another one later. -1: not known. */
@@ -81,72 +69,45 @@ static int shutdown_run(struct ctl *c, const struct ctl_args *a)
 	struct err e = {0};
 	json_t *answer = NULL;
 	int pidfd = args_has(a, "no-wait") ? -1 : monitor_descriptor(c);
-	int status = daemon_ask(c, json_pack("{s:s,s:b}", "op", "shutdown", "sandboxes", (int)args_has(a, "sandboxes")),
-				&answer);
+	int rc = ctl_admin_ask(c, json_pack("{s:s,s:b}", "op", "shutdown", "sandboxes", (int)args_has(a, "sandboxes")),
+			       &answer, &e);
 
-	if (status == 0 && pidfd >= 0 && wait_end(pidfd, &e) < 0)
-		status = ctl_fail(c, &e);
+	if (rc == 0 && pidfd >= 0)
+		rc = wait_end(pidfd, &e);
 	if (pidfd >= 0)
 		close(pidfd);
-	if (status == 0 && c->json)
-		status = ctl_print_json(c, answer);
-	json_decref(answer);
-	return status;
+	return ctl_finish_quietly(c, rc, &e, answer);
 }
 
 static int rotate_run(struct ctl *c, const struct ctl_args *a)
 {
+	struct err e = {0};
 	json_t *answer = NULL;
-	int status = daemon_ask(c,
-				json_pack("{s:s,s:b,s:b}", "op", "key.rotate", "drop_old", (int)args_has(a, "drop-old"),
-					  "record", (int)args_has(a, "record")),
-				&answer);
+	int rc = ctl_admin_ask(c,
+			       json_pack("{s:s,s:b,s:b}", "op", "key.rotate", "drop_old", (int)args_has(a, "drop-old"),
+					 "record", (int)args_has(a, "record")),
+			       &answer, &e);
 
-	if (status)
-		return status;
-	status = c->json ? ctl_print_json(c, answer) : ctl_print_object(c, answer, NULL);
-	json_decref(answer);
-	return status;
+	return ctl_finish(c, rc, &e, answer, NULL, NULL);
 }
 
 static int reload_run(struct ctl *c, const struct ctl_args *a)
 {
+	struct err e = {0};
 	json_t *answer = NULL;
-	int status = daemon_ask(c, json_pack("{s:s}", "op", "config.reload"), &answer);
+	int rc = ctl_admin_ask(c, json_pack("{s:s}", "op", "config.reload"), &answer, &e);
 
 	(void)a;
-	if (status == 0 && c->json)
-		status = ctl_print_json(c, answer);
-	json_decref(answer);
-	return status;
+	return ctl_finish_quietly(c, rc, &e, answer);
 }
 
-const struct ctl_command config_reload_command = {
-    .name = "config reload",
-    .operands = "",
-    .help = "Read the configuration again; the audit log says who asked and what changed.",
-    .run = reload_run,
-};
-
-const struct ctl_command status_command = {
-    .name = "status",
-    .operands = "",
-    .help = "How the daemon is.",
-    .run = status_run,
-};
-
-const struct ctl_command shutdown_command = {
-    .name = "shutdown",
-    .operands = "",
-    .help = "End the daemon; sandboxes live on unless --sandboxes.",
-    .options = shutdown_options,
-    .run = shutdown_run,
-};
-
-const struct ctl_command key_rotate_command = {
-    .name = "key rotate",
-    .operands = "",
-    .help = "Sign grants, or the record, with a new key from now on.",
-    .options = rotate_options,
-    .run = rotate_run,
+const struct ctl_command daemon_commands[] = {
+    {"status", "", 0, 0, "How the daemon is.", .run = status_run},
+    {"shutdown", "", 0, 0, "End the daemon; sandboxes live on unless --sandboxes.", shutdown_options,
+     .run = shutdown_run},
+    {"key rotate", "", 0, 0, "Sign grants, or the record, with a new key from now on.", rotate_options,
+     .run = rotate_run},
+    {"config reload", "", 0, 0, "Read the configuration again; the audit log says who asked and what changed.",
+     .run = reload_run},
+    {0},
 };

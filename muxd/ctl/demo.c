@@ -272,11 +272,7 @@ static int demo_run(struct ctl *c, const struct ctl_args *a)
 	return rc < 0 ? err_exit_code(e.code) : 0;
 }
 
-const struct ctl_command demo_command = {
-    .name = "demo",
-    .operands = "",
-    .help = "Create, exec, put, get, destroy in a sandbox of its own, each step told with its time.",
-    .more = "The exit status is 0 when every step went well, else that of the first error.\n",
-    .options = options,
-    .run = demo_run,
+const struct ctl_command demo_commands[] = {
+    {"demo", "", 0, 0, "Create, exec, put, get, destroy in a sandbox of its own, each step told with its time.", options, .run = demo_run, .more = "The exit status is 0 when every step went well, else that of the first error.\n"},
+    {0},
 };

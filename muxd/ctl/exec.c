@@ -182,7 +182,7 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 			     .agent = a->operands[0],
 			     .scopes = tty ? "terminal" : "rounds",
 			     .task = args_get(a, "task"),
-			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl exec",
+			     .reason = args_get_or(a, "reason", "muxctl exec"),
 			     .ttl_ns = ttl,
 			     .work_ns = timeout};
 	return converse(c, &(struct api_call){.path = "/v1/agents/*/exec", .names = {a->operands[0]}}, question, &w,
@@ -213,33 +213,20 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 	struct ctl_wish w = {.kind = "staff",
 			     .agent = "*",
 			     .scopes = observe ? "observe,admin" : "terminal,observe,drive,admin",
-			     .reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl attach",
+			     .reason = args_get_or(a, "reason", "muxctl attach"),
 			     .ttl_ns = ttl};
 	return converse(c,
 			&(struct api_call){.path = "/v1/sessions/*/attach", .names = {a->operands[0]}, .query = query},
 			NULL, &w, &o);
 }
 
-const struct ctl_command exec_command = {
-    .name = "exec",
-    .operands = "AGENT [--] COMMAND...",
-    .min = 1,
-    .max = -1,
-    .help = "Run a command in an agent's sandbox; input, output and exit status are mirrored.",
-    .more = "The exit status is the command's, 128+n after signal n, 124 after the timeout.\n"
-	    "In a terminal (-it), Ctrl-] d detaches: the session goes on and waits for\n"
-	    "muxctl attach. Ctrl-] ? shows the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n",
-    .options = exec_options,
-    .run = exec_run,
-};
-
-const struct ctl_command attach_command = {
-    .name = "attach",
-    .operands = "SESSION",
-    .min = 1,
-    .max = 1,
-    .help = "Come back to a terminal session, or watch it.",
-    .more = "Ctrl-] d detaches again; the session goes on.\n",
-    .options = attach_options,
-    .run = attach_run,
+const struct ctl_command exec_commands[] = {
+    {"exec", "AGENT [--] COMMAND...", 1, -1,
+     "Run a command in an agent's sandbox; input, output and exit status are mirrored.", exec_options, .run = exec_run,
+     .more = "The exit status is the command's, 128+n after signal n, 124 after the timeout.\n"
+	     "In a terminal (-it), Ctrl-] d detaches: the session goes on and waits for\n"
+	     "muxctl attach. Ctrl-] ? shows the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n"},
+    {"attach", "SESSION", 1, 1, "Come back to a terminal session, or watch it.", attach_options, .run = attach_run,
+     .more = "Ctrl-] d detaches again; the session goes on.\n"},
+    {0},
 };

@@ -139,8 +139,7 @@ static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 	int rc = export_parse(a, &o, &e);
 
 	if (rc == 0)
-		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl export", &r,
-				 &e);
+		rc = record_open(c, a->operands[0], args_get_or(a, "reason", "muxctl export"), &r, &e);
 	if (rc == 0)
 		rc = record_check(r, args_has(a, "unverified"), &e);
 	if (rc == 0)
@@ -164,14 +163,9 @@ static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 	return rc < 0 ? ctl_fail(c, &e) : 0;
 }
 
-const struct ctl_command export_command = {
-    .name = "export",
-    .operands = "ID",
-    .any_bytes = true,
-    .min = 1,
-    .max = 1,
-    .help = "A recording (id or file) as asciicast, text, JSON lines or raw bytes.",
-    .more = "A terminal gets of it what draws; a file or a pipe gets every byte.\n",
-    .options = options,
-    .run = ctl_export_run,
+const struct ctl_command export_commands[] = {
+    {"export", "ID", 1, 1, "A recording (id or file) as asciicast, text, JSON lines or raw bytes.", options,
+     .run = ctl_export_run, .more = "A terminal gets of it what draws; a file or a pipe gets every byte.\n",
+     .any_bytes = true},
+    {0},
 };

@@ -38,22 +38,12 @@ static int ask_and_print(struct ctl *c, json_t *question, const char *list, cons
 {
 	json_t *answer = NULL;
 	struct err e = {0};
-	int rc =
-	    question ? ctl_admin_ask(c, question, &answer, &e) : err_set(&e, ERR_NOMEM, "no memory for the question");
-	int status;
+	int rc = ctl_admin_ask(c, question, &answer, &e);
+	bool more = !c->json && json_is_true(json_object_get(answer, "more"));
+	int status = ctl_finish(c, rc, &e, answer, list, columns);
 
-	json_decref(question);
-	if (rc < 0)
-		return ctl_fail(c, &e);
-	if (c->json)
-		status = ctl_print_json(c, answer);
-	else if (list)
-		status = ctl_print_table(c, json_object_get(answer, list), columns);
-	else
-		status = ctl_print_object(c, answer, columns);
-	if (list && !c->json && json_is_true(json_object_get(answer, "more")))
+	if (list && more)
 		fprintf(stderr, "There are older ones: --before ID, with the last id above.\n");
-	json_decref(answer);
 	return status;
 }
 
@@ -64,7 +54,6 @@ static int need(const struct ctl_args *a, const char *name, int code, struct err
 
 static int create_run(struct ctl *c, const struct ctl_args *a)
 {
-	static const char *const texts[] = {"agent", "principal", "scopes", "task", "reason"};
 	unsigned long long ttl = 0;
 	struct err e = {0};
 	int rc = need(a, "reason", ERR_REASON_REQUIRED, &e);
@@ -81,14 +70,9 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	json_t *q =
-	    json_pack("{s:s,s:s}", "op", "grant.create", "kind", args_has(a, "kind") ? args_get(a, "kind") : "staff");
-	for (size_t i = 0; q && i < sizeof(texts) / sizeof(texts[0]); i++) {
-		if (args_has(a, texts[i]) && json_object_set_new(q, texts[i], json_string(args_get(a, texts[i]))) < 0) {
-			err_set(&e, ERR_NOMEM, "no memory for the question");
-			json_decref(q);
-			return ctl_fail(c, &e);
-		}
-	}
+	    json_pack("{s:s,s:s,s:s,s:s,s:s*,s:s*,s:s}", "op", "grant.create", "kind", args_get_or(a, "kind", "staff"),
+		      "agent", args_get(a, "agent"), "principal", args_get(a, "principal"), "scopes",
+		      args_get(a, "scopes"), "task", args_get(a, "task"), "reason", args_get(a, "reason"));
 	if (q && ttl)
 		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)ttl));
 	return ask_and_print(c, q, NULL, created_columns);
@@ -101,9 +85,8 @@ static int grant_list_run(struct ctl *c, const struct ctl_args *a)
 
 	if (args_number(a, "limit", 1, 1000, &limit, &e) < 0)
 		return ctl_fail(c, &e);
-	json_t *q = json_pack("{s:s,s:I}", "op", "grant.list", "limit", (json_int_t)limit);
-	if (q && args_has(a, "before"))
-		json_object_set_new(q, "before", json_string(args_get(a, "before")));
+	json_t *q = json_pack("{s:s,s:I,s:s*}", "op", "grant.list", "limit", (json_int_t)limit, "before",
+			      args_get(a, "before"));
 	return ask_and_print(c, q, "grants", list_columns);
 }
 
@@ -112,27 +95,9 @@ static int revoke_run(struct ctl *c, const struct ctl_args *a)
 	return ask_and_print(c, json_pack("{s:s,s:s}", "op", "grant.revoke", "id", a->operands[0]), NULL, NULL);
 }
 
-const struct ctl_command grant_create_command = {
-    .name = "grant create",
-    .operands = "",
-    .help = "Make a time-boxed grant; prints its token once.",
-    .options = create_options,
-    .run = create_run,
-};
-
-const struct ctl_command grant_list_command = {
-    .name = "grant list",
-    .operands = "",
-    .help = "Grants that have not expired, newest first.",
-    .options = list_options,
-    .run = grant_list_run,
-};
-
-const struct ctl_command grant_revoke_command = {
-    .name = "grant revoke",
-    .operands = "ID",
-    .min = 1,
-    .max = 1,
-    .help = "Take a grant back; what it holds open is cut.",
-    .run = revoke_run,
+const struct ctl_command grant_commands[] = {
+    {"grant create", "", 0, 0, "Make a time-boxed grant; prints its token once.", create_options, .run = create_run},
+    {"grant list", "", 0, 0, "Grants that have not expired, newest first.", list_options, .run = grant_list_run},
+    {"grant revoke", "ID", 1, 1, "Take a grant back; what it holds open is cut.", .run = revoke_run},
+    {0},
 };

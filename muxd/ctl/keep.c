@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ctl_option show_options[] = {
+static const struct ctl_option reason_options[] = {
+    {"reason", 0, "TEXT", "Why; required."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -28,11 +29,6 @@ static const struct ctl_option add_options[] = {
 
 static const struct ctl_option list_options[] = {
     {"all", 'a', NULL, "Those that were released, too."},
-    {NULL, 0, NULL, NULL},
-};
-
-static const struct ctl_option release_options[] = {
-    {"reason", 0, "TEXT", "Why; required."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -84,17 +80,23 @@ static int print_retention(struct ctl *c, const json_t *o)
 	return fflush(stdout) == 0 ? 0 : err_exit_code(ERR_SYS);
 }
 
+static int finish_retention(struct ctl *c, int rc, const struct err *e, json_t *o)
+{
+	int status = rc < 0 ? ctl_fail(c, e) : print_retention(c, o);
+
+	json_decref(o);
+	return status;
+}
+
 static int show_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl retention show"};
 	json_t *o = NULL;
 	struct err e = {0};
-	int rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s}", "op", "retention"), &w, "retention", &o, &e);
+	int rc = ctl_ask(c, json_pack("{s:s}", "op", "retention"), &w, "retention", &o, &e);
 
 	(void)a;
-	int status = rc < 0 ? ctl_fail(c, &e) : print_retention(c, o);
-	json_decref(o);
-	return status;
+	return finish_retention(c, rc, &e, o);
 }
 
 static int apply_run(struct ctl *c, const struct ctl_args *a)
@@ -110,17 +112,13 @@ static int apply_run(struct ctl *c, const struct ctl_args *a)
 	w.reason = rc ? NULL : reason_of(a, &e);
 	rc = rc ? rc : e.code;
 	if (rc == 0)
-		rc = ctl_ask_object(c, "recorder.sock",
-				    json_pack("{s:s,s:s}", "op", "retention.apply", "reason", w.reason), &w,
-				    "retention", &o, &e);
-	int status = rc < 0 ? ctl_fail(c, &e) : print_retention(c, o);
-	json_decref(o);
-	return status;
+		rc = ctl_ask(c, json_pack("{s:s,s:s}", "op", "retention.apply", "reason", w.reason), &w, "retention",
+			     &o, &e);
+	return finish_retention(c, rc, &e, o);
 }
 
 static int add_run(struct ctl *c, const struct ctl_args *a)
 {
-	static const char *const keys[] = {"session", "agent", "principal", "from", "until"};
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay"};
 	json_t *o = NULL, *q;
 	struct err e = {0};
@@ -128,11 +126,10 @@ static int add_run(struct ctl *c, const struct ctl_args *a)
 	w.reason = reason_of(a, &e);
 	if (e.code)
 		return ctl_fail(c, &e);
-	q = json_pack("{s:s,s:s}", "op", "hold.add", "reason", w.reason);
-	for (size_t i = 0; q && i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (args_has(a, keys[i]))
-			json_object_set_new(q, keys[i], json_string(args_get(a, keys[i])));
-	int rc = ctl_ask_object(c, "recorder.sock", q, &w, NULL, &o, &e);
+	q = json_pack("{s:s,s:s,s:s*,s:s*,s:s*,s:s*,s:s*}", "op", "hold.add", "reason", w.reason, "session",
+		      args_get(a, "session"), "agent", args_get(a, "agent"), "principal", args_get(a, "principal"),
+		      "from", args_get(a, "from"), "until", args_get(a, "until"));
+	int rc = ctl_ask(c, q, &w, NULL, &o, &e);
 	const char *id = json_string_value(json_object_get(o, "hold"));
 	int status = rc < 0 ? ctl_fail(c, &e) : c->json ? ctl_print_json(c, o) : puts(id ? id : "") < 0;
 	json_decref(o);
@@ -164,52 +161,19 @@ static int release_run(struct ctl *c, const struct ctl_args *a)
 	if (e.code)
 		return ctl_fail(c, &e);
 	int rc =
-	    ctl_ask_object(c, "recorder.sock",
-			   json_pack("{s:s,s:s,s:s}", "op", "hold.release", "hold", a->operands[0], "reason", w.reason),
-			   &w, NULL, &o, &e);
-	int status = rc < 0 ? ctl_fail(c, &e) : c->json ? ctl_print_json(c, o) : 0;
-	json_decref(o);
-	return status;
+	    ctl_ask(c, json_pack("{s:s,s:s,s:s}", "op", "hold.release", "hold", a->operands[0], "reason", w.reason), &w,
+		    NULL, &o, &e);
+	return ctl_finish_quietly(c, rc, &e, o);
 }
 
-const struct ctl_command retention_show_command = {
-    .name = "retention show",
-    .operands = "",
-    .help = "How long recordings are kept, and what will change when.",
-    .options = show_options,
-    .run = show_run,
-};
-
-const struct ctl_command retention_apply_command = {
-    .name = "retention apply",
-    .operands = "",
-    .help = "Let a shorter retention that waits come into force now.",
-    .options = apply_options,
-    .run = apply_run,
-};
-
-const struct ctl_command hold_add_command = {
-    .name = "hold add",
-    .operands = "",
-    .help = "Keep recordings whatever retention says (legal hold). Options that are given together must all fit.",
-    .options = add_options,
-    .run = add_run,
-};
-
-const struct ctl_command hold_list_command = {
-    .name = "hold list",
-    .operands = "",
-    .help = "What is held, by whom and why.",
-    .options = list_options,
-    .run = keep_list_run,
-};
-
-const struct ctl_command hold_release_command = {
-    .name = "hold release",
-    .operands = "ID",
-    .min = 1,
-    .max = 1,
-    .help = "Release a legal hold: retention decides again.",
-    .options = release_options,
-    .run = release_run,
+const struct ctl_command keep_commands[] = {
+    {"retention show", "", 0, 0, "How long recordings are kept, and what will change when.", .run = show_run},
+    {"retention apply", "", 0, 0, "Let a shorter retention that waits come into force now.", apply_options,
+     .run = apply_run},
+    {"hold add", "", 0, 0,
+     "Keep recordings whatever retention says (legal hold). Options that are given together must all fit.", add_options,
+     .run = add_run},
+    {"hold list", "", 0, 0, "What is held, by whom and why.", list_options, .run = keep_list_run},
+    {"hold release", "ID", 1, 1, "Release a legal hold: retention decides again.", reason_options, .run = release_run},
+    {0},
 };

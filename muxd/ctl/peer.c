@@ -24,7 +24,7 @@ int ctl_path(struct ctl *c, const char *name, char *out, size_t size, struct err
 	return 0;
 }
 
-static int open_socket(struct ctl *c, const char *name, int type, int *out_fd, struct err *e)
+int ctl_connect(struct ctl *c, const char *name, int type, int *out_fd, struct err *e)
 {
 	char path[4096];
 	struct err why = {0};
@@ -66,14 +66,15 @@ static int check_answer(struct ctl *c, const json_t *answer, struct err *e)
 	return rc < 0 ? err_set(e, (int)rc, "the daemon refused") : 0;
 }
 
-int ctl_admin_ask(struct ctl *c, const json_t *question, json_t **out, struct err *e)
+int ctl_admin_ask(struct ctl *c, json_t *question, json_t **out, struct err *e)
 {
 	json_t *answer = NULL;
-	int fd = -1, rc = open_socket(c, "admin.sock", SOCK_SEQPACKET, &fd, e);
+	int fd = -1, rc = question ? ctl_connect(c, "admin.sock", SOCK_SEQPACKET, &fd, e)
+				   : err_set(e, ERR_NOMEM, "no memory for the question");
 
-	if (rc < 0)
-		return rc;
-	rc = sock_send_packet(fd, question, NULL, 0, e);
+	if (rc == 0)
+		rc = sock_send_packet(fd, question, NULL, 0, e);
+	json_decref(question);
 	if (rc == 0)
 		rc = wait_answer(fd, e);
 	if (rc == 0)
@@ -82,7 +83,8 @@ int ctl_admin_ask(struct ctl *c, const json_t *question, json_t **out, struct er
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon closed admin.sock without an answer");
 	if (rc == 0)
 		rc = check_answer(c, answer, e);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	if (rc < 0) {
 		json_decref(answer);
 		return rc;
@@ -111,18 +113,13 @@ int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct 
 	json_t *answer = NULL;
 
 	caller_name(name, sizeof(name));
-	json_t *q = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "op", "grant.create", "principal", name, "kind", w->kind,
-			      "agent", w->agent, "scopes", w->scopes, "reason", w->reason);
-	if (!q)
-		return err_set(e, ERR_NOMEM, "no memory for the question");
-	if (w->task)
-		json_object_set_new(q, "task", json_string(w->task));
-	if (w->ttl_ns)
+	json_t *q = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s*}", "op", "grant.create", "principal", name, "kind",
+			      w->kind, "agent", w->agent, "scopes", w->scopes, "reason", w->reason, "task", w->task);
+	if (q && w->ttl_ns)
 		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)w->ttl_ns));
-	else if (w->work_ns) /* it must outlive the work, or that would be cut before its own timeout */
+	else if (q && w->work_ns) /* it must outlive the work, or that would be cut before its own timeout */
 		json_object_set_new(q, "least_ns", json_integer((json_int_t)w->work_ns));
 	int rc = ctl_admin_ask(c, q, &answer, e);
-	json_decref(q);
 	if (rc < 0)
 		return rc;
 	rc = json_need_str(answer, "token", &token, e);
@@ -141,20 +138,31 @@ void ctl_token_free(char *token)
 	free(token);
 }
 
-int ctl_peer_open(struct ctl *c, const char *socket_name, struct ctl_peer *out, struct err *e)
+int ctl_peer_open(struct ctl *c, json_t *question, const struct ctl_wish *w, struct ctl_peer *out, struct err *e)
 {
-	int fd = -1, rc = open_socket(c, socket_name, SOCK_STREAM, &fd, e);
+	char *token = NULL;
+	int rc = question ? ctl_token(c, w, &token, e) : err_set(e, ERR_NOMEM, "no memory for the question");
 
-	if (rc < 0)
-		return rc;
-	*out = (struct ctl_peer){.fd = fd};
+	if (rc == 0 && json_object_set_new(question, "token", json_string(token)) < 0)
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	ctl_token_free(token);
+	*out = (struct ctl_peer){.fd = -1};
 	buf_init(&out->in, 2 * MSG_MAX);
-	return 0;
+	return rc ? rc : ctl_connect(c, "recorder.sock", SOCK_STREAM, &out->fd, e);
+}
+
+int ctl_peer_ask(struct ctl *c, json_t *question, const struct ctl_wish *w, struct ctl_peer *out, struct err *e)
+{
+	int rc = ctl_peer_open(c, question, w, out, e);
+
+	if (rc == 0 && (rc = msg_send_json(out->fd, question, e)))
+		ctl_peer_close(out);
+	return rc;
 }
 
 void ctl_peer_close(struct ctl_peer *p)
 {
-	if (!p || p->fd < 0)
+	if (p->fd < 0)
 		return;
 	close(p->fd);
 	p->fd = -1;
@@ -190,33 +198,15 @@ int ctl_peer_json(struct ctl *c, struct ctl_peer *p, json_t **out, struct err *e
 	return 0;
 }
 
-int ctl_ask(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, json_t **out,
-	    struct err *e)
+int ctl_ask(struct ctl *c, json_t *question, const struct ctl_wish *w, const char *key, json_t **out, struct err *e)
 {
-	struct ctl_peer p = {.fd = -1};
-	char *token = NULL;
-	int rc = ctl_token(c, w, &token, e);
-
-	if (rc == 0 && json_object_set_new(question, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(c, socket_name, &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, question, e);
-	if (rc == 0)
-		rc = ctl_peer_json(c, &p, out, e);
-	ctl_peer_close(&p);
-	ctl_token_free(token);
-	return rc;
-}
-
-int ctl_ask_object(struct ctl *c, const char *socket_name, json_t *question, const struct ctl_wish *w, const char *key,
-		   json_t **out, struct err *e)
-{
+	struct ctl_peer p;
 	json_t *answer = NULL, *o;
-	int rc = question ? ctl_ask(c, socket_name, question, w, &answer, e)
-			  : err_set(e, ERR_NOMEM, "no memory for the question");
+	int rc = ctl_peer_ask(c, question, w, &p, e);
 
+	if (rc == 0)
+		rc = ctl_peer_json(c, &p, &answer, e);
+	ctl_peer_close(&p);
 	json_decref(question);
 	if (rc < 0)
 		return rc;

@@ -220,3 +220,23 @@ int ctl_print_object(struct ctl *c, const json_t *o, const struct ctl_column *co
 	}
 	return 0;
 }
+
+int ctl_finish(struct ctl *c, int rc, const struct err *e, json_t *o, const char *list,
+	       const struct ctl_column *columns)
+{
+	int status = rc < 0    ? ctl_fail(c, e)
+		     : c->json ? ctl_print_json(c, o)
+		     : list    ? ctl_print_table(c, json_object_get(o, list), columns)
+			       : ctl_print_object(c, o, columns);
+
+	json_decref(o);
+	return status;
+}
+
+int ctl_finish_quietly(struct ctl *c, int rc, const struct err *e, json_t *o)
+{
+	if (rc < 0 || c->json)
+		return ctl_finish(c, rc, e, o, NULL, NULL);
+	json_decref(o);
+	return 0;
+}

@@ -18,21 +18,15 @@ struct recall {
 static int open_record(struct recall *r, const json_t *round, const char *stream, struct err *e)
 {
 	const char *id = "", *agent = "";
-	char *token = NULL;
 	int rc = json_need_str(round, "round_id", &id, e);
 
 	if (rc == 0)
 		rc = json_need_str(round, "agent", &agent, e);
+	if (rc)
+		return rc;
 	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "rounds", .reason = "muxctl exec"};
-	if (rc == 0)
-		rc = ctl_token(r->c, &w, &token, e);
-	if (rc == 0)
-		rc = ctl_peer_open(r->c, "recorder.sock", &r->peer, e);
-	if (rc == 0 && !(r->question = json_pack("{s:s,s:s,s:s,s:s,s:i}", "op", "output", "token", token, "session", id,
-						 "stream", stream, "limit", PAGE)))
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	ctl_token_free(token);
-	return rc;
+	r->question = json_pack("{s:s,s:s,s:s,s:i}", "op", "output", "session", id, "stream", stream, "limit", PAGE);
+	return ctl_peer_open(r->c, r->question, &w, &r->peer, e);
 }
 
 /* {"offset"}: what stands before it and was not asked for anew is a hole. */
@@ -115,8 +109,7 @@ int recall_exit(struct ctl *c, const char *session, json_t **out, struct err *e)
 
 		if (waits)
 			nanosleep(&pause, NULL);
-		rc = ctl_ask_object(c, "recorder.sock", json_pack("{s:s,s:s}", "op", "session", "session", session), &w,
-				    NULL, &row, e);
+		rc = ctl_ask(c, json_pack("{s:s,s:s}", "op", "session", "session", session), &w, NULL, &row, e);
 		exit = json_object_get(row, "exit");
 		if (rc == 0 && json_is_object(exit) && !(*out = json_pack("{s:O}", "exit", exit)))
 			rc = err_set(e, ERR_NOMEM, "no memory for the session's end");

@@ -93,21 +93,14 @@ static int ask_events(struct record *r, uint64_t from_ns, struct err *e)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = r->reason};
 	json_t *head = NULL, *open, *q = json_pack("{s:s,s:s}", "op", "events", "session", r->facts.session);
-	char *token = NULL;
-	int rc = q ? ctl_token(r->c, &w, &token, e) : err_set(e, ERR_NOMEM, "no memory for the question");
+	int rc;
 
-	ctl_peer_close(&r->peer);
-	if (rc == 0 && from_ns)
+	if (q && from_ns)
 		json_object_set_new(q, "from_ns", json_integer((json_int_t)from_ns));
-	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(r->c, "recorder.sock", &r->peer, e);
-	if (rc == 0)
-		rc = msg_send_json(r->peer.fd, q, e);
+	ctl_peer_close(&r->peer);
+	rc = ctl_peer_ask(r->c, q, &w, &r->peer, e);
 	if (rc == 0)
 		rc = ctl_peer_json(r->c, &r->peer, &head, e);
-	ctl_token_free(token);
 	json_decref(q);
 	if (rc == 0 && (open = json_object_get(head, "open")) && json_is_object(open))
 		take_open(r, json_incref(open));
@@ -131,22 +124,9 @@ static int record_tell(struct record *r, struct err *e)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = r->reason};
 	json_t *answer = NULL, *q = json_pack("{s:s,s:s}", "op", "read", "session", r->facts.session);
-	struct ctl_peer p = {.fd = -1};
-	char *token = NULL;
-	int rc = q ? ctl_token(r->c, &w, &token, e) : err_set(e, ERR_NOMEM, "no memory for the question");
+	int rc = ctl_ask(r->c, q, &w, NULL, &answer, e);
 
-	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(r->c, "recorder.sock", &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, q, e);
-	if (rc == 0)
-		rc = ctl_peer_json(r->c, &p, &answer, e);
-	ctl_token_free(token);
-	ctl_peer_close(&p);
 	json_decref(answer);
-	json_decref(q);
 	if (rc != ERR_UNAVAILABLE)
 		return rc;
 	r->c->hint[0] = '\0';

@@ -32,18 +32,10 @@ void recorded_warn(const json_t *last)
 int recorded_rows(struct ctl *c, const char *reason, const char *key, json_t *q, json_t *out, struct err *e)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = reason};
-	struct ctl_peer p = {.fd = -1};
-	char *token = NULL;
+	struct ctl_peer p;
 	bool end = false;
-	int rc = ctl_token(c, &w, &token, e);
+	int rc = ctl_peer_ask(c, q, &w, &p, e);
 
-	if (rc == 0 && json_object_set_new(q, "token", json_string(token)) < 0)
-		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	if (rc == 0)
-		rc = ctl_peer_open(c, "recorder.sock", &p, e);
-	if (rc == 0)
-		rc = msg_send_json(p.fd, q, e);
-	ctl_token_free(token);
 	while (rc == 0 && !end) {
 		json_t *row = NULL;
 		rc = ctl_peer_json(c, &p, &row, e);

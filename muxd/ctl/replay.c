@@ -299,8 +299,7 @@ static int replay_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0 && c->json)
 		rc = err_set(&e, ERR_INVAL, "replay draws; muxctl export --format json prints the events");
 	if (rc == 0)
-		rc = record_open(c, a->operands[0], args_has(a, "reason") ? args_get(a, "reason") : "muxctl replay",
-				 &r.record, &e);
+		rc = record_open(c, a->operands[0], args_get_or(a, "reason", "muxctl replay"), &r.record, &e);
 	if (rc == 0)
 		rc = record_check(r.record, args_has(a, "unverified"), &e);
 	if (rc == 0) {
@@ -317,18 +316,14 @@ static int replay_run(struct ctl *c, const struct ctl_args *a)
 	return rc < 0 ? ctl_fail(c, &e) : 0;
 }
 
-const struct ctl_command replay_command = {
-    .name = "replay",
-    .operands = "ID",
-    .any_bytes = true,
-    .min = 1,
-    .max = 1,
-    .help = "Play a recording (id or file) on this terminal.",
-    .more = "Keys: space pause, + and - speed, . one event, left and right 5 s, down and up 60 s, g and G\n"
-	    "start and end, 0 to 9 tenths, i skip silences, s status line, ? help, q quit.\n"
-	    "Without a terminal it plays plain, with the recorded timing unless --instant.\n"
-	    "What draws is shown. What would speak to your terminal is left out: queries, its clipboard, links,\n"
-	    "titles, printing. --raw shows it all the same: a hostile recording then has your terminal in its hands.\n",
-    .options = options,
-    .run = replay_run,
+const struct ctl_command replay_commands[] = {
+    {"replay", "ID", 1, 1, "Play a recording (id or file) on this terminal.", options, .run = replay_run,
+     .more =
+	 "Keys: space pause, + and - speed, . one event, left and right 5 s, down and up 60 s, g and G\n"
+	 "start and end, 0 to 9 tenths, i skip silences, s status line, ? help, q quit.\n"
+	 "Without a terminal it plays plain, with the recorded timing unless --instant.\n"
+	 "What draws is shown. What would speak to your terminal is left out: queries, its clipboard, links,\n"
+	 "titles, printing. --raw shows it all the same: a hostile recording then has your terminal in its hands.\n",
+     .any_bytes = true},
+    {0},
 };

@@ -1,17 +1,106 @@
-/* muxctl sandbox: listed, shown, made, ended. Asked of the hub, which knows every backend. */
-#include "muxd/ctl/sandbox.h"
+/*
+ * muxctl sandbox: listed, shown, made, led through their lives, ended. Asked of the hub, which knows every backend. One
+ * table of what each command of a life sends.
+ */
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/slurp.h"
+#include "base/visible.h"
+#include "base/yamldoc.h"
 #include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define LOG_LINE_MAX   (64 * 1024)
+#define TEMPLATE_MAX   (64 * 1024) /* bytes of a file; the daemon's own bound is over the JSON of it */
+#define TEMPLATE_NODES 10000
+#define PAGE           500
+#define REASON                                                                                                         \
+	{                                                                                                              \
+		"reason", 0, "TEXT", "Why; required."                                                                  \
+	}
+#define REASON_OR_COMMAND                                                                                              \
+	{                                                                                                              \
+		"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."                      \
+	}
+#define TIMEOUT                                                                                                        \
+	{                                                                                                              \
+		"timeout", 0, "DURATION", "How long to wait for it; it goes on all the same."                          \
+	}
+#define END                                                                                                            \
+	{                                                                                                              \
+		NULL, 0, NULL, NULL                                                                                    \
+	}
+
+#define OWN_TEMPLATE                                                                                                   \
+	{"pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."},                     \
+	{                                                                                                              \
+		"no-pod-template", 0, NULL, "Take the agent's own pod template away."                                  \
+	}
+
+static const struct ctl_option resume_options[] = {
+    {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
+    {"ttl", 0, "DURATION", "End it so long from now, whatever happens in it; 0s: no end."},
+    OWN_TEMPLATE,
+    REASON_OR_COMMAND,
+    TIMEOUT,
+    END,
+};
+static const struct ctl_option kill_options[] = {REASON, TIMEOUT, END};
+static const struct ctl_option stop_options[] = {REASON_OR_COMMAND, TIMEOUT, END};
+static const struct ctl_option terminate_options[] = {
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command); required with --how wipe."},
+    {"how", 0, "HOW", "snapshot, keep (the workspace stays), or wipe (all of it goes); default: by the reason."},
+    TIMEOUT,
+    END,
+};
+static const struct ctl_option snapshot_options[] = {
+    REASON_OR_COMMAND,
+    TIMEOUT,
+    END,
+};
+#define CHECK(when)                                                                                                    \
+	{                                                                                                              \
+		"check", 0, NULL, "Compare the snapshot with the record's log first" when                              \
+	}
+#define ACCEPT                                                                                                         \
+	{                                                                                                              \
+		"accept-differs", 0, NULL, "Go on where it is not what the log says."                                  \
+	}
+static const struct ctl_option restore_options[] = {REASON, CHECK("."), ACCEPT, TIMEOUT, END};
+static const struct ctl_option drop_options[] = {REASON, END};
+static const struct ctl_option fork_options[] = {
+    {"from-session", 0, "ID", "The workspace as it was in that session; no AGENT then."},
+    {"snapshot", 0, "ID", "The workspace of that snapshot of AGENT."},
+    {"at", 0, "MOMENT", "When: a time (2026-11-21T08:01:40Z), or with --from-session so long after its beginning."},
+    {"as", 0, "NAME", "Name of the new agent (default: made from the first one's)."},
+    {"writable", 'w', NULL, "Programs inside may write; else the copy is read-only."},
+    CHECK(" (read-only copies, and those of a session, always are)."),
+    {"no-check", 0, NULL, "Do not."},
+    ACCEPT,
+    {"idle-ttl", 0, "DURATION", "As of resume."},
+    {"ttl", 0, "DURATION", "As of resume."},
+    OWN_TEMPLATE,
+    REASON_OR_COMMAND,
+    TIMEOUT,
+    END,
+};
+
+static const struct ctl_column snapshot_columns[] = {
+    {"id", "SNAPSHOT"},        {"status", "STATUS"},
+    {"current", "CURRENT"},    {"how", "HOW"},
+    {"size", "SIZE"},          {"digest_state", "DIGEST"},
+    {"created_at", "CREATED"}, {"cause", "CAUSE"},
+    {"detail", "DETAIL"},      {NULL, NULL},
+};
 
 static const struct ctl_option destroy_options[] = {
-    {"reason", 0, "TEXT", "Why; required."},
+    REASON,
     {"wipe", 0, NULL, "Remove its workspace too: what is in it is lost."},
-    {NULL, 0, NULL, NULL},
+    END,
 };
 
 static const struct ctl_option list_options[] = {
@@ -20,7 +109,7 @@ static const struct ctl_option list_options[] = {
     {"prefix", 0, "TEXT", "Only names that begin so."},
     {"after", 0, "NAME", "Only names behind this one."},
     {"limit", 'n', "N", "At most so many (default: all)."},
-    {NULL, 0, NULL, NULL},
+    END,
 };
 
 static const struct ctl_column list_columns[] = {
@@ -68,8 +157,6 @@ static const struct ctl_column show_columns[] = {
     {"oom_kills", "oom kills"},
     {NULL, NULL},
 };
-
-#define PAGE 500
 
 static json_t *list_query(const struct ctl_args *a, const char *after, long long limit)
 {
@@ -149,7 +236,7 @@ static void enforced_words(json_t *agent)
 	json_object_set_new(agent, "enforced", list);
 }
 
-int sandbox_print(struct ctl *c, json_t *o)
+static int sandbox_print(struct ctl *c, json_t *o)
 {
 	if (!c->json && json_is_object(json_object_get(o, "enforced")))
 		enforced_words(o);
@@ -174,58 +261,415 @@ static int show_run(struct ctl *c, const struct ctl_args *a)
 	return status;
 }
 
-static int sandbox_ask_end(struct ctl *c, const struct ctl_args *a, bool wipe, json_t **out, struct err *e)
-{
-	const char *agent = a->operands[0], *reason = args_get(a, "reason");
-	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
-	struct api_call call = {.method = "DELETE",
-				.path = "/v1/agents/*",
-				.names = {agent},
-				.query = json_pack("{s:s,s:s}", "reason", reason, "wipe", wipe ? "true" : "false")};
+/* ---- what a command sends */
 
-	return api_ask(c, &w, &call, out, e);
+static int put_text(json_t *q, const struct ctl_args *a, const char *option, const char *key, struct err *e)
+{
+	const char *value = args_get(a, option);
+
+	if (value && json_object_set_new(q, key, json_string(value)) < 0)
+		return err_set(e, ERR_NOMEM, "no memory for the question");
+	return 0;
 }
+
+static int put_duration(json_t *q, const struct ctl_args *a, const char *option, const char *key, struct err *e)
+{
+	unsigned long long ns;
+	int rc = args_duration(a, option, &ns, e);
+
+	return rc ? rc : put_text(q, a, option, key, e);
+}
+
+static int put_timeout(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	unsigned long long ns = 0;
+	int rc = args_duration(a, "timeout", &ns, e);
+
+	if (rc || !args_has(a, "timeout"))
+		return rc;
+	if (ns < NS_PER_MS)
+		return err_set(e, ERR_INVAL, "--timeout is less than a millisecond");
+	return json_object_set_new(q, "timeout_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
+}
+
+static int put_id(json_t *q, const char *what, const char *text, const char *key, struct err *e)
+{
+	struct id id;
+
+	if (id_parse(text, &id))
+		return err_set(e, ERR_INVAL, "\"%.60s\" is not the id of a %s", text, what);
+	return json_object_set_new(q, key, json_string(text)) ? ERR_NOMEM : 0;
+}
+
+/* --at: a time of the clock, or how far into the session. */
+static int put_moment(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	unsigned long long ns = 0;
+	int64_t wall;
+	int rc;
+
+	if (!args_has(a, "at"))
+		return 0;
+	if (args_has(a, "from-session")) {
+		rc = args_duration(a, "at", &ns, e);
+		return rc ? rc : json_object_set_new(q, "at_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
+	}
+	if (clock_parse_utc(args_get(a, "at"), &wall))
+		return err_set(e, ERR_INVAL, "--at is \"%.40s\", not a time as 2026-11-21T08:01:40Z",
+			       args_get(a, "at"));
+	return put_text(q, a, "at", "at", e);
+}
+
+static int put_fork(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *session = args_get(a, "from-session"), *as = args_get(a, "as");
+	struct id id;
+	int rc = 0;
+
+	if (!session == !a->noperands)
+		return err_set(e, ERR_INVAL, "name an AGENT or --from-session, one of the two");
+	if (args_has(a, "snapshot") && args_has(a, "at"))
+		return err_set(e, ERR_INVAL, "--snapshot is a moment already: no --at with it");
+	if (as)
+		rc = agent_name_check(as, e);
+	if (!rc && session && id_parse(session, &id))
+		rc = err_set(e, ERR_INVAL, "\"%.60s\" is not the id of a session", session);
+	if (!rc && args_has(a, "snapshot"))
+		rc = put_id(q, "snapshot", args_get(a, "snapshot"), "snapshot_id", e);
+	if (!rc && args_has(a, "writable"))
+		json_object_set_new(q, "writable", json_true());
+	if (!rc)
+		rc = put_text(q, a, "as", "as", e);
+	return rc ? rc : put_moment(q, a, e);
+}
+
+static bool is(const struct ctl_args *a, const char *verb)
+{
+	const char *space = strchr(a->command->name, ' ');
+
+	return strcmp(space ? space + 1 : a->command->name, verb) == 0;
+}
+
+static int read_template(const char *path, json_t **out, struct err *e)
+{
+	struct yamldoc *doc = NULL;
+	char *text = NULL;
+	size_t len = 0;
+	int rc = slurp_file(path, 0, TEMPLATE_MAX, &text, &len, e);
+
+	if (!rc)
+		rc = yamldoc_parse(text, len, path, &doc, e);
+	if (!rc)
+		rc = yamldoc_json(doc, TEMPLATE_NODES, out, e);
+	yamldoc_destroy(doc);
+	slurp_free(text, len);
+	return rc;
+}
+
+/* An empty file says nothing, which is not the same as to take a template away. */
+static int put_template(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *path = args_get(a, "pod-template");
+	json_t *t = NULL;
+	int rc = 0;
+
+	if (path && args_has(a, "no-pod-template"))
+		return err_set(e, ERR_INVAL, "--pod-template or --no-pod-template, one of the two");
+	if (path && (rc = read_template(path, &t, e)))
+		return rc;
+	if (path && !json_is_object(t))
+		rc = err_set(e, ERR_INVAL, "%s is no mapping: a pod template has metadata and spec", path);
+	else if ((path || args_has(a, "no-pod-template")) && json_object_set(q, "pod_template", path ? t : json_null()))
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	json_decref(t);
+	return rc;
+}
+
+static bool makes(const struct ctl_args *a)
+{
+	return is(a, "resume") || is(a, "create");
+}
+
+static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *how = args_get(a, "how");
+	int rc = a->noperands ? target_name_check(a->operands[0], e) : 0;
+
+	if (!rc && how && strcmp(how, "snapshot") != 0 && strcmp(how, "keep") != 0 && strcmp(how, "wipe") != 0)
+		rc = err_set(e, ERR_INVAL, "--how is \"%.40s\", not snapshot, keep or wipe", how);
+	if (!rc && a->noperands > 1)
+		rc = put_id(q, "snapshot", a->operands[1], "snapshot_id", e);
+	if (!rc && is(a, "fork"))
+		rc = put_fork(q, a, e);
+	if (!rc && args_has(a, "check") && args_has(a, "no-check"))
+		rc = err_set(e, ERR_INVAL, "--check or --no-check, one of the two");
+	if (!rc && (args_has(a, "check") || args_has(a, "no-check")))
+		json_object_set_new(q, "check", json_boolean(args_has(a, "check")));
+	if (!rc && args_has(a, "accept-differs"))
+		json_object_set_new(q, "accept_differs", json_true());
+	if (!rc)
+		rc = put_text(q, a, "how", "how", e);
+	if (!rc && !makes(a))
+		rc = put_text(q, a, "reason", "reason", e);
+	if (!rc)
+		rc = put_duration(q, a, "idle-ttl", "idle_ttl", e);
+	if (!rc)
+		rc = put_duration(q, a, "ttl", "ttl", e);
+	if (!rc)
+		rc = put_template(q, a, e);
+	return rc ? rc : put_timeout(q, a, e);
+}
+
+/* ---- what comes back */
+
+static int print_snapshots(struct ctl *c, json_t *answer)
+{
+	json_t *list = json_object_get(answer, "snapshots"), *one = json_object_get(answer, "snapshot"), *rows;
+	int status;
+
+	if (c->json)
+		return ctl_print_json(c, answer);
+	rows = list ? json_incref(list) : json_array();
+	if (one)
+		json_array_append(rows, one);
+	status = ctl_print_table(c, rows, snapshot_columns);
+	json_decref(rows);
+	return status;
+}
+
+static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
+{
+	if (is(a, "snapshot"))
+		return print_snapshots(c, o);
+	if (is(a, "drop"))
+		return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, NULL);
+	return sandbox_print(c, o);
+}
+
+/* What an interactive command says of itself, where nobody gives a reason. */
+static void default_reason(const struct ctl_args *a, char *out, size_t size)
+{
+	snprintf(out, size, "muxctl %s", a->command->name);
+}
+
+/* A grant for this one call, as for every command: of the agent where one is named. */
+static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struct api_call *call, json_t **out,
+			    struct err *e)
+{
+	bool all = !a->noperands || args_has(a, "as"),
+	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
+	char reason[80];
+	struct ctl_wish w = {.kind = "staff",
+			     .agent = all ? "*" : a->operands[0],
+			     .scopes = all        ? "lifecycle,replay,observe,admin"
+				       : template ? "lifecycle,admin"
+						  : "lifecycle",
+			     .reason = args_get(a, "reason")};
+
+	if (!w.reason) {
+		default_reason(a, reason, sizeof(reason));
+		w.reason = reason;
+	}
+	return api_ask(c, &w, call, out, e);
+}
+
+/* What a stop keeps can be had again; what is lost for ever needs somebody's own words. */
+static int put_needed_reason(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *how = args_get(a, "how");
+	bool wipes = how && strcmp(how, "wipe") == 0;
+	char reason[80];
+
+	if (args_has(a, "reason"))
+		return 0;
+	if (wipes || is(a, "kill") || is(a, "restore") || is(a, "drop"))
+		return err_set(e, ERR_REASON_REQUIRED, "--reason is missing");
+	if (!is(a, "stop") && !is(a, "terminate"))
+		return 0;
+	default_reason(a, reason, sizeof(reason));
+	return json_object_set_new(q, "reason", json_string(reason))
+		   ? err_set(e, ERR_NOMEM, "no memory for the question")
+		   : 0;
+}
+
+static const char *const paths[][2] = {
+    {"resume", "/v1/agents/*/resume"},       {"create", "/v1/agents/*/resume"}, {"stop", "/v1/agents/*/stop"},
+    {"terminate", "/v1/agents/*/terminate"}, {"kill", "/v1/agents/*/kill"},     {"snapshot", "/v1/agents/*/snapshots"},
+    {"restore", "/v1/agents/*/restore"},     {"fork", "/v1/agents/*/fork"},     {"drop", "/v1/agents/*/snapshots/*"},
+};
+
+/* q: stolen. */
+static struct api_call call_of(const struct ctl_args *a, json_t *q)
+{
+	const char *session = args_get(a, "from-session"), *agent = a->noperands ? a->operands[0] : "";
+	struct api_call call = {.method = "POST", .names = {agent}, .body = q};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (is(a, paths[i][0]))
+			call.path = paths[i][1];
+	if (is(a, "fork") && session) {
+		call.path = "/v1/sessions/*/fork";
+		call.names[0] = session;
+	} else if (is(a, "drop")) {
+		json_object_del(q, "snapshot_id");
+		call = (struct api_call){
+		    .method = "DELETE", .path = call.path, .names = {agent, a->operands[1]}, .query = q};
+	}
+	return call;
+}
+
+static int life_run(struct ctl *c, const struct ctl_args *a)
+{
+	json_t *q = json_object(), *o = NULL;
+	struct err e = {0};
+	int rc = put_needed_reason(q, a, &e);
+
+	if (!rc)
+		rc = put_all(q, a, &e);
+	if (rc) {
+		json_decref(q);
+	} else {
+		struct api_call call = call_of(a, q);
+
+		rc = sandbox_life_ask(c, a, &call, &o, &e);
+	}
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	int status = print_answer(c, a, o);
+	json_decref(o);
+	return status;
+}
+
+static int snapshots_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc = target_name_check(a->operands[0], &e);
+
+	if (!rc)
+		rc = sandbox_life_ask(
+		    c, a,
+		    &(struct api_call){.method = "GET", .path = "/v1/agents/*/snapshots", .names = {a->operands[0]}},
+		    &o, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	int status = print_snapshots(c, o);
+	json_decref(o);
+	return status;
+}
+
+/* ---- logs */
+
+static const struct ctl_option logs_options[] = {
+    {"bytes", 'n', "N", "The last so many (default 65536, at most 262144)."},
+    END,
+};
+
+/* Line by line, and nothing of it can speak to the terminal. */
+static int print_log(const json_t *o)
+{
+	const char *data = json_string_value(json_object_get(o, "data")), *encoding = NULL;
+	uint8_t *bytes = NULL;
+	size_t n = 0;
+
+	json_opt_str(o, "encoding", &encoding, NULL);
+	if (data && encoding && strcmp(encoding, "base64") == 0) {
+		if (base64_decode(data, strlen(data), false, &bytes, &n))
+			return ERR_PROTOCOL;
+	} else if (data) {
+		n = strlen(data);
+		bytes = (uint8_t *)strdup(data);
+	}
+	for (size_t at = 0; bytes && at < n;) {
+		const uint8_t *end = memchr(bytes + at, '\n', n - at);
+		size_t len = end ? (size_t)(end - bytes) - at : n - at;
+		char *clean = visible_dup(bytes + at, len, LOG_LINE_MAX, VISIBLE_LINES);
+
+		printf("%s\n", clean ? clean : "");
+		free(clean);
+		at += len + 1;
+	}
+	free(bytes);
+	return fflush(stdout) == 0 ? 0 : ERR_SYS;
+}
+
+static int logs_run(struct ctl *c, const struct ctl_args *a)
+{
+	long long bytes = 65536;
+	char most[24];
+	json_t *o = NULL;
+	struct err e = {0};
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = a->operands[0], .scopes = "observe", .reason = "muxctl sandbox logs"};
+	int status, rc = target_name_check(a->operands[0], &e);
+
+	if (!rc)
+		rc = args_number(a, "bytes", 1, 262144, &bytes, &e);
+	if (!rc) {
+		snprintf(most, sizeof(most), "%lld", bytes);
+		rc = api_ask(c, &w,
+			     &(struct api_call){.method = "GET",
+						.path = "/v1/agents/*/logs",
+						.names = {a->operands[0]},
+						.query = json_pack("{s:s}", "bytes", most)},
+			     &o, &e);
+	}
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	if (c->json) {
+		status = ctl_print_json(c, o);
+	} else if ((rc = print_log(o))) {
+		err_set(&e, rc, "the log could not be shown");
+		status = ctl_fail(c, &e);
+	} else {
+		status = 0;
+	}
+	json_decref(o);
+	return status;
+}
+
+/* ---- the end */
 
 static int destroy_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *agent = a->operands[0], *reason = args_get(a, "reason");
-	bool wipe = args_has(a, "wipe");
+	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = reason};
+	struct api_call call = {.method = "DELETE", .path = "/v1/agents/*", .names = {agent}};
 	json_t *answer = NULL;
 	struct err e = {0};
 	int rc = reason ? target_name_check(agent, &e) : err_set(&e, ERR_REASON_REQUIRED, "--reason is missing");
 
-	if (rc == 0)
-		rc = sandbox_ask_end(c, a, wipe, &answer, &e);
-	if (rc < 0)
-		return ctl_fail(c, &e);
-	int status = c->json ? ctl_print_json(c, answer) : ctl_print_object(c, answer, NULL);
-	json_decref(answer);
-	return status;
+	if (rc == 0) {
+		call.query = json_pack("{s:s,s:s}", "reason", reason, "wipe", args_has(a, "wipe") ? "true" : "false");
+		rc = api_ask(c, &w, &call, &answer, &e);
+	}
+	return ctl_finish(c, rc, &e, answer, NULL, NULL);
 }
 
-const struct ctl_command sandbox_list_command = {
-    .name = "sandbox list",
-    .operands = "",
-    .help = "Agents and their sandboxes, on this machine and in the cluster, and their states.",
-    .options = list_options,
-    .run = sandbox_list_run,
-};
-
-const struct ctl_command sandbox_show_command = {
-    .name = "sandbox show",
-    .operands = "AGENT",
-    .min = 1,
-    .max = 1,
-    .help = "One sandbox: state, backend and why, which limits are enforced, what its mode cannot promise.",
-    .run = show_run,
-};
-
-const struct ctl_command sandbox_destroy_command = {
-    .name = "sandbox destroy",
-    .operands = "AGENT",
-    .min = 1,
-    .max = 1,
-    .help = "End a sandbox and everything that runs in it; one that is not there is no error.",
-    .options = destroy_options,
-    .run = destroy_run,
+const struct ctl_command sandbox_commands[] = {
+    {"sandbox list", "", 0, 0, "Agents and their sandboxes, on this machine and in the cluster, and their states.",
+     list_options, .run = sandbox_list_run},
+    {"sandbox show", "AGENT", 1, 1,
+     "One sandbox: state, backend and why, which limits are enforced, what its mode cannot promise.", .run = show_run},
+    {"sandbox create", "AGENT", 1, 1, "Make the agent's sandbox, or find it, and wait until it runs.", resume_options,
+     .run = life_run},
+    {"sandbox resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options, .run = life_run},
+    {"sandbox stop", "AGENT", 1, 1, "Snapshot the workspace, then stop the sandbox.", stop_options, .run = life_run},
+    {"sandbox kill", "AGENT", 1, 1, "End everything inside, however full it is; the sandbox runs on.", kill_options,
+     .run = life_run},
+    {"sandbox terminate", "AGENT", 1, 1, "End the sandbox: with a snapshot, without, or with its workspace.",
+     terminate_options, .run = life_run},
+    {"sandbox destroy", "AGENT", 1, 1,
+     "End a sandbox and everything that runs in it; one that is not there is no error.", destroy_options,
+     .run = destroy_run},
+    {"sandbox snapshot", "AGENT", 1, 1, "Copy the workspace as it is now.", snapshot_options, .run = life_run},
+    {"sandbox snapshots", "AGENT", 1, 1, "Snapshots of its workspace, newest first.", .run = snapshots_run},
+    {"sandbox restore", "AGENT SNAPSHOT", 2, 2, "The workspace becomes what it was in that snapshot.", restore_options,
+     .run = life_run},
+    {"sandbox drop", "AGENT SNAPSHOT", 2, 2, "Remove a snapshot for ever.", drop_options, .run = life_run},
+    {"sandbox fork", "[AGENT]", 0, 1, "A new agent with the workspace of a moment: of a session, a snapshot, a time.",
+     fork_options, .run = life_run},
+    {"sandbox logs", "AGENT", 1, 1, "The end of the sandbox's own log.", logs_options, .run = logs_run},
+    {"resume", "AGENT", 1, 1, "Make or wake the agent's sandbox.", resume_options, .run = life_run},
+    {0},
 };

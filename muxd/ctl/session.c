@@ -88,18 +88,7 @@ static int session_list_run(struct ctl *c, const struct ctl_args *a)
 		rc = live(c, q, limit, rows, &e);
 	}
 	json_decref(q);
-	int status = 0;
-	if (rc < 0) {
-		status = ctl_fail(c, &e);
-	} else if (c->json) {
-		json_t *o = json_pack("{s:O}", "sessions", rows);
-		status = ctl_print_json(c, o);
-		json_decref(o);
-	} else {
-		status = ctl_print_table(c, rows, columns);
-	}
-	json_decref(rows);
-	return status;
+	return ctl_finish(c, rc, &e, json_pack("{s:o}", "sessions", rows), "sessions", columns);
 }
 
 /* The hub knows most about a live one; of every other the record knows. */
@@ -245,40 +234,14 @@ static int terminate_run(struct ctl *c, const struct ctl_args *a)
 				.path = "/v1/sessions/*/terminate",
 				.names = {a->operands[0]},
 				.body = json_pack("{s:s}", "reason", args_get(a, "reason"))};
-	if (api_ask(c, &w, &call, &answer, &e) < 0)
-		return ctl_fail(c, &e);
+	int rc = api_ask(c, &w, &call, &answer, &e);
 	json_decref(answer);
-	if (!c->json)
-		return 0;
-	answer = json_pack("{s:s}", "session", a->operands[0]);
-	int status = ctl_print_json(c, answer);
-	json_decref(answer);
-	return status;
+	return ctl_finish_quietly(c, rc, &e, rc ? NULL : json_pack("{s:s}", "session", a->operands[0]));
 }
 
-const struct ctl_command session_list_command = {
-    .name = "session list",
-    .operands = "",
-    .help = "Live sessions; with --all those of the record.",
-    .options = list_options,
-    .run = session_list_run,
-};
-
-const struct ctl_command session_show_command = {
-    .name = "session show",
-    .operands = "ID",
-    .min = 1,
-    .max = 1,
-    .help = "One session, live or recorded.",
-    .run = show_run,
-};
-
-const struct ctl_command session_terminate_command = {
-    .name = "session terminate",
-    .operands = "ID",
-    .min = 1,
-    .max = 1,
-    .help = "End a session: HUP, TERM, KILL.",
-    .options = terminate_options,
-    .run = terminate_run,
+const struct ctl_command session_commands[] = {
+    {"session list", "", 0, 0, "Live sessions; with --all those of the record.", list_options, .run = session_list_run},
+    {"session show", "ID", 1, 1, "One session, live or recorded.", .run = show_run},
+    {"session terminate", "ID", 1, 1, "End a session: HUP, TERM, KILL.", terminate_options, .run = terminate_run},
+    {0},
 };

@@ -49,7 +49,7 @@ static int take_wish(const struct ctl_args *a, const char *reason, struct file_w
 
 	*w = (struct file_wish){.agent = a->operands[0],
 				.task = args_get(a, "task"),
-				.reason = args_has(a, "reason") ? args_get(a, "reason") : reason,
+				.reason = args_get_or(a, "reason", reason),
 				.mode = -1,
 				.size = -1,
 				.parents = args_has(a, "parents")};
@@ -84,16 +84,10 @@ static char *into(const char *to, const char *from)
 
 static int transfer_finish(struct ctl *c, int rc, const struct err *e, json_t *o, bool quiet)
 {
-	int status = 0;
-
-	if (rc < 0)
-		status = ctl_fail(c, e);
-	else if (c->json && !quiet)
-		status = ctl_print_json(c, o);
-	else if (!quiet)
-		status = ctl_print_object(c, o, columns);
+	if (rc < 0 || !quiet)
+		return ctl_finish(c, rc, e, o, NULL, columns);
 	json_decref(o);
-	return status;
+	return 0;
 }
 
 static int open_source(const char *local, struct file_wish *w, int *out_fd, struct err *e)
@@ -234,28 +228,16 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 	return transfer_finish(c, rc, &e, o, strcmp(a->operands[2], "-") == 0);
 }
 
-const struct ctl_command put_command = {
-    .name = "put",
-    .operands = "AGENT LOCAL REMOTE",
-    .any_bytes = true,
-    .min = 3,
-    .max = 3,
-    .help = "A file into an agent's sandbox: whole, or not at all.",
-    .more = "LOCAL - is the standard input. REMOTE begins at /workspace unless it begins with /;\n"
-	    "one that ends with / is a directory. What has the name is replaced at the end.\n",
-    .options = put_options,
-    .run = put_run,
-};
-
-const struct ctl_command get_command = {
-    .name = "get",
-    .operands = "AGENT REMOTE LOCAL",
-    .any_bytes = true,
-    .min = 3,
-    .max = 3,
-    .help = "A file out of an agent's sandbox: whole, or not at all.",
-    .more = "LOCAL - is the standard output; what came before a failure stands there then.\n"
-	    "A LOCAL that ends with / is a directory.\n",
-    .options = get_options,
-    .run = get_run,
+const struct ctl_command transfer_commands[] = {
+    {"put", "AGENT LOCAL REMOTE", 3, 3, "A file into an agent's sandbox: whole, or not at all.", put_options,
+     .run = put_run,
+     .more = "LOCAL - is the standard input. REMOTE begins at /workspace unless it begins with /;\n"
+	     "one that ends with / is a directory. What has the name is replaced at the end.\n",
+     .any_bytes = true},
+    {"get", "AGENT REMOTE LOCAL", 3, 3, "A file out of an agent's sandbox: whole, or not at all.", get_options,
+     .run = get_run,
+     .more = "LOCAL - is the standard output; what came before a failure stands there then.\n"
+	     "A LOCAL that ends with / is a directory.\n",
+     .any_bytes = true},
+    {0},
 };

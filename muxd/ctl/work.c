@@ -49,21 +49,23 @@ static const struct ctl_column pool_columns[] = {
     {NULL, NULL},
 };
 
+/* What a command asks; the rows under `list` are printed as a table. */
 static const struct work_call {
-	const char *name, *method, *path;
+	const char *name, *method, *path, *list;
+	const struct ctl_column *columns;
 } calls[] = {
-    {"lease create", "POST", "/sandboxes/leases"},
-    {"lease list", "GET", "/sandboxes/leases"},
-    {"lease show", "GET", "/sandboxes/leases/*"},
-    {"lease heartbeat", "POST", "/sandboxes/leases/*/heartbeat"},
-    {"lease release", "DELETE", "/sandboxes/leases/*"},
-    {"run start", "POST", "/sandboxes/runs"},
-    {"run list", "GET", "/sandboxes/runs"},
-    {"run show", "GET", "/sandboxes/runs/*"},
-    {"workflow put", "POST", "/sandboxes/workflows"},
-    {"workflow list", "GET", "/sandboxes/workflows"},
-    {"workflow show", "GET", "/sandboxes/workflows/*"},
-    {"pool show", "GET", "/sandboxes/pool"},
+    {"lease create", "POST", "/sandboxes/leases", NULL, lease_columns},
+    {"lease list", "GET", "/sandboxes/leases", "leases", lease_rows},
+    {"lease show", "GET", "/sandboxes/leases/*", NULL, lease_columns},
+    {"lease heartbeat", "POST", "/sandboxes/leases/*/heartbeat", NULL, lease_columns},
+    {"lease release", "DELETE", "/sandboxes/leases/*", NULL, lease_columns},
+    {"run start", "POST", "/sandboxes/runs", NULL, NULL},
+    {"run list", "GET", "/sandboxes/runs", "runs", run_rows},
+    {"run show", "GET", "/sandboxes/runs/*", NULL, run_columns},
+    {"workflow put", "POST", "/sandboxes/workflows", NULL, workflow_columns},
+    {"workflow list", "GET", "/sandboxes/workflows", "workflows", workflow_rows},
+    {"workflow show", "GET", "/sandboxes/workflows/*", NULL, workflow_columns},
+    {"pool show", "GET", "/sandboxes/pool", NULL, pool_columns},
 };
 
 static const struct work_call *find_call(const char *name)
@@ -75,9 +77,8 @@ static const struct work_call *find_call(const char *name)
 	return w;
 }
 
-/* One command's call, and its object printed: as a table where list names one. body is stolen. */
-static int call_for(struct ctl *c, const struct ctl_args *a, json_t *body, unsigned long long ttl_ns, const char *list,
-		    const struct ctl_column *columns)
+/* One command's call, and its answer printed. body is stolen. */
+static int work_call(struct ctl *c, const struct ctl_args *a, json_t *body, unsigned long long ttl_ns)
 {
 	const struct work_call *which = find_call(a->command->name);
 	char reason[64];
@@ -87,26 +88,20 @@ static int call_for(struct ctl *c, const struct ctl_args *a, json_t *body, unsig
 	    .method = which->method, .path = which->path, .names = {a->noperands ? a->operands[0] : ""}, .body = body};
 	json_t *o = NULL;
 	struct err e = {0};
-	int rc, status;
+	int rc;
 
 	snprintf(reason, sizeof(reason), "muxctl %s", which->name);
 	/* A run ends before its grant does. */
 	w.ttl_ns = ttl_ns;
 	w.work_ns = (unsigned long long)json_integer_value(timeout) * 1000000000ull;
 	rc = api_ask(c, &w, &call, &o, &e);
-	if (rc < 0)
-		return ctl_fail(c, &e);
-	status = c->json ? ctl_print_json(c, o)
-		 : list  ? ctl_print_table(c, json_object_get(o, list), columns)
-			 : ctl_print_object(c, o, columns);
-	json_decref(o);
-	return status;
+	return ctl_finish(c, rc, &e, o, which->list, which->columns);
 }
 
-static int call(struct ctl *c, const struct ctl_args *a, json_t *body, const char *list,
-		const struct ctl_column *columns)
+/* Of a command that says no more than its operand. */
+static int work_run(struct ctl *c, const struct ctl_args *a)
 {
-	return call_for(c, a, body, 0, list, columns);
+	return work_call(c, a, NULL, 0);
 }
 
 static int work_set_text(json_t *o, const char *key, const struct ctl_args *a, const char *option, struct err *e)
@@ -148,27 +143,7 @@ static int lease_create_run(struct ctl *c, const struct ctl_args *a)
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
-	return call(c, a, o, NULL, lease_columns);
-}
-
-static int lease_list_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, "leases", lease_rows);
-}
-
-static int lease_show_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, NULL, lease_columns);
-}
-
-static int lease_heartbeat_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, NULL, lease_columns);
-}
-
-static int lease_release_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, NULL, lease_columns);
+	return work_call(c, a, o, 0);
 }
 
 /* ---- run */
@@ -218,20 +193,10 @@ static int run_start_run(struct ctl *c, const struct ctl_args *a)
 		json_decref(o);
 		return ctl_fail(c, &e);
 	}
-	return call_for(c, a, o, ttl, NULL, NULL);
+	return work_call(c, a, o, ttl);
 }
 
-static int run_list_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, "runs", run_rows);
-}
-
-static int run_show_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, NULL, run_columns);
-}
-
-/* ---- workflow, pool */
+/* ---- workflow */
 
 static int workflow_put_run(struct ctl *c, const struct ctl_args *a)
 {
@@ -244,119 +209,25 @@ static int workflow_put_run(struct ctl *c, const struct ctl_args *a)
 	if (!rc)
 		rc = json_parse(text, len, FILE_MAX, &o, &e);
 	slurp_free(text, len);
-	return rc ? ctl_fail(c, &e) : call(c, a, o, NULL, workflow_columns);
+	return rc ? ctl_fail(c, &e) : work_call(c, a, o, 0);
 }
 
-static int workflow_list_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, "workflows", workflow_rows);
-}
-
-static int workflow_show_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, NULL, workflow_columns);
-}
-
-static int pool_show_run(struct ctl *c, const struct ctl_args *a)
-{
-	return call(c, a, NULL, NULL, pool_columns);
-}
-
-const struct ctl_command lease_create_command = {
-    .name = "lease create",
-    .operands = "",
-    .help = "Reserve a sandbox of the pool for one user; the same request again gives the same lease.",
-    .options = lease_create_options,
-    .run = lease_create_run,
-};
-
-const struct ctl_command lease_list_command = {
-    .name = "lease list",
-    .operands = "",
-    .help = "Leases, newest first.",
-    .run = lease_list_run,
-};
-
-const struct ctl_command lease_show_command = {
-    .name = "lease show",
-    .operands = "LEASE",
-    .min = 1,
-    .max = 1,
-    .help = "One lease: its state, its sandbox, what ended it.",
-    .run = lease_show_run,
-};
-
-const struct ctl_command lease_heartbeat_command = {
-    .name = "lease heartbeat",
-    .operands = "LEASE",
-    .min = 1,
-    .max = 1,
-    .help = "Its time begins anew.",
-    .run = lease_heartbeat_run,
-};
-
-const struct ctl_command lease_release_command = {
-    .name = "lease release",
-    .operands = "LEASE",
-    .min = 1,
-    .max = 1,
-    .help = "End a lease; its sandbox is wiped, and its run fails.",
-    .run = lease_release_run,
-};
-
-const struct ctl_command run_start_command = {
-    .name = "run start",
-    .operands = "",
-    .help = "Run a stored workflow in the sandbox of a lease, with a token that nothing keeps.",
-    .options = run_start_options,
-    .run = run_start_run,
-};
-
-const struct ctl_command run_list_command = {
-    .name = "run list",
-    .operands = "",
-    .help = "Runs, newest first.",
-    .run = run_list_run,
-};
-
-const struct ctl_command run_show_command = {
-    .name = "run show",
-    .operands = "RUN",
-    .min = 1,
-    .max = 1,
-    .help = "One run: its state, its steps and the rounds they were.",
-    .run = run_show_run,
-};
-
-const struct ctl_command workflow_put_command = {
-    .name = "workflow put",
-    .operands = "FILE",
-    .any_bytes = true,
-    .min = 1,
-    .max = 1,
-    .help = "Store a version of a workflow, a JSON file.",
-    .run = workflow_put_run,
-};
-
-const struct ctl_command workflow_list_command = {
-    .name = "workflow list",
-    .operands = "",
-    .help = "Stored workflows and their newest versions.",
-    .run = workflow_list_run,
-};
-
-const struct ctl_command workflow_show_command = {
-    .name = "workflow show",
-    .operands = "NAME[@VERSION]",
-    .min = 1,
-    .max = 1,
-    .help = "One stored workflow; its definition with -o json.",
-    .run = workflow_show_run,
-};
-
-const struct ctl_command pool_show_command = {
-    .name = "pool show",
-    .operands = "",
-    .help = "How many sandboxes are ready, leased, on their way in and out.",
-    .run = pool_show_run,
+const struct ctl_command work_commands[] = {
+    {"lease create", "", 0, 0,
+     "Reserve a sandbox of the pool for one user; the same request again gives the same lease.", lease_create_options,
+     .run = lease_create_run},
+    {"lease list", "", 0, 0, "Leases, newest first.", .run = work_run},
+    {"lease show", "LEASE", 1, 1, "One lease: its state, its sandbox, what ended it.", .run = work_run},
+    {"lease heartbeat", "LEASE", 1, 1, "Its time begins anew.", .run = work_run},
+    {"lease release", "LEASE", 1, 1, "End a lease; its sandbox is wiped, and its run fails.", .run = work_run},
+    {"run start", "", 0, 0, "Run a stored workflow in the sandbox of a lease, with a token that nothing keeps.",
+     run_start_options, .run = run_start_run},
+    {"run list", "", 0, 0, "Runs, newest first.", .run = work_run},
+    {"run show", "RUN", 1, 1, "One run: its state, its steps and the rounds they were.", .run = work_run},
+    {"workflow put", "FILE", 1, 1, "Store a version of a workflow, a JSON file.", .run = workflow_put_run,
+     .any_bytes = true},
+    {"workflow list", "", 0, 0, "Stored workflows and their newest versions.", .run = work_run},
+    {"workflow show", "NAME[@VERSION]", 1, 1, "One stored workflow; its definition with -o json.", .run = work_run},
+    {"pool show", "", 0, 0, "How many sandboxes are ready, leased, on their way in and out.", .run = work_run},
+    {0},
 };

@@ -23,19 +23,17 @@ static int run(struct ctl *c, const struct ctl_args *a)
 	(void)a;
 	return 0;
 }
-static const struct ctl_command exec_like = {.name = "exec",
-					     .operands = "AGENT [--] COMMAND...",
-					     .min = 1,
-					     .max = -1,
-					     .help = "h",
-					     .options = options,
-					     .run = run};
-static const struct ctl_command one_like = {
-    .name = "grant revoke", .operands = "ID", .min = 1, .max = 1, .help = "h", .run = run};
-static const struct ctl_command files_like = {
-    .name = "put", .operands = "AGENT LOCAL REMOTE", .any_bytes = true, .min = 3, .max = 3, .help = "h", .run = run};
-static const struct ctl_command list_like = {.name = "grant list", .operands = "", .help = "h", .run = run};
-static const struct ctl_command *const commands[] = {&exec_like, &one_like, &list_like, NULL};
+static const struct ctl_command exec_like[] = {
+    {"exec", "AGENT [--] COMMAND...", 1, -1, "h", options, .run = run},
+    {"put", "AGENT LOCAL REMOTE", 3, 3, "h", .run = run, .any_bytes = true},
+    {0},
+};
+static const struct ctl_command grant_like[] = {
+    {"grant revoke", "ID", 1, 1, "h", .run = run},
+    {"grant list", "", 0, 0, "h", .run = run},
+    {0},
+};
+static const struct ctl_command *const commands[] = {exec_like, grant_like, NULL};
 
 /* Literals are const with -Wwrite-strings; getopt moves pointers about and writes no text. */
 #define ARGV(...)             ((char **)(uintptr_t)(const char *[]){__VA_ARGS__, NULL})
@@ -46,7 +44,7 @@ static void options_stand_before_and_behind_operands(void **state)
 {
 	(void)state;
 	struct ctl_args a = {0};
-	assert_int_equal(PARSE(&exec_like, &a, NULL, "exec", "demo", "--ttl", "5m", "-e", "A=1", "-e", "B=2", "-it",
+	assert_int_equal(PARSE(exec_like, &a, NULL, "exec", "demo", "--ttl", "5m", "-e", "A=1", "-e", "B=2", "-it",
 			       "-o", "json", "--", "ls", "-l", "--ttl"),
 			 0);
 	assert_int_equal(a.noperands, 4);
@@ -67,15 +65,15 @@ static void what_goes_to_the_daemon_is_utf8(void **state)
 	(void)state;
 	struct ctl_args a = {0};
 	struct err e = {0};
-	assert_int_equal(PARSE(&exec_like, &a, &e, "exec", "demo", "--", "echo", "caf\xc3\xa9", "\xff"), ERR_INVAL);
+	assert_int_equal(PARSE(exec_like, &a, &e, "exec", "demo", "--", "echo", "caf\xc3\xa9", "\xff"), ERR_INVAL);
 	assert_string_equal(e.message, "argument 4 is not UTF-8: \"?\"");
 	args_finish(&a);
-	assert_int_equal(PARSE(&exec_like, &a, &e, "exec", "-e", "A=\xe2\x82", "demo"), ERR_INVAL);
+	assert_int_equal(PARSE(exec_like, &a, &e, "exec", "-e", "A=\xe2\x82", "demo"), ERR_INVAL);
 	assert_non_null(strstr(e.message, "--env is not UTF-8"));
 	args_finish(&a);
-	assert_int_equal(PARSE(&exec_like, &a, NULL, "exec", "demo", "--state", "/\xff", "caf\xc3\xa9"), 0);
+	assert_int_equal(PARSE(exec_like, &a, NULL, "exec", "demo", "--state", "/\xff", "caf\xc3\xa9"), 0);
 	args_finish(&a);
-	assert_int_equal(PARSE(&files_like, &a, NULL, "put", "demo", "\xff", "b"), 0);
+	assert_int_equal(PARSE(&exec_like[1], &a, NULL, "put", "demo", "\xff", "b"), 0);
 	args_finish(&a);
 }
 
@@ -83,11 +81,11 @@ static void equals_sign_and_common_options_work(void **state)
 {
 	(void)state;
 	struct ctl_args a = {0};
-	assert_int_equal(PARSE(&one_like, &a, NULL, "revoke", "--state=/x", "--output=table", "id"), 0);
+	assert_int_equal(PARSE(grant_like, &a, NULL, "revoke", "--state=/x", "--output=table", "id"), 0);
 	assert_string_equal(a.state_dir, "/x");
 	assert_false(a.json);
 	args_finish(&a);
-	assert_int_equal(PARSE(&one_like, &a, NULL, "revoke", "-h"), 0);
+	assert_int_equal(PARSE(grant_like, &a, NULL, "revoke", "-h"), 0);
 	assert_true(a.help);
 	args_finish(&a);
 }
@@ -101,17 +99,17 @@ static void mistakes_are_named(void **state)
 		int argc;
 		const char *message;
 	} rows[] = {
-	    {&exec_like, {"exec"}, 1, "muxctl exec needs AGENT [--] COMMAND..."},
-	    {&one_like, {"revoke"}, 1, "muxctl grant revoke needs ID"},
-	    {&one_like, {"revoke", "a", "b"}, 3, "muxctl grant revoke: b is one argument too many"},
-	    {&list_like, {"list", "x"}, 2, "muxctl grant list: x is one argument too many"},
-	    {&exec_like, {"exec", "demo", "ls", "-l"}, 4, "unknown option -l (put -- before a command's own options)"},
-	    {&exec_like, {"exec", "--colour"}, 2, "unknown option --colour (put -- before a command's own options)"},
-	    {&exec_like, {"exec", "demo", "--ttl"}, 3, "option --ttl needs a value"},
-	    {&exec_like, {"exec", "demo", "-e"}, 3, "option -e needs a value"},
-	    {&exec_like, {"exec", "demo", "-o", "xml"}, 4, "-o is \"xml\": table or json"},
-	    {&exec_like, {"exec", "demo", "--state", ""}, 4, "--state is empty"},
-	    {&exec_like,
+	    {exec_like, {"exec"}, 1, "muxctl exec needs AGENT [--] COMMAND..."},
+	    {grant_like, {"revoke"}, 1, "muxctl grant revoke needs ID"},
+	    {grant_like, {"revoke", "a", "b"}, 3, "muxctl grant revoke: b is one argument too many"},
+	    {&grant_like[1], {"list", "x"}, 2, "muxctl grant list: x is one argument too many"},
+	    {exec_like, {"exec", "demo", "ls", "-l"}, 4, "unknown option -l (put -- before a command's own options)"},
+	    {exec_like, {"exec", "--colour"}, 2, "unknown option --colour (put -- before a command's own options)"},
+	    {exec_like, {"exec", "demo", "--ttl"}, 3, "option --ttl needs a value"},
+	    {exec_like, {"exec", "demo", "-e"}, 3, "option -e needs a value"},
+	    {exec_like, {"exec", "demo", "-o", "xml"}, 4, "-o is \"xml\": table or json"},
+	    {exec_like, {"exec", "demo", "--state", ""}, 4, "--state is empty"},
+	    {exec_like,
 	     {"exec", "demo", "--tty=yes"},
 	     3,
 	     "unknown option --tty=yes (put -- before a command's own options)"},
@@ -134,10 +132,10 @@ static void commands_are_one_word_or_two(void **state)
 	struct err e = {0};
 	int words = 0;
 	assert_int_equal(args_command(3, ARGV("grant", "revoke", "x"), commands, &cmd, &words, &e), 0);
-	assert_ptr_equal(cmd, &one_like);
+	assert_ptr_equal(cmd, grant_like);
 	assert_int_equal(words, 2);
 	assert_int_equal(args_command(2, ARGV("exec", "demo"), commands, &cmd, &words, &e), 0);
-	assert_ptr_equal(cmd, &exec_like);
+	assert_ptr_equal(cmd, exec_like);
 	assert_int_equal(words, 1);
 	assert_int_equal(args_command(1, ARGV("grant"), commands, &cmd, &words, &e), ERR_INVAL);
 	assert_string_equal(e.message, "muxctl grant: revoke, list");
@@ -172,7 +170,7 @@ static void values_have_types(void **state)
 	struct err e = {0};
 	unsigned long long ns = 7;
 	long long n = 7;
-	assert_int_equal(PARSE(&exec_like, &a, NULL, "exec", "demo", "--ttl", "2m", "-n", "12"), 0);
+	assert_int_equal(PARSE(exec_like, &a, NULL, "exec", "demo", "--ttl", "2m", "-n", "12"), 0);
 	assert_int_equal(args_duration(&a, "ttl", &ns, &e), 0);
 	assert_int_equal(ns, 120000000000);
 	assert_int_equal(args_number(&a, "limit", 1, 12, &n, &e), 0);
@@ -190,8 +188,8 @@ static void every_command_has_a_usage(void **state)
 {
 	(void)state;
 	char *all = args_usage_all(ctl_commands);
-	for (size_t i = 0; ctl_commands[i]; i++) {
-		const struct ctl_command *cmd = ctl_commands[i];
+	const struct ctl_command *const *table = ctl_commands;
+	for (const struct ctl_command *cmd = NULL; (cmd = args_next(&table, cmd));) {
 		char *text = args_usage(cmd), word[80];
 		assert_non_null(strstr(all, cmd->name));
 		assert_non_null(strstr(text, cmd->help));
@@ -204,8 +202,9 @@ static void every_command_has_a_usage(void **state)
 			assert_true(o->letter != 'o' && o->letter != 'h');
 			assert_true(strcmp(o->name, "state") && strcmp(o->name, "output") && strcmp(o->name, "help"));
 		}
-		for (size_t j = 0; j < i; j++)
-			assert_string_not_equal(ctl_commands[j]->name, cmd->name);
+		const struct ctl_command *const *before = ctl_commands;
+		for (const struct ctl_command *other = NULL; (other = args_next(&before, other)) != cmd;)
+			assert_string_not_equal(other->name, cmd->name);
 		free(text);
 	}
 	free(all);
