@@ -2,6 +2,7 @@
 
 #include "base/http1.h"
 #include "base/ids.h"
+#include "policy/grant.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -153,7 +154,7 @@ static int put_request(struct buf *b, const struct api_call *call, const char *t
 				token, strlen(body));
 	if (rc == 0)
 		rc = buf_append_str(b, body);
-	ctl_token_free(body); /* it may hold a token, too */
+	grant_token_free(body); /* it may hold a token, too */
 	return rc;
 }
 
@@ -178,7 +179,7 @@ int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call
 		rc = receive_body(c, fd, &in, &head, out, e);
 	if (fd >= 0)
 		close(fd);
-	ctl_token_free(token);
+	grant_token_free(token);
 	buf_finish_secret(&request);
 	buf_finish_secret(&in);
 	call_free(call);

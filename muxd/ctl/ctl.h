@@ -67,9 +67,8 @@ struct ctl_wish {
 	unsigned long long ttl_ns;
 	unsigned long long work_ns; /* what is done with it may take so long; 0: unknown. Then the default, or longer */
 };
-/* *out_token: to be freed with ctl_token_free(), which wipes it. */
+/* *out_token: to be freed with grant_token_free(), which wipes it. */
 int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct err *e);
-void ctl_token_free(char *token);
 
 /* A connection to recorder.sock. */
 struct ctl_peer {

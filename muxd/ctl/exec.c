@@ -5,6 +5,7 @@
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/relay.h"
 #include "muxd/ctl/terminal.h"
+#include "policy/grant.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ static int converse(struct ctl *c, const struct api_call *call, json_t *start, c
 	o->token = o->terminal ? token : NULL;
 	int status = rc < 0 ? ctl_fail(c, &e) : relay_run(c, &socket, o);
 	api_socket_close(&socket);
-	ctl_token_free(token);
+	grant_token_free(token);
 	json_decref(start);
 	return status;
 }

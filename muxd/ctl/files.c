@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "muxd/ctl/api.h"
+#include "policy/grant.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -58,7 +59,7 @@ static int files_begin(struct moving *m, const struct file_wish *w, const char *
 				     &m->socket, e);
 	if (rc == 0 && api_socket_put_json(&m->socket, WIRE_START, q))
 		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	ctl_token_free(token);
+	grant_token_free(token);
 	json_decref(q);
 	return rc;
 }

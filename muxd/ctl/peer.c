@@ -131,13 +131,6 @@ int ctl_token(struct ctl *c, const struct ctl_wish *w, char **out_token, struct 
 	return rc;
 }
 
-void ctl_token_free(char *token)
-{
-	if (token)
-		explicit_bzero(token, strlen(token));
-	free(token);
-}
-
 int ctl_peer_open(struct ctl *c, json_t *question, const struct ctl_wish *w, struct ctl_peer *out, struct err *e)
 {
 	char *token = NULL;
@@ -145,7 +138,7 @@ int ctl_peer_open(struct ctl *c, json_t *question, const struct ctl_wish *w, str
 
 	if (rc == 0 && json_object_set_new(question, "token", json_string(token)) < 0)
 		rc = err_set(e, ERR_NOMEM, "no memory for the question");
-	ctl_token_free(token);
+	grant_token_free(token);
 	*out = (struct ctl_peer){.fd = -1};
 	buf_init(&out->in, 2 * MSG_MAX);
 	return rc ? rc : ctl_connect(c, "recorder.sock", SOCK_STREAM, &out->fd, e);

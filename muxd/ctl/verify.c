@@ -202,9 +202,12 @@ static int verify_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command verify_commands[] = {
-    {"verify", "[ID]", 0, 1, "Check that the record is unchanged, and that it is all there.", options, .run = verify_run, .more = "Needs no daemon. Exit status: 0 whole as far as is known, 74 something was changed, 65 nothing was\n"
-	    "changed but something is missing, 69 the one recording named is still open, 67 with\n"
-	    "--require-witness when no head from outside is in the log, 68 with --no-removals when recordings\n"
-	    "were removed.\n", .any_bytes = true},
+    {"verify", "[ID]", 0, 1, "Check that the record is unchanged, and that it is all there.", options,
+     .run = verify_run,
+     .more = "Needs no daemon. Exit status: 0 whole as far as is known, 74 something was changed, 65 nothing was\n"
+	     "changed but something is missing, 69 the one recording named is still open, 67 with\n"
+	     "--require-witness when no head from outside is in the log, 68 with --no-removals when recordings\n"
+	     "were removed.\n",
+     .any_bytes = true},
     {0},
 };

@@ -208,10 +208,7 @@ static int authorize(struct conn *c, struct err *e)
 
 		broker_refuse(c->door->hub, token, token ? strlen(token) : 0, &from, what, e);
 	}
-	if (token) {
-		explicit_bzero(token, strlen(token));
-		free(token);
-	}
+	grant_token_free(token);
 	return rc;
 }
 

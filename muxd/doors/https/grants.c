@@ -19,18 +19,9 @@ static json_t *grants_describe(const struct request *rq)
 
 static void grants_on_grant(void *arg, int rc, const struct err *e, const struct request *rq)
 {
-	struct http_exchange *x = arg;
-	json_t *o;
+	json_t *o = rc ? NULL : grants_describe(rq);
 
-	if (rc) {
-		http_reply_error(x, rc, e);
-		return;
-	}
-	o = grants_describe(rq);
-	if (o)
-		http_reply_json(x, 201, o);
-	else
-		http_reply_error(x, ERR_NOMEM, NULL);
+	http_reply_created(arg, rc, e, o);
 	json_decref(o);
 }
 

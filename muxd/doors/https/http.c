@@ -43,9 +43,7 @@ void http_exchange_destroy(struct http_exchange *x)
 	buf_finish(&x->out);
 	buf_finish_secret(&x->headers);
 	request_finish(&x->rq);
-	if (x->token)
-		explicit_bzero(x->token, strlen(x->token));
-	free(x->token);
+	grant_token_free(x->token);
 	free(x);
 }
 
@@ -250,14 +248,27 @@ void http_reply_stream(struct http_exchange *x, int status, const char *content_
 	http_answer(x, status, content_type);
 }
 
+static void reply_result(struct http_exchange *x, int status, int rc, const struct err *e, const json_t *result)
+{
+	if (rc || !result)
+		http_reply_error(x, rc ? rc : ERR_NOMEM, e);
+	else
+		http_reply_json(x, status, result);
+}
+
 void http_reply_result(void *arg, int rc, const struct err *e, json_t *result)
 {
-	struct http_exchange *x = arg;
+	reply_result(arg, 200, rc, e, result);
+}
 
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 200, result);
+void http_reply_created(void *arg, int rc, const struct err *e, json_t *result)
+{
+	reply_result(arg, 201, rc, e, result);
+}
+
+void http_reply_accepted(void *arg, int rc, const struct err *e, json_t *result)
+{
+	reply_result(arg, 202, rc, e, result);
 }
 
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e)

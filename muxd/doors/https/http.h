@@ -132,8 +132,13 @@ void http_reply_stream(struct http_exchange *x, int status, const char *content_
 void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len);
 /* rc: ERR_*; e may be NULL or empty. The status is the table's. */
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e);
-/* What the broker answered, 200 or its error; fits broker_json_done. arg: the exchange. */
+/*
+ * What the broker answered, or what was made, 200 (201, 202) or its error; NULL: there was no memory for it. Fits
+ * broker_json_done. arg: the exchange.
+ */
 void http_reply_result(void *arg, int rc, const struct err *e, json_t *result);
+void http_reply_created(void *arg, int rc, const struct err *e, json_t *result);
+void http_reply_accepted(void *arg, int rc, const struct err *e, json_t *result);
 /* The same with a status that the table does not have (405, 408, 411 ...). */
 void http_reply_status(struct http_exchange *x, int status, int rc, const struct err *e);
 

@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-static void reply_created(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 201, result);
-}
-
 void rest_retention_show(struct http_exchange *x)
 {
 	broker_keeping(x->hub, &x->rq, json_pack("{s:s}", "op", "retention"), NULL, http_reply_result, x);
@@ -35,7 +25,7 @@ void rest_keep(struct http_exchange *x)
 		return;
 	}
 	json_object_set_new(q, "op", json_string(x->route->call));
-	broker_keeping(x->hub, &x->rq, q, NULL, adds ? reply_created : http_reply_result, x);
+	broker_keeping(x->hub, &x->rq, q, NULL, adds ? http_reply_created : http_reply_result, x);
 }
 
 void rest_hold_list(struct http_exchange *x)

@@ -8,16 +8,6 @@
 
 #define LOG_DEFAULT (64 * 1024)
 
-static void reply_made(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 201, result);
-}
-
 /* The verb of the route, of an agent or (fork) of a session. */
 void rest_life(struct http_exchange *x)
 {
@@ -38,7 +28,7 @@ void rest_life(struct http_exchange *x)
 		c.agent = of_session ? NULL : x->params[0];
 		c.session = x->object;
 		broker_life(x->hub, &x->rq, v, &c,
-			    v == VERB_SNAPSHOT || v == VERB_FORK ? reply_made : http_reply_result, x);
+			    v == VERB_SNAPSHOT || v == VERB_FORK ? http_reply_created : http_reply_result, x);
 	}
 	json_decref(body);
 }

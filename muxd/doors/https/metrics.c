@@ -31,12 +31,24 @@ static int head(struct buf *out, const char *name, const char *type, const char 
 	return buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static int metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
-{
-	int rc = head(out, name, type, help);
+struct metric_row {
+	const char *name, *type, *help;
+	uint64_t value;
+};
 
-	return rc ? rc : buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
+static int metrics_rows(struct buf *out, const struct metric_row *rows, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		rc = head(out, rows[i].name, rows[i].type, rows[i].help);
+		if (rc == 0)
+			rc = buf_printf(out, "%s %llu\n", rows[i].name, (unsigned long long)rows[i].value);
+	}
+	return rc;
 }
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 /* A label's value: backslash, quote and line end are escaped. */
 static int label(struct buf *out, const char *s)
@@ -137,16 +149,17 @@ static int histogram_row(const struct rest_metrics *m, size_t row, struct buf *o
 static int routed_render(const struct rest_metrics *m, struct buf *out)
 {
 	static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
+	const struct metric_row rows[] = {
+	    {"muxd_routed_received_bytes_total", "counter", "Bytes from clients to ports in sandboxes.",
+	     m->routed_bytes_in},
+	    {"muxd_routed_sent_bytes_total", "counter", "Bytes from ports in sandboxes to clients.",
+	     m->routed_bytes_out},
+	};
 	int rc = head(out, "muxd_routed_requests_total", "counter", "Requests to ports in sandboxes, by status.");
 
 	for (int i = 2; rc == 0 && i < 6; i++)
 		rc = labelled(out, "muxd_routed_requests_total", "status", classes[i], m->routed[i]);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_routed_received_bytes_total", "counter",
-				 "Bytes from clients to ports in sandboxes.", m->routed_bytes_in);
-	return rc ? rc
-		  : metrics_one(out, "muxd_routed_sent_bytes_total", "counter",
-				"Bytes from ports in sandboxes to clients.", m->routed_bytes_out);
+	return rc ? rc : metrics_rows(out, rows, COUNT(rows));
 }
 
 void rest_metrics_routed(struct rest_metrics *m, int status)
@@ -157,40 +170,38 @@ void rest_metrics_routed(struct rest_metrics *m, int status)
 
 static int door_render(const struct rest_metrics *m, struct buf *out)
 {
-	int rc = metrics_one(out, "muxd_api_connections", "gauge", "API connections open now.", m->connections);
+	const struct metric_row before[] = {
+	    {"muxd_api_connections", "gauge", "API connections open now.", m->connections},
+	    {"muxd_api_connections_accepted_total", "counter", "API connections accepted.", m->accepted},
+	};
+	const struct metric_row behind[] = {
+	    {"muxd_api_made_room_total", "counter", "API connections of nobody known that were ended for newcomers.",
+	     m->made_room},
+	    {"muxd_api_delayed_total", "counter", "Refusals of a token that were held back.", m->delayed},
+	    {"muxd_api_timeouts_total", "counter", "API connections ended by a timeout.", m->timeouts},
+	    {"muxd_api_clients_gone_total", "counter", "Clients that left before their answer.", m->clients_gone},
+	    {"muxd_api_malformed_total", "counter", "Connections that did not speak HTTP.", m->malformed},
+	    {"muxd_api_received_bytes_total", "counter", "Bytes of request bodies.", m->bytes_received},
+	    {"muxd_api_sent_bytes_total", "counter", "Bytes of responses.", m->bytes_sent},
+	};
+	int rc = metrics_rows(out, before, COUNT(before));
 
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_connections_accepted_total", "counter", "API connections accepted.",
-				 m->accepted);
 	if (rc == 0)
 		rc = head(out, "muxd_api_refused_total", "counter", "API connections refused by a limit.");
 	if (rc == 0)
 		rc = labelled(out, "muxd_api_refused_total", "limit", "connections", m->refused_total);
 	if (rc == 0)
 		rc = labelled(out, "muxd_api_refused_total", "limit", "per_address", m->refused_address);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_made_room_total", "counter",
-				 "API connections of nobody known that were ended for newcomers.", m->made_room);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_delayed_total", "counter", "Refusals of a token that were held back.",
-				 m->delayed);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_timeouts_total", "counter", "API connections ended by a timeout.",
-				 m->timeouts);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_clients_gone_total", "counter",
-				 "Clients that left before their answer.", m->clients_gone);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_malformed_total", "counter", "Connections that did not speak HTTP.",
-				 m->malformed);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_api_received_bytes_total", "counter", "Bytes of request bodies.",
-				 m->bytes_received);
-	return rc ? rc : metrics_one(out, "muxd_api_sent_bytes_total", "counter", "Bytes of responses.", m->bytes_sent);
+	return rc ? rc : metrics_rows(out, behind, COUNT(behind));
 }
 
 static int sessions_render(const struct hub_stats *s, struct buf *out)
 {
+	const struct metric_row rows[] = {
+	    {"muxd_attachments", "gauge", "Clients attached to sessions.", s->attachments_live},
+	    {"muxd_input_bytes_total", "counter", "Bytes of input journaled.", s->bytes_in},
+	    {"muxd_output_bytes_total", "counter", "Bytes of output journaled.", s->bytes_out},
+	};
 	int rc = head(out, "muxd_sessions_opened_total", "counter", "Sessions opened, by kind.");
 
 	for (int k = 0; rc == 0 && k < SESSION_KINDS; k++)
@@ -206,28 +217,19 @@ static int sessions_render(const struct hub_stats *s, struct buf *out)
 	for (int c = EXIT_EXITED; rc == 0 && c <= EXIT_NOT_STARTED; c++)
 		rc = labelled(out, "muxd_rounds_ended_total", "cause", exit_cause_name((enum exit_cause)c),
 			      s->rounds_by_cause[c]);
-	if (rc == 0)
-		rc =
-		    metrics_one(out, "muxd_attachments", "gauge", "Clients attached to sessions.", s->attachments_live);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_input_bytes_total", "counter", "Bytes of input journaled.", s->bytes_in);
-	return rc ? rc
-		  : metrics_one(out, "muxd_output_bytes_total", "counter", "Bytes of output journaled.", s->bytes_out);
+	return rc ? rc : metrics_rows(out, rows, COUNT(rows));
 }
 
 static int record_render(const struct hub_stats *s, struct buf *out)
 {
-	int rc = metrics_one(out, "muxd_ring_used_bytes", "gauge",
-			     "Bytes in the journal ring that are not yet durable.", s->ring_used);
+	const struct metric_row rows[] = {
+	    {"muxd_ring_used_bytes", "gauge", "Bytes in the journal ring that are not yet durable.", s->ring_used},
+	    {"muxd_ring_size_bytes", "gauge", "Size of the journal ring.", s->ring_size},
+	    {"muxd_ring_stalls_total", "counter", "Times that a full ring paused output.", s->ring_stalls},
+	    {"muxd_durable_lag_bytes", "gauge", "Bytes journaled and not yet durable.", s->durable_lag},
+	};
+	int rc = metrics_rows(out, rows, COUNT(rows));
 
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_ring_size_bytes", "gauge", "Size of the journal ring.", s->ring_size);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_ring_stalls_total", "counter", "Times that a full ring paused output.",
-				 s->ring_stalls);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_durable_lag_bytes", "gauge", "Bytes journaled and not yet durable.",
-				 s->durable_lag);
 	if (rc == 0)
 		rc = head(out, "muxd_record_state", "gauge", "1 for the state that the record is in.");
 	for (int r = RECORD_OK; rc == 0 && r <= RECORD_FAILED; r++)
@@ -242,21 +244,21 @@ static int hub_render(struct hub *h, struct buf *out)
 	int rc;
 
 	hub_stats(h, &s);
+	const struct metric_row rows[] = {
+	    {"muxd_auth_ok_total", "counter", "Grants accepted.", s.auth_ok},
+	    {"muxd_auth_failed_total", "counter", "Grants refused.", s.auth_failed},
+	    {"muxd_sandboxes_up", "gauge", "Sandboxes with a live link.", s.sandboxes_up},
+	    {"muxd_links_down", "gauge", "Sandboxes whose link is down.", s.links_down},
+	};
 	rc = sessions_render(&s, out);
 	if (rc == 0)
-		rc = metrics_one(out, "muxd_auth_ok_total", "counter", "Grants accepted.", s.auth_ok);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_auth_failed_total", "counter", "Grants refused.", s.auth_failed);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_sandboxes_up", "gauge", "Sandboxes with a live link.", s.sandboxes_up);
-	if (rc == 0)
-		rc = metrics_one(out, "muxd_links_down", "gauge", "Sandboxes whose link is down.", s.links_down);
+		rc = metrics_rows(out, rows, COUNT(rows));
 	if (rc == 0)
 		rc = hub_work_metrics(h, out);
 	return rc ? rc : record_render(&s, out);
 }
 
-int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf *out)
+static int metrics_render(const struct rest_metrics *m, struct hub *h, struct buf *out)
 {
 	int rc = head(out, "muxd_build_info", "gauge", "1, with the version.");
 	json_t *more;
@@ -285,7 +287,7 @@ int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf 
 
 void rest_metrics_show(struct http_exchange *x)
 {
-	int rc = x->metrics ? rest_metrics_render(x->metrics, x->hub, &x->out) : ERR_UNAVAILABLE;
+	int rc = x->metrics ? metrics_render(x->metrics, x->hub, &x->out) : ERR_UNAVAILABLE;
 
 	if (rc)
 		http_reply_error(x, rc, NULL);

@@ -11,9 +11,6 @@
 
 #include <stdint.h>
 
-struct buf;
-struct hub;
-
 enum { METRIC_STATUSES = 28, METRIC_BUCKETS = 11 };
 
 struct rest_metrics {
@@ -34,6 +31,5 @@ struct rest_metrics {
 /* r: a row of m->routes; NULL: none matched. */
 void rest_metrics_count(struct rest_metrics *m, const struct route *r, int status, uint64_t duration_ns);
 void rest_metrics_routed(struct rest_metrics *m, int status);
-int rest_metrics_render(const struct rest_metrics *m, struct hub *h, struct buf *out);
 
 #endif

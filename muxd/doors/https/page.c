@@ -111,10 +111,7 @@ static void reply_grant(struct http_exchange *x)
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task_id", g->task, "reason",
 		      g->reason, "expires_at", ends, "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS),
 		      "version", MUXD_VERSION);
-	if (o)
-		http_reply_json(x, 200, o);
-	else
-		http_reply_error(x, ERR_NOMEM, NULL);
+	http_reply_result(x, 0, NULL, o);
 	json_decref(o);
 }
 

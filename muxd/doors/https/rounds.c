@@ -85,16 +85,6 @@ void rest_round_show(struct http_exchange *x)
 	broker_round_wait(x->hub, &x->rq, &x->object, x->wait_ns, round_waited, x);
 }
 
-static void output_read(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 200, result);
-}
-
 static int output_stream(const struct http_exchange *x, int *out, struct err *e)
 {
 	const char *s = http_query_str(x, "stream");
@@ -122,8 +112,8 @@ void rest_round_output(struct http_exchange *x)
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
-		broker_round_output(x->hub, &x->rq, &x->object, stream, (uint64_t)offset, (uint64_t)limit, output_read,
-				    x);
+		broker_round_output(x->hub, &x->rq, &x->object, stream, (uint64_t)offset, (uint64_t)limit,
+				    http_reply_result, x);
 }
 
 /* What a stdin call asks for; `owned` when the bytes were decoded. */
@@ -162,10 +152,7 @@ static void stdin_reply(struct http_exchange *x, const struct stdin_write *w, si
 	json_t *o = json_pack("{s:s,s:I,s:b}", "round_id", x->params[0], "taken", (json_int_t)taken, "eof",
 			      w->eof && taken == w->n);
 
-	if (o)
-		http_reply_json(x, 200, o);
-	else
-		http_reply_error(x, ERR_NOMEM, NULL);
+	http_reply_result(x, 0, NULL, o);
 	json_decref(o);
 }
 
@@ -217,12 +204,7 @@ void rest_round_signal(struct http_exchange *x)
 		rc = broker_round_signal(x->hub, &x->rq, &x->object, signum, &e);
 	if (rc == 0)
 		result = json_pack("{s:s,s:s}", "round_id", x->params[0], "signal", signal_name(signum));
-	if (rc == 0 && !result)
-		rc = ERR_NOMEM;
-	if (rc)
-		http_reply_error(x, rc, &e);
-	else
-		http_reply_json(x, 200, result);
+	http_reply_result(x, rc, &e, result);
 	json_decref(result);
 	json_decref(o);
 }

@@ -60,10 +60,7 @@ void rest_session_list(struct http_exchange *x)
 		return;
 	}
 	result = json_is_array(list) ? json_pack("{s:o}", "sessions", list) : list;
-	if (result)
-		http_reply_json(x, 200, result);
-	else
-		http_reply_error(x, ERR_NOMEM, NULL);
+	http_reply_result(x, 0, NULL, result);
 	json_decref(result);
 }
 
@@ -79,10 +76,7 @@ void rest_session_show(struct http_exchange *x)
 		if (hub_session_find(x->hub, &f.only)) /* it is, and not for this grant */
 			rc = broker_verdict(x->hub, &x->rq, "session", &e);
 	}
-	if (rc)
-		http_reply_error(x, rc, &e);
-	else
-		http_reply_json(x, 200, json_array_get(list, 0));
+	http_reply_result(x, rc, &e, json_array_get(list, 0));
 	json_decref(list);
 }
 
@@ -101,10 +95,7 @@ static void terminate_reply(struct http_exchange *x, const struct id *id)
 
 	if (!o)
 		o = json_pack("{s:s,s:s}", "id", x->params[0], "state", session_state_name(SESSION_ENDING));
-	if (o)
-		http_reply_json(x, 200, o);
-	else
-		http_reply_error(x, ERR_NOMEM, NULL);
+	http_reply_result(x, 0, NULL, o);
 	json_decref(o);
 }
 

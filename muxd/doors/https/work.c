@@ -6,16 +6,6 @@
 
 #include <string.h>
 
-static void reply_accepted(void *arg, int rc, const struct err *e, json_t *result)
-{
-	struct http_exchange *x = arg;
-
-	if (rc)
-		http_reply_error(x, rc, e);
-	else
-		http_reply_json(x, 202, result);
-}
-
 /* Filters of a list as the call's object; its keys are the route's. */
 static int query_object(const struct http_exchange *x, json_t **out, struct err *e)
 {
@@ -60,6 +50,6 @@ void rest_work(struct http_exchange *x)
 		http_reply_error(x, rc, &e);
 	else
 		broker_work(x->hub, &x->rq, x->route->call, x->params[0][0] ? x->params[0] : NULL, o,
-			    starts ? reply_accepted : http_reply_result, x);
+			    starts ? http_reply_accepted : http_reply_result, x);
 	json_decref(o);
 }

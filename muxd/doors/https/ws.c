@@ -142,9 +142,7 @@ int ws_upgrade(struct conn *c, struct err *e)
 		rc = ws_check(w, cookie, token, e);
 	if (!rc)
 		(void)authenticate(w, token, &w->refused);
-	if (token)
-		explicit_bzero(token, strlen(token));
-	free(token);
+	grant_token_free(token);
 	if (rc) {
 		ws_destroy(w);
 		return rc;
