@@ -178,8 +178,3 @@ void cluster_api_token_subject(struct cluster_api *a, char *out, size_t size)
 	json_decref(claims);
 	free(text);
 }
-
-const char *cluster_api_server(const struct cluster_api *a)
-{
-	return kube_creds_config(a->creds)->server;
-}

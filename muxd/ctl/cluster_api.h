@@ -23,7 +23,5 @@ int cluster_api_review(struct cluster_api *a, const struct kube_ref *r, const js
 		       struct err *e);
 /* The subject of the kubeconfig's token, where it is a JWT that says so; "" else. */
 void cluster_api_token_subject(struct cluster_api *a, char *out, size_t size);
-/* "https://10.0.0.1:6443" */
-const char *cluster_api_server(const struct cluster_api *a);
 
 #endif

@@ -5,7 +5,6 @@
 #include "control/kube/client/verbs.h"
 #include "control/kube/pods/rbac.h"
 #include "muxd/ctl/cluster_api.h"
-#include "muxd/ctl/cluster_ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,94 @@
 #define BUILT_IN  "system:kube-"
 #define TEXT_SIZE 512
 
+/* ---- the ways */
+
+enum { WAY_CLUSTER = 1, WAY_SANDBOXES = 2, WAY_MUXD = 4 };
+
+/* Whose name a rule has to allow to count. */
+enum way_name { WAY_ANY, WAY_GUARD, WAY_ACCOUNT, WAY_NAMESPACE };
+
+/* as deploy/ names the webhook and the policies */
+#define CLUSTER_GUARD       "muxd-sandboxes"
+#define CLUSTER_NODES_GUARD "muxd-nodes"
+
+/*
+ * The ways into a cluster's sandboxes past muxd, each as a right that Kubernetes gives. Where says in which namespaces
+ * the right leads in: those of sandboxes, muxd's own (its keys, its account), or the cluster's as a whole.
+ */
+struct way {
+	const char *name; /* "exec" */
+	int where;
+	const char *group, *resource;
+	const char *const *verbs; /* NULL-ended */
+	enum way_name of;
+	const char *fix;
+};
+
+static const char *const all_methods[] = {"get", "create", "update", "patch", "delete", NULL};
+static const char *const open_[] = {"get", "create", NULL};
+static const char *const make[] = {"create", "update", "patch", NULL};
+static const char *const change[] = {"update", "patch", NULL};
+static const char *const remove_[] = {"update", "patch", "delete", NULL};
+static const char *const clear[] = {"deletecollection", NULL};
+static const char *const create[] = {"create", NULL};
+static const char *const see[] = {"get", "list", "watch", NULL};
+static const char *const impersonate[] = {"impersonate", NULL};
+static const char *const bind_[] = {"bind", NULL};
+static const char *const escalate[] = {"escalate", NULL};
+
+#define INSIDE (WAY_SANDBOXES | WAY_MUXD)
+#define ALL    (WAY_CLUSTER | WAY_SANDBOXES | WAY_MUXD)
+#define GUARDS "admissionregistration.k8s.io"
+
+#define NODES    "give nodes/metrics for scraping instead: the kubelet's port asks no webhook"
+#define ENTER    "take it away here: sandboxes are entered with muxctl exec or ssh; the webhook alone holds it off"
+#define PODS     "leave the making of pods here to muxd: another pod can mount a sandbox's claim, or be muxd's account"
+#define SECRETS  "keep reading of secrets out of muxd's namespace: its certificate and account are there"
+#define BECOME   "limit it by resourceNames to whom may be acted for, never muxd's account or system:masters"
+#define ESCALATE "leave it to the cluster's administrators: who has it can give himself every other right"
+#define GUARD    "leave the webhook, the policies and the namespace's label to the cluster's administrators"
+#define TOKEN    "leave tokens of muxd's account to the kubelet"
+
+static const struct way ways[] = {
+    {"node proxy", WAY_CLUSTER, "", "nodes/proxy", all_methods, WAY_ANY, NODES},
+    {"exec", INSIDE, "", "pods/exec", open_, WAY_ANY, ENTER},
+    {"attach", INSIDE, "", "pods/attach", open_, WAY_ANY, ENTER},
+    {"port-forward", WAY_SANDBOXES, "", "pods/portforward", open_, WAY_ANY, ENTER},
+    {"pod proxy", WAY_SANDBOXES, "", "pods/proxy", all_methods, WAY_ANY, ENTER},
+    {"service proxy", WAY_SANDBOXES, "", "services/proxy", all_methods, WAY_ANY, ENTER},
+    {"ephemeral containers", INSIDE, "", "pods/ephemeralcontainers", change, WAY_ANY, ENTER},
+    {"make pods", INSIDE, "", "pods", create, WAY_ANY, PODS},
+    {"change pods", INSIDE, "", "pods", change, WAY_ANY, PODS},
+    {"make pods", INSIDE, "", "replicationcontrollers", make, WAY_ANY, PODS},
+    {"make pods", INSIDE, "apps", "deployments", make, WAY_ANY, PODS},
+    {"make pods", INSIDE, "apps", "replicasets", make, WAY_ANY, PODS},
+    {"make pods", INSIDE, "apps", "statefulsets", make, WAY_ANY, PODS},
+    {"make pods", INSIDE, "apps", "daemonsets", make, WAY_ANY, PODS},
+    {"make pods", INSIDE, "batch", "jobs", make, WAY_ANY, PODS},
+    {"make pods", INSIDE, "batch", "cronjobs", make, WAY_ANY, PODS},
+    {"muxd's secrets", WAY_MUXD, "", "secrets", see, WAY_ANY, SECRETS},
+    {"muxd's configuration", WAY_MUXD, "", "configmaps", change, WAY_ANY, GUARD},
+    {"impersonate", WAY_CLUSTER, "", "users", impersonate, WAY_ANY, BECOME},
+    {"impersonate", WAY_CLUSTER, "", "groups", impersonate, WAY_ANY, BECOME},
+    {"impersonate", WAY_CLUSTER | WAY_MUXD, "", "serviceaccounts", impersonate, WAY_ACCOUNT, BECOME},
+    {"bind", ALL, RBAC, "clusterroles", bind_, WAY_ANY, ESCALATE},
+    {"bind", ALL, RBAC, "roles", bind_, WAY_ANY, ESCALATE},
+    {"escalate", ALL, RBAC, "clusterroles", escalate, WAY_ANY, ESCALATE},
+    {"escalate", ALL, RBAC, "roles", escalate, WAY_ANY, ESCALATE},
+    {"webhook", WAY_CLUSTER, GUARDS, "validatingwebhookconfigurations", remove_, WAY_GUARD, GUARD},
+    {"webhook", WAY_CLUSTER, GUARDS, "validatingwebhookconfigurations", clear, WAY_ANY, GUARD},
+    {"webhook", WAY_CLUSTER, GUARDS, "mutatingwebhookconfigurations", make, WAY_ANY, GUARD},
+    {"policy", WAY_CLUSTER, GUARDS, "validatingadmissionpolicies", remove_, WAY_GUARD, GUARD},
+    {"policy", WAY_CLUSTER, GUARDS, "validatingadmissionpolicies", clear, WAY_ANY, GUARD},
+    {"policy", WAY_CLUSTER, GUARDS, "validatingadmissionpolicybindings", remove_, WAY_GUARD, GUARD},
+    {"policy", WAY_CLUSTER, GUARDS, "validatingadmissionpolicybindings", clear, WAY_ANY, GUARD},
+    {"label", WAY_SANDBOXES, "", "namespaces", change, WAY_NAMESPACE, GUARD},
+    {"muxd's token", WAY_MUXD, "", "serviceaccounts/token", create, WAY_ACCOUNT, TOKEN},
+};
+
+/* ---- the look */
+
 struct look {
 	struct cluster_api *api;
 	const struct cluster_wish *wish;
@@ -26,7 +113,7 @@ struct look {
 	json_t *index; /* rows by who, way and where */
 	json_t *roles, *cluster_roles, *role_bindings, *cluster_role_bindings;
 	/* what is looked at now */
-	const struct cluster_way *way;
+	const struct way *way;
 	const char *ns;    /* NULL: the cluster */
 	const char *group; /* of reviews of a group; NULL: the caller's own */
 	bool full;         /* no memory */
@@ -268,8 +355,8 @@ static int every_way(struct look *l, bool reviews, struct err *e)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc >= 0 && i < cluster_nways; i++) {
-		l->way = &cluster_ways[i];
+	for (size_t i = 0; rc >= 0 && i < sizeof(ways) / sizeof(ways[0]); i++) {
+		l->way = &ways[i];
 		rc = one_way(l, reviews, e);
 	}
 	return rc < 0 ? rc : 0;
@@ -284,7 +371,7 @@ static void ask_reviews(struct look *l, const char *group)
 
 	l->group = group;
 	l->ns = NULL;
-	l->way = cluster_ways;
+	l->way = ways;
 	rc = review(l, "*", "*", "*", NULL, &e);
 	if (rc > 0) {
 		h = reviewed(l, true);

@@ -1,5 +1,5 @@
 /*
- * cluster_look.h - who can enter sandboxes past muxd: the ways of cluster_ways.h, held against a cluster's rules.
+ * cluster_look.h - who can enter sandboxes past muxd: the ways that there are, held against a cluster's rules.
  *
  * By three sources: the roles and bindings that the caller may read, reviews of the caller's own access, and reviews
  * of what everybody may (who is authenticated, who is not), which see other authorizers than RBAC as well. Whatever

@@ -14,9 +14,7 @@ struct outside {
 	size_t n;
 };
 
-/* from: copied. ERR_NOMEM, ERR_LIMIT. */
-int outside_add(struct outside *o, const struct chain_head *h, const char *from, struct err *e);
-/* Every file that --expect-head names: as muxctl head printed it. */
+/* Every file that --expect-head names: as muxctl head printed it. ERR_LIMIT: too many heads. */
 int outside_expected(struct outside *o, const struct ctl_args *a, struct err *e);
 /* Every witness that --witness names: a file of JSON lines, or the URL of another muxd. record: its folder. */
 int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *record, struct err *e);

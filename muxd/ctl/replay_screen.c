@@ -198,7 +198,8 @@ static void lose_lines(struct replay *r, unsigned from, unsigned to)
 	r->drawn[0] = '\0';
 }
 
-void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows)
+/* As was recorded. */
+static void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows)
 {
 	unsigned from = r->rows < r->own_rows ? r->rows : r->own_rows;
 

@@ -57,8 +57,7 @@ void replay_screen_reset(struct replay *r); /* an empty screen, as at the beginn
 void replay_screen_status(struct replay *r);
 bool replay_covers(const struct replay *r);   /* the status line stands over the picture, or in the cursor's place */
 bool replay_uncovers(const struct replay *r); /* the status line is no longer wanted there */
-void replay_screen_resized(struct replay *r, unsigned cols, unsigned rows); /* as was recorded */
-void replay_keep_line(struct replay *r); /* somebody looks at it: for some seconds, while nothing comes */
+void replay_keep_line(struct replay *r);      /* somebody looks at it: for some seconds, while nothing comes */
 void replay_show(struct replay *r, const struct ring_record *rec);
 void replay_notice(struct replay *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Signals that came: true when the screen must be drawn again. Fatal ones end the process, terminal restored. */

@@ -8,7 +8,8 @@
 
 #define BAR_MAX 30
 
-void replay_view_time(uint64_t ns, char *out, size_t size)
+/* "1:02:03" */
+static void replay_view_time(uint64_t ns, char *out, size_t size)
 {
 	uint64_t s = ns / NS_PER_SEC;
 

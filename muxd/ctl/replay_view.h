@@ -19,8 +19,6 @@ struct replay_view {
 
 /* At most cols - 1 characters, NUL-terminated; returns the length. */
 size_t replay_view_line(const struct replay_view *v, char *out, size_t size);
-/* "1:02:03" */
-void replay_view_time(uint64_t ns, char *out, size_t size);
 /* Printable ASCII of any text, for `who` and `notice`. */
 void replay_view_ascii(const char *s, char *out, size_t size);
 

@@ -14,79 +14,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_LINE_MAX   (64 * 1024)
-#define TEMPLATE_MAX   (64 * 1024) /* bytes of a file; the daemon's own bound is over the JSON of it */
-#define TEMPLATE_NODES 10000
-#define PAGE           500
-#define REASON                                                                                                         \
-	{                                                                                                              \
-		"reason", 0, "TEXT", "Why; required."                                                                  \
-	}
-#define REASON_OR_COMMAND                                                                                              \
-	{                                                                                                              \
-		"reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."                      \
-	}
-#define TIMEOUT                                                                                                        \
-	{                                                                                                              \
-		"timeout", 0, "DURATION", "How long to wait for it; it goes on all the same."                          \
-	}
-#define END                                                                                                            \
-	{                                                                                                              \
-		NULL, 0, NULL, NULL                                                                                    \
-	}
-
-#define OWN_TEMPLATE                                                                                                   \
-	{"pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."},                     \
-	{                                                                                                              \
-		"no-pod-template", 0, NULL, "Take the agent's own pod template away."                                  \
-	}
+#define LOG_LINE_MAX      (64 * 1024)
+#define TEMPLATE_MAX      (64 * 1024) /* bytes of a file; the daemon's own bound is over the JSON of it */
+#define TEMPLATE_NODES    10000
+#define PAGE              500
+#define REASON            "reason", 0, "TEXT", "Why; required."
+#define REASON_OR_COMMAND "reason", 0, "TEXT", "Reason in the grant and the record (default: the command)."
+#define TIMEOUT           "timeout", 0, "DURATION", "How long to wait for it; it goes on all the same."
+#define CHECK(when)       "check", 0, NULL, "Compare the snapshot with the record's log first" when
+#define ACCEPT            "accept-differs", 0, NULL, "Go on where it is not what the log says."
+#define OWN_TEMPLATE      "pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."
+#define NO_TEMPLATE       "no-pod-template", 0, NULL, "Take the agent's own pod template away."
 
 static const struct ctl_option resume_options[] = {
     {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
     {"ttl", 0, "DURATION", "End it so long from now, whatever happens in it; 0s: no end."},
-    OWN_TEMPLATE,
-    REASON_OR_COMMAND,
-    TIMEOUT,
-    END,
+    {OWN_TEMPLATE},
+    {NO_TEMPLATE},
+    {REASON_OR_COMMAND},
+    {TIMEOUT},
+    {NULL, 0, NULL, NULL},
 };
-static const struct ctl_option kill_options[] = {REASON, TIMEOUT, END};
-static const struct ctl_option stop_options[] = {REASON_OR_COMMAND, TIMEOUT, END};
+static const struct ctl_option kill_options[] = {{REASON}, {TIMEOUT}, {NULL, 0, NULL, NULL}};
+static const struct ctl_option stop_options[] = {{REASON_OR_COMMAND}, {TIMEOUT}, {NULL, 0, NULL, NULL}};
 static const struct ctl_option terminate_options[] = {
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: the command); required with --how wipe."},
     {"how", 0, "HOW", "snapshot, keep (the workspace stays), or wipe (all of it goes); default: by the reason."},
-    TIMEOUT,
-    END,
+    {TIMEOUT},
+    {NULL, 0, NULL, NULL},
 };
-static const struct ctl_option snapshot_options[] = {
-    REASON_OR_COMMAND,
-    TIMEOUT,
-    END,
-};
-#define CHECK(when)                                                                                                    \
-	{                                                                                                              \
-		"check", 0, NULL, "Compare the snapshot with the record's log first" when                              \
-	}
-#define ACCEPT                                                                                                         \
-	{                                                                                                              \
-		"accept-differs", 0, NULL, "Go on where it is not what the log says."                                  \
-	}
-static const struct ctl_option restore_options[] = {REASON, CHECK("."), ACCEPT, TIMEOUT, END};
-static const struct ctl_option drop_options[] = {REASON, END};
+static const struct ctl_option restore_options[] = {{REASON}, {CHECK(".")}, {ACCEPT}, {TIMEOUT}, {NULL, 0, NULL, NULL}};
+static const struct ctl_option drop_options[] = {{REASON}, {NULL, 0, NULL, NULL}};
 static const struct ctl_option fork_options[] = {
     {"from-session", 0, "ID", "The workspace as it was in that session; no AGENT then."},
     {"snapshot", 0, "ID", "The workspace of that snapshot of AGENT."},
     {"at", 0, "MOMENT", "When: a time (2026-11-21T08:01:40Z), or with --from-session so long after its beginning."},
     {"as", 0, "NAME", "Name of the new agent (default: made from the first one's)."},
     {"writable", 'w', NULL, "Programs inside may write; else the copy is read-only."},
-    CHECK(" (read-only copies, and those of a session, always are)."),
+    {CHECK(" (read-only copies, and those of a session, always are).")},
     {"no-check", 0, NULL, "Do not."},
-    ACCEPT,
+    {ACCEPT},
     {"idle-ttl", 0, "DURATION", "As of resume."},
     {"ttl", 0, "DURATION", "As of resume."},
-    OWN_TEMPLATE,
-    REASON_OR_COMMAND,
-    TIMEOUT,
-    END,
+    {OWN_TEMPLATE},
+    {NO_TEMPLATE},
+    {REASON_OR_COMMAND},
+    {TIMEOUT},
+    {NULL, 0, NULL, NULL},
 };
 
 static const struct ctl_column snapshot_columns[] = {
@@ -98,9 +72,9 @@ static const struct ctl_column snapshot_columns[] = {
 };
 
 static const struct ctl_option destroy_options[] = {
-    REASON,
+    {REASON},
     {"wipe", 0, NULL, "Remove its workspace too: what is in it is lost."},
-    END,
+    {NULL, 0, NULL, NULL},
 };
 
 static const struct ctl_option list_options[] = {
@@ -109,7 +83,7 @@ static const struct ctl_option list_options[] = {
     {"prefix", 0, "TEXT", "Only names that begin so."},
     {"after", 0, "NAME", "Only names behind this one."},
     {"limit", 'n', "N", "At most so many (default: all)."},
-    END,
+    {NULL, 0, NULL, NULL},
 };
 
 static const struct ctl_column list_columns[] = {
@@ -562,7 +536,7 @@ static int snapshots_run(struct ctl *c, const struct ctl_args *a)
 
 static const struct ctl_option logs_options[] = {
     {"bytes", 'n', "N", "The last so many (default 65536, at most 262144)."},
-    END,
+    {NULL, 0, NULL, NULL},
 };
 
 /* Line by line, and nothing of it can speak to the terminal. */
@@ -662,7 +636,7 @@ const struct ctl_command sandbox_commands[] = {
     {"sandbox destroy", "AGENT", 1, 1,
      "End a sandbox and everything that runs in it; one that is not there is no error.", destroy_options,
      .run = destroy_run},
-    {"sandbox snapshot", "AGENT", 1, 1, "Copy the workspace as it is now.", snapshot_options, .run = life_run},
+    {"sandbox snapshot", "AGENT", 1, 1, "Copy the workspace as it is now.", stop_options, .run = life_run},
     {"sandbox snapshots", "AGENT", 1, 1, "Snapshots of its workspace, newest first.", .run = snapshots_run},
     {"sandbox restore", "AGENT SNAPSHOT", 2, 2, "The workspace becomes what it was in that snapshot.", restore_options,
      .run = life_run},
