@@ -103,3 +103,20 @@ void slurp_free_text(char *s)
 {
 	slurp_free(s, s ? strlen(s) : 0);
 }
+
+int spill_fd(int fd, const void *p, size_t n)
+{
+	const char *at = p;
+
+	while (n) {
+		ssize_t done = write(fd, at, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return -1;
+		at += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}

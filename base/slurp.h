@@ -1,5 +1,5 @@
 /*
- * slurp.h - a small file read whole, or refused. No state.
+ * slurp.h - a small file read whole, or refused; and bytes written whole. No state.
  */
 #ifndef BASE_SLURP_H
 #define BASE_SLURP_H
@@ -19,5 +19,7 @@ int slurp_file(const char *path, int flags, size_t max, char **out, size_t *out_
 /* explicit_bzero() and free(). NULL-safe. */
 void slurp_free(char *data, size_t len);
 void slurp_free_text(char *s); /* the same of a text */
+/* All of them, to where fd stands. -1 and errno. */
+int spill_fd(int fd, const void *p, size_t n);
 
 #endif

@@ -1,6 +1,7 @@
 /* muxctl export: a recording in another format, to the standard output or a file. */
 #include "recorder/export/export.h"
 #include "base/buf.h"
+#include "base/slurp.h"
 #include "base/tamer.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/record.h"
@@ -31,20 +32,9 @@ struct sink {
 	struct buf tamed; /* empty between two calls */
 };
 
-static int export_write_all(int fd, const void *p, size_t n, struct err *e)
+static int export_put(int fd, const void *p, size_t n, struct err *e)
 {
-	const char *at = p;
-
-	while (n) {
-		ssize_t done = write(fd, at, n);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return err_sys(e, errno, "write the export");
-		at += done;
-		n -= (size_t)done;
-	}
-	return 0;
+	return spill_fd(fd, p, n) < 0 ? err_sys(e, errno, "write the export") : 0;
 }
 
 static int write_out(void *arg, const void *p, size_t n, struct err *e)
@@ -54,14 +44,14 @@ static int write_out(void *arg, const void *p, size_t n, struct err *e)
 	int rc = 0;
 
 	if (!t->tame)
-		return export_write_all(t->fd, p, n, e);
+		return export_put(t->fd, p, n, e);
 	while (n && rc == 0) {
 		size_t step = n < TAME_STEP ? n : TAME_STEP;
 
 		buf_clear(&t->tamed);
 		rc = tamer_feed(&t->tamer, at, step, &t->tamed);
 		rc = rc ? err_set(e, rc, "no memory for the export")
-			: export_write_all(t->fd, buf_ptr(&t->tamed), buf_len(&t->tamed), e);
+			: export_put(t->fd, buf_ptr(&t->tamed), buf_len(&t->tamed), e);
 		at += step;
 		n -= step;
 	}

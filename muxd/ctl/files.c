@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/slurp.h"
 #include "muxd/ctl/api.h"
 #include "policy/grant.h"
 
@@ -75,21 +76,6 @@ static void files_say_notice(const json_t *o)
 	free(clean);
 }
 
-static int files_write_all(int fd, const uint8_t *p, size_t n, struct err *e)
-{
-	while (n) {
-		ssize_t done = write(fd, p, n);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return err_sys(e, errno, "write");
-		p += done;
-		n -= (size_t)done;
-	}
-	return 0;
-}
-
 static void open_window(struct moving *m)
 {
 	uint8_t p[9] = {1};
@@ -115,18 +101,20 @@ static void files_on_message(void *arg, enum web_type type, const uint8_t *p, si
 	struct moving *m = arg;
 	json_t *o = NULL;
 
-	if (type == WIRE_OUTPUT && n >= WIRE_OUTPUT_HEAD && m->sink >= 0 && !m->e->code)
-		(void)files_write_all(m->sink, p + WIRE_OUTPUT_HEAD - 1, n - WIRE_OUTPUT_HEAD + 1, m->e);
-	else if (type == WIRE_OPENED)
+	if (type == WIRE_OUTPUT && n >= WIRE_OUTPUT_HEAD && m->sink >= 0 && !m->e->code) {
+		if (spill_fd(m->sink, p + WIRE_OUTPUT_HEAD - 1, n - WIRE_OUTPUT_HEAD + 1) < 0)
+			err_sys(m->e, errno, "write");
+	} else if (type == WIRE_OPENED) {
 		open_window(m);
-	else if (type == WIRE_ERROR && !m->e->code)
+	} else if (type == WIRE_ERROR && !m->e->code) {
 		api_socket_error(m->c, p, n, m->e);
-	else if ((type == WIRE_NOTICE || type == WIRE_FILE) && json_parse(p, n, MSG_MAX, &o, NULL))
+	} else if ((type == WIRE_NOTICE || type == WIRE_FILE) && json_parse(p, n, MSG_MAX, &o, NULL)) {
 		err_set(m->e, ERR_PROTOCOL, "the daemon's answer is not JSON");
-	else if (type == WIRE_NOTICE)
+	} else if (type == WIRE_NOTICE) {
 		files_say_notice(o);
-	else if (type == WIRE_FILE)
+	} else if (type == WIRE_FILE) {
 		take_file(m, o);
+	}
 	json_decref(o);
 }
 

@@ -14,23 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int file_write_all(int fd, const void *data, size_t len)
-{
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 int file_join(char *out, size_t size, const char *dir, const char *name, struct err *e)
 {
 	int n = snprintf(out, size, "%s/%s", dir, name);
@@ -71,7 +54,7 @@ static int write_beside(const char *tmp, const void *data, size_t len, mode_t mo
 	if (fd < 0)
 		return err_sys(e, errno, "create %s", tmp);
 	if ((owner_given(owner) && fchown(fd, owner.uid, owner.gid) < 0) || fchmod(fd, mode) < 0 ||
-	    file_write_all(fd, data, len) < 0 || fsync(fd) < 0)
+	    spill_fd(fd, data, len) < 0 || fsync(fd) < 0)
 		rc = err_sys(e, errno, "write %s", tmp);
 	if (close(fd) < 0 && rc == 0)
 		rc = err_sys(e, errno, "close %s", tmp);

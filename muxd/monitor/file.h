@@ -31,8 +31,6 @@ int file_mkdir(const char *path, mode_t mode, struct file_owner owner, struct er
 int file_own(const char *path, mode_t mode, struct file_owner owner, struct err *e);
 /* fsync of the directory that holds path. */
 int file_sync_dir(const char *path, struct err *e);
-/* Write everything, restarting after signals and short writes. 0 or -1 with errno. */
-int file_write_all(int fd, const void *data, size_t len);
 /* dir "/" name into out[size]; ERR_TOO_LARGE. */
 int file_join(char *out, size_t size, const char *dir, const char *name, struct err *e);
 

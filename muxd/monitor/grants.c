@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/slurp.h"
 #include "base/text.h"
 #include "muxd/monitor/file.h"
 
@@ -363,7 +364,7 @@ static int append_line(struct grants *g, json_t *o, struct err *e)
 	text[len++] = '\n'; /* in place of its NUL */
 	if (g->broken)
 		rc = err_set(e, ERR_SYS, "%s has a torn end after a failed write; restart the daemon", g->path);
-	else if (file_write_all(g->fd, text, len) < 0 || fdatasync(g->fd) < 0)
+	else if (spill_fd(g->fd, text, len) < 0 || fdatasync(g->fd) < 0)
 		rc = err_sys(e, errno, "write %s", g->path);
 	if (rc && !g->broken)
 		g->broken = ftruncate(g->fd, g->size) < 0 || fdatasync(g->fd) < 0;

@@ -1,6 +1,7 @@
 /* What a child is told when it starts, and what both are told later. */
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
+#include "base/slurp.h"
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ int memory_descriptor(const char *name, const char *data, size_t len, int *out_f
 
 	if (fd < 0)
 		return err_sys(e, errno, "make a memory file for the %s", name);
-	if (file_write_all(fd, data, len) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+	if (spill_fd(fd, data, len) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
 		int rc = err_sys(e, errno, "write the memory file of the %s", name);
 		close(fd);

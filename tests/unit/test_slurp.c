@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/slurp.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -145,12 +147,39 @@ static void a_pipe_is_read_to_its_end(void **state)
 	close(fds[0]);
 }
 
+/* A pipe takes 4 KiB at a time here: what does not go at once goes on with what is left. */
+static void all_is_written_in_pieces(void **state)
+{
+	(void)state;
+	static char sent[64 * 1024], got[sizeof sent];
+	size_t have = 0;
+	int p[2], status;
+
+	memset(sent, 'x', sizeof sent);
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	assert_true(fcntl(p[1], F_SETPIPE_SZ, 4096) > 0);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(spill_fd(p[1], sent, sizeof sent) == 0 ? 0 : 1);
+	close(p[1]);
+	for (ssize_t n; (n = read(p[0], got + have, sizeof got - have)) > 0;)
+		have += (size_t)n;
+	close(p[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(have, sizeof sent);
+	assert_memory_equal(got, sent, sizeof sent);
+	assert_int_equal(spill_fd(-1, "x", 1), -1);
+	assert_int_equal(errno, EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(it_comes_whole_up_to_the_limit),    cmocka_unit_test(what_does_not_tell_its_size_grows),
 	    cmocka_unit_test(memory_is_taken_for_what_is_there), cmocka_unit_test(what_is_larger_is_refused),
 	    cmocka_unit_test(what_cannot_be_read_is_named),      cmocka_unit_test(a_pipe_is_read_to_its_end),
+	    cmocka_unit_test(all_is_written_in_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
