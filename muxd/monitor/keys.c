@@ -145,20 +145,20 @@ static int add_file(struct key_folder *f, const char *kid, struct err *e)
 	return 0;
 }
 
-static int keys_scan(const char *folder, struct key_folder *out, struct err *e)
+/* What is in f->path now. */
+static int keys_scan(struct key_folder *f, struct err *e)
 {
 	char kid[KID_LEN + 1];
 	struct dirent *entry;
-	DIR *d = opendir(folder);
+	DIR *d = opendir(f->path);
 	int rc = 0;
 
 	if (!d)
-		return err_sys(e, errno, "open %s", folder);
-	out->n = 0;
-	snprintf(out->path, sizeof out->path, "%s", folder);
+		return err_sys(e, errno, "open %s", f->path);
+	f->n = 0;
 	while (rc == 0 && (entry = readdir(d))) {
 		if (is_public_name(entry->d_name, kid))
-			rc = add_file(out, kid, e);
+			rc = add_file(f, kid, e);
 	}
 	closedir(d);
 	return rc;
@@ -191,19 +191,40 @@ static const struct key_file *newest_seed(const struct key_folder *f)
 	return best;
 }
 
-/* Scan a folder that has at least one seed, made now when there was none. */
-static int scan_or_make(const char *folder, struct file_owner owner, struct key_folder *out, struct err *e)
+/* A folder of the state directory and its keys; to be freed. */
+static int folder_open(const struct layout *l, const char *name, struct key_folder **out, struct err *e)
+{
+	struct key_folder *f = calloc(1, sizeof *f);
+	int rc = f ? layout_path(l, name, f->path, e) : err_set(e, ERR_NOMEM, "no memory for keys");
+
+	if (rc == 0)
+		rc = keys_scan(f, e);
+	if (rc)
+		free(f);
+	else
+		*out = f;
+	return rc;
+}
+
+/* The same with at least one seed, made now when there was none. */
+static int folder_open_or_make(const struct layout *l, const char *name, struct file_owner owner,
+			       struct key_folder **out, struct err *e)
 {
 	char kid[KID_LEN + 1];
-	int rc = keys_scan(folder, out, e);
+	struct key_folder *f = NULL;
+	int rc = folder_open(l, name, &f, e);
 
-	if (rc || newest_seed(out))
-		return rc;
-	rc = make_key(folder, owner, kid, e);
-	if (rc == 0)
-		rc = keys_scan(folder, out, e);
-	if (rc == 0 && !newest_seed(out))
-		rc = err_set(e, ERR_CORRUPT, "%s holds no seed", folder);
+	if (rc == 0 && !newest_seed(f)) {
+		rc = make_key(f->path, owner, kid, e);
+		if (rc == 0)
+			rc = keys_scan(f, e);
+		if (rc == 0 && !newest_seed(f))
+			rc = err_set(e, ERR_CORRUPT, "%s holds no seed", f->path);
+	}
+	if (rc)
+		free(f);
+	else
+		*out = f;
 	return rc;
 }
 
@@ -282,18 +303,13 @@ static int take_grant_keys(struct keys *k, const struct key_folder *f, const str
 /* kid: of the key that signs from now on; NULL: whichever is found. */
 static int open_grant_keys(struct keys *k, const struct layout *l, const char *kid, struct err *e)
 {
-	struct key_folder *f = calloc(1, sizeof *f);
-	const struct key_file *current = NULL;
-	char folder[PATH_MAX];
-	int rc;
+	struct key_folder *f = NULL;
+	const struct key_file *current;
+	int rc = folder_open_or_make(l, "keys/grant", FILE_OWNER_SELF, &f, e);
 
-	if (!f)
-		return err_set(e, ERR_NOMEM, "no memory for keys");
-	rc = layout_path(l, "keys/grant", folder, e);
-	if (rc == 0)
-		rc = scan_or_make(folder, FILE_OWNER_SELF, f, e);
-	if (rc == 0)
-		current = kid ? seed_of(f, kid) : newest_seed(f);
+	if (rc)
+		return rc;
+	current = kid ? seed_of(f, kid) : newest_seed(f);
 	if (current)
 		rc = retire_others(f, current, e);
 	if (rc == 0)
@@ -304,19 +320,12 @@ static int open_grant_keys(struct keys *k, const struct layout *l, const char *k
 
 static int open_record_key(struct keys *k, const struct layout *l, const struct identity *who, struct err *e)
 {
-	struct key_folder *f = calloc(1, sizeof *f);
-	const struct key_file *newest = NULL;
-	char folder[PATH_MAX];
-	int rc;
+	struct key_folder *f = NULL;
+	int rc = folder_open_or_make(l, "keys/record", who->recorder, &f, e);
 
-	if (!f)
-		return err_set(e, ERR_NOMEM, "no memory for keys");
-	rc = layout_path(l, "keys/record", folder, e);
-	if (rc == 0)
-		rc = scan_or_make(folder, who->recorder, f, e);
-	newest = newest_seed(f);
-	if (rc == 0 && newest)
-		rc = key_path(folder, newest->key.kid, "seed", k->record_seed, e);
+	if (rc)
+		return rc;
+	rc = key_path(f->path, newest_seed(f)->key.kid, "seed", k->record_seed, e);
 	if (rc == 0)
 		rc = file_own(k->record_seed, 0600, who->recorder, e);
 	free(f);
@@ -326,14 +335,14 @@ static int open_record_key(struct keys *k, const struct layout *l, const struct 
 int keys_use_record(struct keys *k, const struct layout *l, const struct identity *who,
 		    const uint8_t seed[GRANT_KEY_LEN], const struct grant_public_key *key, struct err *e)
 {
-	struct key_folder *f = calloc(1, sizeof *f);
+	struct key_folder *f = NULL;
 	char folder[PATH_MAX];
-	int rc = f ? layout_path(l, "keys/record", folder, e) : err_set(e, ERR_NOMEM, "no memory for keys");
+	int rc = layout_path(l, "keys/record", folder, e);
 
 	if (rc == 0)
 		rc = write_key(folder, seed, key, who->recorder, e);
 	if (rc == 0)
-		rc = keys_scan(folder, f, e);
+		rc = folder_open(l, "keys/record", &f, e);
 	if (rc == 0 && !seed_of(f, key->kid))
 		rc = err_set(e, ERR_CORRUPT, "%s does not hold the key that was put there", folder);
 	if (rc == 0)
@@ -450,16 +459,10 @@ static int drop_public(const struct key_folder *f, const char *kid, struct err *
 int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t keep_s, size_t *out_dropped,
 		struct err *e)
 {
-	struct key_folder *f = calloc(1, sizeof *f);
-	char folder[PATH_MAX];
+	struct key_folder *f = NULL;
 	size_t dropped = 0;
-	int rc;
+	int rc = folder_open(l, "keys/grant", &f, e);
 
-	if (!f)
-		return err_set(e, ERR_NOMEM, "no memory for keys");
-	rc = layout_path(l, "keys/grant", folder, e);
-	if (rc == 0)
-		rc = keys_scan(folder, f, e);
 	for (size_t i = 0; rc == 0 && i < f->n; i++) {
 		if (f->files[i].has_seed || f->files[i].public_time.tv_sec + keep_s > now_s)
 			continue;
@@ -467,7 +470,7 @@ int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t k
 		dropped += rc == 0;
 	}
 	if (rc == 0 && dropped > 0)
-		rc = keys_scan(folder, f, e);
+		rc = keys_scan(f, e);
 	if (rc == 0 && dropped > 0)
 		rc = take_grant_keys(k, f, seed_of(f, k->kid), e);
 	if (rc == 0)

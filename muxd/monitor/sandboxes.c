@@ -52,7 +52,8 @@ static void sandboxes_job_free(struct job *j)
 	free(j);
 }
 
-static int run_take(struct local *l, struct job *j)
+/* Of one snapshot, which is taken or hashed. */
+static int run_snapshot(struct local *l, struct job *j)
 {
 	struct sandboxes_answer *a = &j->answer;
 
@@ -60,17 +61,8 @@ static int run_take(struct local *l, struct job *j)
 	if (!a->snapshots)
 		return err_set(&a->err, ERR_NOMEM, "no memory for a snapshot's description");
 	a->n = 1;
-	return local_snapshot_take(l, j->agent, &j->q.snapshot, j->q.timeout_ns, a->snapshots, &a->err);
-}
-
-static int run_hash(struct local *l, struct job *j)
-{
-	struct sandboxes_answer *a = &j->answer;
-
-	a->snapshots = calloc(1, sizeof *a->snapshots);
-	if (!a->snapshots)
-		return err_set(&a->err, ERR_NOMEM, "no memory for a snapshot's description");
-	a->n = 1;
+	if (j->q.job == JOB_SNAPSHOT)
+		return local_snapshot_take(l, j->agent, &j->q.snapshot, j->q.timeout_ns, a->snapshots, &a->err);
 	return local_snapshot_hash(l, j->agent, &j->q.snapshot, &j->owner->ending, a->snapshots, &a->err);
 }
 
@@ -94,12 +86,11 @@ static int sandboxes_run(struct local *l, struct job *j)
 	case JOB_LOG:
 		return local_log(l, j->agent, j->q.max, &a->text, &a->err);
 	case JOB_SNAPSHOT:
-		return run_take(l, j);
+	case JOB_SNAPSHOT_HASH:
+		return run_snapshot(l, j);
 	case JOB_SNAPSHOTS:
 		return local_snapshot_list(l, j->q.agent ? j->agent : NULL, after, j->q.max, &a->snapshots, &a->n,
 					   &a->more, &a->err);
-	case JOB_SNAPSHOT_HASH:
-		return run_hash(l, j);
 	case JOB_SNAPSHOT_DROP:
 		return local_snapshot_drop(l, j->agent, &j->q.snapshot, &a->err);
 	case JOB_RESTORE:
