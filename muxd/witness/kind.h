@@ -26,9 +26,7 @@ struct kind_call {
 
 /* *out: the receipt, an object; the caller's. */
 typedef int kind_send(const struct kind_call *c, json_t **out, struct err *e);
-/* NULL: no such kind. */
-kind_send *kind_find(const char *name);
-
+/* carrier.c knows them by their names in the configuration. */
 kind_send kind_file_send, kind_https_send, kind_muxd_send, kind_syslog_send, kind_timestamp_send, kind_s3_send;
 
 #endif
