@@ -11,6 +11,7 @@
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/slurp.h"
 #include "base/sock.h"
 #include "base/text.h"
 #include "control/life/life.h"
@@ -33,7 +34,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -111,26 +111,17 @@ static void fit(struct conf *c)
 
 static int read_conf(int fd, struct conf **out, struct err *e)
 {
-	struct stat st;
 	char *text = NULL;
-	ssize_t got;
-	int rc;
+	size_t len = 0;
+	int rc = slurp_fd(fd, "the configuration", CONF_MAX, &text, &len, e);
 
-	if (fd < 0 || fstat(fd, &st) || st.st_size < 0 || st.st_size > CONF_MAX)
-		return err_set(e, ERR_CONFIG, "the configuration did not arrive");
-	text = malloc((size_t)st.st_size + 1);
-	if (!text)
-		return err_set(e, ERR_NOMEM, "no memory for the configuration");
-	got = pread(fd, text, (size_t)st.st_size, 0);
-	if (got != st.st_size)
-		rc = err_sys(e, errno, "reading the configuration");
-	else
-		rc = conf_parse(text, (size_t)got, "configuration", out, e);
+	if (!rc)
+		rc = conf_parse(text, len, "configuration", out, e);
 	if (!rc && (rc = conf_environment(*out, e))) {
 		conf_destroy(*out);
 		*out = NULL;
 	}
-	free(text);
+	slurp_free(text, len);
 	if (!rc)
 		fit(*out);
 	return rc;
@@ -203,8 +194,6 @@ static void reload(struct net *n, int fd)
 	hub_set_conf(n->hub, c);
 	if (n->ssh)
 		ssh_door_reload(n->ssh);
-	if (n->rest)
-		rest_door_reload(n->rest);
 	log_info(NULL, "configuration reloaded");
 }
 
@@ -403,16 +392,24 @@ static int make_cluster(struct net *n, const struct conf *c, struct err *e)
 	return rc ? err_set(e, rc, "no memory") : 0;
 }
 
+/* In the directory of the state that is net's alone, and there by now. */
+static int control_path(const json_t *start, const char *name, char out[PATH_MAX], struct err *e)
+{
+	const char *dir = "";
+	int rc = json_need_str(start, "state_dir", &dir, e);
+
+	if (!rc && snprintf(out, PATH_MAX, "%s/control/%s", dir, name) >= PATH_MAX)
+		rc = err_set(e, ERR_CONFIG, "the path of the state directory is too long");
+	return rc;
+}
+
 /* control.db, and lifecycle over the provider; from here on that one is lifecycle's. */
 static int make_life(struct net *n, const json_t *start, const struct conf *c, struct err *e)
 {
 	struct life_params p = {.loop = &n->loop, .inner = n->provider, .conf = c};
-	const char *dir = "";
 	char path[PATH_MAX];
-	int rc = json_need_str(start, "state_dir", &dir, e);
+	int rc = control_path(start, "control.db", path, e);
 
-	if (!rc && snprintf(path, sizeof(path), "%s/control/control.db", dir) >= (int)sizeof(path))
-		rc = err_set(e, ERR_CONFIG, "the path of the state directory is too long");
 	if (!rc)
 		rc = store_open(&n->loop, path, &n->store, e);
 	p.store = n->store;
@@ -422,17 +419,6 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 		n->provider = life_provider(n->life);
 	if (!rc)
 		rc = work_create(&(struct work_params){.loop = &n->loop, .store = n->store, .conf = c}, &n->work, e);
-	return rc;
-}
-
-/* Beside control.db: its directory is net's alone, and there by now. */
-static int failures_path(const json_t *start, char out[PATH_MAX], struct err *e)
-{
-	const char *dir = "";
-	int rc = json_need_str(start, "state_dir", &dir, e);
-
-	if (!rc && snprintf(out, PATH_MAX, "%s/control/failed-logins", dir) >= PATH_MAX)
-		rc = err_set(e, ERR_CONFIG, "the path of the state directory is too long");
 	return rc;
 }
 
@@ -449,7 +435,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
 	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e)) ||
-	    (rc = make_life(n, start, p.conf, e)) || (rc = failures_path(start, path, e))) {
+	    (rc = make_life(n, start, p.conf, e)) || (rc = control_path(start, "failed-logins", path, e))) {
 		conf_destroy(p.conf);
 		return rc;
 	}

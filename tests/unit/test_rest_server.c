@@ -234,7 +234,6 @@ static void test_open_fails(void **state)
 	uv_run(&loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&loop), 0);
 	rest_door_close(NULL);
-	rest_door_reload(NULL);
 	fake_hub_destroy(h);
 	assert_int_equal(fcntl(listen_fd, F_GETFD), -1); /* taken in any case */
 	assert_int_equal(fcntl(cert, F_GETFD), -1);

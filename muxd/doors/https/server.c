@@ -307,13 +307,6 @@ int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int 
 	return 0;
 }
 
-/* Every limit is read from hub_conf() where it counts, so a reload needs no work here. */
-void rest_door_reload(struct rest_door *d)
-{
-	if (d)
-		log_debug(NULL, "configuration changed");
-}
-
 static void close_handle(void *h, uv_close_cb done)
 {
 	if (((uv_handle_t *)h)->data && !uv_is_closing(h))

@@ -1,8 +1,8 @@
 #include "muxd/doors/https/tls.h"
 #include "base/err.h"
+#include "base/slurp.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <unistd.h>
@@ -17,28 +17,6 @@ static int ssl_fail(struct err *e, const char *what)
 
 	ERR_clear_error();
 	return err_set(e, ERR_CONFIG, "TLS: %s: %s", what, reason ? reason : "not usable");
-}
-
-/* The whole file, wherever its offset stands. */
-static int read_pem(int fd, const char *what, uint8_t *p, size_t *out_len, struct err *e)
-{
-	size_t len = 0;
-
-	while (len < PEM_MAX) {
-		ssize_t n = pread(fd, p + len, PEM_MAX - len, (off_t)len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_sys(e, errno, "reading the TLS %s", what);
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	if (len == 0 || len == PEM_MAX)
-		return err_set(e, ERR_CONFIG, "TLS: the %s is empty or too large", what);
-	*out_len = len;
-	return 0;
 }
 
 static int use_chain(SSL_CTX *ctx, BIO *bio, struct err *e)
@@ -78,20 +56,18 @@ static int use_key(SSL_CTX *ctx, BIO *bio, struct err *e)
 
 static int use_file(SSL_CTX *ctx, int fd, const char *what, int (*use)(SSL_CTX *, BIO *, struct err *), struct err *e)
 {
-	uint8_t *p = OPENSSL_zalloc(PEM_MAX);
+	char *text = NULL;
 	BIO *bio = NULL;
 	size_t len = 0;
-	int rc;
+	int rc = lseek(fd, 0, SEEK_SET) < 0 ? err_sys(e, errno, "read %s", what)
+					    : slurp_fd(fd, what, PEM_MAX, &text, &len, e);
 
-	if (!p)
-		return err_set(e, ERR_NOMEM, "out of memory");
-	rc = read_pem(fd, what, p, &len, e);
 	if (rc == 0) {
-		bio = BIO_new_mem_buf(p, (int)len);
+		bio = BIO_new_mem_buf(text, (int)len);
 		rc = bio ? use(ctx, bio, e) : err_set(e, ERR_NOMEM, "out of memory");
 	}
 	BIO_free(bio);
-	OPENSSL_clear_free(p, PEM_MAX);
+	slurp_free(text, len);
 	return rc;
 }
 
@@ -113,6 +89,6 @@ int tls_setup(SSL_CTX *ctx, int cert_fd, int key_fd, struct err *e)
 	int rc = use_rules(ctx, e);
 
 	if (rc == 0)
-		rc = use_file(ctx, cert_fd, "certificate", use_chain, e);
-	return rc ? rc : use_file(ctx, key_fd, "key", use_key, e);
+		rc = use_file(ctx, cert_fd, "the TLS certificate", use_chain, e);
+	return rc ? rc : use_file(ctx, key_fd, "the TLS key", use_key, e);
 }

@@ -1,10 +1,10 @@
 #include "muxd/doors/ssh/hostkey.h"
 
 #include "base/err.h"
+#include "base/slurp.h"
 
 #include <errno.h>
 #include <libssh/libssh.h>
-#include <openssl/crypto.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -23,37 +23,17 @@ static const char macs[] = "hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@open
 static const char client_keys[] = "ssh-ed25519,sk-ssh-ed25519@openssh.com,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,"
 				  "ecdsa-sha2-nistp521,sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,rsa-sha2-256";
 
-static int key_read(int fd, char *text, struct err *e)
-{
-	size_t n = 0;
-
-	while (n < HOSTKEY_FILE_MAX) {
-		ssize_t r = pread(fd, text + n, HOSTKEY_FILE_MAX - n, (off_t)n);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return err_sys(e, errno, "read the SSH host key");
-		if (r == 0)
-			break;
-		n += (size_t)r;
-	}
-	if (n == 0 || n == HOSTKEY_FILE_MAX)
-		return err_set(e, ERR_INVAL, "the SSH host key file is empty or larger than %d bytes",
-			       HOSTKEY_FILE_MAX);
-	text[n] = '\0';
-	return 0;
-}
-
 static int key_import(int fd, ssh_key *out, struct err *e)
 {
-	char text[HOSTKEY_FILE_MAX + 1];
+	char *text = NULL;
 	ssh_key key = NULL;
-	int rc = key_read(fd, text, e);
+	size_t len = 0;
+	int rc = lseek(fd, 0, SEEK_SET) < 0 ? err_sys(e, errno, "read the SSH host key")
+					    : slurp_fd(fd, "the SSH host key", HOSTKEY_FILE_MAX, &text, &len, e);
 
 	if (rc == 0 && ssh_pki_import_privkey_base64(text, NULL, NULL, NULL, &key) != SSH_OK)
 		rc = err_set(e, ERR_INVAL, "the SSH host key is no private key in OpenSSH's format");
-	OPENSSL_cleanse(text, sizeof(text));
+	slurp_free(text, len);
 	if (rc == 0 && ssh_key_type(key) != SSH_KEYTYPE_ED25519) {
 		rc = err_set(e, ERR_INVAL, "the SSH host key is %s; Ed25519 is wanted",
 			     ssh_key_type_to_char(ssh_key_type(key)));

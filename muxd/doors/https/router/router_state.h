@@ -1,9 +1,9 @@
 /*
  * router_state.h - inside the router: what one routed request holds, and what its parts ask of each other.
  *
- * router.c reads the request's head, opens the port and has the turns and the time; router_end.c ends a request, well
- * or not; router_flow.c moves bytes between the client's TLS stream and the port's session; router_state.c makes it and
- * lets go. Each calls those behind it alone.
+ * router.c reads the request's head, opens the port, has the turns and the time and ends a request, well or not;
+ * router_flow.c moves bytes between the client's TLS stream and the port's session; router_state.c makes it and lets
+ * go. Each calls those behind it alone.
  *
  * An end of the connection frees the router at once, unless the hub will call back: nothing of it is touched
  * afterwards.
@@ -70,14 +70,5 @@ bool router_wants_input(const struct router *r);
 int router_feed_client(struct router *r);
 /* Both ways, what can be moved. 0: done for now, 1: there may be more; else as above, ERR_INVAL: broken chunks. */
 int router_move(struct router *r);
-
-/* router_end.c */
-/* All was written. whole: the client can tell where the answer ends without the connection's end. False: the door has
- * its connection back, the router is gone; true: it lingers. */
-bool router_finish(struct router *r, bool whole);
-void router_cut_off(struct router *r);                             /* the answer, visibly; ends the connection */
-void router_refuse(struct router *r, int rc, const char *message); /* an answer of our own, where none was begun */
-void router_refuse_as(struct router *r, int status, int rc, const char *message);
-void router_on_replied(void *arg, struct http_exchange *x);
 
 #endif
