@@ -217,18 +217,35 @@ static int sandbox_print(struct ctl *c, json_t *o)
 	return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, show_columns);
 }
 
-static int show_run(struct ctl *c, const struct ctl_args *a)
+/* What an interactive command says of itself, where nobody gives a reason. */
+static void default_reason(const struct ctl_args *a, char *out, size_t size)
+{
+	snprintf(out, size, "muxctl %s", a->command->name);
+}
+
+/* What is there of one agent. query: stolen; NULL: none. */
+static int agent_get(struct ctl *c, const struct ctl_args *a, const char *scopes, const char *path, json_t *query,
+		     json_t **out, struct err *e)
 {
 	const char *agent = a->operands[0];
-	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = "lifecycle", .reason = "muxctl sandbox show"};
+	char reason[80];
+	struct ctl_wish w = {.kind = "staff", .agent = agent, .scopes = scopes, .reason = reason};
+	int rc = target_name_check(agent, e);
+
+	default_reason(a, reason, sizeof(reason));
+	if (rc == 0)
+		return api_ask(
+		    c, &w, &(struct api_call){.method = "GET", .path = path, .names = {agent}, .query = query}, out, e);
+	json_decref(query);
+	return rc;
+}
+
+static int show_run(struct ctl *c, const struct ctl_args *a)
+{
 	json_t *o = NULL;
 	struct err e = {0};
-	int rc = target_name_check(agent, &e);
 
-	if (rc == 0)
-		rc = api_ask(c, &w, &(struct api_call){.method = "GET", .path = "/v1/agents/*", .names = {agent}}, &o,
-			     &e);
-	if (rc < 0)
+	if (agent_get(c, a, "lifecycle", "/v1/agents/*", NULL, &o, &e) < 0)
 		return ctl_fail(c, &e);
 	int status = sandbox_print(c, o);
 	json_decref(o);
@@ -420,12 +437,6 @@ static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
 	return sandbox_print(c, o);
 }
 
-/* What an interactive command says of itself, where nobody gives a reason. */
-static void default_reason(const struct ctl_args *a, char *out, size_t size)
-{
-	snprintf(out, size, "muxctl %s", a->command->name);
-}
-
 /* A grant for this one call, as for every command: of the agent where one is named. */
 static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struct api_call *call, json_t **out,
 			    struct err *e)
@@ -518,14 +529,8 @@ static int snapshots_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct err e = {0};
 	json_t *o = NULL;
-	int rc = target_name_check(a->operands[0], &e);
 
-	if (!rc)
-		rc = sandbox_life_ask(
-		    c, a,
-		    &(struct api_call){.method = "GET", .path = "/v1/agents/*/snapshots", .names = {a->operands[0]}},
-		    &o, &e);
-	if (rc < 0)
+	if (agent_get(c, a, "lifecycle", "/v1/agents/*/snapshots", NULL, &o, &e) < 0)
 		return ctl_fail(c, &e);
 	int status = print_snapshots(c, o);
 	json_decref(o);
@@ -573,33 +578,14 @@ static int logs_run(struct ctl *c, const struct ctl_args *a)
 	char most[24];
 	json_t *o = NULL;
 	struct err e = {0};
-	struct ctl_wish w = {
-	    .kind = "staff", .agent = a->operands[0], .scopes = "observe", .reason = "muxctl sandbox logs"};
-	int status, rc = target_name_check(a->operands[0], &e);
+	int rc = args_number(a, "bytes", 1, 262144, &bytes, &e);
 
-	if (!rc)
-		rc = args_number(a, "bytes", 1, 262144, &bytes, &e);
-	if (!rc) {
-		snprintf(most, sizeof(most), "%lld", bytes);
-		rc = api_ask(c, &w,
-			     &(struct api_call){.method = "GET",
-						.path = "/v1/agents/*/logs",
-						.names = {a->operands[0]},
-						.query = json_pack("{s:s}", "bytes", most)},
-			     &o, &e);
-	}
-	if (rc < 0)
-		return ctl_fail(c, &e);
-	if (c->json) {
-		status = ctl_print_json(c, o);
-	} else if ((rc = print_log(o))) {
+	snprintf(most, sizeof(most), "%lld", bytes);
+	if (rc == 0)
+		rc = agent_get(c, a, "observe", "/v1/agents/*/logs", json_pack("{s:s}", "bytes", most), &o, &e);
+	if (rc == 0 && !c->json && (rc = print_log(o)))
 		err_set(&e, rc, "the log could not be shown");
-		status = ctl_fail(c, &e);
-	} else {
-		status = 0;
-	}
-	json_decref(o);
-	return status;
+	return ctl_finish_quietly(c, rc, &e, o);
 }
 
 /* ---- the end */

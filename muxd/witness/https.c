@@ -148,3 +148,11 @@ int https_do(const struct https_call *c, long *out_status, json_t **out, struct 
 	buf_finish(&body);
 	return rc;
 }
+
+int https_refused(const char *url, long status, const json_t *answer, struct err *e)
+{
+	const char *message = "";
+
+	(void)json_opt_str(json_object_get(answer, "error"), "message", &message, NULL);
+	return err_set(e, ERR_UNAVAILABLE, "%s answered %ld%s%.200s", url, status, *message ? ": " : "", message);
+}

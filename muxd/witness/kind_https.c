@@ -5,15 +5,6 @@
 #include "muxd/witness/https.h"
 #include "muxd/witness/kind.h"
 
-static int kind_https_refused(const struct kind_call *c, long status, const json_t *answer, struct err *e)
-{
-	const char *message = "";
-
-	(void)json_opt_str(json_object_get(answer, "error"), "message", &message, NULL);
-	return err_set(e, ERR_UNAVAILABLE, "%s answered %ld%s%.200s", c->conf->url, status, *message ? ": " : "",
-		       message);
-}
-
 int kind_https_send(const struct kind_call *c, json_t **out, struct err *e)
 {
 	struct https_call call = {
@@ -27,7 +18,7 @@ int kind_https_send(const struct kind_call *c, json_t **out, struct err *e)
 	if (json_is_object(json_object_get(answer, "newest")))
 		rc = home_known(c->home, c->conf->name, json_object_get(answer, "newest"), e);
 	if (rc == 0 && (status < 200 || status > 299))
-		rc = kind_https_refused(c, status, answer, e);
+		rc = https_refused(c->conf->url, status, answer, e);
 	receipt = json_object_get(answer, "receipt");
 	if (rc == 0)
 		*out = json_is_object(receipt) ? json_incref(receipt)

@@ -17,8 +17,7 @@ static int post(const struct kind_call *c, const json_t *body, json_t **out, str
 	char url[1024];
 	struct https_call call = {
 	    .url = url, .token = c->token, .ca = c->ca, .body = body, .timeout_ns = c->conf->timeout_ns};
-	const char *base = c->conf->url, *message = "";
-	const char *slash = base[strlen(base) - 1] == '/' ? "" : "/";
+	const char *base = c->conf->url, *slash = base[strlen(base) - 1] == '/' ? "" : "/";
 	long status = 0;
 	int rc;
 
@@ -26,8 +25,7 @@ static int post(const struct kind_call *c, const json_t *body, json_t **out, str
 		return err_set(e, ERR_INVAL, "the witness's URL is too long");
 	rc = https_do(&call, &status, out, e);
 	if (rc == 0 && !json_object_get(*out, "state")) {
-		(void)json_opt_str(json_object_get(*out, "error"), "message", &message, NULL);
-		rc = err_set(e, ERR_UNAVAILABLE, "%s answered %ld%s%.200s", url, status, *message ? ": " : "", message);
+		rc = https_refused(url, status, *out, e);
 		json_decref(*out);
 	}
 	return rc;

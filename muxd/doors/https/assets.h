@@ -26,6 +26,5 @@ extern const size_t web_assets_count;
 /* Of the one script that stands in the document itself (webclient/src/boot.js): "sha256-...", as CSP level 2 has it. */
 extern const char web_boot_digest[];
 
-const struct web_asset *web_asset_find(const char *name); /* NULL: none */
 
 #endif

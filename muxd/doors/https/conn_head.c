@@ -113,8 +113,7 @@ static bool wants_keep_alive(struct conn *c)
 	return keep;
 }
 
-/* The bearer token, the caller's to wipe; NULL: none was sent. ERR_TOKEN_MALFORMED. */
-static int conn_head_read_token(struct conn *c, char **out, struct err *e)
+int conn_bearer(struct conn *c, char **out, struct err *e)
 {
 	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
 	char *text, *p;
@@ -195,7 +194,7 @@ static int authorize(struct conn *c, struct err *e)
 	enum route_auth auth = c->x->route->auth;
 	const char *what = "token";
 	char *token = NULL;
-	int rc = conn_head_read_token(c, &token, e);
+	int rc = conn_bearer(c, &token, e);
 
 	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_METRICS)) {
 		rc = read_cookie(c, &token, e);

@@ -55,6 +55,13 @@ void rest_readyz(struct http_exchange *x);
 void rest_admission(struct http_exchange *x);
 /* work.c */
 void rest_work(struct http_exchange *x);
+/* page.c */
+void web_page(struct http_exchange *x); /* the document, for every page's address */
+void web_file(struct http_exchange *x); /* /ui/{file} */
+/* /v1/web/session: the cookie of the grant that the request carries is made, shown, ended. */
+void web_session_create(struct http_exchange *x);
+void web_session_show(struct http_exchange *x);
+void web_session_end(struct http_exchange *x);
 /* metrics.c */
 void rest_metrics_show(struct http_exchange *x);
 /* The browser door's WebSocket routes, asked for by plain HTTP. */

@@ -1,5 +1,5 @@
 /* The pages and their files over HTTPS, and the exchange of a link's token for the cookie. */
-#include "muxd/doors/https/page.h"
+#include "muxd/doors/https/handlers.h"
 
 #include "base/clock.h"
 #include "muxd/doors/https/assets.h"
@@ -21,7 +21,8 @@ static const char policy[] = "Content-Security-Policy: default-src 'none'; scrip
 			     "Cross-Origin-Resource-Policy: same-origin\r\nX-Frame-Options: DENY\r\n"
 			     "Permissions-Policy: camera=(), geolocation=(), microphone=()\r\n";
 
-const struct web_asset *web_asset_find(const char *name)
+/* NULL: none. */
+static const struct web_asset *web_asset_find(const char *name)
 {
 	for (size_t i = 0; i < web_assets_count; i++)
 		if (strcmp(web_assets[i].name, name) == 0)

@@ -1,7 +1,6 @@
 #include "muxd/doors/https/route.h"
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
-#include "muxd/doors/https/page.h"
 #include "muxd/doors/https/scraper.h"
 #include "muxd/hub/hub.h"
 

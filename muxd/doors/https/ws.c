@@ -76,18 +76,11 @@ static int read_target(struct ws *w, struct err *e)
 /* The bearer token that a program sends, or the cookie of a browser; to be wiped and freed. */
 static char *ws_read_token(struct conn *c, bool *out_cookie)
 {
-	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
-	char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
+	char *text;
 
 	*out_cookie = false;
-	if (text && lws_hdr_copy(c->wsi, text, n + 1, WSI_TOKEN_HTTP_AUTHORIZATION) > 7 &&
-	    strncasecmp(text, "Bearer ", 7) == 0) {
-		memmove(text, text + 7, (size_t)n - 6);
+	if (conn_bearer(c, &text, NULL) == 0 && text)
 		return text;
-	}
-	if (text)
-		explicit_bzero(text, (size_t)n);
-	free(text);
 	conn_cookie(c, &text);
 	*out_cookie = text != NULL;
 	return text;
