@@ -46,7 +46,7 @@ SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
 PARTS := net monitor witness doors hub plain link control recorder screen policy base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
-LIBS_CTL := $(foreach p,ctl monitor link witness control recorder screen policy base,$(call lib,$(p)))
+LIBS_CTL := $(foreach p,ctl monitor witness control recorder screen policy base,$(call lib,$(p)))
 LIBS_REC := $(foreach p,recorder screen policy base,$(call lib,$(p)))
 
 all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(BUILD)/muxctl ## build everything

@@ -820,3 +820,11 @@ int conf_load(const char *path, struct conf **out, struct err *e)
 	slurp_free(text, len);
 	return rc;
 }
+
+bool conf_staff_covers(const struct conf_staff *s, const char *agent)
+{
+	for (size_t i = 0; i < s->nagents; i++)
+		if (strcmp(s->agents[i], "*") == 0 || target_covers(s->agents[i], agent))
+			return true;
+	return false;
+}

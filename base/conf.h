@@ -203,6 +203,8 @@ int conf_create(struct conf **out);
 int conf_parse(const char *text, size_t len, const char *name, struct conf **out, struct err *e);
 int conf_load(const char *path, struct conf **out, struct err *e);
 void conf_destroy(struct conf *c);
+/* May this person reach the agent, or the pod? */
+bool conf_staff_covers(const struct conf_staff *s, const char *agent);
 /*
  * What the environment says goes before what the file says: POOL_SIZE, SANDBOX_IMAGE, SANDBOX_TIMEOUT_SECONDS,
  * LEASE_TTL_SECONDS. Empty is as unset. ERR_CONFIG names the variable.

@@ -376,15 +376,6 @@ static void start_screen(struct net_call *c)
 	free(c);
 }
 
-static bool staff_may(const struct conf_staff *s, const char *agent)
-{
-	for (size_t i = 0; i < s->nagents; i++) {
-		if (strcmp(s->agents[i], "*") == 0 || target_covers(s->agents[i], agent))
-			return true;
-	}
-	return false;
-}
-
 /* What the configuration gives this person; what net asks for can only be less. */
 static int staff_limits(const struct conf *conf, struct wish *w, struct err *e)
 {
@@ -398,7 +389,7 @@ static int staff_limits(const struct conf *conf, struct wish *w, struct err *e)
 	}
 	if (!s || w->kind != GRANT_STAFF)
 		return err_set(e, ERR_FORBIDDEN, "%.128s is not staff of this configuration", w->principal);
-	if (!staff_may(s, w->agent))
+	if (!conf_staff_covers(s, w->agent))
 		return err_set(e, ERR_FORBIDDEN, "%.128s may not reach agent %.192s", w->principal, w->agent);
 	rc = grant_scopes_parse(s->scopes, &allowed, e);
 	if (rc)

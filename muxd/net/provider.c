@@ -15,12 +15,6 @@ struct provider {
 	struct ipc *ipc;
 };
 
-struct job {
-	sandbox_done *done;
-	void *arg;
-	bool want_fd;
-};
-
 /* Lists, by what they are of. */
 struct kind {
 	const char *op, *key; /* the question, and where its answer has the list */
@@ -29,13 +23,14 @@ struct kind {
 	void (*after)(const void *item, char *out, size_t size); /* where the next page begins */
 };
 
-/* A list comes in pages. */
-struct list_job {
+/* A question, and of a list what came so far: it comes in pages. */
+struct job {
 	struct ipc *ipc;
 	const struct kind *kind;
 	char agent[AGENT_NAME_MAX + 1]; /* "": of all */
 	void *items;
 	size_t n;
+	bool want_fd;
 	sandbox_done *done;
 	void *arg;
 };
@@ -124,14 +119,6 @@ static void provider_on_answer(void *arg, int rc, const struct err *e, const jso
 	free(j);
 }
 
-static void no_memory(sandbox_done *done, void *arg)
-{
-	struct err e = {0};
-
-	err_set(&e, ERR_NOMEM, "no memory");
-	sandbox_answer(done, arg, e.code, &e, NULL, -1);
-}
-
 static int not_understood(struct err *e)
 {
 	return err_set(e, ERR_INTERNAL, "the monitor's answer about sandboxes is not understood");
@@ -139,7 +126,7 @@ static int not_understood(struct err *e)
 
 /* ---- lists */
 
-static void list_end(struct list_job *j, int rc, const struct err *e)
+static void list_end(struct job *j, int rc, const struct err *e)
 {
 	struct sandbox_answer a = {.rc = rc, .e = rc ? e : NULL, .n = rc ? 0 : j->n, .fd = -1};
 
@@ -152,13 +139,13 @@ static void list_end(struct list_job *j, int rc, const struct err *e)
 	free(j);
 }
 
-static void *item_at(const struct list_job *j, size_t i)
+static void *item_at(const struct job *j, size_t i)
 {
 	return (char *)j->items + i * j->kind->size;
 }
 
 /* What does not parse is left out. */
-static int list_append(struct list_job *j, const json_t *answer, struct err *e)
+static int list_append(struct job *j, const json_t *answer, struct err *e)
 {
 	const json_t *a = json_object_get(answer, j->kind->key);
 	size_t n = json_array_size(a);
@@ -173,11 +160,11 @@ static int list_append(struct list_job *j, const json_t *answer, struct err *e)
 	return 0;
 }
 
-static void provider_list_page(struct list_job *j);
+static void provider_list_page(struct job *j);
 
 static void provider_on_page(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
-	struct list_job *j = arg;
+	struct job *j = arg;
 	struct err here = {0};
 	size_t before = j->n;
 
@@ -195,7 +182,7 @@ static void provider_on_page(void *arg, int rc, const struct err *e, const json_
 	list_end(j, rc, e);
 }
 
-static void provider_list_page(struct list_job *j)
+static void provider_list_page(struct job *j)
 {
 	char after[AGENT_NAME_MAX + 1 + ID_STR_LEN];
 	json_t *q = json_pack("{s:s}", "op", j->kind->op);
@@ -263,7 +250,7 @@ static const struct kind snapshots = {"sandbox.snapshots", "snapshots", sizeof(s
 /* A take's answer is a list of one. */
 static void provider_on_snapshot(void *arg, int rc, const struct err *e, const json_t *json, int fd)
 {
-	struct list_job *j = arg;
+	struct job *j = arg;
 	struct err here = {0};
 
 	if (fd >= 0)
@@ -319,7 +306,7 @@ static const struct question {
 	const char *op;
 	unsigned fields;
 	ipc_answer *heard;
-	const struct kind *list; /* heard by a list_job */
+	const struct kind *list; /* of what the answer is a list */
 	bool pages, fd;
 } questions[SANDBOX_OPS] = {
     [SANDBOX_ENSURE] = {"sandbox.ensure", 0, provider_on_answer, .fd = true},
@@ -365,40 +352,19 @@ static json_t *question_json(const struct question *k, const struct sandbox_ask 
 	return o;
 }
 
-static void ask_one(struct ipc *ipc, const struct question *k, const struct sandbox_ask *q, sandbox_done *done,
-		    void *arg)
-{
-	struct job *j = calloc(1, sizeof(*j));
-
-	if (!j) {
-		no_memory(done, arg);
-		return;
-	}
-	j->done = done;
-	j->arg = arg;
-	j->want_fd = k->fd;
-	ipc_ask(ipc, question_json(k, q), k->heard, j);
-}
-
 static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	const struct question *k = &questions[q->op];
 	struct ipc *ipc = ((struct provider *)p)->ipc;
-	struct list_job *j;
+	struct job *j = calloc(1, sizeof(*j));
+	struct err e = {0};
 
-	if (!k->list) {
-		ask_one(ipc, k, q, done, arg);
-		return;
-	}
-	j = calloc(1, sizeof(*j));
 	if (!j) {
-		no_memory(done, arg);
+		err_set(&e, ERR_NOMEM, "no memory");
+		sandbox_answer(done, arg, e.code, &e, NULL, -1);
 		return;
 	}
-	j->ipc = ipc;
-	j->kind = k->list;
-	j->done = done;
-	j->arg = arg;
+	*j = (struct job){.ipc = ipc, .kind = k->list, .want_fd = k->fd, .done = done, .arg = arg};
 	text_put(j->agent, sizeof(j->agent), q->agent ? q->agent : "");
 	if (k->pages)
 		provider_list_page(j);

@@ -26,5 +26,4 @@ extern const size_t web_assets_count;
 /* Of the one script that stands in the document itself (webclient/src/boot.js): "sha256-...", as CSP level 2 has it. */
 extern const char web_boot_digest[];
 
-
 #endif

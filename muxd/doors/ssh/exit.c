@@ -56,14 +56,12 @@ void ssh_exit_of(const struct session_result *r, struct ssh_exit *out)
 		exit_say(&x, "could not be started", r);
 		break;
 	case EXIT_LOST:
-		x.name = NULL;
-		x.status = SSH_EXIT_REFUSED;
-		exit_say(&x, "the sandbox was lost; the exit is not known", r);
-		break;
 	case EXIT_UNKNOWN:
 		x.name = NULL;
 		x.status = SSH_EXIT_REFUSED;
-		exit_say(&x, "the exit is not known", r);
+		exit_say(
+		    &x, r->cause == EXIT_LOST ? "the sandbox was lost; the exit is not known" : "the exit is not known",
+		    r);
 		break;
 	}
 	*out = x;

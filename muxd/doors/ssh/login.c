@@ -54,14 +54,6 @@ static bool key_line_matches(const char *line, const char *type, const char *blo
 	return n == nblob && n > 0 && CRYPTO_memcmp(p, blob, n) == 0;
 }
 
-static bool staff_enters(const struct conf_staff *s, const char *agent)
-{
-	for (size_t i = 0; i < s->nagents; i++)
-		if (strcmp(s->agents[i], "*") == 0 || target_covers(s->agents[i], agent))
-			return true;
-	return false;
-}
-
 const struct conf_staff *ssh_login_staff(const struct conf *c, const char *type, const char *blob, const char *agent)
 {
 	/* libssh proves possession of a certificate's key but checks neither its authority nor its validity. */
@@ -69,7 +61,7 @@ const struct conf_staff *ssh_login_staff(const struct conf *c, const char *type,
 		return NULL;
 	for (size_t i = 0; i < c->nstaff; i++)
 		for (size_t k = 0; k < c->staff[i].nkeys; k++)
-			if (key_line_matches(c->staff[i].keys[k], type, blob) && staff_enters(&c->staff[i], agent))
+			if (key_line_matches(c->staff[i].keys[k], type, blob) && conf_staff_covers(&c->staff[i], agent))
 				return &c->staff[i];
 	return NULL;
 }
