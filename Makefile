@@ -34,6 +34,7 @@ SRC_policy   := $(wildcard policy/*.c)
 SRC_recorder := $(wildcard recorder/*/*.c)
 SRC_archive  := $(wildcard control/archive/*.c)
 SRC_control  := $(filter-out $(SRC_archive),$(wildcard control/*.c control/*/*.c control/*/*/*.c))
+SRC_files    := $(wildcard muxd/files/*.c)
 SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
@@ -43,7 +44,7 @@ SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
 SRC_witness  := $(filter-out muxd/witness/main.c,$(wildcard muxd/witness/*.c))
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
-PARTS := net monitor witness doors hub plain link control recorder screen policy base
+PARTS := net monitor witness doors hub plain link files control recorder screen policy base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
 LIBS_CTL := $(foreach p,ctl monitor witness control recorder screen policy base,$(call lib,$(p)))
@@ -94,7 +95,7 @@ $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_CTL) $(LIBS)
 
 # muxlet goes into sandboxes: static, libc only (dynamic when a sanitizer wants it).
-SRC_muxlet := $(wildcard muxd/muxlet/*.c) muxd/link/frame.c
+SRC_muxlet := $(wildcard muxd/muxlet/*.c) $(SRC_files) muxd/link/frame.c
 $(BUILD)/muxlet: $(patsubst %.c,$(BUILD)/muxlet.d/%.o,$(SRC_muxlet))
 	$(say) LD $@
 	$(Q)$(CC) $(if $(SAN),-fsanitize=$(SAN),-static -Wl,--gc-sections) -o $@ $^
