@@ -394,8 +394,19 @@ static int writer_add(struct writer *x, const struct patch_line *line, bool cr)
 	return writer_put(x, cr ? "\r\n" : "\n", cr ? 2 : 1);
 }
 
+/* A patch with "\r\n" anywhere knows of line ends. */
+static bool knows_ends(const struct work *w)
+{
+	const struct patch_hunk *last = &w->p->hunks[w->op->first_hunk + w->op->hunks - 1];
+
+	for (uint32_t i = w->p->hunks[w->op->first_hunk].first_line; i < last->first_line + last->lines; i++)
+		if (w->p->lines[i].cr)
+			return true;
+	return false;
+}
+
 /* Do the old lines of the hunk end as those of the file do? Then its new lines end as they say. */
-static bool ends_agree(const struct work *w, const struct patch_hunk *h, const struct place *at)
+static bool ends_agree(const struct work *w, const struct patch_hunk *h, const struct place *at, bool knows)
 {
 	uint32_t line = at->at;
 
@@ -409,7 +420,7 @@ static bool ends_agree(const struct work *w, const struct patch_hunk *h, const s
 			return false;
 		line++;
 	}
-	return line > at->at;
+	return line > at->at || knows;
 }
 
 /* The end of the line before a place; a last line without any is passed over. */
@@ -420,10 +431,10 @@ static bool cr_around(const struct lines *l, uint32_t line)
 	return l->count && lines_cr(l, line ? line - 1 : 0);
 }
 
-static int write_hunk(struct work *w, struct writer *x, const struct place *at)
+static int write_hunk(struct work *w, struct writer *x, const struct place *at, bool knows)
 {
 	const struct patch_hunk *h = &w->p->hunks[w->op->first_hunk + at->hunk];
-	bool agree = w->lines.count == 0 || ends_agree(w, h, at);
+	bool agree = w->lines.count == 0 || ends_agree(w, h, at, knows);
 	uint32_t line = at->at;
 
 	for (uint32_t i = 0; i < h->lines; i++) {
@@ -455,12 +466,13 @@ static void write_end(const struct work *w, struct writer *x)
 
 static int write_all(struct work *w, struct writer *x)
 {
+	bool knows = w->op->hunks && knows_ends(w);
 	uint32_t line = 0;
 
 	for (uint32_t i = 0; i < w->op->hunks; i++) {
 		const struct place *at = &w->places[i];
 
-		if (writer_keep(x, &w->lines, line, at->at) < 0 || write_hunk(w, x, at) < 0)
+		if (writer_keep(x, &w->lines, line, at->at) < 0 || write_hunk(w, x, at, knows) < 0)
 			return no_memory(w->err);
 		line = at->at + at->old;
 	}
