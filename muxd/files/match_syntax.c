@@ -645,7 +645,8 @@ static uint32_t parse_repeats(struct parser *x, uint32_t atom)
 			return bad(x, at, "the repeat is backwards: {%u,%u}", (unsigned)min, (unsigned)max);
 		x->at += n;
 		if (x->at < x->n && x->p[x->at] == '+')
-			return bad(x, x->at, "possessive repeats are not supported: there is no backtracking to forbid");
+			return bad(x, x->at,
+				   "possessive repeats are not supported: there is no backtracking to forbid");
 		if (x->at < x->n && x->p[x->at] == '?') /* lazy: matches the same lines */
 			x->at++;
 		id = node_new(x, SYNTAX_REPEAT);

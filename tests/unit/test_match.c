@@ -1,5 +1,6 @@
 // tier: check
-/* Literal text and regular expressions: what matches, where, which errors are told, how long it takes; and as grep -E. */
+/* Literal text and regular expressions: what matches, where, which errors are told, how long it takes; and as grep -E.
+ */
 #include "muxd/files/grep.h"
 #include "muxd/files/match.h"
 
@@ -35,8 +36,8 @@ static void matches(const char *pattern, unsigned flags, const char *line, const
 			fail_msg("/%s/ matches \"%s\" at %zu to %zu (%d)", pattern, line, span.from, span.to, rc);
 	} else if (rc != MATCH_YES || span.from != from || span.to - span.from != strlen(want) ||
 		   memcmp(line + span.from, want, strlen(want)) != 0) {
-		fail_msg("/%s/ in \"%s\": %d, %zu to %zu, not \"%s\" at %zu", pattern, line, rc, span.from, span.to, want,
-			 from);
+		fail_msg("/%s/ in \"%s\": %d, %zu to %zu, not \"%s\" at %zu", pattern, line, rc, span.from, span.to,
+			 want, from);
 	}
 	assert_int_equal(match_line(m, line, strlen(line), NULL), rc);
 	match_free(m);
@@ -183,8 +184,8 @@ static void test_errors_name_place_and_cure(void **state)
 		struct match *m = match_new(table[i].pattern, strlen(table[i].pattern), 0, &err);
 
 		if (m || err.at != table[i].at || !strstr(err.why, table[i].part))
-			fail_msg("%s: %s at %zu \"%s\", not at %zu \"%s\"", table[i].pattern, m ? "taken" : "refused", err.at,
-				 err.why, table[i].at, table[i].part);
+			fail_msg("%s: %s at %zu \"%s\", not at %zu \"%s\"", table[i].pattern, m ? "taken" : "refused",
+				 err.at, err.why, table[i].at, table[i].part);
 	}
 	char *deep = calloc(1, 5001);
 
@@ -208,9 +209,10 @@ static double seconds(void)
 /* What makes a backtracking engine take years takes as long as any line of this length. */
 static void test_hostile_expressions_take_linear_time(void **state)
 {
-	static const char *const patterns[] = {"(a+)+$",	  "(a|a)*b",	    "(a*)*b",		   "(.*)*=(.*)*;",
-					       "a?a?a?a?a?a?a{6}b", "(x+x+)+y",	    "(a|b|ab)*c",	   "([a-z]+)*[0-9]{5}",
-					       "(a{0,200}){0,50}b", ".*.*.*.*.*=.*", "(\\w+\\s?)*!",	   "^(([a-z])+.)+[A-Z]([a-z])+$"};
+	static const char *const patterns[] = {"(a+)+$",        "(a|a)*b",           "(a*)*b",
+					       "(.*)*=(.*)*;",  "a?a?a?a?a?a?a{6}b", "(x+x+)+y",
+					       "(a|b|ab)*c",    "([a-z]+)*[0-9]{5}", "(a{0,200}){0,50}b",
+					       ".*.*.*.*.*=.*", "(\\w+\\s?)*!",      "^(([a-z])+.)+[A-Z]([a-z])+$"};
 	const size_t n = 1 << 20;
 	char *text = malloc(n);
 
@@ -380,9 +382,10 @@ static void add(char *out, const char *part)
 /* Words are ASCII's here, and the locale's in grep: they are compared over ASCII. */
 static void random_pattern(char *out, unsigned depth, bool words)
 {
-	static const char *const atoms[] = {"a", "b", "c", ".", "[ab]", "[^a]", "bc", "1", "1", "\\.", "_", "ab", "[a-c1-3]", "\\s",
-					    "é", "[éü]", "[^é]", "日", /* or */ "\\w", "\\b", "[[:digit:]]", "\\B", "\\<", "\\>",
-					    "\\W", "[[:alpha:]]"};
+	static const char *const atoms[] = {"a",   "b",    "c",    ".",   "[ab]",         "[^a]",     "bc",
+					    "1",   "1",    "\\.",  "_",   "ab",           "[a-c1-3]", "\\s",
+					    "é",   "[éü]", "[^é]", "日",  /* or */ "\\w", "\\b",      "[[:digit:]]",
+					    "\\B", "\\<",  "\\>",  "\\W", "[[:alpha:]]"};
 	static const char *const repeats[] = {"", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,1}", "{2,}"};
 
 	for (unsigned i = 0, n = 1 + any(3); i < n; i++) {
@@ -472,14 +475,15 @@ static bool compare_with_grep(const char *dir, const char *pattern, const char *
 	snprintf(command, sizeof(command), "%s/pattern", dir);
 	write_file(command, pattern);
 	for (int spans = 0; spans < 2; spans++) {
-		struct grep g = {.match = compiled(pattern, nocase ? MATCH_NOCASE : 0), .told = hears[spans], .arg = ours};
+		struct grep g = {
+		    .match = compiled(pattern, nocase ? MATCH_NOCASE : 0), .told = hears[spans], .arg = ours};
 		size_t drop;
 
 		ours[0] = 0;
 		assert_int_equal(grep_run(&g, text, strlen(text), GREP_LAST, &drop), GREP_DONE);
 		match_free(g.match);
-		snprintf(command, sizeof(command), "LC_ALL=C.UTF-8 timeout 1 grep -aE%s%sn -f %s/pattern %s/text", spans ? "o" : "",
-			 nocase ? "i" : "", dir, dir);
+		snprintf(command, sizeof(command), "LC_ALL=C.UTF-8 timeout 1 grep -aE%s%sn -f %s/pattern %s/text",
+			 spans ? "o" : "", nocase ? "i" : "", dir, dir);
 		if (!read_command(command, theirs, sizeof(theirs)))
 			return false;
 		if (spans)
@@ -495,7 +499,8 @@ static bool compare_with_grep(const char *dir, const char *pattern, const char *
 
 static void test_as_grep(void **state)
 {
-	static const char *const pieces[] = {"a", "b", "c", "ab", " ", "1", "_", ".", "A", "B", "\t", "ba", "é", "ü", "日"};
+	static const char *const pieces[] = {"a", "b", "c",  "ab", " ", "1", "_", ".",
+					     "A", "B", "\t", "ba", "é", "ü", "日"};
 	char dir[] = "/tmp/test_match.XXXXXX", path[64], text[4096], pattern[512];
 	int compared = 0;
 

@@ -1,5 +1,6 @@
 // tier: check
-/* Patches of three forms: what they are read as, what they make of a content, how they are refused; and as diff and git have it. */
+/* Patches of three forms: what they are read as, what they make of a content, how they are refused; and as diff and git
+ * have it. */
 #include "muxd/files/patch.h"
 
 #include <setjmp.h>
@@ -56,26 +57,37 @@ static void test_operations(void **state)
 	    {"--- a/o\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n", "delete o 1\n"},
 	    {"diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "update x mode 755 0\n"},
 	    {"diff --git a/x b/y z\nsimilarity index 100%\nrename from x\nrename to y z\n", "update x to y z 0\n"},
-	    {"diff --git a/x b/y\nsimilarity index 90%\ncopy from x\ncopy to y\nindex 1..2 100644\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n",
+	    {"diff --git a/x b/y\nsimilarity index 90%\ncopy from x\ncopy to y\nindex 1..2 100644\n--- a/x\n+++ "
+	     "b/y\n@@ -1 +1 @@\n-a\n+b\n",
 	     "update x copied y 1\n"},
 	    {"diff --git a/e m b/e m\nnew file mode 100755\nindex 0000000..e69de29\n", "add e m mode 755 0\n"},
 	    {"diff --git a/e b/e\ndeleted file mode 100644\nindex e69de29..0000000\n", "delete e 0\n"},
-	    {"diff --git \"a/\\303\\251\\t.txt\" \"b/\\303\\251\\t.txt\"\nindex 1..2 100644\n--- \"a/\\303\\251\\t.txt\"\n+++ \"b/\\303\\251\\t.txt\"\n@@ -1 "
+	    {"diff --git \"a/\\303\\251\\t.txt\" \"b/\\303\\251\\t.txt\"\nindex 1..2 100644\n--- "
+	     "\"a/\\303\\251\\t.txt\"\n+++ \"b/\\303\\251\\t.txt\"\n@@ -1 "
 	     "+1 @@\n-a\n+b\n",
 	     "update é\t.txt 1\n"},
 	    {"diff --git \"a/\\\"q\" \"b/\\\"q\"\nnew file mode 100644\n", "add \"q mode 644 0\n"},
-	    {"From 123\nSubject: x\n---\n x | 2 +-\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@ int main\n-a\n+b\n-- \n2.39.2\n",
+	    {"From 123\nSubject: x\n---\n x | 2 +-\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@ int "
+	     "main\n-a\n+b\n-- \n2.39.2\n",
 	     "update x 1\n"},
-	    {"Here you are:\n```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n```\nand:\n```diff\n--- a/y\n+++ b/y\n@@ ... @@\n a\n+b\n```\nDone.\n",
+	    {"Here you are:\n```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n```\nand:\n```diff\n--- a/y\n+++ b/y\n@@ "
+	     "... @@\n a\n+b\n```\nDone.\n",
 	     "update x 1\nupdate y 1\n"},
-	    {"*** Begin Patch\n*** Add File: n.py\n+a\n+\n+b\n*** Update File: u.py\n*** Move to: v.py\n@@ def f():\n-a\n+b\n*** Delete File: "
+	    {"*** Begin Patch\n*** Add File: n.py\n+a\n+\n+b\n*** Update File: u.py\n*** Move to: v.py\n@@ def "
+	     "f():\n-a\n+b\n*** Delete File: "
 	     "d.py\n*** End Patch\n",
 	     "add n.py 1\nupdate u.py to v.py 1\ndelete d.py 0\n"},
-	    {"apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: u\n a\n-b\n+c\n@@\n-x\n+y\n*** End of File\n*** End Patch\nEOF\n", "update u 2\n"},
+	    {"apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: u\n a\n-b\n+c\n@@\n-x\n+y\n*** End of File\n*** "
+	     "End Patch\nEOF\n",
+	     "update u 2\n"},
 	    {"src/a.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "update src/a.py 1\n"},
-	    {"**src/a.py**:\n\n```python\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n", "update src/a.py 1\n"},
-	    {"```\nFile: `a.py`\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nc\n=======\n>>>>>>> REPLACE\n```", "update a.py 2\n"},
-	    {"a\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nb\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "update a 1\nupdate b 1\n"},
+	    {"**src/a.py**:\n\n```python\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n",
+	     "update src/a.py 1\n"},
+	    {"```\nFile: `a.py`\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nc\n=======\n>>>>>>> "
+	     "REPLACE\n```",
+	     "update a.py 2\n"},
+	    {"a\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nb\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n",
+	     "update a 1\nupdate b 1\n"},
 	    {"n.py\n<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE\n", "add n.py 1\n"},
 	    {"<<<<<<< SEARCH n.py\na\n=======\nb\n>>>>>>> REPLACE\n", "update n.py 1\n"},
 	};
@@ -104,7 +116,8 @@ static void test_malformed(void **state)
 	    {"@@ -1 +1 @@\n-a\n+b\n", "without the names of its file", PATCH_MALFORMED, 1},
 	    {"--- a/x\n+++ b/x\n", "an @@ line has to follow", PATCH_MALFORMED, 3},
 	    {"--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "a hunk without lines", PATCH_MALFORMED, 3},
-	    {"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\nno space\n-b\n", "begins with a space, + or -", PATCH_MALFORMED, 5},
+	    {"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\nno space\n-b\n", "begins with a space, + or -", PATCH_MALFORMED,
+	     5},
 	    {"--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "the two names differ", PATCH_MALFORMED, 1},
 	    {"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "both names", PATCH_MALFORMED, 1},
 	    {"--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n a\n+b\n", "+ alone", PATCH_MALFORMED, 3},
@@ -114,7 +127,8 @@ static void test_malformed(void **state)
 	    {"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 3\n", "binary", PATCH_UNSUPPORTED, 3},
 	    {"Binary files a/x and b/x differ\n", "binary", PATCH_UNSUPPORTED, 1},
 	    {"diff --cc x\n--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,1 @@@\n  a\n", "combined diffs", PATCH_UNSUPPORTED, 4},
-	    {"diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n", "symbolic links", PATCH_UNSUPPORTED, 2},
+	    {"diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n",
+	     "symbolic links", PATCH_UNSUPPORTED, 2},
 	    {"*** Begin Patch\n*** Add File: x\n+a\n", "without *** End Patch: was it cut off?", PATCH_MALFORMED, 1},
 	    {"*** Begin Patch\n*** Add File: x\na\n*** End Patch\n", "begins with +", PATCH_MALFORMED, 3},
 	    {"*** Begin Patch\n*** Add File:\n+a\n*** End Patch\n", "no path", PATCH_MALFORMED, 2},
@@ -126,7 +140,8 @@ static void test_malformed(void **state)
 	    {"<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "no file is named", PATCH_MALFORMED, 1},
 	    {"x\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "without =======", PATCH_MALFORMED, 2},
 	    {"x\n<<<<<<< SEARCH\na\n=======\nb\n", "without >>>>>>> REPLACE", PATCH_MALFORMED, 2},
-	    {"x\n<<<<<<< SEARCH\nTitle\n=======\nt\n=======\nb\n>>>>>>> REPLACE\n", "a second =======", PATCH_MALFORMED, 6},
+	    {"x\n<<<<<<< SEARCH\nTitle\n=======\nt\n=======\nb\n>>>>>>> REPLACE\n", "a second =======", PATCH_MALFORMED,
+	     6},
 	};
 
 	(void)state;
@@ -135,8 +150,8 @@ static void test_malformed(void **state)
 		struct patch *p = NULL;
 		int rc = patch_parse(table[i].text, strlen(table[i].text), &p, &err);
 
-		if (err.code != table[i].code || (rc == 0) != (table[i].code == PATCH_OK) || err.line != table[i].line ||
-		    !strstr(err.why, table[i].part))
+		if (err.code != table[i].code || (rc == 0) != (table[i].code == PATCH_OK) ||
+		    err.line != table[i].line || !strstr(err.why, table[i].part))
 			fail_msg("%s\n%s, line %u: %s", table[i].text, patch_code_name(err.code), err.line, err.why);
 		if (rc == 0)
 			patch_free(p);
@@ -160,21 +175,23 @@ static void test_fits(void **state)
 	static const struct fits table[] = {
 	    /* unified */
 	    {U "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "a\nb\nc\n", "a\nB\nc\n"},
-	    {U "@@ -1,3 +1,4 @@\n a\n b\n+x\n c\n@@ -8,2 +9,1 @@\n h\n-i\n", "a\nb\nc\nd\ne\nf\ng\nh\ni\n", "a\nb\nx\nc\nd\ne\nf\ng\nh\n"},
-	    {U "@@ -40,3 +40,3 @@\n a\n-b\n+B\n c\n", "0\n0\na\nb\nc\n", "0\n0\na\nB\nc\n"},	  /* number off */
-	    {U "@@ -1,9 +1,2 @@\n a\n-b\n+B\n c\n", "a\nb\nc\n", "a\nB\nc\n"},			  /* counts wrong */
-	    {U "@@ -1,1 +1,1 @@\n a\n-b\n+B\n c\n", "a\nb\nc\n", "a\nB\nc\n"},			  /* too small */
-	    {U "@@ @@\n a\n-b\n+B\n", "a\nb\nc\n", "a\nB\nc\n"},				  /* missing */
+	    {U "@@ -1,3 +1,4 @@\n a\n b\n+x\n c\n@@ -8,2 +9,1 @@\n h\n-i\n", "a\nb\nc\nd\ne\nf\ng\nh\ni\n",
+	     "a\nb\nx\nc\nd\ne\nf\ng\nh\n"},
+	    {U "@@ -40,3 +40,3 @@\n a\n-b\n+B\n c\n", "0\n0\na\nb\nc\n", "0\n0\na\nB\nc\n"}, /* number off */
+	    {U "@@ -1,9 +1,2 @@\n a\n-b\n+B\n c\n", "a\nb\nc\n", "a\nB\nc\n"},               /* counts wrong */
+	    {U "@@ -1,1 +1,1 @@\n a\n-b\n+B\n c\n", "a\nb\nc\n", "a\nB\nc\n"},               /* too small */
+	    {U "@@ @@\n a\n-b\n+B\n", "a\nb\nc\n", "a\nB\nc\n"},                             /* missing */
 	    {U "@@\n-b\n+B\n", "a\nb\nc\n", "a\nB\nc\n"},
-	    {U "@@ -1,3 +1,3 @@\n a\n\n-b\n+B\n", "a\n\nb\n", "a\n\nB\n"},			  /* empty context without its space */
+	    {U "@@ -1,3 +1,3 @@\n a\n\n-b\n+B\n", "a\n\nb\n", "a\n\nB\n"}, /* empty context without its space */
 	    {U "@@ -1,3 +1,3 @@\n a\n-b\n+B\n\n", "a\nb\n\n", "a\nB\n\n"},
-	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+B\n\n\n", "a\nb\nc\n", "a\nB\nc\n"},		  /* empty lines behind it */
-	    {U "@@ -1,2 +1,2 @@\n a  \n-b\n+B\n", "a\nb \n", "a\nB\n"},			  /* white space at ends */
-	    {U "@@ -2,1 +2,1 @@\n-b\n+B\n", "b\nb\nb\n", "b\nB\nb\n"},			  /* its number says which */
-	    {U "@@ -1,1 +1,2 @@\n a\n+A\n@@ -3,1 +4,2 @@\n b\n+B\n", "0\na\n0\nb\n0\nb\n", "0\na\nA\n0\nb\nB\n0\nb\n"}, /* as far off as the first */
+	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+B\n\n\n", "a\nb\nc\n", "a\nB\nc\n"}, /* empty lines behind it */
+	    {U "@@ -1,2 +1,2 @@\n a  \n-b\n+B\n", "a\nb \n", "a\nB\n"},        /* white space at ends */
+	    {U "@@ -2,1 +2,1 @@\n-b\n+B\n", "b\nb\nb\n", "b\nB\nb\n"},         /* its number says which */
+	    {U "@@ -1,1 +1,2 @@\n a\n+A\n@@ -3,1 +4,2 @@\n b\n+B\n", "0\na\n0\nb\n0\nb\n",
+	     "0\na\nA\n0\nb\nB\n0\nb\n"}, /* as far off as the first */
 	    {U "@@ -0,0 +1,2 @@\n+a\n+b\n", "c\n", "a\nb\nc\n"},
 	    {U "@@ -1,0 +2,1 @@\n+b\n", "a\nc\n", "a\nb\nc\n"},
-	    {U "@@ -1 +1 @@\n--- a\n+++ b\n", "-- a\n", "++ b\n"},				  /* lines that look like names */
+	    {U "@@ -1 +1 @@\n--- a\n+++ b\n", "-- a\n", "++ b\n"}, /* lines that look like names */
 	    {U "@@ -1,2 +1,1 @@\n-a\n-b\n+c\n", "a\nb\n", "c\n"},
 	    {U "@@ -1,2 +0,0 @@\n-a\n-b\n", "a\nb\n", ""},
 	    {U "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n", "a", "b\n"},
@@ -182,20 +199,24 @@ static void test_fits(void **state)
 	    {U "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n", "a", "b"},
 	    {U "@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n", "a", "a\nb\n"},
 	    {U "@@ -1 +1,2 @@\n a\n+b\n", "a", "a\nb\n"},
-	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+B\n", "a\r\nb\r\n", "a\r\nB\r\n"},			  /* the file has CRLF */
+	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+B\n", "a\r\nb\r\n", "a\r\nB\r\n"}, /* the file has CRLF */
 	    {U "@@ -1,2 +1,2 @@\n a\r\n-b\r\n+B\r\n", "a\r\nb\r\n", "a\r\nB\r\n"},
-	    {U "@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n", "a\r\nb\r\n", "a\r\nb\n"},		  /* it changes the end */
-	    {"--- a/x\r\n+++ b/x\r\n@@ -1,2 +1,2 @@\r\n a\r\n-b\r\n+B\r\n", "a\nb\n", "a\nB\n"}, /* the patch came with CRLF */
+	    {U "@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n", "a\r\nb\r\n", "a\r\nb\n"}, /* it changes the end */
+	    {"--- a/x\r\n+++ b/x\r\n@@ -1,2 +1,2 @@\r\n a\r\n-b\r\n+B\r\n", "a\nb\n",
+	     "a\nB\n"}, /* the patch came with CRLF */
 	    {U "@@ -1,0 +2 @@\n+b\n", "a\r\n", "a\r\nb\r\n"},
 	    {"diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "a\n", "a\n"},
 	    {"--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n", NULL, "a\nb"},
 	    {"--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n", "a\nb\n", ""},
 	    /* envelope */
 	    {E "@@\n a\n-b\n+B\n" Z, "a\nb\nc\n", "a\nB\nc\n"},
-	    {E "@@ def g():\n-  x\n+  y\n" Z, "def f():\n  x\ndef g():\n  x\ndef h():\n  x\n", "def f():\n  x\ndef g():\n  y\ndef h():\n  x\n"},
-	    {E "@@ class B\n@@   def f():\n-    x\n+    y\n" Z, "class A\n  def f():\n    x\nclass B\n  def f():\n    x\n",
+	    {E "@@ def g():\n-  x\n+  y\n" Z, "def f():\n  x\ndef g():\n  x\ndef h():\n  x\n",
+	     "def f():\n  x\ndef g():\n  y\ndef h():\n  x\n"},
+	    {E "@@ class B\n@@   def f():\n-    x\n+    y\n" Z,
+	     "class A\n  def f():\n    x\nclass B\n  def f():\n    x\n",
 	     "class A\n  def f():\n    x\nclass B\n  def f():\n    y\n"},
-	    {E "@@ def g():\n def g():\n-  x\n+  y\n" Z, "def f():\n  x\ndef g():\n  x\n", "def f():\n  x\ndef g():\n  y\n"},
+	    {E "@@ def g():\n def g():\n-  x\n+  y\n" Z, "def f():\n  x\ndef g():\n  x\n",
+	     "def f():\n  x\ndef g():\n  y\n"},
 	    {E "@@ def g\n+  y\n" Z, "def f():\ndef g():\n  x\n", "def f():\ndef g():\n  y\n  x\n"},
 	    {E "@@\n-x\n+y\n*** End of File\n" Z, "x\na\nx\n", "x\na\ny\n"},
 	    {E "+z\n" Z, "a\n", "a\nz\n"},
@@ -209,7 +230,7 @@ static void test_fits(void **state)
 	    /* blocks */
 	    {S "b\n=======\nB\n" R, "a\nb\nc\n", "a\nB\nc\n"},
 	    {S "b\n=======\n" R, "a\nb\nc\n", "a\nc\n"},
-	    {S "c\n=======\nC\n" R S "a\n=======\nA\n" R, "a\nb\nc\n", "A\nb\nC\n"},		  /* any order */
+	    {S "c\n=======\nC\n" R S "a\n=======\nA\n" R, "a\nb\nc\n", "A\nb\nC\n"}, /* any order */
 	    {S "a\n\nb\n=======\nx\n\ny\n" R, "a\n\nb\n", "x\n\ny\n"},
 	    {S "b\n=======\nB\n" R, "a\r\nb\r\n", "a\r\nB\r\n"},
 	    {S "b\n=======\nB\nC\n" R, "a\nb", "a\nB\nC"},
@@ -244,21 +265,28 @@ static void test_refused(void **state)
 	} table[] = {
 	    {U "@@ -9 +9 @@\n-b\n+B\n", "a\nb\nc\nb\n", PATCH_AMBIGUOUS, 1, 3, 2, 4, 0, "fits at line 2 and at line 4"},
 	    {S "b\n=======\nB\n" R, "b\nb\n", PATCH_AMBIGUOUS, 1, 2, 1, 2, 0, "fits at line 1 and at line 2"},
-	    {E "@@ def f\n-  x\n+  y\n" Z, "def f\n  x\ndef f\n  x\n", PATCH_AMBIGUOUS, 1, 3, 2, 4, 0, "line 2 and at line 4"},
+	    {E "@@ def f\n-  x\n+  y\n" Z, "def f\n  x\ndef f\n  x\n", PATCH_AMBIGUOUS, 1, 3, 2, 4, 0,
+	     "line 2 and at line 4"},
 	    {E "@@ def f\n+  y\n" Z, "def f\n  x\ndef f\n  x\n", PATCH_AMBIGUOUS, 1, 3, 0, 0, 0, "more than once"},
-	    {E "@@ def q\n-  x\n+  y\n" Z, "def f\n  x\n", PATCH_NOT_FOUND, 1, 3, 0, 0, 0, "names a line behind @@ that is not in the file: \"def q\""},
-	    {U "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n", "zero\none\ntwo\nthree and\n", PATCH_NOT_FOUND, 1, 7, 2, 0, 4,
-	     "Nearest is line 2: line 4 there is \"three and\", expected \"three\""},
-	    {U "@@ -1,2 +1,2 @@\n def f():\n-  return 1\n+  return 2\n", "x\ndef f():\n    return 1\n", PATCH_NOT_FOUND, 1, 5, 2, 0, 3,
-	     "line 3 there is \"    return 1\", expected \"  return 1\""},
+	    {E "@@ def q\n-  x\n+  y\n" Z, "def f\n  x\n", PATCH_NOT_FOUND, 1, 3, 0, 0, 0,
+	     "names a line behind @@ that is not in the file: \"def q\""},
+	    {U "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n", "zero\none\ntwo\nthree and\n", PATCH_NOT_FOUND, 1, 7, 2, 0,
+	     4, "Nearest is line 2: line 4 there is \"three and\", expected \"three\""},
+	    {U "@@ -1,2 +1,2 @@\n def f():\n-  return 1\n+  return 2\n", "x\ndef f():\n    return 1\n", PATCH_NOT_FOUND,
+	     1, 5, 2, 0, 3, "line 3 there is \"    return 1\", expected \"  return 1\""},
 	    {U "@@ -1,2 +1,2 @@\n b\n-c\n+d\n", "a\nb\n", PATCH_NOT_FOUND, 1, 5, 2, 0, 0, "the file ends before \"c\""},
-	    {U "@@ -1 +1 @@\n-int value = 1;\n+int value = 2;\n", "a\nint value = 3;\n", PATCH_NOT_FOUND, 1, 4, 2, 0, 2, "there is \"int value = 3;\""},
-	    {U "@@ -1 +1 @@\n-something\n+else\n", "a\n", PATCH_NOT_FOUND, 1, 3, 0, 0, 0, "nothing in the file is like its first line \"something\""},
+	    {U "@@ -1 +1 @@\n-int value = 1;\n+int value = 2;\n", "a\nint value = 3;\n", PATCH_NOT_FOUND, 1, 4, 2, 0, 2,
+	     "there is \"int value = 3;\""},
+	    {U "@@ -1 +1 @@\n-something\n+else\n", "a\n", PATCH_NOT_FOUND, 1, 3, 0, 0, 0,
+	     "nothing in the file is like its first line \"something\""},
 	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "x\na\nc\n", PATCH_NOT_FOUND, 1, 3, 2, 0, 0, "may have been applied"},
-	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+c\n@@ -1,2 +1,2 @@\n a\n-b\n+d\n", "a\nb\n", PATCH_OVERLAP, 2, 7, 1, 0, 0, "which hunk 1 changes too"},
-	    {U "@@ -9,0 +9 @@\n+c\n", "a\nb\n", PATCH_NOT_FOUND, 1, 3, 0, 0, 0, "adds behind line 9, and the file has 2 lines"},
+	    {U "@@ -1,2 +1,2 @@\n a\n-b\n+c\n@@ -1,2 +1,2 @@\n a\n-b\n+d\n", "a\nb\n", PATCH_OVERLAP, 2, 7, 1, 0, 0,
+	     "which hunk 1 changes too"},
+	    {U "@@ -9,0 +9 @@\n+c\n", "a\nb\n", PATCH_NOT_FOUND, 1, 3, 0, 0, 0,
+	     "adds behind line 9, and the file has 2 lines"},
 	    {"--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "a\nb\n", PATCH_REMAINS, 0, 0, 0, 0, 0, "2 bytes remain"},
-	    {U "@@ -1 +1 @@\n-a\xff\x1b[31m\n+b\n", "a\xff\x1b[31m2\n", PATCH_NOT_FOUND, 1, 4, 1, 0, 1, "is \"a??[31m2\", expected \"a??[31m\""},
+	    {U "@@ -1 +1 @@\n-a\xff\x1b[31m\n+b\n", "a\xff\x1b[31m2\n", PATCH_NOT_FOUND, 1, 4, 1, 0, 1,
+	     "is \"a??[31m2\", expected \"a??[31m\""},
 	};
 
 	(void)state;
@@ -270,8 +298,9 @@ static void test_refused(void **state)
 
 		if (patch_apply(p, 0, table[i].content, strlen(table[i].content), &out, &n, &e) == 0)
 			fail_msg("%s\nfits: %s", table[i].patch, out);
-		if (e.code != table[i].code || e.hunk != table[i].hunk || e.line != table[i].line || e.near != table[i].near ||
-		    e.other != table[i].other || e.differs != table[i].differs || !strstr(e.why, table[i].why))
+		if (e.code != table[i].code || e.hunk != table[i].hunk || e.line != table[i].line ||
+		    e.near != table[i].near || e.other != table[i].other || e.differs != table[i].differs ||
+		    !strstr(e.why, table[i].why))
 			fail_msg("%s\n%s, hunk %u, line %u, near %u, other %u, differs %u: %s", table[i].patch,
 				 patch_code_name(e.code), e.hunk, e.line, e.near, e.other, e.differs, e.why);
 		patch_free(p);
@@ -452,7 +481,8 @@ static void leave(const char *dir)
 
 static void test_as_diff(void **state)
 {
-	static const char *const commands[] = {"diff -u x y > p", "diff -u0 x y > p", "git diff --no-index --no-color -U1 x y > p",
+	static const char *const commands[] = {"diff -u x y > p", "diff -u0 x y > p",
+					       "git diff --no-index --no-color -U1 x y > p",
 					       "git diff --no-index --no-color --ignore-cr-at-eol x y > p"};
 	static char x[65536], y[65536], text[262144];
 	char dir[] = "/tmp/test_patch.XXXXXX";
@@ -564,14 +594,10 @@ static void test_as_git_apply(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_operations),
-	    cmocka_unit_test(test_malformed),
-	    cmocka_unit_test(test_fits),
-	    cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_bounds),
-	    cmocka_unit_test(test_hostile_patches_end),
-	    cmocka_unit_test(test_as_diff),
-	    cmocka_unit_test(test_as_git_apply),
+	    cmocka_unit_test(test_operations), cmocka_unit_test(test_malformed),
+	    cmocka_unit_test(test_fits),       cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_bounds),     cmocka_unit_test(test_hostile_patches_end),
+	    cmocka_unit_test(test_as_diff),    cmocka_unit_test(test_as_git_apply),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
