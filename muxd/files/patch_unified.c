@@ -30,7 +30,7 @@ static int unquote_one(const char *p, size_t n, size_t *at)
 	known = memchr(from, c, sizeof(from) - 1);
 	if (known)
 		return (unsigned char)to[known - from];
-	if (c < '0' || c > '3' || n - *at < 2)
+	if (c < '0' || c > '3' || n - *at < 2 || p[*at] < '0' || p[*at] > '7' || p[*at + 1] < '0' || p[*at + 1] > '7')
 		return -1;
 	int value = (c - '0') << 6 | (p[*at] - '0') << 3 | (p[*at + 1] - '0');
 	*at += 2;

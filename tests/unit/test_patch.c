@@ -123,6 +123,8 @@ static void test_malformed(void **state)
 	    {"--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n a\n+b\n", "+ alone", PATCH_MALFORMED, 3},
 	    {"--- a/x\n+++ b/x\n@@ -3,6 +3,7 @@\n+b\n", "write lines of context", PATCH_MALFORMED, 3},
 	    {"--- \"a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "not well formed", PATCH_MALFORMED, 1},
+	    {"--- \"a/\\30\xcf\"\n+++ \"b/x\"\n@@ -1 +1 @@\n-a\n+b\n", "not well formed", PATCH_MALFORMED, 1},
+	    {"--- \"a/\\9\"\n+++ \"b/x\"\n@@ -1 +1 @@\n-a\n+b\n", "not well formed", PATCH_MALFORMED, 1},
 	    {"diff --git a/x b/yy\nindex 1..2\n", "two names that differ", PATCH_MALFORMED, 1},
 	    {"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 3\n", "binary", PATCH_UNSUPPORTED, 3},
 	    {"Binary files a/x and b/x differ\n", "binary", PATCH_UNSUPPORTED, 1},
