@@ -82,7 +82,7 @@ int lines_init(struct lines *l, const char *p, size_t n)
 	for (size_t i = 0; i < n; i++)
 		count += p[i] == '\n';
 	*l = (struct lines){.p = p, .n = n, .work = PATCH_WORK};
-	l->starts = malloc(((size_t)count + 2) * sizeof(*l->starts));
+	l->starts = calloc((size_t)count + 2, sizeof(*l->starts));
 	l->hash = malloc(((size_t)count + 2) * sizeof(*l->hash));
 	if (!l->starts || !l->hash) {
 		lines_free(l);
@@ -116,7 +116,7 @@ static struct view needle_at(const struct needle *d, uint32_t i)
 int needle_init(struct needle *d, const struct patch *p, const struct patch_hunk *h, char sign)
 {
 	*d = (struct needle){.n = 0};
-	d->lines = malloc((h->lines + 1) * sizeof(struct patch_line *));
+	d->lines = calloc(h->lines + 1, sizeof(struct patch_line *));
 	d->hash = malloc((h->lines + 1) * sizeof(*d->hash));
 	d->back = malloc((h->lines + 1) * sizeof(*d->back));
 	if (!d->lines || !d->hash || !d->back) {
@@ -126,11 +126,11 @@ int needle_init(struct needle *d, const struct patch *p, const struct patch_hunk
 	for (uint32_t i = 0; i < h->lines; i++) {
 		const struct patch_line *line = &p->lines[h->first_line + i];
 
-		if (line->sign == ' ' || line->sign == sign)
-			d->lines[d->n++] = line;
+		if (line->sign != ' ' && line->sign != sign)
+			continue;
+		d->hash[d->n] = view_hash((struct view){line->p, line->n}, LINES_TRIMMED);
+		d->lines[d->n++] = line;
 	}
-	for (uint32_t i = 0; i < d->n; i++)
-		d->hash[i] = view_hash(needle_at(d, i), LINES_TRIMMED);
 	return 0;
 }
 
