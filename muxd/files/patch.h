@@ -102,8 +102,9 @@ struct patch {
 int patch_parse(const char *text, size_t n, struct patch **out_patch, struct patch_error *err);
 void patch_free(struct patch *p); /* NULL allowed */
 /*
- * What the operation makes of a content (ADD: of nothing, content NULL and 0): *out is malloc'd, with a NUL behind its
- * *out_n bytes. DELETE: the content has to be what the patch deletes, and *out is empty. 0, or -1 with *err.
+ * What the operation makes of a content (ADD: of nothing; that nothing is there is for the caller to look): *out is
+ * malloc'd, with a NUL behind its *out_n bytes. DELETE: the content has to be what the patch deletes, and *out is
+ * empty. 0, or -1 with *err.
  */
 int patch_apply(const struct patch *p, uint32_t op, const char *content, size_t n, char **out, size_t *out_n,
 		struct patch_error *err);

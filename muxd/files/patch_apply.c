@@ -502,6 +502,8 @@ int patch_apply(const struct patch *p, uint32_t op, const char *content, size_t 
 	int rc = -1;
 
 	memset(err, 0, sizeof(*err));
+	if (w.op->kind == PATCH_ADD) /* of nothing, whatever there is */
+		n = 0;
 	if (n > PATCH_FILE_MAX) {
 		err->code = PATCH_TOO_LARGE;
 		snprintf(err->why, sizeof(err->why), "the file has more than 16 MiB");
