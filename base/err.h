@@ -19,7 +19,7 @@
 	X(INTERNAL, "internal", 500, 70, "Look into the daemon's log for the request id; this is a defect in muxd.")   \
 	X(NOMEM, "out_of_memory", 503, 71, "Free memory on the host, then try again.")                                 \
 	X(SYS, "system_error", 500, 71, "The operating system refused; the message names the call and its reason.")    \
-	X(INVAL, "invalid_request", 400, 64, "Correct the field that the message names.")                              \
+	X(INVAL, "invalid_request", 400, 64, "Correct the request as the message says.")                               \
 	X(CONFIG, "invalid_config", 400, 78, "Correct the configuration at the line and column given.")                \
 	X(TOO_LARGE, "too_large", 413, 64, "Send less at once, or raise the limit that the message names.")            \
 	X(NOT_FOUND, "not_found", 404, 66, "List what exists with muxctl session list or muxctl sandbox list.")        \
@@ -29,30 +29,29 @@
 	X(TOKEN_EXPIRED, "token_expired", 401, 77, "Ask for a new grant: muxctl grant create.")                        \
 	X(TOKEN_NOT_YET, "token_not_yet_valid", 401, 77, "Wait until the grant begins, or check the clocks.")          \
 	X(TOKEN_REVOKED, "token_revoked", 401, 77, "The grant was revoked; ask its issuer why.")                       \
-	X(FORBIDDEN, "forbidden", 403, 77, "The grant lacks the agent or scope that the message names.")               \
+	X(FORBIDDEN, "forbidden", 403, 77, "Ask for a grant that covers it: muxctl grant create.")                     \
 	X(REASON_REQUIRED, "reason_required", 400, 64, "Say why: every grant carries a reason that is not empty.")     \
 	X(TASK_REQUIRED, "task_required", 400, 64, "Name the task: task_id in the call or --task in the grant.")       \
 	X(TASK_MISMATCH, "task_mismatch", 403, 77, "The call names another task than its grant.")                      \
 	X(CONFLICT, "conflict", 409, 75, "The id or name was used before for something else; choose another.")         \
-	X(BAD_STATE, "bad_state", 409, 75, "What was asked for is not possible in this state.")                        \
+	X(BAD_STATE, "bad_state", 409, 75, "This state does not allow the request; look at it again.")                 \
 	X(ENDED, "already_ended", 409, 75, "The session or round has ended; start a new one.")                         \
 	X(AGAIN, "try_again", 429, 75, "Wait for the time in Retry-After, then try again.")                            \
 	X(RATE_LIMITED, "rate_limited", 429, 75, "Too many attempts from this address; wait and try again.")           \
 	X(LIMIT, "limit_reached", 429, 75, "End something first, or raise the limit that the message names.")          \
-	X(TIMEOUT, "timeout", 504, 124, "It took longer than allowed; try again or allow more time.")                  \
-	X(CANCELLED, "cancelled", 499, 130, "The caller went away or took the request back.")                          \
-	X(CUT, "grant_ended", 403, 77, "The grant behind the session has ended; ask for a new one.")                   \
+	X(TIMEOUT, "timeout", 504, 124, "Try again, or allow more time.")                                              \
+	X(CANCELLED, "cancelled", 499, 130, "The caller disconnected or cancelled the request.")                       \
+	X(CUT, "grant_ended", 403, 77, "The session's grant has expired or was revoked; ask for a new one.")           \
 	X(RECORD_UNAVAILABLE, "record_unavailable", 503, 69, "The record cannot be written; nothing may start now.")   \
 	X(DISK_FULL, "disk_full", 507, 69, "Free space on the record's disk; sessions go on by themselves.")           \
 	X(SANDBOX_CREATE, "sandbox_create_failed", 502, 69, "Look at the message, then muxctl sandbox show AGENT.")    \
 	X(SANDBOX_TIMEOUT, "sandbox_create_timeout", 504, 69, "The sandbox did not become ready; look at its log.")    \
-	X(EXEC_TIMEOUT, "sandbox_exec_timeout", 504, 124, "The round passed its timeout and was ended.")               \
+	X(EXEC_TIMEOUT, "sandbox_exec_timeout", 504, 124, "The round timed out and was killed; allow it more time.")   \
 	X(NO_PROGRAM, "program_not_found", 400, 127,                                                                   \
 	  "Name a program that exists in the sandbox, or use command for a shell line.")                               \
 	X(NOT_EXECUTABLE, "program_not_executable", 400, 126, "Make it executable, or name the program that runs it.") \
-	X(TRANSFER_TIMEOUT, "sandbox_transfer_timeout", 504, 124, "The transfer passed its timeout.")                  \
-	X(TRANSFER, "sandbox_transfer_failed", 502, 74,                                                                \
-	  "The message says how; what was there before is untouched. Try again.")                                      \
+	X(TRANSFER_TIMEOUT, "sandbox_transfer_timeout", 504, 124, "The transfer timed out; allow it more time.")       \
+	X(TRANSFER, "sandbox_transfer_failed", 502, 74, "The file that was there before is unchanged. Try again.")     \
 	X(NO_FILE, "file_not_found", 404, 66,                                                                          \
 	  "Name a file that exists in the sandbox; a put makes directories with --parents.")                           \
 	X(FILE_DENIED, "file_permission_denied", 403, 77,                                                              \
@@ -67,7 +66,7 @@
 	X(OWN_PAGE, "page_not_allowed", 403, 77,                                                                       \
 	  "Send X-Sandbox fields from a program, or a gateway that takes Sec-Fetch and Origin off.")                   \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \
-	X(LINK_LOST, "link_lost", 502, 69, "The sandbox went away; resume the agent and look at the round again.")     \
+	X(LINK_LOST, "link_lost", 502, 69, "The sandbox is gone; resume the agent, then ask for the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \
 	X(VERSION, "version_unsupported", 400, 76, "Use programs of one version on both sides.")                       \
 	X(CORRUPT, "corrupt", 500, 74, "The stored data does not verify; keep it and run muxctl verify.")              \
@@ -79,7 +78,7 @@
 	X(NO_INPUT_END, "no_end_of_input", 501, 69,                                                                    \
 	  "This cluster's protocol has no end of input; give none, or read it from a file.")                           \
 	X(MISSING, "missing_dependency", 500, 69, "Install what the message names; make run does it by itself.")       \
-	X(UNAVAILABLE, "unavailable", 503, 69, "A part of the daemon is starting again; try again in a second.")       \
+	X(UNAVAILABLE, "unavailable", 503, 69, "A part of the daemon is restarting; try again in a second.")           \
 	X(K8S, "sandbox_k8s_error", 502, 69, "Kubernetes refused; the message holds its own words.")                   \
 	X(K8S_UNREACHABLE, "k8s_unreachable", 502, 69,                                                                 \
 	  "Check the server's address, the network and the proxy in the kubeconfig.")                                  \
@@ -94,7 +93,7 @@
 	X(K8S_INVALID, "k8s_invalid", 400, 65, "Correct the fields that Kubernetes names in the message.")             \
 	X(FIELD_DROPPED, "k8s_field_dropped", 502, 65,                                                                 \
 	  "Take the field out of the pod template, or use a cluster that knows it; the workspace stays.")              \
-	X(K8S_GONE, "k8s_gone", 502, 75, "The cluster does not have that (any more): ask again.")                      \
+	X(K8S_GONE, "k8s_gone", 502, 75, "The object is not in the cluster any more; ask again.")                      \
 	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
 	X(SNAPSHOT, "snapshot_failed", 502, 74,                                                                        \
 	  "The message says why; the workspace and the last good snapshot are as they were.")                          \

@@ -237,7 +237,7 @@ int grant_allows(const struct grant *g, const char *agent, uint32_t scopes, stru
 	char missing[SCOPES_TEXT];
 
 	if (strcmp(g->agent, "*") != 0 && !target_covers(g->agent, agent))
-		return err_set(e, ERR_FORBIDDEN, "the grant is not for agent %.192s", agent);
+		return err_set(e, ERR_FORBIDDEN, "your grant does not cover agent \"%.180s\"", agent);
 	if ((g->scopes & scopes) == scopes)
 		return 0;
 	grant_scopes_format(scopes & ~g->scopes, missing, sizeof missing);

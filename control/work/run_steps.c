@@ -188,7 +188,7 @@ static void next_step(struct run *r)
 		return;
 	}
 	if (now >= r->deadline) {
-		run_steps_finish(r, "FAILED", "timeout", "it passed its timeout between two steps");
+		run_steps_finish(r, "FAILED", "timeout", "the run timed out between two steps");
 		return;
 	}
 	workflow_step(r->definition, r->step, &s);
@@ -244,7 +244,7 @@ void runs_tick(struct work *w, uint64_t now)
 	for (r = TAILQ_FIRST(&w->runs); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (!r->over && !r->ending && now > r->deadline + OVERDUE_NS)
-			run_steps_finish(r, "FAILED", "timeout", "it passed its timeout, and its round did not end");
+			run_steps_finish(r, "FAILED", "timeout", "the run timed out, and its round did not end");
 		else if (r->ending && !r->over) /* its end could not be stored, or is being */
 			store_end(r);
 	}

@@ -173,7 +173,7 @@ int args_command(int argc, char **argv, const struct ctl_command *const *tables,
 			len += (size_t)put;
 	}
 	if (len)
-		return err_set(e, ERR_INVAL, "muxctl %.40s: %s", argv[0], verbs);
+		return err_set(e, ERR_INVAL, "muxctl %.40s: missing subcommand: %s", argv[0], verbs);
 	return err_set(e, ERR_INVAL, "unknown command %.40s (muxctl --help lists them)", argv[0]);
 }
 

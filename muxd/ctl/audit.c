@@ -262,9 +262,9 @@ static int head_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command audit_commands[] = {
-    {"head", "", 0, 0, "The record's signed head, to be kept elsewhere; see verify --expect-head.", head_options,
+    {"head", "", 0, 0, "Print the record's signed head, to keep elsewhere for verify --expect-head.", head_options,
      .run = head_run},
-    {"audit", "", 0, 0, "Who was given what, came, went, ran and read; the newest, or all that comes.", audit_options,
+    {"audit", "", 0, 0, "Show the audit log: the newest events, or new ones as they come (--follow).", audit_options,
      .run = audit_run},
     {0},
 };

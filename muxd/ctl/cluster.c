@@ -222,8 +222,8 @@ out:
 }
 
 const struct ctl_command cluster_commands[] = {
-    {"cluster check", "", 0, 0, "Who in a Kubernetes cluster can enter sandboxes past muxd, with the fix.",
+    {"cluster check", "", 0, 0, "List who in a Kubernetes cluster can enter sandboxes without muxd, and the fix.",
      check_options, .run = ctl_cluster_check,
-     .more = "Status 0: nobody; 3: somebody; 4: nobody that is known, and something may not be read."},
+     .more = "Exit status: 0 nobody, 3 somebody, 4 nobody as far as muxd may read."},
     {0},
 };

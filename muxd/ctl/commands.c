@@ -52,7 +52,7 @@ static int run_command(struct ctl *c, int argc, char **argv, struct ctl_args *a)
 		return ctl_fail(c, &e);
 	if (args_parse(cmd, argc - words + 1, argv + words - 1, a, &e) < 0) {
 		c->json = a->json;
-		snprintf(c->hint, sizeof(c->hint), "muxctl %s --help", cmd->name);
+		snprintf(c->hint, sizeof(c->hint), "See \"muxctl %s --help\".", cmd->name);
 		return ctl_fail(c, &e);
 	}
 	if (a->help)

@@ -102,12 +102,11 @@ static int reload_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command daemon_commands[] = {
-    {"status", "", 0, 0, "How the daemon is.", .run = status_run},
-    {"shutdown", "", 0, 0, "End the daemon; sandboxes live on unless --sandboxes.", shutdown_options,
+    {"status", "", 0, 0, "Show daemon status.", .run = status_run},
+    {"shutdown", "", 0, 0, "Stop the daemon; sandboxes keep running unless --sandboxes.", shutdown_options,
      .run = shutdown_run},
-    {"key rotate", "", 0, 0, "Sign grants, or the record, with a new key from now on.", rotate_options,
-     .run = rotate_run},
-    {"config reload", "", 0, 0, "Read the configuration again; the audit log says who asked and what changed.",
+    {"key rotate", "", 0, 0, "Replace the key that signs grants, or the record.", rotate_options, .run = rotate_run},
+    {"config reload", "", 0, 0, "Reload the configuration; the audit log tells who asked and what changed.",
      .run = reload_run},
     {0},
 };

@@ -273,8 +273,8 @@ static int demo_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command demo_commands[] = {
-    {"demo", "", 0, 0, "Create, exec, put, get, destroy in a sandbox of its own, each step told with its time.",
+    {"demo", "", 0, 0, "Create, exec, put, get and destroy in a sandbox of its own, and print each step's time.",
      options, .run = demo_run,
-     .more = "The exit status is 0 when every step went well, else that of the first error.\n"},
+     .more = "The exit status is 0 when every step succeeded, else that of the first error.\n"},
     {0},
 };

@@ -223,11 +223,11 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 
 const struct ctl_command exec_commands[] = {
     {"exec", "AGENT [--] COMMAND...", 1, -1,
-     "Run a command in an agent's sandbox; input, output and exit status are mirrored.", exec_options, .run = exec_run,
+     "Run a command in an agent's sandbox with its input, output and exit status.", exec_options, .run = exec_run,
      .more = "The exit status is the command's, 128+n after signal n, 124 after the timeout.\n"
-	     "In a terminal (-it), Ctrl-] d detaches: the session goes on and waits for\n"
-	     "muxctl attach. Ctrl-] ? shows the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n"},
-    {"attach", "SESSION", 1, 1, "Come back to a terminal session, or watch it.", attach_options, .run = attach_run,
-     .more = "Ctrl-] d detaches again; the session goes on.\n"},
+	     "In a terminal (-it), Ctrl-] d detaches; the session runs on until\n"
+	     "muxctl attach. Ctrl-] ? lists the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n"},
+    {"attach", "SESSION", 1, 1, "Reattach to a terminal session, or watch it.", attach_options, .run = attach_run,
+     .more = "Ctrl-] d detaches again; the session runs on.\n"},
     {0},
 };

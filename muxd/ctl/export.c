@@ -154,8 +154,8 @@ static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command export_commands[] = {
-    {"export", "ID", 1, 1, "A recording (id or file) as asciicast, text, JSON lines or raw bytes.", options,
-     .run = ctl_export_run, .more = "A terminal gets of it what draws; a file or a pipe gets every byte.\n",
+    {"export", "ID", 1, 1, "Export a recording (id or file) as asciicast, text, JSON lines or raw bytes.", options,
+     .run = ctl_export_run, .more = "To a terminal, only what draws is written; to a file or a pipe, every byte.\n",
      .any_bytes = true},
     {0},
 };

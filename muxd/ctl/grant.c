@@ -7,19 +7,19 @@
 #define LIST_LIMIT 100
 
 static const struct ctl_option create_options[] = {
-    {"agent", 0, "AGENT", "Agent (or ns/pod[/container]) it is for; * for auditors and services."},
-    {"principal", 0, "NAME", "Who holds it."},
+    {"agent", 0, "AGENT", "Agent (or ns/pod[/container]) that the grant covers; * for auditors and services."},
+    {"principal", 0, "NAME", "Principal that holds the grant."},
     {"kind", 0, "KIND", "staff (default), agent, auditor or service."},
     {"scopes", 0, "LIST", "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports; default by kind."},
     {"task", 0, "ID", "Task of every call made with it (staff: console)."},
-    {"ttl", 0, "DURATION", "How long it lasts; default and limit by configuration."},
-    {"reason", 0, "TEXT", "Why; required."},
+    {"ttl", 0, "DURATION", "Lifetime of the grant; the configuration has the default and the limit."},
+    {"reason", 0, "TEXT", "Reason for the grant; required."},
     {NULL, 0, NULL, NULL},
 };
 
 static const struct ctl_option list_options[] = {
-    {"limit", 0, "N", "At most so many, newest first (default 100)."},
-    {"before", 0, "ID", "Older than this one: the next page."},
+    {"limit", 0, "N", "Maximum number of grants (default 100)."},
+    {"before", 0, "ID", "List grants older than this one (the next page)."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -43,7 +43,7 @@ static int ask_and_print(struct ctl *c, json_t *question, const char *list, cons
 	int status = ctl_finish(c, rc, &e, answer, list, columns);
 
 	if (list && more)
-		fprintf(stderr, "There are older ones: --before ID, with the last id above.\n");
+		fprintf(stderr, "There are older grants: use --before ID with the last id above.\n");
 	return status;
 }
 
@@ -66,7 +66,7 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 		rc = args_duration(a, "ttl", &ttl, &e);
 	/* 0 would mean the default to the daemon. */
 	if (rc == 0 && args_has(a, "ttl") && ttl == 0)
-		rc = err_set(&e, ERR_INVAL, "--ttl is 0: a grant lasts a second at least");
+		rc = err_set(&e, ERR_INVAL, "--ttl is 0: the minimum is 1s");
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	json_t *q =
@@ -96,8 +96,9 @@ static int revoke_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command grant_commands[] = {
-    {"grant create", "", 0, 0, "Make a time-boxed grant; prints its token once.", create_options, .run = create_run},
-    {"grant list", "", 0, 0, "Grants that have not expired, newest first.", list_options, .run = grant_list_run},
-    {"grant revoke", "ID", 1, 1, "Take a grant back; what it holds open is cut.", .run = revoke_run},
+    {"grant create", "", 0, 0, "Create a time-boxed grant and print its token once.", create_options,
+     .run = create_run},
+    {"grant list", "", 0, 0, "List grants that have not expired, newest first.", list_options, .run = grant_list_run},
+    {"grant revoke", "ID", 1, 1, "Revoke a grant and close its sessions.", .run = revoke_run},
     {0},
 };

@@ -167,13 +167,12 @@ static int release_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command keep_commands[] = {
-    {"retention show", "", 0, 0, "How long recordings are kept, and what will change when.", .run = show_run},
-    {"retention apply", "", 0, 0, "Let a shorter retention that waits come into force now.", apply_options,
-     .run = apply_run},
+    {"retention show", "", 0, 0, "Show how long recordings are kept, and which changes are due.", .run = show_run},
+    {"retention apply", "", 0, 0, "Apply a pending shorter retention now.", apply_options, .run = apply_run},
     {"hold add", "", 0, 0,
-     "Keep recordings whatever retention says (legal hold). Options that are given together must all fit.", add_options,
-     .run = add_run},
-    {"hold list", "", 0, 0, "What is held, by whom and why.", list_options, .run = keep_list_run},
-    {"hold release", "ID", 1, 1, "Release a legal hold: retention decides again.", reason_options, .run = release_run},
+     "Place a legal hold: matching recordings are kept whatever retention says. All options given must match.",
+     add_options, .run = add_run},
+    {"hold list", "", 0, 0, "List legal holds, who placed them and why.", list_options, .run = keep_list_run},
+    {"hold release", "ID", 1, 1, "Release a legal hold; retention applies again.", reason_options, .run = release_run},
     {0},
 };

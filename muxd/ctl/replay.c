@@ -317,13 +317,12 @@ static int replay_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command replay_commands[] = {
-    {"replay", "ID", 1, 1, "Play a recording (id or file) on this terminal.", options, .run = replay_run,
-     .more =
-	 "Keys: space pause, + and - speed, . one event, left and right 5 s, down and up 60 s, g and G\n"
-	 "start and end, 0 to 9 tenths, i skip silences, s status line, ? help, q quit.\n"
-	 "Without a terminal it plays plain, with the recorded timing unless --instant.\n"
-	 "What draws is shown. What would speak to your terminal is left out: queries, its clipboard, links,\n"
-	 "titles, printing. --raw shows it all the same: a hostile recording then has your terminal in its hands.\n",
+    {"replay", "ID", 1, 1, "Play a recording (id or file) in this terminal.", options, .run = replay_run,
+     .more = "Keys: space pause, + and - speed, . one event, left and right 5 s, down and up 60 s, g and G\n"
+	     "start and end, 0 to 9 tenths, i skip silences, s status line, ? help, q quit.\n"
+	     "Without a terminal it plays plain, with the recorded timing unless --instant.\n"
+	     "What draws is shown. Sequences that talk to your terminal are removed: queries, clipboard, links,\n"
+	     "titles, printing. --raw passes everything: a hostile recording then controls your terminal.\n",
      .any_bytes = true},
     {0},
 };

@@ -240,8 +240,9 @@ static int terminate_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command session_commands[] = {
-    {"session list", "", 0, 0, "Live sessions; with --all those of the record.", list_options, .run = session_list_run},
-    {"session show", "ID", 1, 1, "One session, live or recorded.", .run = show_run},
-    {"session terminate", "ID", 1, 1, "End a session: HUP, TERM, KILL.", terminate_options, .run = terminate_run},
+    {"session list", "", 0, 0, "List live sessions; with --all, past ones too.", list_options, .run = session_list_run},
+    {"session show", "ID", 1, 1, "Show one session, live or past.", .run = show_run},
+    {"session terminate", "ID", 1, 1, "Terminate a session: HUP, then TERM, then KILL.", terminate_options,
+     .run = terminate_run},
     {0},
 };

@@ -229,15 +229,15 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command transfer_commands[] = {
-    {"put", "AGENT LOCAL REMOTE", 3, 3, "A file into an agent's sandbox: whole, or not at all.", put_options,
+    {"put", "AGENT LOCAL REMOTE", 3, 3, "Copy a file into an agent's sandbox: whole, or not at all.", put_options,
      .run = put_run,
-     .more = "LOCAL - is the standard input. REMOTE begins at /workspace unless it begins with /;\n"
-	     "one that ends with / is a directory. What has the name is replaced at the end.\n",
+     .more = "LOCAL - is the standard input. REMOTE is relative to /workspace unless it begins with /;\n"
+	     "a trailing / names a directory. An existing file is replaced once the copy is complete.\n",
      .any_bytes = true},
-    {"get", "AGENT REMOTE LOCAL", 3, 3, "A file out of an agent's sandbox: whole, or not at all.", get_options,
+    {"get", "AGENT REMOTE LOCAL", 3, 3, "Copy a file out of an agent's sandbox: whole, or not at all.", get_options,
      .run = get_run,
-     .more = "LOCAL - is the standard output; what came before a failure stands there then.\n"
-	     "A LOCAL that ends with / is a directory.\n",
+     .more = "LOCAL - is the standard output, which then also holds what came before a failure.\n"
+	     "A trailing / names a directory.\n",
      .any_bytes = true},
     {0},
 };

@@ -202,12 +202,10 @@ static int verify_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command verify_commands[] = {
-    {"verify", "[ID]", 0, 1, "Check that the record is unchanged, and that it is all there.", options,
-     .run = verify_run,
-     .more = "Needs no daemon. Exit status: 0 whole as far as is known, 74 something was changed, 65 nothing was\n"
-	     "changed but something is missing, 69 the one recording named is still open, 67 with\n"
-	     "--require-witness when no head from outside is in the log, 68 with --no-removals when recordings\n"
-	     "were removed.\n",
+    {"verify", "[ID]", 0, 1, "Check that the record is unchanged and complete.", options, .run = verify_run,
+     .more = "Needs no daemon. Exit status: 0 unchanged and complete as far as is known, 74 changed, 65 unchanged but\n"
+	     "incomplete, 69 the recording named is still open, 67 with --require-witness when the log has no head\n"
+	     "of an outside witness, 68 with --no-removals when recordings were removed.\n",
      .any_bytes = true},
     {0},
 };

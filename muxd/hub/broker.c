@@ -64,7 +64,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 	char text[180];
 	int rc;
 
-	err_set(e, ERR_NOT_FOUND, "no such session");
+	err_set(e, ERR_NOT_FOUND, NO_SESSION);
 	if (!s)
 		return ERR_NOT_FOUND;
 	if (!broker_may_see(rq, s)) {
@@ -105,7 +105,7 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 		    (!agent || !*agent || target_covers(agent, each->agent->name)) && is_owner(rq, each))
 			s = each;
 	}
-	err_set(e, ERR_NOT_FOUND, "no such session of %s", agent && *agent ? agent : "any agent");
+	err_set(e, ERR_NOT_FOUND, NO_SESSION);
 	if (!s)
 		return ERR_NOT_FOUND;
 	if (!broker_may_see(rq, s)) {

@@ -182,7 +182,7 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 	struct session *s = hub_session_find(h, round);
 	bool owner;
 
-	err_set(e, ERR_NOT_FOUND, "no such round");
+	err_set(e, ERR_NOT_FOUND, NO_ROUND);
 	if (!s || s->kind != SESSION_ROUND)
 		return ERR_NOT_FOUND;
 	if (!broker_may_see(rq, s)) {

@@ -19,6 +19,10 @@ int broker_check_any(struct hub *h, const struct request *rq, const char *agent,
 		     struct err *e);
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
+/* Also where there is one that the grant may not see: whether it exists is not told to everybody. */
+#define NO_SESSION "session not found, or your grant is for another agent"
+#define NO_ROUND   "round not found, or your grant is for another agent"
+
 /* A round by its id. scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with
  * drive. ERR_NOT_FOUND: there is none, or none that this grant may know of. */
 int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,

@@ -114,7 +114,7 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	if (!listed)
 		return err_set(e, ERR_FORBIDDEN, "%s may not enter %s", principal, agent);
 	if (strlen(reason) > GRANT_REASON_MAX)
-		return err_set(e, ERR_TOO_LARGE, "the reason is longer than %d bytes", GRANT_REASON_MAX);
+		return err_set(e, ERR_TOO_LARGE, "reason too long (max %d bytes)", GRANT_REASON_MAX);
 	memset(out, 0, sizeof(*out));
 	out->kind = GRANT_STAFF;
 	rc = grant_scopes_parse(staff->scopes && staff->scopes[0] ? staff->scopes : "terminal,rounds,observe,drive",

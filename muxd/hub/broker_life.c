@@ -504,7 +504,7 @@ static void broker_life_on_recorded(void *arg, int rc, const struct err *e, json
 	struct err here = {0};
 
 	if (!rc && !agent)
-		rc = err_set(&here, ERR_NOT_FOUND, "no such session"), e = &here;
+		rc = err_set(&here, ERR_NOT_FOUND, NO_SESSION), e = &here;
 	if (rc)
 		job_answer(arg, rc, e);
 	else
@@ -523,7 +523,7 @@ static void find_session(struct life_job *j)
 		found_session(j, s->agent->name, s->opened_wall_ns, s->snapshot_id);
 	} else {
 		broker_hide(j->hub, &j->rq, s, "fork");
-		job_answer(j, err_set(&e, ERR_NOT_FOUND, "no such session"), &e);
+		job_answer(j, err_set(&e, ERR_NOT_FOUND, NO_SESSION), &e);
 	}
 }
 

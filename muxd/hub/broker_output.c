@@ -58,7 +58,7 @@ static void broker_output_on_output(void *arg, int rc, const struct err *e, cons
 	struct err here = {0};
 
 	if (rc == ERR_NOT_FOUND) /* or kept from this grant */
-		rc = err_set(&here, ERR_NOT_FOUND, j->bytes_done ? "no such session" : "no such round"), e = &here;
+		rc = err_set(&here, ERR_NOT_FOUND, j->bytes_done ? NO_SESSION : NO_ROUND), e = &here;
 	if (rc) {
 		output_finish(j, rc, e);
 		return;

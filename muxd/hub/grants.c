@@ -67,8 +67,8 @@ static void warn(struct attachment *a, int64_t left_ns)
 
 	a->warned = true;
 	clock_format_duration(((uint64_t)left_ns + NS_PER_SEC - 1) / NS_PER_SEC * NS_PER_SEC, left, sizeof(left));
-	text_format(text, sizeof(text), "the grant ends in %s: what is open is cut then; ask for a new grant to go on",
-		    left);
+	text_format(text, sizeof(text),
+		    "access expires in %s; this session will be closed. Ask for a new grant to go on", left);
 	attachment_notice(a, text, false);
 }
 

@@ -125,7 +125,7 @@ static void recall_on_round(void *arg, int rc, const struct err *e, json_t *fact
 
 	if (rc == ERR_NOT_FOUND ||
 	    (!rc && strcmp(recall_text(facts, "kind"), "round") != 0)) /* or kept from this grant */
-		rc = err_set(&here, ERR_NOT_FOUND, "no such round"), e = &here;
+		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
 	if (!rc) {
 		session_result_read(json_object_get(facts, "exit"), &r->result);
 		r->answer = recalled_json(r, facts);
@@ -156,7 +156,7 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 	int role = r->role;
 
 	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0)
-		return err_set(e, ERR_NOT_FOUND, "no such session of any agent");
+		return err_set(e, ERR_NOT_FOUND, NO_SESSION);
 	if (role < 0)
 		role = scopes & SCOPE_DRIVE || (own && scopes & SCOPE_TERMINAL) ? ROLE_DRIVER : ROLE_OBSERVER;
 	return broker_check(r->hub, &r->rq, recall_text(facts, "agent"), attach_scope((enum attachment_role)role, own),
@@ -186,7 +186,7 @@ static void recall_on_past(void *arg, int rc, const struct err *e, json_t *facts
 	struct err here = {0};
 
 	if (rc == ERR_FORBIDDEN || rc == ERR_NOT_FOUND) /* whether there is one is not told to everybody */
-		rc = err_set(&here, ERR_NOT_FOUND, "no such session of any agent"), e = &here;
+		rc = err_set(&here, ERR_NOT_FOUND, NO_SESSION), e = &here;
 	else if (!rc)
 		rc = past_answer(r, facts, &here), e = &here;
 	recall_end(r, rc, e);

@@ -120,7 +120,7 @@ static void restore_time(struct session *s, const json_t *open)
 		s->opened_boot_ns -= (uint64_t)age;
 }
 
-/* What was given with the call and had not gone on is gone with the memory that held it. If all has, only the end of it
+/* Input that the daemon had accepted but not yet forwarded is lost. If all of it was forwarded, only the end of it
  * may be missing: it is said again. */
 static void restore_input(struct session *s, const json_t *open)
 {

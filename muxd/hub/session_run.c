@@ -364,7 +364,7 @@ static void end_in_time(struct session *s, uint64_t now)
 	else if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + SESSION_KILL_DEADLINE_NS)
 		return;
 	else if (s->state == SESSION_RUNNING)
-		session_kill(s, EXIT_TIMEOUT, "it passed its timeout");
+		session_kill(s, EXIT_TIMEOUT, "timed out");
 	else if (s->kind == SESSION_FILE) /* its client need not wait until the sandbox is there again */
 		session_finish(s, EXIT_TIMEOUT, -1, 0, NULL);
 }

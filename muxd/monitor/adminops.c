@@ -66,7 +66,7 @@ static int op_grant_list(struct admin_call *c, const json_t *msg, json_t **out, 
 	    (rc = json_opt_int(msg, "limit", 1, LIST_LIMIT_MAX, &limit, e)))
 		return rc;
 	if (before && id_parse(before, &id))
-		return err_set(e, ERR_INVAL, "before is not a grant's id");
+		return err_set(e, ERR_INVAL, "invalid grant id \"%s\" in before", before);
 	rc = grants_list(c->m->grants, before ? &id : NULL, (size_t)limit, &list, &more);
 	if (rc == 0)
 		*out = json_pack("{s:i, s:o, s:b}", "rc", 0, "grants", list, "more", more);
@@ -99,7 +99,7 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 	if (rc)
 		return rc;
 	if (id_parse(text, &id))
-		return err_set(e, ERR_INVAL, "id is not a grant's id");
+		return err_set(e, ERR_INVAL, "invalid grant id \"%s\"", text);
 	issue_revoke(c->m, &id, c->by, adminops_on_revoked, c);
 	return ADMIN_LATER;
 }

@@ -94,7 +94,7 @@ events() { muxctl export "$1" --format json | jq -r 'select(.type=="event") | .b
 short=$(new_token $agent staff terminal 8s)
 start=$(now_ms)
 enter "$short" short
-warned() { grep -aq $'\e\\]2;\\[muxd\\] the grant ends in' "$tmp/short.screen"; }
+warned() { grep -aq $'\e\\]2;\\[muxd\\] access expires in' "$tmp/short.screen"; }
 wait_for 20 warned || fail "no warning: $(cat "$tmp/short.screen")"
 at=$(($(now_ms) - start))
 [ -e "$tmp/short.end" ] && fail "cut before it was warned"
@@ -105,7 +105,7 @@ at=$(($(cat "$tmp/short.end") - start))
 tr -d '\r' <"$tmp/short.screen" | grep -q '^\[muxd\].*grant has ended' && ok "which is said" || fail "no word at the cut: $(cat "$tmp/short.screen")"
 id=$(newest)
 events "$id" >"$tmp/events"
-grep -q '^notice the grant ends in' "$tmp/events" && ok "the warning is in the recording" || fail "no notice: $(cat "$tmp/events")"
+grep -q '^notice access expires in' "$tmp/events" && ok "the warning is in the recording" || fail "no notice: $(cat "$tmp/events")"
 grep -q '^cut the grant has ended' "$tmp/events" && ok "and the cut" || fail "no cut: $(cat "$tmp/events")"
 wait_for 10 audited "$id" session.end && ok "and the end in the audit" || fail "no end in the audit"
 equal "its token is refused from then on" token_expired "$(get "$short")"

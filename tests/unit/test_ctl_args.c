@@ -138,7 +138,7 @@ static void commands_are_one_word_or_two(void **state)
 	assert_ptr_equal(cmd, exec_like);
 	assert_int_equal(words, 1);
 	assert_int_equal(args_command(1, ARGV("grant"), commands, &cmd, &words, &e), ERR_INVAL);
-	assert_string_equal(e.message, "muxctl grant: revoke, list");
+	assert_string_equal(e.message, "muxctl grant: missing subcommand: revoke, list");
 	assert_int_equal(args_command(1, ARGV("gran"), commands, &cmd, &words, &e), ERR_INVAL);
 	assert_int_equal(args_command(0, ARGV("x"), commands, &cmd, &words, &e), ERR_INVAL);
 }

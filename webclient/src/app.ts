@@ -66,7 +66,7 @@ export function frame(onLeave: () => void): Frame {
       h("span.name", { title: `${grant.kind}, scopes ${grant.scopes}` }, grant.principal),
       h("span.muted", null, grant.agent === "*" ? "every agent" : grant.agent),
       left,
-      h("button.quiet", { type: "button", onclick: onLeave, title: "Forget the grant in this browser" }, "Leave"),
+      h("button.quiet", { type: "button", onclick: onLeave, title: "Forget the grant in this browser" }, "Sign out"),
     );
   };
   const setActive = (path: string): void => {

@@ -180,10 +180,10 @@ static int key_shown(struct ssh_conn *c, const struct conf_staff *who)
 	text_put(c->auth.principal, sizeof(c->auth.principal), who->principal);
 	ssh_auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
 	ssh_set_auth_methods(c->ssh, SSH_AUTH_METHOD_INTERACTIVE);
-	auth_say(c,
-		 "muxd: key of %s accepted. A reason is asked for next, at a prompt: that needs a terminal "
-		 "(no BatchMode). Scripts log in with a grant token as the password.",
-		 c->auth.principal);
+	auth_say(
+	    c,
+	    "muxd: key of %s accepted; the reason comes next, at a prompt (scripts use a grant token as the password).",
+	    c->auth.principal);
 	return SSH_AUTH_PARTIAL;
 }
 
@@ -286,7 +286,7 @@ static int reason_take(const char *answer, char out[GRANT_REASON_MAX + 1], struc
 	if (n == 0)
 		return err_set(e, ERR_REASON_REQUIRED, "the reason was empty");
 	if (n > GRANT_REASON_MAX)
-		return err_set(e, ERR_TOO_LARGE, "the reason is longer than %d bytes", GRANT_REASON_MAX);
+		return err_set(e, ERR_TOO_LARGE, "reason too long (max %d bytes)", GRANT_REASON_MAX);
 	memcpy(out, answer, n);
 	out[n] = '\0';
 	return reason_check(out, e);

@@ -83,12 +83,12 @@ try {
   const leaver = await person(chrome);
   await enter(leaver, wire, grant({ agent: "brief" }).token);
   wire.cut();
-  await leaver.getByRole("button", { name: "Leave" }).click();
+  await leaver.getByRole("button", { name: "Sign out" }).click();
   await leaver.getByRole("alert").getByText("still in this browser").waitFor();
   ok("a grant that is not forgotten is not said to be", (await leaver.getByText("Goodbye").count()) === 0);
   wire.mend();
   await live(leaver);
-  await leaver.getByRole("button", { name: "Leave" }).click();
+  await leaver.getByRole("button", { name: "Sign out" }).click();
   await leaver.getByText("Goodbye").waitFor();
   await visit(leaver, `https://${wire.host}/sandboxes`);
   await leaver.getByText("No grant").waitFor();

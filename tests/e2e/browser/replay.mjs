@@ -75,10 +75,10 @@ try {
   await until("what comes later", async () => (await player(page, () => window.muxdPlayer.at)) > 0);
   ok("a click into the screen leaves the keys to the replay", true);
   await settled(page);
-  await page.getByRole("button", { name: "Reader" }).click();
+  await page.getByRole("button", { name: "Screen reader" }).click();
   await until("the lines that are read", async () => /the end/.test(await page.locator(".xterm-accessibility").innerText()));
   ok("a screen reader is told what is shown", true);
-  await page.getByRole("button", { name: "Reader" }).click();
+  await page.getByRole("button", { name: "Screen reader" }).click();
 
   await seek(page, at2);
   await page.locator(".stage").focus();

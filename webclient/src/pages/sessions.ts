@@ -107,7 +107,7 @@ export function show(root: HTMLElement, _: string[], context: Context): Page {
       h(
         "table",
         null,
-        h("thead", null, h("tr", null, ...["Session", "Agent", "Who", "Began", "Took", "Result", ""].map((t) => h("th", { scope: "col" }, t)))),
+        h("thead", null, h("tr", null, ...["Session", "Agent", "Who", "Started", "Duration", "Result", ""].map((t) => h("th", { scope: "col" }, t)))),
         h("tbody", null, ...rows.map((r) => line(r, context))),
       ),
     );
@@ -150,8 +150,8 @@ function line(r: Row, context: Context): HTMLElement {
     h("td", { "data-label": "Session" }, h("span.badge.small", { "data-kind": r.kind }, r.kind), " ", h("span.cut.what", { title: `${r.what}\n${r.id}` }, r.what || r.reason)),
     h("td", { "data-label": "Agent" }, r.agent),
     h("td", { "data-label": "Who" }, r.principal, r.inside.length > 1 ? h("span.muted", null, ` +${r.inside.length - 1}`) : null),
-    h("td", { "data-label": "Began" }, ago(r.opened)),
-    h("td.number", { "data-label": "Took" }, r.live ? h("time", null, took) : took),
+    h("td", { "data-label": "Started" }, ago(r.opened)),
+    h("td.number", { "data-label": "Duration" }, r.live ? h("time", null, took) : took),
     h("td", { "data-label": "Result" }, r.live ? h("span.badge.small", { "data-state": "running" }, "live") : r.result),
     h(
       "td.links",

@@ -286,7 +286,7 @@ function copyLink(): void {
 }
 
 export function readerButton(term: Terminal): HTMLElement {
-  const b = h("button.quiet", { type: "button", title: "Let a screen reader follow the output", "aria-pressed": String(term.options.screenReaderMode === true) }, "Reader");
+  const b = h("button.quiet", { type: "button", title: "Let a screen reader follow the output", "aria-pressed": String(term.options.screenReaderMode === true) }, "Screen reader");
   b.addEventListener("click", () => {
     const on = term.options.screenReaderMode !== true;
     term.options.screenReaderMode = on;

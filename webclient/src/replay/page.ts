@@ -14,7 +14,7 @@ import { timeline, type Mark } from "./timeline";
 
 const font = '"JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
 const speeds = [0.5, 1, 2, 4, 8, 16, 64];
-const causes: Record<string, string> = { exit: "ended", timeout: "passed its timeout", killed: "was killed", oom: "ran out of memory", lost: "was lost", unknown: "ended, it is not known how" };
+const causes: Record<string, string> = { exit: "ended", timeout: "timed out", killed: "was killed", oom: "ran out of memory", lost: "was lost", unknown: "ended, it is not known how" };
 
 export async function show(root: HTMLElement, [id = ""]: string[], context: Context): Promise<Page> {
   const about = await describe(id, context.signal);
@@ -107,7 +107,7 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
     state.textContent = names[player.state];
     state.dataset["state"] = player.state === "live" || player.state === "playing" ? "live" : player.state === "loading" ? "connecting" : "paused";
     const plays = player.state === "playing" || player.state === "live";
-    playButton.textContent = plays ? "Pause" : player.state === "ended" ? "Again" : "Play";
+    playButton.textContent = plays ? "Pause" : player.state === "ended" ? "Replay" : "Play";
     playButton.setAttribute("aria-pressed", String(plays));
     time.textContent = `${clock(player.at)} / ${clock(player.duration)}`;
     if (about.wall_at) wall.textContent = new Date(Date.parse(about.wall_at) + player.at).toLocaleTimeString();
