@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #define READ_PIPE  (64 * 1024)
-#define READ_PTY   (16 * 1024)  /* asked for; a terminal gives about 4 KiB at a time */
-#define FLOW       4000         /* and this much when it has more */
+#define READ_PTY   (16 * 1024)  /* of a terminal in one turn */
+#define FLOW       4000         /* a terminal gives 4,095 bytes at a time while it has more, and less when that was all */
 #define READ_AHEAD (256 * 1024) /* unsent bytes at which reading waits for the stream */
 #define REST_READS 64           /* reads of a program that has just ended, in one go */
 #define PIPE_BULK  (256 * 1024)
@@ -156,23 +156,27 @@ static void output_read(struct pipe_job *j)
 		output_update(o);
 }
 
-/* One read a turn, so that the keys of others get in between; at the end whatever is there. */
+/*
+ * A terminal in full flow is read until the turn's budget is used, and asked once how it echoes; the keys of others get
+ * in between two turns. A read that brought less took all there was: the next one would wait for a worker of the
+ * kernel's, and come back with nothing. At the end of a program whatever is there.
+ */
 static bool read_turn(struct output *o, size_t budget, bool rest)
 {
 	struct channel *c = o->channel;
 	size_t total = 0;
 	ssize_t n = 0;
 
-	while (total < budget && read_room(o)) {
+	while (total + FLOW <= budget && read_room(o)) {
 		n = read_once(o, budget - total);
 		if (n <= 0)
 			break;
 		total += (size_t)n;
-		if (!c->pty || !rest)
+		if (!c->pty || (!rest && n < FLOW))
 			break;
 	}
 	if (total) {
-		c->flowing = c->pty && !rest && total >= FLOW;
+		c->flowing = c->pty && !rest && n >= FLOW;
 		c->read_at_ns = c->m->loop.now_ns;
 		if (c->pty)
 			channel_check_echo(c); /* before the bytes go: a prompt never overtakes it */
