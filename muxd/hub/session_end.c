@@ -417,7 +417,7 @@ void session_pump(struct session *s)
 		session_settle(s);
 		end_turn(s);
 		session_update_window(s);
-		session_ack(s, true);
+		session_ack(s, false);
 	}
 	session_show(s);
 	if (s->audit_due)

@@ -8,6 +8,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/session_output.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
 
@@ -60,6 +61,7 @@ static void deliver(struct session *s, uint64_t at, const void *p, size_t n)
 		session_doom(s, EXIT_LOST, "no memory for its input");
 		return;
 	}
+	session_ack(s, true); /* in one write with the input */
 	sent = link_input(l, s->channel, at, p, n);
 	if (sent == (ssize_t)n)
 		return;

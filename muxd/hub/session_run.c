@@ -15,6 +15,7 @@
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"
 #include "muxd/hub/session_json.h"
+#include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
@@ -379,6 +380,7 @@ void session_tick(struct session *s, uint64_t now)
 		return;
 	}
 	session_pump_input(s); /* the link's queue had no room, and nothing tells when it has */
+	session_ack(s, true);  /* the rest of a burst */
 	session_wake_input(s);
 	session_settle(s);
 	if (s->linger_at && now >= s->linger_at) {

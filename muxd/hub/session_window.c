@@ -48,6 +48,7 @@ void session_update_window(struct session *s)
 /*
  * What is journaled is at least as safe as in muxlet's memory when both live on
  * this machine, so the spool is freed then; a remote backend would wait for durable.
+ * all: the little as well, which is no reason to wake muxlet; it goes with the next input, or at the hub's tick.
  */
 void session_ack(struct session *s, bool all)
 {

@@ -62,6 +62,7 @@ struct ws {
 	char close_reason[WS_REASON_MAX + 1];
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
+	bool deaf;            /* libwebsockets' own reading is off for good: to say so again costs a system call */
 	struct wsframe frame; /* of the client, which the door reads itself */
 	uint8_t pong[WSFRAME_CONTROL_MAX];
 	uint8_t pong_len;

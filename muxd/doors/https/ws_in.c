@@ -190,6 +190,9 @@ void ws_read_frames(struct ws *w)
 static void ws_in_on_frames(struct conn *c, int events)
 {
 	(void)events;
+	if (!c->ws->deaf)
+		conn_read_stop(c);
+	c->ws->deaf = true;
 	ws_read_frames(c->ws);
 }
 
@@ -197,7 +200,8 @@ void ws_await_frames(struct ws *w)
 {
 	struct conn *c = w->conn;
 
-	conn_read_stop(c);
+	if (!w->deaf)
+		conn_read_stop(c);
 	if (watch_set(c, UV_READABLE, ws_in_on_frames))
 		ws_kill(w);
 	else if (conn_has_pending(c))

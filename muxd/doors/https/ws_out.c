@@ -1,4 +1,4 @@
-/* What the client is sent over its WebSocket: one message a WRITEABLE, as far as the client's window goes. */
+/* What the client is sent over its WebSocket: messages as the socket takes them, as far as the client's window goes. */
 #include "muxd/doors/https/ws.h"
 
 #include "base/bytes.h"
@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WRITES_PER_TURN 2 /* as much as one read of a link gives */
-#define LOCAL_WRITES    6 /* the same without TLS, which costs as much as all the rest */
+#define WRITES_PER_TURN 6 /* more than one read of a link gives, over TLS and without */
+/* Output in a message over TLS: with both heads one record. libwebsockets writes one record at a time, keeps what is left
+ * of a longer message, and waits for room in a socket that has room. */
+#define TLS_OUTPUT_MAX (16 * 1024 - 4 - WIRE_OUTPUT_HEAD)
 
 static int write_piece(struct ws *w, size_t n)
 {
@@ -37,8 +39,9 @@ static int write_message(struct ws *w)
 static size_t within_window(const struct ws *w, int stream, uint64_t offset, size_t n)
 {
 	uint64_t room = w->window[stream] > offset ? w->window[stream] - offset : 0;
+	size_t most = w->conn->listener->local ? WIRE_OUTPUT_MAX : TLS_OUTPUT_MAX;
 
-	n = n < WIRE_OUTPUT_MAX ? n : WIRE_OUTPUT_MAX;
+	n = n < most ? n : most;
 	return n < room ? n : (size_t)room;
 }
 
@@ -139,9 +142,7 @@ static int write_one(struct ws *w)
 
 int ws_write(struct ws *w)
 {
-	int most = w->conn->listener->local ? LOCAL_WRITES : WRITES_PER_TURN;
-
-	for (int i = 0; i < most && !lws_partial_buffered(w->conn->wsi); i++) {
+	for (int i = 0; i < WRITES_PER_TURN && !lws_partial_buffered(w->conn->wsi); i++) {
 		int rc = w->state == WS_CLOSED ? 0 : write_one(w);
 
 		if (rc <= 0)
