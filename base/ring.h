@@ -11,6 +11,13 @@
  * The reader's progress stands in a second small file, the cursor, written by
  * the recorder alone. Space up to `durable` may be used again.
  *
+ * Neither looks again and again whether the other did something: each rings a
+ * bell, an eventfd, which both hold. A reader that has seen everything says in
+ * the cursor that it rests, then looks at the head once more, then waits; a
+ * writer that has read so rings with its next record. The reader rings whenever
+ * the cursor says something new. So a record that is written between two of
+ * those steps is found by the reader's last look, or by the writer's next.
+ *
  * File: 4096-byte header (magic "MUXDRING", major u16, minor u16, size u64,
  * ring id 16 bytes, epoch u64, head u64 at its own cache line), then `size` bytes.
  * A record is contiguous in position space, padded to 8 bytes, and wraps at the
@@ -69,6 +76,7 @@ struct ring_cursor {
 	uint32_t flags; /* RING_CURSOR_* */
 };
 #define RING_CURSOR_REFUSE 1u /* a witness is too far behind: nothing new may start */
+#define RING_CURSOR_RESTS  2u /* all was read: the next record has to ring */
 enum ring_reader_state {
 	RING_READER_STARTING = 0,
 	RING_READER_OK = 1,
@@ -111,5 +119,11 @@ uint64_t ring_reader_size(const struct ring_reader *r);
 uint32_t ring_reader_epoch(const struct ring_reader *r);           /* low half, of the last record */
 void ring_reader_expect(struct ring_reader *r, uint64_t next_seq); /* the next record must carry it; 0 = any */
 int ring_cursor_write(int cursor_fd, const struct ring_cursor *c); /* one pwrite, with CRC */
+/* The head as it is in the file now, without a reader. ERR_CORRUPT. */
+int ring_head_read(int ring_fd, uint64_t *out);
+/* Bells: eventfds that do not block. To ring twice is to ring once; who answers one takes all of it. */
+int bell_create(int *out_fd, struct err *e);
+void bell_ring(int fd);
+void bell_answer(int fd);
 
 #endif

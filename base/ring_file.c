@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -199,4 +200,26 @@ int ring_cursor_prepare(const char *path, struct err *e)
 	/* A torn cursor is no reason to stop: the recorder knows the truth from its segments and writes it anew. */
 	close(fd);
 	return 0;
+}
+
+int bell_create(int *out_fd, struct err *e)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (fd < 0)
+		return err_sys(e, errno, "cannot create an eventfd");
+	*out_fd = fd;
+	return 0;
+}
+
+void bell_ring(int fd)
+{
+	(void)!write(fd, &(uint64_t){1}, sizeof(uint64_t)); /* EAGAIN: it has not stopped ringing */
+}
+
+void bell_answer(int fd)
+{
+	uint64_t rung;
+
+	(void)!read(fd, &rung, sizeof(rung));
 }

@@ -62,11 +62,11 @@ void ring_reader_destroy(struct ring_reader *r)
  * The head as the writer stored it. A copy of the line may be taken while the
  * writer works; it is believed when one of the slots names the same head.
  */
-static int reader_refresh_head(struct ring_reader *r, struct err *e)
+static int head_read(int fd, uint64_t *out, struct err *e)
 {
 	uint8_t line[RING_AT_END - RING_AT_HEAD];
 	for (int i = 0; i < HEAD_TRIES; i++) {
-		if (ring_pread(r->fd, line, sizeof(line), RING_AT_HEAD))
+		if (ring_pread(fd, line, sizeof(line), RING_AT_HEAD))
 			return err_set(e, ERR_CORRUPT, "journal ring: the head cannot be read");
 		uint64_t head = get_u64(line);
 		if (head != get_u64(line + 8) && head != get_u64(line + 24))
@@ -75,11 +75,26 @@ static int reader_refresh_head(struct ring_reader *r, struct err *e)
 			return err_set(e, ERR_CORRUPT, "journal ring: the head %llu is no record's end",
 				       (unsigned long long)head);
 		atomic_thread_fence(memory_order_acquire);
-		r->head = head;
+		*out = head;
 		return 0;
 	}
 	/* A busy writer: what was known before still stands, the next turn sees more. */
 	return 0;
+}
+
+static int reader_refresh_head(struct ring_reader *r, struct err *e)
+{
+	return head_read(r->fd, &r->head, e);
+}
+
+int ring_head_read(int ring_fd, uint64_t *out)
+{
+	uint64_t head = UINT64_MAX; /* so busy a writer has certainly moved it */
+	int rc = head_read(ring_fd, &head, NULL);
+
+	if (rc == 0)
+		*out = head;
+	return rc;
 }
 
 static int reader_fill(struct ring_reader *r, struct err *e)

@@ -5,19 +5,35 @@
 #include "base/err.h"
 #include "base/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define TICK_BUSY_MS    5
 #define TICK_IDLE_MS    100
+#define TICK_RUNG_MS    1000 /* where the recorder rings: for its heartbeat, and for the clock */
+#define TORN_TRIES      4
 #define SILENT_NS       (5 * NS_PER_SEC)
 #define CLOCK_ANCHOR_NS (60 * NS_PER_SEC)
 #define CLOCK_JUMP_NS   INT64_C(500000000)
 
+/* What libuv closes later than the journal goes. */
+struct journal_handles {
+	struct journal *journal;
+	unsigned open;
+	uv_timer_t timer;
+	uv_poll_t moved;      /* with bells alone */
+	uv_prepare_t ringing; /* a bell is to be rung before the loop sleeps: whatever else the turn has to say goes first */
+	int bell_fd, moved_fd; /* -1: none */
+};
+
 struct journal {
 	struct ring_writer *ring;
-	uv_timer_t *timer;
+	struct journal_handles *handles;
+	bool rests; /* the recorder waits for the bell */
 	const struct journal_ops *ops;
 	void *arg;
 	struct ring_cursor cursor;
@@ -35,7 +51,12 @@ static void set_tick(struct journal *j, unsigned ms)
 	if (j->tick_ms == ms)
 		return;
 	j->tick_ms = ms;
-	uv_timer_start(j->timer, journal_on_tick, ms, ms);
+	uv_timer_start(&j->handles->timer, journal_on_tick, ms, ms);
+}
+
+static bool journal_has_bells(const struct journal *j)
+{
+	return j->handles->bell_fd >= 0;
 }
 
 static enum hub_record_state journal_judge(const struct journal *j, uint64_t now)
@@ -85,25 +106,126 @@ static void anchor(struct journal *j)
 		write_anchor(j, boot, wall);
 }
 
-static void journal_on_tick(uv_timer_t *t)
+static void journal_on_ringing(uv_prepare_t *p)
 {
-	struct journal *j = t->data;
-	uint64_t before = j->cursor.durable;
+	const struct journal_handles *h = p->data;
 
-	(void)ring_writer_refresh(j->ring, &j->cursor); /* a torn read leaves the old one; the next tick reads again */
-	anchor(j);
-	set_tick(j, j->cursor.durable < ring_head(j->ring) ? TICK_BUSY_MS : TICK_IDLE_MS);
-	journal_set_state(j, journal_judge(j, clock_boot_ns()));
-	if (j->cursor.durable != before)
-		j->ops->moved(j->arg, j->cursor.durable);
+	bell_ring(h->bell_fd);
+	uv_prepare_stop(p);
+}
+
+/* What came after the recorder looked last is not known to it. */
+static void wake_reader(struct journal *j)
+{
+	if (!j->rests || j->cursor.durable >= ring_head(j->ring))
+		return;
+	j->rests = false;
+	uv_prepare_start(&j->handles->ringing, journal_on_ringing);
+}
+
+/* A torn read leaves the old cursor. */
+static void read_cursor(struct journal *j)
+{
+	int rc = ERR_CORRUPT;
+
+	for (int i = 0; i < TORN_TRIES && rc == ERR_CORRUPT; i++)
+		rc = ring_writer_refresh(j->ring, &j->cursor);
+	j->rests = rc == 0 && journal_has_bells(j) && j->cursor.flags & RING_CURSOR_RESTS;
+}
+
+static unsigned pick_tick(const struct journal *j)
+{
+	if (journal_has_bells(j))
+		return j->state == RECORD_OK ? TICK_RUNG_MS : TICK_IDLE_MS;
+	return j->cursor.durable < ring_head(j->ring) ? TICK_BUSY_MS : TICK_IDLE_MS;
 }
 
 void journal_refresh(struct journal *j)
 {
-	journal_on_tick(j->timer);
+	uint64_t before = j->cursor.durable;
+
+	read_cursor(j);
+	anchor(j);
+	wake_reader(j);
+	journal_set_state(j, journal_judge(j, clock_boot_ns()));
+	set_tick(j, pick_tick(j));
+	if (j->cursor.durable != before)
+		j->ops->moved(j->arg, j->cursor.durable);
 }
 
-int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const struct journal_ops *ops, void *arg,
+static void journal_on_tick(uv_timer_t *t)
+{
+	struct journal_handles *h = t->data;
+
+	journal_refresh(h->journal);
+}
+
+static void journal_on_moved(uv_poll_t *p, int status, int events)
+{
+	struct journal_handles *h = p->data;
+
+	(void)status, (void)events;
+	bell_answer(h->moved_fd);
+	journal_refresh(h->journal);
+}
+
+static void journal_on_closed(uv_handle_t *handle)
+{
+	struct journal_handles *h = handle->data;
+
+	if (--h->open)
+		return;
+	if (h->bell_fd >= 0)
+		close(h->bell_fd);
+	if (h->moved_fd >= 0)
+		close(h->moved_fd);
+	free(h);
+}
+
+static void handles_close(struct journal_handles *h)
+{
+	bool bells = h->open == 3;
+
+	h->journal = NULL;
+	if (bells)
+		uv_close((uv_handle_t *)&h->moved, journal_on_closed);
+	uv_close((uv_handle_t *)&h->ringing, journal_on_closed);
+	uv_close((uv_handle_t *)&h->timer, journal_on_closed);
+}
+
+static int take_bells(struct journal_handles *h, struct uv_loop_s *loop, const struct journal_fds *fds, struct err *e)
+{
+	if (fds->bell <= 0 || fds->moved <= 0)
+		return 0;
+	h->bell_fd = fcntl(fds->bell, F_DUPFD_CLOEXEC, 3);
+	h->moved_fd = fcntl(fds->moved, F_DUPFD_CLOEXEC, 3);
+	if (h->bell_fd < 0 || h->moved_fd < 0 || uv_poll_init(loop, &h->moved, h->moved_fd))
+		return err_sys(e, errno, "cannot keep the journal's bells");
+	h->open++;
+	h->moved.data = h;
+	return uv_poll_start(&h->moved, UV_READABLE, journal_on_moved)
+		   ? err_set(e, ERR_SYS, "cannot listen to the journal's bell")
+		   : 0;
+}
+
+static int journal_open_handles(struct journal *j, struct uv_loop_s *loop, const struct journal_fds *fds,
+				struct err *e)
+{
+	struct journal_handles *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return err_set(e, ERR_NOMEM, "no memory for the journal");
+	j->handles = h;
+	h->journal = j;
+	h->bell_fd = h->moved_fd = -1;
+	uv_timer_init(loop, &h->timer);
+	uv_prepare_init(loop, &h->ringing);
+	h->timer.data = h->ringing.data = h;
+	h->open = 2;
+	return take_bells(h, loop, fds, e);
+}
+
+int journal_create(struct uv_loop_s *loop, const struct journal_fds *fds, const struct journal_ops *ops, void *arg,
 		   struct journal **out, struct err *e)
 {
 	struct journal *j = calloc(1, sizeof(*j));
@@ -111,41 +233,30 @@ int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const str
 
 	if (!j)
 		return err_set(e, ERR_NOMEM, "no memory for the journal");
-	rc = ring_writer_create(ring_fd, cursor_fd, &j->ring, e);
-	if (rc)
-		goto fail;
-	j->timer = malloc(sizeof(*j->timer));
-	if (!j->timer) {
-		rc = err_set(e, ERR_NOMEM, "no memory for the journal");
-		goto fail;
+	rc = ring_writer_create(fds->ring, fds->cursor, &j->ring, e);
+	if (!rc)
+		rc = journal_open_handles(j, loop, fds, e);
+	if (rc) {
+		journal_destroy(j);
+		return rc;
 	}
-	uv_timer_init(loop, j->timer);
-	j->timer->data = j;
 	j->ops = ops;
 	j->arg = arg;
 	j->state = RECORD_STARTING;
-	(void)ring_writer_refresh(j->ring, &j->cursor);
+	read_cursor(j);
 	j->state = journal_judge(j, clock_boot_ns());
 	write_anchor(j, clock_boot_ns(), clock_wall_ns());
-	set_tick(j, TICK_BUSY_MS);
+	set_tick(j, pick_tick(j));
 	*out = j;
 	return 0;
-fail:
-	ring_writer_destroy(j->ring);
-	free(j);
-	return rc;
-}
-
-static void journal_free_timer(uv_handle_t *h)
-{
-	free(h);
 }
 
 void journal_destroy(struct journal *j)
 {
 	if (!j)
 		return;
-	uv_close((uv_handle_t *)j->timer, journal_free_timer);
+	if (j->handles)
+		handles_close(j->handles);
 	ring_writer_destroy(j->ring);
 	free(j);
 }
@@ -157,7 +268,9 @@ static int journal_append(struct journal *j, struct ring_record *rec, const void
 
 	if (rc == ERR_AGAIN)
 		j->stalls++;
-	set_tick(j, TICK_BUSY_MS);
+	wake_reader(j);
+	if (!journal_has_bells(j))
+		set_tick(j, TICK_BUSY_MS);
 	return rc;
 }
 

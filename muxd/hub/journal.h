@@ -2,9 +2,10 @@
  * journal.h - the hub's pen: the only writer of the ring.
  *
  * Owned by the hub. It knows how far the record is durable, whether the
- * recorder is alive and able, and how much of the ring each session holds. A
- * timer follows the cursor (fast while something is not durable, slow at rest)
- * and tells the hub through `moved` and `state`.
+ * recorder is alive and able, and how much of the ring each session holds. It
+ * reads the cursor when the recorder rings, and each second for its heartbeat
+ * (without bells by the clock alone, fast while something is not durable), and
+ * tells the hub through `moved` and `state`.
  */
 #ifndef MUXD_HUB_JOURNAL_H
 #define MUXD_HUB_JOURNAL_H
@@ -25,7 +26,13 @@ struct journal_share {
 	uint64_t old, fresh;
 };
 
-int journal_create(struct uv_loop_s *loop, int ring_fd, int cursor_fd, const struct journal_ops *ops, void *arg,
+struct journal_fds {
+	int ring, cursor;
+	int bell, moved; /* base/ring.h; 0: none */
+};
+
+/* Takes all descriptors (dup'ed; the caller keeps its own). */
+int journal_create(struct uv_loop_s *loop, const struct journal_fds *fds, const struct journal_ops *ops, void *arg,
 		   struct journal **out, struct err *e);
 void journal_destroy(struct journal *j);
 void journal_refresh(struct journal *j); /* look at the cursor now, not at the next tick */

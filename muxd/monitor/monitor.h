@@ -49,6 +49,7 @@ struct monitor {
 	struct cert_status cert;
 	struct cluster cluster;
 	struct listeners listeners;
+	int bell_fd, moved_fd; /* between net and recorder (base/ring.h), for as long as the daemon lives */
 	struct time_floor floor;
 	struct conf *conf;       /* the newest that was good */
 	struct conf *local_conf; /* what control/local was made with; sandbox.* changes wait for a restart */

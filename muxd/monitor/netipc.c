@@ -64,6 +64,8 @@ enum {
 	CONF,
 	RING,
 	CURSOR,
+	BELL,
+	MOVED,
 	HTTPS,
 	SSH,
 	API,
@@ -99,14 +101,17 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 	fds[HTTPS] = m->listeners.https;
 	fds[SSH] = m->listeners.ssh;
 	fds[API] = m->listeners.api;
+	fds[BELL] = m->bell_fd;
+	fds[MOVED] = m->moved_fd;
 	return 0;
 }
 
 static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
-	static const char *const names[COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
-						 "api",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
-						 "kubeconfig", "link_secret", "muxlet",  "pod_template"};
+	static const char *const names[COUNT] = {
+	    "conf",     "ring",    "cursor",  "bell",         "moved",      "https",       "ssh",    "api",
+	    "recorder", "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template"};
+	static const bool kept[COUNT] = {[HTTPS] = true, [SSH] = true, [API] = true, [BELL] = true, [MOVED] = true};
 	struct monitor *m = arg;
 	int fds[COUNT], rc = ERR_NOMEM;
 	json_t *start = start_packet(m, names, COUNT);
@@ -120,7 +125,7 @@ static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 	else if ((rc = open_all(m, fds, e)) == 0)
 		rc = start_send(m, c, start, fds, COUNT, e);
 	for (size_t i = 0; i < COUNT; i++) {
-		if (i != HTTPS && i != SSH && i != API && fds[i] >= 0)
+		if (!kept[i] && fds[i] >= 0)
 			close(fds[i]);
 	}
 	json_decref(start);

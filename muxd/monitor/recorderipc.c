@@ -31,10 +31,10 @@ static int open_one(const char *path, int flags, int *out_fd, struct err *e)
 
 static int recorderipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
-	static const char *const names[] = {"conf", "ring", "cursor", "listen", "record_key"};
-	enum { CONF, RING, CURSOR, LISTEN, RECORD_KEY, COUNT };
+	static const char *const names[] = {"conf", "ring", "cursor", "bell", "moved", "listen", "record_key"};
+	enum { CONF, RING, CURSOR, BELL, MOVED, LISTEN, RECORD_KEY, COUNT };
 	struct monitor *m = arg;
-	int fds[COUNT] = {-1, -1, -1, m->listeners.recorder, -1}, rc;
+	int fds[COUNT] = {-1, -1, -1, m->bell_fd, m->moved_fd, m->listeners.recorder, -1}, rc;
 	char ring[PATH_MAX], cursor[PATH_MAX];
 	json_t *start = start_packet(m, names, COUNT);
 
@@ -54,7 +54,7 @@ static int recorderipc_on_hello(void *arg, struct channel *c, struct err *e)
 	rc = start_send(m, c, start, fds, COUNT, e);
 out:
 	for (size_t i = 0; i < COUNT; i++) {
-		if (i != LISTEN && fds[i] >= 0)
+		if (i != LISTEN && i != BELL && i != MOVED && fds[i] >= 0)
 			close(fds[i]);
 	}
 	json_decref(start);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/ring.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/monitor.h"
 
@@ -255,7 +256,8 @@ static int setup(struct monitor *m, struct err *e)
 	    (rc = find_programs(m, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
 	    (rc = layout_wait_leftovers(&m->layout, LEFTOVERS_NS, e)) || (rc = open_stores(m, e)) ||
 	    (rc = cluster_open(&m->cluster, m->conf, &m->layout, &m->who, e)) || (rc = open_doors(m, e)) ||
-	    (rc = layout_make_journal(&m->layout, &m->who, m->conf, e)) || (rc = make_local(m, &local, e)))
+	    (rc = layout_make_journal(&m->layout, &m->who, m->conf, e)) || (rc = bell_create(&m->bell_fd, e)) ||
+	    (rc = bell_create(&m->moved_fd, e)) || (rc = make_local(m, &local, e)))
 		return rc;
 	return start_loop(m, local, e);
 }
@@ -276,6 +278,10 @@ static void serve_finish(struct monitor *m)
 	json_decref(m->alarms);
 	if (m->hup_fd > 0)
 		close(m->hup_fd);
+	if (m->bell_fd > 0)
+		close(m->bell_fd);
+	if (m->moved_fd > 0)
+		close(m->moved_fd);
 	layout_close(&m->layout);
 }
 

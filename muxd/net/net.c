@@ -43,6 +43,8 @@ enum net_fd {
 	FD_CONF,
 	FD_RING,
 	FD_CURSOR,
+	FD_BELL,
+	FD_MOVED,
 	FD_HTTPS,
 	FD_SSH,
 	FD_API,
@@ -56,9 +58,9 @@ enum net_fd {
 	FD_POD_TEMPLATE,
 	FD_COUNT
 };
-static const char *const fd_names[FD_COUNT] = {"conf",       "ring",        "cursor",  "https",       "ssh",
-					       "api",        "recorder",    "tls_key", "tls_crt",     "ssh_host_key",
-					       "kubeconfig", "link_secret", "muxlet",  "pod_template"};
+static const char *const fd_names[FD_COUNT] = {
+    "conf",     "ring",    "cursor",  "bell",         "moved",      "https",       "ssh",    "api",
+    "recorder", "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
 
@@ -424,7 +426,11 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 
 static int make_hub(struct net *n, const json_t *start, struct err *e)
 {
-	struct hub_params p = {.loop = &n->loop, .ring_fd = n->fds[FD_RING], .cursor_fd = n->fds[FD_CURSOR]};
+	struct hub_params p = {.loop = &n->loop,
+			       .ring_fd = n->fds[FD_RING],
+			       .cursor_fd = n->fds[FD_CURSOR],
+			       .bell_fd = n->fds[FD_BELL],
+			       .moved_fd = n->fds[FD_MOVED]};
 	const char *instance = "", *mode = "";
 	char path[PATH_MAX];
 	const json_t *list = json_object_get(start, "revoked");

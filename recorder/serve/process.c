@@ -40,10 +40,14 @@ struct start {
 	json_t *loaded; /* who loaded it; NULL: nobody says */
 	char *dir;      /* DIR/record */
 	int ring_fd, cursor_fd, listen_fd;
+	int bell_fd, moved_fd; /* base/ring.h: the hub rings the first, the recorder the second; -1: neither does */
 	struct signer *signer;
 	struct auth *auth;
 	uid_t net_uid;
 };
+
+static const struct start start_nothing = {
+    .ring_fd = -1, .cursor_fd = -1, .listen_fd = -1, .bell_fd = -1, .moved_fd = -1};
 
 #define CONF_MAX (1024 * 1024)
 
@@ -163,6 +167,8 @@ static int start_parse(const json_t *msg, int *fds, size_t n, struct start *s, s
 		rc = take_fd(names, fds, n, "ring", &s->ring_fd, e);
 	if (rc == 0)
 		rc = take_fd(names, fds, n, "cursor", &s->cursor_fd, e);
+	if (rc == 0 && take_fd(names, fds, n, "bell", &s->bell_fd, NULL) == 0)
+		rc = take_fd(names, fds, n, "moved", &s->moved_fd, e);
 	if (rc == 0)
 		rc = take_fd(names, fds, n, "listen", &s->listen_fd, e);
 	return rc ? rc : start_auth(msg, s, e);
@@ -181,13 +187,17 @@ static void start_finish(struct start *s)
 		close(s->cursor_fd);
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);
-	*s = (struct start){.ring_fd = -1, .cursor_fd = -1, .listen_fd = -1};
+	if (s->bell_fd >= 0)
+		close(s->bell_fd);
+	if (s->moved_fd >= 0)
+		close(s->moved_fd);
+	*s = start_nothing;
 }
 
 /* Waits for the packet. On failure everything received is closed. */
 static int start_receive(int ipc_fd, struct start *out, struct err *e)
 {
-	struct start s = {.ring_fd = -1, .cursor_fd = -1, .listen_fd = -1};
+	struct start s = start_nothing;
 	int fds[SOCK_FDS_MAX], rc;
 	size_t n;
 	json_t *msg = NULL;
@@ -332,6 +342,8 @@ static int start_drain(struct process *p, struct index *ix, struct err *e)
 {
 	struct drain_params d = {.ring_fd = p->start.ring_fd,
 				 .cursor_fd = p->start.cursor_fd,
+				 .bell_fd = p->start.bell_fd,
+				 .moved_fd = p->start.moved_fd,
 				 .dir_fd = p->segments_fd,
 				 .segment_size = p->start.conf->record_segment_size,
 				 .min_free = p->start.conf->record_min_free,
@@ -814,7 +826,7 @@ int process_run(int ipc_fd)
 	struct process p = {.ipc_fd = ipc_fd, .segments_fd = -1, .signal_fd = -1};
 	struct err e = {0};
 
-	p.start = (struct start){.ring_fd = -1, .cursor_fd = -1, .listen_fd = -1};
+	p.start = start_nothing;
 	(void)log_setup("recorder", "info", LOG_TEXT, 2, NULL);
 	int rc = process_guard(&p);
 	if (rc)

@@ -125,7 +125,7 @@ static int send_events(struct conn *c, struct source *s, const json_t *request, 
 			return rc;
 		if ((rc = conn_flush(c)) != 0)
 			return rc;
-		(void)drain_wait(c->s->p.drain, durable.lsn, FOLLOW_NS);
+		(void)drain_wait(c->s->p.drain, durable.lsn, FOLLOW_NS, NULL);
 		if ((rc = conn_goes_on(c, request, e)) != 0)
 			return rc;
 	}

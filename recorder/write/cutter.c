@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IDLE_WAIT_NS   (100 * NS_PER_MS)
+#define IDLE_WAIT_NS   (2 * NS_PER_SEC) /* checkpoints, heads, retention, rows that somebody else wrote */
+#define FAILED_WAIT_NS (100 * NS_PER_MS)
 #define IOPRIO_IDLE    (3 << 13)
 #define IOPRIO_PROCESS 1
 
@@ -60,6 +61,13 @@ static int take_load(struct cutter *c, const struct conf *conf, const json_t *lo
 	return 0;
 }
 
+/* There is something to do that no record tells of. */
+static void cutter_hurry(struct cutter *c)
+{
+	atomic_store(&c->hurry, true);
+	drain_nudge(c->p.drain);
+}
+
 int cutter_configure(struct cutter *c, const struct conf *conf, const json_t *loaded, struct err *e)
 {
 	pthread_mutex_lock(&c->turn);
@@ -67,6 +75,7 @@ int cutter_configure(struct cutter *c, const struct conf *conf, const json_t *lo
 	if (rc == 0)
 		rc = take_load(c, conf, loaded, e);
 	pthread_mutex_unlock(&c->turn);
+	cutter_hurry(c);
 	return rc;
 }
 
@@ -126,6 +135,7 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->moved, &attr);
+	pthread_cond_init(&c->help, &attr);
 	pthread_condattr_destroy(&attr);
 	c->seen.state = "idle";
 	open_files_init(&c->files, p->open_max ? p->open_max : open_files_most());
@@ -186,6 +196,8 @@ static void tell_progress(struct cutter *c, const char *state)
 	c->consumed = durable.number && at.segment <= durable.number ? at.lsn : durable.lsn;
 	c->debt = debt_of(&durable, &at, c->segment_size);
 	pthread_cond_broadcast(&c->moved);
+	if (c->debt > CUTTER_DEBT_MAX)
+		pthread_cond_signal(&c->help);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -316,7 +328,7 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 {
 	struct err e = {0};
 	bool more = false;
-	uint64_t pause = IDLE_WAIT_NS;
+	uint64_t pause = FAILED_WAIT_NS;
 	int rc = 0;
 
 	pthread_mutex_lock(&c->turn);
@@ -360,30 +372,32 @@ static void *idle_main(void *arg)
 		(void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
 	}
 	while (!atomic_load(&c->stopping)) {
+		atomic_store(&c->hurry, false);
 		pause = cutter_step(c, &consumed);
-		if (pause)
-			(void)drain_wait(c->p.drain, consumed, pause);
+		if (pause && !atomic_load(&c->stopping))
+			(void)drain_wait(c->p.drain, consumed, pause, &c->hurry);
 	}
 	return NULL;
 }
 
-/* Somebody waits, or the debt is too large: idle time alone does not do it. */
-static bool help_wanted(struct cutter *c)
+/* Until somebody waits, or the debt is too large: idle time alone does not do it. */
+static void wait_for_work(struct cutter *c)
 {
-	if (atomic_load(&c->waiters))
-		return true;
 	pthread_mutex_lock(&c->lock);
-	bool wanted = c->debt > CUTTER_DEBT_MAX;
+	while (!atomic_load(&c->stopping) && !atomic_load(&c->waiters) && c->debt <= CUTTER_DEBT_MAX)
+		pthread_cond_wait(&c->help, &c->lock);
 	pthread_mutex_unlock(&c->lock);
-	return wanted;
 }
 
 static void *helper_main(void *arg)
 {
 	struct cutter *c = arg;
 	uint64_t consumed;
-	while (!atomic_load(&c->stopping)) {
-		if (!help_wanted(c) || cutter_step(c, &consumed)) {
+	for (;;) {
+		wait_for_work(c);
+		if (atomic_load(&c->stopping))
+			break;
+		if (cutter_step(c, &consumed)) {
 			struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 			nanosleep(&pause, NULL);
 		}
@@ -415,7 +429,12 @@ static void last_checkpoint(struct cutter *c)
 
 void cutter_stop(struct cutter *c)
 {
+	pthread_mutex_lock(&c->lock);
 	atomic_store(&c->stopping, true);
+	pthread_cond_broadcast(&c->help);
+	pthread_mutex_unlock(&c->lock);
+	if (c->idle_runs)
+		cutter_hurry(c);
 	if (c->idle_runs)
 		pthread_join(c->idle, NULL);
 	if (c->helper_runs)
@@ -450,6 +469,7 @@ void cutter_destroy(struct cutter *c)
 	}
 	free(c->rules);
 	pthread_cond_destroy(&c->moved);
+	pthread_cond_destroy(&c->help);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->turn);
 	free(c->dir);
@@ -559,7 +579,7 @@ int cutter_wait(struct cutter *c, uint64_t lsn, const struct id *session, uint64
 	uint64_t until = clock_boot_ns() + timeout_ns;
 	int rc = 0;
 
-	atomic_fetch_add(&c->waiters, 1);
+	cut_wait_begin(c);
 	if (cutter_wait_consumed(c, lsn, timeout_ns) < lsn)
 		rc = err_set(e, ERR_TIMEOUT, "the recorder did not get there in time");
 	while (rc == 0 && waits_for_seal(c, session)) {
@@ -568,6 +588,6 @@ int cutter_wait(struct cutter *c, uint64_t lsn, const struct id *session, uint64
 		if (clock_boot_ns() >= until)
 			rc = err_set(e, ERR_TIMEOUT, "the session was not sealed in time");
 	}
-	atomic_fetch_sub(&c->waiters, 1);
+	cut_wait_end(c);
 	return rc;
 }

@@ -127,7 +127,7 @@ int cutter_compare(struct cutter *c, bool suspect, uint64_t timeout_ns)
 	pthread_mutex_unlock(&c->turn);
 	if (!wanted)
 		return 0;
-	atomic_fetch_add(&c->waiters, 1);
+	cut_wait_begin(c);
 	pthread_mutex_lock(&c->lock);
 	while (c->compared < at && clock_boot_ns() < until && !atomic_load(&c->stopping)) {
 		struct timespec ts;
@@ -139,6 +139,6 @@ int cutter_compare(struct cutter *c, bool suspect, uint64_t timeout_ns)
 	}
 	rc = c->compared < at ? ERR_TIMEOUT : 0;
 	pthread_mutex_unlock(&c->lock);
-	atomic_fetch_sub(&c->waiters, 1);
+	cut_wait_end(c);
 	return rc;
 }

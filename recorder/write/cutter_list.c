@@ -228,9 +228,9 @@ int cutter_digests(struct cutter *c, const struct id *session, const uint64_t to
 	struct timespec pause = {.tv_nsec = LOOK_NS};
 	int rc;
 
-	atomic_fetch_add(&c->waiters, 1);
+	cut_wait_begin(c);
 	while ((rc = cutter_digest_look(c, session, totals, out, e)) == ERR_AGAIN && clock_boot_ns() < until)
 		nanosleep(&pause, NULL);
-	atomic_fetch_sub(&c->waiters, 1);
+	cut_wait_end(c);
 	return rc == ERR_AGAIN ? err_set(e, ERR_TIMEOUT, "the recorder did not get there in time") : rc;
 }

@@ -104,6 +104,7 @@ struct cutter {
 
 	pthread_mutex_t lock;
 	pthread_cond_t moved; /* consumed moved, or a session was sealed */
+	pthread_cond_t help;  /* for the helper: somebody waits, or the debt is too large */
 	uint64_t consumed;
 	uint64_t debt;
 	struct cutter_status seen;
@@ -114,7 +115,22 @@ struct cutter {
 	_Atomic uint64_t staff_seal; /* entry of the newest seal of a staff session */
 	atomic_uint waiters;
 	atomic_bool stopping;
+	atomic_bool hurry; /* the idle thread is not to wait for its time */
 };
+
+/* Somebody waits for the cutter: the helper works, until cut_wait_end(). */
+static inline void cut_wait_begin(struct cutter *c)
+{
+	pthread_mutex_lock(&c->lock);
+	atomic_fetch_add(&c->waiters, 1);
+	pthread_cond_signal(&c->help);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static inline void cut_wait_end(struct cutter *c)
+{
+	atomic_fetch_sub(&c->waiters, 1);
+}
 
 /* cutter_list.c */
 /* NULL: that session is not being cut. */

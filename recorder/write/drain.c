@@ -7,13 +7,17 @@
 #include "recorder/write/drain_state.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ACTIVE_NS      (5 * NS_PER_MS)
 #define IDLE_NS        (20 * NS_PER_MS)
 #define ACTIVE_FOR_NS  (100 * NS_PER_MS)
+#define COLLECT_NS     (5 * NS_PER_MS) /* so long before a sync the ring is looked at once more */
+#define FLOOD          (64 * 1024)     /* bytes in one turn */
 #define BATCH_CAPACITY (BATCH_MAX + 2 * RING_RECORD_SIZE_MAX)
 
 static void batch_clear(struct batch *b)
@@ -162,11 +166,13 @@ static int batch_write(struct drain *d, struct err *e)
 	d->written.ring_pos += b->ring_bytes;
 	if (b->ring_seq)
 		d->written.ring_seq = b->ring_seq;
-	if (!d->dirty_ns)
+	bool first = !d->dirty_ns;
+	if (first)
 		d->dirty_ns = clock_boot_ns();
 	d->dirty_bytes += b->len;
 	d->seen.bytes += b->len;
-	pthread_cond_signal(&d->work);
+	if (first || d->dirty_bytes >= d->commit_bytes)
+		pthread_cond_signal(&d->work);
 	drain_unlock(d);
 	batch_clear(b);
 	return 0;
@@ -229,22 +235,61 @@ static ssize_t drain_turn(struct drain *d)
 	}
 	d->retry_ns = 0;
 	drain_lock(d);
-	if (!d->suspect)
+	if (!d->suspect && d->state != RING_READER_OK) {
 		drain_set_state(d, RING_READER_OK, "");
+		drain_publish(d);
+	}
 	drain_unlock(d);
 	return (ssize_t)n;
 }
 
-/* 5 ms ticks while something comes, 20 ms otherwise; at once when the last turn was a full one. */
+/* All is durable: says that it rests, then looks once more. When to look again; UINT64_MAX: when the bell rings. */
+static uint64_t say_rests(struct drain *d, uint64_t now)
+{
+	if (d->state != RING_READER_OK || d->own_n || d->stopping)
+		return d->stopping ? now : now + ACTIVE_NS;
+	d->rests = true;
+	drain_publish(d);
+	d->rests = ring_reader_head(d->reader) == ring_reader_position(d->reader);
+	return d->rests ? UINT64_MAX : now;
+}
+
+/* Lock held. Likewise; a sync that is due or under way rings once it is over. */
+static uint64_t next_look(struct drain *d, ssize_t moved, uint64_t now, uint64_t active_until)
+{
+	if (moved < 0 || d->retry_ns)
+		return d->retry_ns > now ? d->retry_ns : now + ACTIVE_NS;
+	if (!d->rung)
+		return now + (now < active_until ? ACTIVE_NS : IDLE_NS);
+	if (moved >= FLOOD || d->broken || d->own_n > d->own_staged)
+		return now + ACTIVE_NS;
+	if (d->dirty_ns && now + COLLECT_NS < d->dirty_ns + COMMIT_DELAY_NS)
+		return d->dirty_ns + COMMIT_DELAY_NS - COLLECT_NS;
+	return d->dirty_ns || d->syncing ? UINT64_MAX : say_rests(d, now);
+}
+
+static int wait_ms(uint64_t now, uint64_t until)
+{
+	return until == UINT64_MAX ? -1 : until > now ? (int)((until - now + NS_PER_MS - 1) / NS_PER_MS) : 0;
+}
+
+/* At once when the last turn was a full one. */
 static void drain_sleep(struct drain *d, ssize_t moved, uint64_t active_until)
 {
-	uint64_t now = clock_boot_ns();
+	struct pollfd bell = {.fd = d->bell_fd, .events = POLLIN};
+	uint64_t now = clock_boot_ns(), until;
+
 	if (moved >= (ssize_t)(BATCH_MAX / 2) || moved >= (ssize_t)(d->ring_size / 4))
 		return;
 	drain_lock(d);
-	if (!d->poked)
-		drain_wait_until(d, &d->wakeup, now + (now < active_until ? ACTIVE_NS : IDLE_NS));
-	d->poked = false;
+	until = next_look(d, moved, now, active_until);
+	d->idle = true;
+	d->turn_ns = 0; /* who waits does not hang */
+	drain_unlock(d);
+	if (poll(&bell, 1, wait_ms(now, until)) > 0)
+		bell_answer(d->bell_fd);
+	drain_lock(d);
+	d->idle = d->rests = false;
 	drain_unlock(d);
 }
 
@@ -297,9 +342,11 @@ int drain_create(const struct drain_params *p, struct live *live, struct drain *
 	pthread_mutex_init(&d->lock, NULL);
 	cond_init(&d->work);
 	cond_init(&d->moved);
-	cond_init(&d->wakeup);
-	int rc = segment_log_create(p->dir_fd, p->segment_size, p->io, &d->log);
-	if (rc)
+	cond_init(&d->pulse);
+	d->rung = p->bell_fd > 0;
+	d->bell_fd = p->bell_fd;
+	int rc = d->rung ? 0 : bell_create(&d->bell_fd, e);
+	if (rc == 0 && (rc = segment_log_create(p->dir_fd, p->segment_size, p->io, &d->log)) != 0)
 		err_set(e, rc, "out of memory");
 	if (rc == 0)
 		rc = drain_recover(d, e);
@@ -333,7 +380,7 @@ void drain_stop(struct drain *d)
 	if (d->drain_runs) {
 		drain_lock(d);
 		d->stopping = true;
-		pthread_cond_broadcast(&d->wakeup);
+		bell_ring(d->bell_fd);
 		drain_unlock(d);
 		pthread_join(d->drain_thread, NULL);
 		d->drain_runs = false;
@@ -352,6 +399,7 @@ void drain_stop(struct drain *d)
 	if (d->pulse_runs) {
 		drain_lock(d);
 		d->pulse_ends = true;
+		pthread_cond_signal(&d->pulse);
 		drain_unlock(d);
 		pthread_join(d->pulse_thread, NULL);
 		d->pulse_runs = false;
@@ -371,7 +419,9 @@ void drain_destroy(struct drain *d)
 	segment_log_destroy(d->log);
 	pthread_cond_destroy(&d->work);
 	pthread_cond_destroy(&d->moved);
-	pthread_cond_destroy(&d->wakeup);
+	pthread_cond_destroy(&d->pulse);
+	if (!d->rung && d->bell_fd > 0)
+		close(d->bell_fd);
 	pthread_mutex_destroy(&d->lock);
 	free(d->batch.bytes);
 	free(d);

@@ -7,6 +7,11 @@
  * them, so that a slow disk is not taken for death, and says FAILED once a write
  * or a sync has hung for 5 s.
  *
+ * The first record rings the bell (base/ring.h). From then on `drain` looks again
+ * each 5 ms while much comes; while little comes once more just before the sync,
+ * which takes that along. When all is durable and nothing came meanwhile it rests.
+ * With nothing to do there is one wake-up a second, the pulse's.
+ *
  * States are those of the cursor (enum ring_reader_state): STARTING -> OK;
  * OK <-> DISK_FULL (ENOSPC, or less than min_free: tried again each 200 ms, the
  * ring keeps everything); OK -> FAILED (EIO: the segment is cut back to what is
@@ -21,10 +26,13 @@
 #include "recorder/write/live.h"
 #include "recorder/write/segment_log.h"
 
+#include <stdatomic.h>
+
 struct drain;
 
 struct drain_params {
 	int ring_fd, cursor_fd, dir_fd; /* stay the caller's */
+	int bell_fd, moved_fd; /* likewise; -1 or 0: nobody rings, the ring is looked at each 5 to 20 ms */
 	uint64_t segment_size, min_free;
 	uint64_t min_lsn;     /* the log must go on above this (what the index has seen) */
 	uint64_t min_segment; /* where the index stands; when lost, what is new gets higher numbers */
@@ -54,13 +62,15 @@ void drain_stop(struct drain *d);
 void drain_destroy(struct drain *d);
 void drain_configure(struct drain *d, uint64_t min_free);
 
-/* RING_CURSOR_*, told with the next turn of the pulse. */
+/* RING_CURSOR_*. */
 void drain_set_flags(struct drain *d, uint32_t flags);
 
 void drain_status(struct drain *d, struct drain_status *out);
 void drain_durable(struct drain *d, struct segment_tail *out);
-/* Until the durable lsn passes `lsn`, or timeout. Returns the durable lsn (of the next record). */
-uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns);
+/* Until the durable lsn passes `lsn`, *stop is set and drain_nudge() called, or timeout. Returns the durable lsn (of the
+ * next record). stop: NULL for none. */
+uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns, const atomic_bool *stop);
+void drain_nudge(struct drain *d);
 /* Everything that was journaled before now is durable: 0, ERR_TIMEOUT. *out_lsn: the durable lsn. */
 int drain_flush(struct drain *d, uint64_t timeout_ns, uint64_t *out_lsn);
 /* A record of the recorder's own, behind what is in the log. Copied. ERR_LIMIT when too many wait. */

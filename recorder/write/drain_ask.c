@@ -16,19 +16,18 @@ void drain_configure(struct drain *d, uint64_t min_free)
 void drain_set_flags(struct drain *d, uint32_t flags)
 {
 	drain_lock(d);
+	bool news = d->flags != flags;
 	d->flags = flags;
+	if (news)
+		drain_publish(d);
 	drain_unlock(d);
 }
 
 /* The head as it is in the file now; 0 when it cannot be read. */
 static uint64_t ring_head_now(const struct drain *d)
 {
-	struct ring_reader *r;
-	if (ring_reader_create(d->p.ring_fd, 0, &r, NULL))
-		return 0;
-	uint64_t head = ring_reader_head(r);
-	ring_reader_destroy(r);
-	return head;
+	uint64_t head;
+	return ring_head_read(d->p.ring_fd, &head) || head == UINT64_MAX ? 0 : head;
 }
 
 void drain_status(struct drain *d, struct drain_status *out)
@@ -51,15 +50,22 @@ void drain_durable(struct drain *d, struct segment_tail *out)
 	drain_unlock(d);
 }
 
-uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns)
+uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns, const atomic_bool *stop)
 {
 	uint64_t until = clock_boot_ns() + timeout_ns;
 	drain_lock(d);
-	while (d->durable.lsn <= lsn && clock_boot_ns() < until)
+	while (d->durable.lsn <= lsn && clock_boot_ns() < until && !(stop && atomic_load(stop)))
 		drain_wait_until(d, &d->moved, until);
 	uint64_t now = d->durable.lsn;
 	drain_unlock(d);
 	return now;
+}
+
+void drain_nudge(struct drain *d)
+{
+	drain_lock(d);
+	pthread_cond_broadcast(&d->moved);
+	drain_unlock(d);
 }
 
 int drain_flush(struct drain *d, uint64_t timeout_ns, uint64_t *out_lsn)
@@ -70,8 +76,8 @@ int drain_flush(struct drain *d, uint64_t timeout_ns, uint64_t *out_lsn)
 	drain_lock(d);
 	uint64_t own = d->own_taken;
 	while (rc == 0 && (d->durable.ring_pos < head || d->own_stored < own)) {
-		d->hurry = d->poked = true;
-		pthread_cond_signal(&d->wakeup);
+		d->hurry = true;
+		bell_ring(d->bell_fd);
 		pthread_cond_signal(&d->work);
 		drain_wait_until(d, &d->moved, clock_boot_ns() + 20 * NS_PER_MS);
 		if (clock_boot_ns() >= until)
@@ -97,7 +103,7 @@ int drain_append_own(struct drain *d, uint8_t type, const struct id *session, co
 		    (struct own){.type = type, .session = *session, .json = copy};
 		d->own_taken++;
 	}
-	pthread_cond_signal(&d->wakeup);
+	bell_ring(d->bell_fd);
 	drain_unlock(d);
 	if (rc)
 		free(copy);

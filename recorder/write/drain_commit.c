@@ -68,10 +68,32 @@ void drain_publish(struct drain *d)
 	    .heartbeat_ns = now,
 	    .state = effective_state(d, now),
 	    .reader_pid = (uint32_t)getpid(),
-	    .flags = d->flags,
+	    .flags = d->flags | (d->rests ? RING_CURSOR_RESTS : 0),
 	};
+	bool news = c.durable != d->told.durable || c.state != d->told.state || c.flags != d->told.flags;
+
 	if (ring_cursor_write(d->p.cursor_fd, &c))
 		drain_set_state(d, RING_READER_FAILED, "the cursor cannot be written");
+	if (news && d->p.moved_fd > 0)
+		bell_ring(d->p.moved_fd);
+	d->told = c;
+}
+
+/* Nothing was written since the sync began: `drain` need not be woken to say so. */
+static bool may_rest(const struct drain *d)
+{
+	return d->rung && d->idle && !d->dirty_ns && d->state == RING_READER_OK && !d->stopping && !d->own_n;
+}
+
+/* Something may have come into the ring before the cursor said that it has to ring. */
+static void look_once_more(struct drain *d)
+{
+	uint64_t head;
+
+	if (d->rests && (ring_head_read(d->p.ring_fd, &head) || head != d->durable.ring_pos)) {
+		d->rests = false;
+		bell_ring(d->bell_fd);
+	}
 }
 
 void drain_drop_own(struct drain *d)
@@ -112,6 +134,7 @@ static void commit_once(struct drain *d)
 	if (rc) {
 		/* What the kernel holds of the file can no longer be trusted: the drain writes it again. */
 		d->broken = d->suspect = true;
+		bell_ring(d->bell_fd);
 		drain_set_state(d, rc == ERR_DISK_FULL ? RING_READER_DISK_FULL : RING_READER_FAILED, e.message);
 	} else {
 		d->durable = target;
@@ -121,8 +144,12 @@ static void commit_once(struct drain *d)
 		d->seen.commits++;
 		d->seen.last_commit_ns = clock_boot_ns();
 		drain_drop_own(d);
+		d->rests = may_rest(d);
+		if (!d->rests)
+			bell_ring(d->bell_fd); /* for it to see whether it may */
 	}
 	drain_publish(d);
+	look_once_more(d);
 	pthread_cond_broadcast(&d->moved);
 }
 
@@ -145,21 +172,33 @@ void *drain_commit_main(void *arg)
 	return NULL;
 }
 
+static uint64_t pulse_pause(const struct drain *d, uint64_t now)
+{
+	uint64_t since = d->sync_since_ns ? d->sync_since_ns : d->turn_ns;
+
+	return d->rung && (!since || now < since + 2 * PULSE_ANXIOUS) ? PULSE_NS : PULSE_ANXIOUS;
+}
+
+/* Who rests hears neither of a disk that others fill nor of a writer that died before it rang. */
+static void pulse_look_around(struct drain *d)
+{
+	uint64_t left;
+
+	look_once_more(d);
+	if (d->rests && d->p.io->free_bytes(d->p.dir_fd, &left) == 0 && left < d->min_free)
+		bell_ring(d->bell_fd);
+}
+
 void *drain_pulse_main(void *arg)
 {
 	struct drain *d = arg;
-	pthread_cond_t never;
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&never, &attr);
-	pthread_condattr_destroy(&attr);
 	drain_lock(d);
 	while (!d->pulse_ends) {
+		pulse_look_around(d);
 		drain_publish(d);
-		drain_wait_until(d, &never, clock_boot_ns() + PULSE_NS);
+		uint64_t now = clock_boot_ns();
+		drain_wait_until(d, &d->pulse, now + pulse_pause(d, now));
 	}
 	drain_unlock(d);
-	pthread_cond_destroy(&never);
 	return NULL;
 }

@@ -19,7 +19,8 @@
 #define HUNG_NS         (5 * NS_PER_SEC)
 #define FULL_RETRY_NS   (200 * NS_PER_MS)
 #define FAIL_RETRY_NS   (1 * NS_PER_SEC)
-#define PULSE_NS        (50 * NS_PER_MS)
+#define PULSE_NS        (1 * NS_PER_SEC)
+#define PULSE_ANXIOUS   (50 * NS_PER_MS) /* while a write or a sync takes long, and where nobody rings */
 
 /* Records on their way from the ring to the segment; kept when a write fails. */
 struct batch {
@@ -49,6 +50,8 @@ struct drain {
 	uint64_t retry_ns; /* not before this */
 	uint64_t space_checked_ns;
 	bool low_space;
+	bool rung;   /* the writer rings; else the ring is looked at again and again */
+	int bell_fd; /* answered by `drain`; rung by the writer, and by the others here */
 	bool restart_segment; /* a jump in the ring: the next batch begins a segment */
 
 	pthread_t drain_thread, commit_thread, pulse_thread;
@@ -57,12 +60,13 @@ struct drain {
 	pthread_mutex_t lock;
 	pthread_cond_t work;   /* for `commit` */
 	pthread_cond_t moved;  /* durable moved, a sync ended, or the state changed */
-	pthread_cond_t wakeup; /* for `drain` */
+	pthread_cond_t pulse;  /* for `pulse`, at the end */
 	struct segment_tail written, durable;
 	uint64_t dirty_ns; /* first uncommitted record; 0 = clean */
 	uint64_t dirty_bytes;
 	bool hurry; /* for `commit`: do not wait for the delay */
-	bool poked; /* for `drain`: do not sleep */
+	bool rests; /* `drain` waits for the bell alone, and the cursor says so */
+	bool idle;  /* `drain` waits, for the bell or its time */
 	bool syncing;
 	bool broken;  /* a sync failed: rewind before anything else */
 	bool suspect; /* no sync has succeeded since one failed */
@@ -76,6 +80,7 @@ struct drain {
 	struct drain_status seen;       /* the counters */
 	uint64_t min_free;
 	uint32_t flags; /* of the cursor */
+	struct ring_cursor told; /* the cursor as the writer was rung for it last */
 };
 
 void drain_lock(struct drain *d);

@@ -454,7 +454,10 @@ static void the_index_is_used_by_one_at_a_time(void **state)
 		assert_waits(p, asks[i]);
 	/* Its own threads end first: what is left of the stop is the last checkpoint. */
 	before = threads();
+	pthread_mutex_lock(&p->cutter->lock);
 	atomic_store(&p->cutter->stopping, true);
+	pthread_cond_broadcast(&p->cutter->help);
+	pthread_mutex_unlock(&p->cutter->lock);
 	for (int i = 0; threads() > before - 2; i++) {
 		assert_true(i < 4000);
 		usleep(5000);

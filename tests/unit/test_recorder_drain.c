@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +31,7 @@
 struct place {
 	char dir[64], ring[96], cursor[96], seg[96];
 	int ring_fd, cursor_fd, dir_fd;
+	int bell_fd, moved_fd; /* 0: nobody rings */
 	struct ring_writer *w;
 	struct live *live;
 	struct drain *d;
@@ -111,6 +114,10 @@ static int place_remove(void **state)
 	close(p->ring_fd);
 	close(p->cursor_fd);
 	close(p->dir_fd);
+	if (p->bell_fd) {
+		close(p->bell_fd);
+		close(p->moved_fd);
+	}
 	snprintf(cmd, sizeof(cmd), "rm -r %s", p->dir);
 	int rc = system(cmd);
 	free(p);
@@ -122,6 +129,8 @@ static void drain_open(struct place *p)
 	struct err e = {0};
 	struct drain_params params = {.ring_fd = p->ring_fd,
 				      .cursor_fd = p->cursor_fd,
+				      .bell_fd = p->bell_fd,
+				      .moved_fd = p->moved_fd,
 				      .dir_fd = p->dir_fd,
 				      .segment_size = 3 * MIB,
 				      .min_free = MIB,
@@ -496,6 +505,131 @@ static void killed_recorders_lose_and_repeat_nothing(void **state)
 	assert_int_equal(check_log(p), 0);
 }
 
+/* ---- bells */
+
+static bool rests(struct place *p)
+{
+	struct ring_cursor c = {0};
+
+	return ring_cursor_read(p->cursor_fd, &c) == 0 && c.flags & RING_CURSOR_RESTS;
+}
+
+/* As the hub does: told of the cursor, it rings when the recorder rests and has not seen all. */
+static bool hear(struct place *p, int ms)
+{
+	struct pollfd moved = {.fd = p->moved_fd, .events = POLLIN};
+
+	if (poll(&moved, 1, ms) != 1)
+		return false;
+	bell_answer(p->moved_fd);
+	return true;
+}
+
+static void wait_rest(struct place *p)
+{
+	while (!rests(p))
+		assert_true(hear(p, 5000));
+}
+
+static void open_with_bells(struct place *p)
+{
+	assert_int_equal(bell_create(&p->bell_fd, NULL), 0);
+	assert_int_equal(bell_create(&p->moved_fd, NULL), 0);
+	drain_open(p);
+	wait_rest(p);
+}
+
+static long wakeups(void)
+{
+	struct rusage u;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+	return u.ru_nvcsw;
+}
+
+static void who_rests_wakes_once_a_second(void **state)
+{
+	struct place *p = *state;
+	long before;
+
+	open_with_bells(p);
+	usleep(300000); /* the last sync of what made it begin */
+	before = wakeups();
+	usleep(2000000);
+	/* The pulse twice, and this sleep; the clock alone would be 140. */
+	assert_in_range(wakeups() - before, 1, 12);
+	assert_true(rests(p));
+}
+
+static void the_bell_wakes_who_rests(void **state)
+{
+	struct place *p = *state;
+
+	open_with_bells(p);
+	for (int i = 0; i < 20; i++) {
+		struct ring_cursor c;
+
+		wait_rest(p);
+		assert_true(send_one(p));
+		bell_ring(p->bell_fd);
+		do {
+			assert_true(hear(p, 5000));
+			assert_int_equal(ring_cursor_read(p->cursor_fd, &c), 0);
+		} while (c.durable < ring_head(p->w));
+	}
+	flush(p);
+	check_log(p);
+}
+
+/* The writer died between its record and the bell, or a hostile one never rings. */
+static void a_record_nobody_rang_for_is_stored(void **state)
+{
+	struct place *p = *state;
+	struct ring_cursor c;
+
+	open_with_bells(p);
+	assert_true(send_one(p));
+	do {
+		assert_true(hear(p, 5000));
+		assert_int_equal(ring_cursor_read(p->cursor_fd, &c), 0);
+	} while (c.durable < ring_head(p->w));
+	check_log(p);
+}
+
+/* A disk that others fill is told though nothing is to be written. */
+static void who_rests_sees_the_disk_fill_up(void **state)
+{
+	struct place *p = *state;
+
+	open_with_bells(p);
+	disk_free = MIB - 1;
+	wait_state(p, RING_READER_DISK_FULL, 5000);
+	disk_free = UINT64_MAX;
+	wait_state(p, RING_READER_OK, 5000);
+	wait_rest(p);
+	assert_true(send_one(p));
+	bell_ring(p->bell_fd);
+	flush(p);
+	check_log(p);
+}
+
+/* Bells that nobody means cost a look each, and lose nothing. */
+static void a_flood_with_bells_arrives_once(void **state)
+{
+	struct place *p = *state;
+
+	open_with_bells(p);
+	for (int i = 0; i < 600; i++) {
+		if (!send_one(p))
+			usleep(500);
+		bell_ring(p->bell_fd);
+	}
+	flush(p);
+	assert_int_equal(check_log(p), 0);
+	drain_close(p); /* while it rests */
+	assert_false(rests(p));
+}
+
 static int quiet(void **state)
 {
 	(void)state;
@@ -513,7 +647,9 @@ int main(void)
 	    DRAIN_TEST(damage_in_the_ring_is_told_and_skipped),   DRAIN_TEST(hub_cannot_write_in_the_recorders_name),
 	    DRAIN_TEST(full_disk_keeps_all_in_the_ring),          DRAIN_TEST(failed_sync_is_written_again),
 	    DRAIN_TEST(hanging_disk_is_told_after_five_seconds),  DRAIN_TEST(live_table_knows_the_rings_head),
-	    DRAIN_TEST(killed_recorders_lose_and_repeat_nothing),
+	    DRAIN_TEST(killed_recorders_lose_and_repeat_nothing), DRAIN_TEST(who_rests_wakes_once_a_second),
+	    DRAIN_TEST(the_bell_wakes_who_rests),                 DRAIN_TEST(a_record_nobody_rang_for_is_stored),
+	    DRAIN_TEST(who_rests_sees_the_disk_fill_up),          DRAIN_TEST(a_flood_with_bells_arrives_once),
 	};
 	return cmocka_run_group_tests_name("recorder_drain", tests, quiet, NULL);
 }
