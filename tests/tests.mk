@@ -31,16 +31,23 @@ test: setup-test ## everything CI checks, 12 minutes at most once it is built (T
 	@tests/run.sh test $(if $(T),--only $(T))
 test-all: setup-test ## everything plain and sanitized, long proofs whole, every story of the cluster: hours
 	@tests/run.sh all $(if $(T),--only $(T))
-bench: setup-test ## speed against peers, in one run (K8S_HOME=dir: into pods too); writes build/bench*.json
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client
+bench: setup-test ## speed against peers, in one run of four minutes; writes build/bench.json, build/speed.svg (DOCS=1: docs/)
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor
 	@tests/bench/run.sh
+bench-all: setup-test ## and many at once, pools, snapshots, replays (K8S_HOME=dir: pods, too)
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor
+	@tests/bench/run.sh all
 # What snapshots of local workspaces cost: build/bench/local_snapshot [image|plain] [runs], as root.
 $(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL) $(BUILD)/muxd-archive
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< $(LIBS_ALL) $(LIBS_NET) -lcmocka $(LIBS)
 $(BUILD)/bench/client: tests/bench/peer.h tests/bench/keys.h tests/bench/crowd.h
-.PHONY: run check test test-all bench
+$(BUILD)/bench/floor: tests/bench/floor.c
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(Q)$(CC) $(CFLAGS) -o $@ $< -lssl -lcrypto -lutil
+.PHONY: run check test test-all bench bench-all
 
 # --- a real Kubernetes cluster on this machine: tests/e2e/k8s/README.md
 k8s-up: setup-k8s ## a one-node Kubernetes, as root (K8S_NET=n: one more)

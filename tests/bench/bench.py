@@ -1,23 +1,40 @@
 #!/usr/bin/env python3
-"""Speed of the SSH and HTTPS doors against peers, in one run, interleaved, as medians and ratios.
+"""What muxd's doors cost beside peers: bytes, keys, connecting, rounds, memory, rest. Told with each figure's spread.
 
-Peers: the bare PTY (a floor), OpenSSH's sshd, script(1), posix_spawn, ssh with ControlMaster. The recorder is on in every
-figure of ours. Prints a table and writes build/bench.json. Sizes: MIB (default 256), RUNS (3). What many sessions cost is in web.py.
+Everything is interleaved, so that a ratio is of two neighbours in time; a ratio is told as the median of the runs' own
+ratios, with the least and the largest. The recorder is on, every byte is received and counted by the same client
+(client.c), peers have an empty HOME and shells without start-up files. Peers: the bare PTY, the least TLS server
+(floor.c), OpenSSH's sshd, script, tmux, posix_spawn, ControlMaster.
+
+Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
+CROWD (1000), ONLY ("bulk keys flood connect rounds memory rest"): four minutes as they are.
 """
-import fcntl, http.client, json, os, pty, select, shutil, signal, socket, ssl, statistics, subprocess, sys, tempfile, termios, threading, time, tty
+import contextlib, http.client, json, os, re, shutil, socket, ssl, statistics, subprocess, sys, tempfile, time
 
-BUILD = os.environ.get("BUILD", "build")
-MIB, RUNS = int(os.environ.get("MIB", "256")), int(os.environ.get("RUNS", "3"))
-SESSIONS = 20  # idle ones, there and here
+sys.path.insert(0, os.path.dirname(__file__))
+import plot
+
+BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
+MIB, RUNS, KEYS = (int(os.environ.get(k, v)) for k, v in (("MIB", "64"), ("RUNS", "3"), ("KEYS", "150")))
+CROWD = int(os.environ.get("CROWD", "1000"))
 AGENT = "bench"
 tmp = tempfile.mkdtemp(prefix="muxd-bench.")
 os.chmod(tmp, 0o711)
-state = tmp + "/state"
-table = {}
+home = tmp + "/home"
+os.mkdir(home)
+env = {"PATH": os.environ["PATH"], "HOME": home, "TERM": "xterm", "LANG": "C.UTF-8"}
 
 
 def note(text):
     print("# " + text, file=sys.stderr, flush=True)
+
+
+def wait_for(what, ready, seconds=30):
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            sys.exit("%s did not come in %d s" % (what, seconds))
+        time.sleep(0.05)
 
 
 def free_port():
@@ -26,351 +43,562 @@ def free_port():
         return s.getsockname()[1]
 
 
-def start_muxd():
-    os.mkdir(state, 0o711)
-    conf = tmp + "/muxd.yaml"
-    with open(conf, "w") as f:
-        f.write("ssh: {max_connections: 2000, max_per_address: 2000}\nsessions: {max: 2000, max_per_agent: 1000}\n")
-    p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--config",
-                          conf, "--end-sandboxes"], stderr=open(tmp + "/muxd.log", "w"))
-    for _ in range(200):
-        if os.path.exists(state + "/ready.json"):
-            return p, json.load(open(state + "/ready.json"))
-        time.sleep(0.1)
-    sys.exit("muxd did not start: " + open(tmp + "/muxd.log").read()[-2000:])
+def answers(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
 
 
-def start_sshd():
-    port = free_port()
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp + "/host"], check=True)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp + "/id"], check=True)
-    shutil.copy(tmp + "/id.pub", tmp + "/authorized")
-    os.makedirs("/run/sshd", exist_ok=True)
-    with open(tmp + "/sshd_config", "w") as f:
-        f.write(f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp}/host\nAuthorizedKeysFile {tmp}/authorized\nStrictModes no\n"
-                f"UsePAM no\nPidFile none\nMaxStartups 1000\nMaxSessions 1000\nPrintMotd no\nPermitRootLogin yes\n"
-                f"PermitUserEnvironment no\n")
-    p = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", tmp + "/sshd_config"], stderr=open(tmp + "/sshd.log", "w"))
-    time.sleep(0.5)
-    return p, port
+# --- processes, looked at from outside
+
+def parents():
+    of = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/%s/stat" % pid) as f:
+            of[int(pid)] = int(f.read().rsplit(")", 1)[1].split()[1])
+    return of
 
 
-def grant():
-    p = subprocess.run([BUILD + "/muxctl", "--state", state, "grant", "create", "--agent", AGENT, "--principal", "bench", "--kind",
-                        "staff", "--scopes", "terminal,rounds,observe,drive,replay", "--task", "bench", "--ttl", "3h", "--reason",
-                        "bench", "-o", "json"], capture_output=True, check=True)
-    return json.loads(p.stdout)["token"]
+def below(pid):
+    of = parents()
+    found = [pid]
+    for p in found:
+        found += [c for c, parent in of.items() if parent == p]
+    return found
 
 
-COMMON = ["-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-          "-c", "aes128-gcm@openssh.com"]
+def name(pid):
+    with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
+        return f.read().strip()
+    return ""
 
 
-def ours(*args):
-    return (["sshpass", "-e", "ssh", *COMMON, "-o", "PreferredAuthentications=password", "-p", str(ssh_port), "-l", AGENT, *args[:-1],
-             "127.0.0.1"] + ([args[-1]] if args[-1] else []))
+def tasks(pid, what, pattern):
+    total = 0
+    with contextlib.suppress(OSError):
+        for t in os.listdir("/proc/%d/task" % pid):
+            with contextlib.suppress(OSError), open("/proc/%d/task/%s/%s" % (pid, t, what)) as f:
+                total += int(re.search(pattern, f.read(), re.M).group(1))
+    return total
 
 
-def theirs(*args):
-    return (["ssh", *COMMON, "-i", tmp + "/id", "-o", "IdentitiesOnly=yes", "-p", str(sshd_port), "-l", "root", *args[:-1],
-             "127.0.0.1"] + ([args[-1]] if args[-1] else []))
+def cpu(pids):
+    """Seconds of processor."""
+    return sum(tasks(p, "schedstat", r"^(\d+)") for p in pids) / 1e9
 
 
-def drain(argv, terminal):
-    """Run, count every byte that comes out, seconds from the first to the last."""
-    t0, n = None, 0
-    if terminal:
-        pid, fd = pty.fork()
-        if pid == 0:
-            tty.setraw(0)
-            os.execvpe(argv[0], argv, env)
-    else:
-        p = subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, stdin=subprocess.DEVNULL)
-        fd = p.stdout.fileno()
-    while True:
-        try:
-            b = os.read(fd, 1 << 18)
-        except OSError:
-            b = b""
-        if not b:
-            break
-        t0 = t0 or time.perf_counter()
-        n += len(b)
-    end = time.perf_counter()
-    if terminal:
-        os.close(fd)
-        os.waitpid(pid, 0)
-    else:
-        p.wait()
-    return n, end - (t0 or end)
+def wakes(pids):
+    return sum(tasks(p, "status", r"^voluntary_ctxt_switches:\s+(\d+)") for p in pids)
 
 
-def mixed_text(path):
-    """Lines as programs print them: plain, coloured, UTF-8, progress bars."""
-    parts = []
-    for i in range(4000):
-        parts.append("%06d \x1b[3%dmmodule/%d.c\x1b[0m: compiled in %d ms, warnings: none\n" % (i, i % 8, i * 7, i % 300))
-        parts.append("naïve café ☕ 漢字 %d \x1b[1mbold\x1b[22m end\n" % i)
-        parts.append("\r[%s%s] %3d%%" % ("#" * (i % 50), "." * (50 - i % 50), i % 101))
-    block = "".join(parts).encode()
-    with open(path, "wb") as f:
+def kb(pids):
+    """Memory of their own."""
+    total = 0
+    for p in pids:
+        with contextlib.suppress(OSError), open("/proc/%d/smaps_rollup" % p) as f:
+            total += int(re.search(r"^Pss_Anon:\s+(\d+)", f.read(), re.M).group(1))
+    return total
+
+
+# --- servers: each knows how a client gets in, and which processes serve it
+
+class Server:
+    https = ssh = 0
+    token = "none"
+
+    def client(self, *args, look=None):
+        """What the client found. look(phase) is called where it waits."""
+        argv = [BUILD + "/bench/client", str(self.https), str(self.ssh), self.user, *map(str, args)]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as p:
+            p.stdin.write(self.token + "\n")
+            p.stdin.flush()
+            last = ""
+            for line in p.stdout:
+                if line.startswith("phase "):
+                    if look:
+                        look(line.split()[1])
+                    p.stdin.write("\n")
+                    p.stdin.flush()
+                else:
+                    last = line
+        if p.returncode:
+            sys.exit("the bench's client failed: " + " ".join(argv))
+        return json.loads(last)
+
+
+class Muxd(Server):
+    user = AGENT
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="muxd.", dir=tmp)
+        os.chmod(self.dir, 0o711)
+        self.state = self.dir + "/state"
+        os.mkdir(self.state, 0o711)
+        with open(self.dir + "/muxd.yaml", "w") as f:
+            f.write("api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\n"
+                    "ssh: {max_connections: 3000, max_per_address: 3000}\n"
+                    "sessions: {max: 3000, max_per_agent: 3000}\nsandbox: {pids: 4096}\n")
+        self.process = subprocess.Popen([BUILD + "/muxd", "serve", "--state", self.state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0",
+                                         "--config", self.dir + "/muxd.yaml", "--end-sandboxes"], stderr=open(self.dir + "/log", "w"))
+        wait_for("muxd", lambda: os.path.exists(self.state + "/ready.json"), 60)
+        with open(self.state + "/ready.json") as f:
+            self.ready = json.load(f)
+        self.https, self.ssh = (int(self.ready[k].rsplit(":", 1)[1]) for k in ("https", "ssh"))
+        self.token = json.loads(self.ctl("grant", "create", "--agent", AGENT, "--principal", "bench", "--kind", "staff", "--scopes",
+                                         "terminal,rounds,observe,drive,replay,files,ports", "--task", "bench", "--ttl", "3h", "--reason",
+                                         "bench", "-o", "json"))["token"]
+
+    def ctl(self, *args):
+        return subprocess.run([BUILD + "/muxctl", "--state", self.state, *args], capture_output=True, check=True).stdout
+
+    def parts(self):
+        """The three that see bytes."""
+        with open(self.state + "/sandboxes/" + AGENT + "/sandbox.json") as f:
+            muxlet = json.load(f)["init"]["pid"]
+        return {"hub": [self.ready["pids"]["net"]], "muxlet": [muxlet], "recorder": [self.ready["pids"]["recorder"]]}
+
+    def pids(self):
+        return sum(self.parts().values(), [])
+
+    def close(self):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.ctl("shutdown", "--sandboxes")
+        self.process.terminate()
+        self.process.wait()
+
+
+class Floor(Server):
+    user = "floor"
+
+    def __init__(self, muxd):
+        self.https = free_port()
+        keys = muxd.state + "/keys/tls."
+        self.process = subprocess.Popen([BUILD + "/bench/floor", str(self.https), keys + "crt", keys + "key"], env=env, cwd=home)
+        wait_for("the least TLS server", lambda: answers(self.https))
+
+    def pids(self):
+        return [self.process.pid]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Sshd(Server):
+    user = "root"
+
+    def __init__(self):
+        self.ssh = free_port()
+        for k in ("host", "id"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp + "/" + k], check=True)
+        shutil.copy(tmp + "/id.pub", tmp + "/authorized")
+        os.makedirs("/run/sshd", exist_ok=True)
+        self.token = "key " + tmp + "/id"
+        with open(tmp + "/sshd_config", "w") as f:
+            f.write(f"Port {self.ssh}\nListenAddress 127.0.0.1\nHostKey {tmp}/host\nAuthorizedKeysFile {tmp}/authorized\nStrictModes no\n"
+                    f"UsePAM no\nPidFile none\nMaxStartups 1000\nMaxSessions 1000\nPrintMotd no\nPrintLastLog no\nPermitRootLogin yes\n"
+                    f"SetEnv HOME={home}\n")
+        self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", tmp + "/sshd_config"], stderr=open(tmp + "/sshd.log", "w"))
+        wait_for("sshd", lambda: answers(self.ssh))
+
+    def pids(self):
+        return [p for p in below(self.process.pid) if name(p) == "sshd"]
+
+    def ssh_argv(self, *args):
+        return ["ssh", "-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-c",
+                "aes128-gcm@openssh.com", "-i", tmp + "/id", "-o", "IdentitiesOnly=yes", "-p", str(self.ssh), "-l", "root", *args]
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+# --- figures
+
+def median(values):
+    return statistics.median(values)
+
+
+def quantile(values, q):
+    values = sorted(values)
+    return values[int(q * (len(values) - 1))]
+
+
+rows = []
+
+
+def row(what, mine, unit, peer="", theirs=None, goal=None, per_run=True):
+    """mine, theirs: a value for each run. goal: ("<=" or ">=", limit) of the ratio, or of the value where there is no peer."""
+    ratios = [a / b for a, b in zip(mine, theirs)] if theirs and per_run else [median(mine) / median(theirs)] if theirs else None
+    rows.append({"what": what, "mine": mine, "unit": unit, "peer": peer, "theirs": theirs, "ratios": ratios, "goal": goal})
+
+
+def heading(text):
+    rows.append({"heading": text})
+
+
+def spread(values, form):
+    if len(values) == 1 or min(values) == max(values):
+        return form % median(values)
+    return "%s (%s to %s)" % (form % median(values), form % min(values), form % max(values))
+
+
+FORMS = {"MB/s": "%.1f", "µs": "%.0f", "ms": "%.2f", "s": "%.2f", "kB": "%.0f", "%": "%.3f", "/s": "%.1f", "": "%.2f"}
+
+
+def cells(r):
+    form = FORMS[r["unit"]]
+    goal = r["goal"]
+    met = ""
+    if goal:
+        value = median(r["ratios"] or r["mine"])
+        met = "yes" if (value <= goal[1] if goal[0] == "<=" else value >= goal[1]) else "**no**"
+    return [r["what"], spread(r["mine"], form) + " " + r["unit"],
+            "%s %s %s" % (r["peer"], spread(r["theirs"], form), r["unit"]) if r["theirs"] else "",
+            spread(r["ratios"], "%.2f") if r["ratios"] else "", "%s %g" % ({"<=": "≤", ">=": "≥"}[goal[0]], goal[1]) if goal else "", met]
+
+
+def tables():
+    out = ["%(date)s, %(cores)d cores, %(mib)d MiB, %(runs)d runs, %(keys)d keys each." % head, "",
+           "| what | muxd | peer | ratio | goal | met |", "|---|---|---|---|---|---|"]
+    for r in rows:
+        out.append("| **%s** | | | | | |" % r["heading"] if "heading" in r else "| " + " | ".join(cells(r)) + " |")
+    return "\n".join(out)
+
+
+def put_into_docs():
+    """Between the page's two marks, and the plot beside it."""
+    path = "docs/speed.md"
+    with open(path) as f:
+        before, rest = f.read().split("<!-- bench -->\n", 1)
+    with open(path, "w") as f:
+        f.write(before + "<!-- bench -->\n" + tables() + "\n" + rest[rest.index("<!-- /bench -->"):])
+    shutil.copy(BUILD + "/speed.svg", "docs/speed.svg")
+
+
+# --- bytes
+
+LINE = "%06d \x1b[3%dmmodule/%d.c\x1b[0m: compiled, naïve café 漢字 \x1b[1mbold\x1b[22m end\n"
+TEXT = {"a normal terminal": "", "OPOST off": "-opost"}
+
+
+def make_text():
+    block = "".join(LINE % (i, i % 8, i * 7) for i in range(8000)).encode()
+    with open(home + "/text", "wb") as f:
         left = MIB << 20
         while left > 0:
             f.write(block[:left])
             left -= len(block)
+    muxd.ctl("put", AGENT, home + "/text", "text")
+    with open(home + "/text", "rb") as f:
+        return sum(b.count(b"\n") for b in iter(lambda: f.read(1 << 20), b""))
+
+
+def bulk_one(server, door, command, size):
+    seen = {}
+
+    def look(phase):
+        if phase == "end":
+            time.sleep(0.7)  # the recorder has the rest to write and to cut
+        parts = server.parts() if server is muxd else {"all": server.pids()}
+        seen[phase] = {k: cpu(p) for k, p in parts.items()}
+
+    # what sshd begins for this connection begins at "begin", after the log-in
+    speed = server.client("bulk", door, command, size, look=look)["mb_per_s"]
+    return speed, {k: (v - seen["begin"].get(k, 0)) * 1024 / MIB for k, v in seen["end"].items()}
 
 
 def bulk():
-    text = tmp + "/text"
-    mixed_text(text)
-    with open(text, "rb") as f:
-        subprocess.run(ours("cat > /workspace/text"), stdin=f, env=env, check=True)
-    ways = {
-        "PTY alone": (["sh", "-c", "stty raw; cat " + text], True),
-        "script": (["script", "-q", "-c", "stty raw; cat " + text, tmp + "/typescript"], True),
-        "sshd, terminal": (theirs("-tt", "stty raw; cat " + text), False),
-        "muxd SSH, terminal": (ours("-tt", "stty raw; cat /workspace/text"), False),
-        "sshd, pipe": (theirs("cat " + text), False),
-        "muxd SSH, pipe": (ours("cat /workspace/text"), False),
-    }
-    speeds = {k: [] for k in ways}
-    for run in range(RUNS):
-        for name, (argv, terminal) in ways.items():
-            n, s = drain(argv, terminal)
-            if n < MIB << 20:
-                sys.exit("%s: %d bytes of %d" % (name, n, MIB << 20))
-            speeds[name].append(n / s / 1e6)
-            note("bulk %s: %.0f MB/s" % (name, speeds[name][-1]))
-    return {k: statistics.median(v) for k, v in speeds.items()}
+    lines = make_text()
+    ways = {"floor": (floor, "web"), "web": (muxd, "web"), "sshd": (sshd, "ssh"), "ssh": (muxd, "ssh")}
+    for kind, off in TEXT.items():
+        size = (MIB << 20) + (0 if off else lines)
+        speed, spent = {k: [] for k in ("pty", *ways)}, {k: [] for k in ways}
+        for _ in range(RUNS):
+            speed["pty"].append(floor.client("pty-bulk", "stty %s; cat %s/text" % (off or "sane", home), size)["mb_per_s"])
+            for k, (server, door) in ways.items():
+                text = "text" if server is muxd else home + "/text"
+                got = bulk_one(server, door, "stty -echo -icanon %s; printf REA''DY; cat %s; exec sleep 100" % (off, text), size)
+                speed[k].append(got[0])
+                spent[k].append(got[1])
+            note("bulk, %s: %s MB/s" % (kind, ", ".join("%s %.1f" % (k, v[-1]) for k, v in speed.items())))
+        heading("%d MiB of text, %s" % (MIB, kind))
+        row("browser door", speed["web"], "MB/s", "bare PTY", speed["pty"], (">=", 0.95 if off else 0.78))
+        row("browser door", speed["web"], "MB/s", "least TLS server", speed["floor"], None if off else (">=", 0.9))
+        row("SSH door", speed["ssh"], "MB/s", "sshd", speed["sshd"], None if off else (">=", 1.1))
+        total = {k: [sum(s.values()) for s in v] for k, v in spent.items()}
+        row("processor for 1 GiB to durable, browser door", total["web"], "s", "least TLS server", total["floor"],
+            None if off else ("<=", 1.4))
+        for part in ("hub", "muxlet", "recorder"):
+            row("... of which " + part, [s[part] for s in spent["web"]], "s")
+        row("processor for 1 GiB to durable, SSH door", total["ssh"], "s", "sshd", total["sshd"])
 
 
-def round_bulk():
-    global conn
-    conn, out = None, []  # the one before was idle for longer than the door waits
+def round_output():
+    """A round's output as a client gets it: all of it, by ranges."""
+    size, mine, theirs = MIB << 20, [], []
     for _ in range(RUNS):
+        api.reset()
         t0 = time.perf_counter()
-        r = post({"argv": ["cat", "/workspace/text"], "wait_ms": 60000})
-        out.append(r["stdout"]["total_bytes"] / (time.perf_counter() - t0) / 1e6)
-    return statistics.median(out)
+        done = api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["cat", "text"], "wait_ms": 60000})
+        at, path = 0, "/v1/rounds/%s/output?stream=stdout&limit=1048576&offset=" % done["round_id"]
+        while at < size:
+            at += len(api.raw("GET", path + str(at)))
+        mine.append(at / (time.perf_counter() - t0) / 1e6)
+        t0 = time.perf_counter()
+        with subprocess.Popen(sshd.ssh_argv("127.0.0.1", "cat " + home + "/text"), stdout=subprocess.PIPE, env=env) as p:
+            n = sum(len(b) for b in iter(lambda: os.read(p.stdout.fileno(), 1 << 18), b""))
+        if n != size:
+            sys.exit("sshd gave %d bytes of %d" % (n, size))
+        theirs.append(n / (time.perf_counter() - t0) / 1e6)
+    heading("%d MiB of a program's output" % MIB)
+    row("a round's output by ranges, all of it", mine, "MB/s", "ssh host cat", theirs)
 
 
-class Echo:
-    """A terminal with cat behind it: one key in, one byte back."""
-
-    def __init__(self, argv):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            tty.setraw(0)
-            os.execvpe(argv[0], argv, env)
-        tty.setraw(self.fd)
-        got, end = b"", time.time() + 15
-        while b"READY" not in got:
-            if not select.select([self.fd], [], [], max(0, end - time.time()))[0]:
-                sys.exit("no echo from %s: %r" % (argv, got))
-            got += os.read(self.fd, 4096)
-        time.sleep(0.3)
-        while select.select([self.fd], [], [], 0)[0]:
-            os.read(self.fd, 4096)
-
-    def sample(self, n, gap=0.004):
-        times = []
-        for i in range(n):
-            key = b"abcdefghij"[i % 10:i % 10 + 1]
-            t0 = time.perf_counter()
-            os.write(self.fd, key)
-            got = b""
-            while key not in got:
-                if not select.select([self.fd], [], [], 5)[0]:
-                    sys.exit("an echo was lost")
-                got += os.read(self.fd, 4096)
-            times.append((time.perf_counter() - t0) * 1e6)
-            time.sleep(gap)
-        return times
-
-    def close(self):
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self.fd)
-
+# --- keys
 
 CAT = "stty raw -echo; printf READY; exec cat"
 
 
-def quantiles(times):
-    times = sorted(times)
-    return {"p50": times[len(times) // 2], "p99": times[int(len(times) * 0.99)]}
+def keys_one(server, door):
+    seen = {}
+
+    def look(phase):
+        if phase == "end":
+            time.sleep(0.1)
+        parts = server.parts() if server is muxd else {"all": server.pids()}
+        seen[phase] = {k: cpu(p) for k, p in parts.items()}
+
+    us = server.client("echo", door, KEYS, look=look)["us"]
+    return us, {k: (v - seen["begin"][k]) * 1e6 / KEYS for k, v in seen["end"].items()}
 
 
-def echo(n=400):
-    # script and tmux: what one and two processes between the terminal and the program cost here.
-    ways = {"PTY alone": ["sh", "-c", CAT], "script": ["script", "-q", "-c", CAT, "/dev/null"],
-            "tmux": ["tmux", "-f", "/dev/null", "-S", tmp + "/tmux", "new-session", CAT], "sshd": theirs("-tt", CAT),
-            "muxd SSH": ours("-tt", CAT)}
-    out = {}
-    for quiet in (True, False):
-        floods = []
-        if not quiet:
-            floods = {"sshd": theirs("-tt", "yes flood"), "muxd SSH": ours("-tt", "yes flood")}
-        for name, argv in ways.items():
-            flood = None
-            if not quiet:
-                if name not in floods:
-                    continue
-                flood = subprocess.Popen(floods[name], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=env)
-                time.sleep(1)
-            e = Echo(argv)
-            out[name + ("" if quiet else ", beside a flood")] = quantiles(e.sample(n))
-            e.close()
-            if name == "tmux":
+def keys():
+    ways = {"floor": (floor, "web"), "web": (muxd, "web"), "sshd": (sshd, "ssh"), "ssh": (muxd, "ssh")}
+    local = {"pty": CAT, "script": "exec script -q -c '%s' /dev/null" % CAT,
+             "tmux": "exec tmux -f /dev/null -S %s/tmux new-session '%s'" % (tmp, CAT)}
+    us, spent = {k: [] for k in (*local, *ways)}, {k: [] for k in ways}
+    for _ in range(RUNS):
+        for k, command in local.items():
+            us[k].append(floor.client("pty-echo", command, KEYS)["us"])
+            if k == "tmux":
                 subprocess.run(["tmux", "-S", tmp + "/tmux", "kill-server"], stderr=subprocess.DEVNULL)
-            if flood:
-                flood.kill()
-                flood.wait()
-            note("echo %s %s: %s" % (name, "quiet" if quiet else "flood", {k: round(v) for k, v in list(out.values())[-1].items()}))
-    return out
+        for k, way in ways.items():
+            got = keys_one(*way)
+            us[k].append(got[0])
+            spent[k].append(got[1])
+        note("keys, p50: " + ", ".join("%s %.0f" % (k, quantile(v[-1], 0.5)) for k, v in us.items()) + " µs")
+    q = {k: {p: [quantile(x, p) for x in v] for p in (0.5, 0.99)} for k, v in us.items()}
+    heading("A key and its echo")
+    row("browser door, p50", q["web"][0.5], "µs", "least TLS server", q["floor"][0.5], ("<=", 1.25))
+    row("browser door, p99", q["web"][0.99], "µs", "least TLS server", q["floor"][0.99])
+    row("SSH door, p50", q["ssh"][0.5], "µs", "sshd", q["sshd"][0.5], ("<=", 1.0))
+    row("SSH door, p99", q["ssh"][0.99], "µs", "sshd", q["sshd"][0.99])
+    for k, title in (("pty", "bare PTY"), ("script", "script"), ("tmux", "tmux")):
+        row("browser door, p50", q["web"][0.5], "µs", title, q[k][0.5])
+    row("browser door, p99", q["web"][0.99], "µs", "bare PTY", q["pty"][0.99])
+    total = {k: [sum(s.values()) for s in v] for k, v in spent.items()}
+    row("processor a key, browser door", total["web"], "µs", "least TLS server", total["floor"], ("<=", 2.1))
+    for part in ("hub", "muxlet", "recorder"):
+        row("... of which " + part, [s[part] for s in spent["web"]], "µs")
+    row("processor a key, SSH door", total["ssh"], "µs", "sshd", total["sshd"], ("<=", 1.5))
 
 
-conn = None
+def beside_one(server, door):
+    """Keys while another terminal of the same server is flooded, and how fast that flood is."""
+    argv = [BUILD + "/bench/client", str(server.https), str(server.ssh), server.user, "flood", door]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as p:
+        p.stdin.write(server.token + "\n")
+        p.stdin.flush()
+        if p.stdout.readline() != "phase runs\n":
+            sys.exit("no flood")
+        p.stdin.write("\n")
+        p.stdin.flush()
+        time.sleep(0.5)
+        us = server.client("echo", door, KEYS)["us"]
+        p.stdin.write("\n")
+        p.stdin.flush()
+        return us, json.loads(p.stdout.readline())["mb_per_s"]
 
 
-def post(body, path=None):
-    global conn
-    if conn is None:
-        host, port = ready["https"].rsplit(":", 1)
-        conn = http.client.HTTPSConnection(host, int(port), context=ssl.create_default_context(cafile=state + "/keys/tls.crt"))
-        conn.connect()
-        conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    conn.request("POST", path or "/v1/agents/%s/rounds" % AGENT, json.dumps(body),
-                 {"Authorization": "Bearer " + token, "Content-Type": "application/json"})
-    return json.loads(conn.getresponse().read())
+def flood():
+    ways = {"floor": (floor, "web"), "web": (muxd, "web"), "sshd": (sshd, "ssh"), "ssh": (muxd, "ssh")}
+    q, speed = {k: {0.5: [], 0.99: []} for k in ways}, {k: [] for k in ways}
+    for _ in range(RUNS):
+        for k, way in ways.items():
+            us, mb = beside_one(*way)
+            speed[k].append(mb)
+            for p in q[k]:
+                q[k][p].append(quantile(us, p))
+        note("beside a flood: " + ", ".join("%s %.0f µs, %.0f MB/s" % (k, q[k][0.5][-1], v[-1]) for k, v in speed.items()))
+    heading("A key and its echo beside a flood of another terminal, both normal")
+    row("browser door, speed of the flood", speed["web"], "MB/s", "least TLS server", speed["floor"], (">=", 0.75))
+    row("browser door, p50", q["web"][0.5], "µs", "sshd", q["sshd"][0.5], ("<=", 1.15))
+    row("browser door, p99", q["web"][0.99], "µs", "sshd", q["sshd"][0.99], ("<=", 1.8))
+    row("browser door, p50", q["web"][0.5], "µs", "least TLS server", q["floor"][0.5])
+    row("browser door, p99", q["web"][0.99], "µs", "least TLS server", q["floor"][0.99])
+    row("SSH door, speed of the flood", speed["ssh"], "MB/s", "sshd", speed["sshd"])
+    row("SSH door, p50", q["ssh"][0.5], "µs", "sshd", q["sshd"][0.5])
+    row("SSH door, p99", q["ssh"][0.99], "µs", "sshd", q["sshd"][0.99])
 
 
-def rounds(n=200):
+# --- connecting, rounds
+
+def connect():
+    ms = {k: {0.5: [], 0.99: []} for k in ("floor", "web", "sshd", "ssh")}
+    for _ in range(RUNS):
+        for k, (server, door, n) in {"floor": (floor, "web", 30), "web": (muxd, "web", 30), "sshd": (sshd, "ssh", 6),
+                                     "ssh": (muxd, "ssh", 15)}.items():
+            us = server.client("connect", door, n)["us"]
+            for p in ms[k]:
+                ms[k][p].append(quantile(us, p) / 1e3)
+        note("connect: " + ", ".join("%s %.1f" % (k, v[0.5][-1]) for k, v in ms.items()) + " ms")
+    heading("From connecting to the first byte of a shell")
+    row("browser door, p50", ms["web"][0.5], "ms", "least TLS server", ms["floor"][0.5], ("<=", 1.2))
+    row("browser door, p99", ms["web"][0.99], "ms", "least TLS server", ms["floor"][0.99])
+    row("SSH door, p50", ms["ssh"][0.5], "ms", "sshd", ms["sshd"][0.5])
+
+
+class Api:
+    """One connection to muxd's API."""
+    conn = None
+
+    def reset(self):
+        self.conn = None
+
+    def raw(self, method, path, body=None):
+        if not self.conn:
+            self.conn = http.client.HTTPSConnection("127.0.0.1", muxd.https,
+                                                    context=ssl.create_default_context(cafile=muxd.state + "/keys/tls.crt"))
+            self.conn.connect()
+            self.conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.conn.request(method, path, body and json.dumps(body),
+                          {"Authorization": "Bearer " + muxd.token, "Content-Type": "application/json"})
+        r = self.conn.getresponse()
+        data = r.read()
+        if r.status >= 300:
+            sys.exit("%s %s: %d %r" % (method, path, r.status, data[:300]))
+        return data
+
+    def call(self, method, path, body=None):
+        return json.loads(self.raw(method, path, body))
+
+
+def rounds(n=100):
     master = ["-o", "ControlPath=" + tmp + "/cm"]
-    subprocess.run(theirs("-o", "ControlMaster=yes", "-f", "-N", *master, ""), env=env, check=True)
-    out = {"posix_spawn": [], "muxd round": [], "ssh, ControlMaster": [], "ssh": [], "muxd, ssh": []}
+    subprocess.run(sshd.ssh_argv("-o", "ControlMaster=yes", "-f", "-N", *master, "127.0.0.1"), env=env, check=True)
+    ms = {k: [] for k in ("spawn", "round", "master")}
 
-    def timed(name, f):
+    def timed(f):
         t0 = time.perf_counter()
         f()
-        out[name].append((time.perf_counter() - t0) * 1e3)
+        return (time.perf_counter() - t0) * 1e3
 
     def spawn():
-        os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], env), 0)
 
-    post({"argv": ["true"]})
-    for i in range(n):
-        timed("posix_spawn", spawn)
-        timed("muxd round", lambda: post({"argv": ["true"]}))
-        if i < 20:
-            timed("ssh, ControlMaster", lambda: subprocess.run(theirs(*master, "true"), env=env, check=True))
-        if i < 10:
-            timed("ssh", lambda: subprocess.run(theirs("true"), env=env, check=True))
-            timed("muxd, ssh", lambda: subprocess.run(ours("true"), env=env, check=True))
+    api.reset()
+    for _ in range(RUNS):
+        got = {k: [] for k in ms}
+        for i in range(n):
+            got["spawn"].append(timed(spawn))
+            got["round"].append(timed(lambda: api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["true"], "wait_ms": 10000})))
+            if i % 5 == 0:
+                got["master"].append(timed(lambda: subprocess.run(sshd.ssh_argv(*master, "127.0.0.1", "true"), env=env, check=True)))
+        for k, v in got.items():
+            ms[k].append(quantile(v, 0.5))
     subprocess.run(["ssh", "-F", "none", *master, "-O", "exit", "x"], capture_output=True)
-    return {k: statistics.median(v) for k, v in out.items()}
+    note("rounds: %s ms" % ms)
+    heading("A round of `true`")
+    row("p50", ms["round"], "ms", "posix_spawn", ms["spawn"], ("<=", 1.6))
+    row("p50", ms["round"], "ms", "ControlMaster, clean HOME", ms["master"], ("<=", 0.15))
 
 
-def pss(pids):
-    total = 0
-    for pid in pids:
-        try:
-            with open("/proc/%d/smaps_rollup" % pid) as f:
-                total += next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
-        except (OSError, StopIteration):
-            pass
-    return total
+# --- memory and rest: fresh daemons, for what others gave back would be taken again unseen
+
+def idle_sessions(server, door, n, parts, resting=False):
+    seen = {}
+
+    def look(phase):
+        seen[phase] = {k: kb(p) for k, p in parts().items()}
+        if phase == "idle" and resting:
+            time.sleep(4)  # the recorder has their beginnings to cut
+            seen["cpu"] = [(time.monotonic(), cpu(server.everybody()), wakes(server.everybody()))]
+            time.sleep(8)
+            seen["cpu"].append((time.monotonic(), cpu(server.everybody()), wakes(server.everybody())))
+
+    before = {k: kb(p) for k, p in parts().items()}
+    server.client("idle", door, n, look=look)
+    each = {k: (v - before.get(k, 0)) / n for k, v in seen["idle"].items()}
+    if not resting:
+        return each
+    (t0, c0, w0), (t1, c1, w1) = seen["cpu"]
+    return each, 100 * (c1 - c0) / (t1 - t0), (w1 - w0) / (t1 - t0)
 
 
-def children(pid):
-    out = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
-    return [int(p) for p in out] + [q for p in out for q in children(int(p))]
+def everybody(server):
+    """Every process of it, but not the programs that its sessions run."""
+    return lambda: sorted({p for p in [*below(server.process.pid), *server.pids()] if name(p) not in ("cat", "sleep", "bash")})
 
 
-def comm(pid):
-    try:
-        with open("/proc/%d/comm" % pid) as f:
-            return f.read()
-    except OSError:
-        return ""  # it has ended meanwhile
+def memory():
+    each = {}
+    for door in ("web", "ssh"):
+        with contextlib.closing(Muxd()) as fresh:
+            fresh.client("echo", door, 5)  # what the first one makes is not theirs
+            each[door] = idle_sessions(fresh, door, 100, fresh.parts)
+            note("memory, %s: %s" % (door, each[door]))
+    with contextlib.closing(Floor(muxd)) as fresh:
+        fresh.client("echo", "web", 5)
+        each["floor"] = idle_sessions(fresh, "web", 100, lambda: {"all": fresh.pids()})
+    each["sshd"] = idle_sessions(sshd, "ssh", 20, lambda: {"all": sshd.pids()})
+    heading("Memory of an idle session, of 100 in a fresh daemon (of sshd 20)")
+    for door, title, peer, limit in (("web", "browser door", "floor", 30), ("ssh", "SSH door", "sshd", 32)):
+        row("%s: hub, muxlet and recorder" % title, [sum(each[door].values())], "kB", goal=("<=", limit))
+        for part in ("hub", "muxlet", "recorder"):
+            row("... of which " + part, [each[door][part]], "kB")
+        row("%s beside its peer" % title, [sum(each[door].values())], "kB", {"floor": "least TLS server", "sshd": "sshd"}[peer],
+            [each[peer]["all"]])
 
 
-def idle():
-    out = {}
-    net = json.load(open(state + "/ready.json"))["pids"]["net"]
-    subprocess.run(ours("-tt", "true"), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
-    before, clients = pss([net]), []
-    for _ in range(SESSIONS):
-        clients.append(subprocess.Popen(ours("-tt", "exec sleep 1000"), env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL))
-    time.sleep(5)
-    out["muxd SSH"] = (pss([net]) - before) / SESSIONS
-    for c in clients:
-        c.kill()
-        c.wait()
-    before, clients = pss(children(sshd.pid)), []
-    for _ in range(SESSIONS):
-        clients.append(subprocess.Popen(theirs("-tt", "exec sleep 1000"), env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL))
-    time.sleep(5)
-    ssh_only = [p for p in children(sshd.pid) if "sshd" in comm(p)]
-    out["sshd"] = (pss(ssh_only) - before) / SESSIONS
-    for c in clients:
-        c.kill()
-        c.wait()
-    return out
+def rest():
+    heading("At rest: all processes of the daemon")
+    with contextlib.closing(Muxd()) as fresh:
+        fresh.everybody = everybody(fresh)
+        fresh.client("echo", "web", 5)
+        time.sleep(4)
+        t0, c0, w0 = time.monotonic(), cpu(fresh.everybody()), wakes(fresh.everybody())
+        time.sleep(10)
+        t1, c1, w1 = time.monotonic(), cpu(fresh.everybody()), wakes(fresh.everybody())
+        row("no session: share of a core", [100 * (c1 - c0) / (t1 - t0)], "%", goal=("<=", 0.1))
+        row("no session: wake-ups", [(w1 - w0) / (t1 - t0)], "/s")
+        _, share, woken = idle_sessions(fresh, "web", CROWD, fresh.parts, True)
+        row("%d idle sessions: share of a core" % CROWD, [share], "%")
+        row("%d idle sessions: wake-ups" % CROWD, [woken], "/s")
 
 
-def row(what, value, peer, ratio, goal):
-    print("| %-46s | %-16s | %-28s | %-6s | %-8s |" % (what, value, peer, ratio, goal))
+def part(f):
+    begin = time.monotonic()
+    f()
+    note("%s took %.0f s" % (f.__name__, time.monotonic() - begin))
 
 
-def report(r):
-    b, e, m, i = r["bulk"], r["echo"], r["rounds"], r["idle"]
-    row("what", "muxd", "peer", "ratio", "goal")
-    row("-" * 46, "-" * 16, "-" * 28, "-" * 6, "-" * 8)
-    t = b["muxd SSH, terminal"]
-    for peer, goal in (("sshd, terminal", "≥ 1.0"), ("PTY alone", ""), ("script", "")):
-        row("bulk, terminal", "%.0f MB/s" % t, "%s %.0f MB/s" % (peer, b[peer]), "%.2f" % (t / b[peer]), goal)
-    row("bulk, ssh host cat", "%.0f MB/s" % b["muxd SSH, pipe"], "sshd %.0f MB/s" % b["sshd, pipe"],
-        "%.2f" % (b["muxd SSH, pipe"] / b["sshd, pipe"]), "")
-    row("bulk, a round's output", "%.0f MB/s" % r["round_bulk"], "sshd, pipe %.0f MB/s" % b["sshd, pipe"],
-        "%.2f" % (r["round_bulk"] / b["sshd, pipe"]), "≥ 1.5")
-    q, f = e["muxd SSH"], e["muxd SSH, beside a flood"]
-    row("key echo, p50", "%.0f µs" % q["p50"], "sshd %.0f µs" % e["sshd"]["p50"], "%.2f" % (q["p50"] / e["sshd"]["p50"]), "≤ 0.7")
-    for peer in ("PTY alone", "script", "tmux"):
-        row("key echo, p50", "%.0f µs" % q["p50"], "%s %.0f µs" % (peer, e[peer]["p50"]), "%.2f" % (q["p50"] / e[peer]["p50"]), "")
-    row("key echo, p99", "%.0f µs" % q["p99"], "sshd %.0f µs" % e["sshd"]["p99"], "%.2f" % (q["p99"] / e["sshd"]["p99"]), "")
-    row("key echo beside a flood, p50", "%.0f µs" % f["p50"], "own quiet %.0f µs" % q["p50"], "%.2f" % (f["p50"] / q["p50"]), "≤ 1.5")
-    row("key echo beside a flood, p99", "%.0f µs" % f["p99"], "sshd %.0f µs" % e["sshd, beside a flood"]["p99"],
-        "%.2f" % (f["p99"] / e["sshd, beside a flood"]["p99"]), "")
-    row("a round of true, p50", "%.2f ms" % m["muxd round"], "posix_spawn %.2f ms" % m["posix_spawn"],
-        "%.2f" % (m["muxd round"] / m["posix_spawn"]), "≤ 1.5")
-    row("a round of true, p50", "%.2f ms" % m["muxd round"], "ControlMaster %.1f ms" % m["ssh, ControlMaster"],
-        "%.2f" % (m["muxd round"] / m["ssh, ControlMaster"]), "≤ 0.1")
-    row("ssh host true, new connection", "%.0f ms" % m["muxd, ssh"], "sshd %.0f ms" % m["ssh"], "%.2f" % (m["muxd, ssh"] / m["ssh"]), "≤ 0.5")
-    row("idle session, of %d" % SESSIONS, "%.0f kB" % i["muxd SSH"], "sshd %.0f kB" % i["sshd"], "%.3f" % (i["muxd SSH"] / i["sshd"]), "≤ 50 kB")
-
-
-muxd, ready = start_muxd()
-sshd, sshd_port = start_sshd()
-try:
-    ssh_port = ready["ssh"].rsplit(":", 1)[1]
-    token = grant()
-    env = dict(os.environ, SSHPASS=token, TERM="xterm")
-    results = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS}
-    post({"argv": ["true"]})
-    results["idle"] = idle()  # first: memory that floods leave behind would hide it
-    results["bulk"] = bulk()
-    results["round_bulk"] = round_bulk()
-    results["echo"] = echo()
-    results["rounds"] = rounds()
-    with open("build/bench.json", "w") as f:
-        json.dump(results, f, indent=1)
-    report(results)
-finally:
-    sshd.terminate()
-    subprocess.run([BUILD + "/muxctl", "--state", state, "shutdown", "--sandboxes"], capture_output=True)
-    muxd.terminate()
-    muxd.wait()
-    shutil.rmtree(tmp, ignore_errors=True)
+PARTS = [bulk, round_output, keys, flood, connect, rounds, memory, rest]
+only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
+api = Api()
+with contextlib.ExitStack() as stack:
+    stack.callback(shutil.rmtree, tmp, ignore_errors=True)
+    muxd = stack.enter_context(contextlib.closing(Muxd()))
+    floor = stack.enter_context(contextlib.closing(Floor(muxd)))
+    sshd = stack.enter_context(contextlib.closing(Sshd()))
+    muxd.client("echo", "web", 5)
+    for f in PARTS:
+        if f.__name__ in only:
+            part(f)
+head = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "keys": KEYS}
+with open(BUILD + "/bench.json", "w") as f:
+    json.dump({**head, "rows": rows}, f, indent=1, ensure_ascii=False)
+with open(BUILD + "/speed.svg", "w") as f:
+    f.write(plot.draw(head, rows))
+print(tables())
+if os.environ.get("DOCS"):
+    put_into_docs()

@@ -11,15 +11,17 @@
 
 #include <pty.h>
 
+/* Keys one after the other; where others look at the processes before and after. */
 static void mode_echo(bool web, unsigned n)
 {
 	struct peer *p = open_program(web, CAT, on_key);
 
+	phase("begin");
 	type_keys(p, n);
-	printf("{");
-	say_keys("keys", web ? &web_keys : &ssh_keys);
-	printf("}\n");
+	phase("end");
+	say_samples(web ? &web_keys : &ssh_keys);
 	peer_keys(p, "\x03");
+	(void)loop_until(now_ns() + 10000000000u, has_ended, p);
 }
 
 /* ---- the bare PTY */
@@ -38,31 +40,43 @@ static int spawn_pty(const char *command, pid_t *out_pid)
 	return fd;
 }
 
-static void mode_pty_echo(unsigned n)
+/* Of any program that stands between: the terminal here is raw, as a client's is. */
+static void mode_pty_echo(const char *command, unsigned n)
 {
 	char b[4096] = "", key;
+	size_t len = 0;
 	pid_t pid;
-	int fd = spawn_pty("stty raw -echo; printf READY; exec cat", &pid);
+	int fd = spawn_pty(command, &pid);
 
 	while (!strstr(b, "READY")) {
-		ssize_t got = read(fd, b, sizeof(b) - 1);
+		ssize_t got = read(fd, b + len, sizeof(b) - 1 - len);
 
 		if (got <= 0)
 			die("no program behind the PTY");
-		b[got] = '\0';
+		len += (size_t)got;
+		b[len] = '\0';
 	}
+	usleep(300000);
+	(void)fcntl(fd, F_SETFL, O_NONBLOCK);
+	while (read(fd, b, sizeof(b)) > 0) /* what tmux draws besides */
+		;
+	(void)fcntl(fd, F_SETFL, 0);
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t start = now_ns();
+		ssize_t got = 0;
 
 		key = (char)('a' + i % 26);
-		if (write(fd, &key, 1) != 1 || read(fd, b, sizeof(b)) != 1 || b[0] != key)
+		if (write(fd, &key, 1) != 1)
+			die("the PTY takes no key");
+		do
+			got = read(fd, b, sizeof(b));
+		while (got > 0 && !memchr(b, key, (size_t)got));
+		if (got <= 0)
 			die("the PTY does not echo");
 		add(&web_keys, (double)(now_ns() - start) / 1e3);
 		usleep(GAP_NS / 1000);
 	}
-	printf("{");
-	say_keys("keys", &web_keys);
-	printf("}\n");
+	say_samples(&web_keys);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
@@ -99,18 +113,64 @@ static void on_bulk(struct peer *p, const unsigned char *at, size_t n)
 		p->asked_ns = now_ns();
 }
 
+struct bulk {
+	struct peer *peer;
+	uint64_t bytes;
+};
+
+static bool has_all(void *arg)
+{
+	const struct bulk *b = arg;
+
+	return b->peer->ended || (b->peer->mark_at != UINT64_MAX && b->peer->offset - b->peer->mark_at >= b->bytes);
+}
+
+/* command goes on when it has said all, so that the processes on the way can be looked at. */
 static void mode_bulk(bool web, const char *command, uint64_t bytes)
 {
-	struct peer *p = peer_terminal(web, on_bulk);
+	struct bulk b = {.bytes = bytes};
+	struct peer *p = b.peer = peer_terminal(web, on_bulk);
+	uint64_t took;
 
+	phase("begin");
 	peer_keys(p, command);
 	peer_keys(p, "\n");
 	peer_on_loop(p);
-	if (!loop_until(now_ns() + 300000000000u, has_ended, p))
+	if (!loop_until(now_ns() + 300000000000u, has_all, &b))
 		die("the output does not end");
-	if (p->offset - p->mark_at != bytes || (web && !p->whole))
+	took = now_ns() - p->asked_ns;
+	loop_until(now_ns() + 20000000, NULL, NULL); /* more than was asked for? */
+	if (p->offset - p->mark_at != bytes || p->left_out)
 		die("%llu bytes of %llu came", (unsigned long long)(p->offset - p->mark_at), (unsigned long long)bytes);
-	say_speed(bytes, now_ns() - p->asked_ns);
+	phase("end");
+	say_speed(bytes, took);
+	peer_keys(p, "\x03");
+	(void)loop_until(now_ns() + 10000000000u, has_ended, p);
+}
+
+static bool told_to_end(void *arg)
+{
+	struct pollfd in = {.fd = 0, .events = POLLIN};
+
+	(void)arg;
+	return poll(&in, 1, 0) > 0;
+}
+
+/* A flood whose bytes are compared, until somebody says that it is enough. */
+static void mode_flood(bool web)
+{
+	struct peer *p = open_program(web, FLOOD, on_flood);
+	uint64_t start, before;
+
+	phase("runs");
+	start = now_ns();
+	before = p->received;
+	while (!loop_until(now_ns() + 3600000000000u, told_to_end, NULL))
+		;
+	say_speed(p->received - before, now_ns() - start);
+	fflush(stdout);
+	peer_keys(p, "\x03");
+	(void)loop_until(now_ns() + 10000000000u, has_ended, p);
 }
 
 /* ---- connecting, waiting */
@@ -129,14 +189,12 @@ static void mode_connect(bool web, unsigned n)
 		peer_on_loop(p);
 		if (!loop_until(start + 30000000000u, has_output, p))
 			die("no prompt");
-		add(&web_keys, (double)(now_ns() - start) / 1e6);
+		add(&web_keys, (double)(now_ns() - start) / 1e3);
 		peer_keys(p, "exit\n");
 		(void)loop_until(now_ns() + 30000000000u, has_ended, p);
 		peer_close(p);
 	}
-	printf("{");
-	say_keys("ms", &web_keys);
-	printf("}\n");
+	say_samples(&web_keys);
 }
 
 static void mode_idle(bool web, unsigned n)
@@ -173,8 +231,10 @@ static void run(int argc, char **argv)
 		mode_idle(web, number(argv, argc, 6));
 	else if (strcmp(mode, "bulk") == 0 && argc == 8)
 		mode_bulk(web, argv[6], strtoull(argv[7], NULL, 10));
-	else if (strcmp(mode, "pty-echo") == 0)
-		mode_pty_echo(number(argv, argc, 5));
+	else if (strcmp(mode, "flood") == 0)
+		mode_flood(web);
+	else if (strcmp(mode, "pty-echo") == 0 && argc == 7)
+		mode_pty_echo(argv[5], number(argv, argc, 6));
 	else if (strcmp(mode, "pty-bulk") == 0 && argc == 7)
 		mode_pty_bulk(argv[5], strtoull(argv[6], NULL, 10));
 	else if (strcmp(mode, "observers") == 0)

@@ -163,6 +163,15 @@ static inline void type_keys(struct peer *p, unsigned n)
 	}
 }
 
+/* Every sample, so that runs can be pooled. */
+static inline void say_samples(const struct samples *s)
+{
+	printf("{\"us\": [");
+	for (size_t i = 0; i < s->n; i++)
+		printf("%s%.1f", i ? ", " : "", s->us[i]);
+	printf("]}\n");
+}
+
 static inline void say_keys(const char *name, struct samples *s)
 {
 	printf("\"%s\": {\"p50\": %.1f, \"p99\": %.1f}", name, quantile(s, 0.5), quantile(s, 0.99));

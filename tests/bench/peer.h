@@ -372,6 +372,18 @@ static inline struct peer *peer_web(const char *path, void (*output)(struct peer
 	return p;
 }
 
+/* By a grant's token; or, where that begins with "key ", by the private key in the file it names: to OpenSSH's sshd. */
+static inline bool peer_log_in(struct peer *p)
+{
+	ssh_key key;
+
+	if (strncmp(bench.token, "key ", 4) != 0)
+		return ssh_userauth_password(p->ssh, NULL, bench.token) == SSH_AUTH_SUCCESS;
+	if (ssh_pki_import_privkey_file(bench.token + 4, NULL, NULL, NULL, &key) != SSH_OK)
+		die("no key in %s", bench.token + 4);
+	return ssh_userauth_publickey(p->ssh, NULL, key) == SSH_AUTH_SUCCESS;
+}
+
 /* A shell by the SSH door. */
 static inline struct peer *peer_ssh(void (*output)(struct peer *, const unsigned char *, size_t))
 {
@@ -390,7 +402,7 @@ static inline struct peer *peer_ssh(void (*output)(struct peer *, const unsigned
 	ssh_options_set(p->ssh, SSH_OPTIONS_LOG_VERBOSITY, &level);
 	ssh_options_set(p->ssh, SSH_OPTIONS_CIPHERS_C_S, "aes128-gcm@openssh.com");
 	ssh_options_set(p->ssh, SSH_OPTIONS_CIPHERS_S_C, "aes128-gcm@openssh.com");
-	if (ssh_connect(p->ssh) != SSH_OK || ssh_userauth_password(p->ssh, NULL, bench.token) != SSH_AUTH_SUCCESS)
+	if (ssh_connect(p->ssh) != SSH_OK || !peer_log_in(p))
 		die("SSH: %s", ssh_get_error(p->ssh));
 	p->channel = ssh_channel_new(p->ssh);
 	if (!p->channel || ssh_channel_open_session(p->channel) != SSH_OK ||

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Speed of the browser door (WebSocket, TLS, recorder on) and of the router against the bare PTY and loopback, in one run.
+"""Many at once: keys that others watch, floods with observers, hundreds of sessions beside a flood; and the router.
 
 The clients are those of client.c: every byte is received, and those of a flood are compared. Prints a table and writes
-build/bench-web.json. Sizes: MIB (256), RUNS (3), SESSIONS ("1 100 500 1000"), SECONDS of each load (8), CROWD ("200 200 100":
-WebSockets, SSH connections, observers of one).
+build/bench-crowd.json. Sizes: MIB (256), RUNS (3), SECONDS of each load (8), CROWD ("200 200 100": WebSockets, SSH
+connections, observers of one).
 """
 import json, os, re, socket, statistics, subprocess, sys, tempfile, time
 
 BUILD = os.environ.get("BUILD", "build")
 MIB, RUNS = int(os.environ.get("MIB", "256")), int(os.environ.get("RUNS", "3"))
-SESSIONS = [int(x) for x in os.environ.get("SESSIONS", "1 100 500 1000").split()]
 SECONDS = int(os.environ.get("SECONDS", "8"))
 CROWD = os.environ.get("CROWD", "200 200 100").split()
 ONLY = os.environ.get("ONLY", "").split()  # parts by name; all without
@@ -91,25 +90,6 @@ def cpu(pid):
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def muxlet():
-    """The one of the daemon's sandbox: the child of the youngest bubblewrap that names it."""
-    of = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/cmdline" % pid, "rb") as f, open("/proc/%s/stat" % pid) as g:
-                of[int(pid)] = (f.read(), int(g.read().rsplit(")", 1)[1].split()[1]))
-        except OSError:
-            pass  # it has ended meanwhile
-    mine = [p for p, (line, parent) in of.items()
-            if b"muxlet" in line.split(b"\0")[0] and b"\0%s\0" % AGENT.encode() in of.get(parent, (b"", 0))[0]]
-    return max(mine)
-
-
-def ours():
-    """Processor seconds of hub, muxlet and recorder so far."""
-    return sum(cpu(p) for p in (ready["pids"]["net"], ready["pids"]["recorder"], muxlet()))
-
-
 class Hub:
     """Memory and processor time of the hub at each phase."""
 
@@ -128,81 +108,12 @@ class Hub:
         return self.at[phase][2]
 
 
-def exec_in(*argv, stdin=None):
-    subprocess.run([BUILD + "/muxctl", "--state", state, "exec", "-n", AGENT, "--", *argv], check=True, stdin=stdin,
-                   stdout=subprocess.DEVNULL)
-
-
-# --- bulk
-
-LINE = "%06d \x1b[3%dmmodule/%d.c\x1b[0m: compiled, naïve café 漢字 \x1b[1mbold\x1b[22m end\n"
-
-
-def make_text():
-    block = "".join(LINE % (i, i % 8, i * 7) for i in range(8000)).encode()
-    with open(tmp + "/text", "wb") as f:
-        left = MIB << 20
-        while left > 0:
-            f.write(block[:left])
-            left -= len(block)
-    subprocess.run([BUILD + "/muxctl", "--state", state, "put", AGENT, tmp + "/text", "text"], check=True, stdout=subprocess.DEVNULL)
-
-
-def bulk():
-    make_text()
-    speeds, spent = {"pty": [], "web": [], "ssh": []}, {"web": [], "ssh": []}
-    inside = "stty raw -echo; printf REA''DY; exec cat text"
-    for _ in range(RUNS):
-        speeds["pty"].append(client("pty-bulk", "stty raw; cat " + tmp + "/text", MIB << 20)["mb_per_s"])
-        for door in ("web", "ssh"):
-            before = ours()
-            speeds[door].append(client("bulk", door, inside, MIB << 20)["mb_per_s"])
-            time.sleep(0.5)  # the recorder has the rest to write
-            spent[door].append((ours() - before) * 1024 / MIB)
-        note("bulk: " + ", ".join("%s %.0f" % (k, v[-1]) for k, v in speeds.items()) + " MB/s, %s s a GiB" % spent)
-    return {**{k: statistics.median(v) for k, v in speeds.items()}, "cpu": {k: statistics.median(v) for k, v in spent.items()}}
-
-
 # --- keys
-
-def echo():
-    found = {"pty": [], "web": [], "ssh": []}
-    for _ in range(RUNS):
-        found["pty"].append(client("pty-echo", 200)["keys"])
-        for door in ("web", "ssh"):
-            found[door].append(client("echo", door, 200)["keys"])
-        note("echo, p50: " + ", ".join("%s %.0f" % (k, v[-1]["p50"]) for k, v in found.items()) + " µs")
-    return {k: {q: statistics.median(x[q] for x in v) for q in ("p50", "p99")} for k, v in found.items()}
-
 
 def watched():
     r = client("watched", CROWD[2], 300)
     note("keys watched by %s: %s" % (CROWD[2], r))
     return r
-
-
-# --- connecting and waiting
-
-def connect():
-    r = {"web": client("connect", "web", 100)["ms"], "ssh": client("connect", "ssh", 30)["ms"]}
-    note("connect: %s" % r)
-    return r
-
-
-def idle():
-    """Each in a daemon of its own: what others gave back would be taken again unseen."""
-    out = {}
-    for door in ("web", "ssh"):
-        for n in SESSIONS:
-            with Daemon():
-                client("echo", door, 5)  # what the first one makes is not theirs
-                hub = Hub()
-                hub.look("before")
-                client("idle", door, n, look=hub.look)
-                r = {"kb": (hub.kb("idle") - hub.kb("before")) / n, "busy": hub.busy("open", "idle")}
-                out["%s %d" % (door, n)] = r
-                note("idle, %s, %d: %.0f kB each, %.1f %% of a core" % (door, n, r["kb"], 100 * r["busy"]))
-    return out
 
 
 # --- floods
@@ -303,18 +214,9 @@ def against(what, unit, mine, name, theirs, goal=""):
 
 
 def report_keys(r):
-    if "echo" in r:
-        e = r["echo"]
-        against("browser door, key echo, p50", "%.0f µs", e["web"]["p50"], "PTY alone", e["pty"]["p50"])
-        against("browser door, key echo, p99", "%.0f µs", e["web"]["p99"], "PTY alone", e["pty"]["p99"])
-    if "watched" in r:
-        for q, goal in (("p50", ""), ("p99", "+ ≤ 1 ms")):
-            against("... watched by %s, one stalled, %s" % (CROWD[2], q), "%.0f µs", r["watched"]["watched"][q], "unwatched",
-                    r["watched"]["alone"][q], goal)
-    if "connect" in r:
-        c = r["connect"]
-        row("browser door, connect to first prompt byte", "%.1f ms" % c["web"]["p50"], "p99 %.1f ms" % c["web"]["p99"])
-        row("SSH door, connect to first prompt byte", "%.1f ms" % c["ssh"]["p50"], "p99 %.1f ms" % c["ssh"]["p99"])
+    for q, goal in (("p50", ""), ("p99", "+ ≤ 1 ms")):
+        against("keys watched by %s, one stalled, %s" % (CROWD[2], q), "%.0f µs", r["watched"]["watched"][q], "unwatched",
+                r["watched"]["alone"][q], goal)
 
 
 def report_crowd(c):
@@ -333,15 +235,8 @@ def report_crowd(c):
 def report(r):
     row("what", "muxd", "peer", "ratio", "goal")
     row("-" * 52, "-" * 20, "-" * 30, "-" * 6, "-" * 8)
-    if "bulk" in r:
-        against("browser door, bulk, TLS", "%.0f MB/s", r["bulk"]["web"], "PTY alone", r["bulk"]["pty"], "≥ 0.90")
-        row("hub, muxlet and recorder for 1 GiB of it", "%.1f s" % r["bulk"]["cpu"]["web"], "SSH door %.1f s" % r["bulk"]["cpu"]["ssh"], "",
-            "≤ 6.2 s")
-    report_keys(r)
-    for k, v in r.get("idle", {}).items():
-        door, n = k.split()
-        row("%s door, idle session, at %s" % ({"web": "browser", "ssh": "SSH"}[door], n), "%.0f kB" % v["kb"],
-            "hub: %.1f %% of a core" % (100 * v["busy"]), "", {"web": "≤ 35 kB", "ssh": "≤ 50 kB"}[door])
+    if "watched" in r:
+        report_keys(r)
     if "observers" in r:
         o = r["observers"]
         against("a flood, %s observers, one stalled" % CROWD[2], "%.0f MB/s", o["with"]["flood_mb_per_s"], "unobserved", o["alone"]["flood_mb_per_s"])
@@ -352,8 +247,7 @@ def report(r):
         against("through the router, %d MiB, TLS" % MIB, "%.0f MB/s", r["router"]["routed"], "loopback, plain", r["router"]["direct"])
 
 
-PARTS = {"idle": idle, "connect": connect, "echo": echo, "watched": watched, "bulk": bulk, "observers": observers, "crowd": crowd,
-         "router": router}
+PARTS = {"watched": watched, "observers": observers, "crowd": crowd, "router": router}
 
 results = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "load": os.getloadavg()[0]}
 
@@ -366,9 +260,8 @@ def measure(names):
             note("%s took %.0f s" % (name, time.monotonic() - begin))
 
 
-measure(["idle"])
 with Daemon():
-    measure(name for name in PARTS if name != "idle")
-with open(BUILD + "/bench-web.json", "w") as f:
+    measure(PARTS)
+with open(BUILD + "/bench-crowd.json", "w") as f:
     json.dump(results, f, indent=1)
 report(results)
