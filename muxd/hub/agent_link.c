@@ -319,10 +319,11 @@ static void agent_link_on_waits(void *arg, uint32_t channel, const char *why)
 static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
 {
 	struct session *s = by_channel(arg, channel);
+	struct agent *a = arg;
 
-	if (!quiesce_said(arg, channel, p, n) && s)
+	if (!(a->quiesce && quiesce_said(a, channel, p, n)) && s)
 		session_on_data(s, stream, offset, p, n);
-	hub_flush(((struct agent *)arg)->hub);
+	hub_flush(a->hub);
 }
 
 static void agent_link_on_consumed(void *arg, uint32_t channel, uint64_t offset)
@@ -346,10 +347,11 @@ static void agent_link_on_echo(void *arg, uint32_t channel, enum link_echo mode)
 static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 {
 	struct session *s = by_channel(arg, channel);
+	struct agent *a = arg;
 
-	if (!quiesce_exited(arg, channel, x) && s)
+	if (!(a->quiesce && quiesce_exited(a, channel, x)) && s)
 		session_on_exit(s, x);
-	hub_flush(((struct agent *)arg)->hub);
+	hub_flush(a->hub);
 }
 
 static void agent_link_on_cleared(void *arg, int rc)

@@ -165,7 +165,7 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 		a->armed = true; /* a screen is on its way; of the content of a file nothing is there */
 		return 0;
 	}
-	if (hub_record_state(s->hub) == RECORD_OK || s->state == SESSION_ENDED)
+	if (journal_state(s->hub->journal) == RECORD_OK || s->state == SESSION_ENDED)
 		n = peek(a, stream, out_p);
 	if (!n) {
 		a->armed = true;

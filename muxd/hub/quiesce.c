@@ -40,7 +40,7 @@ bool quiesce_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n)
 {
 	struct quiesce *q = a->quiesce;
 
-	if (!q || q->channel != channel)
+	if (q->channel != channel)
 		return false;
 	if (!q->held && n && *p == 'f') { /* "frozen", else "synced" and an exit */
 		q->held = true;
@@ -53,7 +53,7 @@ bool quiesce_exited(struct agent *a, uint32_t channel, const struct link_exit *x
 {
 	char why[96];
 
-	if (!a->quiesce || a->quiesce->channel != channel)
+	if (a->quiesce->channel != channel)
 		return false;
 	(void)link_forget(a->link, channel);
 	text_format(why, sizeof(why), "the sync ended with %s %d", exit_cause_name(x->cause), x->code);

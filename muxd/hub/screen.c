@@ -771,7 +771,7 @@ void screen_moved(struct session *s)
 {
 	struct screen *sc = s->screen;
 
-	if (sc && (!TAILQ_EMPTY(&sc->want) || s->stream[STREAM_OUTPUT].visible >= sc->offset + SCREEN_LAG))
+	if (!TAILQ_EMPTY(&sc->want) || s->stream[STREAM_OUTPUT].visible >= sc->offset + SCREEN_LAG)
 		screen_pump(sc);
 }
 

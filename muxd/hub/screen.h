@@ -60,7 +60,7 @@ struct screen {
  * is none to be had. */
 bool screen_want(struct attachment *a, const struct request *rq);
 void screen_unwant(struct attachment *a); /* it goes, or goes on without */
-void screen_moved(struct session *s);     /* more became visible */
+void screen_moved(struct session *s);     /* more became visible of one that has a screen */
 void screen_tick(struct session *s, uint64_t now);
 void screen_close(struct session *s); /* NULL-safe */
 

@@ -73,7 +73,8 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 	}
 	s->hub->stats.bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
-	screen_moved(s);
+	if (s->screen)
+		screen_moved(s);
 }
 
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
@@ -140,7 +141,8 @@ void session_show(struct session *s)
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		if (stream_release(&s->stream[i], journal_durable(s->hub->journal))) {
 			session_wake_all(s, WAKE_READABLE);
-			screen_moved(s);
+			if (s->screen)
+				screen_moved(s);
 		}
 }
 

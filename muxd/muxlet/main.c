@@ -259,7 +259,8 @@ static void end_of_turn(struct muxlet *m)
 {
 	struct stream *s;
 
-	signals_turn(m);
+	if (m->reap_more)
+		signals_turn(m);
 	s = m->stream;
 	muxlet_sweep(m);
 	if (s) {
@@ -279,7 +280,8 @@ static void end_of_turn(struct muxlet *m)
 			m->pending[i] = NULL;
 		}
 	}
-	pipes_turn(&m->pipes);
+	if (m->pipes.closing)
+		pipes_turn(&m->pipes);
 }
 
 /* What ended last is told if the hub listens; nobody waits for one that does not. */

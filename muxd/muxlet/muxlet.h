@@ -113,7 +113,7 @@ void muxlet_note(const struct muxlet *m, const char *fmt, ...) __attribute__((fo
 int sink_add(struct output *o); /* takes its descriptor, and what a thread is at; -1: no memory, nothing is taken */
 int signals_open(struct muxlet *m);
 void signals_stop(struct muxlet *m);
-void signals_turn(struct muxlet *m); /* at the end of a turn: what was left to be reaped */
+void signals_turn(struct muxlet *m); /* at the end of a turn with reap_more: what was left to be reaped */
 int listener_open(struct muxlet *m, int fd);
 /*
  * clear.c: everything inside ends, then CLEARED(token). A process is made for nothing of it. The newest token is

@@ -358,6 +358,7 @@ void pipes_close_all(struct pipes *p, enum pipes_lane lane, const void *owner, c
 			j->owner = owner;
 			STAILQ_INSERT_TAIL(&p->kept[lane], j, entry);
 			p->last_kept[lane] = j;
+			p->closing = true;
 		}
 		memcpy(j->bytes + j->closes++ * sizeof(*fds), fds, sizeof(*fds));
 	}
@@ -407,6 +408,7 @@ void pipes_turn(struct pipes *p)
 	}
 	if (!left && p->waits)
 		set_waits(p, false);
+	p->closing = left;
 }
 
 bool pipes_held(struct pipes *p, enum pipes_lane lane)

@@ -34,8 +34,6 @@ static void reap(struct muxlet *m)
 
 void signals_turn(struct muxlet *m)
 {
-	if (!m->reap_more)
-		return;
 	m->reap_more = false;
 	reap(m);
 }

@@ -56,6 +56,7 @@ struct ssh_chan {
 	size_t in_off, in_len;
 	bool in_blocked; /* the session takes nothing until `writable` */
 	bool eof_seen, eof_told;
+	bool packet_known; /* the client's largest one, which is fixed with the channel, was looked at */
 	bool remote_closed;
 	uint64_t left_until_ns; /* remote_closed: how long its input is waited for; 0: not yet */
 	struct buf shot;        /* a screen on its way to the client, before any more output */

@@ -115,10 +115,11 @@ static ssize_t chan_write(struct ssh_chan *ch, bool to_stderr, const uint8_t *p,
 
 	if (ch->remote_closed)
 		return -1;
-	if (ssh_guard_packet_max(ch->ssh) < SSH_PACKET_MIN) {
+	if (!ch->packet_known && ssh_guard_packet_max(ch->ssh) < SSH_PACKET_MIN) {
 		ssh_conn_doom(c, "its packets are too small");
 		return -1;
 	}
+	ch->packet_known = true;
 	if (ssh_conn_clogged(c) || window == 0)
 		return 0;
 	if (n > SSH_CHAN_SLICE)
