@@ -96,6 +96,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	pace_begin(a);
 	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
 	s->linger_at = 0;
+	session_pace(s, a->since_ns);
 	s->hub->stats.attachments_live++;
 	tell_recording(a, "attach");
 	agent_touch(s->agent);

@@ -206,6 +206,8 @@ json_t *session_describe(const struct session *s)
 		json_object_set_new(o, "cols", json_integer(s->launch.cols));
 		json_object_set_new(o, "rows", json_integer(s->launch.rows));
 	}
+	if (s->paced && s->state == SESSION_RUNNING)
+		json_object_set_new(o, "paced", json_true());
 	json_object_set_new(o, "input_bytes", json_integer((json_int_t)s->in_offset));
 	json_object_set_new(o, "output_bytes", json_integer((json_int_t)s->stream[STREAM_OUTPUT].end));
 	json_object_set_new(o, "stderr_bytes", json_integer((json_int_t)s->stream[STREAM_STDERR].end));

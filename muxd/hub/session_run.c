@@ -381,6 +381,7 @@ void session_tick(struct session *s, uint64_t now)
 	}
 	session_pump_input(s); /* the link's queue had no room, and nothing tells when it has */
 	session_ack(s, true);  /* the rest of a burst */
+	session_pace(s, now);
 	session_wake_input(s);
 	session_settle(s);
 	if (s->linger_at && now >= s->linger_at) {

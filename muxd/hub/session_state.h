@@ -26,6 +26,9 @@ struct request;
 
 #define SESSION_WINDOW STREAM_RING_MAX
 #define SESSION_CHUNK  (64 * 1024)
+/* Of a terminal that nobody looks at: a burst at full speed, then so many bytes a second, which fill it up again. */
+#define SESSION_ALONE_BURST (16 * 1024 * 1024)
+#define SESSION_ALONE_RATE  (1024 * 1024)
 /* A killed program that neither dies nor is reported gone: the session ends without it. */
 #define SESSION_KILL_DEADLINE_NS (15 * NS_PER_SEC)
 
@@ -82,6 +85,9 @@ struct session {
 	struct keep keep[STREAM_COUNT];     /* rounds */
 	struct buf backlog[STREAM_COUNT];   /* arrived, not journaled: the ring or the share was full */
 	uint64_t window[STREAM_COUNT], acked[STREAM_COUNT];
+	uint64_t alone_until; /* offset up to which a terminal without a client may go now; 0: it has one */
+	uint64_t alone_ns;    /* boot: when that was moved last */
+	bool paced;           /* that is less than a window: its program waits in between */
 	struct journal_share share;
 	uint64_t in_offset; /* journaled input */
 	uint64_t in_lost;   /* journaled, never delivered over a restart */

@@ -1,4 +1,5 @@
 /* How much output of a session its sandbox may send, and what of it need not be kept there any more. */
+#include "base/clock.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_output.h"
@@ -27,6 +28,31 @@ static uint64_t driver_offset(const struct session *s, int stream)
 	return least;
 }
 
+static uint64_t window_wanted(const struct session *s, int stream)
+{
+	uint64_t until = driver_offset(s, stream) + SESSION_WINDOW;
+
+	return s->alone_until && s->alone_until < until ? s->alone_until : until;
+}
+
+void session_pace(struct session *s, uint64_t now)
+{
+	uint64_t end = s->stream[STREAM_OUTPUT].end, full = end + SESSION_ALONE_BURST;
+
+	if (s->kind != SESSION_TERMINAL || !TAILQ_EMPTY(&s->attachments)) {
+		s->alone_until = 0;
+	} else if (!s->alone_until) {
+		s->alone_until = full;
+	} else {
+		s->alone_until += (now - s->alone_ns) * SESSION_ALONE_RATE / NS_PER_SEC;
+		if (s->alone_until > full)
+			s->alone_until = full;
+	}
+	s->alone_ns = now;
+	s->paced = s->alone_until && s->alone_until < end + SESSION_WINDOW;
+	session_update_window(s);
+}
+
 void session_update_window(struct session *s)
 {
 	if (s->state != SESSION_RUNNING && s->state != SESSION_ENDING)
@@ -38,7 +64,7 @@ void session_update_window(struct session *s)
 
 		if (buf_len(&s->backlog[i]))
 			continue;
-		until = driver_offset(s, i) + SESSION_WINDOW;
+		until = window_wanted(s, i);
 		if (until >= s->window[i] + SESSION_WINDOW / 4 &&
 		    link_window(s->agent->link, s->channel, i, until) == 0)
 			s->window[i] = until;

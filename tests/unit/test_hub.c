@@ -2,6 +2,7 @@
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
 #include "muxd/hub/quota.h"
 #include "muxd/hub/session_json.h"
+#include "muxd/hub/session_output.h"
 #include "tests/lib/hub_rig.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
@@ -589,6 +590,74 @@ static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 	hub_rig_destroy(r);
 }
 
+static uint64_t said_in(struct hub_rig *r, const struct session *s, unsigned ms)
+{
+	uint64_t before = s->stream[STREAM_OUTPUT].end;
+
+	hub_turns(r, ms);
+	return s->stream[STREAM_OUTPUT].end - before;
+}
+
+/* Nobody looks: after its burst a flood goes on at its rate, no faster and no slower; who comes sees it at full speed. */
+static void a_flood_nobody_looks_at_is_paced(void **state)
+{
+	FRESH(r);
+	struct hub_client c, again;
+	struct session *s;
+	uint64_t from, begin, took;
+	json_t *o;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "stty -echo -opost; exec yes a line that is as long as lines of builds are");
+	s = c.s;
+	assert_true(hub_until(r, s->stream[STREAM_OUTPUT].end > 1024 * 1024));
+	assert_false(s->paced);
+	client_leaves(&c);
+	session_pace(s, clock_boot_ns());
+	assert_int_equal(s->alone_until, s->stream[STREAM_OUTPUT].end + SESSION_ALONE_BURST);
+	s->alone_until = s->stream[STREAM_OUTPUT].end; /* as if all of that had been said */
+	assert_true(hub_until(r, s->paced));
+	(void)said_in(r, s, 500); /* what the last window still allowed */
+	from = s->stream[STREAM_OUTPUT].end;
+	begin = clock_boot_ns();
+	hub_turns(r, 2500);
+	took = clock_boot_ns() - begin;
+	assert_in_range(s->stream[STREAM_OUTPUT].end - from, (took - NS_PER_SEC) * SESSION_ALONE_RATE / NS_PER_SEC,
+			(took + NS_PER_SEC) * SESSION_ALONE_RATE / NS_PER_SEC);
+	o = session_describe(s);
+	assert_true(json_is_true(json_object_get(o, "paced")));
+	json_decref(o);
+	hub_join(r, &again, s, ROLE_DRIVER);
+	assert_false(s->paced);
+	from = s->stream[STREAM_OUTPUT].end;
+	begin = clock_boot_ns();
+	assert_true(hub_until(r, s->stream[STREAM_OUTPUT].end > from + 6 * 1024 * 1024));
+	assert_true(clock_boot_ns() - begin < 6 * NS_PER_SEC);
+	client_leaves(&again);
+	buf_finish(&c.got);
+	buf_finish(&again.got);
+	hub_rig_destroy(r);
+}
+
+/* What says little while nobody looks has its burst back, and never waits. */
+static void a_quiet_terminal_is_never_paced(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+	struct session *s;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "while sleep 0.1; do echo a line of a build; done");
+	s = c.s;
+	client_leaves(&c);
+	assert_true(hub_until(r, s->alone_until));
+	s->alone_until -= SESSION_ALONE_BURST / 64;
+	assert_true(hub_until(r, s->alone_until == s->stream[STREAM_OUTPUT].end + SESSION_ALONE_BURST));
+	assert_false(s->paced);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 /* A terminal in another sandbox gives no room in this one: it stays, and the limit is said. */
 static void a_full_sandbox_ends_no_terminal_elsewhere(void **state)
 {
@@ -828,6 +897,8 @@ int main(void)
 	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
 	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
 	    cmocka_unit_test(a_full_sandbox_ends_no_terminal_elsewhere),
+	    cmocka_unit_test(a_flood_nobody_looks_at_is_paced),
+	    cmocka_unit_test(a_quiet_terminal_is_never_paced),
 	    cmocka_unit_test(what_goes_while_the_record_is_waited_for_is_woken_again),
 	    cmocka_unit_test(a_grant_that_ends_during_the_wait_begins_nothing),
 	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
