@@ -25,8 +25,9 @@ struct journal_handles {
 	struct journal *journal;
 	unsigned open;
 	uv_timer_t timer;
-	uv_poll_t moved;      /* with bells alone */
-	uv_prepare_t ringing; /* a bell is to be rung before the loop sleeps: whatever else the turn has to say goes first */
+	uv_poll_t moved; /* with bells alone */
+	uv_prepare_t
+	    ringing; /* a bell is to be rung before the loop sleeps: whatever else the turn has to say goes first */
 	int bell_fd, moved_fd; /* -1: none */
 };
 
@@ -208,8 +209,7 @@ static int take_bells(struct journal_handles *h, struct uv_loop_s *loop, const s
 		   : 0;
 }
 
-static int journal_open_handles(struct journal *j, struct uv_loop_s *loop, const struct journal_fds *fds,
-				struct err *e)
+static int journal_open_handles(struct journal *j, struct uv_loop_s *loop, const struct journal_fds *fds, struct err *e)
 {
 	struct journal_handles *h = calloc(1, sizeof(*h));
 

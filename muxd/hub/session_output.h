@@ -18,7 +18,8 @@ void session_pass_over(struct session *s, int stream); /* what its clients have 
 /* session_window.c: how much the sandbox may send, and what of it need not be kept there */
 void session_update_window(struct session *s);
 void session_ack(struct session *s, bool all);
-/* A terminal without a client is held to its rate; with the first one it is let go. At each tick, and when one comes. */
+/* A terminal without a client is held to its rate; with the first one it is let go. At each tick, and when one comes.
+ */
 void session_pace(struct session *s, uint64_t now);
 bool session_has_driver(const struct session *s);
 

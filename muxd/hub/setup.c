@@ -170,8 +170,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc && !(h->exec_ids = exec_ids_create(round_runs, h)))
 		rc = ERR_NOMEM;
 	if (!rc)
-		rc = journal_create(h->loop,
-				    &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
+		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
 				    &journal_callbacks, h, &h->journal, e);
 	if (!rc)
 		rc = audit_failures_begin(h, e);

@@ -38,9 +38,9 @@ struct hub_screens {
 
 struct hub_params {
 	struct uv_loop_s *loop;
-	int ring_fd, cursor_fd;            /* dup'ed */
-	int bell_fd, moved_fd;             /* likewise (base/ring.h); 0: the recorder looks and is looked at by the clock */
-	struct conf *conf;                 /* becomes the hub's */
+	int ring_fd, cursor_fd; /* dup'ed */
+	int bell_fd, moved_fd;  /* likewise (base/ring.h); 0: the recorder looks and is looked at by the clock */
+	struct conf *conf;      /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
 	struct life *life; /* outlives the hub, which becomes its host; provider is its own; NULL: none */
 	struct work *work; /* begun by hub_begin_work(), outlives the hub; NULL: none */

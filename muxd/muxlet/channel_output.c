@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #define READ_PIPE  (64 * 1024)
-#define READ_PTY   (16 * 1024)  /* of a terminal in one turn */
-#define FLOW       4000         /* a terminal gives 4,095 bytes at a time while it has more, and less when that was all */
+#define READ_PTY   (16 * 1024) /* of a terminal in one turn */
+#define FLOW       4000 /* a terminal gives 4,095 bytes at a time while it has more, and less when that was all */
 #define READ_AHEAD (256 * 1024) /* unsent bytes at which reading waits for the stream */
 #define REST_READS 64           /* reads of a program that has just ended, in one go */
 #define PIPE_BULK  (256 * 1024)

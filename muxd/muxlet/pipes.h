@@ -115,7 +115,8 @@ struct pipe_job *pipes_write(struct pipes *p, enum pipes_lane lane, int fd, cons
 void pipes_close(struct pipes *p, enum pipes_lane lane, const void *owner, struct pipe_job *under_way, int fd);
 /* The same of n ends that nobody is at: the program's own, which muxlet has until the program has them. */
 void pipes_close_all(struct pipes *p, enum pipes_lane lane, const void *owner, const int *fds, size_t n);
-/* The end of a turn with `closing`: what is to be closed goes to the threads, after what others wait for went its way. */
+/* The end of a turn with `closing`: what is to be closed goes to the threads, after what others wait for went its way.
+ */
 void pipes_turn(struct pipes *p);
 /* Every thread of that lane has been kept by a pipe for PIPES_HELD_NS, so that nothing goes on there. */
 bool pipes_held(struct pipes *p, enum pipes_lane lane);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ACTIVE_NS      (5 * NS_PER_MS)
@@ -281,12 +282,15 @@ static void drain_sleep(struct drain *d, ssize_t moved, uint64_t active_until)
 
 	if (moved >= (ssize_t)(BATCH_MAX / 2) || moved >= (ssize_t)(d->ring_size / 4))
 		return;
+	if (moved == 0 && d->was_rung) /* for nothing: who rings on and on gets a look each 5 ms */
+		nanosleep(&(struct timespec){.tv_nsec = ACTIVE_NS}, NULL);
 	drain_lock(d);
 	until = next_look(d, moved, now, active_until);
 	d->idle = true;
 	d->turn_ns = 0; /* who waits does not hang */
 	drain_unlock(d);
-	if (poll(&bell, 1, wait_ms(now, until)) > 0)
+	d->was_rung = poll(&bell, 1, wait_ms(now, until)) > 0;
+	if (d->was_rung)
 		bell_answer(d->bell_fd);
 	drain_lock(d);
 	d->idle = d->rests = false;

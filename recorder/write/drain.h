@@ -32,7 +32,7 @@ struct drain;
 
 struct drain_params {
 	int ring_fd, cursor_fd, dir_fd; /* stay the caller's */
-	int bell_fd, moved_fd; /* likewise; -1 or 0: nobody rings, the ring is looked at each 5 to 20 ms */
+	int bell_fd, moved_fd;          /* likewise; -1 or 0: nobody rings, the ring is looked at each 5 to 20 ms */
 	uint64_t segment_size, min_free;
 	uint64_t min_lsn;     /* the log must go on above this (what the index has seen) */
 	uint64_t min_segment; /* where the index stands; when lost, what is new gets higher numbers */
@@ -67,8 +67,8 @@ void drain_set_flags(struct drain *d, uint32_t flags);
 
 void drain_status(struct drain *d, struct drain_status *out);
 void drain_durable(struct drain *d, struct segment_tail *out);
-/* Until the durable lsn passes `lsn`, *stop is set and drain_nudge() called, or timeout. Returns the durable lsn (of the
- * next record). stop: NULL for none. */
+/* Until the durable lsn passes `lsn`, *stop is set and drain_nudge() called, or timeout. Returns the durable lsn (of
+ * the next record). stop: NULL for none. */
 uint64_t drain_wait(struct drain *d, uint64_t lsn, uint64_t timeout_ns, const atomic_bool *stop);
 void drain_nudge(struct drain *d);
 /* Everything that was journaled before now is durable: 0, ERR_TIMEOUT. *out_lsn: the durable lsn. */

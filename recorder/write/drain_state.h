@@ -50,17 +50,18 @@ struct drain {
 	uint64_t retry_ns; /* not before this */
 	uint64_t space_checked_ns;
 	bool low_space;
-	bool rung;   /* the writer rings; else the ring is looked at again and again */
-	int bell_fd; /* answered by `drain`; rung by the writer, and by the others here */
+	bool rung;            /* the writer rings; else the ring is looked at again and again */
+	bool was_rung;        /* the last wait ended by the bell */
+	int bell_fd;          /* answered by `drain`; rung by the writer, and by the others here */
 	bool restart_segment; /* a jump in the ring: the next batch begins a segment */
 
 	pthread_t drain_thread, commit_thread, pulse_thread;
 	bool drain_runs, commit_runs, pulse_runs;
 
 	pthread_mutex_t lock;
-	pthread_cond_t work;   /* for `commit` */
-	pthread_cond_t moved;  /* durable moved, a sync ended, or the state changed */
-	pthread_cond_t pulse;  /* for `pulse`, at the end */
+	pthread_cond_t work;  /* for `commit` */
+	pthread_cond_t moved; /* durable moved, a sync ended, or the state changed */
+	pthread_cond_t pulse; /* for `pulse`, at the end */
 	struct segment_tail written, durable;
 	uint64_t dirty_ns; /* first uncommitted record; 0 = clean */
 	uint64_t dirty_bytes;
@@ -79,7 +80,7 @@ struct drain {
 	uint64_t own_taken, own_stored; /* since the start: queued, durable */
 	struct drain_status seen;       /* the counters */
 	uint64_t min_free;
-	uint32_t flags; /* of the cursor */
+	uint32_t flags;          /* of the cursor */
 	struct ring_cursor told; /* the cursor as the writer was rung for it last */
 };
 

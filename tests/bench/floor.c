@@ -27,8 +27,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WS_HEAD    4  /* of a message of 126 bytes and more */
-#define OUT_HEAD   9  /* type and offset */
+#define WS_HEAD    4 /* of a message of 126 bytes and more */
+#define OUT_HEAD   9 /* type and offset */
 #define OUT_MAX    (16384 - WS_HEAD - OUT_HEAD)
 #define TURN_READS 4 /* of a terminal, 4 KiB each */
 #define GUID       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -170,8 +170,7 @@ static bool pty_ready(struct peer *p)
 
 static bool begin_shell(struct peer *p)
 {
-	static const char opened[] =
-	    "\x10{\"session\":\"00000000-0000-0000-0000-000000000000\",\"offset\":0}";
+	static const char opened[] = "\x10{\"session\":\"00000000-0000-0000-0000-000000000000\",\"offset\":0}";
 	struct winsize size = {.ws_row = 24, .ws_col = 80};
 
 	p->pid = forkpty(&p->pty.fd, NULL, NULL, &size);
@@ -333,7 +332,8 @@ int main(int argc, char **argv)
 	if (!tls || SSL_CTX_use_certificate_chain_file(tls, argv[2]) != 1 ||
 	    SSL_CTX_use_PrivateKey_file(tls, argv[3], SSL_FILETYPE_PEM) != 1)
 		die("certificate");
-	SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				  SSL_MODE_RELEASE_BUFFERS);
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	listener.fd = listen_at((unsigned)strtoul(argv[1], NULL, 10));
 	watch(&listener, EPOLLIN);

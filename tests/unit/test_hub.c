@@ -598,7 +598,8 @@ static uint64_t said_in(struct hub_rig *r, const struct session *s, unsigned ms)
 	return s->stream[STREAM_OUTPUT].end - before;
 }
 
-/* Nobody looks: after its burst a flood goes on at its rate, no faster and no slower; who comes sees it at full speed. */
+/* Nobody looks: after its burst a flood goes on at its rate, no faster and no slower; who comes sees it at full speed.
+ */
 static void a_flood_nobody_looks_at_is_paced(void **state)
 {
 	FRESH(r);

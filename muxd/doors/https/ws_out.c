@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define WRITES_PER_TURN 6 /* more than one read of a link gives, over TLS and without */
-/* Output in a message over TLS: with both heads one record. libwebsockets writes one record at a time, keeps what is left
- * of a longer message, and waits for room in a socket that has room. */
+/* Output in a message over TLS: with both heads one record. libwebsockets writes one record at a time, keeps what is
+ * left of a longer message, and waits for room in a socket that has room. */
 #define TLS_OUTPUT_MAX (16 * 1024 - 4 - WIRE_OUTPUT_HEAD)
 
 static int write_piece(struct ws *w, size_t n)
