@@ -224,6 +224,7 @@ def quantile(values, q):
 
 
 rows = []
+load = os.getloadavg()[0]  # of others: a figure beside them is a ratio at best
 
 
 def row(what, mine, unit, peer="", theirs=None, goal=None, per_run=True):
@@ -258,7 +259,7 @@ def cells(r):
 
 
 def tables():
-    out = ["%(date)s, %(cores)d cores, %(mib)d MiB, %(runs)d runs, %(keys)d keys each." % head, "",
+    out = ["%(date)s, %(cores)d cores, load %(load).1f before it, %(mib)d MiB, %(runs)d runs, %(keys)d keys each." % head, "",
            "| what | muxd | peer | ratio | goal | met |", "|---|---|---|---|---|---|"]
     for r in rows:
         out.append("| **%s** | | | | | |" % r["heading"] if "heading" in r else "| " + " | ".join(cells(r)) + " |")
@@ -594,7 +595,7 @@ with contextlib.ExitStack() as stack:
     for f in PARTS:
         if f.__name__ in only:
             part(f)
-head = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "keys": KEYS}
+head = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "mib": MIB, "runs": RUNS, "keys": KEYS, "load": load}
 with open(BUILD + "/bench.json", "w") as f:
     json.dump({**head, "rows": rows}, f, indent=1, ensure_ascii=False)
 with open(BUILD + "/speed.svg", "w") as f:
