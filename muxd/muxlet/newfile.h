@@ -1,0 +1,46 @@
+/*
+ * newfile.h - a file that is not there before it is whole: what puts, writes, patches and copies have in common.
+ *
+ * Its content lies in a file without a name (O_TMPFILE) in the directory where it is to stand, so that not even a kill
+ * leaves a rest; where the file system has no such files it lies beside its name as ".muxd-put-...", and is taken away
+ * at TERM and HUP. Owned by the program's only caller: one at a time.
+ *
+ * States: dir_fd < 0 -> opened -> published or dropped.
+ */
+#ifndef MUXD_MUXLET_NEWFILE_H
+#define MUXD_MUXLET_NEWFILE_H
+
+#include "muxd/muxlet/sha256.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#define NEWFILE_MODE      0644
+#define NEWFILE_MODE_BITS 07777
+
+struct newfile {
+	char base[NAME_MAX + 1]; /* the name that it gets */
+	char temp[48];
+	int dir_fd; /* where it gets it; the caller's */
+	int fd;
+	bool named; /* temp stands in the directory */
+};
+
+/* Base and dir_fd are filled in. 0 or an errno, as all of these. */
+int newfile_open(struct newfile *t);
+/*
+ * All of stdin but the last 40 bytes to fd. They are what the sender says of the content: its size (u64,
+ * little-endian) and SHA-256; EBADMSG when they differ. out_sum, out_size: may be NULL.
+ */
+int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size);
+int newfile_write(int fd, const void *p, size_t n);
+/* A short count is the end. -1: errno. */
+ssize_t newfile_read(int fd, void *p, size_t n);
+/* Synced, then named. EEXIST without replace, when the name is taken. */
+int newfile_publish(struct newfile *t, mode_t mode, bool replace);
+void newfile_drop(struct newfile *t); /* harmless after publish */
+
+#endif
