@@ -4,6 +4,7 @@
 #include "muxd/muxlet/file.h"
 #include "muxd/muxlet/framed.h"
 #include "muxd/muxlet/freeze.h"
+#include "muxd/muxlet/fs.h"
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
@@ -30,7 +31,7 @@
 struct options {
 	int listen_fd, secret_fd, programs_fd, pids, leave_s, dial, canary;
 	bool pause, nursery, spare, framed, verbose, version;
-	const char *shell, *workdir, *join, *check, *install, *get, *sync, *freeze;
+	const char *shell, *workdir, *join, *check, *install, *get, *fs, *sync, *freeze;
 	struct file_put put; /* its visit is everybody's */
 };
 
@@ -39,9 +40,9 @@ static int usage(void)
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N]\n"
 	      "              [--programs-fd N] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
-	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --dial PORT | --sync "
-	      "PATH | --freeze PATH\n"
-	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH\n"
+	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --fs REQUEST\n"
+	      "       muxlet --dial PORT | --sync PATH | --freeze PATH\n"
+	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH | --fs REQUEST\n"
 	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
 	      "--version\n",
 	      stderr);
@@ -77,6 +78,7 @@ static const struct row {
     {"freeze", TEXT, offsetof(struct options, freeze), 0, 0, 0},
     {"dial", NUMBER, offsetof(struct options, dial), 1, UINT16_MAX, 10},
     {"get", TEXT, offsetof(struct options, get), 0, 0, 0},
+    {"fs", TEXT, offsetof(struct options, fs), 0, 0, 0},
     {"put", TEXT, offsetof(struct options, put.path), 0, 0, 0},
     {"mode", LONG, offsetof(struct options, put.mode), 0, LONG_MAX, 8},
     {"size", LONG, offsetof(struct options, put.size), 0, LONG_MAX, 10},
@@ -133,9 +135,9 @@ static int main_parse(int argc, char **argv, struct options *o)
 	}
 	if (optind != argc)
 		return -1;
-	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->sync +
-		!!o->freeze + !!o->dial + o->nursery + !!o->canary;
-	if (o->put.visit && !o->pause && !o->get && !o->put.path && !o->dial)
+	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->fs +
+		!!o->sync + !!o->freeze + !!o->dial + o->nursery + !!o->canary;
+	if (o->put.visit && !o->pause && !o->get && !o->put.path && !o->fs && !o->dial)
 		return -1;
 	if (modes)
 		return modes == 1 && o->listen_fd < 0 && o->secret_fd < 0 ? 0 : -1;
@@ -379,6 +381,8 @@ int main(int argc, char **argv)
 		return file_put(&o.put);
 	if (o.get)
 		return file_get(o.get, o.put.visit);
+	if (o.fs)
+		return fs_run(o.fs, o.put.visit);
 	if (o.dial)
 		return dial_port((uint16_t)o.dial);
 	(void)mlock(m.secret, sizeof(m.secret));

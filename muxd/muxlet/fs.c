@@ -1,0 +1,105 @@
+#include "muxd/muxlet/fs.h"
+
+#include "muxd/muxlet/fs_op.h"
+#include "muxd/muxlet/fs_state.h"
+#include "muxd/muxlet/newfile.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NEEDS_TO = 1, NEEDS_MODE = 2, NEEDS_PATTERN = 4 };
+
+static const struct op {
+	const char *name;
+	int (*run)(struct fs_work *w);
+	unsigned needs; /* beside a path */
+} ops[] = {
+    {"stat", fs_stat, 0},        {"list", fs_list, 0},
+    {"read", fs_read, 0},        {"write", fs_write, 0},
+    {"append", fs_append, 0},    {"mkdir", fs_mkdir, 0},
+    {"move", fs_move, NEEDS_TO}, {"copy", fs_copy, NEEDS_TO},
+    {"delete", fs_delete, 0},    {"chmod", fs_chmod, NEEDS_MODE},
+};
+
+static int run_row(struct fs_work *w, const struct op *op)
+{
+	if ((op->needs & NEEDS_TO && !w->ask.to) || (op->needs & NEEDS_MODE && w->ask.mode < 0) ||
+	    (op->needs & NEEDS_PATTERN && !w->ask.pattern))
+		return fs_fail(w, EINVAL, "%s lacks a field that it needs", op->name);
+	return op->run(w);
+}
+
+static int run_op(struct fs_work *w)
+{
+	int err = fs_root_name(&w->root, w->ask.path, w->name, sizeof(w->name));
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (strcmp(ops[i].name, w->ask.op) == 0)
+			return run_row(w, &ops[i]);
+	return fs_fail(w, EINVAL, "this muxlet does not know the operation \"%.40s\"", w->ask.op);
+}
+
+static const char *sentence(const struct fs_work *w, int err)
+{
+	if (w->why[0])
+		return w->why;
+	if (err == EXDEV)
+		return "the path leads outside the workspace";
+	if (err == EBADMSG)
+		return "its content did not arrive whole";
+	return strerror(err);
+}
+
+static void put_changes(struct fs_work *w)
+{
+	if (!w->changes.n && !w->changes_left_out)
+		return;
+	fs_out_open(&w->out, "changes", '[');
+	if (w->changes.n)
+		fs_out_raw(&w->out, NULL, w->changes.p, w->changes.n);
+	fs_out_close(&w->out, ']');
+	if (w->changes_left_out)
+		fs_out_number(&w->out, "changes_left_out", w->changes_left_out);
+}
+
+/* What changed is told of a failure, too: some of it may have been done. */
+static int answer(struct fs_work *w, int err)
+{
+	if (err)
+		fs_out_text(&w->out, "error", sentence(w, err));
+	put_changes(w);
+	fs_out_close(&w->out, '}');
+	if (w->out.over) {
+		fprintf(stderr, "the answer is larger than %d bytes\n", FS_OUT_MAX);
+		return err ? err : EFBIG;
+	}
+	if (newfile_write(STDOUT_FILENO, w->out.p, w->out.n) || newfile_write(STDOUT_FILENO, "\n", 1))
+		return err ? err : EIO;
+	return err > 0 && err < 256 ? err : err ? EIO : 0;
+}
+
+int fs_run(const char *request, int visit)
+{
+	static struct fs_work w = {.root = {.fd = -1}, .hash_left = FS_HASH_MAX};
+	const char *why = NULL;
+	int err = fs_ask_parse(request, strlen(request), &w.ask, &why);
+
+	fs_out_open(&w.out, NULL, '{');
+	if (err)
+		(void)fs_fail(&w, err, "the request is none: %s", why);
+	else
+		err = fs_root_open(visit, &w.root);
+	if (!err)
+		err = run_op(&w);
+	err = answer(&w, err);
+	if (w.root.fd >= 0)
+		close(w.root.fd);
+	fs_ask_finish(&w.ask);
+	fs_out_finish(&w.out);
+	fs_out_finish(&w.changes);
+	return err;
+}

@@ -1,0 +1,24 @@
+/*
+ * fs_op.h - the operations themselves, and what they say when they fail. Each has the request in w->ask and the name in
+ * w->name, puts its fields into w->out, and returns 0 or an errno (fs.h).
+ */
+#ifndef MUXD_MUXLET_FS_OP_H
+#define MUXD_MUXLET_FS_OP_H
+
+#include "muxd/muxlet/fs.h"
+
+/* err, with a sentence for it; the first one stays. */
+__attribute__((format(printf, 3, 4))) int fs_fail(struct fs_work *w, int err, const char *fmt, ...);
+
+int fs_stat(struct fs_work *w);
+int fs_list(struct fs_work *w);
+int fs_read(struct fs_work *w);
+int fs_write(struct fs_work *w);
+int fs_append(struct fs_work *w);
+int fs_mkdir(struct fs_work *w);
+int fs_move(struct fs_work *w);
+int fs_copy(struct fs_work *w);
+int fs_delete(struct fs_work *w);
+int fs_chmod(struct fs_work *w);
+
+#endif
