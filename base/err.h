@@ -57,6 +57,14 @@
 	X(FILE_DENIED, "file_permission_denied", 403, 77,                                                              \
 	  "The sandbox's user may not do that to the file or its directory.")                                          \
 	X(NOT_A_FILE, "not_a_file", 409, 65, "The path is a directory or a device; name a file.")                      \
+	X(NOT_A_DIRECTORY, "not_a_directory", 409, 65, "The path, or a part of it, is not a directory; name one.")     \
+	X(FILE_EXISTS, "file_exists", 409, 73, "Choose another name, or say in the call that it may go.")              \
+	X(FILE_CHANGED, "file_changed", 412, 75, "Read it again, and make the change to what it holds now.")           \
+	X(RANGE, "range_past_end", 416, 65, "Ask for its size (stat) and begin before its end.")                       \
+	X(PATCH, "patch_refused", 409, 65,                                                                             \
+	  "Read the file again where the message says, and make the patch anew; nothing was changed.")                 \
+	X(PATH_OUTSIDE, "path_outside", 403, 77,                                                                       \
+	  "Name a path in the workspace, and no link that leads out of it; get and put reach other places.")           \
 	X(NO_SPACE, "workspace_full", 507, 73,                                                                         \
 	  "Free space in the sandbox, or raise sandbox.workspace_size for new ones.")                                  \
 	X(PORT, "port_unreachable", 502, 69,                                                                           \

@@ -86,14 +86,34 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struc
 void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
 			  const struct err *e);
 
-/* A file to move. */
-enum file_op { FILE_PUT, FILE_GET };
+/* What is done with files, one of them moved or an operation; file_op.h has a row for each. */
+enum file_op {
+	FILE_PUT,
+	FILE_GET,
+	FILE_STAT,
+	FILE_LIST,
+	FILE_READ,
+	FILE_WRITE,
+	FILE_APPEND,
+	FILE_MKDIR,
+	FILE_MOVE,
+	FILE_COPY,
+	FILE_DELETE,
+	FILE_CHMOD,
+	FILE_OPS
+};
 struct file_spec {
 	enum file_op op;
 	const char *path; /* in the sandbox; not absolute: from /workspace. Any bytes but NUL */
-	int64_t mode;     /* put: permission bits; -1: as the file has that is replaced, else 0644 */
-	uint64_t size;    /* put: when known, else UINT64_MAX */
-	bool parents;     /* put: make missing directories */
+	/*
+	 * An operation: what it asks for as muxlet takes it (muxd/muxlet/fs_ask.h), without op and path; NULL: no more.
+	 * Paths below /workspace alone. Borrowed.
+	 */
+	const json_t *request;
+	const char *to; /* of it, the other path that it names; NULL */
+	int64_t mode;   /* put: permission bits; -1: as the file has that is replaced, else 0644 */
+	uint64_t size;  /* put: when known, else UINT64_MAX */
+	bool parents;   /* put: make missing directories */
 };
 
 /* A port inside the sandbox to be connected to, on its loopback. */

@@ -56,7 +56,7 @@ static const char *start_event(const struct session *s)
 	if (s->kind == SESSION_PORT)
 		return "port.open";
 	if (s->kind == SESSION_FILE)
-		return s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get";
+		return s->launch.transfer->row->event;
 	return s->kind == SESSION_ROUND ? "round.start" : "session.open";
 }
 

@@ -119,9 +119,9 @@ static void fill_transfer(struct session *s)
 	struct err e = {0};
 
 	(void)keep_digest(&t->content);
-	if (t->op == FILE_PUT)
+	if (t->row->takes)
 		r->total[STREAM_INPUT] = t->content.total;
-	else
+	else if (t->row->gives)
 		r->total[STREAM_OUTPUT] = t->content.total;
 	r->failed = transfer_result(t, s->agent->name, r, &e);
 	if (r->failed)
@@ -226,7 +226,7 @@ static int audit_transfer(struct session *s, const struct request *rq)
 		if (r->failed)
 			json_object_set_new(d, "message", json_string(r->message));
 	}
-	return audit_event(s->hub, s->launch.transfer->op == FILE_PUT ? "file.put" : "file.get", rq, s->agent->name,
+	return audit_event(s->hub, s->launch.transfer->row->event, rq, s->agent->name,
 			   r->failed ? err_name(r->failed) : "ok", d);
 }
 
@@ -276,8 +276,8 @@ static bool end_tell(struct session *s)
 	if (!session_shown(s))
 		return false;
 	session_set_end(s, END_TOLD);
-	s->kept_bytes =
-	    keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) + s->in_queue.cap; /* not taken */
+	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) +
+			s->in_queue.cap /* not taken */ + (s->launch.transfer ? s->launch.transfer->reply_bytes : 0);
 	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
 		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
 		s->forget_at = 0;

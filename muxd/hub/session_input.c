@@ -118,14 +118,14 @@ void session_input_again(struct session *s, uint64_t from)
 
 /* ---- new input */
 
-/* A put takes what was announced and no more; nothing else takes content. */
+/* What takes content takes what was announced and no more. */
 static int check_transfer(struct session *s, size_t n)
 {
 	const struct transfer *t = s->launch.transfer;
 
 	if (s->kind != SESSION_FILE)
 		return 0;
-	if (!t || t->op != FILE_PUT || t->trailer_due)
+	if (!t || !t->row->takes || t->trailer_due)
 		return ERR_ENDED;
 	if (t->size == UINT64_MAX || n <= t->size - t->content.total)
 		return 0;
@@ -475,7 +475,7 @@ static int complete_transfer(struct session *s)
 	struct transfer *t = s->launch.transfer;
 	int rc;
 
-	if (!t || t->op != FILE_PUT || t->trailer_due)
+	if (!t || !t->row->takes || t->trailer_due)
 		return 0;
 	rc = transfer_complete(t);
 	if (rc)

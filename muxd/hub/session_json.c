@@ -216,6 +216,11 @@ json_t *session_describe(const struct session *s)
 	return o;
 }
 
+json_t *session_file_take_reply(struct session *s)
+{
+	return s->launch.transfer ? transfer_take_reply(s->launch.transfer) : NULL;
+}
+
 json_t *session_file_json(const struct session *s)
 {
 	return s->launch.transfer ? transfer_json(s->launch.transfer) : NULL;

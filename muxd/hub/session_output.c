@@ -31,7 +31,8 @@ void session_pass_over(struct session *s, int stream)
 	move_cursors(s, stream, s->stream[stream].end);
 }
 
-/* A client of a transfer sees a get's content. What muxlet says besides is for the record. True: to be shown. */
+/* A client of a transfer sees a get's content; an operation's answer is its own at the end. What muxlet says besides is
+ * for the record. True: to be shown. */
 static bool accept_transfer(struct session *s, int stream, const uint8_t *p, size_t n)
 {
 	struct transfer *t = s->launch.transfer;
@@ -39,7 +40,9 @@ static bool accept_transfer(struct session *s, int stream, const uint8_t *p, siz
 	size_t content = 0;
 	bool begins;
 
-	if (!t || t->op != FILE_GET || stream != STREAM_OUTPUT) {
+	if (t && t->row->asks && stream == STREAM_OUTPUT && transfer_output(t, p, n, &content))
+		session_doom(s, EXIT_LOST, "the answer is larger than muxlet sends");
+	if (!t || !t->row->gives || stream != STREAM_OUTPUT) {
 		drop(st, n);
 		session_pass_over(s, stream);
 		return false;

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +13,29 @@
 #define MODE_MAX     07777
 #define YEAR_10000_S 253402300800
 
-const char *file_op_name(enum file_op op)
+/* Op and path ahead of what the door has checked: the request as muxlet reads it. */
+static int make_request(struct transfer *t, const struct file_spec *spec, struct err *e)
 {
-	return op == FILE_PUT ? "put" : "get";
+	json_t *o = json_pack("{s:s, s:o}", "op", t->row->name, "path", json_text_or_base64(spec->path));
+
+	if (o && spec->request && json_object_update_missing(o, (json_t *)spec->request) == 0)
+		t->request = json_text(o);
+	else if (o && !spec->request)
+		t->request = json_text(o);
+	json_decref(o);
+	if (!t->request)
+		return err_set(e, ERR_NOMEM, "no memory for a request");
+	if (strlen(t->request) > TRANSFER_REQUEST_MAX)
+		return err_set(e, ERR_TOO_LARGE, "the request has %zu bytes as JSON; %d are allowed",
+			       strlen(t->request), TRANSFER_REQUEST_MAX);
+	return 0;
 }
 
 int transfer_create(const struct file_spec *spec, struct transfer **out, struct err *e)
 {
 	size_t n = spec->path ? strlen(spec->path) : 0;
 	struct transfer *t;
+	int rc = 0;
 
 	if (!n)
 		return err_set(e, ERR_INVAL, "path is missing or empty");
@@ -36,11 +49,20 @@ int transfer_create(const struct file_spec *spec, struct transfer **out, struct 
 		return err_set(e, ERR_NOMEM, "no memory for a transfer");
 	}
 	t->op = spec->op;
+	t->row = file_op_row(spec->op);
 	t->mode = spec->op == FILE_PUT ? spec->mode : -1;
-	t->size = spec->op == FILE_PUT ? spec->size : UINT64_MAX;
+	t->size = t->row->takes ? spec->size : UINT64_MAX;
 	t->parents = spec->parents;
-	*out = t;
-	return 0;
+	buf_init(&t->answer, TRANSFER_ANSWER_MAX);
+	if (spec->to && !(t->to = strdup(spec->to)))
+		rc = err_set(e, ERR_NOMEM, "no memory for a transfer");
+	if (!rc && t->row->asks)
+		rc = make_request(t, spec, e);
+	if (rc)
+		transfer_destroy(t);
+	else
+		*out = t;
+	return rc;
 }
 
 void transfer_destroy(struct transfer *t)
@@ -48,6 +70,11 @@ void transfer_destroy(struct transfer *t)
 	if (!t)
 		return;
 	keep_finish(&t->content);
+	buf_finish(&t->answer);
+	json_decref(t->reply);
+	json_decref(t->changes);
+	free(t->request);
+	free(t->to);
 	free(t->path);
 	free(t);
 }
@@ -62,8 +89,8 @@ char **transfer_argv(const struct transfer *t)
 	if (!v)
 		return NULL;
 	v[n++] = strdup("muxlet");
-	v[n++] = strdup(t->op == FILE_PUT ? "--put" : "--get");
-	v[n++] = strdup(t->path);
+	v[n++] = strdup(t->row->asks ? "--fs" : t->op == FILE_PUT ? "--put" : "--get");
+	v[n++] = strdup(t->row->asks ? t->request : t->path);
 	if (t->op == FILE_PUT && t->mode >= 0) {
 		v[n++] = strdup("--mode");
 		whole = asprintf(&v[n++], "%llo", (unsigned long long)t->mode) >= 0;
@@ -106,6 +133,8 @@ static int parse_head(struct transfer *t)
 int transfer_output(struct transfer *t, const uint8_t *p, size_t n, size_t *out_content)
 {
 	*out_content = 0;
+	if (t->row->asks)
+		return buf_append(&t->answer, p, n);
 	while (n && !t->head_known) {
 		if (*p == '\n') {
 			int rc = parse_head(t);
@@ -152,46 +181,73 @@ int transfer_complete(struct transfer *t)
 	return 0;
 }
 
-static int code_of(int errnum)
+/* ---- how it ended */
+
+/* What muxlet says of changes, where it is a list that the record has room for. */
+static void take_changes(struct transfer *t)
 {
-	switch (errnum) {
-	case ENOSPC:
-	case EDQUOT:
-		return ERR_NO_SPACE;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		return ERR_FILE_DENIED;
-	case ENOENT:
-	case ENOTDIR:
-		return ERR_NO_FILE;
-	case EISDIR:
-	case ENODEV:
-		return ERR_NOT_A_FILE;
-	case ENAMETOOLONG:
-	case ELOOP:
-	case EINVAL:
-		return ERR_INVAL;
-	default:
-		return ERR_TRANSFER;
-	}
+	json_t *list = json_object_get(t->reply, "changes");
+	char *text = json_is_array(list) ? json_text(list) : NULL;
+
+	if (text && strlen(text) <= TRANSFER_CHANGES_MAX)
+		t->changes = json_incref(list);
+	t->changes_left_out = json_integer_value(json_object_get(t->reply, "changes_left_out"));
+	free(text);
 }
 
-static const char *transfer_text_of(int errnum, char *buf, size_t size)
+/* The answer of an operation: an object, or it is none. A sandbox is not believed beyond its form. */
+static void take_reply(struct transfer *t)
 {
-	if (errnum == EBADMSG)
-		return "its content did not arrive whole";
-	if (errnum == ESTALE)
-		return "it became shorter while it was read";
-	if (errnum == ENODEV)
-		return "it is neither a file nor a directory";
-	return strerror_r(errnum, buf, size);
+	json_t *o = NULL;
+
+	if (!t->row->asks || json_parse(buf_ptr(&t->answer), buf_len(&t->answer), TRANSFER_ANSWER_MAX, &o, NULL))
+		return;
+	t->reply_bytes = buf_len(&t->answer);
+	buf_finish(&t->answer);
+	if (json_is_object(o))
+		t->reply = json_incref(o);
+	json_decref(o);
+	take_changes(t);
 }
 
-int transfer_result(const struct transfer *t, const char *agent, const struct session_result *r, struct err *e)
+json_t *transfer_take_reply(struct transfer *t)
 {
-	char what[300], buf[128];
+	json_t *o = t->reply;
 
+	t->reply = NULL;
+	t->reply_bytes = 0;
+	return o;
+}
+
+/* Muxlet's exit code in words: its own sentence, then ours, then the system's. */
+static int refused(struct transfer *t, int errnum, const char *what, struct err *e)
+{
+	const char *said = json_string_value(json_object_get(t->reply, "error")), *text;
+	char buf[128], clean[200];
+	int code = file_op_error(t->row, errnum, &text);
+
+	if (said)
+		text_put(clean, sizeof(clean), said);
+	return err_set(e, code, "%s: %s", what, said ? clean : text ? text : strerror_r(errnum, buf, sizeof(buf)));
+}
+
+static int went_well(const struct transfer *t, const char *what, struct err *e)
+{
+	if (t->op == FILE_GET && (!t->head_known || t->content.total != t->size))
+		return err_set(e, ERR_TRANSFER, "%s: %llu of %llu bytes came", what,
+			       (unsigned long long)t->content.total, (unsigned long long)(t->head_known ? t->size : 0));
+	if (t->row->takes && !t->trailer_due)
+		return err_set(e, ERR_TRANSFER, "%s: muxlet ended before the content did", what);
+	if (t->row->asks && !t->reply)
+		return err_set(e, ERR_TRANSFER, "%s: its answer is not one", what);
+	return 0;
+}
+
+int transfer_result(struct transfer *t, const char *agent, const struct session_result *r, struct err *e)
+{
+	char what[300];
+
+	take_reply(t);
 	text_format(what, sizeof(what), "%s of %.160s in %.100s", file_op_name(t->op), t->path, agent);
 	switch (r->cause) {
 	case EXIT_EXITED:
@@ -205,14 +261,7 @@ int transfer_result(const struct transfer *t, const char *agent, const struct se
 	}
 	if (r->signal)
 		return err_set(e, ERR_TRANSFER, "%s: muxlet was ended by signal %s", what, signal_name(r->signal));
-	if (r->code)
-		return err_set(e, code_of(r->code), "%s: %s", what, transfer_text_of(r->code, buf, sizeof(buf)));
-	if (t->op == FILE_GET && (!t->head_known || t->content.total != t->size))
-		return err_set(e, ERR_TRANSFER, "%s: %llu of %llu bytes came", what,
-			       (unsigned long long)t->content.total, (unsigned long long)(t->head_known ? t->size : 0));
-	if (t->op == FILE_PUT && !t->trailer_due)
-		return err_set(e, ERR_TRANSFER, "%s: muxlet ended before the content did", what);
-	return 0;
+	return r->code ? refused(t, r->code, what, e) : went_well(t, what, e);
 }
 
 json_t *transfer_json(const struct transfer *t)
@@ -222,6 +271,14 @@ json_t *transfer_json(const struct transfer *t)
 
 	if (!o)
 		return NULL;
+	if (t->to)
+		json_object_set_new(o, "to", json_text_or_base64(t->to));
+	if (t->changes)
+		json_object_set(o, "changes", t->changes);
+	if (t->changes_left_out)
+		json_object_set_new(o, "changes_left_out", json_integer(t->changes_left_out));
+	if (t->row->asks && !t->row->takes)
+		return o;
 	snprintf(text, sizeof(text), "%04llo", (unsigned long long)t->mode);
 	if (t->mode >= 0)
 		json_object_set_new(o, "mode", json_string(text));

@@ -264,21 +264,30 @@ static void take_pty(struct round_body *b, const struct fields *f)
 	b->spec.kind = f->argv || f->command ? SESSION_EXEC : SESSION_TERMINAL;
 }
 
-/* A text, or {"base64": ...} for a name that is not UTF-8. */
-static int take_path(struct round_body *b, const json_t *v, struct err *e)
+int body_path(const json_t *v, char **out)
 {
 	const char *text = json_string_value(v), *b64 = json_string_value(json_object_get(v, "base64"));
 	uint8_t *bytes = (uint8_t *)(text ? strndup(text, json_string_length(v)) : NULL);
 	size_t n = json_string_length(v);
+	char *path = NULL;
 
 	if (!text && b64)
 		(void)base64_decode(b64, strlen(b64), false, &bytes, &n);
 	if (bytes && !memchr(bytes, 0, n))
-		b->file_path = strndup((char *)bytes, n);
+		path = strndup((char *)bytes, n);
 	free(bytes);
+	if (!path)
+		return ERR_INVAL;
+	*out = path;
+	return 0;
+}
+
+static int take_path(struct round_body *b, const json_t *v, struct err *e)
+{
+	int rc = body_path(v, &b->file_path);
+
 	b->file.path = b->file_path;
-	return b->file_path ? 0
-			    : err_set(e, ERR_INVAL, "/file/path: is neither a text without NUL nor {\"base64\": ...}");
+	return rc ? err_set(e, rc, "/file/path: is neither a text without NUL nor {\"base64\": ...}") : 0;
 }
 
 static int take_file(struct round_body *b, const struct fields *f, struct err *e)

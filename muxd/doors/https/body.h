@@ -44,6 +44,8 @@ int round_body_parse(const void *p, size_t n, const struct round_limits *l, stru
 int start_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e);
 void round_body_finish(struct round_body *b); /* NULL-safe */
 
+/* A path: a text, or {"base64": ...} for one that is not UTF-8. *out: to be freed. ERR_INVAL, ERR_NOMEM. */
+int body_path(const json_t *v, char **out);
 /*
  * {data, encoding} as bytes: utf-8 points into the string (*out_owned NULL),
  * base64 is decoded (*out_owned to be freed). `what` is named in errors.

@@ -21,6 +21,8 @@ void rest_snapshot_list(struct http_exchange *x);
 void rest_snapshot_drop(struct http_exchange *x);
 /* files.c */
 void rest_file(struct http_exchange *x); /* a put is entered before its body */
+/* fs.c */
+void rest_fs(struct http_exchange *x);
 /* rounds.c */
 void rest_round_start(struct http_exchange *x);
 void rest_round_show(struct http_exchange *x);

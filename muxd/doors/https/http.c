@@ -285,11 +285,11 @@ static void error_minimal(struct http_exchange *x, int rc)
 			 err_name(rc), x->id_text);
 }
 
-void http_reply_status(struct http_exchange *x, int status, int rc, const struct err *e)
+static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *o = json_pack("{s:{s:s,s:s,s:s,s:s}}", "error", "code", err_name(rc), "message", message, "hint",
-			      err_hint(rc), "request_id", x->id_text);
+	json_t *o = json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message, "hint",
+			      err_hint(rc), "request_id", x->id_text, "details", details);
 
 	if (status == 401)
 		x->challenge = true;
@@ -302,6 +302,16 @@ void http_reply_status(struct http_exchange *x, int status, int rc, const struct
 		error_minimal(x, rc);
 	json_decref(o);
 	http_answer(x, status, "application/json");
+}
+
+void http_reply_status(struct http_exchange *x, int status, int rc, const struct err *e)
+{
+	reply_error(x, status, rc, e, NULL);
+}
+
+void http_reply_error_with(struct http_exchange *x, int rc, const struct err *e, json_t *details)
+{
+	reply_error(x, err_http_status(rc), rc, e, details);
 }
 
 const char *http_method_name(enum http_method m)
@@ -329,7 +339,9 @@ const char *http_reason(int status)
 	    {408, "Request Timeout"},
 	    {409, "Conflict"},
 	    {411, "Length Required"},
+	    {412, "Precondition Failed"},
 	    {413, "Content Too Large"},
+	    {416, "Range Not Satisfiable"},
 	    {417, "Expectation Failed"},
 	    {426, "Upgrade Required"},
 	    {429, "Too Many Requests"},

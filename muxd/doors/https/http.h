@@ -132,6 +132,8 @@ void http_reply_stream(struct http_exchange *x, int status, const char *content_
 void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len);
 /* rc: ERR_*; e may be NULL or empty. The status is the table's. */
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e);
+/* The same with what a program can use of it, an object in "details"; NULL: nothing. Borrowed. */
+void http_reply_error_with(struct http_exchange *x, int rc, const struct err *e, json_t *details);
 /*
  * What the broker answered, or what was made, 200 (201, 202) or its error; NULL: there was no memory for it. Fits
  * broker_json_done. arg: the exchange.

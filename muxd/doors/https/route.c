@@ -34,6 +34,16 @@ static const struct route routes[] = {
      "get"},
     {HTTP_PUT, "/v1/agents/{agent}/files", rest_file, ROUTE_GRANT, BODY_STREAM, "files",
      "path,timeout_ms,task_id,mode,parents", "put"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/stat", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "stat"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/list", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "list"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/read", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "read"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/write", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "write"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/append", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "append"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/mkdir", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "mkdir"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/move", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "move"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/copy", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "copy"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/delete", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "delete"},
+    {HTTP_POST, "/v1/agents/{agent}/fs/chmod", rest_fs, ROUTE_GRANT, BODY_REQUIRED, "files", "", "chmod"},
     {HTTP_POST, "/v1/agents/{agent}/resume", rest_life, ROUTE_GRANT, BODY_OPTIONAL, "terminal, rounds or lifecycle", "",
      "resume"},
     {HTTP_POST, "/v1/agents/{agent}/stop", rest_life, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin", "", "stop"},
@@ -173,11 +183,10 @@ static bool take_param(struct http_exchange *x, size_t n, const char *path, size
 
 static bool ends_with_operation(const char *path, size_t len)
 {
-	size_t at = len;
-
-	while (at && path[at - 1] != '/')
-		at--;
-	return at && is_operation(path + at, len - at);
+	for (size_t at = len; at; at--)
+		if (path[at - 1] == '/' && is_operation(path + at, len - at))
+			return true;
+	return false;
 }
 
 /* The n-th parameter begins; the fewest segments that fit are its. */

@@ -1,0 +1,175 @@
+/* POST /v1/agents/{agent}/fs/...: one operation on files in a sandbox, a JSON body for a JSON answer. */
+#include "base/clock.h"
+#include "muxd/doors/https/fs_body.h"
+#include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/route.h"
+#include "muxd/hub/file_op.h"
+#include "muxd/hub/hub.h"
+
+#include <stdlib.h>
+
+/* One operation under way. */
+struct operating {
+	struct http_exchange *x;
+	struct attachment *a; /* NULL: over, or not begun */
+	struct fs_body body;
+	size_t sent; /* of its content */
+	bool fed;    /* and its end */
+};
+
+static void fs_end(struct operating *o)
+{
+	struct attachment *a = o->a;
+
+	o->a = NULL;
+	attachment_detach(a);
+	fs_body_finish(&o->body);
+	free(o);
+}
+
+/* Content as the session takes it. A session that has ended takes none, and says why at its end. */
+static void fs_feed(struct operating *o)
+{
+	const struct fs_body *b = &o->body;
+
+	while (o->sent < b->content_len) {
+		ssize_t n = attachment_input(o->a, b->content + o->sent, b->content_len - o->sent);
+
+		if (n <= 0)
+			return;
+		o->sent += (size_t)n;
+	}
+	if (o->fed || !b->content)
+		return;
+	o->fed = true;
+	(void)attachment_input_eof(o->a);
+}
+
+static void fs_on_writable(void *arg)
+{
+	fs_feed(arg);
+}
+
+static void fs_on_readable(void *arg)
+{
+	(void)arg; /* the answer comes at the end */
+}
+
+static void fs_on_notice(void *arg, const char *text, bool over)
+{
+	(void)arg, (void)text, (void)over;
+}
+
+static void fs_on_skipped(void *arg, int stream, uint64_t n)
+{
+	(void)arg, (void)stream, (void)n;
+}
+
+/* What muxlet says beside the sentence, which stands in the error already. */
+static void fs_refuse(struct operating *o, const struct session_result *r, json_t *reply)
+{
+	struct err e = {0};
+
+	err_set(&e, r->failed, "%s", r->message);
+	if (reply)
+		json_object_del(reply, "error");
+	http_reply_error_with(o->x, e.code, &e, reply && json_object_size(reply) ? reply : NULL);
+}
+
+static void fs_answer(struct operating *o, struct session *s, const struct session_result *r, json_t *reply)
+{
+	char id[ID_STR_LEN];
+
+	id_format(session_id(s), id);
+	json_object_set_new(reply, "op", json_string(file_op_name(o->body.file.op)));
+	json_object_set_new(reply, "agent", json_string(session_agent(s)));
+	json_object_set_new(reply, "session", json_string(id));
+	json_object_set_new(reply, "duration_ms", json_integer((json_int_t)(r->duration_ns / NS_PER_MS)));
+	http_reply_json(o->x, 200, reply);
+}
+
+static void fs_on_ended(void *arg, const struct session_result *r)
+{
+	struct operating *o = arg;
+	struct session *s = attachment_session(o->a);
+	json_t *reply = session_file_take_reply(s);
+
+	if (r->failed)
+		fs_refuse(o, r, reply);
+	else if (reply)
+		fs_answer(o, s, r, reply);
+	else
+		http_reply_error(o->x, ERR_NOMEM, NULL);
+	json_decref(reply);
+	fs_end(o);
+}
+
+static void fs_on_cut(void *arg, enum cut_cause cause, const char *text)
+{
+	struct operating *o = arg;
+	struct err e = {0};
+
+	err_set(&e, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, "%s", text);
+	http_reply_error(o->x, e.code, &e);
+	fs_end(o);
+}
+
+static const struct attachment_ops ops = {.readable = fs_on_readable,
+					  .writable = fs_on_writable,
+					  .notice = fs_on_notice,
+					  .skipped = fs_on_skipped,
+					  .ended = fs_on_ended,
+					  .cut = fs_on_cut};
+
+static void fs_on_open(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
+		       const struct id *seen)
+{
+	struct operating *o = arg;
+
+	(void)s, (void)seen; /* an operation has no exec_id */
+	o->a = a;
+	if (rc) {
+		http_reply_error(o->x, rc, e);
+		o->a = NULL;
+		fs_body_finish(&o->body);
+		free(o);
+		return;
+	}
+	fs_feed(o);
+}
+
+static int fs_begin(struct http_exchange *x, struct operating **out, struct err *e)
+{
+	struct operating *o = calloc(1, sizeof(*o));
+	enum file_op op = FILE_STAT;
+	int rc = o ? file_op_parse(x->route->call, &op) : ERR_NOMEM;
+
+	if (rc == 0)
+		rc = fs_body_parse(op, buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &o->body,
+				   e);
+	if (rc) {
+		free(o);
+		return rc;
+	}
+	o->x = x;
+	*out = o;
+	return 0;
+}
+
+void rest_fs(struct http_exchange *x)
+{
+	struct exec_spec spec = {.kind = SESSION_FILE, .agent = x->params[0], .head = UINT64_MAX, .tail = UINT64_MAX};
+	struct operating *o = NULL;
+	struct err e = {0};
+	int rc = fs_begin(x, &o, &e);
+
+	if (rc) {
+		http_reply_error(x, rc, &e);
+		return;
+	}
+	spec.file = &o->body.file;
+	spec.task = o->body.task;
+	spec.timeout_ns = o->body.timeout_ns;
+	spec.stdin_open = file_op_row(o->body.file.op)->takes;
+	broker_open(x->hub, &x->rq, &spec, &ops, o, fs_on_open, o);
+}

@@ -1,0 +1,140 @@
+# fs_story.sh - what the stories of file operations share: the same claims about a sandbox on this machine and about one
+# in a pod. Sourced after env.sh; expects $agent, whose sandbox has sh, cat, find, stat, ln and sha256sum, and $root, the
+# directory that operations stay below.
+# shellcheck shell=bash disable=SC2154,SC2034
+
+inside() { muxctl exec -n "$agent" -- "$@"; }
+sum() { sha256sum | cut -d' ' -f1; }
+# fs OP BODY: the answer's status in $status, its body in $tmp/answer
+fs() {
+	status=$(curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" -H 'Content-Type: application/json' \
+		-o "$tmp/answer" -w '%{http_code}' --data-binary "$2" "https://$(ready https)/v1/agents/$agent/fs/$1")
+}
+got() { jq -r "$1" "$tmp/answer"; }
+# does OP BODY [FILTER [EXPECTED]]: it succeeds, and its answer has that
+does() {
+	fs "$1" "$2"
+	[ "$status" = 200 ] || fail "$1 $2: $status $(cat "$tmp/answer")"
+	[ $# -lt 3 ] || equal "$1 $2: $3" "${4-true}" "$(got "$3")"
+}
+# refuses CODE OP BODY [STATUS]
+refuses() {
+	fs "$2" "$3"
+	[ "$(got '.error.code')" = "$1" ] || fail "$2 $3: $status $(cat "$tmp/answer"), not $1"
+	[ -n "$(got '.error.hint // empty')" ] || fail "$1 has no next step"
+	[ "${4:-$status}" = "$status" ] || fail "$1 came as $status, not $4"
+	ok "$2 $3: $1 $status"
+}
+
+fs_write_and_read() {
+	local digest
+	digest=$(printf 'one\ntwo\nthree\n' | sum)
+	does write '{"path":"src/a.txt","data":"one\ntwo\nthree\n","parents":true}' .sha256 "$digest"
+	equal "it is there" "$digest" "$(inside sha256sum src/a.txt | cut -d' ' -f1)"
+	does read '{"path":"src/a.txt"}' .data $'one\ntwo\nthree'
+	does read "{\"path\":\"$root/src/a.txt\",\"from_line\":2,\"to_line\":2}" '[.data, .total_lines, .truncated] | @json' '["two\n",3,false]'
+	does read '{"path":"src/a.txt","offset":4,"length":3}' .data two
+	does read '{"path":"src/a.txt","offset":-6}' .data three
+	does read '{"path":"src/a.txt","offset":14}' '[.data, .length] | @json' '["",0]'
+	does write '{"path":"bytes","data":"AP+A","encoding":"base64"}' .size 3
+	does read '{"path":"bytes"}' '[.data, .encoding] | @json' '["AP+A","base64"]'
+	does write '{"path":"empty","data":""}' .size 0
+	refuses range_past_end read '{"path":"src/a.txt","offset":15}' 416
+	refuses range_past_end read '{"path":"src/a.txt","from_line":4}' 416
+	refuses file_not_found read '{"path":"no/such"}' 404
+	refuses not_a_file read '{"path":"src"}' 409
+	refuses not_a_directory list '{"path":"src/a.txt"}' 409
+	refuses not_a_directory write '{"path":"src/a.txt/x","data":""}' 409
+}
+
+fs_change_what_is_known() {
+	local old new
+	old=$(printf 'one\ntwo\nthree\n' | sum) new=$(printf 'changed' | sum)
+	refuses file_exists write '{"path":"src/a.txt","data":"x","create_only":true}' 409
+	refuses file_changed write "{\"path\":\"src/a.txt\",\"data\":\"x\",\"if_match\":\"$new\"}" 412
+	equal "what is there is told" "$old" "$(got .error.details.sha256)"
+	refuses file_changed append "{\"path\":\"src/a.txt\",\"data\":\"x\",\"if_match\":\"$new\"}" 412
+	refuses file_changed delete "{\"path\":\"src/a.txt\",\"if_match\":\"$new\"}" 412
+	equal "and nothing was changed" "$old" "$(inside sha256sum src/a.txt | cut -d' ' -f1)"
+	does write "{\"path\":\"src/a.txt\",\"data\":\"changed\",\"if_match\":\"$old\"}" \
+		'.changes[0] | [.path, .before.sha256, .after.sha256] | @json' "[\"src/a.txt\",\"$old\",\"$new\"]"
+	does append '{"path":"src/a.txt","data":" more"}' .size 12
+	does append '{"path":"src/log","data":"made"}' .created true
+	equal "content is added at the end" "changed more" "$(inside cat src/a.txt)"
+	does chmod '{"path":"src/a.txt","mode":"0751"}' .entry.mode 0751
+	does write '{"path":"src/a.txt","data":"again"}' .mode 0751
+}
+
+fs_names_and_trees() {
+	does mkdir '{"path":"tree/deep","parents":true}' .created true
+	does mkdir '{"path":"tree/deep","parents":true}' .created false
+	refuses file_exists mkdir '{"path":"tree/deep"}' 409
+	does write '{"path":"tree/deep/f","data":"f"}'
+	does write '{"path":{"base64":"dHJlZS//bgo="},"data":"odd"}' '.path.base64' 'dHJlZS//bgo='
+	refuses not_a_file copy '{"path":"tree","to":"copy"}' 409
+	does copy '{"path":"tree","to":"copy/of","recursive":true,"parents":true}' .files 2
+	refuses invalid_request copy '{"path":"tree","to":"tree/deep/x","recursive":true}' 400
+	refuses file_exists move '{"path":"copy/of/deep/f","to":"src/a.txt"}' 409
+	does move '{"path":"copy/of/deep/f","to":"src/a.txt","overwrite":true}' '[.changes[].path] | @json' '["copy/of/deep/f","src/a.txt"]'
+	refuses invalid_request move '{"path":"tree","to":"tree/deep/tree"}' 400
+	equal "the tree is as it was" "tree/deep/f" "$(inside find tree -name f)"
+	does list '{"path":"tree","depth":9}' '[.entries[] | .type] | @json' '["directory","file","file"]'
+	does list '{"path":".","depth":9,"limit":2}' '.entries | length' 2
+	local all=0 cursor
+	while cursor=$(got '.cursor // empty | @json') && all=$((all + $(got '.entries | length'))) && [ -n "$cursor" ]; do
+		fs list "{\"path\":\".\",\"depth\":9,\"limit\":2,\"cursor\":$(jq -c .cursor "$tmp/answer")}"
+	done
+	equal "pages have every name once" "$(inside sh -c 'find . -mindepth 1 -print0 | tr -dc "\000" | wc -c' | tr -d ' \r')" "$all"
+	does stat '{"path":"tree/deep/f","sha256":true}' .sha256 "$(printf f | sum)"
+	refuses file_exists delete '{"path":"tree"}' 409
+	does delete '{"path":"tree","recursive":true}' .deleted 4
+	refuses file_not_found stat '{"path":"tree"}' 404
+	refuses file_not_found delete '{"path":"tree"}' 404
+	refuses invalid_request delete '{"path":".","recursive":true}' 400
+}
+
+# Nothing leads outside: not by name, not by link, not in the middle of a path.
+fs_stays_inside() {
+	inside sh -c 'ln -sfn / out; ln -sfn /etc/passwd pw; ln -sfn ../../../../etc up; ln -sfn src in'
+	does read '{"path":"in/a.txt"}' .data f
+	for path in /etc/passwd ../etc/passwd src/../../etc/passwd out/etc/passwd pw up/passwd "${root}x/f"; do
+		refuses path_outside read "{\"path\":\"$path\"}" 403
+		[ "$path" = pw ] || refuses path_outside write "{\"path\":\"$path.muxd\",\"data\":\"x\",\"parents\":true}" 403
+	done
+	refuses path_outside copy '{"path":"src/a.txt","to":"out/tmp/f"}' 403
+	refuses path_outside move '{"path":"src/a.txt","to":"/tmp/f"}' 403
+	refuses path_outside delete '{"path":"out/tmp","recursive":true}' 403
+	refuses path_outside chmod '{"path":"pw","mode":"0777"}' 403
+	does stat '{"path":"pw"}' '[.entry.type, .entry.target] | @json' '["symlink","/etc/passwd"]'
+	does write '{"path":"pw","data":"mine"}'
+	does delete '{"path":"out"}' .deleted 1
+	inside sh -c 'rm -f up in'
+}
+
+fs_bad_requests() {
+	refuses invalid_request read '{"path":"src","depth":1}'
+	refuses invalid_request read '{}'
+	refuses invalid_request read '{"path":""}'
+	refuses invalid_request read '{"path":{"base64":"AAA="}}'
+	refuses invalid_request read '{"path":"a","length":99999999}'
+	refuses invalid_request write '{"path":"x","data":"***","encoding":"base64"}'
+	refuses invalid_request write '{"path":"x","data":"","if_match":"abc"}'
+	refuses invalid_request chmod '{"path":"x","mode":"0888"}'
+	refuses invalid_request stat 'no json'
+	refuses invalid_request stat "{\"path\":\"$(head -c 5000 /dev/zero | tr '\0' a)\"}"
+}
+
+# audited EVENT FILTER: the newest such event has that
+audited() {
+	muxctl audit --agent "$agent" --event "$1" -o json | jq -es "[.[] | (.events // [.])[] | .record | select(.outcome == \"ok\")] | last | $2" >/dev/null
+}
+fs_recorded() {
+	does write '{"path":"audited","data":"1"}'
+	does write '{"path":"audited","data":"2"}'
+	does delete '{"path":"audited"}'
+	wait_for 20 audited file.write ".detail.changes[0] | .path == \"audited\" and .before.sha256 == \"$(printf 1 | sum)\" and .after.sha256 == \"$(printf 2 | sum)\"" &&
+		ok "a change is in the audit log by path and digests" || fail "no such event: $(muxctl audit --agent "$agent" --event file.write -o json | tail -3)"
+	wait_for 20 audited file.delete ".detail.changes[0] | .path == \"audited\" and .before.sha256 == \"$(printf 2 | sum)\" and .after == null" &&
+		ok "a deletion, too" || fail "no such event of a deletion"
+	wait_for 20 audited file.read '.detail.path != null' && ok "and a read by its path" || fail "no such event of a read"
+}
