@@ -103,13 +103,21 @@ static int check_counts(struct hub *h, const struct agent *a, const struct grant
 	return broker_open_make_room(h, a, quota_check(h->conf, true, &l, NULL) == 0, g) ? 0 : rc;
 }
 
-/* Files and ports are muxlet's own work. */
-static int check_muxlet(const struct agent *a, enum session_kind kind, struct err *e)
+/* Files and ports are muxlet's own work. NULL: it can do that. */
+static const char *cannot(const struct agent *a, enum session_kind kind, const struct launch *l)
 {
-	const char *what = kind == SESSION_FILE ? "files cannot be moved in or out of" : "ports cannot be reached in";
+	if (kind == SESSION_PORT)
+		return link_has_ports(a->link) ? NULL : "ports cannot be reached in";
+	if (kind == SESSION_FILE && l->transfer->row->asks)
+		return link_has_fs(a->link) ? NULL : "there are no file operations in";
+	return kind != SESSION_FILE || link_has_files(a->link) ? NULL : "files cannot be moved in or out of";
+}
 
-	if ((kind != SESSION_FILE && kind != SESSION_PORT) ||
-	    (kind == SESSION_FILE ? link_has_files(a->link) : link_has_ports(a->link)))
+static int check_muxlet(const struct agent *a, enum session_kind kind, const struct launch *l, struct err *e)
+{
+	const char *what = cannot(a, kind, l);
+
+	if (!what)
 		return 0;
 	if (a->info.backend == SANDBOX_PLAIN)
 		return err_set(e, ERR_UNSUPPORTED, "%s %s: that is muxlet's work, which does not run there (%.120s)",
@@ -205,7 +213,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc && seen_before(j)) /* the same call came meanwhile, and waited too */
 		return;
 	if (!rc)
-		rc = check_muxlet(j->agent, j->kind, &here);
+		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
 	if (!rc)
 		rc = check_counts(j->hub, j->agent, &j->rq.grant, &here);
 	if (!rc)

@@ -59,7 +59,8 @@ enum frame_feature {
 	FEATURE_SYNC = 4,   /* muxlet knows --sync */
 	FEATURE_FREEZE = 8, /* muxlet knows --freeze */
 	FEATURE_CLEAR = 16, /* OPEN_RESERVE, CLEAR and CLEARED */
-	FEATURE_QUEUE = 32  /* OPEN_RESERVE goes ahead of others; ERROR with CODE_LIMIT tells who waits its place */
+	FEATURE_QUEUE = 32, /* OPEN_RESERVE goes ahead of others; ERROR with CODE_LIMIT tells who waits its place */
+	FEATURE_FS = 64     /* muxlet knows --fs */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };

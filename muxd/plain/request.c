@@ -33,7 +33,7 @@ static int request_on_hello(struct plain_peer *p, const struct frame *f)
 	p->theirs = f->u.hello;
 	p->ours = (struct frame_hello){.major = FRAME_MAJOR, .minor = FRAME_MINOR, .features = FEATURE_QUEUE};
 	if (p->visitor)
-		p->ours.features |= FEATURE_FILES | FEATURE_PORTS;
+		p->ours.features |= FEATURE_FILES | FEATURE_PORTS | FEATURE_FS;
 	if (random_bytes(p->ours.nonce, sizeof(p->ours.nonce)))
 		return break_off(p, "no randomness");
 	answer.u.hello = p->ours;

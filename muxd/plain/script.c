@@ -227,7 +227,7 @@ int script_bare(const struct frame_open *o, struct script_words *out)
 
 bool script_may_visit(const struct frame_open *o)
 {
-	static const char *const known[] = {"--put", "--get", "--dial"};
+	static const char *const known[] = {"--put", "--get", "--fs", "--dial"};
 	const char *what = o->argc > 1 ? o->strings + strlen(o->strings) + 1 : "";
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

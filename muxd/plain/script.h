@@ -56,7 +56,7 @@ int script_start(const struct script_start *s, const struct frame_open *o, struc
 int script_bare(const struct frame_open *o, struct script_words *out);
 /* muxlet in an ephemeral container: what it is asked about is in the root of the target's first process. */
 int script_visit(const char *muxlet, const struct frame_open *o, struct script_words *out);
-/* The words are such as script_visit() knows: put, get or dial. */
+/* The words are such as script_visit() knows: put, get, fs or dial. */
 bool script_may_visit(const struct frame_open *o);
 int script_sweep(const char *shell, const char *owner, const struct script_target *t, size_t n,
 		 struct script_words *out);

@@ -31,6 +31,8 @@ def op(auth=GRANT, about="self", needs="", body=None, event=""):
 
 REASON = {"reason": "the matrix"}
 LIFE = "lifecycle admin"
+FS = {"write": {"data": "x"}, "append": {"data": "x"}, "stat": {}, "list": {}, "read": {}, "mkdir": {"parents": True},
+      "chmod": {"mode": "0644"}, "move": {"to": "fs", "overwrite": True}, "copy": {"to": "fs2", "overwrite": True}, "delete": {}}
 REST = {
     "GET /": op(OPEN), "GET /sandboxes": op(OPEN), "GET /sessions": op(OPEN), "GET /sessions/{id}": op(OPEN),
     "GET /terminal/{agent}": op(OPEN), "GET /replay/{id}": op(OPEN), "GET /ui/{file}": op(OPEN),
@@ -52,6 +54,8 @@ REST = {
     "GET /v1/agents/{agent}/logs": op(about="agent", needs="observe " + LIFE, event="sandbox.log"),
     "GET /v1/agents/{agent}/files": op(about="agent", needs="files", event="file.get"),
     "PUT /v1/agents/{agent}/files": op(about="agent", needs="files", body="content", event="file.put"),
+    **{"POST /v1/agents/{agent}/fs/" + name: op(about="agent", needs="files", body={"path": "fs", "task_id": "m", **more}, event="file." + name)
+       for name, more in FS.items()},
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/terminal": op(OPEN), "GET /v1/sessions/{id}/attach": op(OPEN),  # by WebSocket: WS
     "GET /v1/agents/{agent}/exec": op(OPEN),
@@ -490,7 +494,7 @@ def drive(state, facts, out):
         # What is done to a session is refused or not while it is at hand; what is read is in the record.
         fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and not o.event)
         session = facts["round"] if fresh else facts["old"]
-        source = address(index + {"rest": 0, "ws": 70, "ssh": 80, "port": 90}.get(door, 100), slot)
+        source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110}.get(door, 120), slot)
         target = {"session": session} if o.about == "session" else {"agent": agent} if o.about == "agent" else {}
         cell = dict(door=door, op=name, cred=cred, answers=want[0] if isinstance(want[0], str) else sorted(want[0]), event=want[1],
                     outcome=want[2], grant=grant, principal=mint.principals[family], about=o.about)

@@ -392,6 +392,44 @@ def files(api, agent, task):
     api.refused("PUT", path, 401, "unauthenticated", body=b"x", agent=agent, query="?path=a", token=False)
 
 
+def operations(api, agent, task):
+    """Operations on files: each once as it goes well, and each kind of refusal."""
+
+    def does(name, path, **more):
+        _, value = api.call("POST", f"/v1/agents/{{agent}}/fs/{name}", {200}, agent=agent,
+                            body={"path": path, "task_id": task, **more})
+        return value or {}
+
+    def refuses(name, status, code, path, **more):
+        api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", status, code, agent=agent,
+                    body={"path": path, "task_id": task, **more})
+
+    content = "one\ntwo\n"
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    does("write", "fs/a", data=content, parents=True, mode="0640", timeout_ms=60000)
+    does("append", "fs/a", data="dGhyZWUK", encoding="base64", if_match=digest)
+    if does("read", "fs/a", from_line=3).get("data") != "three\n":
+        api.fail("what was appended does not come back")
+    does("read", {"base64": "ZnMvYQ=="}, offset=-6, length=3)
+    does("mkdir", "fs/dir/in", parents=True)
+    does("copy", "fs", to="fs2", recursive=True)
+    does("move", "fs2/a", to="fs2/b")
+    does("chmod", "fs2/b", mode="0600")
+    does("stat", "/workspace/fs2/b", sha256=True)
+    page = does("list", "fs2", depth=3, limit=1)
+    does("list", "fs2", depth=3, cursor=page.get("cursor", ""))
+    does("delete", "fs2", recursive=True)
+    refuses("read", 404, "file_not_found", "fs2")
+    refuses("read", 403, "path_outside", "/etc/passwd")
+    refuses("read", 416, "range_past_end", "fs/a", offset=1000)
+    refuses("list", 409, "not_a_directory", "fs/a")
+    refuses("delete", 409, "file_exists", "fs")
+    refuses("append", 412, "file_changed", "fs/a", data="x", if_match=digest)
+    for name in ("stat", "list", "read", "write", "append", "mkdir", "move", "copy", "delete", "chmod"):
+        api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 400, "invalid_request", agent=agent, body={"task_id": task})
+        api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 401, "unauthenticated", agent=agent, body={}, token=False)
+
+
 def the_end(api, agent):
     path = "/v1/agents/{agent}"
     api.refused("DELETE", path, 400, "reason_required", agent=agent)
@@ -637,6 +675,7 @@ def main():
     recordings(api, agent, task)
     keeping(api, agent)
     files(api, agent, task)
+    operations(api, agent, task)
     pages(api, agent)
     lifecycle_refused(api, agent)
     lifecycle(api, agent)
