@@ -59,6 +59,7 @@
 	X(NOT_A_FILE, "not_a_file", 409, 65, "The path is a directory or a device; name a file.")                      \
 	X(NOT_A_DIRECTORY, "not_a_directory", 409, 65, "The path, or a part of it, is not a directory; name one.")     \
 	X(FILE_EXISTS, "file_exists", 409, 73, "Choose another name, or say in the call that it may go.")              \
+	X(NOT_EMPTY, "directory_not_empty", 409, 73, "Delete what is in it first, or say recursive.")                  \
 	X(FILE_CHANGED, "file_changed", 412, 75, "Read it again, and make the change to what it holds now.")           \
 	X(RANGE, "range_past_end", 416, 65, "Ask for its size (stat) and begin before its end.")                       \
 	X(PATCH, "patch_refused", 409, 65,                                                                             \

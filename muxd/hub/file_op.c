@@ -67,7 +67,7 @@ static const struct reason reasons[] = {
 static const struct reason asked[] = {
     {EXDEV, ERR_PATH_OUTSIDE, "the path leads outside the workspace"},
     {EEXIST, ERR_FILE_EXISTS, NULL},
-    {ENOTEMPTY, ERR_FILE_EXISTS, NULL},
+    {ENOTEMPTY, ERR_NOT_EMPTY, NULL},
     {ENOTDIR, ERR_NOT_A_DIRECTORY, NULL},
     {ERANGE, ERR_RANGE, "the range begins behind its end"},
     {ECANCELED, ERR_FILE_CHANGED, "it is not what if_match says"},

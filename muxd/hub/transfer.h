@@ -65,7 +65,7 @@ char **transfer_argv(const struct transfer *t);
 int transfer_output(struct transfer *t, const uint8_t *p, size_t n, size_t *out_content);
 /* Content that is taken. ERR_TOO_LARGE past the announced size. */
 int transfer_input(struct transfer *t, const uint8_t *p, size_t n);
-/* It is complete: makes the trailer. ERR_EOF when more was announced. */
+/* Content is complete: makes the trailer. ERR_EOF when more was announced. */
 int transfer_complete(struct transfer *t);
 /* How it ended, given how muxlet did: 0, or ERR_* with the sentence for the client. */
 int transfer_result(struct transfer *t, const char *agent, const struct session_result *r, struct err *e);

@@ -423,7 +423,7 @@ def operations(api, agent, task):
     refuses("read", 403, "path_outside", "/etc/passwd")
     refuses("read", 416, "range_past_end", "fs/a", offset=1000)
     refuses("list", 409, "not_a_directory", "fs/a")
-    refuses("delete", 409, "file_exists", "fs")
+    refuses("delete", 409, "directory_not_empty", "fs")
     refuses("append", 412, "file_changed", "fs/a", data="x", if_match=digest)
     for name in ("stat", "list", "read", "write", "append", "mkdir", "move", "copy", "delete", "chmod"):
         api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 400, "invalid_request", agent=agent, body={"task_id": task})

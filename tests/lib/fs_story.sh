@@ -85,7 +85,7 @@ fs_names_and_trees() {
 	done
 	equal "pages have every name once" "$(inside sh -c 'find . -mindepth 1 -print0 | tr -dc "\000" | wc -c' | tr -d ' \r')" "$all"
 	does stat '{"path":"tree/deep/f","sha256":true}' .sha256 "$(printf f | sum)"
-	refuses file_exists delete '{"path":"tree"}' 409
+	refuses directory_not_empty delete '{"path":"tree"}' 409
 	does delete '{"path":"tree","recursive":true}' .deleted 4
 	refuses file_not_found stat '{"path":"tree"}' 404
 	refuses file_not_found delete '{"path":"tree"}' 404

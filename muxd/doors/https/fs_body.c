@@ -81,7 +81,7 @@ static const struct {
     {{"to_line", SCHEMA_INTEGER, false, 1, OFFSET_MAX, NULL, 0}, OP(READ), false},
 };
 
-/* Those that an operation knows. Returns how many. */
+/* The fields that an operation knows. Returns how many. */
 static size_t fields_of(enum file_op op, struct schema_field *out)
 {
 	size_t n = 0;

@@ -1,0 +1,358 @@
+/* muxctl fs: operations on files in a sandbox, asked of the API. */
+#include "base/ids.h"
+#include "base/slurp.h"
+#include "muxd/ctl/api.h"
+#include "muxd/ctl/nouns.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONTENT_MAX (64 * 1024 * 1024) /* the daemon's limit is lower, and says so */
+#define PIECE       (1024 * 1024)
+
+/* How an option stands in the question. */
+enum kind { KIND_FLAG, KIND_NUMBER, KIND_TEXT };
+
+static const struct field {
+	const char *option, *key;
+	enum kind kind;
+} fields[] = {
+    {"parents", "parents", KIND_FLAG},       {"recursive", "recursive", KIND_FLAG}, {"force", "overwrite", KIND_FLAG},
+    {"new", "create_only", KIND_FLAG},       {"follow", "follow", KIND_FLAG},       {"sha256", "sha256", KIND_FLAG},
+    {"if-match", "if_match", KIND_TEXT},     {"mode", "mode", KIND_TEXT},           {"task", "task_id", KIND_TEXT},
+    {"depth", "depth", KIND_NUMBER},         {"offset", "offset", KIND_NUMBER},     {"length", "length", KIND_NUMBER},
+    {"from-line", "from_line", KIND_NUMBER}, {"to-line", "to_line", KIND_NUMBER},
+};
+
+static const struct ctl_column entry_columns[] = {
+    {"path", "path"}, {"type", "type"}, {"size", "size"}, {"mode", "mode"}, {"mtime", "changed"}, {NULL, NULL},
+};
+
+static const struct ctl_column list_columns[] = {
+    {"mode", "MODE"}, {"size", "SIZE"}, {"mtime", "CHANGED"}, {"type", "TYPE"}, {"path", "PATH"}, {NULL, NULL},
+};
+
+static const struct ctl_column done_columns[] = {
+    {"path", "path"}, {"size", "size"}, {"sha256", "sha256"}, {"deleted", "deleted"}, {NULL, NULL},
+};
+
+static int set_number(json_t *o, const struct ctl_args *a, const struct field *f, struct err *e)
+{
+	long long v = 0;
+	int rc = args_number(a, f->option, -(1ll << 60), 1ll << 60, &v, e);
+
+	if (rc == 0)
+		json_object_set_new(o, f->key, json_integer(v));
+	return rc;
+}
+
+/* The question: a path, and what options say. */
+static int fs_question(const struct ctl_args *a, const char *path, json_t **out, struct err *e)
+{
+	json_t *o = json_pack("{s:o}", "path", json_text_or_base64(path));
+	unsigned long long timeout_ns = 0;
+	int rc = o ? args_duration(a, "timeout", &timeout_ns, e) : err_set(e, ERR_NOMEM, "no memory for the question");
+
+	for (size_t i = 0; !rc && i < sizeof(fields) / sizeof(fields[0]); i++) {
+		const struct field *f = &fields[i];
+
+		if (!args_has(a, f->option))
+			continue;
+		if (f->kind == KIND_NUMBER)
+			rc = set_number(o, a, f, e);
+		else
+			json_object_set_new(o, f->key,
+					    f->kind == KIND_FLAG ? json_true() : json_string(args_get(a, f->option)));
+	}
+	if (!rc && timeout_ns)
+		json_object_set_new(o, "timeout_ms", json_integer((json_int_t)(timeout_ns / 1000000)));
+	if (rc)
+		json_decref(o);
+	else
+		*out = o;
+	return rc;
+}
+
+/* body is stolen. */
+static int fs_ask(struct ctl *c, const struct ctl_args *a, const char *op, json_t *body, json_t **out, struct err *e)
+{
+	const char *agent = a->operands[0], *reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl fs";
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = agent, .scopes = "files", .task = args_get(a, "task"), .reason = reason};
+	struct api_call call = {.method = "POST", .path = "/v1/agents/*/fs/*", .names = {agent, op}, .body = body};
+	int rc = target_name_check(agent, e);
+
+	if (rc < 0) {
+		json_decref(body);
+		return rc;
+	}
+	return api_ask(c, &w, &call, out, e);
+}
+
+static int fs_finish(struct ctl *c, int rc, const struct err *e, json_t *o)
+{
+	json_t *entry = json_object_get(o, "entry"), *sum = json_object_get(o, "sha256");
+	int status;
+
+	if (rc < 0)
+		return ctl_fail(c, e);
+	if (entry && sum && !c->json)
+		json_object_set(entry, "sha256", sum);
+	if (c->json)
+		status = ctl_print_json(c, o);
+	else if (entry)
+		status = ctl_print_object(c, entry, entry_columns);
+	else
+		status = ctl_print_object(c, o, done_columns);
+	json_decref(o);
+	return status;
+}
+
+/* For a person what matters of it: changes are the audit log's. */
+static void leave_out(json_t *o)
+{
+	static const char *const rest[] = {"op",   "agent",  "session", "duration_ms", "changes", "changes_left_out",
+					   "type", "created"};
+
+	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+		json_object_del(o, rest[i]);
+}
+
+/* One question and its answer. body NULL: with what follows from the operands and options. */
+static int fs_once(struct ctl *c, const struct ctl_args *a, const char *op, const char *path, const char *to,
+		   const char *mode)
+{
+	json_t *body = NULL, *o = NULL;
+	struct err e = {0};
+	int rc = fs_question(a, path, &body, &e);
+
+	if (rc == 0 && to)
+		json_object_set_new(body, "to", json_text_or_base64(to));
+	if (rc == 0 && mode)
+		json_object_set_new(body, "mode", json_string(mode));
+	if (rc == 0)
+		rc = fs_ask(c, a, op, body, &o, &e);
+	if (rc == 0 && !c->json)
+		leave_out(o);
+	return fs_finish(c, rc, &e, o);
+}
+
+static int stat_run(struct ctl *c, const struct ctl_args *a)
+{
+	return fs_once(c, a, "stat", a->operands[1], NULL, NULL);
+}
+
+static int mkdir_run(struct ctl *c, const struct ctl_args *a)
+{
+	return fs_once(c, a, "mkdir", a->operands[1], NULL, NULL);
+}
+
+static int rm_run(struct ctl *c, const struct ctl_args *a)
+{
+	return fs_once(c, a, "delete", a->operands[1], NULL, NULL);
+}
+
+static int mv_run(struct ctl *c, const struct ctl_args *a)
+{
+	return fs_once(c, a, "move", a->operands[1], a->operands[2], NULL);
+}
+
+static int cp_run(struct ctl *c, const struct ctl_args *a)
+{
+	return fs_once(c, a, "copy", a->operands[1], a->operands[2], NULL);
+}
+
+static int chmod_run(struct ctl *c, const struct ctl_args *a)
+{
+	return fs_once(c, a, "chmod", a->operands[2], NULL, a->operands[1]);
+}
+
+/* ---- ls: all pages */
+
+static int ls_page(struct ctl *c, const struct ctl_args *a, const char *path, const json_t *cursor, json_t **out,
+		   struct err *e)
+{
+	json_t *body = NULL;
+	int rc = fs_question(a, path, &body, e);
+
+	if (rc == 0)
+		json_object_set_new(body, "limit", json_integer(10000));
+	if (rc == 0 && cursor)
+		json_object_set(body, "cursor", (json_t *)(uintptr_t)cursor);
+	return rc ? rc : fs_ask(c, a, "list", body, out, e);
+}
+
+static int ls_run(struct ctl *c, const struct ctl_args *a)
+{
+	const char *path = a->noperands > 1 ? a->operands[1] : ".";
+	json_t *all = json_array(), *page = NULL, *cursor = NULL;
+	struct err e = {0};
+	int rc = all ? 0 : err_set(&e, ERR_NOMEM, "no memory for the list"), status;
+
+	do {
+		if (rc == 0)
+			rc = ls_page(c, a, path, cursor, &page, &e);
+		json_decref(cursor);
+		cursor = rc ? NULL : json_incref(json_object_get(page, "cursor"));
+		if (rc == 0)
+			json_array_extend(all, json_object_get(page, "entries"));
+		json_decref(page);
+		page = NULL;
+	} while (rc == 0 && cursor);
+	if (rc < 0) {
+		json_decref(all);
+		return ctl_fail(c, &e);
+	}
+	if (c->json) {
+		json_t *o = json_pack("{s:O}", "entries", all);
+
+		status = o ? ctl_print_json(c, o) : err_exit_code(ERR_NOMEM);
+		json_decref(o);
+	} else {
+		status = ctl_print_table(c, all, list_columns);
+	}
+	json_decref(all);
+	return status;
+}
+
+/* ---- cat */
+
+static int print_data(const json_t *o, struct err *e)
+{
+	const char *data = json_string_value(json_object_get(o, "data"));
+	const char *encoding = json_string_value(json_object_get(o, "encoding"));
+	uint8_t *bytes = NULL;
+	size_t n = data ? strlen(data) : 0;
+
+	if (!data || (encoding && strcmp(encoding, "base64") == 0 && base64_decode(data, n, false, &bytes, &n)))
+		return err_set(e, ERR_PROTOCOL, "the daemon's answer has no data");
+	if (fwrite(bytes ? (const char *)bytes : data, 1, n, stdout) != n || fflush(stdout))
+		err_set(e, ERR_SYS, "the content could not be written");
+	free(bytes);
+	return e->code;
+}
+
+/* Without bounds all of it, piece by piece. */
+static int cat_run(struct ctl *c, const struct ctl_args *a)
+{
+	bool whole =
+	    !args_has(a, "offset") && !args_has(a, "length") && !args_has(a, "from-line") && !args_has(a, "to-line");
+	json_t *body = NULL, *o = NULL;
+	struct err e = {0};
+	json_int_t at = 0;
+	bool more = true;
+	int rc = 0;
+
+	while (rc == 0 && more) {
+		rc = fs_question(a, a->operands[1], &body, &e);
+		if (rc == 0 && whole) {
+			json_object_set_new(body, "length", json_integer(PIECE));
+			json_object_set_new(body, "offset", json_integer(at));
+		}
+		if (rc == 0)
+			rc = fs_ask(c, a, "read", body, &o, &e);
+		if (rc == 0)
+			rc = c->json ? ctl_print_json(c, o) : print_data(o, &e);
+		more = whole && !c->json && json_is_true(json_object_get(o, "truncated"));
+		at += json_integer_value(json_object_get(o, "length"));
+		json_decref(o);
+		o = NULL;
+	}
+	return rc < 0 ? ctl_fail(c, &e) : rc;
+}
+
+/* ---- write */
+
+static int set_data(json_t *body, struct err *e)
+{
+	char *data = NULL;
+	size_t n = 0;
+	int rc = slurp_fd(STDIN_FILENO, "the standard input", CONTENT_MAX, &data, &n, e);
+
+	if (rc == 0)
+		rc = json_set_bytes(body, "data", "encoding", (const uint8_t *)data, n);
+	slurp_free(data, n);
+	return rc;
+}
+
+static int write_run(struct ctl *c, const struct ctl_args *a)
+{
+	json_t *body = NULL, *o = NULL;
+	struct err e = {0};
+	int rc = fs_question(a, a->operands[1], &body, &e);
+
+	if (rc == 0 && (rc = set_data(body, &e)))
+		json_decref(body);
+	if (rc == 0)
+		rc = fs_ask(c, a, args_has(a, "append") ? "append" : "write", body, &o, &e);
+	if (rc == 0 && !c->json)
+		leave_out(o);
+	return fs_finish(c, rc, &e, o);
+}
+
+/* ---- the commands */
+
+#define COMMON                                                                                                         \
+	{"timeout", 0, "DURATION", "Give up after this time."},                                                        \
+	    {"task", 0, "ID", "Task that it belongs to (default: console)."},                                          \
+	    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl fs)."},                         \
+	{                                                                                                              \
+		NULL, 0, NULL, NULL                                                                                    \
+	}
+#define PARENTS                                                                                                        \
+	{                                                                                                              \
+		"parents", 'p', NULL, "Make missing directories."                                                      \
+	}
+#define IF_MATCH                                                                                                       \
+	{                                                                                                              \
+		"if-match", 0, "SHA256", "Only while its content has this digest."                                     \
+	}
+
+static const struct ctl_option stat_options[] = {{"follow", 'L', NULL, "What a link leads to, in place of the link."},
+						 {"sha256", 0, NULL, "With the digest of its content."},
+						 COMMON};
+static const struct ctl_option ls_options[] = {{"depth", 0, "N", "Directories in one another (default: 1)."}, COMMON};
+static const struct ctl_option cat_options[] = {{"offset", 0, "BYTES", "From here on; below 0 from the end."},
+						{"length", 0, "BYTES", "As much at most, up to 1 MiB."},
+						{"from-line", 0, "N", "From this line on."},
+						{"to-line", 0, "N", "Up to this line."},
+						COMMON};
+static const struct ctl_option write_options[] = {{"append", 'a', NULL, "Behind what it holds."},
+						  {"new", 0, NULL, "Refused where the name is taken."},
+						  {"mode", 0, "OCTAL", "Permissions (default: as it has, else 0644)."},
+						  PARENTS,
+						  IF_MATCH,
+						  COMMON};
+static const struct ctl_option mkdir_options[] = {
+    PARENTS, {"mode", 0, "OCTAL", "Permissions (default: 0755)."}, COMMON};
+static const struct ctl_option mv_options[] = {
+    {"force", 'f', NULL, "Replace what has the name."}, PARENTS, IF_MATCH, COMMON};
+static const struct ctl_option cp_options[] = {{"recursive", 'r', NULL, "A directory with what is in it."},
+					       {"force", 'f', NULL, "Replace what has the name."},
+					       PARENTS,
+					       COMMON};
+static const struct ctl_option rm_options[] = {
+    {"recursive", 'r', NULL, "A directory with what is in it."}, IF_MATCH, COMMON};
+static const struct ctl_option chmod_options[] = {COMMON};
+
+#define INSIDE "PATH is below /workspace; what leads out of it is refused (get and put reach other places).\n"
+#define FS_COMMAND(verb, operands, min, max, help)                                                                     \
+	{                                                                                                              \
+		"fs " #verb, operands, min, max, help, verb##_options, .run = verb##_run, .more = INSIDE,              \
+								       .any_bytes = true                               \
+	}
+
+const struct ctl_command fs_commands[] = {
+    FS_COMMAND(ls, "AGENT [PATH]", 1, 2, "List files in an agent's sandbox."),
+    FS_COMMAND(cat, "AGENT PATH", 2, 2, "Print a file of a sandbox, or a part of it."),
+    FS_COMMAND(stat, "AGENT PATH", 2, 2, "Show what a name in a sandbox is."),
+    FS_COMMAND(write, "AGENT PATH", 2, 2, "Write the standard input to a file in a sandbox: whole, or not at all."),
+    FS_COMMAND(mkdir, "AGENT PATH", 2, 2, "Make a directory in a sandbox."),
+    FS_COMMAND(mv, "AGENT PATH TO", 3, 3, "Give a file or directory in a sandbox another name."),
+    FS_COMMAND(cp, "AGENT PATH TO", 3, 3, "Copy a file or directory in a sandbox."),
+    FS_COMMAND(rm, "AGENT PATH", 2, 2, "Delete a file or directory in a sandbox."),
+    FS_COMMAND(chmod, "AGENT MODE PATH", 3, 3, "Set permissions of a file in a sandbox."),
+    {0},
+};

@@ -1,0 +1,638 @@
+// tier: check
+/* muxlet --fs, run as the sandbox runs it: what each operation does below its root, and that nothing leads outside. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+
+#define ANSWER_MAX (4 * 1024 * 1024)
+
+static char dir[64], root[80], muxlet[4096];
+static json_t *answer; /* of the last run; NULL: it was none */
+
+static void feed(int fd, const void *p, size_t n)
+{
+	while (n) {
+		ssize_t done = write(fd, p, n);
+
+		if (done <= 0)
+			return;
+		p = (const char *)p + done;
+		n -= (size_t)done;
+	}
+}
+
+static void feed_content(int fd, const void *p, size_t n)
+{
+	uint8_t trailer[40];
+
+	feed(fd, p, n);
+	for (int i = 0; i < 8; i++)
+		trailer[i] = (uint8_t)((uint64_t)n >> (8 * i));
+	assert_int_equal(EVP_Digest(p, n, trailer + 8, NULL, EVP_sha256(), NULL), 1);
+	feed(fd, trailer, sizeof(trailer));
+}
+
+static pid_t start(const char *request, int *out_in, int *out_out)
+{
+	int in[2], out[2];
+	pid_t pid;
+
+	assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		if (chdir(root) == 0)
+			execl(muxlet, "muxlet", "--fs", request, NULL);
+		_exit(111);
+	}
+	close(in[0]);
+	close(out[1]);
+	*out_in = in[1];
+	*out_out = out[0];
+	return pid;
+}
+
+static int finish(pid_t pid, int out)
+{
+	static char text[ANSWER_MAX];
+	size_t n = 0;
+	ssize_t got;
+	int status;
+
+	while ((got = read(out, text + n, sizeof(text) - n)) > 0)
+		n += (size_t)got;
+	close(out);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	json_decref(answer);
+	answer = NULL;
+	(void)json_parse(text, n, sizeof(text), &answer, NULL);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* One operation with content; its exit code. */
+static int put(const char *request, const void *p, size_t n)
+{
+	int in, out;
+	pid_t pid = start(request, &in, &out);
+
+	feed_content(in, p, n);
+	close(in);
+	return finish(pid, out);
+}
+
+static int fs(const char *request)
+{
+	return put(request, "", 0);
+}
+
+static const char *text_of(const char *key)
+{
+	const char *s = json_string_value(json_object_get(answer, key));
+
+	return s ? s : "";
+}
+
+static json_int_t number_of(const char *key)
+{
+	return json_integer_value(json_object_get(answer, key));
+}
+
+/* A path outside the root: dir/name. */
+static const char *outside(const char *name)
+{
+	static char path[4][512];
+	static unsigned next;
+	char *p = path[next++ % 4];
+
+	snprintf(p, sizeof(path[0]), "%s/%s", dir, name);
+	return p;
+}
+
+static const char *inside(const char *name)
+{
+	char under[300];
+
+	snprintf(under, sizeof(under), "root/%s", name);
+	return outside(under);
+}
+
+static void make(const char *path, const char *content)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(content, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void assert_content(const char *path, const char *content)
+{
+	char got[256] = "";
+	FILE *f = fopen(path, "r");
+
+	assert_non_null(f);
+	got[fread(got, 1, sizeof(got) - 1, f)] = '\0';
+	fclose(f);
+	assert_string_equal(got, content);
+}
+
+static const char *digest(const char *content)
+{
+	static char hex[65];
+	uint8_t sum[32];
+
+	assert_int_equal(EVP_Digest(content, strlen(content), sum, NULL, EVP_sha256(), NULL), 1);
+	for (int i = 0; i < 32; i++)
+		snprintf(hex + (size_t)(2 * i), 3, "%02x", sum[i]);
+	return hex;
+}
+
+/* What stands outside, as one digest: names, kinds, permissions, owners and contents. */
+static void hash_outside(char out[65])
+{
+	char command[400];
+	FILE *p;
+
+	snprintf(command, sizeof(command),
+		 "cd %s && { find canary -printf '%%p %%y %%m %%U %%s %%l\\n' | sort; find canary -type f | sort | "
+		 "xargs cat; } | sha256sum",
+		 dir);
+	p = popen(command, "r");
+	assert_non_null(p);
+	assert_int_equal(fread(out, 1, 64, p), 64);
+	out[64] = '\0';
+	pclose(p);
+}
+
+/* ---- */
+
+static void what_the_request_has_to_be(void **state)
+{
+	static const char *const bad[] = {
+	    "",
+	    "{}",
+	    "[]",
+	    "{\"op\":\"stat\"}",
+	    "{\"op\":\"stat\",\"path\":\".\"",
+	    "{\"op\":\"stat\",\"path\":\".\"} x",
+	    "{\"op\":\"stat\",\"path\":\".\",\"path\":\".\"}",
+	    "{\"op\":\"stat\",\"path\":\".\",\"colour\":1}",
+	    "{\"op\":\"stat\",\"path\":\"a\\u0000b\"}",
+	    "{\"op\":\"stat\",\"path\":\"\\ud800\"}",
+	    "{\"op\":\"stat\",\"path\":{\"base64\":\"AA==\"}}",
+	    "{\"op\":\"stat\",\"path\":{\"base64\":\"A\"}}",
+	    "{\"op\":\"stat\",\"path\":\".\",\"follow\":1}",
+	    "{\"op\":\"read\",\"path\":\".\",\"offset\":99999999999999999999}",
+	    "{\"op\":\"chmod\",\"path\":\".\",\"mode\":4096}",
+	    "{\"op\":\"chmod\",\"path\":\".\"}",
+	    "{\"op\":\"move\",\"path\":\"a\"}",
+	    "{\"op\":\"sing\",\"path\":\".\"}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(fs(bad[i]), EINVAL);
+		assert_string_not_equal(text_of("error"), "");
+	}
+	assert_int_equal(fs(" { \"op\" : \"stat\" , \"path\" : \"\\u002e\" } "), 0);
+}
+
+/* Any bytes but NUL are a name, and come back as they are. */
+static void names_of_any_bytes(void **state)
+{
+	static const char *const names[] = {"with space",  "-dash", "line\nbreak", "\xff\xfe", "quo\"te",
+					    "back\\slash", "\x01",  "ü",           "..a",      "a%2fb"};
+
+	(void)state;
+	assert_int_equal(mkdir(inside("names"), 0755), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char path[100], *request;
+		json_t *o;
+
+		snprintf(path, sizeof(path), "names/%s", names[i]);
+		o = json_pack("{s:s,s:o}", "op", "write", "path", json_text_or_base64(path));
+		request = json_text(o);
+		assert_int_equal(put(request, "x", 1), 0);
+		assert_content(inside(path), "x");
+		assert_true(json_equal(json_object_get(answer, "path"), json_object_get(o, "path")));
+		free(request);
+		json_decref(o);
+	}
+	assert_int_equal(fs("{\"op\":\"list\",\"path\":\"names\"}"), 0);
+	assert_int_equal(json_array_size(json_object_get(answer, "entries")), sizeof(names) / sizeof(names[0]));
+}
+
+static void pages_of_a_list(void **state)
+{
+	char request[400], name[40], *cursor = NULL;
+	unsigned seen = 0, pages = 0;
+
+	(void)state;
+	assert_int_equal(mkdir(inside("many"), 0755) | mkdir(inside("many/b"), 0755) | mkdir(inside("many/b/c"), 0755),
+			 0);
+	for (int i = 0; i < 25; i++) {
+		snprintf(name, sizeof(name), i % 2 ? "many/b/c/%d" : "many/a%d", i);
+		make(inside(name), "");
+	}
+	make(inside("many/b.txt"), ""); /* between b and what is in it, were names compared as paths */
+	do {
+		snprintf(request, sizeof(request), "{\"op\":\"list\",\"path\":\"many\",\"depth\":5,\"limit\":3%s%s%s}",
+			 cursor ? ",\"cursor\":\"" : "", cursor ? cursor : "", cursor ? "\"" : "");
+		assert_int_equal(fs(request), 0);
+		seen += (unsigned)json_array_size(json_object_get(answer, "entries"));
+		free(cursor);
+		cursor = *text_of("cursor") ? strdup(text_of("cursor")) : NULL;
+		assert_in_range(++pages, 1, 10);
+	} while (cursor);
+	assert_int_equal(seen, 25 + 1 + 2);
+	assert_int_equal(fs("{\"op\":\"list\",\"path\":\"many\",\"depth\":1}"), 0);
+	assert_int_equal(json_array_size(json_object_get(answer, "entries")), 13 + 2);
+	assert_int_equal(fs("{\"op\":\"list\",\"path\":\"many\",\"cursor\":\"elsewhere/x\"}"), EINVAL);
+}
+
+static void parts_of_a_file(void **state)
+{
+	(void)state;
+	make(inside("text"), "eins\nzwei äöü\ndrei"); /* 5, 12 and 4 bytes */
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"from_line\":2,\"to_line\":2}"), 0);
+	assert_string_equal(text_of("data"), "zwei äöü\n");
+	assert_int_equal(number_of("offset"), 5);
+	assert_int_equal(number_of("total_lines"), 3);
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"from_line\":3}"), 0);
+	assert_string_equal(text_of("data"), "drei");
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"from_line\":4}"), ERANGE);
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"from_line\":3,\"to_line\":2}"), EINVAL);
+	/* Eleven bytes from 5 on end inside a character: it is left for the next read. */
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"offset\":5,\"length\":6}"), 0);
+	assert_string_equal(text_of("data"), "zwei ");
+	assert_true(json_is_true(json_object_get(answer, "truncated")));
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"length\":8,\"from_line\":1}"), 0);
+	assert_string_equal(text_of("data"), "eins\nzwe");
+	assert_int_equal(number_of("to_line"), 2);
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"offset\":11}"), 0); /* in the middle of one */
+	assert_string_equal(text_of("encoding"), "base64");
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"text\",\"length\":2000000}"), EFBIG);
+	assert_int_equal(mkfifo(inside("fifo"), 0600), 0);
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"fifo\"}"), ENODEV); /* and does not wait for a writer */
+	assert_int_equal(fs("{\"op\":\"append\",\"path\":\"fifo\"}"), ENODEV);
+}
+
+static void what_is_not_whole_does_not_appear(void **state)
+{
+	int in, out;
+	pid_t pid;
+
+	(void)state;
+	make(inside("kept"), "old");
+	for (int how = 0; how < 4; how++) {
+		pid = start(how % 2 ? "{\"op\":\"write\",\"path\":\"kept\"}" : "{\"op\":\"append\",\"path\":\"kept\"}",
+			    &in, &out);
+		feed(in, "a part of it, and no more", 25);
+		if (how < 2) {
+			close(in);
+			assert_int_equal(finish(pid, out), EBADMSG);
+		} else {
+			assert_int_equal(kill(pid, SIGKILL), 0);
+			assert_int_equal(finish(pid, out), -SIGKILL);
+			close(in);
+		}
+		assert_content(inside("kept"), "old");
+	}
+}
+
+/* Killed at any moment of it: the one content or the other, and no other name. */
+static void a_kill_leaves_one_or_the_other(void **state)
+{
+	static char big[300000], got[sizeof(big) + 1];
+
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		int in, out;
+		size_t n;
+		pid_t pid;
+		FILE *f;
+
+		memset(big, 'a' + i % 26, sizeof(big));
+		pid = start("{\"op\":\"write\",\"path\":\"killed\"}", &in, &out);
+		feed_content(in, big, sizeof(big));
+		close(in);
+		usleep((useconds_t)(i * 97 % 4000));
+		(void)kill(pid, SIGKILL);
+		(void)finish(pid, out);
+		f = fopen(inside("killed"), "r");
+		if (!f)
+			continue;
+		n = fread(got, 1, sizeof(got), f);
+		fclose(f);
+		assert_int_equal(n, sizeof(big));
+		for (size_t k = 1; k < n; k++)
+			if (got[k] != got[0])
+				fail_msg("byte %zu is of another content", k);
+	}
+}
+
+/* Of those who change the same known content at once, one wins. */
+static void one_of_many_changes_it(void **state)
+{
+	char request[160];
+	int out[8], won = 0;
+	pid_t pid[8];
+
+	(void)state;
+	make(inside("counter"), "0");
+	snprintf(request, sizeof(request), "{\"op\":\"write\",\"path\":\"counter\",\"if_match\":\"%s\"}", digest("0"));
+	for (int i = 0; i < 8; i++) {
+		int in;
+		char own[4];
+
+		snprintf(own, sizeof(own), "%d", i + 1);
+		pid[i] = start(request, &in, &out[i]);
+		feed_content(in, own, 1);
+		close(in);
+	}
+	for (int i = 0; i < 8; i++) {
+		int code = finish(pid[i], out[i]);
+
+		assert_true(code == 0 || code == ECANCELED);
+		won += code == 0;
+	}
+	assert_int_equal(won, 1);
+	assert_int_equal(fs("{\"op\":\"write\",\"path\":\"nothing\",\"if_match\":\"00\"}"), ECANCELED);
+	assert_int_equal(access(inside("nothing"), F_OK), -1);
+}
+
+static void links_are_names_of_their_own(void **state)
+{
+	(void)state;
+	make(inside("target"), "target");
+	assert_int_equal(symlink("target", inside("link")), 0);
+	assert_int_equal(fs("{\"op\":\"read\",\"path\":\"link\"}"), 0);
+	assert_string_equal(text_of("data"), "target");
+	assert_int_equal(fs("{\"op\":\"copy\",\"path\":\"link\",\"to\":\"link2\"}"), 0);
+	assert_int_equal(fs("{\"op\":\"delete\",\"path\":\"link2\",\"recursive\":true}"), 0);
+	assert_int_equal(put("{\"op\":\"write\",\"path\":\"link\"}", "new", 3), 0);
+	assert_content(inside("target"), "target");
+	assert_content(inside("link"), "new");
+}
+
+static void trees_are_copied_whole_or_not(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(inside("tree"), 0755) | mkdir(inside("tree/closed"), 0755), 0);
+	make(inside("tree/closed/f"), "f");
+	assert_int_equal(chmod(inside("tree/closed"), 0555), 0);
+	assert_int_equal(symlink("/etc", inside("tree/out")), 0);
+	assert_int_equal(fs("{\"op\":\"copy\",\"path\":\"tree\",\"to\":\"tree2\",\"recursive\":true}"), 0);
+	assert_content(inside("tree2/closed/f"), "f");
+	assert_int_equal(mkfifo(inside("tree/pipe"), 0600), 0);
+	assert_int_equal(fs("{\"op\":\"copy\",\"path\":\"tree\",\"to\":\"tree3\",\"recursive\":true}"), ENODEV);
+	assert_int_equal(access(inside("tree3"), F_OK), -1);
+	assert_null(json_object_get(answer, "changes"));
+	assert_int_equal(system("! ls -A \"$FS_ROOT\" | grep -q muxd-copy"), 0);
+	assert_int_equal(
+	    fs("{\"op\":\"copy\",\"path\":\"tree\",\"to\":\"tree/in/it\",\"recursive\":true,\"parents\":true}"),
+	    EINVAL);
+	assert_int_equal(fs("{\"op\":\"copy\",\"path\":\".\",\"to\":\"tree/all\",\"recursive\":true}"), EINVAL);
+}
+
+static void changes_are_told_with_their_digests(void **state)
+{
+	const json_t *change;
+
+	(void)state;
+	make(inside("told"), "before");
+	assert_int_equal(put("{\"op\":\"write\",\"path\":\"told\"}", "after", 5), 0);
+	change = json_array_get(json_object_get(answer, "changes"), 0);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(change, "before"), "sha256")),
+			    digest("before"));
+	assert_string_equal(json_string_value(json_object_get(json_object_get(change, "after"), "sha256")),
+			    digest("after"));
+	assert_int_equal(mkdir(inside("hundreds"), 0755), 0);
+	for (int i = 0; i < 150; i++) {
+		char name[40];
+
+		snprintf(name, sizeof(name), "hundreds/%d", i);
+		make(inside(name), "x");
+	}
+	assert_int_equal(fs("{\"op\":\"delete\",\"path\":\"hundreds\",\"recursive\":true}"), 0);
+	assert_int_equal(number_of("deleted"), 151);
+	assert_int_equal(json_array_size(json_object_get(answer, "changes")) + (size_t)number_of("changes_left_out"),
+			 151);
+	assert_int_equal(fs("{\"op\":\"delete\",\"path\":\".\",\"recursive\":true}"), EINVAL);
+}
+
+/* ---- nothing leads outside */
+
+static const char *const ops_of_a_path[] = {
+    "{\"op\":\"stat\",\"path\":%s,\"follow\":true,\"sha256\":true}",
+    "{\"op\":\"list\",\"path\":%s,\"depth\":3}",
+    "{\"op\":\"read\",\"path\":%s}",
+    "{\"op\":\"write\",\"path\":%s,\"parents\":true}",
+    "{\"op\":\"append\",\"path\":%s,\"parents\":true}",
+    "{\"op\":\"mkdir\",\"path\":%s,\"parents\":true}",
+    "{\"op\":\"delete\",\"path\":%s,\"recursive\":true}",
+    "{\"op\":\"chmod\",\"path\":%s,\"mode\":511}",
+    "{\"op\":\"move\",\"path\":%s,\"to\":\"moved\",\"overwrite\":true}",
+    "{\"op\":\"copy\",\"path\":%s,\"to\":\"copied\",\"overwrite\":true,\"recursive\":true}",
+    "{\"op\":\"move\",\"path\":\"own\",\"to\":%s,\"overwrite\":true,\"parents\":true}",
+    "{\"op\":\"copy\",\"path\":\"own\",\"to\":%s,\"overwrite\":true,\"parents\":true}",
+};
+#define OPS_OF_A_PATH (sizeof(ops_of_a_path) / sizeof(ops_of_a_path[0]))
+
+static void assert_nothing_secret(void)
+{
+	char *text = answer ? json_text(answer) : NULL;
+
+	assert_true(!text || !strstr(text, "canary's secret"));
+	free(text);
+}
+
+static int op_on(size_t op, const char *path)
+{
+	json_t *name = json_text_or_base64(path);
+	char *quoted = json_dumps(name, JSON_ENCODE_ANY | JSON_COMPACT), request[2000];
+	int code;
+
+	snprintf(request, sizeof(request), ops_of_a_path[op], quoted);
+	free(quoted);
+	json_decref(name);
+	code = put(request, "overwritten", 11);
+	assert_nothing_secret();
+	return code;
+}
+
+static void make_canary(void)
+{
+	assert_int_equal(mkdir(outside("canary"), 0777) | mkdir(outside("canary/sub"), 0777), 0);
+	make(outside("canary/file"), "canary's secret");
+	make(outside("canary/sub/file"), "canary's secret");
+	assert_int_equal(chmod(outside("canary/file"), 0666), 0);
+}
+
+static void ways_out_are_refused(void **state)
+{
+	static const char *const ways[] = {"../canary/file",
+					   "sub/../../canary/file",
+					   "abs/file",
+					   "up/file",
+					   "file_abs/x",
+					   "abs/sub",
+					   "sub/deep/file",
+					   "./.././canary/sub/../file",
+					   "proc/self/root/etc/passwd"};
+	char before[65], after[65], absolute[128];
+
+	(void)state;
+	hash_outside(before);
+	assert_int_equal(mkdir(inside("sub"), 0755), 0);
+	assert_int_equal(symlink(outside("canary"), inside("abs")) | symlink("../canary", inside("up")) |
+			     symlink(outside("canary/file"), inside("file_abs")) |
+			     symlink("../../canary", inside("sub/deep")) | symlink("/proc", inside("proc")),
+			 0);
+	snprintf(absolute, sizeof(absolute), "%s/canary/file", dir);
+	for (size_t op = 0; op < OPS_OF_A_PATH; op++) {
+		for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+			make(inside("own"), "own");
+			assert_int_not_equal(op_on(op, ways[i]), 0);
+		}
+		assert_int_equal(op_on(op, absolute), EXDEV);
+		assert_int_equal(op_on(op, outside("root2/file")), EXDEV);
+	}
+	hash_outside(after);
+	assert_string_equal(before, after);
+}
+
+/* Paths put together at random from what is there, out of it and odd. */
+static void random_paths_stay_inside(void **state)
+{
+	static const char *const parts[] = {"..",  ".",        "canary", "file", "sub", "abs", "up", "deep", "",
+					    "new", "file_abs", "proc",   "self", "cwd", "fd",  "0",  "root", "\xff"};
+	char before[65], after[65];
+	unsigned seed = (unsigned)getpid();
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	hash_outside(before);
+	for (int i = 0; i < 200; i++) {
+		char path[300] = "";
+
+		if (rand_r(&seed) % 3 == 0)
+			strcpy(path, rand_r(&seed) % 2 ? root : dir);
+		for (int n = 1 + rand_r(&seed) % 5; n; n--) {
+			if (*path)
+				strcat(path, "/");
+			strcat(path, parts[(size_t)rand_r(&seed) % (sizeof(parts) / sizeof(parts[0]))]);
+		}
+		if (strncmp(path, "..", 2) == 0 && rand_r(&seed) % 2)
+			memmove(path, path + 2, strlen(path) - 1);
+		(void)op_on((size_t)rand_r(&seed) % OPS_OF_A_PATH, path);
+		if (i % 20 == 0) { /* what was deleted or moved comes back */
+			(void)mkdir(inside("sub"), 0755);
+			(void)!symlink(outside("canary"), inside("abs"));
+			(void)!symlink("../canary", inside("up"));
+			make(inside("own"), "own");
+		}
+	}
+	hash_outside(after);
+	assert_string_equal(before, after);
+}
+
+/* A program that changes a directory into a link to outside and back, all the time. */
+static pid_t swap_for_ever(void)
+{
+	char real[512], link[512], place[512];
+	pid_t pid;
+
+	strcpy(real, inside("swap.dir"));
+	strcpy(link, inside("swap.link"));
+	strcpy(place, inside("swap"));
+	assert_int_equal(mkdir(real, 0755) | mkdir(place, 0755) | symlink(outside("canary"), link), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			(void)renameat2(AT_FDCWD, place, AT_FDCWD, link, RENAME_EXCHANGE);
+	}
+	return pid;
+}
+
+static void a_race_of_links_is_lost_by_nobody(void **state)
+{
+	static const char *const names[] = {"swap/file", "swap/sub", "swap/sub/file", "swap", "swap/new/file"};
+	char before[65], after[65];
+	pid_t pid;
+
+	(void)state;
+	hash_outside(before);
+	pid = swap_for_ever();
+	for (size_t i = 0; i < 300; i++) {
+		make(inside("own"), "own");
+		(void)op_on(i % OPS_OF_A_PATH, names[i % (sizeof(names) / sizeof(names[0]))]);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	hash_outside(after);
+	assert_string_equal(before, after);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	strcpy(dir, "/tmp/muxd-fs.XXXXXX");
+	if (!realpath(BUILD_DIR "/muxlet", muxlet) || !mkdtemp(dir))
+		return -1;
+	snprintf(root, sizeof(root), "%s/root", dir);
+	if (mkdir(root, 0755) || setenv("FS_ROOT", root, 1))
+		return -1;
+	make_canary();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char command[160];
+
+	(void)state;
+	json_decref(answer);
+	snprintf(command, sizeof(command), "chmod -R u+w %s; rm -rf %s", dir, dir);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_the_request_has_to_be),
+	    cmocka_unit_test(names_of_any_bytes),
+	    cmocka_unit_test(pages_of_a_list),
+	    cmocka_unit_test(parts_of_a_file),
+	    cmocka_unit_test(what_is_not_whole_does_not_appear),
+	    cmocka_unit_test(a_kill_leaves_one_or_the_other),
+	    cmocka_unit_test(one_of_many_changes_it),
+	    cmocka_unit_test(links_are_names_of_their_own),
+	    cmocka_unit_test(trees_are_copied_whole_or_not),
+	    cmocka_unit_test(changes_are_told_with_their_digests),
+	    cmocka_unit_test(ways_out_are_refused),
+	    cmocka_unit_test(random_paths_stay_inside),
+	    cmocka_unit_test(a_race_of_links_is_lost_by_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
