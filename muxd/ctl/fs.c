@@ -19,10 +19,15 @@ static const struct field {
 	const char *option, *key;
 	enum kind kind;
 } fields[] = {
-    {"parents", "parents", KIND_FLAG},       {"recursive", "recursive", KIND_FLAG}, {"force", "overwrite", KIND_FLAG},
-    {"new", "create_only", KIND_FLAG},       {"follow", "follow", KIND_FLAG},       {"sha256", "sha256", KIND_FLAG},
-    {"if-match", "if_match", KIND_TEXT},     {"mode", "mode", KIND_TEXT},           {"task", "task_id", KIND_TEXT},
-    {"depth", "depth", KIND_NUMBER},         {"offset", "offset", KIND_NUMBER},     {"length", "length", KIND_NUMBER},
+    {"parents", "parents", KIND_FLAG},       {"recursive", "recursive", KIND_FLAG},
+    {"force", "overwrite", KIND_FLAG},       {"new", "create_only", KIND_FLAG},
+    {"follow", "follow", KIND_FLAG},         {"sha256", "sha256", KIND_FLAG},
+    {"if-match", "if_match", KIND_TEXT},     {"mode", "mode", KIND_TEXT},
+    {"task", "task_id", KIND_TEXT},          {"depth", "depth", KIND_NUMBER},
+    {"context", "context", KIND_NUMBER},     {"limit", "limit", KIND_NUMBER},
+    {"regex", "regex", KIND_FLAG},           {"ignore-case", "ignore_case", KIND_FLAG},
+    {"gitignore", "gitignore", KIND_FLAG},   {"dry-run", "dry_run", KIND_FLAG},
+    {"offset", "offset", KIND_NUMBER},       {"length", "length", KIND_NUMBER},
     {"from-line", "from_line", KIND_NUMBER}, {"to-line", "to_line", KIND_NUMBER},
 };
 
@@ -37,6 +42,8 @@ static const struct ctl_column list_columns[] = {
 static const struct ctl_column done_columns[] = {
     {"path", "path"}, {"size", "size"}, {"sha256", "sha256"}, {"deleted", "deleted"}, {NULL, NULL},
 };
+
+static const struct ctl_column change_columns[] = {{"path", "CHANGED"}, {NULL, NULL}};
 
 static int set_number(json_t *o, const struct ctl_args *a, const struct field *f, struct err *e)
 {
@@ -169,10 +176,11 @@ static int chmod_run(struct ctl *c, const struct ctl_args *a)
 	return fs_once(c, a, "chmod", a->operands[2], NULL, a->operands[1]);
 }
 
-/* ---- ls: all pages */
+/* ---- ls and glob: all pages */
 
-static int ls_page(struct ctl *c, const struct ctl_args *a, const char *path, const json_t *cursor, json_t **out,
-		   struct err *e)
+/* pattern NULL: every name. */
+static int ls_page(struct ctl *c, const struct ctl_args *a, const char *path, const char *pattern, const json_t *cursor,
+		   json_t **out, struct err *e)
 {
 	json_t *body = NULL;
 	int rc = fs_question(a, path, &body, e);
@@ -181,19 +189,20 @@ static int ls_page(struct ctl *c, const struct ctl_args *a, const char *path, co
 		json_object_set_new(body, "limit", json_integer(10000));
 	if (rc == 0 && cursor)
 		json_object_set(body, "cursor", (json_t *)(uintptr_t)cursor);
-	return rc ? rc : fs_ask(c, a, "list", body, out, e);
+	if (rc == 0 && pattern)
+		json_object_set_new(body, "pattern", json_string(pattern));
+	return rc ? rc : fs_ask(c, a, pattern ? "glob" : "list", body, out, e);
 }
 
-static int ls_run(struct ctl *c, const struct ctl_args *a)
+static int ls_pages(struct ctl *c, const struct ctl_args *a, const char *path, const char *pattern)
 {
-	const char *path = a->noperands > 1 ? a->operands[1] : ".";
 	json_t *all = json_array(), *page = NULL, *cursor = NULL;
 	struct err e = {0};
 	int rc = all ? 0 : err_set(&e, ERR_NOMEM, "no memory for the list"), status;
 
 	do {
 		if (rc == 0)
-			rc = ls_page(c, a, path, cursor, &page, &e);
+			rc = ls_page(c, a, path, pattern, cursor, &page, &e);
 		json_decref(cursor);
 		cursor = rc ? NULL : json_incref(json_object_get(page, "cursor"));
 		if (rc == 0)
@@ -215,6 +224,16 @@ static int ls_run(struct ctl *c, const struct ctl_args *a)
 	}
 	json_decref(all);
 	return status;
+}
+
+static int ls_run(struct ctl *c, const struct ctl_args *a)
+{
+	return ls_pages(c, a, a->noperands > 1 ? a->operands[1] : ".", NULL);
+}
+
+static int glob_run(struct ctl *c, const struct ctl_args *a)
+{
+	return ls_pages(c, a, a->noperands > 2 ? a->operands[2] : ".", a->operands[1]);
 }
 
 /* ---- cat */
@@ -292,6 +311,93 @@ static int write_run(struct ctl *c, const struct ctl_args *a)
 	return fs_finish(c, rc, &e, o);
 }
 
+/* ---- grep, patch */
+
+/* "path:line:text", with - in place of : beside a match, as grep has it. */
+static void print_lines(const json_t *file)
+{
+	char *path = ctl_text(json_object_get(file, "path"));
+	const json_t *line;
+	size_t i;
+
+	json_array_foreach(json_object_get(file, "lines"), i, line)
+	{
+		char sign = json_is_true(json_object_get(line, "match")) ? ':' : '-';
+		char *text = ctl_text(json_object_get(line, "text"));
+
+		printf("%s%c%lld%c%s\n", path ? path : "", sign,
+		       (long long)json_integer_value(json_object_get(line, "line")), sign, text ? text : "");
+		free(text);
+	}
+	free(path);
+}
+
+static void print_binary(const json_t *list)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+	{
+		char *path = ctl_text(v);
+
+		printf("binary file %s matches\n", path ? path : "");
+		free(path);
+	}
+}
+
+static int print_found(const json_t *o)
+{
+	const char *by = json_string_value(json_object_get(o, "stopped_by"));
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(json_object_get(o, "results"), i, v)
+	{
+		print_lines(v);
+	}
+	print_binary(json_object_get(o, "binary"));
+	if (by)
+		fprintf(stderr, "muxctl: there may be more: the search was stopped (%s)\n", by);
+	return json_integer_value(json_object_get(o, "matches")) ? 0 : 1;
+}
+
+/* The exit status is grep's: 1 when nothing matches. */
+static int grep_run(struct ctl *c, const struct ctl_args *a)
+{
+	json_t *body = NULL, *o = NULL;
+	struct err e = {0};
+	int status, rc = fs_question(a, a->noperands > 2 ? a->operands[2] : ".", &body, &e);
+
+	if (rc == 0)
+		json_object_set_new(body, "pattern", json_string(a->operands[1]));
+	if (rc == 0)
+		rc = fs_ask(c, a, "search", body, &o, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	status = c->json ? ctl_print_json(c, o) : print_found(o);
+	json_decref(o);
+	return status;
+}
+
+static int patch_run(struct ctl *c, const struct ctl_args *a)
+{
+	const char *key = args_has(a, "dry-run") ? "would_change" : "changes";
+	json_t *body = NULL, *o = NULL;
+	struct err e = {0};
+	int rc = fs_question(a, a->noperands > 1 ? a->operands[1] : ".", &body, &e);
+
+	if (rc == 0 && (rc = set_data(body, &e)))
+		json_decref(body);
+	if (rc == 0)
+		rc = fs_ask(c, a, "patch", body, &o, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	rc = c->json ? ctl_print_json(c, o) : ctl_print_table(c, json_object_get(o, key), change_columns);
+	json_decref(o);
+	return rc;
+}
+
 /* ---- the commands */
 
 #define COMMON                                                                                                         \
@@ -313,7 +419,9 @@ static int write_run(struct ctl *c, const struct ctl_args *a)
 static const struct ctl_option stat_options[] = {{"follow", 'L', NULL, "What a link leads to, in place of the link."},
 						 {"sha256", 0, NULL, "With the digest of its content."},
 						 COMMON};
-static const struct ctl_option ls_options[] = {{"depth", 0, "N", "Directories in one another (default: 1)."}, COMMON};
+static const struct ctl_option ls_options[] = {{"depth", 0, "N", "Directories in one another (default: 1)."},
+					       {"gitignore", 0, NULL, "Leave out what .gitignore files name."},
+					       COMMON};
 static const struct ctl_option cat_options[] = {{"offset", 0, "BYTES", "From here on; below 0 from the end."},
 						{"length", 0, "BYTES", "As much at most, up to 1 MiB."},
 						{"from-line", 0, "N", "From this line on."},
@@ -336,6 +444,16 @@ static const struct ctl_option cp_options[] = {{"recursive", 'r', NULL, "A direc
 static const struct ctl_option rm_options[] = {
     {"recursive", 'r', NULL, "A directory with what is in it."}, IF_MATCH, COMMON};
 static const struct ctl_option chmod_options[] = {COMMON};
+static const struct ctl_option grep_options[] = {{"regex", 'E', NULL, "PATTERN is a regular expression, not text."},
+						 {"ignore-case", 'i', NULL, "Either case of a letter."},
+						 {"context", 'C', "N", "Lines around each (default: none)."},
+						 {"limit", 0, "N", "Matching lines at most (default: 200)."},
+						 {"gitignore", 0, NULL, "Leave out what .gitignore files name."},
+						 COMMON};
+static const struct ctl_option glob_options[] = {{"gitignore", 0, NULL, "Leave out what .gitignore files name."},
+						 COMMON};
+static const struct ctl_option patch_options[] = {{"dry-run", 'n', NULL, "Say what would change, and change nothing."},
+						  COMMON};
 
 #define INSIDE "PATH is below /workspace; what leads out of it is refused (get and put reach other places).\n"
 #define FS_COMMAND(verb, operands, min, max, help)                                                                     \
@@ -354,5 +472,8 @@ const struct ctl_command fs_commands[] = {
     FS_COMMAND(cp, "AGENT PATH TO", 3, 3, "Copy a file or directory in a sandbox."),
     FS_COMMAND(rm, "AGENT PATH", 2, 2, "Delete a file or directory in a sandbox."),
     FS_COMMAND(chmod, "AGENT MODE PATH", 3, 3, "Set permissions of a file in a sandbox."),
+    FS_COMMAND(grep, "AGENT PATTERN [PATH]", 2, 3, "Print the lines of files in a sandbox that match."),
+    FS_COMMAND(glob, "AGENT PATTERN [PATH]", 2, 3, "List names in a sandbox that match."),
+    FS_COMMAND(patch, "AGENT [PATH]", 1, 2, "Apply a patch, the standard input, in a sandbox: all of it, or nothing."),
     {0},
 };

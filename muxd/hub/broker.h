@@ -100,6 +100,9 @@ enum file_op {
 	FILE_COPY,
 	FILE_DELETE,
 	FILE_CHMOD,
+	FILE_PATCH,
+	FILE_SEARCH,
+	FILE_GLOB,
 	FILE_OPS
 };
 struct file_spec {

@@ -18,6 +18,9 @@ static const struct file_op_row rows[FILE_OPS] = {
     [FILE_COPY] = {"copy", "file.copy", .asks = true},
     [FILE_DELETE] = {"delete", "file.delete", .asks = true},
     [FILE_CHMOD] = {"chmod", "file.chmod", .asks = true},
+    [FILE_PATCH] = {"patch", "file.patch", .asks = true, .takes = true},
+    [FILE_SEARCH] = {"search", "file.search", .asks = true},
+    [FILE_GLOB] = {"glob", "file.glob", .asks = true},
 };
 
 const struct file_op_row *file_op_row(enum file_op op)
@@ -72,7 +75,7 @@ static const struct reason asked[] = {
     {ERANGE, ERR_RANGE, "the range begins behind its end"},
     {ECANCELED, ERR_FILE_CHANGED, "it is not what if_match says"},
     {EFBIG, ERR_TOO_LARGE, NULL},
-    {EKEYREJECTED, ERR_PATCH, "the patch does not fit"},
+    {ENOMSG, ERR_PATCH, "the patch does not fit"},
     {EAGAIN, ERR_AGAIN, "names in its path are being changed"},
     {EOPNOTSUPP, ERR_UNSUPPORTED, NULL},
     {ENOSYS, ERR_UNSUPPORTED, "the sandbox's kernel or its seccomp filter lacks openat2"},

@@ -16,11 +16,19 @@ static const struct op {
 	int (*run)(struct fs_work *w);
 	unsigned needs; /* beside a path */
 } ops[] = {
-    {"stat", fs_stat, 0},        {"list", fs_list, 0},
-    {"read", fs_read, 0},        {"write", fs_write, 0},
-    {"append", fs_append, 0},    {"mkdir", fs_mkdir, 0},
-    {"move", fs_move, NEEDS_TO}, {"copy", fs_copy, NEEDS_TO},
-    {"delete", fs_delete, 0},    {"chmod", fs_chmod, NEEDS_MODE},
+    {"stat", fs_stat, 0},
+    {"list", fs_list, 0},
+    {"read", fs_read, 0},
+    {"write", fs_write, 0},
+    {"append", fs_append, 0},
+    {"mkdir", fs_mkdir, 0},
+    {"move", fs_move, NEEDS_TO},
+    {"copy", fs_copy, NEEDS_TO},
+    {"delete", fs_delete, 0},
+    {"chmod", fs_chmod, NEEDS_MODE},
+    {"patch", fs_patch, 0},
+    {"search", fs_search, NEEDS_PATTERN},
+    {"glob", fs_glob, NEEDS_PATTERN},
 };
 
 static int run_row(struct fs_work *w, const struct op *op)
@@ -58,7 +66,7 @@ static void put_changes(struct fs_work *w)
 {
 	if (!w->changes.n && !w->changes_left_out)
 		return;
-	fs_out_open(&w->out, "changes", '[');
+	fs_out_open(&w->out, w->ask.dry_run ? "would_change" : "changes", '[');
 	if (w->changes.n)
 		fs_out_raw(&w->out, NULL, w->changes.p, w->changes.n);
 	fs_out_close(&w->out, ']');

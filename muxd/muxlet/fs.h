@@ -14,7 +14,7 @@
  *	ERANGE          the range begins behind the end
  *	ECANCELED       it is not what if_match said; the answer has its sha256
  *	EFBIG           over a limit of the operation, which the sentence names
- *	EKEYREJECTED    the patch does not fit
+ *	ENOMSG          the patch does not fit
  *	EINVAL          the request
  *
  * One operation is one row of the table in fs.c, and one function.

@@ -42,7 +42,7 @@ static const struct field {
     {"regex", KIND_FLAG, offsetof(struct fs_ask, regex), 0, 0},
     {"ignore_case", KIND_FLAG, offsetof(struct fs_ask, ignore_case), 0, 0},
     {"dry_run", KIND_FLAG, offsetof(struct fs_ask, dry_run), 0, 0},
-    {"hidden", KIND_FLAG, offsetof(struct fs_ask, hidden), 0, 0},
+    {"gitignore", KIND_FLAG, offsetof(struct fs_ask, gitignore), 0, 0},
 };
 
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))

@@ -20,5 +20,12 @@ int fs_move(struct fs_work *w);
 int fs_copy(struct fs_work *w);
 int fs_delete(struct fs_work *w);
 int fs_chmod(struct fs_work *w);
+int fs_patch(struct fs_work *w);
+int fs_search(struct fs_work *w);
+int fs_glob(struct fs_work *w);
+
+/* The rules of the request for a walk: w->ask.ignore, and .gitignore files where it says so. */
+struct fs_walk;
+int fs_op_ignore(struct fs_work *w, struct fs_walk *walk);
 
 #endif

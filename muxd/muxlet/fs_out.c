@@ -99,6 +99,12 @@ void fs_out_text(struct fs_out *o, const char *key, const char *text)
 	add_quoted(o, text, strlen(text));
 }
 
+void fs_out_text_n(struct fs_out *o, const char *key, const char *text, size_t n)
+{
+	begin(o, key);
+	add_quoted(o, text, n);
+}
+
 static void add_base64(struct fs_out *o, const void *p, size_t n)
 {
 	char *to;

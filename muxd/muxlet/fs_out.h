@@ -25,6 +25,7 @@ struct fs_out {
 void fs_out_open(struct fs_out *o, const char *key, char bracket);
 void fs_out_close(struct fs_out *o, char bracket);
 void fs_out_text(struct fs_out *o, const char *key, const char *text); /* bytes that are no UTF-8 become '?' */
+void fs_out_text_n(struct fs_out *o, const char *key, const char *text, size_t n);
 void fs_out_path(struct fs_out *o, const char *key, const char *path); /* a text, or {"base64": ...} */
 void fs_out_number(struct fs_out *o, const char *key, long long v);
 void fs_out_flag(struct fs_out *o, const char *key, bool v);

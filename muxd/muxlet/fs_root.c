@@ -181,3 +181,8 @@ int fs_root_lock(const struct fs_place *p)
 	while (rc && errno == EINTR);
 	return rc && errno != EBADF ? errno : 0; /* EBADF: it may not be read, so it cannot be locked */
 }
+
+void fs_root_unlock(const struct fs_place *p)
+{
+	(void)flock(p->dir_fd, LOCK_UN);
+}

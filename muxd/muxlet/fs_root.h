@@ -41,5 +41,6 @@ void fs_root_leave(struct fs_place *p);
 int fs_root_parents(const struct fs_root *r, const char *name, mode_t mode);
 /* Only one operation of muxlet's at a time changes names in this directory; programs are not held back. */
 int fs_root_lock(const struct fs_place *p);
+void fs_root_unlock(const struct fs_place *p);
 
 #endif

@@ -1,5 +1,8 @@
 #include "muxd/muxlet/fs_walk.h"
 
+#include "muxd/muxlet/newfile.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -69,6 +72,41 @@ static int names_read(int fd, struct names *out)
 
 static int walk_dir(struct fs_walk *w, int dir_fd, char *path, size_t n, const char *after, int depth);
 
+/* A path as rules see it: below where the walk began. */
+static const char *walk_below(const struct fs_walk *w, const char *path)
+{
+	return path + w->prefix_len;
+}
+
+static bool left_out(const struct fs_walk *w, const char *path, mode_t mode)
+{
+	const char *rest = walk_below(w, path);
+
+	return w->ignore && ignore_here(w->ignore, rest, strlen(rest), S_ISDIR(mode)) == MATCH_YES;
+}
+
+/* The rules that a directory has for itself; a file that is none, or too long, has none. */
+static void add_rules(const struct fs_walk *w, int dir_fd, const char *path)
+{
+	int fd = w->ignore && w->gitignore
+		     ? openat(dir_fd, ".gitignore", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+		     : -1;
+	struct match_error e;
+	struct stat st;
+	char *text = NULL;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= IGNORE_TEXT_MAX &&
+	    (text = malloc((size_t)st.st_size + 1)))
+		n = newfile_read(fd, text, (size_t)st.st_size);
+	if (n > 0)
+		(void)ignore_add(w->ignore, *path ? walk_below(w, path) : "", text, (size_t)n, &e);
+	free(text);
+	close(fd);
+}
+
 /* Into the directory that was just visited. */
 static int walk_into(struct fs_walk *w, int dir_fd, const char *base, char *path, size_t n, const char *after,
 		     int depth)
@@ -120,6 +158,8 @@ static int walk_name(struct fs_walk *w, int dir_fd, const char *base, char *path
 	}
 	snprintf(path + n, PATH_MAX - n, "%s%s", n ? "/" : "", base);
 	n += len + (n != 0);
+	if (left_out(w, path, st.st_mode))
+		return 0;
 	if (c > 0)
 		next = w->visit(w->arg, dir_fd, base, path, &st);
 	if (next == FS_WALK_ON && S_ISDIR(st.st_mode)) {
@@ -135,11 +175,16 @@ static int walk_dir(struct fs_walk *w, int dir_fd, char *path, size_t n, const c
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct names v = {0};
+	size_t mark = w->ignore ? ignore_mark(w->ignore) : 0;
 	int err = fd < 0 ? errno : names_read(fd, &v);
 
+	if (!err)
+		add_rules(w, dir_fd, n >= w->prefix_len ? path : "");
 	for (size_t i = 0; !err && i < v.n; i++)
 		err = walk_name(w, dir_fd, v.p[i], path, n, after, depth);
 	names_free(&v);
+	if (w->ignore)
+		ignore_release(w->ignore, mark);
 	return err;
 }
 
@@ -152,6 +197,7 @@ int fs_walk_run(struct fs_walk *w, int dir_fd, const char *prefix)
 	if (n >= sizeof(path))
 		return ENAMETOOLONG;
 	memcpy(path, prefix, n + 1);
+	w->prefix_len = n ? n + 1 : 0;
 	err = walk_dir(w, dir_fd, path, n, w->after, 0);
 	return err == ECANCELED ? 0 : err;
 }

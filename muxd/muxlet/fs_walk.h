@@ -6,7 +6,8 @@
 #ifndef MUXD_MUXLET_FS_WALK_H
 #define MUXD_MUXLET_FS_WALK_H
 
-#include <dirent.h>
+#include "muxd/files/ignore.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -22,9 +23,12 @@ struct fs_walk {
 	/* The same when everything in a directory was visited; NULL: not told. */
 	enum fs_walk_next (*leave)(void *arg, int dir_fd, const char *base, const char *path, const struct stat *st);
 	void *arg;
-	const char *after; /* go on behind this path; NULL: from the beginning */
-	int depth;         /* of directories that are entered: 1 is the first alone */
-	unsigned unread;   /* out: directories that could not be opened or were too deep */
+	const char *after;     /* go on behind this path; NULL: from the beginning */
+	struct ignore *ignore; /* what is left out; NULL: nothing. The caller's */
+	bool gitignore;        /* .gitignore files on the way are added to it */
+	int depth;             /* of directories that are entered: 1 is the first alone */
+	size_t prefix_len;     /* its own */
+	unsigned unread;       /* out: directories that could not be opened or were too deep */
 };
 
 /* What is in dir_fd, which stays the caller's. prefix: what paths begin with, "" or one without a slash at its end. */

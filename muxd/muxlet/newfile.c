@@ -14,7 +14,7 @@
 #define TEMP_PREFIX ".muxd-put-"
 #define TEMP_TRIES  8
 
-/* For the handler alone: where a temporary name has to go when we are told to end. */
+/* For the handler: whose temporary names have to go when we are told to end, newest first. */
 static struct newfile *volatile ending;
 
 static void newfile_temp_name(struct newfile *t)
@@ -31,8 +31,9 @@ static void newfile_temp_name(struct newfile *t)
 
 static void newfile_on_end(int signum)
 {
-	if (ending && ending->named)
-		(void)unlinkat(ending->dir_fd, ending->temp, 0);
+	for (const struct newfile *t = ending; t; t = t->next)
+		if (t->named)
+			(void)unlinkat(t->dir_fd, t->temp, 0);
 	_exit(128 + signum);
 }
 
@@ -42,6 +43,7 @@ static void newfile_watch_end(struct newfile *t)
 
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_handler = newfile_on_end;
+	t->next = ending;
 	ending = t;
 	(void)sigaction(SIGTERM, &sa, NULL);
 	(void)sigaction(SIGHUP, &sa, NULL);
@@ -224,7 +226,13 @@ int newfile_publish(struct newfile *t, mode_t mode, bool replace)
 
 void newfile_drop(struct newfile *t)
 {
+	struct newfile *volatile *at = &ending;
+
 	if (t->named)
 		(void)unlinkat(t->dir_fd, t->temp, 0);
 	t->named = false;
+	while (*at && *at != t)
+		at = &(*at)->next;
+	if (*at)
+		*at = t->next;
 }

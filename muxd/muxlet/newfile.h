@@ -3,7 +3,7 @@
  *
  * Its content lies in a file without a name (O_TMPFILE) in the directory where it is to stand, so that not even a kill
  * leaves a rest; where the file system has no such files it lies beside its name as ".muxd-put-...", and is taken away
- * at TERM and HUP. Owned by the program's only caller: one at a time.
+ * at TERM and HUP. Owned by its caller; once opened it stays in its place until the program ends, or is dropped.
  *
  * States: dir_fd < 0 -> opened -> published or dropped.
  */
@@ -26,7 +26,8 @@ struct newfile {
 	char temp[48];
 	int dir_fd; /* where it gets it; the caller's */
 	int fd;
-	bool named; /* temp stands in the directory */
+	bool named;           /* temp stands in the directory */
+	struct newfile *next; /* its own */
 };
 
 /* Base and dir_fd are filled in. 0 or an errno, as all of these. */

@@ -32,7 +32,8 @@ def op(auth=GRANT, about="self", needs="", body=None, event=""):
 REASON = {"reason": "the matrix"}
 LIFE = "lifecycle admin"
 FS = {"write": {"data": "x"}, "append": {"data": "x"}, "stat": {}, "list": {}, "read": {}, "mkdir": {"parents": True},
-      "chmod": {"mode": "0644"}, "move": {"to": "fs", "overwrite": True}, "copy": {"to": "fs2", "overwrite": True}, "delete": {}}
+      "chmod": {"mode": "0644"}, "move": {"to": "fs", "overwrite": True}, "copy": {"to": "fs2", "overwrite": True}, "delete": {},
+      "patch": {"data": "*** Begin Patch\n*** Add File: m\n+x\n*** End Patch\n"}, "search": {"pattern": "x"}, "glob": {"pattern": "*"}}
 REST = {
     "GET /": op(OPEN), "GET /sandboxes": op(OPEN), "GET /sessions": op(OPEN), "GET /sessions/{id}": op(OPEN),
     "GET /terminal/{agent}": op(OPEN), "GET /replay/{id}": op(OPEN), "GET /ui/{file}": op(OPEN),

@@ -14,6 +14,7 @@ inside true
 fs_write_and_read
 fs_change_what_is_known
 fs_names_and_trees
+fs_patch_and_search
 fs_stays_inside
 fs_bad_requests
 fs_recorded

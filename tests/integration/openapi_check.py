@@ -419,13 +419,22 @@ def operations(api, agent, task):
     page = does("list", "fs2", depth=3, limit=1)
     does("list", "fs2", depth=3, cursor=page.get("cursor", ""))
     does("delete", "fs2", recursive=True)
+    patch = "--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+    does("patch", "fs", data=patch, dry_run=True)
+    does("patch", "fs", data=patch)
+    refuses("patch", 409, "patch_refused", "fs", data=patch)
+    found = does("search", "fs", pattern="t(w|h)", regex=True, ignore_case=True, context=1, ignore=["*.o"])
+    if found.get("matches") != 1:
+        api.fail(f"what was searched is {found}")
+    refuses("search", 400, "invalid_request", "fs", pattern="(", regex=True)
+    does("glob", "/workspace", pattern="**/{a,b}", gitignore=True, limit=1)
     refuses("read", 404, "file_not_found", "fs2")
     refuses("read", 403, "path_outside", "/etc/passwd")
     refuses("read", 416, "range_past_end", "fs/a", offset=1000)
     refuses("list", 409, "not_a_directory", "fs/a")
     refuses("delete", 409, "directory_not_empty", "fs")
     refuses("append", 412, "file_changed", "fs/a", data="x", if_match=digest)
-    for name in ("stat", "list", "read", "write", "append", "mkdir", "move", "copy", "delete", "chmod"):
+    for name in ("stat", "list", "read", "write", "append", "mkdir", "move", "copy", "delete", "chmod", "patch", "search", "glob"):
         api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 400, "invalid_request", agent=agent, body={"task_id": task})
         api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 401, "unauthenticated", agent=agent, body={}, token=False)
 

@@ -92,6 +92,40 @@ fs_names_and_trees() {
 	refuses invalid_request delete '{"path":".","recursive":true}' 400
 }
 
+fs_patch_and_search() {
+	local before patch
+	does write '{"path":"p/one","data":"a\nb\nc\n","parents":true}'
+	does write '{"path":"p/two","data":"x\ny\n"}'
+	before=$(inside sh -c 'cat p/one p/two | sha256sum')
+	# The second file does not fit: the first stays as it is, too.
+	patch='*** Begin Patch\n*** Update File: p/one\n@@\n-b\n+B\n*** Update File: p/two\n@@\n-no such line\n+y\n*** End Patch\n'
+	refuses patch_refused patch "{\"path\":\".\",\"data\":\"$patch\"}" 409
+	equal "the hunk is named" '["p/two","not_found",1]' "$(got '.error.details.refused | [.path, .reason, .hunk] | @json')"
+	equal "nothing was changed" "$before" "$(inside sh -c 'cat p/one p/two | sha256sum')"
+	patch=${patch/no such line/y}
+	patch=${patch/+y/+Y}
+	does patch "{\"path\":\".\",\"data\":\"$patch\",\"dry_run\":true}" '.would_change | length' 2
+	equal "a dry run neither" "$before" "$(inside sh -c 'cat p/one p/two | sha256sum')"
+	does patch "{\"path\":\".\",\"data\":\"$patch\"}" '[.changes[].path] | @json' '["p/one","p/two"]'
+	equal "both are" "a B c x Y" "$(inside cat p/one p/two | tr -s '\r\n' ' ' | sed 's/ $//')"
+	does patch '{"path":"p","data":"one\n<<<<<<< SEARCH\nB\n=======\nb\n>>>>>>> REPLACE\n"}' '.changes[0].path' p/one
+	does patch '{"path":"p","data":"--- /dev/null\n+++ b/three\n@@ -0,0 +1 @@\n+new\n"}' '.changes[0].before' null
+	refuses file_exists patch '{"path":"p","data":"*** Begin Patch\n*** Add File: three\n+x\n*** End Patch\n"}' 409
+	refuses path_outside patch '{"path":"p","data":"--- /dev/null\n+++ b/../../x\n@@ -0,0 +1 @@\n+x\n"}' 403
+	refuses patch_refused patch '{"path":"p","data":"no patch at all"}' 409
+	does write '{"path":"p/bin","data":"AGIK","encoding":"base64"}'
+	does write '{"path":"p/.gitignore","data":"two\n"}'
+	does search '{"path":"p","pattern":"b","context":1}' '[.results[0].path, (.results[0].lines | map(.text) | join(" ")), .binary] | @json' '["p/one","a b c",["p/bin"]]'
+	does search '{"path":"p","pattern":"^[xy]$","regex":true,"ignore_case":true}' .matches 2
+	does search '{"path":"p","pattern":"y","ignore_case":true,"gitignore":true}' .matches 0
+	does search '{"path":"p","pattern":"(a+)+$","regex":true,"limit":1}' .matches 1
+	refuses invalid_request search '{"path":"p","pattern":"(","regex":true}'
+	refuses invalid_request search '{"path":"p","pattern":"(a)\\1","regex":true}'
+	does glob '{"path":"p","pattern":"{one,t*}"}' '[.entries[].path] | @json' '["p/one","p/three","p/two"]'
+	does glob '{"path":".","pattern":"**/one","ignore":["/p"]}' '.entries | length' 0
+	refuses invalid_request glob '{"path":".","pattern":"[a"}'
+}
+
 # Nothing leads outside: not by name, not by link, not in the middle of a path.
 fs_stays_inside() {
 	inside sh -c 'ln -sfn / out; ln -sfn /etc/passwd pw; ln -sfn ../../../../etc up; ln -sfn src in'

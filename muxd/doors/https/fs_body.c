@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS_MAX     (INT64_C(365) * 24 * 3600 * 1000)
-#define OFFSET_MAX (INT64_C(1) << 60)
-#define DIGEST_LEN 64
+#define MS_MAX      (INT64_C(365) * 24 * 3600 * 1000)
+#define OFFSET_MAX  (INT64_C(1) << 60)
+#define DIGEST_LEN  64
+#define IGNORE_MAX  64
+#define RULE_MAX    1024
+#define PATTERN_MAX 4096
 
 struct fields {
 	const json_t *path, *to;
@@ -21,10 +24,13 @@ struct fields {
 /* Operations as a set. */
 #define OP(name)  (UINT32_C(1) << FILE_##name)
 #define OPS_ALL   UINT32_MAX
-#define OPS_TREE  (OP(LIST))
+#define OPS_TREE  (OP(LIST) | OP(GLOB) | OP(SEARCH))
+#define OPS_PAGE  (OP(LIST) | OP(GLOB))
+#define OPS_FIND  (OP(GLOB) | OP(SEARCH))
 #define OPS_NEW   (OP(WRITE) | OP(APPEND) | OP(MKDIR) | OP(MOVE) | OP(COPY))
-#define OPS_TAKE  (OP(WRITE) | OP(APPEND))
-#define OPS_MATCH (OPS_TAKE | OP(MOVE) | OP(DELETE))
+#define OPS_PUT   (OP(WRITE) | OP(APPEND))
+#define OPS_TAKE  (OPS_PUT | OP(PATCH))
+#define OPS_MATCH (OPS_PUT | OP(MOVE) | OP(DELETE))
 
 static int fs_check_path(const struct schema *s, const struct schema_at *at, const json_t *v)
 {
@@ -52,6 +58,11 @@ static int fs_check_digest(const struct schema *s, const struct schema_at *at, c
 		   : 0;
 }
 
+static int fs_check_ignore(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	return schema_texts(s, at, v, RULE_MAX);
+}
+
 static const struct {
 	struct schema_field field;
 	uint32_t ops;
@@ -63,7 +74,7 @@ static const struct {
     {{"timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, NULL, SCHEMA_TO(struct fields, timeout_ms)}, OPS_ALL, true},
     {{"data", SCHEMA_TEXT, true, 0, 0, NULL, SCHEMA_TO(struct fields, data)}, OPS_TAKE, true},
     {{"encoding", SCHEMA_TEXT, false, 0, 0, NULL, SCHEMA_TO(struct fields, encoding)}, OPS_TAKE, true},
-    {{"mode", SCHEMA_TEXT, false, 1, 4, fs_check_mode, SCHEMA_TO(struct fields, mode)}, OPS_TAKE | OP(MKDIR), true},
+    {{"mode", SCHEMA_TEXT, false, 1, 4, fs_check_mode, SCHEMA_TO(struct fields, mode)}, OPS_PUT | OP(MKDIR), true},
     {{"mode", SCHEMA_TEXT, true, 1, 4, fs_check_mode, SCHEMA_TO(struct fields, mode)}, OP(CHMOD), true},
     {{"if_match", SCHEMA_TEXT, false, DIGEST_LEN, DIGEST_LEN, fs_check_digest, 0}, OPS_MATCH, false},
     {{"create_only", SCHEMA_BOOL, false, 0, 0, NULL, 0}, OP(WRITE), false},
@@ -74,7 +85,14 @@ static const struct {
     {{"sha256", SCHEMA_BOOL, false, 0, 0, NULL, 0}, OP(STAT), false},
     {{"depth", SCHEMA_INTEGER, false, 1, 256, NULL, 0}, OP(LIST), false},
     {{"limit", SCHEMA_INTEGER, false, 1, 10000, NULL, 0}, OPS_TREE, false},
-    {{"cursor", SCHEMA_ANY, false, 0, 0, fs_check_path, 0}, OP(LIST), false},
+    {{"cursor", SCHEMA_ANY, false, 0, 0, fs_check_path, 0}, OPS_PAGE, false},
+    {{"ignore", SCHEMA_LIST, false, 0, IGNORE_MAX, fs_check_ignore, 0}, OPS_TREE, false},
+    {{"gitignore", SCHEMA_BOOL, false, 0, 0, NULL, 0}, OPS_TREE, false},
+    {{"pattern", SCHEMA_TEXT, true, 1, PATTERN_MAX, NULL, 0}, OPS_FIND, false},
+    {{"regex", SCHEMA_BOOL, false, 0, 0, NULL, 0}, OP(SEARCH), false},
+    {{"ignore_case", SCHEMA_BOOL, false, 0, 0, NULL, 0}, OP(SEARCH), false},
+    {{"context", SCHEMA_INTEGER, false, 0, 20, NULL, 0}, OP(SEARCH), false},
+    {{"dry_run", SCHEMA_BOOL, false, 0, 0, NULL, 0}, OP(PATCH), false},
     {{"offset", SCHEMA_INTEGER, false, -OFFSET_MAX, OFFSET_MAX, NULL, 0}, OP(READ), false},
     {{"length", SCHEMA_INTEGER, false, 0, 1024 * 1024, NULL, 0}, OP(READ), false},
     {{"from_line", SCHEMA_INTEGER, false, 1, OFFSET_MAX, NULL, 0}, OP(READ), false},
