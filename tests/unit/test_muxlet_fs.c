@@ -438,6 +438,130 @@ static void changes_are_told_with_their_digests(void **state)
 	assert_int_equal(fs("{\"op\":\"delete\",\"path\":\".\",\"recursive\":true}"), EINVAL);
 }
 
+/* ---- patches and searches */
+
+static int patch(const char *path, const char *text)
+{
+	char request[200];
+
+	snprintf(request, sizeof(request), "{\"op\":\"patch\",\"path\":\"%s\"}", path);
+	return put(request, text, strlen(text));
+}
+
+static const char *refused_for(const char *key)
+{
+	const char *s = json_string_value(json_object_get(json_object_get(answer, "refused"), key));
+
+	return s ? s : "";
+}
+
+static void a_patch_is_applied_whole_or_not(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(inside("patch"), 0755), 0);
+	make(inside("patch/a"), "1\n2\n3\n");
+	make(inside("patch/b"), "x\n");
+	assert_int_equal(chmod(inside("patch/a"), 0750), 0);
+	assert_int_equal(patch("patch", "--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n"
+					"--- a/b\n+++ b/b\n@@ -1 +1 @@\n-no\n+y\n"),
+			 ENOMSG);
+	assert_string_equal(refused_for("path"), "patch/b");
+	assert_string_equal(refused_for("reason"), "not_found");
+	assert_content(inside("patch/a"), "1\n2\n3\n");
+	assert_int_equal(patch("patch", "*** Begin Patch\n*** Update File: a\n*** Move to: new/dir/a\n@@\n-2\n+two\n"
+					"*** Delete File: b\n*** Add File: c\n+see\n*** End Patch\n"),
+			 0);
+	assert_content(inside("patch/new/dir/a"), "1\ntwo\n3\n");
+	assert_content(inside("patch/c"), "see\n");
+	assert_int_equal(access(inside("patch/a"), F_OK) & access(inside("patch/b"), F_OK), -1);
+	assert_int_equal(json_array_size(json_object_get(answer, "changes")), 4);
+	assert_int_equal(patch("patch", "c\n<<<<<<< SEARCH\nsee\n=======\nseen\n>>>>>>> REPLACE\n"), 0);
+	assert_content(inside("patch/c"), "seen\n");
+	assert_int_equal(patch("patch", "nothing of a patch"), ENOMSG);
+	assert_int_equal(patch("patch", "*** Begin Patch\n*** Delete File: none\n*** End Patch\n"), ENOENT);
+	assert_int_equal(symlink("c", inside("patch/link")), 0);
+	assert_int_equal(patch("patch", "link\n<<<<<<< SEARCH\nseen\n=======\nlost\n>>>>>>> REPLACE\n"), EINVAL);
+	assert_content(inside("patch/c"), "seen\n");
+}
+
+/* Each file is the one or the other, whenever the patch is killed; what lies beside a name has none. */
+static void a_killed_patch_leaves_whole_files(void **state)
+{
+	static const char text[] =
+	    "*** Begin Patch\n*** Update File: 1\n@@\n-old\n+new\n*** Update File: 2\n@@\n-old\n+new\n"
+	    "*** Add File: 3\n+new\n*** End Patch\n";
+	static char got[300100];
+
+	(void)state;
+	assert_int_equal(mkdir(inside("killing"), 0755), 0);
+	memset(got, 'x', 300000);
+	strcpy(got + 300000, "\nold\n");
+	for (int i = 0; i < 40; i++) {
+		int in, out;
+		pid_t pid;
+
+		make(inside("killing/1"), got);
+		make(inside("killing/2"), got);
+		(void)unlink(inside("killing/3"));
+		pid = start("{\"op\":\"patch\",\"path\":\"killing\"}", &in, &out);
+		feed_content(in, text, sizeof(text) - 1);
+		close(in);
+		usleep((useconds_t)(i * 211 % 8000));
+		(void)kill(pid, SIGKILL);
+		(void)finish(pid, out);
+		for (int k = 1; k <= 2; k++) {
+			char name[20], is[300100] = "";
+			FILE *f;
+
+			snprintf(name, sizeof(name), "killing/%d", k);
+			f = fopen(inside(name), "r");
+			assert_non_null(f);
+			assert_int_equal(fread(is, 1, sizeof(is), f), 300005);
+			fclose(f);
+			assert_true(strcmp(is + 300000, "\nold\n") == 0 || strcmp(is + 300000, "\nnew\n") == 0);
+		}
+		if (access(inside("killing/3"), F_OK) == 0)
+			assert_content(inside("killing/3"), "new\n");
+	}
+	assert_int_equal(system("test \"$(ls -A \"$FS_ROOT/killing\" | grep -v '^3$' | tr '\n' ' ')\" = '1 2 '"), 0);
+}
+
+static json_int_t matches(const char *more)
+{
+	char request[300];
+
+	snprintf(request, sizeof(request), "{\"op\":\"search\",\"path\":\"find\",%s}", more);
+	assert_int_equal(fs(request), 0);
+	return number_of("matches");
+}
+
+static void what_a_search_finds(void **state)
+{
+	FILE *f;
+
+	(void)state;
+	assert_int_equal(mkdir(inside("find"), 0755) | mkdir(inside("find/sub"), 0755), 0);
+	make(inside("find/a"), "Alpha\nbeta\ngamma\n");
+	make(inside("find/sub/b"), "alpha beta");
+	make(inside("find/sub/.gitignore"), "b\n");
+	f = fopen(inside("find/long"), "w"); /* a line longer than any buffer, then the one that is looked for */
+	assert_non_null(f);
+	for (int i = 0; i < 1000000; i++)
+		fputc('a', f);
+	fputs("\nneedle\n", f);
+	fclose(f);
+	assert_int_equal(matches("\"pattern\":\"alpha\",\"ignore_case\":true,\"ignore\":[\"long\"]"), 2);
+	assert_int_equal(matches("\"pattern\":\"alpha\",\"ignore_case\":true,\"gitignore\":true"), 1);
+	assert_int_equal(matches("\"pattern\":\"^b.ta$\",\"regex\":true"), 1);
+	assert_int_equal(matches("\"pattern\":\"needle\""), 1);
+	assert_int_equal(matches("\"pattern\":\"(a|aa|a*)*b$\",\"regex\":true,\"ignore\":[\"/sub\"]"), 0);
+	assert_int_equal(matches("\"pattern\":\"a\",\"limit\":1"), 1);
+	assert_string_equal(text_of("stopped_by"), "limit");
+	assert_int_equal(fs("{\"op\":\"search\",\"path\":\"find\",\"pattern\":\"(\",\"regex\":true}"), EINVAL);
+	assert_int_equal(fs("{\"op\":\"glob\",\"path\":\"find\",\"pattern\":\"**/{b,long}\"}"), 0);
+	assert_int_equal(json_array_size(json_object_get(answer, "entries")), 2);
+}
+
 /* ---- nothing leads outside */
 
 static const char *const ops_of_a_path[] = {
@@ -453,7 +577,12 @@ static const char *const ops_of_a_path[] = {
     "{\"op\":\"copy\",\"path\":%s,\"to\":\"copied\",\"overwrite\":true,\"recursive\":true}",
     "{\"op\":\"move\",\"path\":\"own\",\"to\":%s,\"overwrite\":true,\"parents\":true}",
     "{\"op\":\"copy\",\"path\":\"own\",\"to\":%s,\"overwrite\":true,\"parents\":true}",
+    "{\"op\":\"search\",\"path\":%s,\"pattern\":\"secret\"}",
+    "{\"op\":\"glob\",\"path\":%s,\"pattern\":\"**\"}",
+    "{\"op\":\"patch\",\"path\":%s}",
 };
+/* Content for those that take some: also a patch, which adds a file. */
+#define OVERWRITE     "*** Begin Patch\n*** Add File: added\n+overwritten\n*** End Patch\n"
 #define OPS_OF_A_PATH (sizeof(ops_of_a_path) / sizeof(ops_of_a_path[0]))
 
 static void assert_nothing_secret(void)
@@ -473,7 +602,7 @@ static int op_on(size_t op, const char *path)
 	snprintf(request, sizeof(request), ops_of_a_path[op], quoted);
 	free(quoted);
 	json_decref(name);
-	code = put(request, "overwritten", 11);
+	code = put(request, OVERWRITE, sizeof(OVERWRITE) - 1);
 	assert_nothing_secret();
 	return code;
 }
@@ -629,6 +758,9 @@ int main(void)
 	    cmocka_unit_test(links_are_names_of_their_own),
 	    cmocka_unit_test(trees_are_copied_whole_or_not),
 	    cmocka_unit_test(changes_are_told_with_their_digests),
+	    cmocka_unit_test(a_patch_is_applied_whole_or_not),
+	    cmocka_unit_test(a_killed_patch_leaves_whole_files),
+	    cmocka_unit_test(what_a_search_finds),
 	    cmocka_unit_test(ways_out_are_refused),
 	    cmocka_unit_test(random_paths_stay_inside),
 	    cmocka_unit_test(a_race_of_links_is_lost_by_nobody),
