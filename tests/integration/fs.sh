@@ -17,4 +17,5 @@ fs_names_and_trees
 fs_patch_and_search
 fs_stays_inside
 fs_bad_requests
+fs_by_muxctl
 fs_recorded

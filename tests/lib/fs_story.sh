@@ -157,17 +157,38 @@ fs_bad_requests() {
 	refuses invalid_request stat "{\"path\":\"$(head -c 5000 /dev/zero | tr '\0' a)\"}"
 }
 
-# audited EVENT FILTER: the newest such event has that
-audited() {
+# The same by hand.
+fs_by_muxctl() {
+	printf 'b\na\n' | muxctl fs write -p "$agent" ctl/f >/dev/null || fail "fs write"
+	printf 'c\n' | muxctl fs write -a "$agent" ctl/f >/dev/null || fail "fs write -a"
+	equal "fs cat" "b a c" "$(muxctl fs cat "$agent" ctl/f | tr '\n' ' ' | sed 's/ $//')"
+	equal "fs cat of lines" a "$(muxctl fs cat --from-line 2 --to-line 2 "$agent" ctl/f)"
+	muxctl fs cp "$agent" ctl/f ctl/g >/dev/null && muxctl fs mv -f "$agent" ctl/g ctl/h >/dev/null && muxctl fs chmod "$agent" 600 ctl/h >/dev/null || fail "cp, mv, chmod"
+	equal "fs stat" 0600 "$(muxctl fs stat "$agent" ctl/h -o json | jq -r .entry.mode)"
+	equal "fs ls" "ctl/f ctl/h" "$(muxctl fs ls "$agent" ctl -o json | jq -r '[.entries[].path] | join(" ")')"
+	equal "fs glob" "ctl/h" "$(muxctl fs glob "$agent" 'ctl/[g-z]' -o json | jq -r '.entries[].path')"
+	equal "fs grep" "ctl/f:2:a" "$(muxctl fs grep -E "$agent" '^a$' ctl/f)"
+	muxctl fs grep "$agent" 'not there' ctl >/dev/null
+	equal "its exit status where nothing matches" 1 $?
+	printf 'f\n<<<<<<< SEARCH\na\n=======\nA\n>>>>>>> REPLACE\n' | muxctl fs patch "$agent" ctl >/dev/null || fail "fs patch"
+	equal "fs patch" A "$(inside sed -n 2p ctl/f | tr -d '\r')"
+	muxctl fs mkdir "$agent" ctl/d >/dev/null && muxctl fs rm -r "$agent" ctl >/dev/null || fail "mkdir, rm"
+	muxctl fs cat "$agent" /etc/passwd >"$tmp/out" 2>"$tmp/err"
+	equal "what leads outside has an exit status of its own" 77 $?
+	grep -qF '[path_outside]' "$tmp/err" && ok "and a name" || fail "$(cat "$tmp/err")"
+}
+
+# fs_audited EVENT FILTER: the newest such event has that
+fs_audited() {
 	muxctl audit --agent "$agent" --event "$1" -o json | jq -es "[.[] | (.events // [.])[] | .record | select(.outcome == \"ok\")] | last | $2" >/dev/null
 }
 fs_recorded() {
 	does write '{"path":"audited","data":"1"}'
 	does write '{"path":"audited","data":"2"}'
 	does delete '{"path":"audited"}'
-	wait_for 20 audited file.write ".detail.changes[0] | .path == \"audited\" and .before.sha256 == \"$(printf 1 | sum)\" and .after.sha256 == \"$(printf 2 | sum)\"" &&
+	wait_for 20 fs_audited file.write ".detail.changes[0] | .path == \"audited\" and .before.sha256 == \"$(printf 1 | sum)\" and .after.sha256 == \"$(printf 2 | sum)\"" &&
 		ok "a change is in the audit log by path and digests" || fail "no such event: $(muxctl audit --agent "$agent" --event file.write -o json | tail -3)"
-	wait_for 20 audited file.delete ".detail.changes[0] | .path == \"audited\" and .before.sha256 == \"$(printf 2 | sum)\" and .after == null" &&
+	wait_for 20 fs_audited file.delete ".detail.changes[0] | .path == \"audited\" and .before.sha256 == \"$(printf 2 | sum)\" and .after == null" &&
 		ok "a deletion, too" || fail "no such event of a deletion"
-	wait_for 20 audited file.read '.detail.path != null' && ok "and a read by its path" || fail "no such event of a read"
+	wait_for 20 fs_audited file.read '.detail.path != null' && ok "and a read by its path" || fail "no such event of a read"
 }

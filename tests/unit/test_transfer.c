@@ -6,6 +6,7 @@
 #include "muxd/hub/recall.h"
 #include "muxd/hub/session_json.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,6 +138,111 @@ static void a_put_is_what_was_announced(void **state)
 	transfer_destroy(t);
 }
 
+/* ---- operations */
+
+static struct transfer *operation(enum file_op op, const char *answer)
+{
+	json_t *request = json_pack("{s:b}", "parents", 1);
+	struct file_spec spec = {
+	    .op = op, .path = "a\xff", .to = "b", .mode = -1, .size = UINT64_MAX, .request = request};
+	struct transfer *t = NULL;
+	size_t content = 1;
+
+	assert_int_equal(transfer_create(&spec, &t, NULL), 0);
+	json_decref(request);
+	assert_int_equal(transfer_output(t, (const uint8_t *)answer, strlen(answer), &content), 0);
+	assert_int_equal(content, 0); /* nobody is shown it before the end */
+	return t;
+}
+
+static int ended_with(struct transfer *t, int code, struct err *e)
+{
+	struct session_result r = {.cause = EXIT_EXITED, .code = code};
+
+	memset(e, 0, sizeof(*e));
+	return transfer_result(t, "demo", &r, e);
+}
+
+static void an_operation_is_asked_and_answered(void **state)
+{
+	struct transfer *t =
+	    operation(FILE_MOVE, "{\"entry\":{},\"changes\":[{\"path\":\"b\"}],\"changes_left_out\":3}\n");
+	char **v = transfer_argv(t);
+	struct err e;
+	json_t *o;
+
+	(void)state;
+	assert_string_equal(v[1], "--fs");
+	assert_string_equal(v[2], "{\"op\":\"move\",\"path\":{\"base64\":\"Yf8=\"},\"parents\":true}");
+	assert_null(v[3]);
+	free_list(v);
+	assert_int_equal(ended_with(t, 0, &e), 0);
+	o = transfer_json(t);
+	assert_int_equal(json_array_size(json_object_get(o, "changes")), 1);
+	assert_int_equal(json_integer_value(json_object_get(o, "changes_left_out")), 3);
+	assert_string_equal(json_string_value(json_object_get(o, "to")), "b");
+	json_decref(o);
+	o = transfer_take_reply(t);
+	assert_non_null(json_object_get(o, "entry"));
+	assert_null(transfer_take_reply(t)); /* once */
+	json_decref(o);
+	transfer_destroy(t);
+}
+
+/* What comes of a sandbox is an object or nothing, of a bounded size, and its sentence has no controls. */
+static void an_answer_is_not_believed(void **state)
+{
+	static const char *const bad[] = {"", "[]", "{", "{} {}", "no"};
+	static uint8_t piece[64 * 1024];
+	struct transfer *t;
+	size_t content, n = 0;
+	struct err e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		t = operation(FILE_STAT, bad[i]);
+		assert_int_equal(ended_with(t, 0, &e), ERR_TRANSFER);
+		transfer_destroy(t);
+	}
+	t = operation(FILE_STAT, "{\"changes\":{\"a\":1},\"changes_left_out\":\"x\"}");
+	assert_int_equal(ended_with(t, 0, &e), 0);
+	assert_null(t->changes);
+	transfer_destroy(t);
+	t = operation(FILE_LIST, "");
+	while (transfer_output(t, piece, sizeof(piece), &content) == 0)
+		assert_true((n += sizeof(piece)) <= TRANSFER_ANSWER_MAX);
+	transfer_destroy(t);
+}
+
+static void a_refusal_has_its_code(void **state)
+{
+	static const struct {
+		int errnum, code;
+	} table[] = {
+	    {EXDEV, ERR_PATH_OUTSIDE}, {ENOTDIR, ERR_NOT_A_DIRECTORY},
+	    {EEXIST, ERR_FILE_EXISTS}, {ENOTEMPTY, ERR_NOT_EMPTY},
+	    {ERANGE, ERR_RANGE},       {ECANCELED, ERR_FILE_CHANGED},
+	    {ENOMSG, ERR_PATCH},       {EFBIG, ERR_TOO_LARGE},
+	    {ENOSPC, ERR_NO_SPACE},    {EACCES, ERR_FILE_DENIED},
+	    {ENOENT, ERR_NO_FILE},     {EINVAL, ERR_INVAL},
+	    {ENOSYS, ERR_UNSUPPORTED}, {EIO, ERR_TRANSFER},
+	    {255, ERR_TRANSFER},
+	};
+	struct transfer *t;
+	struct err e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		t = operation(FILE_WRITE, "{\"error\":\"why it was\",\"sha256\":\"ab\"}");
+		assert_int_equal(ended_with(t, table[i].errnum, &e), table[i].code);
+		assert_non_null(strstr(e.message, "in demo: why it was"));
+		transfer_destroy(t);
+	}
+	t = make(FILE_GET, 0); /* a transfer's reasons are its own */
+	assert_int_equal(ended_with(t, ENOTDIR, &e), ERR_NO_FILE);
+	transfer_destroy(t);
+}
+
 /* A page that does not begin at the beginning is not shown as if it did. */
 static void a_stream_of_the_record(void **state)
 {
@@ -165,8 +271,13 @@ static void a_stream_of_the_record(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_is_refused_at_once), cmocka_unit_test(what_muxlet_is_asked),
-	    cmocka_unit_test(the_line_ahead_of_a_get), cmocka_unit_test(a_put_is_what_was_announced),
+	    cmocka_unit_test(what_is_refused_at_once),
+	    cmocka_unit_test(what_muxlet_is_asked),
+	    cmocka_unit_test(the_line_ahead_of_a_get),
+	    cmocka_unit_test(a_put_is_what_was_announced),
+	    cmocka_unit_test(an_operation_is_asked_and_answered),
+	    cmocka_unit_test(an_answer_is_not_believed),
+	    cmocka_unit_test(a_refusal_has_its_code),
 	    cmocka_unit_test(a_stream_of_the_record),
 	};
 
