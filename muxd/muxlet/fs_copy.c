@@ -99,7 +99,7 @@ static int tree_told(struct copying *c, const char *base, const char *path)
 static int tree_file(struct copying *c, int dir_fd, const char *base, const char *path)
 {
 	int from = -1, to, err;
-	struct stat st;
+	struct stat st = {0};
 
 	err = copy_open(dir_fd, base, &from, &st);
 	if (err)
@@ -252,7 +252,7 @@ static int copy_tree(struct fs_work *w, int from, const struct stat *st, const s
 static int copy_what(struct fs_work *w, const struct fs_place *from, const struct stat *st, const struct fs_place *to,
 		     const char *name, const struct fs_state *over)
 {
-	struct stat now;
+	struct stat now = {0};
 	int fd = -1, err;
 
 	if (S_ISLNK(st->st_mode))

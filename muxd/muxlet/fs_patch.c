@@ -216,7 +216,7 @@ static int patch_target(struct patching *x, const struct patch_op *op, struct pa
 
 	if (!op->to)
 		*out = from;
-	else if (!err && *out != from && (*out)->now)
+	else if (!err && *out && *out != from && (*out)->now)
 		err = fs_fail(x->w, EEXIST, "%.150s: it is there already", op->to);
 	return err;
 }
@@ -230,13 +230,14 @@ static int patch_one(struct patching *x, uint32_t number)
 	size_t n = 0;
 	int err = patch_find(x, op->path, &from);
 
-	if (!err && op->kind == PATCH_ADD && from->now)
-		err = fs_fail(x->w, EEXIST, "%.150s: it is there already", op->path);
-	if (!err && op->kind != PATCH_ADD && !from->now)
-		err = fs_fail(x->w, ENOENT, "%.150s: there is no such file", op->path);
-	if (!err)
-		err = patch_target(x, op, from, &to);
-	if (err)
+	if (err || !from)
+		return err;
+	if (op->kind == PATCH_ADD && from->now)
+		return fs_fail(x->w, EEXIST, "%.150s: it is there already", op->path);
+	if (op->kind != PATCH_ADD && !from->now)
+		return fs_fail(x->w, ENOENT, "%.150s: there is no such file", op->path);
+	err = patch_target(x, op, from, &to);
+	if (err || !to)
 		return err;
 	if (patch_apply(x->patch, number, from->now, from->now_n, &content, &n, &e))
 		return e.code == PATCH_NO_MEMORY ? ENOMEM : patch_refuse(x->w, from->name, &e);
