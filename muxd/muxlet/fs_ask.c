@@ -206,7 +206,7 @@ static int take_number(struct reader *r, const struct field *f, long long *out)
 	const char *begin = r->p;
 
 	while (r->p < r->end && *r->p >= '0' && *r->p <= '9') {
-		if (v > NUMBER_MAX)
+		if (v > (LLONG_MAX - 9) / 10)
 			return ask_fault(r, "a number is out of bounds");
 		v = v * 10 + (*r->p++ - '0');
 	}
