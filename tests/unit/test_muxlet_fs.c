@@ -360,7 +360,7 @@ static void one_of_many_changes_it(void **state)
 	snprintf(request, sizeof(request), "{\"op\":\"write\",\"path\":\"counter\",\"if_match\":\"%s\"}", digest("0"));
 	for (int i = 0; i < 8; i++) {
 		int in;
-		char own[4];
+		char own[16];
 
 		snprintf(own, sizeof(own), "%d", i + 1);
 		pid[i] = start(request, &in, &out[i]);
