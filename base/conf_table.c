@@ -190,6 +190,19 @@ static const struct conf_key keys[] = {
      "Bytes of answers at hand at once."},
     {"rounds.argv_max", CONF_SIZE32, AT(round_argv_max), "128KiB", KIB, MIB, NULL, NULL,
      "Bytes of arguments and environment together."},
+    {"rounds.output_keep", CONF_DURATION, AT(output_keep_ns), "24h", 0, 30 * DAY, NULL, NULL,
+     "How long the whole output of a round is kept behind its end, apart from what its recording keeps; record.retain, "
+     "where that is shorter. 0: it is not kept."},
+    {"rounds.output_keep_max", CONF_NUMBER, AT(output_keep_max), "10000", 1, 10000000, NULL, NULL,
+     "Rounds of one agent whose output is kept."},
+    {"rounds.output_keep_size", CONF_SIZE, AT(output_keep_size), "1GiB", MIB, 1024 * TIB, NULL, NULL,
+     "Bytes on the disk, compressed, for the output of one agent's rounds; past it the oldest round's goes."},
+    {"rounds.output_keep_stream", CONF_SIZE, AT(output_keep_stream), "256MiB", MIB, TIB, NULL, NULL,
+     "Bytes on the disk, compressed, for one stream of one round; past it the oldest middle goes: the first eighth and "
+     "the newest bytes stay."},
+    {"rounds.output_keep_total", CONF_SIZE, AT(output_keep_total), "16GiB", MIB, 1024 * TIB, NULL, NULL,
+     "Bytes on the disk for all of it. With less than twice record.min_free left on the disk the oldest goes, whatever "
+     "the limits."},
     {"files.timeout", CONF_DURATION, AT(file_timeout_ns), "10m", NS_PER_SEC, 3650 * DAY, NULL, NULL,
      "Timeout of a file transfer that names none."},
     {"files.timeout_max", CONF_DURATION, AT(file_timeout_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,

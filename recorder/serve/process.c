@@ -12,6 +12,7 @@
 #include "recorder/draw/drawer.h"
 #include "recorder/draw/keyframer.h"
 #include "recorder/index/index_rebuild.h"
+#include "recorder/output/feeder.h"
 #include "recorder/serve/alarms.h"
 #include "recorder/serve/auth.h"
 #include "recorder/serve/keeper.h"
@@ -238,6 +239,7 @@ struct process {
 	int segments_fd;
 	struct live *live;
 	struct drain *drain;
+	struct feeder *feeder;
 	struct cutter *cutter;
 	struct service *service;
 	struct drawers *drawers;
@@ -457,6 +459,18 @@ static void process_on_typed(void *arg, const struct id *session)
 	commander_want(p->commander, session, false);
 }
 
+static int make_feeder(struct process *p, struct err *e)
+{
+	struct feeder_params f = {.dir = p->start.dir,
+				  .segments_fd = p->segments_fd,
+				  .drain = p->drain,
+				  .live = p->live,
+				  .index_key = p->index_key,
+				  .conf = p->start.conf};
+
+	return feeder_create(&f, &p->feeder, e);
+}
+
 /* index becomes the cutter's, also on failure. */
 static int start_cutter(struct process *p, struct index *ix, struct err *e)
 {
@@ -471,7 +485,9 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 				  .idle_priority = true,
 				  .sealed = process_on_sealed,
 				  .typed = process_on_typed,
-				  .sealed_arg = p};
+				  .sealed_arg = p,
+				  .needs = feeder_needs,
+				  .needs_arg = p->feeder};
 	struct segment_tail durable;
 	int rc = cutter_create(&c, &p->cutter, e);
 
@@ -503,6 +519,7 @@ static int start_service(struct process *p, struct err *e)
 				   .drain = p->drain,
 				   .live = p->live,
 				   .cutter = p->cutter,
+				   .feeder = p->feeder,
 				   .auth = p->start.auth,
 				   .keyframer = p->keyframer,
 				   .index_key = p->index_key,
@@ -603,11 +620,11 @@ static int process_start(struct process *p, struct err *e)
 		index_close(ix);
 		return rc;
 	}
-	if ((rc = start_drawers(p, e)) != 0) {
+	if ((rc = start_drawers(p, e)) != 0 || (rc = make_feeder(p, e)) != 0) {
 		index_close(ix);
 		return rc;
 	}
-	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = start_witnesses(p, e)) != 0 || (rc = start_service(p, e)) != 0)
+	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = feeder_start(p->feeder, e)) != 0 || (rc = start_witnesses(p, e)) != 0 || (rc = start_service(p, e)) != 0)
 		return rc;
 	lost_init(&p->lost, p->drain, p->live, p->service);
 	return tell_ready(p, e);
@@ -627,6 +644,7 @@ static int take_conf(struct process *p, int fd, const json_t *loaded, struct err
 	if (rc == 0)
 		rc = keeper_configure(p->keeper, conf, e);
 	if (rc == 0) {
+		feeder_configure(p->feeder, conf);
 		drain_configure(p->drain, conf->record_min_free);
 		log_info(NULL, "took the new configuration");
 	}
@@ -783,12 +801,15 @@ static void process_finish(struct process *p)
 	/* What draws keyframes asks the cutter and is answered by it: the cutter stops first. */
 	if (p->cutter)
 		cutter_stop(p->cutter);
+	if (p->feeder)
+		feeder_stop(p->feeder);
 	if (p->drawers)
 		drawers_stop(p->drawers);
 	commander_destroy(p->commander);
 	keyframer_destroy(p->keyframer);
 	drawers_destroy(p->drawers);
 	cutter_destroy(p->cutter);
+	feeder_destroy(p->feeder);
 	drain_destroy(p->drain);
 	live_destroy(p->live);
 	alarms_destroy(p->alarms);

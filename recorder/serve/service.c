@@ -73,6 +73,7 @@ static void *conn_main(void *arg)
 static void conn_destroy(struct conn *c)
 {
 	conn_forget_page(c);
+	conn_forget_kept(c);
 	conn_forget_readings(c);
 	index_close(c->index);
 	buf_finish_secret(&c->in); /* held tokens */

@@ -12,6 +12,7 @@
 #define RECORDER_SERVE_SERVICE_H
 
 #include "recorder/draw/keyframer.h"
+#include "recorder/output/feeder.h"
 #include "recorder/serve/auth.h"
 #include "recorder/serve/keeper.h"
 #include "recorder/serve/witnesses.h"
@@ -31,6 +32,7 @@ struct service_params {
 	struct drain *drain;
 	struct live *live;
 	struct cutter *cutter;
+	struct feeder *feeder; /* NULL: no whole output is kept (tests of parts) */
 	struct auth *auth;
 	struct witnesses *witnesses; /* NULL: none (tests of parts) */
 	struct keeper *keeper;

@@ -57,6 +57,7 @@ struct conn {
 	bool paged_full;
 	uint64_t paged_seen; /* end of what the source has told of that stream */
 	struct id paged_grant;
+	struct kept_page *kept;    /* of a round's whole output, where the last page ended */
 	struct reading *readings; /* recordings that are paged through event by event */
 };
 
@@ -91,7 +92,8 @@ int conn_goes_on(struct conn *c, const json_t *request, struct err *e);
 int service_dispatch(struct conn *c, const json_t *request, struct err *e);
 
 /* service_read.c */
-service_op service_events, service_output, service_read;
+service_op service_events, service_read;
+struct reading_of read_of(enum ledger_op op, const struct source_info *info);
 int read_open(struct conn *c, const struct id *session, struct source **out, struct err *e);
 int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_will_do, struct err *e); /* audited */
 /* A session that the grant of the request may not read: ERR_FORBIDDEN where it may know of the session, else
@@ -99,6 +101,20 @@ int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_wil
 int read_denied(struct conn *c, const char *session, const char *agent, const char *principal, struct err *e);
 int read_session_id(const json_t *request, struct id *out, struct err *e);
 json_t *read_head(const struct source_info *info);
+/* One's own session, with whatever opened it. */
+bool read_own(const struct conn *c, const struct source_info *info);
+/* Of a session that runs the hub's word counts: who may watch it sees it. */
+bool read_live(const struct conn *c, const struct source_info *info);
+/* Either, or replay. live: the hub says so. */
+int read_see(struct conn *c, const struct source_info *info, bool live, struct err *e);
+int read_stream(const json_t *request, unsigned *out, struct err *e);
+/* service_output.c */
+service_op service_output;
+/* service_kept.c: `output` of a round whose whole output is kept; *out_kept false: it is not, or not for
+ * whoever asks (an auditor sees what the recording has), and nothing was done. */
+int kept_output(struct conn *c, const json_t *request, const struct id *session, bool *out_kept, struct err *e);
+void conn_forget_kept(struct conn *c);
+/* service_read.c */
 service_op service_recording, service_page, service_keyframe;
 void conn_forget_readings(struct conn *c);
 /* service_keep.c */

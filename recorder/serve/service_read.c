@@ -1,4 +1,3 @@
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "recorder/chain/chain_text.h"
@@ -11,10 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FOLLOW_NS  (200 * NS_PER_MS)
-#define OUTPUT_MAX ((uint64_t)1024 * 1024)
-#define PIECE_MAX  ((size_t)64 * 1024)
-#define GAPS_MAX   1000
+#define FOLLOW_NS (200 * NS_PER_MS)
 
 int read_session_id(const json_t *request, struct id *out, struct err *e)
 {
@@ -25,6 +21,14 @@ int read_session_id(const json_t *request, struct id *out, struct err *e)
 	return rc;
 }
 
+bool read_own(const struct conn *c, const struct source_info *info)
+{
+	const char *agent = info->agent[0] ? info->agent : "*";
+
+	return strcmp(info->principal, c->grant.principal) == 0 && grant_allows(&c->grant, agent, 0, NULL) == 0 &&
+	       c->grant.scopes & (SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE);
+}
+
 /* Replay covers everything of an agent; one's own session can be read with whatever opened it. */
 static int may_read(struct conn *c, const struct source_info *info, bool own_will_do, struct err *e)
 {
@@ -33,9 +37,7 @@ static int may_read(struct conn *c, const struct source_info *info, bool own_wil
 
 	if (grant_allows(&c->grant, agent, SCOPE_REPLAY, NULL) == 0)
 		return 0;
-	if (own_will_do && strcmp(info->principal, c->grant.principal) == 0 &&
-	    grant_allows(&c->grant, agent, 0, NULL) == 0 &&
-	    c->grant.scopes & (SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE))
+	if (own_will_do && read_own(c, info))
 		return 0;
 	id_format(&info->session, id);
 	return read_denied(c, id, agent, info->principal, e);
@@ -73,7 +75,7 @@ int read_open(struct conn *c, const struct id *session, struct source **out, str
 	return 0;
 }
 
-static struct reading_of reading(enum ledger_op op, const struct source_info *info)
+struct reading_of read_of(enum ledger_op op, const struct source_info *info)
 {
 	return (struct reading_of){.op = op, .session = &info->session, .agent = info->agent, .outcome = "ok"};
 }
@@ -81,7 +83,7 @@ static struct reading_of reading(enum ledger_op op, const struct source_info *in
 int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_will_do, struct err *e)
 {
 	const struct source_info *info = source_info(s);
-	struct reading_of what = reading(op, info);
+	struct reading_of what = read_of(op, info);
 	int rc = may_read(c, info, own_will_do, e);
 
 	return rc ? conn_refused(c, op, &info->session, info->agent, rc) : conn_audit(c, &what, e);
@@ -91,7 +93,7 @@ static int read_send_event(struct conn *c, struct source *s, enum ledger_op op, 
 			   size_t *out_bytes)
 {
 	struct event_context alone = {0};
-	struct reading_of what = reading(op, source_info(s));
+	struct reading_of what = read_of(op, source_info(s));
 
 	if (!c->scratch && !(c->scratch = malloc(EVENT_HEADER_MAX + RING_RECORD_MAX)))
 		return ERR_NOMEM;
@@ -182,7 +184,7 @@ int service_read(struct conn *c, const json_t *request, struct err *e)
 		rc = read_session_id(request, &session, e);
 	if (rc || (rc = read_open(c, &session, &s, e)) != 0)
 		return rc;
-	what = reading(READ_FILE, source_info(s));
+	what = read_of(READ_FILE, source_info(s));
 	for (int i = 0; i < LEDGER_STREAMS; i++)
 		what.sent[i].bytes = source_info(s)->totals[i];
 	rc = may_read(c, source_info(s), false, e);
@@ -191,100 +193,7 @@ int service_read(struct conn *c, const json_t *request, struct err *e)
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
-/* One page of a stream: leading gaps, then bytes without a hole. */
-struct page {
-	unsigned stream;
-	uint64_t want, limit; /* asked for */
-	uint64_t at;          /* offset of bytes[0] */
-	struct buf bytes;
-	json_t *gaps;
-	json_t *sizes;     /* for a screen: [[offset, cols, rows], ...] of the terminal, NULL when nobody asked */
-	bool screen, live; /* of a session that runs, the hub says who may see it */
-	bool house;        /* for the hub itself, of a session that runs: it had these bytes before it was restarted */
-	bool full;
-};
-
-static int page_gap(struct page *p, uint64_t offset, uint64_t n)
-{
-	if (buf_len(&p->bytes) || json_array_size(p->gaps) >= GAPS_MAX) {
-		p->full = true;
-		return 0;
-	}
-	if (offset < p->at) {
-		n -= p->at - offset;
-		offset = p->at;
-	}
-	p->at = offset + n;
-	return json_array_append_new(p->gaps,
-				     json_pack("{s:I, s:I}", "offset", (json_int_t)offset, "bytes", (json_int_t)n))
-		   ? ERR_NOMEM
-		   : 0;
-}
-
-/* Sizes belong to the page when they came at its first byte or later. */
-static int page_size(struct page *p, const struct ring_record *rec, uint64_t seen)
-{
-	if (!p->sizes || rec->len < 4 || seen < p->want || json_array_size(p->sizes) >= GAPS_MAX)
-		return 0;
-	return json_array_append_new(
-		   p->sizes, json_pack("[I, i, i]", (json_int_t)seen, get_u16(rec->payload), get_u16(rec->payload + 2)))
-		   ? ERR_NOMEM
-		   : 0;
-}
-
-/* Take what the page still wants of this event. Sets full at its limit or before a hole. */
-static int page_take(struct page *p, const struct ring_record *rec)
-{
-	uint64_t extent = event_extent(rec), end = rec->offset + extent, at = p->at + buf_len(&p->bytes);
-	if (rec->stream != p->stream || !extent || end <= at)
-		return 0;
-	if (rec->type != RING_DATA)
-		return page_gap(p, rec->offset, extent);
-	if (rec->offset > at) {
-		/* Bytes that wait in the cutter for their rule: not to be had yet. */
-		int rc = page_gap(p, at, rec->offset - at);
-		if (rc || p->full)
-			return rc;
-		at = rec->offset;
-	}
-	uint64_t skip = at - rec->offset, room = p->limit - buf_len(&p->bytes);
-	uint64_t n = rec->len - skip < room ? rec->len - skip : room;
-	p->full = n == room;
-	return buf_append(&p->bytes, rec->payload + skip, (size_t)n);
-}
-
-static void page_note(struct conn *c, const struct page *p)
-{
-	const struct ring_record *rec = &c->paged_rec;
-	uint64_t end = rec->stream == p->stream ? rec->offset + event_extent(rec) : 0;
-
-	if (!p->full && end > c->paged_seen)
-		c->paged_seen = end;
-}
-
-static int page_fill(struct conn *c, struct page *p, struct err *e)
-{
-	int rc = 0;
-	while (rc == 0 && !p->full) {
-		if (!c->paged_full) {
-			rc = source_next(c->paged, &c->paged_rec, e);
-			if (rc <= 0)
-				return rc;
-			c->paged_full = true;
-		}
-		rc = c->paged_rec.type == RING_RESIZE ? page_size(p, &c->paged_rec, c->paged_seen)
-						      : page_take(p, &c->paged_rec);
-		if (rc)
-			return err_set(e, rc, "out of memory");
-		page_note(c, p);
-		/* A record that reaches past the page is where the next page begins. */
-		if (!p->full)
-			c->paged_full = false;
-	}
-	return rc;
-}
-
-static int stream_parse(const json_t *request, unsigned *out, struct err *e)
+int read_stream(const json_t *request, unsigned *out, struct err *e)
 {
 	static const struct {
 		const char *name;
@@ -306,131 +215,21 @@ static int stream_parse(const json_t *request, unsigned *out, struct err *e)
 
 /* Who may attach to a terminal sees its screen, who may watch a round its output: the hub checks that, of a session
  * that runs. */
-static int may_see(struct conn *c, const struct source_info *info, const struct page *p, struct err *e)
+bool read_live(const struct conn *c, const struct source_info *info)
 {
 	const char *agent = info->agent[0] ? info->agent : "*";
 	bool hub = c->uid == c->s->p.net_uid || c->uid == getuid();
 
-	if ((p->screen || p->live) && hub && !info->ended &&
-	    (grant_allows(&c->grant, agent, SCOPE_OBSERVE, NULL) == 0 ||
-	     grant_allows(&c->grant, agent, SCOPE_DRIVE, NULL) == 0))
+	return hub && !info->ended &&
+	       (grant_allows(&c->grant, agent, SCOPE_OBSERVE, NULL) == 0 ||
+		grant_allows(&c->grant, agent, SCOPE_DRIVE, NULL) == 0);
+}
+
+int read_see(struct conn *c, const struct source_info *info, bool live, struct err *e)
+{
+	if (live && read_live(c, info))
 		return 0;
 	return may_read(c, info, true, e);
-}
-
-static enum ledger_op page_op(const struct page *p)
-{
-	return p->screen ? READ_SCREEN : READ_OUTPUT;
-}
-
-static int see_allowed(struct conn *c, const struct page *p, struct err *e)
-{
-	const struct source_info *info = source_info(c->paged);
-	int rc = 0;
-
-	if (p->house && info->ended)
-		return err_set(e, ERR_FORBIDDEN, "the session has ended: whoever reads it needs a token");
-	if (!p->house)
-		rc = may_see(c, info, p, e);
-
-	return rc ? conn_refused(c, page_op(p), &info->session, info->agent, rc) : 0;
-}
-
-/* A source that stands at or before the offset: that of the last page when it fits, else a new one. */
-static int page_source(struct conn *c, const struct id *session, const struct page *p, struct err *e)
-{
-	if (c->paged && id_equal(&source_info(c->paged)->session, session) && c->paged_stream == p->stream &&
-	    c->paged_offset == p->want && id_equal(&c->paged_grant, &c->grant.id))
-		return see_allowed(c, p, e);
-	conn_forget_page(c);
-	c->paged_seen = 0;
-	int rc = read_open(c, session, &c->paged, e);
-	if (rc)
-		return rc;
-	rc = see_allowed(c, p, e);
-	if (rc == 0 && source_info(c->paged)->sealed && p->want < source_info(c->paged)->totals[p->stream])
-		rc = source_seek_offset(c->paged, p->stream, p->want, e);
-	if (rc) {
-		conn_forget_page(c);
-		return rc;
-	}
-	c->paged_grant = c->grant.id;
-	c->paged_stream = p->stream;
-	return 0;
-}
-
-/* Which bytes it will be told is known before the first of them is sent. */
-static int page_audit(struct conn *c, struct page *p, struct err *e)
-{
-	struct reading_of what = reading(page_op(p), source_info(c->paged));
-
-	if (p->house) /* nobody reads: what the hub had before it was restarted is put together again */
-		return 0;
-	what.sent[p->stream].offset = p->at;
-	what.sent[p->stream].bytes = buf_len(&p->bytes);
-	return conn_audit(c, &what, e);
-}
-
-static int page_send(struct conn *c, struct page *p)
-{
-	const struct source_info *info = source_info(c->paged);
-	uint64_t end = p->at + buf_len(&p->bytes);
-	uint64_t total = info->totals[p->stream] > end ? info->totals[p->stream] : end;
-	json_t *head = json_pack("{s:I, s:I, s:O, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
-				 "gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full);
-	if (head && p->sizes && json_object_set(head, "sizes", p->sizes)) {
-		json_decref(head);
-		head = NULL;
-	}
-	int rc = conn_send(c, head);
-	const uint8_t *at = buf_ptr(&p->bytes);
-	for (size_t left = buf_len(&p->bytes), n; rc == 0 && left; left -= n, at += n) {
-		n = left < PIECE_MAX ? left : PIECE_MAX;
-		rc = conn_send_bytes(c, (uint8_t)p->stream, at, n);
-	}
-	c->paged_offset = end;
-	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
-}
-
-int service_output(struct conn *c, const json_t *request, struct err *e)
-{
-	struct page p = {.limit = OUTPUT_MAX};
-	int64_t offset = 0, limit = (int64_t)OUTPUT_MAX;
-	struct id session;
-
-	int rc = json_opt_bool(request, "house", &p.house, e);
-	if (rc == 0)
-		rc = p.house ? conn_house(c, e) : conn_grant(c, request, e);
-	if (rc == 0)
-		rc = read_session_id(request, &session, e);
-	if (rc == 0)
-		rc = stream_parse(request, &p.stream, e);
-	if (rc == 0)
-		rc = json_opt_int(request, "offset", 0, INT64_MAX, &offset, e);
-	if (rc == 0)
-		rc = json_opt_int(request, "limit", 1, INT64_MAX, &limit, e);
-	if (rc == 0)
-		rc = json_opt_bool(request, "screen", &p.screen, e);
-	if (rc == 0)
-		rc = json_opt_bool(request, "live", &p.live, e);
-	p.at = p.want = (uint64_t)offset;
-	if (rc || (rc = page_source(c, &session, &p, e)) != 0)
-		return rc;
-	p.limit = (uint64_t)limit < OUTPUT_MAX ? (uint64_t)limit : OUTPUT_MAX;
-	p.gaps = json_array();
-	p.sizes = p.screen ? json_array() : NULL;
-	buf_init(&p.bytes, OUTPUT_MAX);
-	rc = p.gaps ? page_fill(c, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
-	if (rc == 0)
-		rc = page_audit(c, &p, e);
-	if (rc == 0)
-		rc = page_send(c, &p);
-	else
-		conn_forget_page(c);
-	json_decref(p.gaps);
-	json_decref(p.sizes);
-	buf_finish(&p.bytes);
-	return rc;
 }
 
 #define READINGS_MAX 8

@@ -46,6 +46,9 @@ struct cutter_params {
 	void (*sealed)(void *arg, const struct id *session);
 	void (*typed)(void *arg, const struct id *session);
 	void *sealed_arg;
+	/* The oldest segment that somebody else still reads from; UINT64_MAX: none. NULL: nobody else does. */
+	uint64_t (*needs)(void *arg);
+	void *needs_arg;
 };
 
 struct cutter_status {

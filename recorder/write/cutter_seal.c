@@ -20,14 +20,14 @@
 /* Which segments may go once the cutter stands at `at`: c->release. A log that ends before there has none. */
 static int plan(struct cutter *c, const struct index_cursor *at, struct err *e)
 {
-	uint64_t *list = NULL;
+	uint64_t *list = NULL, needs = c->p.needs ? c->p.needs(c->p.needs_arg) : UINT64_MAX;
 	size_t n = 0, i = 0;
 	int rc = segment_list(c->p.segments_fd, &list, &n, e);
 
 	c->release = (struct cut_release){0};
 	if (rc)
 		return rc;
-	while (i + CUTTER_KEEP < n && list[i] + CUTTER_KEEP < at->segment)
+	while (i + CUTTER_KEEP < n && list[i] + CUTTER_KEEP < at->segment && list[i] < needs)
 		i++;
 	if (i) {
 		c->release = (struct cut_release){.below = list[i], .lsn = at->lsn};

@@ -1,0 +1,182 @@
+/* Whole output of rounds: pages of it, from byte 0 to the end, while it runs and as long as it is kept. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "recorder/serve/service_conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_MAX     ((uint64_t)1024 * 1024)
+#define PIECE_MAX    ((size_t)64 * 1024)
+#define CATCH_UP_NS  (500 * NS_PER_MS)
+#define MISSING_MAX  64
+
+/* The last page: whose it was, so that the next one asks the index nothing. */
+struct kept_page {
+	struct id session, grant;
+	bool live;
+	char agent[AGENT_NAME_MAX + 1];
+	struct outputs_reader reader;
+};
+
+struct question {
+	const struct id *session;
+	unsigned stream;
+	uint64_t offset;
+	size_t limit;
+	bool live;    /* as of `output` */
+	bool now;     /* what is there already will do: who follows asks again */
+	bool missing; /* the head says what is missing of the whole */
+};
+
+void conn_forget_kept(struct conn *c)
+{
+	if (c->kept)
+		outputs_reader_finish(&c->kept->reader);
+	free(c->kept);
+	c->kept = NULL;
+}
+
+static struct outputs *outputs_of(const struct conn *c)
+{
+	return c->s->p.feeder ? feeder_outputs(c->s->p.feeder) : NULL;
+}
+
+/* What was journaled before the question is in the answer; of a round that has ended all is there. */
+static int kept_look(struct conn *c, const struct question *q, struct outputs_range *missing, size_t *out_n,
+		     struct outputs_read *out)
+{
+	struct outputs *o = outputs_of(c);
+	uint64_t lsn;
+	int rc = o ? outputs_missing(o, q->session, q->stream, missing, MISSING_MAX, out_n, out) : ERR_NOT_FOUND;
+
+	if (!o || q->now || (rc == 0 && (out->ended || q->offset + q->limit <= out->total)))
+		return rc;
+	if (drain_flush(c->s->p.drain, CATCH_UP_NS, &lsn) == 0)
+		(void)feeder_wait(c->s->p.feeder, lsn, CATCH_UP_NS);
+	return outputs_missing(o, q->session, q->stream, missing, MISSING_MAX, out_n, out);
+}
+
+static bool asked_before(const struct conn *c, const struct question *q)
+{
+	return c->kept && id_equal(&c->kept->session, q->session) && id_equal(&c->kept->grant, &c->grant.id) &&
+	       c->kept->live == q->live;
+}
+
+static int kept_remember(struct conn *c, const struct question *q, const struct source_info *info, struct err *e)
+{
+	if (!(c->kept = calloc(1, sizeof(*c->kept))))
+		return err_set(e, ERR_NOMEM, "out of memory");
+	c->kept->session = *q->session;
+	c->kept->grant = c->grant.id;
+	c->kept->live = q->live;
+	text_put(c->kept->agent, sizeof(c->kept->agent), info->agent);
+	return 0;
+}
+
+/* For whom it is kept: who opened it, and who may watch it while it runs. */
+static int kept_check(struct conn *c, const struct question *q, bool ended, bool *out_kept, struct err *e)
+{
+	struct source *s = NULL;
+	struct source_info info;
+	int rc;
+
+	*out_kept = true;
+	if (asked_before(c, q) && !(q->live && ended))
+		return 0;
+	conn_forget_kept(c);
+	if ((rc = read_open(c, q->session, &s, e)) != 0)
+		return rc;
+	info = *source_info(s);
+	info.ended = ended;
+	*out_kept = read_own(c, &info) || (q->live && read_live(c, &info));
+	rc = *out_kept ? kept_remember(c, q, &info, e) : 0;
+	source_destroy(s);
+	return rc;
+}
+
+static json_t *ranges_json(const struct outputs_range *r, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < n; i++)
+		json_array_append_new(list, json_pack("{s:I, s:I}", "offset", (json_int_t)r[i].from, "bytes",
+						      (json_int_t)(r[i].until - r[i].from)));
+	return list;
+}
+
+static int kept_audit(struct conn *c, const struct question *q, uint64_t offset, size_t n, struct err *e)
+{
+	struct reading_of what = {
+	    .op = READ_OUTPUT, .session = q->session, .agent = c->kept->agent, .outcome = "ok"};
+
+	what.sent[q->stream].offset = offset;
+	what.sent[q->stream].bytes = n;
+	return conn_audit(c, &what, e);
+}
+
+static int kept_send(struct conn *c, const struct question *q, const struct outputs_read *at, const struct buf *bytes,
+		     const struct outputs_range *missing, size_t n_missing)
+{
+	uint64_t end = at->offset + buf_len(bytes);
+	struct outputs_range gap = {q->offset, at->offset};
+	json_t *head = json_pack("{s:I, s:I, s:o, s:b, s:b}", "offset", (json_int_t)at->offset, "total",
+				 (json_int_t)at->total, "gaps", ranges_json(&gap, at->offset > q->offset), "eof",
+				 at->ended && end >= at->total, "ended", at->ended);
+	int rc;
+
+	if (head && q->missing)
+		json_object_set_new(head, "missing", ranges_json(missing, n_missing));
+	rc = conn_send(c, head);
+	for (size_t done = 0, n; rc == 0 && done < buf_len(bytes); done += n) {
+		n = buf_len(bytes) - done < PIECE_MAX ? buf_len(bytes) - done : PIECE_MAX;
+		rc = conn_send_bytes(c, (uint8_t)q->stream, buf_ptr(bytes) + done, n);
+	}
+	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
+static int question_parse(const json_t *request, struct question *out, struct err *e)
+{
+	int64_t offset = 0, limit = (int64_t)PAGE_MAX;
+	int rc = read_stream(request, &out->stream, e);
+
+	if (rc == 0)
+		rc = json_opt_int(request, "offset", 0, INT64_MAX, &offset, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "limit", 1, INT64_MAX, &limit, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "live", &out->live, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "now", &out->now, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "missing", &out->missing, e);
+	out->offset = (uint64_t)offset;
+	out->limit = (uint64_t)limit < PAGE_MAX ? (size_t)limit : PAGE_MAX;
+	return rc;
+}
+
+int kept_output(struct conn *c, const json_t *request, const struct id *session, bool *out_kept, struct err *e)
+{
+	struct question q = {.session = session};
+	struct outputs_range missing[MISSING_MAX];
+	struct outputs_read at = {0};
+	size_t n_missing = 0;
+	struct buf bytes;
+	int rc = question_parse(request, &q, e);
+
+	if (rc == 0)
+		*out_kept = q.stream != STREAM_INPUT && kept_look(c, &q, missing, &n_missing, &at) == 0;
+	if (rc == 0 && *out_kept)
+		rc = kept_check(c, &q, at.ended, out_kept, e);
+	if (rc || !*out_kept)
+		return rc;
+	buf_init(&bytes, PAGE_MAX);
+	rc = outputs_read(outputs_of(c), &c->kept->reader, session, q.stream, q.offset, &bytes, q.limit, &at, e);
+	if (rc == 0)
+		rc = kept_audit(c, &q, at.offset, buf_len(&bytes), e);
+	if (rc == 0)
+		rc = kept_send(c, &q, &at, &bytes, missing, n_missing);
+	buf_finish(&bytes);
+	return rc;
+}
