@@ -252,9 +252,33 @@ void broker_past(struct hub *h, const struct request *rq, const struct id *sessi
  */
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
 		       broker_json_done *done, void *arg);
-/* Up to limit (1 MiB at most) bytes of a stream from the record: {offset, total_bytes, data, encoding, eof, gaps}. */
-void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
-			 uint64_t limit, broker_json_done *done, void *arg);
+/*
+ * Up to limit (1 MiB at most) bytes of a stream, whole where it is kept (rounds.output_keep), else as the record has it:
+ * {offset, next_offset, total_bytes, data, encoding, eof, gaps}.
+ */
+struct round_read {
+	int stream;
+	uint64_t offset, limit;
+	uint64_t tail;  /* not 0: so many bytes before the end, instead of the offset */
+	uint32_t lines; /* not 0: so many lines before the end; ERR_UNSUPPORTED where it is not kept whole */
+	bool now;       /* what is there already will do: nothing is waited for, and there may be no byte */
+	bool missing;   /* a page is to tell what is missing of the whole */
+};
+#define ROUND_LINES_MAX 10000
+void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
+			 broker_json_done *done, void *arg);
+/* The same as bytes, for who reads on and on. */
+struct round_page {
+	uint64_t offset;     /* of the first byte: behind what was asked for where bytes are missing */
+	uint64_t total;      /* bytes that the stream has had so far */
+	bool ended, eof;     /* total is final; nothing comes behind these bytes */
+	const uint8_t *p;    /* valid during the call, as all of it */
+	size_t n;
+	const json_t *missing; /* [{offset, bytes}], NULL: not asked for, or not known */
+};
+typedef void broker_page_read(void *arg, int rc, const struct err *e, const struct round_page *page);
+void broker_round_read(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
+		       broker_page_read *done, void *arg);
 /*
  * The same for any session, as bytes: p and n are of stream from offset on (behind what truncation left out), valid
  * during the call. For who may read it in the record, as the recorder judges.

@@ -12,18 +12,19 @@
 #define OUTPUT_LIMIT_MAX (1024 * 1024)
 
 struct output_job {
-	broker_json_done *done; /* one of the two */
+	broker_json_done *done; /* one of the three */
 	broker_bytes_done *bytes_done;
+	broker_page_read *page_done;
 	void *arg;
 	json_t *head;
 	struct buf bytes;
-	uint64_t offset, limit;
+	struct round_read how;
 	bool live; /* of a round that runs: who may look was checked here */
 };
 
 static void output_finish(struct output_job *j, int rc, const struct err *e)
 {
-	int64_t total = 0, offset = (int64_t)j->offset;
+	int64_t total = 0, offset = (int64_t)j->how.offset;
 	struct err here = {0};
 
 	if (!rc && !j->head)
@@ -32,12 +33,25 @@ static void output_finish(struct output_job *j, int rc, const struct err *e)
 		(void)json_opt_int(j->head, "total", 0, INT64_MAX, &total, NULL);
 		(void)json_opt_int(j->head, "offset", 0, INT64_MAX, &offset, NULL);
 	}
+	if (j->page_done) {
+		struct round_page page = {.offset = (uint64_t)offset,
+					  .total = (uint64_t)total,
+					  .ended = json_is_true(json_object_get(j->head, "ended")),
+					  .eof = json_is_true(json_object_get(j->head, "eof")),
+					  .p = buf_ptr(&j->bytes),
+					  .n = buf_len(&j->bytes),
+					  .missing = json_object_get(j->head, "missing")};
+
+		j->page_done(j->arg, rc, rc ? e : NULL, rc ? NULL : &page);
+		goto out;
+	}
 	if (j->bytes_done) {
 		j->bytes_done(j->arg, rc, rc ? e : NULL, (uint64_t)offset, buf_ptr(&j->bytes), buf_len(&j->bytes));
 		goto out;
 	}
 	if (!rc) {
 		json_object_del(j->head, "total");
+		json_object_del(j->head, "ended");
 		json_object_set_new(j->head, "total_bytes", json_integer(total));
 		json_object_set_new(j->head, "offset", json_integer(offset));
 		json_object_set_new(j->head, "next_offset", json_integer(offset + (int64_t)buf_len(&j->bytes)));
@@ -71,41 +85,89 @@ static void broker_output_on_output(void *arg, int rc, const struct err *e, cons
 		output_finish(j, 0, &here);
 }
 
-static int ask_output(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
-		      uint64_t limit, const struct output_job *how)
+static json_t *output_question(const struct output_job *j, const struct id *session)
 {
 	static const char *const names[] = {"input", "stdout", "stderr"};
-	struct output_job *j = malloc(sizeof(*j));
+	const struct round_read *how = &j->how;
 	char id[ID_STR_LEN];
 	json_t *q;
+
+	id_format(session, id);
+	q = json_pack("{s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "session", id, "stream", names[how->stream],
+		      "offset", (json_int_t)how->offset, "limit", (json_int_t)how->limit, "live", j->live);
+	if (q && how->tail)
+		json_object_set_new(q, "tail", json_integer((json_int_t)how->tail));
+	if (q && how->lines)
+		json_object_set_new(q, "lines", json_integer(how->lines));
+	if (q && how->now)
+		json_object_set_new(q, "now", json_true());
+	if (q && how->missing)
+		json_object_set_new(q, "missing", json_true());
+	return q;
+}
+
+static int ask_output(struct hub *h, const struct request *rq, const struct id *session, const struct output_job *what)
+{
+	struct output_job *j = malloc(sizeof(*j));
 	int rc;
 
 	if (!j)
 		return ERR_NOMEM;
-	id_format(session, id);
-	*j = *how;
-	j->offset = offset;
-	j->limit = limit && limit < OUTPUT_LIMIT_MAX ? limit : OUTPUT_LIMIT_MAX;
+	*j = *what;
+	if (!j->how.limit || j->how.limit > OUTPUT_LIMIT_MAX)
+		j->how.limit = OUTPUT_LIMIT_MAX;
 	buf_init(&j->bytes, OUTPUT_LIMIT_MAX);
-	q = json_pack("{s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "session", id, "stream", names[stream], "offset",
-		      (json_int_t)offset, "limit", (json_int_t)j->limit, "live", j->live);
-	rc = reader_ask(h, rq, q, broker_output_on_output, j);
+	rc = reader_ask(h, rq, output_question(j, session), broker_output_on_output, j);
 	if (rc)
 		free(j);
 	return rc;
 }
 
-void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
-			 uint64_t limit, broker_json_done *done, void *arg)
+/* Of a round that is at hand the hub says who may look; else the recorder does. */
+static int ask_round(struct hub *h, const struct request *rq, const struct id *round, struct output_job *j,
+		     struct err *e)
 {
-	struct output_job how = {.done = done, .arg = arg};
+	struct session *s = hub_session_find(h, round);
+	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e) : 0;
+
+	j->live = s && !rc && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
+	if (!rc && ask_output(h, rq, round, j))
+		rc = err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	return rc;
+}
+
+void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
+			 broker_json_done *done, void *arg)
+{
+	struct output_job j = {.done = done, .arg = arg, .how = *how};
+	struct err e = {0};
+	int rc = ask_round(h, rq, round, &j, &e);
+
+	if (rc)
+		done(arg, rc, &e, NULL);
+}
+
+/* Nothing new since the last page: the recorder need not be asked. */
+static bool nothing_new(const struct session *s, const struct round_read *how)
+{
+	return how->now && s && s->kind == SESSION_ROUND && s->end == END_NOT_YET &&
+	       s->stream[how->stream].end <= how->offset;
+}
+
+void broker_round_read(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
+		       broker_page_read *done, void *arg)
+{
+	struct output_job j = {.page_done = done, .arg = arg, .how = *how};
 	struct session *s = hub_session_find(h, round);
 	struct err e = {0};
-	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, &e) : 0;
+	int rc;
 
-	how.live = s && !rc && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
-	if (!rc && ask_output(h, rq, round, stream, offset, limit, &how))
-		rc = err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	if (nothing_new(s, how)) {
+		rc = broker_find_round(h, rq, round, 0, "output", &s, &e);
+		done(arg, rc, &e, rc ? NULL : &(struct round_page){.offset = how->offset, .total = how->offset});
+		return;
+	}
+	rc = ask_round(h, rq, round, &j, &e);
 	if (rc)
 		done(arg, rc, &e, NULL);
 }
@@ -113,10 +175,11 @@ void broker_round_output(struct hub *h, const struct request *rq, const struct i
 void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,
 			 uint64_t limit, broker_bytes_done *done, void *arg)
 {
-	struct output_job how = {.bytes_done = done, .arg = arg};
+	struct output_job how = {
+	    .bytes_done = done, .arg = arg, .how = {.stream = stream, .offset = offset, .limit = limit}};
 	struct err e = {0};
 
-	if (ask_output(h, rq, session, stream, offset, limit, &how)) {
+	if (ask_output(h, rq, session, &how)) {
 		err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
 		done(arg, e.code, &e, offset, NULL, 0);
 	}

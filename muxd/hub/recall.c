@@ -93,9 +93,9 @@ static void recall_on_page(void *arg, int rc, const struct err *e, json_t *page)
 static void ask_stream(struct recall *r)
 {
 	uint64_t head = r->hub->conf->round_head;
+	struct round_read how = {.stream = r->stream, .limit = head && head < DATA_MAX ? head : DATA_MAX};
 
-	broker_round_output(r->hub, &r->rq, &r->session, r->stream, 0, head && head < DATA_MAX ? head : DATA_MAX,
-			    recall_on_page, r);
+	broker_round_output(r->hub, &r->rq, &r->session, &how, recall_on_page, r);
 }
 
 static json_t *recalled_json(struct recall *r, const json_t *facts)

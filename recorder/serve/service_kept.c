@@ -11,6 +11,9 @@
 #define PIECE_MAX    ((size_t)64 * 1024)
 #define CATCH_UP_NS  (500 * NS_PER_MS)
 #define MISSING_MAX  64
+#define LINES_MAX    10000
+#define LINES_BACK   ((uint64_t)16 * 1024 * 1024) /* how far back the last lines are looked for */
+#define LINES_PIECE  ((uint64_t)256 * 1024)
 
 /* The last page: whose it was, so that the next one asks the index nothing. */
 struct kept_page {
@@ -25,6 +28,7 @@ struct question {
 	unsigned stream;
 	uint64_t offset;
 	size_t limit;
+	uint64_t tail, lines; /* not 0: the offset is so many bytes, or lines, before the end */
 	bool live;    /* as of `output` */
 	bool now;     /* what is there already will do: who follows asks again */
 	bool missing; /* the head says what is missing of the whole */
@@ -51,7 +55,7 @@ static int kept_look(struct conn *c, const struct question *q, struct outputs_ra
 	uint64_t lsn;
 	int rc = o ? outputs_missing(o, q->session, q->stream, missing, MISSING_MAX, out_n, out) : ERR_NOT_FOUND;
 
-	if (!o || q->now || (rc == 0 && (out->ended || q->offset + q->limit <= out->total)))
+	if (!o || q->now || (rc == 0 && (out->ended || q->offset <= out->total - (q->limit < out->total ? q->limit : out->total))))
 		return rc;
 	if (drain_flush(c->s->p.drain, CATCH_UP_NS, &lsn) == 0)
 		(void)feeder_wait(c->s->p.feeder, lsn, CATCH_UP_NS);
@@ -138,7 +142,7 @@ static int kept_send(struct conn *c, const struct question *q, const struct outp
 
 static int question_parse(const json_t *request, struct question *out, struct err *e)
 {
-	int64_t offset = 0, limit = (int64_t)PAGE_MAX;
+	int64_t offset = 0, limit = (int64_t)PAGE_MAX, tail = 0, lines = 0;
 	int rc = read_stream(request, &out->stream, e);
 
 	if (rc == 0)
@@ -151,9 +155,66 @@ static int question_parse(const json_t *request, struct question *out, struct er
 		rc = json_opt_bool(request, "now", &out->now, e);
 	if (rc == 0)
 		rc = json_opt_bool(request, "missing", &out->missing, e);
-	out->offset = (uint64_t)offset;
+	if (rc == 0)
+		rc = json_opt_int(request, "tail", 1, INT64_MAX, &tail, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "lines", 1, LINES_MAX, &lines, e);
+	out->tail = (uint64_t)tail;
+	out->lines = (uint64_t)lines;
+	out->offset = tail || lines ? INT64_MAX : (uint64_t)offset;
 	out->limit = (uint64_t)limit < PAGE_MAX ? (size_t)limit : PAGE_MAX;
 	return rc;
+}
+
+/* Where the last of q->lines begin in a piece that ends at *left newlines from the end. SIZE_MAX: before it. */
+static size_t lines_begin(const uint8_t *p, size_t n, uint64_t *left)
+{
+	while (n--) {
+		if (p[n] == '\n' && (*left)-- == 0)
+			return n + 1;
+	}
+	return SIZE_MAX;
+}
+
+/* Backwards from the end; a hole, or LINES_BACK, is where the looking ends. */
+static int lines_find(struct conn *c, const struct question *q, uint64_t total, uint64_t *out, struct err *e)
+{
+	/* the newline at the very end ends the last line, and none is behind it */
+	uint64_t until = total, left = q->lines, least = total > LINES_BACK ? total - LINES_BACK : 0;
+	struct buf b;
+	int rc = 0;
+
+	buf_init(&b, LINES_PIECE);
+	*out = least;
+	while (rc == 0 && until > least) {
+		uint64_t from = until - least > LINES_PIECE ? until - LINES_PIECE : least;
+		struct outputs_read at;
+		size_t begin;
+
+		buf_clear(&b);
+		rc = outputs_read(outputs_of(c), &c->kept->reader, q->session, q->stream, from, &b,
+				  (size_t)(until - from), &at, e);
+		if (rc)
+			break;
+		if (until == total && buf_len(&b) && buf_ptr(&b)[buf_len(&b) - 1] != '\n')
+			left--;
+		if (at.offset + buf_len(&b) < until) { /* a hole behind these bytes */
+			*out = until;
+			break;
+		}
+		begin = lines_begin(buf_ptr(&b), buf_len(&b), &left);
+		*out = begin == SIZE_MAX ? at.offset : at.offset + begin;
+		until = begin == SIZE_MAX && at.offset == from ? from : 0;
+	}
+	buf_finish(&b);
+	return rc;
+}
+
+static int question_place(struct conn *c, struct question *q, uint64_t total, struct err *e)
+{
+	if (q->tail)
+		q->offset = total > q->tail ? total - q->tail : 0;
+	return q->lines ? lines_find(c, q, total, &q->offset, e) : 0;
 }
 
 int kept_output(struct conn *c, const json_t *request, const struct id *session, bool *out_kept, struct err *e)
@@ -169,7 +230,7 @@ int kept_output(struct conn *c, const json_t *request, const struct id *session,
 		*out_kept = q.stream != STREAM_INPUT && kept_look(c, &q, missing, &n_missing, &at) == 0;
 	if (rc == 0 && *out_kept)
 		rc = kept_check(c, &q, at.ended, out_kept, e);
-	if (rc || !*out_kept)
+	if (rc || !*out_kept || (rc = question_place(c, &q, at.total, e)) != 0)
 		return rc;
 	buf_init(&bytes, PAGE_MAX);
 	rc = outputs_read(outputs_of(c), &c->kept->reader, session, q.stream, q.offset, &bytes, q.limit, &at, e);

@@ -161,8 +161,9 @@ static int page_send(struct conn *c, struct page *p)
 	const struct source_info *info = source_info(c->paged);
 	uint64_t end = p->at + buf_len(&p->bytes);
 	uint64_t total = info->totals[p->stream] > end ? info->totals[p->stream] : end;
-	json_t *head = json_pack("{s:I, s:I, s:O, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
-				 "gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full);
+	json_t *head = json_pack("{s:I, s:I, s:O, s:b, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
+				 "gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full, "ended",
+				 info->ended);
 	if (head && p->sizes && json_object_set(head, "sizes", p->sizes)) {
 		json_decref(head);
 		head = NULL;
@@ -175,6 +176,25 @@ static int page_send(struct conn *c, struct page *p)
 	}
 	c->paged_offset = end;
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
+/* Of what is not kept whole the end is found by its bytes alone. */
+static int page_place(struct conn *c, const json_t *request, const struct id *session, unsigned stream, int64_t *offset,
+		      struct err *e)
+{
+	struct source *s = NULL;
+	int64_t tail = 0;
+	int rc = json_opt_int(request, "tail", 1, INT64_MAX, &tail, e);
+
+	if (rc == 0 && json_object_get(request, "lines"))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "the output of this round is not kept whole any more: lines are not counted in what is left");
+	if (rc || !tail || (rc = read_open(c, session, &s, e)) != 0)
+		return rc;
+	uint64_t total = source_info(s)->totals[stream];
+	*offset = total > (uint64_t)tail ? (int64_t)(total - (uint64_t)tail) : 0;
+	source_destroy(s);
+	return 0;
 }
 
 int service_output(struct conn *c, const json_t *request, struct err *e)
@@ -201,6 +221,8 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 		rc = json_opt_bool(request, "live", &p.live, e);
 	if (rc == 0 && !p.screen && !p.house)
 		rc = kept_output(c, request, &session, &kept, e);
+	if (rc == 0 && !kept)
+		rc = page_place(c, request, &session, p.stream, &offset, e);
 	p.at = p.want = (uint64_t)offset;
 	if (rc || kept || (rc = page_source(c, &session, &p, e)) != 0)
 		return rc;

@@ -285,10 +285,18 @@ static void refuse_head(struct conn *c, int rc, const struct err *e)
 	http_reply_status(c->x, status, rc, e);
 }
 
+/* One that is too long for what may stand there is none that could be understood. */
+static void read_range(struct conn *c)
+{
+	read_header(c, WSI_TOKEN_HTTP_RANGE, c->x->range, sizeof(c->x->range));
+	if (!c->x->range[0] && lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_RANGE) > 0)
+		snprintf(c->x->range, sizeof(c->x->range), "?");
+}
+
 int conn_exchange(struct conn *c, const char *path)
 {
 	struct rest_door *d = c->door;
-	char encodings[128];
+	char encodings[128], accept[256];
 	int rc = http_exchange_create(d->hub, hub_conf(d->hub)->api_max_body, &c->x);
 
 	if (rc)
@@ -304,6 +312,9 @@ int conn_exchange(struct conn *c, const char *path)
 	read_header(c, WSI_TOKEN_HTTP_IF_NONE_MATCH, c->x->if_none_match, sizeof(c->x->if_none_match));
 	read_header(c, WSI_TOKEN_HTTP_ACCEPT_ENCODING, encodings, sizeof(encodings));
 	c->x->accepts_gzip = strstr(encodings, "gzip") != NULL;
+	read_header(c, WSI_TOKEN_HTTP_ACCEPT, accept, sizeof(accept));
+	c->x->accepts_bytes = strcasestr(accept, "application/octet-stream") != NULL;
+	read_range(c);
 	return 0;
 }
 

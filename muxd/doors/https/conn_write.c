@@ -3,6 +3,7 @@
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/hub/hub.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PIECES_PER_TURN 4
@@ -27,6 +28,14 @@ static void conn_write_on_room(struct conn *c, int events)
 static void wait_room(struct conn *c)
 {
 	if (watch_set(c, UV_WRITABLE | UV_DISCONNECT, conn_write_on_room))
+		conn_kill(c);
+}
+
+/* Who follows may have nothing to be sent for hours: that the client left is seen at once. */
+static void conn_write_on_left(struct conn *c, int events)
+{
+	(void)watch_set(c, 0, conn_write_on_left);
+	if (events < 0 || events & UV_DISCONNECT)
 		conn_kill(c);
 }
 
@@ -101,6 +110,30 @@ static size_t conn_write_give(struct http_exchange *x, uint8_t *to, size_t max)
 	return n;
 }
 
+#define CHUNK_HEAD 10 /* "0003f000\r\n" */
+
+/* A chunk of what there is; the last one of none, once. */
+static size_t conn_write_give_chunk(struct http_exchange *x, uint8_t *to, size_t max)
+{
+	char head[CHUNK_HEAD + 1];
+	size_t n;
+
+	if (!x->stream_left || x->stream_broken || max <= CHUNK_HEAD + 4)
+		return 0;
+	n = x->flow->give(x, to + CHUNK_HEAD, max - CHUNK_HEAD - 2);
+	if (n == 0 && x->stream_over) {
+		x->stream_left = 0;
+		memcpy(to, "0\r\n\r\n", 5);
+		return 5;
+	}
+	if (n == 0)
+		return 0;
+	snprintf(head, sizeof(head), "%08x\r\n", (unsigned)n);
+	memcpy(to, head, CHUNK_HEAD);
+	memcpy(to + CHUNK_HEAD + n, "\r\n", 2);
+	return CHUNK_HEAD + n + 2;
+}
+
 /* 1: written, 0: nothing is there, ERR_EOF: the connection is lost. */
 static int write_piece(struct conn *c)
 {
@@ -108,7 +141,8 @@ static int write_piece(struct conn *c)
 	size_t n = conn_write_take(&c->head, p, PIECE_MAX);
 
 	n += conn_write_take(&c->x->out, p + n, PIECE_MAX - n);
-	n += conn_write_give(c->x, p + n, PIECE_MAX - n);
+	n += c->x->chunked ? conn_write_give_chunk(c->x, p + n, PIECE_MAX - n)
+			   : conn_write_give(c->x, p + n, PIECE_MAX - n);
 	if (n == 0)
 		return 0;
 	if (lws_write(c->wsi, p, n, LWS_WRITE_HTTP) < 0)
@@ -132,6 +166,8 @@ static void write_some(struct conn *c)
 		rc = write_piece(c);
 		if (rc == 0 && c->x->stream_left && !c->x->stream_broken) {
 			c->deadline_ns = 0; /* it is the sandbox that is waited for */
+			if (c->x->chunked && watch_set(c, UV_DISCONNECT, conn_write_on_left))
+				conn_kill(c);
 			return;
 		}
 		if (rc == 0 && c->x->stream_left)

@@ -248,6 +248,12 @@ void http_reply_stream(struct http_exchange *x, int status, const char *content_
 	http_answer(x, status, content_type);
 }
 
+void http_reply_chunked(struct http_exchange *x, int status, const char *content_type)
+{
+	x->chunked = true;
+	http_reply_stream(x, status, content_type, UINT64_MAX);
+}
+
 static void reply_result(struct http_exchange *x, int status, int rc, const struct err *e, const json_t *result)
 {
 	if (rc || !result)
@@ -330,6 +336,7 @@ const char *http_reason(int status)
 	    {200, "OK"},
 	    {201, "Created"},
 	    {202, "Accepted"},
+	    {206, "Partial Content"},
 	    {304, "Not Modified"},
 	    {400, "Bad Request"},
 	    {401, "Unauthorized"},
@@ -375,13 +382,19 @@ static int head_date(struct buf *out)
 int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 {
 	int rc = buf_printf(out,
-			    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+			    "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n"
 			    "Cache-Control: %s\r\nX-Content-Type-Options: nosniff\r\n"
 			    "Strict-Transport-Security: max-age=31536000\r\nX-Request-Id: %s\r\n",
-			    x->status, http_reason(x->status), x->content_type,
-			    x->streams ? (size_t)x->stream_len : buf_len(&x->out), x->cache ? x->cache : "no-store",
+			    x->status, http_reason(x->status), x->content_type, x->cache ? x->cache : "no-store",
 			    x->id_text);
 
+	if (rc == 0 && x->chunked)
+		rc = buf_append_str(out, "Transfer-Encoding: chunked\r\n");
+	else if (rc == 0)
+		rc = buf_printf(out, "Content-Length: %zu\r\n",
+				x->streams ? (size_t)x->stream_len : buf_len(&x->out));
+	if (rc == 0 && x->status == 416) /* RFC 9110, 15.5.17 */
+		rc = buf_printf(out, "Content-Range: bytes */%llu\r\n", (unsigned long long)x->complete);
 	if (rc == 0)
 		rc = head_date(out);
 	if (rc == 0 && buf_len(&x->headers))

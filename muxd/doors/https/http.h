@@ -71,6 +71,8 @@ struct http_exchange {
 	char host[256];         /* as the client named us; "" */
 	char if_none_match[72]; /* "" when there is none, or more than one */
 	bool accepts_gzip;
+	bool accepts_bytes; /* Accept names application/octet-stream */
+	char range[64];     /* Range; "" when there is none */
 	struct request rq; /* valid when authenticated */
 	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
@@ -96,6 +98,8 @@ struct http_exchange {
 	char file_mode[8];                /* of a file's content */
 	uint64_t stream_len, stream_left; /* http_reply_stream() */
 	bool streams, stream_broken;      /* broken: the rest will never come, so the connection has to end */
+	bool chunked, stream_over;        /* of no length that is known: over says that nothing comes any more */
+	uint64_t complete;                /* 416: how long it is */
 	bool challenge;                   /* WWW-Authenticate */
 	unsigned retry_after_s;
 	/* told once, on the loop, from inside the reply */
@@ -129,6 +133,8 @@ struct origin http_origin(struct http_exchange *x, const char *door);
 void http_reply_json(struct http_exchange *x, int status, const json_t *result);
 /* The head now, n bytes through x->flow as the client takes them. */
 void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n);
+/* The same of a length that nobody knows yet, in chunks; it ends once x->stream_over is set and give() has no more. */
+void http_reply_chunked(struct http_exchange *x, int status, const char *content_type);
 void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len);
 /* rc: ERR_*; e may be NULL or empty. The status is the table's. */
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e);

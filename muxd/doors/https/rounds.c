@@ -1,5 +1,4 @@
 #include "base/clock.h"
-#include "base/ring.h"
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
@@ -7,9 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define OUTPUT_DEFAULT (64 * 1024)
-#define OUTPUT_MAX     (1024 * 1024)
 
 /* A round has ended when it says how. */
 static bool round_ended(const json_t *round)
@@ -83,37 +79,6 @@ void rest_round_show(struct http_exchange *x)
 	if (x->wait_ns > max)
 		x->wait_ns = max;
 	broker_round_wait(x->hub, &x->rq, &x->object, x->wait_ns, round_waited, x);
-}
-
-static int output_stream(const struct http_exchange *x, int *out, struct err *e)
-{
-	const char *s = http_query_str(x, "stream");
-
-	if (!s || strcmp(s, "stdout") == 0)
-		*out = STREAM_OUTPUT;
-	else if (strcmp(s, "stderr") == 0)
-		*out = STREAM_STDERR;
-	else
-		return err_set(e, ERR_INVAL, "query parameter stream must be stdout or stderr");
-	return 0;
-}
-
-void rest_round_output(struct http_exchange *x)
-{
-	int64_t offset = 0, limit = OUTPUT_DEFAULT;
-	struct err e = {0};
-	int stream = STREAM_OUTPUT;
-	int rc = output_stream(x, &stream, &e);
-
-	if (rc == 0)
-		rc = http_query_int(x, "offset", 0, INT64_MAX, &offset, &e);
-	if (rc == 0)
-		rc = http_query_int(x, "limit", 1, OUTPUT_MAX, &limit, &e);
-	if (rc)
-		http_reply_error(x, rc, &e);
-	else
-		broker_round_output(x->hub, &x->rq, &x->object, stream, (uint64_t)offset, (uint64_t)limit,
-				    http_reply_result, x);
 }
 
 /* What a stdin call asks for; `owned` when the bytes were decoded. */

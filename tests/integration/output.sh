@@ -1,0 +1,139 @@
+#!/bin/bash
+# The whole output of a round: while it runs, at once behind its end, after a kill of everything, by range, from its end,
+# and past the cap.
+# tier: test, slice MIB=16, whole MIB=100
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+chmod 0711 "$tmp"
+state=$tmp/state
+cat >"$tmp/conf.yaml" <<'END'
+rounds:
+  output_keep_stream: 4MiB
+record:
+  rules:
+    - {kind: "*", rule: truncated, head: 4KiB, tail: 4KiB}
+END
+start_daemon "$state" --config "$tmp/conf.yaml" || fail "the daemon does not start"
+trap 'stop_daemon; tidy' EXIT
+
+PRINCIPAL=agent.7
+agent=output
+token=$(new_token $agent agent rounds)
+round() { api "$token" POST /v1/agents/$agent/rounds "$1"; }
+# bytes PATH [curl's arguments]: of the API, as they are
+bytes() {
+	local path=$1
+	shift
+	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" -H 'Accept: application/octet-stream' \
+		"$@" "https://$(ready https)$path"
+}
+sum() { sha256sum | cut -d' ' -f1; }
+status() { sed -n '1s/HTTP\/1.1 \([0-9]*\).*/\1/p' "$tmp/head"; }
+field() { sed -n "s/^$1: \(.*\)\r\$/\1/Ip" "$tmp/head"; }
+
+# ---- all of it: during, at once behind, after a kill
+
+size=$((${MIB:-16} * 1024 * 1024))
+want=$(seq 1 20000000 | head -c $size | sum)
+id=$(round "{\"command\":\"seq 1 20000000 | head -c $size; echo done >&2\",\"wait_ms\":0}" | jq -r .round_id)
+bytes "/v1/rounds/$id/output?follow=true" >"$tmp/followed" || fail "following ends with $?"
+equal "who follows from the start has all of it" "$want" "$(sum <"$tmp/followed")"
+r=$(api "$token" GET "/v1/rounds/$id?wait_ms=20000")
+equal "which is what the round printed" "$want" "$(jq -r .stdout.sha256 <<<"$r")"
+equal "at once behind its end it is there" "$want" "$(bytes "/v1/rounds/$id/output" -D "$tmp/head" | sum)"
+equal "with its length" "200 $size $size" "$(status) $(field content-length) $(field muxd-total-bytes)"
+equal "and nothing is missing" "" "$(field muxd-missing)"
+equal "its stderr too" "done" "$(bytes "/v1/rounds/$id/output?stream=stderr")"
+
+before=$(ready pid)
+for p in recorder net monitor; do kill -9 "$(ready "pids.$p")"; done
+wait "$DAEMON" 2>/dev/null
+start_daemon "$state" --config "$tmp/conf.yaml" || fail "the daemon does not come again"
+equal "after a kill of everything another daemon" no "$([ "$before" = "$(ready pid)" ] && echo yes || echo no)"
+equal "has all of it" "$want" "$(bytes "/v1/rounds/$id/output" | sum)"
+
+# ---- pages of JSON, from the middle, the end, lines
+
+equal "a page from the middle" "$(tail -c +5000001 "$tmp/followed" | head -c 1000 | sum)" \
+	"$(api "$token" GET "/v1/rounds/$id/output?offset=5000000&limit=1000" | jq -j .data | sum)"
+equal "the last lines as JSON" "$(tail -n 3 "$tmp/followed")" "$(api "$token" GET "/v1/rounds/$id/output?lines=3" | jq -j .data)"
+equal "the last lines as bytes" "$(tail -n 1000 "$tmp/followed" | sum)" "$(bytes "/v1/rounds/$id/output?lines=1000" | sum)"
+equal "the last bytes" "$(tail -c 70000 "$tmp/followed" | sum)" "$(bytes "/v1/rounds/$id/output?tail=70000" | sum)"
+equal "more than there are is all" "$want" "$(bytes "/v1/rounds/$id/output?tail=999999999" | sum)"
+
+# ---- ranges
+
+piece_sum() { tail -c "+$(($1 + 1))" "$tmp/followed" | head -c "$(($2 - $1 + 1))" | sum; }
+equal "a range" "$(piece_sum 1000000 3999999)" "$(bytes "/v1/rounds/$id/output" -r 1000000-3999999 -D "$tmp/head" | sum)"
+equal "says which" "206 bytes 1000000-3999999/$size" "$(status) $(field content-range)"
+equal "one from the end" "$(tail -c 500 "$tmp/followed" | sum)" "$(bytes "/v1/rounds/$id/output" -r -500 -D "$tmp/head" | sum)"
+equal "says where that is" "bytes $((size - 500))-$((size - 1))/$size" "$(field content-range)"
+equal "one that reaches past the end is shortened" "bytes $((size - 5))-$((size - 1))/$size" \
+	"$(bytes "/v1/rounds/$id/output" -r $((size - 5))-999999999999 -D "$tmp/head" >/dev/null; field content-range)"
+equal "one behind the end is refused with the length" "416 bytes */$size" \
+	"$(bytes "/v1/rounds/$id/output" -r $size- -D "$tmp/head" >/dev/null; echo "$(status) $(field content-range)")"
+for bad in bytes=5-1 bytes=a-b bytes=-- bytes=0-1,5-6 bytes=99999999999999999999-; do
+	equal "Range: $bad is refused" 400 "$(bytes "/v1/rounds/$id/output" -H "Range: $bad" -o /dev/null -w '%{http_code}')"
+done
+equal "another unit is passed over" "200 $size" \
+	"$(bytes "/v1/rounds/$id/output" -H 'Range: lines=1-2' -o /dev/null -w '%{http_code} %{size_download}')"
+for bad in 'offset=1&tail=1' 'lines=0' 'lines=10001' 'tail=0' 'follow=perhaps' 'stream=stdin'; do
+	equal "?$bad is refused" 400 "$(bytes "/v1/rounds/$id/output?$bad" -o /dev/null -w '%{http_code}')"
+done
+equal "HEAD has the length and no byte" "200 $size" \
+	"$(bytes "/v1/rounds/$id/output" -I -D "$tmp/head" -o /dev/null; echo "$(status) $(field content-length)")"
+
+# ---- a reader who takes his time, and one who leaves
+
+equal "a slow reader has all of it" "$want" "$(bytes "/v1/rounds/$id/output" --limit-rate 10M | sum)"
+live=$(round '{"command":"echo begun; cat; echo over","stdin_open":true,"wait_ms":0}' | jq -r .round_id)
+bytes "/v1/rounds/$live/output?follow=true" -N >"$tmp/live" &
+follower=$!
+wait_for 5 grep -q begun "$tmp/live" || fail "the beginning does not come while the round runs"
+bytes "/v1/rounds/$live/output?follow=true" -N --max-time 1 >/dev/null 2>&1
+equal "of a round that runs there is what there is" begun "$(bytes "/v1/rounds/$live/output")"
+equal "whose length is not known" "bytes 0-2/*" "$(bytes "/v1/rounds/$live/output" -r 0-2 -D "$tmp/head" >/dev/null; field content-range)"
+api "$token" POST "/v1/rounds/$live/stdin" '{"data":"more\n"}' >/dev/null
+wait_for 5 grep -q more "$tmp/live" || fail "what comes later does not come"
+api "$token" POST "/v1/rounds/$live/stdin" '{"eof":true}' >/dev/null
+wait "$follower" || fail "following does not end with the round: $?"
+equal "who follows sees what comes and the end" "begun more over" "$(tr '\n' ' ' <"$tmp/live" | sed 's/ $//')"
+
+# ---- past the cap
+
+dd if=/dev/urandom of="$tmp/noise" bs=1M count=1 status=none
+files=$(new_token $agent agent files)
+curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $files" -T "$tmp/noise" \
+	"https://$(ready https)/v1/agents/$agent/files?path=noise" >/dev/null
+big=$(round '{"command":"for i in $(seq 16); do cat noise; done","wait_ms":60000}' | jq -r .round_id)
+api "$token" GET "/v1/rounds/$big?wait_ms=60000" >/dev/null
+bytes "/v1/rounds/$big/output" -D "$tmp/head" >"$tmp/rest"
+missing=$(field muxd-missing)
+equal "past the cap the answer says what is missing" 1 "$(grep -c '^bytes [0-9]*-[0-9]*$' <<<"$missing")"
+from=${missing#bytes } until=${from#*-} from=${from%-*}
+for i in $(seq 16); do cat "$tmp/noise"; done >"$tmp/followed"
+equal "its beginning is there" "$(head -c "$from" "$tmp/followed" | sum)" "$(head -c "$from" "$tmp/rest" | sum)"
+equal "and its end" "$(tail -c "+$((until + 2))" "$tmp/followed" | sum)" "$(tail -c "+$((from + 1))" "$tmp/rest" | sum)"
+printed=$((16 * 1024 * 1024))
+[ "$from" -ge $((512 * 1024)) ] && [ $((printed - until)) -ge $((3 * 1024 * 1024 - 512 * 1024)) ] || fail "too little is kept: $missing"
+ok "an eighth at the beginning, the rest at the end"
+equal "JSON has the gap" "$((until + 1 - from))" "$(api "$token" GET "/v1/rounds/$big/output?offset=$from&limit=10" | jq .gaps[0].bytes)"
+equal "a range over the hole is what there is before it" "206 bytes $((from - 10))-$((from - 1))/$printed" \
+	"$(bytes "/v1/rounds/$big/output" -r $((from - 10))-$((from + 10)) -D "$tmp/head" >/dev/null; echo "$(status) $(field content-range)")"
+equal "one inside it is refused" 416 "$(bytes "/v1/rounds/$big/output" -r $((from + 10))-$((from + 20)) -o /dev/null -w '%{http_code}')"
+
+# ---- whose it is
+
+PRINCIPAL=agent.8
+mine=$token
+token=$(new_token $agent agent rounds)
+equal "another agent's round is as absent" 404 "$(bytes "/v1/rounds/$id/output" -o /dev/null -w '%{http_code}')"
+token=$(new_token other agent rounds)
+equal "so it is for another sandbox's grant" 404 "$(bytes "/v1/rounds/$id/output" -o /dev/null -w '%{http_code}')"
+PRINCIPAL=auditor.1
+token=$(new_token $agent auditor replay)
+equal "an auditor sees what the recording has" 8192 \
+	"$(( $(api "$token" GET "/v1/rounds/$id/output?limit=1048576" | jq -j .data | wc -c) + $(api "$token" GET "/v1/rounds/$id/output?offset=4096&limit=1048576" | jq -j .data | wc -c) ))"
+token=$mine
+equal "the record is whole beside it" 0 "$(muxctl verify --all >/dev/null 2>&1; echo $?)"
