@@ -267,6 +267,18 @@ struct round_read {
 #define ROUND_LINES_MAX 10000
 void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
 			 broker_json_done *done, void *arg);
+/* Lines of a stream in which something is found, from an offset on. */
+struct round_grep {
+	int stream;
+	uint64_t offset;
+	const char *pattern; /* at most 1 KiB */
+	bool regex, ignore_case;
+	uint32_t matches; /* at most; 1 to 1000 */
+};
+/* {matches: [{offset, line, bytes, data, encoding, cut}], next_offset, total_bytes, eof, gaps}. line: counted from 1 where
+ * the look began at 0, else null. */
+void broker_round_grep(struct hub *h, const struct request *rq, const struct id *round, const struct round_grep *what,
+		       broker_json_done *done, void *arg);
 /* The same as bytes, for who reads on and on. */
 struct round_page {
 	uint64_t offset;     /* of the first byte: behind what was asked for where bytes are missing */

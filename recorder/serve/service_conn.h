@@ -113,6 +113,7 @@ service_op service_output;
 /* service_kept.c: `output` of a round whose whole output is kept; *out_kept false: it is not, or not for
  * whoever asks (an auditor sees what the recording has), and nothing was done. */
 int kept_output(struct conn *c, const json_t *request, const struct id *session, bool *out_kept, struct err *e);
+service_op service_grep;
 void conn_forget_kept(struct conn *c);
 /* service_read.c */
 service_op service_recording, service_page, service_keyframe;

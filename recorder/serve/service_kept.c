@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "recorder/output/pattern.h"
 #include "recorder/serve/service_conn.h"
 
 #include <stdlib.h>
@@ -13,6 +14,12 @@
 #define MISSING_MAX  64
 #define LINES_MAX    10000
 #define LINES_BACK   ((uint64_t)16 * 1024 * 1024) /* how far back the last lines are looked for */
+#define GREP_SCAN    ((uint64_t)4 * 1024 * 1024) /* bytes that one question looks through */
+#define GREP_NS      (100 * NS_PER_MS)           /* and about how long */
+#define GREP_LINE    ((size_t)16 * 1024)         /* a longer line is looked at in pieces */
+#define GREP_SHOWN   ((size_t)4 * 1024)          /* of a line in the answer */
+#define GREP_ANSWER  ((size_t)128 * 1024)        /* of all of them */
+#define GREP_MATCHES 1000
 #define LINES_PIECE  ((uint64_t)256 * 1024)
 
 /* The last page: whose it was, so that the next one asks the index nothing. */
@@ -239,5 +246,161 @@ int kept_output(struct conn *c, const json_t *request, const struct id *session,
 	if (rc == 0)
 		rc = kept_send(c, &q, &at, &bytes, missing, n_missing);
 	buf_finish(&bytes);
+	return rc;
+}
+
+/* ---- looking for lines */
+
+struct grep {
+	struct pattern *pattern;
+	uint64_t until_ns;
+	size_t matches, most; /* found; at most */
+	size_t shown;         /* bytes of them */
+	uint64_t lines;       /* looked at, so far */
+	json_t *found;
+};
+
+static int grep_add(struct grep *g, uint64_t offset, const uint8_t *p, size_t n)
+{
+	size_t shown = text_cut(p, n, GREP_SHOWN);
+	json_t *o = json_pack("{s:I, s:I, s:I, s:b}", "offset", (json_int_t)offset, "line", (json_int_t)g->lines,
+			      "bytes", (json_int_t)n, "cut", shown < n);
+	int rc = o ? json_set_bytes(o, "data", "encoding", p, shown) : ERR_NOMEM;
+
+	if (rc == 0 && json_array_append(g->found, o))
+		rc = ERR_NOMEM;
+	json_decref(o);
+	g->matches++;
+	g->shown += shown;
+	return rc;
+}
+
+static bool grep_full(const struct grep *g)
+{
+	return g->matches >= g->most || g->shown >= GREP_ANSWER || clock_boot_ns() >= g->until_ns;
+}
+
+/*
+ * Lines of n bytes that begin at offset; *out_done: how many of them were looked at. whole: nothing comes behind them, so
+ * that a last line without its end is one.
+ */
+static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t n, bool whole, size_t *out_done)
+{
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && at < n && !(at && grep_full(g))) {
+		size_t most = n - at < GREP_LINE ? n - at : GREP_LINE, len;
+		const uint8_t *end = memchr(p + at, '\n', most);
+
+		if (!end && most < GREP_LINE && !whole)
+			break;
+		len = end ? (size_t)(end - (p + at)) : most;
+		if (pattern_matches(g->pattern, p + at, len))
+			rc = grep_add(g, offset + at, p + at, len);
+		g->lines += end != NULL;
+		at += len + (end != NULL);
+	}
+	*out_done = at;
+	return rc;
+}
+
+static int grep_run(struct conn *c, const struct question *q, struct grep *g, struct outputs_read *at, uint64_t *out_next,
+		    struct err *e)
+{
+	struct buf b;
+	size_t done = 0;
+	int rc;
+
+	buf_init(&b, GREP_SCAN);
+	rc = outputs_read(outputs_of(c), &c->kept->reader, q->session, q->stream, q->offset, &b, GREP_SCAN, at, e);
+	/* a hole ends a line as the end does */
+	bool whole = rc == 0 && buf_len(&b) < GREP_SCAN &&
+		     (at->ended || at->offset + buf_len(&b) < at->total);
+	if (rc == 0 && buf_len(&b) && (rc = grep_lines(g, at->offset, buf_ptr(&b), buf_len(&b), whole, &done)) != 0)
+		err_set(e, rc, "out of memory");
+	*out_next = at->offset + done;
+	/* what was looked through was read */
+	if (rc == 0)
+		rc = kept_audit(c, q, at->offset, done, e);
+	buf_finish(&b);
+	return rc;
+}
+
+static int grep_send(struct conn *c, const struct grep *g, const struct outputs_read *at, uint64_t next)
+{
+	return conn_send(c, json_pack("{s:O, s:I, s:I, s:I, s:I, s:b, s:b}", "matches", g->found, "lines",
+				      (json_int_t)g->lines, "offset", (json_int_t)at->offset, "next_offset",
+				      (json_int_t)next, "total", (json_int_t)at->total, "eof",
+				      at->ended && next >= at->total, "end", 1));
+}
+
+static int grep_parse(const json_t *request, struct grep *g, struct err *e)
+{
+	const char *text = NULL;
+	bool regex = false, fold = false;
+	int64_t most = GREP_MATCHES;
+	int rc = json_need_str(request, "pattern", &text, e);
+
+	if (rc == 0)
+		rc = json_opt_bool(request, "regex", &regex, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "ignore_case", &fold, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "matches", 1, GREP_MATCHES, &most, e);
+	g->most = (size_t)most;
+	g->until_ns = clock_boot_ns() + GREP_NS;
+	if (rc == 0 && !(g->found = json_array()))
+		rc = err_set(e, ERR_NOMEM, "out of memory");
+	return rc ? rc
+		  : pattern_create(text, strlen(text), (regex ? PATTERN_REGEX : 0) | (fold ? PATTERN_IGNORE_CASE : 0),
+				   &g->pattern, e);
+}
+
+/* Whose it is decides whether there is one at all; then what there is left of it. */
+static int grep_refuse(struct conn *c, const struct id *session, const struct question *q, struct err *e)
+{
+	struct source *s = NULL;
+	int rc = read_open(c, session, &s, e);
+
+	if (rc == 0 && (rc = read_see(c, source_info(s), q->live, e)) != 0)
+		rc = conn_refused(c, READ_OUTPUT, session, source_info(s)->agent, rc);
+	else if (rc == 0)
+		rc = err_set(e, ERR_UNSUPPORTED,
+			     "the output of this session is not kept whole for you: nothing can be looked for in it");
+	source_destroy(s);
+	return rc;
+}
+
+/* One bounded look; who asked goes on at next_offset. Of what is not kept whole nothing is looked for. */
+int service_grep(struct conn *c, const json_t *request, struct err *e)
+{
+	struct outputs_range missing[MISSING_MAX];
+	struct question q = {0};
+	struct outputs_read at = {0};
+	struct grep g = {0};
+	struct id session;
+	uint64_t next = 0;
+	size_t n_missing;
+	bool kept = false;
+	int rc = conn_grant(c, request, e);
+
+	if (rc == 0)
+		rc = read_session_id(request, &session, e);
+	if (rc == 0)
+		rc = question_parse(request, &q, e);
+	q.session = &session;
+	if (rc == 0)
+		rc = grep_parse(request, &g, e);
+	if (rc == 0 && kept_look(c, &q, missing, &n_missing, &at) == 0)
+		rc = kept_check(c, &q, at.ended, &kept, e);
+	if (rc == 0 && !kept)
+		rc = grep_refuse(c, &session, &q, e);
+	if (rc == 0)
+		rc = grep_run(c, &q, &g, &at, &next, e);
+	if (rc == 0)
+		rc = grep_send(c, &g, &at, next);
+	pattern_destroy(g.pattern);
+	json_decref(g.found);
 	return rc;
 }

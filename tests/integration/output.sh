@@ -62,6 +62,18 @@ equal "the last lines as bytes" "$(tail -n 1000 "$tmp/followed" | sum)" "$(bytes
 equal "the last bytes" "$(tail -c 70000 "$tmp/followed" | sum)" "$(bytes "/v1/rounds/$id/output?tail=70000" | sum)"
 equal "more than there are is all" "$want" "$(bytes "/v1/rounds/$id/output?tail=999999999" | sum)"
 
+# ---- lines in which something is found
+
+g=$(api "$token" GET "/v1/rounds/$id/output?grep=77777&limit=1000")
+equal "every line with some text" "$(grep -n 77777 "$tmp/followed")" "$(jq -r '.matches[] | "\(.line):\(.data)"' <<<"$g")"
+equal "to the end" "true $size" "$(jq -r '"\(.eof) \(.next_offset)"' <<<"$g")"
+g=$(api "$token" GET "/v1/rounds/$id/output?regex=true&limit=5&grep=%5E12*3%24")
+equal "a regular expression, five of them" "$(grep -n -m5 '^12*3$' "$tmp/followed")" "$(jq -r '.matches[] | "\(.line):\(.data)"' <<<"$g")"
+equal "goes on behind the last one" "$(grep '^12*3$' "$tmp/followed" | sed -n 6p)" \
+	"$(api "$token" GET "/v1/rounds/$id/output?regex=true&limit=1&offset=$(jq .next_offset <<<"$g")&grep=%5E12*3%24" | jq -r '.matches[].data')"
+equal "one that is none is refused by name" "invalid_request the regular expression has a group without an end at character 3" \
+	"$(api "$token" GET "/v1/rounds/$id/output?regex=true&grep=(a" | jq -r '.error | "\(.code) \(.message)"')"
+
 # ---- ranges
 
 piece_sum() { tail -c "+$(($1 + 1))" "$tmp/followed" | head -c "$(($2 - $1 + 1))" | sum; }

@@ -14,6 +14,8 @@
 #define OUTPUT_MAX     (1024 * 1024)
 #define PAGE           (256 * 1024) /* two of them are in memory for each client */
 #define MISSING_MAX    64
+#define GREP_DEFAULT   100
+#define GREP_MOST      1000
 #define FOLLOW_LEAST   (20 * NS_PER_MS) /* between two looks for more */
 #define FOLLOW_MOST    (200 * NS_PER_MS)
 
@@ -455,6 +457,35 @@ static void output_page(struct http_exchange *x, struct round_read *how)
 		broker_round_output(x->hub, &x->rq, &x->object, how, http_reply_result, x);
 }
 
+static int read_grep(const struct http_exchange *x, struct round_grep *out, struct err *e)
+{
+	int64_t matches = GREP_DEFAULT;
+	int rc = http_query_bool(x, "regex", &out->regex, e);
+
+	if (rc == 0)
+		rc = http_query_bool(x, "ignore_case", &out->ignore_case, e);
+	if (rc == 0)
+		rc = http_query_int(x, "limit", 1, GREP_MOST, &matches, e);
+	out->matches = (uint32_t)matches;
+	return rc;
+}
+
+/* Of lines `limit` is a number of them. */
+static void output_grep(struct http_exchange *x, const struct round_read *where)
+{
+	struct round_grep what = {
+	    .stream = where->stream, .offset = where->offset, .pattern = http_query_str(x, "grep")};
+	struct err e = {0};
+	int rc = read_grep(x, &what, &e);
+
+	if (rc == 0 && (where->tail || where->lines || http_query_str(x, "raw") || http_query_str(x, "follow")))
+		rc = err_set(&e, ERR_INVAL, "query parameter grep does not go with tail, lines, raw and follow");
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_round_grep(x->hub, &x->rq, &x->object, &what, http_reply_result, x);
+}
+
 void rest_round_output(struct http_exchange *x)
 {
 	struct round_read how = {0};
@@ -468,6 +499,8 @@ void rest_round_output(struct http_exchange *x)
 		rc = http_query_bool(x, "follow", &follow, &e);
 	if (rc)
 		http_reply_error(x, rc, &e);
+	else if (http_query_str(x, "grep"))
+		output_grep(x, &how);
 	else if (raw || follow || x->accepts_bytes || x->range[0])
 		output_bytes(x, follow, &how);
 	else
