@@ -372,16 +372,49 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 	uv_timer_start(&w->timer, fake_wait_tick, 0, 5);
 }
 
-void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
-			 uint64_t limit, broker_json_done *done, void *arg)
+/* As one that has ended, of which all is kept. */
+void broker_round_read(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
+		       broker_page_read *done, void *arg)
 {
 	struct session *s = hub_session_find(h, round);
+	struct round_page page = {.offset = how->offset, .ended = true};
+	struct err e = {0};
+
+	(void)rq;
+	if (!s) {
+		done(arg, err_set(&e, ERR_NOT_FOUND, "no such round"), &e, NULL);
+		return;
+	}
+	page.total = s->out_len;
+	if (how->tail)
+		page.offset = page.total > how->tail ? page.total - how->tail : 0;
+	if (page.offset < page.total) {
+		page.p = (const uint8_t *)s->out + page.offset;
+		page.n = page.total - page.offset < how->limit ? (size_t)(page.total - page.offset) : (size_t)how->limit;
+	}
+	page.eof = page.offset + page.n >= page.total;
+	done(arg, 0, NULL, &page);
+}
+
+void broker_round_grep(struct hub *h, const struct request *rq, const struct id *round, const struct round_grep *what,
+		       broker_json_done *done, void *arg)
+{
+	struct err e = {0};
+
+	(void)h, (void)rq, (void)round, (void)what;
+	done(arg, err_set(&e, ERR_UNSUPPORTED, "nothing is looked for here"), &e, NULL);
+}
+
+void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
+			 broker_json_done *done, void *arg)
+{
+	struct session *s = hub_session_find(h, round);
+	uint64_t offset = how->offset, limit = how->limit;
 	struct err e = {0};
 	size_t n;
 	json_t *o;
 
 	(void)rq;
-	(void)stream;
 	if (!s || offset > s->out_len) {
 		err_set(&e, s ? ERR_INVAL : ERR_NOT_FOUND, s ? "offset is past the end" : "no such round");
 		done(arg, e.code, &e, NULL);

@@ -96,7 +96,7 @@ static void ask(struct hub *h, enum way way, const struct request *rq, const str
 		broker_past(h, rq, id, -1, on_json, a);
 		break;
 	case OUTPUT:
-		broker_round_output(h, rq, id, STREAM_OUTPUT, 0, 100, on_json, a);
+		broker_round_output(h, rq, id, &(struct round_read){.stream = STREAM_OUTPUT, .limit = 100}, on_json, a);
 		break;
 	case BYTES:
 		broker_output_bytes(h, rq, id, STREAM_OUTPUT, 0, 100, on_bytes, a);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Statuses of http_reason(), a change to another protocol, and what libwebsockets answers by itself. */
-static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 304, 400, 401, 403, 404, 405,
+static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 206, 304, 400, 401, 403, 404, 405,
 						  408, 409, 411, 412, 413, 414, 416, 417, 426, 429,
 						  431, 499, 500, 501, 502, 503, 504, 505, 507};
 
