@@ -25,14 +25,15 @@
 #include <unistd.h>
 
 #define STEP_RECORDS     1024
-#define CHECKPOINT_BYTES (UINT64_C(64) << 20) /* of output */
+#define CHECKPOINT_BYTES (UINT64_C(256) << 20) /* of output; what goes before it is never synced */
+#define LAG_MAX          (UINT64_C(4) << 30)   /* of segments that stay for this alone */
 #define CHECKPOINT_NS    (10 * NS_PER_SEC)
 #define SWEEP_NS         (5 * NS_PER_SEC)
 #define IDLE_NS          (100 * NS_PER_MS)
 #define HURRIED_NS       (1 * NS_PER_MS)
 #define SLOT_COUNT       1024 /* sessions that are no rounds, remembered */
 #define FREE_FACTOR      2    /* of record.min_free: what is kept goes before the record has no room */
-#define NICE             5
+#define NICE             2
 
 #define CURSOR_MAGIC "MUXDOCUR"
 #define CURSOR_SIZE  64
@@ -52,6 +53,7 @@ struct feeder {
 	uint64_t moved, bytes;   /* records, and bytes of output, since the last checkpoint */
 	uint64_t checkpoint_ns, sweep_ns;
 	bool failed; /* the last checkpoint; said */
+	uint64_t segment_size;
 
 	pthread_t thread;
 	bool runs;
@@ -456,6 +458,7 @@ int feeder_create(const struct feeder_params *p, struct feeder **out, struct err
 		return err_set(e, ERR_NOMEM, "out of memory");
 	f->p = *p;
 	f->dir_fd = -1;
+	f->segment_size = p->conf->record_segment_size;
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -517,11 +520,16 @@ struct outputs *feeder_outputs(struct feeder *f)
 	return f->outputs;
 }
 
+/* A follower that cannot keep up, on a machine that is too busy, is passed over: bytes are missing in what it keeps. */
 uint64_t feeder_needs(void *arg)
 {
 	struct feeder *f = arg;
+	uint64_t needs = atomic_load(&f->needs), most = LAG_MAX / f->segment_size + 1;
+	struct segment_tail durable;
 
-	return atomic_load(&f->needs);
+	drain_durable(f->p.drain, &durable);
+	return needs == UINT64_MAX || durable.number <= most || needs >= durable.number - most ? needs
+											       : durable.number - most;
 }
 
 uint64_t feeder_wait(struct feeder *f, uint64_t lsn, uint64_t timeout_ns)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The whole output of a round: while it runs, at once behind its end, after a kill of everything, by range, from its end,
 # and past the cap.
-# tier: test, slice MIB=16, whole MIB=100
+# tier: test, slice MIB=16 KILLS=2, whole MIB=100 KILLS=30
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -46,12 +46,30 @@ equal "with its length" "200 $size $size" "$(status) $(field content-length) $(f
 equal "and nothing is missing" "" "$(field muxd-missing)"
 equal "its stderr too" "done" "$(bytes "/v1/rounds/$id/output?stream=stderr")"
 
+# killed WHO...: by SIGKILL, and the daemon comes again
+killed() {
+	for p in "$@"; do kill -9 "$(ready "pids.$p")"; done
+	wait "$DAEMON" 2>/dev/null
+	start_daemon "$state" --config "$tmp/conf.yaml" || fail "the daemon does not come again"
+}
 before=$(ready pid)
-for p in recorder net monitor; do kill -9 "$(ready "pids.$p")"; done
-wait "$DAEMON" 2>/dev/null
-start_daemon "$state" --config "$tmp/conf.yaml" || fail "the daemon does not come again"
+killed recorder net monitor
 equal "after a kill of everything another daemon" no "$([ "$before" = "$(ready pid)" ] && echo yes || echo no)"
 equal "has all of it" "$want" "$(bytes "/v1/rounds/$id/output" | sum)"
+
+# ---- killed while it prints
+
+slow=$(round "{\"command\":\"seq 1 20000000 | head -c $size | (while head -c 65536 >piece && [ -s piece ]; do cat piece; sleep 0.01; done)\",\"wait_ms\":0}" | jq -r .round_id)
+for _ in $(seq "${KILLS:-2}"); do
+	sleep "0.$((RANDOM % 9 + 1))"
+	killed recorder net monitor
+	offset=$(api "$token" GET "/v1/rounds/$slow/output?offset=0&limit=1" | jq .total_bytes)
+	equal "after a kill in the middle its $offset bytes are those" "$(head -c "$offset" "$tmp/followed" | sum)" \
+		"$(bytes "/v1/rounds/$slow/output?limit=$offset" | sum)"
+done
+wait_for 30 eval 'api "$token" GET "/v1/rounds/$slow?wait_ms=5000" | jq -e ".state == \"finished\""' || fail "the round does not end"
+equal "and in the end all of them are" "$want" "$(bytes "/v1/rounds/$slow/output" -D "$tmp/head" | sum)"
+equal "none is missing" "" "$(field muxd-missing)"
 
 # ---- pages of JSON, from the middle, the end, lines
 
