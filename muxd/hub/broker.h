@@ -284,6 +284,7 @@ struct round_page {
 	uint64_t offset;     /* of the first byte: behind what was asked for where bytes are missing */
 	uint64_t total;      /* bytes that the stream has had so far */
 	bool ended, eof;     /* total is final; nothing comes behind these bytes */
+	bool behind;         /* the round has ended, and what is kept of it is not there to the end yet: ask again */
 	const uint8_t *p;    /* valid during the call, as all of it */
 	size_t n;
 	const json_t *missing; /* [{offset, bytes}], NULL: not asked for, or not known */

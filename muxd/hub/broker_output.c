@@ -18,6 +18,8 @@ struct output_job {
 	void *arg;
 	json_t *head;
 	struct buf bytes;
+	struct hub *hub;
+	struct id round;
 	struct round_read how;
 	bool live; /* of a round that runs: who may look was checked here */
 };
@@ -34,6 +36,7 @@ static void output_finish(struct output_job *j, int rc, const struct err *e)
 		(void)json_opt_int(j->head, "offset", 0, INT64_MAX, &offset, NULL);
 	}
 	if (j->page_done) {
+		const struct session *s = hub_session_find(j->hub, &j->round);
 		struct round_page page = {.offset = (uint64_t)offset,
 					  .total = (uint64_t)total,
 					  .ended = json_is_true(json_object_get(j->head, "ended")),
@@ -41,6 +44,8 @@ static void output_finish(struct output_job *j, int rc, const struct err *e)
 					  .p = buf_ptr(&j->bytes),
 					  .n = buf_len(&j->bytes),
 					  .missing = json_object_get(j->head, "missing")};
+
+		page.behind = !page.ended && (!s || s->end == END_TOLD);
 
 		j->page_done(j->arg, rc, rc ? e : NULL, rc ? NULL : &page);
 		goto out;
@@ -157,7 +162,7 @@ static bool nothing_new(const struct session *s, const struct round_read *how)
 void broker_round_read(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
 		       broker_page_read *done, void *arg)
 {
-	struct output_job j = {.page_done = done, .arg = arg, .how = *how};
+	struct output_job j = {.page_done = done, .arg = arg, .how = *how, .hub = h, .round = *round};
 	struct session *s = hub_session_find(h, round);
 	struct err e = {0};
 	int rc;

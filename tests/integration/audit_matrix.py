@@ -103,6 +103,7 @@ RECORDER = {
     "recording": op(about="session", needs="replay", event="record.read"), "page": op(about="session", needs="replay", event="record.read"),
     "keyframe": op(about="session", needs="replay", event="record.read"), "output": op(about="session", needs="replay", event="record.read"),
     "read": op(about="session", needs="replay", event="record.read"),
+    "grep": op(about="session", needs="replay", body={"pattern": "x"}),
     "retention": op(about="record list", needs="replay admin", event="record.read"), "holds": op(about="record list", needs="replay admin", event="record.read"),
     "hold.add": op(about="agent", needs="replay admin", body=REASON, event="hold.add"),
     "hold.release": op(about="pool", needs="admin", body={"hold": ABSENT, **REASON}),

@@ -16,6 +16,7 @@
 #define MISSING_MAX    64
 #define GREP_DEFAULT   100
 #define GREP_MOST      1000
+#define PATIENCE       (60 * NS_PER_SEC) /* of one who asks right behind the end, on a machine that is busy */
 #define FOLLOW_LEAST   (20 * NS_PER_MS) /* between two looks for more */
 #define FOLLOW_MOST    (200 * NS_PER_MS)
 
@@ -42,6 +43,7 @@ struct reading {
 	size_t n_holes;
 	uv_timer_t later;
 	uint64_t pause_ns;
+	uint64_t patience_ns; /* boot: until then what is kept may be behind the round's end */
 	bool closing, closed;
 };
 
@@ -330,6 +332,8 @@ static void output_on_page(void *arg, int rc, const struct err *e, const struct 
 	if (!r->begun) {
 		if (rc)
 			reply_failed(r, rc, e);
+		else if (page->behind && !r->follow && !r->x->gone && clock_boot_ns() < r->patience_ns)
+			ask_later(r);
 		else
 			begin(r, page);
 		return;
@@ -441,6 +445,7 @@ static void output_bytes(struct http_exchange *x, bool follow, const struct roun
 	buf_init(&r->page, PAGE);
 	buf_init(&r->next, PAGE);
 	r->how.missing = true;
+	r->patience_ns = clock_boot_ns() + PATIENCE;
 	ask(r);
 }
 
