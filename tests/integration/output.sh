@@ -142,7 +142,7 @@ bytes "/v1/rounds/$big/output" -D "$tmp/head" >"$tmp/rest"
 missing=$(field muxd-missing)
 equal "past the cap the answer says what is missing" 1 "$(grep -c '^bytes [0-9]*-[0-9]*$' <<<"$missing")"
 from=${missing#bytes } until=${from#*-} from=${from%-*}
-for i in $(seq 16); do cat "$tmp/noise"; done >"$tmp/followed"
+for _ in $(seq 16); do cat "$tmp/noise"; done >"$tmp/followed"
 equal "its beginning is there" "$(head -c "$from" "$tmp/followed" | sum)" "$(head -c "$from" "$tmp/rest" | sum)"
 equal "and its end" "$(tail -c "+$((until + 2))" "$tmp/followed" | sum)" "$(tail -c "+$((from + 1))" "$tmp/rest" | sum)"
 printed=$((16 * 1024 * 1024))
