@@ -94,8 +94,8 @@ static bool enough(const struct grep_job *g, uint64_t before)
 
 static int grep_ask(struct grep_job *g);
 
-static void broker_grep_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
-				  bool end)
+static void broker_grep_on_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p,
+				  size_t n, bool end)
 {
 	struct grep_job *g = arg;
 	struct err here = {0};

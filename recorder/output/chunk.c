@@ -304,7 +304,7 @@ static int end_load(int fd, uint64_t pos, const struct chunk_block *b, struct ch
 static bool scan_block(int fd, uint64_t size, struct block_coder *coder, struct chunk_found *f)
 {
 	const uint8_t *bytes;
-	struct chunk_block b;
+	struct chunk_block b = {0};
 	uint64_t pos = f->chunk.size;
 	int rc = chunk_next(fd, &pos, coder, &b, coder ? &bytes : NULL, NULL);
 

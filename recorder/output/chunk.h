@@ -2,8 +2,8 @@
  * chunk.h - one file of a round's kept output: a run of bytes of one stream, in compressed blocks.
  *
  * record/output/<round>.<stream>.<number>: a header of CHUNK_HEADER bytes, then blocks of 32 bytes of header and their
- * payload; where the round has ended, a block of type CHUNK_END is the last one. The bytes of a chunk have no hole: what
- * comes behind one begins a chunk whose number is two higher. docs/ring-and-segments.md has the layout.
+ * payload; where the round has ended, a block of type CHUNK_END is the last one. The bytes of a chunk have no hole:
+ * what comes behind one begins a chunk whose number is two higher. docs/ring-and-segments.md has the layout.
  *
  * Offsets are absolute, so an append that is repeated after a crash is seen to be one. A file that a crash tore is cut
  * behind its last whole block (chunk_recover). No ownership: descriptors are the caller's; a struct chunk is a value.
@@ -78,8 +78,8 @@ struct chunk_found {
 };
 
 /*
- * Reads on to the last whole block; payloads: theirs are checked too. What stands behind it is not looked at. ERR_CORRUPT:
- * not even the header is whole.
+ * Reads on to the last whole block; payloads: theirs are checked too. What stands behind it is not looked at.
+ * ERR_CORRUPT: not even the header is whole.
  */
 int chunk_scan(int fd, bool payloads, struct chunk_found *out, struct err *e);
 /* The same, and cuts the file there. */

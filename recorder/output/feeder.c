@@ -49,8 +49,8 @@ struct feeder {
 	struct index *index;
 	struct id others[SLOT_COUNT];
 	struct holds holds;
-	bool holds_known;        /* in this sweep */
-	uint64_t moved, bytes;   /* records, and bytes of output, since the last checkpoint */
+	bool holds_known;      /* in this sweep */
+	uint64_t moved, bytes; /* records, and bytes of output, since the last checkpoint */
 	uint64_t checkpoint_ns, sweep_ns;
 	bool failed; /* the last checkpoint; said */
 	uint64_t segment_size;
@@ -232,8 +232,7 @@ static int take_data(struct feeder *f, const struct ring_record *rec, int64_t wa
 			*slot_of(f, &rec->session) = rec->session;
 	}
 	f->bytes += rec->len;
-	return rc ? rc
-		  : outputs_data(f->outputs, &rec->session, rec->stream, rec->offset, rec->payload, rec->len, e);
+	return rc ? rc : outputs_data(f->outputs, &rec->session, rec->stream, rec->offset, rec->payload, rec->len, e);
 }
 
 static int take_record(struct feeder *f, const struct segment_record *sr, struct err *e)

@@ -2,8 +2,9 @@
  * feeder.h - the thread that keeps rounds' output: durable log -> outputs.h.
  *
  * It follows the segment log as the cutter does, with a place of its own in it (record/output/cursor), which is stored
- * behind a checkpoint of the outputs. After a kill it goes on there; offsets see to it that nothing is doubled. It never
- * holds up the record: where its disk fails, bytes are missing in what it keeps, and its place in the log moves on.
+ * behind a checkpoint of the outputs. After a kill it goes on there; offsets see to it that nothing is doubled. It
+ * never holds up the record: where its disk fails, bytes are missing in what it keeps, and its place in the log moves
+ * on.
  *
  * States: LOADING (what the folder holds) -> FOLLOWING; LOADING -> RESTING (the folder cannot be read: nothing is kept
  * until the next start, and who asks is answered from the recording).

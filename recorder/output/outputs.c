@@ -50,7 +50,7 @@ static uint64_t chunk_most(const struct outputs *o)
 /* The oldest chunk behind the beginning goes, the one that is written to never. */
 static void trim(struct outputs *o, struct output *u, struct strand *s)
 {
-	while (s->bytes > o->limits.stream && s->n > 2) {
+	while (s->chunks && s->bytes > o->limits.stream && s->n > 2) {
 		uint64_t head = 0;
 		size_t i = 0;
 
@@ -122,7 +122,7 @@ static void strand_flush(struct outputs *o, struct output *u, struct strand *s)
 		block_lost(o, s->pend.len, &e);
 	else
 		o->disk_refuses = false;
-	if (rc == 0)
+	if (rc == 0 && c)
 		output_grew(o, u, s, (int64_t)(c->size - before));
 	s->dirty = true;
 	pend_clear(o, s);

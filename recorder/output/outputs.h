@@ -1,9 +1,9 @@
 /*
  * outputs.h - the whole stdout and stderr of rounds, kept for those who ran them, apart from recordings.
  *
- * A recording keeps what its rule says, for auditors and for long; this keeps every byte for hours. It is a working copy:
- * neither signed nor chained, removed by age, count and bytes, and nothing of the record waits for it. Where the disk is
- * low, it is what goes first.
+ * A recording keeps what its rule says, for auditors and for long; this keeps every byte for hours. It is a working
+ * copy: neither signed nor chained, removed by age, count and bytes, and nothing of the record waits for it. Where the
+ * disk is low, it is what goes first.
  *
  * One thread feeds it from the durable log (feeder.h): outputs_open(), _data(), _end(), _checkpoint(), _sweep(). Any
  * thread reads (outputs_read()). Offsets are absolute and what is there already is passed over, so that feeding may go
@@ -27,10 +27,10 @@ struct outputs;
 
 /* Bytes are those on the disk. */
 struct outputs_limits {
-	uint64_t age_ns;    /* behind a round's end; 0: nothing is kept */
-	uint32_t count;     /* rounds of one agent */
-	uint64_t agent;     /* bytes of one agent's rounds */
-	uint64_t stream;    /* of one stream of one round; at least OUTPUTS_STREAM_MIN */
+	uint64_t age_ns;     /* behind a round's end; 0: nothing is kept */
+	uint32_t count;      /* rounds of one agent */
+	uint64_t agent;      /* bytes of one agent's rounds */
+	uint64_t stream;     /* of one stream of one round; at least OUTPUTS_STREAM_MIN */
 	uint64_t total;      /* of everything */
 	uint64_t free_least; /* where the disk has less, the oldest go, and then nothing more is kept */
 };

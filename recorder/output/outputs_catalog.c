@@ -169,8 +169,7 @@ static bool disk_is_low(const struct outputs *o, const struct outputs_limits *l)
 {
 	struct statvfs st;
 
-	return l->free_least && fstatvfs(o->dir_fd, &st) == 0 &&
-	       (uint64_t)st.f_bavail * st.f_frsize < l->free_least;
+	return l->free_least && fstatvfs(o->dir_fd, &st) == 0 && (uint64_t)st.f_bavail * st.f_frsize < l->free_least;
 }
 
 static bool may_go(struct outputs *o, const struct output *u)

@@ -1,8 +1,8 @@
 /*
  * outputs_state.h - what the files of outputs*.c share. Private to them.
  *
- * `lock` guards all of it. The feeding thread alone changes it, so it may look without the lock; it holds the lock while
- * it changes what readers see, and not while it waits for a disk.
+ * `lock` guards all of it. The feeding thread alone changes it, so it may look without the lock; it holds the lock
+ * while it changes what readers see, and not while it waits for a disk.
  */
 #ifndef RECORDER_OUTPUT_OUTPUTS_STATE_H
 #define RECORDER_OUTPUT_OUTPUTS_STATE_H
@@ -29,8 +29,8 @@ struct strand {
 	size_t n, cap;
 	uint64_t bytes; /* on the disk */
 	struct pend pend;
-	uint64_t end; /* bytes seen so far */
-	bool dirty;   /* written to since the last checkpoint */
+	uint64_t end;    /* bytes seen so far */
+	bool dirty;      /* written to since the last checkpoint */
 	uint32_t synced; /* chunks below that number are on the disk */
 };
 

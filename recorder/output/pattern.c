@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODES_MAX  4096 /* of what was read */
-#define CODE_MAX   1024 /* instructions: {m,n} copies what it repeats */
+#define NODES_MAX  4096  /* of what was read */
+#define CODE_MAX   1024  /* instructions: {m,n} copies what it repeats */
 #define STEPS_MAX  65536 /* of their making, which may make none: (){1000}{1000} */
-#define DEPTH_MAX  100  /* of groups */
+#define DEPTH_MAX  100   /* of groups */
 #define REPEAT_MAX 1000
 #define STATES_MAX 256 /* sets of instructions that are remembered at once; past it they are found anew */
 #define SLOTS      512 /* to find them: twice as many, a power of two */
@@ -23,7 +23,7 @@ enum node_kind { NODE_EMPTY, NODE_SET, NODE_CAT, NODE_ALT, NODE_REPEAT, NODE_BEG
 
 struct node {
 	enum node_kind kind;
-	uint16_t a, b;   /* nodes; of NODE_SET a is the set */
+	uint16_t a, b;    /* nodes; of NODE_SET a is the set */
 	int16_t min, max; /* max -1: no end */
 };
 
@@ -52,7 +52,7 @@ struct pattern {
 	struct state *states[STATES_MAX];
 	size_t n_states;
 	uint16_t slots[SLOTS];
-	uint16_t start; /* at a line's beginning; NO_STATE: not known yet */
+	uint16_t start;         /* at a line's beginning; NO_STATE: not known yet */
 	uint16_t *list, *stack; /* scratch of n_code */
 	size_t n_list;
 	uint32_t *seen, round; /* seen[i] == round: it is in the list */
@@ -349,8 +349,7 @@ static int parse_repeat(struct parser *r, uint16_t *out)
 			r->at++;
 		if (rc == 0)
 			rc = node_add(
-			    r,
-			    (struct node){.kind = NODE_REPEAT, .a = *out, .min = (int16_t)min, .max = (int16_t)max},
+			    r, (struct node){.kind = NODE_REPEAT, .a = *out, .min = (int16_t)min, .max = (int16_t)max},
 			    out);
 		(void)take(r, '?');
 	}
@@ -559,11 +558,11 @@ static void list_add(struct pattern *p, uint16_t i, bool at_begin, bool at_end)
 static void list_gather(struct pattern *p)
 {
 	p->n_list = 0;
-	for (uint16_t i = 0; i < p->n_code; i++) {
+	for (size_t i = 0; i < p->n_code; i++) {
 		enum code c = p->code[i].code;
 
 		if (p->seen[i] == p->round && (c == CODE_SET || c == CODE_END || c == CODE_MATCH))
-			p->list[p->n_list++] = i;
+			p->list[p->n_list++] = (uint16_t)i;
 	}
 }
 
@@ -693,8 +692,7 @@ bool pattern_matches(struct pattern *p, const uint8_t *line, size_t n)
 
 static int compile(struct pattern *p, const char *text, size_t n, unsigned flags, struct err *e)
 {
-	struct parser r = {
-	    .p = p, .text = text, .n = n, .fold = flags & PATTERN_IGNORE_CASE, .nodes = NULL, .e = e};
+	struct parser r = {.p = p, .text = text, .n = n, .fold = flags & PATTERN_IGNORE_CASE, .nodes = NULL, .e = e};
 	uint16_t root = NO_NODE;
 	int rc;
 

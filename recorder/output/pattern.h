@@ -3,14 +3,14 @@
  *
  * The expression becomes a nondeterministic automaton whose states are followed all at once (K. Thompson, 1968), with
  * the sets of states that occurred remembered as a deterministic one, as RE2 does it. A byte costs one look in a table,
- * or at most one pass over the automaton: no expression and no line makes it slow, and memory has a bound. Hence neither
- * the C library's regexec(), which backtracks, nor PCRE2, whose DFA matcher begins anew at each byte without a bound,
- * nor TRE, whose compiler has none; RE2 itself is C++, and its runtime would come into the process that holds the
- * record's key.
+ * or at most one pass over the automaton: no expression and no line makes it slow, and memory has a bound. Hence
+ * neither the C library's regexec(), which backtracks, nor PCRE2, whose DFA matcher begins anew at each byte without a
+ * bound, nor TRE, whose compiler has none; RE2 itself is C++, and its runtime would come into the process that holds
+ * the record's key.
  *
  * Bytes, not characters: `.` is one byte. Known: literals, `.`, `[a-z]`, `[^a-z]`, `\d \w \s \D \W \S \t \r \n \xHH`,
- * `\` before a punctuation mark, groups `( )` and `(?: )`, `|`, `* + ? {m} {m,} {m,n}`, `^` and `$` for the line's ends.
- * What is not known (back references, looking around) is refused by name. Owned by one thread.
+ * `\` before a punctuation mark, groups `( )` and `(?: )`, `|`, `* + ? {m} {m,} {m,n}`, `^` and `$` for the line's
+ * ends. What is not known (back references, looking around) is refused by name. Owned by one thread.
  */
 #ifndef RECORDER_OUTPUT_PATTERN_H
 #define RECORDER_OUTPUT_PATTERN_H

@@ -14,11 +14,11 @@
 #define MISSING_MAX  64
 #define LINES_MAX    10000
 #define LINES_BACK   ((uint64_t)16 * 1024 * 1024) /* how far back the last lines are looked for */
-#define GREP_SCAN    ((uint64_t)4 * 1024 * 1024) /* bytes that one question looks through */
-#define GREP_NS      (100 * NS_PER_MS)           /* and about how long */
-#define GREP_LINE    ((size_t)16 * 1024)         /* a longer line is looked at in pieces */
-#define GREP_SHOWN   ((size_t)4 * 1024)          /* of a line in the answer */
-#define GREP_ANSWER  ((size_t)128 * 1024)        /* of all of them */
+#define GREP_SCAN    ((uint64_t)4 * 1024 * 1024)  /* bytes that one question looks through */
+#define GREP_NS      (100 * NS_PER_MS)            /* and about how long */
+#define GREP_LINE    ((size_t)16 * 1024)          /* a longer line is looked at in pieces */
+#define GREP_SHOWN   ((size_t)4 * 1024)           /* of a line in the answer */
+#define GREP_ANSWER  ((size_t)128 * 1024)         /* of all of them */
 #define GREP_MATCHES 1000
 #define LINES_PIECE  ((uint64_t)256 * 1024)
 
@@ -36,9 +36,9 @@ struct question {
 	uint64_t offset;
 	size_t limit;
 	uint64_t tail, lines; /* not 0: the offset is so many bytes, or lines, before the end */
-	bool live;    /* as of `output` */
-	bool now;     /* what is there already will do: who follows asks again */
-	bool missing; /* the head says what is missing of the whole */
+	bool live;            /* as of `output` */
+	bool now;             /* what is there already will do: who follows asks again */
+	bool missing;         /* the head says what is missing of the whole */
 };
 
 void conn_forget_kept(struct conn *c)
@@ -62,7 +62,8 @@ static int kept_look(struct conn *c, const struct question *q, struct outputs_ra
 	uint64_t lsn;
 	int rc = o ? outputs_missing(o, q->session, q->stream, missing, MISSING_MAX, out_n, out) : ERR_NOT_FOUND;
 
-	if (!o || q->now || (rc == 0 && (out->ended || q->offset <= out->total - (q->limit < out->total ? q->limit : out->total))))
+	if (!o || q->now ||
+	    (rc == 0 && (out->ended || q->offset <= out->total - (q->limit < out->total ? q->limit : out->total))))
 		return rc;
 	if (drain_flush(c->s->p.drain, CATCH_UP_NS, &lsn) == 0)
 		(void)feeder_wait(c->s->p.feeder, lsn, CATCH_UP_NS);
@@ -119,8 +120,7 @@ static json_t *ranges_json(const struct outputs_range *r, size_t n)
 
 static int kept_audit(struct conn *c, const struct question *q, uint64_t offset, size_t n, struct err *e)
 {
-	struct reading_of what = {
-	    .op = READ_OUTPUT, .session = q->session, .agent = c->kept->agent, .outcome = "ok"};
+	struct reading_of what = {.op = READ_OUTPUT, .session = q->session, .agent = c->kept->agent, .outcome = "ok"};
 
 	what.sent[q->stream].offset = offset;
 	what.sent[q->stream].bytes = n;
@@ -281,8 +281,8 @@ static bool grep_full(const struct grep *g)
 }
 
 /*
- * Lines of n bytes that begin at offset; *out_done: how many of them were looked at. whole: nothing comes behind them, so
- * that a last line without its end is one.
+ * Lines of n bytes that begin at offset; *out_done: how many of them were looked at. whole: nothing comes behind them,
+ * so that a last line without its end is one.
  */
 static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t n, bool whole, size_t *out_done)
 {
@@ -305,8 +305,8 @@ static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t 
 	return rc;
 }
 
-static int grep_run(struct conn *c, const struct question *q, struct grep *g, struct outputs_read *at, uint64_t *out_next,
-		    struct err *e)
+static int grep_run(struct conn *c, const struct question *q, struct grep *g, struct outputs_read *at,
+		    uint64_t *out_next, struct err *e)
 {
 	struct buf b;
 	size_t done = 0;
@@ -315,8 +315,7 @@ static int grep_run(struct conn *c, const struct question *q, struct grep *g, st
 	buf_init(&b, GREP_SCAN);
 	rc = outputs_read(outputs_of(c), &c->kept->reader, q->session, q->stream, q->offset, &b, GREP_SCAN, at, e);
 	/* a hole ends a line as the end does */
-	bool whole = rc == 0 && buf_len(&b) < GREP_SCAN &&
-		     (at->ended || at->offset + buf_len(&b) < at->total);
+	bool whole = rc == 0 && buf_len(&b) < GREP_SCAN && (at->ended || at->offset + buf_len(&b) < at->total);
 	if (rc == 0 && buf_len(&b) && (rc = grep_lines(g, at->offset, buf_ptr(&b), buf_len(&b), whole, &done)) != 0)
 		err_set(e, rc, "out of memory");
 	*out_next = at->offset + done;

@@ -161,9 +161,9 @@ static int page_send(struct conn *c, struct page *p)
 	const struct source_info *info = source_info(c->paged);
 	uint64_t end = p->at + buf_len(&p->bytes);
 	uint64_t total = info->totals[p->stream] > end ? info->totals[p->stream] : end;
-	json_t *head = json_pack("{s:I, s:I, s:O, s:b, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total,
-				 "gaps", p->gaps, "eof", info->ended && !p->full && !c->paged_full, "ended",
-				 info->ended);
+	json_t *head =
+	    json_pack("{s:I, s:I, s:O, s:b, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total, "gaps",
+		      p->gaps, "eof", info->ended && !p->full && !c->paged_full, "ended", info->ended);
 	if (head && p->sizes && json_object_set(head, "sizes", p->sizes)) {
 		json_decref(head);
 		head = NULL;
@@ -187,8 +187,9 @@ static int page_place(struct conn *c, const json_t *request, const struct id *se
 	int rc = json_opt_int(request, "tail", 1, INT64_MAX, &tail, e);
 
 	if (rc == 0 && json_object_get(request, "lines"))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "the output of this round is not kept whole any more: lines are not counted in what is left");
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "the output of this round is not kept whole any more: lines are not counted in what is left");
 	if (rc || !tail || (rc = read_open(c, session, &s, e)) != 0)
 		return rc;
 	uint64_t total = source_info(s)->totals[stream];

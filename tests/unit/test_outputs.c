@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-#define KIB           ((size_t)1024)
-#define MIB           (1024 * KIB)
+#define KIB             ((size_t)1024)
+#define MIB             (1024 * KIB)
 #define OUTPUTS_TEST(f) cmocka_unit_test_setup_teardown(f, place_make, place_remove)
 
 static const struct outputs_limits plenty = {
@@ -302,8 +302,7 @@ static void past_its_cap_the_oldest_middle_goes_and_is_named(void **state)
 	outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
 	buf_init(&b, n);
 	for (int twice = 0; twice < 2; twice++) {
-		assert_int_equal(
-		    outputs_missing(p->o, &of.round, STREAM_OUTPUT, missing, 4, &n_missing, &at), 0);
+		assert_int_equal(outputs_missing(p->o, &of.round, STREAM_OUTPUT, missing, 4, &n_missing, &at), 0);
 		assert_int_equal(n_missing, 1);
 		assert_int_equal(at.total, n);
 		assert_in_range(missing[0].from, 512 * KIB, MIB);

@@ -99,7 +99,8 @@ static void expressions_match_what_they_say(void **state)
 /* Of expressions by chance the C library says the same. */
 static void the_c_library_agrees(void **state)
 {
-	static const char *const pieces[] = {"a", "b", "(a|b)", "a*", "(ab)*", "b+", "a?", "[ab]", "[^a]", ".", "(a|ba)+", "b{2}"};
+	static const char *const pieces[] = {"a",  "b",    "(a|b)", "a*", "(ab)*",   "b+",
+					     "a?", "[ab]", "[^a]",  ".",  "(a|ba)+", "b{2}"};
 	char text[256], line[32];
 
 	(void)state;
@@ -169,20 +170,16 @@ static void what_is_not_known_is_refused_by_name_and_place(void **state)
 /* What brings others to a standstill: a line of 16 KiB takes no longer than a few looks a byte. */
 static void no_expression_is_slow(void **state)
 {
-	static const char *const hard[] = {"(a*)*b",
-					   "(a|a)*b",
-					   "(a|aa)+$x",
-					   "(.*)(.*)(.*)(.*)(.*)b",
-					   "(x+x+)+y",
-					   "(a|b)*a(a|b){180}c",
-					   "(.{0,30}a){12}$b"};
+	static const char *const hard[] = {
+	    "(a*)*b",          "(a|a)*b", "(a|aa)+$x", "(.*)(.*)(.*)(.*)(.*)b", "(x+x+)+y", "(a|b)*a(a|b){180}c",
+	    "(.{0,30}a){12}$b"};
 	size_t n = 16 * 1024;
 	uint8_t *line = malloc(n);
 
 	(void)state;
 	srandom(3);
 	for (size_t i = 0; i < n; i++)
-		line[i] = i % 3 ? 'a' : (uint8_t)"abx"[random() % 2];
+		line[i] = i % 3 ? 'a' : (uint8_t) "abx"[random() % 2];
 	for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
 		struct pattern *p = make(hard[i], PATTERN_REGEX);
 		uint64_t before = clock_boot_ns();
@@ -198,10 +195,8 @@ static void no_expression_is_slow(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(text_is_found_as_it_is),
-	    cmocka_unit_test(expressions_match_what_they_say),
-	    cmocka_unit_test(the_c_library_agrees),
-	    cmocka_unit_test(what_is_not_known_is_refused_by_name_and_place),
+	    cmocka_unit_test(text_is_found_as_it_is), cmocka_unit_test(expressions_match_what_they_say),
+	    cmocka_unit_test(the_c_library_agrees),   cmocka_unit_test(what_is_not_known_is_refused_by_name_and_place),
 	    cmocka_unit_test(no_expression_is_slow),
 	};
 

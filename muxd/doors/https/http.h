@@ -99,7 +99,8 @@ struct http_exchange {
 	uint64_t stream_len, stream_left; /* http_reply_stream() */
 	bool streams, stream_broken;      /* broken: the rest will never come, so the connection has to end */
 	bool chunked, stream_over;        /* of no length that is known: over says that nothing comes any more */
-	uint64_t complete;                /* 416: how long it is */
+	bool complete_known;              /* 416: how long it is */
+	uint64_t complete;
 	bool challenge;                   /* WWW-Authenticate */
 	unsigned retry_after_s;
 	/* told once, on the loop, from inside the reply */

@@ -17,7 +17,7 @@
 #define GREP_DEFAULT   100
 #define GREP_MOST      1000
 #define PATIENCE       (60 * NS_PER_SEC) /* of one who asks right behind the end, on a machine that is busy */
-#define FOLLOW_LEAST   (20 * NS_PER_MS) /* between two looks for more */
+#define FOLLOW_LEAST   (20 * NS_PER_MS)  /* between two looks for more */
 #define FOLLOW_MOST    (200 * NS_PER_MS)
 
 struct hole {
@@ -34,9 +34,9 @@ struct reading {
 	struct round_read how; /* how.offset: of the next page */
 	struct range range;
 	bool follow;
-	bool begun; /* the head is out */
-	bool asked; /* a page is on its way */
-	bool over;  /* there is no next page */
+	bool begun;     /* the head is out */
+	bool asked;     /* a page is on its way */
+	bool over;      /* there is no next page */
 	uint64_t until; /* behind the last byte that is promised; UINT64_MAX: to the end */
 	struct buf page, next;
 	struct hole holes[MISSING_MAX];
@@ -251,9 +251,10 @@ static void reply_unsatisfied(struct reading *r, uint64_t total)
 	struct err e = {0};
 
 	reading_end(r);
+	x->complete_known = true;
 	x->complete = total;
-	err_set(&e, ERR_INVAL, "the range is past the end, or of bytes that are missing: the stream has %" PRIu64 " bytes",
-		total);
+	err_set(&e, ERR_INVAL,
+		"the range is past the end, or of bytes that are missing: the stream has %" PRIu64 " bytes", total);
 	http_reply_status(x, 416, ERR_INVAL, &e);
 }
 
@@ -411,8 +412,7 @@ static int read_bytes(struct http_exchange *x, bool follow, const struct round_r
 	int rc = r ? http_query_int(x, "limit", 1, INT64_MAX, &limit, e) : err_set(e, ERR_NOMEM, "out of memory");
 
 	if (rc == 0) {
-		*r = (struct reading){
-		    .x = x, .round = x->object, .how = *how, .follow = follow, .until = UINT64_MAX};
+		*r = (struct reading){.x = x, .round = x->object, .how = *how, .follow = follow, .until = UINT64_MAX};
 		if (limit && how->offset <= UINT64_MAX - (uint64_t)limit)
 			r->until = how->offset + (uint64_t)limit;
 		if (limit && (how->tail || how->lines))

@@ -53,6 +53,7 @@ int range_parse(const char *text, struct range *out, struct err *e)
 	if (*text != '?' && strncasecmp(text, unit, sizeof(unit) - 1) != 0)
 		return 0;
 	if (*text == '?' || take_spec(text + sizeof(unit) - 1, out))
-		return err_set(e, ERR_INVAL, "Range must be one range of bytes, as bytes=0-1023, bytes=4096- or bytes=-500");
+		return err_set(e, ERR_INVAL,
+			       "Range must be one range of bytes, as bytes=0-1023, bytes=4096- or bytes=-500");
 	return 0;
 }
