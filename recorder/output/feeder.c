@@ -29,7 +29,7 @@
 #define LAG_MAX          (UINT64_C(4) << 30)   /* of segments that stay for this alone */
 #define CHECKPOINT_NS    (10 * NS_PER_SEC)
 #define SWEEP_NS         (5 * NS_PER_SEC)
-#define IDLE_NS          (100 * NS_PER_MS)
+#define IDLE_NS          (1 * NS_PER_SEC) /* what comes wakes it before */
 #define HURRIED_NS       (1 * NS_PER_MS)
 #define SLOT_COUNT       1024 /* sessions that are no rounds, remembered */
 #define FREE_FACTOR      2    /* of record.min_free: what is kept goes before the record has no room */
@@ -407,7 +407,7 @@ static void follow(struct feeder *f)
 			checkpoint(f);
 		sweep_due(f);
 		if (!more)
-			(void)drain_wait(f->p.drain, f->next_lsn, hurried(f) ? HURRIED_NS : IDLE_NS);
+			(void)drain_wait(f->p.drain, f->next_lsn, hurried(f) ? HURRIED_NS : IDLE_NS, &f->stopping);
 	}
 	while (feed(f)) {
 		/* what the drain has left behind */
@@ -493,6 +493,7 @@ void feeder_stop(struct feeder *f)
 	if (!f->runs)
 		return;
 	atomic_store(&f->stopping, true);
+	drain_nudge(f->p.drain);
 	pthread_join(f->thread, NULL);
 	f->runs = false;
 }
