@@ -258,15 +258,17 @@ int index_put_checkpoint(struct index *ix, const struct id *id, const void *stat
 
 /* ---- what there is */
 
-/* Numbers of the row that s leads to; none leaves them 0. */
+/* Numbers of the row that s leads to; where there is none they are 0. */
 static int numbers(struct index *ix, sqlite3_stmt *s, uint64_t *out, int n, struct err *e)
 {
 	int rc = index_step_row(ix, s, e);
 
+	if (rc < 0)
+		return rc;
 	for (int i = 0; i < n; i++)
 		out[i] = rc == 1 ? column_u64(s, i) : 0;
 	sqlite3_reset(s);
-	return rc < 0 ? rc : 0;
+	return 0;
 }
 
 static int numbers_of(struct index *ix, enum index_sql which, uint64_t *out, int n, struct err *e)

@@ -8,7 +8,6 @@
 #include "recorder/draw/commander.h"
 #include "recorder/write/cutter_state.h"
 
-
 static json_t *digest_json(const struct keyframes_digest *d)
 {
 	char leaf[2 * DIGEST_LEN + 1], root[2 * DIGEST_LEN + 1], sha256[2 * DIGEST_LEN + 1];
