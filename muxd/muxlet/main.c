@@ -120,13 +120,15 @@ static int take_option(const struct row *r, const char *s, struct options *o)
 static int main_parse(int argc, char **argv, struct options *o)
 {
 	struct option longs[ROWS + 1] = {0};
-	int c, i, modes;
+	int c, modes;
 
+	_Static_assert(ROWS <= '?', "a row's number is no error of getopt_long()");
+	/* Each its own number: of those that share one, getopt_long() takes the first for an ambiguous beginning. */
 	for (size_t k = 0; k < ROWS; k++)
 		longs[k] =
-		    (struct option){rows[k].name, rows[k].kind == FLAG ? no_argument : required_argument, NULL, 0};
-	while ((c = getopt_long(argc, argv, "", longs, &i)) != -1) {
-		if (c || take_option(&rows[i], optarg, o))
+		    (struct option){rows[k].name, rows[k].kind == FLAG ? no_argument : required_argument, NULL, (int)k};
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (c >= (int)ROWS || take_option(&rows[c], optarg, o))
 			return -1;
 		if (o->version) {
 			puts("muxlet " MUXD_VERSION);

@@ -486,6 +486,7 @@ static void bad_arguments_are_said(void **state)
 	assert_int_equal(run("--join x --pause"), 64);
 	assert_int_equal(run("--join x --listen-fd 3"), 64);
 	assert_int_equal(run("--no-such"), 64);
+	assert_int_equal(run("--ver --version"), 64); /* --verbose, --version: nobody guesses */
 	assert_int_equal(run("--listen-fd 3 --secret-fd 4 extra"), 64);
 	assert_int_equal(run("--version"), 0);
 }
