@@ -47,17 +47,23 @@ static const char *recall_text(const json_t *o, const char *key)
 	return json_string_value(json_object_get(o, key)) ?: "";
 }
 
-static void recall_begin(struct recall how, reader_facts *cb)
+/* Filled in where it stays: a copy of its token elsewhere would be wiped by nobody. NULL: that was told. */
+static struct recall *recall_create(struct hub *h, const struct request *rq, const struct id *session,
+				    broker_json_done *done, void *arg)
 {
-	struct recall *r = malloc(sizeof(*r));
+	struct recall *r = calloc(1, sizeof(*r));
 	struct err e = {0};
 
 	if (!r) {
-		how.done(how.arg, err_set(&e, ERR_NOMEM, "the recorder could not be asked"), &e, NULL);
-		return;
+		done(arg, err_set(&e, ERR_NOMEM, "the recorder could not be asked"), &e, NULL);
+		return NULL;
 	}
-	*r = how;
-	reader_ask_session(r->hub, &r->rq, &r->session, cb, r);
+	r->hub = h;
+	r->rq = *rq;
+	r->session = *session;
+	r->done = done;
+	r->arg = arg;
+	return r;
 }
 
 /* ---- a round */
@@ -140,9 +146,12 @@ static void recall_on_round(void *arg, int rc, const struct err *e, json_t *fact
 
 void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg)
 {
-	recall_begin(
-	    (struct recall){.hub = h, .rq = *rq, .session = *round, .stream = STREAM_OUTPUT, .done = done, .arg = arg},
-	    recall_on_round);
+	struct recall *r = recall_create(h, rq, round, done, arg);
+
+	if (!r)
+		return;
+	r->stream = STREAM_OUTPUT;
+	reader_ask_session(h, &r->rq, &r->session, recall_on_round, r);
 }
 
 /* ---- who comes back to a session */
@@ -195,6 +204,10 @@ static void recall_on_past(void *arg, int rc, const struct err *e, json_t *facts
 void broker_past(struct hub *h, const struct request *rq, const struct id *session, int role, broker_json_done *done,
 		 void *arg)
 {
-	recall_begin((struct recall){.hub = h, .rq = *rq, .session = *session, .role = role, .done = done, .arg = arg},
-		     recall_on_past);
+	struct recall *r = recall_create(h, rq, session, done, arg);
+
+	if (!r)
+		return;
+	r->role = role;
+	reader_ask_session(h, &r->rq, &r->session, recall_on_past, r);
 }
