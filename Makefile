@@ -34,7 +34,7 @@ SRC_policy   := $(wildcard policy/*.c)
 SRC_recorder := $(wildcard recorder/*/*.c)
 SRC_archive  := $(wildcard control/archive/*.c)
 SRC_control  := $(filter-out $(SRC_archive),$(wildcard control/*.c control/*/*.c control/*/*/*.c))
-SRC_files    := $(wildcard muxd/files/*.c)
+SRC_files    := $(wildcard files/*.c)
 SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
@@ -44,11 +44,11 @@ SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
 SRC_witness  := $(filter-out muxd/witness/main.c,$(wildcard muxd/witness/*.c))
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
-PARTS := net monitor witness doors hub plain link files control recorder screen policy base
+PARTS := net monitor witness doors hub plain link control recorder screen policy files base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
-LIBS_CTL := $(foreach p,ctl monitor witness control recorder screen policy base,$(call lib,$(p)))
-LIBS_REC := $(foreach p,recorder screen policy base,$(call lib,$(p)))
+LIBS_CTL := $(foreach p,ctl monitor witness control recorder screen policy files base,$(call lib,$(p)))
+LIBS_REC := $(foreach p,recorder screen policy files base,$(call lib,$(p)))
 
 all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all

@@ -1,5 +1,5 @@
 /* list, and glob: what is in a directory, page by page; all of it, or the names that match a pattern. */
-#include "muxd/files/glob.h"
+#include "files/glob.h"
 #include "muxd/muxlet/fs_op.h"
 #include "muxd/muxlet/fs_state.h"
 #include "muxd/muxlet/fs_walk.h"

@@ -5,7 +5,7 @@
  * first and then given it. What another changed meanwhile is not overwritten: then what was given its name already gets
  * its old content back.
  */
-#include "muxd/files/patch.h"
+#include "files/patch.h"
 #include "muxd/muxlet/fs_op.h"
 #include "muxd/muxlet/fs_state.h"
 #include "muxd/muxlet/fs_text.h"

@@ -1,7 +1,7 @@
 /* search: the lines of files below a path that match, with the lines around them. */
-#include "muxd/files/content.h"
-#include "muxd/files/grep.h"
-#include "muxd/files/ignore.h"
+#include "files/content.h"
+#include "files/grep.h"
+#include "files/ignore.h"
 #include "muxd/muxlet/fs_op.h"
 #include "muxd/muxlet/fs_state.h"
 #include "muxd/muxlet/fs_walk.h"

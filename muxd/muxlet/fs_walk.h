@@ -6,7 +6,7 @@
 #ifndef MUXD_MUXLET_FS_WALK_H
 #define MUXD_MUXLET_FS_WALK_H
 
-#include "muxd/files/ignore.h"
+#include "files/ignore.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "recorder/output/pattern.h"
+#include "files/match.h"
 #include "recorder/serve/service_conn.h"
 
 #include <stdlib.h>
@@ -252,7 +252,7 @@ int kept_output(struct conn *c, const json_t *request, const struct id *session,
 /* ---- looking for lines */
 
 struct grep {
-	struct pattern *pattern;
+	struct match *match;
 	uint64_t until_ns;
 	size_t matches, most; /* found; at most */
 	size_t shown;         /* bytes of them */
@@ -296,8 +296,15 @@ static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t 
 		if (!end && most < GREP_LINE && !whole)
 			break;
 		len = end ? (size_t)(end - (p + at)) : most;
-		if (pattern_matches(g->pattern, p + at, len))
+		switch (match_line(g->match, p + at, len, NULL)) {
+		case MATCH_YES:
 			rc = grep_add(g, offset + at, p + at, len);
+			break;
+		case MATCH_TOO_COMPLEX:
+			return ERR_TOO_LARGE;
+		case MATCH_NO:
+			break;
+		}
 		g->lines += end != NULL;
 		at += len + (end != NULL);
 	}
@@ -317,7 +324,8 @@ static int grep_run(struct conn *c, const struct question *q, struct grep *g, st
 	/* a hole ends a line as the end does */
 	bool whole = rc == 0 && buf_len(&b) < GREP_SCAN && (at->ended || at->offset + buf_len(&b) < at->total);
 	if (rc == 0 && buf_len(&b) && (rc = grep_lines(g, at->offset, buf_ptr(&b), buf_len(&b), whole, &done)) != 0)
-		err_set(e, rc, "out of memory");
+		err_set(e, rc,
+			rc == ERR_TOO_LARGE ? "grep: the expression is too complex for this output" : "out of memory");
 	*out_next = at->offset + done;
 	/* what was looked through was read */
 	if (rc == 0)
@@ -336,6 +344,7 @@ static int grep_send(struct conn *c, const struct grep *g, const struct outputs_
 
 static int grep_parse(const json_t *request, struct grep *g, struct err *e)
 {
+	struct match_error why = {0};
 	const char *text = NULL;
 	bool regex = false, fold = false;
 	int64_t most = GREP_MATCHES;
@@ -351,9 +360,12 @@ static int grep_parse(const json_t *request, struct grep *g, struct err *e)
 	g->until_ns = clock_boot_ns() + GREP_NS;
 	if (rc == 0 && !(g->found = json_array()))
 		rc = err_set(e, ERR_NOMEM, "out of memory");
-	return rc ? rc
-		  : pattern_create(text, strlen(text), (regex ? PATTERN_REGEX : 0) | (fold ? PATTERN_IGNORE_CASE : 0),
-				   &g->pattern, e);
+	if (rc == 0 && !*text)
+		rc = err_set(e, ERR_INVAL, "grep: the pattern is empty");
+	if (rc == 0 &&
+	    !(g->match = match_new(text, strlen(text), (regex ? 0 : MATCH_LITERAL) | (fold ? MATCH_NOCASE : 0), &why)))
+		rc = err_set(e, ERR_INVAL, "grep: %s (at byte %zu of the pattern)", why.why, why.at);
+	return rc;
 }
 
 /* Whose it is decides whether there is one at all; then what there is left of it. */
@@ -399,7 +411,7 @@ int service_grep(struct conn *c, const json_t *request, struct err *e)
 		rc = grep_run(c, &q, &g, &at, &next, e);
 	if (rc == 0)
 		rc = grep_send(c, &g, &at, next);
-	pattern_destroy(g.pattern);
+	match_free(g.match);
 	json_decref(g.found);
 	return rc;
 }

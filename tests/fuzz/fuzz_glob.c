@@ -1,7 +1,7 @@
 // tier: check
 /* Patterns of names: a pattern or a file of ignore rules, and behind the first NUL a path. */
-#include "muxd/files/glob.h"
-#include "muxd/files/ignore.h"
+#include "files/glob.h"
+#include "files/ignore.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Expressions: a byte of flags, an expression, and behind the first newline a text. A match lies within its line and is
  * one by itself; a search over the text in pieces tells the same lines as a search over the whole.
  */
-#include "muxd/files/grep.h"
+#include "files/grep.h"
 
 #include <stdlib.h>
 #include <string.h>

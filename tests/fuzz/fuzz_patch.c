@@ -3,8 +3,8 @@
  * Patches: a patch, and behind the first NUL the content of every file it names. Whatever is read is whole and within
  * its bounds; whatever is refused says why, in text that can be shown.
  */
-#include "muxd/files/content.h"
-#include "muxd/files/patch.h"
+#include "files/content.h"
+#include "files/patch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -89,7 +89,7 @@ g=$(api "$token" GET "/v1/rounds/$id/output?regex=true&limit=5&grep=%5E12*3%24")
 equal "a regular expression, five of them" "$(grep -n -m5 '^12*3$' "$tmp/followed")" "$(jq -r '.matches[] | "\(.line):\(.data)"' <<<"$g")"
 equal "goes on behind the last one" "$(grep '^12*3$' "$tmp/followed" | sed -n 6p)" \
 	"$(api "$token" GET "/v1/rounds/$id/output?regex=true&limit=1&offset=$(jq .next_offset <<<"$g")&grep=%5E12*3%24" | jq -r '.matches[].data')"
-equal "one that is none is refused by name" "invalid_request the regular expression has a group without an end at character 3" \
+equal "one that is none is refused by name" "invalid_request grep: ( without its ): write \\( for the character (at byte 0 of the pattern)" \
 	"$(api "$token" GET "/v1/rounds/$id/output?regex=true&grep=(a" | jq -r '.error | "\(.code) \(.message)"')"
 
 # ---- ranges

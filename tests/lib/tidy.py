@@ -11,7 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-FOLDERS = ("base/*.c", "muxd/*.c", "policy/*.c", "recorder/*.c", "control/*.c")
+FOLDERS = ("base/*.c", "muxd/*.c", "policy/*.c", "recorder/*.c", "control/*.c", "files/*.c")
 OPTIONS = ["-std=c17", "-D_GNU_SOURCE", '-DMUXD_VERSION="0"', "-I."]
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
 KEPT = 60 * 86400  # seconds that a result is remembered unused

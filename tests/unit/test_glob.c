@@ -1,8 +1,8 @@
 // tier: check
 /* Patterns of names, ignore rules, binary or text, cuts at characters; and as git check-ignore has them. */
-#include "muxd/files/content.h"
-#include "muxd/files/glob.h"
-#include "muxd/files/ignore.h"
+#include "files/content.h"
+#include "files/glob.h"
+#include "files/ignore.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // tier: check
 /* Literal text and regular expressions: what matches, where, which errors are told, how long it takes; and as grep -E.
  */
-#include "muxd/files/grep.h"
-#include "muxd/files/match.h"
+#include "files/grep.h"
+#include "files/match.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

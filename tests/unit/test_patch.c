@@ -1,7 +1,7 @@
 // tier: check
 /* Patches of three forms: what they are read as, what they make of a content, how they are refused; and as diff and git
  * have it. */
-#include "muxd/files/patch.h"
+#include "files/patch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
