@@ -62,7 +62,7 @@ new_token $agent staff terminal,drive 6s >"$tmp/token"
 } | ssh "${options[@]}" -tt -l $agent 127.0.0.1 >"$tmp/screen" 2>&1
 equal "a client whose grant has ended" 255 "${PIPESTATUS[1]}"
 said() { tr -d '\r' <"$tmp/screen" | grep -q "\[muxd\] .*$1"; }
-said "grant ends in" && ok "was warned ahead" || fail "no warning: $(cat "$tmp/screen")"
+said "access expires in" && ok "was warned ahead" || fail "no warning: $(cat "$tmp/screen")"
 said "grant has ended" && ok "and told when it was cut" || fail "no last word: $(cat "$tmp/screen")"
 gone() { [ "$(muxctl session list -o json | jq "[.sessions[] | select(.agent==\"$agent\" and .state==\"running\")] | length")" = 0 ]; }
 wait_for 15 gone && ok "a terminal that nobody else has a grant for ends with it" || fail "the terminal goes on"
