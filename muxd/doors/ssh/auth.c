@@ -182,7 +182,8 @@ static int key_shown(struct ssh_conn *c, const struct conf_staff *who)
 	ssh_set_auth_methods(c->ssh, SSH_AUTH_METHOD_INTERACTIVE);
 	auth_say(
 	    c,
-	    "muxd: key of %s accepted; the reason comes next, at a prompt (scripts use a grant token as the password).",
+	    "muxd: key of %s accepted; the reason comes next, at a prompt (no BatchMode: scripts use a grant token as "
+	    "the password).",
 	    c->auth.principal);
 	return SSH_AUTH_PARTIAL;
 }
