@@ -55,7 +55,7 @@ try {
   const brief = await person(chrome);
   const short = grant({ ttl: "14s", agent: "brief" });
   await enter(brief, wire, short.token);
-  await message(brief, /access expires in/);
+  await message(brief, /access expires in/i);
   await shot(brief, "expiry-warning");
   await live(brief, "refused");
   await message(brief, /^The grant has ended/);
