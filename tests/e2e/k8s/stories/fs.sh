@@ -1,6 +1,6 @@
 #!/bin/bash
-# File operations in pods: what holds on this machine holds in the cluster, through the link. In a pod of others, by an
-# ephemeral container, paths stay below where its first process is; without muxlet they are refused by name.
+# File operations in pods: what holds on this machine holds in the cluster, through the link. In a pod of others paths
+# stay below the working directory of its container, where programs begin.
 # tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
@@ -30,7 +30,16 @@ fs_by_muxctl
 fs_recorded
 muxctl sandbox destroy --reason "the story goes on" $agent >/dev/null || fail "not ended"
 
-pod box localhost/busybox:1 sh -c 'mkdir /own; cd /own; while :; do sleep 1; done'
+kubectl apply -f - >/dev/null <<-YAML || fail "no pod"
+	apiVersion: v1
+	kind: Pod
+	metadata: {name: box}
+	spec:
+	  terminationGracePeriodSeconds: 0
+	  containers:
+	  - {name: box, image: localhost/busybox:1, imagePullPolicy: Never, workingDir: /own, command: [sleep, "3600"]}
+YAML
+kubectl wait pod box --for=condition=Ready --timeout=60s >/dev/null || fail "the pod is not ready"
 agent=$ns/box
 token=$(new_token "$ns/box" staff files)
 does write '{"path":"a/f","data":"one\n","parents":true}' .size 4
