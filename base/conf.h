@@ -129,9 +129,9 @@ struct conf {
 	uint32_t round_keep_max;                        /* finished sessions at hand at once */
 	uint64_t round_keep_size;                       /* and bytes of their answers */
 	uint32_t round_argv_max;                        /* bytes of argv and environment together */
-	uint64_t output_keep_ns; /* rounds.output_keep: how long whole output is kept behind a round's end; 0: not */
-	uint32_t output_keep_max;                                           /* rounds of one agent */
-	uint64_t output_keep_size, output_keep_stream, output_keep_total;   /* bytes of an agent, a stream, all */
+	uint64_t output_keep_ns;  /* rounds.output_keep: how long whole output is kept behind a round's end; 0: not */
+	uint32_t output_keep_max; /* rounds of one agent */
+	uint64_t output_keep_size, output_keep_stream, output_keep_total; /* bytes of an agent, a stream, all */
 	/* files.* */
 	uint64_t file_timeout_ns, file_timeout_max_ns;
 	/* pool.*, leases.* */

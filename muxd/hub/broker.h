@@ -253,8 +253,8 @@ void broker_past(struct hub *h, const struct request *rq, const struct id *sessi
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
 		       broker_json_done *done, void *arg);
 /*
- * Up to limit (1 MiB at most) bytes of a stream, whole where it is kept (rounds.output_keep), else as the record has it:
- * {offset, next_offset, total_bytes, data, encoding, eof, gaps}.
+ * Up to limit (1 MiB at most) bytes of a stream, whole where it is kept (rounds.output_keep), else as the record has
+ * it: {offset, next_offset, total_bytes, data, encoding, eof, gaps}.
  */
 struct round_read {
 	int stream;
@@ -275,17 +275,17 @@ struct round_grep {
 	bool regex, ignore_case;
 	uint32_t matches; /* at most; 1 to 1000 */
 };
-/* {matches: [{offset, line, bytes, data, encoding, cut}], next_offset, total_bytes, eof, gaps}. line: counted from 1 where
- * the look began at 0, else null. */
+/* {matches: [{offset, line, bytes, data, encoding, cut}], next_offset, total_bytes, eof, gaps}. line: counted from 1
+ * where the look began at 0, else null. */
 void broker_round_grep(struct hub *h, const struct request *rq, const struct id *round, const struct round_grep *what,
 		       broker_json_done *done, void *arg);
 /* The same as bytes, for who reads on and on. */
 struct round_page {
-	uint64_t offset;     /* of the first byte: behind what was asked for where bytes are missing */
-	uint64_t total;      /* bytes that the stream has had so far */
-	bool ended, eof;     /* total is final; nothing comes behind these bytes */
-	bool behind;         /* the round has ended, and what is kept of it is not there to the end yet: ask again */
-	const uint8_t *p;    /* valid during the call, as all of it */
+	uint64_t offset;  /* of the first byte: behind what was asked for where bytes are missing */
+	uint64_t total;   /* bytes that the stream has had so far */
+	bool ended, eof;  /* total is final; nothing comes behind these bytes */
+	bool behind;      /* the round has ended, and what is kept of it is not there to the end yet: ask again */
+	const uint8_t *p; /* valid during the call, as all of it */
 	size_t n;
 	const json_t *missing; /* [{offset, bytes}], NULL: not asked for, or not known */
 };

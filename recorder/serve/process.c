@@ -624,7 +624,8 @@ static int process_start(struct process *p, struct err *e)
 		index_close(ix);
 		return rc;
 	}
-	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = feeder_start(p->feeder, e)) != 0 || (rc = start_witnesses(p, e)) != 0 || (rc = start_service(p, e)) != 0)
+	if ((rc = start_cutter(p, ix, e)) != 0 || (rc = feeder_start(p->feeder, e)) != 0 ||
+	    (rc = start_witnesses(p, e)) != 0 || (rc = start_service(p, e)) != 0)
 		return rc;
 	lost_init(&p->lost, p->drain, p->live, p->service);
 	return tell_ready(p, e);

@@ -57,7 +57,7 @@ struct conn {
 	bool paged_full;
 	uint64_t paged_seen; /* end of what the source has told of that stream */
 	struct id paged_grant;
-	struct kept_page *kept;    /* of a round's whole output, where the last page ended */
+	struct kept_page *kept;   /* of a round's whole output, where the last page ended */
 	struct reading *readings; /* recordings that are paged through event by event */
 };
 

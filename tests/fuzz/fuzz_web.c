@@ -5,8 +5,8 @@
  * what was given.
  */
 #include "base/err.h"
-#include "muxd/doors/https/origin.h"
 #include "base/wire.h"
+#include "muxd/doors/https/origin.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -390,7 +390,8 @@ void broker_round_read(struct hub *h, const struct request *rq, const struct id 
 		page.offset = page.total > how->tail ? page.total - how->tail : 0;
 	if (page.offset < page.total) {
 		page.p = (const uint8_t *)s->out + page.offset;
-		page.n = page.total - page.offset < how->limit ? (size_t)(page.total - page.offset) : (size_t)how->limit;
+		page.n =
+		    page.total - page.offset < how->limit ? (size_t)(page.total - page.offset) : (size_t)how->limit;
 	}
 	page.eof = page.offset + page.n >= page.total;
 	done(arg, 0, NULL, &page);

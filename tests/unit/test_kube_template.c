@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct template_rules rules = {.config_maps = "models,team.certs", .secrets = "token", .claims = "data", .muxlet = "/usr/local/bin/muxlet"};
+static const struct template_rules rules = {
+    .config_maps = "models,team.certs", .secrets = "token", .claims = "data", .muxlet = "/usr/local/bin/muxlet"};
 static const struct id session = {.b = {1, 2, 3, 4}};
 
 static struct kube_pod_spec defaults(void)

@@ -2,8 +2,8 @@
 /* The messages of a terminal's WebSocket, and what a browser says about where a request comes from. */
 #include "base/buf.h"
 #include "base/err.h"
-#include "muxd/doors/https/origin.h"
 #include "base/wire.h"
+#include "muxd/doors/https/origin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

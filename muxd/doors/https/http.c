@@ -391,8 +391,7 @@ int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 	if (rc == 0 && x->chunked)
 		rc = buf_append_str(out, "Transfer-Encoding: chunked\r\n");
 	else if (rc == 0)
-		rc = buf_printf(out, "Content-Length: %zu\r\n",
-				x->streams ? (size_t)x->stream_len : buf_len(&x->out));
+		rc = buf_printf(out, "Content-Length: %zu\r\n", x->streams ? (size_t)x->stream_len : buf_len(&x->out));
 	if (rc == 0 && x->status == 416 && x->complete_known) /* RFC 9110, 15.5.17 */
 		rc = buf_printf(out, "Content-Range: bytes */%llu\r\n", (unsigned long long)x->complete);
 	if (rc == 0)

@@ -73,7 +73,7 @@ struct http_exchange {
 	bool accepts_gzip;
 	bool accepts_bytes; /* Accept names application/octet-stream */
 	char range[64];     /* Range; "" when there is none */
-	struct request rq; /* valid when authenticated */
+	struct request rq;  /* valid when authenticated */
 	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
 	bool routed; /* to a port in a sandbox: none of the routes */
@@ -101,7 +101,7 @@ struct http_exchange {
 	bool chunked, stream_over;        /* of no length that is known: over says that nothing comes any more */
 	bool complete_known;              /* 416: how long it is */
 	uint64_t complete;
-	bool challenge;                   /* WWW-Authenticate */
+	bool challenge; /* WWW-Authenticate */
 	unsigned retry_after_s;
 	/* told once, on the loop, from inside the reply */
 	void (*done)(void *arg, struct http_exchange *x);
