@@ -210,7 +210,7 @@ static int field_duration(const struct conf_reader *r, const yaml_node_t *v, con
 static int read_field(const struct conf_reader *r, const yaml_node_t *v, const char *what, const struct conf_field *f,
 		      void *to)
 {
-	const char *text = NULL;
+	const char *text = "";
 	int rc = 0;
 
 	switch (f->kind) {

@@ -315,7 +315,7 @@ static int service_pages_begin(struct conn *c, const struct id *session, uint64_
 static int send_page(struct conn *c, struct reading *r, size_t limit, struct err *e)
 {
 	uint64_t after = r->seq;
-	size_t sent = 0, n;
+	size_t sent = 0, n = 0;
 	int rc = 1;
 
 	while (rc == 1) {
