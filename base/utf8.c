@@ -58,6 +58,18 @@ size_t utf8_begun(const uint8_t *p, size_t n)
 	return have;
 }
 
+size_t utf8_put(uint32_t cp, void *out)
+{
+	static const uint8_t mark[5] = {0, 0, 0xc0, 0xe0, 0xf0};
+	size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+	uint8_t *p = out;
+
+	for (size_t i = n; i-- > 1; cp >>= 6)
+		p[i] = (uint8_t)(0x80 | (cp & 0x3f));
+	p[0] = (uint8_t)(mark[n] | cp);
+	return n;
+}
+
 bool utf8_valid(const uint8_t *p, size_t n)
 {
 	while (n) {

@@ -1,7 +1,8 @@
 /*
  * utf8.h - walking text that may not be UTF-8, one character at a time.
  *
- * Bytes from sandboxes, names from peers: nothing is assumed. Values, no state.
+ * Bytes from sandboxes, names from peers: nothing is assumed. Values, no state. Libc alone: the engines on files and
+ * muxlet, which run inside sandboxes, are built with it.
  */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
@@ -18,6 +19,8 @@ size_t utf8_step(const uint8_t *p, size_t n, uint32_t *out_cp);
 /* Length of the beginning of a character at p whose rest is not there (1 to 3), as a cut leaves it; 0: there is none.
  */
 size_t utf8_begun(const uint8_t *p, size_t n);
+/* The character as 1 to 4 bytes in out; returns how many. cp: below 0x110000. */
+size_t utf8_put(uint32_t cp, void *out);
 /* Every byte belongs to a well-formed character; nothing at all is valid. NUL is a character. */
 bool utf8_valid(const uint8_t *p, size_t n);
 /* C0, DEL and C1: what a terminal may act on. */

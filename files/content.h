@@ -1,5 +1,5 @@
 /*
- * content.h - what the bytes of a file are: text or binary, which characters, where they may be cut.
+ * content.h - what the bytes of a file are: text or binary, where they may be cut, how they are quoted.
  *
  * Bytes of programs and people; nothing is assumed of them. Values, no state, libc alone (the room's rule, match.h).
  */
@@ -17,11 +17,6 @@
  * UTF-16 is binary therefore, as it is for git and grep.
  */
 bool content_is_binary(const void *p, size_t n);
-/*
- * Length of the well-formed UTF-8 character at p (1 to 4), its code point in *out_cp (NULL allowed); 0 when the bytes
- * there are none: overlong, surrogate, past U+10FFFF, cut short, or n is 0.
- */
-size_t content_char(const void *p, size_t n, uint32_t *out_cp);
 /*
  * How many of n bytes to keep of at most max: n if they fit, else no more than whole characters. Bytes that belong to
  * no character may be cut anywhere.

@@ -1,5 +1,6 @@
 /* Does a line match a pattern, and where. */
 #include "files/match.h"
+#include "base/utf8.h"
 
 #include "files/match_dfa.h"
 
@@ -44,12 +45,7 @@ static size_t run_char(const struct run *r, uint32_t cp, char out[4])
 		out[0] = (char)cp;
 		return 1;
 	}
-	size_t n = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-
-	for (size_t i = n; i-- > 1; cp >>= 6)
-		out[i] = (char)(0x80 | (cp & 0x3f));
-	out[0] = (char)((n == 2 ? 0xc0 : n == 3 ? 0xe0 : 0xf0) | cp);
-	return n;
+	return utf8_put(cp, out);
 }
 
 static void run_walk(struct run *r, uint32_t id)

@@ -3,6 +3,7 @@
  * ever mended, and equal ends of characters are shared.
  */
 #include "files/match_program.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,21 +61,6 @@ static uint32_t step_byte(struct emitter *e, uint8_t lo, uint8_t hi, uint32_t to
 	return step_new(e, (struct step){.op = STEP_BYTE, .lo = lo, .hi = hi, .to = to});
 }
 
-static size_t put_utf8(uint32_t cp, uint8_t out[4])
-{
-	if (cp < 0x80) {
-		out[0] = (uint8_t)cp;
-		return 1;
-	}
-	size_t n = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-	static const uint8_t mark[5] = {0, 0, 0xc0, 0xe0, 0xf0};
-
-	for (size_t i = n; i-- > 1; cp >>= 6)
-		out[i] = (uint8_t)(0x80 | (cp & 0x3f));
-	out[0] = (uint8_t)(mark[n] | cp);
-	return n;
-}
-
 /* Alternatives of one set so far, and what follows the set. */
 struct choice {
 	uint32_t entry, next;
@@ -123,8 +109,8 @@ static void emit_length(struct emitter *e, struct choice *c, uint32_t lo, uint32
 			return;
 		}
 	}
-	n = put_utf8(lo, a);
-	put_utf8(hi, b);
+	n = utf8_put(lo, a);
+	utf8_put(hi, b);
 	emit_bytes(e, c, a, b, n);
 }
 

@@ -6,6 +6,7 @@
  *	atom        = "(" alternation ")" | class | escape | anchor | character
  */
 #include "files/match_syntax.h"
+#include "base/utf8.h"
 
 #include "files/content.h"
 #include "files/match_fold.h"
@@ -310,7 +311,9 @@ static int read_escape(struct parser *x, uint32_t *out_cp)
 		bad(x, at - 1, "unknown escape \\%c: write %c without the backslash, or \\\\%c", c, c, c);
 		return -1;
 	} else {
-		size_t step = c >= 0x80 && !(x->flags & MATCH_BYTES) ? content_char(x->p + at, x->n - at, out_cp) : 0;
+		size_t step = c >= 0x80 && !(x->flags & MATCH_BYTES)
+				  ? utf8_step((const uint8_t *)x->p + at, x->n - at, out_cp)
+				  : 0;
 
 		if (step == 0)
 			*out_cp = c;
@@ -329,7 +332,7 @@ static int read_char(struct parser *x, uint32_t *out_cp)
 		*out_cp = (unsigned char)x->p[x->at++];
 		return 0;
 	}
-	step = content_char(x->p + x->at, x->n - x->at, out_cp);
+	step = utf8_step((const uint8_t *)x->p + x->at, x->n - x->at, out_cp);
 	if (step == 0) {
 		bad(x, x->at, "the pattern is not UTF-8 here");
 		return -1;

@@ -188,6 +188,8 @@ static void handles_close(struct journal_handles *h)
 	bool bells = h->open == 3;
 
 	h->journal = NULL;
+	if (bells) /* the loop does not come to ring for what was written last */
+		bell_ring(h->bell_fd);
 	if (bells)
 		uv_close((uv_handle_t *)&h->moved, journal_on_closed);
 	uv_close((uv_handle_t *)&h->ringing, journal_on_closed);

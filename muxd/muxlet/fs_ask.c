@@ -1,4 +1,5 @@
 #include "muxd/muxlet/fs_ask.h"
+#include "base/utf8.h"
 
 #include "muxd/muxlet/fs_text.h"
 
@@ -125,7 +126,7 @@ static int take_code(struct reader *r)
 	if (!err && !c)
 		return ask_fault(r, "a text holds NUL");
 	if (!err)
-		r->store += fs_utf8_put(c, r->store);
+		r->store += utf8_put(c, r->store);
 	return err;
 }
 
@@ -164,7 +165,7 @@ static int take_text(struct reader *r, const char **out)
 	if (r->p == r->end)
 		return ask_fault(r, "a text does not end");
 	r->p++;
-	if (!fs_utf8_whole(begin, (size_t)(r->store - begin)))
+	if (!utf8_valid((const uint8_t *)begin, (size_t)(r->store - begin)))
 		return ask_fault(r, "a text is not UTF-8");
 	*r->store++ = '\0';
 	*out = begin;

@@ -1,4 +1,5 @@
 #include "muxd/muxlet/fs_out.h"
+#include "base/utf8.h"
 
 #include "muxd/muxlet/fs_text.h"
 
@@ -54,7 +55,7 @@ static void add_quoted(struct fs_out *o, const char *p, size_t n)
 
 	add_str(o, "\"");
 	while (n && !o->over) {
-		size_t len = fs_utf8_length(p, n);
+		size_t len = utf8_step((const uint8_t *)p, n, NULL);
 
 		if (len == 1 && (*p == '"' || *p == '\\' || (unsigned char)*p < 0x20 || *p == 0x7f)) {
 			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)*p);
@@ -123,7 +124,7 @@ void fs_out_path(struct fs_out *o, const char *key, const char *path)
 	size_t n = strlen(path);
 
 	begin(o, key);
-	if (fs_utf8_whole(path, n)) {
+	if (utf8_valid((const uint8_t *)path, n)) {
 		add_quoted(o, path, n);
 		return;
 	}
@@ -163,7 +164,7 @@ static bool is_text(const char *p, size_t n)
 			return false;
 		controls += (unsigned char)p[i] < 0x20 && p[i] != '\n' && p[i] != '\t';
 	}
-	return controls <= n / 16 + 1 && fs_utf8_whole(p, n);
+	return controls <= n / 16 + 1 && utf8_valid((const uint8_t *)p, n);
 }
 
 void fs_out_data(struct fs_out *o, const void *p, size_t n)

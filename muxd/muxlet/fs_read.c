@@ -1,4 +1,5 @@
 /* stat, and read by bytes or by lines. */
+#include "base/utf8.h"
 #include "muxd/muxlet/fs_op.h"
 #include "muxd/muxlet/fs_state.h"
 #include "muxd/muxlet/fs_text.h"
@@ -199,7 +200,7 @@ static void leave_half(struct reading *r)
 
 		if ((c & 0xc0) == 0x80)
 			continue;
-		if (c >= 0xc2 && c < 0xf5 && !fs_utf8_length(r->data + r->n - back, back))
+		if (c >= 0xc2 && c < 0xf5 && !utf8_step((const uint8_t *)r->data + r->n - back, back, NULL))
 			r->n -= back;
 		return;
 	}

@@ -1,5 +1,5 @@
 /*
- * fs_text.h - UTF-8 (RFC 3629), base64 (RFC 4648) and hexadecimal digits, because muxlet has libc only. Pure.
+ * fs_text.h - base64 (RFC 4648) and hexadecimal digits, because muxlet has libc only. Pure.
  */
 #ifndef MUXD_MUXLET_FS_TEXT_H
 #define MUXD_MUXLET_FS_TEXT_H
@@ -10,12 +10,6 @@
 
 int fs_hex_value(char c);                           /* -1: it is no digit */
 void fs_hex(const uint8_t *p, size_t n, char *out); /* 2n digits, lower case, and a NUL */
-
-/* The length of the whole character at p, of n bytes; 0: there is none, by its bytes or because it is cut. */
-size_t fs_utf8_length(const char *p, size_t n);
-bool fs_utf8_whole(const char *p, size_t n);
-/* 1 to 4 bytes to out; returns how many. */
-size_t fs_utf8_put(unsigned c, char *out);
 
 /* Bytes to out, which may be the text itself; SIZE_MAX: it is no base64, with its padding. */
 size_t fs_base64_decode(const char *text, char *out);

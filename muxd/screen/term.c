@@ -746,36 +746,12 @@ void term_view(const struct term *t, struct term_view *out)
 
 /* ---- cells as text */
 
-static size_t put_utf8(char *to, uint32_t cp)
-{
-	if (cp < 0x80) {
-		to[0] = (char)cp;
-		return 1;
-	}
-	if (cp < 0x800) {
-		to[0] = (char)(0xc0 | cp >> 6);
-		to[1] = (char)(0x80 | (cp & 0x3f));
-		return 2;
-	}
-	if (cp < 0x10000) {
-		to[0] = (char)(0xe0 | cp >> 12);
-		to[1] = (char)(0x80 | (cp >> 6 & 0x3f));
-		to[2] = (char)(0x80 | (cp & 0x3f));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | cp >> 18);
-	to[1] = (char)(0x80 | (cp >> 12 & 0x3f));
-	to[2] = (char)(0x80 | (cp >> 6 & 0x3f));
-	to[3] = (char)(0x80 | (cp & 0x3f));
-	return 4;
-}
-
 size_t cell_text(const struct cell *c, char out[CELL_TEXT_MAX])
 {
 	size_t n = 0;
 
 	for (int i = 0; i < CELL_CHARS && c->chars[i]; i++)
-		n += put_utf8(out + n, c->chars[i]);
+		n += utf8_put(c->chars[i], out + n);
 	return n;
 }
 

@@ -54,24 +54,8 @@ void export_text_destroy(struct export_text *t)
 static int put_cell(struct buf *b, uint32_t cp)
 {
 	uint8_t p[4];
-	size_t n;
 
-	if (cp < 0x80) {
-		p[0] = (uint8_t)cp;
-		n = 1;
-	} else if (cp < 0x800) {
-		p[0] = (uint8_t)(0xc0 | cp >> 6);
-		n = 2;
-	} else if (cp < 0x10000) {
-		p[0] = (uint8_t)(0xe0 | cp >> 12);
-		n = 3;
-	} else {
-		p[0] = (uint8_t)(0xf0 | cp >> 18);
-		n = 4;
-	}
-	for (size_t i = 1; i < n; i++)
-		p[i] = (uint8_t)(0x80 | (cp >> (6 * (n - 1 - i)) & 0x3f));
-	return buf_append(b, p, n);
+	return buf_append(b, p, utf8_put(cp, p));
 }
 
 static int put_cells(struct export_text *t)

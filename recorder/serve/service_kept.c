@@ -301,7 +301,7 @@ static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t 
 			rc = grep_add(g, offset + at, p + at, len);
 			break;
 		case MATCH_TOO_COMPLEX:
-			return ERR_TOO_LARGE;
+			return ERR_INVAL;
 		case MATCH_NO:
 			break;
 		}
@@ -325,7 +325,7 @@ static int grep_run(struct conn *c, const struct question *q, struct grep *g, st
 	bool whole = rc == 0 && buf_len(&b) < GREP_SCAN && (at->ended || at->offset + buf_len(&b) < at->total);
 	if (rc == 0 && buf_len(&b) && (rc = grep_lines(g, at->offset, buf_ptr(&b), buf_len(&b), whole, &done)) != 0)
 		err_set(e, rc,
-			rc == ERR_TOO_LARGE ? "grep: the expression is too complex for this output" : "out of memory");
+			rc == ERR_INVAL ? "grep: the expression is too complex for this output" : "out of memory");
 	*out_next = at->offset + done;
 	/* what was looked through was read */
 	if (rc == 0)

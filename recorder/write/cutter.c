@@ -18,6 +18,7 @@
 
 #define IDLE_WAIT_NS   (2 * NS_PER_SEC) /* checkpoints, heads, retention, rows that somebody else wrote */
 #define FAILED_WAIT_NS (100 * NS_PER_MS)
+#define LAST_NS        (2 * NS_PER_SEC) /* of an end; a longer debt is the next start's */
 #define IOPRIO_IDLE    (3 << 13)
 #define IOPRIO_PROCESS 1
 
@@ -416,6 +417,17 @@ int cutter_start(struct cutter *c, struct err *e)
 	return en ? err_sys(e, en, "cannot start a thread") : 0;
 }
 
+/* The drain stored its last records just now: an end without a kill leaves none of them out of the index and unsigned.
+ */
+static void catch_up(struct cutter *c)
+{
+	uint64_t until = clock_boot_ns() + LAST_NS, consumed;
+
+	while (!c->failed && cutter_step(c, &consumed) == 0 && clock_boot_ns() < until) {
+		/* one bounded piece each */
+	}
+}
+
 static void last_checkpoint(struct cutter *c)
 {
 	struct err e = {0};
@@ -441,6 +453,8 @@ void cutter_stop(struct cutter *c)
 		pthread_join(c->helper, NULL);
 	bool ran = c->idle_runs;
 	c->idle_runs = c->helper_runs = false;
+	if (ran && c->follower)
+		catch_up(c);
 	/* Whoever draws keyframes or looks for commands still asks, over the same connection. */
 	pthread_mutex_lock(&c->turn);
 	if (ran && !c->failed && c->follower && !atomic_load(&c->index_lost))

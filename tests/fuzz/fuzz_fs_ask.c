@@ -3,6 +3,7 @@
  * The request of a file operation, as muxlet reads it: what is taken has an op and a path, each text is whole UTF-8 or
  * any bytes of a path, and the path comes back out of the answer's writer and in again as the same.
  */
+#include "base/utf8.h"
 #include "muxd/muxlet/fs_ask.c"
 #include "muxd/muxlet/fs_out.c"
 #include "muxd/muxlet/fs_text.c"
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_check_text(const char *s)
 {
-	if (s && !fs_utf8_whole(s, strlen(s)))
+	if (s && !utf8_valid((const uint8_t *)s, strlen(s)))
 		abort();
 }
 

@@ -110,7 +110,7 @@ static void system_errors_keep_their_meaning(void **state)
 	}
 }
 
-static void utf8_takes_well_formed_characters_only(void **state)
+static void utf8_takes_well_formed_characters_only_and_gives_them_back(void **state)
 {
 	(void)state;
 	static const struct {
@@ -137,6 +137,12 @@ static void utf8_takes_well_formed_characters_only(void **state)
 		uint32_t cp = 0;
 		assert_int_equal(utf8_step((const uint8_t *)rows[i].in, rows[i].n, &cp), rows[i].step);
 		assert_int_equal(cp, rows[i].cp);
+		if (rows[i].step) {
+			char out[4];
+
+			assert_int_equal(utf8_put(cp, out), rows[i].step);
+			assert_memory_equal(out, rows[i].in, rows[i].step);
+		}
 	}
 }
 
@@ -150,7 +156,7 @@ int main(void)
 	    cmocka_unit_test(a_cut_inside_a_message_leaves_whole_characters),
 	    cmocka_unit_test(a_long_message_is_cut_at_a_character),
 	    cmocka_unit_test(system_errors_keep_their_meaning),
-	    cmocka_unit_test(utf8_takes_well_formed_characters_only),
+	    cmocka_unit_test(utf8_takes_well_formed_characters_only_and_gives_them_back),
 	};
 	return cmocka_run_group_tests_name("err", tests, NULL, NULL);
 }

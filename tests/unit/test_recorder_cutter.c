@@ -292,6 +292,31 @@ static void sessions_of_a_lost_hub_are_ended(void **state)
 	source_destroy(s);
 }
 
+static const struct id some = {{1}};
+
+/* A clean end: whoever looks into the index before the next start finds what was journaled last. */
+static void the_last_records_are_in_the_index_at_the_end(void **state)
+{
+	struct place *p = *state;
+	struct index_filter f = {.event = "test.last", .limit = 10000};
+	unsigned told = 0;
+
+	for (int round = 1; round <= 10; round++) {
+		unsigned n = 0;
+
+		start(p);
+		consumed(p, NULL);
+		for (int i = 0; i < 20; i++, told++)
+			text(p, RING_AUDIT, &some, "{\"event\":\"test.last\"}");
+		stop(p);
+		assert_int_equal(index_open_reader(p->path, &p->reader, NULL), 0);
+		assert_int_equal(index_audit(p->reader, &f, count_row, &n, NULL), 0);
+		index_close(p->reader);
+		p->reader = NULL;
+		assert_int_equal(n, told);
+	}
+}
+
 static void old_recordings_leave_a_tombstone(void **state)
 {
 	struct place *p = *state;
@@ -343,8 +368,6 @@ static void old_recordings_leave_a_tombstone(void **state)
 }
 
 /* ---- whoever uses the cutter's connection to audit.db has its turn: SQLite is told that nobody else does */
-
-static const struct id some = {{1}};
 
 static void ask_stop(struct place *p)
 {
@@ -471,8 +494,8 @@ int main(void)
 	    CUTTER_TEST(long_session_outlives_its_segments),  CUTTER_TEST(restart_goes_on_with_open_recordings),
 	    CUTTER_TEST(what_cannot_be_written_is_cut_later), CUTTER_TEST(session_without_its_open_is_kept),
 	    CUTTER_TEST(records_after_the_seal_open_nothing), CUTTER_TEST(damaged_open_recording_is_kept_and_cut_anew),
-	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),    CUTTER_TEST(old_recordings_leave_a_tombstone),
-	    CUTTER_TEST(the_index_is_used_by_one_at_a_time),
+	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),    CUTTER_TEST(the_last_records_are_in_the_index_at_the_end),
+	    CUTTER_TEST(old_recordings_leave_a_tombstone),    CUTTER_TEST(the_index_is_used_by_one_at_a_time),
 	};
 	return cmocka_run_group_tests_name("recorder_cutter", tests, quiet, NULL);
 }
