@@ -1,7 +1,7 @@
 #!/bin/bash
 # Five addresses of people who are nobody (FIFTY=1: fifty, too) hold idle connections, half handshakes and heads that never end
-# at both doors, in network namespaces of the story's own. Who is logged in types on as fast as at a daemon beside it that
-# nobody besieges, who logs in gets in.
+# at both doors, in network namespaces of the story's own. Who is logged in types on as at a daemon beside it that nobody
+# besieges, who logs in gets in.
 # tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -74,8 +74,9 @@ crowd_goes() {
 	wait $crowd
 	crowd=
 }
-# stays WHAT GOT QUIET: within twice of what the quiet daemon takes in the same seconds, for others may use this machine
-stays() { within "$2" "$(awk -v q="$3" 'BEGIN {print 2 * q}')" && ok "$1: $2 ms (quiet daemon: $3)" || fail "$1: $2 ms, at the quiet daemon $3"; }
+# stays WHAT GOT QUIET: nobody feels the siege. The bound is 20 ms above twice of what the quiet daemon takes in the same
+# seconds: a net that works for strangers waits for its turn of a busy processor where one that sleeps is woken at once.
+stays() { within "$2" "$(awk -v q="$3" 'BEGIN {print 2 * q + 20}')" && ok "$1: $2 ms (quiet daemon: $3)" || fail "$1: $2 ms, at the quiet daemon $3"; }
 siege() {
 	crowd_comes "$@"
 	for _ in 1 2 3; do

@@ -295,25 +295,28 @@ static void provider_claims_on_written(struct kjob *j, int rc, const struct err 
 		j->step(j);
 }
 
-void claims_make(struct kjob *j, struct kube_claim_plan *plan, kjob_heard *heard)
+void claims_make(struct kjob *j, const struct kube_claim_plan *asked, kjob_heard *heard)
 {
+	struct kube_claim_plan plan = *asked;
 	char name[KUBE_OBJECT_MAX + 1], base[KUBE_NAME_MAX + 1] = "";
 	struct err e = {0};
 	json_t *o = NULL;
 
-	plan->name = name;
-	plan->generation = claim_next_generation(j->claims, j->nclaims);
-	if (kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan->generation, plan->snapshot, name))
+	plan.name = name;
+	plan.generation = claim_next_generation(j->claims, j->nclaims);
+	if (kube_spec_name(j->t.agent, base, NULL) || claim_name(base, plan.generation, plan.snapshot, name))
 		err_set(&e, ERR_INVAL, "claims of %s have no name any more: wipe it", j->name);
 	else
-		o = kube_spec_claim(&j->kp->p.spec, j->t.agent, plan, &e);
+		o = kube_spec_claim(&j->kp->p.spec, j->t.agent, &plan, &e);
 	kjob_create(j, kp_claims(j->ns, NULL), o, &e, heard);
 }
 
 static void make_first(struct kjob *j)
 {
+	struct kube_claim_plan plan = {0};
+
 	kjob_set_state(j, KJOB_MAKING);
-	claims_make(j, &(struct kube_claim_plan){0}, provider_claims_on_written);
+	claims_make(j, &plan, provider_claims_on_written);
 }
 
 /* From now on a pod may change it: the same restore, asked for again, is another one. */

@@ -291,7 +291,7 @@ void claims_get(struct kjob *j, void (*step)(struct kjob *j));
  * step. One whose volume would stay does, as nobody's workspace: j->kept names the volumes. */
 void claims_tidy(struct kjob *j, const char *keep, void (*step)(struct kjob *j));
 /* One more of the agent, as planned but for its name and generation, which are the next. */
-void claims_make(struct kjob *j, struct kube_claim_plan *plan, kjob_heard *heard);
+void claims_make(struct kjob *j, const struct kube_claim_plan *plan, kjob_heard *heard);
 /* ensure's: a claim there is, the right one in j->claim; then step. */
 void claims_ensure(struct kjob *j, void (*step)(struct kjob *j));
 /*
