@@ -238,7 +238,7 @@ int conf_environment(struct conf *c, struct err *e)
 		if (value && *value)
 			rc = set_one(c, i, value, e);
 	}
-	/* Who shortens or stretches the default means the bound as well. */
+	/* A default that the operator shortens or stretches moves the bound as well. */
 	if (!rc && c->lease_ttl_ns > c->lease_ttl_max_ns)
 		c->lease_ttl_max_ns = c->lease_ttl_ns;
 	if (!rc && c->run_timeout_ns > c->run_timeout_max_ns)

@@ -25,7 +25,7 @@ int conf_check_witness_name(const char *value, struct err *e)
 	return 0;
 }
 
-/* What an entry of witnesses may hold beside what all have. */
+/* Keys that one kind of witness has and the others lack. */
 #define AT(field) offsetof(struct conf_witness, field)
 static const struct {
 	const char *name;

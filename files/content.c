@@ -1,4 +1,4 @@
-/* What the bytes of a file are. */
+/* Text or binary, by the bytes of a file. */
 #include "files/content.h"
 
 #include "base/utf8.h"

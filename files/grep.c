@@ -115,7 +115,7 @@ static void window_skip(struct window *w)
 	w->at = to;
 }
 
-/* What of the buffer has to stay for the next call. */
+/* Bytes of the buffer that have to stay for the next call. */
 static size_t window_drop(struct window *w)
 {
 	struct grep *g = w->g;

@@ -38,7 +38,7 @@ struct grep {
 	/* One line; false: enough. */
 	bool (*told)(void *arg, const struct grep_line *line);
 	void *arg;
-	/* What follows is zero at the beginning. */
+	/* The members from here on are zero at the beginning. */
 	uint64_t lines, offset; /* lines that ended; bytes that were dropped in front of the buffer */
 	size_t kept, shown;     /* bytes of the buffer that were searched, and that were told */
 	unsigned owed;          /* lines behind a match that are still to be told */

@@ -467,7 +467,7 @@ static int read_flags(struct parser *x, unsigned *out_flags)
 	return (int)bad(x, x->at, "( without its ): write \\( for the character");
 }
 
-/* What follows "(?": 0 when the group's content comes, 1 when it was flags alone, -1 on an error. */
+/* Reads behind "(?": 0 when the group's content comes, 1 when it was flags alone, -1 on an error. */
 static int read_group_kind(struct parser *x, size_t start, unsigned *out_flags)
 {
 	const char *p = x->p + x->at;

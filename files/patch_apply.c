@@ -1,4 +1,4 @@
-/* What an operation makes of a content: hunks find their places, then the new content is written once. */
+/* One operation on one content: hunks find their places, then the new content is written once. */
 #include "files/patch.h"
 
 #include "files/content.h"

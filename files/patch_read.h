@@ -26,7 +26,7 @@ struct patch_text {
 struct patch_text reader_line(const struct patch_reader *r, uint32_t line);
 bool text_is(struct patch_text t, const char *s);
 bool text_begins(struct patch_text t, const char *s);
-/* What is behind s, which t begins with, without spaces around it. */
+/* The rest of t behind its beginning s, without spaces around it. */
 struct patch_text text_after(struct patch_text t, const char *s);
 struct patch_text text_trim(struct patch_text t);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands before the hunks of one file. Names are views of the patch, or of `own`. */
+/* The lines before the hunks of one file. Names are views of the patch, or of `own`. */
 struct head {
 	uint32_t line;
 	bool git, added, deleted, rename, copy;
@@ -349,7 +349,7 @@ static int body_blanks(struct patch_reader *r, struct body *b, bool *out_end)
 	return 0;
 }
 
-/* What may follow a hunk that lacks lines, or does not say how many it has. */
+/* A line that may follow a hunk that lacks lines, or does not say how many it has. */
 static bool may_follow(const struct patch_reader *r, uint32_t line)
 {
 	static const char *const begins[] = {

@@ -22,7 +22,7 @@
 
 enum { WAY_CLUSTER = 1, WAY_SANDBOXES = 2, WAY_MUXD = 4 };
 
-/* Whose name a rule has to allow to count. */
+/* The one object that a rule has to allow by name to count. */
 enum way_name { WAY_ANY, WAY_GUARD, WAY_ACCOUNT, WAY_NAMESPACE };
 
 /* as deploy/ names the webhook and the policies */

@@ -126,7 +126,7 @@ static int from_file(struct witness_heads *w, struct err *e)
 	return rc;
 }
 
-/* What was refused counts as well: it bears the record's key, so the log has it or there are two of it. */
+/* A refused export counts as well: it bears the record's key, so the log has it or there are two logs. */
 static int from_answer(struct witness_heads *w, long status, const json_t *answer, struct err *e)
 {
 	const json_t *each;
@@ -153,7 +153,7 @@ static int from_url(struct witness_heads *w, const char *ca_file, struct err *e)
 	long status = 0;
 	int rc = 0;
 
-	/* What is wrong with the log is for the verdict to say: it must not be kept from it. */
+	/* The verdict tells faults of the log, so it must hear of them. */
 	if (!w->log_id) {
 		w->unasked = true;
 		fprintf(stderr, "muxctl: %s is not asked: nothing in the record tells the id of its log\n", w->from);

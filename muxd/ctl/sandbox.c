@@ -217,13 +217,13 @@ static int sandbox_print(struct ctl *c, json_t *o)
 	return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, show_columns);
 }
 
-/* What an interactive command says of itself, where nobody gives a reason. */
+/* The reason of an interactive command whose caller gives none. */
 static void default_reason(const struct ctl_args *a, char *out, size_t size)
 {
 	snprintf(out, size, "muxctl %s", a->command->name);
 }
 
-/* What is there of one agent. query: stolen; NULL: none. */
+/* One agent's rows. query: stolen; NULL: none. */
 static int agent_get(struct ctl *c, const struct ctl_args *a, const char *scopes, const char *path, json_t *query,
 		     json_t **out, struct err *e)
 {
@@ -458,7 +458,7 @@ static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struc
 	return api_ask(c, &w, call, out, e);
 }
 
-/* What a stop keeps can be had again; what is lost for ever needs somebody's own words. */
+/* A stopped sandbox comes back; a loss for ever needs a reason in somebody's own words. */
 static int put_needed_reason(json_t *q, const struct ctl_args *a, struct err *e)
 {
 	const char *how = args_get(a, "how");

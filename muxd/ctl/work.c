@@ -49,7 +49,7 @@ static const struct ctl_column pool_columns[] = {
     {NULL, NULL},
 };
 
-/* What a command asks; the rows under `list` are printed as a table. */
+/* A command's question; the rows under `list` are printed as a table. */
 static const struct work_call {
 	const char *name, *method, *path, *list;
 	const struct ctl_column *columns;

@@ -86,7 +86,7 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struc
 void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
 			  const struct err *e);
 
-/* What is done with files, one of them moved or an operation; file_op.h has a row for each. */
+/* Transfers of files and operations on them; file_op.h has a row for each. */
 enum file_op {
 	FILE_PUT,
 	FILE_GET,

@@ -21,7 +21,7 @@ const struct file_op_row *file_op_row(enum file_op op);
 const char *file_op_name(enum file_op op);
 /* ERR_NOT_FOUND. */
 int file_op_parse(const char *name, enum file_op *out);
-/* What muxlet's exit code says: ERR_*, and in *out_text why where strerror has no good word for it (NULL). */
+/* The meaning of muxlet's exit code: ERR_*, and in *out_text why where strerror has no good word for it (NULL). */
 int file_op_error(const struct file_op_row *row, int errnum, const char **out_text);
 
 #endif

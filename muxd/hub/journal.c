@@ -20,7 +20,7 @@
 #define CLOCK_ANCHOR_NS (60 * NS_PER_SEC)
 #define CLOCK_JUMP_NS   INT64_C(500000000)
 
-/* What libuv closes later than the journal goes. */
+/* Handles, which libuv closes later than the journal goes. */
 struct journal_handles {
 	struct journal *journal;
 	unsigned open;
@@ -115,7 +115,7 @@ static void journal_on_ringing(uv_prepare_t *p)
 	uv_prepare_stop(p);
 }
 
-/* What came after the recorder looked last is not known to it. */
+/* Rings for records that came after the recorder looked last. */
 static void wake_reader(struct journal *j)
 {
 	if (!j->rests || j->cursor.durable >= ring_head(j->ring))

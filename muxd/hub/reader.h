@@ -25,7 +25,7 @@ struct reader_client;
  * RECOVERING_NS of a start, and never what the hub itself remembers (ERR_UNAVAILABLE after 5 s).
  */
 int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answer *cb, void *arg);
-/* What the record knows of a session: told once, also when it could not be asked. facts: borrowed; NULL with an error.
+/* The record's knowledge of a session: told once, also when it could not be asked. facts: borrowed; NULL with an error.
  */
 typedef void reader_facts(void *arg, int rc, const struct err *e, json_t *facts);
 void reader_ask_session(struct hub *h, const struct request *rq, const struct id *session, reader_facts *cb, void *arg);

@@ -64,7 +64,7 @@ json_t *session_farewell(const struct session_result *r);
 
 /* A file transfer: {op, path, size, mode, mtime, sha256}, of the file alone. NULL: it is none, or no memory. */
 json_t *session_file_json(const struct session *s);
-/* What an operation on files answered, once: an object, the caller's then. NULL: nothing. */
+/* The answer of an operation on files, once: an object, the caller's then. NULL: nothing. */
 json_t *session_file_take_reply(struct session *s);
 
 struct session *hub_session_find(struct hub *h, const struct id *id);

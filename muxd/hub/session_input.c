@@ -118,7 +118,7 @@ void session_input_again(struct session *s, uint64_t from)
 
 /* ---- new input */
 
-/* What takes content takes what was announced and no more. */
+/* A transfer takes as much content as was announced and no more. */
 static int check_transfer(struct session *s, size_t n)
 {
 	const struct transfer *t = s->launch.transfer;

@@ -183,7 +183,7 @@ int transfer_complete(struct transfer *t)
 
 /* ---- how it ended */
 
-/* What muxlet says of changes, where it is a list that the record has room for. */
+/* The list of changes in muxlet's answer, where the record has room for it. */
 static void take_changes(struct transfer *t)
 {
 	json_t *list = json_object_get(t->reply, "changes");

@@ -96,7 +96,7 @@ static void any_three(struct cursor *c, uint64_t v[3])
 		any_64(c, &v[i]);
 }
 
-/* What is left of a frame. Over the bound it breaks the frame. */
+/* The bytes left of a frame. A read over the bound breaks the frame. */
 static void any_rest(struct cursor *c, struct frame *f, size_t max)
 {
 	if (c->out) {
@@ -108,7 +108,7 @@ static void any_rest(struct cursor *c, struct frame *f, size_t max)
 	c->bad = c->bad || f->n > max;
 }
 
-/* What we say ourselves is cut. */
+/* A sentence of our own is cut. */
 static void any_text(struct cursor *c, struct frame *f)
 {
 	if (c->out && f->n > FRAME_TEXT_MAX)

@@ -145,7 +145,7 @@ static int add_file(struct key_folder *f, const char *kid, struct err *e)
 	return 0;
 }
 
-/* What is in f->path now. */
+/* Reads the folder at f->path. */
 static int keys_scan(struct key_folder *f, struct err *e)
 {
 	char kid[KID_LEN + 1];

@@ -74,7 +74,7 @@ static void put_changes(struct fs_work *w)
 		fs_out_number(&w->out, "changes_left_out", w->changes_left_out);
 }
 
-/* What changed is told of a failure, too: some of it may have been done. */
+/* A failure tells its changes, too: some may have been done. */
 static int answer(struct fs_work *w, int err)
 {
 	if (err)

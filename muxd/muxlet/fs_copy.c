@@ -176,7 +176,7 @@ static enum fs_walk_next tidy_leave(void *arg, int dir_fd, const char *base, con
 	return FS_WALK_ON;
 }
 
-/* What was copied so far, of a copy that failed. */
+/* Takes away the part that a failed copy has made. */
 static void tidy(int fd, int dir_fd, const char *temp)
 {
 	struct fs_walk walk = {.visit = tidy_visit, .leave = tidy_leave, .depth = FS_WALK_DEPTH};

@@ -34,7 +34,7 @@ void fs_out_null(struct fs_out *o, const char *key);
 void fs_out_data(struct fs_out *o, const void *p, size_t n);
 /* JSON that is whole already. */
 void fs_out_raw(struct fs_out *o, const char *key, const char *json, size_t n);
-/* What came behind n is taken back. */
+/* Takes back the bytes behind n. */
 void fs_out_back(struct fs_out *o, size_t n);
 void fs_out_finish(struct fs_out *o);
 

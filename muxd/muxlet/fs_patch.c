@@ -69,7 +69,7 @@ static int patch_receive(char **out, size_t *out_n)
 	return 0;
 }
 
-/* What does not fit, for people and for programs. */
+/* The hunk that does not fit, for people and for programs. */
 static int patch_refuse(struct fs_work *w, const char *path, const struct patch_error *e)
 {
 	struct fs_out *o = &w->out;

@@ -27,7 +27,7 @@ int fs_state_digest(struct fs_work *w, int fd, char out[2 * SHA256_LEN + 1]);
 /* ECANCELED when if_match was given and is not what is there. */
 int fs_state_match(struct fs_work *w, const struct fs_state *now);
 void fs_state_changed(struct fs_work *w, const char *path, const struct fs_state *before, const struct fs_state *after);
-/* What was told of is undone. */
+/* Forgets the changes that were told of: somebody undid them. */
 void fs_state_forget(struct fs_work *w);
 const char *fs_state_type(mode_t mode);
 /* type, size, mode and mtime, in an object that is open. */

@@ -14,7 +14,7 @@
 
 #define FS_WALK_DEPTH 256 /* of directories in one another; each holds a descriptor */
 
-/* What a visitor says. */
+/* The results of a visitor. */
 enum fs_walk_next { FS_WALK_ON, FS_WALK_PAST /* not into this directory */, FS_WALK_STOP };
 
 struct fs_walk {
@@ -31,7 +31,8 @@ struct fs_walk {
 	unsigned unread;       /* out: directories that could not be opened or were too deep */
 };
 
-/* What is in dir_fd, which stays the caller's. prefix: what paths begin with, "" or one without a slash at its end. */
+/* Walks the entries of dir_fd, which stays the caller's. prefix: what paths begin with, "" or one without a slash at
+ * its end. */
 int fs_walk_run(struct fs_walk *w, int dir_fd, const char *prefix);
 
 #endif

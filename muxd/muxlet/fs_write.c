@@ -159,7 +159,7 @@ static int append_content(struct fs_work *w, struct writing *x, int fd)
 	return err ? err : fs_state_digest(w, fd, x->after.sha256);
 }
 
-/* What is there stays as it is. A file that is not there is made. */
+/* The content that is there stays. A missing file is made. */
 int fs_append(struct fs_work *w)
 {
 	static struct writing x = {.place = {.dir_fd = -1}};

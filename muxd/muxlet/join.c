@@ -256,7 +256,7 @@ static bool hung_up(int sock)
 	return poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR);
 }
 
-/* Whoever is full is not read from, and a descriptor that nothing is wanted of is not asked: it may have hung up. */
+/* A full side is not read from, and a descriptor without a wish is left out of the poll: it may have hung up. */
 static int bridge_wait_for(const struct flow *in, const struct flow *out, struct pollfd p[3])
 {
 	bool sock = in->len || !(out->len || out->ended);

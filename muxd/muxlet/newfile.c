@@ -122,7 +122,7 @@ static uint64_t get_u64_le(const uint8_t *p)
 	return v;
 }
 
-/* What was held back is what the sender says of all before it. */
+/* The bytes that were held back are the sender's word about all before them. */
 static int check_trailer(const uint8_t *p, size_t n, uint64_t size, const uint8_t own[SHA256_LEN])
 {
 	if (n != TRAILER || get_u64_le(p) != size || memcmp(p + 8, own, SHA256_LEN) != 0)
@@ -186,7 +186,7 @@ static int link_over(struct newfile *t)
 	return err;
 }
 
-/* What has a temporary name gets its own; without replace by a link, which fails where the name is taken. */
+/* A file with a temporary name gets its own; without replace by a link, which fails where the name is taken. */
 static int rename_temp(struct newfile *t, bool replace)
 {
 	int err = 0;

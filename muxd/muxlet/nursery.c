@@ -426,7 +426,7 @@ void nursery_close(struct muxlet *m)
 
 /* ---- the nursery's own side: a small process with two descriptors, no secret of muxlet's, and one order at a time */
 
-/* What programs inherit and others inside could change. */
+/* State that programs inherit and others inside could change. */
 struct shape {
 	struct rlimit limits[RLIM_NLIMITS];
 	int nice, policy;

@@ -665,7 +665,7 @@ static int start_exec(struct plain_channel *c, bool with_input)
 	return 0;
 }
 
-/* What a shell would have to do, and there is none. */
+/* Does the channel need a shell? A plain pod may have none. */
 static bool needs_shell(const struct plain_channel *c)
 {
 	const char *at = c->open.strings;

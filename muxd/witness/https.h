@@ -44,7 +44,7 @@ int https_setup(struct err *e);
 int https_do(const struct https_call *c, long *out_status, json_t **out, struct err *e);
 /* The same with whatever comes back, into out, whose limit counts. */
 int https_bytes(const struct https_call *c, long *out_status, struct buf *out, struct err *e);
-/* What an answer says of why the head was not taken. ERR_UNAVAILABLE. */
+/* The answer's words about why the head was not taken. ERR_UNAVAILABLE. */
 int https_refused(const char *url, long status, const json_t *answer, struct err *e);
 
 #endif

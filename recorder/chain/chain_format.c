@@ -201,7 +201,7 @@ int chain_file_list(const char *dir, unsigned **out, size_t *out_n, struct err *
 	return 0;
 }
 
-/* What heads and seals look like outside of the log: JSON, hex, base64url. */
+/* Heads and seals outside of the log: JSON, hex, base64url. */
 
 void chain_hex(const uint8_t *p, size_t n, char *out)
 {

@@ -113,7 +113,7 @@ static void put_flag(json_t *o, const char *key, bool on)
 		json_object_set_new(o, key, json_true());
 }
 
-/* Who has the nonce said it, or somebody claims it; what the screen shows stands beside it where that differs. */
+/* The holder of the nonce said it, or somebody claims it; what the screen shows stands beside it where that differs. */
 static json_t *command_json(const struct look *l, const struct command *c)
 {
 	bool reported = c->mark[0] && nonce_right(l, c->nonce), inferred = !reported && c->text[0];
@@ -270,7 +270,7 @@ static int take_keys(struct look *l, const struct ring_record *rec, struct err *
 	return rc;
 }
 
-/* Whose the keys are from here on. */
+/* The person who holds the keys from here on. */
 static void take_hand(struct look *l, const struct ring_record *rec)
 {
 	const char *event = "", *attachment = "", *principal = "";
@@ -369,7 +369,7 @@ static int look_at(struct look *l, struct err *e)
 	rc = drawer_begin(&l->d, l->p->drawers, cols, rows, &why);
 	if (rc == 0)
 		rc = play(l, &why);
-	/* What kills a worker kills the next one: what was found by then is told, and is the end of it. */
+	/* Bytes that kill a worker kill the next one: the commands found by then are told, and no more are sought. */
 	if (rc == ERR_EOF) {
 		log_warn(NULL, "commands end at byte %llu of an output: %s", (unsigned long long)l->d.offset,
 			 why.message);

@@ -1,4 +1,4 @@
-/* What stands in the tables: put, and got again. */
+/* Rows of the tables: put, and got again. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -158,7 +158,7 @@ int index_put_end(struct index *ix, const struct id *id, const char *exit, uint6
 	return rc || !sound ? rc : put_code(ix, id, e);
 }
 
-/* What changes a row that is there; its code goes with it. */
+/* Changes of a row that is there; its code goes with it. */
 static int change(struct index *ix, enum index_sql which, const struct id *id, struct err *e)
 {
 	bool sound;

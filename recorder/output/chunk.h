@@ -29,7 +29,7 @@ struct err;
 
 enum chunk_block_type { CHUNK_BYTES = 1, CHUNK_END = 2 };
 
-/* Whose output it is: in the header of each chunk, so that none needs another. */
+/* The owner of the output: in the header of each chunk, so that none needs another. */
 struct chunk_of {
 	struct id round;
 	uint8_t stream; /* STREAM_OUTPUT, STREAM_STDERR */
@@ -68,7 +68,7 @@ int chunk_end(int dir_fd, const struct chunk_of *of, struct chunk *c, int64_t en
 int chunk_header_decode(const uint8_t p[CHUNK_HEADER], struct chunk_of *out_of, struct chunk *out); /* ERR_CORRUPT */
 int chunk_block_decode(const uint8_t p[CHUNK_BLOCK], struct chunk_block *out);                      /* ERR_CORRUPT */
 
-/* What a file holds, from its header and its blocks' headers. */
+/* The contents of a file, from its header and its blocks' headers. */
 struct chunk_found {
 	struct chunk_of of;
 	struct chunk chunk;

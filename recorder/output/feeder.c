@@ -297,7 +297,7 @@ static int feeder_on_hold(void *arg, const json_t *hold, const json_t *released)
 	return released ? 0 : holds_take(&f->holds, hold, NULL);
 }
 
-/* What is not known is held. */
+/* A round that the index does not know counts as held. */
 static bool feeder_held(void *arg, const struct chunk_of *of, int64_t ended_ns)
 {
 	struct feeder *f = arg;
@@ -321,7 +321,7 @@ static void limits_of(const struct conf *c, struct outputs_limits *out)
 {
 	uint64_t age = c->output_keep_ns;
 
-	/* What retention promises to be gone is not kept here either. */
+	/* A removal that retention promises holds here as well. */
 	if (c->record_retain_ns && c->record_retain_ns < age)
 		age = c->record_retain_ns;
 	*out = (struct outputs_limits){.age_ns = age,

@@ -1,4 +1,4 @@
-/* What the log brings goes into blocks, blocks into chunks, and the oldest middle of a long stream goes. */
+/* Bytes from the log go into blocks, blocks into chunks, and the oldest middle of a long stream goes. */
 #define LOG_SUBSYS "output"
 #include "recorder/output/outputs.h"
 

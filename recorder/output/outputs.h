@@ -35,14 +35,15 @@ struct outputs_limits {
 	uint64_t free_least; /* where the disk has less, the oldest go, and then nothing more is kept */
 };
 
-/* Who may not be removed, whatever the limits say: a legal hold. Asked without a lock, by the feeding thread. */
+/* Rounds that may not be removed, whatever the limits say: a legal hold. Asked without a lock, by the feeding thread.
+ */
 typedef bool outputs_held(void *arg, const struct chunk_of *of, int64_t ended_ns);
 
 /* dir_fd: record/output; stays the caller's. */
 int outputs_create(int dir_fd, const struct outputs_limits *l, outputs_held *held, void *arg, struct outputs **out);
 void outputs_destroy(struct outputs *o);
 void outputs_configure(struct outputs *o, const struct outputs_limits *l);
-/* What the folder holds, once, before anything else. A torn file is cut, what is no file of kept output removed. */
+/* Reads the folder, once, before anything else. A torn file is cut, what is no file of kept output removed. */
 int outputs_load(struct outputs *o, struct err *e);
 
 /* ---- feeding: one thread */
@@ -90,7 +91,7 @@ int outputs_read(struct outputs *o, struct outputs_reader *r, const struct id *r
 struct outputs_range {
 	uint64_t from, until; /* behind the last byte */
 };
-/* What is missing of a stream, in order; at most max. ERR_NOT_FOUND. */
+/* The missing ranges of a stream, in order; at most max. ERR_NOT_FOUND. */
 int outputs_missing(struct outputs *o, const struct id *round, unsigned stream, struct outputs_range *out, size_t max,
 		    size_t *out_n, struct outputs_read *out_state);
 

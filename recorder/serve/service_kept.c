@@ -54,7 +54,7 @@ static struct outputs *outputs_of(const struct conn *c)
 	return c->s->p.feeder ? feeder_outputs(c->s->p.feeder) : NULL;
 }
 
-/* What was journaled before the question is in the answer; of a round that has ended all is there. */
+/* The answer has all that was journaled before the question; of a round that has ended all is there. */
 static int kept_look(struct conn *c, const struct question *q, struct outputs_range *missing, size_t *out_n,
 		     struct outputs_read *out)
 {
@@ -368,7 +368,7 @@ static int grep_parse(const json_t *request, struct grep *g, struct err *e)
 	return rc;
 }
 
-/* Whose it is decides whether there is one at all; then what there is left of it. */
+/* The owner decides whether there is one at all; then its remains are looked at. */
 static int grep_refuse(struct conn *c, const struct id *session, const struct question *q, struct err *e)
 {
 	struct source *s = NULL;

@@ -198,7 +198,7 @@ static int carried_known(struct conn *c, const json_t *request, struct err *e)
 	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
-/* What a carrier may ask, and that alone. */
+/* A carrier's questions; it may ask no others. */
 static int service_carried(struct conn *c, const char *name, const json_t *request, struct err *e)
 {
 	static const struct {

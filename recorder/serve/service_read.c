@@ -389,7 +389,7 @@ int service_page(struct conn *c, const json_t *request, struct err *e)
 	return rc;
 }
 
-/* What is not sealed says when it began; the rest is still being made. */
+/* An unsealed recording says when it began; the rest is still being made. */
 static int begun(struct source *s, json_t **out, struct err *e)
 {
 	struct ring_record rec;

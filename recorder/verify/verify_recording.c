@@ -180,7 +180,7 @@ static void check_index(struct verify_check *c, const struct trunc_totals *index
 	}
 }
 
-/* What the hub counted against what came into the journal. */
+/* The hub's count against the journal's. */
 static void check_exit_totals(struct verify_check *c, const json_t *exit)
 {
 	const json_t *totals = json_object_get(exit, "totals");

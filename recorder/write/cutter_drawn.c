@@ -1,4 +1,4 @@
-/* What the log says of what is drawn: of keyframes their digest, of commands how far they are told. */
+/* The log's events about drawings: of keyframes their digest, of commands how far they are told. */
 #define LOG_SUBSYS "keyframes"
 #include "base/clock.h"
 #include "base/err.h"
@@ -72,7 +72,7 @@ void cutter_tell(struct cutter *c, const char *event, const struct id *session, 
 		log_error(NULL, "%s could not be audited", event);
 }
 
-/* What the log says of commands, for whoever looks for them (commander.h). */
+/* The log's events about commands, for those who look for them (commander.h). */
 
 static int take_told(void *arg, json_t *row)
 {

@@ -147,7 +147,7 @@ int cut_gap(struct cutter *c, uint64_t lsn, struct err *e)
 	return drain_append_own(c->p.drain, RING_AUDIT, &nobody, json);
 }
 
-/* What a terminal or an exec printed, in bytes and digests, as an audit event. */
+/* The output of a terminal or an exec, in bytes and digests, as an audit event. */
 
 /* Bytes of a stream, and their digest: none where the journal lacks some of them. */
 static void put_stream(json_t *detail, const struct builder *b, unsigned stream, const char *bytes, const char *sha256)
@@ -162,7 +162,7 @@ static void put_stream(json_t *detail, const struct builder *b, unsigned stream,
 	json_object_set_new(detail, sha256, json_string(hex));
 }
 
-/* What is typed is short enough to be guessed: of input the count alone. */
+/* Typed input is short enough to be guessed from a digest: it has the count alone. */
 static json_t *streams_event(const struct cut_session *s, const struct part *p)
 {
 	char id[ID_STR_LEN];
@@ -190,7 +190,7 @@ void cut_tell_streams(struct cutter *c, const struct cut_session *s)
 		log_error(NULL, "the digests of a session that ended are in its recording, and could not be audited");
 }
 
-/* What the builders know of streams that go on: for the hub, which has forgotten them by a restart. */
+/* The builders' knowledge of streams that go on: for the hub, which has forgotten them by a restart. */
 
 #define LOOK_NS (5 * NS_PER_MS)
 

@@ -179,7 +179,7 @@ static uint64_t pulse_pause(const struct drain *d, uint64_t now)
 	return d->rung && (!since || now < since + 2 * PULSE_ANXIOUS) ? PULSE_NS : PULSE_ANXIOUS;
 }
 
-/* Who rests hears neither of a disk that others fill nor of a writer that died before it rang. */
+/* A resting drain hears neither of a disk that others fill nor of a writer that died before it rang. */
 static void pulse_look_around(struct drain *d)
 {
 	uint64_t left;

@@ -14,7 +14,7 @@ static void must(bool ok)
 		abort();
 }
 
-/* What matches may also be walked to. */
+/* A path that matches may also be walked to. */
 static void ask(struct glob *g, const char *path, size_t n)
 {
 	enum match_result file = glob_path(g, path, n, false), dir = glob_path(g, path, n, true);

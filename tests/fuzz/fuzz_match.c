@@ -37,7 +37,7 @@ static enum grep_result search(struct match *m, const char *p, size_t n, size_t 
 	enum grep_result rc = GREP_DONE;
 	size_t at = 0, drop = 0;
 
-	/* What the buffer of a stream holds is p[at..end): the search gets no more. */
+	/* The buffer of a stream holds p[at..end): the search gets no more. */
 	for (size_t end = part < n ? part : n; rc == GREP_DONE; end = end + part < n ? end + part : n) {
 		rc = grep_run(&g, p + at, end - at, end == n ? GREP_LAST : GREP_MORE, &drop);
 		must(drop <= end - at);

@@ -139,7 +139,7 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* What makes a matcher that goes back take years, and alternatives that would be a million patterns. */
+/* Patterns that make a matcher that goes back take years, and alternatives that would be a million patterns. */
 static void test_hostile_patterns(void **state)
 {
 	static const char *const patterns[] = {

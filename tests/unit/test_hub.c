@@ -640,7 +640,7 @@ static void a_flood_nobody_looks_at_is_paced(void **state)
 	hub_rig_destroy(r);
 }
 
-/* What says little while nobody looks has its burst back, and never waits. */
+/* A program that says little while nobody looks has its burst back, and never waits. */
 static void a_quiet_terminal_is_never_paced(void **state)
 {
 	FRESH(r);

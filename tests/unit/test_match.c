@@ -206,7 +206,7 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* What makes a backtracking engine take years takes as long as any line of this length. */
+/* A line that makes a backtracking engine take years takes as long as any of this length. */
 static void test_hostile_expressions_take_linear_time(void **state)
 {
 	static const char *const patterns[] = {"(a+)+$",        "(a|a)*b",           "(a*)*b",
@@ -403,7 +403,7 @@ static void random_pattern(char *out, unsigned depth, bool words)
 			random_pattern(out, depth - 1, words);
 			add(out, ")");
 		}
-		/* What grep makes of a repeated anchor is its own. */
+		/* A repeated anchor means something of its own to grep. */
 		if (!empty || !plain)
 			add(out, repeats[any(plain ? 10 : 6)]);
 	}

@@ -164,7 +164,7 @@ static const char *digest(const char *content)
 	return hex;
 }
 
-/* What stands outside, as one digest: names, kinds, permissions, owners and contents. */
+/* The tree outside, as one digest: names, kinds, permissions, owners and contents. */
 static void hash_outside(char out[65])
 {
 	char command[400];

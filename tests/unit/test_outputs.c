@@ -252,7 +252,7 @@ static void a_file_torn_at_any_byte_is_mended(void **state)
 	free(text);
 }
 
-/* What a power cut may leave: zeros where the last block should be. */
+/* A power cut may leave zeros where the last block should be. */
 static void bytes_that_never_came_to_the_disk_are_read_from_the_log_again(void **state)
 {
 	struct place *p = *state;

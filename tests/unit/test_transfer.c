@@ -189,7 +189,7 @@ static void an_operation_is_asked_and_answered(void **state)
 	transfer_destroy(t);
 }
 
-/* What comes of a sandbox is an object or nothing, of a bounded size, and its sentence has no controls. */
+/* The answer of a sandbox is an object or nothing, of a bounded size, and its sentence has no controls. */
 static void an_answer_is_not_believed(void **state)
 {
 	static const char *const bad[] = {"", "[]", "{", "{} {}", "no"};

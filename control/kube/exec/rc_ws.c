@@ -100,7 +100,7 @@ static void rc_ws_set_state(struct rc_ws *w, enum rc_ws_state s)
 
 /* --- bytes out */
 
-/* What is lost by a write that fails nobody would have read: go on reading what there is. */
+/* A failed write loses only what the peer would not have read any more: reading goes on. */
 static void be_mute(struct rc_ws *w)
 {
 	w->mute = true;

@@ -230,7 +230,7 @@ void kjob_set_state(struct kjob *j, enum kjob_state s);
 void kjob_wait(struct kjob *j, uint64_t ms);
 /* The same in KP_AGAIN_MS, with tick in place of the look at its pod. */
 void kjob_again(struct kjob *j, void (*tick)(struct kjob *j));
-/* What there is now decides: a look, in KP_AGAIN_MS. why: becomes j->last. */
+/* Looks again in KP_AGAIN_MS, because the objects of that moment decide. why: becomes j->last. */
 void kjob_look_again(struct kjob *j, const struct err *why);
 /* Its tick after twice *ms, which grows up to most_ms. */
 void kjob_poll(struct kjob *j, void (*tick)(struct kjob *j), uint64_t *ms, uint64_t most_ms);

@@ -31,7 +31,7 @@ static void wait_room(struct conn *c)
 		conn_kill(c);
 }
 
-/* Who follows may have nothing to be sent for hours: that the client left is seen at once. */
+/* A follower may have nothing to be sent for hours: its leaving is seen at once. */
 static void conn_write_on_left(struct conn *c, int events)
 {
 	(void)watch_set(c, 0, conn_write_on_left);

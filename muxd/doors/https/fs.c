@@ -65,7 +65,7 @@ static void fs_on_skipped(void *arg, int stream, uint64_t n)
 	(void)arg, (void)stream, (void)n;
 }
 
-/* What muxlet says beside the sentence, which stands in the error already. */
+/* Members of muxlet's answer beside the sentence, which stands in the error already. */
 static void fs_refuse(struct operating *o, const struct session_result *r, json_t *reply)
 {
 	struct err e = {0};

@@ -110,7 +110,7 @@ static size_t fields_of(enum file_op op, struct schema_field *out)
 	return n;
 }
 
-/* What goes on to muxlet as it is. */
+/* Members that go on to muxlet as they are. */
 static int copy_request(enum file_op op, struct fs_body *b, const char *mode)
 {
 	b->request = json_object();

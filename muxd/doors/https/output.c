@@ -119,7 +119,7 @@ static bool known_hole(const struct reading *r, uint64_t from, uint64_t until)
 	return false;
 }
 
-/* What of the page is promised; the rest belongs to nobody. ERR_CORRUPT: bytes are missing that were promised. */
+/* Sends the part of the page that was promised. ERR_CORRUPT: bytes are missing that were promised. */
 static int page_take(struct reading *r, const struct round_page *page)
 {
 	uint64_t room;
@@ -266,7 +266,7 @@ static void reply_failed(struct reading *r, int rc, const struct err *e)
 	http_reply_error(x, rc, e);
 }
 
-/* Who answers gives x away: nothing of it is touched behind that. */
+/* An answer gives x away: nothing of it is touched behind that. */
 static void reply_begin(struct reading *r, int status, uint64_t n)
 {
 	struct http_exchange *x = r->x;

@@ -1,4 +1,4 @@
-/* What the client is sent over its WebSocket: messages as the socket takes them, as far as the client's window goes. */
+/* Output to the client over its WebSocket: messages as the socket takes them, as far as the client's window goes. */
 #include "muxd/doors/https/ws.h"
 
 #include "base/bytes.h"
